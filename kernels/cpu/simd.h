@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simd.h - what the vector kernels are written in. A <op>.simd.c is compiled once per instruction
+ * set with -DZR_ISA=avx2 or avx512 and that set's compiler flags; nothing else may be.
+ *
+ * vf holds ZR_W floats, vi as many 32-bit integers, vd half as many doubles. The operators
+ * + - * / work on vf and vd (each rounds once: contraction is off), fma only where vfma is written.
+ * Functions that take a dtype are to be inlined with a constant: make the body of an operation an
+ * inline function of dtype and call it once per type (ZR_BY_DTYPE).
+ *
+ * Invariant I1: a tail of n < ZR_W elements takes the same instructions under a mask, and horizontal
+ * sums have one fixed order.
+ */
+#ifndef ZEROTH_KERNELS_CPU_SIMD_H
+#define ZEROTH_KERNELS_CPU_SIMD_H
+
+#include "scalar.h"
+
+#include <immintrin.h>
+
+/* Name of a vector kernel: zr_<op>_avx2, zr_<op>_avx512. */
+#define ZR_SIMD(op) ZR_CAT(ZR_CAT(zr_##op, _), ZR_ISA)
+
+/* body(..., dtype) with a constant dtype. */
+#define ZR_BY_DTYPE(dtype, body, ...)                                                                      \
+	do {                                                                                               \
+		if ((dtype) == ZR_BF16)                                                                    \
+			body(__VA_ARGS__, ZR_BF16);                                                        \
+		else                                                                                       \
+			body(__VA_ARGS__, ZR_F32);                                                         \
+	} while (0)
+
+#ifdef __AVX512F__
+#include "simd_avx512.h"
+#else
+#include "simd_avx2.h"
+#endif
+
+/* ---- the same for every width ----------------------------------------------------------------- */
+
+/* n may be anything: the lanes that are left, 0..ZR_W. */
+ZR_INLINE int vlanes(int64_t n)
+{
+	return n < ZR_W ? (int)n : ZR_W;
+}
+
+/* ZR_W elements from element i of p, widened to fp32. */
+ZR_INLINE vf vload(const void *p, int64_t i, int32_t dtype)
+{
+	return dtype == ZR_BF16 ? vload_bf16((const uint16_t *)p + i) : vload_f32((const float *)p + i);
+}
+
+/* The first n < ZR_W of them, 0 in the other lanes; touches no memory past them. */
+ZR_INLINE vf vload_n(const void *p, int64_t i, int32_t dtype, int n)
+{
+	return dtype == ZR_BF16 ? vload_bf16_n((const uint16_t *)p + i, n) : vload_f32_n((const float *)p + i, n);
+}
+
+ZR_INLINE void vstore(void *p, int64_t i, int32_t dtype, vf x)
+{
+	if (dtype == ZR_BF16)
+		vstore_bf16((uint16_t *)p + i, x);
+	else
+		vstore_f32((float *)p + i, x);
+}
+
+ZR_INLINE void vstore_n(void *p, int64_t i, int32_t dtype, vf x, int n)
+{
+	if (dtype == ZR_BF16)
+		vstore_bf16_n((uint16_t *)p + i, x, n);
+	else
+		vstore_f32_n((float *)p + i, x, n);
+}
+
+/* exp, formula and bits of zr_expf. */
+ZR_INLINE vf vexp(vf x)
+{
+	vf c = vmin(vset(ZR_EXP_MAX), x);
+	vf n = (c * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
+	vf r = vfma(n, vset(-ZR_EXP_LN2_LO), vfma(n, vset(-ZR_EXP_LN2_HI), c));
+	vf q = vfma(vset(ZR_EXP_Q4), r, vset(ZR_EXP_Q3));
+
+	q = vfma(q, r, vset(ZR_EXP_Q2));
+	q = vfma(q, r, vset(ZR_EXP_Q1));
+	q = vfma(q, r, vset(ZR_EXP_Q0));
+	q = vfma(q, r * r, r) + vset(1);
+	return vzero_where_less(vscale2(q, n), x, vset(ZR_EXP_MIN));
+}
+
+/* Formulas and bits of zr_gelu, zr_gelu_grad. */
+ZR_INLINE vf vgelu_exp(vf x)
+{
+	vf z = x * vset((float)-ZR_GELU_2C) * vfma(x * vset((float)ZR_GELU_A), x, vset(1));
+	return vexp(vmin(vset(ZR_GELU_MAX), z));
+}
+
+ZR_INLINE vf vgelu(vf x)
+{
+	return x / (vset(1) + vgelu_exp(x));
+}
+
+ZR_INLINE vf vgelu_grad(vf x)
+{
+	vf e = vgelu_exp(x), s = vset(1) / (vset(1) + e);
+	vf du = vset((float)ZR_GELU_2C) * vfma(x * vset((float)(3 * ZR_GELU_A)), x, vset(1));
+	return vfma(x * du, e * s * s, s);
+}
+
+/* Words of elements [4*block, 4*block + 4*ZR_W) of the stream, in order: vector k holds elements
+ * k*ZR_W .. of them. */
+ZR_INLINE void vrng(const struct zr_rng *g, uint64_t block, vi out[4])
+{
+	uint32_t k0 = zr_rng_key0(g), k1 = zr_rng_key1(g);
+	vi c0 = viota((uint32_t)block), c1 = viset((uint32_t)(block >> 32));
+	vi c2 = viset(g->slot), c3 = viset(g->site), a, b;
+
+	if ((uint32_t)block > UINT32_MAX - (ZR_W - 1)) /* a lane's counter carries into the high word */
+		c1 = vicarry(c1, c0, (uint32_t)block);
+	for (int round = 0; round < 10; round++) {
+		vi hi0, lo0, hi1, lo1;
+		vimul_wide(c0, ZR_PHILOX_M0, &hi0, &lo0);
+		vimul_wide(c2, ZR_PHILOX_M1, &hi1, &lo1);
+		a = vixor(vixor(hi1, c1), viset(k0));
+		b = vixor(vixor(hi0, c3), viset(k1));
+		c0 = a;
+		c1 = lo1;
+		c2 = b;
+		c3 = lo0;
+		k0 += ZR_PHILOX_W0;
+		k1 += ZR_PHILOX_W1;
+	}
+	vi_interleave4(c0, c1, c2, c3, out);
+}
+
+/* x where word >= below, times scale; 0 elsewhere: dropout (see zr_drop_below). */
+ZR_INLINE vf vdrop(vf x, vi word, uint32_t below, float scale)
+{
+	return vzero_where_word_below(x * vset(scale), word, below);
+}
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simd_avx2.h - the vectors of simd.h for AVX2 with FMA. Included by simd.h only.
+ */
+#ifndef ZEROTH_KERNELS_CPU_SIMD_AVX2_H
+#define ZEROTH_KERNELS_CPU_SIMD_AVX2_H
+
+#define ZR_W 8
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256d vd;
+
+/* ---- load and store --------------------------------------------------------------------------- */
+
+ZR_INLINE vi vmask(int n)
+{
+	return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+ZR_INLINE vf vset(float x) { return _mm256_set1_ps(x); }
+ZR_INLINE vf vload_f32(const float *p) { return _mm256_loadu_ps(p); }
+ZR_INLINE void vstore_f32(float *p, vf x) { _mm256_storeu_ps(p, x); }
+ZR_INLINE vf vload_f32_n(const float *p, int n) { return _mm256_maskload_ps(p, vmask(n)); }
+ZR_INLINE void vstore_f32_n(float *p, vf x, int n) { _mm256_maskstore_ps(p, vmask(n), x); }
+
+ZR_INLINE vf vwiden(__m128i h)
+{
+	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* bits of zr_bf16 */
+ZR_INLINE __m128i vnarrow(vf x)
+{
+	vi u = _mm256_castps_si256(x), nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+	vi r = _mm256_add_epi32(u, _mm256_set1_epi32(0x8000));
+	r = _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x00400000)), nan);
+	r = _mm256_srli_epi32(r, 16);
+	return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
+}
+
+ZR_INLINE vf vload_bf16(const uint16_t *p) { return vwiden(_mm_loadu_si128((const __m128i *)p)); }
+ZR_INLINE void vstore_bf16(uint16_t *p, vf x) { _mm_storeu_si128((__m128i *)p, vnarrow(x)); }
+
+/* There is no 16-bit mask: the tail goes through a staged vector. */
+ZR_INLINE vf vload_bf16_n(const uint16_t *p, int n)
+{
+	uint16_t t[8] = { 0 };
+	for (int i = 0; i < n; i++)
+		t[i] = p[i];
+	return vload_bf16(t);
+}
+
+ZR_INLINE void vstore_bf16_n(uint16_t *p, vf x, int n)
+{
+	uint16_t t[8];
+	vstore_bf16(t, x);
+	for (int i = 0; i < n; i++)
+		p[i] = t[i];
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------- */
+
+ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
+ZR_INLINE vf vsqrt(vf x) { return _mm256_sqrt_ps(x); }
+ZR_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
+ZR_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
+
+/* x 2^n, n an integer in [-126, 128]: in two factors, since 2^128 is none */
+ZR_INLINE vf vscale2(vf x, vf n)
+{
+	vi e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1), bias = _mm256_set1_epi32(127);
+	vi rest = _mm256_sub_epi32(e, half);
+	return x * _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)) *
+	       _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+}
+
+/* x, 0 in the lanes where a < b */
+ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
+{
+	return _mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ), x);
+}
+
+/* x in the first n lanes, `other` in the rest */
+ZR_INLINE vf vfirst(vf x, int n, vf other)
+{
+	return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(vmask(n)));
+}
+
+/* lanes l and l + 4, then + 2, + 1 */
+ZR_INLINE float vsum(vf x)
+{
+	__m128 q = _mm256_castps256_ps128(x) + _mm256_extractf128_ps(x, 1);
+	q = q + _mm_movehl_ps(q, q);
+	return _mm_cvtss_f32(q) + _mm_cvtss_f32(_mm_movehdup_ps(q));
+}
+
+ZR_INLINE float vmaxh(vf x)
+{
+	__m128 q = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+	q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+	return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* ---- doubles ---------------------------------------------------------------------------------- */
+
+ZR_INLINE vd vdset(double x) { return _mm256_set1_pd(x); }
+ZR_INLINE vd vdlow(vf x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
+ZR_INLINE vd vdhigh(vf x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
+ZR_INLINE void vdstore(double *p, vd x) { _mm256_storeu_pd(p, x); }
+
+/* ---- 32-bit integers -------------------------------------------------------------------------- */
+
+ZR_INLINE vi viset(uint32_t x) { return _mm256_set1_epi32((int)x); }
+ZR_INLINE vi vixor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+ZR_INLINE void vistore(uint32_t *p, vi x) { _mm256_storeu_si256((__m256i *)p, x); }
+
+/* x, x+1, x+2, ... */
+ZR_INLINE vi viota(uint32_t x)
+{
+	return _mm256_add_epi32(viset(x), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* all ones where a >= b, unsigned */
+ZR_INLINE vi vi_not_below(vi a, vi b)
+{
+	return _mm256_cmpeq_epi32(_mm256_max_epu32(a, b), a);
+}
+
+/* hi + 1 where lo wrapped below first */
+ZR_INLINE vi vicarry(vi hi, vi lo, uint32_t first)
+{
+	return _mm256_add_epi32(hi, _mm256_add_epi32(viset(1), vi_not_below(lo, viset(first))));
+}
+
+/* a * m in 64 bits */
+ZR_INLINE void vimul_wide(vi a, uint32_t m, vi *hi, vi *lo)
+{
+	vi even = _mm256_mul_epu32(a, viset(m)), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), viset(m));
+	*lo = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+	*hi = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+/* out[0..4) = a[0] b[0] c[0] d[0] a[1] b[1] ... */
+ZR_INLINE void vi_interleave4(vi a, vi b, vi c, vi d, vi out[4])
+{
+	vi ab0 = _mm256_unpacklo_epi32(a, b), ab1 = _mm256_unpackhi_epi32(a, b);
+	vi cd0 = _mm256_unpacklo_epi32(c, d), cd1 = _mm256_unpackhi_epi32(c, d);
+	/* q[k], 128-bit part j: lane 4j+k of a, b, c, d */
+	vi q0 = _mm256_unpacklo_epi64(ab0, cd0), q1 = _mm256_unpackhi_epi64(ab0, cd0);
+	vi q2 = _mm256_unpacklo_epi64(ab1, cd1), q3 = _mm256_unpackhi_epi64(ab1, cd1);
+	out[0] = _mm256_permute2x128_si256(q0, q1, 0x20);
+	out[1] = _mm256_permute2x128_si256(q2, q3, 0x20);
+	out[2] = _mm256_permute2x128_si256(q0, q1, 0x31);
+	out[3] = _mm256_permute2x128_si256(q2, q3, 0x31);
+}
+
+ZR_INLINE vf vzero_where_word_below(vf x, vi word, uint32_t below)
+{
+	return _mm256_and_ps(_mm256_castsi256_ps(vi_not_below(word, viset(below))), x);
+}
+
+/* Number of NaN and infinities among the lanes. */
+ZR_INLINE uint32_t vnonfinite(vf x)
+{
+	vi exponent = _mm256_and_si256(_mm256_castps_si256(x), viset(0x7f800000u));
+	vi bad = _mm256_cmpeq_epi32(exponent, viset(0x7f800000u));
+	return (uint32_t)__builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad)));
+}
+
+#endif

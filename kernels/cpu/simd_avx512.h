@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simd_avx512.h - the vectors of simd.h for AVX-512 F, BW, DQ, VL. Included by simd.h only.
+ */
+#ifndef ZEROTH_KERNELS_CPU_SIMD_AVX512_H
+#define ZEROTH_KERNELS_CPU_SIMD_AVX512_H
+
+#define ZR_W 16
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __m512d vd;
+
+/* ---- load and store --------------------------------------------------------------------------- */
+
+ZR_INLINE vf vset(float x) { return _mm512_set1_ps(x); }
+ZR_INLINE vf vload_f32(const float *p) { return _mm512_loadu_ps(p); }
+ZR_INLINE void vstore_f32(float *p, vf x) { _mm512_storeu_ps(p, x); }
+ZR_INLINE __mmask16 vmask(int n) { return (__mmask16)((1u << n) - 1); }
+ZR_INLINE vf vload_f32_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vmask(n), p); }
+ZR_INLINE void vstore_f32_n(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, vmask(n), x); }
+
+ZR_INLINE vf vwiden(__m256i h)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* bits of zr_bf16 */
+ZR_INLINE __m256i vnarrow(vf x)
+{
+	vi u = _mm512_castps_si512(x);
+	__mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+	vi r = _mm512_add_epi32(u, _mm512_set1_epi32(0x8000));
+	r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x00400000));
+	return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+}
+
+ZR_INLINE vf vload_bf16(const uint16_t *p) { return vwiden(_mm256_loadu_si256((const __m256i *)p)); }
+ZR_INLINE void vstore_bf16(uint16_t *p, vf x) { _mm256_storeu_si256((__m256i *)p, vnarrow(x)); }
+ZR_INLINE vf vload_bf16_n(const uint16_t *p, int n) { return vwiden(_mm256_maskz_loadu_epi16(vmask(n), p)); }
+ZR_INLINE void vstore_bf16_n(uint16_t *p, vf x, int n) { _mm256_mask_storeu_epi16(p, vmask(n), vnarrow(x)); }
+
+/* ---- arithmetic ------------------------------------------------------------------------------- */
+
+ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
+ZR_INLINE vf vsqrt(vf x) { return _mm512_sqrt_ps(x); }
+ZR_INLINE vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
+ZR_INLINE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
+ZR_INLINE vf vscale2(vf x, vf n) { return _mm512_scalef_ps(x, n); } /* x 2^n, n an integer */
+
+/* x, 0 in the lanes where a < b */
+ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
+{
+	return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), x);
+}
+
+/* x in the first n lanes, `other` in the rest */
+ZR_INLINE vf vfirst(vf x, int n, vf other) { return _mm512_mask_mov_ps(other, vmask(n), x); }
+
+/* lanes l and l + 8, then + 4, + 2, + 1 */
+ZR_INLINE float vsum(vf x)
+{
+	__m256 h = _mm512_castps512_ps256(x) + _mm512_extractf32x8_ps(x, 1);
+	__m128 q = _mm256_castps256_ps128(h) + _mm256_extractf128_ps(h, 1);
+	q = q + _mm_movehl_ps(q, q);
+	return _mm_cvtss_f32(q) + _mm_cvtss_f32(_mm_movehdup_ps(q));
+}
+
+ZR_INLINE float vmaxh(vf x)
+{
+	__m256 h = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+	__m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+	q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+	return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+
+/* ---- doubles ---------------------------------------------------------------------------------- */
+
+ZR_INLINE vd vdset(double x) { return _mm512_set1_pd(x); }
+ZR_INLINE vd vdlow(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
+ZR_INLINE vd vdhigh(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
+ZR_INLINE void vdstore(double *p, vd x) { _mm512_storeu_pd(p, x); }
+
+/* ---- 32-bit integers -------------------------------------------------------------------------- */
+
+ZR_INLINE vi viset(uint32_t x) { return _mm512_set1_epi32((int)x); }
+ZR_INLINE vi vixor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+ZR_INLINE void vistore(uint32_t *p, vi x) { _mm512_storeu_si512(p, x); }
+
+/* x, x+1, x+2, ... */
+ZR_INLINE vi viota(uint32_t x)
+{
+	return _mm512_add_epi32(viset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+
+/* hi + 1 where lo wrapped below first */
+ZR_INLINE vi vicarry(vi hi, vi lo, uint32_t first)
+{
+	return _mm512_mask_add_epi32(hi, _mm512_cmplt_epu32_mask(lo, viset(first)), hi, viset(1));
+}
+
+/* a * m in 64 bits */
+ZR_INLINE void vimul_wide(vi a, uint32_t m, vi *hi, vi *lo)
+{
+	vi even = _mm512_mul_epu32(a, viset(m)), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), viset(m));
+	*lo = _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, _MM_PERM_CCAA);
+	*hi = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
+}
+
+/* out[0..4) = a[0] b[0] c[0] d[0] a[1] b[1] ... */
+ZR_INLINE void vi_interleave4(vi a, vi b, vi c, vi d, vi out[4])
+{
+	vi ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
+	vi cd0 = _mm512_unpacklo_epi32(c, d), cd1 = _mm512_unpackhi_epi32(c, d);
+	/* q[k], 128-bit part j: lane 4j+k of a, b, c, d; then a transpose of 4 x 4 parts */
+	vi q0 = _mm512_unpacklo_epi64(ab0, cd0), q1 = _mm512_unpackhi_epi64(ab0, cd0);
+	vi q2 = _mm512_unpacklo_epi64(ab1, cd1), q3 = _mm512_unpackhi_epi64(ab1, cd1);
+	vi e0 = _mm512_shuffle_i32x4(q0, q1, 0x44), e1 = _mm512_shuffle_i32x4(q2, q3, 0x44);
+	vi e2 = _mm512_shuffle_i32x4(q0, q1, 0xee), e3 = _mm512_shuffle_i32x4(q2, q3, 0xee);
+	out[0] = _mm512_shuffle_i32x4(e0, e1, 0x88);
+	out[1] = _mm512_shuffle_i32x4(e0, e1, 0xdd);
+	out[2] = _mm512_shuffle_i32x4(e2, e3, 0x88);
+	out[3] = _mm512_shuffle_i32x4(e2, e3, 0xdd);
+}
+
+ZR_INLINE vf vzero_where_word_below(vf x, vi word, uint32_t below)
+{
+	return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(word, viset(below)), x);
+}
+
+/* Number of NaN and infinities among the lanes. */
+ZR_INLINE uint32_t vnonfinite(vf x)
+{
+	return (uint32_t)__builtin_popcount(_mm512_fpclass_ps_mask(x, 0x01 | 0x08 | 0x10 | 0x80));
+}
+
+#endif
