@@ -95,10 +95,16 @@ ZR_INLINE void zr_put(void *p, int64_t i, int32_t dtype, zr_real x)
 		((float *)p)[i] = (float)x;
 }
 
+/* Bytes of an element. */
+ZR_INLINE int64_t zr_size(int32_t dtype)
+{
+	return dtype == ZR_BF16 ? 2 : dtype == ZR_F64 ? 8 : 4;
+}
+
 /* Address of element i. */
 ZR_INLINE void *zr_at(const void *p, int64_t i, int32_t dtype)
 {
-	return (char *)(uintptr_t)p + i * (dtype == ZR_BF16 ? 2 : dtype == ZR_F64 ? 8 : 4);
+	return (char *)(uintptr_t)p + i * zr_size(dtype);
 }
 
 /* ---- functions -------------------------------------------------------------------------------- */
@@ -267,6 +273,12 @@ ZR_INLINE uint32_t zr_rng_word(const struct zr_rng *g, uint64_t element)
 	uint32_t w[4];
 	zr_rng_block(g, element / 4, w);
 	return w[element % 4];
+}
+
+/* N(0,1) from two words: Box-Muller, the radius from a in (0, 1), the angle from b. |result| < 6.8. */
+ZR_INLINE double zr_normal(uint32_t a, uint32_t b)
+{
+	return sqrt(-2 * zr_logd(((double)a + 0.5) * 0x1p-32)) * zr_cos_turn(b);
 }
 
 /* Dropout with probability p in [0, 1): an element is kept if its word >= zr_drop_below(p), and then

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cast.c - dst = src converted between ZR_F32 and ZR_BF16 (half away from zero), scalar.
+ */
+#include "scalar.h"
+#include "table.h"
+
+void ZR_SCALAR(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
+{
+	if (op->dst_dtype == op->src_dtype) {
+		memcpy(zr_at(op->dst, lo, op->dst_dtype), zr_at(op->src, lo, op->src_dtype),
+		       (size_t)((hi - lo) * zr_size(op->src_dtype)));
+		return;
+	}
+	for (int64_t i = lo; i < hi; i++)
+		zr_put(op->dst, i, op->dst_dtype, zr_get(op->src, i, op->src_dtype));
+}

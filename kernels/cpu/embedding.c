@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * embedding.c - token plus position embedding and its gradient, scalar.
+ *
+ * out[r,:] = wte[tokens[r],:] + wpe[r mod T,:], r in [0, B*T), rows of C.
+ * dwte[tokens[r],:] += dout[r,:] and dwpe[r mod T,:] += dout[r,:], r ascending. The gradient is cut by
+ * columns: two tokens may be equal, two columns never are.
+ */
+#include "scalar.h"
+#include "table.h"
+
+void ZR_SCALAR(embedding)(const struct zr_op_embedding *op, int64_t lo, int64_t hi)
+{
+	int64_t width = op->width;
+
+	for (int64_t r = lo; r < hi; r++) {
+		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
+		for (int64_t c = 0; c < width; c++)
+			zr_put(op->out, r * width + c, op->dtype,
+			       zr_get(op->wte, token + c, op->dtype) + zr_get(op->wpe, pos + c, op->dtype));
+	}
+}
+
+void ZR_SCALAR(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, int64_t hi)
+{
+	int64_t width = op->width, bytes = (hi - lo) * (int64_t)sizeof(zr_real);
+	zr_real *dwte = zr_reals(op->dwte), *dwpe = zr_reals(op->dwpe);
+
+	for (int64_t v = 0; v < op->vocabulary && !(op->flags & ZR_OP_ACCUMULATE_WTE); v++)
+		memset(dwte + v * width + lo, 0, (size_t)bytes);
+	for (int64_t t = 0; t < op->positions && !(op->flags & ZR_OP_ACCUMULATE_WPE); t++)
+		memset(dwpe + t * width + lo, 0, (size_t)bytes);
+	for (int64_t r = 0; r < op->batch * op->length; r++) {
+		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
+		for (int64_t c = lo; c < hi; c++) {
+			zr_real g = zr_get(op->dout, r * width + c, op->dtype);
+			dwte[token + c] += g;
+			dwpe[pos + c] += g;
+		}
+	}
+}

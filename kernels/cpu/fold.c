@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fold.c - one slot's gradient into the accumulator, scalar: acc = or += g rounded to comm_dtype. The
+ * first contribution stores, so that -0 survives. Optionally measures each block of ZR_BLOCK elements
+ * after the fold.
+ *
+ * The sum of squares is one number in every variant: a square of an fp32 is exact in fp64, element j
+ * of a block goes to chain j mod 16 in order, and the chains meet as a tree (l and l+8, +4, +2, +1).
+ */
+#include "scalar.h"
+#include "table.h"
+
+static void measure(const zr_real *acc, int64_t n, double *sumsq, uint32_t *nonfinite)
+{
+	double chain[16] = { 0 };
+	uint32_t bad = 0;
+
+	for (int64_t j = 0; j < n; j++) {
+		chain[j % 16] += (double)acc[j] * (double)acc[j];
+		bad += !isfinite(acc[j]);
+	}
+	for (int half = 8; half > 0; half /= 2)
+		for (int l = 0; l < half; l++)
+			chain[l] += chain[l + half];
+	*sumsq = chain[0];
+	*nonfinite = bad;
+}
+
+void ZR_SCALAR(fold)(const struct zr_op_fold *op, int64_t lo, int64_t hi)
+{
+	const zr_real *g = zr_reals(op->g);
+	zr_real *acc = zr_reals(op->acc);
+
+	for (int64_t b = lo; b < hi; b++) {
+		int64_t from = b * ZR_BLOCK, to = from + ZR_BLOCK < op->n ? from + ZR_BLOCK : op->n;
+		for (int64_t i = from; i < to; i++) {
+			zr_real x = op->comm_dtype == ZR_BF16 ? (zr_real)zr_from_bf16(zr_bf16((float)g[i])) : g[i];
+			acc[i] = op->flags & ZR_OP_ACCUMULATE ? acc[i] + x : x;
+		}
+		if (op->sumsq)
+			measure(acc + from, to - from, op->sumsq + b, op->nonfinite + b);
+	}
+}

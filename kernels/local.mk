@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The kernels, one convenience library per variant; plugins/device/cpu links them and chooses at run time.
+# Flags of an instruction set belong to its own library: nothing that runs before the choice has them.
+
+kernel_flags = -I$(top_srcdir)/kernels
+
+kernel_headers = \
+	%D%/kernels.h \
+	%D%/cpu/adamw.h \
+	%D%/cpu/scalar.h \
+	%D%/cpu/simd.h \
+	%D%/cpu/simd_avx2.h \
+	%D%/cpu/simd_avx512.h \
+	%D%/cpu/table.h
+
+kernel_scalar = \
+	%D%/cpu/adamw.c \
+	%D%/cpu/attention.c \
+	%D%/cpu/bias_bwd.c \
+	%D%/cpu/cast.c \
+	%D%/cpu/embedding.c \
+	%D%/cpu/fold.c \
+	%D%/cpu/gelu_bwd.c \
+	%D%/cpu/gemm.c \
+	%D%/cpu/init.c \
+	%D%/cpu/layernorm.c \
+	%D%/cpu/residual.c \
+	%D%/cpu/sgd.c \
+	%D%/cpu/softmax.c
+
+kernel_simd = \
+	%D%/cpu/adamw.simd.c \
+	%D%/cpu/attention.simd.c \
+	%D%/cpu/bias_bwd.simd.c \
+	%D%/cpu/cast.simd.c \
+	%D%/cpu/embedding.simd.c \
+	%D%/cpu/fold.simd.c \
+	%D%/cpu/gelu_bwd.simd.c \
+	%D%/cpu/gemm.simd.c \
+	%D%/cpu/init.simd.c \
+	%D%/cpu/layernorm.simd.c \
+	%D%/cpu/residual.simd.c \
+	%D%/cpu/sgd.simd.c \
+	%D%/cpu/softmax.simd.c \
+	%D%/cpu/table.simd.c
+
+EXTRA_DIST += $(kernel_headers) $(kernel_simd)
+
+# What device/cpu links.
+KERNEL_LIBS = %D%/libkernels_scalar.la
+
+noinst_LTLIBRARIES += %D%/libkernels_scalar.la
+%C%_libkernels_scalar_la_SOURCES = $(kernel_scalar) %D%/cpu/table.c
+%C%_libkernels_scalar_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
+
+# The scalar source in double: the tests' oracle for finite differences.
+check_LTLIBRARIES += %D%/libkernels_f64.la
+%C%_libkernels_f64_la_SOURCES = $(kernel_scalar)
+%C%_libkernels_f64_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_REAL=double
+
+if HAVE_X86_64
+KERNEL_LIBS += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
+noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
+
+%C%_libkernels_avx2_la_SOURCES = $(kernel_simd)
+%C%_libkernels_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx2
+%C%_libkernels_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma
+
+%C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
+%C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
+%C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+else
+KERNEL_FLAGS = -DZR_NO_X86
+endif
