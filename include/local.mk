@@ -1,0 +1,17 @@
+# The only shared vocabulary; installed for authors of plugins.
+zerothincludedir = $(includedir)/zeroth
+zerothinclude_HEADERS = \
+	%D%/zeroth/activation.h \
+	%D%/zeroth/boot.h \
+	%D%/zeroth/codec.h \
+	%D%/zeroth/comm.h \
+	%D%/zeroth/data.h \
+	%D%/zeroth/device.h \
+	%D%/zeroth/model.h \
+	%D%/zeroth/monitor.h \
+	%D%/zeroth/offload.h \
+	%D%/zeroth/optimizer.h \
+	%D%/zeroth/plugin.h \
+	%D%/zeroth/precision.h \
+	%D%/zeroth/scheduler.h \
+	%D%/zeroth/zero.h

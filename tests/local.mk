@@ -1,0 +1,2 @@
+# Each subsystem wires its own tests.
+include tests/testhost.mk
