@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# TAP for shell tests. A test sources this, calls the functions below and ends with done_testing.
+#   ok NAME COMMAND...      passes when the command succeeds; its output is shown when it fails
+#   is NAME GOT WANTED      passes when both texts are equal
+#   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text
+#   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
+# $scratch is an empty directory, removed at the end.
+
+tap_count=0
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/zeroth-test.XXXXXX") || exit 99
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+note() { printf '%s\n' "$*" | sed 's/^/# /'; }
+
+pass() {
+	tap_count=$((tap_count + 1))
+	echo "ok $tap_count - $1"
+}
+
+fail() {
+	tap_count=$((tap_count + 1))
+	echo "not ok $tap_count - $1"
+	[ $# -lt 2 ] || note "$2"
+}
+
+skip() {
+	tap_count=$((tap_count + 1))
+	echo "ok $tap_count - $1 # SKIP $2"
+}
+
+skip_all() {
+	echo "1..0 # SKIP $1"
+	exit 0
+}
+
+ok() {
+	ok_name=$1
+	shift
+	if ok_output=$("$@" 2>&1); then pass "$ok_name"; else fail "$ok_name" "$* -> $?
+$ok_output"; fi
+}
+
+is() {
+	if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "got:    $2
+wanted: $3"; fi
+}
+
+like() {
+	if printf '%s\n' "$2" | grep -Eq -e "$3"; then pass "$1"; else fail "$1" "got:            $2
+wanted a match: $3"; fi
+}
+
+done_testing() { echo "1..$tap_count"; }
