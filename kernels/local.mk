@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The kernels, one convenience library per variant; plugins/device/cpu links them and chooses at run time.
-# Flags of an instruction set belong to its own library: nothing that runs before the choice has them.
+# The kernels: libzrkernels, the scalar ones and, on x86-64, the vector variants inside it.
+# plugins/device/cpu links it and chooses at run time. Flags of an instruction set belong to its own
+# library: nothing that runs before the choice has them.
 
 kernel_flags = -I$(top_srcdir)/kernels
 
@@ -45,14 +46,12 @@ kernel_simd = \
 	%D%/cpu/softmax.simd.c \
 	%D%/cpu/table.simd.c
 
-EXTRA_DIST += $(kernel_headers) $(kernel_simd)
+EXTRA_DIST += $(kernel_headers)
 
-# What device/cpu links.
-KERNEL_LIBS = %D%/libkernels_scalar.la
-
-noinst_LTLIBRARIES += %D%/libkernels_scalar.la
-%C%_libkernels_scalar_la_SOURCES = $(kernel_scalar) %D%/cpu/table.c
-%C%_libkernels_scalar_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
+noinst_LTLIBRARIES += %D%/libzrkernels.la
+%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/table.c
+%C%_libzrkernels_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
+%C%_libzrkernels_la_LIBADD = -lm
 
 # The scalar source in double: the tests' oracle for finite differences.
 check_LTLIBRARIES += %D%/libkernels_f64.la
@@ -60,8 +59,8 @@ check_LTLIBRARIES += %D%/libkernels_f64.la
 %C%_libkernels_f64_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_REAL=double
 
 if HAVE_X86_64
-KERNEL_LIBS += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
+%C%_libzrkernels_la_LIBADD += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 
 %C%_libkernels_avx2_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx2
@@ -70,6 +69,4 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 %C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
 %C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
-else
-KERNEL_FLAGS = -DZR_NO_X86
 endif

@@ -50,9 +50,12 @@ ZR_INLINE vf vload(const void *p, int64_t i, int32_t dtype)
 	return dtype == ZR_BF16 ? vload_bf16((const uint16_t *)p + i) : vload_f32((const float *)p + i);
 }
 
-/* The first n < ZR_W of them, 0 in the other lanes; touches no memory past them. */
+/* The first n <= ZR_W of them, 0 in the other lanes; touches no memory past them. With a constant
+ * n = ZR_W it is vload: write a body once as an inline function of n, call it for full and for tail. */
 ZR_INLINE vf vload_n(const void *p, int64_t i, int32_t dtype, int n)
 {
+	if (n == ZR_W)
+		return vload(p, i, dtype);
 	return dtype == ZR_BF16 ? vload_bf16_n((const uint16_t *)p + i, n) : vload_f32_n((const float *)p + i, n);
 }
 
@@ -66,7 +69,9 @@ ZR_INLINE void vstore(void *p, int64_t i, int32_t dtype, vf x)
 
 ZR_INLINE void vstore_n(void *p, int64_t i, int32_t dtype, vf x, int n)
 {
-	if (dtype == ZR_BF16)
+	if (n == ZR_W)
+		vstore(p, i, dtype, x);
+	else if (dtype == ZR_BF16)
 		vstore_bf16_n((uint16_t *)p + i, x, n);
 	else
 		vstore_f32_n((float *)p + i, x, n);

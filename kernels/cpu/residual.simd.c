@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * residual.simd.c - residual.c with vectors, same bits. One batch of random words serves 4 vectors.
+ */
+#include "simd.h"
+#include "table.h"
+
+struct drop {
+	uint32_t below;
+	float scale;
+};
+
+/* word == NULL: nothing is dropped */
+ZR_INLINE void lanes(const struct zr_op_residual *op, int64_t i, const vi *word, struct drop drop, int32_t dtype, int n)
+{
+	vf x = vload_n(op->b, i, dtype, n);
+
+	if (word)
+		x = vdrop(x, *word, drop.below, drop.scale);
+	if (op->a)
+		x = vload_n(op->a, i, dtype, n) + x;
+	vstore_n(op->out, i, dtype, x, n);
+}
+
+ZR_INLINE void plain(const struct zr_op_residual *op, int64_t lo, int64_t hi, int32_t dtype)
+{
+	struct drop none = { 0, 1 };
+	int64_t i = lo;
+
+	for (; i + ZR_W <= hi; i += ZR_W)
+		lanes(op, i, NULL, none, dtype, ZR_W);
+	if (i < hi)
+		lanes(op, i, NULL, none, dtype, (int)(hi - i));
+}
+
+/* lo is a multiple of 64 = 4 ZR_W at most: every batch of words starts on a whole block of the stream */
+ZR_INLINE void dropped(const struct zr_op_residual *op, int64_t lo, int64_t hi, int32_t dtype)
+{
+	struct drop drop = { zr_drop_below(op->dropout), zr_drop_scale(op->dropout) };
+	vi word[4];
+
+	for (int64_t i = lo; i < hi; i += 4 * ZR_W) {
+		vrng(&op->rng, (uint64_t)i / 4, word);
+		if (i + 4 * ZR_W <= hi)
+			for (int k = 0; k < 4; k++)
+				lanes(op, i + k * ZR_W, word + k, drop, dtype, ZR_W);
+		else
+			for (int64_t k = 0; i + k * ZR_W < hi; k++)
+				lanes(op, i + k * ZR_W, word + k, drop, dtype, vlanes(hi - i - k * ZR_W));
+	}
+}
+
+void ZR_SIMD(residual)(const struct zr_op_residual *op, int64_t lo, int64_t hi)
+{
+	if (op->dropout > 0)
+		ZR_BY_DTYPE(op->dtype, dropped, op, lo, hi);
+	else
+		ZR_BY_DTYPE(op->dtype, plain, op, lo, hi);
+}
