@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gemm.simd.c - the matrix product of gemm.c, register-blocked (Goto and van de Geijn, 2008).
+ *
+ * K runs in blocks of at most KC. Per block a tile's rows of A are packed once, into panels of MR rows;
+ * then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level cache)
+ * and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing widens bf16
+ * and resolves transposes, so one micro-kernel serves all types and layouts.
+ *
+ * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
+ * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1).
+ */
+#include "simd.h"
+
+#if ZR_W == 16
+#define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
+#define KC 192
+#else
+#define MR 4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
+#define KC 256
+#endif
+#define NV 3            /* vectors in a row of sums */
+#define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
+#define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
+#define NC 1536         /* columns of a tile whose sums need a place of their own */
+
+/* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A, and
+ * the sums of a result that is not fp32. */
+#define B_PANEL 0
+#define B_ROWS (B_PANEL + KC * NR)
+#define A_BLOCK (B_ROWS + KC * NR)
+#define SUMS (A_BLOCK + MC * KC)
+_Static_assert((SUMS + MC * NC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+static int64_t min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* dst[0..n) = n elements of src from element i on, widened. */
+ZR_INLINE void copy_row(float *dst, const void *src, int64_t i, int32_t dtype, int64_t n)
+{
+	int64_t j = 0;
+	for (; j + ZR_W <= n; j += ZR_W)
+		vstore_f32(dst + j, vload(src, i + j, dtype));
+	if (j < n)
+		vstore_f32_n(dst + j, vload_n(src, i + j, dtype, (int)(n - j)), (int)(n - j));
+}
+
+/* ---- packing A: panels of MR rows, MR * KC floats apart --------------------------------------------
+ * Stored by rows, a panel is MR rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns
+ * of MR floats: a copy as well. Rows past the last are 0. */
+
+ZR_INLINE void pack_a_rows(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc,
+			   float *dst, int32_t dtype)
+{
+	int64_t i;
+	for (i = 0; i < rows; i++)
+		copy_row(dst + i * KC, op->a, (row0 + i) * op->lda + k0, dtype, kc);
+	for (; i % MR; i++)
+		memset(dst + i * KC, 0, (size_t)kc * sizeof(float));
+}
+
+ZR_INLINE void pack_a_columns(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc,
+			      float *dst, int32_t dtype)
+{
+	float column[MC + ZR_W];
+	int64_t k, i;
+	for (k = 0; k < kc; k++) {
+		copy_row(column, op->a, (k0 + k) * op->lda + row0, dtype, rows);
+		for (i = rows; i % MR; i++)
+			column[i] = 0;
+		for (i = 0; i < rows; i += MR)
+			memcpy(dst + i * KC + k * MR, column + i, MR * sizeof(float));
+	}
+}
+
+static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc, float *dst)
+{
+	if (op->flags & ZR_MM_TRANS_A)
+		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, op, row0, rows, k0, kc, dst);
+	else
+		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, op, row0, rows, k0, kc, dst);
+}
+
+/* ---- packing B: kc rows of `width` floats, a multiple of ZR_W -------------------------------------- */
+
+ZR_INLINE void pack_b_rows(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols,
+			   int width, float *dst, int32_t dtype)
+{
+	int64_t k;
+	int j;
+	for (k = 0; k < kc; k++, dst += width) {
+		int64_t at = (k0 + k) * op->ldb + col0;
+		for (j = 0; j + ZR_W <= cols; j += ZR_W)
+			vstore_f32(dst + j, vload(op->b, at + j, dtype));
+		if (j < cols)
+			vstore_f32(dst + j, vload_n(op->b, at + j, dtype, (int)(cols - j)));
+	}
+}
+
+/* Four vectors whose 128-bit parts are transposed as 4 x 4 matrices. */
+ZR_INLINE void transpose_parts(vf r[4])
+{
+#if ZR_W == 16
+	__m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1])), b = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
+	__m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1])), d = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
+	r[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+	r[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+	r[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
+	r[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
+#else
+	__m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[0], r[1])), b = _mm256_castps_pd(_mm256_unpacklo_ps(r[2], r[3]));
+	__m256d c = _mm256_castps_pd(_mm256_unpackhi_ps(r[0], r[1])), d = _mm256_castps_pd(_mm256_unpackhi_ps(r[2], r[3]));
+	r[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
+	r[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+	r[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(c, d));
+	r[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(c, d));
+#endif
+}
+
+/* Four floats of each of ZR_W/4 rows, 4 rows apart. */
+ZR_INLINE vf load_parts(const float *p, int64_t ld)
+{
+#if ZR_W == 16
+	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p));
+	v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(p + 4 * ld));
+	v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(p + 8 * ld));
+	return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(p + 12 * ld));
+#else
+	return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * ld), 1);
+#endif
+}
+
+/* dst[k][0..ZR_W) = src[0..ZR_W)[k], rows of src ld apart, rows of dst width apart. */
+static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int width)
+{
+	int64_t k = 0;
+	int j;
+	for (; k + 4 <= kc; k += 4) {
+		vf r[4];
+		UNROLL
+		for (j = 0; j < 4; j++)
+			r[j] = load_parts(src + j * ld + k, ld);
+		transpose_parts(r);
+		UNROLL
+		for (j = 0; j < 4; j++)
+			vstore_f32(dst + (k + j) * width, r[j]);
+	}
+	for (; k < kc; k++)
+		for (j = 0; j < ZR_W; j++)
+			dst[k * width + j] = src[j * ld + k];
+}
+
+/* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the last
+ * vector holds past its columns is multiplied and thrown away. */
+ZR_INLINE void pack_b_columns(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols,
+			      int width, float *dst, float *rows, int32_t dtype)
+{
+	int64_t j, i;
+	for (j = 0; j < cols; j += ZR_W) {
+		int64_t at = (col0 + j) * op->ldb + k0, n = min(ZR_W, cols - j);
+		if (dtype == ZR_F32 && n == ZR_W) {
+			transpose((const float *)op->b + at, op->ldb, kc, dst + j, width);
+			continue;
+		}
+		for (i = 0; i < ZR_W; i++)
+			copy_row(rows + i * KC, op->b, at + min(i, n - 1) * op->ldb, dtype, kc);
+		transpose(rows, KC, kc, dst + j, width);
+	}
+}
+
+static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols, int width,
+		   float *dst, float *rows)
+{
+	if (op->flags & ZR_MM_TRANS_B)
+		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, op, k0, kc, col0, cols, width, dst, rows);
+	else
+		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, op, k0, kc, col0, cols, width, dst);
+}
+
+/* ---- the micro-kernel ------------------------------------------------------------------------------- */
+
+/* c[MR][nv * ZR_W] (ldc apart) = or += a panel of A times a panel of B. nv and by_rows are constants. */
+ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a, const float *b, float *c,
+		     int64_t ldc, int add)
+{
+	vf s[MR][NV], y[NV], x;
+	int i, j;
+	UNROLL
+	for (i = 0; i < MR; i++)
+		UNROLL
+		for (j = 0; j < nv; j++)
+			s[i][j] = vset(0);
+	for (int64_t k = 0; k < kc; k++, b += nv * ZR_W) {
+		UNROLL
+		for (j = 0; j < nv; j++)
+			y[j] = vload_f32(b + j * ZR_W);
+		UNROLL
+		for (i = 0; i < MR; i++) {
+			x = vset(by_rows ? a[i * KC + k] : a[k * MR + i]);
+			UNROLL
+			for (j = 0; j < nv; j++)
+				s[i][j] = vfma(x, y[j], s[i][j]);
+		}
+	}
+	UNROLL
+	for (i = 0; i < MR; i++)
+		UNROLL
+		for (j = 0; j < nv; j++) {
+			float *at = c + i * ldc + j * ZR_W;
+			if (add)
+				s[i][j] = vload_f32(at) + s[i][j];
+			vstore_f32(at, s[i][j]);
+		}
+}
+
+#define MICRO(nv, by_rows)                                                                                 \
+	static void micro_##nv##_##by_rows(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int add) \
+	{                                                                                                  \
+		micro(nv, by_rows, kc, a, b, c, ldc, add);                                                 \
+	}
+MICRO(1, 0)
+MICRO(2, 0)
+MICRO(3, 0)
+MICRO(1, 1)
+MICRO(2, 1)
+MICRO(3, 1)
+
+typedef void micro_fn(int64_t, const float *, const float *, float *, int64_t, int);
+static micro_fn *const micros[NV][2] = { { micro_1_0, micro_1_1 }, { micro_2_0, micro_2_1 }, { micro_3_0, micro_3_1 } };
+
+/* Rows and columns that do not fill the micro-kernel: by way of a full block of its own. */
+static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int add,
+		       int64_t rows, int64_t cols, int width)
+{
+	float t[MR * NR];
+	int64_t i, j;
+	fn(kc, a, b, t, width, 0);
+	for (i = 0; i < rows; i++)
+		for (j = 0; j < cols; j++)
+			c[i * ldc + j] = add ? c[i * ldc + j] + t[i * width + j] : t[i * width + j];
+}
+
+/* c (rows x cols, rows <= MC) = or += one block of K. */
+static void block(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols, int64_t k0,
+		  int64_t kc, float *c, int64_t ldc, int add, float *scratch)
+{
+	int by_rows = !(op->flags & ZR_MM_TRANS_A);
+	int64_t i, j;
+	pack_a(op, row0, rows, k0, kc, scratch + A_BLOCK);
+	for (j = 0; j < cols; j += NR) {
+		int64_t n = min(NR, cols - j);
+		int nv = (int)((n + ZR_W - 1) / ZR_W), width = nv * ZR_W;
+		micro_fn *fn = micros[nv - 1][by_rows];
+		pack_b(op, k0, kc, col0 + j, n, width, scratch + B_PANEL, scratch + B_ROWS);
+		for (i = 0; i < rows; i += MR) {
+			const float *a = scratch + A_BLOCK + i * KC;
+			float *at = c + i * ldc + j;
+			if (n == width && rows - i >= MR)
+				fn(kc, a, scratch + B_PANEL, at, ldc, add);
+			else
+				micro_edge(fn, kc, a, scratch + B_PANEL, at, ldc, add, min(MR, rows - i), n, width);
+		}
+	}
+}
+
+/* ---- the tile --------------------------------------------------------------------------------------- */
+
+static void store_row(const struct zr_op_matmul *op, const float *t, int64_t cols, const void *bias, void *d,
+		      void *pre)
+{
+	for (int64_t j = 0; j < cols; j += ZR_W) {
+		int n = vlanes(cols - j);
+		vf x = n == ZR_W ? vload_f32(t + j) : vload_f32_n(t + j, n);
+		if (bias)
+			x = x + (n == ZR_W ? vload(bias, j, op->b_dtype) : vload_n(bias, j, op->b_dtype, n));
+		if (op->flags & ZR_MM_ACCUMULATE)
+			x = (n == ZR_W ? vload(d, j, op->d_dtype) : vload_n(d, j, op->d_dtype, n)) + x;
+		if (op->flags & ZR_MM_GELU) {
+			if (pre && n == ZR_W)
+				vstore(pre, j, op->d_dtype, x);
+			else if (pre)
+				vstore_n(pre, j, op->d_dtype, x, n);
+			x = vgelu(x);
+		}
+		if (n == ZR_W)
+			vstore(d, j, op->d_dtype, x);
+		else
+			vstore_n(d, j, op->d_dtype, x, n);
+	}
+}
+
+void ZR_SIMD(gemm_finish)(const struct zr_op_matmul *op, const float *tile, int64_t ld, int64_t rows, int64_t cols,
+			  const void *bias, void *d, void *pre)
+{
+	for (int64_t i = 0; i < rows; i++)
+		store_row(op, tile + i * ld, cols, bias, zr_at(d, i * op->ldd, op->d_dtype),
+			  pre ? zr_at(pre, i * op->ldd, op->d_dtype) : NULL);
+}
+
+/* Length of the blocks of K: even, so that none is short. */
+static int64_t block_length(int64_t k)
+{
+	int64_t blocks = (k + KC - 1) / KC;
+	return blocks ? ((k + blocks - 1) / blocks + 3) / 4 * 4 : KC;
+}
+
+/* At most MC rows, and at most NC columns if the sums are not D itself. */
+static void subtile(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+		    float *scratch)
+{
+	int direct = op->d_dtype == ZR_F32, add = !!(op->flags & ZR_MM_ACCUMULATE);
+	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols, kb = block_length(op->k), k = 0;
+	float *c = direct ? (float *)op->d + at : scratch + SUMS;
+	do {
+		block(op, row0, rows, col0, cols, k, min(kb, op->k - k), c, ldc, add, scratch);
+		add = 1;
+		k += kb;
+	} while (k < op->k);
+	if (op->bias || op->flags & ZR_MM_GELU || !direct)
+		ZR_SIMD(gemm_finish)(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
+				     zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+}
+
+void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+			void *scratch)
+{
+	int64_t nc = op->d_dtype == ZR_F32 ? cols : NC;
+	for (int64_t i = 0; i < rows; i += MC)
+		for (int64_t j = 0; j < cols; j += nc)
+			subtile(op, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j), scratch);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu.c - the plugin device/cpu: its options, its instance, memory and copies. Device memory is host
+ * memory: copies are memcpy, everything has happened when a call returns.
+ */
+#include "cpu.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COPY_CUT (1 << 20)
+
+struct opts {
+	int64_t threads;
+	int32_t isa, blas;
+};
+
+static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL };
+static const char *const blas_choices[] = { "openblas", "own", NULL };
+
+static const struct zr_opt cpu_opts[] = {
+	ZR_OPT(struct opts, threads, ZR_T_I64, ZR_O_AUTO, "auto", 1, 1024, "",
+	       "Threads of this rank; auto shares the processors among the ranks of the machine."),
+	ZR_OPT_ENUM(struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
+		    "Vector instructions to use; auto takes the widest that processor and system support."),
+	ZR_OPT_ENUM(struct opts, blas, ZR_O_AUTO | ZR_O_NUMERIC, "auto", blas_choices,
+		    "Who multiplies matrices: OpenBLAS or the kernels of this plugin; auto takes the faster."),
+};
+
+/* ---- options -------------------------------------------------------------------------------------- */
+
+/* Processors this process may run on. */
+static int64_t processors(void)
+{
+	cpu_set_t set;
+	long n;
+	if (!sched_getaffinity(0, sizeof set, &set))
+		return CPU_COUNT(&set);
+	n = sysconf(_SC_NPROCESSORS_ONLN);
+	return n > 0 ? n : 1;
+}
+
+static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	struct opts *o = opts;
+	(void)facts;
+	if (o->threads == ZR_AUTO_I64) {
+		o->threads = processors() / (h->local_world > 0 ? h->local_world : 1);
+		if (o->threads < 1)
+			o->threads = 1;
+	}
+	if (o->isa == ZR_AUTO_ENUM)
+		o->isa = cpu_isa_best();
+	if (o->blas == ZR_AUTO_ENUM)
+		o->blas = cpu_blas_present() ? CPU_OPENBLAS : CPU_OWN;
+	return ZR_OK;
+}
+
+static int check(const struct zr_host *h, const void *opts)
+{
+	const struct opts *o = opts;
+	const char *missing = cpu_isa_missing(o->isa);
+	if (missing)
+		return zr_fail(h, ZR_EINVAL, "[device] isa = %s: this machine lacks %s; take isa = %s or auto",
+			       isa_choices[o->isa], missing, isa_choices[cpu_isa_best()]);
+	if (o->blas == CPU_OPENBLAS && !cpu_blas_present())
+		return zr_fail(h, ZR_EINVAL, "[device] blas = openblas: this device/cpu was built without OpenBLAS; "
+					     "take blas = own or auto, or configure --with-openblas");
+	return ZR_OK;
+}
+
+/* ---- instance ------------------------------------------------------------------------------------- */
+
+static const struct zr_cpu_kernels *kernels_of(int32_t isa)
+{
+#ifdef HAVE_X86_64
+	if (isa == CPU_AVX512)
+		return &zr_cpu_avx512;
+	if (isa == CPU_AVX2)
+		return &zr_cpu_avx2;
+#endif
+	(void)isa;
+	return &zr_cpu_scalar;
+}
+
+static void destroy(struct zr_inst *d)
+{
+	const struct zr_host *h = d->h;
+	h->release(h, d->scratch);
+	h->release(h, d);
+}
+
+static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	const struct opts *o = opts;
+	struct zr_inst *d = h->alloc(h, sizeof *d, "workspace");
+	uint64_t bytes = (uint64_t)h->workers * CPU_SCRATCH + CPU_SPLIT;
+	if (!d)
+		return zr_fail(h, ZR_ENOMEM, "device/cpu: no memory for the instance");
+	d->h = h;
+	d->k = kernels_of(o->isa);
+	d->blas = o->blas;
+	d->workers = h->workers;
+	d->scratch_bytes = bytes;
+	d->scratch = h->alloc(h, bytes, "workspace");
+	if (!d->scratch) {
+		h->release(h, d);
+		return zr_fail(h, ZR_ENOMEM, "device/cpu: no memory for %llu bytes of scratch",
+			       (unsigned long long)bytes);
+	}
+	if (d->blas == CPU_OPENBLAS) {
+		snprintf(d->variant, sizeof d->variant, "%s+openblas-%s", d->k->name, cpu_blas_core());
+		cpu_blas_warm(d);
+	} else {
+		snprintf(d->variant, sizeof d->variant, "%s+own", d->k->name);
+	}
+	d->ops.size = sizeof d->ops;
+	d->ops.dev = d;
+	d->ops.matmul = cpu_matmul;
+	d->ops.head_loss = cpu_head_loss;
+	d->ops.head_loss_work = cpu_head_loss_work;
+	cpu_ops_fill(&d->ops);
+	*out = d;
+	return ZR_OK;
+}
+
+/* ---- interface ------------------------------------------------------------------------------------ */
+
+static int info(struct zr_inst *d, struct zr_device_info *i)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
+	uint32_t size = i->size;
+	*i = (struct zr_device_info){ .size = size, .unified = 1, .name = "cpu",
+				      .memory = page * pages / (uint64_t)(d->h->local_world > 0 ? d->h->local_world : 1),
+				      .scratch = d->scratch_bytes };
+	memcpy(i->variant, d->variant, sizeof i->variant);
+	return ZR_OK;
+}
+
+static const struct zr_ops *ops(struct zr_inst *d)
+{
+	return &d->ops;
+}
+
+static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
+{
+	(void)kind;
+	*out = d->h->alloc(d->h, bytes, "device");
+	if (*out)
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ENOMEM, "device/cpu: no memory for %llu bytes", (unsigned long long)bytes);
+}
+
+static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
+{
+	(void)bytes;
+	(void)kind;
+	d->h->release(d->h, p);
+}
+
+struct copy {
+	char *dst;
+	const char *src;
+	int64_t bytes;
+};
+
+static void copy_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct copy *c = arg;
+	int64_t lo = item * COPY_CUT;
+	(void)worker;
+	memcpy(c->dst + lo, c->src + lo, (size_t)cpu_min(COPY_CUT, c->bytes - lo));
+}
+
+static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
+{
+	struct copy c = { dst, src, (int64_t)bytes };
+	(void)s;
+	cpu_parallel(d, cpu_ceil_div(c.bytes, COPY_CUT), copy_item, &c);
+	return ZR_OK;
+}
+
+static int wait_stream(struct zr_inst *d, struct zr_stream *s)
+{
+	(void)d;
+	(void)s;
+	return ZR_OK;
+}
+
+static const struct zr_device_v1 device = { sizeof device, 0, info, ops, mem_alloc, mem_free, copy, wait_stream };
+static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "device",
+	.id = "cpu",
+	.version = "0.1.0",
+	.license = "Apache-2.0",
+	.summary = "The processor: AVX-512, AVX2 or scalar kernels, matrix products by OpenBLAS or by our own.",
+	.ifaces = ifaces,
+	.opts = cpu_opts,
+	.n_opts = sizeof cpu_opts / sizeof *cpu_opts,
+	.opt_stride = sizeof *cpu_opts,
+	.opts_size = sizeof(struct opts),
+	.resolve = resolve,
+	.check = check,
+	.create = create,
+	.destroy = destroy,
+};
+
+ZR_PLUGIN(&desc);

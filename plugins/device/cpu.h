@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu.h - private to the plugin device/cpu: its instance, and what its files offer each other.
+ *
+ * Every operation is cut into items at places that depend on its shapes only, and the host's workers
+ * take the items in any order. An item either computes elements that no other item writes, or a
+ * partial result that is later added in index order: so the bits do not depend on the workers (I1).
+ */
+#ifndef ZR_DEVICE_CPU_H
+#define ZR_DEVICE_CPU_H
+
+#include <kernels.h>
+
+/* Indices of the option `isa`, in ascending order. AMX tiles would come after avx512: bf16 products
+ * only, all other operations as avx512. */
+#define CPU_SCALAR 0
+#define CPU_AVX2 1
+#define CPU_AVX512 2
+
+/* Indices of the option `blas`. */
+#define CPU_OPENBLAS 0
+#define CPU_OWN 1
+
+#define CPU_SCRATCH (8u << 20) /* bytes per worker: packed operands, or attention's tiles */
+#define CPU_SPLIT (8u << 20)   /* bytes for the partial products of a matrix product split along K */
+
+struct zr_inst {
+	const struct zr_host *h;
+	const struct zr_cpu_kernels *k;
+	int32_t blas;
+	int32_t workers;
+	char *scratch; /* owned: CPU_SCRATCH bytes per worker, then CPU_SPLIT bytes */
+	uint64_t scratch_bytes;
+	char variant[64];
+	struct zr_ops ops;
+};
+
+static inline void *cpu_scratch(const struct zr_inst *d, int32_t worker)
+{
+	return d->scratch + (size_t)worker * CPU_SCRATCH;
+}
+
+static inline float *cpu_split(const struct zr_inst *d)
+{
+	return (float *)(d->scratch + (size_t)d->workers * CPU_SCRATCH);
+}
+
+static inline int64_t cpu_min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t cpu_ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static inline int64_t cpu_dtype_size(int32_t dtype)
+{
+	return dtype == ZR_BF16 ? 2 : 4;
+}
+
+static inline void *cpu_at(const void *base, int32_t dtype, int64_t element)
+{
+	return (char *)(uintptr_t)base + element * cpu_dtype_size(dtype);
+}
+
+/* cpu_isa.c: the best instruction set of this processor and operating system; and the name of the
+ * first feature that `isa` needs and is missing, or NULL. */
+int32_t cpu_isa_best(void);
+const char *cpu_isa_missing(int32_t isa);
+
+/* cpu_ops.c: runs fn on n items; one item runs on the caller at once. */
+void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg);
+/* Fails unless dtype is one that operations store. */
+int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
+/* Fills the table but for matmul and head_loss. */
+void cpu_ops_fill(struct zr_ops *ops);
+
+/* cpu_matmul.c, cpu_head.c */
+int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
+int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *op);
+uint64_t cpu_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *op);
+
+/* cpu_blas.c: OpenBLAS, if it was compiled in. tile() computes what the gemm_tile kernel does. */
+int cpu_blas_present(void);
+const char *cpu_blas_core(void); /* the processor type that OpenBLAS chose its kernels for */
+void cpu_blas_warm(const struct zr_inst *d);
+void cpu_blas_tile(const struct zr_inst *d, const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+		   int64_t cols, void *scratch);
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu_ops.c - how each operation but the matrix products is cut into items for the workers. A cut is
+ * chosen for the cache and for balance, from the shapes only.
+ */
+#include "cpu.h"
+
+#define ELEMENTS 16384 /* per item of the elementwise operations: some 100 KB of traffic */
+#define COLUMNS 64     /* per item of the sums over rows: whole cache lines of each row */
+#define FOLD_BLOCKS 8
+
+struct job {
+	const struct zr_inst *d;
+	const void *op;
+	int64_t n, cut;
+	float *part; /* layernorm_bwd, attention_bwd */
+};
+
+void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
+{
+	if (n == 1)
+		fn(arg, 0, 0);
+	else if (n > 1)
+		d->h->parallel(d->h, n, fn, arg);
+}
+
+int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
+{
+	if (dtype == ZR_F32 || dtype == ZR_BF16)
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ENOTSUP, "device/cpu: %s: element type %d is neither fp32 nor bf16", op, dtype);
+}
+
+static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
+		void (*fn)(void *, int64_t, int32_t))
+{
+	struct job job = { d, op, n, cut, NULL };
+	cpu_parallel(d, cpu_ceil_div(n, cut), fn, &job);
+}
+
+/* Rows per item such that an item has about ELEMENTS elements. */
+static int64_t rows_per_item(int64_t width)
+{
+	int64_t rows = ELEMENTS / (width > 0 ? width : 1);
+	return rows < 1 ? 1 : rows;
+}
+
+/* An item of the kernel `name`: the range [item * cut, item * cut + cut) of [0, n). */
+#define ITEM(name)                                                                                         \
+	static void name##_item(void *arg, int64_t item, int32_t worker)                                   \
+	{                                                                                                  \
+		const struct job *j = arg;                                                                 \
+		int64_t lo = item * j->cut;                                                                \
+		(void)worker;                                                                              \
+		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n));                                      \
+	}
+
+/* The operation `name`, cut every `cut` of `n`; o is its argument struct. */
+#define OPERATION(name, dtype, n, cut)                                                                     \
+	ITEM(name)                                                                                         \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##name *o)  \
+	{                                                                                                  \
+		int rc = cpu_check_dtype(ops->dev, #name, dtype);                                          \
+		(void)s;                                                                                   \
+		if (!rc)                                                                                   \
+			run(ops->dev, o, n, cut, name##_item);                                             \
+		return rc;                                                                                 \
+	}
+
+OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
+OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
+OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
+OPERATION(gelu_bwd, o->dtype, o->n, ELEMENTS)
+OPERATION(residual, o->dtype, o->n, ELEMENTS)
+OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
+OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), FOLD_BLOCKS)
+OPERATION(adamw, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(init, ZR_F32, o->n, ELEMENTS)
+
+ITEM(cast)
+
+static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
+{
+	int rc = cpu_check_dtype(ops->dev, "cast", o->dst_dtype);
+	(void)s;
+	if (!rc)
+		rc = cpu_check_dtype(ops->dev, "cast", o->src_dtype);
+	if (!rc)
+		run(ops->dev, o, o->n, ELEMENTS, cast_item);
+	return rc;
+}
+
+/* ---- layernorm_bwd: tiles of rows leave partial sums, then columns add them in order ---------- */
+
+static void layernorm_bwd_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_layernorm_bwd *o = j->op;
+	int64_t lo = item * ZR_LN_TILE;
+	(void)worker;
+	j->d->k->layernorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows), j->part + item * 2 * o->width);
+}
+
+static void layernorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_layernorm_bwd *o = j->op;
+	int64_t lo = item * COLUMNS;
+	(void)worker;
+	j->d->k->layernorm_bwd_sum(o, j->part, j->n, lo, cpu_min(lo + COLUMNS, o->width));
+}
+
+static uint64_t layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
+{
+	(void)ops;
+	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * 2 * o->width) * sizeof(float);
+}
+
+static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_layernorm_bwd *o)
+{
+	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
+	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
+	int rc = cpu_check_dtype(ops->dev, "layernorm_bwd", o->dtype);
+	(void)s;
+	if (rc)
+		return rc;
+	cpu_parallel(ops->dev, tiles, layernorm_bwd_item, &job);
+	cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), layernorm_bwd_sum_item, &job);
+	return ZR_OK;
+}
+
+/* ---- attention: a head is an item ------------------------------------------------------------- */
+
+static void attention_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	j->d->k->attention(j->op, item, item + 1, cpu_scratch(j->d, worker));
+}
+
+static void attention_bwd_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	j->d->k->attention_bwd(j->op, item, item + 1, cpu_scratch(j->d, worker), j->part);
+}
+
+static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o, int backward)
+{
+	uint64_t need = d->k->attention_scratch(o, backward);
+	if (o->kv_heads < 1 || o->heads % o->kv_heads)
+		return zr_fail(d->h, ZR_EINVAL, "device/cpu: attention: %lld heads are not a multiple of %lld key-value heads",
+			       (long long)o->heads, (long long)o->kv_heads);
+	if (need > CPU_SCRATCH)
+		return zr_fail(d->h, ZR_ENOTSUP,
+			       "device/cpu: attention over %lld positions with heads of width %lld needs %llu bytes of "
+			       "scratch per thread, there are %u",
+			       (long long)o->length, (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
+	return cpu_check_dtype(d, "attention", o->dtype);
+}
+
+static int op_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
+{
+	int64_t heads = o->batch * o->heads;
+	struct job job = { ops->dev, o, heads, 1, NULL };
+	int rc = check_attention(ops->dev, o, 0);
+	(void)s;
+	if (!rc)
+		cpu_parallel(ops->dev, heads, attention_item, &job);
+	return rc;
+}
+
+static uint64_t attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
+{
+	(void)ops;
+	return (uint64_t)(o->fwd.batch * o->fwd.heads * o->fwd.length) * sizeof(float);
+}
+
+static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention_bwd *o)
+{
+	int64_t heads = o->fwd.batch * o->fwd.kv_heads;
+	struct job job = { ops->dev, o, heads, 1, o->work };
+	int rc = check_attention(ops->dev, &o->fwd, 1);
+	(void)s;
+	if (!rc)
+		cpu_parallel(ops->dev, heads, attention_bwd_item, &job);
+	return rc;
+}
+
+void cpu_ops_fill(struct zr_ops *ops)
+{
+	ops->embedding = op_embedding;
+	ops->embedding_bwd = op_embedding_bwd;
+	ops->layernorm = op_layernorm;
+	ops->layernorm_bwd = op_layernorm_bwd;
+	ops->layernorm_bwd_work = layernorm_bwd_work;
+	ops->attention = op_attention;
+	ops->attention_bwd = op_attention_bwd;
+	ops->attention_bwd_work = attention_bwd_work;
+	ops->gelu_bwd = op_gelu_bwd;
+	ops->residual = op_residual;
+	ops->bias_bwd = op_bias_bwd;
+	ops->fold = op_fold;
+	ops->adamw = op_adamw;
+	ops->sgd = op_sgd;
+	ops->cast = op_cast;
+	ops->init = op_init;
+}
