@@ -1,1 +1,11 @@
 # One part per role; each says where its plugins install and which they are.
+include plugins/activation/local.mk
+include plugins/boot/local.mk
+include plugins/data/local.mk
+include plugins/device/local.mk
+include plugins/model/local.mk
+include plugins/monitor/local.mk
+include plugins/optimizer/local.mk
+include plugins/precision/local.mk
+include plugins/scheduler/local.mk
+include plugins/zero/local.mk
