@@ -1,0 +1,7 @@
+# Plugins of the role activation: what happens to activations between forward and backward.
+activationplugindir = $(plugindir)/activation
+activationplugin_LTLIBRARIES = %D%/keep.la
+
+%C%_keep_la_SOURCES = %D%/keep.c
+%C%_keep_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_keep_la_LDFLAGS = $(PLUGIN_LDFLAGS)
