@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * piece.h - addresses inside the buffers of a piece.
+ */
+#ifndef ZR_OPTIMIZER_PIECE_H
+#define ZR_OPTIMIZER_PIECE_H
+
+#include <zeroth/optimizer.h>
+
+/* Element `off` of a buffer of fp32; NULL if the buffer is absent. */
+static inline float *piece_f32(const struct zr_buf *b, int64_t off)
+{
+	return b->data ? (float *)b->data + off : NULL;
+}
+
+/* Element `off` of the low-precision copy, which is fp32 or of two bytes per element. */
+static inline void *piece_lowp(const struct zr_buf *b, int64_t off)
+{
+	return b->data ? (char *)b->data + off * (b->dtype == ZR_F32 ? 4 : 2) : NULL;
+}
+
+#endif
