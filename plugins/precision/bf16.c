@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bf16.c - parameters and activations in bf16; master, gradients and accumulation in fp32.
+ */
+#include "unscaled.h"
+
+static int bf16_info(struct zr_inst *inst, struct zr_precision_info *info)
+{
+	(void)inst;
+	info->dtype = ZR_BF16;
+	info->comm_dtype = ZR_F32;
+	return ZR_OK;
+}
+
+static const struct zr_precision_v1 vtbl = {
+	.size = sizeof vtbl,
+	.info = bf16_info,
+	.start = unscaled_start,
+	.next = unscaled_next,
+};
+static const struct zr_iface ifaces[] = { { "zr.precision/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "precision",
+	.id = "bf16",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Parameters and activations in bf16 over an fp32 master.",
+	.ifaces = ifaces,
+	.opts = unscaled_options,
+	.n_opts = UNSCALED_OPTIONS,
+	.opt_stride = sizeof *unscaled_options,
+	.opts_size = sizeof(struct unscaled_opts),
+	.create = unscaled_create,
+	.destroy = unscaled_destroy,
+};
+ZR_PLUGIN(&desc);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unscaled.c - precisions without a loss scale: a state machine with one state.
+ */
+#include "unscaled.h"
+
+#include <stdlib.h>
+
+enum { ON_STOP, ON_SKIP };
+static const char *const choices[] = { "stop", "skip", NULL };
+
+const struct zr_opt unscaled_options[UNSCALED_OPTIONS] = {
+	ZR_OPT_ENUM(struct unscaled_opts, on_nonfinite, ZR_O_NUMERIC, "stop", choices,
+		    "What a step with an infinite or NaN gradient does: end the run, or leave everything as it is."),
+};
+
+struct zr_inst {
+	const struct unscaled_opts *o;
+};
+
+int unscaled_start(struct zr_inst *inst, struct zr_scale *s)
+{
+	(void)inst;
+	*s = (struct zr_scale){ .scale = 1, .last_overflow = -1, .hysteresis = 1 };
+	return ZR_OK;
+}
+
+int unscaled_next(struct zr_inst *inst, struct zr_scale *s, int32_t overflow, int32_t *action)
+{
+	*action = ZR_STEP_APPLY;
+	if (overflow) {
+		*action = inst->o->on_nonfinite == ON_SKIP ? ZR_STEP_SKIP : ZR_STEP_STOP;
+		s->last_overflow = s->step;
+	}
+	s->step++;
+	return ZR_OK;
+}
+
+int unscaled_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = malloc(sizeof *inst);
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->o = opts;
+	*out = inst;
+	return ZR_OK;
+}
+
+void unscaled_destroy(struct zr_inst *inst)
+{
+	free(inst);
+}
