@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * csv.c - one row per step: its number, then the metrics named by `columns`, empty where a metric was not
+ * measured. The first line of the file names the columns; a resumed run appends to the same ones.
+ */
+#include <zeroth/monitor.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "line.h"
+
+#define MAX_COLUMNS 64
+
+struct csv_opts {
+	const char *path;
+	const char *columns;
+};
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct csv_opts, path, ZR_T_STR, 0, "metrics.csv", 0, 0, "",
+	       "File to append to, relative to the run directory."),
+	ZR_OPT(struct csv_opts, columns, ZR_T_STR, 0,
+	       "loss val_loss lr grad_norm tokens_per_s memory", 0, 0, "",
+	       "Metrics to write after the step, separated by blanks."),
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	struct line line;
+	int told; /* of a metric without a column */
+	uint32_t n;
+	const char *column[MAX_COLUMNS]; /* point into names */
+	char names[LINE_ROOM];
+};
+
+static int split_columns(struct zr_inst *inst, const char *columns)
+{
+	char *p;
+	if (snprintf(inst->names, sizeof inst->names, "%s", columns) >= (int)sizeof inst->names)
+		return zr_fail(inst->h, ZR_EINVAL, "columns: longer than %d bytes", LINE_ROOM - 1);
+	for (p = inst->names; *(p += strspn(p, " \t,"));) {
+		if (inst->n == MAX_COLUMNS)
+			return zr_fail(inst->h, ZR_EINVAL, "columns: more than %d", MAX_COLUMNS);
+		inst->column[inst->n++] = p;
+		p += strcspn(p, " \t,");
+		if (*p)
+			*p++ = 0;
+	}
+	return ZR_OK;
+}
+
+/* Writes the header, or compares it with the one that is there. */
+static int header(struct zr_inst *inst)
+{
+	struct line *l = &inst->line;
+	char found[LINE_ROOM];
+	uint32_t i;
+	int rc = line_first(l);
+	if (rc)
+		return rc;
+	memcpy(found, l->text, sizeof found);
+	line_text(l, "step");
+	for (i = 0; i < inst->n; i++) {
+		line_text(l, ",");
+		line_text(l, inst->column[i]);
+	}
+	if (!found[0])
+		return line_end(l);
+	if (strlen(found) != l->used || memcmp(found, l->text, l->used))
+		return zr_fail(inst->h, ZR_EINVAL, "%s: has the columns \"%s\"; set columns to these, or another path",
+			       l->name, found);
+	l->used = 0;
+	return ZR_OK;
+}
+
+static const struct zr_metric *find(const struct zr_metric *m, uint32_t n, const char *name)
+{
+	uint32_t i;
+	for (i = 0; i < n; i++)
+		if (!strcmp(m[i].name, name))
+			return &m[i];
+	return NULL;
+}
+
+/* Logs the first metric that no column takes. */
+static void tell_unlisted(struct zr_inst *inst, const struct zr_metric *m, uint32_t n)
+{
+	uint32_t i, c;
+	for (i = 0; i < n && !inst->told; i++) {
+		for (c = 0; c < inst->n && strcmp(inst->column[c], m[i].name); c++)
+			;
+		inst->told = c == inst->n;
+		if (inst->told)
+			zr_log(inst->h, ZR_LOG_INFO, "%s: no column for \"%s\"; columns = ... adds it",
+			       inst->line.name, m[i].name);
+	}
+}
+
+static int csv_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric *m, uint32_t n)
+{
+	struct line *l = &inst->line;
+	uint32_t i;
+	tell_unlisted(inst, m, n);
+	line_number(l, (double)step);
+	for (i = 0; i < inst->n; i++) {
+		const struct zr_metric *found = find(m, n, inst->column[i]);
+		line_text(l, ",");
+		if (found)
+			line_number(l, found->value);
+	}
+	return line_end(l);
+}
+
+static int csv_flush(struct zr_inst *inst)
+{
+	return line_flush(&inst->line);
+}
+
+static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	const struct csv_opts *o = opts;
+	struct zr_inst *inst = calloc(1, sizeof *inst);
+	int rc;
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	rc = split_columns(inst, o->columns);
+	if (!rc)
+		rc = line_open(&inst->line, h, o->path);
+	if (!rc && (rc = header(inst)))
+		line_close(&inst->line);
+	if (rc)
+		free(inst);
+	else
+		*out = inst;
+	return rc;
+}
+
+static void csv_destroy(struct zr_inst *inst)
+{
+	line_close(&inst->line);
+	free(inst);
+}
+
+static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = csv_metrics, .flush = csv_flush };
+static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "monitor",
+	.id = "csv",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Metrics as comma separated values, a row per step.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct csv_opts),
+	.create = csv_create,
+	.destroy = csv_destroy,
+};
+ZR_PLUGIN(&desc);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * line.c - lines of text, written whole.
+ */
+#include "line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int failed(const struct line *l, const char *doing)
+{
+	return zr_fail(l->h, ZR_EIO, "%s: cannot %s: %s", l->name, doing, strerror(errno));
+}
+
+static ssize_t read_at(const struct line *l, char *to, size_t bytes, int64_t off)
+{
+	ssize_t n;
+	do
+		n = pread(l->fd, to, bytes, off);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* Cuts what follows the last newline. */
+static int cut_torn_line(struct line *l)
+{
+	int64_t from = l->size > LINE_ROOM ? l->size - LINE_ROOM : 0;
+	ssize_t n = read_at(l, l->text, LINE_ROOM, from);
+	if (n < 0)
+		return failed(l, "read");
+	while (n > 0 && l->text[n - 1] != '\n')
+		n--;
+	if (n == 0 && from > 0)
+		return zr_fail(l->h, ZR_EINVAL, "%s: is not a text of lines; move it away or set path", l->name);
+	if (from + n == l->size)
+		return ZR_OK;
+	l->size = from + n;
+	zr_log(l->h, ZR_LOG_WARN, "%s: cutting off a line that was not finished", l->name);
+	return ftruncate(l->fd, l->size) ? failed(l, "truncate") : ZR_OK;
+}
+
+int line_open(struct line *l, const struct zr_host *h, const char *path)
+{
+	struct stat st;
+	int rc;
+	l->h = h;
+	l->used = 0;
+	if (path[0] == '/' || !h->run_dir)
+		rc = snprintf(l->name, sizeof l->name, "%s", path);
+	else
+		rc = snprintf(l->name, sizeof l->name, "%s/%s", h->run_dir, path);
+	if (rc < 0 || (size_t)rc >= sizeof l->name)
+		return zr_fail(h, ZR_EINVAL, "path = %s: too long", path);
+	l->fd = open(l->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (l->fd < 0)
+		return failed(l, "open");
+	rc = fstat(l->fd, &st) ? failed(l, "stat") : ZR_OK;
+	if (!rc) {
+		l->size = S_ISREG(st.st_mode) ? st.st_size : 0;
+		rc = l->size ? cut_torn_line(l) : ZR_OK;
+	}
+	if (rc)
+		line_close(l);
+	return rc;
+}
+
+void line_close(struct line *l)
+{
+	close(l->fd);
+	l->fd = -1;
+}
+
+void line_text(struct line *l, const char *text)
+{
+	size_t n = strlen(text);
+	if (n > LINE_ROOM - l->used)
+		n = LINE_ROOM - l->used; /* full: line_end() refuses it */
+	memcpy(l->text + l->used, text, n);
+	l->used += (uint32_t)n;
+}
+
+void line_number(struct line *l, double v)
+{
+	char text[40], *comma;
+	int digits;
+	if (!isfinite(v)) {
+		line_text(l, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+		return;
+	}
+	if (v == floor(v) && fabs(v) < 1e15) { /* a count is not written as 2e+09 */
+		snprintf(text, sizeof text, "%.0f", v);
+	} else {
+		for (digits = 1; digits <= 17; digits++) {
+			snprintf(text, sizeof text, "%.*g", digits, v);
+			if (strtod(text, NULL) == v)
+				break;
+		}
+	}
+	comma = strchr(text, ','); /* the program's locale may have one for a point */
+	if (comma)
+		*comma = '.';
+	line_text(l, text);
+}
+
+int line_end(struct line *l)
+{
+	const char *p = l->text;
+	ssize_t n;
+	if (l->used == LINE_ROOM) {
+		l->used = 0;
+		return zr_fail(l->h, ZR_EINVAL, "%s: a line is longer than %d bytes", l->name, LINE_ROOM - 1);
+	}
+	l->text[l->used++] = '\n';
+	for (; l->used; p += n, l->used -= (uint32_t)n) {
+		n = write(l->fd, p, l->used);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		if (n < 0) {
+			l->used = 0;
+			return failed(l, "write");
+		}
+	}
+	return ZR_OK;
+}
+
+int line_flush(struct line *l)
+{
+	/* a pipe or a terminal has nothing to flush: EINVAL */
+	return fsync(l->fd) && errno != EINVAL && errno != EROFS ? failed(l, "flush") : ZR_OK;
+}
+
+int line_first(struct line *l)
+{
+	ssize_t n = l->size ? read_at(l, l->text, LINE_ROOM - 1, 0) : 0;
+	if (n < 0)
+		return failed(l, "read");
+	l->text[n] = 0;
+	l->text[strcspn(l->text, "\n")] = 0;
+	return ZR_OK;
+}
