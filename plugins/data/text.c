@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text.c - bytes are tokens: any text, plain or .gz, vocabulary 256. The files are concatenated in order of
+ * their names and held in memory. Every 20th chunk of 4 KiB (chunk i with i % 20 == 19) is held out for
+ * validation, unless val_path names other files.
+ */
+#include <zeroth/data.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "files.h"
+#include "windows.h"
+
+#define CHUNK 4096
+#define EVERY 20 /* chunks, the last of which is held out */
+
+struct text_opts {
+	const char *path, *val_path;
+	int32_t order;
+};
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct text_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
+	       "Text file, plain or gzip, or a pattern of several; relative to the working directory."),
+	ZR_OPT(struct text_opts, val_path, ZR_T_PATH, 0, "", 0, 0, "",
+	       "Text for validation; empty: every 20th chunk of 4 KiB of path is held out."),
+	ZR_OPT_ENUM(struct text_opts, order, ZR_O_NUMERIC, "random", windows_orders,
+		    "Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	const struct text_opts *o;
+	struct files files[2]; /* ZR_SPLIT_*; no validation files: held out */
+	uint8_t *text[2];      /* of host->alloc */
+	int64_t n[2];          /* bytes */
+	struct windows w[2];
+};
+
+/* The stream of files[from] while it is read. */
+struct reading {
+	struct zr_inst *inst;
+	int32_t from;
+	int64_t at; /* bytes so far */
+	struct file *file;
+};
+
+static int holds_out(const struct zr_inst *inst, int32_t from)
+{
+	return from == ZR_SPLIT_TRAIN && !inst->files[ZR_SPLIT_VAL].n;
+}
+
+/* Bytes of a stream of n that are held out. */
+static int64_t held_out(int64_t n)
+{
+	int64_t chunks = n / CHUNK;
+	return chunks / EVERY * CHUNK + (chunks % EVERY == EVERY - 1 ? n % CHUNK : 0);
+}
+
+/* Position in its stream of byte `at` of a split. */
+static int64_t stream_position(const struct zr_inst *inst, int32_t split, int64_t at)
+{
+	int64_t chunk = at / CHUNK;
+	if (!holds_out(inst, ZR_SPLIT_TRAIN))
+		return at;
+	chunk = split == ZR_SPLIT_VAL ? chunk * EVERY + EVERY - 1 : chunk + chunk / (EVERY - 1);
+	return chunk * CHUNK + at % CHUNK;
+}
+
+static int count_bytes(void *arg, const uint8_t *p, int64_t n)
+{
+	struct reading *r = arg;
+	(void)p;
+	r->file->n += n;
+	return ZR_OK;
+}
+
+static int place_bytes(void *arg, const uint8_t *p, int64_t n)
+{
+	struct reading *r = arg;
+	struct zr_inst *inst = r->inst;
+	while (n > 0) {
+		int64_t chunk = r->at / CHUNK, m = CHUNK - r->at % CHUNK, to = r->at;
+		int32_t split = r->from;
+		if (r->at >= inst->files[r->from].tokens)
+			return zr_fail(inst->h, ZR_EIO, "%s: grew while it was read", r->file->name);
+		if (holds_out(inst, r->from)) {
+			split = chunk % EVERY == EVERY - 1 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
+			to -= (split == ZR_SPLIT_VAL ? chunk - chunk / EVERY : chunk / EVERY) * CHUNK;
+		}
+		if (m > n)
+			m = n;
+		if (to + m > inst->n[split])
+			m = inst->n[split] - to;
+		memcpy(inst->text[split] + to, p, (size_t)m);
+		p += m;
+		n -= m;
+		r->at += m;
+	}
+	return ZR_OK;
+}
+
+/* Passes the files of `from` to sink one after the other. */
+static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
+{
+	struct files *fs = &inst->files[from];
+	struct reading r = { inst, from, 0, NULL };
+	int i, rc = ZR_OK;
+	for (i = 0; i < fs->n && !rc; i++) {
+		r.file = &fs->f[i];
+		rc = bytes_read(inst->h, r.file->name, sink, &r);
+	}
+	if (!rc && r.at < fs->tokens && sink == place_bytes)
+		rc = zr_fail(inst->h, ZR_EIO, "%s: shrank while it was read", r.file->name);
+	return rc;
+}
+
+static int count_files(struct zr_inst *inst, int32_t from)
+{
+	struct files *fs = &inst->files[from];
+	int i, rc = read_files(inst, from, count_bytes);
+	for (i = 0; i < fs->n; i++)
+		fs->tokens += fs->f[i].n;
+	if (!rc && fs->n && !fs->tokens)
+		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is empty", fs->f[0].name);
+	return rc;
+}
+
+static int load(struct zr_inst *inst)
+{
+	int64_t *n = inst->n;
+	int32_t split;
+	int rc = count_files(inst, ZR_SPLIT_TRAIN);
+	if (!rc)
+		rc = count_files(inst, ZR_SPLIT_VAL);
+	if (rc)
+		return rc;
+	n[ZR_SPLIT_TRAIN] = inst->files[ZR_SPLIT_TRAIN].tokens;
+	n[ZR_SPLIT_VAL] = inst->files[ZR_SPLIT_VAL].tokens;
+	if (holds_out(inst, ZR_SPLIT_TRAIN)) {
+		n[ZR_SPLIT_VAL] = held_out(n[ZR_SPLIT_TRAIN]);
+		n[ZR_SPLIT_TRAIN] -= n[ZR_SPLIT_VAL];
+	}
+	for (split = 0; split < 2; split++) {
+		inst->text[split] = n[split] ? inst->h->alloc(inst->h, (uint64_t)n[split], "data") : NULL;
+		if (n[split] && !inst->text[split])
+			return zr_fail(inst->h, ZR_ENOMEM, "no memory for %lld bytes of text", (long long)n[split]);
+	}
+	rc = read_files(inst, ZR_SPLIT_TRAIN, place_bytes);
+	return rc ? rc : read_files(inst, ZR_SPLIT_VAL, place_bytes);
+}
+
+static int text_info(struct zr_inst *inst, struct zr_data_info *info)
+{
+	info->vocabulary = 256;
+	info->train_tokens = inst->n[ZR_SPLIT_TRAIN];
+	info->val_tokens = inst->n[ZR_SPLIT_VAL];
+	files_describe(&inst->files[ZR_SPLIT_TRAIN], "bytes", info->train_tokens, info->val_tokens, info->describe,
+		       sizeof info->describe);
+	return ZR_OK;
+}
+
+/* All bytes of a split against the vocabulary: fails at the first that is too large. */
+static int check_bytes(struct zr_inst *inst, int32_t split, int64_t vocabulary)
+{
+	const struct files *fs = &inst->files[holds_out(inst, ZR_SPLIT_TRAIN) ? ZR_SPLIT_TRAIN : split];
+	int64_t i;
+	for (i = 0; i < inst->n[split] && vocabulary < 256; i++)
+		if (inst->text[split][i] >= vocabulary)
+			return files_bad_token(inst->h, fs, stream_position(inst, split, i), inst->text[split][i],
+					       vocabulary);
+	return ZR_OK;
+}
+
+static int text_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
+{
+	int64_t need = windows_cut(&inst->w[ZR_SPLIT_TRAIN], inst->n[ZR_SPLIT_TRAIN], length, inst->o->order);
+	int rc;
+	if (need)
+		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld bytes to train on, one sequence needs %lld",
+			       inst->files[ZR_SPLIT_TRAIN].f[0].name, (long long)inst->n[ZR_SPLIT_TRAIN], (long long)need);
+	need = windows_cut(&inst->w[ZR_SPLIT_VAL], inst->n[ZR_SPLIT_VAL], length, ORDER_SEQUENTIAL);
+	if (need && inst->n[ZR_SPLIT_VAL])
+		return zr_fail(inst->h, ZR_EINVAL, "%lld bytes for validation, one sequence needs %lld: set val_path",
+			       (long long)inst->n[ZR_SPLIT_VAL], (long long)need);
+	rc = check_bytes(inst, ZR_SPLIT_TRAIN, vocabulary);
+	return rc ? rc : check_bytes(inst, ZR_SPLIT_VAL, vocabulary);
+}
+
+static int read_text(struct zr_inst *inst, int32_t split, int64_t at, int64_t n, int32_t *to)
+{
+	const uint8_t *from = inst->text[split] + at;
+	int64_t i;
+	for (i = 0; i < n; i++)
+		to[i] = from[i];
+	return ZR_OK;
+}
+
+static int text_batch(struct zr_inst *inst, const struct zr_batch *b)
+{
+	return windows_batch(inst->h, inst->w, b, read_text, inst);
+}
+
+static int text_decode(const void *opts, int32_t token, char *out)
+{
+	(void)opts;
+	if (token < 0 || token > 255)
+		return 0;
+	*out = (char)token;
+	return 1;
+}
+
+static int64_t text_encode(const void *opts, const char *text, int64_t bytes, int32_t *out, int64_t max)
+{
+	int64_t i;
+	(void)opts;
+	for (i = 0; i < bytes && i < max; i++)
+		out[i] = (uint8_t)text[i];
+	return bytes;
+}
+
+static void text_destroy(struct zr_inst *inst)
+{
+	int split;
+	for (split = 0; split < 2; split++) {
+		inst->h->release(inst->h, inst->text[split]);
+		files_free(&inst->files[split]);
+	}
+	free(inst);
+}
+
+static int text_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	const struct text_opts *o = opts;
+	struct zr_inst *inst = calloc(1, sizeof *inst);
+	int rc;
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	inst->o = o;
+	rc = files_find(h, "path", o->path, &inst->files[ZR_SPLIT_TRAIN]);
+	if (!rc && o->val_path && *o->val_path)
+		rc = files_find(h, "val_path", o->val_path, &inst->files[ZR_SPLIT_VAL]);
+	if (!rc)
+		rc = load(inst);
+	if (rc)
+		text_destroy(inst);
+	else
+		*out = inst;
+	return rc;
+}
+
+static const struct zr_data_v1 vtbl = {
+	.size = sizeof vtbl,
+	.info = text_info,
+	.prepare = text_prepare,
+	.batch = text_batch,
+	.decode = text_decode,
+	.encode = text_encode,
+};
+static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "data",
+	.id = "text",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Text as bytes, plain or gzip; every 20th chunk of 4 KiB held out.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct text_opts),
+	.create = text_create,
+	.destroy = text_destroy,
+};
+ZR_PLUGIN(&desc);
