@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * zeroth/data.h - DRAFT. Role "data", interface "zr.data/1": which tokens a slot of a step holds, as a
+ * function of (seed, step, slot), so that neither world size nor a restart changes what is learned.
+ */
+#ifndef ZEROTH_DATA_H
+#define ZEROTH_DATA_H
+
+#include <zeroth/plugin.h>
+#undef ZR_DRAFT_USED
+#define ZR_DRAFT_USED ZR_DRAFT_REVISION
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZR_SPLIT_TRAIN 0
+#define ZR_SPLIT_VAL 1
+
+/* GROWABLE; filled by info(). */
+struct zr_data_info {
+	uint32_t size, rsv;
+	int64_t vocabulary;   /* tokens are < this; 0 if the files do not say */
+	int64_t train_tokens; /* 0: none */
+	int64_t val_tokens;
+	char describe[160];   /* one line for people: "jargon.txt.gz: 1.6 M bytes, 5 % held out" */
+};
+
+/* One micro-batch. GROWABLE. */
+struct zr_batch {
+	uint32_t size;
+	int32_t split;             /* ZR_SPLIT_* */
+	uint64_t seed;
+	int64_t step;              /* 0-based; for ZR_SPLIT_VAL the number of the evaluation batch's step is 0 */
+	int64_t slot;              /* ZR_SPLIT_VAL: 0-based number of the evaluation batch */
+	int64_t slots;             /* slots per step */
+	int64_t sequences, length; /* B, T */
+	int32_t *inputs, *targets; /* [B*T] each, host memory, written by the plugin; targets[i] follows inputs[i] */
+};
+
+/* GROWABLE. */
+struct zr_data_v1 {
+	uint32_t size, rsv;
+	int (*info)(struct zr_inst *, struct zr_data_info *); /* [main] */
+	/* [main] Whether sequences of `length` tokens can be drawn, with tokens < vocabulary where that is cheap
+	 * to know; fails with a text (too short, ...). Called once before training. */
+	int (*prepare)(struct zr_inst *, int64_t length, int64_t vocabulary);
+	/* [step] Fills a batch; the same request always gives the same tokens. A token >= the prepared
+	 * vocabulary fails with its value, file and position. */
+	int (*batch)(struct zr_inst *, const struct zr_batch *);
+	/* (optional) [pure] Text of a token: writes at most 16 bytes to out, returns their number. Needs no instance. */
+	int (*decode)(const void *opts, int32_t token, char *out);
+	/* (optional) [pure] Tokens of a text: writes at most max, returns their number (or what it would be). */
+	int64_t (*encode)(const void *opts, const char *text, int64_t bytes, int32_t *out, int64_t max);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * zeroth/model.h - DRAFT. Role "model", interface "zr.model/1": declares units of parameters and a
+ * sequence of layers, and computes the forward and backward of one layer with the device's operations.
+ * The host owns all memory and decides what is where when; a model sees only pointers for one call.
+ */
+#ifndef ZEROTH_MODEL_H
+#define ZEROTH_MODEL_H
+
+#include <zeroth/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZR_INIT_NORMAL 1 /* N(mean, std) by position in the tensor */
+#define ZR_INIT_CONST 2  /* mean everywhere */
+
+/* GROWABLE by zr_model_decl.tensor_stride. */
+struct zr_tensor {
+	const char *name;  /* canonical (Hugging Face's): "h.0.ln_1.weight"; owned by the model instance */
+	int64_t dims[4];   /* row-major, unused trailing ones 1 */
+	int32_t ndim;
+	int32_t init;      /* ZR_INIT_* */
+	double mean, std;
+};
+
+/* Parameters that are gathered, reduced and released together. GROWABLE by unit_stride. */
+struct zr_unit {
+	const char *name; /* "h.0" */
+	const struct zr_tensor *tensors;
+	uint32_t n_tensors, rsv;
+};
+
+#define ZR_LAYER_INPUT 1u /* the first: reads tokens, has no `in` and no gradient to pass on */
+#define ZR_LAYER_LOSS 2u  /* the last: no `out`; training runs only its backward, which computes the loss
+			   * too; evaluation runs only its forward (loss, nothing kept) */
+
+/* A layer names the units it needs; the schedule is forward 0..n-1, then backward n-1..0. A unit used by
+ * several layers is tied: its gradient is the sum in backward order. GROWABLE by layer_stride. */
+struct zr_layer {
+	const char *name;
+	const int32_t *units;
+	uint32_t n_units, flags;
+};
+
+/* GROWABLE; filled by declare(), everything it points to is owned by the instance. Canonical order of
+ * parameters = units in order, tensors in order. */
+struct zr_model_decl {
+	uint32_t size;
+	uint32_t n_units, n_layers;
+	uint32_t unit_stride, layer_stride, tensor_stride;
+	const struct zr_unit *units;
+	const struct zr_layer *layers;
+	int64_t vocabulary;
+	int64_t context;         /* longest sequence */
+	double flops_per_token;  /* of forward and backward, without recomputation, at length `context` */
+	const char *const *meta; /* key, value, ..., NULL: written to config.json-like metadata of weights files */
+};
+
+/* Bytes of a layer for (batch, length). GROWABLE. */
+struct zr_layer_bytes {
+	uint32_t size, rsv;
+	uint64_t out;      /* its output, the next layer's input and kept for that one's backward */
+	uint64_t saved;    /* kept from its forward to its backward */
+	uint64_t work_fwd; /* scratch of one forward call */
+	uint64_t work_bwd; /* scratch of one backward call (with ZR_LAYER_LOSS also of the evaluation) */
+	uint64_t grad;     /* gradient w.r.t. its output (for the loss layer: w.r.t. its input) */
+};
+
+/* One call. GROWABLE. Tensors are those of the layer's units, in order, numbered through. */
+struct zr_layer_call {
+	uint32_t size;
+	int32_t layer;
+	int32_t training;      /* 0: evaluation, no dropout */
+	int32_t dtype;         /* of parameters and activations: ZR_F32, ZR_BF16 */
+	int64_t batch, length; /* B, T */
+	const int32_t *tokens, *targets; /* [B*T], device memory */
+	const void *in;        /* output of the layer before */
+	void *out;             /* this layer's output */
+	void *saved, *work;
+	void *grad;            /* backward: on entry the gradient w.r.t. out, on return w.r.t. in (same buffer; loss layer: only return) */
+	const void *const *param; /* [tensors] */
+	float *const *dparam;     /* [tensors] backward: fp32 gradients; = or += as accumulate says */
+	const uint8_t *accumulate; /* [tensors] 0: first contribution of this micro-batch, store; 1: add */
+	float *loss_rows;      /* [B*T] loss layer: loss of each token */
+	double *loss_sum;      /* loss layer: fp64 sum of them, stored */
+	float grad_scale;      /* loss layer: d(objective)/d(loss of one token) */
+	uint32_t rsv;
+	struct zr_rng rng;     /* seed, step, slot; the model sets site = layer*8 + n */
+	const struct zr_ops *ops;
+	struct zr_stream *stream;
+};
+
+/* GROWABLE. */
+struct zr_model_v1 {
+	uint32_t size, rsv;
+	int (*declare)(struct zr_inst *, struct zr_model_decl *); /* [main] */
+	/* [main] Bytes needed by layer `layer` with activations of `dtype`. ops answers workspace queries. */
+	int (*bytes)(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype, const struct zr_ops *ops,
+		     struct zr_layer_bytes *out);
+	int (*forward)(struct zr_inst *, const struct zr_layer_call *);  /* [step] */
+	int (*backward)(struct zr_inst *, const struct zr_layer_call *); /* [step] */
+	/* (optional) [step] For sampling: logits [vocabulary] in fp32 of row `row` of the loss layer's input. */
+	int (*logits)(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

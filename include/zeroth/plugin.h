@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * zeroth/plugin.h - what every Zeroth plugin shares: the entry symbol and its handshake, the
+ * descriptor, the option table, the services of the host, error codes and log levels.
+ *
+ * Needs libc headers only. A plugin links nothing of Zeroth: services arrive as function pointers.
+ *
+ * Struct rules. GROWABLE structs start with `uint32_t size`, set by whoever fills the struct, and
+ * only ever gain members at their end; read newer members through ZR_HAS. FROZEN structs never
+ * change. All text is UTF-8. Constants are never renumbered.
+ *
+ * Thread tags, one per function:
+ *   [main]  the control thread of a rank; may block and allocate
+ *   [step]  the training thread of a rank; must not block on I/O nor allocate
+ *   [any]   thread-safe, callable from any thread
+ *   [pure]  no side effect, no thread, no memory kept; may be called without an instance
+ * [main] and [step] are guards, not threads: one instance is never entered twice at once.
+ *
+ * Life of a plugin: entry read as data -> resolve -> check -> create -> calls of its role ->
+ * destroy. destroy is not called after a create that failed. A plugin never exits, aborts, prints,
+ * forks, installs signal handlers, or changes locale, working directory, environment or the
+ * floating-point mode. It is loaded once and never unloaded.
+ */
+#ifndef ZEROTH_PLUGIN_H
+#define ZEROTH_PLUGIN_H
+
+#include <float.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define ZR_EXTERN extern "C"
+#else
+#define ZR_EXTERN extern
+#endif
+
+#define ZR_ABI_MAJOR 1
+#define ZR_ABI_MINOR 0
+
+/* Headers of draft roles change with every release. A plugin that includes one carries this number
+ * and loads only into a host with the same one; see ZR_DRAFT_USED. */
+#define ZR_DRAFT_REVISION 1
+
+#define ZR_MAGIC 0x5a525031u
+
+/* True if whoever filled *p knew member f. */
+#define ZR_HAS(p, T, f) ((p) && (p)->size >= offsetof(T, f) + sizeof((p)->f))
+
+/* Return codes. 0 is success, failures are negative; a code unknown to the reader means
+ * ZR_EINTERNAL. The text of a failure goes through zr_fail(), once, where it was decided. */
+#define ZR_OK 0
+#define ZR_EAGAIN (-1)    /* back-pressure: try again after completing something; not a failure */
+#define ZR_EINVAL (-2)    /* bad configuration or input */
+#define ZR_ENOTSUP (-3)   /* not supported by this plugin */
+#define ZR_ENOMEM (-4)    /* memory refused by the system */
+#define ZR_EIO (-5)       /* file or device error */
+#define ZR_EPEER (-6)     /* another rank failed */
+#define ZR_ESTATE (-7)    /* called in the wrong order */
+#define ZR_EINTERNAL (-8) /* a defect */
+#define ZR_EFIT (-9)      /* does not fit the memory at hand */
+#define ZR_ENUMERIC (-10) /* non-finite numbers stopped the run */
+
+/* Log levels. */
+#define ZR_LOG_ERROR 0
+#define ZR_LOG_WARN 1
+#define ZR_LOG_INFO 2
+#define ZR_LOG_DEBUG 3
+
+/* Element types. */
+#define ZR_F32 1
+#define ZR_BF16 2
+#define ZR_F16 3
+#define ZR_F64 4
+#define ZR_I32 5
+#define ZR_I64 6
+#define ZR_U8 7
+
+/* Kinds of memory, as bits. */
+#define ZR_MEM_HOST 1u
+#define ZR_MEM_PINNED 2u
+#define ZR_MEM_DEVICE 4u
+
+/* Elements of the atom of partition, norm and disk alignment: every tensor starts on a block. */
+#define ZR_BLOCK 2048
+
+struct zr_inst; /* an instance of a plugin: the plugin's own, opaque to everyone else */
+
+/* ---- services of the host -------------------------------------------------------------------
+ * GROWABLE. Each instance has one of its own, valid until its destroy returned. */
+struct zr_host {
+	uint32_t size;
+	uint32_t abi_minor;
+	void *impl;           /* the host's own */
+	int32_t rank, world;  /* this process among all training processes */
+	int32_t local_rank, local_world;
+	int32_t workers;      /* threads that parallel() uses, the caller included */
+	int32_t rsv;
+	const char *run_dir;  /* directory for files of this run, or NULL where there is no run */
+
+	/* [any] One line of log, without newline; copied. */
+	void (*log)(const struct zr_host *h, int32_t level, const char *msg);
+
+	/* [any] Records why the current call fails (copied) and returns `code`. */
+	int (*fail)(const struct zr_host *h, int32_t code, const char *msg);
+
+	/* [main] `bytes` of zeroed memory, 64-byte aligned, counted on the account `what` ("data",
+	 * "workspace", ...: borrowed, static). NULL if refused. Owned by the caller until release(). */
+	void *(*alloc)(const struct zr_host *h, uint64_t bytes, const char *what);
+	void (*release)(const struct zr_host *h, void *p); /* [main] p may be NULL */
+
+	/* [step] Calls fn(arg, item, worker) once for every item in [0, n) on the host's threads, worker
+	 * in [0, workers), and returns when all are done. Which worker gets which item varies: results
+	 * must not depend on it. Calls do not nest. The only thread pool that a plugin may use. */
+	void (*parallel)(const struct zr_host *h, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
+			 void *arg);
+};
+
+/* ---- options --------------------------------------------------------------------------------
+ * One table drives INI parsing, validation, `zeroth plugin info`, the man page and what a
+ * checkpoint records. The host writes each parsed value into the plugin's options struct. */
+#define ZR_T_BOOL 1  /* uint8_t; yes|no|true|false|on|off|1|0 */
+#define ZR_T_I64 2   /* int64_t */
+#define ZR_T_F64 3   /* double; NaN and infinities are refused */
+#define ZR_T_STR 4   /* const char *, owned by the host */
+#define ZR_T_ENUM 5  /* int32_t: index into `choices` */
+#define ZR_T_BYTES 6 /* uint64_t; suffixes K M G T are powers of 1024 */
+#define ZR_T_PATH 7  /* const char *, owned by the host; relative to the working directory */
+#define ZR_T_COUNT 8 /* uint64_t; 5e8 is allowed */
+#define ZR_T_F64S 9  /* double[width / 8], comma or blank separated, exactly that many */
+#define ZR_T_GLOBS 10 /* const char *: blank separated patterns, kept as text */
+
+#define ZR_O_REQUIRED 1u   /* no default: the user must give it */
+#define ZR_O_MIN_OPEN 2u   /* min itself is excluded */
+#define ZR_O_MAX_OPEN 4u   /* max itself is excluded */
+#define ZR_O_AUTO 8u       /* accepts `auto`: stored as ZR_AUTO_*, then filled by resolve() */
+#define ZR_O_SCHED 16u     /* a scheduler may drive it */
+#define ZR_O_GROUP 32u     /* may differ between parameter groups */
+#define ZR_O_NUMERIC 64u   /* changes results: equal on all ranks */
+#define ZR_O_DEPRECATED 128u
+
+#define ZR_AUTO_I64 INT64_MIN
+#define ZR_AUTO_COUNT UINT64_MAX /* also BYTES */
+#define ZR_AUTO_ENUM (-1)
+/* F64: NaN, the only way to get one; F64S: NaN in its first element. */
+
+/* GROWABLE through zr_desc.opt_stride. All pointers are static. */
+struct zr_opt {
+	const char *name;
+	const char *def;             /* INI text, parsed like a user's; NULL with ZR_O_REQUIRED */
+	const char *doc;             /* one sentence */
+	const char *unit;            /* "s", "tokens", ...; "" if none */
+	const char *const *choices;  /* ZR_T_ENUM: NULL-terminated */
+	double min, max;             /* allowed range of numbers (of each element of a list) */
+	int32_t type;
+	uint32_t flags;
+	uint32_t offset, width;      /* where the host stores the value: bytes in the options struct */
+};
+#define ZR_LO (-DBL_MAX) /* no lower limit */
+#define ZR_HI DBL_MAX    /* no upper limit */
+
+/* ZR_OPT(struct my_opts, lr, ZR_T_F64, ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate.") */
+#define ZR_OPT(S, f, T, flags, def, min, max, unit, doc)                                                   \
+	{ #f, def, doc, unit, NULL, min, max, T, flags, (uint32_t)offsetof(S, f), (uint32_t)sizeof(((S *)0)->f) }
+#define ZR_OPT_ENUM(S, f, flags, def, choices, doc)                                                        \
+	{ #f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),                     \
+	  (uint32_t)sizeof(((S *)0)->f) }
+
+/* What resolve() may look at to turn `auto` into a value. GROWABLE. A fact not yet known is 0. */
+struct zr_facts {
+	uint32_t size;
+	int32_t world;
+	int32_t workers;
+	int32_t rsv;
+	int64_t vocabulary;      /* of the data: number of different tokens it can hold */
+	int64_t sequence_length; /* tokens per training sequence */
+	int64_t steps;           /* optimizer steps of the run */
+	double lr;               /* base learning rate of the optimizer's first group */
+	uint64_t memory;         /* bytes of host memory this rank may use */
+};
+
+/* ---- descriptor and entry: constant data, read before any function is called ---------------- */
+
+/* An interface of a role: id "zr.optimizer/1" and its table of functions. FROZEN. */
+struct zr_iface {
+	const char *id;
+	const void *vtbl;
+};
+
+/* GROWABLE. */
+struct zr_desc {
+	uint32_t size;
+	uint32_t flags;              /* 0 */
+	const char *role;            /* "optimizer": INI section and directory */
+	const char *id;              /* "adamw": [a-z0-9_-]+, equal to the file's name */
+	const char *version;         /* of the plugin */
+	const char *license;         /* SPDX */
+	const char *summary;         /* one line */
+	const struct zr_iface *ifaces; /* ends with {NULL, NULL} */
+	const struct zr_opt *opts;   /* n_opts entries, opt_stride bytes apart */
+	uint32_t n_opts, opt_stride;
+	uint32_t opts_size;          /* bytes of the options struct, at least 1 if n_opts > 0 */
+	uint32_t rsv;
+
+	/* (optional) [pure] Replaces ZR_AUTO_* values in opts, presets included. Fails with a text. */
+	int (*resolve)(const struct zr_host *h, const struct zr_facts *facts, void *opts);
+	/* (optional) [pure] Rules between options. Fails with a text. */
+	int (*check)(const struct zr_host *h, const void *opts);
+	/* [main] A new instance in *out. opts and h outlive it. Owned by the caller until destroy. */
+	int (*create)(const struct zr_host *h, const void *opts, struct zr_inst **out);
+	void (*destroy)(struct zr_inst *inst); /* [main] */
+};
+
+/* GROWABLE, but for magic before size. */
+struct zr_entry {
+	uint32_t magic, size;
+	uint16_t abi_major;  /* must equal the host's */
+	uint16_t abi_minor;  /* built with */
+	uint16_t need_minor; /* runs on hosts of at least this minor */
+	uint16_t rsv;
+	uint32_t draft;      /* 0, or the ZR_DRAFT_REVISION of the draft headers it was built with */
+	uint32_t rsv2;
+	const char *build;   /* compiler and the like: printed, never compared */
+	const struct zr_desc *const *descs; /* ends with NULL */
+};
+
+/* Headers of draft roles redefine this to ZR_DRAFT_REVISION. */
+#define ZR_DRAFT_USED 0u
+
+/* The one exported symbol, last in the file:  ZR_PLUGIN(&my_desc);  */
+#define ZR_PLUGIN(...)                                                                                     \
+	static const struct zr_desc *const zr_descs__[] = { __VA_ARGS__, NULL };                           \
+	ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1;         \
+	const struct zr_entry zr_plugin_entry_v1 = { ZR_MAGIC,     sizeof(struct zr_entry), ZR_ABI_MAJOR,  \
+						     ZR_ABI_MINOR, 0, 0, ZR_DRAFT_USED, 0, __VERSION__,    \
+						     zr_descs__ }
+
+/* ---- conveniences ---------------------------------------------------------------------------- */
+
+/* [any] printf-like fail(): return zr_fail(h, ZR_EINVAL, "heads %d does not divide width %d", h, w); */
+static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4), unused));
+static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ...)
+{
+	char msg[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof msg, fmt, ap);
+	va_end(ap);
+	return h->fail(h, code, msg);
+}
+
+/* [any] printf-like log(). */
+static inline void zr_log(const struct zr_host *h, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4), unused));
+static inline void zr_log(const struct zr_host *h, int level, const char *fmt, ...)
+{
+	char msg[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof msg, fmt, ap);
+	va_end(ap);
+	h->log(h, level, msg);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
