@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernels.h - the CPU kernels: pure functions on memory that their caller owns, no state, no
+ * allocation, no thread of their own. The operations and their formulas are those of
+ * <zeroth/device.h>; a kernel computes one range [lo, hi) of an operation, its caller cuts the
+ * whole into ranges and runs them in parallel. What a range counts (rows, columns, elements, blocks,
+ * heads) is said at each member. The caller cuts at fixed places that depend on the shapes only;
+ * a kernel's result for an index never depends on where the range around it was cut, except where
+ * a member says "partial": there the cuts are part of the arithmetic (invariant I1).
+ *
+ * One table per variant. kernels/cpu/<op>.c is the readable oracle: plain C, also compiled with
+ * ZR_REAL=double for finite differences. kernels/cpu/<op>.simd.c is compiled once per vector
+ * instruction set through simd.h. Kernel sources include this header (and simd.h) only.
+ */
+#ifndef ZEROTH_KERNELS_H
+#define ZEROTH_KERNELS_H
+
+#include <zeroth/device.h>
+
+#define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd */
+#define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
+
+struct zr_cpu_kernels {
+	const char *name; /* "scalar", "avx2", "avx512" */
+
+	/* rows r = b*T+t of out */
+	void (*embedding)(const struct zr_op_embedding *, int64_t lo, int64_t hi);
+	/* columns c of dwte and dwpe: all tokens in index order for these columns */
+	void (*embedding_bwd)(const struct zr_op_embedding_bwd *, int64_t lo, int64_t hi);
+
+	/* rows */
+	void (*layernorm)(const struct zr_op_layernorm *, int64_t lo, int64_t hi);
+	/* rows of one tile, hi - lo <= ZR_LN_TILE: dx, and the partial sums of this tile,
+	 * part[0..C) for dgamma and part[C..2C) for dbeta (stored) */
+	void (*layernorm_bwd)(const struct zr_op_layernorm_bwd *, int64_t lo, int64_t hi, float *part);
+	/* columns: dgamma, dbeta = or += the sum of n_part partials in index order */
+	void (*layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *, const float *part, int64_t n_part, int64_t lo,
+				  int64_t hi);
+
+	/* heads i = b*heads + h; scratch: attention_scratch() bytes, 64-byte aligned, per worker */
+	void (*attention)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
+	/* key-value heads i = b*kv_heads + h, with all query heads that share them; delta is
+	 * [B, heads, T] floats that it computes itself for these heads */
+	void (*attention_bwd)(const struct zr_op_attention_bwd *, int64_t lo, int64_t hi, void *scratch, float *delta);
+	uint64_t (*attention_scratch)(const struct zr_op_attention *, int backward);
+
+	/* elements; any cut at a multiple of 64 */
+	void (*gelu_bwd)(const struct zr_op_gelu_bwd *, int64_t lo, int64_t hi);
+	void (*residual)(const struct zr_op_residual *, int64_t lo, int64_t hi);
+	void (*cast)(const struct zr_op_cast *, int64_t lo, int64_t hi);
+	void (*init)(const struct zr_op_init *, int64_t lo, int64_t hi);
+	void (*adamw)(const struct zr_op_adamw *, int64_t lo, int64_t hi);
+	void (*sgd)(const struct zr_op_sgd *, int64_t lo, int64_t hi);
+	/* blocks of ZR_BLOCK elements */
+	void (*fold)(const struct zr_op_fold *, int64_t lo, int64_t hi);
+	/* columns: all rows in index order */
+	void (*bias_bwd)(const struct zr_op_bias_bwd *, int64_t lo, int64_t hi);
+
+	/* One row of logits [V], fp32: returns its loss. If scale != 0, the row becomes
+	 * (softmax - onehot(target)) * scale in place. */
+	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward, float scale);
+
+	/* The finish of a matrix product's tile while it is in cache: rows x cols of an fp32 tile (ld
+	 * apart) + bias, optionally GELU, stored to D (and pre) as d_dtype. bias, d, pre point at the
+	 * tile's first element, typed by the operation. d may be the tile itself. */
+	void (*gemm_finish)(const struct zr_op_matmul *, const float *tile, int64_t ld, int64_t rows, int64_t cols,
+			    const void *bias, void *d, void *pre);
+	/* Own matrix product of one tile: D[row0.., col0..] of rows x cols over the full K, everything of
+	 * the operation (types, transposes, accumulate, bias, GELU). scratch: ZR_GEMM_SCRATCH bytes. */
+	void (*gemm_tile)(const struct zr_op_matmul *, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+			  void *scratch);
+};
+
+extern const struct zr_cpu_kernels zr_cpu_scalar;
+extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2 and FMA */
+extern const struct zr_cpu_kernels zr_cpu_avx512; /* x86-64 with AVX-512 F, BW, DQ, VL */
+
+#endif
