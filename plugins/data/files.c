@@ -81,13 +81,6 @@ const struct file *files_at(const struct files *fs, int64_t *at)
 	return f;
 }
 
-int files_bad_token(const struct zr_host *h, const struct files *fs, int64_t at, int64_t token, int64_t vocabulary)
-{
-	const struct file *f = files_at(fs, &at);
-	return zr_fail(h, ZR_EINVAL, "%s: token %lld at position %lld is not below the model's vocabulary of %lld",
-		       f->name, (long long)token, (long long)at, (long long)vocabulary);
-}
-
 static const char *scaled(int64_t n, double *v)
 {
 	static const char *const unit[] = { " ", " K ", " M ", " G ", " T " };

@@ -27,9 +27,6 @@ void files_free(struct files *fs);
 /* The file that holds token `at` of the stream; *at becomes its position in that file. */
 const struct file *files_at(const struct files *fs, int64_t *at);
 
-/* Fails for a token that the model does not know. */
-int files_bad_token(const struct zr_host *h, const struct files *fs, int64_t at, int64_t token, int64_t vocabulary);
-
 /* "jargon.txt.gz: 1.7 M bytes, 5 % held out" to text[room]. */
 void files_describe(const struct files *fs, const char *unit, int64_t train, int64_t val, char *text, size_t room);
 

@@ -176,24 +176,23 @@ static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabula
 	return rc ? rc : prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
 }
 
-/* Tokens [at, at + n) of one file; returns how many are below the limit before the first that is not. */
-static int64_t widen(const struct mapping *m, int64_t at, int64_t n, int64_t limit, int32_t *to)
+static int64_t token_at(const struct mapping *m, int64_t at)
 {
 	const uint8_t *p = m->base + m->skip;
+	return m->width == 2 ? ((const uint16_t *)p)[at] : ((const uint32_t *)p)[at];
+}
+
+/* Tokens [at, at + n) of one file, up to the first that is not below limit; returns how many. */
+static int64_t widen(const struct mapping *m, int64_t at, int64_t n, int64_t limit, int32_t *to)
+{
 	int64_t i;
 	for (i = 0; i < n; i++) {
-		int64_t token = m->width == 2 ? ((const uint16_t *)p)[at + i] : ((const uint32_t *)p)[at + i];
+		int64_t token = token_at(m, at + i);
 		if (token >= limit)
 			break;
 		to[i] = (int32_t)token;
 	}
 	return i;
-}
-
-static int64_t token_at(const struct mapping *m, int64_t at)
-{
-	const uint8_t *p = m->base + m->skip;
-	return m->width == 2 ? ((const uint16_t *)p)[at] : ((const uint32_t *)p)[at];
 }
 
 static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t n, int32_t *to)
@@ -207,7 +206,9 @@ static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t 
 		m = f->n - in_file < n ? f->n - in_file : n;
 		ok = widen(map, in_file, m, limit, to);
 		if (ok < m)
-			return files_bad_token(inst->h, fs, at + ok, token_at(map, in_file + ok), limit);
+			return zr_fail(inst->h, ZR_EINVAL,
+				       "%s: token %lld at position %lld is not below the vocabulary of %lld", f->name,
+				       (long long)token_at(map, in_file + ok), (long long)(in_file + ok), (long long)limit);
 		at += m;
 		to += m;
 		n -= m;
