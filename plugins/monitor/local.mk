@@ -2,10 +2,10 @@
 monitorplugindir = $(plugindir)/monitor
 monitorplugin_LTLIBRARIES = %D%/csv.la %D%/jsonl.la
 
-%C%_csv_la_SOURCES = %D%/csv.c
+%C%_csv_la_SOURCES = %D%/csv.c %D%/line.c %D%/line.h
 %C%_csv_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_csv_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
-%C%_jsonl_la_SOURCES = %D%/jsonl.c
+%C%_jsonl_la_SOURCES = %D%/jsonl.c %D%/line.c %D%/line.h
 %C%_jsonl_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_jsonl_la_LDFLAGS = $(PLUGIN_LDFLAGS)
