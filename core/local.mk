@@ -1,1 +1,28 @@
-# core
+# SPDX-License-Identifier: Apache-2.0
+#
+# core: the microkernel, a convenience library of the program `zeroth`.
+
+noinst_LTLIBRARIES += core/libcore.la
+core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) \
+	-DZR_PLUGINDIR='"$(plugindir)"' -DZR_DATADIR='"$(pkgdatadir)"'
+core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
+core_libcore_la_SOURCES = \
+	core/account.c core/account.h \
+	core/batch.c core/batch.h \
+	core/exact.c core/exact.h \
+	core/fit.c \
+	core/host.c core/host.h \
+	core/layout.c core/layout.h \
+	core/lifetime.c core/lifetime.h \
+	core/metrics.c core/metrics.h \
+	core/plan.c core/plan.h \
+	core/pool.c core/pool.h \
+	core/progress.c core/progress.h \
+	core/run.c core/run.h core/summary.c \
+	core/rundir.c core/rundir.h \
+	core/schedule.c core/schedule.h \
+	core/session.c core/session.h core/step.c core/walk.c \
+	core/setup.c core/setup.h \
+	core/weights.c core/weights.h
+
+include core/config.mk

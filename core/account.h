@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * account.h - the ledger: bytes per tier and category, planned and held. What the plan says and what is
+ * allocated meet here (invariant I2).
+ */
+#ifndef ZR_CORE_ACCOUNT_H
+#define ZR_CORE_ACCOUNT_H
+
+#include <stdint.h>
+
+#define ZR_ACCOUNT_MAX 32
+
+struct zr_account_line {
+	const char *what;  /* "parameters", "gradients", ...: static */
+	int32_t tier;      /* ZR_TIER_* of zeroth/zero.h */
+	uint64_t planned;  /* bytes the plan asked for */
+	uint64_t held;     /* bytes allocated now */
+	uint64_t peak;
+};
+
+struct zr_account {
+	struct zr_account_line line[ZR_ACCOUNT_MAX];
+	int n;
+};
+
+void zr_account_plan(struct zr_account *a, int tier, const char *what, uint64_t bytes);
+void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes);
+void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes);
+uint64_t zr_account_planned(const struct zr_account *a, int tier);
+uint64_t zr_account_peak(const struct zr_account *a, int tier);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * host.c - the services behind struct zr_host, one set per instance. impl points at the instance.
+ */
+#define _GNU_SOURCE
+#include "core/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <zeroth/zero.h>
+
+#include "core/log.h"
+
+/* In front of every allocation of a plugin; 64 bytes, so that what follows stays aligned. */
+struct header {
+	uint64_t bytes; /* of the whole mapping */
+	const char *what;
+	char pad[48];
+};
+
+static const char *topic(const struct zr_instance *it)
+{
+	return it->section ? it->section->name : "zeroth";
+}
+
+static void host_log(const struct zr_host *h, int32_t level, const char *msg)
+{
+	zr_logf(level, topic(h->impl), "%s", msg);
+}
+
+static int host_fail(const struct zr_host *h, int32_t code, const char *msg)
+{
+	struct zr_instance *it = h->impl;
+	it->failed.code = 0;
+	return zr_err(&it->failed, code, "%s", msg);
+}
+
+static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *what)
+{
+	struct zr_instance *it = h->impl;
+	uint64_t total = bytes + sizeof(struct header);
+	if (total < bytes)
+		return NULL;
+	struct header *m = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
+		return NULL;
+	*m = (struct header){ .bytes = total, .what = what };
+	if (it->process->account) {
+		zr_account_plan(it->process->account, ZR_TIER_HOST, what, total);
+		zr_account_take(it->process->account, ZR_TIER_HOST, what, total);
+	}
+	return m + 1;
+}
+
+static void host_release(const struct zr_host *h, void *p)
+{
+	struct zr_instance *it = h->impl;
+	if (!p)
+		return;
+	struct header *m = (struct header *)p - 1;
+	if (it->process->account)
+		zr_account_give(it->process->account, ZR_TIER_HOST, m->what, m->bytes);
+	munmap(m, m->bytes);
+}
+
+static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
+			  void *arg)
+{
+	struct zr_instance *it = h->impl;
+	zr_pool_run(it->process->pool, n, fn, arg);
+}
+
+void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section)
+{
+	*it = (struct zr_instance){ .section = section, .process = process };
+	it->host = (struct zr_host){
+		.size = sizeof it->host,
+		.abi_minor = ZR_ABI_MINOR,
+		.impl = it,
+		.rank = process->rank,
+		.world = process->world,
+		.local_rank = process->local_rank,
+		.local_world = process->local_world,
+		.workers = process->pool ? zr_pool_size(process->pool) : 1,
+		.run_dir = process->run_dir,
+		.log = host_log,
+		.fail = host_fail,
+		.alloc = host_alloc,
+		.release = host_release,
+		.parallel = host_parallel,
+	};
+}
+
+int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err)
+{
+	if (it->failed.code)
+		return zr_err(err, code, "[%s] %s", topic(it), it->failed.text);
+	return zr_err(err, code, "[%s] %s failed with code %d and no text", topic(it), doing, code);
+}
+
+int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section,
+		       const char *iface, uint32_t min_size, struct zr_error *err)
+{
+	zr_host_init(it, process, section);
+	it->vtbl = zr_plugin_iface(section->plugin, iface, min_size, err);
+	if (!it->vtbl)
+		return err->code;
+	int rc = section->plugin->desc->create(&it->host, section->opts, &it->inst);
+	if (rc < 0) {
+		it->inst = NULL;
+		return zr_instance_failed(it, rc, "create", err);
+	}
+	return 0;
+}
+
+void zr_instance_destroy(struct zr_instance *it)
+{
+	if (it->inst)
+		it->section->plugin->desc->destroy(it->inst);
+	it->inst = NULL;
+}

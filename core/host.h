@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * host.h - instances of plugins: each gets host services of its own, so that what it logs, allocates and
+ * fails with carries its name.
+ */
+#ifndef ZR_CORE_HOST_H
+#define ZR_CORE_HOST_H
+
+#include "core/account.h"
+#include "core/config.h"
+#include "core/pool.h"
+
+/* What the services of all instances of a process share. */
+struct zr_process {
+	int32_t rank, world, local_rank, local_world;
+	struct zr_pool *pool;       /* NULL before it exists: parallel() then runs on the caller */
+	struct zr_account *account;
+	const char *run_dir;        /* NULL: none */
+};
+
+struct zr_instance {
+	const struct zr_section *section;
+	const void *vtbl;       /* of its role's interface */
+	struct zr_inst *inst;   /* NULL until created */
+	struct zr_process *process;
+	struct zr_host host;
+	struct zr_error failed; /* text of the last fail() */
+};
+
+/* Fills a host of a section for calls without an instance (resolve, check). `it` must stay where it is. */
+void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section);
+
+/* Creates the section's instance of interface `iface`. Text of a failure goes to err with the section's name. */
+int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section,
+		       const char *iface, uint32_t min_size, struct zr_error *err);
+void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed one */
+
+/* Turns the failure of a call on `it` into err: "optimizer.adamw: text". Returns code. */
+int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layout.c - see layout.h.
+ */
+#include "core/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct zr_unit *unit_at(const struct zr_model_decl *m, uint32_t i)
+{
+	return (const struct zr_unit *)((const char *)m->units + (size_t)i * m->unit_stride);
+}
+
+static const struct zr_tensor *tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i)
+{
+	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
+}
+
+/* Elements of a shape; 0 if a dimension is not positive or the product overflows. */
+static int64_t elements(const struct zr_tensor *t)
+{
+	int64_t n = 1;
+	for (int d = 0; d < t->ndim; d++)
+		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n))
+			return 0;
+	return n;
+}
+
+static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_t i, struct zr_error *err)
+{
+	const struct zr_unit *decl = unit_at(m, (uint32_t)i);
+	struct zr_unit_place *u = &l->unit[i];
+	*u = (struct zr_unit_place){ .name = decl->name, .first = l->n_tensors, .count = (int32_t)decl->n_tensors,
+				     .block = l->blocks };
+	for (uint32_t k = 0; k < decl->n_tensors; k++) {
+		struct zr_place *t = &l->tensor[l->n_tensors++];
+		*t = (struct zr_place){ .decl = tensor_at(m, decl, k), .unit = i, .offset = u->elements, .block = l->blocks };
+		t->elements = elements(t->decl);
+		if (!t->elements)
+			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape", t->decl->name);
+		t->blocks = (t->elements + ZR_BLOCK - 1) / ZR_BLOCK;
+		u->elements += t->blocks * ZR_BLOCK;
+		l->blocks += t->blocks;
+		l->parameters += t->elements;
+	}
+	u->blocks = u->elements / ZR_BLOCK;
+	return 0;
+}
+
+int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct zr_error *err)
+{
+	struct zr_layout l = { .n_units = (int32_t)m->n_units };
+	size_t tensors = 0;
+	for (uint32_t i = 0; i < m->n_units; i++)
+		tensors += unit_at(m, i)->n_tensors;
+	l.unit = calloc(m->n_units + 1, sizeof *l.unit);
+	l.tensor = calloc(tensors + 1, sizeof *l.tensor);
+	int rc = l.unit && l.tensor ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors", tensors);
+	for (int32_t i = 0; !rc && i < l.n_units; i++)
+		rc = place_unit(m, &l, i, err);
+	if (rc)
+		zr_layout_free(&l);
+	else
+		*out = l;
+	return rc;
+}
+
+void zr_layout_free(struct zr_layout *l)
+{
+	free(l->unit);
+	free(l->tensor);
+	memset(l, 0, sizeof *l);
+}
+
+void zr_layout_shard(const struct zr_unit_place *u, int rank, int world, int64_t *first, int64_t *n)
+{
+	int64_t per = (u->blocks + world - 1) / world;
+	int64_t lo = per * rank < u->blocks ? per * rank : u->blocks;
+	int64_t hi = lo + per < u->blocks ? lo + per : u->blocks;
+	*first = lo;
+	*n = hi - lo;
+}

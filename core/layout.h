@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layout.h - where every tensor lies: units are flat, tensors in declared order, each starting on a block of
+ * ZR_BLOCK elements. Rank r of N is the home of blocks [r*ceil(B/N), (r+1)*ceil(B/N)) of each unit. The same
+ * partition serves every stage, tier and checkpoint.
+ */
+#ifndef ZR_CORE_LAYOUT_H
+#define ZR_CORE_LAYOUT_H
+
+#include <zeroth/model.h>
+
+#include "core/error.h"
+
+struct zr_place {
+	const struct zr_tensor *decl; /* name, shape, init: owned by the model */
+	int32_t unit;
+	int64_t elements;             /* without padding */
+	int64_t offset;               /* elements from the start of its unit, a multiple of ZR_BLOCK */
+	int64_t block;                /* number of its first block in the whole model */
+	int64_t blocks;
+};
+
+struct zr_unit_place {
+	const char *name;
+	int32_t first, count;  /* tensors, in canonical order */
+	int64_t elements;      /* with padding, a multiple of ZR_BLOCK */
+	int64_t block, blocks; /* first block in the whole model, number of blocks */
+};
+
+struct zr_layout {
+	int32_t n_units, n_tensors;
+	struct zr_unit_place *unit;
+	struct zr_place *tensor;
+	int64_t blocks;     /* of the whole model */
+	int64_t parameters; /* without padding */
+};
+
+int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct zr_error *err);
+void zr_layout_free(struct zr_layout *l);
+
+/* Home blocks of `rank` of `world`, relative to the unit's start; *n may be 0. */
+void zr_layout_shard(const struct zr_unit_place *u, int rank, int world, int64_t *first, int64_t *n);
+
+#endif

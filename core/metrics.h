@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * metrics.h - carries the metrics of each step to the monitor plugins, on a thread of their own. Records wait in a
+ * ring; when it is full the step waits: nothing is lost. Nothing allocates after opening (I3).
+ */
+#ifndef ZR_CORE_METRICS_H
+#define ZR_CORE_METRICS_H
+
+#include "core/host.h"
+#include "core/setup.h"
+
+#define ZR_METRICS_PER_STEP 16
+
+struct zr_metrics;
+
+/* Creates every [monitor.*] of the setup's config; process.run_dir is set. */
+int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_error *err); /* [main] */
+void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric, uint32_t n); /* [step] */
+void zr_metrics_close(struct zr_metrics *m); /* [main] waits until everything is written; NULL is fine */
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan.h - bytes and offsets of everything a session holds, computed before anything is allocated. The session
+ * allocates exactly this (invariant I2): one arena for the tier, cut into the regions below.
+ */
+#ifndef ZR_CORE_PLAN_H
+#define ZR_CORE_PLAN_H
+
+#include <stdio.h>
+
+#include "core/error.h"
+
+struct zr_setup;
+
+enum zr_region_id {
+	ZR_R_PARAM,  /* parameters in the compute type; none in fp32, where the master serves */
+	ZR_R_MASTER, /* fp32 master parameters */
+	ZR_R_GRAD,   /* fp32 sums over the slots, at home */
+	ZR_R_GRAD_BUFFER, /* a micro-batch's gradients on their way to the sum */
+	ZR_R_STATE,  /* of the optimizer */
+	ZR_R_ACT,    /* activations */
+	ZR_R_WORK,   /* scratch of operations, gradient of the activations */
+	ZR_R_BATCH,  /* tokens, losses, block sums */
+	ZR_R_COUNT
+};
+
+struct zr_region {
+	const char *what;
+	uint64_t bytes;
+	uint64_t offset; /* in the arena */
+};
+
+/* Where a layer's buffers lie in their regions, for one program. */
+struct zr_layer_place {
+	uint64_t out, saved; /* bytes from the start of ZR_R_ACT */
+};
+
+struct zr_plan {
+	struct zr_region region[ZR_R_COUNT];
+	uint64_t total;          /* bytes of the arena */
+	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
+	uint64_t *grad_buffer;   /* [n_units] bytes from the start of ZR_R_GRAD_BUFFER */
+	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
+	uint32_t *state_bytes;   /* [n_states] bytes per block */
+	struct zr_layer_place *train, *eval; /* [n_layers] */
+	uint64_t work_bytes;     /* of ZR_R_WORK; the activation gradient follows */
+	uint64_t tokens, targets, loss_rows, loss_sum, sumsq, nonfinite; /* bytes from the start of ZR_R_BATCH */
+};
+
+int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err);
+void zr_plan_free(struct zr_plan *p);
+
+/* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the
+ * address-space limit. */
+uint64_t zr_memory_available(void);
+
+/* ZR_EFIT with needed, available and what to change, if the plan exceeds the machine. */
+int zr_plan_check(const struct zr_setup *s, struct zr_error *err);
+
+/* "12.3 MiB" into buf, which it returns. */
+const char *zr_bytes_text(uint64_t bytes, char buf[32]);
+
+#endif

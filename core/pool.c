@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pool.c - fork and join over a fixed set of threads.
+ *
+ * A job is announced by one 64-bit word: its generation above, the items left to hand out below. A thread
+ * takes an item by a compare-and-swap on that word; having one, it may read fn, arg and n, because the
+ * caller does not return before every item is done. So a thread that wakes late disturbs nothing, and a small
+ * job never waits for a sleeper. Threads and caller look for a while before they sleep on a futex.
+ */
+#define _GNU_SOURCE
+#include "core/pool.h"
+
+#include <errno.h>
+#include <fenv.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#define relax() _mm_pause()
+#else
+#define relax() ((void)0)
+#endif
+
+#define SPINS 4000 /* about 50 microseconds: longer than the gaps between operations of a step */
+
+struct thread {
+	struct zr_pool *pool;
+	pthread_t id;
+	int32_t worker;
+};
+
+struct zr_pool {
+	int threads;
+	struct thread *thread; /* threads - 1 of them, workers 1.. */
+	void (*fn)(void *, int64_t, int32_t);
+	void *arg;
+	int64_t n;
+	_Alignas(64) atomic_uint_fast64_t job; /* generation << 32 | items left */
+	_Alignas(64) atomic_uint done;         /* items finished; futex of the caller */
+	atomic_uint waiting;                   /* the caller sleeps on `done` */
+	_Alignas(64) atomic_uint bell;         /* futex of the threads */
+	atomic_uint sleepers;
+	atomic_uint stop;
+};
+
+static void futex_wait(atomic_uint *word, unsigned value)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
+}
+
+static void set_fp_mode(void)
+{
+#if defined(__x86_64__)
+	_mm_setcsr(0x1f80); /* round to nearest, denormals kept, exceptions masked */
+#else
+	fesetenv(FE_DFL_ENV);
+#endif
+}
+
+int zr_fp_mode_ok(void)
+{
+#if defined(__x86_64__)
+	return (_mm_getcsr() & ~0x3fu) == 0x1f80; /* but for the sticky flags */
+#else
+	return fegetround() == FE_TONEAREST;
+#endif
+}
+
+/* Takes and runs items until none is left. */
+static void work(struct zr_pool *p, int32_t worker)
+{
+	uint_fast64_t job = atomic_load_explicit(&p->job, memory_order_acquire);
+	while (job & 0xffffffffu) {
+		if (!atomic_compare_exchange_weak_explicit(&p->job, &job, job - 1, memory_order_acq_rel,
+							   memory_order_acquire))
+			continue;
+		int64_t n = p->n;
+		p->fn(p->arg, n - (int64_t)(job & 0xffffffffu), worker);
+		if (atomic_fetch_add(&p->done, 1) + 1 == (unsigned)n && atomic_load(&p->waiting))
+			futex_wake(&p->done);
+		job = atomic_load_explicit(&p->job, memory_order_acquire);
+	}
+}
+
+static int look_for_work(struct zr_pool *p)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (atomic_load_explicit(&p->job, memory_order_acquire) & 0xffffffffu)
+			return 1;
+		if (atomic_load_explicit(&p->stop, memory_order_relaxed))
+			return 1;
+		relax();
+	}
+	return 0;
+}
+
+static void *thread_main(void *arg)
+{
+	struct thread *t = arg;
+	struct zr_pool *p = t->pool;
+	set_fp_mode();
+	while (!atomic_load(&p->stop)) {
+		if (!look_for_work(p)) {
+			unsigned bell = atomic_load(&p->bell);
+			atomic_fetch_add(&p->sleepers, 1);
+			if (!(atomic_load(&p->job) & 0xffffffffu) && !atomic_load(&p->stop))
+				futex_wait(&p->bell, bell);
+			atomic_fetch_sub(&p->sleepers, 1);
+		}
+		work(p, t->worker);
+	}
+	return NULL;
+}
+
+int zr_pool_new(int threads, struct zr_pool **out)
+{
+	struct zr_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+	if (!p)
+		return -ENOMEM;
+	*p = (struct zr_pool){ .threads = 1 };
+	p->thread = calloc((size_t)threads, sizeof *p->thread);
+	if (!p->thread) {
+		free(p);
+		return -ENOMEM;
+	}
+	set_fp_mode();
+	sigset_t all, old; /* signals are the control thread's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = 0;
+	for (int i = 1; i < threads && !rc; i++) {
+		struct thread *t = &p->thread[i - 1];
+		*t = (struct thread){ .pool = p, .worker = i };
+		rc = pthread_create(&t->id, NULL, thread_main, t);
+		if (!rc)
+			p->threads++;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc) {
+		zr_pool_free(p);
+		return -rc;
+	}
+	*out = p;
+	return 0;
+}
+
+void zr_pool_free(struct zr_pool *p)
+{
+	if (!p)
+		return;
+	atomic_store(&p->stop, 1);
+	atomic_fetch_add(&p->bell, 1);
+	futex_wake(&p->bell);
+	for (int i = 1; i < p->threads; i++)
+		pthread_join(p->thread[i - 1].id, NULL);
+	free(p->thread);
+	free(p);
+}
+
+int zr_pool_size(const struct zr_pool *p)
+{
+	return p->threads;
+}
+
+static void wait_done(struct zr_pool *p, unsigned n)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (atomic_load(&p->done) == n)
+			return;
+		relax();
+	}
+	atomic_store(&p->waiting, 1);
+	for (;;) {
+		unsigned done = atomic_load(&p->done);
+		if (done == n)
+			break;
+		futex_wait(&p->done, done);
+	}
+	atomic_store(&p->waiting, 0);
+}
+
+void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg)
+{
+	if (!p || p->threads == 1 || n <= 1) {
+		for (int64_t i = 0; i < n; i++)
+			fn(arg, i, 0);
+		return;
+	}
+	p->fn = fn;
+	p->arg = arg;
+	p->n = n;
+	atomic_store(&p->done, 0);
+	uint_fast64_t generation = (atomic_load(&p->job) >> 32) + 1;
+	atomic_store(&p->job, generation << 32 | (uint_fast64_t)n);
+	if (atomic_load(&p->sleepers)) {
+		atomic_fetch_add(&p->bell, 1);
+		futex_wake(&p->bell);
+	}
+	work(p, 0);
+	wait_done(p, (unsigned)n);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * progress.h - what people see while training: one live line on a terminal, plain lines elsewhere, a line that stays
+ * for every evaluation. Written to stdout by the control thread of rank 0.
+ */
+#ifndef ZR_CORE_PROGRESS_H
+#define ZR_CORE_PROGRESS_H
+
+#include <stdio.h>
+
+#include "core/session.h"
+
+struct zr_progress {
+	FILE *out;
+	int tty;
+	int64_t total, every;     /* steps; steps between plain lines */
+	double start, last, ema;  /* seconds; ema of one step's time */
+	double last_drawn;
+	double val_loss;
+	int have_val;
+	uint64_t device_bytes;    /* planned on the device's tier */
+	int unified;
+	double tokens_per_s;      /* of the last step */
+};
+
+double zr_now(void); /* monotonic seconds */
+uint64_t zr_process_memory(void); /* resident bytes of this process, no allocation */
+const char *zr_duration_text(double seconds, char buf[32]);
+
+void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s, uint64_t every);
+void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_result *r);
+void zr_progress_eval(struct zr_progress *p, int64_t step, double val_loss);
+void zr_progress_end(struct zr_progress *p);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.c - see run.h.
+ */
+#define _GNU_SOURCE
+#include "core/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <xxhash.h>
+
+#include "core/log.h"
+#include "core/metrics.h"
+#include "core/progress.h"
+#include "core/rundir.h"
+#include "core/session.h"
+#include "core/weights.h"
+
+struct run {
+	struct zr_config *cfg;
+	struct zr_setup *setup;
+	struct zr_session *session;
+	struct zr_metrics *metrics;
+	struct zr_progress progress;
+	XXH3_state_t *losses; /* over the fp32 bits of the losses in step order */
+	struct zr_run_report *report;
+};
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int sig)
+{
+	caught = sig;
+}
+
+/* The first SIGINT or SIGTERM ends the run after its step, a second one ends the process at once. */
+static void watch_signals(int on)
+{
+	struct sigaction sa = { .sa_handler = on ? on_signal : SIG_DFL, .sa_flags = on ? (int)SA_RESETHAND | SA_RESTART : 0 };
+	caught = 0;
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *err)
+{
+	struct zr_run_report *rep = r->report;
+	int rc = zr_session_eval(r->session, val, err);
+	if (rc)
+		return rc;
+	if (!rep->evals++)
+		rep->first_val = *val;
+	rep->last_val = *val;
+	zr_progress_eval(&r->progress, step, *val);
+	return 0;
+}
+
+static void push_metrics(struct run *r, const struct zr_step_result *s, const double *val)
+{
+	struct zr_metric m[ZR_METRICS_PER_STEP];
+	uint32_t n = 0;
+	m[n++] = (struct zr_metric){ "loss", (double)s->loss };
+	if (val)
+		m[n++] = (struct zr_metric){ "val_loss", *val };
+	m[n++] = (struct zr_metric){ "lr", s->lr };
+	m[n++] = (struct zr_metric){ "grad_norm", s->grad_norm };
+	m[n++] = (struct zr_metric){ "tokens_per_s", r->progress.tokens_per_s };
+	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };
+	zr_metrics_push(r->metrics, r->session->step, m, n);
+}
+
+/* What a step that was not applied means: a logged skip, or the end. */
+static void note_action(struct run *r, const struct zr_step_result *s)
+{
+	struct zr_run_report *rep = r->report;
+	if (s->action == ZR_STEP_APPLY)
+		return;
+	rep->skipped++;
+	if (s->action == ZR_STEP_SKIP) {
+		zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: non-finite numbers in %s (rank %d), scale %g",
+			(long long)r->session->step, s->overflow, r->setup->process.rank, s->scale);
+		return;
+	}
+	rep->stopped = ZR_ENUMERIC;
+	snprintf(rep->stopped_text, sizeof rep->stopped_text,
+		 "step %lld: non-finite numbers in the gradient of %s, rank %d; the weights are those before this step",
+		 (long long)r->session->step, s->overflow, r->setup->process.rank);
+}
+
+static int one_step(struct run *r, struct zr_error *err)
+{
+	const struct zr_train_opts *t = r->setup->train;
+	struct zr_step_result s;
+	double val;
+	int rc = zr_session_step(r->session, &s, err);
+	if (rc)
+		return rc;
+	int64_t step = r->session->step;
+	r->report->tokens += s.tokens;
+	if (step == 1)
+		r->report->first_loss = s.loss;
+	r->report->last_loss = s.loss;
+	XXH3_64bits_update(r->losses, &s.loss, sizeof s.loss);
+	zr_progress_step(&r->progress, step, &s);
+	note_action(r, &s);
+	int due = r->setup->data_info.val_tokens > 0 && t->eval_every > 0 && !r->report->stopped &&
+		  (step % (int64_t)t->eval_every == 0 || step == (int64_t)t->steps);
+	if (due)
+		rc = evaluate(r, step, &val, err);
+	if (!rc)
+		push_metrics(r, &s, due ? &val : NULL);
+	return rc;
+}
+
+static int loop(struct run *r, struct zr_error *err)
+{
+	const struct zr_train_opts *t = r->setup->train;
+	double val;
+	int rc = 0;
+	if (r->setup->data_info.val_tokens > 0 && t->eval_every > 0)
+		rc = evaluate(r, 0, &val, err);
+	double start = zr_now();
+	while (!rc && !caught && !r->report->stopped && r->session->step < (int64_t)t->steps)
+		rc = one_step(r, err);
+	zr_progress_end(&r->progress);
+	r->report->seconds = zr_now() - start;
+	return rc;
+}
+
+static void finish_report(struct run *r)
+{
+	struct zr_run_report *rep = r->report;
+	struct rusage u;
+	rep->interrupted = caught;
+	rep->steps = r->session->step;
+	rep->tokens_per_s = rep->seconds > 0 ? (double)rep->tokens / rep->seconds : 0;
+	rep->parameters = r->setup->layout.parameters;
+	rep->planned = zr_account_planned(&r->setup->account, ZR_TIER_HOST) +
+		       zr_account_planned(&r->setup->account, ZR_TIER_DEVICE);
+	if (!getrusage(RUSAGE_SELF, &u))
+		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
+	rep->losses_digest = XXH3_64bits_digest(r->losses);
+	rep->params_digest = zr_weights_digest(r->session);
+	memcpy(rep->device, r->setup->device_info.name, sizeof rep->device);
+	memcpy(rep->variant, r->setup->device_info.variant, sizeof rep->variant);
+}
+
+static void announce(const struct run *r, FILE *out)
+{
+	const struct zr_setup *s = r->setup;
+	char a[32], b[32];
+	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id, (double)s->layout.parameters / 1e6);
+	fprintf(out, "data    %s\n", s->data_info.describe);
+	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant, zr_pool_size(s->process.pool),
+		zr_pool_size(s->process.pool) == 1 ? "" : "s");
+	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n", (long long)s->batch.train,
+		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
+	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(s->plan.total, a),
+		zr_bytes_text(zr_memory_available(), b));
+	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
+	fflush(out);
+}
+
+static int prepare(struct run *r, FILE *out, struct zr_error *err)
+{
+	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, &r->setup, err);
+	if (!rc)
+		rc = zr_plan_check(r->setup, err);
+	if (!rc)
+		rc = zr_rundir_check(r->cfg, err);
+	if (!rc)
+		rc = zr_session_open(r->setup, &r->session, err);
+	if (!rc)
+		rc = zr_rundir_make(r->cfg, err);
+	if (rc)
+		return rc;
+	r->setup->process.run_dir = zr_rundir(r->cfg);
+	announce(r, out);
+	rc = zr_metrics_open(r->setup, &r->metrics, err);
+	return rc ? rc : zr_session_init(r->session, err);
+}
+
+int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	struct run r = { .cfg = cfg, .report = report, .losses = XXH3_createState() };
+	*report = (struct zr_run_report){ 0 };
+	if (!r.losses)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	XXH3_64bits_reset(r.losses);
+	watch_signals(1);
+	int rc = prepare(&r, out, err);
+	if (!rc) {
+		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
+		zr_progress_begin(&r.progress, out, r.setup, o->log_every);
+		rc = loop(&r, err);
+	}
+	if (!rc)
+		rc = zr_weights_save(r.session, zr_rundir_file(cfg, "model.safetensors", path, sizeof path), err);
+	if (!rc) {
+		finish_report(&r);
+		rc = zr_summary_write(r.setup, report, err);
+	}
+	watch_signals(0);
+	zr_metrics_close(r.metrics);
+	zr_session_close(r.session);
+	zr_setup_close(r.setup);
+	XXH3_freeState(r.losses);
+	return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.h - a whole training run: setup, fit, run directory, steps, evaluations, signals, weights, summary. [main]
+ */
+#ifndef ZR_CORE_RUN_H
+#define ZR_CORE_RUN_H
+
+#include "core/config.h"
+
+struct zr_run_report {
+	int64_t steps, skipped; /* attempted; of these not applied */
+	int64_t tokens;
+	double seconds, tokens_per_s;
+	float first_loss, last_loss;
+	double first_val, last_val; /* valid if evals > 0 */
+	int64_t evals;
+	int64_t parameters;
+	uint64_t planned, process_peak; /* bytes */
+	uint64_t losses_digest, params_digest;
+	int interrupted;                /* signal number, or 0 */
+	int stopped;                    /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
+	char stopped_text[256];
+	char device[64], variant[64];
+};
+
+/* Runs until train.steps, SIGINT or SIGTERM (after the step), or a non-finite stop; the weights and the summary are
+ * written in each of these cases and the report is filled. Negative on any other failure. */
+int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report, struct zr_error *err);
+
+/* summary.c: the report as summary.json in the run directory. */
+struct zr_setup;
+int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, struct zr_error *err);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rundir.h - the directory of a run: resolved config, metrics, summary, weights. One that exists is refused. [main]
+ */
+#ifndef ZR_CORE_RUNDIR_H
+#define ZR_CORE_RUNDIR_H
+
+#include "core/config.h"
+
+/* Whether [run] dir may be made; resolves `auto` to runs/<name of the INI>-<date>-<time>. Writes nothing. */
+int zr_rundir_check(struct zr_config *cfg, struct zr_error *err);
+
+/* Makes it and writes config.ini, the config as resolved. */
+int zr_rundir_make(struct zr_config *cfg, struct zr_error *err);
+
+const char *zr_rundir(const struct zr_config *cfg);
+const char *zr_rundir_file(const struct zr_config *cfg, const char *name, char *buf, size_t n); /* path of a file in it */
+
+#endif

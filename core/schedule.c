@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule.c - see schedule.h.
+ */
+#include "core/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct zr_layer *zr_layer_at(const struct zr_model_decl *m, int32_t i)
+{
+	return (const struct zr_layer *)((const char *)m->layers + (size_t)i * m->layer_stride);
+}
+
+static void add_use(struct zr_schedule *s, const struct zr_model_decl *m, int32_t layer, int32_t phase)
+{
+	const struct zr_layer *l = zr_layer_at(m, layer);
+	s->use[s->n++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer, .phase = phase,
+					  .n_units = l->n_units, .units = l->units };
+}
+
+static int needs(const struct zr_use *u, int32_t unit)
+{
+	for (uint32_t i = 0; i < u->n_units; i++)
+		if (u->units[i] == unit)
+			return 1;
+	return 0;
+}
+
+int32_t zr_schedule_next(const struct zr_schedule *s, int32_t unit, int32_t after)
+{
+	for (int32_t i = after + 1; i < s->n; i++)
+		if (needs(&s->use[i], unit))
+			return i;
+	return -1;
+}
+
+/* A unit's gradient starts at its first backward use and is complete after its last. */
+static void find_gradients(struct zr_schedule *s, int32_t n_units)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < s->n; i++) {
+		s->grad_first[i] = n;
+		if (s->use[i].phase != ZR_BACKWARD)
+			continue;
+		for (int32_t u = 0; u < n_units; u++) {
+			if (!needs(&s->use[i], u))
+				continue;
+			if (s->first_grad[u] < 0)
+				s->first_grad[u] = i;
+			if (zr_schedule_next(s, u, i) < 0)
+				s->grad_unit[n++] = u;
+		}
+	}
+	s->grad_first[s->n] = n;
+}
+
+int zr_schedule_make(const struct zr_model_decl *m, int training, struct zr_schedule *out, struct zr_error *err)
+{
+	struct zr_schedule s = { 0 };
+	int32_t layers = (int32_t)m->n_layers, last = layers - 1;
+	if (layers < 2 || !(zr_layer_at(m, 0)->flags & ZR_LAYER_INPUT) || !(zr_layer_at(m, last)->flags & ZR_LAYER_LOSS))
+		return zr_err(err, ZR_EINVAL, "the model must declare an input layer first and a loss layer last");
+	s.use = calloc(2 * (size_t)layers, sizeof *s.use);
+	s.grad_first = calloc(2 * (size_t)layers + 1, sizeof *s.grad_first);
+	s.grad_unit = calloc(m->n_units + 1, sizeof *s.grad_unit);
+	s.first_grad = malloc((m->n_units + 1) * sizeof *s.first_grad);
+	if (!s.use || !s.grad_first || !s.grad_unit || !s.first_grad) {
+		zr_schedule_free(&s);
+		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers", layers);
+	}
+	for (uint32_t u = 0; u < m->n_units; u++)
+		s.first_grad[u] = -1;
+	for (int32_t i = 0; i < layers - training; i++)
+		add_use(&s, m, i, ZR_FORWARD);
+	for (int32_t i = last; training && i >= 0; i--)
+		add_use(&s, m, i, ZR_BACKWARD);
+	find_gradients(&s, (int32_t)m->n_units);
+	*out = s;
+	return 0;
+}
+
+void zr_schedule_free(struct zr_schedule *s)
+{
+	free(s->use);
+	free(s->grad_first);
+	free(s->grad_unit);
+	free(s->first_grad);
+	memset(s, 0, sizeof *s);
+}

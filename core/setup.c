@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * setup.c - see setup.h. One function per role, in the order in which they learn from each other: ranks, then
+ * threads and device, then data (its vocabulary), then the model, then the policies.
+ */
+#define _GNU_SOURCE
+#include "core/setup.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/batch.h"
+
+const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name)
+{
+	if (!sec->plugin)
+		return NULL;
+	const struct zr_desc *d = sec->plugin->desc;
+	for (uint32_t i = 0; i < d->n_opts; i++) {
+		const struct zr_opt *o = (const struct zr_opt *)((const char *)d->opts + (size_t)i * d->opt_stride);
+		if (!strcmp(o->name, name))
+			return o;
+	}
+	return NULL;
+}
+
+int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
+{
+	const struct zr_layer *l = zr_layer_at(&s->decl, layer);
+	int32_t n = 0;
+	for (uint32_t i = 0; i < l->n_units; i++)
+		n += s->layout.unit[l->units[i]].count;
+	return n;
+}
+
+static int64_t cores(void)
+{
+	cpu_set_t set;
+	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static struct zr_facts facts_of(const struct zr_setup *s)
+{
+	int64_t share = cores() / (s->process.local_world > 0 ? s->process.local_world : 1);
+	return (struct zr_facts){
+		.size = sizeof(struct zr_facts),
+		.world = s->process.world,
+		.workers = s->process.pool ? zr_pool_size(s->process.pool) : (int32_t)(share > 1 ? share : 1),
+		.vocabulary = s->data_info.vocabulary,
+		.sequence_length = s->batch.length,
+		.steps = (int64_t)s->train->steps,
+		.lr = s->base_lr,
+		.memory = zr_memory_available(),
+	};
+}
+
+/* Resolves the section of a role and creates its instance. */
+static int start(struct zr_setup *s, struct zr_instance *it, const char *role, const char *iface, uint32_t min_size,
+		 struct zr_error *err)
+{
+	const struct zr_section *sec = zr_config_find(s->cfg, role);
+	struct zr_facts facts = facts_of(s);
+	if (!sec)
+		return zr_err(err, ZR_EINVAL, "no [%s] section and no default for it", role);
+	int rc = zr_config_resolve(s->cfg, role, &facts, err);
+	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, min_size, err);
+}
+
+static int start_boot(struct zr_setup *s, struct zr_error *err)
+{
+	s->process.world = s->process.local_world = 1;
+	int rc = start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
+	if (rc)
+		return rc;
+	const struct zr_boot_v1 *boot = s->boot.vtbl;
+	s->ranks.size = sizeof s->ranks;
+	rc = boot->info(s->boot.inst, &s->ranks);
+	if (rc)
+		return zr_instance_failed(&s->boot, rc, "info", err);
+	if (s->ranks.world != 1)
+		return zr_err(err, ZR_EINVAL, "[boot] found %d ranks, but there is no [comm] plugin to connect them; run one process",
+			      s->ranks.world);
+	s->process.rank = s->ranks.rank;
+	s->process.world = s->ranks.world;
+	s->process.local_rank = s->ranks.local_rank;
+	s->process.local_world = s->ranks.local_world;
+	return 0;
+}
+
+/* The pool is core's, its size the device's option `threads`. */
+static int start_device(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_section *sec = zr_config_find(s->cfg, "device");
+	struct zr_facts facts = facts_of(s);
+	if (!sec)
+		return zr_err(err, ZR_EINVAL, "no [device] section and no default for it");
+	int rc = zr_config_resolve(s->cfg, "device", &facts, err);
+	if (rc)
+		return rc;
+	const struct zr_opt *threads = zr_section_option(sec, "threads");
+	int64_t n = threads && threads->type == ZR_T_I64 ? *(int64_t *)((char *)sec->opts + threads->offset) : facts.workers;
+	if (zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool))
+		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads", (long long)n);
+	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", sizeof(struct zr_device_v1), err);
+	if (rc)
+		return rc;
+	const struct zr_device_v1 *dev = s->device.vtbl;
+	s->device_info.size = sizeof s->device_info;
+	rc = dev->info(s->device.inst, &s->device_info);
+	if (rc)
+		return zr_instance_failed(&s->device, rc, "info", err);
+	s->ops = dev->ops(s->device.inst);
+	return 0;
+}
+
+static int start_data(struct zr_setup *s, struct zr_error *err)
+{
+	if (s->mode == ZR_SETUP_SAMPLE)
+		return 0;
+	int rc = start(s, &s->data, "data", "zr.data/1", sizeof(struct zr_data_v1), err);
+	if (rc)
+		return rc;
+	const struct zr_data_v1 *data = s->data.vtbl;
+	s->data_info.size = sizeof s->data_info;
+	rc = data->info(s->data.inst, &s->data_info);
+	return rc ? zr_instance_failed(&s->data, rc, "info", err) : 0;
+}
+
+static int start_model(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
+	if (rc)
+		return rc;
+	const struct zr_model_v1 *model = s->model.vtbl;
+	s->decl.size = sizeof s->decl;
+	rc = model->declare(s->model.inst, &s->decl);
+	if (rc)
+		return zr_instance_failed(&s->model, rc, "declare", err);
+	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
+	char text[32];
+	snprintf(text, sizeof text, "%lld", (long long)length);
+	if (length > s->decl.context) {
+		const char *where = zr_config_source(s->cfg, "train", "sequence_length");
+		return zr_err(err, ZR_EINVAL, "%s: sequence_length = %lld exceeds the model's context of %lld", where ? where : "[train]",
+			      (long long)length, (long long)s->decl.context);
+	}
+	s->batch.length = length;
+	if (s->train->sequence_length == ZR_AUTO_COUNT)
+		rc = zr_config_set_auto(s->cfg, "train", "sequence_length", text, err);
+	return rc;
+}
+
+static int start_policies(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = start(s, &s->precision, "precision", "zr.precision/1", sizeof(struct zr_precision_v1), err);
+	if (!rc) {
+		const struct zr_precision_v1 *precision = s->precision.vtbl;
+		s->types.size = sizeof s->types;
+		rc = precision->info(s->precision.inst, &s->types);
+		if (rc)
+			return zr_instance_failed(&s->precision, rc, "info", err);
+	}
+	if (!rc)
+		rc = start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);
+	if (!rc)
+		rc = start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
+	return rc;
+}
+
+static int start_optimizer(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = start(s, &s->optimizer, "optimizer", "zr.optimizer/1", offsetof(struct zr_optimizer_v1, partial), err);
+	if (rc)
+		return rc;
+	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
+	const struct zr_opt *lr = zr_section_option(s->optimizer.section, "lr");
+	if (!lr || lr->type != ZR_T_F64)
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
+			      s->optimizer.section->plugin->desc->id);
+	s->base_lr = *(double *)((char *)s->optimizer.section->opts + lr->offset);
+	if (opt->n_partial || opt->caps & ZR_OPT_WHOLE)
+		return zr_err(err, ZR_EINVAL, "optimizer %s needs whole-parameter sums or matrices, which this version does not offer",
+			      s->optimizer.section->plugin->desc->id);
+	if (!(opt->mem_ok & ZR_MEM_HOST) && s->device_info.unified)
+		return zr_err(err, ZR_EINVAL, "optimizer %s does not run on host memory, where device %s keeps the state",
+			      s->optimizer.section->plugin->desc->id, s->device_info.name);
+	s->states = opt->states(s->optimizer.inst, &s->n_states);
+	return start(s, &s->scheduler, "scheduler", "zr.scheduler/1", sizeof(struct zr_scheduler_v1), err);
+}
+
+static int size_layers(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_model_v1 *model = s->model.vtbl;
+	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
+	if (!s->layer_bytes)
+		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", s->decl.n_layers);
+	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
+		s->layer_bytes[i].size = sizeof s->layer_bytes[i];
+		int rc = model->bytes(s->model.inst, (int32_t)i, s->batch.micro, s->batch.length, s->types.dtype, s->ops,
+				      &s->layer_bytes[i]);
+		if (rc)
+			return zr_instance_failed(&s->model, rc, "bytes", err);
+	}
+	return 0;
+}
+
+/* This version keeps every activation; a policy that asks for more is refused here, by layer. */
+static int ask_activation(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_activation_v1 *act = s->activation.vtbl;
+	uint32_t n = s->decl.n_layers;
+	struct zr_act_layer *l = calloc(n, sizeof *l);
+	int32_t *choice = calloc(n, sizeof *choice);
+	int rc = l && choice ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
+	for (uint32_t i = 0; !rc && i < n; i++)
+		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out, .saved = s->layer_bytes[i].saved,
+					      .flags = zr_layer_at(&s->decl, (int32_t)i)->flags };
+	if (!rc && (rc = act->choose(s->activation.inst, l, n, sizeof *l, choice)))
+		rc = zr_instance_failed(&s->activation, rc, "choose", err);
+	for (uint32_t i = 0; !rc && i < n; i++)
+		if (choice[i] != ZR_ACT_KEEP)
+			rc = zr_err(err, ZR_EINVAL, "[activation] %s does not keep the activations of layer %s; only keeping is supported",
+				    s->activation.section->plugin->desc->id, zr_layer_at(&s->decl, (int32_t)i)->name);
+	free(l);
+	free(choice);
+	return rc;
+}
+
+static int check_data(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_data_v1 *data = s->data.vtbl;
+	if (s->mode == ZR_SETUP_SAMPLE)
+		return 0;
+	if (s->data_info.vocabulary > s->decl.vocabulary)
+		return zr_err(err, ZR_EINVAL, "the data has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
+			      (long long)s->data_info.vocabulary, (long long)s->decl.vocabulary);
+	int rc = data->prepare(s->data.inst, s->batch.length, s->decl.vocabulary);
+	return rc ? zr_instance_failed(&s->data, rc, "prepare", err) : 0;
+}
+
+static int make_tables(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = zr_layout_make(&s->decl, &s->layout, err);
+	if (!rc && s->mode == ZR_SETUP_TRAIN)
+		rc = zr_schedule_make(&s->decl, 1, &s->train_uses, err);
+	if (!rc)
+		rc = zr_schedule_make(&s->decl, 0, &s->eval_uses, err);
+	if (!rc)
+		rc = size_layers(s, err);
+	if (!rc)
+		rc = ask_activation(s, err);
+	if (!rc)
+		rc = zr_plan_make(s, &s->plan, err);
+	return rc;
+}
+
+static int open_all(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = start_boot(s, err);
+	if (!rc)
+		rc = start_device(s, err);
+	if (!rc)
+		rc = start_data(s, err);
+	if (!rc)
+		rc = start_model(s, err);
+	if (!rc)
+		rc = start_policies(s, err);
+	if (!rc && s->mode == ZR_SETUP_TRAIN) {
+		rc = start_optimizer(s, err);
+		if (!rc)
+			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
+	} else if (!rc) {
+		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
+	}
+	if (!rc)
+		rc = check_data(s, err);
+	return rc ? rc : make_tables(s, err);
+}
+
+int zr_setup_open(struct zr_config *cfg, int mode, struct zr_setup **out, struct zr_error *err)
+{
+	struct zr_setup *s = calloc(1, sizeof *s);
+	if (!s)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	s->cfg = cfg;
+	s->mode = mode;
+	s->train = zr_config_find(cfg, "train")->opts;
+	s->process.account = &s->account;
+	int rc = open_all(s, err);
+	if (rc)
+		zr_setup_close(s);
+	else
+		*out = s;
+	return rc;
+}
+
+void zr_setup_close(struct zr_setup *s)
+{
+	if (!s)
+		return;
+	struct zr_instance *all[] = { &s->scheduler, &s->optimizer, &s->zero,	&s->activation, &s->precision,
+				      &s->model,     &s->data,	    &s->device, &s->boot };
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		zr_instance_destroy(all[i]);
+	zr_pool_free(s->process.pool);
+	zr_plan_free(&s->plan);
+	zr_schedule_free(&s->train_uses);
+	zr_schedule_free(&s->eval_uses);
+	zr_layout_free(&s->layout);
+	free(s->layer_bytes);
+	free(s);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * setup.h - from a loaded config to everything that can be known before memory is taken: who the ranks are,
+ * the instances of all roles, every `auto` resolved, the batch triple, layout, schedules and sizes.
+ * `config check`, `plan`, `train` and `sample` all start here. [main] thread.
+ */
+#ifndef ZR_CORE_SETUP_H
+#define ZR_CORE_SETUP_H
+
+#include <zeroth/activation.h>
+#include <zeroth/boot.h>
+#include <zeroth/data.h>
+#include <zeroth/device.h>
+#include <zeroth/model.h>
+#include <zeroth/monitor.h>
+#include <zeroth/optimizer.h>
+#include <zeroth/precision.h>
+#include <zeroth/scheduler.h>
+#include <zeroth/zero.h>
+
+#include "core/host.h"
+#include "core/layout.h"
+#include "core/plan.h"
+#include "core/schedule.h"
+
+#define ZR_SETUP_TRAIN 0
+#define ZR_SETUP_SAMPLE 1 /* no data files, no gradients nor optimizer state, one sequence at a time */
+
+/* The batch triple, resolved: train = micro * accumulation * world. */
+struct zr_batch_shape {
+	int64_t train, micro, accumulation;
+	int64_t slots;  /* micro-batches per step over all ranks = accumulation * world */
+	int64_t length; /* tokens per sequence */
+};
+
+struct zr_setup {
+	struct zr_config *cfg; /* borrowed */
+	int mode;
+	const struct zr_train_opts *train;
+	struct zr_process process;
+	struct zr_account account;
+	struct zr_instance boot, device, data, model, precision, activation, zero, optimizer, scheduler;
+	struct zr_boot_info ranks;
+	struct zr_device_info device_info;
+	const struct zr_ops *ops;
+	struct zr_data_info data_info;
+	struct zr_model_decl decl;
+	struct zr_precision_info types;
+	double base_lr;                 /* the optimizer's own */
+	struct zr_batch_shape batch;
+	struct zr_layout layout;
+	struct zr_schedule train_uses, eval_uses;
+	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
+	const struct zr_state *states;
+	uint32_t n_states;
+	struct zr_plan plan;
+};
+
+/* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged here. */
+int zr_setup_open(struct zr_config *cfg, int mode, struct zr_setup **out, struct zr_error *err);
+void zr_setup_close(struct zr_setup *s); /* NULL is fine */
+
+/* The tensors of a layer's units in order: how many. */
+int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
+
+/* The option `name` of a section's plugin or core table; NULL if it has none. */
+const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step.c - one optimizer step: micro-batches, the boundary (loss, norm, non-finite numbers, step or skip, learning
+ * rate), the update. Also evaluation and logits, which are forward walks.
+ *
+ * Scaling: a slot's gradient is that of scale * (its mean token loss); the sum over slots times
+ * 1 / (slots * scale) is the gradient of the mean loss. All factors are constants of the slot.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/session.h"
+
+static void prepare_call(struct zr_session *s, int training, int64_t slot)
+{
+	struct zr_setup *p = s->setup;
+	char *batch = s->region[ZR_R_BATCH];
+	double rows = (double)(p->batch.micro * p->batch.length);
+	s->call = (struct zr_layer_call){
+		.size = sizeof s->call,
+		.training = training,
+		.dtype = p->types.dtype,
+		.batch = p->batch.micro,
+		.length = p->batch.length,
+		.tokens = (int32_t *)(batch + p->plan.tokens),
+		.targets = (int32_t *)(batch + p->plan.targets),
+		.loss_rows = (float *)(batch + p->plan.loss_rows),
+		.loss_sum = (double *)(batch + p->plan.loss_sum),
+		.grad_scale = (float)(s->scale.scale / rows),
+		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
+		.ops = p->ops,
+	};
+}
+
+static int load_batch(struct zr_session *s, int split, int64_t slot, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_data_v1 *data = p->data.vtbl;
+	char *batch = s->region[ZR_R_BATCH];
+	struct zr_batch b = {
+		.size = sizeof b,
+		.split = split,
+		.seed = (uint64_t)p->train->seed,
+		.step = split == ZR_SPLIT_TRAIN ? s->step : 0,
+		.slot = slot,
+		.slots = p->batch.slots,
+		.sequences = p->batch.micro,
+		.length = p->batch.length,
+		.inputs = (int32_t *)(batch + p->plan.tokens),
+		.targets = (int32_t *)(batch + p->plan.targets),
+	};
+	int rc = data->batch(p->data.inst, &b);
+	return rc ? zr_instance_failed(&p->data, rc, "batch", err) : 0;
+}
+
+static double loss_sum(const struct zr_session *s)
+{
+	return *(double *)(s->region[ZR_R_BATCH] + s->setup->plan.loss_sum);
+}
+
+static int run_micro_batches(struct zr_session *s, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	zr_exact_clear(&s->sum);
+	for (int64_t m = 0; m < p->batch.accumulation; m++) {
+		int64_t slot = m * p->process.world + p->process.rank;
+		int last = m + 1 == p->batch.accumulation;
+		int rc = load_batch(s, ZR_SPLIT_TRAIN, slot, err);
+		prepare_call(s, 1, slot);
+		s->slot_index = m;
+		if (!rc)
+			rc = zr_walk(s, last ? ZR_PROG_LAST_MICRO : ZR_PROG_MICRO, err);
+		if (rc)
+			return rc;
+		zr_exact_add(&s->sum, loss_sum(s));
+	}
+	return 0;
+}
+
+/* Sum of squares of all gradients from the last fold's block sums; first tensor with non-finite ones. */
+static double measure(struct zr_session *s, const char **overflow)
+{
+	const struct zr_setup *p = s->setup;
+	const double *sumsq = (const double *)(s->region[ZR_R_BATCH] + p->plan.sumsq);
+	const uint32_t *bad = (const uint32_t *)(s->region[ZR_R_BATCH] + p->plan.nonfinite);
+	zr_exact_clear(&s->sum);
+	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
+		const struct zr_place *t = &p->layout.tensor[i];
+		for (int64_t b = t->block; b < t->block + t->blocks; b++) {
+			if (bad[b] && !*overflow)
+				*overflow = t->decl->name;
+			zr_exact_add(&s->sum, sumsq[b]);
+		}
+	}
+	return zr_exact_value(&s->sum);
+}
+
+static int learning_rate(struct zr_session *s, double *lr, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_scheduler_v1 *scheduler = p->scheduler.vtbl;
+	struct zr_sched_point at = { .size = sizeof at, .step = s->applied, .total_steps = (int64_t)p->train->steps,
+				     .base = p->base_lr };
+	int rc = scheduler->value(p->scheduler.inst, &at, lr);
+	if (rc)
+		return zr_instance_failed(&p->scheduler, rc, "value", err);
+	if (!isfinite(*lr) || *lr < 0)
+		return zr_err(err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; a learning rate is finite and not negative",
+			      p->scheduler.section->plugin->desc->id, *lr, (long long)s->applied);
+	return 0;
+}
+
+/* The factor that turns the stored sum into the mean gradient, clipped to the global norm. */
+static double clip(double mult, double norm, double limit)
+{
+	double ratio = limit > 0 ? (norm + 1e-6) / limit : 0;
+	return ratio > 1 ? mult / ratio : mult;
+}
+
+int zr_session_step(struct zr_session *s, struct zr_step_result *r, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_precision_v1 *precision = p->precision.vtbl;
+	int64_t tokens = p->batch.train * p->batch.length;
+	int rc = run_micro_batches(s, err);
+	if (rc)
+		return rc;
+	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
+	*r = (struct zr_step_result){ .tokens = tokens, .scale = s->scale.scale };
+	r->loss = (float)(zr_exact_value(&s->sum) / (double)tokens);
+	r->grad_norm = sqrt(measure(s, &r->overflow)) * mult;
+	if (!r->overflow && !isfinite(r->loss))
+		r->overflow = "loss";
+	rc = learning_rate(s, &r->lr, err);
+	if (!rc && (rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action)))
+		rc = zr_instance_failed(&p->precision, rc, "next", err);
+	s->lr = r->lr;
+	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
+	if (!rc && r->action == ZR_STEP_APPLY) {
+		rc = zr_walk(s, ZR_PROG_UPDATE, err);
+		s->applied += !rc;
+	}
+	s->step += !rc;
+	return rc;
+}
+
+int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	int64_t n = (int64_t)p->train->eval_batches;
+	zr_exact_clear(&s->sum);
+	for (int64_t i = 0; i < n; i++) {
+		int rc = load_batch(s, ZR_SPLIT_VAL, i, err);
+		prepare_call(s, 0, i);
+		if (!rc)
+			rc = zr_walk(s, ZR_PROG_EVAL, err);
+		if (rc)
+			return rc;
+		zr_exact_add(&s->sum, loss_sum(s));
+	}
+	*loss = zr_exact_value(&s->sum) / (double)(n * p->batch.micro * p->batch.length);
+	return 0;
+}
+
+int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, float *logits, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_model_v1 *model = p->model.vtbl;
+	char *batch = s->region[ZR_R_BATCH];
+	int32_t last = (int32_t)p->decl.n_layers - 1;
+	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
+		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits", p->model.section->plugin->desc->id);
+	memcpy(batch + p->plan.tokens, tokens, (size_t)n * sizeof *tokens);
+	memcpy(batch + p->plan.targets, tokens, (size_t)n * sizeof *tokens);
+	prepare_call(s, 0, 0);
+	s->call.batch = 1;
+	s->call.length = n;
+	int rc = zr_walk(s, ZR_PROG_EVAL, err);
+	if (rc)
+		return rc;
+	/* the walk ended with the loss layer, whose call is still in place */
+	s->call.layer = last;
+	rc = model->logits(p->model.inst, &s->call, n - 1, logits);
+	return rc ? zr_instance_failed(&p->model, rc, "logits", err) : 0;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weights.c - see weights.h.
+ */
+#define _GNU_SOURCE
+#include "core/weights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define HEADER_MAX (64u << 20)
+
+static json_t *metadata(const struct zr_model_decl *d)
+{
+	json_t *meta = json_pack("{s:s}", "format", "pt");
+	for (const char *const *m = d->meta; m && m[0] && m[1]; m += 2)
+		json_object_set_new(meta, m[0], json_string(m[1]));
+	return meta;
+}
+
+/* The JSON header, padded with blanks so that the data starts at a multiple of 8. Returned owned. */
+static char *make_header(const struct zr_session *s, size_t *len)
+{
+	const struct zr_layout *l = &s->setup->layout;
+	json_t *root = json_object();
+	int64_t at = 0;
+	json_object_set_new(root, "__metadata__", metadata(&s->setup->decl));
+	for (int32_t i = 0; i < l->n_tensors; i++) {
+		const struct zr_place *t = &l->tensor[i];
+		json_t *shape = json_array();
+		for (int d = 0; d < t->decl->ndim; d++)
+			json_array_append_new(shape, json_integer(t->decl->dims[d]));
+		json_object_set_new(root, t->decl->name,
+				    json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+					      (json_int_t)at, (json_int_t)(at + t->elements * 4)));
+		at += t->elements * 4;
+	}
+	char *text = json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	if (!text)
+		return NULL;
+	size_t n = strlen(text), padded = (n + 7) / 8 * 8;
+	char *out = realloc(text, padded + 1);
+	if (!out) {
+		free(text);
+		return NULL;
+	}
+	memset(out + n, ' ', padded - n);
+	*len = padded;
+	return out;
+}
+
+static int write_all(FILE *f, const struct zr_session *s)
+{
+	size_t len;
+	char *header = make_header(s, &len);
+	if (!header)
+		return -ENOMEM;
+	uint64_t n = len; /* little-endian hosts only, as the format */
+	int ok = fwrite(&n, sizeof n, 1, f) == 1 && fwrite(header, 1, len, f) == len;
+	free(header);
+	for (int32_t i = 0; ok && i < s->setup->layout.n_tensors; i++) {
+		size_t elements = (size_t)s->setup->layout.tensor[i].elements;
+		ok = fwrite(zr_session_master(s, i), sizeof(float), elements, f) == elements;
+	}
+	if (!ok || fflush(f) || fsync(fileno(f)))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+int zr_weights_save(const struct zr_session *s, const char *path, struct zr_error *err)
+{
+	char tmp[PATH_MAX];
+	snprintf(tmp, sizeof tmp, "%s.tmp", path);
+	FILE *f = fopen(tmp, "we");
+	if (!f)
+		return zr_err(err, ZR_EIO, "%s: cannot write: %s", tmp, strerror(errno));
+	int rc = write_all(f, s);
+	if (fclose(f) && !rc)
+		rc = -errno;
+	if (!rc && rename(tmp, path))
+		rc = -errno;
+	if (rc) {
+		unlink(tmp);
+		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(-rc));
+	}
+	return 0;
+}
+
+/* Reads and parses the header; *data is the file offset of the first tensor byte. */
+static json_t *read_header(FILE *f, const char *path, uint64_t *data, struct zr_error *err)
+{
+	uint64_t n;
+	json_error_t why;
+	if (fread(&n, sizeof n, 1, f) != 1 || n < 2 || n > HEADER_MAX) {
+		zr_err(err, ZR_EINVAL, "%s: not a safetensors file", path);
+		return NULL;
+	}
+	char *text = malloc(n);
+	json_t *root = NULL;
+	if (!text || fread(text, 1, n, f) != n)
+		zr_err(err, ZR_EINVAL, "%s: truncated safetensors header", path);
+	else if (!(root = json_loadb(text, n, 0, &why)) || !json_is_object(root))
+		zr_err(err, ZR_EINVAL, "%s: safetensors header is not a JSON object", path);
+	free(text);
+	if (root && !json_is_object(root)) {
+		json_decref(root);
+		root = NULL;
+	}
+	*data = 8 + n;
+	return root;
+}
+
+static int same_shape(const json_t *shape, const struct zr_tensor *t)
+{
+	if ((int)json_array_size(shape) != t->ndim)
+		return 0;
+	for (int d = 0; d < t->ndim; d++)
+		if (json_integer_value(json_array_get(shape, (size_t)d)) != t->dims[d])
+			return 0;
+	return 1;
+}
+
+static int load_tensor(struct zr_session *s, int32_t i, FILE *f, const char *path, const json_t *root, uint64_t data,
+		       struct zr_error *err)
+{
+	const struct zr_place *t = &s->setup->layout.tensor[i];
+	const json_t *e = json_object_get(root, t->decl->name);
+	const char *dtype = json_string_value(json_object_get(e, "dtype"));
+	json_int_t at = json_integer_value(json_array_get(json_object_get(e, "data_offsets"), 0));
+	if (!e)
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", path, t->decl->name);
+	if (!dtype || strcmp(dtype, "F32"))
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32", path, t->decl->name, dtype ? dtype : "?");
+	if (!same_shape(json_object_get(e, "shape"), t->decl))
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s has another shape than the model's config says", path, t->decl->name);
+	if (at < 0 || fseeko(f, (off_t)(data + (uint64_t)at), SEEK_SET) ||
+	    fread(zr_session_master(s, i), sizeof(float), (size_t)t->elements, f) != (size_t)t->elements)
+		return zr_err(err, ZR_EINVAL, "%s: truncated at tensor %s", path, t->decl->name);
+	return 0;
+}
+
+int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err)
+{
+	uint64_t data;
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
+	json_t *root = read_header(f, path, &data, err);
+	int rc = root ? 0 : ZR_EINVAL;
+	for (int32_t i = 0; !rc && i < s->setup->layout.n_tensors; i++)
+		rc = load_tensor(s, i, f, path, root, data, err);
+	json_decref(root);
+	fclose(f);
+	return rc ? rc : zr_session_publish(s, err);
+}
+
+uint64_t zr_weights_digest(const struct zr_session *s)
+{
+	XXH3_state_t *x = XXH3_createState();
+	if (!x)
+		return 0;
+	XXH3_64bits_reset(x);
+	for (int32_t i = 0; i < s->setup->layout.n_tensors; i++)
+		XXH3_64bits_update(x, zr_session_master(s, i), (size_t)s->setup->layout.tensor[i].elements * sizeof(float));
+	uint64_t digest = XXH3_64bits_digest(x);
+	XXH3_freeState(x);
+	return digest;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weights.h - the master parameters as a safetensors file with canonical (Hugging Face's) names: 8 bytes length of
+ * the header, a JSON header {name: {dtype, shape, data_offsets}}, the data. Written to a temporary name, synced and
+ * renamed, so that a file of that name is whole. [main]
+ */
+#ifndef ZR_CORE_WEIGHTS_H
+#define ZR_CORE_WEIGHTS_H
+
+#include "core/session.h"
+
+int zr_weights_save(const struct zr_session *s, const char *path, struct zr_error *err);
+
+/* Fills the masters from the file (fp32 tensors of the same names and shapes) and publishes them. */
+int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err);
+
+/* XXH3-64 over the fp32 bits of the masters in canonical order, padding left out. */
+uint64_t zr_weights_digest(const struct zr_session *s);
+
+#endif
