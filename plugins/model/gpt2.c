@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpt2.c - model/gpt2: GPT-2 (Radford et al. 2019). Options, presets, and the declaration of its units,
+ * tensors and layers; gpt2_layers.c computes them. Names and orientation of tensors are Hugging Face's
+ * GPT-2 without the prefix `transformer.`: weights of linear maps are stored [in, out].
+ */
+#include "gpt2.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- options ---- */
+
+static const char *const sizes[] = { "none", "124m", "355m", "774m", "1558m", NULL };
+
+/* layers, heads, width; context 1024 and vocabulary 50257 are common. Indexed by gpt2_opts.size. */
+static const int64_t presets[][3] = { { 0 }, { 12, 12, 768 }, { 24, 16, 1024 }, { 36, 20, 1280 }, { 48, 25, 1600 } };
+
+/* The upper limits keep every product of two of them, in bytes, far below 2^63. */
+static const struct zr_opt gpt2_opt[] = {
+	ZR_OPT_ENUM(struct gpt2_opts, size, ZR_O_NUMERIC, "none", sizes,
+		    "Preset of layers, heads, width, context and vocabulary; keys given beside it override it."),
+	ZR_OPT(struct gpt2_opts, layers, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 10000, "",
+	       "Transformer blocks; auto: the preset's."),
+	ZR_OPT(struct gpt2_opts, heads, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 20, "",
+	       "Attention heads; must divide width; auto: the preset's."),
+	ZR_OPT(struct gpt2_opts, width, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 20, "",
+	       "Elements of a token's activation; auto: the preset's."),
+	ZR_OPT(struct gpt2_opts, context, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 24, "tokens",
+	       "Learned positions, the longest sequence; auto: the preset's."),
+	ZR_OPT(struct gpt2_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2, INT32_MAX, "tokens",
+	       "Different tokens; auto: the preset's, else the data's."),
+	ZR_OPT(struct gpt2_opts, dropout, ZR_T_F64, ZR_O_MAX_OPEN | ZR_O_NUMERIC, "0", 0, 1, "",
+	       "Probability to drop, in training: embeddings, attention probabilities, both residual branches."),
+	ZR_OPT(struct gpt2_opts, init_std, ZR_T_F64, ZR_O_NUMERIC, "0.02", 0, 100, "",
+	       "Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers)."),
+};
+
+/* Fills *value from the preset or, without one, from what is otherwise known (0: nothing). */
+static int fill(const struct zr_host *h, const char *key, int64_t *value, int64_t preset, int64_t known)
+{
+	if (*value != ZR_AUTO_I64)
+		return ZR_OK;
+	*value = preset ? preset : known;
+	if (*value)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s is not set: give it, or choose a preset by size", key);
+}
+
+static int gpt2_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	struct gpt2_opts *o = opts;
+	const int64_t *p = presets[o->size];
+	int64_t data_vocabulary = ZR_HAS(facts, struct zr_facts, vocabulary) ? facts->vocabulary : 0;
+	int rc = fill(h, "layers", &o->layers, p[0], 0);
+	if (!rc)
+		rc = fill(h, "heads", &o->heads, p[1], 0);
+	if (!rc)
+		rc = fill(h, "width", &o->width, p[2], 0);
+	if (!rc)
+		rc = fill(h, "context", &o->context, o->size ? 1024 : 0, 0);
+	if (!rc)
+		rc = fill(h, "vocabulary", &o->vocabulary, o->size ? 50257 : 0, data_vocabulary);
+	return rc;
+}
+
+static int gpt2_check(const struct zr_host *h, const void *opts)
+{
+	const struct gpt2_opts *o = opts;
+	if (o->width % o->heads)
+		return zr_fail(h, ZR_EINVAL, "heads = %lld does not divide width = %lld", (long long)o->heads,
+			       (long long)o->width);
+	return ZR_OK;
+}
+
+/* ---- declaration ---- */
+
+#define META_KEYS 11
+
+struct gpt2_decl {
+	struct zr_unit *units;     /* wte, wpe, h.0 .. h.L-1, ln_f */
+	struct zr_tensor *tensors; /* canonical order */
+	struct zr_layer *layers;   /* embed, h.0 .. h.L-1, head */
+	int32_t *layer_units;      /* embed {0, 1}, block i {2 + i}, head {L + 2, 0} */
+	char (*names)[32];         /* those of tensors, then the blocks' */
+	const char *meta[2 * META_KEYS + 1];
+	char meta_text[5][24];
+};
+
+static const struct {
+	const char *name;
+	int rows, cols; /* dims in widths; cols 0: a vector */
+} block_tensor[BLOCK_TENSORS] = {
+	[LN1_W] = { "ln_1.weight", 1, 0 },         [LN1_B] = { "ln_1.bias", 1, 0 },
+	[QKV_W] = { "attn.c_attn.weight", 1, 3 },  [QKV_B] = { "attn.c_attn.bias", 3, 0 },
+	[PROJ_W] = { "attn.c_proj.weight", 1, 1 }, [PROJ_B] = { "attn.c_proj.bias", 1, 0 },
+	[LN2_W] = { "ln_2.weight", 1, 0 },         [LN2_B] = { "ln_2.bias", 1, 0 },
+	[FC_W] = { "mlp.c_fc.weight", 1, 4 },      [FC_B] = { "mlp.c_fc.bias", 4, 0 },
+	[FC2_W] = { "mlp.c_proj.weight", 4, 1 },   [FC2_B] = { "mlp.c_proj.bias", 1, 0 },
+};
+
+static struct zr_tensor matrix(const char *name, int64_t rows, int64_t cols, double std)
+{
+	return (struct zr_tensor){ .name = name, .dims = { rows, cols, 1, 1 }, .ndim = 2,
+				   .init = ZR_INIT_NORMAL, .std = std };
+}
+
+static struct zr_tensor vector(const char *name, int64_t n, double value)
+{
+	return (struct zr_tensor){ .name = name, .dims = { n, 1, 1, 1 }, .ndim = 1, .init = ZR_INIT_CONST,
+				   .mean = value };
+}
+
+static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor *t, char (*names)[32])
+{
+	double residual_std = o->init_std / sqrt(2.0 * (double)o->layers);
+	int64_t C = o->width;
+	int k;
+	for (k = 0; k < BLOCK_TENSORS; k++) {
+		snprintf(names[k], sizeof *names, "h.%lld.%s", (long long)i, block_tensor[k].name);
+		if (block_tensor[k].cols)
+			t[k] = matrix(names[k], block_tensor[k].rows * C, block_tensor[k].cols * C,
+				      k == PROJ_W || k == FC2_W ? residual_std : o->init_std);
+		else
+			t[k] = vector(names[k], block_tensor[k].rows * C, k == LN1_W || k == LN2_W);
+	}
+}
+
+static void declare_units(const struct gpt2_opts *o, struct gpt2_decl *d)
+{
+	int64_t i, L = o->layers;
+	struct zr_tensor *t = d->tensors;
+	char(*block_names)[32] = d->names + L * BLOCK_TENSORS;
+	t[0] = matrix("wte.weight", o->vocabulary, o->width, o->init_std);
+	t[1] = matrix("wpe.weight", o->context, o->width, o->init_std);
+	d->units[0] = (struct zr_unit){ .name = "wte", .tensors = t++, .n_tensors = 1 };
+	d->units[1] = (struct zr_unit){ .name = "wpe", .tensors = t++, .n_tensors = 1 };
+	for (i = 0; i < L; i++, t += BLOCK_TENSORS) {
+		declare_block(o, i, t, d->names + i * BLOCK_TENSORS);
+		snprintf(block_names[i], sizeof *block_names, "h.%lld", (long long)i);
+		d->units[2 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t, .n_tensors = BLOCK_TENSORS };
+	}
+	t[LNF_W] = vector("ln_f.weight", o->width, 1);
+	t[LNF_B] = vector("ln_f.bias", o->width, 0);
+	d->units[2 + L] = (struct zr_unit){ .name = "ln_f", .tensors = t, .n_tensors = 2 };
+}
+
+static void declare_layers(const struct gpt2_opts *o, struct gpt2_decl *d)
+{
+	int64_t i, L = o->layers;
+	int32_t *u = d->layer_units;
+	u[0] = 0;
+	u[1] = 1;
+	d->layers[0] = (struct zr_layer){ "embed", u, 2, ZR_LAYER_INPUT };
+	for (i = 0; i < L; i++) {
+		u[2 + i] = (int32_t)(2 + i);
+		d->layers[1 + i] = (struct zr_layer){ d->units[2 + i].name, &u[2 + i], 1, 0 };
+	}
+	u[2 + L] = (int32_t)(2 + L);
+	u[3 + L] = 0;
+	d->layers[1 + L] = (struct zr_layer){ "head", &u[2 + L], 2, ZR_LAYER_LOSS };
+}
+
+/* What config.json of Hugging Face's GPT-2 says. */
+static void declare_meta(const struct gpt2_opts *o, struct gpt2_decl *d)
+{
+	const int64_t numbers[5] = { o->layers, o->heads, o->width, o->context, o->vocabulary };
+	const char *meta[] = {
+		"model_type", "gpt2", "n_layer", d->meta_text[0], "n_head", d->meta_text[1], "n_embd", d->meta_text[2],
+		"n_positions", d->meta_text[3], "n_ctx", d->meta_text[3], "vocab_size", d->meta_text[4],
+		"activation_function", "gelu_new", "layer_norm_epsilon", "1e-5", "tie_word_embeddings", "true",
+		"architectures", "GPT2LMHeadModel", NULL,
+	};
+	int i;
+	_Static_assert(sizeof meta == sizeof d->meta, "META_KEYS counts the keys");
+	for (i = 0; i < 5; i++)
+		snprintf(d->meta_text[i], sizeof d->meta_text[i], "%lld", (long long)numbers[i]);
+	memcpy(d->meta, meta, sizeof meta);
+}
+
+/* Six operations per token and parameter of a matrix product (multiply and add, forward and twice in
+ * backward), the tied output projection included, lookups not. Attention: q k^T and p v take 2 T C each
+ * per token and block, half of that because it is causal, three times that with the backward: 6 T C. */
+static double flops_per_token(const struct gpt2_opts *o)
+{
+	double C = (double)o->width, L = (double)o->layers;
+	return 6 * (12 * C * C * L + C * (double)o->vocabulary) + 6 * (double)o->context * C * L;
+}
+
+static int gpt2_declare(struct zr_inst *g, struct zr_model_decl *out)
+{
+	const struct gpt2_opts *o = g->o;
+	*out = (struct zr_model_decl){
+		.size = sizeof *out,
+		.n_units = (uint32_t)o->layers + 3,
+		.n_layers = (uint32_t)o->layers + 2,
+		.unit_stride = sizeof(struct zr_unit),
+		.layer_stride = sizeof(struct zr_layer),
+		.tensor_stride = sizeof(struct zr_tensor),
+		.units = g->decl->units,
+		.layers = g->decl->layers,
+		.vocabulary = o->vocabulary,
+		.context = o->context,
+		.flops_per_token = flops_per_token(o),
+		.meta = g->decl->meta,
+	};
+	return ZR_OK;
+}
+
+/* ---- instance ---- */
+
+static void gpt2_destroy(struct zr_inst *g)
+{
+	const struct zr_host *h = g->host;
+	struct gpt2_decl *d = g->decl;
+	if (d) {
+		h->release(h, d->units);
+		h->release(h, d->tensors);
+		h->release(h, d->layers);
+		h->release(h, d->layer_units);
+		h->release(h, d->names);
+		h->release(h, d);
+	}
+	h->release(h, g);
+}
+
+static int allocate(struct zr_inst *g)
+{
+	const struct zr_host *h = g->host;
+	uint64_t L = (uint64_t)g->o->layers;
+	struct gpt2_decl *d = g->decl = h->alloc(h, sizeof *d, "model");
+	if (!d)
+		return ZR_ENOMEM;
+	d->units = h->alloc(h, (L + 3) * sizeof *d->units, "model");
+	d->tensors = h->alloc(h, (L * BLOCK_TENSORS + 4) * sizeof *d->tensors, "model");
+	d->layers = h->alloc(h, (L + 2) * sizeof *d->layers, "model");
+	d->layer_units = h->alloc(h, (L + 4) * sizeof *d->layer_units, "model");
+	d->names = h->alloc(h, L * (BLOCK_TENSORS + 1) * sizeof *d->names, "model");
+	return d->units && d->tensors && d->layers && d->layer_units && d->names ? ZR_OK : ZR_ENOMEM;
+}
+
+static int gpt2_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *g = h->alloc(h, sizeof *g, "model");
+	if (!g)
+		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
+	g->host = h;
+	g->o = opts;
+	if (allocate(g)) {
+		gpt2_destroy(g);
+		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
+	}
+	declare_units(g->o, g->decl);
+	declare_layers(g->o, g->decl);
+	declare_meta(g->o, g->decl);
+	*out = g;
+	return ZR_OK;
+}
+
+static const struct zr_model_v1 gpt2_model = {
+	.size = sizeof gpt2_model,
+	.declare = gpt2_declare,
+	.bytes = gpt2_bytes,
+	.forward = gpt2_forward,
+	.backward = gpt2_backward,
+	.logits = gpt2_logits,
+};
+
+static const struct zr_iface gpt2_ifaces[] = { { "zr.model/1", &gpt2_model }, { NULL, NULL } };
+
+static const struct zr_desc gpt2_desc = {
+	.size = sizeof gpt2_desc,
+	.role = "model",
+	.id = "gpt2",
+	.version = "1.0",
+	.license = "Apache-2.0",
+	.summary = "GPT-2: learned positions, pre-norm blocks, tied output projection",
+	.ifaces = gpt2_ifaces,
+	.opts = gpt2_opt,
+	.n_opts = sizeof gpt2_opt / sizeof *gpt2_opt,
+	.opt_stride = sizeof *gpt2_opt,
+	.opts_size = sizeof(struct gpt2_opts),
+	.resolve = gpt2_resolve,
+	.check = gpt2_check,
+	.create = gpt2_create,
+	.destroy = gpt2_destroy,
+};
+
+ZR_PLUGIN(&gpt2_desc);
