@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpt2_rig.c - see gpt2_rig.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
+ * beyond the bytes declared, and is filled with NaN before each run, so that nothing is read before it is
+ * written.
+ */
+#include "gpt2_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAN_BYTES 0xff
+
+static void must(struct rig *r, int rc, const char *what)
+{
+	if (!rc)
+		return;
+	fprintf(stderr, "gpt2_rig: %s: %d: %s\n", what, rc, test_error(r->host));
+	abort();
+}
+
+static void *room(uint64_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+	if (!p)
+		abort();
+	memset(p, NAN_BYTES, (bytes + 63) / 64 * 64);
+	return p;
+}
+
+static uint64_t element(int32_t dtype)
+{
+	return dtype == ZR_F32 ? 4 : 2;
+}
+
+/* splitmix64 of stream and element */
+uint64_t rig_hash(uint64_t stream, uint64_t e)
+{
+	uint64_t x = (stream << 32) + e + 0x9E3779B97F4A7C15u;
+	x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+	x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+	return x ^ (x >> 31);
+}
+
+void rig_tokens(struct rig *r, uint64_t stream)
+{
+	int64_t i, n = r->s.batch * r->s.length;
+	for (i = 0; i < n; i++) {
+		r->tokens[i] = (int32_t)((rig_hash(stream, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
+		r->targets[i] = (int32_t)((rig_hash(stream + 1, (uint64_t)i) >> 33) % (uint64_t)r->d.vocabulary);
+	}
+}
+
+/* Weights and biases in [-1/4, 1/4), gains of norms in [3/4, 5/4). */
+static void draw_values(struct rig *r)
+{
+	int t;
+	int64_t i;
+	for (t = 0; t < r->n_tensors; t++) {
+		int gain = r->tensor[t]->ndim == 1 && strstr(r->tensor[t]->name, "weight");
+		for (i = 0; i < r->numel[t]; i++) {
+			float u = (float)(rig_hash((uint64_t)t, (uint64_t)i) >> 48) / 32768 - 1;
+			r->value[r->start[t] + i] = u / 4 + (float)gain;
+		}
+	}
+}
+
+void rig_load(struct rig *r)
+{
+	int t;
+	for (t = 0; t < r->n_tensors; t++) {
+		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = r->s.dtype, .src_dtype = ZR_F32,
+					 .n = r->numel[t], .src = r->value + r->start[t], .dst = r->param[t] };
+		must(r, r->ops->cast(r->ops, NULL, &op), "cast");
+	}
+}
+
+static const struct zr_unit *unit_at(const struct rig *r, int32_t u)
+{
+	return (const void *)((const char *)r->d.units + (size_t)u * r->d.unit_stride);
+}
+
+static const struct zr_layer *layer_at(const struct rig *r, uint32_t l)
+{
+	return (const void *)((const char *)r->d.layers + (size_t)l * r->d.layer_stride);
+}
+
+/* Number of a unit's first tensor. */
+static int first_tensor(const struct rig *r, int32_t unit)
+{
+	int n = 0, u;
+	for (u = 0; u < unit; u++)
+		n += (int)unit_at(r, u)->n_tensors;
+	return n;
+}
+
+static void list_tensors(struct rig *r)
+{
+	uint32_t u, i;
+	int t = 0, k;
+	r->n_tensors = first_tensor(r, (int32_t)r->d.n_units);
+	r->tensor = room((uint64_t)r->n_tensors * sizeof *r->tensor);
+	r->numel = room((uint64_t)r->n_tensors * sizeof *r->numel);
+	r->start = room((uint64_t)r->n_tensors * sizeof *r->start);
+	for (u = 0; u < r->d.n_units; u++)
+		for (i = 0; i < unit_at(r, (int32_t)u)->n_tensors; i++, t++) {
+			r->tensor[t] = (const void *)((const char *)unit_at(r, (int32_t)u)->tensors +
+						      (size_t)i * r->d.tensor_stride);
+			r->numel[t] = 1;
+			for (k = 0; k < r->tensor[t]->ndim; k++)
+				r->numel[t] *= r->tensor[t]->dims[k];
+			r->start[t] = r->total;
+			r->total += r->numel[t];
+		}
+}
+
+static void make_buffers(struct rig *r)
+{
+	uint64_t n = (uint64_t)(r->s.batch * r->s.length);
+	uint32_t l;
+	int t;
+	r->value = room((uint64_t)r->total * 4);
+	r->gradient = room((uint64_t)r->total * 4);
+	r->param = room((uint64_t)r->n_tensors * sizeof *r->param);
+	for (t = 0; t < r->n_tensors; t++)
+		r->param[t] = room((uint64_t)r->numel[t] * element(r->s.dtype));
+	r->out = room(r->d.n_layers * sizeof *r->out);
+	r->saved = room(r->d.n_layers * sizeof *r->saved);
+	r->out_bytes = room(r->d.n_layers * sizeof *r->out_bytes);
+	r->saved_bytes = room(r->d.n_layers * sizeof *r->saved_bytes);
+	for (l = 0; l < r->d.n_layers; l++) {
+		struct zr_layer_bytes b;
+		must(r, r->v->bytes(r->model, (int32_t)l, r->s.batch, r->s.length, r->s.dtype, r->ops, &b), "bytes");
+		r->out[l] = room(r->out_bytes[l] = b.out);
+		r->saved[l] = room(r->saved_bytes[l] = b.saved);
+		r->work_bytes = b.work_fwd > r->work_bytes ? b.work_fwd : r->work_bytes;
+		r->work_bytes = b.work_bwd > r->work_bytes ? b.work_bwd : r->work_bytes;
+		r->grad_bytes = b.grad > r->grad_bytes ? b.grad : r->grad_bytes;
+	}
+	r->work = room(r->work_bytes);
+	r->grad = room(r->grad_bytes);
+	r->tokens = room(n * 4);
+	r->targets = room(n * 4);
+	r->loss_rows = room(n * 4);
+}
+
+static void set_options(struct rig *r)
+{
+	static const char *const tiny[] = { "layers", "2", "heads", "3", "width", "24", "context", "16",
+					    "vocabulary", "97", NULL };
+	const char *const *o;
+	r->opts = test_options(r->desc);
+	for (o = tiny; *o; o += 2)
+		must(r, test_set(r->desc, r->opts, o[0], o[1]), o[0]);
+	for (o = r->s.options; *o; o += 2)
+		must(r, test_set(r->desc, r->opts, o[0], o[1]), o[0]);
+}
+
+struct rig *rig_new(struct rig_setup s)
+{
+	struct rig *r = calloc(1, sizeof *r);
+	const struct zr_device_v1 *dev;
+	if (!r)
+		abort();
+	r->s = s;
+	r->host = test_host(s.workers);
+	r->dev_desc = test_plugin("device/cpu");
+	r->desc = test_plugin("model/gpt2");
+	r->dev_opts = test_options(r->dev_desc);
+	must(r, test_create(r->host, r->dev_desc, r->dev_opts, &r->dev), "device");
+	dev = test_iface(r->dev_desc, "zr.device/1");
+	r->v = test_iface(r->desc, "zr.model/1");
+	if (!dev || !r->v)
+		abort();
+	r->ops = dev->ops(r->dev);
+	set_options(r);
+	must(r, test_create(r->host, r->desc, r->opts, &r->model), "model");
+	must(r, r->v->declare(r->model, &r->d), "declare");
+	list_tensors(r);
+	make_buffers(r);
+	draw_values(r);
+	rig_load(r);
+	rig_tokens(r, 1000);
+	return r;
+}
+
+void rig_free(struct rig *r)
+{
+	uint32_t l;
+	int t;
+	for (l = 0; l < r->d.n_layers; l++) {
+		free(r->out[l]);
+		free(r->saved[l]);
+	}
+	for (t = 0; t < r->n_tensors; t++)
+		free(r->param[t]);
+	r->desc->destroy(r->model);
+	r->dev_desc->destroy(r->dev);
+	test_host_free(r->host);
+	free(r->dev_opts);
+	free(r->opts);
+	free(r->tensor);
+	free(r->numel);
+	free(r->start);
+	free(r->value);
+	free(r->gradient);
+	free(r->param);
+	free(r->out);
+	free(r->saved);
+	free(r->out_bytes);
+	free(r->saved_bytes);
+	free(r->work);
+	free(r->grad);
+	free(r->tokens);
+	free(r->targets);
+	free(r->loss_rows);
+	free(r);
+}
+
+#define LAYER_TENSORS 16
+
+struct tensors {
+	const void *param[LAYER_TENSORS];
+	float *dparam[LAYER_TENSORS];
+	uint8_t accumulate[LAYER_TENSORS];
+};
+
+static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, struct tensors *t)
+{
+	const struct zr_layer *layer = layer_at(r, l);
+	uint32_t u, i;
+	int k = 0;
+	for (u = 0; u < layer->n_units; u++)
+		for (i = 0; i < unit_at(r, layer->units[u])->n_tensors; i++, k++) {
+			int n = first_tensor(r, layer->units[u]) + (int)i;
+			t->param[k] = r->param[n];
+			t->dparam[k] = r->gradient + r->start[n];
+		}
+	return (struct zr_layer_call){
+		.size = sizeof(struct zr_layer_call), .layer = (int32_t)l, .training = training, .dtype = r->s.dtype,
+		.batch = r->s.batch, .length = r->s.length, .tokens = r->tokens, .targets = r->targets,
+		.in = l ? r->out[l - 1] : NULL, .out = r->out[l], .saved = r->saved[l], .work = r->work,
+		.grad = r->grad, .param = t->param, .dparam = t->dparam, .accumulate = t->accumulate,
+		.loss_rows = r->loss_rows, .loss_sum = &r->loss_sum,
+		.grad_scale = 1.0f / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
+	};
+}
+
+/* Whatever an earlier run left, this one must not see. */
+static void poison(struct rig *r)
+{
+	uint32_t l;
+	for (l = 0; l < r->d.n_layers; l++) {
+		memset(r->out[l], NAN_BYTES, r->out_bytes[l]);
+		memset(r->saved[l], NAN_BYTES, r->saved_bytes[l]);
+	}
+	memset(r->grad, NAN_BYTES, r->grad_bytes);
+}
+
+static void forward(struct rig *r, uint32_t layers, int training)
+{
+	uint32_t l;
+	poison(r);
+	for (l = 0; l < layers; l++) {
+		struct tensors t = { 0 };
+		struct zr_layer_call c = call_of(r, l, training, &t);
+		memset(r->work, NAN_BYTES, r->work_bytes);
+		must(r, r->v->forward(r->model, &c), "forward");
+	}
+}
+
+/* Layers last .. first; a tensor's first contribution is stored unless `add`. */
+static void backward(struct rig *r, uint32_t first, int add)
+{
+	uint32_t l = r->d.n_layers, u, i;
+	uint8_t *seen = calloc(r->d.n_units, 1);
+	if (!seen)
+		abort();
+	while (l-- > first) {
+		const struct zr_layer *layer = layer_at(r, l);
+		struct tensors t = { 0 };
+		struct zr_layer_call c = call_of(r, l, 1, &t);
+		int k = 0;
+		for (u = 0; u < layer->n_units; u++) {
+			for (i = 0; i < unit_at(r, layer->units[u])->n_tensors; i++)
+				t.accumulate[k++] = (uint8_t)(add || seen[layer->units[u]]);
+			seen[layer->units[u]] = 1;
+		}
+		memset(r->work, NAN_BYTES, r->work_bytes);
+		must(r, r->v->backward(r->model, &c), "backward");
+	}
+	free(seen);
+}
+
+double rig_loss(struct rig *r, int training)
+{
+	forward(r, r->d.n_layers - (training ? 1 : 0), training);
+	if (training)
+		backward(r, r->d.n_layers - 1, 0);
+	return r->loss_sum / (double)(r->s.batch * r->s.length);
+}
+
+double rig_step(struct rig *r, int add)
+{
+	forward(r, r->d.n_layers - 1, 1);
+	if (!add)
+		memset(r->gradient, NAN_BYTES, (uint64_t)r->total * 4);
+	backward(r, 0, add);
+	return r->loss_sum / (double)(r->s.batch * r->s.length);
+}
+
+void rig_logits(struct rig *r, int64_t row, float *logits)
+{
+	struct tensors t = { 0 };
+	struct zr_layer_call c = call_of(r, r->d.n_layers - 1, 0, &t);
+	memset(r->work, NAN_BYTES, r->work_bytes);
+	must(r, r->v->logits(r->model, &c, row, logits), "logits");
+}

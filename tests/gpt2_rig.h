@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpt2_rig.h - runs model/gpt2 on a device as core would, for tests: buffers of exactly the declared sizes,
+ * parameters and tokens by a hash that tests/golden/make_gpt2.py computes too.
+ *
+ * A failing call prints its text and aborts.
+ */
+#ifndef ZR_GPT2_RIG_H
+#define ZR_GPT2_RIG_H
+
+#include <zeroth/model.h>
+
+#include "testhost.h"
+
+/* Text options of the model beside the tiny default: pairs, ends with NULL. */
+struct rig_setup {
+	int workers;
+	int32_t dtype;
+	int64_t batch, length;
+	const char *options[9];
+};
+
+struct rig {
+	struct rig_setup s;
+	struct zr_host *host;
+	const struct zr_desc *dev_desc, *desc;
+	void *dev_opts, *opts;
+	struct zr_inst *dev, *model;
+	const struct zr_ops *ops;
+	const struct zr_model_v1 *v;
+	struct zr_model_decl d;
+	int n_tensors;
+	const struct zr_tensor **tensor; /* [n_tensors] canonical order */
+	int64_t *numel, *start;          /* elements of each, and where it starts in value and gradient */
+	int64_t total;                   /* elements of all */
+	float *value;                    /* [total] parameters in fp32; rig_load() after changing them */
+	float *gradient;                 /* [total] */
+	void **param;                    /* [n_tensors] in dtype */
+	void **out, **saved;             /* [n_layers] */
+	uint64_t *out_bytes, *saved_bytes;
+	void *work, *grad;
+	uint64_t work_bytes, grad_bytes;
+	int32_t *tokens, *targets;       /* [B*T] */
+	float *loss_rows;                /* [B*T] */
+	double loss_sum;
+	struct zr_rng rng;
+};
+
+/* vocabulary 97, width 24, 3 heads, 2 layers, context 16, unless options say otherwise */
+struct rig *rig_new(struct rig_setup s);
+void rig_free(struct rig *r);
+
+uint64_t rig_hash(uint64_t stream, uint64_t element);
+void rig_load(struct rig *r); /* value -> param */
+void rig_tokens(struct rig *r, uint64_t stream); /* inputs by `stream`, targets by stream + 1; at first 1000 */
+
+/* Mean loss by forward of all layers and backward of the last (training) or its forward (evaluation). */
+double rig_loss(struct rig *r, int training);
+/* The same and all gradients of the mean; stored, or with `add` added to r->gradient. */
+double rig_step(struct rig *r, int add);
+void rig_logits(struct rig *r, int64_t row, float *logits); /* after rig_loss(r, 0) */
+
+#endif
