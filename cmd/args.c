@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * args.c - see cmd.h.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "core/log.h"
+
+int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out)
+{
+	static const struct option longs[] = { { "option", 1, NULL, 'o' }, { "json", 0, NULL, 'j' }, { "help", 0, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
+	int c;
+	*out = (struct zr_cmd_args){ 0 };
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
+		if (c == 'o' && out->n_overrides < ZR_CMD_OVERRIDES) {
+			out->overrides[out->n_overrides++] = optarg;
+		} else if (c == 'j' && strstr(usage, "--json")) {
+			out->json = 1;
+		} else if (c == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		} else {
+			if (c == 'j')
+				fprintf(stderr, "zeroth %s: --json is not an option here\n", argv[0]);
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	out->operand = argv[optind];
+	if (argc - optind == (operand ? 1 : 0))
+		return -1;
+	if (operand && optind == argc)
+		fprintf(stderr, "zeroth %s: %s is missing\n", argv[0], operand);
+	else
+		fprintf(stderr, "zeroth %s: unexpected argument: %s\n", argv[0], argv[operand ? optind + 1 : optind]);
+	fputs(usage, stderr);
+	return 2;
+}
+
+int zr_cmd_failed(const struct zr_error *err)
+{
+	fflush(stdout);
+	fprintf(stderr, "zeroth: %s\n", err->text);
+	return zr_exit_code(err->code);
+}
+
+void zr_cmd_log(const struct zr_config *cfg)
+{
+	zr_log_level(((const struct zr_log_opts *)zr_config_find(cfg, "log")->opts)->level);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd.h - what the subcommands share. Each returns the exit code of the process; argv[0] is its own name.
+ */
+#ifndef ZR_CMD_H
+#define ZR_CMD_H
+
+#include "core/config.h"
+
+#define ZR_CMD_OVERRIDES 128
+
+/* The options most subcommands take: -o section.key=value..., --json, one operand. */
+struct zr_cmd_args {
+	const char *operand; /* NULL if none was given */
+	const char *overrides[ZR_CMD_OVERRIDES];
+	int n_overrides;
+	int json;
+};
+
+/* Parses the common options. operand: its name for messages, or NULL if the command takes none; then given ones are
+ * an error. Returns -1 to go on, else the exit code (0 after --help on stdout, 2 after a usage error). */
+int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out);
+
+/* Prints "zeroth: text" as the one line of an error to stderr and returns its exit code. */
+int zr_cmd_failed(const struct zr_error *err);
+
+/* Applies [log]. */
+void zr_cmd_log(const struct zr_config *cfg);
+
+int zr_cmd_train(int argc, char **argv);
+int zr_cmd_sample(int argc, char **argv);
+int zr_cmd_plan(int argc, char **argv);
+int zr_cmd_config(int argc, char **argv);
+int zr_cmd_plugin(int argc, char **argv);
+int zr_cmd_schedule(int argc, char **argv);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sample.c - zeroth sample RUN: text from a trained model, token by token.
+ *
+ * The next token is drawn from softmax(logits / temperature) over the top-k; each draw uses one word of a
+ * counter-based generator, so a seed gives the same text again.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/data.h>
+
+#include "cmd/cmd.h"
+#include "core/session.h"
+#include "core/weights.h"
+
+static const char usage[] =
+	"usage: zeroth sample [options] RUN\n"
+	"\n"
+	"Prints text that the model of run directory RUN continues, as it is drawn.\n"
+	"\n"
+	"  -p, --prompt TEXT       text to continue (default: a newline)\n"
+	"  -n, --tokens N          tokens to draw (default 400)\n"
+	"  -t, --temperature T     0 takes the likeliest token (default 0.8)\n"
+	"  -k, --top-k K           draws among the K likeliest only; 0: all (default 40)\n"
+	"  -s, --seed S            another seed, another text (default 1)\n"
+	"  -o, --option section.key=value  sets an option over the run's, e.g. device.threads=1\n"
+	"  -h, --help              shows this\n"
+	"\n"
+	"Tokens without a text are printed as numbers.\n";
+
+struct sampler {
+	const char *run, *prompt;
+	const char *overrides[64];
+	int n_overrides;
+	long tokens, top_k, seed;
+	double temperature;
+	struct zr_setup *setup;
+	struct zr_session *session;
+	const struct zr_data_v1 *data; /* for text only, no instance; NULL: numbers */
+	const void *data_opts;
+	int64_t vocabulary, context;
+	int32_t *window; /* [context] the tokens that the model sees */
+	int64_t n;
+	float *logits;
+	int32_t *order;
+};
+
+static int number(const char *text, double min, double max, double *out, const char *name)
+{
+	char *end;
+	errno = 0;
+	*out = strtod(text, &end);
+	if (!*text || *end || errno || !(*out >= min && *out <= max)) {
+		fprintf(stderr, "zeroth sample: --%s %s: expected a number in [%g, %g]\n", name, text, min, max);
+		return -1;
+	}
+	return 0;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(int argc, char **argv, struct sampler *s)
+{
+	static const struct option longs[] = {
+		{ "prompt", 1, NULL, 'p' }, { "tokens", 1, NULL, 'n' }, { "temperature", 1, NULL, 't' },
+		{ "top-k", 1, NULL, 'k' },  { "seed", 1, NULL, 's' },	{ "option", 1, NULL, 'o' },
+		{ "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 },
+	};
+	double v;
+	int c;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "p:n:t:k:s:o:h", longs, NULL)) != -1) {
+		if (c == 'p')
+			s->prompt = optarg;
+		else if (c == 'n' && !number(optarg, 1, 1e9, &v, "tokens"))
+			s->tokens = (long)v;
+		else if (c == 't' && !number(optarg, 0, 100, &v, "temperature"))
+			s->temperature = v;
+		else if (c == 'k' && !number(optarg, 0, 1e9, &v, "top-k"))
+			s->top_k = (long)v;
+		else if (c == 's' && !number(optarg, 0, 9e15, &v, "seed"))
+			s->seed = (long)v;
+		else if (c == 'o' && s->n_overrides < 63)
+			s->overrides[s->n_overrides++] = optarg;
+		else if (c == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		} else {
+			return 2;
+		}
+	}
+	if (optind + 1 != argc) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	s->run = argv[optind];
+	return -1;
+}
+
+static int put_token(const struct sampler *s, int32_t token)
+{
+	char text[16];
+	if (!s->data || !ZR_HAS(s->data, struct zr_data_v1, decode) || !s->data->decode)
+		return printf("%d ", token) < 0 ? -1 : 0;
+	int n = s->data->decode(s->data_opts, token, text);
+	return fwrite(text, 1, (size_t)n, stdout) == (size_t)n ? 0 : -1;
+}
+
+static void push(struct sampler *s, int32_t token)
+{
+	if (s->n == s->context) {
+		/* keep the newer half: the window moves rarely, so that positions stay as in training */
+		int64_t keep = s->context / 2 > 0 ? s->context / 2 : 1;
+		memmove(s->window, s->window + s->n - keep, (size_t)keep * sizeof *s->window);
+		s->n = keep;
+	}
+	s->window[s->n++] = token;
+}
+
+static int set_prompt(struct sampler *s, struct zr_error *err)
+{
+	const struct zr_data_v1 *d = s->data;
+	const char *text = s->prompt ? s->prompt : "\n";
+	if (!d || !ZR_HAS(d, struct zr_data_v1, encode) || !d->encode) {
+		if (s->prompt)
+			return zr_err(err, ZR_EINVAL, "this run's data has no text: --prompt cannot be turned into tokens");
+		push(s, 0);
+		return 0;
+	}
+	int64_t n = d->encode(s->data_opts, text, (int64_t)strlen(text), NULL, 0);
+	int32_t *tokens = malloc((size_t)(n > 0 ? n : 1) * sizeof *tokens);
+	if (!tokens)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the prompt");
+	d->encode(s->data_opts, text, (int64_t)strlen(text), tokens, n);
+	for (int64_t i = 0; i < n; i++) {
+		push(s, tokens[i]);
+		if (s->prompt)
+			put_token(s, tokens[i]);
+	}
+	free(tokens);
+	return n > 0 ? 0 : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
+}
+
+static const float *sort_by;
+
+static int by_logit(const void *a, const void *b)
+{
+	float x = sort_by[*(const int32_t *)a], y = sort_by[*(const int32_t *)b];
+	if (x != y)
+		return x < y ? 1 : -1;
+	return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;
+}
+
+/* A uniform number in [0, 1) from (seed, i): splitmix64's finaliser (Steele et al. 2014). */
+static double uniform(uint64_t seed, uint64_t i)
+{
+	uint64_t z = seed * 0x9e3779b97f4a7c15u + (i + 1) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static int32_t draw(struct sampler *s, uint64_t i)
+{
+	int64_t k = s->top_k && s->top_k < s->vocabulary ? s->top_k : s->vocabulary;
+	for (int64_t v = 0; v < s->vocabulary; v++)
+		s->order[v] = (int32_t)v;
+	sort_by = s->logits;
+	qsort(s->order, (size_t)s->vocabulary, sizeof *s->order, by_logit);
+	if (s->temperature == 0)
+		return s->order[0];
+	double sum = 0, top = s->logits[s->order[0]];
+	for (int64_t j = 0; j < k; j++)
+		sum += exp((s->logits[s->order[j]] - top) / s->temperature);
+	double u = uniform((uint64_t)s->seed, i) * sum;
+	for (int64_t j = 0; j < k; j++) {
+		u -= exp((s->logits[s->order[j]] - top) / s->temperature);
+		if (u < 0)
+			return s->order[j];
+	}
+	return s->order[k - 1];
+}
+
+static int generate(struct sampler *s, struct zr_error *err)
+{
+	int rc = set_prompt(s, err);
+	for (long i = 0; !rc && i < s->tokens; i++) {
+		rc = zr_session_logits(s->session, s->window, s->n, s->logits, err);
+		if (rc)
+			break;
+		int32_t token = draw(s, (uint64_t)i);
+		if (put_token(s, token) || fflush(stdout))
+			return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
+		push(s, token);
+	}
+	if (!rc)
+		putchar('\n');
+	return rc;
+}
+
+static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/config.ini", s->run);
+	int rc = zr_config_load(path, s->overrides, s->n_overrides, cfg, err);
+	if (!rc)
+		rc = zr_setup_open(*cfg, ZR_SETUP_SAMPLE, &s->setup, err);
+	if (!rc)
+		rc = zr_plan_check(s->setup, err);
+	if (!rc)
+		rc = zr_session_open(s->setup, &s->session, err);
+	if (rc)
+		return rc;
+	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
+	rc = zr_weights_load(s->session, path, err);
+	const struct zr_section *data = zr_config_find(*cfg, "data");
+	if (!rc && data) {
+		s->data = zr_plugin_iface(data->plugin, "zr.data/1", offsetof(struct zr_data_v1, decode), err);
+		s->data_opts = data->opts;
+	}
+	s->vocabulary = s->setup->decl.vocabulary;
+	s->context = s->setup->batch.length;
+	s->window = calloc((size_t)s->context, sizeof *s->window);
+	s->logits = calloc((size_t)s->vocabulary, sizeof *s->logits);
+	s->order = calloc((size_t)s->vocabulary, sizeof *s->order);
+	if (!rc && (!s->window || !s->logits || !s->order))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+	return rc;
+}
+
+int zr_cmd_sample(int argc, char **argv)
+{
+	struct sampler s = { .tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1 };
+	struct zr_config *cfg = NULL;
+	struct zr_error err = { 0 };
+	int rc = parse(argc, argv, &s);
+	if (rc >= 0)
+		return rc;
+	rc = open_run(&s, &cfg, &err);
+	if (!rc)
+		rc = generate(&s, &err);
+	free(s.window);
+	free(s.logits);
+	free(s.order);
+	zr_session_close(s.session);
+	zr_setup_close(s.setup);
+	zr_config_free(cfg);
+	return rc ? zr_cmd_failed(&err) : 0;
+}

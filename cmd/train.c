@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train.c - zeroth train CONF: runs the training and prints its summary.
+ */
+#include <signal.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "core/plan.h"
+#include "core/progress.h"
+#include "core/run.h"
+#include "core/rundir.h"
+
+static const char usage[] =
+	"usage: zeroth train [-o section.key=value]... CONF\n"
+	"\n"
+	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
+	"model.safetensors, summary.json. Ctrl-C ends the run after the current step.\n"
+	"\n"
+	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
+	"  -h, --help                      shows this\n"
+	"\n"
+	"The last line of output is `digest: losses=<16 hex> params=<16 hex>`.\n";
+
+static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
+{
+	char took[32], planned[32], peak[32];
+	printf("\n%s %lld step%s, %.2f M tokens in %s (%.0f tokens/s)\n", r->interrupted ? "interrupted after" : "trained",
+	       (long long)r->steps, r->steps == 1 ? "" : "s", (double)r->tokens / 1e6, zr_duration_text(r->seconds, took),
+	       r->tokens_per_s);
+	if (r->skipped)
+		printf("skipped     %lld step%s with non-finite numbers\n", (long long)r->skipped, r->skipped == 1 ? "" : "s");
+	if (r->steps)
+		printf("loss        %.4f -> %.4f\n", (double)r->first_loss, (double)r->last_loss);
+	if (r->evals)
+		printf("validation  %.4f -> %.4f\n", r->first_val, r->last_val);
+	printf("memory      %s planned, %s peak of the process\n", zr_bytes_text(r->planned, planned),
+	       zr_bytes_text(r->process_peak, peak));
+	printf("written     %s: model.safetensors config.ini summary.json\n", zr_rundir(cfg));
+	printf("sample      zeroth sample %s\n", zr_rundir(cfg));
+	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,
+	       (unsigned long long)r->params_digest);
+	fflush(stdout);
+}
+
+int zr_cmd_train(int argc, char **argv)
+{
+	struct zr_cmd_args a;
+	struct zr_config *cfg;
+	struct zr_run_report report;
+	struct zr_error err = { 0 };
+	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
+	if (rc >= 0)
+		return rc;
+	if (zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err))
+		return zr_cmd_failed(&err);
+	zr_cmd_log(cfg);
+	rc = zr_run_train(cfg, stdout, &report, &err);
+	if (rc) {
+		zr_config_free(cfg);
+		return zr_cmd_failed(&err);
+	}
+	print_summary(cfg, &report);
+	zr_config_free(cfg);
+	if (report.stopped) {
+		zr_err(&err, report.stopped, "%s", report.stopped_text);
+		return zr_cmd_failed(&err);
+	}
+	return report.interrupted ? 130 : 0;
+}
