@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention.c - causal attention and its gradients, the scalar oracle.
+ *
+ * Shapes, per batch entry b and head h of D = head_dim; query head h reads key-value head h / share,
+ * share = heads / kv_heads. With s_ij = scale q_i.k_j for j <= i and mask m_ij = 0 or 1/(1-dropout):
+ *
+ *   forward   lse_i = log sum_j exp(s_ij),  P_ij = exp(s_ij - lse_i),  out_i = sum_j m_ij P_ij v_j
+ *   backward  delta_i = dout_i.out_i,  dS_ij = P_ij (m_ij dout_i.v_j - delta_i)
+ *             dq_i = scale sum_j dS_ij k_j,  dk_j = scale sum_i,h dS_ij q_i,  dv_j = sum_i,h m_ij P_ij dout_i
+ *
+ * The forward walks the keys of one query with the online softmax (Milakov and Gimelshein 2018), the
+ * backward recomputes P from lse (Dao et al. 2022): nothing of the T x T matrix is stored. Gradients
+ * take two walks, over the keys of a query for dq and over the queries of a key for dk and dv, so
+ * that each is a plain sum in index order. All results are stored, in fp32 arithmetic.
+ *
+ * Scratch: two rows of D.
+ */
+#include "scalar.h"
+#include "table.h"
+
+/* Index of the first element of token t, head h. */
+static int64_t row(const struct zr_op_attention *o, int64_t stride, int64_t b, int64_t t, int64_t h)
+{
+	return (b * o->length + t) * stride + h * o->head_dim;
+}
+
+static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, const void *y, int64_t yi)
+{
+	zr_real s = 0;
+	for (int64_t d = 0; d < o->head_dim; d++)
+		s = zr_fma(zr_get(x, xi + d, o->dtype), zr_get(y, yi + d, o->dtype), s);
+	return s;
+}
+
+/* acc += a x */
+static void add_row(const struct zr_op_attention *o, zr_real *acc, zr_real a, const void *x, int64_t xi)
+{
+	for (int64_t d = 0; d < o->head_dim; d++)
+		acc[d] = zr_fma(a, zr_get(x, xi + d, o->dtype), acc[d]);
+}
+
+static void store_row(const struct zr_op_attention *o, void *dst, int64_t di, const zr_real *acc, zr_real a)
+{
+	for (int64_t d = 0; d < o->head_dim; d++)
+		zr_put(dst, di + d, o->dtype, acc[d] * a);
+}
+
+/* s_ij of batch entry b, query head h. */
+static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+	int64_t g = h / (o->heads / o->kv_heads);
+	return o->scale * dot(o, o->q, row(o, o->q_stride, b, i, h), o->k, row(o, o->k_stride, b, j, g));
+}
+
+/* m_ij */
+static zr_real keep(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+	uint64_t T = (uint64_t)o->length, e = ((uint64_t)(b * o->heads + h) * T + (uint64_t)i) * T + (uint64_t)j;
+
+	if (o->dropout <= 0)
+		return 1;
+	return zr_rng_word(&o->rng, e) >= zr_drop_below(o->dropout) ? zr_drop_scale(o->dropout) : 0;
+}
+
+static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, zr_real *acc)
+{
+	int64_t g = h / (o->heads / o->kv_heads);
+	zr_real max = -INFINITY, sum = 0;
+
+	memset(acc, 0, (size_t)o->head_dim * sizeof *acc);
+	for (int64_t j = 0; j <= i; j++) {
+		zr_real s = score(o, b, h, i, j), p;
+		if (s > max) { /* what was summed so far was relative to the old maximum */
+			zr_real shrink = zr_exp(max - s);
+			for (int64_t d = 0; d < o->head_dim; d++)
+				acc[d] *= shrink;
+			sum *= shrink;
+			max = s;
+		}
+		p = zr_exp(s - max);
+		sum += p;
+		add_row(o, acc, p * keep(o, b, h, i, j), o->v, row(o, o->v_stride, b, j, g));
+	}
+	store_row(o, o->out, row(o, o->out_stride, b, i, h), acc, 1 / sum);
+	zr_reals(o->lse)[(b * o->heads + h) * o->length + i] = max + zr_ln(sum);
+}
+
+void ZR_SCALAR(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
+{
+	for (int64_t n = lo; n < hi; n++)
+		for (int64_t i = 0; i < o->length; i++)
+			forward_row(o, n / o->heads, n % o->heads, i, scratch);
+}
+
+/* m_ij P_ij in *mp, returns dS_ij. P is at most 1: rounding of a large lse must not let it grow. */
+static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b, int64_t h, int64_t i,
+			  int64_t j, zr_real *mp)
+{
+	const struct zr_op_attention *f = &o->fwd;
+	int64_t n = (b * f->heads + h) * f->length + i, g = h / (f->heads / f->kv_heads);
+	zr_real x = score(f, b, h, i, j) - zr_reals(f->lse)[n];
+	zr_real p = zr_exp(x > 0 ? 0 : x), m = keep(f, b, h, i, j);
+	zr_real dp = dot(f, o->dout, row(f, f->out_stride, b, i, h), f->v, row(f, f->v_stride, b, j, g));
+
+	*mp = m * p;
+	return p * (m * dp - delta[n]);
+}
+
+static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, int64_t b, int64_t h, int64_t i,
+			   zr_real *acc)
+{
+	const struct zr_op_attention *f = &o->fwd;
+	int64_t at = row(f, f->out_stride, b, i, h), g = h / (f->heads / f->kv_heads);
+
+	delta[(b * f->heads + h) * f->length + i] = dot(f, o->dout, at, f->out, at);
+	memset(acc, 0, (size_t)f->head_dim * sizeof *acc);
+	for (int64_t j = 0; j <= i; j++) {
+		zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
+		add_row(f, acc, ds, f->k, row(f, f->k_stride, b, j, g));
+	}
+	store_row(f, o->dq, row(f, f->q_stride, b, i, h), acc, f->scale);
+}
+
+static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b, int64_t g, int64_t j,
+			 zr_real *dk)
+{
+	const struct zr_op_attention *f = &o->fwd;
+	int64_t share = f->heads / f->kv_heads;
+	zr_real *dv = dk + f->head_dim;
+
+	memset(dk, 0, 2 * (size_t)f->head_dim * sizeof *dk);
+	for (int64_t h = g * share; h < (g + 1) * share; h++)
+		for (int64_t i = j; i < f->length; i++) {
+			zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
+			add_row(f, dk, ds, f->q, row(f, f->q_stride, b, i, h));
+			add_row(f, dv, mp, o->dout, row(f, f->out_stride, b, i, h));
+		}
+	store_row(f, o->dk, row(f, f->k_stride, b, j, g), dk, f->scale);
+	store_row(f, o->dv, row(f, f->v_stride, b, j, g), dv, 1);
+}
+
+void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch,
+			      zr_real *delta)
+{
+	const struct zr_op_attention *f = &o->fwd;
+	int64_t share = f->heads / f->kv_heads;
+
+	for (int64_t n = lo; n < hi; n++) {
+		int64_t b = n / f->kv_heads, g = n % f->kv_heads;
+		for (int64_t h = g * share; h < (g + 1) * share; h++)
+			for (int64_t i = 0; i < f->length; i++)
+				backward_query(o, delta, b, h, i, scratch);
+		for (int64_t j = 0; j < f->length; j++)
+			backward_key(o, delta, b, g, j, scratch);
+	}
+}
+
+uint64_t ZR_SCALAR(attention_scratch)(const struct zr_op_attention *o, int backward)
+{
+	(void)backward;
+	return 2 * (uint64_t)o->head_dim * sizeof(zr_real);
+}
