@@ -220,6 +220,45 @@ static void another_step_or_slot_drops_others(void **state)
 	rig_free(r);
 }
 
+static const struct zr_ops *spied;
+static uint32_t sites[16];
+static int n_sites;
+
+static int spy_residual(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_residual *op)
+{
+	sites[n_sites++] = op->rng.site;
+	(void)ops;
+	return spied->residual(spied, stream, op);
+}
+
+static int spy_attention(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_attention *op)
+{
+	sites[n_sites++] = op->rng.site;
+	(void)ops;
+	return spied->attention(spied, stream, op);
+}
+
+static void every_layer_and_branch_drops_at_a_site_of_its_own(void **state)
+{
+	static const uint32_t want[] = { 0, 8, 9, 10, 16, 17, 18 };
+	struct rig *r = rig_with_dropout("0.5");
+	struct zr_ops spy = *r->ops;
+	(void)state;
+	spied = r->ops;
+	spy.residual = spy_residual;
+	spy.attention = spy_attention;
+	r->ops = &spy;
+	n_sites = 0;
+	rig_loss(r, 0);
+	assert_int_equal(n_sites, 6); /* in evaluation the embedding has nothing to drop */
+	n_sites = 0;
+	rig_loss(r, 1);
+	assert_int_equal(n_sites, 7);
+	assert_memory_equal(sites, want, sizeof want);
+	r->ops = spied;
+	rig_free(r);
+}
+
 /* Derivative of the loss in the direction `sign` (hashed +-1 on elements [lo, hi)), central difference. */
 static double difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at, double h)
 {
@@ -480,6 +519,7 @@ int main(void)
 		cmocka_unit_test(I1_same_bits_for_any_number_of_workers),
 		cmocka_unit_test(evaluation_does_not_drop),
 		cmocka_unit_test(another_step_or_slot_drops_others),
+		cmocka_unit_test(every_layer_and_branch_drops_at_a_site_of_its_own),
 		cmocka_unit_test(gradient_with_dropout_agrees_with_finite_differences),
 		cmocka_unit_test(presets_have_the_published_sizes),
 		cmocka_unit_test(tensors_carry_hugging_faces_names_and_shapes),
