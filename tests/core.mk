@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests of core's mechanism.
+
+check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout
+TESTS += tests/t_exact tests/t_pool tests/t_layout
+
+tests_t_exact_SOURCES = tests/t_exact.c
+tests_t_exact_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_t_exact_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+tests_t_pool_SOURCES = tests/t_pool.c
+tests_t_pool_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_t_pool_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+tests_t_layout_SOURCES = tests/t_layout.c
+tests_t_layout_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_t_layout_LDADD = core/libcore.la $(CMOCKA_LIBS)

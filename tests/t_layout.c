@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_layout.c - blocks, shards, schedule and lifetimes: what the step is built from.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/layout.h"
+#include "core/lifetime.h"
+#include "core/schedule.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+/* A model of three units, the first tied: used by the input and the loss layer. */
+static const struct zr_tensor tied_t[] = { { .name = "tied", .dims = { 5, 7, 1, 1 }, .ndim = 2 } };
+static const struct zr_tensor mid_t[] = { { .name = "mid.a", .dims = { 2048, 1, 1, 1 }, .ndim = 1 },
+					  { .name = "mid.b", .dims = { 3, 1000, 1, 1 }, .ndim = 2 },
+					  { .name = "mid.c", .dims = { 1, 1, 1, 1 }, .ndim = 1 } };
+static const struct zr_tensor end_t[] = { { .name = "end", .dims = { 4096, 1, 1, 1 }, .ndim = 1 } };
+static const struct zr_unit units[] = { { "tied", tied_t, 1, 0 }, { "mid", mid_t, 3, 0 }, { "end", end_t, 1, 0 } };
+static const int32_t in_units[] = { 0 }, mid_units[] = { 1 }, out_units[] = { 2, 0 };
+static const struct zr_layer layers[] = { { "in", in_units, 1, ZR_LAYER_INPUT },
+					  { "mid", mid_units, 1, 0 },
+					  { "out", out_units, 2, ZR_LAYER_LOSS } };
+static const struct zr_model_decl model = {
+	.size = sizeof model, .n_units = 3, .n_layers = 3, .unit_stride = sizeof units[0],
+	.layer_stride = sizeof layers[0], .tensor_stride = sizeof tied_t[0], .units = units, .layers = layers,
+};
+
+static void tensors_start_on_blocks(void **unused)
+{
+	(void)unused;
+	struct zr_error err = { 0 };
+	struct zr_layout l;
+	assert_int_equal(zr_layout_make(&model, &l, &err), 0);
+	assert_int_equal(l.n_tensors, 5);
+	assert_int_equal(l.parameters, 35 + 2048 + 3000 + 1 + 4096);
+	assert_int_equal(l.blocks, 1 + (1 + 2 + 1) + 2);
+	assert_int_equal(l.tensor[2].offset, 2048);
+	assert_int_equal(l.tensor[3].offset, 3 * 2048);
+	assert_int_equal(l.tensor[3].block, 4);
+	assert_int_equal(l.unit[1].elements, 4 * 2048);
+	assert_int_equal(l.unit[2].block, 5);
+	zr_layout_free(&l);
+}
+
+static void shards_cover_every_block_once(void **unused)
+{
+	(void)unused;
+	for (int64_t blocks = 1; blocks < 20; blocks++)
+		for (int world = 1; world <= 8; world++) {
+			struct zr_unit_place u = { .blocks = blocks };
+			int64_t at = 0, first, n, per = (blocks + world - 1) / world;
+			for (int r = 0; r < world; r++) {
+				zr_layout_shard(&u, r, world, &first, &n);
+				assert_true(n >= 0 && n <= per);
+				if (n)
+					assert_int_equal(first, at);
+				at += n;
+			}
+			assert_int_equal(at, blocks);
+		}
+}
+
+static void impossible_shapes_are_refused(void **unused)
+{
+	(void)unused;
+	struct zr_tensor t = { .name = "huge", .dims = { INT64_MAX / 2, 3, 1, 1 }, .ndim = 2 };
+	struct zr_unit u = { "u", &t, 1, 0 };
+	struct zr_model_decl m = model;
+	struct zr_error err = { 0 };
+	struct zr_layout l;
+	m.n_units = 1;
+	m.units = &u;
+	assert_int_equal(zr_layout_make(&m, &l, &err), ZR_EINVAL);
+	assert_non_null(strstr(err.text, "huge"));
+}
+
+static void schedule_runs_forward_then_backward(void **unused)
+{
+	(void)unused;
+	static const int32_t layer[] = { 0, 1, 2, 1, 0 }, phase[] = { 0, 0, 2, 2, 2 };
+	struct zr_error err = { 0 };
+	struct zr_schedule s;
+	assert_int_equal(zr_schedule_make(&model, 1, &s, &err), 0);
+	assert_int_equal(s.n, 5);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(s.use[i].layer, layer[i]);
+		assert_int_equal(s.use[i].phase, phase[i]);
+	}
+	zr_schedule_free(&s);
+	assert_int_equal(zr_schedule_make(&model, 0, &s, &err), 0);
+	assert_int_equal(s.n, 3);
+	zr_schedule_free(&s);
+}
+
+static void tied_units_complete_once_at_their_last_use(void **unused)
+{
+	(void)unused;
+	struct zr_error err = { 0 };
+	struct zr_schedule s;
+	assert_int_equal(zr_schedule_make(&model, 1, &s, &err), 0);
+	assert_int_equal(s.first_grad[0], 2);
+	assert_int_equal(s.first_grad[1], 3);
+	assert_int_equal(s.first_grad[2], 2);
+	assert_int_equal(s.grad_first[5], 3);
+	assert_int_equal(s.grad_unit[s.grad_first[2]], 2); /* end: after the loss layer */
+	assert_int_equal(s.grad_unit[s.grad_first[3]], 1);
+	assert_int_equal(s.grad_unit[s.grad_first[4]], 0); /* tied: after the input layer */
+	assert_int_equal(zr_schedule_next(&s, 0, 0), 2);
+	assert_int_equal(zr_schedule_next(&s, 0, 4), -1);
+	zr_schedule_free(&s);
+}
+
+static void buffers_that_live_together_do_not_overlap(void **unused)
+{
+	(void)unused;
+	uint32_t x = 1;
+	for (int round = 0; round < 100; round++) {
+		struct zr_lifetime l[40];
+		struct zr_error err = { 0 };
+		uint64_t total, sum = 0;
+		for (int i = 0; i < 40; i++) {
+			x = x * 1664525u + 1013904223u;
+			l[i] = (struct zr_lifetime){ .bytes = x >> 20, .first = (int)(x % 30), .last = (int)(x % 30 + (x >> 8) % 10) };
+			sum += (l[i].bytes + 63) / 64 * 64;
+		}
+		assert_int_equal(zr_lifetime_assign(l, 40, &total, &err), 0);
+		assert_true(total <= sum);
+		for (int i = 0; i < 40; i++) {
+			assert_int_equal(l[i].offset % 64, 0);
+			assert_true(l[i].offset + l[i].bytes <= total);
+			for (int j = 0; j < i; j++)
+				if (l[i].first <= l[j].last && l[j].first <= l[i].last)
+					assert_true(l[i].offset + l[i].bytes <= l[j].offset || l[j].offset + l[j].bytes <= l[i].offset);
+		}
+	}
+}
+
+static void buffers_share_bytes_when_they_can(void **unused)
+{
+	(void)unused;
+	struct zr_lifetime l[3] = { { .bytes = 128, .first = 0, .last = 1 },
+				    { .bytes = 128, .first = 1, .last = 2 },
+				    { .bytes = 128, .first = 2, .last = 3 } };
+	struct zr_error err = { 0 };
+	uint64_t total;
+	assert_int_equal(zr_lifetime_assign(l, 3, &total, &err), 0);
+	assert_int_equal(total, 256);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tensors_start_on_blocks),
+		cmocka_unit_test(shards_cover_every_block_once),
+		cmocka_unit_test(impossible_shapes_are_refused),
+		cmocka_unit_test(schedule_runs_forward_then_backward),
+		cmocka_unit_test(tied_units_complete_once_at_their_last_use),
+		cmocka_unit_test(buffers_that_live_together_do_not_overlap),
+		cmocka_unit_test(buffers_share_bytes_when_they_can),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
