@@ -46,17 +46,19 @@ else
 	fail 'plugins include public headers, and only device ones kernels.h' "$plugin_found"
 fi
 
-# An id is looked for as a word of any string; one that is also a plain word or the name of a dtype, as a whole string.
-plain=' constant cpu csv fp32 bf16 jsonl keep local text tokens '
+# An id is looked for as a word of any string; one that is also a plain word or the name of a dtype, as a whole
+# string; and one that core itself needs as a word, as a path.
+plain=' constant cpu csv fp32 bf16 jsonl keep '
+words=' local text tokens '
 ids=$(find plugins -name local.mk | xargs grep -hoE '[a-z0-9_]+\.la' | sed 's/\.la$//' | sort -u)
 ok 'there are plugins to look for' test -n "$ids"
 named=
 for id in $ids; do
-	case $plain in
-	*" $id "*) literal="\"([^\"]*[/=])?$id(\\.so)?\"" ;;
-	*) literal="\"([^\"]*[^\"a-z0-9_])?$id([^\"a-z0-9_][^\"]*)?\"" ;;
-	esac
-	named+=$(sources core | xargs grep -HnE "$literal" /dev/null | grep -vE "^[^:]*:[0-9]*:[[:space:]]*(/\*|\*|//)")
+	literal="\"([^\"]*[^\"a-z0-9_])?$id([^\"a-z0-9_][^\"]*)?\""
+	case $plain in *" $id "*) literal="\"([^\"]*[/=])?$id(\\.so)?\"" ;; esac
+	case $words in *" $id "*) literal="\"[^\"]*([/=]$id|$id\\.so)\"" ;; esac
+	named+=$(sources core | xargs grep -HnE "$literal" /dev/null |
+		grep -vE "^[^:]*:[0-9]*:[[:space:]]*(/\*|\*|//)")
 done
 if [ -z "$named" ]; then pass 'I4: core names no plugin'; else fail 'I4: core names no plugin' "$named"; fi
 
