@@ -22,7 +22,7 @@ int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void
 		return zr_fail(h, ZR_EINVAL, "%s: %s", name, errno ? strerror(errno) : "no memory");
 	while (!rc && (n = gzread(f, piece, sizeof piece)) != 0) {
 		if (n < 0)
-			rc = zr_fail(h, ZR_EIO, "%s: %s", name, gzerror(f, &code));
+			rc = zr_fail(h, ZR_EIO, "%s", gzerror(f, &code)); /* has the name */
 		else
 			rc = sink(arg, piece, n);
 	}
