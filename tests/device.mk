@@ -1,0 +1,14 @@
+# Tests of plugins/device.
+device_tests = %D%/t_device %D%/t_head %D%/t_matmul
+check_PROGRAMS += $(device_tests)
+TESTS += $(device_tests)
+EXTRA_DIST += %D%/golden/make_head.py %D%/golden/head.txt
+%C%_t_device_SOURCES = %D%/t_device.c %D%/testdevice.h
+%C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_device_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
+%C%_t_head_SOURCES = %D%/t_head.c %D%/testdevice.h
+%C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_head_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
+%C%_t_matmul_SOURCES = %D%/t_matmul.c %D%/testdevice.h
+%C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_matmul_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_device.c - device/cpu as a plugin: its options and their refusals, memory, copies, and that every
+ * operation has the same bits for any number of workers (I1) and allocates nothing (I3).
+ */
+#include "testdevice.h"
+
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+/* ---- options ---------------------------------------------------------------------------------------- */
+
+static int cpu_has(const char *isa)
+{
+#ifdef __x86_64__
+	__builtin_cpu_init();
+	if (!strcmp(isa, "avx512"))
+		return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+		       __builtin_cpu_supports("avx512vl");
+	if (!strcmp(isa, "avx2"))
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+	return !strcmp(isa, "scalar");
+}
+
+static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state)
+{
+	int i;
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		struct dev d;
+		struct zr_device_info info = { .size = sizeof info };
+		int rc = dev_open(&d, 1, dev_isas[i], "own");
+		if (rc) {
+			assert_int_equal(rc, ZR_EINVAL);
+			assert_non_null(strstr(test_error(d.h), "lacks "));
+			assert_non_null(strstr(test_error(d.h), dev_isas[i]));
+		} else {
+			assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
+			assert_int_equal(strncmp(info.variant, dev_isas[i], strlen(dev_isas[i])), 0);
+			assert_true(cpu_has(dev_isas[i]));
+		}
+		dev_close(&d);
+	}
+}
+
+static void auto_takes_the_widest_and_shares_processors(void **state)
+{
+	struct opts {
+		int64_t threads;
+	} *first;
+	struct dev d;
+	struct zr_device_info info = { .size = sizeof info };
+	int64_t all;
+	(void)state;
+	assert_int_equal(dev_open(&d, 1, "auto", "auto"), ZR_OK);
+	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
+	if (!strncmp(info.variant, "scalar", 6))
+		assert_false(cpu_has("avx2"));
+	first = d.opts;
+	all = first->threads;
+	assert_true(all >= 1);
+	first->threads = ZR_AUTO_I64;
+	d.h->local_world = 1000;
+	assert_int_equal(d.desc->resolve(d.h, &(struct zr_facts){ .size = sizeof(struct zr_facts) }, d.opts), ZR_OK);
+	assert_int_equal(first->threads, all / 1000 > 1 ? all / 1000 : 1);
+	dev_close(&d);
+}
+
+static void openblas_is_there_or_refused_with_the_remedy(void **state)
+{
+	struct dev d;
+	struct zr_device_info info = { .size = sizeof info };
+	int rc = dev_open(&d, 1, "auto", "openblas");
+	(void)state;
+	if (rc) {
+		assert_int_equal(rc, ZR_EINVAL);
+		assert_non_null(strstr(test_error(d.h), "--with-openblas"));
+	} else {
+		assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
+		assert_non_null(strstr(info.variant, "+openblas"));
+	}
+	dev_close(&d);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------- */
+
+static void create_reports_its_scratch_and_returns_all_when_refused(void **state)
+{
+	struct dev d;
+	struct zr_device_info info = { .size = sizeof info };
+	struct zr_inst *inst = NULL;
+	int64_t calls, nth;
+	uint64_t held;
+	(void)state;
+	assert_int_equal(dev_open(&d, 2, "auto", "own"), ZR_OK);
+	calls = test_allocs(d.h);
+	held = test_bytes(d.h);
+	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
+	assert_true(info.scratch > 0 && info.scratch <= held);
+	assert_int_equal(info.unified, 1);
+	assert_true(info.memory > 1u << 20);
+	for (nth = 1; nth <= calls; nth++) {
+		test_clear(d.h);
+		test_refuse(d.h, nth);
+		assert_int_equal(d.desc->create(d.h, d.opts, &inst), ZR_ENOMEM);
+		assert_int_equal(test_errors(d.h), 1);
+		assert_int_equal(test_bytes(d.h), held);
+	}
+	dev_close(&d);
+}
+
+static void memory_is_aligned_zeroed_and_copied(void **state)
+{
+	const uint64_t bytes = (3u << 20) + 77;
+	struct dev d;
+	void *a, *b;
+	uint64_t i, seed = 9;
+	(void)state;
+	assert_int_equal(dev_open(&d, 3, "auto", "own"), ZR_OK);
+	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_DEVICE, &a), ZR_OK);
+	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_HOST, &b), ZR_OK);
+	assert_int_equal((uintptr_t)a % 64, 0);
+	for (i = 0; i < bytes; i++)
+		assert_int_equal(((char *)a)[i], 0);
+	for (i = 0; i < bytes; i++)
+		((char *)a)[i] = (char)(rnd(&seed) * 127);
+	((char *)b)[bytes - 1] = 55;
+	assert_int_equal(d.v->copy(d.inst, NULL, b, a, bytes - 1), ZR_OK);
+	assert_int_equal(d.v->sync(d.inst, NULL), ZR_OK);
+	assert_memory_equal(a, b, bytes - 1);
+	assert_int_equal(((char *)b)[bytes - 1], 55);
+	d.v->mem_free(d.inst, a, bytes, ZR_MEM_DEVICE);
+	d.v->mem_free(d.inst, b, bytes, ZR_MEM_HOST);
+	test_refuse(d.h, 1);
+	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_DEVICE, &a), ZR_ENOMEM);
+	dev_close(&d);
+}
+
+/* ---- every operation ---------------------------------------------------------------------------------
+ * One array of floats holds all operands of a chain of operations; what it holds at the end tells
+ * whether any bit of any result differed. Sizes give every operation several items and a short last. */
+#define B 3
+#define T 50
+#define C 72
+#define HEADS 4
+#define V 301
+#define ROWS (B * T)
+#define N (9 * ZR_BLOCK + 100)
+#define SLOTS 44
+#define SLOT 65536 /* floats; every operand fits one */
+
+static float *slot(float *all, int i)
+{
+	return all + (size_t)i * SLOT;
+}
+
+static void must(const struct dev *d, int rc)
+{
+	if (rc)
+		fail_msg("%s", test_error(d->h));
+}
+
+static void rows_ops(const struct dev *d, float *x, const int32_t *tokens, int32_t dtype)
+{
+	const struct zr_ops *o = d->ops;
+	struct zr_op_embedding e = { .size = sizeof e, .dtype = dtype, .batch = B, .length = T, .width = C,
+				     .vocabulary = V, .positions = T + 2, .tokens = tokens, .wte = slot(x, 0),
+				     .wpe = slot(x, 1), .out = slot(x, 2) };
+	struct zr_op_embedding_bwd eb = { .size = sizeof eb, .dtype = dtype, .batch = B, .length = T, .width = C,
+					  .vocabulary = V, .positions = T + 2, .tokens = tokens,
+					  .dout = slot(x, 3), .dwte = slot(x, 4), .dwpe = slot(x, 5) };
+	struct zr_op_layernorm l = { .size = sizeof l, .dtype = dtype, .rows = ROWS, .width = C, .eps = 1e-5f,
+				     .x = slot(x, 2), .gamma = slot(x, 6), .beta = slot(x, 7), .y = slot(x, 8),
+				     .mean = slot(x, 9), .rstd = slot(x, 10) };
+	struct zr_op_layernorm_bwd lb = { .size = sizeof lb, .dtype = dtype, .rows = ROWS, .width = C,
+					  .dy = slot(x, 3), .x = slot(x, 2), .gamma = slot(x, 6),
+					  .mean = slot(x, 9), .rstd = slot(x, 10), .dx = slot(x, 11),
+					  .dgamma = slot(x, 12), .dbeta = slot(x, 13), .work = slot(x, 14) };
+	struct zr_op_bias_bwd bb = { .size = sizeof bb, .dtype = dtype, .rows = ROWS, .width = C,
+				     .dy = slot(x, 3), .db = slot(x, 15) };
+	assert_true(o->layernorm_bwd_work(o, &lb) <= SLOT * sizeof(float));
+	must(d, o->embedding(o, NULL, &e));
+	must(d, o->embedding_bwd(o, NULL, &eb));
+	must(d, o->layernorm(o, NULL, &l));
+	must(d, o->layernorm_bwd(o, NULL, &lb));
+	must(d, o->bias_bwd(o, NULL, &bb));
+}
+
+static void attention_ops(const struct dev *d, float *x, int32_t dtype)
+{
+	const struct zr_ops *o = d->ops;
+	struct zr_op_attention a = { .size = sizeof a, .dtype = dtype, .batch = B, .length = T, .heads = HEADS,
+				     .kv_heads = HEADS, .head_dim = C / HEADS, .q_stride = 3 * C, .k_stride = 3 * C,
+				     .v_stride = 3 * C, .out_stride = C, .scale = 0.25f, .dropout = 0.1f,
+				     .rng = { 1, 2, 3, 4 }, .q = slot(x, 16), .out = slot(x, 17), .lse = slot(x, 18) };
+	struct zr_op_attention_bwd ab = { .size = sizeof ab };
+	size_t third = C * width_of(dtype);
+	a.k = (char *)slot(x, 16) + third;
+	a.v = (char *)slot(x, 16) + 2 * third;
+	ab.fwd = a;
+	ab.dout = slot(x, 19);
+	ab.dq = slot(x, 20);
+	ab.dk = (char *)slot(x, 20) + third;
+	ab.dv = (char *)slot(x, 20) + 2 * third;
+	ab.work = slot(x, 21);
+	assert_true(o->attention_bwd_work(o, &ab) <= SLOT * sizeof(float));
+	must(d, o->attention(o, NULL, &a));
+	must(d, o->attention_bwd(o, NULL, &ab));
+}
+
+static void head_op(const struct dev *d, float *x, const int32_t *targets, int32_t dtype)
+{
+	const struct zr_ops *o = d->ops;
+	struct zr_op_head_loss h = { .size = sizeof h, .dtype = dtype, .scale = 0.5f, .rows = ROWS, .width = C,
+				     .vocabulary = V, .x = slot(x, 8), .w = slot(x, 0), .targets = targets,
+				     .loss = slot(x, 22), .loss_sum = (double *)(void *)slot(x, 23),
+				     .dx = slot(x, 24), .dw = slot(x, 25), .work = slot(x, 26) };
+	assert_true(o->head_loss_work(o, &h) <= SLOT * sizeof(float));
+	must(d, o->head_loss(o, NULL, &h));
+}
+
+static void element_ops(const struct dev *d, float *x, int32_t dtype)
+{
+	const struct zr_ops *o = d->ops;
+	struct zr_scalars s = { 3, 0.5f, 1e-3f };
+	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = dtype, .n = N, .dy = slot(x, 27), .pre = slot(x, 28),
+				    .dx = slot(x, 29) };
+	struct zr_op_residual r = { .size = sizeof r, .dtype = dtype, .dropout = 0.2f, .n = N, .rng = { 5, 6, 7, 8 },
+				    .a = slot(x, 27), .b = slot(x, 28), .out = slot(x, 30) };
+	struct zr_op_fold f = { .size = sizeof f, .flags = ZR_OP_ACCUMULATE, .comm_dtype = dtype, .n = N,
+				.g = slot(x, 31), .acc = slot(x, 32), .sumsq = (double *)(void *)slot(x, 33),
+				.nonfinite = (uint32_t *)(void *)slot(x, 34) };
+	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .bias_correction = 1, .n = N, .beta1 = 0.9,
+				 .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .scalars = &s,
+				 .grad = slot(x, 31), .master = slot(x, 35), .m = slot(x, 36), .v = slot(x, 37),
+				 .lowp = slot(x, 38) };
+	struct zr_op_sgd m = { .size = sizeof m, .lowp_dtype = dtype, .nesterov = 1, .n = N, .momentum = 0.9,
+			       .weight_decay = 0.1, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 39),
+			       .buf = slot(x, 40), .lowp = slot(x, 41) };
+	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = N,
+				.src = slot(x, 31), .dst = slot(x, 42) };
+	struct zr_op_init i = { .size = sizeof i, .n = N, .first = 12345, .mean = 1, .std = 2,
+				.rng = { 9, 10, 11, 12 }, .dst = slot(x, 43) };
+	must(d, o->gelu_bwd(o, NULL, &g));
+	must(d, o->residual(o, NULL, &r));
+	must(d, o->fold(o, NULL, &f));
+	must(d, o->adamw(o, NULL, &a));
+	must(d, o->sgd(o, NULL, &m));
+	must(d, o->cast(o, NULL, &c));
+	must(d, o->init(o, NULL, &i));
+}
+
+/* All operations once on the same operands. Operands are small positive numbers, of either type. */
+static void every_op(const struct dev *d, float *x, int32_t dtype)
+{
+	int32_t tokens[ROWS];
+	uint64_t seed = 77;
+	int64_t i;
+	for (i = 0; i < SLOTS * (int64_t)SLOT; i++)
+		put(x, dtype, i * (dtype == ZR_BF16 ? 2 : 1), (rnd(&seed) + 1.001) / 4);
+	for (i = 0; i < SLOTS * (int64_t)SLOT && dtype == ZR_BF16; i++)
+		put(x, dtype, 2 * i + 1, (rnd(&seed) + 1.001) / 4);
+	for (i = 0; i < ROWS; i++)
+		tokens[i] = (int32_t)((rnd(&seed) + 1) / 2 * V);
+	rows_ops(d, x, tokens, dtype);
+	attention_ops(d, x, dtype);
+	head_op(d, x, tokens, dtype);
+	element_ops(d, x, dtype);
+}
+
+static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void **state)
+{
+	static const int32_t dtypes[] = { ZR_F32, ZR_BF16 };
+	const size_t bytes = (size_t)SLOTS * SLOT * sizeof(float);
+	float *first = malloc(bytes), *now = malloc(bytes);
+	int isa, t, workers;
+	size_t i;
+	(void)state;
+	assert_true(first && now);
+	for (isa = 0; isa < 3; isa++)
+		for (t = 0; t < 2; t++)
+			for (workers = 1; workers <= 3; workers++) {
+				struct dev d;
+				if (!dev_open(&d, workers, dev_isas[isa], "own")) {
+					every_op(&d, workers == 1 ? first : now, dtypes[t]);
+					for (i = 0; workers > 1 && i < SLOTS; i++)
+						if (memcmp(slot(first, (int)i), slot(now, (int)i), SLOT * sizeof(float)))
+							fail_msg("%s: operand %d differs with %d workers", dev_isas[isa],
+								 (int)i, workers);
+				}
+				dev_close(&d);
+			}
+	free(first);
+	free(now);
+}
+
+/* Bytes this process has mapped. */
+static long mapped(void)
+{
+	long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld", &pages), 1);
+	fclose(f);
+	return pages;
+}
+
+static void I3_nothing_is_allocated_after_the_first_step(void **state)
+{
+	float *x = malloc((size_t)SLOTS * SLOT * sizeof(float));
+	int i;
+	(void)state;
+	assert_non_null(x);
+	for (i = 0; i < 2; i++) {
+		struct dev d;
+		if (!dev_open(&d, 3, "auto", dev_blases[i])) {
+			size_t heap;
+			int64_t calls;
+			long pages;
+			every_op(&d, x, ZR_F32);
+			mapped();
+			calls = test_allocs(d.h);
+			heap = mallinfo2().uordblks;
+			pages = mapped();
+			every_op(&d, x, ZR_BF16);
+			every_op(&d, x, ZR_F32);
+			assert_int_equal(mapped(), pages);
+			assert_int_equal(mallinfo2().uordblks, heap);
+			assert_int_equal(test_allocs(d.h), calls);
+		}
+		dev_close(&d);
+	}
+	free(x);
+}
+
+static void every_operation_is_there_and_unknown_types_are_refused(void **state)
+{
+	struct dev d;
+	const char *at;
+	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32, .n = 1 };
+	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F16, .n = 1 };
+	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3,
+				     .kv_heads = 2, .head_dim = 8 };
+	(void)state;
+	assert_int_equal(dev_open(&d, 1, "auto", "own"), ZR_OK);
+	assert_int_equal(d.ops->size, sizeof *d.ops);
+	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1); at += sizeof(void *))
+		assert_non_null(*(void *const *)(const void *)at);
+	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
+	assert_int_equal(d.ops->gelu_bwd(d.ops, NULL, &g), ZR_ENOTSUP);
+	assert_non_null(strstr(test_error(d.h), "gelu_bwd"));
+	assert_int_equal(d.ops->attention(d.ops, NULL, &a), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "3 heads"));
+	dev_close(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(isa_is_what_was_asked_or_a_refusal_that_names_a_feature),
+		cmocka_unit_test(auto_takes_the_widest_and_shares_processors),
+		cmocka_unit_test(openblas_is_there_or_refused_with_the_remedy),
+		cmocka_unit_test(create_reports_its_scratch_and_returns_all_when_refused),
+		cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
+		cmocka_unit_test(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
+		cmocka_unit_test(I3_nothing_is_allocated_after_the_first_step),
+		cmocka_unit_test(every_operation_is_there_and_unknown_types_are_refused),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
