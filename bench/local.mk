@@ -1,1 +1,5 @@
-# bench
+# Measurements; built with the tests so that they stay buildable, run by hand.
+EXTRA_DIST += %D%/gpt2_124m.sh
+check_PROGRAMS += %D%/matmul
+%C%_matmul_SOURCES = %D%/matmul.c
+%C%_matmul_LDADD = tests/libtesthost.la -lm

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * matmul.c - the matrix products of GPT-2 124M and of the demo model by device/cpu's own kernels against
+ * OpenBLAS, in turns on the same data. Per shape: GFLOP/s of each (best turn) and the median of the
+ * ratios of neighbouring turns, above 1 where the own kernels are faster.
+ *
+ *   bench/matmul [workers [isa [milliseconds per shape]]]
+ */
+#include "../tests/testhost.h"
+
+#include <zeroth/device.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TURNS 401
+
+struct shape {
+	const char *name;
+	int64_t m, n, k;
+	uint32_t flags;
+	int32_t dtype; /* of a, b and d; gradients of parameters (TRANS_A) are fp32 */
+};
+
+#define NN 0
+#define NT ZR_MM_TRANS_B
+#define TN ZR_MM_TRANS_A
+
+static const struct shape shapes[] = {
+	{ "qkv", 256, 2304, 768, NN, ZR_F32 },
+	{ "qkv dx", 256, 768, 2304, NT, ZR_F32 },
+	{ "qkv dw", 768, 2304, 256, TN, ZR_F32 },
+	{ "attention out", 256, 768, 768, NN, ZR_F32 },
+	{ "attention out dx", 256, 768, 768, NT, ZR_F32 },
+	{ "attention out dw", 768, 768, 256, TN, ZR_F32 },
+	{ "fc + gelu", 256, 3072, 768, NN | ZR_MM_GELU, ZR_F32 },
+	{ "fc dx", 256, 768, 3072, NT, ZR_F32 },
+	{ "fc dw", 768, 3072, 256, TN, ZR_F32 },
+	{ "proj", 256, 768, 3072, NN, ZR_F32 },
+	{ "proj dx", 256, 3072, 768, NT, ZR_F32 },
+	{ "proj dw", 3072, 768, 256, TN, ZR_F32 },
+	{ "head", 128, 50257, 768, NT, ZR_F32 },
+	{ "head dx", 128, 768, 50257, NN, ZR_F32 },
+	{ "head dw", 50257, 768, 128, TN | ZR_MM_ACCUMULATE, ZR_F32 },
+	{ "demo qkv", 2048, 384, 128, NN, ZR_F32 },
+	{ "demo qkv dx", 2048, 128, 384, NT, ZR_F32 },
+	{ "demo qkv dw", 128, 384, 2048, TN, ZR_F32 },
+	{ "demo out", 2048, 128, 128, NN, ZR_F32 },
+	{ "demo out dw", 128, 128, 2048, TN, ZR_F32 },
+	{ "demo fc + gelu", 2048, 512, 128, NN | ZR_MM_GELU, ZR_F32 },
+	{ "demo proj", 2048, 128, 512, NN, ZR_F32 },
+	{ "demo proj dw", 512, 128, 2048, TN, ZR_F32 },
+	{ "demo head", 512, 256, 128, NT, ZR_F32 },
+	{ "demo head dw", 256, 128, 512, TN | ZR_MM_ACCUMULATE, ZR_F32 },
+	{ "qkv bf16", 256, 2304, 768, NN, ZR_BF16 },
+	{ "qkv dx bf16", 256, 768, 2304, NT, ZR_BF16 },
+	{ "qkv dw bf16", 768, 2304, 256, TN, ZR_BF16 },
+	{ "demo fc bf16", 2048, 512, 128, NN | ZR_MM_GELU, ZR_BF16 },
+	{ "cube", 1024, 1024, 1024, NN, ZR_F32 },
+};
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static const struct zr_ops *device(struct zr_host *h, const char *isa, const char *blas, struct zr_inst **inst)
+{
+	const struct zr_desc *desc = test_plugin("device/cpu");
+	const struct zr_device_v1 *v = test_iface(desc, "zr.device/1");
+	void *opts = test_options(desc);
+	if (test_set(desc, opts, "isa", isa) || test_set(desc, opts, "blas", blas) ||
+	    test_create(h, desc, opts, inst)) {
+		fprintf(stderr, "matmul: %s\n", test_error(h));
+		exit(1);
+	}
+	free(opts);
+	return v->ops(*inst);
+}
+
+/* n small values, in room for as many floats. */
+static void *operand(int64_t n, int32_t dtype)
+{
+	uint32_t seed = 12345;
+	char *p = aligned_alloc(64, ((size_t)n * 4 + 127) / 64 * 64);
+	int64_t i;
+	if (!p)
+		exit(1);
+	for (i = 0; i < n; i++) {
+		float x = (float)((int32_t)(seed = seed * 1664525u + 1013904223u) >> 16) * 0x1p-15f;
+		if (dtype == ZR_BF16)
+			memcpy(p + 2 * i, (char *)&x + 2, 2);
+		else
+			memcpy(p + 4 * i, &x, 4);
+	}
+	return p;
+}
+
+static double run(const struct zr_ops *ops, const struct zr_op_matmul *op, int times)
+{
+	double start = now();
+	while (times-- > 0)
+		ops->matmul(ops, NULL, op);
+	return now() - start;
+}
+
+static void compare(const struct zr_ops *own, const struct zr_ops *blas, const struct shape *s, double budget)
+{
+	static double ratio[TURNS];
+	int32_t d_dtype = s->flags & ZR_MM_TRANS_A ? ZR_F32 : s->dtype;
+	struct zr_op_matmul op = {
+		.size = sizeof op, .flags = s->flags, .a_dtype = s->dtype, .b_dtype = s->dtype, .d_dtype = d_dtype,
+		.m = s->m, .n = s->n, .k = s->k, .lda = s->flags & ZR_MM_TRANS_A ? s->m : s->k,
+		.ldb = s->flags & ZR_MM_TRANS_B ? s->k : s->n, .ldd = s->n,
+		.a = operand(s->m * s->k, s->dtype), .b = operand(s->k * s->n, s->dtype),
+		.d = operand(s->m * s->n, d_dtype),
+		.pre = s->flags & ZR_MM_GELU ? operand(s->m * s->n, d_dtype) : NULL,
+	};
+	double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k, best[2] = { 1e9, 1e9 }, end, t[2];
+	int times = (int)(2e7 / flop) + 1, n = 0;
+	run(own, &op, 1);
+	run(blas, &op, 1);
+	end = now() + budget;
+	do {
+		t[0] = run(own, &op, times) / times;
+		t[1] = run(blas, &op, times) / times;
+		ratio[n++] = t[1] / t[0];
+		best[0] = t[0] < best[0] ? t[0] : best[0];
+		best[1] = t[1] < best[1] ? t[1] : best[1];
+	} while (n < TURNS && now() < end);
+	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
+	printf("%-18s %6lld %6lld %6lld  %7.1f %7.1f  %5.2f\n", s->name, (long long)s->m, (long long)s->n,
+	       (long long)s->k, flop / best[0] * 1e-9, flop / best[1] * 1e-9, ratio[n / 2]);
+	free((void *)(uintptr_t)op.a);
+	free((void *)(uintptr_t)op.b);
+	free(op.d);
+	free(op.pre);
+}
+
+int main(int argc, char **argv)
+{
+	struct zr_host *h = test_host(argc > 1 ? atoi(argv[1]) : 1);
+	const char *isa = argc > 2 ? argv[2] : "auto", *only = argc > 4 ? argv[4] : NULL;
+	double budget = argc > 3 ? atof(argv[3]) * 1e-3 : 0.5;
+	const struct zr_desc *desc = test_plugin("device/cpu");
+	struct zr_inst *inst[2];
+	const struct zr_ops *own = device(h, isa, "own", &inst[0]), *blas = device(h, isa, "openblas", &inst[1]);
+	size_t i;
+	printf("%-18s %6s %6s %6s  %7s %7s  %5s\n", "", "M", "N", "K", "own", "blas", "ratio");
+	for (i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		if (!only || strstr(shapes[i].name, only))
+			compare(own, blas, &shapes[i], budget);
+	for (i = 0; i < 2; i++)
+		desc->destroy(inst[i]);
+	test_host_free(h);
+	return 0;
+}
