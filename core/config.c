@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config.c - the config as others see it: loading, looking up, resolving `auto`.
+ */
+#define _GNU_SOURCE
+#include "core/config.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config_impl.h"
+#include "core/host.h"
+
+int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides, struct zr_config **out,
+		   struct zr_error *err)
+{
+	struct zr_config *cfg = calloc(1, sizeof *cfg);
+	int rc;
+	if (!cfg || (ini_path && !(cfg->path = strdup(ini_path)))) {
+		free(cfg);
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+	rc = zr_layers_read(cfg, overrides, n_overrides, err);
+	if (!rc)
+		rc = zr_sections_make(cfg, err);
+	if (rc)
+		zr_config_free(cfg);
+	else
+		*out = cfg;
+	return rc;
+}
+
+void zr_config_free(struct zr_config *cfg)
+{
+	if (!cfg)
+		return;
+	for (int i = 0; i < cfg->n; i++) {
+		free(cfg->part[i].s.opts);
+		free(cfg->part[i].source);
+	}
+	for (int i = 0; i < cfg->n_given; i++) {
+		free(cfg->given[i].section);
+		free(cfg->given[i].key);
+		free(cfg->given[i].value);
+		free(cfg->given[i].place);
+	}
+	for (struct zr_text *t = cfg->texts, *next; t; t = next) {
+		next = t->next;
+		free(t);
+	}
+	free(cfg->part);
+	free(cfg->given);
+	free(cfg->path);
+	free(cfg);
+}
+
+const char *zr_config_path(const struct zr_config *cfg)
+{
+	return cfg->path;
+}
+
+int zr_config_count(const struct zr_config *cfg)
+{
+	return cfg->n;
+}
+
+const struct zr_section *zr_config_at(const struct zr_config *cfg, int i)
+{
+	return &cfg->part[i].s;
+}
+
+const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name)
+{
+	const struct zr_part *p = zr_part_find(cfg, name);
+	return p ? &p->s : NULL;
+}
+
+const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key)
+{
+	const struct zr_part *p = zr_part_find(cfg, section);
+	int32_t i = p ? zr_part_option(p, key) : -1;
+	if (i >= 0)
+		return p->source[i];
+	return p && p->chosen && !strcmp(key, "plugin") ? p->chosen->place : NULL;
+}
+
+static int has_word(const char *text, const char *word)
+{
+	size_t len = strlen(word);
+	for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+		if ((at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) &&
+		    !(isalnum((unsigned char)at[len]) || at[len] == '_'))
+			return 1;
+	return 0;
+}
+
+/* Puts a place before what a plugin said: that of the first option it mentions and someone gave, or the section's. */
+static int blame(const struct zr_config *cfg, const struct zr_part *p, int code, const char *text, struct zr_error *err)
+{
+	const char *place = NULL;
+	for (uint32_t i = 0; !place && i < p->table.n; i++) {
+		const char *name = zr_table_at(&p->table, i)->name;
+		for (int j = 0; !place && j < cfg->n_given; j++)
+			if (p->source[i] == cfg->given[j].place && has_word(text, name))
+				place = p->source[i];
+	}
+	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
+		place = p->first->place;
+	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name, text);
+}
+
+static int ask(const struct zr_config *cfg, const struct zr_part *p, struct zr_instance *it, int rc, const char *what,
+	       struct zr_error *err)
+{
+	char text[sizeof it->failed.text];
+	if (!rc)
+		return 0;
+	snprintf(text, sizeof text, "%s", it->failed.text);
+	if (!it->failed.code)
+		snprintf(text, sizeof text, "%s failed with code %d and no text", what, rc);
+	return blame(cfg, p, rc, text, err);
+}
+
+/* What was `auto` must now be a value in range. */
+static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const uint8_t *was_auto, struct zr_error *err)
+{
+	for (uint32_t i = 0; i < p->table.n; i++) {
+		const struct zr_opt *o = zr_table_at(&p->table, i);
+		struct zr_error e = { 0 };
+		char text[1200];
+		if (!was_auto[i])
+			continue;
+		if (zr_value_is_auto(o, p->s.opts)) {
+			snprintf(text, sizeof text, "%s: `auto` could not be resolved; give a value", o->name);
+			return blame(cfg, p, ZR_EINVAL, text, err);
+		}
+		if (zr_value_check(o, p->s.opts, &e)) {
+			snprintf(text, sizeof text, "%s = auto: %s", o->name, e.text);
+			return blame(cfg, p, ZR_EINVAL, text, err);
+		}
+		p->source[i] = "auto";
+	}
+	return 0;
+}
+
+int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts, struct zr_error *err)
+{
+	struct zr_part *p = zr_part_find(cfg, section);
+	struct zr_process process = { .world = facts->world, .local_world = facts->world };
+	struct zr_instance it;
+	uint8_t *was_auto;
+	int rc = 0;
+	if (!p || !p->s.plugin)
+		return zr_err(err, ZR_EINTERNAL, "no section [%s] to resolve", section);
+	was_auto = calloc(p->table.n + 1u, 1);
+	if (!was_auto)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < p->table.n; i++)
+		was_auto[i] = (uint8_t)zr_value_is_auto(zr_table_at(&p->table, i), p->s.opts);
+	zr_host_init(&it, &process, &p->s);
+	it.host.workers = facts->workers;
+	if (p->s.plugin->desc->resolve)
+		rc = ask(cfg, p, &it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts), "resolve", err);
+	if (!rc)
+		rc = check_resolved(cfg, p, was_auto, err);
+	if (!rc && p->s.plugin->desc->check)
+		rc = ask(cfg, p, &it, p->s.plugin->desc->check(&it.host, p->s.opts), "check", err);
+	free(was_auto);
+	return rc;
+}
+
+int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key, const char *text,
+		       struct zr_error *err)
+{
+	struct zr_part *p = zr_part_find(cfg, section);
+	int32_t i = p ? zr_part_option(p, key) : -1;
+	struct zr_error e = { 0 };
+	struct zr_text *t;
+	if (i < 0)
+		return zr_err(err, ZR_EINTERNAL, "no option %s.%s to set", section, key);
+	t = malloc(sizeof *t + strlen(text) + 1);
+	if (!t)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	strcpy(t->text, text);
+	t->next = cfg->texts;
+	cfg->texts = t;
+	if (zr_value_parse(zr_table_at(&p->table, (uint32_t)i), t->text, p->s.opts, &e))
+		return zr_err(err, ZR_EINVAL, "[%s] %s = %s, derived: %s", section, key, text, e.text);
+	p->source[i] = "auto";
+	return 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config.h - the INI file: layers, option tables, values with their sources.
+ *
+ * Layers, lowest first: an option's own default, the installed defaults.ini, the user's file, -o
+ * section.key=value in order. A layer that sets `plugin` of a section to another plugin hides the keys that
+ * defaults.ini gives that section. Sections with a plugin: "ROLE" or "ROLE.NAME" (monitor.csv,
+ * offload.optimizer; optimizer.NAME are parameter groups). Sections of core: see the tables in options_core.c.
+ * [main] thread.
+ */
+#ifndef ZR_CORE_CONFIG_H
+#define ZR_CORE_CONFIG_H
+
+#include <stdio.h>
+
+#include "core/loader.h"
+
+/* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
+struct zr_train_opts {
+	uint64_t train_batch_size;            /* sequences per optimizer step over all ranks */
+	uint64_t micro_batch_size;            /* sequences per rank and micro-batch */
+	uint64_t gradient_accumulation_steps; /* micro-batches per rank and step */
+	uint64_t sequence_length;             /* auto: the model's context */
+	uint64_t steps;                       /* optimizer steps attempted */
+	uint64_t eval_every;                  /* steps between evaluations; 0: never */
+	uint64_t eval_batches;                /* micro-batches per evaluation */
+	int64_t seed;
+	double gradient_clipping;             /* global L2 norm; 0: off */
+};
+
+/* [run] */
+struct zr_run_opts {
+	const char *dir;     /* "auto": runs/<name of the INI>-<date>-<time> */
+	uint64_t log_every;  /* steps between lines where stderr is not a terminal */
+};
+
+/* [log] */
+struct zr_log_opts {
+	int32_t level;
+};
+
+struct zr_section {
+	const char *name;               /* "optimizer", "monitor.csv" */
+	const char *role;               /* "optimizer", "monitor"; NULL: a section of core */
+	const struct zr_plugin *plugin; /* NULL: a section of core */
+	void *opts;                     /* the options struct, filled; owned by the config */
+};
+
+struct zr_config;
+
+/* Reads and validates everything that can be validated without other facts: unknown sections and keys (with
+ * the nearest valid one), duplicates, types, ranges; loads the plugins named. ini_path may be NULL (defaults
+ * and overrides only). On failure *out is untouched. The caller frees with zr_config_free. */
+int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides, struct zr_config **out,
+		   struct zr_error *err);
+void zr_config_free(struct zr_config *cfg);
+
+const char *zr_config_path(const struct zr_config *cfg); /* NULL without a file */
+int zr_config_count(const struct zr_config *cfg);
+const struct zr_section *zr_config_at(const struct zr_config *cfg, int i); /* in the order of zr_roles, core first */
+const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name); /* NULL: absent */
+
+/* Runs the section's resolve() and check() with `facts`; values that were `auto` are checked against their
+ * range again and are shown with source "auto". Errors carry file:line where the section has one. */
+int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts, struct zr_error *err);
+
+/* Sets one value from text by name, as source "auto" (core's own derived values: batch triple, run.dir). */
+int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *key, const char *text,
+		       struct zr_error *err);
+
+/* "file.ini:12" or "-o" or "defaults.ini:3" or "default" or "auto" of a value: for messages. NULL if unknown. */
+const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key);
+
+/* Every section and value as INI text (sources as comments if `sources`) or as JSON {section: {key: {value, source}}}. */
+int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
+int zr_config_write_json(const struct zr_config *cfg, FILE *out);
+
+/* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or the installed one. */
+const char *zr_data_dir(void);
+
+/* Tables, for `plugin info`, man pages and tests. */
+struct zr_core_table {
+	const char *section;
+	const char *doc;
+	const struct zr_opt *opts;
+	uint32_t n_opts, opts_size;
+};
+extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
+
+/* Nearest candidate to `word` by edit distance, NULL if none is near. */
+const char *zr_nearest(const char *word, const char *const *candidates, int n);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config_impl.h - a config from inside, shared by config*.c: what the layers said, and the sections made of it.
+ */
+#ifndef ZR_CORE_CONFIG_IMPL_H
+#define ZR_CORE_CONFIG_IMPL_H
+
+#include "core/config.h"
+#include "core/options.h"
+
+enum zr_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
+
+/* One line of a layer, in the order of the layers. All texts owned. */
+struct zr_given {
+	char *section, *key, *value; /* key NULL: the section's header */
+	char *place;                 /* "conf/x.ini:12", "defaults.ini:3", "-o" */
+	enum zr_layer layer;
+};
+
+/* A section and where its values came from. */
+struct zr_part {
+	struct zr_section s;
+	struct zr_table table;
+	const char **source;            /* [table.n], borrowed from zr_given.place or static */
+	const struct zr_given *chosen;  /* the line that set `plugin`; NULL: a section of core */
+	const struct zr_given *first;   /* its first line in the highest layer that has one, for messages; or NULL */
+};
+
+struct zr_text {
+	struct zr_text *next;
+	char text[];
+};
+
+struct zr_config {
+	char *path;
+	struct zr_given *given;
+	int n_given, room;
+	struct zr_part *part;
+	int n;
+	struct zr_text *texts; /* of zr_config_set_auto, pointed to by options */
+};
+
+/* config_layers.c: fills given. */
+int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides, struct zr_error *err);
+/* config_sections.c: makes the parts. */
+int zr_sections_make(struct zr_config *cfg, struct zr_error *err);
+struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name);
+int32_t zr_part_option(const struct zr_part *p, const char *key); /* its number, -1: none */
+
+/* Fails with "file:line: [section] key = value: text" or "-o section.key=value: text". */
+int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

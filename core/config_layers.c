@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config_layers.c - reads the layers, lowest first, into one list of lines. Nothing is judged here but their
+ * form and keys given twice in one file.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config_impl.h"
+#include "core/ini.h"
+#include "core/plugin_file.h"
+
+#ifndef ZR_DATADIR
+#define ZR_DATADIR "/usr/local/share/zeroth"
+#endif
+
+struct reader {
+	struct zr_config *cfg;
+	enum zr_layer layer;
+	const char *name; /* of the file, in places */
+	struct zr_error *err;
+};
+
+const char *zr_data_dir(void)
+{
+	const char *env = zr_trusted_env("ZEROTH_DATA_PATH");
+	return env && *env == '/' ? env : ZR_DATADIR;
+}
+
+int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...)
+{
+	char text[768];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (g->layer == ZR_LAYER_OVERRIDE)
+		return zr_err(err, ZR_EINVAL, "-o %s.%s=%s: %s", g->section, g->key, g->value, text);
+	if (!g->key)
+		return zr_err(err, ZR_EINVAL, "%s: [%s] %s", g->place, g->section, text);
+	return zr_err(err, ZR_EINVAL, "%s: [%s] %s = %s: %s", g->place, g->section, g->key, g->value, text);
+}
+
+/* Takes copies. */
+static int add(struct reader *r, const char *section, const char *key, const char *value, const char *place)
+{
+	struct zr_config *cfg = r->cfg;
+	struct zr_given *g;
+	if (cfg->n_given == cfg->room) {
+		int room = cfg->room * 2 + 64;
+		g = realloc(cfg->given, (size_t)room * sizeof *g);
+		if (!g)
+			return zr_err(r->err, ZR_ENOMEM, "out of memory");
+		cfg->given = g;
+		cfg->room = room;
+	}
+	g = &cfg->given[cfg->n_given++];
+	*g = (struct zr_given){ .layer = r->layer, .section = strdup(section), .place = strdup(place) };
+	if (key) {
+		g->key = strdup(key);
+		g->value = strdup(value);
+	}
+	if (!g->section || !g->place || (key && (!g->key || !g->value)))
+		return zr_err(r->err, ZR_ENOMEM, "out of memory");
+	return 0;
+}
+
+static int line(void *arg, const char *section, const char *key, const char *value, int number)
+{
+	struct reader *r = arg;
+	char place[4200];
+	snprintf(place, sizeof place, "%s:%d", r->name, number);
+	for (int i = 0; key && i < r->cfg->n_given; i++) {
+		const struct zr_given *g = &r->cfg->given[i];
+		if (g->layer == r->layer && g->key && !strcmp(g->key, key) && !strcmp(g->section, section))
+			return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s", place, section, key, g->place);
+	}
+	return add(r, section, key, value, place);
+}
+
+static char *trim(char *text)
+{
+	size_t len;
+	text += strspn(text, " \t");
+	len = strlen(text);
+	while (len && isblank((unsigned char)text[len - 1]))
+		text[--len] = 0;
+	return text;
+}
+
+static int override(struct reader *r, const char *text)
+{
+	char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL, *dot = NULL;
+	int rc = 0;
+	if (!copy)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory");
+	if (equals) {
+		*equals = 0;
+		dot = strrchr(copy, '.');
+	}
+	for (const char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			rc = zr_err(r->err, ZR_EINVAL, "-o %s: a control character", text);
+	if (!rc && (!dot || dot == copy || dot + 1 == equals))
+		rc = zr_err(r->err, ZR_EINVAL, "-o %s: expected section.key=value", text);
+	if (!rc) {
+		*dot = 0;
+		rc = add(r, trim(copy), trim(dot + 1), trim(equals + 1), "-o");
+	}
+	free(copy);
+	return rc;
+}
+
+int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides, struct zr_error *err)
+{
+	struct reader r = { cfg, ZR_LAYER_DEFAULTS, "defaults.ini", err };
+	char path[4096];
+	int rc;
+	snprintf(path, sizeof path, "%s/defaults.ini", zr_data_dir());
+	rc = zr_ini_read(path, path, line, &r, err);
+	if (!rc && cfg->path) {
+		r.layer = ZR_LAYER_FILE;
+		r.name = cfg->path;
+		rc = zr_ini_read(cfg->path, cfg->path, line, &r, err);
+	}
+	r.layer = ZR_LAYER_OVERRIDE;
+	for (int i = 0; !rc && i < n_overrides; i++)
+		rc = override(&r, overrides[i]);
+	return rc;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config_sections.c - from lines to sections: known names, their plugins, and every value by its table.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config_impl.h"
+#include "core/log.h"
+
+static const struct zr_core_table *core_table(const char *section)
+{
+	const struct zr_core_table *t = zr_core_tables;
+	while (t->section && strcmp(t->section, section))
+		t++;
+	return t->section ? t : NULL;
+}
+
+/* The role of "role" or "role.name"; NULL: none. */
+static const char *role_of(const char *section)
+{
+	size_t len = strcspn(section, ".");
+	for (int i = 0; zr_roles[i]; i++)
+		if (strlen(zr_roles[i]) == len && !strncmp(zr_roles[i], section, len))
+			return zr_roles[i];
+	return NULL;
+}
+
+static int unknown_section(const struct zr_given *g, struct zr_error *err)
+{
+	const char *names[32], *near;
+	char head[64];
+	int n = 0;
+	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
+		names[n++] = t->section;
+	for (int i = 0; zr_roles[i]; i++)
+		names[n++] = zr_roles[i];
+	snprintf(head, sizeof head, "%.*s", (int)strcspn(g->section, "."), g->section);
+	near = zr_nearest(head, names, n);
+	if (g->layer == ZR_LAYER_OVERRIDE)
+		return zr_err(err, ZR_EINVAL, "-o %s.%s=%s: unknown section [%s]%s%s%s", g->section, g->key, g->value, g->section,
+			      near ? "; did you mean [" : "", near ? near : "", near ? "]?" : "");
+	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s%s%s", g->place, g->section, near ? "; did you mean [" : "",
+		      near ? near : "", near ? "]?" : "");
+}
+
+static int check_name(const struct zr_given *g, struct zr_error *err)
+{
+	const char *role = role_of(g->section), *dot = strchr(g->section, '.');
+	if (core_table(g->section))
+		return 0;
+	if (!role)
+		return unknown_section(g, err);
+	if (!dot)
+		return 0;
+	if (!strcmp(role, "optimizer"))
+		return zr_given_bad(g, err, "parameter groups are not supported in this version; only [optimizer] is");
+	if (strcmp(role, "monitor") && strcmp(role, "offload"))
+		return zr_given_bad(g, err, "there is one section [%s]; only monitor and offload have named ones", role);
+	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
+		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
+	return 0;
+}
+
+struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
+{
+	for (int i = 0; i < cfg->n; i++)
+		if (!strcmp(cfg->part[i].s.name, name))
+			return &cfg->part[i];
+	return NULL;
+}
+
+int32_t zr_part_option(const struct zr_part *p, const char *key)
+{
+	for (uint32_t i = 0; i < p->table.n; i++)
+		if (!strcmp(zr_table_at(&p->table, i)->name, key))
+			return (int32_t)i;
+	return -1;
+}
+
+static void add_part(struct zr_config *cfg, const char *name, const char *role)
+{
+	struct zr_part *p;
+	if (zr_part_find(cfg, name))
+		return;
+	p = &cfg->part[cfg->n++];
+	p->s.name = name;
+	p->s.role = role;
+	for (int i = 0; i < cfg->n_given; i++)
+		if (!strcmp(cfg->given[i].section, name) && (!p->first || cfg->given[i].layer > p->first->layer))
+			p->first = &cfg->given[i];
+}
+
+/* Core's own, then role by role, the nameless one first. */
+static int list_parts(struct zr_config *cfg, struct zr_error *err)
+{
+	for (int i = 0; i < cfg->n_given; i++)
+		if (check_name(&cfg->given[i], err))
+			return ZR_EINVAL;
+	cfg->part = calloc((size_t)cfg->n_given + 8, sizeof *cfg->part);
+	if (!cfg->part)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
+		add_part(cfg, t->section, NULL);
+	for (int r = 0; zr_roles[r]; r++)
+		for (int named = 0; named <= 1; named++)
+			for (int i = 0; i < cfg->n_given; i++) {
+				const char *name = cfg->given[i].section;
+				if (role_of(name) == zr_roles[r] && !strchr(name, '.') == !named)
+					add_part(cfg, name, zr_roles[r]);
+			}
+	return 0;
+}
+
+/* A run needs these; what the installed defaults name is never missing. */
+static int check_required(const struct zr_config *cfg, struct zr_error *err)
+{
+	static const char *const optional[] = { "comm", "offload", "codec", "monitor" };
+	for (int r = 0; zr_roles[r]; r++) {
+		int needed = 1;
+		for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+			needed &= strcmp(zr_roles[r], optional[i]) != 0;
+		if (needed && !zr_part_find(cfg, zr_roles[r]))
+			return zr_err(err, ZR_EINVAL, "%s%sno [%s] section: add one with plugin = ID; `zeroth plugin list` shows the IDs",
+				      cfg->path ? cfg->path : "", cfg->path ? ": " : "", zr_roles[r]);
+	}
+	return 0;
+}
+
+static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
+{
+	struct zr_error e = { 0 };
+	for (int i = 0; i < cfg->n_given; i++) {
+		const struct zr_given *g = &cfg->given[i];
+		if (g->key && !strcmp(g->key, "plugin") && !strcmp(g->section, p->s.name))
+			p->chosen = g;
+	}
+	if (!p->chosen)
+		return zr_given_bad(p->first, err, "no plugin: add plugin = ID; `zeroth plugin list` shows the IDs");
+	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e))
+		return zr_given_bad(p->chosen, err, "%s", e.text);
+	p->table = zr_table_of(p->s.plugin->desc);
+	return 0;
+}
+
+static int make_values(struct zr_part *p, struct zr_error *err)
+{
+	p->s.opts = calloc(1, p->table.size + 8u);
+	p->source = calloc(p->table.n + 1u, sizeof *p->source);
+	if (!p->s.opts || !p->source)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < p->table.n; i++) {
+		const struct zr_opt *o = zr_table_at(&p->table, i);
+		p->source[i] = o->def ? "default" : NULL;
+		if (o->def && zr_value_parse(o, o->def, p->s.opts, err))
+			return ZR_EINVAL;
+	}
+	return 0;
+}
+
+/* Keys of the installed defaults serve the plugin they were written for. */
+static int hidden(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g)
+{
+	if (!p->chosen || g->layer != ZR_LAYER_DEFAULTS || p->chosen->layer == ZR_LAYER_DEFAULTS)
+		return 0;
+	for (int i = 0; i < cfg->n_given; i++) {
+		const struct zr_given *d = &cfg->given[i];
+		if (d->layer == ZR_LAYER_DEFAULTS && d->key && !strcmp(d->key, "plugin") && !strcmp(d->section, p->s.name))
+			return strcmp(d->value, p->chosen->value) && strcmp(d->value, p->s.plugin->desc->id);
+	}
+	return 1;
+}
+
+/* A higher layer chose another plugin than the one these keys were written for: names all that it lacks. */
+static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct zr_error *err)
+{
+	char list[512] = "";
+	for (int i = 0; i < cfg->n_given; i++) {
+		const struct zr_given *g = &cfg->given[i];
+		size_t len = strlen(list);
+		if (g->key && strcmp(g->key, "plugin") && !strcmp(g->section, p->s.name) && g->layer < p->chosen->layer &&
+		    !hidden(cfg, p, g) && zr_part_option(p, g->key) < 0)
+			snprintf(list + len, sizeof list - len, "%s%s (%s)", len ? ", " : "", g->key, g->place);
+	}
+	return zr_given_bad(p->chosen, err, "plugin %s has no option %s; remove it from [%s] or keep the plugin",
+			    p->s.plugin->desc->id, list, p->s.name);
+}
+
+static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+{
+	const char *near = zr_table_nearest(&p->table, g->key);
+	char hint[160] = "";
+	if (p->chosen && g->layer < p->chosen->layer)
+		return lacking(cfg, p, err);
+	if (near)
+		snprintf(hint, sizeof hint, "; did you mean %s?", near);
+	else if (p->s.plugin)
+		snprintf(hint, sizeof hint, "; `zeroth plugin info %s/%s` lists the keys", p->s.role, p->s.plugin->desc->id);
+	if (g->layer == ZR_LAYER_OVERRIDE)
+		return zr_given_bad(g, err, "unknown key%s", hint);
+	return zr_err(err, ZR_EINVAL, "%s: [%s] %s: unknown key%s", g->place, g->section, g->key, hint);
+}
+
+static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+{
+	struct zr_error e = { 0 };
+	const struct zr_opt *o;
+	int32_t i;
+	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) || hidden(cfg, p, g))
+		return 0;
+	i = zr_part_option(p, g->key);
+	if (i < 0)
+		return unknown_key(cfg, p, g, err);
+	o = zr_table_at(&p->table, (uint32_t)i);
+	if (zr_value_parse(o, g->value, p->s.opts, &e))
+		return zr_given_bad(g, err, "%s", e.text);
+	if (o->flags & ZR_O_DEPRECATED)
+		zr_logf(ZR_LOG_WARN, g->place, "[%s] %s is deprecated: %s", g->section, g->key, o->doc);
+	p->source[i] = g->place;
+	return 0;
+}
+
+static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
+{
+	int rc = 0;
+	if (p->s.role) {
+		rc = load_plugin(cfg, p, err);
+	} else {
+		const struct zr_core_table *t = core_table(p->s.name);
+		p->table = (struct zr_table){ t->opts, t->n_opts, sizeof(struct zr_opt), t->opts_size };
+	}
+	if (!rc)
+		rc = make_values(p, err);
+	for (int i = 0; !rc && i < cfg->n_given; i++)
+		rc = apply(cfg, p, &cfg->given[i], err);
+	for (uint32_t i = 0; !rc && i < p->table.n; i++) {
+		const struct zr_opt *o = zr_table_at(&p->table, i);
+		if (!p->source[i])
+			rc = zr_err(err, ZR_EINVAL, "%s: [%s] %s: missing, plugin %s requires it: %s",
+				    p->first->layer == ZR_LAYER_OVERRIDE ? "-o" : p->first->place, p->s.name, o->name,
+				    p->s.plugin->desc->id, o->doc);
+	}
+	return rc;
+}
+
+int zr_sections_make(struct zr_config *cfg, struct zr_error *err)
+{
+	int rc = list_parts(cfg, err);
+	if (!rc)
+		rc = check_required(cfg, err);
+	for (int i = 0; !rc && i < cfg->n; i++)
+		rc = make_part(cfg, &cfg->part[i], err);
+	return rc;
+}

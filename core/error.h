@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * error.h - how core reports failure: functions return 0 or a negative ZR_E* code and leave one line of
+ * text in the struct zr_error of their caller. Whoever decides writes the text; callers pass it on.
+ */
+#ifndef ZR_CORE_ERROR_H
+#define ZR_CORE_ERROR_H
+
+#include <zeroth/plugin.h>
+
+struct zr_error {
+	int code;
+	char text[1024];
+};
+
+/* Records code and text (the first one stands) and returns code. e may be NULL. */
+int zr_err(struct zr_error *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Process exit code: 0 done, 2 bad config or input, 3 cannot fit, 4 a rank died or a system error, 5 numerical stop. */
+int zr_exit_code(int code);
+
+#endif

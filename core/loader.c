@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loader.c - dlopen and the handshake: everything in the entry and the descriptor is judged as data before a
+ * function of the plugin is called.
+ */
+#define _GNU_SOURCE
+#include "core/loader.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/options.h"
+#include "core/plugin_file.h"
+
+#define SYMBOL "zr_plugin_entry_v1"
+
+struct loaded {
+	struct loaded *next;
+	struct zr_plugin p;
+};
+static struct loaded *registry; /* kept until the process ends, as the plugins are */
+
+/* Control bits of the floating-point mode: rounding, exceptions, flush to zero. */
+static uint64_t fp_mode(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_stmxcsr() & ~0x3fu;
+#elif defined(__aarch64__)
+	uint64_t v;
+	__asm__ volatile("mrs %0, fpcr" : "=r"(v));
+	return v;
+#else
+	return 0;
+#endif
+}
+
+static void set_fp_mode(uint64_t v)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_ldmxcsr((unsigned)v);
+#elif defined(__aarch64__)
+	__asm__ volatile("msr fpcr, %0" : : "r"(v));
+#else
+	(void)v;
+#endif
+}
+
+/* A plugin linked with -ffast-math changes the mode of the thread that loads it. */
+static void *open_file(const char *path, struct zr_error *err)
+{
+	uint64_t before = fp_mode(), after;
+	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	after = fp_mode();
+	set_fp_mode(before);
+	if (!so) {
+		zr_err(err, ZR_EINVAL, "plugin %s: %s", path, dlerror());
+		return NULL;
+	}
+	if (after != before) {
+		zr_err(err, ZR_EINVAL,
+		       "plugin %s: loading it changed the floating-point mode from 0x%llx to 0x%llx; link it without -ffast-math", path,
+		       (unsigned long long)before, (unsigned long long)after);
+		return NULL;
+	}
+	return so;
+}
+
+/* dlsym also looks in what the object was linked with; only its own symbol counts. */
+static const struct zr_entry *find_entry(void *so, const char *path, struct zr_error *err)
+{
+	const struct zr_entry *entry = dlsym(so, SYMBOL);
+	struct link_map *own = NULL, *owner = NULL;
+	Dl_info info;
+	if (!entry) {
+		zr_err(err, ZR_EINVAL, "plugin %s: no symbol " SYMBOL "; end its source with ZR_PLUGIN(&descriptor)", path);
+		return NULL;
+	}
+	dlinfo(so, RTLD_DI_LINKMAP, &own);
+	if (!dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) || own != owner) {
+		zr_err(err, ZR_EINVAL, "plugin %s: " SYMBOL " belongs to %s, with which it was linked; link plugins with no other", path,
+		       owner ? owner->l_name : "another object");
+		return NULL;
+	}
+	return entry;
+}
+
+static int check_entry(const struct zr_entry *e, const char *path, struct zr_error *err)
+{
+	if (e->magic != ZR_MAGIC)
+		return zr_err(err, ZR_EINVAL, "plugin %s: magic is 0x%08x, expected 0x%08x; it is not a plugin of zeroth", path, e->magic,
+			      ZR_MAGIC);
+	if (e->abi_major != ZR_ABI_MAJOR)
+		return zr_err(err, ZR_EINVAL, "plugin %s: abi_major is %u, this zeroth has %d; rebuild it with this zeroth's headers", path,
+			      e->abi_major, ZR_ABI_MAJOR);
+	if (e->need_minor > ZR_ABI_MINOR)
+		return zr_err(err, ZR_EINVAL, "plugin %s: need_minor is %u, this zeroth has %d; install a newer zeroth", path,
+			      e->need_minor, ZR_ABI_MINOR);
+	if (!ZR_HAS(e, struct zr_entry, descs) || !e->descs || !e->descs[0])
+		return zr_err(err, ZR_EINVAL, "plugin %s: its entry of %u bytes has no descriptor, expected at least %zu bytes", path,
+			      e->size, sizeof *e);
+	if (e->draft && e->draft != ZR_DRAFT_REVISION)
+		return zr_err(err, ZR_EINVAL, "plugin %s: draft is %u, this zeroth has %d; rebuild it with this zeroth's headers", path,
+			      e->draft, ZR_DRAFT_REVISION);
+	return 0;
+}
+
+static int check_desc(const struct zr_desc *d, const char *path, struct zr_error *err)
+{
+	struct zr_error e = { 0 };
+	struct zr_table t;
+	if (!ZR_HAS(d, struct zr_desc, destroy))
+		return zr_err(err, ZR_EINVAL, "plugin %s: its descriptor has %u bytes, expected at least %zu", path, d->size, sizeof *d);
+	if (!d->role || !d->id || !d->version || !d->license || !d->summary || !d->ifaces || !d->create || !d->destroy)
+		return zr_err(err, ZR_EINVAL,
+			      "plugin %s: its descriptor lacks one of role, id, version, license, summary, ifaces, create, destroy", path);
+	t = zr_table_of(d);
+	if (zr_table_check(&t, &e))
+		return zr_err(err, ZR_EINVAL, "plugin %s: %s", path, e.text);
+	return 0;
+}
+
+/* The descriptor for role and id; role NULL: the first. */
+static const struct zr_desc *choose(const struct zr_entry *entry, const char *role, const char *id, const char *path,
+				    struct zr_error *err)
+{
+	const struct zr_desc *same_role = NULL;
+	for (int i = 0; entry->descs[i]; i++) {
+		const struct zr_desc *d = entry->descs[i];
+		if (check_desc(d, path, err))
+			return NULL;
+		if (role && strcmp(d->role, role))
+			continue;
+		if (!strcmp(d->id, id))
+			return d;
+		same_role = same_role ? same_role : d;
+	}
+	if (!same_role)
+		zr_err(err, ZR_EINVAL, "plugin %s: role is %s, expected %s; name it in a section of its role", path, entry->descs[0]->role,
+		       role);
+	else
+		zr_err(err, ZR_EINVAL, "plugin %s: id is %s, the file's name says %s; rename the file to %s.so", path, same_role->id, id,
+		       same_role->id);
+	return NULL;
+}
+
+static void id_of(const char *id_or_path, char *out, size_t size)
+{
+	const char *name = strrchr(id_or_path, '/');
+	size_t len;
+	name = name ? name + 1 : id_or_path;
+	len = strlen(name);
+	if (name != id_or_path && len > 3 && !strcmp(name + len - 3, ".so"))
+		len -= 3;
+	snprintf(out, size, "%.*s", (int)len, name);
+}
+
+static const struct zr_plugin *keep(const struct zr_entry *entry, const struct zr_desc *desc, char *path)
+{
+	struct loaded *l;
+	for (l = registry; l; l = l->next)
+		if (l->p.desc == desc) {
+			free(path);
+			return &l->p;
+		}
+	l = malloc(sizeof *l);
+	if (!l)
+		return NULL;
+	*l = (struct loaded){ registry, { desc, entry, path } };
+	registry = l;
+	return &l->p;
+}
+
+int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err)
+{
+	const struct zr_entry *entry = NULL;
+	const struct zr_desc *desc = NULL;
+	const struct zr_plugin *p;
+	char id[256], *path = zr_plugin_file_find(role, id_or_path, err);
+	void *so;
+	if (!path)
+		return ZR_EINVAL;
+	id_of(id_or_path, id, sizeof id);
+	if (!zr_plugin_file_check(path, err) && (so = open_file(path, err)))
+		entry = find_entry(so, path, err);
+	if (entry && !check_entry(entry, path, err))
+		desc = choose(entry, role, id, path, err);
+	if (!desc) {
+		free(path);
+		return ZR_EINVAL;
+	}
+	p = keep(entry, desc, path);
+	if (!p)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	*out = p;
+	return 0;
+}
+
+const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err)
+{
+	const struct zr_iface *f = p->desc->ifaces;
+	while (f->id && strcmp(f->id, id))
+		f++;
+	if (!f->id) {
+		zr_err(err, ZR_EINVAL, "plugin %s: offers %s, expected %s; rebuild it with this zeroth's headers", p->path,
+		       p->desc->ifaces->id ? p->desc->ifaces->id : "no interface", id);
+		return NULL;
+	}
+	if (!f->vtbl || *(const uint32_t *)f->vtbl < min_size) {
+		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u; rebuild it with this zeroth's headers", p->path,
+		       id, f->vtbl ? *(const uint32_t *)f->vtbl : 0, min_size);
+		return NULL;
+	}
+	return f->vtbl;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loader.h - finds, checks and loads plugin files. A bare id resolves to <dir>/<role>/<id>.so in the
+ * directories of ZEROTH_PLUGIN_PATH (absolute, colon separated; ignored when set-user-id) and then in the
+ * installed directory; anything with a slash is a path. dlopen gets an absolute path and
+ * RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE. Every refusal names field, both values, file and remedy.
+ * [main] thread. Loaded plugins are kept until the process ends; loading twice gives the same pointer.
+ */
+#ifndef ZR_CORE_LOADER_H
+#define ZR_CORE_LOADER_H
+
+#include "core/error.h"
+
+struct zr_plugin {
+	const struct zr_desc *desc;
+	const struct zr_entry *entry;
+	const char *path; /* absolute */
+};
+
+int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err);
+
+/* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers. `min_size`:
+ * bytes of its first struct version; a smaller `size` member is refused. */
+const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err);
+
+/* Every file that a bare id could resolve to, role by role, name by name, without loading any.
+ * shadowed: an earlier directory has the same role and id. Stops when fn returns nonzero. */
+int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path, int shadowed), void *arg);
+
+extern const char *const zr_roles[]; /* NULL-terminated */
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * log.c - lines on stderr and the live line of a terminal, under one lock, so that they never mix.
+ */
+#define _GNU_SOURCE
+#include "core/log.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define ERASE "\r\033[K"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int max_level = ZR_LOG_INFO;
+static FILE *live_out;     /* under lock, as live_text */
+static char live_text[512]; /* "" if none */
+
+void zr_log_level(int level)
+{
+	max_level = level;
+}
+
+static void draw(const char *text)
+{
+	struct winsize w;
+	int columns = (int)sizeof live_text;
+	if (!ioctl(fileno(live_out), TIOCGWINSZ, &w) && w.ws_col > 1)
+		columns = w.ws_col - 1; /* a wrapped line could not be erased */
+	fprintf(live_out, ERASE "%.*s", columns, text);
+	fflush(live_out);
+}
+
+void zr_logf(int level, const char *topic, const char *fmt, ...)
+{
+	static const char *const names[] = { "error: ", "warning: ", "", "debug: " };
+	char text[2048];
+	va_list ap;
+	if (level > max_level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&lock);
+	if (live_text[0]) {
+		fputs(ERASE, live_out);
+		fflush(live_out);
+	}
+	fprintf(stderr, "zeroth: %s%s%s%s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], topic ? topic : "",
+		topic && *topic ? ": " : "", text);
+	if (live_text[0])
+		draw(live_text);
+	pthread_mutex_unlock(&lock);
+}
+
+void zr_log_live(FILE *out, const char *line)
+{
+	pthread_mutex_lock(&lock);
+	live_out = out;
+	snprintf(live_text, sizeof live_text, "%s", line ? line : "");
+	draw(live_text);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * near.c - "did you mean": distance of Damerau and Levenshtein (insert, delete, replace, swap neighbours).
+ */
+#include <string.h>
+
+#include "core/config.h"
+
+#define LONGEST 64
+
+static int min3(int a, int b, int c)
+{
+	int m = a < b ? a : b;
+	return m < c ? m : c;
+}
+
+static int distance(const char *a, int n, const char *b, int m)
+{
+	int row[3][LONGEST + 1];
+	for (int j = 0; j <= m; j++)
+		row[0][j] = j;
+	for (int i = 1; i <= n; i++) {
+		int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+		now[0] = i;
+		for (int j = 1; j <= m; j++) {
+			now[j] = min3(up[j] + 1, now[j - 1] + 1, up[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < now[j])
+				now[j] = up2[j - 2] + 1;
+		}
+	}
+	return row[n % 3][m];
+}
+
+/* A third of the letters may be wrong. A word that is a part of one candidate only is near it as well. */
+const char *zr_nearest(const char *word, const char *const *candidates, int n)
+{
+	size_t len = strlen(word);
+	const char *near = NULL, *part = NULL;
+	int best = len < 6 ? 2 : (int)len / 3 + 1, parts = 0;
+	if (len > LONGEST)
+		return NULL;
+	for (int i = 0; i < n; i++) {
+		size_t m = strlen(candidates[i]);
+		int d = m > LONGEST ? best : distance(word, (int)len, candidates[i], (int)m);
+		if (d < best) {
+			best = d;
+			near = candidates[i];
+		}
+		if (len >= 4 && strstr(candidates[i], word)) {
+			part = candidates[i];
+			parts++;
+		}
+	}
+	return near ? near : parts == 1 ? part : NULL;
+}

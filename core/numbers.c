@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * numbers.c - see numbers.h. Counts up to 2^53 may be written like 5e8; larger ones need all their digits.
+ */
+#define _GNU_SOURCE
+#include "core/numbers.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXACT 9007199254740992.0 /* 2^53 */
+
+static locale_t c_locale(void)
+{
+	static locale_t c;
+	if (!c)
+		c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	return c;
+}
+
+int zr_parse_double(const char *text, double *out)
+{
+	char *end;
+	if (!*text || strspn(text, "+-.0123456789eE") != strlen(text))
+		return -1;
+	*out = strtod_l(text, &end, c_locale());
+	return *end || !isfinite(*out) ? -1 : 0;
+}
+
+int zr_format_double(double v, char *out, size_t size)
+{
+	locale_t old = uselocale(c_locale());
+	int n = 0;
+	for (int digits = 15; digits <= 17; digits++) {
+		char text[40];
+		n = snprintf(text, sizeof text, "%.*g", digits, v);
+		snprintf(out, size, "%s", text);
+		if (digits == 17 || strtod_l(text, NULL, c_locale()) == v)
+			break;
+	}
+	uselocale(old);
+	return n;
+}
+
+void zr_range_text(const struct zr_opt *o, char *out, size_t size)
+{
+	char lo[40], hi[40];
+	int low = o->min > ZR_LO, high = o->max < ZR_HI;
+	zr_format_double(o->min, lo, sizeof lo);
+	zr_format_double(o->max, hi, sizeof hi);
+	if (o->type == ZR_T_BOOL || o->type == ZR_T_ENUM || o->type == ZR_T_STR || o->type == ZR_T_PATH ||
+	    o->type == ZR_T_GLOBS || (!low && !high))
+		*out = 0;
+	else if (low && high)
+		snprintf(out, size, "%c%s, %s%c", o->flags & ZR_O_MIN_OPEN ? '(' : '[', lo, hi,
+			 o->flags & ZR_O_MAX_OPEN ? ')' : ']');
+	else if (low)
+		snprintf(out, size, "%s %s", o->flags & ZR_O_MIN_OPEN ? ">" : ">=", lo);
+	else
+		snprintf(out, size, "%s %s", o->flags & ZR_O_MAX_OPEN ? "<" : "<=", hi);
+}
+
+int zr_check_range(const struct zr_opt *o, double v, struct zr_error *err)
+{
+	char range[96], value[40];
+	int low = o->flags & ZR_O_MIN_OPEN ? v > o->min : v >= o->min;
+	int high = o->flags & ZR_O_MAX_OPEN ? v < o->max : v <= o->max;
+	if (low && high && isfinite(v))
+		return 0;
+	zr_range_text(o, range, sizeof range);
+	zr_format_double(v, value, sizeof value);
+	return zr_err(err, ZR_EINVAL, "%s is out of range %s", value, range);
+}
+
+static int not_a(const char *what, const char *text, struct zr_error *err)
+{
+	return zr_err(err, ZR_EINVAL, "expected %s, found '%s'", what, text);
+}
+
+int zr_parse_f64(const struct zr_opt *o, const char *text, double *out, struct zr_error *err)
+{
+	double v;
+	if (zr_parse_double(text, &v))
+		return not_a("a number", text, err);
+	if (zr_check_range(o, v, err))
+		return ZR_EINVAL;
+	*out = v;
+	return 0;
+}
+
+int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err)
+{
+	const char *digits = text + (*text == '-' || *text == '+');
+	long long v;
+	if (!*digits || strspn(digits, "0123456789") != strlen(digits))
+		return not_a("a whole number", text, err);
+	errno = 0;
+	v = strtoll(text, NULL, 10);
+	if (errno || v == ZR_AUTO_I64)
+		return zr_err(err, ZR_EINVAL, "%s does not fit 64 bits", text);
+	if (zr_check_range(o, (double)v, err))
+		return ZR_EINVAL;
+	*out = v;
+	return 0;
+}
+
+/* 0, -1: not a whole number, -2: too large. */
+static int whole(const char *text, uint64_t unit, uint64_t *out)
+{
+	double v;
+	if (*text && strspn(text, "0123456789") == strlen(text)) {
+		errno = 0;
+		*out = strtoull(text, NULL, 10);
+		return errno || *out >= ZR_AUTO_COUNT / unit ? -2 : (*out *= unit, 0);
+	}
+	if (zr_parse_double(text, &v))
+		return -1;
+	v *= (double)unit;
+	if (v < 0 || v != floor(v))
+		return -1;
+	if (v > EXACT)
+		return -2;
+	*out = (uint64_t)v;
+	return 0;
+}
+
+static int store_whole(const struct zr_opt *o, int rc, const char *what, const char *text, uint64_t v, uint64_t *out,
+		       struct zr_error *err)
+{
+	if (rc == -1)
+		return not_a(what, text, err);
+	if (rc == -2)
+		return zr_err(err, ZR_EINVAL, "%s is too large", text);
+	if (zr_check_range(o, (double)v, err))
+		return ZR_EINVAL;
+	*out = v;
+	return 0;
+}
+
+int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
+{
+	uint64_t v = 0;
+	double negative;
+	if (*text == '-' && !zr_parse_double(text, &negative) && negative == floor(negative) && zr_check_range(o, negative, err))
+		return ZR_EINVAL;
+	int rc = whole(text, 1, &v);
+	return store_whole(o, rc, "a whole number", text, v, out, err);
+}
+
+int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
+{
+	static const char suffixes[] = "KMGT";
+	char number[64];
+	size_t len = strlen(text);
+	const char *suffix = len ? strchr(suffixes, text[len - 1]) : NULL;
+	uint64_t v = 0;
+	if (len >= sizeof number)
+		return not_a("bytes like 512M or 2G", text, err);
+	memcpy(number, text, len + 1);
+	if (suffix)
+		number[len - 1] = 0;
+	int rc = whole(number, suffix ? 1ull << 10 * (suffix - suffixes + 1) : 1, &v);
+	return store_whole(o, rc, "bytes like 512M or 2G", text, v, out, err);
+}
+
+int zr_format_bytes(uint64_t v, char *out, size_t size)
+{
+	int k = 0;
+	while (v && v % 1024 == 0 && k < 4) {
+		v /= 1024;
+		k++;
+	}
+	return snprintf(out, size, "%llu%.1s", (unsigned long long)v, &"\0KMGT"[k]);
+}
+
+int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err)
+{
+	double v[ZR_LIST_MAX];
+	uint32_t n = 0, want = o->width / 8;
+	for (const char *p = text + strspn(text, " \t"); *p; n++) {
+		char number[64];
+		size_t len = strcspn(p, ", \t");
+		snprintf(number, sizeof number, "%.*s", (int)len, p);
+		if (n < want && zr_parse_f64(o, number, &v[n], err))
+			return ZR_EINVAL;
+		p += len + strspn(p + len, " \t");
+		if (*p == ',') {
+			p += 1 + strspn(p + 1, " \t");
+			if (!*p)
+				return not_a("a number after the last comma", text, err);
+		}
+	}
+	if (n != want)
+		return zr_err(err, ZR_EINVAL, "expected %u numbers, found %u in '%s'", want, n, text);
+	memcpy(out, v, want * sizeof *v);
+	return 0;
+}

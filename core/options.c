@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.c - option tables and texts of values; numbers.c does the arithmetic of single values.
+ */
+#include "core/options.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/config.h"
+#include "core/numbers.h"
+
+struct zr_table zr_table_of(const struct zr_desc *desc)
+{
+	return (struct zr_table){ desc->opts, desc->n_opts, desc->opt_stride, desc->opts_size };
+}
+
+const struct zr_opt *zr_table_at(const struct zr_table *t, uint32_t i)
+{
+	return (const struct zr_opt *)((const char *)t->opts + (size_t)i * t->stride);
+}
+
+const struct zr_opt *zr_table_find(const struct zr_table *t, const char *name)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		if (!strcmp(zr_table_at(t, i)->name, name))
+			return zr_table_at(t, i);
+	return NULL;
+}
+
+const char *zr_table_nearest(const struct zr_table *t, const char *word)
+{
+	const char *names[256];
+	int n = 0;
+	for (uint32_t i = 0; i < t->n && n < 255; i++)
+		names[n++] = zr_table_at(t, i)->name;
+	return zr_nearest(word, names, n);
+}
+
+static uint32_t width_of(const struct zr_opt *o)
+{
+	switch (o->type) {
+	case ZR_T_BOOL:
+		return 1;
+	case ZR_T_ENUM:
+		return 4;
+	case ZR_T_F64S:
+		return o->width && o->width % 8 == 0 && o->width <= 8 * ZR_LIST_MAX ? o->width : 8;
+	default:
+		return 8;
+	}
+}
+
+static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct zr_error *err)
+{
+	_Alignas(8) char value[8 * ZR_LIST_MAX];
+	struct zr_opt at = *o;
+	struct zr_error e = { 0 };
+	if (!o->name || !o->doc || !o->unit)
+		return zr_err(err, ZR_EINVAL, "an option without name, doc or unit");
+	if (o->type < ZR_T_BOOL || o->type > ZR_T_GLOBS)
+		return zr_err(err, ZR_EINVAL, "option %s: unknown type %d", o->name, o->type);
+	if (o->type == ZR_T_ENUM && !o->choices)
+		return zr_err(err, ZR_EINVAL, "option %s: no choices", o->name);
+	if (o->width != width_of(o) || (uint64_t)o->offset + o->width > t->size)
+		return zr_err(err, ZR_EINVAL, "option %s: %u bytes at offset %u, expected %u within the %u of its struct", o->name,
+			      o->width, o->offset, width_of(o), t->size);
+	if (!o->def)
+		return o->flags & ZR_O_REQUIRED ? 0 : zr_err(err, ZR_EINVAL, "option %s: no default and not required", o->name);
+	at.offset = 0;
+	if (zr_value_parse(&at, o->def, value, &e))
+		return zr_err(err, ZR_EINVAL, "option %s: default '%s': %s", o->name, o->def, e.text);
+	return 0;
+}
+
+int zr_table_check(const struct zr_table *t, struct zr_error *err)
+{
+	if (t->n && (!t->opts || t->stride < sizeof(struct zr_opt)))
+		return zr_err(err, ZR_EINVAL, "option table with a stride of %u bytes, expected at least %zu", t->stride,
+			      sizeof(struct zr_opt));
+	for (uint32_t i = 0; i < t->n; i++)
+		if (check_entry(t, zr_table_at(t, i), err))
+			return ZR_EINVAL;
+	return 0;
+}
+
+static int is_text(const struct zr_opt *o)
+{
+	return o->type == ZR_T_STR || o->type == ZR_T_PATH || o->type == ZR_T_GLOBS;
+}
+
+static void store_auto(const struct zr_opt *o, void *at)
+{
+	if (o->type == ZR_T_ENUM)
+		*(int32_t *)at = ZR_AUTO_ENUM;
+	else if (o->type == ZR_T_I64)
+		*(int64_t *)at = ZR_AUTO_I64;
+	else if (o->type == ZR_T_COUNT || o->type == ZR_T_BYTES)
+		*(uint64_t *)at = ZR_AUTO_COUNT;
+	else
+		*(double *)at = NAN;
+}
+
+int zr_value_is_auto(const struct zr_opt *o, const void *opts)
+{
+	const void *at = (const char *)opts + o->offset;
+	switch (o->type) {
+	case ZR_T_ENUM:
+		return *(const int32_t *)at == ZR_AUTO_ENUM;
+	case ZR_T_I64:
+		return *(const int64_t *)at == ZR_AUTO_I64;
+	case ZR_T_COUNT:
+	case ZR_T_BYTES:
+		return *(const uint64_t *)at == ZR_AUTO_COUNT;
+	case ZR_T_F64:
+	case ZR_T_F64S:
+		return isnan(*(const double *)at);
+	default:
+		return 0;
+	}
+}
+
+static int parse_enum(const struct zr_opt *o, const char *text, int32_t *out, struct zr_error *err)
+{
+	char list[512] = "";
+	const char *near;
+	int n;
+	for (n = 0; o->choices[n]; n++) {
+		if (!strcmp(o->choices[n], text)) {
+			*out = n;
+			return 0;
+		}
+		size_t len = strlen(list);
+		snprintf(list + len, sizeof list - len, "%s%s", n ? ", " : "", o->choices[n]);
+	}
+	near = zr_nearest(text, o->choices, n);
+	return zr_err(err, ZR_EINVAL, "'%s' is none of %s%s%s%s", text, list, near ? "; did you mean " : "", near ? near : "",
+		      near ? "?" : "");
+}
+
+static int parse_bool(const char *text, uint8_t *out, struct zr_error *err)
+{
+	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
+	for (int i = 0; i < 8; i++)
+		if (!strcmp(words[i], text)) {
+			*out = i & 1;
+			return 0;
+		}
+	return zr_err(err, ZR_EINVAL, "expected yes or no, found '%s'", text);
+}
+
+static int parse_at(const struct zr_opt *o, const char *text, void *at, struct zr_error *err)
+{
+	switch (o->type) {
+	case ZR_T_BOOL:
+		return parse_bool(text, at, err);
+	case ZR_T_ENUM:
+		return parse_enum(o, text, at, err);
+	case ZR_T_I64:
+		return zr_parse_i64(o, text, at, err);
+	case ZR_T_COUNT:
+		return zr_parse_count(o, text, at, err);
+	case ZR_T_BYTES:
+		return zr_parse_bytes(o, text, at, err);
+	case ZR_T_F64S:
+		return zr_parse_list(o, text, at, err);
+	default:
+		return zr_parse_f64(o, text, at, err);
+	}
+}
+
+int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct zr_error *err)
+{
+	void *at = (char *)opts + o->offset;
+	if (is_text(o)) {
+		*(const char **)at = text;
+		return 0;
+	}
+	if (!strcmp(text, "auto") && (o->flags & ZR_O_AUTO) && o->type != ZR_T_BOOL) {
+		store_auto(o, at);
+		return 0;
+	}
+	return parse_at(o, text, at, err);
+}
+
+int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *err)
+{
+	const void *at = (const char *)opts + o->offset;
+	int rc = 0;
+	if (zr_value_is_auto(o, opts))
+		return 0;
+	if (o->type == ZR_T_I64)
+		return zr_check_range(o, (double)*(const int64_t *)at, err);
+	if (o->type == ZR_T_COUNT || o->type == ZR_T_BYTES)
+		return zr_check_range(o, (double)*(const uint64_t *)at, err);
+	if (o->type == ZR_T_F64 || o->type == ZR_T_F64S)
+		for (uint32_t i = 0; !rc && i < o->width / 8; i++)
+			rc = zr_check_range(o, ((const double *)at)[i], err);
+	if (o->type == ZR_T_ENUM)
+		for (int32_t i = 0; i <= *(const int32_t *)at; i++)
+			if (!o->choices[i])
+				return zr_err(err, ZR_EINVAL, "%d is not the number of a choice", *(const int32_t *)at);
+	return rc;
+}
+
+static int format_list(const struct zr_opt *o, const double *v, char *out, size_t size)
+{
+	int len = 0;
+	for (uint32_t i = 0; i < o->width / 8; i++) {
+		char number[40];
+		zr_format_double(v[i], number, sizeof number);
+		len += snprintf(out + len, (size_t)len < size ? size - len : 0, "%s%s", i ? "," : "", number);
+	}
+	return len;
+}
+
+int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size)
+{
+	const void *at = (const char *)opts + o->offset;
+	if (zr_value_is_auto(o, opts))
+		return snprintf(out, size, "auto");
+	switch (o->type) {
+	case ZR_T_BOOL:
+		return snprintf(out, size, "%s", *(const uint8_t *)at ? "yes" : "no");
+	case ZR_T_ENUM:
+		return snprintf(out, size, "%s", o->choices[*(const int32_t *)at]);
+	case ZR_T_I64:
+		return snprintf(out, size, "%lld", (long long)*(const int64_t *)at);
+	case ZR_T_COUNT:
+		return snprintf(out, size, "%llu", (unsigned long long)*(const uint64_t *)at);
+	case ZR_T_BYTES:
+		return zr_format_bytes(*(const uint64_t *)at, out, size);
+	case ZR_T_F64:
+		return zr_format_double(*(const double *)at, out, size);
+	case ZR_T_F64S:
+		return format_list(o, at, out, size);
+	default:
+		return snprintf(out, size, "%s", *(const char *const *)at ? *(const char *const *)at : "");
+	}
+}
+
+const char *zr_type_name(int32_t type)
+{
+	static const char *const names[] = { "?",	 "yes or no", "whole number", "number", "text", "choice",
+					     "bytes", "path",	   "count",	   "list",   "patterns" };
+	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
+}

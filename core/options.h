@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.h - values by option table: text to value, value to text, ranges. Texts of errors say what is
+ * wrong with the value ("expected a number, found 'abc'"); callers put the place before them. [main] thread.
+ */
+#ifndef ZR_CORE_OPTIONS_H
+#define ZR_CORE_OPTIONS_H
+
+#include "core/error.h"
+
+/* A table of options: the core's or a plugin's. */
+struct zr_table {
+	const struct zr_opt *opts;
+	uint32_t n, stride; /* entries, bytes between them */
+	uint32_t size;      /* bytes of the options struct */
+};
+
+struct zr_table zr_table_of(const struct zr_desc *desc);
+const struct zr_opt *zr_table_at(const struct zr_table *t, uint32_t i);
+const struct zr_opt *zr_table_find(const struct zr_table *t, const char *name); /* NULL: none */
+const char *zr_table_nearest(const struct zr_table *t, const char *word);       /* NULL: none near */
+
+/* Whether a plugin's table can be used at all: types, widths, offsets, defaults that parse. */
+int zr_table_check(const struct zr_table *t, struct zr_error *err);
+
+/* Stores the value of `text` in the options struct. Strings keep pointing at `text`. On failure the struct is
+ * untouched. */
+int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct zr_error *err);
+/* Range of a value that is in place. A value still `auto` passes. */
+int zr_value_check(const struct zr_opt *o, const void *opts, struct zr_error *err);
+int zr_value_is_auto(const struct zr_opt *o, const void *opts);
+/* The value as text that parses to the same value. Returns its length like snprintf. */
+int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size);
+
+const char *zr_type_name(int32_t type);                                   /* "number" */
+void zr_range_text(const struct zr_opt *o, char *out, size_t size);       /* "[0, 1)", ">= 0", "" */
+int zr_parse_double(const char *text, double *out);                       /* whole text, any locale; 0 or -1 */
+int zr_format_double(double v, char *out, size_t size);                   /* shortest that parses to v */
+
+#endif

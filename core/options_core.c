@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options_core.c - the sections of core itself, declared as plugins declare theirs.
+ */
+#include "core/config.h"
+
+static const char *const levels[] = { "error", "warn", "info", "debug", NULL }; /* ZR_LOG_* in order */
+
+#define AUTO_COUNT(f, doc, unit) ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, ZR_HI, unit, doc)
+#define TRAIN(f, T, flags, def, min, unit, doc) ZR_OPT(struct zr_train_opts, f, T, flags, def, min, ZR_HI, unit, doc)
+
+static const struct zr_opt train[] = {
+	AUTO_COUNT(train_batch_size,
+		   "Sequences per optimizer step over all ranks. Of this, micro_batch_size and gradient_accumulation_steps "
+		   "two are given and the third follows.",
+		   "sequences"),
+	AUTO_COUNT(micro_batch_size, "Sequences per rank and micro-batch.", "sequences"),
+	AUTO_COUNT(gradient_accumulation_steps, "Micro-batches per rank and optimizer step.", ""),
+	AUTO_COUNT(sequence_length, "Tokens per training sequence; auto is the model's context.", "tokens"),
+	TRAIN(steps, ZR_T_COUNT, ZR_O_NUMERIC, "1000", 1, "", "Optimizer steps attempted."),
+	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps", "Steps between evaluations on the held-out part; 0 is never."),
+	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "", "Micro-batches per evaluation."),
+	TRAIN(seed, ZR_T_I64, ZR_O_NUMERIC, "1234", 0, "", "Seed of initial weights, order of data and dropout."),
+	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
+};
+
+static const struct zr_opt run[] = {
+	ZR_OPT(struct zr_run_opts, dir, ZR_T_PATH, 0, "auto", 0, 0, "",
+	       "Directory for the files of the run, which must not exist; auto is runs/NAME-DATE-TIME."),
+	ZR_OPT(struct zr_run_opts, log_every, ZR_T_COUNT, 0, "10", 1, ZR_HI, "steps",
+	       "Steps between lines of progress where the output is no terminal."),
+};
+
+static const struct zr_opt log_opts[] = {
+	ZR_OPT_ENUM(struct zr_log_opts, level, 0, "info", levels, "What is logged: this level and those before it."),
+};
+
+#define TABLE(section, doc, table, S) { section, doc, table, sizeof table / sizeof *table, sizeof(S) }
+
+const struct zr_core_table zr_core_tables[] = {
+	TABLE("train", "The length and size of the training.", train, struct zr_train_opts),
+	TABLE("run", "Where a run leaves its files and how often it speaks.", run, struct zr_run_opts),
+	TABLE("log", "Messages on standard error.", log_opts, struct zr_log_opts),
+	{ 0 },
+};

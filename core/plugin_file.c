@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plugin_file.c - checks of a file that is about to be loaded. Loading is running code: whoever can write the
+ * file can act as the user, so files that others can write are refused. A file that ends too early would fail
+ * as a crash inside the dynamic linker, so it is refused by name.
+ */
+#define _GNU_SOURCE
+#include "core/plugin_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int check_owner(const char *path, const struct stat *st, struct zr_error *err)
+{
+	char dir[PATH_MAX];
+	struct stat up;
+	if (st->st_mode & S_IWOTH)
+		return zr_err(err, ZR_EINVAL, "plugin %s: mode is %04o, writable by others; run chmod o-w on it", path,
+			      st->st_mode & 07777);
+	snprintf(dir, sizeof dir, "%s", path);
+	if (stat(dirname(dir), &up))
+		return zr_err(err, ZR_EINVAL, "plugin %s: its directory: %s", path, strerror(errno));
+	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
+		return zr_err(err, ZR_EINVAL, "plugin %s: its directory's mode is %04o, writable by others; run chmod o-w on it",
+			      path, up.st_mode & 07777);
+	return 0;
+}
+
+/* End of what the headers promise, in bytes; 0 if the program headers cannot be read. */
+static uint64_t promised(int fd, const ElfW(Ehdr) *h)
+{
+	uint64_t end = h->e_shoff + (uint64_t)h->e_shnum * h->e_shentsize;
+	for (int i = 0; i < h->e_phnum; i++) {
+		ElfW(Phdr) p;
+		uint64_t at = h->e_phoff + (uint64_t)i * sizeof p;
+		if (pread(fd, &p, sizeof p, (off_t)at) != sizeof p)
+			return UINT64_MAX;
+		if (p.p_type == PT_LOAD && p.p_offset + p.p_filesz > end)
+			end = p.p_offset + p.p_filesz;
+	}
+	return end;
+}
+
+static int check_elf(int fd, const char *path, uint64_t size, struct zr_error *err)
+{
+	ElfW(Ehdr) h = { 0 };
+	ssize_t n = pread(fd, &h, sizeof h, 0);
+	uint64_t end;
+	if (n < SELFMAG || memcmp(h.e_ident, ELFMAG, SELFMAG))
+		return zr_err(err, ZR_EINVAL, "plugin %s: not an ELF file; a plugin is a shared object", path);
+	if (n == sizeof h && h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
+		return 0; /* dlopen says it best */
+	end = n == sizeof h ? promised(fd, &h) : sizeof h;
+	if (end == UINT64_MAX)
+		return zr_err(err, ZR_EINVAL, "plugin %s: truncated: %llu bytes end within its program headers; copy or build it again",
+			      path, (unsigned long long)size);
+	if (end > size)
+		return zr_err(err, ZR_EINVAL, "plugin %s: truncated: it has %llu bytes and its headers promise %llu; copy or build it again",
+			      path, (unsigned long long)size, (unsigned long long)end);
+	return 0;
+}
+
+int zr_plugin_file_check(const char *path, struct zr_error *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
+	if (fd < 0 || fstat(fd, &st))
+		rc = zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		rc = zr_err(err, ZR_EINVAL, "plugin %s: not a regular file", path);
+	if (!rc)
+		rc = check_owner(path, &st, err);
+	if (!rc)
+		rc = check_elf(fd, path, (uint64_t)st.st_size, err);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plugin_find.c - from an id to a file: the directories, in order, and everything in them.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "core/config.h"
+#include "core/log.h"
+#include "core/plugin_file.h"
+
+#ifndef ZR_PLUGINDIR
+#define ZR_PLUGINDIR "/usr/local/lib/zeroth"
+#endif
+#define MAX_DIRS 32
+
+const char *const zr_roles[] = { "boot",      "comm",	   "device",	"model",      "data",  "zero",	  "offload",
+				 "optimizer", "scheduler", "precision", "activation", "codec", "monitor", NULL };
+
+const char *zr_trusted_env(const char *name)
+{
+	const char *v = getauxval(AT_SECURE) ? NULL : getenv(name);
+	return v && *v ? v : NULL;
+}
+
+struct dirs {
+	char text[4096]; /* of ZEROTH_PLUGIN_PATH, cut at its colons */
+	const char *dir[MAX_DIRS];
+	int n;
+};
+
+static int list_dirs(struct dirs *d, struct zr_error *err)
+{
+	const char *env = zr_trusted_env("ZEROTH_PLUGIN_PATH");
+	char *at = d->text, *part;
+	d->n = 0;
+	if (env && strlen(env) >= sizeof d->text)
+		return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH is longer than %zu bytes", sizeof d->text - 1);
+	strcpy(d->text, env ? env : "");
+	while ((part = strsep(&at, ":"))) {
+		if (!*part)
+			continue;
+		if (*part != '/')
+			return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH: '%s' is not an absolute path", part);
+		if (d->n == MAX_DIRS - 1)
+			return zr_err(err, ZR_EINVAL, "ZEROTH_PLUGIN_PATH names more than %d directories", MAX_DIRS - 1);
+		d->dir[d->n++] = part;
+	}
+	d->dir[d->n++] = ZR_PLUGINDIR;
+	return 0;
+}
+
+/* One candidate of a scan. */
+struct found {
+	char id[NAME_MAX + 1];
+	int dir;
+};
+
+struct list {
+	struct found *v;
+	int n, room;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+	int c = strcmp(x->id, y->id);
+	return c ? c : x->dir - y->dir;
+}
+
+static void add_dir(struct list *l, const char *dir, const char *role, int number)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *d;
+	snprintf(path, sizeof path, "%s/%s", dir, role);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		size_t len = strlen(e->d_name);
+		if (len < 4 || strcmp(e->d_name + len - 3, ".so"))
+			continue;
+		if (l->n == l->room) {
+			struct found *more = realloc(l->v, (size_t)(l->room * 2 + 16) * sizeof *more);
+			if (!more)
+				break;
+			l->v = more;
+			l->room = l->room * 2 + 16;
+		}
+		snprintf(l->v[l->n].id, sizeof l->v->id, "%.*s", (int)len - 3, e->d_name);
+		l->v[l->n++].dir = number;
+	}
+	if (d)
+		closedir(d);
+}
+
+/* Everything of a role, by id, earlier directories first. */
+static struct list list_role(const struct dirs *d, const char *role)
+{
+	struct list l = { 0 };
+	for (int i = 0; i < d->n; i++)
+		add_dir(&l, d->dir[i], role, i);
+	if (l.n)
+		qsort(l.v, (size_t)l.n, sizeof *l.v, by_id);
+	return l;
+}
+
+int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path, int shadowed), void *arg)
+{
+	struct dirs d;
+	struct zr_error err = { 0 };
+	int rc = list_dirs(&d, &err);
+	if (rc)
+		zr_logf(ZR_LOG_ERROR, NULL, "%s", err.text);
+	for (int r = 0; !rc && zr_roles[r]; r++) {
+		struct list l = list_role(&d, zr_roles[r]);
+		for (int i = 0; !rc && i < l.n; i++) {
+			char path[PATH_MAX];
+			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], zr_roles[r], l.v[i].id);
+			rc = fn(arg, zr_roles[r], l.v[i].id, path, i && !strcmp(l.v[i].id, l.v[i - 1].id));
+		}
+		free(l.v);
+	}
+	return rc;
+}
+
+static int unknown(const struct dirs *d, const char *role, const char *id, struct zr_error *err)
+{
+	struct list l = list_role(d, role);
+	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near = NULL;
+	char where[512] = "";
+	for (int i = 0; names && i < l.n; i++)
+		names[i] = l.v[i].id;
+	if (names)
+		near = zr_nearest(id, names, l.n);
+	for (int i = 0; i < d->n; i++) {
+		size_t len = strlen(where);
+		snprintf(where + len, sizeof where - len, "%s%s", i ? ":" : "", d->dir[i]);
+	}
+	if (near)
+		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s?", role, id, near);
+	else
+		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s; see `zeroth plugin list`", role, id, where);
+	free(names);
+	free(l.v);
+	return ZR_EINVAL;
+}
+
+char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err)
+{
+	struct dirs d;
+	char path[PATH_MAX], *real;
+	if (strchr(id, '/')) {
+		real = realpath(id, NULL);
+		if (!real)
+			zr_err(err, ZR_EINVAL, "plugin %s: %s", id, strerror(errno));
+		return real;
+	}
+	if (list_dirs(&d, err))
+		return NULL;
+	if (!*id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(id)) {
+		unknown(&d, role, id, err);
+		return NULL;
+	}
+	for (int i = 0; i < d.n; i++) {
+		snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[i], role, id);
+		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+			continue;
+		real = realpath(path, NULL);
+		if (!real) /* it is there and broken: going on to the next directory would be a silent fallback */
+			zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
+		return real;
+	}
+	unknown(&d, role, id, err);
+	return NULL;
+}
