@@ -1,1 +1,10 @@
-# conf
+# SPDX-License-Identifier: Apache-2.0
+#
+# conf: configurations, installed beside the lowest layer of all, defaults.ini.
+dist_pkgdata_DATA = \
+	%D%/defaults.ini \
+	%D%/quickstart.ini \
+	%D%/gpt2-124m.ini \
+	%D%/gpt2-355m.ini \
+	%D%/gpt2-774m.ini \
+	%D%/gpt2-1558m.ini

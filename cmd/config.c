@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config.c - zeroth config check|show CONF.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "core/setup.h"
+
+static const char usage[] =
+	"usage: zeroth config check [-o section.key=value]... CONF\n"
+	"       zeroth config show [--json] [-o section.key=value]... CONF\n"
+	"\n"
+	"check  reads CONF as `zeroth train` would, with the data and the model it names,\n"
+	"       and prints what it is, or the first error\n"
+	"show   prints every value, `auto` resolved, and where it comes from; what it\n"
+	"       prints is a configuration that loads to the same values\n"
+	"\n"
+	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
+	"      --json                      machine-readable: {section: {key: {value, source}}}\n"
+	"  -h, --help                      shows this\n";
+
+static void print_ok(const struct zr_config *cfg)
+{
+	printf("%s: ok:", zr_config_path(cfg));
+	for (int i = 0; i < zr_config_count(cfg); i++) {
+		const struct zr_section *s = zr_config_at(cfg, i);
+		if (s->plugin)
+			printf(" %s=%s", s->name, s->plugin->desc->id);
+	}
+	putchar('\n');
+}
+
+int zr_cmd_config(int argc, char **argv)
+{
+	struct zr_cmd_args a;
+	struct zr_config *cfg = NULL;
+	struct zr_setup *s = NULL;
+	struct zr_error err = { 0 };
+	const char *verb = argc > 1 ? argv[1] : "";
+	int known = !strcmp(verb, "check") || !strcmp(verb, "show");
+	int rc = zr_cmd_parse(argc - known, argv + known, usage, known ? "CONF" : "check or show, and CONF", &a);
+	if (rc >= 0)
+		return rc;
+	if (!known) {
+		fprintf(stderr, "zeroth config: expected check or show, found %s\n%s", verb, usage);
+		return 2;
+	}
+	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+	if (!rc)
+		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, &s, &err);
+	if (!rc && !strcmp(verb, "check"))
+		print_ok(cfg);
+	else if (!rc && (a.json ? zr_config_write_json(cfg, stdout) : zr_config_write_ini(cfg, stdout, 1)))
+		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration");
+	zr_setup_close(s);
+	zr_config_free(cfg);
+	return rc ? zr_cmd_failed(&err) : 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * describe.c - see plugin.h. Everything shown comes from the descriptor and its option table.
+ */
+#include <float.h>
+#include <string.h>
+
+#include "cmd/plugin.h"
+#include "core/config.h"
+
+static const struct {
+	uint32_t bit;
+	const char *name, *words;
+} flags[] = {
+	{ ZR_O_REQUIRED, "required", "required" },
+	{ ZR_O_AUTO, "auto", "or auto" },
+	{ ZR_O_SCHED, "scheduled", "a scheduler may drive it" },
+	{ ZR_O_GROUP, "group", "may differ between parameter groups" },
+	{ ZR_O_NUMERIC, "numeric", NULL },
+	{ ZR_O_DEPRECATED, "deprecated", "deprecated" },
+};
+#define N_FLAGS (sizeof flags / sizeof *flags)
+
+static json_t *describe_option(const struct zr_opt *o)
+{
+	json_t *j = json_object(), *list = json_array();
+	char range[96];
+	zr_range_text(o, range, sizeof range);
+	json_object_set_new(j, "name", json_string(o->name));
+	json_object_set_new(j, "type", json_string(zr_type_name(o->type)));
+	if (o->type == ZR_T_F64S)
+		json_object_set_new(j, "length", json_integer(o->width / 8));
+	json_object_set_new(j, "default", o->def ? json_string(o->def) : json_null());
+	json_object_set_new(j, "range", json_string(range));
+	json_object_set_new(j, "unit", json_string(o->unit));
+	json_object_set_new(j, "doc", json_string(o->doc));
+	for (size_t i = 0; i < N_FLAGS; i++)
+		if (o->flags & flags[i].bit)
+			json_array_append_new(list, json_string(flags[i].name));
+	json_object_set_new(j, "flags", list);
+	if (o->type == ZR_T_ENUM) {
+		list = json_array();
+		for (int i = 0; o->choices[i]; i++)
+			json_array_append_new(list, json_string(o->choices[i]));
+		json_object_set_new(j, "choices", list);
+	}
+	return j;
+}
+
+json_t *zr_describe(const struct zr_plugin *p)
+{
+	const struct zr_desc *d = p->desc;
+	struct zr_table t = zr_table_of(d);
+	json_t *j = json_object(), *list = json_array();
+	json_object_set_new(j, "role", json_string(d->role));
+	json_object_set_new(j, "id", json_string(d->id));
+	json_object_set_new(j, "version", json_string(d->version));
+	json_object_set_new(j, "license", json_string(d->license));
+	json_object_set_new(j, "summary", json_string(d->summary));
+	json_object_set_new(j, "file", json_string(p->path));
+	json_object_set_new(j, "abi", json_sprintf("%u.%u", p->entry->abi_major, p->entry->abi_minor));
+	json_object_set_new(j, "need_minor", json_integer(p->entry->need_minor));
+	json_object_set_new(j, "draft", json_integer(p->entry->draft));
+	json_object_set_new(j, "build", json_string(p->entry->build ? p->entry->build : ""));
+	for (const struct zr_iface *f = d->ifaces; f->id; f++)
+		json_array_append_new(list, json_string(f->id));
+	json_object_set_new(j, "interfaces", list);
+	list = json_array();
+	for (uint32_t i = 0; i < t.n; i++)
+		json_array_append_new(list, describe_option(zr_table_at(&t, i)));
+	json_object_set_new(j, "options", list);
+	return j;
+}
+
+/* "number [0, 1), tokens", "one of log, linear", ... */
+static void type_text(const struct zr_opt *o, char *out, size_t size)
+{
+	char range[96];
+	int n = 0;
+	zr_range_text(o, range, sizeof range);
+	if (o->type == ZR_T_F64S)
+		n = snprintf(out, size, "%u numbers", o->width / 8);
+	else if (o->type != ZR_T_ENUM)
+		n = snprintf(out, size, "%s", o->type == ZR_T_COUNT ? "whole number" : zr_type_name(o->type));
+	else
+		for (int i = 0; o->choices[i] && (size_t)n < size; i++)
+			n += snprintf(out + n, size - (size_t)n, "%s%s", i ? ", " : "one of ", o->choices[i]);
+	if (*range && (size_t)n < size)
+		n += snprintf(out + n, size - (size_t)n, " %s", range);
+	if (*o->unit && (size_t)n < size)
+		n += snprintf(out + n, size - (size_t)n, ", in %s", o->unit);
+	for (size_t i = 0; i < N_FLAGS && (size_t)n < size; i++)
+		if ((o->flags & flags[i].bit) && flags[i].words && !(flags[i].bit == ZR_O_AUTO && o->type == ZR_T_ENUM))
+			n += snprintf(out + n, size - (size_t)n, "%s%s", flags[i].bit == ZR_O_AUTO ? " " : "; ", flags[i].words);
+}
+
+void zr_describe_text(const struct zr_plugin *p, FILE *out)
+{
+	const struct zr_desc *d = p->desc;
+	const struct zr_entry *e = p->entry;
+	struct zr_table t = zr_table_of(d);
+	fprintf(out, "%s/%s %s (%s): %s\n", d->role, d->id, d->version, d->license, d->summary);
+	fprintf(out, "  file        %s\n", p->path);
+	fprintf(out, "  abi         %u.%u, needs %u.%u", e->abi_major, e->abi_minor, e->abi_major, e->need_minor);
+	if (e->draft)
+		fprintf(out, ", draft %u", e->draft);
+	fprintf(out, "%s%s\n  interfaces ", e->build ? "; built with " : "", e->build ? e->build : "");
+	for (const struct zr_iface *f = d->ifaces; f->id; f++)
+		fprintf(out, " %s", f->id);
+	fprintf(out, "\n\n%s\n", t.n ? "Options, with their defaults:" : "It has no options.");
+	for (uint32_t i = 0; i < t.n; i++) {
+		const struct zr_opt *o = zr_table_at(&t, i);
+		char type[640];
+		type_text(o, type, sizeof type);
+		fprintf(out, "\n  %s = %s\n      %s\n      %s\n", o->name, o->def ? o->def : "", type, o->doc);
+	}
+}
+
+/* Text for mdoc: a line per sentence, and nothing that starts like a macro. */
+static void put_mdoc(FILE *out, const char *text)
+{
+	for (const char *c = text; *c; c++) {
+		if (*c == '\\')
+			fputs("\\e", out);
+		else if (*c == ' ' && c > text && c[-1] == '.')
+			putc('\n', out);
+		else
+			putc(*c, out);
+	}
+	putc('\n', out);
+}
+
+static void mdoc_option(const struct zr_opt *o, FILE *out)
+{
+	char type[640];
+	type_text(o, type, sizeof type);
+	if (o->def && *o->def)
+		fprintf(out, ".It Cm %s No = Ar %s\n", o->name, o->def);
+	else
+		fprintf(out, ".It Cm %s No =\n", o->name);
+	put_mdoc(out, o->doc);
+	fprintf(out, "(%s)\n", type);
+}
+
+static void mdoc_table(const struct zr_table *t, FILE *out)
+{
+	if (!t->n) {
+		fputs("It has no options.\n", out);
+		return;
+	}
+	fputs(".Bl -tag -width Ds\n", out);
+	for (uint32_t i = 0; i < t->n; i++)
+		mdoc_option(zr_table_at(t, i), out);
+	fputs(".El\n", out);
+}
+
+void zr_describe_mdoc(const struct zr_plugin *p, FILE *out)
+{
+	struct zr_table t = zr_table_of(p->desc);
+	fprintf(out, ".Ss \"[%s] plugin = %s\"\n", p->desc->role, p->desc->id);
+	put_mdoc(out, p->desc->summary);
+	mdoc_table(&t, out);
+}
+
+void zr_describe_core_mdoc(FILE *out)
+{
+	for (const struct zr_core_table *c = zr_core_tables; c->section; c++) {
+		struct zr_table t = { c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
+		fprintf(out, ".Ss \"[%s]\"\n", c->section);
+		put_mdoc(out, c->doc);
+		mdoc_table(&t, out);
+	}
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plugin.c - zeroth plugin list|info. Listing loads every file, each in a process of its own: what crashes,
+ * hangs or prints there does so alone.
+ */
+#define _GNU_SOURCE
+#include "cmd/plugin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+
+#define PATIENCE 10 /* s for one plugin to load */
+
+static const char usage[] =
+	"usage: zeroth plugin list [--json]\n"
+	"       zeroth plugin info [--json] [ROLE/]ID|PATH\n"
+	"\n"
+	"list  shows every plugin that a configuration can name, and why one cannot be used\n"
+	"info  shows the options of one: type, range, default, meaning\n"
+	"\n"
+	"      --json  machine-readable\n"
+	"      --mdoc  info: as a part of zeroth.ini(5); without a name, core's sections\n"
+	"  -h, --help  shows this\n"
+	"\n"
+	"Plugins are ROLE/ID.so in the directories of ZEROTH_PLUGIN_PATH and the installed one.\n";
+
+/* In the child: the description or {"error": text} to fd. Never returns. */
+static void describe_to(int fd, const char *role, const char *path)
+{
+	const struct zr_plugin *p;
+	struct zr_error err = { 0 };
+	json_t *j;
+	int null = open("/dev/null", O_RDWR);
+	dup2(null, 1);
+	dup2(null, 2);
+	alarm(PATIENCE);
+	j = zr_plugin_load(role, path, &p, &err) ? json_pack("{s:s}", "error", err.text) : zr_describe(p);
+	_exit(j && !json_dumpfd(j, fd, JSON_COMPACT) ? 0 : 1);
+}
+
+static json_t *read_from(int fd, pid_t child)
+{
+	json_t *j = json_loadfd(fd, 0, NULL);
+	int status = 0;
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (j && WIFEXITED(status) && !WEXITSTATUS(status))
+		return j;
+	json_decref(j);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		return json_pack("{s:o}", "error", json_sprintf("does not load within %d s", PATIENCE));
+	if (WIFSIGNALED(status))
+		return json_pack("{s:o}", "error", json_sprintf("crashes when loaded: %s", strsignal(WTERMSIG(status))));
+	return json_pack("{s:s}", "error", "ends the process that loads it");
+}
+
+static json_t *describe_apart(const char *role, const char *path)
+{
+	int fd[2];
+	pid_t child;
+	json_t *j;
+	if (pipe2(fd, O_CLOEXEC))
+		return json_pack("{s:s}", "error", strerror(errno));
+	fflush(stdout);
+	child = fork();
+	if (!child)
+		describe_to(fd[1], role, path);
+	close(fd[1]);
+	j = child < 0 ? json_pack("{s:s}", "error", strerror(errno)) : read_from(fd[0], child);
+	close(fd[0]);
+	return j;
+}
+
+static int list_one(void *arg, const char *role, const char *id, const char *path, int shadowed)
+{
+	json_t *j = describe_apart(role, path);
+	json_object_set_new(j, "role", json_string(role));
+	json_object_set_new(j, "id", json_string(id));
+	if (!json_object_get(j, "file"))
+		json_object_set_new(j, "file", json_string(path));
+	json_object_set_new(j, "shadowed", json_boolean(shadowed));
+	return json_array_append_new(arg, j);
+}
+
+static const char *text_of(const json_t *j, const char *key)
+{
+	const char *text = json_string_value(json_object_get(j, key));
+	return text ? text : "";
+}
+
+/* The prefix that every refusal has repeats the file, which has a column. */
+static const char *reason(const json_t *j)
+{
+	const char *text = text_of(j, "error"), *file = text_of(j, "file"), *at = strstr(text, file);
+	return at && !strncmp(text, "plugin ", 7) && at[strlen(file)] == ':' ? at + strlen(file) + 2 : text;
+}
+
+static void print_list(const json_t *list)
+{
+	size_t i;
+	json_t *j;
+	json_array_foreach(list, i, j) {
+		char name[300];
+		snprintf(name, sizeof name, "%s/%s", text_of(j, "role"), text_of(j, "id"));
+		if (json_object_get(j, "error"))
+			printf("%-22s unusable: %s\n", name, reason(j));
+		else
+			printf("%-22s %-7s %s\n", name, text_of(j, "version"), text_of(j, "summary"));
+		printf("%-22s         %s%s\n", "", text_of(j, "file"),
+		       json_is_true(json_object_get(j, "shadowed")) ? " (never used: an earlier directory has it)" : "");
+	}
+}
+
+static int print_json(json_t *j)
+{
+	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(j);
+	return rc ? 4 : 0;
+}
+
+static int list(const struct zr_cmd_args *a)
+{
+	json_t *found = json_array();
+	if (zr_plugin_scan(list_one, found)) {
+		json_decref(found);
+		return 2;
+	}
+	if (a->json)
+		return print_json(found);
+	print_list(found);
+	json_decref(found);
+	return 0;
+}
+
+/* Which roles have a plugin of this id, and every id there is. */
+struct search {
+	const char *id;
+	char roles[256], role[64];
+	int n_roles;
+	char **ids;
+	int n_ids;
+};
+
+static int look(void *arg, const char *role, const char *id, const char *path, int shadowed)
+{
+	struct search *s = arg;
+	size_t len = strlen(s->roles);
+	char **more = realloc(s->ids, (size_t)(s->n_ids + 1) * sizeof *more);
+	(void)path;
+	if (!more)
+		return ZR_ENOMEM;
+	s->ids = more;
+	s->ids[s->n_ids++] = strdup(id);
+	if (strcmp(id, s->id) || shadowed)
+		return 0;
+	snprintf(s->role, sizeof s->role, "%s", role);
+	snprintf(s->roles + len, sizeof s->roles - len, "%s%s/%s", len ? " or " : "", role, id);
+	s->n_roles++;
+	return 0;
+}
+
+static int load_id(const char *id, const struct zr_plugin **p, struct zr_error *err)
+{
+	struct search s = { .id = id };
+	int rc = zr_plugin_scan(look, &s);
+	const char *near = NULL;
+	if (rc)
+		zr_err(err, rc, "cannot list the plugins");
+	else if (s.n_roles == 1)
+		rc = zr_plugin_load(s.role, id, p, err);
+	else if (s.n_roles)
+		rc = zr_err(err, ZR_EINVAL, "%s is ambiguous: %s", id, s.roles);
+	else if ((near = zr_nearest(id, (const char *const *)s.ids, s.n_ids)))
+		rc = zr_err(err, ZR_EINVAL, "no plugin '%s'; did you mean %s?", id, near);
+	else
+		rc = zr_err(err, ZR_EINVAL, "no plugin '%s'; see `zeroth plugin list`", id);
+	for (int i = 0; i < s.n_ids; i++)
+		free(s.ids[i]);
+	free(s.ids);
+	return rc;
+}
+
+static int load(const char *name, const struct zr_plugin **p, struct zr_error *err)
+{
+	const char *slash = strchr(name, '/');
+	if (!slash)
+		return load_id(name, p, err);
+	for (int i = 0; zr_roles[i]; i++)
+		if (strlen(zr_roles[i]) == (size_t)(slash - name) && !strncmp(zr_roles[i], name, (size_t)(slash - name)) &&
+		    !strpbrk(slash + 1, "/."))
+			return zr_plugin_load(zr_roles[i], slash + 1, p, err);
+	return zr_plugin_load(NULL, name, p, err);
+}
+
+static int info(const struct zr_cmd_args *a, int mdoc)
+{
+	const struct zr_plugin *p;
+	struct zr_error err = { 0 };
+	if (!a->operand) {
+		zr_describe_core_mdoc(stdout);
+		return 0;
+	}
+	if (load(a->operand, &p, &err))
+		return zr_cmd_failed(&err);
+	if (a->json)
+		return print_json(zr_describe(p));
+	if (mdoc)
+		zr_describe_mdoc(p, stdout);
+	else
+		zr_describe_text(p, stdout);
+	return 0;
+}
+
+/* Takes --mdoc out of argv, so that the common parser sees the rest. */
+static int take_mdoc(int *argc, char **argv)
+{
+	int to = 1, found = 0;
+	for (int i = 1; i < *argc; i++)
+		if (!strcmp(argv[i], "--mdoc"))
+			found = 1;
+		else
+			argv[to++] = argv[i];
+	argv[to] = NULL;
+	*argc = to;
+	return found;
+}
+
+int zr_cmd_plugin(int argc, char **argv)
+{
+	struct zr_cmd_args a;
+	const char *verb = argc > 1 ? argv[1] : "";
+	int is_list = !strcmp(verb, "list"), is_info = !strcmp(verb, "info"), known = is_list || is_info;
+	int mdoc = is_info && take_mdoc(&argc, argv);
+	const char *operand = is_list || (mdoc && argc == 2) ? NULL : is_info ? "[ROLE/]ID or PATH" : "list or info";
+	int rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);
+	if (rc >= 0)
+		return rc;
+	if (!known) {
+		fprintf(stderr, "zeroth plugin: expected list or info, found %s\n%s", verb, usage);
+		return 2;
+	}
+	return is_list ? list(&a) : info(&a, mdoc);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedule.c - zeroth schedule CONF --steps N: what the scheduler says for the first N updates. Needs the
+ * plugins of CONF, but neither its data nor its model.
+ */
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/scheduler.h>
+
+#include "cmd/cmd.h"
+#include "core/host.h"
+#include "core/options.h"
+
+static const char usage[] =
+	"usage: zeroth schedule [-n N] [-o section.key=value]... CONF\n"
+	"\n"
+	"Prints `step,lr` for each of the first N updates, as the scheduler of CONF gives it.\n"
+	"\n"
+	"  -n, --steps N                   default: [train] steps\n"
+	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
+	"  -h, --help                      shows this\n";
+
+/* Takes --steps out of argv, so that the common parser sees the rest. Returns its text, NULL without one. */
+static const char *take_steps(int *argc, char **argv)
+{
+	const char *steps = NULL;
+	int to = 1;
+	for (int i = 1; i < *argc; i++) {
+		if ((!strcmp(argv[i], "--steps") || !strcmp(argv[i], "-n")) && i + 1 < *argc)
+			steps = argv[++i];
+		else if (!strncmp(argv[i], "--steps=", 8))
+			steps = argv[i] + 8;
+		else
+			argv[to++] = argv[i];
+	}
+	argv[to] = NULL;
+	*argc = to;
+	return steps;
+}
+
+static int base_lr(const struct zr_config *cfg, double *lr, struct zr_error *err)
+{
+	const struct zr_section *sec = zr_config_find(cfg, "optimizer");
+	struct zr_table t = zr_table_of(sec->plugin->desc);
+	const struct zr_opt *o = zr_table_find(&t, "lr");
+	if (!o || o->type != ZR_T_F64)
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
+			      sec->plugin->desc->id);
+	*lr = *(const double *)((const char *)sec->opts + o->offset);
+	return 0;
+}
+
+static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, double base, struct zr_error *err)
+{
+	const struct zr_scheduler_v1 *sched = it->vtbl;
+	struct zr_sched_point at = { .size = sizeof at, .total_steps = total, .base = base };
+	double lr;
+	puts("step,lr");
+	for (at.step = 0; at.step < steps; at.step++) {
+		int rc = sched->value(it->inst, &at, &lr);
+		if (rc)
+			return zr_instance_failed(it, rc, "value", err);
+		if (!isfinite(lr) || lr < 0)
+			return zr_err(err, ZR_EINVAL, "scheduler %s gives %g at step %lld", it->section->plugin->desc->id, lr,
+				      (long long)at.step);
+		printf("%lld,%.9g\n", (long long)at.step, lr);
+	}
+	return 0;
+}
+
+static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
+{
+	const struct zr_train_opts *train = zr_config_find(cfg, "train")->opts;
+	int64_t total = (int64_t)train->steps;
+	struct zr_process process = { .world = 1, .local_world = 1 };
+	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .steps = total };
+	struct zr_instance it = { 0 };
+	int rc = base_lr(cfg, &facts.lr, err);
+	if (!rc)
+		rc = zr_config_resolve(cfg, "scheduler", &facts, err);
+	if (!rc)
+		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "scheduler"), "zr.scheduler/1",
+					sizeof(struct zr_scheduler_v1), err);
+	if (!rc)
+		rc = print_rows(&it, steps < 0 ? total : steps, total, facts.lr, err);
+	zr_instance_destroy(&it);
+	return rc;
+}
+
+int zr_cmd_schedule(int argc, char **argv)
+{
+	struct zr_cmd_args a;
+	struct zr_config *cfg = NULL;
+	struct zr_error err = { 0 };
+	const char *text = take_steps(&argc, argv);
+	int64_t steps = -1;
+	char *end = NULL;
+	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
+	if (rc >= 0)
+		return rc;
+	if (text)
+		steps = strtoll(text, &end, 10);
+	if (text && (!*text || *end || steps < 1)) {
+		fprintf(stderr, "zeroth schedule: --steps %s: expected a whole number >= 1\n", text);
+		return 2;
+	}
+	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+	if (!rc)
+		rc = schedule(cfg, steps, &err);
+	zr_config_free(cfg);
+	return rc ? zr_cmd_failed(&err) : 0;
+}
