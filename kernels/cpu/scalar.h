@@ -211,13 +211,12 @@ ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fmaf(a, b, c)
  * 1 / (1 + exp(-2u)), one exponential and no cancellation in the negative tail. */
 #define ZR_GELU_2C 1.5957691216057308 /* 2 sqrt(2/pi) */
 #define ZR_GELU_A 0.044715
-#define ZR_GELU_MAX 80 /* exp(80) is finite in fp32 and the gate then 0 to any purpose */
+#define ZR_GELU_END 10 /* beyond it the derivative is 0 or 1 to fp32's last bit */
 
-/* e = exp(-2u), limited so that it stays finite; NaN stays NaN. */
+/* exp(-2u) */
 ZR_INLINE zr_real zr_gelu_exp(zr_real x)
 {
-	zr_real z = x * (zr_real)-ZR_GELU_2C * zr_fma(x * (zr_real)ZR_GELU_A, x, 1);
-	return zr_exp(z > ZR_GELU_MAX ? ZR_GELU_MAX : z);
+	return zr_exp(x * (zr_real)-ZR_GELU_2C * zr_fma(x * (zr_real)ZR_GELU_A, x, 1));
 }
 
 ZR_INLINE zr_real zr_gelu(zr_real x)
@@ -225,11 +224,16 @@ ZR_INLINE zr_real zr_gelu(zr_real x)
 	return x / (1 + zr_gelu_exp(x));
 }
 
-/* d gelu / dx = s + x s (1 - s) 2u', s = 1 / (1 + e), 1 - s = e s */
+/* d gelu / dx = s + x s (1 - s) 2u', s = 1 / (1 + e), 1 - s = e s; x is limited so that e stays
+ * finite, NaN stays NaN. */
 ZR_INLINE zr_real zr_gelu_grad(zr_real x)
 {
-	zr_real e = zr_gelu_exp(x), s = 1 / (1 + e);
-	zr_real du = (zr_real)ZR_GELU_2C * zr_fma(x * (zr_real)(3 * ZR_GELU_A), x, 1);
+	zr_real e, s, du;
+
+	x = x > ZR_GELU_END ? ZR_GELU_END : x < -ZR_GELU_END ? -ZR_GELU_END : x;
+	e = zr_gelu_exp(x);
+	s = 1 / (1 + e);
+	du = (zr_real)ZR_GELU_2C * zr_fma(x * (zr_real)(3 * ZR_GELU_A), x, 1);
 	return zr_fma(x * du, e * s * s, s);
 }
 

@@ -95,8 +95,7 @@ ZR_INLINE vf vexp(vf x)
 /* Formulas and bits of zr_gelu, zr_gelu_grad. */
 ZR_INLINE vf vgelu_exp(vf x)
 {
-	vf z = x * vset((float)-ZR_GELU_2C) * vfma(x * vset((float)ZR_GELU_A), x, vset(1));
-	return vexp(vmin(vset(ZR_GELU_MAX), z));
+	return vexp(x * vset((float)-ZR_GELU_2C) * vfma(x * vset((float)ZR_GELU_A), x, vset(1)));
 }
 
 ZR_INLINE vf vgelu(vf x)
@@ -106,9 +105,10 @@ ZR_INLINE vf vgelu(vf x)
 
 ZR_INLINE vf vgelu_grad(vf x)
 {
-	vf e = vgelu_exp(x), s = vset(1) / (vset(1) + e);
-	vf du = vset((float)ZR_GELU_2C) * vfma(x * vset((float)(3 * ZR_GELU_A)), x, vset(1));
-	return vfma(x * du, e * s * s, s);
+	vf c = vmax(vset(-ZR_GELU_END), vmin(vset(ZR_GELU_END), x));
+	vf e = vgelu_exp(c), s = vset(1) / (vset(1) + e);
+	vf du = vset((float)ZR_GELU_2C) * vfma(c * vset((float)(3 * ZR_GELU_A)), c, vset(1));
+	return vfma(c * du, e * s * s, s);
 }
 
 /* Words of elements [4*block, 4*block + 4*ZR_W) of the stream, in order: vector k holds elements
