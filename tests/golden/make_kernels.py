@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# make_kernels.py > kernels.txt: values of the row and element kernels by PyTorch in float64, through
+# autograd and torch.optim. Inputs are not stored: they are drawn from the generator below, whose
+# values are exact in bf16; tests/kernels_rig.c draws the same. One array a line: name count values.
+import torch
+
+
+class Draw:
+    """Knuth's MMIX congruential generator; 8 of its upper bits as a number in [-2, 2)."""
+
+    def __init__(self, seed):
+        self.x = seed
+
+    def array(self, *shape):
+        out = []
+        for _ in range(torch.Size(shape).numel()):
+            self.x = (self.x * 6364136223846793005 + 1442695040888963407) % 2**64
+            out.append(((self.x >> 40) & 0xFF) / 64.0 - 2.0)
+        return torch.tensor(out, dtype=torch.float64).reshape(shape)
+
+
+def show(name, x):
+    flat = x.detach().reshape(-1).tolist()
+    print(name, len(flat), *("%.10g" % f for f in flat))
+
+
+def embedding():
+    draw = Draw(1)
+    wte, wpe = draw.array(11, 19).requires_grad_(), draw.array(6, 19).requires_grad_()
+    dout = draw.array(2, 5, 19)
+    tokens = torch.tensor([[3, 0, 3, 10, 7], [7, 3, 1, 1, 0]])
+    out = wte[tokens] + wpe[:5]
+    out.backward(dout)
+    show("embedding.out", out)
+    show("embedding.dwte", wte.grad)
+    show("embedding.dwpe", wpe.grad)
+
+
+def layernorm():
+    draw = Draw(2)
+    x, gamma, beta = (draw.array(*s).requires_grad_() for s in ((13, 97), (97,), (97,)))
+    dy, dx = draw.array(13, 97), draw.array(13, 97)
+    y = torch.nn.functional.layer_norm(x, (97,), gamma, beta, eps=1e-5)
+    y.backward(dy)
+    show("layernorm.y", y)
+    show("layernorm.mean", x.mean(1))
+    show("layernorm.rstd", 1 / torch.sqrt(x.var(1, unbiased=False) + 1e-5))
+    show("layernorm.dx", dx + x.grad)
+    show("layernorm.dgamma", gamma.grad)
+    show("layernorm.dbeta", beta.grad)
+
+
+def gelu():
+    draw = Draw(3)
+    x = (2 * draw.array(97)).requires_grad_()
+    dy = draw.array(97)
+    u = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
+    y = 0.5 * x * (1 + torch.tanh(u))
+    y.backward(dy)
+    show("gelu.y", y)
+    show("gelu.dx", x.grad)
+
+
+def trajectory(name, make, state):
+    """50 updates of 7 parameters; gradients are drawn and halved (grad_mult); seen after 1, 10, 50."""
+    draw = Draw(4)
+    p = draw.array(7).requires_grad_()
+    optimizer = make([p])
+    for step in range(1, 51):
+        p.grad = draw.array(7) / 2
+        optimizer.step()
+        if step in (1, 10, 50):
+            show("%s.%d.p" % (name, step), p)
+            for key in state:
+                show("%s.%d.%s" % (name, step, key), optimizer.state[p][key])
+
+
+moments = ("exp_avg", "exp_avg_sq")
+lr = 2**-7
+adam = dict(lr=lr, betas=(0.9, 0.95), eps=1e-8)
+embedding()
+layernorm()
+gelu()
+trajectory("adamw", lambda p: torch.optim.AdamW(p, weight_decay=0.1, **adam), moments)
+trajectory("adam_l2", lambda p: torch.optim.Adam(p, weight_decay=0.1, **adam), moments)
+trajectory("sgd", lambda p: torch.optim.SGD(p, lr=lr), ())
+trajectory("sgd_wd", lambda p: torch.optim.SGD(p, lr=lr, weight_decay=0.1), ())
+trajectory("momentum", lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9), ("momentum_buffer",))
+trajectory("damped", lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, dampening=0.3, weight_decay=0.1),
+           ("momentum_buffer",))
+trajectory("nesterov", lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, nesterov=True, weight_decay=0.1),
+           ("momentum_buffer",))

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_kernels.c - the formulas of the row and element kernels: every variant, and the oracle in double,
+ * against PyTorch's float64 values.
+ */
+#define ZR_REAL double
+#include "cpu/scalar.h"
+#include "cpu/table.h"
+
+#include <stdio.h>
+
+#include "kernels_rig.h"
+
+/* A variant at a storage type; k == NULL is the double oracle. */
+struct mode {
+	const struct zr_cpu_kernels *k;
+	int32_t dtype;
+	int32_t real;     /* dtype behind the `float *` of an operation */
+	double tolerance; /* of values stored as dtype */
+	double exact;     /* of gradients, statistics, masters */
+	char name[16];
+};
+
+/* k->op or zr_op_f64; buffers are void *, which suits both */
+#define CALL(m, op, ...) ((m)->k ? (m)->k->op(__VA_ARGS__) : zr_##op##_f64(__VA_ARGS__))
+
+static const struct mode f64 = { NULL, ZR_F64, ZR_F64, 1e-9, 1e-9, "f64" };
+
+static void need(const struct mode *m)
+{
+	if (m->k && !rig_runs(m->k))
+		skip();
+}
+
+/* ---- golden values ---------------------------------------------------------------------------- */
+
+static const int32_t tokens[10] = { 3, 0, 3, 10, 7, 7, 3, 1, 1, 0 };
+
+static void embedding_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 1;
+	need(m);
+	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
+				      .positions = 6, .tokens = tokens };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
+					   .positions = 6, .tokens = tokens };
+
+	op.wte = rig_drawn(&x, 11 * 19, m->dtype, 1);
+	op.wpe = rig_drawn(&x, 6 * 19, m->dtype, 1);
+	op.out = rig_buffer(10 * 19, m->dtype);
+	bwd.dout = rig_drawn(&x, 10 * 19, m->dtype, 1);
+	bwd.dwte = rig_buffer(11 * 19, m->real);
+	bwd.dwpe = rig_buffer(6 * 19, m->real);
+	CALL(m, embedding, &op, 0, 10);
+	CALL(m, embedding_bwd, &bwd, 0, 19);
+	rig_golden(m->name, "embedding.out", op.out, 190, m->dtype, m->tolerance);
+	rig_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
+	rig_golden(m->name, "embedding.dwpe", bwd.dwpe, 114, m->real, m->exact);
+	/* a second contribution adds */
+	bwd.flags = ZR_OP_ACCUMULATE_WTE | ZR_OP_ACCUMULATE_WPE;
+	CALL(m, embedding_bwd, &bwd, 0, 19);
+	for (int64_t i = 0; i < 209; i++)
+		rig_set(bwd.dwte, i, m->real, rig_get(bwd.dwte, i, m->real) / 2);
+	rig_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
+	rig_release();
+}
+
+static void layernorm_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 2;
+	need(m);
+	struct zr_op_layernorm op = { .dtype = m->dtype, .rows = 13, .width = 97, .eps = 1e-5f };
+	struct zr_op_layernorm_bwd bwd = { .dtype = m->dtype, .rows = 13, .width = 97 };
+	void *part = rig_buffer(2 * 97, m->real);
+
+	bwd.x = op.x = rig_drawn(&x, 13 * 97, m->dtype, 1);
+	bwd.gamma = op.gamma = rig_drawn(&x, 97, m->dtype, 1);
+	op.beta = rig_drawn(&x, 97, m->dtype, 1);
+	bwd.dy = rig_drawn(&x, 13 * 97, m->dtype, 1);
+	bwd.dx = rig_drawn(&x, 13 * 97, m->dtype, 1);
+	op.y = rig_buffer(13 * 97, m->dtype);
+	bwd.mean = op.mean = rig_buffer(13, m->real);
+	bwd.rstd = op.rstd = rig_buffer(13, m->real);
+	bwd.dgamma = rig_buffer(97, m->real);
+	bwd.dbeta = rig_buffer(97, m->real);
+	CALL(m, layernorm, &op, 0, 13);
+	CALL(m, layernorm_bwd, &bwd, 0, 13, part);
+	CALL(m, layernorm_bwd_sum, &bwd, part, 1, 0, 97);
+	rig_golden(m->name, "layernorm.y", op.y, 13 * 97, m->dtype, m->tolerance);
+	rig_golden(m->name, "layernorm.mean", op.mean, 13, m->real, m->exact);
+	rig_golden(m->name, "layernorm.rstd", op.rstd, 13, m->real, m->exact);
+	rig_golden(m->name, "layernorm.dx", bwd.dx, 13 * 97, m->dtype, m->tolerance);
+	rig_golden(m->name, "layernorm.dgamma", bwd.dgamma, 97, m->real, m->exact);
+	rig_golden(m->name, "layernorm.dbeta", bwd.dbeta, 97, m->real, m->exact);
+	rig_release();
+}
+
+/* dbeta of the layer normalisation is the sum of the same dy over rows. */
+static void bias_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 2;
+	need(m);
+	struct zr_op_bias_bwd op = { .dtype = m->dtype, .rows = 13, .width = 97 };
+
+	rig_drawn(&x, 13 * 97 + 2 * 97, m->dtype, 1); /* x, gamma, beta */
+	op.dy = rig_drawn(&x, 13 * 97, m->dtype, 1);
+	op.db = rig_buffer(97, m->real);
+	CALL(m, bias_bwd, &op, 0, 97);
+	rig_golden(m->name, "layernorm.dbeta", op.db, 97, m->real, m->exact);
+	op.flags = ZR_OP_ACCUMULATE;
+	CALL(m, bias_bwd, &op, 0, 97);
+	for (int64_t i = 0; i < 97; i++)
+		rig_set(op.db, i, m->real, rig_get(op.db, i, m->real) / 2);
+	rig_golden(m->name, "layernorm.dbeta", op.db, 97, m->real, m->exact);
+	rig_release();
+}
+
+static void gelu_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 3;
+	need(m);
+	struct zr_op_gelu_bwd op = { .dtype = m->dtype, .n = 97 };
+	double y[97];
+
+	op.pre = rig_drawn(&x, 97, m->dtype, 2);
+	op.dy = rig_drawn(&x, 97, m->dtype, 1);
+	op.dx = rig_buffer(97, m->dtype);
+	CALL(m, gelu_bwd, &op, 0, 97);
+	rig_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
+	op.dx = (void *)(uintptr_t)op.dy; /* in place */
+	CALL(m, gelu_bwd, &op, 0, 97);
+	rig_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
+	for (int i = 0; i < 97; i++)
+		y[i] = zr_gelu(rig_get(op.pre, i, m->dtype));
+	rig_golden(m->name, "gelu.y", y, 97, ZR_F64, 1e-9);
+	rig_release();
+}
+
+static void residual_adds(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 5;
+	need(m);
+	struct zr_op_residual op = { .dtype = m->dtype, .n = 97 };
+	void *out = rig_buffer(97, m->dtype);
+
+	op.a = rig_drawn(&x, 97, m->dtype, 1);
+	op.b = rig_drawn(&x, 97, m->dtype, 1);
+	op.out = out;
+	CALL(m, residual, &op, 0, 97);
+	for (int i = 0; i < 97; i++)
+		rig_near(rig_get(out, i, m->dtype),
+				    rig_get(op.a, i, m->dtype) + rig_get(op.b, i, m->dtype), 4 * m->tolerance);
+	op.out = (void *)(uintptr_t)op.b; /* in place, as the model does */
+	CALL(m, residual, &op, 0, 97);
+	assert_memory_equal(op.out, out, (size_t)(97 * rig_size(m->dtype)));
+	rig_release();
+}
+
+/* ---- trajectories of the optimizers ----------------------------------------------------------- */
+
+static void compare(const struct mode *m, const char *run, int step, const char *what, const void *p)
+{
+	char name[64];
+
+	if (step != 1 && step != 10 && step != 50)
+		return;
+	snprintf(name, sizeof name, "%s.%d.%s", run, step, what);
+	rig_golden(m->name, name, p, 7, m->real, m->exact);
+}
+
+static void adam_run(const struct mode *m, const char *run, uint8_t l2)
+{
+	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
+	struct zr_op_adamw op = { .l2 = l2, .bias_correction = 1, .n = 7, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+				  .weight_decay = 0.1, .scalars = &scalars };
+	uint64_t x = 4;
+
+	op.master = rig_drawn(&x, 7, m->real, 1);
+	op.m = memset(rig_buffer(7, m->real), 0, (size_t)(7 * rig_size(m->real)));
+	op.v = memset(rig_buffer(7, m->real), 0, (size_t)(7 * rig_size(m->real)));
+	op.lowp_dtype = m->dtype;
+	op.lowp = rig_buffer(7, m->dtype);
+	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
+		op.grad = rig_drawn(&x, 7, m->real, 1);
+		CALL(m, adamw, &op, 0, 7);
+		compare(m, run, (int)scalars.step, "p", op.master);
+		compare(m, run, (int)scalars.step, "exp_avg", op.m);
+		compare(m, run, (int)scalars.step, "exp_avg_sq", op.v);
+	}
+	for (int i = 0; i < 7; i++)
+		rig_near(rig_get(op.lowp, i, m->dtype), rig_get(op.master, i, m->real), 2 * m->tolerance);
+	rig_release();
+}
+
+static void adamw_trajectory(void **state)
+{
+	need(*state);
+	adam_run(*state, "adamw", 0);
+}
+
+static void adam_l2_trajectory(void **state)
+{
+	need(*state);
+	adam_run(*state, "adam_l2", 1);
+}
+
+/* The same update without bias correction, by hand. */
+static void adamw_uncorrected(void **state)
+{
+	const struct mode *m = *state;
+	need(m);
+	struct zr_scalars scalars = { .step = 1, .grad_mult = 1, .lr = 0.125f };
+	struct zr_op_adamw op = { .n = 1, .beta1 = 0.5, .beta2 = 0.75, .eps = 0, .scalars = &scalars };
+
+	rig_set(op.master = rig_buffer(1, m->real), 0, m->real, 1);
+	rig_set(op.m = rig_buffer(1, m->real), 0, m->real, 0);
+	rig_set(op.v = rig_buffer(1, m->real), 0, m->real, 0);
+	void *g = rig_buffer(1, m->real);
+	rig_set(g, 0, m->real, 2);
+	op.grad = g;
+	CALL(m, adamw, &op, 0, 1);
+	/* m = 1, v = 1 */
+	rig_near(rig_get(op.master, 0, m->real), 1 - 0.125, 0);
+	rig_release();
+}
+
+static void sgd_run(const struct mode *m, const char *run, double momentum, double damping, double wd, uint8_t nesterov)
+{
+	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
+	struct zr_op_sgd op = { .nesterov = nesterov, .n = 7, .momentum = momentum, .dampening = damping,
+				.weight_decay = wd, .scalars = &scalars };
+	uint64_t x = 4;
+
+	op.master = rig_drawn(&x, 7, m->real, 1);
+	if (momentum > 0)
+		op.buf = rig_buffer(7, m->real); /* poison: the first update stores */
+	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
+		op.grad = rig_drawn(&x, 7, m->real, 1);
+		CALL(m, sgd, &op, 0, 7);
+		compare(m, run, (int)scalars.step, "p", op.master);
+		if (op.buf)
+			compare(m, run, (int)scalars.step, "momentum_buffer", op.buf);
+	}
+	rig_release();
+}
+
+static void sgd_trajectories(void **state)
+{
+	need(*state);
+	sgd_run(*state, "sgd", 0, 0, 0, 0);
+	sgd_run(*state, "sgd_wd", 0, 0, 0.1, 0);
+	sgd_run(*state, "momentum", 0.9, 0, 0, 0);
+	sgd_run(*state, "damped", 0.9, 0.3, 0.1, 0);
+	sgd_run(*state, "nesterov", 0.9, 0, 0.1, 1);
+}
+
+/* ---- every test for every mode ---------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	CMUnitTestFunction run;
+	int reals_only; /* no storage type in it */
+} golden[] = {
+	{ "embedding and its gradient agree with torch", embedding_golden, 0 },
+	{ "layernorm and its gradient agree with torch", layernorm_golden, 0 },
+	{ "the bias gradient agrees with torch", bias_golden, 0 },
+	{ "gelu and its gradient agree with torch", gelu_golden, 0 },
+	{ "residual without dropout adds", residual_adds, 0 },
+	{ "50 steps of AdamW agree with torch", adamw_trajectory, 0 },
+	{ "50 steps of Adam with L2 agree with torch", adam_l2_trajectory, 1 },
+	{ "AdamW without bias correction", adamw_uncorrected, 1 },
+	{ "50 steps of SGD agree with torch", sgd_trajectories, 1 },
+};
+
+#define GOLDEN (int)(sizeof golden / sizeof *golden)
+
+static int add_mode(struct CMUnitTest *tests, int n, char (*names)[96], struct mode *m)
+{
+	for (int t = 0; t < GOLDEN; t++) {
+		if (m->dtype == ZR_BF16 && golden[t].reals_only)
+			continue;
+		snprintf(names[n], sizeof names[n], "%s: %s", m->name, golden[t].name);
+		tests[n] = (struct CMUnitTest){ .name = names[n], .test_func = golden[t].run, .initial_state = m };
+		n++;
+	}
+	return n;
+}
+
+int main(void)
+{
+	static struct mode modes[16];
+	static struct CMUnitTest tests[16 * GOLDEN];
+	static char names[16 * GOLDEN][96];
+	const struct zr_cpu_kernels *k;
+	int n, used = 0;
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	modes[used] = f64;
+	n = add_mode(tests, 0, names, &modes[used++]);
+	for (int i = 0; (k = rig_kernels(i)); i++) {
+		modes[used] = (struct mode){ k, ZR_F32, ZR_F32, 3e-6, 3e-6, "" };
+		snprintf(modes[used].name, sizeof modes[used].name, "%s f32", k->name);
+		n = add_mode(tests, n, names, &modes[used++]);
+		modes[used] = (struct mode){ k, ZR_BF16, ZR_F32, 0x1p-8, 3e-6, "" };
+		snprintf(modes[used].name, sizeof modes[used].name, "%s bf16", k->name);
+		n = add_mode(tests, n, names, &modes[used++]);
+	}
+	return _cmocka_run_group_tests("kernels", tests, (size_t)n, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_kernels_bits.c - what the kernels promise about single numbers: random words and what is made of
+ * them, bf16 rounding, non-finite values, minus zero, and the accuracy of our own functions. Each runs
+ * in every variant of this machine.
+ */
+#include "cpu/scalar.h"
+
+#include <stdio.h>
+
+#include "kernels_rig.h"
+
+/* for every variant k that runs here */
+#define EACH_VARIANT(k) for (int v_ = 0; (k = rig_kernels(v_)); v_++) if (rig_runs(k))
+
+/* ---- random words ----------------------------------------------------------------------------- */
+
+/* The known answers that Salmon et al. publish with their generators. */
+static void philox_gives_the_known_answers(void **state)
+{
+	static const struct {
+		uint32_t counter[4], key[2], word[4];
+	} known[] = {
+		{ { 0 }, { 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
+		{ { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
+		  { 0xffffffff, 0xffffffff },
+		  { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
+		{ { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+		  { 0xa4093822, 0x299f31d0 },
+		  { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		uint32_t w[4];
+		memcpy(w, known[i].counter, sizeof w);
+		zr_philox(w, known[i].key[0], known[i].key[1]);
+		assert_memory_equal(w, known[i].word, sizeof w);
+	}
+}
+
+/* The third known answer again, through the fields of struct zr_rng. */
+static void stream_is_keyed_as_documented(void **state)
+{
+	static const uint32_t word[4] = { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 };
+	struct zr_rng g = { .seed = 0x299f31d0a4093822u ^ 0x1111222233334444u, .step = 0x1111222233334444u,
+			    .slot = 0x13198a2e, .site = 0x03707344 };
+	uint32_t block[4];
+
+	(void)state;
+	zr_rng_block(&g, 0x85a308d3243f6a88u, block);
+	assert_memory_equal(block, word, sizeof block);
+	zr_rng_block(&g, 1ull << 40, block);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(zr_rng_word(&g, (1ull << 42) + i), block[i]);
+}
+
+enum { N = 100003 };
+
+static float *ones(void)
+{
+	float *p = rig_buffer(N, ZR_F32);
+	for (int i = 0; i < N; i++)
+		p[i] = 1;
+	return p;
+}
+
+static void dropout_keeps_its_share(void **state)
+{
+	const struct zr_cpu_kernels *k;
+	static const float rates[] = { 0.1f, 0.5f, 0.9f };
+
+	(void)state;
+	EACH_VARIANT(k) {
+		for (int r = 0; r < 3; r++) {
+			struct zr_op_residual op = { .dtype = ZR_F32, .dropout = rates[r], .n = N, .rng = { 1, 2, 3, 4 },
+						     .b = ones(), .out = rig_buffer(N, ZR_F32) };
+			double p = rates[r], kept = 0;
+			k->residual(&op, 0, N);
+			for (int i = 0; i < N; i++) {
+				float x = ((float *)op.out)[i];
+				assert_true(x == 0 || x == (float)(1 / (1 - p)));
+				kept += x != 0;
+			}
+			rig_near(kept, N * (1 - p), 5 * sqrt(N * p * (1 - p)));
+			rig_release();
+		}
+	}
+}
+
+/* Seed, step, slot and site each choose another pattern; the same four give the same one. */
+static void dropout_is_a_function_of_its_key(void **state)
+{
+	static const struct zr_rng keys[] = { { 1, 2, 3, 4 }, { 1, 2, 3, 4 }, { 9, 2, 3, 4 }, { 1, 9, 3, 4 },
+					      { 1, 2, 9, 4 }, { 1, 2, 3, 9 } };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		struct zr_op_residual op = { .dtype = ZR_F32, .dropout = 0.5f, .n = N, .b = ones() };
+		float *out[6];
+		for (int i = 0; i < 6; i++) {
+			op.rng = keys[i];
+			op.out = out[i] = rig_buffer(N, ZR_F32);
+			k->residual(&op, 0, N);
+		}
+		assert_memory_equal(out[0], out[1], N * sizeof(float));
+		for (int i = 2; i < 6; i++) {
+			int same = 0;
+			for (int e = 0; e < N; e++)
+				same += out[0][e] == out[i][e];
+			rig_near(same, N / 2.0, 5 * sqrt(N / 4.0)); /* unrelated, too */
+		}
+		rig_release();
+	}
+}
+
+static void init_is_normal(void **state)
+{
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		struct zr_op_init op = { .n = N, .mean = 3, .std = 0.5, .rng = { 7, 0, 0, 1 },
+					 .dst = rig_buffer(N, ZR_F32) };
+		double m1 = 0, m2 = 0, m3 = 0, m4 = 0, beyond2 = 0, beyond4 = 0, next = 0, last = 0;
+		k->init(&op, 0, N);
+		for (int i = 0; i < N; i++) {
+			double z = (op.dst[i] - 3) / 0.5;
+			m1 += z / N;
+			m2 += z * z / N;
+			m3 += z * z * z / N;
+			m4 += z * z * z * z / N;
+			beyond2 += fabs(z) > 2;
+			beyond4 += fabs(z) > 4;
+			next += z * last / N;
+			last = z;
+			assert_true(fabs(z) < 6.8);
+		}
+		double s = 5 / sqrt(N); /* five standard errors of a mean of variance 1 */
+		rig_near(m1, 0, s);
+		rig_near(m2, 1, s * sqrt(2));
+		rig_near(m3, 0, s * sqrt(15));
+		rig_near(m4, 3, s * sqrt(96));
+		rig_near(next, 0, s); /* neighbours are independent */
+		rig_near(beyond2, 0.0455 * N, 5 * sqrt(0.0455 * N));
+		assert_in_range(beyond4, 0, 25); /* 6.3 expected */
+		rig_release();
+	}
+}
+
+static void init_depends_on_the_element_alone(void **state)
+{
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		struct zr_op_init all = { .n = 1000, .std = 1, .rng = { 7, 0, 0, 1 }, .dst = rig_buffer(1000, ZR_F32) };
+		struct zr_op_init some = all;
+		k->init(&all, 0, 1000);
+		for (some.first = 1; some.first < 300; some.first += 37) {
+			some.n = 1000 - some.first;
+			some.dst = rig_buffer(some.n, ZR_F32);
+			k->init(&some, 0, some.n);
+			assert_memory_equal(some.dst, all.dst + some.first, (size_t)some.n * sizeof(float));
+		}
+		rig_release();
+	}
+}
+
+/* Box-Muller as <zeroth/device.h> says it, by libm. */
+static void normals_are_box_muller(void **state)
+{
+	struct zr_rng g = { 3, 1, 4, 1 };
+
+	(void)state;
+	for (uint64_t e = 0; e < 10000; e++) {
+		uint32_t a = zr_rng_word(&g, 2 * e), b = zr_rng_word(&g, 2 * e + 1);
+		double u = (a + 0.5) / 4294967296.0, turn = b / 4294967296.0;
+		rig_near(zr_normal(a, b), sqrt(-2 * log(u)) * cos(2 * M_PI * turn), 1e-12);
+	}
+	assert_true(isfinite(zr_normal(0, 0)) && isfinite(zr_normal(UINT32_MAX, UINT32_MAX)));
+}
+
+/* ---- bf16 ------------------------------------------------------------------------------------- */
+
+static void bf16_rounds_half_away_from_zero(void **state)
+{
+	static const struct {
+		uint32_t from;
+		uint16_t to;
+	} cases[] = {
+		{ 0x3f800000, 0x3f80 }, { 0x3f808000, 0x3f81 }, { 0x3f818000, 0x3f82 }, /* ties, to even or odd */
+		{ 0xbf808000, 0xbf81 }, { 0x3f807fff, 0x3f80 }, { 0x3f808001, 0x3f81 },
+		{ 0x3fff8000, 0x4000 }, /* carries into the exponent */
+		{ 0x7f7fffff, 0x7f80 }, { 0x7f7f7fff, 0x7f7f }, /* overflow */
+		{ 0x7f800000, 0x7f80 }, { 0xff800000, 0xff80 }, { 0x80000000, 0x8000 }, { 0x00000000, 0x0000 },
+		{ 0x00008000, 0x0001 }, { 0x00007fff, 0x0000 }, { 0x807fffff, 0x8080 }, /* subnormal */
+		{ 0x7fffffff, 0x7fff }, { 0xffffffff, 0xffff }, { 0x7f800001, 0x7fc0 }, { 0xffc01234, 0xffc0 }, /* NaN */
+	};
+	enum { CASES = sizeof cases / sizeof *cases };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		uint32_t from[CASES];
+		uint16_t *to = rig_buffer(CASES, ZR_BF16);
+		struct zr_op_cast op = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = CASES, .src = from, .dst = to };
+		for (int i = 0; i < CASES; i++)
+			from[i] = cases[i].from;
+		k->cast(&op, 0, CASES);
+		for (int i = 0; i < CASES; i++)
+			assert_int_equal(to[i], cases[i].to);
+		rig_release();
+	}
+}
+
+static void bf16_survives_the_way_through_fp32(void **state)
+{
+	const struct zr_cpu_kernels *k;
+	static uint16_t all[65536];
+
+	(void)state;
+	for (int i = 0; i < 65536; i++)
+		all[i] = (uint16_t)i;
+	EACH_VARIANT(k) {
+		float *wide = rig_buffer(65536, ZR_F32);
+		uint16_t *back = rig_buffer(65536, ZR_BF16);
+		struct zr_op_cast up = { .dst_dtype = ZR_F32, .src_dtype = ZR_BF16, .n = 65536, .src = all, .dst = wide };
+		struct zr_op_cast down = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = 65536, .src = wide, .dst = back };
+		k->cast(&up, 0, 65536);
+		k->cast(&down, 0, 65536);
+		for (int i = 0; i < 65536; i++) {
+			int nan = (i & 0x7fff) > 0x7f80;
+			assert_int_equal(zr_bits(wide[i]), (uint32_t)i << 16);
+			assert_int_equal(back[i], nan ? i | 0x40 : i);
+		}
+		rig_release();
+	}
+}
+
+/* ---- fold ------------------------------------------------------------------------------------- */
+
+static void fold_stores_minus_zero(void **state)
+{
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		for (int32_t dtype = ZR_F32; dtype <= ZR_BF16; dtype++) {
+			float g[19], *acc = rig_buffer(19, ZR_F32);
+			struct zr_op_fold op = { .comm_dtype = dtype, .n = 19, .g = g, .acc = acc };
+			for (int i = 0; i < 19; i++)
+				g[i] = -0.0f;
+			k->fold(&op, 0, 1);
+			for (int i = 0; i < 19; i++)
+				assert_int_equal(zr_bits(acc[i]), 0x80000000u);
+			rig_release();
+		}
+	}
+}
+
+static void fold_counts_what_is_not_finite(void **state)
+{
+	enum { LENGTH = ZR_BLOCK + 37 };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		float *g = rig_buffer(LENGTH, ZR_F32), *acc = rig_buffer(LENGTH, ZR_F32);
+		double *sumsq = rig_buffer(2, ZR_F64);
+		uint32_t *bad = rig_buffer(2, ZR_F32);
+		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = LENGTH, .g = g, .acc = acc, .sumsq = sumsq,
+					 .nonfinite = bad };
+		for (int i = 0; i < LENGTH; i++)
+			g[i] = i % 2 ? 3 : -2;
+		k->fold(&op, 0, 2);
+		rig_near(sumsq[0], ZR_BLOCK / 2 * 13.0, 0);
+		rig_near(sumsq[1], 18 * 13.0 + 4, 0);
+		assert_true(bad[0] == 0 && bad[1] == 0);
+		g[5] = NAN;
+		g[6] = -INFINITY;
+		g[ZR_BLOCK - 1] = INFINITY;
+		g[LENGTH - 1] = zr_from_bits(0xff800001u); /* a signalling NaN in the tail */
+		g[9] = 0x1.fffffep+127f;                    /* finite, and its square, too, in fp64 */
+		k->fold(&op, 0, 2);
+		assert_true(bad[0] == 3 && bad[1] == 1);
+		assert_false(isfinite(sumsq[0]) || isfinite(sumsq[1]));
+		rig_release();
+	}
+}
+
+/* acc + round(g), not round(acc + g): the wire's dtype, then fp32. */
+static void fold_rounds_the_contribution_once(void **state)
+{
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		float g[1] = { 0x1.01p0f }, acc[1] = { 0x1p-20f }; /* 1 + 2^-8 is a tie */
+		struct zr_op_fold op = { .flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = 1, .g = g, .acc = acc };
+		k->fold(&op, 0, 1);
+		rig_near(acc[0], 0x1.02p0 + 0x1p-20, 0);
+	}
+}
+
+static void fold_can_only_measure(void **state)
+{
+	const struct zr_cpu_kernels *k;
+	uint64_t seed = 5;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		float *acc = rig_drawn(&seed, 777, ZR_F32, 1), copy[777];
+		double sumsq, sum = 0;
+		uint32_t bad;
+		struct zr_op_fold op = { .comm_dtype = ZR_F32, .n = 777, .g = acc, .acc = acc, .sumsq = &sumsq,
+					 .nonfinite = &bad };
+		memcpy(copy, acc, sizeof copy);
+		for (int i = 0; i < 777; i++)
+			sum += (double)acc[i] * acc[i]; /* exact: small multiples of 2^-12 */
+		k->fold(&op, 0, 1);
+		assert_memory_equal(acc, copy, sizeof copy);
+		rig_near(sumsq, sum, 0);
+		rig_release();
+	}
+}
+
+/* ---- our own functions ------------------------------------------------------------------------ */
+
+static void exp_is_within_one_ulp(void **state)
+{
+	(void)state;
+	for (double at = -87.3; at < 88.7; at += 0.00137) {
+		float x = (float)at;
+		double want = exp((double)x);
+		rig_near(zr_expf(x), want, want * 0x1p-23);
+	}
+	assert_true(zr_expf(0) == 1 && zr_expf(-0.0f) == 1);
+	assert_true(zr_expf(-INFINITY) == 0 && zr_expf(-88) == 0 && isinf(zr_expf(89)) && isinf(zr_expf(INFINITY)));
+	assert_true(isnan(zr_expf(NAN)));
+}
+
+static void log_and_cos_are_accurate(void **state)
+{
+	(void)state;
+	for (double x = 1e-300; x < 1e300; x *= 1.37)
+		rig_near(zr_logd(x), log(x), 1e-14 * (1 + fabs(log(x))));
+	for (double x = 0.7; x < 1.5; x += 0.0037) /* relative to the small result, too */
+		rig_near(zr_logd(x), log(x), 1e-14 * fabs(log(x)));
+	for (uint64_t w = 0; w < 1ull << 32; w += 0x12345)
+		rig_near(zr_cos_turn((uint32_t)w), cos(2 * M_PI * ((double)w / 4294967296.0)), 1e-12);
+	assert_true(zr_cos_turn(0x40000000) == 0 && zr_cos_turn(0xc0000000) == 0);
+}
+
+static void gelu_is_accurate_and_calm_in_its_tails(void **state)
+{
+	(void)state;
+	for (double at = -12; at < 12; at += 0.0037) {
+		double x = (float)at, u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+		rig_near(zr_gelu((float)x), 0.5 * x * (1 + tanh(u)), 3e-7 * (1 + fabs(x)));
+	}
+	assert_true(zr_gelu(1e30f) == 1e30f && zr_gelu(-1e30f) == 0 && zr_gelu(0) == 0);
+	assert_true(zr_gelu_grad(1e3f) == 1 && zr_gelu_grad(0) == 0.5f);
+	for (float x = -11; x > -1e30f; x *= 7) {
+		rig_near(zr_gelu_grad(x), 0, 1e-30);
+		assert_true(zr_gelu_grad(-x) == 1);
+	}
+	assert_true(isnan(zr_gelu(NAN)) && isnan(zr_gelu_grad(NAN)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(philox_gives_the_known_answers),
+		cmocka_unit_test(stream_is_keyed_as_documented),
+		cmocka_unit_test(dropout_keeps_its_share),
+		cmocka_unit_test(dropout_is_a_function_of_its_key),
+		cmocka_unit_test(init_is_normal),
+		cmocka_unit_test(init_depends_on_the_element_alone),
+		cmocka_unit_test(normals_are_box_muller),
+		cmocka_unit_test(bf16_rounds_half_away_from_zero),
+		cmocka_unit_test(bf16_survives_the_way_through_fp32),
+		cmocka_unit_test(fold_stores_minus_zero),
+		cmocka_unit_test(fold_counts_what_is_not_finite),
+		cmocka_unit_test(fold_rounds_the_contribution_once),
+		cmocka_unit_test(fold_can_only_measure),
+		cmocka_unit_test(exp_is_within_one_ulp),
+		cmocka_unit_test(log_and_cos_are_accurate),
+		cmocka_unit_test(gelu_is_accurate_and_calm_in_its_tails),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("kernels_bits", tests, NULL, NULL);
+}

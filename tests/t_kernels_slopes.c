@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_kernels_slopes.c - every backward of the row and element kernels against central differences of
+ * its forward, both by the oracle in double.
+ */
+#define ZR_REAL double
+#include "cpu/scalar.h"
+#include "cpu/table.h"
+
+#include "kernels_rig.h"
+
+#define STEP 1e-5
+
+/* (loss(x + h) - loss(x - h)) / 2h in coordinate i of x against `gradient`. */
+static void check_slope(double (*loss)(void *), void *arg, double *x, int64_t i, double gradient)
+{
+	double at = x[i], above, below;
+
+	x[i] = at + STEP;
+	above = loss(arg);
+	x[i] = at - STEP;
+	below = loss(arg);
+	x[i] = at;
+	rig_near(gradient, (above - below) / (2 * STEP), 1e-7 * (1 + fabs(gradient)));
+}
+
+static double dot(const double *a, const double *b, int64_t n)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < n; i++)
+		sum += a[i] * b[i];
+	return sum;
+}
+
+struct layernorm_case {
+	struct zr_op_layernorm op;
+	const double *dy;
+};
+
+static double layernorm_loss(void *arg)
+{
+	struct layernorm_case *c = arg;
+	zr_layernorm_f64(&c->op, 0, c->op.rows);
+	return dot(c->op.y, c->dy, c->op.rows * c->op.width);
+}
+
+static void layernorm_bwd_is_the_slope_of_layernorm(void **state)
+{
+	enum { R = 3, C = 7 };
+	uint64_t x = 11;
+	struct layernorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
+	struct zr_op_layernorm_bwd bwd = { .dtype = ZR_F64, .rows = R, .width = C };
+	double part[2 * C], dgamma[C], dbeta[C], dx[R * C] = { 0 };
+	double *in = rig_drawn(&x, R * C, ZR_F64, 1), *gamma = rig_drawn(&x, C, ZR_F64, 1);
+	double *beta = rig_drawn(&x, C, ZR_F64, 1);
+
+	(void)state;
+	c.op.x = bwd.x = in;
+	c.op.gamma = bwd.gamma = gamma;
+	c.op.beta = beta;
+	bwd.dy = c.dy = rig_drawn(&x, R * C, ZR_F64, 1);
+	c.op.y = rig_buffer(R * C, ZR_F64);
+	bwd.mean = c.op.mean = rig_buffer(R, ZR_F64);
+	bwd.rstd = c.op.rstd = rig_buffer(R, ZR_F64);
+	bwd.dx = dx;
+	bwd.dgamma = (float *)(void *)dgamma;
+	bwd.dbeta = (float *)(void *)dbeta;
+	layernorm_loss(&c);
+	zr_layernorm_bwd_f64(&bwd, 0, R, part);
+	zr_layernorm_bwd_sum_f64(&bwd, part, 1, 0, C);
+	for (int i = 0; i < R * C; i++)
+		check_slope(layernorm_loss, &c, in, i, dx[i]);
+	for (int i = 0; i < C; i++) {
+		check_slope(layernorm_loss, &c, gamma, i, dgamma[i]);
+		check_slope(layernorm_loss, &c, beta, i, dbeta[i]);
+	}
+	rig_release();
+}
+
+static const int32_t tokens[10] = { 3, 0, 3, 10, 7, 7, 3, 1, 1, 0 };
+
+struct embedding_case {
+	struct zr_op_embedding op;
+	const double *dout;
+};
+
+static double embedding_loss(void *arg)
+{
+	struct embedding_case *c = arg;
+	zr_embedding_f64(&c->op, 0, 10);
+	return dot(c->op.out, c->dout, 10 * c->op.width);
+}
+
+static void embedding_bwd_is_the_slope_of_embedding(void **state)
+{
+	enum { C = 3, V = 11, P = 6 };
+	uint64_t x = 12;
+	struct embedding_case c = { .op = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C, .vocabulary = V,
+					    .positions = P, .tokens = tokens } };
+	struct zr_op_embedding_bwd bwd = { .dtype = ZR_F64, .batch = 2, .length = 5, .width = C, .vocabulary = V,
+					   .positions = P, .tokens = tokens };
+	double dwte[V * C], dwpe[P * C];
+	double *wte = rig_drawn(&x, V * C, ZR_F64, 1), *wpe = rig_drawn(&x, P * C, ZR_F64, 1);
+
+	(void)state;
+	c.op.wte = wte;
+	c.op.wpe = wpe;
+	c.op.out = rig_buffer(10 * C, ZR_F64);
+	bwd.dout = c.dout = rig_drawn(&x, 10 * C, ZR_F64, 1);
+	bwd.dwte = (float *)(void *)dwte;
+	bwd.dwpe = (float *)(void *)dwpe;
+	zr_embedding_bwd_f64(&bwd, 0, C);
+	for (int i = 0; i < V * C; i++)
+		check_slope(embedding_loss, &c, wte, i, dwte[i]);
+	for (int i = 0; i < P * C; i++)
+		check_slope(embedding_loss, &c, wpe, i, dwpe[i]);
+	rig_release();
+}
+
+static double gelu_loss(void *x)
+{
+	return zr_gelu(*(double *)x);
+}
+
+static void gelu_bwd_is_the_slope_of_gelu(void **state)
+{
+	(void)state;
+	for (double at = -9; at < 9; at += 0.37) {
+		double x = at, dy = 1, dx;
+		struct zr_op_gelu_bwd op = { .dtype = ZR_F64, .n = 1, .dy = &dy, .pre = &x, .dx = &dx };
+		zr_gelu_bwd_f64(&op, 0, 1);
+		check_slope(gelu_loss, &x, &x, 0, dx);
+	}
+}
+
+struct residual_case {
+	struct zr_op_residual op;
+	const double *dout;
+};
+
+static double residual_loss(void *arg)
+{
+	struct residual_case *c = arg;
+	zr_residual_f64(&c->op, 0, c->op.n);
+	return dot(c->op.out, c->dout, c->op.n);
+}
+
+static void dropout_is_its_own_slope(void **state)
+{
+	enum { N = 70 };
+	uint64_t x = 13;
+	struct residual_case c = { .op = { .dtype = ZR_F64, .dropout = 0.3f, .n = N, .rng = { 5, 6, 7, 8 } } };
+	struct zr_op_residual bwd = c.op;
+	double *b = rig_drawn(&x, N, ZR_F64, 1), db[N];
+
+	(void)state;
+	c.op.a = rig_drawn(&x, N, ZR_F64, 1);
+	c.op.b = b;
+	c.op.out = rig_buffer(N, ZR_F64);
+	bwd.b = c.dout = rig_drawn(&x, N, ZR_F64, 1);
+	bwd.out = db;
+	zr_residual_f64(&bwd, 0, N);
+	for (int i = 0; i < N; i++)
+		check_slope(residual_loss, &c, b, i, db[i]);
+	rig_release();
+}
+
+struct bias_case {
+	const double *dy;
+	double bias[5], y[4 * 5];
+};
+
+static double bias_loss(void *arg)
+{
+	struct bias_case *c = arg;
+	for (int i = 0; i < 4 * 5; i++)
+		c->y[i] = c->bias[i % 5];
+	return dot(c->y, c->dy, 4 * 5);
+}
+
+static void bias_bwd_is_the_slope_of_a_bias(void **state)
+{
+	uint64_t x = 14;
+	double db[5];
+	struct bias_case c = { .dy = rig_drawn(&x, 4 * 5, ZR_F64, 1), .bias = { 1, 2, 3, 4, 5 } };
+	struct zr_op_bias_bwd op = { .dtype = ZR_F64, .rows = 4, .width = 5, .dy = c.dy, .db = (float *)(void *)db };
+
+	(void)state;
+	zr_bias_bwd_f64(&op, 0, 5);
+	for (int i = 0; i < 5; i++)
+		check_slope(bias_loss, &c, c.bias, i, db[i]);
+	rig_release();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(embedding_bwd_is_the_slope_of_embedding),
+		cmocka_unit_test(layernorm_bwd_is_the_slope_of_layernorm),
+		cmocka_unit_test(gelu_bwd_is_the_slope_of_gelu),
+		cmocka_unit_test(dropout_is_its_own_slope),
+		cmocka_unit_test(bias_bwd_is_the_slope_of_a_bias),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("kernels_slopes", tests, NULL, NULL);
+}
