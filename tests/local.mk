@@ -4,3 +4,9 @@ TESTS += %D%/layering.sh %D%/headers.sh
 EXTRA_DIST += %D%/layering.sh %D%/headers.sh
 
 include tests/testhost.mk
+include tests/attention.mk
+include tests/core.mk
+include tests/device.mk
+include tests/kernels.mk
+include tests/model.mk
+include tests/plugins.mk
