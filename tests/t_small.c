@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_small.c - plugins of a few lines: boot/local, activation/keep, precision/fp32 and bf16.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zeroth/activation.h>
+#include <zeroth/boot.h>
+#include <zeroth/precision.h>
+
+#include "testhost.h"
+
+#include <cmocka.h> /* after the headers with members that its macros name */
+
+static struct zr_host *host;
+
+static void boot_local_is_rank_0_of_1_on_this_machine(void **state)
+{
+	const struct zr_desc *desc = test_plugin("boot/local");
+	const struct zr_boot_v1 *v = test_iface(desc, "zr.boot/1");
+	struct zr_boot_info info;
+	struct zr_inst *inst;
+	char name[64] = "";
+	(void)state;
+	memset(&info, 0xff, sizeof info);
+	info.size = sizeof info;
+	assert_int_equal(test_create(host, desc, NULL, &inst), ZR_OK);
+	assert_int_equal(v->info(inst, &info), ZR_OK);
+	assert_int_equal(info.rank, 0);
+	assert_int_equal(info.world, 1);
+	assert_int_equal(info.local_rank, 0);
+	assert_int_equal(info.local_world, 1);
+	assert_int_equal(info.node, 0);
+	assert_int_equal(info.nodes, 1);
+	gethostname(name, sizeof name);
+	name[sizeof name - 1] = 0;
+	assert_string_equal(info.host, name);
+	desc->destroy(inst);
+}
+
+static void activation_keep_keeps_every_layer(void **state)
+{
+	const struct zr_desc *desc = test_plugin("activation/keep");
+	const struct zr_activation_v1 *v = test_iface(desc, "zr.activation/1");
+	const struct zr_act_layer layers[3] = { { 1 << 20, 1 << 30, 0, 0 } };
+	int32_t choice[4] = { -1, -1, -1, -1 };
+	struct zr_inst *inst;
+	(void)state;
+	assert_int_equal(test_create(host, desc, NULL, &inst), ZR_OK);
+	assert_int_equal(v->choose(inst, layers, 3, sizeof *layers, choice), ZR_OK);
+	assert_int_equal(choice[0], ZR_ACT_KEEP);
+	assert_int_equal(choice[2], ZR_ACT_KEEP);
+	assert_int_equal(choice[3], -1);
+	desc->destroy(inst);
+}
+
+/* Steps 0 and 1, the second with a non-finite gradient, which must lead to `action`. */
+static void precision(const char *plugin, int32_t dtype, const char *on_nonfinite, int32_t action)
+{
+	const struct zr_desc *desc = test_plugin(plugin);
+	const struct zr_precision_v1 *v = test_iface(desc, "zr.precision/1");
+	struct zr_precision_info info = { .size = sizeof info };
+	struct zr_inst *inst;
+	struct zr_scale s;
+	void *opts = test_options(desc);
+	int32_t got = -1;
+	if (on_nonfinite)
+		assert_int_equal(test_set(desc, opts, "on_nonfinite", on_nonfinite), 0);
+	assert_int_equal(test_create(host, desc, opts, &inst), ZR_OK);
+	assert_int_equal(v->info(inst, &info), ZR_OK);
+	assert_int_equal(info.dtype, dtype);
+	assert_int_equal(info.comm_dtype, ZR_F32);
+	assert_int_equal(v->start(inst, &s), ZR_OK);
+	assert_int_equal(v->next(inst, &s, 0, &got), ZR_OK);
+	assert_int_equal(got, ZR_STEP_APPLY);
+	assert_int_equal(s.last_overflow, -1);
+	assert_int_equal(v->next(inst, &s, 1, &got), ZR_OK);
+	assert_int_equal(got, action);
+	assert_int_equal(s.last_overflow, 1);
+	assert_int_equal(s.step, 2);
+	assert_true(s.scale == 1);
+	desc->destroy(inst);
+	free(opts);
+}
+
+static void precisions_without_a_scale_stop_at_a_non_finite_gradient(void **state)
+{
+	(void)state;
+	precision("precision/fp32", ZR_F32, NULL, ZR_STEP_STOP);
+	precision("precision/bf16", ZR_BF16, NULL, ZR_STEP_STOP);
+}
+
+static void precisions_without_a_scale_skip_if_asked(void **state)
+{
+	(void)state;
+	precision("precision/fp32", ZR_F32, "skip", ZR_STEP_SKIP);
+	precision("precision/bf16", ZR_BF16, "skip", ZR_STEP_SKIP);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	host = test_host(1);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	test_host_free(host);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(boot_local_is_rank_0_of_1_on_this_machine),
+		cmocka_unit_test(activation_keep_keeps_every_layer),
+		cmocka_unit_test(precisions_without_a_scale_stop_at_a_non_finite_gradient),
+		cmocka_unit_test(precisions_without_a_scale_skip_if_asked),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
