@@ -1,0 +1,30 @@
+# The small plugins: data, schedulers, monitors, optimizers, stage0; and one built outside the tree.
+plugin_tests = %D%/t_data %D%/t_sched %D%/t_monitor %D%/t_optim %D%/t_stage0 %D%/t_small
+check_PROGRAMS += $(plugin_tests)
+TESTS += $(plugin_tests) %D%/outoftree.sh
+EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
+	%D%/golden/make_warmup.py %D%/golden/warmup.txt %D%/golden/make_optim.py %D%/golden/optim.txt
+
+%C%_t_data_SOURCES = %D%/t_data.c
+%C%_t_data_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(ZLIB_CFLAGS)
+%C%_t_data_LDADD = tests/libtesthost.la $(CMOCKA_LIBS) $(ZLIB_LIBS)
+
+%C%_t_sched_SOURCES = %D%/t_sched.c
+%C%_t_sched_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_sched_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_monitor_SOURCES = %D%/t_monitor.c
+%C%_t_monitor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_monitor_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_optim_SOURCES = %D%/t_optim.c
+%C%_t_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_optim_LDADD = tests/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_stage0_SOURCES = %D%/t_stage0.c
+%C%_t_stage0_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_stage0_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_small_SOURCES = %D%/t_small.c
+%C%_t_small_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_small_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
