@@ -17,8 +17,7 @@
  *
  * Invariant I1: a head (backward: a key-value head) is computed by one call, its tiles in index
  * order, each element of a product one chain over ascending k. The backward computes S by the same
- * instructions on the same values as the forward: with scores of 1e9 one ulp more would make
- * exp(S - lse) infinite.
+ * instructions on the same values as the forward: rounding of large scores cancels in S - lse.
  *
  * Scratch: tiles, whatever T is; the backward adds the sums of dk and dv, [T, Dp] each.
  */
@@ -124,14 +123,10 @@ ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int
 {
 	for (int64_t i = 0; i < padded; i++) {
 		int64_t d = 0;
-		if (i < n) {
-			for (; d + ZR_W <= D; d += ZR_W)
-				vstore_f32(dst + i * ld + d, vload(src, i * stride + d, dtype) * vset(scale));
-			if (d < D) {
-				vf x = vload_n(src, i * stride + d, dtype, (int)(D - d));
-				vstore_f32(dst + i * ld + d, x * vset(scale));
-				d += ZR_W;
-			}
+		for (; i < n && d < D; d += ZR_W) {
+			int64_t e = i * stride + d;
+			vf x = D - d < ZR_W ? vload_n(src, e, dtype, (int)(D - d)) : vload(src, e, dtype);
+			vstore_f32(dst + i * ld + d, x * vset(scale));
 		}
 		for (; d < ld; d++)
 			dst[i * ld + d] = 0;
@@ -148,13 +143,14 @@ static void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padd
 ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, int64_t n, int64_t D, float scale,
 		     int32_t dtype)
 {
-	for (int64_t i = 0; i < n; i++) {
-		int64_t d = 0;
-		for (; d + ZR_W <= D; d += ZR_W)
-			vstore(dst, i * stride + d, dtype, vload_f32(src + i * ld + d) * vset(scale));
-		if (d < D)
-			vstore_n(dst, i * stride + d, dtype, vload_f32(src + i * ld + d) * vset(scale), (int)(D - d));
-	}
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t d = 0; d < D; d += ZR_W) {
+			vf x = vload_f32(src + i * ld + d) * vset(scale);
+			if (D - d < ZR_W)
+				vstore_n(dst, i * stride + d, dtype, x, (int)(D - d));
+			else
+				vstore(dst, i * stride + d, dtype, x);
+		}
 }
 
 /* rows [0, n) of dst, `stride` elements apart = scale * src[n, Dp] */
