@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_case.h - attention problems for tests: made, run by a variant, compared.
+ *
+ * Each run poisons outputs and scratch with NaN, the inputs' padding is poisoned too, and what lies
+ * around the outputs is checked: a value not written, a stray read or a stray write shows.
+ */
+#ifndef ZEROTH_TESTS_ATTENTION_CASE_H
+#define ZEROTH_TESTS_ATTENTION_CASE_H
+
+#include <kernels.h> /* before cmocka.h, whose fail() is a macro */
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+struct variant {
+	const char *name;
+	void (*forward)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
+	void (*backward)(const struct zr_op_attention_bwd *, int64_t lo, int64_t hi, void *scratch, float *delta);
+	uint64_t (*scratch)(const struct zr_op_attention *, int backward);
+};
+
+extern const struct variant oracle64; /* the scalar source in double; storage ZR_F64 */
+extern struct variant variants[3];    /* those this machine can run, the scalar one first */
+extern int n_variants;
+void find_variants(void);
+
+/* q, k, v of a token lie in one row, as a model has them, and so do dq, dk, dv. */
+struct problem {
+	struct zr_op_attention_bwd op;
+	int64_t B, T, H, G, D; /* batch, length, heads, key-value heads, head_dim */
+	int32_t dtype;
+	int64_t in_stride, out_stride, n_in, n_out, n_lse; /* elements, padding between rows included */
+	char *qkv, *out, *dout, *dqkv, *lse, *delta;       /* owned */
+	size_t elem, real;                                 /* bytes of an element and of lse */
+};
+
+/* Inputs drawn as make_attention.py does, times `by`; free with drop(). */
+struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double by);
+void drop(struct problem *p);
+
+double get(const struct problem *p, const void *base, int64_t i);
+void put(const struct problem *p, void *base, int64_t i, double x);
+double get_lse(const struct problem *p, int64_t i);
+
+/* Compute in two calls, the heads from `cut` on first. */
+void forward(const struct variant *v, struct problem *p, int64_t cut);
+void backward(const struct variant *v, struct problem *p, int64_t cut);
+void both(const struct variant *v, struct problem *p);
+
+/* |x - y|^2 and |y|^2, to assert a relative norm per tensor. */
+struct distance {
+	double diff, norm;
+};
+void measure(struct distance *d, double x, double y);
+void assert_close(const struct distance *d, double tolerance, const struct problem *p, const char *variant,
+		  const char *what);
+/* out, lse, dq, dk, dv of x against those of y. */
+void compare_all(const struct problem *x, const struct problem *y, double tolerance, const char *variant);
+
+#endif
