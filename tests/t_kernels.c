@@ -132,8 +132,10 @@ static void gelu_golden(void **state)
 	CALL(m, gelu_bwd, &op, 0, 97);
 	rig_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
 	op.dx = (void *)(uintptr_t)op.dy; /* in place */
+	op.act = rig_buffer(97, m->dtype);
 	CALL(m, gelu_bwd, &op, 0, 97);
 	rig_golden(m->name, "gelu.dx", op.dx, 97, m->dtype, m->tolerance);
+	rig_golden(m->name, "gelu.y", op.act, 97, m->dtype, m->tolerance);
 	for (int i = 0; i < 97; i++)
 		y[i] = zr_gelu(rig_get(op.pre, i, m->dtype));
 	rig_golden(m->name, "gelu.y", y, 97, ZR_F64, 1e-9);

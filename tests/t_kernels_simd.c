@@ -157,9 +157,9 @@ static void make_layernorm_sum(struct job *j, const struct shape *s, int32_t dty
 
 static void make_gelu_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)variation;
 	j->op.gelu_bwd = (struct zr_op_gelu_bwd){ .dtype = dtype, .n = s->n, .dy = noise(s->n, dtype),
-						  .pre = noise(s->n, dtype), .dx = output(j, s->n, dtype, 1) };
+						  .pre = noise(s->n, dtype), .dx = output(j, s->n, dtype, 1),
+						  .act = variation ? output(j, s->n, dtype, 1) : NULL };
 	for (int64_t i = 0; i < s->n; i++) /* both tails, too */
 		zr_put((void *)(uintptr_t)j->op.gelu_bwd.pre, i, dtype, 6 * zr_get(j->op.gelu_bwd.pre, i, dtype));
 }
@@ -282,7 +282,7 @@ static const struct kernel {
 	{ "layernorm", make_layernorm, run_layernorm, 1, 4e-6 },
 	{ "layernorm_bwd", make_layernorm_bwd, run_layernorm_bwd, 1, 2e-5 },
 	{ "layernorm_bwd_sum", make_layernorm_sum, run_layernorm_sum, 2, 0 },
-	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 1, 0 },
+	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 2, 0 },
 	{ "residual", make_residual, run_residual, 4, 0 },
 	{ "cast", make_cast, run_cast, 2, 0 },
 	{ "init", make_init, run_init, 4, 0 },

@@ -137,13 +137,15 @@ struct zr_op_attention_bwd {
 	void *work;                 /* attention_bwd_work() bytes */
 };
 
-/* dx = dy * gelu'(pre); tanh form of GELU (Hendrycks and Gimpel 2016, GPT-2's). dx may be dy. GROWABLE. */
+/* dx = dy * gelu'(pre); tanh form of GELU (Hendrycks and Gimpel 2016, GPT-2's). dx may be dy.
+ * act, if not NULL, receives gelu(pre): a forward that kept pre need not keep its result too. GROWABLE. */
 struct zr_op_gelu_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t n;
 	const void *dy, *pre;
 	void *dx;
+	void *act; /* [n] or NULL; overlaps nothing */
 };
 
 /* out = a + keep(b), keep zeroing elements with probability `dropout` and scaling the rest by

@@ -7,7 +7,11 @@
 
 ZR_INLINE void lanes(const struct zr_op_gelu_bwd *op, int64_t i, int32_t dtype, int n)
 {
-	vstore_n(op->dx, i, dtype, vload_n(op->dy, i, dtype, n) * vgelu_grad(vload_n(op->pre, i, dtype, n)), n);
+	vf pre = vload_n(op->pre, i, dtype, n);
+
+	if (op->act)
+		vstore_n(op->act, i, dtype, vgelu(pre), n);
+	vstore_n(op->dx, i, dtype, vload_n(op->dy, i, dtype, n) * vgelu_grad(pre), n);
 }
 
 ZR_INLINE void body(const struct zr_op_gelu_bwd *op, int64_t lo, int64_t hi, int32_t dtype)
