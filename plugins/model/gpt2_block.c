@@ -4,8 +4,8 @@
  *
  *   x2 = x + drop(attention(ln_1(x)) Wp + bp),  out = x2 + drop(gelu(ln_2(x2) Wf + bf) W2 + b2)
  *
- * Kept from its forward to its backward, per token: qkv 3C, attention's output C, x2 C, the MLP before and
- * after GELU 8C, lse H, means and deviations 4. The outputs of ln_1 and ln_2 are computed again.
+ * Kept from its forward to its backward, per token: qkv 3C, attention's output C, x2 C, the MLP before GELU
+ * 4C, lse H, means and deviations 4. The outputs of the norms and of GELU are computed again.
  * Dropout sites: 0 attention probabilities, 1 attention branch, 2 MLP branch.
  */
 #include "gpt2.h"
@@ -15,12 +15,14 @@
 struct block_saved {
 	float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
 	float *lse;                           /* [B, H, T] */
-	void *qkv, *att, *x2, *pre, *act;     /* [N, 3C], [N, C], [N, C], [N, 4C], [N, 4C] */
+	void *qkv, *att, *x2, *pre;           /* [N, 3C], [N, C], [N, C], [N, 4C] */
 };
 
 struct block_work {
 	void *ln;   /* [N, C] output of a layer norm */
-	void *wide; /* [N, 4C] gradient w.r.t. pre, later [N, 3C] w.r.t. qkv; the rest is the backward's too */
+	void *act;  /* [N, 4C] output of GELU */
+	/* backward only: */
+	void *wide; /* [N, 4C] gradient w.r.t. pre, later [N, 3C] w.r.t. qkv */
 	void *dln;  /* [N, C] gradient w.r.t. ln or att */
 	void *drop; /* [N, C] gradient of a dropped branch */
 	void *ops;  /* scratch of operations, one at a time */
@@ -39,7 +41,6 @@ static uint64_t carve_saved(const struct gpt2_pass *p, void *base, struct block_
 	s->att = gpt2_take_rows(&v, p, p->C);
 	s->x2 = gpt2_take_rows(&v, p, p->C);
 	s->pre = gpt2_take_rows(&v, p, 4 * p->C);
-	s->act = gpt2_take_rows(&v, p, 4 * p->C);
 	return v.used;
 }
 
@@ -70,17 +71,26 @@ static struct gpt2_linear map_proj(const struct gpt2_pass *p) { return (struct g
 static struct gpt2_linear map_fc(const struct gpt2_pass *p) { return (struct gpt2_linear){ FC_W, p->C, 4 * p->C }; }
 static struct gpt2_linear map_fc2(const struct gpt2_pass *p) { return (struct gpt2_linear){ FC2_W, 4 * p->C, p->C }; }
 
-static uint64_t carve_block(const struct gpt2_pass *p, int backward, void *base, struct block_work *w)
+static uint64_t carve_forward(const struct gpt2_pass *p, void *base, struct block_work *w)
 {
 	struct gpt2_carver v = { (uintptr_t)base, 0 };
+	*w = (struct block_work){ .ln = gpt2_take_rows(&v, p, p->C) };
+	w->act = gpt2_take_rows(&v, p, 4 * p->C);
+	return v.used;
+}
+
+/* ln and dln lie where act was: it is used up before they are written. */
+static uint64_t carve_backward(const struct gpt2_pass *p, void *base, struct block_work *w)
+{
+	struct gpt2_carver v = { (uintptr_t)base, 0 }, over = v;
 	const struct zr_ops *ops = p->c->ops;
 	struct zr_op_layernorm_bwd norm_op = gpt2_norm_bwd_op(p);
 	struct zr_op_attention_bwd att_op = { .size = sizeof att_op, .fwd = attention_op(p, &(struct block_saved){ 0 }) };
-	*w = (struct block_work){ .ln = gpt2_take_rows(&v, p, p->C) };
-	if (!backward)
-		return v.used;
+	*w = (struct block_work){ .act = gpt2_take_rows(&v, p, 4 * p->C) };
+	w->ln = gpt2_take_rows(&over, p, p->C);
+	w->dln = gpt2_take_rows(&over, p, p->C);
+	v.used = gpt2_max(v.used, over.used);
 	w->wide = gpt2_take_rows(&v, p, 4 * p->C);
-	w->dln = gpt2_take_rows(&v, p, p->C);
 	if (p->dropout > 0)
 		w->drop = gpt2_take_rows(&v, p, p->C);
 	w->ops = gpt2_take(&v, gpt2_max(ops->layernorm_bwd_work(ops, &norm_op), ops->attention_bwd_work(ops, &att_op)));
@@ -92,8 +102,8 @@ void gpt2_block_bytes(const struct gpt2_pass *p, struct zr_layer_bytes *out)
 	struct block_saved s;
 	struct block_work w;
 	out->saved = carve_saved(p, NULL, &s);
-	out->work_fwd = carve_block(p, 0, NULL, &w);
-	out->work_bwd = carve_block(p, 1, NULL, &w);
+	out->work_fwd = carve_forward(p, NULL, &w);
+	out->work_bwd = carve_backward(p, NULL, &w);
 }
 
 int gpt2_block_forward(const struct gpt2_pass *p)
@@ -104,7 +114,7 @@ int gpt2_block_forward(const struct gpt2_pass *p)
 	struct zr_op_attention att;
 	int rc;
 	carve_saved(p, c->saved, &s);
-	carve_block(p, 0, c->work, &w);
+	carve_forward(p, c->work, &w);
 	att = attention_op(p, &s);
 	if ((rc = gpt2_norm(p, c->in, LN1_W, w.ln, s.mean1, s.rstd1, p->N)) ||
 	    (rc = gpt2_linear(p, map_qkv(p), w.ln, s.qkv, NULL)) ||
@@ -112,8 +122,8 @@ int gpt2_block_forward(const struct gpt2_pass *p)
 	    (rc = gpt2_linear(p, map_proj(p), s.att, s.x2, NULL)) ||
 	    (rc = gpt2_residual(p, 1, c->in, s.x2, s.x2)) ||
 	    (rc = gpt2_norm(p, s.x2, LN2_W, w.ln, s.mean2, s.rstd2, p->N)) ||
-	    (rc = gpt2_linear(p, map_fc(p), w.ln, s.act, s.pre)) ||
-	    (rc = gpt2_linear(p, map_fc2(p), s.act, c->out, NULL)) ||
+	    (rc = gpt2_linear(p, map_fc(p), w.ln, w.act, s.pre)) ||
+	    (rc = gpt2_linear(p, map_fc2(p), w.act, c->out, NULL)) ||
 	    (rc = gpt2_residual(p, 2, s.x2, c->out, c->out)))
 		return rc;
 	return ZR_OK;
@@ -130,13 +140,13 @@ static int mlp_backward(const struct gpt2_pass *p, const struct block_saved *s, 
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype, .n = 4 * p->N * p->C, .dy = w->wide,
-				       .pre = s->pre, .dx = w->wide };
+				       .pre = s->pre, .dx = w->wide, .act = w->act };
 	const void *dy;
 	int rc;
 	if ((rc = branch(p, 2, w->drop, &dy)) ||
-	    (rc = gpt2_linear_dw(p, map_fc2(p), s->act, dy)) ||
 	    (rc = gpt2_linear_dx(p, map_fc2(p), dy, w->wide)) ||
 	    (rc = c->ops->gelu_bwd(c->ops, c->stream, &gelu)) ||
+	    (rc = gpt2_linear_dw(p, map_fc2(p), w->act, dy)) ||
 	    (rc = gpt2_norm(p, s->x2, LN2_W, w->ln, s->mean2, s->rstd2, p->N)) ||
 	    (rc = gpt2_linear_dw(p, map_fc(p), w->ln, w->wide)) ||
 	    (rc = gpt2_linear_dx(p, map_fc(p), w->wide, w->dln)))
@@ -166,7 +176,7 @@ int gpt2_block_backward(const struct gpt2_pass *p)
 	struct block_work w;
 	int rc;
 	carve_saved(p, p->c->saved, &s);
-	carve_block(p, 1, p->c->work, &w);
+	carve_backward(p, p->c->work, &w);
 	rc = mlp_backward(p, &s, &w);
 	return rc ? rc : attention_backward(p, &s, &w);
 }
