@@ -17,7 +17,7 @@ struct rig_setup {
 	int workers;
 	int32_t dtype;
 	int64_t batch, length;
-	const char *options[9];
+	const char *options[11];
 };
 
 struct rig {
