@@ -2,8 +2,9 @@
 #
 # Tests of core's mechanism.
 
-check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout
-TESTS += tests/t_exact tests/t_pool tests/t_layout
+check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout tests/t_run
+TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh
+EXTRA_DIST += tests/run.sh tests/same_bits.sh
 
 tests_t_exact_SOURCES = tests/t_exact.c
 tests_t_exact_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -16,3 +17,8 @@ tests_t_pool_LDADD = core/libcore.la $(CMOCKA_LIBS)
 tests_t_layout_SOURCES = tests/t_layout.c
 tests_t_layout_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_t_layout_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+tests_t_run_SOURCES = tests/t_run.c
+tests_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_t_run_LDADD = core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)

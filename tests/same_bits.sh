@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I1, same bits: one digest over threads, evaluation, restarts and how the text of the log is shown.
+. "$ZR_SRCDIR/tests/tap.sh"
+
+for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
+
+# digest EXTRA...: trains a tiny model and prints its digest line
+digest() {
+	"$ZEROTH" train -o model.plugin=gpt2 -o model.layers=2 -o model.heads=3 -o model.width=48 -o model.context=40 \
+		-o data.plugin=text -o data.path="$scratch/text" -o run.dir="$(mktemp -u "$scratch/run.XXXXXX")" \
+		-o train.micro_batch_size=3 -o train.steps=12 -o train.eval_every=0 "$@" "$scratch/empty.ini" \
+		2> "$scratch/err" | tail -n 1
+}
+echo > "$scratch/empty.ini"
+
+for precision in fp32 bf16; do
+	set -- -o precision.plugin=$precision -o model.dropout=0.1 -o train.gradient_accumulation_steps=2
+	one=$(digest "$@" -o device.threads=1)
+	like "$precision: a digest is printed last" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+	is "I1 $precision: two runs in a row" "$(digest "$@" -o device.threads=1)" "$one"
+	is "I1 $precision: 2 threads as 1" "$(digest "$@" -o device.threads=2)" "$one"
+	is "I1 $precision: 3 threads as 1" "$(digest "$@" -o device.threads=3)" "$one"
+	is "I1 $precision: evaluation changes nothing" "$(digest "$@" -o train.eval_every=1 -o train.eval_batches=2)" "$one"
+	other=$(digest "$@" -o train.seed=7)
+	[ "$other" != "$one" ] && pass "$precision: another seed, other bits" || fail "$precision: another seed, other bits"
+done
+for isa in scalar avx2 avx512; do
+	one=$(digest -o device.isa=$isa -o device.threads=1)
+	if [ -z "$one" ] && grep -q 'this machine lacks' "$scratch/err"; then
+		skip "I1 $isa: 2 threads as 1" "not on this processor"
+		continue
+	fi
+	is "I1 $isa: 2 threads as 1" "$(digest -o device.isa=$isa -o device.threads=2)" "$one"
+done
+blas=$(digest -o device.blas=own -o device.threads=1)
+is "I1 own matrix product: 2 threads as 1" "$(digest -o device.blas=own -o device.threads=2)" "$blas"
+done_testing
