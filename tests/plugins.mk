@@ -1,13 +1,17 @@
 # The small plugins: data, schedulers, monitors, optimizers, stage0; and one built outside the tree.
-plugin_tests = %D%/t_data %D%/t_sched %D%/t_monitor %D%/t_optim %D%/t_stage0 %D%/t_small
+plugin_tests = %D%/t_data_text %D%/t_data_tokens %D%/t_sched %D%/t_monitor %D%/t_optim %D%/t_stage0 %D%/t_small
 check_PROGRAMS += $(plugin_tests)
 TESTS += $(plugin_tests) %D%/outoftree.sh
 EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
 	%D%/golden/make_warmup.py %D%/golden/warmup.txt %D%/golden/make_optim.py %D%/golden/optim.txt
 
-%C%_t_data_SOURCES = %D%/t_data.c
-%C%_t_data_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(ZLIB_CFLAGS)
-%C%_t_data_LDADD = tests/libtesthost.la $(CMOCKA_LIBS) $(ZLIB_LIBS)
+%C%_t_data_text_SOURCES = %D%/t_data_text.c %D%/data_rig.c %D%/data_rig.h
+%C%_t_data_text_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(ZLIB_CFLAGS)
+%C%_t_data_text_LDADD = tests/libtesthost.la $(CMOCKA_LIBS) $(ZLIB_LIBS)
+
+%C%_t_data_tokens_SOURCES = %D%/t_data_tokens.c %D%/data_rig.c %D%/data_rig.h
+%C%_t_data_tokens_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_data_tokens_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
 
 %C%_t_sched_SOURCES = %D%/t_sched.c
 %C%_t_sched_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

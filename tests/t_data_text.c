@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_data_text.c - data/text: what is held out, compressed files, and which files are refused.
+ */
+#include "data_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifdef HAVE_ZLIB
+#include <unistd.h>
+#include <zlib.h>
+#endif
+
+static int chunk_of(int i)
+{
+	return i / 4096;
+}
+
+static int noise(int i)
+{
+	return (int)((uint32_t)i * 2654435761u >> 13) & 0xff;
+}
+
+/* Counts the tokens of a whole epoch of a split by value. */
+static void count_values(struct data *d, int32_t split, int64_t windows, int64_t length, int count[256])
+{
+	int64_t i, g;
+	memset(count, 0, 256 * sizeof *count);
+	for (g = 0; g < windows; g++) {
+		struct zr_batch b = request(split, 0, g, windows, 1, length);
+		get(d, &b);
+		for (i = 0; i < length; i++)
+			count[inputs[i]]++;
+	}
+}
+
+static void every_20th_chunk_is_held_out(void **state)
+{
+	const char *const o[] = { "path", in_dir("text"), "order", "sequential", NULL };
+	struct zr_data_info info;
+	int count[256], i;
+	struct data d;
+	(void)state;
+	write_text("text", 45 * 4096 + 100, chunk_of);
+	data_prepared(&d, "data/text", o, 64);
+	info = info_of(&d);
+	assert_int_equal(info.vocabulary, 256);
+	assert_int_equal(info.val_tokens, 2 * 4096);
+	assert_int_equal(info.train_tokens, 43 * 4096 + 100);
+	assert_string_equal(info.describe, "text: 184.4 K bytes, 4.4 % held out");
+	count_values(&d, ZR_SPLIT_TRAIN, 43 * 64 + 1, 64, count);
+	for (i = 0; i < 45; i++)
+		assert_int_equal(count[i], i % 20 == 19 ? 0 : 4096);
+	count_values(&d, ZR_SPLIT_VAL, 127, 64, count);
+	assert_int_equal(count[19], 4096);
+	assert_int_equal(count[39], 4096 - 64); /* the last window lacks its last target */
+	assert_int_equal(test_bytes(host), 45 * 4096 + 100);
+	data_close(&d);
+}
+
+static void a_started_20th_chunk_is_held_out_too(void **state)
+{
+	const char *const o[] = { "path", in_dir("text"), NULL };
+	struct data d;
+	(void)state;
+	write_text("text", 19 * 4096 + 100, chunk_of);
+	data_prepared(&d, "data/text", o, 64);
+	assert_int_equal(info_of(&d).val_tokens, 100);
+	data_close(&d);
+	write_text("text", 19 * 4096, chunk_of);
+	data_prepared(&d, "data/text", o, 64);
+	assert_int_equal(info_of(&d).val_tokens, 0);
+	assert_string_equal(info_of(&d).describe, "text: 77.8 K bytes, no validation");
+	data_close(&d);
+}
+
+static void chunks_are_counted_over_the_concatenated_text(void **state)
+{
+	const char *const o[] = { "path", in_dir("text-?"), NULL };
+	int count[256];
+	struct data d;
+	(void)state;
+	write_text("text-1", 10 * 4096 + 96, chunk_of);  /* chunk 19 starts in the second file's ninth, */
+	write_text("text-2", 12 * 4096 - 96, chunk_of); /* 96 bytes before its end */
+	data_prepared(&d, "data/text", o, 63);
+	assert_int_equal(info_of(&d).val_tokens, 4096);
+	count_values(&d, ZR_SPLIT_VAL, 65, 63, count);
+	assert_int_equal(count[8], 96);
+	assert_int_equal(count[9], 4095 - 96);
+	data_close(&d);
+}
+
+static void val_path_leaves_all_of_path_for_training(void **state)
+{
+	const char *const o[] = { "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
+	struct data d;
+	(void)state;
+	write_text("text", 45 * 4096, chunk_of);
+	write_text("valtext", 1000, noise);
+	data_prepared(&d, "data/text", o, 64);
+	assert_int_equal(info_of(&d).train_tokens, 45 * 4096);
+	assert_int_equal(info_of(&d).val_tokens, 1000);
+	data_close(&d);
+}
+
+static void short_or_empty_text_is_refused(void **state)
+{
+	const char *const o[] = { "path", in_dir("text"), NULL };
+	const char *const val[] = { "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
+	struct data d;
+	(void)state;
+	write_text("text", 0, noise);
+	assert_int_equal(data_open(&d, "data/text", o), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "/text: is empty"));
+	write_text("text", 100, noise);
+	write_text("valtext", 50, noise);
+	assert_int_equal(data_open(&d, "data/text", val), ZR_OK);
+	assert_int_equal(d.v->prepare(d.inst, 100, 256), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "/text: 100 bytes to train on, one sequence needs 101"));
+	assert_int_equal(d.v->prepare(d.inst, 64, 256), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "50 bytes for validation, one sequence needs 65: set val_path"));
+	assert_int_equal(d.v->prepare(d.inst, 32, 97), ZR_EINVAL);
+	assert_string_equal(test_error(host), "bytes need a model with a vocabulary of at least 256, this one has 97");
+	data_close(&d);
+}
+
+static void refused_memory_is_an_error_and_leaves_nothing(void **state)
+{
+	const char *const o[] = { "path", in_dir("text"), NULL };
+	struct data d;
+	int nth;
+	(void)state;
+	write_text("text", 20 * 4096, noise);
+	for (nth = 1; nth <= 2; nth++) {
+		test_refuse(host, nth);
+		assert_int_equal(data_open(&d, "data/text", o), ZR_ENOMEM);
+		assert_non_null(strstr(test_error(host), "no memory for"));
+		assert_int_equal(test_bytes(host), 0);
+	}
+	test_refuse(host, 0);
+}
+
+static void bytes_are_tokens_and_back(void **state)
+{
+	static const char text[] = "A\377z";
+	const struct zr_data_v1 *v = test_iface(test_plugin("data/text"), "zr.data/1");
+	int32_t token[4] = { -1, -1, -1, -1 };
+	char out[16];
+	(void)state;
+	assert_int_equal(v->encode(NULL, text, 3, token, 2), 3);
+	assert_int_equal(token[1], 255);
+	assert_int_equal(token[2], -1);
+	assert_int_equal(v->decode(NULL, 255, out), 1);
+	assert_int_equal((uint8_t)out[0], 255);
+	assert_int_equal(v->decode(NULL, 256, out), 0);
+	assert_int_equal(v->decode(NULL, -1, out), 0);
+}
+
+#ifdef HAVE_ZLIB
+static void write_gz(const char *name, int n, int cut)
+{
+	char *bytes = malloc((size_t)n);
+	gzFile f = gzopen(in_dir(name), "w");
+	int i;
+	assert_non_null(bytes);
+	assert_non_null(f);
+	for (i = 0; i < n; i++)
+		bytes[i] = (char)noise(i);
+	assert_int_equal(gzwrite(f, bytes, (unsigned)n), n);
+	assert_int_equal(gzclose(f), Z_OK);
+	free(bytes);
+	assert_int_equal(cut ? truncate(in_dir(name), cut) : 0, 0);
+}
+
+static void compressed_text_is_the_same_text(void **state)
+{
+	const char *const plain[] = { "path", in_dir("text"), NULL }, *const gz[] = { "path", in_dir("text.gz"), NULL };
+	static int32_t want[64];
+	struct data a, b;
+	int step;
+	(void)state;
+	write_text("text", 200000, noise);
+	write_gz("text.gz", 200000, 0);
+	data_prepared(&a, "data/text", plain, 64);
+	data_prepared(&b, "data/text", gz, 64);
+	assert_int_equal(info_of(&a).train_tokens, info_of(&b).train_tokens);
+	assert_int_equal(info_of(&a).val_tokens, info_of(&b).val_tokens);
+	for (step = 0; step < 50; step++) {
+		struct zr_batch r = request(step % 2 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, step, 0, 1, 1, 64);
+		get(&a, &r);
+		memcpy(want, targets, sizeof want);
+		get(&b, &r);
+		assert_memory_equal(targets, want, sizeof want);
+	}
+	data_close(&a);
+	data_close(&b);
+}
+
+static void a_damaged_gz_is_refused(void **state)
+{
+	const char *const o[] = { "path", in_dir("text.gz"), NULL };
+	struct data d;
+	FILE *f;
+	(void)state;
+	write_gz("text.gz", 200000, 2000);
+	assert_int_not_equal(data_open(&d, "data/text", o), ZR_OK);
+	assert_non_null(strstr(test_error(host), "/text.gz: the compressed file is truncated"));
+	write_gz("text.gz", 200000, 0);
+	f = fopen(in_dir("text.gz"), "r+");
+	assert_non_null(f);
+	fseek(f, 3000, SEEK_SET);
+	fwrite("not what was there", 1, 18, f);
+	fclose(f);
+	assert_int_not_equal(data_open(&d, "data/text", o), ZR_OK);
+	assert_non_null(strstr(test_error(host), "/text.gz: incorrect data check"));
+	assert_int_equal(test_bytes(host), 0);
+}
+#else
+static void without_zlib_a_gz_is_refused_with_what_to_install_I7(void **state)
+{
+	const char *const o[] = { "path", in_dir("text.gz"), NULL };
+	struct data d;
+	(void)state;
+	write_file("text.gz", "\037\213\010\000compressed", 14);
+	assert_int_equal(data_open(&d, "data/text", o), ZR_ENOTSUP);
+	assert_non_null(strstr(test_error(host), "/text.gz: is compressed and this build has no zlib"));
+	assert_non_null(strstr(test_error(host), "install zlib1g-dev"));
+}
+#endif
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_20th_chunk_is_held_out),
+		cmocka_unit_test(a_started_20th_chunk_is_held_out_too),
+		cmocka_unit_test(chunks_are_counted_over_the_concatenated_text),
+		cmocka_unit_test(val_path_leaves_all_of_path_for_training),
+		cmocka_unit_test(short_or_empty_text_is_refused),
+		cmocka_unit_test(refused_memory_is_an_error_and_leaves_nothing),
+		cmocka_unit_test(bytes_are_tokens_and_back),
+#ifdef HAVE_ZLIB
+		cmocka_unit_test(compressed_text_is_the_same_text),
+		cmocka_unit_test(a_damaged_gz_is_refused),
+#else
+		cmocka_unit_test(without_zlib_a_gz_is_refused_with_what_to_install_I7),
+#endif
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, data_setup, data_teardown);
+}
