@@ -26,8 +26,9 @@ struct zr_boot_info {
 struct zr_boot_v1 {
 	uint32_t size, rsv;
 	int (*info)(struct zr_inst *, struct zr_boot_info *); /* [main] */
-	/* (optional) [main] not collective: publishes / reads a small value; get waits until it is there. A boot
-	 * of one rank need not have them. */
+	/* (optional) [main] not collective: publishes a value of at most 4096 bytes under a key of at most 63; get waits
+	 * until it is there. While it waits, a line every 10 s says which ranks have not come. A boot of one rank need
+	 * not have them. */
 	int (*put)(struct zr_inst *, const char *key, const void *value, uint64_t bytes);
 	int (*get)(struct zr_inst *, const char *key, void *value, uint64_t bytes, double timeout_s);
 	int (*fence)(struct zr_inst *, double timeout_s);  /* (optional) [main] all puts before are visible after */

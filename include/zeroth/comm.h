@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/comm.h - DRAFT. Role "comm", interface "zr.comm/1": collectives over groups of ranks, with
- * tickets. All ranks of a group issue the same operations in the same order.
+ * zeroth/comm.h - DRAFT. Role "comm", interface "zr.comm/1": collectives over groups of ranks, with tickets.
+ * All ranks of a group post the same operations in the same order; each carries a tag, and ranks whose tags,
+ * kinds or counts differ fail with both, as does a rank that waits longer than the timeout.
+ *
+ * An operation works on a list of segments: the bucket. Posting announces it and never waits; wait() completes it.
+ * Buffers belong to the caller and stay untouched from post to wait.
  */
 #ifndef ZEROTH_COMM_H
 #define ZEROTH_COMM_H
@@ -14,48 +18,60 @@
 extern "C" {
 #endif
 
-#define ZR_COMM_ORDERED 1u /* sums run over the ranks in ascending order, acc = acc + x_r, the first storing */
-#define ZR_COMM_VIEW 2u    /* all_gather may answer with a mapping instead of a copy */
+typedef uint64_t zr_ticket; /* 0: already complete; else waited for exactly once, with the instance that issued it */
 
-/* 0: already complete; else waited for exactly once, with the instance that issued it */
-typedef uint64_t zr_ticket;
+/* Kinds of operation. With R ranks in the group and count elements of a segment: */
+#define ZR_COMM_ALL_GATHER 1     /* send [count], recv [R][count]: recv[r] = send of rank r */
+#define ZR_COMM_REDUCE_SCATTER 2 /* send [R][count], recv [count] = sum over ranks of send_r[own] */
+#define ZR_COMM_ALL_REDUCE 3     /* send [count], recv [count] = sum over ranks; may be the same buffer */
+#define ZR_COMM_BROADCAST 4      /* recv [count] = send [count] of `root` */
+#define ZR_COMM_ALL_TO_ALL 5     /* send [R][count], recv [R][count]: recv[r] = send_r[own] */
+#define ZR_COMM_BARRIER 6        /* no segment */
+#define ZR_COMM_FENCE 7          /* no data moves; after wait, what peers wrote into their segments' `send` before they
+				  * posted is visible through mem_peer; segments are compared like any other */
 
-/* What a failing or hanging rank reports of itself. FROZEN. */
+/* Sums run over the ranks in ascending order: acc = x_0, then acc = acc + x_r; fp32, fp64 and int64. An
+ * all_gather whose recv already holds send in place (recv + rank*count == send) copies only the others' parts. */
+
+/* What an operation is for: compared over ranks, and reported by a rank that fails or hangs. FROZEN. */
 struct zr_comm_tag {
 	int64_t step;
 	int32_t op;   /* number in the program */
-	int32_t unit; /* -1: none */
+	int32_t unit; /* first unit of the list, -1: none */
 };
 
-/* GROWABLE. Counts are elements of `dtype` per rank; `group` is ZR_GROUP_* of zeroth/zero.h. Buffers belong
- * to the caller and stay untouched until the ticket was waited for. All [step]; failures name the ranks. */
-struct zr_comm_op {
-	uint32_t size, flags;
-	int32_t group, dtype;
-	int64_t count;
+/* FROZEN. */
+struct zr_comm_seg {
 	const void *send;
 	void *recv;
-	int32_t root; /* broadcast */
-	int32_t rsv;
+	int64_t count; /* elements */
+};
+
+/* GROWABLE. */
+struct zr_comm_op {
+	uint32_t size;
+	int32_t kind;  /* ZR_COMM_* */
+	int32_t group; /* ZR_GROUP_* of zeroth/zero.h */
+	int32_t dtype;
+	int32_t root;
+	int32_t n_seg;
+	const struct zr_comm_seg *seg; /* borrowed until wait */
 	struct zr_comm_tag tag;
 };
 
 /* GROWABLE. */
 struct zr_comm_v1 {
-	uint32_t size, flags; /* ZR_COMM_* it can do */
-	int (*all_gather)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *);     /* recv [ranks][count] */
-	int (*reduce_scatter)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *); /* send [ranks][count], recv [count] */
-	int (*all_reduce)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *);
-	int (*broadcast)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *);
-	int (*all_to_all)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *);     /* send, recv [ranks][count] */
-	int (*barrier)(struct zr_inst *, const struct zr_comm_op *);
-	int (*test)(struct zr_inst *, zr_ticket);  /* 1 done, 0 pending, < 0 failed */
-	int (*wait)(struct zr_inst *, zr_ticket);  /* consumes the ticket */
-	/* [main] Memory of its own: what all ranks of a node can address, or what is registered with the network. */
+	uint32_t size, rsv;
+	int (*post)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *); /* [step] */
+	int (*test)(struct zr_inst *, zr_ticket); /* [step] 1 done (wait still consumes it), 0 pending, < 0 failed */
+	int (*wait)(struct zr_inst *, zr_ticket); /* [step] completes and consumes the ticket */
+	/* (optional) [main] collective over the node: memory of `bytes` zeroed, which peers of the node can address. */
 	int (*mem_alloc)(struct zr_inst *, uint64_t bytes, void **out);
 	void (*mem_free)(struct zr_inst *, void *p);
-	const void *(*mem_peer)(struct zr_inst *, const void *mine, int32_t rank); /* same place of a peer, or NULL */
-	void (*abort)(struct zr_inst *, const char *why); /* [any] every pending call returns ZR_EPEER everywhere */
+	/* (optional) [step] where this process sees the same place of rank `rank` of the group; NULL: it cannot */
+	void *(*mem_peer)(struct zr_inst *, const void *mine, int32_t group, int32_t rank);
+	void (*abort)(struct zr_inst *, const char *why); /* [any] every pending and later call fails with ZR_EPEER on all ranks */
+	uint64_t (*bytes_sent)(struct zr_inst *); /* [any] bytes this rank read from or sent to others so far */
 };
 
 #ifdef __cplusplus

@@ -42,7 +42,7 @@ extern "C" {
 
 /* Headers of draft roles change with every release. A plugin that includes one carries this number
  * and loads only into a host with the same one; see ZR_DRAFT_USED. */
-#define ZR_DRAFT_REVISION 1
+#define ZR_DRAFT_REVISION 2
 
 #define ZR_MAGIC 0x5a525031u
 
@@ -116,6 +116,10 @@ struct zr_host {
 	 * must not depend on it. Calls do not nest. The only thread pool that a plugin may use. */
 	void (*parallel)(const struct zr_host *h, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
 			 void *arg);
+
+	/* [main] The functions of another role's interface and, in *inst, their instance; NULL where there is none.
+	 * Offered: "zr.boot/1" to comm plugins. Both live longer than the asker. */
+	const void *(*get)(const struct zr_host *h, const char *iface, struct zr_inst **inst);
 };
 
 /* ---- options --------------------------------------------------------------------------------
@@ -179,6 +183,8 @@ struct zr_facts {
 	int64_t steps;           /* optimizer steps of the run */
 	double lr;               /* base learning rate of the optimizer's first group */
 	uint64_t memory;         /* bytes of host memory this rank may use */
+	int64_t parameters;      /* elements of all units, padding included */
+	int64_t largest_unit;    /* elements of the largest one */
 };
 
 /* ---- descriptor and entry: constant data, read before any function is called ---------------- */
