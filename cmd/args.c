@@ -4,29 +4,53 @@
  */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
 #include "core/log.h"
 
+/* Whether the usage text names an option: what it does not name is refused. */
+static int named(const char *usage, const char *argv0, const char *option)
+{
+	if (strstr(usage, option))
+		return 1;
+	fprintf(stderr, "zeroth %s: %s is not an option here\n", argv0, option);
+	return 0;
+}
+
+static int parse_ranks(const char *argv0, const char *text, int *out)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+	if (!*text || *end || n < 1 || n > 4096) {
+		fprintf(stderr, "zeroth %s: -n %s: expected a number of ranks in [1, 4096]\n", argv0, text);
+		return -1;
+	}
+	*out = (int)n;
+	return 0;
+}
+
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out)
 {
-	static const struct option longs[] = { { "option", 1, NULL, 'o' }, { "json", 0, NULL, 'j' }, { "help", 0, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = { { "option", 1, NULL, 'o' },  { "json", 0, NULL, 'j' }, { "ranks", 1, NULL, 'n' },
+					       { "program", 0, NULL, 'p' }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 } };
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "o:n:h", longs, NULL)) != -1) {
 		if (c == 'o' && out->n_overrides < ZR_CMD_OVERRIDES) {
 			out->overrides[out->n_overrides++] = optarg;
-		} else if (c == 'j' && strstr(usage, "--json")) {
+		} else if (c == 'j' && named(usage, argv[0], "--json")) {
 			out->json = 1;
+		} else if (c == 'p' && named(usage, argv[0], "--program")) {
+			out->program = 1;
+		} else if (c == 'n' && named(usage, argv[0], "--ranks") && !parse_ranks(argv[0], optarg, &out->ranks)) {
+			continue;
 		} else if (c == 'h') {
 			fputs(usage, stdout);
 			return 0;
 		} else {
-			if (c == 'j')
-				fprintf(stderr, "zeroth %s: --json is not an option here\n", argv[0]);
 			fputs(usage, stderr);
 			return 2;
 		}

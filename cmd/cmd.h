@@ -9,12 +9,15 @@
 
 #define ZR_CMD_OVERRIDES 128
 
-/* The options most subcommands take: -o section.key=value..., --json, one operand. */
+/* The options most subcommands take: -o section.key=value..., one operand; and where their usage names them: --json, -n,
+ * --program. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	const char *overrides[ZR_CMD_OVERRIDES];
 	int n_overrides;
 	int json;
+	int ranks;   /* -n, 0 if not given */
+	int program; /* --program */
 };
 
 /* Parses the common options. operand: its name for messages, or NULL if the command takes none; then given ones are

@@ -49,7 +49,7 @@ int zr_cmd_config(int argc, char **argv)
 	}
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, &s, &err);
+		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
 	else if (!rc && (a.json ? zr_config_write_json(cfg, stdout) : zr_config_write_ini(cfg, stdout, 1)))

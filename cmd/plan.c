@@ -10,13 +10,15 @@
 #include "core/setup.h"
 
 static const char usage[] =
-	"usage: zeroth plan [--json] [-o section.key=value]... CONF\n"
+	"usage: zeroth plan [-n N] [--json | --program] [-o section.key=value]... CONF\n"
 	"\n"
 	"Shows the memory that training CONF will take, by tier and category, without\n"
 	"taking it. Exit code 0: it fits this machine; 3: it does not.\n"
 	"\n"
 	"  -o, --option section.key=value  sets an option over CONF\n"
+	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
 	"      --json                      machine-readable\n"
+	"      --program                   the recorded step, one line per operation\n"
 	"  -h, --help                      shows this\n";
 
 static const char *tier_of(const struct zr_setup *s)
@@ -29,6 +31,8 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
 	uint64_t held = 0;
+	if (s->process.world > 1)
+		printf("rank 0 of %d, stage %s; ", s->process.world, s->zero.section->plugin->desc->id);
 	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n\n", (double)s->layout.parameters / 1e6,
 	       (long long)s->batch.micro, (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
 	printf("%-8s %-20s %12s\n", "tier", "category", "bytes");
@@ -62,6 +66,46 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	return rc;
 }
 
+static const char *const program_name[] = { "micro", "last_micro", "update", "eval" };
+
+static void print_units(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
+{
+	for (int32_t i = 0; i < op->n; i++)
+		printf("%s%s", i ? " " : "", s->layout.unit[p->unit[op->first + i]].name);
+}
+
+static void print_op(const struct zr_setup *s, const struct zr_program *p, int32_t i)
+{
+	static const char *const kind[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait" };
+	static const char *const phase[] = { "forward", "recompute", "backward" };
+	const struct zr_pop *op = &p->op[i];
+	char bytes[32];
+	printf("%5d  %-8s", i, kind[op->kind]);
+	if (op->kind == ZR_P_LAYER) {
+		const struct zr_use *u = &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
+		printf("%s %s", phase[u->phase], zr_layer_at(&s->decl, u->layer)->name);
+	} else if (op->kind == ZR_P_WAIT) {
+		printf("%s %d", kind[p->op[op->target].kind], op->target);
+	}
+	print_units(s, p, op);
+	if (op->bytes)
+		printf("  %s", zr_bytes_text(op->bytes, bytes));
+	putchar('\n');
+}
+
+/* Bytes are what this rank receives from the others. */
+static void print_programs(const struct zr_setup *s)
+{
+	char bytes[32];
+	for (int id = 0; id < 4; id++) {
+		const struct zr_program *p = &s->program[id];
+		printf("program %s: %d operations, %s received, hash %016llx\n", program_name[id], p->n,
+		       zr_bytes_text(zr_program_bytes(p), bytes), (unsigned long long)p->hash);
+		for (int32_t i = 0; i < p->n; i++)
+			print_op(s, p, i);
+	}
+}
+
 int zr_cmd_plan(int argc, char **argv)
 {
 	struct zr_cmd_args a;
@@ -73,10 +117,12 @@ int zr_cmd_plan(int argc, char **argv)
 		return rc;
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, &s, &err);
+		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
 	if (!rc) {
 		rc = zr_plan_check(s, &err);
-		if (a.json)
+		if (a.program)
+			print_programs(s);
+		else if (a.json)
 			print_json(s, zr_memory_available(), !rc);
 		else
 			print_table(s, zr_memory_available(), !rc);

@@ -208,7 +208,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
 	int rc = zr_config_load(path, s->overrides, s->n_overrides, cfg, err);
 	if (!rc)
-		rc = zr_setup_open(*cfg, ZR_SETUP_SAMPLE, &s->setup, err);
+		rc = zr_setup_open(*cfg, ZR_SETUP_SAMPLE, 1, &s->setup, err);
 	if (!rc)
 		rc = zr_plan_check(s->setup, err);
 	if (!rc)

@@ -123,15 +123,16 @@ int zr_plan_check(const struct zr_setup *s, struct zr_error *err)
 	uint64_t have = zr_memory_available();
 	if (s->device_info.memory && s->device_info.memory < have)
 		have = s->device_info.memory;
-	if (s->plan.total <= have)
+	uint64_t need = s->plan.total * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
+	if (need <= have)
 		return 0;
 	int largest = 0;
 	for (int i = 1; i < ZR_R_COUNT; i++)
 		if (s->plan.region[i].bytes > s->plan.region[largest].bytes)
 			largest = i;
-	char need[32], part[32], free_[32], what[160];
+	char needed[32], part[32], free_[32], what[160];
 	advise(s, what, sizeof what);
 	return zr_err(err, ZR_EFIT, "does not fit: needs %s of memory (largest: %s %s), %s available; %s",
-		      zr_bytes_text(s->plan.total, need), s->plan.region[largest].what,
+		      zr_bytes_text(need, needed), s->plan.region[largest].what,
 		      zr_bytes_text(s->plan.region[largest].bytes, part), zr_bytes_text(have, free_), what);
 }

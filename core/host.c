@@ -71,6 +71,15 @@ static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *a
 	zr_pool_run(it->process->pool, n, fn, arg);
 }
 
+static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
+{
+	const struct zr_instance *it = h->impl, *boot = it->process->boot;
+	if (!boot || strcmp(iface, "zr.boot/1"))
+		return NULL;
+	*inst = boot->inst;
+	return boot->vtbl;
+}
+
 void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section)
 {
 	*it = (struct zr_instance){ .section = section, .process = process };
@@ -89,6 +98,7 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process, const stru
 		.alloc = host_alloc,
 		.release = host_release,
 		.parallel = host_parallel,
+		.get = host_get,
 	};
 }
 

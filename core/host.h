@@ -10,12 +10,15 @@
 #include "core/config.h"
 #include "core/pool.h"
 
+struct zr_instance;
+
 /* What the services of all instances of a process share. */
 struct zr_process {
 	int32_t rank, world, local_rank, local_world;
 	struct zr_pool *pool;       /* NULL before it exists: parallel() then runs on the caller */
 	struct zr_account *account;
 	const char *run_dir;        /* NULL: none */
+	struct zr_instance *boot;   /* offered to comm; NULL before it exists */
 };
 
 struct zr_instance {

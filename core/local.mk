@@ -21,7 +21,9 @@ core_libcore_la_SOURCES = \
 	core/run.c core/run.h core/summary.c \
 	core/rundir.c core/rundir.h \
 	core/schedule.c core/schedule.h \
-	core/session.c core/session.h core/step.c core/walk.c \
+	core/boundary.c core/boundary.h \
+	core/program.h core/record.c core/replay.c \
+	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h \
 	core/weights.c core/weights.h
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/lifetime.h"
+#include "core/boundary.h"
 #include "core/setup.h"
 
 #define PAGE 4096u
@@ -64,28 +65,80 @@ static void size_work(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_WORK].bytes = p->work_bytes + (sampling ? 0 : grad);
 }
 
-/* Transient gradients: from a unit's first contribution to the fold after its last. */
-static int place_grad_buffers(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
+static struct zr_spot take(struct zr_plan *p, int region, int64_t blocks, int32_t dtype)
 {
-	int32_t n = s->layout.n_units;
-	const struct zr_schedule *uses = &s->train_uses;
-	struct zr_lifetime *l = calloc((size_t)n + 1, sizeof *l);
-	if (!l)
-		return zr_err(err, ZR_ENOMEM, "out of memory while planning %d units", n);
-	for (int32_t i = 0; i < uses->n; i++)
-		for (int32_t k = uses->grad_first[i]; k < uses->grad_first[i + 1]; k++) {
-			int32_t u = uses->grad_unit[k];
-			l[u] = (struct zr_lifetime){ .bytes = (uint64_t)s->layout.unit[u].elements * 4,
-						     .first = uses->first_grad[u], .last = i };
-		}
-	int rc = zr_lifetime_assign(l, n, &p->region[ZR_R_GRAD_BUFFER].bytes, err);
-	for (int32_t u = 0; !rc && u < n; u++)
-		p->grad_buffer[u] = l[u].offset;
-	free(l);
-	return rc;
+	struct zr_spot spot = { .region = region, .at = p->region[region].bytes };
+	p->region[region].bytes += (uint64_t)(blocks * ZR_BLOCK * zr_dtype_bytes(dtype));
+	return spot;
 }
 
-static void place_state(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
+static struct zr_spot inside(struct zr_spot spot, int64_t blocks, int32_t dtype)
+{
+	spot.at += (uint64_t)(blocks * ZR_BLOCK * zr_dtype_bytes(dtype));
+	return spot;
+}
+
+/* In fp32 the master serves as the compute copy wherever both are split alike. */
+static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+{
+	const struct zr_unit_place *u = &s->layout.unit[unit];
+	const struct zr_groups *g = &s->groups[unit];
+	struct zr_unit_memory *m = &p->unit[unit];
+	int64_t world = s->process.world, ranks = zr_group_ranks(s, g->param);
+	int32_t type = s->types.dtype;
+	m->per = (u->blocks + world - 1) / world;
+	zr_layout_shard(u, s->process.rank, (int)world, &m->first, &m->n);
+	m->param_per = (u->blocks + ranks - 1) / ranks;
+	int64_t whole = world * m->per, mine = s->process.rank * m->per;
+	int whole_state = g->state == ZR_GROUP_SELF, whole_param = g->param == ZR_GROUP_SELF;
+	int64_t held = whole_state ? whole : m->per;
+	if (type == ZR_F32 && whole_param && !whole_state) {
+		m->param = take(p, ZR_R_PARAM, whole, type);
+		m->master = m->home = inside(m->param, mine, type);
+	} else {
+		m->master = take(p, ZR_R_MASTER, held, ZR_F32);
+		if (type == ZR_F32)
+			m->home = whole_state ? inside(m->master, mine, type) : m->master;
+		if (type == ZR_F32 && g->param == g->state)
+			m->param = m->master;
+		else
+			m->param = take(p, ZR_R_PARAM, whole_param ? whole : m->param_per, type);
+		if (type != ZR_F32)
+			m->home = whole_param ? inside(m->param, mine, type) :
+				  g->param == ZR_GROUP_WORLD ? m->param : take(p, ZR_R_PARAM, m->per, type);
+	}
+	if (s->mode == ZR_SETUP_SAMPLE)
+		return;
+	m->grad = take(p, ZR_R_GRAD, held, ZR_F32);
+	m->state_block = p->state_blocks;
+	p->state_blocks += held;
+}
+
+/* Contributions of all ranks to the largest bucket, where they cannot be read in place. */
+static uint64_t comm_bytes(const struct zr_setup *s, const struct zr_plan *p, const struct zr_program *prog)
+{
+	uint64_t most = 0;
+	for (int32_t i = 0; !p->peers && s->process.world > 1 && i < prog->n; i++) {
+		uint64_t sum = 0;
+		for (int32_t k = 0; prog->op[i].kind == ZR_P_REDUCE && k < prog->op[i].n; k++)
+			sum += (uint64_t)zr_unit_padded_elements(s, prog->unit[prog->op[i].first + k]) * 4;
+		most = max(most, sum);
+	}
+	return most;
+}
+
+static void size_programs(const struct zr_setup *s, struct zr_plan *p)
+{
+	for (int i = 0; i < 4; i++) {
+		const struct zr_program *prog = &s->program[i];
+		if (!p->direct)
+			p->region[ZR_R_GRAD_BUFFER].bytes = max(p->region[ZR_R_GRAD_BUFFER].bytes, prog->grad_bytes);
+		p->region[ZR_R_GATHER].bytes = max(p->region[ZR_R_GATHER].bytes, prog->gather_bytes);
+		p->region[ZR_R_COMM].bytes = max(p->region[ZR_R_COMM].bytes, comm_bytes(s, p, prog));
+	}
+}
+
+static void place_state(const struct zr_setup *s, struct zr_plan *p)
 {
 	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
 	for (uint32_t i = 0; i < s->n_states; i++) {
@@ -93,7 +146,7 @@ static void place_state(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 			(const struct zr_state *)((const char *)s->states + (size_t)i * opt->state_stride);
 		p->state_bytes[i] = st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (st->dtype == ZR_F32 ? 4 : 2);
 		p->state[i] = p->region[ZR_R_STATE].bytes;
-		p->region[ZR_R_STATE].bytes += up(blocks * p->state_bytes[i], 64);
+		p->region[ZR_R_STATE].bytes += up((uint64_t)p->state_blocks * p->state_bytes[i], 64);
 	}
 }
 
@@ -114,18 +167,20 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 		at += up(blocks * 8, 64);
 		p->nonfinite = at;
 		at += up(blocks * 4, 64);
+		p->exchange = at;
+		at += up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
 	}
 	p->region[ZR_R_BATCH].bytes = at;
 }
 
 static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
-	p->grad_buffer = calloc((size_t)s->layout.n_units + 1, sizeof *p->grad_buffer);
+	p->unit = calloc((size_t)s->layout.n_units + 1, sizeof *p->unit);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
 	p->train = calloc(s->decl.n_layers, sizeof *p->train);
 	p->eval = calloc(s->decl.n_layers, sizeof *p->eval);
-	if (!p->grad_buffer || !p->state || !p->state_bytes || !p->train || !p->eval)
+	if (!p->unit || !p->state || !p->state_bytes || !p->train || !p->eval)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -134,23 +189,21 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 {
 	static const char *const name[ZR_R_COUNT] = {
 		[ZR_R_PARAM] = "parameters",	   [ZR_R_MASTER] = "master parameters", [ZR_R_GRAD] = "gradients",
-		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_STATE] = "optimizer state",	[ZR_R_ACT] = "activations",
-		[ZR_R_WORK] = "workspace",	   [ZR_R_BATCH] = "batch",
+		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_GATHER] = "gathered parameters",
+		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
+		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",
 	};
 	struct zr_plan p = { 0 };
-	uint64_t blocks = (uint64_t)s->layout.blocks, elements = blocks * ZR_BLOCK;
 	int train = s->mode == ZR_SETUP_TRAIN;
 	int rc = allocate_tables(s, &p, err);
 	p.direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32;
-	p.region[ZR_R_PARAM].bytes = s->types.dtype == ZR_F32 ? 0 : elements * 2;
-	p.region[ZR_R_MASTER].bytes = elements * 4;
+	p.peers = s->peers;
+	for (int32_t u = 0; !rc && u < s->layout.n_units; u++)
+		place_unit(s, &p, u);
+	size_programs(s, &p);
 	if (!rc && train) {
-		p.region[ZR_R_GRAD].bytes = elements * 4;
-		if (!p.direct)
-			rc = place_grad_buffers(s, &p, err);
-		place_state(s, &p, blocks);
-		if (!rc)
-			rc = place_activations(s, 1, p.train, &p.region[ZR_R_ACT].bytes, err);
+		place_state(s, &p);
+		rc = place_activations(s, 1, p.train, &p.region[ZR_R_ACT].bytes, err);
 	}
 	if (!rc)
 		rc = place_activations(s, 0, p.eval, &p.region[ZR_R_ACT].bytes, err);
@@ -159,7 +212,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		return rc;
 	}
 	size_work(s, &p);
-	place_batch(s, &p, blocks);
+	place_batch(s, &p, (uint64_t)s->layout.blocks);
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		p.region[i].what = name[i];
 		p.region[i].bytes = up(p.region[i].bytes, PAGE);
@@ -172,7 +225,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 
 void zr_plan_free(struct zr_plan *p)
 {
-	free(p->grad_buffer);
+	free(p->unit);
 	free(p->state);
 	free(p->state_bytes);
 	free(p->train);

@@ -29,6 +29,8 @@ struct run {
 	struct zr_progress progress;
 	XXH3_state_t *losses; /* over the fp32 bits of the losses in step order */
 	struct zr_run_report *report;
+	int chief; /* rank 0: prints, writes the run directory */
+	int stop;  /* signal that some rank caught */
 };
 
 static volatile sig_atomic_t caught;
@@ -56,7 +58,8 @@ static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *e
 	if (!rep->evals++)
 		rep->first_val = *val;
 	rep->last_val = *val;
-	zr_progress_eval(&r->progress, step, *val);
+	if (r->chief)
+		zr_progress_eval(&r->progress, step, *val);
 	return 0;
 }
 
@@ -82,14 +85,15 @@ static void note_action(struct run *r, const struct zr_step_result *s)
 		return;
 	rep->skipped++;
 	if (s->action == ZR_STEP_SKIP) {
-		zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: non-finite numbers in %s (rank %d), scale %g",
-			(long long)r->session->step, s->overflow, r->setup->process.rank, s->scale);
+		if (r->chief)
+			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: non-finite numbers in %s (rank %d), scale %g",
+				(long long)r->session->step, s->overflow, s->bad_rank, s->scale);
 		return;
 	}
 	rep->stopped = ZR_ENUMERIC;
 	snprintf(rep->stopped_text, sizeof rep->stopped_text,
 		 "step %lld: non-finite numbers in the gradient of %s, rank %d; the weights are those before this step",
-		 (long long)r->session->step, s->overflow, r->setup->process.rank);
+		 (long long)r->session->step, s->overflow, s->bad_rank);
 }
 
 static int one_step(struct run *r, struct zr_error *err)
@@ -97,7 +101,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	const struct zr_train_opts *t = r->setup->train;
 	struct zr_step_result s;
 	double val;
-	int rc = zr_session_step(r->session, &s, err);
+	int rc = zr_session_step(r->session, caught, &s, err);
 	if (rc)
 		return rc;
 	int64_t step = r->session->step;
@@ -106,13 +110,15 @@ static int one_step(struct run *r, struct zr_error *err)
 		r->report->first_loss = s.loss;
 	r->report->last_loss = s.loss;
 	XXH3_64bits_update(r->losses, &s.loss, sizeof s.loss);
-	zr_progress_step(&r->progress, step, &s);
+	r->stop = s.stop;
+	if (r->chief)
+		zr_progress_step(&r->progress, step, &s);
 	note_action(r, &s);
 	int due = r->setup->data_info.val_tokens > 0 && t->eval_every > 0 && !r->report->stopped &&
 		  (step % (int64_t)t->eval_every == 0 || step == (int64_t)t->steps);
 	if (due)
 		rc = evaluate(r, step, &val, err);
-	if (!rc)
+	if (!rc && r->chief)
 		push_metrics(r, &s, due ? &val : NULL);
 	return rc;
 }
@@ -125,18 +131,19 @@ static int loop(struct run *r, struct zr_error *err)
 	if (r->setup->data_info.val_tokens > 0 && t->eval_every > 0)
 		rc = evaluate(r, 0, &val, err);
 	double start = zr_now();
-	while (!rc && !caught && !r->report->stopped && r->session->step < (int64_t)t->steps)
+	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps)
 		rc = one_step(r, err);
-	zr_progress_end(&r->progress);
+	if (r->chief)
+		zr_progress_end(&r->progress);
 	r->report->seconds = zr_now() - start;
 	return rc;
 }
 
-static void finish_report(struct run *r)
+static int finish_report(struct run *r, struct zr_error *err)
 {
 	struct zr_run_report *rep = r->report;
 	struct rusage u;
-	rep->interrupted = caught;
+	rep->interrupted = r->stop;
 	rep->steps = r->session->step;
 	rep->tokens_per_s = rep->seconds > 0 ? (double)rep->tokens / rep->seconds : 0;
 	rep->parameters = r->setup->layout.parameters;
@@ -145,9 +152,11 @@ static void finish_report(struct run *r)
 	if (!getrusage(RUSAGE_SELF, &u))
 		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
 	rep->losses_digest = XXH3_64bits_digest(r->losses);
-	rep->params_digest = zr_weights_digest(r->session);
 	memcpy(rep->device, r->setup->device_info.name, sizeof rep->device);
 	memcpy(rep->variant, r->setup->device_info.variant, sizeof rep->variant);
+	rep->rank = r->setup->process.rank;
+	rep->world = r->setup->process.world;
+	return zr_weights_digest(r->session, &rep->params_digest, err);
 }
 
 static void announce(const struct run *r, FILE *out)
@@ -158,6 +167,8 @@ static void announce(const struct run *r, FILE *out)
 	fprintf(out, "data    %s\n", s->data_info.describe);
 	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant, zr_pool_size(s->process.pool),
 		zr_pool_size(s->process.pool) == 1 ? "" : "s");
+	if (s->process.world > 1)
+		fprintf(out, "ranks   %d, stage %s\n", s->process.world, s->zero.section->plugin->desc->id);
 	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n", (long long)s->batch.train,
 		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
 	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(s->plan.total, a),
@@ -168,20 +179,22 @@ static void announce(const struct run *r, FILE *out)
 
 static int prepare(struct run *r, FILE *out, struct zr_error *err)
 {
-	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, &r->setup, err);
+	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
 	if (!rc)
 		rc = zr_plan_check(r->setup, err);
-	if (!rc)
+	r->chief = !rc && r->setup->process.rank == 0;
+	if (!rc && r->chief)
 		rc = zr_rundir_check(r->cfg, err);
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
-	if (!rc)
+	if (!rc && r->chief) {
 		rc = zr_rundir_make(r->cfg, err);
-	if (rc)
-		return rc;
-	r->setup->process.run_dir = zr_rundir(r->cfg);
-	announce(r, out);
-	rc = zr_metrics_open(r->setup, &r->metrics, err);
+		r->setup->process.run_dir = zr_rundir(r->cfg);
+		if (!rc)
+			announce(r, out);
+		if (!rc)
+			rc = zr_metrics_open(r->setup, &r->metrics, err);
+	}
 	return rc ? rc : zr_session_init(r->session, err);
 }
 
@@ -197,15 +210,16 @@ int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report,
 	int rc = prepare(&r, out, err);
 	if (!rc) {
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
-		zr_progress_begin(&r.progress, out, r.setup, o->log_every);
+		if (r.chief)
+			zr_progress_begin(&r.progress, out, r.setup, o->log_every);
 		rc = loop(&r, err);
 	}
 	if (!rc)
 		rc = zr_weights_save(r.session, zr_rundir_file(cfg, "model.safetensors", path, sizeof path), err);
-	if (!rc) {
-		finish_report(&r);
+	if (!rc)
+		rc = finish_report(&r, err);
+	if (!rc && r.chief)
 		rc = zr_summary_write(r.setup, report, err);
-	}
 	watch_signals(0);
 	zr_metrics_close(r.metrics);
 	zr_session_close(r.session);

@@ -8,6 +8,7 @@
 #include "core/config.h"
 
 struct zr_run_report {
+	int rank, world;
 	int64_t steps, skipped; /* attempted; of these not applied */
 	int64_t tokens;
 	double seconds, tokens_per_s;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.c - memory of a session: the arena of the plan and the tables of pointers into it.
+ * session.c - memory of a session: the arena of the plan, the tables of pointers into it, values of parameters in and
+ * out.
  */
 #include "core/session.h"
 
@@ -12,39 +13,33 @@ static const struct zr_device_v1 *device(const struct zr_setup *p)
 	return p->device.vtbl;
 }
 
-float *zr_session_master(const struct zr_session *s, int32_t i)
+char *zr_at(const struct zr_session *s, struct zr_spot spot)
 {
-	const struct zr_place *t = &s->setup->layout.tensor[i];
-	return (float *)s->region[ZR_R_MASTER] + t->block * ZR_BLOCK;
+	return s->region[spot.region] + spot.at;
 }
 
-static void *param_of(const struct zr_session *s, int32_t tensor)
+static int sampling(const struct zr_session *s)
 {
-	const struct zr_setup *p = s->setup;
-	if (p->types.dtype == ZR_F32)
-		return zr_session_master(s, tensor);
-	return s->region[ZR_R_PARAM] + p->layout.tensor[tensor].block * ZR_BLOCK * 2;
+	return s->setup->mode == ZR_SETUP_SAMPLE;
 }
 
-static float *grad_of(const struct zr_session *s, int32_t tensor)
-{
-	const struct zr_setup *p = s->setup;
-	const struct zr_place *t = &p->layout.tensor[tensor];
-	if (p->mode == ZR_SETUP_SAMPLE)
-		return NULL;
-	if (p->plan.direct)
-		return (float *)s->region[ZR_R_GRAD] + t->block * ZR_BLOCK;
-	return (float *)(s->region[ZR_R_GRAD_BUFFER] + p->plan.grad_buffer[t->unit]) + t->offset;
-}
-
+/* Where ranks read each other's memory the arena is comm's, mapped by all of the node. */
 static int take_arena(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	int tier = p->device_info.unified ? ZR_TIER_HOST : ZR_TIER_DEVICE;
+	int tier = p->device_info.unified ? ZR_TIER_HOST : ZR_TIER_DEVICE, rc;
 	void *base;
-	int rc = device(p)->mem_alloc(p->device.inst, p->plan.total, ZR_MEM_DEVICE, &base);
-	if (rc)
-		return zr_instance_failed(&p->device, rc, "mem_alloc", err);
+	s->comm_owns_arena = p->peers;
+	if (p->peers) {
+		const struct zr_comm_v1 *comm = p->comm.vtbl;
+		rc = comm->mem_alloc(p->comm.inst, p->plan.total, &base);
+		if (rc)
+			return zr_instance_failed(&p->comm, rc, "mem_alloc", err);
+	} else {
+		rc = device(p)->mem_alloc(p->device.inst, p->plan.total, ZR_MEM_DEVICE, &base);
+		if (rc)
+			return zr_instance_failed(&p->device, rc, "mem_alloc", err);
+	}
 	s->arena = base;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		s->region[i] = s->arena + p->plan.region[i].offset;
@@ -54,63 +49,94 @@ static int take_arena(struct zr_session *s, struct zr_error *err)
 	return 0;
 }
 
-/* Fills one layer's pointers from `at` on; returns how many tensors it has. */
-static int32_t point_layer(struct zr_session *s, int32_t layer, int32_t at, int32_t total)
+static void give_arena(struct zr_session *s)
 {
-	const struct zr_setup *p = s->setup;
+	struct zr_setup *p = s->setup;
+	int tier = p->device_info.unified ? ZR_TIER_HOST : ZR_TIER_DEVICE;
+	if (!s->arena)
+		return;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		zr_account_give(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
+	if (s->comm_owns_arena)
+		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena);
+	else
+		device(p)->mem_free(p->device.inst, s->arena, p->plan.total, ZR_MEM_DEVICE);
+}
+
+static int fill_layer(const struct zr_setup *p, int32_t layer, struct zr_layer_tensors *t)
+{
 	const struct zr_layer *decl = zr_layer_at(&p->decl, layer);
-	struct zr_layer_tensors *t = &s->layer[layer];
-	int32_t n = 0, last = (int32_t)p->decl.n_layers - 1;
-	t->param = s->pointers + at;
-	t->dparam = (float **)(s->pointers + total + at);
-	t->accumulate = s->flags + at;
+	int32_t last = (int32_t)p->decl.n_layers - 1;
 	for (uint32_t i = 0; i < decl->n_units; i++) {
 		const struct zr_unit_place *u = &p->layout.unit[decl->units[i]];
 		int first = p->mode == ZR_SETUP_SAMPLE || p->train_uses.first_grad[decl->units[i]] == 2 * last - layer;
-		for (int32_t k = 0; k < u->count; k++, n++) {
-			t->param[n] = param_of(s, u->first + k);
-			t->dparam[n] = grad_of(s, u->first + k);
-			t->accumulate[n] = !first;
+		for (int32_t k = 0; k < u->count; k++) {
+			t->tensor[t->n] = u->first + k;
+			t->accumulate[t->n++] = !first;
 		}
 	}
-	return n;
+	return t->n;
+}
+
+/* Over the programs: the most operations, the longest table of units. */
+static void longest(const struct zr_setup *p, size_t *ops, size_t *units)
+{
+	*ops = *units = 1;
+	for (int i = 0; i < 4; i++) {
+		if ((size_t)p->program[i].n > *ops)
+			*ops = (size_t)p->program[i].n;
+		if ((size_t)p->program[i].n_unit > *units)
+			*units = (size_t)p->program[i].n_unit;
+	}
+}
+
+/* All tables in one piece of memory, counted first (at == NULL), then cut. */
+static void *cut(char **at, size_t bytes)
+{
+	char *p = *at;
+	*at += (bytes + 15) / 16 * 16;
+	return p;
+}
+
+static size_t cut_tables(struct zr_session *s, char *base)
+{
+	const struct zr_setup *p = s->setup;
+	char *at = base;
+	size_t units = (size_t)p->layout.n_units + 1, ops, listed;
+	longest(p, &ops, &listed);
+	struct zr_layer_tensors *layer = cut(&at, p->decl.n_layers * sizeof *layer);
+	for (uint32_t i = 0; i < p->decl.n_layers; i++) {
+		size_t n = (size_t)zr_setup_layer_tensors(p, (int32_t)i) + 1;
+		struct zr_layer_tensors t = { 0 };
+		t.param = cut(&at, n * sizeof *t.param);
+		t.dparam = cut(&at, n * sizeof *t.dparam);
+		t.accumulate = cut(&at, n);
+		t.tensor = cut(&at, n * sizeof *t.tensor);
+		if (base) {
+			fill_layer(p, (int32_t)i, &t);
+			layer[i] = t;
+		}
+	}
+	s->layer = layer;
+	s->full = cut(&at, units * sizeof *s->full);
+	s->posted = cut(&at, ops * sizeof *s->posted);
+	s->comm_seg = cut(&at, listed * sizeof *s->comm_seg);
+	s->seg = cut(&at, ((size_t)p->layout.n_tensors + 1) * sizeof *s->seg);
+	s->state_buf = cut(&at, (p->n_states + 1) * sizeof *s->state_buf);
+	return (size_t)(at - base);
 }
 
 static int make_tables(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	size_t units = (size_t)p->layout.n_units + 1, layers = p->decl.n_layers;
-	int32_t total = 0, at = 0;
-	for (size_t i = 0; i < layers; i++)
-		total += zr_setup_layer_tensors(p, (int32_t)i);
-	s->layer = calloc(layers, sizeof *s->layer);
-	s->pointers = calloc(2 * (size_t)total + 1, sizeof *s->pointers);
-	s->flags = calloc((size_t)total + 1, 1);
-	s->groups = calloc(units, sizeof *s->groups);
-	s->full = calloc(units, 1);
-	s->done = calloc(units, 1);
-	s->seg = calloc((size_t)p->layout.n_tensors + 1, sizeof *s->seg);
-	s->state_buf = calloc(p->n_states + 1, sizeof *s->state_buf);
-	s->all_units = calloc(units, sizeof *s->all_units);
-	if (!s->layer || !s->pointers || !s->flags || !s->groups || !s->full || !s->done || !s->seg || !s->state_buf ||
-	    !s->all_units)
+	size_t bytes = cut_tables(s, NULL);
+	s->tables = calloc(1, bytes);
+	if (!s->tables)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
-	for (size_t i = 0; i < layers; i++)
-		at += point_layer(s, (int32_t)i, at, total);
+	cut_tables(s, s->tables);
 	for (int32_t u = 0; u < p->layout.n_units; u++)
-		s->all_units[u] = u;
-	return 0;
-}
-
-static int ask_groups(struct zr_session *s, struct zr_error *err)
-{
-	struct zr_setup *p = s->setup;
-	const struct zr_zero_v1 *zero = p->zero.vtbl;
-	for (int32_t u = 0; u < p->layout.n_units; u++) {
-		int rc = zero->groups(p->zero.inst, u, p->layout.unit[u].elements, &s->groups[u]);
-		if (rc)
-			return zr_instance_failed(&p->zero, rc, "groups", err);
-	}
+		if (zr_group_ranks(p, p->groups[u].param) == 1)
+			s->full[u] = zr_at(s, p->plan.unit[u].param);
 	return 0;
 }
 
@@ -135,72 +161,51 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!rc)
 		rc = make_tables(s, err);
 	if (!rc)
-		rc = ask_groups(s, err);
-	if (!rc)
 		rc = start_scale(s, err);
-	if (rc) {
+	if (rc)
 		zr_session_close(s);
-		return rc;
-	}
-	zr_walk_init(s);
-	*out = s;
-	return 0;
+	else
+		*out = s;
+	return rc;
 }
 
 void zr_session_close(struct zr_session *s)
 {
 	if (!s)
 		return;
-	struct zr_setup *p = s->setup;
-	int tier = p->device_info.unified ? ZR_TIER_HOST : ZR_TIER_DEVICE;
-	if (s->arena) {
-		for (int i = 0; i < ZR_R_COUNT; i++)
-			zr_account_give(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
-		device(p)->mem_free(p->device.inst, s->arena, p->plan.total, ZR_MEM_DEVICE);
-	}
-	free(s->layer);
-	free(s->pointers);
-	free(s->flags);
-	free(s->groups);
-	free(s->full);
-	free(s->done);
-	free(s->seg);
-	free(s->state_buf);
-	free(s->all_units);
+	give_arena(s);
+	free(s->tables);
 	free(s);
 }
 
-/* Values of tensor i depend on (seed, i, element) only. */
-static int init_tensor(struct zr_session *s, int32_t i)
+/* ---- values in ---- */
+
+float *zr_session_home(const struct zr_session *s, int32_t i, int64_t *first, int64_t *n)
 {
 	const struct zr_setup *p = s->setup;
 	const struct zr_place *t = &p->layout.tensor[i];
-	struct zr_op_init op = {
-		.size = sizeof op,
-		.n = t->elements,
-		.mean = t->decl->mean,
-		.std = t->decl->init == ZR_INIT_NORMAL ? t->decl->std : 0,
-		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
-		.dst = zr_session_master(s, i),
-	};
-	return p->ops->init(p->ops, NULL, &op);
+	const struct zr_unit_memory *m = &p->plan.unit[t->unit];
+	int whole = p->groups[t->unit].state == ZR_GROUP_SELF;
+	int64_t lo = whole ? 0 : m->first * ZR_BLOCK, hi = whole ? INT64_MAX : lo + m->n * ZR_BLOCK;
+	int64_t from = t->offset > lo ? t->offset : lo, to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
+	*first = from - t->offset;
+	*n = to > from ? to - from : 0;
+	return (float *)zr_at(s, m->master) + (from - lo);
 }
 
-int zr_session_publish(struct zr_session *s, struct zr_error *err)
+/* Values of tensor i depend on (seed, i, element) only; each rank makes its home blocks. */
+static int init_tensor(struct zr_session *s, int32_t i)
 {
-	struct zr_setup *p = s->setup;
-	struct zr_op_cast op = {
+	const struct zr_setup *p = s->setup;
+	const struct zr_tensor *decl = p->layout.tensor[i].decl;
+	struct zr_op_init op = {
 		.size = sizeof op,
-		.dst_dtype = p->types.dtype,
-		.src_dtype = ZR_F32,
-		.n = p->layout.blocks * ZR_BLOCK,
-		.src = s->region[ZR_R_MASTER],
-		.dst = s->region[ZR_R_PARAM],
+		.mean = decl->mean,
+		.std = decl->init == ZR_INIT_NORMAL ? decl->std : 0,
+		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
 	};
-	if (p->types.dtype == ZR_F32)
-		return 0;
-	int rc = p->ops->cast(p->ops, NULL, &op);
-	return rc ? zr_instance_failed(&p->device, rc, "cast", err) : 0;
+	op.dst = zr_session_home(s, i, &op.first, &op.n);
+	return op.n ? p->ops->init(p->ops, NULL, &op) : 0;
 }
 
 /* First values of the optimizer's state; the arena is zeroed already. */
@@ -217,7 +222,7 @@ static int init_states(struct zr_session *s, struct zr_error *err)
 			return zr_err(err, ZR_EINVAL, "optimizer %s: state %s starts at %g, which needs the type fp32",
 				      p->optimizer.section->plugin->desc->id, st->name, st->init);
 		float *x = (float *)(s->region[ZR_R_STATE] + p->plan.state[i]);
-		for (int64_t k = 0; k < p->layout.blocks * ZR_BLOCK; k++)
+		for (int64_t k = 0; k < p->plan.state_blocks * ZR_BLOCK; k++)
 			x[k] = (float)st->init;
 	}
 	return 0;
@@ -232,4 +237,84 @@ int zr_session_init(struct zr_session *s, struct zr_error *err)
 	}
 	int rc = init_states(s, err);
 	return rc ? rc : zr_session_publish(s, err);
+}
+
+/* The compute copy of what this rank holds of the master. */
+static int cast_unit(struct zr_session *s, int32_t u)
+{
+	const struct zr_setup *p = s->setup;
+	const struct zr_unit_memory *m = &p->plan.unit[u];
+	int whole = p->groups[u].state == ZR_GROUP_SELF;
+	struct zr_op_cast op = {
+		.size = sizeof op,
+		.dst_dtype = p->types.dtype,
+		.src_dtype = ZR_F32,
+		.n = (whole ? p->layout.unit[u].blocks : m->n) * ZR_BLOCK,
+		.src = zr_at(s, m->master),
+		.dst = zr_at(s, whole ? m->param : m->home),
+	};
+	return p->types.dtype == ZR_F32 || !op.n ? 0 : p->ops->cast(p->ops, NULL, &op);
+}
+
+int zr_session_publish(struct zr_session *s, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	for (int32_t u = 0; u < p->layout.n_units; u++) {
+		int rc = cast_unit(s, u);
+		if (rc)
+			return zr_instance_failed(&p->device, rc, "cast", err);
+	}
+	return sampling(s) ? 0 : zr_replay_publish(s, err);
+}
+
+/* ---- values out ---- */
+
+/* Where a unit's whole master is put together: the gradient buffers and sums are free between steps, but may be too
+ * small; so it goes tensor by tensor through memory of its own. */
+struct whole {
+	float *buf;
+	int64_t elements;
+};
+
+static int gather_master(struct zr_session *s, int32_t u, struct whole *w, const float **out, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_unit_memory *m = &p->plan.unit[u];
+	zr_ticket ticket;
+	if (p->groups[u].state == ZR_GROUP_SELF || p->process.world == 1) {
+		*out = (const float *)zr_at(s, m->master);
+		return 0;
+	}
+	int64_t need = zr_unit_padded_elements(p, u);
+	if (need > w->elements) {
+		free(w->buf);
+		w->buf = malloc((size_t)need * sizeof *w->buf);
+		w->elements = w->buf ? need : 0;
+	}
+	if (!w->buf)
+		return zr_err(err, ZR_ENOMEM, "out of memory for unit %s", p->layout.unit[u].name);
+	struct zr_comm_seg seg = { .send = zr_at(s, m->master), .recv = w->buf, .count = m->per * ZR_BLOCK };
+	s->err = err;
+	int rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, &seg, 1, -1, u, &ticket);
+	if (!rc)
+		rc = zr_complete(s, ticket);
+	*out = w->buf;
+	return rc;
+}
+
+int zr_session_masters(struct zr_session *s, int (*fn)(void *arg, const struct zr_place *t, const float *data), void *arg,
+		       struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	struct whole w = { 0 };
+	int rc = 0;
+	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
+		const struct zr_unit_place *unit = &p->layout.unit[u];
+		const float *data = NULL;
+		rc = gather_master(s, u, &w, &data, err);
+		for (int32_t i = unit->first; !rc && fn && i < unit->first + unit->count; i++)
+			rc = fn(arg, &p->layout.tensor[i], data + p->layout.tensor[i].offset);
+	}
+	free(w.buf);
+	return rc;
 }

@@ -1,41 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * session.h - a model in memory: the arena of the plan, its pointers, and the step. [main] opens and closes,
- * [step] everything else; nothing allocates after the first step (invariant I3).
+ * [step] everything else; nothing allocates after the first step (invariant I3). Every function is collective over
+ * the ranks unless it says otherwise.
  */
 #ifndef ZR_CORE_SESSION_H
 #define ZR_CORE_SESSION_H
 
-#include "core/exact.h"
+#include "core/boundary.h"
 #include "core/setup.h"
 
-/* Pointers of one layer's tensors, and which of its gradients are second contributions. */
+/* One layer's tensors: where their units' full copies are is known only when the layer runs. */
 struct zr_layer_tensors {
-	const void **param;
+	int32_t n;
+	const void **param; /* filled for each call */
 	float **dparam;
-	uint8_t *accumulate;
+	uint8_t *accumulate; /* second contributions */
+	int32_t *tensor;     /* number in the layout */
+};
+
+/* A posted collective that a WAIT will complete. */
+struct zr_posted {
+	zr_ticket ticket;
 };
 
 struct zr_session {
 	struct zr_setup *setup;
 	char *arena;
+	int comm_owns_arena;
 	char *region[ZR_R_COUNT];
 	struct zr_layer_tensors *layer; /* [n_layers] */
-	const void **pointers;          /* backing of the above */
-	uint8_t *flags;
-	struct zr_groups *groups;       /* [n_units] as the stage declared */
-	uint8_t *full;                  /* [n_units] the full copy is there */
-	uint8_t *done;                  /* [n_units] reduced, updated: by program */
+	void *tables;                   /* backing of the above */
+	char **full;                    /* [n_units] where the full copy is now, NULL: nowhere */
+	struct zr_posted *posted;       /* [most operations of a program] */
+	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
 	struct zr_seg *seg;             /* scratch of an update: one unit's segments */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
-	int32_t *all_units;
 
-	/* the walk */
-	const struct zr_schedule *uses;
-	int32_t program;
-	int64_t slot_index;             /* how many slots this rank has folded in this step */
+	/* the program that runs */
+	const struct zr_program *program;
+	int64_t slot_index;             /* how many micro-batches this rank has folded in this step */
 	struct zr_layer_call call;
-	struct zr_stage stage;
 	struct zr_error *err;
 
 	/* the run so far */
@@ -43,7 +48,7 @@ struct zr_session {
 	int64_t applied; /* updates done: what the scheduler and the optimizer count */
 	struct zr_scale scale;
 	double lr, grad_mult;
-	struct zr_exact sum;
+	struct zr_boundary boundary;
 };
 
 struct zr_step_result {
@@ -52,29 +57,43 @@ struct zr_step_result {
 	double lr;
 	double scale;         /* loss scale the step was computed with */
 	int32_t action;       /* ZR_STEP_* */
+	int32_t bad_rank;     /* of overflow */
 	const char *overflow; /* name of the first tensor with non-finite gradients, or "loss"; NULL: none */
 	int64_t tokens;
+	int stop;             /* a signal that some rank caught, 0: none */
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);
-void zr_session_close(struct zr_session *s);
+void zr_session_close(struct zr_session *s); /* not collective */
 
 int zr_session_init(struct zr_session *s, struct zr_error *err);    /* initial values from the seed */
 int zr_session_publish(struct zr_session *s, struct zr_error *err); /* masters were written: make compute copies */
 
-int zr_session_step(struct zr_session *s, struct zr_step_result *r, struct zr_error *err);
+/* stop: a signal this rank caught, which all then learn of in the result. */
+int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);
 
 /* Mean loss over the held-out batches; changes nothing else. Needs val_tokens > 0. */
 int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err);
 
-/* Logits [vocabulary] that follow tokens[0..n), n <= sequence length. */
+/* Logits [vocabulary] that follow tokens[0..n), n <= sequence length. One rank only. */
 int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, float *logits, struct zr_error *err);
 
-/* fp32 master of tensor i in canonical order, layout.tensor[i].elements of them. */
-float *zr_session_master(const struct zr_session *s, int32_t i);
+/* Calls fn for every tensor's whole fp32 master in canonical order. fn may be NULL on a rank that only takes part; it is
+ * still called with the data of all ranks on those where it is not. data is valid during the call. */
+int zr_session_masters(struct zr_session *s, int (*fn)(void *arg, const struct zr_place *t, const float *data), void *arg,
+		       struct zr_error *err);
 
-/* walk.c: replays a program: points to the stage, its verbs on memory, layers in between. */
-int zr_walk(struct zr_session *s, int32_t program, struct zr_error *err);
-void zr_walk_init(struct zr_session *s);
+/* fp32 masters of the home blocks of tensor i: pointer, first element within the tensor, number (0: none here). */
+float *zr_session_home(const struct zr_session *s, int32_t i, int64_t *first, int64_t *n);
+
+/* replay.c: runs a recorded program. */
+int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
+int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what the update program publishes */
+
+/* Places and collectives that replay, boundary and session share. */
+char *zr_at(const struct zr_session *s, struct zr_spot spot);
+int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
+		  int32_t op, int32_t unit, zr_ticket *ticket);
+int zr_complete(struct zr_session *s, zr_ticket ticket);
 
 #endif

@@ -34,10 +34,45 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
 	return n;
 }
 
+int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
+{
+	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? s->process.local_world : s->process.world;
+}
+
+int zr_dtype_bytes(int32_t dtype)
+{
+	return dtype == ZR_F32 || dtype == ZR_I32 ? 4 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_U8 ? 1 : 8;
+}
+
+int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
+{
+	int64_t world = s->process.world, per = (s->layout.unit[unit].blocks + world - 1) / world;
+	return world * per * ZR_BLOCK;
+}
+
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit)
+{
+	int64_t ranks = zr_group_ranks(s, s->groups[unit].param);
+	int64_t per = (s->layout.unit[unit].blocks + ranks - 1) / ranks, all = ranks * per * ZR_BLOCK;
+	int64_t world = zr_unit_padded_elements(s, unit);
+	if (ranks == 1)
+		return 0;
+	return (uint64_t)((all > world ? all : world) * zr_dtype_bytes(s->types.dtype));
+}
+
 static int64_t cores(void)
 {
 	cpu_set_t set;
 	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static int64_t largest_unit(const struct zr_setup *s)
+{
+	int64_t most = 0;
+	for (int32_t u = 0; u < s->layout.n_units; u++)
+		if (s->layout.unit[u].elements > most)
+			most = s->layout.unit[u].elements;
+	return most;
 }
 
 static struct zr_facts facts_of(const struct zr_setup *s)
@@ -52,6 +87,8 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.steps = (int64_t)s->train->steps,
 		.lr = s->base_lr,
 		.memory = zr_memory_available(),
+		.parameters = s->layout.blocks * ZR_BLOCK,
+		.largest_unit = largest_unit(s),
 	};
 }
 
@@ -67,7 +104,7 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *role, c
 	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, min_size, err);
 }
 
-static int start_boot(struct zr_setup *s, struct zr_error *err)
+static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
 	s->process.world = s->process.local_world = 1;
 	int rc = start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
@@ -78,14 +115,35 @@ static int start_boot(struct zr_setup *s, struct zr_error *err)
 	rc = boot->info(s->boot.inst, &s->ranks);
 	if (rc)
 		return zr_instance_failed(&s->boot, rc, "info", err);
-	if (s->ranks.world != 1)
-		return zr_err(err, ZR_EINVAL, "[boot] found %d ranks, but there is no [comm] plugin to connect them; run one process",
-			      s->ranks.world);
+	if (s->mode == ZR_SETUP_ALONE) {
+		s->ranks.world = s->ranks.local_world = world;
+		s->ranks.nodes = 1;
+	}
 	s->process.rank = s->ranks.rank;
 	s->process.world = s->ranks.world;
 	s->process.local_rank = s->ranks.local_rank;
 	s->process.local_world = s->ranks.local_world;
+	s->process.boot = &s->boot;
 	return 0;
+}
+
+/* Peers read each other's memory where comm says so and all ranks share a node. */
+static int start_comm(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_section *sec = zr_config_find(s->cfg, "comm");
+	struct zr_facts facts = facts_of(s);
+	if (s->process.world == 1)
+		return 0;
+	if (!sec)
+		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
+	int rc = zr_config_resolve(s->cfg, "comm", &facts, err);
+	if (rc)
+		return rc;
+	if (s->mode == ZR_SETUP_TRAIN)
+		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", sizeof(struct zr_comm_v1), err);
+	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
+	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1;
+	return rc;
 }
 
 /* The pool is core's, its size the device's option `threads`. */
@@ -163,8 +221,30 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	}
 	if (!rc)
 		rc = start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);
-	if (!rc)
-		rc = start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
+	return rc;
+}
+
+/* Over which groups the stage splits each unit. What core can hold: state at world or whole, parameters alike, or, with
+ * state at world, by node. */
+static int start_stage(struct zr_setup *s, struct zr_error *err)
+{
+	s->groups = calloc((size_t)s->layout.n_units + 1, sizeof *s->groups);
+	if (s->mode == ZR_SETUP_SAMPLE && s->groups)
+		return 0; /* one rank, no state: ZR_GROUP_SELF is 0 */
+	int rc = start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
+	const struct zr_zero_v1 *zero = s->zero.vtbl;
+	if (!rc && !s->groups)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
+	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
+		struct zr_groups *g = &s->groups[u];
+		rc = zero->groups(s->zero.inst, u, s->layout.unit[u].elements, g);
+		if (rc)
+			return zr_instance_failed(&s->zero, rc, "groups", err);
+		if (g->state == ZR_GROUP_NODE || g->grad == ZR_GROUP_NODE ||
+		    (g->state == ZR_GROUP_SELF && (g->param != ZR_GROUP_SELF || g->grad != ZR_GROUP_SELF)))
+			rc = zr_err(err, ZR_EINVAL, "stage %s splits unit %s as parameters %d, gradients %d, state %d, which core cannot hold",
+				    s->zero.section->plugin->desc->id, s->layout.unit[u].name, g->param, g->grad, g->state);
+	}
 	return rc;
 }
 
@@ -239,10 +319,19 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	return rc ? zr_instance_failed(&s->data, rc, "prepare", err) : 0;
 }
 
+static int record_programs(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t id = 0; !rc && id < 4; id++)
+		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_PROG_EVAL)
+			rc = zr_program_record(s, id, &s->program[id], err);
+	return rc;
+}
+
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = zr_layout_make(&s->decl, &s->layout, err);
-	if (!rc && s->mode == ZR_SETUP_TRAIN)
+	int rc = 0;
+	if (s->mode != ZR_SETUP_SAMPLE)
 		rc = zr_schedule_make(&s->decl, 1, &s->train_uses, err);
 	if (!rc)
 		rc = zr_schedule_make(&s->decl, 0, &s->eval_uses, err);
@@ -251,22 +340,30 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	if (!rc)
 		rc = ask_activation(s, err);
 	if (!rc)
+		rc = record_programs(s, err);
+	if (!rc)
 		rc = zr_plan_make(s, &s->plan, err);
 	return rc;
 }
 
-static int open_all(struct zr_setup *s, struct zr_error *err)
+static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 {
-	int rc = start_boot(s, err);
+	int rc = start_boot(s, world, err);
 	if (!rc)
 		rc = start_device(s, err);
 	if (!rc)
 		rc = start_data(s, err);
 	if (!rc)
+		rc = start_comm(s, err);
+	if (!rc)
 		rc = start_model(s, err);
 	if (!rc)
+		rc = zr_layout_make(&s->decl, &s->layout, err);
+	if (!rc)
 		rc = start_policies(s, err);
-	if (!rc && s->mode == ZR_SETUP_TRAIN) {
+	if (!rc)
+		rc = start_stage(s, err);
+	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = start_optimizer(s, err);
 		if (!rc)
 			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
@@ -278,7 +375,7 @@ static int open_all(struct zr_setup *s, struct zr_error *err)
 	return rc ? rc : make_tables(s, err);
 }
 
-int zr_setup_open(struct zr_config *cfg, int mode, struct zr_setup **out, struct zr_error *err)
+int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out, struct zr_error *err)
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
 	if (!s)
@@ -287,7 +384,7 @@ int zr_setup_open(struct zr_config *cfg, int mode, struct zr_setup **out, struct
 	s->mode = mode;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process.account = &s->account;
-	int rc = open_all(s, err);
+	int rc = open_all(s, world, err);
 	if (rc)
 		zr_setup_close(s);
 	else
@@ -300,11 +397,14 @@ void zr_setup_close(struct zr_setup *s)
 	if (!s)
 		return;
 	struct zr_instance *all[] = { &s->scheduler, &s->optimizer, &s->zero,	&s->activation, &s->precision,
-				      &s->model,     &s->data,	    &s->device, &s->boot };
+				      &s->model,     &s->data,	    &s->comm, &s->device, &s->boot };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);
 	zr_pool_free(s->process.pool);
 	zr_plan_free(&s->plan);
+	for (int i = 0; i < 4; i++)
+		zr_program_free(&s->program[i]);
+	free(s->groups);
 	zr_schedule_free(&s->train_uses);
 	zr_schedule_free(&s->eval_uses);
 	zr_layout_free(&s->layout);

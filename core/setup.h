@@ -9,6 +9,7 @@
 
 #include <zeroth/activation.h>
 #include <zeroth/boot.h>
+#include <zeroth/comm.h>
 #include <zeroth/data.h>
 #include <zeroth/device.h>
 #include <zeroth/model.h>
@@ -21,10 +22,12 @@
 #include "core/host.h"
 #include "core/layout.h"
 #include "core/plan.h"
+#include "core/program.h"
 #include "core/schedule.h"
 
 #define ZR_SETUP_TRAIN 0
 #define ZR_SETUP_SAMPLE 1 /* no data files, no gradients nor optimizer state, one sequence at a time */
+#define ZR_SETUP_ALONE 2  /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
 
 /* The batch triple, resolved: train = micro * accumulation * world. */
 struct zr_batch_shape {
@@ -39,7 +42,7 @@ struct zr_setup {
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;
-	struct zr_instance boot, device, data, model, precision, activation, zero, optimizer, scheduler;
+	struct zr_instance boot, comm, device, data, model, precision, activation, zero, optimizer, scheduler;
 	struct zr_boot_info ranks;
 	struct zr_device_info device_info;
 	const struct zr_ops *ops;
@@ -53,15 +56,24 @@ struct zr_setup {
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	const struct zr_state *states;
 	uint32_t n_states;
+	struct zr_groups *groups;       /* [n_units] as the stage declares */
+	struct zr_program program[4];   /* by ZR_PROG_* */
+	int peers;                      /* ranks can read each other's memory in place */
 	struct zr_plan plan;
 };
 
-/* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged here. */
-int zr_setup_open(struct zr_config *cfg, int mode, struct zr_setup **out, struct zr_error *err);
+/* cfg must outlive the setup and receives resolved values. Whether the plan fits is not judged here. world: only for
+ * ZR_SETUP_ALONE. */
+int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out, struct zr_error *err);
 void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 
 /* The tensors of a layer's units in order: how many. */
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
+
+int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
+int zr_dtype_bytes(int32_t dtype);
+int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit);     /* of a gathered copy; 0 where it is whole anyway */
 
 /* The option `name` of a section's plugin or core table; NULL if it has none. */
 const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name);

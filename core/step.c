@@ -58,10 +58,26 @@ static double loss_sum(const struct zr_session *s)
 	return *(double *)(s->region[ZR_R_BATCH] + s->setup->plan.loss_sum);
 }
 
+/* All programs of the setup in one number, which every rank must agree on. */
+static int64_t programs_hash(const struct zr_setup *p)
+{
+	uint64_t h = 0;
+	for (int i = 0; i < 4; i++)
+		h = h * 31 + p->program[i].hash;
+	return (int64_t)h;
+}
+
+static void clear_boundary(struct zr_session *s, int stop)
+{
+	memset(&s->boundary, 0, sizeof s->boundary);
+	s->boundary.bad_tensor = INT64_MAX;
+	s->boundary.stop = stop;
+	s->boundary.check = programs_hash(s->setup);
+}
+
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	zr_exact_clear(&s->sum);
 	for (int64_t m = 0; m < p->batch.accumulation; m++) {
 		int64_t slot = m * p->process.world + p->process.rank;
 		int last = m + 1 == p->batch.accumulation;
@@ -69,30 +85,30 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 		prepare_call(s, 1, slot);
 		s->slot_index = m;
 		if (!rc)
-			rc = zr_walk(s, last ? ZR_PROG_LAST_MICRO : ZR_PROG_MICRO, err);
+			rc = zr_replay(s, last ? ZR_PROG_LAST_MICRO : ZR_PROG_MICRO, err);
 		if (rc)
 			return rc;
-		zr_exact_add(&s->sum, loss_sum(s));
+		zr_exact_add(&s->boundary.loss, loss_sum(s));
 	}
 	return 0;
 }
 
-/* Sum of squares of all gradients from the last fold's block sums; first tensor with non-finite ones. */
-static double measure(struct zr_session *s, const char **overflow)
+/* Squares of the gradients in this rank's home blocks, from the last fold; its first tensor with non-finite ones. */
+static void measure(struct zr_session *s)
 {
 	const struct zr_setup *p = s->setup;
 	const double *sumsq = (const double *)(s->region[ZR_R_BATCH] + p->plan.sumsq);
 	const uint32_t *bad = (const uint32_t *)(s->region[ZR_R_BATCH] + p->plan.nonfinite);
-	zr_exact_clear(&s->sum);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
-		for (int64_t b = t->block; b < t->block + t->blocks; b++) {
-			if (bad[b] && !*overflow)
-				*overflow = t->decl->name;
-			zr_exact_add(&s->sum, sumsq[b]);
+		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
+		int64_t start = p->layout.unit[t->unit].block, lo = start + m->first, hi = lo + m->n;
+		for (int64_t b = t->block > lo ? t->block : lo; b < t->block + t->blocks && b < hi; b++) {
+			if (bad[b] && s->boundary.bad_tensor == INT64_MAX)
+				s->boundary.bad_tensor = i;
+			zr_exact_add(&s->boundary.norm, sumsq[b]);
 		}
 	}
-	return zr_exact_value(&s->sum);
 }
 
 static int learning_rate(struct zr_session *s, double *lr, struct zr_error *err)
@@ -117,19 +133,27 @@ static double clip(double mult, double norm, double limit)
 	return ratio > 1 ? mult / ratio : mult;
 }
 
-int zr_session_step(struct zr_session *s, struct zr_step_result *r, struct zr_error *err)
+int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_precision_v1 *precision = p->precision.vtbl;
+	struct zr_boundary *b = &s->boundary;
 	int64_t tokens = p->batch.train * p->batch.length;
+	clear_boundary(s, stop);
 	int rc = run_micro_batches(s, err);
 	if (rc)
 		return rc;
+	measure(s);
+	rc = zr_boundary_exchange(s, b, err);
+	if (rc)
+		return rc;
 	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
-	*r = (struct zr_step_result){ .tokens = tokens, .scale = s->scale.scale };
-	r->loss = (float)(zr_exact_value(&s->sum) / (double)tokens);
-	r->grad_norm = sqrt(measure(s, &r->overflow)) * mult;
-	if (!r->overflow && !isfinite(r->loss))
+	*r = (struct zr_step_result){ .tokens = tokens, .scale = s->scale.scale, .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
+	r->loss = (float)(zr_exact_value(&b->loss) / (double)tokens);
+	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
+	if (b->bad_tensor != INT64_MAX)
+		r->overflow = p->layout.tensor[b->bad_tensor].decl->name;
+	else if (!isfinite(r->loss))
 		r->overflow = "loss";
 	rc = learning_rate(s, &r->lr, err);
 	if (!rc && (rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action)))
@@ -137,29 +161,33 @@ int zr_session_step(struct zr_session *s, struct zr_step_result *r, struct zr_er
 	s->lr = r->lr;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
 	if (!rc && r->action == ZR_STEP_APPLY) {
-		rc = zr_walk(s, ZR_PROG_UPDATE, err);
+		rc = zr_replay(s, ZR_PROG_UPDATE, err);
 		s->applied += !rc;
 	}
 	s->step += !rc;
 	return rc;
 }
 
+/* Batches go round the ranks; in the last round some ranks only take part. */
 int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	int64_t n = (int64_t)p->train->eval_batches;
-	zr_exact_clear(&s->sum);
-	for (int64_t i = 0; i < n; i++) {
-		int rc = load_batch(s, ZR_SPLIT_VAL, i, err);
-		prepare_call(s, 0, i);
+	int64_t n = (int64_t)p->train->eval_batches, world = p->process.world;
+	clear_boundary(s, 0);
+	for (int64_t i = 0; i < (n + world - 1) / world; i++) {
+		int64_t slot = i * world + p->process.rank;
+		int rc = load_batch(s, ZR_SPLIT_VAL, slot, err);
+		prepare_call(s, 0, slot);
 		if (!rc)
-			rc = zr_walk(s, ZR_PROG_EVAL, err);
+			rc = zr_replay(s, ZR_PROG_EVAL, err);
 		if (rc)
 			return rc;
-		zr_exact_add(&s->sum, loss_sum(s));
+		if (slot < n)
+			zr_exact_add(&s->boundary.loss, loss_sum(s));
 	}
-	*loss = zr_exact_value(&s->sum) / (double)(n * p->batch.micro * p->batch.length);
-	return 0;
+	int rc = zr_boundary_exchange(s, &s->boundary, err);
+	*loss = zr_exact_value(&s->boundary.loss) / (double)(n * p->batch.micro * p->batch.length);
+	return rc;
 }
 
 int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, float *logits, struct zr_error *err)
@@ -175,10 +203,10 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 	prepare_call(s, 0, 0);
 	s->call.batch = 1;
 	s->call.length = n;
-	int rc = zr_walk(s, ZR_PROG_EVAL, err);
+	int rc = zr_replay(s, ZR_PROG_EVAL, err);
 	if (rc)
 		return rc;
-	/* the walk ended with the loss layer, whose call is still in place */
+	/* the program ended with the loss layer, whose call is still in place */
 	s->call.layer = last;
 	rc = model->logits(p->model.inst, &s->call, n - 1, logits);
 	return rc ? zr_instance_failed(&p->model, rc, "logits", err) : 0;

@@ -45,6 +45,7 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 		json_object_set_new(j, "first_val_loss", json_real(r->first_val));
 		json_object_set_new(j, "last_val_loss", json_real(r->last_val));
 	}
+	json_object_set_new(j, "world", json_integer(r->world));
 	json_object_set_new(j, "process_peak_bytes", json_integer((json_int_t)r->process_peak));
 	json_object_set_new(j, "device", json_string(r->device));
 	json_object_set_new(j, "device_variant", json_string(r->variant));

@@ -57,41 +57,56 @@ static char *make_header(const struct zr_session *s, size_t *len)
 	return out;
 }
 
-static int write_all(FILE *f, const struct zr_session *s)
+static int write_header(FILE *f, const struct zr_session *s)
 {
 	size_t len;
 	char *header = make_header(s, &len);
 	if (!header)
-		return -ENOMEM;
+		return -1;
 	uint64_t n = len; /* little-endian hosts only, as the format */
 	int ok = fwrite(&n, sizeof n, 1, f) == 1 && fwrite(header, 1, len, f) == len;
 	free(header);
-	for (int32_t i = 0; ok && i < s->setup->layout.n_tensors; i++) {
-		size_t elements = (size_t)s->setup->layout.tensor[i].elements;
-		ok = fwrite(zr_session_master(s, i), sizeof(float), elements, f) == elements;
-	}
-	if (!ok || fflush(f) || fsync(fileno(f)))
-		return errno ? -errno : -EIO;
+	return ok ? 0 : -1;
+}
+
+/* A failing write must not keep this rank from the collectives: it is remembered, and told at the end. */
+struct writer {
+	FILE *f;
+	int failed; /* errno */
+};
+
+static int write_tensor(void *arg, const struct zr_place *t, const float *data)
+{
+	struct writer *w = arg;
+	if (!w->failed && fwrite(data, sizeof *data, (size_t)t->elements, w->f) != (size_t)t->elements)
+		w->failed = errno ? errno : EIO;
 	return 0;
 }
 
-int zr_weights_save(const struct zr_session *s, const char *path, struct zr_error *err)
+static int save_here(struct zr_session *s, const char *path, struct zr_error *err)
 {
 	char tmp[PATH_MAX];
 	snprintf(tmp, sizeof tmp, "%s.tmp", path);
-	FILE *f = fopen(tmp, "we");
-	if (!f)
+	struct writer w = { .f = fopen(tmp, "we") };
+	if (!w.f)
 		return zr_err(err, ZR_EIO, "%s: cannot write: %s", tmp, strerror(errno));
-	int rc = write_all(f, s);
-	if (fclose(f) && !rc)
-		rc = -errno;
-	if (!rc && rename(tmp, path))
-		rc = -errno;
-	if (rc) {
+	if (write_header(w.f, s))
+		w.failed = errno ? errno : EIO;
+	int rc = zr_session_masters(s, write_tensor, &w, err);
+	if (!w.failed && (fflush(w.f) || fsync(fileno(w.f))))
+		w.failed = errno;
+	if (fclose(w.f) && !w.failed)
+		w.failed = errno;
+	if (!rc && !w.failed && rename(tmp, path))
+		w.failed = errno;
+	if (rc || w.failed)
 		unlink(tmp);
-		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(-rc));
-	}
-	return 0;
+	return rc || !w.failed ? rc : zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(w.failed));
+}
+
+int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err)
+{
+	return s->setup->process.rank ? zr_session_masters(s, NULL, NULL, err) : save_here(s, path, err);
 }
 
 /* Reads and parses the header; *data is the file offset of the first tensor byte. */
@@ -141,8 +156,10 @@ static int load_tensor(struct zr_session *s, int32_t i, FILE *f, const char *pat
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32", path, t->decl->name, dtype ? dtype : "?");
 	if (!same_shape(json_object_get(e, "shape"), t->decl))
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s has another shape than the model's config says", path, t->decl->name);
-	if (at < 0 || fseeko(f, (off_t)(data + (uint64_t)at), SEEK_SET) ||
-	    fread(zr_session_master(s, i), sizeof(float), (size_t)t->elements, f) != (size_t)t->elements)
+	int64_t first, n;
+	float *dst = zr_session_home(s, i, &first, &n);
+	if (at < 0 || fseeko(f, (off_t)(data + (uint64_t)at + (uint64_t)first * sizeof *dst), SEEK_SET) ||
+	    fread(dst, sizeof *dst, (size_t)n, f) != (size_t)n)
 		return zr_err(err, ZR_EINVAL, "%s: truncated at tensor %s", path, t->decl->name);
 	return 0;
 }
@@ -162,15 +179,20 @@ int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err
 	return rc ? rc : zr_session_publish(s, err);
 }
 
-uint64_t zr_weights_digest(const struct zr_session *s)
+static int digest_tensor(void *arg, const struct zr_place *t, const float *data)
+{
+	XXH3_64bits_update(arg, data, (size_t)t->elements * sizeof *data);
+	return 0;
+}
+
+int zr_weights_digest(struct zr_session *s, uint64_t *digest, struct zr_error *err)
 {
 	XXH3_state_t *x = XXH3_createState();
 	if (!x)
-		return 0;
+		return zr_err(err, ZR_ENOMEM, "out of memory");
 	XXH3_64bits_reset(x);
-	for (int32_t i = 0; i < s->setup->layout.n_tensors; i++)
-		XXH3_64bits_update(x, zr_session_master(s, i), (size_t)s->setup->layout.tensor[i].elements * sizeof(float));
-	uint64_t digest = XXH3_64bits_digest(x);
+	int rc = zr_session_masters(s, digest_tensor, x, err);
+	*digest = XXH3_64bits_digest(x);
 	XXH3_freeState(x);
-	return digest;
+	return rc;
 }

@@ -9,12 +9,14 @@
 
 #include "core/session.h"
 
-int zr_weights_save(const struct zr_session *s, const char *path, struct zr_error *err);
+/* Collective: every rank calls, rank 0 writes. */
+int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err);
 
-/* Fills the masters from the file (fp32 tensors of the same names and shapes) and publishes them. */
+/* Fills the masters from the file (fp32 tensors of the same names and shapes) and publishes them. Each rank reads what
+ * it holds. */
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err);
 
-/* XXH3-64 over the fp32 bits of the masters in canonical order, padding left out. */
-uint64_t zr_weights_digest(const struct zr_session *s);
+/* XXH3-64 over the fp32 bits of the masters in canonical order, padding left out. Collective. */
+int zr_weights_digest(struct zr_session *s, uint64_t *digest, struct zr_error *err);
 
 #endif

@@ -281,13 +281,13 @@ static int load_weights(uint64_t *digest, struct zr_error *err)
 	int rc = zr_config_load(in_run("config.ini"), NULL, 0, &cfg, err);
 	if (rc)
 		return rc;
-	rc = zr_setup_open(cfg, ZR_SETUP_SAMPLE, &setup, err);
+	rc = zr_setup_open(cfg, ZR_SETUP_SAMPLE, 1, &setup, err);
 	if (!rc)
 		rc = zr_session_open(setup, &s, err);
 	if (!rc)
 		rc = zr_weights_load(s, in_run("model.safetensors"), err);
 	if (!rc)
-		*digest = zr_weights_digest(s);
+		rc = zr_weights_digest(s, digest, err);
 	zr_session_close(s);
 	zr_setup_close(setup);
 	zr_config_free(cfg);

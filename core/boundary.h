@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * boundary.h - what ranks tell each other once per step, in one small exchange: loss and norm as exact sums, the first
+ * tensor with non-finite gradients, whether one of them was asked to stop. Merged in rank order, the same on all.
+ */
+#ifndef ZR_CORE_BOUNDARY_H
+#define ZR_CORE_BOUNDARY_H
+
+#include "core/exact.h"
+
+/* All members int64_t: it travels as such. */
+struct zr_boundary {
+	struct zr_exact loss;  /* sum of the token losses of this rank's slots */
+	struct zr_exact norm;  /* sum of squares of its home blocks */
+	int64_t bad_tensor;    /* first with non-finite numbers, INT64_MAX: none */
+	int64_t bad_rank;      /* of it */
+	int64_t stop;          /* signal number, 0: none */
+	int64_t check;         /* anything that must be equal on all ranks */
+};
+
+struct zr_session;
+struct zr_error;
+
+/* Replaces *mine by the merge of all ranks'. [step] */
+int zr_boundary_exchange(struct zr_session *s, struct zr_boundary *mine, struct zr_error *err);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program.h - a step program: the schedule walked once, with the stage's verbs recorded at its points, waits inferred
+ * and every buffer's life known. What is printed, what is allocated and what runs are this one object; its hash must be
+ * the same on all ranks.
+ */
+#ifndef ZR_CORE_PROGRAM_H
+#define ZR_CORE_PROGRAM_H
+
+#include <stdint.h>
+#include <zeroth/zero.h>
+
+#include "core/error.h"
+#include "core/schedule.h"
+
+struct zr_setup;
+
+enum zr_pop_kind {
+	ZR_P_LAYER,   /* run a use */
+	ZR_P_GATHER,  /* post: param group -> full copies */
+	ZR_P_DROP,    /* full copies end */
+	ZR_P_REDUCE,  /* post: gradients to their homes */
+	ZR_P_UPDATE,  /* optimizer on home blocks */
+	ZR_P_PUBLISH, /* post: home -> param group */
+	ZR_P_WAIT     /* completes `target`; of a reduce also folds */
+};
+
+struct zr_pop {
+	int32_t kind;
+	int32_t use;      /* LAYER */
+	int32_t first, n; /* units of the list: program.unit[first .. first + n) */
+	int32_t target;   /* WAIT: number of the operation it completes */
+	int32_t rsv;
+	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
+	uint64_t bytes;   /* that this rank receives from others */
+};
+
+struct zr_program {
+	int32_t id; /* ZR_PROG_* */
+	int32_t n, cap, n_unit, cap_unit;
+	struct zr_pop *op;
+	int32_t *unit;
+	uint64_t *place;       /* [n_unit] of a GATHER, or a PUBLISH over nodes: bytes from the start of ZR_R_GATHER */
+	uint64_t *grad_buffer; /* [n_units] bytes from the start of ZR_R_GRAD_BUFFER */
+	uint64_t gather_bytes, grad_bytes;
+	uint64_t hash;
+};
+
+/* Asks the setup's stage. Refuses one that uses a unit it did not gather, forgets a drop, reduces, updates or publishes
+ * not exactly once: with the point and the unit. [main] */
+int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, struct zr_error *err);
+void zr_program_free(struct zr_program *p);
+
+/* Bytes received from other ranks in one run of the program. */
+uint64_t zr_program_bytes(const struct zr_program *p);
+
+#endif

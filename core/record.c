@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * record.c - the recorder: core walks the schedule on nothing, tells the stage each point and writes its verbs down.
+ *
+ * Waits are inferred. A gather is waited for before the first layer that needs one of its units, or before a drop. At
+ * most one reduce is outstanding: it is waited for before the next one is posted, so gradient buffers live for two
+ * buckets. Publishes, and whatever is left, are waited for at the end of the program.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/lifetime.h"
+#include "core/setup.h"
+
+enum { NOT_YET, COMPLETE, REDUCED }; /* a unit's gradient in a micro program */
+enum { OLD, UPDATED, PUBLISHED };    /* a unit in the update program */
+
+struct recorder {
+	struct zr_setup *setup;
+	struct zr_program *p;
+	const struct zr_schedule *uses;
+	struct zr_stage stage;
+	struct zr_error *err;
+	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
+	uint8_t *state;       /* [n_units] see above */
+	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
+	int32_t *life;        /* [n_units] its current entry of gathered */
+	int32_t *grad_from;   /* [n_units] operation of the first contribution */
+	int32_t *grad_to;     /* [n_units] the wait that ends the buffer */
+	int32_t reducing;     /* outstanding reduce, -1: none */
+	struct zr_lifetime *gathered;
+	int32_t *gathered_slot; /* index into p->unit of each */
+	int32_t n_gathered, cap_gathered;
+};
+
+static struct recorder *recorder_of(const struct zr_stage *st)
+{
+	return st->impl;
+}
+
+static const char *stage_name(const struct recorder *r)
+{
+	return r->setup->zero.section->plugin->desc->id;
+}
+
+static int refuse(struct recorder *r, const char *what, int32_t unit)
+{
+	return zr_err(r->err, ZR_ESTATE, "stage %s: unit %s %s", stage_name(r), r->setup->layout.unit[unit].name, what);
+}
+
+static int refuse_at(struct recorder *r, const char *what, int32_t unit, int32_t use)
+{
+	static const char *const phase[] = { "forward", "recompute", "backward" };
+	const struct zr_use *u = &r->uses->use[use];
+	return zr_err(r->err, ZR_ESTATE, "stage %s: unit %s %s at the %s of layer %s", stage_name(r),
+		      r->setup->layout.unit[unit].name, what, phase[u->phase], zr_layer_at(&r->setup->decl, u->layer)->name);
+}
+
+/* ---- writing down ---- */
+
+static void *grow(void *p, int32_t n, int32_t *cap, size_t size)
+{
+	if (n < *cap)
+		return p;
+	*cap = *cap ? 2 * *cap : 64;
+	return realloc(p, (size_t)*cap * size);
+}
+
+static int emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n)
+{
+	struct zr_program *p = r->p;
+	op.first = p->n_unit;
+	op.n = n;
+	struct zr_pop *ops = grow(p->op, p->n, &p->cap, sizeof *ops);
+	if (!ops)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	p->op = ops;
+	for (int32_t i = 0; i < n; i++) {
+		int32_t *list = grow(p->unit, p->n_unit, &p->cap_unit, sizeof *list);
+		if (!list)
+			return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+		p->unit = list;
+		p->unit[p->n_unit++] = units[i];
+	}
+	p->op[p->n++] = op;
+	return 0;
+}
+
+static int emit_wait(struct recorder *r, int32_t target)
+{
+	return emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target }, NULL, 0);
+}
+
+static int start_life(struct recorder *r, int32_t slot, int32_t unit)
+{
+	int32_t cap = r->cap_gathered;
+	struct zr_lifetime *l = grow(r->gathered, r->n_gathered, &r->cap_gathered, sizeof *l);
+	int32_t *s = l ? grow(r->gathered_slot, r->n_gathered, &cap, sizeof *s) : NULL;
+	if (l)
+		r->gathered = l;
+	if (!s)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	r->gathered_slot = s;
+	r->life[unit] = r->n_gathered;
+	r->gathered_slot[r->n_gathered] = slot;
+	r->gathered[r->n_gathered++] = (struct zr_lifetime){ .bytes = zr_unit_full_bytes(r->setup, unit), .first = r->p->n - 1,
+							     .last = INT32_MAX };
+	return 0;
+}
+
+static int wait_gather(struct recorder *r, int32_t unit)
+{
+	int32_t op = r->gather[unit];
+	if (op < 0)
+		return 0;
+	for (int32_t u = 0; u < r->stage.n_units; u++)
+		if (r->gather[u] == op)
+			r->gather[u] = -1;
+	return emit_wait(r, op);
+}
+
+static int wait_reduce(struct recorder *r)
+{
+	if (r->reducing < 0)
+		return 0;
+	const struct zr_pop *op = &r->p->op[r->reducing];
+	for (int32_t i = 0; i < op->n; i++)
+		r->grad_to[r->p->unit[op->first + i]] = r->p->n;
+	int rc = emit_wait(r, r->reducing);
+	r->reducing = -1;
+	return rc;
+}
+
+/* ---- verbs ---- */
+
+static int check_list(struct recorder *r, const char *verb, const int32_t *units, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		if (units[i] < 0 || units[i] >= r->stage.n_units)
+			return zr_err(r->err, ZR_ESTATE, "stage %s: %s of unit %d, but there are %d", stage_name(r), verb, units[i],
+				      r->stage.n_units);
+	return 0;
+}
+
+/* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
+static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, int32_t size)
+{
+	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
+	return (uint64_t)((ranks - 1) * per * ZR_BLOCK * size);
+}
+
+static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	struct zr_pop op = { .kind = ZR_P_GATHER };
+	int rc = check_list(r, "gather", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		if (r->setup->groups[units[i]].param == ZR_GROUP_SELF)
+			rc = refuse(r, "is whole on every rank: there is nothing to gather", units[i]);
+		else if (r->full[units[i]])
+			rc = refuse(r, "is gathered twice without a drop", units[i]);
+		else if (r->setup->groups[units[i]].param != r->setup->groups[units[0]].param)
+			rc = refuse(r, "is gathered in one list with units of another group", units[i]);
+		else
+			r->full[units[i]] = 1;
+		op.bytes += received(r->setup, units[i], r->setup->groups[units[i]].param, zr_dtype_bytes(r->setup->types.dtype));
+	}
+	int32_t slot = r->p->n_unit, number = r->p->n;
+	if (rc || !n || (rc = emit(r, op, units, n)))
+		return rc;
+	for (int32_t i = 0; !rc && i < n; i++) {
+		r->gather[units[i]] = number;
+		rc = start_life(r, slot + i, units[i]);
+	}
+	return rc;
+}
+
+static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	int rc = check_list(r, "drop", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		if (r->setup->groups[units[i]].param == ZR_GROUP_SELF)
+			rc = refuse(r, "is whole on every rank: there is nothing to drop", units[i]);
+		else if (!r->full[units[i]])
+			rc = refuse(r, "is dropped without having been gathered", units[i]);
+		else
+			rc = wait_gather(r, units[i]);
+		r->full[units[i]] = 0;
+		if (!rc)
+			r->gathered[r->life[units[i]]].last = r->p->n;
+	}
+	return rc || !n ? rc : emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
+}
+
+static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	struct zr_pop op = { .kind = ZR_P_REDUCE };
+	int rc = check_list(r, "reduce", units, n);
+	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
+		rc = refuse(r, "is reduced in a program without gradients", units[0]);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		if (r->state[units[i]] != COMPLETE)
+			rc = refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
+		r->state[units[i]] = REDUCED;
+		op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.comm_dtype));
+		if (r->p->id == ZR_PROG_LAST_MICRO && r->setup->groups[units[i]].state == ZR_GROUP_SELF)
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, 4); /* the sums, to all */
+	}
+	if (!rc && n)
+		rc = wait_reduce(r);
+	int32_t number = r->p->n;
+	if (rc || !n || (rc = emit(r, op, units, n)))
+		return rc;
+	r->reducing = number;
+	return 0;
+}
+
+static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t n, int64_t piece)
+{
+	struct recorder *r = recorder_of(st);
+	int rc = check_list(r, "update", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		if (r->p->id != ZR_PROG_UPDATE)
+			rc = refuse(r, "is updated outside of the update program", units[i]);
+		else if (r->state[units[i]] != OLD)
+			rc = refuse(r, "is updated twice", units[i]);
+		r->state[units[i]] = UPDATED;
+	}
+	return rc || !n ? rc : emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, units, n);
+}
+
+static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	struct zr_pop op = { .kind = ZR_P_PUBLISH };
+	int rc = check_list(r, "publish", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		const struct zr_groups *g = &r->setup->groups[units[i]];
+		if (r->p->id != ZR_PROG_UPDATE || r->state[units[i]] != UPDATED)
+			rc = refuse(r, r->state[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
+		r->state[units[i]] = PUBLISHED;
+		if (g->param != g->state)
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.dtype));
+	}
+	int32_t slot = r->p->n_unit, number = r->p->n;
+	if (rc || !n || (rc = emit(r, op, units, n)))
+		return rc;
+	for (int32_t i = 0; !rc && i < n; i++)
+		if (r->setup->groups[units[i]].param == ZR_GROUP_NODE)
+			rc = start_life(r, slot + i, units[i]); /* the whole unit, of which the node's share is kept */
+	if (!rc)
+		rc = emit_wait(r, number);
+	for (int32_t i = 0; !rc && i < n; i++)
+		if (r->setup->groups[units[i]].param == ZR_GROUP_NODE)
+			r->gathered[r->life[units[i]]].last = r->p->n - 1;
+	return rc;
+}
+
+static int verb_move(const struct zr_stage *st, const int32_t *units, int32_t n, int32_t what, int32_t tier)
+{
+	struct recorder *r = recorder_of(st);
+	(void)units, (void)n, (void)what;
+	return zr_err(r->err, ZR_ENOTSUP, "stage %s moves data to or from tier %d, but no [offload] section gives it one", stage_name(r),
+		      tier);
+}
+
+/* ---- queries ---- */
+
+static int64_t ask_elements(const struct zr_stage *st, int32_t unit)
+{
+	return recorder_of(st)->setup->layout.unit[unit].elements;
+}
+
+static const struct zr_use *ask_use(const struct zr_stage *st, int32_t use)
+{
+	return use >= 0 && use < st->n_uses ? &recorder_of(st)->uses->use[use] : NULL;
+}
+
+static int32_t ask_next_use(const struct zr_stage *st, int32_t unit, int32_t after)
+{
+	return st->n_uses ? zr_schedule_next(recorder_of(st)->uses, unit, after) : -1;
+}
+
+static int64_t ask_live(const struct zr_stage *st)
+{
+	const struct recorder *r = recorder_of(st);
+	int64_t sum = 0;
+	for (int32_t u = 0; u < st->n_units; u++)
+		if (r->full[u] && r->setup->groups[u].param != ZR_GROUP_SELF)
+			sum += r->setup->layout.unit[u].elements;
+	return sum;
+}
+
+static int ask_scalars(const struct zr_stage *st)
+{
+	(void)st;
+	return 1; /* the mean over the slots always waits for the last of them */
+}
+
+/* ---- the walk ---- */
+
+static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
+{
+	const struct zr_zero_v1 *zero = r->setup->zero.vtbl;
+	if (!zero)
+		return 0; /* sampling: everything is whole */
+	struct zr_point point = { .size = sizeof point, .program = r->p->id, .at = at, .use = use, .units = units,
+				  .n_units = (uint32_t)n };
+	int rc = zero->at(r->setup->zero.inst, &point, &r->stage);
+	if (!rc)
+		return 0;
+	return r->err->code ? r->err->code : zr_instance_failed(&r->setup->zero, rc, "at", r->err);
+}
+
+static int record_use(struct recorder *r, int32_t i)
+{
+	const struct zr_use *use = &r->uses->use[i];
+	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
+	for (uint32_t k = 0; !rc && k < use->n_units; k++)
+		rc = r->full[use->units[k]] ? wait_gather(r, use->units[k]) : refuse_at(r, "is not gathered", use->units[k], i);
+	for (uint32_t k = 0; !rc && k < use->n_units; k++)
+		if (use->phase == ZR_BACKWARD && r->uses->first_grad[use->units[k]] == i)
+			r->grad_from[use->units[k]] = r->p->n;
+	if (!rc)
+		rc = emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
+	if (!rc)
+		rc = tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
+	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
+	for (int32_t k = lo; k < hi; k++)
+		r->state[r->uses->grad_unit[k]] = COMPLETE;
+	return rc || hi == lo ? rc : tell(r, ZR_AT_GRAD, i, r->uses->grad_unit + lo, hi - lo);
+}
+
+static int check_end(struct recorder *r)
+{
+	int training = r->p->id == ZR_PROG_MICRO || r->p->id == ZR_PROG_LAST_MICRO;
+	for (int32_t u = 0; u < r->stage.n_units; u++) {
+		if (r->setup->groups[u].param != ZR_GROUP_SELF && r->full[u])
+			return refuse(r, "is still full at the end of the program: a drop is missing", u);
+		if (training && r->state[u] != REDUCED)
+			return refuse(r, "has a complete gradient that was not reduced by the end of the program", u);
+		if (r->p->id == ZR_PROG_UPDATE && r->state[u] != PUBLISHED)
+			return refuse(r, r->state[u] == UPDATED ? "is updated but not published" : "is not updated", u);
+	}
+	return 0;
+}
+
+static int walk(struct recorder *r, const int32_t *all)
+{
+	int32_t n = r->stage.n_units;
+	int rc = tell(r, ZR_AT_BEGIN, -1, all, n);
+	for (int32_t i = 0; !rc && i < r->uses->n; i++)
+		rc = record_use(r, i);
+	if (!rc && r->p->id == ZR_PROG_UPDATE)
+		rc = tell(r, ZR_AT_UPDATE, -1, all, n);
+	if (!rc)
+		rc = tell(r, ZR_AT_END, -1, all, n);
+	for (int32_t u = 0; !rc && u < n; u++)
+		rc = wait_gather(r, u);
+	if (!rc)
+		rc = wait_reduce(r);
+	return rc ? rc : check_end(r);
+}
+
+/* ---- offsets and hash ---- */
+
+static int place(struct recorder *r)
+{
+	struct zr_program *p = r->p;
+	int32_t n = r->stage.n_units;
+	p->place = calloc((size_t)p->n_unit + 1, sizeof *p->place);
+	p->grad_buffer = calloc((size_t)n + 1, sizeof *p->grad_buffer);
+	struct zr_lifetime *grad = calloc((size_t)n + 1, sizeof *grad);
+	int rc = p->place && p->grad_buffer && grad ? 0 : zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	for (int32_t u = 0; !rc && u < n; u++)
+		if (r->grad_from[u] >= 0)
+			grad[u] = (struct zr_lifetime){ .bytes = zr_unit_padded_elements(r->setup, u) * 4, .first = r->grad_from[u],
+							.last = r->grad_to[u] };
+	if (!rc)
+		rc = zr_lifetime_assign(r->gathered, r->n_gathered, &p->gather_bytes, r->err);
+	if (!rc)
+		rc = zr_lifetime_assign(grad, n, &p->grad_bytes, r->err);
+	for (int32_t i = 0; !rc && i < r->n_gathered; i++)
+		p->place[r->gathered_slot[i]] = r->gathered[i].offset;
+	for (int32_t u = 0; !rc && u < n; u++)
+		p->grad_buffer[u] = grad[u].offset;
+	free(grad);
+	return rc;
+}
+
+static uint64_t hash(const struct recorder *r)
+{
+	const struct zr_program *p = r->p;
+	uint64_t h = XXH3_64bits(p->op, (size_t)p->n * sizeof *p->op);
+	h = XXH3_64bits_withSeed(p->unit, (size_t)p->n_unit * sizeof *p->unit, h);
+	return XXH3_64bits_withSeed(p->place, (size_t)p->n_unit * sizeof *p->place, h);
+}
+
+static int start(struct recorder *r, const struct zr_setup *s)
+{
+	size_t n = (size_t)s->layout.n_units + 1;
+	r->full = calloc(n, 1);
+	r->state = calloc(n, 1);
+	r->gather = malloc(n * sizeof *r->gather);
+	r->life = calloc(n, sizeof *r->life);
+	r->grad_from = malloc(n * sizeof *r->grad_from);
+	r->grad_to = calloc(n, sizeof *r->grad_to);
+	if (!r->full || !r->state || !r->gather || !r->life || !r->grad_from || !r->grad_to)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	for (int32_t u = 0; u < s->layout.n_units; u++) {
+		r->full[u] = s->groups[u].param == ZR_GROUP_SELF;
+		r->gather[u] = r->grad_from[u] = -1;
+	}
+	return 0;
+}
+
+int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, struct zr_error *err)
+{
+	static const struct zr_schedule none;
+	struct zr_program p = { .id = id };
+	struct recorder r = {
+		.setup = s, .p = &p, .err = err, .reducing = -1,
+		.uses = id == ZR_PROG_UPDATE ? &none : id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses,
+	};
+	r.stage = (struct zr_stage){
+		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n, .world = s->process.world, .impl = &r,
+		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
+		.fetch = verb_move, .spill = verb_move, .elements = ask_elements, .use = ask_use, .next_use = ask_next_use,
+		.live_elements = ask_live, .needs_scalars = ask_scalars,
+	};
+	int32_t *all = calloc((size_t)s->layout.n_units + 1, sizeof *all);
+	for (int32_t u = 0; all && u < s->layout.n_units; u++)
+		all[u] = u;
+	int rc = all ? start(&r, s) : zr_err(err, ZR_ENOMEM, "out of memory while recording a program");
+	if (!rc)
+		rc = walk(&r, all);
+	if (!rc)
+		rc = place(&r);
+	if (!rc) {
+		p.hash = hash(&r);
+		*out = p;
+	} else {
+		zr_program_free(&p);
+	}
+	void *scratch[] = { all, r.full, r.state, r.gather, r.life, r.grad_from, r.grad_to, r.gathered, r.gathered_slot };
+	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
+		free(scratch[i]);
+	return rc;
+}
+
+void zr_program_free(struct zr_program *p)
+{
+	free(p->op);
+	free(p->unit);
+	free(p->place);
+	free(p->grad_buffer);
+	memset(p, 0, sizeof *p);
+}
+
+/* ---- for people ---- */
+
+uint64_t zr_program_bytes(const struct zr_program *p)
+{
+	uint64_t sum = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		sum += p->op[i].bytes;
+	return sum;
+}
