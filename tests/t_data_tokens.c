@@ -132,7 +132,7 @@ static void validation_runs_in_order_and_wraps(void **state)
 	data_prepared(&d, "data/tokens", o, 7);
 	assert_int_equal(info_of(&d).val_tokens, 24);
 	for (slot = 0; slot < 5; slot++) {
-		b = request(ZR_SPLIT_VAL, 0, slot, 1, 2, 7);
+		b = request(ZR_SPLIT_VAL, slot * 100, slot, 4, 2, 7); /* the slot alone counts */
 		get(&d, &b);
 		assert_int_equal(inputs[0], 5000 + slot * 2 % 3 * 7);
 		assert_int_equal(inputs[7], 5000 + (slot * 2 + 1) % 3 * 7);
