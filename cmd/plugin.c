@@ -238,13 +238,14 @@ int zr_cmd_plugin(int argc, char **argv)
 	const char *verb = argc > 1 ? argv[1] : "";
 	int is_list = !strcmp(verb, "list"), is_info = !strcmp(verb, "info"), known = is_list || is_info;
 	int mdoc = is_info && take_mdoc(&argc, argv);
-	const char *operand = is_list || (mdoc && argc == 2) ? NULL : is_info ? "[ROLE/]ID or PATH" : "list or info";
-	int rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);
-	if (rc >= 0)
-		return rc;
-	if (!known) {
-		fprintf(stderr, "zeroth plugin: expected list or info, found %s\n%s", verb, usage);
+	const char *operand = is_list || (mdoc && argc == 2) ? NULL : "[ROLE/]ID or PATH";
+	int rc;
+	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
+		fprintf(stderr, "zeroth plugin: expected list or info%s%s\n%s", *verb ? ", found " : "", verb, usage);
 		return 2;
 	}
+	rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);
+	if (rc >= 0)
+		return rc;
 	return is_list ? list(&a) : info(&a, mdoc);
 }

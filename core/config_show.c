@@ -28,7 +28,7 @@ static const char *plugin_text(const struct zr_part *p)
 
 static void write_pair(FILE *out, const char *key, const char *value, const char *source)
 {
-	fprintf(out, "%s = ", key);
+	fprintf(out, "%s =%s", key, *value ? " " : "");
 	zr_ini_write_value(out, value);
 	if (source)
 		fprintf(out, " ; %s", source);
