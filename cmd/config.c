@@ -53,7 +53,7 @@ int zr_cmd_config(int argc, char **argv)
 		rc = zr_setup_open(cfg, ZR_SETUP_TRAIN, &s, &err);
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
-	else if (!rc && (a.json ? zr_config_write_json(cfg, stdout) : zr_config_write_ini(cfg, stdout, 1)))
+	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))
 		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration");
 	zr_setup_close(s);
 	zr_config_free(cfg);

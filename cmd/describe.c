@@ -21,13 +21,20 @@ static const struct {
 };
 #define N_FLAGS (sizeof flags / sizeof *flags)
 
+static const char *type_name(int32_t type)
+{
+	static const char *const names[] = { "?",	 "yes or no", "whole number", "number", "text", "choice",
+					     "bytes", "path",	   "count",	   "list",   "patterns" };
+	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
+}
+
 static json_t *describe_option(const struct zr_opt *o)
 {
 	json_t *j = json_object(), *list = json_array();
 	char range[96];
 	zr_range_text(o, range, sizeof range);
 	json_object_set_new(j, "name", json_string(o->name));
-	json_object_set_new(j, "type", json_string(zr_type_name(o->type)));
+	json_object_set_new(j, "type", json_string(type_name(o->type)));
 	if (o->type == ZR_T_F64S)
 		json_object_set_new(j, "length", json_integer(o->width / 8));
 	json_object_set_new(j, "default", o->def ? json_string(o->def) : json_null());
@@ -81,7 +88,7 @@ static void type_text(const struct zr_opt *o, char *out, size_t size)
 	if (o->type == ZR_T_F64S)
 		n = snprintf(out, size, "%u numbers", o->width / 8);
 	else if (o->type != ZR_T_ENUM)
-		n = snprintf(out, size, "%s", o->type == ZR_T_COUNT ? "whole number" : zr_type_name(o->type));
+		n = snprintf(out, size, "%s", o->type == ZR_T_COUNT ? "whole number" : type_name(o->type));
 	else
 		for (int i = 0; o->choices[i] && (size_t)n < size; i++)
 			n += snprintf(out + n, size - (size_t)n, "%s%s", i ? ", " : "one of ", o->choices[i]);
