@@ -93,7 +93,14 @@ is 'schedule: the last' "$(tail -n 1 rows)" '11,0.1'
 is 'schedule: without --steps all of them' "$("$ZEROTH" schedule c.ini | wc -l)" 21
 is 'schedule: -n and -o' "$("$ZEROTH" schedule -n 1 -o scheduler.warmup_min_lr=0.05 c.ini)" "$(printf 'step,lr\n0,0.05')"
 rm text
+sed '/\[scheduler\]/,$d' c.ini >plain.ini
 ok 'schedule needs no data' "$ZEROTH" schedule c.ini -n 1
+
+# ---- the example of zeroth-plugin(7) ----
+sed -n '/^A scheduler that/,/^\.Ed/p' "$src/man/zeroth-plugin.7" | sed '1,/^\.Bd/d; /^\.Ed/d' >halving.c
+ok 'the example of zeroth-plugin(7) compiles' ${CC:-cc} -std=c11 -Wall -Wextra -Werror -shared -fPIC -I"$src/include" -o halving.so halving.c -lm
+is 'and is a scheduler' "$(chmod go-w . halving.so; "$ZEROTH" schedule -n 4 -o scheduler.plugin=./halving.so -o scheduler.period=2 plain.ini |
+	tr '\n' ' ')" 'step,lr 0,0.1 1,0.1 2,0.05 3,0.05 '
 
 # ---- conf/ ----
 for conf in "$src"/conf/*.ini; do
