@@ -77,8 +77,9 @@ run_zeroth() {
 	shift
 	rm -rf "$work/run"
 	"$zeroth" train "$conf" -o "run.dir=$work/run" -o data.plugin=tokens -o "data.path=$work/tokens.bin" \
-		-o data.format=uint16 -o train.micro_batch_size=4 -o train.train_batch_size=4 -o model.context=64 \
-		-o "train.steps=$((steps + 1))" -o train.seed=1 -o "device.threads=$threads" "$@" >"$work/$name.log" 2>&1 &
+		-o data.format=uint16 -o precision.plugin=fp32 -o train.micro_batch_size=4 -o train.train_batch_size=4 \
+		-o train.sequence_length=64 -o train.gradient_clipping=0 -o train.eval_every=0 \
+		-o "train.steps=$((steps + 1))" -o "device.threads=$threads" "$@" >"$work/$name.log" 2>&1 &
 	pid=$!
 	watch_peak "$pid" >>"$work/$name.kb" &
 	if ! wait "$pid"; then

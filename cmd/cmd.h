@@ -30,6 +30,9 @@ int zr_cmd_failed(const struct zr_error *err);
 /* Applies [log]. */
 void zr_cmd_log(const struct zr_config *cfg);
 
+/* Prints every value and its source as JSON: `config show --json`. 0 or -1. */
+int zr_cmd_config_json(const struct zr_config *cfg);
+
 int zr_cmd_train(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);
 int zr_cmd_plan(int argc, char **argv);

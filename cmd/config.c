@@ -40,19 +40,20 @@ int zr_cmd_config(int argc, char **argv)
 	struct zr_error err = { 0 };
 	const char *verb = argc > 1 ? argv[1] : "";
 	int known = !strcmp(verb, "check") || !strcmp(verb, "show");
-	int rc = zr_cmd_parse(argc - known, argv + known, usage, known ? "CONF" : "check or show, and CONF", &a);
-	if (rc >= 0)
-		return rc;
-	if (!known) {
-		fprintf(stderr, "zeroth config: expected check or show, found %s\n%s", verb, usage);
+	int rc;
+	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
+		fprintf(stderr, "zeroth config: expected check or show%s%s\n%s", *verb ? ", found " : "", verb, usage);
 		return 2;
 	}
+	rc = zr_cmd_parse(argc - known, argv + known, usage, "CONF", &a);
+	if (rc >= 0)
+		return rc;
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
 		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
-	else if (!rc && (a.json ? zr_config_write_json(cfg, stdout) : zr_config_write_ini(cfg, stdout, 1)))
+	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))
 		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration");
 	zr_setup_close(s);
 	zr_config_free(cfg);

@@ -13,7 +13,7 @@ static const struct {
 	const char *name, *words;
 } flags[] = {
 	{ ZR_O_REQUIRED, "required", "required" },
-	{ ZR_O_AUTO, "auto", "or auto" },
+	{ ZR_O_AUTO, "auto", NULL },
 	{ ZR_O_SCHED, "scheduled", "a scheduler may drive it" },
 	{ ZR_O_GROUP, "group", "may differ between parameter groups" },
 	{ ZR_O_NUMERIC, "numeric", NULL },
@@ -21,13 +21,20 @@ static const struct {
 };
 #define N_FLAGS (sizeof flags / sizeof *flags)
 
+static const char *type_name(int32_t type)
+{
+	static const char *const names[] = { "?",	 "yes or no", "whole number", "number", "text", "choice",
+					     "bytes", "path",	   "count",	   "list",   "patterns" };
+	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
+}
+
 static json_t *describe_option(const struct zr_opt *o)
 {
 	json_t *j = json_object(), *list = json_array();
 	char range[96];
 	zr_range_text(o, range, sizeof range);
 	json_object_set_new(j, "name", json_string(o->name));
-	json_object_set_new(j, "type", json_string(zr_type_name(o->type)));
+	json_object_set_new(j, "type", json_string(type_name(o->type)));
 	if (o->type == ZR_T_F64S)
 		json_object_set_new(j, "length", json_integer(o->width / 8));
 	json_object_set_new(j, "default", o->def ? json_string(o->def) : json_null());
@@ -81,17 +88,19 @@ static void type_text(const struct zr_opt *o, char *out, size_t size)
 	if (o->type == ZR_T_F64S)
 		n = snprintf(out, size, "%u numbers", o->width / 8);
 	else if (o->type != ZR_T_ENUM)
-		n = snprintf(out, size, "%s", o->type == ZR_T_COUNT ? "whole number" : zr_type_name(o->type));
+		n = snprintf(out, size, "%s", o->type == ZR_T_COUNT ? "whole number" : type_name(o->type));
 	else
 		for (int i = 0; o->choices[i] && (size_t)n < size; i++)
 			n += snprintf(out + n, size - (size_t)n, "%s%s", i ? ", " : "one of ", o->choices[i]);
 	if (*range && (size_t)n < size)
 		n += snprintf(out + n, size - (size_t)n, " %s", range);
+	if ((o->flags & ZR_O_AUTO) && (size_t)n < size)
+		n += snprintf(out + n, size - (size_t)n, " or auto");
 	if (*o->unit && (size_t)n < size)
 		n += snprintf(out + n, size - (size_t)n, ", in %s", o->unit);
 	for (size_t i = 0; i < N_FLAGS && (size_t)n < size; i++)
-		if ((o->flags & flags[i].bit) && flags[i].words && !(flags[i].bit == ZR_O_AUTO && o->type == ZR_T_ENUM))
-			n += snprintf(out + n, size - (size_t)n, "%s%s", flags[i].bit == ZR_O_AUTO ? " " : "; ", flags[i].words);
+		if ((o->flags & flags[i].bit) && flags[i].words)
+			n += snprintf(out + n, size - (size_t)n, "; %s", flags[i].words);
 }
 
 void zr_describe_text(const struct zr_plugin *p, FILE *out)
@@ -116,30 +125,43 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out)
 	}
 }
 
-/* Text for mdoc: a line per sentence, and nothing that starts like a macro. */
+/* Text for mdoc: a new line after a sentence and before column 80, and none that starts like a macro. */
 static void put_mdoc(FILE *out, const char *text)
 {
-	for (const char *c = text; *c; c++) {
-		if (*c == '\\')
-			fputs("\\e", out);
-		else if (*c == ' ' && c > text && c[-1] == '.')
+	size_t column = 0;
+	while (*text) {
+		size_t len = strcspn(text, " ");
+		if (column && (text[-2] == '.' || column + 1 + len > 78)) {
 			putc('\n', out);
-		else
-			putc(*c, out);
+			column = 0;
+		} else if (column) {
+			putc(' ', out);
+			column++;
+		}
+		if (!column && (*text == '.' || *text == '\''))
+			fputs("\\&", out);
+		for (size_t i = 0; i < len; i++)
+			if (text[i] == '\\')
+				fputs("\\e", out);
+			else
+				putc(text[i], out);
+		column += len;
+		text += len + strspn(text + len, " ");
 	}
 	putc('\n', out);
 }
 
 static void mdoc_option(const struct zr_opt *o, FILE *out)
 {
-	char type[640];
-	type_text(o, type, sizeof type);
+	char type[644] = "(";
+	type_text(o, type + 1, sizeof type - 2);
+	strcat(type, ")");
 	if (o->def && *o->def)
 		fprintf(out, ".It Cm %s No = Ar %s\n", o->name, o->def);
 	else
 		fprintf(out, ".It Cm %s No =\n", o->name);
 	put_mdoc(out, o->doc);
-	fprintf(out, "(%s)\n", type);
+	put_mdoc(out, type);
 }
 
 static void mdoc_table(const struct zr_table *t, FILE *out)
@@ -166,7 +188,7 @@ void zr_describe_core_mdoc(FILE *out)
 {
 	for (const struct zr_core_table *c = zr_core_tables; c->section; c++) {
 		struct zr_table t = { c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
-		fprintf(out, ".Ss \"[%s]\"\n", c->section);
+		fprintf(out, ".Ss \"[%s] of zeroth itself\"\n", c->section);
 		put_mdoc(out, c->doc);
 		mdoc_table(&t, out);
 	}

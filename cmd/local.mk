@@ -5,7 +5,7 @@
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = \
 	cmd/main.c cmd/cmd.h cmd/args.c \
-	cmd/config.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
+	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
 	cmd/train.c cmd/sample.c cmd/plan.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 zeroth_LDADD = core/libcore.la $(JANSSON_LIBS)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,7 +37,9 @@ static void describe_to(int fd, const char *role, const char *path)
 	const struct zr_plugin *p;
 	struct zr_error err = { 0 };
 	json_t *j;
-	int null = open("/dev/null", O_RDWR);
+	int null = open("/dev/null", O_RDWR), fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+		signal(fatal[i], SIG_DFL); /* sanitizers catch them */
 	dup2(null, 1);
 	dup2(null, 2);
 	alarm(PATIENCE);
@@ -238,13 +241,14 @@ int zr_cmd_plugin(int argc, char **argv)
 	const char *verb = argc > 1 ? argv[1] : "";
 	int is_list = !strcmp(verb, "list"), is_info = !strcmp(verb, "info"), known = is_list || is_info;
 	int mdoc = is_info && take_mdoc(&argc, argv);
-	const char *operand = is_list || (mdoc && argc == 2) ? NULL : is_info ? "[ROLE/]ID or PATH" : "list or info";
-	int rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);
-	if (rc >= 0)
-		return rc;
-	if (!known) {
-		fprintf(stderr, "zeroth plugin: expected list or info, found %s\n%s", verb, usage);
+	const char *operand = is_list || (mdoc && argc == 2) ? NULL : "[ROLE/]ID or PATH";
+	int rc;
+	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
+		fprintf(stderr, "zeroth plugin: expected list or info%s%s\n%s", *verb ? ", found " : "", verb, usage);
 		return 2;
 	}
+	rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);
+	if (rc >= 0)
+		return rc;
 	return is_list ? list(&a) : info(&a, mdoc);
 }

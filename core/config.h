@@ -71,9 +71,10 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 /* "file.ini:12" or "-o" or "defaults.ini:3" or "default" or "auto" of a value: for messages. NULL if unknown. */
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key);
 
-/* Every section and value as INI text (sources as comments if `sources`) or as JSON {section: {key: {value, source}}}. */
+/* Every section and value as INI text, sources as comments if `sources`. */
 int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
-int zr_config_write_json(const struct zr_config *cfg, FILE *out);
+/* The value of `plugin` as it would be given again: a path that was given stays one, from anywhere. */
+const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_section *s);
 
 /* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or the installed one. */
 const char *zr_data_dir(void);

@@ -8,4 +8,4 @@ core_libcore_la_SOURCES += \
 	core/loader.c core/loader.h core/plugin_file.c core/plugin_file.h core/plugin_find.c \
 	core/log.c core/log.h \
 	core/near.c \
-	core/numbers.c core/numbers.h core/options.c core/options.h core/options_core.c
+	core/numbers.c core/options.c core/options.h core/options_core.c

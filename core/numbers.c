@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * numbers.c - see numbers.h. Counts up to 2^53 may be written like 5e8; larger ones need all their digits.
+ * numbers.c - single numbers of option values. Counts up to 2^53 may be written like 5e8; larger ones need all their digits.
  */
 #define _GNU_SOURCE
-#include "core/numbers.h"
+#include "core/options.h"
 
 #include <errno.h>
 #include <locale.h>

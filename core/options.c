@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/config.h"
-#include "core/numbers.h"
 
 struct zr_table zr_table_of(const struct zr_desc *desc)
 {
@@ -87,6 +86,12 @@ int zr_table_check(const struct zr_table *t, struct zr_error *err)
 static int is_text(const struct zr_opt *o)
 {
 	return o->type == ZR_T_STR || o->type == ZR_T_PATH || o->type == ZR_T_GLOBS;
+}
+
+const char *zr_value_text(const struct zr_opt *o, const void *opts)
+{
+	const char *text = is_text(o) ? *(const char *const *)((const char *)opts + o->offset) : NULL;
+	return is_text(o) && !text ? "" : text;
 }
 
 static void store_auto(const struct zr_opt *o, void *at)
@@ -235,13 +240,6 @@ int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t 
 	case ZR_T_F64S:
 		return format_list(o, at, out, size);
 	default:
-		return snprintf(out, size, "%s", *(const char *const *)at ? *(const char *const *)at : "");
+		return snprintf(out, size, "%s", zr_value_text(o, opts));
 	}
-}
-
-const char *zr_type_name(int32_t type)
-{
-	static const char *const names[] = { "?",	 "yes or no", "whole number", "number", "text", "choice",
-					     "bytes", "path",	   "count",	   "list",   "patterns" };
-	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
 }

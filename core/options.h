@@ -32,9 +32,19 @@ int zr_value_is_auto(const struct zr_opt *o, const void *opts);
 /* The value as text that parses to the same value. Returns its length like snprintf. */
 int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size);
 
-const char *zr_type_name(int32_t type);                                   /* "number" */
-void zr_range_text(const struct zr_opt *o, char *out, size_t size);       /* "[0, 1)", ">= 0", "" */
-int zr_parse_double(const char *text, double *out);                       /* whole text, any locale; 0 or -1 */
-int zr_format_double(double v, char *out, size_t size);                   /* shortest that parses to v */
+const char *zr_value_text(const struct zr_opt *o, const void *opts); /* NULL: the option is no text */
+
+/* numbers.c: single numbers. The whole text must parse, in any locale, and be in range. */
+#define ZR_LIST_MAX 16 /* numbers in a list */
+void zr_range_text(const struct zr_opt *o, char *out, size_t size); /* "[0, 1)", ">= 0", "" */
+int zr_check_range(const struct zr_opt *o, double v, struct zr_error *err);
+int zr_parse_double(const char *text, double *out); /* 0 or -1 */
+int zr_parse_f64(const struct zr_opt *o, const char *text, double *out, struct zr_error *err);
+int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err);
+int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err);
+int zr_parse_bytes(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err);
+int zr_parse_list(const struct zr_opt *o, const char *text, double *out, struct zr_error *err); /* width / 8 of them */
+int zr_format_double(double v, char *out, size_t size); /* shortest that parses to v */
+int zr_format_bytes(uint64_t v, char *out, size_t size);
 
 #endif

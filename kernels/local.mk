@@ -9,6 +9,8 @@ kernel_flags = -I$(top_srcdir)/kernels
 kernel_headers = \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
+	%D%/cpu/elementary.h \
+	%D%/cpu/rng.h \
 	%D%/cpu/scalar.h \
 	%D%/cpu/simd.h \
 	%D%/cpu/simd_avx2.h \

@@ -20,8 +20,8 @@ const struct zr_cpu_kernels *rig_kernels(int i);
 /* Whether this CPU runs it. */
 int rig_runs(const struct zr_cpu_kernels *k);
 
-/* n elements between guards of 0xff bytes (NaN if read), themselves 0xff: poison. Freed, and the
- * guards checked, by rig_release(). */
+/* n elements of poison (NaN if read) between guards of the same, another one for each buffer. Freed,
+ * and the guards checked, by rig_release(). */
 void *rig_buffer(int64_t n, int32_t dtype);
 void rig_release(void);
 

@@ -239,8 +239,9 @@ struct zr_op_cast {
 	void *dst;
 };
 
-/* dst[i] = mean + std * N(0,1), element first+i of rng (std = 0: constant). The normal is Box-Muller on
- * words 2i and 2i+1 of the stream, in fp64, rounded once. GROWABLE. */
+/* dst[i] = mean + std * N(0,1), element e = first+i of rng (std = 0: constant). The normal is Box-Muller on
+ * words a = 2e and b = 2e+1 of the stream: sqrt(-2 ln((a + 1/2) / 2^32)) cos(2 pi b / 2^32), in fp64,
+ * rounded once. GROWABLE. */
 struct zr_op_init {
 	uint32_t size, flags;
 	int64_t n, first;

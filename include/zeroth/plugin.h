@@ -254,7 +254,7 @@ static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ..
 	va_start(ap, fmt);
 	vsnprintf(msg, sizeof msg, fmt, ap);
 	va_end(ap);
-	return h->fail(h, code, msg);
+	return (h->fail)(h, code, msg); /* in parentheses: a test framework may have a macro of that name */
 }
 
 /* [any] printf-like log(). */
@@ -266,7 +266,7 @@ static inline void zr_log(const struct zr_host *h, int level, const char *fmt, .
 	va_start(ap, fmt);
 	vsnprintf(msg, sizeof msg, fmt, ap);
 	va_end(ap);
-	h->log(h, level, msg);
+	(h->log)(h, level, msg);
 }
 
 #ifdef __cplusplus

@@ -22,6 +22,7 @@
 #define NV 3            /* vectors in a row of sums */
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
+#define A_PANEL (MR * KC + 16) /* floats between panels of A: an odd number of lines, so that they do not share cache sets */
 #define NC 1536         /* columns of a tile whose sums need a place of their own */
 
 /* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A, and
@@ -29,7 +30,7 @@
 #define B_PANEL 0
 #define B_ROWS (B_PANEL + KC * NR)
 #define A_BLOCK (B_ROWS + KC * NR)
-#define SUMS (A_BLOCK + MC * KC)
+#define SUMS (A_BLOCK + MC / MR * A_PANEL)
 _Static_assert((SUMS + MC * NC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
 
 #ifdef __clang__
@@ -43,65 +44,95 @@ static int64_t min(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* dst[0..n) = n elements of src from element i on, widened. */
-ZR_INLINE void copy_row(float *dst, const void *src, int64_t i, int32_t dtype, int64_t n)
+/* dst[0..n) = src[0..n), widened. */
+ZR_INLINE void copy_row(float *restrict dst, const void *restrict src, int64_t n, int32_t dtype)
 {
 	int64_t j = 0;
+	for (; j + 4 * ZR_W <= n; j += 4 * ZR_W) {
+		vf x0 = vload(src, j, dtype), x1 = vload(src, j + ZR_W, dtype);
+		vf x2 = vload(src, j + 2 * ZR_W, dtype), x3 = vload(src, j + 3 * ZR_W, dtype);
+		vstore_f32(dst + j, x0);
+		vstore_f32(dst + j + ZR_W, x1);
+		vstore_f32(dst + j + 2 * ZR_W, x2);
+		vstore_f32(dst + j + 3 * ZR_W, x3);
+	}
 	for (; j + ZR_W <= n; j += ZR_W)
-		vstore_f32(dst + j, vload(src, i + j, dtype));
+		vstore_f32(dst + j, vload(src, j, dtype));
 	if (j < n)
-		vstore_f32_n(dst + j, vload_n(src, i + j, dtype, (int)(n - j)), (int)(n - j));
+		vstore_f32_n(dst + j, vload_n(src, j, dtype, (int)(n - j)), (int)(n - j));
 }
 
-/* ---- packing A: panels of MR rows, MR * KC floats apart --------------------------------------------
- * Stored by rows, a panel is MR rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns
- * of MR floats: a copy as well. Rows past the last are 0. */
+/* ---- packing A: panels of MR rows, A_PANEL floats apart --------------------------------------------
+ * a is the block's first element, rows of the matrix as stored ld apart. Stored by rows, a panel is MR
+ * rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns of MR floats: a copy as well.
+ * Rows past the last are 0. */
 
-ZR_INLINE void pack_a_rows(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc,
-			   float *dst, int32_t dtype)
+ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst, int32_t dtype)
 {
-	int64_t i;
-	for (i = 0; i < rows; i++)
-		copy_row(dst + i * KC, op->a, (row0 + i) * op->lda + k0, dtype, kc);
-	for (; i % MR; i++)
-		memset(dst + i * KC, 0, (size_t)kc * sizeof(float));
+	for (int64_t i = 0; i < rows; i += MR, dst += A_PANEL) {
+		int64_t r, n = min(MR, rows - i);
+		for (r = 0; r < n; r++)
+			copy_row(dst + r * KC, zr_at(a, (i + r) * ld, dtype), kc, dtype);
+		for (; r < MR; r++)
+			memset(dst + r * KC, 0, (size_t)kc * sizeof(float));
+	}
 }
 
-ZR_INLINE void pack_a_columns(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc,
-			      float *dst, int32_t dtype)
+ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst, int32_t dtype)
 {
 	float column[MC + ZR_W];
-	int64_t k, i;
-	for (k = 0; k < kc; k++) {
-		copy_row(column, op->a, (k0 + k) * op->lda + row0, dtype, rows);
+	for (int64_t k = 0; k < kc; k++, dst += MR) {
+		float *to = dst;
+		int64_t i;
+		copy_row(column, zr_at(a, k * ld, dtype), rows, dtype);
 		for (i = rows; i % MR; i++)
 			column[i] = 0;
-		for (i = 0; i < rows; i += MR)
-			memcpy(dst + i * KC + k * MR, column + i, MR * sizeof(float));
+		for (i = 0; i < rows; i += MR, to += A_PANEL)
+			memcpy(to, column + i, MR * sizeof(float));
 	}
 }
 
 static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc, float *dst)
 {
-	if (op->flags & ZR_MM_TRANS_A)
-		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, op, row0, rows, k0, kc, dst);
+	int trans = !!(op->flags & ZR_MM_TRANS_A);
+	const void *a = zr_at(op->a, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a_dtype);
+	if (trans)
+		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, a, op->lda, rows, kc, dst);
 	else
-		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, op, row0, rows, k0, kc, dst);
+		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, a, op->lda, rows, kc, dst);
 }
 
-/* ---- packing B: kc rows of `width` floats, a multiple of ZR_W -------------------------------------- */
+/* ---- packing B: kc rows of nv vectors, the last filled up -------------------------------------------
+ * b is the panel's first element, rows of the matrix as stored ld apart. */
 
-ZR_INLINE void pack_b_rows(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols,
-			   int width, float *dst, int32_t dtype)
+/* All loads of some rows before their stores: the loads then miss the caches together. */
+ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst, int32_t dtype)
 {
 	int64_t k;
 	int j;
-	for (k = 0; k < kc; k++, dst += width) {
-		int64_t at = (k0 + k) * op->ldb + col0;
-		for (j = 0; j + ZR_W <= cols; j += ZR_W)
-			vstore_f32(dst + j, vload(op->b, at + j, dtype));
-		if (j < cols)
-			vstore_f32(dst + j, vload_n(op->b, at + j, dtype, (int)(cols - j)));
+	for (k = 0; k < kc; k++) {
+		vf x[NV];
+		UNROLL
+		for (j = 0; j < nv; j++)
+			x[j] = vload(b, k * ld + j * ZR_W, dtype);
+		UNROLL
+		for (j = 0; j < nv; j++)
+			vstore_f32(dst + (k * nv + j) * ZR_W, x[j]);
+	}
+}
+
+ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst, int32_t dtype)
+{
+	int64_t k;
+	int j;
+	if (cols == NR) {
+		pack_b_full(b, ld, kc, NV, dst, dtype);
+		return;
+	}
+	for (k = 0; k < kc; k++, dst += nv * ZR_W) {
+		for (j = 0; j + 1 < nv; j++)
+			vstore_f32(dst + j * ZR_W, vload(b, k * ld + j * ZR_W, dtype));
+		vstore_f32(dst + j * ZR_W, vload_n(b, k * ld + j * ZR_W, dtype, (int)(cols - j * ZR_W)));
 	}
 }
 
@@ -160,29 +191,72 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 
 /* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the last
  * vector holds past its columns is multiplied and thrown away. */
-ZR_INLINE void pack_b_columns(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols,
-			      int width, float *dst, float *rows, int32_t dtype)
+ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst, float *rows,
+			      int32_t dtype)
 {
 	int64_t j, i;
 	for (j = 0; j < cols; j += ZR_W) {
-		int64_t at = (col0 + j) * op->ldb + k0, n = min(ZR_W, cols - j);
+		int64_t n = min(ZR_W, cols - j);
 		if (dtype == ZR_F32 && n == ZR_W) {
-			transpose((const float *)op->b + at, op->ldb, kc, dst + j, width);
+			transpose((const float *)b + j * ld, ld, kc, dst + j, nv * ZR_W);
 			continue;
 		}
 		for (i = 0; i < ZR_W; i++)
-			copy_row(rows + i * KC, op->b, at + min(i, n - 1) * op->ldb, dtype, kc);
-		transpose(rows, KC, kc, dst + j, width);
+			copy_row(rows + i * KC, zr_at(b, (j + min(i, n - 1)) * ld, dtype), kc, dtype);
+		transpose(rows, KC, kc, dst + j, nv * ZR_W);
 	}
 }
 
-static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols, int width,
-		   float *dst, float *rows)
+static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols, int nv, float *dst,
+		   float *rows)
+{
+	int trans = !!(op->flags & ZR_MM_TRANS_B);
+	const void *b = zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);
+	if (trans)
+		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, b, op->ldb, kc, cols, nv, dst, rows);
+	else
+		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, b, op->ldb, kc, cols, nv, dst);
+}
+
+/* ---- prefetching -------------------------------------------------------------------------------------
+ * While the micro-kernel runs, what will be packed next is asked into the caches, some rows before each
+ * call. The function that asks is inline: gcc drops calls of a function that does nothing else. */
+
+struct ahead {
+	const char *at;      /* the next row as stored */
+	int64_t ld, bytes;   /* bytes between rows, bytes of a row */
+	int64_t rows, step;  /* rows left, rows at a time */
+};
+
+/* rows x cols elements from element `first` on, in `parts` parts. */
+static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_t ld, int64_t rows, int64_t cols,
+			     int64_t parts)
+{
+	int64_t size = dtype == ZR_BF16 ? 2 : 4;
+	return (struct ahead){ zr_at(p, first, dtype), ld * size, cols * size, rows, (rows + parts - 1) / parts };
+}
+
+static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc,
+			    int64_t parts)
+{
+	if (op->flags & ZR_MM_TRANS_A)
+		return ahead_of(op->a, op->a_dtype, k0 * op->lda + row0, op->lda, kc, rows, parts);
+	return ahead_of(op->a, op->a_dtype, row0 * op->lda + k0, op->lda, rows, kc, parts);
+}
+
+static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t cols, int64_t k0, int64_t kc,
+			    int64_t parts)
 {
 	if (op->flags & ZR_MM_TRANS_B)
-		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, op, k0, kc, col0, cols, width, dst, rows);
-	else
-		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, op, k0, kc, col0, cols, width, dst);
+		return ahead_of(op->b, op->b_dtype, col0 * op->ldb + k0, op->ldb, cols, kc, parts);
+	return ahead_of(op->b, op->b_dtype, k0 * op->ldb + col0, op->ldb, kc, cols, parts);
+}
+
+ZR_INLINE void ahead_ask(struct ahead *s)
+{
+	for (int64_t n = min(s->step, s->rows); n > 0; n--, s->rows--, s->at += s->ld)
+		for (int64_t i = 0; i < s->bytes; i += 64)
+			__builtin_prefetch(s->at + i, 0, 3);
 }
 
 /* ---- the micro-kernel ------------------------------------------------------------------------------- */
@@ -198,6 +272,11 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		UNROLL
 		for (j = 0; j < nv; j++)
 			s[i][j] = vset(0);
+	UNROLL
+	for (i = 0; i < MR; i++)
+		UNROLL
+		for (j = 0; j < nv; j++)
+			__builtin_prefetch(c + i * ldc + j * ZR_W, 1);
 	for (int64_t k = 0; k < kc; k++, b += nv * ZR_W) {
 		UNROLL
 		for (j = 0; j < nv; j++)
@@ -248,26 +327,50 @@ static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b,
 			c[i * ldc + j] = add ? c[i * ldc + j] + t[i * width + j] : t[i * width + j];
 }
 
-/* c (rows x cols, rows <= MC) = or += one block of K. */
-static void block(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols, int64_t k0,
-		  int64_t kc, float *c, int64_t ldc, int add, float *scratch)
+/* One block of K of a tile: c (rows x cols, rows <= MC) = or += its product. */
+struct block {
+	const struct zr_op_matmul *op;
+	int64_t row0, rows, col0, cols, k0, kc;
+	float *c;
+	int64_t ldc;
+	int add;
+	float *scratch;
+};
+
+/* All rows of the block against the packed panel of B for columns [j, j + n); meanwhile two things to
+ * come are fetched. */
+static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ahead *next_a, struct ahead *next_b)
 {
-	int by_rows = !(op->flags & ZR_MM_TRANS_A);
-	int64_t i, j;
-	pack_a(op, row0, rows, k0, kc, scratch + A_BLOCK);
-	for (j = 0; j < cols; j += NR) {
-		int64_t n = min(NR, cols - j);
-		int nv = (int)((n + ZR_W - 1) / ZR_W), width = nv * ZR_W;
-		micro_fn *fn = micros[nv - 1][by_rows];
-		pack_b(op, k0, kc, col0 + j, n, width, scratch + B_PANEL, scratch + B_ROWS);
-		for (i = 0; i < rows; i += MR) {
-			const float *a = scratch + A_BLOCK + i * KC;
-			float *at = c + i * ldc + j;
-			if (n == width && rows - i >= MR)
-				fn(kc, a, scratch + B_PANEL, at, ldc, add);
-			else
-				micro_edge(fn, kc, a, scratch + B_PANEL, at, ldc, add, min(MR, rows - i), n, width);
-		}
+	micro_fn *fn = micros[nv - 1][!(t->op->flags & ZR_MM_TRANS_A)];
+	const float *a = t->scratch + A_BLOCK, *b = t->scratch + B_PANEL;
+	for (int64_t i = 0; i < t->rows; i += MR, a += A_PANEL) {
+		float *c = t->c + i * t->ldc + j;
+		ahead_ask(next_a);
+		ahead_ask(next_b);
+		if (n == nv * ZR_W && t->rows - i >= MR)
+			fn(t->kc, a, b, c, t->ldc, t->add);
+		else
+			micro_edge(fn, t->kc, a, b, c, t->ldc, t->add, min(MR, t->rows - i), n, nv * ZR_W);
+	}
+}
+
+static void block(const struct block *t)
+{
+	const struct zr_op_matmul *op = t->op;
+	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc, next_kc = min(t->kc, op->k - next), j;
+	struct ahead a = { 0 }, b = { 0 };
+	if (next_kc > 0)
+		a = ahead_a(op, t->row0, t->rows, next, next_kc, calls * ((t->cols + NR - 1) / NR));
+	pack_a(op, t->row0, t->rows, t->k0, t->kc, t->scratch + A_BLOCK);
+	for (j = 0; j < t->cols; j += NR) {
+		int64_t n = min(NR, t->cols - j), left = t->cols - j - n;
+		int nv = (int)((n + ZR_W - 1) / ZR_W);
+		if (left > 0)
+			b = ahead_b(op, t->col0 + j + n, min(NR, left), t->k0, t->kc, calls);
+		else if (next_kc > 0)
+			b = ahead_b(op, t->col0, min(NR, t->cols), next, next_kc, calls);
+		pack_b(op, t->k0, t->kc, t->col0 + j, n, nv, t->scratch + B_PANEL, t->scratch + B_ROWS);
+		panel(t, j, n, nv, &a, &b);
 	}
 }
 
@@ -320,7 +423,8 @@ static void subtile(const struct zr_op_matmul *op, int64_t row0, int64_t rows, i
 	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols, kb = block_length(op->k), k = 0;
 	float *c = direct ? (float *)op->d + at : scratch + SUMS;
 	do {
-		block(op, row0, rows, col0, cols, k, min(kb, op->k - k), c, ldc, add, scratch);
+		struct block t = { op, row0, rows, col0, cols, k, min(kb, op->k - k), c, ldc, add, scratch };
+		block(&t);
 		add = 1;
 		k += kb;
 	} while (k < op->k);

@@ -20,6 +20,7 @@
 #define HEADER 1024          /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
 #define MAGIC_GPT2 20240520  /* version 1: uint16 */
 #define MAGIC_LLAMA 20240801 /* version 7: uint32 */
+#define GLANCE (1 << 20)      /* tokens of each file looked at before a run */
 
 enum { FORMAT_AUTO, FORMAT_LLMC, FORMAT_UINT16, FORMAT_UINT32 };
 static const char *const formats[] = { "auto", "llmc", "uint16", "uint32", NULL };
@@ -159,23 +160,6 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 	return ZR_OK;
 }
 
-static int prepare_split(struct zr_inst *inst, int32_t split, int64_t length, int order)
-{
-	const struct files *fs = &inst->files[split];
-	int64_t need = windows_cut(&inst->w[split], fs->tokens, length, order);
-	if (need && fs->n)
-		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens, one sequence needs %lld", fs->f[0].name,
-			       (long long)fs->tokens, (long long)need);
-	return ZR_OK;
-}
-
-static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
-{
-	int rc = prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
-	inst->vocabulary = vocabulary;
-	return rc ? rc : prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
-}
-
 static int64_t token_at(const struct mapping *m, int64_t at)
 {
 	const uint8_t *p = m->base + m->skip;
@@ -214,6 +198,42 @@ static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t 
 		n -= m;
 	}
 	return ZR_OK;
+}
+
+/* Tokens at the start of each file are looked at before the run begins: files of another tokenizer or another
+ * format seldom pass, and reading all of them could take minutes. */
+static int glance(struct zr_inst *inst, int32_t split)
+{
+	const struct files *fs = &inst->files[split];
+	int64_t start = 0;
+	int32_t some[4096];
+	int i, rc = ZR_OK;
+	for (i = 0; i < fs->n; start += fs->f[i++].n) {
+		int64_t at = 0, n, all = fs->f[i].n < GLANCE ? fs->f[i].n : GLANCE;
+		for (; !rc && at < all; at += n) {
+			n = all - at < 4096 ? all - at : 4096;
+			rc = read_tokens(inst, split, start + at, n, some);
+		}
+	}
+	return rc;
+}
+
+static int prepare_split(struct zr_inst *inst, int32_t split, int64_t length, int order)
+{
+	const struct files *fs = &inst->files[split];
+	int64_t need = windows_cut(&inst->w[split], fs->tokens, length, order);
+	if (need && fs->n)
+		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens, one sequence needs %lld", fs->f[0].name,
+			       (long long)fs->tokens, (long long)need);
+	return glance(inst, split);
+}
+
+static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
+{
+	int rc;
+	inst->vocabulary = vocabulary;
+	rc = prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
+	return rc ? rc : prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
 }
 
 static int tokens_batch(struct zr_inst *inst, const struct zr_batch *b)

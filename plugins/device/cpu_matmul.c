@@ -8,12 +8,9 @@
 
 #include <string.h>
 
-#define TILE_M 256       /* largest tile: with these its operands stay in a second-level cache */
-#define TILE_N 384
-#define TILE_MIN 64      /* a smaller tile spends its time on packing its operands */
-#define GRID 8           /* tiles wanted, so that few workers end together */
-#define BIG (1ll << 22)  /* multiply-adds worth an item of their own */
-#define SPLIT_K 2048     /* shortest part of a sum that is split */
+#define GRID 8          /* items wanted of a big product, so that few workers end together */
+#define BIG (1ll << 21) /* multiply-adds worth an item of their own */
+#define SHORTEST 256    /* length of the shortest part of a split sum */
 
 struct grid {
 	int64_t tm, tn, tk;    /* size of a tile and length of a part of the sum */
@@ -27,29 +24,49 @@ static int64_t even(int64_t n, int64_t parts, int64_t unit)
 	return each < n ? each : n;
 }
 
-static struct grid grid_of(int64_t m, int64_t n, int64_t k)
+/* What a grid costs beside its multiply-adds, in thousandths of them: packing an element of A pays
+ * for tn multiply-adds, one of B for tm; a part of a split sum is stored and added once per tk. The
+ * weights were measured in cycles on AVX-512; their ratio is much the same elsewhere. */
+static int64_t cost_of(const struct grid *g)
 {
-	struct grid g = { .nm = cpu_ceil_div(m, TILE_M), .nn = cpu_ceil_div(n, TILE_N), .nk = 1 };
-	int64_t want = cpu_min(GRID, m * n * (k / BIG) + m * n * (k % BIG) / BIG);
-	while (g.nm * g.nn < want) {
-		int64_t tm = m / g.nm, tn = n / g.nn;
-		if (tn >= tm && tn >= 2 * TILE_MIN)
-			g.nn++;
-		else if (tm >= 2 * TILE_MIN)
-			g.nm++;
-		else
-			break;
-	}
-	while (g.nm * g.nn * g.nk < want && k / (g.nk + 1) >= SPLIT_K &&
-	       (uint64_t)(m * n * (g.nk + 1)) * sizeof(float) <= CPU_SPLIT)
-		g.nk++;
+	return 9600 / g->tm + 9600 / g->tn + (g->nk > 1 ? 16000 / g->tk : 0);
+}
+
+/* Tiles of about tm x tn, and K split if they are fewer than `want`. */
+static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t want)
+{
+	struct grid g = { .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1 };
+	int64_t room = (int64_t)(CPU_SPLIT / sizeof(float)) / m / n;
+	g.nk = cpu_min(cpu_min(cpu_ceil_div(want, g.nm * g.nn), k / SHORTEST), room);
+	g.nk = g.nk > 1 ? g.nk : 1;
 	g.tm = even(m, g.nm, 8);
-	g.tn = even(n, g.nn, 32);
+	g.tn = even(n, g.nn, 48);
 	g.tk = even(k, g.nk, 64);
 	g.nm = cpu_ceil_div(m, g.tm);
 	g.nn = cpu_ceil_div(n, g.tn);
 	g.nk = k ? cpu_ceil_div(k, g.tk) : 1;
 	return g;
+}
+
+/* The cheapest grid that has enough items, else the one with most. */
+static struct grid grid_of(int64_t m, int64_t n, int64_t k)
+{
+	static const int64_t tms[] = { 256, 128, 64, 32 }, tns[] = { 1536, 768, 384, 192, 96, 48 };
+	int64_t want = cpu_min(GRID, 1 + m * n / 1024 * k / (BIG / 1024)), items, most = 0, cost, least = 0;
+	struct grid best = { 0 }, g;
+	size_t i, j;
+	for (i = 0; i < sizeof tms / sizeof *tms; i++)
+		for (j = 0; j < sizeof tns / sizeof *tns; j++) {
+			g = grid_with(m, n, k, tms[i], tns[j], want);
+			items = cpu_min(g.nm * g.nn * g.nk, want);
+			cost = cost_of(&g);
+			if (items > most || (items == most && cost < least)) {
+				best = g;
+				most = items;
+				least = cost;
+			}
+		}
+	return best;
 }
 
 struct job {
@@ -136,12 +153,14 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
 {
-	struct job job = { ops->dev, op, grid_of(op->m, op->n, op->k) };
-	int64_t tiles = job.g.nm * job.g.nn;
+	struct job job = { .d = ops->dev, .op = op };
+	int64_t tiles;
 	int rc = check(ops->dev, op);
 	(void)s;
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
+	job.g = grid_of(op->m, op->n, op->k);
+	tiles = job.g.nm * job.g.nn;
 	if (job.g.nk == 1) {
 		cpu_parallel(ops->dev, tiles, tile_item, &job);
 		return ZR_OK;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config_json.c - a config as JSON: {section: {key: {value, source}}}.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "core/options.h"
+
+static json_t *json_list(const struct zr_opt *o, const double *v)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < o->width / 8; i++)
+		json_array_append_new(list, json_real(v[i]));
+	return list;
+}
+
+static json_t *json_count(uint64_t v)
+{
+	return v > INT64_MAX ? json_real((double)v) : json_integer((json_int_t)v);
+}
+
+static json_t *json_of(const struct zr_opt *o, const void *opts)
+{
+	const void *at = (const char *)opts + o->offset;
+	char value[640];
+	if (zr_value_text(o, opts))
+		return json_string(zr_value_text(o, opts));
+	if (!zr_value_is_auto(o, opts))
+		switch (o->type) {
+		case ZR_T_BOOL:
+			return json_boolean(*(const uint8_t *)at);
+		case ZR_T_I64:
+			return json_integer(*(const int64_t *)at);
+		case ZR_T_COUNT:
+		case ZR_T_BYTES:
+			return json_count(*(const uint64_t *)at);
+		case ZR_T_F64:
+			return json_real(*(const double *)at);
+		case ZR_T_F64S:
+			return json_list(o, at);
+		}
+	zr_value_format(o, opts, value, sizeof value);
+	return json_string(value);
+}
+
+static struct zr_table table_of(const struct zr_section *s)
+{
+	const struct zr_core_table *c = zr_core_tables;
+	if (s->plugin)
+		return zr_table_of(s->plugin->desc);
+	while (strcmp(c->section, s->name))
+		c++;
+	return (struct zr_table){ c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
+}
+
+static void put(const struct zr_config *cfg, json_t *to, const struct zr_section *s, const char *key, json_t *value)
+{
+	const char *source = zr_config_source(cfg, s->name, key);
+	json_t *pair = json_object();
+	json_object_set_new(pair, "value", value ? value : json_null()); /* a text that is not UTF-8 has no JSON */
+	json_object_set_new(pair, "source", json_string(source ? source : ""));
+	json_object_set_new(to, key, pair);
+}
+
+static json_t *json_section(const struct zr_config *cfg, const struct zr_section *s)
+{
+	json_t *j = json_object();
+	struct zr_table t = table_of(s);
+	if (s->plugin)
+		put(cfg, j, s, "plugin", json_string(zr_config_plugin_text(cfg, s)));
+	for (uint32_t i = 0; i < t.n; i++)
+		put(cfg, j, s, zr_table_at(&t, i)->name, json_of(zr_table_at(&t, i), s->opts));
+	return j;
+}
+
+int zr_cmd_config_json(const struct zr_config *cfg)
+{
+	json_t *root = json_object();
+	int rc;
+	for (int i = 0; i < zr_config_count(cfg); i++)
+		json_object_set_new(root, zr_config_at(cfg, i)->name, json_section(cfg, zr_config_at(cfg, i)));
+	rc = json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
+	return rc;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * elementary.h - exp, log, cos and GELU of our own: libm's choose their bits by CPU (invariant I1).
+ * Included by scalar.h only.
+ */
+#ifndef ZEROTH_KERNELS_CPU_ELEMENTARY_H
+#define ZEROTH_KERNELS_CPU_ELEMENTARY_H
+
+/* Coefficients of the fp32 exponential, shared with simd.h: exp(r) = 1 + r + r^2 q(r), minimax of
+ * relative error 3e-9 for |r| <= ln(2)/2. Below ZR_EXP_MIN the result is 0, never a subnormal. */
+#define ZR_EXP_LOG2E 0x1.715476p+0f
+#define ZR_EXP_LN2_HI 0x1.62e4p-1f
+#define ZR_EXP_LN2_LO 0x1.7f7d1cp-20f
+#define ZR_EXP_MIN (-87.33f)
+#define ZR_EXP_MAX 89.0f /* infinity from 88.73 on */
+#define ZR_EXP_Q0 0x1.fffffcp-2f
+#define ZR_EXP_Q1 0x1.55549p-3f
+#define ZR_EXP_Q2 0x1.5558f8p-5f
+#define ZR_EXP_Q3 0x1.123b02p-7f
+#define ZR_EXP_Q4 0x1.6a2256p-10f
+#define ZR_ROUND_MAGIC 0x1.8p+23f /* x + magic - magic rounds |x| < 2^22 to an integer */
+
+ZR_INLINE float zr_expf(float x)
+{
+	float big, n, r, q;
+	int32_t e;
+
+	if (x < ZR_EXP_MIN)
+		return 0;
+	if (x > ZR_EXP_MAX)
+		x = ZR_EXP_MAX;
+	big = x * ZR_EXP_LOG2E + ZR_ROUND_MAGIC;
+	n = big - ZR_ROUND_MAGIC;
+	e = (int32_t)(zr_bits(big) - zr_bits(ZR_ROUND_MAGIC));
+	r = fmaf(n, -ZR_EXP_LN2_HI, x);
+	r = fmaf(n, -ZR_EXP_LN2_LO, r);
+	q = fmaf(ZR_EXP_Q4, r, ZR_EXP_Q3);
+	q = fmaf(q, r, ZR_EXP_Q2);
+	q = fmaf(q, r, ZR_EXP_Q1);
+	q = fmaf(q, r, ZR_EXP_Q0);
+	q = fmaf(q, r * r, r) + 1.0f;
+	/* 2^e in two factors: e reaches 128 */
+	return q * zr_from_bits((uint32_t)((e >> 1) + 127) << 23) *
+	       zr_from_bits((uint32_t)(e - (e >> 1) + 127) << 23);
+}
+
+/* Natural logarithm of a positive normal number; relative error < 1e-14. No fma: the bits are the
+ * same wherever it is compiled. */
+ZR_INLINE double zr_logd(double x)
+{
+	uint64_t u;
+	int64_t e;
+	double m, f, s, p;
+
+	memcpy(&u, &x, sizeof u);
+	e = (int64_t)((u - 0x3fe6a09e667f3bcdu) >> 52 << 52); /* x / 2^k lands in [sqrt(1/2), sqrt(2)) */
+	u -= (uint64_t)e;
+	memcpy(&m, &u, sizeof m);
+	f = (m - 1) / (m + 1);
+	s = f * f;
+	p = 1.0 / 17;
+	p = p * s + 1.0 / 15;
+	p = p * s + 1.0 / 13;
+	p = p * s + 1.0 / 11;
+	p = p * s + 1.0 / 9;
+	p = p * s + 1.0 / 7;
+	p = p * s + 1.0 / 5;
+	p = p * s + 1.0 / 3;
+	return (double)(int32_t)(e >> 52) * 0x1.62e42fefa39efp-1 + (2 * f + 2 * f * (s * p));
+}
+
+/* cos(2 pi w / 2^32), error < 1e-13: cos is sin a quarter turn later, folded in integers to
+ * [-1/4, 1/4] of a turn. Branch-free, no fma. */
+ZR_INLINE double zr_cos_turn(uint32_t w)
+{
+	int32_t t = (int32_t)(w + 0x40000000u);
+	int32_t far = (int32_t)((uint32_t)t ^ ((uint32_t)t << 1)) >> 31; /* -1 where |t| passes a quarter */
+	double x, s, p;
+
+	t = (int32_t)(((uint32_t)t ^ (uint32_t)far) + ((uint32_t)far & 0x80000001u));
+	x = (double)t * 0x1.921fb54442d18p-30; /* pi / 2^31 */
+	s = x * x;
+	p = 1.0 / 355687428096000.0;
+	p = p * s - 1.0 / 1307674368000.0;
+	p = p * s + 1.0 / 6227020800.0;
+	p = p * s - 1.0 / 39916800.0;
+	p = p * s + 1.0 / 362880.0;
+	p = p * s - 1.0 / 5040.0;
+	p = p * s + 1.0 / 120.0;
+	p = p * s - 1.0 / 6.0;
+	return x + x * (s * p);
+}
+
+#if ZR_REAL_IS_F64
+/* The test oracle may take libm's. */
+ZR_INLINE zr_real zr_exp(zr_real x) { return exp(x); }
+ZR_INLINE zr_real zr_ln(zr_real x) { return log(x); }
+ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrt(x); }
+ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fma(a, b, c); }
+#else
+ZR_INLINE zr_real zr_exp(zr_real x) { return zr_expf(x); }
+ZR_INLINE zr_real zr_ln(zr_real x) { return (float)zr_logd(x); } /* positive normal x */
+ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrtf(x); }
+ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fmaf(a, b, c); }
+#endif
+
+/* GELU, tanh form: x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3). Since (1 + tanh(u)) / 2 =
+ * 1 / (1 + exp(-2u)), one exponential and no cancellation in the negative tail. */
+#define ZR_GELU_2C 1.5957691216057308 /* 2 sqrt(2/pi) */
+#define ZR_GELU_A 0.044715
+#define ZR_GELU_END 10 /* beyond it the derivative is 0 or 1 to fp32's last bit */
+
+/* exp(-2u) */
+ZR_INLINE zr_real zr_gelu_exp(zr_real x)
+{
+	return zr_exp(x * (zr_real)-ZR_GELU_2C * zr_fma(x * (zr_real)ZR_GELU_A, x, 1));
+}
+
+ZR_INLINE zr_real zr_gelu(zr_real x)
+{
+	return x / (1 + zr_gelu_exp(x));
+}
+
+/* d gelu / dx = s + x s (1 - s) 2u', s = 1 / (1 + e), 1 - s = e s; x is limited so that e stays
+ * finite, NaN stays NaN. */
+ZR_INLINE zr_real zr_gelu_grad(zr_real x)
+{
+	zr_real e, s, du;
+
+	x = x > ZR_GELU_END ? ZR_GELU_END : x < -ZR_GELU_END ? -ZR_GELU_END : x;
+	e = zr_gelu_exp(x);
+	s = 1 / (1 + e);
+	du = (zr_real)ZR_GELU_2C * zr_fma(x * (zr_real)(3 * ZR_GELU_A), x, 1);
+	return zr_fma(x * du, e * s * s, s);
+}
+
+#endif

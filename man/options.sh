@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# options.sh ZEROTH PLUGINS PAGE: writes the options of core and of the plugins in PLUGINS/<role>/ between the
+# marks of PAGE. `make man-options` calls it; tests/commands.sh fails where the page is behind.
+set -e
+zeroth=$1 plugins=$2 page=$3
+export ZEROTH_PLUGIN_PATH=$plugins
+{
+	sed '/^\.\\" BEGIN OPTIONS/q' "$page"
+	"$zeroth" plugin info --mdoc
+	for role in boot comm device model data zero offload optimizer scheduler precision activation codec monitor; do
+		for so in "$plugins/$role"/*.so; do
+			[ ! -e "$so" ] || "$zeroth" plugin info --mdoc "$role/$(basename "$so" .so)"
+		done
+	done
+	sed -n '/^\.\\" END OPTIONS/,$p' "$page"
+} >"$page.new"
+cat "$page.new" >"$page"
+rm "$page.new"
