@@ -1,6 +1,7 @@
 # One part per role; each says where its plugins install and which they are.
 include plugins/activation/local.mk
 include plugins/boot/local.mk
+include plugins/comm/local.mk
 include plugins/data/local.mk
 include plugins/device/local.mk
 include plugins/model/local.mk

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * local.c - collectives between ranks on one machine, over memory that they share; see local.h. Ranks are processes,
+ * or threads of one.
+ */
+#define _GNU_SOURCE
+#include "local.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_RANKS 256
+
+static int local_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+{
+	if (op->kind == KIND_MEM)
+		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
+	return zl_post(c, op, out);
+}
+
+static void local_abort(struct zr_inst *c, const char *why)
+{
+	char text[900];
+	snprintf(text, sizeof text, "rank %d stopped: %s", c->rank, why);
+	zl_abort(c, text);
+}
+
+static uint64_t local_bytes_sent(struct zr_inst *c)
+{
+	return atomic_load_explicit(&c->sent, memory_order_relaxed);
+}
+
+static int take_groups(struct zr_inst *c, const struct zr_host *h)
+{
+	if (h->rank < 0 || h->rank >= h->world || h->world > MAX_RANKS)
+		return zr_fail(h, ZR_EINVAL, "rank %d of %d: this plugin connects at most %d ranks", h->rank, h->world, MAX_RANKS);
+	if (h->local_rank < 0 || h->local_rank >= h->local_world || h->local_rank > h->rank ||
+	    h->rank - h->local_rank + h->local_world > h->world)
+		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node", h->rank, h->world, h->local_rank,
+			       h->local_world);
+	c->rank = h->rank;
+	c->world = h->world;
+	c->nodes = h->local_world == h->world ? 1 : 2;
+	c->group[ZR_GROUP_SELF] = (struct group){ h->rank, 1, 0 };
+	c->group[ZR_GROUP_NODE] = (struct group){ h->rank - h->local_rank, h->local_world, h->local_rank };
+	c->group[ZR_GROUP_WORLD] = (struct group){ 0, h->world, h->rank };
+	return 0;
+}
+
+static int take_boot(struct zr_inst *c)
+{
+	if (ZR_HAS(c->h, struct zr_host, get) && c->h->get)
+		c->boot = c->h->get(c->h, "zr.boot/1", &c->boot_inst);
+	if (!c->boot || !ZR_HAS(c->boot, struct zr_boot_v1, get) || !c->boot->put || !c->boot->get)
+		return zr_fail(c->h, ZR_ENOTSUP, "boot offers no key-value area through which %d ranks could meet", c->world);
+	return 0;
+}
+
+static int take_memory(struct zr_inst *c)
+{
+	uint64_t world = (uint64_t)c->world;
+	c->watch = c->h->alloc(c->h, world * sizeof *c->watch, "comm");
+	for (int32_t r = 0; c->watch && r < c->world; r++)
+		c->watch[r].fd = -1;
+	c->source = c->h->alloc(c->h, world * sizeof *c->source, "comm");
+	c->fetch = c->h->alloc(c->h, (uint64_t)c->h->workers * world * FETCH, "comm");
+	return c->watch && c->source && c->fetch ? 0 : zr_fail(c->h, ZR_ENOMEM, "no memory");
+}
+
+static void local_destroy(struct zr_inst *c)
+{
+	zl_leave(c);
+	c->h->release(c->h, c->fetch);
+	c->h->release(c->h, c->source);
+	c->h->release(c->h, c->watch);
+	free(c);
+}
+
+static int local_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *c = calloc(1, sizeof *c);
+	if (!c)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	c->h = h;
+	c->o = opts;
+	c->fd = -1;
+	c->pid = getpid();
+	c->next = c->head = 1;
+	c->look = 20e-6;
+	c->doing = "joining";
+	int rc = take_groups(c, h);
+	if (!rc && h->world > 1) {
+		rc = take_boot(c);
+		rc = rc ? rc : take_memory(c);
+		rc = rc ? rc : zl_join(c);
+	}
+	if (rc) {
+		if (c->area)
+			zl_abort(c, "a rank could not join");
+		local_destroy(c);
+		return rc;
+	}
+	c->doing = "";
+	*out = c;
+	return 0;
+}
+
+static const struct zr_comm_v1 vtbl = {
+	.size = sizeof vtbl,
+	.post = local_post,
+	.test = zl_test,
+	.wait = zl_wait,
+	.mem_alloc = zl_mem_alloc,
+	.mem_free = zl_mem_free,
+	.mem_peer = zl_mem_peer,
+	.abort = local_abort,
+	.bytes_sent = local_bytes_sent,
+};
+static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
+
+static const char *const cross_reads[] = { "auto", "off", NULL };
+static const struct zr_opt opts[] = {
+	ZR_OPT(struct local_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
+	       "A rank that waits longer for others ends the run, naming them."),
+	ZR_OPT(struct local_opts, staging, ZR_T_BYTES, 0, "1M", 65536, 1 << 30, "bytes",
+	       "Size of a rank's staging buffer, used for memory that other ranks cannot read."),
+	ZR_OPT_ENUM(struct local_opts, cross_read, 0, "auto", cross_reads,
+		    "auto: read the memory of other processes through the kernel where it permits that; off: always stage."),
+};
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "comm",
+	.id = "local",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Ranks of one machine over shared memory.",
+	.ifaces = ifaces,
+	.opts = opts,
+	.n_opts = sizeof opts / sizeof *opts,
+	.opt_stride = sizeof *opts,
+	.opts_size = sizeof(struct local_opts),
+	.create = local_create,
+	.destroy = local_destroy,
+};
+ZR_PLUGIN(&desc);

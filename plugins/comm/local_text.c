@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * local_text.c - what a rank says of operations and of others when it fails (invariant I5).
+ */
+#include "local.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAMED 8 /* ranks that a report names before it counts */
+
+const char *zl_kind_name(int32_t kind)
+{
+	static const char *const names[] = { "nothing",	  "all_gather", "reduce_scatter", "all_reduce", "broadcast",
+					     "all_to_all", "barrier",	 "fence",	   "mem_alloc" };
+	return kind > 0 && kind <= KIND_MEM ? names[kind] : names[0];
+}
+
+const char *zl_dtype_name(int32_t dtype)
+{
+	static const char *const names[] = { "bytes", "f32", "bf16", "f16", "f64", "i32", "i64", "u8" };
+	return dtype > 0 && dtype <= ZR_U8 ? names[dtype] : names[0];
+}
+
+uint64_t zl_dtype_bytes(int32_t dtype)
+{
+	static const uint8_t bytes[] = { 0, 4, 2, 2, 8, 4, 8, 1 };
+	return dtype > 0 && dtype <= ZR_U8 ? bytes[dtype] : 0;
+}
+
+/* Appends; what does not fit is cut. */
+static void say(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(char *out, size_t room, const char *fmt, ...)
+{
+	size_t used = strlen(out);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(out + used, room - used, fmt, ap);
+	va_end(ap);
+}
+
+void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room)
+{
+	out[0] = 0;
+	say(out, room, "%s over the %s", zl_kind_name(kind), group == ZR_GROUP_NODE ? "node" : "world");
+	if (kind != KIND_MEM)
+		say(out, room, " (step %lld, op %d", (long long)tag->step, tag->op);
+	if (kind != KIND_MEM && tag->unit >= 0)
+		say(out, room, ", unit %d", tag->unit);
+	if (kind != KIND_MEM)
+		say(out, room, ")");
+}
+
+static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
+{
+	struct doing *d = &c->area->seat[rank].doing;
+	struct zr_comm_tag tag = { atomic_load(&d->step), atomic_load(&d->op), atomic_load(&d->unit) };
+	int32_t kind = atomic_load(&d->kind);
+	char op[160];
+	zl_op_text(kind & 255, kind >> 8, &tag, op, sizeof op);
+	if (atomic_load(&c->area->seat[rank].left))
+		say(out, room, "rank %d (has left)", rank);
+	else if (!kind)
+		say(out, room, "rank %d (has not posted anything yet)", rank);
+	else if (atomic_load(&d->waiting))
+		say(out, room, "rank %d (waits in %s)", rank, op);
+	else
+		say(out, room, "rank %d (computing after %s)", rank, op);
+}
+
+void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room)
+{
+	const struct group *g = &c->group[group];
+	int32_t named = 0, more = 0;
+	out[0] = 0;
+	for (int32_t r = 0; r < g->size; r++) {
+		if (r == g->rank || (int32_t)(atomic_load(&lane_of(c, group, r)->word[w]) - target) >= 0)
+			continue;
+		if (named == NAMED) {
+			more++;
+			continue;
+		}
+		if (named++)
+			say(out, room, ", ");
+		doing_text(c, g->first + r, out, room);
+	}
+	if (more)
+		say(out, room, " and %d more", more);
+}
+
+/* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
+static void slot_text(const struct lane *l, const struct slot *s, int32_t group, char *out, size_t room)
+{
+	int64_t total = 0;
+	for (int32_t i = 0; i < s->n_seg; i++)
+		total += seg_of(l, s, i)->count;
+	zl_op_text(s->kind, group, &s->tag, out, room);
+	if (s->kind == ZR_COMM_BROADCAST)
+		say(out, room, " from rank %d", s->root);
+	if (s->n_seg)
+		say(out, room, " of %lld %s in %d segment%s", (long long)total, zl_dtype_name(s->dtype), s->n_seg,
+		    s->n_seg == 1 ? "" : "s");
+}
+
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what)
+{
+	const struct group *g = &c->group[p->group];
+	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
+	const struct lane *a = lane_of(c, p->group, low), *b = lane_of(c, p->group, high);
+	char first[300], second[300];
+	slot_text(a, slot_of(a, p->seq), p->group, first, sizeof first);
+	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
+	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s", what, g->first + low, first, g->first + high,
+		       second);
+}
