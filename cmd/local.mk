@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmd: the program `zeroth`, one file per subcommand.
+# cmd: the program `zeroth`, one file per subcommand. librun.la: a whole run with what people see of it.
+
+noinst_LTLIBRARIES += cmd/librun.la
+cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
+cmd_librun_la_LIBADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+cmd_librun_la_SOURCES = \
+	cmd/metrics.c cmd/metrics.h \
+	cmd/progress.c cmd/progress.h \
+	cmd/run.c cmd/run.h \
+	cmd/rundir.c cmd/rundir.h \
+	cmd/summary.c \
+	cmd/weights.c cmd/weights.h
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = \
@@ -8,4 +19,4 @@ zeroth_SOURCES = \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
 	cmd/train.c cmd/sample.c cmd/plan.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-zeroth_LDADD = core/libcore.la $(JANSSON_LIBS)
+zeroth_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS)

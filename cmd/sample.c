@@ -16,7 +16,7 @@
 
 #include "cmd/cmd.h"
 #include "core/session.h"
-#include "core/weights.h"
+#include "cmd/weights.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"

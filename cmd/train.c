@@ -7,9 +7,9 @@
 
 #include "cmd/cmd.h"
 #include "core/plan.h"
-#include "core/progress.h"
-#include "core/run.h"
-#include "core/rundir.h"
+#include "cmd/progress.h"
+#include "cmd/run.h"
+#include "cmd/rundir.h"
 
 static const char usage[] =
 	"usage: zeroth train [-o section.key=value]... CONF\n"

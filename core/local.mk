@@ -14,17 +14,12 @@ core_libcore_la_SOURCES = \
 	core/host.c core/host.h \
 	core/layout.c core/layout.h \
 	core/lifetime.c core/lifetime.h \
-	core/metrics.c core/metrics.h \
 	core/plan.c core/plan.h \
 	core/pool.c core/pool.h \
-	core/progress.c core/progress.h \
-	core/run.c core/run.h core/summary.c \
-	core/rundir.c core/rundir.h \
 	core/schedule.c core/schedule.h \
 	core/boundary.c core/boundary.h \
 	core/program.h core/record.c core/replay.c \
 	core/session.c core/session.h core/step.c \
-	core/setup.c core/setup.h \
-	core/weights.c core/weights.h
+	core/setup.c core/setup.h
 
 include core/config.mk

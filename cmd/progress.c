@@ -3,7 +3,7 @@
  * progress.c - see progress.h.
  */
 #define _GNU_SOURCE
-#include "core/progress.h"
+#include "cmd/progress.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "core/run.h"
-#include "core/rundir.h"
+#include "cmd/run.h"
+#include "cmd/rundir.h"
 #include "core/setup.h"
 
 static json_t *hex(uint64_t v)

@@ -3,7 +3,7 @@
  * weights.c - see weights.h.
  */
 #define _GNU_SOURCE
-#include "core/weights.h"
+#include "cmd/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>

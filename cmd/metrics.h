@@ -3,8 +3,8 @@
  * metrics.h - carries the metrics of each step to the monitor plugins, on a thread of their own. Records wait in a
  * ring; when it is full the step waits: nothing is lost. Nothing allocates after opening (I3).
  */
-#ifndef ZR_CORE_METRICS_H
-#define ZR_CORE_METRICS_H
+#ifndef ZR_CMD_METRICS_H
+#define ZR_CMD_METRICS_H
 
 #include "core/host.h"
 #include "core/setup.h"

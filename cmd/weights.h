@@ -4,8 +4,8 @@
  * the header, a JSON header {name: {dtype, shape, data_offsets}}, the data. Written to a temporary name, synced and
  * renamed, so that a file of that name is whole. [main]
  */
-#ifndef ZR_CORE_WEIGHTS_H
-#define ZR_CORE_WEIGHTS_H
+#ifndef ZR_CMD_WEIGHTS_H
+#define ZR_CMD_WEIGHTS_H
 
 #include "core/session.h"
 

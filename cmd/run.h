@@ -2,8 +2,8 @@
  *
  * run.h - a whole training run: setup, fit, run directory, steps, evaluations, signals, weights, summary. [main]
  */
-#ifndef ZR_CORE_RUN_H
-#define ZR_CORE_RUN_H
+#ifndef ZR_CMD_RUN_H
+#define ZR_CMD_RUN_H
 
 #include "core/config.h"
 

@@ -3,8 +3,8 @@
  * progress.h - what people see while training: one live line on a terminal, plain lines elsewhere, a line that stays
  * for every evaluation. Written to stdout by the control thread of rank 0.
  */
-#ifndef ZR_CORE_PROGRESS_H
-#define ZR_CORE_PROGRESS_H
+#ifndef ZR_CMD_PROGRESS_H
+#define ZR_CMD_PROGRESS_H
 
 #include <stdio.h>
 

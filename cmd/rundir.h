@@ -2,8 +2,8 @@
  *
  * rundir.h - the directory of a run: resolved config, metrics, summary, weights. One that exists is refused. [main]
  */
-#ifndef ZR_CORE_RUNDIR_H
-#define ZR_CORE_RUNDIR_H
+#ifndef ZR_CMD_RUNDIR_H
+#define ZR_CMD_RUNDIR_H
 
 #include "core/config.h"
 

@@ -3,7 +3,7 @@
  * run.c - see run.h.
  */
 #define _GNU_SOURCE
-#include "core/run.h"
+#include "cmd/run.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,11 +15,11 @@
 #include <xxhash.h>
 
 #include "core/log.h"
-#include "core/metrics.h"
-#include "core/progress.h"
-#include "core/rundir.h"
+#include "cmd/metrics.h"
+#include "cmd/progress.h"
+#include "cmd/rundir.h"
 #include "core/session.h"
-#include "core/weights.h"
+#include "cmd/weights.h"
 
 struct run {
 	struct zr_config *cfg;

@@ -3,7 +3,7 @@
  * rundir.c - see rundir.h.
  */
 #define _GNU_SOURCE
-#include "core/rundir.h"
+#include "cmd/rundir.h"
 
 #include <errno.h>
 #include <libgen.h>
