@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * comm_rig.c - see comm_rig.h.
+ */
+#define _GNU_SOURCE
+#include "comm_rig.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zeroth/boot.h>
+
+#define LIMIT 60 /* seconds of one run */
+
+/* Shared by all ranks of a run. */
+struct table {
+	_Atomic int n, ready[16], failures, met;
+	char key[16][64], value[16][4096];
+	char text[2048];
+};
+
+static struct table *table;
+
+static void doze(void)
+{
+	nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+}
+
+static int boot_put(struct zr_inst *i, const char *key, const void *value, uint64_t bytes)
+{
+	int k = atomic_fetch_add(&table->n, 1);
+	(void)i;
+	if (k >= 16 || bytes > 4096)
+		return ZR_EINVAL;
+	snprintf(table->key[k], 64, "%s", key);
+	memcpy(table->value[k], value, bytes);
+	atomic_store(&table->ready[k], 1);
+	return 0;
+}
+
+static int boot_get(struct zr_inst *i, const char *key, void *value, uint64_t bytes, double timeout)
+{
+	(void)i;
+	for (double waited = 0; waited < timeout; waited += 0.001, doze())
+		for (int k = 0; k < 16; k++)
+			if (atomic_load(&table->ready[k]) && !strcmp(table->key[k], key)) {
+				memcpy(value, table->value[k], bytes);
+				return 0;
+			}
+	return ZR_EPEER;
+}
+
+static const struct zr_boot_v1 boot = { .size = sizeof boot, .put = boot_put, .get = boot_get };
+
+static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
+{
+	(void)h;
+	*inst = NULL;
+	return strcmp(iface, "zr.boot/1") ? NULL : &boot;
+}
+
+const char *rig_failure(void)
+{
+	return table ? table->text : "";
+}
+
+void rig_say(struct rank *r, const char *file, int line, const char *what, const char *why)
+{
+	if (atomic_fetch_add(&table->failures, 1) == 0)
+		snprintf(table->text, sizeof table->text, "rank %d of %d %s: %s:%d: %s (%s)", r->rank, r->world,
+			 r->rig->as == THREADS ? "threads" : "processes", file, line, what, why);
+}
+
+void rig_meet(int n)
+{
+	for (atomic_fetch_add(&table->met, 1); atomic_load(&table->met) < n;)
+		doze();
+}
+
+struct job {
+	const struct rig *rig;
+	void (*fn)(struct rank *);
+	int rank;
+};
+
+static void *rank_main(void *arg)
+{
+	const struct job *j = arg;
+	const struct rig *g = j->rig;
+	int per_node = g->per_node ? g->per_node : g->world;
+	const struct zr_desc *desc = test_plugin(g->plugin);
+	void *opts = test_options(desc);
+	struct rank r = { .h = test_host(g->workers ? g->workers : 1), .v = test_iface(desc, "zr.comm/1"), .rank = j->rank,
+			  .world = g->world, .per_node = per_node, .rig = g };
+	r.h->rank = j->rank;
+	r.h->world = g->world;
+	r.h->local_rank = j->rank % per_node;
+	r.h->local_world = per_node;
+	r.h->get = host_get;
+	for (int i = 0; i < 4 && g->option[i][0]; i++)
+		CHECK(&r, !test_set(desc, opts, g->option[i][0], g->option[i][1]));
+	int rc = test_create(r.h, desc, opts, &r.c);
+	CHECK(&r, rc == 0);
+	if (rc == 0)
+		j->fn(&r);
+	if (rc == 0 && r.c)
+		desc->destroy(r.c);
+	test_host_free(r.h);
+	free(opts);
+	return NULL;
+}
+
+static void run_threads(struct job *jobs, int n)
+{
+	pthread_t t[64];
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&t[i], NULL, rank_main, &jobs[i]))
+			abort();
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+}
+
+/* Waits in rank order: a rank that died stays a zombie while the lower ones run. */
+static void run_processes(struct job *jobs, int n, int dead)
+{
+	pid_t pid[64];
+	int status;
+	fflush(NULL);
+	for (int i = 0; i < n; i++) {
+		pid[i] = fork();
+		if (pid[i] < 0)
+			abort();
+		if (!pid[i]) {
+			alarm(LIMIT);
+			rank_main(&jobs[i]);
+			_exit(0);
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		while (waitpid(pid[i], &status, 0) < 0 && errno == EINTR)
+			;
+		if (i != dead && (!WIFEXITED(status) || WEXITSTATUS(status)) && atomic_fetch_add(&table->failures, 1) == 0)
+			snprintf(table->text, sizeof table->text, "rank %d of %d processes ended with status %#x", i, n, status);
+	}
+}
+
+int rig_run(const struct rig *rig, void (*fn)(struct rank *), int dead)
+{
+	struct job jobs[64];
+	if (!table)
+		table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (table == MAP_FAILED)
+		abort();
+	memset(table, 0, sizeof *table);
+	test_plugin(rig->plugin);
+	for (int i = 0; i < rig->world; i++)
+		jobs[i] = (struct job){ rig, fn, i };
+	if (rig->as == THREADS) {
+		alarm(LIMIT);
+		run_threads(jobs, rig->world);
+		alarm(0);
+	} else {
+		run_processes(jobs, rig->world, dead);
+	}
+	return table->failures;
+}
+
+struct zr_comm_op rig_op(int kind, int group, int dtype, const struct zr_comm_seg *seg, int n_seg)
+{
+	return (struct zr_comm_op){ .size = sizeof(struct zr_comm_op), .kind = kind, .group = group, .dtype = dtype,
+				    .n_seg = n_seg, .seg = seg, .tag = { 1, kind, -1 } };
+}
+
+int rig_do(struct rank *r, const struct zr_comm_op *op)
+{
+	zr_ticket t = 0;
+	int rc = r->v->post(r->c, op, &t);
+	return rc ? rc : r->v->wait(r->c, t);
+}
+
+int rig_barrier(struct rank *r, int64_t step, int32_t op)
+{
+	struct zr_comm_op o = rig_op(ZR_COMM_BARRIER, ZR_GROUP_WORLD, 0, NULL, 0);
+	o.tag = (struct zr_comm_tag){ step, op, -1 };
+	return rig_do(r, &o);
+}
+
+uint64_t rig_esz(int dtype)
+{
+	return dtype == ZR_U8 ? 1 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_F32 || dtype == ZR_I32 ? 4 : 8;
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 31;
+	x *= 0x7fb5d329728ea185u;
+	x ^= x >> 27;
+	x *= 0x81dadef4bc2dd44du;
+	return x ^ x >> 33;
+}
+
+void rig_fill(void *at, int dtype, int rank, int s, int64_t first, int64_t n)
+{
+	for (int64_t k = 0; k < n; k++) {
+		int64_t i = first + k;
+		uint64_t bits = mix((uint64_t)i * 1000003u + (uint64_t)rank * 97u + (uint64_t)s + 1);
+		double scale = (double)((uint64_t)1 << (bits & 31)), x = ((double)(bits >> 40) - 8388608.0) * scale;
+		if (i % 7 == 0)
+			x = -0.0;
+		if (dtype == ZR_F32)
+			((float *)at)[k] = (float)x;
+		else if (dtype == ZR_F64)
+			((double *)at)[k] = x / 3;
+		else if (dtype == ZR_I64)
+			((uint64_t *)at)[k] = bits;
+		else
+			memcpy((char *)at + (uint64_t)k * rig_esz(dtype), &bits, rig_esz(dtype));
+	}
+}
