@@ -96,8 +96,10 @@ struct zr_stage {
 /* GROWABLE. */
 struct zr_zero_v1 {
 	uint32_t size, rsv;
-	int (*groups)(struct zr_inst *, int32_t unit, int64_t elements, struct zr_groups *out); /* [pure] */
-	int (*at)(struct zr_inst *, const struct zr_point *, const struct zr_stage *);          /* [pure] but for the verbs */
+	/* [pure], but always with an instance: options may decide */
+	int (*groups)(struct zr_inst *, int32_t unit, int64_t elements, struct zr_groups *out);
+	/* [main] Answers depend on the program so far and nothing else; what is remembered of it ends with it. */
+	int (*at)(struct zr_inst *, const struct zr_point *, const struct zr_stage *);
 };
 
 #ifdef __cplusplus
