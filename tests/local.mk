@@ -11,3 +11,4 @@ include tests/device.mk
 include tests/kernels.mk
 include tests/model.mk
 include tests/plugins.mk
+include tests/stages.mk

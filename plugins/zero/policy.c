@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * policy.c - see policy.h: options, buckets, and the way of gradients and new parameters.
+ */
+#include "policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(f, min, doc) ZR_OPT(struct policy_opts, f, ZR_T_COUNT, ZR_O_AUTO, "auto", min, ZR_HI, "elements", doc)
+
+const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
+	COUNT(reduce_bucket_size, 1,
+	      "Gradients are reduced in lists of at most this many elements, a larger unit alone; auto is the largest unit."),
+	COUNT(allgather_bucket_size, 1,
+	      "Parameters are gathered and published in lists of at most this many elements, a larger unit alone; auto is "
+	      "the largest unit."),
+	ZR_OPT(struct policy_opts, overlap_comm, ZR_T_BOOL, 0, "yes", 0, 0, "",
+	       "Communicate beside computation: gradients of several layers share a list, lists are published between "
+	       "updates, parameters are prefetched; no does each where it is due."),
+	COUNT(prefetch_bucket_size, 0,
+	      "Most elements gathered ahead of their use, 0 for none; auto is the largest unit, 0 without overlap_comm."),
+	COUNT(max_live_parameters, 0,
+	      "Most elements gathered at a time unless one layer needs more; auto is four times the largest unit."),
+	COUNT(max_reuse_distance, 0,
+	      "A unit stays gathered if layers with fewer elements than this run before its next use, 0 for never; auto is "
+	      "twice the largest unit, so the last block stays over the head."),
+	COUNT(persistence_threshold, 0,
+	      "Units of at most this many elements are not split and never gathered; auto is 8192, four blocks."),
+};
+
+static void settle(uint64_t *option, uint64_t value)
+{
+	if (*option == ZR_AUTO_COUNT)
+		*option = value;
+}
+
+int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	struct policy_opts *o = opts;
+	int known = ZR_HAS(facts, struct zr_facts, largest_unit) && facts->largest_unit > 0;
+	uint64_t largest = known ? (uint64_t)facts->largest_unit : 1;
+	(void)h;
+	settle(&o->reduce_bucket_size, largest);
+	settle(&o->allgather_bucket_size, largest);
+	settle(&o->prefetch_bucket_size, o->overlap_comm ? largest : 0);
+	settle(&o->max_live_parameters, 4 * largest);
+	settle(&o->max_reuse_distance, 2 * largest);
+	settle(&o->persistence_threshold, 4 * ZR_BLOCK);
+	return ZR_OK;
+}
+
+/* I7: an option that can never act is refused. */
+int policy_check(const struct zr_host *h, const void *opts)
+{
+	const struct policy_opts *o = opts;
+	if (!o->overlap_comm && o->prefetch_bucket_size > 0)
+		return zr_fail(h, ZR_EINVAL, "prefetch_bucket_size does nothing with overlap_comm = no: leave it out or set it to 0");
+	return ZR_OK;
+}
+
+int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = calloc(1, sizeof *inst);
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	inst->o = opts;
+	*out = inst;
+	return ZR_OK;
+}
+
+void policy_destroy(struct zr_inst *inst)
+{
+	inst->h->release(inst->h, inst->memory);
+	free(inst);
+}
+
+int policy_whole(const struct zr_inst *inst, int64_t elements)
+{
+	return (uint64_t)elements <= inst->o->persistence_threshold;
+}
+
+void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t), uint64_t limit)
+{
+	b->verb = verb;
+	b->n = 0;
+	b->elements = 0;
+	b->limit = limit < INT64_MAX ? (int64_t)limit : INT64_MAX;
+}
+
+int bucket_close(struct bucket *b, const struct zr_stage *s)
+{
+	int32_t n = b->n;
+	b->n = 0;
+	b->elements = 0;
+	return n ? b->verb(s, b->unit, n) : ZR_OK;
+}
+
+int bucket_add(struct bucket *b, const struct zr_stage *s, int32_t unit)
+{
+	int64_t elements = s->elements(s, unit);
+	int rc = b->n && elements > b->limit - b->elements ? bucket_close(b, s) : ZR_OK;
+	if (rc)
+		return rc;
+	b->unit[b->n++] = unit;
+	b->elements += elements;
+	return b->elements >= b->limit ? bucket_close(b, s) : ZR_OK;
+}
+
+/* Room for n units; the number of units is first known while recording. */
+static int make_arrays(struct zr_inst *inst, int32_t n)
+{
+	size_t units = (size_t)n;
+	int32_t *lists;
+	if (n <= inst->n_units)
+		return ZR_OK;
+	inst->h->release(inst->h, inst->memory);
+	inst->n_units = 0;
+	inst->memory = inst->h->alloc(inst->h, units * (2 * sizeof *lists + 3), "workspace");
+	if (!inst->memory)
+		return zr_fail(inst->h, ZR_ENOMEM, "no memory for lists of %d units", n);
+	lists = inst->memory;
+	inst->grads.unit = lists;
+	inst->list.unit = lists + units;
+	inst->whole = (uint8_t *)(lists + 2 * units);
+	inst->full = inst->whole + units;
+	inst->ahead = inst->full + units;
+	inst->n_units = n;
+	return ZR_OK;
+}
+
+/* Nothing split is resident over a program's end, so every program begins with nothing full. */
+static int begin(struct zr_inst *inst, const struct zr_stage *s)
+{
+	int32_t u;
+	int rc = make_arrays(inst, s->n_units);
+	if (rc)
+		return rc;
+	for (u = 0; u < s->n_units; u++)
+		inst->whole[u] = (uint8_t)policy_whole(inst, s->elements(s, u));
+	memset(inst->full, 0, (size_t)s->n_units);
+	memset(inst->ahead, 0, (size_t)s->n_units);
+	inst->elements_ahead = 0;
+	bucket_open(&inst->grads, s->reduce, inst->o->reduce_bucket_size);
+	return ZR_OK;
+}
+
+static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
+{
+	uint32_t i;
+	int rc = ZR_OK;
+	for (i = 0; i < p->n_units && !rc; i++)
+		rc = bucket_add(&inst->grads, s, p->units[i]);
+	return rc || inst->o->overlap_comm ? rc : bucket_close(&inst->grads, s);
+}
+
+/* Whole units are gathered to all ranks by it and split ones are not: a list holds one kind. */
+static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
+{
+	struct bucket *b = &inst->list;
+	int rc = b->n && inst->whole[b->unit[0]] != inst->whole[unit] ? bucket_close(b, s) : ZR_OK;
+	return rc ? rc : bucket_add(b, s, unit);
+}
+
+static int update(struct zr_inst *inst, const struct zr_stage *s)
+{
+	int32_t u;
+	int rc = ZR_OK;
+	bucket_open(&inst->list, s->publish, inst->o->allgather_bucket_size);
+	for (u = 0; u < s->n_units && !rc; u++) {
+		rc = s->update(s, &u, 1, 0);
+		if (!rc && inst->o->overlap_comm)
+			rc = publish(inst, s, u);
+	}
+	for (u = 0; u < s->n_units && !rc && !inst->o->overlap_comm; u++)
+		rc = publish(inst, s, u);
+	return rc ? rc : bucket_close(&inst->list, s);
+}
+
+int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
+{
+	switch (p->at) {
+	case ZR_AT_BEGIN:
+		return begin(inst, s);
+	case ZR_AT_GRAD:
+		return reduce(inst, p, s);
+	case ZR_AT_END:
+		return bucket_close(&inst->grads, s);
+	case ZR_AT_UPDATE:
+		return update(inst, s);
+	}
+	return ZR_OK;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * policy.h - what the ZeRO stages share: options, lists of units (buckets), and two policies. policy_at moves
+ * gradients and new parameters; split_at also gathers and drops parameters that are split over ranks. A stage
+ * adds only its groups. Elements are counted everywhere, never bytes.
+ */
+#ifndef ZR_ZERO_POLICY_H
+#define ZR_ZERO_POLICY_H
+
+#include <zeroth/zero.h>
+
+struct policy_opts {
+	uint64_t reduce_bucket_size, allgather_bucket_size;
+	/* of stages that split parameters, else 0 */
+	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance, persistence_threshold;
+	uint8_t overlap_comm;
+};
+
+/* The table of struct policy_opts; stages whose parameters stay whole offer only its first entries. */
+#define POLICY_WHOLE_OPTS 3
+#define POLICY_SPLIT_OPTS 7
+extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
+
+/* Units that wait to go through one verb together: one list, one collective. */
+struct bucket {
+	int (*verb)(const struct zr_stage *, const int32_t *, int32_t);
+	int32_t *unit; /* [n_units of the model], the instance's */
+	int32_t n;
+	int64_t elements, limit;
+};
+
+void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t), uint64_t limit);
+/* Closes first if the unit does not fit, and at once when full, so that the collective starts early. */
+int bucket_add(struct bucket *b, const struct zr_stage *s, int32_t unit);
+int bucket_close(struct bucket *b, const struct zr_stage *s);
+
+/* All but h, o and the memory is about the current program: BEGIN resets it. */
+struct zr_inst {
+	const struct zr_host *h;
+	const struct policy_opts *o;
+	void *memory;          /* of all arrays: host->alloc */
+	int32_t n_units;       /* that they have room for */
+	struct bucket grads;   /* complete gradients, open until END */
+	struct bucket list;    /* closed before an answer ends */
+	uint8_t *whole;        /* per unit: never split, see policy_whole() */
+	uint8_t *full;         /* gathered and not dropped */
+	uint8_t *ahead;        /* full for a later use than the current one */
+	int64_t elements_ahead;
+};
+
+int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts);
+int policy_check(const struct zr_host *h, const void *opts);
+int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **out);
+void policy_destroy(struct zr_inst *inst);
+
+/* Whether a unit is too small to be worth gathering. */
+int policy_whole(const struct zr_inst *inst, int64_t elements);
+
+int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
+int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stages_rig.c - see stages_rig.h.
+ */
+#include "stages_rig.h"
+
+#include <string.h>
+
+static struct rig *rig_of(const struct zr_stage *s)
+{
+	return s->impl;
+}
+
+static int refuse(struct rig *r, const char *what, int32_t unit)
+{
+	if (!r->error[0])
+		snprintf(r->error, sizeof r->error, "%s: unit %d, program %d, point %d, use %d", what, unit, r->point.program,
+			 r->point.at, r->point.use);
+	return ZR_ESTATE;
+}
+
+static int64_t live(const struct rig *r)
+{
+	int64_t sum = 0;
+	for (int32_t u = 0; u < r->model->n_units; u++)
+		sum += r->full[u] && r->groups[u].param != ZR_GROUP_SELF ? r->model->elements[u] : 0;
+	return sum;
+}
+
+static int32_t is_used(const struct rig *r, int32_t unit)
+{
+	for (uint32_t i = 0; i < r->point.n_units; i++)
+		if (r->point.use >= 0 && r->point.units[i] == unit)
+			return 1;
+	return 0;
+}
+
+/* ---- verbs ---- */
+
+static void say(struct rig *r, const char *verb, const int32_t *units, int32_t n)
+{
+	static const char *const at[] = { "begin", "end", "before", "after", "grad", "update" };
+	size_t len = strlen(r->said), room = sizeof r->said;
+	if (r->told_at != r->point.at || r->told_use != r->point.use) {
+		r->told_at = r->point.at;
+		r->told_use = r->point.use;
+		len += (size_t)snprintf(r->said + len, room - len, "%s", at[r->point.at]);
+		if (r->point.use >= 0 && len < room)
+			len += (size_t)snprintf(r->said + len, room - len, " %d", r->point.use);
+		if (len < room)
+			len += (size_t)snprintf(r->said + len, room - len, ": ");
+	}
+	if (len < room)
+		len += (size_t)snprintf(r->said + len, room - len, "%s", verb);
+	for (int32_t i = 0; i < n && len < room; i++)
+		len += (size_t)snprintf(r->said + len, room - len, " %d", units[i]);
+	if (len < room)
+		len += (size_t)snprintf(r->said + len, room - len, "; ");
+	if (len >= room)
+		refuse(r, "the answers are longer than the rig can note", -1);
+}
+
+/* Rules of every list: units exist, are no more than promised and, where parameters move, of one group. */
+static int check_list(struct rig *r, const int32_t *units, int32_t n, int64_t most, int one_group)
+{
+	int64_t sum = 0;
+	if (n < 1)
+		return refuse(r, "empty list", -1);
+	for (int32_t i = 0; i < n; i++) {
+		if (units[i] < 0 || units[i] >= r->model->n_units)
+			return refuse(r, "no such unit", units[i]);
+		if (one_group && r->groups[units[i]].param != r->groups[units[0]].param)
+			return refuse(r, "list over several groups", units[i]);
+		sum += r->model->elements[units[i]];
+	}
+	return n > 1 && sum > most ? refuse(r, "list longer than its bucket", units[0]) : ZR_OK;
+}
+
+static int one_gather(struct rig *r, int32_t u)
+{
+	int64_t need = 0, ahead = 0;
+	if (r->groups[u].param == ZR_GROUP_SELF)
+		return refuse(r, "gather of what is already whole", u);
+	if (r->full[u])
+		return refuse(r, "gather of what is full", u);
+	r->full[u] = 1;
+	r->ahead[u] = !is_used(r, u);
+	for (int32_t i = 0; i < r->model->n_units; i++) {
+		ahead += r->ahead[i] ? r->model->elements[i] : 0;
+		need += is_used(r, i) && r->groups[i].param != ZR_GROUP_SELF ? r->model->elements[i] : 0;
+	}
+	if (ahead > r->limits.ahead)
+		return refuse(r, "too much ahead", u);
+	if (live(r) > r->limits.live && live(r) > need)
+		return refuse(r, "too much full", u);
+	r->peak_live = live(r) > r->peak_live ? live(r) : r->peak_live;
+	return ZR_OK;
+}
+
+static int one_drop(struct rig *r, int32_t u)
+{
+	if (r->groups[u].param == ZR_GROUP_SELF)
+		return refuse(r, "drop of what is always whole", u);
+	if (!r->full[u])
+		return refuse(r, "drop of what is not full", u);
+	r->full[u] = r->ahead[u] = 0;
+	return ZR_OK;
+}
+
+static int one_reduce(struct rig *r, int32_t u)
+{
+	if (r->done[u] != 1 || r->point.program > ZR_PROG_LAST_MICRO)
+		return refuse(r, r->done[u] == 2 ? "reduced twice" : "reduced before its gradient is complete", u);
+	r->done[u] = 2;
+	return ZR_OK;
+}
+
+static int one_update(struct rig *r, int32_t u)
+{
+	if (r->point.at != ZR_AT_UPDATE)
+		return refuse(r, "update before the scalars are agreed", u);
+	if (r->done[u])
+		return refuse(r, "updated twice", u);
+	r->done[u] = 1;
+	return ZR_OK;
+}
+
+static int one_publish(struct rig *r, int32_t u)
+{
+	if (r->point.program != ZR_PROG_UPDATE || r->done[u] != 1)
+		return refuse(r, r->done[u] == 2 ? "published twice" : "published before its update", u);
+	r->done[u] = 2;
+	return ZR_OK;
+}
+
+static int verb(const struct zr_stage *s, const char *name, int (*one)(struct rig *, int32_t), const int32_t *units, int32_t n,
+		int64_t most)
+{
+	struct rig *r = rig_of(s);
+	enum rig_fault fault = r->calls++ == r->fault_call ? r->fault : RIG_HONEST;
+	int rc;
+	if (fault == RIG_FAIL)
+		return ZR_ENOMEM;
+	say(r, name, units, n);
+	rc = check_list(r, units, n, most, one == one_gather || one == one_publish);
+	if (rc || fault == RIG_OMIT)
+		return rc;
+	for (int twice = fault == RIG_TWICE; twice >= 0; twice--)
+		for (int32_t i = 0; !rc && i < n - (fault == RIG_SHORT); i++)
+			rc = one(r, units[i]);
+	return rc;
+}
+
+static int verb_gather(const struct zr_stage *s, const int32_t *units, int32_t n)
+{
+	return verb(s, "gather", one_gather, units, n, rig_of(s)->limits.gather);
+}
+
+static int verb_drop(const struct zr_stage *s, const int32_t *units, int32_t n)
+{
+	return verb(s, "drop", one_drop, units, n, INT64_MAX);
+}
+
+static int verb_reduce(const struct zr_stage *s, const int32_t *units, int32_t n)
+{
+	return verb(s, "reduce", one_reduce, units, n, rig_of(s)->limits.reduce);
+}
+
+static int verb_update(const struct zr_stage *s, const int32_t *units, int32_t n, int64_t piece)
+{
+	if (piece < 0)
+		return refuse(rig_of(s), "negative piece", units[0]);
+	return verb(s, "update", one_update, units, n, INT64_MAX);
+}
+
+static int verb_publish(const struct zr_stage *s, const int32_t *units, int32_t n)
+{
+	return verb(s, "publish", one_publish, units, n, rig_of(s)->limits.gather);
+}
+
+/* ---- queries ---- */
+
+static int64_t ask_elements(const struct zr_stage *s, int32_t unit)
+{
+	return rig_of(s)->model->elements[unit];
+}
+
+static const struct zr_use *ask_use(const struct zr_stage *s, int32_t use)
+{
+	return use >= 0 && use < s->n_uses ? &rig_of(s)->use[use] : NULL;
+}
+
+static int32_t ask_next_use(const struct zr_stage *s, int32_t unit, int32_t after)
+{
+	for (int32_t i = after + 1; i < s->n_uses; i++)
+		for (uint32_t k = 0; k < rig_of(s)->use[i].n_units; k++)
+			if (rig_of(s)->use[i].units[k] == unit)
+				return i;
+	return -1;
+}
+
+static int64_t ask_live(const struct zr_stage *s)
+{
+	return live(rig_of(s));
+}
+
+static int ask_scalars(const struct zr_stage *s)
+{
+	(void)s;
+	return 1;
+}
+
+/* ---- the walk ---- */
+
+void rig_open(struct rig *r, const struct rig_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst)
+{
+	memset(r, 0, sizeof *r);
+	r->model = m;
+	r->zero = zero;
+	r->inst = inst;
+	r->limits = (struct rig_limits){ INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+	r->stage = (struct zr_stage){
+		.size = sizeof r->stage, .n_units = m->n_units, .world = 4, .impl = r, .gather = verb_gather,
+		.drop = verb_drop, .reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
+		.elements = ask_elements, .use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
+		.needs_scalars = ask_scalars,
+	};
+	for (int32_t u = 0; u < m->n_units; u++)
+		if (zero->groups(inst, u, m->elements[u], &r->groups[u]))
+			refuse(r, "groups failed", u);
+}
+
+static void add_use(struct rig *r, int32_t layer, int32_t phase)
+{
+	r->use[r->stage.n_uses++] = (struct zr_use){ .size = sizeof(struct zr_use), .layer = layer, .phase = phase,
+						     .n_units = (uint32_t)r->model->n[layer], .units = r->model->unit[layer] };
+}
+
+static void make_uses(struct rig *r, int32_t program)
+{
+	int32_t last = r->model->n_layers - 1;
+	r->stage.n_uses = 0;
+	for (int32_t i = 0; i < last + (program == ZR_PROG_EVAL) && program != ZR_PROG_UPDATE; i++)
+		add_use(r, i, ZR_FORWARD);
+	for (int32_t i = last; i >= 0 && program <= ZR_PROG_LAST_MICRO; i--) {
+		if (r->model->recompute[i] && i < last)
+			add_use(r, i, ZR_RECOMPUTE);
+		add_use(r, i, ZR_BACKWARD);
+	}
+}
+
+static int tell(struct rig *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
+{
+	int rc;
+	r->point = (struct zr_point){ .size = sizeof r->point, .program = r->point.program, .at = at, .use = use, .units = units,
+				      .n_units = (uint32_t)n };
+	rc = r->zero->at(r->inst, &r->point, &r->stage);
+	return rc ? rc : r->error[0] ? ZR_ESTATE : ZR_OK;
+}
+
+/* Tells the units whose gradient use i completes, in declared order. */
+static int tell_gradients(struct rig *r, int32_t i)
+{
+	int32_t complete[RIG_UNITS], n = 0;
+	int64_t waiting = 0;
+	int rc;
+	if (r->use[i].phase != ZR_BACKWARD)
+		return ZR_OK;
+	for (int32_t u = 0; u < r->model->n_units; u++)
+		if (is_used(r, u) && ask_next_use(&r->stage, u, i) < 0) {
+			complete[n++] = u;
+			r->done[u] = 1;
+		}
+	rc = n ? tell(r, ZR_AT_GRAD, i, complete, n) : ZR_OK;
+	for (int32_t u = 0; u < r->model->n_units; u++)
+		waiting += r->done[u] == 1 ? r->model->elements[u] : 0;
+	return !rc && waiting > r->limits.waiting ? refuse(r, "too many gradients wait", -1) : rc;
+}
+
+static int walk_use(struct rig *r, int32_t i)
+{
+	const struct zr_use *use = &r->use[i];
+	int64_t need = 0;
+	int rc;
+	for (uint32_t k = 0; k < use->n_units; k++) {
+		r->ahead[use->units[k]] = 0;
+		need += r->groups[use->units[k]].param != ZR_GROUP_SELF ? r->model->elements[use->units[k]] : 0;
+	}
+	r->peak_need = need > r->peak_need ? need : r->peak_need;
+	rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
+	for (uint32_t k = 0; k < use->n_units && !rc; k++)
+		if (!r->full[use->units[k]])
+			rc = refuse(r, "used but not full", use->units[k]);
+	if (!rc)
+		rc = tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
+	return rc ? rc : tell_gradients(r, i);
+}
+
+/* Whatever is full over the end of a program that computes must be so over the end of each of them. */
+static int check_end(struct rig *r)
+{
+	int32_t program = r->point.program;
+	for (int32_t u = 0; u < r->model->n_units; u++) {
+		if (program == ZR_PROG_UPDATE && r->done[u] != 2)
+			return refuse(r, r->done[u] ? "updated but not published" : "not updated", u);
+		if (program <= ZR_PROG_LAST_MICRO && r->done[u] != 2)
+			return refuse(r, "not reduced", u);
+		if (program != ZR_PROG_UPDATE && r->ended && r->resident[u] != r->full[u])
+			return refuse(r, "resident over one end and not over another", u);
+	}
+	if (program != ZR_PROG_UPDATE) {
+		memcpy(r->resident, r->full, sizeof r->resident);
+		r->ended++;
+	}
+	return ZR_OK;
+}
+
+int rig_program(struct rig *r, int32_t program)
+{
+	int32_t all[RIG_UNITS];
+	int rc;
+	r->said[0] = 0;
+	r->told_at = r->told_use = -2;
+	r->point.program = program;
+	memset(r->done, 0, sizeof r->done);
+	memset(r->ahead, 0, sizeof r->ahead);
+	for (int32_t u = 0; u < r->model->n_units; u++) {
+		all[u] = u;
+		if (r->groups[u].param == ZR_GROUP_SELF)
+			r->full[u] = 1;
+	}
+	make_uses(r, program);
+	rc = tell(r, ZR_AT_BEGIN, -1, all, r->model->n_units);
+	for (int32_t i = 0; !rc && i < r->stage.n_uses; i++)
+		rc = walk_use(r, i);
+	if (!rc && program == ZR_PROG_UPDATE)
+		rc = tell(r, ZR_AT_UPDATE, -1, all, r->model->n_units);
+	if (!rc)
+		rc = tell(r, ZR_AT_END, -1, all, r->model->n_units);
+	return rc ? rc : check_end(r);
+}
+
+int rig_steps(struct rig *r)
+{
+	static const int32_t step[] = { ZR_PROG_MICRO, ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE, ZR_PROG_EVAL };
+	int rc = r->error[0] ? ZR_ESTATE : ZR_OK;
+	for (int i = 0; i < 8 && !rc; i++)
+		rc = rig_program(r, step[i % 4]);
+	return rc;
+}

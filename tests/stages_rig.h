@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stages_rig.h - core as a stage sees it: walks a model's schedule, asks the stage at every point, and refuses
+ * what core refuses. One rank is enough: a stage answers the same on all. Nothing moves and nothing is computed.
+ */
+#ifndef ZR_STAGES_RIG_H
+#define ZR_STAGES_RIG_H
+
+#include <zeroth/zero.h>
+
+#define RIG_UNITS 16
+#define RIG_LAYERS 16
+#define RIG_USES (3 * RIG_LAYERS)
+
+struct rig_model {
+	int32_t n_units, n_layers;
+	int64_t elements[RIG_UNITS];
+	int32_t n[RIG_LAYERS], unit[RIG_LAYERS][RIG_UNITS]; /* units of each layer */
+	uint8_t recompute[RIG_LAYERS];
+};
+
+/* What the stage promises by its options, in elements; more is refused. */
+struct rig_limits {
+	int64_t live;    /* full copies, unless one use needs more */
+	int64_t ahead;   /* gathered for a later use only */
+	int64_t reduce, gather; /* in one list of several units; gather also of publish */
+	int64_t waiting; /* complete gradients, not reduced when a GRAD point is answered */
+};
+
+/* Falsifies the verb call number `call` on its way to the rig. */
+enum rig_fault { RIG_HONEST, RIG_OMIT, RIG_TWICE, RIG_SHORT /* without its last unit */, RIG_FAIL /* returns ZR_ENOMEM */ };
+
+struct rig {
+	const struct rig_model *model;
+	struct rig_limits limits;
+	const struct zr_zero_v1 *zero;
+	struct zr_inst *inst;
+	enum rig_fault fault;
+	int64_t fault_call, calls;
+
+	char error[256];   /* the first thing refused, "" if nothing was */
+	char said[1 << 14]; /* of the current program: "before 0: gather 0 1; after 0: drop 0 1; " */
+	int64_t peak_live, peak_need;
+
+	/* the rig's own */
+	struct zr_stage stage;
+	struct zr_groups groups[RIG_UNITS];
+	struct zr_use use[RIG_USES];
+	struct zr_point point;
+	int32_t told_at, told_use; /* point that the end of `said` speaks of */
+	uint8_t full[RIG_UNITS], ahead[RIG_UNITS];
+	uint8_t done[RIG_UNITS]; /* gradient: 1 complete, 2 reduced; in UPDATE: 1 updated, 2 published */
+	uint8_t resident[RIG_UNITS];
+	int ended; /* programs that fixed `resident` */
+};
+
+/* Asks for the groups of all units; limits start as none. */
+void rig_open(struct rig *r, const struct rig_model *m, const struct zr_zero_v1 *zero, struct zr_inst *inst);
+/* One program. 0, or the code at which the stage or the rig stopped. */
+int rig_program(struct rig *r, int32_t program);
+/* Two micro-batches, update, evaluation, and a second such step, so that what a program left behind shows. */
+int rig_steps(struct rig *r);
+
+#endif
