@@ -9,8 +9,10 @@ cmd_librun_la_SOURCES = \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/run.c cmd/run.h \
+	cmd/oom.c cmd/oom.h \
 	cmd/rundir.c cmd/rundir.h \
 	cmd/summary.c \
+	cmd/supervise.c cmd/supervise.h \
 	cmd/weights.c cmd/weights.h
 
 bin_PROGRAMS += zeroth

@@ -2,21 +2,25 @@
  *
  * train.c - zeroth train CONF: runs the training and prints its summary.
  */
-#include <signal.h>
-#include <string.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "core/plan.h"
 #include "cmd/progress.h"
 #include "cmd/run.h"
 #include "cmd/rundir.h"
+#include "cmd/supervise.h"
 
 static const char usage[] =
-	"usage: zeroth train [-o section.key=value]... CONF\n"
+	"usage: zeroth train [-n RANKS] [-o section.key=value]... CONF\n"
 	"\n"
 	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
 	"model.safetensors, summary.json. Ctrl-C ends the run after the current step.\n"
 	"\n"
+	"  -n, --ranks RANKS               trains with so many processes on this machine; their lines on\n"
+	"                                  standard error start with \"rank N: \"\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
 	"  -h, --help                      shows this\n"
 	"\n"
@@ -43,19 +47,16 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	fflush(stdout);
 }
 
-int zr_cmd_train(int argc, char **argv)
+/* This process as one rank, which may be the only one. */
+static int train(const struct zr_cmd_args *a)
 {
-	struct zr_cmd_args a;
 	struct zr_config *cfg;
 	struct zr_run_report report;
 	struct zr_error err = { 0 };
-	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
-	if (rc >= 0)
-		return rc;
-	if (zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err))
+	if (zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err))
 		return zr_cmd_failed(&err);
 	zr_cmd_log(cfg);
-	rc = zr_run_train(cfg, stdout, &report, &err);
+	int rc = zr_run_train(cfg, stdout, &report, &err);
 	if (rc) {
 		zr_config_free(cfg);
 		return zr_cmd_failed(&err);
@@ -67,4 +68,46 @@ int zr_cmd_train(int argc, char **argv)
 		return zr_cmd_failed(&err);
 	}
 	return report.interrupted ? 130 : 0;
+}
+
+static int train_rank(int rank, void *arg)
+{
+	(void)rank;
+	return train(arg);
+}
+
+/* Whether the configuration loads, said once and not by every rank; in a process of its own, because plugins bring
+ * libraries, and those threads, which must not be there when ranks are forked. */
+static int try_config(const struct zr_cmd_args *a)
+{
+	struct zr_config *cfg;
+	struct zr_error err = { 0 };
+	int status;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ? zr_cmd_failed(&err) : 0);
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
+		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);
+		return 4;
+	}
+	return WEXITSTATUS(status);
+}
+
+int zr_cmd_train(int argc, char **argv)
+{
+	struct zr_cmd_args a;
+	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
+	if (rc >= 0)
+		return rc;
+	if (!a.ranks)
+		return train(&a);
+	const char *other = zr_other_launcher();
+	if (other) {
+		fprintf(stderr, "zeroth: -n %d starts ranks, but another launcher has done so (%s): drop one of the two\n", a.ranks,
+			other);
+		return 2;
+	}
+	rc = try_config(&a);
+	return rc ? rc : zr_supervise(a.ranks, train_rank, &a);
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oom.h - whether the kernel has killed a process of this group for memory.
+ */
+#ifndef ZR_CMD_OOM_H
+#define ZR_CMD_OOM_H
+
+/* How often so far, as the control group of this process counts it; 0 where nothing counts. */
+long long zr_oom_kills(void);
+
+#endif

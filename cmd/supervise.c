@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * supervise.c - see supervise.h.
+ *
+ * One thread, one poll: a signalfd, and a pipe per rank. How a rank ended counts in the order in which ranks are
+ * reaped, except that code 4 ("another rank died") is a cause only if nothing better explains the end.
+ */
+#define _GNU_SOURCE
+#include "cmd/supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/oom.h"
+
+#define LINE 2048
+#define PATIENCE 3.0 /* seconds from SIGTERM to SIGKILL */
+
+struct child {
+	pid_t pid;           /* 0: has ended */
+	int out;             /* its standard error, -1 once it is closed */
+	int status;          /* of waitpid */
+	int order;           /* 1 for the first that failed, 0: did not fail by itself */
+	int oom;             /* the kernel killed something for memory before it was reaped */
+	size_t used;         /* bytes of `line` */
+	char line[LINE];     /* being received */
+	char last[LINE];     /* the last whole one */
+};
+
+struct crew {
+	struct child *child;
+	int n, running, failed;
+	int area;            /* memfd */
+	int signals;         /* signalfd */
+	int terminal;        /* standard error is one */
+	int interrupted;     /* the supervisor got SIGINT or SIGTERM */
+	double stop_at;      /* when SIGTERM was sent, 0: not yet */
+	int killed;          /* SIGKILL was sent, too */
+	long long ooms;      /* when it began */
+	sigset_t old;
+};
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const char *zr_other_launcher(void)
+{
+	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS" };
+	static char text[64];
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *v = getenv(names[i]);
+		if (v && atoi(v) > 1) {
+			snprintf(text, sizeof text, "%s=%d", names[i], atoi(v));
+			return text;
+		}
+	}
+	return NULL;
+}
+
+/* ---- a rank -------------------------------------------------------------------------------------------------- */
+
+static void set_number(const char *name, int v)
+{
+	char text[16];
+	snprintf(text, sizeof text, "%d", v);
+	setenv(name, text, 1);
+}
+
+/* In the child. */
+static void become_rank(struct crew *s, int rank, int err, pid_t parent)
+{
+	int null = rank ? open("/dev/null", O_RDWR) : -1;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(4); /* it died before the line above */
+	sigprocmask(SIG_SETMASK, &s->old, NULL);
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		close(null);
+	}
+	dup2(err, STDERR_FILENO);
+	close(err);
+	close(s->signals);
+	for (int i = 0; i < rank; i++)
+		close(s->child[i].out);
+	set_number("ZEROTH_LOCAL_RANK", rank);
+	set_number("ZEROTH_LOCAL_WORLD", s->n);
+	set_number("ZEROTH_LOCAL_FD", s->area);
+}
+
+/* A full disk or a closed pipe must not look like success. */
+static int flushed(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	fprintf(stderr, "zeroth: standard output: %s\n", strerror(errno));
+	return code ? code : 4;
+}
+
+static int start(struct crew *s, int rank, int (*rank_main)(int, void *), void *arg)
+{
+	pid_t parent = getpid();
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	fflush(NULL); /* or the child would print it again */
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(ends[0]);
+		become_rank(s, rank, ends[1], parent);
+		exit(flushed(rank_main(rank, arg)));
+	}
+	close(ends[1]);
+	s->child[rank].out = ends[0];
+	s->child[rank].pid = pid > 0 ? pid : 0;
+	s->running += pid > 0;
+	return pid < 0 ? -1 : 0;
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------------- */
+
+static void print_line(const struct crew *s, int rank, const char *line)
+{
+	char text[LINE + 64];
+	/* Rank 0's progress may stand on the terminal's last line. */
+	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? "\r\033[K" : "", rank, line);
+	for (int at = 0; at < n;) {
+		ssize_t w = write(STDERR_FILENO, text + at, (size_t)(n - at));
+		if (w < 0 && errno != EINTR)
+			return;
+		at += w > 0 ? (int)w : 0;
+	}
+}
+
+static void end_line(struct crew *s, int rank)
+{
+	struct child *c = &s->child[rank];
+	if (!c->used)
+		return;
+	c->line[c->used] = 0;
+	c->used = 0;
+	memcpy(c->last, c->line, sizeof c->last);
+	print_line(s, rank, c->line);
+}
+
+/* Takes what is there; a line that is too long is cut in two. */
+static void receive(struct crew *s, int rank)
+{
+	struct child *c = &s->child[rank];
+	char in[4096];
+	ssize_t n = read(c->out, in, sizeof in);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	for (ssize_t i = 0; i < n; i++) {
+		if (in[i] == '\n' || c->used == LINE - 1)
+			end_line(s, rank);
+		if (in[i] != '\n')
+			c->line[c->used++] = in[i];
+	}
+	if (n <= 0) {
+		end_line(s, rank);
+		close(c->out);
+		c->out = -1;
+	}
+}
+
+/* What the rank wrote before it ended; a process of its own may hold the pipe open, so nobody waits for its end. */
+static void drain(struct crew *s, int rank)
+{
+	struct child *c = &s->child[rank];
+	struct pollfd p = { c->out, POLLIN, 0 };
+	while (c->out >= 0 && poll(&p, 1, 0) > 0)
+		receive(s, rank);
+	end_line(s, rank);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------------------------- */
+
+static void tell_all(struct crew *s, int sig)
+{
+	for (int i = 0; i < s->n; i++)
+		if (s->child[i].pid)
+			kill(s->child[i].pid, sig);
+}
+
+static void stop_others(struct crew *s)
+{
+	if (s->stop_at)
+		return;
+	s->stop_at = now();
+	tell_all(s, SIGTERM);
+}
+
+static int is_failure(const struct crew *s, int status)
+{
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status) != 0 && !(s->interrupted && WEXITSTATUS(status) == 130);
+	if (s->killed || ((s->stop_at || s->interrupted) && WTERMSIG(status) == SIGTERM))
+		return 0; /* our own doing */
+	return !(s->interrupted && WTERMSIG(status) == SIGINT);
+}
+
+static void ended(struct crew *s, int rank, int status)
+{
+	struct child *c = &s->child[rank];
+	c->pid = 0;
+	c->status = status;
+	c->oom = zr_oom_kills() > s->ooms;
+	s->running--;
+	drain(s, rank);
+	if (is_failure(s, status)) {
+		c->order = ++s->failed;
+		stop_others(s);
+	}
+}
+
+static void reap(struct crew *s)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (int i = 0; i < s->n; i++)
+			if (s->child[i].pid == pid)
+				ended(s, i, status);
+}
+
+static void take_signals(struct crew *s)
+{
+	struct signalfd_siginfo in;
+	while (read(s->signals, &in, sizeof in) == sizeof in) {
+		if (in.ssi_signo == SIGCHLD)
+			continue;
+		s->interrupted = (int)in.ssi_signo;
+		if (in.ssi_code != SI_KERNEL) /* the terminal's Ctrl-C has reached the ranks by itself */
+			tell_all(s, s->interrupted);
+	}
+	reap(s);
+}
+
+static void watch(struct crew *s, struct pollfd *p)
+{
+	while (s->running) {
+		p[s->n] = (struct pollfd){ s->signals, POLLIN, 0 };
+		for (int i = 0; i < s->n; i++)
+			p[i] = (struct pollfd){ s->child[i].out, POLLIN, 0 };
+		poll(p, (nfds_t)s->n + 1, s->stop_at && !s->killed ? 100 : -1);
+		for (int i = 0; i < s->n; i++)
+			if (p[i].revents)
+				receive(s, i);
+		if (p[s->n].revents)
+			take_signals(s);
+		if (s->stop_at && !s->killed && now() - s->stop_at >= PATIENCE) {
+			s->killed = 1;
+			tell_all(s, SIGKILL);
+		}
+	}
+}
+
+/* A consequence of another rank's end at most, and maybe a cause. */
+static int is_weak(const struct child *c)
+{
+	return WIFEXITED(c->status) && WEXITSTATUS(c->status) == 4;
+}
+
+/* The rank that failed first, or NULL. */
+static const struct child *culprit(const struct crew *s)
+{
+	const struct child *best = NULL;
+	for (int i = 0; i < s->n; i++) {
+		const struct child *c = &s->child[i];
+		if (c->order && (!best || is_weak(c) < is_weak(best) || (is_weak(c) == is_weak(best) && c->order < best->order)))
+			best = c;
+	}
+	return best;
+}
+
+static int explain(const struct crew *s)
+{
+	const struct child *c = culprit(s);
+	if (!c)
+		return s->interrupted ? 130 : 0;
+	int rank = (int)(c - s->child), code = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 4;
+	if (WIFEXITED(c->status))
+		fprintf(stderr, "zeroth: rank %d failed with code %d%s%s\n", rank, code, *c->last ? ": " : "", c->last);
+	else if (WTERMSIG(c->status) == SIGKILL && c->oom)
+		fprintf(stderr, "zeroth: rank %d was killed by the kernel: out of memory\n", rank);
+	else
+		fprintf(stderr, "zeroth: rank %d was killed by SIG%s (%s)\n", rank, sigabbrev_np(WTERMSIG(c->status)),
+			strsignal(WTERMSIG(c->status)));
+	return code;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+static int prepare(struct crew *s)
+{
+	sigset_t ours;
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGINT);
+	sigaddset(&ours, SIGTERM);
+	sigaddset(&ours, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &ours, &s->old);
+	for (int i = 0; s->child && i < s->n; i++)
+		s->child[i].out = -1;
+	s->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->area = memfd_create("zeroth-boot", 0);
+	s->terminal = isatty(STDERR_FILENO);
+	s->ooms = zr_oom_kills();
+	return s->child && s->signals >= 0 && s->area >= 0 ? 0 : -1;
+}
+
+static void finish(struct crew *s)
+{
+	for (int i = 0; s->child && i < s->n; i++)
+		if (s->child[i].out >= 0)
+			close(s->child[i].out);
+	if (s->signals >= 0)
+		close(s->signals);
+	if (s->area >= 0)
+		close(s->area);
+	sigprocmask(SIG_SETMASK, &s->old, NULL);
+	free(s->child);
+}
+
+int zr_supervise(int n, int (*rank_main)(int rank, void *arg), void *arg)
+{
+	struct crew s = { .child = calloc((size_t)n, sizeof *s.child), .n = n, .area = -1, .signals = -1 };
+	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
+	int rc = p ? prepare(&s) : -1, code;
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = start(&s, i, rank_main, arg);
+	if (rc) {
+		fprintf(stderr, "zeroth: cannot start %d ranks: %s\n", n, strerror(errno));
+		stop_others(&s);
+	}
+	watch(&s, p);
+	code = rc ? 4 : explain(&s);
+	finish(&s);
+	free(p);
+	return code;
+}
