@@ -25,9 +25,9 @@
 
 #include <jansson.h>
 
-#include "core/run.h"
+#include "cmd/run.h"
 #include "core/session.h"
-#include "core/weights.h"
+#include "cmd/weights.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
