@@ -308,7 +308,8 @@ static long mapped(void)
 	return pages;
 }
 
-static void I3_nothing_is_allocated_after_the_first_step(void **state)
+/* Stronger than I3 asks: not even in the first step. */
+static void I3_operations_allocate_nothing(void **state)
 {
 	float *x = malloc((size_t)SLOTS * SLOT * sizeof(float));
 	int i;
@@ -320,7 +321,6 @@ static void I3_nothing_is_allocated_after_the_first_step(void **state)
 			size_t heap;
 			int64_t calls;
 			long pages;
-			every_op(&d, x, ZR_F32);
 			mapped();
 			calls = test_allocs(d.h);
 			heap = mallinfo2().uordblks;
@@ -366,7 +366,7 @@ int main(void)
 		cmocka_unit_test(create_reports_its_scratch_and_returns_all_when_refused),
 		cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
 		cmocka_unit_test(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
-		cmocka_unit_test(I3_nothing_is_allocated_after_the_first_step),
+		cmocka_unit_test(I3_operations_allocate_nothing),
 		cmocka_unit_test(every_operation_is_there_and_unknown_types_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
