@@ -40,9 +40,10 @@
 #endif
 
 static atomic_int counting;
-static atomic_long allocations;
 
 #ifndef SANITIZED
+static atomic_long allocations;
+
 #define EXPORT __attribute__((visibility("default")))
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);

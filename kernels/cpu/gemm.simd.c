@@ -22,7 +22,8 @@
 #define NV 3            /* vectors in a row of sums */
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
-#define A_PANEL (MR * KC + 16) /* floats between panels of A: an odd number of lines, so that they do not share cache sets */
+/* Floats between panels of A: an odd number of cache lines, so that the panels do not share sets. */
+#define A_PANEL (MR * KC + 16)
 #define NC 1536         /* columns of a tile whose sums need a place of their own */
 
 /* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A, and
@@ -105,7 +106,7 @@ static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 /* ---- packing B: kc rows of nv vectors, the last filled up -------------------------------------------
  * b is the panel's first element, rows of the matrix as stored ld apart. */
 
-/* All loads of some rows before their stores: the loads then miss the caches together. */
+/* A whole panel, the common case: nv is a constant. */
 ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst, int32_t dtype)
 {
 	int64_t k;
@@ -207,8 +208,8 @@ ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t col
 	}
 }
 
-static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols, int nv, float *dst,
-		   float *rows)
+static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols, int nv,
+		   float *dst, float *rows)
 {
 	int trans = !!(op->flags & ZR_MM_TRANS_B);
 	const void *b = zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);

@@ -147,7 +147,7 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 		rc = cpu_check_dtype(d, "matmul", op->d_dtype);
 	if (!rc && op->flags & ZR_MM_ACCUMULATE && (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
 		rc = zr_fail(d->h, ZR_EINVAL,
-			     "device/cpu: matmul: only an fp32 result without bias and GELU can be added to");
+			     "matmul: only an fp32 result without bias and GELU can be added to");
 	return rc;
 }
 

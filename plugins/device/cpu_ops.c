@@ -28,7 +28,7 @@ int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
 {
 	if (dtype == ZR_F32 || dtype == ZR_BF16)
 		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "device/cpu: %s: element type %d is neither fp32 nor bf16", op, dtype);
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is neither fp32 nor bf16", op, dtype);
 }
 
 static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
@@ -148,11 +148,11 @@ static int check_attention(const struct zr_inst *d, const struct zr_op_attention
 {
 	uint64_t need = d->k->attention_scratch(o, backward);
 	if (o->kv_heads < 1 || o->heads % o->kv_heads)
-		return zr_fail(d->h, ZR_EINVAL, "device/cpu: attention: %lld heads are not a multiple of %lld key-value heads",
+		return zr_fail(d->h, ZR_EINVAL, "attention: %lld heads are not a multiple of %lld key-value heads",
 			       (long long)o->heads, (long long)o->kv_heads);
 	if (need > CPU_SCRATCH)
 		return zr_fail(d->h, ZR_ENOTSUP,
-			       "device/cpu: attention over %lld positions with heads of width %lld needs %llu bytes of "
+			       "attention over %lld positions with heads of width %lld needs %llu bytes of "
 			       "scratch per thread, there are %u",
 			       (long long)o->length, (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
 	return cpu_check_dtype(d, "attention", o->dtype);
