@@ -5,6 +5,7 @@ EXTRA_DIST += %D%/layering.sh %D%/headers.sh
 
 include tests/testhost.mk
 include tests/attention.mk
+include tests/comm.mk
 include tests/config.mk
 include tests/core.mk
 include tests/device.mk

@@ -114,10 +114,10 @@ static int wait_for(const struct zr_inst *inst, struct wish *w, double timeout)
 	char text[300];
 	for (;;) {
 		uint32_t seen = atomic_load(&inst->area->bell);
-		if (w->done(inst, w))
-			return 0;
 		if (atomic_load(&inst->area->aborted))
 			return stopped(inst);
+		if (w->done(inst, w))
+			return 0;
 		if (now() - start >= timeout) {
 			say(inst, w, now() - start, text, sizeof text);
 			return zr_fail(inst->h, ZR_EPEER, "timeout: %s", text);

@@ -1,0 +1,23 @@
+# Tests of plugins/comm, plugins/boot and the supervisor: ranks as threads and as processes.
+comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise
+check_PROGRAMS += $(comm_tests)
+TESTS += $(comm_tests)
+
+comm_rig = %D%/comm_rig.c %D%/comm_rig.h
+comm_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_comm_SOURCES = %D%/t_comm.c $(comm_rig)
+%C%_t_comm_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_comm_LDADD = $(comm_test_ldadd)
+
+%C%_t_comm_fail_SOURCES = %D%/t_comm_fail.c $(comm_rig)
+%C%_t_comm_fail_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_comm_fail_LDADD = $(comm_test_ldadd)
+
+%C%_t_boot_SOURCES = %D%/t_boot.c
+%C%_t_boot_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_boot_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_supervise_SOURCES = %D%/t_supervise.c
+%C%_t_supervise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_supervise_LDADD = cmd/librun.la $(CMOCKA_LIBS)
