@@ -131,8 +131,11 @@ static int loop(struct run *r, struct zr_error *err)
 	if (r->setup->data_info.val_tokens > 0 && t->eval_every > 0)
 		rc = evaluate(r, 0, &val, err);
 	double start = zr_now();
-	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps)
+	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps) {
 		rc = one_step(r, err);
+		if (r->setup->process.world == 1)
+			r->stop = caught; /* several ranks end together: what one caught in a step, all know after the next */
+	}
 	if (r->chief)
 		zr_progress_end(&r->progress);
 	r->report->seconds = zr_now() - start;

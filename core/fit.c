@@ -121,8 +121,9 @@ static void advise(const struct zr_setup *s, char *buf, size_t n)
 int zr_plan_check(const struct zr_setup *s, struct zr_error *err)
 {
 	uint64_t have = zr_memory_available();
-	if (s->device_info.memory && s->device_info.memory < have)
-		have = s->device_info.memory;
+	uint64_t device = s->device_info.memory * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
+	if (device && device < have)
+		have = device;
 	uint64_t need = s->plan.total * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
 	if (need <= have)
 		return 0;

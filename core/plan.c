@@ -163,7 +163,7 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	at += 64;
 	p->sumsq = at;
 	p->nonfinite = at;
-	if (s->mode == ZR_SETUP_TRAIN) {
+	if (s->mode != ZR_SETUP_SAMPLE) {
 		at += up(blocks * 8, 64);
 		p->nonfinite = at;
 		at += up(blocks * 4, 64);
@@ -194,7 +194,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",
 	};
 	struct zr_plan p = { 0 };
-	int train = s->mode == ZR_SETUP_TRAIN;
+	int train = s->mode != ZR_SETUP_SAMPLE;
 	int rc = allocate_tables(s, &p, err);
 	p.direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32;
 	p.peers = s->peers;

@@ -43,6 +43,8 @@ static int take_arena(struct zr_session *s, struct zr_error *err)
 	s->arena = base;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		s->region[i] = s->arena + p->plan.region[i].offset;
+		if (!p->plan.region[i].bytes)
+			continue;
 		zr_account_plan(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
 		zr_account_take(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
 	}
@@ -56,7 +58,8 @@ static void give_arena(struct zr_session *s)
 	if (!s->arena)
 		return;
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		zr_account_give(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
+		if (p->plan.region[i].bytes)
+			zr_account_give(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
 	if (s->comm_owns_arena)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena);
 	else

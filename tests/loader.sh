@@ -37,7 +37,8 @@ rebuild="rebuild it with this zeroth's headers"
 variant 'another magic number' 'magic is 0x0000002a, expected 0x5a525031; it is not a plugin of zeroth' -DMAGIC=42
 variant 'another ABI major' "abi_major is 2, this zeroth has 1; $rebuild" -DMAJOR=2
 variant 'a newer ABI minor' 'need_minor is 7, this zeroth has 0; install a newer zeroth' -DNEED=7
-variant 'another draft revision' "draft is 99, this zeroth has 1; $rebuild" -DDRAFT=99
+revision=$(sed -n 's/^#define ZR_DRAFT_REVISION //p' "$ZR_SRCDIR/include/zeroth/plugin.h")
+variant 'another draft revision' "draft is 99, this zeroth has $revision; $rebuild" -DDRAFT=99
 variant 'an entry that ends too early' 'its entry of 12 bytes has no descriptor, expected at least 40 bytes' -DENTRY_SIZE=12
 variant 'no descriptor' 'its entry of 40 bytes has no descriptor, expected at least 40 bytes' -DNO_DESC
 variant 'a descriptor that ends too early' 'its descriptor has 8 bytes, expected at least 112' -DDESC_SIZE=8

@@ -28,7 +28,8 @@ static void boot_local_is_rank_0_of_1_on_this_machine(void **state)
 	(void)state;
 	memset(&info, 0xff, sizeof info);
 	info.size = sizeof info;
-	assert_int_equal(test_create(host, desc, NULL, &inst), ZR_OK);
+	void *opts = test_options(desc);
+	assert_int_equal(test_create(host, desc, opts, &inst), ZR_OK);
 	assert_int_equal(v->info(inst, &info), ZR_OK);
 	assert_int_equal(info.rank, 0);
 	assert_int_equal(info.world, 1);
@@ -40,6 +41,7 @@ static void boot_local_is_rank_0_of_1_on_this_machine(void **state)
 	name[sizeof name - 1] = 0;
 	assert_string_equal(info.host, name);
 	desc->destroy(inst);
+	free(opts);
 }
 
 static void activation_keep_keeps_every_layer(void **state)
