@@ -6,6 +6,7 @@ noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 cmd_librun_la_LIBADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
+	cmd/fit.c cmd/fit.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/run.c cmd/run.h \

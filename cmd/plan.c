@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/fit.h"
 #include "core/setup.h"
 
 static const char usage[] =

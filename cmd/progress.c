@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/fit.h"
 #include "core/log.h"
 
 #define REDRAW 0.1 /* seconds between redraws of the live line */

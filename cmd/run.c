@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "core/log.h"
+#include "cmd/fit.h"
 #include "cmd/metrics.h"
 #include "cmd/progress.h"
 #include "cmd/rundir.h"

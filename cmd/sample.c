@@ -15,6 +15,7 @@
 #include <zeroth/data.h>
 
 #include "cmd/cmd.h"
+#include "cmd/fit.h"
 #include "core/session.h"
 #include "cmd/weights.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "core/plan.h"
+#include "cmd/fit.h"
 #include "cmd/progress.h"
 #include "cmd/run.h"
 #include "cmd/rundir.h"

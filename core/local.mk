@@ -10,7 +10,7 @@ core_libcore_la_SOURCES = \
 	core/account.c core/account.h \
 	core/batch.c core/batch.h \
 	core/exact.c core/exact.h \
-	core/fit.c \
+	core/machine.c \
 	core/host.c core/host.h \
 	core/layout.c core/layout.h \
 	core/lifetime.c core/lifetime.h \

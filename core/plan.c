@@ -232,16 +232,3 @@ void zr_plan_free(struct zr_plan *p)
 	free(p->eval);
 	memset(p, 0, sizeof *p);
 }
-
-const char *zr_bytes_text(uint64_t bytes, char buf[32])
-{
-	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double v = (double)bytes;
-	int u = 0;
-	while (v >= 1024 && u < 6) {
-		v /= 1024;
-		u++;
-	}
-	snprintf(buf, 32, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
-	return buf;
-}

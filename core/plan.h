@@ -76,10 +76,4 @@ void zr_plan_free(struct zr_plan *p);
  * address-space limit. */
 uint64_t zr_memory_available(void);
 
-/* ZR_EFIT with needed, available and what to change, if the plan (times the ranks of this node) exceeds the machine. */
-int zr_plan_check(const struct zr_setup *s, struct zr_error *err);
-
-/* "12.3 MiB" into buf, which it returns. */
-const char *zr_bytes_text(uint64_t bytes, char buf[32]);
-
 #endif

@@ -92,7 +92,7 @@ static int emit_wait(struct recorder *r, int32_t target)
 	return emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target }, NULL, 0);
 }
 
-static int start_life(struct recorder *r, int32_t slot, int32_t unit)
+static int start_life(struct recorder *r, int32_t slot, int32_t unit, uint64_t bytes)
 {
 	int32_t cap = r->cap_gathered;
 	struct zr_lifetime *l = grow(r->gathered, r->n_gathered, &r->cap_gathered, sizeof *l);
@@ -104,8 +104,7 @@ static int start_life(struct recorder *r, int32_t slot, int32_t unit)
 	r->gathered_slot = s;
 	r->life[unit] = r->n_gathered;
 	r->gathered_slot[r->n_gathered] = slot;
-	r->gathered[r->n_gathered++] = (struct zr_lifetime){ .bytes = zr_unit_full_bytes(r->setup, unit), .first = r->p->n - 1,
-							     .last = INT32_MAX };
+	r->gathered[r->n_gathered++] = (struct zr_lifetime){ .bytes = bytes, .first = r->p->n - 1, .last = INT32_MAX };
 	return 0;
 }
 
@@ -171,7 +170,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		return rc;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		r->gather[units[i]] = number;
-		rc = start_life(r, slot + i, units[i]);
+		rc = start_life(r, slot + i, units[i], zr_unit_full_bytes(r->setup, units[i], r->setup->groups[units[i]].param));
 	}
 	return rc;
 }
@@ -250,7 +249,8 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 		return rc;
 	for (int32_t i = 0; !rc && i < n; i++)
 		if (r->setup->groups[units[i]].param == ZR_GROUP_NODE)
-			rc = start_life(r, slot + i, units[i]); /* the whole unit, of which the node's share is kept */
+			rc = start_life(r, slot + i, units[i], /* the whole unit, of which the node's share is kept */
+					zr_unit_full_bytes(r->setup, units[i], ZR_GROUP_WORLD));
 	if (!rc)
 		rc = emit_wait(r, number);
 	for (int32_t i = 0; !rc && i < n; i++)

@@ -50,14 +50,10 @@ int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 	return world * per * ZR_BLOCK;
 }
 
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit)
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
-	int64_t ranks = zr_group_ranks(s, s->groups[unit].param);
-	int64_t per = (s->layout.unit[unit].blocks + ranks - 1) / ranks, all = ranks * per * ZR_BLOCK;
-	int64_t world = zr_unit_padded_elements(s, unit);
-	if (ranks == 1)
-		return 0;
-	return (uint64_t)((all > world ? all : world) * zr_dtype_bytes(s->types.dtype));
+	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
+	return ranks == 1 ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
 }
 
 static int64_t cores(void)
@@ -104,6 +100,20 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *role, c
 	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, min_size, err);
 }
 
+/* What boot would say if `world` ranks were here. Where it can play nodes, it has an option ranks_per_node. */
+static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
+{
+	const struct zr_opt *opt = zr_section_option(s->boot.section, "ranks_per_node");
+	const char *source = zr_config_source(s->cfg, "boot", "ranks_per_node");
+	int given = opt && opt->type == ZR_T_I64 && source && strcmp(source, "auto");
+	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
+	s->ranks.world = world;
+	s->ranks.local_world = node < world ? (int32_t)node : world;
+	s->ranks.nodes = world / s->ranks.local_world;
+	return world % s->ranks.local_world == 0 ? 0 :
+		zr_err(err, ZR_EINVAL, "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size", s->ranks.local_world, world);
+}
+
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
 	s->process.world = s->process.local_world = 1;
@@ -115,10 +125,8 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	rc = boot->info(s->boot.inst, &s->ranks);
 	if (rc)
 		return zr_instance_failed(&s->boot, rc, "info", err);
-	if (s->mode == ZR_SETUP_ALONE) {
-		s->ranks.world = s->ranks.local_world = world;
-		s->ranks.nodes = 1;
-	}
+	if (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err)))
+		return rc;
 	s->process.rank = s->ranks.rank;
 	s->process.world = s->ranks.world;
 	s->process.local_rank = s->ranks.local_rank;

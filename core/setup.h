@@ -73,7 +73,7 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 int zr_dtype_bytes(int32_t dtype);
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit);     /* of a gathered copy; 0 where it is whole anyway */
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group); /* of a copy gathered over it; 0 in one of 1 rank */
 
 /* The option `name` of a section's plugin or core table; NULL if it has none. */
 const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fit.c - what the machine has, and the refusal of a plan that exceeds it, before anything is allocated.
+ * machine.c - how much memory this process may still take.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "core/setup.h"
+#include "core/plan.h"
 
 static int read_number(const char *path, uint64_t *out)
 {
@@ -104,36 +104,4 @@ uint64_t zr_memory_available(void)
 	if (!getrlimit(RLIMIT_AS, &lim) && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < have)
 		have = lim.rlim_cur;
 	return have;
-}
-
-/* What would help most, by what is largest. */
-static void advise(const struct zr_setup *s, char *buf, size_t n)
-{
-	const struct zr_region *r = s->plan.region;
-	uint64_t act = r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes;
-	if (2 * act > s->plan.total && (s->batch.micro > 1 || s->batch.length > 1))
-		snprintf(buf, n, "lower [train] micro_batch_size (%lld) or sequence_length (%lld)", (long long)s->batch.micro,
-			 (long long)s->batch.length);
-	else
-		snprintf(buf, n, "choose a smaller [model] or a machine with more memory");
-}
-
-int zr_plan_check(const struct zr_setup *s, struct zr_error *err)
-{
-	uint64_t have = zr_memory_available();
-	uint64_t device = s->device_info.memory * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
-	if (device && device < have)
-		have = device;
-	uint64_t need = s->plan.total * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
-	if (need <= have)
-		return 0;
-	int largest = 0;
-	for (int i = 1; i < ZR_R_COUNT; i++)
-		if (s->plan.region[i].bytes > s->plan.region[largest].bytes)
-			largest = i;
-	char needed[32], part[32], free_[32], what[160];
-	advise(s, what, sizeof what);
-	return zr_err(err, ZR_EFIT, "does not fit: needs %s of memory (largest: %s %s), %s available; %s",
-		      zr_bytes_text(need, needed), s->plan.region[largest].what,
-		      zr_bytes_text(s->plan.region[largest].bytes, part), zr_bytes_text(have, free_), what);
 }

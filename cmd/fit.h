@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit.h - whether a plan fits this machine, and bytes for people.
+ */
+#ifndef ZR_CMD_FIT_H
+#define ZR_CMD_FIT_H
+
+#include "core/setup.h"
+
+/* ZR_EFIT with needed, available and what to change, if the plan (times the ranks of this node) exceeds the machine. */
+int zr_plan_check(const struct zr_setup *s, struct zr_error *err);
+
+/* "12.3 MiB" into buf, which it returns. */
+const char *zr_bytes_text(uint64_t bytes, char buf[32]);
+
+#endif
