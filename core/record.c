@@ -204,7 +204,8 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (r->state[units[i]] != COMPLETE)
 			rc = refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
 		r->state[units[i]] = REDUCED;
-		op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.comm_dtype));
+		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_reduce_bytes(r->setup));
 		if (r->p->id == ZR_PROG_LAST_MICRO && r->setup->groups[units[i]].state == ZR_GROUP_SELF)
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, 4); /* the sums, to all */
 	}

@@ -34,6 +34,16 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
 	return n;
 }
 
+int zr_sums_locally(const struct zr_setup *s)
+{
+	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 && s->batch.accumulation > 1;
+}
+
+int zr_reduce_bytes(const struct zr_setup *s)
+{
+	return s->peers ? 4 : zr_dtype_bytes(s->types.comm_dtype);
+}
+
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
 {
 	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? s->process.local_world : s->process.world;
@@ -226,6 +236,8 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 		rc = precision->info(s->precision.inst, &s->types);
 		if (rc)
 			return zr_instance_failed(&s->precision, rc, "info", err);
+		if (s->train->communication_data_type != ZR_COMM_TYPE_AUTO)
+			s->types.comm_dtype = s->train->communication_data_type == ZR_COMM_TYPE_FP32 ? ZR_F32 : ZR_BF16;
 	}
 	if (!rc)
 		rc = start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);

@@ -70,6 +70,8 @@ void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 /* The tensors of a layer's units in order: how many. */
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 
+int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
+int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 int zr_dtype_bytes(int32_t dtype);
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
