@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I5: real trainings of several ranks that are killed, stopped, hung and interrupted end by themselves, soon, with the
+# right name, and leave no process and no shared memory. ZR_KILLS: how many random kills (5).
+. "$ZR_SRCDIR/tests/tap.sh"
+cd "$scratch" || exit 99
+
+for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
+cat > tiny.ini <<INI
+[train]
+train_batch_size = 12
+micro_batch_size = 1
+steps = 1000000
+[model]
+plugin = gpt2
+layers = 2
+heads = 2
+width = 32
+context = 32
+[data]
+plugin = text
+path = $scratch/text
+[zero]
+plugin = stage3
+INI
+shm_before=$(ls -A /dev/shm 2>/dev/null)
+
+# start N [ARGUMENT]...: a training in the background; waits for its first steps. Sets $run and ${rank[@]}.
+start() {
+	local n=$1
+	shift
+	rm -rf r
+	: > out
+	"$ZEROTH" train -n "$n" tiny.ini -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
+	run=$!
+	for _ in $(seq 1 600); do
+		grep -q '^step [0-9]' out && break
+		kill -0 $run 2>/dev/null || break
+		sleep 0.05
+	done
+	# Forked in order: ascending, as long as process numbers have not wrapped around.
+	rank=($(ps -o pid= --ppid $run | sort -n))
+}
+
+# finish SECONDS: waits for the end, kills what hangs; sets $code and $last.
+finish() {
+	timeout "$1" tail --pid=$run -s 0.05 -f /dev/null || kill -9 $run
+	wait $run 2>/dev/null
+	code=$?
+	last=$(tail -n 1 err)
+}
+
+left() {
+	local p
+	for p in "${rank[@]}"; do
+		kill -0 "$p" 2>/dev/null && echo "$p"
+	done
+}
+
+start 4
+kill -9 "${rank[2]}"
+finish 30
+is "kill -9 of a rank: exit 4" "$code" 4
+is "kill -9 of a rank is the last line" "$last" "zeroth: rank 2 was killed by SIGKILL (Killed)"
+is "no rank is left" "$(left)" ""
+
+start 4 -o comm.timeout=1
+kill -STOP "${rank[1]}"
+finish 30
+is "a stopped rank: exit 4" "$code" 4
+like "a stopped rank is named, and what it was doing" "$last" \
+	'^zeroth: rank [023] failed with code 4: .*timeout: [a-z_]+ over the world \(step [0-9]+, op -?[0-9]+.*\) of rank [023] waited [0-9.]+ s for .*rank 1 \('
+is "no stopped rank is left" "$(left)" ""
+
+start 3
+kill -INT $run
+finish 30
+is "SIGINT to the supervisor: exit 130" "$code" 130
+like "an interrupted run ends whole" "$(tail -n 1 out)" '^digest: '
+ok "an interrupted run has its weights" test -f r/model.safetensors
+
+start 3
+kill -9 $run
+wait $run 2>/dev/null
+for _ in $(seq 1 100); do [ -z "$(left)" ] && break; sleep 0.05; done
+is "ranks die with their supervisor" "$(left)" ""
+
+bad=
+for i in $(seq 1 "${ZR_KILLS:-5}"); do
+	n=$((RANDOM % 3 + 2)) victim=$((RANDOM % n))
+	start $n -o zero.plugin=stage$((RANDOM % 4))
+	sleep 0.0$((RANDOM % 100))
+	kill -9 "${rank[$victim]}"
+	finish 30
+	[ "$code" = 4 ] && [ "$last" = "zeroth: rank $victim was killed by SIGKILL (Killed)" ] && [ -z "$(left)" ] ||
+		bad+="rank $victim of $n: code $code: $last"$'\n'
+done
+is "random kills always end the run with the right name" "$bad" ""
+
+is "nothing is left in /dev/shm" "$(ls -A /dev/shm 2>/dev/null)" "$shm_before"
+
+err=$("$ZEROTH" train -n 3 tiny.ini -o model.hieght=3 2>&1)
+is "a wrong configuration: exit 2" "$?" 2
+is "a wrong configuration is said once" "$(wc -l <<<"$err")" 1
+err=$(SLURM_NTASKS=4 "$ZEROTH" train -n 3 tiny.ini 2>&1)
+is "two launchers: exit 2" "$?" 2
+is "two launchers are refused" "$err" \
+	"zeroth: -n 3 starts ranks, but another launcher has done so (SLURM_NTASKS=4): drop one of the two"
+err=$("$ZEROTH" train -n 4 tiny.ini -o run.dir=r2 -o boot.ranks_per_node=3 2>&1)
+is "nodes that are not full: exit 2" "$?" 2
+like "nodes that are not full are refused" "$(tail -n 1 <<<"$err")" 'ranks_per_node = 3: 4 ranks do not fill nodes of that size'
+
+done_testing
