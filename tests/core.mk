@@ -3,8 +3,14 @@
 # Tests of core's mechanism.
 
 check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout tests/t_run
-TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh
-EXTRA_DIST += tests/run.sh tests/same_bits.sh
+TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh tests/matrix.sh
+EXTRA_DIST += tests/run.sh tests/same_bits.sh tests/matrix.sh tests/matrix.ini
+
+# The full product; tests/matrix.sh alone runs a pairwise choice.
+.PHONY: check-matrix
+check-matrix: all
+	@$(AM_TESTS_ENVIRONMENT) MATRIX=full bash $(srcdir)/tests/matrix.sh | \
+		awk '{ print } /^not ok/ { bad = 1 } END { exit bad }'
 
 tests_t_exact_SOURCES = tests/t_exact.c
 tests_t_exact_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -1,0 +1,133 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I1, same bits: one digest per precision and slot count, however the training is spread: stage, ranks, overlap, bucket
+# sizes, threads, nodes, and how ranks communicate. The validation loss counts too. `make check` runs a pairwise choice
+# (every two values of two columns occur together in some run), MATRIX=full the whole product (`make check-matrix`).
+#
+# Accumulation follows from the world: slots = micro-batches per step. Cases of padding, with 6 ranks: wpe is one block
+# (five ranks hold nothing of it), h.0 and h.1 are cut inside a tensor, wte is tied; the last rows have a rank that
+# holds nothing at all.
+. "$ZR_SRCDIR/tests/tap.sh"
+
+for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
+
+precisions=(fp32 bf16)
+slots=(6 12)
+stages=(stage0 stage1 stage2 stage3 hpz)
+worlds=(1 2 3 4 6)
+overlaps=(yes no)
+buckets=(tiny auto huge)
+threads=(1 2)
+nodes=(one many) # many: nodes of 2 ranks, or of 1 where the world is odd: memory is not shared between them
+comms=(${MATRIX_COMM:-local})
+
+# Prints "precision slots stage world overlap buckets threads nodes comm" for each run.
+product() {
+	local p s z w o b t n c
+	for p in "${precisions[@]}"; do for s in "${slots[@]}"; do for z in "${stages[@]}"; do for w in "${worlds[@]}"; do
+	for o in "${overlaps[@]}"; do for b in "${buckets[@]}"; do for t in "${threads[@]}"; do for n in "${nodes[@]}"; do
+	for c in "${comms[@]}"; do
+		[ $((s % w)) = 0 ] && [ "$w$n" != 1many ] && echo "$p $s $z $w $o $b $t $n $c"
+	done; done; done; done; done; done; done; done; done
+}
+
+# Of the lines on standard input those that, one after the other, hold the most pairs not yet seen, until all are. The
+# lines are mixed first, so that what a late choice leaves open varies.
+pairwise() {
+	awk '{ print NR * 1009 % 2003, $0 }' | sort -n | cut -d " " -f 2- | awk '{
+		n++
+		for (i = 1; i < NF; i++)
+			for (k = i + 1; k <= NF; k++)
+				pair[n, ++pairs[n]] = i " " $i " " k " " $k
+		line[n] = $0
+	}
+	END {
+		for (;;) {
+			best = 0
+			for (i = 1; i <= n; i++) {
+				fresh = 0
+				for (k = 1; k <= pairs[i]; k++)
+					fresh += !(pair[i, k] in seen)
+				if (fresh > best) { best = fresh; choice = i }
+			}
+			if (!best)
+				exit
+			for (k = 1; k <= pairs[choice]; k++)
+				seen[pair[choice, k]]
+			print line[choice]
+		}
+	}'
+}
+
+# Starts ranks: launch COMM WORLD ARGUMENTS-OF-TRAIN...
+launch() {
+	local comm=$1 world=$2
+	shift 2
+	case $comm in
+	local) "$ZEROTH" train -n "$world" "$@" -o boot.plugin=local -o comm.plugin=local ;;
+	*) echo "no way to start ranks with comm $comm"; return 1 ;;
+	esac
+}
+
+# Options of the bucket sizes; those of parameters only where parameters are split.
+sizes() {
+	local stage=$1 overlap=$2 bucket=$3 n=1e9 ahead=1e9
+	[ "$bucket" != auto ] || return
+	[ "$bucket" != tiny ] || n=1 ahead=0
+	[ "$overlap" = yes ] || ahead=0
+	echo "-o zero.reduce_bucket_size=$n -o zero.allgather_bucket_size=$n"
+	case $stage in stage3 | hpz)
+		echo "-o zero.prefetch_bucket_size=$ahead -o zero.max_live_parameters=$ahead -o zero.max_reuse_distance=$ahead"
+		echo "-o zero.persistence_threshold=0" ;;
+	esac
+}
+
+# digest PRECISION SLOTS STAGE WORLD OVERLAP BUCKETS THREADS NODES COMM [OPTIONS...]: "losses=.. params=.. val=.."
+digest() {
+	local per_node=$4 options
+	[ "$8" = one ] || per_node=$((2 - $4 % 2))
+	options=$(sizes "$3" "$5" "$6")
+	set -- "$@" -o train.train_batch_size="$2" -o precision.plugin="$1" -o zero.plugin="$3" -o zero.overlap_comm="$5" $options
+	shift 3
+	local world=$1 thread=$4 comm=$6
+	shift 6
+	rm -rf "$scratch/run"
+	launch "$comm" "$world" "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \
+		-o device.threads="$thread" -o boot.ranks_per_node="$per_node" "$@" > "$scratch/out" 2>&1 || { tail -n 3 "$scratch/out"; return; }
+	echo "$(tail -n 1 "$scratch/out") $(grep -o '"last_val_loss": [0-9.e-]*' "$scratch/run/summary.json")"
+}
+
+declare -A want runs same worst
+note "one digest per precision and slots; each run: precision slots stage world overlap buckets threads nodes comm"
+for p in "${precisions[@]}"; do
+	for s in "${slots[@]}"; do
+		want[$p.$s]=$(digest "$p" "$s" stage0 1 yes auto 1 one "${comms[0]}")
+		like "$p, $s slots: one rank alone trains" "${want[$p.$s]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16} "last_val_loss"'
+	done
+done
+
+while read -r p s z w rest <&3; do
+	got=$(digest "$p" "$s" "$z" "$w" $rest)
+	is "I1 $p $s slots: $z, $w ranks, $(set -- $rest; echo "overlap $1, buckets $2, $3 threads, nodes $4, comm $5")" "$got" "${want[$p.$s]}"
+	runs[$z.$w]=$((${runs[$z.$w]:-0} + 1))
+	[ "$got" != "${want[$p.$s]}" ] || same[$z.$w]=$((${same[$z.$w]:-0} + 1))
+done 3< <(product | { if [ "$MATRIX" = full ]; then cat; else pairwise; fi; })
+
+# A rank that holds nothing: 12 + 2 + 1 + 1 blocks in 4 units over 5 ranks leave the last one empty.
+for z in "${stages[@]}"; do
+	for p in "${precisions[@]}"; do
+		empty=(-o model.layers=1 -o model.width=8 -o model.heads=1)
+		one=$(digest "$p" 5 stage0 1 yes auto 1 one "${comms[0]}" "${empty[@]}")
+		is "I1 $p 5 slots: $z, 5 ranks of which the last has empty shards" \
+			"$(digest "$p" 5 "$z" 5 yes tiny 1 one "${comms[0]}" "${empty[@]}")" "$one"
+	done
+done
+
+for key in "${!want[@]}"; do note "$(printf '%-6s %3s slots  %s' "${key%.*}" "${key#*.}" "${want[$key]}")"; done
+note "runs with the digest of one rank, of all runs:"
+note "$(printf '%-8s' stage; printf '%10s' "${worlds[@]/%/ ranks}")"
+for z in "${stages[@]}"; do
+	note "$(printf '%-8s' "$z"; for w in "${worlds[@]}"; do printf '%10s' "${same[$z.$w]:-0}/${runs[$z.$w]:-0}"; done)"
+done
+done_testing
