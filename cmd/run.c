@@ -112,6 +112,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	r->report->last_loss = s.loss;
 	XXH3_64bits_update(r->losses, &s.loss, sizeof s.loss);
 	r->stop = s.stop;
+	r->report->received = s.received;
 	if (r->chief)
 		zr_progress_step(&r->progress, step, &s);
 	note_action(r, &s);
@@ -143,6 +144,14 @@ static int loop(struct run *r, struct zr_error *err)
 	return rc;
 }
 
+/* What the recorded programs and the exchange at the boundary bring to this rank in one step. */
+static uint64_t received_plan(const struct zr_setup *s)
+{
+	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) * (uint64_t)(s->batch.accumulation - 1);
+	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
+	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + zr_program_bytes(&s->program[ZR_PROG_UPDATE]) + exchange;
+}
+
 static int finish_report(struct run *r, struct zr_error *err)
 {
 	struct zr_run_report *rep = r->report;
@@ -151,6 +160,7 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->steps = r->session->step;
 	rep->tokens_per_s = rep->seconds > 0 ? (double)rep->tokens / rep->seconds : 0;
 	rep->parameters = r->setup->layout.parameters;
+	rep->received_plan = received_plan(r->setup);
 	rep->planned = zr_account_planned(&r->setup->account, ZR_TIER_HOST) +
 		       zr_account_planned(&r->setup->account, ZR_TIER_DEVICE);
 	if (!getrusage(RUSAGE_SELF, &u))

@@ -16,6 +16,7 @@ struct zr_run_report {
 	double first_val, last_val; /* valid if evals > 0 */
 	int64_t evals;
 	int64_t parameters;
+	uint64_t received_plan, received; /* bytes per step that rank 0 takes in from other ranks: recorded, measured */
 	uint64_t planned, process_peak; /* bytes */
 	uint64_t losses_digest, params_digest;
 	int interrupted;                /* signal number, or 0 */

@@ -46,6 +46,9 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 		json_object_set_new(j, "last_val_loss", json_real(r->last_val));
 	}
 	json_object_set_new(j, "world", json_integer(r->world));
+	if (r->world > 1)
+		json_object_set_new(j, "received_bytes_per_step",
+				    json_pack("{s:I, s:I}", "planned", (json_int_t)r->received_plan, "measured", (json_int_t)r->received));
 	json_object_set_new(j, "process_peak_bytes", json_integer((json_int_t)r->process_peak));
 	json_object_set_new(j, "device", json_string(r->device));
 	json_object_set_new(j, "device_variant", json_string(r->variant));

@@ -40,6 +40,9 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 		printf("validation  %.4f -> %.4f\n", r->first_val, r->last_val);
 	printf("memory      %s planned, %s peak of the process\n", zr_bytes_text(r->planned, planned),
 	       zr_bytes_text(r->process_peak, peak));
+	if (r->world > 1)
+		printf("received    %s per step and rank (planned %s)\n", zr_bytes_text(r->received, peak),
+		       zr_bytes_text(r->received_plan, planned));
 	printf("written     %s: model.safetensors config.ini summary.json\n", zr_rundir(cfg));
 	printf("sample      zeroth sample %s\n", zr_rundir(cfg));
 	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,

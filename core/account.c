@@ -44,12 +44,3 @@ uint64_t zr_account_planned(const struct zr_account *a, int tier)
 			sum += a->line[i].planned;
 	return sum;
 }
-
-uint64_t zr_account_peak(const struct zr_account *a, int tier)
-{
-	uint64_t sum = 0;
-	for (int i = 0; i < a->n; i++)
-		if (a->line[i].tier == tier)
-			sum += a->line[i].peak;
-	return sum;
-}

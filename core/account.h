@@ -27,6 +27,5 @@ void zr_account_plan(struct zr_account *a, int tier, const char *what, uint64_t 
 void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 uint64_t zr_account_planned(const struct zr_account *a, int tier);
-uint64_t zr_account_peak(const struct zr_account *a, int tier);
 
 #endif

@@ -3,7 +3,7 @@
  * batch.c - the batch triple: train_batch_size = micro_batch_size * gradient_accumulation_steps * ranks. Two
  * are given and the third derived; with only train_batch_size or only micro_batch_size nothing accumulates.
  */
-#include "core/batch.h"
+#include "core/setup.h"
 
 static int64_t given(uint64_t v)
 {

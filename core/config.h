@@ -15,6 +15,13 @@
 
 #include "core/loader.h"
 
+/* In the order of their names. */
+#define ZR_COMM_TYPE_AUTO 0 /* the precision's */
+#define ZR_COMM_TYPE_FP32 1
+#define ZR_COMM_TYPE_BF16 2
+#define ZR_REDUCE_SLOTS 0 /* every micro-batch goes to its home and is added in slot order: bits independent of ranks */
+#define ZR_REDUCE_LOCAL 1 /* each rank sums its micro-batches first: one reduction per step */
+
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */
 struct zr_train_opts {
 	uint64_t train_batch_size;            /* sequences per optimizer step over all ranks */
@@ -26,6 +33,8 @@ struct zr_train_opts {
 	uint64_t eval_batches;                /* micro-batches per evaluation */
 	int64_t seed;
 	double gradient_clipping;             /* global L2 norm; 0: off */
+	int32_t communication_data_type;      /* ZR_COMM_TYPE_* */
+	int32_t reduction;                    /* ZR_REDUCE_* */
 };
 
 /* [run] */

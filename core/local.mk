@@ -8,7 +8,7 @@ core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXH
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
 	core/account.c core/account.h \
-	core/batch.c core/batch.h \
+	core/batch.c \
 	core/exact.c core/exact.h \
 	core/machine.c \
 	core/host.c core/host.h \

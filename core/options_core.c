@@ -6,6 +6,9 @@
 
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL }; /* ZR_LOG_* in order */
 
+static const char *const comm_types[] = { "auto", "fp32", "bf16", NULL }; /* ZR_COMM_TYPE_* in order */
+static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_REDUCE_* in order */
+
 #define AUTO_COUNT(f, doc, unit) ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, ZR_HI, unit, doc)
 #define TRAIN(f, T, flags, def, min, unit, doc) ZR_OPT(struct zr_train_opts, f, T, flags, def, min, ZR_HI, unit, doc)
 
@@ -21,6 +24,11 @@ static const struct zr_opt train[] = {
 	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps", "Steps between evaluations on the held-out part; 0 is never."),
 	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "", "Micro-batches per evaluation."),
 	TRAIN(seed, ZR_T_I64, ZR_O_NUMERIC, "1234", 0, "", "Seed of initial weights, order of data and dropout."),
+	ZR_OPT_ENUM(struct zr_train_opts, communication_data_type, ZR_O_NUMERIC, "auto", comm_types,
+		    "What gradients are rounded to before they are summed over ranks; auto is the precision's choice."),
+	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
+		    "slots: every micro-batch is sent home and added in slot order, so that bits do not depend on the number of "
+		    "ranks; local: each rank sums its micro-batches first and sends once per step."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
 };
 

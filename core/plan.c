@@ -110,19 +110,26 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return;
 	m->grad = take(p, ZR_R_GRAD, held, ZR_F32);
+	if (zr_sums_locally(s))
+		m->local = take(p, ZR_R_LOCAL, whole, ZR_F32);
 	m->state_block = p->state_blocks;
 	p->state_blocks += held;
 }
 
-/* Contributions of all ranks to the largest bucket, where they cannot be read in place. */
+/* The contributions to the largest bucket, sent and received, where they cannot be read in place; in 16 bits also one
+ * rank's share of a unit widened again. */
 static uint64_t comm_bytes(const struct zr_setup *s, const struct zr_plan *p, const struct zr_program *prog)
 {
 	uint64_t most = 0;
 	for (int32_t i = 0; !p->peers && s->process.world > 1 && i < prog->n; i++) {
-		uint64_t sum = 0;
-		for (int32_t k = 0; prog->op[i].kind == ZR_P_REDUCE && k < prog->op[i].n; k++)
-			sum += (uint64_t)zr_unit_padded_elements(s, prog->unit[prog->op[i].first + k]) * 4;
-		most = max(most, sum);
+		uint64_t sum = 0, wide = 0;
+		for (int32_t k = 0; prog->op[i].kind == ZR_P_REDUCE && k < prog->op[i].n; k++) {
+			uint64_t n = (uint64_t)zr_unit_padded_elements(s, prog->unit[prog->op[i].first + k]);
+			sum += n * 4; /* fp32 received, or 16 bits sent and received */
+			if (s->types.comm_dtype != ZR_F32)
+				wide = max(wide, n / (uint64_t)s->process.world * 4);
+		}
+		most = max(most, sum + wide);
 	}
 	return most;
 }
@@ -189,7 +196,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 {
 	static const char *const name[ZR_R_COUNT] = {
 		[ZR_R_PARAM] = "parameters",	   [ZR_R_MASTER] = "master parameters", [ZR_R_GRAD] = "gradients",
-		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_GATHER] = "gathered parameters",
+		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_LOCAL] = "local gradients", [ZR_R_GATHER] = "gathered parameters",
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",
 	};

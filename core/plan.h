@@ -17,6 +17,7 @@ enum zr_region_id {
 	ZR_R_MASTER,      /* fp32 master parameters */
 	ZR_R_GRAD,        /* fp32 sums over the slots, at home */
 	ZR_R_GRAD_BUFFER, /* a micro-batch's gradients on their way to the sum */
+	ZR_R_LOCAL,       /* this rank's sums over its micro-batches, with reduction = local */
 	ZR_R_GATHER,      /* full copies of units that are split */
 	ZR_R_STATE,       /* of the optimizer */
 	ZR_R_ACT,         /* activations */
@@ -48,6 +49,7 @@ struct zr_unit_memory {
 	struct zr_spot home;      /* compute copy of the home blocks; often inside param or master */
 	struct zr_spot master;    /* whole, or the home blocks */
 	struct zr_spot grad;      /* likewise */
+	struct zr_spot local;     /* whole, with reduction = local */
 };
 
 /* Where a layer's buffers lie in their regions, for one program. */

@@ -56,7 +56,7 @@ static struct zr_comm_seg *segments_of(const struct zr_session *s, const struct 
 static int post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t group, int32_t dtype, int32_t n)
 {
 	int32_t at = number_of(s, op);
-	return zr_collective(s, kind, group, dtype, segments_of(s, op), n, at, units_of(s, op)[0], &s->posted[at].ticket);
+	return zr_collective(s, kind, group, dtype, segments_of(s, op), n, at, units_of(s, op)[0], &s->posted[at]);
 }
 
 /* ---- layers ---- */
@@ -139,7 +139,7 @@ static int run_publish(struct zr_session *s, const struct zr_pop *op)
 	struct zr_setup *p = s->setup;
 	struct zr_comm_seg *seg = segments_of(s, op);
 	int32_t n = 0;
-	s->posted[number_of(s, op)].ticket = 0;
+	s->posted[number_of(s, op)] = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = units_of(s, op)[i];
 		const struct zr_unit_memory *m = &p->plan.unit[u];
@@ -156,7 +156,7 @@ static int wait_publish(struct zr_session *s, const struct zr_pop *op)
 {
 	struct zr_setup *p = s->setup;
 	int64_t size = zr_dtype_bytes(p->types.dtype) * ZR_BLOCK;
-	int rc = zr_complete(s, s->posted[number_of(s, op)].ticket);
+	int rc = zr_complete(s, s->posted[number_of(s, op)]);
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = units_of(s, op)[i];
 		const struct zr_unit_memory *m = &p->plan.unit[u];
@@ -174,13 +174,12 @@ static int wait_publish(struct zr_session *s, const struct zr_pop *op)
 
 /* ---- gradients ---- */
 
-/* Folds one contribution (the home blocks of a unit, from wherever they lie) into the sum. */
-static int fold(struct zr_session *s, int32_t unit, const float *contribution, int64_t first, int64_t blocks, int store, int measure)
+/* Folds one contribution (blocks of a unit, from wherever they lie) into a sum of the same blocks. */
+static int fold(struct zr_session *s, int32_t unit, const float *contribution, float *sum, int64_t first, int64_t blocks,
+		int store, int measure, int32_t type)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_unit_place *u = &p->layout.unit[unit];
-	int whole = p->groups[unit].state == ZR_GROUP_SELF;
-	float *sum = (float *)zr_at(s, p->plan.unit[unit].grad) + (whole ? first * ZR_BLOCK : 0);
 	char *batch = s->region[ZR_R_BATCH];
 	int64_t lo = first * ZR_BLOCK, hi = lo + blocks * ZR_BLOCK;
 	for (int32_t i = u->first; i < u->first + u->count; i++) {
@@ -193,7 +192,7 @@ static int fold(struct zr_session *s, int32_t unit, const float *contribution, i
 		struct zr_op_fold op = {
 			.size = sizeof op,
 			.flags = store ? 0 : ZR_OP_ACCUMULATE,
-			.comm_dtype = p->types.comm_dtype,
+			.comm_dtype = type,
 			.n = to - from,
 			.g = contribution + (from - lo),
 			.acc = sum + (from - lo),
@@ -212,51 +211,120 @@ static float *grad_buffer(const struct zr_session *s, int32_t unit)
 	return (float *)(s->region[ZR_R_GRAD_BUFFER] + s->program->grad_buffer[unit]);
 }
 
+/* The sum of a unit's home blocks. */
+static float *home_sum(const struct zr_session *s, int32_t unit)
+{
+	const struct zr_unit_memory *m = &s->setup->plan.unit[unit];
+	int whole = s->setup->groups[unit].state == ZR_GROUP_SELF;
+	return (float *)zr_at(s, m->grad) + (whole ? m->first * ZR_BLOCK : 0);
+}
+
+static int fold_alone(struct zr_session *s, int32_t unit)
+{
+	struct zr_setup *p = s->setup;
+	float *sum = (float *)zr_at(s, p->plan.unit[unit].grad);
+	return fold(s, unit, p->plan.direct ? sum : grad_buffer(s, unit), sum, 0, p->layout.unit[unit].blocks, s->slot_index == 0,
+		    s->program->id == ZR_PROG_LAST_MICRO, p->types.comm_dtype);
+}
+
+/* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
+static int fold_locally(struct zr_session *s, int32_t unit)
+{
+	return fold(s, unit, grad_buffer(s, unit), (float *)zr_at(s, s->setup->plan.unit[unit].local), 0,
+		    s->setup->layout.unit[unit].blocks, s->slot_index == 0, 0, ZR_F32);
+}
+
+/* What this rank sends of a unit: its gradients, in place or rounded into *staging; room to receive behind. */
+static int fill_segment(struct zr_session *s, int32_t u, char **staging, struct zr_comm_seg *seg)
+{
+	struct zr_setup *p = s->setup;
+	int64_t bytes = zr_unit_padded_elements(p, u) * zr_dtype_bytes(p->types.comm_dtype);
+	const void *send = zr_sums_locally(p) ? zr_at(s, p->plan.unit[u].local) : (char *)grad_buffer(s, u);
+	*seg = (struct zr_comm_seg){ .send = send, .count = p->plan.unit[u].per * ZR_BLOCK };
+	if (p->plan.peers)
+		return 0;
+	if (p->types.comm_dtype != ZR_F32) {
+		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = p->types.comm_dtype, .src_dtype = ZR_F32,
+					 .n = p->layout.unit[u].elements, .src = send, .dst = *staging };
+		int rc = p->ops->cast(p->ops, NULL, &op);
+		if (rc)
+			return zr_instance_failed(&p->device, rc, "cast", s->err);
+		seg->send = *staging;
+		*staging += bytes;
+	}
+	seg->recv = *staging;
+	*staging += bytes;
+	return 0;
+}
+
+static int sends(const struct zr_session *s)
+{
+	return !alone(s) && (s->program->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(s->setup));
+}
+
 static int run_reduce(struct zr_session *s, const struct zr_pop *op)
 {
 	struct zr_setup *p = s->setup;
-	struct zr_comm_seg *seg = segments_of(s, op);
-	int rc = 0, last = s->program->id == ZR_PROG_LAST_MICRO;
 	char *staging = s->region[ZR_R_COMM];
+	int rc = 0;
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = units_of(s, op)[i];
-		const struct zr_unit_memory *m = &p->plan.unit[u];
-		if (alone(s)) {
-			float *g = p->plan.direct ? (float *)zr_at(s, m->grad) : grad_buffer(s, u);
-			rc = fold(s, u, g, 0, p->layout.unit[u].blocks, s->slot_index == 0, last);
-			continue;
-		}
-		seg[i] = (struct zr_comm_seg){ .send = grad_buffer(s, u), .recv = p->plan.peers ? NULL : staging, .count = m->per * ZR_BLOCK };
-		staging += zr_unit_padded_elements(p, u) * 4;
+		if (alone(s))
+			rc = fold_alone(s, u);
+		else if (zr_sums_locally(p))
+			rc = fold_locally(s, u);
+		if (!rc && sends(s))
+			rc = fill_segment(s, u, &staging, &segments_of(s, op)[i]);
 	}
-	if (rc || alone(s))
+	if (rc || !sends(s))
 		return rc;
-	return post(s, op, p->plan.peers ? ZR_COMM_FENCE : ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, ZR_F32, op->n);
+	return p->plan.peers ? post(s, op, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, op->n) :
+			       post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, p->types.comm_dtype, op->n);
 }
 
-/* My home blocks in rank r's gradient buffer, or what it sent. */
-static const float *contribution(struct zr_session *s, const struct zr_comm_seg *seg, int32_t r)
+/* My home blocks in rank r's gradients, or what it sent; 16 bits are widened behind the staging of the operation. */
+static int contribution(struct zr_session *s, const struct zr_comm_seg *seg, int32_t r, float *wide, const float **out)
 {
 	struct zr_setup *p = s->setup;
-	if (!p->plan.peers)
-		return (const float *)seg->recv + r * seg->count;
-	const float *theirs = comm_of(s)->mem_peer(p->comm.inst, seg->send, ZR_GROUP_WORLD, r);
-	return theirs + p->process.rank * seg->count;
+	int64_t size = zr_dtype_bytes(p->types.comm_dtype);
+	if (p->plan.peers) {
+		const float *theirs = comm_of(s)->mem_peer(p->comm.inst, seg->send, ZR_GROUP_WORLD, r);
+		*out = theirs + p->process.rank * seg->count;
+		return 0;
+	}
+	*out = (const float *)((const char *)seg->recv + r * seg->count * size);
+	if (p->types.comm_dtype == ZR_F32)
+		return 0;
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = p->types.comm_dtype, .n = seg->count,
+				 .src = *out, .dst = wide };
+	int rc = p->ops->cast(p->ops, NULL, &op);
+	*out = wide;
+	return rc ? zr_instance_failed(&p->device, rc, "cast", s->err) : 0;
 }
 
 static int fold_all_ranks(struct zr_session *s, const struct zr_pop *op)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_comm_seg *seg = segments_of(s, op);
-	int rc = 0, last = s->program->id == ZR_PROG_LAST_MICRO;
-	for (int32_t i = 0; !rc && i < op->n; i++) {
+	int last = s->program->id == ZR_PROG_LAST_MICRO, first = s->slot_index == 0 || zr_sums_locally(p);
+	float *wide = (float *)(s->region[ZR_R_COMM]);
+	for (int32_t i = 0; i < op->n; i++)
+		wide += zr_unit_padded_elements(p, units_of(s, op)[i]);
+	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = units_of(s, op)[i];
 		const struct zr_unit_memory *m = &p->plan.unit[u];
-		for (int32_t r = 0; !rc && r < p->process.world; r++)
-			rc = fold(s, u, contribution(s, &seg[i], r), m->first, m->n, s->slot_index == 0 && r == 0,
-				  last && r == p->process.world - 1);
+		for (int32_t r = 0; r < p->process.world; r++) {
+			const float *from;
+			s->in_place += p->plan.peers && r != p->process.rank ? (uint64_t)(m->n * ZR_BLOCK * 4) : 0;
+			int rc = contribution(s, &seg[i], r, wide, &from);
+			if (!rc)
+				rc = fold(s, u, from, home_sum(s, u), m->first, m->n, first && r == 0, last && r == p->process.world - 1,
+					  p->types.comm_dtype);
+			if (rc)
+				return rc;
+		}
 	}
-	return rc;
+	return 0;
 }
 
 /* After the last fold a stage that updates everything everywhere needs all sums. */
@@ -283,9 +351,9 @@ static int share_sums(struct zr_session *s, const struct zr_pop *op)
 static int wait_reduce(struct zr_session *s, const struct zr_pop *op)
 {
 	zr_ticket ticket;
-	if (alone(s))
+	if (!sends(s))
 		return 0;
-	int rc = zr_complete(s, s->posted[number_of(s, op)].ticket);
+	int rc = zr_complete(s, s->posted[number_of(s, op)]);
 	if (!rc)
 		rc = fold_all_ranks(s, op);
 	if (!rc && s->setup->plan.peers) { /* nobody writes into a buffer that a home still reads */
@@ -385,7 +453,7 @@ static int run_wait(struct zr_session *s, const struct zr_pop *op)
 		return wait_publish(s, target);
 	if (zr_group_ranks(s->setup, s->setup->groups[units_of(s, target)[0]].param) == 1)
 		return 0;
-	return zr_complete(s, s->posted[op->target].ticket);
+	return zr_complete(s, s->posted[op->target]);
 }
 
 static int run_op(struct zr_session *s, const struct zr_pop *op)

@@ -18,11 +18,6 @@ char *zr_at(const struct zr_session *s, struct zr_spot spot)
 	return s->region[spot.region] + spot.at;
 }
 
-static int sampling(const struct zr_session *s)
-{
-	return s->setup->mode == ZR_SETUP_SAMPLE;
-}
-
 /* Where ranks read each other's memory the arena is comm's, mapped by all of the node. */
 static int take_arena(struct zr_session *s, struct zr_error *err)
 {
@@ -267,13 +262,12 @@ int zr_session_publish(struct zr_session *s, struct zr_error *err)
 		if (rc)
 			return zr_instance_failed(&p->device, rc, "cast", err);
 	}
-	return sampling(s) ? 0 : zr_replay_publish(s, err);
+	return p->mode == ZR_SETUP_SAMPLE ? 0 : zr_replay_publish(s, err);
 }
 
 /* ---- values out ---- */
 
-/* Where a unit's whole master is put together: the gradient buffers and sums are free between steps, but may be too
- * small; so it goes tensor by tensor through memory of its own. */
+/* Memory of its own for one unit's whole master, put together from the homes. */
 struct whole {
 	float *buf;
 	int64_t elements;

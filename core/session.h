@@ -19,11 +19,6 @@ struct zr_layer_tensors {
 	int32_t *tensor;     /* number in the layout */
 };
 
-/* A posted collective that a WAIT will complete. */
-struct zr_posted {
-	zr_ticket ticket;
-};
-
 struct zr_session {
 	struct zr_setup *setup;
 	char *arena;
@@ -32,7 +27,7 @@ struct zr_session {
 	struct zr_layer_tensors *layer; /* [n_layers] */
 	void *tables;                   /* backing of the above */
 	char **full;                    /* [n_units] where the full copy is now, NULL: nowhere */
-	struct zr_posted *posted;       /* [most operations of a program] */
+	zr_ticket *posted;              /* [most operations of a program] what a WAIT will complete */
 	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
 	struct zr_seg *seg;             /* scratch of an update: one unit's segments */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
@@ -48,6 +43,7 @@ struct zr_session {
 	int64_t applied; /* updates done: what the scheduler and the optimizer count */
 	struct zr_scale scale;
 	double lr, grad_mult;
+	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;
 };
 
@@ -60,6 +56,7 @@ struct zr_step_result {
 	int32_t bad_rank;     /* of overflow */
 	const char *overflow; /* name of the first tensor with non-finite gradients, or "loss"; NULL: none */
 	int64_t tokens;
+	uint64_t received;    /* bytes of other ranks' data that this rank took in, copied or read in place */
 	int stop;             /* a signal that some rank caught, 0: none */
 };
 

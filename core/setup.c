@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/batch.h"
 
 const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name)
 {

@@ -77,6 +77,10 @@ int zr_dtype_bytes(int32_t dtype);
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
 uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group); /* of a copy gathered over it; 0 in one of 1 rank */
 
+/* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */
+int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
+		     struct zr_error *err);
+
 /* The option `name` of a section's plugin or core table; NULL if it has none. */
 const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name);
 

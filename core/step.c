@@ -133,12 +133,19 @@ static double clip(double mult, double norm, double limit)
 	return ratio > 1 ? mult / ratio : mult;
 }
 
+static uint64_t bytes_in(const struct zr_session *s)
+{
+	const struct zr_comm_v1 *comm = s->setup->comm.vtbl;
+	return s->in_place + (comm ? comm->bytes_sent(s->setup->comm.inst) : 0);
+}
+
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_precision_v1 *precision = p->precision.vtbl;
 	struct zr_boundary *b = &s->boundary;
 	int64_t tokens = p->batch.train * p->batch.length;
+	uint64_t before = bytes_in(s);
 	clear_boundary(s, stop);
 	int rc = run_micro_batches(s, err);
 	if (rc)
@@ -165,6 +172,7 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 		s->applied += !rc;
 	}
 	s->step += !rc;
+	r->received = bytes_in(s) - before;
 	return rc;
 }
 
