@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collectives.c - comm/local against the collectives of an MPI library, in the same processes, in interleaved rounds.
+ *   mpicc ... -o collectives bench/collectives.c tests/testhost.c tests/testplugin.c -ldl -lpthread -lm
+ *   mpirun -n 2 ./collectives [MiB [ROUNDS]]
+ * Prints median times in ms for fp32 buffers of that size: with buffers in memory of mem_alloc, and in private memory.
+ * The size is that of the whole: each rank gathers or reduces to 1/N of it.
+ */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zeroth/boot.h>
+#include <zeroth/comm.h>
+#include <zeroth/zero.h>
+
+#include "tests/testhost.h"
+
+#define KINDS 3
+#define MAX_ROUNDS 200
+
+static int rank, world;
+static char hello[4096];
+
+/* The one key that is published: through MPI. */
+static int boot_put(struct zr_inst *i, const char *key, const void *value, uint64_t bytes)
+{
+	(void)i;
+	(void)key;
+	memcpy(hello, value, bytes);
+	MPI_Bcast(hello, sizeof hello, MPI_BYTE, 0, MPI_COMM_WORLD);
+	return 0;
+}
+
+static int boot_get(struct zr_inst *i, const char *key, void *value, uint64_t bytes, double timeout)
+{
+	(void)i;
+	(void)key;
+	(void)timeout;
+	MPI_Bcast(hello, sizeof hello, MPI_BYTE, 0, MPI_COMM_WORLD);
+	memcpy(value, hello, bytes);
+	return 0;
+}
+
+static const struct zr_boot_v1 boot = { .size = sizeof boot, .put = boot_put, .get = boot_get };
+
+static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
+{
+	(void)h;
+	(void)iface;
+	*inst = NULL;
+	return &boot;
+}
+
+static const struct zr_comm_v1 *comm;
+static struct zr_inst *inst;
+
+/* n elements in all; parts of n / world. */
+static void by_zeroth(int kind, float *a, float *b, int64_t n)
+{
+	struct zr_comm_seg seg[KINDS] = { { a, a, n }, { a, b, n / world }, { b + rank * (n / world), b, n / world } };
+	static const int kinds[KINDS] = { ZR_COMM_ALL_REDUCE, ZR_COMM_REDUCE_SCATTER, ZR_COMM_ALL_GATHER };
+	struct zr_comm_op op = { .size = sizeof op, .kind = kinds[kind], .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .n_seg = 1,
+				 .seg = &seg[kind] };
+	zr_ticket t;
+	if (comm->post(inst, &op, &t) || comm->wait(inst, t))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void by_mpi(int kind, float *a, float *b, int64_t n)
+{
+	int part = (int)(n / world);
+	if (kind == 0)
+		MPI_Allreduce(MPI_IN_PLACE, a, (int)n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	else if (kind == 1)
+		MPI_Reduce_scatter_block(a, b, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	else
+		MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, part, MPI_FLOAT, MPI_COMM_WORLD);
+}
+
+static int ascending(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+	return (a > b) - (a < b);
+}
+
+/* Time of the slowest rank. */
+static double timed(void (*fn)(int, float *, float *, int64_t), int kind, float *a, float *b, int64_t n)
+{
+	double t, worst;
+	MPI_Barrier(MPI_COMM_WORLD);
+	t = MPI_Wtime();
+	fn(kind, a, b, n);
+	t = MPI_Wtime() - t;
+	MPI_Allreduce(&t, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	return worst * 1e3;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const names[KINDS] = { "all_reduce", "reduce_scatter", "all_gather" };
+	static double ms[3][MAX_ROUNDS];
+	int rounds;
+	void *shared = NULL;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &world);
+	int64_t n = (argc > 1 ? atoll(argv[1]) : 64) * (1 << 18) / world * world;
+	rounds = argc > 2 ? atoi(argv[2]) : 15;
+	rounds = rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
+	const struct zr_desc *desc = test_plugin("comm/local");
+	struct zr_host *h = test_host(1);
+	h->rank = h->local_rank = rank;
+	h->world = h->local_world = world;
+	h->get = host_get;
+	comm = test_iface(desc, "zr.comm/1");
+	if (test_create(h, desc, test_options(desc), &inst) || comm->mem_alloc(inst, 2 * (uint64_t)n * 4, &shared))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	float *a = shared, *b = a + n, *c = malloc((uint64_t)n * 4), *d = malloc((uint64_t)n * 4);
+	if (!c || !d)
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	memset(shared, 0, 2 * (uint64_t)n * 4);
+	memset(c, 0, (uint64_t)n * 4);
+	memset(d, 0, (uint64_t)n * 4);
+	if (!rank)
+		printf("%d ranks, %.1f MiB fp32, median of %d; ms\n%-15s %9s %9s %9s   ratios\n", world, (double)n / (1 << 18), rounds,
+		       "", "MPI", "shared", "private");
+	for (int kind = 0; kind < KINDS; kind++) {
+		for (int i = -2; i < rounds; i++) { /* two to warm up */
+			int k = i < 0 ? 0 : i;
+			ms[0][k] = timed(by_mpi, kind, c, d, n);
+			ms[1][k] = timed(by_zeroth, kind, a, b, n);
+			ms[2][k] = timed(by_zeroth, kind, c, d, n);
+		}
+		for (int w = 0; w < 3; w++)
+			qsort(ms[w], (size_t)rounds, sizeof(double), ascending);
+		double m = ms[0][rounds / 2], s = ms[1][rounds / 2], p = ms[2][rounds / 2];
+		if (!rank)
+			printf("%-15s %9.2f %9.2f %9.2f   %.1fx %.1fx\n", names[kind], m, s, p, m / s, m / p);
+	}
+	desc->destroy(inst);
+	MPI_Finalize();
+	return 0;
+}
