@@ -22,6 +22,7 @@ struct recorder {
 	const struct zr_schedule *uses;
 	struct zr_stage stage;
 	struct zr_error *err;
+	struct zr_point at;   /* where the stage is asked now */
 	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
 	uint8_t *state;       /* [n_units] see above */
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
@@ -44,45 +45,48 @@ static const char *stage_name(const struct recorder *r)
 	return r->setup->zero.section->plugin->desc->id;
 }
 
-static int refuse(struct recorder *r, const char *what, int32_t unit)
+/* "before the forward of h.0 in program micro" into buf, which it returns. */
+static const char *point_text(const struct recorder *r, char *buf, size_t n)
 {
-	return zr_err(r->err, ZR_ESTATE, "stage %s: unit %s %s", stage_name(r), r->setup->layout.unit[unit].name, what);
+	static const char *const program[] = { "micro", "last_micro", "update", "eval" };
+	static const char *const at[] = { "at the begin", "at the end", "before", "after", "once gradients are complete after", "at the update" };
+	static const char *const phase[] = { "forward", "recompute", "backward" };
+	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
+	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "", use ? phase[use->phase] : "", use ? " of " : "",
+		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "", program[r->p->id]);
+	return buf;
 }
 
-static int refuse_at(struct recorder *r, const char *what, int32_t unit, int32_t use)
+static int refuse(struct recorder *r, const char *what, int32_t unit)
 {
-	static const char *const phase[] = { "forward", "recompute", "backward" };
-	const struct zr_use *u = &r->uses->use[use];
-	return zr_err(r->err, ZR_ESTATE, "stage %s: unit %s %s at the %s of layer %s", stage_name(r),
-		      r->setup->layout.unit[unit].name, what, phase[u->phase], zr_layer_at(&r->setup->decl, u->layer)->name);
+	char point[160];
+	return zr_err(r->err, ZR_ESTATE, "stage %s, %s: unit %s %s", stage_name(r), point_text(r, point, sizeof point),
+		      r->setup->layout.unit[unit].name, what);
 }
 
 /* ---- writing down ---- */
 
-static void *grow(void *p, int32_t n, int32_t *cap, size_t size)
+static void *grow(void *p, int32_t need, int32_t *cap, size_t size)
 {
-	if (n < *cap)
+	if (p && need <= *cap)
 		return p;
-	*cap = *cap ? 2 * *cap : 64;
+	*cap = need > 32 ? 2 * need : 64;
 	return realloc(p, (size_t)*cap * size);
 }
 
 static int emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n)
 {
 	struct zr_program *p = r->p;
+	struct zr_pop *ops = grow(p->op, p->n + 1, &p->cap, sizeof *ops);
+	p->op = ops ? ops : p->op;
+	int32_t *list = ops ? grow(p->unit, p->n_unit + n, &p->cap_unit, sizeof *list) : NULL;
+	if (!list)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	op.first = p->n_unit;
 	op.n = n;
-	struct zr_pop *ops = grow(p->op, p->n, &p->cap, sizeof *ops);
-	if (!ops)
-		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
-	p->op = ops;
-	for (int32_t i = 0; i < n; i++) {
-		int32_t *list = grow(p->unit, p->n_unit, &p->cap_unit, sizeof *list);
-		if (!list)
-			return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
-		p->unit = list;
+	p->unit = list;
+	for (int32_t i = 0; i < n; i++)
 		p->unit[p->n_unit++] = units[i];
-	}
 	p->op[p->n++] = op;
 	return 0;
 }
@@ -95,8 +99,8 @@ static int emit_wait(struct recorder *r, int32_t target)
 static int start_life(struct recorder *r, int32_t slot, int32_t unit, uint64_t bytes)
 {
 	int32_t cap = r->cap_gathered;
-	struct zr_lifetime *l = grow(r->gathered, r->n_gathered, &r->cap_gathered, sizeof *l);
-	int32_t *s = l ? grow(r->gathered_slot, r->n_gathered, &cap, sizeof *s) : NULL;
+	struct zr_lifetime *l = grow(r->gathered, r->n_gathered + 1, &r->cap_gathered, sizeof *l);
+	int32_t *s = l ? grow(r->gathered_slot, r->n_gathered + 1, &cap, sizeof *s) : NULL;
 	if (l)
 		r->gathered = l;
 	if (!s)
@@ -135,10 +139,11 @@ static int wait_reduce(struct recorder *r)
 
 static int check_list(struct recorder *r, const char *verb, const int32_t *units, int32_t n)
 {
+	char point[160];
 	for (int32_t i = 0; i < n; i++)
 		if (units[i] < 0 || units[i] >= r->stage.n_units)
-			return zr_err(r->err, ZR_ESTATE, "stage %s: %s of unit %d, but there are %d", stage_name(r), verb, units[i],
-				      r->stage.n_units);
+			return zr_err(r->err, ZR_ESTATE, "stage %s, %s: %s of unit %d, but there are %d", stage_name(r),
+				      point_text(r, point, sizeof point), verb, units[i], r->stage.n_units);
 	return 0;
 }
 
@@ -155,15 +160,13 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct zr_pop op = { .kind = ZR_P_GATHER };
 	int rc = check_list(r, "gather", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		if (r->setup->groups[units[i]].param == ZR_GROUP_SELF)
-			rc = refuse(r, "is whole on every rank: there is nothing to gather", units[i]);
-		else if (r->full[units[i]])
-			rc = refuse(r, "is gathered twice without a drop", units[i]);
-		else if (r->setup->groups[units[i]].param != r->setup->groups[units[0]].param)
-			rc = refuse(r, "is gathered in one list with units of another group", units[i]);
-		else
-			r->full[units[i]] = 1;
-		op.bytes += received(r->setup, units[i], r->setup->groups[units[i]].param, zr_dtype_bytes(r->setup->types.dtype));
+		int32_t group = r->setup->groups[units[i]].param;
+		const char *why = group == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to gather" :
+				  r->full[units[i]] ? "is gathered twice without a drop" :
+				  group != r->setup->groups[units[0]].param ? "is gathered in one list with units of another group" : NULL;
+		rc = why ? refuse(r, why, units[i]) : 0;
+		r->full[units[i]] = 1;
+		op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
 	}
 	int32_t slot = r->p->n_unit, number = r->p->n;
 	if (rc || !n || (rc = emit(r, op, units, n)))
@@ -180,12 +183,9 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	struct recorder *r = recorder_of(st);
 	int rc = check_list(r, "drop", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		if (r->setup->groups[units[i]].param == ZR_GROUP_SELF)
-			rc = refuse(r, "is whole on every rank: there is nothing to drop", units[i]);
-		else if (!r->full[units[i]])
-			rc = refuse(r, "is dropped without having been gathered", units[i]);
-		else
-			rc = wait_gather(r, units[i]);
+		const char *why = r->setup->groups[units[i]].param == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to drop" :
+				  !r->full[units[i]] ? "is dropped without having been gathered" : NULL;
+		rc = why ? refuse(r, why, units[i]) : wait_gather(r, units[i]);
 		r->full[units[i]] = 0;
 		if (!rc)
 			r->gathered[r->life[units[i]]].last = r->p->n;
@@ -223,10 +223,8 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct recorder *r = recorder_of(st);
 	int rc = check_list(r, "update", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		if (r->p->id != ZR_PROG_UPDATE)
-			rc = refuse(r, "is updated outside of the update program", units[i]);
-		else if (r->state[units[i]] != OLD)
-			rc = refuse(r, "is updated twice", units[i]);
+		const char *why = r->p->id != ZR_PROG_UPDATE ? "is updated outside of the update program" : "is updated twice";
+		rc = r->p->id != ZR_PROG_UPDATE || r->state[units[i]] != OLD ? refuse(r, why, units[i]) : 0;
 		r->state[units[i]] = UPDATED;
 	}
 	return rc || !n ? rc : emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, units, n);
@@ -306,14 +304,14 @@ static int ask_scalars(const struct zr_stage *st)
 static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *units, int32_t n)
 {
 	const struct zr_zero_v1 *zero = r->setup->zero.vtbl;
+	r->at = (struct zr_point){ .size = sizeof r->at, .program = r->p->id, .at = at, .use = use, .units = units,
+				   .n_units = (uint32_t)n };
 	if (!zero)
 		return 0; /* sampling: everything is whole */
-	struct zr_point point = { .size = sizeof point, .program = r->p->id, .at = at, .use = use, .units = units,
-				  .n_units = (uint32_t)n };
-	int rc = zero->at(r->setup->zero.inst, &point, &r->stage);
-	if (!rc)
-		return 0;
-	return r->err->code ? r->err->code : zr_instance_failed(&r->setup->zero, rc, "at", r->err);
+	int rc = zero->at(r->setup->zero.inst, &r->at, &r->stage);
+	if (r->err->code) /* a verb was refused, whatever the stage makes of it */
+		return r->err->code;
+	return rc ? zr_instance_failed(&r->setup->zero, rc, "at", r->err) : 0;
 }
 
 static int record_use(struct recorder *r, int32_t i)
@@ -321,7 +319,7 @@ static int record_use(struct recorder *r, int32_t i)
 	const struct zr_use *use = &r->uses->use[i];
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
-		rc = r->full[use->units[k]] ? wait_gather(r, use->units[k]) : refuse_at(r, "is not gathered", use->units[k], i);
+		rc = r->full[use->units[k]] ? wait_gather(r, use->units[k]) : refuse(r, "is needed, but not gathered", use->units[k]);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
 		if (use->phase == ZR_BACKWARD && r->uses->first_grad[use->units[k]] == i)
 			r->grad_from[use->units[k]] = r->p->n;
@@ -426,6 +424,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 		.setup = s, .p = &p, .err = err, .reducing = -1,
 		.uses = id == ZR_PROG_UPDATE ? &none : id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses,
 	};
+	*err = (struct zr_error){ 0 };
 	r.stage = (struct zr_stage){
 		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n, .world = s->process.world, .impl = &r,
 		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce, .update = verb_update, .publish = verb_publish,

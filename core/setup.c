@@ -113,11 +113,10 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *role, c
 static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 {
 	const struct zr_opt *opt = zr_section_option(s->boot.section, "ranks_per_node");
-	const char *source = zr_config_source(s->cfg, "boot", "ranks_per_node");
-	int given = opt && opt->type == ZR_T_I64 && source && strcmp(source, "auto");
+	int given = opt && opt->type == ZR_T_I64 && strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
 	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
 	s->ranks.world = world;
-	s->ranks.local_world = node < world ? (int32_t)node : world;
+	s->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
 	s->ranks.nodes = world / s->ranks.local_world;
 	return world % s->ranks.local_world == 0 ? 0 :
 		zr_err(err, ZR_EINVAL, "[boot] ranks_per_node = %d: %d ranks do not fill nodes of that size", s->ranks.local_world, world);
