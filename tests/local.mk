@@ -11,5 +11,6 @@ include tests/core.mk
 include tests/device.mk
 include tests/kernels.mk
 include tests/model.mk
+include tests/plan.mk
 include tests/plugins.mk
 include tests/stages.mk

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_record.c - the recorder: stages that do something wrong are refused with the point and the unit; what the real
+ * ones record is walked again by code that shares nothing with it.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/session.h"
+#include "plan_rig.h"
+#include "ranks_rig.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+enum { WTE, WPE, H0, H1, LN_F, UNITS };
+enum { EMBED, L0, L1, BWD_HEAD, BWD_L1, BWD_L0, BWD_EMBED }; /* uses in training */
+
+/* ---- a stage that is right but for one thing ---- */
+
+enum fault {
+	NONE, KEEP_LAST, DROP_EARLY, NO_GATHER, GATHER_TWICE, GATHER_TWICE_IN_A_LIST, DROP_UNGATHERED, GATHER_OUT_OF_RANGE,
+	REDUCE_TWICE, REDUCE_NEVER, REDUCE_EARLY, REDUCE_TIED_EARLY, REDUCE_IN_UPDATE, UPDATE_TWICE, UPDATE_NEVER, UPDATE_IN_MICRO,
+	PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, SPILL, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO
+};
+
+static enum fault fault;
+static int32_t my_rank;
+
+static int each(int (*verb)(const struct zr_stage *, const int32_t *, int32_t), const struct zr_stage *s, const struct zr_point *p,
+		int32_t but)
+{
+	int rc = 0;
+	for (uint32_t i = 0; !rc && i < p->n_units; i++)
+		if (p->units[i] != but)
+			rc = verb(s, &p->units[i], 1);
+	return rc;
+}
+
+static int update_units(const struct zr_stage *s, const int32_t *units, int32_t n)
+{
+	return s->update(s, units, n, 0);
+}
+
+static int before(const struct zr_point *p, const struct zr_stage *s)
+{
+	static const int32_t wte = WTE, h0 = H0, twice[] = { H0, H0 }, none = UNITS;
+	int rc = each(s->gather, s, p, fault == NO_GATHER && p->use == L1 ? H1 :
+				       fault == GATHER_TWICE_IN_A_LIST && p->use == L0 ? H0 : -1);
+	if (fault == GATHER_TWICE_IN_A_LIST && p->use == L0)
+		rc = s->gather(s, twice, 2);
+	if (fault == GATHER_TWICE && p->use == BWD_L0)
+		rc = s->gather(s, &h0, 1);
+	if (fault == DROP_EARLY && p->use == EMBED)
+		rc = s->drop(s, &wte, 1);
+	if (fault == DROP_UNGATHERED && p->use == L1)
+		rc = s->drop(s, &h0, 1);
+	if (fault == GATHER_OUT_OF_RANGE && p->use == L1)
+		rc = s->gather(s, &none, 1);
+	if (fault == REDUCE_EARLY && p->use == BWD_L1)
+		rc = s->reduce(s, p->units, 1);
+	if (fault == SPILL && p->use == L1)
+		rc = s->spill(s, &h0, 1, ZR_WHAT_PARAM, ZR_TIER_HOST);
+	if (fault == UPDATE_IN_MICRO && p->use == L1)
+		rc = s->update(s, &h0, 1, 0);
+	if (fault == PUBLISH_IN_MICRO && p->use == L1)
+		rc = s->publish(s, &h0, 1);
+	return fault == REFUSES && p->use == L1 ? ZR_EINVAL : rc;
+}
+
+static int after(const struct zr_point *p, const struct zr_stage *s)
+{
+	static const int32_t wte = WTE;
+	int rc = each(s->drop, s, p, fault == KEEP_LAST && p->use == BWD_EMBED ? WPE :
+				     fault == OTHER_MICRO && my_rank == 1 && p->use == BWD_L0 ? H0 : -1);
+	return !rc && fault == REDUCE_TIED_EARLY && p->use == BWD_HEAD ? s->reduce(s, &wte, 1) : rc;
+}
+
+static int grad(const struct zr_point *p, const struct zr_stage *s)
+{
+	static const int32_t h0 = H0;
+	int last = p->use == BWD_EMBED;
+	int rc = each(s->reduce, s, p, fault == REDUCE_NEVER || fault == IGNORES_REFUSAL ? LN_F : -1);
+	if (!rc && fault == REDUCE_TWICE && last)
+		rc = s->reduce(s, &h0, 1);
+	if (!rc && fault == OTHER_MICRO && my_rank == 1 && p->use == BWD_L0)
+		rc = s->drop(s, &h0, 1);
+	if (fault == IGNORES_REFUSAL && p->use == BWD_HEAD) {
+		static const int32_t list[] = { LN_F, LN_F };
+		s->reduce(s, list, 2);
+	}
+	return rc;
+}
+
+static int update(const struct zr_point *p, const struct zr_stage *s)
+{
+	static const int32_t h0 = H0;
+	int rc = fault == PUBLISH_EARLY ? s->publish(s, &h0, 1) : 0;
+	if (!rc && fault == OTHER_UPDATE && my_rank == 1)
+		rc = s->update(s, p->units, (int32_t)p->n_units, 0);
+	else if (!rc)
+		rc = each(update_units, s, p, fault == UPDATE_NEVER ? WPE : -1);
+	if (!rc && fault == UPDATE_TWICE)
+		rc = s->update(s, &h0, 1, 0);
+	if (!rc && fault == REDUCE_IN_UPDATE)
+		rc = s->reduce(s, &h0, 1);
+	if (!rc)
+		rc = each(s->publish, s, p, fault == UPDATE_NEVER || fault == PUBLISH_NEVER ? WPE : -1);
+	return !rc && fault == PUBLISH_TWICE ? s->publish(s, &h0, 1) : rc;
+}
+
+static int planted_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
+{
+	(void)inst;
+	switch (p->at) {
+	case ZR_AT_BEFORE:
+		return before(p, s);
+	case ZR_AT_AFTER:
+		return after(p, s);
+	case ZR_AT_GRAD:
+		return grad(p, s);
+	case ZR_AT_UPDATE:
+		return update(p, s);
+	}
+	return 0;
+}
+
+static const struct zr_zero_v1 planted = { .size = sizeof planted, .at = planted_at };
+static const char *const split_all[] = { "zero.plugin=stage3", "zero.persistence_threshold=0", "train.gradient_accumulation_steps=2",
+					 NULL };
+
+/* Records the setup's programs again, with the planted stage. */
+static int record_again(struct zr_setup *s, enum fault f, struct zr_error *err)
+{
+	const void *real = s->zero.vtbl;
+	int rc = 0;
+	fault = f;
+	s->zero.vtbl = &planted;
+	for (int32_t id = 0; !rc && id < 4; id++) {
+		zr_program_free(&s->program[id]);
+		rc = zr_program_record(s, id, &s->program[id], err);
+	}
+	s->zero.vtbl = real;
+	return rc;
+}
+
+static void refused(enum fault f, const char *text)
+{
+	struct zr_error err = { 0 };
+	struct zr_setup *s = plan_open(2, split_all);
+	int rc = record_again(s, f, &err);
+	plan_close(s);
+	if (!rc)
+		fail_msg("not refused; wanted: %s", text);
+	if (!strstr(err.text, text))
+		fail_msg("refused with: %s; wanted: %s", err.text, text);
+}
+
+static void a_right_stage_is_recorded(void **unused)
+{
+	struct zr_error err = { 0 };
+	struct zr_setup *s = plan_open(2, split_all);
+	(void)unused;
+	if (record_again(s, NONE, &err))
+		fail_msg("%s", err.text);
+	plan_close(s);
+}
+
+static void forgotten_and_early_drops_are_refused(void **unused)
+{
+	(void)unused;
+	refused(KEEP_LAST, "stage stage3, at the end in program micro: unit wpe is still full at the end of the program: a drop is missing");
+	refused(DROP_EARLY, "before the forward of embed in program micro: unit wte is needed, but not gathered");
+	refused(DROP_UNGATHERED, "before the forward of h.1 in program micro: unit h.0 is dropped without having been gathered");
+}
+
+static void gathers_that_are_missing_or_double_are_refused(void **unused)
+{
+	(void)unused;
+	refused(NO_GATHER, "before the forward of h.1 in program micro: unit h.1 is needed, but not gathered");
+	refused(GATHER_TWICE, "before the backward of h.0 in program micro: unit h.0 is gathered twice without a drop");
+	refused(GATHER_TWICE_IN_A_LIST, "before the forward of h.0 in program micro: unit h.0 is gathered twice without a drop");
+	refused(GATHER_OUT_OF_RANGE, "before the forward of h.1 in program micro: gather of unit 5, but there are 5");
+}
+
+static void gradients_are_reduced_once_and_when_complete(void **unused)
+{
+	(void)unused;
+	refused(REDUCE_TWICE, "complete after the backward of embed in program micro: unit h.0 is reduced twice");
+	refused(REDUCE_NEVER, "at the end in program micro: unit ln_f has a complete gradient that was not reduced");
+	refused(REDUCE_EARLY, "before the backward of h.1 in program micro: unit h.1 is reduced before its gradient is complete");
+	refused(REDUCE_TIED_EARLY, "after the backward of head in program micro: unit wte is reduced before its gradient is complete");
+	refused(REDUCE_IN_UPDATE, "at the update in program update: unit h.0 is reduced in a program without gradients");
+}
+
+static void units_are_updated_once_then_published_once(void **unused)
+{
+	(void)unused;
+	refused(UPDATE_TWICE, "at the update in program update: unit h.0 is updated twice");
+	refused(UPDATE_NEVER, "at the end in program update: unit wpe is not updated");
+	refused(UPDATE_IN_MICRO, "before the forward of h.1 in program micro: unit h.0 is updated outside of the update program");
+	refused(PUBLISH_EARLY, "at the update in program update: unit h.0 is published before its update");
+	refused(PUBLISH_NEVER, "at the end in program update: unit wpe is updated but not published");
+	refused(PUBLISH_TWICE, "at the update in program update: unit h.0 is published twice");
+	refused(PUBLISH_IN_MICRO, "before the forward of h.1 in program micro: unit h.0 is published before its update");
+}
+
+static void what_cannot_act_or_fails_is_refused(void **unused)
+{
+	(void)unused;
+	refused(SPILL, "no [offload] section");
+	refused(REFUSES, "[zero] at failed with code");
+	refused(IGNORES_REFUSAL, "after the backward of head in program micro: unit ln_f is reduced twice");
+}
+
+/* A unit that is whole on every rank can be neither gathered nor dropped; lists hold units of one group. */
+static void groups_are_respected(void **unused)
+{
+	struct zr_error err = { 0 };
+	struct zr_setup *s = plan_open(2, split_all);
+	(void)unused;
+	s->groups[WPE].param = ZR_GROUP_SELF;
+	assert_int_equal(record_again(s, NONE, &err), ZR_ESTATE);
+	assert_non_null(strstr(err.text, "before the forward of embed in program micro: unit wpe is whole on every rank"));
+	plan_close(s);
+}
+
+/* ---- what the stages record, walked again ---- */
+
+struct interval {
+	int32_t first, last;
+	uint64_t at, bytes;
+};
+
+static int32_t first_after(const struct zr_program *p, int32_t from, int32_t kind, int32_t unit)
+{
+	for (int32_t i = from; i < p->n; i++)
+		for (int32_t k = 0; p->op[i].kind == kind && k < p->op[i].n; k++)
+			if (p->unit[p->op[i].first + k] == unit)
+				return i;
+	return p->n;
+}
+
+static int32_t wait_of(const struct zr_program *p, int32_t op)
+{
+	int32_t found = -1;
+	for (int32_t i = 0; i < p->n; i++)
+		if (p->op[i].kind == ZR_P_WAIT && p->op[i].target == op) {
+			assert_int_equal(found, -1);
+			found = i;
+		}
+	assert_true(found > op);
+	return found;
+}
+
+static void check_disjoint(const struct interval *v, int n, uint64_t bytes)
+{
+	for (int i = 0; i < n; i++) {
+		assert_true(v[i].at % 64 == 0 && v[i].at + v[i].bytes <= bytes);
+		for (int k = 0; k < i; k++)
+			if (v[i].bytes && v[k].bytes && v[i].first <= v[k].last && v[k].first <= v[i].last)
+				assert_true(v[i].at + v[i].bytes <= v[k].at || v[k].at + v[k].bytes <= v[i].at);
+	}
+}
+
+static uint64_t copy_bytes(const struct zr_setup *s, int32_t unit, int64_t ranks, int size)
+{
+	return ranks == 1 ? 0 : (uint64_t)((s->layout.unit[unit].blocks + ranks - 1) / ranks * ranks * 2048 * size);
+}
+
+static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p, int32_t op)
+{
+	return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[p->op[op].use];
+}
+
+/* Every copy lives from its gather to its drop; a published one, where nodes keep a share, to the wait. */
+static void walk_gathered(const struct zr_setup *s, const struct zr_program *p)
+{
+	struct interval v[256];
+	int n = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		for (int32_t k = 0; k < p->op[i].n; k++) {
+			int32_t slot = p->op[i].first + k, u = p->unit[slot];
+			int gather = p->op[i].kind == ZR_P_GATHER;
+			if (!gather && !(p->op[i].kind == ZR_P_PUBLISH && s->groups[u].param == ZR_GROUP_NODE))
+				continue;
+			int64_t ranks = gather && s->groups[u].param == ZR_GROUP_NODE ? s->process.local_world : s->process.world;
+			assert_true(n < 256);
+			v[n++] = (struct interval){ i, gather ? first_after(p, i, ZR_P_DROP, u) : wait_of(p, i), p->place[slot],
+						    copy_bytes(s, u, ranks, s->types.dtype == ZR_F32 ? 4 : 2) };
+			assert_true(v[n - 1].last < p->n);
+		}
+	check_disjoint(v, n, p->gather_bytes);
+}
+
+/* A gradient lives from the first backward that adds to it to the wait of its reduce. */
+static void walk_gradients(const struct zr_setup *s, const struct zr_program *p)
+{
+	struct interval v[UNITS];
+	for (int32_t u = 0; u < UNITS; u++) {
+		int32_t first = -1, last = -1, reduce = first_after(p, 0, ZR_P_REDUCE, u);
+		for (int32_t i = 0; i < p->n; i++) {
+			if (p->op[i].kind != ZR_P_LAYER || use_of(s, p, i)->phase != ZR_BACKWARD)
+				continue;
+			for (uint32_t k = 0; k < use_of(s, p, i)->n_units; k++)
+				if (use_of(s, p, i)->units[k] == u) {
+					first = first < 0 ? i : first;
+					last = i;
+				}
+		}
+		assert_true(first >= 0 && reduce > last && reduce < p->n);
+		assert_int_equal(first_after(p, reduce + 1, ZR_P_REDUCE, u), p->n);
+		v[u] = (struct interval){ first, wait_of(p, reduce), p->grad_buffer[u],
+					  (uint64_t)((s->layout.unit[u].blocks + s->process.world - 1) / s->process.world * s->process.world) * 8192 };
+	}
+	check_disjoint(v, UNITS, p->grad_bytes);
+}
+
+/* No layer runs before its units are there; at most one reduce is under way; everything posted is waited for. */
+static void walk_order(const struct zr_setup *s, const struct zr_program *p)
+{
+	int there[UNITS], reducing = 0;
+	for (int u = 0; u < UNITS; u++)
+		there[u] = s->groups[u].param == ZR_GROUP_SELF;
+	for (int32_t i = 0; i < p->n; i++) {
+		const struct zr_pop *op = &p->op[i], *target = &p->op[op->target];
+		if (op->kind == ZR_P_GATHER || op->kind == ZR_P_REDUCE || op->kind == ZR_P_PUBLISH)
+			wait_of(p, i);
+		reducing += op->kind == ZR_P_REDUCE;
+		assert_true(reducing <= 1);
+		reducing -= op->kind == ZR_P_WAIT && target->kind == ZR_P_REDUCE;
+		for (int32_t k = 0; op->kind == ZR_P_WAIT && target->kind == ZR_P_GATHER && k < target->n; k++)
+			there[p->unit[target->first + k]] = 1;
+		for (int32_t k = 0; op->kind == ZR_P_DROP && k < op->n; k++)
+			there[p->unit[op->first + k]]--;
+		for (uint32_t k = 0; op->kind == ZR_P_LAYER && k < use_of(s, p, i)->n_units; k++)
+			assert_int_equal(there[use_of(s, p, i)->units[k]], 1);
+	}
+	for (int u = 0; u < UNITS; u++)
+		assert_int_equal(there[u], s->groups[u].param == ZR_GROUP_SELF);
+}
+
+static void walk_update(const struct zr_program *p)
+{
+	for (int32_t u = 0; u < UNITS; u++) {
+		int32_t update = first_after(p, 0, ZR_P_UPDATE, u), publish = first_after(p, 0, ZR_P_PUBLISH, u);
+		assert_true(update < publish && publish < p->n);
+		assert_int_equal(first_after(p, update + 1, ZR_P_UPDATE, u), p->n);
+		assert_int_equal(first_after(p, publish + 1, ZR_P_PUBLISH, u), p->n);
+	}
+}
+
+static void walk_case(int world, const char *const *options)
+{
+	struct zr_setup *s = plan_open(world, options);
+	for (int id = 0; id < 4; id++) {
+		walk_order(s, &s->program[id]);
+		walk_gathered(s, &s->program[id]);
+	}
+	walk_gradients(s, &s->program[ZR_PROG_MICRO]);
+	walk_gradients(s, &s->program[ZR_PROG_LAST_MICRO]);
+	walk_update(&s->program[ZR_PROG_UPDATE]);
+	plan_close(s);
+}
+
+static void waits_are_where_they_must_be_and_buffers_do_not_overlap(void **unused)
+{
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
+					      "zero.plugin=hpz" };
+	static const char *const lists[] = { "1", "6000", "60000", "1e9" };
+	static const char *const limits[] = { "0", "2048", "50000", "70000", "1e9" };
+	char text[6][48];
+	(void)unused;
+	for (int i = 0; i < 5 * 4 * 5 * 4; i++) {
+		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2", stages[i % 5] };
+		int list = i / 5 % 4, limit = i / 20 % 5, more = i / 100, n = 3;
+		snprintf(text[0], sizeof *text, "zero.reduce_bucket_size=%s", lists[list]);
+		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s", lists[(list + more) % 4]);
+		snprintf(text[2], sizeof *text, "zero.prefetch_bucket_size=%s", limits[limit]);
+		snprintf(text[3], sizeof *text, "zero.max_live_parameters=%s", limits[(limit + more) % 5]);
+		snprintf(text[4], sizeof *text, "zero.max_reuse_distance=%s", limits[(limit + 2 * more) % 5]);
+		snprintf(text[5], sizeof *text, "zero.persistence_threshold=%s", more & 1 ? "0" : "3000");
+		for (int k = 0; k < (i % 5 < 3 ? 2 : 6); k++)
+			o[n++] = text[k];
+		o[n] = more & 2 ? "boot.ranks_per_node=2" : NULL;
+		walk_case(i % 3 ? 4 : 6, o);
+	}
+}
+
+static uint64_t hash_of(const char *option, int id)
+{
+	const char *o[] = { "zero.plugin=stage3", "train.gradient_accumulation_steps=2", option, NULL };
+	struct zr_setup *s = plan_open(4, o);
+	uint64_t h = s->program[id].hash;
+	plan_close(s);
+	return h;
+}
+
+static void the_hash_is_of_the_program(void **unused)
+{
+	static const char *const micro[] = { "zero.reduce_bucket_size=1", "zero.prefetch_bucket_size=0", "zero.max_reuse_distance=0",
+					     "zero.overlap_comm=no", "zero.persistence_threshold=0", "precision.plugin=bf16",
+					     "model.layers=3", "model.width=96", "boot.ranks_per_node=2" };
+	(void)unused;
+	for (int id = 0; id < 4; id++)
+		assert_true(hash_of(NULL, id) == hash_of(NULL, id));
+	for (size_t i = 0; i + 1 < sizeof micro / sizeof *micro; i++)
+		if (hash_of(NULL, ZR_PROG_MICRO) == hash_of(micro[i], ZR_PROG_MICRO))
+			fail_msg("%s changes nothing", micro[i]);
+	assert_true(hash_of(NULL, ZR_PROG_UPDATE) != hash_of("zero.allgather_bucket_size=1e9", ZR_PROG_UPDATE));
+	assert_true(hash_of(NULL, ZR_PROG_EVAL) != hash_of("zero.prefetch_bucket_size=0", ZR_PROG_EVAL));
+}
+
+/* ---- stages that differ between ranks ---- */
+
+struct outcome {
+	int rc, applied, changed;
+	char text[1024];
+} *outcome; /* [ranks], shared */
+
+static int run_step(struct zr_setup *s, struct outcome *out, struct zr_error *err)
+{
+	struct zr_session *session = NULL;
+	struct zr_step_result result;
+	float first[64], *home = NULL;
+	int64_t from, n = 0;
+	int rc = zr_session_open(s, &session, err);
+	if (!rc)
+		rc = zr_session_init(session, err);
+	if (rc) {
+		zr_session_close(session);
+		return rc;
+	}
+	for (int32_t i = s->layout.unit[H0].first; n < 64; i++) /* some tensor of a block that this rank updates */
+		home = zr_session_home(session, i, &from, &n);
+	memcpy(first, home, sizeof first);
+	rc = zr_session_step(session, 0, &result, err);
+	out->applied = (int)session->applied;
+	out->changed = memcmp(first, home, sizeof first) != 0;
+	zr_session_close(session);
+	return rc;
+}
+
+static int train_planted(int rank, void *arg)
+{
+	static const char *const o[] = { "zero.plugin=stage3", "zero.persistence_threshold=0", "train.gradient_accumulation_steps=2",
+					 "comm.plugin=local", "comm.timeout=20", "device.threads=1", "scheduler.plugin=constant", NULL };
+	struct zr_error err;
+	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
+	struct outcome *out = &outcome[rank];
+	my_rank = rank;
+	out->rc = err.code;
+	if (s) {
+		zr_plan_free(&s->plan);
+		out->rc = record_again(s, *(const enum fault *)arg, &err);
+		if (!out->rc)
+			out->rc = zr_plan_make(s, &s->plan, &err);
+		if (!out->rc)
+			out->rc = run_step(s, out, &err);
+		plan_close(s);
+	}
+	snprintf(out->text, sizeof out->text, "%s", err.text);
+	return 0;
+}
+
+static void train_two(enum fault f)
+{
+	memset(outcome, 0, 2 * sizeof *outcome);
+	assert_int_equal(ranks_fork(2, train_planted, &f), 0);
+}
+
+static void equal_ranks_step(void **unused)
+{
+	(void)unused;
+	train_two(NONE);
+	for (int r = 0; r < 2; r++) {
+		assert_string_equal(outcome[r].text, "");
+		assert_int_equal(outcome[r].rc, 0);
+		assert_true(outcome[r].applied == 1 && outcome[r].changed);
+	}
+}
+
+static void differing(enum fault f)
+{
+	train_two(f);
+	for (int r = 0; r < 2; r++) {
+		assert_int_not_equal(outcome[r].rc, 0);
+		assert_true(outcome[r].applied == 0 && !outcome[r].changed);
+		if (!strstr(outcome[r].text, "rank 0") || !strstr(outcome[r].text, "rank 1"))
+			fail_msg("rank %d says: %s", r, outcome[r].text);
+	}
+}
+
+/* The first boundary compares the programs, before any update. */
+static void another_update_program_is_refused_before_it_runs(void **unused)
+{
+	(void)unused;
+	differing(OTHER_UPDATE);
+	assert_non_null(strstr(outcome[0].text, "another program"));
+}
+
+static void another_micro_program_is_refused_before_the_update(void **unused)
+{
+	(void)unused;
+	differing(OTHER_MICRO);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_ranks_step), /* first: what forks should have no threads yet */
+		cmocka_unit_test(another_update_program_is_refused_before_it_runs),
+		cmocka_unit_test(another_micro_program_is_refused_before_the_update),
+		cmocka_unit_test(a_right_stage_is_recorded),
+		cmocka_unit_test(forgotten_and_early_drops_are_refused),
+		cmocka_unit_test(gathers_that_are_missing_or_double_are_refused),
+		cmocka_unit_test(gradients_are_reduced_once_and_when_complete),
+		cmocka_unit_test(units_are_updated_once_then_published_once),
+		cmocka_unit_test(what_cannot_act_or_fails_is_refused),
+		cmocka_unit_test(groups_are_respected),
+		cmocka_unit_test(waits_are_where_they_must_be_and_buffers_do_not_overlap),
+		cmocka_unit_test(the_hash_is_of_the_program),
+	};
+	outcome = ranks_shared(2 * sizeof *outcome);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return outcome ? cmocka_run_group_tests(tests, plan_data, plan_data_remove) : 1;
+}
