@@ -6,3 +6,12 @@ commplugin_LTLIBRARIES = %D%/local.la
 	%D%/local_stage.c %D%/local_sum.c %D%/local_text.c %D%/local_wait.c
 %C%_local_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_local_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+if HAVE_MPI
+commplugin_LTLIBRARIES += %D%/mpi.la
+%C%_mpi_la_SOURCES = %D%/mpi.c %D%/mpi.h %D%/mpi_data.c %D%/mpi_note.c %D%/mpi_post.c %D%/mpi_text.c %D%/mpi_wait.c \
+	%D%/local.h %D%/local_sum.c
+%C%_mpi_la_CFLAGS = $(PLUGIN_CFLAGS) $(MPI_CFLAGS)
+%C%_mpi_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_mpi_la_LIBADD = $(MPI_LIBS)
+endif
