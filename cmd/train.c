@@ -64,7 +64,8 @@ static int train(const struct zr_cmd_args *a)
 		zr_config_free(cfg);
 		return zr_cmd_failed(&err);
 	}
-	print_summary(cfg, &report);
+	if (report.rank == 0)
+		print_summary(cfg, &report);
 	zr_config_free(cfg);
 	if (report.stopped) {
 		zr_err(&err, report.stopped, "%s", report.stopped_text);
