@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zeroth/data.h>
 
 #include "cmd/cmd.h"
@@ -32,13 +33,14 @@ static const char usage[] =
 	"  -o, --option section.key=value  sets an option over the run's, e.g. device.threads=1\n"
 	"  -h, --help              shows this\n"
 	"\n"
-	"Tokens without a text are printed as numbers.\n";
+	"Tokens without a text are printed as numbers; control bytes appear as ? on a terminal.\n";
 
 struct sampler {
 	const char *run, *prompt;
 	const char *overrides[64];
 	int n_overrides;
 	long tokens, top_k, seed;
+	int terminal; /* stdout is one */
 	double temperature;
 	struct zr_setup *setup;
 	struct zr_session *session;
@@ -108,6 +110,9 @@ static int put_token(const struct sampler *s, int32_t token)
 	if (!s->data || !ZR_HAS(s->data, struct zr_data_v1, decode) || !s->data->decode)
 		return printf("%d ", token) < 0 ? -1 : 0;
 	int n = s->data->decode(s->data_opts, token, text);
+	for (int i = 0; i < n && s->terminal; i++)
+		if (((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 0x7f)
+			text[i] = '?'; /* a young model draws control bytes, which a terminal would obey */
 	return fwrite(text, 1, (size_t)n, stdout) == (size_t)n ? 0 : -1;
 }
 
@@ -235,7 +240,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 
 int zr_cmd_sample(int argc, char **argv)
 {
-	struct sampler s = { .tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1 };
+	struct sampler s = { .tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1, .terminal = isatty(1) };
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 	int rc = parse(argc, argv, &s);
