@@ -24,7 +24,7 @@ tests_t_layout_SOURCES = tests/t_layout.c
 tests_t_layout_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_t_layout_LDADD = core/libcore.la $(CMOCKA_LIBS)
 
-tests_t_run_SOURCES = tests/t_run.c
+tests_t_run_SOURCES = tests/t_run.c tests/ranks_rig.c tests/ranks_rig.h
 tests_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_t_run_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -124,6 +124,20 @@ for z in "${stages[@]}"; do
 	done
 done
 
+# Families of their own: rounded on the wire, which no stage or node changes; summed on each rank, where bits depend on
+# the world alone.
+for option in communication_data_type=bf16 reduction=local; do
+	one=$(digest fp32 12 stage0 3 yes auto 1 one "${comms[0]}" -o train.$option)
+	like "$option: trains to other bits" "$([ "$one" != "${want[fp32.12]}" ] && echo "$one")" '^digest: losses=[0-9a-f]{16} '
+	for z in "${stages[@]}"; do
+		is "I1 $option: $z, 3 ranks" "$(digest fp32 12 "$z" 3 yes tiny 1 one "${comms[0]}" -o train.$option)" "$one"
+		is "I1 $option: $z, 3 nodes" "$(digest fp32 12 "$z" 3 no huge 2 many "${comms[0]}" -o train.$option)" "$one"
+	done
+done
+is "I1 communication_data_type=bf16: one rank rounds too" \
+	"$(digest fp32 12 stage0 1 yes auto 1 one "${comms[0]}" -o train.communication_data_type=bf16)" \
+	"$(digest fp32 12 stage3 6 yes auto 1 one "${comms[0]}" -o train.communication_data_type=bf16)"
+
 for key in "${!want[@]}"; do note "$(printf '%-6s %3s slots  %s' "${key%.*}" "${key#*.}" "${want[$key]}")"; done
 note "runs with the digest of one rank, of all runs:"
 note "$(printf '%-8s' stage; printf '%10s' "${worlds[@]/%/ ranks}")"

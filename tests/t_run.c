@@ -7,6 +7,7 @@
  * call them.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -28,6 +29,7 @@
 #include "cmd/run.h"
 #include "core/session.h"
 #include "cmd/weights.h"
+#include "ranks_rig.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
@@ -40,9 +42,12 @@
 #endif
 
 static atomic_int counting;
+static atomic_int *shown;         /* of rank 0, shared by ranks: the last step it printed */
+static int count_from, count_till; /* count while *shown is in between, both included */
 
 #ifndef SANITIZED
 static atomic_long allocations;
+static void *_Atomic allocator; /* where the last counted one was called from */
 
 #define EXPORT __attribute__((visibility("default")))
 void *__libc_malloc(size_t n);
@@ -50,46 +55,46 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
 
-static void count(void)
+static void count(void *from)
 {
-	if (atomic_load(&counting))
-		atomic_fetch_add(&allocations, 1);
+	if (atomic_load(&counting) || (count_till && *shown >= count_from && *shown <= count_till))
+		atomic_fetch_add(&allocations, 1), allocator = from;
 }
 
 EXPORT void *malloc(size_t n)
 {
-	count();
+	count(__builtin_return_address(0));
 	return __libc_malloc(n);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
 {
-	count();
+	count(__builtin_return_address(0));
 	return __libc_calloc(n, size);
 }
 
 EXPORT void *realloc(void *p, size_t n)
 {
-	count();
+	count(__builtin_return_address(0));
 	return __libc_realloc(p, n);
 }
 
 EXPORT void *aligned_alloc(size_t align, size_t n)
 {
-	count();
+	count(__builtin_return_address(0));
 	return __libc_memalign(align, n);
 }
 
 EXPORT int posix_memalign(void **out, size_t align, size_t n)
 {
-	count();
+	count(__builtin_return_address(0));
 	*out = __libc_memalign(align, n);
 	return *out ? 0 : ENOMEM;
 }
 
 EXPORT void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t off)
 {
-	count();
+	count(__builtin_return_address(0));
 	return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, off);
 }
 #endif
@@ -116,6 +121,8 @@ static ssize_t watch_write(void *cookie, const char *buf, size_t n)
 	if (sscanf(head, "step %d/%d", &step, &total) != 2)
 		return (ssize_t)n;
 	w->total = total;
+	if (shown)
+		atomic_store(shown, step);
 	if (w->count_after_first)
 		atomic_store(&counting, step < total);
 	if (step == w->interrupt_at)
@@ -206,6 +213,116 @@ static void I3_no_allocation_in_bf16_with_accumulation(void **unused)
 	static const char *const extra[] = { "precision.plugin=bf16", "train.gradient_accumulation_steps=3", "model.dropout=0.1",
 					     "monitor.table.plugin=csv", NULL };
 	no_allocation(extra);
+}
+
+/* ---- two ranks ---- */
+
+static struct two {
+	atomic_int shown;
+	int rc[2];
+	long allocated[2];
+	char text[2][1024];
+} *two;
+
+/* Rank 1 prints nothing: each counts by what rank 0 has shown. When that is step k, rank 1 has left the boundary of step
+ * k behind and not that of k + 2: counting ends before the last two steps. */
+static int train_rank(int rank, void *arg)
+{
+	struct watch w = { 0 };
+	struct zr_run_report rep;
+	struct zr_error err = { 0 };
+	shown = &two->shown;
+	count_from = 1 + rank;
+	count_till = 5;
+	two->rc[rank] = train(&w, arg, &rep, &err);
+	count_till = 0;
+	snprintf(two->text[rank], sizeof *two->text, "%s", err.text);
+#ifndef SANITIZED
+	two->allocated[rank] = atomic_load(&allocations);
+	Dl_info who = { 0 };
+	if (allocator && dladdr(allocator, &who))
+		snprintf(two->text[rank], sizeof *two->text, "%s + %#lx, in %s", who.dli_fname,
+			 (unsigned long)((char *)allocator - (char *)who.dli_fbase), who.dli_sname ? who.dli_sname : "?");
+#endif
+	return 0;
+}
+
+static void train_two(const char *const *extra)
+{
+	memset(two, 0, sizeof *two);
+#ifndef SANITIZED
+	atomic_store(&allocations, 0);
+#endif
+	assert_int_equal(ranks_fork(2, train_rank, (void *)extra), 0);
+	snprintf(run_path, sizeof run_path, "%s/run%d", scratch, runs++); /* as the children called it */
+	for (int r = 0; r < 2; r++)
+		if (two->rc[r])
+			fail_msg("rank %d: %s", r, two->text[r]);
+	assert_int_equal(two->shown, 8);
+}
+
+static void I3_no_allocation_with_two_ranks(void **unused)
+{
+	(void)unused;
+#ifdef SANITIZED
+	skip();
+#else
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage3", "zero.plugin=hpz" };
+	for (int i = 0; i < 8; i++) {
+		const char *const extra[] = { stages[i % 4], "train.gradient_accumulation_steps=2", "train.steps=8",
+					      "zero.reduce_bucket_size=1", i < 4 ? NULL : "boot.ranks_per_node=1", NULL };
+		train_two(extra);
+		for (int r = 0; r < 2; r++)
+			if (two->allocated[r])
+				fail_msg("%s: rank %d allocated %ld times: %s", extra[0], r, two->allocated[r], two->text[r]);
+	}
+#endif
+}
+
+static void ledger_equals_plan(int lines_at_least)
+{
+	json_t *j = json_load_file(in_run("summary.json"), 0, NULL), *tier, *line;
+	const char *tier_name, *what;
+	int lines = 0;
+	assert_non_null(j);
+	json_object_foreach(json_object_get(j, "memory"), tier_name, tier)
+		json_object_foreach(tier, what, line) {
+			json_int_t planned = json_integer_value(json_object_get(line, "planned"));
+			if (planned != json_integer_value(json_object_get(line, "peak")))
+				fail_msg("%s: planned %lld, peak %lld", what, (long long)planned,
+					 (long long)json_integer_value(json_object_get(line, "peak")));
+			lines += planned > 0;
+		}
+	assert_true(lines >= lines_at_least);
+	json_decref(j);
+}
+
+/* What the programs say that rank 0 receives in a step is what it took in: no share of the first rank is padding. */
+static void received_equals_plan(void)
+{
+	json_t *j = json_load_file(in_run("summary.json"), 0, NULL), *r = json_object_get(j, "received_bytes_per_step");
+	json_int_t planned = json_integer_value(json_object_get(r, "planned")), measured = json_integer_value(json_object_get(r, "measured"));
+	assert_true(planned > 0);
+	if (measured != planned)
+		fail_msg("planned %lld bytes received, measured %lld", (long long)planned, (long long)measured);
+	json_decref(j);
+}
+
+static void I2_the_plan_is_the_allocation_with_two_ranks(void **unused)
+{
+	(void)unused;
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
+					      "zero.plugin=hpz" };
+	for (int i = 0; i < 20; i++) {
+		const char *const extra[] = { stages[i % 5], "train.steps=8", "train.gradient_accumulation_steps=2",
+					      i / 5 % 2 ? "precision.plugin=bf16" : "precision.plugin=fp32",
+					      i % 3 ? "train.reduction=slots" : "train.reduction=local",
+					      i % 4 ? "train.communication_data_type=auto" : "train.communication_data_type=bf16",
+					      i < 10 ? NULL : "boot.ranks_per_node=1", NULL };
+		train_two(extra);
+		ledger_equals_plan(8);
+		received_equals_plan();
+	}
 }
 
 /* The counter itself must see allocations of plugins and libraries. */
@@ -317,12 +434,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_counter_counts),
+		cmocka_unit_test(I3_no_allocation_with_two_ranks), /* before there are threads to fork */
+		cmocka_unit_test(I2_the_plan_is_the_allocation_with_two_ranks),
 		cmocka_unit_test(I2_the_plan_is_the_allocation), /* first: the peak is that of the process */
 		cmocka_unit_test(I3_no_allocation_after_the_first_step),
 		cmocka_unit_test(I3_no_allocation_in_bf16_with_accumulation),
 		cmocka_unit_test(an_interrupted_run_keeps_its_weights),
 		cmocka_unit_test(I6_weights_come_back_bit_for_bit_or_are_refused),
 	};
+	two = ranks_shared(sizeof *two);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_data, remove_data);
 }
