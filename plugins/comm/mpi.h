@@ -87,6 +87,7 @@ struct zr_inst {
 	const struct mpi_opts *o;
 	int started;   /* this instance called MPI_Init */
 	int broken;    /* 1: no further MPI calls; `why` says it */
+	int follows;   /* broken because of another rank */
 	int32_t rank, world;
 	struct zm_group group[GROUPS];
 	MPI_Comm notes;

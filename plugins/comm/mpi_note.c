@@ -25,7 +25,7 @@ static void send_note(struct zr_inst *c, int32_t what)
 	for (int k = 0; k < GROUPS; k++)
 		c->note.posted[k] = c->group[k].posted;
 	for (int32_t r = 0; r < c->world; r++)
-		if (r != c->rank && !c->peer[r].left)
+		if (r != c->rank) /* who has said that it leaves waits for this, too */
 			MPI_Isend(&c->note, (int)bytes, MPI_BYTE, r, 0, c->notes, &c->note_req[r]);
 }
 
@@ -83,10 +83,11 @@ static int take(struct zr_inst *c, int32_t rank, const struct zm_note *n)
 	struct zm_peer *peer = &c->peer[rank];
 	peer->note = *n;
 	peer->left |= n->what == NOTE_LEFT;
+	c->follows |= n->what == NOTE_STOPPED;
 	return n->what == NOTE_STOPPED ? break_with(c, n->why) : 0;
 }
 
-/* Somebody left who has not posted p, or its own end was not a good one. */
+/* Somebody has left without posting p. */
 static int check_left(struct zr_inst *c, const struct zm_pend *p)
 {
 	const struct zm_group *g = &c->group[p->group];
@@ -95,6 +96,7 @@ static int check_left(struct zr_inst *c, const struct zm_pend *p)
 		if (!c->peer[r].left || c->peer[r].note.posted[p->group] >= p->seq)
 			continue;
 		zm_op_text(&p->own, p->group, op, sizeof op);
+		c->follows = 1;
 		return zm_stop(c, "rank %d has left; %s waits for it", r, op);
 	}
 	return 0;
@@ -136,4 +138,5 @@ void zm_goodbye(struct zr_inst *c)
 		if (zm_read_notes(c, NULL) == 0 && waited > c->o->timeout)
 			break_with(c, "timeout: other ranks do not come to the end of the run");
 	}
+	c->follows = 0; /* if others stopped now, then because of this one */
 }
