@@ -19,6 +19,7 @@
 #include "cmd/metrics.h"
 #include "cmd/progress.h"
 #include "cmd/rundir.h"
+#include "cmd/supervise.h"
 #include "core/session.h"
 #include "cmd/weights.h"
 
@@ -191,9 +192,19 @@ static void announce(const struct run *r, FILE *out)
 	fflush(out);
 }
 
+/* Ranks that do not know of each other would all train the whole, in one run directory. */
+static int check_launcher(const struct run *r, struct zr_error *err)
+{
+	const char *other = r->setup->process.world == 1 ? zr_other_launcher() : NULL;
+	return other ? zr_err(err, ZR_EINVAL, "a launcher started several ranks (%s), but [boot] found only one: choose a plugin for "
+			      "[boot] that knows this launcher", other) : 0;
+}
+
 static int prepare(struct run *r, FILE *out, struct zr_error *err)
 {
 	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
+	if (!rc)
+		rc = check_launcher(r, err);
 	if (!rc)
 		rc = zr_plan_check(r->setup, err);
 	r->chief = !rc && r->setup->process.rank == 0;
