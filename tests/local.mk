@@ -11,6 +11,7 @@ include tests/core.mk
 include tests/device.mk
 include tests/kernels.mk
 include tests/model.mk
+include tests/mpi.mk
 include tests/plan.mk
 include tests/plugins.mk
 include tests/stages.mk

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * comm_mpi.c - one rank of comm/mpi under mpirun; mpi.sh runs several. `kinds` compares every kind of operation with a
+ * reference on each rank and ends with 0 if all agree. The others are ways to fail: each rank prints the reason it got.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zeroth/boot.h>
+
+#include "comm_rig.h"
+
+#define SEGMENTS 4
+
+static struct zr_inst *boot;
+static const struct zr_boot_v1 *boot_v;
+static const struct zr_desc *boot_desc, *comm_desc;
+static void *boot_opts, *comm_opts;
+static int bad;
+
+static void expect(struct rank *r, int good, const char *what)
+{
+	if (!good)
+		fprintf(stderr, "rank %d: %s (%s)\n", r->rank, what, test_error(r->h));
+	bad |= !good;
+}
+
+/* ---- kinds --------------------------------------------------------------------------------------------------- */
+
+struct spec {
+	int kind, group, dtype, in_place;
+};
+
+static int wide(int kind, int sent)
+{
+	return kind == ZR_COMM_ALL_TO_ALL || kind == (sent ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_GATHER);
+}
+
+static void add(int dtype, void *acc, const void *x, int64_t n)
+{
+	for (int64_t k = 0; k < n; k++) {
+		if (dtype == ZR_F32)
+			((float *)acc)[k] = ((float *)acc)[k] + ((const float *)x)[k];
+		else if (dtype == ZR_F64)
+			((double *)acc)[k] = ((double *)acc)[k] + ((const double *)x)[k];
+		else
+			((uint64_t *)acc)[k] += ((const uint64_t *)x)[k];
+	}
+}
+
+/* What the segment must hold after the operation, in want; x is room for count elements. */
+static void reference(const struct spec *s, int i, int64_t count, int n, int first, int me, char *want, char *x)
+{
+	uint64_t bytes = (uint64_t)count * rig_esz(s->dtype);
+	for (int k = 0; k < n; k++) {
+		rig_fill(x, s->dtype, first + k, i, wide(s->kind, 1) ? me * count : 0, count);
+		if (wide(s->kind, 0))
+			memcpy(want + (uint64_t)k * bytes, x, bytes);
+		else if (s->kind == ZR_COMM_BROADCAST ? k == n - 1 : k == 0)
+			memcpy(want, x, bytes);
+		else if (s->kind != ZR_COMM_BROADCAST)
+			add(s->dtype, want, x, count);
+	}
+}
+
+/* Bytes that others must send, as comm/local counts them. */
+static uint64_t must_receive(int kind, int64_t c, int n, int me, uint64_t esz)
+{
+	int64_t part = ((c + n - 1) / n + 15) / 16 * 16, own = c - me * part;
+	own = own < 0 ? 0 : own < part ? own : part;
+	if (n == 1)
+		return 0;
+	if (kind == ZR_COMM_ALL_REDUCE)
+		return (uint64_t)((n - 1) * own + c - own) * esz;
+	return (uint64_t)(kind == ZR_COMM_BROADCAST ? (me == n - 1 ? 0 : c) : (n - 1) * c) * esz;
+}
+
+static void one_kind(struct rank *r, const struct spec *s)
+{
+	static const int64_t counts[SEGMENTS] = { 5, 0, 40009, 1 };
+	int n = s->group == ZR_GROUP_NODE ? r->per_node : r->world, first = s->group == ZR_GROUP_NODE ? r->rank / n * n : 0;
+	int me = r->rank - first;
+	struct zr_comm_seg seg[SEGMENTS];
+	char *memory[SEGMENTS];
+	uint64_t esz = rig_esz(s->dtype), before = r->v->bytes_sent(r->c), want_bytes = 0;
+	for (int i = 0; i < SEGMENTS; i++) {
+		uint64_t all = (uint64_t)counts[i] * esz * (uint64_t)n, own = (uint64_t)counts[i] * esz * (uint64_t)me;
+		char *p = memory[i] = malloc(2 * all + 64), *q = p + all + esz;
+		if (s->in_place)
+			q = p;
+		seg[i] = (struct zr_comm_seg){ s->in_place && s->kind == ZR_COMM_ALL_GATHER ? p + own : p,
+					       s->in_place && s->kind == ZR_COMM_REDUCE_SCATTER ? p + own : q, counts[i] };
+		rig_fill((void *)(uintptr_t)seg[i].send, s->dtype, r->rank, i, 0, counts[i] * (wide(s->kind, 1) ? n : 1));
+		want_bytes += must_receive(s->kind, counts[i], n, me, esz);
+	}
+	struct zr_comm_op op = rig_op(s->kind, s->group, s->dtype, seg, SEGMENTS);
+	op.root = n - 1;
+	expect(r, rig_do(r, &op) == 0, "the operation");
+	expect(r, r->v->bytes_sent(r->c) - before == want_bytes, "bytes received");
+	for (int i = 0; i < SEGMENTS; i++) {
+		uint64_t bytes = (uint64_t)counts[i] * esz;
+		char *want = calloc(1, bytes * (uint64_t)n + 8), *x = malloc(bytes + 8);
+		reference(s, i, counts[i], n, first, me, want, x);
+		expect(r, !memcmp(want, seg[i].recv, bytes * (wide(s->kind, 0) ? (uint64_t)n : 1)), "a result");
+		free(want);
+		free(x);
+		free(memory[i]);
+	}
+}
+
+static void kinds(struct rank *r)
+{
+	static const int sums[] = { ZR_F32, ZR_F64, ZR_I64 }, moves[] = { ZR_U8, ZR_BF16, ZR_F32 };
+	for (int group = ZR_GROUP_NODE; group <= ZR_GROUP_WORLD; group++)
+		for (int kind = ZR_COMM_ALL_GATHER; kind <= ZR_COMM_ALL_TO_ALL; kind++)
+			for (int d = 0; d < 3; d++)
+				for (int at = 0; at <= (kind <= ZR_COMM_ALL_REDUCE); at++) {
+					int adds = kind == ZR_COMM_REDUCE_SCATTER || kind == ZR_COMM_ALL_REDUCE;
+					struct spec s = { kind, group, adds ? sums[d] : moves[d], at };
+					one_kind(r, &s);
+				}
+}
+
+/* All tickets at once, waited for in another order on odd ranks; the sums need a second exchange each. */
+static void many(struct rank *r)
+{
+	enum { N = 64 };
+	int64_t in[N], out[N], want;
+	struct zr_comm_seg seg[N];
+	zr_ticket t[N + 1];
+	struct zr_comm_op op;
+	for (int i = 0; i < N; i++) {
+		in[i] = r->rank * 1000 + i;
+		seg[i] = (struct zr_comm_seg){ &in[i], &out[i], 1 };
+		op = rig_op(ZR_COMM_ALL_REDUCE, i % 3 == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_I64, &seg[i], 1);
+		op.tag.op = i;
+		expect(r, r->v->post(r->c, &op, &t[i]) == 0, "post");
+	}
+	expect(r, r->v->post(r->c, &op, &t[N]) == ZR_EAGAIN, "a full window says again");
+	for (int k = 0; k < N; k++) {
+		int i = r->rank & 1 ? k : N - 1 - k, n = i % 3 == 1 ? r->per_node : r->world;
+		int first = i % 3 == 1 ? r->rank / n * n : 0;
+		expect(r, r->v->wait(r->c, t[i]) == 0, "wait");
+		for (want = 0, n += first; n > first; n--)
+			want += (n - 1) * 1000 + i;
+		expect(r, out[i] == want, "a sum");
+	}
+	expect(r, r->v->wait(r->c, t[0]) == ZR_ESTATE, "a ticket is waited for once");
+	struct zr_comm_seg wrong = { in, in + 1, 4 };
+	op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_BF16, &wrong, 1);
+	expect(r, r->v->post(r->c, &op, &t[0]) == ZR_ENOTSUP, "sums of bf16 are refused");
+	op.dtype = ZR_I64;
+	expect(r, r->v->post(r->c, &op, &t[0]) == ZR_EINVAL, "overlapping buffers are refused");
+}
+
+/* Values through boot. */
+static void values(struct rank *r)
+{
+	char key[32], big[4096], got[4096];
+	memset(big, 'a' + r->rank, sizeof big);
+	snprintf(key, sizeof key, "big %d", r->rank);
+	expect(r, boot_v->put(boot, key, big, sizeof big) == 0, "put");
+	expect(r, boot_v->put(boot, key, big, sizeof big) == ZR_ESTATE, "put of a key that is there");
+	expect(r, boot_v->fence(boot, 30) == 0, "fence");
+	for (int k = 0; k < r->world; k++) {
+		snprintf(key, sizeof key, "big %d", k);
+		expect(r, boot_v->get(boot, key, got, sizeof got, 0) == 0 && got[4095] == 'a' + k, "get after a fence");
+	}
+	expect(r, boot_v->get(boot, "nothing", got, 1, 0.05) == ZR_EPEER, "get of nothing");
+	expect(r, boot_v->fence(boot, 30) == 0, "fence");
+}
+
+static void all_kinds(struct rank *r)
+{
+	kinds(r);
+	many(r);
+	values(r);
+}
+
+/* ---- failures ------------------------------------------------------------------------------------------------ */
+
+static void differ(struct rank *r)
+{
+	float x[64] = { 0 };
+	struct zr_comm_seg seg = { x, x + 32, r->rank == 1 ? 6 : 5 };
+	struct zr_comm_op op = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_F32, &seg, 1);
+	rig_barrier(r, 1, 0);
+	bad = rig_do(r, &op) != ZR_EPEER;
+	bad |= rig_barrier(r, 1, 3) != ZR_EPEER; /* and so does everything later */
+}
+
+static void late(struct rank *r)
+{
+	rig_barrier(r, 1, 0);
+	if (r->rank == 1)
+		sleep(3);
+	else
+		bad = rig_barrier(r, 1, 7) != ZR_EPEER;
+}
+
+static void stop(struct rank *r)
+{
+	rig_barrier(r, 1, 0);
+	if (r->rank == 1)
+		r->v->abort(r->c, "no disk");
+	bad = rig_barrier(r, 1, 7) != ZR_EPEER;
+}
+
+static void leave(struct rank *r)
+{
+	rig_barrier(r, 1, 0);
+	if (r->rank != 1)
+		bad = rig_barrier(r, 1, 7) != ZR_EPEER;
+}
+
+/* ---- --------------------------------------------------------------------------------------------------------- */
+
+static int up(struct rank *r, const char *per_node)
+{
+	struct zr_boot_info info = { .size = sizeof info };
+	boot_desc = test_plugin("boot/mpi");
+	boot_v = test_iface(boot_desc, "zr.boot/1");
+	boot_opts = test_options(boot_desc);
+	comm_desc = test_plugin("comm/mpi");
+	comm_opts = test_options(comm_desc);
+	r->h = test_host(1);
+	if (test_set(boot_desc, boot_opts, "ranks_per_node", per_node) || test_set(comm_desc, comm_opts, "timeout", "2"))
+		return -1;
+	if (test_create(r->h, boot_desc, boot_opts, &boot) || boot_v->info(boot, &info))
+		return -1;
+	r->h->rank = r->rank = info.rank;
+	r->h->world = r->world = info.world;
+	r->h->local_rank = info.local_rank;
+	r->h->local_world = r->per_node = info.local_world;
+	r->v = test_iface(comm_desc, "zr.comm/1");
+	return test_create(r->h, comm_desc, comm_opts, &r->c);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*fn)(struct rank *);
+	} tests[] = { { "kinds", all_kinds }, { "differ", differ }, { "late", late }, { "stop", stop }, { "leave", leave } };
+	struct rank r = { 0 };
+	const char *reason;
+	if (argc != 3 || up(&r, argv[2])) {
+		fprintf(stderr, "%s\n", r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE");
+		return 2;
+	}
+	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+		if (!strcmp(tests[i].name, argv[1]))
+			tests[i].fn(&r);
+	reason = test_error(r.h);
+	printf("rank %d: %s: %s\n", r.rank, bad ? "bad" : "good", strcmp(argv[1], "kinds") ? reason : "");
+	fflush(stdout);
+	comm_desc->destroy(r.c);
+	boot_desc->destroy(boot);
+	test_host_free(r.h);
+	free(boot_opts);
+	free(comm_opts);
+	return bad;
+}
