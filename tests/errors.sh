@@ -188,5 +188,9 @@ matched 'a model that does not fit' 3 'does not fit: needs 1\.7 PiB of memory \(
 mkdir -p runs/here
 refused 'a run directory that exists' 2 '-o: run directory runs/here exists already; choose another [run] dir or remove it' \
 	-o run.dir=runs/here
+refused 'a run directory that cannot be' 2 '-o: [run] cannot make dir = /proc/nothing/here: No such file or directory' \
+	-o run.dir=/proc/nothing/here
+refused 'a monitor that cannot write' 2 '-o: [monitor.csv] path = /nothing/here: cannot open: No such file or directory' \
+	-o run.dir=new/run -o monitor.csv.plugin=csv -o monitor.csv.path=/nothing/here
 
 done_testing
