@@ -69,7 +69,9 @@ static void rate_text(double per_s, char buf[32])
 		snprintf(buf, 32, "%.0f", per_s);
 }
 
-static void compose(const struct zr_progress *p, char *line, size_t n, int64_t step, const struct zr_step_result *r)
+#define LINE 256
+
+static void compose(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
 {
 	char rate[32], mem[32], dev[32], eta[32], val[32] = "", tiers[80];
 	if (p->have_val)
@@ -81,21 +83,37 @@ static void compose(const struct zr_progress *p, char *line, size_t n, int64_t s
 	else
 		snprintf(tiers, sizeof tiers, "device %s host %s", zr_bytes_text(p->device_bytes, dev), mem);
 	zr_duration_text(p->ema * (double)(p->total - step), eta);
-	snprintf(line, n, "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f  %s tok/s  %s  ETA %s", (long long)step,
+	snprintf(line, LINE, "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f  %s tok/s  %s  ETA %s", (long long)step,
 		 (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm, rate, tiers, eta);
 }
 
-static void draw(const struct zr_progress *p, char *line)
+/* The same in 80 columns, with the memory of the first tier only. */
+static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
+{
+	char rate[32], mem[32], eta[32], val[32] = "";
+	if (p->have_val)
+		snprintf(val, sizeof val, " val %.3f", p->val_loss);
+	rate_text(p->tokens_per_s, rate);
+	zr_bytes_text(p->unified ? zr_process_memory() : p->device_bytes, mem);
+	zr_duration_text(p->ema * (double)(p->total - step), eta);
+	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g %s/s %s ETA %s", (long long)step, (long long)p->total,
+		 (double)r->loss, val, r->lr, r->grad_norm, rate, mem, eta);
+}
+
+static void draw(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
 {
 	struct winsize w;
-	if (!ioctl(fileno(p->out), TIOCGWINSZ, &w) && w.ws_col > 1 && strlen(line) >= w.ws_col)
-		line[w.ws_col - 1] = 0;
+	size_t columns = !ioctl(fileno(p->out), TIOCGWINSZ, &w) && w.ws_col > 1 ? w.ws_col : LINE;
+	if (strlen(line) >= columns)
+		compose_narrow(p, line, step, r);
+	if (columns < LINE)
+		line[columns - 1] = 0;
 	zr_log_live(p->out, line);
 }
 
 void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_result *r)
 {
-	char line[256];
+	char line[LINE];
 	double now = zr_now(), took = now - p->last;
 	p->last = now;
 	p->ema = p->ema > 0 ? 0.9 * p->ema + 0.1 * took : took;
@@ -104,9 +122,9 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 	if (p->tty ? now - p->last_drawn < REDRAW && !last : step % p->every && step != 1 && !last)
 		return;
 	p->last_drawn = now;
-	compose(p, line, sizeof line, step, r);
+	compose(p, line, step, r);
 	if (p->tty)
-		draw(p, line);
+		draw(p, line, step, r);
 	else
 		fprintf(p->out, "%s\n", line);
 	fflush(p->out);

@@ -32,6 +32,7 @@ struct run {
 	XXH3_state_t *losses; /* over the fp32 bits of the losses in step order */
 	struct zr_run_report *report;
 	int chief; /* rank 0: prints, writes the run directory */
+	int made;  /* directories that the run directory took */
 	int stop;  /* signal that some rank caught */
 };
 
@@ -153,6 +154,11 @@ static uint64_t received_plan(const struct zr_setup *s)
 	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + zr_program_bytes(&s->program[ZR_PROG_UPDATE]) + exchange;
 }
 
+static uint64_t planned(const struct zr_setup *s)
+{
+	return zr_account_planned(&s->account, ZR_TIER_HOST) + zr_account_planned(&s->account, ZR_TIER_DEVICE);
+}
+
 static int finish_report(struct run *r, struct zr_error *err)
 {
 	struct zr_run_report *rep = r->report;
@@ -162,8 +168,7 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->tokens_per_s = rep->seconds > 0 ? (double)rep->tokens / rep->seconds : 0;
 	rep->parameters = r->setup->layout.parameters;
 	rep->received_plan = received_plan(r->setup);
-	rep->planned = zr_account_planned(&r->setup->account, ZR_TIER_HOST) +
-		       zr_account_planned(&r->setup->account, ZR_TIER_DEVICE);
+	rep->planned = planned(r->setup);
 	if (!getrusage(RUSAGE_SELF, &u))
 		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
 	rep->losses_digest = XXH3_64bits_digest(r->losses);
@@ -186,8 +191,7 @@ static void announce(const struct run *r, FILE *out)
 		fprintf(out, "ranks   %d, stage %s\n", s->process.world, s->zero.section->plugin->desc->id);
 	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n", (long long)s->batch.train,
 		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
-	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(s->plan.total, a),
-		zr_bytes_text(zr_memory_available(), b));
+	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a), zr_bytes_text(zr_memory_available(), b));
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
 	fflush(out);
 }
@@ -213,12 +217,14 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
 	if (!rc && r->chief) {
-		rc = zr_rundir_make(r->cfg, err);
+		rc = zr_rundir_make(r->cfg, &r->made, err);
 		r->setup->process.run_dir = zr_rundir(r->cfg);
 		if (!rc)
-			announce(r, out);
-		if (!rc)
 			rc = zr_metrics_open(r->setup, &r->metrics, err);
+		if (!rc)
+			announce(r, out);
+		else
+			zr_rundir_unmake(r->cfg, r->made);
 	}
 	return rc ? rc : zr_session_init(r->session, err);
 }

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "cmd/rundir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -62,27 +63,45 @@ int zr_rundir_check(struct zr_config *cfg, struct zr_error *err)
 	return 0;
 }
 
-/* Parents as needed; the last component must be new. */
-static int make_path(const char *dir)
+static int copy_path(char path[PATH_MAX], const char *dir)
+{
+	int n = snprintf(path, PATH_MAX, "%s", dir);
+	if (n >= PATH_MAX)
+		return -ENAMETOOLONG;
+	while (n > 1 && path[n - 1] == '/')
+		path[--n] = 0;
+	return 0;
+}
+
+/* Parents as needed; the last component must be new. Counts in *made what was not there. */
+static int make_path(const char *dir, int *made)
 {
 	char path[PATH_MAX];
-	if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
-		return -ENAMETOOLONG;
-	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+	int rc = copy_path(path, dir);
+	if (rc)
+		return rc;
+	for (char *p = strchr(path + (*path == '/'), '/'); p; p = strchr(p + 1, '/')) {
 		*p = 0;
-		if (mkdir(path, 0777) && errno != EEXIST)
+		if (!mkdir(path, 0777))
+			++*made;
+		else if (errno != EEXIST)
 			return -errno;
 		*p = '/';
 	}
-	return mkdir(path, 0777) ? -errno : 0;
+	if (mkdir(path, 0777))
+		return -errno;
+	++*made;
+	return 0;
 }
 
-int zr_rundir_make(struct zr_config *cfg, struct zr_error *err)
+int zr_rundir_make(struct zr_config *cfg, int *made, struct zr_error *err)
 {
 	char path[PATH_MAX];
-	int rc = make_path(zr_rundir(cfg));
+	const char *where = zr_config_source(cfg, "run", "dir");
+	int rc = make_path(zr_rundir(cfg), made);
 	if (rc)
-		return zr_err(err, ZR_EIO, "cannot make run directory %s: %s", zr_rundir(cfg), strerror(-rc));
+		return zr_err(err, rc == -ENOSPC || rc == -EIO ? ZR_EIO : ZR_EINVAL, "%s: [run] cannot make dir = %s: %s",
+			      where ? where : "-o", zr_rundir(cfg), strerror(-rc));
 	FILE *f = fopen(zr_rundir_file(cfg, "config.ini", path, sizeof path), "we");
 	if (!f)
 		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(errno));
@@ -90,4 +109,31 @@ int zr_rundir_make(struct zr_config *cfg, struct zr_error *err)
 	if (fclose(f) || rc)
 		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(errno));
 	return 0;
+}
+
+static void empty(const char *dir)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *d = opendir(dir);
+	while (d && (e = readdir(d)))
+		if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) < (int)sizeof path && strcmp(e->d_name, ".") &&
+		    strcmp(e->d_name, ".."))
+			unlink(path);
+	if (d)
+		closedir(d);
+}
+
+void zr_rundir_unmake(const struct zr_config *cfg, int made)
+{
+	char path[PATH_MAX];
+	if (!made || copy_path(path, zr_rundir(cfg)))
+		return;
+	empty(path);
+	for (; made && !rmdir(path); made--) {
+		char *slash = strrchr(path, '/');
+		if (!slash)
+			break;
+		*slash = 0;
+	}
 }

@@ -10,8 +10,10 @@
 /* Whether [run] dir may be made; resolves `auto` to runs/<name of the INI>-<date>-<time>. Writes nothing. */
 int zr_rundir_check(struct zr_config *cfg, struct zr_error *err);
 
-/* Makes it and writes config.ini, the config as resolved. */
-int zr_rundir_make(struct zr_config *cfg, struct zr_error *err);
+/* Makes it and writes config.ini, the config as resolved. *made: directories that it took, parents included. */
+int zr_rundir_make(struct zr_config *cfg, int *made, struct zr_error *err);
+/* Takes that back, with the files in it: a run that was refused leaves nothing. */
+void zr_rundir_unmake(const struct zr_config *cfg, int made);
 
 const char *zr_rundir(const struct zr_config *cfg);
 const char *zr_rundir_file(const struct zr_config *cfg, const char *name, char *buf, size_t n); /* path of a file in it */

@@ -95,9 +95,9 @@ static int has_word(const char *text, const char *word)
 	return 0;
 }
 
-/* Puts a place before what a plugin said: that of the first option it mentions and someone gave, or the section's. */
-static int blame(const struct zr_config *cfg, const struct zr_part *p, int code, const char *text, struct zr_error *err)
+int zr_config_blame(const struct zr_config *cfg, const char *section, int code, const char *text, struct zr_error *err)
 {
+	const struct zr_part *p = zr_part_find(cfg, section);
 	const char *place = NULL;
 	for (uint32_t i = 0; !place && i < p->table.n; i++) {
 		const char *name = zr_table_at(&p->table, i)->name;
@@ -108,18 +108,6 @@ static int blame(const struct zr_config *cfg, const struct zr_part *p, int code,
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
 		place = p->first->place;
 	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name, text);
-}
-
-static int ask(const struct zr_config *cfg, const struct zr_part *p, struct zr_instance *it, int rc, const char *what,
-	       struct zr_error *err)
-{
-	char text[sizeof it->failed.text];
-	if (!rc)
-		return 0;
-	snprintf(text, sizeof text, "%s", it->failed.text);
-	if (!it->failed.code)
-		snprintf(text, sizeof text, "%s failed with code %d and no text", what, rc);
-	return blame(cfg, p, rc, text, err);
 }
 
 /* What was `auto` must now be a value in range. */
@@ -133,11 +121,11 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 			continue;
 		if (zr_value_is_auto(o, p->s.opts)) {
 			snprintf(text, sizeof text, "%s: `auto` could not be resolved; give a value", o->name);
-			return blame(cfg, p, ZR_EINVAL, text, err);
+			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
 		}
 		if (zr_value_check(o, p->s.opts, &e)) {
 			snprintf(text, sizeof text, "%s = auto: %s", o->name, e.text);
-			return blame(cfg, p, ZR_EINVAL, text, err);
+			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
 		}
 		p->source[i] = "auto";
 	}
@@ -147,7 +135,7 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts, struct zr_error *err)
 {
 	struct zr_part *p = zr_part_find(cfg, section);
-	struct zr_process process = { .world = facts->world, .local_world = facts->world };
+	struct zr_process process = { .world = facts->world, .local_world = facts->world, .cfg = cfg };
 	struct zr_instance it;
 	uint8_t *was_auto;
 	int rc = 0;
@@ -160,12 +148,12 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 		was_auto[i] = (uint8_t)zr_value_is_auto(zr_table_at(&p->table, i), p->s.opts);
 	zr_host_init(&it, &process, &p->s);
 	it.host.workers = facts->workers;
-	if (p->s.plugin->desc->resolve)
-		rc = ask(cfg, p, &it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts), "resolve", err);
+	if (p->s.plugin->desc->resolve && (rc = p->s.plugin->desc->resolve(&it.host, facts, p->s.opts)))
+		rc = zr_instance_failed(&it, rc, "resolve", err);
 	if (!rc)
 		rc = check_resolved(cfg, p, was_auto, err);
-	if (!rc && p->s.plugin->desc->check)
-		rc = ask(cfg, p, &it, p->s.plugin->desc->check(&it.host, p->s.opts), "check", err);
+	if (!rc && p->s.plugin->desc->check && (rc = p->s.plugin->desc->check(&it.host, p->s.opts)))
+		rc = zr_instance_failed(&it, rc, "check", err);
 	free(was_auto);
 	return rc;
 }

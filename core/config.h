@@ -80,6 +80,10 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 /* "file.ini:12" or "-o" or "defaults.ini:3" or "default" or "auto" of a value: for messages. NULL if unknown. */
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key);
 
+/* Fails with the place before what a plugin said: that of the first option it mentions and someone gave, else of its
+ * section. */
+int zr_config_blame(const struct zr_config *cfg, const char *section, int code, const char *text, struct zr_error *err);
+
 /* Every section and value as INI text, sources as comments if `sources`. */
 int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
 /* The value of `plugin` as it would be given again: a path that was given stays one, from anywhere. */

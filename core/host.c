@@ -104,9 +104,13 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process, const stru
 
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err)
 {
-	if (it->failed.code)
-		return zr_err(err, code, "[%s] %s", topic(it), it->failed.text);
-	return zr_err(err, code, "[%s] %s failed with code %d and no text", topic(it), doing, code);
+	char text[sizeof it->failed.text];
+	snprintf(text, sizeof text, "%s", it->failed.text);
+	if (!it->failed.code)
+		snprintf(text, sizeof text, "%s failed with code %d and no text", doing, code);
+	if (it->process->cfg && (code == ZR_EINVAL || code == ZR_ENOTSUP))
+		return zr_config_blame(it->process->cfg, topic(it), code, text, err);
+	return zr_err(err, code, "[%s] %s", topic(it), text);
 }
 
 int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section,

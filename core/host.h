@@ -18,6 +18,7 @@ struct zr_process {
 	struct zr_pool *pool;       /* NULL before it exists: parallel() then runs on the caller */
 	struct zr_account *account;
 	const char *run_dir;        /* NULL: none */
+	const struct zr_config *cfg; /* knows the places of options, for messages; NULL: none */
 	struct zr_instance *boot;   /* offered to comm; NULL before it exists */
 };
 
@@ -38,7 +39,8 @@ int zr_instance_create(struct zr_instance *it, struct zr_process *process, const
 		       const char *iface, uint32_t min_size, struct zr_error *err);
 void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed one */
 
-/* Turns the failure of a call on `it` into err: "optimizer.adamw: text". Returns code. */
+/* Turns the failure of a call on `it` into err: "[data] text", with its place in the INI when that is to blame. Returns
+ * code. */
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err);
 
 #endif

@@ -9,7 +9,8 @@ static const char *const levels[] = { "error", "warn", "info", "debug", NULL }; 
 static const char *const comm_types[] = { "auto", "fp32", "bf16", NULL }; /* ZR_COMM_TYPE_* in order */
 static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_REDUCE_* in order */
 
-#define AUTO_COUNT(f, doc, unit) ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, ZR_HI, unit, doc)
+#define MOST (1 << 24) /* two of these times the ranks fit 63 bits */
+#define AUTO_COUNT(f, doc, unit) ZR_OPT(struct zr_train_opts, f, ZR_T_COUNT, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, MOST, unit, doc)
 #define TRAIN(f, T, flags, def, min, unit, doc) ZR_OPT(struct zr_train_opts, f, T, flags, def, min, ZR_HI, unit, doc)
 
 static const struct zr_opt train[] = {

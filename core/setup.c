@@ -10,18 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/options.h"
 
-const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name)
+static const struct zr_opt *option(const struct zr_section *sec, const char *name)
 {
-	if (!sec->plugin)
-		return NULL;
-	const struct zr_desc *d = sec->plugin->desc;
-	for (uint32_t i = 0; i < d->n_opts; i++) {
-		const struct zr_opt *o = (const struct zr_opt *)((const char *)d->opts + (size_t)i * d->opt_stride);
-		if (!strcmp(o->name, name))
-			return o;
-	}
-	return NULL;
+	struct zr_table t = zr_table_of(sec->plugin->desc);
+	return zr_table_find(&t, name);
 }
 
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
@@ -112,7 +106,7 @@ static int start(struct zr_setup *s, struct zr_instance *it, const char *role, c
 /* What boot would say if `world` ranks were here. Where it can play nodes, it has an option ranks_per_node. */
 static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 {
-	const struct zr_opt *opt = zr_section_option(s->boot.section, "ranks_per_node");
+	const struct zr_opt *opt = option(s->boot.section, "ranks_per_node");
 	int given = opt && opt->type == ZR_T_I64 && strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
 	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
 	s->ranks.world = world;
@@ -172,7 +166,7 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_config_resolve(s->cfg, "device", &facts, err);
 	if (rc)
 		return rc;
-	const struct zr_opt *threads = zr_section_option(sec, "threads");
+	const struct zr_opt *threads = option(sec, "threads");
 	int64_t n = threads && threads->type == ZR_T_I64 ? *(int64_t *)((char *)sec->opts + threads->offset) : facts.workers;
 	if (zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool))
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads", (long long)n);
@@ -272,7 +266,7 @@ static int start_optimizer(struct zr_setup *s, struct zr_error *err)
 	if (rc)
 		return rc;
 	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
-	const struct zr_opt *lr = zr_section_option(s->optimizer.section, "lr");
+	const struct zr_opt *lr = option(s->optimizer.section, "lr");
 	if (!lr || lr->type != ZR_T_F64)
 		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
 			      s->optimizer.section->plugin->desc->id);
@@ -402,6 +396,7 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 	s->mode = mode;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process.account = &s->account;
+	s->process.cfg = cfg;
 	int rc = open_all(s, world, err);
 	if (rc)
 		zr_setup_close(s);

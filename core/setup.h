@@ -81,7 +81,4 @@ uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t grou
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
 		     struct zr_error *err);
 
-/* The option `name` of a section's plugin or core table; NULL if it has none. */
-const struct zr_opt *zr_section_option(const struct zr_section *sec, const char *name);
-
 #endif

@@ -157,10 +157,13 @@ matched 'a file that is no text' 2 'c\.ini:[0-9]+: .*'
 
 # ---- data, model, batch, memory ----
 write
-refused 'missing data' 2 '[data] path = nothing-here: No such file or directory' -o data.path=nothing-here
-refused 'empty data' 2 '[data] empty: is empty' -o data.path=empty
-refused 'data too short for a sequence' 2 '[data] short: 4096 bytes to train on, one sequence needs 8001' \
+refused 'missing data' 2 '-o: [data] path = nothing-here: No such file or directory' -o data.path=nothing-here
+refused 'empty data' 2 '-o: [data] empty: is empty' -o data.path=empty
+refused 'data too short for a sequence' 2 '-o: [data] short: 4096 bytes to train on, one sequence needs 8001' \
 	-o data.path=short -o data.val_path=text -o model.context=8000
+sed -i 's/^path = text/path = nothing-here/' c.ini
+refused 'missing data of a file' 2 'c.ini:12: [data] path = nothing-here: No such file or directory'
+write
 sed -i 's/heads = 2/heads = 3/' c.ini
 refused 'heads that do not divide the width' 2 'c.ini:7: [model] heads = 3 does not divide width = 8'
 write
@@ -168,6 +171,8 @@ refused 'a batch triple that does not multiply out' 2 '-o: train_batch_size = 7,
 	-o train.train_batch_size=7 -o train.gradient_accumulation_steps=2
 refused 'a batch of which too little is given' 2 '[train] needs two of train_batch_size, micro_batch_size and gradient_accumulation_steps (the third is derived); found none' \
 	-o train.micro_batch_size=auto
+refused 'a batch that no number holds' 2 '-o train.gradient_accumulation_steps=4611686018427387904: 4.611686018427388e+18 is out of range [1, 16777216]' \
+	-o train.gradient_accumulation_steps=4611686018427387904
 refused 'a sequence longer than the context' 2 "-o: sequence_length = 17 exceeds the model's context of 16" -o train.sequence_length=17
 refused 'bytes and a smaller vocabulary' 2 "the data has 256 different tokens, but the model's vocabulary is 97; raise [model] vocabulary" \
 	-o model.vocabulary=97
@@ -176,12 +181,16 @@ refused 'bytes and a smaller vocabulary' 2 "the data has 256 different tokens, b
 	printf '\x61\x00'
 	printf '\x05\x00\x06\x00%.0s' {1..500}
 } >tokens
-refused 'a token that is not in the vocabulary' 2 '[data] tokens: token 97 at position 1000 is not below the vocabulary of 97' \
+refused 'a token that is not in the vocabulary' 2 '-o: [data] tokens: token 97 at position 1000 is not below the vocabulary of 97' \
 	-o data.plugin=tokens -o data.path=tokens -o data.format=uint16 -o model.vocabulary=97
 matched 'a model that does not fit' 3 'does not fit: needs 1\.7 PiB of memory \(largest: optimizer state .*\), [0-9.]+ [KMGT]iB available; choose .*' \
 	-o model.width=100000 -o model.layers=1000
 mkdir -p runs/here
 refused 'a run directory that exists' 2 '-o: run directory runs/here exists already; choose another [run] dir or remove it' \
 	-o run.dir=runs/here
+refused 'a run directory that cannot be' 2 '-o: [run] cannot make dir = /proc/nothing/here: No such file or directory' \
+	-o run.dir=/proc/nothing/here
+refused 'a monitor that cannot write' 2 '-o: [monitor.csv] path = /nothing/here: cannot open: No such file or directory' \
+	-o run.dir=new/run -o monitor.csv.plugin=csv -o monitor.csv.path=/nothing/here
 
 done_testing

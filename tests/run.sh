@@ -40,6 +40,15 @@ like "metrics have all names" "$(sed -n 4p one/metrics.jsonl)" \
 is "summary has the digest of the last line" "$(grep -o '"params_digest": "[0-9a-f]*"' one/summary.json | cut -d'"' -f4)" \
 	"$(tail -n 1 <<<"$out" | sed 's/.*params=//')"
 
+if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
+	tty=$(script -qec "stty cols 80; '$ZEROTH' train tiny.ini -o run.dir=tty" /dev/null </dev/null | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g')
+	like "on a terminal of 80 columns the live line is whole" "$tty" \
+		'^8/8 loss [0-9.]+ val [0-9.]+ lr [0-9.e+-]+ \|g\| [0-9.]+ [0-9.kM]+/s [0-9.]+ MiB ETA 0s$'
+	is "and no wider" "$(grep '/s .* ETA' <<<"$tty" | awk 'length > 79')" ''
+else
+	skip "on a terminal of 80 columns the live line is whole" 'no script(1)'
+fi
+
 again=$("$ZEROTH" train one/config.ini -o run.dir=two 2>&1 | tail -n 1)
 is "I1: the resolved config trains to the same bits" "$again" "$(tail -n 1 <<<"$out")"
 
@@ -105,7 +114,10 @@ like "a triple that is missing" "$("$ZEROTH" train /dev/null -o model.plugin=gpt
 like "a sequence longer than the context" "$("$ZEROTH" train tiny.ini -o train.sequence_length=33 2>&1)" \
 	"sequence_length = 33 exceeds the model's context of 32"
 
-for c in train plan sample config plugin schedule; do
-	ok "$c --help" "$ZEROTH" $c --help
-done
+if command -v ldd >/dev/null; then
+	like "the program is linked as it was built" "$(ldd "$ZEROTH")" 'libinih'
+	is "only plugins link BLAS, MPI or CUDA" "$(ldd "$ZEROTH" | grep -iE 'blas|lapack|mpi|cuda|nccl')" ''
+else
+	skip "only plugins link BLAS, MPI or CUDA" 'no ldd'
+fi
 done_testing

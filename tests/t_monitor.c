@@ -205,7 +205,7 @@ static void failures_name_the_file_and_the_cause(void **state)
 {
 	struct monitor m;
 	(void)state;
-	assert_int_equal(open_monitor(&m, "monitor/jsonl", "no/such/dir/x", NULL), ZR_EIO);
+	assert_int_equal(open_monitor(&m, "monitor/jsonl", "no/such/dir/x", NULL), ZR_EINVAL);
 	assert_non_null(strstr(test_error(host), "no/such/dir/x: cannot open: No such file or directory"));
 	free(m.opts);
 	assert_int_equal(open_monitor(&m, "monitor/jsonl", "/dev/full", NULL), ZR_OK);

@@ -58,7 +58,7 @@ int line_open(struct line *l, const struct zr_host *h, const char *path)
 		return zr_fail(h, ZR_EINVAL, "path = %s: too long", path);
 	l->fd = open(l->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	if (l->fd < 0)
-		return failed(l, "open");
+		return zr_fail(h, ZR_EINVAL, "path = %s: cannot open: %s", l->name, strerror(errno));
 	rc = fstat(l->fd, &st) ? failed(l, "stat") : ZR_OK;
 	if (!rc) {
 		l->size = S_ISREG(st.st_mode) ? st.st_size : 0;
