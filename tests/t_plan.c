@@ -81,6 +81,7 @@ enum { TINY, HUGE_ }; /* every unit alone and nothing ahead; everything in one l
 
 struct a_case {
 	int stage, world, node, size /* of a parameter */, sizes, accumulation;
+	int narrow, local; /* 16 bits on the wire; micro-batches summed on each rank */
 };
 
 static struct zr_setup *open_case(const struct a_case *c)
@@ -94,6 +95,8 @@ static struct zr_setup *open_case(const struct a_case *c)
 	snprintf(text[3], sizeof *text, "boot.ranks_per_node=%d", c->node);
 	o[n++] = c->sizes == TINY ? "zero.reduce_bucket_size=1" : "zero.reduce_bucket_size=1e9";
 	o[n++] = c->sizes == TINY ? "zero.allgather_bucket_size=1" : "zero.allgather_bucket_size=1e9";
+	o[n++] = c->narrow ? "train.communication_data_type=bf16" : "train.communication_data_type=auto";
+	o[n++] = c->local ? "train.reduction=local" : "train.reduction=slots";
 	if (c->stage >= STAGE3) {
 		o[n++] = "zero.persistence_threshold=0";
 		o[n++] = c->sizes == TINY ? "zero.prefetch_bucket_size=0" : "zero.prefetch_bucket_size=1e9";
@@ -107,6 +110,11 @@ static struct zr_setup *open_case(const struct a_case *c)
 static int64_t split(const struct a_case *c)
 {
 	return c->stage == STAGE3 ? c->world : c->stage == HPZ ? c->node : 1;
+}
+
+static int sums_locally(const struct a_case *c)
+{
+	return c->local && c->world > 1 && c->accumulation > 1;
 }
 
 /* ---- bytes held ---- */
@@ -142,17 +150,22 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 	uint64_t one_use = most(full(H0, L, c->size), full(WTE, L, c->size) + most(full(WPE, L, c->size), full(LN_F, L, c->size)));
 	uint64_t one_publish = N > 1 && c->stage == HPZ ? full(H0, N, c->size) : 0; /* of the whole unit, over all ranks */
 	uint64_t publish = N > 1 && c->stage == HPZ ? sum(full, N, c->size) : 0;
-	int alone = N == 1 && c->accumulation == 1;
+	int direct = N == 1 && c->accumulation == 1 && !c->narrow; /* written where they are summed */
 	/* tiny: wte from the head's backward to the end, a block's, and the block's before on its way */
-	want[ZR_R_GRAD_BUFFER] = alone ? 0 : c->sizes == TINY ? full(WTE, N, 4) + 2 * full(H0, N, 4) : sum(full, N, 4);
+	want[ZR_R_GRAD_BUFFER] = direct ? 0 : c->sizes == TINY ? full(WTE, N, 4) + 2 * full(H0, N, 4) : sum(full, N, 4);
 	want[ZR_R_GATHER] = L == 1 ? 0 : c->sizes == TINY ? one_use : sum(full, L, c->size);
 	want[ZR_R_GATHER] = most(want[ZR_R_GATHER], c->sizes == TINY ? one_publish : publish);
-	want[ZR_R_COMM] = c->node == N ? 0 : c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4);
+	/* what others sent; in 16 bits also what is sent, and one rank's share of a unit widened again */
+	want[ZR_R_COMM] = (c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4)) + (c->narrow ? share(H0, N, 4) : 0);
+	if (c->node == N)
+		want[ZR_R_COMM] = 0; /* read where it lies */
+	want[ZR_R_LOCAL] = sums_locally(c) ? sum(full, N, 4) : 0;
 }
 
 static void check_held(const struct a_case *c, const struct zr_setup *s)
 {
-	static const int regions[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_GRAD, ZR_R_STATE, ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_COMM };
+	static const int regions[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_GRAD, ZR_R_STATE, ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_COMM,
+				       ZR_R_LOCAL };
 	uint64_t want[ZR_R_COUNT] = { 0 };
 	expect_parameters(c, want);
 	expect_buffers(c, want);
@@ -185,8 +198,9 @@ static uint64_t published(const struct a_case *c)
 
 static void check_received(const struct a_case *c, const struct zr_setup *s)
 {
-	uint64_t reduce = sum(others, c->world, 4), last = reduce + (c->stage == STAGE0 ? sum(others, c->world, 4) : 0);
-	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_MICRO]), reduce + gathered(c, 1));
+	uint64_t reduce = sum(others, c->world, c->narrow && c->node < c->world ? 2 : 4); /* read in place: as it is written */
+	uint64_t last = reduce + (c->stage == STAGE0 ? sum(others, c->world, 4) : 0);
+	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_MICRO]), (sums_locally(c) ? 0 : reduce) + gathered(c, 1));
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]), last + gathered(c, 1));
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_UPDATE]), published(c));
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_EVAL]), gathered(c, 0));
@@ -198,11 +212,12 @@ static void all_cases(void (*check)(const struct a_case *, const struct zr_setup
 {
 	static const int worlds[] = { 1, 2, 4, 6 };
 	for (int stage = 0; stage < STAGES; stage++)
-		for (int i = 0; i < 4 * 2 * 2 * 2 * 2; i++) {
+		for (int i = 0; i < 4 * 2 * 2 * 2 * 2 * 3; i++) {
 			int world = worlds[i & 3], node = i & 4 ? world : 2 - (world == 1);
 			if (i & 4 && node <= 2)
 				node = 1; /* instead of the same again */
-			struct a_case c = { stage, world, node, i & 8 ? 4 : 2, i & 16 ? TINY : HUGE_, i & 32 ? 1 : 3 };
+			struct a_case c = { stage, world, node, i & 8 ? 4 : 2, i & 16 ? TINY : HUGE_, i & 32 ? 1 : 3,
+					    i / 64 == 1, i / 64 == 2 };
 			struct zr_setup *s = open_case(&c);
 			check(&c, s);
 			plan_close(s);
@@ -225,7 +240,7 @@ static void bytes_received_follow_the_formulas(void **unused)
 static void the_rest_is_the_same_for_all_stages(void **unused)
 {
 	(void)unused;
-	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3 }, c = { STAGE3, 4, 4, 4, HUGE_, 3 };
+	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0 }, c = { STAGE3, 4, 4, 4, HUGE_, 3, 0, 0 };
 	struct zr_setup *a = open_case(&one), *b = open_case(&c);
 	assert_int_equal(a->plan.region[ZR_R_ACT].bytes, b->plan.region[ZR_R_ACT].bytes);
 	assert_int_equal(a->plan.region[ZR_R_WORK].bytes, b->plan.region[ZR_R_WORK].bytes);
@@ -286,7 +301,7 @@ static void print_held(int stage, int N)
 	const double ours[] = { 18, 2 + 16.0 / N, 2 + 16.0 / N, 18.0 / N, 2.0 / 2 + 18.0 / N };
 	static const char *const why[] = { "+2: sums are fp32", "-2+4/N: folded at home; sums are fp32", "+2/N: sums are fp32",
 					   "+2/N: sums are fp32", "+4/N: sums are fp32; home copy beside the node's" };
-	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1 };
+	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1, 0, 0 };
 	struct zr_setup *s = open_case(&c);
 	const struct zr_region *r = s->plan.region;
 	double held = (double)(r[ZR_R_PARAM].bytes + r[ZR_R_MASTER].bytes + r[ZR_R_GRAD].bytes + r[ZR_R_STATE].bytes);
@@ -304,7 +319,7 @@ static void print_received(int stage, int N)
 	static const char *const why[] = { "reduce, gather sums", "reduce, publish", "reduce, publish",
 					   "reduce, gather twice; wte thrice (tied), ln_f once",
 					   "reduce, publish; gathers inside the node apart" };
-	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1 };
+	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0 };
 	struct zr_setup *s = open_case(&c);
 	double scale = (double)N / (N - 1) / ((double)s->layout.blocks * ZR_BLOCK * 4), step;
 	step = (double)(zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + zr_program_bytes(&s->program[ZR_PROG_UPDATE]));
