@@ -1,7 +1,7 @@
 # Each subsystem wires its own tests.
 dist_check_SCRIPTS = %D%/tap.sh %D%/cmocka.sh
-TESTS += %D%/layering.sh %D%/headers.sh
-EXTRA_DIST += %D%/layering.sh %D%/headers.sh
+TESTS += %D%/layering.sh %D%/headers.sh %D%/readme.sh
+EXTRA_DIST += %D%/layering.sh %D%/headers.sh %D%/readme.sh README.md ARCHITECTURE.md
 
 include tests/testhost.mk
 include tests/attention.mk
