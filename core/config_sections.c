@@ -55,7 +55,7 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 	if (!dot)
 		return 0;
 	if (!strcmp(role, "optimizer"))
-		return zr_given_bad(g, err, "parameter groups are not supported in this version; only [optimizer] is");
+		return zr_given_bad(g, err, "parameter groups are not supported; only [optimizer] is");
 	if (strcmp(role, "monitor") && strcmp(role, "offload"))
 		return zr_given_bad(g, err, "there is one section [%s]; only monitor and offload have named ones", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))

@@ -149,7 +149,7 @@ static int start_scale(struct zr_session *s, struct zr_error *err)
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)
 {
 	if (!setup->device_info.unified)
-		return zr_err(err, ZR_EINVAL, "[device] %s has a memory of its own, which this version cannot feed",
+		return zr_err(err, ZR_EINVAL, "[device] %s has a memory of its own, which core cannot feed",
 			      setup->device_info.name);
 	struct zr_session *s = calloc(1, sizeof *s);
 	if (!s)

@@ -272,7 +272,7 @@ static int start_optimizer(struct zr_setup *s, struct zr_error *err)
 			      s->optimizer.section->plugin->desc->id);
 	s->base_lr = *(double *)((char *)s->optimizer.section->opts + lr->offset);
 	if (opt->n_partial || opt->caps & ZR_OPT_WHOLE)
-		return zr_err(err, ZR_EINVAL, "optimizer %s needs whole-parameter sums or matrices, which this version does not offer",
+		return zr_err(err, ZR_EINVAL, "optimizer %s needs whole-parameter sums or matrices, which core does not offer",
 			      s->optimizer.section->plugin->desc->id);
 	if (!(opt->mem_ok & ZR_MEM_HOST) && s->device_info.unified)
 		return zr_err(err, ZR_EINVAL, "optimizer %s does not run on host memory, where device %s keeps the state",
@@ -297,7 +297,7 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
-/* This version keeps every activation; a policy that asks for more is refused here, by layer. */
+/* Every activation is kept; a policy that asks for more is refused here, by layer. */
 static int ask_activation(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_activation_v1 *act = s->activation.vtbl;

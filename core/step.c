@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * step.c - one optimizer step: micro-batches, the boundary (loss, norm, non-finite numbers, step or skip, learning
- * rate), the update. Also evaluation and logits, which are forward walks.
+ * rate), the update. Also evaluation and logits, which replay the forward program.
  *
  * Scaling: a slot's gradient is that of scale * (its mean token loss); the sum over slots times
  * 1 / (slots * scale) is the gradient of the mean loss. All factors are constants of the slot.

@@ -79,7 +79,7 @@ refused 'a named section of a role that has one' 2 \
 	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor and offload have named ones' \
 	-o scheduler.a.plugin=constant
 refused 'a parameter group' 2 \
-	'-o optimizer.no_decay.match=*.bias: parameter groups are not supported in this version; only [optimizer] is' \
+	'-o optimizer.no_decay.match=*.bias: parameter groups are not supported; only [optimizer] is' \
 	-o 'optimizer.no_decay.match=*.bias'
 write '[train]' 'steps = 3'
 refused 'a key given twice' 2 'c.ini:14: [train] steps: given twice, first at c.ini:2'
