@@ -204,9 +204,40 @@ static int check_launcher(const struct run *r, struct zr_error *err)
 			      "[boot] that knows this launcher", other) : 0;
 }
 
+/* The values of a table that change results. Texts are left out: paths may differ between machines. */
+static uint64_t hash_table(const struct zr_opt *opts, uint32_t n, uint32_t stride, const void *values, uint64_t h)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct zr_opt *o = (const struct zr_opt *)((const char *)opts + (size_t)i * stride);
+		int text = o->type == ZR_T_STR || o->type == ZR_T_PATH || o->type == ZR_T_GLOBS;
+		if (o->flags & ZR_O_NUMERIC && !text)
+			h = XXH3_64bits_withSeed((const char *)values + o->offset, o->width, h);
+	}
+	return h;
+}
+
+static uint64_t hash_settings(const struct zr_config *cfg)
+{
+	uint64_t h = 0;
+	for (int i = 0; i < zr_config_count(cfg); i++) {
+		const struct zr_section *s = zr_config_at(cfg, i);
+		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
+		if (d) {
+			h = XXH3_64bits_withSeed(d->id, strlen(d->id), h);
+			h = hash_table(d->opts, d->n_opts, d->opt_stride, s->opts, h);
+		}
+		for (const struct zr_core_table *t = zr_core_tables; !d && t->section; t++)
+			if (!strcmp(t->section, s->name))
+				h = hash_table(t->opts, t->n_opts, sizeof *t->opts, s->opts, h);
+	}
+	return h;
+}
+
 static int prepare(struct run *r, FILE *out, struct zr_error *err)
 {
 	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
+	if (!rc)
+		r->setup->settings = hash_settings(r->cfg);
 	if (!rc)
 		rc = check_launcher(r, err);
 	if (!rc)

@@ -51,6 +51,7 @@ struct zr_setup {
 	struct zr_precision_info types;
 	double base_lr;                 /* the optimizer's own */
 	struct zr_batch_shape batch;
+	uint64_t settings;              /* hash of the options that change results: compared over ranks */
 	struct zr_layout layout;
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */

@@ -58,10 +58,10 @@ static double loss_sum(const struct zr_session *s)
 	return *(double *)(s->region[ZR_R_BATCH] + s->setup->plan.loss_sum);
 }
 
-/* All programs of the setup in one number, which every rank must agree on. */
+/* All programs and settings in one number, which every rank must agree on. */
 static int64_t programs_hash(const struct zr_setup *p)
 {
-	uint64_t h = 0;
+	uint64_t h = p->settings;
 	for (int i = 0; i < 4; i++)
 		h = h * 31 + p->program[i].hash;
 	return (int64_t)h;

@@ -63,6 +63,16 @@ slurm 1 & slurm 0
 wait
 is "I1: boot/env knows SLURM's names" "$(tail -n 1 rank.0)" "$one"
 
+# Each rank reads its own configuration: one that differs is found before the first update.
+run=$(mktemp -u run.XXXXXX)
+for r in 0 1; do
+	train env RANK=$r WORLD_SIZE=2 timeout 60 -- -o boot.plugin=env -o boot.directory=meet -o optimizer.lr=1e-$((3 + r)) > "rank.$r" 2>&1 &
+done
+wait
+like "I7: ranks with other settings are refused" "$(cat rank.0 rank.1)" \
+	'rank [01] runs another program than rank [01]: its config, model or plugins differ'
+ok "and no weights are left" test ! -e "$run/model.safetensors"
+
 complain() {
 	like "$1" "$(env "${@:3}" timeout 60 "$ZEROTH" train tiny.ini -o run.dir=never -o boot.plugin=env -o boot.timeout=0.5 \
 		${directory:+-o boot.directory="$directory"} 2>&1)" "$2"
