@@ -213,6 +213,9 @@ static void a_damaged_gz_is_refused(void **state)
 	fclose(f);
 	assert_int_not_equal(data_open(&d, "data/text", o), ZR_OK);
 	assert_non_null(strstr(test_error(host), "/text.gz: incorrect data check"));
+	write_file("text.gz", "plain text under a wrong name", 29);
+	assert_int_equal(data_open(&d, "data/text", o), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "/text.gz: is not a gzip file"));
 	assert_int_equal(test_bytes(host), 0);
 }
 #else

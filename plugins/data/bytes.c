@@ -20,6 +20,10 @@ int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void
 	int n, rc = ZR_OK, code;
 	if (!f)
 		return zr_fail(h, ZR_EINVAL, "%s: %s", name, errno ? strerror(errno) : "no memory");
+	/* zlib reads anything else as it is, also what only claims to be compressed */
+	const char *dot = strrchr(name, '.');
+	if (dot && !strcmp(dot, ".gz") && gzdirect(f))
+		rc = zr_fail(h, ZR_EINVAL, "%s: is not a gzip file, though its name ends in .gz; decompress or rename it", name);
 	while (!rc && (n = gzread(f, piece, sizeof piece)) != 0) {
 		if (n < 0)
 			rc = zr_fail(h, ZR_EIO, "%s", gzerror(f, &code)); /* has the name */
