@@ -147,10 +147,8 @@ static void size_programs(const struct zr_setup *s, struct zr_plan *p)
 
 static void place_state(const struct zr_setup *s, struct zr_plan *p)
 {
-	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
 	for (uint32_t i = 0; i < s->n_states; i++) {
-		const struct zr_state *st =
-			(const struct zr_state *)((const char *)s->states + (size_t)i * opt->state_stride);
+		const struct zr_state *st = zr_setup_state(s, i);
 		p->state_bytes[i] = st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (st->dtype == ZR_F32 ? 4 : 2);
 		p->state[i] = p->region[ZR_R_STATE].bytes;
 		p->region[ZR_R_STATE].bytes += up((uint64_t)p->state_blocks * p->state_bytes[i], 64);

@@ -398,8 +398,7 @@ static int update_piece(struct zr_session *s, int32_t unit, int64_t first, int64
 	int64_t at = first - held, count = n * ZR_BLOCK;
 	struct zr_scalars scalars = { .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr };
 	for (uint32_t i = 0; i < p->n_states; i++) {
-		const struct zr_state *st =
-			(const struct zr_state *)((const char *)p->states + (size_t)i * opt->state_stride);
+		const struct zr_state *st = zr_setup_state(p, i);
 		s->state_buf[i] = buffer(s->region[ZR_R_STATE] + p->plan.state[i], (m->state_block + at) * p->plan.state_bytes[i], count,
 					 st->dtype);
 	}

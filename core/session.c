@@ -210,10 +210,8 @@ static int init_tensor(struct zr_session *s, int32_t i)
 static int init_states(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	const struct zr_optimizer_v1 *opt = p->optimizer.vtbl;
 	for (uint32_t i = 0; i < p->n_states; i++) {
-		const struct zr_state *st =
-			(const struct zr_state *)((const char *)p->states + (size_t)i * opt->state_stride);
+		const struct zr_state *st = zr_setup_state(p, i);
 		if (st->init == 0)
 			continue;
 		if (st->dtype != ZR_F32)

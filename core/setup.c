@@ -27,6 +27,12 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
 	return n;
 }
 
+const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
+{
+	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
+	return (const struct zr_state *)((const char *)s->states + (size_t)i * opt->state_stride);
+}
+
 int zr_sums_locally(const struct zr_setup *s)
 {
 	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 && s->batch.accumulation > 1;

@@ -71,6 +71,7 @@ void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 /* The tensors of a layer's units in order: how many. */
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 
+const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* i-th state tensor of the optimizer */
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
 int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
