@@ -22,6 +22,8 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "segment.h"
+
 #define WINDOW 64     /* tickets of one rank that may be outstanding */
 #define RING 256      /* a slot is rewritten only when every peer must have executed it: that far apart are two ranks never, > 2 * WINDOW */
 #define SEGS 16384    /* segments of the operations in a ring, all together */
@@ -165,7 +167,6 @@ static inline const struct shared_seg *seg_of(const struct lane *l, const struct
 	return &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
 }
 
-uint64_t zl_dtype_bytes(int32_t dtype); /* 0: none of ours */
 double zl_now(void);
 
 /* local_area.c */

@@ -217,7 +217,7 @@ static int for_segments(struct zr_inst *c, const struct pend *p, void (*pass)(co
 	const struct group *g = &c->group[p->group];
 	const struct lane *l = lane_of(c, p->group, g->rank);
 	const struct slot *s = slot_of(l, p->seq);
-	struct view v = { .c = c, .p = p, .g = g, .own = s, .esz = zl_dtype_bytes(s->dtype) };
+	struct view v = { .c = c, .p = p, .g = g, .own = s, .esz = comm_dtype_bytes(s->dtype) };
 	uint64_t total = 0;
 	for (int32_t i = 0; i < s->n_seg; i++)
 		total += (uint64_t)seg_of(l, s, i)->count * v.esz;

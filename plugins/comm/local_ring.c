@@ -9,31 +9,6 @@
 
 /* ---- checks -------------------------------------------------------------------------------------------------- */
 
-static int overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
-{
-	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
-}
-
-/* Where the result of a segment may lie: apart from what peers read, or exactly in place. */
-static int placed_well(const struct zr_comm_op *op, const struct group *g, const struct zr_comm_seg *s)
-{
-	uint64_t n = (uint64_t)s->count * zl_dtype_bytes(op->dtype), all = n * (uint64_t)g->size;
-	uint64_t own = n * (uint64_t)g->rank;
-	switch (op->kind) {
-	case ZR_COMM_ALL_GATHER:
-		return (char *)s->recv + own == s->send || !overlap(s->recv, all, s->send, n);
-	case ZR_COMM_REDUCE_SCATTER:
-		return (const char *)s->send + own == s->recv || !overlap(s->recv, n, s->send, all);
-	case ZR_COMM_ALL_REDUCE:
-		return s->send == s->recv || !overlap(s->recv, n, s->send, n);
-	case ZR_COMM_ALL_TO_ALL:
-		return !overlap(s->recv, all, s->send, all);
-	case ZR_COMM_BROADCAST:
-		return op->root != g->rank || s->send == s->recv || !overlap(s->recv, n, s->send, n);
-	}
-	return 1;
-}
-
 static int moves_data(int32_t kind)
 {
 	return kind < ZR_COMM_BARRIER;
@@ -42,7 +17,7 @@ static int moves_data(int32_t kind)
 static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	const struct group *g = &c->group[op->group];
-	uint64_t bytes = zl_dtype_bytes(op->dtype);
+	uint64_t bytes = comm_dtype_bytes(op->dtype);
 	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0 || op->n_seg > SEGS / 4)
 		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", zl_kind_name(op->kind), op->n_seg);
 	if (op->n_seg && !bytes)
@@ -52,7 +27,7 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, zl_kind_name(op->kind),
 				       (long long)s->count);
-		if (s->count && !placed_well(op, g, s))
+		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what peers read", i,
 				       zl_kind_name(op->kind));
 	}
@@ -81,7 +56,7 @@ static void alone(const struct zr_comm_op *op)
 {
 	for (int32_t i = 0; i < op->n_seg && moves_data(op->kind); i++)
 		if (op->seg[i].count && op->seg[i].send != op->seg[i].recv)
-			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * zl_dtype_bytes(op->dtype));
+			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
 /* 1 if the own lane has room for n more segments: those of an operation count until all peers have executed it. */
@@ -102,7 +77,7 @@ static int has_room(struct zr_inst *c, int32_t group, int32_t n)
 /* Bytes of a segment's send and recv as the kind says. */
 static void seg_bytes(const struct zr_comm_op *op, int32_t ranks, int64_t count, uint64_t *send, uint64_t *recv)
 {
-	uint64_t n = (uint64_t)count * zl_dtype_bytes(op->dtype), all = n * (uint64_t)ranks;
+	uint64_t n = (uint64_t)count * comm_dtype_bytes(op->dtype), all = n * (uint64_t)ranks;
 	*send = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
 	*recv = op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
 }

@@ -120,7 +120,7 @@ static int all_reduce(struct pass s, int64_t count, uint64_t esz)
 
 static int segment(struct zr_inst *c, const struct pend *p, const struct slot *op, const struct shared_seg *seg)
 {
-	uint64_t esz = zl_dtype_bytes(op->dtype), bytes = (uint64_t)seg->count * esz;
+	uint64_t esz = comm_dtype_bytes(op->dtype), bytes = (uint64_t)seg->count * esz;
 	const struct group *g = &c->group[p->group];
 	struct pass s = { .c = c, .p = p, .g = g, .parts = 1, .only = -1, .stride = bytes, .total = bytes * (uint64_t)g->size };
 	s.send = (const char *)(uintptr_t)seg->send;

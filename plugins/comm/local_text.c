@@ -23,12 +23,6 @@ const char *zl_dtype_name(int32_t dtype)
 	return dtype > 0 && dtype <= ZR_U8 ? names[dtype] : names[0];
 }
 
-uint64_t zl_dtype_bytes(int32_t dtype)
-{
-	static const uint8_t bytes[] = { 0, 4, 2, 2, 8, 4, 8, 1 };
-	return dtype > 0 && dtype <= ZR_U8 ? bytes[dtype] : 0;
-}
-
 /* Appends; what does not fit is cut. */
 static void say(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void say(char *out, size_t room, const char *fmt, ...)

@@ -20,6 +20,8 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "segment.h"
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wstringop-overflow" /* MPICH declares MPI_STATUSES_IGNORE as an array it would write */
 #endif
@@ -136,7 +138,6 @@ void zm_goodbye(struct zr_inst *c); /* waits until all are about to leave, or br
 /* mpi_text.c */
 const char *zm_kind_name(int32_t kind);
 const char *zm_dtype_name(int32_t dtype);
-uint64_t zm_dtype_bytes(int32_t dtype); /* 0: none of ours */
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room);
 /* "rank 2 (last seen in ...)" for each rank that has not come to p */
 void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size_t room);

@@ -22,7 +22,7 @@ static void sum(struct zr_inst *c, const struct zm_pend *p, const char *from, vo
 void zm_finish(struct zr_inst *c, struct zm_pend *p)
 {
 	const struct zm_group *g = &c->group[p->group];
-	uint64_t esz = zm_dtype_bytes(p->own.dtype), ranks = (uint64_t)g->size;
+	uint64_t esz = comm_dtype_bytes(p->own.dtype), ranks = (uint64_t)g->size;
 	char *staging = p->staging;
 	for (int32_t i = 0; i < p->own.n_seg; i++) {
 		const struct zr_comm_seg *s = &p->seg[i];
@@ -40,7 +40,7 @@ void zm_finish(struct zr_inst *c, struct zm_pend *p)
 void zm_finish_sum(struct zr_inst *c, struct zm_pend *p)
 {
 	const struct zm_group *g = &c->group[p->group];
-	uint64_t esz = zm_dtype_bytes(p->own.dtype);
+	uint64_t esz = comm_dtype_bytes(p->own.dtype);
 	const char *staging = p->staging;
 	for (int32_t i = 0; i < p->own.n_seg; i++) {
 		memcpy(p->seg[i].recv, staging, (uint64_t)p->seg[i].count * esz);

@@ -23,44 +23,19 @@ int zm_mpi_failed(struct zr_inst *c, int rc, const char *call)
 
 /* ---- checks -------------------------------------------------------------------------------------------------- */
 
-static int overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
-{
-	return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
-}
-
-/* Where the result of a segment may lie: apart from what is sent, or exactly in place. */
-static int placed_well(const struct zr_comm_op *op, const struct zm_group *g, const struct zr_comm_seg *s)
-{
-	uint64_t n = (uint64_t)s->count * zm_dtype_bytes(op->dtype), all = n * (uint64_t)g->size;
-	uint64_t own = n * (uint64_t)g->rank;
-	switch (op->kind) {
-	case ZR_COMM_ALL_GATHER:
-		return (char *)s->recv + own == s->send || !overlap(s->recv, all, s->send, n);
-	case ZR_COMM_REDUCE_SCATTER:
-		return (const char *)s->send + own == s->recv || !overlap(s->recv, n, s->send, all);
-	case ZR_COMM_ALL_REDUCE:
-		return s->send == s->recv || !overlap(s->recv, n, s->send, n);
-	case ZR_COMM_ALL_TO_ALL:
-		return !overlap(s->recv, all, s->send, all);
-	case ZR_COMM_BROADCAST:
-		return op->root != g->rank || s->send == s->recv || !overlap(s->recv, n, s->send, n);
-	}
-	return 1;
-}
-
 static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	const struct zm_group *g = &c->group[op->group];
 	const char *kind = zm_kind_name(op->kind);
 	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0)
 		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", kind, op->n_seg);
-	if (op->n_seg && !zm_dtype_bytes(op->dtype))
+	if (op->n_seg && !comm_dtype_bytes(op->dtype))
 		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", kind, op->dtype);
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, kind, (long long)s->count);
-		if (s->count && !placed_well(op, g, s))
+		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what is sent", i, kind);
 	}
 	return 0;
@@ -148,7 +123,7 @@ static void count_received(struct zr_inst *c, uint64_t bytes)
 static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
-	uint64_t esz = zm_dtype_bytes(p->own.dtype), part = zm_part(s->count, g->size) * esz, all = part * (uint64_t)g->size;
+	uint64_t esz = comm_dtype_bytes(p->own.dtype), part = zm_part(s->count, g->size) * esz, all = part * (uint64_t)g->size;
 	uint64_t bytes = (uint64_t)s->count * esz, lo = part * (uint64_t)g->rank, own = lo >= bytes ? 0 : bytes - lo < part ? bytes - lo : part;
 	struct parts m = { .send = *staging, .recv = *staging + all, .bytes = part };
 	memcpy(*staging, s->send, bytes);
@@ -160,7 +135,7 @@ static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct z
 static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
-	uint64_t bytes = (uint64_t)s->count * zm_dtype_bytes(p->own.dtype);
+	uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
 	struct parts m = { .send = s->send, .recv = s->recv, .bytes = bytes, .root = p->own.root };
 	int32_t kind = p->own.kind;
 	if (kind == ZR_COMM_ALL_REDUCE)
@@ -185,7 +160,7 @@ int zm_second_half(struct zr_inst *c, struct zm_pend *p)
 	int rc = 0;
 	p->n_req = 0;
 	for (int32_t i = 0; !rc && i < p->own.n_seg; i++) {
-		uint64_t part = zm_part(p->seg[i].count, g->size) * zm_dtype_bytes(p->own.dtype), all = part * (uint64_t)g->size;
+		uint64_t part = zm_part(p->seg[i].count, g->size) * comm_dtype_bytes(p->own.dtype), all = part * (uint64_t)g->size;
 		struct parts m = { .send = MPI_IN_PLACE, .recv = staging, .bytes = part };
 		staging += 2 * all;
 		if (part)
@@ -206,7 +181,7 @@ static void alone(const struct zr_comm_op *op)
 {
 	for (int32_t i = 0; i < op->n_seg && is_data(op->kind); i++)
 		if (op->seg[i].count && op->seg[i].send != op->seg[i].recv)
-			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * zm_dtype_bytes(op->dtype));
+			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
 static struct zm_header header_of(const struct zr_comm_op *op)
@@ -229,7 +204,7 @@ static uint64_t staging_bytes(const struct zr_comm_op *op, int32_t ranks)
 		sum += op->kind == ZR_COMM_REDUCE_SCATTER ? (uint64_t)op->seg[i].count :
 		       op->kind == ZR_COMM_ALL_REDUCE     ? 2 * zm_part(op->seg[i].count, ranks) :
 							    0;
-	return sum * (uint64_t)ranks * zm_dtype_bytes(op->dtype);
+	return sum * (uint64_t)ranks * comm_dtype_bytes(op->dtype);
 }
 
 /* Room that grows to the largest operation this place has had. */
