@@ -101,6 +101,7 @@ static void create_reports_its_scratch_and_returns_all_when_refused(void **state
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	assert_true(info.scratch > 0 && info.scratch <= held);
 	assert_int_equal(info.unified, 1);
+	assert_true(info.host_access && info.host_ops);
 	assert_true(info.memory > 1u << 20);
 	for (nth = 1; nth <= calls; nth++) {
 		test_clear(d.h);

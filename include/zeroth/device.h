@@ -283,6 +283,9 @@ struct zr_device_info {
 	char variant[64];     /* what the bits depend on: "avx512+openblas" */
 	uint64_t memory;      /* bytes of device memory this rank may use */
 	uint64_t scratch;     /* bytes the device holds for itself, allocated at create */
+	/* unified implies both */
+	uint32_t host_access; /* 1: host code may read and write device memory through its addresses */
+	uint32_t host_ops;    /* 1: operations take addresses of host memory too, mixed as they like */
 };
 
 /* Interface "zr.device/1". GROWABLE. */

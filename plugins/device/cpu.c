@@ -138,7 +138,7 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 	uint32_t size = i->size;
 	*i = (struct zr_device_info){ .size = size, .unified = 1, .name = "cpu",
 				      .memory = page * pages / (uint64_t)(d->h->local_world > 0 ? d->h->local_world : 1),
-				      .scratch = d->scratch_bytes };
+				      .scratch = d->scratch_bytes, .host_access = 1, .host_ops = 1 };
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
 }
