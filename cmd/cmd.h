@@ -5,7 +5,7 @@
 #ifndef ZR_CMD_H
 #define ZR_CMD_H
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 #define ZR_CMD_OVERRIDES 128
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "core/options.h"
+#include "core/config/options.h"
 
 static json_t *json_list(const struct zr_opt *o, const double *v)
 {

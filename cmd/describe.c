@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/plugin.h"
-#include "core/config.h"
+#include "core/config/config.h"
 
 static const struct {
 	uint32_t bit;

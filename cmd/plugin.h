@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "core/loader.h"
-#include "core/options.h"
+#include "core/config/loader.h"
+#include "core/config/options.h"
 
 json_t *zr_describe(const struct zr_plugin *p); /* new reference; no text of it is borrowed */
 void zr_describe_text(const struct zr_plugin *p, FILE *out);

@@ -5,7 +5,7 @@
 #ifndef ZR_CMD_RUN_H
 #define ZR_CMD_RUN_H
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 struct zr_run_report {
 	int rank, world;

@@ -5,7 +5,7 @@
 #ifndef ZR_CMD_RUNDIR_H
 #define ZR_CMD_RUNDIR_H
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 /* Whether [run] dir may be made; resolves `auto` to runs/<name of the INI>-<date>-<time>. Writes nothing. */
 int zr_rundir_check(struct zr_config *cfg, struct zr_error *err);

@@ -12,7 +12,7 @@
 
 #include "cmd/cmd.h"
 #include "core/host.h"
-#include "core/options.h"
+#include "core/config/options.h"
 
 static const char usage[] =
 	"usage: zeroth schedule [-n N] [-o section.key=value]... CONF\n"

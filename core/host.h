@@ -7,7 +7,7 @@
 #define ZR_CORE_HOST_H
 
 #include "core/account.h"
-#include "core/config.h"
+#include "core/config/config.h"
 #include "core/pool.h"
 
 struct zr_instance;

@@ -9,11 +9,13 @@ core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) 
 core_libcore_la_SOURCES = \
 	core/account.c core/account.h \
 	core/batch.c \
+	core/error.c core/error.h \
 	core/exact.c core/exact.h \
 	core/machine.c \
 	core/host.c core/host.h \
 	core/layout.c core/layout.h \
 	core/lifetime.c core/lifetime.h \
+	core/log.c core/log.h \
 	core/plan.c core/plan.h \
 	core/pool.c core/pool.h \
 	core/schedule.c core/schedule.h \
@@ -22,4 +24,4 @@ core_libcore_la_SOURCES = \
 	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h
 
-include core/config.mk
+include core/config/local.mk

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/options.h"
+#include "core/config/options.h"
 
 static const struct zr_opt *option(const struct zr_section *sec, const char *name)
 {

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/config.h"
-#include "core/options.h"
+#include "core/config/config.h"
+#include "core/config/options.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zeroth/scheduler.h>
 
-#include "core/loader.h"
+#include "core/config/loader.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/config.h"
-#include "core/ini.h"
-#include "core/options.h"
+#include "core/config/config.h"
+#include "core/config/ini.h"
+#include "core/config/options.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -12,9 +12,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "core/config.h"
+#include "core/config/config.h"
 #include "core/log.h"
-#include "core/plugin_file.h"
+#include "core/config/plugin_file.h"
 
 #ifndef ZR_PLUGINDIR
 #define ZR_PLUGINDIR "/usr/local/lib/zeroth"

@@ -3,7 +3,7 @@
  * numbers.c - single numbers of option values. Counts up to 2^53 may be written like 5e8; larger ones need all their digits.
  */
 #define _GNU_SOURCE
-#include "core/options.h"
+#include "core/config/options.h"
 
 #include <errno.h>
 #include <locale.h>

@@ -2,12 +2,12 @@
  *
  * options.c - option tables and texts of values; numbers.c does the arithmetic of single values.
  */
-#include "core/options.h"
+#include "core/config/options.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 struct zr_table zr_table_of(const struct zr_desc *desc)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config_impl.h"
+#include "core/config/config_impl.h"
 #include "core/log.h"
 
 static const struct zr_core_table *core_table(const char *section)

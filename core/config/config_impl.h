@@ -5,8 +5,8 @@
 #ifndef ZR_CORE_CONFIG_IMPL_H
 #define ZR_CORE_CONFIG_IMPL_H
 
-#include "core/config.h"
-#include "core/options.h"
+#include "core/config/config.h"
+#include "core/config/options.h"
 
 enum zr_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
 

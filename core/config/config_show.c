@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "core/config_impl.h"
-#include "core/ini.h"
+#include "core/config/config_impl.h"
+#include "core/config/ini.h"
 
 const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_section *s)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config_impl.h"
-#include "core/ini.h"
-#include "core/plugin_file.h"
+#include "core/config/config_impl.h"
+#include "core/config/ini.h"
+#include "core/config/plugin_file.h"
 
 #ifndef ZR_DATADIR
 #define ZR_DATADIR "/usr/local/share/zeroth"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "core/config.h"
+#include "core/config/config.h"
 
 #define LONGEST 64
 

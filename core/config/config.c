@@ -3,13 +3,13 @@
  * config.c - the config as others see it: loading, looking up, resolving `auto`.
  */
 #define _GNU_SOURCE
-#include "core/config.h"
+#include "core/config/config.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config_impl.h"
+#include "core/config/config_impl.h"
 #include "core/host.h"
 
 int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides, struct zr_config **out,

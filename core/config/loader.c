@@ -4,15 +4,15 @@
  * function of the plugin is called.
  */
 #define _GNU_SOURCE
-#include "core/loader.h"
+#include "core/config/loader.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/options.h"
-#include "core/plugin_file.h"
+#include "core/config/options.h"
+#include "core/config/plugin_file.h"
 
 #define SYMBOL "zr_plugin_entry_v1"
 

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#include "core/loader.h"
+#include "core/config/loader.h"
 
 /* In the order of their names. */
 #define ZR_COMM_TYPE_AUTO 0 /* the precision's */

@@ -6,7 +6,7 @@
  * numbers are counted here, since its callback has none by default.
  */
 #define _GNU_SOURCE
-#include "core/ini.h"
+#include "core/config/ini.h"
 
 #include <ctype.h>
 #include <errno.h>

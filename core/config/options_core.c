@@ -2,7 +2,7 @@
  *
  * options_core.c - the sections of core itself, declared as plugins declare theirs.
  */
-#include "core/config.h"
+#include "core/config/config.h"
 
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL }; /* ZR_LOG_* in order */
 
