@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reduce.c - gradients: a reduce brings each contribution to its home and folds there in rank order, which with ascending
+ * micro-batches is slot order. Where ranks can read each other's memory the home reads the contributions in place,
+ * between two fences; elsewhere an all-to-all brings them.
+ */
+#include "core/replay.h"
+
+/* Folds one contribution (blocks of a unit, from wherever they lie) into a sum of the same blocks. */
+static int fold(struct zr_session *s, int32_t unit, const float *contribution, float *sum, int64_t first, int64_t blocks,
+		int store, int measure, int32_t type)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_unit_place *u = &p->layout.unit[unit];
+	char *batch = s->region[ZR_R_BATCH];
+	int64_t lo = first * ZR_BLOCK, hi = lo + blocks * ZR_BLOCK;
+	for (int32_t i = u->first; i < u->first + u->count; i++) {
+		const struct zr_place *t = &p->layout.tensor[i];
+		int64_t from = t->offset > lo ? t->offset : lo;
+		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
+		int64_t block = t->block + (from - t->offset) / ZR_BLOCK;
+		if (from >= to)
+			continue;
+		struct zr_op_fold op = {
+			.size = sizeof op,
+			.flags = store ? 0 : ZR_OP_ACCUMULATE,
+			.comm_dtype = type,
+			.n = to - from,
+			.g = contribution + (from - lo),
+			.acc = sum + (from - lo),
+			.sumsq = measure ? (double *)(batch + p->plan.sumsq) + block : NULL,
+			.nonfinite = measure ? (uint32_t *)(batch + p->plan.nonfinite) + block : NULL,
+		};
+		int rc = p->ops->fold(p->ops, NULL, &op);
+		if (rc)
+			return zr_instance_failed(&p->device, rc, "fold", s->err);
+	}
+	return 0;
+}
+
+static float *grad_buffer(const struct zr_session *s, int32_t unit)
+{
+	return (float *)(s->region[ZR_R_GRAD_BUFFER] + s->program->grad_buffer[unit]);
+}
+
+/* The sum of a unit's home blocks. */
+static float *home_sum(const struct zr_session *s, int32_t unit)
+{
+	const struct zr_unit_memory *m = &s->setup->plan.unit[unit];
+	int whole = s->setup->groups[unit].state == ZR_GROUP_SELF;
+	return (float *)zr_at(s, m->grad) + (whole ? m->first * ZR_BLOCK : 0);
+}
+
+static int fold_alone(struct zr_session *s, int32_t unit)
+{
+	struct zr_setup *p = s->setup;
+	float *sum = (float *)zr_at(s, p->plan.unit[unit].grad);
+	return fold(s, unit, p->plan.direct ? sum : grad_buffer(s, unit), sum, 0, p->layout.unit[unit].blocks, s->slot_index == 0,
+		    s->program->id == ZR_PROG_LAST_MICRO, p->types.comm_dtype);
+}
+
+/* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
+static int fold_locally(struct zr_session *s, int32_t unit)
+{
+	return fold(s, unit, grad_buffer(s, unit), (float *)zr_at(s, s->setup->plan.unit[unit].local), 0,
+		    s->setup->layout.unit[unit].blocks, s->slot_index == 0, 0, ZR_F32);
+}
+
+/* What this rank sends of a unit: its gradients, in place or rounded into *staging; room to receive behind. */
+static int fill_segment(struct zr_session *s, int32_t u, char **staging, struct zr_comm_seg *seg)
+{
+	struct zr_setup *p = s->setup;
+	int64_t bytes = zr_unit_padded_elements(p, u) * zr_dtype_bytes(p->types.comm_dtype);
+	const void *send = zr_sums_locally(p) ? zr_at(s, p->plan.unit[u].local) : (char *)grad_buffer(s, u);
+	*seg = (struct zr_comm_seg){ .send = send, .count = p->plan.unit[u].per * ZR_BLOCK };
+	if (p->plan.peers)
+		return 0;
+	if (p->types.comm_dtype != ZR_F32) {
+		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = p->types.comm_dtype, .src_dtype = ZR_F32,
+					 .n = p->layout.unit[u].elements, .src = send, .dst = *staging };
+		int rc = p->ops->cast(p->ops, NULL, &op);
+		if (rc)
+			return zr_instance_failed(&p->device, rc, "cast", s->err);
+		seg->send = *staging;
+		*staging += bytes;
+	}
+	seg->recv = *staging;
+	*staging += bytes;
+	return 0;
+}
+
+static int sends(const struct zr_session *s)
+{
+	return !zr_alone(s) && (s->program->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(s->setup));
+}
+
+int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
+{
+	struct zr_setup *p = s->setup;
+	char *staging = s->region[ZR_R_COMM];
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < op->n; i++) {
+		int32_t u = zr_units_of(s, op)[i];
+		if (zr_alone(s))
+			rc = fold_alone(s, u);
+		else if (zr_sums_locally(p))
+			rc = fold_locally(s, u);
+		if (!rc && sends(s))
+			rc = fill_segment(s, u, &staging, &zr_segments_of(s, op)[i]);
+	}
+	if (rc || !sends(s))
+		return rc;
+	return p->plan.peers ? zr_post(s, op, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, op->n) :
+			       zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, p->types.comm_dtype, op->n);
+}
+
+/* My home blocks in rank r's gradients, or what it sent; 16 bits are widened behind the staging of the operation. */
+static int contribution(struct zr_session *s, const struct zr_comm_seg *seg, int32_t r, float *wide, const float **out)
+{
+	struct zr_setup *p = s->setup;
+	int64_t size = zr_dtype_bytes(p->types.comm_dtype);
+	if (p->plan.peers) {
+		const float *theirs = zr_comm_of(s)->mem_peer(p->comm.inst, seg->send, ZR_GROUP_WORLD, r);
+		*out = theirs + p->process.rank * seg->count;
+		return 0;
+	}
+	*out = (const float *)((const char *)seg->recv + r * seg->count * size);
+	if (p->types.comm_dtype == ZR_F32)
+		return 0;
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = p->types.comm_dtype, .n = seg->count,
+				 .src = *out, .dst = wide };
+	int rc = p->ops->cast(p->ops, NULL, &op);
+	*out = wide;
+	return rc ? zr_instance_failed(&p->device, rc, "cast", s->err) : 0;
+}
+
+static int fold_all_ranks(struct zr_session *s, const struct zr_pop *op)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_comm_seg *seg = zr_segments_of(s, op);
+	int last = s->program->id == ZR_PROG_LAST_MICRO, first = s->slot_index == 0 || zr_sums_locally(p);
+	float *wide = (float *)(s->region[ZR_R_COMM]);
+	for (int32_t i = 0; i < op->n; i++)
+		wide += zr_unit_padded_elements(p, zr_units_of(s, op)[i]);
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_units_of(s, op)[i];
+		const struct zr_unit_memory *m = &p->plan.unit[u];
+		for (int32_t r = 0; r < p->process.world; r++) {
+			const float *from;
+			s->in_place += p->plan.peers && r != p->process.rank ? (uint64_t)(m->n * ZR_BLOCK * 4) : 0;
+			int rc = contribution(s, &seg[i], r, wide, &from);
+			if (!rc)
+				rc = fold(s, u, from, home_sum(s, u), m->first, m->n, first && r == 0, last && r == p->process.world - 1,
+					  p->types.comm_dtype);
+			if (rc)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+/* After the last fold a stage that updates everything everywhere needs all sums. */
+static int share_sums(struct zr_session *s, const struct zr_pop *op)
+{
+	struct zr_setup *p = s->setup;
+	struct zr_comm_seg *seg = zr_segments_of(s, op);
+	zr_ticket ticket;
+	int32_t n = 0;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_units_of(s, op)[i];
+		const struct zr_unit_memory *m = &p->plan.unit[u];
+		if (p->groups[u].state != ZR_GROUP_SELF)
+			continue;
+		float *sums = (float *)zr_at(s, m->grad);
+		seg[n++] = (struct zr_comm_seg){ .send = sums + p->process.rank * m->per * ZR_BLOCK, .recv = sums, .count = m->per * ZR_BLOCK };
+	}
+	if (!n)
+		return 0;
+	int rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, seg, n, zr_number_of(s, op), zr_units_of(s, op)[0], &ticket);
+	return rc ? rc : zr_complete(s, ticket);
+}
+
+int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op)
+{
+	zr_ticket ticket;
+	if (!sends(s))
+		return 0;
+	int rc = zr_complete(s, s->posted[zr_number_of(s, op)]);
+	if (!rc)
+		rc = fold_all_ranks(s, op);
+	if (!rc && s->setup->plan.peers) { /* nobody writes into a buffer that a home still reads */
+		rc = zr_collective(s, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, NULL, 0, zr_number_of(s, op), zr_units_of(s, op)[0], &ticket);
+		if (!rc)
+			rc = zr_complete(s, ticket);
+	}
+	return rc || s->program->id != ZR_PROG_LAST_MICRO ? rc : share_sums(s, op);
+}
