@@ -3,7 +3,8 @@ plugin_tests = %D%/t_data_text %D%/t_data_tokens %D%/t_sched %D%/t_monitor %D%/t
 check_PROGRAMS += $(plugin_tests)
 TESTS += $(plugin_tests) %D%/outoftree.sh
 EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
-	%D%/golden/make_warmup.py %D%/golden/warmup.txt %D%/golden/make_optim.py %D%/golden/optim.txt
+	%D%/golden/make_warmup.py %D%/golden/warmup.txt %D%/golden/make_schedules.py \
+	%D%/golden/schedules.txt %D%/golden/make_optim.py %D%/golden/optim.txt
 
 %C%_t_data_text_SOURCES = %D%/t_data_text.c %D%/data_rig.c %D%/data_rig.h
 %C%_t_data_text_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(ZLIB_CFLAGS)
@@ -15,7 +16,7 @@ EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
 
 %C%_t_sched_SOURCES = %D%/t_sched.c
 %C%_t_sched_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_sched_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
+%C%_t_sched_LDADD = tests/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_monitor_SOURCES = %D%/t_monitor.c
 %C%_t_monitor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr_range_test.c - DeepSpeed's LRRangeTest (Smith 2018): the learning rate grows without end, so that a run shows
+ * which rates still train.
+ *
+ *   lr = min * (1 + rate * interval),  interval = k / step_size, rounded down with staircase
+ *
+ * k is the number of updates applied before this one.
+ */
+#include "pure.h"
+
+#include <math.h>
+
+struct range_opts {
+	double lr_range_test_min_lr;
+	int64_t lr_range_test_step_size;
+	double lr_range_test_step_rate;
+	uint8_t lr_range_test_staircase;
+};
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct range_opts, lr_range_test_min_lr, ZR_T_F64, ZR_O_NUMERIC, "1e-3", 0, ZR_HI, "",
+	       "Learning rate of the first update, of every parameter group."),
+	ZR_OPT(struct range_opts, lr_range_test_step_size, ZR_T_I64, ZR_O_NUMERIC, "2000", 1, ZR_HI, "updates",
+	       "Length of an interval of the test."),
+	ZR_OPT(struct range_opts, lr_range_test_step_rate, ZR_T_F64, ZR_O_NUMERIC, "1", 0, ZR_HI, "",
+	       "Growth per interval, as a multiple of lr_range_test_min_lr."),
+	ZR_OPT(struct range_opts, lr_range_test_staircase, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
+	       "Grow at the end of each interval only."),
+};
+
+static int range_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)
+{
+	const struct range_opts *o = inst->o;
+	double interval = (double)at->step / (double)o->lr_range_test_step_size;
+	if (o->lr_range_test_staircase)
+		interval = floor(interval);
+	*lr = o->lr_range_test_min_lr * (1 + o->lr_range_test_step_rate * interval);
+	return ZR_OK;
+}
+
+static const struct zr_scheduler_v1 vtbl = { .size = sizeof vtbl, .value = range_value };
+static const struct zr_iface ifaces[] = { { "zr.scheduler/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "scheduler",
+	.id = "lr_range_test",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "A learning rate that grows, to find which ones train (DeepSpeed's LRRangeTest).",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct range_opts),
+	.create = pure_create,
+	.destroy = pure_destroy,
+};
+ZR_PLUGIN(&desc);
