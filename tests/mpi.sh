@@ -56,7 +56,7 @@ is "I1: boot/env, 3 ranks, stage3, beside files of an earlier run" "$(env_ranks 
 is "boot/env leaves no file behind" "$(ls meet | grep -v '^hello-1$')" ""
 is "only rank 0 sums up" "$(cat rank.1 rank.2)" ""
 slurm() {
-	SLURM_PROCID=$1 SLURM_NTASKS=2 SLURM_LOCALID=$1 timeout 100 "$ZEROTH" train tiny.ini -o run.dir=slurm -o boot.plugin=env \
+	SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=$1 timeout 100 "$ZEROTH" train tiny.ini -o run.dir=slurm -o boot.plugin=env \
 		-o boot.directory=meet > "rank.$1" 2>&1
 }
 slurm 1 & slurm 0

@@ -104,10 +104,12 @@ is "nothing of ours is left in /dev/shm" "$(shm_ours)" ""
 err=$("$ZEROTH" train -n 3 tiny.ini -o model.hieght=3 2>&1)
 is "a wrong configuration: exit 2" "$?" 2
 is "a wrong configuration is said once" "$(wc -l <<<"$err")" 1
-err=$(SLURM_NTASKS=4 "$ZEROTH" train -n 3 tiny.ini 2>&1)
+err=$(SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 "$ZEROTH" train -n 3 tiny.ini 2>&1)
 is "two launchers: exit 2" "$?" 2
 is "two launchers are refused" "$err" \
-	"zeroth: -n 3 starts ranks, but another launcher has done so (SLURM_NTASKS=4): drop one of the two"
+	"zeroth: -n 3 starts ranks, but another launcher has done so (SLURM_STEP_NUM_TASKS=4): drop one of the two"
+err=$(SLURM_NTASKS=4 SLURM_PROCID=0 "$ZEROTH" train -n 2 tiny.ini -o run.dir=batch -o train.steps=1 2>&1 > out)
+is "a batch script of SLURM that srun did not start is no launcher: exit 0" "$? $err" "0 "
 err=$("$ZEROTH" train -n 4 tiny.ini -o run.dir=r2 -o boot.ranks_per_node=3 2>&1)
 is "nodes that are not full: exit 2" "$?" 2
 like "nodes that are not full are refused" "$(tail -n 1 <<<"$err")" 'ranks_per_node = 3: 4 ranks do not fill nodes of that size'

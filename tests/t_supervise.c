@@ -303,9 +303,10 @@ static void another_launcher_is_noticed(void **state)
 {
 	(void)state;
 	unsetenv("OMPI_COMM_WORLD_SIZE");
-	unsetenv("SLURM_NTASKS");
+	unsetenv("SLURM_STEP_NUM_TASKS");
+	setenv("SLURM_NTASKS", "4", 1); /* of a batch script */
 	assert_null(zr_other_launcher());
-	setenv("SLURM_NTASKS", "1", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
 	assert_null(zr_other_launcher());
 	setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
 	assert_string_equal(zr_other_launcher(), "OMPI_COMM_WORLD_SIZE=4");

@@ -20,7 +20,7 @@ static const struct names launchers[] = {
 	{ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
 	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
 	{ "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
-	{ "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL },
+	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL }, /* SLURM_NTASKS: also of a batch script */
 };
 
 /* ---- the environment ----------------------------------------------------------------------------------------- */
