@@ -3,6 +3,7 @@
  * args.c - see cmd.h.
  */
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,20 @@ static int parse_ranks(const char *argv0, const char *text, int *out)
 {
 	char *end;
 	long n = strtol(text, &end, 10);
-	if (!*text || *end || n < 1 || n > 4096) {
-		fprintf(stderr, "zeroth %s: -n %s: expected a number of ranks in [1, 4096]\n", argv0, text);
+	if (!*text || *end || n < 1 || n > INT_MAX) {
+		fprintf(stderr, "zeroth %s: -n %s: expected a number of ranks, 1 or more\n", argv0, text);
 		return -1;
 	}
 	*out = (int)n;
 	return 0;
+}
+
+int zr_cmd_check_ranks(const char *argv0, int ranks, int most)
+{
+	if (ranks <= most)
+		return 0;
+	fprintf(stderr, "zeroth %s: -n %d: expected a number of ranks in [1, %d]\n", argv0, ranks, most);
+	return 2;
 }
 
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out)

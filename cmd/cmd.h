@@ -24,6 +24,9 @@ struct zr_cmd_args {
  * an error. Returns -1 to go on, else the exit code (0 after --help on stdout, 2 after a usage error). */
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out);
 
+/* 0, or 2 after a line that says which numbers of ranks argv0 can do: 1 to `most`. */
+int zr_cmd_check_ranks(const char *argv0, int ranks, int most);
+
 /* Prints "zeroth: text" as the one line of an error to stderr and returns its exit code. */
 int zr_cmd_failed(const struct zr_error *err);
 

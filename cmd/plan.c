@@ -10,6 +10,8 @@
 #include "cmd/fit.h"
 #include "core/setup.h"
 
+#define RANKS_MAX 4096
+
 static const char usage[] =
 	"usage: zeroth plan [-n N] [--json | --program] [-o section.key=value]... CONF\n"
 	"\n"
@@ -115,6 +117,9 @@ int zr_cmd_plan(int argc, char **argv)
 	struct zr_error err = { 0 };
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
 	if (rc >= 0)
+		return rc;
+	rc = zr_cmd_check_ranks(argv[0], a.ranks, RANKS_MAX);
+	if (rc)
 		return rc;
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)

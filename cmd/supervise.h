@@ -5,6 +5,8 @@
 #ifndef ZR_CMD_SUPERVISE_H
 #define ZR_CMD_SUPERVISE_H
 
+#define ZR_SUPERVISE_MAX 256 /* ranks that boot/local and comm/local connect */
+
 /* Forks n ranks that call rank_main and end with what it returns; the caller must not have threads. Each finds
  * ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD (an empty memfd for boot) in its environment. Rank 0 keeps
  * standard input and output, the others have none; lines on standard error come out as "rank 2: line".

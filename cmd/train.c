@@ -106,6 +106,9 @@ int zr_cmd_train(int argc, char **argv)
 		return rc;
 	if (!a.ranks)
 		return train(&a);
+	rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
+	if (rc)
+		return rc;
 	const char *other = zr_other_launcher();
 	if (other) {
 		fprintf(stderr, "zeroth: -n %d starts ranks, but another launcher has done so (%s): drop one of the two\n", a.ranks,

@@ -110,6 +110,11 @@ is "two launchers are refused" "$err" \
 	"zeroth: -n 3 starts ranks, but another launcher has done so (SLURM_STEP_NUM_TASKS=4): drop one of the two"
 err=$(SLURM_NTASKS=4 SLURM_PROCID=0 "$ZEROTH" train -n 2 tiny.ini -o run.dir=batch -o train.steps=1 2>&1 > out)
 is "a batch script of SLURM that srun did not start is no launcher: exit 0" "$? $err" "0 "
+for n in 257 5000; do
+	err=$("$ZEROTH" train -n $n tiny.ini 2>&1)
+	is "more ranks than one machine connects" "$? $err" "2 zeroth train: -n $n: expected a number of ranks in [1, 256]"
+done
+like "which is what boot/local says" "$("$ZEROTH" plugin info boot/local)" 'whole number \[1, 256\] or auto, in ranks'
 err=$("$ZEROTH" train -n 4 tiny.ini -o run.dir=r2 -o boot.ranks_per_node=3 2>&1)
 is "nodes that are not full: exit 2" "$?" 2
 like "nodes that are not full are refused" "$(tail -n 1 <<<"$err")" 'ranks_per_node = 3: 4 ranks do not fill nodes of that size'
