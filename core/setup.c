@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "core/setup.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.vocabulary = s->data_info.vocabulary,
 		.sequence_length = s->batch.length,
 		.steps = (int64_t)s->train->steps,
-		.lr = s->base_lr,
+		.lr = s->optimizer.inst ? s->base_lr : NAN,
 		.memory = zr_memory_available(),
 		.parameters = s->layout.blocks * ZR_BLOCK,
 		.largest_unit = largest_unit(s),

@@ -92,6 +92,8 @@ is 'schedule: nine significant digits' "$(sed -n 4p rows)" '2,0.0301029996'
 is 'schedule: the last' "$(tail -n 1 rows)" '11,0.1'
 is 'schedule: without --steps all of them' "$("$ZEROTH" schedule c.ini | wc -l)" 21
 is 'schedule: -n and -o' "$("$ZEROTH" schedule -n 1 -o scheduler.warmup_min_lr=0.05 c.ini)" "$(printf 'step,lr\n0,0.05')"
+is 'a learning rate of 0' "$("$ZEROTH" schedule -n 1 -o optimizer.lr=0 c.ini)" "$(printf 'step,lr\n0,0')"
+says 'config check with a learning rate of 0' 0 '^c\.ini: ok: ' '' config check -o optimizer.lr=0 c.ini
 rm text
 sed '/\[scheduler\]/,$d' c.ini >plain.ini
 ok 'schedule needs no data' "$ZEROTH" schedule c.ini -n 1

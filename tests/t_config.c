@@ -199,7 +199,7 @@ static void auto_is_resolved_by_the_plugin_and_shown_so(void **unused)
 static void auto_that_stays_is_an_error(void **unused)
 {
 	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_lr\nwarmup_max_lr = auto\n", NULL, 0);
-	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1 };
+	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	struct zr_error err = { 0 };
 	char want[256];
 	(void)unused;

@@ -174,16 +174,19 @@ static void auto_total_is_the_length_of_the_run(void **state)
 static void decay_auto_maximum_is_the_optimizers_lr(void **state)
 {
 	const struct zr_desc *desc = test_plugin("scheduler/warmup_decay_lr");
-	struct zr_facts facts = { .size = sizeof facts, .lr = 6e-4, .steps = 5000 };
-	void *opts = test_options(desc);
-	struct zr_inst *inst;
+	static const double lr[] = { 6e-4, 0 };
 	(void)state;
-	assert_int_equal(test_set(desc, opts, "warmup_max_lr", "auto"), 0);
-	assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
-	assert_int_equal(desc->create(host, opts, &inst), ZR_OK);
-	assert_true(value(desc, inst, 1001, 1) == 6e-4);
-	desc->destroy(inst);
-	free(opts);
+	for (int i = 0; i < 2; i++) {
+		struct zr_facts facts = { .size = sizeof facts, .lr = lr[i], .steps = 5000 };
+		void *opts = test_options(desc);
+		struct zr_inst *inst;
+		assert_int_equal(test_set(desc, opts, "warmup_max_lr", "auto"), 0);
+		assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
+		assert_int_equal(desc->create(host, opts, &inst), ZR_OK);
+		assert_true(value(desc, inst, 1001, 1) == lr[i]);
+		desc->destroy(inst);
+		free(opts);
+	}
 }
 
 static void ending_inside_the_warmup_is_said(void **state)
@@ -257,15 +260,18 @@ static void the_first_two_updates_run_at_the_minimum(void **state)
 static void auto_maximum_is_the_optimizers_lr(void **state)
 {
 	const struct zr_desc *desc = test_plugin("scheduler/warmup_lr");
-	struct zr_facts facts = { .size = sizeof facts, .lr = 6e-4 };
-	void *opts = test_options(desc);
-	struct zr_inst *inst;
+	static const double lr[] = { 6e-4, 0 };
 	(void)state;
-	assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
-	assert_int_equal(desc->create(host, opts, &inst), ZR_OK);
-	assert_true(value(desc, inst, 5000, 1) == 6e-4);
-	desc->destroy(inst);
-	free(opts);
+	for (int i = 0; i < 2; i++) {
+		struct zr_facts facts = { .size = sizeof facts, .lr = lr[i] };
+		void *opts = test_options(desc);
+		struct zr_inst *inst;
+		assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
+		assert_int_equal(desc->create(host, opts, &inst), ZR_OK);
+		assert_true(value(desc, inst, 5000, 1) == lr[i]);
+		desc->destroy(inst);
+		free(opts);
+	}
 }
 
 static void auto_maximum_without_facts_is_the_base(void **state)

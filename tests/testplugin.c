@@ -198,7 +198,7 @@ int test_set(const struct zr_desc *desc, void *opts, const char *name, const cha
 
 int test_create(const struct zr_host *h, const struct zr_desc *desc, void *opts, struct zr_inst **out)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = h->world, .workers = h->workers };
+	struct zr_facts facts = { .size = sizeof facts, .world = h->world, .workers = h->workers, .lr = NAN };
 	int rc = 0;
 	if (desc->resolve)
 		rc = desc->resolve(h, &facts, opts);

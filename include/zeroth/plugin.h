@@ -172,7 +172,8 @@ struct zr_opt {
 	{ #f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),                     \
 	  (uint32_t)sizeof(((S *)0)->f) }
 
-/* What resolve() may look at to turn `auto` into a value. GROWABLE. A fact not yet known is 0. */
+/* What resolve() may look at to turn `auto` into a value. GROWABLE. A fact not yet known is
+ * 0, but lr, which may well be 0, is then NaN. */
 struct zr_facts {
 	uint32_t size;
 	int32_t world;
@@ -181,7 +182,7 @@ struct zr_facts {
 	int64_t vocabulary;      /* of the data: number of different tokens it can hold */
 	int64_t sequence_length; /* tokens per training sequence */
 	int64_t steps;           /* optimizer steps of the run */
-	double lr;               /* base learning rate of the optimizer's first group */
+	double lr;               /* base learning rate of the optimizer's first group; NaN: not known */
 	uint64_t memory;         /* bytes of host memory this rank may use */
 	int64_t parameters;      /* elements of all units, padding included */
 	int64_t largest_unit;    /* elements of the largest one */

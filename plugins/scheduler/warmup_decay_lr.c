@@ -31,7 +31,7 @@ static int decay_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 {
 	struct decay_opts *o = opts;
 	(void)h;
-	if (isnan(o->warmup_max_lr) && facts->lr > 0)
+	if (isnan(o->warmup_max_lr))
 		o->warmup_max_lr = facts->lr;
 	if (o->total_num_steps == ZR_AUTO_I64 && facts->steps > 0)
 		o->total_num_steps = facts->steps;

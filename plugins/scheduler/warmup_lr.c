@@ -29,7 +29,7 @@ static int warmup_resolve(const struct zr_host *h, const struct zr_facts *facts,
 {
 	struct warmup_opts *o = opts;
 	(void)h;
-	if (isnan(o->warmup_max_lr) && facts->lr > 0)
+	if (isnan(o->warmup_max_lr))
 		o->warmup_max_lr = facts->lr;
 	return ZR_OK;
 }
