@@ -5,7 +5,8 @@
 #ifndef ZR_CMD_OOM_H
 #define ZR_CMD_OOM_H
 
-/* How often so far, as the control group of this process counts it; 0 where nothing counts. */
-long long zr_oom_kills(void);
+/* How often so far, as the control group of this process counts it; 0 where nothing counts. root: "", or the directory
+ * whose proc and sys are read instead. */
+long long zr_oom_kills(const char *root);
 
 #endif

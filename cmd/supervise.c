@@ -222,7 +222,7 @@ static void ended(struct crew *s, int rank, int status)
 	struct child *c = &s->child[rank];
 	c->pid = 0;
 	c->status = status;
-	c->oom = zr_oom_kills() > s->ooms;
+	c->oom = zr_oom_kills("") > s->ooms;
 	s->running--;
 	drain(s, rank);
 	if (is_failure(s, status)) {
@@ -322,7 +322,7 @@ static int prepare(struct crew *s)
 	s->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 	s->area = memfd_create("zeroth-boot", 0);
 	s->terminal = isatty(STDERR_FILENO);
-	s->ooms = zr_oom_kills();
+	s->ooms = zr_oom_kills("");
 	return s->child && s->signals >= 0 && s->area >= 0 ? 0 : -1;
 }
 

@@ -1,5 +1,5 @@
 # Tests of plugins/comm, plugins/boot and the supervisor: ranks as threads and as processes.
-comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise
+comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise %D%/t_oom
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests) %D%/ranks.sh
 EXTRA_DIST += %D%/ranks.sh
@@ -22,3 +22,7 @@ comm_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS)
 %C%_t_supervise_SOURCES = %D%/t_supervise.c
 %C%_t_supervise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_supervise_LDADD = cmd/librun.la $(CMOCKA_LIBS)
+
+%C%_t_oom_SOURCES = %D%/t_oom.c
+%C%_t_oom_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_oom_LDADD = cmd/librun.la $(CMOCKA_LIBS)
