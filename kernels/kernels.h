@@ -51,6 +51,11 @@ struct zr_cpu_kernels {
 	void (*init)(const struct zr_op_init *, int64_t lo, int64_t hi);
 	void (*adamw)(const struct zr_op_adamw *, int64_t lo, int64_t hi);
 	void (*sgd)(const struct zr_op_sgd *, int64_t lo, int64_t hi);
+	void (*lion)(const struct zr_op_lion *, int64_t lo, int64_t hi);
+	void (*adagrad)(const struct zr_op_adagrad *, int64_t lo, int64_t hi);
+	void (*master_join)(const struct zr_op_master *, int64_t lo, int64_t hi);
+	void (*master_split)(const struct zr_op_master *, int64_t lo, int64_t hi);
+	void (*round_stochastic)(const struct zr_op_round_stochastic *, int64_t lo, int64_t hi);
 	/* blocks of ZR_BLOCK elements */
 	void (*fold)(const struct zr_op_fold *, int64_t lo, int64_t hi);
 	/* columns: all rows in index order */

@@ -18,6 +18,7 @@ kernel_headers = \
 	%D%/cpu/table.h
 
 kernel_scalar = \
+	%D%/cpu/adagrad.c \
 	%D%/cpu/adamw.c \
 	%D%/cpu/attention.c \
 	%D%/cpu/bias_bwd.c \
@@ -28,11 +29,15 @@ kernel_scalar = \
 	%D%/cpu/gemm.c \
 	%D%/cpu/init.c \
 	%D%/cpu/layernorm.c \
+	%D%/cpu/lion.c \
+	%D%/cpu/master.c \
 	%D%/cpu/residual.c \
+	%D%/cpu/round_stochastic.c \
 	%D%/cpu/sgd.c \
 	%D%/cpu/softmax.c
 
 kernel_simd = \
+	%D%/cpu/adagrad.simd.c \
 	%D%/cpu/adamw.simd.c \
 	%D%/cpu/attention.simd.c \
 	%D%/cpu/bias_bwd.simd.c \
@@ -43,7 +48,10 @@ kernel_simd = \
 	%D%/cpu/gemm.simd.c \
 	%D%/cpu/init.simd.c \
 	%D%/cpu/layernorm.simd.c \
+	%D%/cpu/lion.simd.c \
+	%D%/cpu/master.simd.c \
 	%D%/cpu/residual.simd.c \
+	%D%/cpu/round_stochastic.simd.c \
 	%D%/cpu/sgd.simd.c \
 	%D%/cpu/softmax.simd.c \
 	%D%/cpu/table.simd.c

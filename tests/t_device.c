@@ -150,7 +150,7 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 #define V 301
 #define ROWS (B * T)
 #define N (9 * ZR_BLOCK + 100)
-#define SLOTS 44
+#define SLOTS 58
 #define SLOT 65536 /* floats; every operand fits one */
 
 static float *slot(float *all, int i)
@@ -254,6 +254,33 @@ static void element_ops(const struct dev *d, float *x, int32_t dtype)
 	must(d, o->init(o, NULL, &i));
 }
 
+static void update_ops(const struct dev *d, float *x, int32_t dtype)
+{
+	const struct zr_ops *o = d->ops;
+	struct zr_scalars s = { 3, 0.5f, 1e-3f };
+	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .bias_correction = 1, .n = N, .beta1 = 0.9,
+				 .beta2 = 0.99, .eps = 1e-8, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 44),
+				 .m = slot(x, 45), .v = slot(x, 46), .lowp = slot(x, 47), .moment_dtype = ZR_BF16 };
+	struct zr_op_lion l = { .size = sizeof l, .lowp_dtype = dtype, .n = N, .beta1 = 0.9, .beta2 = 0.99,
+				.weight_decay = 0.1, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 48),
+				.m = slot(x, 49), .lowp = slot(x, 50) };
+	struct zr_op_adagrad g = { .size = sizeof g, .lowp_dtype = dtype, .n = N, .lr_decay = 0.1, .eps = 1e-10,
+				   .weight_decay = 0.1, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 51),
+				   .sum = slot(x, 52), .lowp = slot(x, 53) };
+	struct zr_op_master m = { .size = sizeof m, .n = N, .master = slot(x, 31), .lowp = (uint16_t *)(void *)slot(x, 54),
+				  .rem = (uint16_t *)(void *)slot(x, 55) };
+	struct zr_op_round_stochastic r = { .size = sizeof r, .n = N, .first = 12345, .rng = { 9, 10, 11, 12 },
+					    .src = slot(x, 31), .dst = (uint16_t *)(void *)slot(x, 57) };
+	must(d, o->adamw(o, NULL, &a));
+	must(d, o->lion(o, NULL, &l));
+	must(d, o->adagrad(o, NULL, &g));
+	must(d, o->master_split(o, NULL, &m));
+	m.master = slot(x, 56);
+	must(d, o->master_join(o, NULL, &m));
+	assert_memory_equal(slot(x, 56), slot(x, 31), N * sizeof(float));
+	must(d, o->round_stochastic(o, NULL, &r));
+}
+
 /* All operations once on the same operands. Operands are small positive numbers, of either type. */
 static void every_op(const struct dev *d, float *x, int32_t dtype)
 {
@@ -270,6 +297,7 @@ static void every_op(const struct dev *d, float *x, int32_t dtype)
 	attention_ops(d, x, dtype);
 	head_op(d, x, tokens, dtype);
 	element_ops(d, x, dtype);
+	update_ops(d, x, dtype);
 }
 
 static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void **state)

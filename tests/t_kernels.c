@@ -261,6 +261,81 @@ static void sgd_trajectories(void **state)
 	sgd_run(*state, "nesterov", 0.9, 0, 0.1, 1);
 }
 
+static void lion_trajectory(void **state)
+{
+	const struct mode *m = *state;
+	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
+	struct zr_op_lion op = { .n = 7, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0.1, .scalars = &scalars };
+	uint64_t x = 4;
+	need(m);
+
+	op.master = rig_drawn(&x, 7, m->real, 1);
+	op.m = memset(rig_buffer(7, m->real), 0, (size_t)(7 * rig_size(m->real)));
+	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
+		op.grad = rig_drawn(&x, 7, m->real, 1);
+		CALL(m, lion, &op, 0, 7);
+		compare(m, "lion", (int)scalars.step, "p", op.master);
+		compare(m, "lion", (int)scalars.step, "exp_avg", op.m);
+	}
+	rig_release();
+}
+
+static void adagrad_trajectory(void **state)
+{
+	const struct mode *m = *state;
+	struct zr_scalars scalars = { .grad_mult = 0.5f, .lr = 0x1p-7f };
+	struct zr_op_adagrad op = { .n = 7, .lr_decay = 0.01, .eps = 1e-10, .weight_decay = 0.1, .scalars = &scalars };
+	uint64_t x = 4;
+	need(m);
+
+	op.master = rig_drawn(&x, 7, m->real, 1);
+	op.sum = rig_buffer(7, m->real);
+	for (int i = 0; i < 7; i++)
+		rig_set(op.sum, i, m->real, 0.25);
+	for (scalars.step = 1; scalars.step <= 50; scalars.step++) {
+		op.grad = rig_drawn(&x, 7, m->real, 1);
+		CALL(m, adagrad, &op, 0, 7);
+		compare(m, "adagrad", (int)scalars.step, "p", op.master);
+		compare(m, "adagrad", (int)scalars.step, "sum", op.sum);
+	}
+	rig_release();
+}
+
+/* p moves as with fp32 moments; what is stored of them is rounded. */
+static void adamw_with_bf16_moments(void **state)
+{
+	const struct mode *m = *state;
+	struct zr_scalars scalars = { .step = 3, .grad_mult = 0.5f, .lr = 0x1p-7f };
+	struct zr_op_adamw op = { .bias_correction = 1, .n = 97, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
+				  .weight_decay = 0.1, .scalars = &scalars }, narrow = op;
+	uint64_t x = 9, again = 9;
+	need(m);
+
+	narrow.moment_dtype = ZR_BF16;
+	op.master = rig_drawn(&x, 97, m->real, 1);
+	op.grad = narrow.grad = rig_drawn(&x, 97, m->real, 1);
+	narrow.master = rig_drawn(&again, 97, m->real, 1);
+	op.m = rig_buffer(97, m->real);
+	op.v = rig_buffer(97, m->real);
+	narrow.m = rig_buffer(97, ZR_BF16);
+	narrow.v = rig_buffer(97, ZR_BF16);
+	for (int i = 0; i < 97; i++) {
+		double first = rig_draw(&x), second = fabs(rig_draw(&x)); /* exact in bf16 */
+		rig_set(op.m, i, m->real, first);
+		rig_set(narrow.m, i, ZR_BF16, first);
+		rig_set(op.v, i, m->real, second);
+		rig_set(narrow.v, i, ZR_BF16, second);
+	}
+	CALL(m, adamw, &op, 0, 97);
+	CALL(m, adamw, &narrow, 0, 97);
+	assert_memory_equal(op.master, narrow.master, (size_t)(97 * rig_size(m->real)));
+	for (int i = 0; i < 97; i++) {
+		assert_int_equal(((uint16_t *)narrow.m)[i], zr_bf16((float)rig_get(op.m, i, m->real)));
+		assert_int_equal(((uint16_t *)narrow.v)[i], zr_bf16((float)rig_get(op.v, i, m->real)));
+	}
+	rig_release();
+}
+
 /* ---- every test for every mode ---------------------------------------------------------------- */
 
 static const struct {
@@ -276,7 +351,10 @@ static const struct {
 	{ "50 steps of AdamW agree with torch", adamw_trajectory, 0 },
 	{ "50 steps of Adam with L2 agree with torch", adam_l2_trajectory, 1 },
 	{ "AdamW without bias correction", adamw_uncorrected, 1 },
+	{ "AdamW with moments in bf16", adamw_with_bf16_moments, 1 },
 	{ "50 steps of SGD agree with torch", sgd_trajectories, 1 },
+	{ "50 steps of Lion agree with its formula", lion_trajectory, 1 },
+	{ "50 steps of Adagrad agree with torch", adagrad_trajectory, 1 },
 };
 
 #define GOLDEN (int)(sizeof golden / sizeof *golden)

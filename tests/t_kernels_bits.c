@@ -239,6 +239,127 @@ static void bf16_survives_the_way_through_fp32(void **state)
 	}
 }
 
+/* ---- the formats of a master -------------------------------------------------------------------- */
+
+enum { SPAN = 65536 }; /* patterns of the lower half */
+
+/* All patterns with this upper half: split, compared with the cast, joined. */
+static void split_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
+{
+	static float from[SPAN], back[SPAN];
+	static uint16_t lowp[SPAN], rem[SPAN], cast[SPAN];
+	struct zr_op_master split = { .n = SPAN, .master = from, .lowp = lowp, .rem = rem };
+	struct zr_op_master join = { .n = SPAN, .master = back, .lowp = lowp, .rem = rem };
+	struct zr_op_cast copy = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN, .src = from, .dst = cast };
+
+	for (uint32_t i = 0; i < SPAN; i++)
+		from[i] = zr_from_bits(upper << 16 | i);
+	k->master_split(&split, 0, SPAN);
+	k->cast(&copy, 0, SPAN);
+	k->master_join(&join, 0, SPAN);
+	assert_memory_equal(lowp, cast, sizeof lowp);
+	for (uint32_t i = 0; i < SPAN; i++)
+		if (isnan(from[i]) ? !isnan(back[i]) : zr_bits(back[i]) != zr_bits(from[i]))
+			fail_msg("%s: %08x became %04x, %04x, %08x", k->name, zr_bits(from[i]), lowp[i], rem[i],
+				 zr_bits(back[i]));
+}
+
+/* Every 61st upper half, and those beside zero, infinity and NaN of either sign. */
+static void a_split_master_comes_back_and_its_upper_half_is_the_cast(void **state)
+{
+	static const uint16_t edges[] = { 0, 1, 0x7f, 0x80, 0x7f7e, 0x7f7f, 0x7f80, 0x7f81, 0x7fbf, 0x7fc0, 0x7fff };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		for (uint32_t upper = 3; upper < SPAN; upper += 61)
+			split_and_join(k, upper);
+		for (size_t i = 0; i < 2 * (sizeof edges / sizeof *edges); i++)
+			split_and_join(k, edges[i / 2] | (i % 2 ? 0x8000u : 0));
+	}
+}
+
+static float *filled(float x)
+{
+	float *p = rig_buffer(N, ZR_F32);
+
+	for (int i = 0; i < N; i++)
+		p[i] = x;
+	return p;
+}
+
+/* Only the two neighbours, the farther in magnitude with the probability of the part that is cut. */
+static void stochastic_rounding_has_no_bias(void **state)
+{
+	static const struct {
+		float x, below, above;
+	} cases[] = {
+		{ 0x1.01p0f, 0x1p0f, 0x1.02p0f },         { -0x1.008p0f, -0x1p0f, -0x1.02p0f },
+		{ 0x1.ffcp5f, 0x1.fep5f, 0x1p6f },        { 0x1.8p-134f, 0, 0x1p-133f }, /* carries; subnormal */
+		{ 0x1.fffffep127f, 0x1.fep127f, INFINITY }, { 0x1.00002p0f, 0x1p0f, 0x1.02p0f },
+	};
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 }, .src = filled(cases[c].x),
+							     .dst = rig_buffer(N, ZR_BF16) };
+			double p = (zr_bits(cases[c].x) & 0xffff) / 65536.0, up = 0;
+			k->round_stochastic(&op, 0, N);
+			for (int i = 0; i < N; i++) {
+				float y = zr_from_bf16(op.dst[i]);
+				assert_true(y == cases[c].below || y == cases[c].above);
+				up += y == cases[c].above;
+			}
+			rig_near(up, N * p, 5 * sqrt(N * p * (1 - p)));
+			rig_release();
+		}
+	}
+}
+
+static void stochastic_rounding_leaves_what_bf16_holds(void **state)
+{
+	static const float exact[] = { 0, -0.0f, 1, -0x1.fep-3f, 0x1.fep127f, INFINITY, -INFINITY, 0x1p-133f };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		for (size_t c = 0; c < sizeof exact / sizeof *exact; c++) {
+			struct zr_op_round_stochastic op = { .n = N, .rng = { 1, 2, 3, 4 }, .src = filled(exact[c]),
+							     .dst = rig_buffer(N, ZR_BF16) };
+			k->round_stochastic(&op, 0, N);
+			for (int i = 0; i < N; i++)
+				assert_int_equal(op.dst[i], zr_bits(exact[c]) >> 16);
+			rig_release();
+		}
+		float nan[2] = { zr_from_bits(0x7f800001), zr_from_bits(0xffffffff) };
+		uint16_t to[2];
+		struct zr_op_round_stochastic op = { .n = 2, .src = nan, .dst = to };
+		k->round_stochastic(&op, 0, 2);
+		assert_true(to[0] == 0x7fc0 && to[1] == 0xffff);
+	}
+}
+
+static void stochastic_rounding_depends_on_the_element_alone(void **state)
+{
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		struct zr_op_round_stochastic all = { .n = N, .rng = { 7, 8, 9, 1 }, .src = filled(0x1.01p0f),
+						      .dst = rig_buffer(N, ZR_BF16) }, some = all;
+		k->round_stochastic(&all, 0, N);
+		for (some.first = 1; some.first < 300; some.first += 37) {
+			some.n = 1000 - some.first;
+			some.dst = rig_buffer(some.n, ZR_BF16);
+			k->round_stochastic(&some, 0, some.n);
+			assert_memory_equal(some.dst, all.dst + some.first, (size_t)some.n * 2);
+		}
+		rig_release();
+	}
+}
+
 /* ---- fold ------------------------------------------------------------------------------------- */
 
 static void fold_stores_minus_zero(void **state)
@@ -381,6 +502,10 @@ int main(void)
 		cmocka_unit_test(normals_are_box_muller),
 		cmocka_unit_test(bf16_rounds_half_away_from_zero),
 		cmocka_unit_test(bf16_survives_the_way_through_fp32),
+		cmocka_unit_test(a_split_master_comes_back_and_its_upper_half_is_the_cast),
+		cmocka_unit_test(stochastic_rounding_has_no_bias),
+		cmocka_unit_test(stochastic_rounding_leaves_what_bf16_holds),
+		cmocka_unit_test(stochastic_rounding_depends_on_the_element_alone),
 		cmocka_unit_test(fold_stores_minus_zero),
 		cmocka_unit_test(fold_counts_what_is_not_finite),
 		cmocka_unit_test(fold_rounds_the_contribution_once),

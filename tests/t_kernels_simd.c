@@ -26,6 +26,10 @@ struct job {
 		struct zr_op_init init;
 		struct zr_op_adamw adamw;
 		struct zr_op_sgd sgd;
+		struct zr_op_lion lion;
+		struct zr_op_adagrad adagrad;
+		struct zr_op_master master;
+		struct zr_op_round_stochastic round_stochastic;
 		struct zr_op_fold fold;
 		struct zr_op_bias_bwd bias_bwd;
 	} op;
@@ -70,10 +74,10 @@ static void *output(struct job *j, int64_t n, int32_t dtype, int fresh)
 	return p;
 }
 
-static void *absolute(float *p, int64_t n)
+static void *absolute(void *p, int64_t n, int32_t dtype)
 {
 	for (int64_t i = 0; i < n; i++)
-		p[i] = p[i] < 0 ? -p[i] : p[i];
+		zr_put(p, i, dtype, fabsf(zr_get(p, i, dtype)));
 	return p;
 }
 
@@ -136,7 +140,7 @@ static void make_layernorm_bwd(struct job *j, const struct shape *s, int32_t dty
 							    .x = noise(s->rows * s->width, dtype),
 							    .gamma = noise(s->width, dtype),
 							    .mean = noise(s->rows, ZR_F32),
-							    .rstd = absolute(noise(s->rows, ZR_F32), s->rows),
+							    .rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32),
 							    .dx = output(j, s->rows * s->width, dtype, 0) };
 	j->span = (s->rows + ZR_LN_TILE - 1) / ZR_LN_TILE;
 	j->grain = 1;
@@ -195,11 +199,13 @@ static void make_adamw(struct job *j, const struct shape *s, int32_t dtype, int 
 {
 	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
 
+	int32_t moments = variation & 4 ? ZR_BF16 : ZR_F32;
+
 	j->op.adamw = (struct zr_op_adamw){ .lowp_dtype = dtype, .l2 = variation & 1, .bias_correction = 1, .n = s->n,
 					    .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-					    .scalars = &scalars, .grad = noise(s->n, ZR_F32),
-					    .master = output(j, s->n, ZR_F32, 0), .m = output(j, s->n, ZR_F32, 0),
-					    .v = absolute(output(j, s->n, ZR_F32, 0), s->n),
+					    .scalars = &scalars, .grad = noise(s->n, ZR_F32), .moment_dtype = moments,
+					    .master = output(j, s->n, ZR_F32, 0), .m = output(j, s->n, moments, 0),
+					    .v = absolute(output(j, s->n, moments, 0), s->n, moments),
 					    .lowp = variation & 2 ? output(j, s->n, dtype, 1) : NULL };
 }
 
@@ -212,6 +218,58 @@ static void make_sgd(struct job *j, const struct shape *s, int32_t dtype, int va
 					.scalars = variation == 3 ? &first : &later, .grad = noise(s->n, ZR_F32),
 					.master = output(j, s->n, ZR_F32, 0), .lowp = output(j, s->n, dtype, 1),
 					.buf = variation ? output(j, s->n, ZR_F32, variation == 3) : NULL };
+}
+
+static void make_lion(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
+	float *grad = noise(s->n, ZR_F32), *m;
+
+	j->op.lion = (struct zr_op_lion){ .lowp_dtype = dtype, .n = s->n, .beta1 = 0.9, .beta2 = 0.95,
+					  .weight_decay = 0.1, .scalars = &scalars, .grad = grad,
+					  .master = output(j, s->n, ZR_F32, 0), .m = m = output(j, s->n, ZR_F32, 0),
+					  .lowp = variation ? output(j, s->n, dtype, 1) : NULL };
+	for (int64_t i = 0; i < s->n; i += 3) /* all three signs */
+		grad[i] = m[i] = i % 2 ? -0.0f : 0;
+}
+
+static void make_adagrad(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
+
+	j->op.adagrad = (struct zr_op_adagrad){ .lowp_dtype = dtype, .n = s->n, .lr_decay = 0.1, .eps = 1e-10,
+						.weight_decay = 0.1, .scalars = &scalars, .grad = noise(s->n, ZR_F32),
+						.master = output(j, s->n, ZR_F32, 0),
+						.sum = absolute(output(j, s->n, ZR_F32, 0), s->n, ZR_F32),
+						.lowp = variation ? output(j, s->n, dtype, 1) : NULL };
+}
+
+static void make_split(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	(void)dtype, (void)variation;
+	j->op.master = (struct zr_op_master){ .n = s->n, .master = noise(s->n, ZR_F32),
+					      .lowp = output(j, s->n, ZR_BF16, 1), .rem = output(j, s->n, ZR_BF16, 1) };
+}
+
+static void make_join(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	(void)dtype, (void)variation;
+	j->op.master = (struct zr_op_master){ .n = s->n, .master = output(j, s->n, ZR_F32, 1),
+					      .lowp = noise(s->n, ZR_BF16), .rem = noise(s->n, ZR_BF16) };
+	for (int64_t i = 0; i < s->n; i++) /* all 16 bits */
+		j->op.master.rem[i] = (uint16_t)(j->op.master.rem[i] * 40503);
+}
+
+/* As with init: element 2^34 takes the first block whose counter carries into its high word. */
+static void make_round_stochastic(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	static const int64_t first[] = { 0, 37, (1LL << 34) - 37, 2 };
+
+	(void)dtype;
+	j->op.round_stochastic = (struct zr_op_round_stochastic){ .n = s->n, .first = first[variation],
+								  .rng = { 1234, 5, 6, 7 },
+								  .src = noise(s->n, ZR_F32),
+								  .dst = output(j, s->n, ZR_BF16, 1) };
 }
 
 static void make_fold(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -251,8 +309,21 @@ RUN(cast)
 RUN(init)
 RUN(adamw)
 RUN(sgd)
+RUN(lion)
+RUN(adagrad)
+RUN(round_stochastic)
 RUN(fold)
 RUN(bias_bwd)
+
+static void run_split(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	k->master_split(&j->op.master, lo, hi);
+}
+
+static void run_join(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	k->master_join(&j->op.master, lo, hi);
+}
 
 /* spans tiles: a caller may not cut them */
 static void run_layernorm_bwd(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
@@ -286,8 +357,13 @@ static const struct kernel {
 	{ "residual", make_residual, run_residual, 4, 0 },
 	{ "cast", make_cast, run_cast, 2, 0 },
 	{ "init", make_init, run_init, 4, 0 },
-	{ "adamw", make_adamw, run_adamw, 4, 0 },
+	{ "adamw", make_adamw, run_adamw, 8, 0 },
 	{ "sgd", make_sgd, run_sgd, 4, 0 },
+	{ "lion", make_lion, run_lion, 2, 0 },
+	{ "adagrad", make_adagrad, run_adagrad, 2, 0 },
+	{ "master_split", make_split, run_split, 1, 0 },
+	{ "master_join", make_join, run_join, 1, 0 },
+	{ "round_stochastic", make_round_stochastic, run_round_stochastic, 4, 0 },
 	{ "fold", make_fold, run_fold, 4, 0 },
 	{ "bias_bwd", make_bias_bwd, run_bias_bwd, 2, 0 },
 };

@@ -203,7 +203,8 @@ struct zr_op_fold {
 /* AdamW (Loshchilov and Hutter 2019; Kingma and Ba 2015), one sweep. g = grad * grad_mult;
  * m = b1 m + (1-b1) g; v = b2 v + (1-b2) g g; p -= lr*wd*p; p -= lr/(1-b1^t) * m / (sqrt(v/(1-b2^t)) + eps).
  * l2 != 0: Adam's L2 form instead, g += wd*p. bias_correction == 0: both factors are 1.
- * lowp, if not NULL, receives p rounded to lowp_dtype. GROWABLE. */
+ * lowp, if not NULL, receives p rounded to lowp_dtype. m and v in bf16: p moves by their fp32 values, which
+ * are rounded when stored. GROWABLE. */
 struct zr_op_adamw {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -212,8 +213,11 @@ struct zr_op_adamw {
 	double beta1, beta2, eps, weight_decay;
 	const struct zr_scalars *scalars;
 	const float *grad;
-	float *master, *m, *v;
+	float *master;
+	void *m, *v; /* of moment_dtype */
 	void *lowp;
+	int32_t moment_dtype; /* ZR_F32 (also 0) or ZR_BF16 */
+	int32_t rsv2;
 };
 
 /* SGD with momentum, as torch.optim.SGD: g = grad*grad_mult + wd*p; buf = first update ? g : mu*buf + (1-damp)*g;
@@ -250,6 +254,53 @@ struct zr_op_init {
 	float *dst;
 };
 
+/* A master of 32 bits kept as its bf16 rounding and the 16 bits below: split is lowp = (bits + 0x8000) >> 16,
+ * rem = bits & 0xffff; join is bits = (lowp - (rem >> 15)) << 16 | rem. Every finite and infinite pattern comes back.
+ * A NaN stays one: lowp is made quiet, its payload may change. GROWABLE. */
+struct zr_op_master {
+	uint32_t size, flags;
+	int64_t n;
+	float *master;  /* join writes it, split reads it */
+	uint16_t *lowp; /* bf16; the other way round */
+	uint16_t *rem;
+};
+
+/* dst[i] = bf16 of src[i], away from zero with the probability of the part that is lost, so that the mean of the
+ * error is 0: bits + (the upper half of word first+i of rng), cut. NaN is made quiet. GROWABLE. */
+struct zr_op_round_stochastic {
+	uint32_t size, flags;
+	int64_t n, first;
+	struct zr_rng rng;
+	const float *src;
+	uint16_t *dst;
+};
+
+/* Lion (Chen et al. 2023): g = grad*grad_mult; p = (1-lr*wd) p - lr * sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g.
+ * sign(0) = 0. GROWABLE. */
+struct zr_op_lion {
+	uint32_t size, flags;
+	int32_t lowp_dtype, rsv;
+	int64_t n;
+	double beta1, beta2, weight_decay;
+	const struct zr_scalars *scalars;
+	const float *grad;
+	float *master, *m;
+	void *lowp;
+};
+
+/* Adagrad (Duchi et al. 2011), as torch.optim.Adagrad: g = grad*grad_mult + wd*p; sum += g*g;
+ * p -= lr/(1 + (t-1)*lr_decay) * g / (sqrt(sum) + eps). GROWABLE. */
+struct zr_op_adagrad {
+	uint32_t size, flags;
+	int32_t lowp_dtype, rsv;
+	int64_t n;
+	double lr_decay, eps, weight_decay;
+	const struct zr_scalars *scalars;
+	const float *grad;
+	float *master, *sum;
+	void *lowp;
+};
+
 /* GROWABLE. The first argument of each is this table. [step] all. */
 struct zr_ops {
 	uint32_t size, rsv;
@@ -273,6 +324,11 @@ struct zr_ops {
 	int (*sgd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_sgd *);
 	int (*cast)(const struct zr_ops *, struct zr_stream *, const struct zr_op_cast *);
 	int (*init)(const struct zr_ops *, struct zr_stream *, const struct zr_op_init *);
+	int (*master_join)(const struct zr_ops *, struct zr_stream *, const struct zr_op_master *);
+	int (*master_split)(const struct zr_ops *, struct zr_stream *, const struct zr_op_master *);
+	int (*round_stochastic)(const struct zr_ops *, struct zr_stream *, const struct zr_op_round_stochastic *);
+	int (*lion)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lion *);
+	int (*adagrad)(const struct zr_ops *, struct zr_stream *, const struct zr_op_adagrad *);
 };
 
 /* GROWABLE; filled by info(). */

@@ -26,11 +26,13 @@ typedef ZR_REAL zr_real;
 #define ZR_REAL_IS_double 1
 #define ZR_REAL_IS_F64 ZR_CAT(ZR_REAL_IS_, ZR_REAL)
 
-/* Name of a scalar kernel: zr_<op>_scalar, or zr_<op>_f64 in the double build. */
+/* Name of a scalar kernel: zr_<op>_scalar, or zr_<op>_f64 in the double build. And zr_real as a dtype. */
 #if ZR_REAL_IS_F64
 #define ZR_SCALAR(op) ZR_CAT(zr_##op, _f64)
+#define ZR_REAL_DTYPE ZR_F64
 #else
 #define ZR_SCALAR(op) ZR_CAT(zr_##op, _scalar)
+#define ZR_REAL_DTYPE ZR_F32
 #endif
 
 #define ZR_INLINE static inline __attribute__((always_inline, unused))
@@ -56,14 +58,20 @@ ZR_INLINE float zr_from_bits(uint32_t u)
 	return x;
 }
 
-/* fp32 to bf16, half away from zero: adding half of the last kept bit to the magnitude carries into
- * the exponent as it should, infinity stays; NaN is kept by hand. */
-ZR_INLINE uint16_t zr_bf16(float x)
+/* fp32 to bf16: `add` < 2^16 to the bits, then the upper half. It adds to the magnitude and carries into the
+ * exponent as it should, infinity stays; NaN is kept by hand. */
+ZR_INLINE uint16_t zr_bf16_with(float x, uint32_t add)
 {
 	uint32_t u = zr_bits(x);
 	if ((u & 0x7fffffffu) > 0x7f800000u)
 		return (uint16_t)((u | 0x00400000u) >> 16);
-	return (uint16_t)((u + 0x8000u) >> 16);
+	return (uint16_t)((u + add) >> 16);
+}
+
+/* half away from zero: half of the last kept bit */
+ZR_INLINE uint16_t zr_bf16(float x)
+{
+	return zr_bf16_with(x, 0x8000);
 }
 
 ZR_INLINE float zr_from_bf16(uint16_t h)

@@ -3,7 +3,7 @@
  * simd.h - what the vector kernels are written in. A <op>.simd.c is compiled once per instruction
  * set with -DZR_ISA=avx2 or avx512 and that set's compiler flags; nothing else may be.
  *
- * vf holds ZR_W floats, vi as many 32-bit integers, vd half as many doubles. The operators
+ * vf holds ZR_W floats, vi as many 32-bit integers, vh as many of 16 bits, vd half as many doubles. The operators
  * + - * / work on vf and vd (each rounds once: contraction is off), fma only where vfma is written.
  * Functions that take a dtype are to be inlined with a constant: make the body of an operation an
  * inline function of dtype and call it once per type (ZR_BY_DTYPE).
@@ -44,10 +44,16 @@ ZR_INLINE int vlanes(int64_t n)
 	return n < ZR_W ? (int)n : ZR_W;
 }
 
+/* Bits of zr_bf16. */
+ZR_INLINE vh vnarrow(vf x)
+{
+	return vnarrow_with(x, viset(0x8000));
+}
+
 /* ZR_W elements from element i of p, widened to fp32. */
 ZR_INLINE vf vload(const void *p, int64_t i, int32_t dtype)
 {
-	return dtype == ZR_BF16 ? vload_bf16((const uint16_t *)p + i) : vload_f32((const float *)p + i);
+	return dtype == ZR_BF16 ? vwiden(vhload((const uint16_t *)p + i)) : vload_f32((const float *)p + i);
 }
 
 /* The first n <= ZR_W of them, 0 in the other lanes; touches no memory past them. With a constant
@@ -56,13 +62,13 @@ ZR_INLINE vf vload_n(const void *p, int64_t i, int32_t dtype, int n)
 {
 	if (n == ZR_W)
 		return vload(p, i, dtype);
-	return dtype == ZR_BF16 ? vload_bf16_n((const uint16_t *)p + i, n) : vload_f32_n((const float *)p + i, n);
+	return dtype == ZR_BF16 ? vwiden(vhload_n((const uint16_t *)p + i, n)) : vload_f32_n((const float *)p + i, n);
 }
 
 ZR_INLINE void vstore(void *p, int64_t i, int32_t dtype, vf x)
 {
 	if (dtype == ZR_BF16)
-		vstore_bf16((uint16_t *)p + i, x);
+		vhstore((uint16_t *)p + i, vnarrow(x));
 	else
 		vstore_f32((float *)p + i, x);
 }
@@ -72,7 +78,7 @@ ZR_INLINE void vstore_n(void *p, int64_t i, int32_t dtype, vf x, int n)
 	if (n == ZR_W)
 		vstore(p, i, dtype, x);
 	else if (dtype == ZR_BF16)
-		vstore_bf16_n((uint16_t *)p + i, x, n);
+		vhstore_n((uint16_t *)p + i, vnarrow(x), n);
 	else
 		vstore_f32_n((float *)p + i, x, n);
 }

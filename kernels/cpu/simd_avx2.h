@@ -9,6 +9,7 @@
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256d vd;
+typedef __m128i vh;
 
 /* ---- load and store --------------------------------------------------------------------------- */
 
@@ -23,39 +24,45 @@ ZR_INLINE void vstore_f32(float *p, vf x) { _mm256_storeu_ps(p, x); }
 ZR_INLINE vf vload_f32_n(const float *p, int n) { return _mm256_maskload_ps(p, vmask(n)); }
 ZR_INLINE void vstore_f32_n(float *p, vf x, int n) { _mm256_maskstore_ps(p, vmask(n), x); }
 
-ZR_INLINE vf vwiden(__m128i h)
-{
-	return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
-}
-
-/* bits of zr_bf16 */
-ZR_INLINE __m128i vnarrow(vf x)
-{
-	vi u = _mm256_castps_si256(x), nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-	vi r = _mm256_add_epi32(u, _mm256_set1_epi32(0x8000));
-	r = _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x00400000)), nan);
-	r = _mm256_srli_epi32(r, 16);
-	return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
-}
-
-ZR_INLINE vf vload_bf16(const uint16_t *p) { return vwiden(_mm_loadu_si128((const __m128i *)p)); }
-ZR_INLINE void vstore_bf16(uint16_t *p, vf x) { _mm_storeu_si128((__m128i *)p, vnarrow(x)); }
+ZR_INLINE vh vhload(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
+ZR_INLINE void vhstore(uint16_t *p, vh h) { _mm_storeu_si128((__m128i *)p, h); }
 
 /* There is no 16-bit mask: the tail goes through a staged vector. */
-ZR_INLINE vf vload_bf16_n(const uint16_t *p, int n)
+ZR_INLINE vh vhload_n(const uint16_t *p, int n)
 {
 	uint16_t t[8] = { 0 };
 	for (int i = 0; i < n; i++)
 		t[i] = p[i];
-	return vload_bf16(t);
+	return vhload(t);
 }
 
-ZR_INLINE void vstore_bf16_n(uint16_t *p, vf x, int n)
+ZR_INLINE void vhstore_n(uint16_t *p, vh h, int n)
 {
 	uint16_t t[8];
-	vstore_bf16(t, x);
+	vhstore(t, h);
 	for (int i = 0; i < n; i++)
 		p[i] = t[i];
+}
+
+ZR_INLINE vi viwiden(vh h) { return _mm256_cvtepu16_epi32(h); }
+
+/* the low halves of the lanes */
+ZR_INLINE vh vinarrow(vi x)
+{
+	x = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+	return _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+}
+
+ZR_INLINE vf vwiden(vh h) { return _mm256_castsi256_ps(_mm256_slli_epi32(viwiden(h), 16)); }
+
+/* bits of zr_bf16_with */
+ZR_INLINE vh vnarrow_with(vf x, vi add)
+{
+	vi u = _mm256_castps_si256(x), nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+	vi r = _mm256_add_epi32(u, add);
+	r = _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x00400000)), nan);
+	r = _mm256_srli_epi32(r, 16);
+	return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------- */
@@ -64,6 +71,13 @@ ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b 
 ZR_INLINE vf vsqrt(vf x) { return _mm256_sqrt_ps(x); }
 ZR_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
 ZR_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
+
+/* 1 or -1 by the sign of x; 0 and NaN as they are */
+ZR_INLINE vf vsign(vf x)
+{
+	vf one = _mm256_or_ps(_mm256_and_ps(x, vset(-0.0f)), vset(1));
+	return _mm256_blendv_ps(one, x, _mm256_cmp_ps(x, vset(0), _CMP_EQ_UQ));
+}
 
 /* x 2^n, n an integer in [-126, 128]: in two factors, since 2^128 is none */
 ZR_INLINE vf vscale2(vf x, vf n)
@@ -112,6 +126,13 @@ ZR_INLINE void vdstore(double *p, vd x) { _mm256_storeu_pd(p, x); }
 
 ZR_INLINE vi viset(uint32_t x) { return _mm256_set1_epi32((int)x); }
 ZR_INLINE vi vixor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+ZR_INLINE vi vior(vi a, vi b) { return _mm256_or_si256(a, b); }
+ZR_INLINE vi visub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+ZR_INLINE vi vishl(vi a, int k) { return _mm256_slli_epi32(a, k); }
+ZR_INLINE vi vishr(vi a, int k) { return _mm256_srli_epi32(a, k); }
+ZR_INLINE vi vbits(vf x) { return _mm256_castps_si256(x); }
+ZR_INLINE vf vfrom_bits(vi x) { return _mm256_castsi256_ps(x); }
+ZR_INLINE vi viload(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 ZR_INLINE void vistore(uint32_t *p, vi x) { _mm256_storeu_si256((__m256i *)p, x); }
 
 /* x, x+1, x+2, ... */

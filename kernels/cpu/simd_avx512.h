@@ -9,6 +9,7 @@
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __m512d vd;
+typedef __m256i vh;
 
 /* ---- load and store --------------------------------------------------------------------------- */
 
@@ -19,25 +20,24 @@ ZR_INLINE __mmask16 vmask(int n) { return (__mmask16)((1u << n) - 1); }
 ZR_INLINE vf vload_f32_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vmask(n), p); }
 ZR_INLINE void vstore_f32_n(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, vmask(n), x); }
 
-ZR_INLINE vf vwiden(__m256i h)
-{
-	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-}
+ZR_INLINE vh vhload(const uint16_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+ZR_INLINE void vhstore(uint16_t *p, vh h) { _mm256_storeu_si256((__m256i *)p, h); }
+ZR_INLINE vh vhload_n(const uint16_t *p, int n) { return _mm256_maskz_loadu_epi16(vmask(n), p); }
+ZR_INLINE void vhstore_n(uint16_t *p, vh h, int n) { _mm256_mask_storeu_epi16(p, vmask(n), h); }
 
-/* bits of zr_bf16 */
-ZR_INLINE __m256i vnarrow(vf x)
+ZR_INLINE vi viwiden(vh h) { return _mm512_cvtepu16_epi32(h); }
+ZR_INLINE vh vinarrow(vi x) { return _mm512_cvtepi32_epi16(x); } /* the low halves of the lanes */
+ZR_INLINE vf vwiden(vh h) { return _mm512_castsi512_ps(_mm512_slli_epi32(viwiden(h), 16)); }
+
+/* bits of zr_bf16_with */
+ZR_INLINE vh vnarrow_with(vf x, vi add)
 {
 	vi u = _mm512_castps_si512(x);
 	__mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-	vi r = _mm512_add_epi32(u, _mm512_set1_epi32(0x8000));
+	vi r = _mm512_add_epi32(u, add);
 	r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x00400000));
-	return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+	return vinarrow(_mm512_srli_epi32(r, 16));
 }
-
-ZR_INLINE vf vload_bf16(const uint16_t *p) { return vwiden(_mm256_loadu_si256((const __m256i *)p)); }
-ZR_INLINE void vstore_bf16(uint16_t *p, vf x) { _mm256_storeu_si256((__m256i *)p, vnarrow(x)); }
-ZR_INLINE vf vload_bf16_n(const uint16_t *p, int n) { return vwiden(_mm256_maskz_loadu_epi16(vmask(n), p)); }
-ZR_INLINE void vstore_bf16_n(uint16_t *p, vf x, int n) { _mm256_mask_storeu_epi16(p, vmask(n), vnarrow(x)); }
 
 /* ---- arithmetic ------------------------------------------------------------------------------- */
 
@@ -45,6 +45,13 @@ ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b 
 ZR_INLINE vf vsqrt(vf x) { return _mm512_sqrt_ps(x); }
 ZR_INLINE vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
 ZR_INLINE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
+
+/* 1 or -1 by the sign of x; 0 and NaN as they are */
+ZR_INLINE vf vsign(vf x)
+{
+	vf one = _mm512_or_ps(_mm512_and_ps(x, vset(-0.0f)), vset(1));
+	return _mm512_mask_mov_ps(one, _mm512_cmp_ps_mask(x, vset(0), _CMP_EQ_UQ), x);
+}
 ZR_INLINE vf vscale2(vf x, vf n) { return _mm512_scalef_ps(x, n); } /* x 2^n, n an integer */
 
 /* x, 0 in the lanes where a < b */
@@ -84,6 +91,13 @@ ZR_INLINE void vdstore(double *p, vd x) { _mm512_storeu_pd(p, x); }
 
 ZR_INLINE vi viset(uint32_t x) { return _mm512_set1_epi32((int)x); }
 ZR_INLINE vi vixor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+ZR_INLINE vi vior(vi a, vi b) { return _mm512_or_si512(a, b); }
+ZR_INLINE vi visub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+ZR_INLINE vi vishl(vi a, int k) { return _mm512_slli_epi32(a, (unsigned)k); }
+ZR_INLINE vi vishr(vi a, int k) { return _mm512_srli_epi32(a, (unsigned)k); }
+ZR_INLINE vi vbits(vf x) { return _mm512_castps_si512(x); }
+ZR_INLINE vf vfrom_bits(vi x) { return _mm512_castsi512_ps(x); }
+ZR_INLINE vi viload(const uint32_t *p) { return _mm512_loadu_si512(p); }
 ZR_INLINE void vistore(uint32_t *p, vi x) { _mm512_storeu_si512(p, x); }
 
 /* x, x+1, x+2, ... */

@@ -24,6 +24,11 @@
 	void zr_init_##SUFFIX(const struct zr_op_init *, int64_t, int64_t);                                \
 	void zr_adamw_##SUFFIX(const struct zr_op_adamw *, int64_t, int64_t);                              \
 	void zr_sgd_##SUFFIX(const struct zr_op_sgd *, int64_t, int64_t);                                  \
+	void zr_lion_##SUFFIX(const struct zr_op_lion *, int64_t, int64_t);                                \
+	void zr_adagrad_##SUFFIX(const struct zr_op_adagrad *, int64_t, int64_t);                          \
+	void zr_master_join_##SUFFIX(const struct zr_op_master *, int64_t, int64_t);                       \
+	void zr_master_split_##SUFFIX(const struct zr_op_master *, int64_t, int64_t);                      \
+	void zr_round_stochastic_##SUFFIX(const struct zr_op_round_stochastic *, int64_t, int64_t);        \
 	void zr_fold_##SUFFIX(const struct zr_op_fold *, int64_t, int64_t);                                \
 	void zr_bias_bwd_##SUFFIX(const struct zr_op_bias_bwd *, int64_t, int64_t);                        \
 	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL);                                \
@@ -54,6 +59,11 @@ ZR_CPU_PROTOTYPES(f64, double)
 		.init = zr_init_##SUFFIX,                                                                  \
 		.adamw = zr_adamw_##SUFFIX,                                                                \
 		.sgd = zr_sgd_##SUFFIX,                                                                    \
+		.lion = zr_lion_##SUFFIX,                                                                  \
+		.adagrad = zr_adagrad_##SUFFIX,                                                            \
+		.master_join = zr_master_join_##SUFFIX,                                                    \
+		.master_split = zr_master_split_##SUFFIX,                                                  \
+		.round_stochastic = zr_round_stochastic_##SUFFIX,                                          \
 		.fold = zr_fold_##SUFFIX,                                                                  \
 		.bias_bwd = zr_bias_bwd_##SUFFIX,                                                          \
 		.softmax_loss = zr_softmax_loss_##SUFFIX,                                                  \

@@ -74,9 +74,11 @@ OPERATION(gelu_bwd, o->dtype, o->n, ELEMENTS)
 OPERATION(residual, o->dtype, o->n, ELEMENTS)
 OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), FOLD_BLOCKS)
-OPERATION(adamw, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(lion, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(adagrad, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(init, ZR_F32, o->n, ELEMENTS)
+OPERATION(round_stochastic, ZR_F32, o->n, ELEMENTS)
 
 ITEM(cast)
 
@@ -89,6 +91,37 @@ static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct z
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, cast_item);
 	return rc;
+}
+
+ITEM(adamw)
+
+static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_adamw *o)
+{
+	int rc = cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
+	(void)s;
+	if (!rc && o->moment_dtype)
+		rc = cpu_check_dtype(ops->dev, "adamw", o->moment_dtype);
+	if (!rc)
+		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
+	return rc;
+}
+
+ITEM(master_join)
+
+static int op_master_join(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_master *o)
+{
+	(void)s;
+	run(ops->dev, o, o->n, ELEMENTS, master_join_item);
+	return ZR_OK;
+}
+
+ITEM(master_split)
+
+static int op_master_split(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_master *o)
+{
+	(void)s;
+	run(ops->dev, o, o->n, ELEMENTS, master_split_item);
+	return ZR_OK;
 }
 
 /* ---- layernorm_bwd: tiles of rows leave partial sums, then columns add them in order ---------- */
@@ -204,4 +237,9 @@ void cpu_ops_fill(struct zr_ops *ops)
 	ops->sgd = op_sgd;
 	ops->cast = op_cast;
 	ops->init = op_init;
+	ops->master_join = op_master_join;
+	ops->master_split = op_master_split;
+	ops->round_stochastic = op_round_stochastic;
+	ops->lion = op_lion;
+	ops->adagrad = op_adagrad;
 }

@@ -77,6 +77,23 @@ def trajectory(name, make, state):
                 show("%s.%d.%s" % (name, step, key), optimizer.state[p][key])
 
 
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, algorithm 2, with decoupled weight decay."""
+
+    def __init__(self, params, lr, betas, weight_decay):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (b1, b2), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                direction = torch.sign(b1 * m + (1 - b1) * p.grad)
+                p -= lr * (direction + group["weight_decay"] * p)
+                m.mul_(b2).add_(p.grad, alpha=1 - b2)
+
+
 moments = ("exp_avg", "exp_avg_sq")
 lr = 2**-7
 adam = dict(lr=lr, betas=(0.9, 0.95), eps=1e-8)
@@ -92,3 +109,6 @@ trajectory("damped", lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, dampening
            ("momentum_buffer",))
 trajectory("nesterov", lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, nesterov=True, weight_decay=0.1),
            ("momentum_buffer",))
+trajectory("lion", lambda p: Lion(p, lr=lr, betas=(0.9, 0.98), weight_decay=0.1), ("exp_avg",))
+trajectory("adagrad", lambda p: torch.optim.Adagrad(p, lr=lr, lr_decay=0.01, weight_decay=0.1,
+                                                    initial_accumulator_value=0.25), ("sum",))

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * round_stochastic.c - fp32 to bf16 with stochastic rounding, scalar: 16 random bits are added below the cut. A
+ * value that is r / 2^16 of the way from one bf16 to the next in magnitude carries for r of the 2^16 additions.
+ */
+#include "scalar.h"
+#include "table.h"
+
+void ZR_SCALAR(round_stochastic)(const struct zr_op_round_stochastic *op, int64_t lo, int64_t hi)
+{
+	const zr_real *src = zr_reals(op->src);
+	uint32_t w[4];
+
+	for (int64_t i = lo; i < hi; i++) {
+		uint64_t e = (uint64_t)(op->first + i);
+		if (i == lo || e % 4 == 0)
+			zr_rng_block(&op->rng, e / 4, w);
+		op->dst[i] = zr_bf16_with((float)src[i], w[e % 4] >> 16);
+	}
+}
