@@ -19,34 +19,61 @@ const char *zr_bytes_text(uint64_t bytes, char buf[32])
 	return buf;
 }
 
-/* What would help most, by what is largest. */
-static void advise(const struct zr_setup *s, char *buf, size_t n)
+const char *zr_tier_name(int32_t tier)
 {
-	const struct zr_region *r = s->plan.region;
-	uint64_t act = r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes;
-	if (2 * act > s->plan.total && (s->batch.micro > 1 || s->batch.length > 1))
-		snprintf(buf, n, "lower [train] micro_batch_size (%lld) or sequence_length (%lld)", (long long)s->batch.micro,
-			 (long long)s->batch.length);
-	else
-		snprintf(buf, n, "choose a smaller [model] or a machine with more memory");
+	return tier == ZR_TIER_DEVICE ? "device" : tier == ZR_TIER_HOST ? "host" : "disk";
 }
 
+/* What would help most, by what is largest in the tier. */
+static void advise(const struct zr_setup *s, int tier, int largest, char *buf, size_t n)
+{
+	const struct zr_region *r = s->plan.region;
+	const char *stage = s->zero.section ? s->zero.section->plugin->desc->id : "";
+	int on_device = tier == zr_store_tier(s, ZR_STORE_DEVICE), state = largest == ZR_R_MASTER || largest == ZR_R_STATE || largest == ZR_R_GRAD;
+	if (r[ZR_R_ACT].tier == tier && 2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
+	    (s->batch.micro > 1 || s->batch.length > 1))
+		snprintf(buf, n, "lower [train] micro_batch_size (%lld) or sequence_length (%lld), or recompute activations",
+			 (long long)s->batch.micro, (long long)s->batch.length);
+	else if (on_device && s->process.world > 1 && s->groups[0].state == ZR_GROUP_SELF)
+		snprintf(buf, n, "split the state over the %d ranks: [zero] plugin = stage3 instead of %s", s->process.world, stage);
+	else if (on_device && state && !zr_offloaded(s, ZR_STORE_OPTIMIZER))
+		snprintf(buf, n, "add [offload.optimizer] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
+	else if (on_device && s->groups[0].param == ZR_GROUP_SELF)
+		snprintf(buf, n, "use [zero] plugin = stage3 with [offload.param], so that only what computes is on the device");
+	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
+		snprintf(buf, n, "add [offload.param] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
+	else if (tier == ZR_TIER_HOST && !s->device_info.unified)
+		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
+	else
+		snprintf(buf, n, "choose a smaller [model] or a machine with more %s", tier == ZR_TIER_DISK ? "disk" : "memory");
+}
+
+static int refuse(const struct zr_setup *s, int tier, uint64_t need, uint64_t have, struct zr_error *err)
+{
+	char needed[32], part[32], free_[32], what[160];
+	int largest = -1;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		if (s->plan.region[i].tier == tier && (largest < 0 || s->plan.region[i].bytes > s->plan.region[largest].bytes))
+			largest = i;
+	advise(s, tier, largest, what, sizeof what);
+	return zr_err(err, ZR_EFIT, "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s", zr_bytes_text(need, needed),
+		      tier == ZR_TIER_DEVICE ? "device memory" : tier == ZR_TIER_DISK ? "disk space" : "memory",
+		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "", s->plan.region[largest].what,
+		      zr_bytes_text(s->plan.region[largest].bytes, part), zr_bytes_text(have, free_), what);
+}
+
+/* Each rank against its limits, and all ranks of this machine against its memory, in which the cpu's device memory lies. */
 int zr_plan_check(const struct zr_setup *s, struct zr_error *err)
 {
-	uint64_t have = zr_memory_available();
-	uint64_t device = s->device_info.memory * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
-	if (device && device < have)
-		have = device;
-	uint64_t need = s->plan.total * (uint64_t)(s->device_info.unified ? s->process.local_world : 1);
-	if (need <= have)
-		return 0;
-	int largest = 0;
-	for (int i = 1; i < ZR_R_COUNT; i++)
-		if (s->plan.region[i].bytes > s->plan.region[largest].bytes)
-			largest = i;
-	char needed[32], part[32], free_[32], what[160];
-	advise(s, what, sizeof what);
-	return zr_err(err, ZR_EFIT, "does not fit: needs %s of memory (largest: %s %s), %s available; %s",
-		      zr_bytes_text(need, needed), s->plan.region[largest].what,
-		      zr_bytes_text(s->plan.region[largest].bytes, part), zr_bytes_text(have, free_), what);
+	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
+	uint64_t host = zr_plan_tier(&s->plan, ZR_TIER_HOST), device = zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
+	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = zr_memory_available();
+	uint64_t all = (host + (s->device_info.host_ops ? device : 0)) * (uint64_t)s->process.local_world;
+	if (!s->device_info.unified && device > s->device_info.memory)
+		return refuse(s, ZR_TIER_DEVICE, device, s->device_info.memory, err);
+	if (host > limit->host)
+		return refuse(s, ZR_TIER_HOST, host, limit->host, err);
+	if (disk > limit->disk)
+		return refuse(s, ZR_TIER_DISK, disk, limit->disk, err);
+	return all > have ? refuse(s, ZR_TIER_HOST, all, have, err) : 0;
 }

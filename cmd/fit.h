@@ -7,8 +7,11 @@
 
 #include "core/setup.h"
 
-/* ZR_EFIT with needed, available and what to change, if the plan (times the ranks of this node) exceeds the machine. */
+/* ZR_EFIT with needed, available and what to change, if the plan exceeds a tier of this rank, or with those of all ranks
+ * here the machine. */
 int zr_plan_check(const struct zr_setup *s, struct zr_error *err);
+
+const char *zr_tier_name(int32_t tier); /* ZR_TIER_* */
 
 /* "12.3 MiB" into buf, which it returns. */
 const char *zr_bytes_text(uint64_t bytes, char buf[32]);

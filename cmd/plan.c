@@ -24,45 +24,57 @@ static const char usage[] =
 	"      --program                   the recorded step, one line per operation\n"
 	"  -h, --help                      shows this\n";
 
-static const char *tier_of(const struct zr_setup *s)
+/* What plugins hold already (data, scratch of the device) counts too: it is in the ledger, held. */
+static void print_tier(const struct zr_setup *s, int tier)
 {
-	return s->device_info.unified ? "host" : "device";
+	uint64_t total = zr_plan_tier(&s->plan, tier);
+	char a[32];
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
+			printf("%-8s %-20s %12s\n", zr_tier_name(tier), s->plan.region[i].what, zr_bytes_text(s->plan.region[i].bytes, a));
+	for (int i = 0; i < s->account.n && tier == ZR_TIER_HOST; i++) {
+		printf("%-8s %-20s %12s  held by plugins\n", zr_tier_name(tier), s->account.line[i].what,
+		       zr_bytes_text(s->account.line[i].held, a));
+		total += s->account.line[i].held;
+	}
+	if (total)
+		printf("%-8s %-20s %12s\n", zr_tier_name(tier), "total", zr_bytes_text(total, a));
 }
 
-/* What plugins hold already (data, scratch of the device) counts too: it is in the ledger, held. */
 static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
-	uint64_t held = 0;
 	if (s->process.world > 1)
 		printf("rank 0 of %d, stage %s; ", s->process.world, s->zero.section->plugin->desc->id);
 	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n\n", (double)s->layout.parameters / 1e6,
 	       (long long)s->batch.micro, (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
 	printf("%-8s %-20s %12s\n", "tier", "category", "bytes");
+	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++)
+		print_tier(s, tier);
+	printf("\n%s: %s to allocate, %s available\n", fits ? "fits" : "does not fit",
+	       zr_bytes_text(s->plan.arena[ZR_STORE_DEVICE] + s->plan.arena[ZR_STORE_HOST], a), zr_bytes_text(have, b));
+}
+
+static json_t *tier_json(const struct zr_setup *s, int tier)
+{
+	json_t *region = json_object();
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		if (s->plan.region[i].bytes)
-			printf("%-8s %-20s %12s\n", tier_of(s), s->plan.region[i].what,
-			       zr_bytes_text(s->plan.region[i].bytes, a));
-	for (int i = 0; i < s->account.n; i++) {
-		printf("%-8s %-20s %12s  held by plugins\n", "host", s->account.line[i].what,
-		       zr_bytes_text(s->account.line[i].held, a));
-		held += s->account.line[i].held;
-	}
-	printf("%-8s %-20s %12s\n\n", tier_of(s), "total", zr_bytes_text(s->plan.total + held, a));
-	printf("%s: %s to allocate, %s available\n", fits ? "fits" : "does not fit", zr_bytes_text(s->plan.total, a),
-	       zr_bytes_text(have, b));
+		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
+			json_object_set_new(region, s->plan.region[i].what, json_integer((json_int_t)s->plan.region[i].bytes));
+	return region;
 }
 
 static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 {
-	json_t *region = json_object(), *held = json_object();
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		json_object_set_new(region, s->plan.region[i].what, json_integer((json_int_t)s->plan.region[i].bytes));
+	json_t *planned = json_object(), *total = json_object(), *held = json_object();
+	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
+		json_object_set_new(planned, zr_tier_name(tier), tier_json(s, tier));
+		json_object_set_new(total, zr_tier_name(tier), json_integer((json_int_t)zr_plan_tier(&s->plan, tier)));
+	}
 	for (int i = 0; i < s->account.n; i++)
 		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
-	json_t *j = json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "tier",
-			      tier_of(s), "planned", region, "held_by_plugins", held, "total", (json_int_t)s->plan.total,
-			      "available", (json_int_t)have, "fits", fits);
+	json_t *j = json_pack("{s:I, s:o, s:o, s:o, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "planned", planned,
+			      "total", total, "held_by_plugins", held, "available", (json_int_t)have, "fits", fits);
 	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(j);

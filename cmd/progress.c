@@ -54,7 +54,7 @@ const char *zr_duration_text(double seconds, char buf[32])
 void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s, uint64_t every)
 {
 	*p = (struct zr_progress){ .out = out, .tty = isatty(fileno(out)), .total = (int64_t)s->train->steps,
-				   .every = every ? (int64_t)every : 1, .device_bytes = s->plan.total,
+				   .every = every ? (int64_t)every : 1, .device_bytes = s->plan.arena[ZR_STORE_DEVICE],
 				   .unified = s->device_info.unified != 0 };
 	p->start = p->last = zr_now();
 }

@@ -75,10 +75,11 @@ struct writer {
 	int failed; /* errno */
 };
 
-static int write_tensor(void *arg, const struct zr_place *t, const float *data)
+static int write_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
 {
 	struct writer *w = arg;
-	if (!w->failed && fwrite(data, sizeof *data, (size_t)t->elements, w->f) != (size_t)t->elements)
+	(void)t, (void)first;
+	if (!w->failed && fwrite(x, sizeof *x, (size_t)n, w->f) != (size_t)n)
 		w->failed = errno ? errno : EIO;
 	return 0;
 }
@@ -92,7 +93,7 @@ static int save_here(struct zr_session *s, const char *path, struct zr_error *er
 		return zr_err(err, ZR_EIO, "%s: cannot write: %s", tmp, strerror(errno));
 	if (write_header(w.f, s))
 		w.failed = errno ? errno : EIO;
-	int rc = zr_session_masters(s, write_tensor, &w, err);
+	int rc = zr_session_masters(s, write_values, &w, err);
 	if (!w.failed && (fflush(w.f) || fsync(fileno(w.f))))
 		w.failed = errno;
 	if (fclose(w.f) && !w.failed)
@@ -143,45 +144,61 @@ static int same_shape(const json_t *shape, const struct zr_tensor *t)
 	return 1;
 }
 
-static int load_tensor(struct zr_session *s, int32_t i, FILE *f, const char *path, const json_t *root, uint64_t data,
-		       struct zr_error *err)
+struct reader {
+	const struct zr_session *s;
+	FILE *f;
+	const char *path;
+	const json_t *root;
+	uint64_t data;
+};
+
+/* Whether tensor i is there as the model wants it. */
+static int check_tensor(const struct reader *r, int32_t i, struct zr_error *err)
 {
-	const struct zr_place *t = &s->setup->layout.tensor[i];
-	const json_t *e = json_object_get(root, t->decl->name);
+	const struct zr_place *t = &r->s->setup->layout.tensor[i];
+	const json_t *e = json_object_get(r->root, t->decl->name);
 	const char *dtype = json_string_value(json_object_get(e, "dtype"));
-	json_int_t at = json_integer_value(json_array_get(json_object_get(e, "data_offsets"), 0));
 	if (!e)
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", path, t->decl->name);
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", r->path, t->decl->name);
 	if (!dtype || strcmp(dtype, "F32"))
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32", path, t->decl->name, dtype ? dtype : "?");
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32", r->path, t->decl->name, dtype ? dtype : "?");
 	if (!same_shape(json_object_get(e, "shape"), t->decl))
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s has another shape than the model's config says", path, t->decl->name);
-	int64_t first, n;
-	float *dst = zr_session_home(s, i, &first, &n);
-	if (at < 0 || fseeko(f, (off_t)(data + (uint64_t)at + (uint64_t)first * sizeof *dst), SEEK_SET) ||
-	    fread(dst, sizeof *dst, (size_t)n, f) != (size_t)n)
-		return zr_err(err, ZR_EINVAL, "%s: truncated at tensor %s", path, t->decl->name);
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s has another shape than the model's config says", r->path, t->decl->name);
+	return 0;
+}
+
+static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
+{
+	const struct reader *r = arg;
+	const char *name = r->s->setup->layout.tensor[i].decl->name;
+	json_int_t at = json_integer_value(json_array_get(json_object_get(json_object_get(r->root, name), "data_offsets"), 0));
+	if (at < 0 || fseeko(r->f, (off_t)(r->data + (uint64_t)at + (uint64_t)first * sizeof *x), SEEK_SET) ||
+	    fread(x, sizeof *x, (size_t)n, r->f) != (size_t)n)
+		return zr_err(err, ZR_EINVAL, "%s: truncated at tensor %s", r->path, name);
 	return 0;
 }
 
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err)
 {
-	uint64_t data;
-	FILE *f = fopen(path, "re");
-	if (!f)
+	struct reader r = { .s = s, .path = path, .f = fopen(path, "re") };
+	if (!r.f)
 		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
-	json_t *root = read_header(f, path, &data, err);
+	json_t *root = read_header(r.f, path, &r.data, err);
 	int rc = root ? 0 : ZR_EINVAL;
+	r.root = root;
 	for (int32_t i = 0; !rc && i < s->setup->layout.n_tensors; i++)
-		rc = load_tensor(s, i, f, path, root, data, err);
+		rc = check_tensor(&r, i, err);
+	if (!rc)
+		rc = zr_session_fill(s, read_values, &r, err);
 	json_decref(root);
-	fclose(f);
-	return rc ? rc : zr_session_publish(s, err);
+	fclose(r.f);
+	return rc;
 }
 
-static int digest_tensor(void *arg, const struct zr_place *t, const float *data)
+static int digest_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
 {
-	XXH3_64bits_update(arg, data, (size_t)t->elements * sizeof *data);
+	(void)t, (void)first;
+	XXH3_64bits_update(arg, x, (size_t)n * sizeof *x);
 	return 0;
 }
 
@@ -191,7 +208,7 @@ int zr_weights_digest(struct zr_session *s, uint64_t *digest, struct zr_error *e
 	if (!x)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	XXH3_64bits_reset(x);
-	int rc = zr_session_masters(s, digest_tensor, x, err);
+	int rc = zr_session_masters(s, digest_values, x, err);
 	*digest = XXH3_64bits_digest(x);
 	XXH3_freeState(x);
 	return rc;

@@ -23,7 +23,7 @@ static void merge(struct zr_boundary *to, const struct zr_boundary *from, int ra
 int zr_boundary_exchange(struct zr_session *s, struct zr_boundary *mine, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	struct zr_boundary *table = (struct zr_boundary *)(s->region[ZR_R_BATCH] + p->plan.exchange);
+	struct zr_boundary *table = (struct zr_boundary *)(s->region[ZR_R_HOST] + p->plan.exchange);
 	struct zr_boundary *send = table + p->process.world;
 	int64_t check = mine->check;
 	zr_ticket ticket;

@@ -17,11 +17,13 @@ core_libcore_la_SOURCES = \
 	core/lifetime.c core/lifetime.h \
 	core/log.c core/log.h \
 	core/plan.c core/plan.h \
+	core/piece.c core/piece.h \
 	core/pool.c core/pool.h \
 	core/schedule.c core/schedule.h \
 	core/boundary.c core/boundary.h \
 	core/program.h core/record.c core/replay.c core/replay.h core/gather.c core/reduce.c core/update.c \
 	core/session.c core/session.h core/step.c \
-	core/setup.c core/setup.h
+	core/setup.c core/setup.h \
+	core/tier.c core/tier.h
 
 include core/config/local.mk

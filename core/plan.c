@@ -78,42 +78,170 @@ static struct zr_spot inside(struct zr_spot spot, int64_t blocks, int32_t dtype)
 	return spot;
 }
 
-/* In fp32 the master serves as the compute copy wherever both are split alike. */
+static int same_spot(struct zr_spot a, struct zr_spot b)
+{
+	return a.region == b.region && a.at == b.at;
+}
+
+/* Blocks of a unit whose master and state this rank holds; with world * per blocks where that is all of them. */
+static int64_t held_blocks(const struct zr_setup *s, const struct zr_unit_memory *m, int32_t unit)
+{
+	return s->groups[unit].state == ZR_GROUP_SELF ? s->process.world * m->per : m->per;
+}
+
+/* In fp32 the master serves as the compute copy wherever both are split alike and in the same tier. */
+static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+{
+	const struct zr_groups *g = &s->groups[unit];
+	struct zr_unit_memory *m = &p->unit[unit];
+	int64_t whole = s->process.world * m->per, mine = s->process.rank * m->per;
+	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
+	int together = p->region[region].tier == p->region[ZR_R_MASTER].tier;
+	int whole_state = g->state == ZR_GROUP_SELF, whole_param = g->param == ZR_GROUP_SELF;
+	if (together && whole_param && !whole_state) {
+		m->param = take(p, region, whole, ZR_F32);
+		m->master = m->home = inside(m->param, mine, ZR_F32);
+		return;
+	}
+	m->master = take(p, ZR_R_MASTER, held_blocks(s, m, unit), ZR_F32);
+	if (together && g->param == g->state)
+		m->param = m->master;
+	else
+		m->param = take(p, region, whole_param ? whole : m->param_per, ZR_F32);
+	if (whole_param)
+		m->home = inside(m->param, mine, ZR_F32);
+	else if (g->param == g->state)
+		m->home = m->param;
+	else
+		m->home = together ? m->master : take(p, region, m->per, ZR_F32);
+}
+
+static void place_16(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+{
+	const struct zr_groups *g = &s->groups[unit];
+	struct zr_unit_memory *m = &p->unit[unit];
+	int64_t whole = s->process.world * m->per, mine = s->process.rank * m->per;
+	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
+	int32_t type = s->types.dtype;
+	m->master = (struct zr_spot){ .region = ZR_R_MASTER };
+	if (s->types.master != ZR_MASTER_NONE)
+		m->master = take(p, ZR_R_MASTER, held_blocks(s, m, unit), s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
+	m->param = take(p, region, g->param == ZR_GROUP_SELF ? whole : m->param_per, type);
+	m->home = g->param == ZR_GROUP_SELF ? inside(m->param, mine, type) :
+		  g->param == ZR_GROUP_WORLD ? m->param : take(p, region, m->per, type);
+}
+
 static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
 	const struct zr_unit_place *u = &s->layout.unit[unit];
 	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
 	int64_t world = s->process.world, ranks = zr_group_ranks(s, g->param);
-	int32_t type = s->types.dtype;
 	m->per = (u->blocks + world - 1) / world;
 	zr_layout_shard(u, s->process.rank, (int)world, &m->first, &m->n);
 	m->param_per = (u->blocks + ranks - 1) / ranks;
-	int64_t whole = world * m->per, mine = s->process.rank * m->per;
-	int whole_state = g->state == ZR_GROUP_SELF, whole_param = g->param == ZR_GROUP_SELF;
-	int64_t held = whole_state ? whole : m->per;
-	if (type == ZR_F32 && whole_param && !whole_state) {
-		m->param = take(p, ZR_R_PARAM, whole, type);
-		m->master = m->home = inside(m->param, mine, type);
-	} else {
-		m->master = take(p, ZR_R_MASTER, held, ZR_F32);
-		if (type == ZR_F32)
-			m->home = whole_state ? inside(m->master, mine, type) : m->master;
-		if (type == ZR_F32 && g->param == g->state)
-			m->param = m->master;
-		else
-			m->param = take(p, ZR_R_PARAM, whole_param ? whole : m->param_per, type);
-		if (type != ZR_F32)
-			m->home = whole_param ? inside(m->param, mine, type) :
-				  g->param == ZR_GROUP_WORLD ? m->param : take(p, ZR_R_PARAM, m->per, type);
-	}
+	m->far = zr_unit_far(s, unit);
+	if (s->types.dtype == ZR_F32)
+		place_fp32(s, p, unit);
+	else
+		place_16(s, p, unit);
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return;
-	m->grad = take(p, ZR_R_GRAD, held, ZR_F32);
+	m->grad = take(p, ZR_R_GRAD, held_blocks(s, m, unit), ZR_F32);
 	if (zr_sums_locally(s))
-		m->local = take(p, ZR_R_LOCAL, whole, ZR_F32);
+		m->local = take(p, ZR_R_LOCAL, world * m->per, ZR_F32);
 	m->state_block = p->state_blocks;
-	p->state_blocks += held;
+	p->state_blocks += held_blocks(s, m, unit);
+}
+
+/* Whether this kind of data must be staged for what updates it: on disk, or in a memory that it cannot reach. */
+static int out_of_reach(const struct zr_setup *s, const struct zr_plan *p, int32_t region)
+{
+	int on_device = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
+	if (!p->region[region].bytes)
+		return 0;
+	return p->region[region].tier == ZR_TIER_DISK || (!on_device && p->region[region].store == ZR_STORE_DEVICE && !s->device_info.unified);
+}
+
+/* Whether an update must write the compute copy of some unit apart from its master. */
+static int writes_copies(const struct zr_setup *s, const struct zr_plan *p)
+{
+	int apart = s->types.dtype != ZR_F32;
+	for (int32_t u = 0; u < s->layout.n_units; u++) {
+		const struct zr_unit_memory *m = &p->unit[u];
+		apart |= !same_spot(s->groups[u].state == ZR_GROUP_SELF ? m->param : m->home, m->master);
+	}
+	return apart;
+}
+
+static void stage(struct zr_plan *p, int datum, uint64_t block_bytes)
+{
+	p->staging.datum[datum] = p->staging.set_bytes;
+	p->staging.set_bytes += (uint64_t)p->staging.blocks * block_bytes;
+}
+
+/* The largest piece that the update program names: blocks. */
+static int64_t piece_blocks(const struct zr_setup *s, const struct zr_plan *p)
+{
+	const struct zr_program *prog = &s->program[ZR_PROG_UPDATE];
+	int64_t most = 1;
+	for (int32_t i = 0; i < prog->n; i++) {
+		const struct zr_pop *op = &prog->op[i];
+		for (int32_t k = 0; op->kind == ZR_P_UPDATE && k < op->n; k++) {
+			int32_t unit = prog->unit[op->first + k];
+			int64_t held = held_blocks(s, &p->unit[unit], unit), n = (op->piece + ZR_BLOCK - 1) / ZR_BLOCK;
+			n = op->piece > 0 && n < held ? n : held;
+			most = n > most ? n : most;
+		}
+	}
+	return most;
+}
+
+/* How many pieces are under way: as the slowest store among the optimizer's and the gradient's wishes. */
+static void pipeline(const struct zr_setup *s, struct zr_staging *g)
+{
+	int buffers = 0, read = 0, write = 0;
+	for (int i = 0; i < ZR_OFFLOADS; i++) {
+		const struct zr_tier_info *t = &s->offload[i].info;
+		if (!s->offload[i].it.section || t->direct)
+			continue;
+		buffers = t->buffers > (uint32_t)buffers ? (int)t->buffers : buffers;
+		read |= t->pipeline_read != 0;
+		write |= t->pipeline_write != 0;
+	}
+	g->sets = buffers > 1 + read + write ? buffers : 1 + read + write;
+	g->behind = write;
+	g->ahead = read ? g->sets - 1 - write : 0;
+}
+
+static void size_staging(const struct zr_setup *s, struct zr_plan *p)
+{
+	struct zr_staging *g = &p->staging;
+	int16_t copies = (int16_t)writes_copies(s, p);
+	uint64_t chunk = s->types.master != ZR_MASTER_FP32 ? ZR_CHUNK * ZR_BLOCK * 4 : 0;
+	int far = out_of_reach(s, p, ZR_R_PARAM_FAR) || out_of_reach(s, p, ZR_R_PARAM);
+	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
+	for (int32_t d = 0; d < g->n_data; d++)
+		g->datum[d] = ZR_IN_PLACE;
+	g->blocks = piece_blocks(s, p);
+	if (out_of_reach(s, p, ZR_R_MASTER))
+		stage(p, ZR_D_MASTER, ZR_BLOCK * (s->types.master == ZR_MASTER_SPLIT ? 2 : 4));
+	if (out_of_reach(s, p, ZR_R_GRAD))
+		stage(p, ZR_D_GRAD, ZR_BLOCK * 4);
+	if (copies && far)
+		stage(p, ZR_D_LOWP, ZR_BLOCK * (uint64_t)zr_dtype_bytes(s->types.dtype));
+	for (uint32_t i = 0; i < s->n_states && out_of_reach(s, p, ZR_R_STATE); i++)
+		stage(p, ZR_D_STATE + (int)i, p->state_bytes[i]);
+	pipeline(s, g);
+	if (!g->set_bytes)
+		g->sets = 1, g->ahead = g->behind = 0;
+	g->set_bytes = up(g->set_bytes, PAGE);
+	g->chunk = g->set_bytes * (uint64_t)g->sets;
+	p->region[ZR_R_STAGING].bytes = g->chunk + chunk;
+	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK) /* sums are folded through the same sets */
+		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
+	if (!s->device_info.host_access && p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK)
+		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, ZR_BOUNCE);
 }
 
 /* The contributions to the largest bucket, sent and received, where they cannot be read in place; in 16 bits also one
@@ -157,7 +285,7 @@ static void place_state(const struct zr_setup *s, struct zr_plan *p)
 
 static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
 {
-	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0;
+	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0, host = 0;
 	p->tokens = at;
 	at += up(rows * 4, 64);
 	p->targets = at;
@@ -166,16 +294,44 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	at += up(rows * 4, 64);
 	p->loss_sum = at;
 	at += 64;
-	p->sumsq = at;
-	p->nonfinite = at;
-	if (s->mode != ZR_SETUP_SAMPLE) {
-		at += up(blocks * 8, 64);
-		p->nonfinite = at;
-		at += up(blocks * 4, 64);
-		p->exchange = at;
-		at += up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
-	}
 	p->region[ZR_R_BATCH].bytes = at;
+	p->host_batch = host;
+	host += s->device_info.host_access ? 0 : at;
+	if (s->mode != ZR_SETUP_SAMPLE) {
+		p->sumsq = host;
+		host += up(blocks * 8, 64);
+		p->nonfinite = host;
+		host += up(blocks * 4, 64);
+		p->exchange = host;
+		host += up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
+	}
+	p->region[ZR_R_HOST].bytes = host;
+}
+
+/* Home sums lie where the optimizer runs, unless they have a section of their own. */
+static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
+{
+	int offloaded = zr_offloaded(s, ZR_STORE_OPTIMIZER);
+	int state = offloaded ? ZR_STORE_OPTIMIZER : ZR_STORE_DEVICE, host = s->device_info.unified ? ZR_STORE_DEVICE : ZR_STORE_HOST;
+	p->region[ZR_R_MASTER].store = p->region[ZR_R_STATE].store = state;
+	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
+	p->region[ZR_R_PARAM_FAR].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
+	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		p->region[i].tier = zr_store_tier(s, p->region[i].store);
+}
+
+/* Regions of an arena one after the other; each one of an [offload.X] section is an object of its own. */
+static void place_regions(struct zr_plan *p)
+{
+	for (int i = 0; i < ZR_R_COUNT; i++) {
+		struct zr_region *r = &p->region[i];
+		r->bytes = up(r->bytes, PAGE);
+		if (r->store > ZR_STORE_HOST)
+			continue;
+		r->offset = p->arena[r->store];
+		p->arena[r->store] += r->bytes;
+	}
 }
 
 static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
@@ -185,7 +341,8 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
 	p->train = calloc(s->decl.n_layers, sizeof *p->train);
 	p->eval = calloc(s->decl.n_layers, sizeof *p->eval);
-	if (!p->unit || !p->state || !p->state_bytes || !p->train || !p->eval)
+	p->staging.datum = calloc(ZR_D_STATE + s->n_states, sizeof *p->staging.datum);
+	if (!p->staging.datum || !p->unit || !p->state || !p->state_bytes || !p->train || !p->eval)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -196,12 +353,15 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_PARAM] = "parameters",	   [ZR_R_MASTER] = "master parameters", [ZR_R_GRAD] = "gradients",
 		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_LOCAL] = "local gradients", [ZR_R_GATHER] = "gathered parameters",
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
-		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",
+		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
+		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
 	};
 	struct zr_plan p = { 0 };
 	int train = s->mode != ZR_SETUP_SAMPLE;
 	int rc = allocate_tables(s, &p, err);
-	p.direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32;
+	if (!rc)
+		choose_stores(s, &p);
+	p.direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p.region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p.peers = s->peers;
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++)
 		place_unit(s, &p, u);
@@ -218,12 +378,10 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	}
 	size_work(s, &p);
 	place_batch(s, &p, (uint64_t)s->layout.blocks);
-	for (int i = 0; i < ZR_R_COUNT; i++) {
+	size_staging(s, &p);
+	for (int i = 0; i < ZR_R_COUNT; i++)
 		p.region[i].what = name[i];
-		p.region[i].bytes = up(p.region[i].bytes, PAGE);
-		p.region[i].offset = p.total;
-		p.total += p.region[i].bytes;
-	}
+	place_regions(&p);
 	*out = p;
 	return 0;
 }
@@ -235,5 +393,14 @@ void zr_plan_free(struct zr_plan *p)
 	free(p->state_bytes);
 	free(p->train);
 	free(p->eval);
+	free(p->staging.datum);
 	memset(p, 0, sizeof *p);
+}
+
+uint64_t zr_plan_tier(const struct zr_plan *p, int tier)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		sum += p->region[i].tier == tier ? p->region[i].bytes : 0;
+	return sum;
 }

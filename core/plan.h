@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plan.h - bytes and offsets of everything a session holds, computed before anything is allocated. The session
- * allocates exactly this (invariant I2): one arena for the tier, cut into the regions below.
+ * allocates exactly this (invariant I2): an arena of device memory and one of host memory, and one object of an
+ * [offload.X] store for each region that lives there.
  */
 #ifndef ZR_CORE_PLAN_H
 #define ZR_CORE_PLAN_H
@@ -12,9 +13,22 @@
 
 struct zr_setup;
 
+/* Who holds a region. The last four are the sections [offload.X], in this order. */
+enum zr_store {
+	ZR_STORE_DEVICE, /* arenas of core */
+	ZR_STORE_HOST,
+	ZR_STORE_OPTIMIZER,
+	ZR_STORE_GRADIENT,
+	ZR_STORE_PARAM,
+	ZR_STORE_ACTIVATION,
+	ZR_STORES
+};
+#define ZR_OFFLOADS (ZR_STORES - ZR_STORE_OPTIMIZER)
+
 enum zr_region_id {
 	ZR_R_PARAM,       /* compute copies that are not also the master */
-	ZR_R_MASTER,      /* fp32 master parameters */
+	ZR_R_PARAM_FAR,   /* those of split units that [offload.param] holds */
+	ZR_R_MASTER,      /* master parameters */
 	ZR_R_GRAD,        /* fp32 sums over the slots, at home */
 	ZR_R_GRAD_BUFFER, /* a micro-batch's gradients on their way to the sum */
 	ZR_R_LOCAL,       /* this rank's sums over its micro-batches, with reduction = local */
@@ -23,14 +37,18 @@ enum zr_region_id {
 	ZR_R_ACT,         /* activations */
 	ZR_R_WORK,        /* scratch of operations, gradient of the activations */
 	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place */
-	ZR_R_BATCH,       /* tokens, losses, block sums, the exchange at the boundary */
+	ZR_R_BATCH,       /* tokens and losses */
+	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
+	ZR_R_STAGING,     /* pieces on their way between tiers */
 	ZR_R_COUNT
 };
 
 struct zr_region {
 	const char *what;
 	uint64_t bytes;
-	uint64_t offset; /* in the arena */
+	uint64_t offset; /* in its arena */
+	int32_t store;   /* ZR_STORE_* */
+	int32_t tier;    /* ZR_TIER_* of that store */
 };
 
 /* A place in a region. */
@@ -45,9 +63,10 @@ struct zr_unit_memory {
 	int64_t per, first, n;    /* home: blocks per rank, this rank's first, how many it really has */
 	int64_t param_per;        /* blocks per rank of the parameters' group */
 	int64_t state_block;      /* first block in the optimizer's state of this rank */
+	int far;                  /* 1: the compute copy is in ZR_R_PARAM_FAR: a layer needs it gathered, in a group of one too */
 	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
 	struct zr_spot home;      /* compute copy of the home blocks; often inside param or master */
-	struct zr_spot master;    /* whole, or the home blocks */
+	struct zr_spot master;    /* whole, or the home blocks; nothing with master = none */
 	struct zr_spot grad;      /* likewise */
 	struct zr_spot local;     /* whole, with reduction = local */
 };
@@ -57,9 +76,28 @@ struct zr_layer_place {
 	uint64_t out, saved; /* bytes from the start of ZR_R_ACT */
 };
 
+/* A kind of data that an update reads or writes piece by piece; states follow. */
+enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
+#define ZR_IN_PLACE UINT64_MAX
+
+/* Sets of buffers for pieces whose data is out of reach of what updates it. */
+struct zr_staging {
+	int64_t blocks;    /* a piece has at most */
+	int32_t sets;
+	int32_t ahead;     /* pieces read before their turn */
+	int32_t behind;    /* 1: a piece is written while the next one is computed */
+	int32_t n_data;
+	uint64_t set_bytes;
+	uint64_t *datum;   /* [n_data] offset in a set; ZR_IN_PLACE: never staged */
+	uint64_t chunk;    /* offset of ZR_CHUNK blocks of fp32 for masters in another format */
+};
+#define ZR_CHUNK 64
+#define ZR_BOUNCE (8u << 20) /* bytes through which disk feeds a device that only copies reach */
+
 struct zr_plan {
 	struct zr_region region[ZR_R_COUNT];
-	uint64_t total;          /* bytes of the arena */
+	uint64_t arena[2];       /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
+	struct zr_staging staging;
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int peers;               /* 1: ranks read each other's memory in place */
 	struct zr_unit_memory *unit; /* [n_units] */
@@ -68,11 +106,14 @@ struct zr_plan {
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
 	struct zr_layer_place *train, *eval; /* [n_layers] */
 	uint64_t work_bytes;     /* of ZR_R_WORK; the activation gradient follows */
-	uint64_t tokens, targets, loss_rows, loss_sum, sumsq, nonfinite, exchange; /* bytes from the start of ZR_R_BATCH */
+	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
+	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
+	uint64_t sumsq, nonfinite, exchange;
 };
 
 int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err);
 void zr_plan_free(struct zr_plan *p);
+uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes of all regions in it */
 
 /* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the
  * address-space limit. */

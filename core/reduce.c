@@ -5,6 +5,7 @@
  * between two fences; elsewhere an all-to-all brings them.
  */
 #include "core/replay.h"
+#include "core/tier.h"
 
 /* Folds one contribution (blocks of a unit, from wherever they lie) into a sum of the same blocks. */
 static int fold(struct zr_session *s, int32_t unit, const float *contribution, float *sum, int64_t first, int64_t blocks,
@@ -12,7 +13,7 @@ static int fold(struct zr_session *s, int32_t unit, const float *contribution, f
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_unit_place *u = &p->layout.unit[unit];
-	char *batch = s->region[ZR_R_BATCH];
+	char *tables = s->region[ZR_R_HOST];
 	int64_t lo = first * ZR_BLOCK, hi = lo + blocks * ZR_BLOCK;
 	for (int32_t i = u->first; i < u->first + u->count; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
@@ -28,8 +29,8 @@ static int fold(struct zr_session *s, int32_t unit, const float *contribution, f
 			.n = to - from,
 			.g = contribution + (from - lo),
 			.acc = sum + (from - lo),
-			.sumsq = measure ? (double *)(batch + p->plan.sumsq) + block : NULL,
-			.nonfinite = measure ? (uint32_t *)(batch + p->plan.nonfinite) + block : NULL,
+			.sumsq = measure ? (double *)(tables + p->plan.sumsq) + block : NULL,
+			.nonfinite = measure ? (uint32_t *)(tables + p->plan.nonfinite) + block : NULL,
 		};
 		int rc = p->ops->fold(p->ops, NULL, &op);
 		if (rc)
@@ -41,22 +42,6 @@ static int fold(struct zr_session *s, int32_t unit, const float *contribution, f
 static float *grad_buffer(const struct zr_session *s, int32_t unit)
 {
 	return (float *)(s->region[ZR_R_GRAD_BUFFER] + s->program->grad_buffer[unit]);
-}
-
-/* The sum of a unit's home blocks. */
-static float *home_sum(const struct zr_session *s, int32_t unit)
-{
-	const struct zr_unit_memory *m = &s->setup->plan.unit[unit];
-	int whole = s->setup->groups[unit].state == ZR_GROUP_SELF;
-	return (float *)zr_at(s, m->grad) + (whole ? m->first * ZR_BLOCK : 0);
-}
-
-static int fold_alone(struct zr_session *s, int32_t unit)
-{
-	struct zr_setup *p = s->setup;
-	float *sum = (float *)zr_at(s, p->plan.unit[unit].grad);
-	return fold(s, unit, p->plan.direct ? sum : grad_buffer(s, unit), sum, 0, p->layout.unit[unit].blocks, s->slot_index == 0,
-		    s->program->id == ZR_PROG_LAST_MICRO, p->types.comm_dtype);
 }
 
 /* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
@@ -89,6 +74,110 @@ static int fill_segment(struct zr_session *s, int32_t u, char **staging, struct 
 	return 0;
 }
 
+/* Blocks [first, first + n) of rank r's gradients, or of what it sent; 16 bits are widened behind the staging of the
+ * operation. */
+static int contribution(struct zr_session *s, const struct zr_pop *op, int32_t i, int32_t r, int64_t first, int64_t n, const float **out)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_comm_seg *seg = &zr_segments_of(s, op)[i];
+	int64_t size = zr_dtype_bytes(p->types.comm_dtype), at = (first - p->plan.unit[zr_units_of(s, op)[i]].first) * ZR_BLOCK;
+	if (p->plan.peers) {
+		const float *theirs = zr_comm_of(s)->mem_peer(p->comm.inst, seg->send, ZR_GROUP_WORLD, r);
+		*out = theirs + p->process.rank * seg->count + at;
+		return 0;
+	}
+	*out = (const float *)((const char *)seg->recv + (r * seg->count + at) * size);
+	if (p->types.comm_dtype == ZR_F32)
+		return 0;
+	float *wide = (float *)(s->region[ZR_R_COMM]);
+	for (int32_t k = 0; k < op->n; k++)
+		wide += zr_unit_padded_elements(p, zr_units_of(s, op)[k]);
+	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = ZR_F32, .src_dtype = p->types.comm_dtype, .n = n * ZR_BLOCK,
+				   .src = *out, .dst = wide };
+	int rc = p->ops->cast(p->ops, NULL, &cast);
+	*out = wide;
+	return rc ? zr_instance_failed(&p->device, rc, "cast", s->err) : 0;
+}
+
+static int stores(const struct zr_session *s)
+{
+	return s->slot_index == 0 || zr_sums_locally(s->setup);
+}
+
+/* All contributions to blocks [first, first + n) of unit i of the operation, into their sum. */
+static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, int64_t first, int64_t n, float *sum)
+{
+	struct zr_setup *p = s->setup;
+	int32_t u = zr_units_of(s, op)[i], world = p->process.world;
+	int last = s->program->id == ZR_PROG_LAST_MICRO, rc = 0;
+	if (zr_alone(s))
+		return fold(s, u, p->plan.direct ? sum : grad_buffer(s, u) + first * ZR_BLOCK, sum, first, n, stores(s), last,
+			    p->types.comm_dtype);
+	for (int32_t r = 0; !rc && r < world; r++) {
+		const float *from;
+		rc = contribution(s, op, i, r, first, n, &from);
+		if (!rc)
+			rc = fold(s, u, from, sum, first, n, stores(s) && r == 0, last && r == world - 1, p->types.comm_dtype);
+	}
+	return rc;
+}
+
+/* Sums on disk pass through two buffers: while one is folded the other is written and read ahead. */
+static int fold_far(struct zr_session *s, const struct zr_pop *op, int32_t i, struct zr_spot spot, int64_t first, int64_t n)
+{
+	const uint64_t block = ZR_BLOCK * 4;
+	int64_t step = s->setup->plan.staging.blocks;
+	char *buf[2] = { s->region[ZR_R_STAGING], s->region[ZR_R_STAGING] + (uint64_t)step * block };
+	uint64_t moving[2] = { 0 }, at = spot.at;
+	int rc = 0, end;
+	for (int64_t k = 0, b = 0; !rc && k < n; k += step, b ^= 1) {
+		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
+		if (k == 0 && !stores(s))
+			rc = zr_read(s, spot, buf[0], (uint64_t)now * block, &moving[0]);
+		if (!rc)
+			rc = zr_moved(s, spot.region, moving[b ^ 1]);
+		moving[b ^ 1] = 0;
+		spot.at = at + (uint64_t)(k + now) * block;
+		if (!rc && next > 0 && !stores(s))
+			rc = zr_read(s, spot, buf[b ^ 1], (uint64_t)next * block, &moving[b ^ 1]);
+		end = zr_moved(s, spot.region, moving[b]);
+		moving[b] = 0;
+		rc = rc ? rc : end;
+		if (!rc)
+			rc = fold_range(s, op, i, first + k, now, (float *)buf[b]);
+		spot.at = at + (uint64_t)k * block;
+		if (!rc)
+			rc = zr_write(s, spot, buf[b], (uint64_t)now * block, &moving[b]);
+	}
+	for (int b = 0; b < 2; b++) {
+		end = zr_moved(s, spot.region, moving[b]);
+		rc = rc ? rc : end;
+	}
+	return rc;
+}
+
+/* At home: everything where there is one rank. */
+static int fold_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
+{
+	struct zr_setup *p = s->setup;
+	int32_t u = zr_units_of(s, op)[i];
+	const struct zr_unit_memory *m = &p->plan.unit[u];
+	struct zr_spot spot = m->grad;
+	if (p->groups[u].state == ZR_GROUP_SELF)
+		spot.at += (uint64_t)m->first * ZR_BLOCK * 4;
+	s->in_place += p->plan.peers ? (uint64_t)((p->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;
+	return zr_addressed(s, spot.region) ? fold_range(s, op, i, m->first, m->n, (float *)zr_at(s, spot)) :
+					      fold_far(s, op, i, spot, m->first, m->n);
+}
+
+static int fold_all_ranks(struct zr_session *s, const struct zr_pop *op)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < op->n; i++)
+		rc = fold_unit(s, op, i);
+	return rc;
+}
+
 static int sends(const struct zr_session *s)
 {
 	return !zr_alone(s) && (s->program->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(s->setup));
@@ -102,7 +191,7 @@ int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = zr_units_of(s, op)[i];
 		if (zr_alone(s))
-			rc = fold_alone(s, u);
+			rc = fold_unit(s, op, i);
 		else if (zr_sums_locally(p))
 			rc = fold_locally(s, u);
 		if (!rc && sends(s))
@@ -112,51 +201,6 @@ int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 		return rc;
 	return p->plan.peers ? zr_post(s, op, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, op->n) :
 			       zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, p->types.comm_dtype, op->n);
-}
-
-/* My home blocks in rank r's gradients, or what it sent; 16 bits are widened behind the staging of the operation. */
-static int contribution(struct zr_session *s, const struct zr_comm_seg *seg, int32_t r, float *wide, const float **out)
-{
-	struct zr_setup *p = s->setup;
-	int64_t size = zr_dtype_bytes(p->types.comm_dtype);
-	if (p->plan.peers) {
-		const float *theirs = zr_comm_of(s)->mem_peer(p->comm.inst, seg->send, ZR_GROUP_WORLD, r);
-		*out = theirs + p->process.rank * seg->count;
-		return 0;
-	}
-	*out = (const float *)((const char *)seg->recv + r * seg->count * size);
-	if (p->types.comm_dtype == ZR_F32)
-		return 0;
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = p->types.comm_dtype, .n = seg->count,
-				 .src = *out, .dst = wide };
-	int rc = p->ops->cast(p->ops, NULL, &op);
-	*out = wide;
-	return rc ? zr_instance_failed(&p->device, rc, "cast", s->err) : 0;
-}
-
-static int fold_all_ranks(struct zr_session *s, const struct zr_pop *op)
-{
-	struct zr_setup *p = s->setup;
-	const struct zr_comm_seg *seg = zr_segments_of(s, op);
-	int last = s->program->id == ZR_PROG_LAST_MICRO, first = s->slot_index == 0 || zr_sums_locally(p);
-	float *wide = (float *)(s->region[ZR_R_COMM]);
-	for (int32_t i = 0; i < op->n; i++)
-		wide += zr_unit_padded_elements(p, zr_units_of(s, op)[i]);
-	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = zr_units_of(s, op)[i];
-		const struct zr_unit_memory *m = &p->plan.unit[u];
-		for (int32_t r = 0; r < p->process.world; r++) {
-			const float *from;
-			s->in_place += p->plan.peers && r != p->process.rank ? (uint64_t)(m->n * ZR_BLOCK * 4) : 0;
-			int rc = contribution(s, &seg[i], r, wide, &from);
-			if (!rc)
-				rc = fold(s, u, from, home_sum(s, u), m->first, m->n, first && r == 0, last && r == p->process.world - 1,
-					  p->types.comm_dtype);
-			if (rc)
-				return rc;
-		}
-	}
-	return 0;
 }
 
 /* After the last fold a stage that updates everything everywhere needs all sums. */

@@ -15,6 +15,14 @@ int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dty
 	return rc ? zr_instance_failed(&s->setup->comm, rc, "post", s->err) : 0;
 }
 
+int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket)
+{
+	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .root = root,
+				.n_seg = 1, .seg = seg, .tag = { .step = s->step, .op = -1, .unit = unit } };
+	int rc = zr_comm_of(s)->post(s->setup->comm.inst, &o, ticket);
+	return rc ? zr_instance_failed(&s->setup->comm, rc, "post", s->err) : 0;
+}
+
 int zr_complete(struct zr_session *s, zr_ticket ticket)
 {
 	int rc = ticket ? zr_comm_of(s)->wait(s->setup->comm.inst, ticket) : 0;
@@ -108,8 +116,13 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 	int rc = 0;
 	s->err = err;
 	s->program = &s->setup->program[program];
+	zr_update_begin(s);
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
 		rc = run_op(s, &s->program->op[i]);
+	if (program == ZR_PROG_UPDATE) {
+		int end = zr_update_end(s);
+		rc = rc ? rc : end;
+	}
 	return rc;
 }
 

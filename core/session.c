@@ -3,7 +3,8 @@
  * session.c - memory of a session: the arena of the plan, the tables of pointers into it, values of parameters in and
  * out.
  */
-#include "core/session.h"
+#include "core/piece.h"
+#include "core/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,47 +19,55 @@ char *zr_at(const struct zr_session *s, struct zr_spot spot)
 	return s->region[spot.region] + spot.at;
 }
 
-/* Where ranks read each other's memory the arena is comm's, mapped by all of the node. */
-static int take_arena(struct zr_session *s, struct zr_error *err)
+/* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
+static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	int tier = p->device_info.unified ? ZR_TIER_HOST : ZR_TIER_DEVICE, rc;
-	void *base;
-	s->comm_owns_arena = p->peers;
-	if (p->peers) {
+	uint64_t bytes = p->plan.arena[store];
+	void *base = NULL;
+	int rc = 0;
+	if (!bytes)
+		return 0;
+	if (p->peers && store == ZR_STORE_DEVICE) {
 		const struct zr_comm_v1 *comm = p->comm.vtbl;
-		rc = comm->mem_alloc(p->comm.inst, p->plan.total, &base);
+		s->comm_owns_arena = 1;
+		rc = comm->mem_alloc(p->comm.inst, bytes, &base);
 		if (rc)
 			return zr_instance_failed(&p->comm, rc, "mem_alloc", err);
 	} else {
-		rc = device(p)->mem_alloc(p->device.inst, p->plan.total, ZR_MEM_DEVICE, &base);
+		rc = device(p)->mem_alloc(p->device.inst, bytes, store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
 		if (rc)
 			return zr_instance_failed(&p->device, rc, "mem_alloc", err);
 	}
-	s->arena = base;
+	s->arena[store] = base;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
-		s->region[i] = s->arena + p->plan.region[i].offset;
-		if (!p->plan.region[i].bytes)
+		const struct zr_region *r = &p->plan.region[i];
+		if (r->store != store)
 			continue;
-		zr_account_plan(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
-		zr_account_take(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
+		s->region[i] = s->arena[store] + r->offset;
+		if (!r->bytes)
+			continue;
+		zr_account_plan(&p->account, r->tier, r->what, r->bytes);
+		zr_account_take(&p->account, r->tier, r->what, r->bytes);
 	}
 	return 0;
 }
 
-static void give_arena(struct zr_session *s)
+static void give_arena(struct zr_session *s, int store)
 {
 	struct zr_setup *p = s->setup;
-	int tier = p->device_info.unified ? ZR_TIER_HOST : ZR_TIER_DEVICE;
-	if (!s->arena)
+	if (!s->arena[store])
 		return;
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		if (p->plan.region[i].bytes)
-			zr_account_give(&p->account, tier, p->plan.region[i].what, p->plan.region[i].bytes);
-	if (s->comm_owns_arena)
-		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena);
+	for (int i = 0; i < ZR_R_COUNT; i++) {
+		const struct zr_region *r = &p->plan.region[i];
+		if (r->store == store && r->bytes)
+			zr_account_give(&p->account, r->tier, r->what, r->bytes);
+	}
+	if (s->comm_owns_arena && store == ZR_STORE_DEVICE)
+		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
 	else
-		device(p)->mem_free(p->device.inst, s->arena, p->plan.total, ZR_MEM_DEVICE);
+		device(p)->mem_free(p->device.inst, s->arena[store], p->plan.arena[store],
+				    store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED);
 }
 
 static int fill_layer(const struct zr_setup *p, int32_t layer, struct zr_layer_tensors *t)
@@ -96,6 +105,16 @@ static void *cut(char **at, size_t bytes)
 	return p;
 }
 
+static int64_t list_pieces(const struct zr_session *s, struct zr_piece *out)
+{
+	const struct zr_program *prog = &s->setup->program[ZR_PROG_UPDATE];
+	int64_t n = 0;
+	for (int32_t i = 0; i < prog->n; i++)
+		if (prog->op[i].kind == ZR_P_UPDATE)
+			n += zr_update_pieces(s, &prog->op[i], out ? out + n : NULL, n);
+	return n;
+}
+
 static size_t cut_tables(struct zr_session *s, char *base)
 {
 	const struct zr_setup *p = s->setup;
@@ -119,6 +138,12 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	s->full = cut(&at, units * sizeof *s->full);
 	s->posted = cut(&at, ops * sizeof *s->posted);
 	s->comm_seg = cut(&at, listed * sizeof *s->comm_seg);
+	s->arriving = cut(&at, listed * sizeof *s->arriving);
+	s->moving = cut(&at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);
+	s->n_pieces = list_pieces(s, NULL);
+	s->piece = cut(&at, ((size_t)s->n_pieces + 1) * sizeof *s->piece);
+	if (base)
+		list_pieces(s, s->piece);
 	s->seg = cut(&at, ((size_t)p->layout.n_tensors + 1) * sizeof *s->seg);
 	s->state_buf = cut(&at, (p->n_states + 1) * sizeof *s->state_buf);
 	return (size_t)(at - base);
@@ -133,7 +158,7 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
 	cut_tables(s, s->tables);
 	for (int32_t u = 0; u < p->layout.n_units; u++)
-		if (zr_group_ranks(p, p->groups[u].param) == 1)
+		if (zr_group_ranks(p, p->groups[u].param) == 1 && !p->plan.unit[u].far)
 			s->full[u] = zr_at(s, p->plan.unit[u].param);
 	return 0;
 }
@@ -148,14 +173,15 @@ static int start_scale(struct zr_session *s, struct zr_error *err)
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)
 {
-	if (!setup->device_info.unified)
-		return zr_err(err, ZR_EINVAL, "[device] %s has a memory of its own, which core cannot feed",
-			      setup->device_info.name);
 	struct zr_session *s = calloc(1, sizeof *s);
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->setup = setup;
-	int rc = take_arena(s, err);
+	int rc = take_arena(s, ZR_STORE_DEVICE, err);
+	if (!rc)
+		rc = take_arena(s, ZR_STORE_HOST, err);
+	if (!rc)
+		rc = zr_tier_open(s, err);
 	if (!rc)
 		rc = make_tables(s, err);
 	if (!rc)
@@ -171,145 +197,202 @@ void zr_session_close(struct zr_session *s)
 {
 	if (!s)
 		return;
-	give_arena(s);
+	zr_tier_close(s);
+	give_arena(s, ZR_STORE_HOST);
+	give_arena(s, ZR_STORE_DEVICE);
 	free(s->tables);
 	free(s);
 }
 
 /* ---- values in ---- */
 
-float *zr_session_home(const struct zr_session *s, int32_t i, int64_t *first, int64_t *n)
+/* A chunk of masters in host memory: everything that comes or goes passes through it. */
+static float *new_chunk(struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
-	const struct zr_place *t = &p->layout.tensor[i];
-	const struct zr_unit_memory *m = &p->plan.unit[t->unit];
-	int whole = p->groups[t->unit].state == ZR_GROUP_SELF;
-	int64_t lo = whole ? 0 : m->first * ZR_BLOCK, hi = whole ? INT64_MAX : lo + m->n * ZR_BLOCK;
-	int64_t from = t->offset > lo ? t->offset : lo, to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
-	*first = from - t->offset;
-	*n = to > from ? to - from : 0;
-	return (float *)zr_at(s, m->master) + (from - lo);
+	float *x = aligned_alloc(64, ZR_CHUNK * ZR_BLOCK * sizeof *x);
+	if (!x)
+		zr_err(err, ZR_ENOMEM, "out of memory for a chunk of parameters");
+	return x;
 }
 
-/* Values of tensor i depend on (seed, i, element) only; each rank makes its home blocks. */
-static int init_tensor(struct zr_session *s, int32_t i)
+struct fill {
+	zr_values_fn *fn;
+	void *arg;
+	float *x;
+};
+
+/* Padding is zero and stays so. */
+static int fill_chunk(struct zr_session *s, int32_t unit, int64_t first, int64_t n, const struct fill *f)
 {
-	const struct zr_setup *p = s->setup;
+	uint64_t count = zr_cut_segments(s, unit, first, n);
+	int rc = 0;
+	memset(f->x, 0, (size_t)(n * ZR_BLOCK) * sizeof *f->x);
+	for (uint64_t i = 0; !rc && i < count; i++)
+		rc = f->fn(f->arg, s->seg[i].param, s->seg[i].param_off, s->seg[i].n, f->x + s->seg[i].off, s->err);
+	return rc;
+}
+
+static int fill_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
+{
+	const struct fill *f = arg;
+	int rc = 0;
+	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
+		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
+		rc = fill_chunk(s, p->unit, p->first + at, n, f);
+		if (!rc)
+			rc = zr_master_put(s, p, at, n, f->x, 0);
+	}
+	return rc;
+}
+
+int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
+{
+	struct fill f = { fn, arg, new_chunk(err) };
+	int rc = f.x ? 0 : ZR_ENOMEM;
+	s->err = err;
+	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
+		rc = zr_each_piece(s, u, 0, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), fill_piece, &f);
+	free(f.x);
+	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_replay_publish(s, err);
+}
+
+/* Values of tensor i depend on (seed, i, element) only. */
+static int init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
+{
+	struct zr_session *s = arg;
+	struct zr_setup *p = s->setup;
 	const struct zr_tensor *decl = p->layout.tensor[i].decl;
 	struct zr_op_init op = {
 		.size = sizeof op,
 		.mean = decl->mean,
 		.std = decl->init == ZR_INIT_NORMAL ? decl->std : 0,
 		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
+		.first = first,
+		.n = n,
+		.dst = x,
 	};
-	op.dst = zr_session_home(s, i, &op.first, &op.n);
-	return op.n ? p->ops->init(p->ops, NULL, &op) : 0;
+	int rc = p->ops->init(p->ops, NULL, &op);
+	return rc ? zr_instance_failed(&p->device, rc, "init", err) : 0;
 }
 
-/* First values of the optimizer's state; the arena is zeroed already. */
+struct init_state {
+	float *x; /* a chunk of the first value */
+	int d;
+};
+
+static int init_state_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
+{
+	const struct init_state *in = arg;
+	uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, in->d), chunk = ZR_CHUNK * ZR_BLOCK * sizeof *in->x;
+	char *to = zr_piece_data(s, p, in->d);
+	int rc = 0;
+	for (uint64_t at = 0; !rc && at < bytes; at += chunk)
+		rc = zr_copy(s, to + at, in->x, bytes - at < chunk ? bytes - at : chunk);
+	return rc;
+}
+
+/* First values of the optimizer's state. Memory is zero already, what a disk holds is not known. */
 static int init_states(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	for (uint32_t i = 0; i < p->n_states; i++) {
+	float *x = new_chunk(err);
+	int rc = x ? 0 : ZR_ENOMEM;
+	for (uint32_t i = 0; !rc && i < p->n_states; i++) {
 		const struct zr_state *st = zr_setup_state(p, i);
-		if (st->init == 0)
+		struct init_state in = { x, ZR_D_STATE + (int)i };
+		if (st->init == 0 && zr_addressed(s, ZR_R_STATE))
 			continue;
-		if (st->dtype != ZR_F32)
-			return zr_err(err, ZR_EINVAL, "optimizer %s: state %s starts at %g, which needs the type fp32",
-				      p->optimizer.section->plugin->desc->id, st->name, st->init);
-		float *x = (float *)(s->region[ZR_R_STATE] + p->plan.state[i]);
-		for (int64_t k = 0; k < p->plan.state_blocks * ZR_BLOCK; k++)
+		if (st->init != 0 && st->dtype != ZR_F32)
+			rc = zr_err(err, ZR_EINVAL, "optimizer %s: state %s starts at %g, which needs the type fp32",
+				    p->optimizer.section->plugin->desc->id, st->name, st->init);
+		for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
 			x[k] = (float)st->init;
+		for (int32_t u = 0; !rc && u < p->layout.n_units; u++)
+			rc = zr_each_piece(s, u, 0, ZR_WITH(in.d), init_state_piece, &in);
 	}
-	return 0;
+	free(x);
+	return rc;
 }
 
 int zr_session_init(struct zr_session *s, struct zr_error *err)
 {
-	for (int32_t i = 0; i < s->setup->layout.n_tensors; i++) {
-		int rc = init_tensor(s, i);
-		if (rc)
-			return zr_instance_failed(&s->setup->device, rc, "init", err);
-	}
+	s->err = err;
 	int rc = init_states(s, err);
-	return rc ? rc : zr_session_publish(s, err);
-}
-
-/* The compute copy of what this rank holds of the master. */
-static int cast_unit(struct zr_session *s, int32_t u)
-{
-	const struct zr_setup *p = s->setup;
-	const struct zr_unit_memory *m = &p->plan.unit[u];
-	int whole = p->groups[u].state == ZR_GROUP_SELF;
-	struct zr_op_cast op = {
-		.size = sizeof op,
-		.dst_dtype = p->types.dtype,
-		.src_dtype = ZR_F32,
-		.n = (whole ? p->layout.unit[u].blocks : m->n) * ZR_BLOCK,
-		.src = zr_at(s, m->master),
-		.dst = zr_at(s, whole ? m->param : m->home),
-	};
-	return p->types.dtype == ZR_F32 || !op.n ? 0 : p->ops->cast(p->ops, NULL, &op);
-}
-
-int zr_session_publish(struct zr_session *s, struct zr_error *err)
-{
-	struct zr_setup *p = s->setup;
-	for (int32_t u = 0; u < p->layout.n_units; u++) {
-		int rc = cast_unit(s, u);
-		if (rc)
-			return zr_instance_failed(&p->device, rc, "cast", err);
-	}
-	return p->mode == ZR_SETUP_SAMPLE ? 0 : zr_replay_publish(s, err);
+	return rc ? rc : zr_session_fill(s, init_values, s, err);
 }
 
 /* ---- values out ---- */
 
-/* Memory of its own for one unit's whole master, put together from the homes. */
-struct whole {
-	float *buf;
-	int64_t elements;
+struct out {
+	zr_masters_fn *fn;
+	void *arg;
+	float *x;
 };
 
-static int gather_master(struct zr_session *s, int32_t u, struct whole *w, const float **out, struct zr_error *err)
+/* Blocks [first, first + n) of a unit, in o->x, tensor by tensor. */
+static int hand_out(struct zr_session *s, int32_t unit, int64_t first, int64_t n, const struct out *o)
 {
-	struct zr_setup *p = s->setup;
-	const struct zr_unit_memory *m = &p->plan.unit[u];
-	zr_ticket ticket;
-	if (p->groups[u].state == ZR_GROUP_SELF || p->process.world == 1) {
-		*out = (const float *)zr_at(s, m->master);
-		return 0;
-	}
-	int64_t need = zr_unit_padded_elements(p, u);
-	if (need > w->elements) {
-		free(w->buf);
-		w->buf = malloc((size_t)need * sizeof *w->buf);
-		w->elements = w->buf ? need : 0;
-	}
-	if (!w->buf)
-		return zr_err(err, ZR_ENOMEM, "out of memory for unit %s", p->layout.unit[u].name);
-	struct zr_comm_seg seg = { .send = zr_at(s, m->master), .recv = w->buf, .count = m->per * ZR_BLOCK };
-	s->err = err;
-	int rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, &seg, 1, -1, u, &ticket);
-	if (!rc)
-		rc = zr_complete(s, ticket);
-	*out = w->buf;
+	uint64_t count = o->fn ? zr_cut_segments(s, unit, first, n) : 0;
+	int rc = 0;
+	for (uint64_t i = 0; !rc && i < count; i++)
+		rc = o->fn(o->arg, &s->setup->layout.tensor[s->seg[i].param], s->seg[i].param_off, s->seg[i].n, o->x + s->seg[i].off);
 	return rc;
 }
 
-int zr_session_masters(struct zr_session *s, int (*fn)(void *arg, const struct zr_place *t, const float *data), void *arg,
-		       struct zr_error *err)
+static int send_chunk(struct zr_session *s, int32_t unit, int64_t n, int32_t root, float *x)
 {
-	struct zr_setup *p = s->setup;
-	struct whole w = { 0 };
+	zr_ticket ticket;
+	struct zr_comm_seg seg = { .send = x, .recv = x, .count = n * ZR_BLOCK };
+	if (zr_alone(s) || s->setup->groups[unit].state == ZR_GROUP_SELF)
+		return 0;
+	int rc = zr_broadcast(s, unit, root, &seg, &ticket);
+	return rc ? rc : zr_complete(s, ticket);
+}
+
+static int out_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
+{
+	struct out *o = arg;
 	int rc = 0;
-	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
-		const struct zr_unit_place *unit = &p->layout.unit[u];
-		const float *data = NULL;
-		rc = gather_master(s, u, &w, &data, err);
-		for (int32_t i = unit->first; !rc && fn && i < unit->first + unit->count; i++)
-			rc = fn(arg, &p->layout.tensor[i], data + p->layout.tensor[i].offset);
+	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
+		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
+		rc = zr_master_get(s, p, at, n, o->x);
+		if (!rc)
+			rc = send_chunk(s, p->unit, n, s->setup->process.rank, o->x);
+		if (!rc)
+			rc = hand_out(s, p->unit, p->first + at, n, o);
 	}
-	free(w.buf);
+	return rc;
+}
+
+/* What another rank holds comes in the same chunks. */
+static int receive(struct zr_session *s, int32_t unit, int32_t root, struct out *o)
+{
+	const struct zr_setup *p = s->setup;
+	int64_t first, count, step = p->plan.staging.blocks;
+	int rc = 0;
+	zr_layout_shard(&p->layout.unit[unit], root, p->process.world, &first, &count);
+	for (int64_t piece = 0; !rc && piece < count; piece += step)
+		for (int64_t at = piece; !rc && at < piece + step && at < count; at += ZR_CHUNK) {
+			int64_t end = piece + step < count ? piece + step : count, n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
+			rc = send_chunk(s, unit, n, root, o->x);
+			if (!rc)
+				rc = hand_out(s, unit, first + at, n, o);
+		}
+	return rc;
+}
+
+int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	struct out o = { fn, arg, new_chunk(err) };
+	uint32_t in = ZR_WITH(ZR_D_MASTER) | (p->types.master == ZR_MASTER_FP32 ? 0 : ZR_WITH(ZR_D_LOWP));
+	int rc = o.x ? 0 : ZR_ENOMEM;
+	s->err = err;
+	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
+		int whole = p->groups[u].state == ZR_GROUP_SELF;
+		for (int32_t r = 0; !rc && r < (whole ? 1 : p->process.world); r++)
+			rc = whole || r == p->process.rank ? zr_each_piece(s, u, in, 0, out_piece, &o) : receive(s, u, r, &o);
+	}
+	free(o.x);
 	return rc;
 }

@@ -19,16 +19,30 @@ struct zr_layer_tensors {
 	int32_t *tensor;     /* number in the layout */
 };
 
+struct zr_piece;
+
+/* A transfer that has been started. */
+struct zr_moving {
+	int32_t region;
+	uint64_t ticket;
+};
+
 struct zr_session {
 	struct zr_setup *setup;
-	char *arena;
-	int comm_owns_arena;
-	char *region[ZR_R_COUNT];
+	char *arena[2];                 /* ZR_STORE_DEVICE, ZR_STORE_HOST */
+	int comm_owns_arena;            /* that of the device */
+	char *region[ZR_R_COUNT];       /* NULL: an object without an address */
+	uint64_t object[ZR_R_COUNT];    /* of regions that an [offload.X] store holds */
+	uint8_t made[ZR_R_COUNT];       /* whether there is one */
 	struct zr_layer_tensors *layer; /* [n_layers] */
 	void *tables;                   /* backing of the above */
 	char **full;                    /* [n_units] where the full copy is now, NULL: nowhere */
 	zr_ticket *posted;              /* [most operations of a program] what a WAIT will complete */
 	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
+	uint64_t *arriving;             /* likewise: shares that a gather waits for */
+	struct zr_moving *moving;       /* [sets][n_data] of the staging */
+	struct zr_piece *piece;         /* [n_pieces] of the update program, in its order */
+	int64_t n_pieces, piece_next, piece_read; /* number of them; next to be computed, next to be read */
 	struct zr_seg *seg;             /* scratch of an update: one unit's segments */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 
@@ -63,8 +77,12 @@ struct zr_step_result {
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);
 void zr_session_close(struct zr_session *s); /* not collective */
 
-int zr_session_init(struct zr_session *s, struct zr_error *err);    /* initial values from the seed */
-int zr_session_publish(struct zr_session *s, struct zr_error *err); /* masters were written: make compute copies */
+int zr_session_init(struct zr_session *s, struct zr_error *err); /* initial values from the seed */
+
+/* Masters and what follows from them, from values that fn writes to x: elements [first, first + n) of tensor i, for all
+ * that this rank holds, piece by piece in canonical order. */
+typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
+int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 
 /* stop: a signal this rank caught, which all then learn of in the result. */
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);
@@ -75,22 +93,23 @@ int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err);
 /* Logits [vocabulary] that follow tokens[0..n), n <= sequence length. One rank only. */
 int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, float *logits, struct zr_error *err);
 
-/* Calls fn for every tensor's whole fp32 master in canonical order. fn may be NULL on a rank that only takes part; it is
- * still called with the data of all ranks on those where it is not. data is valid during the call. */
-int zr_session_masters(struct zr_session *s, int (*fn)(void *arg, const struct zr_place *t, const float *data), void *arg,
-		       struct zr_error *err);
-
-/* fp32 masters of the home blocks of tensor i: pointer, first element within the tensor, number (0: none here). */
-float *zr_session_home(const struct zr_session *s, int32_t i, int64_t *first, int64_t *n);
+/* Calls fn for all fp32 masters in canonical order, tensor by tensor, piece by piece: elements [first, first + n) at x,
+ * valid during the call. fn may be NULL on a rank that only takes part. */
+typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
+int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 
 /* replay.c: runs a recorded program. */
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
 int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what the update program publishes */
 
+/* update.c: the pieces of an operation, to out if that is not NULL, `have` others being before them. */
+int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, struct zr_piece *out, int64_t have);
+
 /* Places and collectives that replay, boundary and session share. */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
 int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
 		  int32_t op, int32_t unit, zr_ticket *ticket);
+int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket);
 int zr_complete(struct zr_session *s, zr_ticket ticket);
 
 #endif

@@ -60,10 +60,27 @@ int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 	return world * per * ZR_BLOCK;
 }
 
+int zr_offloaded(const struct zr_setup *s, int store)
+{
+	return store >= ZR_STORE_OPTIMIZER && s->offload[store - ZR_STORE_OPTIMIZER].it.section != NULL;
+}
+
+int32_t zr_store_tier(const struct zr_setup *s, int store)
+{
+	if (store < ZR_STORE_OPTIMIZER)
+		return store == ZR_STORE_DEVICE && !s->device_info.unified ? ZR_TIER_DEVICE : ZR_TIER_HOST;
+	return s->offload[store - ZR_STORE_OPTIMIZER].info.direct ? ZR_TIER_HOST : ZR_TIER_DISK;
+}
+
+int zr_unit_far(const struct zr_setup *s, int32_t unit)
+{
+	return zr_offloaded(s, ZR_STORE_PARAM) && s->groups[unit].param != ZR_GROUP_SELF;
+}
+
 uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
 	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
-	return ranks == 1 ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
+	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
 }
 
 static int64_t cores(void)
@@ -159,7 +176,7 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	if (s->mode == ZR_SETUP_TRAIN)
 		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", sizeof(struct zr_comm_v1), err);
 	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
-	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1;
+	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 && s->device_info.host_access;
 	return rc;
 }
 
@@ -185,6 +202,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	rc = dev->info(s->device.inst, &s->device_info);
 	if (rc)
 		return zr_instance_failed(&s->device, rc, "info", err);
+	s->device_info.host_access |= s->device_info.unified;
+	s->device_info.host_ops |= s->device_info.unified;
 	s->ops = dev->ops(s->device.inst);
 	return 0;
 }
@@ -232,6 +251,7 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	if (!rc) {
 		const struct zr_precision_v1 *precision = s->precision.vtbl;
 		s->types.size = sizeof s->types;
+		s->types.master = ZR_MASTER_FP32;
 		rc = precision->info(s->precision.inst, &s->types);
 		if (rc)
 			return zr_instance_failed(&s->precision, rc, "info", err);
@@ -265,6 +285,61 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 				    s->zero.section->plugin->desc->id, s->layout.unit[u].name, g->param, g->grad, g->state);
 	}
 	return rc;
+}
+
+static const char *const offload_sections[ZR_OFFLOADS] = { "offload.optimizer", "offload.gradient", "offload.param",
+							    "offload.activation" };
+
+static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
+{
+	struct zr_offload *o = &s->offload[i];
+	if (!zr_config_find(s->cfg, offload_sections[i]))
+		return 0;
+	int rc = start(s, &o->it, offload_sections[i], "zr.offload/1", offsetof(struct zr_offload_v1, buffers), err);
+	if (rc)
+		return rc;
+	const struct zr_offload_v1 *v = o->it.vtbl;
+	o->info.size = sizeof o->info;
+	rc = v->info(o->it.inst, &o->info);
+	if (rc)
+		return zr_instance_failed(&o->it, rc, "info", err);
+	if (o->info.direct && s->device_info.unified)
+		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL,
+				       "plugin: device and host are one memory here, so this moves nothing: give the device a memory of its own "
+				       "([device] memory = ...) or take the section out", err);
+	return 0;
+}
+
+/* Sections that could never act are refused, with the stage that gives them something to do. */
+static int check_offload(struct zr_setup *s, struct zr_error *err)
+{
+	int split = 0, whole = 0, on_disk = zr_offloaded(s, ZR_STORE_GRADIENT) && zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	for (int32_t u = 0; u < s->layout.n_units; u++) {
+		split |= s->groups[u].param != ZR_GROUP_SELF;
+		whole |= s->groups[u].state == ZR_GROUP_SELF;
+	}
+	const char *stage = s->zero.section->plugin->desc->id;
+	if (zr_offloaded(s, ZR_STORE_PARAM) && !split)
+		return zr_err(err, ZR_EINVAL, "[offload.param] needs a stage that splits parameters, and %s keeps all of them whole: "
+			      "choose a [zero] plugin of ZeRO stage 3 (or lower its persistence_threshold)", stage);
+	if (on_disk && whole)
+		return zr_err(err, ZR_EINVAL, "[offload.gradient] on disk needs a stage that splits the optimizer's state, and %s keeps it whole: "
+			      "choose a [zero] plugin of ZeRO stage 1, 2 or 3", stage);
+	if (zr_offloaded(s, ZR_STORE_PARAM) && !zr_offloaded(s, ZR_STORE_OPTIMIZER) && s->types.dtype == ZR_F32)
+		return zr_err(err, ZR_EINVAL, "[offload.param] frees nothing in fp32 while the master copy stays on the device: add [offload.optimizer]");
+	if (!s->device_info.host_access && s->process.world > 1)
+		return zr_err(err, ZR_EINVAL, "[device] memory that the host cannot address works with one rank only: set separate = no");
+	if (!s->device_info.unified && !s->device_info.host_ops)
+		return zr_err(err, ZR_EINVAL, "device %s computes on its own memory only, which core cannot feed yet", s->device_info.name);
+	return 0;
+}
+
+static int start_offloads(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int i = 0; !rc && i < ZR_OFFLOADS; i++)
+		rc = start_offload(s, i, err);
+	return rc ? rc : check_offload(s, err);
 }
 
 static int start_optimizer(struct zr_setup *s, struct zr_error *err)
@@ -383,7 +458,9 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc)
 		rc = start_stage(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
-		rc = start_optimizer(s, err);
+		rc = start_offloads(s, err);
+		if (!rc)
+			rc = start_optimizer(s, err);
 		if (!rc)
 			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
 	} else if (!rc) {
@@ -420,6 +497,8 @@ void zr_setup_close(struct zr_setup *s)
 				      &s->model,     &s->data,	    &s->comm, &s->device, &s->boot };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);
+	for (int i = 0; i < ZR_OFFLOADS; i++)
+		zr_instance_destroy(&s->offload[i].it);
 	zr_pool_free(s->process.pool);
 	zr_plan_free(&s->plan);
 	for (int i = 0; i < 4; i++)

@@ -14,6 +14,7 @@
 #include <zeroth/device.h>
 #include <zeroth/model.h>
 #include <zeroth/monitor.h>
+#include <zeroth/offload.h>
 #include <zeroth/optimizer.h>
 #include <zeroth/precision.h>
 #include <zeroth/scheduler.h>
@@ -36,6 +37,12 @@ struct zr_batch_shape {
 	int64_t length; /* tokens per sequence */
 };
 
+/* A section [offload.X]. */
+struct zr_offload {
+	struct zr_instance it; /* it.section NULL: there is none */
+	struct zr_tier_info info;
+};
+
 struct zr_setup {
 	struct zr_config *cfg; /* borrowed */
 	int mode;
@@ -43,6 +50,7 @@ struct zr_setup {
 	struct zr_process process;
 	struct zr_account account;
 	struct zr_instance boot, comm, device, data, model, precision, activation, zero, optimizer, scheduler;
+	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
 	struct zr_boot_info ranks;
 	struct zr_device_info device_info;
 	const struct zr_ops *ops;
@@ -76,8 +84,12 @@ int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that 
 int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 int zr_dtype_bytes(int32_t dtype);
+int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
+int32_t zr_store_tier(const struct zr_setup *s, int store);
+int zr_unit_far(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group); /* of a copy gathered over it; 0 in one of 1 rank */
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group); /* of a copy gathered over it; 0 where the share
+											* of one rank serves */
 
 /* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/session.h"
+#include "core/tier.h"
 
 static void prepare_call(struct zr_session *s, int training, int64_t slot)
 {
@@ -32,11 +32,27 @@ static void prepare_call(struct zr_session *s, int training, int64_t slot)
 	};
 }
 
+/* What the host reads and writes of the batch: the device's own where it can. */
+static char *host_batch(const struct zr_session *s)
+{
+	const struct zr_setup *p = s->setup;
+	return p->device_info.host_access ? s->region[ZR_R_BATCH] : s->region[ZR_R_HOST] + p->plan.host_batch;
+}
+
+static int send_tokens(struct zr_session *s, struct zr_error *err)
+{
+	s->err = err;
+	if (s->setup->device_info.host_access)
+		return 0;
+	return zr_copy(s, s->region[ZR_R_BATCH] + s->setup->plan.tokens, host_batch(s) + s->setup->plan.tokens,
+		       s->setup->plan.loss_rows - s->setup->plan.tokens);
+}
+
 static int load_batch(struct zr_session *s, int split, int64_t slot, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_data_v1 *data = p->data.vtbl;
-	char *batch = s->region[ZR_R_BATCH];
+	char *batch = host_batch(s);
 	struct zr_batch b = {
 		.size = sizeof b,
 		.split = split,
@@ -50,12 +66,17 @@ static int load_batch(struct zr_session *s, int split, int64_t slot, struct zr_e
 		.targets = (int32_t *)(batch + p->plan.targets),
 	};
 	int rc = data->batch(p->data.inst, &b);
-	return rc ? zr_instance_failed(&p->data, rc, "batch", err) : 0;
+	return rc ? zr_instance_failed(&p->data, rc, "batch", err) : send_tokens(s, err);
 }
 
-static double loss_sum(const struct zr_session *s)
+static int add_loss(struct zr_session *s, struct zr_error *err)
 {
-	return *(double *)(s->region[ZR_R_BATCH] + s->setup->plan.loss_sum);
+	uint64_t at = s->setup->plan.loss_sum;
+	s->err = err;
+	int rc = s->setup->device_info.host_access ? 0 : zr_copy(s, host_batch(s) + at, s->region[ZR_R_BATCH] + at, sizeof(double));
+	if (!rc)
+		zr_exact_add(&s->boundary.loss, *(double *)(host_batch(s) + at));
+	return rc;
 }
 
 /* All programs and settings in one number, which every rank must agree on. */
@@ -86,9 +107,10 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 		s->slot_index = m;
 		if (!rc)
 			rc = zr_replay(s, last ? ZR_PROG_LAST_MICRO : ZR_PROG_MICRO, err);
+		if (!rc)
+			rc = add_loss(s, err);
 		if (rc)
 			return rc;
-		zr_exact_add(&s->boundary.loss, loss_sum(s));
 	}
 	return 0;
 }
@@ -97,8 +119,8 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 static void measure(struct zr_session *s)
 {
 	const struct zr_setup *p = s->setup;
-	const double *sumsq = (const double *)(s->region[ZR_R_BATCH] + p->plan.sumsq);
-	const uint32_t *bad = (const uint32_t *)(s->region[ZR_R_BATCH] + p->plan.nonfinite);
+	const double *sumsq = (const double *)(s->region[ZR_R_HOST] + p->plan.sumsq);
+	const uint32_t *bad = (const uint32_t *)(s->region[ZR_R_HOST] + p->plan.nonfinite);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
 		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
@@ -188,10 +210,10 @@ int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
 		prepare_call(s, 0, slot);
 		if (!rc)
 			rc = zr_replay(s, ZR_PROG_EVAL, err);
+		if (!rc && slot < n)
+			rc = add_loss(s, err);
 		if (rc)
 			return rc;
-		if (slot < n)
-			zr_exact_add(&s->boundary.loss, loss_sum(s));
 	}
 	int rc = zr_boundary_exchange(s, &s->boundary, err);
 	*loss = zr_exact_value(&s->boundary.loss) / (double)(n * p->batch.micro * p->batch.length);
@@ -202,16 +224,18 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_model_v1 *model = p->model.vtbl;
-	char *batch = s->region[ZR_R_BATCH];
+	char *batch = host_batch(s);
 	int32_t last = (int32_t)p->decl.n_layers - 1;
 	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
 		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits", p->model.section->plugin->desc->id);
 	memcpy(batch + p->plan.tokens, tokens, (size_t)n * sizeof *tokens);
 	memcpy(batch + p->plan.targets, tokens, (size_t)n * sizeof *tokens);
+	int rc = send_tokens(s, err);
 	prepare_call(s, 0, 0);
 	s->call.batch = 1;
 	s->call.length = n;
-	int rc = zr_replay(s, ZR_PROG_EVAL, err);
+	if (!rc)
+		rc = zr_replay(s, ZR_PROG_EVAL, err);
 	if (rc)
 		return rc;
 	/* the program ended with the loss layer, whose call is still in place */

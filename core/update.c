@@ -1,45 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.c - the optimizer on home blocks, piece by piece.
+ * update.c - the optimizer on what this rank holds, piece by piece: while one is computed the next ones are read and the
+ * last is written, where they are staged. The pieces of all updates of the program are one list, so reads run ahead of
+ * the operation that will need them.
  */
+#include "core/piece.h"
 #include "core/replay.h"
 
-/* Segments of blocks [first, first + n) of a unit: its tensors clipped to that range. */
-static uint64_t cut_segments(struct zr_session *s, const struct zr_unit_place *u, int64_t first, int64_t n)
+int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, struct zr_piece *out, int64_t have)
 {
-	const struct zr_layout *l = &s->setup->layout;
-	int64_t lo = first * ZR_BLOCK, hi = lo + n * ZR_BLOCK;
-	uint64_t count = 0;
-	for (int32_t i = u->first; i < u->first + u->count; i++) {
-		const struct zr_place *t = &l->tensor[i];
-		int64_t from = t->offset > lo ? t->offset : lo;
-		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
-		if (from >= to)
-			continue;
-		s->seg[count++] = (struct zr_seg){ .off = from - lo, .n = to - from, .param_off = from - t->offset, .param = i,
-						   .ndim = t->decl->ndim, .dims = t->decl->dims, .name = t->decl->name };
+	const struct zr_program *prog = &s->setup->program[ZR_PROG_UPDATE];
+	int64_t count = 0;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t unit = prog->unit[op->first + i];
+		int64_t first, n;
+		zr_held(s, unit, &first, &n);
+		int64_t step = op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : n;
+		for (int64_t at = 0; at < n; at += step, count++)
+			if (out)
+				out[count] = (struct zr_piece){ .unit = unit, .first = first + at, .at = at, .n = n - at < step ? n - at : step,
+								.set = (int32_t)((have + count) % s->setup->plan.staging.sets) };
 	}
 	return count;
 }
 
-static struct zr_buf buffer(char *base, int64_t at, int64_t count, int32_t dtype)
+static int on_device(const struct zr_session *s)
 {
-	return (struct zr_buf){ .data = base + at, .count = (uint64_t)count, .dtype = dtype, .mem = ZR_MEM_HOST };
+	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
 }
 
-/* Blocks [first, first + n) of a unit; `held` is where what this rank holds of it starts. */
-static int update_piece(struct zr_session *s, int32_t unit, int64_t first, int64_t n, int64_t held)
+static struct zr_buf buffer(const struct zr_session *s, char *base, int64_t n, int32_t dtype)
+{
+	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(n * ZR_BLOCK) : 0, .dtype = dtype,
+				.mem = on_device(s) && !s->setup->device_info.host_access ? ZR_MEM_DEVICE : ZR_MEM_HOST };
+}
+
+/* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`. */
+static int step_blocks(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n, char *master, char *lowp)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_optimizer_v1 *opt = p->optimizer.vtbl;
-	const struct zr_unit_memory *m = &p->plan.unit[unit];
-	int64_t at = first - held, count = n * ZR_BLOCK;
 	struct zr_scalars scalars = { .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr };
-	for (uint32_t i = 0; i < p->n_states; i++) {
-		const struct zr_state *st = zr_setup_state(p, i);
-		s->state_buf[i] = buffer(s->region[ZR_R_STATE] + p->plan.state[i], (m->state_block + at) * p->plan.state_bytes[i], count,
-					 st->dtype);
-	}
+	for (uint32_t i = 0; i < p->n_states; i++)
+		s->state_buf[i] = buffer(s, zr_piece_data(s, piece, ZR_D_STATE + (int)i) + (uint64_t)from * p->plan.state_bytes[i], n,
+					 zr_setup_state(p, i)->dtype);
 	struct zr_opt_step o = {
 		.size = sizeof o,
 		.n_state = p->n_states,
@@ -47,34 +51,93 @@ static int update_piece(struct zr_session *s, int32_t unit, int64_t first, int64
 		.lr = s->lr,
 		.grad_mult = s->grad_mult,
 		.opts = p->optimizer.section->opts,
-		.master = buffer(zr_at(s, m->master), at * ZR_BLOCK * 4, count, ZR_F32),
-		.grad = buffer(zr_at(s, m->grad), at * ZR_BLOCK * 4, count, ZR_F32),
+		.master = buffer(s, master, n, ZR_F32),
+		.grad = buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + from * ZR_BLOCK * 4, n, ZR_F32),
 		.state = s->state_buf,
 		.seg = s->seg,
-		.n_seg = cut_segments(s, &p->layout.unit[unit], first, n),
+		.n_seg = zr_cut_segments(s, piece->unit, piece->first + from, n),
 		.seed = (uint64_t)p->train->seed,
 		.ops = p->ops,
 		.scalars = &scalars,
 	};
-	if (p->types.dtype != ZR_F32)
-		o.lowp = buffer(zr_at(s, p->groups[unit].state == ZR_GROUP_SELF ? m->param : m->home), at * ZR_BLOCK * 2, count,
-				p->types.dtype);
+	if (lowp)
+		o.lowp = buffer(s, lowp, n, p->types.dtype);
 	int rc = opt->step(p->optimizer.inst, &o);
 	return rc ? zr_instance_failed(&p->optimizer, rc, "step", s->err) : 0;
 }
 
-int zr_run_update(struct zr_session *s, const struct zr_pop *op)
+/* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */
+static int step_chunks(struct zr_session *s, const struct zr_piece *piece)
+{
+	float *x = (float *)(s->region[ZR_R_STAGING] + s->setup->plan.staging.chunk);
+	int rc = 0;
+	for (int64_t at = 0; !rc && at < piece->n; at += ZR_CHUNK) {
+		int64_t n = piece->n - at < ZR_CHUNK ? piece->n - at : ZR_CHUNK;
+		rc = zr_master_get(s, piece, at, n, x);
+		if (!rc)
+			rc = step_blocks(s, piece, at, n, (char *)x, NULL);
+		if (!rc)
+			rc = zr_master_put(s, piece, at, n, x, 1);
+	}
+	return rc;
+}
+
+static int step_piece(struct zr_session *s, const struct zr_piece *piece)
 {
 	const struct zr_setup *p = s->setup;
+	if (p->types.master != ZR_MASTER_FP32)
+		return step_chunks(s, piece);
+	char *master = zr_piece_data(s, piece, ZR_D_MASTER), *copy = zr_piece_data(s, piece, ZR_D_LOWP);
+	int rc = step_blocks(s, piece, 0, piece->n, master, p->types.dtype == ZR_F32 ? NULL : copy);
+	return rc || p->types.dtype != ZR_F32 || !copy ? rc : zr_copy(s, copy, master, (uint64_t)(piece->n * ZR_BLOCK * 4));
+}
+
+/* Reads of pieces up to `last`; each set first ends what it was writing. */
+static int read_until(struct zr_session *s, int64_t last)
+{
+	uint32_t with = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES;
 	int rc = 0;
-	for (int32_t i = 0; !rc && i < op->n; i++) {
-		int32_t u = zr_units_of(s, op)[i];
-		const struct zr_unit_memory *m = &p->plan.unit[u];
-		int whole = p->groups[u].state == ZR_GROUP_SELF;
-		int64_t lo = whole ? 0 : m->first, blocks = whole ? p->layout.unit[u].blocks : m->n;
-		int64_t step = op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : blocks;
-		for (int64_t at = 0; !rc && at < blocks; at += step)
-			rc = update_piece(s, u, lo + at, blocks - at < step ? blocks - at : step, lo);
+	if (s->setup->types.master != ZR_MASTER_FP32)
+		with |= ZR_WITH(ZR_D_LOWP);
+	for (; !rc && s->piece_read <= last && s->piece_read < s->n_pieces; s->piece_read++) {
+		rc = zr_piece_done(s, s->piece[s->piece_read].set);
+		if (!rc)
+			rc = zr_piece_read(s, &s->piece[s->piece_read], with);
+	}
+	return rc;
+}
+
+int zr_run_update(struct zr_session *s, const struct zr_pop *op)
+{
+	const struct zr_staging *g = &s->setup->plan.staging;
+	int64_t end = s->piece_next + zr_update_pieces(s, op, NULL, 0);
+	int rc = 0;
+	for (; !rc && s->piece_next < end; s->piece_next++) {
+		const struct zr_piece *piece = &s->piece[s->piece_next];
+		rc = read_until(s, s->piece_next + g->ahead);
+		if (!rc)
+			rc = zr_piece_done(s, piece->set);
+		if (!rc)
+			rc = step_piece(s, piece);
+		if (!rc)
+			rc = zr_piece_write(s, piece, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES);
+		if (!rc && !g->behind)
+			rc = zr_piece_done(s, piece->set);
+	}
+	return rc;
+}
+
+void zr_update_begin(struct zr_session *s)
+{
+	s->piece_next = s->piece_read = 0;
+}
+
+int zr_update_end(struct zr_session *s)
+{
+	int rc = 0;
+	for (int32_t set = 0; set < s->setup->plan.staging.sets; set++) {
+		int one = zr_piece_done(s, set);
+		rc = rc ? rc : one;
 	}
 	return rc;
 }

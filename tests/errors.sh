@@ -183,7 +183,7 @@ refused 'bytes and a smaller vocabulary' 2 "the data has 256 different tokens, b
 } >tokens
 refused 'a token that is not in the vocabulary' 2 '-o: [data] tokens: token 97 at position 1000 is not below the vocabulary of 97' \
 	-o data.plugin=tokens -o data.path=tokens -o data.format=uint16 -o model.vocabulary=97
-matched 'a model that does not fit' 3 'does not fit: needs 1\.7 PiB of memory \(largest: optimizer state .*\), [0-9.]+ [KMGT]iB available; choose .*' \
+matched 'a model that does not fit' 3 'does not fit: needs 1\.7 PiB of memory \(largest: optimizer state .*\), [0-9.]+ [KMGT]iB available; add \[offload\.optimizer\] .*' \
 	-o model.width=100000 -o model.layers=1000
 mkdir -p runs/here
 refused 'a run directory that exists' 2 '-o: run directory runs/here exists already; choose another [run] dir or remove it' \

@@ -37,6 +37,11 @@ struct zr_train_opts {
 	int32_t reduction;                    /* ZR_REDUCE_* */
 };
 
+/* [memory] Per rank; ZR_AUTO_COUNT: no limit of its own. */
+struct zr_memory_opts {
+	uint64_t host, disk;
+};
+
 /* [run] */
 struct zr_run_opts {
 	const char *dir;     /* "auto": runs/<name of the INI>-<date>-<time> */

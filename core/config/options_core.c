@@ -44,10 +44,18 @@ static const struct zr_opt log_opts[] = {
 	ZR_OPT_ENUM(struct zr_log_opts, level, 0, "info", levels, "What is logged: this level and those before it."),
 };
 
+static const struct zr_opt memory[] = {
+	ZR_OPT(struct zr_memory_opts, host, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes",
+	       "Host memory that each rank may plan with; auto is its share of what the machine has available."),
+	ZR_OPT(struct zr_memory_opts, disk, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes",
+	       "Disk space that each rank may plan with; auto is what the disk has."),
+};
+
 #define TABLE(section, doc, table, S) { section, doc, table, sizeof table / sizeof *table, sizeof(S) }
 
 const struct zr_core_table zr_core_tables[] = {
 	TABLE("train", "The length and size of the training.", train, struct zr_train_opts),
+	TABLE("memory", "Limits of the tiers beside the device.", memory, struct zr_memory_opts),
 	TABLE("run", "Where a run leaves its files and how often it speaks.", run, struct zr_run_opts),
 	TABLE("log", "Messages on standard error.", log_opts, struct zr_log_opts),
 	{ 0 },

@@ -18,12 +18,17 @@ extern "C" {
 #define ZR_STEP_SKIP 1  /* leave everything as it is, log it */
 #define ZR_STEP_STOP 2  /* end the run: exit 5, naming the first non-finite tensor */
 
+/* how the fp32 value of a parameter is kept between steps */
+#define ZR_MASTER_FP32 0  /* beside the 16-bit compute copy */
+#define ZR_MASTER_SPLIT 1 /* as the bf16 copy and the 16 bits it lacks: the same 32 bits in 4 bytes instead of 6 */
+#define ZR_MASTER_NONE 2  /* not at all: the bf16 copy is all there is, rounded stochastically after each update */
+
 /* GROWABLE; filled by info(). */
 struct zr_precision_info {
 	uint32_t size;
 	int32_t dtype;      /* parameters and activations */
 	int32_t comm_dtype; /* gradients on the wire, `auto` of communication_data_type */
-	int32_t rsv;
+	int32_t master;     /* ZR_MASTER_*; SPLIT and NONE with ZR_BF16 only */
 };
 
 /* The loss-scale record: everything the machine remembers; checkpoints save it. FROZEN. */

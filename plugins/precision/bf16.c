@@ -4,11 +4,26 @@
  */
 #include "unscaled.h"
 
+struct bf16_opts {
+	struct unscaled_opts unscaled; /* first: what unscaled.c reads */
+	int32_t master;
+};
+
+static const char *const masters[] = { "fp32", "split", "none", NULL }; /* ZR_MASTER_* in order */
+
+static const struct zr_opt options[] = {
+	UNSCALED_ON_NONFINITE,
+	ZR_OPT_ENUM(struct bf16_opts, master, ZR_O_NUMERIC, "fp32", masters,
+		    "fp32: a master copy of each parameter in fp32; split: the same bits as the bf16 copy and the 16 bits it lacks, 4 bytes "
+		    "a parameter instead of 6; none: only the bf16 copy, rounded stochastically after each update."),
+};
+
 static int bf16_info(struct zr_inst *inst, struct zr_precision_info *info)
 {
-	(void)inst;
+	const struct bf16_opts *o = unscaled_opts_of(inst);
 	info->dtype = ZR_BF16;
 	info->comm_dtype = ZR_F32;
+	info->master = o->master;
 	return ZR_OK;
 }
 
@@ -26,12 +41,12 @@ static const struct zr_desc desc = {
 	.id = "bf16",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Parameters and activations in bf16 over an fp32 master.",
+	.summary = "Parameters and activations in bf16, master copies in fp32 unless told otherwise.",
 	.ifaces = ifaces,
-	.opts = unscaled_options,
-	.n_opts = UNSCALED_OPTIONS,
-	.opt_stride = sizeof *unscaled_options,
-	.opts_size = sizeof(struct unscaled_opts),
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct bf16_opts),
 	.create = unscaled_create,
 	.destroy = unscaled_destroy,
 };

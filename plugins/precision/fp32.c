@@ -4,6 +4,8 @@
  */
 #include "unscaled.h"
 
+static const struct zr_opt options[] = { UNSCALED_ON_NONFINITE };
+
 static int fp32_info(struct zr_inst *inst, struct zr_precision_info *info)
 {
 	(void)inst;
@@ -28,9 +30,9 @@ static const struct zr_desc desc = {
 	.license = "Apache-2.0",
 	.summary = "Parameters, activations and gradients in fp32.",
 	.ifaces = ifaces,
-	.opts = unscaled_options,
-	.n_opts = UNSCALED_OPTIONS,
-	.opt_stride = sizeof *unscaled_options,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
 	.opts_size = sizeof(struct unscaled_opts),
 	.create = unscaled_create,
 	.destroy = unscaled_destroy,

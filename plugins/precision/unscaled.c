@@ -7,16 +7,16 @@
 #include <stdlib.h>
 
 enum { ON_STOP, ON_SKIP };
-static const char *const choices[] = { "stop", "skip", NULL };
-
-const struct zr_opt unscaled_options[UNSCALED_OPTIONS] = {
-	ZR_OPT_ENUM(struct unscaled_opts, on_nonfinite, ZR_O_NUMERIC, "stop", choices,
-		    "What a step with an infinite or NaN gradient does: end the run, or leave everything as it is."),
-};
+const char *const unscaled_choices[] = { "stop", "skip", NULL };
 
 struct zr_inst {
 	const struct unscaled_opts *o;
 };
+
+const void *unscaled_opts_of(const struct zr_inst *inst)
+{
+	return inst->o;
+}
 
 int unscaled_start(struct zr_inst *inst, struct zr_scale *s)
 {

@@ -12,8 +12,14 @@ struct unscaled_opts {
 	int32_t on_nonfinite;
 };
 
-#define UNSCALED_OPTIONS 1
-extern const struct zr_opt unscaled_options[UNSCALED_OPTIONS];
+/* The row of an option table whose struct starts with a struct unscaled_opts. */
+extern const char *const unscaled_choices[];
+#define UNSCALED_ON_NONFINITE                                                                              \
+	ZR_OPT_ENUM(struct unscaled_opts, on_nonfinite, ZR_O_NUMERIC, "stop", unscaled_choices,            \
+		    "What a step with an infinite or NaN gradient does: end the run, or leave everything as it is.")
+
+/* The options the instance was made with: the plugin's own struct. */
+const void *unscaled_opts_of(const struct zr_inst *inst);
 
 int unscaled_start(struct zr_inst *inst, struct zr_scale *s);
 int unscaled_next(struct zr_inst *inst, struct zr_scale *s, int32_t overflow, int32_t *action);

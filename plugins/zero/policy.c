@@ -15,6 +15,9 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	COUNT(allgather_bucket_size, 1,
 	      "Parameters are gathered and published in lists of at most this many elements, a larger unit alone; auto is "
 	      "the largest unit."),
+	COUNT(sub_group_size, ZR_BLOCK,
+	      "The optimizer updates pieces of at most this many elements; where its state is offloaded, pieces are what is in memory at "
+	      "a time. Rounded up to whole blocks of 2048 elements; auto is 4194304, or the largest unit if that is smaller."),
 	ZR_OPT(struct policy_opts, overlap_comm, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Communicate beside computation: gradients of several layers share a list, lists are published between "
 	       "updates, parameters are prefetched; no does each where it is due."),
@@ -43,6 +46,7 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	(void)h;
 	settle(&o->reduce_bucket_size, largest);
 	settle(&o->allgather_bucket_size, largest);
+	settle(&o->sub_group_size, largest < 4194304 ? largest : 4194304);
 	settle(&o->prefetch_bucket_size, o->overlap_comm ? largest : 0);
 	settle(&o->max_live_parameters, 4 * largest);
 	settle(&o->max_reuse_distance, 2 * largest);
@@ -165,11 +169,12 @@ static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
 
 static int update(struct zr_inst *inst, const struct zr_stage *s)
 {
+	int64_t piece = inst->o->sub_group_size < INT64_MAX ? (int64_t)inst->o->sub_group_size : INT64_MAX - ZR_BLOCK;
 	int32_t u;
 	int rc = ZR_OK;
 	bucket_open(&inst->list, s->publish, inst->o->allgather_bucket_size);
 	for (u = 0; u < s->n_units && !rc; u++) {
-		rc = s->update(s, &u, 1, 0);
+		rc = s->update(s, &u, 1, piece);
 		if (!rc && inst->o->overlap_comm)
 			rc = publish(inst, s, u);
 	}

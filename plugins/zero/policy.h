@@ -10,15 +10,15 @@
 #include <zeroth/zero.h>
 
 struct policy_opts {
-	uint64_t reduce_bucket_size, allgather_bucket_size;
+	uint64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
 	/* of stages that split parameters, else 0 */
 	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance, persistence_threshold;
 	uint8_t overlap_comm;
 };
 
 /* The table of struct policy_opts; stages whose parameters stay whole offer only its first entries. */
-#define POLICY_WHOLE_OPTS 3
-#define POLICY_SPLIT_OPTS 7
+#define POLICY_WHOLE_OPTS 4
+#define POLICY_SPLIT_OPTS 8
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
 
 /* Units that wait to go through one verb together: one list, one collective. */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * piece.c - see piece.h.
+ */
+#include "core/piece.h"
+
+void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *n)
+{
+	const struct zr_setup *p = s->setup;
+	int whole = p->groups[unit].state == ZR_GROUP_SELF;
+	*first = whole ? 0 : p->plan.unit[unit].first;
+	*n = whole ? p->layout.unit[unit].blocks : p->plan.unit[unit].n;
+}
+
+uint64_t zr_datum_bytes(const struct zr_session *s, int d)
+{
+	const struct zr_setup *p = s->setup;
+	switch (d) {
+	case ZR_D_MASTER:
+		return p->types.master == ZR_MASTER_NONE ? 0 : p->types.master == ZR_MASTER_SPLIT ? ZR_BLOCK * 2 : ZR_BLOCK * 4;
+	case ZR_D_GRAD:
+		return ZR_BLOCK * 4;
+	case ZR_D_LOWP:
+		return ZR_BLOCK * (uint64_t)zr_dtype_bytes(p->types.dtype);
+	default:
+		return p->plan.state_bytes[d - ZR_D_STATE];
+	}
+}
+
+/* Where the first block that this rank holds of a unit has its data of one kind. */
+static struct zr_spot held_spot(const struct zr_session *s, int32_t unit, int d)
+{
+	const struct zr_setup *p = s->setup;
+	const struct zr_unit_memory *m = &p->plan.unit[unit];
+	switch (d) {
+	case ZR_D_MASTER:
+		return m->master;
+	case ZR_D_GRAD:
+		return m->grad;
+	case ZR_D_LOWP:
+		return p->groups[unit].state == ZR_GROUP_SELF ? m->param : m->home;
+	default:
+		return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] +
+								    (uint64_t)m->state_block * p->plan.state_bytes[d - ZR_D_STATE] };
+	}
+}
+
+static struct zr_spot spot_of(const struct zr_session *s, const struct zr_piece *p, int d)
+{
+	struct zr_spot spot = held_spot(s, p->unit, d);
+	spot.at += (uint64_t)p->at * zr_datum_bytes(s, d);
+	return spot;
+}
+
+int zr_has_datum(const struct zr_session *s, int32_t unit, int d)
+{
+	const struct zr_setup *p = s->setup;
+	if (d == ZR_D_MASTER)
+		return p->types.master != ZR_MASTER_NONE;
+	if (d != ZR_D_LOWP || p->types.dtype != ZR_F32)
+		return 1;
+	struct zr_spot a = held_spot(s, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
+	return a.region != b.region || a.at != b.at;
+}
+
+/* Staging was planned for the kinds of data that are out of reach somewhere: of the compute copies only some may be. */
+static int staged(const struct zr_session *s, int32_t unit, int d)
+{
+	const struct zr_plan *plan = &s->setup->plan;
+	int32_t region = held_spot(s, unit, d).region;
+	if (plan->staging.datum[d] == ZR_IN_PLACE || !zr_has_datum(s, unit, d))
+		return 0;
+	return !zr_addressed(s, region) || (plan->region[region].store == ZR_STORE_DEVICE && plan->region[ZR_R_MASTER].store != ZR_STORE_DEVICE);
+}
+
+char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
+{
+	const struct zr_staging *g = &s->setup->plan.staging;
+	if (!zr_has_datum(s, p->unit, d))
+		return NULL;
+	return staged(s, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, spot_of(s, p, d));
+}
+
+static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
+{
+	const struct zr_staging *g = &s->setup->plan.staging;
+	int rc = 0;
+	for (int d = 0; !rc && d < g->n_data; d++) {
+		struct zr_moving *m = &s->moving[p->set * g->n_data + d];
+		if (!(with & ZR_WITH(d)) || !staged(s, p->unit, d))
+			continue;
+		struct zr_spot spot = spot_of(s, p, d);
+		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);
+		m->region = spot.region;
+		rc = out ? zr_write(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket) : zr_read(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket);
+	}
+	return rc;
+}
+
+int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with)
+{
+	return move(s, p, with, 0);
+}
+
+int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with)
+{
+	return move(s, p, with, 1);
+}
+
+int zr_piece_done(struct zr_session *s, int32_t set)
+{
+	const struct zr_staging *g = &s->setup->plan.staging;
+	int rc = 0;
+	for (int d = 0; d < g->n_data; d++) {
+		struct zr_moving *m = &s->moving[set * g->n_data + d];
+		uint64_t ticket = m->ticket;
+		m->ticket = 0;
+		int one = zr_moved(s, m->region, ticket);
+		rc = rc ? rc : one;
+	}
+	return rc;
+}
+
+/* ---- masters in other formats ---- */
+
+static int op_failed(struct zr_session *s, int rc, const char *op)
+{
+	return rc ? zr_instance_failed(&s->setup->device, rc, op, s->err) : 0;
+}
+
+int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
+{
+	const struct zr_setup *setup = s->setup;
+	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
+	uint16_t *lowp = (uint16_t *)zr_piece_data(s, p, ZR_D_LOWP);
+	char *master = zr_piece_data(s, p, ZR_D_MASTER);
+	if (setup->types.master == ZR_MASTER_FP32)
+		return zr_copy(s, x, (float *)master + lo, (uint64_t)count * 4);
+	if (setup->types.master == ZR_MASTER_SPLIT) {
+		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = lowp + lo, .rem = (uint16_t *)master + lo };
+		return op_failed(s, setup->ops->master_join(setup->ops, NULL, &op), "master_join");
+	}
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_BF16, .n = count, .src = lowp + lo, .dst = x };
+	return op_failed(s, setup->ops->cast(setup->ops, NULL, &op), "cast");
+}
+
+/* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
+static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, const float *x, uint16_t *lowp)
+{
+	const struct zr_setup *setup = s->setup;
+	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n);
+	int rc = 0;
+	for (uint64_t i = 0; !rc && i < count; i++) {
+		const struct zr_seg *g = &s->seg[i];
+		struct zr_op_round_stochastic op = {
+			.size = sizeof op, .n = g->n, .first = g->param_off, .src = x + g->off, .dst = lowp + g->off,
+			.rng = { .seed = (uint64_t)setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param,
+				 .site = UINT32_MAX - 1 },
+		};
+		rc = op_failed(s, setup->ops->round_stochastic(setup->ops, NULL, &op), "round_stochastic");
+	}
+	return rc;
+}
+
+int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic)
+{
+	const struct zr_setup *setup = s->setup;
+	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
+	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
+	int rc = 0;
+	if (setup->types.master == ZR_MASTER_SPLIT) {
+		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
+					   .rem = (uint16_t *)master + lo };
+		return op_failed(s, setup->ops->master_split(setup->ops, NULL, &op), "master_split");
+	}
+	if (setup->types.master == ZR_MASTER_NONE && stochastic)
+		return round_segments(s, p, from, n, x, (uint16_t *)lowp + lo);
+	if (master)
+		rc = zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4);
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = setup->types.dtype, .src_dtype = ZR_F32, .n = count, .src = x,
+				 .dst = lowp + lo * zr_dtype_bytes(setup->types.dtype) };
+	return rc || !lowp ? rc : op_failed(s, setup->ops->cast(setup->ops, NULL, &op), "cast");
+}
+
+uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int64_t n)
+{
+	const struct zr_layout *l = &s->setup->layout;
+	const struct zr_unit_place *u = &l->unit[unit];
+	int64_t lo = first * ZR_BLOCK, hi = lo + n * ZR_BLOCK;
+	uint64_t count = 0;
+	for (int32_t i = u->first; i < u->first + u->count; i++) {
+		const struct zr_place *t = &l->tensor[i];
+		int64_t from = t->offset > lo ? t->offset : lo;
+		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
+		if (from >= to)
+			continue;
+		s->seg[count++] = (struct zr_seg){ .off = from - lo, .n = to - from, .param_off = from - t->offset, .param = i,
+						   .ndim = t->decl->ndim, .dims = t->decl->dims, .name = t->decl->name };
+	}
+	return count;
+}
+
+int zr_each_piece(struct zr_session *s, int32_t unit, uint32_t in, uint32_t out,
+		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
+{
+	int64_t first, n, step = s->setup->plan.staging.blocks;
+	int rc = 0;
+	zr_held(s, unit, &first, &n);
+	for (int64_t at = 0; !rc && at < n; at += step) {
+		struct zr_piece p = { .unit = unit, .first = first + at, .at = at, .n = n - at < step ? n - at : step };
+		rc = zr_piece_read(s, &p, in);
+		if (!rc)
+			rc = zr_piece_done(s, 0);
+		if (!rc)
+			rc = fn(s, &p, arg);
+		if (!rc)
+			rc = zr_piece_write(s, &p, out);
+		int done = zr_piece_done(s, 0);
+		rc = rc ? rc : done;
+	}
+	return rc;
+}

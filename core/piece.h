@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * piece.h - pieces: runs of whole blocks of a unit that this rank holds, with their master, gradient, compute copy and
+ * optimizer state, wherever those live. What the processor cannot reach goes through a set of buffers in the staging:
+ * read before, written after. [step]
+ */
+#ifndef ZR_CORE_PIECE_H
+#define ZR_CORE_PIECE_H
+
+#include "core/tier.h"
+
+struct zr_piece {
+	int32_t unit, set;
+	int64_t first, n; /* blocks of the unit */
+	int64_t at;       /* first, counted from the first block that this rank holds */
+};
+
+/* Kinds of data as bits. */
+#define ZR_WITH(d) (1u << (d))
+#define ZR_WITH_STATES (~0u << ZR_D_STATE)
+
+/* Blocks of a unit whose master and state this rank holds: its home, or all. */
+void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *n);
+
+uint64_t zr_datum_bytes(const struct zr_session *s, int d); /* per block */
+
+/* Whether a unit has this kind of data at all: a compute copy apart from its master, a master. */
+int zr_has_datum(const struct zr_session *s, int32_t unit, int d);
+
+/* Starts to bring in, or to put back, what of `with` is staged; zr_piece_done completes whatever was started on the set. */
+int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with);
+int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with);
+int zr_piece_done(struct zr_session *s, int32_t set);
+
+char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d); /* address while the set is the piece's */
+
+/* Blocks [from, from + n) of the piece as fp32 in x, whatever is kept of the master. put keeps what is at x and makes the
+ * compute copy; where that is all that is kept it is rounded stochastically if asked to. */
+int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
+int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic);
+
+/* Segments of blocks [first, first + n) of a unit, in s->seg: its tensors clipped to that range. */
+uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int64_t n);
+
+/* Calls fn for all pieces of a unit one after the other, with `in` read before and `out` written after. */
+int zr_each_piece(struct zr_session *s, int32_t unit, uint32_t in, uint32_t out,
+		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tier.h - bytes between tiers. A region is memory that can be addressed, or an object of a store that only reads and
+ * writes. [step], but for open and close.
+ */
+#ifndef ZR_CORE_TIER_H
+#define ZR_CORE_TIER_H
+
+#include "core/session.h"
+
+int zr_tier_open(struct zr_session *s, struct zr_error *err); /* makes the objects of [offload.X] regions */
+void zr_tier_close(struct zr_session *s);
+
+/* Whether bytes of the region have an address, if perhaps one of device memory; zr_at then gives it. */
+static inline int zr_addressed(const struct zr_session *s, int32_t region)
+{
+	return s->setup->plan.region[region].tier != ZR_TIER_DISK;
+}
+
+/* Starts to bring `bytes` from a spot to memory, or back; zr_moved ends it. Memory is the host's, or the device's where the
+ * host may address that. Between addresses they are copies, done on return, with either side of either kind. */
+int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket);
+int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket);
+int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket);
+
+/* The same to its end, into device memory of any kind. */
+int zr_fetch(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes);
+
+int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes); /* between host and device, done on return */
+
+#endif
