@@ -8,6 +8,7 @@ core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXH
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
 	core/account.c core/account.h \
+	core/activation.c core/activation.h \
 	core/batch.c \
 	core/error.c core/error.h \
 	core/exact.c core/exact.h \
@@ -21,7 +22,7 @@ core_libcore_la_SOURCES = \
 	core/pool.c core/pool.h \
 	core/schedule.c core/schedule.h \
 	core/boundary.c core/boundary.h \
-	core/program.h core/record.c core/replay.c core/replay.h core/gather.c core/reduce.c core/update.c \
+	core/program.h core/record.c core/replay.c core/replay.h core/layers.c core/gather.c core/reduce.c core/update.c \
 	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h \
 	core/tier.c core/tier.h

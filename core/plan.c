@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lifetime.h"
 #include "core/boundary.h"
 #include "core/setup.h"
 
@@ -21,32 +20,6 @@ static uint64_t up(uint64_t n, uint64_t to)
 static uint64_t max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
-}
-
-/* Activations that are kept: an output lives until the next layer's backward has read it, what a layer saved
- * until its own backward. In evaluation an output lives until the next layer has run. */
-static int place_activations(struct zr_setup *s, int training, struct zr_layer_place *place, uint64_t *bytes,
-			     struct zr_error *err)
-{
-	int32_t layers = (int32_t)s->decl.n_layers, last = layers - 1;
-	struct zr_lifetime *l = calloc(2 * (size_t)layers, sizeof *l);
-	if (!l)
-		return zr_err(err, ZR_ENOMEM, "out of memory while planning %d layers", layers);
-	for (int32_t i = 0; i < layers; i++) {
-		const struct zr_layer_bytes *b = &s->layer_bytes[i];
-		int32_t next_back = 2 * last - (i + 1), back = 2 * last - i;
-		l[2 * i] = (struct zr_lifetime){ .bytes = b->out, .first = i, .last = training && i < last ? next_back : i + 1 };
-		l[2 * i + 1] = (struct zr_lifetime){ .bytes = b->saved, .first = training && i == last ? back : i,
-						     .last = training ? back : i };
-	}
-	uint64_t total;
-	int rc = zr_lifetime_assign(l, 2 * layers, &total, err);
-	for (int32_t i = 0; !rc && i < layers; i++)
-		place[i] = (struct zr_layer_place){ .out = l[2 * i].offset, .saved = l[2 * i + 1].offset };
-	if (!rc)
-		*bytes = max(*bytes, total);
-	free(l);
-	return rc;
 }
 
 static void size_work(const struct zr_setup *s, struct zr_plan *p)
@@ -339,8 +312,8 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	p->unit = calloc((size_t)s->layout.n_units + 1, sizeof *p->unit);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
-	p->train = calloc(s->decl.n_layers, sizeof *p->train);
-	p->eval = calloc(s->decl.n_layers, sizeof *p->eval);
+	p->train = calloc((size_t)s->train_uses.n + 1, sizeof *p->train);
+	p->eval = calloc((size_t)s->eval_uses.n + 1, sizeof *p->eval);
 	p->staging.datum = calloc(ZR_D_STATE + s->n_states, sizeof *p->staging.datum);
 	if (!p->staging.datum || !p->unit || !p->state || !p->state_bytes || !p->train || !p->eval)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
@@ -368,10 +341,10 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	size_programs(s, &p);
 	if (!rc && train) {
 		place_state(s, &p);
-		rc = place_activations(s, 1, p.train, &p.region[ZR_R_ACT].bytes, err);
+		rc = zr_activation_place(s, &s->train_uses, p.train, &p.region[ZR_R_ACT].bytes, err);
 	}
 	if (!rc)
-		rc = place_activations(s, 0, p.eval, &p.region[ZR_R_ACT].bytes, err);
+		rc = zr_activation_place(s, &s->eval_uses, p.eval, &p.region[ZR_R_ACT].bytes, err);
 	if (rc) {
 		zr_plan_free(&p);
 		return rc;

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "core/activation.h"
 #include "core/error.h"
 
 struct zr_setup;
@@ -71,11 +72,6 @@ struct zr_unit_memory {
 	struct zr_spot local;     /* whole, with reduction = local */
 };
 
-/* Where a layer's buffers lie in their regions, for one program. */
-struct zr_layer_place {
-	uint64_t out, saved; /* bytes from the start of ZR_R_ACT */
-};
-
 /* A kind of data that an update reads or writes piece by piece; states follow. */
 enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
 #define ZR_IN_PLACE UINT64_MAX
@@ -104,7 +100,7 @@ struct zr_plan {
 	int64_t state_blocks;    /* of this rank */
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
-	struct zr_layer_place *train, *eval; /* [n_layers] */
+	struct zr_use_place *train, *eval; /* [uses of the schedule] */
 	uint64_t work_bytes;     /* of ZR_R_WORK; the activation gradient follows */
 	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */

@@ -35,50 +35,6 @@ int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t
 	return zr_collective(s, kind, group, dtype, zr_segments_of(s, op), n, at, zr_units_of(s, op)[0], &s->posted[at]);
 }
 
-/* ---- layers ---- */
-
-static void point_layer(struct zr_session *s, int32_t layer)
-{
-	const struct zr_setup *p = s->setup;
-	struct zr_layer_tensors *t = &s->layer[layer];
-	for (int32_t i = 0; i < t->n; i++) {
-		const struct zr_place *place = &p->layout.tensor[t->tensor[i]];
-		t->param[i] = s->full[place->unit] + place->offset * zr_dtype_bytes(p->types.dtype);
-		if (p->mode == ZR_SETUP_SAMPLE)
-			continue;
-		t->dparam[i] = (float *)(p->plan.direct ? zr_at(s, p->plan.unit[place->unit].grad) :
-							  s->region[ZR_R_GRAD_BUFFER] + s->program->grad_buffer[place->unit]) +
-			       place->offset;
-	}
-}
-
-static int run_layer(struct zr_session *s, const struct zr_pop *op)
-{
-	struct zr_setup *p = s->setup;
-	const struct zr_model_v1 *model = p->model.vtbl;
-	int eval = s->program->id == ZR_PROG_EVAL;
-	const struct zr_use *use = &(eval ? &p->eval_uses : &p->train_uses)->use[op->use];
-	const struct zr_layer_place *place = eval ? p->plan.eval : p->plan.train;
-	char *act = s->region[ZR_R_ACT];
-	struct zr_layer_call *c = &s->call;
-	int32_t l = use->layer;
-	point_layer(s, l);
-	c->layer = l;
-	c->in = l > 0 ? act + place[l - 1].out : NULL;
-	c->out = act + place[l].out;
-	c->saved = act + place[l].saved;
-	c->work = s->region[ZR_R_WORK];
-	c->grad = s->region[ZR_R_WORK] + p->plan.work_bytes;
-	c->param = s->layer[l].param;
-	c->dparam = s->layer[l].dparam;
-	c->accumulate = s->layer[l].accumulate;
-	int rc = use->phase == ZR_FORWARD ? model->forward(p->model.inst, c) : model->backward(p->model.inst, c);
-	if (!rc)
-		return 0;
-	return p->device.failed.code ? zr_instance_failed(&p->device, rc, "operation", s->err) :
-				       zr_instance_failed(&p->model, rc, "layer", s->err);
-}
-
 /* ---- the program ---- */
 
 static int run_wait(struct zr_session *s, const struct zr_pop *op)
@@ -95,7 +51,7 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 {
 	switch (op->kind) {
 	case ZR_P_LAYER:
-		return run_layer(s, op);
+		return zr_run_layer(s, op);
 	case ZR_P_GATHER:
 		return zr_run_gather(s, op);
 	case ZR_P_DROP:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replay.h - what the files that run operations of a program share: gather.c, reduce.c, update.c, replay.c.
+ * replay.h - what the files that run operations of a program share: layers.c, gather.c, reduce.c, update.c,
+ * replay.c.
  */
 #ifndef ZR_CORE_REPLAY_H
 #define ZR_CORE_REPLAY_H
@@ -35,6 +36,9 @@ static inline struct zr_comm_seg *zr_segments_of(const struct zr_session *s, con
 
 /* Posts the first n segments of an operation; its wait completes s->posted. */
 int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t group, int32_t dtype, int32_t n);
+
+/* layers.c */
+int zr_run_layer(struct zr_session *s, const struct zr_pop *op);
 
 /* gather.c */
 int zr_run_gather(struct zr_session *s, const struct zr_pop *op);

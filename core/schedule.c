@@ -55,26 +55,65 @@ static void find_gradients(struct zr_schedule *s, int32_t n_units)
 	s->grad_first[s->n] = n;
 }
 
-int zr_schedule_make(const struct zr_model_decl *m, int training, struct zr_schedule *out, struct zr_error *err)
+/* What is there of a layer once its forward is over, and again after a recompute. */
+enum { OUT = 1, SAVED = 2 };
+
+static uint8_t left(const struct zr_act_choice *act)
+{
+	return (act->out == ZR_ACT_RECOMPUTE ? 0 : OUT) | (act->saved == ZR_ACT_RECOMPUTE ? 0 : SAVED);
+}
+
+/* What the backward of `layer` needs and what is gone: one forward of a layer brings back both its parts, for the
+ * backwards below as well. */
+static void add_recompute(struct zr_schedule *s, const struct zr_model_decl *m, uint8_t *there, int32_t layer)
+{
+	int32_t top = there[layer] & SAVED ? layer - 1 : layer, from = top;
+	if (there[layer] & SAVED && (layer == 0 || there[layer - 1] & OUT))
+		return;
+	while (from > 0 && !(there[from - 1] & OUT))
+		from--;
+	for (int32_t i = from; i <= top; i++) {
+		add_use(s, m, i, ZR_RECOMPUTE);
+		there[i] = OUT | SAVED;
+	}
+}
+
+static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int training, const struct zr_act_choice *act,
+		     uint8_t *there)
+{
+	int32_t last = (int32_t)m->n_layers - 1;
+	for (int32_t i = 0; i <= last - training; i++)
+		add_use(s, m, i, ZR_FORWARD);
+	for (int32_t i = 0; i <= last; i++)
+		there[i] = act && i < last ? left(&act[i]) : OUT | SAVED;
+	there[last - 1] |= OUT; /* its only reader comes next */
+	for (int32_t i = last; training && i >= 0; i--) {
+		add_recompute(s, m, there, i);
+		add_use(s, m, i, ZR_BACKWARD);
+	}
+}
+
+int zr_schedule_make(const struct zr_model_decl *m, int training, const struct zr_act_choice *act, struct zr_schedule *out,
+		     struct zr_error *err)
 {
 	struct zr_schedule s = { 0 };
 	int32_t layers = (int32_t)m->n_layers, last = layers - 1;
 	if (layers < 2 || !(zr_layer_at(m, 0)->flags & ZR_LAYER_INPUT) || !(zr_layer_at(m, last)->flags & ZR_LAYER_LOSS))
 		return zr_err(err, ZR_EINVAL, "the model must declare an input layer first and a loss layer last");
-	s.use = calloc(2 * (size_t)layers, sizeof *s.use);
-	s.grad_first = calloc(2 * (size_t)layers + 1, sizeof *s.grad_first);
+	uint8_t *there = calloc((size_t)layers, 1);
+	s.use = calloc(3 * (size_t)layers, sizeof *s.use);
+	s.grad_first = calloc(3 * (size_t)layers + 1, sizeof *s.grad_first);
 	s.grad_unit = calloc(m->n_units + 1, sizeof *s.grad_unit);
 	s.first_grad = malloc((m->n_units + 1) * sizeof *s.first_grad);
-	if (!s.use || !s.grad_first || !s.grad_unit || !s.first_grad) {
+	if (!there || !s.use || !s.grad_first || !s.grad_unit || !s.first_grad) {
+		free(there);
 		zr_schedule_free(&s);
 		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers", layers);
 	}
 	for (uint32_t u = 0; u < m->n_units; u++)
 		s.first_grad[u] = -1;
-	for (int32_t i = 0; i < layers - training; i++)
-		add_use(&s, m, i, ZR_FORWARD);
-	for (int32_t i = last; training && i >= 0; i--)
-		add_use(&s, m, i, ZR_BACKWARD);
+	add_uses(&s, m, training, act, there);
+	free(there);
 	find_gradients(&s, (int32_t)m->n_units);
 	*out = s;
 	return 0;

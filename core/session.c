@@ -73,10 +73,10 @@ static void give_arena(struct zr_session *s, int store)
 static int fill_layer(const struct zr_setup *p, int32_t layer, struct zr_layer_tensors *t)
 {
 	const struct zr_layer *decl = zr_layer_at(&p->decl, layer);
-	int32_t last = (int32_t)p->decl.n_layers - 1;
+	const struct zr_schedule *uses = &p->train_uses;
 	for (uint32_t i = 0; i < decl->n_units; i++) {
 		const struct zr_unit_place *u = &p->layout.unit[decl->units[i]];
-		int first = p->mode == ZR_SETUP_SAMPLE || p->train_uses.first_grad[decl->units[i]] == 2 * last - layer;
+		int first = p->mode == ZR_SETUP_SAMPLE || uses->use[uses->first_grad[decl->units[i]]].layer == layer;
 		for (int32_t k = 0; k < u->count; k++) {
 			t->tensor[t->n] = u->first + k;
 			t->accumulate[t->n++] = !first;

@@ -379,28 +379,6 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
-/* Every activation is kept; a policy that asks for more is refused here, by layer. */
-static int ask_activation(struct zr_setup *s, struct zr_error *err)
-{
-	const struct zr_activation_v1 *act = s->activation.vtbl;
-	uint32_t n = s->decl.n_layers;
-	struct zr_act_layer *l = calloc(n, sizeof *l);
-	int32_t *choice = calloc(n, sizeof *choice);
-	int rc = l && choice ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for %u layers", n);
-	for (uint32_t i = 0; !rc && i < n; i++)
-		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out, .saved = s->layer_bytes[i].saved,
-					      .flags = zr_layer_at(&s->decl, (int32_t)i)->flags };
-	if (!rc && (rc = act->choose(s->activation.inst, l, n, sizeof *l, choice)))
-		rc = zr_instance_failed(&s->activation, rc, "choose", err);
-	for (uint32_t i = 0; !rc && i < n; i++)
-		if (choice[i] != ZR_ACT_KEEP)
-			rc = zr_err(err, ZR_EINVAL, "[activation] %s does not keep the activations of layer %s; only keeping is supported",
-				    s->activation.section->plugin->desc->id, zr_layer_at(&s->decl, (int32_t)i)->name);
-	free(l);
-	free(choice);
-	return rc;
-}
-
 static int check_data(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_data_v1 *data = s->data.vtbl;
@@ -424,15 +402,14 @@ static int record_programs(struct zr_setup *s, struct zr_error *err)
 
 static int make_tables(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = 0;
-	if (s->mode != ZR_SETUP_SAMPLE)
-		rc = zr_schedule_make(&s->decl, 1, &s->train_uses, err);
+	int rc = size_layers(s, err);
+	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
+		rc = zr_activation_ask(s, err);
+		if (!rc)
+			rc = zr_schedule_make(&s->decl, 1, s->act, &s->train_uses, err);
+	}
 	if (!rc)
-		rc = zr_schedule_make(&s->decl, 0, &s->eval_uses, err);
-	if (!rc)
-		rc = size_layers(s, err);
-	if (!rc)
-		rc = ask_activation(s, err);
+		rc = zr_schedule_make(&s->decl, 0, NULL, &s->eval_uses, err);
 	if (!rc)
 		rc = record_programs(s, err);
 	if (!rc)
@@ -508,5 +485,6 @@ void zr_setup_close(struct zr_setup *s)
 	zr_schedule_free(&s->eval_uses);
 	zr_layout_free(&s->layout);
 	free(s->layer_bytes);
+	free(s->act);
 	free(s);
 }

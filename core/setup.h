@@ -63,6 +63,7 @@ struct zr_setup {
 	struct zr_layout layout;
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
+	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */
 	const struct zr_state *states;
 	uint32_t n_states;
 	struct zr_groups *groups;       /* [n_units] as the stage declares */

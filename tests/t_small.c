@@ -49,14 +49,14 @@ static void activation_keep_keeps_every_layer(void **state)
 	const struct zr_desc *desc = test_plugin("activation/keep");
 	const struct zr_activation_v1 *v = test_iface(desc, "zr.activation/1");
 	const struct zr_act_layer layers[3] = { { 1 << 20, 1 << 30, 0, 0 } };
-	int32_t choice[4] = { -1, -1, -1, -1 };
+	struct zr_act_choice choice[4] = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
 	struct zr_inst *inst;
 	(void)state;
 	assert_int_equal(test_create(host, desc, NULL, &inst), ZR_OK);
 	assert_int_equal(v->choose(inst, layers, 3, sizeof *layers, choice), ZR_OK);
-	assert_int_equal(choice[0], ZR_ACT_KEEP);
-	assert_int_equal(choice[2], ZR_ACT_KEEP);
-	assert_int_equal(choice[3], -1);
+	assert_true(choice[0].out == ZR_ACT_KEEP && choice[0].saved == ZR_ACT_KEEP);
+	assert_true(choice[2].out == ZR_ACT_KEEP && choice[2].saved == ZR_ACT_KEEP);
+	assert_true(choice[3].out == -1 && choice[3].saved == -1);
 	desc->destroy(inst);
 }
 

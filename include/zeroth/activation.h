@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * zeroth/activation.h - DRAFT. Role "activation", interface "zr.activation/1": what happens to a layer's
- * saved activations between its forward and its backward: a policy on sizes.
+ * activations between its forward and its backward: a policy on sizes.
  */
 #ifndef ZEROTH_ACTIVATION_H
 #define ZEROTH_ACTIVATION_H
@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-#define ZR_ACT_KEEP 0      /* stay in device memory */
-#define ZR_ACT_RECOMPUTE 1 /* dropped; forward runs again before backward */
+#define ZR_ACT_KEEP 0      /* stays in device memory */
+#define ZR_ACT_RECOMPUTE 1 /* dropped; the forward runs again, from the last output that was not dropped */
 #define ZR_ACT_OFFLOAD 2   /* moved to another tier and fetched back */
 
 /* GROWABLE by stride. */
@@ -24,11 +24,19 @@ struct zr_act_layer {
 	uint32_t flags, rsv; /* ZR_LAYER_* */
 };
 
+/* What a layer leaves for backward: its output, which the next layer's backward reads, and what it saved for its own.
+ * An output is dropped only together with what its layer saved, since one forward makes both. The loss layer leaves
+ * nothing: its backward is its forward. FROZEN. */
+struct zr_act_choice {
+	int32_t out, saved; /* ZR_ACT_*; of 0 bytes: ZR_ACT_KEEP whatever is answered */
+};
+
 /* GROWABLE. */
 struct zr_activation_v1 {
 	uint32_t size, rsv;
-	/* [pure] choice[i] = ZR_ACT_* for each of n layers, `stride` bytes apart. */
-	int (*choose)(struct zr_inst *, const struct zr_act_layer *layers, uint32_t n, uint32_t stride, int32_t *choice);
+	/* [pure], but always with an instance. choice[i] for each of n layers, `stride` bytes apart; on entry all is kept. */
+	int (*choose)(struct zr_inst *, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
+		      struct zr_act_choice *choice);
 };
 
 #ifdef __cplusplus

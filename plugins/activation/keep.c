@@ -12,14 +12,14 @@ struct zr_inst {
 };
 
 static int keep_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
-		       int32_t *choice)
+		       struct zr_act_choice *choice)
 {
 	uint32_t i;
 	(void)inst;
 	(void)layers;
 	(void)stride;
 	for (i = 0; i < n; i++)
-		choice[i] = ZR_ACT_KEEP;
+		choice[i] = (struct zr_act_choice){ .out = ZR_ACT_KEEP, .saved = ZR_ACT_KEEP };
 	return ZR_OK;
 }
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layers.c - one use of the schedule: the model's forward or backward of a layer, with the places of its parameters,
+ * gradients and activations. A recompute is a forward like the first: the same inputs, the same random numbers (I1).
+ */
+#include "core/replay.h"
+
+static void point_tensors(struct zr_session *s, int32_t layer)
+{
+	const struct zr_setup *p = s->setup;
+	struct zr_layer_tensors *t = &s->layer[layer];
+	for (int32_t i = 0; i < t->n; i++) {
+		const struct zr_place *place = &p->layout.tensor[t->tensor[i]];
+		t->param[i] = s->full[place->unit] + place->offset * zr_dtype_bytes(p->types.dtype);
+		if (p->mode == ZR_SETUP_SAMPLE)
+			continue;
+		t->dparam[i] = (float *)(p->plan.direct ? zr_at(s, p->plan.unit[place->unit].grad) :
+							  s->region[ZR_R_GRAD_BUFFER] + s->program->grad_buffer[place->unit]) +
+			       place->offset;
+	}
+}
+
+int zr_run_layer(struct zr_session *s, const struct zr_pop *op)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_model_v1 *model = p->model.vtbl;
+	int eval = s->program->id == ZR_PROG_EVAL;
+	const struct zr_use *use = &(eval ? &p->eval_uses : &p->train_uses)->use[op->use];
+	const struct zr_use_place *place = &(eval ? p->plan.eval : p->plan.train)[op->use];
+	int backward = use->phase == ZR_BACKWARD;
+	char *act = s->region[ZR_R_ACT];
+	struct zr_layer_call *c = &s->call;
+	int32_t l = use->layer;
+	point_tensors(s, l);
+	c->layer = l;
+	c->in = l > 0 ? act + place->in : NULL;
+	c->out = backward ? NULL : act + place->out;
+	c->saved = act + place->saved;
+	c->work = s->region[ZR_R_WORK];
+	c->grad = s->region[ZR_R_WORK] + p->plan.work_bytes;
+	c->param = s->layer[l].param;
+	c->dparam = s->layer[l].dparam;
+	c->accumulate = s->layer[l].accumulate;
+	int rc = backward ? model->backward(p->model.inst, c) : model->forward(p->model.inst, c);
+	if (!rc)
+		return 0;
+	return p->device.failed.code ? zr_instance_failed(&p->device, rc, "operation", s->err) :
+				       zr_instance_failed(&p->model, rc, "layer", s->err);
+}
