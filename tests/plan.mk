@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests of recording and planning, before memory is taken.
-plan_tests = %D%/t_plan %D%/t_record
+plan_tests = %D%/t_plan %D%/t_record %D%/t_activation
 check_PROGRAMS += $(plan_tests)
 TESTS += $(plan_tests)
 
@@ -11,6 +11,10 @@ ranks_rig = %D%/ranks_rig.c %D%/ranks_rig.h
 %C%_t_plan_SOURCES = %D%/t_plan.c $(plan_rig)
 %C%_t_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_plan_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+%C%_t_activation_SOURCES = %D%/t_activation.c $(plan_rig)
+%C%_t_activation_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_activation_LDADD = core/libcore.la $(CMOCKA_LIBS)
 
 %C%_t_record_SOURCES = %D%/t_record.c $(plan_rig) $(ranks_rig)
 %C%_t_record_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# I1, same bits: one digest over threads, evaluation, restarts and how the text of the log is shown.
+# I1, same bits: one digest over threads, evaluation, restarts, and what becomes of activations.
 . "$ZR_SRCDIR/tests/tap.sh"
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -25,6 +25,19 @@ for precision in fp32 bf16; do
 	is "I1 $precision: evaluation changes nothing" "$(digest "$@" -o train.eval_every=1 -o train.eval_batches=2)" "$one"
 	other=$(digest "$@" -o train.seed=7)
 	[ "$other" != "$one" ] && pass "$precision: another seed, other bits" || fail "$precision: another seed, other bits"
+done
+# What is dropped runs again, with the same dropout: per slot of 1 sequence, however slots are spread.
+for precision in fp32 bf16; do
+	set -- -o precision.plugin=$precision -o model.layers=6 -o model.dropout=0.1 -o train.micro_batch_size=1 \
+		-o train.train_batch_size=4 -o train.steps=4
+	one=$(digest "$@")
+	like "$precision, 6 layers: trains" "$one" '^digest: losses='
+	for run in "every=1 stage0 1" "every=1 stage3 2" "every=2 stage0 2" "every=3 stage3 1" "every=2 stage3 2" \
+		"every=5 stage0 1" "max_bytes=400K stage3 2"; do
+		read -r option stage ranks <<<"$run"
+		is "I1 $precision: recompute $option, $stage, $ranks ranks" "$(digest "$@" -n "$ranks" -o activation.plugin=recompute \
+			-o activation.$option -o zero.plugin=$stage -o device.threads=1)" "$one"
+	done
 done
 for isa in scalar avx2 avx512; do
 	one=$(digest -o device.isa=$isa -o device.threads=1)

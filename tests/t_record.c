@@ -353,6 +353,9 @@ static void walk_update(const struct zr_program *p)
 	}
 }
 
+#define KEEP "activation.plugin=keep"
+#define RECOMPUTE "activation.plugin=recompute" /* of two blocks the first runs again */
+
 static void walk_case(int world, const char *const *options)
 {
 	struct zr_setup *s = plan_open(world, options);
@@ -375,8 +378,8 @@ static void waits_are_where_they_must_be_and_buffers_do_not_overlap(void **unuse
 	char text[6][48];
 	(void)unused;
 	for (int i = 0; i < 5 * 4 * 5 * 4; i++) {
-		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2", stages[i % 5] };
-		int list = i / 5 % 4, limit = i / 20 % 5, more = i / 100, n = 3;
+		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2", stages[i % 5], i % 7 < 4 ? RECOMPUTE : KEEP };
+		int list = i / 5 % 4, limit = i / 20 % 5, more = i / 100, n = 4;
 		snprintf(text[0], sizeof *text, "zero.reduce_bucket_size=%s", lists[list]);
 		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s", lists[(list + more) % 4]);
 		snprintf(text[2], sizeof *text, "zero.prefetch_bucket_size=%s", limits[limit]);
@@ -403,7 +406,7 @@ static void the_hash_is_of_the_program(void **unused)
 {
 	static const char *const micro[] = { "zero.reduce_bucket_size=1", "zero.prefetch_bucket_size=0", "zero.max_reuse_distance=0",
 					     "zero.overlap_comm=no", "zero.persistence_threshold=0", "precision.plugin=bf16",
-					     "model.layers=3", "model.width=96", "boot.ranks_per_node=2" };
+					     RECOMPUTE, "model.layers=3", "model.width=96", "boot.ranks_per_node=2" };
 	(void)unused;
 	for (int id = 0; id < 4; id++)
 		assert_true(hash_of(NULL, id) == hash_of(NULL, id));
