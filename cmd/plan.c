@@ -41,13 +41,26 @@ static void print_tier(const struct zr_setup *s, int tier)
 		printf("%-8s %-20s %12s\n", zr_tier_name(tier), "total", zr_bytes_text(total, a));
 }
 
+/* Layers whose forward runs again in backward. */
+static int recomputed(const struct zr_setup *s)
+{
+	int n = 0;
+	for (int32_t i = 0; i < s->train_uses.n; i++)
+		n += s->train_uses.use[i].phase == ZR_RECOMPUTE;
+	return n;
+}
+
 static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
 	if (s->process.world > 1)
 		printf("rank 0 of %d, stage %s; ", s->process.world, s->zero.section->plugin->desc->id);
-	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n\n", (double)s->layout.parameters / 1e6,
+	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n", (double)s->layout.parameters / 1e6,
 	       (long long)s->batch.micro, (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
+	printf("activations: %s", s->activation.section->plugin->desc->id);
+	if (recomputed(s))
+		printf(", the forward of %d layers runs again in backward", recomputed(s));
+	printf("\n\n");
 	printf("%-8s %-20s %12s\n", "tier", "category", "bytes");
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++)
 		print_tier(s, tier);
@@ -73,7 +86,8 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	}
 	for (int i = 0; i < s->account.n; i++)
 		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
-	json_t *j = json_pack("{s:I, s:o, s:o, s:o, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "planned", planned,
+	json_t *j = json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "activation",
+			      s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s), "planned", planned,
 			      "total", total, "held_by_plugins", held, "available", (json_int_t)have, "fits", fits);
 	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
 	putchar('\n');

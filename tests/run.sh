@@ -95,6 +95,9 @@ like "I5: the last line names step, tensor and rank" "$(tail -n 1 <<<"$err")" 's
 plan=$("$ZEROTH" plan tiny.ini)
 is "plan: fits" "$?" 0
 like "plan names tier and category" "$plan" '^host +optimizer state +[0-9.]+ [KM]iB'
+like "plan names the activation policy" "$plan" '^activations: keep$'
+like "plan counts what runs again" "$("$ZEROTH" plan tiny.ini -o model.layers=4 -o activation.plugin=recompute)" \
+	'^activations: recompute, the forward of 3 layers runs again in backward$'
 like "plan says that it fits" "$plan" '^fits: '
 err=$("$ZEROTH" plan tiny.ini -o model.layers=4000 -o model.width=8192 2>&1)
 is "plan: does not fit, exit 3" "$?" 3
