@@ -76,6 +76,18 @@ struct zr_cpu_kernels {
 			  void *scratch);
 };
 
+/* Instruction sets in ascending order. AMX tiles would come after AVX-512: bf16 products only, all other
+ * operations as AVX-512. */
+#define ZR_CPU_SCALAR 0
+#define ZR_CPU_AVX2 1
+#define ZR_CPU_AVX512 2
+
+/* The best one of this processor and operating system; the name of the first feature that `isa` needs
+ * and is missing here, or NULL; the kernels of one that misses nothing. */
+int32_t zr_cpu_best(void);
+const char *zr_cpu_missing(int32_t isa);
+const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);
+
 extern const struct zr_cpu_kernels zr_cpu_scalar;
 extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2 and FMA */
 extern const struct zr_cpu_kernels zr_cpu_avx512; /* x86-64 with AVX-512 F, BW, DQ, VL */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The kernels: libzrkernels, the scalar ones and, on x86-64, the vector variants inside it.
-# plugins/device/cpu links it and chooses at run time. Flags of an instruction set belong to its own
+# Plugins link it and choose at run time (cpu/isa.c). Flags of an instruction set belong to its own
 # library: nothing that runs before the choice has them.
 
 kernel_flags = -I$(top_srcdir)/kernels
@@ -59,7 +59,7 @@ kernel_simd = \
 EXTRA_DIST += $(kernel_headers)
 
 noinst_LTLIBRARIES += %D%/libzrkernels.la
-%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/table.c
+%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/isa.c %D%/cpu/table.c
 %C%_libzrkernels_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
 %C%_libzrkernels_la_LIBADD = -lm
 
@@ -69,6 +69,7 @@ check_LTLIBRARIES += %D%/libkernels_f64.la
 %C%_libkernels_f64_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_REAL=double
 
 if HAVE_X86_64
+%C%_libzrkernels_la_CPPFLAGS += -DHAVE_X86_64
 noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 %C%_libzrkernels_la_LIBADD += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 

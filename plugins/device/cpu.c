@@ -18,7 +18,7 @@ struct opts {
 	int32_t isa, blas;
 };
 
-static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL };
+static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL }; /* ZR_CPU_SCALAR ... */
 static const char *const blas_choices[] = { "openblas", "own", NULL };
 
 static const struct zr_opt cpu_opts[] = {
@@ -53,22 +53,22 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 			o->threads = 1;
 	}
 	if (o->isa == ZR_AUTO_ENUM)
-		o->isa = cpu_isa_best();
+		o->isa = zr_cpu_best();
 	/* bench/matmul on a Zen 5 core against OpenBLAS 0.3.21, own over OpenBLAS: AVX-512 1.0 to 1.3 (its
 	 * SkylakeX kernels; bf16 1.1 to 1.3), 1.5 to 2 where it knows the processor as Haswell; AVX2 0.95 to 1.2.
 	 * So the own kernels, which need no second library, unless there are only scalar ones. */
 	if (o->blas == ZR_AUTO_ENUM)
-		o->blas = o->isa == CPU_SCALAR && cpu_blas_present() ? CPU_OPENBLAS : CPU_OWN;
+		o->blas = o->isa == ZR_CPU_SCALAR && cpu_blas_present() ? CPU_OPENBLAS : CPU_OWN;
 	return ZR_OK;
 }
 
 static int check(const struct zr_host *h, const void *opts)
 {
 	const struct opts *o = opts;
-	const char *missing = cpu_isa_missing(o->isa);
+	const char *missing = zr_cpu_missing(o->isa);
 	if (missing)
 		return zr_fail(h, ZR_EINVAL, "isa = %s: this machine lacks %s; take isa = %s or auto",
-			       isa_choices[o->isa], missing, isa_choices[cpu_isa_best()]);
+			       isa_choices[o->isa], missing, isa_choices[zr_cpu_best()]);
 	if (o->blas == CPU_OPENBLAS && !cpu_blas_present())
 		return zr_fail(h, ZR_EINVAL, "blas = openblas: this device/cpu was built without OpenBLAS; "
 					     "take blas = own or auto, or configure --with-openblas");
@@ -76,18 +76,6 @@ static int check(const struct zr_host *h, const void *opts)
 }
 
 /* ---- instance ------------------------------------------------------------------------------------- */
-
-static const struct zr_cpu_kernels *kernels_of(int32_t isa)
-{
-#ifdef HAVE_X86_64
-	if (isa == CPU_AVX512)
-		return &zr_cpu_avx512;
-	if (isa == CPU_AVX2)
-		return &zr_cpu_avx2;
-#endif
-	(void)isa;
-	return &zr_cpu_scalar;
-}
 
 static void destroy(struct zr_inst *d)
 {
@@ -104,7 +92,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	if (!d)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
 	d->h = h;
-	d->k = kernels_of(o->isa);
+	d->k = zr_cpu_variant(o->isa);
 	d->blas = o->blas;
 	d->workers = h->workers;
 	d->scratch_bytes = bytes;

@@ -11,12 +11,6 @@
 
 #include <kernels.h>
 
-/* Indices of the option `isa`, in ascending order. AMX tiles would come after avx512: bf16 products
- * only, all other operations as avx512. */
-#define CPU_SCALAR 0
-#define CPU_AVX2 1
-#define CPU_AVX512 2
-
 /* Indices of the option `blas`. */
 #define CPU_OPENBLAS 0
 #define CPU_OWN 1
@@ -64,11 +58,6 @@ static inline void *cpu_at(const void *base, int32_t dtype, int64_t element)
 {
 	return (char *)(uintptr_t)base + element * cpu_dtype_size(dtype);
 }
-
-/* cpu_isa.c: the best instruction set of this processor and operating system; and the name of the
- * first feature that `isa` needs and is missing, or NULL. */
-int32_t cpu_isa_best(void);
-const char *cpu_isa_missing(int32_t isa);
 
 /* cpu_ops.c: runs fn on n items; one item runs on the caller at once. */
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg);

@@ -2,11 +2,8 @@
 deviceplugindir = $(plugindir)/device
 deviceplugin_LTLIBRARIES = %D%/cpu.la
 
-%C%_cpu_la_SOURCES = %D%/cpu.c %D%/cpu.h %D%/cpu_blas.c %D%/cpu_head.c %D%/cpu_isa.c %D%/cpu_matmul.c %D%/cpu_ops.c
+%C%_cpu_la_SOURCES = %D%/cpu.c %D%/cpu.h %D%/cpu_blas.c %D%/cpu_head.c %D%/cpu_matmul.c %D%/cpu_ops.c
 %C%_cpu_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels -D_GNU_SOURCE
 %C%_cpu_la_CFLAGS = $(PLUGIN_CFLAGS) $(OPENBLAS_CFLAGS)
 %C%_cpu_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_cpu_la_LIBADD = kernels/libzrkernels.la $(OPENBLAS_LIBS)
-if HAVE_X86_64
-%C%_cpu_la_CPPFLAGS += -DHAVE_X86_64
-endif
