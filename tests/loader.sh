@@ -36,7 +36,8 @@ variant() {
 rebuild="rebuild it with this zeroth's headers"
 variant 'another magic number' 'magic is 0x0000002a, expected 0x5a525031; it is not a plugin of zeroth' -DMAGIC=42
 variant 'another ABI major' "abi_major is 2, this zeroth has 1; $rebuild" -DMAJOR=2
-variant 'a newer ABI minor' 'need_minor is 7, this zeroth has 0; install a newer zeroth' -DNEED=7
+minor=$(sed -n 's/^#define ZR_ABI_MINOR //p' "$ZR_SRCDIR/include/zeroth/plugin.h")
+variant 'a newer ABI minor' "need_minor is 7, this zeroth has $minor; install a newer zeroth" -DNEED=7
 revision=$(sed -n 's/^#define ZR_DRAFT_REVISION //p' "$ZR_SRCDIR/include/zeroth/plugin.h")
 variant 'another draft revision' "draft is 99, this zeroth has $revision; $rebuild" -DDRAFT=99
 variant 'an entry that ends too early' 'its entry of 12 bytes has no descriptor, expected at least 40 bytes' -DENTRY_SIZE=12
@@ -172,7 +173,7 @@ fi
 # ---- info ----
 info=$("$ZEROTH" plugin info "$dir/good.so")
 like 'info shows the file' "$info" "^  file        $dir/good.so\$"
-like 'info shows the ABI' "$info" '^  abi         1\.0, needs 1\.0; built with '
+like 'info shows the ABI' "$info" "^  abi         1\.$minor, needs 1\.0; built with "
 like 'info shows an option and its default' "$info" '^  rate = 0\.5$'
 like 'info shows its type and range' "$info" '^      number \[0, 1\]$'
 like 'info shows what it means' "$info" '^      Learning rate at every step\.$'

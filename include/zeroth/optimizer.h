@@ -7,7 +7,8 @@
  * ZeRO stage, offload tier and resume without knowing of any.
  *
  * Order: create -> states -> { step ... } -> destroy. Between two updates every element of every
- * trainable tensor is passed to step() exactly once, in pieces of any size and any order.
+ * trainable tensor is passed to step() exactly once, in pieces of any size and any order; with
+ * partial(), to that first. With ZR_OPT_WHOLE every parameter is passed to step_whole() instead.
  */
 #ifndef ZEROTH_OPTIMIZER_H
 #define ZEROTH_OPTIMIZER_H
@@ -68,11 +69,15 @@ struct zr_opt_step {
 	const struct zr_buf *state; /* n_state of them, in the order of states() */
 	const struct zr_seg *seg;
 	uint64_t n_seg;
-	const double *partials; /* [n_seg][n_partial] summed over the whole parameter; NULL without partial() */
+	/* [n_seg][n_partial] summed over the whole parameter, where the operations of `ops` read; NULL without partial() */
+	const double *partials;
 	uint64_t seed;          /* same on every layout: mix with param and element index */
 	const struct zr_ops *ops;         /* operations of the memory's device; draft */
 	struct zr_stream *stream;         /* to enqueue them on */
 	const struct zr_scalars *scalars; /* step, grad_mult and lr where the device can read them */
+	/* since minor 1 */
+	void *work; /* for step_whole(): whole_work() bytes of the master's kind, 64-byte aligned, values left over */
+	uint64_t work_bytes;
 };
 
 /* GROWABLE. */
@@ -88,14 +93,21 @@ struct zr_optimizer_v1 {
 	const struct zr_state *(*states)(struct zr_inst *, uint32_t *n);
 	/* [step] Updates a piece. Returns ZR_OK or fails with a text. May use host->parallel. */
 	int (*step)(struct zr_inst *, const struct zr_opt_step *);
-	/* (optional) [step] Adds this piece's share of sums over whole parameters to out[n_seg][n_partial];
-	 * the host adds them over pieces and ranks, then calls step() with the totals. */
+	/* (optional) [step] Sums over whole parameters: of each segment, which lies in one block here, its own share into
+	 * out[n_seg][n_partial], zero before, where the operations of `ops` write. The host adds them over blocks and ranks,
+	 * in any order with one result, then calls step() with the totals. Changes neither state nor master. */
 	int (*partial)(struct zr_inst *, const struct zr_opt_step *, double *out);
-	/* (optional) [step] With ZR_OPT_WHOLE: one segment that is a whole parameter. */
+	/* (optional) [step] With ZR_OPT_WHOLE: one segment that is a whole parameter, without gaps. */
 	int (*step_whole)(struct zr_inst *, const struct zr_opt_step *);
 	/* (optional) [main] Converts state written by version `from`; absent: old state is refused. */
 	int (*upgrade)(struct zr_inst *, uint32_t from, const struct zr_buf *old, uint32_t n_old, const struct zr_buf *now);
+
+	/* since minor 1 */
+	/* (optional) [main] Bytes of memory that step_whole() needs for a parameter of this shape (absent: 0), or
+	 * ZR_WORK_REFUSED: it takes none of this shape. */
+	uint64_t (*whole_work)(struct zr_inst *, const int64_t *dims, int32_t ndim);
 };
+#define ZR_WORK_REFUSED UINT64_MAX
 
 #ifdef __cplusplus
 }
