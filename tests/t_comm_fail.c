@@ -53,6 +53,7 @@ static void differ(struct rank *r, void (*spoil)(struct zr_comm_op *), const cha
 	CHECK(r, says(r, good));
 	CHECK(r, says(r, bad));
 	CHECK(r, says(r, "rank 2 calls"));
+	CHECK(r, says(r, "; all others call what rank ") && !says(r, "what rank 2 calls"));
 	CHECK(r, rig_do(r, &op) == ZR_EPEER); /* for good */
 }
 
@@ -122,6 +123,13 @@ static void differ_root(struct rank *r)
 	CHECK(r, says(r, "differ in the root") && says(r, "from rank 0 of") && says(r, "from rank 1 of"));
 }
 
+/* Two against two: nobody is the odd one. */
+static void differ_in_halves(struct rank *r)
+{
+	CHECK(r, rig_barrier(r, 1, r->rank % 2) == ZR_EPEER);
+	CHECK(r, says(r, "differ in the place in the program") && !says(r, "all others"));
+}
+
 static void differ_memory(struct rank *r)
 {
 	void *m;
@@ -132,7 +140,7 @@ static void differ_memory(struct rank *r)
 static void differing_operations_name_both_ranks(void **state)
 {
 	static void (*const all[])(struct rank *) = { differ_kind, differ_count, differ_tag,	differ_type,
-						      differ_length, differ_root, differ_memory };
+						      differ_length, differ_root, differ_memory, differ_in_halves };
 	(void)state;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		run((struct rig){ .world = 4 }, all[i], -1);

@@ -180,8 +180,9 @@ const char *zl_dtype_name(int32_t dtype);
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room);
 /* "rank 2 (computing after ...)" for each rank of the group whose word is short of `target` */
 void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room);
-/* Ends everything with the reason that the ranks' operations `p` differ. */
-int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what);
+/* Ends everything with the reason that the ranks' operations `p` differ; common: the one of both ranks that all others
+ * are like, or -1. */
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what, int32_t common);
 
 /* local_wait.c */
 /* Records why (the first one stands), wakes everybody. */

@@ -182,15 +182,28 @@ static const char *difference(const struct lane *a, const struct slot *x, const 
 	return NULL;
 }
 
+static const char *differ(const struct zr_inst *c, const struct pend *p, int32_t a, int32_t b)
+{
+	const struct lane *l = lane_of(c, p->group, a), *m = lane_of(c, p->group, b);
+	return difference(l, slot_of(l, p->seq), m, slot_of(m, p->seq));
+}
+
+/* Whether all ranks but one call what `rank` calls. */
+static int is_common(const struct zr_inst *c, const struct pend *p, int32_t rank)
+{
+	int32_t size = c->group[p->group].size, others = 0;
+	for (int32_t r = 0; r < size; r++)
+		others += differ(c, p, rank, r) != NULL;
+	return size > 2 && others == 1;
+}
+
 static int compare(struct zr_inst *c, const struct pend *p)
 {
 	const struct group *g = &c->group[p->group];
-	const struct lane *own = lane_of(c, p->group, g->rank);
 	for (int32_t r = 0; r < g->size; r++) {
-		const struct lane *l = lane_of(c, p->group, r);
-		const char *what = difference(own, slot_of(own, p->seq), l, slot_of(l, p->seq));
+		const char *what = differ(c, p, g->rank, r);
 		if (what)
-			return zl_differ(c, p, r, what);
+			return zl_differ(c, p, r, what, is_common(c, p, g->rank) ? g->rank : is_common(c, p, r) ? r : -1);
 	}
 	return 0;
 }

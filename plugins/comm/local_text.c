@@ -97,14 +97,16 @@ static void slot_text(const struct lane *l, const struct slot *s, int32_t group,
 		    s->n_seg == 1 ? "" : "s");
 }
 
-int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what)
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what, int32_t common)
 {
 	const struct group *g = &c->group[p->group];
 	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
 	const struct lane *a = lane_of(c, p->group, low), *b = lane_of(c, p->group, high);
-	char first[300], second[300];
+	char first[300], second[300], others[64] = "";
 	slot_text(a, slot_of(a, p->seq), p->group, first, sizeof first);
 	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
-	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s", what, g->first + low, first, g->first + high,
-		       second);
+	if (common >= 0)
+		snprintf(others, sizeof others, "; all others call what rank %d calls", g->first + common);
+	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what, g->first + low, first, g->first + high,
+		       second, others);
 }

@@ -141,7 +141,8 @@ const char *zm_dtype_name(int32_t dtype);
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room);
 /* "rank 2 (last seen in ...)" for each rank that has not come to p */
 void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size_t room);
-int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what);
+/* Stops because the ranks' operations differ; common: the one of both ranks that all others are like, or -1. */
+int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what, int32_t common);
 
 /* local_sum.c [pure] */
 void zl_sum(int32_t dtype, void *to, const char *const *from, int32_t ranks, uint64_t bytes, int stream);

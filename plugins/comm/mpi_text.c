@@ -112,13 +112,15 @@ static void header_text(const struct zm_header *h, int32_t group, char *out, siz
 		    h->n_seg == 1 ? "" : "s");
 }
 
-int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what)
+int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what, int32_t common)
 {
 	const struct zm_group *g = &c->group[p->group];
 	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
-	char first[300], second[300];
+	char first[300], second[300], others[64] = "";
 	header_text(&p->all[low], p->group, first, sizeof first);
 	header_text(&p->all[high], p->group, second, sizeof second);
-	return zm_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s", what, g->first + low, first, g->first + high,
-		       second);
+	if (common >= 0)
+		snprintf(others, sizeof others, "; all others call what rank %d calls", g->first + common);
+	return zm_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what, g->first + low, first, g->first + high,
+		       second, others);
 }

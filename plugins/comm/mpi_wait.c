@@ -55,6 +55,15 @@ static const char *difference(const struct zm_header *x, const struct zm_header 
 	return x->total != y->total || x->counts != y->counts ? "the number of elements" : NULL;
 }
 
+/* Whether all ranks but one call what `rank` calls. */
+static int is_common(const struct zr_inst *c, const struct zm_pend *p, int32_t rank)
+{
+	int32_t size = c->group[p->group].size, others = 0;
+	for (int32_t r = 0; r < size; r++)
+		others += difference(&p->all[rank], &p->all[r]) != NULL;
+	return size > 2 && others == 1;
+}
+
 /* All have posted: compares. */
 static int meet(struct zr_inst *c, struct zm_pend *p)
 {
@@ -62,7 +71,7 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 	for (int32_t r = 0; r < g->size; r++) {
 		const char *what = difference(&p->own, &p->all[r]);
 		if (what)
-			return zm_differ(c, p, r, what);
+			return zm_differ(c, p, r, what, is_common(c, p, g->rank) ? g->rank : is_common(c, p, r) ? r : -1);
 	}
 	if (p->seq > g->common_seq) {
 		g->common_seq = p->seq;
