@@ -282,10 +282,13 @@ int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report,
 		rc = finish_report(&r, err);
 	if (!rc && r.chief)
 		rc = zr_summary_write(r.setup, report, err);
-	watch_signals(0);
+	if (rc && r.setup)
+		zr_setup_abort(r.setup, err->text);
 	zr_metrics_close(r.metrics);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
 	XXH3_freeState(r.losses);
+	if (!rc) /* else the supervisor's SIGTERM could end this rank before it has said why it failed */
+		watch_signals(0);
 	return rc;
 }

@@ -26,7 +26,8 @@ struct zr_run_report {
 };
 
 /* Runs until train.steps, SIGINT or SIGTERM (after the step), or a non-finite stop; the weights and the summary are
- * written in each of these cases and the report is filled. Negative on any other failure. */
+ * written in each of these cases and the report is filled. Negative on any other failure; the process is then expected to
+ * end, and the next of either signal stays caught. */
 int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report, struct zr_error *err);
 
 /* summary.c: the report as summary.json in the run directory. */

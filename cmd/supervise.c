@@ -3,7 +3,8 @@
  * supervise.c - see supervise.h.
  *
  * One thread, one poll: a signalfd, and a pipe per rank. How a rank ended counts in the order in which ranks are
- * reaped, except that code 4 ("another rank died") is a cause only if nothing better explains the end.
+ * reaped, except that "another rank failed" is a cause only if nothing better explains the end. Why a rank failed lies
+ * in memory that it shares with the supervisor.
  */
 #define _GNU_SOURCE
 #include "cmd/supervise.h"
@@ -26,6 +27,7 @@
 
 #define LINE 2048
 #define PATIENCE 3.0 /* seconds from SIGTERM to SIGKILL */
+#define ERASE "\r\033[K" /* rank 0's progress may stand on the terminal's last line */
 
 struct child {
 	pid_t pid;           /* 0: has ended */
@@ -40,6 +42,7 @@ struct child {
 
 struct crew {
 	struct child *child;
+	struct zr_error *why; /* [n] of each rank, written as it ends */
 	int n, running, failed;
 	int area;            /* memfd */
 	int signals;         /* signalfd */
@@ -114,8 +117,9 @@ static int flushed(int code)
 	return code ? code : 4;
 }
 
-static int start(struct crew *s, int rank, int (*rank_main)(int, void *), void *arg)
+static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct zr_error *), void *arg)
 {
+	struct zr_error why = { 0 };
 	pid_t parent = getpid();
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC))
@@ -125,7 +129,9 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *), void *
 	if (pid == 0) {
 		close(ends[0]);
 		become_rank(s, rank, ends[1], parent);
-		exit(flushed(rank_main(rank, arg)));
+		int code = rank_main(rank, arg, &why);
+		s->why[rank] = why;
+		exit(flushed(code));
 	}
 	close(ends[1]);
 	s->child[rank].out = ends[0];
@@ -139,8 +145,7 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *), void *
 static void print_line(const struct crew *s, int rank, const char *line)
 {
 	char text[LINE + 64];
-	/* Rank 0's progress may stand on the terminal's last line. */
-	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? "\r\033[K" : "", rank, line);
+	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? ERASE : "", rank, line);
 	for (int at = 0; at < n;) {
 		ssize_t w = write(STDERR_FILENO, text + at, (size_t)(n - at));
 		if (w < 0 && errno != EINTR)
@@ -208,8 +213,10 @@ static void stop_others(struct crew *s)
 	tell_all(s, SIGTERM);
 }
 
-static int is_failure(const struct crew *s, int status)
+static int is_failure(const struct crew *s, int rank, int status)
 {
+	if (s->why[rank].code)
+		return 1;
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status) != 0 && !(s->interrupted && WEXITSTATUS(status) == 130);
 	if (s->killed || ((s->stop_at || s->interrupted) && WTERMSIG(status) == SIGTERM))
@@ -225,7 +232,7 @@ static void ended(struct crew *s, int rank, int status)
 	c->oom = zr_oom_kills("") > s->ooms;
 	s->running--;
 	drain(s, rank);
-	if (is_failure(s, status)) {
+	if (is_failure(s, rank, status)) {
 		c->order = ++s->failed;
 		stop_others(s);
 	}
@@ -274,31 +281,62 @@ static void watch(struct crew *s, struct pollfd *p)
 }
 
 /* A consequence of another rank's end at most, and maybe a cause. */
-static int is_weak(const struct child *c)
+static int is_weak(const struct crew *s, int rank)
 {
+	const struct child *c = &s->child[rank];
+	if (s->why[rank].code)
+		return s->why[rank].code == ZR_EPEER;
 	return WIFEXITED(c->status) && WEXITSTATUS(c->status) == 4;
 }
 
-/* The rank that failed first, or NULL. */
-static const struct child *culprit(const struct crew *s)
+static int says_same(const struct crew *s, int a, int b)
 {
-	const struct child *best = NULL;
+	return s->why[a].code && s->why[b].code && !strcmp(s->why[a].text, s->why[b].text);
+}
+
+/* The rank that failed first, the lowest of those that give its reason; or -1. */
+static int culprit(const struct crew *s)
+{
+	int best = -1;
 	for (int i = 0; i < s->n; i++) {
-		const struct child *c = &s->child[i];
-		if (c->order && (!best || is_weak(c) < is_weak(best) || (is_weak(c) == is_weak(best) && c->order < best->order)))
-			best = c;
+		int sooner = best < 0 || is_weak(s, i) < is_weak(s, best) ||
+			     (is_weak(s, i) == is_weak(s, best) && s->child[i].order < s->child[best].order);
+		if (s->child[i].order && sooner)
+			best = i;
 	}
+	for (int i = 0; i < best; i++)
+		if (says_same(s, i, best))
+			return i;
 	return best;
+}
+
+/* What the other ranks say, each text once; who only quotes the culprit says nothing new. */
+static void print_others(const struct crew *s, int first)
+{
+	char text[sizeof s->why->text + 16];
+	for (int i = 0; i < s->n; i++) {
+		int said = !s->why[i].code || says_same(s, i, first) ||
+			   (is_weak(s, i) && s->why[first].code && strstr(s->why[i].text, s->why[first].text));
+		for (int k = 0; !said && k < i; k++)
+			said = says_same(s, k, i);
+		snprintf(text, sizeof text, "zeroth: %s", s->why[i].text);
+		if (!said)
+			print_line(s, i, text);
+	}
 }
 
 static int explain(const struct crew *s)
 {
-	const struct child *c = culprit(s);
-	if (!c)
+	int rank = culprit(s);
+	if (rank < 0)
 		return s->interrupted ? 130 : 0;
-	int rank = (int)(c - s->child), code = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 4;
-	if (WIFEXITED(c->status))
-		fprintf(stderr, "zeroth: rank %d failed with code %d%s%s\n", rank, code, *c->last ? ": " : "", c->last);
+	const struct child *c = &s->child[rank];
+	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
+	int code = s->why[rank].code ? zr_exit_code(s->why[rank].code) : WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 4;
+	print_others(s, rank);
+	fputs(s->terminal ? ERASE : "", stderr);
+	if (s->why[rank].code || WIFEXITED(c->status))
+		fprintf(stderr, "zeroth: rank %d failed with code %d%s%s\n", rank, code, *text ? ": " : "", text);
 	else if (WTERMSIG(c->status) == SIGKILL && c->oom)
 		fprintf(stderr, "zeroth: rank %d was killed by the kernel: out of memory\n", rank);
 	else
@@ -323,7 +361,9 @@ static int prepare(struct crew *s)
 	s->area = memfd_create("zeroth-boot", 0);
 	s->terminal = isatty(STDERR_FILENO);
 	s->ooms = zr_oom_kills("");
-	return s->child && s->signals >= 0 && s->area >= 0 ? 0 : -1;
+	void *m = mmap(NULL, (size_t)s->n * sizeof *s->why, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	s->why = m == MAP_FAILED ? NULL : m;
+	return s->child && s->why && s->signals >= 0 && s->area >= 0 ? 0 : -1;
 }
 
 static void finish(struct crew *s)
@@ -336,10 +376,12 @@ static void finish(struct crew *s)
 	if (s->area >= 0)
 		close(s->area);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
+	if (s->why)
+		munmap(s->why, (size_t)s->n * sizeof *s->why);
 	free(s->child);
 }
 
-int zr_supervise(int n, int (*rank_main)(int rank, void *arg), void *arg)
+int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg)
 {
 	struct crew s = { .child = calloc((size_t)n, sizeof *s.child), .n = n, .area = -1, .signals = -1 };
 	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);

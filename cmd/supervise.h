@@ -5,16 +5,20 @@
 #ifndef ZR_CMD_SUPERVISE_H
 #define ZR_CMD_SUPERVISE_H
 
+#include "core/error.h"
+
 #define ZR_SUPERVISE_MAX 256 /* ranks that boot/local and comm/local connect */
 
 /* Forks n ranks that call rank_main and end with what it returns; the caller must not have threads. Each finds
  * ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD (an empty memfd for boot) in its environment. Rank 0 keeps
  * standard input and output, the others have none; lines on standard error come out as "rank 2: line".
  *
+ * A rank that fails says so in *why, not on standard error: what several ranks say alike is printed once.
+ *
  * SIGINT and SIGTERM go to all ranks. When one fails, the others are stopped within 5 s, and the last line on standard
  * error names it and its cause. Returns the exit code of the process: 0; that of the rank that failed first, 4 if it
  * died by a signal; 130 if all ranks ended because of a signal to the supervisor. */
-int zr_supervise(int n, int (*rank_main)(int rank, void *arg), void *arg);
+int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg);
 
 /* What another launcher says of itself: "OMPI_COMM_WORLD_SIZE=4" if it started several ranks, or NULL. */
 const char *zr_other_launcher(void);

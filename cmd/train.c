@@ -50,34 +50,35 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	fflush(stdout);
 }
 
-/* This process as one rank, which may be the only one. */
-static int train(const struct zr_cmd_args *a)
+/* This process as one rank, which may be the only one. Returns the exit code; *err says why where it failed. */
+static int train(const struct zr_cmd_args *a, struct zr_error *err)
 {
 	struct zr_config *cfg;
 	struct zr_run_report report;
-	struct zr_error err = { 0 };
-	if (zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err))
-		return zr_cmd_failed(&err);
+	int rc = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, err);
+	if (rc)
+		return zr_exit_code(rc);
 	zr_cmd_log(cfg);
-	int rc = zr_run_train(cfg, stdout, &report, &err);
-	if (rc) {
-		zr_config_free(cfg);
-		return zr_cmd_failed(&err);
-	}
-	if (report.rank == 0)
+	rc = zr_run_train(cfg, stdout, &report, err);
+	if (!rc && report.rank == 0)
 		print_summary(cfg, &report);
 	zr_config_free(cfg);
-	if (report.stopped) {
-		zr_err(&err, report.stopped, "%s", report.stopped_text);
-		return zr_cmd_failed(&err);
-	}
-	return report.interrupted ? 130 : 0;
+	if (!rc && report.stopped)
+		rc = zr_err(err, report.stopped, "%s", report.stopped_text);
+	return rc ? zr_exit_code(rc) : report.interrupted ? 130 : 0;
 }
 
-static int train_rank(int rank, void *arg)
+static int train_alone(const struct zr_cmd_args *a)
+{
+	struct zr_error err = { 0 };
+	int code = train(a, &err);
+	return err.code ? zr_cmd_failed(&err) : code;
+}
+
+static int train_rank(int rank, void *arg, struct zr_error *why)
 {
 	(void)rank;
-	return train(arg);
+	return train(arg, why);
 }
 
 /* Whether the configuration loads, said once and not by every rank; in a process of its own, because plugins bring
@@ -105,7 +106,7 @@ int zr_cmd_train(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	if (!a.ranks)
-		return train(&a);
+		return train_alone(&a);
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
 	if (rc)
 		return rc;

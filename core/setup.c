@@ -448,6 +448,16 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	return rc ? rc : make_tables(s, err);
 }
 
+void zr_setup_abort(struct zr_setup *s, const char *why)
+{
+	const struct zr_comm_v1 *comm = s->comm.vtbl;
+	const struct zr_boot_v1 *boot = s->boot.vtbl;
+	if (s->comm.inst)
+		comm->abort(s->comm.inst, why);
+	else if (s->boot.inst && s->process.world > 1 && boot->abort)
+		boot->abort(s->boot.inst, why);
+}
+
 int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out, struct zr_error *err)
 {
 	struct zr_setup *s = calloc(1, sizeof *s);
@@ -459,10 +469,12 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 	s->process.account = &s->account;
 	s->process.cfg = cfg;
 	int rc = open_all(s, world, err);
-	if (rc)
-		zr_setup_close(s);
-	else
+	if (!rc) {
 		*out = s;
+		return 0;
+	}
+	zr_setup_abort(s, err->text);
+	zr_setup_close(s);
 	return rc;
 }
 

@@ -77,6 +77,9 @@ struct zr_setup {
 int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **out, struct zr_error *err);
 void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 
+/* This rank stops because of `why`: what the others wait for fails with that text. */
+void zr_setup_abort(struct zr_setup *s, const char *why);
+
 /* The tensors of a layer's units in order: how many. */
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 

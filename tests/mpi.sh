@@ -73,6 +73,17 @@ like "I7: ranks with other settings are refused" "$(cat rank.0 rank.1)" \
 	'rank [01] runs another program than rank [01]: its config, model or plugins differ'
 ok "and no weights are left" test ! -e "$run/model.safetensors"
 
+# A rank that fails alone, after the ranks have met and before a step.
+mkdir there
+for r in 0 1 2; do
+	RANK=$r WORLD_SIZE=3 timeout 60 "$ZEROTH" train tiny.ini -o run.dir=there -o boot.plugin=env -o boot.directory=meet > "rank.$r" 2>&1 &
+done
+wait
+is "I5: a rank that fails alone says why" "$(cat rank.0)" \
+	'zeroth: -o: run directory there exists already; choose another [run] dir or remove it'
+is "I5: the other ranks name it and its cause" "$(cat rank.1 rank.2)" \
+	"$(printf 'zeroth: [comm] rank 0 stopped: -o: run directory there exists already; choose another [run] dir or remove it\n%.0s' 1 2)"
+
 complain() {
 	like "$1" "$(env "${@:3}" timeout 60 "$ZEROTH" train tiny.ini -o run.dir=never -o boot.plugin=env -o boot.timeout=0.5 \
 		${directory:+-o boot.directory="$directory"} 2>&1)" "$2"

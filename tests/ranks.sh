@@ -52,6 +52,14 @@ finish() {
 	last=$(tail -n 1 err)
 }
 
+# What every rank says alike is the last line, and the only one.
+once() {
+	err=$("$ZEROTH" train -n 4 tiny.ini -o run.dir=r3 "${@:4}" 2>&1)
+	is "$1: exit $2" "$?" "$2"
+	like "$1 is said once, with the rank" "$err" "^zeroth: rank [0-3] failed with code $2: $3\$"
+	is "$1 is said once" "$(wc -l <<<"$err")" 1
+}
+
 left() {
 	local p
 	for p in "${rank[@]}"; do
@@ -115,8 +123,13 @@ for n in 257 5000; do
 	is "more ranks than one machine connects" "$? $err" "2 zeroth train: -n $n: expected a number of ranks in [1, 256]"
 done
 like "which is what boot/local says" "$("$ZEROTH" plugin info boot/local)" 'whole number \[1, 256\] or auto, in ranks'
-err=$("$ZEROTH" train -n 4 tiny.ini -o run.dir=r2 -o boot.ranks_per_node=3 2>&1)
-is "nodes that are not full: exit 2" "$?" 2
-like "nodes that are not full are refused" "$(tail -n 1 <<<"$err")" 'ranks_per_node = 3: 4 ranks do not fill nodes of that size'
+once "nodes that are not full" 2 '.*ranks_per_node = 3: 4 ranks do not fill nodes of that size' -o boot.ranks_per_node=3
+once "a wrong value" 2 '-o: \[model\] heads = 3 does not divide width = 32' -o model.heads=3
+once "a batch that the ranks do not divide" 2 '.*train_batch_size.*' -o train.train_batch_size=13
+mkdir r3
+once "an error of one rank" 2 '-o: run directory r3 exists already.*'
+rmdir r3
+
+is "nothing of ours is left in /dev/shm" "$(shm_ours)" ""
 
 done_testing

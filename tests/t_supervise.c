@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +19,8 @@
 #include <unistd.h>
 
 #include "cmd/supervise.h"
+
+#include <cmocka.h> /* last: it defines fail() */
 
 static struct {
 	_Atomic int ready, pid[8], signal[8];
@@ -48,7 +49,7 @@ static void slurp(int fd, char *text, size_t room)
 }
 
 /* Supervises n ranks; sends `sig` to the supervisor once all have said they are ready. Returns wait's status. */
-static int supervised(int n, int (*rank_main)(int, void *), int sig)
+static int supervised(int n, int (*rank_main)(int, void *, struct zr_error *), int sig)
 {
 	int o = memfd_create("out", MFD_CLOEXEC), e = memfd_create("err", MFD_CLOEXEC), status;
 	double start = now();
@@ -72,7 +73,7 @@ static int supervised(int n, int (*rank_main)(int, void *), int sig)
 	return status;
 }
 
-static int code_of(int n, int (*rank_main)(int, void *), int sig)
+static int code_of(int n, int (*rank_main)(int, void *, struct zr_error *), int sig)
 {
 	int status = supervised(n, rank_main, sig);
 	assert_true(WIFEXITED(status));
@@ -122,8 +123,9 @@ static void assert_nobody_left(int n)
 
 /* ---- ---------------------------------------------------------------------------------------------------------- */
 
-static int talk(int rank, void *arg)
+static int talk(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	char fd[16];
 	(void)arg;
 	here(rank);
@@ -149,8 +151,9 @@ static void lines_are_tagged_and_only_rank_0_has_standard_output(void **state)
 	}
 }
 
-static int shout(int rank, void *arg)
+static int shout(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	(void)rank;
 	(void)arg;
 	for (int i = 0; i < 5000; i++)
@@ -171,8 +174,9 @@ static void long_lines_are_cut_and_nothing_is_lost(void **state)
 	assert_int_equal(letters, 5000);
 }
 
-static int one_fails(int rank, void *arg)
+static int one_fails(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	(void)arg;
 	here(rank);
 	await_all(4);
@@ -193,8 +197,9 @@ static void a_failure_stops_the_others_and_is_named_last(void **state)
 	assert_nobody_left(4);
 }
 
-static int one_dies(int rank, void *arg)
+static int one_dies(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	(void)arg;
 	here(rank);
 	await_all(3);
@@ -213,8 +218,9 @@ static void a_rank_that_died_by_a_signal_gives_code_4(void **state)
 	assert_nobody_left(3);
 }
 
-static int consequence_first(int rank, void *arg)
+static int consequence_first(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	(void)arg;
 	signal(SIGTERM, SIG_IGN);
 	here(rank);
@@ -234,8 +240,65 @@ static void a_consequence_is_not_named_as_the_cause(void **state)
 	assert_nobody_left(3);
 }
 
-static int one_stops(int rank, void *arg)
+/* Rank 2 fails a while after those who cannot go on without it, with the same exit code. */
+static int cause_last(int rank, void *arg, struct zr_error *why)
 {
+	(void)arg;
+	signal(SIGTERM, SIG_IGN);
+	here(rank);
+	await_all(4);
+	if (rank != 2)
+		return zr_exit_code(zr_err(why, ZR_EPEER, "[comm] rank 2 stopped: the disk is full"));
+	doze(300);
+	return zr_exit_code(zr_err(why, ZR_EIO, "the disk is full"));
+}
+
+static void who_failed_because_of_another_is_not_named(void **state)
+{
+	(void)state;
+	assert_int_equal(code_of(4, cause_last, 0), 4);
+	assert_string_equal(err, "zeroth: rank 2 failed with code 4: the disk is full\n");
+}
+
+static int all_alike(int rank, void *arg, struct zr_error *why)
+{
+	(void)arg;
+	signal(SIGTERM, SIG_IGN);
+	here(rank);
+	await_all(4);
+	doze((3 - rank) * 30); /* the last rank is the first to fail */
+	return zr_exit_code(zr_err(why, ZR_EINVAL, "x.ini:3: heads = 3 does not divide width = 8"));
+}
+
+static void what_all_ranks_say_is_printed_once(void **state)
+{
+	(void)state;
+	assert_int_equal(code_of(4, all_alike, 0), 2);
+	assert_string_equal(err, "zeroth: rank 0 failed with code 2: x.ini:3: heads = 3 does not divide width = 8\n");
+}
+
+static int some_differ(int rank, void *arg, struct zr_error *why)
+{
+	static const char *const text[] = { "ranks differ", "no file a", "no file b", "no file a", "no file b", "ranks differ" };
+	(void)arg;
+	signal(SIGTERM, SIG_IGN);
+	here(rank);
+	await_all(6);
+	doze(rank == 3 ? 0 : 200);
+	return zr_exit_code(zr_err(why, rank % 5 ? ZR_EIO : ZR_EPEER, "%s", text[rank]));
+}
+
+static void each_other_reason_is_printed_once(void **state)
+{
+	(void)state;
+	assert_int_equal(code_of(6, some_differ, 0), 4);
+	assert_string_equal(err, "rank 0: zeroth: ranks differ\nrank 2: zeroth: no file b\n"
+				 "zeroth: rank 1 failed with code 4: no file a\n");
+}
+
+static int one_stops(int rank, void *arg, struct zr_error *why)
+{
+	(void)why;
 	(void)arg;
 	here(rank);
 	await_all(2);
@@ -259,8 +322,9 @@ static void on_signal(int sig)
 	got = sig;
 }
 
-static int until_signal(int rank, void *arg)
+static int until_signal(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	(void)arg;
 	signal(SIGTERM, on_signal);
 	signal(SIGINT, on_signal);
@@ -284,8 +348,9 @@ static void signals_reach_every_rank(void **state)
 	}
 }
 
-static int forever(int rank, void *arg)
+static int forever(int rank, void *arg, struct zr_error *why)
 {
+	(void)why;
 	(void)arg;
 	here(rank);
 	doze(60000);
@@ -320,6 +385,9 @@ int main(void)
 		cmocka_unit_test(a_failure_stops_the_others_and_is_named_last),
 		cmocka_unit_test(a_rank_that_died_by_a_signal_gives_code_4),
 		cmocka_unit_test(a_consequence_is_not_named_as_the_cause),
+		cmocka_unit_test(who_failed_because_of_another_is_not_named),
+		cmocka_unit_test(what_all_ranks_say_is_printed_once),
+		cmocka_unit_test(each_other_reason_is_printed_once),
 		cmocka_unit_test(a_stopped_rank_is_killed),
 		cmocka_unit_test(signals_reach_every_rank),
 		cmocka_unit_test(ranks_die_with_their_supervisor),

@@ -42,12 +42,6 @@ static int mpi_info(struct zr_inst *b, struct zr_boot_info *info)
 	return 0;
 }
 
-static void mpi_abort(struct zr_inst *b, const char *why)
-{
-	zr_log(b->h, ZR_LOG_ERROR, "rank %d stops all ranks: %s", b->info.rank, why);
-	MPI_Abort(MPI_COMM_WORLD, 4);
-}
-
 /* ---- who is where -------------------------------------------------------------------------------------------- */
 
 static int find_place(struct place *p)
@@ -207,7 +201,6 @@ static const struct zr_boot_v1 vtbl = {
 	.put = zb_put,
 	.get = zb_get,
 	.fence = zb_fence,
-	.abort = mpi_abort,
 };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 
