@@ -2,7 +2,7 @@
 comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise %D%/t_oom
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests) %D%/ranks.sh
-EXTRA_DIST += %D%/ranks.sh
+EXTRA_DIST += %D%/ranks.sh %D%/planted.c
 
 comm_rig = %D%/comm_rig.c %D%/comm_rig.h
 comm_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS)

@@ -27,13 +27,14 @@ INI
 # What other programs leave there is theirs.
 shm_ours() { ls -A /dev/shm 2>/dev/null | grep -i -e zeroth -e '^zr' || true; }
 
+under=() # a command that runs the training
 # start N [ARGUMENT]...: a training in the background; waits for its first steps. Sets $run and ${rank[@]}.
 start() {
 	local n=$1
 	shift
 	rm -rf r
 	: > out
-	"$ZEROTH" train -n "$n" tiny.ini -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
+	"${under[@]}" "$ZEROTH" train -n "$n" tiny.ini -o run.dir=r -o run.log_every=1 "$@" > out 2> err &
 	run=$!
 	for _ in $(seq 1 600); do
 		grep -q '^step [0-9]' out && break
@@ -129,6 +130,53 @@ once "a batch that the ranks do not divide" 2 '.*train_batch_size.*' -o train.tr
 mkdir r3
 once "an error of one rank" 2 '-o: run directory r3 exists already.*'
 rmdir r3
+
+# A defect in one of 4 ranks, from step 3 on; see planted.c.
+cc=(${CC:-cc})
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o planted.so "$ZR_SRCDIR/tests/planted.c" -ldl && chmod 755 planted.so
+planted() {
+	PLANTED=$1 start 4 -o comm.plugin=./planted.so -o comm.timeout=60 -o zero.plugin="$2"
+	finish 30
+	is "planted $1, $2: exit 4" "$code" 4
+	like "planted $1, $2: the last line says who and what" "$last" "^zeroth: rank $3\$"
+	is "planted $1, $2: no rank is left" "$(left)" ""
+	[ "$1" = memory ] || is "planted $1, $2: no second line" "$(wc -l <err)" 1
+}
+for case in "kind: the kind of operation: barrier" "tag: the place in the program: [a-z_]+" "type: the type of elements: [a-z_]+" \
+	"count: the number of elements: [a-z_]+"; do
+	IFS=: read -r what differs call <<<"$case"
+	odd="rank 2 calls${call} over the world \\(step 3, op -?[0-9]+.*\\).*"
+	planted "$what" stage3 "[0-3] failed with code 4: \\[comm\\] ranks differ in${differs}: (rank [01] calls .*, $odd|$odd, rank 3 calls .*); \
+all others call what rank [013] calls"
+done
+planted fail stage0 "2 failed with code 4: \\[comm\\] the disk is full"
+planted fail stage3 "2 failed with code 4: \\[comm\\] the disk is full"
+
+# A memory control group of its own, with a limit: prints its directory, or fails with the reason.
+memory_group() {
+	local dir
+	dir=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*://p' /proc/self/cgroup)
+	if [ -e "$dir/memory.limit_in_bytes" ]; then
+		dir+=/zeroth-test-$$
+		mkdir "$dir" && echo 1G > "$dir/memory.limit_in_bytes" || return
+		[ ! -e "$dir/memory.memsw.limit_in_bytes" ] || echo 1G > "$dir/memory.memsw.limit_in_bytes"
+		echo "$dir"
+		return
+	fi
+	dir=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+	[ -e "$dir/cgroup.controllers" ] || { echo "no memory control groups"; return 1; }
+	grep -qw memory "$dir/cgroup.subtree_control" || echo +memory > "$dir/cgroup.subtree_control" || return
+	dir+=/zeroth-test-$$
+	mkdir "$dir" && echo 1G > "$dir/memory.max" && echo "$dir" && echo 0 > "$dir/memory.swap.max"
+}
+if group=$(memory_group 2>&1); then
+	under=(bash -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group")
+	planted memory stage3 "2 was killed by the kernel: out of memory"
+	under=()
+	rmdir "$group"
+else
+	skip "a rank that the kernel kills for memory" "$(head -n 1 <<<"$group")"
+fi
 
 is "nothing of ours is left in /dev/shm" "$(shm_ours)" ""
 
