@@ -22,7 +22,7 @@ says() {
 says 'no command' 2 '' '^usage: zeroth COMMAND'
 says '--help' 0 '^  schedule ' '' --help
 says '-h' 0 '^usage: zeroth COMMAND' '' -h
-says '--version' 0 '^zeroth [0-9.]+ \(plugin ABI 1\.0, draft [0-9]+\)$' '' --version
+says '--version' 0 '^zeroth [0-9.]+ \(plugin ABI 1\.[0-9]+, draft [0-9]+\)$' '' --version
 says 'a misspelt command' 2 '' '^zeroth: no command trian; did you mean train\?$' trian
 says 'an unknown command' 2 '' '^zeroth: no command elephant; see zeroth --help$' elephant
 for command in train sample plan config plugin schedule 'config check' 'config show' 'plugin list' 'plugin info'; do
