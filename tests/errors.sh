@@ -100,7 +100,7 @@ pattern of several; relative to the working directory."
 
 # ---- plugins ----
 write
-refused 'an unknown plugin' 2 "-o optimizer.plugin=adamv: no optimizer plugin 'adamv'; did you mean adamw?" -o optimizer.plugin=adamv
+refused 'an unknown plugin' 2 "-o optimizer.plugin=adamww: no optimizer plugin 'adamww'; did you mean adamw?" -o optimizer.plugin=adamww
 refused 'a plugin file that is missing' 2 '-o optimizer.plugin=./no.so: plugin ./no.so: No such file or directory' \
 	-o optimizer.plugin=./no.so
 write '[optimizer]' 'plugin = adamw' 'lr = 1' 'betas = 0.9,0.99' 'eps = 1e-8'

@@ -13,8 +13,8 @@ static inline float *piece_f32(const struct zr_buf *b, int64_t off)
 	return b->data ? (float *)b->data + off : NULL;
 }
 
-/* Element `off` of the low-precision copy, which is fp32 or of two bytes per element. */
-static inline void *piece_lowp(const struct zr_buf *b, int64_t off)
+/* The same for a type of four bytes (fp32) or of two. */
+static inline void *piece_at(const struct zr_buf *b, int64_t off)
 {
 	return b->data ? (char *)b->data + off * (b->dtype == ZR_F32 ? 4 : 2) : NULL;
 }

@@ -77,7 +77,7 @@ static int sgd_step(struct zr_inst *inst, const struct zr_opt_step *s)
 			.grad = piece_f32(&s->grad, off),
 			.master = piece_f32(&s->master, off),
 			.buf = inst->n_state ? piece_f32(&s->state[0], off) : NULL,
-			.lowp = piece_lowp(&s->lowp, off),
+			.lowp = piece_at(&s->lowp, off),
 		};
 		rc = s->ops->sgd(s->ops, s->stream, &op);
 	}

@@ -1,29 +1,73 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes optim.txt here: trajectories of torch.optim in float64 on 8 parameters with a given gradient.
-# Line: name, update (1-based), the 8 parameters after it. Parameter i starts at 1 - i / 4; its gradient at
-# update t is the float32 of sin(0.7 i + 0.3 t) * 2^(i - 4); the learning rate is 0.01 / sqrt(t).
-import math
-
+# make_optim.py > optim.txt: trajectories of optimizers in float64 over 50 updates of three parameters, of
+# torch.optim where it has them, else of the classes below. Nothing that goes in is stored: tests/optim_rig.c
+# draws the same. Lines: case, update, and every STEP-th element of the parameters after it, one after the other.
 import torch
 
+SHAPES = ((3 * 2048 + 3,), (37, 29), (5,))
+STEP = 131
+
+
+class Draw:
+    """Knuth's MMIX congruential generator; 8 of its upper bits as a number in [-2, 2)."""
+
+    def __init__(self, seed):
+        self.x = seed
+
+    def array(self, shape):
+        out = []
+        for _ in range(torch.Size(shape).numel()):
+            self.x = (self.x * 6364136223846793005 + 1442695040888963407) % 2**64
+            out.append(((self.x >> 40) & 0xFF) / 64.0 - 2.0)
+        return torch.tensor(out, dtype=torch.float64).reshape(shape)
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, algorithm 2."""
+
+    def __init__(self, params, betas, weight_decay):
+        super().__init__(params, dict(lr=1, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (b1, b2), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                direction = torch.sign(b1 * m + (1 - b1) * p.grad)
+                p -= lr * (direction + group["weight_decay"] * p)
+                m.mul_(b2).add_(p.grad, alpha=1 - b2)
+
+
 CASES = {
-    "adamw": lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), weight_decay=0.1),
+    "adam": lambda p: torch.optim.Adam(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
     "sgd": lambda p: torch.optim.SGD(p, lr=1),
     "sgd-decay": lambda p: torch.optim.SGD(p, lr=1, weight_decay=0.1),
     "sgd-momentum": lambda p: torch.optim.SGD(p, lr=1, momentum=0.9, dampening=0.25, weight_decay=0.05),
     "sgd-nesterov": lambda p: torch.optim.SGD(p, lr=1, momentum=0.8, nesterov=True),
+    "lion": lambda p: Lion(p, betas=(0.9, 0.98), weight_decay=0.1),
+    "adagrad": lambda p: torch.optim.Adagrad(p),
+    "adagrad-all": lambda p: torch.optim.Adagrad(p, lr_decay=0.05, eps=1e-6, weight_decay=0.1,
+                                                 initial_accumulator_value=0.5),
 }
 
-with open("optim.txt", "w") as out:
-    for name, make in CASES.items():
-        p = torch.tensor([1 - i / 4 for i in range(8)], dtype=torch.float64, requires_grad=True)
-        optimizer = make([p])
-        for t in range(1, 51):
-            g = torch.tensor([math.sin(0.7 * i + 0.3 * t) * 2.0 ** (i - 4) for i in range(8)])
-            p.grad = g.to(torch.float32).to(torch.float64)
-            optimizer.param_groups[0]["lr"] = 0.01 / math.sqrt(t)
-            optimizer.step()
-            if t in (1, 2, 10, 50):
-                print(name, t, *("%.12g" % x for x in p.tolist()), file=out)
+
+def trajectory(name, make):
+    draw = Draw(1)
+    params = [draw.array(s).requires_grad_() for s in SHAPES]
+    optimizer = make(params)
+    for t in range(1, 51):
+        for p in params:
+            p.grad = draw.array(p.shape)
+        optimizer.param_groups[0]["lr"] = 2.0 ** (-6 - t % 3)
+        optimizer.step()
+        if t in (1, 2, 10, 50):
+            flat = torch.cat([p.detach().reshape(-1) for p in params])
+            print(name, t, *("%.10g" % x for x in flat[::STEP].tolist()))
+
+
+for name, make in CASES.items():
+    trajectory(name, make)

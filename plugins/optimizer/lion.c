@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lion.c - Lion (Chen et al. 2023), computed by the device that holds the memory: one sweep per segment, see
+ * struct zr_op_lion for the formula. State: one fp32 average per element.
+ */
+#include <zeroth/device.h>
+#include <zeroth/optimizer.h>
+
+#include <stdlib.h>
+
+#include "piece.h"
+
+struct lion_opts {
+	double lr;
+	double betas[2];
+	double weight_decay;
+};
+
+#define CHANGES ZR_O_NUMERIC | ZR_O_GROUP
+static const struct zr_opt options[] = {
+	ZR_OPT(struct lion_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "1e-4", 0, ZR_HI, "",
+	       "Learning rate: how far every parameter moves per step; some 3 to 10 times below AdamW's."),
+	ZR_OPT(struct lion_opts, betas, ZR_T_F64S, CHANGES | ZR_O_MAX_OPEN, "0.9, 0.99", 0, 1, "",
+	       "Share of the average in the direction of a step, and its decay per step."),
+	ZR_OPT(struct lion_opts, weight_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
+	       "Share of each parameter, times the learning rate, that a step takes away."),
+};
+
+static const struct zr_state states[] = { { "exp_avg", ZR_F32, 0, 0 } };
+
+struct zr_inst {
+	const struct zr_host *h;
+};
+
+static const struct zr_state *lion_states(struct zr_inst *inst, uint32_t *n)
+{
+	(void)inst;
+	*n = 1;
+	return states;
+}
+
+static int lion_step(struct zr_inst *inst, const struct zr_opt_step *s)
+{
+	const struct lion_opts *o = s->opts;
+	uint64_t i;
+	int rc = ZR_OK;
+	if (!ZR_HAS(s->ops, struct zr_ops, lion) || !s->ops->lion)
+		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no lion operation");
+	for (i = 0; i < s->n_seg && !rc; i++) {
+		int64_t off = s->seg[i].off;
+		struct zr_op_lion op = {
+			.size = sizeof op,
+			.lowp_dtype = s->lowp.dtype,
+			.n = s->seg[i].n,
+			.beta1 = o->betas[0],
+			.beta2 = o->betas[1],
+			.weight_decay = o->weight_decay,
+			.scalars = s->scalars,
+			.grad = piece_f32(&s->grad, off),
+			.master = piece_f32(&s->master, off),
+			.m = piece_f32(&s->state[0], off),
+			.lowp = piece_at(&s->lowp, off),
+		};
+		rc = s->ops->lion(s->ops, s->stream, &op);
+	}
+	return rc;
+}
+
+static int lion_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = malloc(sizeof *inst);
+	(void)opts; /* every piece brings those of its group */
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	*out = inst;
+	return ZR_OK;
+}
+
+static void lion_destroy(struct zr_inst *inst)
+{
+	free(inst);
+}
+
+static const struct zr_optimizer_v1 vtbl = {
+	.size = sizeof vtbl,
+	.caps = ZR_OPT_ELEMENTWISE,
+	.mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE,
+	.state_version = 1,
+	.state_stride = sizeof(struct zr_state),
+	.states = lion_states,
+	.step = lion_step,
+};
+static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "optimizer",
+	.id = "lion",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Lion: the sign of an average, with half of Adam's state.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct lion_opts),
+	.create = lion_create,
+	.destroy = lion_destroy,
+};
+ZR_PLUGIN(&desc);

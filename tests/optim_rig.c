@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optim_rig.c - see optim_rig.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "optim_rig.h"
+
+const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 1 }, { { 37, 29 }, 2 }, { { 5 }, 1 } };
+const struct optim_shape optim_large[OPTIM_PARAMS] = { { { 70001 }, 1 }, { { 131, 257 }, 2 }, { { 7 }, 1 } };
+
+static struct zr_seg segments[OPTIM_PARAMS];
+static struct zr_scalars scalars;
+
+/* Knuth's MMIX generator: 8 of its upper bits as a number in [-2, 2). */
+static float draw(uint64_t *x)
+{
+	*x = *x * 6364136223846793005u + 1442695040888963407u;
+	return (float)(*x >> 40 & 0xff) / 64 - 2;
+}
+
+int64_t optim_elements(const struct optim_shape *s)
+{
+	return s->dims[0] * (s->ndim > 1 ? s->dims[1] : 1);
+}
+
+int64_t optim_place(const struct optim *o, int64_t i)
+{
+	int p;
+	for (p = 0; p < OPTIM_PARAMS; i -= optim_elements(&o->shape[p++]))
+		if (i < optim_elements(&o->shape[p]))
+			return o->block[p] * ZR_BLOCK + i;
+	return -1;
+}
+
+int64_t optim_state_size(const struct optim *o, uint32_t i)
+{
+	return o->state[i].dtype == ZR_BF16 ? 2 : 4;
+}
+
+static void *buffer(const struct optim *o, int64_t size)
+{
+	int64_t n = o->block[OPTIM_PARAMS] * ZR_BLOCK * size / 2, i;
+	uint16_t *p = malloc((size_t)n * 2);
+	assert_non_null(p);
+	for (i = 0; i < n; i++)
+		p[i] = OPTIM_PADDING;
+	return p;
+}
+
+static void open_device(struct optim *o, int workers)
+{
+	const struct zr_device_v1 *v;
+	o->h = test_host(workers);
+	o->device = test_plugin("device/cpu");
+	v = test_iface(o->device, "zr.device/1");
+	o->device_opts = test_options(o->device);
+	assert_int_equal(test_create(o->h, o->device, o->device_opts, &o->device_inst), ZR_OK);
+	o->ops = v->ops(o->device_inst);
+}
+
+static void first_values(struct optim *o)
+{
+	int64_t i, at;
+	uint32_t s;
+	for (i = 0; (at = optim_place(o, i)) >= 0; i++) {
+		o->master[at] = draw(&o->draw);
+		for (s = 0; s < o->n_state; s++)
+			if (o->state[s].dtype == ZR_F32)
+				((float *)o->state_data[s])[at] = (float)o->state[s].init;
+			else
+				((uint16_t *)o->state_data[s])[at] = 0;
+	}
+}
+
+void optim_open(struct optim *o, const char *plugin, const char *const *options, const struct optim_shape *shape,
+		int workers)
+{
+	const struct zr_state *declared;
+	uint32_t s;
+	int p;
+	memset(o, 0, sizeof *o);
+	open_device(o, workers);
+	o->shape = shape;
+	for (p = 0; p < OPTIM_PARAMS; p++)
+		o->block[p + 1] = o->block[p] + (optim_elements(&shape[p]) + ZR_BLOCK - 1) / ZR_BLOCK;
+	o->desc = test_plugin(plugin);
+	o->v = test_iface(o->desc, "zr.optimizer/1");
+	o->opts = test_options(o->desc);
+	for (; *options; options += 2)
+		assert_int_equal(test_set(o->desc, o->opts, options[0], options[1]), 0);
+	assert_int_equal(test_create(o->h, o->desc, o->opts, &o->inst), ZR_OK);
+	declared = o->v->states(o->inst, &o->n_state);
+	assert_true(o->n_state <= OPTIM_STATES && o->v->state_stride == sizeof *declared);
+	o->master = buffer(o, 4);
+	o->grad = buffer(o, 4);
+	for (s = 0; s < o->n_state; s++) {
+		o->state[s] = declared[s];
+		assert_true(o->state[s].init == 0 || o->state[s].dtype == ZR_F32);
+		o->state_data[s] = buffer(o, optim_state_size(o, s));
+	}
+	o->draw = 1;
+	first_values(o);
+	o->step = (struct zr_opt_step){ .size = sizeof o->step, .n_state = o->n_state, .opts = o->opts, .ops = o->ops };
+}
+
+void optim_close(struct optim *o)
+{
+	uint32_t s;
+	o->desc->destroy(o->inst);
+	o->device->destroy(o->device_inst);
+	free(o->opts);
+	free(o->device_opts);
+	free(o->master);
+	free(o->grad);
+	free(o->lowp);
+	for (s = 0; s < o->n_state; s++)
+		free(o->state_data[s]);
+	test_host_free(o->h);
+}
+
+void optim_draw(struct optim *o, int t)
+{
+	int64_t i, at;
+	for (i = 0; (at = optim_place(o, i)) >= 0; i++)
+		o->grad[at] = 8 * draw(&o->draw);
+	scalars = (struct zr_scalars){ .step = t, .grad_mult = 0.125f, .lr = 1.0f / (float)(64 << t % 3) };
+	o->step.step = t;
+	o->step.grad_mult = scalars.grad_mult;
+	o->step.lr = scalars.lr;
+	o->step.scalars = &scalars;
+}
+
+static struct zr_buf buf(void *p, int64_t first, int64_t blocks, int64_t size, int32_t dtype)
+{
+	return (struct zr_buf){ p ? (char *)p + first * ZR_BLOCK * size : NULL, (uint64_t)(blocks * ZR_BLOCK), dtype,
+				ZR_MEM_HOST };
+}
+
+/* Parameters clipped to blocks [first, first + blocks). */
+static uint64_t cut(const struct optim *o, int64_t first, int64_t blocks, struct zr_seg *seg)
+{
+	static const char *const names[OPTIM_PARAMS] = { "a", "b", "c" };
+	uint64_t n = 0;
+	int p;
+	for (p = 0; p < OPTIM_PARAMS; p++) {
+		int64_t from = o->block[p] > first ? o->block[p] : first;
+		int64_t end = o->block[p] * ZR_BLOCK + optim_elements(&o->shape[p]), to = (first + blocks) * ZR_BLOCK;
+		to = end < to ? end : to;
+		if (from * ZR_BLOCK < to)
+			seg[n++] = (struct zr_seg){ .off = (from - first) * ZR_BLOCK, .n = to - from * ZR_BLOCK,
+						    .param_off = (from - o->block[p]) * ZR_BLOCK, .param = p,
+						    .ndim = o->shape[p].ndim, .dims = o->shape[p].dims, .name = names[p] };
+	}
+	return n;
+}
+
+static int apply_piece(struct optim *o, int64_t first, int64_t blocks)
+{
+	struct zr_buf state[OPTIM_STATES];
+	uint32_t s;
+	for (s = 0; s < o->n_state; s++)
+		state[s] = buf(o->state_data[s], first, blocks, optim_state_size(o, s), o->state[s].dtype);
+	o->step.master = buf(o->master, first, blocks, 4, ZR_F32);
+	o->step.grad = buf(o->grad, first, blocks, 4, ZR_F32);
+	o->step.lowp = buf(o->lowp, first, blocks, 2, ZR_BF16);
+	o->step.state = state;
+	o->step.seg = segments;
+	o->step.n_seg = cut(o, first, blocks, segments);
+	return o->v->step(o->inst, &o->step);
+}
+
+int optim_apply(struct optim *o, int64_t most, uint64_t seed)
+{
+	int64_t end = o->block[OPTIM_PARAMS];
+	int rc = ZR_OK;
+	while (end > 0 && !rc) {
+		int64_t n = most ? 1 + (int64_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % most : end;
+		n = n < end ? n : end;
+		end -= n;
+		rc = apply_piece(o, end, n);
+	}
+	return rc;
+}
+
+void optim_update(struct optim *o, int t, int64_t most)
+{
+	int rc;
+	optim_draw(o, t);
+	rc = optim_apply(o, most, (uint64_t)t);
+	if (rc)
+		fail_msg("update %d: %d %s", t, rc, test_error(o->h));
+}
+
+void optim_same(const struct optim *a, const struct optim *b)
+{
+	size_t n = (size_t)(a->block[OPTIM_PARAMS] * ZR_BLOCK);
+	uint32_t s;
+	assert_memory_equal(a->master, b->master, n * 4);
+	for (s = 0; s < a->n_state; s++)
+		assert_memory_equal(a->state_data[s], b->state_data[s], n * (size_t)optim_state_size(a, s));
+	if (a->lowp)
+		assert_memory_equal(a->lowp, b->lowp, n * 2);
+}
