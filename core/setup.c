@@ -98,6 +98,26 @@ static int64_t largest_unit(const struct zr_setup *s)
 	return most;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static int64_t typical_unit(const struct zr_setup *s)
+{
+	int32_t n = s->layout.n_units;
+	int64_t *size = n > 0 ? malloc((size_t)n * sizeof *size) : NULL, middle = 0;
+	for (int32_t u = 0; size && u < n; u++)
+		size[u] = s->layout.unit[u].elements;
+	if (size) {
+		qsort(size, (size_t)n, sizeof *size, by_value);
+		middle = size[n / 2];
+	}
+	free(size);
+	return middle;
+}
+
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
 	int64_t share = cores() / (s->process.local_world > 0 ? s->process.local_world : 1);
@@ -112,6 +132,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.memory = zr_memory_available(),
 		.parameters = s->layout.blocks * ZR_BLOCK,
 		.largest_unit = largest_unit(s),
+		.typical_unit = typical_unit(s),
 	};
 }
 

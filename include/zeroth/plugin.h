@@ -186,6 +186,7 @@ struct zr_facts {
 	uint64_t memory;         /* bytes of host memory this rank may use */
 	int64_t parameters;      /* elements of all units, padding included */
 	int64_t largest_unit;    /* elements of the largest one */
+	int64_t typical_unit;    /* elements of the middle one by size: of transformers one block */
 };
 
 /* ---- descriptor and entry: constant data, read before any function is called ---------------- */

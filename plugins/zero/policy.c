@@ -11,10 +11,11 @@
 
 const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	COUNT(reduce_bucket_size, 1,
-	      "Gradients are reduced in lists of at most this many elements, a larger unit alone; auto is the largest unit."),
+	      "Gradients are reduced in lists of at most this many elements, a larger unit alone; auto is the unit "
+	      "of middle size: a block of a transformer."),
 	COUNT(allgather_bucket_size, 1,
 	      "Parameters are gathered and published in lists of at most this many elements, a larger unit alone; auto is "
-	      "the largest unit."),
+	      "the unit of middle size."),
 	COUNT(sub_group_size, ZR_BLOCK,
 	      "The optimizer updates pieces of at most this many elements; where its state is offloaded, pieces are what is in memory at "
 	      "a time. Rounded up to whole blocks of 2048 elements; auto is 4194304, or the largest unit if that is smaller."),
@@ -22,9 +23,10 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	       "Communicate beside computation: gradients of several layers share a list, lists are published between "
 	       "updates, parameters are prefetched; no does each where it is due."),
 	COUNT(prefetch_bucket_size, 0,
-	      "Most elements gathered ahead of their use, 0 for none; auto is the largest unit, 0 without overlap_comm."),
+	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle size, 0 without overlap_comm."),
 	COUNT(max_live_parameters, 0,
-	      "Most elements gathered at a time unless one layer needs more; auto is four times the largest unit."),
+	      "Most elements gathered at a time unless one layer needs more; auto is the largest unit and twice "
+	      "the one of middle size."),
 	COUNT(max_reuse_distance, 0,
 	      "A unit stays gathered if layers with fewer elements than this run before its next use, 0 for never; auto is "
 	      "twice the largest unit, so the last block stays over the head."),
@@ -43,12 +45,13 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	struct policy_opts *o = opts;
 	int known = ZR_HAS(facts, struct zr_facts, largest_unit) && facts->largest_unit > 0;
 	uint64_t largest = known ? (uint64_t)facts->largest_unit : 1;
+	uint64_t block = ZR_HAS(facts, struct zr_facts, typical_unit) && facts->typical_unit > 0 ? (uint64_t)facts->typical_unit : largest;
 	(void)h;
-	settle(&o->reduce_bucket_size, largest);
-	settle(&o->allgather_bucket_size, largest);
+	settle(&o->reduce_bucket_size, block);
+	settle(&o->allgather_bucket_size, block);
 	settle(&o->sub_group_size, largest < 4194304 ? largest : 4194304);
-	settle(&o->prefetch_bucket_size, o->overlap_comm ? largest : 0);
-	settle(&o->max_live_parameters, 4 * largest);
+	settle(&o->prefetch_bucket_size, o->overlap_comm ? block : 0);
+	settle(&o->max_live_parameters, largest + 2 * block);
 	settle(&o->max_reuse_distance, 2 * largest);
 	settle(&o->persistence_threshold, 4 * ZR_BLOCK);
 	return ZR_OK;
