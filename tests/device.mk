@@ -1,5 +1,5 @@
 # Tests of plugins/device.
-device_tests = %D%/t_device %D%/t_head %D%/t_matmul
+device_tests = %D%/t_device %D%/t_head %D%/t_matmul %D%/t_separate
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 EXTRA_DIST += %D%/golden/make_head.py %D%/golden/head.txt
@@ -12,3 +12,6 @@ EXTRA_DIST += %D%/golden/make_head.py %D%/golden/head.txt
 %C%_t_matmul_SOURCES = %D%/t_matmul.c %D%/testdevice.h
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_matmul_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
+%C%_t_separate_SOURCES = %D%/t_separate.c %D%/testdevice.h
+%C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_separate_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm

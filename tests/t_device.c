@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_device.c - device/cpu as a plugin: its options and their refusals, memory, copies, and that every
- * operation has the same bits for any number of workers (I1) and allocates nothing (I3).
+ * operation has the same bits for any number of workers (I1) and allocates nothing (I3). All that touches
+ * device memory runs over each kind of it; t_separate.c tests what sets the kinds apart.
  */
 #include "testdevice.h"
 
@@ -87,6 +88,36 @@ static void openblas_is_there_or_refused_with_the_remedy(void **state)
 
 /* ---- memory ----------------------------------------------------------------------------------------- */
 
+struct kind {
+	const char *memory, *separate;
+};
+static struct kind unified = { "auto", "no" }, limited = { "64M", "no" }, separate = { "64M", "yes" };
+
+static int open_kind(struct dev *d, int workers, const char *isa, const char *blas, void **state)
+{
+	const struct kind *k = *state;
+	return dev_open_memory(d, workers, isa, blas, k->memory, k->separate);
+}
+
+static void must(const struct dev *d, int rc)
+{
+	if (rc)
+		fail_msg("%s", test_error(d->h));
+}
+
+static void *take(const struct dev *d, uint64_t bytes)
+{
+	void *p = NULL;
+	must(d, d->v->mem_alloc(d->inst, bytes, ZR_MEM_DEVICE, &p));
+	return p;
+}
+
+static void move(const struct dev *d, void *dst, const void *src, uint64_t bytes)
+{
+	must(d, d->v->copy(d->inst, NULL, dst, src, bytes));
+	must(d, d->v->sync(d->inst, NULL));
+}
+
 static void create_reports_its_scratch_and_returns_all_when_refused(void **state)
 {
 	struct dev d;
@@ -94,15 +125,18 @@ static void create_reports_its_scratch_and_returns_all_when_refused(void **state
 	struct zr_inst *inst = NULL;
 	int64_t calls, nth;
 	uint64_t held;
-	(void)state;
-	assert_int_equal(dev_open(&d, 2, "auto", "own"), ZR_OK);
+	assert_int_equal(open_kind(&d, 2, "auto", "own", state), ZR_OK);
 	calls = test_allocs(d.h);
 	held = test_bytes(d.h);
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	assert_true(info.scratch > 0 && info.scratch <= held);
-	assert_int_equal(info.unified, 1);
-	assert_true(info.host_access && info.host_ops);
-	assert_true(info.memory > 1u << 20);
+	assert_int_equal(info.unified, *state == &unified);
+	assert_int_equal(info.host_access, *state != &separate);
+	assert_int_equal(info.host_ops, 1);
+	if (info.unified)
+		assert_true(info.memory > 1u << 20);
+	else
+		assert_int_equal(info.memory, 64u << 20);
 	for (nth = 1; nth <= calls; nth++) {
 		test_clear(d.h);
 		test_refuse(d.h, nth);
@@ -117,32 +151,37 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 {
 	const uint64_t bytes = (3u << 20) + 77;
 	struct dev d;
-	void *a, *b;
+	void *a, *b, *c, *none = NULL;
 	uint64_t i, seed = 9;
-	(void)state;
-	assert_int_equal(dev_open(&d, 3, "auto", "own"), ZR_OK);
-	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_DEVICE, &a), ZR_OK);
+	assert_int_equal(open_kind(&d, 3, "auto", "own", state), ZR_OK);
+	a = take(&d, bytes);
+	c = take(&d, bytes);
 	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_HOST, &b), ZR_OK);
 	assert_int_equal((uintptr_t)a % 64, 0);
+	memset(b, 55, bytes);
+	move(&d, b, a, bytes);
 	for (i = 0; i < bytes; i++)
-		assert_int_equal(((char *)a)[i], 0);
+		assert_int_equal(((char *)b)[i], 0);
 	for (i = 0; i < bytes; i++)
-		((char *)a)[i] = (char)(rnd(&seed) * 127);
-	((char *)b)[bytes - 1] = 55;
-	assert_int_equal(d.v->copy(d.inst, NULL, b, a, bytes - 1), ZR_OK);
-	assert_int_equal(d.v->sync(d.inst, NULL), ZR_OK);
-	assert_memory_equal(a, b, bytes - 1);
-	assert_int_equal(((char *)b)[bytes - 1], 55);
+		((char *)b)[i] = (char)(rnd(&seed) * 127);
+	move(&d, a, b, bytes);
+	move(&d, c, a, bytes - 1);
+	memset(b, 55, bytes);
+	move(&d, b, c, bytes);
+	for (i = 0, seed = 9; i < bytes - 1; i++)
+		assert_int_equal(((char *)b)[i], (char)(rnd(&seed) * 127));
+	assert_int_equal(((char *)b)[bytes - 1], 0);
 	d.v->mem_free(d.inst, a, bytes, ZR_MEM_DEVICE);
+	d.v->mem_free(d.inst, c, bytes, ZR_MEM_DEVICE);
 	d.v->mem_free(d.inst, b, bytes, ZR_MEM_HOST);
-	assert_int_equal(d.v->mem_alloc(d.inst, (uint64_t)1 << 62, ZR_MEM_DEVICE, &a), ZR_ENOMEM);
+	assert_int_equal(d.v->mem_alloc(d.inst, (uint64_t)1 << 62, ZR_MEM_HOST, &none), ZR_ENOMEM);
 	assert_non_null(strstr(test_error(d.h), "no memory for 4611686018427387904 bytes"));
 	dev_close(&d);
 }
 
 /* ---- every operation ---------------------------------------------------------------------------------
- * One array of floats holds all operands of a chain of operations; what it holds at the end tells
- * whether any bit of any result differed. Sizes give every operation several items and a short last. */
+ * One array of floats in device memory holds all operands of a chain of operations; what it holds at the
+ * end tells whether any bit of any result differed. Sizes give every operation several items and a short last. */
 #define B 3
 #define T 50
 #define C 72
@@ -150,28 +189,33 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 #define V 301
 #define ROWS (B * T)
 #define N (9 * ZR_BLOCK + 100)
-#define SLOTS 58
+#define SLOTS 61
 #define SLOT 65536 /* floats; every operand fits one */
+#define BYTES ((uint64_t)SLOTS * SLOT * sizeof(float))
 
 static float *slot(float *all, int i)
 {
 	return all + (size_t)i * SLOT;
 }
 
-static void must(const struct dev *d, int rc)
+static int32_t *tokens_of(float *x)
 {
-	if (rc)
-		fail_msg("%s", test_error(d->h));
+	return (int32_t *)(void *)slot(x, 58);
 }
 
-static void rows_ops(const struct dev *d, float *x, const int32_t *tokens, int32_t dtype)
+static struct zr_scalars *scalars_of(float *x)
+{
+	return (struct zr_scalars *)(void *)slot(x, 59);
+}
+
+static void rows_ops(const struct dev *d, float *x, int32_t dtype)
 {
 	const struct zr_ops *o = d->ops;
 	struct zr_op_embedding e = { .size = sizeof e, .dtype = dtype, .batch = B, .length = T, .width = C,
-				     .vocabulary = V, .positions = T + 2, .tokens = tokens, .wte = slot(x, 0),
+				     .vocabulary = V, .positions = T + 2, .tokens = tokens_of(x), .wte = slot(x, 0),
 				     .wpe = slot(x, 1), .out = slot(x, 2) };
 	struct zr_op_embedding_bwd eb = { .size = sizeof eb, .dtype = dtype, .batch = B, .length = T, .width = C,
-					  .vocabulary = V, .positions = T + 2, .tokens = tokens,
+					  .vocabulary = V, .positions = T + 2, .tokens = tokens_of(x),
 					  .dout = slot(x, 3), .dwte = slot(x, 4), .dwpe = slot(x, 5) };
 	struct zr_op_layernorm l = { .size = sizeof l, .dtype = dtype, .rows = ROWS, .width = C, .eps = 1e-5f,
 				     .x = slot(x, 2), .gamma = slot(x, 6), .beta = slot(x, 7), .y = slot(x, 8),
@@ -212,11 +256,11 @@ static void attention_ops(const struct dev *d, float *x, int32_t dtype)
 	must(d, o->attention_bwd(o, NULL, &ab));
 }
 
-static void head_op(const struct dev *d, float *x, const int32_t *targets, int32_t dtype)
+static void head_op(const struct dev *d, float *x, int32_t dtype)
 {
 	const struct zr_ops *o = d->ops;
 	struct zr_op_head_loss h = { .size = sizeof h, .dtype = dtype, .scale = 0.5f, .rows = ROWS, .width = C,
-				     .vocabulary = V, .x = slot(x, 8), .w = slot(x, 0), .targets = targets,
+				     .vocabulary = V, .x = slot(x, 8), .w = slot(x, 0), .targets = tokens_of(x),
 				     .loss = slot(x, 22), .loss_sum = (double *)(void *)slot(x, 23),
 				     .dx = slot(x, 24), .dw = slot(x, 25), .work = slot(x, 26) };
 	assert_true(o->head_loss_work(o, &h) <= SLOT * sizeof(float));
@@ -226,20 +270,19 @@ static void head_op(const struct dev *d, float *x, const int32_t *targets, int32
 static void element_ops(const struct dev *d, float *x, int32_t dtype)
 {
 	const struct zr_ops *o = d->ops;
-	struct zr_scalars s = { 3, 0.5f, 1e-3f };
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = dtype, .n = N, .dy = slot(x, 27), .pre = slot(x, 28),
-				    .dx = slot(x, 29) };
+				    .dx = slot(x, 29), .act = slot(x, 60) };
 	struct zr_op_residual r = { .size = sizeof r, .dtype = dtype, .dropout = 0.2f, .n = N, .rng = { 5, 6, 7, 8 },
 				    .a = slot(x, 27), .b = slot(x, 28), .out = slot(x, 30) };
 	struct zr_op_fold f = { .size = sizeof f, .flags = ZR_OP_ACCUMULATE, .comm_dtype = dtype, .n = N,
 				.g = slot(x, 31), .acc = slot(x, 32), .sumsq = (double *)(void *)slot(x, 33),
 				.nonfinite = (uint32_t *)(void *)slot(x, 34) };
 	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .bias_correction = 1, .n = N, .beta1 = 0.9,
-				 .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .scalars = &s,
+				 .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .scalars = scalars_of(x),
 				 .grad = slot(x, 31), .master = slot(x, 35), .m = slot(x, 36), .v = slot(x, 37),
 				 .lowp = slot(x, 38) };
 	struct zr_op_sgd m = { .size = sizeof m, .lowp_dtype = dtype, .nesterov = 1, .n = N, .momentum = 0.9,
-			       .weight_decay = 0.1, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 39),
+			       .weight_decay = 0.1, .scalars = scalars_of(x), .grad = slot(x, 31), .master = slot(x, 39),
 			       .buf = slot(x, 40), .lowp = slot(x, 41) };
 	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = N,
 				.src = slot(x, 31), .dst = slot(x, 42) };
@@ -257,15 +300,15 @@ static void element_ops(const struct dev *d, float *x, int32_t dtype)
 static void update_ops(const struct dev *d, float *x, int32_t dtype)
 {
 	const struct zr_ops *o = d->ops;
-	struct zr_scalars s = { 3, 0.5f, 1e-3f };
+	const struct zr_scalars *s = scalars_of(x);
 	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .bias_correction = 1, .n = N, .beta1 = 0.9,
-				 .beta2 = 0.99, .eps = 1e-8, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 44),
+				 .beta2 = 0.99, .eps = 1e-8, .scalars = s, .grad = slot(x, 31), .master = slot(x, 44),
 				 .m = slot(x, 45), .v = slot(x, 46), .lowp = slot(x, 47), .moment_dtype = ZR_BF16 };
 	struct zr_op_lion l = { .size = sizeof l, .lowp_dtype = dtype, .n = N, .beta1 = 0.9, .beta2 = 0.99,
-				.weight_decay = 0.1, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 48),
+				.weight_decay = 0.1, .scalars = s, .grad = slot(x, 31), .master = slot(x, 48),
 				.m = slot(x, 49), .lowp = slot(x, 50) };
 	struct zr_op_adagrad g = { .size = sizeof g, .lowp_dtype = dtype, .n = N, .lr_decay = 0.1, .eps = 1e-10,
-				   .weight_decay = 0.1, .scalars = &s, .grad = slot(x, 31), .master = slot(x, 51),
+				   .weight_decay = 0.1, .scalars = s, .grad = slot(x, 31), .master = slot(x, 51),
 				   .sum = slot(x, 52), .lowp = slot(x, 53) };
 	struct zr_op_master m = { .size = sizeof m, .n = N, .master = slot(x, 31), .lowp = (uint16_t *)(void *)slot(x, 54),
 				  .rem = (uint16_t *)(void *)slot(x, 55) };
@@ -275,16 +318,14 @@ static void update_ops(const struct dev *d, float *x, int32_t dtype)
 	must(d, o->lion(o, NULL, &l));
 	must(d, o->adagrad(o, NULL, &g));
 	must(d, o->master_split(o, NULL, &m));
-	m.master = slot(x, 56);
+	m.master = slot(x, 56); /* comes out as slot 31, see results() */
 	must(d, o->master_join(o, NULL, &m));
-	assert_memory_equal(slot(x, 56), slot(x, 31), N * sizeof(float));
 	must(d, o->round_stochastic(o, NULL, &r));
 }
 
-/* All operations once on the same operands. Operands are small positive numbers, of either type. */
-static void every_op(const struct dev *d, float *x, int32_t dtype)
+/* Operands are small positive numbers, of either type. */
+static void fill(float *x, int32_t dtype)
 {
-	int32_t tokens[ROWS];
 	uint64_t seed = 77;
 	int64_t i;
 	for (i = 0; i < SLOTS * (int64_t)SLOT; i++)
@@ -292,29 +333,45 @@ static void every_op(const struct dev *d, float *x, int32_t dtype)
 	for (i = 0; i < SLOTS * (int64_t)SLOT && dtype == ZR_BF16; i++)
 		put(x, dtype, 2 * i + 1, (rnd(&seed) + 1.001) / 4);
 	for (i = 0; i < ROWS; i++)
-		tokens[i] = (int32_t)((rnd(&seed) + 1) / 2 * V);
-	rows_ops(d, x, tokens, dtype);
+		tokens_of(x)[i] = (int32_t)((rnd(&seed) + 1) / 2 * V);
+	*scalars_of(x) = (struct zr_scalars){ 3, 0.5f, 1e-3f };
+}
+
+static void every_op(const struct dev *d, float *x, int32_t dtype)
+{
+	rows_ops(d, x, dtype);
 	attention_ops(d, x, dtype);
-	head_op(d, x, tokens, dtype);
+	head_op(d, x, dtype);
 	element_ops(d, x, dtype);
 	update_ops(d, x, dtype);
+}
+
+/* All operations once on the same operands in device memory; what they left there. */
+static void results(const struct dev *d, int32_t dtype, float *out)
+{
+	float *x = take(d, BYTES);
+	fill(out, dtype);
+	move(d, x, out, BYTES);
+	every_op(d, x, dtype);
+	move(d, out, x, BYTES);
+	assert_memory_equal(slot(out, 56), slot(out, 31), N * sizeof(float));
+	d->v->mem_free(d->inst, x, BYTES, ZR_MEM_DEVICE);
 }
 
 static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void **state)
 {
 	static const int32_t dtypes[] = { ZR_F32, ZR_BF16 };
-	const size_t bytes = (size_t)SLOTS * SLOT * sizeof(float);
-	float *first = malloc(bytes), *now = malloc(bytes);
+	float *first = malloc(BYTES), *now = malloc(BYTES);
 	int isa, t, workers;
 	size_t i;
-	(void)state;
 	assert_true(first && now);
 	for (isa = 0; isa < 3; isa++)
 		for (t = 0; t < 2; t++)
 			for (workers = 1; workers <= 3; workers++) {
 				struct dev d;
-				if (!dev_open(&d, workers, dev_isas[isa], "own")) {
-					every_op(&d, workers == 1 ? first : now, dtypes[t]);
+				/* the first in memory of the host: bits do not depend on the kind either */
+				if (!open_kind(&d, workers, dev_isas[isa], "own", workers == 1 ? &(void *){ &unified } : state)) {
+					results(&d, dtypes[t], workers == 1 ? first : now);
 					for (i = 0; workers > 1 && i < SLOTS; i++)
 						if (memcmp(slot(first, (int)i), slot(now, (int)i), SLOT * sizeof(float)))
 							fail_msg("%s: operand %d differs with %d workers", dev_isas[isa],
@@ -340,13 +397,14 @@ static long mapped(void)
 /* Stronger than I3 asks: not even in the first step. */
 static void I3_operations_allocate_nothing(void **state)
 {
-	float *x = malloc((size_t)SLOTS * SLOT * sizeof(float));
+	float *host = malloc(BYTES);
 	int i;
-	(void)state;
-	assert_non_null(x);
+	assert_non_null(host);
+	fill(host, ZR_F32);
 	for (i = 0; i < 2; i++) {
 		struct dev d;
-		if (!dev_open(&d, 3, "auto", dev_blases[i])) {
+		if (!open_kind(&d, 3, "auto", dev_blases[i], state)) {
+			float *x = take(&d, BYTES);
 			size_t heap;
 			int64_t calls;
 			long pages;
@@ -354,15 +412,18 @@ static void I3_operations_allocate_nothing(void **state)
 			calls = test_allocs(d.h);
 			heap = mallinfo2().uordblks;
 			pages = mapped();
+			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_BF16);
+			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_F32);
 			assert_int_equal(mapped(), pages);
 			assert_int_equal(mallinfo2().uordblks, heap);
 			assert_int_equal(test_allocs(d.h), calls);
+			d.v->mem_free(d.inst, x, BYTES, ZR_MEM_DEVICE);
 		}
 		dev_close(&d);
 	}
-	free(x);
+	free(host);
 }
 
 static void every_operation_is_there_and_unknown_types_are_refused(void **state)
@@ -373,8 +434,7 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F16, .n = 1 };
 	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3,
 				     .kv_heads = 2, .head_dim = 8 };
-	(void)state;
-	assert_int_equal(dev_open(&d, 1, "auto", "own"), ZR_OK);
+	assert_int_equal(open_kind(&d, 1, "auto", "own", state), ZR_OK);
 	assert_int_equal(d.ops->size, sizeof *d.ops);
 	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1); at += sizeof(void *))
 		assert_non_null(*(void *const *)(const void *)at);
@@ -386,17 +446,20 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	dev_close(&d);
 }
 
+#define OVER(kind, f) { #f " (" #kind ")", f, NULL, NULL, &kind }
+#define OVER_EACH_KIND(f) OVER(unified, f), OVER(limited, f), OVER(separate, f)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(isa_is_what_was_asked_or_a_refusal_that_names_a_feature),
 		cmocka_unit_test(auto_takes_the_widest_and_shares_processors),
 		cmocka_unit_test(openblas_is_there_or_refused_with_the_remedy),
-		cmocka_unit_test(create_reports_its_scratch_and_returns_all_when_refused),
-		cmocka_unit_test(memory_is_aligned_zeroed_and_copied),
-		cmocka_unit_test(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
-		cmocka_unit_test(I3_operations_allocate_nothing),
-		cmocka_unit_test(every_operation_is_there_and_unknown_types_are_refused),
+		OVER_EACH_KIND(create_reports_its_scratch_and_returns_all_when_refused),
+		OVER_EACH_KIND(memory_is_aligned_zeroed_and_copied),
+		OVER_EACH_KIND(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
+		OVER_EACH_KIND(I3_operations_allocate_nothing),
+		OVER_EACH_KIND(every_operation_is_there_and_unknown_types_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

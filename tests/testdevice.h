@@ -24,8 +24,9 @@ struct dev {
 	void *opts;
 };
 
-/* The code of create or of what came before it; close it either way. */
-static inline int dev_open(struct dev *d, int workers, const char *isa, const char *blas)
+/* The code of create or of what came before it; close it either way. memory: the option, and whether it is separate. */
+static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *blas, const char *memory,
+				  const char *separate)
 {
 	int rc;
 	memset(d, 0, sizeof *d);
@@ -33,12 +34,18 @@ static inline int dev_open(struct dev *d, int workers, const char *isa, const ch
 	d->desc = test_plugin("device/cpu");
 	d->v = test_iface(d->desc, "zr.device/1");
 	d->opts = test_options(d->desc);
-	if (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "blas", blas))
+	if (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "blas", blas) ||
+	    test_set(d->desc, d->opts, "memory", memory) || test_set(d->desc, d->opts, "separate", separate))
 		abort();
 	rc = test_create(d->h, d->desc, d->opts, &d->inst);
 	if (!rc)
 		d->ops = d->v->ops(d->inst);
 	return rc;
+}
+
+static inline int dev_open(struct dev *d, int workers, const char *isa, const char *blas)
+{
+	return dev_open_memory(d, workers, isa, blas, "auto", "no");
 }
 
 static inline void dev_close(struct dev *d)

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu.c - the plugin device/cpu: its options, its instance, memory and copies. Device memory is host
- * memory: copies are memcpy, everything has happened when a call returns.
+ * cpu.c - the plugin device/cpu: its options and its instance. Everything has happened when a call returns.
  */
 #include "cpu.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define COPY_CUT (1 << 20)
+#define MEMORY_MOST 0x1p44 /* of the option: several times as many addresses exist */
 
 struct opts {
 	int64_t threads;
 	int32_t isa, blas;
+	uint64_t memory; /* 0: no limit */
+	uint8_t separate;
 };
 
 static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL }; /* ZR_CPU_SCALAR ... */
@@ -28,6 +27,10 @@ static const struct zr_opt cpu_opts[] = {
 		    "Vector instructions to use; auto takes the widest that processor and system support."),
 	ZR_OPT_ENUM(struct opts, blas, ZR_O_AUTO | ZR_O_NUMERIC, "auto", blas_choices,
 		    "Who multiplies matrices: OpenBLAS or the kernels of this plugin; auto takes the faster."),
+	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
+	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
+	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "Lets operations and copies alone touch the memory of a played device: what else does, faults."),
 };
 
 /* ---- options -------------------------------------------------------------------------------------- */
@@ -59,6 +62,8 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	 * So the own kernels, which need no second library, unless there are only scalar ones. */
 	if (o->blas == ZR_AUTO_ENUM)
 		o->blas = o->isa == ZR_CPU_SCALAR && cpu_blas_present() ? CPU_OPENBLAS : CPU_OWN;
+	if (o->memory == ZR_AUTO_COUNT)
+		o->memory = 0;
 	return ZR_OK;
 }
 
@@ -72,6 +77,8 @@ static int check(const struct zr_host *h, const void *opts)
 	if (o->blas == CPU_OPENBLAS && !cpu_blas_present())
 		return zr_fail(h, ZR_EINVAL, "blas = openblas: this device/cpu was built without OpenBLAS; "
 					     "take blas = own or auto, or configure --with-openblas");
+	if (o->separate && !o->memory)
+		return zr_fail(h, ZR_EINVAL, "separate = yes needs a device with memory of its own: give memory = BYTES");
 	return ZR_OK;
 }
 
@@ -80,27 +87,46 @@ static int check(const struct zr_host *h, const void *opts)
 static void destroy(struct zr_inst *d)
 {
 	const struct zr_host *h = d->h;
+	cpu_arena_close(d);
 	h->release(h, d->scratch);
 	h->release(h, d);
+}
+
+static int take_memory(struct zr_inst *d, const struct opts *o)
+{
+	d->scratch_bytes = (uint64_t)d->workers * CPU_SCRATCH + CPU_SPLIT;
+	d->scratch = d->h->alloc(d->h, d->scratch_bytes, "workspace");
+	if (!d->scratch)
+		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch", (unsigned long long)d->scratch_bytes);
+	return cpu_arena_open(d, o->memory, o->separate);
+}
+
+static void fill_ops(struct zr_inst *d)
+{
+	d->ops.size = sizeof d->ops;
+	d->ops.dev = d;
+	d->ops.matmul = cpu_matmul;
+	d->ops.head_loss = cpu_head_loss;
+	d->ops.head_loss_work = cpu_head_loss_work;
+	cpu_ops_fill(&d->ops);
+	cpu_separate_fill(&d->separate_ops, d);
 }
 
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct opts *o = opts;
 	struct zr_inst *d = h->alloc(h, sizeof *d, "workspace");
-	uint64_t bytes = (uint64_t)h->workers * CPU_SCRATCH + CPU_SPLIT;
+	int rc;
 	if (!d)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
 	d->h = h;
 	d->k = zr_cpu_variant(o->isa);
 	d->blas = o->blas;
 	d->workers = h->workers;
-	d->scratch_bytes = bytes;
-	d->scratch = h->alloc(h, bytes, "workspace");
-	if (!d->scratch) {
-		h->release(h, d);
-		return zr_fail(h, ZR_ENOMEM, "no memory for %llu bytes of scratch",
-			       (unsigned long long)bytes);
+	rc = take_memory(d, o);
+	if (rc) {
+		destroy(d);
+		return rc;
 	}
 	if (d->blas == CPU_OPENBLAS) {
 		snprintf(d->variant, sizeof d->variant, "%s+openblas-%s", d->k->name, cpu_blas_core());
@@ -108,75 +134,33 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	} else {
 		snprintf(d->variant, sizeof d->variant, "%s+own", d->k->name);
 	}
-	d->ops.size = sizeof d->ops;
-	d->ops.dev = d;
-	d->ops.matmul = cpu_matmul;
-	d->ops.head_loss = cpu_head_loss;
-	d->ops.head_loss_work = cpu_head_loss_work;
-	cpu_ops_fill(&d->ops);
+	fill_ops(d);
 	*out = d;
 	return ZR_OK;
 }
 
 /* ---- interface ------------------------------------------------------------------------------------ */
 
-static int info(struct zr_inst *d, struct zr_device_info *i)
+static uint64_t memory_of_machine(const struct zr_inst *d)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
+	return page * pages / (uint64_t)(d->h->local_world > 0 ? d->h->local_world : 1);
+}
+
+static int info(struct zr_inst *d, struct zr_device_info *i)
+{
+	const struct cpu_arena *a = &d->arena;
 	uint32_t size = i->size;
-	*i = (struct zr_device_info){ .size = size, .unified = 1, .name = "cpu",
-				      .memory = page * pages / (uint64_t)(d->h->local_world > 0 ? d->h->local_world : 1),
-				      .scratch = d->scratch_bytes, .host_access = 1, .host_ops = 1 };
+	*i = (struct zr_device_info){ .size = size, .unified = !a->limit, .name = "cpu",
+				      .memory = a->limit ? a->limit : memory_of_machine(d), .scratch = d->scratch_bytes,
+				      .host_access = !a->span, .host_ops = 1 };
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
 }
 
 static const struct zr_ops *ops(struct zr_inst *d)
 {
-	return &d->ops;
-}
-
-/* Core counts what it asks for here on its own lines, so this does not go through host->alloc. Huge pages where the
- * system offers them: an update sweeps over gigabytes. */
-static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
-{
-	(void)kind;
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
-	madvise(p, bytes, MADV_HUGEPAGE);
-	*out = p;
-	return ZR_OK;
-}
-
-static void mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
-{
-	(void)d;
-	(void)kind;
-	if (p)
-		munmap(p, bytes);
-}
-
-struct copy {
-	char *dst;
-	const char *src;
-	int64_t bytes;
-};
-
-static void copy_item(void *arg, int64_t item, int32_t worker)
-{
-	const struct copy *c = arg;
-	int64_t lo = item * COPY_CUT;
-	(void)worker;
-	memcpy(c->dst + lo, c->src + lo, (size_t)cpu_min(COPY_CUT, c->bytes - lo));
-}
-
-static int copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
-{
-	struct copy c = { dst, src, (int64_t)bytes };
-	(void)s;
-	cpu_parallel(d, cpu_ceil_div(c.bytes, COPY_CUT), copy_item, &c);
-	return ZR_OK;
+	return d->arena.span ? &d->separate_ops : &d->ops;
 }
 
 static int wait_stream(struct zr_inst *d, struct zr_stream *s)
@@ -186,7 +170,8 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 	return ZR_OK;
 }
 
-static const struct zr_device_v1 device = { sizeof device, 0, info, ops, mem_alloc, mem_free, copy, wait_stream };
+static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cpu_mem_alloc, cpu_mem_free,
+					     cpu_copy, wait_stream };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

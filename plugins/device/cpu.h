@@ -18,6 +18,15 @@
 #define CPU_SCRATCH (8u << 20) /* bytes per worker: packed operands, or attention's tiles */
 #define CPU_SPLIT (8u << 20)   /* bytes for the partial products of a matrix product split along K */
 
+/* Memory of a played device. If it is separate there are two ranges of addresses: `seen`, which callers get and nobody
+ * can touch, and `real`, where the memory is; byte i of one is byte i of the other. */
+struct cpu_arena {
+	uint64_t limit, used;     /* bytes of live allocations; limit 0: memory of the host */
+	char *seen, *real;
+	uint64_t span;            /* bytes of each range, 0: not separate */
+	struct cpu_piece *pieces; /* owned: live allocations in it, ascending */
+};
+
 struct zr_inst {
 	const struct zr_host *h;
 	const struct zr_cpu_kernels *k;
@@ -26,8 +35,17 @@ struct zr_inst {
 	char *scratch; /* owned: CPU_SCRATCH bytes per worker, then CPU_SPLIT bytes */
 	uint64_t scratch_bytes;
 	char variant[64];
-	struct zr_ops ops;
+	struct zr_ops ops;          /* the operations */
+	struct zr_ops separate_ops; /* the same on addresses of `seen` */
+	struct cpu_arena arena;
 };
+
+/* Where the memory behind an address of any kind is. */
+static inline void *cpu_real(const struct zr_inst *d, const void *p)
+{
+	uintptr_t at = (uintptr_t)p - (uintptr_t)d->arena.seen;
+	return at < d->arena.span ? d->arena.real + at : (void *)(uintptr_t)p;
+}
 
 static inline void *cpu_scratch(const struct zr_inst *d, int32_t worker)
 {
@@ -58,6 +76,16 @@ static inline void *cpu_at(const void *base, int32_t dtype, int64_t element)
 {
 	return (char *)(uintptr_t)base + element * cpu_dtype_size(dtype);
 }
+
+/* cpu_memory.c: the arena, and functions of zr.device/1 */
+int cpu_arena_open(struct zr_inst *d, uint64_t limit, int separate);
+void cpu_arena_close(struct zr_inst *d);
+int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out);
+void cpu_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind);
+int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
+
+/* cpu_separate.c: fills the table of operations on a separate memory. */
+void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);
 
 /* cpu_ops.c: runs fn on n items; one item runs on the caller at once. */
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg);
