@@ -2,7 +2,7 @@
  *
  * gpt2_rig.c - see gpt2_rig.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
  * beyond the bytes declared, and is filled with NaN before each run, so that nothing is read before it is
- * written.
+ * written. On separate memory each buffer has a twin there: it goes in before a call and comes back after it.
  */
 #include "gpt2_rig.h"
 
@@ -26,6 +26,47 @@ static void *room(uint64_t bytes)
 		abort();
 	memset(p, NAN_BYTES, (bytes + 63) / 64 * 64);
 	return p;
+}
+
+/* ---- twins ---- */
+
+static void lend(struct rig *r, void *host, uint64_t bytes)
+{
+	struct rig_twin *t = &r->twin[r->n_twins];
+	if (!r->s.separate)
+		return;
+	if (r->n_twins++ == sizeof r->twin / sizeof *r->twin)
+		abort();
+	*t = (struct rig_twin){ .host = host, .bytes = bytes };
+	must(r, r->dev_v->mem_alloc(r->dev, bytes + 1, ZR_MEM_DEVICE, (void **)&t->device), "mem_alloc");
+}
+
+/* What the model gets for an address in a lent buffer. */
+static void *lent(const struct rig *r, const void *host)
+{
+	int i;
+	if (!host || !r->s.separate)
+		return (void *)(uintptr_t)host;
+	for (i = 0; i < r->n_twins; i++) {
+		const struct rig_twin *t = &r->twin[i];
+		if ((uintptr_t)host - (uintptr_t)t->host < t->bytes + !t->bytes)
+			return t->device + ((const char *)host - t->host);
+	}
+	abort();
+}
+
+static void bring(struct rig *r)
+{
+	int i;
+	for (i = 0; i < r->n_twins; i++)
+		must(r, r->dev_v->copy(r->dev, NULL, r->twin[i].device, r->twin[i].host, r->twin[i].bytes), "copy");
+}
+
+static void fetch(struct rig *r)
+{
+	int i;
+	for (i = 0; i < r->n_twins; i++)
+		must(r, r->dev_v->copy(r->dev, NULL, r->twin[i].host, r->twin[i].device, r->twin[i].bytes), "copy");
 }
 
 static uint64_t element(int32_t dtype)
@@ -144,6 +185,26 @@ static void make_buffers(struct rig *r)
 	r->loss_rows = room(n * 4);
 }
 
+static void lend_buffers(struct rig *r)
+{
+	uint64_t n = (uint64_t)(r->s.batch * r->s.length);
+	uint32_t l;
+	int t;
+	for (t = 0; t < r->n_tensors; t++)
+		lend(r, r->param[t], (uint64_t)r->numel[t] * element(r->s.dtype));
+	for (l = 0; l < r->d.n_layers; l++) {
+		lend(r, r->out[l], r->out_bytes[l]);
+		lend(r, r->saved[l], r->saved_bytes[l]);
+	}
+	lend(r, r->gradient, (uint64_t)r->total * 4);
+	lend(r, r->work, r->work_bytes);
+	lend(r, r->grad, r->grad_bytes);
+	lend(r, r->tokens, n * 4);
+	lend(r, r->targets, n * 4);
+	lend(r, r->loss_rows, n * 4);
+	lend(r, &r->loss_sum, sizeof r->loss_sum);
+}
+
 static void set_options(struct rig *r)
 {
 	static const char *const tiny[] = { "layers", "2", "heads", "3", "width", "24", "context", "16",
@@ -159,7 +220,6 @@ static void set_options(struct rig *r)
 struct rig *rig_new(struct rig_setup s)
 {
 	struct rig *r = calloc(1, sizeof *r);
-	const struct zr_device_v1 *dev;
 	if (!r)
 		abort();
 	r->s = s;
@@ -167,17 +227,21 @@ struct rig *rig_new(struct rig_setup s)
 	r->dev_desc = test_plugin("device/cpu");
 	r->desc = test_plugin("model/gpt2");
 	r->dev_opts = test_options(r->dev_desc);
-	must(r, test_create(r->host, r->dev_desc, r->dev_opts, &r->dev), "device");
-	dev = test_iface(r->dev_desc, "zr.device/1");
-	r->v = test_iface(r->desc, "zr.model/1");
-	if (!dev || !r->v)
+	if (s.separate && (test_set(r->dev_desc, r->dev_opts, "memory", "64M") ||
+			   test_set(r->dev_desc, r->dev_opts, "separate", "yes")))
 		abort();
-	r->ops = dev->ops(r->dev);
+	must(r, test_create(r->host, r->dev_desc, r->dev_opts, &r->dev), "device");
+	r->dev_v = test_iface(r->dev_desc, "zr.device/1");
+	r->v = test_iface(r->desc, "zr.model/1");
+	if (!r->dev_v || !r->v)
+		abort();
+	r->ops = r->dev_v->ops(r->dev);
 	set_options(r);
 	must(r, test_create(r->host, r->desc, r->opts, &r->model), "model");
 	must(r, r->v->declare(r->model, &r->d), "declare");
 	list_tensors(r);
 	make_buffers(r);
+	lend_buffers(r);
 	draw_values(r);
 	rig_load(r);
 	rig_tokens(r, 1000);
@@ -233,15 +297,15 @@ static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, str
 	for (u = 0; u < layer->n_units; u++)
 		for (i = 0; i < unit_at(r, layer->units[u])->n_tensors; i++, k++) {
 			int n = first_tensor(r, layer->units[u]) + (int)i;
-			t->param[k] = r->param[n];
-			t->dparam[k] = r->gradient + r->start[n];
+			t->param[k] = lent(r, r->param[n]);
+			t->dparam[k] = lent(r, r->gradient + r->start[n]);
 		}
 	return (struct zr_layer_call){
 		.size = sizeof(struct zr_layer_call), .layer = (int32_t)l, .training = training, .dtype = r->s.dtype,
-		.batch = r->s.batch, .length = r->s.length, .tokens = r->tokens, .targets = r->targets,
-		.in = l ? r->out[l - 1] : NULL, .out = r->out[l], .saved = r->saved[l], .work = r->work,
-		.grad = r->grad, .param = t->param, .dparam = t->dparam, .accumulate = t->accumulate,
-		.loss_rows = r->loss_rows, .loss_sum = &r->loss_sum,
+		.batch = r->s.batch, .length = r->s.length, .tokens = lent(r, r->tokens), .targets = lent(r, r->targets),
+		.in = l ? lent(r, r->out[l - 1]) : NULL, .out = lent(r, r->out[l]), .saved = lent(r, r->saved[l]),
+		.work = lent(r, r->work), .grad = lent(r, r->grad), .param = t->param, .dparam = t->dparam,
+		.accumulate = t->accumulate, .loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, &r->loss_sum),
 		.grad_scale = 1.0f / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
 	};
 }
@@ -265,7 +329,9 @@ static void forward(struct rig *r, uint32_t layers, int training)
 		struct tensors t = { 0 };
 		struct zr_layer_call c = call_of(r, l, training, &t);
 		memset(r->work, NAN_BYTES, r->work_bytes);
+		bring(r);
 		must(r, r->v->forward(r->model, &c), "forward");
+		fetch(r);
 	}
 }
 
@@ -287,7 +353,9 @@ static void backward(struct rig *r, uint32_t first, int add)
 			seen[layer->units[u]] = 1;
 		}
 		memset(r->work, NAN_BYTES, r->work_bytes);
+		bring(r);
 		must(r, r->v->backward(r->model, &c), "backward");
+		fetch(r);
 	}
 	free(seen);
 }
@@ -314,5 +382,6 @@ void rig_logits(struct rig *r, int64_t row, float *logits)
 	struct tensors t = { 0 };
 	struct zr_layer_call c = call_of(r, r->d.n_layers - 1, 0, &t);
 	memset(r->work, NAN_BYTES, r->work_bytes);
+	bring(r);
 	must(r, r->v->logits(r->model, &c, row, logits), "logits");
 }

@@ -18,6 +18,13 @@ struct rig_setup {
 	int32_t dtype;
 	int64_t batch, length;
 	const char *options[11];
+	int separate; /* the model's pointers are to memory that only operations can touch */
+};
+
+/* A buffer of this process and its place on a device with separate memory. */
+struct rig_twin {
+	char *host, *device;
+	uint64_t bytes;
 };
 
 struct rig {
@@ -26,6 +33,9 @@ struct rig {
 	const struct zr_desc *dev_desc, *desc;
 	void *dev_opts, *opts;
 	struct zr_inst *dev, *model;
+	const struct zr_device_v1 *dev_v;
+	struct rig_twin twin[64];
+	int n_twins;
 	const struct zr_ops *ops;
 	const struct zr_model_v1 *v;
 	struct zr_model_decl d;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_separate.c - a played device: its options, its limit, and that nothing but operations and copies can touch a
- * separate memory.
+ * separate memory, so that a model or an optimizer that works there never does.
  */
+#include "gpt2_rig.h"
 #include "testdevice.h"
+
+#include <zeroth/optimizer.h>
 
 #include <setjmp.h>
 #include <signal.h>
@@ -190,6 +193,112 @@ static void operations_take_host_memory_too(void **state)
 	dev_close(&d);
 }
 
+/* ---- models and optimizers -------------------------------------------------------------------------- */
+
+static void same_floats(const char *what, const float *a, const float *b, int64_t n)
+{
+	if (memcmp(a, b, (size_t)n * sizeof *a))
+		fail_msg("%s differ", what);
+}
+
+static void gpt2_touches_nothing_itself_I1(void **state)
+{
+	static const int32_t dtypes[] = { ZR_F32, ZR_BF16 };
+	float here[97], there[97];
+	int i;
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		struct rig_setup s = { .workers = 2, .dtype = dtypes[i], .batch = 2, .length = 13, .options = { "dropout", "0.2" } };
+		struct rig *a = rig_new(s), *b;
+		s.separate = 1;
+		b = rig_new(s);
+		assert_true(rig_step(a, 0) == rig_step(b, 0));
+		same_floats("gradients", a->gradient, b->gradient, a->total);
+		same_floats("losses", a->loss_rows, b->loss_rows, 26);
+		assert_true(rig_loss(a, 0) == rig_loss(b, 0));
+		rig_logits(a, 25, here);
+		rig_logits(b, 25, there);
+		same_floats("logits", here, there, 97);
+		rig_free(a);
+		rig_free(b);
+	}
+}
+
+#define SIZE (2 * ZR_BLOCK + 77)
+
+/* What a piece holds: master, gradient, two states, the bf16 copy. */
+struct piece {
+	float x[4][SIZE];
+	uint16_t lowp[SIZE];
+	struct zr_scalars scalars;
+};
+
+static struct zr_buf buf(void *p, int32_t dtype, uint32_t mem)
+{
+	return (struct zr_buf){ p, SIZE, dtype, mem };
+}
+
+static const struct {
+	const char *plugin, *key, *value;
+} optimizers[] = {
+	{ "optimizer/adamw", "weight_decay", "0.1" }, { "optimizer/adamw", "moments", "bf16" },
+	{ "optimizer/adam", "weight_decay", "0.1" },  { "optimizer/adagrad", "lr_decay", "0.1" },
+	{ "optimizer/lion", "weight_decay", "0.1" },  { "optimizer/sgd", "momentum", "0.9" },
+};
+
+/* Three updates of a piece, which lies at p. */
+static void update(const struct zr_desc *desc, struct zr_inst *inst, const void *opts, struct piece *p, uint32_t mem)
+{
+	static const int64_t dims[] = { SIZE };
+	const struct zr_optimizer_v1 *v = test_iface(desc, "zr.optimizer/1");
+	uint32_t n, i;
+	const struct zr_state *state = v->states(inst, &n);
+	struct zr_seg seg = { .n = SIZE, .ndim = 1, .dims = dims, .name = "a" };
+	struct zr_buf states[2];
+	struct zr_opt_step step = { .size = sizeof step, .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts, .state = states,
+				    .seg = &seg, .n_seg = 1, .ops = d.ops, .master = buf(p->x[0], ZR_F32, mem),
+				    .grad = buf(p->x[1], ZR_F32, mem), .lowp = buf(p->lowp, ZR_BF16, mem),
+				    .scalars = &p->scalars };
+	assert_true(v->mem_ok & mem && n <= 2);
+	for (i = 0; i < n; i++)
+		states[i] = buf(p->x[2 + i], state[i].dtype, mem);
+	for (step.step = 1; step.step <= 3; step.step++) {
+		struct zr_scalars s = { .step = step.step, .grad_mult = 0.5f, .lr = 0.01f };
+		move(&p->scalars, &s, sizeof s);
+		if (v->step(inst, &step))
+			fail_msg("%s", test_error(d.h));
+	}
+}
+
+static void optimizers_touch_nothing_themselves_I1(void **state)
+{
+	static struct piece here, back;
+	uint64_t seed = 5;
+	size_t i, k;
+	(void)state;
+	open_separate("1M");
+	for (i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
+		const struct zr_desc *desc = test_plugin(optimizers[i].plugin);
+		struct piece *there = take(sizeof *there);
+		struct zr_inst *inst;
+		void *opts = test_options(desc);
+		assert_int_equal(test_set(desc, opts, optimizers[i].key, optimizers[i].value), 0);
+		assert_int_equal(test_create(d.h, desc, opts, &inst), ZR_OK);
+		memset(&here, 0, sizeof here);
+		for (k = 0; k < SIZE; k++)
+			here.x[0][k] = (float)rnd(&seed), here.x[1][k] = (float)rnd(&seed);
+		move(there, &here, sizeof here);
+		update(desc, inst, opts, &here, ZR_MEM_HOST);
+		update(desc, inst, opts, there, ZR_MEM_DEVICE);
+		move(&back, there, sizeof back);
+		assert_memory_equal(&here, &back, sizeof here);
+		give(there, sizeof *there);
+		desc->destroy(inst);
+		free(opts);
+	}
+	dev_close(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +307,8 @@ int main(void)
 		cmocka_unit_test(freed_memory_is_lent_again_and_zeroed),
 		cmocka_unit_test(host_code_that_touches_separate_memory_faults),
 		cmocka_unit_test(operations_take_host_memory_too),
+		cmocka_unit_test(gpt2_touches_nothing_itself_I1),
+		cmocka_unit_test(optimizers_touch_nothing_themselves_I1),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

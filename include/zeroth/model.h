@@ -2,7 +2,8 @@
  *
  * zeroth/model.h - DRAFT. Role "model", interface "zr.model/1": declares units of parameters and a
  * sequence of layers, and computes the forward and backward of one layer with the device's operations.
- * The host owns all memory and decides what is where when; a model sees only pointers for one call.
+ * The host owns all memory and decides what is where when; a model sees only pointers for one call, and must not
+ * follow them: they may be to memory that only operations of the device can touch.
  */
 #ifndef ZEROTH_MODEL_H
 #define ZEROTH_MODEL_H
@@ -101,7 +102,8 @@ struct zr_model_v1 {
 		     struct zr_layer_bytes *out);
 	int (*forward)(struct zr_inst *, const struct zr_layer_call *);  /* [step] */
 	int (*backward)(struct zr_inst *, const struct zr_layer_call *); /* [step] */
-	/* (optional) [step] For sampling: logits [vocabulary] in fp32 of row `row` of the loss layer's input. */
+	/* (optional) [step] For sampling: logits [vocabulary] in fp32 of row `row` of the loss layer's input, written by an
+	 * operation of the device: to memory of its own, or of the host where it takes that (host_ops). */
 	int (*logits)(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);
 };
 
