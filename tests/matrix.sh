@@ -9,6 +9,7 @@
 # (five ranks hold nothing of it), h.0 and h.1 are cut inside a tensor, wte is tied; the last rows have a rank that
 # holds nothing at all.
 . "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/pairwise.sh"
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 
@@ -30,34 +31,6 @@ product() {
 	for c in "${comms[@]}"; do
 		[ $((s % w)) = 0 ] && [ "$w$n" != 1many ] && echo "$p $s $z $w $o $b $t $n $c"
 	done; done; done; done; done; done; done; done; done
-}
-
-# Of the lines on standard input those that, one after the other, hold the most pairs not yet seen, until all are. The
-# lines are mixed first, so that what a late choice leaves open varies.
-pairwise() {
-	awk '{ print NR * 1009 % 2003, $0 }' | sort -n | cut -d " " -f 2- | awk '{
-		n++
-		for (i = 1; i < NF; i++)
-			for (k = i + 1; k <= NF; k++)
-				pair[n, ++pairs[n]] = i " " $i " " k " " $k
-		line[n] = $0
-	}
-	END {
-		for (;;) {
-			best = 0
-			for (i = 1; i <= n; i++) {
-				fresh = 0
-				for (k = 1; k <= pairs[i]; k++)
-					fresh += !(pair[i, k] in seen)
-				if (fresh > best) { best = fresh; choice = i }
-			}
-			if (!best)
-				exit
-			for (k = 1; k <= pairs[choice]; k++)
-				seen[pair[choice, k]]
-			print line[choice]
-		}
-	}'
 }
 
 # Starts ranks: launch COMM WORLD ARGUMENTS-OF-TRAIN...

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# pairwise: of the lines on standard input those that, one after the other, hold the most pairs of values of two columns
+# not yet seen, until all pairs are. The lines are mixed first, so that what a late choice leaves open varies.
+pairwise() {
+	awk '{ print NR * 1009 % 2003, $0 }' | sort -n | cut -d " " -f 2- | awk '{
+		n++
+		for (i = 1; i < NF; i++)
+			for (k = i + 1; k <= NF; k++)
+				pair[n, ++pairs[n]] = i " " $i " " k " " $k
+		line[n] = $0
+	}
+	END {
+		for (;;) {
+			best = 0
+			for (i = 1; i <= n; i++) {
+				fresh = 0
+				for (k = 1; k <= pairs[i]; k++)
+					fresh += !(pair[i, k] in seen)
+				if (fresh > best) { best = fresh; choice = i }
+			}
+			if (!best)
+				exit
+			for (k = 1; k <= pairs[choice]; k++)
+				seen[pair[choice, k]]
+			print line[choice]
+		}
+	}'
+}
