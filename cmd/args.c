@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "core/config/options.h"
 #include "core/log.h"
 
 /* Whether the usage text names an option: what it does not name is refused. */
@@ -32,6 +33,16 @@ static int parse_ranks(const char *argv0, const char *text, int *out)
 	return 0;
 }
 
+static int parse_memory(const char *argv0, const char *text, uint64_t *out)
+{
+	static const struct zr_opt o = { .name = "memory", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI };
+	struct zr_error e = { 0 };
+	if (!zr_parse_bytes(&o, text, out, &e))
+		return 0;
+	fprintf(stderr, "zeroth %s: --memory %s: %s\n", argv0, text, e.text);
+	return -1;
+}
+
 int zr_cmd_check_ranks(const char *argv0, int ranks, int most)
 {
 	if (ranks <= most)
@@ -43,7 +54,8 @@ int zr_cmd_check_ranks(const char *argv0, int ranks, int most)
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out)
 {
 	static const struct option longs[] = { { "option", 1, NULL, 'o' },  { "json", 0, NULL, 'j' }, { "ranks", 1, NULL, 'n' },
-					       { "program", 0, NULL, 'p' }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+					       { "program", 0, NULL, 'p' }, { "help", 0, NULL, 'h' },  { "memory", 1, NULL, 'm' },
+					       { NULL, 0, NULL, 0 } };
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
 	optind = 1;
@@ -55,6 +67,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 		} else if (c == 'p' && named(usage, argv[0], "--program")) {
 			out->program = 1;
 		} else if (c == 'n' && named(usage, argv[0], "--ranks") && !parse_ranks(argv[0], optarg, &out->ranks)) {
+			continue;
+		} else if (c == 'm' && named(usage, argv[0], "--memory") && !parse_memory(argv[0], optarg, &out->memory)) {
 			continue;
 		} else if (c == 'h') {
 			fputs(usage, stdout);

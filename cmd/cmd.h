@@ -10,7 +10,7 @@
 #define ZR_CMD_OVERRIDES 128
 
 /* The options most subcommands take: -o section.key=value..., one operand; and where their usage names them: --json, -n,
- * --program. */
+ * --program, --memory. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	const char *overrides[ZR_CMD_OVERRIDES];
@@ -18,6 +18,7 @@ struct zr_cmd_args {
 	int json;
 	int ranks;   /* -n, 0 if not given */
 	int program; /* --program */
+	uint64_t memory; /* --memory, 0 if not given */
 };
 
 /* Parses the common options. operand: its name for messages, or NULL if the command takes none; then given ones are

@@ -42,8 +42,10 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(buf, n, "use [zero] plugin = stage3 with [offload.param], so that only what computes is on the device");
 	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
 		snprintf(buf, n, "add [offload.param] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
-	else if (tier == ZR_TIER_HOST && !s->device_info.unified)
+	else if (r[largest].store > ZR_STORE_HOST && tier == ZR_TIER_HOST)
 		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
+	else if (tier == ZR_TIER_HOST && s->process.local_world > 1)
+		snprintf(buf, n, "run fewer ranks here, or choose a machine with more memory");
 	else
 		snprintf(buf, n, "choose a smaller [model] or a machine with more %s", tier == ZR_TIER_DISK ? "disk" : "memory");
 }
@@ -53,7 +55,7 @@ static int refuse(const struct zr_setup *s, int tier, uint64_t need, uint64_t ha
 	char needed[32], part[32], free_[32], what[160];
 	int largest = -1;
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		if (s->plan.region[i].tier == tier && (largest < 0 || s->plan.region[i].bytes > s->plan.region[largest].bytes))
+		if ((s->plan.region[i].tier == tier || tier == ZR_TIER_HOST) && (largest < 0 || s->plan.region[i].bytes > s->plan.region[largest].bytes))
 			largest = i;
 	advise(s, tier, largest, what, sizeof what);
 	return zr_err(err, ZR_EFIT, "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s", zr_bytes_text(need, needed),
@@ -63,11 +65,11 @@ static int refuse(const struct zr_setup *s, int tier, uint64_t need, uint64_t ha
 }
 
 /* Each rank against its limits, and all ranks of this machine against its memory, in which the cpu's device memory lies. */
-int zr_plan_check(const struct zr_setup *s, struct zr_error *err)
+int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *err)
 {
 	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
 	uint64_t host = zr_plan_tier(&s->plan, ZR_TIER_HOST), device = zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
-	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = zr_memory_available();
+	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = machine ? machine : zr_memory_available();
 	uint64_t all = (host + (s->device_info.host_ops ? device : 0)) * (uint64_t)s->process.local_world;
 	if (!s->device_info.unified && device > s->device_info.memory)
 		return refuse(s, ZR_TIER_DEVICE, device, s->device_info.memory, err);

@@ -8,8 +8,8 @@
 #include "core/setup.h"
 
 /* ZR_EFIT with needed, available and what to change, if the plan exceeds a tier of this rank, or with those of all ranks
- * here the machine. */
-int zr_plan_check(const struct zr_setup *s, struct zr_error *err);
+ * here the machine. machine: its bytes of memory, 0: what this one has available. */
+int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *err);
 
 const char *zr_tier_name(int32_t tier); /* ZR_TIER_* */
 

@@ -20,6 +20,7 @@ static const char usage[] =
 	"\n"
 	"  -o, --option section.key=value  sets an option over CONF\n"
 	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
+	"      --memory BYTES              of a machine with this much memory (K M G T)\n"
 	"      --json                      machine-readable\n"
 	"      --program                   the recorded step, one line per operation\n"
 	"  -h, --help                      shows this\n";
@@ -38,7 +39,11 @@ static void print_tier(const struct zr_setup *s, int tier)
 		total += s->account.line[i].held;
 	}
 	if (total)
-		printf("%-8s %-20s %12s\n", zr_tier_name(tier), "total", zr_bytes_text(total, a));
+		printf("%-8s %-20s %12s", zr_tier_name(tier), "total", zr_bytes_text(total, a));
+	if (total && tier == ZR_TIER_DEVICE)
+		printf(" of %s", zr_bytes_text(s->device_info.memory, a));
+	if (total)
+		putchar('\n');
 }
 
 /* Layers whose forward runs again in backward. */
@@ -151,13 +156,14 @@ int zr_cmd_plan(int argc, char **argv)
 	if (!rc)
 		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
 	if (!rc) {
-		rc = zr_plan_check(s, &err);
+		uint64_t have = a.memory ? a.memory : zr_memory_available();
+		rc = zr_plan_check(s, have, &err);
 		if (a.program)
 			print_programs(s);
 		else if (a.json)
-			print_json(s, zr_memory_available(), !rc);
+			print_json(s, have, !rc);
 		else
-			print_table(s, zr_memory_available(), !rc);
+			print_table(s, have, !rc);
 	}
 	zr_setup_close(s);
 	zr_config_free(cfg);

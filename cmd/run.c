@@ -241,7 +241,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = check_launcher(r, err);
 	if (!rc)
-		rc = zr_plan_check(r->setup, err);
+		rc = zr_plan_check(r->setup, 0, err);
 	r->chief = !rc && r->setup->process.rank == 0;
 	if (!rc && r->chief)
 		rc = zr_rundir_check(r->cfg, err);

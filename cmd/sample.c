@@ -216,7 +216,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	if (!rc)
 		rc = zr_setup_open(*cfg, ZR_SETUP_SAMPLE, 1, &s->setup, err);
 	if (!rc)
-		rc = zr_plan_check(s->setup, err);
+		rc = zr_plan_check(s->setup, 0, err);
 	if (!rc)
 		rc = zr_session_open(s->setup, &s->session, err);
 	if (rc)
