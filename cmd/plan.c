@@ -110,7 +110,7 @@ static void print_units(const struct zr_setup *s, const struct zr_program *p, co
 
 static void print_op(const struct zr_setup *s, const struct zr_program *p, int32_t i)
 {
-	static const char *const kind[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait" };
+	static const char *const kind[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch" };
 	static const char *const phase[] = { "forward", "recompute", "backward" };
 	const struct zr_pop *op = &p->op[i];
 	char bytes[32];
@@ -118,6 +118,9 @@ static void print_op(const struct zr_setup *s, const struct zr_program *p, int32
 	if (op->kind == ZR_P_LAYER) {
 		const struct zr_use *u = &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
 		printf("%s %s", phase[u->phase], zr_layer_at(&s->decl, u->layer)->name);
+	} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
+		const struct zr_act_move *m = &s->train_act.move[op->use];
+		printf("%s of %s", m->saved ? "saved" : "output", zr_layer_at(&s->decl, m->layer)->name);
 	} else if (op->kind == ZR_P_WAIT) {
 		printf("%s %d", kind[p->op[op->target].kind], op->target);
 	}

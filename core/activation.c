@@ -7,6 +7,7 @@
 #include "core/activation.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/lifetime.h"
 #include "core/setup.h"
@@ -14,12 +15,12 @@
 /* ---- the policy ---- */
 
 /* Why an answer cannot be, or NULL. Parts of 0 bytes are kept by now. */
-static const char *wrong(const struct zr_act_choice *c, const struct zr_act_layer *l)
+static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c, const struct zr_act_layer *l)
 {
 	if (c->out < ZR_ACT_KEEP || c->out > ZR_ACT_OFFLOAD || c->saved < ZR_ACT_KEEP || c->saved > ZR_ACT_OFFLOAD)
 		return "is neither kept nor recomputed nor offloaded";
-	if (c->out == ZR_ACT_OFFLOAD || c->saved == ZR_ACT_OFFLOAD)
-		return "is offloaded, which core cannot do";
+	if ((c->out == ZR_ACT_OFFLOAD || c->saved == ZR_ACT_OFFLOAD) && !zr_offloaded(s, ZR_STORE_ACTIVATION))
+		return "is offloaded, but no section [offload.activation] says where to: add it with a plugin";
 	if (l->flags & ZR_LAYER_LOSS && (c->out || c->saved))
 		return "is the loss layer, whose backward is its forward: nothing of it waits";
 	if (c->out == ZR_ACT_RECOMPUTE && l->saved && c->saved != ZR_ACT_RECOMPUTE)
@@ -44,7 +45,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 			s->act[i].out = ZR_ACT_KEEP;
 		if (!l[i].saved)
 			s->act[i].saved = ZR_ACT_KEEP;
-		const char *why = wrong(&s->act[i], &l[i]);
+		const char *why = wrong(s, &s->act[i], &l[i]);
 		if (why)
 			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s", s->activation.section->plugin->desc->id,
 				    zr_layer_at(&s->decl, (int32_t)i)->name, why);
@@ -55,16 +56,34 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 
 /* ---- lives and places ---- */
 
+enum { OUT, SAVED };
+
+/* One part of a layer as it is now. */
+struct part {
+	int32_t life;   /* -1: not written yet */
+	int32_t leaves; /* 1: it was written by a forward, and the policy has it wait in the other tier */
+};
+
 /* Numbers of lives. */
 struct use_lives {
 	int32_t in, out, saved;
 };
 
+/* A buffer that leaves and returns: its lives before and after. */
+struct trip {
+	int32_t layer, saved;
+	int32_t gone, back;
+	uint64_t far;
+};
+
 struct lives {
 	struct zr_lifetime *life;
 	int32_t n;
-	struct use_lives *layer; /* [n_layers] the current ones; in is not used */
+	struct part (*layer)[2]; /* [n_layers] */
 	struct use_lives *use;   /* [uses] */
+	struct trip *trip;
+	int32_t n_trips;
+	uint64_t far_bytes;
 };
 
 static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
@@ -73,49 +92,134 @@ static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
 	return l->n++;
 }
 
-static int32_t extend(struct lives *l, int32_t life, int32_t use)
+/* After its last reader so far a buffer leaves beside the next use; beside the use before `reader` it returns. All that
+ * leave do so in forward and return in backward: they are away together, each in a place of its own. */
+static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 {
-	l->life[life].last = use;
-	return life;
+	struct part *part = &l->layer[layer][saved];
+	struct zr_lifetime *life = &l->life[part->life];
+	struct trip *trip = &l->trip[l->n_trips++];
+	*trip = (struct trip){ .layer = layer, .saved = saved, .gone = part->life, .far = l->far_bytes };
+	life->last++;
+	l->far_bytes += life->bytes;
+	trip->back = part->life = begin(l, life->bytes, reader - 1);
 }
 
-static void walk(struct lives *l, const struct zr_layer_bytes *bytes, const struct zr_use *use, int32_t number)
+static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct zr_use *use, int32_t number)
+{
+	struct part *part = &l->layer[layer][saved];
+	if (part->leaves && use->phase != ZR_FORWARD) {
+		if (number - l->life[part->life].last > ZR_ACT_NEAR)
+			leave(l, layer, saved, number);
+		part->leaves = 0; /* once back it stays */
+	}
+	l->life[part->life].last = number;
+	return part->life;
+}
+
+static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t bytes, const struct zr_use *use, int32_t number,
+		     int32_t choice)
+{
+	l->layer[layer][saved].leaves = use->phase == ZR_FORWARD && choice == ZR_ACT_OFFLOAD;
+	return l->layer[layer][saved].life = begin(l, bytes, number);
+}
+
+static uint64_t up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Sizes are whole multiples of what the other tier likes to move, and so are all places then. */
+static uint64_t grain(const struct zr_setup *s)
+{
+	uint64_t align = zr_offloaded(s, ZR_STORE_ACTIVATION) ? s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].info.align : 0;
+	return align > 64 ? up(align, 64) : 64;
+}
+
+static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use, int32_t number,
+		 const struct zr_act_choice *act)
 {
 	int32_t i = use->layer;
-	const struct zr_layer_bytes *b = &bytes[i];
+	uint64_t unit = grain(s), out = up(s->layer_bytes[i].out, unit), saved = up(s->layer_bytes[i].saved, unit);
 	struct use_lives *u = &l->use[number];
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)
-		u->in = extend(l, l->layer[i - 1].out, number);
+		u->in = read(l, i - 1, OUT, use, number);
 	if (writes)
-		u->out = l->layer[i].out = begin(l, b->out, number);
-	if (writes || l->layer[i].saved < 0) /* the loss layer had no forward */
-		u->saved = l->layer[i].saved = begin(l, b->saved, number);
+		u->out = write(l, i, OUT, out, use, number, act ? act[i].out : ZR_ACT_KEEP);
+	if (writes || l->layer[i][SAVED].life < 0) /* the loss layer had no forward */
+		u->saved = write(l, i, SAVED, saved, use, number, act ? act[i].saved : ZR_ACT_KEEP);
 	else
-		u->saved = extend(l, l->layer[i].saved, number);
+		u->saved = read(l, i, SAVED, use, number);
 }
 
-int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, struct zr_use_place *place, uint64_t *bytes,
+static int by_time(const void *a, const void *b)
+{
+	const struct zr_act_move *x = a, *y = b;
+	int64_t at = 2 * (int64_t)x->use + !x->back, bt = 2 * (int64_t)y->use + !y->back;
+	return at != bt ? (at > bt) - (at < bt) : x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
+}
+
+/* After places were assigned. */
+static void fill(const struct lives *l, int32_t uses, struct zr_activations *out)
+{
+	for (int32_t i = 0; i < uses; i++)
+		out->use[i] = (struct zr_use_place){ .in = l->life[l->use[i].in].offset, .out = l->life[l->use[i].out].offset,
+						     .saved = l->life[l->use[i].saved].offset };
+	for (int32_t i = 0; i < l->n_trips; i++) {
+		const struct trip *t = &l->trip[i];
+		const struct zr_lifetime *gone = &l->life[t->gone], *back = &l->life[t->back];
+		struct zr_act_move m = { .use = gone->last - 1, .layer = t->layer, .saved = t->saved, .near = gone->offset,
+					 .far = t->far, .bytes = gone->bytes };
+		out->move[out->n_moves++] = m;
+		m.use = back->first;
+		m.back = 1;
+		m.near = back->offset;
+		out->move[out->n_moves++] = m;
+	}
+	qsort(out->move, (size_t)out->n_moves, sizeof *out->move, by_time);
+}
+
+/* A life for each part that a use writes, and one for each return: of a layer's output and of what its forward saved. */
+static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_activations *out, struct zr_error *err)
+{
+	*l = (struct lives){ .life = calloc(2 * (uses + layers), sizeof *l->life), .layer = calloc(layers, sizeof *l->layer),
+			     .use = calloc(uses, sizeof *l->use), .trip = calloc(2 * layers, sizeof *l->trip) };
+	*out = (struct zr_activations){ .use = calloc(uses, sizeof *out->use), .move = calloc(4 * layers, sizeof *out->move) };
+	for (size_t i = 0; l->layer && i < layers; i++)
+		l->layer[i][OUT].life = l->layer[i][SAVED].life = -1;
+	return l->life && l->layer && l->use && l->trip && out->use && out->move ? 0 :
+		zr_err(err, ZR_ENOMEM, "out of memory while planning %zu uses", uses);
+}
+
+int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
 			struct zr_error *err)
 {
-	int32_t n = uses->n;
-	uint64_t total = 0;
-	struct lives l = { .life = calloc(2 * (size_t)n, sizeof *l.life), .layer = calloc(s->decl.n_layers, sizeof *l.layer),
-			   .use = calloc((size_t)n, sizeof *l.use) };
-	int rc = l.life && l.layer && l.use ? 0 : zr_err(err, ZR_ENOMEM, "out of memory while planning %d uses", n);
-	for (uint32_t i = 0; !rc && i < s->decl.n_layers; i++)
-		l.layer[i].saved = -1;
-	for (int32_t i = 0; !rc && i < n; i++)
-		walk(&l, s->layer_bytes, &uses->use[i], i);
+	struct lives l;
+	struct zr_activations a;
+	int rc = allocate(&l, s->decl.n_layers, (size_t)uses->n, &a, err);
+	for (int32_t i = 0; !rc && i < uses->n; i++)
+		walk(&l, s, &uses->use[i], i, training ? s->act : NULL);
+	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !l.n_trips)
+		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at once; "
+			    "take the section out", s->activation.section->plugin->desc->id);
 	if (!rc)
-		rc = zr_lifetime_assign(l.life, l.n, &total, err);
-	for (int32_t i = 0; !rc && i < n; i++)
-		place[i] = (struct zr_use_place){ .in = l.life[l.use[i].in].offset, .out = l.life[l.use[i].out].offset,
-						  .saved = l.life[l.use[i].saved].offset };
-	if (!rc && total > *bytes)
-		*bytes = total;
-	free(l.life);
-	free(l.layer);
-	free(l.use);
+		rc = zr_lifetime_assign(l.life, l.n, &a.near_bytes, err);
+	a.far_bytes = l.far_bytes;
+	if (rc)
+		zr_activation_free(&a);
+	else
+		fill(&l, uses->n, &a);
+	*out = a;
+	void *scratch[] = { l.life, l.layer, l.use, l.trip };
+	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
+		free(scratch[i]);
 	return rc;
+}
+
+void zr_activation_free(struct zr_activations *a)
+{
+	free(a->use);
+	free(a->move);
+	memset(a, 0, sizeof *a);
 }

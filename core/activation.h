@@ -20,11 +20,30 @@ struct zr_use_place {
 	uint64_t saved;
 };
 
+/* One way of a buffer to another tier, or back. It leaves when the forward has read it last, beside the use after that, and
+ * returns beside the use before its reader. */
+struct zr_act_move {
+	int32_t use;    /* it is posted after this one if it leaves, before it if it returns */
+	int32_t back;   /* 1: it returns */
+	int32_t layer;  /* whose */
+	int32_t saved;  /* 1: what the layer saved, 0: its output */
+	uint64_t near, far, bytes; /* places from the start of ZR_R_ACT and ZR_R_ACT_FAR */
+};
+
+/* All places of a schedule. */
+struct zr_activations {
+	struct zr_use_place *use; /* [uses] */
+	struct zr_act_move *move; /* [n_moves] in the order in which they are posted */
+	int32_t n_moves, rsv;
+	uint64_t near_bytes, far_bytes;
+};
+
 /* Fills s->act; an answer that cannot be is refused with the layer's name. Needs s->layer_bytes. */
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err);
 
-/* Fills place[uses->n] and raises *bytes to what these uses need. */
-int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, struct zr_use_place *place, uint64_t *bytes,
+/* training: with the moves that s->act asks for. */
+int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
 			struct zr_error *err);
+void zr_activation_free(struct zr_activations *a);
 
 #endif

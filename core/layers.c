@@ -2,8 +2,10 @@
  *
  * layers.c - one use of the schedule: the model's forward or backward of a layer, with the places of its parameters,
  * gradients and activations. A recompute is a forward like the first: the same inputs, the same random numbers (I1).
+ * Activations that wait in another tier move beside the uses.
  */
 #include "core/replay.h"
+#include "core/tier.h"
 
 static void point_tensors(struct zr_session *s, int32_t layer)
 {
@@ -26,7 +28,7 @@ int zr_run_layer(struct zr_session *s, const struct zr_pop *op)
 	const struct zr_model_v1 *model = p->model.vtbl;
 	int eval = s->program->id == ZR_PROG_EVAL;
 	const struct zr_use *use = &(eval ? &p->eval_uses : &p->train_uses)->use[op->use];
-	const struct zr_use_place *place = &(eval ? p->plan.eval : p->plan.train)[op->use];
+	const struct zr_use_place *place = &(eval ? &p->eval_act : &p->train_act)->use[op->use];
 	int backward = use->phase == ZR_BACKWARD;
 	char *act = s->region[ZR_R_ACT];
 	struct zr_layer_call *c = &s->call;
@@ -46,4 +48,22 @@ int zr_run_layer(struct zr_session *s, const struct zr_pop *op)
 		return 0;
 	return p->device.failed.code ? zr_instance_failed(&p->device, rc, "operation", s->err) :
 				       zr_instance_failed(&p->model, rc, "layer", s->err);
+}
+
+/* Disk and a device whose memory only copies reach have nothing in common: such a move is done when it is posted. */
+int zr_run_move(struct zr_session *s, const struct zr_pop *op)
+{
+	const struct zr_act_move *m = &s->setup->train_act.move[op->use];
+	struct zr_spot far = { .region = ZR_R_ACT_FAR, .at = m->far };
+	char *near = s->region[ZR_R_ACT] + m->near;
+	uint64_t *ticket = &s->posted[zr_number_of(s, op)];
+	*ticket = 0;
+	if (!zr_addressed(s, ZR_R_ACT_FAR) && !s->setup->device_info.host_access)
+		return m->back ? zr_fetch(s, far, near, m->bytes) : zr_spill(s, far, near, m->bytes);
+	return m->back ? zr_read(s, far, near, m->bytes, ticket) : zr_write(s, far, near, m->bytes, ticket);
+}
+
+int zr_wait_move(struct zr_session *s, const struct zr_pop *op)
+{
+	return zr_moved(s, ZR_R_ACT_FAR, s->posted[zr_number_of(s, op)]);
 }

@@ -213,7 +213,8 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_STAGING].bytes = g->chunk + chunk;
 	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK) /* sums are folded through the same sets */
 		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
-	if (!s->device_info.host_access && p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK)
+	if (!s->device_info.host_access &&
+	    (p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK || p->region[ZR_R_ACT_FAR].tier == ZR_TIER_DISK))
 		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, ZR_BOUNCE);
 }
 
@@ -289,6 +290,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_MASTER].store = p->region[ZR_R_STATE].store = state;
 	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
 	p->region[ZR_R_PARAM_FAR].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
+	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
@@ -312,10 +314,8 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	p->unit = calloc((size_t)s->layout.n_units + 1, sizeof *p->unit);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
-	p->train = calloc((size_t)s->train_uses.n + 1, sizeof *p->train);
-	p->eval = calloc((size_t)s->eval_uses.n + 1, sizeof *p->eval);
 	p->staging.datum = calloc(ZR_D_STATE + s->n_states, sizeof *p->staging.datum);
-	if (!p->staging.datum || !p->unit || !p->state || !p->state_bytes || !p->train || !p->eval)
+	if (!p->staging.datum || !p->unit || !p->state || !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -328,6 +328,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
 		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
+		[ZR_R_ACT_FAR] = "offloaded activations",
 	};
 	struct zr_plan p = { 0 };
 	int train = s->mode != ZR_SETUP_SAMPLE;
@@ -339,12 +340,10 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++)
 		place_unit(s, &p, u);
 	size_programs(s, &p);
-	if (!rc && train) {
+	if (!rc && train)
 		place_state(s, &p);
-		rc = zr_activation_place(s, &s->train_uses, p.train, &p.region[ZR_R_ACT].bytes, err);
-	}
-	if (!rc)
-		rc = zr_activation_place(s, &s->eval_uses, p.eval, &p.region[ZR_R_ACT].bytes, err);
+	p.region[ZR_R_ACT].bytes = max(s->train_act.near_bytes, s->eval_act.near_bytes);
+	p.region[ZR_R_ACT_FAR].bytes = s->train_act.far_bytes;
 	if (rc) {
 		zr_plan_free(&p);
 		return rc;
@@ -364,8 +363,6 @@ void zr_plan_free(struct zr_plan *p)
 	free(p->unit);
 	free(p->state);
 	free(p->state_bytes);
-	free(p->train);
-	free(p->eval);
 	free(p->staging.datum);
 	memset(p, 0, sizeof *p);
 }

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 
-#include "core/activation.h"
 #include "core/error.h"
 
 struct zr_setup;
@@ -36,6 +35,7 @@ enum zr_region_id {
 	ZR_R_GATHER,      /* full copies of units that are split */
 	ZR_R_STATE,       /* of the optimizer */
 	ZR_R_ACT,         /* activations */
+	ZR_R_ACT_FAR,     /* those that [offload.activation] holds */
 	ZR_R_WORK,        /* scratch of operations, gradient of the activations */
 	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place */
 	ZR_R_BATCH,       /* tokens and losses */
@@ -100,7 +100,6 @@ struct zr_plan {
 	int64_t state_blocks;    /* of this rank */
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
-	struct zr_use_place *train, *eval; /* [uses of the schedule] */
 	uint64_t work_bytes;     /* of ZR_R_WORK; the activation gradient follows */
 	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */

@@ -22,17 +22,19 @@ enum zr_pop_kind {
 	ZR_P_REDUCE,  /* post: gradients to their homes */
 	ZR_P_UPDATE,  /* optimizer on home blocks */
 	ZR_P_PUBLISH, /* post: home -> param group */
-	ZR_P_WAIT     /* completes `target`; of a reduce also folds */
+	ZR_P_WAIT,    /* completes `target`; of a reduce also folds */
+	ZR_P_SPILL,   /* post: activations to the other tier */
+	ZR_P_FETCH    /* post: and back */
 };
 
 struct zr_pop {
 	int32_t kind;
-	int32_t use;      /* LAYER */
+	int32_t use;      /* LAYER; of SPILL and FETCH number of the move in setup.train_act */
 	int32_t first, n; /* units of the list: program.unit[first .. first + n) */
 	int32_t target;   /* WAIT: number of the operation it completes */
 	int32_t rsv;
 	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
-	uint64_t bytes;   /* that this rank receives from others */
+	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
 };
 
 struct zr_program {

@@ -4,7 +4,8 @@
  *
  * Waits are inferred. A gather is waited for before the first layer that needs one of its units, or before a drop. At
  * most one reduce is outstanding: it is waited for before the next one is posted, so gradient buffers live for two
- * buckets. Publishes, and whatever is left, are waited for at the end of the program.
+ * buckets. Activations on their way to or from another tier are waited for after the use beside which they move.
+ * Publishes, and whatever is left, are waited for at the end of the program.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ struct recorder {
 	int32_t *grad_from;   /* [n_units] operation of the first contribution */
 	int32_t *grad_to;     /* [n_units] the wait that ends the buffer */
 	int32_t reducing;     /* outstanding reduce, -1: none */
+	int32_t move;         /* next one of the activations */
+	int32_t moving[2], n_moving[2]; /* first outstanding operation and how many: to the other tier, back */
 	struct zr_lifetime *gathered;
 	int32_t *gathered_slot; /* index into p->unit of each */
 	int32_t n_gathered, cap_gathered;
@@ -314,17 +317,56 @@ static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *unit
 	return rc ? zr_instance_failed(&r->setup->zero, rc, "at", r->err) : 0;
 }
 
+/* Activations on their way to the other tier, or back. */
+static int post_moves(struct recorder *r, int32_t use, int32_t back)
+{
+	const struct zr_activations *a = &r->setup->train_act;
+	int rc = 0;
+	r->moving[back] = r->p->n;
+	for (; !rc && r->uses == &r->setup->train_uses && r->move < a->n_moves; r->move++) {
+		const struct zr_act_move *m = &a->move[r->move];
+		if (m->use != use || m->back != back)
+			break;
+		rc = emit(r, (struct zr_pop){ .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move, .bytes = m->bytes }, NULL, 0);
+	}
+	r->n_moving[back] = r->p->n - r->moving[back];
+	return rc;
+}
+
+static int wait_moves(struct recorder *r, int32_t back)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < r->n_moving[back]; i++)
+		rc = emit_wait(r, r->moving[back] + i);
+	r->n_moving[back] = 0;
+	return rc;
+}
+
+/* A use between the moves beside it: what it reads has returned, what the next one reads begins to; what the last one left
+ * is gone, what nobody reads for a while begins to. */
+static int emit_use(struct recorder *r, int32_t i)
+{
+	int rc = wait_moves(r, 1);
+	if (!rc)
+		rc = post_moves(r, i, 1);
+	for (uint32_t k = 0; !rc && k < r->uses->use[i].n_units; k++)
+		if (r->uses->use[i].phase == ZR_BACKWARD && r->uses->first_grad[r->uses->use[i].units[k]] == i)
+			r->grad_from[r->uses->use[i].units[k]] = r->p->n;
+	if (!rc)
+		rc = emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
+	if (!rc)
+		rc = wait_moves(r, 0);
+	return rc ? rc : post_moves(r, i, 0);
+}
+
 static int record_use(struct recorder *r, int32_t i)
 {
 	const struct zr_use *use = &r->uses->use[i];
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
 		rc = r->full[use->units[k]] ? wait_gather(r, use->units[k]) : refuse(r, "is needed, but not gathered", use->units[k]);
-	for (uint32_t k = 0; !rc && k < use->n_units; k++)
-		if (use->phase == ZR_BACKWARD && r->uses->first_grad[use->units[k]] == i)
-			r->grad_from[use->units[k]] = r->p->n;
 	if (!rc)
-		rc = emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
+		rc = emit_use(r, i);
 	if (!rc)
 		rc = tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
 	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
@@ -466,6 +508,6 @@ uint64_t zr_program_bytes(const struct zr_program *p)
 {
 	uint64_t sum = 0;
 	for (int32_t i = 0; i < p->n; i++)
-		sum += p->op[i].bytes;
+		sum += p->op[i].kind == ZR_P_SPILL || p->op[i].kind == ZR_P_FETCH ? 0 : p->op[i].bytes;
 	return sum;
 }

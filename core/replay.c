@@ -44,6 +44,8 @@ static int run_wait(struct zr_session *s, const struct zr_pop *op)
 		return zr_wait_reduce(s, target);
 	if (target->kind == ZR_P_PUBLISH)
 		return zr_wait_publish(s, target);
+	if (target->kind == ZR_P_SPILL || target->kind == ZR_P_FETCH)
+		return zr_wait_move(s, target);
 	return zr_wait_gather(s, target);
 }
 
@@ -62,6 +64,9 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 		return zr_run_update(s, op);
 	case ZR_P_PUBLISH:
 		return zr_run_publish(s, op);
+	case ZR_P_SPILL:
+	case ZR_P_FETCH:
+		return zr_run_move(s, op);
 	default:
 		return run_wait(s, op);
 	}

@@ -39,6 +39,8 @@ int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t
 
 /* layers.c */
 int zr_run_layer(struct zr_session *s, const struct zr_pop *op);
+int zr_run_move(struct zr_session *s, const struct zr_pop *op);
+int zr_wait_move(struct zr_session *s, const struct zr_pop *op);
 
 /* gather.c */
 int zr_run_gather(struct zr_session *s, const struct zr_pop *op);

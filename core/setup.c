@@ -428,9 +428,13 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 		rc = zr_activation_ask(s, err);
 		if (!rc)
 			rc = zr_schedule_make(&s->decl, 1, s->act, &s->train_uses, err);
+		if (!rc)
+			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
 	if (!rc)
 		rc = zr_schedule_make(&s->decl, 0, NULL, &s->eval_uses, err);
+	if (!rc)
+		rc = zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
 	if (!rc)
 		rc = record_programs(s, err);
 	if (!rc)
@@ -519,5 +523,7 @@ void zr_setup_close(struct zr_setup *s)
 	zr_layout_free(&s->layout);
 	free(s->layer_bytes);
 	free(s->act);
+	zr_activation_free(&s->train_act);
+	zr_activation_free(&s->eval_act);
 	free(s);
 }

@@ -20,6 +20,7 @@
 #include <zeroth/scheduler.h>
 #include <zeroth/zero.h>
 
+#include "core/activation.h"
 #include "core/host.h"
 #include "core/layout.h"
 #include "core/plan.h"
@@ -64,6 +65,7 @@ struct zr_setup {
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */
+	struct zr_activations train_act, eval_act;
 	const struct zr_state *states;
 	uint32_t n_states;
 	struct zr_groups *groups;       /* [n_units] as the stage declares */

@@ -34,6 +34,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 {
 	static const char *const key[ZR_R_COUNT] = {
 		[ZR_R_PARAM_FAR] = "param", [ZR_R_MASTER] = "master", [ZR_R_GRAD] = "grad", [ZR_R_STATE] = "state",
+		[ZR_R_ACT_FAR] = "activation",
 	};
 	struct zr_setup *p = s->setup;
 	const struct zr_region *r = &p->plan.region[region];
@@ -144,4 +145,27 @@ int zr_fetch(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes
 		return bounce(s, from, to, bytes);
 	int rc = zr_read(s, from, to, bytes, &ticket);
 	return rc ? rc : zr_moved(s, from.region, ticket);
+}
+
+int zr_spill(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes)
+{
+	const uint64_t half = ZR_BOUNCE / 2;
+	const int bounces = !zr_addressed(s, to.region) && !s->setup->device_info.host_access;
+	uint64_t ticket[2] = { 0, 0 };
+	int rc = bounces ? 0 : zr_write(s, to, from, bytes, &ticket[0]);
+	for (uint64_t at = 0, i = 0; !rc && bounces && at < bytes; at += half, i = !i) {
+		char *buf = s->region[ZR_R_STAGING] + i * half;
+		uint64_t n = bytes - at < half ? bytes - at : half;
+		rc = zr_moved(s, to.region, ticket[i]);
+		ticket[i] = 0;
+		if (!rc)
+			rc = zr_copy(s, buf, (const char *)from + at, n);
+		if (!rc)
+			rc = zr_write(s, (struct zr_spot){ to.region, 0, to.at + at }, buf, n, &ticket[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		int last = zr_moved(s, to.region, ticket[i]);
+		rc = rc ? rc : last;
+	}
+	return rc;
 }

@@ -1,89 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_activation.c - activation policies: what they answer, the schedules that follow, the places of activations walked with
- * a memory that remembers who wrote it, bytes against formulas (I2), and the same bits whatever is dropped (I1).
+ * t_activation.c - activation policies that keep and recompute: what they answer, the schedules and places that follow,
+ * bytes against formulas (I2), and the same bits whatever is dropped (I1).
  */
-#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/session.h"
-#include "plan_rig.h"
+#include "activation_rig.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
-enum { L = 6, LAYERS = L + 2 }; /* blocks; with the embedding and the head */
-#define SIX "model.layers=6"
-
-static uint64_t up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
-/* ---- a policy that answers what a test wants ---- */
-
-static struct zr_act_choice planted[LAYERS];
-
-static int planted_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
-			  struct zr_act_choice *choice)
-{
-	(void)inst, (void)layers, (void)stride;
-	memcpy(choice, planted, n * sizeof *choice);
-	return 0;
-}
-
-/* Everything that follows from the policy again, with the planted one. */
-static int ask_again(struct zr_setup *s, struct zr_error *err)
-{
-	static const struct zr_activation_v1 policy = { .size = sizeof policy, .choose = planted_choose };
-	const void *real = s->activation.vtbl;
-	free(s->act);
-	zr_schedule_free(&s->train_uses);
-	zr_plan_free(&s->plan);
-	s->activation.vtbl = &policy;
-	int rc = zr_activation_ask(s, err);
-	s->activation.vtbl = real;
-	if (!rc)
-		rc = zr_schedule_make(&s->decl, 1, s->act, &s->train_uses, err);
-	for (int32_t id = 0; !rc && id < 4; id++) {
-		zr_program_free(&s->program[id]);
-		rc = zr_program_record(s, id, &s->program[id], err);
-	}
-	return rc ? rc : zr_plan_make(s, &s->plan, err);
-}
-
-/* Choice number i of 3^(L+1): each block keeps all, its output or nothing; the embedding its output or nothing. */
-static void plant(int i)
-{
-	memset(planted, 0, sizeof planted);
-	for (int layer = 0; layer <= L; layer++, i /= 3) {
-		planted[layer].saved = layer && i % 3 ? ZR_ACT_RECOMPUTE : ZR_ACT_KEEP;
-		planted[layer].out = i % 3 == 2 ? ZR_ACT_RECOMPUTE : ZR_ACT_KEEP;
-	}
-}
-
-/* Every 7th of them: 7 and 3 have no common divisor, so all choices of each layer meet. */
+/* Every 7th of what plant() takes: 7 and 3 have no common divisor, so all choices of each layer meet. */
 enum { CHOICES = 2187, STEP = 7 };
 
 /* ---- schedules ---- */
-
-static struct zr_setup *six(const char *option)
-{
-	const char *o[] = { SIX, option, NULL };
-	return plan_open(1, o);
-}
-
-/* "f0 f1 .. b7 r5 r6 b6 .." */
-static void schedule_text(const struct zr_schedule *uses, char *buf)
-{
-	*buf = 0;
-	for (int32_t i = 0; i < uses->n; i++)
-		buf += sprintf(buf, "%s%c%d", i ? " " : "", "frb"[uses->use[i].phase], uses->use[i].layer);
-}
 
 static void expect_schedule(const char *option, const char *want)
 {
@@ -142,74 +75,21 @@ static void what_is_gone_runs_again_once(void **unused)
 	expect_planted(2186, "f0 f1 f2 f3 f4 f5 f6 b7 r0 r1 r2 r3 r4 r5 r6 b6 b5 b4 b3 b2 b1 b0");
 }
 
-/* ---- places, walked with a memory that remembers ---- */
-
-#define SLOT 64u
-
-enum { OUT_OF = 1000, SAVED_OF = 2000 }; /* plus the layer: who wrote a slot */
-
-struct memory {
-	int *slot;
-	uint64_t bytes;
-};
-
-static void write_slots(struct memory *m, uint64_t at, uint64_t bytes, int who)
-{
-	assert_true(at % SLOT == 0 && at + bytes <= m->bytes);
-	for (uint64_t i = at / SLOT; i < (at + bytes + SLOT - 1) / SLOT; i++)
-		m->slot[i] = who;
-}
-
-static void read_slots(const struct memory *m, uint64_t at, uint64_t bytes, int who)
-{
-	assert_true(at + bytes <= m->bytes);
-	for (uint64_t i = at / SLOT; i < (at + bytes + SLOT - 1) / SLOT; i++)
-		assert_int_equal(m->slot[i], who);
-}
-
-/* Inputs are read before and after a use wrote: it must not write over them, nor one result over the other. */
-static void walk_use(const struct zr_setup *s, const struct zr_use *use, const struct zr_use_place *p, struct memory *m)
-{
-	int32_t i = use->layer;
-	const struct zr_layer_bytes *b = &s->layer_bytes[i];
-	int backward = use->phase == ZR_BACKWARD, loss = i == LAYERS - 1;
-	for (int after = 0; after < 2; after++) {
-		if (i > 0)
-			read_slots(m, p->in, s->layer_bytes[i - 1].out, OUT_OF + i - 1);
-		if (backward && !loss)
-			read_slots(m, p->saved, b->saved, SAVED_OF + i);
-		if (backward || after)
-			continue;
-		write_slots(m, p->out, b->out, OUT_OF + i);
-		write_slots(m, p->saved, b->saved, SAVED_OF + i);
-		read_slots(m, p->out, b->out, OUT_OF + i);
-	}
-}
-
-static void walk_places(const struct zr_setup *s)
-{
-	struct memory m = { .bytes = s->plan.region[ZR_R_ACT].bytes };
-	m.slot = calloc(m.bytes / SLOT, sizeof *m.slot);
-	assert_non_null(m.slot);
-	for (int32_t i = 0; i < s->train_uses.n; i++)
-		walk_use(s, &s->train_uses.use[i], &s->plan.train[i], &m);
-	for (int32_t i = 0; i < s->eval_uses.n; i++)
-		walk_use(s, &s->eval_uses.use[i], &s->plan.eval[i], &m);
-	free(m.slot);
-}
+/* ---- places ---- */
 
 static void activations_are_where_they_are_read(void **unused)
 {
 	(void)unused;
 	struct zr_error err = { 0 };
 	struct zr_setup *s = six("precision.plugin=bf16");
-	walk_places(s);
+	walk_program(s, ZR_PROG_MICRO);
+	walk_program(s, ZR_PROG_EVAL);
 	for (int i = 0; i < CHOICES; i += STEP) {
 		int ran[LAYERS] = { 0 };
 		plant(i);
 		if (ask_again(s, &err))
 			fail_msg("choice %d: %s", i, err.text);
-		walk_places(s);
+		walk_program(s, ZR_PROG_LAST_MICRO);
 		for (int32_t k = 0; k < s->train_uses.n; k++)
 			ran[s->train_uses.use[k].layer] += s->train_uses.use[k].phase == ZR_RECOMPUTE;
 		for (int k = 0; k < LAYERS; k++)
@@ -282,7 +162,7 @@ static void max_bytes_keeps_as_many_layers_as_fit(void **unused)
 			again += s->train_uses.use[i].phase == ZR_RECOMPUTE;
 		assert_int_equal(again, L - fits);
 		assert_true(s->plan.region[ZR_R_ACT].bytes <= up(limit, 4096));
-		walk_places(s);
+		walk_program(s, ZR_PROG_LAST_MICRO);
 		plan_close(s);
 	}
 }
@@ -354,7 +234,7 @@ static void answers_that_cannot_be_are_refused(void **unused)
 	refuse_planted("layer h.3 is neither");
 	plant(0);
 	planted[4].saved = ZR_ACT_OFFLOAD;
-	refuse_planted("layer h.3 is offloaded");
+	refuse_planted("layer h.3 is offloaded, but no section [offload.activation]");
 }
 
 /* Nothing of the loss layer waits, so its answers change nothing; those for parts of 0 bytes neither. */
@@ -373,51 +253,17 @@ static void parts_of_no_bytes_are_kept(void **unused)
 
 /* ---- the same bits ---- */
 
-struct bits {
-	float loss[2];
-	double norm[2];
-};
-
-/* Two steps with dropout; `choice` < 0: the setup's own policy. */
-static struct bits train(int choice, const char *precision)
-{
-	const char *o[] = { SIX, precision, "device.threads=1", NULL };
-	struct zr_error err = { 0 };
-	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
-	struct zr_session *session = NULL;
-	struct zr_step_result r;
-	struct bits b = { { 0 }, { 0 } };
-	int rc = s ? 0 : err.code;
-	if (!rc && choice >= 0) {
-		plant(choice);
-		rc = ask_again(s, &err);
-	}
-	if (!rc)
-		rc = zr_session_open(s, &session, &err);
-	if (!rc)
-		rc = zr_session_init(session, &err);
-	for (int i = 0; !rc && i < 2; i++) {
-		rc = zr_session_step(session, 0, &r, &err);
-		b.loss[i] = r.loss;
-		b.norm[i] = r.grad_norm;
-	}
-	if (rc)
-		fail_msg("choice %d: %s", choice, err.text);
-	zr_session_close(session);
-	plan_close(s);
-	return b;
-}
-
 static void I1_whatever_is_dropped(void **unused)
 {
 	(void)unused;
 	static const int choice[] = { 0, 2186, 2, 2 * R5, 2 * R6 + R5, 2 * R1 + 2 * R2 + R3, R1 + 2 * R3 + 2 * R6, 1000 };
 	static const char *const precision[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 	for (int p = 0; p < 2; p++) {
-		struct bits want = train(-1, precision[p]);
+		struct bits want = train_bits(0, 0, precision[p]);
 		assert_true(want.loss[0] > 1 && want.norm[1] > 0 && want.loss[0] != want.loss[1]);
 		for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
-			struct bits got = train(choice[i], precision[p]);
+			plant(choice[i]);
+			struct bits got = train_bits(1, 0, precision[p]);
 			assert_memory_equal(&got, &want, sizeof want);
 		}
 	}

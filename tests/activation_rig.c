@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * activation_rig.c - see activation_rig.h.
+ */
+#define _GNU_SOURCE
+#include "activation_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h> /* last: it defines fail() */
+
+struct zr_act_choice planted[LAYERS];
+
+uint64_t up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+struct zr_setup *six(const char *option)
+{
+	const char *o[] = { SIX, option, NULL };
+	return plan_open(1, o);
+}
+
+/* ---- the policy ---- */
+
+void plant(int i)
+{
+	memset(planted, 0, sizeof planted);
+	for (int layer = 0; layer <= L; layer++, i /= 3) {
+		planted[layer].saved = layer && i % 3 ? ZR_ACT_RECOMPUTE : ZR_ACT_KEEP;
+		planted[layer].out = i % 3 == 2 ? ZR_ACT_RECOMPUTE : ZR_ACT_KEEP;
+	}
+}
+
+void plant_any(uint32_t seed)
+{
+	static const struct zr_act_choice any[] = {
+		{ ZR_ACT_KEEP, ZR_ACT_KEEP },	     { ZR_ACT_KEEP, ZR_ACT_RECOMPUTE },	   { ZR_ACT_KEEP, ZR_ACT_OFFLOAD },
+		{ ZR_ACT_OFFLOAD, ZR_ACT_KEEP },     { ZR_ACT_OFFLOAD, ZR_ACT_RECOMPUTE }, { ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD },
+		{ ZR_ACT_RECOMPUTE, ZR_ACT_RECOMPUTE },
+	};
+	memset(planted, 0, sizeof planted);
+	for (int layer = 0; layer <= L; layer++) {
+		seed = seed * 1664525 + 1013904223;
+		planted[layer] = any[(seed >> 16) % (sizeof any / sizeof *any)];
+	}
+}
+
+static int planted_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
+			  struct zr_act_choice *choice)
+{
+	(void)inst, (void)layers, (void)stride;
+	memcpy(choice, planted, n * sizeof *choice);
+	return 0;
+}
+
+int ask_again(struct zr_setup *s, struct zr_error *err)
+{
+	static const struct zr_activation_v1 policy = { .size = sizeof policy, .choose = planted_choose };
+	const void *real = s->activation.vtbl;
+	free(s->act);
+	zr_schedule_free(&s->train_uses);
+	zr_activation_free(&s->train_act);
+	zr_plan_free(&s->plan);
+	s->activation.vtbl = &policy;
+	int rc = zr_activation_ask(s, err);
+	s->activation.vtbl = real;
+	if (!rc)
+		rc = zr_schedule_make(&s->decl, 1, s->act, &s->train_uses, err);
+	if (!rc)
+		rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
+	for (int32_t id = 0; !rc && id < 4; id++) {
+		zr_program_free(&s->program[id]);
+		rc = zr_program_record(s, id, &s->program[id], err);
+	}
+	return rc ? rc : zr_plan_make(s, &s->plan, err);
+}
+
+void schedule_text(const struct zr_schedule *uses, char *buf)
+{
+	*buf = 0;
+	for (int32_t i = 0; i < uses->n; i++)
+		buf += sprintf(buf, "%s%c%d", i ? " " : "", "frb"[uses->use[i].phase], uses->use[i].layer);
+}
+
+/* ---- the store ---- */
+
+enum { REQUESTS = 16 };
+
+static struct {
+	char *data; /* of the one object */
+	uint64_t bytes, moved, align;
+	int64_t fail_in;
+	struct {
+		char *memory;
+		const char *source; /* of a write */
+		uint64_t off, bytes;
+		int used;
+	} request[REQUESTS];
+} store;
+
+static int store_make(struct zr_inst *inst, const char *key, uint64_t bytes, uint64_t *object)
+{
+	(void)inst;
+	assert_string_equal(key, "activation");
+	store.data = calloc(1, bytes);
+	store.bytes = bytes;
+	*object = 7;
+	return store.data ? 0 : ZR_ENOMEM;
+}
+
+static int store_discard(struct zr_inst *inst, uint64_t object)
+{
+	(void)inst;
+	assert_int_equal(object, 7);
+	free(store.data);
+	store.data = NULL;
+	return 0;
+}
+
+static int post(uint64_t object, uint64_t off, char *memory, const char *source, uint64_t bytes, uint64_t *ticket)
+{
+	assert_int_equal(object, 7);
+	assert_true(off + bytes <= store.bytes && off % store.align == 0 && bytes % store.align == 0);
+	for (int i = 0; i < REQUESTS; i++) {
+		if (store.request[i].used)
+			continue;
+		store.request[i].memory = memory;
+		store.request[i].source = source;
+		store.request[i].off = off;
+		store.request[i].bytes = bytes;
+		store.request[i].used = 1;
+		*ticket = (uint64_t)i + 1;
+		return 0;
+	}
+	return ZR_EAGAIN;
+}
+
+static int store_read(struct zr_inst *inst, uint64_t object, uint64_t off, void *dst, uint64_t bytes, uint64_t *ticket)
+{
+	(void)inst;
+	memset(dst, 0xff, bytes); /* NaN */
+	return post(object, off, dst, NULL, bytes, ticket);
+}
+
+static int store_write(struct zr_inst *inst, uint64_t object, uint64_t off, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	(void)inst;
+	return post(object, off, NULL, src, bytes, ticket);
+}
+
+static int store_wait(struct zr_inst *inst, uint64_t ticket)
+{
+	(void)inst;
+	uint64_t i = ticket - 1;
+	assert_true(i < REQUESTS && store.request[i].used);
+	store.request[i].used = 0;
+	if (store.fail_in && !--store.fail_in)
+		return ZR_EIO;
+	char *far = store.data + store.request[i].off;
+	if (store.request[i].source)
+		memcpy(far, store.request[i].source, store.request[i].bytes);
+	else
+		memcpy(store.request[i].memory, far, store.request[i].bytes);
+	store.moved += store.request[i].bytes;
+	return 0;
+}
+
+static int store_drain(struct zr_inst *inst)
+{
+	(void)inst;
+	for (int i = 0; i < REQUESTS; i++)
+		store.request[i].used = 0;
+	return 0;
+}
+
+void plant_store(struct zr_setup *s, uint64_t align)
+{
+	static const struct zr_offload_v1 vtbl = { .size = offsetof(struct zr_offload_v1, buffers), .make = store_make,
+						   .discard = store_discard, .read = store_read, .write = store_write,
+						   .wait = store_wait, .drain = store_drain };
+	struct zr_offload *o = &s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER];
+	store.moved = 0;
+	store.fail_in = 0;
+	store.align = align;
+	o->it.section = s->activation.section; /* any: its name is in messages */
+	o->it.vtbl = &vtbl;
+	o->it.process = &s->process;
+	o->info = (struct zr_tier_info){ .size = sizeof o->info, .mem_ok = ZR_MEM_HOST, .max_inflight = REQUESTS, .align = align };
+}
+
+int store_outstanding(void)
+{
+	int n = 0;
+	for (int i = 0; i < REQUESTS; i++)
+		n += store.request[i].used;
+	return n;
+}
+
+uint64_t store_moved(void)
+{
+	return store.moved;
+}
+
+void store_fail(int64_t nth)
+{
+	store.fail_in = nth;
+}
+
+/* ---- the walk ---- */
+
+#define SLOT 64u
+
+enum { NOTHING = 0, OUT_OF = 1000, SAVED_OF = 2000 }; /* plus the layer: who wrote a slot */
+
+struct memory {
+	int *slot;
+	uint64_t bytes;
+};
+
+struct walk {
+	const struct zr_setup *s;
+	struct memory near, far;
+	uint8_t *moving; /* [moves] */
+};
+
+static void mark(struct memory *m, uint64_t at, uint64_t bytes, int who)
+{
+	assert_true(at % SLOT == 0 && at + bytes <= m->bytes);
+	for (uint64_t i = at / SLOT; i < (at + bytes + SLOT - 1) / SLOT; i++)
+		m->slot[i] = who;
+}
+
+static void expect(const struct memory *m, uint64_t at, uint64_t bytes, int who)
+{
+	assert_true(at + bytes <= m->bytes);
+	for (uint64_t i = at / SLOT; i < (at + bytes + SLOT - 1) / SLOT; i++)
+		if (m->slot[i] != who)
+			fail_msg("at %llu: %d, not %d", (unsigned long long)(i * SLOT), m->slot[i], who);
+}
+
+static int apart(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
+{
+	return a + na <= b || b + nb <= a;
+}
+
+/* Nothing is written where a move reads or writes. */
+static void write_near(struct walk *w, uint64_t at, uint64_t bytes, int who)
+{
+	const struct zr_activations *a = &w->s->train_act;
+	for (int32_t i = 0; i < a->n_moves; i++)
+		assert_true(!w->moving[i] || apart(at, bytes, a->move[i].near, a->move[i].bytes));
+	mark(&w->near, at, bytes, who);
+}
+
+/* What a use reads is there before and after it wrote: it must not write over that, nor one result over the other. */
+static void walk_use(struct walk *w, const struct zr_use *use, const struct zr_use_place *p)
+{
+	int32_t i = use->layer;
+	const struct zr_layer_bytes *b = &w->s->layer_bytes[i];
+	int backward = use->phase == ZR_BACKWARD, loss = i == (int32_t)w->s->decl.n_layers - 1;
+	for (int after = 0; after < 2; after++) {
+		if (i > 0)
+			expect(&w->near, p->in, w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);
+		if (backward && !loss)
+			expect(&w->near, p->saved, b->saved, SAVED_OF + i);
+		if (backward || after)
+			continue;
+		write_near(w, p->out, b->out, OUT_OF + i);
+		write_near(w, p->saved, b->saved, SAVED_OF + i);
+		expect(&w->near, p->out, b->out, OUT_OF + i);
+	}
+}
+
+static void post_move(struct walk *w, int32_t number)
+{
+	const struct zr_act_move *m = &w->s->train_act.move[number];
+	int who = (m->saved ? SAVED_OF : OUT_OF) + m->layer;
+	for (int32_t i = 0; i < w->s->train_act.n_moves; i++) {
+		const struct zr_act_move *o = &w->s->train_act.move[i];
+		assert_true(!w->moving[i] || (apart(m->near, m->bytes, o->near, o->bytes) && apart(m->far, m->bytes, o->far, o->bytes)));
+	}
+	if (m->back) {
+		expect(&w->far, m->far, m->bytes, who);
+		mark(&w->near, m->near, m->bytes, NOTHING);
+	} else {
+		expect(&w->near, m->near, (m->saved ? w->s->layer_bytes[m->layer].saved : w->s->layer_bytes[m->layer].out), who);
+		mark(&w->far, m->far, m->bytes, NOTHING);
+	}
+	w->moving[number] = 1;
+}
+
+static void end_move(struct walk *w, int32_t number)
+{
+	const struct zr_act_move *m = &w->s->train_act.move[number];
+	assert_true(w->moving[number]);
+	w->moving[number] = 0;
+	mark(m->back ? &w->near : &w->far, m->back ? m->near : m->far, m->bytes, (m->saved ? SAVED_OF : OUT_OF) + m->layer);
+}
+
+static int is_move(const struct zr_pop *op)
+{
+	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH;
+}
+
+void walk_program(const struct zr_setup *s, int32_t program)
+{
+	const struct zr_program *p = &s->program[program];
+	int eval = program == ZR_PROG_EVAL;
+	struct walk w = { .s = s, .near.bytes = s->plan.region[ZR_R_ACT].bytes, .far.bytes = s->plan.region[ZR_R_ACT_FAR].bytes };
+	w.near.slot = calloc(w.near.bytes / SLOT + 1, sizeof *w.near.slot);
+	w.far.slot = calloc(w.far.bytes / SLOT + 1, sizeof *w.far.slot);
+	w.moving = calloc((size_t)s->train_act.n_moves + 1, 1);
+	assert_true(w.near.slot && w.far.slot && w.moving);
+	for (int32_t i = 0; i < p->n; i++) {
+		const struct zr_pop *op = &p->op[i];
+		if (op->kind == ZR_P_LAYER)
+			walk_use(&w, &(eval ? &s->eval_uses : &s->train_uses)->use[op->use], &(eval ? &s->eval_act : &s->train_act)->use[op->use]);
+		else if (is_move(op))
+			post_move(&w, op->use);
+		else if (op->kind == ZR_P_WAIT && is_move(&p->op[op->target]))
+			end_move(&w, p->op[op->target].use);
+	}
+	for (int32_t i = 0; i < s->train_act.n_moves; i++)
+		assert_false(w.moving[i]);
+	free(w.near.slot);
+	free(w.far.slot);
+	free(w.moving);
+}
+
+/* ---- training ---- */
+
+struct bits train_bits(int answers, uint64_t align, const char *precision)
+{
+	const char *o[] = { SIX, precision, "device.threads=1", NULL };
+	struct zr_error err = { 0 };
+	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
+	struct zr_session *session = NULL;
+	struct zr_step_result r;
+	struct bits b = { { 0 }, { 0 } };
+	int rc = s ? 0 : err.code;
+	if (!rc && align)
+		plant_store(s, align);
+	if (!rc && answers)
+		rc = ask_again(s, &err);
+	if (!rc)
+		rc = zr_session_open(s, &session, &err);
+	if (!rc)
+		rc = zr_session_init(session, &err);
+	for (int i = 0; !rc && i < 2; i++) {
+		rc = zr_session_step(session, 0, &r, &err);
+		assert_true(rc || !store_outstanding());
+		b.loss[i] = r.loss;
+		b.norm[i] = r.grad_norm;
+	}
+	if (rc)
+		fail_msg("%s", err.text);
+	zr_session_close(session);
+	plan_close(s);
+	return b;
+}
