@@ -18,7 +18,10 @@
 struct recompute_opts {
 	int64_t every;
 	uint64_t max_bytes;
+	int32_t outputs;
 };
+
+static const char *const where[] = { "keep", "offload", NULL };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct recompute_opts, every, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1e6, "layers",
@@ -27,6 +30,8 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct recompute_opts, max_bytes, ZR_T_BYTES, 0, "0", 0, ZR_HI, "",
 	       "Most bytes of activations at a time, instead of every: keeps as many of the last layers as fit, recomputes those "
 	       "before them in the shortest segments that fit; 0 is no limit."),
+	ZR_OPT_ENUM(struct recompute_opts, outputs, 0, "keep", where,
+		    "Where the outputs from which segments start again wait: they stay on the device, or go to [offload.activation]."),
 };
 
 struct zr_inst {
@@ -123,6 +128,7 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 			    struct zr_act_choice *choice)
 {
 	struct sizes s = { .layers = (const char *)layers, .n = n, .stride = stride, .choice = choice };
+	int64_t i;
 	if (n < 3)
 		return zr_fail(inst->h, ZR_EINVAL, "the model has no layer between the first and the last; nothing to recompute");
 	if (inst->o->max_bytes)
@@ -133,6 +139,9 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 			       "model has %u between input and loss; lower every, or use [activation] plugin = keep",
 			       (long long)inst->o->every, (long long)inst->o->every, n - 2);
 	cut(&s, (uint32_t)inst->o->every, (uint32_t)inst->o->every);
+	for (i = 0; inst->o->outputs && i < n - 1 - inst->o->every; i++)
+		if (choice[i].out == ZR_ACT_KEEP)
+			choice[i].out = ZR_ACT_OFFLOAD;
 	return ZR_OK;
 }
 
@@ -152,6 +161,8 @@ static int recompute_check(const struct zr_host *h, const void *opts)
 	if (o->every && o->max_bytes)
 		return zr_fail(h, ZR_EINVAL, "every = %lld and max_bytes = %llu exclude each other: give one of them", (long long)o->every,
 			       (unsigned long long)o->max_bytes);
+	if (o->outputs && o->max_bytes)
+		return zr_fail(h, ZR_EINVAL, "max_bytes counts outputs that stay on the device: with outputs = offload give every");
 	if (!o->every && !o->max_bytes)
 		return zr_fail(h, ZR_EINVAL, "every = 0 needs max_bytes, which then decides");
 	return ZR_OK;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * offload.c - activations wait in the tier of [offload.activation]: what a layer saved and its output leave while the next
+ * layer runs forward, and return while the layer above runs backward. Device memory then holds about two layers at a time,
+ * however many there are; nothing is computed twice.
+ */
+#include <zeroth/activation.h>
+#include <zeroth/model.h>
+
+#include <stdlib.h>
+
+struct offload_opts {
+	int64_t keep;
+};
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct offload_opts, keep, ZR_T_I64, 0, "2", 1, 1e6, "layers",
+	       "Layers before the loss whose activations stay: they are needed soonest; with 2 as little is on the device at a time as "
+	       "with 1."),
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	const struct offload_opts *o;
+};
+
+static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
+			  struct zr_act_choice *choice)
+{
+	int64_t i, leave = (int64_t)n - 1 - inst->o->keep;
+	(void)layers;
+	(void)stride;
+	if (leave < 2)
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "keep = %lld: of the model's %u layers before the loss none but the first would leave; lower keep, or use "
+			       "[activation] plugin = keep without [offload.activation]", (long long)inst->o->keep, n - 1);
+	for (i = 0; i < leave; i++)
+		choice[i] = (struct zr_act_choice){ .out = ZR_ACT_OFFLOAD, .saved = ZR_ACT_OFFLOAD };
+	return ZR_OK;
+}
+
+static int offload_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = malloc(sizeof *inst);
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	inst->o = opts;
+	*out = inst;
+	return ZR_OK;
+}
+
+static void offload_destroy(struct zr_inst *inst)
+{
+	free(inst);
+}
+
+static const struct zr_activation_v1 vtbl = { .size = sizeof vtbl, .choose = offload_choose };
+static const struct zr_iface ifaces[] = { { "zr.activation/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "activation",
+	.id = "offload",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Moves activations to host memory or disk between forward and backward; needs [offload.activation].",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct offload_opts),
+	.create = offload_create,
+	.destroy = offload_destroy,
+};
+ZR_PLUGIN(&desc);
