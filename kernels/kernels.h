@@ -89,7 +89,7 @@ const char *zr_cpu_missing(int32_t isa);
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);
 
 extern const struct zr_cpu_kernels zr_cpu_scalar;
-extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2 and FMA */
+extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2, FMA and F16C */
 extern const struct zr_cpu_kernels zr_cpu_avx512; /* x86-64 with AVX-512 F, BW, DQ, VL */
 
 #endif

@@ -75,7 +75,7 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 
 %C%_libkernels_avx2_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx2
-%C%_libkernels_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma
+%C%_libkernels_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
 
 %C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512

@@ -10,6 +10,7 @@
 
 #include "cpu/scalar.h"
 #include "cpu/table.h"
+#include "isa.h"
 
 #define PAD 3 /* elements between rows that belong to nobody */
 
@@ -33,10 +34,9 @@ void find_variants(void)
 {
 	add_variant(&zr_cpu_scalar);
 #ifndef ZR_NO_X86
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	if (isa_runs("avx2"))
 		add_variant(&zr_cpu_avx2);
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+	if (isa_runs("avx512"))
 		add_variant(&zr_cpu_avx512);
 #endif
 }
@@ -47,17 +47,15 @@ double get(const struct problem *p, const void *base, int64_t i)
 {
 	if (p->dtype == ZR_F64)
 		return ((const double *)base)[i];
-	return p->dtype == ZR_BF16 ? zr_from_bf16(((const uint16_t *)base)[i]) : ((const float *)base)[i];
+	return (double)zr_get(base, i, p->dtype);
 }
 
 void put(const struct problem *p, void *base, int64_t i, double x)
 {
 	if (p->dtype == ZR_F64)
 		((double *)base)[i] = x;
-	else if (p->dtype == ZR_BF16)
-		((uint16_t *)base)[i] = zr_bf16((float)x);
 	else
-		((float *)base)[i] = (float)x;
+		zr_put(base, i, p->dtype, (float)x);
 }
 
 double get_lse(const struct problem *p, int64_t i)
@@ -126,7 +124,7 @@ struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double
 	p.n_in = B * T * p.in_stride;
 	p.n_out = B * T * p.out_stride;
 	p.n_lse = B * H * T;
-	p.elem = dtype == ZR_F64 ? 8 : dtype == ZR_BF16 ? 2 : 4;
+	p.elem = (size_t)zr_size(dtype);
 	p.real = dtype == ZR_F64 ? 8 : 4;
 	p.qkv = poisoned((size_t)p.n_in * p.elem);
 	p.dqkv = poisoned((size_t)p.n_in * p.elem);

@@ -223,6 +223,7 @@ struct rig *rig_new(struct rig_setup s)
 	if (!r)
 		abort();
 	r->s = s;
+	r->scale = 1;
 	r->host = test_host(s.workers);
 	r->dev_desc = test_plugin("device/cpu");
 	r->desc = test_plugin("model/gpt2");
@@ -306,7 +307,7 @@ static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, str
 		.in = l ? lent(r, r->out[l - 1]) : NULL, .out = lent(r, r->out[l]), .saved = lent(r, r->saved[l]),
 		.work = lent(r, r->work), .grad = lent(r, r->grad), .param = t->param, .dparam = t->dparam,
 		.accumulate = t->accumulate, .loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, &r->loss_sum),
-		.grad_scale = 1.0f / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
+		.grad_scale = r->scale / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
 	};
 }
 

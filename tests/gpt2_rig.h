@@ -54,6 +54,7 @@ struct rig {
 	float *loss_rows;                /* [B*T] */
 	double loss_sum;
 	struct zr_rng rng;
+	float scale;                     /* of the gradient, 1: that of the mean loss */
 };
 
 /* vocabulary 97, width 24, 3 heads, 2 layers, context 16, unless options say otherwise */

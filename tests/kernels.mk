@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests of the row and element kernels. They run every variant that the machine has.
-kernel_tests = %D%/t_kernels %D%/t_kernels_slopes %D%/t_kernels_simd %D%/t_kernels_bits
+kernel_tests = %D%/t_kernels %D%/t_kernels_slopes %D%/t_kernels_simd %D%/t_kernels_bits %D%/t_kernels_types
 check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
 EXTRA_DIST += %D%/golden/make_kernels.py %D%/golden/kernels.txt
 
-kernel_rig = %D%/kernels_rig.c %D%/kernels_rig.h
+kernel_rig = %D%/kernels_rig.c %D%/kernels_rig.h %D%/isa.h
 kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 if HAVE_X86_64
 kernel_test_cppflags += -DHAVE_X86_64
@@ -33,3 +33,8 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_kernels_bits_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_bits_CFLAGS = $(kernel_test_cflags)
 %C%_t_kernels_bits_LDADD = $(kernel_test_ldadd)
+
+%C%_t_kernels_types_SOURCES = %D%/t_kernels_types.c $(kernel_rig) %D%/half.h
+%C%_t_kernels_types_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_types_CFLAGS = $(kernel_test_cflags)
+%C%_t_kernels_types_LDADD = $(kernel_test_ldadd)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "isa.h"
 #include "kernels_rig.h"
 
 #define GUARD 128 /* bytes, more than the widest vector */
@@ -31,14 +32,7 @@ const struct zr_cpu_kernels *rig_kernels(int i)
 
 int rig_runs(const struct zr_cpu_kernels *k)
 {
-#ifdef HAVE_X86_64
-	if (k == &zr_cpu_avx2)
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-	if (k == &zr_cpu_avx512)
-		return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
-	return k == &zr_cpu_scalar;
+	return isa_runs(k->name);
 }
 
 void *rig_buffer(int64_t n, int32_t dtype)
@@ -48,7 +42,7 @@ void *rig_buffer(int64_t n, int32_t dtype)
 	static uint16_t count;
 
 	assert_non_null(b);
-	/* a signalling NaN in bf16 and fp32: arithmetic that passes it on makes it a quiet one */
+	/* a NaN, and in bf16 and fp32 a signalling one: arithmetic that passes it on makes it quiet */
 	*b = (struct buffer){ .next = buffers, .bytes = bytes, .poison = (uint16_t)(0x7f80 | (count++ % 63 + 1)) };
 	for (size_t i = 0; i < bytes + 2 * GUARD; i += sizeof b->poison)
 		memcpy(b->memory + i, &b->poison, sizeof b->poison);

@@ -83,6 +83,7 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	memset(o, 0, sizeof *o);
 	open_device(o, workers);
 	o->shape = shape;
+	o->lowp_dtype = ZR_BF16;
 	for (p = 0; p < OPTIM_PARAMS; p++)
 		o->block[p + 1] = o->block[p] + (optim_elements(&shape[p]) + ZR_BLOCK - 1) / ZR_BLOCK;
 	o->desc = test_plugin(plugin);
@@ -164,7 +165,7 @@ static int apply_piece(struct optim *o, int64_t first, int64_t blocks)
 		state[s] = buf(o->state_data[s], first, blocks, optim_state_size(o, s), o->state[s].dtype);
 	o->step.master = buf(o->master, first, blocks, 4, ZR_F32);
 	o->step.grad = buf(o->grad, first, blocks, 4, ZR_F32);
-	o->step.lowp = buf(o->lowp, first, blocks, 2, ZR_BF16);
+	o->step.lowp = buf(o->lowp, first, blocks, 2, o->lowp_dtype);
 	o->step.state = state;
 	o->step.seg = segments;
 	o->step.n_seg = cut(o, first, blocks, segments);

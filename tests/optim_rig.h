@@ -40,7 +40,8 @@ struct optim {
 	uint32_t n_state;
 	struct zr_state state[OPTIM_STATES];
 	float *master, *grad;
-	uint16_t *lowp; /* NULL: none is wanted */
+	uint16_t *lowp;     /* NULL: none is wanted */
+	int32_t lowp_dtype; /* ZR_BF16 at first */
 	void *state_data[OPTIM_STATES];
 	uint64_t draw;
 	struct zr_opt_step step; /* of the last call; ops, opts and n_state act on the next */

@@ -136,18 +136,24 @@ static const int64_t shapes[][5] = {
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
+/* Rounds n elements to what a problem of dtype holds. */
+static void as_stored(struct problem *p, void *base, int64_t n, int32_t dtype)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float x;
+		zr_put(&x, 0, dtype, (float)get(p, base, i));
+		put(p, base, i, (double)zr_get(&x, 0, dtype));
+	}
+}
+
 static void against_oracle(int32_t dtype, float dropout, double tolerance)
 {
 	for (size_t s = 0; s < N_SHAPES; s++) {
 		struct problem want = make(shapes[s], ZR_F64, 100 + s, 1);
 
 		want.op.fwd.dropout = dropout;
-		if (dtype == ZR_BF16) /* what the bf16 problem holds */
-			for (int64_t i = 0; i < want.n_in; i++)
-				put(&want, want.qkv, i, zr_from_bf16(zr_bf16((float)get(&want, want.qkv, i))));
-		if (dtype == ZR_BF16)
-			for (int64_t i = 0; i < want.n_out; i++)
-				put(&want, want.dout, i, zr_from_bf16(zr_bf16((float)get(&want, want.dout, i))));
+		as_stored(&want, want.qkv, want.n_in, dtype);
+		as_stored(&want, want.dout, want.n_out, dtype);
 		both(&oracle64, &want);
 		for (int v = 0; v < n_variants; v++) {
 			struct problem p = make(shapes[s], dtype, 100 + s, 1);
@@ -181,23 +187,39 @@ static void variants_agree_in_bf16(void **state)
 	against_oracle(ZR_BF16, 0.25f, 4e-3);
 }
 
-static void bf16_forward_is_fp32_rounded_once(void **state)
+/* The same with 11 bits. */
+static void variants_agree_in_fp16(void **state)
 {
 	(void)state;
+	against_oracle(ZR_F16, 0, 5e-4);
+	against_oracle(ZR_F16, 0.25f, 5e-4);
+}
+
+static void rounded_once(int32_t dtype)
+{
 	for (size_t s = 0; s < N_SHAPES; s++)
 		for (int v = 0; v < n_variants; v++) {
-			struct problem p = make(shapes[s], ZR_BF16, s, 1), f = make(shapes[s], ZR_F32, s, 1);
+			struct problem p = make(shapes[s], dtype, s, 1), f = make(shapes[s], ZR_F32, s, 1);
 			for (int64_t i = 0; i < p.n_in; i++)
 				put(&f, f.qkv, i, get(&p, p.qkv, i));
 			forward(&variants[v], &p, 0);
 			forward(&variants[v], &f, 0);
 			for (int64_t r = 0; r < p.B * p.T; r++)
-				for (int64_t i = r * p.out_stride; i < r * p.out_stride + p.H * p.D; i++)
-					assert_int_equal(((uint16_t *)(void *)p.out)[i], zr_bf16(((float *)(void *)f.out)[i]));
+				for (int64_t i = r * p.out_stride; i < r * p.out_stride + p.H * p.D; i++) {
+					float x = ((float *)(void *)f.out)[i];
+					assert_int_equal(((uint16_t *)(void *)p.out)[i], dtype == ZR_BF16 ? zr_bf16(x) : zr_f16(x));
+				}
 			assert_memory_equal(p.lse, f.lse, (size_t)p.n_lse * p.real);
 			drop(&p);
 			drop(&f);
 		}
+}
+
+static void a_forward_of_16_bits_is_fp32_rounded_once(void **state)
+{
+	(void)state;
+	rounded_once(ZR_BF16);
+	rounded_once(ZR_F16);
 }
 
 /* ---- properties --------------------------------------------------------------------------------- */
@@ -373,7 +395,8 @@ int main(void)
 		cmocka_unit_test(variants_agree_in_fp32),
 		cmocka_unit_test(variants_agree_in_fp32_under_dropout),
 		cmocka_unit_test(variants_agree_in_bf16),
-		cmocka_unit_test(bf16_forward_is_fp32_rounded_once),
+		cmocka_unit_test(variants_agree_in_fp16),
+		cmocka_unit_test(a_forward_of_16_bits_is_fp32_rounded_once),
 		cmocka_unit_test(I1_bits_do_not_depend_on_the_cut),
 		cmocka_unit_test(future_tokens_change_no_bit_of_the_past),
 		cmocka_unit_test(large_scores_stay_finite),

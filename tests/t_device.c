@@ -4,6 +4,7 @@
  * operation has the same bits for any number of workers (I1) and allocates nothing (I3). All that touches
  * device memory runs over each kind of it; t_separate.c tests what sets the kinds apart.
  */
+#include "isa.h"
 #include "testdevice.h"
 
 #include <malloc.h>
@@ -12,19 +13,6 @@
 #include <cmocka.h>
 
 /* ---- options ---------------------------------------------------------------------------------------- */
-
-static int cpu_has(const char *isa)
-{
-#ifdef __x86_64__
-	__builtin_cpu_init();
-	if (!strcmp(isa, "avx512"))
-		return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-		       __builtin_cpu_supports("avx512vl");
-	if (!strcmp(isa, "avx2"))
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-	return !strcmp(isa, "scalar");
-}
 
 static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state)
 {
@@ -41,7 +29,7 @@ static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state
 		} else {
 			assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 			assert_int_equal(strncmp(info.variant, dev_isas[i], strlen(dev_isas[i])), 0);
-			assert_true(cpu_has(dev_isas[i]));
+			assert_true(isa_runs(dev_isas[i]));
 		}
 		dev_close(&d);
 	}
@@ -59,7 +47,7 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 	assert_int_equal(dev_open(&d, 1, "auto", "auto"), ZR_OK);
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	if (!strncmp(info.variant, "scalar", 6))
-		assert_false(cpu_has("avx2"));
+		assert_false(isa_runs("avx2"));
 	first = d.opts;
 	all = first->threads;
 	assert_true(all >= 1);
@@ -284,7 +272,7 @@ static void element_ops(const struct dev *d, float *x, int32_t dtype)
 	struct zr_op_sgd m = { .size = sizeof m, .lowp_dtype = dtype, .nesterov = 1, .n = N, .momentum = 0.9,
 			       .weight_decay = 0.1, .scalars = scalars_of(x), .grad = slot(x, 31), .master = slot(x, 39),
 			       .buf = slot(x, 40), .lowp = slot(x, 41) };
-	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = N,
+	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = dtype == ZR_F32 ? ZR_BF16 : dtype, .src_dtype = ZR_F32, .n = N,
 				.src = slot(x, 31), .dst = slot(x, 42) };
 	struct zr_op_init i = { .size = sizeof i, .n = N, .first = 12345, .mean = 1, .std = 2,
 				.rng = { 9, 10, 11, 12 }, .dst = slot(x, 43) };
@@ -329,8 +317,8 @@ static void fill(float *x, int32_t dtype)
 	uint64_t seed = 77;
 	int64_t i;
 	for (i = 0; i < SLOTS * (int64_t)SLOT; i++)
-		put(x, dtype, i * (dtype == ZR_BF16 ? 2 : 1), (rnd(&seed) + 1.001) / 4);
-	for (i = 0; i < SLOTS * (int64_t)SLOT && dtype == ZR_BF16; i++)
+		put(x, dtype, i * (dtype == ZR_F32 ? 1 : 2), (rnd(&seed) + 1.001) / 4);
+	for (i = 0; i < SLOTS * (int64_t)SLOT && dtype != ZR_F32; i++)
 		put(x, dtype, 2 * i + 1, (rnd(&seed) + 1.001) / 4);
 	for (i = 0; i < ROWS; i++)
 		tokens_of(x)[i] = (int32_t)((rnd(&seed) + 1) / 2 * V);
@@ -360,13 +348,13 @@ static void results(const struct dev *d, int32_t dtype, float *out)
 
 static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void **state)
 {
-	static const int32_t dtypes[] = { ZR_F32, ZR_BF16 };
+	static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	float *first = malloc(BYTES), *now = malloc(BYTES);
 	int isa, t, workers;
 	size_t i;
 	assert_true(first && now);
 	for (isa = 0; isa < 3; isa++)
-		for (t = 0; t < 2; t++)
+		for (t = 0; t < 3; t++)
 			for (workers = 1; workers <= 3; workers++) {
 				struct dev d;
 				/* the first in memory of the host: bits do not depend on the kind either */
@@ -415,6 +403,8 @@ static void I3_operations_allocate_nothing(void **state)
 			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_BF16);
 			move(&d, x, host, BYTES);
+			every_op(&d, x, ZR_F16);
+			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_F32);
 			assert_int_equal(mapped(), pages);
 			assert_int_equal(mallinfo2().uordblks, heap);
@@ -431,7 +421,8 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	struct dev d;
 	const char *at;
 	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32, .n = 1 };
-	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F16, .n = 1 };
+	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F64, .n = 1 };
+	struct zr_op_adamw m = { .size = sizeof m, .moment_dtype = ZR_F16, .n = 1 };
 	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3,
 				     .kv_heads = 2, .head_dim = 8 };
 	assert_int_equal(open_kind(&d, 1, "auto", "own", state), ZR_OK);
@@ -441,6 +432,8 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
 	assert_int_equal(d.ops->gelu_bwd(d.ops, NULL, &g), ZR_ENOTSUP);
 	assert_non_null(strstr(test_error(d.h), "gelu_bwd"));
+	assert_int_equal(d.ops->adamw(d.ops, NULL, &m), ZR_ENOTSUP);
+	assert_non_null(strstr(test_error(d.h), "moments"));
 	assert_int_equal(d.ops->attention(d.ops, NULL, &a), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "3 heads"));
 	dev_close(&d);

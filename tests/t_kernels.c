@@ -362,7 +362,7 @@ static const struct {
 static int add_mode(struct CMUnitTest *tests, int n, char (*names)[96], struct mode *m)
 {
 	for (int t = 0; t < GOLDEN; t++) {
-		if (m->dtype == ZR_BF16 && golden[t].reals_only)
+		if (m->k && m->dtype != ZR_F32 && golden[t].reals_only)
 			continue;
 		snprintf(names[n], sizeof names[n], "%s: %s", m->name, golden[t].name);
 		tests[n] = (struct CMUnitTest){ .name = names[n], .test_func = golden[t].run, .initial_state = m };
@@ -388,6 +388,9 @@ int main(void)
 		n = add_mode(tests, n, names, &modes[used++]);
 		modes[used] = (struct mode){ k, ZR_BF16, ZR_F32, 0x1p-8, 3e-6, "" };
 		snprintf(modes[used].name, sizeof modes[used].name, "%s bf16", k->name);
+		n = add_mode(tests, n, names, &modes[used++]);
+		modes[used] = (struct mode){ k, ZR_F16, ZR_F32, 0x1p-11, 3e-6, "" };
+		snprintf(modes[used].name, sizeof modes[used].name, "%s f16", k->name);
 		n = add_mode(tests, n, names, &modes[used++]);
 	}
 	return _cmocka_run_group_tests("kernels", tests, (size_t)n, NULL, NULL);

@@ -178,7 +178,8 @@ static void make_residual(struct job *j, const struct shape *s, int32_t dtype, i
 
 static void make_cast(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	int32_t to = variation ? dtype : ZR_F32 + ZR_BF16 - dtype;
+	static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	int32_t to = types[variation];
 
 	j->op.cast = (struct zr_op_cast){ .dst_dtype = to, .src_dtype = dtype, .n = s->n, .src = noise(s->n, dtype),
 					  .dst = output(j, s->n, to, 1) };
@@ -355,7 +356,7 @@ static const struct kernel {
 	{ "layernorm_bwd_sum", make_layernorm_sum, run_layernorm_sum, 2, 0 },
 	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 2, 0 },
 	{ "residual", make_residual, run_residual, 4, 0 },
-	{ "cast", make_cast, run_cast, 2, 0 },
+	{ "cast", make_cast, run_cast, 3, 0 },
 	{ "init", make_init, run_init, 4, 0 },
 	{ "adamw", make_adamw, run_adamw, 8, 0 },
 	{ "sgd", make_sgd, run_sgd, 4, 0 },
@@ -400,7 +401,8 @@ static void compare(const struct job *got, const struct job *want, double tolera
 			continue;
 		}
 		for (int64_t i = 0; i < n; i++) {
-			double w = rig_get(want->out[o].p, i, dtype), t = dtype == ZR_BF16 ? 0x1p-7 : tolerance;
+			double w = rig_get(want->out[o].p, i, dtype);
+			double t = dtype == ZR_BF16 ? 0x1p-7 : dtype == ZR_F16 ? 0x1p-10 : tolerance;
 			rig_near(rig_get(got->out[o].p, i, dtype), w, t * (1 + (w < 0 ? -w : w)));
 		}
 	}
@@ -418,7 +420,7 @@ static void for_all(const struct state *s, void (*check)(const struct state *, c
 	if (!rig_runs(s->k))
 		skip();
 	for (int i = 0; i < SHAPES; i++)
-		for (int32_t dtype = ZR_F32; dtype <= ZR_BF16; dtype++)
+		for (int32_t dtype = ZR_F32; dtype <= ZR_F16; dtype++)
 			for (int v = 0; v < s->kernel->variations; v++) {
 				check(s, shapes + i, dtype, v);
 				rig_release();

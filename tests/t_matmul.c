@@ -97,7 +97,11 @@ static double product(const struct mm *t, int64_t i, int64_t j, double *size)
 /* fp32 rounding of sums of length k, then of the storage. */
 static int close_to(double got, double want, double size, int64_t k, int32_t dtype)
 {
-	double tol = size * 0x1p-24 * (4 + sqrt((double)k)) + (dtype == ZR_BF16 ? fabs(want) * 0x1.02p-8 : 0);
+	double tol = size * 0x1p-24 * (4 + sqrt((double)k));
+	if (dtype == ZR_BF16)
+		tol += fabs(want) * 0x1.02p-8;
+	if (dtype == ZR_F16)
+		tol += fabs(want) * 0x1.02p-11 + 0x1p-25;
 	return fabs(got - want) <= tol;
 }
 
@@ -174,11 +178,11 @@ static void any_shape_and_transpose_is_the_product_in_double(void **state)
 static void types(const struct dev *d, const char *variant)
 {
 	static const int64_t shape[] = { 21, 70, 270 };
-	static const int32_t type[] = { ZR_F32, ZR_BF16 };
+	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
 	int i;
-	for (i = 0; i < 32; i++) {
-		uint32_t trans = (i & 8 ? ZR_MM_TRANS_A : 0) | (i & 16 ? ZR_MM_TRANS_B : 0);
-		int32_t a = type[i & 1], b = type[i >> 1 & 1], out = type[i >> 2 & 1];
+	for (i = 0; i < 27 * 4; i++) {
+		uint32_t trans = (i & 1 ? ZR_MM_TRANS_A : 0) | (i & 2 ? ZR_MM_TRANS_B : 0);
+		int32_t a = type[i / 4 % 3], b = type[i / 12 % 3], out = type[i / 36];
 		one(d, variant, shape, trans, a, b, out, 0);
 		one(d, variant, shape, trans, a, b, out, 1);
 		one(d, variant, shape, trans | ZR_MM_GELU, a, b, out, 1);
@@ -200,6 +204,9 @@ static void wide(const struct dev *d, const char *variant)
 	one(d, variant, many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
 	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_F32, 0);
 	one(d, variant, deep, ZR_MM_GELU, ZR_F32, ZR_BF16, ZR_BF16, 1);
+	one(d, variant, many, ZR_MM_TRANS_A | ZR_MM_GELU, ZR_F16, ZR_F16, ZR_F16, 1);
+	one(d, variant, deep, ZR_MM_TRANS_B, ZR_F16, ZR_F16, ZR_F16, 1);
+	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
 }
 
 static void grids_of_tiles_and_split_sums_are_right(void **state)
@@ -230,27 +237,31 @@ static void a_nan_spoils_its_row_and_column_only(void **state)
 	on_every_variant(nan_stays);
 }
 
-/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. */
+/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range ends at. */
 static void ties(const struct dev *d, const char *variant)
 {
 	static const struct {
+		int32_t dtype;
 		double x, rounded;
-	} tie[] = { { 1 + 0x1p-8, 1 + 0x1p-7 }, { 1 + 0x3p-8, 1 + 0x1p-6 }, { -1 - 0x1p-8, -1 - 0x1p-7 },
-		    { 1 + 0x1.fep-9, 1 },       { 0x1.ffp+3, 16 },          { -0x1p-133, -0x1p-133 } };
+	} tie[] = { { ZR_BF16, 1 + 0x1p-8, 1 + 0x1p-7 }, { ZR_BF16, 1 + 0x3p-8, 1 + 0x1p-6 },
+		    { ZR_BF16, -1 - 0x1p-8, -1 - 0x1p-7 }, { ZR_BF16, 1 + 0x1.fep-9, 1 },
+		    { ZR_BF16, 0x1.ffp+3, 16 }, { ZR_BF16, -0x1p-133, -0x1p-133 },
+		    { ZR_F16, 1 + 0x1p-11, 1 }, { ZR_F16, -1 - 0x3p-11, -1 - 0x1p-9 }, { ZR_F16, 65519, 65504 },
+		    { ZR_F16, -65520, -INFINITY }, { ZR_F16, 0x1p-24, 0x1p-24 }, { ZR_F16, 0x1p-25, 0 } };
 	size_t i;
 	for (i = 0; i < sizeof tie / sizeof *tie; i++) {
 		float a = (float)tie[i].x, one_ = 1;
-		uint16_t out = 0;
+		uint16_t out[2] = { 0 };
 		struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
-					   .d_dtype = ZR_BF16, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1,
-					   .ldd = 1, .a = &a, .b = &one_, .d = &out };
+					   .d_dtype = tie[i].dtype, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1,
+					   .ldd = 1, .a = &a, .b = &one_, .d = out };
 		assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
-		if (get(&out, ZR_BF16, 0) != tie[i].rounded)
-			fail_msg("%s: %a became %a", variant, tie[i].x, get(&out, ZR_BF16, 0));
+		if (get(out, tie[i].dtype, 0) != tie[i].rounded)
+			fail_msg("%s: %a became %a", variant, tie[i].x, get(out, tie[i].dtype, 0));
 	}
 }
 
-static void bf16_results_round_half_away_from_zero(void **state)
+static void results_of_16_bits_round_as_their_type_does(void **state)
 {
 	(void)state;
 	on_every_variant(ties);
@@ -286,8 +297,8 @@ static void i1(const struct dev *unused, const char *variant)
 		assert_int_equal(dev_open(&d, workers, isa, plus + 1), ZR_OK);
 		for (s = 0; s < 4; s++)
 			for (f = 0; f < 3; f++) {
-				int32_t out = f == 1 ? ZR_BF16 : ZR_F32;
-				struct mm t = mm_new(big[s], flags[f], ZR_F32, ZR_F32, out, f != 2);
+				int32_t out = f == 1 ? ZR_BF16 : ZR_F32, in = f == 2 ? ZR_F16 : ZR_F32;
+				struct mm t = mm_new(big[s], flags[f], in, in, out, f != 2);
 				assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_OK);
 				if (workers == 1)
 					first[s][f] = buf_copy(&t.d);
@@ -319,9 +330,9 @@ static void what_cannot_be_is_refused_with_a_text(void **state)
 	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "without bias"));
 	t.op.flags = 0;
-	t.op.b_dtype = ZR_F16;
+	t.op.b_dtype = ZR_F64;
 	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_ENOTSUP);
-	assert_non_null(strstr(test_error(d.h), "neither fp32 nor bf16"));
+	assert_non_null(strstr(test_error(d.h), "none of fp32, bf16 and fp16"));
 	assert_int_equal(test_errors(d.h), 2);
 	mm_free(&t);
 	dev_close(&d);
@@ -334,7 +345,7 @@ int main(void)
 		cmocka_unit_test(every_mix_of_types_bias_and_gelu_is_right),
 		cmocka_unit_test(grids_of_tiles_and_split_sums_are_right),
 		cmocka_unit_test(a_nan_spoils_its_row_and_column_only),
-		cmocka_unit_test(bf16_results_round_half_away_from_zero),
+		cmocka_unit_test(results_of_16_bits_round_as_their_type_does),
 		cmocka_unit_test(an_empty_sum_is_zero_or_the_bias),
 		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_text),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "optim_rig.h"
 
 #define UPDATES 3
@@ -96,18 +97,26 @@ static void padding_is_never_touched(void **state)
 	optim_close(&o);
 }
 
-static void the_bf16_copy_is_the_master_rounded_half_away(void **state)
+static uint16_t rounded(float x, int32_t dtype)
+{
+	uint32_t bits;
+	memcpy(&bits, &x, 4);
+	return dtype == ZR_F16 ? half_of(x) : (uint16_t)((bits + 0x8000) >> 16);
+}
+
+static void the_copy_is_the_master_rounded(void **state)
 {
 	const struct run *r = *state;
 	static struct optim o;
 	int64_t i, at;
-	train(&o, r, 1, 0);
-	for (i = 0; (at = optim_place(&o, i)) >= 0; i++) {
-		uint32_t bits;
-		memcpy(&bits, &o.master[at], 4);
-		assert_int_equal(o.lowp[at], (bits + 0x8000) >> 16);
+	for (int32_t dtype = ZR_BF16; dtype <= ZR_F16; dtype++) {
+		open_with_copy(&o, r, 1);
+		o.lowp_dtype = dtype;
+		optim_update(&o, 1, 0);
+		for (i = 0; (at = optim_place(&o, i)) >= 0; i++)
+			assert_int_equal(o.lowp[at], rounded(o.master[at], dtype));
+		optim_close(&o);
 	}
-	optim_close(&o);
 }
 
 static void gradients_are_only_read(void **state)
@@ -164,7 +173,7 @@ int main(void)
 	} all[] = {
 		{ "any cut and any threads give the same bits (I1)", any_cut_and_any_threads_give_the_same_bits_I1 },
 		{ "padding is never touched", padding_is_never_touched },
-		{ "the bf16 copy is the master, half away", the_bf16_copy_is_the_master_rounded_half_away },
+		{ "the copy is the master, rounded to its type", the_copy_is_the_master_rounded },
 		{ "gradients are only read", gradients_are_only_read },
 	};
 	enum { ALL = sizeof all / sizeof *all };

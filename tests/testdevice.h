@@ -5,6 +5,7 @@
 #ifndef ZR_TESTDEVICE_H
 #define ZR_TESTDEVICE_H
 
+#include "half.h"
 #include "testhost.h"
 
 #include <zeroth/device.h>
@@ -76,7 +77,7 @@ static inline double rnd(uint64_t *seed) /* [-1, 1) */
 
 static inline size_t width_of(int32_t dtype)
 {
-	return dtype == ZR_BF16 ? 2 : dtype == ZR_F64 ? 8 : 4;
+	return dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_F64 ? 8 : 4;
 }
 
 static inline uint16_t to_bf16(double x) /* half away from zero; of a float */
@@ -93,6 +94,8 @@ static inline double get(const void *p, int32_t dtype, int64_t i)
 	float f;
 	if (dtype == ZR_F32)
 		return (double)((const float *)p)[i];
+	if (dtype == ZR_F16)
+		return half_value(((const uint16_t *)p)[i]);
 	u = (uint32_t)((const uint16_t *)p)[i] << 16;
 	memcpy(&f, &u, 4);
 	return (double)f;
@@ -103,7 +106,7 @@ static inline void put(void *p, int32_t dtype, int64_t i, double x)
 	if (dtype == ZR_F32)
 		((float *)p)[i] = (float)x;
 	else
-		((uint16_t *)p)[i] = to_bf16(x);
+		((uint16_t *)p)[i] = dtype == ZR_F16 ? half_of((float)x) : to_bf16(x);
 }
 
 /* ---- memory with guards ----------------------------------------------------------------------------

@@ -5,11 +5,12 @@
  * Every operation is enqueued on a stream and never synchronises; a device that computes at once
  * (the CPU) has finished it when the call returns. A NULL operation is unsupported and refused while
  * planning. Element order is row-major. `dtype` names the storage of activations and parameters
- * (ZR_F32 or ZR_BF16); arithmetic is fp32, gradients of parameters are fp32 always.
+ * (ZR_F32, ZR_BF16 or ZR_F16); arithmetic is fp32, gradients of parameters are fp32 always.
  *
  * Determinism (invariant I1): for one device and variant, results depend on the arguments alone,
  * never on the number of threads. Sums run over fixed tiles whose shape depends on the shapes only.
- * bf16 is rounded half away from zero.
+ * bf16 is rounded half away from zero; fp16 to the nearest, ties to even, with subnormals, and to infinity
+ * past its range, which a loss scale looks for.
  *
  * All pointers are borrowed for the call and, on a device with streams, until the stream passed it.
  * Operations return ZR_OK or a negative code whose text went through the host of the device.

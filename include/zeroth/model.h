@@ -74,7 +74,7 @@ struct zr_layer_call {
 	uint32_t size;
 	int32_t layer;
 	int32_t training;      /* 0: evaluation, no dropout */
-	int32_t dtype;         /* of parameters and activations: ZR_F32, ZR_BF16 */
+	int32_t dtype;         /* of parameters and activations: ZR_F32, ZR_BF16, ZR_F16 */
 	int64_t batch, length; /* B, T */
 	const int32_t *tokens, *targets; /* [B*T], device memory */
 	const void *in;        /* output of the layer before */

@@ -65,7 +65,7 @@ struct zr_opt_step {
 	const void *opts;    /* options of this piece's group */
 	struct zr_buf master; /* in/out, ZR_F32 */
 	struct zr_buf grad;   /* in, read-only, ZR_F32 */
-	struct zr_buf lowp;   /* out: master rounded to its dtype (bf16: half away from zero), or data == NULL */
+	struct zr_buf lowp;   /* out: master rounded to its dtype as devices do (zeroth/device.h), or data == NULL */
 	const struct zr_buf *state; /* n_state of them, in the order of states() */
 	const struct zr_seg *seg;
 	uint64_t n_seg;

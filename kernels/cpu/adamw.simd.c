@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * adamw.simd.c - adamw.c with vectors, same operations in the same order, same bits. Bound by memory:
- * 16 bytes read and 12 written per element, 12 and 8 with bf16 moments; 2 more for a bf16 copy.
+ * 16 bytes read and 12 written per element, 12 and 8 with bf16 moments; 2 more for a copy of 16 bits.
  */
 #include "adamw.h"
 #include "simd.h"
@@ -20,8 +20,8 @@ ZR_INLINE struct lanes spread(const struct zr_op_adamw *op)
 			       vset(f.b2c),       vset(f.step), vset(f.root), vset(f.eps), op->l2 };
 }
 
-/* lowp: ZR_BF16, ZR_F32, or 0 for none; type: of the moments */
-ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64_t i, int n, int32_t lowp, int32_t type)
+/* type: of the moments; lowp: of the copy, or 0 for none */
+ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64_t i, int n, int32_t type, int32_t lowp)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n), g = vload_n(op->grad, i, ZR_F32, n) * f->grad_mult;
 	vf m = vload_n(op->m, i, type, n), v = vload_n(op->v, i, type, n);
@@ -38,25 +38,31 @@ ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64
 		vstore_n(op->lowp, i, lowp, p, n);
 }
 
-ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t lowp, int32_t type)
+ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t type, int32_t lowp)
 {
 	struct lanes f = spread(op);
 	int64_t i = lo;
 
 	for (; i + 2 * ZR_W <= hi; i += 2 * ZR_W) {
-		update(op, &f, i, ZR_W, lowp, type);
-		update(op, &f, i + ZR_W, ZR_W, lowp, type);
+		update(op, &f, i, ZR_W, type, lowp);
+		update(op, &f, i + ZR_W, ZR_W, type, lowp);
 	}
 	for (; i < hi; i += ZR_W)
-		update(op, &f, i, vlanes(hi - i), lowp, type);
+		update(op, &f, i, vlanes(hi - i), type, lowp);
+}
+
+ZR_INLINE void by_copy(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t type)
+{
+	if (!op->lowp)
+		sweep(op, lo, hi, type, 0);
+	else
+		ZR_BY_DTYPE(op->lowp_dtype, sweep, op, lo, hi, type);
 }
 
 void ZR_SIMD(adamw)(const struct zr_op_adamw *op, int64_t lo, int64_t hi)
 {
-	if (!op->lowp)
-		ZR_BY_DTYPE(op->moment_dtype, sweep, op, lo, hi, 0);
-	else if (op->lowp_dtype == ZR_BF16)
-		ZR_BY_DTYPE(op->moment_dtype, sweep, op, lo, hi, ZR_BF16);
+	if (op->moment_dtype == ZR_BF16)
+		by_copy(op, lo, hi, ZR_BF16);
 	else
-		ZR_BY_DTYPE(op->moment_dtype, sweep, op, lo, hi, ZR_F32);
+		by_copy(op, lo, hi, ZR_F32);
 }

@@ -20,8 +20,10 @@ void ZR_SIMD(cast)(const struct zr_op_cast *op, int64_t lo, int64_t hi)
 	if (op->dst_dtype == op->src_dtype)
 		memcpy(zr_at(op->dst, lo, op->dst_dtype), zr_at(op->src, lo, op->src_dtype),
 		       (size_t)((hi - lo) * zr_size(op->src_dtype)));
+	else if (op->dst_dtype == ZR_F32)
+		ZR_BY_DTYPE(op->src_dtype, convert, op, lo, hi, ZR_F32);
 	else if (op->dst_dtype == ZR_BF16)
-		convert(op, lo, hi, ZR_BF16, ZR_F32);
+		ZR_BY_DTYPE(op->src_dtype, convert, op, lo, hi, ZR_BF16);
 	else
-		convert(op, lo, hi, ZR_F32, ZR_BF16);
+		ZR_BY_DTYPE(op->src_dtype, convert, op, lo, hi, ZR_F16);
 }

@@ -36,12 +36,10 @@ static void finish(const struct measure *s, double *sumsq, uint32_t *nonfinite)
 }
 
 /* One vector of n elements from i, part `part` of its 16. */
-ZR_INLINE void add(const struct zr_op_fold *op, struct measure *s, int64_t i, int part, int n)
+ZR_INLINE void add(const struct zr_op_fold *op, struct measure *s, int64_t i, int part, int n, int32_t dtype)
 {
-	vf x = vload_n(op->g, i, ZR_F32, n);
+	vf x = vround(vload_n(op->g, i, ZR_F32, n), dtype);
 
-	if (op->comm_dtype == ZR_BF16)
-		x = vwiden(vnarrow(x));
 	if (op->flags & ZR_OP_ACCUMULATE)
 		x = vload_n(op->acc, i, ZR_F32, n) + x;
 	vstore_n(op->acc, i, ZR_F32, x, n);
@@ -49,7 +47,7 @@ ZR_INLINE void add(const struct zr_op_fold *op, struct measure *s, int64_t i, in
 		add_squares(s, part, x);
 }
 
-static void fold_block(const struct zr_op_fold *op, int64_t b)
+ZR_INLINE void fold_block(const struct zr_op_fold *op, int64_t b, int32_t dtype)
 {
 	int64_t i = b * ZR_BLOCK, to = i + ZR_BLOCK < op->n ? i + ZR_BLOCK : op->n;
 	struct measure s = { .bad = 0 };
@@ -58,9 +56,9 @@ static void fold_block(const struct zr_op_fold *op, int64_t b)
 		s.chain[k] = vdset(0);
 	for (; i + 16 <= to; i += 16)
 		for (int part = 0; part < PARTS; part++)
-			add(op, &s, i + part * ZR_W, part, ZR_W);
+			add(op, &s, i + part * ZR_W, part, ZR_W, dtype);
 	for (int part = 0; i < to; i += ZR_W, part++)
-		add(op, &s, i, part, vlanes(to - i));
+		add(op, &s, i, part, vlanes(to - i), dtype);
 	if (op->sumsq)
 		finish(&s, op->sumsq + b, op->nonfinite + b);
 }
@@ -68,5 +66,5 @@ static void fold_block(const struct zr_op_fold *op, int64_t b)
 void ZR_SIMD(fold)(const struct zr_op_fold *op, int64_t lo, int64_t hi)
 {
 	for (int64_t b = lo; b < hi; b++)
-		fold_block(op, b);
+		ZR_BY_DTYPE(op->comm_dtype, fold_block, op, b);
 }

@@ -4,8 +4,8 @@
  *
  * K runs in blocks of at most KC. Per block a tile's rows of A are packed once, into panels of MR rows;
  * then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level cache)
- * and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing widens bf16
- * and resolves transposes, so one micro-kernel serves all types and layouts.
+ * and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing widens 16-bit
+ * types and resolves transposes, so one micro-kernel serves all types and layouts.
  *
  * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
  * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1).
@@ -233,7 +233,7 @@ struct ahead {
 static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_t ld, int64_t rows, int64_t cols,
 			     int64_t parts)
 {
-	int64_t size = dtype == ZR_BF16 ? 2 : 4;
+	int64_t size = zr_size(dtype);
 	return (struct ahead){ zr_at(p, first, dtype), ld * size, cols * size, rows, (rows + parts - 1) / parts };
 }
 

@@ -79,6 +79,30 @@ ZR_INLINE float zr_from_bf16(uint16_t h)
 	return zr_from_bits((uint32_t)h << 16);
 }
 
+/* fp32 to fp16 (IEEE binary16), ties to even: subnormals are kept, what rounds past 65504 becomes infinity. A
+ * NaN is made quiet and keeps the bits that fit, as the processor's conversions do. */
+ZR_INLINE uint16_t zr_f16(float x)
+{
+	uint32_t u = zr_bits(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
+	if (a > 0x7f800000u)
+		return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
+	if (a >= 0x477ff000u) /* 65520, half way from 65504 to 2^16 */
+		return (uint16_t)(sign | 0x7c00u);
+	if (a < 0x38800000u) /* below 2^-14: an ulp of 1/2 is the smallest subnormal, so the sum is rounded to it */
+		return (uint16_t)(sign | (zr_bits(zr_from_bits(a) + 0.5f) - zr_bits(0.5f)));
+	return (uint16_t)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1)) >> 13);
+}
+
+ZR_INLINE float zr_from_f16(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = (uint32_t)(h & 0x7fffu) << 13;
+	if (a >= 0x0f800000u) /* infinity, or a NaN, which is made quiet */
+		return zr_from_bits(sign | (a + 0x70000000u) | (a > 0x0f800000u ? 0x00400000u : 0));
+	if (a >= 0x00800000u)
+		return zr_from_bits(sign | (a + 0x38000000u));
+	return zr_from_bits(sign | zr_bits((float)(h & 0x3ffu) * 0x1p-24f));
+}
+
 /* Element i of storage p. */
 ZR_INLINE zr_real zr_get(const void *p, int64_t i, int32_t dtype)
 {
@@ -86,7 +110,11 @@ ZR_INLINE zr_real zr_get(const void *p, int64_t i, int32_t dtype)
 	if (dtype == ZR_F64)
 		return ((const double *)p)[i];
 #endif
-	return dtype == ZR_BF16 ? (zr_real)zr_from_bf16(((const uint16_t *)p)[i]) : (zr_real)((const float *)p)[i];
+	if (dtype == ZR_BF16)
+		return (zr_real)zr_from_bf16(((const uint16_t *)p)[i]);
+	if (dtype == ZR_F16)
+		return (zr_real)zr_from_f16(((const uint16_t *)p)[i]);
+	return (zr_real)((const float *)p)[i];
 }
 
 ZR_INLINE void zr_put(void *p, int64_t i, int32_t dtype, zr_real x)
@@ -99,6 +127,8 @@ ZR_INLINE void zr_put(void *p, int64_t i, int32_t dtype, zr_real x)
 #endif
 	if (dtype == ZR_BF16)
 		((uint16_t *)p)[i] = zr_bf16((float)x);
+	else if (dtype == ZR_F16)
+		((uint16_t *)p)[i] = zr_f16((float)x);
 	else
 		((float *)p)[i] = (float)x;
 }
@@ -106,7 +136,7 @@ ZR_INLINE void zr_put(void *p, int64_t i, int32_t dtype, zr_real x)
 /* Bytes of an element. */
 ZR_INLINE int64_t zr_size(int32_t dtype)
 {
-	return dtype == ZR_BF16 ? 2 : dtype == ZR_F64 ? 8 : 4;
+	return dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_F64 ? 8 : 4;
 }
 
 /* Address of element i. */

@@ -10,7 +10,7 @@ struct lanes {
 	int first;
 };
 
-/* lowp: ZR_BF16, ZR_F32, or 0 for none */
+/* lowp: the type of the copy, or 0 for none */
 ZR_INLINE void update(const struct zr_op_sgd *op, const struct lanes *f, int64_t i, int32_t lowp, int n)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n);

@@ -26,6 +26,8 @@
 	do {                                                                                               \
 		if ((dtype) == ZR_BF16)                                                                    \
 			body(__VA_ARGS__, ZR_BF16);                                                        \
+		else if ((dtype) == ZR_F16)                                                                \
+			body(__VA_ARGS__, ZR_F16);                                                         \
 		else                                                                                       \
 			body(__VA_ARGS__, ZR_F32);                                                         \
 	} while (0)
@@ -50,10 +52,18 @@ ZR_INLINE vh vnarrow(vf x)
 	return vnarrow_with(x, viset(0x8000));
 }
 
+/* Between fp32 and storage of 16 bits. */
+ZR_INLINE int vis16(int32_t dtype) { return dtype == ZR_BF16 || dtype == ZR_F16; }
+ZR_INLINE vf vwiden_from(vh h, int32_t dtype) { return dtype == ZR_F16 ? vwiden_f16(h) : vwiden(h); }
+ZR_INLINE vh vnarrow_to(vf x, int32_t dtype) { return dtype == ZR_F16 ? vnarrow_f16(x) : vnarrow(x); }
+
+/* x as it comes back from storage. */
+ZR_INLINE vf vround(vf x, int32_t dtype) { return vis16(dtype) ? vwiden_from(vnarrow_to(x, dtype), dtype) : x; }
+
 /* ZR_W elements from element i of p, widened to fp32. */
 ZR_INLINE vf vload(const void *p, int64_t i, int32_t dtype)
 {
-	return dtype == ZR_BF16 ? vwiden(vhload((const uint16_t *)p + i)) : vload_f32((const float *)p + i);
+	return vis16(dtype) ? vwiden_from(vhload((const uint16_t *)p + i), dtype) : vload_f32((const float *)p + i);
 }
 
 /* The first n <= ZR_W of them, 0 in the other lanes; touches no memory past them. With a constant
@@ -62,13 +72,13 @@ ZR_INLINE vf vload_n(const void *p, int64_t i, int32_t dtype, int n)
 {
 	if (n == ZR_W)
 		return vload(p, i, dtype);
-	return dtype == ZR_BF16 ? vwiden(vhload_n((const uint16_t *)p + i, n)) : vload_f32_n((const float *)p + i, n);
+	return vis16(dtype) ? vwiden_from(vhload_n((const uint16_t *)p + i, n), dtype) : vload_f32_n((const float *)p + i, n);
 }
 
 ZR_INLINE void vstore(void *p, int64_t i, int32_t dtype, vf x)
 {
-	if (dtype == ZR_BF16)
-		vhstore((uint16_t *)p + i, vnarrow(x));
+	if (vis16(dtype))
+		vhstore((uint16_t *)p + i, vnarrow_to(x, dtype));
 	else
 		vstore_f32((float *)p + i, x);
 }
@@ -77,8 +87,8 @@ ZR_INLINE void vstore_n(void *p, int64_t i, int32_t dtype, vf x, int n)
 {
 	if (n == ZR_W)
 		vstore(p, i, dtype, x);
-	else if (dtype == ZR_BF16)
-		vhstore_n((uint16_t *)p + i, vnarrow(x), n);
+	else if (vis16(dtype))
+		vhstore_n((uint16_t *)p + i, vnarrow_to(x, dtype), n);
 	else
 		vstore_f32_n((float *)p + i, x, n);
 }

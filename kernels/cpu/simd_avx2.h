@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * simd_avx2.h - the vectors of simd.h for AVX2 with FMA. Included by simd.h only.
+ * simd_avx2.h - the vectors of simd.h for AVX2 with FMA and F16C. Included by simd.h only.
  */
 #ifndef ZEROTH_KERNELS_CPU_SIMD_AVX2_H
 #define ZEROTH_KERNELS_CPU_SIMD_AVX2_H
@@ -64,6 +64,10 @@ ZR_INLINE vh vnarrow_with(vf x, vi add)
 	r = _mm256_srli_epi32(r, 16);
 	return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
 }
+
+/* values and bits of zr_from_f16, zr_f16 */
+ZR_INLINE vf vwiden_f16(vh h) { return _mm256_cvtph_ps(h); }
+ZR_INLINE vh vnarrow_f16(vf x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
 /* ---- arithmetic ------------------------------------------------------------------------------- */
 

@@ -39,6 +39,10 @@ ZR_INLINE vh vnarrow_with(vf x, vi add)
 	return vinarrow(_mm512_srli_epi32(r, 16));
 }
 
+/* values and bits of zr_from_f16, zr_f16 */
+ZR_INLINE vf vwiden_f16(vh h) { return _mm512_cvtph_ps(h); }
+ZR_INLINE vh vnarrow_f16(vf x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
 /* ---- arithmetic ------------------------------------------------------------------------------- */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */

@@ -69,7 +69,7 @@ static inline int64_t cpu_ceil_div(int64_t a, int64_t b)
 
 static inline int64_t cpu_dtype_size(int32_t dtype)
 {
-	return dtype == ZR_BF16 ? 2 : 4;
+	return dtype == ZR_F32 ? 4 : 2;
 }
 
 static inline void *cpu_at(const void *base, int32_t dtype, int64_t element)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cpu_blas.c - tiles of matrix products through OpenBLAS, one thread per call. Its kernels take fp32
- * only: bf16 operands are widened in panels along K, in the scratch of the worker.
+ * only: bf16 and fp16 operands are widened in panels along K, in the scratch of the worker.
  */
 #include "cpu.h"
 

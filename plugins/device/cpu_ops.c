@@ -26,9 +26,9 @@ void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t
 
 int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
 {
-	if (dtype == ZR_F32 || dtype == ZR_BF16)
+	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
 		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is neither fp32 nor bf16", op, dtype);
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op, dtype);
 }
 
 static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
@@ -99,8 +99,9 @@ static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct 
 {
 	int rc = cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
 	(void)s;
-	if (!rc && o->moment_dtype)
-		rc = cpu_check_dtype(ops->dev, "adamw", o->moment_dtype);
+	if (!rc && o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
+		rc = zr_fail(ops->dev->h, ZR_ENOTSUP, "adamw: moments of element type %d are neither fp32 nor bf16",
+			     o->moment_dtype);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
 	return rc;
