@@ -261,14 +261,6 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 	return rc;
 }
 
-static int verb_move(const struct zr_stage *st, const int32_t *units, int32_t n, int32_t what, int32_t tier)
-{
-	struct recorder *r = recorder_of(st);
-	(void)units, (void)n, (void)what;
-	return zr_err(r->err, ZR_ENOTSUP, "stage %s moves data to or from tier %d, but no [offload] section gives it one", stage_name(r),
-		      tier);
-}
-
 /* ---- queries ---- */
 
 static int64_t ask_elements(const struct zr_stage *st, int32_t unit)
@@ -470,7 +462,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	r.stage = (struct zr_stage){
 		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n, .world = s->process.world, .impl = &r,
 		.gather = verb_gather, .drop = verb_drop, .reduce = verb_reduce, .update = verb_update, .publish = verb_publish,
-		.fetch = verb_move, .spill = verb_move, .elements = ask_elements, .use = ask_use, .next_use = ask_next_use,
+		.elements = ask_elements, .use = ask_use, .next_use = ask_next_use,
 		.live_elements = ask_live, .needs_scalars = ask_scalars,
 	};
 	int32_t *all = calloc((size_t)s->layout.n_units + 1, sizeof *all);

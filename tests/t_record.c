@@ -24,7 +24,7 @@ enum { EMBED, L0, L1, BWD_HEAD, BWD_L1, BWD_L0, BWD_EMBED }; /* uses in training
 enum fault {
 	NONE, KEEP_LAST, DROP_EARLY, NO_GATHER, GATHER_TWICE, GATHER_TWICE_IN_A_LIST, DROP_UNGATHERED, GATHER_OUT_OF_RANGE,
 	REDUCE_TWICE, REDUCE_NEVER, REDUCE_EARLY, REDUCE_TIED_EARLY, REDUCE_IN_UPDATE, UPDATE_TWICE, UPDATE_NEVER, UPDATE_IN_MICRO,
-	PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, SPILL, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO
+	PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO
 };
 
 static enum fault fault;
@@ -62,8 +62,6 @@ static int before(const struct zr_point *p, const struct zr_stage *s)
 		rc = s->gather(s, &none, 1);
 	if (fault == REDUCE_EARLY && p->use == BWD_L1)
 		rc = s->reduce(s, p->units, 1);
-	if (fault == SPILL && p->use == L1)
-		rc = s->spill(s, &h0, 1, ZR_WHAT_PARAM, ZR_TIER_HOST);
 	if (fault == UPDATE_IN_MICRO && p->use == L1)
 		rc = s->update(s, &h0, 1, 0);
 	if (fault == PUBLISH_IN_MICRO && p->use == L1)
@@ -211,7 +209,6 @@ static void units_are_updated_once_then_published_once(void **unused)
 static void what_cannot_act_or_fails_is_refused(void **unused)
 {
 	(void)unused;
-	refused(SPILL, "no [offload] section");
 	refused(REFUSES, "[zero] at failed with code");
 	refused(IGNORES_REFUSAL, "after the backward of head in program micro: unit ln_f is reduced twice");
 }

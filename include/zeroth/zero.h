@@ -61,13 +61,10 @@ struct zr_point {
 	uint32_t n_units, rsv;
 };
 
-/* tiers and things for fetch and spill */
+/* tiers: where bytes live. A stage need not know: a gather reads offloaded shares, an update its staged pieces. */
 #define ZR_TIER_DEVICE 0
 #define ZR_TIER_HOST 1
 #define ZR_TIER_DISK 2
-#define ZR_WHAT_PARAM 0
-#define ZR_WHAT_GRAD 1
-#define ZR_WHAT_STATE 2
 
 /* What a stage may do and ask, valid during at(). One list = one collective. GROWABLE. */
 struct zr_stage {
@@ -82,8 +79,6 @@ struct zr_stage {
 	int (*reduce)(const struct zr_stage *, const int32_t *units, int32_t n);  /* fold gradients at their home */
 	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n, int64_t piece); /* optimizer; elements per piece, 0: whole */
 	int (*publish)(const struct zr_stage *, const int32_t *units, int32_t n); /* home -> param group */
-	int (*fetch)(const struct zr_stage *, const int32_t *units, int32_t n, int32_t what, int32_t tier);
-	int (*spill)(const struct zr_stage *, const int32_t *units, int32_t n, int32_t what, int32_t tier);
 
 	/* queries */
 	int64_t (*elements)(const struct zr_stage *, int32_t unit);
