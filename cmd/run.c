@@ -115,6 +115,10 @@ static int one_step(struct run *r, struct zr_error *err)
 	XXH3_64bits_update(r->losses, &s.loss, sizeof s.loss);
 	r->stop = s.stop;
 	r->report->received = s.received;
+	if (s.action == ZR_STEP_APPLY && r->session->applied > 1) { /* the first one warms up */
+		r->report->update_seconds += s.update_seconds;
+		r->report->updates++;
+	}
 	if (r->chief)
 		zr_progress_step(&r->progress, step, &s);
 	note_action(r, &s);

@@ -17,6 +17,8 @@ struct zr_run_report {
 	int64_t evals;
 	int64_t parameters;
 	uint64_t received_plan, received; /* bytes per step that rank 0 takes in from other ranks: recorded, measured */
+	double update_seconds;          /* of the updates after the first, their sum; updates of them */
+	int64_t updates;
 	uint64_t planned, process_peak; /* bytes */
 	uint64_t losses_digest, params_digest;
 	int interrupted;                /* signal number, or 0 */

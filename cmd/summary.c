@@ -45,6 +45,8 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 		json_object_set_new(j, "first_val_loss", json_real(r->first_val));
 		json_object_set_new(j, "last_val_loss", json_real(r->last_val));
 	}
+	if (r->updates)
+		json_object_set_new(j, "update_seconds", json_real(r->update_seconds / (double)r->updates));
 	json_object_set_new(j, "world", json_integer(r->world));
 	if (r->world > 1)
 		json_object_set_new(j, "received_bytes_per_step",

@@ -72,6 +72,7 @@ struct zr_step_result {
 	int64_t tokens;
 	uint64_t received;    /* bytes of other ranks' data that this rank took in, copied or read in place */
 	int stop;             /* a signal that some rank caught, 0: none */
+	double update_seconds; /* that the update program took, what it publishes included */
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);

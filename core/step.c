@@ -6,8 +6,10 @@
  * Scaling: a slot's gradient is that of scale * (its mean token loss); the sum over slots times
  * 1 / (slots * scale) is the gradient of the mean loss. All factors are constants of the slot.
  */
+#define _GNU_SOURCE
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/tier.h"
 
@@ -161,6 +163,13 @@ static uint64_t bytes_in(const struct zr_session *s)
 	return s->in_place + (comm ? comm->bytes_sent(s->setup->comm.inst) : 0);
 }
 
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
@@ -190,7 +199,9 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	s->lr = r->lr;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
 	if (!rc && r->action == ZR_STEP_APPLY) {
+		double start = seconds();
 		rc = zr_replay(s, ZR_PROG_UPDATE, err);
+		r->update_seconds = seconds() - start;
 		s->applied += !rc;
 	}
 	s->step += !rc;
