@@ -44,7 +44,7 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(buf, n, "add [offload.param] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
 	else if (r[largest].store > ZR_STORE_HOST && tier == ZR_TIER_HOST)
 		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
-	else if (tier == ZR_TIER_HOST && s->process.local_world > 1)
+	else if (tier == ZR_TIER_HOST && zr_machine_ranks(s) > 1)
 		snprintf(buf, n, "run fewer ranks here, or choose a machine with more memory");
 	else
 		snprintf(buf, n, "choose a smaller [model] or a machine with more %s", tier == ZR_TIER_DISK ? "disk" : "memory");
@@ -64,13 +64,32 @@ static int refuse(const struct zr_setup *s, int tier, uint64_t need, uint64_t ha
 		      zr_bytes_text(s->plan.region[largest].bytes, part), zr_bytes_text(have, free_), what);
 }
 
-/* Each rank against its limits, and all ranks of this machine against its memory, in which the cpu's device memory lies. */
+uint64_t zr_memory_at_start(void)
+{
+	static uint64_t have;
+	if (!have)
+		have = zr_memory_available();
+	return have;
+}
+
+/* The cpu's device memory lies in that of the machine. */
+uint64_t zr_plan_need(const struct zr_setup *s)
+{
+	uint64_t rank = zr_plan_tier(&s->plan, ZR_TIER_HOST);
+	if (s->device_info.host_ops)
+		rank += zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
+	for (int i = 0; i < s->account.n; i++)
+		rank += s->account.line[i].tier == ZR_TIER_HOST ? s->account.line[i].held : 0;
+	return rank * (uint64_t)zr_machine_ranks(s);
+}
+
+/* Each rank against its limits, and all ranks of this machine against its memory. */
 int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *err)
 {
 	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
 	uint64_t host = zr_plan_tier(&s->plan, ZR_TIER_HOST), device = zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
-	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = machine ? machine : zr_memory_available();
-	uint64_t all = (host + (s->device_info.host_ops ? device : 0)) * (uint64_t)s->process.local_world;
+	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = machine ? machine : zr_memory_at_start();
+	uint64_t all = zr_plan_need(s);
 	if (!s->device_info.unified && device > s->device_info.memory)
 		return refuse(s, ZR_TIER_DEVICE, device, s->device_info.memory, err);
 	if (host > limit->host)

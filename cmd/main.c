@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/fit.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
@@ -57,6 +58,7 @@ static int unknown(const char *name)
 
 int main(int argc, char **argv)
 {
+	zr_memory_at_start();
 	if (argc < 2) {
 		usage(stderr);
 		return 2;

@@ -69,8 +69,10 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	printf("%-8s %-20s %12s\n", "tier", "category", "bytes");
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++)
 		print_tier(s, tier);
-	printf("\n%s: %s to allocate, %s available\n", fits ? "fits" : "does not fit",
-	       zr_bytes_text(s->plan.arena[ZR_STORE_DEVICE] + s->plan.arena[ZR_STORE_HOST], a), zr_bytes_text(have, b));
+	printf("\n%s: %s of memory", fits ? "fits" : "does not fit", zr_bytes_text(zr_plan_need(s), a));
+	if (zr_machine_ranks(s) > 1)
+		printf(" for %d ranks", zr_machine_ranks(s));
+	printf(", %s available\n", zr_bytes_text(have, b));
 }
 
 static json_t *tier_json(const struct zr_setup *s, int tier)
@@ -91,9 +93,10 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	}
 	for (int i = 0; i < s->account.n; i++)
 		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
-	json_t *j = json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "activation",
+	json_t *j = json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "activation",
 			      s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s), "planned", planned,
-			      "total", total, "held_by_plugins", held, "available", (json_int_t)have, "fits", fits);
+			      "total", total, "held_by_plugins", held, "needed", (json_int_t)zr_plan_need(s), "available",
+			      (json_int_t)have, "fits", fits);
 	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(j);
@@ -159,7 +162,7 @@ int zr_cmd_plan(int argc, char **argv)
 	if (!rc)
 		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
 	if (!rc) {
-		uint64_t have = a.memory ? a.memory : zr_memory_available();
+		uint64_t have = a.memory ? a.memory : zr_memory_at_start();
 		rc = zr_plan_check(s, have, &err);
 		if (a.program)
 			print_programs(s);

@@ -195,7 +195,7 @@ static void announce(const struct run *r, FILE *out)
 		fprintf(out, "ranks   %d, stage %s\n", s->process.world, s->zero.section->plugin->desc->id);
 	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n", (long long)s->batch.train,
 		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
-	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a), zr_bytes_text(zr_memory_available(), b));
+	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a), zr_bytes_text(zr_memory_at_start(), b));
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
 	fflush(out);
 }

@@ -83,6 +83,11 @@ uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t grou
 	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
 }
 
+int32_t zr_machine_ranks(const struct zr_setup *s)
+{
+	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : s->process.local_world;
+}
+
 static int64_t cores(void)
 {
 	cpu_set_t set;
@@ -120,7 +125,7 @@ static int64_t typical_unit(const struct zr_setup *s)
 
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
-	int64_t share = cores() / (s->process.local_world > 0 ? s->process.local_world : 1);
+	int64_t share = cores() / zr_machine_ranks(s);
 	return (struct zr_facts){
 		.size = sizeof(struct zr_facts),
 		.world = s->process.world,
@@ -129,7 +134,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.sequence_length = s->batch.length,
 		.steps = (int64_t)s->train->steps,
 		.lr = s->optimizer.inst ? s->base_lr : NAN,
-		.memory = zr_memory_available(),
+		.memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
 		.parameters = s->layout.blocks * ZR_BLOCK,
 		.largest_unit = largest_unit(s),
 		.typical_unit = typical_unit(s),
@@ -154,7 +159,7 @@ static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 	const struct zr_opt *opt = option(s->boot.section, "ranks_per_node");
 	int given = opt && opt->type == ZR_T_I64 && strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
 	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
-	s->ranks.world = world;
+	s->ranks.world = s->ranks.machine_ranks = world;
 	s->ranks.local_world = node > 0 && node < world ? (int32_t)node : world;
 	s->ranks.nodes = world / s->ranks.local_world;
 	return world % s->ranks.local_world == 0 ? 0 :

@@ -88,6 +88,7 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* i-th state tensor of the optimizer */
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
 int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
+int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 int zr_dtype_bytes(int32_t dtype);
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */

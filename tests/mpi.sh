@@ -84,6 +84,16 @@ is "I5: a rank that fails alone says why" "$(cat rank.0)" \
 is "I5: the other ranks name it and its cause" "$(cat rank.1 rank.2)" \
 	"$(printf 'zeroth: [comm] rank 0 stopped: -o: run directory there exists already; choose another [run] dir or remove it\n%.0s' 1 2)"
 
+# Two machines of one rank each, as far as the launcher says: neither shares its processors.
+for r in 0 1; do
+	RANK=$r WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 timeout 60 "$ZEROTH" train tiny.ini -o run.dir=apart -o boot.plugin=env \
+		-o boot.directory=meet -o device.threads=auto > "rank.$r" 2>&1 &
+done
+wait
+all=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+like "a rank alone on its machine takes all processors" "$(cat rank.0)" "^device .*, $all threads?\$"
+is "I1: boot/env, 2 nodes" "$(tail -n 1 rank.0)" "$one"
+
 complain() {
 	like "$1" "$(env "${@:3}" timeout 60 "$ZEROTH" train tiny.ini -o run.dir=never -o boot.plugin=env -o boot.timeout=0.5 \
 		${directory:+-o boot.directory="$directory"} 2>&1)" "$2"

@@ -126,7 +126,22 @@ done
 like "which is what boot/local says" "$("$ZEROTH" plugin info boot/local)" 'whole number \[1, 256\] or auto, in ranks'
 once "nodes that are not full" 2 '.*ranks_per_node = 3: 4 ranks do not fill nodes of that size' -o boot.ranks_per_node=3
 once "a wrong value" 2 '-o: \[model\] heads = 3 does not divide width = 32' -o model.heads=3
+once "a model that does not fit" 3 'does not fit: .* for all ranks here .*' -o model.width=100000 -o model.layers=1000
 once "a batch that the ranks do not divide" 2 '.*train_batch_size.*' -o train.train_batch_size=13
+# The processors and the memory of a machine are those of all its ranks, however many nodes they play.
+share=$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) / 2))
+for nodes in 1 2; do
+	out=$("$ZEROTH" train -n 2 tiny.ini -o run.dir=threads$nodes -o train.steps=1 -o boot.ranks_per_node=$nodes)
+	like "each of 2 ranks takes half of the processors, nodes of $nodes" "$out" "^device .*, $((share > 1 ? share : 1)) threads?\$"
+done
+need() { "$ZEROTH" plan --json "$@" tiny.ini -o zero.plugin=stage0 -o train.train_batch_size=24 | sed -n 's/.*"needed": \([0-9]*\),/\1/p'; }
+one=$(need -n 4 -o boot.ranks_per_node=4)
+is "4 nodes of one rank each need the memory of 4 ranks" "$(need -n 4 -o boot.ranks_per_node=1 | awk '{ print ($1 > '"$one"' / 2) }')" 1
+seq 1 2000000 > large
+held=$(($(stat -c %s large) - $(stat -c %s text)))
+more=$(need -n 4 -o boot.ranks_per_node=4 -o data.path=large)
+ok "what plugins hold is needed by every rank: data of $held bytes more, $one and $more bytes" test $((more - one)) -gt $((3 * held))
+
 mkdir r3
 once "an error of one rank" 2 '-o: run directory r3 exists already.*'
 rmdir r3

@@ -20,6 +20,7 @@ struct zr_boot_info {
 	int32_t local_rank, local_world; /* among the ranks of this node */
 	int32_t node, nodes;
 	char host[64];
+	int32_t machine_ranks; /* on this machine, which may play several nodes; 0: those of this node */
 };
 
 /* GROWABLE. Every function but info() is collective over all ranks unless it says otherwise. */

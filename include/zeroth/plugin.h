@@ -177,7 +177,7 @@ struct zr_opt {
 struct zr_facts {
 	uint32_t size;
 	int32_t world;
-	int32_t workers;
+	int32_t workers;         /* threads of this rank, or, as long as there are none, its share of the machine's processors */
 	int32_t rsv;
 	int64_t vocabulary;      /* of the data: number of different tokens it can hold */
 	int64_t sequence_length; /* tokens per training sequence */

@@ -141,6 +141,7 @@ static int local_info(struct zr_inst *inst, struct zr_boot_info *info)
 	info->local_world = inst->per_node;
 	info->node = inst->rank / inst->per_node;
 	info->nodes = inst->world / inst->per_node;
+	info->machine_ranks = inst->world;
 	if (gethostname(info->host, sizeof info->host))
 		info->host[0] = 0;
 	info->host[sizeof info->host - 1] = 0; /* a longer name is cut, perhaps without its end */

@@ -67,6 +67,7 @@ static void number(struct zr_boot_info *info, const struct place *mine, const st
 		info->nodes += all[r].local == 0;
 		info->local_world += all[r].node == mine->node;
 	}
+	info->machine_ranks = info->local_world;
 }
 
 static int ranks_of(const struct place *all, int world, int node)

@@ -4,7 +4,6 @@
  */
 #include "cpu.h"
 
-#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,26 +34,12 @@ static const struct zr_opt cpu_opts[] = {
 
 /* ---- options -------------------------------------------------------------------------------------- */
 
-/* Processors this process may run on. */
-static int64_t processors(void)
-{
-	cpu_set_t set;
-	long n;
-	if (!sched_getaffinity(0, sizeof set, &set))
-		return CPU_COUNT(&set);
-	n = sysconf(_SC_NPROCESSORS_ONLN);
-	return n > 0 ? n : 1;
-}
-
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct opts *o = opts;
-	(void)facts;
-	if (o->threads == ZR_AUTO_I64) {
-		o->threads = processors() / (h->local_world > 0 ? h->local_world : 1);
-		if (o->threads < 1)
-			o->threads = 1;
-	}
+	(void)h;
+	if (o->threads == ZR_AUTO_I64)
+		o->threads = facts->workers > 0 ? facts->workers : 1;
 	if (o->isa == ZR_AUTO_ENUM)
 		o->isa = zr_cpu_best();
 	/* bench/matmul on a Zen 5 core against OpenBLAS 0.3.21, own over OpenBLAS: AVX-512 1.0 to 1.3 (its
