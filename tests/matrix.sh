@@ -8,8 +8,11 @@
 # Accumulation follows from the world: slots = micro-batches per step. Cases of padding, with 6 ranks: wpe is one block
 # (five ranks hold nothing of it), h.0 and h.1 are cut inside a tensor, wte is tied; the last rows have a rank that
 # holds nothing at all.
+#
+# MATRIX_COMM="local mpi" (local): through which plugins of [comm] ranks communicate.
 . "$ZR_SRCDIR/tests/tap.sh"
 . "$ZR_SRCDIR/tests/pairwise.sh"
+[[ " $MATRIX_COMM " != *" mpi "* ]] || . "$ZR_SRCDIR/tests/mpi_env.sh"
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 
@@ -21,7 +24,16 @@ overlaps=(yes no)
 buckets=(tiny auto huge)
 threads=(1 2)
 nodes=(one many) # many: nodes of 2 ranks, or of 1 where the world is odd: memory is not shared between them
-comms=(${MATRIX_COMM:-local})
+comms=()
+for comm in ${MATRIX_COMM:-local}; do
+	why=
+	[ "$comm" != mpi ] || why=$(no_mpi)
+	if [ -z "$why" ]; then comms+=("$comm"); else skip "I1 with comm mpi" "$why"; fi
+done
+if [ ${#comms[@]} = 0 ]; then
+	done_testing
+	exit
+fi
 
 # Prints "precision slots stage world overlap buckets threads nodes comm" for each run.
 product() {
@@ -39,6 +51,7 @@ launch() {
 	shift 2
 	case $comm in
 	local) "$ZEROTH" train -n "$world" "$@" -o boot.plugin=local -o comm.plugin=local ;;
+	mpi) timeout 300 "$mpirun" -n "$world" "$ZEROTH" train "$@" -o boot.plugin=mpi -o comm.plugin=mpi ;;
 	*) echo "no way to start ranks with comm $comm"; return 1 ;;
 	esac
 }
@@ -67,7 +80,8 @@ digest() {
 	shift 6
 	rm -rf "$scratch/run"
 	launch "$comm" "$world" "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \
-		-o device.threads="$thread" -o boot.ranks_per_node="$per_node" "$@" > "$scratch/out" 2>&1 || { tail -n 3 "$scratch/out"; return; }
+		-o device.threads="$thread" -o boot.ranks_per_node="$per_node" "$@" > "$scratch/out" 2> "$scratch/err" ||
+		{ tail -q -n 3 "$scratch/out" "$scratch/err"; return; }
 	echo "$(tail -n 1 "$scratch/out") $(grep -o '"last_val_loss": [0-9.e-]*' "$scratch/run/summary.json")"
 }
 

@@ -1,6 +1,6 @@
 # Ranks of other launchers: MPI, environment variables, and two hosts played by network namespaces.
 TESTS += %D%/mpi.sh %D%/netns.sh
-EXTRA_DIST += %D%/mpi.sh %D%/netns.sh
+EXTRA_DIST += %D%/mpi_env.sh %D%/mpi.sh %D%/netns.sh
 
 if HAVE_MPI
 check_PROGRAMS += %D%/comm_mpi

@@ -111,26 +111,15 @@ directory=meet/nowhere
 complain "boot/env: no such directory" 'cannot make meet/nowhere/.*: No such file' RANK=0 WORLD_SIZE=2
 
 # ---- MPI
-mpirun=${MPIRUN:-mpirun}
-why=
-[ -e "$ZR_TEST_PLUGINS/comm/mpi.so" ] || why="built without MPI (configure --with-mpi)"
-[ -n "$why" ] || command -v "$mpirun" > /dev/null || why="there is no mpirun"
-[[ -n $why || $ZR_SANITIZE != thread ]] || why="MPI libraries are not built for the thread sanitizer"
+. "$ZR_SRCDIR/tests/mpi_env.sh"
+why=$(no_mpi)
 if [ -n "$why" ]; then
 	skip "training through MPI" "$why"
 	done_testing
 	exit
 fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_btl_base_warn_component_unused=0
-export ASAN_OPTIONS="$ASAN_OPTIONS${ASAN_OPTIONS:+:}detect_leaks=0" # MPI's own
 mpi() { timeout 120 "$mpirun" -n "$@"; }
 
-out=$(mpi 1 true 2>&1) || {
-	skip "training through MPI" "$mpirun does not work here: $(head -n 1 <<<"$out")"
-	done_testing
-	exit
-}
 for stage in stage0 stage1 stage2 stage3; do
 	for n in 2 3; do
 		is "I1: comm/mpi, $n ranks, $stage" "$(digest mpi $n -- -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=$stage)" "$one"

@@ -4,11 +4,11 @@
 # I1 over two hosts: network namespaces with names of their own play them, a bridge is their network, and Open MPI enters
 # them by a script instead of ssh.
 . "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/mpi_env.sh"
 
-mpirun=${MPIRUN:-mpirun}
-[ -e "$ZR_TEST_PLUGINS/comm/mpi.so" ] || skip_all "built without MPI (configure --with-mpi)"
+why=$(no_mpi)
+[ -z "$why" ] || skip_all "$why"
 "$mpirun" --version 2> /dev/null | grep -q 'Open MPI' || skip_all "$mpirun is not of Open MPI"
-[[ $ZR_SANITIZE != thread ]] || skip_all "MPI libraries are not built for the thread sanitizer"
 [ "$(id -u)" = 0 ] || skip_all "only root makes network namespaces"
 command -v ip > /dev/null && command -v unshare > /dev/null || skip_all "needs ip and unshare"
 
@@ -62,9 +62,6 @@ exec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"
 SH
 chmod +x "$scratch/enter"
 cd "$scratch" || exit 99
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_btl_base_warn_component_unused=0
-export ASAN_OPTIONS="$ASAN_OPTIONS${ASAN_OPTIONS:+:}detect_leaks=0" # MPI's own
 
 over_hosts() {
 	timeout 120 "$mpirun" -n 4 --host "${hosts/ /:2,}:2" --mca plm_rsh_agent "$scratch/enter" --mca oob_tcp_if_include "$net.0/24" \
