@@ -336,18 +336,20 @@ void walk_program(const struct zr_setup *s, int32_t program)
 
 /* ---- training ---- */
 
-struct bits train_bits(int answers, uint64_t align, const char *precision)
+struct bits train_bits(struct training t)
 {
-	const char *o[] = { SIX, precision, "device.threads=1", NULL };
+	const char *o[] = { SIX, "device.threads=1", t.option[0], t.option[1], NULL };
 	struct zr_error err = { 0 };
 	struct zr_setup *s = plan_try(ZR_SETUP_TRAIN, 0, o, &err);
 	struct zr_session *session = NULL;
 	struct zr_step_result r;
 	struct bits b = { { 0 }, { 0 } };
 	int rc = s ? 0 : err.code;
-	if (!rc && align)
-		plant_store(s, align);
-	if (!rc && answers)
+	if (!rc && t.align)
+		plant_store(s, t.align);
+	if (!rc && t.apart)
+		s->device_info.host_access = 0;
+	if (!rc && t.planted)
 		rc = ask_again(s, &err);
 	if (!rc)
 		rc = zr_session_open(s, &session, &err);

@@ -40,11 +40,17 @@ void walk_program(const struct zr_setup *s, int32_t program);
 /* The schedule as "f0 f1 .. b7 r5 r6 b6 .." */
 void schedule_text(const struct zr_schedule *uses, char *buf);
 
-/* Losses and norms of two steps with dropout. answers 0: the setup's own policy; align > 0: with the planted store. */
+/* Losses and norms of two steps with dropout. */
 struct bits {
 	float loss[2];
 	double norm[2];
 };
-struct bits train_bits(int answers, uint64_t align, const char *precision);
+struct training {
+	const char *option[2];
+	int planted;    /* with the planted policy */
+	uint64_t align; /* > 0: with the planted store */
+	int apart;      /* device memory that only copies reach: transfers go through the staging */
+};
+struct bits train_bits(struct training t);
 
 #endif

@@ -152,7 +152,7 @@ static void I1_wherever_they_wait(void **unused)
 	(void)unused;
 	static const char *const precision[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 	for (int p = 0; p < 2; p++) {
-		struct bits want = train_bits(0, 0, precision[p]);
+		struct bits want = train_bits((struct training){ .option = { precision[p] } });
 		for (uint32_t seed = 0; seed < 8; seed++) {
 			if (seed < 2)
 				plant_offload(seed ? 1 : 2);
@@ -160,11 +160,26 @@ static void I1_wherever_they_wait(void **unused)
 				plant_any(seed);
 			planted[1].saved = planted[1].saved == ZR_ACT_KEEP ? ZR_ACT_OFFLOAD : planted[1].saved;
 			planted[1].out = planted[1].out == ZR_ACT_KEEP ? ZR_ACT_OFFLOAD : planted[1].out;
-			struct bits got = train_bits(1, seed & 1 ? 64 : 4096, precision[p]);
+			struct bits got = train_bits((struct training){ { precision[p] }, 1, seed & 1 ? 64 : 4096, seed % 4 == 3 });
 			assert_memory_equal(&got, &want, sizeof want);
 			assert_true(store_moved() > 0);
 		}
 	}
+}
+
+/* What is saved takes each half of the staging more than once. */
+static void I1_large_ones_pass_through_the_staging(void **unused)
+{
+	(void)unused;
+	static const char many[] = "train.micro_batch_size=144";
+	struct bits want = train_bits((struct training){ .option = { many } }), got;
+	plant_offload(L - 1);
+	struct zr_setup *s = offloaded(many, 4096);
+	assert_true(s->layer_bytes[1].saved > ZR_BOUNCE && s->layer_bytes[1].out < ZR_BOUNCE / 2);
+	plan_close(s);
+	got = train_bits((struct training){ { many }, 1, 4096, 1 });
+	assert_memory_equal(&got, &want, sizeof want);
+	assert_true(store_moved() > 2 * ZR_BOUNCE);
 }
 
 static void a_failed_transfer_ends_the_step(void **unused)
@@ -217,6 +232,7 @@ int main(void)
 		cmocka_unit_test(the_program_counts_what_it_moves_apart),
 		cmocka_unit_test(I2_two_layers_are_on_the_device_however_many_there_are),
 		cmocka_unit_test(I1_wherever_they_wait),
+		cmocka_unit_test(I1_large_ones_pass_through_the_staging),
 		cmocka_unit_test(a_failed_transfer_ends_the_step),
 		cmocka_unit_test(sections_that_cannot_act_are_refused),
 	};

@@ -259,11 +259,11 @@ static void I1_whatever_is_dropped(void **unused)
 	static const int choice[] = { 0, 2186, 2, 2 * R5, 2 * R6 + R5, 2 * R1 + 2 * R2 + R3, R1 + 2 * R3 + 2 * R6, 1000 };
 	static const char *const precision[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 	for (int p = 0; p < 2; p++) {
-		struct bits want = train_bits(0, 0, precision[p]);
+		struct bits want = train_bits((struct training){ .option = { precision[p] } });
 		assert_true(want.loss[0] > 1 && want.norm[1] > 0 && want.loss[0] != want.loss[1]);
 		for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
 			plant(choice[i]);
-			struct bits got = train_bits(1, 0, precision[p]);
+			struct bits got = train_bits((struct training){ .option = { precision[p] }, .planted = 1 });
 			assert_memory_equal(&got, &want, sizeof want);
 		}
 	}
