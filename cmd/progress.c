@@ -55,7 +55,7 @@ void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *
 {
 	*p = (struct zr_progress){ .out = out, .tty = isatty(fileno(out)), .total = (int64_t)s->train->steps,
 				   .every = every ? (int64_t)every : 1, .device_bytes = s->plan.arena[ZR_STORE_DEVICE],
-				   .unified = s->device_info.unified != 0 };
+				   .unified = s->device_info.unified != 0, .scaled = s->types.scaled };
 	p->start = p->last = zr_now();
 }
 
@@ -73,9 +73,11 @@ static void rate_text(double per_s, char buf[32])
 
 static void compose(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
 {
-	char rate[32], mem[32], dev[32], eta[32], val[32] = "", tiers[80];
+	char rate[32], mem[32], dev[32], eta[32], val[32] = "", scale[32] = "", tiers[80];
 	if (p->have_val)
 		snprintf(val, sizeof val, "  val %.4f", p->val_loss);
+	if (p->scaled)
+		snprintf(scale, sizeof scale, "  scale %.10g", r->scale);
 	rate_text(p->tokens_per_s, rate);
 	zr_bytes_text(zr_process_memory(), mem);
 	if (p->unified)
@@ -83,21 +85,23 @@ static void compose(const struct zr_progress *p, char line[LINE], int64_t step, 
 	else
 		snprintf(tiers, sizeof tiers, "device %s host %s", zr_bytes_text(p->device_bytes, dev), mem);
 	zr_duration_text(p->ema * (double)(p->total - step), eta);
-	snprintf(line, LINE, "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f  %s tok/s  %s  ETA %s", (long long)step,
-		 (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm, rate, tiers, eta);
+	snprintf(line, LINE, "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s  %s tok/s  %s  ETA %s", (long long)step,
+		 (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm, scale, rate, tiers, eta);
 }
 
 /* The same in 80 columns, with the memory of the first tier only. */
 static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
 {
-	char rate[32], mem[32], eta[32], val[32] = "";
+	char rate[32], mem[32], eta[32], val[32] = "", scale[32] = "";
 	if (p->have_val)
 		snprintf(val, sizeof val, " val %.3f", p->val_loss);
+	if (p->scaled)
+		snprintf(scale, sizeof scale, " x%.3g", r->scale);
 	rate_text(p->tokens_per_s, rate);
 	zr_bytes_text(p->unified ? zr_process_memory() : p->device_bytes, mem);
 	zr_duration_text(p->ema * (double)(p->total - step), eta);
-	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g %s/s %s ETA %s", (long long)step, (long long)p->total,
-		 (double)r->loss, val, r->lr, r->grad_norm, rate, mem, eta);
+	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g%s %s/s %s ETA %s", (long long)step, (long long)p->total,
+		 (double)r->loss, val, r->lr, r->grad_norm, scale, rate, mem, eta);
 }
 
 static void draw(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)

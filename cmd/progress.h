@@ -20,6 +20,7 @@ struct zr_progress {
 	int have_val;
 	uint64_t device_bytes;    /* planned on the device's tier */
 	int unified;
+	int scaled;               /* there is a loss scale to show */
 	double tokens_per_s;      /* of the last step */
 };
 

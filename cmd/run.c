@@ -75,28 +75,43 @@ static void push_metrics(struct run *r, const struct zr_step_result *s, const do
 		m[n++] = (struct zr_metric){ "val_loss", *val };
 	m[n++] = (struct zr_metric){ "lr", s->lr };
 	m[n++] = (struct zr_metric){ "grad_norm", s->grad_norm };
+	if (r->setup->types.scaled)
+		m[n++] = (struct zr_metric){ "loss_scale", s->scale };
 	m[n++] = (struct zr_metric){ "tokens_per_s", r->progress.tokens_per_s };
 	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };
 	zr_metrics_push(r->metrics, r->session->step, m, n);
+}
+
+static void overflow_text(const struct zr_step_result *s, char *out, size_t size)
+{
+	if (s->unit)
+		snprintf(out, size, "non-finite numbers in the gradient of %s (unit %s), rank %d", s->overflow, s->unit,
+			 s->bad_rank);
+	else
+		snprintf(out, size, "the %s is not finite", s->overflow);
 }
 
 /* What a step that was not applied means: a logged skip, or the end. */
 static void note_action(struct run *r, const struct zr_step_result *s)
 {
 	struct zr_run_report *rep = r->report;
+	char what[256], scale[80] = "";
 	if (s->action == ZR_STEP_APPLY)
 		return;
 	rep->skipped++;
+	overflow_text(s, what, sizeof what);
 	if (s->action == ZR_STEP_SKIP) {
+		if (r->setup->types.scaled)
+			snprintf(scale, sizeof scale, "; loss scale %.10g -> %.10g", s->scale, s->next_scale);
 		if (r->chief)
-			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: non-finite numbers in %s (rank %d), scale %g",
-				(long long)r->session->step, s->overflow, s->bad_rank, s->scale);
+			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: %s%s", (long long)r->session->step, what, scale);
 		return;
 	}
+	if (r->setup->types.scaled)
+		snprintf(scale, sizeof scale, "; loss scale %.10g cannot fall", s->scale);
 	rep->stopped = ZR_ENUMERIC;
-	snprintf(rep->stopped_text, sizeof rep->stopped_text,
-		 "step %lld: non-finite numbers in the gradient of %s, rank %d; the weights are those before this step",
-		 (long long)r->session->step, s->overflow, s->bad_rank);
+	snprintf(rep->stopped_text, sizeof rep->stopped_text, "step %lld: %s%s; the weights are those before this step",
+		 (long long)r->session->step, what, scale);
 }
 
 static int one_step(struct run *r, struct zr_error *err)

@@ -23,7 +23,7 @@ struct zr_run_report {
 	uint64_t losses_digest, params_digest;
 	int interrupted;                /* signal number, or 0 */
 	int stopped;                    /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
-	char stopped_text[256];
+	char stopped_text[512];
 	char device[64], variant[64];
 };
 

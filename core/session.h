@@ -66,9 +66,11 @@ struct zr_step_result {
 	double grad_norm;     /* global L2 norm of the mean gradient, before clipping */
 	double lr;
 	double scale;         /* loss scale the step was computed with */
+	double next_scale;    /* of the next step */
 	int32_t action;       /* ZR_STEP_* */
 	int32_t bad_rank;     /* of overflow */
 	const char *overflow; /* name of the first tensor with non-finite gradients, or "loss"; NULL: none */
+	const char *unit;     /* of that tensor; NULL for "loss" */
 	int64_t tokens;
 	uint64_t received;    /* bytes of other ranks' data that this rank took in, copied or read in place */
 	int stop;             /* a signal that some rank caught, 0: none */

@@ -281,8 +281,10 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 		rc = precision->info(s->precision.inst, &s->types);
 		if (rc)
 			return zr_instance_failed(&s->precision, rc, "info", err);
+		static const int32_t wire[] = { [ZR_COMM_TYPE_FP32] = ZR_F32, [ZR_COMM_TYPE_BF16] = ZR_BF16,
+						[ZR_COMM_TYPE_FP16] = ZR_F16 };
 		if (s->train->communication_data_type != ZR_COMM_TYPE_AUTO)
-			s->types.comm_dtype = s->train->communication_data_type == ZR_COMM_TYPE_FP32 ? ZR_F32 : ZR_BF16;
+			s->types.comm_dtype = wire[s->train->communication_data_type];
 	}
 	if (!rc)
 		rc = start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);

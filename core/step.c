@@ -170,6 +170,18 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static void name_overflow(const struct zr_session *s, struct zr_step_result *r)
+{
+	const struct zr_layout *layout = &s->setup->layout;
+	if (s->boundary.bad_tensor != INT64_MAX) {
+		const struct zr_place *t = &layout->tensor[s->boundary.bad_tensor];
+		r->overflow = t->decl->name;
+		r->unit = layout->unit[t->unit].name;
+	} else if (!isfinite(r->loss)) {
+		r->overflow = "loss";
+	}
+}
+
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
@@ -189,13 +201,11 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	*r = (struct zr_step_result){ .tokens = tokens, .scale = s->scale.scale, .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
 	r->loss = (float)(zr_exact_value(&b->loss) / (double)tokens);
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
-	if (b->bad_tensor != INT64_MAX)
-		r->overflow = p->layout.tensor[b->bad_tensor].decl->name;
-	else if (!isfinite(r->loss))
-		r->overflow = "loss";
+	name_overflow(s, r);
 	rc = learning_rate(s, &r->lr, err);
 	if (!rc && (rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action)))
 		rc = zr_instance_failed(&p->precision, rc, "next", err);
+	r->next_scale = s->scale.scale;
 	s->lr = r->lr;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
 	if (!rc && r->action == ZR_STEP_APPLY) {

@@ -29,6 +29,7 @@ struct zr_precision_info {
 	int32_t dtype;      /* parameters and activations */
 	int32_t comm_dtype; /* gradients on the wire, `auto` of communication_data_type */
 	int32_t master;     /* ZR_MASTER_*; SPLIT and NONE with ZR_BF16 only */
+	int32_t scaled;     /* 1: there is a loss scale, which the host then shows */
 };
 
 /* The loss-scale record: everything the machine remembers; checkpoints save it. FROZEN. */

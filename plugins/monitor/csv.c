@@ -21,7 +21,7 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct csv_opts, path, ZR_T_STR, 0, "metrics.csv", 0, 0, "",
 	       "File to append to, relative to the run directory."),
 	ZR_OPT(struct csv_opts, columns, ZR_T_STR, 0,
-	       "loss val_loss lr grad_norm tokens_per_s memory", 0, 0, "",
+	       "loss val_loss lr grad_norm loss_scale tokens_per_s memory", 0, 0, "",
 	       "Metrics to write after the step, separated by blanks."),
 };
 
