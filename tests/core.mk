@@ -3,8 +3,9 @@
 # Tests of core's mechanism.
 
 check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout tests/t_run
-TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh tests/matrix.sh
-EXTRA_DIST += tests/run.sh tests/same_bits.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
+TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh tests/matrix.sh \
+	tests/precision.sh
+EXTRA_DIST += tests/run.sh tests/precision.sh tests/same_bits.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
 
 # The full product; tests/matrix.sh alone runs a pairwise choice.
 .PHONY: check-matrix

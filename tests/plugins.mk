@@ -1,5 +1,5 @@
 # The small plugins: data, schedulers, monitors, optimizers; and one built outside the tree.
-plugin_tests = %D%/t_data_text %D%/t_data_tokens %D%/t_sched %D%/t_monitor %D%/t_optim %D%/t_optim_bits %D%/t_small
+plugin_tests = %D%/t_data_text %D%/t_data_tokens %D%/t_sched %D%/t_monitor %D%/t_optim %D%/t_optim_bits %D%/t_fp16 %D%/t_small
 check_PROGRAMS += $(plugin_tests)
 TESTS += $(plugin_tests) %D%/outoftree.sh
 EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
@@ -29,6 +29,10 @@ EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
 %C%_t_optim_bits_SOURCES = %D%/t_optim_bits.c %D%/half.h %D%/optim_rig.c %D%/optim_rig.h
 %C%_t_optim_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_optim_bits_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_fp16_SOURCES = %D%/t_fp16.c
+%C%_t_fp16_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_fp16_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
 
 %C%_t_small_SOURCES = %D%/t_small.c
 %C%_t_small_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -15,7 +15,7 @@ digest() {
 }
 echo > "$scratch/empty.ini"
 
-for precision in fp32 bf16; do
+for precision in fp32 bf16 fp16; do
 	set -- -o precision.plugin=$precision -o model.dropout=0.1 -o train.gradient_accumulation_steps=2
 	one=$(digest "$@" -o device.threads=1)
 	like "$precision: a digest is printed last" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
@@ -27,7 +27,7 @@ for precision in fp32 bf16; do
 	[ "$other" != "$one" ] && pass "$precision: another seed, other bits" || fail "$precision: another seed, other bits"
 done
 # What is dropped runs again, with the same dropout: per slot of 1 sequence, however slots are spread.
-for precision in fp32 bf16; do
+for precision in fp32 bf16 fp16; do
 	set -- -o precision.plugin=$precision -o model.layers=6 -o model.dropout=0.1 -o train.micro_batch_size=1 \
 		-o train.train_batch_size=4 -o train.steps=4
 	one=$(digest "$@")

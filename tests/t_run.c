@@ -217,6 +217,15 @@ static void I3_no_allocation_in_bf16_with_accumulation(void **unused)
 	no_allocation(extra);
 }
 
+/* Nor where steps are skipped, which is logged. */
+static void I3_no_allocation_in_fp16_that_overflows(void **unused)
+{
+	(void)unused;
+	static const char *const extra[] = { "precision.plugin=fp16", "precision.initial_scale_power=60", "monitor.table.plugin=csv",
+					     NULL };
+	no_allocation(extra);
+}
+
 /* ---- two ranks ---- */
 
 static struct two {
@@ -315,9 +324,10 @@ static void I2_the_plan_is_the_allocation_with_two_ranks(void **unused)
 	(void)unused;
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
 					      "zero.plugin=hpz" };
+	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16", "precision.plugin=fp16" };
 	for (int i = 0; i < 20; i++) {
 		const char *const extra[] = { stages[i % 5], "train.steps=8", "train.gradient_accumulation_steps=2",
-					      i / 5 % 2 ? "precision.plugin=bf16" : "precision.plugin=fp32",
+					      precisions[i / 5 % 3],
 					      i % 3 ? "train.reduction=slots" : "train.reduction=local",
 					      i % 4 ? "train.communication_data_type=auto" : "train.communication_data_type=bf16",
 					      i < 10 ? NULL : "boot.ranks_per_node=1", NULL };
@@ -441,6 +451,7 @@ int main(void)
 		cmocka_unit_test(I2_the_plan_is_the_allocation), /* first: the peak is that of the process */
 		cmocka_unit_test(I3_no_allocation_after_the_first_step),
 		cmocka_unit_test(I3_no_allocation_in_bf16_with_accumulation),
+		cmocka_unit_test(I3_no_allocation_in_fp16_that_overflows),
 		cmocka_unit_test(an_interrupted_run_keeps_its_weights),
 		cmocka_unit_test(I6_weights_come_back_bit_for_bit_or_are_refused),
 	};
