@@ -6,6 +6,7 @@ include plugins/data/local.mk
 include plugins/device/local.mk
 include plugins/model/local.mk
 include plugins/monitor/local.mk
+include plugins/offload/local.mk
 include plugins/optimizer/local.mk
 include plugins/precision/local.mk
 include plugins/scheduler/local.mk

@@ -1,0 +1,7 @@
+# Plugins of the role offload: where data lives that does not fit the device.
+offloadplugindir = $(plugindir)/offload
+offloadplugin_LTLIBRARIES = %D%/cpu.la
+
+%C%_cpu_la_SOURCES = %D%/cpu.c
+%C%_cpu_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_cpu_la_LDFLAGS = $(PLUGIN_LDFLAGS)
