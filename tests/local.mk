@@ -12,6 +12,7 @@ include tests/device.mk
 include tests/kernels.mk
 include tests/model.mk
 include tests/mpi.mk
+include tests/offload.mk
 include tests/plan.mk
 include tests/plugins.mk
 include tests/stages.mk

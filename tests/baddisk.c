@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * baddisk.c - to be preloaded: a disk that fails. Counted are transfers of at least 4096 bytes, those of pread and pwrite
+ * and those of io_uring.
+ *   ZR_BADDISK_EIO=N     the Nth that ends, and all after it, end with EIO
+ *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+#define PAGE 4096
+#define VISIBLE __attribute__((visibility("default")))
+
+static long begun, ended; /* one thread transfers */
+
+static long setting(const char *name)
+{
+	const char *text = getenv(name);
+	return text ? atol(text) : 0;
+}
+
+/* How many bytes to move instead of `bytes`. */
+static size_t begin(size_t bytes)
+{
+	return bytes >= PAGE && ++begun == setting("ZR_BADDISK_SHORT") ? PAGE : bytes;
+}
+
+/* What to say instead of `moved`. */
+static long end(long moved)
+{
+	long eio = setting("ZR_BADDISK_EIO");
+	return moved >= PAGE && ++ended >= eio && eio ? -EIO : moved;
+}
+
+static ssize_t result(long moved)
+{
+	if (moved >= 0)
+		return moved;
+	errno = (int)-moved;
+	return -1;
+}
+
+VISIBLE ssize_t pread(int fd, void *mem, size_t bytes, off_t at)
+{
+	static ssize_t (*next)(int, void *, size_t, off_t);
+	if (!next)
+		next = (ssize_t (*)(int, void *, size_t, off_t))dlsym(RTLD_NEXT, "pread");
+	return result(end(next(fd, mem, begin(bytes), at)));
+}
+
+VISIBLE ssize_t pwrite(int fd, const void *mem, size_t bytes, off_t at)
+{
+	static ssize_t (*next)(int, const void *, size_t, off_t);
+	if (!next)
+		next = (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+	return result(end(next(fd, mem, begin(bytes), at)));
+}
+
+#ifdef HAVE_LIBURING
+#include <liburing.h>
+
+/* liburing came with the plugin, so it is not next in the search order. */
+VISIBLE int io_uring_submit_and_wait(struct io_uring *ring, unsigned n)
+{
+	static int (*next)(struct io_uring *, unsigned);
+	struct io_uring_cqe *e;
+	unsigned head;
+	int rc;
+	if (!next)
+		next = (int (*)(struct io_uring *, unsigned))dlsym(dlopen("liburing.so.2", RTLD_NOW), "io_uring_submit_and_wait");
+	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
+		struct io_uring_sqe *s = &ring->sq.sqes[i & *ring->sq.kring_mask];
+		s->len = (unsigned)begin(s->len);
+	}
+	rc = next(ring, n);
+	io_uring_for_each_cqe(ring, head, e)
+		e->res = (int)end(e->res);
+	return rc;
+}
+#endif
