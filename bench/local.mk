@@ -3,3 +3,6 @@ EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c
 %C%_matmul_LDADD = tests/libtesthost.la -lm
+check_PROGRAMS += %D%/disk
+%C%_disk_SOURCES = %D%/disk.c
+%C%_disk_LDADD = tests/libtesthost.la
