@@ -119,7 +119,7 @@ static int make_own(struct zr_inst *d)
 	if (mkdirat(d->parent, d->name, 0700))
 		return errno == EEXIST ? -EWOULDBLOCK : -errno;
 	d->dir = openat(d->parent, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	d->lock = d->dir < 0 ? -errno : take_lock(d->dir);
+	d->lock = d->dir >= 0 ? take_lock(d->dir) : errno == ENOENT ? -EWOULDBLOCK : -errno; /* removed by then */
 	if (d->lock >= 0)
 		return 0;
 	if (d->dir >= 0)
@@ -136,9 +136,12 @@ int nv_dir_open(struct zr_inst *d)
 	if (d->parent < 0)
 		return zr_fail(d->h, ZR_EINVAL, "path = %s: %s; name a directory on the disk that is to hold the data", d->o->path,
 			       strerror(errno));
+	int alone = !flock(d->parent, LOCK_EX); /* so that none cleans up while another makes; where that cannot be, they retry */
 	remove_dead(d);
 	for (int i = 0; i < TRIES && rc == -EWOULDBLOCK; i++)
 		rc = make_own(d);
+	if (alone)
+		flock(d->parent, LOCK_UN);
 	if (rc)
 		return zr_fail(d->h, ZR_EINVAL, "path = %s: cannot make and lock a directory in it: %s", d->o->path, strerror(-rc));
 	snprintf(d->path, sizeof d->path, "%s/%s", d->o->path, d->name);
