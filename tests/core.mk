@@ -7,11 +7,12 @@ TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh test
 	tests/precision.sh
 EXTRA_DIST += tests/run.sh tests/precision.sh tests/same_bits.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
 
-# The full product; tests/matrix.sh alone runs a pairwise choice.
+# The full products; the tests alone run a pairwise choice.
 .PHONY: check-matrix
 check-matrix: all
-	@$(AM_TESTS_ENVIRONMENT) MATRIX=full bash $(srcdir)/tests/matrix.sh | \
+	@$(AM_TESTS_ENVIRONMENT) for t in $(MATRIX_TESTS); do MATRIX=full bash $(srcdir)/tests/$$t.sh; done | \
 		awk '{ print } /^not ok/ { bad = 1 } END { exit bad }'
+MATRIX_TESTS = matrix offload fit
 
 tests_t_exact_SOURCES = tests/t_exact.c
 tests_t_exact_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
