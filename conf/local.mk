@@ -7,4 +7,5 @@ dist_pkgdata_DATA = \
 	%D%/gpt2-124m.ini \
 	%D%/gpt2-355m.ini \
 	%D%/gpt2-774m.ini \
-	%D%/gpt2-1558m.ini
+	%D%/gpt2-1558m.ini \
+	%D%/gpt2-1.3b-disk.ini
