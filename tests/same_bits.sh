@@ -26,7 +26,11 @@ for precision in fp32 bf16 fp16; do
 	other=$(digest "$@" -o train.seed=7)
 	[ "$other" != "$one" ] && pass "$precision: another seed, other bits" || fail "$precision: another seed, other bits"
 done
-# What is dropped runs again, with the same dropout: per slot of 1 sequence, however slots are spread.
+# What is dropped runs again with the same dropout, what waits elsewhere returns: per slot of 1 sequence, however slots are
+# spread.
+mkdir "$scratch/disk"
+disk="-o offload.activation.plugin=nvme -o offload.activation.path=$scratch/disk"
+host="-o offload.activation.plugin=cpu -o device.memory=32M"
 for precision in fp32 bf16 fp16; do
 	set -- -o precision.plugin=$precision -o model.layers=6 -o model.dropout=0.1 -o train.micro_batch_size=1 \
 		-o train.train_batch_size=4 -o train.steps=4
@@ -38,7 +42,16 @@ for precision in fp32 bf16 fp16; do
 		is "I1 $precision: recompute $option, $stage, $ranks ranks" "$(digest "$@" -n "$ranks" -o activation.plugin=recompute \
 			-o activation.$option -o zero.plugin=$stage -o device.threads=1)" "$one"
 	done
+	set -- "$@" -o device.threads=1 -o activation.plugin=offload
+	is "I1 $precision: activations on disk" "$(digest "$@" $disk)" "$one"
+	is "I1 $precision: activations on disk, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $disk)" "$one"
+	is "I1 $precision: activations on the host" "$(digest "$@" $host -o device.separate=yes)" "$one"
+	is "I1 $precision: activations on disk beside a separate device" "$(digest "$@" $disk -o device.memory=32M -o device.separate=yes \
+		-o activation.keep=1)" "$one"
+	is "I1 $precision: recompute every=2 from outputs on the host, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $host \
+		-o activation.plugin=recompute -o activation.every=2 -o activation.outputs=offload)" "$one"
 done
+is "I5: nothing is left on disk" "$(ls "$scratch/disk")" ""
 for isa in scalar avx2 avx512; do
 	one=$(digest -o device.isa=$isa -o device.threads=1)
 	if [ -z "$one" ] && grep -q 'this machine lacks' "$scratch/err"; then

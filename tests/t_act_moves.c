@@ -207,6 +207,16 @@ static void a_failed_transfer_ends_the_step(void **unused)
 
 /* ---- refusals ---- */
 
+static void refused(const char *const *options, const char *text)
+{
+	struct zr_error err;
+	assert_null(plan_try(ZR_SETUP_ALONE, 1, options, &err));
+	if (!strstr(err.text, text))
+		fail_msg("refused with: %s; wanted: %s", err.text, text);
+}
+
+#define REFUSED(text, ...) refused((const char *const[]){ SIX, __VA_ARGS__, NULL }, text)
+
 static void sections_that_cannot_act_are_refused(void **unused)
 {
 	(void)unused;
@@ -218,9 +228,11 @@ static void sections_that_cannot_act_are_refused(void **unused)
 	assert_non_null(strstr(err.text, "[offload.activation] does nothing: with [activation] keep every activation stays"));
 	plan_close(s);
 
-	const char *const o[] = { SIX, "activation.plugin=offload", NULL };
-	assert_null(plan_try(ZR_SETUP_ALONE, 1, o, &err));
-	assert_non_null(strstr(err.text, "[activation] offload: layer embed is offloaded, but no section [offload.activation]"));
+	REFUSED("[activation] offload: layer embed is offloaded, but no section [offload.activation]", "activation.plugin=offload");
+	REFUSED("keep = 6: of the model's 7 layers before the loss none but the first would leave", "activation.plugin=offload",
+		"activation.keep=6");
+	REFUSED("with outputs = offload give every", "activation.plugin=recompute", "activation.max_bytes=1G",
+		"activation.outputs=offload");
 }
 
 int main(void)

@@ -60,6 +60,44 @@ static void activation_keep_keeps_every_layer(void **state)
 	desc->destroy(inst);
 }
 
+/* Answers of a policy for an input layer, 5 blocks and a loss layer, as "out/saved" by first letters. */
+static void expect_answers(const char *plugin, const char *const *options, const char *want)
+{
+	const struct zr_desc *desc = test_plugin(plugin);
+	const struct zr_activation_v1 *v = test_iface(desc, "zr.activation/1");
+	struct zr_act_layer layers[7];
+	struct zr_act_choice choice[7] = { { 0, 0 } };
+	char got[64] = "";
+	struct zr_inst *inst;
+	void *opts = test_options(desc);
+	int i;
+	for (i = 0; i < 7; i++)
+		layers[i] = (struct zr_act_layer){ .out = i < 6 ? 64 : 0, .saved = i && i < 6 ? 640 : 0 };
+	for (; *options; options += 2)
+		assert_int_equal(test_set(desc, opts, options[0], options[1]), 0);
+	if (test_create(host, desc, opts, &inst) || v->choose(inst, layers, 7, sizeof *layers, choice))
+		fail_msg("%s", test_error(host));
+	for (i = 0; i < 7; i++)
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c/%c", i ? " " : "", "kro"[choice[i].out], "kro"[choice[i].saved]);
+	assert_string_equal(got, want);
+	desc->destroy(inst);
+	free(opts);
+}
+
+#define ANSWERS(plugin, want, ...) expect_answers(plugin, (const char *const[]){ __VA_ARGS__ NULL }, want)
+#define O(name, value) name, value,
+
+static void activation_recompute_and_offload_keep_the_last(void **state)
+{
+	(void)state;
+	ANSWERS("activation/offload", "o/o o/o o/o o/o k/k k/k k/k");
+	ANSWERS("activation/offload", "o/o o/o k/k k/k k/k k/k k/k", O("keep", "4"));
+	ANSWERS("activation/recompute", "k/k k/r k/r k/r k/r k/k k/k");
+	ANSWERS("activation/recompute", "k/k k/r r/r k/r k/k k/k k/k", O("every", "2"));
+	ANSWERS("activation/recompute", "o/k o/r r/r o/r k/k k/k k/k", O("every", "2") O("outputs", "offload"));
+	ANSWERS("activation/recompute", "k/k k/r k/r k/k k/k k/k k/k", O("max_bytes", "2304")); /* 3 * 64 + 3 * 704 */
+}
+
 /* Steps 0 and 1, the second with a non-finite gradient, which must lead to `action`. */
 static void precision(const char *plugin, int32_t dtype, const char *on_nonfinite, int32_t action)
 {
@@ -122,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(boot_local_is_rank_0_of_1_on_this_machine),
 		cmocka_unit_test(activation_keep_keeps_every_layer),
+		cmocka_unit_test(activation_recompute_and_offload_keep_the_last),
 		cmocka_unit_test(precisions_without_a_scale_stop_at_a_non_finite_gradient),
 		cmocka_unit_test(precisions_without_a_scale_skip_if_asked),
 	};
