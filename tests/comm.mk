@@ -1,5 +1,5 @@
 # Tests of plugins/comm, plugins/boot and the supervisor: ranks as threads and as processes.
-comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise %D%/t_oom
+comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise %D%/t_oom %D%/t_threads
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests) %D%/ranks.sh
 EXTRA_DIST += %D%/ranks.sh %D%/planted.c
@@ -26,3 +26,13 @@ comm_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS)
 %C%_t_oom_SOURCES = %D%/t_oom.c
 %C%_t_oom_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_oom_LDADD = cmd/librun.la $(CMOCKA_LIBS)
+
+# A plugin for t_threads; -rpath makes it a shared object though it is not installed.
+check_LTLIBRARIES += %D%/threads.la
+%C%_threads_la_SOURCES = %D%/threads.c
+%C%_threads_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_threads_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+
+%C%_t_threads_SOURCES = %D%/t_threads.c
+%C%_t_threads_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_threads_LDADD = core/libcore.la $(CMOCKA_LIBS)
