@@ -4,7 +4,8 @@
  *   mpicc ... -o collectives bench/collectives.c tests/testhost.c tests/testplugin.c -ldl -lpthread -lm
  *   mpirun -n 2 ./collectives [MiB [ROUNDS]]
  * Prints median times in ms for fp32 buffers of that size: with buffers in memory of mem_alloc, and in private memory.
- * The size is that of the whole: each rank gathers or reduces to 1/N of it.
+ * The size is that of the whole: each rank gathers or reduces to 1/N of it. A view needs no gather: for it stands the time
+ * of a fence and of reading all of it once, beside that of reading what an all_gather has brought.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -19,6 +20,7 @@
 
 #define KINDS 3
 #define MAX_ROUNDS 200
+#define PAGE 1024 /* elements: views are of whole pages */
 
 static int rank, world;
 static char hello[4096];
@@ -55,6 +57,7 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 
 static const struct zr_comm_v1 *comm;
 static struct zr_inst *inst;
+static struct zr_host *host;
 
 /* n elements in all; parts of n / world. */
 static void by_zeroth(int kind, float *a, float *b, int64_t n)
@@ -79,6 +82,39 @@ static void by_mpi(int kind, float *a, float *b, int64_t n)
 		MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, part, MPI_FLOAT, MPI_COMM_WORLD);
 }
 
+static volatile float sink;
+
+static void read_all(const float *p, int64_t n)
+{
+	float sum[16] = { 0 };
+	for (int64_t i = 0; i + 16 <= n; i += 16)
+		for (int k = 0; k < 16; k++)
+			sum[k] += p[i + k];
+	for (int k = 0; k < 16; k++)
+		sink += sum[k];
+}
+
+/* A fence, then the view b; kind is not used. */
+static void by_view(int kind, float *a, float *b, int64_t n)
+{
+	struct zr_comm_seg seg = { a, NULL, n / world };
+	struct zr_comm_op op = { .size = sizeof op, .kind = ZR_COMM_FENCE, .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .n_seg = 1,
+				 .seg = &seg };
+	zr_ticket t;
+	(void)kind;
+	if (comm->post(inst, &op, &t) || comm->wait(inst, t))
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	read_all(b, n);
+}
+
+/* Only the reading. */
+static void by_nobody(int kind, float *a, float *b, int64_t n)
+{
+	(void)kind;
+	(void)a;
+	read_all(b, n);
+}
+
 static int ascending(const void *x, const void *y)
 {
 	double a = *(const double *)x, b = *(const double *)y;
@@ -97,25 +133,65 @@ static double timed(void (*fn)(int, float *, float *, int64_t), int kind, float 
 	return worst * 1e3;
 }
 
-int main(int argc, char **argv)
+static double ms[3][MAX_ROUNDS];
+static int rounds;
+
+static double median(double *x)
+{
+	qsort(x, (size_t)rounds, sizeof *x, ascending);
+	return x[rounds / 2];
+}
+
+/* a and b in memory of mem_alloc, c and d in private memory. */
+static void compare_kind(int kind, float *a, float *b, float *c, float *d, int64_t n)
 {
 	static const char *const names[KINDS] = { "all_reduce", "reduce_scatter", "all_gather" };
-	static double ms[3][MAX_ROUNDS];
-	int rounds;
+	for (int i = -2; i < rounds; i++) { /* two to warm up */
+		int k = i < 0 ? 0 : i;
+		ms[0][k] = timed(by_mpi, kind, c, d, n);
+		ms[1][k] = timed(by_zeroth, kind, a, b, n);
+		ms[2][k] = timed(by_zeroth, kind, c, d, n);
+	}
+	double m = median(ms[0]), s = median(ms[1]), p = median(ms[2]);
+	if (!rank)
+		printf("%-15s %9.2f %9.2f %9.2f   %.1fx %.1fx\n", names[kind], m, s, p, m / s, m / p);
+}
+
+static void compare_view(float *a, float *d, int64_t n)
+{
+	void *view;
+	uint64_t bytes = (uint64_t)(n / world) * sizeof(float);
+	if (comm->mem_view(inst, a, bytes, ZR_GROUP_WORLD, &view)) {
+		if (!rank)
+			printf("no view: %s\n", test_error(host));
+		return;
+	}
+	for (int i = -2; i < rounds; i++) {
+		int k = i < 0 ? 0 : i;
+		ms[0][k] = timed(by_view, 0, a, view, n);
+		ms[1][k] = timed(by_nobody, 0, a, d, n);
+	}
+	double v = median(ms[0]), c = median(ms[1]);
+	if (!rank)
+		printf("reading once: a view %.2f, a copy %.2f after its all_gather\n", v, c);
+}
+
+int main(int argc, char **argv)
+{
 	void *shared = NULL;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &world);
-	int64_t n = (argc > 1 ? atoll(argv[1]) : 64) * (1 << 18) / world * world;
+	int64_t n = (argc > 1 ? atoll(argv[1]) : 64) * (1 << 18) / (world * PAGE) * (world * PAGE);
 	rounds = argc > 2 ? atoi(argv[2]) : 15;
 	rounds = rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
 	const struct zr_desc *desc = test_plugin("comm/local");
-	struct zr_host *h = test_host(1);
-	h->rank = h->local_rank = rank;
-	h->world = h->local_world = world;
-	h->get = host_get;
+	host = test_host(1);
+	host->rank = host->local_rank = rank;
+	host->world = host->local_world = world;
+	host->get = host_get;
 	comm = test_iface(desc, "zr.comm/1");
-	if (test_create(h, desc, test_options(desc), &inst) || comm->mem_alloc(inst, 2 * (uint64_t)n * 4, &shared))
+	if (test_create(host, desc, test_options(desc), &inst) || comm->mem_alloc(inst, 2 * (uint64_t)n * 4, &shared))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	float *a = shared, *b = a + n, *c = malloc((uint64_t)n * 4), *d = malloc((uint64_t)n * 4);
 	if (!c || !d)
@@ -126,19 +202,9 @@ int main(int argc, char **argv)
 	if (!rank)
 		printf("%d ranks, %.1f MiB fp32, median of %d; ms\n%-15s %9s %9s %9s   ratios\n", world, (double)n / (1 << 18), rounds,
 		       "", "MPI", "shared", "private");
-	for (int kind = 0; kind < KINDS; kind++) {
-		for (int i = -2; i < rounds; i++) { /* two to warm up */
-			int k = i < 0 ? 0 : i;
-			ms[0][k] = timed(by_mpi, kind, c, d, n);
-			ms[1][k] = timed(by_zeroth, kind, a, b, n);
-			ms[2][k] = timed(by_zeroth, kind, c, d, n);
-		}
-		for (int w = 0; w < 3; w++)
-			qsort(ms[w], (size_t)rounds, sizeof(double), ascending);
-		double m = ms[0][rounds / 2], s = ms[1][rounds / 2], p = ms[2][rounds / 2];
-		if (!rank)
-			printf("%-15s %9.2f %9.2f %9.2f   %.1fx %.1fx\n", names[kind], m, s, p, m / s, m / p);
-	}
+	for (int kind = 0; kind < KINDS; kind++)
+		compare_kind(kind, a, b, c, d, n);
+	compare_view(a, d, n);
 	desc->destroy(inst);
 	MPI_Finalize();
 	return 0;

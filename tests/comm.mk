@@ -1,5 +1,5 @@
 # Tests of plugins/comm, plugins/boot and the supervisor: ranks as threads and as processes.
-comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_boot %D%/t_supervise %D%/t_oom %D%/t_threads
+comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_comm_view %D%/t_boot %D%/t_supervise %D%/t_oom %D%/t_threads
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests) %D%/ranks.sh
 EXTRA_DIST += %D%/ranks.sh %D%/planted.c
@@ -14,6 +14,10 @@ comm_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS)
 %C%_t_comm_fail_SOURCES = %D%/t_comm_fail.c $(comm_rig)
 %C%_t_comm_fail_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_comm_fail_LDADD = $(comm_test_ldadd)
+
+%C%_t_comm_view_SOURCES = %D%/t_comm_view.c $(comm_rig)
+%C%_t_comm_view_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_comm_view_LDADD = $(comm_test_ldadd)
 
 %C%_t_boot_SOURCES = %D%/t_boot.c
 %C%_t_boot_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -72,6 +72,11 @@ struct zr_comm_v1 {
 	void *(*mem_peer)(struct zr_inst *, const void *mine, int32_t group, int32_t rank);
 	void (*abort)(struct zr_inst *, const char *why); /* [any] every pending and later call fails with ZR_EPEER on all ranks */
 	uint64_t (*bytes_sent)(struct zr_inst *); /* [any] bytes this rank read from or sent to others so far */
+	/* (optional) [main] *out: one read-only mapping of [bytes of rank 0 | bytes of rank 1 | ...], the same place in memory
+	 * of mem_alloc of each rank of the group, `mine` that of this rank: a gather without a copy. `bytes` and the place's
+	 * offset are whole pages. Not collective; valid until mem_free; shows what peers wrote as mem_peer does, after a fence.
+	 * A group of one rank: `mine` itself. ZR_ENOTSUP: its ranks share no memory; ZR_ENOMEM: no mappings are left. */
+	int (*mem_view)(struct zr_inst *, const void *mine, uint64_t bytes, int32_t group, void **out);
 };
 
 #ifdef __cplusplus

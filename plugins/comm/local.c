@@ -116,6 +116,7 @@ static const struct zr_comm_v1 vtbl = {
 	.mem_peer = zl_mem_peer,
 	.abort = local_abort,
 	.bytes_sent = local_bytes_sent,
+	.mem_view = zl_mem_view,
 };
 static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 

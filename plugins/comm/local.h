@@ -103,6 +103,7 @@ struct pend {
 struct region {
 	uint64_t at, stride, bytes; /* place in the memfd of the node's first rank; distance of ranks */
 	char *base;                 /* where `at` is mapped; NULL: freed */
+	struct view *views;         /* owned */
 };
 
 /* Where a rank's bytes are read: at p here, or at p in process pid. */
@@ -219,6 +220,10 @@ void zl_mem_free(struct zr_inst *c, void *p);
 void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank);
 uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes); /* place in the memfd, 0: not in it */
 char *zl_mem_here(const struct zr_inst *c, uint64_t at);                    /* NULL: not mapped here */
+
+/* local_view.c */
+int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t group, void **out);
+void zl_views_free(struct region *r);
 
 /* local_sum.c [pure] */
 void zl_copy(void *to, const void *from, uint64_t bytes, int stream);

@@ -102,6 +102,7 @@ static void unmap(struct zr_inst *c, struct region *r)
 {
 	int32_t many, first = c->area ? first_of_process(c, &many) : 0;
 	uint64_t own = r->at + (uint64_t)node_of(c)->rank * r->stride;
+	zl_views_free(r);
 	if (c->area) /* the pages go now, not when the last process ends */
 		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)own, (off_t)r->stride);
 	if (node_of(c)->size == 1 || atomic_fetch_sub(&c->area->seat[first].region[r - c->region].users, 1) == 1)
