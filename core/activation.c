@@ -201,8 +201,8 @@ int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses
 	for (int32_t i = 0; !rc && i < uses->n; i++)
 		walk(&l, s, &uses->use[i], i, training ? s->act : NULL);
 	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !l.n_trips)
-		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at once; "
-			    "take the section out", s->activation.section->plugin->desc->id);
+		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at "
+			    "once; take the section out", s->activation.section->plugin->desc->id);
 	if (!rc)
 		rc = zr_lifetime_assign(l.life, l.n, &a.near_bytes, err);
 	a.far_bytes = l.far_bytes;

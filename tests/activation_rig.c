@@ -41,8 +41,12 @@ void plant(int i)
 void plant_any(uint32_t seed)
 {
 	static const struct zr_act_choice any[] = {
-		{ ZR_ACT_KEEP, ZR_ACT_KEEP },	     { ZR_ACT_KEEP, ZR_ACT_RECOMPUTE },	   { ZR_ACT_KEEP, ZR_ACT_OFFLOAD },
-		{ ZR_ACT_OFFLOAD, ZR_ACT_KEEP },     { ZR_ACT_OFFLOAD, ZR_ACT_RECOMPUTE }, { ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD },
+		{ ZR_ACT_KEEP, ZR_ACT_KEEP },
+		{ ZR_ACT_KEEP, ZR_ACT_RECOMPUTE },
+		{ ZR_ACT_KEEP, ZR_ACT_OFFLOAD },
+		{ ZR_ACT_OFFLOAD, ZR_ACT_KEEP },
+		{ ZR_ACT_OFFLOAD, ZR_ACT_RECOMPUTE },
+		{ ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD },
 		{ ZR_ACT_RECOMPUTE, ZR_ACT_RECOMPUTE },
 	};
 	memset(planted, 0, sizeof planted);
@@ -284,7 +288,8 @@ static void post_move(struct walk *w, int32_t number)
 	int who = (m->saved ? SAVED_OF : OUT_OF) + m->layer;
 	for (int32_t i = 0; i < w->s->train_act.n_moves; i++) {
 		const struct zr_act_move *o = &w->s->train_act.move[i];
-		assert_true(!w->moving[i] || (apart(m->near, m->bytes, o->near, o->bytes) && apart(m->far, m->bytes, o->far, o->bytes)));
+		if (w->moving[i])
+			assert_true(apart(m->near, m->bytes, o->near, o->bytes) && apart(m->far, m->bytes, o->far, o->bytes));
 	}
 	if (m->back) {
 		expect(&w->far, m->far, m->bytes, who);
@@ -312,7 +317,8 @@ static int is_move(const struct zr_pop *op)
 void walk_program(const struct zr_setup *s, int32_t program)
 {
 	const struct zr_program *p = &s->program[program];
-	int eval = program == ZR_PROG_EVAL;
+	const struct zr_schedule *uses = program == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
+	const struct zr_activations *act = program == ZR_PROG_EVAL ? &s->eval_act : &s->train_act;
 	struct walk w = { .s = s, .near.bytes = s->plan.region[ZR_R_ACT].bytes, .far.bytes = s->plan.region[ZR_R_ACT_FAR].bytes };
 	w.near.slot = calloc(w.near.bytes / SLOT + 1, sizeof *w.near.slot);
 	w.far.slot = calloc(w.far.bytes / SLOT + 1, sizeof *w.far.slot);
@@ -321,7 +327,7 @@ void walk_program(const struct zr_setup *s, int32_t program)
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct zr_pop *op = &p->op[i];
 		if (op->kind == ZR_P_LAYER)
-			walk_use(&w, &(eval ? &s->eval_uses : &s->train_uses)->use[op->use], &(eval ? &s->eval_act : &s->train_act)->use[op->use]);
+			walk_use(&w, &uses->use[op->use], &act->use[op->use]);
 		else if (is_move(op))
 			post_move(&w, op->use);
 		else if (op->kind == ZR_P_WAIT && is_move(&p->op[op->target]))

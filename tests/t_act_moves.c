@@ -44,8 +44,7 @@ static void program_text(const struct zr_setup *s, char *buf)
 			buf += sprintf(buf, " %c%d", "frb"[use->phase], use->layer);
 		} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
 			const struct zr_act_move *m = &s->train_act.move[op->use];
-			buf += sprintf(buf, " %c%c%d", op->kind == ZR_P_SPILL ? wait ? ')' : '>' : wait ? '(' : '<', m->saved ? 's' : 'o',
-				       m->layer);
+			buf += sprintf(buf, " %c%c%d", "><)("[2 * wait + (op->kind == ZR_P_FETCH)], m->saved ? 's' : 'o', m->layer);
 		}
 	}
 }

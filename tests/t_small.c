@@ -78,7 +78,8 @@ static void expect_answers(const char *plugin, const char *const *options, const
 	if (test_create(host, desc, opts, &inst) || v->choose(inst, layers, 7, sizeof *layers, choice))
 		fail_msg("%s", test_error(host));
 	for (i = 0; i < 7; i++)
-		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c/%c", i ? " " : "", "kro"[choice[i].out], "kro"[choice[i].saved]);
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c/%c", i ? " " : "", "kro"[choice[i].out],
+			 "kro"[choice[i].saved]);
 	assert_string_equal(got, want);
 	desc->destroy(inst);
 	free(opts);

@@ -15,8 +15,8 @@ struct offload_opts {
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct offload_opts, keep, ZR_T_I64, 0, "2", 1, 1e6, "layers",
-	       "Layers before the loss whose activations stay: they are needed soonest; with 2 as little is on the device at a time as "
-	       "with 1."),
+	       "Layers before the loss whose activations stay: they are needed soonest; with 2 as little is on the device at a "
+	       "time as with 1."),
 };
 
 struct zr_inst {
@@ -32,8 +32,8 @@ static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layer
 	(void)stride;
 	if (leave < 2)
 		return zr_fail(inst->h, ZR_EINVAL,
-			       "keep = %lld: of the model's %u layers before the loss none but the first would leave; lower keep, or use "
-			       "[activation] plugin = keep without [offload.activation]", (long long)inst->o->keep, n - 1);
+			       "keep = %lld: of the model's %u layers before the loss none but the first would leave; lower keep, or "
+			       "use [activation] plugin = keep without [offload.activation]", (long long)inst->o->keep, n - 1);
 	for (i = 0; i < leave; i++)
 		choice[i] = (struct zr_act_choice){ .out = ZR_ACT_OFFLOAD, .saved = ZR_ACT_OFFLOAD };
 	return ZR_OK;

@@ -31,7 +31,7 @@ static const struct zr_opt options[] = {
 	       "Most bytes of activations at a time, instead of every: keeps as many of the last layers as fit, recomputes those "
 	       "before them in the shortest segments that fit; 0 is no limit."),
 	ZR_OPT_ENUM(struct recompute_opts, outputs, 0, "keep", where,
-		    "Where the outputs from which segments start again wait: they stay on the device, or go to [offload.activation]."),
+		    "Where the outputs from which segments start again wait: on the device, or in the tier of [offload.activation]."),
 };
 
 struct zr_inst {
@@ -121,7 +121,8 @@ static int fit(const struct zr_inst *inst, struct sizes *s)
 		}
 	return zr_fail(inst->h, ZR_EINVAL,
 		       "max_bytes = %llu is too little: these layers need at least %llu with recomputation; raise it, or lower "
-		       "[train] micro_batch_size or sequence_length", (unsigned long long)inst->o->max_bytes, (unsigned long long)least);
+		       "[train] micro_batch_size or sequence_length",
+		       (unsigned long long)inst->o->max_bytes, (unsigned long long)least);
 }
 
 static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
@@ -135,8 +136,8 @@ static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *lay
 		return fit(inst, &s);
 	if (inst->o->every >= (int64_t)n - 2)
 		return zr_fail(inst->h, ZR_EINVAL,
-			       "every = %lld recomputes nothing: the last %lld layers are kept, as their backward follows at once, and the "
-			       "model has %u between input and loss; lower every, or use [activation] plugin = keep",
+			       "every = %lld recomputes nothing: the last %lld layers are kept, as their backward follows at once, and "
+			       "the model has %u between input and loss; lower every, or use [activation] plugin = keep",
 			       (long long)inst->o->every, (long long)inst->o->every, n - 2);
 	cut(&s, (uint32_t)inst->o->every, (uint32_t)inst->o->every);
 	for (i = 0; inst->o->outputs && i < n - 1 - inst->o->every; i++)
@@ -159,8 +160,8 @@ static int recompute_check(const struct zr_host *h, const void *opts)
 {
 	const struct recompute_opts *o = opts;
 	if (o->every && o->max_bytes)
-		return zr_fail(h, ZR_EINVAL, "every = %lld and max_bytes = %llu exclude each other: give one of them", (long long)o->every,
-			       (unsigned long long)o->max_bytes);
+		return zr_fail(h, ZR_EINVAL, "every = %lld and max_bytes = %llu exclude each other: give one of them",
+			       (long long)o->every, (unsigned long long)o->max_bytes);
 	if (o->outputs && o->max_bytes)
 		return zr_fail(h, ZR_EINVAL, "max_bytes counts outputs that stay on the device: with outputs = offload give every");
 	if (!o->every && !o->max_bytes)
