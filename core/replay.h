@@ -53,7 +53,7 @@ int zr_wait_publish(struct zr_session *s, const struct zr_pop *op);
 int zr_run_reduce(struct zr_session *s, const struct zr_pop *op);
 int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op);
 
-/* update.c; begin and end enclose the update program */
+/* update/update.c; begin and end enclose the update program */
 int zr_run_update(struct zr_session *s, const struct zr_pop *op);
 void zr_update_begin(struct zr_session *s);
 int zr_update_end(struct zr_session *s);

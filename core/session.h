@@ -105,7 +105,7 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
 int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what the update program publishes */
 
-/* update.c: the pieces of an operation, to out if that is not NULL, `have` others being before them. */
+/* update/update.c: the pieces of an operation, to out if that is not NULL, `have` others being before them. */
 int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, struct zr_piece *out, int64_t have);
 
 /* Places and collectives that replay, boundary and session share. */
