@@ -198,14 +198,27 @@ static void auto_is_resolved_by_the_plugin_and_shown_so(void **unused)
 
 static void auto_that_stays_is_an_error(void **unused)
 {
-	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_lr\nwarmup_max_lr = auto\n", NULL, 0);
+	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_cosine_lr\ntotal_num_steps = auto\n", NULL, 0);
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	struct zr_error err = { 0 };
 	char want[256];
 	(void)unused;
 	assert_int_equal(zr_config_resolve(cfg, "scheduler", &facts, &err), ZR_EINVAL);
-	snprintf(want, sizeof want, "%s:8: [scheduler] warmup_max_lr: `auto` could not be resolved; give a value", path);
+	snprintf(want, sizeof want, "%s:8: [scheduler] total_num_steps: `auto` could not be resolved; give a value", path);
 	assert_string_equal(err.text, want);
+	zr_config_free(cfg);
+}
+
+/* The learning rates of parameter groups differ: the option then means each group's own. */
+static void auto_stays_where_the_option_says_so(void **unused)
+{
+	struct zr_config *cfg = load(BASE "[scheduler]\nplugin = warmup_lr\n", NULL, 0);
+	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
+	struct zr_error err = { 0 };
+	(void)unused;
+	assert_int_equal(zr_config_resolve(cfg, "scheduler", &facts, &err), 0);
+	assert_true(isnan(number(cfg, "scheduler", "warmup_max_lr")));
+	assert_string_equal(source(cfg, "scheduler", "warmup_max_lr"), "default");
 	zr_config_free(cfg);
 }
 
@@ -317,6 +330,7 @@ int main(void)
 		cmocka_unit_test(another_plugin_hides_the_keys_of_the_defaults),
 		cmocka_unit_test(auto_is_resolved_by_the_plugin_and_shown_so),
 		cmocka_unit_test(auto_that_stays_is_an_error),
+		cmocka_unit_test(auto_stays_where_the_option_says_so),
 		cmocka_unit_test(a_rule_between_options_names_the_line),
 		cmocka_unit_test(core_sets_what_it_derives),
 		cmocka_unit_test(what_is_shown_loads_to_the_same_values),

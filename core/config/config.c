@@ -119,6 +119,8 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 		char text[1200];
 		if (!was_auto[i])
 			continue;
+		if (zr_value_is_auto(o, p->s.opts) && o->flags & ZR_O_STAYS_AUTO)
+			continue;
 		if (zr_value_is_auto(o, p->s.opts)) {
 			snprintf(text, sizeof text, "%s: `auto` could not be resolved; give a value", o->name);
 			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);

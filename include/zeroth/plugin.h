@@ -144,6 +144,7 @@ struct zr_host {
 #define ZR_O_GROUP 32u     /* may differ between parameter groups */
 #define ZR_O_NUMERIC 64u   /* changes results: equal on all ranks */
 #define ZR_O_DEPRECATED 128u
+#define ZR_O_STAYS_AUTO 256u /* resolve() may leave it `auto`: what that is then depends on the call, as on its group */
 
 #define ZR_AUTO_I64 INT64_MIN
 #define ZR_AUTO_COUNT UINT64_MAX /* also BYTES */
@@ -182,7 +183,7 @@ struct zr_facts {
 	int64_t vocabulary;      /* of the data: number of different tokens it can hold */
 	int64_t sequence_length; /* tokens per training sequence */
 	int64_t steps;           /* optimizer steps of the run */
-	double lr;               /* base learning rate of the optimizer's first group; NaN: not known */
+	double lr;               /* base learning rate of all parameter groups; NaN: not known, or they differ */
 	uint64_t memory;         /* bytes of host memory this rank may use */
 	int64_t parameters;      /* elements of all units, padding included */
 	int64_t largest_unit;    /* elements of the largest one */

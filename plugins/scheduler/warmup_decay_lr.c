@@ -21,8 +21,8 @@ static const struct zr_opt options[] = {
 	WARMUP_TOTAL_NUM_STEPS(struct decay_opts),
 	ZR_OPT(struct decay_opts, warmup_min_lr, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
 	       "Learning rate of the first two updates, where the warm-up starts, and after the decay."),
-	ZR_OPT(struct decay_opts, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO, "1e-3", 0, ZR_HI, "",
-	       "Learning rate after the warm-up, of every parameter group; auto is the optimizer's lr."),
+	ZR_OPT(struct decay_opts, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "1e-3", 0, ZR_HI, "",
+	       "Learning rate after the warm-up, of every parameter group; auto is each group's own lr."),
 	WARMUP_NUM_STEPS(struct decay_opts),
 	WARMUP_TYPE(struct decay_opts),
 };
