@@ -184,12 +184,17 @@ void zr_describe_mdoc(const struct zr_plugin *p, FILE *out)
 	mdoc_table(&t, out);
 }
 
+static void core_mdoc(const struct zr_core_table *c, FILE *out)
+{
+	struct zr_table t = { c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
+	fprintf(out, ".Ss \"[%s] of zeroth itself\"\n", c->section);
+	put_mdoc(out, c->doc);
+	mdoc_table(&t, out);
+}
+
 void zr_describe_core_mdoc(FILE *out)
 {
-	for (const struct zr_core_table *c = zr_core_tables; c->section; c++) {
-		struct zr_table t = { c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
-		fprintf(out, ".Ss \"[%s] of zeroth itself\"\n", c->section);
-		put_mdoc(out, c->doc);
-		mdoc_table(&t, out);
-	}
+	for (const struct zr_core_table *c = zr_core_tables; c->section; c++)
+		core_mdoc(c, out);
+	core_mdoc(&zr_group_table, out);
 }

@@ -78,7 +78,7 @@ static void *thread_main(void *arg)
 static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, struct zr_error *err)
 {
 	struct zr_facts facts = { .size = sizeof facts, .world = setup->process.world, .steps = (int64_t)setup->train->steps,
-				  .lr = setup->base_lr };
+				  .lr = setup->param_group[0].lr };
 	for (int i = 0; i < zr_config_count(setup->cfg); i++) {
 		const struct zr_section *sec = zr_config_at(setup->cfg, i);
 		if (!sec->role || strcmp(sec->role, "monitor"))

@@ -55,6 +55,30 @@ static int recomputed(const struct zr_setup *s)
 	return n;
 }
 
+/* What a parameter group has: tensors, and in *elements their parameters. */
+static int32_t tensors_of(const struct zr_setup *s, int32_t group, int64_t *elements)
+{
+	int32_t n = 0;
+	*elements = 0;
+	for (int32_t i = 0; i < s->layout.n_tensors; i++)
+		if (s->group_of[i] == group) {
+			*elements += s->layout.tensor[i].elements;
+			n++;
+		}
+	return n;
+}
+
+static void print_groups(const struct zr_setup *s)
+{
+	for (int32_t g = 0; g < s->n_param_groups && s->n_param_groups > 1; g++) {
+		const struct zr_section *sec = s->param_group[g].section;
+		int64_t elements;
+		int32_t n = tensors_of(s, g, &elements);
+		printf("%s: %s, %d tensor%s, %lld parameters\n", sec->name, sec->plugin->desc->id, n, n == 1 ? "" : "s",
+		       (long long)elements);
+	}
+}
+
 static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
@@ -65,8 +89,9 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	printf("activations: %s", s->activation.section->plugin->desc->id);
 	if (recomputed(s))
 		printf(", the forward of %d layers runs again in backward", recomputed(s));
-	printf("\n\n");
-	printf("%-8s %-20s %12s\n", "tier", "category", "bytes");
+	putchar('\n');
+	print_groups(s);
+	printf("\n%-8s %-20s %12s\n", "tier", "category", "bytes");
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++)
 		print_tier(s, tier);
 	printf("\n%s: %s of memory", fits ? "fits" : "does not fit", zr_bytes_text(zr_plan_need(s), a));
@@ -84,6 +109,19 @@ static json_t *tier_json(const struct zr_setup *s, int tier)
 	return region;
 }
 
+static json_t *groups_json(const struct zr_setup *s)
+{
+	json_t *list = json_array();
+	for (int32_t g = 0; g < s->n_param_groups; g++) {
+		const struct zr_section *sec = s->param_group[g].section;
+		int64_t elements;
+		int32_t n = tensors_of(s, g, &elements);
+		json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin", sec->plugin->desc->id,
+						      "tensors", n, "parameters", (json_int_t)elements));
+	}
+	return list;
+}
+
 static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 {
 	json_t *planned = json_object(), *total = json_object(), *held = json_object();
@@ -93,9 +131,10 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	}
 	for (int i = 0; i < s->account.n; i++)
 		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
-	json_t *j = json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters, "activation",
-			      s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s), "planned", planned,
-			      "total", total, "held_by_plugins", held, "needed", (json_int_t)zr_plan_need(s), "available",
+	json_t *j = json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters,
+			      "activation", s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s),
+			      "groups", groups_json(s), "planned", planned, "total", total, "held_by_plugins", held,
+			      "needed", (json_int_t)zr_plan_need(s), "available",
 			      (json_int_t)have, "fits", fits);
 	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
 	putchar('\n');

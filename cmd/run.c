@@ -235,12 +235,14 @@ static uint64_t hash_table(const struct zr_opt *opts, uint32_t n, uint32_t strid
 	return h;
 }
 
-static uint64_t hash_settings(const struct zr_config *cfg)
+static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup *setup)
 {
-	uint64_t h = 0;
+	uint64_t h = XXH3_64bits(setup->group_of, (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
 		const struct zr_section *s = zr_config_at(cfg, i);
 		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
+		if (s->match)
+			h = XXH3_64bits_withSeed(s->match, strlen(s->match), h);
 		if (d) {
 			h = XXH3_64bits_withSeed(d->id, strlen(d->id), h);
 			h = hash_table(d->opts, d->n_opts, d->opt_stride, s->opts, h);
@@ -256,7 +258,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 {
 	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
 	if (!rc)
-		r->setup->settings = hash_settings(r->cfg);
+		r->setup->settings = hash_settings(r->cfg, r->setup);
 	if (!rc)
 		rc = check_launcher(r, err);
 	if (!rc)

@@ -6,10 +6,7 @@
 
 void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *n)
 {
-	const struct zr_setup *p = s->setup;
-	int whole = p->groups[unit].state == ZR_GROUP_SELF;
-	*first = whole ? 0 : p->plan.unit[unit].first;
-	*n = whole ? p->layout.unit[unit].blocks : p->plan.unit[unit].n;
+	zr_rank_holds(s->setup, unit, s->setup->process.rank, first, n);
 }
 
 uint64_t zr_datum_bytes(const struct zr_session *s, int d)
@@ -27,7 +24,7 @@ uint64_t zr_datum_bytes(const struct zr_session *s, int d)
 	}
 }
 
-/* Where the first block that this rank holds of a unit has its data of one kind. */
+/* Where the first block that this rank holds of a unit has its data of one kind; of a state, where the first of all is. */
 static struct zr_spot held_spot(const struct zr_session *s, int32_t unit, int d)
 {
 	const struct zr_setup *p = s->setup;
@@ -40,16 +37,23 @@ static struct zr_spot held_spot(const struct zr_session *s, int32_t unit, int d)
 	case ZR_D_LOWP:
 		return p->groups[unit].state == ZR_GROUP_SELF ? m->param : m->home;
 	default:
-		return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] +
-								    (uint64_t)m->state_block * p->plan.state_bytes[d - ZR_D_STATE] };
+		return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
 	}
 }
 
 static struct zr_spot spot_of(const struct zr_session *s, const struct zr_piece *p, int d)
 {
 	struct zr_spot spot = held_spot(s, p->unit, d);
-	spot.at += (uint64_t)p->at * zr_datum_bytes(s, d);
+	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_datum_bytes(s, d);
 	return spot;
+}
+
+/* Whether the state is one of the piece's optimizer. */
+static int has_state(const struct zr_session *s, const struct zr_piece *p, int d)
+{
+	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->setup->optimizer[p->optimizer];
+	uint32_t i = (uint32_t)(d - ZR_D_STATE);
+	return o && i >= o->first_state && i < o->first_state + o->n_states;
 }
 
 int zr_has_datum(const struct zr_session *s, int32_t unit, int d)
@@ -87,7 +91,7 @@ static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, i
 	int rc = 0;
 	for (int d = 0; !rc && d < g->n_data; d++) {
 		struct zr_moving *m = &s->moving[p->set * g->n_data + d];
-		if (!(with & ZR_WITH(d)) || !staged(s, p->unit, d))
+		if (!(with & ZR_WITH(d)) || !staged(s, p->unit, d) || (d >= ZR_D_STATE && !has_state(s, p, d)))
 			continue;
 		struct zr_spot spot = spot_of(s, p, d);
 		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);
@@ -200,14 +204,21 @@ uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int6
 	return count;
 }
 
-int zr_each_piece(struct zr_session *s, int32_t unit, uint32_t in, uint32_t out,
-		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
+struct zr_piece zr_piece_of_run(const struct zr_session *s, const struct zr_run *r, int64_t first, int64_t n)
 {
-	int64_t first, n, step = s->setup->plan.staging.blocks;
+	int64_t held, count;
+	zr_held(s, r->unit, &held, &count);
+	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
+				  .state = r->state + (first - r->first) };
+}
+
+static int each_of_run(struct zr_session *s, const struct zr_run *r, uint32_t in, uint32_t out,
+		       int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
+{
+	int64_t step = s->setup->plan.staging.blocks;
 	int rc = 0;
-	zr_held(s, unit, &first, &n);
-	for (int64_t at = 0; !rc && at < n; at += step) {
-		struct zr_piece p = { .unit = unit, .first = first + at, .at = at, .n = n - at < step ? n - at : step };
+	for (int64_t at = 0; !rc && at < r->n; at += step) {
+		struct zr_piece p = zr_piece_of_run(s, r, r->first + at, r->n - at < step ? r->n - at : step);
 		rc = zr_piece_read(s, &p, in);
 		if (!rc)
 			rc = zr_piece_done(s, 0);
@@ -218,5 +229,21 @@ int zr_each_piece(struct zr_session *s, int32_t unit, uint32_t in, uint32_t out,
 		int done = zr_piece_done(s, 0);
 		rc = rc ? rc : done;
 	}
+	return rc;
+}
+
+int zr_each_piece(struct zr_session *s, int32_t unit, int32_t optimizer, uint32_t in, uint32_t out,
+		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY };
+	int rc = 0;
+	if (optimizer == ZR_ANY) {
+		zr_held(s, unit, &all.first, &all.n);
+		return each_of_run(s, &all, in, out, fn, arg);
+	}
+	for (int32_t i = p->first_run[unit]; !rc && i < p->first_run[unit + 1]; i++)
+		if (p->run[i].optimizer == optimizer)
+			rc = each_of_run(s, &p->run[i], in, out, fn, arg);
 	return rc;
 }

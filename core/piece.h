@@ -11,9 +11,12 @@
 
 struct zr_piece {
 	int32_t unit, set;
-	int64_t first, n; /* blocks of the unit */
-	int64_t at;       /* first, counted from the first block that this rank holds */
+	int32_t optimizer; /* of all its blocks; ZR_ANY: whichever, and it comes without states */
+	int64_t first, n;  /* blocks of the unit */
+	int64_t at;        /* first, counted from the first block that this rank holds */
+	int64_t state;     /* first, counted in the optimizer's states */
 };
+#define ZR_ANY (-1)
 
 /* Kinds of data as bits. */
 #define ZR_WITH(d) (1u << (d))
@@ -42,8 +45,12 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 /* Segments of blocks [first, first + n) of a unit, in s->seg: its tensors clipped to that range. */
 uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int64_t n);
 
-/* Calls fn for all pieces of a unit one after the other, with `in` read before and `out` written after. */
-int zr_each_piece(struct zr_session *s, int32_t unit, uint32_t in, uint32_t out,
+/* A piece of blocks [first, first + n) of a run. */
+struct zr_piece zr_piece_of_run(const struct zr_session *s, const struct zr_run *r, int64_t first, int64_t n);
+
+/* Calls fn for all pieces of a unit one after the other, with `in` read before and `out` written after; those of one
+ * optimizer, or ZR_ANY. */
+int zr_each_piece(struct zr_session *s, int32_t unit, int32_t optimizer, uint32_t in, uint32_t out,
 		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg);
 
 #endif

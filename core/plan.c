@@ -123,8 +123,6 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	m->grad = take(p, ZR_R_GRAD, held_blocks(s, m, unit), ZR_F32);
 	if (zr_sums_locally(s))
 		m->local = take(p, ZR_R_LOCAL, world * m->per, ZR_F32);
-	m->state_block = p->state_blocks;
-	p->state_blocks += held_blocks(s, m, unit);
 }
 
 /* Whether this kind of data must be staged for what updates it: on disk, or in a memory that it cannot reach. */
@@ -187,6 +185,20 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g)
 	g->ahead = read ? g->sets - 1 - write : 0;
 }
 
+/* A piece has the states of one optimizer: they share their place. */
+static void stage_states(const struct zr_setup *s, struct zr_plan *p)
+{
+	uint64_t start = p->staging.set_bytes, end = start;
+	for (int32_t k = 0; k < s->n_optimizers; k++) {
+		const struct zr_optimizer *o = &s->optimizer[k];
+		p->staging.set_bytes = start;
+		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++)
+			stage(p, ZR_D_STATE + (int)i, p->state_bytes[i]);
+		end = max(end, p->staging.set_bytes);
+	}
+	p->staging.set_bytes = end;
+}
+
 static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 {
 	struct zr_staging *g = &p->staging;
@@ -203,8 +215,8 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		stage(p, ZR_D_GRAD, ZR_BLOCK * 4);
 	if (copies && far)
 		stage(p, ZR_D_LOWP, ZR_BLOCK * (uint64_t)zr_dtype_bytes(s->types.dtype));
-	for (uint32_t i = 0; i < s->n_states && out_of_reach(s, p, ZR_R_STATE); i++)
-		stage(p, ZR_D_STATE + (int)i, p->state_bytes[i]);
+	if (out_of_reach(s, p, ZR_R_STATE))
+		stage_states(s, p);
 	pipeline(s, g);
 	if (!g->set_bytes)
 		g->sets = 1, g->ahead = g->behind = 0;
@@ -244,16 +256,6 @@ static void size_programs(const struct zr_setup *s, struct zr_plan *p)
 			p->region[ZR_R_GRAD_BUFFER].bytes = max(p->region[ZR_R_GRAD_BUFFER].bytes, prog->grad_bytes);
 		p->region[ZR_R_GATHER].bytes = max(p->region[ZR_R_GATHER].bytes, prog->gather_bytes);
 		p->region[ZR_R_COMM].bytes = max(p->region[ZR_R_COMM].bytes, comm_bytes(s, p, prog));
-	}
-}
-
-static void place_state(const struct zr_setup *s, struct zr_plan *p)
-{
-	for (uint32_t i = 0; i < s->n_states; i++) {
-		const struct zr_state *st = zr_setup_state(s, i);
-		p->state_bytes[i] = st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (st->dtype == ZR_F32 ? 4 : 2);
-		p->state[i] = p->region[ZR_R_STATE].bytes;
-		p->region[ZR_R_STATE].bytes += up((uint64_t)p->state_blocks * p->state_bytes[i], 64);
 	}
 }
 
@@ -312,10 +314,12 @@ static void place_regions(struct zr_plan *p)
 static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
 	p->unit = calloc((size_t)s->layout.n_units + 1, sizeof *p->unit);
+	p->run = calloc((size_t)s->layout.n_tensors + 1, sizeof *p->run);
+	p->first_run = calloc((size_t)s->layout.n_units + 1, sizeof *p->first_run);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
 	p->staging.datum = calloc(ZR_D_STATE + s->n_states, sizeof *p->staging.datum);
-	if (!p->staging.datum || !p->unit || !p->state || !p->state_bytes)
+	if (!p->staging.datum || !p->unit || !p->run || !p->first_run || !p->state || !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -341,7 +345,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		place_unit(s, &p, u);
 	size_programs(s, &p);
 	if (!rc && train)
-		place_state(s, &p);
+		rc = zr_runs_place(s, &p, err);
 	p.region[ZR_R_ACT].bytes = max(s->train_act.near_bytes, s->eval_act.near_bytes);
 	p.region[ZR_R_ACT_FAR].bytes = s->train_act.far_bytes;
 	if (rc) {
@@ -361,6 +365,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 void zr_plan_free(struct zr_plan *p)
 {
 	free(p->unit);
+	free(p->run);
+	free(p->first_run);
 	free(p->state);
 	free(p->state_bytes);
 	free(p->staging.datum);

@@ -63,13 +63,19 @@ struct zr_spot {
 struct zr_unit_memory {
 	int64_t per, first, n;    /* home: blocks per rank, this rank's first, how many it really has */
 	int64_t param_per;        /* blocks per rank of the parameters' group */
-	int64_t state_block;      /* first block in the optimizer's state of this rank */
 	int far;                  /* 1: the compute copy is in ZR_R_PARAM_FAR: a layer needs it gathered, in a group of one too */
 	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
 	struct zr_spot home;      /* compute copy of the home blocks; often inside param or master */
 	struct zr_spot master;    /* whole, or the home blocks; nothing with master = none */
 	struct zr_spot grad;      /* likewise */
 	struct zr_spot local;     /* whole, with reduction = local */
+};
+
+/* Consecutive blocks that this rank holds, and that one optimizer updates. */
+struct zr_run {
+	int32_t unit, optimizer;
+	int64_t first, n; /* blocks of the unit */
+	int64_t state;    /* the first in that optimizer's states */
 };
 
 /* A kind of data that an update reads or writes piece by piece; states follow. */
@@ -97,7 +103,8 @@ struct zr_plan {
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int peers;               /* 1: ranks read each other's memory in place */
 	struct zr_unit_memory *unit; /* [n_units] */
-	int64_t state_blocks;    /* of this rank */
+	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
+	int32_t n_runs, *first_run;
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
 	uint64_t work_bytes;     /* of ZR_R_WORK; the activation gradient follows */
@@ -107,6 +114,12 @@ struct zr_plan {
 };
 
 int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err);
+
+/* runs.c: fills the runs, and places the states. */
+int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
+
+/* Blocks of a unit whose master and state a rank holds: its home, or all. */
+void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n);
 void zr_plan_free(struct zr_plan *p);
 uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes of all regions in it */
 

@@ -145,6 +145,8 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	if (base)
 		list_pieces(s, s->piece);
 	s->seg = cut(&at, ((size_t)p->layout.n_tensors + 1) * sizeof *s->seg);
+	s->group_seg = cut(&at, ((size_t)p->layout.n_tensors + 1) * sizeof *s->seg);
+	s->lr = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
 	s->state_buf = cut(&at, (p->n_states + 1) * sizeof *s->state_buf);
 	return (size_t)(at - base);
 }
@@ -251,7 +253,7 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 	int rc = f.x ? 0 : ZR_ENOMEM;
 	s->err = err;
 	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
-		rc = zr_each_piece(s, u, 0, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), fill_piece, &f);
+		rc = zr_each_piece(s, u, ZR_ANY, 0, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), fill_piece, &f);
 	free(f.x);
 	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_replay_publish(s, err);
 }
@@ -291,25 +293,34 @@ static int init_state_piece(struct zr_session *s, const struct zr_piece *p, void
 	return rc;
 }
 
-/* First values of the optimizer's state. Memory is zero already, what a disk holds is not known. */
+/* Memory is zero already, what a disk holds is not known. */
+static int init_state(struct zr_session *s, int32_t optimizer, uint32_t i, float *x, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	const struct zr_state *st = zr_setup_state(p, i);
+	struct init_state in = { x, ZR_D_STATE + (int)i };
+	int rc = 0;
+	if (st->init == 0 && zr_addressed(s, ZR_R_STATE))
+		return 0;
+	if (st->init != 0 && st->dtype != ZR_F32)
+		rc = zr_err(err, ZR_EINVAL, "optimizer %s: state %s starts at %g, which needs the type fp32",
+			    p->optimizer[optimizer].it.section->plugin->desc->id, st->name, st->init);
+	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
+		x[k] = (float)st->init;
+	for (int32_t u = 0; !rc && u < p->layout.n_units; u++)
+		rc = zr_each_piece(s, u, optimizer, 0, ZR_WITH(in.d), init_state_piece, &in);
+	return rc;
+}
+
+/* First values of the optimizers' states. */
 static int init_states(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
 	float *x = new_chunk(err);
 	int rc = x ? 0 : ZR_ENOMEM;
-	for (uint32_t i = 0; !rc && i < p->n_states; i++) {
-		const struct zr_state *st = zr_setup_state(p, i);
-		struct init_state in = { x, ZR_D_STATE + (int)i };
-		if (st->init == 0 && zr_addressed(s, ZR_R_STATE))
-			continue;
-		if (st->init != 0 && st->dtype != ZR_F32)
-			rc = zr_err(err, ZR_EINVAL, "optimizer %s: state %s starts at %g, which needs the type fp32",
-				    p->optimizer.section->plugin->desc->id, st->name, st->init);
-		for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
-			x[k] = (float)st->init;
-		for (int32_t u = 0; !rc && u < p->layout.n_units; u++)
-			rc = zr_each_piece(s, u, 0, ZR_WITH(in.d), init_state_piece, &in);
-	}
+	for (int32_t k = 0; k < p->n_optimizers; k++)
+		for (uint32_t i = 0; !rc && i < p->optimizer[k].n_states; i++)
+			rc = init_state(s, k, p->optimizer[k].first_state + i, x, err);
 	free(x);
 	return rc;
 }
@@ -391,7 +402,7 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
 		int whole = p->groups[u].state == ZR_GROUP_SELF;
 		for (int32_t r = 0; !rc && r < (whole ? 1 : p->process.world); r++)
-			rc = whole || r == p->process.rank ? zr_each_piece(s, u, in, 0, out_piece, &o) : receive(s, u, r, &o);
+			rc = whole || r == p->process.rank ? zr_each_piece(s, u, ZR_ANY, in, 0, out_piece, &o) : receive(s, u, r, &o);
 	}
 	free(o.x);
 	return rc;

@@ -43,7 +43,7 @@ struct zr_session {
 	struct zr_moving *moving;       /* [sets][n_data] of the staging */
 	struct zr_piece *piece;         /* [n_pieces] of the update program, in its order */
 	int64_t n_pieces, piece_next, piece_read; /* number of them; next to be computed, next to be read */
-	struct zr_seg *seg;             /* scratch of an update: one unit's segments */
+	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 
 	/* the program that runs */
@@ -56,7 +56,8 @@ struct zr_session {
 	int64_t step;    /* attempted */
 	int64_t applied; /* updates done: what the scheduler and the optimizer count */
 	struct zr_scale scale;
-	double lr, grad_mult;
+	double *lr;        /* [n_param_groups] of the update to come */
+	double grad_mult;
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;
 };
@@ -64,7 +65,7 @@ struct zr_session {
 struct zr_step_result {
 	float loss;           /* mean over the tokens of the step */
 	double grad_norm;     /* global L2 norm of the mean gradient, before clipping */
-	double lr;
+	double lr;            /* of [optimizer] itself */
 	double scale;         /* loss scale the step was computed with */
 	double next_scale;    /* of the next step */
 	int32_t action;       /* ZR_STEP_* */

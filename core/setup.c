@@ -30,8 +30,11 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
 
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
 {
-	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
-	return (const struct zr_state *)((const char *)s->states + (size_t)i * opt->state_stride);
+	const struct zr_optimizer *o = s->optimizer;
+	while (i >= o->first_state + o->n_states)
+		o++;
+	uint32_t stride = ((const struct zr_optimizer_v1 *)o->it.vtbl)->state_stride;
+	return (const struct zr_state *)((const char *)o->states + (size_t)(i - o->first_state) * stride);
 }
 
 int zr_sums_locally(const struct zr_setup *s)
@@ -123,6 +126,16 @@ static int64_t typical_unit(const struct zr_setup *s)
 	return middle;
 }
 
+/* The learning rate of all parameter groups, NaN where they differ. */
+static double common_lr(const struct zr_setup *s)
+{
+	double lr = s->n_param_groups ? s->param_group[0].lr : NAN;
+	for (int32_t g = 1; g < s->n_param_groups; g++)
+		if (s->param_group[g].lr != lr)
+			return NAN;
+	return lr;
+}
+
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
 	int64_t share = cores() / zr_machine_ranks(s);
@@ -133,7 +146,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.vocabulary = s->data_info.vocabulary,
 		.sequence_length = s->batch.length,
 		.steps = (int64_t)s->train->steps,
-		.lr = s->optimizer.inst ? s->base_lr : NAN,
+		.lr = common_lr(s),
 		.memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
 		.parameters = s->layout.blocks * ZR_BLOCK,
 		.largest_unit = largest_unit(s),
@@ -141,15 +154,19 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 	};
 }
 
-/* Resolves the section of a role and creates its instance. */
-static int start(struct zr_setup *s, struct zr_instance *it, const char *role, const char *iface, uint32_t min_size,
-		 struct zr_error *err)
+int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err)
 {
-	const struct zr_section *sec = zr_config_find(s->cfg, role);
 	struct zr_facts facts = facts_of(s);
-	if (!sec)
-		return zr_err(err, ZR_EINVAL, "no [%s] section and no default for it", role);
-	int rc = zr_config_resolve(s->cfg, role, &facts, err);
+	if (!zr_config_find(s->cfg, section))
+		return zr_err(err, ZR_EINVAL, "no [%s] section and no default for it", section);
+	return zr_config_resolve(s->cfg, section, &facts, err);
+}
+
+int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
+		   struct zr_error *err)
+{
+	const struct zr_section *sec = zr_config_find(s->cfg, section);
+	int rc = zr_setup_resolve(s, section, err);
 	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, min_size, err);
 }
 
@@ -169,7 +186,7 @@ static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
 	s->process.world = s->process.local_world = 1;
-	int rc = start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
+	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
 	if (rc)
 		return rc;
 	const struct zr_boot_v1 *boot = s->boot.vtbl;
@@ -238,7 +255,7 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 {
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return 0;
-	int rc = start(s, &s->data, "data", "zr.data/1", sizeof(struct zr_data_v1), err);
+	int rc = zr_setup_start(s, &s->data, "data", "zr.data/1", sizeof(struct zr_data_v1), err);
 	if (rc)
 		return rc;
 	const struct zr_data_v1 *data = s->data.vtbl;
@@ -249,7 +266,7 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
+	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
 	if (rc)
 		return rc;
 	const struct zr_model_v1 *model = s->model.vtbl;
@@ -273,7 +290,7 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = start(s, &s->precision, "precision", "zr.precision/1", sizeof(struct zr_precision_v1), err);
+	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", sizeof(struct zr_precision_v1), err);
 	if (!rc) {
 		const struct zr_precision_v1 *precision = s->precision.vtbl;
 		s->types.size = sizeof s->types;
@@ -287,7 +304,7 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 			s->types.comm_dtype = wire[s->train->communication_data_type];
 	}
 	if (!rc)
-		rc = start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);
+		rc = zr_setup_start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);
 	return rc;
 }
 
@@ -298,7 +315,7 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	s->groups = calloc((size_t)s->layout.n_units + 1, sizeof *s->groups);
 	if (s->mode == ZR_SETUP_SAMPLE && s->groups)
 		return 0; /* one rank, no state: ZR_GROUP_SELF is 0 */
-	int rc = start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
+	int rc = zr_setup_start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
 	const struct zr_zero_v1 *zero = s->zero.vtbl;
 	if (!rc && !s->groups)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
@@ -323,7 +340,7 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	struct zr_offload *o = &s->offload[i];
 	if (!zr_config_find(s->cfg, offload_sections[i]))
 		return 0;
-	int rc = start(s, &o->it, offload_sections[i], "zr.offload/1", offsetof(struct zr_offload_v1, buffers), err);
+	int rc = zr_setup_start(s, &o->it, offload_sections[i], "zr.offload/1", offsetof(struct zr_offload_v1, buffers), err);
 	if (rc)
 		return rc;
 	const struct zr_offload_v1 *v = o->it.vtbl;
@@ -370,25 +387,10 @@ static int start_offloads(struct zr_setup *s, struct zr_error *err)
 	return rc ? rc : check_offload(s, err);
 }
 
-static int start_optimizer(struct zr_setup *s, struct zr_error *err)
+static int start_optimizers(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = start(s, &s->optimizer, "optimizer", "zr.optimizer/1", offsetof(struct zr_optimizer_v1, partial), err);
-	if (rc)
-		return rc;
-	const struct zr_optimizer_v1 *opt = s->optimizer.vtbl;
-	const struct zr_opt *lr = option(s->optimizer.section, "lr");
-	if (!lr || lr->type != ZR_T_F64)
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
-			      s->optimizer.section->plugin->desc->id);
-	s->base_lr = *(double *)((char *)s->optimizer.section->opts + lr->offset);
-	if (opt->n_partial || opt->caps & ZR_OPT_WHOLE)
-		return zr_err(err, ZR_EINVAL, "optimizer %s needs whole-parameter sums or matrices, which core does not offer",
-			      s->optimizer.section->plugin->desc->id);
-	if (!(opt->mem_ok & ZR_MEM_HOST) && s->device_info.unified)
-		return zr_err(err, ZR_EINVAL, "optimizer %s does not run on host memory, where device %s keeps the state",
-			      s->optimizer.section->plugin->desc->id, s->device_info.name);
-	s->states = opt->states(s->optimizer.inst, &s->n_states);
-	return start(s, &s->scheduler, "scheduler", "zr.scheduler/1", sizeof(struct zr_scheduler_v1), err);
+	int rc = zr_optimizers_start(s, err);
+	return rc ? rc : zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1", sizeof(struct zr_scheduler_v1), err);
 }
 
 static int size_layers(struct zr_setup *s, struct zr_error *err)
@@ -469,7 +471,7 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = start_offloads(s, err);
 		if (!rc)
-			rc = start_optimizer(s, err);
+			rc = start_optimizers(s, err);
 		if (!rc)
 			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
 	} else if (!rc) {
@@ -514,8 +516,9 @@ void zr_setup_close(struct zr_setup *s)
 {
 	if (!s)
 		return;
-	struct zr_instance *all[] = { &s->scheduler, &s->optimizer, &s->zero,	&s->activation, &s->precision,
-				      &s->model,     &s->data,	    &s->comm, &s->device, &s->boot };
+	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->model,
+				      &s->data,	     &s->comm, &s->device,     &s->boot };
+	zr_optimizers_close(s);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);
 	for (int i = 0; i < ZR_OFFLOADS; i++)

@@ -26,6 +26,7 @@
 #include "core/plan.h"
 #include "core/program.h"
 #include "core/schedule.h"
+#include "core/update/optimizers.h"
 
 #define ZR_SETUP_TRAIN 0
 #define ZR_SETUP_SAMPLE 1 /* no data files, no gradients nor optimizer state, one sequence at a time */
@@ -50,7 +51,7 @@ struct zr_setup {
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;
-	struct zr_instance boot, comm, device, data, model, precision, activation, zero, optimizer, scheduler;
+	struct zr_instance boot, comm, device, data, model, precision, activation, zero, scheduler;
 	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
 	struct zr_boot_info ranks;
 	struct zr_device_info device_info;
@@ -58,7 +59,6 @@ struct zr_setup {
 	struct zr_data_info data_info;
 	struct zr_model_decl decl;
 	struct zr_precision_info types;
-	double base_lr;                 /* the optimizer's own */
 	struct zr_batch_shape batch;
 	uint64_t settings;              /* hash of the options that change results: compared over ranks */
 	struct zr_layout layout;
@@ -66,8 +66,12 @@ struct zr_setup {
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */
 	struct zr_activations train_act, eval_act;
-	const struct zr_state *states;
-	uint32_t n_states;
+	struct zr_optimizer *optimizer; /* [n_optimizers] */
+	int32_t n_optimizers;
+	int32_t n_param_groups;
+	struct zr_param_group *param_group; /* [n_param_groups], the first is [optimizer] itself */
+	int32_t *group_of;              /* [n_tensors] parameter group of each */
+	uint32_t n_states;              /* of all optimizers */
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
 	struct zr_program program[4];   /* by ZR_PROG_* */
 	int peers;                      /* ranks can read each other's memory in place */
@@ -85,7 +89,12 @@ void zr_setup_abort(struct zr_setup *s, const char *why);
 /* The tensors of a layer's units in order: how many. */
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 
-const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* i-th state tensor of the optimizer */
+/* Resolves a section. Creates its instance. */
+int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err);
+int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
+		   struct zr_error *err);
+
+const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* of the states of all optimizers */
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
 int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
 int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */

@@ -135,12 +135,12 @@ static void measure(struct zr_session *s)
 	}
 }
 
-static int learning_rate(struct zr_session *s, double *lr, struct zr_error *err)
+static int learning_rate(struct zr_session *s, int32_t group, double *lr, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_scheduler_v1 *scheduler = p->scheduler.vtbl;
-	struct zr_sched_point at = { .size = sizeof at, .step = s->applied, .total_steps = (int64_t)p->train->steps,
-				     .base = p->base_lr };
+	struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied, .total_steps = (int64_t)p->train->steps,
+				     .base = p->param_group[group].lr };
 	int rc = scheduler->value(p->scheduler.inst, &at, lr);
 	if (rc)
 		return zr_instance_failed(&p->scheduler, rc, "value", err);
@@ -202,11 +202,12 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	r->loss = (float)(zr_exact_value(&b->loss) / (double)tokens);
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
 	name_overflow(s, r);
-	rc = learning_rate(s, &r->lr, err);
+	for (int32_t g = 0; !rc && g < p->n_param_groups; g++)
+		rc = learning_rate(s, g, &s->lr[g], err);
 	if (!rc && (rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action)))
 		rc = zr_instance_failed(&p->precision, rc, "next", err);
 	r->next_scale = s->scale.scale;
-	s->lr = r->lr;
+	r->lr = s->lr[0];
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
 	if (!rc && r->action == ZR_STEP_APPLY) {
 		double start = seconds();

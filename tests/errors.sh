@@ -76,11 +76,24 @@ refused 'an option without a value' 2 '-o optimizer.lr: expected section.key=val
 refused 'a key that no other is like' 2 \
 	'-o optimizer.elephant=1: unknown key; `zeroth plugin info optimizer/adamw` lists the keys' -o optimizer.elephant=1
 refused 'a named section of a role that has one' 2 \
-	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor and offload have named ones' \
+	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor, offload and optimizer have named ones' \
 	-o scheduler.a.plugin=constant
-refused 'a parameter group' 2 \
-	'-o optimizer.no_decay.match=*.bias: parameter groups are not supported; only [optimizer] is' \
-	-o 'optimizer.no_decay.match=*.bias'
+write '[optimizer.x]' 'lr = 1'
+refused 'a parameter group without patterns' 2 "c.ini:13: [optimizer.x] match: missing: The tensors of this group, by patterns of \
+their names as in Hugging Face's files, separated by blanks: * stands for any text, dots too, ? for one character, [a-z] for one of these."
+write '[optimizer.x]' 'match ='
+refused 'a parameter group with no pattern' 2 "c.ini:14: [optimizer.x] match = : expected patterns of tensors' names"
+write '[optimizer.x]' 'lr = 1' 'match = *.bias *.biass'
+refused 'a pattern that no tensor has' 2 \
+	'c.ini:15: [optimizer.x] match: no tensor has a name like *.biass; their names are like wte.weight and h.0.ln_1.weight'
+write '[optimizer.x]' 'match = w*' '[optimizer.y]' 'match = wte.weight'
+refused 'a parameter group that is left with nothing' 2 \
+	'c.ini:16: [optimizer.y] match: groups before this one have all of its tensors; take it out or put it before them'
+write '[optimizer.x]' 'matches = *.bias'
+refused 'a key of a parameter group that is none' 2 'c.ini:14: [optimizer.x] matches: unknown key; did you mean match?'
+write '[optimizer]' 'plugin = sgd' '[optimizer.x]' 'match = *.bias' 'momentum = 0.9'
+refused 'an option that groups share' 2 "c.ini:17: [optimizer.x] momentum = 0.9: one value serves all groups of sgd: give it in \
+[optimizer]; a group may have its own lr, dampening, weight_decay, nesterov"
 write '[train]' 'steps = 3'
 refused 'a key given twice' 2 'c.ini:14: [train] steps: given twice, first at c.ini:2'
 write 'steps'

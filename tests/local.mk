@@ -14,5 +14,6 @@ include tests/model.mk
 include tests/mpi.mk
 include tests/offload.mk
 include tests/plan.mk
+include tests/optimizers.mk
 include tests/plugins.mk
 include tests/stages.mk

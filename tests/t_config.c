@@ -304,6 +304,49 @@ static void what_is_shown_names_the_layer(void **unused)
 	zr_config_free(cfg);
 }
 
+/* ---- parameter groups ---- */
+
+static void a_group_starts_from_the_section_with_its_plugin(void **unused)
+{
+	const char *o[] = { "optimizer.late.match=c", "optimizer.a.eps=0.5" };
+	struct zr_config *cfg = load(BASE "[optimizer.a]\nmatch = *.bias  *ln_*\nweight_decay = 0\n[optimizer]\nlr = 0.25\nweight_decay = 1\n"
+					  "[optimizer.b]\nplugin = sgd\nmatch = b\nmomentum = 0.5\nlr = 2\n[optimizer.c]\nmatch = d\n"
+					  "plugin = sgd\nlr = 3\n", o, 2);
+	const struct zr_section *base = zr_config_find(cfg, "optimizer"), *b = zr_config_find(cfg, "optimizer.b");
+	(void)unused;
+	assert_string_equal(zr_config_find(cfg, "optimizer.a")->match, "*.bias  *ln_*");
+	assert_ptr_equal(zr_config_find(cfg, "optimizer.a")->like, base);
+	assert_ptr_equal(zr_config_find(cfg, "optimizer.late")->like, base);
+	assert_ptr_equal(zr_config_find(cfg, "optimizer.c")->like, b);
+	assert_null(b->like);
+	assert_null(base->match);
+	assert_true(number(cfg, "optimizer.a", "lr") == 0.25 && number(cfg, "optimizer.a", "weight_decay") == 0);
+	assert_true(number(cfg, "optimizer.a", "eps") == 0.5 && number(cfg, "optimizer", "eps") == 1e-8);
+	assert_true(number(cfg, "optimizer.c", "momentum") == 0.5 && number(cfg, "optimizer.c", "lr") == 3);
+	assert_true(number(cfg, "optimizer.b", "weight_decay") == 0);
+	assert_string_equal(source(cfg, "optimizer.a", "lr"), "F:10");
+	assert_string_equal(source(cfg, "optimizer.a", "match"), "F:7");
+	assert_string_equal(source(cfg, "optimizer.late", "match"), "-o");
+	zr_config_free(cfg);
+}
+
+static void groups_that_are_shown_load_to_the_same_values(void **unused)
+{
+	struct zr_config *cfg = load(BASE "[optimizer]\nlr = 0.25\n[optimizer.b]\nplugin = sgd\nmatch = b ?\nmomentum = 0.5\n"
+					  "[optimizer.c]\nmatch = d\nplugin = sgd\nlr = 3\n", NULL, 0);
+	char *t = shown(cfg, 0), *again;
+	(void)unused;
+	assert_non_null(strstr(t, "[optimizer.b]\nplugin = sgd\nmatch = b ?\n"));
+	zr_config_free(cfg);
+	cfg = load(t, NULL, 0);
+	again = shown(cfg, 0);
+	assert_string_equal(t, again);
+	assert_true(number(cfg, "optimizer.c", "momentum") == 0.5);
+	free(t);
+	free(again);
+	zr_config_free(cfg);
+}
+
 static int setup(void **unused)
 {
 	int fd;
@@ -335,6 +378,8 @@ int main(void)
 		cmocka_unit_test(core_sets_what_it_derives),
 		cmocka_unit_test(what_is_shown_loads_to_the_same_values),
 		cmocka_unit_test(what_is_shown_names_the_layer),
+		cmocka_unit_test(a_group_starts_from_the_section_with_its_plugin),
+		cmocka_unit_test(groups_that_are_shown_load_to_the_same_values),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, setup, teardown);

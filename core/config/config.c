@@ -82,6 +82,8 @@ const char *zr_config_source(const struct zr_config *cfg, const char *section, c
 	int32_t i = p ? zr_part_option(p, key) : -1;
 	if (i >= 0)
 		return p->source[i];
+	if (p && p->match && !strcmp(key, "match"))
+		return p->match->place;
 	return p && p->chosen && !strcmp(key, "plugin") ? p->chosen->place : NULL;
 }
 
@@ -95,6 +97,11 @@ static int has_word(const char *text, const char *word)
 	return 0;
 }
 
+int zr_section_gives(const struct zr_section *s, const struct zr_opt *o)
+{
+	return !s->like || o->flags & ZR_O_GROUP;
+}
+
 int zr_config_blame(const struct zr_config *cfg, const char *section, int code, const char *text, struct zr_error *err)
 {
 	const struct zr_part *p = zr_part_find(cfg, section);
@@ -105,6 +112,8 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code, 
 			if (p->source[i] == cfg->given[j].place && has_word(text, name))
 				place = p->source[i];
 	}
+	if (!place && p->match && has_word(text, "match"))
+		place = p->match->place;
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
 		place = p->first->place;
 	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name, text);

@@ -5,8 +5,11 @@
  * Layers, lowest first: an option's own default, the installed defaults.ini, the user's file, -o
  * section.key=value in order. A layer that sets `plugin` of a section to another plugin hides the keys that
  * defaults.ini gives that section. Sections with a plugin: "ROLE" or "ROLE.NAME" (monitor.csv,
- * offload.optimizer; optimizer.NAME are parameter groups). Sections of core: see the tables in options_core.c.
- * [main] thread.
+ * offload.optimizer). Sections of core: see the tables in options_core.c. [main] thread.
+ *
+ * Parameter groups: [optimizer.NAME] takes the tensors whose names its `match` fits, [optimizer] the rest. Without
+ * `plugin` it has that of [optimizer]. It starts from the values of the first section with the same plugin, if there is
+ * one, and may then give only options that have ZR_O_GROUP: the others belong to the one instance of the plugin.
  */
 #ifndef ZR_CORE_CONFIG_H
 #define ZR_CORE_CONFIG_H
@@ -59,6 +62,8 @@ struct zr_section {
 	const char *role;               /* "optimizer", "monitor"; NULL: a section of core */
 	const struct zr_plugin *plugin; /* NULL: a section of core */
 	void *opts;                     /* the options struct, filled; owned by the config */
+	const char *match;              /* of a parameter group: its patterns; NULL: another section */
+	const struct zr_section *like;  /* of a parameter group: the first section with its plugin, unless that is itself */
 };
 
 struct zr_config;
@@ -95,6 +100,9 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
 /* The value of `plugin` as it would be given again: a path that was given stays one, from anywhere. */
 const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_section *s);
 
+/* Whether the section may give the option: not what [optimizer.NAME] shares with the section that it is like. */
+int zr_section_gives(const struct zr_section *s, const struct zr_opt *o);
+
 /* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or the installed one. */
 const char *zr_data_dir(void);
 
@@ -106,6 +114,7 @@ struct zr_core_table {
 	uint32_t n_opts, opts_size;
 };
 extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
+extern const struct zr_core_table zr_group_table;   /* core's keys in [optimizer.NAME], offsets in struct zr_section */
 
 /* Nearest candidate to `word` by edit distance, NULL if none is near. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n);

@@ -54,10 +54,8 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 		return unknown_section(g, err);
 	if (!dot)
 		return 0;
-	if (!strcmp(role, "optimizer"))
-		return zr_given_bad(g, err, "parameter groups are not supported; only [optimizer] is");
-	if (strcmp(role, "monitor") && strcmp(role, "offload"))
-		return zr_given_bad(g, err, "there is one section [%s]; only monitor and offload have named ones", role);
+	if (strcmp(role, "monitor") && strcmp(role, "offload") && strcmp(role, "optimizer"))
+		return zr_given_bad(g, err, "there is one section [%s]; only monitor, offload and optimizer have named ones", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
 	return 0;
@@ -128,9 +126,25 @@ static int check_required(const struct zr_config *cfg, struct zr_error *err)
 	return 0;
 }
 
+static int is_group(const struct zr_part *p)
+{
+	return p->s.role && !strncmp(p->s.name, "optimizer.", 10);
+}
+
+/* Sections of a role are made in order: those before are complete. */
+static const struct zr_part *first_with(const struct zr_config *cfg, const struct zr_part *p)
+{
+	const struct zr_part *o = zr_part_find(cfg, "optimizer");
+	while (o < p && o->s.plugin != p->s.plugin)
+		o++;
+	return o < p ? o : NULL;
+}
+
 static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
 {
 	struct zr_error e = { 0 };
+	if (is_group(p))
+		p->chosen = zr_part_find(cfg, "optimizer")->chosen;
 	for (int i = 0; i < cfg->n_given; i++) {
 		const struct zr_given *g = &cfg->given[i];
 		if (g->key && !strcmp(g->key, "plugin") && !strcmp(g->section, p->s.name))
@@ -144,12 +158,19 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 	return 0;
 }
 
-static int make_values(struct zr_part *p, struct zr_error *err)
+static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
 {
+	const struct zr_part *like = is_group(p) ? first_with(cfg, p) : NULL;
 	p->s.opts = calloc(1, p->table.size + 8u);
 	p->source = calloc(p->table.n + 1u, sizeof *p->source);
 	if (!p->s.opts || !p->source)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+	if (like) {
+		p->s.like = &like->s;
+		memcpy(p->s.opts, like->s.opts, p->table.size);
+		memcpy(p->source, like->source, p->table.n * sizeof *p->source);
+		return 0;
+	}
 	for (uint32_t i = 0; i < p->table.n; i++) {
 		const struct zr_opt *o = zr_table_at(&p->table, i);
 		p->source[i] = o->def ? "default" : NULL;
@@ -162,7 +183,8 @@ static int make_values(struct zr_part *p, struct zr_error *err)
 /* Keys of the installed defaults serve the plugin they were written for. */
 static int hidden(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g)
 {
-	if (!p->chosen || g->layer != ZR_LAYER_DEFAULTS || p->chosen->layer == ZR_LAYER_DEFAULTS)
+	if (!p->chosen || g->layer != ZR_LAYER_DEFAULTS || p->chosen->layer == ZR_LAYER_DEFAULTS ||
+	    strcmp(p->chosen->section, p->s.name))
 		return 0;
 	for (int i = 0; i < cfg->n_given; i++) {
 		const struct zr_given *d = &cfg->given[i];
@@ -189,8 +211,10 @@ static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct 
 
 static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->table, g->key);
+	const char *near = zr_table_nearest(&p->table, g->key), *const group_keys[] = { "match" };
 	char hint[160] = "";
+	if (!near && is_group(p))
+		near = zr_nearest(g->key, group_keys, 1);
 	if (p->chosen && g->layer < p->chosen->layer)
 		return lacking(cfg, p, err);
 	if (near)
@@ -202,6 +226,19 @@ static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, con
 	return zr_err(err, ZR_EINVAL, "%s: [%s] %s: unknown key%s", g->place, g->section, g->key, hint);
 }
 
+/* An option that belongs to the plugin's one instance, in a group that shares it: names those that may be here. */
+static int not_of_groups(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+{
+	char list[512] = "";
+	for (uint32_t i = 0; i < p->table.n; i++) {
+		size_t len = strlen(list);
+		if (zr_section_gives(&p->s, zr_table_at(&p->table, i)))
+			snprintf(list + len, sizeof list - len, "%s%s", len ? ", " : "", zr_table_at(&p->table, i)->name);
+	}
+	return zr_given_bad(g, err, "one value serves all groups of %s: give it in [%s]; a group may have its own %s",
+			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
+}
+
 static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	struct zr_error e = { 0 };
@@ -209,10 +246,17 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 	int32_t i;
 	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) || hidden(cfg, p, g))
 		return 0;
+	if (is_group(p) && !strcmp(g->key, "match")) {
+		p->match = g;
+		p->s.match = g->value;
+		return g->value[strspn(g->value, " \t")] ? 0 : zr_given_bad(g, err, "expected patterns of tensors' names");
+	}
 	i = zr_part_option(p, g->key);
 	if (i < 0)
 		return unknown_key(cfg, p, g, err);
 	o = zr_table_at(&p->table, (uint32_t)i);
+	if (!zr_section_gives(&p->s, o))
+		return not_of_groups(p, g, err);
 	if (zr_value_parse(o, g->value, p->s.opts, &e))
 		return zr_given_bad(g, err, "%s", e.text);
 	if (o->flags & ZR_O_DEPRECATED)
@@ -231,9 +275,11 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 		p->table = (struct zr_table){ t->opts, t->n_opts, sizeof(struct zr_opt), t->opts_size };
 	}
 	if (!rc)
-		rc = make_values(p, err);
+		rc = make_values(cfg, p, err);
 	for (int i = 0; !rc && i < cfg->n_given; i++)
 		rc = apply(cfg, p, &cfg->given[i], err);
+	if (!rc && is_group(p) && !p->match)
+		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place, p->s.name, zr_group_table.opts->doc);
 	for (uint32_t i = 0; !rc && i < p->table.n; i++) {
 		const struct zr_opt *o = zr_table_at(&p->table, i);
 		if (!p->source[i])

@@ -29,10 +29,14 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 		fprintf(out, "%s[%s]\n", i ? "\n" : "", p->s.name);
 		if (p->chosen)
 			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s), sources ? p->chosen->place : NULL);
+		if (p->match)
+			write_pair(out, "match", p->s.match, sources ? p->match->place : NULL);
 		for (uint32_t j = 0; j < p->table.n; j++) {
 			const struct zr_opt *o = zr_table_at(&p->table, j);
 			const char *text = zr_value_text(o, p->s.opts);
 			char value[640];
+			if (!zr_section_gives(&p->s, o))
+				continue;
 			if (!text)
 				zr_value_format(o, p->s.opts, value, sizeof value);
 			write_pair(out, o->name, text ? text : value, sources ? p->source[j] : NULL);

@@ -51,6 +51,12 @@ static const struct zr_opt memory[] = {
 	       "Disk space that each rank may plan with; auto is what the disk has."),
 };
 
+static const struct zr_opt group[] = {
+	ZR_OPT(struct zr_section, match, ZR_T_GLOBS, ZR_O_REQUIRED | ZR_O_NUMERIC, NULL, 0, 0, "",
+	       "The tensors of this group, by patterns of their names as in Hugging Face's files, separated by blanks: "
+	       "* stands for any text, dots too, ? for one character, [a-z] for one of these."),
+};
+
 #define TABLE(section, doc, table, S) { section, doc, table, sizeof table / sizeof *table, sizeof(S) }
 
 const struct zr_core_table zr_core_tables[] = {
@@ -60,3 +66,9 @@ const struct zr_core_table zr_core_tables[] = {
 	TABLE("log", "Messages on standard error.", log_opts, struct zr_log_opts),
 	{ 0 },
 };
+
+const struct zr_core_table zr_group_table =
+	TABLE("optimizer.NAME",
+	      "A parameter group: a tensor belongs to the first one, in the order of the file, that has a pattern for it, "
+	      "and to [optimizer] if none has.",
+	      group, struct zr_section);

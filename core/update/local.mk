@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# core/update: the update of what this rank holds.
+# core/update: parameter groups and their optimizers, and the update of what this rank holds.
 core_libcore_la_SOURCES += \
+	%D%/optimizers.c %D%/optimizers.h \
+	%D%/runs.c \
 	%D%/update.c

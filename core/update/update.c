@@ -10,16 +10,19 @@
 int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, struct zr_piece *out, int64_t have)
 {
 	const struct zr_program *prog = &s->setup->program[ZR_PROG_UPDATE];
+	const struct zr_plan *p = &s->setup->plan;
 	int64_t count = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t unit = prog->unit[op->first + i];
-		int64_t first, n;
-		zr_held(s, unit, &first, &n);
-		int64_t step = op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : n;
-		for (int64_t at = 0; at < n; at += step, count++)
-			if (out)
-				out[count] = (struct zr_piece){ .unit = unit, .first = first + at, .at = at, .n = n - at < step ? n - at : step,
-								.set = (int32_t)((have + count) % s->setup->plan.staging.sets) };
+		for (const struct zr_run *r = &p->run[p->first_run[unit]]; r < &p->run[p->first_run[unit + 1]]; r++) {
+			int64_t step = op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : r->n;
+			for (int64_t at = 0; at < r->n; at += step, count++) {
+				if (!out)
+					continue;
+				out[count] = zr_piece_of_run(s, r, r->first + at, r->n - at < step ? r->n - at : step);
+				out[count].set = (int32_t)((have + count) % p->staging.sets);
+			}
+		}
 	}
 	return count;
 }
@@ -35,35 +38,63 @@ static struct zr_buf buffer(const struct zr_session *s, char *base, int64_t n, i
 				.mem = on_device(s) && !s->setup->device_info.host_access ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-/* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`. */
+/* The segments of one group, of those that s->seg holds; their number. */
+static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n)
+{
+	uint64_t count = 0;
+	for (uint64_t i = 0; i < n; i++)
+		if (s->setup->group_of[s->seg[i].param] == group)
+			s->group_seg[count++] = s->seg[i];
+	return count;
+}
+
+/* The optimizer's states of blocks [from, from + n) of a piece. */
+static void point_states(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n)
+{
+	const struct zr_setup *p = s->setup;
+	const struct zr_optimizer *o = &p->optimizer[piece->optimizer];
+	for (uint32_t i = 0; i < o->n_states; i++) {
+		uint32_t number = o->first_state + i;
+		char *data = zr_piece_data(s, piece, ZR_D_STATE + (int)number) + (uint64_t)from * p->plan.state_bytes[number];
+		s->state_buf[i] = buffer(s, data, n, zr_setup_state(p, number)->dtype);
+	}
+}
+
+/* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`: group by group. */
 static int step_blocks(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n, char *master, char *lowp)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_optimizer_v1 *opt = p->optimizer.vtbl;
-	struct zr_scalars scalars = { .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr };
-	for (uint32_t i = 0; i < p->n_states; i++)
-		s->state_buf[i] = buffer(s, zr_piece_data(s, piece, ZR_D_STATE + (int)i) + (uint64_t)from * p->plan.state_bytes[i], n,
-					 zr_setup_state(p, i)->dtype);
-	struct zr_opt_step o = {
-		.size = sizeof o,
-		.n_state = p->n_states,
-		.step = s->applied + 1,
-		.lr = s->lr,
-		.grad_mult = s->grad_mult,
-		.opts = p->optimizer.section->opts,
-		.master = buffer(s, master, n, ZR_F32),
-		.grad = buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + from * ZR_BLOCK * 4, n, ZR_F32),
-		.state = s->state_buf,
-		.seg = s->seg,
-		.n_seg = zr_cut_segments(s, piece->unit, piece->first + from, n),
-		.seed = (uint64_t)p->train->seed,
-		.ops = p->ops,
-		.scalars = &scalars,
-	};
-	if (lowp)
-		o.lowp = buffer(s, lowp, n, p->types.dtype);
-	int rc = opt->step(p->optimizer.inst, &o);
-	return rc ? zr_instance_failed(&p->optimizer, rc, "step", s->err) : 0;
+	struct zr_optimizer *optimizer = &p->optimizer[piece->optimizer];
+	const struct zr_optimizer_v1 *opt = optimizer->it.vtbl;
+	uint64_t segments = zr_cut_segments(s, piece->unit, piece->first + from, n);
+	int rc = 0;
+	point_states(s, piece, from, n);
+	for (int32_t g = 0; !rc && g < p->n_param_groups; g++) {
+		struct zr_scalars scalars = { .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
+		struct zr_opt_step o = {
+			.size = sizeof o,
+			.n_state = optimizer->n_states,
+			.step = s->applied + 1,
+			.lr = s->lr[g],
+			.grad_mult = s->grad_mult,
+			.opts = p->param_group[g].section->opts,
+			.master = buffer(s, master, n, ZR_F32),
+			.grad = buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + from * ZR_BLOCK * 4, n, ZR_F32),
+			.state = s->state_buf,
+			.seg = s->group_seg,
+			.n_seg = of_group(s, g, segments),
+			.seed = (uint64_t)p->train->seed,
+			.ops = p->ops,
+			.scalars = &scalars,
+		};
+		if (lowp)
+			o.lowp = buffer(s, lowp, n, p->types.dtype);
+		if (o.n_seg)
+			rc = opt->step(optimizer->it.inst, &o);
+		if (rc)
+			rc = zr_instance_failed(&optimizer->it, rc, "step", s->err);
+	}
+	return rc;
 }
 
 /* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */

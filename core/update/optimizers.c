@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimizers.c - see optimizers.h.
+ */
+#define _GNU_SOURCE
+#include "core/update/optimizers.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/config/options.h"
+#include "core/setup.h"
+
+static const struct zr_optimizer_v1 *calls(const struct zr_optimizer *o)
+{
+	return o->it.vtbl;
+}
+
+static const char *id_of(const struct zr_optimizer *o)
+{
+	return o->it.section->plugin->desc->id;
+}
+
+/* ---- which tensor belongs to which group ---- */
+
+#define LONGEST 256 /* bytes of a pattern */
+
+/* The next pattern of *list, which moves behind it. 0: none is left, -1: it is too long. */
+static int next_pattern(const char **list, char out[LONGEST])
+{
+	size_t len;
+	*list += strspn(*list, " \t");
+	len = strcspn(*list, " \t");
+	if (len >= LONGEST)
+		return -1;
+	memcpy(out, *list, len);
+	out[len] = 0;
+	*list += len;
+	return len > 0;
+}
+
+static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *err, const char *fmt, ...)
+{
+	char text[768];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return zr_config_blame(s->cfg, s->param_group[group].section->name, ZR_EINVAL, text, err);
+}
+
+/* Takes the tensors of one pattern that no group before has; counts them in *taken. */
+static int claim(struct zr_setup *s, int32_t group, const char *pattern, int32_t *taken, struct zr_error *err)
+{
+	const struct zr_layout *l = &s->layout;
+	int32_t fits = 0;
+	for (int32_t i = 0; i < l->n_tensors; i++) {
+		if (fnmatch(pattern, l->tensor[i].decl->name, 0))
+			continue;
+		fits++;
+		if (s->group_of[i] != 0)
+			continue;
+		s->group_of[i] = group;
+		++*taken;
+	}
+	return fits ? 0 : bad_match(s, group, err, "match: no tensor has a name like %s; their names are like %s and %s", pattern,
+				    l->tensor[0].decl->name, l->tensor[l->n_tensors > 2 ? 2 : l->n_tensors - 1].decl->name);
+}
+
+static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
+{
+	const char *list = s->param_group[group].section->match;
+	char pattern[LONGEST];
+	int32_t taken = 0;
+	int more, rc = 0;
+	while (!rc && (more = next_pattern(&list, pattern)) > 0)
+		rc = claim(s, group, pattern, &taken, err);
+	if (!rc && more < 0)
+		return bad_match(s, group, err, "match: a pattern of more than %d bytes", LONGEST - 1);
+	return rc || taken ? rc : bad_match(s, group, err, "match: groups before this one have all of its tensors; take it out or put it "
+							   "before them");
+}
+
+/* ---- groups and their optimizers ---- */
+
+static int learning_rate(const struct zr_section *sec, double *lr, struct zr_error *err)
+{
+	struct zr_table t = zr_table_of(sec->plugin->desc);
+	const struct zr_opt *o = zr_table_find(&t, "lr");
+	if (!o || o->type != ZR_T_F64)
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
+			      sec->plugin->desc->id);
+	*lr = *(double *)((char *)sec->opts + o->offset);
+	return 0;
+}
+
+static int32_t optimizer_of(const struct zr_setup *s, const struct zr_section *sec)
+{
+	int32_t k = 0;
+	while (k < s->n_optimizers && s->optimizer[k].it.section->plugin != sec->plugin)
+		k++;
+	return k;
+}
+
+static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, struct zr_error *err)
+{
+	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
+	if (calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
+		return 0;
+	if (on_device)
+		return zr_err(err, ZR_EINVAL, "optimizer %s runs on host memory only: add [offload.optimizer]", id_of(o));
+	return zr_err(err, ZR_EINVAL, "optimizer %s does not run on host memory, where %s keeps the state", id_of(o),
+		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : s->device_info.name);
+}
+
+static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
+{
+	o->states = calls(o)->states(o->it.inst, &o->n_states);
+	o->first_state = s->n_states;
+	s->n_states += o->n_states;
+	return s->n_states <= ZR_STATES_MAX ? 0 :
+		zr_err(err, ZR_EINVAL, "the optimizers have %u state tensors; at most %d together", s->n_states, ZR_STATES_MAX);
+}
+
+static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
+{
+	struct zr_optimizer *o = &s->optimizer[s->n_optimizers];
+	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", offsetof(struct zr_optimizer_v1, partial), err);
+	if (rc)
+		return rc;
+	s->n_optimizers++;
+	if (calls(o)->n_partial || calls(o)->caps & ZR_OPT_WHOLE)
+		return zr_err(err, ZR_EINVAL, "optimizer %s needs whole-parameter sums or matrices, which core does not offer", id_of(o));
+	rc = check_memory(s, o, err);
+	return rc ? rc : add_states(s, o, err);
+}
+
+/* The first section of each plugin makes the instance; the values of the others are resolved and checked all the same. */
+static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
+{
+	struct zr_param_group *g = &s->param_group[s->n_param_groups];
+	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(s, sec) };
+	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) : start_instance(s, sec, err);
+	if (!rc)
+		rc = learning_rate(sec, &g->lr, err);
+	s->n_param_groups++;
+	return rc || !sec->match ? rc : claim_all(s, s->n_param_groups - 1, err);
+}
+
+static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
+{
+	s->optimizer = calloc((size_t)groups, sizeof *s->optimizer);
+	s->param_group = calloc((size_t)groups, sizeof *s->param_group);
+	s->group_of = calloc((size_t)s->layout.n_tensors + 1, sizeof *s->group_of);
+	return s->optimizer && s->param_group && s->group_of ? 0 :
+		zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
+}
+
+int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = allocate(s, zr_config_count(s->cfg), err);
+	for (int i = 0; !rc && i < zr_config_count(s->cfg); i++) {
+		const struct zr_section *sec = zr_config_at(s->cfg, i);
+		if (sec->role && !strcmp(sec->role, "optimizer"))
+			rc = add_group(s, sec, err);
+	}
+	return rc;
+}
+
+void zr_optimizers_close(struct zr_setup *s)
+{
+	for (int32_t k = 0; k < s->n_optimizers; k++)
+		zr_instance_destroy(&s->optimizer[k].it);
+	free(s->optimizer);
+	free(s->param_group);
+	free(s->group_of);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimizers.h - who updates what: every tensor belongs to one parameter group, every group to one optimizer. One
+ * instance serves all groups of its plugin; its state exists only for the blocks of their tensors. [main]
+ */
+#ifndef ZR_CORE_OPTIMIZERS_H
+#define ZR_CORE_OPTIMIZERS_H
+
+#include <zeroth/optimizer.h>
+
+#include "core/host.h"
+
+struct zr_setup;
+
+/* One of the plugins that [optimizer] and its groups name. */
+struct zr_optimizer {
+	struct zr_instance it;       /* of the first section that names it */
+	const struct zr_state *states;
+	uint32_t n_states;
+	uint32_t first_state;        /* number of its first among the states of all optimizers */
+};
+
+/* [optimizer], then each [optimizer.NAME] in the order of the file. */
+struct zr_param_group {
+	const struct zr_section *section;
+	int32_t optimizer;           /* number of it */
+	double lr;                   /* its own, before the schedule */
+};
+
+#define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a piece they are bits of 32 */
+
+/* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */
+int zr_optimizers_start(struct zr_setup *s, struct zr_error *err);
+void zr_optimizers_close(struct zr_setup *s);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * runs.c - which blocks this rank updates, with which optimizer, and where their states lie: those of one optimizer's
+ * tensors one after the other, in canonical order. A part of the plan.
+ */
+#include <stdlib.h>
+
+#include "core/setup.h"
+
+static uint64_t up64(uint64_t n)
+{
+	return (n + 63) / 64 * 64;
+}
+
+void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n)
+{
+	const struct zr_unit_place *u = &s->layout.unit[unit];
+	*first = 0;
+	*n = u->blocks;
+	if (s->groups[unit].state != ZR_GROUP_SELF)
+		zr_layout_shard(u, rank, s->process.world, first, n);
+}
+
+static int32_t optimizer_of(const struct zr_setup *s, int32_t tensor)
+{
+	return s->param_group[s->group_of[tensor]].optimizer;
+}
+
+/* The part of a tensor that lies in blocks [*first, *first + *n) of its unit. */
+static void clip(const struct zr_place *t, int64_t *first, int64_t *n)
+{
+	int64_t lo = t->offset / ZR_BLOCK, hi = lo + t->blocks, end = *first + *n;
+	*first = lo > *first ? lo : *first;
+	*n = (hi < end ? hi : end) - *first;
+}
+
+/* A tensor's blocks that this rank holds: with the run before them, if that has the same optimizer and ends there. */
+static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor, int64_t *held)
+{
+	const struct zr_place *t = &s->layout.tensor[tensor];
+	struct zr_run r = { .unit = t->unit, .optimizer = optimizer_of(s, tensor) }, *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
+	zr_rank_holds(s, t->unit, s->process.rank, &r.first, &r.n);
+	clip(t, &r.first, &r.n);
+	if (r.n <= 0)
+		return;
+	r.state = held[r.optimizer];
+	held[r.optimizer] += r.n;
+	if (last && last->unit == r.unit && last->optimizer == r.optimizer && last->first + last->n == r.first)
+		last->n += r.n;
+	else
+		p->run[p->n_runs++] = r;
+}
+
+/* Most blocks that one rank holds of an optimizer's tensors: all arenas are alike. */
+static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
+{
+	int64_t most = 0;
+	for (int rank = 0; rank < s->process.world; rank++) {
+		int64_t sum = 0;
+		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
+			int64_t first, n;
+			zr_rank_holds(s, s->layout.tensor[i].unit, rank, &first, &n);
+			clip(&s->layout.tensor[i], &first, &n);
+			sum += n > 0 && optimizer_of(s, i) == optimizer ? n : 0;
+		}
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
+int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
+{
+	int64_t *held = calloc((size_t)s->n_optimizers + 1, sizeof *held);
+	if (!held)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
+	for (int32_t u = 0; u < s->layout.n_units; u++) {
+		const struct zr_unit_place *unit = &s->layout.unit[u];
+		p->first_run[u] = p->n_runs;
+		for (int32_t i = unit->first; i < unit->first + unit->count; i++)
+			add_run(s, p, i, held);
+	}
+	p->first_run[s->layout.n_units] = p->n_runs;
+	free(held);
+	for (int32_t k = 0; k < s->n_optimizers; k++) {
+		const struct zr_optimizer *o = &s->optimizer[k];
+		int64_t blocks = most_held(s, k);
+		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++) {
+			const struct zr_state *st = zr_setup_state(s, i);
+			p->state_bytes[i] = st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (st->dtype == ZR_F32 ? 4 : 2);
+			p->state[i] = p->region[ZR_R_STATE].bytes;
+			p->region[ZR_R_STATE].bytes += up64((uint64_t)blocks * p->state_bytes[i]);
+		}
+	}
+	return 0;
+}
