@@ -169,6 +169,8 @@ static void print_op(const struct zr_setup *s, const struct zr_program *p, int32
 	print_units(s, p, op);
 	if (op->bytes)
 		printf("  %s", zr_bytes_text(op->bytes, bytes));
+	if (op->kind == ZR_P_GATHER && zr_unit_view(s, p->unit[op->first]))
+		printf("  in place");
 	putchar('\n');
 }
 

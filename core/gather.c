@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gather.c - parameters: full copies come and go around their uses, new values return from their homes. Shares that
- * [offload.param] holds come from there: read when the gather is posted, into this rank's place of the full copy.
+ * [offload.param] holds come from there: read when the gather is posted, into this rank's place of the full copy. Where
+ * comm maps the shares of all ranks one after the other, a gather moves nothing; what the ranks wrote is fenced after the
+ * update, and the exchange at the boundary keeps an update from writing what somebody still reads.
  */
 #include "core/replay.h"
 #include "core/tier.h"
@@ -32,6 +34,10 @@ static int start_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 		s->full[u] = zr_at(s, m->param);
 		return 0;
 	}
+	if (s->view[u]) {
+		s->full[u] = s->view[u];
+		return 0;
+	}
 	s->full[u] = s->region[ZR_R_GATHER] + s->program->place[op->first + i];
 	char *own = s->full[u] + (uint64_t)rank_in(p, group) * share_bytes(p, m);
 	int direct = zr_group_ranks(p, group) > 1 && zr_addressed(s, m->param.region);
@@ -49,7 +55,8 @@ static int is_ready(const struct zr_session *s, const struct zr_pop *op)
 
 static int gathers(const struct zr_session *s, const struct zr_pop *op)
 {
-	return zr_group_ranks(s->setup, s->setup->groups[zr_units_of(s, op)[0]].param) > 1;
+	return !s->view[zr_units_of(s, op)[0]] &&
+	       zr_group_ranks(s->setup, s->setup->groups[zr_units_of(s, op)[0]].param) > 1;
 }
 
 static int post_gather(struct zr_session *s, const struct zr_pop *op)

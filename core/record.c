@@ -169,14 +169,16 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 				  group != r->setup->groups[units[0]].param ? "is gathered in one list with units of another group" : NULL;
 		rc = why ? refuse(r, why, units[i]) : 0;
 		r->full[units[i]] = 1;
-		op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
+		if (!zr_unit_view(r->setup, units[i]))
+			op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
 	}
 	int32_t slot = r->p->n_unit, number = r->p->n;
 	if (rc || !n || (rc = emit(r, op, units, n)))
 		return rc;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		r->gather[units[i]] = number;
-		rc = start_life(r, slot + i, units[i], zr_unit_full_bytes(r->setup, units[i], r->setup->groups[units[i]].param));
+		rc = start_life(r, slot + i, units[i], zr_unit_view(r->setup, units[i]) ? 0 :
+				zr_unit_full_bytes(r->setup, units[i], r->setup->groups[units[i]].param));
 	}
 	return rc;
 }

@@ -72,6 +72,16 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 	}
 }
 
+/* New values are visible to those that look at them in place. */
+static int fence_views(struct zr_session *s)
+{
+	zr_ticket ticket;
+	if (!s->setup->views)
+		return 0;
+	int rc = zr_collective(s, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, NULL, 0, -1, -1, &ticket);
+	return rc ? rc : zr_complete(s, ticket);
+}
+
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 {
 	int rc = 0;
@@ -84,7 +94,7 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 		int end = zr_update_end(s);
 		rc = rc ? rc : end;
 	}
-	return rc;
+	return rc || program != ZR_PROG_UPDATE ? rc : fence_views(s);
 }
 
 int zr_replay_publish(struct zr_session *s, struct zr_error *err)
@@ -97,5 +107,5 @@ int zr_replay_publish(struct zr_session *s, struct zr_error *err)
 		if (op->kind == ZR_P_PUBLISH || (op->kind == ZR_P_WAIT && s->program->op[op->target].kind == ZR_P_PUBLISH))
 			rc = run_op(s, op);
 	}
-	return rc;
+	return rc ? rc : fence_views(s);
 }

@@ -136,6 +136,7 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	}
 	s->layer = layer;
 	s->full = cut(&at, units * sizeof *s->full);
+	s->view = cut(&at, units * sizeof *s->view);
 	s->posted = cut(&at, ops * sizeof *s->posted);
 	s->comm_seg = cut(&at, listed * sizeof *s->comm_seg);
 	s->arriving = cut(&at, listed * sizeof *s->arriving);
@@ -165,6 +166,25 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 	return 0;
 }
 
+/* Mappings live as long as the arena. */
+static int map_views(struct zr_session *s, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_comm_v1 *comm = p->comm.vtbl;
+	for (int32_t u = 0; u < p->layout.n_units; u++) {
+		const struct zr_unit_memory *m = &p->plan.unit[u];
+		uint64_t bytes = (uint64_t)(m->param_per * ZR_BLOCK * zr_dtype_bytes(p->types.dtype));
+		void *view = NULL;
+		if (!zr_unit_view(p, u))
+			continue;
+		int rc = comm->mem_view(p->comm.inst, zr_at(s, m->param), bytes, p->groups[u].param, &view);
+		if (rc)
+			return zr_instance_failed(&p->comm, rc, "mem_view", err);
+		s->view[u] = view;
+	}
+	return 0;
+}
+
 static int start_scale(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
@@ -186,6 +206,8 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 		rc = zr_tier_open(s, err);
 	if (!rc)
 		rc = make_tables(s, err);
+	if (!rc)
+		rc = map_views(s, err);
 	if (!rc)
 		rc = start_scale(s, err);
 	if (rc)

@@ -37,6 +37,7 @@ struct zr_session {
 	struct zr_layer_tensors *layer; /* [n_layers] */
 	void *tables;                   /* backing of the above */
 	char **full;                    /* [n_units] where the full copy is now, NULL: nowhere */
+	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
 	zr_ticket *posted;              /* [most operations of a program] what a WAIT will complete */
 	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
 	uint64_t *arriving;             /* likewise: shares that a gather waits for */

@@ -80,6 +80,12 @@ int zr_unit_far(const struct zr_setup *s, int32_t unit)
 	return zr_offloaded(s, ZR_STORE_PARAM) && s->groups[unit].param != ZR_GROUP_SELF;
 }
 
+int zr_unit_view(const struct zr_setup *s, int32_t unit)
+{
+	int32_t group = s->groups[unit].param;
+	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_far(s, unit);
+}
+
 uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
 	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
@@ -220,6 +226,7 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", sizeof(struct zr_comm_v1), err);
 	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
 	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 && s->device_info.host_access;
+	s->views = s->peers && s->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) && v->mem_view;
 	return rc;
 }
 

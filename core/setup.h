@@ -75,6 +75,7 @@ struct zr_setup {
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
 	struct zr_program program[4];   /* by ZR_PROG_* */
 	int peers;                      /* ranks can read each other's memory in place */
+	int views;                      /* and map the shares of a unit one after the other: its gather moves nothing */
 	struct zr_plan plan;
 };
 
@@ -102,6 +103,7 @@ int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 int zr_dtype_bytes(int32_t dtype);
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);
+int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */
 int zr_unit_far(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
 uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group); /* of a copy gathered over it; 0 where the share

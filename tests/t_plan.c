@@ -82,12 +82,13 @@ enum { TINY, HUGE_ }; /* every unit alone and nothing ahead; everything in one l
 struct a_case {
 	int stage, world, node, size /* of a parameter */, sizes, accumulation;
 	int narrow, local; /* 16 bits on the wire; micro-batches summed on each rank */
+	int copies;        /* the device has a memory of its own: gathers copy into it, where they could be views */
 };
 
 static struct zr_setup *open_case(const struct a_case *c)
 {
 	char text[4][48];
-	const char *o[16] = { text[0], text[1], text[2], text[3] };
+	const char *o[17] = { text[0], text[1], text[2], text[3] };
 	int n = 4;
 	snprintf(text[0], sizeof *text, "zero.plugin=%s", stage_name[c->stage]);
 	snprintf(text[1], sizeof *text, "precision.plugin=%s", c->size == 4 ? "fp32" : "bf16");
@@ -97,6 +98,8 @@ static struct zr_setup *open_case(const struct a_case *c)
 	o[n++] = c->sizes == TINY ? "zero.allgather_bucket_size=1" : "zero.allgather_bucket_size=1e9";
 	o[n++] = c->narrow ? "train.communication_data_type=bf16" : "train.communication_data_type=auto";
 	o[n++] = c->local ? "train.reduction=local" : "train.reduction=slots";
+	if (c->copies)
+		o[n++] = "device.memory=1G";
 	if (c->stage >= STAGE3) {
 		o[n++] = "zero.persistence_threshold=0";
 		o[n++] = c->sizes == TINY ? "zero.prefetch_bucket_size=0" : "zero.prefetch_bucket_size=1e9";
@@ -110,6 +113,12 @@ static struct zr_setup *open_case(const struct a_case *c)
 static int64_t split(const struct a_case *c)
 {
 	return c->stage == STAGE3 ? c->world : c->stage == HPZ ? c->node : 1;
+}
+
+/* Ranks of one node see each other's shares in place. */
+static int views(const struct a_case *c)
+{
+	return c->node == c->world && !c->copies;
 }
 
 static int sums_locally(const struct a_case *c)
@@ -153,7 +162,7 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 	int direct = N == 1 && c->accumulation == 1 && !c->narrow; /* written where they are summed */
 	/* tiny: wte from the head's backward to the end, a block's, and the block's before on its way */
 	want[ZR_R_GRAD_BUFFER] = direct ? 0 : c->sizes == TINY ? full(WTE, N, 4) + 2 * full(H0, N, 4) : sum(full, N, 4);
-	want[ZR_R_GATHER] = L == 1 ? 0 : c->sizes == TINY ? one_use : sum(full, L, c->size);
+	want[ZR_R_GATHER] = L == 1 || views(c) ? 0 : c->sizes == TINY ? one_use : sum(full, L, c->size);
 	want[ZR_R_GATHER] = most(want[ZR_R_GATHER], c->sizes == TINY ? one_publish : publish);
 	/* what others sent; in 16 bits also what is sent, and one rank's share of a unit widened again */
 	want[ZR_R_COMM] = (c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4)) + (c->narrow ? share(H0, N, 4) : 0);
@@ -186,7 +195,7 @@ static uint64_t gathered(const struct a_case *c, int training)
 	static const int train_uses[UNITS] = { [WTE] = 3, [WPE] = 2, [H0] = 2, [H1] = 2, [LN_F] = 1 };
 	static const int eval_uses[UNITS] = { [WTE] = 2, [WPE] = 1, [H0] = 1, [H1] = 1, [LN_F] = 1 };
 	uint64_t all = 0;
-	for (int u = 0; u < UNITS; u++)
+	for (int u = 0; u < UNITS && !views(c); u++)
 		all += others(u, split(c), c->size) * (uint64_t)(c->sizes != TINY ? 1 : training ? train_uses[u] : eval_uses[u]);
 	return all;
 }
@@ -217,7 +226,7 @@ static void all_cases(void (*check)(const struct a_case *, const struct zr_setup
 			if (i & 4 && node <= 2)
 				node = 1; /* instead of the same again */
 			struct a_case c = { stage, world, node, i & 8 ? 4 : 2, i & 16 ? TINY : HUGE_, i & 32 ? 1 : 3,
-					    i / 64 == 1, i / 64 == 2 };
+					    i / 64 == 1, i / 64 == 2, i / 64 == 0 && i & 8 };
 			struct zr_setup *s = open_case(&c);
 			check(&c, s);
 			plan_close(s);
@@ -319,7 +328,7 @@ static void print_received(int stage, int N)
 	static const char *const why[] = { "reduce, gather sums", "reduce, publish", "reduce, publish",
 					   "reduce, gather twice; wte thrice (tied), ln_f once",
 					   "reduce, publish; gathers inside the node apart" };
-	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0 };
+	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 4, TINY, 1, 0, 0, 1 };
 	struct zr_setup *s = open_case(&c);
 	double scale = (double)N / (N - 1) / ((double)s->layout.blocks * ZR_BLOCK * 4), step;
 	step = (double)(zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + zr_program_bytes(&s->program[ZR_PROG_UPDATE]));
