@@ -53,11 +53,19 @@ struct zr_cpu_kernels {
 	void (*sgd)(const struct zr_op_sgd *, int64_t lo, int64_t hi);
 	void (*lion)(const struct zr_op_lion *, int64_t lo, int64_t hi);
 	void (*adagrad)(const struct zr_op_adagrad *, int64_t lo, int64_t hi);
+	void (*lamb)(const struct zr_op_lamb *, int64_t lo, int64_t hi);
+	void (*muon_update)(const struct zr_op_muon *, int64_t lo, int64_t hi);
+	/* x *= factor */
+	void (*muon_normalize)(const struct zr_op_muon *, float factor, int64_t lo, int64_t hi);
 	void (*master_join)(const struct zr_op_master *, int64_t lo, int64_t hi);
 	void (*master_split)(const struct zr_op_master *, int64_t lo, int64_t hi);
 	void (*round_stochastic)(const struct zr_op_round_stochastic *, int64_t lo, int64_t hi);
 	/* blocks of ZR_BLOCK elements */
 	void (*fold)(const struct zr_op_fold *, int64_t lo, int64_t hi);
+	void (*lamb_norms)(const struct zr_op_lamb *, int64_t lo, int64_t hi);
+	void (*muon_momentum)(const struct zr_op_muon *, int64_t lo, int64_t hi);
+	/* rows */
+	void (*muon_factor)(const struct zr_op_muon_factor *, int64_t lo, int64_t hi);
 	/* columns: all rows in index order */
 	void (*bias_bwd)(const struct zr_op_bias_bwd *, int64_t lo, int64_t hi);
 

@@ -10,11 +10,13 @@ kernel_headers = \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
 	%D%/cpu/elementary.h \
+	%D%/cpu/lamb.h \
 	%D%/cpu/rng.h \
 	%D%/cpu/scalar.h \
 	%D%/cpu/simd.h \
 	%D%/cpu/simd_avx2.h \
 	%D%/cpu/simd_avx512.h \
+	%D%/cpu/sumsq.h \
 	%D%/cpu/table.h
 
 kernel_scalar = \
@@ -28,9 +30,11 @@ kernel_scalar = \
 	%D%/cpu/gelu_bwd.c \
 	%D%/cpu/gemm.c \
 	%D%/cpu/init.c \
+	%D%/cpu/lamb.c \
 	%D%/cpu/layernorm.c \
 	%D%/cpu/lion.c \
 	%D%/cpu/master.c \
+	%D%/cpu/muon.c \
 	%D%/cpu/residual.c \
 	%D%/cpu/round_stochastic.c \
 	%D%/cpu/sgd.c \
@@ -47,9 +51,11 @@ kernel_simd = \
 	%D%/cpu/gelu_bwd.simd.c \
 	%D%/cpu/gemm.simd.c \
 	%D%/cpu/init.simd.c \
+	%D%/cpu/lamb.simd.c \
 	%D%/cpu/layernorm.simd.c \
 	%D%/cpu/lion.simd.c \
 	%D%/cpu/master.simd.c \
+	%D%/cpu/muon.simd.c \
 	%D%/cpu/residual.simd.c \
 	%D%/cpu/round_stochastic.simd.c \
 	%D%/cpu/sgd.simd.c \

@@ -175,7 +175,7 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 #define V 301
 #define ROWS (B * T)
 #define N (9 * ZR_BLOCK + 100)
-#define SLOTS 61
+#define SLOTS 73
 #define SLOT 65536 /* floats; every operand fits one */
 #define BYTES ((uint64_t)SLOTS * SLOT * sizeof(float))
 
@@ -309,6 +309,30 @@ static void update_ops(const struct dev *d, float *x, int32_t dtype)
 	must(d, o->round_stochastic(o, NULL, &r));
 }
 
+static void norm_ops(const struct dev *d, float *x, int32_t dtype)
+{
+	enum { WIDE = 131 }; /* rows and columns of a factor */
+	const struct zr_ops *o = d->ops;
+	const struct zr_scalars *s = scalars_of(x);
+	struct zr_op_lamb l = { .size = sizeof l, .lowp_dtype = dtype, .bias_correction = 1, .n = N, .beta1 = 0.9,
+				.beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .max_coeff = 10, .scalars = s,
+				.grad = slot(x, 31), .master = slot(x, 61), .m = slot(x, 62), .v = slot(x, 63),
+				.lowp = slot(x, 64), .block_norms = (double *)(void *)slot(x, 65) };
+	struct zr_op_muon m = { .size = sizeof m, .lowp_dtype = dtype, .nesterov = 1, .n = N, .momentum = 0.9,
+				.weight_decay = 0.1, .eps = 1e-7, .ratio = 2, .scalars = s, .grad = slot(x, 31),
+				.master = slot(x, 66), .buf = slot(x, 67), .x = slot(x, 68),
+				.sumsq = (double *)(void *)slot(x, 69), .lowp = slot(x, 70) };
+	struct zr_op_muon_factor f = { .size = sizeof f, .n = WIDE, .a = 3, .b = -4, .c = 2, .gram = slot(x, 71),
+				       .square = slot(x, 72) };
+	must(d, o->lamb_norms(o, NULL, &l));
+	l.norms = l.block_norms; /* of the first block, for all */
+	must(d, o->lamb(o, NULL, &l));
+	must(d, o->muon_momentum(o, NULL, &m));
+	must(d, o->muon_normalize(o, NULL, &m)); /* slot 68, see results() */
+	must(d, o->muon_factor(o, NULL, &f));
+	must(d, o->muon_update(o, NULL, &m));
+}
+
 /* Operands are small positive numbers, of either type. */
 static void fill(float *x, int32_t dtype)
 {
@@ -330,17 +354,23 @@ static void every_op(const struct dev *d, float *x, int32_t dtype)
 	head_op(d, x, dtype);
 	element_ops(d, x, dtype);
 	update_ops(d, x, dtype);
+	norm_ops(d, x, dtype);
 }
 
 /* All operations once on the same operands in device memory; what they left there. */
 static void results(const struct dev *d, int32_t dtype, float *out)
 {
 	float *x = take(d, BYTES);
+	double sum = 0;
+	int64_t i;
 	fill(out, dtype);
 	move(d, x, out, BYTES);
 	every_op(d, x, dtype);
 	move(d, out, x, BYTES);
 	assert_memory_equal(slot(out, 56), slot(out, 31), N * sizeof(float));
+	for (i = 0; i < N; i++)
+		sum += (double)slot(out, 68)[i] * slot(out, 68)[i];
+	assert_true(fabs(sum - 1) < 1e-5);
 	d->v->mem_free(d->inst, x, BYTES, ZR_MEM_DEVICE);
 }
 

@@ -28,6 +28,9 @@ struct job {
 		struct zr_op_sgd sgd;
 		struct zr_op_lion lion;
 		struct zr_op_adagrad adagrad;
+		struct zr_op_lamb lamb;
+		struct zr_op_muon muon;
+		struct zr_op_muon_factor muon_factor;
 		struct zr_op_master master;
 		struct zr_op_round_stochastic round_stochastic;
 		struct zr_op_fold fold;
@@ -245,6 +248,60 @@ static void make_adagrad(struct job *j, const struct shape *s, int32_t dtype, in
 						.lowp = variation ? output(j, s->n, dtype, 1) : NULL };
 }
 
+static void make_lamb(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
+	static const double norms[2] = { 3, 2 };
+
+	j->op.lamb = (struct zr_op_lamb){ .lowp_dtype = dtype, .bias_correction = 1, .n = s->n, .beta1 = 0.9,
+					  .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .min_coeff = 0.01,
+					  .max_coeff = 10, .scalars = &scalars, .grad = noise(s->n, ZR_F32),
+					  .master = output(j, s->n, ZR_F32, 0), .m = output(j, s->n, ZR_F32, 0),
+					  .v = absolute(output(j, s->n, ZR_F32, 0), s->n, ZR_F32),
+					  .lowp = variation ? output(j, s->n, dtype, 1) : NULL, .norms = norms };
+}
+
+/* eps = 0 leaves 0/0 in lanes past the end */
+static void make_lamb_norms(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	make_lamb(j, s, dtype, 0);
+	j->op.lamb.eps = variation ? 0 : 1e-8;
+	j->span = (s->n + ZR_BLOCK - 1) / ZR_BLOCK;
+	j->grain = 1;
+	j->op.lamb.block_norms = output(j, 2 * j->span, ZR_F64, 1);
+}
+
+static void make_muon(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	static const struct zr_scalars scalars = { 17, 0.37f, 1e-3f };
+
+	j->op.muon = (struct zr_op_muon){ .lowp_dtype = dtype, .n = s->n, .momentum = 0.95, .weight_decay = 0.1,
+					  .eps = 1e-7, .ratio = 0.7, .scalars = &scalars,
+					  .master = output(j, s->n, ZR_F32, 0), .x = output(j, s->n, ZR_F32, 0),
+					  .lowp = variation ? output(j, s->n, dtype, 1) : NULL };
+}
+
+static void make_muon_momentum(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	make_muon(j, s, dtype, 0);
+	j->op.muon.nesterov = (uint8_t)variation;
+	j->op.muon.grad = noise(s->n, ZR_F32);
+	j->op.muon.buf = output(j, s->n, ZR_F32, 0);
+	j->span = (s->n + ZR_BLOCK - 1) / ZR_BLOCK;
+	j->grain = 1;
+	j->op.muon.sumsq = output(j, j->span, ZR_F64, 1);
+}
+
+static void make_muon_factor(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	(void)dtype, (void)variation;
+	j->op.muon_factor = (struct zr_op_muon_factor){ .n = s->width, .a = 3.4445f, .b = -4.775f, .c = 2.0315f,
+							.gram = output(j, s->width * s->width, ZR_F32, 0),
+							.square = noise(s->width * s->width, ZR_F32) };
+	j->span = s->width;
+	j->grain = 1;
+}
+
 static void make_split(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	(void)dtype, (void)variation;
@@ -312,9 +369,31 @@ RUN(adamw)
 RUN(sgd)
 RUN(lion)
 RUN(adagrad)
+RUN(lamb)
+RUN(muon_factor)
 RUN(round_stochastic)
 RUN(fold)
 RUN(bias_bwd)
+
+static void run_lamb_norms(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	k->lamb_norms(&j->op.lamb, lo, hi);
+}
+
+static void run_muon_momentum(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	k->muon_momentum(&j->op.muon, lo, hi);
+}
+
+static void run_muon_normalize(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	k->muon_normalize(&j->op.muon, 0.37f, lo, hi);
+}
+
+static void run_muon_update(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	k->muon_update(&j->op.muon, lo, hi);
+}
 
 static void run_split(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
 {
@@ -362,6 +441,12 @@ static const struct kernel {
 	{ "sgd", make_sgd, run_sgd, 4, 0 },
 	{ "lion", make_lion, run_lion, 2, 0 },
 	{ "adagrad", make_adagrad, run_adagrad, 2, 0 },
+	{ "lamb", make_lamb, run_lamb, 2, 0 },
+	{ "lamb_norms", make_lamb_norms, run_lamb_norms, 2, 0 },
+	{ "muon_momentum", make_muon_momentum, run_muon_momentum, 2, 0 },
+	{ "muon_normalize", make_muon, run_muon_normalize, 1, 0 },
+	{ "muon_factor", make_muon_factor, run_muon_factor, 1, 0 },
+	{ "muon_update", make_muon, run_muon_update, 2, 0 },
 	{ "master_split", make_split, run_split, 1, 0 },
 	{ "master_join", make_join, run_join, 1, 0 },
 	{ "round_stochastic", make_round_stochastic, run_round_stochastic, 4, 0 },

@@ -302,6 +302,50 @@ struct zr_op_adagrad {
 	void *lowp;
 };
 
+/* LAMB (You et al. 2020): m and v as AdamW's, r = m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps) + wd*p; p -= lr * trust * r.
+ * trust = |p| / |r| over the whole parameter, cut to [min_coeff, max_coeff]; 1 if either norm is 0.
+ * lamb_norms leaves all as it is but for block_norms: per block of ZR_BLOCK elements the fp64 sums of the squares of p
+ * and of the r that this update is going to have. lamb reads them as norms, summed over the parameter. GROWABLE. */
+struct zr_op_lamb {
+	uint32_t size, flags;
+	int32_t lowp_dtype;
+	uint8_t bias_correction, rsv[3];
+	int64_t n;
+	double beta1, beta2, eps, weight_decay, min_coeff, max_coeff;
+	const struct zr_scalars *scalars;
+	const float *grad;
+	float *master, *m, *v;
+	void *lowp;
+	double *block_norms; /* [ceil(n/ZR_BLOCK)][2] */
+	const double *norms; /* [2] */
+};
+
+/* Muon (Jordan 2024; the form of torch.optim.Muon) but for its matrix products. muon_momentum: g = grad*grad_mult;
+ * buf = mu*buf + (1-mu)*g; x = nesterov ? (1-mu)*g + mu*buf : buf, and the sum of squares of x per block of ZR_BLOCK
+ * elements. muon_normalize: x /= max(|x|, eps), by those sums added in order. muon_update: p = (1-lr*wd)*p - lr*ratio*x.
+ * GROWABLE. */
+struct zr_op_muon {
+	uint32_t size, flags;
+	int32_t lowp_dtype;
+	uint8_t nesterov, rsv[3];
+	int64_t n;
+	double momentum, weight_decay, eps, ratio;
+	const struct zr_scalars *scalars;
+	const float *grad;
+	float *master, *buf, *x;
+	double *sumsq; /* [ceil(n/ZR_BLOCK)] */
+	void *lowp;
+};
+
+/* gram = a I + b gram + c square, all [n, n]: the factor of one Newton-Schulz iteration, square = gram gram. GROWABLE. */
+struct zr_op_muon_factor {
+	uint32_t size, flags;
+	int64_t n;
+	float a, b, c, rsv;
+	float *gram;
+	const float *square;
+};
+
 /* GROWABLE. The first argument of each is this table. [step] all. */
 struct zr_ops {
 	uint32_t size, rsv;
@@ -330,6 +374,12 @@ struct zr_ops {
 	int (*round_stochastic)(const struct zr_ops *, struct zr_stream *, const struct zr_op_round_stochastic *);
 	int (*lion)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lion *);
 	int (*adagrad)(const struct zr_ops *, struct zr_stream *, const struct zr_op_adagrad *);
+	int (*lamb_norms)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lamb *);
+	int (*lamb)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lamb *);
+	int (*muon_momentum)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
+	int (*muon_normalize)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
+	int (*muon_factor)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon_factor *);
+	int (*muon_update)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
 };
 
 /* GROWABLE; filled by info(). */

@@ -2,27 +2,21 @@
  *
  * fold.c - one slot's gradient into the accumulator, scalar: acc = or += g rounded to comm_dtype. The
  * first contribution stores, so that -0 survives. Optionally measures each block of ZR_BLOCK elements
- * after the fold.
- *
- * The sum of squares is one number in every variant: a square of an fp32 is exact in fp64, element j
- * of a block goes to chain j mod 16 in order, and the chains meet as a tree (l and l+8, +4, +2, +1).
+ * after the fold (sumsq.h).
  */
-#include "scalar.h"
+#include "sumsq.h"
 #include "table.h"
 
 static void measure(const zr_real *acc, int64_t n, double *sumsq, uint32_t *nonfinite)
 {
-	double chain[16] = { 0 };
+	double chain[ZR_CHAINS] = { 0 };
 	uint32_t bad = 0;
 
 	for (int64_t j = 0; j < n; j++) {
-		chain[j % 16] += (double)acc[j] * (double)acc[j];
+		zr_chain(chain, j, acc[j]);
 		bad += !isfinite(acc[j]);
 	}
-	for (int half = 8; half > 0; half /= 2)
-		for (int l = 0; l < half; l++)
-			chain[l] += chain[l + half];
-	*sumsq = chain[0];
+	*sumsq = zr_chains_meet(chain);
 	*nonfinite = bad;
 }
 

@@ -26,6 +26,12 @@
 	void zr_sgd_##SUFFIX(const struct zr_op_sgd *, int64_t, int64_t);                                  \
 	void zr_lion_##SUFFIX(const struct zr_op_lion *, int64_t, int64_t);                                \
 	void zr_adagrad_##SUFFIX(const struct zr_op_adagrad *, int64_t, int64_t);                          \
+	void zr_lamb_##SUFFIX(const struct zr_op_lamb *, int64_t, int64_t);                                \
+	void zr_lamb_norms_##SUFFIX(const struct zr_op_lamb *, int64_t, int64_t);                          \
+	void zr_muon_momentum_##SUFFIX(const struct zr_op_muon *, int64_t, int64_t);                       \
+	void zr_muon_normalize_##SUFFIX(const struct zr_op_muon *, REAL, int64_t, int64_t);                \
+	void zr_muon_factor_##SUFFIX(const struct zr_op_muon_factor *, int64_t, int64_t);                  \
+	void zr_muon_update_##SUFFIX(const struct zr_op_muon *, int64_t, int64_t);                         \
 	void zr_master_join_##SUFFIX(const struct zr_op_master *, int64_t, int64_t);                       \
 	void zr_master_split_##SUFFIX(const struct zr_op_master *, int64_t, int64_t);                      \
 	void zr_round_stochastic_##SUFFIX(const struct zr_op_round_stochastic *, int64_t, int64_t);        \
@@ -61,6 +67,12 @@ ZR_CPU_PROTOTYPES(f64, double)
 		.sgd = zr_sgd_##SUFFIX,                                                                    \
 		.lion = zr_lion_##SUFFIX,                                                                  \
 		.adagrad = zr_adagrad_##SUFFIX,                                                            \
+		.lamb = zr_lamb_##SUFFIX,                                                                  \
+		.lamb_norms = zr_lamb_norms_##SUFFIX,                                                      \
+		.muon_momentum = zr_muon_momentum_##SUFFIX,                                                \
+		.muon_normalize = zr_muon_normalize_##SUFFIX,                                              \
+		.muon_factor = zr_muon_factor_##SUFFIX,                                                    \
+		.muon_update = zr_muon_update_##SUFFIX,                                                    \
 		.master_join = zr_master_join_##SUFFIX,                                                    \
 		.master_split = zr_master_split_##SUFFIX,                                                  \
 		.round_stochastic = zr_round_stochastic_##SUFFIX,                                          \

@@ -5,15 +5,17 @@
  */
 #include "cpu.h"
 
+#include <math.h>
+
 #define ELEMENTS 16384 /* per item of the elementwise operations: some 100 KB of traffic */
 #define COLUMNS 64     /* per item of the sums over rows: whole cache lines of each row */
-#define FOLD_BLOCKS 8
+#define BLOCKS 8
 
 struct job {
 	const struct zr_inst *d;
 	const void *op;
 	int64_t n, cut;
-	float *part; /* layernorm_bwd, attention_bwd */
+	float *part; /* layernorm_bwd, attention_bwd, muon_normalize */
 };
 
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
@@ -55,10 +57,10 @@ static int64_t rows_per_item(int64_t width)
 		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n));                                      \
 	}
 
-/* The operation `name`, cut every `cut` of `n`; o is its argument struct. */
-#define OPERATION(name, dtype, n, cut)                                                                     \
+/* The operation `name` on struct zr_op_<args>, cut every `cut` of `n`; o is its argument struct. */
+#define OPERATION_ON(args, name, dtype, n, cut)                                                            \
 	ITEM(name)                                                                                         \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##name *o)  \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##args *o)  \
 	{                                                                                                  \
 		int rc = cpu_check_dtype(ops->dev, #name, dtype);                                          \
 		(void)s;                                                                                   \
@@ -66,6 +68,7 @@ static int64_t rows_per_item(int64_t width)
 			run(ops->dev, o, n, cut, name##_item);                                             \
 		return rc;                                                                                 \
 	}
+#define OPERATION(name, dtype, n, cut) OPERATION_ON(name, name, dtype, n, cut)
 
 OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
 OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
@@ -73,12 +76,19 @@ OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
 OPERATION(gelu_bwd, o->dtype, o->n, ELEMENTS)
 OPERATION(residual, o->dtype, o->n, ELEMENTS)
 OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
-OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), FOLD_BLOCKS)
+OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
 OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(lion, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(adagrad, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(lamb, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION_ON(lamb, lamb_norms, ZR_F32, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
+OPERATION_ON(muon, muon_momentum, ZR_F32, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
+OPERATION(muon_factor, ZR_F32, o->n, rows_per_item(o->n))
+OPERATION_ON(muon, muon_update, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(init, ZR_F32, o->n, ELEMENTS)
 OPERATION(round_stochastic, ZR_F32, o->n, ELEMENTS)
+OPERATION_ON(master, master_join, ZR_F32, o->n, ELEMENTS)
+OPERATION_ON(master, master_split, ZR_F32, o->n, ELEMENTS)
 
 ITEM(cast)
 
@@ -107,21 +117,28 @@ static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct 
 	return rc;
 }
 
-ITEM(master_join)
+/* ---- muon_normalize: one factor for all items ------------------------------------------------- */
 
-static int op_master_join(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_master *o)
+static void muon_normalize_item(void *arg, int64_t item, int32_t worker)
 {
-	(void)s;
-	run(ops->dev, o, o->n, ELEMENTS, master_join_item);
-	return ZR_OK;
+	const struct job *j = arg;
+	int64_t lo = item * j->cut;
+	(void)worker;
+	j->d->k->muon_normalize(j->op, *j->part, lo, cpu_min(lo + j->cut, j->n));
 }
 
-ITEM(master_split)
-
-static int op_master_split(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_master *o)
+static int op_muon_normalize(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_muon *o)
 {
+	double sum = 0, norm;
+	float factor;
+	struct job job = { ops->dev, o, o->n, ELEMENTS, &factor };
+	int64_t b;
 	(void)s;
-	run(ops->dev, o, o->n, ELEMENTS, master_split_item);
+	for (b = 0; b < cpu_ceil_div(o->n, ZR_BLOCK); b++)
+		sum += o->sumsq[b];
+	norm = sqrt(sum);
+	factor = (float)(1 / (norm > o->eps ? norm : o->eps));
+	cpu_parallel(ops->dev, cpu_ceil_div(o->n, ELEMENTS), muon_normalize_item, &job);
 	return ZR_OK;
 }
 
@@ -243,4 +260,10 @@ void cpu_ops_fill(struct zr_ops *ops)
 	ops->round_stochastic = op_round_stochastic;
 	ops->lion = op_lion;
 	ops->adagrad = op_adagrad;
+	ops->lamb_norms = op_lamb_norms;
+	ops->lamb = op_lamb;
+	ops->muon_momentum = op_muon_momentum;
+	ops->muon_normalize = op_muon_normalize;
+	ops->muon_factor = op_muon_factor;
+	ops->muon_update = op_muon_update;
 }

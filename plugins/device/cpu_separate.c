@@ -39,7 +39,13 @@
 	OPERATION(master_split, master, rem, AT(master), AT(lowp), AT(rem))                                         \
 	OPERATION(round_stochastic, round_stochastic, dst, AT(src), AT(dst))                                        \
 	OPERATION(lion, lion, lowp, AT(scalars), AT(grad), AT(master), AT(m), AT(lowp))                             \
-	OPERATION(adagrad, adagrad, lowp, AT(scalars), AT(grad), AT(master), AT(sum), AT(lowp))
+	OPERATION(adagrad, adagrad, lowp, AT(scalars), AT(grad), AT(master), AT(sum), AT(lowp))                     \
+	OPERATION(lamb_norms, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(block_norms))        \
+	OPERATION(lamb, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp), AT(norms))          \
+	OPERATION(muon_momentum, muon, lowp, AT(scalars), AT(grad), AT(buf), AT(x), AT(sumsq))                      \
+	OPERATION(muon_normalize, muon, lowp, AT(x), AT(sumsq))                                                     \
+	OPERATION(muon_factor, muon_factor, square, AT(gram), AT(square))                                           \
+	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp))
 
 static void translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n)
 {

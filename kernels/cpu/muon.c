@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * muon.c - the sweeps of Muon (Jordan 2024) around its matrix products, scalar. Each operation rounds once (no fma),
+ * so that all variants have the same bits.
+ */
+#include "sumsq.h"
+#include "table.h"
+
+void ZR_SCALAR(muon_momentum)(const struct zr_op_muon *op, int64_t lo, int64_t hi)
+{
+	const zr_real *grad = zr_reals(op->grad);
+	zr_real *buf = zr_reals(op->buf), *x = zr_reals(op->x);
+	zr_real mult = op->scalars->grad_mult, mu = (zr_real)op->momentum, fresh = (zr_real)(1 - op->momentum);
+
+	for (int64_t b = lo; b < hi; b++) {
+		int64_t from = b * ZR_BLOCK, to = from + ZR_BLOCK < op->n ? from + ZR_BLOCK : op->n;
+		double chain[ZR_CHAINS] = { 0 };
+		for (int64_t i = from; i < to; i++) {
+			zr_real g = fresh * (grad[i] * mult);
+			buf[i] = mu * buf[i] + g;
+			x[i] = op->nesterov ? g + mu * buf[i] : buf[i];
+			zr_chain(chain, i - from, x[i]);
+		}
+		op->sumsq[b] = zr_chains_meet(chain);
+	}
+}
+
+void ZR_SCALAR(muon_normalize)(const struct zr_op_muon *op, zr_real factor, int64_t lo, int64_t hi)
+{
+	zr_real *x = zr_reals(op->x);
+
+	for (int64_t i = lo; i < hi; i++)
+		x[i] = x[i] * factor;
+}
+
+void ZR_SCALAR(muon_factor)(const struct zr_op_muon_factor *op, int64_t lo, int64_t hi)
+{
+	zr_real *gram = zr_reals(op->gram);
+	const zr_real *square = zr_reals(op->square);
+
+	for (int64_t r = lo; r < hi; r++) {
+		for (int64_t i = r * op->n; i < (r + 1) * op->n; i++)
+			gram[i] = op->b * gram[i] + op->c * square[i];
+		gram[r * op->n + r] += op->a;
+	}
+}
+
+void ZR_SCALAR(muon_update)(const struct zr_op_muon *op, int64_t lo, int64_t hi)
+{
+	const zr_real *x = zr_reals(op->x);
+	zr_real *master = zr_reals(op->master);
+	double lr = op->scalars->lr;
+	zr_real keep = (zr_real)(1 - lr * op->weight_decay), step = (zr_real)(lr * op->ratio);
+
+	for (int64_t i = lo; i < hi; i++) {
+		zr_real p = master[i] * keep - step * x[i];
+		master[i] = p;
+		if (op->lowp)
+			zr_put(op->lowp, i, op->lowp_dtype, p);
+	}
+}
