@@ -5,12 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/exact.h"
 #include "optim_rig.h"
 
 const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 1 }, { { 37, 29 }, 2 }, { { 5 }, 1 } };
+const struct optim_shape optim_matrices[OPTIM_PARAMS] = { { { 37, 29 }, 2 }, { { 29, 71 }, 2 }, { { 5, 1 }, 2 } };
+const struct optim_shape optim_large_matrices[OPTIM_PARAMS] = { { { 301, 127 }, 2 }, { { 131, 257 }, 2 }, { { 1, 7 }, 2 } };
 const struct optim_shape optim_large[OPTIM_PARAMS] = { { { 70001 }, 1 }, { { 131, 257 }, 2 }, { { 7 }, 1 } };
 
-static struct zr_seg segments[OPTIM_PARAMS];
+#define SEGMENTS 64 /* of a piece, cut to blocks */
+#define PARTIALS 2  /* sums per parameter at most */
+
+static struct zr_seg segments[SEGMENTS];
 static struct zr_scalars scalars;
 
 /* Knuth's MMIX generator: 8 of its upper bits as a number in [-2, 2). */
@@ -101,6 +107,11 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 		assert_true(o->state[s].init == 0 || o->state[s].dtype == ZR_F32);
 		o->state_data[s] = buffer(o, optim_state_size(o, s));
 	}
+	for (p = 0; p < OPTIM_PARAMS && ZR_HAS(o->v, struct zr_optimizer_v1, whole_work) && o->v->whole_work; p++) {
+		uint64_t bytes = o->v->whole_work(o->inst, shape[p].dims, shape[p].ndim);
+		o->work_bytes = bytes != ZR_WORK_REFUSED && bytes > o->work_bytes ? bytes : o->work_bytes;
+	}
+	o->work = aligned_alloc(64, (o->work_bytes + 64) / 64 * 64);
 	o->draw = 1;
 	first_values(o);
 	o->step = (struct zr_opt_step){ .size = sizeof o->step, .n_state = o->n_state, .opts = o->opts, .ops = o->ops };
@@ -116,6 +127,7 @@ void optim_close(struct optim *o)
 	free(o->master);
 	free(o->grad);
 	free(o->lowp);
+	free(o->work);
 	for (s = 0; s < o->n_state; s++)
 		free(o->state_data[s]);
 	test_host_free(o->h);
@@ -139,27 +151,29 @@ static struct zr_buf buf(void *p, int64_t first, int64_t blocks, int64_t size, i
 				ZR_MEM_HOST };
 }
 
-/* Parameters clipped to blocks [first, first + blocks). */
-static uint64_t cut(const struct optim *o, int64_t first, int64_t blocks, struct zr_seg *seg)
+/* Parameters clipped to blocks [first, first + blocks); segments of at most `most` elements. */
+static uint64_t cut(const struct optim *o, int64_t first, int64_t blocks, int64_t most)
 {
 	static const char *const names[OPTIM_PARAMS] = { "a", "b", "c" };
+	int64_t base = first * ZR_BLOCK, end = base + blocks * ZR_BLOCK;
 	uint64_t n = 0;
 	int p;
 	for (p = 0; p < OPTIM_PARAMS; p++) {
-		int64_t from = o->block[p] > first ? o->block[p] : first;
-		int64_t end = o->block[p] * ZR_BLOCK + optim_elements(&o->shape[p]), to = (first + blocks) * ZR_BLOCK;
-		to = end < to ? end : to;
-		if (from * ZR_BLOCK < to)
-			seg[n++] = (struct zr_seg){ .off = (from - first) * ZR_BLOCK, .n = to - from * ZR_BLOCK,
-						    .param_off = (from - o->block[p]) * ZR_BLOCK, .param = p,
-						    .ndim = o->shape[p].ndim, .dims = o->shape[p].dims, .name = names[p] };
+		int64_t start = o->block[p] * ZR_BLOCK, stop = start + optim_elements(&o->shape[p]), at;
+		stop = stop < end ? stop : end;
+		for (at = start > base ? start : base; at < stop; at += most) {
+			assert_true(n < SEGMENTS);
+			segments[n++] = (struct zr_seg){ .off = at - base, .n = stop - at < most ? stop - at : most,
+							 .param_off = at - start, .param = p, .ndim = o->shape[p].ndim,
+							 .dims = o->shape[p].dims, .name = names[p] };
+		}
 	}
 	return n;
 }
 
-static int apply_piece(struct optim *o, int64_t first, int64_t blocks)
+/* Points the step at blocks [first, first + blocks); `state` has room for OPTIM_STATES. */
+static void aim(struct optim *o, int64_t first, int64_t blocks, int64_t most, struct zr_buf *state)
 {
-	struct zr_buf state[OPTIM_STATES];
 	uint32_t s;
 	for (s = 0; s < o->n_state; s++)
 		state[s] = buf(o->state_data[s], first, blocks, optim_state_size(o, s), o->state[s].dtype);
@@ -168,11 +182,45 @@ static int apply_piece(struct optim *o, int64_t first, int64_t blocks)
 	o->step.lowp = buf(o->lowp, first, blocks, 2, o->lowp_dtype);
 	o->step.state = state;
 	o->step.seg = segments;
-	o->step.n_seg = cut(o, first, blocks, segments);
+	o->step.n_seg = cut(o, first, blocks, most);
+}
+
+/* What a piece is for: its sums, or its update by them. */
+struct pass {
+	int sums;
+	struct zr_exact sum[OPTIM_PARAMS][PARTIALS];
+	double total[OPTIM_PARAMS][PARTIALS];
+};
+
+static int sum_piece(struct optim *o, int64_t first, int64_t blocks, struct pass *pass)
+{
+	struct zr_buf state[OPTIM_STATES];
+	double out[SEGMENTS][PARTIALS] = { { 0 } };
+	uint64_t i;
+	int rc, k;
+	aim(o, first, blocks, ZR_BLOCK, state);
+	rc = o->v->partial(o->inst, &o->step, &out[0][0]);
+	for (i = 0; i < o->step.n_seg; i++)
+		for (k = 0; k < PARTIALS; k++)
+			zr_exact_add(&pass->sum[segments[i].param][k], out[i][k]);
+	return rc;
+}
+
+static int apply_piece(struct optim *o, int64_t first, int64_t blocks, struct pass *pass)
+{
+	struct zr_buf state[OPTIM_STATES];
+	double partials[SEGMENTS][PARTIALS];
+	uint64_t i;
+	if (pass->sums)
+		return sum_piece(o, first, blocks, pass);
+	aim(o, first, blocks, INT64_MAX / 2, state);
+	for (i = 0; i < o->step.n_seg; i++)
+		memcpy(partials[i], pass->total[segments[i].param], sizeof partials[i]);
+	o->step.partials = o->v->partial ? &partials[0][0] : NULL;
 	return o->v->step(o->inst, &o->step);
 }
 
-int optim_apply(struct optim *o, int64_t most, uint64_t seed)
+static int apply_pieces(struct optim *o, int64_t most, uint64_t seed, struct pass *pass)
 {
 	int64_t end = o->block[OPTIM_PARAMS];
 	int rc = ZR_OK;
@@ -180,9 +228,40 @@ int optim_apply(struct optim *o, int64_t most, uint64_t seed)
 		int64_t n = most ? 1 + (int64_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % most : end;
 		n = n < end ? n : end;
 		end -= n;
-		rc = apply_piece(o, end, n);
+		rc = apply_piece(o, end, n, pass);
 	}
 	return rc;
+}
+
+static int apply_whole(struct optim *o)
+{
+	struct zr_buf state[OPTIM_STATES];
+	int p, rc = ZR_OK;
+	o->step.work = o->work;
+	o->step.work_bytes = o->work_bytes;
+	for (p = 0; p < OPTIM_PARAMS && !rc; p++) {
+		aim(o, o->block[p], o->block[p + 1] - o->block[p], INT64_MAX / 2, state);
+		memset(o->work, 0x7f, o->work_bytes); /* values left over */
+		rc = o->v->step_whole(o->inst, &o->step);
+	}
+	return rc;
+}
+
+int optim_apply(struct optim *o, int64_t most, uint64_t seed)
+{
+	struct pass pass = { .sums = o->v->partial != NULL };
+	int rc = ZR_OK, p, k;
+	if (o->v->caps & ZR_OPT_WHOLE)
+		return apply_whole(o);
+	if (pass.sums) {
+		assert_int_equal(o->v->n_partial, PARTIALS);
+		rc = apply_pieces(o, most, seed + 1, &pass);
+		for (p = 0; p < OPTIM_PARAMS; p++)
+			for (k = 0; k < PARTIALS; k++)
+				pass.total[p][k] = zr_exact_value(&pass.sum[p][k]);
+		pass.sums = 0;
+	}
+	return rc ? rc : apply_pieces(o, most, seed, &pass);
 }
 
 void optim_update(struct optim *o, int t, int64_t most)

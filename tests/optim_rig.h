@@ -25,8 +25,9 @@ struct optim_shape {
 	int32_t ndim;
 };
 
-/* Shapes of golden/make_optim.py, and larger ones that devices cut. Odd all over. */
-extern const struct optim_shape optim_golden[OPTIM_PARAMS], optim_large[OPTIM_PARAMS];
+/* Shapes of golden/make_optim.py, its matrices, and larger ones that devices cut. Odd all over. */
+extern const struct optim_shape optim_golden[OPTIM_PARAMS], optim_matrices[OPTIM_PARAMS];
+extern const struct optim_shape optim_large[OPTIM_PARAMS], optim_large_matrices[OPTIM_PARAMS];
 
 struct optim {
 	struct zr_host *h;
@@ -43,6 +44,8 @@ struct optim {
 	uint16_t *lowp;     /* NULL: none is wanted */
 	int32_t lowp_dtype; /* ZR_BF16 at first */
 	void *state_data[OPTIM_STATES];
+	void *work; /* of step_whole(), for the largest parameter */
+	uint64_t work_bytes;
 	uint64_t draw;
 	struct zr_opt_step step; /* of the last call; ops, opts and n_state act on the next */
 };
@@ -60,8 +63,8 @@ int64_t optim_state_size(const struct optim *o, uint32_t i);
 
 /* Draws the gradients of update t (1-based), 8 times too large, and sets the step's scalars. */
 void optim_draw(struct optim *o, int t);
-/* The update in pieces of 1 to `most` blocks that `seed` chooses, the last piece first; 0: one piece. The code of the
- * first call that fails. */
+/* The update in pieces of 1 to `most` blocks that `seed` chooses, the last piece first; 0: one piece. With partial(), that
+ * first; with ZR_OPT_WHOLE whole parameters, whatever `most`. The code of the first call that fails. */
 int optim_apply(struct optim *o, int64_t most, uint64_t seed);
 /* Both; must succeed. */
 void optim_update(struct optim *o, int t, int64_t most);

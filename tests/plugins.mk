@@ -24,11 +24,11 @@ EXTRA_DIST += %D%/outoftree.sh %D%/examples/signsgd.c \
 
 %C%_t_optim_SOURCES = %D%/t_optim.c %D%/optim_rig.c %D%/optim_rig.h
 %C%_t_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_optim_LDADD = tests/libtesthost.la $(CMOCKA_LIBS) -lm
+%C%_t_optim_LDADD = tests/libtesthost.la core/libcore.la $(CMOCKA_LIBS) -lm
 
 %C%_t_optim_bits_SOURCES = %D%/t_optim_bits.c %D%/half.h %D%/optim_rig.c %D%/optim_rig.h
 %C%_t_optim_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_optim_bits_LDADD = tests/libtesthost.la $(CMOCKA_LIBS)
+%C%_t_optim_bits_LDADD = tests/libtesthost.la core/libcore.la $(CMOCKA_LIBS)
 
 %C%_t_fp16_SOURCES = %D%/t_fp16.c
 %C%_t_fp16_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

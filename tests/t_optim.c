@@ -39,12 +39,12 @@ static void compare(const char *name, int t, char *line)
 	assert_true(*line == '\n');
 }
 
-static void follows(const char *name, const char *plugin, const char *const *options)
+static void follows_on(const struct optim_shape *shape, const char *name, const char *plugin, const char *const *options)
 {
 	char line[4096], got[32];
 	int t = 0, want, used, seen = 0;
 	FILE *f = golden();
-	optim_open(&o, plugin, options, optim_golden, 1);
+	optim_open(&o, plugin, options, shape, 1);
 	while (fgets(line, sizeof line, f)) {
 		if (sscanf(line, "%31s %d%n", got, &want, &used) != 2 || strcmp(got, name))
 			continue;
@@ -57,6 +57,11 @@ static void follows(const char *name, const char *plugin, const char *const *opt
 	optim_close(&o);
 	assert_int_equal(seen, 4);
 	assert_int_equal(t, 50);
+}
+
+static void follows(const char *name, const char *plugin, const char *const *options)
+{
+	follows_on(optim_golden, name, plugin, options);
 }
 
 static void adam_and_adamw_follow_torch(void **state)
@@ -98,6 +103,137 @@ static void lion_follows_its_paper(void **state)
 	static const char *const options[] = { "betas", "0.9,0.98", "weight_decay", "0.1", NULL };
 	(void)state;
 	follows("lion", "optimizer/lion", options);
+}
+
+static void lamb_follows_its_paper(void **state)
+{
+	static const char *const all[] = { "betas", "0.8,0.99", "eps", "1e-6", "weight_decay", "0.1", "min_coeff", "1.25",
+					   "max_coeff", "3", "bias_correction", "no", NULL };
+	(void)state;
+	follows("lamb", "optimizer/lamb", none);
+	follows("lamb-all", "optimizer/lamb", all);
+}
+
+static void muon_follows_its_author(void **state)
+{
+	static const char *const all[] = { "momentum", "0.8", "nesterov", "no", "weight_decay", "0.1", "ns_steps", "3",
+					   "adjust_lr_fn", "match_rms_adamw", NULL };
+	(void)state;
+	follows_on(optim_matrices, "muon", "optimizer/muon", none);
+	follows_on(optim_matrices, "muon-all", "optimizer/muon", all);
+}
+
+/* ---- sums over parameters, whole parameters ------------------------------------------------------------ */
+
+static void lamb_moves_a_parameter_of_zeros_by_its_direction(void **state)
+{
+	int i;
+	(void)state;
+	optim_open(&o, "optimizer/lamb", none, optim_golden, 1);
+	memset(o.master + optim_place(&o, optim_elements(&optim_golden[0])), 0, ZR_BLOCK * sizeof *o.master);
+	optim_update(&o, 1, 1);
+	for (i = 0; i < 37 * 29; i++) {
+		int64_t at = optim_place(&o, optim_elements(&optim_golden[0]) + i);
+		double sign = o.grad[at] > 0 ? 1 : o.grad[at] < 0 ? -1 : 0;
+		assert_true(fabs(o.master[at] + o.step.lr * sign) < 1e-6); /* the first step of Adam */
+	}
+	optim_close(&o);
+}
+
+/* Memory that a call must leave alone, or that an earlier cut left behind. */
+static void lamb_sums_blocks_and_changes_nothing(void **state)
+{
+	struct zr_seg seg[3] = { { .n = ZR_BLOCK }, { .off = ZR_BLOCK, .n = ZR_BLOCK }, { .off = 2 * ZR_BLOCK, .n = 5 } };
+	double out[3][2], alone[2], p;
+	float *before;
+	int i, k;
+	(void)state;
+	optim_open(&o, "optimizer/lamb", none, optim_golden, 1);
+	optim_update(&o, 1, 0);
+	before = malloc(3 * ZR_BLOCK * sizeof *before);
+	assert_non_null(before);
+	memcpy(before, o.master, 3 * ZR_BLOCK * sizeof *before);
+	o.step.master.data = o.master;
+	o.step.grad.data = o.grad;
+	o.step.state = (struct zr_buf[]){ { .data = o.state_data[0] }, { .data = o.state_data[1] } };
+	o.step.seg = seg;
+	o.step.n_seg = 3;
+	assert_int_equal(o.v->partial(o.inst, &o.step, &out[0][0]), ZR_OK);
+	o.step.n_seg = 1;
+	for (i = 0; i < 3; i++) {
+		o.step.seg = &seg[i];
+		assert_int_equal(o.v->partial(o.inst, &o.step, alone), ZR_OK);
+		assert_memory_equal(out[i], alone, sizeof alone);
+		for (p = k = 0; k < seg[i].n; k++)
+			p += (double)o.master[seg[i].off + k] * o.master[seg[i].off + k];
+		assert_true(fabs(out[i][0] - p) <= 1e-12 * p);
+	}
+	assert_memory_equal(before, o.master, 3 * ZR_BLOCK * sizeof *before);
+	seg[0].n++;
+	o.step.seg = &seg[0];
+	assert_int_equal(o.v->partial(o.inst, &o.step, alone), ZR_EINVAL);
+	assert_string_equal(test_error(o.h), "partial: a segment of 2049 elements is longer than a block of 2048");
+	o.step.partials = NULL;
+	assert_int_equal(o.v->step(o.inst, &o.step), ZR_ESTATE);
+	free(before);
+	optim_close(&o);
+}
+
+static void lamb_refuses_limits_the_wrong_way_round(void **state)
+{
+	const struct zr_desc *desc = test_plugin("optimizer/lamb");
+	void *opts = test_options(desc);
+	struct zr_host *host = test_host(1);
+	(void)state;
+	assert_int_equal(desc->check(host, opts), ZR_OK);
+	test_set(desc, opts, "min_coeff", "11");
+	assert_int_equal(desc->check(host, opts), ZR_EINVAL);
+	assert_string_equal(test_error(host), "min_coeff = 11 is above max_coeff = 10");
+	free(opts);
+	test_host_free(host);
+}
+
+/* Without momentum a step is the gradient's nearest matrix with orthogonal rows or columns, but for singular values
+ * that the coefficients leave in 0.68 .. 1.14: so their squares sum to about the lesser side. */
+static void a_step_of_muon_is_nearly_orthogonal(void **state)
+{
+	static const char *const options[] = { "momentum", "0", "ns_steps", "10", NULL };
+	float *before;
+	int p;
+	(void)state;
+	optim_open(&o, "optimizer/muon", options, optim_large_matrices, 2);
+	before = malloc((size_t)(o.block[OPTIM_PARAMS] * ZR_BLOCK) * sizeof *before);
+	assert_non_null(before);
+	memcpy(before, o.master, (size_t)(o.block[OPTIM_PARAMS] * ZR_BLOCK) * sizeof *before);
+	optim_update(&o, 1, 0);
+	for (p = 0; p < OPTIM_PARAMS; p++) {
+		double rows = (double)o.shape[p].dims[0], cols = (double)o.shape[p].dims[1], sum = 0;
+		double least = rows < cols ? rows : cols, ratio = rows > cols ? rows / cols : 1;
+		int64_t i, at = o.block[p] * ZR_BLOCK;
+		for (i = at; i < at + optim_elements(&o.shape[p]); i++)
+			sum += pow((before[i] - o.master[i]) / o.step.lr, 2) / ratio;
+		assert_true(sum > 0.68 * 0.68 * least && sum < 1.14 * 1.14 * least);
+	}
+	free(before);
+	optim_close(&o);
+}
+
+static void muon_refuses_what_is_no_whole_matrix(void **state)
+{
+	(void)state;
+	optim_open(&o, "optimizer/muon", none, optim_golden, 1);
+	assert_true(o.v->whole_work(o.inst, optim_golden[0].dims, 1) == ZR_WORK_REFUSED);
+	optim_draw(&o, 1);
+	assert_int_equal(optim_apply(&o, 0, 0), ZR_EINVAL);
+	assert_string_equal(test_error(o.h), "a is not a whole matrix; give it to another optimizer in a group");
+	assert_int_equal(o.v->step(o.inst, &o.step), ZR_ENOTSUP);
+	optim_close(&o);
+	optim_open(&o, "optimizer/muon", none, optim_matrices, 1);
+	optim_draw(&o, 1);
+	o.work_bytes = 64;
+	assert_int_equal(optim_apply(&o, 0, 0), ZR_EINVAL);
+	assert_non_null(strstr(test_error(o.h), "a needs "));
+	optim_close(&o);
 }
 
 /* ---- options ----------------------------------------------------------------------------------------- */
@@ -146,7 +282,7 @@ static void moments_in_bf16_follow_those_in_fp32(void **state)
 
 static void a_group_brings_its_own_options(void **state)
 {
-	static const char *const plugins[] = { "adamw", "adam", "cpu_adam", "sgd", "lion", "adagrad" };
+	static const char *const plugins[] = { "adamw", "adam", "cpu_adam", "sgd", "lion", "adagrad", "lamb" };
 	static const char *const decay[] = { "weight_decay", "0.5", NULL };
 	size_t i;
 	(void)state;
@@ -190,8 +326,9 @@ static void state_is_what_the_options_need(void **state)
 
 static void a_device_without_the_operation_is_refused_by_name(void **state)
 {
-	static const char *const plugins[] = { "adamw", "adam", "sgd", "lion", "adagrad" };
-	static const char *const ops[] = { "adamw", "adamw", "sgd", "lion", "adagrad" };
+	static const char *const plugins[] = { "adamw", "adam", "sgd", "lion", "adagrad", "lamb", "muon" };
+	static const char *const ops[] = { "adamw operation", "adamw operation", "sgd operation", "lion operation",
+					   "adagrad operation", "lamb operations", "muon operations" };
 	const struct zr_ops bare = { .size = sizeof bare }, old = { .size = offsetof(struct zr_ops, adamw) };
 	const struct zr_ops *given[] = { &bare, &old, NULL };
 	size_t i, k;
@@ -199,7 +336,7 @@ static void a_device_without_the_operation_is_refused_by_name(void **state)
 	for (i = 0; i < sizeof plugins / sizeof *plugins; i++) {
 		char name[64], text[64];
 		snprintf(name, sizeof name, "optimizer/%s", plugins[i]);
-		snprintf(text, sizeof text, "this device has no %s operation", ops[i]);
+		snprintf(text, sizeof text, "this device has no %s", ops[i]);
 		optim_open(&o, name, none, optim_golden, 1);
 		optim_draw(&o, 1);
 		for (k = 0; k < 3; k++) {
@@ -247,6 +384,8 @@ static void options_out_of_range_are_refused(void **state)
 	refused("optimizer/lion", "betas", "0.9,1");
 	refused("optimizer/adagrad", "initial_accumulator_value", "-1");
 	refused("optimizer/adagrad", "lr_decay", "-1");
+	refused("optimizer/muon", "ns_steps", "0");
+	refused("optimizer/muon", "momentum", "1");
 }
 
 static void sgd_refuses_options_that_cannot_act_together_I7(void **state)
@@ -278,6 +417,13 @@ int main(void)
 		cmocka_unit_test(sgd_follows_torch),
 		cmocka_unit_test(adagrad_follows_torch),
 		cmocka_unit_test(lion_follows_its_paper),
+		cmocka_unit_test(lamb_follows_its_paper),
+		cmocka_unit_test(muon_follows_its_author),
+		cmocka_unit_test(lamb_moves_a_parameter_of_zeros_by_its_direction),
+		cmocka_unit_test(lamb_sums_blocks_and_changes_nothing),
+		cmocka_unit_test(lamb_refuses_limits_the_wrong_way_round),
+		cmocka_unit_test(a_step_of_muon_is_nearly_orthogonal),
+		cmocka_unit_test(muon_refuses_what_is_no_whole_matrix),
 		cmocka_unit_test(without_bias_correction_the_first_step_is_as_the_formula_says),
 		cmocka_unit_test(moments_in_bf16_follow_those_in_fp32),
 		cmocka_unit_test(a_group_brings_its_own_options),

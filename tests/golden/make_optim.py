@@ -7,6 +7,7 @@
 import torch
 
 SHAPES = ((3 * 2048 + 3,), (37, 29), (5,))
+MATRICES = ((37, 29), (29, 71), (5, 1))
 STEP = 131
 
 
@@ -41,6 +42,59 @@ class Lion(torch.optim.Optimizer):
                 m.mul_(b2).add_(p.grad, alpha=1 - b2)
 
 
+class Lamb(torch.optim.Optimizer):
+    """You et al. 2020, algorithm 2, with the ratio of norms cut to [least, most]."""
+
+    def __init__(self, params, betas, eps, weight_decay, least=0.01, most=10, correct=True):
+        super().__init__(params, dict(lr=1, betas=betas, eps=eps, weight_decay=weight_decay, limits=(least, most)))
+        self.t, self.correct = 0, correct
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        for group in self.param_groups:
+            (b1, b2), (least, most) = group["betas"], group["limits"]
+            c1, c2 = (1 - b1**self.t, 1 - b2**self.t) if self.correct else (1, 1)
+            for p in group["params"]:
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                v = self.state[p].setdefault("exp_avg_sq", torch.zeros_like(p))
+                m.mul_(b1).add_(p.grad, alpha=1 - b1)
+                v.mul_(b2).addcmul_(p.grad, p.grad, value=1 - b2)
+                r = (m / c1) / ((v / c2).sqrt() + group["eps"]) + group["weight_decay"] * p
+                p -= group["lr"] * min(max(float(p.norm() / r.norm()), least), most) * r
+
+
+class Muon(torch.optim.Optimizer):
+    """Jordan 2024 in the form of torch.optim.Muon, in float64 instead of bfloat16."""
+
+    def __init__(self, params, momentum=0.95, nesterov=True, weight_decay=0, steps=5, scale="original"):
+        super().__init__(params, dict(lr=1))
+        self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
+        self.steps, self.scale = steps, scale
+
+    def orthogonal(self, x):
+        a, b, c = 3.4445, -4.7750, 2.0315
+        tall = x.shape[0] > x.shape[1]
+        x = x.T if tall else x
+        x = x / max(float(x.norm()), 1e-7)
+        for _ in range(self.steps):
+            gram = x @ x.T
+            x = a * x + (b * gram + c * gram @ gram) @ x
+        return x.T if tall else x
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                buf = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
+                buf.lerp_(p.grad, 1 - self.momentum)
+                update = self.orthogonal(p.grad.lerp(buf, self.momentum) if self.nesterov else buf)
+                rows, cols = p.shape
+                ratio = max(1, rows / cols) ** 0.5 if self.scale == "original" else 0.2 * max(rows, cols) ** 0.5
+                p *= 1 - group["lr"] * self.weight_decay
+                p -= group["lr"] * ratio * update
+
+
 CASES = {
     "adamw": lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), weight_decay=0.1),
     "adam": lambda p: torch.optim.Adam(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
@@ -52,12 +106,20 @@ CASES = {
     "adagrad": lambda p: torch.optim.Adagrad(p),
     "adagrad-all": lambda p: torch.optim.Adagrad(p, lr_decay=0.05, eps=1e-6, weight_decay=0.1,
                                                  initial_accumulator_value=0.5),
+    "lamb": lambda p: Lamb(p, betas=(0.9, 0.999), eps=1e-8, weight_decay=0),
+    "lamb-all": lambda p: Lamb(p, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1, least=1.25, most=3, correct=False),
 }
 
 
-def trajectory(name, make):
+MATRIX_CASES = {
+    "muon": lambda p: Muon(p),
+    "muon-all": lambda p: Muon(p, momentum=0.8, nesterov=False, weight_decay=0.1, steps=3, scale="match_rms_adamw"),
+}
+
+
+def trajectory(name, make, shapes):
     draw = Draw(1)
-    params = [draw.array(s).requires_grad_() for s in SHAPES]
+    params = [draw.array(s).requires_grad_() for s in shapes]
     optimizer = make(params)
     for t in range(1, 51):
         for p in params:
@@ -70,4 +132,6 @@ def trajectory(name, make):
 
 
 for name, make in CASES.items():
-    trajectory(name, make)
+    trajectory(name, make, SHAPES)
+for name, make in MATRIX_CASES.items():
+    trajectory(name, make, MATRICES)
