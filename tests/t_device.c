@@ -410,6 +410,11 @@ static long mapped(void)
 	return pages;
 }
 
+static void nothing(void *arg, int64_t item, int32_t worker)
+{
+	(void)arg, (void)item, (void)worker;
+}
+
 /* Stronger than I3 asks: not even in the first step. */
 static void I3_operations_allocate_nothing(void **state)
 {
@@ -424,19 +429,20 @@ static void I3_operations_allocate_nothing(void **state)
 			size_t heap;
 			int64_t calls;
 			long pages;
-			mapped();
+			d.h->parallel(d.h, 1, nothing, NULL); /* the threads have started, and freed what started them */
+			mapped(); /* what it keeps of its first reading counts as taken */
+			pages = mapped();
 			calls = test_allocs(d.h);
 			heap = mallinfo2().uordblks;
-			pages = mapped();
 			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_BF16);
 			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_F16);
 			move(&d, x, host, BYTES);
 			every_op(&d, x, ZR_F32);
-			assert_int_equal(mapped(), pages);
 			assert_int_equal(mallinfo2().uordblks, heap);
 			assert_int_equal(test_allocs(d.h), calls);
+			assert_int_equal(mapped(), pages);
 			d.v->mem_free(d.inst, x, BYTES, ZR_MEM_DEVICE);
 		}
 		dev_close(&d);
