@@ -49,6 +49,27 @@ for stage in stage0 stage1 stage2 stage3; do
 done
 ranks=1
 
+# ---- fp16 on the wire, where the gradients of parameters overflow at 2^17 ----
+wire=(precision.plugin=fp16 precision.initial_scale_power=18 precision.hysteresis=1 train.communication_data_type=fp16)
+train one "${wire[@]}"
+is "fp16 on the wire overflows before activations do, also alone" "$(column one loss_scale %d)" "262144 131072 65536 "
+for run in "stage0 2 2" "stage1 4 4" "stage2 2 1" "stage3 4 2"; do
+	read -r stage ranks nodes <<< "$run"
+	train many "${wire[@]}" zero.plugin=$stage boot.ranks_per_node=$nodes
+	is "I1 fp16 on the wire: $stage, $ranks ranks, $nodes in a node" "$(digest many) $(column many loss_scale %d)" \
+		"$(digest one) $(column one loss_scale %d)"
+done
+ranks=1
+
+# ---- a step is unscaled with the scale it was computed with: one that doubles after every step changes no update ----
+sgd=(precision.plugin=fp16 optimizer.plugin=sgd optimizer.lr=0.05 scheduler.plugin=constant train.gradient_clipping=0 train.steps=8
+	train.eval_every=8)
+train fixed "${sgd[@]}" precision.loss_scale=4096
+train climbing "${sgd[@]}" precision.initial_scale_power=9 precision.loss_scale_window=1
+is "a scale that climbs in every step" "$(column climbing loss_scale %d)" "512 512 1024 2048 4096 8192 16384 32768 "
+is "trains as a fixed one does" "$(cat fixed/summary.json climbing/summary.json | sed -n 's/.*last_val_loss": \([0-9.]*\).*/\1/p' |
+	awk '{ v[NR] = $1 } END { d = v[2] / v[1]; print (NR == 2 && d > 0.9999 && d < 1.0001) ? "yes" : v[1] " " v[2] }')" yes
+
 # ---- the floor ----
 floor=(precision.plugin=fp16 precision.initial_scale_power=21 precision.hysteresis=1 precision.min_loss_scale=1048576)
 train stopped "${floor[@]}"
