@@ -57,6 +57,10 @@ static const struct shape shapes[] = {
 	{ "qkv dx bf16", 256, 768, 2304, NT, ZR_BF16 },
 	{ "qkv dw bf16", 768, 2304, 256, TN, ZR_BF16 },
 	{ "demo fc bf16", 2048, 512, 128, NN | ZR_MM_GELU, ZR_BF16 },
+	{ "qkv fp16", 256, 2304, 768, NN, ZR_F16 },
+	{ "qkv dx fp16", 256, 768, 2304, NT, ZR_F16 },
+	{ "qkv dw fp16", 768, 2304, 256, TN, ZR_F16 },
+	{ "demo fc fp16", 2048, 512, 128, NN | ZR_MM_GELU, ZR_F16 },
 	{ "cube", 1024, 1024, 1024, NN, ZR_F32 },
 };
 
@@ -102,6 +106,8 @@ static void *operand(int64_t n, int32_t dtype)
 		float x = (float)((int32_t)(seed = seed * 1664525u + 1013904223u) >> 16) * 0x1p-15f;
 		if (dtype == ZR_BF16)
 			memcpy(p + 2 * i, (char *)&x + 2, 2);
+		else if (dtype == ZR_F16) /* 1/2 to 1, of either sign */
+			memcpy(p + 2 * i, &(uint16_t){ (uint16_t)((seed >> 16 & 0x83ff) | 0x3800) }, 2);
 		else
 			memcpy(p + 4 * i, &x, 4);
 	}
