@@ -64,7 +64,8 @@ static double now(void)
 const char *zr_other_launcher(void)
 {
 	/* SLURM_NTASKS is set in a batch script, too, where srun has started nothing yet. */
-	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS" };
+	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS",
+					     "SLURM_STEP_NUM_TASKS" };
 	static char text[64];
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *v = getenv(names[i]);
