@@ -55,7 +55,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 {
 	static const struct option longs[] = { { "option", 1, NULL, 'o' },  { "json", 0, NULL, 'j' }, { "ranks", 1, NULL, 'n' },
 					       { "program", 0, NULL, 'p' }, { "help", 0, NULL, 'h' },  { "memory", 1, NULL, 'm' },
-					       { NULL, 0, NULL, 0 } };
+					       { "resume", 1, NULL, 'r' },  { NULL, 0, NULL, 0 } };
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
 	optind = 1;
@@ -68,6 +68,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 			out->program = 1;
 		} else if (c == 'n' && named(usage, argv[0], "--ranks") && !parse_ranks(argv[0], optarg, &out->ranks)) {
 			continue;
+		} else if (c == 'r' && named(usage, argv[0], "--resume")) {
+			out->resume = optarg;
 		} else if (c == 'm' && named(usage, argv[0], "--memory") && !parse_memory(argv[0], optarg, &out->memory)) {
 			continue;
 		} else if (c == 'h') {

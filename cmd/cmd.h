@@ -10,7 +10,7 @@
 #define ZR_CMD_OVERRIDES 128
 
 /* The options most subcommands take: -o section.key=value..., one operand; and where their usage names them: --json, -n,
- * --program, --memory. */
+ * --program, --memory, --resume. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	const char *overrides[ZR_CMD_OVERRIDES];
@@ -18,6 +18,7 @@ struct zr_cmd_args {
 	int json;
 	int ranks;   /* -n, 0 if not given */
 	int program; /* --program */
+	const char *resume; /* --resume, NULL if not given */
 	uint64_t memory; /* --memory, 0 if not given */
 };
 
@@ -43,5 +44,6 @@ int zr_cmd_plan(int argc, char **argv);
 int zr_cmd_config(int argc, char **argv);
 int zr_cmd_plugin(int argc, char **argv);
 int zr_cmd_schedule(int argc, char **argv);
+int zr_cmd_checkpoint(int argc, char **argv);
 
 #endif

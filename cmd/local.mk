@@ -6,11 +6,13 @@ noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 cmd_librun_la_LIBADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
+	cmd/export.c cmd/export.h \
 	cmd/fit.c cmd/fit.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/run.c cmd/run.h \
 	cmd/oom.c cmd/oom.h \
+	cmd/resume.c cmd/resume.h \
 	cmd/rundir.c cmd/rundir.h \
 	cmd/summary.c \
 	cmd/supervise.c cmd/supervise.h \
@@ -20,6 +22,6 @@ bin_PROGRAMS += zeroth
 zeroth_SOURCES = \
 	cmd/main.c cmd/cmd.h cmd/args.c \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
-	cmd/train.c cmd/sample.c cmd/plan.c
+	cmd/checkpoint.c cmd/train.c cmd/sample.c cmd/plan.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 zeroth_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS)

@@ -22,6 +22,7 @@ static const struct {
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
 	{ "config", "check a configuration, or show every value and its source", zr_cmd_config },
 	{ "plugin", "list plugins, or show the options of one", zr_cmd_plugin },
+	{ "checkpoint", "list, verify, export or prune checkpoints", zr_cmd_checkpoint },
 	{ "schedule", "print the learning rate of every step", zr_cmd_schedule },
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
@@ -30,7 +31,7 @@ static void usage(FILE *out)
 {
 	fputs("usage: zeroth COMMAND [argument]...\n\n", out);
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+		fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n  -h, --help     shows this; `zeroth COMMAND --help` what COMMAND takes\n"
 	      "  -V, --version  shows the version\n",
 	      out);

@@ -14,10 +14,14 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
+#include "core/checkpoint/checkpoint.h"
+#include "core/config/options.h"
 #include "core/log.h"
+#include "cmd/export.h"
 #include "cmd/fit.h"
 #include "cmd/metrics.h"
 #include "cmd/progress.h"
+#include "cmd/resume.h"
 #include "cmd/rundir.h"
 #include "cmd/supervise.h"
 #include "core/session.h"
@@ -28,8 +32,11 @@ struct run {
 	struct zr_setup *setup;
 	struct zr_session *session;
 	struct zr_metrics *metrics;
+	struct zr_saver *saver;
 	struct zr_progress progress;
-	XXH3_state_t *losses; /* over the fp32 bits of the losses in step order */
+	const char *resume; /* what to go on from, or NULL: */
+	char from[PATH_MAX]; /* where that is */
+	float *losses;      /* [train.steps] of every step, those before a checkpoint included */
 	struct zr_run_report *report;
 	int chief; /* rank 0: prints, writes the run directory */
 	int made;  /* directories that the run directory took */
@@ -50,6 +57,7 @@ static void watch_signals(int on)
 	caught = 0;
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+	signal(SIGXFSZ, on ? SIG_IGN : SIG_DFL); /* a file that may not grow is an error of its write */
 }
 
 static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *err)
@@ -98,7 +106,6 @@ static void note_action(struct run *r, const struct zr_step_result *s)
 	char what[256], scale[80] = "";
 	if (s->action == ZR_STEP_APPLY)
 		return;
-	rep->skipped++;
 	overflow_text(s, what, sizeof what);
 	if (s->action == ZR_STEP_SKIP) {
 		if (r->setup->types.scaled)
@@ -124,10 +131,7 @@ static int one_step(struct run *r, struct zr_error *err)
 		return rc;
 	int64_t step = r->session->step;
 	r->report->tokens += s.tokens;
-	if (step == 1)
-		r->report->first_loss = s.loss;
-	r->report->last_loss = s.loss;
-	XXH3_64bits_update(r->losses, &s.loss, sizeof s.loss);
+	r->losses[step - 1] = s.loss;
 	r->stop = s.stop;
 	r->report->received = s.received;
 	if (s.action == ZR_STEP_APPLY && r->session->applied > 1) { /* the first one warms up */
@@ -146,19 +150,36 @@ static int one_step(struct run *r, struct zr_error *err)
 	return rc;
 }
 
+/* After a step: saves what is due, or lets a save that is under way go on. */
+static int checkpoint(struct run *r, struct zr_error *err)
+{
+	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
+	int64_t step = r->session->step, every = (int64_t)o->every;
+	int due = (every > 0 && (step % every == 0 || step == (int64_t)r->setup->train->steps)) || (r->stop && o->on_signal);
+	if (!due || r->report->stopped)
+		return zr_saver_poll(r->saver, err);
+	int rc = zr_saver_save(r->saver, r->losses, err);
+	r->progress.last = zr_now(); /* a checkpoint is not part of a step's time */
+	return rc;
+}
+
 static int loop(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->setup->train;
 	double val;
 	int rc = 0;
-	if (r->setup->data_info.val_tokens > 0 && t->eval_every > 0)
+	if (r->setup->data_info.val_tokens > 0 && t->eval_every > 0 && r->session->step == 0)
 		rc = evaluate(r, 0, &val, err);
 	double start = zr_now();
 	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps) {
 		rc = one_step(r, err);
 		if (r->setup->process.world == 1)
 			r->stop = caught; /* several ranks end together: what one caught in a step, all know after the next */
+		if (!rc)
+			rc = checkpoint(r, err);
 	}
+	if (!rc)
+		rc = zr_saver_finish(r->saver, err);
 	if (r->chief)
 		zr_progress_end(&r->progress);
 	r->report->seconds = zr_now() - start;
@@ -184,13 +205,17 @@ static int finish_report(struct run *r, struct zr_error *err)
 	struct rusage u;
 	rep->interrupted = r->stop;
 	rep->steps = r->session->step;
+	rep->skipped = rep->steps - r->session->applied;
+	rep->first_loss = rep->steps ? r->losses[0] : 0;
+	rep->last_loss = rep->steps ? r->losses[rep->steps - 1] : 0;
+	rep->checkpoints = *zr_saver_stats(r->saver);
 	rep->tokens_per_s = rep->seconds > 0 ? (double)rep->tokens / rep->seconds : 0;
 	rep->parameters = r->setup->layout.parameters;
 	rep->received_plan = received_plan(r->setup);
 	rep->planned = planned(r->setup);
 	if (!getrusage(RUSAGE_SELF, &u))
 		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
-	rep->losses_digest = XXH3_64bits_digest(r->losses);
+	rep->losses_digest = XXH3_64bits(r->losses, (size_t)rep->steps * sizeof *r->losses);
 	memcpy(rep->device, r->setup->device_info.name, sizeof rep->device);
 	memcpy(rep->variant, r->setup->device_info.variant, sizeof rep->variant);
 	rep->rank = r->setup->process.rank;
@@ -212,6 +237,8 @@ static void announce(const struct run *r, FILE *out)
 		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
 	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a), zr_bytes_text(zr_memory_at_start(), b));
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
+	if (r->report->resumed >= 0)
+		fprintf(out, "resumed after step %lld\n", (long long)r->report->resumed);
 	fflush(out);
 }
 
@@ -254,41 +281,105 @@ static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup
 	return h;
 }
 
+/* The session as a checkpoint has it. `auto` without one starts from the beginning. */
+static int resume(struct run *r, struct zr_error *err)
+{
+	int rc = zr_checkpoint_load(r->session, r->from, r->losses, &r->report->resumed, err);
+	if (rc || r->report->resumed >= 0)
+		return rc;
+	if (strcmp(r->resume, "auto"))
+		return zr_err(err, ZR_EINVAL, "%s: no checkpoint there", r->from);
+	if (r->chief)
+		zr_logf(ZR_LOG_INFO, "resume", "no checkpoint in %s: training starts from the beginning", r->from);
+	return 0;
+}
+
+/* What rank 0 alone opens: the run directory, the monitors. */
+static int open_run(struct run *r, FILE *out, struct zr_error *err)
+{
+	int rc = zr_rundir_make(r->cfg, &r->made, err);
+	r->setup->process.run_dir = zr_rundir(r->cfg);
+	if (!rc)
+		rc = zr_metrics_open(r->setup, &r->metrics, err);
+	if (!rc)
+		announce(r, out);
+	else
+		zr_rundir_unmake(r->cfg, r->made);
+	return rc;
+}
+
+static int open_saver(struct run *r, struct zr_error *err)
+{
+	char dir[PATH_MAX] = "";
+	int rc = r->chief ? zr_checkpoint_dir(r->cfg, dir, err) : 0;
+	return rc ? rc : zr_saver_open(r->session, dir, zr_config_find(r->cfg, "checkpoint")->opts, &r->saver, err);
+}
+
+/* An option of stages that is not theirs to act on. */
+static int exports(const struct run *r)
+{
+	const struct zr_section *sec = zr_config_find(r->cfg, "zero");
+	struct zr_table t = zr_table_of(sec->plugin->desc);
+	const struct zr_opt *o = zr_table_find(&t, "gather_16bit_weights_on_model_save");
+	return o && o->type == ZR_T_BOOL && *((const uint8_t *)sec->opts + o->offset);
+}
+
+static int check_export(const struct run *r, struct zr_error *err)
+{
+	return !exports(r) || r->setup->types.dtype != ZR_F32 ? 0 :
+		zr_config_blame(r->cfg, "zero", ZR_EINVAL, "gather_16bit_weights_on_model_save needs a [precision] of 16 bits; "
+				"model.safetensors has the weights in fp32", err);
+}
+
+/* All that the end of a training leaves but the summary. */
+static int save_weights(struct run *r, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	int rc = zr_weights_save(r->session, zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path), err);
+	if (!rc && exports(r))
+		rc = zr_export_session(r->session, zr_rundir_file(r->cfg, "model-16bit", path, sizeof path), r->resume != NULL, err);
+	return rc;
+}
+
+static int check_dirs(struct run *r, struct zr_error *err)
+{
+	int rc = zr_rundir_check(r->cfg, r->resume != NULL, err);
+	return rc || r->resume ? rc : zr_checkpoint_dir_check(r->cfg, err);
+}
+
 static int prepare(struct run *r, FILE *out, struct zr_error *err)
 {
-	int rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
+	int rc = r->resume ? zr_resume_path(r->cfg, r->resume, r->from, err) : 0;
+	if (!rc)
+		rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
 	if (!rc)
 		r->setup->settings = hash_settings(r->cfg, r->setup);
 	if (!rc)
 		rc = check_launcher(r, err);
 	if (!rc)
+		rc = check_export(r, err);
+	if (!rc)
 		rc = zr_plan_check(r->setup, 0, err);
 	r->chief = !rc && r->setup->process.rank == 0;
+	if (!rc && !(r->losses = calloc(r->setup->train->steps, sizeof *r->losses)))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps", (unsigned long long)r->setup->train->steps);
 	if (!rc && r->chief)
-		rc = zr_rundir_check(r->cfg, err);
+		rc = check_dirs(r, err);
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
-	if (!rc && r->chief) {
-		rc = zr_rundir_make(r->cfg, &r->made, err);
-		r->setup->process.run_dir = zr_rundir(r->cfg);
-		if (!rc)
-			rc = zr_metrics_open(r->setup, &r->metrics, err);
-		if (!rc)
-			announce(r, out);
-		else
-			zr_rundir_unmake(r->cfg, r->made);
-	}
-	return rc ? rc : zr_session_init(r->session, err);
+	if (!rc && r->resume)
+		rc = resume(r, err);
+	if (!rc && r->chief)
+		rc = open_run(r, out, err);
+	if (!rc)
+		rc = open_saver(r, err);
+	return rc || r->report->resumed >= 0 ? rc : zr_session_init(r->session, err);
 }
 
-int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report, struct zr_error *err)
+int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err)
 {
-	char path[PATH_MAX];
-	struct run r = { .cfg = cfg, .report = report, .losses = XXH3_createState() };
-	*report = (struct zr_run_report){ 0 };
-	if (!r.losses)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	XXH3_64bits_reset(r.losses);
+	struct run r = { .cfg = cfg, .resume = resume, .report = report };
+	*report = (struct zr_run_report){ .resumed = -1 };
 	watch_signals(1);
 	int rc = prepare(&r, out, err);
 	if (!rc) {
@@ -298,17 +389,18 @@ int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report,
 		rc = loop(&r, err);
 	}
 	if (!rc)
-		rc = zr_weights_save(r.session, zr_rundir_file(cfg, "model.safetensors", path, sizeof path), err);
+		rc = save_weights(&r, err);
 	if (!rc)
 		rc = finish_report(&r, err);
 	if (!rc && r.chief)
 		rc = zr_summary_write(r.setup, report, err);
 	if (rc && r.setup)
 		zr_setup_abort(r.setup, err->text);
+	zr_saver_close(r.saver);
 	zr_metrics_close(r.metrics);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
-	XXH3_freeState(r.losses);
+	free(r.losses);
 	if (!rc) /* else the supervisor's SIGTERM could end this rank before it has said why it failed */
 		watch_signals(0);
 	return rc;

@@ -5,11 +5,13 @@
 #ifndef ZR_CMD_RUN_H
 #define ZR_CMD_RUN_H
 
-#include "core/config/config.h"
+#include "core/checkpoint/checkpoint.h"
 
 struct zr_run_report {
 	int rank, world;
-	int64_t steps, skipped; /* attempted; of these not applied */
+	int64_t steps, skipped; /* attempted, those before a checkpoint included; of these not applied */
+	int64_t resumed;        /* step of the checkpoint that the run goes on from; -1: none */
+	struct zr_saver_stats checkpoints;
 	int64_t tokens;
 	double seconds, tokens_per_s;
 	float first_loss, last_loss;
@@ -28,9 +30,9 @@ struct zr_run_report {
 };
 
 /* Runs until train.steps, SIGINT or SIGTERM (after the step), or a non-finite stop; the weights and the summary are
- * written in each of these cases and the report is filled. Negative on any other failure; the process is then expected to
+ * written in each of these cases and the report is filled. resume: "auto", a path, or NULL for a new run; see resume.h. Negative on any other failure; the process is then expected to
  * end, and the next of either signal stays caught. */
-int zr_run_train(struct zr_config *cfg, FILE *out, struct zr_run_report *report, struct zr_error *err);
+int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err);
 
 /* summary.c: the report as summary.json in the run directory. */
 struct zr_setup;

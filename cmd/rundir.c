@@ -45,7 +45,7 @@ static void name_run(const struct zr_config *cfg, char *out, size_t n)
 		snprintf(out, n, "runs/%s-%s-%d", base, stamp, i);
 }
 
-int zr_rundir_check(struct zr_config *cfg, struct zr_error *err)
+int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 {
 	struct stat st;
 	char name[PATH_MAX];
@@ -53,9 +53,12 @@ int zr_rundir_check(struct zr_config *cfg, struct zr_error *err)
 		name_run(cfg, name, sizeof name);
 		return zr_config_set_auto(cfg, "run", "dir", name, err);
 	}
+	if (resuming && !stat(zr_rundir(cfg), &st) && S_ISDIR(st.st_mode))
+		return 0;
 	if (!lstat(zr_rundir(cfg), &st)) {
 		const char *where = zr_config_source(cfg, "run", "dir");
-		return zr_err(err, ZR_EINVAL, "%s: run directory %s exists already; choose another [run] dir or remove it",
+		return zr_err(err, ZR_EINVAL, "%s: run directory %s exists already; go on from its checkpoint with --resume auto, choose another [run] dir or "
+			      "remove it",
 			      where ? where : "[run]", zr_rundir(cfg));
 	}
 	if (errno != ENOENT)
@@ -73,7 +76,7 @@ static int copy_path(char path[PATH_MAX], const char *dir)
 	return 0;
 }
 
-/* Parents as needed; the last component must be new. Counts in *made what was not there. */
+/* Parents as needed. Counts in *made what was not there. */
 static int make_path(const char *dir, int *made)
 {
 	char path[PATH_MAX];
@@ -88,9 +91,10 @@ static int make_path(const char *dir, int *made)
 			return -errno;
 		*p = '/';
 	}
-	if (mkdir(path, 0777))
+	if (!mkdir(path, 0777))
+		++*made;
+	else if (errno != EEXIST)
 		return -errno;
-	++*made;
 	return 0;
 }
 

@@ -32,6 +32,12 @@ static json_t *ledger(const struct zr_account *a)
 	return out;
 }
 
+static json_t *checkpoints(const struct zr_saver_stats *s)
+{
+	return json_pack("{s:I, s:I, s:I, s:f, s:f}", "saved", (json_int_t)s->saved, "failed", (json_int_t)s->failed, "bytes",
+			 (json_int_t)s->bytes, "seconds", s->seconds, "stall_seconds", s->stall);
+}
+
 int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, struct zr_error *err)
 {
 	char path[PATH_MAX];
@@ -47,6 +53,10 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 	}
 	if (r->updates)
 		json_object_set_new(j, "update_seconds", json_real(r->update_seconds / (double)r->updates));
+	if (r->resumed >= 0)
+		json_object_set_new(j, "resumed_after_step", json_integer((json_int_t)r->resumed));
+	if (r->checkpoints.saved || r->checkpoints.failed)
+		json_object_set_new(j, "checkpoints", checkpoints(&r->checkpoints));
 	json_object_set_new(j, "world", json_integer(r->world));
 	if (r->world > 1)
 		json_object_set_new(j, "received_bytes_per_step",

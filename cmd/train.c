@@ -14,13 +14,16 @@
 #include "cmd/supervise.h"
 
 static const char usage[] =
-	"usage: zeroth train [-n RANKS] [-o section.key=value]... CONF\n"
+	"usage: zeroth train [-n RANKS] [--resume auto|PATH] [-o section.key=value]... CONF\n"
 	"\n"
 	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
-	"model.safetensors, summary.json. Ctrl-C ends the run after the current step.\n"
+	"model.safetensors, summary.json. Ctrl-C ends the run after the current step,\n"
+	"with a checkpoint that --resume goes on from.\n"
 	"\n"
 	"  -n, --ranks RANKS               trains with so many processes on this machine; their lines on\n"
 	"                                  standard error start with \"rank N: \"\n"
+	"      --resume auto|PATH          goes on from the newest whole checkpoint of [checkpoint] dir, or\n"
+	"                                  from PATH: a checkpoint, or a directory of them, or a run's\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
 	"  -h, --help                      shows this\n"
 	"\n"
@@ -32,6 +35,11 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	printf("\n%s %lld step%s, %.2f M tokens in %s (%.0f tokens/s)\n", r->interrupted ? "interrupted after" : "trained",
 	       (long long)r->steps, r->steps == 1 ? "" : "s", (double)r->tokens / 1e6, zr_duration_text(r->seconds, took),
 	       r->tokens_per_s);
+	if (r->resumed >= 0)
+		printf("resumed     after step %lld\n", (long long)r->resumed);
+	if (r->checkpoints.saved)
+		printf("checkpoints %lld of %s; training waited %.2f s of the %.2f s that they took\n", (long long)r->checkpoints.saved,
+		       zr_bytes_text(r->checkpoints.bytes, peak), r->checkpoints.stall, r->checkpoints.seconds);
 	if (r->skipped)
 		printf("skipped     %lld step%s with non-finite numbers\n", (long long)r->skipped, r->skipped == 1 ? "" : "s");
 	if (r->steps)
@@ -59,12 +67,15 @@ static int train(const struct zr_cmd_args *a, struct zr_error *err)
 	if (rc)
 		return zr_exit_code(rc);
 	zr_cmd_log(cfg);
-	rc = zr_run_train(cfg, stdout, &report, err);
+	rc = zr_run_train(cfg, a->resume, stdout, &report, err);
 	if (!rc && report.rank == 0)
 		print_summary(cfg, &report);
 	zr_config_free(cfg);
 	if (!rc && report.stopped)
 		rc = zr_err(err, report.stopped, "%s", report.stopped_text);
+	else if (!rc && report.checkpoints.failed)
+		rc = zr_err(err, ZR_EIO, "trained, but not all is saved: %lld checkpoint%s failed, the last because: %s",
+			    (long long)report.checkpoints.failed, report.checkpoints.failed == 1 ? "" : "s", report.checkpoints.why);
 	return rc ? zr_exit_code(rc) : report.interrupted ? 130 : 0;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weights.h - the master parameters as a safetensors file with canonical (Hugging Face's) names: 8 bytes length of
- * the header, a JSON header {name: {dtype, shape, data_offsets}}, the data. Written to a temporary name, synced and
- * renamed, so that a file of that name is whole. [main]
+ * weights.h - the master parameters as a safetensors file with canonical (Hugging Face's) names. Written to a
+ * temporary name, synced and renamed, so that a file of that name is whole. [main]
  */
 #ifndef ZR_CMD_WEIGHTS_H
 #define ZR_CMD_WEIGHTS_H

@@ -29,3 +29,4 @@ core_libcore_la_SOURCES = \
 
 include core/config/local.mk
 include core/update/local.mk
+include core/checkpoint/local.mk

@@ -41,7 +41,7 @@ static struct zr_spot held_spot(const struct zr_session *s, int32_t unit, int d)
 	}
 }
 
-static struct zr_spot spot_of(const struct zr_session *s, const struct zr_piece *p, int d)
+struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d)
 {
 	struct zr_spot spot = held_spot(s, p->unit, d);
 	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_datum_bytes(s, d);
@@ -82,7 +82,7 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 	const struct zr_staging *g = &s->setup->plan.staging;
 	if (!zr_has_datum(s, p->unit, d))
 		return NULL;
-	return staged(s, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, spot_of(s, p, d));
+	return staged(s, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_piece_spot(s, p, d));
 }
 
 static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
@@ -93,7 +93,7 @@ static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, i
 		struct zr_moving *m = &s->moving[p->set * g->n_data + d];
 		if (!(with & ZR_WITH(d)) || !staged(s, p->unit, d) || (d >= ZR_D_STATE && !has_state(s, p, d)))
 			continue;
-		struct zr_spot spot = spot_of(s, p, d);
+		struct zr_spot spot = zr_piece_spot(s, p, d);
 		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);
 		m->region = spot.region;
 		rc = out ? zr_write(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket) : zr_read(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket);

@@ -35,6 +35,7 @@ int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with)
 int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with);
 int zr_piece_done(struct zr_session *s, int32_t set);
 
+struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d); /* where the piece's data is at home */
 char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d); /* address while the set is the piece's */
 
 /* Blocks [from, from + n) of the piece as fp32 in x, whatever is kept of the master. put keeps what is at x and makes the

@@ -199,7 +199,7 @@ refused 'a token that is not in the vocabulary' 2 '-o: [data] tokens: token 97 a
 matched 'a model that does not fit' 3 'does not fit: needs 1\.7 PiB of memory \(largest: optimizer state .*\), [0-9.]+ [KMGT]iB available; add \[offload\.optimizer\] .*' \
 	-o model.width=100000 -o model.layers=1000
 mkdir -p runs/here
-refused 'a run directory that exists' 2 '-o: run directory runs/here exists already; choose another [run] dir or remove it' \
+refused 'a run directory that exists' 2 '-o: run directory runs/here exists already; go on from its checkpoint with --resume auto, choose another [run] dir or remove it' \
 	-o run.dir=runs/here
 refused 'a run directory that cannot be' 2 '-o: [run] cannot make dir = /proc/nothing/here: No such file or directory' \
 	-o run.dir=/proc/nothing/here

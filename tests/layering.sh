@@ -29,8 +29,8 @@ mine='"[a-z0-9_.]+\.h"'
 only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]+\.h>'
 only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine"
 only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>'
-only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' '"core/((config|update)/)?[a-z0-9_]+\.h"'
-only 'cmd includes cmd, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' '"(core|core/config|cmd)/[a-z0-9_]+\.h"' "$mine"
+only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' '"core/((config|update|checkpoint)/)?[a-z0-9_]+\.h"'
+only 'cmd includes cmd, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' '"(core|core/config|core/checkpoint|cmd)/[a-z0-9_]+\.h"' "$mine"
 
 plugin_found=
 for role in plugins/*/; do
@@ -71,6 +71,10 @@ lines=$(sources core/config | xargs cat | wc -l)
 ok "core/config has at most 2500 lines (it has $lines)" test "$lines" -le 2500
 lines=$(sources core/update | xargs cat | wc -l)
 ok "core/update has at most 1500 lines (it has $lines)" test "$lines" -le 1500
+lines=$(sources core/checkpoint | xargs cat | wc -l)
+ok "core/checkpoint has at most 3200 lines (it has $lines)" test "$lines" -le 3200
+upward=$(sources core -maxdepth 1 | xargs grep -Hn 'core/checkpoint/' /dev/null)
+is 'what trains does not know of checkpoints' "$upward" ''
 
 long=$(sources include core cmd plugins kernels tests | xargs wc -l | awk '$2 != "total" && $1 > 600')
 is 'no file has more than 600 lines' "$long" ''

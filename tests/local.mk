@@ -5,6 +5,7 @@ EXTRA_DIST += %D%/layering.sh %D%/headers.sh %D%/readme.sh README.md ARCHITECTUR
 
 include tests/testhost.mk
 include tests/attention.mk
+include tests/checkpoint.mk
 include tests/comm.mk
 include tests/config.mk
 include tests/core.mk

@@ -80,9 +80,9 @@ for r in 0 1 2; do
 done
 wait
 is "I5: a rank that fails alone says why" "$(cat rank.0)" \
-	'zeroth: -o: run directory there exists already; choose another [run] dir or remove it'
+	'zeroth: -o: run directory there exists already; go on from its checkpoint with --resume auto, choose another [run] dir or remove it'
 is "I5: the other ranks name it and its cause" "$(cat rank.1 rank.2)" \
-	"$(printf 'zeroth: [comm] rank 0 stopped: -o: run directory there exists already; choose another [run] dir or remove it\n%.0s' 1 2)"
+	"$(printf 'zeroth: [comm] rank 0 stopped: -o: run directory there exists already; go on from its checkpoint with --resume auto, choose another [run] dir or remove it\n%.0s' 1 2)"
 
 # Two machines of one rank each, as far as the launcher says: neither shares its processors.
 for r in 0 1; do

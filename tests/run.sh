@@ -54,7 +54,7 @@ is "I1: the resolved config trains to the same bits" "$again" "$(tail -n 1 <<<"$
 
 err=$("$ZEROTH" train tiny.ini -o run.dir=one 2>&1)
 is "an existing run directory: exit 2" "$?" 2
-like "an existing run directory is refused" "$err" 'run directory one exists already; choose another'
+like "an existing run directory is refused" "$err" 'run directory one exists already; go on from its checkpoint with --resume auto, choose another'
 
 "$ZEROTH" train tiny.ini > /dev/null 2>&1
 ok "a run is under runs/ by default" test -f runs/tiny-*/model.safetensors

@@ -109,7 +109,7 @@ static void a_config_needs_no_file(void **unused)
 
 static void sections_come_in_the_order_of_roles(void **unused)
 {
-	static const char *const want[] = { "train",	 "memory", "run",	      "log",	   "boot",	 "comm",       "device",	"model",      "data", "zero",
+	static const char *const want[] = { "train",	 "memory", "run",	      "checkpoint", "log",	   "boot",	 "comm",       "device",	"model",      "data", "zero",
 					    "optimizer", "scheduler", "precision", "activation", "monitor.jsonl", "monitor.z", "monitor.a" };
 	struct zr_config *cfg = load("[monitor.z]\nplugin=csv\n[monitor.a]\nplugin=csv\n" BASE, NULL, 0);
 	(void)unused;

@@ -37,16 +37,17 @@ static void groups_are_those_of_the_stage(void **state)
 static void every_option_is_documented_and_auto_means_what_its_text_says(void **state)
 {
 	static const char *const names[] = { "reduce_bucket_size", "allgather_bucket_size", "sub_group_size", "overlap_comm",
+					     "gather_16bit_weights_on_model_save",
 					     "prefetch_bucket_size", "max_live_parameters", "max_reuse_distance",
 					     "persistence_threshold" };
 	struct rig_model told = gpt2;
-	static const uint64_t want[] = { 20, 20, 100, 1, 20, 140, 200, 8192 };
+	static const uint64_t want[] = { 20, 20, 100, 1, 0, 20, 140, 200, 8192 };
 	(void)state;
 	told.typical = 20;
 	for (int i = 0; i < N_STAGES; i++) {
 		const struct zr_desc *desc = stage(stages[i]);
 		void *opts = test_options(desc);
-		assert_int_equal(desc->n_opts, i < FIRST_SPLIT ? 4 : 8);
+		assert_int_equal(desc->n_opts, i < FIRST_SPLIT ? 5 : 9);
 		resolve(desc, opts, &told);
 		for (uint32_t k = 0; k < desc->n_opts; k++) {
 			const struct zr_opt *o = &desc->opts[k];

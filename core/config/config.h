@@ -52,6 +52,15 @@ struct zr_run_opts {
 	uint64_t log_every;  /* steps between lines where stderr is not a terminal */
 };
 
+/* [checkpoint] */
+struct zr_checkpoint_opts {
+	const char *dir;    /* "auto": checkpoints/ in the run directory */
+	uint64_t every;     /* steps between checkpoints; 0: none but that of a signal */
+	uint64_t keep;      /* newest ones kept; 0: all */
+	uint8_t async;      /* they are written while training goes on */
+	uint8_t on_signal;  /* SIGINT and SIGTERM save one */
+};
+
 /* [log] */
 struct zr_log_opts {
 	int32_t level;

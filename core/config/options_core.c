@@ -40,6 +40,17 @@ static const struct zr_opt run[] = {
 	       "Steps between lines of progress where the output is no terminal."),
 };
 
+#define CHECKPOINT(f, T, def, unit, doc) ZR_OPT(struct zr_checkpoint_opts, f, T, 0, def, 0, ZR_HI, unit, doc)
+
+static const struct zr_opt checkpoint[] = {
+	CHECKPOINT(dir, ZR_T_PATH, "auto", "", "Directory for checkpoints, one for all ranks; auto is checkpoints/ in the run directory."),
+	CHECKPOINT(every, ZR_T_COUNT, "0", "steps", "Steps between checkpoints, the last step included; 0 is never."),
+	CHECKPOINT(keep, ZR_T_COUNT, "3", "", "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
+	CHECKPOINT(async, ZR_T_BOOL, "no", "",
+		   "Checkpoints are written while training goes on; what an update would change too early is copied first."),
+	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that SIGINT or SIGTERM ends leaves a checkpoint of its last step."),
+};
+
 static const struct zr_opt log_opts[] = {
 	ZR_OPT_ENUM(struct zr_log_opts, level, 0, "info", levels, "What is logged: this level and those before it."),
 };
@@ -63,6 +74,7 @@ const struct zr_core_table zr_core_tables[] = {
 	TABLE("train", "The length and size of the training.", train, struct zr_train_opts),
 	TABLE("memory", "Limits of the tiers beside the device.", memory, struct zr_memory_opts),
 	TABLE("run", "Where a run leaves its files and how often it speaks.", run, struct zr_run_opts),
+	TABLE("checkpoint", "The state of the training, saved so that it can go on.", checkpoint, struct zr_checkpoint_opts),
 	TABLE("log", "Messages on standard error.", log_opts, struct zr_log_opts),
 	{ 0 },
 };

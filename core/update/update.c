@@ -148,6 +148,8 @@ int zr_run_update(struct zr_session *s, const struct zr_pop *op)
 		rc = read_until(s, s->piece_next + g->ahead);
 		if (!rc)
 			rc = zr_piece_done(s, piece->set);
+		if (!rc && s->before_update)
+			s->before_update(s->before_update_arg, piece);
 		if (!rc)
 			rc = step_piece(s, piece);
 		if (!rc)

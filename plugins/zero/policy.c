@@ -22,6 +22,9 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	ZR_OPT(struct policy_opts, overlap_comm, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Communicate beside computation: gradients of several layers share a list, lists are published between "
 	       "updates, parameters are prefetched; no does each where it is due."),
+	ZR_OPT(struct policy_opts, gather_16bit_weights_on_model_save, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: model.safetensors of that type and "
+	       "config.json, as other tools load them."),
 	COUNT(prefetch_bucket_size, 0,
 	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle size, 0 without overlap_comm."),
 	COUNT(max_live_parameters, 0,

@@ -14,11 +14,12 @@ struct policy_opts {
 	/* of stages that split parameters, else 0 */
 	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance, persistence_threshold;
 	uint8_t overlap_comm;
+	uint8_t gather_16bit_weights_on_model_save; /* the host's: it looks it up by name */
 };
 
 /* The table of struct policy_opts; stages whose parameters stay whole offer only its first entries. */
-#define POLICY_WHOLE_OPTS 4
-#define POLICY_SPLIT_OPTS 8
+#define POLICY_WHOLE_OPTS 5
+#define POLICY_SPLIT_OPTS 9
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
 
 /* Units that wait to go through one verb together: one list, one collective. */

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checkpoint.c - zeroth checkpoint ls|verify|export|prune: what can be done with checkpoints without training.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/export.h"
+#include "cmd/fit.h"
+#include "cmd/resume.h"
+#include "core/checkpoint/dir.h"
+
+static const char usage[] =
+	"usage: zeroth checkpoint ls DIR\n"
+	"       zeroth checkpoint verify DIR\n"
+	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] DIR OUT\n"
+	"       zeroth checkpoint prune --keep N DIR\n"
+	"\n"
+	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
+	"\n"
+	"  ls      step, size, ranks, plugins, and whether each checkpoint is whole, by its manifest\n"
+	"          and the sizes of its files\n"
+	"  verify  reads every byte of each checkpoint and compares all checksums\n"
+	"  export  writes the parameters of the checkpoint, or of the latest whole one, as directory OUT\n"
+	"          with model.safetensors and config.json, as Hugging Face's tools load them\n"
+	"  prune   removes all whole checkpoints but the newest N, and what was left unfinished\n"
+	"\n"
+	"      --dtype TYPE  of the exported numbers: fp32 (default), bf16, fp16\n"
+	"      --keep N      checkpoints that stay, 1 or more\n"
+	"  -h, --help        shows this\n";
+
+struct args {
+	const char *action, *dir, *out;
+	int64_t keep;
+	struct zr_export_how how; /* --shard-bytes is for tests of what large models get */
+};
+
+/* The steps at a path: those of a directory, or a checkpoint alone. */
+struct found {
+	char path[PATH_MAX];
+	int64_t *step, n;
+	int alone;
+};
+
+static int find(const char *path, struct found *f, struct zr_error *err)
+{
+	char file[PATH_MAX + 16];
+	int rc = zr_checkpoints_at(path, f->path, err);
+	f->step = NULL;
+	f->n = 0;
+	if (rc)
+		return rc;
+	snprintf(file, sizeof file, "%s/manifest.json", f->path);
+	f->alone = !access(file, F_OK);
+	if (!f->alone)
+		f->step = zr_ckpt_steps(f->path, &f->n);
+	else
+		f->n = 1;
+	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there", path);
+}
+
+static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])
+{
+	if (!f->alone)
+		return zr_ckpt_path(f->path, f->step[i], 0, path, NULL);
+	snprintf(path, PATH_MAX, "%s", f->path);
+	return 0;
+}
+
+/* ---- ls ---- */
+
+static const char *plugin(const struct zr_manifest *m, const char *role)
+{
+	const char *text = json_string_value(json_object_get(m->plugins, role));
+	return text ? text : "?";
+}
+
+static int list(const struct args *a, struct zr_error *err)
+{
+	struct found f;
+	char path[PATH_MAX], size[32];
+	int rc = find(a->dir, &f, err);
+	int64_t latest = rc ? -1 : zr_ckpt_latest(f.path);
+	for (int64_t i = 0; !rc && i < f.n; i++) {
+		struct zr_manifest m;
+		struct zr_error why = { 0 };
+		if (path_of(&f, i, path))
+			continue;
+		if (zr_ckpt_check(path, 0, NULL, NULL, &m, &why)) {
+			printf("%s  not whole: %s\n", path, why.text);
+			continue;
+		}
+		printf("step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s  whole%s\n", (long long)m.step,
+		       zr_bytes_text(zr_ckpt_bytes(&m), size), m.world, m.world == 1 ? " " : "s", plugin(&m, "model"), plugin(&m, "optimizer"),
+		       plugin(&m, "precision"), !f.alone && m.step == latest ? ", latest" : "");
+		zr_manifest_free(&m);
+	}
+	free(f.step);
+	return rc;
+}
+
+/* ---- verify ---- */
+
+static void show_progress(void *arg, uint64_t done, uint64_t all)
+{
+	int *percent = arg, now = (int)(all ? 100.0 * (double)done / (double)all : 100);
+	if (now == *percent || !isatty(STDERR_FILENO))
+		return;
+	*percent = now;
+	fprintf(stderr, "\r%3d %%\r", now);
+}
+
+static int verify(const struct args *a, struct zr_error *err)
+{
+	struct found f;
+	char path[PATH_MAX], size[32];
+	int64_t bad = 0;
+	int rc = find(a->dir, &f, err);
+	for (int64_t i = 0; !rc && i < f.n; i++) {
+		struct zr_manifest m;
+		struct zr_error why = { 0 };
+		int percent = -1;
+		if (path_of(&f, i, path))
+			continue;
+		if (zr_ckpt_check(path, 1, show_progress, &percent, &m, &why)) {
+			printf("%s  damaged: %s\n", path, why.text);
+			bad++;
+			continue;
+		}
+		printf("%s  whole, %s\n", path, zr_bytes_text(zr_ckpt_bytes(&m), size));
+		zr_manifest_free(&m);
+	}
+	free(f.step);
+	return rc || !bad ? rc : zr_err(err, ZR_EINVAL, "%lld of %lld checkpoints are damaged", (long long)bad, (long long)f.n);
+}
+
+/* ---- export ---- */
+
+/* All files of a checkpoint with their entries: a tensor's are in any of them. */
+struct source {
+	struct zr_manifest m;
+	char path[PATH_MAX];
+	struct zr_st *file; /* [world] */
+	struct zr_ckpt_entry **entry;
+	int64_t *n, *next;  /* entries of each file; the next one that was not looked at */
+	int32_t opened;
+	float *buf;
+};
+
+static int open_source(struct source *s, struct zr_error *err)
+{
+	struct rlimit most;
+	int rc = 0;
+	if (!getrlimit(RLIMIT_NOFILE, &most)) { /* a file for every rank that wrote it */
+		most.rlim_cur = most.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &most);
+	}
+	s->file = calloc((size_t)s->m.world, sizeof *s->file);
+	s->entry = calloc((size_t)s->m.world, sizeof *s->entry);
+	s->n = calloc((size_t)s->m.world, sizeof *s->n);
+	s->next = calloc((size_t)s->m.world, sizeof *s->next);
+	s->buf = malloc((size_t)s->m.entry_blocks * ZR_BLOCK * sizeof *s->buf);
+	if (!s->file || !s->entry || !s->n || !s->next || !s->buf)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	for (int32_t r = 0; !rc && r < s->m.world; r++) {
+		rc = zr_ckpt_open(&s->m, s->path, r, &s->file[r], err);
+		if (rc)
+			break;
+		s->opened++;
+		s->entry[r] = zr_entries(&s->m, r, &s->n[r]);
+		if (!s->entry[r])
+			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+	return rc;
+}
+
+static void close_source(struct source *s)
+{
+	for (int32_t r = 0; r < s->opened; r++) {
+		zr_st_close(&s->file[r]);
+		free(s->entry[r]);
+	}
+	free(s->file);
+	free(s->entry);
+	free(s->n);
+	free(s->next);
+	free(s->buf);
+	zr_manifest_free(&s->m);
+}
+
+/* Ranks hold consecutive parts of a unit, and each has its entries in the order of the tensors. */
+static int export_tensor(struct source *s, int32_t tensor, struct zr_export *x, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t r = 0; !rc && r < s->m.world; r++)
+		for (; !rc && s->next[r] < s->n[r] && s->entry[r][s->next[r]].tensor == tensor; s->next[r]++) {
+			const struct zr_ckpt_entry *e = &s->entry[r][s->next[r]];
+			if (e->state >= 0)
+				continue;
+			rc = zr_ckpt_read(&s->m, &s->file[r], e, s->buf, err);
+			if (!rc)
+				zr_export_put(x, s->buf, e->elements);
+		}
+	return rc;
+}
+
+/* Of a directory the one that `latest` names, or else the newest; one that is not whole is not taken silently. */
+static int choose(const struct args *a, struct source *s, struct zr_error *err)
+{
+	struct found f;
+	int rc = find(a->dir, &f, err);
+	int64_t latest = rc ? -1 : zr_ckpt_latest(f.path);
+	int64_t i = f.n - 1;
+	while (!rc && !f.alone && latest >= 0 && i > 0 && f.step[i] > latest)
+		i--;
+	if (!rc && path_of(&f, i, s->path))
+		rc = zr_err(err, ZR_EINVAL, "%s: a path too long", a->dir);
+	free(f.step);
+	return rc ? rc : zr_ckpt_check(s->path, 0, NULL, NULL, &s->m, err);
+}
+
+static int export(const struct args *a, struct zr_error *err)
+{
+	struct source s = { 0 };
+	struct zr_export *x = NULL;
+	int64_t infinite = 0;
+	int rc = choose(a, &s, err);
+	if (rc)
+		return rc;
+	rc = open_source(&s, err);
+	if (!rc)
+		rc = zr_export_open(a->out, &s.m.layout, s.m.meta, &a->how, &x, err);
+	for (int32_t i = 0; !rc && i < s.m.layout.n_tensors; i++)
+		rc = export_tensor(&s, i, x, err);
+	if (x) {
+		int end = zr_export_close(x, !rc, &infinite, err);
+		rc = rc ? rc : end;
+	}
+	if (!rc)
+		printf("exported    step %lld of %s to %s\n", (long long)s.m.step, s.path, a->out);
+	if (!rc && infinite)
+		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n", (long long)infinite);
+	close_source(&s);
+	return rc;
+}
+
+/* ---- prune ---- */
+
+static int prune(const struct args *a, struct zr_error *err)
+{
+	struct found f;
+	int64_t removed = 0, left;
+	int rc = find(a->dir, &f, err);
+	if (!rc && f.alone)
+		rc = zr_err(err, ZR_EINVAL, "%s is a checkpoint; prune takes the directory that it is in", a->dir);
+	if (!rc)
+		rc = zr_ckpt_prune(f.path, INT64_MAX, a->keep, &removed, err);
+	left = rc ? 0 : zr_ckpt_clear(f.path);
+	if (!rc)
+		printf("removed     %lld checkpoint%s and %lld unfinished in %s\n", (long long)removed, removed == 1 ? "" : "s", (long long)left,
+		       f.path);
+	free(f.step);
+	return rc;
+}
+
+/* ---- the command line ---- */
+
+static int parse_dtype(const char *text, int32_t *out)
+{
+	static const struct { const char *name; int32_t dtype; } types[] = { { "fp32", ZR_F32 }, { "bf16", ZR_BF16 }, { "fp16", ZR_F16 } };
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (!strcmp(types[i].name, text)) {
+			*out = types[i].dtype;
+			return 0;
+		}
+	fprintf(stderr, "zeroth checkpoint: --dtype %s: expected fp32, bf16 or fp16\n", text);
+	return -1;
+}
+
+static int parse_count(const char *option, const char *text, int64_t *out)
+{
+	char *end;
+	long long n = strtoll(text, &end, 10);
+	if (!*text || *end || n < 1) {
+		fprintf(stderr, "zeroth checkpoint: %s %s: expected a number, 1 or more\n", option, text);
+		return -1;
+	}
+	*out = n;
+	return 0;
+}
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "zeroth checkpoint: %s\n%s", what, usage);
+	return 2;
+}
+
+/* -1 to go on, else the exit code. */
+static int parse(int argc, char **argv, struct args *a)
+{
+	static const struct option longs[] = { { "dtype", 1, NULL, 'd' }, { "keep", 1, NULL, 'k' }, { "shard-bytes", 1, NULL, 's' },
+					       { "help", 0, NULL, 'h' },  { NULL, 0, NULL, 0 } };
+	int64_t shard = (int64_t)ZR_EXPORT_SHARD;
+	int c;
+	*a = (struct args){ .how.dtype = ZR_F32 };
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		}
+		if (!(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) && !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
+		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
+			if (c == '?')
+				fputs(usage, stderr);
+			return 2;
+		}
+	}
+	a->how.shard_bytes = (uint64_t)shard;
+	a->action = argv[optind];
+	a->dir = a->action ? argv[optind + 1] : NULL;
+	a->out = a->dir ? argv[optind + 2] : NULL;
+	return a->dir ? -1 : wrong(a->action ? "DIR is missing" : "ls, verify, export or prune is missing");
+}
+
+int zr_cmd_checkpoint(int argc, char **argv)
+{
+	struct args a;
+	struct zr_error err = { 0 };
+	int rc = parse(argc, argv, &a);
+	if (rc >= 0)
+		return rc;
+	int exports = !strcmp(a.action, "export"), prunes = !strcmp(a.action, "prune");
+	if (exports != (a.out != NULL))
+		return wrong(exports ? "OUT is missing" : "one DIR only");
+	if (prunes != (a.keep > 0))
+		return wrong(prunes ? "prune needs --keep N" : "--keep is for prune");
+	if (!exports && !prunes && strcmp(a.action, "ls") && strcmp(a.action, "verify"))
+		return wrong("expected ls, verify, export or prune");
+	if (exports)
+		rc = export(&a, &err);
+	else if (prunes)
+		rc = prune(&a, &err);
+	else
+		rc = strcmp(a.action, "ls") ? verify(&a, &err) : list(&a, &err);
+	return rc ? zr_cmd_failed(&err) : 0;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export.c - see export.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/export.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/session.h"
+
+#define CHUNK 65536 /* values that are cast at a time */
+#define NAME 64
+
+struct zr_export {
+	char *dir, *tmp;
+	const struct zr_layout *layout;
+	json_t *meta;
+	int32_t dtype;
+	int replace;
+	int32_t *shard;   /* [n_tensors] number of the file that has it */
+	int32_t shards;
+	int32_t tensor;   /* the next value is of this one, */
+	int64_t element;  /* and this one of it */
+	int32_t file;     /* number of the open file, -1: none */
+	struct zr_st_writer w;
+	uint64_t bytes;   /* of all tensors */
+	int64_t infinite; /* values that were finite */
+	uint16_t *buf;
+	struct zr_error failed;
+};
+
+/* ---- 16 bits ---- */
+
+static uint32_t bits_of(float x)
+{
+	uint32_t b;
+	memcpy(&b, &x, sizeof b);
+	return b;
+}
+
+/* As include/zeroth/device.h has it: half away from zero, NaN made quiet. */
+static uint16_t to_bf16(float x)
+{
+	uint32_t b = bits_of(x);
+	return (b & 0x7fffffff) > 0x7f800000 ? (uint16_t)(b >> 16 | 0x40) : (uint16_t)((b + 0x8000) >> 16);
+}
+
+/* To nearest even. Below 2^-14 the unit in the last place is 2^-24: adding 1/2 makes the hardware round there. */
+static uint16_t to_f16(float x)
+{
+	uint32_t b = bits_of(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
+	if (a > 0x7f800000)
+		return (uint16_t)(sign | 0x7e00);
+	if (a >= 0x477ff000) /* 65520: halfway from the largest to what would follow it */
+		return (uint16_t)(sign | 0x7c00);
+	if (a < 0x38800000) {
+		float y;
+		memcpy(&y, &a, sizeof y);
+		return (uint16_t)(sign | (bits_of(y + 0.5f) - bits_of(0.5f)));
+	}
+	return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
+}
+
+static void append(struct zr_export *x, const float *v, int64_t n)
+{
+	if (x->dtype == ZR_F32) {
+		zr_st_append(&x->w, v, (size_t)n * sizeof *v);
+		return;
+	}
+	for (int64_t at = 0; at < n; at += CHUNK) {
+		int64_t m = n - at < CHUNK ? n - at : CHUNK;
+		for (int64_t i = 0; i < m; i++) {
+			x->buf[i] = x->dtype == ZR_BF16 ? to_bf16(v[at + i]) : to_f16(v[at + i]);
+			if (x->dtype == ZR_F16)
+				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 && (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
+		}
+		zr_st_append(&x->w, x->buf, (size_t)m * 2);
+	}
+}
+
+/* ---- files ---- */
+
+static void file_name(const struct zr_export *x, int32_t shard, char name[NAME])
+{
+	if (x->shards == 1)
+		snprintf(name, NAME, "model.safetensors");
+	else
+		snprintf(name, NAME, "model-%05d-of-%05d.safetensors", shard + 1, x->shards);
+}
+
+static struct zr_st_tensor place(const struct zr_export *x, int32_t i, uint64_t at)
+{
+	const struct zr_tensor *t = x->layout->tensor[i].decl;
+	return zr_st_make(t->name, x->dtype, t->ndim, t->dims, at);
+}
+
+/* A tensor larger than the limit has a file of its own. */
+static void deal_out(struct zr_export *x, uint64_t limit)
+{
+	uint64_t sum = 0;
+	for (int32_t i = 0; i < x->layout->n_tensors; i++) {
+		uint64_t bytes = place(x, i, 0).bytes;
+		if (sum && sum + bytes > limit) {
+			x->shards++;
+			sum = 0;
+		}
+		sum += bytes;
+		x->bytes += bytes;
+		x->shard[i] = x->shards;
+	}
+	x->shards++;
+}
+
+static int open_shard(struct zr_export *x, int32_t shard)
+{
+	struct zr_st_tensor *t = malloc((size_t)x->layout->n_tensors * sizeof *t);
+	json_t *meta = json_pack("{s:s}", "format", "pt");
+	char path[PATH_MAX + NAME], name[NAME];
+	uint64_t at = 0;
+	int64_t n = 0;
+	for (int32_t i = 0; t && i < x->layout->n_tensors; i++)
+		if (x->shard[i] == shard) {
+			t[n] = place(x, i, at);
+			at += t[n++].bytes;
+		}
+	file_name(x, shard, name);
+	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
+	int rc = t && meta ? zr_st_create(&x->w, path, t, n, meta, &x->failed) : zr_err(&x->failed, ZR_ENOMEM, "out of memory");
+	if (!rc)
+		x->file = shard;
+	json_decref(meta);
+	free(t);
+	return rc;
+}
+
+static int close_shard(struct zr_export *x, int keep)
+{
+	int rc = x->file >= 0 ? zr_st_finish(&x->w, keep, &x->failed) : 0;
+	x->file = -1;
+	return rc;
+}
+
+static void next_file(struct zr_export *x)
+{
+	if (x->shard[x->tensor] != x->file && !close_shard(x, 1))
+		open_shard(x, x->shard[x->tensor]);
+}
+
+void zr_export_put(struct zr_export *x, const float *values, int64_t n)
+{
+	while (n > 0 && !x->failed.code) {
+		int64_t left = x->layout->tensor[x->tensor].elements - x->element, now = n < left ? n : left;
+		next_file(x);
+		if (x->failed.code)
+			return;
+		append(x, values, now);
+		values += now;
+		n -= now;
+		x->element += now;
+		if (x->element == x->layout->tensor[x->tensor].elements) {
+			x->tensor++;
+			x->element = 0;
+		}
+	}
+}
+
+/* ---- JSON beside them ---- */
+
+/* A number or a truth where the text is one. */
+static json_t *value_of(const char *key, const char *text)
+{
+	json_t *j = json_loads(text, JSON_DECODE_ANY, NULL);
+	if (j && (json_is_number(j) || json_is_boolean(j)))
+		return j;
+	json_decref(j);
+	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);
+}
+
+static int dump(struct zr_export *x, const char *name, json_t *j)
+{
+	char path[PATH_MAX + NAME];
+	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
+	FILE *f = fopen(path, "we");
+	int bad = !f || !j || json_dumpf(j, f, JSON_INDENT(2)) || putc('\n', f) == EOF || fflush(f) || fsync(fileno(f));
+	int no = errno;
+	if (f)
+		bad |= fclose(f) != 0;
+	json_decref(j);
+	return bad ? zr_err(&x->failed, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+}
+
+static int write_config(struct zr_export *x)
+{
+	json_t *j = json_object(), *text;
+	const char *key;
+	json_object_foreach(x->meta, key, text)
+		json_object_set_new(j, key, value_of(key, json_string_value(text)));
+	json_object_set_new(j, "torch_dtype", json_string(x->dtype == ZR_F32 ? "float32" : x->dtype == ZR_BF16 ? "bfloat16" : "float16"));
+	return dump(x, "config.json", j);
+}
+
+static int write_index(struct zr_export *x)
+{
+	json_t *map = json_object();
+	for (int32_t i = 0; i < x->layout->n_tensors; i++) {
+		char name[NAME];
+		file_name(x, x->shard[i], name);
+		json_object_set_new(map, x->layout->tensor[i].decl->name, json_string(name));
+	}
+	return dump(x, "model.safetensors.index.json",
+		    json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)x->bytes, "weight_map", map));
+}
+
+/* ---- all of it ---- */
+
+static void remove_dir(const char *dir)
+{
+	char file[PATH_MAX];
+	struct dirent *e;
+	DIR *d = opendir(dir);
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && snprintf(file, sizeof file, "%s/%s", dir, e->d_name) < (int)sizeof file)
+			unlink(file);
+	if (d)
+		closedir(d);
+	rmdir(dir);
+}
+
+static void release(struct zr_export *x)
+{
+	free(x->dir);
+	free(x->tmp);
+	free(x->shard);
+	free(x->buf);
+	free(x);
+}
+
+/* What an earlier export left unfinished goes. */
+static int make_tmp(struct zr_export *x, struct zr_error *err)
+{
+	struct stat st;
+	if (!x->replace && !lstat(x->dir, &st))
+		return zr_err(err, ZR_EINVAL, "%s exists already; choose another directory or remove it", x->dir);
+	remove_dir(x->tmp);
+	return mkdir(x->tmp, 0777) ? zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO, "%s: cannot make the directory: %s",
+					    x->tmp, strerror(errno)) : 0;
+}
+
+int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta, const struct zr_export_how *how,
+		   struct zr_export **out, struct zr_error *err)
+{
+	size_t len = strlen(dir);
+	struct zr_export *x = calloc(1, sizeof *x);
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	if (!x)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	*x = (struct zr_export){ .dir = strndup(dir, len), .layout = layout, .meta = meta, .dtype = how->dtype, .replace = how->replace, .file = -1,
+				 .shard = calloc((size_t)layout->n_tensors + 1, sizeof *x->shard), .buf = malloc(CHUNK * 2) };
+	if (!x->dir || !x->shard || !x->buf || len > PATH_MAX - NAME || asprintf(&x->tmp, "%s.tmp", x->dir) < 0) {
+		x->tmp = NULL;
+		release(x);
+		return zr_err(err, ZR_EINVAL, "%s: no memory for it, or a path too long", dir);
+	}
+	deal_out(x, how->shard_bytes);
+	int rc = make_tmp(x, err);
+	if (rc)
+		release(x);
+	else
+		*out = x;
+	return rc;
+}
+
+static int take_name(struct zr_export *x)
+{
+	if (x->replace)
+		remove_dir(x->dir);
+	return rename(x->tmp, x->dir) ? zr_err(&x->failed, ZR_EIO, "%s: cannot rename to %s: %s", x->tmp, x->dir, strerror(errno)) : 0;
+}
+
+int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
+{
+	int rc = close_shard(x, keep && !x->failed.code);
+	if (!rc && x->failed.code)
+		rc = x->failed.code;
+	if (!rc && keep && x->tensor < x->layout->n_tensors)
+		rc = zr_err(&x->failed, ZR_EINTERNAL, "%s: values are missing", x->dir);
+	if (!rc && keep)
+		rc = write_config(x);
+	if (!rc && keep && x->shards > 1)
+		rc = write_index(x);
+	if (!rc && keep)
+		rc = take_name(x);
+	if (rc || !keep)
+		remove_dir(x->tmp);
+	if (infinite)
+		*infinite = x->infinite;
+	if (rc)
+		zr_err(err, rc, "%s", x->failed.text);
+	release(x);
+	return rc;
+}
+
+/* ---- from a session ---- */
+
+static int put_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *v)
+{
+	(void)t, (void)first;
+	zr_export_put(arg, v, n);
+	return 0;
+}
+
+int zr_export_session(struct zr_session *s, const char *dir, int replace, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	struct zr_export *x = NULL;
+	struct zr_export_how how = { p->types.dtype, replace, ZR_EXPORT_SHARD };
+	struct zr_error why = { 0 };
+	if (p->process.rank)
+		return zr_session_masters(s, NULL, NULL, err);
+	json_t *meta = json_object();
+	for (const char *const *m = p->decl.meta; m && m[0] && m[1]; m += 2)
+		json_object_set_new(meta, m[0], json_string(m[1]));
+	int bad = zr_export_open(dir, &p->layout, meta, &how, &x, &why);
+	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err); /* the other ranks take part whatever happens here */
+	if (!bad)
+		bad = zr_export_close(x, !rc, NULL, &why);
+	json_decref(meta);
+	return rc || !bad ? rc : zr_err(err, bad, "%s", why.text);
+}

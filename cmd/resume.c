@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resume.c - see resume.h.
+ */
+#include "cmd/resume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/rundir.h"
+#include "core/checkpoint/dir.h"
+
+static const char *dir_option(const struct zr_config *cfg)
+{
+	return ((const struct zr_checkpoint_opts *)zr_config_find(cfg, "checkpoint")->opts)->dir;
+}
+
+static int join(const char *dir, const char *name, char out[PATH_MAX], struct zr_error *err)
+{
+	return snprintf(out, PATH_MAX, "%s%s%s", dir, *name ? "/" : "", name) < PATH_MAX - 128 ? 0 :
+		zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+}
+
+static int is_there(const char *path)
+{
+	struct stat st;
+	return !stat(path, &st);
+}
+
+int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return zr_err(err, ZR_EINVAL, "%s: not a directory", path);
+	int rc = join(path, "manifest.json", out, err);
+	if (rc || is_there(out))
+		return rc ? rc : join(path, "", out, err);
+	rc = join(path, "checkpoints", out, err);
+	return rc || is_there(out) ? rc : join(path, "", out, err);
+}
+
+int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX], struct zr_error *err)
+{
+	if (strcmp(resume, "auto"))
+		return zr_checkpoints_at(resume, out, err);
+	if (!strcmp(dir_option(cfg), "auto") && !strcmp(zr_rundir(cfg), "auto"))
+		return zr_err(err, ZR_EINVAL, "--resume auto: [run] dir and [checkpoint] dir are auto, so there is no place to look: give one "
+			      "of them, or --resume PATH");
+	return zr_checkpoint_dir(cfg, out, err);
+}
+
+int zr_checkpoint_dir(const struct zr_config *cfg, char out[PATH_MAX], struct zr_error *err)
+{
+	return strcmp(dir_option(cfg), "auto") ? join(dir_option(cfg), "", out, err) : join(zr_rundir(cfg), "checkpoints", out, err);
+}
+
+int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
+{
+	char dir[PATH_MAX];
+	int64_t n;
+	int rc = zr_checkpoint_dir(cfg, dir, err);
+	if (rc)
+		return rc;
+	free(zr_ckpt_steps(dir, &n));
+	return !n ? 0 : zr_err(err, ZR_EINVAL, "[checkpoint] dir = %s has checkpoints already: go on from them with --resume auto, or choose "
+			       "another directory", dir);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * resume.h - where a run keeps its checkpoints, and from which one it goes on. [main]
+ */
+#ifndef ZR_CMD_RESUME_H
+#define ZR_CMD_RESUME_H
+
+#include <limits.h>
+
+#include "core/config/config.h"
+
+/* A checkpoint or a directory of checkpoints at or below `path`, which may also be a run directory. */
+int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err);
+
+/* What --resume means: "auto" is the directory of the config, which need not be there yet; else a path as above. */
+int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX], struct zr_error *err);
+
+/* The directory that a run saves to; [run] dir is resolved. */
+int zr_checkpoint_dir(const struct zr_config *cfg, char out[PATH_MAX], struct zr_error *err);
+
+/* Refuses a directory that has checkpoints already, of a training that this one does not go on from. */
+int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err);
+
+#endif

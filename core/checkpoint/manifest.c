@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.c - see manifest.h: writing, and what must be equal to go on.
+ */
+#include "core/checkpoint/manifest.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/log.h"
+
+/* ---- writing ---- */
+
+static json_t *states(const struct zr_ckpt_optimizer *o)
+{
+	json_t *list = json_array();
+	for (int32_t i = 0; i < o->n_states; i++) {
+		const struct zr_ckpt_state *st = &o->state[i];
+		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", zr_st_type(st->dtype));
+		if (st->dtype == ZR_U8)
+			json_object_set_new(j, "bytes_per_block", json_integer(st->block_bytes));
+		json_array_append_new(list, j);
+	}
+	return list;
+}
+
+static json_t *optimizers(const struct zr_manifest *m)
+{
+	json_t *list = json_array();
+	for (int32_t k = 0; k < m->n_optimizers; k++)
+		json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
+						      (json_int_t)m->optimizer[k].state_version, "states", states(&m->optimizer[k])));
+	return list;
+}
+
+static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *u)
+{
+	json_t *list = json_array();
+	for (int32_t i = u->first; i < u->first + u->count; i++) {
+		const struct zr_tensor *t = m->layout.tensor[i].decl;
+		json_t *shape = json_array();
+		for (int32_t d = 0; d < t->ndim; d++)
+			json_array_append_new(shape, json_integer(t->dims[d]));
+		json_array_append_new(list, json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape, "optimizer",
+						      m->optimizer_of[i]));
+	}
+	return list;
+}
+
+static json_t *units(const struct zr_manifest *m)
+{
+	json_t *list = json_array();
+	for (int32_t u = 0; u < m->layout.n_units; u++)
+		json_array_append_new(list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors",
+						      tensors(m, &m->layout.unit[u])));
+	return list;
+}
+
+static json_t *files(const struct zr_manifest *m)
+{
+	json_t *list = json_array();
+	for (int32_t r = 0; r < m->world; r++) {
+		char name[ZR_CKPT_NAME], hex[17];
+		json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "name", zr_ckpt_file_name(r, m->world, name), "bytes",
+						      (json_int_t)m->file[r].bytes, "header_xxh3", zr_hex(m->file[r].header, hex)));
+	}
+	return list;
+}
+
+/* Doubles as texts that read back to the bit. */
+static json_t *scale(const struct zr_scale *s)
+{
+	char text[40];
+	snprintf(text, sizeof text, "%a", s->scale);
+	return json_pack("{s:s, s:I, s:I, s:I}", "scale", text, "step", (json_int_t)s->step, "last_overflow",
+			 (json_int_t)s->last_overflow, "hysteresis", (json_int_t)s->hysteresis);
+}
+
+static json_t *text_or_null(const char *text)
+{
+	json_t *j = json_string(text ? text : "");
+	return j ? j : json_null(); /* a path that is not UTF-8 has no JSON */
+}
+
+char *zr_manifest_text(const struct zr_manifest *m)
+{
+	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format", "zeroth checkpoint", "version", ZR_CKPT_VERSION,
+				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed", (json_int_t)m->seed, "world",
+				 m->world, "block_elements", ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
+	char *body, *out = NULL, hex[17];
+	json_object_set_new(root, "loss_scale", scale(&m->scale));
+	json_object_set_new(root, "batch", json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
+						     (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));
+	json_object_set_new(root, "model", text_or_null(m->model));
+	json_object_set_new(root, "data", text_or_null(m->data));
+	json_object_set_new(root, "dtype", text_or_null(m->dtype));
+	json_object_set_new(root, "master_bits", json_integer(m->master_bits));
+	json_object_set(root, "plugins", m->plugins);
+	json_object_set(root, "settings", m->settings);
+	json_object_set(root, "meta", m->meta);
+	json_object_set_new(root, "files", files(m));
+	json_object_set_new(root, "optimizers", optimizers(m));
+	json_object_set_new(root, "units", units(m));
+	json_object_set_new(root, "config", text_or_null(m->config));
+	body = json_dumps(root, JSON_INDENT(1));
+	json_decref(root);
+	size_t size = body ? strlen(body) + 64 : 0;
+	if (body && (out = malloc(size))) /* the body starts with "{\n" */
+		snprintf(out, size, "{\"xxh3\": \"%s\",\n%s\n", zr_hex(0, hex), body + 2);
+	free(body);
+	if (out) {
+		char *rest = strchr(out, '\n') + 1;
+		memcpy(out + 10, zr_hex(XXH3_64bits(rest, strlen(rest)), hex), 16);
+	}
+	return out;
+}
+
+/* ---- what must be equal ---- */
+
+static int same_number(const char *what, int64_t here, int64_t saved, struct zr_error *err)
+{
+	return here == saved ? 0 : zr_err(err, ZR_EINVAL, "%s was %lld, is %lld", what, (long long)saved, (long long)here);
+}
+
+static int same_text(const char *what, const char *here, const char *saved, struct zr_error *err)
+{
+	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved, here);
+}
+
+static int same_tensor(const struct zr_place *here, const struct zr_place *saved, struct zr_error *err)
+{
+	const struct zr_tensor *a = here->decl, *b = saved->decl;
+	int same = a->ndim == b->ndim && here->unit == saved->unit;
+	if (strcmp(a->name, b->name))
+		return zr_err(err, ZR_EINVAL, "the model has tensor %s where it had %s", a->name, b->name);
+	for (int32_t d = 0; same && d < a->ndim; d++)
+		same = a->dims[d] == b->dims[d];
+	return same ? 0 : zr_err(err, ZR_EINVAL, "tensor %s had another shape: %lld elements, now %lld", a->name, (long long)saved->elements,
+				 (long long)here->elements);
+}
+
+/* Two optimizers are the same where they are the same plugin with the same states. */
+static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, const char *tensor,
+			  struct zr_error *err)
+{
+	if (strcmp(here->id, saved->id))
+		return zr_err(err, ZR_EINVAL, "the optimizer of tensor %s was %s, is %s", tensor, saved->id, here->id);
+	if (here->state_version != saved->state_version)
+		return zr_err(err, ZR_EINVAL, "the state of optimizer %s was of version %u, is of version %u", here->id, saved->state_version,
+			      here->state_version);
+	int same = here->n_states == saved->n_states;
+	for (int32_t i = 0; same && i < here->n_states; i++) {
+		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
+		same = !strcmp(a->name, b->name) && a->dtype == b->dtype && a->block_bytes == b->block_bytes;
+		if (!same)
+			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
+				      zr_st_type(b->dtype), a->name, zr_st_type(a->dtype));
+	}
+	return same ? 0 : zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
+}
+
+static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved, struct zr_error *err)
+{
+	int rc = same_number("the number of the model's tensors", here->layout.n_tensors, saved->layout.n_tensors, err);
+	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], err);
+	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]], &saved->optimizer[saved->optimizer_of[i]],
+				    here->layout.tensor[i].decl->name, err);
+	return rc;
+}
+
+/* Settings in one of two objects that the other does not have, or has with another value. */
+static void log_changes(const struct zr_manifest *here, const struct zr_manifest *saved)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach(here->settings, key, value) {
+		const char *now = json_string_value(value), *was = json_string_value(json_object_get(saved->settings, key));
+		if (!was || strcmp(was, now))
+			zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key,
+				was ? was : "not there", now);
+	}
+	json_object_foreach(saved->settings, key, value)
+		if (!json_object_get(here->settings, key))
+			zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is not there: from here on results are not those of an uninterrupted run",
+				key, json_string_value(value));
+}
+
+int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err)
+{
+	int rc = same_text("[model] plugin", here->model, saved->model, err);
+	if (!rc)
+		rc = same_layout(here, saved, err);
+	if (!rc)
+		rc = same_number("[train] seed", here->seed, saved->seed, err);
+	if (!rc)
+		rc = same_number("[train] micro_batch_size", here->micro, saved->micro, err);
+	if (!rc)
+		rc = same_number("the number of micro-batches in a step of all ranks", here->slots, saved->slots, err);
+	if (!rc)
+		rc = same_number("[train] sequence_length", here->length, saved->length, err);
+	if (!rc)
+		rc = same_text("[data] plugin", here->data, saved->data, err);
+	if (!rc)
+		rc = same_text("the type of [precision]", here->dtype, saved->dtype, err);
+	if (!rc)
+		rc = same_number("the number of bits that [precision] keeps of a parameter", here->master_bits, saved->master_bits, err);
+	if (!rc && log)
+		log_changes(here, saved);
+	return rc;
+}
