@@ -190,7 +190,7 @@ static int loop(struct run *r, struct zr_error *err)
 static uint64_t received_plan(const struct zr_setup *s)
 {
 	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) * (uint64_t)(s->batch.accumulation - 1);
-	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
+	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary) + s->plan.partial.received + s->plan.whole.received;
 	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + zr_program_bytes(&s->program[ZR_PROG_UPDATE]) + exchange;
 }
 

@@ -152,7 +152,7 @@ int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, const float *x, uint16_t *lowp)
 {
 	const struct zr_setup *setup = s->setup;
-	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n);
+	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n, s->seg);
 	int rc = 0;
 	for (uint64_t i = 0; !rc && i < count; i++) {
 		const struct zr_seg *g = &s->seg[i];
@@ -186,7 +186,7 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	return rc || !lowp ? rc : op_failed(s, setup->ops->cast(setup->ops, NULL, &op), "cast");
 }
 
-uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int64_t n)
+uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)
 {
 	const struct zr_layout *l = &s->setup->layout;
 	const struct zr_unit_place *u = &l->unit[unit];
@@ -198,8 +198,8 @@ uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int6
 		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
 		if (from >= to)
 			continue;
-		s->seg[count++] = (struct zr_seg){ .off = from - lo, .n = to - from, .param_off = from - t->offset, .param = i,
-						   .ndim = t->decl->ndim, .dims = t->decl->dims, .name = t->decl->name };
+		out[count++] = (struct zr_seg){ .off = from - lo, .n = to - from, .param_off = from - t->offset, .param = i,
+						.ndim = t->decl->ndim, .dims = t->decl->dims, .name = t->decl->name };
 	}
 	return count;
 }

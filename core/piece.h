@@ -43,8 +43,8 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
 int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic);
 
-/* Segments of blocks [first, first + n) of a unit, in s->seg: its tensors clipped to that range. */
-uint64_t zr_cut_segments(struct zr_session *s, int32_t unit, int64_t first, int64_t n);
+/* Segments of blocks [first, first + n) of a unit: its tensors clipped to that range. */
+uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out);
 
 /* A piece of blocks [first, first + n) of a run. */
 struct zr_piece zr_piece_of_run(const struct zr_session *s, const struct zr_run *r, int64_t first, int64_t n);

@@ -280,6 +280,7 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 		host += up(blocks * 4, 64);
 		p->exchange = host;
 		host += up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
+		host = zr_partial_place(s, &p->partial, host);
 	}
 	p->region[ZR_R_HOST].bytes = host;
 }
@@ -294,6 +295,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_PARAM_FAR].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
 	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
+	p->region[ZR_R_WHOLE].store = offloaded ? host : ZR_STORE_DEVICE;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -314,12 +316,13 @@ static void place_regions(struct zr_plan *p)
 static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
 	p->unit = calloc((size_t)s->layout.n_units + 1, sizeof *p->unit);
+	p->whole.tensor = calloc((size_t)s->layout.n_tensors + 1, sizeof *p->whole.tensor);
 	p->run = calloc((size_t)s->layout.n_tensors + 1, sizeof *p->run);
 	p->first_run = calloc((size_t)s->layout.n_units + 1, sizeof *p->first_run);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
 	p->staging.datum = calloc(ZR_D_STATE + s->n_states, sizeof *p->staging.datum);
-	if (!p->staging.datum || !p->unit || !p->run || !p->first_run || !p->state || !p->state_bytes)
+	if (!p->staging.datum || !p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state || !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -332,7 +335,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
 		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
-		[ZR_R_ACT_FAR] = "offloaded activations",
+		[ZR_R_ACT_FAR] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 	};
 	struct zr_plan p = { 0 };
 	int train = s->mode != ZR_SETUP_SAMPLE;
@@ -355,6 +358,9 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	size_work(s, &p);
 	place_batch(s, &p, (uint64_t)s->layout.blocks);
 	size_staging(s, &p);
+	if (train) /* what is staged travels by way of one set */
+		p.region[ZR_R_WHOLE].bytes = zr_whole_place(s, &p.whole, p.staging.set_bytes && p.staging.blocks < ZR_CHUNK ? p.staging.blocks :
+															      ZR_CHUNK);
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p.region[i].what = name[i];
 	place_regions(&p);
@@ -365,6 +371,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 void zr_plan_free(struct zr_plan *p)
 {
 	free(p->unit);
+	free(p->whole.tensor);
 	free(p->run);
 	free(p->first_run);
 	free(p->state);

@@ -41,6 +41,7 @@ enum zr_region_id {
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers */
+	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
 	ZR_R_COUNT
 };
 
@@ -96,6 +97,23 @@ struct zr_staging {
 #define ZR_CHUNK 64
 #define ZR_BOUNCE (8u << 20) /* bytes through which disk feeds a device that only copies reach */
 
+/* Sums over whole parameters: width 0 where no optimizer has any. */
+struct zr_partial_plan {
+	uint32_t width;                       /* sums per tensor: the most of any optimizer */
+	uint64_t sums, totals, call, arrived; /* bytes from the start of ZR_R_HOST: [n_tensors][width] exact, as doubles; those
+					       * of one call; what ranks exchange */
+	uint64_t received;                    /* bytes from other ranks in one update */
+};
+
+/* Tensors that are updated as whole matrices; the w-th of them by rank w modulo their number. */
+struct zr_whole_plan {
+	int32_t *tensor, n;
+	int64_t chunk;          /* blocks that travel at a time */
+	uint64_t work, message; /* bytes from the start of ZR_R_WHOLE, where the matrix is */
+	uint64_t work_bytes;
+	uint64_t received;      /* bytes from other ranks in one update */
+};
+
 struct zr_plan {
 	struct zr_region region[ZR_R_COUNT];
 	uint64_t arena[2];       /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
@@ -111,15 +129,24 @@ struct zr_plan {
 	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
+	struct zr_partial_plan partial;
+	struct zr_whole_plan whole;
 };
 
 int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err);
 
-/* runs.c: fills the runs, and places the states. */
+/* update/runs.c: fills the runs, and places the states. */
 int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
 
-/* Blocks of a unit whose master and state a rank holds: its home, or all. */
+/* update/partial.c: takes bytes of ZR_R_HOST from `at` on; returns where they end. */
+uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at);
+
+/* update/whole.c: fills the plan; returns the bytes of ZR_R_WHOLE. */
+uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
+
+/* Blocks of a unit whose master and state a rank holds: its home, or all. Those of one tensor: *n may be 0. */
 void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n);
+void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);
 void zr_plan_free(struct zr_plan *p);
 uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes of all regions in it */
 

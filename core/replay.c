@@ -84,10 +84,9 @@ static int fence_views(struct zr_session *s)
 
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 {
-	int rc = 0;
 	s->err = err;
 	s->program = &s->setup->program[program];
-	zr_update_begin(s);
+	int rc = program == ZR_PROG_UPDATE ? zr_update_begin(s) : 0;
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
 		rc = run_op(s, &s->program->op[i]);
 	if (program == ZR_PROG_UPDATE) {

@@ -55,7 +55,35 @@ int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op);
 
 /* update/update.c; begin and end enclose the update program */
 int zr_run_update(struct zr_session *s, const struct zr_pop *op);
-void zr_update_begin(struct zr_session *s);
+int zr_update_begin(struct zr_session *s);
 int zr_update_end(struct zr_session *s);
+
+/* From s->piece_next on to piece `end` of the update program: fn on each that is wanted, its data read ahead as the plan's
+ * staging allows, and written after. */
+struct zr_sweep {
+	int (*fn)(struct zr_session *s, const struct zr_piece *p);
+	int (*wants)(const struct zr_session *s, const struct zr_piece *p); /* NULL: all */
+	uint32_t out; /* ZR_WITH() of what fn changes; 0: nothing */
+};
+int zr_update_sweep(struct zr_session *s, int64_t end, const struct zr_sweep *w);
+
+/* Blocks [from, from + n) of a piece, with their master in fp32 and, or NULL, where its rounding goes. */
+struct zr_opt_blocks {
+	const struct zr_piece *piece;
+	int64_t from, n;
+	char *master, *lowp;
+};
+/* Calls fn once for each group that has some of the first `segments` of s->seg, which lie in these blocks. */
+typedef int zr_opt_fn(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step);
+int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn);
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, struct zr_scalars *scalars); /* without data */
+struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
+
+/* update/whole.c: all tensors that are updated as whole matrices */
+int zr_whole_update(struct zr_session *s);
+
+/* update/partial.c: the sums over whole parameters, before any of them is updated; those of a step's segments, or NULL */
+int zr_partial_sums(struct zr_session *s);
+const double *zr_partial_totals(const struct zr_session *s, const struct zr_optimizer *o, const struct zr_opt_step *step);
 
 #endif

@@ -145,8 +145,8 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	s->piece = cut(&at, ((size_t)s->n_pieces + 1) * sizeof *s->piece);
 	if (base)
 		list_pieces(s, s->piece);
-	s->seg = cut(&at, ((size_t)p->layout.n_tensors + 1) * sizeof *s->seg);
-	s->group_seg = cut(&at, ((size_t)p->layout.n_tensors + 1) * sizeof *s->seg);
+	s->seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
+	s->group_seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->lr = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
 	s->state_buf = cut(&at, (p->n_states + 1) * sizeof *s->state_buf);
 	return (size_t)(at - base);
@@ -248,7 +248,7 @@ struct fill {
 /* Padding is zero and stays so. */
 static int fill_chunk(struct zr_session *s, int32_t unit, int64_t first, int64_t n, const struct fill *f)
 {
-	uint64_t count = zr_cut_segments(s, unit, first, n);
+	uint64_t count = zr_cut_segments(s, unit, first, n, s->seg);
 	int rc = 0;
 	memset(f->x, 0, (size_t)(n * ZR_BLOCK) * sizeof *f->x);
 	for (uint64_t i = 0; !rc && i < count; i++)
@@ -365,7 +365,7 @@ struct out {
 /* Blocks [first, first + n) of a unit, in o->x, tensor by tensor. */
 static int hand_out(struct zr_session *s, int32_t unit, int64_t first, int64_t n, const struct out *o)
 {
-	uint64_t count = o->fn ? zr_cut_segments(s, unit, first, n) : 0;
+	uint64_t count = o->fn ? zr_cut_segments(s, unit, first, n, s->seg) : 0;
 	int rc = 0;
 	for (uint64_t i = 0; !rc && i < count; i++)
 		rc = o->fn(o->arg, &s->setup->layout.tensor[s->seg[i].param], s->seg[i].param_off, s->seg[i].n, o->x + s->seg[i].off);

@@ -22,6 +22,22 @@ static const char *id_of(const struct zr_optimizer *o)
 	return o->it.section->plugin->desc->id;
 }
 
+uint32_t zr_state_bytes(const struct zr_state *st)
+{
+	return st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (uint32_t)zr_dtype_bytes(st->dtype);
+}
+
+int zr_is_whole(const struct zr_optimizer *o)
+{
+	return (calls(o)->caps & ZR_OPT_WHOLE) != 0;
+}
+
+uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
+{
+	const struct zr_optimizer_v1 *v = calls(o);
+	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ? v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
+}
+
 /* ---- which tensor belongs to which group ---- */
 
 #define LONGEST 256 /* bytes of a pattern */
@@ -132,8 +148,10 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 	if (rc)
 		return rc;
 	s->n_optimizers++;
-	if (calls(o)->n_partial || calls(o)->caps & ZR_OPT_WHOLE)
-		return zr_err(err, ZR_EINVAL, "optimizer %s needs whole-parameter sums or matrices, which core does not offer", id_of(o));
+	if (calls(o)->n_partial && !calls(o)->partial)
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no partial()", id_of(o), calls(o)->n_partial);
+	if (zr_is_whole(o) && (!calls(o)->step_whole || calls(o)->n_partial))
+		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs step_whole() and no partial sums", id_of(o));
 	rc = check_memory(s, o, err);
 	return rc ? rc : add_states(s, o, err);
 }
@@ -159,6 +177,22 @@ static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)
 		zr_err(err, ZR_ENOMEM, "out of memory for %d parameter groups", groups);
 }
 
+/* Optimizers of whole matrices have no others. */
+static int check_shapes(const struct zr_setup *s, struct zr_error *err)
+{
+	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
+		const struct zr_tensor *t = s->layout.tensor[i].decl;
+		const struct zr_param_group *g = &s->param_group[s->group_of[i]];
+		const struct zr_optimizer *o = &s->optimizer[g->optimizer];
+		if (!zr_is_whole(o) || (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
+			continue;
+		return bad_match(s, s->group_of[i], err, "%s: tensor %s is no matrix that %s can update: give it to %s with another plugin",
+				 g->section->match ? "match" : "plugin", t->name, id_of(o),
+				 g->section->match ? "[optimizer] or a group before this one" : "an [optimizer.NAME]");
+	}
+	return 0;
+}
+
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = allocate(s, zr_config_count(s->cfg), err);
@@ -167,7 +201,7 @@ int zr_optimizers_start(struct zr_setup *s, struct zr_error *err)
 		if (sec->role && !strcmp(sec->role, "optimizer"))
 			rc = add_group(s, sec, err);
 	}
-	return rc;
+	return rc ? rc : check_shapes(s, err);
 }
 
 void zr_optimizers_close(struct zr_setup *s)

@@ -6,6 +6,7 @@
 #ifndef ZR_CORE_OPTIMIZERS_H
 #define ZR_CORE_OPTIMIZERS_H
 
+#include <zeroth/model.h>
 #include <zeroth/optimizer.h>
 
 #include "core/host.h"
@@ -28,6 +29,10 @@ struct zr_param_group {
 };
 
 #define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a piece they are bits of 32 */
+
+uint32_t zr_state_bytes(const struct zr_state *st); /* per block */
+int zr_is_whole(const struct zr_optimizer *o);      /* its tensors are updated as whole matrices */
+uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t); /* work memory for one of them */
 
 /* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err);

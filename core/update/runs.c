@@ -26,12 +26,14 @@ static int32_t optimizer_of(const struct zr_setup *s, int32_t tensor)
 	return s->param_group[s->group_of[tensor]].optimizer;
 }
 
-/* The part of a tensor that lies in blocks [*first, *first + *n) of its unit. */
-static void clip(const struct zr_place *t, int64_t *first, int64_t *n)
+void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n)
 {
-	int64_t lo = t->offset / ZR_BLOCK, hi = lo + t->blocks, end = *first + *n;
-	*first = lo > *first ? lo : *first;
-	*n = (hi < end ? hi : end) - *first;
+	const struct zr_place *t = &s->layout.tensor[tensor];
+	int64_t lo = t->offset / ZR_BLOCK, hi = lo + t->blocks;
+	zr_rank_holds(s, t->unit, rank, first, n);
+	int64_t end = *first + *n < hi ? *first + *n : hi;
+	*first = *first > lo ? *first : lo;
+	*n = end > *first ? end - *first : 0;
 }
 
 /* A tensor's blocks that this rank holds: with the run before them, if that has the same optimizer and ends there. */
@@ -39,9 +41,8 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
 	struct zr_run r = { .unit = t->unit, .optimizer = optimizer_of(s, tensor) }, *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
-	zr_rank_holds(s, t->unit, s->process.rank, &r.first, &r.n);
-	clip(t, &r.first, &r.n);
-	if (r.n <= 0)
+	zr_rank_holds_of(s, tensor, s->process.rank, &r.first, &r.n);
+	if (!r.n)
 		return;
 	r.state = held[r.optimizer];
 	held[r.optimizer] += r.n;
@@ -59,9 +60,8 @@ static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 		int64_t sum = 0;
 		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 			int64_t first, n;
-			zr_rank_holds(s, s->layout.tensor[i].unit, rank, &first, &n);
-			clip(&s->layout.tensor[i], &first, &n);
-			sum += n > 0 && optimizer_of(s, i) == optimizer ? n : 0;
+			zr_rank_holds_of(s, i, rank, &first, &n);
+			sum += optimizer_of(s, i) == optimizer ? n : 0;
 		}
 		most = sum > most ? sum : most;
 	}
@@ -85,8 +85,7 @@ int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		const struct zr_optimizer *o = &s->optimizer[k];
 		int64_t blocks = most_held(s, k);
 		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++) {
-			const struct zr_state *st = zr_setup_state(s, i);
-			p->state_bytes[i] = st->bytes_per_block ? st->bytes_per_block : ZR_BLOCK * (st->dtype == ZR_F32 ? 4 : 2);
+			p->state_bytes[i] = zr_state_bytes(zr_setup_state(s, i));
 			p->state[i] = p->region[ZR_R_STATE].bytes;
 			p->region[ZR_R_STATE].bytes += up64((uint64_t)blocks * p->state_bytes[i]);
 		}

@@ -16,7 +16,8 @@ int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, st
 		int32_t unit = prog->unit[op->first + i];
 		for (const struct zr_run *r = &p->run[p->first_run[unit]]; r < &p->run[p->first_run[unit + 1]]; r++) {
 			int64_t step = op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : r->n;
-			for (int64_t at = 0; at < r->n; at += step, count++) {
+			int64_t end = zr_is_whole(&s->setup->optimizer[r->optimizer]) ? 0 : r->n;
+			for (int64_t at = 0; at < end; at += step, count++) {
 				if (!out)
 					continue;
 				out[count] = zr_piece_of_run(s, r, r->first + at, r->n - at < step ? r->n - at : step);
@@ -27,15 +28,29 @@ int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, st
 	return count;
 }
 
-static int on_device(const struct zr_session *s)
+struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
-	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
+	int far = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_access;
+	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0, .dtype = dtype,
+				.mem = far ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-static struct zr_buf buffer(const struct zr_session *s, char *base, int64_t n, int32_t dtype)
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, struct zr_scalars *scalars)
 {
-	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(n * ZR_BLOCK) : 0, .dtype = dtype,
-				.mem = on_device(s) && !s->setup->device_info.host_access ? ZR_MEM_DEVICE : ZR_MEM_HOST };
+	const struct zr_setup *p = s->setup;
+	*scalars = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[group] };
+	return (struct zr_opt_step){
+		.size = sizeof(struct zr_opt_step),
+		.n_state = p->optimizer[p->param_group[group].optimizer].n_states,
+		.step = s->applied + 1,
+		.lr = s->lr[group],
+		.grad_mult = s->grad_mult,
+		.opts = p->param_group[group].section->opts,
+		.state = s->state_buf,
+		.seed = (uint64_t)p->train->seed,
+		.ops = p->ops,
+		.scalars = scalars,
+	};
 }
 
 /* The segments of one group, of those that s->seg holds; their number. */
@@ -56,45 +71,43 @@ static void point_states(struct zr_session *s, const struct zr_piece *piece, int
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		uint32_t number = o->first_state + i;
 		char *data = zr_piece_data(s, piece, ZR_D_STATE + (int)number) + (uint64_t)from * p->plan.state_bytes[number];
-		s->state_buf[i] = buffer(s, data, n, zr_setup_state(p, number)->dtype);
+		s->state_buf[i] = zr_opt_buffer(s, data, n, zr_setup_state(p, number)->dtype);
 	}
 }
 
-/* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`: group by group. */
-static int step_blocks(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n, char *master, char *lowp)
+int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn)
 {
 	struct zr_setup *p = s->setup;
-	struct zr_optimizer *optimizer = &p->optimizer[piece->optimizer];
-	const struct zr_optimizer_v1 *opt = optimizer->it.vtbl;
-	uint64_t segments = zr_cut_segments(s, piece->unit, piece->first + from, n);
+	const struct zr_piece *piece = b->piece;
 	int rc = 0;
-	point_states(s, piece, from, n);
+	point_states(s, piece, b->from, b->n);
 	for (int32_t g = 0; !rc && g < p->n_param_groups; g++) {
-		struct zr_scalars scalars = { .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
-		struct zr_opt_step o = {
-			.size = sizeof o,
-			.n_state = optimizer->n_states,
-			.step = s->applied + 1,
-			.lr = s->lr[g],
-			.grad_mult = s->grad_mult,
-			.opts = p->param_group[g].section->opts,
-			.master = buffer(s, master, n, ZR_F32),
-			.grad = buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + from * ZR_BLOCK * 4, n, ZR_F32),
-			.state = s->state_buf,
-			.seg = s->group_seg,
-			.n_seg = of_group(s, g, segments),
-			.seed = (uint64_t)p->train->seed,
-			.ops = p->ops,
-			.scalars = &scalars,
-		};
-		if (lowp)
-			o.lowp = buffer(s, lowp, n, p->types.dtype);
+		struct zr_scalars scalars;
+		struct zr_opt_step o = zr_opt_step_of(s, g, &scalars);
+		o.master = zr_opt_buffer(s, b->master, b->n, ZR_F32);
+		o.grad = zr_opt_buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + b->from * ZR_BLOCK * 4, b->n, ZR_F32);
+		o.seg = s->group_seg;
+		o.n_seg = of_group(s, g, segments);
+		if (b->lowp)
+			o.lowp = zr_opt_buffer(s, b->lowp, b->n, p->types.dtype);
 		if (o.n_seg)
-			rc = opt->step(optimizer->it.inst, &o);
-		if (rc)
-			rc = zr_instance_failed(&optimizer->it, rc, "step", s->err);
+			rc = fn(s, &p->optimizer[piece->optimizer], &o);
 	}
 	return rc;
+}
+
+static int call_step(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
+{
+	step->partials = zr_partial_totals(s, o, step);
+	int rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
+	return rc ? zr_instance_failed(&o->it, rc, "step", s->err) : 0;
+}
+
+/* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`. */
+static int step_blocks(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n, char *master, char *lowp)
+{
+	struct zr_opt_blocks b = { piece, from, n, master, lowp };
+	return zr_opt_each_group(s, &b, zr_cut_segments(s, piece->unit, piece->first + from, n, s->seg), call_step);
 }
 
 /* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */
@@ -124,45 +137,55 @@ static int step_piece(struct zr_session *s, const struct zr_piece *piece)
 }
 
 /* Reads of pieces up to `last`; each set first ends what it was writing. */
-static int read_until(struct zr_session *s, int64_t last)
+static int read_until(struct zr_session *s, int64_t last, const struct zr_sweep *w)
 {
 	uint32_t with = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES;
 	int rc = 0;
 	if (s->setup->types.master != ZR_MASTER_FP32)
 		with |= ZR_WITH(ZR_D_LOWP);
 	for (; !rc && s->piece_read <= last && s->piece_read < s->n_pieces; s->piece_read++) {
-		rc = zr_piece_done(s, s->piece[s->piece_read].set);
-		if (!rc)
-			rc = zr_piece_read(s, &s->piece[s->piece_read], with);
+		const struct zr_piece *piece = &s->piece[s->piece_read];
+		rc = zr_piece_done(s, piece->set);
+		if (!rc && (!w->wants || w->wants(s, piece)))
+			rc = zr_piece_read(s, piece, with);
 	}
 	return rc;
 }
 
-int zr_run_update(struct zr_session *s, const struct zr_pop *op)
+int zr_update_sweep(struct zr_session *s, int64_t end, const struct zr_sweep *w)
 {
 	const struct zr_staging *g = &s->setup->plan.staging;
-	int64_t end = s->piece_next + zr_update_pieces(s, op, NULL, 0);
 	int rc = 0;
 	for (; !rc && s->piece_next < end; s->piece_next++) {
 		const struct zr_piece *piece = &s->piece[s->piece_next];
-		rc = read_until(s, s->piece_next + g->ahead);
+		rc = read_until(s, s->piece_next + g->ahead, w);
 		if (!rc)
 			rc = zr_piece_done(s, piece->set);
-		if (!rc && s->before_update)
+		int wanted = !w->wants || w->wants(s, piece);
+		if (!rc && wanted && w->out && s->before_update)
 			s->before_update(s->before_update_arg, piece);
-		if (!rc)
-			rc = step_piece(s, piece);
-		if (!rc)
-			rc = zr_piece_write(s, piece, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES);
+		if (!rc && wanted)
+			rc = w->fn(s, piece);
+		if (!rc && w->out)
+			rc = zr_piece_write(s, piece, w->out);
 		if (!rc && !g->behind)
 			rc = zr_piece_done(s, piece->set);
 	}
 	return rc;
 }
 
-void zr_update_begin(struct zr_session *s)
+int zr_run_update(struct zr_session *s, const struct zr_pop *op)
+{
+	static const struct zr_sweep step = { .fn = step_piece, .out = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES };
+	return zr_update_sweep(s, s->piece_next + zr_update_pieces(s, op, NULL, 0), &step);
+}
+
+int zr_update_begin(struct zr_session *s)
 {
 	s->piece_next = s->piece_read = 0;
+	int rc = zr_partial_sums(s);
+	s->piece_next = s->piece_read = 0;
+	return rc ? rc : zr_whole_update(s);
 }
 
 int zr_update_end(struct zr_session *s)

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * partial.c - sums over whole parameters, for optimizers that ask for them: a pass over the home blocks before any of
+ * them is updated. What partial() says of each block is added as an integer, on this rank and then over all: no cut,
+ * order or number of ranks changes a sum (invariant I1).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/piece.h"
+#include "core/replay.h"
+
+#define AT_ONCE 64 /* sums in one exchange */
+
+static const struct zr_optimizer_v1 *calls(const struct zr_optimizer *o)
+{
+	return o->it.vtbl;
+}
+
+static uint64_t up64(uint64_t n)
+{
+	return (n + 63) / 64 * 64;
+}
+
+uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at)
+{
+	uint64_t segments = ZR_CHUNK;
+	for (int32_t k = 0; k < s->n_optimizers; k++)
+		p->width = calls(&s->optimizer[k])->n_partial > p->width ? calls(&s->optimizer[k])->n_partial : p->width;
+	if (!p->width)
+		return at;
+	for (int32_t u = 0; u < s->layout.n_units; u++)
+		segments = (uint64_t)s->layout.unit[u].count > segments ? (uint64_t)s->layout.unit[u].count : segments;
+	uint64_t sums = (uint64_t)s->layout.n_tensors * p->width, others = (uint64_t)s->process.world - 1;
+	p->sums = at;
+	p->totals = p->sums + up64(sums * sizeof(struct zr_exact));
+	p->call = p->totals + up64(sums * sizeof(double));
+	p->arrived = p->call + up64(segments * p->width * sizeof(double));
+	p->received = others * sums * sizeof(struct zr_exact);
+	return p->arrived + (others ? (others + 1) * AT_ONCE * sizeof(struct zr_exact) : 0);
+}
+
+static void *table(const struct zr_session *s, uint64_t at)
+{
+	return s->region[ZR_R_HOST] + at;
+}
+
+/* The part of a piece that is this rank's home: where state is whole on all ranks, each would count it. */
+static int home_part(const struct zr_session *s, const struct zr_piece *p, int64_t *from, int64_t *end)
+{
+	const struct zr_unit_memory *m = &s->setup->plan.unit[p->unit];
+	*from = m->first > p->first ? m->first - p->first : 0;
+	*end = m->first + m->n < p->first + p->n ? m->first + m->n - p->first : p->n;
+	return *from < *end;
+}
+
+static int wants(const struct zr_session *s, const struct zr_piece *p)
+{
+	int64_t from, end;
+	return calls(&s->setup->optimizer[p->optimizer])->n_partial && home_part(s, p, &from, &end);
+}
+
+static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
+{
+	const struct zr_partial_plan *p = &s->setup->plan.partial;
+	struct zr_exact *sums = table(s, p->sums);
+	double *out = table(s, p->call);
+	uint32_t n = calls(o)->n_partial;
+	memset(out, 0, (size_t)step->n_seg * n * sizeof *out);
+	int rc = calls(o)->partial(o->it.inst, step, out);
+	for (uint64_t i = 0; !rc && i < step->n_seg; i++)
+		for (uint32_t k = 0; k < n; k++)
+			zr_exact_add(&sums[(uint32_t)step->seg[i].param * p->width + k], out[i * n + k]);
+	return rc ? zr_instance_failed(&o->it, rc, "partial", s->err) : 0;
+}
+
+/* Blocks [at, at + n) of a piece, each a segment of its own. */
+static int add_blocks(struct zr_session *s, const struct zr_piece *p, int64_t at, int64_t n)
+{
+	struct zr_opt_blocks b = { .piece = p, .from = at, .n = n };
+	uint64_t count = 0;
+	int rc = 0;
+	if (s->setup->types.master == ZR_MASTER_FP32) {
+		b.master = zr_piece_data(s, p, ZR_D_MASTER) + at * ZR_BLOCK * 4;
+	} else {
+		b.master = s->region[ZR_R_STAGING] + s->setup->plan.staging.chunk;
+		rc = zr_master_get(s, p, at, n, (float *)b.master);
+	}
+	for (int64_t i = 0; i < n; i++) {
+		count += zr_cut_segments(s, p->unit, p->first + at + i, 1, s->seg + count);
+		s->seg[count - 1].off = i * ZR_BLOCK;
+	}
+	return rc ? rc : zr_opt_each_group(s, &b, count, call_partial);
+}
+
+static int add_piece(struct zr_session *s, const struct zr_piece *p)
+{
+	int64_t at, end;
+	int rc = 0;
+	for (home_part(s, p, &at, &end); !rc && at < end; at += ZR_CHUNK)
+		rc = add_blocks(s, p, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
+	return rc;
+}
+
+/* Sums [first, first + n) of all ranks. */
+static int exchange(struct zr_session *s, struct zr_exact *sums, int64_t first, int64_t n)
+{
+	struct zr_exact *arrived = table(s, s->setup->plan.partial.arrived);
+	struct zr_comm_seg seg = { .send = sums + first, .recv = arrived, .count = n * (int64_t)(sizeof *sums / sizeof(int64_t)) };
+	zr_ticket ticket;
+	if (zr_alone(s))
+		return 0;
+	int rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1, -1, -1, &ticket);
+	if (!rc)
+		rc = zr_complete(s, ticket);
+	for (int64_t i = 0; !rc && i < n; i++) {
+		zr_exact_clear(&sums[first + i]);
+		for (int r = 0; r < s->setup->process.world; r++)
+			zr_exact_merge(&sums[first + i], &arrived[r * n + i]);
+	}
+	return rc;
+}
+
+int zr_partial_sums(struct zr_session *s)
+{
+	static const struct zr_sweep sweep = { .fn = add_piece, .wants = wants };
+	const struct zr_setup *setup = s->setup;
+	const struct zr_partial_plan *p = &setup->plan.partial;
+	int64_t n = (int64_t)setup->layout.n_tensors * p->width;
+	struct zr_exact *sums = table(s, p->sums);
+	double *totals = table(s, p->totals);
+	if (!n)
+		return 0;
+	memset(sums, 0, (size_t)n * sizeof *sums);
+	int rc = zr_update_sweep(s, s->n_pieces, &sweep);
+	for (int64_t i = 0; !rc && i < n; i += AT_ONCE)
+		rc = exchange(s, sums, i, n - i < AT_ONCE ? n - i : AT_ONCE);
+	for (int64_t i = 0; !rc && i < n; i++) {
+		totals[i] = zr_exact_value(&sums[i]);
+		if (isnan(totals[i]))
+			rc = zr_err(s->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
+				    setup->layout.tensor[i / p->width].decl->name);
+	}
+	return rc;
+}
+
+const double *zr_partial_totals(const struct zr_session *s, const struct zr_optimizer *o, const struct zr_opt_step *step)
+{
+	const struct zr_partial_plan *p = &s->setup->plan.partial;
+	const double *totals = table(s, p->totals);
+	double *out = table(s, p->call);
+	uint32_t n = calls(o)->n_partial;
+	for (uint64_t i = 0; i < step->n_seg; i++)
+		for (uint32_t k = 0; k < n; k++)
+			out[i * n + k] = totals[(uint32_t)step->seg[i].param * p->width + k];
+	return n ? out : NULL;
+}
