@@ -27,6 +27,9 @@ core_libcore_la_SOURCES = \
 	core/setup.c core/setup.h \
 	core/tier.c core/tier.h
 
+# The paths are compiled in: another --prefix must reach them.
+core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: Makefile
+
 include core/config/local.mk
 include core/update/local.mk
 include core/checkpoint/local.mk
