@@ -18,6 +18,13 @@ static uint64_t share_bytes(const struct zr_setup *p, const struct zr_unit_memor
 	return (uint64_t)(m->param_per * ZR_BLOCK * zr_dtype_bytes(p->types.dtype));
 }
 
+/* This rank's place in the full copy. */
+static char *own_share(const struct zr_session *s, int32_t u)
+{
+	const struct zr_setup *p = s->setup;
+	return s->full[u] + (uint64_t)rank_in(p, p->groups[u].param) * share_bytes(p, &p->plan.unit[u]);
+}
+
 /* Disk that only copies can pass on to the device is read at the wait. */
 static int is_late(const struct zr_session *s, const struct zr_unit_memory *m)
 {
@@ -39,7 +46,7 @@ static int start_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 		return 0;
 	}
 	s->full[u] = s->region[ZR_R_GATHER] + s->program->place[op->first + i];
-	char *own = s->full[u] + (uint64_t)rank_in(p, group) * share_bytes(p, m);
+	char *own = own_share(s, u);
 	int direct = zr_group_ranks(p, group) > 1 && zr_addressed(s, m->param.region);
 	zr_segments_of(s, op)[i] = (struct zr_comm_seg){ .send = direct ? zr_at(s, m->param) : own, .recv = s->full[u],
 							 .count = m->param_per * ZR_BLOCK };
@@ -78,9 +85,10 @@ int zr_wait_gather(struct zr_session *s, const struct zr_pop *op)
 	const struct zr_setup *p = s->setup;
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < op->n; i++) {
-		const struct zr_unit_memory *m = &p->plan.unit[zr_units_of(s, op)[i]];
+		int32_t u = zr_units_of(s, op)[i];
+		const struct zr_unit_memory *m = &p->plan.unit[u];
 		if (m->far && is_late(s, m))
-			rc = zr_fetch(s, m->param, s->full[zr_units_of(s, op)[i]], share_bytes(p, m));
+			rc = zr_fetch(s, m->param, own_share(s, u), share_bytes(p, m));
 		else
 			rc = zr_moved(s, m->param.region, s->arriving[op->first + i]);
 	}

@@ -22,7 +22,7 @@ core_libcore_la_SOURCES = \
 	core/pool.c core/pool.h \
 	core/schedule.c core/schedule.h \
 	core/boundary.c core/boundary.h \
-	core/program.h core/record.c core/replay.c core/replay.h core/layers.c core/gather.c core/reduce.c \
+	core/program.h core/record.c core/replay.c core/replay.h core/collective.c core/layers.c core/gather.c core/reduce.c \
 	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h \
 	core/tier.c core/tier.h

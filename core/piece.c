@@ -129,12 +129,24 @@ int zr_piece_done(struct zr_session *s, int32_t set)
 
 static int op_failed(struct zr_session *s, int rc, const char *op)
 {
-	return rc ? zr_instance_failed(&s->setup->device, rc, op, s->err) : 0;
+	return rc ? zr_instance_failed(s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE || !s->setup->host_device.inst ?
+					       &s->setup->device : &s->setup->host_device, rc, op, s->err) : 0;
+}
+
+int zr_updates_blind(const struct zr_session *s)
+{
+	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_ops;
+}
+
+const struct zr_ops *zr_update_ops(const struct zr_session *s)
+{
+	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE ? s->setup->ops : s->setup->host_ops;
 }
 
 int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
 {
 	const struct zr_setup *setup = s->setup;
+	const struct zr_ops *ops = zr_update_ops(s);
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
 	uint16_t *lowp = (uint16_t *)zr_piece_data(s, p, ZR_D_LOWP);
 	char *master = zr_piece_data(s, p, ZR_D_MASTER);
@@ -142,16 +154,17 @@ int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 		return zr_copy(s, x, (float *)master + lo, (uint64_t)count * 4);
 	if (setup->types.master == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = lowp + lo, .rem = (uint16_t *)master + lo };
-		return op_failed(s, setup->ops->master_join(setup->ops, NULL, &op), "master_join");
+		return op_failed(s, ops->master_join(ops, NULL, &op), "master_join");
 	}
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_BF16, .n = count, .src = lowp + lo, .dst = x };
-	return op_failed(s, setup->ops->cast(setup->ops, NULL, &op), "cast");
+	return op_failed(s, ops->cast(ops, NULL, &op), "cast");
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
 static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, const float *x, uint16_t *lowp)
 {
 	const struct zr_setup *setup = s->setup;
+	const struct zr_ops *ops = zr_update_ops(s);
 	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n, s->seg);
 	int rc = 0;
 	for (uint64_t i = 0; !rc && i < count; i++) {
@@ -161,7 +174,7 @@ static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_
 			.rng = { .seed = (uint64_t)setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param,
 				 .site = UINT32_MAX - 1 },
 		};
-		rc = op_failed(s, setup->ops->round_stochastic(setup->ops, NULL, &op), "round_stochastic");
+		rc = op_failed(s, ops->round_stochastic(ops, NULL, &op), "round_stochastic");
 	}
 	return rc;
 }
@@ -169,13 +182,14 @@ static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_
 int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic)
 {
 	const struct zr_setup *setup = s->setup;
+	const struct zr_ops *ops = zr_update_ops(s);
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
 	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
 	int rc = 0;
 	if (setup->types.master == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
 					   .rem = (uint16_t *)master + lo };
-		return op_failed(s, setup->ops->master_split(setup->ops, NULL, &op), "master_split");
+		return op_failed(s, ops->master_split(ops, NULL, &op), "master_split");
 	}
 	if (setup->types.master == ZR_MASTER_NONE && stochastic)
 		return round_segments(s, p, from, n, x, (uint16_t *)lowp + lo);
@@ -183,7 +197,23 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 		rc = zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4);
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = setup->types.dtype, .src_dtype = ZR_F32, .n = count, .src = x,
 				 .dst = lowp + lo * zr_dtype_bytes(setup->types.dtype) };
-	return rc || !lowp ? rc : op_failed(s, setup->ops->cast(setup->ops, NULL, &op), "cast");
+	return rc || !lowp ? rc : op_failed(s, ops->cast(ops, NULL, &op), "cast");
+}
+
+int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
+{
+	if (!zr_updates_blind(s))
+		return zr_master_get(s, p, from, n, x);
+	int rc = zr_master_get(s, p, from, n, zr_chunk(s));
+	return rc ? rc : zr_copy(s, x, zr_chunk(s), (uint64_t)(n * ZR_BLOCK) * sizeof *x);
+}
+
+int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
+{
+	if (!zr_updates_blind(s))
+		return zr_master_put(s, p, from, n, x, 0);
+	int rc = zr_copy(s, zr_chunk(s), x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
+	return rc ? rc : zr_master_put(s, p, from, n, zr_chunk(s), 0);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)

@@ -40,8 +40,23 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 
 /* Blocks [from, from + n) of the piece as fp32 in x, whatever is kept of the master. put keeps what is at x and makes the
  * compute copy; where that is all that is kept it is rounded stochastically if asked to. */
+/* x is where the piece's processor reaches it. */
 int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
 int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic);
+
+/* ZR_CHUNK blocks of fp32 within the processor's reach. */
+static inline float *zr_chunk(const struct zr_session *s)
+{
+	return (float *)s->region[ZR_R_CHUNK];
+}
+
+/* Whether what updates pieces cannot reach host memory; the operations that do it. */
+int zr_updates_blind(const struct zr_session *s);
+const struct zr_ops *zr_update_ops(const struct zr_session *s);
+
+/* As get and put, with x in host memory and at most ZR_CHUNK blocks. */
+int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
+int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
 
 /* Segments of blocks [first, first + n) of a unit: its tensors clipped to that range. */
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out);

@@ -203,7 +203,6 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 {
 	struct zr_staging *g = &p->staging;
 	int16_t copies = (int16_t)writes_copies(s, p);
-	uint64_t chunk = s->types.master != ZR_MASTER_FP32 ? ZR_CHUNK * ZR_BLOCK * 4 : 0;
 	int far = out_of_reach(s, p, ZR_R_PARAM_FAR) || out_of_reach(s, p, ZR_R_PARAM);
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
 	for (int32_t d = 0; d < g->n_data; d++)
@@ -221,8 +220,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	if (!g->set_bytes)
 		g->sets = 1, g->ahead = g->behind = 0;
 	g->set_bytes = up(g->set_bytes, PAGE);
-	g->chunk = g->set_bytes * (uint64_t)g->sets;
-	p->region[ZR_R_STAGING].bytes = g->chunk + chunk;
+	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
 	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK) /* sums are folded through the same sets */
 		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 	if (!s->device_info.host_access &&
@@ -246,6 +244,33 @@ static uint64_t comm_bytes(const struct zr_setup *s, const struct zr_plan *p, co
 		most = max(most, sum + wide);
 	}
 	return most;
+}
+
+/* What only a device without access to host memory needs. */
+static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
+{
+	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
+	uint64_t at = 0;
+	p->wire = s->process.world > 1 && !s->device_info.host_access;
+	p->region[ZR_R_WIRE].bytes = p->wire ? ZR_WIRE : 0;
+	if (s->types.master != ZR_MASTER_FP32 || (updates && !s->device_info.host_ops))
+		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
+	if (s->device_info.host_ops)
+		return;
+	if (s->mode == ZR_SETUP_SAMPLE) {
+		p->region[ZR_R_LOGITS].bytes = (uint64_t)s->decl.vocabulary * 4;
+		return;
+	}
+	p->measure.sumsq = at;
+	at += sums ? up(blocks * 8, 64) : 0;
+	p->measure.nonfinite = at;
+	at += sums ? up(blocks * 4, 64) : 0;
+	p->measure.scalars = at;
+	at += updates ? up((uint64_t)s->n_param_groups * sizeof(struct zr_scalars), 64) : 0;
+	p->measure.partials = at;
+	at += updates ? p->partial.arrived - p->partial.call : 0;
+	p->region[ZR_R_MEASURE].bytes = at;
+	p->region[ZR_R_FOLD].bytes = sums ? 0 : ZR_FOLD;
 }
 
 static void size_programs(const struct zr_setup *s, struct zr_plan *p)
@@ -295,7 +320,8 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_PARAM_FAR].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
 	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
-	p->region[ZR_R_WHOLE].store = offloaded ? host : ZR_STORE_DEVICE;
+	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
+	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -336,6 +362,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
 		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
 		[ZR_R_ACT_FAR] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
+		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_FOLD] = "staging",
+		[ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
 	};
 	struct zr_plan p = { 0 };
 	int train = s->mode != ZR_SETUP_SAMPLE;
@@ -358,6 +386,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	size_work(s, &p);
 	place_batch(s, &p, (uint64_t)s->layout.blocks);
 	size_staging(s, &p);
+	size_blind(s, &p, (uint64_t)s->layout.blocks);
 	if (train) /* what is staged travels by way of one set */
 		p.region[ZR_R_WHOLE].bytes = zr_whole_place(s, &p.whole, p.staging.set_bytes && p.staging.blocks < ZR_CHUNK ? p.staging.blocks :
 															      ZR_CHUNK);

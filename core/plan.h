@@ -41,6 +41,11 @@ enum zr_region_id {
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers */
+	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
+	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
+	ZR_R_FOLD,        /* contributions on the host, for sums that are there, from a device that only copies reach */
+	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
+	ZR_R_LOGITS,      /* of such a device */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
 	ZR_R_COUNT
 };
@@ -92,10 +97,11 @@ struct zr_staging {
 	int32_t n_data;
 	uint64_t set_bytes;
 	uint64_t *datum;   /* [n_data] offset in a set; ZR_IN_PLACE: never staged */
-	uint64_t chunk;    /* offset of ZR_CHUNK blocks of fp32 for masters in another format */
 };
 #define ZR_CHUNK 64
 #define ZR_BOUNCE (8u << 20) /* bytes through which disk feeds a device that only copies reach */
+#define ZR_FOLD (4u << 20)   /* bytes of a contribution that such a device hands over at a time */
+#define ZR_WIRE (8u << 20)   /* bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
 
 /* Sums over whole parameters: width 0 where no optimizer has any. */
 struct zr_partial_plan {
@@ -120,6 +126,7 @@ struct zr_plan {
 	struct zr_staging staging;
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int peers;               /* 1: ranks read each other's memory in place */
+	int wire;                /* 1: collectives on device memory go through ZR_R_WIRE */
 	struct zr_unit_memory *unit; /* [n_units] */
 	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
 	int32_t n_runs, *first_run;
@@ -129,6 +136,9 @@ struct zr_plan {
 	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
+	struct {
+		uint64_t sumsq, nonfinite, scalars, partials; /* bytes from the start of ZR_R_MEASURE */
+	} measure;
 	struct zr_partial_plan partial;
 	struct zr_whole_plan whole;
 };

@@ -7,36 +7,66 @@
 #include "core/replay.h"
 #include "core/tier.h"
 
-/* Folds one contribution (blocks of a unit, from wherever they lie) into a sum of the same blocks. */
-static int fold(struct zr_session *s, int32_t unit, const float *contribution, float *sum, int64_t first, int64_t blocks,
-		int store, int measure, int32_t type)
+/* How contributions to a unit's sum are folded. */
+struct folding {
+	int32_t unit, type; /* type: what a contribution is rounded to */
+	int store, measure; /* store: the first one; measure: the last one */
+	int on_host;        /* the sum is on the host */
+};
+
+static int run_fold(struct zr_session *s, const struct folding *f, const float *g, float *acc, int64_t n, int64_t block)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_unit_place *u = &p->layout.unit[unit];
-	char *tables = s->region[ZR_R_HOST];
+	int blind = !f->on_host && !p->device_info.host_ops;
+	const struct zr_ops *ops = f->on_host ? p->host_ops : p->ops;
+	char *sumsq = blind ? s->region[ZR_R_MEASURE] + p->plan.measure.sumsq : s->region[ZR_R_HOST] + p->plan.sumsq;
+	char *nonfinite = blind ? s->region[ZR_R_MEASURE] + p->plan.measure.nonfinite : s->region[ZR_R_HOST] + p->plan.nonfinite;
+	struct zr_op_fold op = {
+		.size = sizeof op,
+		.flags = f->store ? 0 : ZR_OP_ACCUMULATE,
+		.comm_dtype = f->type,
+		.n = n,
+		.g = g,
+		.acc = acc,
+		.sumsq = f->measure ? (double *)sumsq + block : NULL,
+		.nonfinite = f->measure ? (uint32_t *)nonfinite + block : NULL,
+	};
+	int rc = ops->fold(ops, NULL, &op);
+	return rc ? zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, "fold", s->err) : 0;
+}
+
+/* Part of one tensor, `block` its first. To a sum on the host from a device that only copies reach: by way of the host. */
+static int fold_part(struct zr_session *s, const struct folding *f, const float *g, float *acc, int64_t n, int64_t block)
+{
+	const int64_t most = ZR_FOLD / sizeof *g;
+	float *here = (float *)s->region[ZR_R_FOLD];
+	int rc = 0;
+	if (!f->on_host || s->setup->device_info.host_ops)
+		return run_fold(s, f, g, acc, n, block);
+	for (int64_t at = 0; !rc && at < n; at += most) {
+		int64_t now = n - at < most ? n - at : most;
+		rc = zr_copy(s, here, g + at, (uint64_t)now * sizeof *g);
+		if (!rc)
+			rc = run_fold(s, f, here, acc + at, now, block + at / ZR_BLOCK);
+	}
+	return rc;
+}
+
+/* Folds one contribution (blocks of a unit, from wherever they lie) into a sum of the same blocks. */
+static int fold(struct zr_session *s, const struct folding *f, const float *contribution, float *sum, int64_t first, int64_t blocks)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_unit_place *u = &p->layout.unit[f->unit];
 	int64_t lo = first * ZR_BLOCK, hi = lo + blocks * ZR_BLOCK;
-	for (int32_t i = u->first; i < u->first + u->count; i++) {
+	int rc = 0;
+	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
 		int64_t from = t->offset > lo ? t->offset : lo;
 		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
-		int64_t block = t->block + (from - t->offset) / ZR_BLOCK;
-		if (from >= to)
-			continue;
-		struct zr_op_fold op = {
-			.size = sizeof op,
-			.flags = store ? 0 : ZR_OP_ACCUMULATE,
-			.comm_dtype = type,
-			.n = to - from,
-			.g = contribution + (from - lo),
-			.acc = sum + (from - lo),
-			.sumsq = measure ? (double *)(tables + p->plan.sumsq) + block : NULL,
-			.nonfinite = measure ? (uint32_t *)(tables + p->plan.nonfinite) + block : NULL,
-		};
-		int rc = p->ops->fold(p->ops, NULL, &op);
-		if (rc)
-			return zr_instance_failed(&p->device, rc, "fold", s->err);
+		if (from < to)
+			rc = fold_part(s, f, contribution + (from - lo), sum + (from - lo), to - from, t->block + (from - t->offset) / ZR_BLOCK);
 	}
-	return 0;
+	return rc;
 }
 
 static float *grad_buffer(const struct zr_session *s, int32_t unit)
@@ -47,8 +77,8 @@ static float *grad_buffer(const struct zr_session *s, int32_t unit)
 /* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
 static int fold_locally(struct zr_session *s, int32_t unit)
 {
-	return fold(s, unit, grad_buffer(s, unit), (float *)zr_at(s, s->setup->plan.unit[unit].local), 0,
-		    s->setup->layout.unit[unit].blocks, s->slot_index == 0, 0, ZR_F32);
+	struct folding f = { .unit = unit, .type = ZR_F32, .store = s->slot_index == 0 };
+	return fold(s, &f, grad_buffer(s, unit), (float *)zr_at(s, s->setup->plan.unit[unit].local), 0, s->setup->layout.unit[unit].blocks);
 }
 
 /* What this rank sends of a unit: its gradients, in place or rounded into *staging; room to receive behind. */
@@ -109,15 +139,19 @@ static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, 
 {
 	struct zr_setup *p = s->setup;
 	int32_t u = zr_units_of(s, op)[i], world = p->process.world;
+	struct folding f = { .unit = u, .type = p->types.comm_dtype, .on_host = p->plan.region[ZR_R_GRAD].store != ZR_STORE_DEVICE };
 	int last = s->program->id == ZR_PROG_LAST_MICRO, rc = 0;
+	f.store = stores(s);
+	f.measure = last;
 	if (zr_alone(s))
-		return fold(s, u, p->plan.direct ? sum : grad_buffer(s, u) + first * ZR_BLOCK, sum, first, n, stores(s), last,
-			    p->types.comm_dtype);
+		return fold(s, &f, p->plan.direct ? sum : grad_buffer(s, u) + first * ZR_BLOCK, sum, first, n);
 	for (int32_t r = 0; !rc && r < world; r++) {
 		const float *from;
 		rc = contribution(s, op, i, r, first, n, &from);
+		f.store = stores(s) && r == 0;
+		f.measure = last && r == world - 1;
 		if (!rc)
-			rc = fold(s, u, from, sum, first, n, stores(s) && r == 0, last && r == world - 1, p->types.comm_dtype);
+			rc = fold(s, &f, from, sum, first, n);
 	}
 	return rc;
 }

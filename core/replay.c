@@ -4,39 +4,6 @@
  */
 #include "core/replay.h"
 
-/* ---- collectives ---- */
-
-int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
-		  int32_t op, int32_t unit, zr_ticket *ticket)
-{
-	struct zr_comm_op o = { .size = sizeof o, .kind = kind, .group = group, .dtype = dtype, .n_seg = n, .seg = seg,
-				.tag = { .step = s->step, .op = op, .unit = unit } };
-	int rc = zr_comm_of(s)->post(s->setup->comm.inst, &o, ticket);
-	return rc ? zr_instance_failed(&s->setup->comm, rc, "post", s->err) : 0;
-}
-
-int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket)
-{
-	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .root = root,
-				.n_seg = 1, .seg = seg, .tag = { .step = s->step, .op = -1, .unit = unit } };
-	int rc = zr_comm_of(s)->post(s->setup->comm.inst, &o, ticket);
-	return rc ? zr_instance_failed(&s->setup->comm, rc, "post", s->err) : 0;
-}
-
-int zr_complete(struct zr_session *s, zr_ticket ticket)
-{
-	int rc = ticket ? zr_comm_of(s)->wait(s->setup->comm.inst, ticket) : 0;
-	return rc ? zr_instance_failed(&s->setup->comm, rc, "wait", s->err) : 0;
-}
-
-int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t group, int32_t dtype, int32_t n)
-{
-	int32_t at = zr_number_of(s, op);
-	return zr_collective(s, kind, group, dtype, zr_segments_of(s, op), n, at, zr_units_of(s, op)[0], &s->posted[at]);
-}
-
-/* ---- the program ---- */
-
 static int run_wait(struct zr_session *s, const struct zr_pop *op)
 {
 	const struct zr_pop *target = &s->program->op[op->target];

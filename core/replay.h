@@ -76,14 +76,14 @@ struct zr_opt_blocks {
 /* Calls fn once for each group that has some of the first `segments` of s->seg, which lie in these blocks. */
 typedef int zr_opt_fn(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step);
 int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn);
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, struct zr_scalars *scalars); /* without data */
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group); /* without data */
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
 
 /* update/whole.c: all tensors that are updated as whole matrices */
 int zr_whole_update(struct zr_session *s);
 
-/* update/partial.c: the sums over whole parameters, before any of them is updated; those of a step's segments, or NULL */
+/* update/partial.c: the sums over whole parameters, before any of them is updated; those of a step's segments */
 int zr_partial_sums(struct zr_session *s);
-const double *zr_partial_totals(const struct zr_session *s, const struct zr_optimizer *o, const struct zr_opt_step *step);
+int zr_partial_totals(struct zr_session *s, const struct zr_optimizer *o, struct zr_opt_step *step);
 
 #endif

@@ -148,6 +148,7 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	s->seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->group_seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->lr = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
+	s->scalars = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->scalars);
 	s->state_buf = cut(&at, (p->n_states + 1) * sizeof *s->state_buf);
 	return (size_t)(at - base);
 }
@@ -264,7 +265,7 @@ static int fill_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
 		rc = fill_chunk(s, p->unit, p->first + at, n, f);
 		if (!rc)
-			rc = zr_master_put(s, p, at, n, f->x, 0);
+			rc = zr_master_in(s, p, at, n, f->x);
 	}
 	return rc;
 }
@@ -295,8 +296,8 @@ static int init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 		.n = n,
 		.dst = x,
 	};
-	int rc = p->ops->init(p->ops, NULL, &op);
-	return rc ? zr_instance_failed(&p->device, rc, "init", err) : 0;
+	int rc = p->host_ops->init(p->host_ops, NULL, &op);
+	return rc ? zr_instance_failed(p->host_device.inst ? &p->host_device : &p->device, rc, "init", err) : 0;
 }
 
 struct init_state {
@@ -388,7 +389,7 @@ static int out_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
 		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
-		rc = zr_master_get(s, p, at, n, o->x);
+		rc = zr_master_out(s, p, at, n, o->x);
 		if (!rc)
 			rc = send_chunk(s, p->unit, n, s->setup->process.rank, o->x);
 		if (!rc)

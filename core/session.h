@@ -58,6 +58,7 @@ struct zr_session {
 	int64_t applied; /* updates done: what the scheduler and the optimizer count */
 	struct zr_scale scale;
 	double *lr;        /* [n_param_groups] of the update to come */
+	struct zr_scalars *scalars; /* [n_param_groups] likewise */
 	double grad_mult;
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;

@@ -230,6 +230,23 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
+/* First values and, with offload, gradients and optimizers need operations on host memory. */
+static int start_host_device(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_device_info info = { .size = sizeof info };
+	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", sizeof(struct zr_device_v1), err);
+	if (rc)
+		return rc;
+	const struct zr_device_v1 *dev = s->host_device.vtbl;
+	rc = dev->info(s->host_device.inst, &info);
+	if (rc)
+		return zr_instance_failed(&s->host_device, rc, "info", err);
+	if (!info.unified && !info.host_ops)
+		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, "plugin: it does not compute on host memory", err);
+	s->host_ops = dev->ops(s->host_device.inst);
+	return 0;
+}
+
 /* The pool is core's, its size the device's option `threads`. */
 static int start_device(struct zr_setup *s, struct zr_error *err)
 {
@@ -254,8 +271,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 		return zr_instance_failed(&s->device, rc, "info", err);
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
-	s->ops = dev->ops(s->device.inst);
-	return 0;
+	s->ops = s->host_ops = dev->ops(s->device.inst);
+	return s->device_info.host_ops ? 0 : start_host_device(s, err);
 }
 
 static int start_data(struct zr_setup *s, struct zr_error *err)
@@ -379,10 +396,10 @@ static int check_offload(struct zr_setup *s, struct zr_error *err)
 			      "choose a [zero] plugin of ZeRO stage 1, 2 or 3", stage);
 	if (zr_offloaded(s, ZR_STORE_PARAM) && !zr_offloaded(s, ZR_STORE_OPTIMIZER) && s->types.dtype == ZR_F32)
 		return zr_err(err, ZR_EINVAL, "[offload.param] frees nothing in fp32 while the master copy stays on the device: add [offload.optimizer]");
-	if (!s->device_info.host_access && s->process.world > 1)
-		return zr_err(err, ZR_EINVAL, "[device] memory that the host cannot address works with one rank only: set separate = no");
-	if (!s->device_info.unified && !s->device_info.host_ops)
-		return zr_err(err, ZR_EINVAL, "device %s computes on its own memory only, which core cannot feed yet", s->device_info.name);
+	if (!s->device_info.host_ops && !zr_offloaded(s, ZR_STORE_OPTIMIZER) &&
+	    (zr_offloaded(s, ZR_STORE_PARAM) || zr_offloaded(s, ZR_STORE_GRADIENT)))
+		return zr_err(err, ZR_EINVAL, "%s: an optimizer on device %s cannot reach it: add [offload.optimizer], so that it runs on the host",
+			      zr_offloaded(s, ZR_STORE_PARAM) ? "[offload.param]" : "[offload.gradient]", s->device_info.name);
 	return 0;
 }
 
@@ -524,7 +541,7 @@ void zr_setup_close(struct zr_setup *s)
 	if (!s)
 		return;
 	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->model,
-				      &s->data,	     &s->comm, &s->device,     &s->boot };
+				      &s->data,	     &s->comm, &s->host_device, &s->device, &s->boot };
 	zr_optimizers_close(s);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);

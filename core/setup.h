@@ -56,6 +56,8 @@ struct zr_setup {
 	struct zr_boot_info ranks;
 	struct zr_device_info device_info;
 	const struct zr_ops *ops;
+	struct zr_instance host_device; /* [device.host], for a device whose operations reach its own memory only */
+	const struct zr_ops *host_ops;  /* on host memory: those of the device where it can */
 	struct zr_data_info data_info;
 	struct zr_model_decl decl;
 	struct zr_precision_info types;

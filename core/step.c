@@ -117,10 +117,26 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	return 0;
 }
 
+/* The block sums, from where the device alone can write them. */
+static int fetch_sums(struct zr_session *s, struct zr_error *err)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	uint64_t blocks = (uint64_t)s->setup->layout.blocks;
+	const char *from = s->region[ZR_R_MEASURE];
+	s->err = err;
+	if (s->setup->device_info.host_ops || p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE)
+		return 0;
+	int rc = zr_copy(s, s->region[ZR_R_HOST] + p->sumsq, from + p->measure.sumsq, blocks * sizeof(double));
+	return rc ? rc : zr_copy(s, s->region[ZR_R_HOST] + p->nonfinite, from + p->measure.nonfinite, blocks * sizeof(uint32_t));
+}
+
 /* Squares of the gradients in this rank's home blocks, from the last fold; its first tensor with non-finite ones. */
-static void measure(struct zr_session *s)
+static int measure(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
+	int rc = fetch_sums(s, err);
+	if (rc)
+		return rc;
 	const double *sumsq = (const double *)(s->region[ZR_R_HOST] + p->plan.sumsq);
 	const uint32_t *bad = (const uint32_t *)(s->region[ZR_R_HOST] + p->plan.nonfinite);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
@@ -133,6 +149,7 @@ static void measure(struct zr_session *s)
 			zr_exact_add(&s->boundary.norm, sumsq[b]);
 		}
 	}
+	return 0;
 }
 
 static int learning_rate(struct zr_session *s, int32_t group, double *lr, struct zr_error *err)
@@ -193,8 +210,9 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	int rc = run_micro_batches(s, err);
 	if (rc)
 		return rc;
-	measure(s);
-	rc = zr_boundary_exchange(s, b, err);
+	rc = measure(s, err);
+	if (!rc)
+		rc = zr_boundary_exchange(s, b, err);
 	if (rc)
 		return rc;
 	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
@@ -262,6 +280,9 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 		return rc;
 	/* the program ended with the loss layer, whose call is still in place */
 	s->call.layer = last;
-	rc = model->logits(p->model.inst, &s->call, n - 1, logits);
-	return rc ? zr_instance_failed(&p->model, rc, "logits", err) : 0;
+	float *out = p->device_info.host_ops ? logits : (float *)s->region[ZR_R_LOGITS];
+	rc = model->logits(p->model.inst, &s->call, n - 1, out);
+	if (rc)
+		return zr_instance_failed(&p->model, rc, "logits", err);
+	return out == logits ? 0 : zr_copy(s, logits, out, (uint64_t)p->decl.vocabulary * sizeof *logits);
 }

@@ -5,6 +5,7 @@
  * written. On separate memory each buffer has a twin there: it goes in before a call and comes back after it.
  */
 #include "gpt2_rig.h"
+#include "testdevice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,11 +110,10 @@ static void draw_values(struct rig *r)
 void rig_load(struct rig *r)
 {
 	int t;
-	for (t = 0; t < r->n_tensors; t++) {
-		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = r->s.dtype, .src_dtype = ZR_F32,
-					 .n = r->numel[t], .src = r->value + r->start[t], .dst = r->param[t] };
-		must(r, r->ops->cast(r->ops, NULL, &op), "cast");
-	}
+	int64_t i;
+	for (t = 0; t < r->n_tensors; t++)
+		for (i = 0; i < r->numel[t]; i++)
+			put(r->param[t], r->s.dtype, i, r->value[r->start[t] + i]);
 }
 
 static const struct zr_unit *unit_at(const struct rig *r, int32_t u)
@@ -382,7 +382,15 @@ void rig_logits(struct rig *r, int64_t row, float *logits)
 {
 	struct tensors t = { 0 };
 	struct zr_layer_call c = call_of(r, r->d.n_layers - 1, 0, &t);
+	uint64_t bytes = (uint64_t)r->d.vocabulary * sizeof *logits;
+	void *out = logits;
 	memset(r->work, NAN_BYTES, r->work_bytes);
 	bring(r);
-	must(r, r->v->logits(r->model, &c, row, logits), "logits");
+	if (r->s.separate)
+		must(r, r->dev_v->mem_alloc(r->dev, bytes, ZR_MEM_DEVICE, &out), "mem_alloc");
+	must(r, r->v->logits(r->model, &c, row, out), "logits");
+	if (!r->s.separate)
+		return;
+	must(r, r->dev_v->copy(r->dev, NULL, logits, out, bytes), "copy");
+	r->dev_v->mem_free(r->dev, out, bytes, ZR_MEM_DEVICE);
 }

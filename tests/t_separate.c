@@ -172,24 +172,25 @@ static void host_code_that_touches_separate_memory_faults(void **state)
 	dev_close(&d);
 }
 
-static void operations_take_host_memory_too(void **state)
+static void operations_refuse_host_memory(void **state)
 {
 	float host[100], *dev;
-	int i;
-	struct zr_op_cast in = { .size = sizeof in, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = 100, .src = host };
+	struct zr_device_info info = { .size = sizeof info };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = 100, .src = host };
 	(void)state;
 	open_separate("1M");
-	in.dst = dev = take(sizeof host);
-	for (i = 0; i < 100; i++)
-		host[i] = (float)i;
-	assert_int_equal(d.ops->cast(d.ops, NULL, &in), ZR_OK);
-	memset(host, 0, sizeof host);
-	in.dst = host;
-	in.src = dev;
-	assert_int_equal(d.ops->cast(d.ops, NULL, &in), ZR_OK);
-	for (i = 0; i < 100; i++)
-		assert_true(host[i] == (float)i);
-	assert_ptr_equal(in.src, dev); /* the caller's struct is left alone */
+	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
+	assert_false(info.host_ops || info.host_access || info.unified);
+	op.dst = dev = take(sizeof host);
+	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "operation cast: pointer 1 of AT(src), AT(dst) is not to memory of this device"));
+	op.dst = host;
+	op.src = dev;
+	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_EINVAL);
+	op.dst = dev + 50;
+	op.n = 50;
+	assert_int_equal(d.ops->cast(d.ops, NULL, &op), ZR_OK);
+	assert_ptr_equal(op.src, dev); /* the caller's struct is left alone */
 	dev_close(&d);
 }
 
@@ -247,7 +248,8 @@ static const struct {
 };
 
 /* Three updates of a piece, which lies at p. */
-static void update(const struct zr_desc *desc, struct zr_inst *inst, const void *opts, struct piece *p, uint32_t mem)
+static void update(const struct zr_desc *desc, struct zr_inst *inst, const void *opts, const struct dev *on, struct piece *p,
+		   uint32_t mem)
 {
 	static const int64_t dims[] = { SIZE };
 	const struct zr_optimizer_v1 *v = test_iface(desc, "zr.optimizer/1");
@@ -256,7 +258,7 @@ static void update(const struct zr_desc *desc, struct zr_inst *inst, const void 
 	struct zr_seg seg = { .n = SIZE, .ndim = 1, .dims = dims, .name = "a" };
 	struct zr_buf states[2];
 	struct zr_opt_step step = { .size = sizeof step, .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts, .state = states,
-				    .seg = &seg, .n_seg = 1, .ops = d.ops, .master = buf(p->x[0], ZR_F32, mem),
+				    .seg = &seg, .n_seg = 1, .ops = on->ops, .master = buf(p->x[0], ZR_F32, mem),
 				    .grad = buf(p->x[1], ZR_F32, mem), .lowp = buf(p->lowp, ZR_BF16, mem),
 				    .scalars = &p->scalars };
 	assert_true(v->mem_ok & mem && n <= 2);
@@ -264,9 +266,9 @@ static void update(const struct zr_desc *desc, struct zr_inst *inst, const void 
 		states[i] = buf(p->x[2 + i], state[i].dtype, mem);
 	for (step.step = 1; step.step <= 3; step.step++) {
 		struct zr_scalars s = { .step = step.step, .grad_mult = 0.5f, .lr = 0.01f };
-		move(&p->scalars, &s, sizeof s);
+		on->v->copy(on->inst, NULL, &p->scalars, &s, sizeof s);
 		if (v->step(inst, &step))
-			fail_msg("%s", test_error(d.h));
+			fail_msg("%s", test_error(on->h));
 	}
 }
 
@@ -275,8 +277,10 @@ static void optimizers_touch_nothing_themselves_I1(void **state)
 	static struct piece here, back;
 	uint64_t seed = 5;
 	size_t i, k;
+	struct dev plain;
 	(void)state;
 	open_separate("1M");
+	assert_int_equal(dev_open(&plain, 2, "auto", "auto"), ZR_OK);
 	for (i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
 		const struct zr_desc *desc = test_plugin(optimizers[i].plugin);
 		struct piece *there = take(sizeof *there);
@@ -288,14 +292,15 @@ static void optimizers_touch_nothing_themselves_I1(void **state)
 		for (k = 0; k < SIZE; k++)
 			here.x[0][k] = (float)rnd(&seed), here.x[1][k] = (float)rnd(&seed);
 		move(there, &here, sizeof here);
-		update(desc, inst, opts, &here, ZR_MEM_HOST);
-		update(desc, inst, opts, there, ZR_MEM_DEVICE);
+		update(desc, inst, opts, &plain, &here, ZR_MEM_HOST);
+		update(desc, inst, opts, &d, there, ZR_MEM_DEVICE);
 		move(&back, there, sizeof back);
 		assert_memory_equal(&here, &back, sizeof here);
 		give(there, sizeof *there);
 		desc->destroy(inst);
 		free(opts);
 	}
+	dev_close(&plain);
 	dev_close(&d);
 }
 
@@ -306,7 +311,7 @@ int main(void)
 		cmocka_unit_test(limit_is_hard_whatever_the_kind),
 		cmocka_unit_test(freed_memory_is_lent_again_and_zeroed),
 		cmocka_unit_test(host_code_that_touches_separate_memory_faults),
-		cmocka_unit_test(operations_take_host_memory_too),
+		cmocka_unit_test(operations_refuse_host_memory),
 		cmocka_unit_test(gpt2_touches_nothing_itself_I1),
 		cmocka_unit_test(optimizers_touch_nothing_themselves_I1),
 	};

@@ -45,6 +45,13 @@ static void *table(const struct zr_session *s, uint64_t at)
 	return s->region[ZR_R_HOST] + at;
 }
 
+/* The sums of one call, where operations write and read them. */
+static double *call_table(const struct zr_session *s)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	return zr_updates_blind(s) ? (double *)(s->region[ZR_R_MEASURE] + p->measure.partials) : table(s, p->partial.call);
+}
+
 /* The part of a piece that is this rank's home: where state is whole on all ranks, each would count it. */
 static int home_part(const struct zr_session *s, const struct zr_piece *p, int64_t *from, int64_t *end)
 {
@@ -64,14 +71,19 @@ static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
 	struct zr_exact *sums = table(s, p->sums);
-	double *out = table(s, p->call);
+	double *out = table(s, p->call), *written = call_table(s);
 	uint32_t n = calls(o)->n_partial;
-	memset(out, 0, (size_t)step->n_seg * n * sizeof *out);
-	int rc = calls(o)->partial(o->it.inst, step, out);
+	uint64_t bytes = step->n_seg * n * sizeof *out;
+	memset(out, 0, (size_t)bytes);
+	int rc = written == out ? 0 : zr_copy(s, written, out, bytes);
+	if (!rc && (rc = calls(o)->partial(o->it.inst, step, written)))
+		return zr_instance_failed(&o->it, rc, "partial", s->err);
+	if (!rc && written != out)
+		rc = zr_copy(s, out, written, bytes);
 	for (uint64_t i = 0; !rc && i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			zr_exact_add(&sums[(uint32_t)step->seg[i].param * p->width + k], out[i * n + k]);
-	return rc ? zr_instance_failed(&o->it, rc, "partial", s->err) : 0;
+	return rc;
 }
 
 /* Blocks [at, at + n) of a piece, each a segment of its own. */
@@ -83,7 +95,7 @@ static int add_blocks(struct zr_session *s, const struct zr_piece *p, int64_t at
 	if (s->setup->types.master == ZR_MASTER_FP32) {
 		b.master = zr_piece_data(s, p, ZR_D_MASTER) + at * ZR_BLOCK * 4;
 	} else {
-		b.master = s->region[ZR_R_STAGING] + s->setup->plan.staging.chunk;
+		b.master = (char *)zr_chunk(s);
 		rc = zr_master_get(s, p, at, n, (float *)b.master);
 	}
 	for (int64_t i = 0; i < n; i++) {
@@ -144,7 +156,7 @@ int zr_partial_sums(struct zr_session *s)
 	return rc;
 }
 
-const double *zr_partial_totals(const struct zr_session *s, const struct zr_optimizer *o, const struct zr_opt_step *step)
+int zr_partial_totals(struct zr_session *s, const struct zr_optimizer *o, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
 	const double *totals = table(s, p->totals);
@@ -153,5 +165,6 @@ const double *zr_partial_totals(const struct zr_session *s, const struct zr_opti
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)step->seg[i].param * p->width + k];
-	return n ? out : NULL;
+	step->partials = n ? call_table(s) : NULL;
+	return n && step->partials != out ? zr_copy(s, call_table(s), out, step->n_seg * n * sizeof *out) : 0;
 }

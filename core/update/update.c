@@ -35,10 +35,20 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 				.mem = far ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, struct zr_scalars *scalars)
+/* The scalars of all groups, where the operations read them. */
+static int set_scalars(struct zr_session *s)
 {
 	const struct zr_setup *p = s->setup;
-	*scalars = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[group] };
+	size_t n = (size_t)p->n_param_groups;
+	for (size_t g = 0; g < n; g++)
+		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
+	return zr_updates_blind(s) ? zr_copy(s, s->region[ZR_R_MEASURE] + p->plan.measure.scalars, s->scalars, n * sizeof *s->scalars) : 0;
+}
+
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group)
+{
+	const struct zr_setup *p = s->setup;
+	const void *scalars = zr_updates_blind(s) ? (void *)(s->region[ZR_R_MEASURE] + p->plan.measure.scalars) : s->scalars;
 	return (struct zr_opt_step){
 		.size = sizeof(struct zr_opt_step),
 		.n_state = p->optimizer[p->param_group[group].optimizer].n_states,
@@ -48,8 +58,8 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, str
 		.opts = p->param_group[group].section->opts,
 		.state = s->state_buf,
 		.seed = (uint64_t)p->train->seed,
-		.ops = p->ops,
-		.scalars = scalars,
+		.ops = zr_update_ops(s),
+		.scalars = (const struct zr_scalars *)scalars + group,
 	};
 }
 
@@ -82,8 +92,7 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 	int rc = 0;
 	point_states(s, piece, b->from, b->n);
 	for (int32_t g = 0; !rc && g < p->n_param_groups; g++) {
-		struct zr_scalars scalars;
-		struct zr_opt_step o = zr_opt_step_of(s, g, &scalars);
+		struct zr_opt_step o = zr_opt_step_of(s, g);
 		o.master = zr_opt_buffer(s, b->master, b->n, ZR_F32);
 		o.grad = zr_opt_buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + b->from * ZR_BLOCK * 4, b->n, ZR_F32);
 		o.seg = s->group_seg;
@@ -98,8 +107,9 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 
 static int call_step(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
 {
-	step->partials = zr_partial_totals(s, o, step);
-	int rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
+	int rc = zr_partial_totals(s, o, step);
+	if (!rc)
+		rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
 	return rc ? zr_instance_failed(&o->it, rc, "step", s->err) : 0;
 }
 
@@ -113,7 +123,7 @@ static int step_blocks(struct zr_session *s, const struct zr_piece *piece, int64
 /* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */
 static int step_chunks(struct zr_session *s, const struct zr_piece *piece)
 {
-	float *x = (float *)(s->region[ZR_R_STAGING] + s->setup->plan.staging.chunk);
+	float *x = zr_chunk(s);
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < piece->n; at += ZR_CHUNK) {
 		int64_t n = piece->n - at < ZR_CHUNK ? piece->n - at : ZR_CHUNK;
@@ -183,7 +193,9 @@ int zr_run_update(struct zr_session *s, const struct zr_pop *op)
 int zr_update_begin(struct zr_session *s)
 {
 	s->piece_next = s->piece_read = 0;
-	int rc = zr_partial_sums(s);
+	int rc = set_scalars(s);
+	if (!rc)
+		rc = zr_partial_sums(s);
 	s->piece_next = s->piece_read = 0;
 	return rc ? rc : zr_whole_update(s);
 }

@@ -232,8 +232,7 @@ static int update(struct zr_session *s, int32_t tensor)
 	int32_t k = optimizer_of(p, tensor);
 	struct zr_seg seg = { .n = p->layout.tensor[tensor].elements, .param = tensor, .ndim = decl->ndim, .dims = decl->dims,
 			      .name = decl->name };
-	struct zr_scalars scalars;
-	struct zr_opt_step step = zr_opt_step_of(s, group_of(p, tensor), &scalars);
+	struct zr_opt_step step = zr_opt_step_of(s, group_of(p, tensor));
 	step.master = zr_opt_buffer(s, m.x, m.n, ZR_F32);
 	step.grad = zr_opt_buffer(s, m.x + kind_at(p, k, m.n, o->n_states + 1), m.n, ZR_F32);
 	for (uint32_t i = 0; i < o->n_states; i++)

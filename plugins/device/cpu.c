@@ -29,7 +29,7 @@ static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
 	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Lets operations and copies alone touch the memory of a played device: what else does, faults."),
+	       "Plays a device whose memory operations and copies alone can touch, and whose operations touch no other: what else does, faults."),
 };
 
 /* ---- options -------------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 	uint32_t size = i->size;
 	*i = (struct zr_device_info){ .size = size, .unified = !a->limit, .name = "cpu",
 				      .memory = a->limit ? a->limit : memory_of_machine(d), .scratch = d->scratch_bytes,
-				      .host_access = !a->span, .host_ops = 1 };
+				      .host_access = !a->span, .host_ops = !a->span };
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
 }

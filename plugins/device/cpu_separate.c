@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cpu_separate.c - the operations on a separate memory: each copies its argument struct, turns the addresses that
- * callers see into those of the memory, and calls the operation itself. Addresses of host memory stay as they are.
+ * callers see into those of the memory, and calls the operation itself. Addresses of host memory are refused.
  *
  * A row per slot of struct zr_ops, in its order. Compilation fails if a slot has no row, or if a struct has grown
  * since its row was written.
@@ -47,15 +47,19 @@
 	OPERATION(muon_factor, muon_factor, square, AT(gram), AT(square))                                           \
 	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp))
 
-static void translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n)
+static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n, const char *name, const char *members)
 {
 	size_t i;
 	for (i = 0; i < n; i++) {
-		void *p;
+		void *p, *real;
 		memcpy(&p, (char *)op + at[i], sizeof p); /* pointers of any type */
-		p = cpu_real(d, p);
-		memcpy((char *)op + at[i], &p, sizeof p);
+		real = cpu_real(d, p);
+		if (p && real == p)
+			return zr_fail(d->h, ZR_EINVAL, "operation %s: pointer %zu of %s is not to memory of this device, which is separate",
+				       name, i + 1, members);
+		memcpy((char *)op + at[i], &real, sizeof real);
 	}
+	return ZR_OK;
 }
 
 #define AT(member) offsetof(T, member)
@@ -69,8 +73,8 @@ static void translate(const struct zr_inst *d, void *op, const uint16_t *at, siz
 		T op = *given;                                                                                      \
 		_Static_assert(sizeof op - offsetof(T, last) - sizeof op.last < sizeof(void *),                     \
 			       "struct zr_op_" #arg " has grown: list its pointers in ROWS, and its last member");  \
-		translate(ops->dev, &op, at, sizeof at / sizeof *at);                                               \
-		return real->name(real, s, &op);                                                                    \
+		int rc = translate(ops->dev, &op, at, sizeof at / sizeof *at, #name, #__VA_ARGS__);                 \
+		return rc ? rc : real->name(real, s, &op);                                                          \
 	}
 
 #define ASK(name, arg)                                                                                              \
