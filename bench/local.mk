@@ -6,3 +6,6 @@ check_PROGRAMS += %D%/matmul
 check_PROGRAMS += %D%/disk
 %C%_disk_SOURCES = %D%/disk.c
 %C%_disk_LDADD = tests/libtesthost.la
+check_PROGRAMS += %D%/adam
+%C%_adam_SOURCES = %D%/adam.c
+%C%_adam_LDADD = tests/libtesthost.la -lm
