@@ -227,6 +227,6 @@ void zl_views_free(struct region *r);
 
 /* local_sum.c [pure] */
 void zl_copy(void *to, const void *from, uint64_t bytes, int stream);
-void zl_sum(int32_t dtype, void *to, const char *const *from, int32_t ranks, uint64_t bytes, int stream);
+void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks, uint64_t bytes, int stream);
 
 #endif

@@ -2,8 +2,9 @@
  *
  * local_move.c - the data of an operation, read straight from where the peers hold it.
  *
- * Nobody writes into another rank: each reads what it needs. Sums: each rank adds its own part of all ranks, in
- * rank order; an all_reduce then gathers the parts. Work is cut into pieces for the host's threads.
+ * Each reads what it needs. Sums: each rank adds its own part of all ranks, in rank order. An all_reduce then gathers
+ * the parts, unless all results are in memory that all can write: there each rank writes its part to everybody, which
+ * saves reading it once more. Nobody else writes into another rank. Work is cut into pieces for the host's threads.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -14,11 +15,12 @@
 #define STREAM (2u << 20)   /* results of at least so many bytes go around the caches */
 #define MAX_RANKS 256
 
-/* One copy or sum into `to`. */
+/* One copy, or one sum into several places. */
 struct job {
 	struct zr_inst *c;
 	const struct source *from; /* [ranks] */
-	char *to;
+	char *to, *const *all;     /* of a copy; [n_to] of a sum */
+	int32_t n_to;
 	uint64_t bytes;
 	int32_t ranks, dtype; /* ranks 1: a copy */
 	int stream;
@@ -55,6 +57,9 @@ static void copy_piece(void *arg, int64_t item, int32_t worker)
 static void sum_chunk(struct job *j, uint64_t at, uint64_t n, int32_t worker)
 {
 	const char *from[MAX_RANKS];
+	char *to[MAX_RANKS];
+	for (int32_t k = 0; k < j->n_to; k++)
+		to[k] = j->all[k] + at;
 	for (int32_t r = 0; r < j->ranks; r++) {
 		from[r] = j->from[r].p + at;
 		if (j->from[r].pid) {
@@ -63,7 +68,7 @@ static void sum_chunk(struct job *j, uint64_t at, uint64_t n, int32_t worker)
 			from[r] = mine;
 		}
 	}
-	zl_sum(j->dtype, j->to + at, from, j->ranks, n, j->stream);
+	zl_sum(j->dtype, to, j->n_to, from, j->ranks, n, j->stream);
 }
 
 static void sum_piece(void *arg, int64_t item, int32_t worker)
@@ -91,10 +96,16 @@ void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_
 	run(&j);
 }
 
+static void sum_into(struct zr_inst *c, int32_t dtype, char *const *to, int32_t n_to, uint64_t bytes, int32_t ranks, int stream)
+{
+	struct job j = { .c = c, .from = c->source, .all = to, .n_to = n_to, .bytes = bytes, .ranks = ranks, .dtype = dtype,
+			 .stream = stream };
+	run(&j);
+}
+
 void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks, int stream)
 {
-	struct job j = { .c = c, .from = c->source, .to = to, .bytes = bytes, .ranks = ranks, .dtype = dtype, .stream = stream };
-	run(&j);
+	sum_into(c, dtype, &to, 1, bytes, ranks, stream);
 }
 
 int zl_unread(struct zr_inst *c)
@@ -158,11 +169,11 @@ static void copy(const struct view *v, int32_t r, struct source from, char *to, 
 		atomic_fetch_add_explicit(&v->c->sent, bytes, memory_order_relaxed);
 }
 
-static void sum(const struct view *v, uint64_t offset, char *to, uint64_t bytes)
+static void sum(const struct view *v, uint64_t offset, char *const *to, int32_t n_to, uint64_t bytes)
 {
 	for (int32_t r = 0; r < v->g->size; r++)
 		v->c->source[r] = sent_by(v, r, offset);
-	zl_sum_all(v->c, v->own->dtype, to, bytes, v->g->size, v->stream);
+	sum_into(v->c, v->own->dtype, to, n_to, bytes, v->g->size, v->stream);
 	atomic_fetch_add_explicit(&v->c->sent, (uint64_t)(v->g->size - 1) * bytes, memory_order_relaxed);
 }
 
@@ -174,10 +185,37 @@ static void part_of(const struct view *v, int32_t r, uint64_t *lo, uint64_t *hi)
 	*hi = *lo + part < v->bytes ? *lo + part : v->bytes;
 }
 
+/* Whether every rank can write the results of all: memory of mem_alloc is mapped by everybody. */
+static int shared_results(const struct view *v)
+{
+	for (int32_t r = 0; r < v->g->size; r++) {
+		const struct lane *l = lane_of(v->c, v->p->group, r);
+		if (!seg_of(l, slot_of(l, v->p->seq), v->i)->recv_at)
+			return 0;
+	}
+	return 1;
+}
+
+static void reduce_part(const struct view *v)
+{
+	char *to[MAX_RANKS] = { (char *)(uintptr_t)v->seg->recv };
+	int32_t n = 1;
+	uint64_t lo, hi;
+	part_of(v, v->g->rank, &lo, &hi);
+	if (hi <= lo)
+		return;
+	to[0] += lo;
+	for (int32_t k = 1; shared_results(v) && k < v->g->size; k++, n++) {
+		int32_t r = (v->g->rank + k) % v->g->size;
+		to[k] = (char *)(uintptr_t)result_of(v, r, lo).p;
+	}
+	sum(v, lo, to, n, hi - lo);
+}
+
 static void first_pass(const struct view *v)
 {
 	char *recv = (char *)(uintptr_t)v->seg->recv;
-	uint64_t own = (uint64_t)v->g->rank * v->bytes, lo, hi;
+	uint64_t own = (uint64_t)v->g->rank * v->bytes;
 	switch (v->own->kind) {
 	case ZR_COMM_ALL_GATHER:
 	case ZR_COMM_ALL_TO_ALL:
@@ -188,12 +226,10 @@ static void first_pass(const struct view *v)
 		}
 		break;
 	case ZR_COMM_REDUCE_SCATTER:
-		sum(v, own, recv, v->bytes);
+		sum(v, own, &recv, 1, v->bytes);
 		break;
 	case ZR_COMM_ALL_REDUCE:
-		part_of(v, v->g->rank, &lo, &hi);
-		if (hi > lo)
-			sum(v, lo, recv + lo, hi - lo);
+		reduce_part(v);
 		break;
 	case ZR_COMM_BROADCAST:
 		copy(v, v->own->root, sent_by(v, v->own->root, 0), recv, v->bytes);
@@ -203,11 +239,14 @@ static void first_pass(const struct view *v)
 
 static void second_pass(const struct view *v)
 {
+	int arrived = shared_results(v);
 	uint64_t lo, hi;
 	for (int32_t k = 1; k < v->g->size; k++) {
 		int32_t r = (v->g->rank + k) % v->g->size;
 		part_of(v, r, &lo, &hi);
-		if (hi > lo)
+		if (hi > lo && arrived)
+			atomic_fetch_add_explicit(&v->c->sent, hi - lo, memory_order_relaxed);
+		else if (hi > lo)
 			copy(v, r, result_of(v, r, lo), (char *)(uintptr_t)v->seg->recv + lo, hi - lo);
 	}
 }

@@ -92,7 +92,7 @@ static void add(int32_t dtype, void *out, const void *a, const void *b, uint64_t
 		add_i64(out, a, b, bytes / sizeof(uint64_t));
 }
 
-void zl_sum(int32_t dtype, void *to, const char *const *from, int32_t ranks, uint64_t bytes, int stream)
+void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks, uint64_t bytes, int stream)
 {
 	_Alignas(64) char acc[CHUNK];
 	for (uint64_t i = 0; i < bytes; i += CHUNK) {
@@ -100,7 +100,8 @@ void zl_sum(int32_t dtype, void *to, const char *const *from, int32_t ranks, uin
 		add(dtype, acc, from[0] + i, from[1] + i, n);
 		for (int32_t r = 2; r < ranks; r++)
 			add(dtype, acc, acc, from[r] + i, n);
-		put((char *)to + i, acc, n, stream);
+		for (int32_t k = 0; k < n_to; k++)
+			put(to[k] + i, acc, n, stream);
 	}
 	if (stream)
 		fence();

@@ -145,6 +145,6 @@ void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size
 int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what, int32_t common);
 
 /* local_sum.c [pure] */
-void zl_sum(int32_t dtype, void *to, const char *const *from, int32_t ranks, uint64_t bytes, int stream);
+void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks, uint64_t bytes, int stream);
 
 #endif

@@ -13,10 +13,11 @@
 static void sum(struct zr_inst *c, const struct zm_pend *p, const char *from, void *to, uint64_t stride, uint64_t bytes)
 {
 	int32_t ranks = c->group[p->group].size;
+	char *const out = to;
 	for (int32_t r = 0; r < ranks; r++)
 		c->source[r] = from + (uint64_t)r * stride;
 	if (bytes)
-		zl_sum(p->own.dtype, to, c->source, ranks, bytes, bytes >= STREAM);
+		zl_sum(p->own.dtype, &out, 1, c->source, ranks, bytes, bytes >= STREAM);
 }
 
 void zm_finish(struct zr_inst *c, struct zm_pend *p)
