@@ -70,6 +70,8 @@ static json_t *json_section(const struct zr_config *cfg, const struct zr_section
 	struct zr_table t = table_of(s);
 	if (s->plugin)
 		put(cfg, j, s, "plugin", json_string(zr_config_plugin_text(cfg, s)));
+	if (s->path)
+		put(cfg, j, s, "path", json_string(s->path));
 	if (s->match)
 		put(cfg, j, s, "match", json_string(s->match));
 	for (uint32_t i = 0; i < t.n; i++)

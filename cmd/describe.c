@@ -196,5 +196,6 @@ void zr_describe_core_mdoc(FILE *out)
 {
 	for (const struct zr_core_table *c = zr_core_tables; c->section; c++)
 		core_mdoc(c, out);
+	core_mdoc(&zr_model_table, out);
 	core_mdoc(&zr_group_table, out);
 }

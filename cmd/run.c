@@ -373,7 +373,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 		rc = open_run(r, out, err);
 	if (!rc)
 		rc = open_saver(r, err);
-	return rc || r->report->resumed >= 0 ? rc : zr_session_init(r->session, err);
+	return rc || r->report->resumed >= 0 ? rc : zr_weights_begin(r->session, err);
 }
 
 int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err)

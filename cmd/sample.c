@@ -211,6 +211,7 @@ static int generate(struct sampler *s, struct zr_error *err)
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
 {
 	char path[PATH_MAX];
+	s->overrides[s->n_overrides++] = "model.path="; /* where the run began; it has its own weights */
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
 	int rc = zr_config_load(path, s->overrides, s->n_overrides, cfg, err);
 	if (!rc)

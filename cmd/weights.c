@@ -8,6 +8,8 @@
 #include <xxhash.h>
 
 #include "core/checkpoint/safetensors.h"
+#include "core/log.h"
+#include "core/pretrained/pretrained.h"
 
 static json_t *metadata(const struct zr_model_decl *d)
 {
@@ -54,45 +56,39 @@ int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err
 	return rc ? rc : end;
 }
 
-/* Whether a tensor is there as the model wants it. */
-static int check_tensor(const struct zr_st *st, const struct zr_tensor *want, struct zr_error *err)
-{
-	const struct zr_st_tensor *t = zr_st_find(st, want->name);
-	const char *type = t ? zr_st_type(t->dtype) : NULL;
-	if (!t)
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", st->path, want->name);
-	if (t->dtype != ZR_F32)
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32", st->path, want->name, type ? type : "?");
-	int same = t->ndim == want->ndim;
-	for (int32_t d = 0; same && d < t->ndim; d++)
-		same = t->dims[d] == want->dims[d];
-	return same ? 0 : zr_err(err, ZR_EINVAL, "%s: tensor %s has another shape than the model's config says", st->path, want->name);
-}
-
-struct reader {
-	const struct zr_layout *layout;
-	struct zr_st st;
-};
-
-static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
-{
-	const struct reader *r = arg;
-	const struct zr_st_tensor *t = zr_st_find(&r->st, r->layout->tensor[i].decl->name);
-	return zr_st_read(&r->st, t, (uint64_t)first * sizeof *x, (uint64_t)n * sizeof *x, x, err);
-}
-
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err)
 {
-	struct reader r = { .layout = &s->setup->layout };
-	int rc = zr_st_open(path, &r.st, err);
+	struct zr_tensor_files *f = NULL;
+	int rc = zr_tensor_files_open(path, &s->setup->layout, "", "", &f, err);
+	if (!rc)
+		rc = zr_session_fill(s, zr_tensor_files_read, f, err);
+	zr_tensor_files_close(f);
+	return rc;
+}
+
+static int begin_with(struct zr_session *s, const struct zr_model_json *config, struct zr_error *err)
+{
+	const struct zr_section *model = s->setup->model.section;
+	const struct zr_pretrained_v1 *v;
+	struct zr_tensor_files *f = NULL;
+	char unknown[400];
+	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
-	for (int32_t i = 0; !rc && i < r.layout->n_tensors; i++)
-		rc = check_tensor(&r.st, r.layout->tensor[i].decl, err);
+	zr_pretrained_unknown(config, v, unknown, sizeof unknown);
+	if (*unknown && s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s", config->path, model->plugin->desc->id, unknown);
+	rc = zr_tensor_files_open(model->path, &s->setup->layout, v->prefix, v->ignored, &f, err);
 	if (!rc)
-		rc = zr_session_fill(s, read_values, &r, err);
-	zr_st_close(&r.st);
+		rc = zr_session_begin(s, zr_tensor_files_read, f, err);
+	zr_tensor_files_close(f);
 	return rc;
+}
+
+int zr_weights_begin(struct zr_session *s, struct zr_error *err)
+{
+	const struct zr_model_json *config = zr_config_model_json(s->setup->cfg);
+	return config ? begin_with(s, config, err) : zr_session_init(s, err);
 }
 
 static int digest_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)

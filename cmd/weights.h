@@ -11,8 +11,11 @@
 /* Collective: every rank calls, rank 0 writes. */
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err);
 
-/* Fills the masters from the file (fp32 tensors of the same names and shapes) and publishes them. Each rank reads what
- * it holds. */
+/* The masters and states that a training begins with: values by the seed, or the tensors of [model] path. Collective. */
+int zr_weights_begin(struct zr_session *s, struct zr_error *err);
+
+/* Fills the masters from the file (tensors of the same names and shapes) and publishes them. Each rank reads what it
+ * holds. */
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err);
 
 /* XXH3-64 over the fp32 bits of the masters in canonical order, padding left out. Collective. */

@@ -33,3 +33,4 @@ core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: M
 include core/config/local.mk
 include core/update/local.mk
 include core/checkpoint/local.mk
+include core/pretrained/local.mk

@@ -348,11 +348,16 @@ static int init_states(struct zr_session *s, struct zr_error *err)
 	return rc;
 }
 
-int zr_session_init(struct zr_session *s, struct zr_error *err)
+int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
 	s->err = err;
 	int rc = init_states(s, err);
-	return rc ? rc : zr_session_fill(s, init_values, s, err);
+	return rc ? rc : zr_session_fill(s, fn, arg, err);
+}
+
+int zr_session_init(struct zr_session *s, struct zr_error *err)
+{
+	return zr_session_begin(s, init_values, s, err);
 }
 
 /* ---- values out ---- */

@@ -91,6 +91,7 @@ int zr_session_init(struct zr_session *s, struct zr_error *err); /* initial valu
  * that this rank holds, piece by piece in canonical order. */
 typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
+int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err); /* with the optimizers' states */
 
 /* stop: a signal this rank caught, which all then learn of in the result. */
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);

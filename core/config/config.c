@@ -23,6 +23,8 @@ int zr_config_load(const char *ini_path, const char *const *overrides, int n_ove
 	}
 	rc = zr_layers_read(cfg, overrides, n_overrides, err);
 	if (!rc)
+		rc = zr_layers_pretrained(cfg, err);
+	if (!rc)
 		rc = zr_sections_make(cfg, err);
 	if (rc)
 		zr_config_free(cfg);
@@ -49,6 +51,7 @@ void zr_config_free(struct zr_config *cfg)
 		next = t->next;
 		free(t);
 	}
+	zr_model_json_close(&cfg->model_json);
 	free(cfg->part);
 	free(cfg->given);
 	free(cfg->path);
@@ -58,6 +61,11 @@ void zr_config_free(struct zr_config *cfg)
 const char *zr_config_path(const struct zr_config *cfg)
 {
 	return cfg->path;
+}
+
+const struct zr_model_json *zr_config_model_json(const struct zr_config *cfg)
+{
+	return cfg->model_path ? &cfg->model_json : NULL;
 }
 
 int zr_config_count(const struct zr_config *cfg)
@@ -84,6 +92,8 @@ const char *zr_config_source(const struct zr_config *cfg, const char *section, c
 		return p->source[i];
 	if (p && p->match && !strcmp(key, "match"))
 		return p->match->place;
+	if (p && p->s.path && !strcmp(key, "path"))
+		return cfg->model_place;
 	return p && p->chosen && !strcmp(key, "plugin") ? p->chosen->place : NULL;
 }
 

@@ -7,6 +7,8 @@
  * defaults.ini gives that section. Sections with a plugin: "ROLE" or "ROLE.NAME" (monitor.csv,
  * offload.optimizer). Sections of core: see the tables in options_core.c. [main] thread.
  *
+ * [model] path names a directory of Hugging Face (core/pretrained/): its config.json is a layer that no other may contradict.
+ *
  * Parameter groups: [optimizer.NAME] takes the tensors whose names its `match` fits, [optimizer] the rest. Without
  * `plugin` it has that of [optimizer]. It starts from the values of the first section with the same plugin, if there is
  * one, and may then give only options that have ZR_O_GROUP: the others belong to the one instance of the plugin.
@@ -72,10 +74,12 @@ struct zr_section {
 	const struct zr_plugin *plugin; /* NULL: a section of core */
 	void *opts;                     /* the options struct, filled; owned by the config */
 	const char *match;              /* of a parameter group: its patterns; NULL: another section */
+	const char *path;               /* of the model: the directory that it begins with; NULL: none */
 	const struct zr_section *like;  /* of a parameter group: the first section with its plugin, unless that is itself */
 };
 
 struct zr_config;
+struct zr_model_json;
 
 /* Reads and validates everything that can be validated without other facts: unknown sections and keys (with
  * the nearest valid one), duplicates, types, ranges; loads the plugins named. ini_path may be NULL (defaults
@@ -85,6 +89,7 @@ int zr_config_load(const char *ini_path, const char *const *overrides, int n_ove
 void zr_config_free(struct zr_config *cfg);
 
 const char *zr_config_path(const struct zr_config *cfg); /* NULL without a file */
+const struct zr_model_json *zr_config_model_json(const struct zr_config *cfg); /* of [model] path; NULL without one */
 int zr_config_count(const struct zr_config *cfg);
 const struct zr_section *zr_config_at(const struct zr_config *cfg, int i); /* in the order of zr_roles, core first */
 const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name); /* NULL: absent */
@@ -124,6 +129,7 @@ struct zr_core_table {
 };
 extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
 extern const struct zr_core_table zr_group_table;   /* core's keys in [optimizer.NAME], offsets in struct zr_section */
+extern const struct zr_core_table zr_model_table;   /* and in [model] */
 
 /* Nearest candidate to `word` by edit distance, NULL if none is near. */
 const char *zr_nearest(const char *word, const char *const *candidates, int n);

@@ -7,14 +7,16 @@
 
 #include "core/config/config.h"
 #include "core/config/options.h"
+#include "core/pretrained/pretrained.h"
 
-enum zr_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
+enum zr_given_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_PRETRAINED, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
 
-/* One line of a layer, in the order of the layers. All texts owned. */
+/* One line of a layer, in the order of the layers; those of config.json come last, where no other line says otherwise.
+ * All texts owned. */
 struct zr_given {
 	char *section, *key, *value; /* key NULL: the section's header */
-	char *place;                 /* "conf/x.ini:12", "defaults.ini:3", "-o" */
-	enum zr_layer layer;
+	char *place;                 /* "conf/x.ini:12", "defaults.ini:3", "-o", "DIR/config.json (n_embd)" */
+	enum zr_given_layer layer;
 };
 
 /* A section and where its values came from. */
@@ -39,10 +41,17 @@ struct zr_config {
 	struct zr_part *part;
 	int n;
 	struct zr_text *texts; /* of zr_config_set_auto, pointed to by options */
+	const char *model_path, *model_place; /* of [model]: a directory to begin with, and who says so; NULL: none */
+	struct zr_model_json model_json;      /* its config.json */
 };
 
 /* config_layers.c: fills given. */
 int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_overrides, struct zr_error *err);
+/* Takes copies. */
+int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
+		  const char *place, struct zr_error *err);
+/* config_pretrained.c: what the directory of [model] path says, as lines. */
+int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
 /* config_sections.c: makes the parts. */
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err);
 struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name);

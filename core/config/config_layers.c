@@ -18,7 +18,7 @@
 
 struct reader {
 	struct zr_config *cfg;
-	enum zr_layer layer;
+	enum zr_given_layer layer;
 	const char *name; /* of the file, in places */
 	struct zr_error *err;
 };
@@ -43,27 +43,26 @@ int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt
 	return zr_err(err, ZR_EINVAL, "%s: [%s] %s = %s: %s", g->place, g->section, g->key, g->value, text);
 }
 
-/* Takes copies. */
-static int add(struct reader *r, const char *section, const char *key, const char *value, const char *place)
+int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
+		  const char *place, struct zr_error *err)
 {
-	struct zr_config *cfg = r->cfg;
 	struct zr_given *g;
 	if (cfg->n_given == cfg->room) {
 		int room = cfg->room * 2 + 64;
 		g = realloc(cfg->given, (size_t)room * sizeof *g);
 		if (!g)
-			return zr_err(r->err, ZR_ENOMEM, "out of memory");
+			return zr_err(err, ZR_ENOMEM, "out of memory");
 		cfg->given = g;
 		cfg->room = room;
 	}
 	g = &cfg->given[cfg->n_given++];
-	*g = (struct zr_given){ .layer = r->layer, .section = strdup(section), .place = strdup(place) };
+	*g = (struct zr_given){ .layer = layer, .section = strdup(section), .place = strdup(place) };
 	if (key) {
 		g->key = strdup(key);
 		g->value = strdup(value);
 	}
 	if (!g->section || !g->place || (key && (!g->key || !g->value)))
-		return zr_err(r->err, ZR_ENOMEM, "out of memory");
+		return zr_err(err, ZR_ENOMEM, "out of memory");
 	return 0;
 }
 
@@ -77,7 +76,7 @@ static int line(void *arg, const char *section, const char *key, const char *val
 		if (g->layer == r->layer && g->key && !strcmp(g->key, key) && !strcmp(g->section, section))
 			return zr_err(r->err, ZR_EINVAL, "%s: [%s] %s: given twice, first at %s", place, section, key, g->place);
 	}
-	return add(r, section, key, value, place);
+	return zr_layers_add(r->cfg, r->layer, section, key, value, place, r->err);
 }
 
 static char *trim(char *text)
@@ -107,7 +106,7 @@ static int override(struct reader *r, const char *text)
 		rc = zr_err(r->err, ZR_EINVAL, "-o %s: expected section.key=value", text);
 	if (!rc) {
 		*dot = 0;
-		rc = add(r, trim(copy), trim(dot + 1), trim(equals + 1), "-o");
+		rc = zr_layers_add(r->cfg, r->layer, trim(copy), trim(dot + 1), trim(equals + 1), "-o", r->err);
 	}
 	free(copy);
 	return rc;

@@ -131,6 +131,11 @@ static int is_group(const struct zr_part *p)
 	return p->s.role && !strncmp(p->s.name, "optimizer.", 10);
 }
 
+static int is_model(const struct zr_part *p)
+{
+	return !strcmp(p->s.name, "model");
+}
+
 /* Sections of a role are made in order: those before are complete. */
 static const struct zr_part *first_with(const struct zr_config *cfg, const struct zr_part *p)
 {
@@ -211,10 +216,12 @@ static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct 
 
 static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->table, g->key), *const group_keys[] = { "match" };
+	const char *near = zr_table_nearest(&p->table, g->key), *const group_keys[] = { "match" }, *const model_keys[] = { "path" };
 	char hint[160] = "";
 	if (!near && is_group(p))
 		near = zr_nearest(g->key, group_keys, 1);
+	if (!near && is_model(p))
+		near = zr_nearest(g->key, model_keys, 1);
 	if (p->chosen && g->layer < p->chosen->layer)
 		return lacking(cfg, p, err);
 	if (near)
@@ -246,6 +253,8 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 	int32_t i;
 	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) || hidden(cfg, p, g))
 		return 0;
+	if (is_model(p) && !strcmp(g->key, "path") && zr_part_option(p, "path") < 0)
+		return 0; /* config_pretrained.c has read it */
 	if (is_group(p) && !strcmp(g->key, "match")) {
 		p->match = g;
 		p->s.match = g->value;
@@ -280,6 +289,10 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 		rc = apply(cfg, p, &cfg->given[i], err);
 	if (!rc && is_group(p) && !p->match)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place, p->s.name, zr_group_table.opts->doc);
+	if (!rc && is_model(p) && cfg->model_path) {
+		p->s.path = cfg->model_path;
+		rc = zr_pretrained_accepts(&cfg->model_json, p->s.plugin, p->s.opts, err);
+	}
 	for (uint32_t i = 0; !rc && i < p->table.n; i++) {
 		const struct zr_opt *o = zr_table_at(&p->table, i);
 		if (!p->source[i])

@@ -29,6 +29,8 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 		fprintf(out, "%s[%s]\n", i ? "\n" : "", p->s.name);
 		if (p->chosen)
 			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s), sources ? p->chosen->place : NULL);
+		if (p->s.path)
+			write_pair(out, "path", p->s.path, sources ? cfg->model_place : NULL);
 		if (p->match)
 			write_pair(out, "match", p->s.match, sources ? p->match->place : NULL);
 		for (uint32_t j = 0; j < p->table.n; j++) {

@@ -84,3 +84,13 @@ const struct zr_core_table zr_group_table =
 	      "A parameter group: a tensor belongs to the first one, in the order of the file, that has a pattern for it, "
 	      "and to [optimizer] if none has.",
 	      group, struct zr_section);
+
+static const struct zr_opt model[] = {
+	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "",
+	       "Directory as Hugging Face's save_pretrained leaves it, that the model begins with: its config.json gives plugin and "
+	       "options, which may be left out here and not contradicted; its safetensors give the parameters. Empty is none: "
+	       "parameters begin with random values."),
+};
+
+const struct zr_core_table zr_model_table =
+	TABLE("model", "What every model has beside its plugin's options.", model, struct zr_section);

@@ -4,6 +4,7 @@
  * sequence of layers, and computes the forward and backward of one layer with the device's operations.
  * The host owns all memory and decides what is where when; a model sees only pointers for one call, and must not
  * follow them: they may be to memory that only operations of the device can touch.
+ * Interface "zr.pretrained/1": model directories of Hugging Face that it can begin with.
  */
 #ifndef ZEROTH_MODEL_H
 #define ZEROTH_MODEL_H
@@ -105,6 +106,37 @@ struct zr_model_v1 {
 	/* (optional) [step] For sampling: logits [vocabulary] in fp32 of row `row` of the loss layer's input, written by an
 	 * operation of the device: to memory of its own, or of the host where it takes that (host_ops). */
 	int (*logits)(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);
+};
+
+/* ---- interface "zr.pretrained/1", optional beside "zr.model/1" -------------------------------------------------
+ * Which model directories of Hugging Face the plugin reads: config.json becomes options, the tensors in the
+ * safetensors beside it parameters. Those keep their names but for a prefix, and have the shapes and the element
+ * order that declare() says. Constant data, so that the host can look for a reader without calling any. */
+
+#define ZR_KEY_ASK 1u /* accepts() is asked as well */
+
+/* A key of config.json. A value that is null says nothing unless `values` has null. GROWABLE by key_stride. */
+struct zr_config_key {
+	const char *name;   /* "rope_scaling.factor": of an object inside; of a list every element counts */
+	const char *option; /* that gets the value; NULL: none */
+	const char *values; /* blank separated: no others are accepted. "silu", or "true=yes" for what the option gets. NULL: any */
+	const char *def;    /* what a missing key means; NULL: nothing */
+	const char *types;  /* blank separated values of model_type that this is about; NULL: all */
+	uint32_t flags, rsv;
+};
+
+/* GROWABLE. */
+struct zr_pretrained_v1 {
+	uint32_t size;
+	uint32_t n_keys, key_stride, rsv;
+	const struct zr_config_key *keys;
+	const char *const *types; /* values of model_type that it reads; ends with NULL */
+	const char *presets;      /* options that would say the same again, and are refused beside a directory; blank separated */
+	const char *prefix;       /* that names in the files may have before the canonical one; "": none */
+	const char *ignored;      /* patterns of tensors that may be in the files, and that the model does without; blank separated */
+	/* (optional) [pure] Of a key with ZR_KEY_ASK that has a value: fails with what that would need instead. opts: all
+	 * keys are applied, `auto` is not resolved. */
+	int (*accepts)(const struct zr_host *, const void *opts, const char *key, const char *value);
 };
 
 #ifdef __cplusplus

@@ -266,7 +266,7 @@ static const struct zr_model_v1 gpt2_model = {
 	.logits = gpt2_logits,
 };
 
-static const struct zr_iface gpt2_ifaces[] = { { "zr.model/1", &gpt2_model }, { NULL, NULL } };
+static const struct zr_iface gpt2_ifaces[] = { { "zr.model/1", &gpt2_model }, { "zr.pretrained/1", &gpt2_pretrained }, { NULL, NULL } };
 
 static const struct zr_desc gpt2_desc = {
 	.size = sizeof gpt2_desc,

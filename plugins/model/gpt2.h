@@ -3,6 +3,7 @@
  * gpt2.h - what the files of model/gpt2 share.
  *
  *   gpt2.c         options, presets, declaration
+ *   gpt2_files.c   model directories of Hugging Face
  *   gpt2_layers.c  embedding, head, dispatch on the layer
  *   gpt2_block.c   the transformer block
  *   gpt2_ops.c     the device's operations, their common arguments filled in
@@ -50,6 +51,8 @@ static inline struct gpt2_pass gpt2_unpack(const struct zr_inst *g, const struct
 				   .C = g->o->width, .H = g->o->heads,
 				   .dropout = c->training ? (float)g->o->dropout : 0 };
 }
+
+extern const struct zr_pretrained_v1 gpt2_pretrained; /* gpt2_files.c */
 
 /* ---- memory: a buffer's layout is described once, for its size (base 0) and for its use ---- */
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * find.c - see pretrained.h: from a model_type to the plugin that reads it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zeroth/model.h>
+
+#include "core/pretrained/pretrained.h"
+
+#define IFACE "zr.pretrained/1"
+#define PATIENCE 20 /* s for all plugins to load */
+
+static const struct zr_pretrained_v1 *tables_of(const struct zr_plugin *p)
+{
+	struct zr_error unused = { 0 };
+	return zr_plugin_iface(p, IFACE, sizeof(struct zr_pretrained_v1), &unused);
+}
+
+static int reads(const struct zr_pretrained_v1 *v, const char *type)
+{
+	for (int i = 0; v->types[i]; i++)
+		if (!strcmp(v->types[i], type))
+			return 1;
+	return 0;
+}
+
+static void types_text(const struct zr_pretrained_v1 *v, char *out, size_t size)
+{
+	size_t at = 0;
+	*out = 0;
+	for (int i = 0; v->types[i] && at < size; i++)
+		at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", v->types[i]);
+}
+
+int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
+			 struct zr_error *err)
+{
+	const struct zr_pretrained_v1 *v = tables_of(p);
+	char types[256];
+	if (!v || !v->types || !v->presets || !v->prefix || !v->ignored || (v->n_keys && v->key_stride < sizeof(struct zr_config_key)))
+		return zr_err(err, ZR_EINVAL, "%s: plugin %s does not say how to read a model directory (" IFACE ")", f->path, p->desc->id);
+	types_text(v, types, sizeof types);
+	if (!reads(v, f->type))
+		return zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: [model] plugin = %s reads %s", f->path, f->type, p->desc->id, types);
+	*out = v;
+	return 0;
+}
+
+/* In the child, for every model plugin that reads directories: a line with + or -, its id and its model_types. */
+struct scan {
+	FILE *out;
+	const char *type;
+};
+
+static int scan_one(void *arg, const char *role, const char *id, const char *path, int shadowed)
+{
+	const struct scan *s = arg;
+	const struct zr_pretrained_v1 *v;
+	const struct zr_plugin *p;
+	struct zr_error unused = { 0 };
+	char types[256];
+	(void)path;
+	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = tables_of(p)))
+		return 0;
+	types_text(v, types, sizeof types);
+	fprintf(s->out, "%c%s %s\n", reads(v, s->type) ? '+' : '-', id, types);
+	return 0;
+}
+
+static void scan_to(int fd, const char *type)
+{
+	struct scan s = { fdopen(fd, "w"), type };
+	int null = open("/dev/null", O_RDWR);
+	dup2(null, 1);
+	dup2(null, 2);
+	alarm(PATIENCE);
+	_exit(!s.out || zr_plugin_scan(scan_one, &s) || fflush(s.out) ? 1 : 0);
+}
+
+/* The lines of the child in *out, owned. */
+static int scan(const char *type, char **out, struct zr_error *err)
+{
+	int fd[2], status = 0, c;
+	size_t n = 0, room = 65536;
+	if (pipe2(fd, O_CLOEXEC))
+		return zr_err(err, ZR_EIO, "cannot look for plugins: %s", strerror(errno));
+	fflush(NULL);
+	pid_t child = fork();
+	if (!child)
+		scan_to(fd[1], type);
+	close(fd[1]);
+	FILE *in = fdopen(fd[0], "r");
+	*out = calloc(1, room);
+	while (in && *out && (c = getc(in)) != EOF)
+		if (n + 1 < room)
+			(*out)[n++] = (char)c;
+	if (in)
+		fclose(in);
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (child > 0 && in && *out && WIFEXITED(status) && !WEXITSTATUS(status))
+		return 0;
+	free(*out);
+	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s: name one by [model] plugin", type);
+}
+
+int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err)
+{
+	char *text = NULL, *line, *rest, fits[256] = "", all[512] = "";
+	int n = 0, named = 0, rc = scan(f->type, &text, err);
+	if (rc)
+		return rc;
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char *types = strchr(line, ' ');
+		size_t len = strlen(all);
+		*types++ = 0;
+		snprintf(all + len, sizeof all - len, "%s%s reads %s", len ? "; " : "", line + 1, types);
+		if (*line == '-' || (named && strcmp(line + 1, f->type)))
+			continue;
+		named |= !strcmp(line + 1, f->type);
+		len = strlen(fits);
+		snprintf(fits + len, sizeof fits - len, "%s%s", len ? ", " : "", line + 1);
+		snprintf(id, ZR_PLUGIN_ID, "%s", line + 1);
+		n++;
+	}
+	free(text);
+	if (named)
+		snprintf(id, ZR_PLUGIN_ID, "%s", f->type);
+	if (!n)
+		return zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: no plugin reads it%s%s", f->path, f->type, *all ? ": " : "", all);
+	return n == 1 || named ? 0 : zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: several plugins read it: name one by [model] plugin: %s",
+					    f->path, f->type, fits);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model_json.c - see pretrained.h: config.json, and what its keys mean to a plugin.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/model.h>
+
+#include "core/config/options.h"
+#include "core/host.h"
+#include "core/pretrained/pretrained.h"
+
+#define MOST_BYTES (64u << 20) /* of a JSON file: an index of a million tensors is smaller */
+#define VALUE 256
+
+/* Of every model's config. What would change the mathematics must have the one value that does not. */
+static const struct zr_config_key common[] = {
+	{ .name = "quantization_config", .values = "null" },
+	{ .name = "is_encoder_decoder", .values = "false" },
+	{ .name = "add_cross_attention", .values = "false" },
+	{ .name = "cross_attention_hidden_size", .values = "null" },
+	{ .name = "pruned_heads", .values = "{}" },
+	{ .name = "auto_map", .values = "null" }, /* code beside the weights */
+};
+
+/* Of its class in general, of generating text and of tasks: training has no use for them. */
+static const char noted[] =
+	" model_type torch_dtype dtype transformers_version _name_or_path architectures use_cache is_decoder bos_token_id eos_token_id"
+	" pad_token_id sep_token_id decoder_start_token_id tokenizer_class prefix task_specific_params problem_type finetuning_task"
+	" id2label label2id num_labels return_dict output_hidden_states output_attentions torchscript use_bfloat16 tf_legacy_loss"
+	" chunk_size_feed_forward tie_encoder_decoder _attn_implementation _attn_implementation_autoset _commit_hash max_length min_length"
+	" do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty"
+	" length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids num_return_sequences output_scores"
+	" return_dict_in_generate forced_bos_token_id forced_eos_token_id remove_invalid_values exponential_decay_length_penalty"
+	" suppress_tokens begin_suppress_tokens initializer_range ";
+
+/* ---- the file ---- */
+
+static int read_text(const char *path, char **text, size_t *bytes, struct zr_error *err)
+{
+	FILE *f = fopen(path, "re");
+	long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
+	int rc = 0;
+	*text = NULL;
+	if (!f || size < 0)
+		rc = zr_err(err, !f && (errno == ENOENT || errno == ENOTDIR) ? ZR_EINVAL : ZR_EIO, "%s: %s", path, strerror(errno));
+	else if (size > (long)MOST_BYTES)
+		rc = zr_err(err, ZR_EINVAL, "%s: %ld bytes are no JSON of a model", path, size);
+	else if (!(*text = malloc((size_t)size + 1)))
+		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
+	else if (fseek(f, 0, SEEK_SET) || fread(*text, 1, (size_t)size, f) != (size_t)size)
+		rc = zr_err(err, ZR_EIO, "%s: cannot read: %s", path, strerror(errno));
+	*bytes = (size_t)(size > 0 ? size : 0);
+	if (f)
+		fclose(f);
+	return rc;
+}
+
+json_t *zr_json_file(const char *path, struct zr_error *err)
+{
+	json_t *root = NULL;
+	json_error_t why;
+	char *text;
+	size_t bytes;
+	if (!read_text(path, &text, &bytes, err)) {
+		root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+		if (!root)
+			zr_err(err, ZR_EINVAL, "%s:%d: not JSON, at byte %d: %s", path, why.line, why.position, why.text);
+	}
+	free(text);
+	if (root && !json_is_object(root)) {
+		zr_err(err, ZR_EINVAL, "%s: not a JSON object", path);
+		json_decref(root);
+		root = NULL;
+	}
+	return root;
+}
+
+int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err)
+{
+	struct zr_model_json f = { 0 };
+	if (asprintf(&f.path, "%s/config.json", dir) < 0)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	f.root = zr_json_file(f.path, err);
+	f.type = json_string_value(json_object_get(f.root, "model_type"));
+	int rc = !f.root ? err->code : f.type ? 0 : zr_err(err, ZR_EINVAL, "%s: no model_type, so it is no config.json of a model", f.path);
+	if (rc)
+		zr_model_json_close(&f);
+	else
+		*out = f;
+	return rc;
+}
+
+void zr_model_json_close(struct zr_model_json *f)
+{
+	json_decref(f->root);
+	free(f->path);
+	*f = (struct zr_model_json){ 0 };
+}
+
+/* ---- values ---- */
+
+/* Whether one of the blank separated words is this one of `len` bytes. */
+static int has_word(const char *words, const char *word, size_t len)
+{
+	for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
+		size_t n = strcspn(words, " ");
+		if (n == len && !memcmp(words, word, len))
+			return 1;
+		words += n;
+	}
+	return 0;
+}
+
+/* A scalar as the options have it, anything else as its JSON. */
+static void text_of(const json_t *v, char out[VALUE])
+{
+	char *json = NULL;
+	if (json_is_string(v))
+		snprintf(out, VALUE, "%s", json_string_value(v));
+	else if (json_is_integer(v))
+		snprintf(out, VALUE, "%lld", (long long)json_integer_value(v));
+	else if (json_is_real(v))
+		zr_format_double(json_real_value(v), out, VALUE);
+	else if ((json = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS)))
+		snprintf(out, VALUE, "%s", json);
+	free(json);
+}
+
+static int same(const char *a, size_t len, const char *b)
+{
+	char copy[VALUE];
+	double x, y;
+	if (len == strlen(b) && !memcmp(a, b, len))
+		return 1;
+	snprintf(copy, sizeof copy, "%.*s", (int)len, a);
+	return !zr_parse_double(copy, &x) && !zr_parse_double(b, &y) && x == y;
+}
+
+/* What of `values` fits: *to gets what it stands for. */
+static int accepted(const char *values, const char *value, char to[VALUE])
+{
+	for (values += strspn(values, " "); *values; values += strspn(values, " ")) {
+		size_t n = strcspn(values, " "), left = strcspn(values, " =");
+		if (same(values, left, value)) {
+			if (left < n)
+				snprintf(to, VALUE, "%.*s", (int)(n - left - 1), values + left + 1);
+			return 1;
+		}
+		values += n;
+	}
+	return 0;
+}
+
+/* "a or b" of "a b=c" */
+static void list_of(const char *values, char *out, size_t size)
+{
+	size_t at = 0;
+	*out = 0;
+	for (values += strspn(values, " "); *values && at < size; values += strspn(values, " ")) {
+		at += (size_t)snprintf(out + at, size - at, "%s%.*s", at ? " or " : "", (int)strcspn(values, " ="), values);
+		values += strcspn(values, " ");
+	}
+}
+
+static const json_t *lookup(const json_t *root, const char *name)
+{
+	char part[VALUE];
+	const json_t *v = root;
+	while (v && *name) {
+		size_t n = strcspn(name, ".");
+		snprintf(part, sizeof part, "%.*s", (int)n, name);
+		v = json_object_get(v, part);
+		name += n + (name[n] == '.');
+	}
+	return v;
+}
+
+/* ---- keys ---- */
+
+struct pass {
+	const struct zr_model_json *f;
+	const struct zr_plugin *p;
+	zr_option_fn *set;
+	void *arg;
+	struct zr_error *err;
+};
+
+static const struct zr_config_key *key_at(const struct zr_pretrained_v1 *v, uint32_t i)
+{
+	return (const struct zr_config_key *)((const char *)v->keys + (size_t)i * v->key_stride);
+}
+
+static int concerns(const struct zr_config_key *k, const char *type)
+{
+	return !k->types || has_word(k->types, type, strlen(type));
+}
+
+static int use_text(const struct pass *s, const struct zr_config_key *k, const char *value)
+{
+	char to[VALUE], list[VALUE];
+	snprintf(to, sizeof to, "%s", value);
+	if (k->values && !accepted(k->values, value, to)) {
+		list_of(k->values, list, sizeof list);
+		return zr_err(s->err, ZR_EINVAL, "%s: %s = %.160s: [model] plugin = %s can do %s only", s->f->path, k->name, value,
+			      s->p->desc->id, list);
+	}
+	return k->option ? s->set(s->arg, k->option, to, k->name, s->err) : 0;
+}
+
+static int use_key(const struct pass *s, const struct zr_config_key *k)
+{
+	const json_t *v = lookup(s->f->root, k->name);
+	char text[VALUE] = "";
+	int rc = 0;
+	if (!concerns(k, s->f->type) || json_is_null(v) || (!v && !k->def))
+		return 0;
+	if (!v)
+		return use_text(s, k, k->def);
+	if (!json_is_array(v)) {
+		text_of(v, text);
+		return use_text(s, k, text);
+	}
+	for (size_t i = 0; !rc && i < json_array_size(v); i++) {
+		text_of(json_array_get(v, i), text);
+		rc = use_text(s, k, text);
+	}
+	return rc;
+}
+
+int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p, zr_option_fn *set, void *arg, struct zr_error *err)
+{
+	struct pass s = { f, p, set, arg, err };
+	const struct zr_pretrained_v1 *v;
+	int rc = zr_pretrained_tables(f, p, &v, err);
+	for (size_t i = 0; !rc && i < sizeof common / sizeof *common; i++)
+		rc = use_key(&s, &common[i]);
+	for (uint32_t i = 0; !rc && i < v->n_keys; i++)
+		rc = use_key(&s, key_at(v, i));
+	return rc;
+}
+
+int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err)
+{
+	struct zr_process process = { .world = 1, .local_world = 1 };
+	struct zr_instance it;
+	const struct zr_pretrained_v1 *v;
+	int rc = zr_pretrained_tables(f, p, &v, err);
+	zr_host_init(&it, &process, NULL);
+	for (uint32_t i = 0; !rc && v->accepts && i < v->n_keys; i++) {
+		const struct zr_config_key *k = key_at(v, i);
+		const json_t *value = lookup(f->root, k->name);
+		char text[VALUE] = "";
+		if (!(k->flags & ZR_KEY_ASK) || !concerns(k, f->type) || !value || json_is_null(value))
+			continue;
+		text_of(value, text);
+		rc = v->accepts(&it.host, opts, k->name, text);
+		if (rc)
+			zr_err(err, rc, "%s: %s = %.160s: %s", f->path, k->name, text, it.failed.code ? it.failed.text : "not supported");
+	}
+	return rc;
+}
+
+static int is_known(const struct zr_pretrained_v1 *v, const char *key)
+{
+	size_t len = strlen(key);
+	for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+		if (!strcmp(common[i].name, key))
+			return 1;
+	for (uint32_t i = 0; i < v->n_keys; i++)
+		if (!strncmp(key_at(v, i)->name, key, len) && (!key_at(v, i)->name[len] || key_at(v, i)->name[len] == '.'))
+			return 1;
+	return has_word(noted, key, len);
+}
+
+void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size)
+{
+	const char *key;
+	json_t *value;
+	size_t at = 0;
+	*out = 0;
+	json_object_foreach(f->root, key, value)
+		if (!is_known(v, key) && !json_is_null(value) && at < size)
+			at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", key);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pretrained.h - a directory of Hugging Face as the start of a model: config.json gives the plugin and its options,
+ * model.safetensors, or the shards that model.safetensors.index.json names, the parameters. Nothing in the files is
+ * trusted; messages name file, key or tensor. [main]
+ */
+#ifndef ZR_CORE_PRETRAINED_H
+#define ZR_CORE_PRETRAINED_H
+
+#include <jansson.h>
+
+#include "core/config/loader.h"
+
+/* config.json, read. */
+struct zr_model_json {
+	char *path;       /* of the file */
+	json_t *root;     /* an object */
+	const char *type; /* its model_type */
+};
+
+int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err); /* on failure there is nothing to close */
+void zr_model_json_close(struct zr_model_json *f); /* a zeroed one is fine */
+
+/* Its text as an object without duplicate keys; path: for messages. NULL: failed. */
+json_t *zr_json_file(const char *path, struct zr_error *err);
+
+/* find.c: the id of the plugin that reads its model_type: of several the one of the same name. Plugins are loaded in a
+ * process of their own. */
+#define ZR_PLUGIN_ID 64
+int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err);
+
+/* The tables of a plugin that reads it. */
+struct zr_pretrained_v1;
+int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
+			 struct zr_error *err);
+
+/* Calls set for every option that the file determines, with the key that does it; fails with what the plugin lacks. */
+typedef int zr_option_fn(void *arg, const char *option, const char *value, const char *key, struct zr_error *err);
+int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p, zr_option_fn *set, void *arg, struct zr_error *err);
+/* What the plugin says to values that depend on its options. */
+int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err);
+/* Keys that neither the plugin nor Zeroth knows, "a, b", cut where `size` ends. */
+void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size);
+
+/* ---- tensors.c ---- */
+
+struct zr_layout;
+struct zr_tensor_files;
+
+/* The files at a path, a directory or one file, with all tensors of a layout: each is there once, under its name or with
+ * the prefix before it, in its shape and in fp32, bf16 or fp16. Others must fit `ignored`. Only headers are read. */
+int zr_tensor_files_open(const char *path, const struct zr_layout *layout, const char *prefix, const char *ignored,
+			 struct zr_tensor_files **out, struct zr_error *err);
+void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
+/* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file lost since it was opened
+ * is an error: it is read, not mapped. */
+int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
+
+#endif
