@@ -19,7 +19,7 @@
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"
 	"       zeroth checkpoint verify DIR\n"
-	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] DIR OUT\n"
+	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] [--shard-bytes N] DIR OUT\n"
 	"       zeroth checkpoint prune --keep N DIR\n"
 	"\n"
 	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
@@ -31,14 +31,16 @@ static const char usage[] =
 	"          with model.safetensors and config.json, as Hugging Face's tools load them\n"
 	"  prune   removes all whole checkpoints but the newest N, and what was left unfinished\n"
 	"\n"
-	"      --dtype TYPE  of the exported numbers: fp32 (default), bf16, fp16\n"
-	"      --keep N      checkpoints that stay, 1 or more\n"
-	"  -h, --help        shows this\n";
+	"      --dtype TYPE     of the exported numbers: fp32 (default), bf16, fp16\n"
+	"      --shard-bytes N  most bytes of tensors in a file, unless one is larger (default 5e9);\n"
+	"                       what needs several files has model.safetensors.index.json\n"
+	"      --keep N         checkpoints that stay, 1 or more\n"
+	"  -h, --help           shows this\n";
 
 struct args {
 	const char *action, *dir, *out;
 	int64_t keep;
-	struct zr_export_how how; /* --shard-bytes is for tests of what large models get */
+	struct zr_export_how how;
 };
 
 /* The steps at a path: those of a directory, or a checkpoint alone. */

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/checkpoint/checkpoint.h"
 #include "core/log.h"
-#include "core/session.h"
 
 #define CHUNK 65536 /* values that are cast at a time */
 #define NAME 64
@@ -198,14 +198,65 @@ static int dump(struct zr_export *x, const char *name, json_t *j)
 	return bad ? zr_err(&x->failed, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }
 
+static const char *meta_text(const struct zr_export *x, const char *key)
+{
+	return json_string_value(json_object_get(x->meta, key));
+}
+
+/* The config.json that the model began with, or one of what the model says. */
+static json_t *config_of(const struct zr_export *x)
+{
+	const char *read = meta_text(x, ZR_META_CONFIG), *key;
+	json_t *j = read ? json_loads(read, 0, NULL) : NULL, *text;
+	if (j)
+		return j;
+	j = json_object();
+	json_object_foreach(x->meta, key, text)
+		if (strcmp(key, ZR_META_CONFIG) && strcmp(key, ZR_META_PATH))
+			json_object_set_new(j, key, value_of(key, json_string_value(text)));
+	return j;
+}
+
 static int write_config(struct zr_export *x)
 {
-	json_t *j = json_object(), *text;
-	const char *key;
-	json_object_foreach(x->meta, key, text)
-		json_object_set_new(j, key, value_of(key, json_string_value(text)));
-	json_object_set_new(j, "torch_dtype", json_string(x->dtype == ZR_F32 ? "float32" : x->dtype == ZR_BF16 ? "bfloat16" : "float16"));
+	json_t *j = config_of(x);
+	const char *key = json_object_get(j, "dtype") ? "dtype" : "torch_dtype"; /* as newer ones call it */
+	json_object_set_new(j, key, json_string(x->dtype == ZR_F32 ? "float32" : x->dtype == ZR_BF16 ? "bfloat16" : "float16"));
 	return dump(x, "config.json", j);
+}
+
+static int copy_file(struct zr_export *x, const char *from, const char *name)
+{
+	char path[PATH_MAX + NAME], buf[65536];
+	snprintf(path, sizeof path, "%s/%s", from, name);
+	int in = open(path, O_RDONLY | O_CLOEXEC), no = 0;
+	if (in < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : zr_err(&x->failed, ZR_EIO, "%s: %s", path, strerror(errno));
+	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
+	int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	ssize_t n = 0;
+	while (out >= 0 && !no && (n = read(in, buf, sizeof buf)) > 0)
+		no = zr_write_all(out, buf, (size_t)n);
+	if (out < 0 || n < 0 || (!no && fsync(out)))
+		no = errno;
+	if (out >= 0)
+		close(out);
+	close(in);
+	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot copy it from %s: %s", path, from, strerror(no)) : 0;
+}
+
+/* What belongs to the tokenizer or to generating text is the same after training. */
+static int copy_tokenizer(struct zr_export *x)
+{
+	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+					     "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json" };
+	const char *from = meta_text(x, ZR_META_PATH);
+	int rc = 0;
+	if (from && access(from, R_OK | X_OK))
+		zr_logf(ZR_LOG_WARN, "export", "%s, which the model began with, cannot be read: files of its tokenizer are left out", from);
+	for (size_t i = 0; from && !rc && i < sizeof names / sizeof *names; i++)
+		rc = copy_file(x, from, names[i]);
+	return rc;
 }
 
 static int write_index(struct zr_export *x)
@@ -299,6 +350,8 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 	if (!rc && keep && x->shards > 1)
 		rc = write_index(x);
 	if (!rc && keep)
+		rc = copy_tokenizer(x);
+	if (!rc && keep)
 		rc = take_name(x);
 	if (rc || !keep)
 		remove_dir(x->tmp);
@@ -328,8 +381,7 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 	if (p->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
 	json_t *meta = json_object();
-	for (const char *const *m = p->decl.meta; m && m[0] && m[1]; m += 2)
-		json_object_set_new(meta, m[0], json_string(m[1]));
+	zr_describe_model(p, meta);
 	int bad = zr_export_open(dir, &p->layout, meta, &how, &x, &why);
 	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err); /* the other ranks take part whatever happens here */
 	if (!bad)

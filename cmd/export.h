@@ -20,7 +20,9 @@ struct zr_export_how {
 };
 
 /* The tensors of a layout as `dtype`: ZR_F32, ZR_BF16 (rounded half away from zero, as in training), ZR_F16 (to nearest
- * even). meta: keys and texts of config.json. dir must not exist, unless it is replaced. layout and meta are borrowed. */
+ * even). meta: that of a manifest; its keys and texts make config.json, unless the model began with a directory: then that
+ * one's config.json stays as it was but for the type, and files of a tokenizer that are there are copied. dir must not
+ * exist, unless it is replaced. layout and meta are borrowed. */
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta, const struct zr_export_how *how,
 		   struct zr_export **out, struct zr_error *err);
 /* The next n values, in canonical order. A failure is kept for the end. */

@@ -46,6 +46,9 @@ void zr_saver_close(struct zr_saver *v); /* not collective; what is not finished
  * of the checkpoint, or -1 where the directory has none. losses: room for one of each step in [train] steps. */
 int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err);
 
+/* describe.c: the meta of a manifest, as strings: what the model says of itself, and the directory that it began with. */
+void zr_describe_model(const struct zr_setup *p, json_t *meta);
+
 /* ---- inside ---- */
 
 /* describe.c: a manifest of the session; what it points to lives as long as the session, or until zr_undescribe. */

@@ -8,6 +8,7 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/config/options.h"
+#include "core/pretrained/pretrained.h"
 
 static void set(json_t *to, const char *section, const char *key, const char *text)
 {
@@ -67,6 +68,21 @@ static struct zr_table table_of(const struct zr_section *s)
 	return (struct zr_table){ c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
 }
 
+void zr_describe_model(const struct zr_setup *p, json_t *meta)
+{
+	const struct zr_model_json *from = zr_config_model_json(p->cfg);
+	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
+		json_object_set_new(meta, k[0], json_string(k[1]));
+	if (!from)
+		return;
+	char *text = json_dumps(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
+	json_object_set_new(meta, ZR_META_CONFIG, json_string(text));
+	if (dir) /* one that is not UTF-8 has no JSON */
+		json_object_set_new(meta, ZR_META_PATH, json_string(dir));
+	free(text);
+	free(dir);
+}
+
 static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 {
 	char text[160];
@@ -85,8 +101,7 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 	set(m->settings, "device", "variant", text);
 	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);
 	set(m->settings, "data", "tokens", text);
-	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
-		json_object_set_new(m->meta, k[0], json_string(k[1]));
+	zr_describe_model(p, m->meta);
 }
 
 static char *config_text(const struct zr_config *cfg)

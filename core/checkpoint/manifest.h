@@ -21,6 +21,8 @@
 
 #define ZR_CKPT_VERSION 1         /* of the format that is written; older ones are read */
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
+#define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
+#define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
 #define ZR_CKPT_LOSSES "losses"   /* the entry of rank 0 that has the loss of every step, fp32 */
 
 struct zr_ckpt_state {
