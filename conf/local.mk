@@ -4,6 +4,7 @@
 dist_pkgdata_DATA = \
 	%D%/defaults.ini \
 	%D%/quickstart.ini \
+	%D%/finetune-gpt2.ini \
 	%D%/gpt2-124m.ini \
 	%D%/gpt2-355m.ini \
 	%D%/gpt2-774m.ini \

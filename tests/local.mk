@@ -17,4 +17,5 @@ include tests/offload.mk
 include tests/plan.mk
 include tests/optimizers.mk
 include tests/plugins.mk
+include tests/pretrained.mk
 include tests/stages.mk

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# make_pretrained.py DIR [CASE...]: directories as transformers' save_pretrained leaves them, of tiny random models, and
+# beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
+#   loss, of the mean over B*T tokens; logits after the first sequence; grad.NAME of every parameter, NAME as in the model
+#   file. tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
+# transformers 4.40 with PyTorch 1.13 wrote those that are here.
+import json
+import os
+import sys
+
+import numpy
+import torch
+import torch.nn.functional as F
+import transformers
+from safetensors.torch import save_file
+
+B, T, V = 2, 13, 61
+
+
+def gpt2(**more):
+    return transformers.GPT2Config(vocab_size=V, n_positions=16, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0,
+                                   embd_pdrop=0, attn_pdrop=0, initializer_range=0.2, **more)
+
+
+# name: (config, type of the file, save the model without its head, most bytes of a file)
+CASES = {
+    "gpt2": (gpt2(), torch.float32, False, "1GB"),
+    "gpt2-bf16": (gpt2(n_inner=64), torch.bfloat16, True, "1GB"),
+    "gpt2-shards": (gpt2(), torch.float16, False, "6KB"),
+}
+
+
+def tokens():
+    return torch.tensor([(i * 37 + i * i * 11 + 5) % V for i in range(B * T + 1)])
+
+
+def make(root, name):
+    config, dtype, base, shard = CASES[name]
+    where = os.path.join(root, name)
+    torch.manual_seed(1234)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    for p in model.parameters():  # biases and gains, too, are no constants
+        if p.dim() == 1:
+            p.data += 0.3 * torch.randn_like(p)
+    model = model.to(dtype)
+    (model.base_model if base else model).save_pretrained(where, safe_serialization=True, max_shard_size=shard)
+    model = model.double()
+    ids = tokens()
+    logits = model(ids[:-1].reshape(B, T)).logits
+    loss = F.cross_entropy(logits.reshape(B * T, V), ids[1:])
+    loss.backward()
+    expect = {"loss": loss.detach().reshape(1), "logits": logits[0, -1].detach()}
+    for key, p in (model.base_model if base else model).named_parameters():
+        expect["grad." + key] = p.grad
+    save_file({k: v.float().contiguous() for k, v in expect.items()}, os.path.join(where, "expect.safetensors"))
+    os.path.exists(extra := os.path.join(where, "generation_config.json")) and os.remove(extra)
+    print("%-16s loss %.6f, %d tensors" % (name, loss, len(expect) - 2))
+
+
+root = sys.argv[1]
+os.makedirs(root, exist_ok=True)
+tokens().numpy().astype("<u2").tofile(os.path.join(root, "tokens.bin"))
+for name in sys.argv[2:] or CASES:
+    make(root, name)

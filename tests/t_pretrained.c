@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_pretrained.c - directories that transformers wrote (golden/make_pretrained.py): a configuration with nothing but
+ * [model] path gives the loss, the logits and every gradient of theirs, and the export of what was read has the same
+ * bytes.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/export.h"
+#include "cmd/weights.h"
+#include "core/pretrained/pretrained.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+#define LENGTH 13
+#define LIMIT 1e-4
+#define MOST 65536 /* elements of a tensor of these models */
+
+/* A golden directory; the precision whose types are those of its files. */
+static const struct golden {
+	const char *name, *precision;
+} goldens[] = { { "gpt2", "fp32" }, { "gpt2-bf16", "bf16" }, { "gpt2-shards", "fp16" } };
+
+static const char *golden_path(const char *name)
+{
+	static char path[4][PATH_MAX];
+	static int next;
+	const char *dir = getenv("ZR_SRCDIR");
+	next = (next + 1) % 4;
+	snprintf(path[next], PATH_MAX, "%s/tests/golden/pretrained/%s", dir ? dir : ".", name);
+	return path[next];
+}
+
+struct run {
+	struct zr_config *cfg;
+	struct zr_setup *setup;
+	struct zr_session *session;
+};
+
+static struct run begin(const char *name, int mode, const char *more)
+{
+	char option[4][PATH_MAX + 32];
+	struct zr_error err = { 0 };
+	struct run r = { 0 };
+	snprintf(option[0], sizeof *option, "model.path=%s", golden_path(name));
+	snprintf(option[1], sizeof *option, "data.path=%s", golden_path("tokens.bin"));
+	snprintf(option[2], sizeof *option, "train.sequence_length=%d", LENGTH);
+	snprintf(option[3], sizeof *option, "%s", more);
+	const char *options[] = { option[0], option[1], option[2], option[3], "data.plugin=tokens", "data.format=uint16",
+				  "data.order=sequential", "train.micro_batch_size=2", "train.gradient_accumulation_steps=1",
+				  "optimizer.plugin=sgd", "optimizer.lr=0", "train.eval_every=0", "device.threads=1" };
+	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &r.cfg, &err);
+	if (!rc)
+		rc = zr_setup_open(r.cfg, mode, 1, &r.setup, &err);
+	if (!rc)
+		rc = zr_session_open(r.setup, &r.session, &err);
+	if (!rc)
+		rc = zr_weights_begin(r.session, &err);
+	if (rc)
+		fail_msg("%s: %s", name, err.text);
+	return r;
+}
+
+static void end(struct run r)
+{
+	zr_session_close(r.session);
+	zr_setup_close(r.setup);
+	zr_config_free(r.cfg);
+}
+
+/* What transformers computed, of a tensor's name with or without a prefix. */
+static const float *expected(const struct zr_st *st, const char *kind, const char *name, int64_t n)
+{
+	static const char *const prefixes[] = { "", "transformer." };
+	static float x[MOST];
+	struct zr_error err = { 0 };
+	char key[256];
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+		snprintf(key, sizeof key, "%s%s%s", kind, prefixes[i], name);
+		const struct zr_st_tensor *t = zr_st_find(st, key);
+		if (!t)
+			continue;
+		assert_int_equal(t->elements, n);
+		assert_true(n <= MOST);
+		assert_int_equal(zr_st_read(st, t, 0, t->bytes, x, &err), 0);
+		return x;
+	}
+	fail_msg("%s: no %s%s", st->path, kind, name);
+	return NULL;
+}
+
+static void assert_near(const char *what, const float *a, const float *b, int64_t n)
+{
+	double diff = 0, norm = 0;
+	for (int64_t i = 0; i < n; i++) {
+		diff += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+		norm += (double)b[i] * b[i];
+	}
+	if (!(sqrt(diff) <= LIMIT * sqrt(norm)))
+		fail_msg("%s: relative norm of the difference %.3g > %g", what, sqrt(diff / norm), LIMIT);
+}
+
+static struct zr_st open_expected(const char *name)
+{
+	char path[PATH_MAX + 32];
+	struct zr_error err = { 0 };
+	struct zr_st st;
+	snprintf(path, sizeof path, "%s/expect.safetensors", golden_path(name));
+	if (zr_st_open(path, &st, &err))
+		fail_msg("%s", err.text);
+	return st;
+}
+
+static void compare_step(const char *name)
+{
+	struct run r = begin(name, ZR_SETUP_TRAIN, "precision.plugin=fp32");
+	struct zr_st st = open_expected(name);
+	struct zr_step_result result;
+	struct zr_error err = { 0 };
+	if (zr_session_step(r.session, 0, &result, &err))
+		fail_msg("%s: %s", name, err.text);
+	assert_near("loss", &result.loss, expected(&st, "loss", "", 1), 1);
+	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) { /* one micro-batch: sums are gradients of the mean */
+		const struct zr_place *t = &r.setup->layout.tensor[i];
+		const float *sum = (const float *)zr_at(r.session, r.setup->plan.unit[t->unit].grad) + t->offset;
+		assert_near(t->decl->name, sum, expected(&st, "grad.", t->decl->name, t->elements), t->elements);
+	}
+	zr_st_close(&st);
+	end(r);
+}
+
+static void compare_logits(const char *name)
+{
+	struct run r = begin(name, ZR_SETUP_SAMPLE, "precision.plugin=fp32");
+	struct zr_st st = open_expected(name);
+	struct zr_error err = { 0 };
+	int32_t tokens[LENGTH];
+	float logits[1024];
+	int64_t n = r.setup->decl.vocabulary;
+	FILE *f = fopen(golden_path("tokens.bin"), "rb");
+	assert_non_null(f);
+	for (int i = 0; i < LENGTH; i++) {
+		int low = getc(f);
+		tokens[i] = low | getc(f) << 8;
+	}
+	fclose(f);
+	assert_true(n <= 1024);
+	if (zr_session_logits(r.session, tokens, LENGTH, logits, &err))
+		fail_msg("%s: %s", name, err.text);
+	assert_near("logits", logits, expected(&st, "logits", "", n), n);
+	zr_st_close(&st);
+	end(r);
+}
+
+static void loss_logits_and_every_gradient_are_those_of_transformers(void **unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+		compare_step(goldens[i].name);
+		compare_logits(goldens[i].name);
+	}
+}
+
+/* Bytes of a tensor in one of the safetensors of a directory, whatever is before its name. */
+static uint64_t bytes_of(const char *dir, const char *name, char *out)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	uint64_t found = 0;
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		char path[PATH_MAX];
+		struct zr_error err = { 0 };
+		struct zr_st st;
+		if (!strstr(e->d_name, ".safetensors") || strstr(e->d_name, ".json") || strstr(e->d_name, "expect"))
+			continue;
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		assert_int_equal(zr_st_open(path, &st, &err), 0);
+		for (int64_t i = 0; i < st.n; i++) {
+			size_t long_by = strlen(st.tensor[i].name) - strlen(name);
+			if (strlen(st.tensor[i].name) < strlen(name) || strcmp(st.tensor[i].name + long_by, name))
+				continue;
+			if (long_by && strncmp(st.tensor[i].name, "transformer.", long_by))
+				continue;
+			assert_true(st.tensor[i].bytes <= MOST);
+			assert_int_equal(zr_st_read(&st, &st.tensor[i], 0, st.tensor[i].bytes, out, &err), 0);
+			found = st.tensor[i].bytes;
+		}
+		zr_st_close(&st);
+	}
+	closedir(d);
+	return found;
+}
+
+/* config.json but for what names the type. */
+static json_t *config_at(const char *dir)
+{
+	struct zr_model_json f;
+	struct zr_error err = { 0 };
+	if (zr_model_json_open(dir, &f, &err))
+		fail_msg("%s", err.text);
+	json_t *root = json_incref(f.root);
+	zr_model_json_close(&f);
+	return root;
+}
+
+static void remove_all(const char *dir)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *d = opendir(dir);
+	while (d && (e = readdir(d))) {
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		unlink(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(dir);
+}
+
+static void export_again(const struct golden *g)
+{
+	char option[64], dir[] = "/tmp/zeroth-pretrained.XXXXXX", out[64], a[MOST], b[MOST];
+	struct zr_error err = { 0 };
+	snprintf(option, sizeof option, "precision.plugin=%s", g->precision);
+	struct run r = begin(g->name, ZR_SETUP_TRAIN, option);
+	assert_non_null(mkdtemp(dir));
+	snprintf(out, sizeof out, "%s/out", dir);
+	if (zr_export_session(r.session, out, 0, &err))
+		fail_msg("%s", err.text);
+	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) {
+		const char *name = r.setup->layout.tensor[i].decl->name;
+		uint64_t n = bytes_of(golden_path(g->name), name, a);
+		assert_true(n > 0);
+		assert_int_equal(bytes_of(out, name, b), n);
+		if (memcmp(a, b, n))
+			fail_msg("%s: %s has other bytes", g->name, name);
+	}
+	json_t *was = config_at(golden_path(g->name)), *is = config_at(out);
+	assert_true(json_equal(was, is));
+	json_decref(was);
+	json_decref(is);
+	remove_all(out);
+	remove_all(dir);
+	end(r);
+}
+
+static void an_export_of_what_was_read_is_what_was_read(void **unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++)
+		export_again(&goldens[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loss_logits_and_every_gradient_are_those_of_transformers),
+		cmocka_unit_test(an_export_of_what_was_read_is_what_was_read),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
