@@ -13,7 +13,7 @@ ckpt_rig = %D%/ckpt_rig.c %D%/ckpt_rig.h
 %C%_t_checkpoint_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_checkpoint_LDADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(CMOCKA_LIBS)
 
-%C%_t_checkpoint_fuzz_SOURCES = %D%/t_checkpoint_fuzz.c $(ckpt_rig)
+%C%_t_checkpoint_fuzz_SOURCES = %D%/t_checkpoint_fuzz.c %D%/fuzz_rig.c %D%/fuzz_rig.h $(ckpt_rig)
 %C%_t_checkpoint_fuzz_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 %C%_t_checkpoint_fuzz_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_checkpoint_fuzz_LDADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(CMOCKA_LIBS)

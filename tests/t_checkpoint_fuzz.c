@@ -17,85 +17,11 @@
 #include <unistd.h>
 
 #include "ckpt_rig.h"
+#include "fuzz_rig.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
 #define ROOM 65536
-
-static uint64_t state;
-
-static uint32_t draw(uint32_t n)
-{
-	state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (uint32_t)((state >> 33) % n);
-}
-
-static size_t put_in(char *text, size_t n, size_t at, size_t cut, const char *with, size_t len)
-{
-	if (at > n)
-		at = n;
-	if (cut > n - at)
-		cut = n - at;
-	if (n - cut + len >= ROOM)
-		return n;
-	memmove(text + at + len, text + at + cut, n - at - cut);
-	memcpy(text + at, with, len);
-	return n - cut + len;
-}
-
-/* A number or a text elsewhere in the file, from its start to its end. */
-static size_t token(const char *text, size_t n, size_t *len)
-{
-	static const char inside[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-@/ ";
-	size_t at = draw((uint32_t)n), start = at;
-	while (start > 0 && text[start] && strchr(inside, text[start]))
-		start--;
-	for (*len = 0, start++; start + *len < n && text[start + *len] && strchr(inside, text[start + *len]); ++*len)
-		;
-	return start;
-}
-
-static size_t damage(char *text, size_t n)
-{
-	static const char *const strange[] = { "-1", "0", "9223372036854775807", "18446744073709551616", "1e308", "null", "true", "[]", "{}",
-					       "\"\"", "4294967296", "1048577", "\"F64\"", "\"U8\"", "[1,[2]]", "-9223372036854775808" };
-	char copy[256];
-	size_t at, len, other;
-	if (n < 2)
-		return n;
-	switch (draw(6)) {
-	case 0:
-		text[draw((uint32_t)n)] ^= (char)(1 << draw(8));
-		return n;
-	case 1:
-		return put_in(text, n, draw((uint32_t)n), draw(40), "", 0);
-	case 2:
-		at = draw((uint32_t)n);
-		len = draw(sizeof copy);
-		len = len > n - at ? n - at : len;
-		memcpy(copy, text + at, len);
-		return put_in(text, n, draw((uint32_t)n), draw(2) ? len : 0, copy, len);
-	case 3:
-		at = token(text, n, &len);
-		other = draw(sizeof strange / sizeof *strange);
-		return put_in(text, n, at, len, strange[other], strlen(strange[other]));
-	case 4: /* one value in another's place */
-		at = token(text, n, &len);
-		len = len < sizeof copy ? len : sizeof copy;
-		len = at + len > n ? 0 : len;
-		memcpy(copy, text + (at < n ? at : 0), len);
-		at = token(text, n, &other);
-		return put_in(text, n, at, other, copy, len);
-	default:
-		return draw(8) ? n : draw((uint32_t)n);
-	}
-}
-
-static long rounds(void)
-{
-	const char *matrix = getenv("MATRIX");
-	return matrix && !strcmp(matrix, "full") ? 100000 : 3000;
-}
 
 /* What everyone does with a manifest that was read. */
 static void use_manifest(const struct zr_manifest *m, const struct zr_manifest *here)
@@ -124,17 +50,17 @@ static void test_manifests(void **unused)
 	(void)unused;
 	ckpt_manifest(&here, 3);
 	char *good = zr_manifest_text(&here);
-	for (long i = 0; i < rounds(); i++) {
+	for (long i = 0; i < fuzz_rounds(3000); i++) {
 		struct zr_manifest m;
 		struct zr_error err = { 0 };
 		size_t n = strlen(good);
-		state = (uint64_t)i * 77777 + 1;
+		fuzz_seed((uint64_t)i * 77777 + 1);
 		memcpy(text, good, n);
-		for (uint32_t k = draw(4); k != UINT32_MAX; k--)
-			n = damage(text, n);
+		for (uint32_t k = fuzz_draw(4); k != UINT32_MAX; k--)
+			n = fuzz_damage(text, n, ROOM);
 		char *exact = malloc(n + 1); /* so that a sanitizer sees what reads behind it */
 		memcpy(exact, text, n);
-		if (draw(16))
+		if (fuzz_draw(16))
 			ckpt_sign(exact, n);
 		if (zr_manifest_parse(exact, n, "m", &m, &err)) {
 			assert_int_not_equal(err.text[0], 0);
@@ -145,7 +71,7 @@ static void test_manifests(void **unused)
 		}
 		free(exact);
 	}
-	assert_true(whole > 0 && whole < rounds() / 2); /* damage reaches the inside, and most of it is found */
+	assert_true(whole > 0 && whole < fuzz_rounds(3000) / 2); /* damage reaches the inside, and most of it is found */
 	free(good);
 	ckpt_manifest_free(&here);
 }
@@ -190,17 +116,17 @@ static void test_files(void **unused)
 	(void)unused;
 	assert_true(fd >= 0);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	for (long i = 0; i < rounds(); i++) {
+	for (long i = 0; i < fuzz_rounds(3000); i++) {
 		struct zr_st st;
 		struct zr_error err = { 0 };
 		size_t n = header - 8;
-		state = (uint64_t)i * 99991 + 3;
+		fuzz_seed((uint64_t)i * 99991 + 3);
 		memcpy(text + 8, good + 8, n);
-		for (uint32_t k = draw(4); k != UINT32_MAX; k--)
-			n = damage(text + 8, n);
-		uint64_t said = draw(8) ? n : draw(2) ? draw(100000) : (uint64_t)draw(1000) << 53;
+		for (uint32_t k = fuzz_draw(4); k != UINT32_MAX; k--)
+			n = fuzz_damage(text + 8, n, ROOM - 8);
+		uint64_t said = fuzz_draw(8) ? n : fuzz_draw(2) ? fuzz_draw(100000) : (uint64_t)fuzz_draw(1000) << 53;
 		memcpy(text, &said, sizeof said);
-		size_t all = 8 + n + (draw(8) ? 144 : draw(300));
+		size_t all = 8 + n + (fuzz_draw(8) ? 144 : fuzz_draw(300));
 		assert_int_equal(ftruncate(fd, 0), 0);
 		assert_int_equal(pwrite(fd, text, 8 + n, 0), (ssize_t)(8 + n));
 		assert_int_equal(ftruncate(fd, (off_t)all), 0);
@@ -212,7 +138,7 @@ static void test_files(void **unused)
 		zr_st_close(&st);
 		whole++;
 	}
-	assert_true(whole > 0 && whole < rounds() / 2);
+	assert_true(whole > 0 && whole < fuzz_rounds(3000) / 2);
 	close(fd);
 	free(good);
 }
