@@ -18,6 +18,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "train", "train a model", zr_cmd_train },
+	{ "tokenize", "turn text into the tokens of a tokenizer.json", zr_cmd_tokenize },
 	{ "sample", "print text that a trained model continues", zr_cmd_sample },
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
 	{ "config", "check a configuration, or show every value and its source", zr_cmd_config },

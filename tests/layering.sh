@@ -30,7 +30,7 @@ only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]
 only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine"
 only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>'
 only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' '"core/((config|update|checkpoint|pretrained)/)?[a-z0-9_]+\.h"'
-only 'cmd includes cmd, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' '"(core|core/config|core/checkpoint|core/pretrained|cmd)/[a-z0-9_]+\.h"' "$mine"
+only 'cmd includes cmd, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' '"(core|core/config|core/checkpoint|core/pretrained|cmd|cmd/tokenizer)/[a-z0-9_]+\.h"' "$mine"
 
 plugin_found=
 for role in plugins/*/; do

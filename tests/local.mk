@@ -19,3 +19,4 @@ include tests/optimizers.mk
 include tests/plugins.mk
 include tests/pretrained.mk
 include tests/stages.mk
+include tests/tokenizer.mk

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * input.h - a file of text read in pieces, decompressed if it is gzip (told by its content), or standard input. [main]
+ */
+#ifndef ZR_CMD_INPUT_H
+#define ZR_CMD_INPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct zr_input;
+
+int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err); /* "-": standard input */
+/* Up to n bytes to p; *got = 0 at the end. */
+int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err);
+uint64_t zr_input_at(const struct zr_input *in); /* bytes of the file that were read, as they are in the file */
+void zr_input_close(struct zr_input *in); /* NULL is fine */
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * token_file.c - see token_file.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/token_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HEADER 256
+#define ROOM (1 << 16) /* tokens written at a time */
+
+struct zr_token_file {
+	const char *path;
+	char *tmp;
+	FILE *f;
+	int width;
+	int64_t tokens;
+	union {
+		uint16_t two[ROOM];
+		uint32_t four[ROOM];
+	} out;
+};
+
+static int failed(const struct zr_token_file *f, const char *what, struct zr_error *err)
+{
+	return zr_err(err, ZR_EIO, "%s: cannot %s: %s", f->tmp, what, strerror(errno));
+}
+
+static int write_header(struct zr_token_file *f, struct zr_error *err)
+{
+	int32_t head[HEADER] = { f->width == 2 ? 20240520 : 20240801, f->width == 2 ? 1 : 7, (int32_t)f->tokens };
+	return fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1 ? failed(f, "write", err) : 0;
+}
+
+int zr_token_file_create(const char *path, int width, struct zr_token_file **out, struct zr_error *err)
+{
+	struct zr_token_file *f = calloc(1, sizeof *f);
+	if (!f || asprintf(&f->tmp, "%s.tmp", path) < 0) {
+		free(f);
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+	f->path = path;
+	f->width = width;
+	f->f = fopen(f->tmp, "wbe");
+	int rc = f->f ? write_header(f, err) : zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
+	if (rc)
+		zr_token_file_close(f, 0, NULL);
+	else
+		*out = f;
+	return rc;
+}
+
+int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, struct zr_error *err)
+{
+	if ((int64_t)n > ZR_TOKEN_FILE_MOST - f->tokens)
+		return zr_err(err, ZR_EINVAL, "%s: llm.c's header counts %d tokens at most: tokenize fewer files at a time", f->path,
+			      ZR_TOKEN_FILE_MOST);
+	f->tokens += (int64_t)n;
+	for (size_t m; n; n -= m, ids += m) {
+		m = n < ROOM ? n : ROOM;
+		for (size_t i = 0; i < m && f->width == 2; i++)
+			f->out.two[i] = (uint16_t)ids[i];
+		if (f->width == 4)
+			memcpy(f->out.four, ids, m * sizeof *ids);
+		if (fwrite(&f->out, (size_t)f->width, m, f->f) != m)
+			return failed(f, "write", err);
+	}
+	return 0;
+}
+
+int64_t zr_token_file_tokens(const struct zr_token_file *f)
+{
+	return f->tokens;
+}
+
+/* The name must last as well as the file. */
+static int sync_directory(const struct zr_token_file *f)
+{
+	const char *slash = strrchr(f->path, '/');
+	char *dir = slash ? strndup(f->path, (size_t)(slash - f->path) + 1) : strdup(".");
+	int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int rc = fd < 0 || (fsync(fd) && errno != EINVAL) ? -1 : 0; /* EINVAL: a file system that cannot, and need not */
+	if (fd >= 0)
+		close(fd);
+	free(dir);
+	return rc;
+}
+
+static int finish(struct zr_token_file *f, struct zr_error *err)
+{
+	int rc = write_header(f, err);
+	if (!rc && (fflush(f->f) || fsync(fileno(f->f))))
+		rc = failed(f, "write", err);
+	if (!rc && rename(f->tmp, f->path))
+		rc = zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", f->tmp, f->path, strerror(errno));
+	return rc || !sync_directory(f) ? rc : failed(f, "make its name durable", err);
+}
+
+int zr_token_file_close(struct zr_token_file *f, int keep, struct zr_error *err)
+{
+	if (!f)
+		return 0;
+	int rc = keep ? finish(f, err) : 0;
+	if (f->f)
+		fclose(f->f);
+	if (f->f && (!keep || rc))
+		unlink(f->tmp);
+	free(f->tmp);
+	free(f);
+	return rc;
+}

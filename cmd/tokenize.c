@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tokenize.c - zeroth tokenize --tokenizer FILE -o OUT IN...: text to a file of tokens for data/tokens.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/fit.h"
+#include "cmd/input.h"
+#include "cmd/progress.h"
+#include "cmd/token_file.h"
+#include "cmd/tokenizer/tokenizer.h"
+#include "core/log.h"
+
+static const char usage[] =
+	"usage: zeroth tokenize --tokenizer FILE -o OUT [options] IN...\n"
+	"\n"
+	"Writes the tokens of the texts IN (plain or gzip; -: standard input) to OUT, as data/tokens and llm.c read them:\n"
+	"uint16, or uint32 where the vocabulary has more than 65536 tokens. Each IN is a document.\n"
+	"\n"
+	"  -T, --tokenizer FILE  tokenizer.json of a byte-level BPE tokenizer: GPT-2, Llama 3, Qwen2 and their kin\n"
+	"  -o, --output OUT      file to write; one that is there is replaced when the new one is whole\n"
+	"      --eot TOKEN       puts the added token TOKEN before each document (default: <|endoftext|> if there is one,\n"
+	"                        but not with --add-special); none: nothing\n"
+	"      --add-special     puts around each document what the tokenizer's post-processor does, e.g. <|begin_of_text|>\n"
+	"  -h, --help            shows this\n";
+
+#define CHUNK (1 << 18) /* bytes encoded at a time */
+#define EVERY_TTY 0.1   /* seconds between lines of progress on a terminal */
+#define EVERY_LOG 10.0  /* and elsewhere */
+
+struct job {
+	const char *tokenizer, *output, *eot;
+	char **in;
+	int n_in, add_special;
+	size_t chunk;       /* --chunk-bytes is for tests: tokens must not depend on it */
+	struct zr_tokenizer *t;
+	struct zr_encoder *encoder;
+	struct zr_token_file *file;
+	struct zr_error *err;
+	int32_t eot_id;     /* -1: none */
+	double start, shown;
+	uint64_t text;      /* bytes of text so far */
+	uint64_t all, done; /* bytes of all inputs, of those that are done; all = 0: not known */
+	int tty;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+/* ---- the command line ---- */
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "zeroth tokenize: %s\n%s", what, usage);
+	return 2;
+}
+
+/* -1 to go on, else the exit code. */
+static int parse(int argc, char **argv, struct job *j)
+{
+	static const struct option longs[] = { { "tokenizer", 1, NULL, 'T' },	{ "output", 1, NULL, 'o' },	 { "eot", 1, NULL, 'e' },
+					       { "add-special", 0, NULL, 'a' }, { "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
+	int c;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "T:o:h", longs, NULL)) != -1) {
+		if (c == 'T')
+			j->tokenizer = optarg;
+		else if (c == 'o')
+			j->output = optarg;
+		else if (c == 'e')
+			j->eot = optarg;
+		else if (c == 'a')
+			j->add_special = 1;
+		else if (c == 'c' && atol(optarg) > 0)
+			j->chunk = (size_t)atol(optarg);
+		else if (c == 'h')
+			return fputs(usage, stdout), 0;
+		else
+			return fputs(usage, stderr), 2;
+	}
+	j->in = argv + optind;
+	j->n_in = argc - optind;
+	return !j->tokenizer ? wrong("--tokenizer is missing") : !j->output ? wrong("-o is missing") : !j->n_in ? wrong("IN is missing") : -1;
+}
+
+/* ---- progress ---- */
+
+static void show(struct job *j, const struct zr_input *in)
+{
+	double now = zr_now(), took = now - j->start;
+	uint64_t at = j->done + zr_input_at(in);
+	char bytes[32], eta[32], line[200];
+	if (now - j->shown < (j->tty ? EVERY_TTY : EVERY_LOG))
+		return;
+	j->shown = now;
+	int n = snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s", zr_bytes_text(j->text, bytes), (long long)zr_token_file_tokens(j->file),
+			 (double)j->text / took * 1e-6);
+	if (j->all && at && at <= j->all)
+		snprintf(line + n, sizeof line - (size_t)n, "  %.0f %%  ETA %s", 100.0 * (double)at / (double)j->all,
+			 zr_duration_text(took * (double)(j->all - at) / (double)at, eta));
+	if (j->tty)
+		zr_log_live(stderr, line);
+	else
+		fprintf(stderr, "%s\n", line);
+}
+
+static void count_inputs(struct job *j)
+{
+	struct stat st;
+	for (int i = 0; i < j->n_in; i++) {
+		if (!strcmp(j->in[i], "-") || stat(j->in[i], &st) || !S_ISREG(st.st_mode)) {
+			j->all = 0;
+			return;
+		}
+		j->all += (uint64_t)st.st_size;
+	}
+}
+
+/* ---- documents ---- */
+
+static int take(void *arg, const int32_t *ids, size_t n)
+{
+	struct job *j = arg;
+	return zr_token_file_put(j->file, ids, n, j->err);
+}
+
+static int put_template(struct job *j, int after)
+{
+	const int32_t *ids;
+	int n = j->add_special ? zr_tokenizer_template(j->t, after, &ids, j->err) : 0;
+	return n > 0 ? take(j, ids, (size_t)n) : n;
+}
+
+static int stopped(struct job *j)
+{
+	return interrupted ? zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output) : 0;
+}
+
+static int document(struct job *j, const char *path)
+{
+	struct zr_input *in = NULL;
+	char *buf = malloc(j->chunk);
+	size_t got = 1;
+	int rc = buf ? zr_input_open(path, &in, j->err) : zr_err(j->err, ZR_ENOMEM, "out of memory");
+	if (!rc && j->eot_id >= 0)
+		rc = take(j, &j->eot_id, 1);
+	rc = rc ? rc : put_template(j, 0);
+	while (!rc && got) {
+		rc = zr_input_read(in, buf, j->chunk, &got, j->err);
+		j->text += got;
+		rc = rc ? rc : zr_encode(j->encoder, buf, got, j->err);
+		rc = rc ? rc : stopped(j);
+		if (!rc)
+			show(j, in);
+	}
+	rc = rc ? rc : zr_encode_end(j->encoder, j->err);
+	rc = rc ? rc : put_template(j, 1);
+	if (!rc)
+		j->done += zr_input_at(in);
+	zr_input_close(in);
+	free(buf);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int choose_eot(struct job *j)
+{
+	static const char usual[] = "<|endoftext|>";
+	j->eot_id = -1;
+	if (j->eot && !strcmp(j->eot, "none"))
+		return 0;
+	if (!j->eot && j->add_special)
+		return 0;
+	j->eot_id = zr_tokenizer_added(j->t, j->eot ? j->eot : usual);
+	if (j->eot && j->eot_id < 0)
+		return zr_err(j->err, ZR_EINVAL, "--eot %s: is not an added token of %s; none: no token", j->eot, j->tokenizer);
+	j->eot = j->eot_id < 0 ? NULL : j->eot ? j->eot : usual;
+	return 0;
+}
+
+static int work(struct job *j)
+{
+	int rc = zr_tokenizer_open(j->tokenizer, &j->t, j->err);
+	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
+	rc = rc ? rc : choose_eot(j);
+	rc = rc ? rc : zr_encoder_open(j->t, take, j, &j->encoder, j->err);
+	rc = rc ? rc : zr_token_file_create(j->output, width, &j->file, j->err);
+	if (rc)
+		return rc;
+	count_inputs(j);
+	j->start = j->shown = zr_now();
+	for (int i = 0; !rc && i < j->n_in; i++)
+		rc = document(j, j->in[i]);
+	int64_t tokens = zr_token_file_tokens(j->file);
+	int end = zr_token_file_close(j->file, !rc, j->err);
+	rc = rc ? rc : end;
+	if (j->tty)
+		zr_log_live(stderr, NULL);
+	if (rc)
+		return rc;
+	char bytes[32];
+	printf("tokenized   %s in %d document%s: %lld tokens, uint%d%s%s, %.2f bytes each, %.1f MB/s\n", zr_bytes_text(j->text, bytes), j->n_in,
+	       j->n_in == 1 ? "" : "s", (long long)tokens, 8 * width, j->eot_id < 0 ? "" : ", each after ", j->eot_id < 0 ? "" : j->eot,
+	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / (zr_now() - j->start + 1e-9) * 1e-6);
+	if (zr_encoder_replaced(j->encoder))
+		zr_logf(ZR_LOG_WARN, "tokenize", "%llu places are not UTF-8 and were read as U+FFFD",
+			(unsigned long long)zr_encoder_replaced(j->encoder));
+	return 0;
+}
+
+int zr_cmd_tokenize(int argc, char **argv)
+{
+	struct zr_error err = { 0 };
+	struct job j = { .chunk = CHUNK, .err = &err, .tty = isatty(STDERR_FILENO) };
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	int rc = parse(argc, argv, &j);
+	if (rc >= 0)
+		return rc;
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	rc = work(&j);
+	zr_encoder_close(j.encoder);
+	zr_tokenizer_close(j.t);
+	rc = rc ? zr_cmd_failed(&err) : 0;
+	return rc && interrupted ? 128 + interrupted : rc;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * regex.h - the regular expressions of pre-tokenizers, which are written for Oniguruma and run by PCRE2. pattern.c lets pass
+ * what means the same in both, and writes out what does not; the rest is refused by name.
+ */
+#ifndef ZR_TOKENIZER_REGEX_H
+#define ZR_TOKENIZER_REGEX_H
+
+#include <stddef.h>
+
+#include "core/error.h"
+
+struct zr_regex;
+
+/* ZR_ENOTSUP: what the pattern uses is not here, or this build has no PCRE2. literal: the pattern is plain text. */
+int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err);
+void zr_regex_free(struct zr_regex *re); /* NULL is fine */
+
+#define ZR_REGEX_NONE 0  /* no match from `at` on */
+#define ZR_REGEX_FOUND 1 /* *start and *stop */
+#define ZR_REGEX_MORE 2  /* what is behind n decides; what is before *start is in no match */
+
+/* The first match in p[at..n), well-formed UTF-8. partial: text may go on behind n. Else a negative code. */
+int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
+		  struct zr_error *err);
+
+/* ---- pattern.c ---- */
+
+/* The pattern as PCRE2 wants it; returns owned. */
+int zr_pattern_translate(const char *pattern, int literal, char **out, struct zr_error *err);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * utf8.h - characters among bytes.
+ */
+#ifndef ZR_TOKENIZER_UTF8_H
+#define ZR_TOKENIZER_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the well-formed character at p; 0: the n bytes are only the start of one; -k: the first k are none. */
+int zr_utf8_at(const char *p, size_t n);
+int32_t zr_utf8_value(const char *p); /* of a well-formed character */
+#endif

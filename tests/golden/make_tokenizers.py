@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# The golden files of tests/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2 and GPT-4, small vocabularies
+# that are trained on the spot, a text that is hard to split, and the ids that Hugging Face's `tokenizers` gives it.
+#
+#   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED]]]      needs the package tokenizers
+import json
+import os
+import random
+import sys
+import unicodedata
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+# As published for cl100k_base, and as those who converted it to this format wrote it: what the pattern leaves out is removed.
+GPT4 = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
+
+ENGLISH = """The quick brown fox jumps over the lazy dog. It's what we've said, isn't it? I'LL SAY IT'S DONE; they'd go, you're here,
+she'S not, we'Ve seen 'em. In 1984, 12345 people paid $3.50 each (that's 43,207.50 in all) --- see section 4.2.1 for more...
+""".split(" ")
+CODE = """static int add(struct buf *b, const void *p, size_t n)\n{\n\tif (n > b->room)\n\t\treturn -ENOMEM;\n\tfor (i = 0; i < n; i++)
+        x[i] += 0x1fULL << 3;\r\n\r\n    return b->n == ~0u ? "\\"\\n" : NULL; /* ok */\n}\n#define A(x) ((x) * 2)\n<a href='x'>\n\n\n""".split(" ")
+OTHER = ("人工智能正在改变世界。今天天气很好，我们去公园吧！ 2024年3月15日 日本語のテキスト カタカナ 한국어 문장입니다 Привет, мир! Ελληνικά Ünïcödé "
+	 "العربية ٣٤٥ עברית हिन्दी में १२३ ไทย ½ ⅷ Ⅻ ² ① ㊿ ﬁn ſtraße İstanbul 'ſ 'S' K Å").split(" ")
+EMOJI = ["😀", "👨‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇩🇪", "❤️", "☃", "𝔘𝔫𝔦", "🀄", "\U0001f9ff"]
+SPACES = [" ", "  ", "   ", "\t", "\n", "\n\n", "\r\n", "\r", " \n", "\n ", "\u00a0", "\u3000", "\u2028", "\u2003\u2009", "\u180e", "\u0085",
+	  "\v", "\f", "\u200b", "\ufeff", " " * 17, "\n" * 5, "\t\t\t ", " \u00a0 ", "\x1c", "\x00", "\x7f"]
+# Text that normalization changes, and text that only looks as if.
+MARKS = ["e\u0301", "a\u0308\u0323", "q\u0323\u0307", "\u1100\u1161\u11a8", "\u0301", "\u212b", "\u2126", "\u0958", "\u1e9b\u0323", "\u3046\u3099",
+	 "o\u0302\u0301", "\u2000", "\uf900", "\u0344", "a\u0315\u0300\u05ae\u0300b", "n\u0303", "\u0b47\u0b3e", "\U0001d15e"]
+BROKEN = [b"\xff", b"\xc3", b"\xe4\xbd", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\x80", b"\x80\x80", b"\xf4\x90\x80\x80", b"\xe4\xbd\xffx",
+	  b"\xf8\x88\x80\x80\x80", b"\xf0\x80\x80\x80", b"\xe4\xff\xbd"]
+TOKENS = ["<|endoftext|>", "<|im_start|>", "<|begin_of_text|>", "<|a|>", "<|a|>b", "<mask>", " <mask>", "<mask> \n ", "<right>", "<right>\u3000 x",
+	  "<|end", "<", "\u212bngstrom", "A\u030angstrom", "caf\u00e9!", "cafe\u0301!"]
+
+
+def text(n, seed):
+	draw = random.Random(seed)
+	kinds = [(30, ENGLISH), (10, CODE), (12, OTHER), (3, EMOJI), (14, SPACES), (2, MARKS), (1, BROKEN), (2, TOKENS), (2, None)]
+	out, size = [], 0
+	while size < n:
+		kind = draw.choices([k for _, k in kinds], [w for w, _ in kinds])[0]
+		if kind is None: # any character there is
+			c = draw.choice([0x80, 0x800, 0x3000, 0x10000, 0x20000, 0x110000])
+			c = draw.randrange(c)
+			# those of later versions of Unicode (here 14) are other things in other libraries
+			part = chr(c) if unicodedata.category(chr(c)) not in ("Cn", "Cs") else "\ufffd"
+		else:
+			part = draw.choice(kind)
+		part = part if isinstance(part, bytes) else part.encode()
+		if draw.random() < 0.6:
+			part += b" "
+		out.append(part)
+		size += len(part)
+	return b"".join(out)
+
+
+def added(t, special, normalized):
+	t.add_special_tokens([AddedToken(x, special=True, normalized=normalized) for x in special])
+	t.add_tokens([AddedToken("<mask>", lstrip=True, normalized=False), AddedToken("<right>", rstrip=True, normalized=False),
+		      AddedToken("<|a|>", normalized=False), AddedToken("<|a|>b", normalized=True),
+		      AddedToken("\u212bngstrom", normalized=True), AddedToken("cafe\u0301!", normalized=False)])
+
+
+def split(pattern, behavior="isolated", invert=False):
+	return pre_tokenizers.Split(Regex(pattern), behavior=behavior, invert=invert)
+
+
+def byte_level(**flags):
+	return pre_tokenizers.ByteLevel(add_prefix_space=False, **flags)
+
+
+def families():
+	sequence = pre_tokenizers.Sequence
+	yield "gpt2", None, byte_level(), {}, ["<|endoftext|>"], True
+	yield "llama3", None, sequence([split(LLAMA3), byte_level(use_regex=False)]), {"ignore_merges": True}, ["<|begin_of_text|>", "<|end_of_text|>"], False
+	yield "qwen2", normalizers.NFC(), sequence([split(QWEN2), byte_level(use_regex=False)]), {}, ["<|endoftext|>", "<|im_start|>"], False
+	yield "gpt4", normalizers.NFC(), sequence([split(GPT4, "removed", True), pre_tokenizers.ByteLevel(add_prefix_space=True)]), {}, \
+		["<|endoftext|>"], False
+
+
+def train(family, corpus, vocabulary):
+	name, normalizer, pre, flags, special, normalized = family
+	t = Tokenizer(models.BPE(**flags))
+	if normalizer:
+		t.normalizer = normalizer
+	t.pre_tokenizer = pre
+	t.decoder = decoders.ByteLevel()
+	t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, initial_alphabet=byte_level().alphabet()))
+	added(t, special, normalized)
+	t.post_processor = processors.ByteLevel(trim_offsets=False)
+	if name == "llama3":
+		bos = t.token_to_id("<|begin_of_text|>")
+		t.post_processor = processors.Sequence([t.post_processor, processors.TemplateProcessing(
+			single="<|begin_of_text|> $A", pair=None, special_tokens=[("<|begin_of_text|>", bos)])])
+	return t
+
+
+def main():
+	where, size, vocabulary, seed = sys.argv[1], *(list(map(int, sys.argv[2:])) + [4000, 450, 1][len(sys.argv) - 2:])
+	os.makedirs(where, exist_ok=True)
+	data = text(size, seed)
+	open(f"{where}/text", "wb").write(data)
+	lossy = data.decode("utf-8", errors="replace")
+	corpus = [text(20000, 1000 + i).decode("utf-8", errors="replace") for i in range(max(4, size // 20000))]
+	for family in families():
+		t = train(family, corpus, vocabulary)
+		path = f"{where}/{family[0]}.json"
+		t.save(path, pretty=False)
+		if family[0] == "gpt2": # merges as files had them for long
+			j = json.load(open(path))
+			j["model"]["merges"] = [" ".join(m) for m in j["model"]["merges"]]
+			del j["model"]["type"]
+			json.dump(j, open(path, "w"), ensure_ascii=False, separators=(",", ":"))
+		ids = t.encode(lossy, add_special_tokens=False).ids
+		rows = (" ".join(map(str, ids[i:i + 25])) for i in range(0, len(ids), 25))
+		open(f"{where}/{family[0]}.ids", "w").write("\n".join(rows) + "\n")
+		print(family[0], len(ids))
+
+
+main()

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_tokenizer.c - parts of cmd/tokenizer that the golden files of tokenize.sh do not reach: broken bytes at every cut, which
+ * patterns pass, long pieces, and damaged tokenizer.json, some hundreds or with MATRIX=full 100,000: an error or a tokenizer
+ * that works, never a crash.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cmd/tokenizer/parts.h"
+#include "fuzz_rig.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+#define ROOM 65536
+
+static void test_utf8(void **unused)
+{
+	static const struct { const char *bytes, *text; } cases[] = { /* as Python decodes with errors='replace' */
+		{ "plain", "plain" },
+		{ "\xc3\xa4\xe4\xba\xba\xf0\x9f\x98\x80", "\xc3\xa4\xe4\xba\xba\xf0\x9f\x98\x80" },
+		{ "\xff", "?" },
+		{ "a\xf0\x9f\x98z", "a?z" },
+		{ "\xe4\xba", "?" },
+		{ "\xed\xa0\x80", "???" },         /* a surrogate */
+		{ "\xc0\x80", "??" },              /* longer than it need be */
+		{ "\xf4\x90\x80\x80", "????" },    /* behind the last one */
+		{ "\xe4\xba\xff\xe4\xba\xba", "??\xe4\xba\xba" },
+		{ "\xf0\x80\x80", "???" },
+		{ "\xc3\xc3\xa4", "?\xc3\xa4" },
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *bytes = cases[i].bytes;
+		for (size_t cut = 0; cut <= strlen(bytes); cut++) {
+			struct zr_buf raw = { 0 }, out = { 0 }, wanted = { 0 };
+			uint64_t replaced = 0, bad = 0;
+			for (const char *p = cases[i].text; *p; p++, bad += p[-1] == '?')
+				assert_int_equal(zr_buf_add(&wanted, *p == '?' ? "\xef\xbf\xbd" : p, *p == '?' ? 3 : 1), 0);
+			assert_int_equal(zr_buf_add(&raw, bytes, cut), 0);
+			assert_int_equal(zr_utf8_lossy(&raw, 0, &out, &replaced), 0);
+			assert_int_equal(zr_buf_add(&raw, bytes + cut, strlen(bytes + cut)), 0);
+			assert_int_equal(zr_utf8_lossy(&raw, 1, &out, &replaced), 0);
+			assert_int_equal(out.n, wanted.n);
+			assert_memory_equal(out.p, wanted.p, out.n);
+			assert_int_equal(replaced, bad);
+			zr_buf_free(&raw);
+			zr_buf_free(&out);
+			zr_buf_free(&wanted);
+		}
+	}
+}
+
+static void test_patterns(void **unused)
+{
+	static const char *const same[] = { "a|b*+c?+", "(?i:'s|'T)", "\\p{L}\\P{Nd}\\p{^Lu}{1,3}", "[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)", "\\(\\[\\." };
+	static const char *const refused[] = { "\\w", "\\bx", "\\h", "\\p{Han}", "\\p{L", "\\pL", "a{2}+", "[a[b]]", "[a&&b]", "^a", "a$", "a.b", "(?<=a)b",
+					       "(?i)a", "(*ACCEPT)", "[\\S]", "a\\", "[]a]", "[a", "x{,3}", "\\1" };
+	struct zr_error err = { 0 };
+	char *text;
+	(void)unused;
+	for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+		assert_int_equal(zr_pattern_translate(same[i], 0, &text, &err), 0);
+		assert_string_equal(text, same[i]);
+		free(text);
+	}
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		struct zr_error why = { 0 };
+		if (!zr_pattern_translate(refused[i], 0, &text, &why))
+			fail_msg("%s passes as %s", refused[i], text);
+		assert_non_null(strstr(why.text, "pattern"));
+	}
+	assert_int_equal(zr_pattern_translate("\\d", 0, &text, &err), 0);
+	assert_string_equal(text, "\\p{Nd}");
+	free(text);
+	assert_int_equal(zr_pattern_translate("a.b-[", 1, &text, &err), 0);
+	assert_string_equal(text, "a\\.b\\-\\[");
+	free(text);
+}
+
+/* ---- a whole tokenizer ---- */
+
+static char good[ROOM];
+static size_t n_good;
+
+static int setup(void **state)
+{
+	char path[4096];
+	(void)state;
+	snprintf(path, sizeof path, "%s/tests/golden/tokenizers/llama3.json", getenv("ZR_SRCDIR") ? getenv("ZR_SRCDIR") : ".");
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return -1;
+	n_good = fread(good, 1, sizeof good - 1, f);
+	fclose(f);
+	return 0;
+}
+
+struct count {
+	int64_t tokens, size;
+};
+
+static int count(void *arg, const int32_t *ids, size_t n)
+{
+	struct count *c = arg;
+	c->tokens += (int64_t)n;
+	for (size_t i = 0; i < n; i++)
+		assert_in_range(ids[i], 0, c->size - 1);
+	return 0;
+}
+
+static int open_text(const char *text, size_t n, struct zr_tokenizer **t, struct zr_error *err)
+{
+	static int fd = -1;
+	char path[64];
+	if (fd < 0)
+		fd = memfd_create("tokenizer.json", 0);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(pwrite(fd, text, n, 0), (ssize_t)n);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	return zr_tokenizer_open(path, t, err);
+}
+
+/* Whether this build can: without PCRE2 there is nothing to test. */
+static int there(struct zr_tokenizer **t)
+{
+	struct zr_error err = { 0 };
+	int rc = open_text(good, n_good, t, &err);
+	assert_int_equal(rc ? strstr(err.text, "needs PCRE2") != NULL : 1, 1);
+	return !rc;
+}
+
+static void test_long(void **unused)
+{
+	struct zr_tokenizer *t;
+	struct zr_encoder *e;
+	struct zr_error err = { 0 };
+	size_t n = (size_t)ZR_TOKENIZER_PIECE + 1;
+	(void)unused;
+	if (!there(&t))
+		skip();
+	struct count c = { 0, zr_tokenizer_size(t) };
+	char *text = malloc(n);
+	assert_non_null(text);
+	memset(text, 'a', n);
+	assert_int_equal(zr_encoder_open(t, count, &c, &e, &err), 0);
+	assert_int_equal(zr_encode(e, text, n - 1, &err), 0);
+	assert_int_equal(zr_encode(e, text, 1, &err), ZR_EINVAL);
+	assert_string_equal(err.text, "more than 16 MiB of text that the pre-tokenizer does not split");
+	zr_encoder_close(e);
+
+	/* A long one in small pieces; and much white space, of which only the end decides. */
+	assert_int_equal(zr_encoder_open(t, count, &c, &e, &err), 0);
+	for (size_t i = 0; i < 2000; i++)
+		assert_int_equal(zr_encode(e, text, 100, &err), 0);
+	memset(text, ' ', n);
+	for (size_t i = 0; i < 2000; i++)
+		assert_int_equal(zr_encode(e, text, 100, &err), 0);
+	assert_int_equal(zr_encode_end(e, &err), 0);
+	assert_true(c.tokens > 100);
+	zr_encoder_close(e);
+	zr_tokenizer_close(t);
+	free(text);
+}
+
+/* What everyone does with a tokenizer that was read. */
+static void use(const struct zr_tokenizer *t)
+{
+	static const char text[] = "It's the 1st\n\n  of 1234 <|begin_of_text|> x<mask> \xe4\xba\xba \xff\t\r\n ''''LL";
+	struct zr_error err = { 0 };
+	struct zr_encoder *e;
+	struct count c = { 0, zr_tokenizer_size(t) };
+	const int32_t *ids;
+	size_t n;
+	for (int64_t i = -1; i <= c.size && i < 1000; i++)
+		zr_tokenizer_bytes(t, i, &n);
+	for (int after = 0; after < 2; after++)
+		for (int k = zr_tokenizer_template(t, after, &ids, &err); k > 0; k--)
+			assert_in_range(ids[k - 1], 0, c.size - 1);
+	assert_int_equal(zr_encoder_open(t, count, &c, &e, &err), 0);
+	int rc = zr_encode(e, text, 30, &err);
+	rc = rc ? rc : zr_encode(e, text + 30, sizeof text - 31, &err);
+	rc = rc ? rc : zr_encode_end(e, &err);
+	assert_true(rc == 0 || err.text[0]);
+	zr_encoder_close(e);
+}
+
+static void test_damaged(void **unused)
+{
+	static char text[ROOM];
+	struct zr_tokenizer *t;
+	long whole = 0, rounds = fuzz_rounds(500);
+	(void)unused;
+	if (!there(&t))
+		skip();
+	use(t);
+	zr_tokenizer_close(t);
+	/* Most damage ends up in the vocabulary, which is most of the file: every other time in what surrounds it. */
+	const char *vocab = strstr(good, "\"vocab\"");
+	assert_non_null(vocab);
+	for (long i = 0; i < rounds; i++) {
+		struct zr_error err = { 0 };
+		size_t n = n_good, head = (size_t)(vocab - good);
+		fuzz_seed((uint64_t)i * 55555 + 5);
+		memcpy(text, good, n);
+		for (uint32_t k = fuzz_draw(4); k != UINT32_MAX; k--) {
+			if (fuzz_draw(2)) {
+				n = fuzz_damage(text, n, ROOM);
+				head = head < n ? head : n;
+				continue;
+			}
+			char tail[ROOM];
+			size_t rest = n - head;
+			memcpy(tail, text + head, rest);
+			head = fuzz_damage(text, head, ROOM - rest);
+			memcpy(text + head, tail, rest);
+			n = head + rest;
+		}
+		if (open_text(text, n, &t, &err)) {
+			assert_int_not_equal(err.text[0], 0);
+			continue;
+		}
+		use(t);
+		zr_tokenizer_close(t);
+		whole++;
+	}
+	assert_true(whole > 0 && whole < rounds / 2); /* damage reaches the inside, and most of it is found */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_damaged),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

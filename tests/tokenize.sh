@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# zeroth tokenize gives the ids of Hugging Face's `tokenizers` for each family, however the text comes, in files that
+# data/tokens and llm.c read.
+. "$ZR_SRCDIR/tests/tap.sh"
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
+cd "$scratch" || exit 99
+"$ZEROTH" tokenize -T "$golden/gpt2.json" --eot none -o out.bin "$golden/text" >out 2>err
+if grep -q 'needs PCRE2' err; then
+	like 'without PCRE2: what to install' "$(cat err)" 'install libpcre2-dev, configure and build again$'
+	done_testing
+	exit
+fi
+nfc=yes
+"$ZEROTH" tokenize -T "$golden/qwen2.json" -o qwen.bin "$golden/text" 2>&1 | grep -q 'install libutf8proc-dev' && nfc=
+
+# The ids of a file, one a line.
+ids() {
+	case $(od -An -tu4 -N4 "$1" | tr -d ' ') in
+	20240520) od -An -v -tu2 -w2 -j1024 "$1" | tr -d ' ' ;;
+	20240801) od -An -v -tu4 -w4 -j1024 "$1" | tr -d ' ' ;;
+	esac
+}
+
+# same NAME FAMILY [argument]...: the ids of the golden text with these arguments
+same() {
+	local name=$1 family=$2
+	shift 2
+	rm -f out.bin
+	"$ZEROTH" tokenize -T "$golden/$family.json" --eot none -o out.bin "$@" >out 2>err || cat err
+	tr ' ' '\n' <"$golden/$family.ids" >wanted
+	if ids out.bin | cmp -s - wanted; then
+		pass "$family: $name"
+	else
+		fail "$family: $name" "$(ids out.bin | diff - wanted | head -n 5)"
+	fi
+}
+
+gzip -c "$golden/text" >text.gz
+for family in gpt2 llama3 qwen2 gpt4; do
+	case $family$nfc in
+	qwen2 | gpt4)
+		skip "$family" 'no utf8proc'
+		continue
+		;;
+	esac
+	same 'the ids of tokenizers' $family "$golden/text"
+	for chunk in 1 2 3 5 64 1000; do
+		same "in pieces of $chunk" $family --chunk-bytes $chunk "$golden/text"
+	done
+	same 'of standard input' $family - <"$golden/text"
+	if gzip -cd text.gz | cmp -s - "$golden/text" && "$ZEROTH" tokenize -T "$golden/gpt2.json" -o gz.bin text.gz >/dev/null 2>&1; then
+		same 'of a gzip file' $family text.gz
+	else
+		skip "$family: of a gzip file" 'no zlib'
+	fi
+done
+
+# ---- the file ----
+printf 'one two' >a
+printf 'three' >b
+: >empty
+run() { "$ZEROTH" tokenize -T "$golden/gpt2.json" -o ab.bin "$@" >out 2>err; echo "$? $(cat err)"; }
+is 'documents come after <|endoftext|>' "$(run a empty b)" '0 '
+eot=$(grep -o '"id":[0-9]*,"content":"<|endoftext|>"' "$golden/gpt2.json" | tr -dc 0-9)
+is 'of three documents three' "$(ids ab.bin | grep -cx "$eot")" 3
+is 'the first token is one' "$(ids ab.bin | head -n 1)" "$eot"
+is 'the header: magic, version, tokens' "$(od -An -td4 -N16 ab.bin | xargs)" "20240520 1 $(ids ab.bin | wc -l) 0"
+like 'what is printed' "$(cat out)" "^tokenized   12 B in 3 documents: $(ids ab.bin | wc -l) tokens, uint16, each after <\|endoftext\|>, "
+run --eot '<|a|>' a b >/dev/null
+is '--eot takes any added token' "$(ids ab.bin | head -n 1)" "$(grep -o '"id":[0-9]*,"content":"<|a|>"' "$golden/gpt2.json" | tr -dc 0-9)"
+run --eot none a b >/dev/null
+is '--eot none' "$(ids ab.bin | grep -cx "$eot")" 0
+sed 's/"id":[0-9]*,"content":"<|a|>b"/"id":70000,"content":"<|a|>b"/' "$golden/gpt2.json" >large.json
+"$ZEROTH" tokenize -T large.json -o large.bin --eot '<|a|>b' a >/dev/null
+is 'a large vocabulary: uint32' "$(od -An -td4 -N8 large.bin | xargs) $(ids large.bin | head -n 1)" '20240801 7 70000'
+"$ZEROTH" tokenize -T "$golden/llama3.json" --add-special -o bos.bin a b >/dev/null
+bos=$(grep -o '"id":[0-9]*,"content":"<|begin_of_text|>"' "$golden/llama3.json" | tr -dc 0-9)
+is '--add-special: what the post-processor adds' "$(ids bos.bin | grep -cx "$bos") $(ids bos.bin | head -n 1)" "2 $bos"
+run "$golden/text" >/dev/null
+like 'what is not UTF-8 is told' "$(cat err)" '^zeroth: warning: tokenize: [0-9]+ places are not UTF-8 and were read as U\+FFFD$'
+is 'nothing is left over' "$(ls ./*.tmp 2>/dev/null)" ''
+
+# ---- what goes wrong ----
+cp ab.bin before
+like 'a file that is not there' "$(run a nowhere)" '^2 zeroth: nowhere: No such file or directory$'
+is 'leaves the output as it was' "$(cmp ab.bin before && ls ./*.tmp 2>/dev/null)" ''
+like 'a directory' "$(run .)" '^4 zeroth: \.: Is a directory$'
+head -c 100 text.gz >short.gz
+like 'a truncated gzip file' "$(run short.gz)" '^2 zeroth: short\.gz: .*(truncated|no zlib)'
+like 'an unknown --eot' "$(run --eot '<|nothing|>' a)" '^2 zeroth: --eot <\|nothing\|>: is not an added token of '
+if [ -w /dev/full ]; then
+	ln -s /dev/full full.bin.tmp
+	"$ZEROTH" tokenize -T "$golden/gpt2.json" -o full.bin "$golden/text" >/dev/null 2>err
+	is 'a full disk' "$? $(grep -v warning err)" '4 zeroth: full.bin.tmp: cannot write: No space left on device'
+else
+	skip 'a full disk' 'no /dev/full'
+fi
+# refused NAME PATTERN SED: a tokenizer.json that this changes
+refused() {
+	sed "$3" "$golden/llama3.json" >bad.json
+	like "refused: $1" "$("$ZEROTH" tokenize -T bad.json -o bad.bin a 2>&1; echo "code $?")" "^zeroth: bad\.json: $2"
+}
+refused 'another model' 'model\.type: expected BPE, found "WordPiece"$' 's/"type":"BPE"/"type":"WordPiece"/'
+refused 'another pre-tokenizer' 'pre_tokenizer\.pretokenizers\[0\]: Digits is not supported' 's/"type":"Split"/"type":"Digits"/'
+refused 'another behavior' 'pre_tokenizer\.pretokenizers\[0\]: behavior MergedWithNext is not' 's/"Isolated"/"MergedWithNext"/'
+refused 'an escape that means something else' 'pre_tokenizer\.pretokenizers\[0\]: \\w at byte 1 of the pattern' 's/"Regex":"/&\\\\w|/'
+refused 'another normalizer' 'normalizer: Lowercase is not supported; NFC is' 's/"normalizer":null/"normalizer":{"type":"Lowercase"}/'
+refused 'dropout' 'model\.dropout: is not supported' 's/"dropout":null/"dropout":0.1/'
+refused 'single_word' 'added_tokens\[0\]: .*single_word is not supported' 's/"single_word":false/"single_word":true/'
+refused 'a merge of strangers' 'model\.merges\[0\]: elephant is not in the vocabulary' 's/"merges":\[\[[^]]*\]/"merges":[["elephant","a"]/'
+refused 'a vocabulary that is not of bytes' 'model\.vocab: has no token for byte 0x21' 's/"vocab":{"!":/"vocab":{"elephant":/'
+
+done_testing
