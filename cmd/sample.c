@@ -17,15 +17,18 @@
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
-#include "core/session.h"
+#include "cmd/tokenizer/tokenizer.h"
+#include "cmd/tokenizer/utf8.h"
 #include "cmd/weights.h"
+#include "core/session.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"
 	"\n"
 	"Prints text that the model of run directory RUN continues, as it is drawn.\n"
 	"\n"
-	"  -p, --prompt TEXT       text to continue (default: a newline)\n"
+	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has it <|endoftext|>)\n"
+	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: those of [data], e.g. bytes)\n"
 	"  -n, --tokens N          tokens to draw (default 400)\n"
 	"  -t, --temperature T     0 takes the likeliest token (default 0.8)\n"
 	"  -k, --top-k K           draws among the K likeliest only; 0: all (default 40)\n"
@@ -36,7 +39,7 @@ static const char usage[] =
 	"Tokens without a text are printed as numbers; control bytes appear as ? on a terminal.\n";
 
 struct sampler {
-	const char *run, *prompt;
+	const char *run, *prompt, *tokenizer;
 	const char *overrides[64];
 	int n_overrides;
 	long tokens, top_k, seed;
@@ -46,7 +49,11 @@ struct sampler {
 	struct zr_session *session;
 	const struct zr_data_v1 *data; /* for text only, no instance; NULL: numbers */
 	const void *data_opts;
+	struct zr_tokenizer *text; /* NULL: as data has it */
+	char held[4];              /* bytes of a character that is not whole */
+	size_t n_held;
 	int64_t vocabulary, context;
+	int64_t drawn;             /* tokens below are drawn: those that have a text, where that is known */
 	int32_t *window; /* [context] the tokens that the model sees */
 	int64_t n;
 	float *logits;
@@ -71,14 +78,16 @@ static int parse(int argc, char **argv, struct sampler *s)
 	static const struct option longs[] = {
 		{ "prompt", 1, NULL, 'p' }, { "tokens", 1, NULL, 'n' }, { "temperature", 1, NULL, 't' },
 		{ "top-k", 1, NULL, 'k' },  { "seed", 1, NULL, 's' },	{ "option", 1, NULL, 'o' },
-		{ "help", 0, NULL, 'h' },   { NULL, 0, NULL, 0 },
+		{ "help", 0, NULL, 'h' },   { "tokenizer", 1, NULL, 'T' }, { NULL, 0, NULL, 0 },
 	};
 	double v;
 	int c;
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "p:n:t:k:s:o:h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "p:T:n:t:k:s:o:h", longs, NULL)) != -1) {
 		if (c == 'p')
 			s->prompt = optarg;
+		else if (c == 'T')
+			s->tokenizer = optarg;
 		else if (c == 'n' && !number(optarg, 1, 1e9, &v, "tokens"))
 			s->tokens = (long)v;
 		else if (c == 't' && !number(optarg, 0, 100, &v, "temperature"))
@@ -104,16 +113,43 @@ static int parse(int argc, char **argv, struct sampler *s)
 	return -1;
 }
 
-static int put_token(const struct sampler *s, int32_t token)
+/* One character, or n bytes that are none. A terminal would obey the control bytes that a young model draws. */
+static int put_char(const struct sampler *s, const char *p, size_t n, int is_char)
+{
+	unsigned char c = (unsigned char)*p;
+	if (s->terminal && is_char && ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f))
+		p = "?";
+	else if (s->terminal && !is_char)
+		p = "\xef\xbf\xbd", n = 3;
+	return fwrite(p, 1, n, stdout) == n ? 0 : -1;
+}
+
+/* Bytes of a token, behind those of a character that was not whole yet. What is not whole now waits. */
+static int put_bytes(struct sampler *s, const char *p, size_t n)
+{
+	int rc = 0, len;
+	for (; !rc && n; n--) {
+		s->held[s->n_held++] = *p++;
+		while (!rc && s->n_held && (len = zr_utf8_at(s->held, s->n_held)) != 0) {
+			rc = put_char(s, s->held, (size_t)abs(len), len > 0);
+			s->n_held -= (size_t)abs(len);
+			memmove(s->held, s->held + abs(len), s->n_held);
+		}
+	}
+	return rc;
+}
+
+static int put_token(struct sampler *s, int32_t token)
 {
 	char text[16];
+	size_t n = 0;
+	if (s->text) {
+		const char *p = zr_tokenizer_bytes(s->text, token, &n);
+		return p ? put_bytes(s, p, n) : 0;
+	}
 	if (!s->data || !ZR_HAS(s->data, struct zr_data_v1, decode) || !s->data->decode)
 		return printf("%d ", token) < 0 ? -1 : 0;
-	int n = s->data->decode(s->data_opts, token, text);
-	for (int i = 0; i < n && s->terminal; i++)
-		if (((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 0x7f)
-			text[i] = '?'; /* a young model draws control bytes, which a terminal would obey */
-	return fwrite(text, 1, (size_t)n, stdout) == (size_t)n ? 0 : -1;
+	return put_bytes(s, text, (size_t)s->data->decode(s->data_opts, token, text));
 }
 
 static void push(struct sampler *s, int32_t token)
@@ -127,8 +163,37 @@ static void push(struct sampler *s, int32_t token)
 	s->window[s->n++] = token;
 }
 
+static int take_prompt(void *arg, const int32_t *ids, size_t n)
+{
+	struct sampler *s = arg;
+	int rc = 0;
+	for (size_t i = 0; i < n; i++) {
+		push(s, ids[i]);
+		rc = rc || !s->prompt ? rc : put_token(s, ids[i]);
+	}
+	return rc;
+}
+
+static int set_tokens(struct sampler *s, struct zr_error *err)
+{
+	struct zr_encoder *e;
+	int32_t eot = zr_tokenizer_added(s->text, "<|endoftext|>");
+	const char *text = s->prompt ? s->prompt : "\n";
+	if (!s->prompt && eot >= 0)
+		return take_prompt(s, &eot, 1);
+	int rc = zr_encoder_open(s->text, take_prompt, s, &e, err);
+	if (rc)
+		return rc;
+	rc = zr_encode(e, text, strlen(text), err);
+	rc = rc ? rc : zr_encode_end(e, err);
+	zr_encoder_close(e);
+	return rc || s->n ? rc : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
+}
+
 static int set_prompt(struct sampler *s, struct zr_error *err)
 {
+	if (s->text)
+		return set_tokens(s, err);
 	const struct zr_data_v1 *d = s->data;
 	const char *text = s->prompt ? s->prompt : "\n";
 	if (!d || !ZR_HAS(d, struct zr_data_v1, encode) || !d->encode) {
@@ -142,13 +207,9 @@ static int set_prompt(struct sampler *s, struct zr_error *err)
 	if (!tokens)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the prompt");
 	d->encode(s->data_opts, text, (int64_t)strlen(text), tokens, n);
-	for (int64_t i = 0; i < n; i++) {
-		push(s, tokens[i]);
-		if (s->prompt)
-			put_token(s, tokens[i]);
-	}
+	int rc = take_prompt(s, tokens, (size_t)(n > 0 ? n : 0));
 	free(tokens);
-	return n > 0 ? 0 : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
+	return n > 0 ? rc : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
 }
 
 static const float *sort_by;
@@ -172,11 +233,11 @@ static double uniform(uint64_t seed, uint64_t i)
 
 static int32_t draw(struct sampler *s, uint64_t i)
 {
-	int64_t k = s->top_k && s->top_k < s->vocabulary ? s->top_k : s->vocabulary;
-	for (int64_t v = 0; v < s->vocabulary; v++)
+	int64_t k = s->top_k && s->top_k < s->drawn ? s->top_k : s->drawn;
+	for (int64_t v = 0; v < s->drawn; v++)
 		s->order[v] = (int32_t)v;
 	sort_by = s->logits;
-	qsort(s->order, (size_t)s->vocabulary, sizeof *s->order, by_logit);
+	qsort(s->order, (size_t)s->drawn, sizeof *s->order, by_logit);
 	if (s->temperature == 0)
 		return s->order[0];
 	double sum = 0, top = s->logits[s->order[0]];
@@ -203,9 +264,22 @@ static int generate(struct sampler *s, struct zr_error *err)
 			return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
 		push(s, token);
 	}
+	if (!rc && s->n_held)
+		put_char(s, s->held, s->n_held, 0);
 	if (!rc)
 		putchar('\n');
 	return rc;
+}
+
+static int open_tokenizer(struct sampler *s, struct zr_error *err)
+{
+	s->drawn = s->vocabulary;
+	int rc = s->tokenizer ? zr_tokenizer_open(s->tokenizer, &s->text, err) : 0;
+	if (rc || !s->text)
+		return rc;
+	s->drawn = zr_tokenizer_size(s->text);
+	return s->drawn <= s->vocabulary ? 0 : zr_err(err, ZR_EINVAL, "%s: has %lld tokens, the model of %s knows %lld: it learned from another one",
+						      s->tokenizer, (long long)s->drawn, s->run, (long long)s->vocabulary);
 }
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
@@ -231,6 +305,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	}
 	s->vocabulary = s->setup->decl.vocabulary;
 	s->context = s->setup->batch.length;
+	rc = rc ? rc : open_tokenizer(s, err);
 	s->window = calloc((size_t)s->context, sizeof *s->window);
 	s->logits = calloc((size_t)s->vocabulary, sizeof *s->logits);
 	s->order = calloc((size_t)s->vocabulary, sizeof *s->order);
@@ -253,6 +328,7 @@ int zr_cmd_sample(int argc, char **argv)
 	free(s.window);
 	free(s.logits);
 	free(s.order);
+	zr_tokenizer_close(s.text);
 	zr_session_close(s.session);
 	zr_setup_close(s.setup);
 	zr_config_free(cfg);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # zeroth tokenize gives the ids of Hugging Face's `tokenizers` for each family, however the text comes, in files that
-# data/tokens and llm.c read.
+# data/tokens and llm.c read; and zeroth sample decodes with the same file.
 . "$ZR_SRCDIR/tests/tap.sh"
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
 cd "$scratch" || exit 99
@@ -111,5 +111,19 @@ refused 'dropout' 'model\.dropout: is not supported' 's/"dropout":null/"dropout"
 refused 'single_word' 'added_tokens\[0\]: .*single_word is not supported' 's/"single_word":false/"single_word":true/'
 refused 'a merge of strangers' 'model\.merges\[0\]: elephant is not in the vocabulary' 's/"merges":\[\[[^]]*\]/"merges":[["elephant","a"]/'
 refused 'a vocabulary that is not of bytes' 'model\.vocab: has no token for byte 0x21' 's/"vocab":{"!":/"vocab":{"elephant":/'
+
+# ---- sample ----
+"$ZEROTH" tokenize -T "$golden/gpt2.json" -o train.bin "$golden/text" >/dev/null 2>&1
+if "$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.plugin=tokens -o data.path=train.bin -o model.vocabulary=512 -o run.dir=run \
+	-o train.eval_every=0 >out 2>&1; then
+	text=$("$ZEROTH" sample run -T "$golden/gpt2.json" -p 'It'"'"'s 人工😀' -n 20 -k 0 -t 1)
+	is 'sample: the prompt by the tokenizer' "${text:0:15}" "It's 人工😀"
+	ok 'and text behind it' test ${#text} -gt 15
+	like 'sample: without a tokenizer numbers' "$("$ZEROTH" sample run -n 3)" '^[0-9]+ [0-9]+ [0-9]+ $'
+	like 'sample: a tokenizer of more tokens' "$("$ZEROTH" sample run -T large.json 2>&1)" \
+		'^zeroth: large\.json: has 70001 tokens, the model of run knows 512: '
+else
+	fail 'a training from tokens' "$(cat out)"
+fi
 
 done_testing
