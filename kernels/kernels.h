@@ -17,7 +17,7 @@
 
 #include <zeroth/device.h>
 
-#define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd */
+#define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 
 struct zr_cpu_kernels {
@@ -37,6 +37,14 @@ struct zr_cpu_kernels {
 	void (*layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *, const float *part, int64_t n_part, int64_t lo,
 				  int64_t hi);
 
+	/* as those of layernorm, part is [C] */
+	void (*rmsnorm)(const struct zr_op_rmsnorm *, int64_t lo, int64_t hi);
+	void (*rmsnorm_bwd)(const struct zr_op_rmsnorm_bwd *, int64_t lo, int64_t hi, float *part);
+	void (*rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *, const float *part, int64_t n_part, int64_t lo, int64_t hi);
+
+	/* rows r = b*T+t, all heads of them */
+	void (*rotary)(const struct zr_op_rotary *, int64_t lo, int64_t hi);
+
 	/* heads i = b*heads + h; scratch: attention_scratch() bytes, 64-byte aligned, per worker */
 	void (*attention)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
 	/* key-value heads i = b*kv_heads + h, with all query heads that share them; delta is
@@ -46,6 +54,8 @@ struct zr_cpu_kernels {
 
 	/* elements; any cut at a multiple of 64 */
 	void (*gelu_bwd)(const struct zr_op_gelu_bwd *, int64_t lo, int64_t hi);
+	void (*swiglu)(const struct zr_op_swiglu *, int64_t lo, int64_t hi);
+	void (*swiglu_bwd)(const struct zr_op_swiglu_bwd *, int64_t lo, int64_t hi);
 	void (*residual)(const struct zr_op_residual *, int64_t lo, int64_t hi);
 	void (*cast)(const struct zr_op_cast *, int64_t lo, int64_t hi);
 	void (*init)(const struct zr_op_init *, int64_t lo, int64_t hi);

@@ -36,9 +36,12 @@ kernel_scalar = \
 	%D%/cpu/master.c \
 	%D%/cpu/muon.c \
 	%D%/cpu/residual.c \
+	%D%/cpu/rmsnorm.c \
+	%D%/cpu/rotary.c \
 	%D%/cpu/round_stochastic.c \
 	%D%/cpu/sgd.c \
-	%D%/cpu/softmax.c
+	%D%/cpu/softmax.c \
+	%D%/cpu/swiglu.c
 
 kernel_simd = \
 	%D%/cpu/adagrad.simd.c \
@@ -57,9 +60,12 @@ kernel_simd = \
 	%D%/cpu/master.simd.c \
 	%D%/cpu/muon.simd.c \
 	%D%/cpu/residual.simd.c \
+	%D%/cpu/rmsnorm.simd.c \
+	%D%/cpu/rotary.simd.c \
 	%D%/cpu/round_stochastic.simd.c \
 	%D%/cpu/sgd.simd.c \
 	%D%/cpu/softmax.simd.c \
+	%D%/cpu/swiglu.simd.c \
 	%D%/cpu/table.simd.c
 
 EXTRA_DIST += $(kernel_headers)

@@ -175,7 +175,7 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 #define V 301
 #define ROWS (B * T)
 #define N (9 * ZR_BLOCK + 100)
-#define SLOTS 73
+#define SLOTS 87
 #define SLOT 65536 /* floats; every operand fits one */
 #define BYTES ((uint64_t)SLOTS * SLOT * sizeof(float))
 
@@ -333,6 +333,52 @@ static void norm_ops(const struct dev *d, float *x, int32_t dtype)
 	must(d, o->muon_update(o, NULL, &m));
 }
 
+/* What a model like Llama adds; the attention's heads of queries share a head of keys and values each two. */
+static void llama_ops(const struct dev *d, float *x, int32_t dtype)
+{
+	const struct zr_ops *o = d->ops;
+	struct zr_op_embedding e = { .size = sizeof e, .dtype = dtype, .batch = B, .length = T, .width = C, .vocabulary = V,
+				     .tokens = tokens_of(x), .wte = slot(x, 0), .out = slot(x, 73) };
+	struct zr_op_embedding_bwd eb = { .size = sizeof eb, .dtype = dtype, .batch = B, .length = T, .width = C,
+					  .vocabulary = V, .tokens = tokens_of(x), .dout = slot(x, 3), .dwte = slot(x, 74) };
+	struct zr_op_rmsnorm n = { .size = sizeof n, .dtype = dtype, .rows = ROWS, .width = C, .eps = 1e-5f, .x = slot(x, 2),
+				   .gamma = slot(x, 6), .y = slot(x, 75), .rstd = slot(x, 76) };
+	struct zr_op_rmsnorm_bwd nb = { .size = sizeof nb, .dtype = dtype, .rows = ROWS, .width = C, .dy = slot(x, 3),
+					.x = slot(x, 2), .gamma = slot(x, 6), .rstd = slot(x, 76), .dx = slot(x, 77),
+					.dgamma = slot(x, 78), .work = slot(x, 79) };
+	struct zr_op_rotary r = { .size = sizeof r, .dtype = dtype, .batch = B, .length = T, .heads = HEADS + HEADS / 2,
+				  .head_dim = C / HEADS, .stride = 2 * C, .x = slot(x, 16), .out = slot(x, 80),
+				  .frequency = { 1, 0.7f, 0.3f, 0.1f } };
+	struct zr_op_attention a = { .size = sizeof a, .dtype = dtype, .batch = B, .length = T, .heads = HEADS,
+				     .kv_heads = HEADS / 2, .head_dim = C / HEADS, .q_stride = 2 * C, .k_stride = 2 * C,
+				     .v_stride = 2 * C, .out_stride = C, .scale = 0.25f, .q = slot(x, 80),
+				     .out = slot(x, 81), .lse = slot(x, 82) };
+	struct zr_op_attention_bwd ab = { .size = sizeof ab, .dout = slot(x, 19), .dq = slot(x, 83), .work = slot(x, 21) };
+	struct zr_op_swiglu g = { .size = sizeof g, .dtype = dtype, .n = N, .gate = slot(x, 27), .up = slot(x, 28),
+				  .out = slot(x, 84) };
+	struct zr_op_swiglu_bwd gb = { .size = sizeof gb, .dtype = dtype, .n = N, .dy = slot(x, 29), .gate = slot(x, 27),
+				       .up = slot(x, 28), .dgate = slot(x, 85), .dup = slot(x, 86), .act = slot(x, 60) };
+	size_t k = C * width_of(dtype), v = (C + C / 2) * width_of(dtype);
+	a.k = (char *)slot(x, 80) + k;
+	a.v = (char *)slot(x, 16) + v; /* not turned */
+	ab.fwd = a;
+	ab.dk = (char *)slot(x, 83) + k;
+	ab.dv = (char *)slot(x, 83) + v;
+	assert_true(o->rmsnorm_bwd_work(o, &nb) <= SLOT * sizeof(float));
+	must(d, o->embedding(o, NULL, &e));
+	must(d, o->embedding_bwd(o, NULL, &eb));
+	must(d, o->rmsnorm(o, NULL, &n));
+	must(d, o->rmsnorm_bwd(o, NULL, &nb));
+	must(d, o->rotary(o, NULL, &r));
+	must(d, o->attention(o, NULL, &a));
+	must(d, o->attention_bwd(o, NULL, &ab));
+	r.flags = ZR_ROTARY_BACK;
+	r.x = r.out = slot(x, 83);
+	must(d, o->rotary(o, NULL, &r));
+	must(d, o->swiglu(o, NULL, &g));
+	must(d, o->swiglu_bwd(o, NULL, &gb));
+}
+
 /* Operands are small positive numbers, of either type. */
 static void fill(float *x, int32_t dtype)
 {
@@ -355,6 +401,7 @@ static void every_op(const struct dev *d, float *x, int32_t dtype)
 	element_ops(d, x, dtype);
 	update_ops(d, x, dtype);
 	norm_ops(d, x, dtype);
+	llama_ops(d, x, dtype);
 }
 
 /* All operations once on the same operands in device memory; what they left there. */
@@ -459,6 +506,8 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	struct zr_op_adamw m = { .size = sizeof m, .moment_dtype = ZR_F16, .n = 1 };
 	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3,
 				     .kv_heads = 2, .head_dim = 8 };
+	struct zr_op_rotary r = { .size = sizeof r, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3 };
+	int i;
 	assert_int_equal(open_kind(&d, 1, "auto", "own", state), ZR_OK);
 	assert_int_equal(d.ops->size, sizeof *d.ops);
 	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1); at += sizeof(void *))
@@ -470,6 +519,11 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	assert_non_null(strstr(test_error(d.h), "moments"));
 	assert_int_equal(d.ops->attention(d.ops, NULL, &a), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "3 heads"));
+	for (i = 0; i < 3; i++) {
+		r.head_dim = (int[]){ 0, 258, 37 }[i];
+		assert_int_equal(d.ops->rotary(d.ops, NULL, &r), ZR_ENOTSUP);
+	}
+	assert_non_null(strstr(test_error(d.h), "heads of width 37"));
 	dev_close(&d);
 }
 

@@ -97,6 +97,131 @@ static void layernorm_golden(void **state)
 	rig_release();
 }
 
+static void embedding_without_positions(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 1;
+	need(m);
+	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11, .tokens = tokens };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
+					   .tokens = tokens };
+
+	op.wte = rig_drawn(&x, 11 * 19, m->dtype, 1);
+	op.out = rig_buffer(10 * 19, m->dtype);
+	rig_drawn(&x, 6 * 19, m->dtype, 1); /* wpe */
+	bwd.dout = rig_drawn(&x, 10 * 19, m->dtype, 1);
+	bwd.dwte = rig_buffer(11 * 19, m->real);
+	CALL(m, embedding, &op, 0, 10);
+	CALL(m, embedding_bwd, &bwd, 0, 19);
+	for (int r = 0; r < 10; r++)
+		for (int c = 0; c < 19; c++)
+			rig_near(rig_get(op.out, r * 19 + c, m->dtype), rig_get(op.wte, tokens[r] * 19 + c, m->dtype), 0);
+	rig_golden(m->name, "embedding.dwte", bwd.dwte, 209, m->real, m->exact);
+	rig_release();
+}
+
+static void rmsnorm_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 5;
+	need(m);
+	struct zr_op_rmsnorm op = { .dtype = m->dtype, .rows = 5, .width = 41, .eps = 1e-5f };
+	struct zr_op_rmsnorm_bwd bwd = { .dtype = m->dtype, .rows = 5, .width = 41 };
+	void *part = rig_buffer(41, m->real);
+
+	bwd.x = op.x = rig_drawn(&x, 5 * 41, m->dtype, 1);
+	bwd.gamma = op.gamma = rig_drawn(&x, 41, m->dtype, 1);
+	bwd.dy = rig_drawn(&x, 5 * 41, m->dtype, 1);
+	bwd.dx = rig_drawn(&x, 5 * 41, m->dtype, 1);
+	op.y = rig_buffer(5 * 41, m->dtype);
+	bwd.rstd = op.rstd = rig_buffer(5, m->real);
+	bwd.dgamma = rig_buffer(41, m->real);
+	CALL(m, rmsnorm, &op, 0, 5);
+	CALL(m, rmsnorm_bwd, &bwd, 0, 5, part);
+	CALL(m, rmsnorm_bwd_sum, &bwd, part, 1, 0, 41);
+	rig_golden(m->name, "rmsnorm.y", op.y, 5 * 41, m->dtype, m->tolerance);
+	rig_golden(m->name, "rmsnorm.rstd", op.rstd, 5, m->real, m->exact);
+	rig_golden(m->name, "rmsnorm.dx", bwd.dx, 5 * 41, m->dtype, m->tolerance);
+	rig_golden(m->name, "rmsnorm.dgamma", bwd.dgamma, 41, m->real, m->exact);
+	rig_release();
+}
+
+static void rotary_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 6;
+	need(m);
+	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 2, .head_dim = 22, .stride = 44 };
+	struct zr_op_rotary bwd;
+
+	for (int i = 0; i < 11; i++)
+		op.frequency[i] = 3.5f / (float)(1 << i);
+	bwd = op;
+	bwd.flags = ZR_ROTARY_BACK;
+	op.x = rig_drawn(&x, 440, m->dtype, 1);
+	op.out = rig_buffer(440, m->dtype);
+	bwd.x = bwd.out = rig_drawn(&x, 440, m->dtype, 1); /* in place, as the model does */
+	CALL(m, rotary, &op, 0, 10);
+	CALL(m, rotary, &bwd, 0, 10);
+	rig_golden(m->name, "rotary.out", op.out, 440, m->dtype, m->tolerance);
+	rig_golden(m->name, "rotary.dx", bwd.out, 440, m->dtype, m->tolerance);
+	rig_release();
+}
+
+/* q and k in rows that hold v too: the same bits, and v as it was. */
+static void rotary_leaves_what_lies_between_rows(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 6, again = 6;
+	need(m);
+	struct zr_op_rotary op = { .dtype = m->dtype, .batch = 1, .length = 9, .heads = 2, .head_dim = 10, .stride = 33,
+				   .frequency = { 1, 0.7f, 0.5f, 0.3f, 0.1f } }, tight = op;
+	void *before = rig_drawn(&x, 9 * 33, m->dtype, 1), *after = rig_drawn(&again, 9 * 33, m->dtype, 1);
+	size_t element = (size_t)rig_size(m->dtype);
+
+	tight.stride = 20;
+	tight.x = tight.out = rig_buffer(9 * 20, m->dtype);
+	for (size_t r = 0; r < 9; r++)
+		memcpy((char *)tight.out + r * 20 * element, (char *)before + r * 33 * element, 20 * element);
+	op.x = op.out = after;
+	CALL(m, rotary, &op, 0, 9);
+	CALL(m, rotary, &tight, 0, 9);
+	for (size_t r = 0; r < 9; r++) {
+		assert_memory_equal((char *)after + r * 33 * element, (char *)tight.out + r * 20 * element, 20 * element);
+		assert_memory_equal((char *)after + (r * 33 + 20) * element, (char *)before + (r * 33 + 20) * element, 13 * element);
+	}
+	rig_release();
+}
+
+static void swiglu_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 7;
+	need(m);
+	struct zr_op_swiglu op = { .dtype = m->dtype, .n = 97 };
+	struct zr_op_swiglu_bwd bwd = { .dtype = m->dtype, .n = 97 };
+
+	bwd.gate = op.gate = rig_drawn(&x, 97, m->dtype, 8);
+	bwd.up = op.up = rig_drawn(&x, 97, m->dtype, 1);
+	bwd.dy = rig_drawn(&x, 97, m->dtype, 1);
+	op.out = rig_buffer(97, m->dtype);
+	bwd.dgate = rig_buffer(97, m->dtype);
+	bwd.dup = rig_buffer(97, m->dtype);
+	CALL(m, swiglu, &op, 0, 97);
+	CALL(m, swiglu_bwd, &bwd, 0, 97);
+	rig_golden(m->name, "swiglu.y", op.out, 97, m->dtype, m->tolerance);
+	rig_golden(m->name, "swiglu.dgate", bwd.dgate, 97, m->dtype, m->tolerance);
+	rig_golden(m->name, "swiglu.dup", bwd.dup, 97, m->dtype, m->tolerance);
+	bwd.dgate = (void *)(uintptr_t)bwd.dy; /* in place */
+	bwd.dup = (void *)(uintptr_t)bwd.up;
+	bwd.act = rig_buffer(97, m->dtype);
+	CALL(m, swiglu_bwd, &bwd, 0, 97);
+	rig_golden(m->name, "swiglu.dgate", bwd.dgate, 97, m->dtype, m->tolerance);
+	rig_golden(m->name, "swiglu.dup", bwd.dup, 97, m->dtype, m->tolerance);
+	assert_memory_equal(bwd.act, op.out, (size_t)(97 * rig_size(m->dtype)));
+	rig_release();
+}
+
 /* dbeta of the layer normalisation is the sum of the same dy over rows. */
 static void bias_golden(void **state)
 {
@@ -345,6 +470,11 @@ static const struct {
 } golden[] = {
 	{ "embedding and its gradient agree with torch", embedding_golden, 0 },
 	{ "layernorm and its gradient agree with torch", layernorm_golden, 0 },
+	{ "the embedding does without positions", embedding_without_positions, 0 },
+	{ "rmsnorm and its gradient agree with torch", rmsnorm_golden, 0 },
+	{ "rotary and its gradient agree with torch", rotary_golden, 0 },
+	{ "rotary leaves what lies between rows", rotary_leaves_what_lies_between_rows, 0 },
+	{ "swiglu and its gradients agree with torch", swiglu_golden, 0 },
 	{ "the bias gradient agrees with torch", bias_golden, 0 },
 	{ "gelu and its gradient agree with torch", gelu_golden, 0 },
 	{ "residual without dropout adds", residual_adds, 0 },

@@ -455,6 +455,36 @@ static void gelu_is_accurate_and_calm_in_its_tails(void **state)
 	assert_true(isnan(zr_gelu(NAN)) && isnan(zr_gelu_grad(NAN)));
 }
 
+/* Angles of the last positions of long contexts, where a fast frequency makes hundreds of thousands of turns. */
+static void sine_and_cosine_hold_for_long_sequences(void **state)
+{
+	(void)state;
+	for (float a = 0; a < 2e5f; a += a < 100 ? 0.0137f : 13.37f) {
+		rig_near(zr_cos(a), cos((double)a), 0x1p-24);
+		rig_near(zr_sin(a), sin((double)a), 0x1p-24);
+	}
+	assert_true(zr_cos(0) == 1 && zr_sin(0) == 0);
+	rig_near(zr_cos(0x1p26f), cos(0x1p26), 1e-6);
+	rig_near(zr_sin(0x1p26f), sin(0x1p26), 1e-6);
+}
+
+static void silu_is_accurate_and_calm_in_its_tails(void **state)
+{
+	(void)state;
+	for (double at = -90; at < 90; at += 0.037) {
+		double x = (float)at, s = 1 / (1 + exp(-x));
+		rig_near(zr_silu((float)x), x * s, 3e-7 * fabs(x * s) + 1e-36);
+		rig_near(zr_silu_grad((float)x), s * (1 + x * (1 - s)), 3e-7);
+	}
+	assert_true(zr_silu(1e30f) == 1e30f && zr_silu(-1e30f) == 0 && zr_silu(0) == 0);
+	assert_true(zr_silu_grad(1e3f) == 1 && zr_silu_grad(0) == 0.5f);
+	for (float x = -81; x > -1e30f; x *= 7) {
+		rig_near(zr_silu_grad(x), 0, 1e-30);
+		assert_true(zr_silu_grad(-x) == 1);
+	}
+	assert_true(isnan(zr_silu(NAN)) && isnan(zr_silu_grad(NAN)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -477,6 +507,8 @@ int main(void)
 		cmocka_unit_test(exp_is_within_one_ulp),
 		cmocka_unit_test(log_and_cos_are_accurate),
 		cmocka_unit_test(gelu_is_accurate_and_calm_in_its_tails),
+		cmocka_unit_test(sine_and_cosine_hold_for_long_sequences),
+		cmocka_unit_test(silu_is_accurate_and_calm_in_its_tails),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

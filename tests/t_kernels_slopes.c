@@ -77,6 +77,98 @@ static void layernorm_bwd_is_the_slope_of_layernorm(void **state)
 	rig_release();
 }
 
+struct rmsnorm_case {
+	struct zr_op_rmsnorm op;
+	const double *dy;
+};
+
+static double rmsnorm_loss(void *arg)
+{
+	struct rmsnorm_case *c = arg;
+	zr_rmsnorm_f64(&c->op, 0, c->op.rows);
+	return dot(c->op.y, c->dy, c->op.rows * c->op.width);
+}
+
+static void rmsnorm_bwd_is_the_slope_of_rmsnorm(void **state)
+{
+	enum { R = 3, C = 7 };
+	uint64_t x = 15;
+	struct rmsnorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
+	struct zr_op_rmsnorm_bwd bwd = { .dtype = ZR_F64, .rows = R, .width = C };
+	double part[C], dgamma[C], dx[R * C] = { 0 };
+	double *in = rig_drawn(&x, R * C, ZR_F64, 1), *gamma = rig_drawn(&x, C, ZR_F64, 1);
+
+	(void)state;
+	c.op.x = bwd.x = in;
+	c.op.gamma = bwd.gamma = gamma;
+	bwd.dy = c.dy = rig_drawn(&x, R * C, ZR_F64, 1);
+	c.op.y = rig_buffer(R * C, ZR_F64);
+	bwd.rstd = c.op.rstd = rig_buffer(R, ZR_F64);
+	bwd.dx = dx;
+	bwd.dgamma = (float *)(void *)dgamma;
+	rmsnorm_loss(&c);
+	zr_rmsnorm_bwd_f64(&bwd, 0, R, part);
+	zr_rmsnorm_bwd_sum_f64(&bwd, part, 1, 0, C);
+	for (int i = 0; i < R * C; i++)
+		check_slope(rmsnorm_loss, &c, in, i, dx[i]);
+	for (int i = 0; i < C; i++)
+		check_slope(rmsnorm_loss, &c, gamma, i, dgamma[i]);
+	rig_release();
+}
+
+struct rotary_case {
+	struct zr_op_rotary op;
+	const double *dout;
+};
+
+static double rotary_loss(void *arg)
+{
+	struct rotary_case *c = arg;
+	zr_rotary_f64(&c->op, 0, 4);
+	return dot(c->op.out, c->dout, 4 * 12);
+}
+
+static void rotary_back_is_the_slope_of_rotary(void **state)
+{
+	uint64_t x = 16;
+	struct rotary_case c = { .op = { .dtype = ZR_F64, .batch = 1, .length = 4, .heads = 2, .head_dim = 6, .stride = 12,
+					 .frequency = { 1, 0.4f, 0.1f } } };
+	double *in = rig_drawn(&x, 4 * 12, ZR_F64, 1), dx[4 * 12];
+
+	(void)state;
+	c.op.x = in;
+	c.op.out = rig_buffer(4 * 12, ZR_F64);
+	c.dout = rig_drawn(&x, 4 * 12, ZR_F64, 1);
+	struct zr_op_rotary bwd = c.op;
+	bwd.flags = ZR_ROTARY_BACK;
+	bwd.x = c.dout;
+	bwd.out = dx;
+	zr_rotary_f64(&bwd, 0, 4);
+	for (int i = 0; i < 4 * 12; i++)
+		check_slope(rotary_loss, &c, in, i, dx[i]);
+	rig_release();
+}
+
+static double swiglu_loss(void *arg)
+{
+	double *gate_up = arg, out;
+	struct zr_op_swiglu op = { .dtype = ZR_F64, .n = 1, .gate = gate_up, .up = gate_up + 1, .out = &out };
+	zr_swiglu_f64(&op, 0, 1);
+	return out;
+}
+
+static void swiglu_bwd_is_the_slope_of_swiglu(void **state)
+{
+	(void)state;
+	for (double at = -30; at < 30; at += 0.37) {
+		double x[2] = { at, 1.25 }, dy = 1, dgate, dup;
+		struct zr_op_swiglu_bwd op = { .dtype = ZR_F64, .n = 1, .dy = &dy, .gate = x, .up = x + 1, .dgate = &dgate, .dup = &dup };
+		zr_swiglu_bwd_f64(&op, 0, 1);
+		check_slope(swiglu_loss, x, x, 0, dgate);
+		check_slope(swiglu_loss, x, x, 1, dup);
+	}
+}
+
 static const int32_t tokens[10] = { 3, 0, 3, 10, 7, 7, 3, 1, 1, 0 };
 
 struct embedding_case {
@@ -197,7 +289,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(embedding_bwd_is_the_slope_of_embedding),
 		cmocka_unit_test(layernorm_bwd_is_the_slope_of_layernorm),
+		cmocka_unit_test(rmsnorm_bwd_is_the_slope_of_rmsnorm),
+		cmocka_unit_test(rotary_back_is_the_slope_of_rotary),
 		cmocka_unit_test(gelu_bwd_is_the_slope_of_gelu),
+		cmocka_unit_test(swiglu_bwd_is_the_slope_of_swiglu),
 		cmocka_unit_test(dropout_is_its_own_slope),
 		cmocka_unit_test(bias_bwd_is_the_slope_of_a_bias),
 	};

@@ -65,18 +65,18 @@ struct zr_op_matmul {
 
 #define ZR_OP_ACCUMULATE 1u /* gradients of parameters: += instead of = (the first contribution stores) */
 
-/* out[b*T+t, :] = wte[tokens[b*T+t], :] + wpe[t, :]. GROWABLE. */
+/* out[b*T+t, :] = wte[tokens[b*T+t], :] + wpe[t, :]; without wpe the first alone. GROWABLE. */
 struct zr_op_embedding {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t batch, length, width, vocabulary, positions; /* B, T, C, rows of wte, rows of wpe */
 	const int32_t *tokens; /* [B*T], each < vocabulary */
-	const void *wte, *wpe; /* [vocabulary, C], [positions, C] */
+	const void *wte, *wpe; /* [vocabulary, C], [positions, C] or NULL */
 	void *out;             /* [B*T, C] */
 };
 
 /* dwte[tokens[r]] += dout[r]; dwpe[t] += sum over b of dout[b*T+t]; in index order. GROWABLE.
- * Without ZR_OP_ACCUMULATE_WTE / _WPE rows that nothing adds to become 0. */
+ * Without ZR_OP_ACCUMULATE_WTE / _WPE rows that nothing adds to become 0. dwpe may be NULL. */
 #define ZR_OP_ACCUMULATE_WTE 1u
 #define ZR_OP_ACCUMULATE_WPE 2u
 struct zr_op_embedding_bwd {
@@ -346,6 +346,67 @@ struct zr_op_muon_factor {
 	const float *square;
 };
 
+/* y = x / sqrt(mean of x^2 + eps) * gamma over rows of C (Zhang and Sennrich 2019). GROWABLE. */
+struct zr_op_rmsnorm {
+	uint32_t size, flags;
+	int32_t dtype, rsv;
+	int64_t rows, width;
+	float eps;
+	int32_t rsv2;
+	const void *x, *gamma;
+	void *y;
+	float *rstd; /* [rows], the factor of the row, kept for backward */
+};
+
+/* dx += gradient w.r.t. x; dgamma = or += by ZR_OP_ACCUMULATE. GROWABLE. */
+struct zr_op_rmsnorm_bwd {
+	uint32_t size, flags;
+	int32_t dtype, rsv;
+	int64_t rows, width;
+	const void *dy, *x, *gamma;
+	const float *rstd;
+	void *dx;
+	float *dgamma;
+	void *work; /* rmsnorm_bwd_work() bytes */
+};
+
+/* Rotary positions (Su et al. 2021), in halves: element i < D/2 of each head of row b*T+t is paired with element i + D/2
+ * and turned by a = t * frequency[i], one fp32 product:
+ *   out[i] = x[i] cos a - x[i + D/2] sin a,  out[i + D/2] = x[i + D/2] cos a + x[i] sin a.
+ * ZR_ROTARY_BACK turns by -a, which is the backward. Row r starts at r*stride elements, head h at + h*head_dim; what lies
+ * between the heads of two rows is left alone. out may be x. GROWABLE. */
+#define ZR_ROTARY_BACK 1u
+#define ZR_ROTARY_PAIRS 128
+struct zr_op_rotary {
+	uint32_t size, flags;
+	int32_t dtype, rsv;
+	int64_t batch, length, heads, head_dim; /* head_dim is even and at most 2 * ZR_ROTARY_PAIRS */
+	int64_t stride;                         /* of x and of out */
+	const void *x;
+	void *out;
+	float frequency[ZR_ROTARY_PAIRS];       /* [head_dim/2] radians per position, in [0, 4] */
+};
+
+/* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020). out may be gate or up. GROWABLE. */
+struct zr_op_swiglu {
+	uint32_t size, flags;
+	int32_t dtype, rsv;
+	int64_t n;
+	const void *gate, *up;
+	void *out;
+};
+
+/* dgate = dy * up * silu'(gate), dup = dy * silu(gate); each may be dy, gate or up.
+ * act, if not NULL, receives the forward's out: what kept gate and up need not keep it too. GROWABLE. */
+struct zr_op_swiglu_bwd {
+	uint32_t size, flags;
+	int32_t dtype, rsv;
+	int64_t n;
+	const void *dy, *gate, *up;
+	void *dgate, *dup;
+	void *act; /* [n] or NULL; overlaps nothing */
+};
+
 /* GROWABLE. The first argument of each is this table. [step] all. */
 struct zr_ops {
 	uint32_t size, rsv;
@@ -380,6 +441,12 @@ struct zr_ops {
 	int (*muon_normalize)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
 	int (*muon_factor)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon_factor *);
 	int (*muon_update)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
+	int (*rmsnorm)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rmsnorm *);
+	int (*rmsnorm_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rmsnorm_bwd *);
+	uint64_t (*rmsnorm_bwd_work)(const struct zr_ops *, const struct zr_op_rmsnorm_bwd *); /* [pure] */
+	int (*rotary)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rotary *);
+	int (*swiglu)(const struct zr_ops *, struct zr_stream *, const struct zr_op_swiglu *);
+	int (*swiglu_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_swiglu_bwd *);
 };
 
 /* GROWABLE; filled by info(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elementary.h - exp, log, cos and GELU of our own: libm's choose their bits by CPU (invariant I1).
+ * elementary.h - exp, log, cos, sin, GELU and SiLU of our own: libm's choose their bits by CPU (invariant I1).
  * Included by scalar.h only.
  */
 #ifndef ZEROTH_KERNELS_CPU_ELEMENTARY_H
@@ -91,13 +91,23 @@ ZR_INLINE double zr_cos_turn(uint32_t w)
 	return x + x * (s * p);
 }
 
+/* Angle a, 0 <= a < 2^26, in units of 2^-32 of a turn: zr_cos_turn() of it is cos a to 1e-9. A quarter less gives the sine. */
+ZR_INLINE uint32_t zr_turn(float a)
+{
+	return (uint32_t)(int64_t)((double)a * 0x1.45f306dc9c883p+29 + 0.5); /* 2^32 / (2 pi) */
+}
+
 #if ZR_REAL_IS_F64
 /* The test oracle may take libm's. */
+ZR_INLINE zr_real zr_cos(float a) { return cos((double)a); }
+ZR_INLINE zr_real zr_sin(float a) { return sin((double)a); }
 ZR_INLINE zr_real zr_exp(zr_real x) { return exp(x); }
 ZR_INLINE zr_real zr_ln(zr_real x) { return log(x); }
 ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrt(x); }
 ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fma(a, b, c); }
 #else
+ZR_INLINE zr_real zr_cos(float a) { return (float)zr_cos_turn(zr_turn(a)); }
+ZR_INLINE zr_real zr_sin(float a) { return (float)zr_cos_turn(zr_turn(a) - 0x40000000u); }
 ZR_INLINE zr_real zr_exp(zr_real x) { return zr_expf(x); }
 ZR_INLINE zr_real zr_ln(zr_real x) { return (float)zr_logd(x); } /* positive normal x */
 ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrtf(x); }
@@ -132,6 +142,24 @@ ZR_INLINE zr_real zr_gelu_grad(zr_real x)
 	s = 1 / (1 + e);
 	du = (zr_real)ZR_GELU_2C * zr_fma(x * (zr_real)(3 * ZR_GELU_A), x, 1);
 	return zr_fma(x * du, e * s * s, s);
+}
+
+#define ZR_SILU_END 80 /* exp of it is finite, and the derivative beyond it 0 or 1 */
+
+ZR_INLINE zr_real zr_silu(zr_real x)
+{
+	return x / (1 + zr_exp(-x));
+}
+
+/* d silu / dx = s + x s (1 - s), s = 1 / (1 + e), 1 - s = e s; NaN stays NaN. */
+ZR_INLINE zr_real zr_silu_grad(zr_real x)
+{
+	zr_real e, s;
+
+	x = x > ZR_SILU_END ? ZR_SILU_END : x < -ZR_SILU_END ? -ZR_SILU_END : x;
+	e = zr_exp(-x);
+	s = 1 / (1 + e);
+	return zr_fma(x * s, e * s, s);
 }
 
 #endif

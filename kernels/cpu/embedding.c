@@ -4,7 +4,7 @@
  *
  * out[r,:] = wte[tokens[r],:] + wpe[r mod T,:], r in [0, B*T), rows of C.
  * dwte[tokens[r],:] += dout[r,:] and dwpe[r mod T,:] += dout[r,:], r ascending. The gradient is cut by
- * columns: two tokens may be equal, two columns never are.
+ * columns: two tokens may be equal, two columns never are. Without wpe, dwpe its terms are absent.
  */
 #include "scalar.h"
 #include "table.h"
@@ -17,7 +17,8 @@ void ZR_SCALAR(embedding)(const struct zr_op_embedding *op, int64_t lo, int64_t 
 		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
 		for (int64_t c = 0; c < width; c++)
 			zr_put(op->out, r * width + c, op->dtype,
-			       zr_get(op->wte, token + c, op->dtype) + zr_get(op->wpe, pos + c, op->dtype));
+			       op->wpe ? zr_get(op->wte, token + c, op->dtype) + zr_get(op->wpe, pos + c, op->dtype) :
+					 zr_get(op->wte, token + c, op->dtype));
 	}
 }
 
@@ -28,14 +29,15 @@ void ZR_SCALAR(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, 
 
 	for (int64_t v = 0; v < op->vocabulary && !(op->flags & ZR_OP_ACCUMULATE_WTE); v++)
 		memset(dwte + v * width + lo, 0, (size_t)bytes);
-	for (int64_t t = 0; t < op->positions && !(op->flags & ZR_OP_ACCUMULATE_WPE); t++)
+	for (int64_t t = 0; dwpe && t < op->positions && !(op->flags & ZR_OP_ACCUMULATE_WPE); t++)
 		memset(dwpe + t * width + lo, 0, (size_t)bytes);
 	for (int64_t r = 0; r < op->batch * op->length; r++) {
 		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
 		for (int64_t c = lo; c < hi; c++) {
 			zr_real g = zr_get(op->dout, r * width + c, op->dtype);
 			dwte[token + c] += g;
-			dwpe[pos + c] += g;
+			if (dwpe)
+				dwpe[pos + c] += g;
 		}
 	}
 }

@@ -7,7 +7,11 @@
 
 ZR_INLINE void forward_columns(void *out, const void *token, const void *pos, int64_t c, int32_t dtype, int n)
 {
-	vstore_n(out, c, dtype, vload_n(token, c, dtype, n) + vload_n(pos, c, dtype, n), n);
+	vf x = vload_n(token, c, dtype, n);
+
+	if (pos)
+		x = x + vload_n(pos, c, dtype, n);
+	vstore_n(out, c, dtype, x, n);
 }
 
 ZR_INLINE void forward(const struct zr_op_embedding *op, int64_t lo, int64_t hi, int32_t dtype)
@@ -16,7 +20,7 @@ ZR_INLINE void forward(const struct zr_op_embedding *op, int64_t lo, int64_t hi,
 
 	for (int64_t r = lo; r < hi; r++) {
 		const void *token = zr_at(op->wte, op->tokens[r] * width, dtype);
-		const void *pos = zr_at(op->wpe, r % op->length * width, dtype);
+		const void *pos = op->wpe ? zr_at(op->wpe, r % op->length * width, dtype) : NULL;
 		void *out = zr_at(op->out, r * width, dtype);
 		for (c = 0; c + ZR_W <= width; c += ZR_W)
 			forward_columns(out, token, pos, c, dtype, ZR_W);
@@ -35,7 +39,8 @@ ZR_INLINE void backward_columns(float *token, float *pos, const void *dout, int6
 	vf g = vload_n(dout, c, dtype, n);
 
 	vstore_n(token, c, ZR_F32, vload_n(token, c, ZR_F32, n) + g, n);
-	vstore_n(pos, c, ZR_F32, vload_n(pos, c, ZR_F32, n) + g, n);
+	if (pos)
+		vstore_n(pos, c, ZR_F32, vload_n(pos, c, ZR_F32, n) + g, n);
 }
 
 ZR_INLINE void backward(const struct zr_op_embedding_bwd *op, int64_t lo, int64_t hi, int32_t dtype)
@@ -44,7 +49,8 @@ ZR_INLINE void backward(const struct zr_op_embedding_bwd *op, int64_t lo, int64_
 
 	for (int64_t r = 0; r < op->batch * op->length; r++) {
 		const void *dout = zr_at(op->dout, r * width, dtype);
-		float *token = op->dwte + op->tokens[r] * width, *pos = op->dwpe + r % op->length * width;
+		float *token = op->dwte + op->tokens[r] * width;
+		float *pos = op->dwpe ? op->dwpe + r % op->length * width : NULL;
 		for (c = lo; c + ZR_W <= hi; c += ZR_W)
 			backward_columns(token, pos, dout, c, dtype, ZR_W);
 		if (c < hi)
@@ -62,7 +68,7 @@ void ZR_SIMD(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, in
 {
 	if (!(op->flags & ZR_OP_ACCUMULATE_WTE))
 		zero(op->dwte, op->vocabulary, op->width, lo, hi);
-	if (!(op->flags & ZR_OP_ACCUMULATE_WPE))
+	if (op->dwpe && !(op->flags & ZR_OP_ACCUMULATE_WPE))
 		zero(op->dwpe, op->positions, op->width, lo, hi);
 	ZR_BY_DTYPE(op->dtype, backward, op, lo, hi);
 }

@@ -127,6 +127,19 @@ ZR_INLINE vf vgelu_grad(vf x)
 	return vfma(c * du, e * s * s, s);
 }
 
+/* Formulas and bits of zr_silu, zr_silu_grad. */
+ZR_INLINE vf vsilu(vf x)
+{
+	return x / (vset(1) + vexp(vset(-1) * x));
+}
+
+ZR_INLINE vf vsilu_grad(vf x)
+{
+	vf c = vmax(vset(-ZR_SILU_END), vmin(vset(ZR_SILU_END), x));
+	vf e = vexp(vset(-1) * c), s = vset(1) / (vset(1) + e);
+	return vfma(c * s, e * s, s);
+}
+
 /* Words of elements [4*block, 4*block + 4*ZR_W) of the stream, in order: vector k holds elements
  * k*ZR_W .. of them. */
 ZR_INLINE void vrng(const struct zr_rng *g, uint64_t block, vi out[4])

@@ -15,10 +15,16 @@
 	void zr_layernorm_bwd_##SUFFIX(const struct zr_op_layernorm_bwd *, int64_t, int64_t, REAL *);      \
 	void zr_layernorm_bwd_sum_##SUFFIX(const struct zr_op_layernorm_bwd *, const REAL *, int64_t, int64_t, \
 					   int64_t);                                                       \
+	void zr_rmsnorm_##SUFFIX(const struct zr_op_rmsnorm *, int64_t, int64_t);                          \
+	void zr_rmsnorm_bwd_##SUFFIX(const struct zr_op_rmsnorm_bwd *, int64_t, int64_t, REAL *);          \
+	void zr_rmsnorm_bwd_sum_##SUFFIX(const struct zr_op_rmsnorm_bwd *, const REAL *, int64_t, int64_t, int64_t); \
+	void zr_rotary_##SUFFIX(const struct zr_op_rotary *, int64_t, int64_t);                            \
 	void zr_attention_##SUFFIX(const struct zr_op_attention *, int64_t, int64_t, void *);              \
 	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, void *, REAL *); \
 	uint64_t zr_attention_scratch_##SUFFIX(const struct zr_op_attention *, int);                       \
 	void zr_gelu_bwd_##SUFFIX(const struct zr_op_gelu_bwd *, int64_t, int64_t);                        \
+	void zr_swiglu_##SUFFIX(const struct zr_op_swiglu *, int64_t, int64_t);                            \
+	void zr_swiglu_bwd_##SUFFIX(const struct zr_op_swiglu_bwd *, int64_t, int64_t);                    \
 	void zr_residual_##SUFFIX(const struct zr_op_residual *, int64_t, int64_t);                        \
 	void zr_cast_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t);                                \
 	void zr_init_##SUFFIX(const struct zr_op_init *, int64_t, int64_t);                                \
@@ -56,10 +62,16 @@ ZR_CPU_PROTOTYPES(f64, double)
 		.layernorm = zr_layernorm_##SUFFIX,                                                        \
 		.layernorm_bwd = zr_layernorm_bwd_##SUFFIX,                                                \
 		.layernorm_bwd_sum = zr_layernorm_bwd_sum_##SUFFIX,                                        \
+		.rmsnorm = zr_rmsnorm_##SUFFIX,                                                            \
+		.rmsnorm_bwd = zr_rmsnorm_bwd_##SUFFIX,                                                    \
+		.rmsnorm_bwd_sum = zr_rmsnorm_bwd_sum_##SUFFIX,                                            \
+		.rotary = zr_rotary_##SUFFIX,                                                              \
 		.attention = zr_attention_##SUFFIX,                                                        \
 		.attention_bwd = zr_attention_bwd_##SUFFIX,                                                \
 		.attention_scratch = zr_attention_scratch_##SUFFIX,                                        \
 		.gelu_bwd = zr_gelu_bwd_##SUFFIX,                                                          \
+		.swiglu = zr_swiglu_##SUFFIX,                                                              \
+		.swiglu_bwd = zr_swiglu_bwd_##SUFFIX,                                                      \
 		.residual = zr_residual_##SUFFIX,                                                          \
 		.cast = zr_cast_##SUFFIX,                                                                  \
 		.init = zr_init_##SUFFIX,                                                                  \

@@ -15,7 +15,7 @@ struct job {
 	const struct zr_inst *d;
 	const void *op;
 	int64_t n, cut;
-	float *part; /* layernorm_bwd, attention_bwd, muon_normalize */
+	float *part; /* layernorm_bwd, rmsnorm_bwd, attention_bwd, muon_normalize */
 };
 
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
@@ -73,7 +73,10 @@ static int64_t rows_per_item(int64_t width)
 OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
 OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
+OPERATION(rmsnorm, o->dtype, o->rows, rows_per_item(o->width))
 OPERATION(gelu_bwd, o->dtype, o->n, ELEMENTS)
+OPERATION(swiglu, o->dtype, o->n, ELEMENTS)
+OPERATION(swiglu_bwd, o->dtype, o->n, ELEMENTS)
 OPERATION(residual, o->dtype, o->n, ELEMENTS)
 OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
@@ -181,6 +184,61 @@ static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const
 	return ZR_OK;
 }
 
+/* ---- rmsnorm_bwd: likewise --------------------------------------------------------------------- */
+
+static void rmsnorm_bwd_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_rmsnorm_bwd *o = j->op;
+	int64_t lo = item * ZR_LN_TILE;
+	(void)worker;
+	j->d->k->rmsnorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows), j->part + item * o->width);
+}
+
+static void rmsnorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_rmsnorm_bwd *o = j->op;
+	int64_t lo = item * COLUMNS;
+	(void)worker;
+	j->d->k->rmsnorm_bwd_sum(o, j->part, j->n, lo, cpu_min(lo + COLUMNS, o->width));
+}
+
+static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rmsnorm_bwd *o)
+{
+	(void)ops;
+	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * o->width) * sizeof(float);
+}
+
+static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rmsnorm_bwd *o)
+{
+	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
+	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
+	int rc = cpu_check_dtype(ops->dev, "rmsnorm_bwd", o->dtype);
+	(void)s;
+	if (rc)
+		return rc;
+	cpu_parallel(ops->dev, tiles, rmsnorm_bwd_item, &job);
+	cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item, &job);
+	return ZR_OK;
+}
+
+/* ---- rotary -------------------------------------------------------------------------------------- */
+
+ITEM(rotary)
+
+static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rotary *o)
+{
+	int rc = cpu_check_dtype(ops->dev, "rotary", o->dtype);
+	(void)s;
+	if (!rc && (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS))
+		rc = zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d",
+			     (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
+	if (!rc)
+		run(ops->dev, o, o->batch * o->length, rows_per_item(o->heads * o->head_dim), rotary_item);
+	return rc;
+}
+
 /* ---- attention: a head is an item ------------------------------------------------------------- */
 
 static void attention_item(void *arg, int64_t item, int32_t worker)
@@ -266,4 +324,10 @@ void cpu_ops_fill(struct zr_ops *ops)
 	ops->muon_normalize = op_muon_normalize;
 	ops->muon_factor = op_muon_factor;
 	ops->muon_update = op_muon_update;
+	ops->rmsnorm = op_rmsnorm;
+	ops->rmsnorm_bwd = op_rmsnorm_bwd;
+	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
+	ops->rotary = op_rotary;
+	ops->swiglu = op_swiglu;
+	ops->swiglu_bwd = op_swiglu_bwd;
 }

@@ -45,7 +45,13 @@
 	OPERATION(muon_momentum, muon, lowp, AT(scalars), AT(grad), AT(buf), AT(x), AT(sumsq))                      \
 	OPERATION(muon_normalize, muon, lowp, AT(x), AT(sumsq))                                                     \
 	OPERATION(muon_factor, muon_factor, square, AT(gram), AT(square))                                           \
-	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp))
+	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp))                                \
+	OPERATION(rmsnorm, rmsnorm, rstd, AT(x), AT(gamma), AT(y), AT(rstd))                                        \
+	OPERATION(rmsnorm_bwd, rmsnorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), AT(dgamma), AT(work)) \
+	QUERY(rmsnorm_bwd_work, rmsnorm_bwd)                                                                        \
+	OPERATION(rotary, rotary, frequency, AT(x), AT(out))                                                        \
+	OPERATION(swiglu, swiglu, out, AT(gate), AT(up), AT(out))                                                   \
+	OPERATION(swiglu_bwd, swiglu_bwd, act, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), AT(act))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n, const char *name, const char *members)
 {

@@ -52,6 +52,45 @@ def layernorm():
     show("layernorm.dbeta", beta.grad)
 
 
+def rmsnorm():
+    draw = Draw(5)
+    x, gamma = (draw.array(*s).requires_grad_() for s in ((5, 41), (41,)))
+    dy, dx = draw.array(5, 41), draw.array(5, 41)
+    rstd = 1 / torch.sqrt((x * x).mean(1, keepdim=True) + 1e-5)
+    y = x * rstd * gamma
+    y.backward(dy)
+    show("rmsnorm.y", y)
+    show("rmsnorm.rstd", rstd)
+    show("rmsnorm.dx", dx + x.grad)
+    show("rmsnorm.dgamma", gamma.grad)
+
+
+def rotary():
+    """As Hugging Face's rotate_half(): 2 sequences of 5 rows of 2 heads of 22, angles in fp32."""
+    draw = Draw(6)
+    x = draw.array(2, 5, 2, 22).requires_grad_()
+    dout = draw.array(2, 5, 2, 22)
+    frequency = torch.tensor([3.5 / 2**i for i in range(11)])
+    angle = torch.outer(torch.arange(5).float(), frequency).double()
+    cos, sin = (f(torch.cat((angle, angle), 1))[None, :, None, :] for f in (torch.cos, torch.sin))
+    out = x * cos + torch.cat((-x[..., 11:], x[..., :11]), 3) * sin
+    out.backward(dout)
+    show("rotary.out", out)
+    show("rotary.dx", x.grad)
+
+
+def swiglu():
+    draw = Draw(7)
+    gate = (8 * draw.array(97)).requires_grad_()
+    up = draw.array(97).requires_grad_()
+    dy = draw.array(97)
+    y = torch.nn.functional.silu(gate) * up
+    y.backward(dy)
+    show("swiglu.y", y)
+    show("swiglu.dgate", gate.grad)
+    show("swiglu.dup", up.grad)
+
+
 def gelu():
     draw = Draw(3)
     x = (2 * draw.array(97)).requires_grad_()
@@ -99,6 +138,9 @@ lr = 2**-7
 adam = dict(lr=lr, betas=(0.9, 0.95), eps=1e-8)
 embedding()
 layernorm()
+rmsnorm()
+rotary()
+swiglu()
 gelu()
 trajectory("adamw", lambda p: torch.optim.AdamW(p, weight_decay=0.1, **adam), moments)
 trajectory("adam_l2", lambda p: torch.optim.Adam(p, weight_decay=0.1, **adam), moments)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rotary.c - rotary positions, scalar: the halves of each head of row r turn as complex numbers by
+ * a = (r mod T) * frequency[i], i < D/2; its backward turns by -a. An angle is an fp32 product, as it is where the models
+ * come from: their long sequences were learnt with its rounding. Its cosine and sine serve all heads of the row.
+ */
+#include "scalar.h"
+#include "table.h"
+
+static void turn_head(const struct zr_op_rotary *op, int64_t at, const zr_real *cosine, const zr_real *sine)
+{
+	int64_t half = op->head_dim / 2;
+
+	for (int64_t i = 0; i < half; i++) {
+		zr_real a = zr_get(op->x, at + i, op->dtype), b = zr_get(op->x, at + half + i, op->dtype);
+		zr_put(op->out, at + i, op->dtype, zr_fma(a, cosine[i], -(b * sine[i])));
+		zr_put(op->out, at + half + i, op->dtype, zr_fma(b, cosine[i], a * sine[i]));
+	}
+}
+
+void ZR_SCALAR(rotary)(const struct zr_op_rotary *op, int64_t lo, int64_t hi)
+{
+	zr_real cosine[ZR_ROTARY_PAIRS], sine[ZR_ROTARY_PAIRS];
+
+	for (int64_t r = lo; r < hi; r++) {
+		for (int64_t i = 0; i < op->head_dim / 2; i++) {
+			float a = (float)(r % op->length) * op->frequency[i];
+			cosine[i] = zr_cos(a);
+			sine[i] = op->flags & ZR_ROTARY_BACK ? -zr_sin(a) : zr_sin(a);
+		}
+		for (int64_t h = 0; h < op->heads; h++)
+			turn_head(op, r * op->stride + h * op->head_dim, cosine, sine);
+	}
+}
