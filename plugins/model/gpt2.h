@@ -16,6 +16,8 @@
 
 #include <zeroth/model.h>
 
+#include "carver.h"
+
 struct gpt2_opts {
 	int32_t size; /* preset, 0: none */
 	int64_t layers, heads, width, context, vocabulary;
@@ -54,20 +56,6 @@ static inline struct gpt2_pass gpt2_unpack(const struct zr_inst *g, const struct
 
 extern const struct zr_pretrained_v1 gpt2_pretrained; /* gpt2_files.c */
 
-/* ---- memory: a buffer's layout is described once, for its size (base 0) and for its use ---- */
-
-struct gpt2_carver {
-	uintptr_t base;
-	uint64_t used;
-};
-
-static inline void *gpt2_take(struct gpt2_carver *v, uint64_t bytes)
-{
-	uintptr_t at = v->base + v->used;
-	v->used += (bytes + 63) / 64 * 64;
-	return (void *)at;
-}
-
 /* Bytes of an activation or parameter. */
 static inline uint64_t gpt2_element(const struct gpt2_pass *p)
 {
@@ -75,14 +63,9 @@ static inline uint64_t gpt2_element(const struct gpt2_pass *p)
 }
 
 /* `columns` elements for each of the N rows. */
-static inline void *gpt2_take_rows(struct gpt2_carver *v, const struct gpt2_pass *p, int64_t columns)
+static inline void *gpt2_take_rows(struct carver *v, const struct gpt2_pass *p, int64_t columns)
 {
-	return gpt2_take(v, (uint64_t)p->N * (uint64_t)columns * gpt2_element(p));
-}
-
-static inline uint64_t gpt2_max(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
+	return carver_take(v, (uint64_t)p->N * (uint64_t)columns * gpt2_element(p));
 }
 
 /* ---- gpt2_ops.c ---- */

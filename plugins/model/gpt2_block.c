@@ -30,13 +30,13 @@ struct block_work {
 
 static uint64_t carve_saved(const struct gpt2_pass *p, void *base, struct block_saved *s)
 {
-	struct gpt2_carver v = { (uintptr_t)base, 0 };
+	struct carver v = { (uintptr_t)base, 0 };
 	uint64_t stat = (uint64_t)p->N * sizeof(float);
-	s->mean1 = gpt2_take(&v, stat);
-	s->rstd1 = gpt2_take(&v, stat);
-	s->mean2 = gpt2_take(&v, stat);
-	s->rstd2 = gpt2_take(&v, stat);
-	s->lse = gpt2_take(&v, stat * (uint64_t)p->H);
+	s->mean1 = carver_take(&v, stat);
+	s->rstd1 = carver_take(&v, stat);
+	s->mean2 = carver_take(&v, stat);
+	s->rstd2 = carver_take(&v, stat);
+	s->lse = carver_take(&v, stat * (uint64_t)p->H);
 	s->qkv = gpt2_take_rows(&v, p, 3 * p->C);
 	s->att = gpt2_take_rows(&v, p, p->C);
 	s->x2 = gpt2_take_rows(&v, p, p->C);
@@ -73,7 +73,7 @@ static struct gpt2_linear map_fc2(const struct gpt2_pass *p) { return (struct gp
 
 static uint64_t carve_forward(const struct gpt2_pass *p, void *base, struct block_work *w)
 {
-	struct gpt2_carver v = { (uintptr_t)base, 0 };
+	struct carver v = { (uintptr_t)base, 0 };
 	*w = (struct block_work){ .ln = gpt2_take_rows(&v, p, p->C) };
 	w->act = gpt2_take_rows(&v, p, 4 * p->C);
 	return v.used;
@@ -82,18 +82,18 @@ static uint64_t carve_forward(const struct gpt2_pass *p, void *base, struct bloc
 /* ln and dln lie where act was: it is used up before they are written. */
 static uint64_t carve_backward(const struct gpt2_pass *p, void *base, struct block_work *w)
 {
-	struct gpt2_carver v = { (uintptr_t)base, 0 }, over = v;
+	struct carver v = { (uintptr_t)base, 0 }, over = v;
 	const struct zr_ops *ops = p->c->ops;
 	struct zr_op_layernorm_bwd norm_op = gpt2_norm_bwd_op(p);
 	struct zr_op_attention_bwd att_op = { .size = sizeof att_op, .fwd = attention_op(p, &(struct block_saved){ 0 }) };
 	*w = (struct block_work){ .act = gpt2_take_rows(&v, p, 4 * p->C) };
 	w->ln = gpt2_take_rows(&over, p, p->C);
 	w->dln = gpt2_take_rows(&over, p, p->C);
-	v.used = gpt2_max(v.used, over.used);
+	v.used = carver_max(v.used, over.used);
 	w->wide = gpt2_take_rows(&v, p, 4 * p->C);
 	if (p->dropout > 0)
 		w->drop = gpt2_take_rows(&v, p, p->C);
-	w->ops = gpt2_take(&v, gpt2_max(ops->layernorm_bwd_work(ops, &norm_op), ops->attention_bwd_work(ops, &att_op)));
+	w->ops = carver_take(&v, carver_max(ops->layernorm_bwd_work(ops, &norm_op), ops->attention_bwd_work(ops, &att_op)));
 	return v.used;
 }
 

@@ -55,16 +55,16 @@ static struct zr_op_head_loss head_op(const struct gpt2_pass *p)
 
 static uint64_t carve_head(const struct gpt2_pass *p, int backward, void *base, struct head_work *w)
 {
-	struct gpt2_carver v = { (uintptr_t)base, 0 };
+	struct carver v = { (uintptr_t)base, 0 };
 	const struct zr_ops *ops = p->c->ops;
 	struct zr_op_head_loss loss = head_op(p);
 	struct zr_op_layernorm_bwd norm_op = gpt2_norm_bwd_op(p);
 	*w = (struct head_work){ .ln = gpt2_take_rows(&v, p, p->C) };
-	w->mean = gpt2_take(&v, (uint64_t)p->N * sizeof(float));
-	w->rstd = gpt2_take(&v, (uint64_t)p->N * sizeof(float));
+	w->mean = carver_take(&v, (uint64_t)p->N * sizeof(float));
+	w->rstd = carver_take(&v, (uint64_t)p->N * sizeof(float));
 	if (backward)
 		loss.dx = w->dln = gpt2_take_rows(&v, p, p->C);
-	w->ops = gpt2_take(&v, gpt2_max(ops->head_loss_work(ops, &loss),
+	w->ops = carver_take(&v, carver_max(ops->head_loss_work(ops, &loss),
 				backward ? ops->layernorm_bwd_work(ops, &norm_op) : 0));
 	return v.used;
 }
@@ -164,7 +164,7 @@ int gpt2_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, 
 	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype, .batch = batch,
 				   .length = length, .ops = ops };
 	struct gpt2_pass p = gpt2_unpack(g, &c);
-	struct gpt2_carver row = { 0, 0 };
+	struct carver row = { 0, 0 };
 	struct head_work head;
 	int rc = unsupported(g, ops);
 	if (rc)
