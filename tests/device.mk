@@ -12,6 +12,6 @@ EXTRA_DIST += %D%/golden/make_head.py %D%/golden/head.txt
 %C%_t_matmul_SOURCES = %D%/t_matmul.c %D%/testdevice.h %D%/half.h
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_matmul_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
-%C%_t_separate_SOURCES = %D%/t_separate.c %D%/testdevice.h %D%/gpt2_rig.c %D%/gpt2_rig.h
+%C%_t_separate_SOURCES = %D%/t_separate.c %D%/testdevice.h %D%/model_rig.c %D%/model_rig.h
 %C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_separate_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm

@@ -3,7 +3,7 @@
  * t_gpt2.c - model/gpt2 on device/cpu: loss and every gradient against PyTorch's in float64
  * (golden/make_gpt2.py), and dropout against finite differences.
  */
-#include "gpt2_rig.h"
+#include "model_rig.h"
 
 #include <math.h>
 #include <setjmp.h>

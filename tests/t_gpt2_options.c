@@ -2,7 +2,7 @@
  *
  * t_gpt2_options.c - what model/gpt2 declares for its options, and what it refuses.
  */
-#include "gpt2_rig.h"
+#include "model_rig.h"
 
 #include <math.h>
 #include <setjmp.h>

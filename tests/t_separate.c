@@ -3,7 +3,7 @@
  * t_separate.c - a played device: its options, its limit, and that nothing but operations and copies can touch a
  * separate memory, so that a model or an optimizer that works there never does.
  */
-#include "gpt2_rig.h"
+#include "model_rig.h"
 #include "testdevice.h"
 
 #include <zeroth/optimizer.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpt2_rig.h - runs model/gpt2 on a device as core would, for tests: buffers of exactly the declared sizes,
- * parameters and tokens by a hash that tests/golden/make_gpt2.py computes too.
+ * model_rig.h - runs a model on a device as core would, for tests: buffers of exactly the declared sizes,
+ * parameters and tokens by a hash that tests/golden/make_gpt2.py and make_llama.py compute too.
  *
  * A failing call prints its text and aborts.
  */
-#ifndef ZR_GPT2_RIG_H
-#define ZR_GPT2_RIG_H
+#ifndef ZR_MODEL_RIG_H
+#define ZR_MODEL_RIG_H
 
 #include <zeroth/model.h>
 
@@ -14,10 +14,11 @@
 
 /* Text options of the model beside the tiny default: pairs, ends with NULL. */
 struct rig_setup {
+	const char *model; /* "model/llama"; NULL: "model/gpt2" */
 	int workers;
 	int32_t dtype;
 	int64_t batch, length;
-	const char *options[11];
+	const char *options[25];
 	int separate; /* the model's pointers are to memory that only operations can touch */
 };
 

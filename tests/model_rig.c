@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpt2_rig.c - see gpt2_rig.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
+ * model_rig.c - see model_rig.h. Every buffer is an allocation of its own, so that a sanitizer sees an access
  * beyond the bytes declared, and is filled with NaN before each run, so that nothing is read before it is
  * written. On separate memory each buffer has a twin there: it goes in before a call and comes back after it.
  */
-#include "gpt2_rig.h"
+#include "model_rig.h"
 #include "testdevice.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void must(struct rig *r, int rc, const char *what)
 {
 	if (!rc)
 		return;
-	fprintf(stderr, "gpt2_rig: %s: %d: %s\n", what, rc, test_error(r->host));
+	fprintf(stderr, "model_rig: %s: %d: %s\n", what, rc, test_error(r->host));
 	abort();
 }
 
@@ -226,7 +226,7 @@ struct rig *rig_new(struct rig_setup s)
 	r->scale = 1;
 	r->host = test_host(s.workers);
 	r->dev_desc = test_plugin("device/cpu");
-	r->desc = test_plugin("model/gpt2");
+	r->desc = test_plugin(s.model ? s.model : "model/gpt2");
 	r->dev_opts = test_options(r->dev_desc);
 	if (s.separate && (test_set(r->dev_desc, r->dev_opts, "memory", "64M") ||
 			   test_set(r->dev_desc, r->dev_opts, "separate", "yes")))
