@@ -175,11 +175,11 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 
 /* ---- JSON beside them ---- */
 
-/* A number or a truth where the text is one. */
+/* A number, a truth or an object where the text is one. */
 static json_t *value_of(const char *key, const char *text)
 {
 	json_t *j = json_loads(text, JSON_DECODE_ANY, NULL);
-	if (j && (json_is_number(j) || json_is_boolean(j)))
+	if (j && (json_is_number(j) || json_is_boolean(j) || json_is_object(j)))
 		return j;
 	json_decref(j);
 	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);

@@ -9,4 +9,6 @@ dist_pkgdata_DATA = \
 	%D%/gpt2-355m.ini \
 	%D%/gpt2-774m.ini \
 	%D%/gpt2-1558m.ini \
-	%D%/gpt2-1.3b-disk.ini
+	%D%/gpt2-1.3b-disk.ini \
+	%D%/llama-text.ini \
+	%D%/llama-tinyllama-1.1b.ini

@@ -121,10 +121,10 @@ cp -r "$src/tests/golden/pretrained/gpt2" gpt2 # what finetune-gpt2.ini begins w
 for conf in "$src"/conf/*.ini; do
 	[ "${conf##*/}" = defaults.ini ] || ok "conf/${conf##*/} is valid" "$ZEROTH" schedule "$conf" -n 2
 done
-for size in 124m:124.44 355m:354.82 774m:774.03 1558m:1557.61; do
+for size in gpt2-124m:124.44 gpt2-355m:354.82 gpt2-774m:774.03 gpt2-1558m:1557.61 llama-tinyllama-1.1b:1100.05; do
 	printf '\001\000%.0s' {1..5000} >tokens
-	like "conf/gpt2-${size%:*}.ini plans ${size#*:} M parameters" \
-		"$("$ZEROTH" plan "$src/conf/gpt2-${size%:*}.ini" -o data.path=tokens -o data.format=uint16 2>&1)" "^${size#*:} M parameters"
+	like "conf/${size%:*}.ini plans ${size#*:} M parameters" \
+		"$("$ZEROTH" plan "$src/conf/${size%:*}.ini" -o data.path=tokens -o data.format=uint16 2>&1)" "^${size#*:} M parameters"
 done
 plan_for() { "$ZEROTH" plan "$src/conf/gpt2-124m.ini" -o data.path=tokens -o data.format=uint16 "$@" 2>&1; echo "code $?"; }
 like 'plan --memory: a machine that is large enough' "$(plan_for --memory 1T | tail -n 2 | tr '\n' ' ')" \

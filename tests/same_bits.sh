@@ -51,6 +51,21 @@ for precision in fp32 bf16 fp16; do
 	is "I1 $precision: recompute every=2 from outputs on the host, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $host \
 		-o activation.plugin=recompute -o activation.every=2 -o activation.outputs=offload)" "$one"
 done
+# Another model: rotary positions, grouped keys and values with biases, the head tied or a unit of its own.
+for precision in fp32 bf16 fp16; do
+	tied=yes
+	[ $precision != bf16 ] || tied=no
+	set -- -o precision.plugin=$precision -o model.plugin=llama -o model.layers=3 -o model.heads=4 -o model.kv_heads=2 -o model.qkv_bias=yes \
+		-o model.tied=$tied -o train.micro_batch_size=1 -o train.train_batch_size=4 -o train.steps=4
+	one=$(digest "$@" -o device.threads=1)
+	like "llama, $precision: trains" "$one" '^digest: losses='
+	is "I1 llama, $precision: 3 threads" "$(digest "$@" -o device.threads=3)" "$one"
+	is "I1 llama, $precision: stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 -o device.threads=1)" "$one"
+	is "I1 llama, $precision: recompute, stage2, 4 ranks" "$(digest "$@" -n 4 -o zero.plugin=stage2 -o device.threads=1 \
+		-o activation.plugin=recompute -o activation.every=2)" "$one"
+	is "I1 llama, $precision: activations on the host beside a separate device" "$(digest "$@" -o activation.plugin=offload $host \
+		-o device.separate=yes)" "$one"
+done
 is "I5: nothing is left on disk" "$(ls "$scratch/disk")" ""
 for isa in scalar avx2 avx512; do
 	one=$(digest -o device.isa=$isa -o device.threads=1)
