@@ -113,7 +113,7 @@ int zr_run_publish(struct zr_session *s, const struct zr_pop *op)
 	struct zr_setup *p = s->setup;
 	struct zr_comm_seg *seg = zr_segments_of(s, op);
 	int32_t n = 0;
-	int rc = 0;
+	int rc = p->plan.staging.behind ? zr_update_end(s) : 0; /* what the update still writes is read here */
 	s->posted[zr_number_of(s, op)] = 0;
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = zr_units_of(s, op)[i];
@@ -124,11 +124,8 @@ int zr_run_publish(struct zr_session *s, const struct zr_pop *op)
 			continue;
 		char *whole = g->param == ZR_GROUP_SELF ? zr_at(s, m->param) : s->region[ZR_R_GATHER] + s->program->place[op->first + i];
 		char *own = whole + (uint64_t)p->process.rank * bytes;
-		if (m->far) {
-			rc = zr_update_end(s); /* what the update still writes is read here */
-			if (!rc)
-				rc = zr_fetch(s, m->home, own, bytes);
-		}
+		if (m->far)
+			rc = zr_fetch(s, m->home, own, bytes);
 		seg[n++] = (struct zr_comm_seg){ .send = m->far ? own : zr_at(s, m->home), .recv = whole, .count = m->per * ZR_BLOCK };
 	}
 	return rc || !n || zr_alone(s) ? rc : zr_post(s, op, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, p->types.dtype, n);

@@ -168,10 +168,11 @@ static int64_t piece_blocks(const struct zr_setup *s, const struct zr_plan *p)
 	return most;
 }
 
-/* How many pieces are under way: as the slowest store among the optimizer's and the gradient's wishes. */
-static void pipeline(const struct zr_setup *s, struct zr_staging *g)
+/* How many pieces are under way: as the slowest store among the optimizer's and the gradient's wishes; `copies` to a device are
+ * made while the next piece is computed. */
+static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 {
-	int buffers = 0, read = 0, write = 0;
+	int buffers = 0, read = 0, write = copies;
 	for (int i = 0; i < ZR_OFFLOADS; i++) {
 		const struct zr_tier_info *t = &s->offload[i].info;
 		if (!s->offload[i].it.section || t->direct)
@@ -216,7 +217,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		stage(p, ZR_D_LOWP, ZR_BLOCK * (uint64_t)zr_dtype_bytes(s->types.dtype));
 	if (out_of_reach(s, p, ZR_R_STATE))
 		stage_states(s, p);
-	pipeline(s, g);
+	pipeline(s, g, g->datum[ZR_D_LOWP] != ZR_IN_PLACE && !s->device_info.unified);
 	if (!g->set_bytes)
 		g->sets = 1, g->ahead = g->behind = 0;
 	g->set_bytes = up(g->set_bytes, PAGE);
@@ -270,7 +271,7 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 	p->measure.partials = at;
 	at += updates ? p->partial.arrived - p->partial.call : 0;
 	p->region[ZR_R_MEASURE].bytes = at;
-	p->region[ZR_R_FOLD].bytes = sums ? 0 : ZR_FOLD;
+	p->region[ZR_R_FOLD].bytes = sums ? 0 : s->process.world == 1 ? p->region[ZR_R_GRAD_BUFFER].bytes : ZR_FOLD;
 }
 
 static void size_programs(const struct zr_setup *s, struct zr_plan *p)

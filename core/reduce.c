@@ -12,6 +12,7 @@ struct folding {
 	int32_t unit, type; /* type: what a contribution is rounded to */
 	int store, measure; /* store: the first one; measure: the last one */
 	int on_host;        /* the sum is on the host */
+	int arrived;        /* and the contribution too */
 };
 
 static int run_fold(struct zr_session *s, const struct folding *f, const float *g, float *acc, int64_t n, int64_t block)
@@ -38,16 +39,26 @@ static int run_fold(struct zr_session *s, const struct folding *f, const float *
 /* Part of one tensor, `block` its first. To a sum on the host from a device that only copies reach: by way of the host. */
 static int fold_part(struct zr_session *s, const struct folding *f, const float *g, float *acc, int64_t n, int64_t block)
 {
-	const int64_t most = ZR_FOLD / sizeof *g;
-	float *here = (float *)s->region[ZR_R_FOLD];
+	const int64_t most = ZR_FOLD / 2 / sizeof *g;
+	float *half[2] = { (float *)s->region[ZR_R_FOLD], (float *)s->region[ZR_R_FOLD] + most };
+	uint64_t ticket[2] = { 0 };
 	int rc = 0;
-	if (!f->on_host || s->setup->device_info.host_ops)
+	if (!f->on_host || s->setup->device_info.host_ops || f->arrived)
 		return run_fold(s, f, g, acc, n, block);
-	for (int64_t at = 0; !rc && at < n; at += most) {
-		int64_t now = n - at < most ? n - at : most;
-		rc = zr_copy(s, here, g + at, (uint64_t)now * sizeof *g);
+	rc = zr_copy_start(s, half[0], g, (uint64_t)(n < most ? n : most) * sizeof *g, &ticket[0]);
+	for (int64_t at = 0, i = 0; !rc && at < n; at += most, i = !i) {
+		int64_t now = n - at < most ? n - at : most, next = n - at - now < most ? n - at - now : most;
+		if (next)
+			rc = zr_copy_start(s, half[!i], g + at + now, (uint64_t)next * sizeof *g, &ticket[!i]);
+		int end = zr_copied(s, ticket[i]);
+		ticket[i] = 0;
+		rc = rc ? rc : end;
 		if (!rc)
-			rc = run_fold(s, f, here, acc + at, now, block + at / ZR_BLOCK);
+			rc = run_fold(s, f, half[i], acc + at, now, block + at / ZR_BLOCK);
+	}
+	for (int i = 0; i < 2; i++) {
+		int end = zr_copied(s, ticket[i]);
+		rc = rc ? rc : end;
 	}
 	return rc;
 }
@@ -134,6 +145,26 @@ static int stores(const struct zr_session *s)
 	return s->slot_index == 0 || zr_sums_locally(s->setup);
 }
 
+/* Sums of a single rank on the host, from a device that only copies reach: the gradients are copied beside the backward of
+ * the next layers, and folded when the reduce is waited for. */
+static int hands_over(const struct zr_session *s)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	return zr_alone(s) && !s->setup->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+}
+
+static float *handed_over(const struct zr_session *s, int32_t unit)
+{
+	return (float *)(s->region[ZR_R_FOLD] + s->program->grad_buffer[unit]);
+}
+
+static int hand_over(struct zr_session *s, const struct zr_pop *op, int32_t i)
+{
+	int32_t u = zr_units_of(s, op)[i];
+	uint64_t bytes = (uint64_t)s->setup->layout.unit[u].blocks * ZR_BLOCK * sizeof(float);
+	return zr_copy_start(s, handed_over(s, u), grad_buffer(s, u), bytes, &s->arriving[op->first + i]);
+}
+
 /* All contributions to blocks [first, first + n) of unit i of the operation, into their sum. */
 static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, int64_t first, int64_t n, float *sum)
 {
@@ -143,8 +174,11 @@ static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, 
 	int last = s->program->id == ZR_PROG_LAST_MICRO, rc = 0;
 	f.store = stores(s);
 	f.measure = last;
+	f.arrived = hands_over(s);
+	if (zr_alone(s) && p->plan.direct)
+		return fold(s, &f, sum, sum, first, n);
 	if (zr_alone(s))
-		return fold(s, &f, p->plan.direct ? sum : grad_buffer(s, u) + first * ZR_BLOCK, sum, first, n);
+		return fold(s, &f, (f.arrived ? handed_over(s, u) : grad_buffer(s, u)) + first * ZR_BLOCK, sum, first, n);
 	for (int32_t r = 0; !rc && r < world; r++) {
 		const float *from;
 		rc = contribution(s, op, i, r, first, n, &from);
@@ -212,6 +246,18 @@ static int fold_all_ranks(struct zr_session *s, const struct zr_pop *op)
 	return rc;
 }
 
+static int fold_handed_over(struct zr_session *s, const struct zr_pop *op)
+{
+	int rc = 0;
+	for (int32_t i = 0; i < op->n; i++) {
+		int end = zr_copied(s, s->arriving[op->first + i]);
+		rc = rc ? rc : end;
+		if (!rc)
+			rc = fold_unit(s, op, i);
+	}
+	return rc;
+}
+
 static int sends(const struct zr_session *s)
 {
 	return !zr_alone(s) && (s->program->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(s->setup));
@@ -225,7 +271,7 @@ int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = zr_units_of(s, op)[i];
 		if (zr_alone(s))
-			rc = fold_unit(s, op, i);
+			rc = hands_over(s) ? hand_over(s, op, i) : fold_unit(s, op, i);
 		else if (zr_sums_locally(p))
 			rc = fold_locally(s, u);
 		if (!rc && sends(s))
@@ -261,6 +307,8 @@ static int share_sums(struct zr_session *s, const struct zr_pop *op)
 int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op)
 {
 	zr_ticket ticket;
+	if (hands_over(s))
+		return fold_handed_over(s, op);
 	if (!sends(s))
 		return 0;
 	int rc = zr_complete(s, s->posted[zr_number_of(s, op)]);

@@ -87,11 +87,30 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 	return rc ? zr_instance_failed(&p->device, rc, "copy", s->err) : 0;
 }
 
+/* Between memories: beside the computing where the device can. */
+int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_device_v1 *dev = p->device.vtbl;
+	*ticket = 0;
+	if (!ZR_HAS(dev, struct zr_device_v1, copy_wait) || !dev->copy_start || !dev->copy_wait)
+		return zr_copy(s, to, from, bytes);
+	int rc = dev->copy_start(p->device.inst, to, from, bytes, ticket);
+	return rc ? zr_instance_failed(&p->device, rc, "copy_start", s->err) : 0;
+}
+
+int zr_copied(struct zr_session *s, uint64_t ticket)
+{
+	struct zr_setup *p = s->setup;
+	int rc = ticket ? ((const struct zr_device_v1 *)p->device.vtbl)->copy_wait(p->device.inst, ticket) : 0;
+	return rc ? zr_instance_failed(&p->device, rc, "copy_wait", s->err) : 0;
+}
+
 int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
 {
 	*ticket = 0;
 	if (zr_addressed(s, from.region))
-		return zr_copy(s, to, zr_at(s, from), bytes);
+		return zr_copy_start(s, to, zr_at(s, from), bytes, ticket);
 	const struct zr_offload *o = store_of(s, from.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, from.region, v->read(o->it.inst, s->object[from.region], from.at, to, bytes, ticket), "read");
@@ -101,7 +120,7 @@ int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t
 {
 	*ticket = 0;
 	if (zr_addressed(s, to.region))
-		return zr_copy(s, zr_at(s, to), from, bytes);
+		return zr_copy_start(s, zr_at(s, to), from, bytes, ticket);
 	const struct zr_offload *o = store_of(s, to.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, to.region, v->write(o->it.inst, s->object[to.region], to.at, from, bytes, ticket), "write");
@@ -111,6 +130,8 @@ int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket)
 {
 	if (!ticket)
 		return 0;
+	if (zr_addressed(s, region))
+		return zr_copied(s, ticket);
 	const struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, region, v->wait(o->it.inst, ticket), "wait");

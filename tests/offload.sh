@@ -49,6 +49,7 @@ digest() {
 	if [ "$world" = 1 ] || [ "$threads" = 1 ]; then
 		[ "$optimizer" = none ] && [ "$gradient$param" != nonenone ] || options+=" -o device.separate=on"
 	fi
+	[ "$buffers" != 5 ] || options+=" -o device.late_copies=yes" # as late as a copy beside the computing may be; else as early
 	[ "$precision" != bf16 ] || options+=" -o precision.master=$master"
 	[ "$act" != offload ] || options+=" -o activation.keep=1 $(tier activation "$([ "$threads" = 1 ] && echo cpu || echo nvme)")"
 	[ "$act" != recompute ] || options+=" -o activation.every=$threads"

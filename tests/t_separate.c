@@ -194,6 +194,41 @@ static void operations_refuse_host_memory(void **state)
 	dev_close(&d);
 }
 
+static void late_copies_happen_when_they_are_waited_for(void **state)
+{
+	enum { N = 1100 }; /* more than can be under way */
+	static float host[N], back[N];
+	static uint64_t ticket[N];
+	float *dev;
+	int i, late = 0;
+	(void)state;
+	dev_open_memory(&d, 1, "auto", "auto", "1M", "yes");
+	dev_close(&d);
+	d.h = test_host(1);
+	d.opts = test_options(d.desc);
+	assert_int_equal(test_set(d.desc, d.opts, "late_copies", "yes"), 0);
+	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_EINVAL);
+	assert_int_equal(test_set(d.desc, d.opts, "memory", "1M"), 0);
+	assert_int_equal(test_set(d.desc, d.opts, "separate", "yes"), 0);
+	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_OK);
+	dev = take(sizeof host);
+	for (i = 0; i < N; i++) {
+		host[i] = 1;
+		assert_int_equal(d.v->copy_start(d.inst, dev + i, host + i, sizeof *host, &ticket[i]), ZR_OK);
+		host[i] = 2;
+		late += ticket[i] != 0;
+	}
+	assert_true(late > 1000 && late < N);
+	for (i = N - 1; i >= 0; i--) /* in any order */
+		assert_int_equal(d.v->copy_wait(d.inst, ticket[i]), ZR_OK);
+	move(back, dev, sizeof back);
+	for (i = 0; i < N; i++)
+		assert_true(back[i] == (ticket[i] ? 2 : 1));
+	assert_int_equal(d.v->copy_wait(d.inst, ticket[0]), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "no copy has ticket"));
+	dev_close(&d);
+}
+
 /* ---- models and optimizers -------------------------------------------------------------------------- */
 
 static void same_floats(const char *what, const float *a, const float *b, int64_t n)
@@ -312,6 +347,7 @@ int main(void)
 		cmocka_unit_test(freed_memory_is_lent_again_and_zeroed),
 		cmocka_unit_test(host_code_that_touches_separate_memory_faults),
 		cmocka_unit_test(operations_refuse_host_memory),
+		cmocka_unit_test(late_copies_happen_when_they_are_waited_for),
 		cmocka_unit_test(gpt2_touches_nothing_itself_I1),
 		cmocka_unit_test(optimizers_touch_nothing_themselves_I1),
 	};

@@ -473,6 +473,11 @@ struct zr_device_v1 {
 	/* [step] enqueue a copy between host and device memory, in either direction. */
 	int (*copy)(struct zr_inst *, struct zr_stream *, void *dst, const void *src, uint64_t bytes);
 	int (*sync)(struct zr_inst *, struct zr_stream *);                 /* [step] wait for the stream */
+	/* (optional, both) [step] A copy beside the compute stream, as `copy` otherwise: it happens after what has been enqueued
+	 * so far and before copy_wait returns, at any time in between; both sides are left alone until then, but for reading
+	 * src. *ticket: waited for exactly once, in any order; 0 if everything has happened. */
+	int (*copy_start)(struct zr_inst *, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+	int (*copy_wait)(struct zr_inst *, uint64_t ticket);
 };
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@ struct opts {
 	int64_t threads;
 	int32_t isa, blas;
 	uint64_t memory; /* 0: no limit */
-	uint8_t separate;
+	uint8_t separate, late_copies;
 };
 
 static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL }; /* ZR_CPU_SCALAR ... */
@@ -30,6 +30,8 @@ static const struct zr_opt cpu_opts[] = {
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
 	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Plays a device whose memory operations and copies alone can touch, and whose operations touch no other: what else does, faults."),
+	ZR_OPT(struct opts, late_copies, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "Lets a played device copy at the last moment what could be copied beside computing: finds what looks too early."),
 };
 
 /* ---- options -------------------------------------------------------------------------------------- */
@@ -62,6 +64,8 @@ static int check(const struct zr_host *h, const void *opts)
 	if (o->blas == CPU_OPENBLAS && !cpu_blas_present())
 		return zr_fail(h, ZR_EINVAL, "blas = openblas: this device/cpu was built without OpenBLAS; "
 					     "take blas = own or auto, or configure --with-openblas");
+	if (o->late_copies && !o->memory)
+		return zr_fail(h, ZR_EINVAL, "late_copies = yes needs a device with memory of its own: give memory = BYTES");
 	if (o->separate && !o->memory)
 		return zr_fail(h, ZR_EINVAL, "separate = yes needs a device with memory of its own: give memory = BYTES");
 	return ZR_OK;
@@ -73,6 +77,7 @@ static void destroy(struct zr_inst *d)
 {
 	const struct zr_host *h = d->h;
 	cpu_arena_close(d);
+	h->release(h, d->late);
 	h->release(h, d->scratch);
 	h->release(h, d);
 }
@@ -83,6 +88,9 @@ static int take_memory(struct zr_inst *d, const struct opts *o)
 	d->scratch = d->h->alloc(d->h, d->scratch_bytes, "workspace");
 	if (!d->scratch)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch", (unsigned long long)d->scratch_bytes);
+	d->late = o->late_copies ? d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace") : NULL;
+	if (o->late_copies && !d->late)
+		return zr_fail(d->h, ZR_ENOMEM, "no memory for a list of copies");
 	return cpu_arena_open(d, o->memory, o->separate);
 }
 
@@ -156,7 +164,7 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 }
 
 static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cpu_mem_alloc, cpu_mem_free,
-					     cpu_copy, wait_stream };
+					     cpu_copy, wait_stream, cpu_copy_start, cpu_copy_wait };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -27,6 +27,14 @@ struct cpu_arena {
 	struct cpu_piece *pieces; /* owned: live allocations in it, ascending */
 };
 
+#define CPU_LATE 1024 /* copies under way at most, with late_copies; one more is done at once */
+
+struct cpu_copy {
+	char *dst;
+	const char *src;
+	int64_t bytes; /* 0: free */
+};
+
 struct zr_inst {
 	const struct zr_host *h;
 	const struct zr_cpu_kernels *k;
@@ -38,6 +46,7 @@ struct zr_inst {
 	struct zr_ops ops;          /* the operations */
 	struct zr_ops separate_ops; /* the same on addresses of `seen` */
 	struct cpu_arena arena;
+	struct cpu_copy *late; /* owned: [CPU_LATE] that were started, ticket k + 1 at k; NULL: copies are done at once */
 };
 
 /* Where the memory behind an address of any kind is. */
@@ -83,6 +92,8 @@ void cpu_arena_close(struct zr_inst *d);
 int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out);
 void cpu_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind);
 int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
+int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+int cpu_copy_wait(struct zr_inst *d, uint64_t ticket);
 
 /* cpu_separate.c: fills the table of operations on a separate memory. */
 void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);

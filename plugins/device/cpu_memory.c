@@ -153,15 +153,9 @@ void cpu_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 		munmap(p, bytes);
 }
 
-struct copy {
-	char *dst;
-	const char *src;
-	int64_t bytes;
-};
-
 static void copy_item(void *arg, int64_t item, int32_t worker)
 {
-	const struct copy *c = arg;
+	const struct cpu_copy *c = arg;
 	int64_t lo = item * COPY_CUT;
 	(void)worker;
 	memcpy(c->dst + lo, c->src + lo, (size_t)cpu_min(COPY_CUT, c->bytes - lo));
@@ -169,8 +163,33 @@ static void copy_item(void *arg, int64_t item, int32_t worker)
 
 int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
-	struct copy c = { cpu_real(d, dst), cpu_real(d, src), (int64_t)bytes };
+	struct cpu_copy c = { cpu_real(d, dst), cpu_real(d, src), (int64_t)bytes };
 	(void)s;
 	cpu_parallel(d, cpu_ceil_div(c.bytes, COPY_CUT), copy_item, &c);
 	return ZR_OK;
+}
+
+int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	uint64_t k = 0;
+	*ticket = 0;
+	while (d->late && k < CPU_LATE && d->late[k].bytes)
+		k++;
+	if (!d->late || k == CPU_LATE || !bytes)
+		return cpu_copy(d, NULL, dst, src, bytes);
+	d->late[k] = (struct cpu_copy){ dst, src, (int64_t)bytes };
+	*ticket = k + 1;
+	return ZR_OK;
+}
+
+int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
+{
+	struct cpu_copy *c = d->late + ticket - 1, now;
+	if (!ticket)
+		return ZR_OK;
+	if (!d->late || ticket > CPU_LATE || !c->bytes)
+		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu", (unsigned long long)ticket);
+	now = *c;
+	c->bytes = 0;
+	return cpu_copy(d, NULL, now.dst, now.src, (uint64_t)now.bytes);
 }
