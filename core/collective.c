@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * collective.c - what goes to comm. Where the host cannot address device memory, neither can a comm that has said nothing
- * else: what lies there goes through a piece of host memory, and is done when it is posted.
+ * else: what lies there goes through a piece of host memory, and is done when it is posted. A comm of device memory alone
+ * has another one beside it, for the rest.
  */
 #include "core/replay.h"
 #include "core/tier.h"
@@ -11,10 +12,15 @@ static int on_device(const struct zr_session *s, const void *p)
 	return (uintptr_t)p - (uintptr_t)s->arena[ZR_STORE_DEVICE] < s->setup->plan.arena[ZR_STORE_DEVICE];
 }
 
-static int post(struct zr_session *s, const struct zr_comm_op *o, zr_ticket *ticket)
+#define HOST_COMM (1ull << 63) /* marks the tickets of host_comm */
+
+static int post(struct zr_session *s, struct zr_instance *comm, const struct zr_comm_op *o, zr_ticket *ticket)
 {
-	int rc = zr_comm_of(s)->post(s->setup->comm.inst, o, ticket);
-	return rc ? zr_instance_failed(&s->setup->comm, rc, "post", s->err) : 0;
+	*ticket = 0;
+	int rc = ((const struct zr_comm_v1 *)comm->vtbl)->post(comm->inst, o, ticket);
+	if (comm == &s->setup->host_comm && *ticket)
+		*ticket |= HOST_COMM;
+	return rc ? zr_instance_failed(comm, rc, "post", s->err) : 0;
 }
 
 /* How many parts of `count` elements a buffer has. */
@@ -57,7 +63,7 @@ static int through_host(struct zr_session *s, const struct zr_comm_op *o, const 
 			rc = move_parts(s, out, (char *)(uintptr_t)seg->send, sent, seg->count * size, (uint64_t)(at * size),
 					(uint64_t)(n * size), 0);
 		if (!rc)
-			rc = post(s, &op, &ticket);
+			rc = post(s, &s->setup->comm, &op, &ticket);
 		if (!rc)
 			rc = zr_complete(s, ticket);
 		if (!rc)
@@ -68,11 +74,12 @@ static int through_host(struct zr_session *s, const struct zr_comm_op *o, const 
 
 static int run(struct zr_session *s, const struct zr_comm_op *o, zr_ticket *ticket)
 {
-	int staged = 0, rc = 0;
-	for (int32_t i = 0; s->setup->plan.wire && i < o->n_seg; i++)
-		staged |= on_device(s, o->seg[i].send) || on_device(s, o->seg[i].recv);
-	if (!staged)
-		return post(s, o, ticket);
+	struct zr_setup *p = s->setup;
+	int far = 0, rc = 0;
+	for (int32_t i = 0; (p->plan.wire || p->host_comm.inst) && i < o->n_seg; i++)
+		far |= on_device(s, o->seg[i].send) || on_device(s, o->seg[i].recv);
+	if (!far || !p->plan.wire)
+		return post(s, !far && p->host_comm.inst ? &p->host_comm : &p->comm, o, ticket);
 	*ticket = 0;
 	for (int32_t i = 0; !rc && i < o->n_seg; i++)
 		rc = through_host(s, o, &o->seg[i]);
@@ -96,8 +103,9 @@ int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct 
 
 int zr_complete(struct zr_session *s, zr_ticket ticket)
 {
-	int rc = ticket ? zr_comm_of(s)->wait(s->setup->comm.inst, ticket) : 0;
-	return rc ? zr_instance_failed(&s->setup->comm, rc, "wait", s->err) : 0;
+	struct zr_instance *comm = ticket & HOST_COMM ? &s->setup->host_comm : &s->setup->comm;
+	int rc = ticket ? ((const struct zr_comm_v1 *)comm->vtbl)->wait(comm->inst, ticket & ~HOST_COMM) : 0;
+	return rc ? zr_instance_failed(comm, rc, "wait", s->err) : 0;
 }
 
 int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t group, int32_t dtype, int32_t n)

@@ -31,6 +31,12 @@ static int is_late(const struct zr_session *s, const struct zr_unit_memory *m)
 	return !zr_addressed(s, m->param.region) && !s->setup->device_info.host_access;
 }
 
+/* Whether a collective can take this rank's share from where it is. */
+static int is_direct(const struct zr_session *s, const struct zr_unit_memory *m)
+{
+	return zr_addressed(s, m->param.region) && (!m->far || s->setup->device_info.host_access);
+}
+
 static int start_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 {
 	struct zr_setup *p = s->setup;
@@ -47,7 +53,7 @@ static int start_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 	}
 	s->full[u] = s->region[ZR_R_GATHER] + s->program->place[op->first + i];
 	char *own = own_share(s, u);
-	int direct = zr_group_ranks(p, group) > 1 && zr_addressed(s, m->param.region);
+	int direct = zr_group_ranks(p, group) > 1 && is_direct(s, m);
 	zr_segments_of(s, op)[i] = (struct zr_comm_seg){ .send = direct ? zr_at(s, m->param) : own, .recv = s->full[u],
 							 .count = m->param_per * ZR_BLOCK };
 	return direct || is_late(s, m) ? 0 : zr_read(s, m->param, own, share_bytes(p, m), &s->arriving[op->first + i]);
@@ -57,7 +63,7 @@ static int start_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 static int is_ready(const struct zr_session *s, const struct zr_pop *op)
 {
 	const struct zr_unit_memory *m = &s->setup->plan.unit[zr_units_of(s, op)[0]];
-	return !m->far || zr_addressed(s, m->param.region);
+	return !m->far || is_direct(s, m);
 }
 
 static int gathers(const struct zr_session *s, const struct zr_pop *op)

@@ -73,11 +73,12 @@ static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *a
 
 static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
 {
-	const struct zr_instance *it = h->impl, *boot = it->process->boot;
-	if (!boot || strcmp(iface, "zr.boot/1"))
+	const struct zr_process *p = ((const struct zr_instance *)h->impl)->process;
+	const struct zr_instance *it = !strcmp(iface, "zr.boot/1") ? p->boot : !strcmp(iface, "zr.device/1") ? p->device : NULL;
+	if (!it || !it->inst)
 		return NULL;
-	*inst = boot->inst;
-	return boot->vtbl;
+	*inst = it->inst;
+	return it->vtbl;
 }
 
 void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section)

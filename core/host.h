@@ -19,7 +19,7 @@ struct zr_process {
 	struct zr_account *account;
 	const char *run_dir;        /* NULL: none */
 	const struct zr_config *cfg; /* knows the places of options, for messages; NULL: none */
-	struct zr_instance *boot;   /* offered to comm; NULL before it exists */
+	struct zr_instance *boot, *device; /* offered to comm; NULL before they exist */
 };
 
 struct zr_instance {

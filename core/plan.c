@@ -252,7 +252,7 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0;
-	p->wire = s->process.world > 1 && !s->device_info.host_access;
+	p->wire = s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 	p->region[ZR_R_WIRE].bytes = p->wire ? ZR_WIRE : 0;
 	if (s->types.master != ZR_MASTER_FP32 || (updates && !s->device_info.host_ops))
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;

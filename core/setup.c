@@ -210,6 +210,22 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	return 0;
 }
 
+/* A comm of device memory alone needs another one beside it. */
+static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struct zr_error *err)
+{
+	s->device_comm = (v->mem & ZR_MEM_DEVICE) != 0;
+	if (!s->device_comm || v->mem & ZR_MEM_HOST)
+		return 0;
+	if (s->device_info.host_access)
+		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, "plugin: it moves memory of GPUs, and this device has none", err);
+	if (s->mode != ZR_SETUP_TRAIN)
+		return zr_setup_resolve(s, "comm.host", err);
+	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", sizeof(struct zr_comm_v1), err);
+	if (!rc && ((const struct zr_comm_v1 *)s->host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
+		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, "plugin: it does not move host memory", err);
+	return rc;
+}
+
 /* Peers read each other's memory where comm says so and all ranks share a node. */
 static int start_comm(struct zr_setup *s, struct zr_error *err)
 {
@@ -225,6 +241,8 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	if (s->mode == ZR_SETUP_TRAIN)
 		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", sizeof(struct zr_comm_v1), err);
 	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
+	if (!rc && v)
+		rc = start_host_comm(s, v, err);
 	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 && s->device_info.host_access;
 	s->views = s->peers && s->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) && v->mem_view;
 	return rc;
@@ -271,6 +289,7 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 		return zr_instance_failed(&s->device, rc, "info", err);
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
+	s->process.device = &s->device;
 	s->ops = s->host_ops = dev->ops(s->device.inst);
 	return s->device_info.host_ops ? 0 : start_host_device(s, err);
 }
@@ -508,11 +527,14 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 
 void zr_setup_abort(struct zr_setup *s, const char *why)
 {
-	const struct zr_comm_v1 *comm = s->comm.vtbl;
+	const struct zr_instance *comm[] = { &s->comm, &s->host_comm };
 	const struct zr_boot_v1 *boot = s->boot.vtbl;
+	for (int i = 0; i < 2; i++)
+		if (comm[i]->inst)
+			((const struct zr_comm_v1 *)comm[i]->vtbl)->abort(comm[i]->inst, why);
 	if (s->comm.inst)
-		comm->abort(s->comm.inst, why);
-	else if (s->boot.inst && s->process.world > 1 && boot->abort)
+		return;
+	if (s->boot.inst && s->process.world > 1 && boot->abort)
 		boot->abort(s->boot.inst, why);
 }
 
@@ -541,7 +563,7 @@ void zr_setup_close(struct zr_setup *s)
 	if (!s)
 		return;
 	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->model,
-				      &s->data,	     &s->comm, &s->host_device, &s->device, &s->boot };
+				      &s->data,	     &s->comm, &s->host_comm, &s->host_device, &s->device, &s->boot };
 	zr_optimizers_close(s);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);

@@ -51,7 +51,7 @@ struct zr_setup {
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;
-	struct zr_instance boot, comm, device, data, model, precision, activation, zero, scheduler;
+	struct zr_instance boot, comm, host_comm, device, data, model, precision, activation, zero, scheduler;
 	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
 	struct zr_boot_info ranks;
 	struct zr_device_info device_info;
@@ -76,6 +76,7 @@ struct zr_setup {
 	uint32_t n_states;              /* of all optimizers */
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
 	struct zr_program program[4];   /* by ZR_PROG_* */
+	int device_comm;                /* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int peers;                      /* ranks can read each other's memory in place */
 	int views;                      /* and map the shares of a unit one after the other: its gather moves nothing */
 	struct zr_plan plan;

@@ -176,8 +176,11 @@ static double clip(double mult, double norm, double limit)
 
 static uint64_t bytes_in(const struct zr_session *s)
 {
-	const struct zr_comm_v1 *comm = s->setup->comm.vtbl;
-	return s->in_place + (comm ? comm->bytes_sent(s->setup->comm.inst) : 0);
+	const struct zr_instance *comm[] = { &s->setup->comm, &s->setup->host_comm };
+	uint64_t sum = s->in_place;
+	for (int i = 0; i < 2; i++)
+		sum += comm[i]->inst ? ((const struct zr_comm_v1 *)comm[i]->vtbl)->bytes_sent(comm[i]->inst) : 0;
+	return sum;
 }
 
 static double seconds(void)

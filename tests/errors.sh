@@ -76,7 +76,7 @@ refused 'an option without a value' 2 '-o optimizer.lr: expected section.key=val
 refused 'a key that no other is like' 2 \
 	'-o optimizer.elephant=1: unknown key; `zeroth plugin info optimizer/adamw` lists the keys' -o optimizer.elephant=1
 refused 'a named section of a role that has one' 2 \
-	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor, offload and optimizer have named ones, and [device.host]' \
+	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor, offload and optimizer have named ones, and [device.host] and [comm.host]' \
 	-o scheduler.a.plugin=constant
 write '[optimizer.x]' 'lr = 1'
 refused 'a parameter group without patterns' 2 "c.ini:13: [optimizer.x] match: missing: The tensors of this group, by patterns of \

@@ -84,5 +84,16 @@ one=$(digest bf16 none none none none stage0 1 keep auto auto 1)
 like 'master = none trains to other bits' "$([ "$one" != "${want[bf16]}" ] && echo "$one")" '^digest: losses=[0-9a-f]{16} '
 is 'I1 master = none: in pieces on disk, 3 ranks' "$(digest bf16 none nvme nvme nvme stage3 3 keep tiny 5 2)" "$one"
 is 'I1 master = none: on the host, 2 ranks' "$(digest bf16 none cpu none cpu hpz 2 recompute tiny auto 1)" "$one"
+# A comm of device memory alone, with another one for what is on the host; see devcomm.c.
+cc=(${CC:-cc})
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/devcomm.so" "$ZR_SRCDIR/tests/devcomm.c" -ldl
+chmod 755 "$scratch/devcomm.so"
+gpu="-o device.separate=yes -o comm.plugin=$scratch/devcomm.so"
+is 'I1 device comm: stage1, 3 ranks' "$(digest fp32 fp32 none none none stage1 3 keep auto auto 1 $gpu)" "${want[fp32]}"
+is 'I1 device comm: state on the host, hpz, 2 ranks' "$(digest bf16 split cpu cpu none hpz 2 recompute tiny 5 2 $gpu)" "${want[bf16]}"
+is 'I1 device comm: all on the host, stage3, 3 ranks' "$(digest fp16 fp32 cpu none cpu stage3 3 offload tiny auto 1 $gpu)" "${want[fp16]}"
+is 'I1 device comm: all on disk, stage3, 2 ranks' "$(digest bf16 fp32 nvme nvme nvme stage3 2 keep tiny 5 1 $gpu)" "${want[bf16]}"
+like 'a device comm for a device without memory of its own' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
+	-o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs, and this device has none'
 is 'I2, I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
 done_testing

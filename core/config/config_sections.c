@@ -52,10 +52,10 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 		return 0;
 	if (!role)
 		return unknown_section(g, err);
-	if (!dot || !strcmp(g->section, "device.host"))
+	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
 	if (strcmp(role, "monitor") && strcmp(role, "offload") && strcmp(role, "optimizer"))
-		return zr_given_bad(g, err, "there is one section [%s]; only monitor, offload and optimizer have named ones, and [device.host]", role);
+		return zr_given_bad(g, err, "there is one section [%s]; only monitor, offload and optimizer have named ones, and [device.host] and [comm.host]", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
 	return 0;

@@ -61,7 +61,8 @@ struct zr_comm_op {
 
 /* GROWABLE. */
 struct zr_comm_v1 {
-	uint32_t size, rsv;
+	uint32_t size;
+	uint32_t mem; /* ZR_MEM_* bits of what segments may lie in; 0: host memory, and device memory that the host can address */
 	int (*post)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *); /* [step] */
 	int (*test)(struct zr_inst *, zr_ticket); /* [step] 1 done (wait still consumes it), 0 pending, < 0 failed */
 	int (*wait)(struct zr_inst *, zr_ticket); /* [step] completes and consumes the ticket */

@@ -478,6 +478,8 @@ struct zr_device_v1 {
 	 * src. *ticket: waited for exactly once, in any order; 0 if everything has happened. */
 	int (*copy_start)(struct zr_inst *, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 	int (*copy_wait)(struct zr_inst *, uint64_t ticket);
+	/* (optional) [any] The platform's handle of a stream, for plugins that work with this device: a cudaStream_t. */
+	void *(*native_stream)(struct zr_inst *, struct zr_stream *);
 };
 
 #ifdef __cplusplus

@@ -118,7 +118,7 @@ struct zr_host {
 			 void *arg);
 
 	/* [main] The functions of another role's interface and, in *inst, their instance; NULL where there is none.
-	 * Offered: "zr.boot/1" to comm plugins. Both live longer than the asker. */
+	 * Offered: "zr.boot/1" and "zr.device/1" to comm plugins. Both live longer than the asker. */
 	const void *(*get)(const struct zr_host *h, const char *iface, struct zr_inst **inst);
 };
 
