@@ -145,7 +145,6 @@ int zr_wait_publish(struct zr_session *s, const struct zr_pop *op)
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = zr_units_of(s, op)[i];
 		const struct zr_unit_memory *m = &p->plan.unit[u];
-		uint64_t ticket = 0;
 		if (p->groups[u].param != ZR_GROUP_NODE)
 			continue;
 		const char *whole = zr_alone(s) && !m->far ? zr_at(s, m->home) : s->region[ZR_R_GATHER] + s->program->place[op->first + i];
@@ -153,9 +152,7 @@ int zr_wait_publish(struct zr_session *s, const struct zr_pop *op)
 		if (have > m->param_per)
 			have = m->param_per;
 		if (have > 0)
-			rc = zr_write(s, m->param, whole + first * size, (uint64_t)(have * size), &ticket);
-		if (!rc)
-			rc = zr_moved(s, m->param.region, ticket);
+			rc = zr_spill(s, m->param, whole + first * size, (uint64_t)(have * size));
 	}
 	return rc;
 }
