@@ -71,14 +71,25 @@ static void assert_near(const char *name, const char *what, double distance, dou
 		fail_msg("%s: %s: relative norm of the difference %.3g > %.3g", name, what, distance, limit);
 }
 
-static void compare_with_golden(FILE *f, size_t at, int32_t dtype, float scale, double limit)
+/* A batch of the same two sequences `times` over has the same mean loss and gradients. */
+static void repeat(struct rig *r, int times)
+{
+	for (int i = B * T; i < times * B * T; i++) {
+		r->tokens[i] = r->tokens[i - B * T];
+		r->targets[i] = r->targets[i - B * T];
+	}
+}
+
+static void compare_with_golden(FILE *f, size_t at, int32_t dtype, int times, float scale, double limit)
 {
 	struct rig_setup s = cases[at].setup;
 	struct rig *r;
 	float logits[V];
 	int t;
 	s.dtype = dtype;
+	s.batch = times * B;
 	r = rig_new(s);
+	repeat(r, times);
 	rig_loss(r, 0);
 	rig_logits(r, B * T - 1, logits);
 	r->scale = scale;
@@ -92,12 +103,12 @@ static void compare_with_golden(FILE *f, size_t at, int32_t dtype, float scale, 
 	rig_free(r);
 }
 
-static void compare_all(int32_t dtype, float scale, double limit)
+static void compare_all(int32_t dtype, int times, float scale, double limit)
 {
 	FILE *f = golden_open();
 	size_t i;
 	for (i = 0; i < CASES; i++)
-		compare_with_golden(f, i, dtype, scale, limit);
+		compare_with_golden(f, i, dtype, times, scale, limit);
 	assert_int_equal(fgetc(f), EOF);
 	fclose(f);
 }
@@ -105,19 +116,26 @@ static void compare_all(int32_t dtype, float scale, double limit)
 static void loss_and_every_gradient_agree_with_transformers(void **state)
 {
 	(void)state;
-	compare_all(ZR_F32, 1, 1e-5);
+	compare_all(ZR_F32, 1, 1, 1e-5);
+}
+
+/* Rows enough for several partial sums of the norms' gradients. */
+static void repeated_sequences_have_the_same_gradients(void **state)
+{
+	(void)state;
+	compare_all(ZR_F32, 6, 1, 1e-5);
 }
 
 static void bf16_stays_close(void **state)
 {
 	(void)state;
-	compare_all(ZR_BF16, 1, 4e-2);
+	compare_all(ZR_BF16, 1, 1, 4e-2);
 }
 
 static void fp16_with_a_loss_scale_is_eight_times_closer(void **state)
 {
 	(void)state;
-	compare_all(ZR_F16, 1024, 4e-2 / 8);
+	compare_all(ZR_F16, 1, 1024, 4e-2 / 8);
 }
 
 /* ---- what holds for every configuration ---- */
@@ -221,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_and_every_gradient_agree_with_transformers),
+		cmocka_unit_test(repeated_sequences_have_the_same_gradients),
 		cmocka_unit_test(bf16_stays_close),
 		cmocka_unit_test(fp16_with_a_loss_scale_is_eight_times_closer),
 		cmocka_unit_test(evaluation_gives_the_loss_of_training),
