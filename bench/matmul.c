@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - the matrix products of GPT-2 124M and of the demo model by device/cpu's own kernels against
+ * matmul.c - the matrix products of GPT-2 124M, of TinyLlama and of the demo model by device/cpu's own kernels against
  * OpenBLAS, in turns on the same data. Per shape: GFLOP/s of each (best turn) and the median of the
  * ratios of neighbouring turns, above 1 where the own kernels are faster.
  *
@@ -61,6 +61,13 @@ static const struct shape shapes[] = {
 	{ "qkv dx fp16", 256, 768, 2304, NT, ZR_F16 },
 	{ "qkv dw fp16", 768, 2304, 256, TN, ZR_F16 },
 	{ "demo fc fp16", 2048, 512, 128, NN | ZR_MM_GELU, ZR_F16 },
+	{ "llama k", 512, 256, 2048, NT, ZR_F32 },
+	{ "llama k dx", 512, 2048, 256, NN | ZR_MM_ACCUMULATE, ZR_F32 },
+	{ "llama k dw", 256, 2048, 512, TN, ZR_F32 },
+	{ "llama gate", 512, 5632, 2048, NT, ZR_F32 },
+	{ "llama gate dx", 512, 2048, 5632, NN | ZR_MM_ACCUMULATE, ZR_F32 },
+	{ "llama gate dw", 5632, 2048, 512, TN, ZR_F32 },
+	{ "llama gate bf16", 512, 5632, 2048, NT, ZR_BF16 },
 	{ "cube", 1024, 1024, 1024, NN, ZR_F32 },
 };
 
