@@ -17,7 +17,8 @@ kernel_headers = \
 	%D%/cpu/simd_avx2.h \
 	%D%/cpu/simd_avx512.h \
 	%D%/cpu/sumsq.h \
-	%D%/cpu/table.h
+	%D%/cpu/table.h \
+	%D%/cpu/update.h
 
 kernel_scalar = \
 	%D%/cpu/adagrad.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adamw.h - the factors of one AdamW update, shared by all variants. Computed in double from the
- * step's scalars, rounded once: they are equal in every range of one call.
+ * adamw.h - the factors of one AdamW update, shared by all variants, and the update of one element. Factors are
+ * computed in double from the step's scalars, rounded once: they are equal in every range of one call.
  */
 #ifndef ZEROTH_KERNELS_CPU_ADAMW_H
 #define ZEROTH_KERNELS_CPU_ADAMW_H
@@ -35,8 +35,7 @@ ZR_INLINE struct adamw_factors adamw_factors(const struct zr_op_adamw *op)
 	double lr = s->lr, wd = op->weight_decay;
 	double c1 = op->bias_correction ? 1 - zr_powi(op->beta1, s->step) : 1;
 	double c2 = op->bias_correction ? 1 - zr_powi(op->beta2, s->step) : 1;
-
-	return (struct adamw_factors){
+	const struct adamw_factors f = {
 		.grad_mult = (zr_real)s->grad_mult,
 		.l2 = (zr_real)(op->l2 ? wd : 0),
 		.keep = (zr_real)(op->l2 ? 1 : 1 - lr * wd),
@@ -48,6 +47,21 @@ ZR_INLINE struct adamw_factors adamw_factors(const struct zr_op_adamw *op)
 		.root = (zr_real)(1 / sqrt(c2)),
 		.eps = (zr_real)op->eps,
 	};
+
+	return f;
+}
+
+/* The new p; *m and *v become the new moments. The order of the operations is that of torch.optim.AdamW; each rounds
+ * once (no fma), so that all variants have the same bits. */
+ZR_INLINE zr_real adamw_update(const struct adamw_factors *f, int l2, zr_real p, zr_real grad, zr_real *m, zr_real *v)
+{
+	zr_real g = grad * f->grad_mult;
+
+	if (l2)
+		g = g + p * f->l2;
+	*m = f->b1 * *m + f->b1c * g;
+	*v = f->b2 * *v + f->b2c * g * g;
+	return p * f->keep - f->step * *m / (zr_sqrt(*v) * f->root + f->eps);
 }
 
 #endif

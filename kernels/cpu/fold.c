@@ -20,13 +20,6 @@ static void measure(const zr_real *acc, int64_t n, double *sumsq, uint32_t *nonf
 	*nonfinite = bad;
 }
 
-static zr_real round_to(int32_t dtype, zr_real x)
-{
-	if (dtype == ZR_BF16)
-		return (zr_real)zr_from_bf16(zr_bf16((float)x));
-	return dtype == ZR_F16 ? (zr_real)zr_from_f16(zr_f16((float)x)) : x;
-}
-
 void ZR_SCALAR(fold)(const struct zr_op_fold *op, int64_t lo, int64_t hi)
 {
 	const zr_real *g = zr_reals(op->g);
@@ -35,7 +28,7 @@ void ZR_SCALAR(fold)(const struct zr_op_fold *op, int64_t lo, int64_t hi)
 	for (int64_t b = lo; b < hi; b++) {
 		int64_t from = b * ZR_BLOCK, to = from + ZR_BLOCK < op->n ? from + ZR_BLOCK : op->n;
 		for (int64_t i = from; i < to; i++) {
-			zr_real x = round_to(op->comm_dtype, g[i]);
+			zr_real x = zr_rounded(g[i], op->comm_dtype);
 			acc[i] = op->flags & ZR_OP_ACCUMULATE ? acc[i] + x : x;
 		}
 		if (op->sumsq)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lamb.c - LAMB (You et al. 2020) in two sweeps, scalar: the norms that the update is going to have, then the
- * update. Both compute the same r. Each operation rounds once (no fma), so that all variants have the same bits.
+ * update. Both compute the same r.
  */
 #include "lamb.h"
 #include "sumsq.h"
@@ -10,11 +10,9 @@
 /* r of element i; *m and *v become the new moments. */
 static zr_real direction(const struct zr_op_lamb *op, const struct lamb_factors *f, int64_t i, zr_real *m, zr_real *v)
 {
-	zr_real g = zr_reals(op->grad)[i] * f->grad_mult;
-
-	*m = f->b1 * zr_reals(op->m)[i] + f->b1c * g;
-	*v = f->b2 * zr_reals(op->v)[i] + f->b2c * g * g;
-	return *m * f->mean / (zr_sqrt(*v) * f->root + f->eps) + f->wd * zr_reals(op->master)[i];
+	*m = zr_reals(op->m)[i];
+	*v = zr_reals(op->v)[i];
+	return lamb_direction(f, zr_reals(op->master)[i], zr_reals(op->grad)[i], m, v);
 }
 
 void ZR_SCALAR(lamb_norms)(const struct zr_op_lamb *op, int64_t lo, int64_t hi)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lamb.h - the factors of one LAMB update, shared by all variants, as adamw.h has them.
+ * lamb.h - the factors of one LAMB update, shared by all variants, and the direction of one element, as adamw.h has
+ * them.
  */
 #ifndef ZEROTH_KERNELS_CPU_LAMB_H
 #define ZEROTH_KERNELS_CPU_LAMB_H
@@ -20,8 +21,7 @@ ZR_INLINE struct lamb_factors lamb_factors(const struct zr_op_lamb *op)
 	const struct zr_scalars *s = op->scalars;
 	double c1 = op->bias_correction ? 1 - zr_powi(op->beta1, s->step) : 1;
 	double c2 = op->bias_correction ? 1 - zr_powi(op->beta2, s->step) : 1;
-
-	return (struct lamb_factors){
+	const struct lamb_factors f = {
 		.grad_mult = (zr_real)s->grad_mult,
 		.wd = (zr_real)op->weight_decay,
 		.eps = (zr_real)op->eps,
@@ -32,6 +32,18 @@ ZR_INLINE struct lamb_factors lamb_factors(const struct zr_op_lamb *op)
 		.mean = (zr_real)(1 / c1),
 		.root = (zr_real)(1 / sqrt(c2)),
 	};
+
+	return f;
+}
+
+/* r of an element p; *m and *v become the new moments. Each operation rounds once (no fma). */
+ZR_INLINE zr_real lamb_direction(const struct lamb_factors *f, zr_real p, zr_real grad, zr_real *m, zr_real *v)
+{
+	zr_real g = grad * f->grad_mult;
+
+	*m = f->b1 * *m + f->b1c * g;
+	*v = f->b2 * *v + f->b2c * g * g;
+	return *m * f->mean / (zr_sqrt(*v) * f->root + f->eps) + f->wd * p;
 }
 
 /* lr * trust, from the sums over the whole parameter. */

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * muon.c - the sweeps of Muon (Jordan 2024) around its matrix products, scalar. Each operation rounds once (no fma),
- * so that all variants have the same bits.
+ * muon.c - the sweeps of Muon (Jordan 2024) around its matrix products, scalar.
  */
 #include "sumsq.h"
 #include "table.h"
+#include "update.h"
 
 void ZR_SCALAR(muon_momentum)(const struct zr_op_muon *op, int64_t lo, int64_t hi)
 {
 	const zr_real *grad = zr_reals(op->grad);
 	zr_real *buf = zr_reals(op->buf), *x = zr_reals(op->x);
-	zr_real mult = op->scalars->grad_mult, mu = (zr_real)op->momentum, fresh = (zr_real)(1 - op->momentum);
+	const struct muon_factors f = muon_factors(op);
 
 	for (int64_t b = lo; b < hi; b++) {
 		int64_t from = b * ZR_BLOCK, to = from + ZR_BLOCK < op->n ? from + ZR_BLOCK : op->n;
 		double chain[ZR_CHAINS] = { 0 };
 		for (int64_t i = from; i < to; i++) {
-			zr_real g = fresh * (grad[i] * mult);
-			buf[i] = mu * buf[i] + g;
-			x[i] = op->nesterov ? g + mu * buf[i] : buf[i];
+			x[i] = muon_average(&f, grad[i], buf + i);
 			zr_chain(chain, i - from, x[i]);
 		}
 		op->sumsq[b] = zr_chains_meet(chain);
@@ -49,11 +47,10 @@ void ZR_SCALAR(muon_update)(const struct zr_op_muon *op, int64_t lo, int64_t hi)
 {
 	const zr_real *x = zr_reals(op->x);
 	zr_real *master = zr_reals(op->master);
-	double lr = op->scalars->lr;
-	zr_real keep = (zr_real)(1 - lr * op->weight_decay), step = (zr_real)(lr * op->ratio);
+	const struct muon_factors f = muon_factors(op);
 
 	for (int64_t i = lo; i < hi; i++) {
-		zr_real p = master[i] * keep - step * x[i];
+		zr_real p = muon_step(&f, master[i], x[i]);
 		master[i] = p;
 		if (op->lowp)
 			zr_put(op->lowp, i, op->lowp_dtype, p);

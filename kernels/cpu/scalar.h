@@ -6,6 +6,8 @@
  * zr_real is float. With -DZR_REAL=double the same source becomes the oracle for finite differences
  * of the tests: storage type ZR_F64 is allowed, and every `float *` of an operation (gradients,
  * statistics, masters) points at doubles; read it through zr_reals().
+ *
+ * The kernels of a GPU take this header as well: it is C11 and C++20, and ZR_INLINE may be defined before.
  */
 #ifndef ZEROTH_KERNELS_CPU_SCALAR_H
 #define ZEROTH_KERNELS_CPU_SCALAR_H
@@ -35,7 +37,9 @@ typedef ZR_REAL zr_real;
 #define ZR_REAL_DTYPE ZR_F32
 #endif
 
+#ifndef ZR_INLINE
 #define ZR_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 /* ---- storage ---------------------------------------------------------------------------------- */
 
@@ -131,6 +135,14 @@ ZR_INLINE void zr_put(void *p, int64_t i, int32_t dtype, zr_real x)
 		((uint16_t *)p)[i] = zr_f16((float)x);
 	else
 		((float *)p)[i] = (float)x;
+}
+
+/* x rounded to a storage type and widened again. */
+ZR_INLINE zr_real zr_rounded(zr_real x, int32_t dtype)
+{
+	if (dtype == ZR_BF16)
+		return (zr_real)zr_from_bf16(zr_bf16((float)x));
+	return dtype == ZR_F16 ? (zr_real)zr_from_f16(zr_f16((float)x)) : x;
 }
 
 /* Bytes of an element. */
