@@ -31,6 +31,34 @@ static const char usage[] =
 	"\n"
 	"Plugins are ROLE/ID.so in the directories of ZEROTH_PLUGIN_PATH and the installed one.\n";
 
+struct probing {
+	struct zr_host h;
+	char text[1024];
+};
+
+static int keep_text(const struct zr_host *h, int32_t code, const char *msg)
+{
+	struct probing *p = h->impl;
+	snprintf(p->text, sizeof p->text, "%s", msg);
+	return code;
+}
+
+static void say_nothing(const struct zr_host *h, int32_t level, const char *msg)
+{
+	(void)h, (void)level, (void)msg;
+}
+
+/* What this machine lacks for the plugin joins its description. */
+static json_t *probed(const struct zr_plugin *p)
+{
+	struct probing t = { .h = { .size = sizeof t.h, .abi_minor = ZR_ABI_MINOR, .impl = &t, .world = 1, .local_world = 1,
+				    .workers = 1, .log = say_nothing, .fail = keep_text } };
+	json_t *j = zr_describe(p);
+	if (ZR_HAS(p->desc, struct zr_desc, probe) && p->desc->probe && p->desc->probe(&t.h))
+		json_object_set_new(j, "missing", json_string(*t.text ? t.text : "it does not say what"));
+	return j;
+}
+
 /* In the child: the description or {"error": text} to fd. Never returns. */
 static void describe_to(int fd, const char *role, const char *path)
 {
@@ -43,7 +71,7 @@ static void describe_to(int fd, const char *role, const char *path)
 	dup2(null, 1);
 	dup2(null, 2);
 	alarm(PATIENCE);
-	j = zr_plugin_load(role, path, &p, &err) ? json_pack("{s:s}", "error", err.text) : zr_describe(p);
+	j = zr_plugin_load(role, path, &p, &err) ? json_pack("{s:s}", "error", err.text) : probed(p);
 	_exit(j && !json_dumpfd(j, fd, JSON_COMPACT) ? 0 : 1);
 }
 
@@ -113,6 +141,8 @@ static void print_list(const json_t *list)
 		snprintf(name, sizeof name, "%s/%s", text_of(j, "role"), text_of(j, "id"));
 		if (json_object_get(j, "error"))
 			printf("%-22s unusable: %s\n", name, reason(j));
+		else if (json_object_get(j, "missing"))
+			printf("%-22s not on this machine: %s\n", name, text_of(j, "missing"));
 		else
 			printf("%-22s %-7s %s\n", name, text_of(j, "version"), text_of(j, "summary"));
 		printf("%-22s         %s%s\n", "", text_of(j, "file"),

@@ -112,6 +112,13 @@ __attribute__((constructor)) static void misbehave(void)
 }
 #endif
 
+#ifdef PROBE
+static int probe(const struct zr_host *h)
+{
+	return zr_fail(h, ZR_ENOTSUP, PROBE);
+}
+#endif
+
 static const struct zr_scheduler_v1 vtbl = { .size = VTBL_SIZE, .value = value };
 static const struct zr_iface ifaces[] = { { IFACE, &vtbl }, { NULL, NULL } };
 
@@ -129,6 +136,9 @@ static const struct zr_desc desc = {
 	.opts_size = sizeof(struct opts),
 	.create = create,
 	.destroy = destroy,
+#ifdef PROBE
+	.probe = probe,
+#endif
 };
 
 #ifndef NO_ENTRY

@@ -138,6 +138,8 @@ cp "$dir/good.so" "$dir/first/scheduler/good.so"
 build "$dir/first/scheduler/crash.so" -DCRASH '-DID="crash"'
 build "$dir/first/scheduler/quit.so" -DQUIT '-DID="quit"'
 build "$dir/first/scheduler/chatter.so" -DCHATTER '-DID="chatter"'
+build "$dir/first/scheduler/lacks.so" '-DPROBE="no such machine"' '-DID="lacks"'
+build "$dir/first/scheduler/older.so" '-DPROBE="no such machine"' -DDESC_SIZE=112 '-DID="older"'
 build "$dir/first/scheduler/major.so" -DMAJOR=3 '-DID="major"'
 list=$(ZEROTH_PLUGIN_PATH=$dir/first:$dir "$ZEROTH" plugin list 2>&1)
 code=$?
@@ -148,6 +150,8 @@ like 'list shows one that ends the process' "$list" '^scheduler/quit +unusable: 
 like 'list shows one that prints, silently' "$list" '^scheduler/chatter +1\.5 +For tests\.$'
 is 'what it printed is gone' "$(grep -c '^chatter' <<<"$list")" 0
 like 'list shows why one is refused' "$list" "^scheduler/major +unusable: abi_major is 3, this zeroth has 1; $rebuild\$"
+like 'list shows what the machine lacks for one' "$list" '^scheduler/lacks +not on this machine: no such machine$'
+like 'list does not ask a descriptor that ends before it' "$list" '^scheduler/older +1\.5 +For tests\.$'
 like 'list shows a duplicate that is never used' "$list" "$dir/scheduler/good.so \(never used: an earlier directory has it\)\$"
 is 'and only that one' "$(grep -c 'never used' <<<"$list")" 1
 json=$(ZEROTH_PLUGIN_PATH=$dir/first:$dir "$ZEROTH" plugin list --json)
@@ -159,7 +163,9 @@ for p in json.loads(sys.argv[1]):
 scheduler crash None False True
 scheduler good 1.5 False False
 scheduler good 1.5 True False
+scheduler lacks 1.5 False False
 scheduler major None False True
+scheduler older 1.5 False False
 scheduler quit None False True'
 	is 'info --json says the same' "$("$ZEROTH" plugin info --json "$dir/good.so" | python3 -c 'import json, sys
 p = json.load(sys.stdin); o = p["options"][0]

@@ -111,7 +111,8 @@ static int check_desc(const struct zr_desc *d, const char *path, struct zr_error
 	struct zr_error e = { 0 };
 	struct zr_table t;
 	if (!ZR_HAS(d, struct zr_desc, destroy))
-		return zr_err(err, ZR_EINVAL, "plugin %s: its descriptor has %u bytes, expected at least %zu", path, d->size, sizeof *d);
+		return zr_err(err, ZR_EINVAL, "plugin %s: its descriptor has %u bytes, expected at least %zu", path, d->size,
+			      offsetof(struct zr_desc, destroy) + sizeof d->destroy);
 	if (!d->role || !d->id || !d->version || !d->license || !d->summary || !d->ifaces || !d->create || !d->destroy)
 		return zr_err(err, ZR_EINVAL,
 			      "plugin %s: its descriptor lacks one of role, id, version, license, summary, ifaces, create, destroy", path);

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ZR_ABI_MAJOR 1
-#define ZR_ABI_MINOR 1
+#define ZR_ABI_MINOR 2
 
 /* Headers of draft roles change with every release. A plugin that includes one carries this number
  * and loads only into a host with the same one; see ZR_DRAFT_USED. */
@@ -220,6 +220,11 @@ struct zr_desc {
 	/* [main] A new instance in *out. opts and h outlive it. Owned by the caller until destroy. */
 	int (*create)(const struct zr_host *h, const void *opts, struct zr_inst **out);
 	void (*destroy)(struct zr_inst *inst); /* [main] */
+
+	/* since minor 2 */
+	/* (optional) [main] Whether this machine has what create() needs whatever the options, as a driver: fails with a text
+	 * if not. Listing plugins asks, nothing else does. */
+	int (*probe)(const struct zr_host *h);
 };
 
 /* GROWABLE, but for magic before size. */
