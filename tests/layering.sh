@@ -35,6 +35,7 @@ only 'cmd includes cmd, core and the public headers' cmd "$libc" '<zeroth/[a-z]+
 plugin_found=
 for role in plugins/*/; do
 	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"")
+	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>')
 	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?(${role#plugins/}|[a-z0-9_]+)\\.h\""
 	found=$(strange_includes "$role" "${allowed[@]}")
 	case $role in

@@ -9,6 +9,7 @@ include tests/checkpoint.mk
 include tests/comm.mk
 include tests/config.mk
 include tests/core.mk
+include tests/cuda.mk
 include tests/device.mk
 include tests/kernels.mk
 include tests/model.mk

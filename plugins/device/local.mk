@@ -8,3 +8,13 @@ deviceplugin_LTLIBRARIES = %D%/cpu.la
 %C%_cpu_la_CFLAGS = $(PLUGIN_CFLAGS) $(OPENBLAS_CFLAGS)
 %C%_cpu_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_cpu_la_LIBADD = kernels/libzrkernels.la $(OPENBLAS_LIBS)
+
+if HAVE_CUDA
+deviceplugin_LTLIBRARIES += %D%/cuda.la
+%C%_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/cuda_error.c %D%/cuda_head.c %D%/cuda_matmul.c %D%/cuda_memory.c %D%/cuda_ops.c
+%C%_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels -D_GNU_SOURCE $(CUDA_CPPFLAGS)
+%C%_cuda_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_cuda_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_cuda_la_LIBADD = $(cuda_objects) $(CUDA_LIBS) -lstdc++
+EXTRA_%C%_cuda_la_DEPENDENCIES = $(cuda_objects)
+endif

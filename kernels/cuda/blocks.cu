@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * blocks.cu - sweeps with sums per block of ZR_BLOCK elements. Sixteen threads take a block: element j goes to thread
+ * j mod 16, whose fp64 sum is chain j mod 16 of cpu/sumsq.h, and the chains meet as the same tree. So the sums have the
+ * CPU's bits, and the threads of a block read 64 bytes together.
+ */
+#include "kernel.h"
+
+#include "../cpu/lamb.h"
+#include "../cpu/sumsq.h"
+#include "../cpu/update.h"
+
+#define BLOCKS_AT_ONCE 16 /* by the threads of a CUDA block */
+
+struct sums {
+	double a, b;
+	uint32_t bad;
+};
+
+/* The sums of all chains, in the first of their threads. */
+ZR_DEVICE void meet(sums *s)
+{
+	for (int half = ZR_CHAINS / 2; half > 0; half /= 2) {
+		s->a += __shfl_down_sync(ZR_FULL_WARP, s->a, half, ZR_CHAINS);
+		s->b += __shfl_down_sync(ZR_FULL_WARP, s->b, half, ZR_CHAINS);
+		s->bad += __shfl_down_sync(ZR_FULL_WARP, s->bad, half, ZR_CHAINS);
+	}
+}
+
+/* f.element(factors, i, &sums) for each of n elements, f.block(b, sums) after those of block b. */
+template <class F>
+static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE) blocks_kernel(const __grid_constant__ F f, int64_t n)
+{
+	const auto k = f.factors();
+	const int64_t blocks = (n + ZR_BLOCK - 1) / ZR_BLOCK, step = (int64_t)gridDim.x * BLOCKS_AT_ONCE;
+
+	for (int64_t at = (int64_t)blockIdx.x * BLOCKS_AT_ONCE; at < blocks; at += step) { /* the same for all threads */
+		int64_t b = at + threadIdx.y, from = b * ZR_BLOCK, to = from + ZR_BLOCK < n ? from + ZR_BLOCK : n;
+		sums s = { 0, 0, 0 };
+#pragma unroll 8
+		for (int64_t i = from + threadIdx.x; i < to; i += ZR_CHAINS)
+			f.element(k, i, &s);
+		meet(&s);
+		if (threadIdx.x == 0 && b < blocks)
+			f.block(b, s);
+	}
+}
+
+template <class F> static cudaError_t each_block(const F &f, int64_t n, cudaStream_t s)
+{
+	int64_t grid = zr_ceil_div(zr_ceil_div(n, ZR_BLOCK), BLOCKS_AT_ONCE);
+	return zr_launch(blocks_kernel<F>, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)),
+			 dim3(ZR_CHAINS, BLOCKS_AT_ONCE), 0, s, f, n);
+}
+
+/* ---- fold ------------------------------------------------------------------------------------- */
+
+struct nothing {};
+
+template <class T> struct fold {
+	struct zr_op_fold op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void element(nothing, int64_t i, sums *s) const
+	{
+		T narrow;
+		zr_narrow(op.g[i], &narrow);
+		float x = zr_widen(narrow);
+		if (op.flags & ZR_OP_ACCUMULATE)
+			x = op.acc[i] + x;
+		op.acc[i] = x;
+		s->a += (double)x * (double)x;
+		s->bad += !isfinite(x);
+	}
+	ZR_MEMBER void block(int64_t b, const sums &s) const
+	{
+		if (!op.sumsq)
+			return;
+		op.sumsq[b] = s.a;
+		op.nonfinite[b] = s.bad;
+	}
+};
+
+template <class T> static cudaError_t launch_fold(const struct zr_op_fold *op, cudaStream_t s)
+{
+	return each_block(fold<T>{ *op }, op->n, s);
+}
+
+cudaError_t zr_cuda_fold(const struct zr_op_fold *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->comm_dtype, launch_fold, op, s);
+}
+
+/* ---- lamb_norms ------------------------------------------------------------------------------- */
+
+struct lamb_norms {
+	struct zr_op_lamb op;
+	ZR_MEMBER struct lamb_factors factors() const { return lamb_factors(&op); }
+	ZR_MEMBER void element(const struct lamb_factors &f, int64_t i, sums *s) const
+	{
+		float m = op.m[i], v = op.v[i], p = op.master[i], r = lamb_direction(&f, p, op.grad[i], &m, &v);
+		s->a += (double)p * (double)p;
+		s->b += (double)r * (double)r;
+	}
+	ZR_MEMBER void block(int64_t b, const sums &s) const
+	{
+		op.block_norms[2 * b] = s.a;
+		op.block_norms[2 * b + 1] = s.b;
+	}
+};
+
+cudaError_t zr_cuda_lamb_norms(const struct zr_op_lamb *op, cudaStream_t s)
+{
+	return each_block(lamb_norms{ *op }, op->n, s);
+}
+
+/* ---- muon_momentum ---------------------------------------------------------------------------- */
+
+struct muon_momentum {
+	struct zr_op_muon op;
+	ZR_MEMBER struct muon_factors factors() const { return muon_factors(&op); }
+	ZR_MEMBER void element(const struct muon_factors &f, int64_t i, sums *s) const
+	{
+		float buf = op.buf[i], x = muon_average(&f, op.grad[i], &buf);
+		op.buf[i] = buf;
+		op.x[i] = x;
+		s->a += (double)x * (double)x;
+	}
+	ZR_MEMBER void block(int64_t b, const sums &s) const { op.sumsq[b] = s.a; }
+};
+
+cudaError_t zr_cuda_muon_momentum(const struct zr_op_muon *op, cudaStream_t s)
+{
+	return each_block(muon_momentum{ *op }, op->n, s);
+}
+
+/* ---- muon_normalize --------------------------------------------------------------------------- */
+
+/* Every block adds the sums itself, in order: they are few, a 2048th of what it is about to scale. */
+static __global__ void __launch_bounds__(ZR_THREADS) muon_normalize_kernel(const __grid_constant__ struct zr_op_muon op)
+{
+	const int64_t blocks = (op.n + ZR_BLOCK - 1) / ZR_BLOCK, step = (int64_t)gridDim.x * blockDim.x;
+	__shared__ double some[ZR_THREADS];
+	__shared__ float factor;
+	double sum = 0;
+
+	for (int64_t at = 0; at < blocks; at += ZR_THREADS) {
+		if (at + threadIdx.x < blocks)
+			some[threadIdx.x] = op.sumsq[at + threadIdx.x];
+		__syncthreads();
+		for (int k = 0; threadIdx.x == 0 && k < ZR_THREADS && at + k < blocks; k++)
+			sum += some[k];
+		__syncthreads();
+	}
+	if (threadIdx.x == 0) {
+		double norm = sqrt(sum);
+		factor = (float)(1 / (norm > op.eps ? norm : op.eps));
+	}
+	__syncthreads();
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < op.n; i += step)
+		op.x[i] = op.x[i] * factor;
+}
+
+cudaError_t zr_cuda_muon_normalize(const struct zr_op_muon *op, cudaStream_t s)
+{
+	int64_t grid = zr_ceil_div(op->n, 16 * ZR_THREADS);
+	return zr_launch(muon_normalize_kernel, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0, s,
+			 *op);
+}

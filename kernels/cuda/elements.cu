@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * elements.cu - operations whose every result depends on the same element of its operands: four elements a thread.
+ * Bound by memory. The functions of an element are the scalar kernels' own, so are the bits.
+ */
+#include "kernel.h"
+
+struct nothing {};
+
+/* ---- gelu_bwd --------------------------------------------------------------------------------- */
+
+template <class T> struct gelu_bwd {
+	struct zr_op_gelu_bwd op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_quad pre = zr_load<T>(op.pre, at), dy = zr_load<T>(op.dy, at), act;
+		for (int k = 0; k < 4; k++) {
+			act.x[k] = zr_gelu(pre.x[k]);
+			dy.x[k] = dy.x[k] * zr_gelu_grad(pre.x[k]);
+		}
+		if (op.act)
+			zr_store<T>(op.act, at, act);
+		zr_store<T>(op.dx, at, dy);
+	}
+};
+
+template <class T> static cudaError_t launch_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
+{
+	int whole = zr_quads(op->pre, sizeof(T)) && zr_quads(op->dy, sizeof(T)) && zr_quads(op->dx, sizeof(T)) &&
+		    zr_quads(op->act, sizeof(T));
+	return zr_sweep(gelu_bwd<T>{ *op }, op->n, whole, s);
+}
+
+cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_gelu_bwd, op, s);
+}
+
+/* ---- SwiGLU ----------------------------------------------------------------------------------- */
+
+template <class T> struct swiglu {
+	struct zr_op_swiglu op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_quad gate = zr_load<T>(op.gate, at), up = zr_load<T>(op.up, at);
+		for (int k = 0; k < 4; k++)
+			gate.x[k] = zr_silu(gate.x[k]) * up.x[k];
+		zr_store<T>(op.out, at, gate);
+	}
+};
+
+template <class T> static cudaError_t launch_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
+{
+	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) && zr_quads(op->out, sizeof(T));
+	return zr_sweep(swiglu<T>{ *op }, op->n, whole, s);
+}
+
+cudaError_t zr_cuda_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_swiglu, op, s);
+}
+
+template <class T> struct swiglu_bwd {
+	struct zr_op_swiglu_bwd op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_quad gate = zr_load<T>(op.gate, at), up = zr_load<T>(op.up, at), dy = zr_load<T>(op.dy, at), dgate, dup, act;
+		for (int k = 0; k < 4; k++) {
+			float silu = zr_silu(gate.x[k]);
+			act.x[k] = silu * up.x[k];
+			dgate.x[k] = dy.x[k] * up.x[k] * zr_silu_grad(gate.x[k]);
+			dup.x[k] = dy.x[k] * silu;
+		}
+		if (op.act)
+			zr_store<T>(op.act, at, act);
+		zr_store<T>(op.dgate, at, dgate);
+		zr_store<T>(op.dup, at, dup);
+	}
+};
+
+template <class T> static cudaError_t launch_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)
+{
+	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
+		    zr_quads(op->dgate, sizeof(T)) && zr_quads(op->dup, sizeof(T)) && zr_quads(op->act, sizeof(T));
+	return zr_sweep(swiglu_bwd<T>{ *op }, op->n, whole, s);
+}
+
+cudaError_t zr_cuda_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_swiglu_bwd, op, s);
+}
+
+/* ---- residual --------------------------------------------------------------------------------- */
+
+struct drop {
+	uint32_t below;
+	float scale;
+};
+
+template <class T> struct residual {
+	struct zr_op_residual op;
+	ZR_MEMBER drop factors() const { return drop{ zr_drop_below(op.dropout), zr_drop_scale(op.dropout) }; }
+	ZR_MEMBER void quad(drop d, zr_place at) const
+	{
+		zr_quad b = zr_load<T>(op.b, at);
+		uint32_t word[4];
+		if (op.dropout > 0) {
+			zr_rng_block(&op.rng, (uint64_t)at.i / 4, word); /* a place starts at a multiple of 4 */
+			for (int k = 0; k < 4; k++)
+				b.x[k] = word[k] >= d.below ? b.x[k] * d.scale : 0;
+		}
+		if (op.a) {
+			zr_quad a = zr_load<T>(op.a, at);
+			for (int k = 0; k < 4; k++)
+				b.x[k] = a.x[k] + b.x[k];
+		}
+		zr_store<T>(op.out, at, b);
+	}
+};
+
+template <class T> static cudaError_t launch_residual(const struct zr_op_residual *op, cudaStream_t s)
+{
+	int whole = zr_quads(op->a, sizeof(T)) && zr_quads(op->b, sizeof(T)) && zr_quads(op->out, sizeof(T));
+	return zr_sweep(residual<T>{ *op }, op->n, whole, s);
+}
+
+cudaError_t zr_cuda_residual(const struct zr_op_residual *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_residual, op, s);
+}
+
+/* ---- cast ------------------------------------------------------------------------------------- */
+
+template <class To, class From> struct cast {
+	struct zr_op_cast op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const { zr_store<To>(op.dst, at, zr_load<From>(op.src, at)); }
+};
+
+template <class To, class From> static cudaError_t launch_cast(const struct zr_op_cast *op, cudaStream_t s)
+{
+	return zr_sweep(cast<To, From>{ *op }, op->n, zr_quads(op->dst, sizeof(To)) && zr_quads(op->src, sizeof(From)), s);
+}
+
+template <class To> static cudaError_t cast_to(const struct zr_op_cast *op, cudaStream_t s)
+{
+	return op->src_dtype == ZR_BF16 ? launch_cast<To, bf16>(op, s) :
+	       op->src_dtype == ZR_F16	? launch_cast<To, f16>(op, s) :
+					  launch_cast<To, float>(op, s);
+}
+
+cudaError_t zr_cuda_cast(const struct zr_op_cast *op, cudaStream_t s)
+{
+	if (op->dst_dtype == op->src_dtype) /* NaNs keep their payload */
+		return cudaMemcpyAsync(op->dst, op->src, (size_t)(op->n * zr_size(op->src_dtype)), cudaMemcpyDefault, s);
+	return ZR_BY_TYPE(op->dst_dtype, cast_to, op, s);
+}
+
+/* ---- random values ---------------------------------------------------------------------------- */
+
+struct init {
+	struct zr_op_init op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		uint32_t w[4];
+		zr_quad q = { { 0, 0, 0, 0 } };
+		for (int k = 0; k < at.n; k++) {
+			uint64_t e = (uint64_t)(op.first + at.i + k);
+			if (op.std == 0) {
+				q.x[k] = (float)op.mean;
+				continue;
+			}
+			if (k == 0 || e % 2 == 0)
+				zr_rng_block(&op.rng, e / 2, w);
+			q.x[k] = (float)(op.mean + op.std * (e % 2 ? zr_normal(w[2], w[3]) : zr_normal(w[0], w[1])));
+		}
+		zr_store<float>(op.dst, at, q);
+	}
+};
+
+cudaError_t zr_cuda_init(const struct zr_op_init *op, cudaStream_t s)
+{
+	return zr_sweep(init{ *op }, op->n, zr_quads(op->dst, 4), s);
+}
+
+struct round_stochastic {
+	struct zr_op_round_stochastic op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_quad x = zr_load<float>(op.src, at);
+		uint32_t w[4];
+		for (int k = 0; k < at.n; k++) {
+			uint64_t e = (uint64_t)(op.first + at.i + k);
+			if (k == 0 || e % 4 == 0)
+				zr_rng_block(&op.rng, e / 4, w);
+			uint32_t low = e % 2 ? w[1] : w[0], high = e % 2 ? w[3] : w[2];
+			op.dst[at.i + k] = zr_bf16_with(x.x[k], (e & 2 ? high : low) >> 16);
+		}
+	}
+};
+
+cudaError_t zr_cuda_round_stochastic(const struct zr_op_round_stochastic *op, cudaStream_t s)
+{
+	return zr_sweep(round_stochastic{ *op }, op->n, zr_quads(op->src, 4), s);
+}
+
+/* ---- masters ---------------------------------------------------------------------------------- */
+
+struct master_join {
+	struct zr_op_master op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		for (int k = 0; k < at.n; k++) {
+			uint32_t low = op.rem[at.i + k], high = op.lowp[at.i + k] - (low >> 15);
+			op.master[at.i + k] = zr_from_bits(high << 16 | low);
+		}
+	}
+};
+
+cudaError_t zr_cuda_master_join(const struct zr_op_master *op, cudaStream_t s)
+{
+	return zr_sweep(master_join{ *op }, op->n, 0, s);
+}
+
+struct master_split {
+	struct zr_op_master op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		for (int k = 0; k < at.n; k++) {
+			float x = op.master[at.i + k];
+			op.lowp[at.i + k] = zr_bf16(x);
+			op.rem[at.i + k] = (uint16_t)zr_bits(x);
+		}
+	}
+};
+
+cudaError_t zr_cuda_master_split(const struct zr_op_master *op, cudaStream_t s)
+{
+	return zr_sweep(master_split{ *op }, op->n, 0, s);
+}
+
+/* ---- muon_factor ------------------------------------------------------------------------------ */
+
+struct muon_factor {
+	struct zr_op_muon_factor op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_quad gram = zr_load<float>(op.gram, at), square = zr_load<float>(op.square, at);
+		for (int k = 0; k < 4; k++) {
+			gram.x[k] = op.b * gram.x[k] + op.c * square.x[k];
+			if ((at.i + k) % (op.n + 1) == 0) /* on the diagonal */
+				gram.x[k] += op.a;
+		}
+		zr_store<float>(op.gram, at, gram);
+	}
+};
+
+cudaError_t zr_cuda_muon_factor(const struct zr_op_muon_factor *op, cudaStream_t s)
+{
+	return zr_sweep(muon_factor{ *op }, op->n * op->n, zr_quads(op->gram, 4) && zr_quads(op->square, 4), s);
+}
+
+/* ---- embedding -------------------------------------------------------------------------------- */
+
+/* Fours of columns, of all rows one after the other. */
+template <class T>
+static __global__ void __launch_bounds__(ZR_THREADS) embedding_kernel(const __grid_constant__ struct zr_op_embedding op, int whole)
+{
+	const int64_t quads = (op.width + 3) / 4, n = op.batch * op.length * quads, step = (int64_t)gridDim.x * blockDim.x;
+
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+		int64_t r = i / quads, c = i % quads * 4;
+		int m = op.width - c < 4 ? (int)(op.width - c) : 4;
+		zr_quad a = zr_load<T>(op.wte, zr_place{ op.tokens[r] * op.width + c, m, whole });
+		if (op.wpe) {
+			zr_quad b = zr_load<T>(op.wpe, zr_place{ r % op.length * op.width + c, m, whole });
+			for (int k = 0; k < 4; k++)
+				a.x[k] = a.x[k] + b.x[k];
+		}
+		zr_store<T>(op.out, zr_place{ r * op.width + c, m, whole }, a);
+	}
+}
+
+template <class T> static cudaError_t launch_embedding(const struct zr_op_embedding *op, cudaStream_t s)
+{
+	int64_t blocks = zr_ceil_div(op->batch * op->length * zr_ceil_div(op->width, 4), ZR_THREADS);
+	int whole = op->width % 4 == 0 && zr_quads(op->wte, sizeof(T)) && zr_quads(op->wpe, sizeof(T)) && zr_quads(op->out, sizeof(T));
+	return zr_launch(embedding_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0,
+			 s, *op, whole);
+}
+
+cudaError_t zr_cuda_embedding(const struct zr_op_embedding *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_embedding, op, s);
+}
+
+/* ---- rotary ------------------------------------------------------------------------------------ */
+
+/* A thread takes one pair of all heads of a row: its angle is theirs. */
+template <class T>
+static __global__ void __launch_bounds__(ZR_THREADS) rotary_kernel(const __grid_constant__ struct zr_op_rotary op)
+{
+	const int64_t half = op.head_dim / 2, n = op.batch * op.length * half, step = (int64_t)gridDim.x * blockDim.x;
+
+	for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < n; k += step) {
+		int64_t r = k / half, i = k % half;
+		float angle = (float)(r % op.length) * op.frequency[i], cosine = zr_cos(angle), sine = zr_sin(angle);
+		if (op.flags & ZR_ROTARY_BACK)
+			sine = -sine;
+		for (int64_t h = 0; h < op.heads; h++) {
+			int64_t at = r * op.stride + h * op.head_dim + i;
+			float a = zr_widen(((const T *)op.x)[at]), b = zr_widen(((const T *)op.x)[at + half]);
+			zr_narrow(fmaf(a, cosine, -(b * sine)), &((T *)op.out)[at]);
+			zr_narrow(fmaf(b, cosine, a * sine), &((T *)op.out)[at + half]);
+		}
+	}
+}
+
+template <class T> static cudaError_t launch_rotary(const struct zr_op_rotary *op, cudaStream_t s)
+{
+	int64_t blocks = zr_ceil_div(op->batch * op->length * (op->head_dim / 2), ZR_THREADS);
+	return zr_launch(rotary_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0, s,
+			 *op);
+}
+
+cudaError_t zr_cuda_rotary(const struct zr_op_rotary *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_rotary, op, s);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernel.h - what the CUDA kernels are written in: storage types, four elements at a time, launches, sums over a warp.
+ * The arithmetic of elements is that of the CPU's scalar kernels: the same headers, compiled for the device without
+ * contraction to fma (-fmad=false) and without fast math, so that elementwise operations have the CPU's bits.
+ *
+ * No kernel adds floats atomically: who adds what, and in which order, follows from shapes alone (invariant I1).
+ *
+ * ZR_CUDA_EMULATED names a header that stands in for CUDA, so that a host compiler can run the kernels in tests.
+ */
+#ifndef ZEROTH_KERNELS_CUDA_KERNEL_H
+#define ZEROTH_KERNELS_CUDA_KERNEL_H
+
+#ifdef ZR_CUDA_EMULATED
+#include ZR_CUDA_EMULATED
+#else
+#include <cuda_runtime.h>
+#define ZR_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+
+#define ZR_INLINE static __host__ __device__ __forceinline__
+#define ZR_DEVICE static __device__ __forceinline__
+#define ZR_MEMBER __device__ __forceinline__ /* of a class */
+#include "../cpu/scalar.h"
+#include <kernels_cuda.h>
+
+#define ZR_WARP 32
+#define ZR_FULL_WARP 0xffffffffu
+#define ZR_THREADS 256     /* of a block, where nothing else is said */
+#define ZR_MOST_BLOCKS 2048 /* of a sweep: fills any device several times, then each thread loops */
+
+/* ---- storage ---------------------------------------------------------------------------------- */
+
+struct bf16 { uint16_t bits; };
+struct f16 { uint16_t bits; };
+
+ZR_INLINE float zr_widen(float x) { return x; }
+ZR_INLINE float zr_widen(bf16 x) { return zr_from_bf16(x.bits); }
+ZR_INLINE float zr_widen(f16 x) { return zr_from_f16(x.bits); }
+ZR_INLINE void zr_narrow(float x, float *to) { *to = x; }
+ZR_INLINE void zr_narrow(float x, bf16 *to) { to->bits = zr_bf16(x); }
+ZR_INLINE void zr_narrow(float x, f16 *to) { to->bits = zr_f16(x); }
+
+/* Calls fn<T>(...) for the storage type `dtype`. */
+#define ZR_BY_TYPE(dtype, fn, ...) \
+	((dtype) == ZR_BF16 ? fn<bf16>(__VA_ARGS__) : (dtype) == ZR_F16 ? fn<f16>(__VA_ARGS__) : fn<float>(__VA_ARGS__))
+
+/* ---- four elements ---------------------------------------------------------------------------- */
+
+/* Elements [i, i + n), n <= 4; whole: n = 4 and the address of element i is a multiple of the bytes of four. */
+struct zr_place {
+	int64_t i;
+	int n;
+	int whole;
+};
+
+struct zr_quad {
+	float x[4];
+};
+
+template <class T> struct alignas(4 * sizeof(T)) zr_packed {
+	T x[4];
+};
+
+/* What is beyond n is 0. */
+template <class T> ZR_DEVICE zr_quad zr_load(const void *base, zr_place at)
+{
+	const T *p = (const T *)base + at.i;
+	zr_quad q;
+	if (at.whole) {
+		zr_packed<T> v = *(const zr_packed<T> *)(const void *)p;
+		for (int k = 0; k < 4; k++)
+			q.x[k] = zr_widen(v.x[k]);
+		return q;
+	}
+	for (int k = 0; k < 4; k++)
+		q.x[k] = k < at.n ? zr_widen(p[k]) : 0;
+	return q;
+}
+
+template <class T> ZR_DEVICE void zr_store(void *base, zr_place at, const zr_quad &q)
+{
+	T *p = (T *)base + at.i;
+	if (at.whole) {
+		zr_packed<T> v;
+		for (int k = 0; k < 4; k++)
+			zr_narrow(q.x[k], &v.x[k]);
+		*(zr_packed<T> *)(void *)p = v;
+		return;
+	}
+	for (int k = 0; k < 4; k++)
+		if (k < at.n)
+			zr_narrow(q.x[k], &p[k]);
+}
+
+/* Whether p (or nothing) can be read four elements of `bytes` at a time. */
+static inline int zr_quads(const void *p, int64_t bytes)
+{
+	return (uintptr_t)p % (uintptr_t)(4 * bytes) == 0;
+}
+
+/* ---- launches --------------------------------------------------------------------------------- */
+
+static inline int64_t zr_ceil_div(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+template <class... P, class... A>
+static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t s, const A &...args)
+{
+	if (!grid.x || !grid.y || !grid.z)
+		return cudaSuccess;
+#ifdef ZR_CUDA_EMULATED
+	return emulated_launch([&] { kernel(args...); }, grid, block, shared, s);
+#else
+	if (shared > 48u << 10) { /* more must be asked for */
+		cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+		if (e != cudaSuccess)
+			return e;
+	}
+	kernel<<<grid, block, shared, s>>>(args...);
+	return cudaGetLastError();
+#endif
+}
+
+/* f.quad(f.factors(), place) for every four of n elements. */
+template <class F> static __global__ void __launch_bounds__(ZR_THREADS) zr_sweep_kernel(const __grid_constant__ F f, int64_t n, int whole)
+{
+	const auto k = f.factors();
+	const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
+
+	for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < n; i += step) {
+		int m = n - i < 4 ? (int)(n - i) : 4;
+		f.quad(k, zr_place{ i, m, whole && m == 4 });
+	}
+}
+
+template <class F> static cudaError_t zr_sweep(const F &f, int64_t n, int whole, cudaStream_t s)
+{
+	int64_t blocks = zr_ceil_div(n, 4 * ZR_THREADS);
+	return zr_launch(zr_sweep_kernel<F>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0,
+			 s, f, n, whole);
+}
+
+/* ---- a warp ----------------------------------------------------------------------------------- */
+
+/* A butterfly: every lane gets the same sum. */
+ZR_DEVICE float zr_warp_sum(float x)
+{
+	for (int mask = ZR_WARP / 2; mask > 0; mask /= 2)
+		x += __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP);
+	return x;
+}
+
+/* The larger; a NaN stays. */
+ZR_DEVICE float zr_larger(float a, float b)
+{
+	return b > a || b != b ? b : a;
+}
+
+ZR_DEVICE float zr_warp_max(float x)
+{
+	for (int mask = ZR_WARP / 2; mask > 0; mask /= 2)
+		x = zr_larger(x, __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP));
+	return x;
+}
+
+#endif

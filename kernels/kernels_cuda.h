@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernels_cuda.h - the CUDA kernels: each function enqueues an operation of <zeroth/device.h> on a stream and returns what
+ * the launch said. Pointers of operations are addresses that the device can use; arguments were checked.
+ */
+#ifndef ZEROTH_KERNELS_CUDA_H
+#define ZEROTH_KERNELS_CUDA_H
+
+#include <kernels.h>
+
+#ifdef ZR_CUDA_EMULATED /* see cuda/kernel.h */
+#include ZR_CUDA_EMULATED
+#else
+#include <cuda_runtime_api.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* elements.cu: bits of the CPU's scalar kernels */
+cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *, cudaStream_t);
+cudaError_t zr_cuda_residual(const struct zr_op_residual *, cudaStream_t);
+cudaError_t zr_cuda_cast(const struct zr_op_cast *, cudaStream_t);
+cudaError_t zr_cuda_init(const struct zr_op_init *, cudaStream_t);
+cudaError_t zr_cuda_master_join(const struct zr_op_master *, cudaStream_t);
+cudaError_t zr_cuda_master_split(const struct zr_op_master *, cudaStream_t);
+cudaError_t zr_cuda_round_stochastic(const struct zr_op_round_stochastic *, cudaStream_t);
+cudaError_t zr_cuda_muon_factor(const struct zr_op_muon_factor *, cudaStream_t);
+cudaError_t zr_cuda_embedding(const struct zr_op_embedding *, cudaStream_t);
+cudaError_t zr_cuda_rotary(const struct zr_op_rotary *, cudaStream_t);
+cudaError_t zr_cuda_swiglu(const struct zr_op_swiglu *, cudaStream_t);
+cudaError_t zr_cuda_swiglu_bwd(const struct zr_op_swiglu_bwd *, cudaStream_t);
+
+/* updates.cu: bits of the CPU's scalar kernels */
+cudaError_t zr_cuda_adamw(const struct zr_op_adamw *, cudaStream_t);
+cudaError_t zr_cuda_sgd(const struct zr_op_sgd *, cudaStream_t);
+cudaError_t zr_cuda_lion(const struct zr_op_lion *, cudaStream_t);
+cudaError_t zr_cuda_adagrad(const struct zr_op_adagrad *, cudaStream_t);
+cudaError_t zr_cuda_lamb(const struct zr_op_lamb *, cudaStream_t);
+cudaError_t zr_cuda_muon_update(const struct zr_op_muon *, cudaStream_t);
+
+/* blocks.cu: sums per block of ZR_BLOCK elements, bits of the CPU's scalar kernels */
+cudaError_t zr_cuda_fold(const struct zr_op_fold *, cudaStream_t);
+cudaError_t zr_cuda_lamb_norms(const struct zr_op_lamb *, cudaStream_t);
+cudaError_t zr_cuda_muon_momentum(const struct zr_op_muon *, cudaStream_t);
+cudaError_t zr_cuda_muon_normalize(const struct zr_op_muon *, cudaStream_t);
+
+/* norms.cu: the order of the sums over a row is the device's own */
+cudaError_t zr_cuda_layernorm(const struct zr_op_layernorm *, cudaStream_t);
+cudaError_t zr_cuda_layernorm_bwd(const struct zr_op_layernorm_bwd *, cudaStream_t);
+cudaError_t zr_cuda_rmsnorm(const struct zr_op_rmsnorm *, cudaStream_t);
+cudaError_t zr_cuda_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *, cudaStream_t);
+
+/* columns.cu: sums over rows, bits of the CPU's scalar kernels */
+cudaError_t zr_cuda_embedding_bwd(const struct zr_op_embedding_bwd *, cudaStream_t);
+/* part: room for `room` floats, at least 64 * ceil(rows / 64) */
+cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *, float *part, int64_t room, cudaStream_t);
+
+/* head.cu: rows of logits, `ld` floats apart: loss[r], and into `grad`, of dtype and ldd elements apart, the gradient
+ * (softmax - onehot) * scale, if it is not NULL */
+struct zr_cuda_softmax {
+	int64_t rows, vocabulary, ld, ldd;
+	int32_t dtype;
+	float scale;
+	const float *logits;
+	const int32_t *targets;
+	float *loss;
+	void *grad;
+};
+cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *, cudaStream_t);
+/* *sum = fp64 sum of loss[rows] in row order */
+cudaError_t zr_cuda_loss_sum(const float *loss, int64_t rows, double *sum, cudaStream_t);
+
+/* matmul.cu: any types, transposes and strides, in fp32: for what cuBLASLt does not take */
+cudaError_t zr_cuda_matmul(const struct zr_op_matmul *, cudaStream_t);
+
+/* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T] floats */
+#define ZR_CUDA_HEAD_DIM 256
+cudaError_t zr_cuda_attention(const struct zr_op_attention *, cudaStream_t);
+cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *, cudaStream_t);
+cudaError_t zr_cuda_attention_delta(const struct zr_op_attention_bwd *, cudaStream_t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuda.c - the plugin device/cuda: its options and its instance. One NVIDIA GPU per rank.
+ */
+#include "cuda.h"
+
+#include <string.h>
+
+#define MEMORY_MOST 0x1p44 /* of the option */
+
+struct opts {
+	int64_t index;
+	uint64_t memory; /* 0: all that is free */
+	uint8_t tf32;
+};
+
+static const struct zr_opt cuda_opts[] = {
+	ZR_OPT(struct opts, index, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1023, "",
+	       "Which GPU of this machine, as CUDA counts them; auto takes the one with the number of the rank on this machine."),
+	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
+	       "Device memory per rank, a hard limit; auto is 0: what is free when the run starts."),
+	ZR_OPT(struct opts, tf32, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
+	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor cores; bf16 and fp16 always take them."),
+};
+
+static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	struct opts *o = opts;
+	(void)facts;
+	if (o->index == ZR_AUTO_I64)
+		o->index = h->local_rank;
+	if (o->memory == ZR_AUTO_COUNT)
+		o->memory = 0;
+	return ZR_OK;
+}
+
+/* ---- instance ------------------------------------------------------------------------------------- */
+
+static void destroy(struct zr_inst *d)
+{
+	const struct zr_host *h = d->h;
+	const cudaStream_t streams[] = { d->in, d->out, d->stream };
+	if (d->stream)
+		cudaDeviceSynchronize();
+	for (int i = 0; i < CUDA_COPIES && d->copied[i]; i++)
+		cudaEventDestroy(d->copied[i]);
+	if (d->reached)
+		cudaEventDestroy(d->reached);
+	if (d->lt)
+		cublasLtDestroy(d->lt);
+	if (d->scratch)
+		cudaFree(d->scratch);
+	for (int i = 0; i < 3; i++)
+		if (streams[i])
+			cudaStreamDestroy(streams[i]);
+	h->release(h, d->choice);
+	h->release(h, d);
+}
+
+static int choose_gpu(struct zr_inst *d, int64_t index)
+{
+	const struct zr_host *h = d->h;
+	struct cudaDeviceProp p;
+	char text[512];
+	int count, rc;
+	if (cuda_missing(&count, text, sizeof text))
+		return zr_fail(h, ZR_ENOTSUP, "%s", text);
+	if (index >= count)
+		return zr_fail(h, ZR_EINVAL, "index = %lld: this machine has %d GPU%s, counted from 0; start no more ranks on it, or give index",
+			       (long long)index, count, count == 1 ? "" : "s");
+	d->device = (int)index;
+	rc = cuda_result(d, cudaGetDeviceProperties(&p, d->device), "asking for its properties");
+	if (rc)
+		return rc;
+	snprintf(d->name, sizeof d->name, "%.*s", (int)sizeof d->name - 1, p.name);
+	d->capability = p.major * 10 + p.minor;
+	if (d->capability < CUDA_LEAST)
+		return zr_fail(h, ZR_ENOTSUP, "GPU %d, %s, has compute capability %d.%d; needed is %d.%d", d->device, d->name, p.major,
+			       p.minor, CUDA_LEAST / 10, CUDA_LEAST % 10);
+	return cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
+}
+
+/* Streams that wait for none but whom they are told to. */
+static int make_streams(struct zr_inst *d)
+{
+	cudaStream_t *s[] = { &d->stream, &d->in, &d->out };
+	int rc = 0;
+	for (int i = 0; !rc && i < 3; i++)
+		rc = cuda_result(d, cudaStreamCreateWithFlags(s[i], cudaStreamNonBlocking), "making a stream");
+	if (!rc)
+		rc = cuda_result(d, cudaEventCreateWithFlags(&d->reached, cudaEventDisableTiming), "making an event");
+	for (int i = 0; !rc && i < CUDA_COPIES; i++)
+		rc = cuda_result(d, cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming), "making an event");
+	return rc;
+}
+
+static int take_resources(struct zr_inst *d, uint64_t limit)
+{
+	size_t free_now = 0, all = 0;
+	int rc = make_streams(d);
+	if (!rc)
+		rc = cuda_blas_result(d, cublasLtCreate(&d->lt), "starting");
+	if (!rc)
+		rc = cuda_result(d, cudaMalloc(&d->scratch, CUDA_WORKSPACE + CUDA_PARTS), "allocating scratch");
+	if (!rc)
+		rc = cuda_result(d, cudaMemGetInfo(&free_now, &all), "asking for free memory");
+	d->memory = limit ? limit : free_now;
+	if (!rc && d->memory > free_now)
+		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free", (unsigned long long)d->memory, d->device,
+		       (unsigned long long)free_now);
+	return rc;
+}
+
+static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	const struct opts *o = opts;
+	struct zr_inst *d = h->alloc(h, sizeof *d, "workspace");
+	int rc;
+	if (!d)
+		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
+	d->h = h;
+	d->tf32 = o->tf32;
+	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
+	rc = d->choice ? choose_gpu(d, o->index) : zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
+	if (!rc)
+		rc = take_resources(d, o->memory);
+	if (rc) {
+		destroy(d);
+		return rc;
+	}
+	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability, cublasLtGetVersion(), d->tf32 ? "+tf32" : "");
+	d->ops.size = sizeof d->ops;
+	d->ops.dev = d;
+	cuda_ops_fill(&d->ops);
+	*out = d;
+	return ZR_OK;
+}
+
+static int probe(const struct zr_host *h)
+{
+	char text[512];
+	int count;
+	return cuda_missing(&count, text, sizeof text) ? zr_fail(h, ZR_ENOTSUP, "%s", text) : ZR_OK;
+}
+
+/* ---- interface ------------------------------------------------------------------------------------ */
+
+static int info(struct zr_inst *d, struct zr_device_info *i)
+{
+	uint32_t size = i->size;
+	*i = (struct zr_device_info){ .size = size, .memory = d->memory, .scratch = CUDA_WORKSPACE + CUDA_PARTS };
+	memcpy(i->name, d->name, sizeof i->name);
+	memcpy(i->variant, d->variant, sizeof i->variant);
+	return ZR_OK;
+}
+
+static const struct zr_ops *ops(struct zr_inst *d)
+{
+	return &d->ops;
+}
+
+static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cuda_mem_alloc, cuda_mem_free, cuda_copy, cuda_sync,
+					     cuda_copy_start, cuda_copy_wait };
+static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "device",
+	.id = "cuda",
+	.version = "0.1.0",
+	.license = "Apache-2.0",
+	.summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, everything else by kernels of our own.",
+	.ifaces = ifaces,
+	.opts = cuda_opts,
+	.n_opts = sizeof cuda_opts / sizeof *cuda_opts,
+	.opt_stride = sizeof *cuda_opts,
+	.opts_size = sizeof(struct opts),
+	.resolve = resolve,
+	.create = create,
+	.destroy = destroy,
+	.probe = probe,
+};
+
+ZR_PLUGIN(&desc);

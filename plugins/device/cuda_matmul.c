@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuda_matmul.c - matrix products through cuBLASLt, bias and GELU as its epilogues. cuBLASLt counts columns first: it
+ * is asked for D^T[N, M] = op(B)^T op(A)^T, where every matrix as stored is its own transpose, and N of ours is m of its.
+ *
+ * Deterministic: the algorithm is cuBLASLt's first proposal for a shape, types and alignment, asked for once; the
+ * workspace is always the same; sums split along K are added by a kernel of their own, in order. What cuBLASLt has no
+ * algorithm for, our own kernel computes.
+ */
+#include "cuda.h"
+
+#include <string.h>
+
+static cudaDataType_t type_of(int32_t dtype)
+{
+	return dtype == ZR_BF16 ? CUDA_R_16BF : dtype == ZR_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+/* ---- the product as cuBLASLt describes it -------------------------------------------------------- */
+
+/* Opaque structs on the stack: a step allocates nothing. */
+struct product {
+	cublasLtMatmulDescOpaque_t desc;
+	cublasLtMatrixLayoutOpaque_t a, b, d; /* of its A and B: ours the other way round */
+};
+
+static cublasStatus_t set(struct product *p, cublasLtMatmulDescAttributes_t what, const void *value, size_t size)
+{
+	return cublasLtMatmulDescSetAttribute(&p->desc, what, value, size);
+}
+
+static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_matmul *op)
+{
+	int gelu = !!(op->flags & ZR_MM_GELU), aux = gelu && op->pre;
+	cublasLtEpilogue_t e = gelu ? (aux ? (op->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX) :
+					     (op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)) :
+				      (op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+	cudaDataType_t bias_type = type_of(op->b_dtype), aux_type = type_of(op->d_dtype);
+	cublasStatus_t s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
+	if (!s && op->bias)
+		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias, sizeof op->bias);
+	if (!s && op->bias)
+		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type);
+	if (!s && aux)
+		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &op->pre, sizeof op->pre);
+	if (!s && aux)
+		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &op->ldd, sizeof op->ldd);
+	if (!s && aux)
+		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &aux_type, sizeof aux_type);
+	return s;
+}
+
+static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows, int64_t cols, int64_t ld)
+{
+	return cublasLtMatrixLayoutInit(l, type_of(dtype), (uint64_t)rows, (uint64_t)cols, ld);
+}
+
+static cublasStatus_t describe(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op)
+{
+	int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
+	int fp32 = op->a_dtype == ZR_F32 && op->b_dtype == ZR_F32;
+	cublasOperation_t trans_a = tb ? CUBLAS_OP_T : CUBLAS_OP_N, trans_b = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasStatus_t s = cublasLtMatmulDescInit(&p->desc, fp32 && d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+						  CUDA_R_32F);
+	if (!s)
+		s = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a, sizeof trans_a);
+	if (!s)
+		s = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &trans_b, sizeof trans_b);
+	if (!s)
+		s = describe_epilogue(p, op);
+	if (!s)
+		s = tb ? layout(&p->a, op->b_dtype, op->k, op->n, op->ldb) : layout(&p->a, op->b_dtype, op->n, op->k, op->ldb);
+	if (!s)
+		s = ta ? layout(&p->b, op->a_dtype, op->m, op->k, op->lda) : layout(&p->b, op->a_dtype, op->k, op->m, op->lda);
+	return s ? s : layout(&p->d, op->d_dtype, op->n, op->m, op->ldd);
+}
+
+/* ---- algorithms ----------------------------------------------------------------------------------- */
+
+/* log2 of the bytes that p is aligned to, at most 16; of nothing: 16. */
+static uint32_t aligned_log2(const void *p)
+{
+	uint32_t n = 0;
+	while (n < 4 && (uintptr_t)p % (2u << n) == 0)
+		n++;
+	return n;
+}
+
+static struct cuda_shape shape_of(const struct zr_op_matmul *op)
+{
+	struct cuda_shape s;
+	memset(&s, 0, sizeof s); /* padding too: it is hashed */
+	s.m = op->m;
+	s.n = op->n;
+	s.k = op->k;
+	s.lda = op->lda;
+	s.ldb = op->ldb;
+	s.ldd = op->ldd;
+	s.flags = op->flags | (op->bias ? 1u << 30 : 0) | (op->pre ? 1u << 31 : 0);
+	s.types = (uint32_t)op->a_dtype | (uint32_t)op->b_dtype << 8 | (uint32_t)op->d_dtype << 16;
+	s.aligned = aligned_log2(op->a) | aligned_log2(op->b) << 5 | aligned_log2(op->d) << 10 | aligned_log2(op->bias) << 15 |
+		    aligned_log2(op->pre) << 20;
+	s.used = 1;
+	return s;
+}
+
+static uint64_t hash_of(const struct cuda_shape *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+	for (size_t i = 0; i < sizeof *s; i++)
+		h = (h ^ p[i]) * 0x100000001b3u;
+	return h ^ h >> 32;
+}
+
+/* The place of a shape: its own, or the one that it takes. A full table forgets who is there. */
+static struct cuda_choice *choice_of(const struct zr_inst *d, const struct cuda_shape *shape)
+{
+	uint64_t at = hash_of(shape);
+	for (int i = 0; i < 16; i++) {
+		struct cuda_choice *c = &d->choice[(at + (uint64_t)i) % CUDA_SHAPES];
+		if (!c->shape.used || !memcmp(&c->shape, shape, sizeof *shape))
+			return c;
+	}
+	return &d->choice[at % CUDA_SHAPES];
+}
+
+static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p, const struct zr_op_matmul *op)
+{
+	const size_t room = CUDA_WORKSPACE;
+	const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts in the workspace, then added in order */
+	const uint32_t a = 1u << aligned_log2(op->b), b = 1u << aligned_log2(op->a), d = 1u << aligned_log2(op->d);
+	cublasStatus_t s = cublasLtMatmulPreferenceInit(p);
+	if (!s)
+		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+	if (!s)
+		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
+	if (!s)
+		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
+	if (!s)
+		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
+	if (!s)
+		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
+	return s ? s : cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
+}
+
+/* cuBLASLt has no algorithm for some shapes, and no description of others: both are ours then. */
+static int choose(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op, struct cuda_choice *c)
+{
+	cublasLtMatmulPreferenceOpaque_t preference;
+	cublasLtMatmulHeuristicResult_t found;
+	int n = 0;
+	cublasStatus_t s = prefer(&preference, op);
+	if (s)
+		return cuda_blas_result(d, s, "matmul: preferences");
+	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference, 1, &found, &n);
+	if (s && s != CUBLAS_STATUS_NOT_SUPPORTED && s != CUBLAS_STATUS_INVALID_VALUE)
+		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
+	c->own = s || n < 1 || found.state;
+	if (!c->own)
+		c->algo = found.algo;
+	return ZR_OK;
+}
+
+/* ---- the operation -------------------------------------------------------------------------------- */
+
+static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
+{
+	int rc = cuda_check_dtype(d, "matmul", op->a_dtype);
+	if (!rc)
+		rc = cuda_check_dtype(d, "matmul", op->b_dtype);
+	if (!rc)
+		rc = cuda_check_dtype(d, "matmul", op->d_dtype);
+	if (!rc && op->flags & ZR_MM_ACCUMULATE && (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
+		rc = zr_fail(d->h, ZR_EINVAL, "matmul: only an fp32 result without bias and GELU can be added to");
+	return rc;
+}
+
+static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op)
+{
+	d->last = "matmul";
+	return cuda_result(d, zr_cuda_matmul(op, cuda_stream(d, s)), "matmul");
+}
+
+int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_matmul *op)
+{
+	struct zr_inst *d = ops->dev;
+	const float one = 1, beta = op->flags & ZR_MM_ACCUMULATE ? 1 : 0;
+	struct cuda_shape shape = shape_of(op);
+	struct cuda_choice *c;
+	struct product p;
+	int rc = check(d, op);
+	if (rc || op->m < 1 || op->n < 1)
+		return rc;
+	if (op->k < 1 || op->a_dtype != op->b_dtype)
+		return own(d, stream, op);
+	if (describe(d, &p, op))
+		return own(d, stream, op);
+	c = choice_of(d, &shape);
+	if (memcmp(&c->shape, &shape, sizeof shape)) {
+		rc = choose(d, &p, op, c);
+		if (rc)
+			return rc;
+		c->shape = shape;
+	}
+	if (c->own)
+		return own(d, stream, op);
+	d->last = "matmul";
+	return cuda_blas_result(d, cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta, op->d, &p.d, op->d, &p.d,
+						  &c->algo, d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream)), "matmul");
+}

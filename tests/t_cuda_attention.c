@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_cuda_attention.c - attention's CUDA kernels, run by the host (cuda_emulated.h), against the scalar kernel: heads of
+ * every width, lengths beside the tiles', shared key-value heads, dropout, poisoned results, padding left alone.
+ */
+#include "attention_case.h"
+
+#include <kernels_cuda.h>
+
+#include <math.h>
+
+static void forward_fma(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
+{
+	(void)scratch;
+	if (lo < hi)
+		assert_int_equal(zr_cuda_attention(o, NULL), cudaSuccess);
+}
+
+static void backward_fma(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch, float *delta)
+{
+	struct zr_op_attention_bwd op = *o;
+	(void)scratch;
+	op.work = delta;
+	if (lo >= hi)
+		return;
+	assert_int_equal(zr_cuda_attention_delta(&op, NULL), cudaSuccess);
+	assert_int_equal(zr_cuda_attention_bwd(&op, NULL), cudaSuccess);
+}
+
+static uint64_t no_scratch(const struct zr_op_attention *o, int backward)
+{
+	(void)o, (void)backward;
+	return 64;
+}
+
+static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_scratch };
+
+/* Of relative norms: results are rounded to the type once, here and there. */
+static double tolerance(int32_t dtype)
+{
+	return dtype == ZR_F32 ? 2e-6 : dtype == ZR_BF16 ? 3e-3 : 4e-4;
+}
+
+static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype, float dropout)
+{
+	struct problem x = make(shape, dtype, 5, 1), y = make(shape, dtype, 5, 1);
+	x.op.fwd.dropout = y.op.fwd.dropout = dropout;
+	both(v, &x);
+	both(&variants[0], &y);
+	compare_all(&x, &y, tolerance(dtype), v->name);
+	drop(&x);
+	drop(&y);
+}
+
+static void any_width_agrees_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 1 },   { 2, 33, 2, 1, 18 },  { 1, 32, 4, 2, 64 },
+					     { 1, 70, 2, 2, 80 }, { 1, 35, 2, 1, 130 }, { 2, 5, 3, 3, 256 } };
+	static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	(void)state;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		agree(&fma_kernels, shapes[i], dtypes[i % 3], i % 2 ? 0.2f : 0);
+	agree(&fma_kernels, shapes[1], ZR_F32, 0);
+	agree(&fma_kernels, shapes[3], ZR_F32, 0.5f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_width_agrees_with_the_scalar_kernel),
+	};
+	find_variants();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
