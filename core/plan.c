@@ -224,9 +224,6 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
 	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK) /* sums are folded through the same sets */
 		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
-	if (!s->device_info.host_access &&
-	    (p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK || p->region[ZR_R_ACT_FAR].tier == ZR_TIER_DISK))
-		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, ZR_BOUNCE);
 }
 
 /* The contributions to the largest bucket, sent and received, where they cannot be read in place; in 16 bits also one
@@ -254,6 +251,8 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 	uint64_t at = 0;
 	p->wire = s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 	p->region[ZR_R_WIRE].bytes = p->wire ? ZR_WIRE : 0;
+	if (!s->device_info.host_access && (p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK || p->region[ZR_R_ACT_FAR].tier == ZR_TIER_DISK))
+		p->region[ZR_R_BOUNCE].bytes = ZR_BOUNCE;
 	if (s->types.master != ZR_MASTER_FP32 || (updates && !s->device_info.host_ops))
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
 	if (s->device_info.host_ops)
@@ -322,7 +321,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
 	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
-	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = host;
+	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_BOUNCE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -364,7 +363,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
 		[ZR_R_ACT_FAR] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_FOLD] = "staging",
-		[ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
+		[ZR_R_BOUNCE] = "staging",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
 	};
 	struct zr_plan p = { 0 };
 	int train = s->mode != ZR_SETUP_SAMPLE;

@@ -45,6 +45,7 @@ enum zr_region_id {
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
 	ZR_R_FOLD,        /* contributions on the host, for sums that are there, from a device that only copies reach: of all
 			   * buckets on their way with one rank, else two halves through which each passes */
+	ZR_R_BOUNCE,      /* two halves through which disk and such a device reach each other */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_LOGITS,      /* of such a device */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */

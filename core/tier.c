@@ -137,11 +137,11 @@ int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket)
 	return failed(s, region, v->wait(o->it.inst, ticket), "wait");
 }
 
-/* From disk to a memory that only copies reach: through half of the staging while the other half fills. */
+/* From disk to a memory that only copies reach: through one half of a buffer while the other one fills. */
 static int bounce(struct zr_session *s, struct zr_spot from, char *to, uint64_t bytes)
 {
 	const uint64_t half = ZR_BOUNCE / 2;
-	char *buf = s->region[ZR_R_STAGING];
+	char *buf = s->region[ZR_R_BOUNCE];
 	uint64_t ticket, next = 0;
 	int rc = zr_read(s, from, buf, bytes < half ? bytes : half, &ticket);
 	for (uint64_t at = 0, i = 0; !rc && at < bytes; at += half, i++) {
@@ -175,7 +175,7 @@ int zr_spill(struct zr_session *s, struct zr_spot to, const void *from, uint64_t
 	uint64_t ticket[2] = { 0, 0 };
 	int rc = bounces ? 0 : zr_write(s, to, from, bytes, &ticket[0]);
 	for (uint64_t at = 0, i = 0; !rc && bounces && at < bytes; at += half, i = !i) {
-		char *buf = s->region[ZR_R_STAGING] + i * half;
+		char *buf = s->region[ZR_R_BOUNCE] + i * half;
 		uint64_t n = bytes - at < half ? bytes - at : half;
 		rc = zr_moved(s, to.region, ticket[i]);
 		ticket[i] = 0;

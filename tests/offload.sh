@@ -94,7 +94,7 @@ is 'I1 device comm: state on the host, hpz, 2 ranks' "$(digest bf16 split cpu cp
 is 'I1 device comm: all on the host, stage3, 3 ranks' "$(digest fp16 fp32 cpu none cpu stage3 3 offload tiny auto 1 $gpu)" "${want[fp16]}"
 is 'I1 device comm: all on disk, stage3, 2 ranks' "$(digest bf16 fp32 nvme nvme nvme stage3 2 keep tiny 5 1 $gpu)" "${want[bf16]}"
 is 'I1 device comm: parameters on disk, hpz, 2 ranks' "$(digest fp32 fp32 cpu none nvme hpz 2 keep auto auto 1 $gpu)" "${want[fp32]}"
-is 'I1 separate device: parameters on disk, hpz, 1 rank' "$(digest fp32 fp32 cpu none nvme hpz 1 keep auto auto 2)" "${want[fp32]}"
+is 'I1 separate device: parameters on disk, hpz, 1 rank' "$(digest fp32 fp32 nvme nvme nvme hpz 1 keep tiny auto 2)" "${want[fp32]}"
 like 'a device comm for a device without memory of its own' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
 	-o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs, and this device has none'
 is 'I2, I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
