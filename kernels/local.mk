@@ -99,6 +99,7 @@ endif
 # change the bits of elementwise operations.
 cuda_kernels = \
 	%D%/cuda/attention.cu \
+	%D%/cuda/attention_mma.cu \
 	%D%/cuda/blocks.cu \
 	%D%/cuda/columns.cu \
 	%D%/cuda/elements.cu \
@@ -106,7 +107,7 @@ cuda_kernels = \
 	%D%/cuda/matmul.cu \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
-cuda_headers = %D%/kernels_cuda.h %D%/cuda/kernel.h %D%/cuda/parts.h
+cuda_headers = %D%/kernels_cuda.h %D%/cuda/attention.h %D%/cuda/kernel.h %D%/cuda/mma.h %D%/cuda/parts.h
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) %D%/cuda/nvcc.sh
 
 if HAVE_CUDA

@@ -12,7 +12,7 @@
 #include "cpu/table.h"
 #include "isa.h"
 
-#define PAD 3 /* elements between rows that belong to nobody */
+int64_t attention_pad = 3;
 
 /* ---- variants ----------------------------------------------------------------------------------- */
 
@@ -119,8 +119,8 @@ struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double
 	int64_t B = shape[0], T = shape[1], H = shape[2], G = shape[3], D = shape[4];
 	struct problem p = { .B = B, .T = T, .H = H, .G = G, .D = D, .dtype = dtype };
 
-	p.in_stride = (H + 2 * G) * D + PAD;
-	p.out_stride = H * D + PAD;
+	p.in_stride = (H + 2 * G) * D + attention_pad;
+	p.out_stride = H * D + attention_pad;
 	p.n_in = B * T * p.in_stride;
 	p.n_out = B * T * p.out_stride;
 	p.n_lse = B * H * T;
@@ -152,8 +152,8 @@ void drop(struct problem *p)
 
 static void check_padding(const struct problem *p, const char *base, int64_t n, int64_t stride)
 {
-	for (int64_t i = stride - PAD; i < n; i += stride)
-		for (size_t byte = 0; byte < PAD * p->elem; byte++)
+	for (int64_t i = stride - attention_pad; i < n; i += stride)
+		for (size_t byte = 0; byte < (size_t)attention_pad * p->elem; byte++)
 			assert_int_equal((unsigned char)base[(size_t)i * p->elem + byte], 0xff);
 }
 

@@ -36,6 +36,8 @@ struct problem {
 	size_t elem, real;                                 /* bytes of an element and of lse */
 };
 
+extern int64_t attention_pad; /* elements between rows that belong to nobody */
+
 /* Inputs drawn as make_attention.py does, times `by`; free with drop(). */
 struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double by);
 void drop(struct problem *p);

@@ -27,6 +27,26 @@ static void backward_fma(const struct zr_op_attention_bwd *o, int64_t lo, int64_
 	assert_int_equal(zr_cuda_attention_bwd(&op, NULL), cudaSuccess);
 }
 
+static void forward_mma(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
+{
+	(void)scratch;
+	assert_true(zr_cuda_attention_mma_takes(o));
+	if (lo < hi)
+		assert_int_equal(zr_cuda_attention_mma(o, NULL), cudaSuccess);
+}
+
+static void backward_mma(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch, float *delta)
+{
+	struct zr_op_attention_bwd op = *o;
+	(void)scratch;
+	op.work = delta;
+	assert_true(zr_cuda_attention_mma_takes_bwd(&op));
+	if (lo >= hi)
+		return;
+	assert_int_equal(zr_cuda_attention_delta(&op, NULL), cudaSuccess);
+	assert_int_equal(zr_cuda_attention_mma_bwd(&op, NULL), cudaSuccess);
+}
+
 static uint64_t no_scratch(const struct zr_op_attention *o, int backward)
 {
 	(void)o, (void)backward;
@@ -34,11 +54,12 @@ static uint64_t no_scratch(const struct zr_op_attention *o, int backward)
 }
 
 static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_scratch };
+static const struct variant mma_kernels = { "mma", forward_mma, backward_mma, no_scratch };
 
-/* Of relative norms: results are rounded to the type once, here and there. */
-static double tolerance(int32_t dtype)
+/* Of relative norms: results are rounded to the type once, here and there; on tensor cores what enters products too. */
+static double tolerance(const struct variant *v, int32_t dtype)
 {
-	return dtype == ZR_F32 ? 2e-6 : dtype == ZR_BF16 ? 3e-3 : 4e-4;
+	return (v->forward == forward_mma ? 2 : 1) * (dtype == ZR_F32 ? 2e-6 : dtype == ZR_BF16 ? 3e-3 : 4e-4);
 }
 
 static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype, float dropout)
@@ -47,7 +68,7 @@ static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype
 	x.op.fwd.dropout = y.op.fwd.dropout = dropout;
 	both(v, &x);
 	both(&variants[0], &y);
-	compare_all(&x, &y, tolerance(dtype), v->name);
+	compare_all(&x, &y, tolerance(v, dtype), v->name);
 	drop(&x);
 	drop(&y);
 }
@@ -64,10 +85,47 @@ static void any_width_agrees_with_the_scalar_kernel(void **state)
 	agree(&fma_kernels, shapes[3], ZR_F32, 0.5f);
 }
 
+static void tensor_cores_agree_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },  { 1, 64, 4, 2, 64 },
+					     { 1, 131, 2, 2, 96 }, { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 } };
+	(void)state;
+	attention_pad = 8;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		agree(&mma_kernels, shapes[i], ZR_BF16, i % 2 ? 0.2f : 0);
+		agree(&mma_kernels, shapes[i], ZR_F16, i % 2 ? 0 : 0.4f);
+	}
+	attention_pad = 3;
+}
+
+static void tensor_cores_refuse_what_they_cannot_take(void **state)
+{
+	static const int64_t good[5] = { 1, 5, 2, 1, 64 }, odd[5] = { 1, 5, 2, 1, 72 };
+	struct problem p = make(good, ZR_BF16, 1, 1), q;
+	(void)state;
+	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd)); /* rows 3 elements apart */
+	drop(&p);
+	attention_pad = 8;
+	p = make(good, ZR_BF16, 1, 1);
+	assert_true(zr_cuda_attention_mma_takes(&p.op.fwd));
+	p.op.fwd.k = (const char *)p.op.fwd.k + 2;
+	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd));
+	drop(&p);
+	p = make(good, ZR_F32, 1, 1);
+	q = make(odd, ZR_BF16, 1, 1);
+	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd));
+	assert_false(zr_cuda_attention_mma_takes(&q.op.fwd));
+	drop(&p);
+	drop(&q);
+	attention_pad = 3;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_width_agrees_with_the_scalar_kernel),
+		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
+		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),
 	};
 	find_variants();
 	cmocka_set_message_output(CM_OUTPUT_TAP);

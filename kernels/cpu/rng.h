@@ -43,7 +43,7 @@ ZR_INLINE uint32_t zr_rng_word(const struct zr_rng *g, uint64_t element)
 {
 	uint32_t w[4];
 	zr_rng_block(g, element / 4, w);
-	return w[element % 4];
+	return element & 2 ? (element & 1 ? w[3] : w[2]) : (element & 1 ? w[1] : w[0]); /* registers have no index */
 }
 
 /* N(0,1) from two words: Box-Muller, the radius from a in (0, 1), the angle from b. |result| < 6.8. */

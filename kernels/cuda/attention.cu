@@ -5,7 +5,7 @@
  * walks the keys (queries) in tiles of 32, ascending. Four threads share a row: each has every fourth of the scores
  * against a tile and every fourth element of the results.
  */
-#include "kernel.h"
+#include "attention.h"
 
 #define ROWS 32
 #define SHARE 4 /* threads of a row */
@@ -19,11 +19,6 @@ struct tile {
 	int stride;
 	ZR_MEMBER float &at(int row, int d) const { return x[row * stride + d]; }
 };
-
-ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, int64_t stride, int64_t b, int64_t t, int64_t h)
-{
-	return (b * o.length + t) * stride + h * o.head_dim;
-}
 
 /* Tokens [t0, t0 + ROWS) of a head; 0 past the last. */
 template <class T>
@@ -65,10 +60,9 @@ template <class T, int MOST> ZR_DEVICE void store_row(T *to, const float (&acc)[
 /* 0 or 1/(1-dropout) */
 ZR_DEVICE float keep(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-	uint64_t n = (uint64_t)o.length, e = ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;
 	if (o.dropout <= 0)
 		return 1;
-	return zr_rng_word(&o.rng, e) >= zr_drop_below(o.dropout) ? zr_drop_scale(o.dropout) : 0;
+	return zr_rng_word(&o.rng, element(o, b, h, i, j)) >= zr_drop_below(o.dropout) ? zr_drop_scale(o.dropout) : 0;
 }
 
 /* Over the threads of a row. */
@@ -148,8 +142,8 @@ struct pair {
 	float mp, ds; /* m_ij P_ij and dS_ij; 0 where j > i or beyond the tokens */
 };
 
-ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i, int64_t j, float qk, float dov, float lse,
-			  float delta)
+ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i, int64_t j, float qk, float dov,
+			  float lse, float delta)
 {
 	if (j > i || i >= o.length)
 		return pair{ 0, 0 };
@@ -277,7 +271,8 @@ cudaError_t zr_cuda_attention(const struct zr_op_attention *o, cudaStream_t s)
 template <class T> static cudaError_t launch_backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	auto dq = o->head_dim <= 64 ? dq_kernel<T, 64 / SHARE> : o->head_dim <= 128 ? dq_kernel<T, 128 / SHARE> : dq_kernel<T, 256 / SHARE>;
+	auto dq = o->head_dim <= 64 ? dq_kernel<T, 64 / SHARE> : o->head_dim <= 128 ? dq_kernel<T, 128 / SHARE> :
+										      dq_kernel<T, 256 / SHARE>;
 	auto dkv = o->head_dim <= 64 ? dkv_kernel<T, 64 / SHARE> : o->head_dim <= 128 ? dkv_kernel<T, 128 / SHARE> :
 											dkv_kernel<T, 256 / SHARE>;
 	cudaError_t e = zr_launch(dq, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 4, 1), s, *op);

@@ -124,7 +124,8 @@ static int op_attention(const struct zr_ops *ops, struct zr_stream *s, const str
 	int rc = check_attention(ops->dev, o);
 	if (rc)
 		return rc;
-	return launched(ops->dev, zr_cuda_attention(o, stream), "attention");
+	return launched(ops->dev, zr_cuda_attention_mma_takes(o) ? zr_cuda_attention_mma(o, stream) : zr_cuda_attention(o, stream),
+			"attention");
 }
 
 static uint64_t attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
@@ -142,7 +143,7 @@ static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s, const
 		return rc;
 	e = zr_cuda_attention_delta(o, stream);
 	if (e == cudaSuccess)
-		e = zr_cuda_attention_bwd(o, stream);
+		e = zr_cuda_attention_mma_takes_bwd(o) ? zr_cuda_attention_mma_bwd(o, stream) : zr_cuda_attention_bwd(o, stream);
 	return launched(ops->dev, e, "attention_bwd");
 }
 

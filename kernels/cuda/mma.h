@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mma.h - products of small matrices of 16-bit numbers on tensor cores: D[16,8] += A[16,16] B[16,8], fp32 sums. A warp
+ * holds each matrix in pieces. With lane l, g = l / 4 and t = l % 4, a register has two elements, lower half first:
+ *
+ *   A, 4 registers:  (g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8), and the element right of each
+ *   B, 2 registers:  (2t, g), (2t+8, g), and the element below each
+ *   D, 4 floats:     (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)
+ *
+ * So two D side by side, rounded, are an A: what attention does with its probabilities.
+ */
+#ifndef ZEROTH_KERNELS_CUDA_MMA_H
+#define ZEROTH_KERNELS_CUDA_MMA_H
+
+#include "kernel.h"
+
+#ifdef ZR_CUDA_EMULATED
+
+ZR_DEVICE float zr_half_of(uint32_t pair, int high, bf16)
+{
+	return zr_from_bf16((uint16_t)(high ? pair >> 16 : pair));
+}
+
+ZR_DEVICE float zr_half_of(uint32_t pair, int high, f16)
+{
+	return zr_from_f16((uint16_t)(high ? pair >> 16 : pair));
+}
+
+/* Two numbers to the nearest, ties to even. */
+ZR_DEVICE uint32_t zr_pair(float low, float high, bf16)
+{
+	uint32_t a = zr_bits(low), b = zr_bits(high);
+	return (a + 0x7fff + (a >> 16 & 1)) >> 16 | ((b + 0x7fff + (b >> 16 & 1)) & 0xffff0000u);
+}
+
+ZR_DEVICE uint32_t zr_pair(float low, float high, f16)
+{
+	return zr_f16(low) | (uint32_t)zr_f16(high) << 16;
+}
+
+template <class T> ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type)
+{
+	const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
+	const int lane = emulated::now % ZR_WARP, g = lane / 4, t = lane % 4;
+	uint32_t(*all)[8] = emulated::show(mine, 6);
+	for (int i = 0; i < 4; i++) {
+		int row = g + i / 2 * 8, col = 2 * t + i % 2;
+		for (int k = 0; k < 16; k++) {
+			uint32_t x = all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], y = all[col * 4 + k % 8 / 2][4 + k / 8];
+			d[i] += zr_half_of(x, k % 2, type) * zr_half_of(y, k % 2, type);
+		}
+	}
+}
+
+/* Two 8x8 matrices from rows of 16 bytes, transposed: lanes 0 to 7 know the rows of the first, 8 to 15 of the second. */
+ZR_DEVICE void zr_load_transposed(uint32_t (&r)[2], const void *row)
+{
+	const uint64_t at = (uint64_t)(uintptr_t)row;
+	const uint32_t mine[2] = { (uint32_t)at, (uint32_t)(at >> 32) };
+	const int lane = emulated::now % ZR_WARP, g = lane / 4, t = lane % 4;
+	uint32_t(*all)[8] = emulated::show(mine, 2);
+	for (int m = 0; m < 2; m++) {
+		r[m] = 0;
+		for (int half = 0; half < 2; half++) {
+			const uint32_t *words = all[m * 8 + 2 * t + half];
+			const uint16_t *from = (const uint16_t *)(uintptr_t)((uint64_t)words[1] << 32 | words[0]);
+			r[m] |= (uint32_t)from[g] << 16 * half;
+		}
+	}
+}
+
+ZR_DEVICE float zr_exp2(float x)
+{
+	return exp2f(x);
+}
+
+#else
+
+ZR_DEVICE uint32_t zr_pair(float low, float high, bf16)
+{
+	uint32_t r;
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+	return r;
+}
+
+ZR_DEVICE uint32_t zr_pair(float low, float high, f16)
+{
+	uint32_t r;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+	return r;
+}
+
+ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bf16)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, f16)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+ZR_DEVICE void zr_load_transposed(uint32_t (&r)[2], const void *row)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+	asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+}
+
+/* 2^x, of 2 units in the last place; the same on every device of this kind. */
+ZR_DEVICE float zr_exp2(float x)
+{
+	float y;
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+#endif
+#endif
