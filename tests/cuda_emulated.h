@@ -35,6 +35,9 @@ struct dim3 {
 	unsigned x, y, z;
 	dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
+struct uint4 {
+	unsigned x, y, z, w;
+};
 inline dim3 threadIdx(0), blockIdx(0), blockDim(1), gridDim(1);
 
 namespace emulated {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * testdevice.h - a device/cpu under test, its variants, and typed memory with guards around it.
+ * testdevice.h - a device under test, its variants, and typed memory with guards around it. ZR_TEST_DEVICE=ID names
+ * another than device/cpu: it has one variant, and memory that operations and copies alone can touch.
  */
 #ifndef ZR_TESTDEVICE_H
 #define ZR_TESTDEVICE_H
@@ -25,19 +26,45 @@ struct dev {
 	void *opts;
 };
 
+static inline const char *dev_id(void)
+{
+	const char *id = getenv("ZR_TEST_DEVICE");
+	return id && *id ? id : "cpu";
+}
+
+static inline int dev_is_cpu(void)
+{
+	return !strcmp(dev_id(), "cpu");
+}
+
+/* Options of device/cpu; of another its memory, and no variant but the first. */
+static inline int dev_set(struct dev *d, const char *isa, const char *blas, const char *memory, const char *separate)
+{
+	if (!dev_is_cpu() && ((strcmp(isa, "auto") && strcmp(isa, "scalar")) || !strcmp(blas, "openblas")))
+		return ZR_ENOTSUP;
+	if (dev_is_cpu() && (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "blas", blas) ||
+			     test_set(d->desc, d->opts, "separate", separate)))
+		abort();
+	if (test_set(d->desc, d->opts, "memory", memory))
+		abort();
+	return 0;
+}
+
 /* The code of create or of what came before it; close it either way. memory: the option, and whether it is separate. */
 static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *blas, const char *memory,
 				  const char *separate)
 {
+	char name[64];
 	int rc;
 	memset(d, 0, sizeof *d);
 	d->h = test_host(workers);
-	d->desc = test_plugin("device/cpu");
+	snprintf(name, sizeof name, "device/%s", dev_id());
+	d->desc = test_plugin(name);
 	d->v = test_iface(d->desc, "zr.device/1");
 	d->opts = test_options(d->desc);
-	if (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "blas", blas) ||
-	    test_set(d->desc, d->opts, "memory", memory) || test_set(d->desc, d->opts, "separate", separate))
-		abort();
+	rc = dev_set(d, isa, blas, memory, separate);
+	if (rc)
+		return rc;
 	rc = test_create(d->h, d->desc, d->opts, &d->inst);
 	if (!rc)
 		d->ops = d->v->ops(d->inst);

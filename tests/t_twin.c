@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_twin.c - every operation of a device beside the scalar kernels of device/cpu, on the same operands: bits where the
+ * device has the scalar kernels' own functions, else closeness. Odd shapes and those that tensor cores take, operands off
+ * their alignment, poisoned results; nothing outside the operands may change. The device is device/cpu with its best
+ * kernels, or the one that ZR_TEST_DEVICE names: so an accelerator proves itself with this program.
+ */
+#include "testdevice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define ROOM (24ull << 20) /* bytes of device memory, each */
+#define MOST 16
+
+/* ---- two devices with the same memory ----------------------------------------------------------------- */
+
+struct operand {
+	uint64_t at;
+	int64_t n;
+	int32_t dtype;
+	double units; /* that results may be apart, of the last place of the largest; 0: none */
+};
+
+static struct side {
+	struct dev d;
+	char *memory; /* of the device */
+	char *image;  /* what it held before and after */
+} scalar, tested;
+
+static char *start; /* operands, and 0xa5 around them */
+static struct operand operands[MOST];
+static int count;
+static uint64_t end, seed;
+
+static void must(const struct dev *d, int rc)
+{
+	if (rc)
+		fail_msg("%s", test_error(d->h));
+}
+
+static void open_side(struct side *s, int rc)
+{
+	must(&s->d, rc);
+	must(&s->d, s->d.v->mem_alloc(s->d.inst, ROOM, ZR_MEM_DEVICE, (void **)&s->memory));
+	s->image = malloc(ROOM);
+	assert_non_null(s->image);
+}
+
+static void close_side(struct side *s)
+{
+	s->d.v->mem_free(s->d.inst, s->memory, ROOM, ZR_MEM_DEVICE);
+	free(s->image);
+	dev_close(&s->d);
+}
+
+static int open_both(void **state)
+{
+	char *id = getenv("ZR_TEST_DEVICE") ? strdup(getenv("ZR_TEST_DEVICE")) : NULL;
+	(void)state;
+	unsetenv("ZR_TEST_DEVICE");
+	open_side(&scalar, dev_open(&scalar.d, 2, "scalar", "own"));
+	if (id)
+		setenv("ZR_TEST_DEVICE", id, 1);
+	free(id);
+	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "own", "64M", "yes"));
+	start = malloc(ROOM);
+	return start ? 0 : -1;
+}
+
+static int close_both(void **state)
+{
+	(void)state;
+	close_side(&scalar);
+	close_side(&tested);
+	free(start);
+	return 0;
+}
+
+static void begin(uint64_t which)
+{
+	memset(start, 0xa5, ROOM);
+	count = 0;
+	end = 256;
+	seed = which + 1;
+}
+
+/* An operand of random numbers times scale, of poison if that is 0; `off` elements past 256 bytes. Its number. */
+static int operand(int64_t n, int32_t dtype, double scale, int off, double units)
+{
+	struct operand *o = &operands[count];
+	*o = (struct operand){ end + (uint64_t)off * width_of(dtype), n, dtype, units };
+	end = (o->at + (uint64_t)n * width_of(dtype) + 511) / 256 * 256;
+	assert_true(end <= ROOM && count < MOST);
+	memset(start + o->at, 0xff, (size_t)n * width_of(dtype));
+	for (int64_t i = 0; scale != 0 && i < n; i++)
+		put(start + o->at, dtype, i, rnd(&seed) * scale);
+	return count++;
+}
+
+static void *at(const struct side *s, int which)
+{
+	return s->memory + operands[which].at;
+}
+
+static float *f32(const struct side *s, int which)
+{
+	return at(s, which);
+}
+
+typedef int op_fn(const struct side *s, int32_t dtype, int variant);
+
+static void run(struct side *s, op_fn *op, int32_t dtype, int variant)
+{
+	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->memory, start, ROOM));
+	must(&s->d, op(s, dtype, variant));
+	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->image, s->memory, ROOM));
+	must(&s->d, s->d.v->sync(s->d.inst, NULL));
+}
+
+static double value(const struct side *s, const struct operand *o, int64_t i)
+{
+	double x;
+	if (o->dtype != ZR_F64)
+		return get(s->image + o->at, o->dtype, i);
+	memcpy(&x, s->image + o->at + i * 8, 8);
+	return x;
+}
+
+static void compare(const char *what, int number, int32_t dtype, int variant)
+{
+	const struct operand *o = &operands[number];
+	const double step = o->dtype == ZR_BF16 ? 0x1p-8 : o->dtype == ZR_F16 ? 0x1p-11 : o->dtype == ZR_F64 ? 0x1p-52 : 0x1p-23;
+	size_t width = width_of(o->dtype);
+	double most = 0;
+	for (int64_t i = 0; i < o->n; i++)
+		most = fmax(most, fabs(value(&scalar, o, i)));
+	for (int64_t i = 0; i < o->n; i++) {
+		double x = value(&scalar, o, i), y = value(&tested, o, i);
+		int same = !memcmp(scalar.image + o->at + (size_t)i * width, tested.image + o->at + (size_t)i * width, width);
+		if (!same && !(fabs(x - y) <= o->units * step * most))
+			fail_msg("%s, type %d, variant %d: operand %d, element %lld of %lld is %.9g, should be %.9g; largest %g", what, dtype,
+				 variant, number, (long long)i, (long long)o->n, y, x, most);
+	}
+}
+
+/* The operation on both, and all that it left. */
+static void twins(const char *what, op_fn *op, int32_t dtype, int variant)
+{
+	uint64_t from = 0;
+	run(&scalar, op, dtype, variant);
+	run(&tested, op, dtype, variant);
+	for (int i = 0; i <= count; i++) {
+		uint64_t to = i < count ? operands[i].at : ROOM;
+		if (memcmp(start + from, tested.image + from, to - from))
+			fail_msg("%s, type %d, variant %d: written beside operand %d", what, dtype, variant, i);
+		if (i == count)
+			break;
+		compare(what, i, dtype, variant);
+		from = to + (uint64_t)operands[i].n * width_of(operands[i].dtype);
+	}
+}
+
+static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
+static int32_t arg[8]; /* sizes of the case at hand */
+
+/* Units of the last place that a result of sums in another order, rounded once, may be off. */
+static double rounded(int32_t dtype)
+{
+	return dtype == ZR_F32 ? 64 : 2.01;
+}
+
+#define OPS s->d.ops, NULL
+
+/* ---- matrix products --------------------------------------------------------------------------------- */
+
+static int matmul(const struct side *s, int32_t dtype, int variant)
+{
+	const uint32_t flags = (uint32_t)arg[3];
+	const int32_t pad = arg[4];
+	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = dtype, .b_dtype = dtype,
+				   .d_dtype = operands[3].dtype, .m = arg[0], .n = arg[1], .k = arg[2],
+				   .lda = (flags & ZR_MM_TRANS_A ? arg[0] : arg[2]) + pad,
+				   .ldb = (flags & ZR_MM_TRANS_B ? arg[2] : arg[1]) + pad, .ldd = arg[1] + pad, .a = at(s, 0),
+				   .b = at(s, 1), .d = at(s, 3), .bias = variant & 1 ? at(s, 2) : NULL,
+				   .pre = flags & ZR_MM_GELU && variant & 2 ? at(s, 4) : NULL };
+	return s->d.ops->matmul(OPS, &op);
+}
+
+static void product(int32_t m, int32_t n, int32_t k, uint32_t flags, int32_t pad, int32_t dtype, int32_t to, int variant)
+{
+	const int32_t set[] = { m, n, k, (int32_t)flags, pad };
+	int off = pad % 8 != 0;
+	memcpy(arg, set, sizeof set);
+	begin((uint64_t)m);
+	operand((flags & ZR_MM_TRANS_A ? k : m) * (int64_t)((flags & ZR_MM_TRANS_A ? m : k) + pad), dtype, 1, off, 0);
+	operand((flags & ZR_MM_TRANS_B ? n : k) * (int64_t)((flags & ZR_MM_TRANS_B ? k : n) + pad), dtype, 1, off, 0);
+	operand(n, dtype, 1, off, 0);
+	operand(m * (int64_t)(n + pad), to, 1, off, to == ZR_F32 ? 256 : 2.01);
+	operand(m * (int64_t)(n + pad), to, 1, off, to == ZR_F32 ? 256 : 2.01);
+	twins("matmul", matmul, dtype, variant);
+}
+
+static void matrix_products_are_close(void **state)
+{
+	(void)state;
+	for (int t = 0; t < 3; t++)
+		for (uint32_t trans = 0; trans < 4; trans++) {
+			product(128, 192, 64, trans, 0, dtypes[t], ZR_F32, 0);
+			product(128, 192, 64, trans | ZR_MM_ACCUMULATE, 0, dtypes[t], ZR_F32, 0);
+			product(256, 128, 96, trans, 8, dtypes[t], dtypes[t], 1);
+			product(64, 256, 128, trans | ZR_MM_GELU, 0, dtypes[t], dtypes[t], 3);
+			product(64, 256, 128, trans | ZR_MM_GELU, 0, dtypes[t], dtypes[t], 1);
+			product(7, 33, 70, trans | ZR_MM_GELU, 3, dtypes[t], dtypes[t], 3);
+			product(1, 5, 3, trans, 1, dtypes[t], dtypes[t], 1);
+			product(96, 64, 2048, trans, 0, dtypes[t], ZR_F32, 0); /* a long sum into a small result */
+		}
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------- */
+
+static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, int variant)
+{
+	int64_t w = arg[4], row = (arg[2] + 2 * arg[3]) * w + arg[5];
+	size_t size = width_of(dtype);
+	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = dtype, .batch = arg[0], .length = arg[1],
+					 .heads = arg[2], .kv_heads = arg[3], .head_dim = w, .q_stride = row, .k_stride = row,
+					 .v_stride = row, .out_stride = arg[2] * w + arg[5], .scale = 1 / sqrtf((float)w),
+					 .dropout = variant ? 0.2f : 0, .rng = { 1, 2, 3, 4 }, .q = at(s, 0),
+					 .k = (char *)at(s, 0) + (size_t)(arg[2] * w) * size,
+					 .v = (char *)at(s, 0) + (size_t)((arg[2] + arg[3]) * w) * size, .out = at(s, 1),
+					 .lse = f32(s, 2) };
+}
+
+static int attention(const struct side *s, int32_t dtype, int variant)
+{
+	struct zr_op_attention op = attention_of(s, dtype, variant);
+	return s->d.ops->attention(OPS, &op);
+}
+
+static int attention_bwd(const struct side *s, int32_t dtype, int variant)
+{
+	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_of(s, dtype, variant), .dout = at(s, 3), .dq = at(s, 4),
+					  .work = at(s, 5) };
+	int rc = s->d.ops->attention(OPS, &op.fwd);
+	op.dk = (char *)op.dq + ((const char *)op.fwd.k - (const char *)op.fwd.q);
+	op.dv = (char *)op.dq + ((const char *)op.fwd.v - (const char *)op.fwd.q);
+	return rc ? rc : s->d.ops->attention_bwd(OPS, &op);
+}
+
+/* Rows are `pad` elements longer than what they hold. */
+static void attention_case(int32_t batch, int32_t length, int32_t heads, int32_t kv_heads, int32_t width, int32_t pad, int32_t dtype,
+			   int variant)
+{
+	const int32_t set[] = { batch, length, heads, kv_heads, width, pad };
+	const double coarse = dtype == ZR_F32 ? 64 : 8; /* probabilities and their gradients are rounded too */
+	int64_t rows = (int64_t)batch * length, in = (heads + 2 * kv_heads) * width + pad, out = heads * width + pad;
+	memcpy(arg, set, sizeof set);
+	begin((uint64_t)length);
+	operand(rows * in, dtype, 1, pad % 8 != 0, 0);
+	operand(rows * out, dtype, 1, 0, coarse);
+	operand((int64_t)batch * heads * length, ZR_F32, 0, 0, 256);
+	operand(rows * out, dtype, 1, pad % 8 != 0, 0);
+	operand(rows * in, dtype, 1, 0, coarse);
+	operand((int64_t)batch * heads * length, ZR_F32, 1, 0, 1e30); /* work */
+	twins("attention", attention, dtype, variant);
+	twins("attention_bwd", attention_bwd, dtype, variant);
+}
+
+static void attentions_are_close(void **state)
+{
+	(void)state;
+	for (int t = 0; t < 3; t++)
+		for (int drop = 0; drop < 2; drop++) {
+			attention_case(2, 130, 4, 4, 64, 0, dtypes[t], drop);
+			attention_case(1, 65, 2, 1, 80, 8, dtypes[t], drop);
+			attention_case(1, 200, 6, 2, 96, 16, dtypes[t], drop);
+			attention_case(1, 97, 2, 2, 128, 0, dtypes[t], drop);
+			attention_case(1, 33, 3, 1, 18, 3, dtypes[t], drop);
+			attention_case(1, 1, 1, 1, 130, 1, dtypes[t], drop);
+		}
+}
+
+/* ---- the head ------------------------------------------------------------------------------------------ */
+
+static int head_loss(const struct side *s, int32_t dtype, int variant)
+{
+	struct zr_op_head_loss op = { .size = sizeof op, .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtype, .scale = 1.0f / 64,
+				      .rows = arg[0], .width = arg[1], .vocabulary = arg[2], .x = at(s, 0), .w = at(s, 1),
+				      .targets = at(s, 2), .loss = f32(s, 3), .loss_sum = at(s, 4),
+				      .dx = variant & 2 ? NULL : at(s, 5), .dw = f32(s, 6), .work = at(s, 7) };
+	if (s->d.ops->head_loss_work(s->d.ops, &op) > (uint64_t)operands[7].n * 4)
+		return ZR_EFIT;
+	return s->d.ops->head_loss(OPS, &op);
+}
+
+static void heads_are_close(void **state)
+{
+	static const int32_t sizes[][3] = { { 130, 64, 1000 }, { 64, 72, 301 }, { 5, 8, 3 } };
+	(void)state;
+	for (int k = 0; k < 3 * 3 * 4; k++) {
+		const int32_t *z = sizes[k % 3], t = dtypes[k / 3 % 3];
+		memcpy(arg, z, sizeof *sizes);
+		begin((uint64_t)k);
+		operand((int64_t)z[0] * z[1], t, 1, 0, 0);
+		operand((int64_t)z[2] * z[1], t, 0.3, 0, 0);
+		operand(z[0], ZR_F32, 1, 0, 0);
+		for (int32_t i = 0; i < z[0]; i++)
+			((int32_t *)(void *)(start + operands[2].at))[i] = i * 7 % z[2];
+		operand(z[0], ZR_F32, 0, 0, 64);
+		operand(1, ZR_F64, 0, 0, 0x1p35);
+		operand((int64_t)z[0] * z[1], t, 1, 0, t == ZR_F32 ? 256 : 4);
+		operand((int64_t)z[2] * z[1], ZR_F32, 1, 0, t == ZR_F32 ? 256 : t == ZR_BF16 ? 0x1p17 : 0x1p14);
+		operand(400000, ZR_F32, 1, 0, 1e30); /* work */
+		twins("head_loss", head_loss, t, k / 9);
+	}
+}
+
+/* ---- norms ---------------------------------------------------------------------------------------------- */
+
+static int layernorm(const struct side *s, int32_t dtype, int variant)
+{
+	struct zr_op_layernorm op = { .size = sizeof op, .dtype = dtype, .rows = arg[0], .width = arg[1], .eps = 1e-5f, .x = at(s, 0),
+				      .gamma = at(s, 1), .beta = at(s, 2), .y = at(s, 3), .mean = f32(s, 4), .rstd = f32(s, 5) };
+	struct zr_op_layernorm_bwd b = { .size = sizeof b, .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtype, .rows = arg[0],
+					 .width = arg[1], .dy = at(s, 6), .x = at(s, 0), .gamma = at(s, 1), .mean = f32(s, 4),
+					 .rstd = f32(s, 5), .dx = at(s, 7), .dgamma = f32(s, 8), .dbeta = f32(s, 9), .work = at(s, 10) };
+	int rc = s->d.ops->layernorm(OPS, &op);
+	return rc ? rc : s->d.ops->layernorm_bwd(OPS, &b);
+}
+
+static int rmsnorm(const struct side *s, int32_t dtype, int variant)
+{
+	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = dtype, .rows = arg[0], .width = arg[1], .eps = 1e-5f, .x = at(s, 0),
+				    .gamma = at(s, 1), .y = at(s, 3), .rstd = f32(s, 5) };
+	struct zr_op_rmsnorm_bwd b = { .size = sizeof b, .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtype, .rows = arg[0],
+				       .width = arg[1], .dy = at(s, 6), .x = at(s, 0), .gamma = at(s, 1), .rstd = f32(s, 5),
+				       .dx = at(s, 7), .dgamma = f32(s, 8), .work = at(s, 10) };
+	int rc = s->d.ops->rmsnorm(OPS, &op);
+	return rc ? rc : s->d.ops->rmsnorm_bwd(OPS, &b);
+}
+
+static void norms_are_close(void **state)
+{
+	static const int32_t sizes[][2] = { { 130, 768 }, { 67, 129 }, { 1, 5 } };
+	(void)state;
+	for (int k = 0; k < 3 * 3 * 2; k++) {
+		int32_t rows = sizes[k % 3][0], c = sizes[k % 3][1], t = dtypes[k / 3 % 3];
+		int64_t n = (int64_t)rows * c;
+		int off = k / 9;
+		arg[0] = rows;
+		arg[1] = c;
+		begin((uint64_t)k);
+		operand(n, t, 2, off, 0);
+		operand(c, t, 1, off, 0);
+		operand(c, t, 1, off, 0);
+		operand(n, t, 1, off, rounded(t));
+		operand(rows, ZR_F32, 1, 0, 64);
+		operand(rows, ZR_F32, 1, 0, 64);
+		operand(n, t, 1, off, 0);
+		operand(n, t, 1, off, rounded(t));
+		operand(c, ZR_F32, 1, 0, 256);
+		operand(c, ZR_F32, 1, 0, 256);
+		operand(n / 32 * 2 + 2 * c, ZR_F32, 1, 0, 1e30); /* work */
+		twins("layernorm", layernorm, t, k / 9);
+		twins("rmsnorm", rmsnorm, t, k / 9);
+	}
+}
+
+/* ---- what has the bits of the scalar kernels ---------------------------------------------------------------- */
+
+#define N (3 * ZR_BLOCK + 501)
+
+static int elements(const struct side *s, int32_t dtype, int variant)
+{
+	const struct zr_ops *o = s->d.ops;
+	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = dtype, .n = N, .dy = at(s, 0), .pre = at(s, 1), .dx = at(s, 2),
+				    .act = at(s, 3) };
+	struct zr_op_residual r = { .size = sizeof r, .dtype = dtype, .dropout = variant ? 0.3f : 0, .n = N, .rng = { 5, 6, 7, 8 },
+				    .a = at(s, 0), .b = at(s, 1), .out = at(s, 4) };
+	struct zr_op_swiglu w = { .size = sizeof w, .dtype = dtype, .n = N, .gate = at(s, 0), .up = at(s, 1), .out = at(s, 5) };
+	struct zr_op_swiglu_bwd wb = { .size = sizeof wb, .dtype = dtype, .n = N, .dy = at(s, 5), .gate = at(s, 0), .up = at(s, 1),
+				       .dgate = at(s, 6), .dup = at(s, 7), .act = at(s, 8) };
+	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F32, .src_dtype = dtype, .n = N, .src = at(s, 0), .dst = at(s, 9) };
+	struct zr_op_rotary t = { .size = sizeof t, .dtype = dtype, .batch = 2, .length = N / 70, .heads = 3, .head_dim = 10,
+				  .stride = 35, .x = at(s, 0), .out = at(s, 10), .frequency = { 1, 0.5f, 0.2f, 0.1f, 0.01f } };
+	int rc = o->gelu_bwd(OPS, &g);
+	rc = rc ? rc : o->residual(OPS, &r);
+	rc = rc ? rc : o->swiglu(OPS, &w);
+	rc = rc ? rc : o->swiglu_bwd(OPS, &wb);
+	rc = rc ? rc : o->cast(OPS, &c);
+	return rc ? rc : o->rotary(OPS, &t);
+}
+
+static int updates(const struct side *s, int32_t dtype, int variant)
+{
+	const struct zr_ops *o = s->d.ops;
+	const struct zr_scalars *scalars = at(s, 0);
+	struct zr_op_fold f = { .size = sizeof f, .flags = variant ? ZR_OP_ACCUMULATE : 0, .comm_dtype = dtype, .n = N, .g = f32(s, 1),
+				.acc = f32(s, 2), .sumsq = at(s, 3), .nonfinite = at(s, 4) };
+	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .l2 = variant & 1, .bias_correction = 1, .n = N, .beta1 = 0.9,
+				 .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .scalars = scalars, .grad = f32(s, 1),
+				 .master = f32(s, 5), .m = at(s, 6), .v = at(s, 7), .lowp = at(s, 8) };
+	struct zr_op_sgd g = { .size = sizeof g, .lowp_dtype = dtype, .nesterov = 1, .n = N, .momentum = 0.9, .weight_decay = 0.1,
+			       .scalars = scalars, .grad = f32(s, 1), .master = f32(s, 5), .buf = f32(s, 6), .lowp = at(s, 8) };
+	struct zr_op_lion l = { .size = sizeof l, .lowp_dtype = dtype, .n = N, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1,
+				.scalars = scalars, .grad = f32(s, 1), .master = f32(s, 5), .m = f32(s, 6), .lowp = at(s, 8) };
+	struct zr_op_adagrad d = { .size = sizeof d, .lowp_dtype = dtype, .n = N, .lr_decay = 0.1, .eps = 1e-10, .weight_decay = 0.1,
+				   .scalars = scalars, .grad = f32(s, 1), .master = f32(s, 5), .sum = f32(s, 7), .lowp = at(s, 8) };
+	struct zr_op_lamb b = { .size = sizeof b, .lowp_dtype = dtype, .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.99,
+				.eps = 1e-8, .weight_decay = 0.1, .max_coeff = 10, .scalars = scalars, .grad = f32(s, 1),
+				.master = f32(s, 5), .m = f32(s, 6), .v = f32(s, 7), .lowp = at(s, 8), .block_norms = at(s, 9),
+				.norms = at(s, 9) };
+	struct zr_op_muon u = { .size = sizeof u, .lowp_dtype = dtype, .nesterov = 1, .n = N, .momentum = 0.9, .weight_decay = 0.1,
+				.eps = 1e-7, .ratio = 2, .scalars = scalars, .grad = f32(s, 1), .master = f32(s, 5), .buf = f32(s, 6),
+				.x = f32(s, 10), .sumsq = at(s, 11), .lowp = at(s, 8) };
+	struct zr_op_init i = { .size = sizeof i, .n = N, .first = 12345, .mean = 1, .std = 2, .rng = { 9, 10, 11, 12 }, .dst = f32(s, 12) };
+	struct zr_op_master m = { .size = sizeof m, .n = N, .master = f32(s, 5), .lowp = at(s, 13), .rem = at(s, 14) };
+	struct zr_op_round_stochastic q = { .size = sizeof q, .n = N, .first = 77, .rng = { 9, 10, 11, 12 }, .src = f32(s, 5),
+					    .dst = at(s, 15) };
+	int rc = o->fold(OPS, &f);
+	rc = rc ? rc : o->adamw(OPS, &a);
+	rc = rc ? rc : o->sgd(OPS, &g);
+	rc = rc ? rc : o->lion(OPS, &l);
+	rc = rc ? rc : o->adagrad(OPS, &d);
+	rc = rc ? rc : o->lamb_norms(OPS, &b);
+	rc = rc ? rc : o->lamb(OPS, &b);
+	rc = rc ? rc : o->muon_momentum(OPS, &u);
+	rc = rc ? rc : o->muon_normalize(OPS, &u);
+	rc = rc ? rc : o->muon_update(OPS, &u);
+	rc = rc ? rc : o->init(OPS, &i);
+	rc = rc ? rc : o->master_split(OPS, &m);
+	rc = rc ? rc : o->master_join(OPS, &m);
+	return rc ? rc : o->round_stochastic(OPS, &q);
+}
+
+static void elements_have_the_same_bits(void **state)
+{
+	static const int32_t type[] = { ZR_F32, ZR_F32, ZR_F32, ZR_F64, ZR_F32, ZR_F32, ZR_F32, ZR_F32, 0, ZR_F64, ZR_F32, ZR_F64, ZR_F32,
+					ZR_BF16, ZR_BF16, ZR_BF16 };
+	const struct zr_scalars scalars = { 3, 0.5f, 1e-2f };
+	(void)state;
+	for (int k = 0; k < 3 * 4; k++) {
+		int32_t t = dtypes[k % 3];
+		int off = k / 3 & 1;
+		begin((uint64_t)k);
+		for (int i = 0; i < 11; i++)
+			operand(N, i == 9 ? ZR_F32 : t, i < 2 ? 3 : 1, off * (i & 1), 0);
+		twins("elements", elements, t, k / 6);
+		begin((uint64_t)k);
+		operand(sizeof scalars / 4, ZR_F32, 0, 0, 0);
+		memcpy(start + operands[0].at, &scalars, sizeof scalars);
+		for (int i = 1; i < 16; i++)
+			operand(type[i] == ZR_F64 ? 8 : N, type[i] ? type[i] : t, i == 7 ? 0 : 1, type[i] == ZR_F64 ? 0 : off * (i & 1), 0);
+		for (int64_t i = 0; i < N; i++)
+			put(start + operands[7].at, ZR_F32, i, fabs(rnd(&seed)));
+		twins("updates", updates, t, k / 6);
+	}
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------------ */
+
+static int columns(const struct side *s, int32_t dtype, int variant)
+{
+	const struct zr_ops *o = s->d.ops;
+	struct zr_op_embedding e = { .size = sizeof e, .dtype = dtype, .batch = 3, .length = 50, .width = arg[0], .vocabulary = 37,
+				     .positions = 52, .tokens = at(s, 0), .wte = at(s, 1), .wpe = at(s, 2), .out = at(s, 3) };
+	struct zr_op_embedding_bwd eb = { .size = sizeof eb, .flags = (uint32_t)variant, .dtype = dtype, .batch = 3, .length = 50,
+					  .width = arg[0], .vocabulary = 37, .positions = 52, .tokens = at(s, 0), .dout = at(s, 3),
+					  .dwte = f32(s, 4), .dwpe = f32(s, 5) };
+	struct zr_op_bias_bwd b = { .size = sizeof b, .flags = (uint32_t)variant & 1, .dtype = dtype, .rows = 150, .width = arg[0],
+				    .dy = at(s, 3), .db = f32(s, 6) };
+	int rc = o->embedding(OPS, &e);
+	rc = rc ? rc : o->embedding_bwd(OPS, &eb);
+	return rc ? rc : o->bias_bwd(OPS, &b);
+}
+
+static void columns_have_the_same_bits(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 3 * 4; k++) {
+		int32_t t = dtypes[k % 3], c = k & 1 ? 768 : 71;
+		arg[0] = c;
+		begin((uint64_t)k);
+		operand(150, ZR_F32, 1, 0, 0);
+		for (int32_t i = 0; i < 150; i++)
+			((int32_t *)(void *)(start + operands[0].at))[i] = i % 3 ? i * 5 % 37 : 4;
+		operand(37 * c, t, 1, k & 1, 0);
+		operand(52 * c, t, 1, 0, 0);
+		operand(150 * c, t, 0, k & 1, 0);
+		operand(37 * c, ZR_F32, 1, 0, 0);
+		operand(52 * c, ZR_F32, 1, 1, 0);
+		operand(c, ZR_F32, 1, 1, 0);
+		twins("columns", columns, t, k / 3);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(elements_have_the_same_bits), cmocka_unit_test(columns_have_the_same_bits),
+		cmocka_unit_test(norms_are_close),	       cmocka_unit_test(matrix_products_are_close),
+		cmocka_unit_test(heads_are_close),	       cmocka_unit_test(attentions_are_close),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, open_both, close_both);
+}
