@@ -15,3 +15,12 @@ commplugin_LTLIBRARIES += %D%/mpi.la
 %C%_mpi_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_mpi_la_LIBADD = $(MPI_LIBS)
 endif
+
+if HAVE_NCCL
+commplugin_LTLIBRARIES += %D%/nccl.la
+%C%_nccl_la_SOURCES = %D%/nccl.c %D%/nccl.h %D%/nccl_error.c %D%/nccl_post.c %D%/nccl_watch.c %D%/segment.h
+%C%_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
+%C%_nccl_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_nccl_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_nccl_la_LIBADD = $(NCCL_LIBS) $(CUDA_LIBS) -lpthread
+endif

@@ -159,8 +159,13 @@ static const struct zr_ops *ops(struct zr_inst *d)
 	return &d->ops;
 }
 
+static void *native_stream(struct zr_inst *d, struct zr_stream *s)
+{
+	return cuda_stream(d, s);
+}
+
 static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cuda_mem_alloc, cuda_mem_free, cuda_copy, cuda_sync,
-					     cuda_copy_start, cuda_copy_wait };
+					     cuda_copy_start, cuda_copy_wait, native_stream };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

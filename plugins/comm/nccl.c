@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nccl.c - collectives between GPUs through NCCL; see nccl.h. The ranks meet by way of boot.
+ */
+#define _GNU_SOURCE
+#include "nccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- meeting ------------------------------------------------------------------------------------------------- */
+
+static int take_roles(struct zr_inst *c)
+{
+	const struct zr_host *h = c->h;
+	c->boot = h->get(h, "zr.boot/1", &c->boot_inst);
+	c->dev = ZR_HAS(h, struct zr_host, get) ? h->get(h, "zr.device/1", &c->dev_inst) : NULL;
+	if (!c->boot || !c->boot->put || !c->boot->get)
+		return zr_fail(h, ZR_ENOTSUP, "boot offers no key-value area through which %d ranks could meet", c->world);
+	if (!c->dev || !ZR_HAS(c->dev, struct zr_device_v1, native_stream) || !c->dev->native_stream)
+		return zr_fail(h, ZR_ENOTSUP, "this device has no CUDA streams: NCCL moves memory of GPUs, so set [device] plugin = cuda");
+	c->compute = c->dev->native_stream(c->dev_inst, NULL);
+	return nn_cuda(c, cudaGetDevice(&c->gpu), "cudaGetDevice");
+}
+
+/* NCCL refuses two ranks on one GPU, and says so in other words. */
+static int check_gpus(struct zr_inst *c)
+{
+	char mine[64] = "", theirs[64], key[32];
+	int32_t first = c->group[ZR_GROUP_NODE].first, n = c->group[ZR_GROUP_NODE].size;
+	int rc = nn_cuda(c, cudaDeviceGetPCIBusId(mine, sizeof mine, c->gpu), "cudaDeviceGetPCIBusId");
+	snprintf(key, sizeof key, "nccl.gpu.%d", c->rank);
+	rc = rc ? rc : c->boot->put(c->boot_inst, key, mine, sizeof mine);
+	for (int32_t r = first; !rc && r < first + n; r++) {
+		snprintf(key, sizeof key, "nccl.gpu.%d", r);
+		rc = c->boot->get(c->boot_inst, key, theirs, sizeof theirs, c->o->timeout);
+		if (!rc && r != c->rank && !strcmp(mine, theirs))
+			rc = zr_fail(c->h, ZR_EINVAL, "ranks %d and %d have the same GPU %s, which NCCL refuses: give each rank its own, or set "
+				     "[comm] plugin = local, which goes through host memory", c->rank < r ? c->rank : r, c->rank < r ? r : c->rank,
+				     mine);
+	}
+	return rc;
+}
+
+static int connect(struct zr_inst *c)
+{
+	struct nn_group *world = &c->group[ZR_GROUP_WORLD], *node = &c->group[ZR_GROUP_NODE];
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id;
+	int rc = ZR_OK;
+	config.blocking = 0;
+	memset(&id, 0, sizeof id);
+	if (c->rank == 0) {
+		rc = nn_nccl(c, NULL, ncclGetUniqueId(&id), "ncclGetUniqueId");
+		rc = rc ? rc : c->boot->put(c->boot_inst, "nccl.id", &id, sizeof id);
+	} else {
+		rc = c->boot->get(c->boot_inst, "nccl.id", &id, sizeof id, c->o->timeout);
+	}
+	if (rc)
+		return rc;
+	ncclResult_t e = ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
+	rc = nn_finish(c, world->comm, e, "ncclCommInitRankConfig");
+	if (rc || node->size == 1 || node->size == world->size) {
+		node->comm = node->size == 1 ? NULL : world->comm;
+		return rc;
+	}
+	e = ncclCommSplit(world->comm, node->first, node->rank, &node->comm, &config);
+	return nn_finish(c, world->comm, e, "ncclCommSplit");
+}
+
+static int make_events(struct zr_inst *c)
+{
+	int rc = nn_cuda(c, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+	rc = rc ? rc : nn_cuda(c, cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming), "cudaEventCreate");
+	for (int i = 0; !rc && i < NN_WINDOW; i++)
+		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->pend[i].over, cudaEventDisableTiming), "cudaEventCreate");
+	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, 256), "device memory for sums");
+	if (!rc)
+		c->scratch_bytes = 256;
+	return rc ? rc : nn_cuda(c, cudaMemset(c->scratch, 0, 256), "cudaMemset");
+}
+
+static int take_groups(struct zr_inst *c)
+{
+	const struct zr_host *h = c->h;
+	int32_t first = h->rank - h->local_rank;
+	if (h->rank < 0 || h->rank >= h->world || h->local_rank < 0 || h->local_rank >= h->local_world || first < 0 ||
+	    first + h->local_world > h->world)
+		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node", h->rank, h->world, h->local_rank,
+			       h->local_world);
+	c->rank = h->rank;
+	c->world = h->world;
+	c->group[ZR_GROUP_SELF] = (struct nn_group){ .first = h->rank, .size = 1 };
+	c->group[ZR_GROUP_NODE] = (struct nn_group){ .first = first, .size = h->local_world, .rank = h->local_rank };
+	c->group[ZR_GROUP_WORLD] = (struct nn_group){ .size = h->world, .rank = h->rank };
+	return ZR_OK;
+}
+
+/* ---- instance ------------------------------------------------------------------------------------------------ */
+
+/* Ends well if nothing is outstanding anywhere; a communicator that others hang in is aborted. */
+static void leave(struct zr_inst *c)
+{
+	ncclComm_t world = c->group[ZR_GROUP_WORLD].comm, node = c->group[ZR_GROUP_NODE].comm;
+	for (int i = 0; i < NN_WINDOW && !c->broken && world; i++)
+		if (c->pend[i].used && !c->pend[i].waited)
+			nn_stop(c, "rank %d stopped with operations outstanding", c->rank);
+	if (c->broken || !world)
+		return;
+	if (node && node != world && !nn_finish(c, node, ncclCommFinalize(node), "ncclCommFinalize"))
+		ncclCommDestroy(node);
+	if (!c->broken && !nn_finish(c, world, ncclCommFinalize(world), "ncclCommFinalize"))
+		ncclCommDestroy(world);
+}
+
+static void nccl_destroy(struct zr_inst *c)
+{
+	nn_watch_end(c);
+	leave(c);
+	cudaFree(c->scratch);
+	for (int i = 0; i < NN_WINDOW; i++)
+		if (c->pend[i].over)
+			cudaEventDestroy(c->pend[i].over);
+	if (c->ready)
+		cudaEventDestroy(c->ready);
+	if (c->stream)
+		cudaStreamDestroy(c->stream);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static int nccl_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *c = calloc(1, sizeof *c);
+	if (!c)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	c->h = h;
+	c->o = opts;
+	pthread_mutex_init(&c->lock, NULL);
+	int rc = take_groups(c);
+	if (!rc && h->world > 1) {
+		rc = take_roles(c);
+		rc = rc ? rc : check_gpus(c);
+		rc = rc ? rc : make_events(c);
+		rc = rc ? rc : connect(c);
+		rc = rc ? rc : nn_watch_start(c);
+	}
+	if (rc)
+		nccl_destroy(c);
+	else
+		*out = c;
+	return rc;
+}
+
+static void nccl_abort(struct zr_inst *c, const char *why)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!c->broken)
+		nn_stop(c, "%s", why);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static uint64_t nccl_bytes_sent(struct zr_inst *c)
+{
+	return atomic_load_explicit(&c->moved, memory_order_relaxed);
+}
+
+static int nccl_probe(const struct zr_host *h)
+{
+	int n = 0;
+	cudaError_t e = cudaGetDeviceCount(&n);
+	return e == cudaSuccess && n > 0 ? ZR_OK : zr_fail(h, ZR_ENOTSUP, "no GPU that CUDA can use (%s)", cudaGetErrorString(e));
+}
+
+static const struct zr_comm_v1 vtbl = {
+	.size = sizeof vtbl,
+	.mem = ZR_MEM_DEVICE,
+	.post = nn_post,
+	.test = nn_test,
+	.wait = nn_wait,
+	.abort = nccl_abort,
+	.bytes_sent = nccl_bytes_sent,
+};
+static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
+
+static const char *const sums_choices[] = { "ordered", "nccl", NULL };
+
+static const struct zr_opt opts[] = {
+	ZR_OPT(struct nccl_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
+	       "An operation that takes longer ends the run; it counts from when it was posted, so it includes what the GPU computes before."),
+	ZR_OPT_ENUM(struct nccl_opts, sums, ZR_O_NUMERIC, "ordered", sums_choices,
+		    "Sums of fp32: in rank order, with the same bits wherever they run, or as NCCL adds."),
+};
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "comm",
+	.id = "nccl",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "GPUs of one or many machines, through NCCL; [comm.host] moves what is on the host.",
+	.ifaces = ifaces,
+	.opts = opts,
+	.n_opts = sizeof opts / sizeof *opts,
+	.opt_stride = sizeof *opts,
+	.opts_size = sizeof(struct nccl_opts),
+	.create = nccl_create,
+	.destroy = nccl_destroy,
+	.probe = nccl_probe,
+};
+ZR_PLUGIN(&desc);
