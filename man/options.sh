@@ -16,5 +16,11 @@ export ZEROTH_PLUGIN_PATH=$plugins
 	done
 	sed -n '/^\.\\" END OPTIONS/,$p' "$page"
 } >"$page.new"
+gone=$(comm -23 <(grep '^\.Ss "' "$page" | sort) <(grep '^\.Ss "' "$page.new" | sort))
+if [ -n "$gone" ]; then
+	echo "options.sh: this build has no $gone; configure with what they need (--with-mpi, --with-cuda), or take them out of $page" >&2
+	rm "$page.new"
+	exit 1
+fi
 cat "$page.new" >"$page"
 rm "$page.new"
