@@ -325,7 +325,7 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	char hex[17] = "";
 	uint64_t hash;
 	json_error_t why;
-	if (bytes > first && !memcmp(at, HASH_LINE, 10) && !memcmp(at + 26, HASH_LINE + 26, first - 26))
+	if (bytes > first && !memcmp(at, HASH_LINE, 10) && !memcmp(at + 26, &HASH_LINE[26], first - 26))
 		memcpy(hex, at + 10, 16);
 	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
 		return zr_err(err, ZR_EINVAL, "%s: the manifest is damaged: its checksum does not fit", path);

@@ -164,7 +164,7 @@ static void count_stall(struct zr_saver *v)
 static void note_failure(struct zr_saver *v, int32_t rank, const char *why)
 {
 	v->stats.failed++;
-	snprintf(v->stats.why, sizeof v->stats.why, "%s", why);
+	snprintf(v->stats.why, sizeof v->stats.why, "%.*s", (int)sizeof v->stats.why - 1, why);
 	if (chief(v))
 		zr_logf(ZR_LOG_ERROR, "checkpoint", "step %lld is not saved: rank %d: %s; training goes on", (long long)v->m.step, rank, why);
 }
