@@ -121,4 +121,5 @@ def main():
 		print(family[0], len(ids))
 
 
-main()
+if __name__ == "__main__":
+	main()
