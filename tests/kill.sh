@@ -26,10 +26,11 @@ kills=6
 torn=0 lost=0 back=0 stuck=0 last=0 left=0
 for i in $(seq $kills); do
 	async=$([ $((i % 2)) = 0 ] && echo yes || echo no)
+	: > "$scratch/out" # what the last one said is not what this one says
 	(train "$run" -n $((i / 2 % 2 + 1)) --resume auto -o train.steps=1000000 -o checkpoint.every=1 -o checkpoint.async=$async \
 		-o zero.plugin=stage2) > "$scratch/out" 2> "$scratch/err" &
 	pid=$!
-	for _ in $(seq 400); do grep -q '^step ' "$scratch/out" && break; sleep 0.05; done
+	for _ in $(seq 600); do grep -q '^step ' "$scratch/out" && break; sleep 0.05; done
 	grep -q '^step ' "$scratch/out" || { stuck=$((stuck + 1)); note "$(cat "$scratch/err")"; }
 	sleep "0.$((RANDOM % 10))$((RANDOM % 10))$((RANDOM % 10))"
 	ranks=$(ps -o pid= --ppid $pid 2>/dev/null)
