@@ -284,7 +284,9 @@ static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup
 /* The session as a checkpoint has it. `auto` without one starts from the beginning. */
 static int resume(struct run *r, struct zr_error *err)
 {
+	double start = zr_now();
 	int rc = zr_checkpoint_load(r->session, r->from, r->losses, &r->report->resumed, err);
+	r->report->resume_seconds = zr_now() - start;
 	if (rc || r->report->resumed >= 0)
 		return rc;
 	if (strcmp(r->resume, "auto"))

@@ -11,6 +11,7 @@ struct zr_run_report {
 	int rank, world;
 	int64_t steps, skipped; /* attempted, those before a checkpoint included; of these not applied */
 	int64_t resumed;        /* step of the checkpoint that the run goes on from; -1: none */
+	double resume_seconds;  /* to read it */
 	struct zr_saver_stats checkpoints;
 	int64_t tokens;
 	double seconds, tokens_per_s;

@@ -53,8 +53,10 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 	}
 	if (r->updates)
 		json_object_set_new(j, "update_seconds", json_real(r->update_seconds / (double)r->updates));
-	if (r->resumed >= 0)
+	if (r->resumed >= 0) {
 		json_object_set_new(j, "resumed_after_step", json_integer((json_int_t)r->resumed));
+		json_object_set_new(j, "resume_seconds", json_real(r->resume_seconds));
+	}
 	if (r->checkpoints.saved || r->checkpoints.failed)
 		json_object_set_new(j, "checkpoints", checkpoints(&r->checkpoints));
 	json_object_set_new(j, "world", json_integer(r->world));
