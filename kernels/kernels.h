@@ -47,9 +47,15 @@ struct zr_cpu_kernels {
 
 	/* heads i = b*heads + h; scratch: attention_scratch() bytes, 64-byte aligned, per worker */
 	void (*attention)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
-	/* key-value heads i = b*kv_heads + h, with all query heads that share them; delta is
-	 * [B, heads, T] floats that it computes itself for these heads */
-	void (*attention_bwd)(const struct zr_op_attention_bwd *, int64_t lo, int64_t hi, void *scratch, float *delta);
+	/* parts i = (b*kv_heads + g)*parts + p, `parts` dividing heads / kv_heads: dq of the p-th of equally many query heads
+	 * that share key-value head g, and partial sums of its dk and dv, attention_sums() floats each, from that of part
+	 * lo on (stored). delta is [B, heads, T] floats that it computes itself for these heads */
+	void (*attention_bwd)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, void *scratch,
+			      float *delta, float *sums);
+	/* key-value heads b*kv_heads + g: dk and dv, the sum of their parts in index order; sums: from lo's first part on,
+	 * overwritten */
+	void (*attention_bwd_sum)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, float *sums);
+	int64_t (*attention_sums)(const struct zr_op_attention *);
 	uint64_t (*attention_scratch)(const struct zr_op_attention *, int backward);
 
 	/* elements; any cut at a multiple of 64 */

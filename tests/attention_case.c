@@ -16,18 +16,25 @@ int64_t attention_pad = 3;
 
 /* ---- variants ----------------------------------------------------------------------------------- */
 
-static void backward_f64(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch, float *delta)
+static void backward_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
+			 float *sums)
 {
-	zr_attention_bwd_f64(o, lo, hi, scratch, (double *)(void *)delta);
+	zr_attention_bwd_f64(o, parts, lo, hi, scratch, (double *)(void *)delta, (double *)(void *)sums);
 }
 
-const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, zr_attention_scratch_f64 };
+static void sum_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, float *sums)
+{
+	zr_attention_bwd_sum_f64(o, parts, lo, hi, (double *)(void *)sums);
+}
+
+const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, sum_f64, zr_attention_sums_f64, zr_attention_scratch_f64 };
 struct variant variants[3];
 int n_variants;
 
 static void add_variant(const struct zr_cpu_kernels *k)
 {
-	variants[n_variants++] = (struct variant){ k->name, k->attention, k->attention_bwd, k->attention_scratch };
+	variants[n_variants++] = (struct variant){ k->name, k->attention, k->attention_bwd, k->attention_bwd_sum,
+						    k->attention_sums, k->attention_scratch };
 }
 
 void find_variants(void)
@@ -117,7 +124,7 @@ static void describe(struct problem *p)
 struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double by)
 {
 	int64_t B = shape[0], T = shape[1], H = shape[2], G = shape[3], D = shape[4];
-	struct problem p = { .B = B, .T = T, .H = H, .G = G, .D = D, .dtype = dtype };
+	struct problem p = { .B = B, .T = T, .H = H, .G = G, .D = D, .parts = 1, .dtype = dtype };
 
 	p.in_stride = (H + 2 * G) * D + attention_pad;
 	p.out_stride = H * D + attention_pad;
@@ -171,14 +178,19 @@ void forward(const struct variant *v, struct problem *p, int64_t cut)
 
 void backward(const struct variant *v, struct problem *p, int64_t cut)
 {
-	size_t bytes = v->scratch(&p->op.fwd, 1);
-	void *scratch = poisoned(bytes);
+	int64_t all = p->B * p->G * p->parts, heads = cut / p->parts;
+	size_t bytes = v->scratch(&p->op.fwd, 1), sums_bytes = (size_t)v->sums(&p->op.fwd) * p->real;
+	char *scratch = poisoned(bytes), *sums = poisoned((size_t)all * sums_bytes);
+	char *sums_cut = sums + (size_t)cut * sums_bytes, *sums_heads = sums + (size_t)(heads * p->parts) * sums_bytes;
 
 	memset(p->dqkv, 0xff, (size_t)p->n_in * p->elem);
-	v->backward(&p->op, cut, p->B * p->G, scratch, (float *)(void *)p->delta);
-	v->backward(&p->op, 0, cut, scratch, (float *)(void *)p->delta);
+	v->backward(&p->op, p->parts, cut, all, scratch, (float *)(void *)p->delta, (float *)(void *)sums_cut);
+	v->backward(&p->op, p->parts, 0, cut, scratch, (float *)(void *)p->delta, (float *)(void *)sums);
+	v->sum(&p->op, p->parts, heads, p->B * p->G, (float *)(void *)sums_heads);
+	v->sum(&p->op, p->parts, 0, heads, (float *)(void *)sums);
 	check_padding(p, p->dqkv, p->n_in, p->in_stride);
 	free(scratch);
+	free(sums);
 }
 
 void both(const struct variant *v, struct problem *p)

@@ -17,7 +17,10 @@
 struct variant {
 	const char *name;
 	void (*forward)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
-	void (*backward)(const struct zr_op_attention_bwd *, int64_t lo, int64_t hi, void *scratch, float *delta);
+	void (*backward)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
+			 float *sums);
+	void (*sum)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, float *sums);
+	int64_t (*sums)(const struct zr_op_attention *);
 	uint64_t (*scratch)(const struct zr_op_attention *, int backward);
 };
 
@@ -30,6 +33,7 @@ void find_variants(void);
 struct problem {
 	struct zr_op_attention_bwd op;
 	int64_t B, T, H, G, D; /* batch, length, heads, key-value heads, head_dim */
+	int64_t parts;         /* of the heads that share a key-value head, in the backward; 1 at first */
 	int32_t dtype;
 	int64_t in_stride, out_stride, n_in, n_out, n_lse; /* elements, padding between rows included */
 	char *qkv, *out, *dout, *dqkv, *lse, *delta;       /* owned */
@@ -46,7 +50,7 @@ double get(const struct problem *p, const void *base, int64_t i);
 void put(const struct problem *p, void *base, int64_t i, double x);
 double get_lse(const struct problem *p, int64_t i);
 
-/* Compute in two calls, the heads from `cut` on first. */
+/* Compute in two calls, the heads (backward: the parts) from `cut` on first. */
 void forward(const struct variant *v, struct problem *p, int64_t cut);
 void backward(const struct variant *v, struct problem *p, int64_t cut);
 void both(const struct variant *v, struct problem *p);

@@ -1,8 +1,11 @@
 # Tests of plugins/device.
-device_tests = %D%/t_device %D%/t_head %D%/t_matmul %D%/t_separate %D%/t_twin
+device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_matmul %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 EXTRA_DIST += %D%/golden/make_head.py %D%/golden/head.txt
+%C%_t_attention_long_SOURCES = %D%/t_attention_long.c %D%/testdevice.h %D%/half.h
+%C%_t_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_attention_long_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
 %C%_t_device_SOURCES = %D%/t_device.c %D%/testdevice.h %D%/isa.h %D%/half.h
 %C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_device_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm

@@ -146,9 +146,11 @@ static void as_stored(struct problem *p, void *base, int64_t n, int32_t dtype)
 	}
 }
 
-static void against_oracle(int32_t dtype, float dropout, double tolerance)
+static void against_oracle_in_parts(int64_t parts, int32_t dtype, float dropout, double tolerance)
 {
 	for (size_t s = 0; s < N_SHAPES; s++) {
+		if (shapes[s][2] / shapes[s][3] % parts)
+			continue;
 		struct problem want = make(shapes[s], ZR_F64, 100 + s, 1);
 
 		want.op.fwd.dropout = dropout;
@@ -158,6 +160,7 @@ static void against_oracle(int32_t dtype, float dropout, double tolerance)
 		for (int v = 0; v < n_variants; v++) {
 			struct problem p = make(shapes[s], dtype, 100 + s, 1);
 			p.op.fwd.dropout = dropout;
+			p.parts = parts;
 			both(&variants[v], &p);
 			compare_all(&p, &want, tolerance, variants[v].name);
 			drop(&p);
@@ -166,10 +169,23 @@ static void against_oracle(int32_t dtype, float dropout, double tolerance)
 	}
 }
 
+static void against_oracle(int32_t dtype, float dropout, double tolerance)
+{
+	against_oracle_in_parts(1, dtype, dropout, tolerance);
+}
+
 static void variants_agree_in_fp32(void **state)
 {
 	(void)state;
 	against_oracle(ZR_F32, 0, 2e-6);
+}
+
+static void variants_agree_when_heads_that_share_a_key_are_cut(void **state)
+{
+	(void)state;
+	against_oracle_in_parts(2, ZR_F32, 0.25f, 2e-6);
+	against_oracle_in_parts(3, ZR_F32, 0, 2e-6);
+	against_oracle_in_parts(2, ZR_BF16, 0, 4e-3);
 }
 
 static void variants_agree_in_fp32_under_dropout(void **state)
@@ -233,9 +249,10 @@ static void I1_bits_do_not_depend_on_the_cut(void **state)
 		for (int64_t cut = 1; cut < 12; cut++) {
 			struct problem a = make(shape, ZR_F32, 3, 1), b = make(shape, ZR_F32, 3, 1);
 			a.op.fwd.dropout = b.op.fwd.dropout = 0.1f;
+			a.parts = b.parts = 1 + cut % 2;
 			both(&variants[v], &a);
 			forward(&variants[v], &b, cut);
-			backward(&variants[v], &b, cut % 6);
+			backward(&variants[v], &b, cut % (6 * b.parts));
 			assert_memory_equal(a.out, b.out, (size_t)a.n_out * a.elem);
 			assert_memory_equal(a.lse, b.lse, (size_t)a.n_lse * a.real);
 			assert_memory_equal(a.dqkv, b.dqkv, (size_t)a.n_in * a.elem);
@@ -310,15 +327,16 @@ static void a_nan_is_not_lost(void **state)
 		}
 }
 
-static void forward_scratch_does_not_grow_with_length(void **state)
+static void scratch_does_not_grow_with_length(void **state)
 {
 	(void)state;
 	for (int v = 0; v < n_variants; v++) {
 		struct zr_op_attention o = { .length = 1, .heads = 1, .kv_heads = 1, .head_dim = 64 };
-		uint64_t small = variants[v].scratch(&o, 0);
+		uint64_t small = variants[v].scratch(&o, 0), backward = variants[v].scratch(&o, 1);
 		o.length = 1 << 20;
 		o.batch = 64;
 		assert_int_equal(variants[v].scratch(&o, 0), small);
+		assert_int_equal(variants[v].scratch(&o, 1), backward);
 	}
 }
 
@@ -394,6 +412,7 @@ int main(void)
 		cmocka_unit_test(gradients_are_finite_differences_under_dropout),
 		cmocka_unit_test(variants_agree_in_fp32),
 		cmocka_unit_test(variants_agree_in_fp32_under_dropout),
+		cmocka_unit_test(variants_agree_when_heads_that_share_a_key_are_cut),
 		cmocka_unit_test(variants_agree_in_bf16),
 		cmocka_unit_test(variants_agree_in_fp16),
 		cmocka_unit_test(a_forward_of_16_bits_is_fp32_rounded_once),
@@ -401,7 +420,7 @@ int main(void)
 		cmocka_unit_test(future_tokens_change_no_bit_of_the_past),
 		cmocka_unit_test(large_scores_stay_finite),
 		cmocka_unit_test(a_nan_is_not_lost),
-		cmocka_unit_test(forward_scratch_does_not_grow_with_length),
+		cmocka_unit_test(scratch_does_not_grow_with_length),
 		cmocka_unit_test(dropout_mask_is_that_of_the_stream),
 		cmocka_unit_test(dropout_preserves_the_mean),
 		cmocka_unit_test(no_dropout_ignores_the_generator),

@@ -16,10 +16,11 @@ static void forward_fma(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		assert_int_equal(zr_cuda_attention(o, NULL), cudaSuccess);
 }
 
-static void backward_fma(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch, float *delta)
+static void backward_fma(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
+			 float *sums)
 {
 	struct zr_op_attention_bwd op = *o;
-	(void)scratch;
+	(void)parts, (void)scratch, (void)sums;
 	op.work = delta;
 	if (lo >= hi)
 		return;
@@ -35,10 +36,11 @@ static void forward_mma(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		assert_int_equal(zr_cuda_attention_mma(o, NULL), cudaSuccess);
 }
 
-static void backward_mma(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch, float *delta)
+static void backward_mma(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
+			 float *sums)
 {
 	struct zr_op_attention_bwd op = *o;
-	(void)scratch;
+	(void)parts, (void)scratch, (void)sums;
 	op.work = delta;
 	assert_true(zr_cuda_attention_mma_takes_bwd(&op));
 	if (lo >= hi)
@@ -47,14 +49,25 @@ static void backward_mma(const struct zr_op_attention_bwd *o, int64_t lo, int64_
 	assert_int_equal(zr_cuda_attention_mma_bwd(&op, NULL), cudaSuccess);
 }
 
+static void no_sum(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, float *sums)
+{
+	(void)o, (void)parts, (void)lo, (void)hi, (void)sums;
+}
+
+static int64_t no_sums(const struct zr_op_attention *o)
+{
+	(void)o;
+	return 16;
+}
+
 static uint64_t no_scratch(const struct zr_op_attention *o, int backward)
 {
 	(void)o, (void)backward;
 	return 64;
 }
 
-static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_scratch };
-static const struct variant mma_kernels = { "mma", forward_mma, backward_mma, no_scratch };
+static const struct variant fma_kernels = { "fma", forward_fma, backward_fma, no_sum, no_sums, no_scratch };
+static const struct variant mma_kernels = { "mma", forward_mma, backward_mma, no_sum, no_sums, no_scratch };
 
 /* Of relative norms: results are rounded to the type once, here and there; on tensor cores what enters products too. */
 static double tolerance(const struct variant *v, int32_t dtype)

@@ -353,7 +353,7 @@ static void llama_ops(const struct dev *d, float *x, int32_t dtype)
 				     .kv_heads = HEADS / 2, .head_dim = C / HEADS, .q_stride = 2 * C, .k_stride = 2 * C,
 				     .v_stride = 2 * C, .out_stride = C, .scale = 0.25f, .q = slot(x, 80),
 				     .out = slot(x, 81), .lse = slot(x, 82) };
-	struct zr_op_attention_bwd ab = { .size = sizeof ab, .dout = slot(x, 19), .dq = slot(x, 83), .work = slot(x, 21) };
+	struct zr_op_attention_bwd ab = { .size = sizeof ab, .dout = slot(x, 19), .dq = slot(x, 83), .work = slot(x, 87) };
 	struct zr_op_swiglu g = { .size = sizeof g, .dtype = dtype, .n = N, .gate = slot(x, 27), .up = slot(x, 28),
 				  .out = slot(x, 84) };
 	struct zr_op_swiglu_bwd gb = { .size = sizeof gb, .dtype = dtype, .n = N, .dy = slot(x, 29), .gate = slot(x, 27),
@@ -365,6 +365,7 @@ static void llama_ops(const struct dev *d, float *x, int32_t dtype)
 	ab.dk = (char *)slot(x, 83) + k;
 	ab.dv = (char *)slot(x, 83) + v;
 	assert_true(o->rmsnorm_bwd_work(o, &nb) <= SLOT * sizeof(float));
+	assert_true(o->attention_bwd_work(o, &ab) <= (SLOTS - 87) * SLOT * sizeof(float));
 	must(d, o->embedding(o, NULL, &e));
 	must(d, o->embedding_bwd(o, NULL, &eb));
 	must(d, o->rmsnorm(o, NULL, &n));

@@ -12,9 +12,10 @@
  * The forward walks the keys of one query with the online softmax (Milakov and Gimelshein 2018), the
  * backward recomputes P from lse (Dao et al. 2022): nothing of the T x T matrix is stored. Gradients
  * take two walks, over the keys of a query for dq and over the queries of a key for dk and dv, so
- * that each is a plain sum in index order. All results are stored, in fp32 arithmetic.
+ * that each is a plain sum in index order; the heads that share a key may be cut into parts, whose sums are
+ * added. All results are stored, in fp32 arithmetic.
  *
- * Scratch: two rows of D.
+ * Scratch: a row of D. Sums of a part: a row of dk and one of dv per key.
  */
 #include "scalar.h"
 #include "table.h"
@@ -122,42 +123,60 @@ static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, 
 	store_row(f, o->dq, row(f, f->q_stride, b, i, h), acc, f->scale);
 }
 
-static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b, int64_t g, int64_t j,
-			 zr_real *dk)
+/* What the query heads [first, first + heads) add to dk and dv of key j, into sum[0, D) and sum[D, 2D). */
+static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b, int64_t first, int64_t heads,
+			 int64_t j, zr_real *sum)
 {
 	const struct zr_op_attention *f = &o->fwd;
-	int64_t share = f->heads / f->kv_heads;
-	zr_real *dv = dk + f->head_dim;
 
-	memset(dk, 0, 2 * (size_t)f->head_dim * sizeof *dk);
-	for (int64_t h = g * share; h < (g + 1) * share; h++)
+	memset(sum, 0, 2 * (size_t)f->head_dim * sizeof *sum);
+	for (int64_t h = first; h < first + heads; h++)
 		for (int64_t i = j; i < f->length; i++) {
 			zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
-			add_row(f, dk, ds, f->q, row(f, f->q_stride, b, i, h));
-			add_row(f, dv, mp, o->dout, row(f, f->out_stride, b, i, h));
+			add_row(f, sum, ds, f->q, row(f, f->q_stride, b, i, h));
+			add_row(f, sum + f->head_dim, mp, o->dout, row(f, f->out_stride, b, i, h));
 		}
-	store_row(f, o->dk, row(f, f->k_stride, b, j, g), dk, f->scale);
-	store_row(f, o->dv, row(f, f->v_stride, b, j, g), dv, 1);
 }
 
-void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t lo, int64_t hi, void *scratch,
-			      zr_real *delta)
+void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch,
+			      zr_real *delta, zr_real *sums)
 {
 	const struct zr_op_attention *f = &o->fwd;
-	int64_t share = f->heads / f->kv_heads;
+	int64_t in_batch = f->kv_heads * parts, heads = f->heads / in_batch;
 
 	for (int64_t n = lo; n < hi; n++) {
-		int64_t b = n / f->kv_heads, g = n % f->kv_heads;
-		for (int64_t h = g * share; h < (g + 1) * share; h++)
+		int64_t b = n / in_batch, first = n % in_batch * heads;
+		for (int64_t h = first; h < first + heads; h++)
 			for (int64_t i = 0; i < f->length; i++)
 				backward_query(o, delta, b, h, i, scratch);
-		for (int64_t j = 0; j < f->length; j++)
-			backward_key(o, delta, b, g, j, scratch);
+		for (int64_t j = 0; j < f->length; j++, sums += 2 * f->head_dim)
+			backward_key(o, delta, b, first, heads, j, sums);
 	}
+}
+
+void ZR_SCALAR(attention_bwd_sum)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, zr_real *sums)
+{
+	const struct zr_op_attention *f = &o->fwd;
+	int64_t D = f->head_dim, size = ZR_SCALAR(attention_sums)(f);
+
+	for (int64_t n = lo; n < hi; n++, sums += parts * size) {
+		int64_t b = n / f->kv_heads, g = n % f->kv_heads;
+		for (int64_t i = size; i < parts * size; i++)
+			sums[i % size] += sums[i];
+		for (int64_t j = 0; j < f->length; j++) {
+			store_row(f, o->dk, row(f, f->k_stride, b, j, g), sums + 2 * j * D, f->scale);
+			store_row(f, o->dv, row(f, f->v_stride, b, j, g), sums + (2 * j + 1) * D, 1);
+		}
+	}
+}
+
+int64_t ZR_SCALAR(attention_sums)(const struct zr_op_attention *o)
+{
+	return 2 * o->length * o->head_dim;
 }
 
 uint64_t ZR_SCALAR(attention_scratch)(const struct zr_op_attention *o, int backward)
 {
 	(void)backward;
-	return 2 * (uint64_t)o->head_dim * sizeof(zr_real);
+	return (uint64_t)o->head_dim * sizeof(zr_real);
 }

@@ -15,11 +15,11 @@
  * K and V of a tile are widened to fp32 into scratch. Keys beyond a panel's last query are skipped.
  * Products round their rows up to MR: what lies there is zero or never read.
  *
- * Invariant I1: a head (backward: a key-value head) is computed by one call, its tiles in index
- * order, each element of a product one chain over ascending k. The backward computes S by the same
- * instructions on the same values as the forward: rounding of large scores cancels in S - lse.
+ * Invariant I1: a head (backward: a part of those that share a key-value head) is computed by one call, its
+ * tiles in index order, each element of a product one chain over ascending k. The backward computes S by the
+ * same instructions on the same values as the forward: rounding of large scores cancels in S - lse.
  *
- * Scratch: tiles, whatever T is; the backward adds the sums of dk and dv, [T, Dp] each.
+ * Scratch: tiles, whatever T is. Sums of a part: dk and dv, [T + KEYS, Dp] each.
  */
 #include "simd.h"
 #include "table.h"
@@ -53,7 +53,7 @@ struct work {
 	float *max, *sum;        /* [TQ] */
 	float *rows, *drows;     /* [TQ, Dp]: Q, dO */
 	float *qt, *ot, *dot;    /* panels: Q, O or dQ, dO */
-	float *dk, *dv;          /* [T + KEYS, Dp] */
+	float *dk, *dv;          /* [T + KEYS, Dp], sums of a part */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -372,8 +372,6 @@ static uint64_t layout(struct work *w, const struct zr_op_attention *o, char *ba
 		w->ds = carve(base, &used, KEYS * PW);
 		w->drows = carve(base, &used, TQ * w->Dp);
 		w->dot = carve(base, &used, panels);
-		w->dk = carve(base, &used, (w->T + KEYS) * w->Dp);
-		w->dv = carve(base, &used, (w->T + KEYS) * w->Dp);
 	}
 	return used;
 }
@@ -478,22 +476,46 @@ static void backward_tile(const struct work *w, const struct zr_op_attention_bwd
 	store_rows(w, at(w, op->dq, o->q_stride, q0, w->h), o->q_stride, w->rows, n, o->scale);
 }
 
-void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t lo, int64_t hi, void *scratch,
-			    float *delta)
+int64_t ZR_SIMD(attention_sums)(const struct zr_op_attention *o)
+{
+	return 2 * (o->length + KEYS) * UP(o->head_dim, NR * ZR_W);
+}
+
+void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo, int64_t hi, void *scratch,
+			    float *delta, float *sums)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	int64_t share = o->heads / o->kv_heads;
+	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch, size = ZR_SIMD(attention_sums)(o);
 	struct work w = { 0 };
 
 	layout(&w, o, scratch, 1);
 	for (int64_t n = lo; n < hi; n++) {
-		w.b = n / o->kv_heads;
-		w.g = n % o->kv_heads;
-		memset(w.dk, 0, (size_t)((w.T + KEYS) * w.Dp) * sizeof *w.dk);
-		memset(w.dv, 0, (size_t)((w.T + KEYS) * w.Dp) * sizeof *w.dv);
-		for (w.h = w.g * share; w.h < (w.g + 1) * share; w.h++)
+		int64_t first = n % in_batch * heads;
+		w.b = n / in_batch;
+		w.g = n % in_batch / parts;
+		w.dk = sums + (n - lo) * size;
+		w.dv = w.dk + size / 2;
+		memset(w.dk, 0, (size_t)size * sizeof *w.dk);
+		for (w.h = first; w.h < first + heads; w.h++)
 			for (int64_t q0 = 0; q0 < w.T; q0 += TQ)
 				backward_tile(&w, op, q0, delta);
+	}
+}
+
+void ZR_SIMD(attention_bwd_sum)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo, int64_t hi, float *sums)
+{
+	const struct zr_op_attention *o = &op->fwd;
+	int64_t size = ZR_SIMD(attention_sums)(o);
+	struct work w = { .o = o, .T = o->length, .D = o->head_dim, .Dp = UP(o->head_dim, NR * ZR_W) };
+
+	for (int64_t n = lo; n < hi; n++) {
+		w.b = n / o->kv_heads;
+		w.g = n % o->kv_heads;
+		w.dk = sums + (n - lo) * parts * size;
+		w.dv = w.dk + size / 2;
+		for (int64_t p = 1; p < parts; p++)
+			for (int64_t i = 0; i < size; i += ZR_W)
+				vstore_f32(w.dk + i, vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
 		store_rows(&w, at(&w, op->dk, o->k_stride, 0, w.g), o->k_stride, w.dk, w.T, 1);
 		store_rows(&w, at(&w, op->dv, o->v_stride, 0, w.g), o->v_stride, w.dv, w.T, 1);
 	}

@@ -20,7 +20,9 @@
 	void zr_rmsnorm_bwd_sum_##SUFFIX(const struct zr_op_rmsnorm_bwd *, const REAL *, int64_t, int64_t, int64_t); \
 	void zr_rotary_##SUFFIX(const struct zr_op_rotary *, int64_t, int64_t);                            \
 	void zr_attention_##SUFFIX(const struct zr_op_attention *, int64_t, int64_t, void *);              \
-	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, void *, REAL *); \
+	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, int64_t, void *, REAL *, REAL *); \
+	void zr_attention_bwd_sum_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, int64_t, REAL *); \
+	int64_t zr_attention_sums_##SUFFIX(const struct zr_op_attention *);                                \
 	uint64_t zr_attention_scratch_##SUFFIX(const struct zr_op_attention *, int);                       \
 	void zr_gelu_bwd_##SUFFIX(const struct zr_op_gelu_bwd *, int64_t, int64_t);                        \
 	void zr_swiglu_##SUFFIX(const struct zr_op_swiglu *, int64_t, int64_t);                            \
@@ -68,6 +70,8 @@ ZR_CPU_PROTOTYPES(f64, double)
 		.rotary = zr_rotary_##SUFFIX,                                                              \
 		.attention = zr_attention_##SUFFIX,                                                        \
 		.attention_bwd = zr_attention_bwd_##SUFFIX,                                                \
+		.attention_bwd_sum = zr_attention_bwd_sum_##SUFFIX,                                        \
+		.attention_sums = zr_attention_sums_##SUFFIX,                                              \
 		.attention_scratch = zr_attention_scratch_##SUFFIX,                                        \
 		.gelu_bwd = zr_gelu_bwd_##SUFFIX,                                                          \
 		.swiglu = zr_swiglu_##SUFFIX,                                                              \

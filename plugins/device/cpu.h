@@ -102,8 +102,10 @@ void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg);
 /* Fails unless dtype is one that operations store. */
 int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
-/* Fills the table but for matmul and head_loss. */
+/* Fills the table but for attention, matmul and head_loss. */
 void cpu_ops_fill(struct zr_ops *ops);
+
+void cpu_attention_fill(struct zr_ops *ops); /* cpu_attention.c */
 
 /* cpu_matmul.c, cpu_head.c */
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu_ops.c - how each operation but the matrix products is cut into items for the workers. A cut is
+ * cpu_ops.c - how each operation but the matrix products and attention is cut into items for the workers. A cut is
  * chosen for the cache and for balance, from the shapes only.
  */
 #include "cpu.h"
@@ -15,7 +15,7 @@ struct job {
 	const struct zr_inst *d;
 	const void *op;
 	int64_t n, cut;
-	float *part; /* layernorm_bwd, rmsnorm_bwd, attention_bwd, muon_normalize */
+	float *part; /* layernorm_bwd, rmsnorm_bwd, muon_normalize */
 };
 
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
@@ -239,62 +239,6 @@ static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct
 	return rc;
 }
 
-/* ---- attention: a head is an item ------------------------------------------------------------- */
-
-static void attention_item(void *arg, int64_t item, int32_t worker)
-{
-	const struct job *j = arg;
-	j->d->k->attention(j->op, item, item + 1, cpu_scratch(j->d, worker));
-}
-
-static void attention_bwd_item(void *arg, int64_t item, int32_t worker)
-{
-	const struct job *j = arg;
-	j->d->k->attention_bwd(j->op, item, item + 1, cpu_scratch(j->d, worker), j->part);
-}
-
-static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o, int backward)
-{
-	uint64_t need = d->k->attention_scratch(o, backward);
-	if (o->kv_heads < 1 || o->heads % o->kv_heads)
-		return zr_fail(d->h, ZR_EINVAL, "attention: %lld heads are not a multiple of %lld key-value heads",
-			       (long long)o->heads, (long long)o->kv_heads);
-	if (need > CPU_SCRATCH)
-		return zr_fail(d->h, ZR_ENOTSUP,
-			       "attention over %lld positions with heads of width %lld needs %llu bytes of "
-			       "scratch per thread, there are %u",
-			       (long long)o->length, (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
-	return cpu_check_dtype(d, "attention", o->dtype);
-}
-
-static int op_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
-{
-	int64_t heads = o->batch * o->heads;
-	struct job job = { ops->dev, o, heads, 1, NULL };
-	int rc = check_attention(ops->dev, o, 0);
-	(void)s;
-	if (!rc)
-		cpu_parallel(ops->dev, heads, attention_item, &job);
-	return rc;
-}
-
-static uint64_t attention_bwd_work(const struct zr_ops *ops, const struct zr_op_attention_bwd *o)
-{
-	(void)ops;
-	return (uint64_t)(o->fwd.batch * o->fwd.heads * o->fwd.length) * sizeof(float);
-}
-
-static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention_bwd *o)
-{
-	int64_t heads = o->fwd.batch * o->fwd.kv_heads;
-	struct job job = { ops->dev, o, heads, 1, o->work };
-	int rc = check_attention(ops->dev, &o->fwd, 1);
-	(void)s;
-	if (!rc)
-		cpu_parallel(ops->dev, heads, attention_bwd_item, &job);
-	return rc;
-}
-
 void cpu_ops_fill(struct zr_ops *ops)
 {
 	ops->embedding = op_embedding;
@@ -302,9 +246,6 @@ void cpu_ops_fill(struct zr_ops *ops)
 	ops->layernorm = op_layernorm;
 	ops->layernorm_bwd = op_layernorm_bwd;
 	ops->layernorm_bwd_work = layernorm_bwd_work;
-	ops->attention = op_attention;
-	ops->attention_bwd = op_attention_bwd;
-	ops->attention_bwd_work = attention_bwd_work;
 	ops->gelu_bwd = op_gelu_bwd;
 	ops->residual = op_residual;
 	ops->bias_bwd = op_bias_bwd;
