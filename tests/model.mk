@@ -1,8 +1,8 @@
 # Tests of plugins/model.
 model_tests = %D%/t_gpt2 %D%/t_gpt2_options %D%/t_llama %D%/t_llama_options
 check_PROGRAMS += $(model_tests)
-TESTS += $(model_tests)
-EXTRA_DIST += %D%/golden/make_gpt2.py %D%/golden/gpt2.bin %D%/golden/make_llama.py %D%/golden/llama.bin
+TESTS += $(model_tests) %D%/llama.sh
+EXTRA_DIST += %D%/llama.sh %D%/golden/make_gpt2.py %D%/golden/gpt2.bin %D%/golden/make_llama.py %D%/golden/llama.bin
 
 model_rig = %D%/model_rig.c %D%/model_rig.h
 model_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
