@@ -9,12 +9,14 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "cmd/cmd.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
 #include "cmd/resume.h"
 #include "core/checkpoint/dir.h"
+#include "core/pretrained/pretrained.h"
 
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"
@@ -152,6 +154,7 @@ struct source {
 	struct zr_ckpt_entry **entry;
 	int64_t *n, *next;  /* entries of each file; the next one that was not looked at */
 	int32_t opened;
+	struct zr_tensor_files *began; /* with what is left out; NULL: not looked for yet */
 	float *buf;
 };
 
@@ -193,13 +196,67 @@ static void close_source(struct source *s)
 	free(s->n);
 	free(s->next);
 	free(s->buf);
+	zr_tensor_files_close(s->began);
 	zr_manifest_free(&s->m);
+}
+
+/* What training kept of a tensor: of a unit that is all frozen, or where there is no master, the compute copy. */
+static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
+{
+	static const int32_t types[] = { ZR_BF16, ZR_F16 };
+	const struct zr_unit_place *u = &m->layout.unit[m->layout.tensor[tensor].unit];
+	int master = 0;
+	for (int32_t i = u->first; i < u->first + u->count; i++)
+		master |= m->master_bits == 32 && !zr_manifest_frozen(m, i);
+	for (size_t i = 0; !master && i < sizeof types / sizeof *types; i++)
+		if (!strcmp(m->dtype, zr_st_type(types[i])))
+			return types[i];
+	return ZR_F32;
+}
+
+/* The files of what the checkpoint leaves out. */
+static int open_began(struct source *s, struct zr_error *err)
+{
+	const char *path = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
+	const char *prefix = json_string_value(json_object_get(s->m.meta, ZR_META_PREFIX));
+	if (!path)
+		return zr_err(err, ZR_EINVAL, "%s: it leaves frozen tensors out, and does not say where they are", s->path);
+	return zr_tensor_files_open(path, &s->m.layout, prefix ? prefix : "", "*", &s->began, err);
+}
+
+/* A tensor that the checkpoint leaves out, as training had it. */
+static int export_left_out(struct source *s, int32_t tensor, struct zr_export *x, struct zr_error *err)
+{
+	const struct zr_place *t = &s->m.layout.tensor[tensor];
+	int64_t most = s->m.entry_blocks * ZR_BLOCK;
+	int32_t type = type_of(&s->m, tensor);
+	XXH3_state_t *hash = XXH3_createState();
+	int rc = !hash ? zr_err(err, ZR_ENOMEM, "out of memory") : s->began ? 0 : open_began(s, err);
+	if (hash)
+		XXH3_64bits_reset(hash);
+	for (int64_t at = 0; !rc && at < t->elements; at += most) {
+		int64_t n = t->elements - at < most ? t->elements - at : most;
+		rc = zr_tensor_files_read(s->began, tensor, at, n, s->buf, err);
+		for (int64_t i = 0; !rc && i < n; i++)
+			s->buf[i] = zr_export_rounded(type, s->buf[i]);
+		if (!rc) {
+			XXH3_64bits_update(hash, s->buf, (size_t)n * sizeof *s->buf);
+			zr_export_put(x, s->buf, n);
+		}
+	}
+	if (!rc && XXH3_64bits_digest(hash) != s->m.source[tensor])
+		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s, which the checkpoint leaves out, is not what it was in %s", s->path, t->decl->name,
+			    json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
+	XXH3_freeState(hash);
+	return rc;
 }
 
 /* Ranks hold consecutive parts of a unit, and each has its entries in the order of the tensors. */
 static int export_tensor(struct source *s, int32_t tensor, struct zr_export *x, struct zr_error *err)
 {
 	int rc = 0;
+	if (zr_manifest_frozen(&s->m, tensor) == ZR_FROZEN_LEFT_OUT)
+		return export_left_out(s, tensor, x, err);
 	for (int32_t r = 0; !rc && r < s->m.world; r++)
 		for (; !rc && s->next[r] < s->n[r] && s->entry[r][s->next[r]].tensor == tensor; s->next[r]++) {
 			const struct zr_ckpt_entry *e = &s->entry[r][s->next[r]];

@@ -16,6 +16,7 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/log.h"
+#include "core/pretrained/pretrained.h"
 
 #define CHUNK 65536 /* values that are cast at a time */
 #define NAME 64
@@ -68,6 +69,21 @@ static uint16_t to_f16(float x)
 		return (uint16_t)(sign | (bits_of(y + 0.5f) - bits_of(0.5f)));
 	}
 	return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));
+}
+
+float zr_export_rounded(int32_t dtype, float x)
+{
+	uint32_t b;
+	uint16_t h;
+	float y = x;
+	if (dtype == ZR_BF16) {
+		b = (uint32_t)to_bf16(x) << 16;
+		memcpy(&y, &b, sizeof y);
+	} else if (dtype == ZR_F16) {
+		h = to_f16(x);
+		zr_widen_f16(&h, 1, &y);
+	}
+	return y;
 }
 
 static void append(struct zr_export *x, const float *v, int64_t n)
@@ -212,7 +228,7 @@ static json_t *config_of(const struct zr_export *x)
 		return j;
 	j = json_object();
 	json_object_foreach(x->meta, key, text)
-		if (strcmp(key, ZR_META_CONFIG) && strcmp(key, ZR_META_PATH))
+		if (strncmp(key, "zeroth.", 7))
 			json_object_set_new(j, key, value_of(key, json_string_value(text)));
 	return j;
 }

@@ -25,6 +25,8 @@ struct zr_export_how {
  * exist, unless it is replaced. layout and meta are borrowed. */
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta, const struct zr_export_how *how,
 		   struct zr_export **out, struct zr_error *err);
+/* x as that type has it. */
+float zr_export_rounded(int32_t dtype, float x);
 /* The next n values, in canonical order. A failure is kept for the end. */
 void zr_export_put(struct zr_export *x, const float *values, int64_t n);
 /* keep = 0 takes everything back. *infinite: values that fp16 made so. */

@@ -46,26 +46,48 @@ static void print_tier(const struct zr_setup *s, int tier)
 		putchar('\n');
 }
 
-/* Layers whose forward runs again in backward. */
-static int recomputed(const struct zr_setup *s)
+static int uses_of(const struct zr_setup *s, int32_t phase)
 {
 	int n = 0;
 	for (int32_t i = 0; i < s->train_uses.n; i++)
-		n += s->train_uses.use[i].phase == ZR_RECOMPUTE;
+		n += s->train_uses.use[i].phase == phase;
 	return n;
 }
 
-/* What a parameter group has: tensors, and in *elements their parameters. */
+/* Layers whose forward runs again in backward. */
+static int recomputed(const struct zr_setup *s)
+{
+	return uses_of(s, ZR_RECOMPUTE);
+}
+
+/* Layers whose backward runs: not those below all that is trained. */
+static int backwards(const struct zr_setup *s)
+{
+	return uses_of(s, ZR_BACKWARD);
+}
+
+#define FROZEN (-1)
+
+/* What a parameter group has, or what no group has because it is frozen: tensors, and in *elements their parameters. */
 static int32_t tensors_of(const struct zr_setup *s, int32_t group, int64_t *elements)
 {
 	int32_t n = 0;
 	*elements = 0;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		if (s->group_of[i] == group) {
+		if ((s->frozen[i] ? FROZEN : s->group_of[i]) == group) {
 			*elements += s->layout.tensor[i].elements;
 			n++;
 		}
 	return n;
+}
+
+static void print_frozen(const struct zr_setup *s)
+{
+	int64_t elements;
+	int32_t n = tensors_of(s, FROZEN, &elements);
+	if (n)
+		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u layers\n", n, n == 1 ? "" : "s",
+		       (long long)elements, backwards(s), s->decl.n_layers);
 }
 
 static void print_groups(const struct zr_setup *s)
@@ -91,6 +113,7 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 		printf(", the forward of %d layers runs again in backward", recomputed(s));
 	putchar('\n');
 	print_groups(s);
+	print_frozen(s);
 	printf("\n%-8s %-20s %12s\n", "tier", "category", "bytes");
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++)
 		print_tier(s, tier);
@@ -131,7 +154,10 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	}
 	for (int i = 0; i < s->account.n; i++)
 		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
-	json_t *j = json_pack("{s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters,
+	int64_t frozen;
+	tensors_of(s, FROZEN, &frozen);
+	json_t *j = json_pack("{s:I, s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters,
+			      "frozen", (json_int_t)frozen,
 			      "activation", s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s),
 			      "groups", groups_json(s), "planned", planned, "total", total, "held_by_plugins", held,
 			      "needed", (json_int_t)zr_plan_need(s), "available",

@@ -265,6 +265,7 @@ static uint64_t hash_table(const struct zr_opt *opts, uint32_t n, uint32_t strid
 static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup *setup)
 {
 	uint64_t h = XXH3_64bits(setup->group_of, (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
+	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
 		const struct zr_section *s = zr_config_at(cfg, i);
 		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
@@ -349,6 +350,22 @@ static int check_dirs(struct run *r, struct zr_error *err)
 	return rc || r->resume ? rc : zr_checkpoint_dir_check(r->cfg, err);
 }
 
+/* Frozen tensors that checkpoints leave out are there before a checkpoint is read, and must be what they were. */
+static int leave_out(struct run *r, struct zr_error *err)
+{
+	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
+	int any = 0;
+	for (int32_t i = 0; i < r->setup->layout.n_tensors; i++)
+		any |= r->setup->frozen[i];
+	if (o->save != ZR_SAVE_TRAINABLE)
+		return 0;
+	if (!any || !zr_config_model_json(r->cfg))
+		return zr_config_blame(r->cfg, "checkpoint", ZR_EINVAL, any ? "save = trainable needs [model] path: what is left out must be "
+				       "somewhere else" : "save = trainable leaves nothing out: there is no [train] freeze", err);
+	int rc = zr_weights_begin(r->session, err);
+	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
+}
+
 static int prepare(struct run *r, FILE *out, struct zr_error *err)
 {
 	int rc = r->resume ? zr_resume_path(r->cfg, r->resume, r->from, err) : 0;
@@ -369,13 +386,15 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 		rc = check_dirs(r, err);
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
+	if (!rc)
+		rc = leave_out(r, err);
 	if (!rc && r->resume)
 		rc = resume(r, err);
 	if (!rc && r->chief)
 		rc = open_run(r, out, err);
 	if (!rc)
 		rc = open_saver(r, err);
-	return rc || r->report->resumed >= 0 ? rc : zr_weights_begin(r->session, err);
+	return rc || r->report->resumed >= 0 || r->session->frozen_hash ? rc : zr_weights_begin(r->session, err);
 }
 
 int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err)

@@ -60,7 +60,7 @@ int zr_has_datum(const struct zr_session *s, int32_t unit, int d)
 {
 	const struct zr_setup *p = s->setup;
 	if (d == ZR_D_MASTER)
-		return p->types.master != ZR_MASTER_NONE;
+		return zr_unit_master(p, unit) != ZR_MASTER_NONE;
 	if (d != ZR_D_LOWP || p->types.dtype != ZR_F32)
 		return 1;
 	struct zr_spot a = held_spot(s, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
@@ -148,15 +148,17 @@ int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	const struct zr_setup *setup = s->setup;
 	const struct zr_ops *ops = zr_update_ops(s);
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
-	uint16_t *lowp = (uint16_t *)zr_piece_data(s, p, ZR_D_LOWP);
-	char *master = zr_piece_data(s, p, ZR_D_MASTER);
-	if (setup->types.master == ZR_MASTER_FP32)
+	int32_t kept = zr_unit_master(setup, p->unit), type = setup->types.dtype;
+	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
+	if (kept == ZR_MASTER_FP32)
 		return zr_copy(s, x, (float *)master + lo, (uint64_t)count * 4);
-	if (setup->types.master == ZR_MASTER_SPLIT) {
-		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = lowp + lo, .rem = (uint16_t *)master + lo };
+	if (kept == ZR_MASTER_SPLIT) {
+		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
+					   .rem = (uint16_t *)master + lo };
 		return op_failed(s, ops->master_join(ops, NULL, &op), "master_join");
 	}
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_BF16, .n = count, .src = lowp + lo, .dst = x };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = type, .n = count,
+				 .src = lowp + lo * zr_dtype_bytes(type), .dst = x };
 	return op_failed(s, ops->cast(ops, NULL, &op), "cast");
 }
 
@@ -185,13 +187,14 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	const struct zr_ops *ops = zr_update_ops(s);
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
 	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
+	int32_t kept = zr_unit_master(setup, p->unit);
 	int rc = 0;
-	if (setup->types.master == ZR_MASTER_SPLIT) {
+	if (kept == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
 					   .rem = (uint16_t *)master + lo };
 		return op_failed(s, ops->master_split(ops, NULL, &op), "master_split");
 	}
-	if (setup->types.master == ZR_MASTER_NONE && stochastic)
+	if (kept == ZR_MASTER_NONE && stochastic)
 		return round_segments(s, p, from, n, x, (uint16_t *)lowp + lo);
 	if (master)
 		rc = zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4);

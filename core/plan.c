@@ -62,6 +62,19 @@ static int64_t held_blocks(const struct zr_setup *s, const struct zr_unit_memory
 	return s->groups[unit].state == ZR_GROUP_SELF ? s->process.world * m->per : m->per;
 }
 
+/* A compute copy in the type of the compute, and what of it is home: inside it, or apart. */
+static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+{
+	const struct zr_groups *g = &s->groups[unit];
+	struct zr_unit_memory *m = &p->unit[unit];
+	int64_t whole = s->process.world * m->per, mine = s->process.rank * m->per;
+	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
+	int32_t type = s->types.dtype;
+	m->param = take(p, region, g->param == ZR_GROUP_SELF ? whole : m->param_per, type);
+	m->home = g->param == ZR_GROUP_SELF ? inside(m->param, mine, type) :
+		  g->param == ZR_GROUP_WORLD ? m->param : take(p, region, m->per, type);
+}
+
 /* In fp32 the master serves as the compute copy wherever both are split alike and in the same tier. */
 static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
@@ -91,17 +104,11 @@ static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 
 static void place_16(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
-	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
-	int64_t whole = s->process.world * m->per, mine = s->process.rank * m->per;
-	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
-	int32_t type = s->types.dtype;
 	m->master = (struct zr_spot){ .region = ZR_R_MASTER };
 	if (s->types.master != ZR_MASTER_NONE)
 		m->master = take(p, ZR_R_MASTER, held_blocks(s, m, unit), s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
-	m->param = take(p, region, g->param == ZR_GROUP_SELF ? whole : m->param_per, type);
-	m->home = g->param == ZR_GROUP_SELF ? inside(m->param, mine, type) :
-		  g->param == ZR_GROUP_WORLD ? m->param : take(p, region, m->per, type);
+	place_copy(s, p, unit);
 }
 
 static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
@@ -114,6 +121,11 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	zr_layout_shard(u, s->process.rank, (int)world, &m->first, &m->n);
 	m->param_per = (u->blocks + ranks - 1) / ranks;
 	m->far = zr_unit_far(s, unit);
+	if (s->frozen_unit[unit]) {
+		m->master = (struct zr_spot){ .region = ZR_R_MASTER };
+		place_copy(s, p, unit);
+		return;
+	}
 	if (s->types.dtype == ZR_F32)
 		place_fp32(s, p, unit);
 	else
@@ -134,13 +146,13 @@ static int out_of_reach(const struct zr_setup *s, const struct zr_plan *p, int32
 	return p->region[region].tier == ZR_TIER_DISK || (!on_device && p->region[region].store == ZR_STORE_DEVICE && !s->device_info.unified);
 }
 
-/* Whether an update must write the compute copy of some unit apart from its master. */
+/* Whether a compute copy is written apart from a master: by an update, or, frozen, when it gets its values. */
 static int writes_copies(const struct zr_setup *s, const struct zr_plan *p)
 {
 	int apart = s->types.dtype != ZR_F32;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->unit[u];
-		apart |= !same_spot(s->groups[u].state == ZR_GROUP_SELF ? m->param : m->home, m->master);
+		apart |= s->frozen_unit[u] || !same_spot(s->groups[u].state == ZR_GROUP_SELF ? m->param : m->home, m->master);
 	}
 	return apart;
 }

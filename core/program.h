@@ -32,7 +32,7 @@ struct zr_pop {
 	int32_t use;      /* LAYER; of SPILL and FETCH number of the move in setup.train_act */
 	int32_t first, n; /* units of the list: program.unit[first .. first + n) */
 	int32_t target;   /* WAIT: number of the operation it completes */
-	int32_t rsv;
+	int32_t once;     /* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
 	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
 	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
 };

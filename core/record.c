@@ -24,6 +24,7 @@ struct recorder {
 	struct zr_stage stage;
 	struct zr_error *err;
 	struct zr_point at;   /* where the stage is asked now */
+	int32_t *some;        /* [n_units] scratch of verbs */
 	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
 	uint8_t *state;       /* [n_units] see above */
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
@@ -96,7 +97,7 @@ static int emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 
 static int emit_wait(struct recorder *r, int32_t target)
 {
-	return emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target }, NULL, 0);
+	return emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
 }
 
 static int start_life(struct recorder *r, int32_t slot, int32_t unit, uint64_t bytes)
@@ -223,6 +224,17 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 	return 0;
 }
 
+/* The units of a list that are frozen, or those that are not, one after the other in r->some; how many. */
+static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int frozen)
+{
+	int32_t count = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (r->setup->frozen_unit[units[i]] == frozen)
+			r->some[count++] = units[i];
+	return count;
+}
+
+/* A stage need not know what is frozen: an update passes over it. */
 static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t n, int64_t piece)
 {
 	struct recorder *r = recorder_of(st);
@@ -232,20 +244,21 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 		rc = r->p->id != ZR_PROG_UPDATE || r->state[units[i]] != OLD ? refuse(r, why, units[i]) : 0;
 		r->state[units[i]] = UPDATED;
 	}
-	return rc || !n ? rc : emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, units, n);
+	n = rc ? 0 : some(r, units, n, 0);
+	return rc || !n ? rc : emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, r->some, n);
 }
 
-static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t n)
+/* Units that are frozen are published when they have got their values, and then no more. */
+static int publish(struct recorder *r, const int32_t *units, int32_t n, int once)
 {
-	struct recorder *r = recorder_of(st);
-	struct zr_pop op = { .kind = ZR_P_PUBLISH };
-	int rc = check_list(r, "publish", units, n);
+	struct zr_pop op = { .kind = ZR_P_PUBLISH, .once = once };
+	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		const struct zr_groups *g = &r->setup->groups[units[i]];
 		if (r->p->id != ZR_PROG_UPDATE || r->state[units[i]] != UPDATED)
 			rc = refuse(r, r->state[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
 		r->state[units[i]] = PUBLISHED;
-		if (g->param != g->state)
+		if (g->param != g->state && !once)
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.dtype));
 	}
 	int32_t slot = r->p->n_unit, number = r->p->n;
@@ -261,6 +274,15 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 		if (r->setup->groups[units[i]].param == ZR_GROUP_NODE)
 			r->gathered[r->life[units[i]]].last = r->p->n - 1;
 	return rc;
+}
+
+static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	int rc = check_list(r, "publish", units, n);
+	if (!rc)
+		rc = publish(r, r->some, some(r, units, n, 0), 0);
+	return rc ? rc : publish(r, r->some, some(r, units, n, 1), 1);
 }
 
 /* ---- queries ---- */
@@ -375,7 +397,7 @@ static int check_end(struct recorder *r)
 	for (int32_t u = 0; u < r->stage.n_units; u++) {
 		if (r->setup->groups[u].param != ZR_GROUP_SELF && r->full[u])
 			return refuse(r, "is still full at the end of the program: a drop is missing", u);
-		if (training && r->state[u] != REDUCED)
+		if (training && r->state[u] != REDUCED && !r->setup->frozen_unit[u])
 			return refuse(r, "has a complete gradient that was not reduced by the end of the program", u);
 		if (r->p->id == ZR_PROG_UPDATE && r->state[u] != PUBLISHED)
 			return refuse(r, r->state[u] == UPDATED ? "is updated but not published" : "is not updated", u);
@@ -437,13 +459,14 @@ static uint64_t hash(const struct recorder *r)
 static int start(struct recorder *r, const struct zr_setup *s)
 {
 	size_t n = (size_t)s->layout.n_units + 1;
+	r->some = calloc(n, sizeof *r->some);
 	r->full = calloc(n, 1);
 	r->state = calloc(n, 1);
 	r->gather = malloc(n * sizeof *r->gather);
 	r->life = calloc(n, sizeof *r->life);
 	r->grad_from = malloc(n * sizeof *r->grad_from);
 	r->grad_to = calloc(n, sizeof *r->grad_to);
-	if (!r->full || !r->state || !r->gather || !r->life || !r->grad_from || !r->grad_to)
+	if (!r->some || !r->full || !r->state || !r->gather || !r->life || !r->grad_from || !r->grad_to)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		r->full[u] = s->groups[u].param == ZR_GROUP_SELF;
@@ -481,7 +504,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	} else {
 		zr_program_free(&p);
 	}
-	void *scratch[] = { all, r.full, r.state, r.gather, r.life, r.grad_from, r.grad_to, r.gathered, r.gathered_slot };
+	void *scratch[] = { all, r.some, r.full, r.state, r.gather, r.life, r.grad_from, r.grad_to, r.gathered, r.gathered_slot };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
 		free(scratch[i]);
 	return rc;

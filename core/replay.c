@@ -55,7 +55,8 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 	s->program = &s->setup->program[program];
 	int rc = program == ZR_PROG_UPDATE ? zr_update_begin(s) : 0;
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
-		rc = run_op(s, &s->program->op[i]);
+		if (!s->program->op[i].once)
+			rc = run_op(s, &s->program->op[i]);
 	if (program == ZR_PROG_UPDATE) {
 		int end = zr_update_end(s);
 		rc = rc ? rc : end;

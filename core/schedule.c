@@ -36,7 +36,7 @@ int32_t zr_schedule_next(const struct zr_schedule *s, int32_t unit, int32_t afte
 }
 
 /* A unit's gradient starts at its first backward use and is complete after its last. */
-static void find_gradients(struct zr_schedule *s, int32_t n_units)
+static void find_gradients(struct zr_schedule *s, int32_t n_units, const uint8_t *frozen)
 {
 	int32_t n = 0;
 	for (int32_t i = 0; i < s->n; i++) {
@@ -44,7 +44,7 @@ static void find_gradients(struct zr_schedule *s, int32_t n_units)
 		if (s->use[i].phase != ZR_BACKWARD)
 			continue;
 		for (int32_t u = 0; u < n_units; u++) {
-			if (!needs(&s->use[i], u))
+			if ((frozen && frozen[u]) || !needs(&s->use[i], u))
 				continue;
 			if (s->first_grad[u] < 0)
 				s->first_grad[u] = i;
@@ -78,23 +78,33 @@ static void add_recompute(struct zr_schedule *s, const struct zr_model_decl *m, 
 	}
 }
 
-static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int training, const struct zr_act_choice *act,
-		     uint8_t *there)
+/* The lowest layer that a gradient must reach: of those below nothing is trained. */
+static int32_t lowest(const struct zr_model_decl *m, const uint8_t *frozen)
 {
-	int32_t last = (int32_t)m->n_layers - 1;
+	for (int32_t i = 0; frozen && i < (int32_t)m->n_layers; i++)
+		for (uint32_t k = 0; k < zr_layer_at(m, i)->n_units; k++)
+			if (!frozen[zr_layer_at(m, i)->units[k]])
+				return i;
+	return 0;
+}
+
+static void add_uses(struct zr_schedule *s, const struct zr_model_decl *m, int training, const uint8_t *frozen,
+		     const struct zr_act_choice *act, uint8_t *there)
+{
+	int32_t last = (int32_t)m->n_layers - 1, end = lowest(m, frozen);
 	for (int32_t i = 0; i <= last - training; i++)
 		add_use(s, m, i, ZR_FORWARD);
 	for (int32_t i = 0; i <= last; i++)
 		there[i] = act && i < last ? left(&act[i]) : OUT | SAVED;
 	there[last - 1] |= OUT; /* its only reader comes next */
-	for (int32_t i = last; training && i >= 0; i--) {
+	for (int32_t i = last; training && i >= end; i--) {
 		add_recompute(s, m, there, i);
 		add_use(s, m, i, ZR_BACKWARD);
 	}
 }
 
-int zr_schedule_make(const struct zr_model_decl *m, int training, const struct zr_act_choice *act, struct zr_schedule *out,
-		     struct zr_error *err)
+int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t *frozen, const struct zr_act_choice *act,
+		     struct zr_schedule *out, struct zr_error *err)
 {
 	struct zr_schedule s = { 0 };
 	int32_t layers = (int32_t)m->n_layers, last = layers - 1;
@@ -112,9 +122,9 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const struct z
 	}
 	for (uint32_t u = 0; u < m->n_units; u++)
 		s.first_grad[u] = -1;
-	add_uses(&s, m, training, act, there);
+	add_uses(&s, m, training, frozen, act, there);
 	free(there);
-	find_gradients(&s, (int32_t)m->n_units);
+	find_gradients(&s, (int32_t)m->n_units, frozen);
 	*out = s;
 	return 0;
 }

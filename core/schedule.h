@@ -21,11 +21,11 @@ struct zr_schedule {
 	int32_t *first_grad; /* [n_units] use with the first contribution to the unit's gradient; -1: none */
 };
 
-/* training: forward of every layer but the loss layer, then backward of all; before a backward whose input or saved
+/* training: forward of every layer but the loss layer, then backward down to the lowest that has a unit to train; before a backward whose input or saved
  * activations were dropped, the forward of every layer since the last output that is there. Else forward of all.
- * act: [n_layers], NULL: everything is kept. */
-int zr_schedule_make(const struct zr_model_decl *m, int training, const struct zr_act_choice *act, struct zr_schedule *out,
-		     struct zr_error *err);
+ * frozen: [n_units] has no gradient, NULL: all have one. act: [n_layers], NULL: everything is kept. */
+int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t *frozen, const struct zr_act_choice *act,
+		     struct zr_schedule *out, struct zr_error *err);
 void zr_schedule_free(struct zr_schedule *s);
 
 const struct zr_layer *zr_layer_at(const struct zr_model_decl *m, int32_t i);

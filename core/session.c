@@ -76,7 +76,8 @@ static int fill_layer(const struct zr_setup *p, int32_t layer, struct zr_layer_t
 	const struct zr_schedule *uses = &p->train_uses;
 	for (uint32_t i = 0; i < decl->n_units; i++) {
 		const struct zr_unit_place *u = &p->layout.unit[decl->units[i]];
-		int first = p->mode == ZR_SETUP_SAMPLE || uses->use[uses->first_grad[decl->units[i]]].layer == layer;
+		int32_t grad = p->mode == ZR_SETUP_SAMPLE ? -1 : uses->first_grad[decl->units[i]];
+		int first = grad < 0 || uses->use[grad].layer == layer;
 		for (int32_t k = 0; k < u->count; k++) {
 			t->tensor[t->n] = u->first + k;
 			t->accumulate[t->n++] = !first;
@@ -226,6 +227,7 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
 	free(s->tables);
+	free(s->frozen_hash);
 	free(s);
 }
 
@@ -424,11 +426,11 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 {
 	const struct zr_setup *p = s->setup;
 	struct out o = { fn, arg, new_chunk(err) };
-	uint32_t in = ZR_WITH(ZR_D_MASTER) | (p->types.master == ZR_MASTER_FP32 ? 0 : ZR_WITH(ZR_D_LOWP));
 	int rc = o.x ? 0 : ZR_ENOMEM;
 	s->err = err;
 	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
 		int whole = p->groups[u].state == ZR_GROUP_SELF;
+		uint32_t in = zr_unit_master(p, u) == ZR_MASTER_FP32 ? ZR_WITH(ZR_D_MASTER) : ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP);
 		for (int32_t r = 0; !rc && r < (whole ? 1 : p->process.world); r++)
 			rc = whole || r == p->process.rank ? zr_each_piece(s, u, ZR_ANY, in, 0, out_piece, &o) : receive(s, u, r, &o);
 	}

@@ -63,6 +63,11 @@ int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 	return world * per * ZR_BLOCK;
 }
 
+int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
+{
+	return s->frozen_unit[unit] ? ZR_MASTER_NONE : s->types.master;
+}
+
 int zr_offloaded(const struct zr_setup *s, int store)
 {
 	return store >= ZR_STORE_OPTIMIZER && s->offload[store - ZR_STORE_OPTIMIZER].it.section != NULL;
@@ -479,12 +484,12 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = zr_activation_ask(s, err);
 		if (!rc)
-			rc = zr_schedule_make(&s->decl, 1, s->act, &s->train_uses, err);
+			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses, err);
 		if (!rc)
 			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
 	if (!rc)
-		rc = zr_schedule_make(&s->decl, 0, NULL, &s->eval_uses, err);
+		rc = zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
 	if (!rc)
 		rc = zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
 	if (!rc)
@@ -507,6 +512,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = start_model(s, err);
 	if (!rc)
 		rc = zr_layout_make(&s->decl, &s->layout, err);
+	if (!rc)
+		rc = zr_frozen_find(s, err);
 	if (!rc)
 		rc = start_policies(s, err);
 	if (!rc)
@@ -574,6 +581,8 @@ void zr_setup_close(struct zr_setup *s)
 	for (int i = 0; i < 4; i++)
 		zr_program_free(&s->program[i]);
 	free(s->groups);
+	free(s->frozen);
+	free(s->frozen_unit);
 	zr_schedule_free(&s->train_uses);
 	zr_schedule_free(&s->eval_uses);
 	zr_layout_free(&s->layout);

@@ -64,6 +64,8 @@ struct zr_setup {
 	struct zr_batch_shape batch;
 	uint64_t settings;              /* hash of the options that change results: compared over ranks */
 	struct zr_layout layout;
+	uint8_t *frozen;                /* [n_tensors] no gradient, no optimizer state */
+	uint8_t *frozen_unit;           /* [n_units] all its tensors are */
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */
@@ -104,6 +106,7 @@ int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on i
 int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 int zr_dtype_bytes(int32_t dtype);
+int32_t zr_unit_master(const struct zr_setup *s, int32_t unit); /* ZR_MASTER_*: what is kept beside its compute copy */
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);
 int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */

@@ -76,7 +76,7 @@ int ask_again(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_activation_ask(s, err);
 	s->activation.vtbl = real;
 	if (!rc)
-		rc = zr_schedule_make(&s->decl, 1, s->act, &s->train_uses, err);
+		rc = zr_schedule_make(&s->decl, 1, NULL, s->act, &s->train_uses, err);
 	if (!rc)
 		rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	for (int32_t id = 0; !rc && id < 4; id++) {

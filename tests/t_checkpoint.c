@@ -164,10 +164,10 @@ static void test_newer_version(void **unused)
 	(void)unused;
 	ckpt_manifest(&m, 1);
 	char *text = zr_manifest_text(&m), *at = strstr(text, "\"version\": 1");
-	at[11] = '2';
+	at[11] = '3';
 	ckpt_sign(text, strlen(text));
 	assert_int_equal(zr_manifest_parse(text, strlen(text), "dir/manifest.json", &back, &err), ZR_ENOTSUP);
-	assert_string_equal(err.text, "dir/manifest.json: format version 2; this zeroth reads versions up to 1: use a newer one");
+	assert_string_equal(err.text, "dir/manifest.json: format version 3; this zeroth reads versions up to 2: use a newer one");
 	free(text);
 	ckpt_manifest_free(&m);
 }

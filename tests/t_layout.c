@@ -86,14 +86,14 @@ static void schedule_runs_forward_then_backward(void **unused)
 	static const int32_t layer[] = { 0, 1, 2, 1, 0 }, phase[] = { 0, 0, 2, 2, 2 };
 	struct zr_error err = { 0 };
 	struct zr_schedule s;
-	assert_int_equal(zr_schedule_make(&model, 1, NULL, &s, &err), 0);
+	assert_int_equal(zr_schedule_make(&model, 1, NULL, NULL, &s, &err), 0);
 	assert_int_equal(s.n, 5);
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(s.use[i].layer, layer[i]);
 		assert_int_equal(s.use[i].phase, phase[i]);
 	}
 	zr_schedule_free(&s);
-	assert_int_equal(zr_schedule_make(&model, 0, NULL, &s, &err), 0);
+	assert_int_equal(zr_schedule_make(&model, 0, NULL, NULL, &s, &err), 0);
 	assert_int_equal(s.n, 3);
 	zr_schedule_free(&s);
 }
@@ -103,7 +103,7 @@ static void tied_units_complete_once_at_their_last_use(void **unused)
 	(void)unused;
 	struct zr_error err = { 0 };
 	struct zr_schedule s;
-	assert_int_equal(zr_schedule_make(&model, 1, NULL, &s, &err), 0);
+	assert_int_equal(zr_schedule_make(&model, 1, NULL, NULL, &s, &err), 0);
 	assert_int_equal(s.first_grad[0], 2);
 	assert_int_equal(s.first_grad[1], 3);
 	assert_int_equal(s.first_grad[2], 2);

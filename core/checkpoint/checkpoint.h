@@ -46,6 +46,10 @@ void zr_saver_close(struct zr_saver *v); /* not collective; what is not finished
  * of the checkpoint, or -1 where the directory has none. losses: room for one of each step in [train] steps. */
 int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err);
 
+/* frozen.c: from now on checkpoints leave the frozen tensors out, whose values are those of the files that the model
+ * began with: a checkpoint has their hashes only. Before anything is loaded or saved. */
+int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err);
+
 /* describe.c: the meta of a manifest, as strings: what the model says of itself, and the directory that it began with. */
 void zr_describe_model(const struct zr_setup *p, json_t *meta);
 

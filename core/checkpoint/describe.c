@@ -73,10 +73,13 @@ void zr_describe_model(const struct zr_setup *p, json_t *meta)
 	const struct zr_model_json *from = zr_config_model_json(p->cfg);
 	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
 		json_object_set_new(meta, k[0], json_string(k[1]));
-	if (!from)
+	const struct zr_pretrained_v1 *v;
+	struct zr_error unused = { 0 };
+	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
 		return;
 	char *text = json_dumps(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
 	json_object_set_new(meta, ZR_META_CONFIG, json_string(text));
+	json_object_set_new(meta, ZR_META_PREFIX, json_string(v->prefix));
 	if (dir) /* one that is not UTF-8 has no JSON */
 		json_object_set_new(meta, ZR_META_PATH, json_string(dir));
 	free(text);
@@ -141,13 +144,16 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m, 
 	int rc = 0;
 	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
 	m->optimizer_of = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->optimizer_of);
-	if (!m->optimizer || !m->optimizer_of)
+	m->frozen = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->frozen);
+	if (!m->optimizer || !m->optimizer_of || !m->frozen)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	m->n_optimizers = p->n_optimizers;
 	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
-	for (int32_t i = 0; i < p->layout.n_tensors; i++)
+	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		m->optimizer_of[i] = p->param_group[p->group_of[i]].optimizer;
+		m->frozen[i] = !p->frozen[i] ? 0 : m->source ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
+	}
 	return rc;
 }
 
@@ -160,7 +166,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.micro = p->batch.micro, .slots = p->batch.slots, .length = p->batch.length,
 		.model = p->model.section->plugin->desc->id, .data = p->data.section->plugin->desc->id,
 		.dtype = zr_st_type(p->types.dtype), .master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
-		.layout = p->layout,
+		.layout = p->layout, .source = s->frozen_hash,
 		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
 	};
 	int rc = m.settings && m.plugins && m.meta && m.config ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
@@ -181,6 +187,7 @@ void zr_undescribe(struct zr_manifest *m)
 		free(m->optimizer[k].state);
 	free(m->optimizer);
 	free(m->optimizer_of);
+	free(m->frozen);
 	free(m->file);
 	json_decref(m->settings);
 	json_decref(m->plugins);

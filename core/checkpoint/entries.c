@@ -22,6 +22,11 @@ const char *zr_ckpt_file_name(int32_t rank, int32_t world, char name[ZR_CKPT_NAM
 	return name;
 }
 
+int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor)
+{
+	return m->frozen ? m->frozen[tensor] : 0;
+}
+
 static const struct zr_ckpt_state *state_of(const struct zr_manifest *m, const struct zr_ckpt_entry *e)
 {
 	return &m->optimizer[m->optimizer_of[e->tensor]].state[e->state];
@@ -54,13 +59,15 @@ static void add(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entr
 static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tensor, int64_t first, int64_t end)
 {
 	const struct zr_place *t = &m->layout.tensor[tensor];
-	while (first < end) {
+	int frozen = zr_manifest_frozen(m, tensor);
+	int32_t states = frozen ? 0 : m->optimizer[m->optimizer_of[tensor]].n_states;
+	while (first < end && frozen != ZR_FROZEN_LEFT_OUT) {
 		int64_t next = (first / m->entry_blocks + 1) * m->entry_blocks;
 		struct zr_ckpt_entry e = { .tensor = tensor, .first = first };
 		next = next < end ? next : end;
 		e.blocks = next - first;
 		e.elements = (next * ZR_BLOCK < t->elements ? next * ZR_BLOCK : t->elements) - first * ZR_BLOCK;
-		for (e.state = -1; e.state < m->optimizer[m->optimizer_of[tensor]].n_states; e.state++)
+		for (e.state = -1; e.state < states; e.state++)
 			add(m, l, e);
 		first = next;
 	}

@@ -7,6 +7,7 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/piece.h"
+#include "core/pretrained/pretrained.h"
 
 static int visible(const struct zr_session *s, int32_t region)
 {
@@ -14,13 +15,16 @@ static int visible(const struct zr_session *s, int32_t region)
 	return zr_addressed(s, region) && (p->plan.region[region].store != ZR_STORE_DEVICE || p->device_info.host_access);
 }
 
-/* Blocks [from, from + n) of an entry as a piece of its unit; this rank holds them, so there is a run that has them. */
+/* Blocks [from, from + n) of an entry as a piece of its unit; this rank holds them, so there is a run that has them,
+ * unless nothing updates them. */
 static struct zr_piece piece_of(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n)
 {
 	const struct zr_plan *plan = &s->setup->plan;
 	const struct zr_place *t = &s->setup->layout.tensor[e->tensor];
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
-	const struct zr_run *r = &plan->run[plan->first_run[t->unit]];
+	const struct zr_run *r = &plan->run[plan->first_run[t->unit]], none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
+	if (s->setup->frozen[e->tensor])
+		return zr_piece_of_run(s, &none, first, n);
 	while (first >= r->first + r->n)
 		r++;
 	return zr_piece_of_run(s, r, first, n);
@@ -40,9 +44,10 @@ int zr_entries_visible(const struct zr_session *s)
 	int all = p->n_states == 0 || visible(s, ZR_R_STATE);
 	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
 		struct zr_piece piece = { .unit = u, .optimizer = ZR_ANY };
-		if (p->types.master != ZR_MASTER_NONE)
+		int32_t kept = zr_unit_master(p, u);
+		if (kept != ZR_MASTER_NONE)
 			all = visible(s, zr_piece_spot(s, &piece, ZR_D_MASTER).region);
-		if (all && p->types.master != ZR_MASTER_FP32)
+		if (all && kept != ZR_MASTER_FP32)
 			all = visible(s, zr_piece_spot(s, &piece, ZR_D_LOWP).region);
 	}
 	return all;
@@ -77,15 +82,19 @@ static void join(const uint16_t *lowp, const uint16_t *rem, int64_t n, uint32_t 
 const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc)
 {
 	struct zr_piece p = piece_of(s, e, from, n);
-	int master = s->setup->types.master;
+	int32_t kept = zr_unit_master(s->setup, p.unit), type = s->setup->types.dtype;
 	*rc = 0;
-	if (e->state >= 0 || master == ZR_MASTER_FP32)
+	if (e->state >= 0 || kept == ZR_MASTER_FP32)
 		return raw(s, &p, datum_of(s, e), out, rc);
+	if (type == ZR_F32) /* frozen: there is only the copy */
+		return raw(s, &p, ZR_D_LOWP, out, rc);
 	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, rc);
 	const uint16_t *rem = NULL;
-	if (!*rc && master == ZR_MASTER_SPLIT)
+	if (!*rc && kept == ZR_MASTER_SPLIT)
 		rem = raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, rc);
-	if (!*rc)
+	if (!*rc && type == ZR_F16)
+		zr_widen_f16(lowp, n * ZR_BLOCK, out);
+	else if (!*rc)
 		join(lowp, rem, n * ZR_BLOCK, out);
 	return out;
 }

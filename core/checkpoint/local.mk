@@ -6,5 +6,6 @@ core_libcore_la_SOURCES += \
 	core/checkpoint/save.c core/checkpoint/writer.c core/checkpoint/writer.h \
 	core/checkpoint/dir.c core/checkpoint/dir.h \
 	core/checkpoint/entries.c \
+	core/checkpoint/frozen.c \
 	core/checkpoint/manifest.c core/checkpoint/manifest.h core/checkpoint/manifest_read.c \
 	core/checkpoint/safetensors.c core/checkpoint/safetensors_write.c core/checkpoint/safetensors.h

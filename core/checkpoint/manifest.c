@@ -35,16 +35,23 @@ static json_t *optimizers(const struct zr_manifest *m)
 	return list;
 }
 
+static const char *const frozen_text[] = { [ZR_FROZEN_SAVED] = "saved", [ZR_FROZEN_LEFT_OUT] = "left out" };
+
 static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *u)
 {
 	json_t *list = json_array();
+	char hex[17];
 	for (int32_t i = u->first; i < u->first + u->count; i++) {
 		const struct zr_tensor *t = m->layout.tensor[i].decl;
 		json_t *shape = json_array();
 		for (int32_t d = 0; d < t->ndim; d++)
 			json_array_append_new(shape, json_integer(t->dims[d]));
-		json_array_append_new(list, json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape, "optimizer",
-						      m->optimizer_of[i]));
+		json_t *j = json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape, "optimizer", m->optimizer_of[i]);
+		if (zr_manifest_frozen(m, i))
+			json_object_set_new(j, "frozen", json_string(frozen_text[zr_manifest_frozen(m, i)]));
+		if (zr_manifest_frozen(m, i) == ZR_FROZEN_LEFT_OUT)
+			json_object_set_new(j, "source_xxh3", json_string(zr_hex(m->source[i], hex)));
+		json_array_append_new(list, j);
 	}
 	return list;
 }
@@ -86,7 +93,10 @@ static json_t *text_or_null(const char *text)
 
 char *zr_manifest_text(const struct zr_manifest *m)
 {
-	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format", "zeroth checkpoint", "version", ZR_CKPT_VERSION,
+	int frozen = 0;
+	for (int32_t i = 0; i < m->layout.n_tensors; i++)
+		frozen |= zr_manifest_frozen(m, i);
+	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format", "zeroth checkpoint", "version", frozen ? ZR_CKPT_VERSION : 1,
 				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed", (json_int_t)m->seed, "world",
 				 m->world, "block_elements", ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
 	char *body, *out = NULL, hex[17];
@@ -161,11 +171,30 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_
 	return same ? 0 : zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
 }
 
+/* What is left out here is where the model began, and must be what it was then. */
+static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i, struct zr_error *err)
+{
+	const char *name = here->layout.tensor[i].decl->name;
+	int now = zr_manifest_frozen(here, i), was = zr_manifest_frozen(saved, i);
+	if (!now != !was)
+		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: [train] freeze", name, was ? "frozen" : "trained", now ? "frozen" : "trained");
+	if (was == ZR_FROZEN_SAVED && now == ZR_FROZEN_LEFT_OUT)
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was saved: go on with [checkpoint] save = all", name);
+	if (was == ZR_FROZEN_LEFT_OUT && now != ZR_FROZEN_LEFT_OUT)
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs [checkpoint] save = trainable and the [model] path "
+			      "that it is in", name);
+	if (was == ZR_FROZEN_LEFT_OUT && here->source[i] != saved->source[i])
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was", name);
+	return 0;
+}
+
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved, struct zr_error *err)
 {
 	int rc = same_number("the number of the model's tensors", here->layout.n_tensors, saved->layout.n_tensors, err);
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], err);
+	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+		rc = same_frozen(here, saved, i, err);
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]], &saved->optimizer[saved->optimizer_of[i]],
 				    here->layout.tensor[i].decl->name, err);

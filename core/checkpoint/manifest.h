@@ -19,10 +19,11 @@
 #include "core/checkpoint/safetensors.h"
 #include "core/layout.h"
 
-#define ZR_CKPT_VERSION 1         /* of the format that is written; older ones are read */
+#define ZR_CKPT_VERSION 2         /* of the format; older ones are read. Without frozen tensors version 1 is written. */
 #define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
 #define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
 #define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
+#define ZR_META_PREFIX "zeroth.prefix"      /* and what may be before the names in its files */
 #define ZR_CKPT_LOSSES "losses"   /* the entry of rank 0 that has the loss of every step, fp32 */
 
 struct zr_ckpt_state {
@@ -37,6 +38,9 @@ struct zr_ckpt_optimizer {
 	int32_t n_states;
 	struct zr_ckpt_state *state;
 };
+
+#define ZR_FROZEN_SAVED 1    /* it has no states */
+#define ZR_FROZEN_LEFT_OUT 2 /* nor entries: its values are in the directory that the model began with */
 
 struct zr_ckpt_file {
 	uint64_t bytes, header; /* XXH3-64 of all before the data */
@@ -56,6 +60,8 @@ struct zr_manifest {
 	struct zr_layout layout;      /* of names and shapes; the rest of the declaration is not known */
 	struct zr_ckpt_optimizer *optimizer;
 	int32_t *optimizer_of;        /* [n_tensors] */
+	uint8_t *frozen;              /* [n_tensors] ZR_FROZEN_*; NULL: none is */
+	uint64_t *source;             /* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
 	struct zr_ckpt_file *file;    /* [world]; NULL: not known yet */
 	json_t *settings;             /* {"optimizer.lr": "0.001"}: what changes results */
 	json_t *plugins;              /* {"optimizer": "ID VERSION"} */
@@ -69,6 +75,8 @@ struct zr_manifest {
 };
 
 /* ---- as a file ---- */
+
+int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor); /* ZR_FROZEN_*, or 0 */
 
 /* Returned owned; NULL: out of memory. The first line has the hash of the others. */
 char *zr_manifest_text(const struct zr_manifest *m);

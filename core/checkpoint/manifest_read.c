@@ -81,7 +81,9 @@ static int read_files(const struct reader *r)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
 	if (json_array_size(list) != (size_t)r->m->world)
 		return bad(r, "files");
-	uint64_t sum = 0;
+	uint64_t sum = 0, parameters = 0;
+	for (int32_t i = 0; i < r->m->layout.n_tensors; i++)
+		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ? 0 : (uint64_t)r->m->layout.tensor[i].elements;
 	for (int32_t i = 0; i < r->m->world; i++) {
 		const json_t *j = json_array_get(list, (size_t)i);
 		const char *is, *header;
@@ -96,7 +98,7 @@ static int read_files(const struct reader *r)
 		r->m->file[i].bytes = (uint64_t)bytes;
 		sum += (uint64_t)bytes;
 	}
-	return sum / 4 >= (uint64_t)r->m->layout.parameters ? 0 : bad(r, "files: they are too small for the units");
+	return sum / 4 >= parameters ? 0 : bad(r, "files: they are too small for the units");
 }
 
 /* ---- optimizers ---- */
@@ -180,6 +182,22 @@ static int read_shape(const struct reader *r, const json_t *shape, struct zr_ten
 	return *left >= 0 ? 0 : bad(r, "shape");
 }
 
+/* Of version 2. */
+static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
+{
+	const json_t *frozen = json_object_get(j, "frozen");
+	const char *word = json_string_value(frozen), *hash = NULL;
+	if (!frozen)
+		return 0;
+	if (!word || (strcmp(word, "saved") && strcmp(word, "left out")))
+		return bad(r, "frozen");
+	r->m->frozen[i] = strcmp(word, "saved") ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
+	if (r->m->frozen[i] == ZR_FROZEN_SAVED)
+		return 0;
+	int rc = text(r, j, "source_xxh3", &hash);
+	return rc ? rc : hash_of(hash, &r->m->source[i]) ? bad(r, "source_xxh3") : 0;
+}
+
 static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
 {
 	struct zr_tensor *t = &r->m->tensors[i];
@@ -192,7 +210,8 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	if (rc)
 		return rc;
 	r->m->optimizer_of[i] = (int32_t)optimizer;
-	return read_shape(r, json_object_get(j, "shape"), t, left);
+	rc = read_frozen(r, j, i);
+	return rc ? rc : read_shape(r, json_object_get(j, "shape"), t, left);
 }
 
 static size_t count_tensors(const json_t *units)
@@ -217,7 +236,9 @@ static int read_units(const struct reader *r)
 	m->units = calloc(units, sizeof *m->units);
 	m->tensors = calloc(tensors, sizeof *m->tensors);
 	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
-	if (!m->units || !m->tensors || !m->optimizer_of)
+	m->frozen = calloc(tensors, sizeof *m->frozen);
+	m->source = calloc(tensors, sizeof *m->source);
+	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source)
 		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
 	for (size_t u = 0; !rc && u < units; u++) {
 		const json_t *j = json_array_get(list, u), *t = json_object_get(j, "tensors");
@@ -290,7 +311,7 @@ static int read_texts(const struct reader *r)
 	return rc;
 }
 
-/* The fields of version 1. A version 2 adds its reader beside this one. */
+/* The fields of version 1, and of version 2: what is frozen. */
 static int read_fields(const struct reader *r)
 {
 	int rc = read_numbers(r);
@@ -380,6 +401,8 @@ void zr_manifest_free(struct zr_manifest *m)
 		free(m->optimizer[k].state);
 	free(m->optimizer);
 	free(m->optimizer_of);
+	free(m->frozen);
+	free(m->source);
 	free(m->file);
 	zr_layout_free(&m->layout);
 	free(m->units);

@@ -41,6 +41,7 @@ struct zr_train_opts {
 	double gradient_clipping;             /* global L2 norm; 0: off */
 	int32_t communication_data_type;      /* ZR_COMM_TYPE_* */
 	int32_t reduction;                    /* ZR_REDUCE_* */
+	const char *freeze;                   /* patterns of tensors that stay as they are */
 };
 
 /* [memory] Per rank; ZR_AUTO_COUNT: no limit of its own. */
@@ -54,12 +55,16 @@ struct zr_run_opts {
 	uint64_t log_every;  /* steps between lines where stderr is not a terminal */
 };
 
+#define ZR_SAVE_ALL 0
+#define ZR_SAVE_TRAINABLE 1 /* frozen tensors stay in the directory of [model] path */
+
 /* [checkpoint] */
 struct zr_checkpoint_opts {
 	const char *dir;    /* "auto": checkpoints/ in the run directory */
 	uint64_t every;     /* steps between checkpoints; 0: none but that of a signal */
 	uint64_t keep;      /* newest ones kept; 0: all */
 	uint8_t async;      /* they are written while training goes on */
+	int32_t save;       /* ZR_SAVE_* */
 	uint8_t on_signal;  /* SIGINT and SIGTERM save one */
 };
 

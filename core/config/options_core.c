@@ -30,6 +30,9 @@ static const struct zr_opt train[] = {
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
 		    "slots: every micro-batch is sent home and added in slot order, so that bits do not depend on the number of "
 		    "ranks; local: each rank sums its micro-batches first and sends once per step."),
+	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Tensors that stay as they are, by patterns like those of a parameter group: they get no gradient and no optimizer state, "
+	       "and where a whole unit is frozen, as *h.0.* or *wte*, no master either."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
 };
 
@@ -40,6 +43,8 @@ static const struct zr_opt run[] = {
 	       "Steps between lines of progress where the output is no terminal."),
 };
 
+static const char *const saves[] = { "all", "trainable", NULL }; /* ZR_SAVE_* in order */
+
 #define CHECKPOINT(f, T, def, unit, doc) ZR_OPT(struct zr_checkpoint_opts, f, T, 0, def, 0, ZR_HI, unit, doc)
 
 static const struct zr_opt checkpoint[] = {
@@ -48,6 +53,8 @@ static const struct zr_opt checkpoint[] = {
 	CHECKPOINT(keep, ZR_T_COUNT, "3", "", "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
 	CHECKPOINT(async, ZR_T_BOOL, "no", "",
 		   "Checkpoints are written while training goes on; what an update would change too early is copied first."),
+	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, 0, "all", saves,
+		    "trainable leaves out what [train] freeze keeps as it is: going on reads it from [model] path, where it must be what it was."),
 	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that SIGINT or SIGTERM ends leaves a checkpoint of its last step."),
 };
 

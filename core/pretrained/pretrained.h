@@ -56,4 +56,6 @@ void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
  * is an error: it is read, not mapped. */
 int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
 
+void zr_widen_f16(const uint16_t *from, int64_t n, float *to); /* exactly */
+
 #endif

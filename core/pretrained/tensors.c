@@ -258,6 +258,12 @@ static float from_f16(uint16_t h)
 	return sign ? -(float)m * 0x1p-24f : (float)m * 0x1p-24f;
 }
 
+void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = from_f16(from[i]);
+}
+
 /* n values of 16 bits at the end of x, to all of x: the one that is written last lies where the last one is read. */
 static void widen(float *x, int64_t n, int32_t dtype)
 {

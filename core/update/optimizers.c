@@ -40,15 +40,12 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 
 /* ---- which tensor belongs to which group ---- */
 
-#define LONGEST 256 /* bytes of a pattern */
-
-/* The next pattern of *list, which moves behind it. 0: none is left, -1: it is too long. */
-static int next_pattern(const char **list, char out[LONGEST])
+int zr_next_pattern(const char **list, char out[ZR_PATTERN])
 {
 	size_t len;
 	*list += strspn(*list, " \t");
 	len = strcspn(*list, " \t");
-	if (len >= LONGEST)
+	if (len >= ZR_PATTERN)
 		return -1;
 	memcpy(out, *list, len);
 	out[len] = 0;
@@ -89,13 +86,13 @@ static int claim(struct zr_setup *s, int32_t group, const char *pattern, int32_t
 static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
 {
 	const char *list = s->param_group[group].section->match;
-	char pattern[LONGEST];
+	char pattern[ZR_PATTERN];
 	int32_t taken = 0;
 	int more, rc = 0;
-	while (!rc && (more = next_pattern(&list, pattern)) > 0)
+	while (!rc && (more = zr_next_pattern(&list, pattern)) > 0)
 		rc = claim(s, group, pattern, &taken, err);
 	if (!rc && more < 0)
-		return bad_match(s, group, err, "match: a pattern of more than %d bytes", LONGEST - 1);
+		return bad_match(s, group, err, "match: a pattern of more than %d bytes", ZR_PATTERN - 1);
 	return rc || taken ? rc : bad_match(s, group, err, "match: groups before this one have all of its tensors; take it out or put it "
 							   "before them");
 }
@@ -184,7 +181,7 @@ static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 		const struct zr_tensor *t = s->layout.tensor[i].decl;
 		const struct zr_param_group *g = &s->param_group[s->group_of[i]];
 		const struct zr_optimizer *o = &s->optimizer[g->optimizer];
-		if (!zr_is_whole(o) || (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
+		if (s->frozen[i] || !zr_is_whole(o) || (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
 			continue;
 		return bad_match(s, s->group_of[i], err, "%s: tensor %s is no matrix that %s can update: give it to %s with another plugin",
 				 g->section->match ? "match" : "plugin", t->name, id_of(o),

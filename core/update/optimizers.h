@@ -34,6 +34,13 @@ uint32_t zr_state_bytes(const struct zr_state *st); /* per block */
 int zr_is_whole(const struct zr_optimizer *o);      /* its tensors are updated as whole matrices */
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t); /* work memory for one of them */
 
+/* The next pattern of a blank separated *list, which moves behind it. 0: none is left, -1: it is too long. */
+#define ZR_PATTERN 256
+int zr_next_pattern(const char **list, char out[ZR_PATTERN]);
+
+/* frozen.c: fills frozen and frozen_unit of a setup with layout, as [train] freeze says. */
+int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
+
 /* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err);
 void zr_optimizers_close(struct zr_setup *s);

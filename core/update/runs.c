@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * runs.c - which blocks this rank updates, with which optimizer, and where their states lie: those of one optimizer's
- * tensors one after the other, in canonical order. A part of the plan.
+ * tensors one after the other, in canonical order, without what is frozen. A part of the plan.
  */
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor,
 	const struct zr_place *t = &s->layout.tensor[tensor];
 	struct zr_run r = { .unit = t->unit, .optimizer = optimizer_of(s, tensor) }, *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
 	zr_rank_holds_of(s, tensor, s->process.rank, &r.first, &r.n);
-	if (!r.n)
+	if (!r.n || s->frozen[tensor])
 		return;
 	r.state = held[r.optimizer];
 	held[r.optimizer] += r.n;
@@ -61,7 +61,7 @@ static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 			int64_t first, n;
 			zr_rank_holds_of(s, i, rank, &first, &n);
-			sum += optimizer_of(s, i) == optimizer ? n : 0;
+			sum += optimizer_of(s, i) == optimizer && !s->frozen[i] ? n : 0;
 		}
 		most = sum > most ? sum : most;
 	}

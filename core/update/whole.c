@@ -70,7 +70,7 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 	p->chunk = chunk;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		int32_t k = optimizer_of(s, i);
-		if (!zr_is_whole(&s->optimizer[k]))
+		if (!zr_is_whole(&s->optimizer[k]) || s->frozen[i])
 			continue;
 		uint64_t all = kind_at(s, k, s->layout.tensor[i].blocks, kinds(s, k, TO_OWNER));
 		uint64_t part = kind_at(s, k, chunk, kinds(s, k, TO_OWNER)), work = zr_whole_work(&s->optimizer[k], s->layout.tensor[i].decl);

@@ -75,8 +75,8 @@ struct zr_op_embedding {
 	void *out;             /* [B*T, C] */
 };
 
-/* dwte[tokens[r]] += dout[r]; dwpe[t] += sum over b of dout[b*T+t]; in index order. GROWABLE.
- * Without ZR_OP_ACCUMULATE_WTE / _WPE rows that nothing adds to become 0. dwpe may be NULL. */
+/* dwte[tokens[r]] += dout[r]; dwpe[t] += sum over b of dout[b*T+t]; in index order. Either may be NULL: not wanted. GROWABLE.
+ * Without ZR_OP_ACCUMULATE_WTE / _WPE rows that nothing adds to become 0. */
 #define ZR_OP_ACCUMULATE_WTE 1u
 #define ZR_OP_ACCUMULATE_WPE 2u
 struct zr_op_embedding_bwd {
@@ -184,7 +184,7 @@ struct zr_op_head_loss {
 	float *loss;            /* [rows] */
 	double *loss_sum;
 	void *dx;               /* [rows, width], or NULL: loss only */
-	float *dw;              /* [vocabulary, width] */
+	float *dw;              /* [vocabulary, width]; NULL: not wanted */
 	void *work;             /* head_loss_work() bytes */
 };
 

@@ -39,7 +39,8 @@ struct zr_unit {
 			   * too; evaluation runs only its forward (loss, nothing kept) */
 
 /* A layer names the units it needs; the schedule is forward 0..n-1, then backward n-1..0. A unit used by
- * several layers is tied: its gradient is the sum in backward order. GROWABLE by layer_stride. */
+ * several layers is tied: its gradient is the sum in backward order. Below the lowest layer with something to train
+ * there is no backward. GROWABLE by layer_stride. */
 struct zr_layer {
 	const char *name;
 	const int32_t *units;
@@ -83,7 +84,8 @@ struct zr_layer_call {
 	void *saved, *work;
 	void *grad;            /* backward: on entry the gradient w.r.t. out, on return w.r.t. in (same buffer; loss layer: only return) */
 	const void *const *param; /* [tensors] */
-	float *const *dparam;     /* [tensors] backward: fp32 gradients; = or += as accumulate says */
+	float *const *dparam;     /* [tensors] backward: fp32 gradients; = or += as accumulate says. NULL: that one is frozen,
+				   * nobody wants its gradient */
 	const uint8_t *accumulate; /* [tensors] 0: first contribution of this micro-batch, store; 1: add */
 	float *loss_rows;      /* [B*T] loss layer: loss of each token */
 	double *loss_sum;      /* loss layer: fp64 sum of them, stored */

@@ -27,7 +27,7 @@ void ZR_SCALAR(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, 
 	int64_t width = op->width, bytes = (hi - lo) * (int64_t)sizeof(zr_real);
 	zr_real *dwte = zr_reals(op->dwte), *dwpe = zr_reals(op->dwpe);
 
-	for (int64_t v = 0; v < op->vocabulary && !(op->flags & ZR_OP_ACCUMULATE_WTE); v++)
+	for (int64_t v = 0; dwte && v < op->vocabulary && !(op->flags & ZR_OP_ACCUMULATE_WTE); v++)
 		memset(dwte + v * width + lo, 0, (size_t)bytes);
 	for (int64_t t = 0; dwpe && t < op->positions && !(op->flags & ZR_OP_ACCUMULATE_WPE); t++)
 		memset(dwpe + t * width + lo, 0, (size_t)bytes);
@@ -35,7 +35,8 @@ void ZR_SCALAR(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, 
 		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
 		for (int64_t c = lo; c < hi; c++) {
 			zr_real g = zr_get(op->dout, r * width + c, op->dtype);
-			dwte[token + c] += g;
+			if (dwte)
+				dwte[token + c] += g;
 			if (dwpe)
 				dwpe[pos + c] += g;
 		}

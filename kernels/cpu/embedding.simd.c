@@ -38,7 +38,8 @@ ZR_INLINE void backward_columns(float *token, float *pos, const void *dout, int6
 {
 	vf g = vload_n(dout, c, dtype, n);
 
-	vstore_n(token, c, ZR_F32, vload_n(token, c, ZR_F32, n) + g, n);
+	if (token)
+		vstore_n(token, c, ZR_F32, vload_n(token, c, ZR_F32, n) + g, n);
 	if (pos)
 		vstore_n(pos, c, ZR_F32, vload_n(pos, c, ZR_F32, n) + g, n);
 }
@@ -49,7 +50,7 @@ ZR_INLINE void backward(const struct zr_op_embedding_bwd *op, int64_t lo, int64_
 
 	for (int64_t r = 0; r < op->batch * op->length; r++) {
 		const void *dout = zr_at(op->dout, r * width, dtype);
-		float *token = op->dwte + op->tokens[r] * width;
+		float *token = op->dwte ? op->dwte + op->tokens[r] * width : NULL;
 		float *pos = op->dwpe ? op->dwpe + r % op->length * width : NULL;
 		for (c = lo; c + ZR_W <= hi; c += ZR_W)
 			backward_columns(token, pos, dout, c, dtype, ZR_W);
@@ -66,7 +67,7 @@ static void zero(float *rows, int64_t n, int64_t width, int64_t lo, int64_t hi)
 
 void ZR_SIMD(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, int64_t hi)
 {
-	if (!(op->flags & ZR_OP_ACCUMULATE_WTE))
+	if (op->dwte && !(op->flags & ZR_OP_ACCUMULATE_WTE))
 		zero(op->dwte, op->vocabulary, op->width, lo, hi);
 	if (op->dwpe && !(op->flags & ZR_OP_ACCUMULATE_WPE))
 		zero(op->dwpe, op->positions, op->width, lo, hi);

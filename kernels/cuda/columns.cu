@@ -103,11 +103,11 @@ template <class T> static cudaError_t launch_embedding_bwd(const struct zr_op_em
 {
 	int64_t rows = op->batch * op->length;
 	cudaError_t e = cudaSuccess;
-	if (!(op->flags & ZR_OP_ACCUMULATE_WTE))
+	if (op->dwte && !(op->flags & ZR_OP_ACCUMULATE_WTE))
 		e = cudaMemsetAsync(op->dwte, 0, (size_t)(op->vocabulary * op->width) * sizeof(float), s);
 	if (e == cudaSuccess && op->dwpe && !(op->flags & ZR_OP_ACCUMULATE_WPE))
 		e = cudaMemsetAsync(op->dwpe, 0, (size_t)(op->positions * op->width) * sizeof(float), s);
-	if (e == cudaSuccess)
+	if (e == cudaSuccess && op->dwte)
 		e = zr_launch(embedding_tokens_kernel<T>, dim3((unsigned)rows), dim3(ZR_THREADS), 0, s, *op);
 	if (e == cudaSuccess && op->dwpe)
 		e = zr_launch(embedding_positions_kernel<T>, dim3((unsigned)zr_ceil_div(op->length * op->width, ZR_THREADS)),

@@ -113,7 +113,7 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 		if (!o->dx)
 			continue;
 		rc = grad_x(ops, s, &c);
-		if (!rc)
+		if (!rc && o->dw)
 			rc = grad_w(ops, s, &c);
 	}
 	if (rc)

@@ -106,7 +106,7 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 	if (rc || !o->dx)
 		return rc;
 	rc = grad_x(ops, s, c);
-	return rc ? rc : grad_w(ops, s, c);
+	return rc || !o->dw ? rc : grad_w(ops, s, c);
 }
 
 int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)

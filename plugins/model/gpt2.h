@@ -81,13 +81,13 @@ struct zr_op_matmul gpt2_matmul_op(const struct gpt2_pass *, uint32_t flags);
 int gpt2_linear(const struct gpt2_pass *, struct gpt2_linear, const void *x, void *y, void *pre);
 /* dx = dy W^T */
 int gpt2_linear_dx(const struct gpt2_pass *, struct gpt2_linear, const void *dy, void *dx);
-/* dW = or += x^T dy, db = or += sums of dy's columns */
+/* dW = or += x^T dy, db = or += sums of dy's columns, where they are wanted */
 int gpt2_linear_dw(const struct gpt2_pass *, struct gpt2_linear, const void *x, const void *dy);
 
 /* Layer norm of `rows` rows; tensor `gamma` of the layer and, after it, beta. */
 int gpt2_norm(const struct gpt2_pass *, const void *x, int gamma, void *y, float *mean, float *rstd, int64_t rows);
-struct zr_op_layernorm_bwd gpt2_norm_bwd_op(const struct gpt2_pass *); /* enough of it to ask for its work */
-/* grad += gradient w.r.t. x; dgamma, dbeta = or += */
+uint64_t gpt2_norm_bwd_work(const struct gpt2_pass *); /* bytes of its work */
+/* grad += gradient w.r.t. x; dgamma, dbeta = or +=, where they are wanted */
 int gpt2_norm_bwd(const struct gpt2_pass *, const void *dy, const void *x, int gamma, const float *mean,
 		  const float *rstd, void *work);
 

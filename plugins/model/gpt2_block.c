@@ -84,7 +84,6 @@ static uint64_t carve_backward(const struct gpt2_pass *p, void *base, struct blo
 {
 	struct carver v = { (uintptr_t)base, 0 }, over = v;
 	const struct zr_ops *ops = p->c->ops;
-	struct zr_op_layernorm_bwd norm_op = gpt2_norm_bwd_op(p);
 	struct zr_op_attention_bwd att_op = { .size = sizeof att_op, .fwd = attention_op(p, &(struct block_saved){ 0 }) };
 	*w = (struct block_work){ .act = gpt2_take_rows(&v, p, 4 * p->C) };
 	w->ln = gpt2_take_rows(&over, p, p->C);
@@ -93,7 +92,7 @@ static uint64_t carve_backward(const struct gpt2_pass *p, void *base, struct blo
 	w->wide = gpt2_take_rows(&v, p, 4 * p->C);
 	if (p->dropout > 0)
 		w->drop = gpt2_take_rows(&v, p, p->C);
-	w->ops = carver_take(&v, carver_max(ops->layernorm_bwd_work(ops, &norm_op), ops->attention_bwd_work(ops, &att_op)));
+	w->ops = carver_take(&v, carver_max(gpt2_norm_bwd_work(p), ops->attention_bwd_work(ops, &att_op)));
 	return v.used;
 }
 

@@ -58,14 +58,12 @@ static uint64_t carve_head(const struct gpt2_pass *p, int backward, void *base, 
 	struct carver v = { (uintptr_t)base, 0 };
 	const struct zr_ops *ops = p->c->ops;
 	struct zr_op_head_loss loss = head_op(p);
-	struct zr_op_layernorm_bwd norm_op = gpt2_norm_bwd_op(p);
 	*w = (struct head_work){ .ln = gpt2_take_rows(&v, p, p->C) };
 	w->mean = carver_take(&v, (uint64_t)p->N * sizeof(float));
 	w->rstd = carver_take(&v, (uint64_t)p->N * sizeof(float));
 	if (backward)
 		loss.dx = w->dln = gpt2_take_rows(&v, p, p->C);
-	w->ops = carver_take(&v, carver_max(ops->head_loss_work(ops, &loss),
-				backward ? ops->layernorm_bwd_work(ops, &norm_op) : 0));
+	w->ops = carver_take(&v, carver_max(ops->head_loss_work(ops, &loss), backward ? gpt2_norm_bwd_work(p) : 0));
 	return v.used;
 }
 

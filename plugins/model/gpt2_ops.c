@@ -14,17 +14,30 @@ int gpt2_norm(const struct gpt2_pass *p, const void *x, int gamma, void *y, floa
 	return p->c->ops->layernorm(p->c->ops, p->c->stream, &op);
 }
 
-struct zr_op_layernorm_bwd gpt2_norm_bwd_op(const struct gpt2_pass *p)
+static struct zr_op_layernorm_bwd norm_bwd_op(const struct gpt2_pass *p)
 {
 	return (struct zr_op_layernorm_bwd){ .size = sizeof(struct zr_op_layernorm_bwd), .dtype = p->c->dtype,
 					     .rows = p->N, .width = p->C };
+}
+
+/* Before the operation's work lies what a frozen gamma and beta would have got: it computes both in any case. */
+static uint64_t unwanted(const struct gpt2_pass *p)
+{
+	return ((uint64_t)p->C * sizeof(float) + 63) / 64 * 64;
+}
+
+uint64_t gpt2_norm_bwd_work(const struct gpt2_pass *p)
+{
+	struct zr_op_layernorm_bwd op = norm_bwd_op(p);
+	return 2 * unwanted(p) + p->c->ops->layernorm_bwd_work(p->c->ops, &op);
 }
 
 int gpt2_norm_bwd(const struct gpt2_pass *p, const void *dy, const void *x, int gamma, const float *mean, const float *rstd,
 		    void *work)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_layernorm_bwd op = gpt2_norm_bwd_op(p);
+	struct zr_op_layernorm_bwd op = norm_bwd_op(p);
+	float *gone = work, *gone_too = (float *)((char *)work + unwanted(p));
 	/* a unit is accumulated as a whole: beta as gamma */
 	op.flags = c->accumulate[gamma] ? ZR_OP_ACCUMULATE : 0;
 	op.dy = dy;
@@ -33,9 +46,9 @@ int gpt2_norm_bwd(const struct gpt2_pass *p, const void *dy, const void *x, int 
 	op.mean = mean;
 	op.rstd = rstd;
 	op.dx = c->grad;
-	op.dgamma = c->dparam[gamma];
-	op.dbeta = c->dparam[gamma + 1];
-	op.work = work;
+	op.dgamma = c->dparam[gamma] ? c->dparam[gamma] : gone;
+	op.dbeta = c->dparam[gamma + 1] ? c->dparam[gamma + 1] : gone_too;
+	op.work = (char *)work + 2 * unwanted(p);
 	return c->ops->layernorm_bwd(c->ops, c->stream, &op);
 }
 
@@ -83,7 +96,7 @@ int gpt2_linear_dw(const struct gpt2_pass *p, struct gpt2_linear l, const void *
 	struct zr_op_matmul op = gpt2_matmul_op(p, ZR_MM_TRANS_A | (add[0] ? ZR_MM_ACCUMULATE : 0));
 	struct zr_op_bias_bwd bias = { .size = sizeof bias, .flags = add[1] ? ZR_OP_ACCUMULATE : 0, .dtype = c->dtype,
 				       .rows = p->N, .width = l.to, .dy = dy, .db = c->dparam[l.weight + 1] };
-	int rc;
+	int rc = ZR_OK;
 	op.m = l.from;
 	op.n = l.to;
 	op.k = p->N;
@@ -93,8 +106,9 @@ int gpt2_linear_dw(const struct gpt2_pass *p, struct gpt2_linear l, const void *
 	op.ldb = op.ldd = l.to;
 	op.d = c->dparam[l.weight];
 	op.d_dtype = ZR_F32;
-	rc = c->ops->matmul(c->ops, c->stream, &op);
-	return rc ? rc : c->ops->bias_bwd(c->ops, c->stream, &bias);
+	if (op.d)
+		rc = c->ops->matmul(c->ops, c->stream, &op);
+	return rc || !bias.db ? rc : c->ops->bias_bwd(c->ops, c->stream, &bias);
 }
 
 struct zr_rng gpt2_site(const struct gpt2_pass *p, int n)

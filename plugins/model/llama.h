@@ -4,6 +4,7 @@
  *
  *   llama.c          declaration of units, tensors and layers; instance
  *   llama_options.c  options and presets
+ *   llama_files.c    model directories of Hugging Face
  *   llama_rope.c     the frequencies of rotary positions
  *   llama_layers.c   embedding, head, dispatch on the layer
  *   llama_block.c    the transformer block
@@ -73,6 +74,8 @@ static inline void *llama_take_rows(struct carver *v, const struct llama_pass *p
 	return carver_take(v, (uint64_t)(p->N * columns) * (llama_is16(p) ? 2 : 4));
 }
 
+extern const struct zr_pretrained_v1 llama_pretrained; /* llama_files.c */
+
 /* ---- llama_options.c ---- */
 
 #define LLAMA_OPTS 22
@@ -103,13 +106,13 @@ int llama_linear(const struct llama_pass *, struct llama_map, const void *x, voi
 int llama_linear_dx(const struct llama_pass *, struct llama_map, const void *dy, void *dx);
 /* sum = or += dy W, in fp32 */
 int llama_linear_dx_add(const struct llama_pass *, struct llama_map, const void *dy, float *sum, int add);
-/* dW = or += dy^T x, db = or += sums of dy's columns */
+/* dW = or += dy^T x, db = or += sums of dy's columns, where they are wanted */
 int llama_linear_dw(const struct llama_pass *, struct llama_map, const void *x, const void *dy);
 
 /* Norm of `rows` rows by tensor `gamma` of the layer. */
 int llama_norm(const struct llama_pass *, const void *x, int gamma, void *y, float *rstd, int64_t rows);
-struct zr_op_rmsnorm_bwd llama_norm_bwd_op(const struct llama_pass *); /* enough of it to ask for its work */
-/* grad += gradient w.r.t. x; dgamma = or += */
+uint64_t llama_norm_bwd_work(const struct llama_pass *); /* bytes of its work */
+/* grad += gradient w.r.t. x; dgamma = or +=, if it is wanted */
 int llama_norm_bwd(const struct llama_pass *, const void *dy, const void *x, int gamma, const float *rstd, void *work);
 
 /* x turns in place, x is [N, heads * D]; flags of struct zr_op_rotary */

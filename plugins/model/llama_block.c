@@ -93,7 +93,6 @@ static uint64_t carve_backward(const struct llama_pass *p, void *base, struct bl
 {
 	struct carver ffn = { (uintptr_t)base, 0 }, att = ffn, low, high;
 	const struct zr_ops *ops = p->c->ops;
-	struct zr_op_rmsnorm_bwd norm_op = llama_norm_bwd_op(p);
 	struct zr_op_attention_bwd att_op = { .size = sizeof att_op, .fwd = attention_op(p, &(struct block_saved){ 0 }) };
 	*w = (struct block_work){ .dgate = llama_take_rows(&ffn, p, p->F) };
 	w->dup = llama_take_rows(&ffn, p, p->F);
@@ -106,7 +105,7 @@ static uint64_t carve_backward(const struct llama_pass *p, void *base, struct bl
 	w->dln = w->datt = llama_take_rows(&high, p, p->C > p->H * p->D ? p->C : p->H * p->D);
 	w->sum = llama_is16(p) ? carver_take(&high, (uint64_t)(p->N * p->C) * sizeof(float)) : w->dln;
 	low.used = carver_max(low.used, high.used);
-	w->ops = carver_take(&low, carver_max(ops->rmsnorm_bwd_work(ops, &norm_op), ops->attention_bwd_work(ops, &att_op)));
+	w->ops = carver_take(&low, carver_max(llama_norm_bwd_work(p), ops->attention_bwd_work(ops, &att_op)));
 	return low.used;
 }
 

@@ -51,13 +51,11 @@ static uint64_t carve_head(const struct llama_pass *p, int backward, void *base,
 	struct carver v = { (uintptr_t)base, 0 };
 	const struct zr_ops *ops = p->c->ops;
 	struct zr_op_head_loss loss = head_op(p);
-	struct zr_op_rmsnorm_bwd norm_op = llama_norm_bwd_op(p);
 	*w = (struct head_work){ .ln = llama_take_rows(&v, p, p->C) };
 	w->rstd = carver_take(&v, (uint64_t)p->N * sizeof(float));
 	if (backward)
 		loss.dx = w->dln = llama_take_rows(&v, p, p->C);
-	w->ops = carver_take(&v, carver_max(ops->head_loss_work(ops, &loss),
-					    backward ? ops->rmsnorm_bwd_work(ops, &norm_op) : 0));
+	w->ops = carver_take(&v, carver_max(ops->head_loss_work(ops, &loss), backward ? llama_norm_bwd_work(p) : 0));
 	return v.used;
 }
 

@@ -11,24 +11,36 @@ int llama_norm(const struct llama_pass *p, const void *x, int gamma, void *y, fl
 	return p->c->ops->rmsnorm(p->c->ops, p->c->stream, &op);
 }
 
-struct zr_op_rmsnorm_bwd llama_norm_bwd_op(const struct llama_pass *p)
+static struct zr_op_rmsnorm_bwd norm_bwd_op(const struct llama_pass *p)
 {
 	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd), .dtype = p->c->dtype, .rows = p->N,
 					   .width = p->C };
 }
 
+/* Before the operation's work lies what a frozen gamma would have got: it computes that in any case. */
+static uint64_t unwanted(const struct llama_pass *p)
+{
+	return ((uint64_t)p->C * sizeof(float) + 63) / 64 * 64;
+}
+
+uint64_t llama_norm_bwd_work(const struct llama_pass *p)
+{
+	struct zr_op_rmsnorm_bwd op = norm_bwd_op(p);
+	return unwanted(p) + p->c->ops->rmsnorm_bwd_work(p->c->ops, &op);
+}
+
 int llama_norm_bwd(const struct llama_pass *p, const void *dy, const void *x, int gamma, const float *rstd, void *work)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_rmsnorm_bwd op = llama_norm_bwd_op(p);
+	struct zr_op_rmsnorm_bwd op = norm_bwd_op(p);
 	op.flags = c->accumulate[gamma] ? ZR_OP_ACCUMULATE : 0;
 	op.dy = dy;
 	op.x = x;
 	op.gamma = c->param[gamma];
 	op.rstd = rstd;
 	op.dx = c->grad;
-	op.dgamma = c->dparam[gamma];
-	op.work = work;
+	op.dgamma = c->dparam[gamma] ? c->dparam[gamma] : work;
+	op.work = (char *)work + unwanted(p);
 	return c->ops->rmsnorm_bwd(c->ops, c->stream, &op);
 }
 
@@ -87,7 +99,7 @@ int llama_linear_dw(const struct llama_pass *p, struct llama_map l, const void *
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_matmul op = llama_matmul_op(p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
 	struct zr_op_bias_bwd bias = { .size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy };
-	int rc;
+	int rc = ZR_OK;
 	op.m = l.to;
 	op.n = l.from;
 	op.k = p->N;
@@ -97,8 +109,9 @@ int llama_linear_dw(const struct llama_pass *p, struct llama_map l, const void *
 	op.ldb = op.ldd = l.from;
 	op.d = c->dparam[l.weight];
 	op.d_dtype = ZR_F32;
-	rc = c->ops->matmul(c->ops, c->stream, &op);
-	if (rc || !l.bias)
+	if (op.d)
+		rc = c->ops->matmul(c->ops, c->stream, &op);
+	if (rc || !l.bias || !c->dparam[l.bias])
 		return rc;
 	bias.flags = c->accumulate[l.bias] ? ZR_OP_ACCUMULATE : 0;
 	bias.db = c->dparam[l.bias];
