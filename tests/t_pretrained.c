@@ -29,7 +29,8 @@
 /* A golden directory; the precision whose types are those of its files. */
 static const struct golden {
 	const char *name, *precision;
-} goldens[] = { { "gpt2", "fp32" }, { "gpt2-bf16", "bf16" }, { "gpt2-shards", "fp16" } };
+} goldens[] = { { "gpt2", "fp32" }, { "gpt2-bf16", "bf16" }, { "gpt2-shards", "fp16" }, { "llama", "fp32" },
+	       { "llama-tied", "bf16" }, { "llama-yarn", "fp32" }, { "qwen2", "fp16" } };
 
 static const char *golden_path(const char *name)
 {
@@ -99,7 +100,7 @@ static const float *expected(const struct zr_st *st, const char *kind, const cha
 	return NULL;
 }
 
-static void assert_near(const char *what, const float *a, const float *b, int64_t n)
+static void assert_near(const char *model, const char *what, const float *a, const float *b, int64_t n)
 {
 	double diff = 0, norm = 0;
 	for (int64_t i = 0; i < n; i++) {
@@ -107,7 +108,7 @@ static void assert_near(const char *what, const float *a, const float *b, int64_
 		norm += (double)b[i] * b[i];
 	}
 	if (!(sqrt(diff) <= LIMIT * sqrt(norm)))
-		fail_msg("%s: relative norm of the difference %.3g > %g", what, sqrt(diff / norm), LIMIT);
+		fail_msg("%s: %s: relative norm of the difference %.3g > %g", model, what, sqrt(diff / norm), LIMIT);
 }
 
 static struct zr_st open_expected(const char *name)
@@ -129,11 +130,11 @@ static void compare_step(const char *name)
 	struct zr_error err = { 0 };
 	if (zr_session_step(r.session, 0, &result, &err))
 		fail_msg("%s: %s", name, err.text);
-	assert_near("loss", &result.loss, expected(&st, "loss", "", 1), 1);
+	assert_near(name, "loss", &result.loss, expected(&st, "loss", "", 1), 1);
 	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) { /* one micro-batch: sums are gradients of the mean */
 		const struct zr_place *t = &r.setup->layout.tensor[i];
 		const float *sum = (const float *)zr_at(r.session, r.setup->plan.unit[t->unit].grad) + t->offset;
-		assert_near(t->decl->name, sum, expected(&st, "grad.", t->decl->name, t->elements), t->elements);
+		assert_near(name, t->decl->name, sum, expected(&st, "grad.", t->decl->name, t->elements), t->elements);
 	}
 	zr_st_close(&st);
 	end(r);
@@ -157,7 +158,7 @@ static void compare_logits(const char *name)
 	assert_true(n <= 1024);
 	if (zr_session_logits(r.session, tokens, LENGTH, logits, &err))
 		fail_msg("%s: %s", name, err.text);
-	assert_near("logits", logits, expected(&st, "logits", "", n), n);
+	assert_near(name, "logits", logits, expected(&st, "logits", "", n), n);
 	zr_st_close(&st);
 	end(r);
 }

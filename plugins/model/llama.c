@@ -282,7 +282,7 @@ static const struct zr_model_v1 llama_model = {
 	.logits = llama_logits,
 };
 
-static const struct zr_iface llama_ifaces[] = { { "zr.model/1", &llama_model }, { NULL, NULL } };
+static const struct zr_iface llama_ifaces[] = { { "zr.model/1", &llama_model }, { "zr.pretrained/1", &llama_pretrained }, { NULL, NULL } };
 
 static const struct zr_desc llama_desc = {
 	.size = sizeof llama_desc,

@@ -5,7 +5,7 @@
 # beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
 #   loss, of the mean over B*T tokens; logits after the first sequence; grad.NAME of every parameter, NAME as in the model
 #   file. tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
-# transformers 4.40 with PyTorch 1.13 wrote those that are here.
+# transformers 4.44 with PyTorch 1.13 wrote those that are here (4.40 the GPT-2s).
 import json
 import os
 import sys
@@ -24,11 +24,24 @@ def gpt2(**more):
                                    embd_pdrop=0, attn_pdrop=0, initializer_range=0.2, **more)
 
 
+def llama(kind=transformers.LlamaConfig, **more):
+    return kind(vocab_size=V, max_position_embeddings=32, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                num_attention_heads=4, initializer_range=0.2, bos_token_id=1, eos_token_id=2, **more)
+
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
+YARN = {"rope_type": "yarn", "factor": 4.0}
+
 # name: (config, type of the file, save the model without its head, most bytes of a file)
 CASES = {
     "gpt2": (gpt2(), torch.float32, False, "1GB"),
     "gpt2-bf16": (gpt2(n_inner=64), torch.bfloat16, True, "1GB"),
     "gpt2-shards": (gpt2(), torch.float16, False, "6KB"),
+    "llama": (llama(num_key_value_heads=2, rope_scaling=LLAMA3, rope_theta=5e5), torch.float32, False, "1GB"),
+    "llama-tied": (llama(tie_word_embeddings=True, rope_scaling={"type": "linear", "factor": 2.0}), torch.bfloat16, False, "1GB"),
+    "llama-yarn": (llama(num_key_value_heads=1, rms_norm_eps=1e-5, rope_scaling=YARN), torch.float32, False, "1GB"),
+    "qwen2": (llama(transformers.Qwen2Config, num_key_value_heads=2, tie_word_embeddings=True), torch.float16, False, "4KB"),
 }
 
 
@@ -46,7 +59,7 @@ def make(root, name):
             p.data += 0.3 * torch.randn_like(p)
     model = model.to(dtype)
     (model.base_model if base else model).save_pretrained(where, safe_serialization=True, max_shard_size=shard)
-    model = model.double()
+    model = transformers.AutoModelForCausalLM.from_pretrained(where).double().eval()
     ids = tokens()
     logits = model(ids[:-1].reshape(B, T)).logits
     loss = F.cross_entropy(logits.reshape(B * T, V), ids[1:])
