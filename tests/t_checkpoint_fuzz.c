@@ -48,7 +48,11 @@ static void test_manifests(void **unused)
 	struct zr_manifest here;
 	long whole = 0;
 	(void)unused;
+	uint8_t frozen[] = { 0, ZR_FROZEN_SAVED, 0, ZR_FROZEN_LEFT_OUT };
+	uint64_t source[4] = { [3] = UINT64_C(0x0123456789abcdef) };
 	ckpt_manifest(&here, 3);
+	here.frozen = frozen;
+	here.source = source;
 	char *good = zr_manifest_text(&here);
 	for (long i = 0; i < fuzz_rounds(3000); i++) {
 		struct zr_manifest m;
