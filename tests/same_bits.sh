@@ -55,8 +55,8 @@ done
 for precision in fp32 bf16 fp16; do
 	tied=yes
 	[ $precision != bf16 ] || tied=no
-	set -- -o precision.plugin=$precision -o model.plugin=llama -o model.layers=3 -o model.heads=4 -o model.kv_heads=2 -o model.qkv_bias=yes \
-		-o model.tied=$tied -o train.micro_batch_size=1 -o train.train_batch_size=4 -o train.steps=4
+	set -- -o precision.plugin=$precision -o model.plugin=llama -o model.layers=3 -o model.heads=4 -o model.kv_heads=2 \
+		-o model.qkv_bias=yes -o model.tied=$tied -o train.micro_batch_size=1 -o train.train_batch_size=4 -o train.steps=4
 	one=$(digest "$@" -o device.threads=1)
 	like "llama, $precision: trains" "$one" '^digest: losses='
 	is "I1 llama, $precision: 3 threads" "$(digest "$@" -o device.threads=3)" "$one"

@@ -188,7 +188,8 @@ static void rotary_leaves_what_lies_between_rows(void **state)
 	CALL(m, rotary, &tight, 0, 9);
 	for (size_t r = 0; r < 9; r++) {
 		assert_memory_equal((char *)after + r * 33 * element, (char *)tight.out + r * 20 * element, 20 * element);
-		assert_memory_equal((char *)after + (r * 33 + 20) * element, (char *)before + (r * 33 + 20) * element, 13 * element);
+		assert_memory_equal((char *)after + (r * 33 + 20) * element, (char *)before + (r * 33 + 20) * element,
+				    13 * element);
 	}
 	rig_release();
 }

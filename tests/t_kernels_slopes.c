@@ -162,7 +162,8 @@ static void swiglu_bwd_is_the_slope_of_swiglu(void **state)
 	(void)state;
 	for (double at = -30; at < 30; at += 0.37) {
 		double x[2] = { at, 1.25 }, dy = 1, dgate, dup;
-		struct zr_op_swiglu_bwd op = { .dtype = ZR_F64, .n = 1, .dy = &dy, .gate = x, .up = x + 1, .dgate = &dgate, .dup = &dup };
+		struct zr_op_swiglu_bwd op = { .dtype = ZR_F64, .n = 1, .dy = &dy, .gate = x, .up = x + 1,
+					       .dgate = &dgate, .dup = &dup };
 		zr_swiglu_bwd_f64(&op, 0, 1);
 		check_slope(swiglu_loss, x, x, 0, dgate);
 		check_slope(swiglu_loss, x, x, 1, dup);

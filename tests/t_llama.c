@@ -197,8 +197,9 @@ static void same_bits(const char *name, struct rig *a, struct rig *b)
 static void I1_same_bits_for_any_number_of_workers(void **state)
 {
 	/* Large enough for several tiles of everything. */
-	struct rig_setup s = { .model = "model/llama", .workers = 1, .batch = 3, .length = 100, .options =
-			       { "width", "96", "heads", "6", "kv_heads", "2", "context", "100", "vocabulary", "1009", "qkv_bias", "yes" } };
+	struct rig_setup s = { .model = "model/llama", .workers = 1, .batch = 3, .length = 100,
+			       .options = { "width", "96", "heads", "6", "kv_heads", "2", "context", "100", "vocabulary", "1009",
+					    "qkv_bias", "yes" } };
 	(void)state;
 	for (s.dtype = ZR_F32; s.dtype <= ZR_F16; s.dtype++) {
 		struct rig_setup two = s;

@@ -97,7 +97,8 @@ static void presets_have_the_published_sizes(void **state)
 
 static void what_is_given_beside_a_preset_overrides_it(void **state)
 {
-	struct model m = DECLARE("preset", "llama3.2-1b", "layers", "1", "vocabulary", "300", "tied", "no", "rope_scaling", "default");
+	struct model m = DECLARE("preset", "llama3.2-1b", "layers", "1", "vocabulary", "300", "tied", "no", "rope_scaling",
+				 "default");
 	(void)state;
 	assert_int_equal(m.d.n_layers, 3);
 	assert_int_equal(m.d.vocabulary, 300);
@@ -193,11 +194,14 @@ static void config_json_gets_the_keys_of_its_family(void **state)
 
 static void config_json_gets_the_scaling_rule(void **state)
 {
-	struct model llama3 = DECLARE("preset", "llama3.1-8b"), linear = DECLARE(SMALL, "rope_scaling", "linear", "rope_factor", "2.5");
-	struct model yarn = DECLARE(SMALL, "rope_scaling", "yarn", "rope_factor", "4", "rope_attention", "1.5", "rope_original_context", "8");
+	struct model llama3 = DECLARE("preset", "llama3.1-8b");
+	struct model linear = DECLARE(SMALL, "rope_scaling", "linear", "rope_factor", "2.5");
+	struct model yarn = DECLARE(SMALL, "rope_scaling", "yarn", "rope_factor", "4", "rope_attention", "1.5",
+				    "rope_original_context", "8");
 	(void)state;
 	assert_meta(&llama3, "rope_theta", "500000.0");
-	assert_meta(&llama3, "rope_scaling", "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"original_max_position_embeddings\": 8192, "
+	assert_meta(&llama3, "rope_scaling", "{\"rope_type\": \"llama3\", \"factor\": 8.0, "
+					     "\"original_max_position_embeddings\": 8192, "
 					     "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0}");
 	assert_meta(&linear, "rope_scaling", "{\"rope_type\": \"linear\", \"factor\": 2.5}");
 	assert_meta(&yarn, "rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 8, "
@@ -271,7 +275,8 @@ static void vocabulary_comes_from_the_data_unless_given(void **state)
 
 static void a_layer_that_cannot_run_is_refused_with_the_reason(void **state)
 {
-	struct rig *r = rig_new((struct rig_setup){ .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2, .length = 13 });
+	struct rig *r = rig_new((struct rig_setup){ .model = "model/llama", .workers = 1, .dtype = ZR_F32, .batch = 2,
+						    .length = 13 });
 	struct zr_ops ops = *r->ops;
 	struct zr_layer_bytes b;
 	(void)state;

@@ -20,7 +20,7 @@ struct operand {
 	uint64_t at;
 	int64_t n;
 	int32_t dtype;
-	double units; /* that results may be apart, of the last place of the largest; 0: none; negative: any, scratch of the operation */
+	double units; /* that results may be apart, of the last place of the largest; 0: none; below: any (scratch) */
 };
 
 static struct side {

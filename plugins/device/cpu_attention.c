@@ -57,7 +57,8 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 		return zr_fail(d->h, ZR_EINVAL, "attention: %lld heads are not a multiple of %lld key-value heads",
 			       (long long)o->heads, (long long)o->kv_heads);
 	if (need > CPU_SCRATCH)
-		return zr_fail(d->h, ZR_ENOTSUP, "attention with heads of width %lld needs %llu bytes of scratch per thread, there are %u",
+		return zr_fail(d->h, ZR_ENOTSUP,
+			       "attention with heads of width %lld needs %llu bytes of scratch per thread, there are %u",
 			       (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
 	return cpu_check_dtype(d, "attention", o->dtype);
 }

@@ -46,7 +46,8 @@ const struct zr_opt llama_opt[LLAMA_OPTS] = {
 	COUNT(head_dim, 2 * ZR_ROTARY_PAIRS, "", "Elements of a head, an even number; auto: width / heads."),
 	COUNT(width, 1 << 20, "", "Elements of a token's activation; auto: the preset's."),
 	COUNT(ffn_width, 1 << 22, "",
-	      "Elements between the products of the feed-forward part; auto: the preset's, else 8/3 of width, up to a multiple of 64."),
+	      "Elements between the products of the feed-forward part; auto: the preset's, else 8/3 of width, "
+	      "up to a multiple of 64."),
 	COUNT(context, 1 << 24, "tokens", "The longest sequence; auto: the preset's."),
 	ZR_OPT(struct llama_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2, INT32_MAX, "tokens",
 	       "Different tokens; auto: the preset's, else the data's."),
