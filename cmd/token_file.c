@@ -19,7 +19,7 @@ struct zr_token_file {
 	const char *path;
 	char *tmp;
 	FILE *f;
-	int width;
+	int width, raw;
 	int64_t tokens;
 	union {
 		uint16_t two[ROOM];
@@ -35,10 +35,10 @@ static int failed(const struct zr_token_file *f, const char *what, struct zr_err
 static int write_header(struct zr_token_file *f, struct zr_error *err)
 {
 	int32_t head[HEADER] = { f->width == 2 ? 20240520 : 20240801, f->width == 2 ? 1 : 7, (int32_t)f->tokens };
-	return fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1 ? failed(f, "write", err) : 0;
+	return f->raw ? 0 : fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1 ? failed(f, "write", err) : 0;
 }
 
-int zr_token_file_create(const char *path, int width, struct zr_token_file **out, struct zr_error *err)
+int zr_token_file_create(const char *path, int width, int raw, struct zr_token_file **out, struct zr_error *err)
 {
 	struct zr_token_file *f = calloc(1, sizeof *f);
 	if (!f || asprintf(&f->tmp, "%s.tmp", path) < 0) {
@@ -47,6 +47,7 @@ int zr_token_file_create(const char *path, int width, struct zr_token_file **out
 	}
 	f->path = path;
 	f->width = width;
+	f->raw = raw;
 	f->f = fopen(f->tmp, "wbe");
 	int rc = f->f ? write_header(f, err) : zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
 	if (rc)
@@ -58,8 +59,8 @@ int zr_token_file_create(const char *path, int width, struct zr_token_file **out
 
 int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, struct zr_error *err)
 {
-	if ((int64_t)n > ZR_TOKEN_FILE_MOST - f->tokens)
-		return zr_err(err, ZR_EINVAL, "%s: llm.c's header counts %d tokens at most: tokenize fewer files at a time", f->path,
+	if (!f->raw && (int64_t)n > ZR_TOKEN_FILE_MOST - f->tokens)
+		return zr_err(err, ZR_EINVAL, "%s: llm.c's header counts %d tokens at most: use --raw, or fewer texts at a time", f->path,
 			      ZR_TOKEN_FILE_MOST);
 	f->tokens += (int64_t)n;
 	for (size_t m; n; n -= m, ids += m) {

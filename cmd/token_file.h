@@ -15,8 +15,8 @@
 
 struct zr_token_file;
 
-/* width: bytes of a token, 2 or 4. path is borrowed. */
-int zr_token_file_create(const char *path, int width, struct zr_token_file **out, struct zr_error *err);
+/* width: bytes of a token, 2 or 4. raw: without the header, and so without a limit. path is borrowed. */
+int zr_token_file_create(const char *path, int width, int raw, struct zr_token_file **out, struct zr_error *err);
 /* Ids that fit the width. */
 int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, struct zr_error *err);
 int64_t zr_token_file_tokens(const struct zr_token_file *f);

@@ -30,6 +30,7 @@ static const char usage[] =
 	"      --eot TOKEN       puts the added token TOKEN before each document (default: <|endoftext|> if there is one,\n"
 	"                        but not with --add-special); none: nothing\n"
 	"      --add-special     puts around each document what the tokenizer's post-processor does, e.g. <|begin_of_text|>\n"
+	"      --raw             no header: for more than 2147483647 tokens, and [data] format = uint16 or uint32\n"
 	"  -h, --help            shows this\n";
 
 #define CHUNK (1 << 18) /* bytes encoded at a time */
@@ -39,7 +40,7 @@ static const char usage[] =
 struct job {
 	const char *tokenizer, *output, *eot;
 	char **in;
-	int n_in, add_special;
+	int n_in, add_special, raw;
 	size_t chunk;       /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
@@ -72,7 +73,7 @@ static int parse(int argc, char **argv, struct job *j)
 {
 	static const struct option longs[] = { { "tokenizer", 1, NULL, 'T' },	{ "output", 1, NULL, 'o' },	 { "eot", 1, NULL, 'e' },
 					       { "add-special", 0, NULL, 'a' }, { "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
-					       { NULL, 0, NULL, 0 } };
+					       { "raw", 0, NULL, 'r' },		{ NULL, 0, NULL, 0 } };
 	int c;
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "T:o:h", longs, NULL)) != -1) {
@@ -84,6 +85,8 @@ static int parse(int argc, char **argv, struct job *j)
 			j->eot = optarg;
 		else if (c == 'a')
 			j->add_special = 1;
+		else if (c == 'r')
+			j->raw = 1;
 		else if (c == 'c' && atol(optarg) > 0)
 			j->chunk = (size_t)atol(optarg);
 		else if (c == 'h')
@@ -192,13 +195,22 @@ static int choose_eot(struct job *j)
 	return 0;
 }
 
+static void report(const struct job *j, int64_t tokens, int bits)
+{
+	char bytes[32];
+	double took = zr_now() - j->start + 1e-9;
+	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f MB/s\n", zr_bytes_text(j->text, bytes),
+	       j->n_in, j->n_in == 1 ? "" : "s", j->eot_id < 0 ? "" : ", each after ", j->eot_id < 0 ? "" : j->eot, (long long)tokens,
+	       j->raw ? "raw " : "", bits, tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);
+}
+
 static int work(struct job *j)
 {
 	int rc = zr_tokenizer_open(j->tokenizer, &j->t, j->err);
 	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
 	rc = rc ? rc : choose_eot(j);
 	rc = rc ? rc : zr_encoder_open(j->t, take, j, &j->encoder, j->err);
-	rc = rc ? rc : zr_token_file_create(j->output, width, &j->file, j->err);
+	rc = rc ? rc : zr_token_file_create(j->output, width, j->raw, &j->file, j->err);
 	if (rc)
 		return rc;
 	count_inputs(j);
@@ -212,10 +224,7 @@ static int work(struct job *j)
 		zr_log_live(stderr, NULL);
 	if (rc)
 		return rc;
-	char bytes[32];
-	printf("tokenized   %s in %d document%s: %lld tokens, uint%d%s%s, %.2f bytes each, %.1f MB/s\n", zr_bytes_text(j->text, bytes), j->n_in,
-	       j->n_in == 1 ? "" : "s", (long long)tokens, 8 * width, j->eot_id < 0 ? "" : ", each after ", j->eot_id < 0 ? "" : j->eot,
-	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / (zr_now() - j->start + 1e-9) * 1e-6);
+	report(j, tokens, 8 * width);
 	if (zr_encoder_replaced(j->encoder))
 		zr_logf(ZR_LOG_WARN, "tokenize", "%llu places are not UTF-8 and were read as U+FFFD",
 			(unsigned long long)zr_encoder_replaced(j->encoder));

@@ -67,7 +67,7 @@ eot=$(grep -o '"id":[0-9]*,"content":"<|endoftext|>"' "$golden/gpt2.json" | tr -
 is 'of three documents three' "$(ids ab.bin | grep -cx "$eot")" 3
 is 'the first token is one' "$(ids ab.bin | head -n 1)" "$eot"
 is 'the header: magic, version, tokens' "$(od -An -td4 -N16 ab.bin | xargs)" "20240520 1 $(ids ab.bin | wc -l) 0"
-like 'what is printed' "$(cat out)" "^tokenized   12 B in 3 documents: $(ids ab.bin | wc -l) tokens, uint16, each after <\|endoftext\|>, "
+like 'what is printed' "$(cat out)" "^tokenized   12 B in 3 documents, each after <\|endoftext\|>: $(ids ab.bin | wc -l) tokens, uint16, "
 run --eot '<|a|>' a b >/dev/null
 is '--eot takes any added token' "$(ids ab.bin | head -n 1)" "$(grep -o '"id":[0-9]*,"content":"<|a|>"' "$golden/gpt2.json" | tr -dc 0-9)"
 run --eot none a b >/dev/null
@@ -78,6 +78,10 @@ is 'a large vocabulary: uint32' "$(od -An -td4 -N8 large.bin | xargs) $(ids larg
 "$ZEROTH" tokenize -T "$golden/llama3.json" --add-special -o bos.bin a b >/dev/null
 bos=$(grep -o '"id":[0-9]*,"content":"<|begin_of_text|>"' "$golden/llama3.json" | tr -dc 0-9)
 is '--add-special: what the post-processor adds' "$(ids bos.bin | grep -cx "$bos") $(ids bos.bin | head -n 1)" "2 $bos"
+run --raw --eot none a >/dev/null
+cp ab.bin raw.bin
+run --eot none a >/dev/null
+ok '--raw: the same without a header' cmp raw.bin <(tail -c +1025 ab.bin)
 run "$golden/text" >/dev/null
 like 'what is not UTF-8 is told' "$(cat err)" '^zeroth: warning: tokenize: [0-9]+ places are not UTF-8 and were read as U\+FFFD$'
 is 'nothing is left over' "$(ls ./*.tmp 2>/dev/null)" ''
