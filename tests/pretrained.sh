@@ -152,6 +152,40 @@ cp dir/model-00001-of-00003.safetensors dir/again.safetensors
 sed -i '0,/model-00001-of-00003/s//again/' dir/model.safetensors.index.json
 broken "a tensor that is there twice" 'tensor transformer[a-z0-9._]* is there again: transformer'
 
+# ---- Llama ----
+edit() { # edit KEY VALUE: of a fresh directory's config.json; an empty value takes the key out
+	fresh "$golden/llama"
+	sed -i -e "/^  \"$1\": [[{]/,/^  []}]/d" -e "/^  \"$1\":/d" -e "s/^{\$/{${2:+\n  \"$1\": $2,}/" dir/config.json
+}
+fresh "$golden/llama"
+train llama
+is "a Llama trains" "$?" 0
+like "its keys are read, objects too" "$("$ZEROTH" config show a.ini)" \
+	'^rope_original_context = 16 ; dir/config.json \(rope_scaling.original_max_position_embeddings\)$'
+edit rope_scaling ''
+sed -i -e '/"rope_theta"/d' -e 's/"torch_dtype"/"dtype"/' -e 's/^{$/{\n  "rope_parameters": {"rope_theta": 500000.0, "factor": 8.0, \
+"high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 16, "rope_type": "llama3"},/' dir/config.json
+train newer
+is "and as transformers 5 writes it" "$(digest newer)" "$(digest llama)"
+asks hidden_act '"gelu"' 'gelu: \[model\] plugin = llama can do silu only$'
+asks attention_bias true 'true: '
+asks mlp_bias true 'true: '
+asks use_sliding_window true 'true: '
+edit rope_scaling '{"rope_type": "longrope", "factor": 2.0}'
+refused "a scaling that is not there" '^zeroth: dir/config.json: rope_scaling.rope_type = longrope: .* can do default or linear or dynamic or llama3 or yarn only$'
+edit rope_parameters '{"rope_type": "linear"}'
+refused "two keys that differ" '^zeroth: dir/config.json: rope_parameters.rope_type means rope_scaling = linear, but .*\(rope_scaling.rope_type\) says llama3$'
+edit model_type '"mistral"'
+sed -i 's/^{$/{\n  "sliding_window": 4096,/' dir/config.json
+refused "a window in use" '^zeroth: dir/config.json: sliding_window = 4096: .* can do null only$'
+sed -i 's/4096/null/' dir/config.json
+ok "none in use" "$ZEROTH" config check a.ini
+edit tie_word_embeddings true
+train tied
+is "a tied head leaves lm_head.weight of the file alone" "$?" 0
+edit model_type '"qwen2"'
+broken "biases that are missing" 'tensor model.layers.0.self_attn.q_proj.bias is missing$'
+
 # ---- and back ----
 fresh "$golden/gpt2-bf16"
 echo '{"version": "1.0"}' > dir/tokenizer.json
