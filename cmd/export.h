@@ -32,6 +32,10 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n);
 /* keep = 0 takes everything back. *infinite: values that fp16 made so. */
 int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err);
 
+/* export_checkpoint.c: the parameters of the checkpoint at `path` to the new directory `dir`; a line about it on standard
+ * output. */
+int zr_export_checkpoint(const char *path, const char *dir, const struct zr_export_how *how, struct zr_error *err);
+
 /* The masters of a session in the type of its compute copies, by rank 0; collective. */
 struct zr_session;
 int zr_export_session(struct zr_session *s, const char *dir, int replace, struct zr_error *err);

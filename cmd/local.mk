@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 cmd_librun_la_LIBADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
-	cmd/export.c cmd/export.h \
+	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/fit.c cmd/fit.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
@@ -24,7 +24,7 @@ zeroth_SOURCES = \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/sample.c cmd/plan.c \
 	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h
-zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS)
-zeroth_LDADD = cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(ZLIB_LIBS)
+zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
+zeroth_LDADD = cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(ZLIB_LIBS)
 
 include cmd/tokenizer/local.mk
