@@ -15,6 +15,7 @@
 	{ .name = in ".beta_slow", .option = "rope_beta_slow" },                                                       \
 	{ .name = in ".attention_factor", .option = "rope_attention" },                                                \
 	{ .name = in ".original_max_position_embeddings", .option = "rope_original_context" },                         \
+	{ .name = in ".truncate", .values = "true" },                                                                  \
 	{ .name = in ".mscale", .values = "null" },                                                                    \
 	{ .name = in ".mscale_all_dim", .values = "null" },                                                            \
 	{ .name = in ".partial_rotary_factor", .values = "1" }
