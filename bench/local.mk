@@ -1,5 +1,5 @@
 # Measurements; built with the tests so that they stay buildable, run by hand.
-EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/tokenize.py %D%/checkpoint.sh
+EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/tokenize.py %D%/checkpoint.sh %D%/ptxas.sh
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c
 %C%_matmul_LDADD = tests/libtesthost.la -lm
@@ -9,3 +9,6 @@ check_PROGRAMS += %D%/disk
 check_PROGRAMS += %D%/adam
 %C%_adam_SOURCES = %D%/adam.c
 %C%_adam_LDADD = tests/libtesthost.la -lm
+check_PROGRAMS += %D%/device
+%C%_device_SOURCES = %D%/device.c
+%C%_device_LDADD = tests/libtesthost.la -lm

@@ -1,5 +1,5 @@
-# Tests of kernels/cuda, run by the host.
-EXTRA_DIST += %D%/cuda_emulated.h
+# Tests of kernels/cuda, run by the host; and what proves device/cuda on a machine with a GPU.
+EXTRA_DIST += %D%/cuda_emulated.h %D%/gpu/run %D%/gpu/bundle.sh
 if HAVE_CXX
 cuda_tests = %D%/t_cuda_attention %D%/t_cuda_kernels %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
@@ -30,3 +30,9 @@ EXTRA_%C%_t_cuda_kernels_DEPENDENCIES = $(emulated_objects)
 %C%_t_cuda_rows_LDADD = $(emulated_objects) kernels/libzrkernels.la %D%/libtesthost.la $(CMOCKA_LIBS) -lm
 EXTRA_%C%_t_cuda_rows_DEPENDENCIES = $(emulated_objects)
 endif
+
+gpu-bundle: all %D%/t_device %D%/t_twin bench/device
+	bash $(abs_srcdir)/%D%/gpu/bundle.sh zeroth-gpu-bundle.tar.gz
+
+.PHONY: gpu-bundle
+CLEANFILES += zeroth-gpu-bundle.tar.gz

@@ -87,7 +87,7 @@ ZR_DEVICE tile tile_at(unsigned char *room, int number, int width)
 /* ---- forward ----------------------------------------------------------------------------------- */
 
 template <class T, int MOST>
-static __global__ void __launch_bounds__(THREADS) forward_kernel(const __grid_constant__ struct zr_op_attention o)
+static __global__ void __launch_bounds__(THREADS, 1) forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
@@ -152,12 +152,13 @@ ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h,
 }
 
 template <class T, int MOST>
-static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(THREADS, 1) dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
 	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
-	const tile q = tile_at(room, 0, width), dout = tile_at(room, 1, width), k = tile_at(room, 2, width), v = tile_at(room, 3, width);
+	const tile q = tile_at(room, 0, width), dout = tile_at(room, 1, width), k = tile_at(room, 2, width),
+		   v = tile_at(room, 3, width);
 	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD };
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, g = h / (o.heads / o.kv_heads);
 	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row, n = (b * o.heads + h) * o.length + i;
@@ -173,7 +174,8 @@ static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constan
 		__syncthreads();
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
-			ds.at(row, j) = grad_score(o, b, h, i, j0 + j, dot(q, row, k, j, width), dot(dout, row, v, j, width), lse, delta).ds;
+			const float qk = dot(q, row, k, j, width), dov = dot(dout, row, v, j, width);
+			ds.at(row, j) = grad_score(o, b, h, i, j0 + j, qk, dov, lse, delta).ds;
 		}
 		__syncwarp();
 		for (int j = 0; j < ROWS; j++)
@@ -185,12 +187,13 @@ static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constan
 
 /* A row is a key; the queries of all heads that read it. */
 template <class T, int MOST>
-static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(THREADS, 1) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
 	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
-	const tile k = tile_at(room, 0, width), v = tile_at(room, 1, width), q = tile_at(room, 2, width), dout = tile_at(room, 3, width);
+	const tile k = tile_at(room, 0, width), v = tile_at(room, 1, width), q = tile_at(room, 2, width),
+		   dout = tile_at(room, 3, width);
 	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD }, mp = { ds.x + ROWS * PAD, PAD };
 	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads, g = blockIdx.y % o.kv_heads;
 	const int64_t j0 = (int64_t)blockIdx.x * ROWS, j = j0 + row;
@@ -208,7 +211,8 @@ static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_consta
 				int at = part + m * SHARE;
 				int64_t i = i0 + at, n = (b * o.heads + h) * o.length + i;
 				float lse = i < o.length ? o.lse[n] : 0, delta = i < o.length ? ((const float *)op.work)[n] : 0;
-				pair x = grad_score(o, b, h, i, j, dot(q, at, k, row, width), dot(dout, at, v, row, width), lse, delta);
+				pair x = grad_score(o, b, h, i, j, dot(q, at, k, row, width), dot(dout, at, v, row, width), lse,
+						    delta);
 				ds.at(row, at) = x.ds;
 				mp.at(row, at) = x.mp;
 			}

@@ -35,8 +35,8 @@ template <int D> struct tile {
 };
 
 /* `rows` tokens from t0 on of head h; 0 past the last. */
-template <int D>
-ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from, int64_t stride, int64_t b, int64_t h, int64_t t0)
+template <int D> ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from, int64_t stride,
+				     int64_t b, int64_t h, int64_t t0)
 {
 	for (int i = (int)threadIdx.x; i < rows * (D / 8); i += THREADS) {
 		int r = i / (D / 8), c = i % (D / 8) * 8;
@@ -68,7 +68,8 @@ template <class T, int D, int N> ZR_DEVICE void add_rows(float (&acc)[D / 8][4],
 #pragma unroll
 	for (int k = 0; k < N / 2; k++) {
 		const uint32_t a[4] = { zr_pair(p[2 * k][0], p[2 * k][1], T()), zr_pair(p[2 * k][2], p[2 * k][3], T()),
-					zr_pair(p[2 * k + 1][0], p[2 * k + 1][1], T()), zr_pair(p[2 * k + 1][2], p[2 * k + 1][3], T()) };
+					zr_pair(p[2 * k + 1][0], p[2 * k + 1][1], T()),
+					zr_pair(p[2 * k + 1][2], p[2 * k + 1][3], T()) };
 #pragma unroll
 		for (int n = 0; n < D / 8; n++) {
 			uint32_t v[2];
@@ -99,8 +100,10 @@ template <int N> ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64
 	if (o.dropout <= 0)
 		return 0xffffffffu;
 #pragma unroll 1
-	for (int k = 0; k < 4 * N; k++)
-		bits |= (uint32_t)(zr_rng_word(&o.rng, at + (uint64_t)(k / 2 % 2 * 8) * row + (uint64_t)(k / 4 * 8 + k % 2) * col) >= below) << k;
+	for (int k = 0; k < 4 * N; k++) {
+		uint64_t e = at + (uint64_t)(k / 2 % 2 * 8) * row + (uint64_t)(k / 4 * 8 + k % 2) * col;
+		bits |= (uint32_t)(zr_rng_word(&o.rng, e) >= below) << k;
+	}
 	return bits;
 }
 
@@ -130,7 +133,8 @@ template <int D> ZR_DEVICE tile<D> tile_at(unsigned char *room, int rows_before)
 
 /* ---- forward ----------------------------------------------------------------------------------- */
 
-template <class T, int D> static __global__ void __launch_bounds__(THREADS) forward_kernel(const __grid_constant__ struct zr_op_attention o)
+template <class T, int D>
+static __global__ void __launch_bounds__(THREADS) forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const tile<D> q = tile_at<D>(room, 0), k = tile_at<D>(room, ROWS), v = tile_at<D>(room, ROWS + KEYS);
@@ -201,7 +205,8 @@ ZR_DEVICE void grad_score(float scale, bool seen, float m, float lse, float delt
 	*dp = p * (m * *dp - delta);
 }
 
-template <class T, int D> static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+template <class T, int D>
+static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
@@ -236,8 +241,8 @@ template <class T, int D> static __global__ void __launch_bounds__(THREADS) dq_k
 		for (int n = 0; n < STEP / 8; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e++)
-				grad_score(scale, j0 + n * 8 + 2 * t + e % 2 <= i + e / 2 * 8, bits >> (4 * n + e) & 1 ? m : 0, lse[e / 2],
-					   delta[e / 2], &s[n][e], &dp[n][e]);
+				grad_score(scale, j0 + n * 8 + 2 * t + e % 2 <= i + e / 2 * 8, bits >> (4 * n + e) & 1 ? m : 0,
+					   lse[e / 2], delta[e / 2], &s[n][e], &dp[n][e]);
 		add_rows<T>(acc, dp, k);
 	}
 #pragma unroll
@@ -247,7 +252,8 @@ template <class T, int D> static __global__ void __launch_bounds__(THREADS) dq_k
 }
 
 /* A row is a key: scores are transposed. The queries of all heads that read it. */
-template <class T, int D> static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+template <class T, int D>
+static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	__shared__ float lse[STEP], delta[STEP];
@@ -284,8 +290,8 @@ template <class T, int D> static __global__ void __launch_bounds__(THREADS) dkv_
 #pragma unroll
 				for (int e = 0; e < 4; e++) {
 					int at = n * 8 + 2 * t + e % 2;
-					grad_score(scale, j + e / 2 * 8 <= i0 + at, bits >> (4 * n + e) & 1 ? m : 0, lse[at], delta[at],
-						   &s[n][e], &dp[n][e]);
+					grad_score(scale, j + e / 2 * 8 <= i0 + at, bits >> (4 * n + e) & 1 ? m : 0, lse[at],
+						   delta[at], &s[n][e], &dp[n][e]);
 				}
 			add_rows<T>(dv, s, dout);
 			add_rows<T>(dk, dp, q);
@@ -336,9 +342,11 @@ template <class T, int D> static cudaError_t backward(const struct zr_op_attenti
 	return e != cudaSuccess ? e : zr_launch(dkv_kernel<T, D>, grid_of(o, o->kv_heads), dim3(THREADS), shared, s, *op);
 }
 
-#define BY_WIDTH(width, fn, T, ...)                                                                                \
-	((width) == 64 ? fn<T, 64>(__VA_ARGS__) : (width) == 80 ? fn<T, 80>(__VA_ARGS__) : (width) == 96 ? fn<T, 96>(__VA_ARGS__) : \
-														     fn<T, 128>(__VA_ARGS__))
+#define BY_WIDTH(width, fn, T, ...)                                                                                                \
+	((width) == 64	 ? fn<T, 64>(__VA_ARGS__)                                                                                  \
+	 : (width) == 80 ? fn<T, 80>(__VA_ARGS__)                                                                                  \
+	 : (width) == 96 ? fn<T, 96>(__VA_ARGS__)                                                                                  \
+			 : fn<T, 128>(__VA_ARGS__))
 
 cudaError_t zr_cuda_attention_mma(const struct zr_op_attention *o, cudaStream_t s)
 {

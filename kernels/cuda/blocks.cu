@@ -163,6 +163,6 @@ static __global__ void __launch_bounds__(ZR_THREADS) muon_normalize_kernel(const
 cudaError_t zr_cuda_muon_normalize(const struct zr_op_muon *op, cudaStream_t s)
 {
 	int64_t grid = zr_ceil_div(op->n, 16 * ZR_THREADS);
-	return zr_launch(muon_normalize_kernel, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0, s,
-			 *op);
+	return zr_launch(muon_normalize_kernel, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)), dim3(ZR_THREADS),
+			 0, s, *op);
 }

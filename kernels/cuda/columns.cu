@@ -85,7 +85,8 @@ static __global__ void __launch_bounds__(ZR_THREADS) embedding_tokens_kernel(con
 }
 
 template <class T>
-static __global__ void __launch_bounds__(ZR_THREADS) embedding_positions_kernel(const __grid_constant__ struct zr_op_embedding_bwd op)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	embedding_positions_kernel(const __grid_constant__ struct zr_op_embedding_bwd op)
 {
 	const int64_t i = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x, n = op.length * op.width;
 	const T *dout = (const T *)op.dout;

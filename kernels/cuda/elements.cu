@@ -292,9 +292,10 @@ static __global__ void __launch_bounds__(ZR_THREADS) embedding_kernel(const __gr
 template <class T> static cudaError_t launch_embedding(const struct zr_op_embedding *op, cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(op->batch * op->length * zr_ceil_div(op->width, 4), ZR_THREADS);
-	int whole = op->width % 4 == 0 && zr_quads(op->wte, sizeof(T)) && zr_quads(op->wpe, sizeof(T)) && zr_quads(op->out, sizeof(T));
-	return zr_launch(embedding_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0,
-			 s, *op, whole);
+	int whole = op->width % 4 == 0 && zr_quads(op->wte, sizeof(T)) && zr_quads(op->wpe, sizeof(T)) &&
+		    zr_quads(op->out, sizeof(T));
+	return zr_launch(embedding_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS),
+			 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_embedding(const struct zr_op_embedding *op, cudaStream_t s)
@@ -327,8 +328,8 @@ static __global__ void __launch_bounds__(ZR_THREADS) rotary_kernel(const __grid_
 template <class T> static cudaError_t launch_rotary(const struct zr_op_rotary *op, cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(op->batch * op->length * (op->head_dim / 2), ZR_THREADS);
-	return zr_launch(rotary_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0, s,
-			 *op);
+	return zr_launch(rotary_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0,
+			 s, *op);
 }
 
 cudaError_t zr_cuda_rotary(const struct zr_op_rotary *op, cudaStream_t s)

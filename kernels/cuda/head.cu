@@ -31,7 +31,8 @@ ZR_DEVICE float block_max(float x, float *room)
 	return x;
 }
 
-template <class T> static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op)
+template <class T>
+static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op)
 {
 	__shared__ float room[WARPS];
 	const int64_t r = blockIdx.x;

@@ -125,7 +125,8 @@ static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 }
 
 /* f.quad(f.factors(), place) for every four of n elements. */
-template <class F> static __global__ void __launch_bounds__(ZR_THREADS) zr_sweep_kernel(const __grid_constant__ F f, int64_t n, int whole)
+template <class F>
+static __global__ void __launch_bounds__(ZR_THREADS) zr_sweep_kernel(const __grid_constant__ F f, int64_t n, int whole)
 {
 	const auto k = f.factors();
 	const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
@@ -139,8 +140,8 @@ template <class F> static __global__ void __launch_bounds__(ZR_THREADS) zr_sweep
 template <class F> static cudaError_t zr_sweep(const F &f, int64_t n, int whole, cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(n, 4 * ZR_THREADS);
-	return zr_launch(zr_sweep_kernel<F>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0,
-			 s, f, n, whole);
+	return zr_launch(zr_sweep_kernel<F>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS),
+			 0, s, f, n, whole);
 }
 
 /* ---- a warp ----------------------------------------------------------------------------------- */

@@ -49,8 +49,10 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matmul_kernel(const __grid_
 	for (int64_t k0 = 0; k0 < op.k; k0 += DEPTH) {
 		/* neighbours in a warp load neighbours in memory, whichever way the operand is stored */
 		for (int i = me; i < TILE * DEPTH; i += SIDE * SIDE) {
-			int ra = op.flags & ZR_MM_TRANS_A ? i % TILE : i / DEPTH, ka = op.flags & ZR_MM_TRANS_A ? i / TILE : i % DEPTH;
-			int cb = op.flags & ZR_MM_TRANS_B ? i / DEPTH : i % TILE, kb = op.flags & ZR_MM_TRANS_B ? i % DEPTH : i / TILE;
+			int ra = op.flags & ZR_MM_TRANS_A ? i % TILE : i / DEPTH,
+			    ka = op.flags & ZR_MM_TRANS_A ? i / TILE : i % DEPTH;
+			int cb = op.flags & ZR_MM_TRANS_B ? i / DEPTH : i % TILE,
+			    kb = op.flags & ZR_MM_TRANS_B ? i % DEPTH : i / TILE;
 			a[ka][ra] = at_a(op, row0 + ra, k0 + ka);
 			b[kb][cb] = at_b(op, k0 + kb, col0 + cb);
 		}
@@ -75,6 +77,6 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matmul_kernel(const __grid_
 
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *op, cudaStream_t s)
 {
-	return zr_launch(matmul_kernel, dim3((unsigned)zr_ceil_div(op->n, TILE), (unsigned)zr_ceil_div(op->m, TILE)), dim3(SIDE, SIDE), 0,
-			 s, *op);
+	return zr_launch(matmul_kernel, dim3((unsigned)zr_ceil_div(op->n, TILE), (unsigned)zr_ceil_div(op->m, TILE)),
+			 dim3(SIDE, SIDE), 0, s, *op);
 }

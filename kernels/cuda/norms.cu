@@ -10,7 +10,8 @@
 /* ---- layer norm -------------------------------------------------------------------------------- */
 
 template <class T>
-static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP) layernorm_kernel(const __grid_constant__ struct zr_op_layernorm op, int whole)
+static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
+	layernorm_kernel(const __grid_constant__ struct zr_op_layernorm op, int whole)
 {
 	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
 	const int first = 4 * (int)threadIdx.x;
@@ -47,9 +48,10 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP) layernorm_kernel(co
 
 template <class T> static cudaError_t launch_layernorm(const struct zr_op_layernorm *op, cudaStream_t s)
 {
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
-		    zr_quads(op->beta, sizeof(T));
-	return zr_launch(layernorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) &&
+		    zr_quads(op->gamma, sizeof(T)) && zr_quads(op->beta, sizeof(T));
+	return zr_launch(layernorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op,
+			 whole);
 }
 
 cudaError_t zr_cuda_layernorm(const struct zr_op_layernorm *op, cudaStream_t s)
@@ -117,12 +119,12 @@ template <class T> static cudaError_t launch_layernorm_bwd(const struct zr_op_la
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
 	const float *part = (const float *)op->work;
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
-		    zr_quads(op->dx, sizeof(T));
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
+		    zr_quads(op->gamma, sizeof(T)) && zr_quads(op->dx, sizeof(T));
 	cudaError_t e = zr_launch(layernorm_part_kernel<T>, columns_by(op->width, tiles), dim3(ZR_THREADS), 0, s, *op);
 	if (e == cudaSuccess)
-		e = zr_launch(layernorm_dx_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op,
-			      whole);
+		e = zr_launch(layernorm_dx_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0,
+			      s, *op, whole);
 	if (e == cudaSuccess)
 		e = sum_parts(part, 2 * op->width, tiles, op->dgamma, op->width, op->flags, s);
 	if (e == cudaSuccess)
@@ -138,7 +140,8 @@ cudaError_t zr_cuda_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStre
 /* ---- RMSNorm ----------------------------------------------------------------------------------- */
 
 template <class T>
-static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP) rmsnorm_kernel(const __grid_constant__ struct zr_op_rmsnorm op, int whole)
+static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
+	rmsnorm_kernel(const __grid_constant__ struct zr_op_rmsnorm op, int whole)
 {
 	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
 	float squares = 0;
@@ -164,8 +167,10 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP) rmsnorm_kernel(cons
 
 template <class T> static cudaError_t launch_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
 {
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) && zr_quads(op->gamma, sizeof(T));
-	return zr_launch(rmsnorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) &&
+		    zr_quads(op->gamma, sizeof(T));
+	return zr_launch(rmsnorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op,
+			 whole);
 }
 
 cudaError_t zr_cuda_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
@@ -175,7 +180,8 @@ cudaError_t zr_cuda_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
 
 /* dx of a row. */
 template <class T>
-static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP) rmsnorm_dx_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op, int whole)
+static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
+	rmsnorm_dx_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op, int whole)
 {
 	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
 	float mean = 0;
@@ -220,12 +226,12 @@ static __global__ void __launch_bounds__(ZR_THREADS) rmsnorm_part_kernel(const _
 template <class T> static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
-		    zr_quads(op->dx, sizeof(T));
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
+		    zr_quads(op->gamma, sizeof(T)) && zr_quads(op->dx, sizeof(T));
 	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>, columns_by(op->width, tiles), dim3(ZR_THREADS), 0, s, *op);
 	if (e == cudaSuccess)
-		e = zr_launch(rmsnorm_dx_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op,
-			      whole);
+		e = zr_launch(rmsnorm_dx_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0,
+			      s, *op, whole);
 	return e != cudaSuccess ? e : sum_parts((const float *)op->work, op->width, tiles, op->dgamma, op->width, op->flags, s);
 }
 

@@ -30,7 +30,8 @@ static dim3 columns_by(int64_t columns, int64_t tiles)
 	return dim3((unsigned)zr_ceil_div(columns, ZR_THREADS), (unsigned)tiles);
 }
 
-static cudaError_t sum_parts(const float *part, int64_t stride, int64_t tiles, float *out, int64_t columns, uint32_t flags, cudaStream_t s)
+static cudaError_t sum_parts(const float *part, int64_t stride, int64_t tiles, float *out, int64_t columns, uint32_t flags,
+			     cudaStream_t s)
 {
 	return zr_launch(sum_parts_kernel, columns_by(columns, 1), dim3(ZR_THREADS), 0, s, part, stride, tiles, out, columns,
 			 (int)!!(flags & ZR_OP_ACCUMULATE));

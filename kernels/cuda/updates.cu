@@ -10,7 +10,8 @@
 #include "../cpu/update.h"
 
 /* Operands of an update but for lowp are fp32 unless M says otherwise; L is lowp's type. */
-template <class L> static int quads(const void *grad, const void *master, const void *m, const void *v, size_t moment, const void *lowp)
+template <class L>
+static int quads(const void *grad, const void *master, const void *m, const void *v, size_t moment, const void *lowp)
 {
 	return zr_quads(grad, 4) && zr_quads(master, 4) && zr_quads(m, (int64_t)moment) && zr_quads(v, (int64_t)moment) &&
 	       zr_quads(lowp, sizeof(L));

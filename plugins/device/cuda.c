@@ -20,7 +20,8 @@ static const struct zr_opt cuda_opts[] = {
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
 	       "Device memory per rank, a hard limit; auto is 0: what is free when the run starts."),
 	ZR_OPT(struct opts, tf32, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
-	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor cores; bf16 and fp16 always take them."),
+	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor cores; bf16 and fp16 always take "
+	       "them."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
@@ -66,7 +67,8 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 	if (cuda_missing(&count, text, sizeof text))
 		return zr_fail(h, ZR_ENOTSUP, "%s", text);
 	if (index >= count)
-		return zr_fail(h, ZR_EINVAL, "index = %lld: this machine has %d GPU%s, counted from 0; start no more ranks on it, or give index",
+		return zr_fail(h, ZR_EINVAL,
+			       "index = %lld: this machine has %d GPU%s, counted from 0; start no more ranks on it, or give index",
 			       (long long)index, count, count == 1 ? "" : "s");
 	d->device = (int)index;
 	rc = cuda_result(d, cudaGetDeviceProperties(&p, d->device), "asking for its properties");
@@ -75,8 +77,8 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 	snprintf(d->name, sizeof d->name, "%.*s", (int)sizeof d->name - 1, p.name);
 	d->capability = p.major * 10 + p.minor;
 	if (d->capability < CUDA_LEAST)
-		return zr_fail(h, ZR_ENOTSUP, "GPU %d, %s, has compute capability %d.%d; needed is %d.%d", d->device, d->name, p.major,
-			       p.minor, CUDA_LEAST / 10, CUDA_LEAST % 10);
+		return zr_fail(h, ZR_ENOTSUP, "GPU %d, %s, has compute capability %d.%d; needed is %d.%d", d->device, d->name,
+			       p.major, p.minor, CUDA_LEAST / 10, CUDA_LEAST % 10);
 	return cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 }
 
@@ -106,8 +108,8 @@ static int take_resources(struct zr_inst *d, uint64_t limit)
 		rc = cuda_result(d, cudaMemGetInfo(&free_now, &all), "asking for free memory");
 	d->memory = limit ? limit : free_now;
 	if (!rc && d->memory > free_now)
-		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free", (unsigned long long)d->memory, d->device,
-		       (unsigned long long)free_now);
+		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free", (unsigned long long)d->memory,
+		       d->device, (unsigned long long)free_now);
 	return rc;
 }
 
@@ -128,7 +130,8 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		destroy(d);
 		return rc;
 	}
-	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability, cublasLtGetVersion(), d->tf32 ? "+tf32" : "");
+	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability, cublasLtGetVersion(),
+		 d->tf32 ? "+tf32" : "");
 	d->ops.size = sizeof d->ops;
 	d->ops.dev = d;
 	cuda_ops_fill(&d->ops);
@@ -174,7 +177,8 @@ static const struct zr_desc desc = {
 	.id = "cuda",
 	.version = "0.1.0",
 	.license = "Apache-2.0",
-	.summary = "NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, everything else by kernels of our own.",
+	.summary =
+		"NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, everything else by kernels of our own.",
 	.ifaces = ifaces,
 	.opts = cuda_opts,
 	.n_opts = sizeof cuda_opts / sizeof *cuda_opts,

@@ -2,8 +2,9 @@
  *
  * cuda.h - private to the plugin device/cuda: its instance, and what its files offer each other.
  *
- * Operations are enqueued on one stream and return at once; copies beside them have a stream for each direction. What the device computes is found wrong by a later call, at
- * the latest by sync: that message names the last operation that was enqueued.
+ * Operations are enqueued on one stream and return at once; copies beside them have a stream for each direction. What the
+ * device computes is found wrong by a later call, at the latest by sync: that message names the last operation that was
+ * enqueued.
  */
 #ifndef ZR_DEVICE_CUDA_H
 #define ZR_DEVICE_CUDA_H

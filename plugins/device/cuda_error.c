@@ -17,8 +17,8 @@ int cuda_blas_result(const struct zr_inst *d, cublasStatus_t e, const char *what
 {
 	if (e == CUBLAS_STATUS_SUCCESS)
 		return ZR_OK;
-	return zr_fail(d->h, e == CUBLAS_STATUS_ALLOC_FAILED ? ZR_ENOMEM : ZR_EIO, "rank %d, GPU %d, %s: cuBLASLt: %s (%s)", d->h->rank,
-		       d->device, what, cublasLtGetStatusString(e), cublasLtGetStatusName(e));
+	return zr_fail(d->h, e == CUBLAS_STATUS_ALLOC_FAILED ? ZR_ENOMEM : ZR_EIO, "rank %d, GPU %d, %s: cuBLASLt: %s (%s)",
+		       d->h->rank, d->device, what, cublasLtGetStatusString(e), cublasLtGetStatusName(e));
 }
 
 int cuda_missing(int *count, char *text, size_t size)

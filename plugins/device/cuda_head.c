@@ -97,9 +97,16 @@ static int grad_w(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
 {
 	const struct zr_op_head_loss *o = c->op;
-	struct zr_cuda_softmax softmax = { .rows = c->rows, .vocabulary = o->vocabulary, .ld = stride_of(o), .ldd = stride_of(o),
-					   .dtype = o->dtype, .scale = o->scale, .logits = c->logits, .targets = o->targets + c->first,
-					   .loss = o->loss + c->first, .grad = o->dx ? c->grad : NULL };
+	struct zr_cuda_softmax softmax = { .rows = c->rows,
+					   .vocabulary = o->vocabulary,
+					   .ld = stride_of(o),
+					   .ldd = stride_of(o),
+					   .dtype = o->dtype,
+					   .scale = o->scale,
+					   .logits = c->logits,
+					   .targets = o->targets + c->first,
+					   .loss = o->loss + c->first,
+					   .grad = o->dx ? c->grad : NULL };
 	int rc = project(ops, s, c);
 	if (!rc)
 		rc = cuda_result(ops->dev, zr_cuda_softmax_loss(&softmax, cuda_stream(ops->dev, s)), "head_loss");

@@ -58,7 +58,8 @@ OPERATION(adamw, o->lowp ? o->lowp_dtype : ZR_F32)
 static int op_adamw_checked(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_adamw *o)
 {
 	if (o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
-		return zr_fail(ops->dev->h, ZR_ENOTSUP, "adamw: moments of element type %d are neither fp32 nor bf16", o->moment_dtype);
+		return zr_fail(ops->dev->h, ZR_ENOTSUP, "adamw: moments of element type %d are neither fp32 nor bf16",
+			       o->moment_dtype);
 	return op_adamw(ops, s, o);
 }
 
@@ -87,8 +88,8 @@ static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rm
 static int op_rotary_checked(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rotary *o)
 {
 	if (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS)
-		return zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d", (long long)o->head_dim,
-			       2 * ZR_ROTARY_PAIRS);
+		return zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d",
+			       (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
 	return op_rotary(ops, s, o);
 }
 
@@ -113,8 +114,8 @@ static int check_attention(const struct zr_inst *d, const struct zr_op_attention
 		return zr_fail(d->h, ZR_ENOTSUP, "attention: heads of width %lld are wider than %d", (long long)o->head_dim,
 			       ZR_CUDA_HEAD_DIM);
 	if (o->batch * o->heads > CUDA_GRID_Y)
-		return zr_fail(d->h, ZR_ENOTSUP, "attention: a batch of %lld with %lld heads is more than %d of them", (long long)o->batch,
-			       (long long)o->heads, CUDA_GRID_Y);
+		return zr_fail(d->h, ZR_ENOTSUP, "attention: a batch of %lld with %lld heads is more than %d of them",
+			       (long long)o->batch, (long long)o->heads, CUDA_GRID_Y);
 	return cuda_check_dtype(d, "attention", o->dtype);
 }
 

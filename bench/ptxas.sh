@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# ptxas.sh [TARGET...] - registers, shared memory and spilled bytes of every CUDA kernel, for sm_80, sm_90 and sm_100 or the
+# given ones; bench/results/ptxas.txt is what it printed last. Needs nvcc. Fails if a kernel spills that is not in the list of
+# those that may, which is at the end of this file.
+cd "$(dirname "$0")/.." || exit 1
+targets=${*:-80 90 100}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# Lines "target kernel registers shared stores loads" from what ptxas says.
+lines() {
+	c++filt | awk -v target="$1" '
+		/Compiling entry function/ { sub(/.*function ./, ""); sub(/. for .sm_.*/, ""); name = $0 }
+		/bytes stack frame/ { stores = $5; loads = $9 }
+		/Used [0-9]+ registers/ {
+			regs = $0; sub(/.*Used /, "", regs); sub(/ .*/, "", regs)
+			smem = 0
+			if (match($0, /[0-9]+ bytes smem/)) { smem = substr($0, RSTART); sub(/ .*/, "", smem) }
+			gsub(/ /, "", name); sub(/^void/, "", name); gsub(/structzr_op_/, "zr_op_", name); sub(/\(.*/, "", name)
+			printf "sm_%-4s %-64s %4d %7d %6d %6d\n", target, name, regs, smem, stores, loads
+		}'
+}
+
+printf '%-7s %-64s %4s %7s %6s %6s\n' target kernel regs smem stores loads
+for target in $targets; do
+	for file in kernels/cuda/*.cu; do
+		nvcc -std=c++20 -O3 -fmad=false -gencode=arch=compute_"$target",code=sm_"$target" -Iinclude -Ikernels -Xptxas -v -cubin \
+			-o "$work/x.cubin" "$file" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
+		if grep -q warning "$work/said"; then cat "$work/said" >&2; exit 1; fi
+		lines "$target" <"$work/said"
+	done
+done | tee "$work/table"
+
+# Kernels that may spill, each a part of its name, bytes of stores at most, and why.
+may='blocks_kernel<lamb_norms> 8 two divisions of doubles, once per thread
+layernorm_kernel<f16> 4 around a division, once per row
+dkv_kernel<float,64> 400 heads wider than 128 in fp32'
+awk -v may="$may" 'BEGIN { n = split(may, line, "\n"); for (i = 1; i <= n; i++) { split(line[i], w, " "); part[i] = w[1]; most[i] = w[2] } }
+	$5 + 0 > 0 {
+		ok = 0
+		for (i = 1; i <= n; i++) if (index($2, part[i]) && $5 <= most[i]) ok = 1
+		if (!ok) { print "spills: " $0; bad = 1 }
+	}
+	END { exit bad }' "$work/table" >&2
