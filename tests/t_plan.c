@@ -249,7 +249,7 @@ static void bytes_received_follow_the_formulas(void **unused)
 static void the_rest_is_the_same_for_all_stages(void **unused)
 {
 	(void)unused;
-	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0 }, c = { STAGE3, 4, 4, 4, HUGE_, 3, 0, 0 };
+	struct a_case one = { STAGE0, 1, 1, 4, TINY, 3, 0, 0, 0 }, c = { STAGE3, 4, 4, 4, HUGE_, 3, 0, 0, 0 };
 	struct zr_setup *a = open_case(&one), *b = open_case(&c);
 	assert_int_equal(a->plan.region[ZR_R_ACT].bytes, b->plan.region[ZR_R_ACT].bytes);
 	assert_int_equal(a->plan.region[ZR_R_WORK].bytes, b->plan.region[ZR_R_WORK].bytes);
@@ -310,7 +310,7 @@ static void print_held(int stage, int N)
 	const double ours[] = { 18, 2 + 16.0 / N, 2 + 16.0 / N, 18.0 / N, 2.0 / 2 + 18.0 / N };
 	static const char *const why[] = { "+2: sums are fp32", "-2+4/N: folded at home; sums are fp32", "+2/N: sums are fp32",
 					   "+2/N: sums are fp32", "+4/N: sums are fp32; home copy beside the node's" };
-	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1, 0, 0 };
+	struct a_case c = { stage, N, stage == HPZ ? 2 : N, 2, TINY, 1, 0, 0, 0 };
 	struct zr_setup *s = open_case(&c);
 	const struct zr_region *r = s->plan.region;
 	double held = (double)(r[ZR_R_PARAM].bytes + r[ZR_R_MASTER].bytes + r[ZR_R_GRAD].bytes + r[ZR_R_STATE].bytes);
