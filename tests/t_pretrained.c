@@ -263,10 +263,31 @@ static void an_export_of_what_was_read_is_what_was_read(void **unused)
 		export_again(&goldens[i]);
 }
 
+/* Against the definition of binary16, and back. */
+static void every_fp16_is_widened_exactly(void **unused)
+{
+	(void)unused;
+	for (uint32_t bits = 0; bits < 65536; bits++) {
+		uint16_t h = (uint16_t)bits;
+		int exponent = h >> 10 & 31;
+		double m = exponent ? 1024 + (h & 1023) : h & 1023, want = ldexp(m, (exponent ? exponent : 1) - 25);
+		float x;
+		zr_widen_f16(&h, 1, &x);
+		if (exponent == 31) {
+			assert_true(h & 1023 ? isnan(x) : isinf(x));
+			continue;
+		}
+		assert_true((double)x == (h & 0x8000 ? -want : want) && !signbit(x) == !(h & 0x8000));
+		float again = zr_export_rounded(ZR_F16, x);
+		assert_memory_equal(&again, &x, sizeof x);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_logits_and_every_gradient_are_those_of_transformers),
+		cmocka_unit_test(every_fp16_is_widened_exactly),
 		cmocka_unit_test(an_export_of_what_was_read_is_what_was_read),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
