@@ -127,12 +127,6 @@ int zr_piece_done(struct zr_session *s, int32_t set)
 
 /* ---- masters in other formats ---- */
 
-static int op_failed(struct zr_session *s, int rc, const char *op)
-{
-	return rc ? zr_instance_failed(s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE || !s->setup->host_device.inst ?
-					       &s->setup->device : &s->setup->host_device, rc, op, s->err) : 0;
-}
-
 int zr_updates_blind(const struct zr_session *s)
 {
 	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_ops;
@@ -155,11 +149,11 @@ int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	if (kept == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
 					   .rem = (uint16_t *)master + lo };
-		return op_failed(s, ops->master_join(ops, NULL, &op), "master_join");
+		return zr_op_failed(s, ops, ops->master_join(ops, NULL, &op), "master_join");
 	}
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = type, .n = count,
 				 .src = lowp + lo * zr_dtype_bytes(type), .dst = x };
-	return op_failed(s, ops->cast(ops, NULL, &op), "cast");
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
@@ -176,7 +170,7 @@ static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_
 			.rng = { .seed = (uint64_t)setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param,
 				 .site = UINT32_MAX - 1 },
 		};
-		rc = op_failed(s, ops->round_stochastic(ops, NULL, &op), "round_stochastic");
+		rc = zr_op_failed(s, ops, ops->round_stochastic(ops, NULL, &op), "round_stochastic");
 	}
 	return rc;
 }
@@ -192,7 +186,7 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	if (kept == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
 					   .rem = (uint16_t *)master + lo };
-		return op_failed(s, ops->master_split(ops, NULL, &op), "master_split");
+		return zr_op_failed(s, ops, ops->master_split(ops, NULL, &op), "master_split");
 	}
 	if (kept == ZR_MASTER_NONE && stochastic)
 		return round_segments(s, p, from, n, x, (uint16_t *)lowp + lo);
@@ -200,7 +194,7 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 		rc = zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4);
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = setup->types.dtype, .src_dtype = ZR_F32, .n = count, .src = x,
 				 .dst = lowp + lo * zr_dtype_bytes(setup->types.dtype) };
-	return rc || !lowp ? rc : op_failed(s, ops->cast(ops, NULL, &op), "cast");
+	return rc || !lowp ? rc : zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
 }
 
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)

@@ -33,7 +33,7 @@ static int run_fold(struct zr_session *s, const struct folding *f, const float *
 		.nonfinite = f->measure ? (uint32_t *)nonfinite + block : NULL,
 	};
 	int rc = ops->fold(ops, NULL, &op);
-	return rc ? zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, "fold", s->err) : 0;
+	return zr_op_failed(s, ops, rc, "fold");
 }
 
 /* Part of one tensor, `block` its first. To a sum on the host from a device that only copies reach: by way of the host. */
@@ -106,7 +106,7 @@ static int fill_segment(struct zr_session *s, int32_t u, char **staging, struct 
 					 .n = p->layout.unit[u].elements, .src = send, .dst = *staging };
 		int rc = p->ops->cast(p->ops, NULL, &op);
 		if (rc)
-			return zr_instance_failed(&p->device, rc, "cast", s->err);
+			return zr_op_failed(s, p->ops, rc, "cast");
 		seg->send = *staging;
 		*staging += bytes;
 	}
@@ -137,7 +137,7 @@ static int contribution(struct zr_session *s, const struct zr_pop *op, int32_t i
 				   .src = *out, .dst = wide };
 	int rc = p->ops->cast(p->ops, NULL, &cast);
 	*out = wide;
-	return rc ? zr_instance_failed(&p->device, rc, "cast", s->err) : 0;
+	return zr_op_failed(s, p->ops, rc, "cast");
 }
 
 static int stores(const struct zr_session *s)

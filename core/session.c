@@ -19,6 +19,13 @@ char *zr_at(const struct zr_session *s, struct zr_spot spot)
 	return s->region[spot.region] + spot.at;
 }
 
+/* Operations are the device's, or those of the host's beside it. */
+int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op)
+{
+	struct zr_setup *p = s->setup;
+	return rc ? zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, op, s->err) : 0;
+}
+
 /* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
 static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 {
@@ -299,7 +306,8 @@ static int init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 		.dst = x,
 	};
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
-	return rc ? zr_instance_failed(p->host_device.inst ? &p->host_device : &p->device, rc, "init", err) : 0;
+	s->err = err;
+	return zr_op_failed(s, p->host_ops, rc, "init");
 }
 
 struct init_state {

@@ -117,6 +117,7 @@ int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, st
 
 /* Places and collectives that replay, boundary and session share. */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
+int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
 int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
 		  int32_t op, int32_t unit, zr_ticket *ticket);
 int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket);
