@@ -20,7 +20,7 @@ static int post(struct zr_session *s, struct zr_instance *comm, const struct zr_
 	int rc = ((const struct zr_comm_v1 *)comm->vtbl)->post(comm->inst, o, ticket);
 	if (comm == &s->setup->host_comm && *ticket)
 		*ticket |= HOST_COMM;
-	return rc ? zr_instance_failed(comm, rc, "post", s->err) : 0;
+	return zr_user_failed(s, comm, rc, "post");
 }
 
 /* How many parts of `count` elements a buffer has. */
@@ -105,7 +105,7 @@ int zr_complete(struct zr_session *s, zr_ticket ticket)
 {
 	struct zr_instance *comm = ticket & HOST_COMM ? &s->setup->host_comm : &s->setup->comm;
 	int rc = ticket ? ((const struct zr_comm_v1 *)comm->vtbl)->wait(comm->inst, ticket & ~HOST_COMM) : 0;
-	return rc ? zr_instance_failed(comm, rc, "wait", s->err) : 0;
+	return zr_user_failed(s, comm, rc, "wait");
 }
 
 int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t group, int32_t dtype, int32_t n)

@@ -4,6 +4,16 @@
  */
 #include "core/error.h"
 
+#include <string.h>
+
+static void write_at(struct zr_error *e, size_t at, const char *fmt, va_list ap)
+{
+	vsnprintf(e->text + at, sizeof e->text - at, fmt, ap);
+	for (char *c = e->text + at; *c; c++)
+		if (*c == '\n' || *c == '\r')
+			*c = ' ';
+}
+
 int zr_err(struct zr_error *e, int code, const char *fmt, ...)
 {
 	va_list ap;
@@ -11,12 +21,18 @@ int zr_err(struct zr_error *e, int code, const char *fmt, ...)
 		return code;
 	e->code = code;
 	va_start(ap, fmt);
-	vsnprintf(e->text, sizeof e->text, fmt, ap);
+	write_at(e, 0, fmt, ap);
 	va_end(ap);
-	for (char *c = e->text; *c; c++)
-		if (*c == '\n' || *c == '\r')
-			*c = ' ';
 	return code;
+}
+
+void zr_err_add(struct zr_error *e, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (e)
+		write_at(e, strlen(e->text), fmt, ap);
+	va_end(ap);
 }
 
 int zr_exit_code(int code)

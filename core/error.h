@@ -16,6 +16,9 @@ struct zr_error {
 /* Records code and text (the first one stands) and returns code. e may be NULL. */
 int zr_err(struct zr_error *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* Appends to the text of a failure. e may be NULL. */
+void zr_err_add(struct zr_error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Process exit code: 0 done, 2 bad config or input, 3 cannot fit, 4 a rank died or a system error, 5 numerical stop. */
 int zr_exit_code(int code);
 

@@ -45,10 +45,7 @@ int zr_run_layer(struct zr_session *s, const struct zr_pop *op)
 	c->dparam = s->layer[l].dparam;
 	c->accumulate = s->layer[l].accumulate;
 	int rc = backward ? model->backward(p->model.inst, c) : model->forward(p->model.inst, c);
-	if (!rc)
-		return 0;
-	return p->device.failed.code ? zr_instance_failed(&p->device, rc, "operation", s->err) :
-				       zr_instance_failed(&p->model, rc, "layer", s->err);
+	return zr_user_failed(s, &p->model, rc, "layer");
 }
 
 /* Disk and a device whose memory only copies reach have nothing in common: such a move is done when it is posted. */

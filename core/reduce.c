@@ -231,6 +231,7 @@ static int fold_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 	int32_t u = zr_units_of(s, op)[i];
 	const struct zr_unit_memory *m = &p->plan.unit[u];
 	struct zr_spot spot = m->grad;
+	s->unit = u;
 	if (p->groups[u].state == ZR_GROUP_SELF)
 		spot.at += (uint64_t)m->first * ZR_BLOCK * 4;
 	s->in_place += p->plan.peers ? (uint64_t)((p->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;

@@ -16,7 +16,7 @@ static int run_wait(struct zr_session *s, const struct zr_pop *op)
 	return zr_wait_gather(s, target);
 }
 
-static int run_op(struct zr_session *s, const struct zr_pop *op)
+static int call_op(struct zr_session *s, const struct zr_pop *op)
 {
 	switch (op->kind) {
 	case ZR_P_LAYER:
@@ -39,6 +39,46 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 	}
 }
 
+/* The unit it is at, or the first of all. */
+static int32_t unit_of(const struct zr_session *s, const struct zr_pop *op)
+{
+	return s->unit >= 0 ? s->unit : op->n ? zr_units_of(s, op)[0] : -1;
+}
+
+/* What another rank fails with says where already. */
+int zr_failed_in(struct zr_session *s, int rc, const char *doing)
+{
+	if (rc && rc != ZR_EPEER)
+		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank, (long long)s->step, doing);
+	return rc;
+}
+
+/* What ran: whoever failed does not know. */
+static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
+{
+	char doing[256];
+
+	static const char *const verb[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait for the ", "spill", "fetch" };
+	static const char *const phase[] = { [ZR_FORWARD] = "forward", [ZR_RECOMPUTE] = "recompute", [ZR_BACKWARD] = "backward" };
+	const struct zr_setup *p = s->setup;
+	const struct zr_pop *on = op->kind == ZR_P_WAIT ? &s->program->op[op->target] : op;
+	const int moves = on->kind == ZR_P_SPILL || on->kind == ZR_P_FETCH, eval = s->program->id == ZR_PROG_EVAL;
+	const struct zr_use *use = moves || on->kind == ZR_P_LAYER ?
+		&(eval ? &p->eval_uses : &p->train_uses)->use[moves ? p->train_act.move[on->use].use : on->use] : NULL;
+	int32_t unit = use && use->n_units ? use->units[0] : unit_of(s, on);
+	snprintf(doing, sizeof doing, "%s%s%s%s%s%s%s", on == op ? "" : verb[ZR_P_WAIT], use && !moves ? phase[use->phase] : verb[on->kind],
+		 use ? " of layer " : "", use ? zr_layer_at(&p->decl, use->layer)->name : "", unit >= 0 ? " (unit " : "",
+		 unit >= 0 ? p->layout.unit[unit].name : "", unit >= 0 ? ")" : "");
+	return zr_failed_in(s, rc, doing);
+}
+
+static int run_op(struct zr_session *s, const struct zr_pop *op)
+{
+	s->unit = -1;
+	int rc = call_op(s, op);
+	return rc ? failed(s, op, rc) : 0;
+}
+
 /* New values are visible to those that look at them in place. */
 static int fence_views(struct zr_session *s)
 {
@@ -53,13 +93,13 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 {
 	s->err = err;
 	s->program = &s->setup->program[program];
-	int rc = program == ZR_PROG_UPDATE ? zr_update_begin(s) : 0;
+	int rc = program == ZR_PROG_UPDATE ? zr_failed_in(s, zr_update_begin(s), "before the updates") : 0;
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
 		if (!s->program->op[i].once)
 			rc = run_op(s, &s->program->op[i]);
 	if (program == ZR_PROG_UPDATE) {
 		int end = zr_update_end(s);
-		rc = rc ? rc : end;
+		rc = rc ? rc : zr_failed_in(s, end, "after the updates");
 	}
 	return rc || program != ZR_PROG_UPDATE ? rc : fence_views(s);
 }

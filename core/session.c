@@ -26,6 +26,16 @@ int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const c
 	return rc ? zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, op, s->err) : 0;
 }
 
+/* A model, an optimizer or a comm passes on the code of an operation, whose text its device has. */
+int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing)
+{
+	struct zr_instance *device[] = { &s->setup->device, &s->setup->host_device };
+	for (int i = 0; i < 2 && rc; i++)
+		if (device[i]->inst && device[i]->failed.code == rc && it->failed.code != rc)
+			it = device[i];
+	return rc ? zr_instance_failed(it, rc, doing, s->err) : 0;
+}
+
 /* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
 static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 {

@@ -49,6 +49,7 @@ struct zr_session {
 
 	/* the program that runs */
 	const struct zr_program *program;
+	int32_t unit;                   /* of the operation's list, the one it is at; -1: none, or all */
 	int64_t slot_index;             /* how many micro-batches this rank has folded in this step */
 	struct zr_layer_call call;
 	struct zr_error *err;
@@ -108,7 +109,8 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 
-/* replay.c: runs a recorded program. */
+/* replay.c: runs a recorded program; adds to the text of a failure which rank was at what. */
+int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* returns rc */
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
 int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what the update program publishes */
 
@@ -118,6 +120,7 @@ int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, st
 /* Places and collectives that replay, boundary and session share. */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
+int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */
 int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
 		  int32_t op, int32_t unit, zr_ticket *ticket);
 int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket);

@@ -55,6 +55,7 @@ static int load_batch(struct zr_session *s, int split, int64_t slot, struct zr_e
 	struct zr_setup *p = s->setup;
 	const struct zr_data_v1 *data = p->data.vtbl;
 	char *batch = host_batch(s);
+	s->err = err;
 	struct zr_batch b = {
 		.size = sizeof b,
 		.split = split,
@@ -104,13 +105,13 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	for (int64_t m = 0; m < p->batch.accumulation; m++) {
 		int64_t slot = m * p->process.world + p->process.rank;
 		int last = m + 1 == p->batch.accumulation;
-		int rc = load_batch(s, ZR_SPLIT_TRAIN, slot, err);
+		int rc = zr_failed_in(s, load_batch(s, ZR_SPLIT_TRAIN, slot, err), "batch");
 		prepare_call(s, 1, slot);
 		s->slot_index = m;
 		if (!rc)
 			rc = zr_replay(s, last ? ZR_PROG_LAST_MICRO : ZR_PROG_MICRO, err);
 		if (!rc)
-			rc = add_loss(s, err);
+			rc = zr_failed_in(s, add_loss(s, err), "loss");
 		if (rc)
 			return rc;
 	}
@@ -213,9 +214,9 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	int rc = run_micro_batches(s, err);
 	if (rc)
 		return rc;
-	rc = measure(s, err);
+	rc = zr_failed_in(s, measure(s, err), "sums of squares");
 	if (!rc)
-		rc = zr_boundary_exchange(s, b, err);
+		rc = zr_failed_in(s, zr_boundary_exchange(s, b, err), "exchange of loss and norm");
 	if (rc)
 		return rc;
 	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
@@ -286,6 +287,6 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 	float *out = p->device_info.host_ops ? logits : (float *)s->region[ZR_R_LOGITS];
 	rc = model->logits(p->model.inst, &s->call, n - 1, out);
 	if (rc)
-		return zr_instance_failed(&p->model, rc, "logits", err);
+		return zr_user_failed(s, &p->model, rc, "logits");
 	return out == logits ? 0 : zr_copy(s, logits, out, (uint64_t)p->decl.vocabulary * sizeof *logits);
 }

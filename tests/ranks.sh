@@ -171,8 +171,8 @@ for case in "kind: the kind of operation: barrier" "tag: the place in the progra
 	both="(rank [01] calls .*, $odd|$odd, rank 3 calls .*); all others call what rank [013] calls"
 	planted "$what" stage3 "[0-3] failed with code 4: \\[comm\\] ranks differ in${differs}: $both"
 done
-planted fail stage0 "2 failed with code 4: \\[comm\\] the disk is full"
-planted fail stage3 "2 failed with code 4: \\[comm\\] the disk is full"
+planted fail stage0 "2 failed with code 4: \\[comm\\] the disk is full; rank 2, step 3, [a-z ]+( \\(unit [a-z_0-9.]+\\))?"
+planted fail stage3 "2 failed with code 4: \\[comm\\] the disk is full; rank 2, step 3, [a-z ]+( \\(unit [a-z_0-9.]+\\))?"
 
 # A memory control group of its own, with a limit: prints its directory, or fails with the reason.
 memory_group() {

@@ -77,7 +77,7 @@ static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_
 	memset(out, 0, (size_t)bytes);
 	int rc = written == out ? 0 : zr_copy(s, written, out, bytes);
 	if (!rc && (rc = calls(o)->partial(o->it.inst, step, written)))
-		return zr_instance_failed(&o->it, rc, "partial", s->err);
+		return zr_user_failed(s, &o->it, rc, "partial");
 	if (!rc && written != out)
 		rc = zr_copy(s, out, written, bytes);
 	for (uint64_t i = 0; !rc && i < step->n_seg; i++)

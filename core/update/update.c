@@ -110,7 +110,7 @@ static int call_step(struct zr_session *s, struct zr_optimizer *o, struct zr_opt
 	int rc = zr_partial_totals(s, o, step);
 	if (!rc)
 		rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
-	return rc ? zr_instance_failed(&o->it, rc, "step", s->err) : 0;
+	return zr_user_failed(s, &o->it, rc, "step");
 }
 
 /* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`. */
@@ -168,6 +168,7 @@ int zr_update_sweep(struct zr_session *s, int64_t end, const struct zr_sweep *w)
 	int rc = 0;
 	for (; !rc && s->piece_next < end; s->piece_next++) {
 		const struct zr_piece *piece = &s->piece[s->piece_next];
+		s->unit = piece->unit;
 		rc = read_until(s, s->piece_next + g->ahead, w);
 		if (!rc)
 			rc = zr_piece_done(s, piece->set);

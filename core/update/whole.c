@@ -242,7 +242,7 @@ static int update(struct zr_session *s, int32_t tensor)
 	step.work = s->region[ZR_R_WHOLE] + p->plan.whole.work;
 	step.work_bytes = p->plan.whole.work_bytes;
 	int rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step_whole(o->it.inst, &step);
-	return rc ? zr_instance_failed(&o->it, rc, "step_whole", s->err) : 0;
+	return zr_user_failed(s, &o->it, rc, "step_whole");
 }
 
 static int give_back(struct zr_session *s, int32_t tensor, int owner)

@@ -13,7 +13,8 @@
  * past its range, which a loss scale looks for.
  *
  * All pointers are borrowed for the call and, on a device with streams, until the stream passed it.
- * Operations return ZR_OK or a negative code whose text went through the host of the device.
+ * Operations return ZR_OK or a negative code whose text went through the host of the device: it names the operation. Core
+ * adds rank, step, layer and unit. A device that finds out later says so in the text of the call that fails.
  */
 #ifndef ZEROTH_DEVICE_H
 #define ZEROTH_DEVICE_H

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * watchdevice.c - device/cpu, watched: built and run by tests/watched.sh. In the environment,
+ *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a device's own words
+ *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many calls, and how many of them
+ *                             while a copy from the device to the host was under way
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/device.h>
+
+static struct zr_desc desc;
+static struct zr_device_v1 vtbl;
+static const struct zr_desc *real;
+static const struct zr_device_v1 *real_vtbl;
+static const struct zr_host *host;
+static const struct zr_ops *real_ops;
+static struct zr_ops ops;
+
+static const char *arena[8]; /* device memory */
+static uint64_t arena_bytes[8];
+static unsigned char outward[4096]; /* by ticket: to the host */
+static int under_way;
+
+/* ---- operations ---- */
+
+enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, OPERATIONS };
+static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd", "embedding_bwd", "head_loss", "fold", "adamw" };
+static long calls[OPERATIONS], beside[OPERATIONS];
+
+static int begin(int op)
+{
+	const char *fail = getenv("WATCH_FAIL");
+	size_t n = strlen(name[op]);
+	calls[op]++;
+	beside[op] += under_way > 0;
+	if (!fail || strncmp(fail, name[op], n) || fail[n] != ' ' || calls[op] < atol(fail + n))
+		return ZR_OK;
+	return zr_fail(host, ZR_EIO, "%s: the device caught fire (error 451)", name[op]);
+}
+
+#define WATCHED(slot, number)                                                                                       \
+	static int slot(const struct zr_ops *o, struct zr_stream *s, const struct zr_op_##slot *op)                 \
+	{                                                                                                           \
+		int rc = begin(number);                                                                             \
+		(void)o;                                                                                            \
+		return rc ? rc : real_ops->slot(real_ops, s, op);                                                   \
+	}
+
+WATCHED(matmul, MATMUL)
+WATCHED(attention_bwd, ATTENTION_BWD)
+WATCHED(layernorm_bwd, LAYERNORM_BWD)
+WATCHED(embedding_bwd, EMBEDDING_BWD)
+WATCHED(head_loss, HEAD_LOSS)
+WATCHED(fold, FOLD)
+WATCHED(adamw, ADAMW)
+
+static const struct zr_ops *watched_ops(struct zr_inst *d)
+{
+	real_ops = real_vtbl->ops(d);
+	ops = *real_ops;
+	ops.matmul = matmul;
+	ops.attention_bwd = attention_bwd;
+	ops.layernorm_bwd = layernorm_bwd;
+	ops.embedding_bwd = embedding_bwd;
+	ops.head_loss = head_loss;
+	ops.fold = fold;
+	ops.adamw = adamw;
+	return &ops;
+}
+
+/* ---- copies ---- */
+
+static int is_device(const void *p)
+{
+	for (int i = 0; i < 8; i++)
+		if (arena[i] && (uintptr_t)p - (uintptr_t)arena[i] < arena_bytes[i])
+			return 1;
+	return 0;
+}
+
+static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
+{
+	int i = 0, rc = real_vtbl->mem_alloc(d, bytes, kind, out);
+	while (i < 7 && arena[i])
+		i++;
+	if (!rc && kind == ZR_MEM_DEVICE) {
+		arena[i] = *out;
+		arena_bytes[i] = bytes;
+	}
+	return rc;
+}
+
+static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	int rc = real_vtbl->copy_start(d, dst, src, bytes, ticket);
+	if (!rc && *ticket < sizeof outward && *ticket && is_device(src) && !is_device(dst)) {
+		outward[*ticket] = 1;
+		under_way++;
+	}
+	return rc;
+}
+
+static int copy_wait(struct zr_inst *d, uint64_t ticket)
+{
+	if (ticket < sizeof outward && outward[ticket]) {
+		outward[ticket] = 0;
+		under_way--;
+	}
+	return real_vtbl->copy_wait(d, ticket);
+}
+
+/* ---- instance ---- */
+
+static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	host = h;
+	return real->create(h, opts, out);
+}
+
+static void destroy(struct zr_inst *d)
+{
+	char path[4096];
+	const char *count = getenv("WATCH_COUNT");
+	snprintf(path, sizeof path, "%s.%d", count ? count : "", host->rank);
+	FILE *f = count ? fopen(path, "w") : NULL;
+	for (int i = 0; f && i < OPERATIONS; i++)
+		fprintf(f, "%s %ld %ld\n", name[i], calls[i], beside[i]);
+	if (f)
+		fclose(f);
+	real->destroy(d);
+}
+
+static const struct zr_iface ifaces[] = { { "zr.device/1", &vtbl }, { NULL, NULL } };
+
+__attribute__((constructor)) static void wrap(void)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/device/cpu.so", getenv("ZR_TEST_PLUGINS"));
+	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	const struct zr_entry *entry = so ? dlsym(so, "zr_plugin_entry_v1") : NULL;
+	if (!entry)
+		abort();
+	real = entry->descs[0];
+	real_vtbl = real->ifaces[0].vtbl;
+	desc = *real;
+	vtbl = *real_vtbl;
+	desc.id = "watched";
+	desc.ifaces = ifaces;
+	desc.create = create;
+	desc.destroy = destroy;
+	vtbl.ops = watched_ops;
+	vtbl.mem_alloc = mem_alloc;
+	vtbl.copy_start = copy_start;
+	vtbl.copy_wait = copy_wait;
+}
+
+ZR_PLUGIN(&desc);
