@@ -31,6 +31,15 @@ EXTRA_%C%_t_cuda_kernels_DEPENDENCIES = $(emulated_objects)
 EXTRA_%C%_t_cuda_rows_DEPENDENCIES = $(emulated_objects)
 endif
 
+if HAVE_CUDA
+check_PROGRAMS += %D%/t_cuda_error
+TESTS += %D%/t_cuda_error
+%C%_t_cuda_error_SOURCES = %D%/t_cuda_error.c plugins/device/cuda_error.c plugins/device/cuda.h
+%C%_t_cuda_error_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels $(CUDA_CPPFLAGS)
+%C%_t_cuda_error_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_error_LDADD = %D%/libtesthost.la $(CUDA_LIBS) $(CMOCKA_LIBS)
+endif
+
 gpu-bundle: all %D%/t_device %D%/t_twin bench/device
 	bash $(abs_srcdir)/%D%/gpu/bundle.sh zeroth-gpu-bundle.tar.gz
 

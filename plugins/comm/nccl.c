@@ -106,27 +106,28 @@ static void leave(struct zr_inst *c)
 	ncclComm_t world = c->group[ZR_GROUP_WORLD].comm, node = c->group[ZR_GROUP_NODE].comm;
 	for (int i = 0; i < NN_WINDOW && !c->broken && world; i++)
 		if (c->pend[i].used && !c->pend[i].waited)
-			nn_stop(c, "rank %d stopped with operations outstanding", c->rank);
+			nn_stop(c, ZR_EPEER, "rank %d stopped with operations outstanding", c->rank);
 	if (c->broken || !world)
 		return;
 	if (node && node != world && !nn_finish(c, node, ncclCommFinalize(node), "ncclCommFinalize"))
-		ncclCommDestroy(node);
+		nn_nccl(c, NULL, ncclCommDestroy(node), "ncclCommDestroy");
 	if (!c->broken && !nn_finish(c, world, ncclCommFinalize(world), "ncclCommFinalize"))
-		ncclCommDestroy(world);
+		nn_nccl(c, NULL, ncclCommDestroy(world), "ncclCommDestroy");
 }
 
 static void nccl_destroy(struct zr_inst *c)
 {
 	nn_watch_end(c);
 	leave(c);
-	cudaFree(c->scratch);
+	if (c->scratch)
+		nn_gave_back(c, cudaFree(c->scratch), "cudaFree");
 	for (int i = 0; i < NN_WINDOW; i++)
 		if (c->pend[i].over)
-			cudaEventDestroy(c->pend[i].over);
+			nn_gave_back(c, cudaEventDestroy(c->pend[i].over), "cudaEventDestroy");
 	if (c->ready)
-		cudaEventDestroy(c->ready);
+		nn_gave_back(c, cudaEventDestroy(c->ready), "cudaEventDestroy");
 	if (c->stream)
-		cudaStreamDestroy(c->stream);
+		nn_gave_back(c, cudaStreamDestroy(c->stream), "cudaStreamDestroy");
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -158,7 +159,7 @@ static void nccl_abort(struct zr_inst *c, const char *why)
 {
 	pthread_mutex_lock(&c->lock);
 	if (!c->broken)
-		nn_stop(c, "%s", why);
+		nn_stop(c, ZR_EPEER, "%s", why);
 	pthread_mutex_unlock(&c->lock);
 }
 

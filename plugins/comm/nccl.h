@@ -59,20 +59,22 @@ struct zr_inst {
 	void *scratch;                /* owned, device memory for sums: grows */
 	uint64_t scratch_bytes;
 	struct nn_pend pend[NN_WINDOW];
+	const struct nn_pend *posting; /* NULL: none */
 	_Atomic uint64_t moved;       /* bytes that came from other ranks */
 
 	pthread_mutex_t lock;         /* of all calls of NCCL, and of what follows */
 	pthread_t watch;
 	int watched, leaving;
-	int broken;                   /* communicators are aborted, for the reason in why */
+	int broken, code;             /* communicators are aborted, for the reason in why; what calls fail with then */
 	char why[512];
 };
 
 /* nccl_error.c: the code of a failure with the library's own words, or ZR_OK. With the lock. */
 int nn_cuda(struct zr_inst *c, cudaError_t e, const char *call);
+void nn_gave_back(struct zr_inst *c, cudaError_t e, const char *call);
 int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call);
 int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call); /* waits until a call has begun its work */
-int nn_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* ends all; ZR_EPEER */
+int nn_stop(struct zr_inst *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4))); /* ends all; returns code */
 int nn_stopped(struct zr_inst *c); /* fails with the reason */
 void nn_op_text(const struct nn_pend *p, char *out, size_t room);
 double nn_now(void);

@@ -27,10 +27,10 @@ void nn_op_text(const struct nn_pend *p, char *out, size_t room)
 
 int nn_stopped(struct zr_inst *c)
 {
-	return zr_fail(c->h, ZR_EPEER, "%s", c->why);
+	return zr_fail(c->h, c->code, "%s", c->why);
 }
 
-int nn_stop(struct zr_inst *c, const char *fmt, ...)
+int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
 {
 	va_list ap;
 	if (c->broken)
@@ -39,24 +39,52 @@ int nn_stop(struct zr_inst *c, const char *fmt, ...)
 	vsnprintf(c->why, sizeof c->why, fmt, ap);
 	va_end(ap);
 	c->broken = 1;
-	for (int g = 0; g < NN_GROUPS; g++)
-		if (c->group[g].comm)
-			ncclCommAbort(c->group[g].comm); /* what is on the stream ends, its results are lost */
+	c->code = code;
+	for (int g = 0; g < NN_GROUPS; g++) { /* what is on the stream ends, its results are lost */
+		ncclComm_t comm = c->group[g].comm;
+		ncclResult_t e = comm && (g == ZR_GROUP_WORLD || comm != c->group[ZR_GROUP_WORLD].comm) ? ncclCommAbort(comm) : ncclSuccess;
+		if (e != ncclSuccess && e != ncclInProgress)
+			zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, ncclCommAbort: %s", c->rank, c->gpu, ncclGetErrorString(e));
+	}
 	return nn_stopped(c);
+}
+
+/* " in OPERATION", of the one that is being posted. */
+static const char *in_op(const struct zr_inst *c, char *out, size_t room)
+{
+	char text[200];
+	*out = 0;
+	if (!c->posting)
+		return out;
+	nn_op_text(c->posting, text, sizeof text);
+	snprintf(out, room, " in %s", text);
+	return out;
 }
 
 int nn_cuda(struct zr_inst *c, cudaError_t e, const char *call)
 {
+	char op[224];
 	if (e == cudaSuccess)
 		return ZR_OK;
-	return nn_stop(c, "rank %d, GPU %d: %s: %s (%s)", c->rank, c->gpu, call, cudaGetErrorString(e), cudaGetErrorName(e));
+	return nn_stop(c, e == cudaErrorMemoryAllocation ? ZR_ENOMEM : ZR_EIO, "rank %d, GPU %d, %s%s: %s (%s)%s", c->rank, c->gpu, call,
+		       in_op(c, op, sizeof op), cudaGetErrorString(e), cudaGetErrorName(e), e == cudaErrorMemoryAllocation || c->watched == 0 ? "" :
+		       "; found there, it may come from any operation of this GPU: run with CUDA_LAUNCH_BLOCKING=1 to find which");
+}
+
+/* Nothing is left to fail: a warning. */
+void nn_gave_back(struct zr_inst *c, cudaError_t e, const char *call)
+{
+	if (e != cudaSuccess && e != cudaErrorCudartUnloading && !c->broken)
+		zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, %s: %s (%s)", c->rank, c->gpu, call, cudaGetErrorString(e), cudaGetErrorName(e));
 }
 
 int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call)
 {
+	char op[224];
 	if (e == ncclSuccess || e == ncclInProgress)
 		return ZR_OK;
-	return nn_stop(c, "rank %d, GPU %d: %s: %s; %s", c->rank, c->gpu, call, ncclGetErrorString(e), ncclGetLastError(comm));
+	return nn_stop(c, e == ncclRemoteError ? ZR_EPEER : ZR_EIO, "rank %d, GPU %d, %s%s: %s; %s", c->rank, c->gpu, call,
+		       in_op(c, op, sizeof op), ncclGetErrorString(e), ncclGetLastError(comm));
 }
 
 int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call)
@@ -68,7 +96,7 @@ int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *ca
 		if (asked != ncclSuccess)
 			e = asked;
 		if (e == ncclInProgress && nn_now() - since > c->o->timeout)
-			return nn_stop(c, "rank %d, GPU %d: %s: other ranks did not come in %g s", c->rank, c->gpu, call, c->o->timeout);
+			return nn_stop(c, ZR_EPEER, "rank %d, GPU %d, %s: other ranks did not come in %g s", c->rank, c->gpu, call, c->o->timeout);
 		if (e == ncclInProgress)
 			nanosleep(&nap, NULL);
 	}

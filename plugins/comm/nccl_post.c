@@ -91,10 +91,12 @@ static int need_scratch(struct zr_inst *c, uint64_t bytes)
 	if (bytes <= c->scratch_bytes)
 		return rc;
 	rc = until_over(c, ask_stream, NULL, "cudaStreamQuery");
-	cudaFree(c->scratch);
+	rc = rc ? rc : nn_cuda(c, cudaFree(c->scratch), "cudaFree");
+	if (rc)
+		return rc;
 	c->scratch = NULL;
 	c->scratch_bytes = 0;
-	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, bytes), "device memory for sums");
+	rc = nn_cuda(c, cudaMalloc(&c->scratch, bytes), "device memory for sums");
 	if (!rc)
 		c->scratch_bytes = bytes;
 	return rc;
@@ -275,10 +277,12 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	cudaEvent_t over = p->over;
 	*p = (struct nn_pend){ .over = over, .since = nn_now(), .kind = op->kind, .group = op->group, .tag = op->tag,
 			       .bytes = bytes_of(c, op) };
+	c->posting = p;
 	rc = nn_cuda(c, cudaEventRecord(c->ready, c->compute), "cudaEventRecord");
 	rc = rc ? rc : nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
 	rc = rc ? rc : enqueue(c, op);
 	rc = rc ? rc : nn_cuda(c, cudaEventRecord(over, c->stream), "cudaEventRecord");
+	c->posting = NULL;
 	if (rc)
 		return rc;
 	p->used = 1;

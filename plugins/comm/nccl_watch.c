@@ -14,15 +14,20 @@ static void look(struct zr_inst *c)
 	char text[200];
 	for (int g = 0; g < NN_GROUPS && !c->broken; g++) {
 		ncclResult_t e = ncclSuccess;
-		if (c->group[g].comm && ncclCommGetAsyncError(c->group[g].comm, &e) == ncclSuccess)
-			nn_nccl(c, c->group[g].comm, e, "NCCL, while operations were under way");
+		ncclResult_t asked = c->group[g].comm ? ncclCommGetAsyncError(c->group[g].comm, &e) : ncclSuccess;
+		nn_nccl(c, c->group[g].comm, asked == ncclSuccess ? e : asked, "NCCL, while operations were under way");
 	}
 	for (int i = 0; i < NN_WINDOW && !c->broken; i++) {
 		const struct nn_pend *p = &c->pend[i];
-		if (!p->used || nn_now() - p->since <= c->o->timeout || cudaEventQuery(p->over) != cudaErrorNotReady)
+		if (!p->used || nn_now() - p->since <= c->o->timeout)
 			continue;
 		nn_op_text(p, text, sizeof text);
-		nn_stop(c, "rank %d, GPU %d: %s is not over after %g s: another rank does not take part, or the GPU is stuck", c->rank,
+		cudaError_t over = cudaEventQuery(p->over);
+		if (over != cudaErrorNotReady) {
+			nn_cuda(c, over, text);
+			continue;
+		}
+		nn_stop(c, ZR_EPEER, "rank %d, GPU %d: %s is not over after %g s: another rank does not take part, or the GPU is stuck", c->rank,
 			c->gpu, text, c->o->timeout);
 	}
 }
@@ -32,7 +37,9 @@ static void *watch(void *arg)
 	const struct timespec nap = { 0, 100000000 };
 	struct zr_inst *c = arg;
 	int leaving = 0;
-	cudaSetDevice(c->gpu);
+	pthread_mutex_lock(&c->lock);
+	nn_cuda(c, cudaSetDevice(c->gpu), "cudaSetDevice");
+	pthread_mutex_unlock(&c->lock);
 	while (!leaving) {
 		nanosleep(&nap, NULL);
 		pthread_mutex_lock(&c->lock);

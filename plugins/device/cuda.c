@@ -42,18 +42,18 @@ static void destroy(struct zr_inst *d)
 	const struct zr_host *h = d->h;
 	const cudaStream_t streams[] = { d->in, d->out, d->stream };
 	if (d->stream)
-		cudaDeviceSynchronize();
+		cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for the GPU");
 	for (int i = 0; i < CUDA_COPIES && d->copied[i]; i++)
-		cudaEventDestroy(d->copied[i]);
+		cuda_gave_back(d, cudaEventDestroy(d->copied[i]), "destroying an event");
 	if (d->reached)
-		cudaEventDestroy(d->reached);
-	if (d->lt)
-		cublasLtDestroy(d->lt);
+		cuda_gave_back(d, cudaEventDestroy(d->reached), "destroying an event");
+	if (d->lt && cublasLtDestroy(d->lt))
+		zr_log(h, ZR_LOG_WARN, "cuBLASLt could not be ended");
 	if (d->scratch)
-		cudaFree(d->scratch);
+		cuda_gave_back(d, cudaFree(d->scratch), "freeing scratch");
 	for (int i = 0; i < 3; i++)
 		if (streams[i])
-			cudaStreamDestroy(streams[i]);
+			cuda_gave_back(d, cudaStreamDestroy(streams[i]), "destroying a stream");
 	h->release(h, d->choice);
 	h->release(h, d);
 }

@@ -2,9 +2,8 @@
  *
  * cuda.h - private to the plugin device/cuda: its instance, and what its files offer each other.
  *
- * Operations are enqueued on one stream and return at once; copies beside them have a stream for each direction. What the
- * device computes is found wrong by a later call, at the latest by sync: that message names the last operation that was
- * enqueued.
+ * Operations are enqueued on one stream and return at once; copies beside them have a stream for each direction. What goes
+ * wrong on the device is found by a later call, at the latest by sync: cuda_error.c.
  */
 #ifndef ZR_DEVICE_CUDA_H
 #define ZR_DEVICE_CUDA_H
@@ -48,6 +47,7 @@ struct zr_inst {
 	void *scratch;              /* device memory, owned: CUDA_WORKSPACE bytes, then CUDA_PARTS */
 	uint64_t memory, used;      /* bytes of device memory for callers, and of live allocations */
 	const char *last;           /* operation that was enqueued last */
+	int complained;             /* while memory and streams were given back */
 	char name[64], variant[64];
 	struct zr_ops ops;
 };
@@ -62,8 +62,10 @@ static inline float *cuda_parts(const struct zr_inst *d)
 	return (float *)((char *)d->scratch + CUDA_WORKSPACE);
 }
 
-/* cuda_error.c: e as a failure with rank, device, what was done and CUDA's own words; ZR_OK if it is success. */
+/* cuda_error.c: e as a failure with rank, device, what was done and CUDA's own words; ZR_OK if it is success. An error that
+ * a kernel or a copy left behind is found by a later call: the text says so, and how to find whose it is. */
 int cuda_result(const struct zr_inst *d, cudaError_t e, const char *what);
+void cuda_gave_back(struct zr_inst *d, cudaError_t e, const char *what); /* the same as a warning, once: nothing is left to fail */
 int cuda_blas_result(const struct zr_inst *d, cublasStatus_t e, const char *what);
 /* What keeps this process from using a GPU, in `text`; 0 if nothing, and then *count is how many there are. */
 int cuda_missing(int *count, char *text, size_t size);

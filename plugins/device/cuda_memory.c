@@ -41,7 +41,8 @@ static int take_device(struct zr_inst *d, uint64_t bytes, void **out)
 	if (!rc)
 		rc = cuda_sync(d, NULL);
 	if (rc) {
-		cudaFree(p);
+		if (p)
+			cuda_gave_back(d, cudaFree(p), "freeing device memory");
 		return rc;
 	}
 	d->used += bytes;
@@ -61,15 +62,15 @@ void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 {
 	if (!p)
 		return;
-	cudaSetDevice(d->device);
-	cudaDeviceSynchronize(); /* operations and copies may still use it */
+	cuda_gave_back(d, cudaSetDevice(d->device), "choosing the GPU");
+	cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for all that may still use memory that is freed");
 	if (kind == ZR_MEM_DEVICE) {
-		cudaFree(p);
+		cuda_gave_back(d, cudaFree(p), "freeing device memory");
 		d->used -= bytes;
 		return;
 	}
 	if (kind == ZR_MEM_PINNED)
-		cudaHostUnregister(p);
+		cuda_gave_back(d, cudaHostUnregister(p), "unpinning host memory");
 	munmap(p, bytes);
 }
 
