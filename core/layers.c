@@ -15,7 +15,7 @@ static void point_tensors(struct zr_session *s, int32_t layer)
 		const struct zr_place *place = &p->layout.tensor[t->tensor[i]];
 		t->param[i] = s->full[place->unit] + place->offset * zr_dtype_bytes(p->types.dtype);
 		t->dparam[i] = NULL;
-		if (p->mode == ZR_SETUP_SAMPLE || p->frozen[t->tensor[i]])
+		if (p->mode == ZR_SETUP_SAMPLE || p->frozen_unit[place->unit])
 			continue;
 		t->dparam[i] = (float *)(p->plan.direct ? zr_at(s, p->plan.unit[place->unit].grad) :
 							  s->region[ZR_R_GRAD_BUFFER] + s->program->grad_buffer[place->unit]) +

@@ -74,7 +74,7 @@ static int fold(struct zr_session *s, const struct folding *f, const float *cont
 		const struct zr_place *t = &p->layout.tensor[i];
 		int64_t from = t->offset > lo ? t->offset : lo;
 		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
-		if (from < to && !p->frozen[i]) /* what its gradient's place has is nothing */
+		if (from < to)
 			rc = fold_part(s, f, contribution + (from - lo), sum + (from - lo), to - from, t->block + (from - t->offset) / ZR_BLOCK);
 	}
 	return rc;

@@ -111,9 +111,9 @@ static int64_t cores(void)
 static int64_t largest_unit(const struct zr_setup *s)
 {
 	int64_t most = 0;
-	for (int32_t u = 0; u < s->layout.n_units; u++)
-		if (s->layout.unit[u].elements > most)
-			most = s->layout.unit[u].elements;
+	for (int32_t u = 0; s->layout.n_units && u < s->model_units; u++)
+		if (zr_model_unit(s, u) > most)
+			most = zr_model_unit(s, u);
 	return most;
 }
 
@@ -125,10 +125,10 @@ static int by_value(const void *a, const void *b)
 
 static int64_t typical_unit(const struct zr_setup *s)
 {
-	int32_t n = s->layout.n_units;
+	int32_t n = s->layout.n_units ? s->model_units : 0;
 	int64_t *size = n > 0 ? malloc((size_t)n * sizeof *size) : NULL, middle = 0;
 	for (int32_t u = 0; size && u < n; u++)
-		size[u] = s->layout.unit[u].elements;
+		size[u] = zr_model_unit(s, u);
 	if (size) {
 		qsort(size, (size_t)n, sizeof *size, by_value);
 		middle = size[n / 2];
@@ -511,9 +511,9 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc)
 		rc = start_model(s, err);
 	if (!rc)
-		rc = zr_layout_make(&s->decl, &s->layout, err);
-	if (!rc)
 		rc = zr_frozen_find(s, err);
+	if (!rc)
+		rc = zr_layout_make(&s->decl, &s->layout, err);
 	if (!rc)
 		rc = start_policies(s, err);
 	if (!rc)
@@ -583,6 +583,8 @@ void zr_setup_close(struct zr_setup *s)
 	free(s->groups);
 	free(s->frozen);
 	free(s->frozen_unit);
+	free(s->first_part);
+	free(s->parts);
 	zr_schedule_free(&s->train_uses);
 	zr_schedule_free(&s->eval_uses);
 	zr_layout_free(&s->layout);

@@ -64,8 +64,10 @@ struct zr_setup {
 	struct zr_batch_shape batch;
 	uint64_t settings;              /* hash of the options that change results: compared over ranks */
 	struct zr_layout layout;
-	uint8_t *frozen;                /* [n_tensors] no gradient, no optimizer state */
-	uint8_t *frozen_unit;           /* [n_units] all its tensors are */
+	uint8_t *frozen;                /* [n_tensors] a compute copy and nothing else */
+	uint8_t *frozen_unit;           /* [n_units] all its tensors are, else none */
+	int32_t model_units, *first_part; /* [model_units + 1] first unit of each that the model declares: decl has their parts */
+	void *parts;                    /* the units and layers of decl */
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */
 	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */

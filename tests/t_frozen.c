@@ -16,6 +16,7 @@
 #include <cmocka.h> /* last: it defines fail() */
 
 #define OPTIONS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+#define TWICE "train.gradient_accumulation_steps=2"
 
 /* ---- a step ---- */
 
@@ -186,15 +187,77 @@ static void backward_ends_at_the_lowest_layer_that_is_trained(void **unused)
 	}
 }
 
-/* Of a tensor in a unit with others the optimizer's states go. */
-static void a_frozen_tensor_has_no_states(void **unused)
+/* Of a tensor in a unit with others, too, nothing is there but the compute copy; the parts of a unit differ from it by less
+ * than a block for each rank. */
+static void a_frozen_tensor_takes_its_copy_only(void **unused)
 {
-	struct zr_setup *all = plan_open(1, OPTIONS(NULL)), *s = plan_open(1, OPTIONS("train.freeze=h.0.mlp.*"));
-	uint64_t blocks = 0;
+	static const struct { int region, bytes; } gone[] = { { ZR_R_MASTER, 4 }, { ZR_R_GRAD, 4 }, { ZR_R_LOCAL, 4 }, { ZR_R_STATE, 8 },
+							      { ZR_R_PARAM, 0 } };
+	static const int worlds[] = { 1, 2, 4 };
 	(void)unused;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		blocks += s->frozen[i] ? (uint64_t)s->layout.tensor[i].blocks : 0;
-	assert_int_equal(region(s, ZR_R_STATE), region(all, ZR_R_STATE) - blocks * 2 * ZR_BLOCK * 4);
+	for (int w = 0; w < 3; w++)
+		for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+			char freeze[100];
+			snprintf(freeze, sizeof freeze, "train.freeze=%s", patterns[i]);
+			const char *const stage = worlds[w] == 1 ? "zero.plugin=stage0" : "zero.plugin=stage2";
+			struct zr_setup *all = plan_open(worlds[w], OPTIONS("precision.plugin=bf16", "train.reduction=local", stage, TWICE));
+			struct zr_setup *s = plan_open(worlds[w], OPTIONS("precision.plugin=bf16", "train.reduction=local", stage, TWICE, freeze));
+			int64_t blocks = 0, parts = s->layout.n_units;
+			for (int32_t t = 0; t < s->layout.n_tensors; t++)
+				blocks += s->frozen[t] ? s->layout.tensor[t].blocks : 0;
+			for (int k = 0; k < 5; k++) {
+				int64_t split = gone[k].region == ZR_R_LOCAL || gone[k].region == ZR_R_PARAM ? 1 : worlds[w];
+				int64_t less = (int64_t)(region(all, gone[k].region) - region(s, gone[k].region));
+				int64_t want = blocks * ZR_BLOCK * gone[k].bytes / split, slack = parts * ZR_BLOCK * 8 * (worlds[w] - 1);
+				if (gone[k].region == ZR_R_LOCAL && worlds[w] == 1)
+					want = 0;
+				if (less < want - slack || less > want + slack)
+					fail_msg("%s, %d ranks, region %d: %lld bytes less, not %lld", patterns[i], worlds[w], gone[k].region,
+						 (long long)less, (long long)want);
+			}
+			plan_close(s);
+			plan_close(all);
+		}
+}
+
+/* The bytes that a rank receives of other ranks' gradients. */
+static uint64_t reduced(const struct zr_setup *s)
+{
+	uint64_t n = 0;
+	for (int32_t i = 0; i < s->program[ZR_PROG_LAST_MICRO].n; i++)
+		n += s->program[ZR_PROG_LAST_MICRO].op[i].kind == ZR_P_REDUCE ? s->program[ZR_PROG_LAST_MICRO].op[i].bytes : 0;
+	return n;
+}
+
+static void gradients_of_frozen_tensors_do_not_travel(void **unused)
+{
+	struct zr_setup *s = plan_open(2, OPTIONS("train.freeze=*.c_*.weight", "zero.plugin=stage3"));
+	uint64_t most = 0;
+	(void)unused;
+	for (int32_t i = 0; i < s->layout.n_tensors; i++) /* half of it, from one other rank */
+		most += s->frozen[i] ? 0 : (uint64_t)(s->layout.tensor[i].blocks + 1) / 2 * ZR_BLOCK * 4;
+	assert_true(reduced(s) > 0);
+	assert_true(reduced(s) <= most);
+	plan_close(s);
+}
+
+/* The model's tensors in their order, whatever is cut. */
+static void parts_keep_order_and_numbers(void **unused)
+{
+	struct zr_setup *all = plan_open(1, OPTIONS(NULL)), *s = plan_open(1, OPTIONS("train.freeze=*.bias wte.weight"));
+	(void)unused;
+	assert_int_equal(s->layout.n_tensors, all->layout.n_tensors);
+	assert_int_equal(s->model_units, all->layout.n_units);
+	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
+		assert_string_equal(s->layout.tensor[i].decl->name, all->layout.tensor[i].decl->name);
+		assert_int_equal(s->layout.tensor[i].block, all->layout.tensor[i].block);
+		assert_int_equal(s->frozen_unit[s->layout.tensor[i].unit], s->frozen[i]);
+	}
+	assert_string_equal(s->layout.unit[0].name, "wte");
+	assert_string_equal(s->layout.unit[2].name, "h.0/1");
+	assert_string_equal(s->layout.unit[3].name, "h.0/2");
+	for (uint32_t l = 0; l < s->decl.n_layers; l++)
+		assert_int_equal(zr_setup_layer_tensors(s, (int32_t)l), zr_setup_layer_tensors(all, (int32_t)l));
 	plan_close(s);
 	plan_close(all);
 }
@@ -225,7 +288,9 @@ int main(void)
 		cmocka_unit_test(a_frozen_unit_takes_its_copy_only),
 		cmocka_unit_test(gradients_of_frozen_units_have_no_buffer),
 		cmocka_unit_test(backward_ends_at_the_lowest_layer_that_is_trained),
-		cmocka_unit_test(a_frozen_tensor_has_no_states),
+		cmocka_unit_test(a_frozen_tensor_takes_its_copy_only),
+		cmocka_unit_test(gradients_of_frozen_tensors_do_not_travel),
+		cmocka_unit_test(parts_keep_order_and_numbers),
 		cmocka_unit_test(I7_patterns_that_cannot_be_meant),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

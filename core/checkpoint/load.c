@@ -183,6 +183,8 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 /* Whether a rank's file has anything that this rank holds. */
 static int concerns(const struct load *l, int32_t rank)
 {
+	if (l->saved.layout.n_units != l->here.layout.n_units) /* it was written when a unit could be frozen in part */
+		return 1;
 	for (int32_t u = 0; u < l->here.layout.n_units; u++) {
 		int64_t first, n, held, count;
 		zr_layout_shard(&l->saved.layout.unit[u], rank, l->saved.world, &first, &n);

@@ -139,10 +139,11 @@ static int same_text(const char *what, const char *here, const char *saved, stru
 	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved, here);
 }
 
-static int same_tensor(const struct zr_place *here, const struct zr_place *saved, struct zr_error *err)
+/* cut: one was written when units had frozen tensors and others. */
+static int same_tensor(const struct zr_place *here, const struct zr_place *saved, int cut, struct zr_error *err)
 {
 	const struct zr_tensor *a = here->decl, *b = saved->decl;
-	int same = a->ndim == b->ndim && here->unit == saved->unit;
+	int same = a->ndim == b->ndim && (cut || here->unit == saved->unit);
 	if (strcmp(a->name, b->name))
 		return zr_err(err, ZR_EINVAL, "the model has tensor %s where it had %s", a->name, b->name);
 	for (int32_t d = 0; same && d < a->ndim; d++)
@@ -172,7 +173,7 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_
 }
 
 /* What is left out here is where the model began, and must be what it was then. */
-static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i, struct zr_error *err)
+static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i, int cut, struct zr_error *err)
 {
 	const char *name = here->layout.tensor[i].decl->name;
 	int now = zr_manifest_frozen(here, i), was = zr_manifest_frozen(saved, i);
@@ -184,17 +185,19 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs [checkpoint] save = trainable and the [model] path "
 			      "that it is in", name);
 	if (was == ZR_FROZEN_LEFT_OUT && here->source[i] != saved->source[i])
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was", name);
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was%s", name,
+			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin with what `zeroth checkpoint export` makes" : "");
 	return 0;
 }
 
 static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved, struct zr_error *err)
 {
 	int rc = same_number("the number of the model's tensors", here->layout.n_tensors, saved->layout.n_tensors, err);
+	int cut = here->layout.n_units != saved->layout.n_units;
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
-		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], err);
+		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
-		rc = same_frozen(here, saved, i, err);
+		rc = same_frozen(here, saved, i, cut, err);
 	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
 		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]], &saved->optimizer[saved->optimizer_of[i]],
 				    here->layout.tensor[i].decl->name, err);

@@ -31,8 +31,8 @@ static const struct zr_opt train[] = {
 		    "slots: every micro-batch is sent home and added in slot order, so that bits do not depend on the number of "
 		    "ranks; local: each rank sums its micro-batches first and sends once per step."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
-	       "Tensors that stay as they are, by patterns like those of a parameter group: they get no gradient and no optimizer state, "
-	       "and where a whole unit is frozen, as *h.0.* or *wte*, no master either."),
+	       "Tensors that stay as they are, by patterns like those of a parameter group: they get no gradient, no master and no "
+	       "optimizer state."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
 };
 

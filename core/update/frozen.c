@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * frozen.c - see optimizers.h: tensors that training leaves as they are.
+ * frozen.c - see optimizers.h: tensors that training leaves as they are. They need other memory than those that it
+ * changes, so a unit of the model that has both becomes several, each a run of its tensors of one kind. Tensors keep
+ * their order and numbers, and a layer gets those of its units one after the other, as the model declares them.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -15,42 +17,144 @@ static int bad(const struct zr_setup *s, struct zr_error *err, const char *what,
 	return zr_config_blame(s->cfg, "train", ZR_EINVAL, text, err);
 }
 
+static const struct zr_unit *unit_at(const struct zr_model_decl *m, uint32_t i)
+{
+	return (const struct zr_unit *)((const char *)m->units + (size_t)i * m->unit_stride);
+}
+
+static const struct zr_tensor *tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i)
+{
+	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
+}
+
+static size_t count_tensors(const struct zr_model_decl *m)
+{
+	size_t n = 0;
+	for (uint32_t u = 0; u < m->n_units; u++)
+		n += unit_at(m, u)->n_tensors;
+	return n;
+}
+
+/* ---- which ---- */
+
 static int freeze(struct zr_setup *s, const char *pattern, struct zr_error *err)
 {
-	int32_t fits = 0;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		if (!fnmatch(pattern, s->layout.tensor[i].decl->name, 0)) {
-			s->frozen[i] = 1;
-			fits++;
-		}
+	size_t n = 0, fits = 0;
+	for (uint32_t u = 0; u < s->decl.n_units; u++)
+		for (uint32_t i = 0; i < unit_at(&s->decl, u)->n_tensors; i++, n++)
+			if (!fnmatch(pattern, tensor_at(&s->decl, unit_at(&s->decl, u), i)->name, 0)) {
+				s->frozen[n] = 1;
+				fits++;
+			}
 	return fits ? 0 : bad(s, err, "freeze: no tensor has a name like %s", pattern);
 }
 
-static int find_units(struct zr_setup *s, struct zr_error *err)
+static int freeze_all(struct zr_setup *s, struct zr_error *err)
 {
-	int left = 0;
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		const struct zr_unit_place *unit = &s->layout.unit[u];
-		s->frozen_unit[u] = 1;
-		for (int32_t i = unit->first; i < unit->first + unit->count; i++)
-			s->frozen_unit[u] &= s->frozen[i];
-		left |= !s->frozen_unit[u];
-	}
-	return left ? 0 : bad(s, err, "freeze: %s are frozen, so that nothing is left to train", "all tensors");
-}
-
-int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
-{
-	const char *list = s->mode == ZR_SETUP_SAMPLE ? "" : s->train->freeze;
+	const char *list = s->train->freeze;
 	char pattern[ZR_PATTERN];
 	int more, rc = 0;
-	s->frozen = calloc((size_t)s->layout.n_tensors + 1, 1);
-	s->frozen_unit = calloc((size_t)s->layout.n_units + 1, 1);
-	if (!s->frozen || !s->frozen_unit)
-		return zr_err(err, ZR_ENOMEM, "out of memory for the layout");
 	while (!rc && (more = zr_next_pattern(&list, pattern)) > 0)
 		rc = freeze(s, pattern, err);
 	if (!rc && more < 0)
 		rc = bad(s, err, "freeze: a pattern %s", "of more than 255 bytes");
-	return rc || s->mode == ZR_SETUP_SAMPLE ? rc : find_units(s, err);
+	if (!rc && !memchr(s->frozen, 0, count_tensors(&s->decl)))
+		rc = bad(s, err, "freeze: %s are frozen, so that nothing is left to train", "all tensors");
+	return rc;
+}
+
+/* ---- units of one kind ---- */
+
+struct parts {
+	struct zr_unit *unit;
+	struct zr_layer *layer;
+	int32_t *list; /* the units of all layers */
+	char *name;
+	size_t units, listed, letters;
+};
+
+/* A unit's parts; p->unit NULL: counts them. frozen: of its tensors. */
+static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit *u, const uint8_t *frozen)
+{
+	size_t room = strlen(u->name) + 12;
+	for (uint32_t from = 0, to, k = 1; from < u->n_tensors; from = to, k++) {
+		for (to = from + 1; to < u->n_tensors && frozen[to] == frozen[from];)
+			to++;
+		if (p->unit) {
+			char *name = p->name + p->letters;
+			snprintf(name, room, to - from == u->n_tensors ? "%s" : "%s/%u", u->name, k);
+			p->unit[p->units] = (struct zr_unit){ name, tensor_at(&s->decl, u, from), to - from, 0 };
+			s->frozen_unit[p->units] = frozen[from];
+		}
+		p->units++;
+		p->letters += room;
+	}
+}
+
+static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
+{
+	const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
+	size_t first = p->listed;
+	for (uint32_t k = 0; k < l->n_units; k++)
+		for (int32_t u = s->first_part[l->units[k]]; u < s->first_part[l->units[k] + 1]; u++, p->listed++)
+			if (p->unit)
+				p->list[p->listed] = u;
+	if (p->unit)
+		p->layer[i] = (struct zr_layer){ l->name, p->list + first, (uint32_t)(p->listed - first), l->flags };
+}
+
+static void cut(struct zr_setup *s, struct parts *p)
+{
+	const uint8_t *frozen = s->frozen;
+	p->units = p->listed = p->letters = 0;
+	for (uint32_t u = 0; u < s->decl.n_units; u++) {
+		s->first_part[u] = (int32_t)p->units;
+		cut_unit(s, p, unit_at(&s->decl, u), frozen);
+		frozen += unit_at(&s->decl, u)->n_tensors;
+	}
+	s->first_part[s->decl.n_units] = (int32_t)p->units;
+	for (uint32_t i = 0; i < s->decl.n_layers; i++)
+		cut_layer(s, p, i);
+}
+
+/* The declaration with the parts as its units. */
+static int take_parts(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_model_decl *m = &s->decl;
+	struct parts p = { 0 };
+	cut(s, &p);
+	size_t layers = m->n_layers * sizeof *p.layer, lists = p.listed * sizeof *p.list;
+	s->frozen_unit = calloc(p.units + 1, 1);
+	p.unit = s->parts = malloc((p.units + 1) * sizeof *p.unit + layers + lists + p.letters);
+	if (!s->frozen_unit || !s->parts)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	p.layer = (struct zr_layer *)(p.unit + p.units + 1);
+	p.list = (int32_t *)((char *)p.layer + layers);
+	p.name = (char *)p.list + lists;
+	cut(s, &p);
+	s->model_units = (int32_t)m->n_units;
+	m->units = p.unit;
+	m->n_units = (uint32_t)p.units;
+	m->unit_stride = sizeof *p.unit;
+	m->layers = p.layer;
+	m->layer_stride = sizeof *p.layer;
+	return 0;
+}
+
+int64_t zr_model_unit(const struct zr_setup *s, int32_t unit)
+{
+	int64_t n = 0;
+	for (int32_t u = s->first_part[unit]; u < s->first_part[unit + 1]; u++)
+		n += s->layout.unit[u].elements;
+	return n;
+}
+
+int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
+{
+	s->frozen = calloc(count_tensors(&s->decl) + 1, 1);
+	s->first_part = calloc((size_t)s->decl.n_units + 1, sizeof *s->first_part);
+	if (!s->frozen || !s->first_part)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	int rc = s->mode == ZR_SETUP_SAMPLE ? 0 : freeze_all(s, err);
+	return rc ? rc : take_parts(s, err);
 }

@@ -38,8 +38,9 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t);
 #define ZR_PATTERN 256
 int zr_next_pattern(const char **list, char out[ZR_PATTERN]);
 
-/* frozen.c: fills frozen and frozen_unit of a setup with layout, as [train] freeze says. */
+/* frozen.c: fills frozen, and makes units of one kind of what the model declares, as [train] freeze says. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
+int64_t zr_model_unit(const struct zr_setup *s, int32_t unit); /* elements of a unit that the model declares, once there is a layout */
 
 /* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err);
