@@ -238,22 +238,43 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 
-/* The contributions to the largest bucket, sent and received, where they cannot be read in place; in 16 bits also one
- * rank's share of a unit widened again. */
-static uint64_t comm_bytes(const struct zr_setup *s, const struct zr_plan *p, const struct zr_program *prog)
+/* Bytes of the contributions to the largest bucket, in the type they travel in; of one rank's share of the largest unit in
+ * fp32. */
+static uint64_t bucket_bytes(const struct zr_setup *s, const struct zr_program *prog, uint64_t *share)
 {
 	uint64_t most = 0;
-	for (int32_t i = 0; !p->peers && s->process.world > 1 && i < prog->n; i++) {
-		uint64_t sum = 0, wide = 0;
+	for (int32_t i = 0; i < prog->n; i++) {
+		uint64_t sum = 0;
 		for (int32_t k = 0; prog->op[i].kind == ZR_P_REDUCE && k < prog->op[i].n; k++) {
 			uint64_t n = (uint64_t)zr_unit_padded_elements(s, prog->unit[prog->op[i].first + k]);
-			sum += n * 4; /* fp32 received, or 16 bits sent and received */
-			if (s->types.comm_dtype != ZR_F32)
-				wide = max(wide, n / (uint64_t)s->process.world * 4);
+			sum += n * (uint64_t)zr_dtype_bytes(s->types.comm_dtype);
+			*share = max(*share, n / (uint64_t)s->process.world * 4);
 		}
-		most = max(most, sum + wide);
+		most = max(most, sum);
 	}
 	return most;
+}
+
+/* What is sent in 16 bits and what is received, where ranks do not read each other's gradients in place. From a device that
+ * only copies reach it is in host memory if the sums are, or if comm reaches only that. */
+static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
+{
+	uint64_t share = 0, bucket = max(bucket_bytes(s, &s->program[ZR_PROG_MICRO], &share),
+					 bucket_bytes(s, &s->program[ZR_PROG_LAST_MICRO], &share));
+	uint64_t narrow = s->types.comm_dtype != ZR_F32, wide = narrow ? share : 0;
+	int far = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+	p->wire = s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
+	if (s->process.world == 1 || p->peers) {
+		p->region[ZR_R_FOLD].bytes = far ? p->region[ZR_R_GRAD_BUFFER].bytes : 0;
+		return;
+	}
+	p->fold_first = far ? wide : 0;
+	p->fold_set = p->wire ? 2 * bucket : far ? bucket : 0;
+	p->region[ZR_R_FOLD].bytes = p->fold_first + 2 * p->fold_set;
+	p->comm_first = far ? 0 : wide;
+	p->comm_back = p->comm_first + narrow * bucket;
+	p->comm_set = far && !p->wire ? bucket + narrow * bucket : 0;
+	p->region[ZR_R_COMM].bytes = p->comm_back + (p->wire && far ? 0 : bucket) + p->comm_set;
 }
 
 /* What only a device without access to host memory needs. */
@@ -261,7 +282,6 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0;
-	p->wire = s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 	p->region[ZR_R_WIRE].bytes = p->wire ? ZR_WIRE : 0;
 	if (!s->device_info.host_access && (p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK || p->region[ZR_R_ACT_FAR].tier == ZR_TIER_DISK))
 		p->region[ZR_R_BOUNCE].bytes = ZR_BOUNCE;
@@ -282,7 +302,6 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 	p->measure.partials = at;
 	at += updates ? p->partial.arrived - p->partial.call : 0;
 	p->region[ZR_R_MEASURE].bytes = at;
-	p->region[ZR_R_FOLD].bytes = sums ? 0 : s->process.world == 1 ? p->region[ZR_R_GRAD_BUFFER].bytes : ZR_FOLD;
 }
 
 static void size_programs(const struct zr_setup *s, struct zr_plan *p)
@@ -292,8 +311,8 @@ static void size_programs(const struct zr_setup *s, struct zr_plan *p)
 		if (!p->direct)
 			p->region[ZR_R_GRAD_BUFFER].bytes = max(p->region[ZR_R_GRAD_BUFFER].bytes, prog->grad_bytes);
 		p->region[ZR_R_GATHER].bytes = max(p->region[ZR_R_GATHER].bytes, prog->gather_bytes);
-		p->region[ZR_R_COMM].bytes = max(p->region[ZR_R_COMM].bytes, comm_bytes(s, p, prog));
 	}
+	size_reduces(s, p);
 }
 
 static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)

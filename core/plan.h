@@ -43,8 +43,8 @@ enum zr_region_id {
 	ZR_R_STAGING,     /* pieces on their way between tiers */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
-	ZR_R_FOLD,        /* contributions on the host, for sums that are there, from a device that only copies reach: of all
-			   * buckets on their way with one rank, else two halves through which each passes */
+	ZR_R_FOLD,        /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
+			   * reached from there: of all buckets on their way with one rank, else two sets */
 	ZR_R_BOUNCE,      /* two halves through which disk and such a device reach each other */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_LOGITS,      /* of such a device */
@@ -102,7 +102,6 @@ struct zr_staging {
 };
 #define ZR_CHUNK 64
 #define ZR_BOUNCE (8u << 20) /* bytes through which disk feeds a device that only copies reach */
-#define ZR_FOLD (4u << 20)   /* bytes of a contribution that such a device hands over at a time */
 #define ZR_WIRE (8u << 20)   /* bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
 
 /* Sums over whole parameters: width 0 where no optimizer has any. */
@@ -128,7 +127,10 @@ struct zr_plan {
 	struct zr_staging staging;
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int peers;               /* 1: ranks read each other's memory in place */
-	int wire;                /* 1: collectives on device memory go through ZR_R_WIRE */
+	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_FOLD, others ZR_R_WIRE */
+	uint64_t fold_first, comm_first; /* bytes before the first reduce's place in ZR_R_FOLD and ZR_R_COMM: room to widen 16 bits */
+	uint64_t fold_set, comm_set;     /* from it to the next one's; they alternate. 0: all have one place */
+	uint64_t comm_back;              /* bytes from the start of ZR_R_COMM: where what came through the host returns to */
 	struct zr_unit_memory *unit; /* [n_units] */
 	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
 	int32_t n_runs, *first_run;

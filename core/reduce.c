@@ -3,6 +3,9 @@
  * reduce.c - gradients: a reduce brings each contribution to its home and folds there in rank order, which with ascending
  * micro-batches is slot order. Where ranks can read each other's memory the home reads the contributions in place,
  * between two fences; elsewhere an all-to-all brings them.
+ * From a device that only copies reach they pass through host memory if the sums are there, or the other ranks. Such a reduce
+ * ends in two steps, so that the device does not wait for the host: its wait ends what uses memory of the device; the rest
+ * comes after the next layer was enqueued, while the next reduce's copies are under way. Two sets of host memory take turns.
  */
 #include "core/replay.h"
 #include "core/tier.h"
@@ -11,8 +14,7 @@
 struct folding {
 	int32_t unit, type; /* type: what a contribution is rounded to */
 	int store, measure; /* store: the first one; measure: the last one */
-	int on_host;        /* the sum is on the host */
-	int arrived;        /* and the contribution too */
+	int on_host;        /* the sum is on the host, and the contribution where the host's operations reach it */
 };
 
 static int run_fold(struct zr_session *s, const struct folding *f, const float *g, float *acc, int64_t n, int64_t block)
@@ -22,45 +24,10 @@ static int run_fold(struct zr_session *s, const struct folding *f, const float *
 	const struct zr_ops *ops = f->on_host ? p->host_ops : p->ops;
 	char *sumsq = blind ? s->region[ZR_R_MEASURE] + p->plan.measure.sumsq : s->region[ZR_R_HOST] + p->plan.sumsq;
 	char *nonfinite = blind ? s->region[ZR_R_MEASURE] + p->plan.measure.nonfinite : s->region[ZR_R_HOST] + p->plan.nonfinite;
-	struct zr_op_fold op = {
-		.size = sizeof op,
-		.flags = f->store ? 0 : ZR_OP_ACCUMULATE,
-		.comm_dtype = f->type,
-		.n = n,
-		.g = g,
-		.acc = acc,
-		.sumsq = f->measure ? (double *)sumsq + block : NULL,
-		.nonfinite = f->measure ? (uint32_t *)nonfinite + block : NULL,
-	};
-	int rc = ops->fold(ops, NULL, &op);
-	return zr_op_failed(s, ops, rc, "fold");
-}
-
-/* Part of one tensor, `block` its first. To a sum on the host from a device that only copies reach: by way of the host. */
-static int fold_part(struct zr_session *s, const struct folding *f, const float *g, float *acc, int64_t n, int64_t block)
-{
-	const int64_t most = ZR_FOLD / 2 / sizeof *g;
-	float *half[2] = { (float *)s->region[ZR_R_FOLD], (float *)s->region[ZR_R_FOLD] + most };
-	uint64_t ticket[2] = { 0 };
-	int rc = 0;
-	if (!f->on_host || s->setup->device_info.host_ops || f->arrived)
-		return run_fold(s, f, g, acc, n, block);
-	rc = zr_copy_start(s, half[0], g, (uint64_t)(n < most ? n : most) * sizeof *g, &ticket[0]);
-	for (int64_t at = 0, i = 0; !rc && at < n; at += most, i = !i) {
-		int64_t now = n - at < most ? n - at : most, next = n - at - now < most ? n - at - now : most;
-		if (next)
-			rc = zr_copy_start(s, half[!i], g + at + now, (uint64_t)next * sizeof *g, &ticket[!i]);
-		int end = zr_copied(s, ticket[i]);
-		ticket[i] = 0;
-		rc = rc ? rc : end;
-		if (!rc)
-			rc = run_fold(s, f, half[i], acc + at, now, block + at / ZR_BLOCK);
-	}
-	for (int i = 0; i < 2; i++) {
-		int end = zr_copied(s, ticket[i]);
-		rc = rc ? rc : end;
-	}
-	return rc;
+	struct zr_op_fold op = { .size = sizeof op, .flags = f->store ? 0 : ZR_OP_ACCUMULATE, .comm_dtype = f->type, .n = n, .g = g,
+				 .acc = acc, .sumsq = f->measure ? (double *)sumsq + block : NULL,
+				 .nonfinite = f->measure ? (uint32_t *)nonfinite + block : NULL };
+	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold");
 }
 
 /* Folds one contribution (blocks of a unit, from wherever they lie) into a sum of the same blocks. */
@@ -75,9 +42,19 @@ static int fold(struct zr_session *s, const struct folding *f, const float *cont
 		int64_t from = t->offset > lo ? t->offset : lo;
 		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
 		if (from < to)
-			rc = fold_part(s, f, contribution + (from - lo), sum + (from - lo), to - from, t->block + (from - t->offset) / ZR_BLOCK);
+			rc = run_fold(s, f, contribution + (from - lo), sum + (from - lo), to - from, t->block + (from - t->offset) / ZR_BLOCK);
 	}
 	return rc;
+}
+
+static int sums_on_host(const struct zr_session *s)
+{
+	return s->setup->plan.region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+}
+
+static int stores(const struct zr_session *s)
+{
+	return s->slot_index == 0 || zr_sums_locally(s->setup);
 }
 
 static float *grad_buffer(const struct zr_session *s, int32_t unit)
@@ -92,36 +69,59 @@ static int fold_locally(struct zr_session *s, int32_t unit)
 	return fold(s, &f, grad_buffer(s, unit), (float *)zr_at(s, s->setup->plan.unit[unit].local), 0, s->setup->layout.unit[unit].blocks);
 }
 
-/* What this rank sends of a unit: its gradients, in place or rounded into *staging; room to receive behind. */
-static int fill_segment(struct zr_session *s, int32_t u, char **staging, struct zr_comm_seg *seg)
+/* Bytes of a unit on its way. */
+static uint64_t bytes_of(const struct zr_session *s, int32_t unit)
+{
+	return (uint64_t)(zr_unit_padded_elements(s->setup, unit) * zr_dtype_bytes(s->setup->types.comm_dtype));
+}
+
+/* Where the last reduce has its place in ZR_R_COMM, or in ZR_R_FOLD. */
+static char *place(const struct zr_session *s, int region)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	return s->region[region] + (region == ZR_R_FOLD ? p->fold_first + (uint64_t)s->set * p->fold_set :
+							  p->comm_first + (uint64_t)s->set * p->comm_set);
+}
+
+/* What this rank sends of a unit: its gradients, in place or rounded into *staging; room to receive behind. By way of the
+ * host both are in *host, where the gradients begin to go. */
+static int fill_segment(struct zr_session *s, const struct zr_pop *op, int32_t i, char **staging, char **host)
 {
 	struct zr_setup *p = s->setup;
-	int64_t bytes = zr_unit_padded_elements(p, u) * zr_dtype_bytes(p->types.comm_dtype);
+	struct zr_comm_seg *seg = &zr_segments_of(s, op)[i];
+	int32_t u = zr_units_of(s, op)[i];
+	uint64_t bytes = bytes_of(s, u);
 	const void *send = zr_sums_locally(p) ? zr_at(s, p->plan.unit[u].local) : (char *)grad_buffer(s, u);
 	*seg = (struct zr_comm_seg){ .send = send, .count = p->plan.unit[u].per * ZR_BLOCK };
 	if (p->plan.peers)
 		return 0;
 	if (p->types.comm_dtype != ZR_F32) {
-		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = p->types.comm_dtype, .src_dtype = ZR_F32,
-					 .n = p->layout.unit[u].elements, .src = send, .dst = *staging };
-		int rc = p->ops->cast(p->ops, NULL, &op);
+		struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = p->types.comm_dtype, .src_dtype = ZR_F32,
+					   .n = p->layout.unit[u].elements, .src = send, .dst = *staging };
+		int rc = zr_op_failed(s, p->ops, p->ops->cast(p->ops, NULL, &cast), "cast");
 		if (rc)
-			return zr_op_failed(s, p->ops, rc, "cast");
+			return rc;
 		seg->send = *staging;
 		*staging += bytes;
 	}
-	seg->recv = *staging;
-	*staging += bytes;
-	return 0;
+	char **at = p->plan.wire ? host : staging, *copy = *at;
+	seg->recv = *at + (p->plan.wire ? bytes : 0);
+	*at = (char *)seg->recv + bytes;
+	if (!p->plan.wire)
+		return 0;
+	send = seg->send;
+	seg->send = copy;
+	return zr_copy_start(s, copy, send, bytes, &s->arriving[op->first + i]);
 }
 
-/* Blocks [first, first + n) of rank r's gradients, or of what it sent; 16 bits are widened behind the staging of the
- * operation. */
+/* Blocks [first, first + n) of rank r's gradients, or of what it sent; 16 bits are widened at the start of the memory they
+ * came through. */
 static int contribution(struct zr_session *s, const struct zr_pop *op, int32_t i, int32_t r, int64_t first, int64_t n, const float **out)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_comm_seg *seg = &zr_segments_of(s, op)[i];
 	int64_t size = zr_dtype_bytes(p->types.comm_dtype), at = (first - p->plan.unit[zr_units_of(s, op)[i]].first) * ZR_BLOCK;
+	const struct zr_ops *ops = sums_on_host(s) ? p->host_ops : p->ops;
 	if (p->plan.peers) {
 		const float *theirs = zr_comm_of(s)->mem_peer(p->comm.inst, seg->send, ZR_GROUP_WORLD, r);
 		*out = theirs + p->process.rank * seg->count + at;
@@ -130,39 +130,22 @@ static int contribution(struct zr_session *s, const struct zr_pop *op, int32_t i
 	*out = (const float *)((const char *)seg->recv + (r * seg->count + at) * size);
 	if (p->types.comm_dtype == ZR_F32)
 		return 0;
-	float *wide = (float *)(s->region[ZR_R_COMM]);
-	for (int32_t k = 0; k < op->n; k++)
-		wide += zr_unit_padded_elements(p, zr_units_of(s, op)[k]);
 	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = ZR_F32, .src_dtype = p->types.comm_dtype, .n = n * ZR_BLOCK,
-				   .src = *out, .dst = wide };
-	int rc = p->ops->cast(p->ops, NULL, &cast);
-	*out = wide;
-	return zr_op_failed(s, p->ops, rc, "cast");
+				   .src = *out, .dst = s->region[p->plan.fold_first ? ZR_R_FOLD : ZR_R_COMM] };
+	*out = cast.dst;
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &cast), "cast");
 }
 
-static int stores(const struct zr_session *s)
+/* Whether gradients pass through host memory. */
+static int by_host(const struct zr_session *s)
 {
-	return s->slot_index == 0 || zr_sums_locally(s->setup);
+	return !s->setup->device_info.host_ops && (sums_on_host(s) || s->setup->plan.wire);
 }
 
-/* Sums of a single rank on the host, from a device that only copies reach: the gradients are copied beside the backward of
- * the next layers, and folded when the reduce is waited for. */
-static int hands_over(const struct zr_session *s)
-{
-	const struct zr_plan *p = &s->setup->plan;
-	return zr_alone(s) && !s->setup->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
-}
-
+/* Of a single rank: all of them in host memory as they are on the device. */
 static float *handed_over(const struct zr_session *s, int32_t unit)
 {
 	return (float *)(s->region[ZR_R_FOLD] + s->program->grad_buffer[unit]);
-}
-
-static int hand_over(struct zr_session *s, const struct zr_pop *op, int32_t i)
-{
-	int32_t u = zr_units_of(s, op)[i];
-	uint64_t bytes = (uint64_t)s->setup->layout.unit[u].blocks * ZR_BLOCK * sizeof(float);
-	return zr_copy_start(s, handed_over(s, u), grad_buffer(s, u), bytes, &s->arriving[op->first + i]);
 }
 
 /* All contributions to blocks [first, first + n) of unit i of the operation, into their sum. */
@@ -170,15 +153,14 @@ static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, 
 {
 	struct zr_setup *p = s->setup;
 	int32_t u = zr_units_of(s, op)[i], world = p->process.world;
-	struct folding f = { .unit = u, .type = p->types.comm_dtype, .on_host = p->plan.region[ZR_R_GRAD].store != ZR_STORE_DEVICE };
+	struct folding f = { .unit = u, .type = p->types.comm_dtype, .on_host = sums_on_host(s) };
 	int last = s->program->id == ZR_PROG_LAST_MICRO, rc = 0;
 	f.store = stores(s);
 	f.measure = last;
-	f.arrived = hands_over(s);
 	if (zr_alone(s) && p->plan.direct)
 		return fold(s, &f, sum, sum, first, n);
 	if (zr_alone(s))
-		return fold(s, &f, (f.arrived ? handed_over(s, u) : grad_buffer(s, u)) + first * ZR_BLOCK, sum, first, n);
+		return fold(s, &f, (by_host(s) ? handed_over(s, u) : grad_buffer(s, u)) + first * ZR_BLOCK, sum, first, n);
 	for (int32_t r = 0; !rc && r < world; r++) {
 		const float *from;
 		rc = contribution(s, op, i, r, first, n, &from);
@@ -239,20 +221,14 @@ static int fold_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 					      fold_far(s, op, i, spot, m->first, m->n);
 }
 
-static int fold_all_ranks(struct zr_session *s, const struct zr_pop *op)
-{
-	int rc = 0;
-	for (int32_t i = 0; !rc && i < op->n; i++)
-		rc = fold_unit(s, op, i);
-	return rc;
-}
-
-static int fold_handed_over(struct zr_session *s, const struct zr_pop *op)
+/* Each when what was copied for it has arrived. */
+static int fold_units(struct zr_session *s, const struct zr_pop *op)
 {
 	int rc = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int end = zr_copied(s, s->arriving[op->first + i]);
 		rc = rc ? rc : end;
+		s->arriving[op->first + i] = 0;
 		if (!rc)
 			rc = fold_unit(s, op, i);
 	}
@@ -267,18 +243,21 @@ static int sends(const struct zr_session *s)
 int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 {
 	struct zr_setup *p = s->setup;
-	char *staging = s->region[ZR_R_COMM];
 	int rc = 0;
+	s->set ^= 1;
+	char *host = place(s, ZR_R_FOLD), *staging = place(s, ZR_R_COMM);
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		int32_t u = zr_units_of(s, op)[i];
 		if (zr_alone(s))
-			rc = hands_over(s) ? hand_over(s, op, i) : fold_unit(s, op, i);
+			rc = !by_host(s) ? fold_unit(s, op, i) :
+					   zr_copy_start(s, handed_over(s, u), grad_buffer(s, u), (uint64_t)p->layout.unit[u].blocks *
+							 ZR_BLOCK * 4, &s->arriving[op->first + i]);
 		else if (zr_sums_locally(p))
 			rc = fold_locally(s, u);
 		if (!rc && sends(s))
-			rc = fill_segment(s, u, &staging, &zr_segments_of(s, op)[i]);
+			rc = fill_segment(s, op, i, &staging, &host);
 	}
-	if (rc || !sends(s))
+	if (rc || !sends(s) || p->plan.wire)
 		return rc;
 	return p->plan.peers ? zr_post(s, op, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, op->n) :
 			       zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, p->types.comm_dtype, op->n);
@@ -305,16 +284,62 @@ static int share_sums(struct zr_session *s, const struct zr_pop *op)
 	return rc ? rc : zr_complete(s, ticket);
 }
 
+/* What was received begins to go to another place. */
+static int move_received(struct zr_session *s, const struct zr_pop *op, char *to)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < op->n; i++) {
+		struct zr_comm_seg *seg = &zr_segments_of(s, op)[i];
+		uint64_t bytes = bytes_of(s, zr_units_of(s, op)[i]);
+		rc = zr_copy_start(s, to, seg->recv, bytes, &s->arriving[op->first + i]);
+		seg->recv = to;
+		to += bytes;
+	}
+	return rc;
+}
+
+/* Ends what uses buffers on the device that the next layers or the next reduce will use. */
+static int leave_device(struct zr_session *s, const struct zr_pop *op)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	int rc = 0;
+	if (!zr_alone(s) && !p->wire) {
+		rc = zr_complete(s, s->posted[zr_number_of(s, op)]);
+		return rc ? rc : move_received(s, op, place(s, ZR_R_FOLD));
+	}
+	for (int32_t i = 0; !rc && i < op->n; i++) {
+		rc = zr_copied(s, s->arriving[op->first + i]);
+		s->arriving[op->first + i] = 0;
+	}
+	return rc || zr_alone(s) ? rc : zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, s->setup->types.comm_dtype, op->n);
+}
+
+int zr_end_reduce(struct zr_session *s)
+{
+	const struct zr_pop *op = s->late;
+	const struct zr_plan *p = &s->setup->plan;
+	int rc = p->wire ? zr_complete(s, s->posted[zr_number_of(s, op)]) : 0;
+	if (!rc && !sums_on_host(s))
+		rc = move_received(s, op, s->region[ZR_R_COMM] + p->comm_back);
+	if (!rc)
+		rc = fold_units(s, op);
+	s->late = NULL;
+	return rc || s->program->id != ZR_PROG_LAST_MICRO || zr_alone(s) ? rc : share_sums(s, op);
+}
+
 int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op)
 {
 	zr_ticket ticket;
-	if (hands_over(s))
-		return fold_handed_over(s, op);
-	if (!sends(s))
+	if (zr_alone(s) ? !by_host(s) : !sends(s))
 		return 0;
+	if (by_host(s)) {
+		int rc = s->late ? zr_end_reduce(s) : 0;
+		s->late = op;
+		return rc ? rc : leave_device(s, op);
+	}
 	int rc = zr_complete(s, s->posted[zr_number_of(s, op)]);
 	if (!rc)
-		rc = fold_all_ranks(s, op);
+		rc = fold_units(s, op);
 	if (!rc && s->setup->plan.peers) { /* nobody writes into a buffer that a home still reads */
 		rc = zr_collective(s, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, NULL, 0, zr_number_of(s, op), zr_units_of(s, op)[0], &ticket);
 		if (!rc)

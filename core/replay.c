@@ -39,12 +39,6 @@ static int call_op(struct zr_session *s, const struct zr_pop *op)
 	}
 }
 
-/* The unit it is at, or the first of all. */
-static int32_t unit_of(const struct zr_session *s, const struct zr_pop *op)
-{
-	return s->unit >= 0 ? s->unit : op->n ? zr_units_of(s, op)[0] : -1;
-}
-
 /* What another rank fails with says where already. */
 int zr_failed_in(struct zr_session *s, int rc, const char *doing)
 {
@@ -57,7 +51,6 @@ int zr_failed_in(struct zr_session *s, int rc, const char *doing)
 static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
 {
 	char doing[256];
-
 	static const char *const verb[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait for the ", "spill", "fetch" };
 	static const char *const phase[] = { [ZR_FORWARD] = "forward", [ZR_RECOMPUTE] = "recompute", [ZR_BACKWARD] = "backward" };
 	const struct zr_setup *p = s->setup;
@@ -65,7 +58,7 @@ static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
 	const int moves = on->kind == ZR_P_SPILL || on->kind == ZR_P_FETCH, eval = s->program->id == ZR_PROG_EVAL;
 	const struct zr_use *use = moves || on->kind == ZR_P_LAYER ?
 		&(eval ? &p->eval_uses : &p->train_uses)->use[moves ? p->train_act.move[on->use].use : on->use] : NULL;
-	int32_t unit = use && use->n_units ? use->units[0] : unit_of(s, on);
+	int32_t unit = s->unit >= 0 ? s->unit : use && use->n_units ? use->units[0] : on->n ? zr_units_of(s, on)[0] : -1;
 	snprintf(doing, sizeof doing, "%s%s%s%s%s%s%s", on == op ? "" : verb[ZR_P_WAIT], use && !moves ? phase[use->phase] : verb[on->kind],
 		 use ? " of layer " : "", use ? zr_layer_at(&p->decl, use->layer)->name : "", unit >= 0 ? " (unit " : "",
 		 unit >= 0 ? p->layout.unit[unit].name : "", unit >= 0 ? ")" : "");
@@ -76,6 +69,14 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 {
 	s->unit = -1;
 	int rc = call_op(s, op);
+	return rc ? failed(s, op, rc) : 0;
+}
+
+/* What a reduce left for when the device is busy again. */
+static int end_reduce(struct zr_session *s)
+{
+	const struct zr_pop *op = s->late;
+	int rc = op ? zr_end_reduce(s) : 0;
 	return rc ? failed(s, op, rc) : 0;
 }
 
@@ -94,9 +95,13 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 	s->err = err;
 	s->program = &s->setup->program[program];
 	int rc = program == ZR_PROG_UPDATE ? zr_failed_in(s, zr_update_begin(s), "before the updates") : 0;
+	s->late = NULL;
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
-		if (!s->program->op[i].once)
+		if (!s->program->op[i].once) {
 			rc = run_op(s, &s->program->op[i]);
+			rc = rc || s->program->op[i].kind != ZR_P_LAYER ? rc : end_reduce(s);
+		}
+	rc = rc ? rc : end_reduce(s);
 	if (program == ZR_PROG_UPDATE) {
 		int end = zr_update_end(s);
 		rc = rc ? rc : zr_failed_in(s, end, "after the updates");

@@ -52,6 +52,7 @@ int zr_wait_publish(struct zr_session *s, const struct zr_pop *op);
 /* reduce.c */
 int zr_run_reduce(struct zr_session *s, const struct zr_pop *op);
 int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op);
+int zr_end_reduce(struct zr_session *s); /* s->late */
 
 /* update/update.c; begin and end enclose the update program */
 int zr_run_update(struct zr_session *s, const struct zr_pop *op);

@@ -49,6 +49,8 @@ struct zr_session {
 
 	/* the program that runs */
 	const struct zr_program *program;
+	const struct zr_pop *late;      /* a reduce that was waited for, with its folds to come; NULL: none */
+	int32_t set;                    /* of host memory, that the last reduce uses */
 	int32_t unit;                   /* of the operation's list, the one it is at; -1: none, or all */
 	int64_t slot_index;             /* how many micro-batches this rank has folded in this step */
 	struct zr_layer_call call;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchdevice.c - device/cpu, watched: built and run by tests/watched.sh. In the environment,
+ * watchdevice.c - device/cpu, watched: built and run by tests/watched.sh. Two instances can be, [device] and [device.host].
+ * In the environment,
  *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a device's own words
  *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many calls, and how many of them
  *                             while a copy from the device to the host was under way
@@ -16,8 +17,11 @@ static struct zr_device_v1 vtbl;
 static const struct zr_desc *real;
 static const struct zr_device_v1 *real_vtbl;
 static const struct zr_host *host;
-static const struct zr_ops *real_ops;
-static struct zr_ops ops;
+static struct watched {
+	struct zr_ops ops; /* the first: what operations are called with */
+	const struct zr_ops *real;
+	struct zr_inst *inst;
+} watched[2];
 
 static const char *arena[8]; /* device memory */
 static uint64_t arena_bytes[8];
@@ -45,7 +49,7 @@ static int begin(int op)
 	static int slot(const struct zr_ops *o, struct zr_stream *s, const struct zr_op_##slot *op)                 \
 	{                                                                                                           \
 		int rc = begin(number);                                                                             \
-		(void)o;                                                                                            \
+		const struct zr_ops *real_ops = ((const struct watched *)o)->real;                                  \
 		return rc ? rc : real_ops->slot(real_ops, s, op);                                                   \
 	}
 
@@ -59,16 +63,18 @@ WATCHED(adamw, ADAMW)
 
 static const struct zr_ops *watched_ops(struct zr_inst *d)
 {
-	real_ops = real_vtbl->ops(d);
-	ops = *real_ops;
-	ops.matmul = matmul;
-	ops.attention_bwd = attention_bwd;
-	ops.layernorm_bwd = layernorm_bwd;
-	ops.embedding_bwd = embedding_bwd;
-	ops.head_loss = head_loss;
-	ops.fold = fold;
-	ops.adamw = adamw;
-	return &ops;
+	struct watched *w = !watched[0].inst || watched[0].inst == d ? &watched[0] : &watched[1];
+	w->inst = d;
+	w->real = real_vtbl->ops(d);
+	w->ops = *w->real;
+	w->ops.matmul = matmul;
+	w->ops.attention_bwd = attention_bwd;
+	w->ops.layernorm_bwd = layernorm_bwd;
+	w->ops.embedding_bwd = embedding_bwd;
+	w->ops.head_loss = head_loss;
+	w->ops.fold = fold;
+	w->ops.adamw = adamw;
+	return &w->ops;
 }
 
 /* ---- copies ---- */

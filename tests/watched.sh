@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Around a device: a failure of any of its operations says rank, unit, operation and the device's own words. See
-# watchdevice.c.
+# Around a device: a failure of any of its operations says rank, unit, operation and the device's own words; gradients on
+# their way through host memory move beside the layers and beside the folds. See watchdevice.c.
 . "$ZR_SRCDIR/tests/tap.sh"
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -31,10 +31,48 @@ fails 'backward of a layer' 'attention_bwd 4' \
 	"attention_bwd: $no; rank 0, step 0, backward of layer h\.0 \(unit h\.0\)"
 fails 'loss layer' 'head_loss 1' "head_loss: $no; rank 0, step 0, backward of layer [a-z_]+ \(unit [a-z_]+\)"
 fails 'sums of gradients' 'fold 2' "fold: $no; rank 0, step 0, (wait for the )?reduce \(unit [a-z_0-9.]+\)" -o zero.plugin=stage2
-fails 'sums of gradients, two ranks' 'fold 9' "fold: $no; rank [01], step [0-9], wait for the reduce \(unit [a-z_0-9.]+\)" -n 2 \
+fails 'sums of gradients, two ranks' 'fold 9' "fold: $no; rank [01], step [0-9], reduce \(unit [a-z_0-9.]+\)" -n 2 \
 	-o zero.plugin=stage2
 fails 'an optimizer that calls the device' 'adamw 2' "adamw: $no; rank 0, step 0, update \(unit [a-z_0-9.]+\)"
 fails 'recompute, two ranks' 'matmul 40' \
 	"matmul: $no; rank [01], step [0-9], (forward|recompute|backward) of layer [a-z_0-9.]+ \(unit [a-z_0-9.]+\)" \
 	-n 2 -o zero.plugin=stage3 -o activation.plugin=recompute
+
+# Copies that happen as late as they may, so that all that are under way are seen, and whatever comes too early is found; and
+# at once, which finds what comes too late.
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/devcomm.so" "$ZR_SRCDIR/tests/devcomm.c" -ldl
+chmod 755 "$scratch/devcomm.so"
+
+# beside OPERATION: how many calls of rank 0, and how many of them while a copy to the host was under way
+beside() { awk -v op="$1" '$1 == op { print($3 > 0 ? "some" : $2 > 0 ? "none" : "no call") }' "$scratch/count.0"; }
+
+# moves NAME LAYERS FOLDS OPTIONS...: the same bits as in one memory, with copies beside the layers and beside folds, or not
+moves() {
+	local same
+	case " $* " in *precision.plugin=bf16*) same=$bf16 ;; *reduction=local*) same=$local ;; *) same=$fp32 ;; esac
+	out=$(WATCH_COUNT=$scratch/count train -o device.late_copies=yes -o device.host.plugin="$scratch/watched.so" "${@:4}" | tail -n 1)
+	is "I1 $1: same bits, late" "$out" "$same"
+	is "I1 $1: same bits, early" "$(train "${@:4}" | tail -n 1)" "$same"
+	is "$1: layers while gradients go to the host" "$(beside attention_bwd)" "$2"
+	is "$1: folds meanwhile" "$(beside fold)" "$3"
+}
+
+here=(-o device.plugin=cpu -o device.memory=auto -o device.separate=no)
+fp32=$(train "${here[@]}" | tail -n 1)
+bf16=$(train "${here[@]}" -o precision.plugin=bf16 | tail -n 1)
+local=$(train "${here[@]}" -n 2 -o zero.plugin=stage2 -o train.reduction=local | tail -n 1)
+like 'one memory trains' "$fp32$bf16$local" '^(digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}){3}$'
+host="-o offload.optimizer.plugin=cpu"
+moves 'one rank, sums on the host' some some $host
+moves 'one rank, sums on the device' none none
+moves 'two ranks, sums on the host' some some -n 2 -o zero.plugin=stage2 $host
+moves 'two ranks, sums on the device' some some -n 2 -o zero.plugin=stage1
+moves 'two ranks, 16 bits, sums on the host' some some -n 2 -o zero.plugin=stage3 -o precision.plugin=bf16 $host
+moves 'two ranks, 16 bits, sums on the device' some some -n 2 -o zero.plugin=stage2 -o precision.plugin=bf16
+moves 'two ranks, whole states' some some -n 2 -o zero.plugin=stage0
+moves 'two ranks, summed locally' some some -n 2 -o zero.plugin=stage2 -o train.reduction=local $host
+moves 'two ranks, comm of device memory, sums on the host' some none -n 2 -o zero.plugin=stage2 $host \
+	-o comm.plugin="$scratch/devcomm.so"
+moves 'two ranks, 16 bits, comm of device memory, sums on the host' some none -n 2 -o zero.plugin=stage3 -o precision.plugin=bf16 \
+	$host -o comm.plugin="$scratch/devcomm.so"
 done_testing
