@@ -30,7 +30,7 @@
 static const struct golden {
 	const char *name, *precision;
 } goldens[] = { { "gpt2", "fp32" }, { "gpt2-bf16", "bf16" }, { "gpt2-shards", "fp16" }, { "llama", "fp32" },
-	       { "llama-tied", "bf16" }, { "llama-yarn", "fp32" }, { "qwen2", "fp16" } };
+	       { "llama-tied", "bf16" }, { "llama-yarn", "fp32" }, { "llama-dynamic", "fp32" }, { "qwen2", "fp16" } };
 
 static const char *golden_path(const char *name)
 {

@@ -5,7 +5,7 @@
 # beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
 #   loss, of the mean over B*T tokens; logits after the first sequence; grad.NAME of every parameter, NAME as in the model
 #   file. tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
-# transformers 4.44 with PyTorch 1.13 wrote those that are here (4.40 the GPT-2s).
+# transformers 4.44 with PyTorch 1.13 wrote those that are here (4.40 the GPT-2s; 5.23, 2.15 llama-dynamic).
 import json
 import os
 import sys
@@ -25,13 +25,14 @@ def gpt2(**more):
 
 
 def llama(kind=transformers.LlamaConfig, **more):
-    return kind(vocab_size=V, max_position_embeddings=32, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
-                num_attention_heads=4, initializer_range=0.2, bos_token_id=1, eos_token_id=2, **more)
+    return kind(**{**dict(vocab_size=V, max_position_embeddings=32, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                          num_attention_heads=4, initializer_range=0.2, bos_token_id=1, eos_token_id=2), **more})
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 16}
 YARN = {"rope_type": "yarn", "factor": 4.0}
+DYNAMIC = {"rope_type": "dynamic", "factor": 4.0}  # acts beyond the context only: these sequences just fill it
 
 # name: (config, type of the file, save the model without its head, most bytes of a file)
 CASES = {
@@ -41,6 +42,8 @@ CASES = {
     "llama": (llama(num_key_value_heads=2, rope_scaling=LLAMA3, rope_theta=5e5), torch.float32, False, "1GB"),
     "llama-tied": (llama(tie_word_embeddings=True, rope_scaling={"type": "linear", "factor": 2.0}), torch.bfloat16, False, "1GB"),
     "llama-yarn": (llama(num_key_value_heads=1, rms_norm_eps=1e-5, rope_scaling=YARN), torch.float32, False, "1GB"),
+    "llama-dynamic": (llama(max_position_embeddings=T, num_key_value_heads=2, tie_word_embeddings=True, rope_scaling=DYNAMIC),
+                      torch.float32, False, "1GB"),
     "qwen2": (llama(transformers.Qwen2Config, num_key_value_heads=2, tie_word_embeddings=True), torch.float16, False, "4KB"),
 }
 
@@ -69,7 +72,7 @@ def make(root, name):
         expect["grad." + key] = p.grad
     save_file({k: v.float().contiguous() for k, v in expect.items()}, os.path.join(where, "expect.safetensors"))
     os.path.exists(extra := os.path.join(where, "generation_config.json")) and os.remove(extra)
-    print("%-16s loss %.6f, %d tensors" % (name, loss, len(expect) - 2))
+    print("%-16s loss %.6f, %d tensors" % (name, loss.item(), len(expect) - 2))
 
 
 root = sys.argv[1]
