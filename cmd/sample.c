@@ -20,6 +20,7 @@
 #include "cmd/tokenizer/tokenizer.h"
 #include "cmd/tokenizer/utf8.h"
 #include "cmd/weights.h"
+#include "core/config/ini.h"
 #include "core/session.h"
 
 static const char usage[] =
@@ -28,7 +29,8 @@ static const char usage[] =
 	"Prints text that the model of run directory RUN continues, as it is drawn.\n"
 	"\n"
 	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has it <|endoftext|>)\n"
-	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: those of [data], e.g. bytes)\n"
+	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: bytes, where those of [data]\n"
+	"                          are, else the one in RUN or in the directory of [model] path, if it is there)\n"
 	"  -n, --tokens N          tokens to draw (default 400)\n"
 	"  -t, --temperature T     0 takes the likeliest token (default 0.8)\n"
 	"  -k, --top-k K           draws among the K likeliest only; 0: all (default 40)\n"
@@ -271,15 +273,61 @@ static int generate(struct sampler *s, struct zr_error *err)
 	return rc;
 }
 
+static int use_tokenizer(struct sampler *s, const char *path, struct zr_error *err)
+{
+	int rc = zr_tokenizer_open(path, &s->text, err);
+	int64_t n = rc ? 0 : zr_tokenizer_size(s->text);
+	if (!rc && n > s->vocabulary)
+		rc = zr_err(err, ZR_EINVAL, "%s: has %lld tokens, the model of %s knows %lld: it learned from another one", path, (long long)n,
+			    s->run, (long long)s->vocabulary);
+	if (!rc) {
+		s->drawn = n;
+		return 0;
+	}
+	zr_tokenizer_close(s->text);
+	s->text = NULL;
+	return rc;
+}
+
+/* [model] path of a run's config.ini, which sampling itself does not read. */
+static int find_path(void *arg, const char *section, const char *key, const char *value, int line)
+{
+	(void)line;
+	if (key && !strcmp(section, "model") && !strcmp(key, "path"))
+		snprintf(arg, PATH_MAX, "%s", value);
+	return 0;
+}
+
+static int is_there(char file[PATH_MAX], const char *dir, const char *name)
+{
+	return *dir && snprintf(file, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !access(file, F_OK);
+}
+
+/* Tokens whose text [data] does not know have that of the tokenizer that came with the model, if one did. */
+static void look_for_tokenizer(struct sampler *s)
+{
+	char file[PATH_MAX], dir[PATH_MAX] = "";
+	struct zr_error err = { 0 };
+	if (s->data && ZR_HAS(s->data, struct zr_data_v1, decode) && s->data->decode)
+		return;
+	snprintf(file, sizeof file, "%s/config.ini", s->run);
+	zr_ini_read(file, file, find_path, dir, &err);
+	if (!is_there(file, s->run, "tokenizer.json") && !is_there(file, s->run, "model-16bit/tokenizer.json") &&
+	    !is_there(file, dir, "tokenizer.json"))
+		return;
+	if (use_tokenizer(s, file, &err))
+		fprintf(stderr, "zeroth: tokens are numbers here, since their tokenizer cannot be used: %s\n", err.text);
+	else
+		fprintf(stderr, "tokenizer   %s\n", file);
+}
+
 static int open_tokenizer(struct sampler *s, struct zr_error *err)
 {
 	s->drawn = s->vocabulary;
-	int rc = s->tokenizer ? zr_tokenizer_open(s->tokenizer, &s->text, err) : 0;
-	if (rc || !s->text)
-		return rc;
-	s->drawn = zr_tokenizer_size(s->text);
-	return s->drawn <= s->vocabulary ? 0 : zr_err(err, ZR_EINVAL, "%s: has %lld tokens, the model of %s knows %lld: it learned from another one",
-						      s->tokenizer, (long long)s->drawn, s->run, (long long)s->vocabulary);
+	if (s->tokenizer)
+		return use_tokenizer(s, s->tokenizer, err);
+	look_for_tokenizer(s);
+	return 0;
 }
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)

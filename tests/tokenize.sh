@@ -124,6 +124,19 @@ if "$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.plugin=tokens -o data.p
 	is 'sample: the prompt by the tokenizer' "${text:0:15}" "It's 人工😀"
 	ok 'and text behind it' test ${#text} -gt 15
 	like 'sample: without a tokenizer numbers' "$("$ZEROTH" sample run -n 3)" '^[0-9]+ [0-9]+ [0-9]+ $'
+	cp "$golden/gpt2.json" run/tokenizer.json
+	is 'sample: the one in the run' "$("$ZEROTH" sample run -n 20 2>err)" "$("$ZEROTH" sample run -T "$golden/gpt2.json" -n 20)"
+	is 'and says so' "$(cat err)" 'tokenizer   run/tokenizer.json'
+	cp large.json run/tokenizer.json
+	like 'sample: not if it is of another model' "$("$ZEROTH" sample run -n 3 2>err)" '^[0-9]+ [0-9]+ [0-9]+ $'
+	like 'and says so' "$(cat err)" '^zeroth: tokens are numbers here, since their tokenizer cannot be used: run/tokenizer.json: has 70001 tokens'
+	rm run/tokenizer.json
+	mkdir dir
+	cp "$golden/gpt2.json" dir/tokenizer.json
+	sed -i '/^\[model\]/a path = dir' run/config.ini
+	like 'sample: that of [model] path' "$("$ZEROTH" sample run -n 3 2>&1)" '^tokenizer   dir/tokenizer.json'
+	"$ZEROTH" sample run -T "$golden/gpt2.json" -n 3 >/dev/null 2>err
+	is 'sample: one that is given is used' "$?$(cat err)" 0
 	like 'sample: a tokenizer of more tokens' "$("$ZEROTH" sample run -T large.json 2>&1)" \
 		'^zeroth: large\.json: has 70001 tokens, the model of run knows 512: '
 else
