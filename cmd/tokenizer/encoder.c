@@ -19,6 +19,7 @@ struct zr_encoder {
 	struct zr_error *err;   /* of the call under way */
 	struct zr_buf raw, text; /* bytes that may be part of a character; whole characters */
 	struct zr_buf held[2];  /* RAW, NORMALIZED: text that may be part of an added token */
+	int in_word[2];         /* whether the text before that ends in a word */
 	struct zr_buf composing; /* text that may be changed by what follows */
 	struct zr_buf section;  /* text that is not split yet */
 	size_t enough;          /* bytes of `section` that are worth another try */
@@ -74,12 +75,10 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
 
 /* A piece that `step` made goes to the next one. */
-static int piece(struct zr_encoder *e, int step, int matched, const char *p, size_t n)
+static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 {
-	const struct zr_split *s = &e->t->split[step], *next = s + 1;
+	const struct zr_split *next = &e->t->split[step + 1];
 	size_t used;
-	if (!n || (s->removes && matched != s->invert))
-		return 0;
 	if (step + 1 == e->t->n_splits)
 		return word(e, p, n);
 	if (next->prefix && *p != ' ') {
@@ -92,26 +91,59 @@ static int piece(struct zr_encoder *e, int step, int matched, const char *p, siz
 	return pieces(e, step + 1, p, n, 1, &used);
 }
 
+/* A part of the text that may go on in the next one. */
+struct part {
+	size_t start, stop; /* equal: there is none */
+	int matched;
+};
+
+/* Whether a part is one piece with that before it. */
+static int joins(const struct zr_split *s, int before, int matched)
+{
+	return s->behavior == ZR_SPLIT_CONTIGUOUS ? before == matched :
+	       s->behavior == ZR_SPLIT_WITH_PREVIOUS ? !before && matched : s->behavior == ZR_SPLIT_WITH_NEXT && before && !matched;
+}
+
+/* The next part is text[start..stop); *w is that before it, and becomes what may still grow. */
+static int part(struct zr_encoder *e, int step, const char *text, struct part *w, struct part next)
+{
+	const struct zr_split *s = &e->t->split[step];
+	int rc = 0;
+	next.matched ^= s->invert;
+	if (next.start == next.stop || (next.matched && s->behavior == ZR_SPLIT_REMOVED))
+		return 0;
+	if (s->behavior <= ZR_SPLIT_REMOVED)
+		return piece(e, step, text + next.start, next.stop - next.start);
+	if (w->start < w->stop && joins(s, w->matched, next.matched))
+		next.start = w->start;
+	else if (w->start < w->stop)
+		rc = piece(e, step, text + w->start, w->stop - w->start);
+	*w = next;
+	return rc;
+}
+
 /* Splits p[0..n). *used: bytes whose pieces are settled; with final all. */
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used)
 {
 	const struct zr_split *s = &e->t->split[step];
+	struct part w = { 0 };
 	int rc = 0, found = ZR_REGEX_FOUND;
-	size_t start, stop;
-	for (*used = 0; s->regex && *used < n; *used = stop) {
-		found = zr_regex_find(s->regex, p, n, *used, !final, &start, &stop, e->err);
+	size_t start, stop, at = 0;
+	for (; s->regex && at < n; at = stop) {
+		found = zr_regex_find(s->regex, p, n, at, !final, &start, &stop, e->err);
 		if (found != ZR_REGEX_FOUND)
 			break;
-		rc = piece(e, step, 0, p + *used, start - *used);
-		rc = rc ? rc : piece(e, step, 1, p + start, stop - start);
+		rc = part(e, step, p, &w, (struct part){ at, start, 0 });
+		rc = rc ? rc : part(e, step, p, &w, (struct part){ start, stop, 1 });
 		if (rc)
 			return rc;
 	}
+	*used = w.start < w.stop ? w.start : at;
 	if (found < 0 || !final)
 		return found < 0 ? found : 0;
-	rc = piece(e, step, 0, p + *used, n - *used);
+	rc = part(e, step, p, &w, (struct part){ at, n, 0 });
 	*used = n;
-	return rc;
+	return rc || w.start == w.stop ? rc : piece(e, step, p + w.start, w.stop - w.start);
 }
 
 static int split(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -158,7 +190,7 @@ static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 	do {
-		zr_added_find(a, b->p, b->n, from, final, &f);
+		zr_added_find(a, b->p, b->n, from, final, e->in_word[which], &f);
 		int ends = f.token || final;
 		if (f.start > from || ends)
 			rc = settled(e, which, b->p + from, f.start - from, ends);
@@ -166,6 +198,7 @@ static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int
 			rc = emit(e, &f.token->id, 1);
 		from = f.token ? f.stop : f.start;
 	} while (!rc && f.token);
+	e->in_word[which] = !final && (from ? zr_added_in_word(a, b->p, from) : e->in_word[which]);
 	zr_buf_drop(b, from);
 	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
 }

@@ -45,27 +45,35 @@ static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *
 	return rc ? zr_err(l->err, rc, "out of memory") : 0;
 }
 
+/* What \w is in Rust: letters and what else is Alphabetic, marks, digits, connectors and joiners. */
+static int need_words(struct zr_load *l, struct zr_added *all, const char *place)
+{
+	static const char word[] = "[\\p{L}\\p{M}\\p{Nl}\\p{Nd}\\p{Pc}\u200c\u200d\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169"
+				   "\U0001f170-\U0001f189]";
+	struct zr_error why = { 0 };
+	int rc = zr_regex_compile(word, 0, &all->word, &why);
+	return rc ? zr_load_fail(l, rc, place, "single_word: %s", why.text) : 0;
+}
+
 static int load_one(struct zr_load *l, const json_t *o, const char *place)
 {
 	struct zr_added_token a = { .id = (int32_t)json_integer_value(json_object_get(o, "id")) };
 	const char *content = json_string_value(json_object_get(o, "content"));
-	int single_word, special, normalized, rc;
+	int special, normalized, rc;
 	if (!content)
 		return zr_load_found(l, place, "an object with id and content", o);
 	rc = zr_load_flag(l, o, place, "lstrip", 0, &a.lstrip);
 	rc = rc ? rc : zr_load_flag(l, o, place, "rstrip", 0, &a.rstrip);
-	rc = rc ? rc : zr_load_flag(l, o, place, "single_word", 0, &single_word);
+	rc = rc ? rc : zr_load_flag(l, o, place, "single_word", 0, &a.single_word);
 	rc = rc ? rc : zr_load_flag(l, o, place, "special", 0, &special);
 	rc = rc ? rc : zr_load_flag(l, o, place, "normalized", !special, &normalized);
-	if (!rc && single_word)
-		rc = zr_load_fail(l, ZR_ENOTSUP, place, "%.60s: single_word is not supported", content);
 	rc = rc ? rc : claim(l, place, content, a.id);
 	if (rc || !*content) /* one without text is never found */
 		return rc;
 	struct zr_added *all = &l->t->added[normalized];
 	rc = wanted_text(l, &a, content, normalized);
 	all->token[all->n++] = a;
-	return rc;
+	return rc || !a.single_word || all->word ? rc : need_words(l, all, place);
 }
 
 int zr_load_added(struct zr_load *l, const json_t *list)
@@ -98,6 +106,7 @@ void zr_tokenizer_close(struct zr_tokenizer *t)
 		for (int32_t i = 0; i < t->added[k].n; i++)
 			free((char *)t->added[k].token[i].content);
 		free(t->added[k].token);
+		zr_regex_free(t->added[k].word);
 		free(t->template[k]);
 	}
 	for (int i = 0; i < t->n_splits; i++)

@@ -58,14 +58,20 @@ static int load_split(struct zr_load *l, const json_t *o, const char *place, str
 	const json_t *pattern = json_object_get(o, "pattern");
 	const char *regex = json_string_value(json_object_get(pattern, "Regex")), *text = json_string_value(json_object_get(pattern, "String"));
 	const char *behavior = json_string_value(json_object_get(o, "behavior"));
-	int rc = zr_load_flag(l, o, place, "invert", 0, &s->invert);
+	static const char *const names[] = {
+		[ZR_SPLIT_ISOLATED] = "Isolated", [ZR_SPLIT_REMOVED] = "Removed", [ZR_SPLIT_CONTIGUOUS] = "Contiguous",
+		[ZR_SPLIT_WITH_PREVIOUS] = "MergedWithPrevious", [ZR_SPLIT_WITH_NEXT] = "MergedWithNext",
+	};
+	int known = sizeof names / sizeof *names, rc = zr_load_flag(l, o, place, "invert", 0, &s->invert);
 	if (rc)
 		return rc;
 	if (!regex == !text || !*(regex ? regex : text))
 		return zr_load_found(l, place, "a pattern that is a Regex or a String", pattern);
-	s->removes = behavior && !strcmp(behavior, "Removed");
-	if (!behavior || (!s->removes && strcmp(behavior, "Isolated")))
-		return zr_load_fail(l, ZR_ENOTSUP, place, "behavior %.60s is not supported; Isolated and Removed are", behavior ? behavior : "none");
+	while (s->behavior < known && strcmp(behavior ? behavior : "", names[s->behavior]))
+		s->behavior++;
+	if (s->behavior == known)
+		return zr_load_fail(l, ZR_ENOTSUP, place, "behavior %.60s is not supported; Isolated, Removed, Contiguous, MergedWithPrevious "
+				    "and MergedWithNext are", behavior ? behavior : "none");
 	return set_regex(l, s, place, regex ? regex : text, !regex);
 }
 

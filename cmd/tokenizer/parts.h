@@ -41,6 +41,7 @@ struct zr_added_token {
 	uint32_t len;
 	const char *content; /* as it is looked for: normalized where the text is */
 	int lstrip, rstrip;
+	int single_word;     /* only where it is not part of a longer word */
 };
 
 /* Added tokens that are looked for at the same place: in raw text, or in normalized text. */
@@ -49,12 +50,15 @@ struct zr_added {
 	int32_t n, of[257];           /* token[of[b] .. of[b + 1]) start with byte b */
 	size_t longest;
 	int lstrip;                   /* any has it */
+	struct zr_regex *word;        /* a character of words; NULL: no token is a single word */
 };
+
+enum { ZR_SPLIT_ISOLATED, ZR_SPLIT_REMOVED, ZR_SPLIT_CONTIGUOUS, ZR_SPLIT_WITH_PREVIOUS, ZR_SPLIT_WITH_NEXT };
 
 /* One step of the pre-tokenizer. */
 struct zr_split {
 	struct zr_regex *regex; /* NULL: pieces stay whole */
-	int removes, invert;    /* drops what matched; invert: what did not */
+	int behavior, invert;   /* ZR_SPLIT_*: of what matched; invert: of what did not */
 	int prefix;             /* puts a space before a piece that has none */
 };
 
@@ -106,9 +110,10 @@ struct zr_found {
 	const struct zr_added_token *token; /* NULL: none up to `start` */
 	size_t start, stop;
 };
-/* The first token in p[from..n). What is before `start` is settled; without final, a token or the white space beside it may
- * go on behind n. */
-void zr_added_find(const struct zr_added *a, const char *p, size_t n, size_t from, int final, struct zr_found *out);
+/* The first token in p[from..n). What is before `start` is settled; without final, a token or what is beside it may go on
+ * behind n. in_word: before p there is a character of a word. */
+void zr_added_find(const struct zr_added *a, const char *p, size_t n, size_t from, int final, int in_word, struct zr_found *out);
+int zr_added_in_word(const struct zr_added *a, const char *p, size_t n); /* whether p[0..n) ends in one, n > 0 */
 void zr_added_sort(struct zr_added *a);
 
 /* ---- nfc.c ---- */

@@ -73,6 +73,19 @@ def byte_level(**flags):
 	return pre_tokenizers.ByteLevel(add_prefix_space=False, **flags)
 
 
+# Splits that join what they split, and tokens that are not found in longer words.
+def joined():
+	return pre_tokenizers.Sequence([split(r"\p{N}", "contiguous"), split(r"[.,;]", "merged_with_previous"), split(r"[-<(]|\s", "merged_with_next"),
+					split(r"\p{L}+", "merged_with_next", True), split("\u0301", "merged_with_previous", True), split("~", "contiguous", True),
+					byte_level(use_regex=False)])
+
+
+SINGLE = [AddedToken("of", single_word=True, normalized=False), AddedToken("ar", single_word=True, normalized=False),
+	  AddedToken("the", single_word=True, lstrip=True, rstrip=True, normalized=False), AddedToken("S", single_word=True, normalized=True),
+	  AddedToken("e\u0301", single_word=True, normalized=True), AddedToken("b", single_word=True, normalized=True),
+	  AddedToken("(", single_word=True, normalized=True), AddedToken("x", single_word=True, normalized=False)]
+
+
 def families():
 	sequence = pre_tokenizers.Sequence
 	yield "gpt2", None, byte_level(), {}, ["<|endoftext|>"], True
@@ -80,6 +93,7 @@ def families():
 	yield "qwen2", normalizers.NFC(), sequence([split(QWEN2), byte_level(use_regex=False)]), {}, ["<|endoftext|>", "<|im_start|>"], False
 	yield "gpt4", normalizers.NFC(), sequence([split(GPT4, "removed", True), pre_tokenizers.ByteLevel(add_prefix_space=True)]), {}, \
 		["<|endoftext|>"], False
+	yield "joined", None, joined(), {}, ["<|endoftext|>"], True
 
 
 def train(family, corpus, vocabulary):
@@ -91,6 +105,8 @@ def train(family, corpus, vocabulary):
 	t.decoder = decoders.ByteLevel()
 	t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, initial_alphabet=byte_level().alphabet()))
 	added(t, special, normalized)
+	if name == "joined":
+		t.add_tokens(SINGLE)
 	t.post_processor = processors.ByteLevel(trim_offsets=False)
 	if name == "llama3":
 		bos = t.token_to_id("<|begin_of_text|>")
