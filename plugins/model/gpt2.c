@@ -75,18 +75,6 @@ static int gpt2_check(const struct zr_host *h, const void *opts)
 
 /* ---- declaration ---- */
 
-#define META_KEYS 11
-
-struct gpt2_decl {
-	struct zr_unit *units;     /* wte, wpe, h.0 .. h.L-1, ln_f */
-	struct zr_tensor *tensors; /* canonical order */
-	struct zr_layer *layers;   /* embed, h.0 .. h.L-1, head */
-	int32_t *layer_units;      /* embed {0, 1}, block i {2 + i}, head {L + 2, 0} */
-	char (*names)[32];         /* those of tensors, then the blocks' */
-	const char *meta[2 * META_KEYS + 1];
-	char meta_text[5][24];
-};
-
 static const struct {
 	const char *name;
 	int rows, cols; /* dims in widths; cols 0: a vector */
@@ -99,19 +87,7 @@ static const struct {
 	[FC2_W] = { "mlp.c_proj.weight", 4, 1 },   [FC2_B] = { "mlp.c_proj.bias", 1, 0 },
 };
 
-static struct zr_tensor matrix(const char *name, int64_t rows, int64_t cols, double std)
-{
-	return (struct zr_tensor){ .name = name, .dims = { rows, cols, 1, 1 }, .ndim = 2,
-				   .init = ZR_INIT_NORMAL, .std = std };
-}
-
-static struct zr_tensor vector(const char *name, int64_t n, double value)
-{
-	return (struct zr_tensor){ .name = name, .dims = { n, 1, 1, 1 }, .ndim = 1, .init = ZR_INIT_CONST,
-				   .mean = value };
-}
-
-static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor *t, char (*names)[32])
+static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor *t, char (*names)[DECL_NAME])
 {
 	double residual_std = o->init_std / sqrt(2.0 * (double)o->layers);
 	int64_t C = o->width;
@@ -119,20 +95,21 @@ static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor
 	for (k = 0; k < BLOCK_TENSORS; k++) {
 		snprintf(names[k], sizeof *names, "h.%lld.%s", (long long)i, block_tensor[k].name);
 		if (block_tensor[k].cols)
-			t[k] = matrix(names[k], block_tensor[k].rows * C, block_tensor[k].cols * C,
+			t[k] = decl_matrix(names[k], block_tensor[k].rows * C, block_tensor[k].cols * C,
 				      k == PROJ_W || k == FC2_W ? residual_std : o->init_std);
 		else
-			t[k] = vector(names[k], block_tensor[k].rows * C, k == LN1_W || k == LN2_W);
+			t[k] = decl_vector(names[k], block_tensor[k].rows * C, k == LN1_W || k == LN2_W);
 	}
 }
 
-static void declare_units(const struct gpt2_opts *o, struct gpt2_decl *d)
+/* wte, wpe, h.0 .. h.L-1, ln_f; names: those of tensors, then the blocks' */
+static void declare_units(const struct gpt2_opts *o, struct decl *d)
 {
 	int64_t i, L = o->layers;
 	struct zr_tensor *t = d->tensors;
-	char(*block_names)[32] = d->names + L * BLOCK_TENSORS;
-	t[0] = matrix("wte.weight", o->vocabulary, o->width, o->init_std);
-	t[1] = matrix("wpe.weight", o->context, o->width, o->init_std);
+	char(*block_names)[DECL_NAME] = d->names + L * BLOCK_TENSORS;
+	t[0] = decl_matrix("wte.weight", o->vocabulary, o->width, o->init_std);
+	t[1] = decl_matrix("wpe.weight", o->context, o->width, o->init_std);
 	d->units[0] = (struct zr_unit){ .name = "wte", .tensors = t++, .n_tensors = 1 };
 	d->units[1] = (struct zr_unit){ .name = "wpe", .tensors = t++, .n_tensors = 1 };
 	for (i = 0; i < L; i++, t += BLOCK_TENSORS) {
@@ -140,12 +117,13 @@ static void declare_units(const struct gpt2_opts *o, struct gpt2_decl *d)
 		snprintf(block_names[i], sizeof *block_names, "h.%lld", (long long)i);
 		d->units[2 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t, .n_tensors = BLOCK_TENSORS };
 	}
-	t[LNF_W] = vector("ln_f.weight", o->width, 1);
-	t[LNF_B] = vector("ln_f.bias", o->width, 0);
+	t[LNF_W] = decl_vector("ln_f.weight", o->width, 1);
+	t[LNF_B] = decl_vector("ln_f.bias", o->width, 0);
 	d->units[2 + L] = (struct zr_unit){ .name = "ln_f", .tensors = t, .n_tensors = 2 };
 }
 
-static void declare_layers(const struct gpt2_opts *o, struct gpt2_decl *d)
+/* embed of {wte, wpe}, the blocks, head of {ln_f, wte} */
+static void declare_layers(const struct gpt2_opts *o, struct decl *d)
 {
 	int64_t i, L = o->layers;
 	int32_t *u = d->layer_units;
@@ -162,20 +140,20 @@ static void declare_layers(const struct gpt2_opts *o, struct gpt2_decl *d)
 }
 
 /* What config.json of Hugging Face's GPT-2 says. */
-static void declare_meta(const struct gpt2_opts *o, struct gpt2_decl *d)
+static void declare_meta(const struct gpt2_opts *o, struct gpt2_meta *m)
 {
 	const int64_t numbers[5] = { o->layers, o->heads, o->width, o->context, o->vocabulary };
 	const char *meta[] = {
-		"model_type", "gpt2", "n_layer", d->meta_text[0], "n_head", d->meta_text[1], "n_embd", d->meta_text[2],
-		"n_positions", d->meta_text[3], "n_ctx", d->meta_text[3], "vocab_size", d->meta_text[4],
+		"model_type", "gpt2", "n_layer", m->text[0], "n_head", m->text[1], "n_embd", m->text[2],
+		"n_positions", m->text[3], "n_ctx", m->text[3], "vocab_size", m->text[4],
 		"activation_function", "gelu_new", "layer_norm_epsilon", "1e-5", "tie_word_embeddings", "true",
 		"architectures", "GPT2LMHeadModel", NULL,
 	};
 	int i;
-	_Static_assert(sizeof meta == sizeof d->meta, "META_KEYS counts the keys");
+	_Static_assert(sizeof meta == sizeof m->pairs, "GPT2_META counts the keys");
 	for (i = 0; i < 5; i++)
-		snprintf(d->meta_text[i], sizeof d->meta_text[i], "%lld", (long long)numbers[i]);
-	memcpy(d->meta, meta, sizeof meta);
+		snprintf(m->text[i], sizeof m->text[i], "%lld", (long long)numbers[i]);
+	memcpy(m->pairs, meta, sizeof meta);
 }
 
 /* Six operations per token and parameter of a matrix product (multiply and add, forward and twice in
@@ -190,20 +168,10 @@ static double flops_per_token(const struct gpt2_opts *o)
 static int gpt2_declare(struct zr_inst *g, struct zr_model_decl *out)
 {
 	const struct gpt2_opts *o = g->o;
-	*out = (struct zr_model_decl){
-		.size = sizeof *out,
-		.n_units = (uint32_t)o->layers + 3,
-		.n_layers = (uint32_t)o->layers + 2,
-		.unit_stride = sizeof(struct zr_unit),
-		.layer_stride = sizeof(struct zr_layer),
-		.tensor_stride = sizeof(struct zr_tensor),
-		.units = g->decl->units,
-		.layers = g->decl->layers,
-		.vocabulary = o->vocabulary,
-		.context = o->context,
-		.flops_per_token = flops_per_token(o),
-		.meta = g->decl->meta,
-	};
+	*out = decl_answer(&g->decl, o->layers + 3, o->layers + 2, g->meta.pairs);
+	out->vocabulary = o->vocabulary;
+	out->context = o->context;
+	out->flops_per_token = flops_per_token(o);
 	return ZR_OK;
 }
 
@@ -211,48 +179,26 @@ static int gpt2_declare(struct zr_inst *g, struct zr_model_decl *out)
 
 static void gpt2_destroy(struct zr_inst *g)
 {
-	const struct zr_host *h = g->host;
-	struct gpt2_decl *d = g->decl;
-	if (d) {
-		h->release(h, d->units);
-		h->release(h, d->tensors);
-		h->release(h, d->layers);
-		h->release(h, d->layer_units);
-		h->release(h, d->names);
-		h->release(h, d);
-	}
-	h->release(h, g);
-}
-
-static int allocate(struct zr_inst *g)
-{
-	const struct zr_host *h = g->host;
-	uint64_t L = (uint64_t)g->o->layers;
-	struct gpt2_decl *d = g->decl = h->alloc(h, sizeof *d, "model");
-	if (!d)
-		return ZR_ENOMEM;
-	d->units = h->alloc(h, (L + 3) * sizeof *d->units, "model");
-	d->tensors = h->alloc(h, (L * BLOCK_TENSORS + 4) * sizeof *d->tensors, "model");
-	d->layers = h->alloc(h, (L + 2) * sizeof *d->layers, "model");
-	d->layer_units = h->alloc(h, (L + 4) * sizeof *d->layer_units, "model");
-	d->names = h->alloc(h, L * (BLOCK_TENSORS + 1) * sizeof *d->names, "model");
-	return d->units && d->tensors && d->layers && d->layer_units && d->names ? ZR_OK : ZR_ENOMEM;
+	decl_free(g->host, &g->decl);
+	g->host->release(g->host, g);
 }
 
 static int gpt2_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
+	const struct gpt2_opts *o = opts;
 	struct zr_inst *g = h->alloc(h, sizeof *g, "model");
+	int64_t L = o->layers;
 	if (!g)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	g->host = h;
-	g->o = opts;
-	if (allocate(g)) {
+	g->o = o;
+	if (decl_alloc(h, &g->decl, L + 3, L * BLOCK_TENSORS + 4, L + 2, L + 4, L * (BLOCK_TENSORS + 1))) {
 		gpt2_destroy(g);
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	}
-	declare_units(g->o, g->decl);
-	declare_layers(g->o, g->decl);
-	declare_meta(g->o, g->decl);
+	declare_units(o, &g->decl);
+	declare_layers(o, &g->decl);
+	declare_meta(o, &g->meta);
 	*out = g;
 	return ZR_OK;
 }

@@ -17,6 +17,7 @@
 #include <zeroth/model.h>
 
 #include "carver.h"
+#include "declare.h"
 
 struct gpt2_opts {
 	int32_t size; /* preset, 0: none */
@@ -33,10 +34,18 @@ enum gpt2_block_tensor {
 };
 enum gpt2_head_tensor { LNF_W, LNF_B, HEAD_W };
 
+#define GPT2_META 11 /* keys of config.json */
+
+struct gpt2_meta {
+	const char *pairs[2 * GPT2_META + 1]; /* key, value, ..., NULL */
+	char text[5][24];
+};
+
 struct zr_inst {
 	const struct zr_host *host;
 	const struct gpt2_opts *o;
-	struct gpt2_decl *decl; /* owned: what declare() answers with, see gpt2.c */
+	struct decl decl;
+	struct gpt2_meta meta;
 };
 
 /* One call, unpacked. */

@@ -6,13 +6,7 @@
  *   head:      loss = cross entropy(ln_f(x) wte^T)
  */
 #include "gpt2.h"
-
-struct head_work {
-	void *ln;           /* [N, C] */
-	float *mean, *rstd; /* [N] */
-	void *dln;          /* [N, C], backward only */
-	void *ops;
-};
+#include "head.h"
 
 /* ---- embedding ---- */
 
@@ -44,89 +38,29 @@ static int embed_backward(const struct gpt2_pass *p)
 
 /* ---- head ---- */
 
-static struct zr_op_head_loss head_op(const struct gpt2_pass *p)
+static int head_norm(const void *pass, const void *x, void *y, float *stats, int64_t rows)
 {
-	const struct zr_layer_call *c = p->c;
-	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss), .dtype = c->dtype,
-					 .scale = c->grad_scale, .rows = p->N, .width = p->C,
-					 .vocabulary = p->g->o->vocabulary, .targets = c->targets,
-					 .loss = c->loss_rows, .loss_sum = c->loss_sum };
+	const struct gpt2_pass *p = pass;
+	return gpt2_norm(p, x, LNF_W, y, stats, stats + p->N, rows);
 }
 
-static uint64_t carve_head(const struct gpt2_pass *p, int backward, void *base, struct head_work *w)
+static int head_norm_bwd(const void *pass, const void *dy, const float *stats, void *work)
 {
-	struct carver v = { (uintptr_t)base, 0 };
-	const struct zr_ops *ops = p->c->ops;
-	struct zr_op_head_loss loss = head_op(p);
-	*w = (struct head_work){ .ln = gpt2_take_rows(&v, p, p->C) };
-	w->mean = carver_take(&v, (uint64_t)p->N * sizeof(float));
-	w->rstd = carver_take(&v, (uint64_t)p->N * sizeof(float));
-	if (backward)
-		loss.dx = w->dln = gpt2_take_rows(&v, p, p->C);
-	w->ops = carver_take(&v, carver_max(ops->head_loss_work(ops, &loss), backward ? gpt2_norm_bwd_work(p) : 0));
-	return v.used;
+	const struct gpt2_pass *p = pass;
+	return gpt2_norm_bwd(p, dy, p->c->in, LNF_W, stats, stats + p->N, work);
 }
 
-/* ln_f and the loss; with w->dln also the gradient w.r.t. ln_f's output and the projection's weight */
-static int head_loss(const struct gpt2_pass *p, const struct head_work *w)
+static struct head head_of(const struct gpt2_pass *p)
 {
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_head_loss op = head_op(p);
-	int rc = gpt2_norm(p, c->in, LNF_W, w->ln, w->mean, w->rstd, p->N);
-	op.x = w->ln;
-	op.w = c->param[HEAD_W];
-	op.work = w->ops;
-	if (w->dln) {
-		op.flags = c->accumulate[HEAD_W] ? ZR_OP_ACCUMULATE : 0;
-		op.dx = w->dln;
-		op.dw = c->dparam[HEAD_W];
-	}
-	return rc ? rc : c->ops->head_loss(c->ops, c->stream, &op);
-}
-
-static int head_forward(const struct gpt2_pass *p)
-{
-	struct head_work w;
-	carve_head(p, 0, p->c->work, &w);
-	return head_loss(p, &w);
-}
-
-/* grad = 0: nothing flows in from above, and the norm's backward adds. The bits of 0 are those of fp32
- * whatever the type is; bytes() rounds the buffer up to whole fp32 elements. */
-static int zero_grad(const struct gpt2_pass *p)
-{
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_init op = { .size = sizeof op, .n = (int64_t)(((uint64_t)(p->N * p->C) * gpt2_element(p) + 3) / 4),
-				 .rng = gpt2_site(p, 0), .dst = c->grad };
-	return c->ops->init(c->ops, c->stream, &op);
-}
-
-static int head_backward(const struct gpt2_pass *p)
-{
-	struct head_work w;
-	int rc;
-	carve_head(p, 1, p->c->work, &w);
-	if ((rc = head_loss(p, &w)) || (rc = zero_grad(p)))
-		return rc;
-	return gpt2_norm_bwd(p, w.dln, p->c->in, LNF_W, w.mean, w.rstd, w.ops);
+	return (struct head){ .c = p->c, .rows = p->N, .width = p->C, .vocabulary = p->g->o->vocabulary, .weight = HEAD_W, .stats = 2,
+			      .norm_bwd_work = gpt2_norm_bwd_work(p), .pass = p, .norm = head_norm, .norm_bwd = head_norm_bwd };
 }
 
 int gpt2_logits(struct zr_inst *g, const struct zr_layer_call *c, int64_t row, float *logits)
 {
 	struct gpt2_pass p = gpt2_unpack(g, c);
-	struct zr_op_matmul op = gpt2_matmul_op(&p, ZR_MM_TRANS_B);
-	struct head_work w;
-	int rc;
-	carve_head(&p, 0, c->work, &w);
-	rc = gpt2_norm(&p, (const char *)c->in + (uint64_t)(row * p.C) * gpt2_element(&p), LNF_W, w.ln, w.mean, w.rstd, 1);
-	op.m = 1;
-	op.n = op.ldd = g->o->vocabulary;
-	op.k = op.lda = op.ldb = p.C;
-	op.a = w.ln;
-	op.b = c->param[HEAD_W];
-	op.d = logits;
-	op.d_dtype = ZR_F32;
-	return rc ? rc : c->ops->matmul(c->ops, c->stream, &op);
+	struct head head = head_of(&p);
+	return head_logits(&head, row, logits);
 }
 
 /* ---- entry points ---- */
@@ -163,7 +97,6 @@ int gpt2_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, 
 				   .length = length, .ops = ops };
 	struct gpt2_pass p = gpt2_unpack(g, &c);
 	struct carver row = { 0, 0 };
-	struct head_work head;
 	int rc = unsupported(g, ops);
 	if (rc)
 		return rc;
@@ -175,8 +108,9 @@ int gpt2_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, 
 	if (layer <= g->o->layers)
 		out->out = row.used;
 	if (layer > g->o->layers) {
-		out->work_fwd = carve_head(&p, 0, NULL, &head);
-		out->work_bwd = carve_head(&p, 1, NULL, &head);
+		struct head head = head_of(&p);
+		out->work_fwd = head_work(&head, 0);
+		out->work_bwd = head_work(&head, 1);
 	} else if (layer > 0) {
 		gpt2_block_bytes(&p, out);
 	}
@@ -188,7 +122,10 @@ int gpt2_forward(struct zr_inst *g, const struct zr_layer_call *c)
 	struct gpt2_pass p = gpt2_unpack(g, c);
 	if (c->layer == 0)
 		return embed_forward(&p);
-	return c->layer <= g->o->layers ? gpt2_block_forward(&p) : head_forward(&p);
+	if (c->layer <= g->o->layers)
+		return gpt2_block_forward(&p);
+	struct head head = head_of(&p);
+	return head_forward(&head);
 }
 
 int gpt2_backward(struct zr_inst *g, const struct zr_layer_call *c)
@@ -196,5 +133,8 @@ int gpt2_backward(struct zr_inst *g, const struct zr_layer_call *c)
 	struct gpt2_pass p = gpt2_unpack(g, c);
 	if (c->layer == 0)
 		return embed_backward(&p);
-	return c->layer <= g->o->layers ? gpt2_block_backward(&p) : head_backward(&p);
+	if (c->layer <= g->o->layers)
+		return gpt2_block_backward(&p);
+	struct head head = head_of(&p);
+	return head_backward(&head);
 }

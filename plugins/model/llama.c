@@ -10,22 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME 64
-#define META_KEYS 16
-#define WHOLE 8 /* whole numbers among them */
-
-struct llama_decl {
-	uint32_t n_units;
-	struct zr_unit *units;     /* embedding, blocks, norm; lm_head unless tied */
-	struct zr_tensor *tensors; /* canonical order */
-	struct zr_layer *layers;   /* embed, blocks, head */
-	int32_t *layer_units;      /* embed {0}, block i {1 + i}, head {L + 1, L + 2 or 0} */
-	char (*names)[NAME];       /* those of tensors, then the blocks' */
-	const char *meta[2 * META_KEYS + 1];
-	int n_meta;
-	char whole[WHOLE][24], norm_eps[32], theta[32], scaling[256];
-};
-
 enum extent { NONE, WIDTH, QUERIES, KEYS, FFN };
 
 static const struct {
@@ -57,19 +41,7 @@ static int64_t extent(const struct llama_opts *o, enum extent e)
 	return is[e];
 }
 
-static struct zr_tensor matrix(const char *name, int64_t rows, int64_t cols, double std)
-{
-	return (struct zr_tensor){ .name = name, .dims = { rows, cols, 1, 1 }, .ndim = 2,
-				   .init = ZR_INIT_NORMAL, .std = std };
-}
-
-static struct zr_tensor vector(const char *name, int64_t n, double value)
-{
-	return (struct zr_tensor){ .name = name, .dims = { n, 1, 1, 1 }, .ndim = 1, .init = ZR_INIT_CONST,
-				   .mean = value };
-}
-
-static void declare_block(const struct llama_opts *o, int64_t i, struct zr_tensor *t, char (*names)[NAME])
+static void declare_block(const struct llama_opts *o, int64_t i, struct zr_tensor *t, char (*names)[DECL_NAME])
 {
 	double residual_std = o->init_std / sqrt(2.0 * (double)o->layers);
 	int k;
@@ -77,36 +49,37 @@ static void declare_block(const struct llama_opts *o, int64_t i, struct zr_tenso
 		int64_t rows = extent(o, block_tensor[k].rows);
 		snprintf(names[k], sizeof *names, "model.layers.%lld.%s", (long long)i, block_tensor[k].name);
 		if (block_tensor[k].cols)
-			t[k] = matrix(names[k], rows, extent(o, block_tensor[k].cols),
+			t[k] = decl_matrix(names[k], rows, extent(o, block_tensor[k].cols),
 				      k == O_W || k == DOWN_W ? residual_std : o->init_std);
 		else
-			t[k] = vector(names[k], rows, k == LN1_W || k == LN2_W);
+			t[k] = decl_vector(names[k], rows, k == LN1_W || k == LN2_W);
 	}
 }
 
-static void declare_units(const struct llama_opts *o, struct llama_decl *d)
+/* Embedding, blocks, norm, lm_head unless it is tied; names: those of tensors, then the blocks' */
+static void declare_units(const struct llama_opts *o, struct decl *d)
 {
 	int64_t i, L = o->layers;
 	int n = block_tensors(o);
 	struct zr_tensor *t = d->tensors;
-	char(*block_names)[NAME] = d->names + L * n;
-	*t = matrix("model.embed_tokens.weight", o->vocabulary, o->width, o->init_std);
+	char(*block_names)[DECL_NAME] = d->names + L * n;
+	*t = decl_matrix("model.embed_tokens.weight", o->vocabulary, o->width, o->init_std);
 	d->units[0] = (struct zr_unit){ .name = "model.embed_tokens", .tensors = t++, .n_tensors = 1 };
 	for (i = 0; i < L; i++, t += n) {
 		declare_block(o, i, t, d->names + i * n);
 		snprintf(block_names[i], sizeof *block_names, "model.layers.%lld", (long long)i);
 		d->units[1 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t, .n_tensors = (uint32_t)n };
 	}
-	*t = vector("model.norm.weight", o->width, 1);
+	*t = decl_vector("model.norm.weight", o->width, 1);
 	d->units[1 + L] = (struct zr_unit){ .name = "model.norm", .tensors = t++, .n_tensors = 1 };
-	d->n_units = (uint32_t)L + 2;
 	if (o->tied)
 		return;
-	*t = matrix("lm_head.weight", o->vocabulary, o->width, o->init_std);
-	d->units[d->n_units++] = (struct zr_unit){ .name = "lm_head", .tensors = t, .n_tensors = 1 };
+	*t = decl_matrix("lm_head.weight", o->vocabulary, o->width, o->init_std);
+	d->units[2 + L] = (struct zr_unit){ .name = "lm_head", .tensors = t, .n_tensors = 1 };
 }
 
-static void declare_layers(const struct llama_opts *o, struct llama_decl *d)
+/* embed, the blocks, head of {norm, lm_head or the embedding} */
+static void declare_layers(const struct llama_opts *o, struct decl *d)
 {
 	int64_t i, L = o->layers;
 	int32_t *u = d->layer_units;
@@ -153,13 +126,13 @@ static void declare_scaling(const struct llama_opts *o, char *out, size_t n)
 	snprintf(out + at, n - at, "}");
 }
 
-static void put(struct llama_decl *d, const char *key, const char *value)
+static void put(struct llama_meta *m, const char *key, const char *value)
 {
-	d->meta[d->n_meta++] = key;
-	d->meta[d->n_meta++] = value;
+	m->pairs[m->n++] = key;
+	m->pairs[m->n++] = value;
 }
 
-static void declare_meta(const struct llama_opts *o, struct llama_decl *d)
+static void declare_meta(const struct llama_opts *o, struct llama_meta *m)
 {
 	const struct {
 		const char *key;
@@ -169,24 +142,24 @@ static void declare_meta(const struct llama_opts *o, struct llama_decl *d)
 		      { "hidden_size", o->width },              { "intermediate_size", o->ffn_width },
 		      { "max_position_embeddings", o->context }, { "vocab_size", o->vocabulary } };
 	int i;
-	put(d, "architectures", o->qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM");
-	put(d, "model_type", o->qkv_bias ? "qwen2" : "llama");
-	for (i = 0; i < WHOLE; i++) {
-		snprintf(d->whole[i], sizeof d->whole[i], "%lld", (long long)whole[i].value);
-		put(d, whole[i].key, d->whole[i]);
+	put(m, "architectures", o->qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM");
+	put(m, "model_type", o->qkv_bias ? "qwen2" : "llama");
+	for (i = 0; i < LLAMA_WHOLE; i++) {
+		snprintf(m->whole[i], sizeof m->whole[i], "%lld", (long long)whole[i].value);
+		put(m, whole[i].key, m->whole[i]);
 	}
-	real_text(d->norm_eps, sizeof d->norm_eps, o->norm_eps);
-	put(d, "rms_norm_eps", d->norm_eps);
-	real_text(d->theta, sizeof d->theta, o->rope_theta);
-	put(d, "rope_theta", d->theta);
+	real_text(m->norm_eps, sizeof m->norm_eps, o->norm_eps);
+	put(m, "rms_norm_eps", m->norm_eps);
+	real_text(m->theta, sizeof m->theta, o->rope_theta);
+	put(m, "rope_theta", m->theta);
 	if (o->rope_scaling != ROPE_DEFAULT) {
-		declare_scaling(o, d->scaling, sizeof d->scaling);
-		put(d, "rope_scaling", d->scaling);
+		declare_scaling(o, m->scaling, sizeof m->scaling);
+		put(m, "rope_scaling", m->scaling);
 	}
-	put(d, "tie_word_embeddings", o->tied ? "true" : "false");
-	put(d, "hidden_act", "silu");
+	put(m, "tie_word_embeddings", o->tied ? "true" : "false");
+	put(m, "hidden_act", "silu");
 	if (o->qkv_bias)
-		put(d, "use_sliding_window", "false");
+		put(m, "use_sliding_window", "false");
 }
 
 /* ---- declaration ---- */
@@ -205,20 +178,10 @@ static double flops_per_token(const struct llama_opts *o)
 static int llama_declare(struct zr_inst *g, struct zr_model_decl *out)
 {
 	const struct llama_opts *o = g->o;
-	*out = (struct zr_model_decl){
-		.size = sizeof *out,
-		.n_units = g->decl->n_units,
-		.n_layers = (uint32_t)o->layers + 2,
-		.unit_stride = sizeof(struct zr_unit),
-		.layer_stride = sizeof(struct zr_layer),
-		.tensor_stride = sizeof(struct zr_tensor),
-		.units = g->decl->units,
-		.layers = g->decl->layers,
-		.vocabulary = o->vocabulary,
-		.context = o->context,
-		.flops_per_token = flops_per_token(o),
-		.meta = g->decl->meta,
-	};
+	*out = decl_answer(&g->decl, o->layers + (o->tied ? 2 : 3), o->layers + 2, g->meta.pairs);
+	out->vocabulary = o->vocabulary;
+	out->context = o->context;
+	out->flops_per_token = flops_per_token(o);
 	return ZR_OK;
 }
 
@@ -226,49 +189,27 @@ static int llama_declare(struct zr_inst *g, struct zr_model_decl *out)
 
 static void llama_destroy(struct zr_inst *g)
 {
-	const struct zr_host *h = g->host;
-	struct llama_decl *d = g->decl;
-	if (d) {
-		h->release(h, d->units);
-		h->release(h, d->tensors);
-		h->release(h, d->layers);
-		h->release(h, d->layer_units);
-		h->release(h, d->names);
-		h->release(h, d);
-	}
-	h->release(h, g);
-}
-
-static int allocate(struct zr_inst *g)
-{
-	const struct zr_host *h = g->host;
-	uint64_t L = (uint64_t)g->o->layers, n = (uint64_t)block_tensors(g->o);
-	struct llama_decl *d = g->decl = h->alloc(h, sizeof *d, "model");
-	if (!d)
-		return ZR_ENOMEM;
-	d->units = h->alloc(h, (L + 3) * sizeof *d->units, "model");
-	d->tensors = h->alloc(h, (L * n + 3) * sizeof *d->tensors, "model");
-	d->layers = h->alloc(h, (L + 2) * sizeof *d->layers, "model");
-	d->layer_units = h->alloc(h, (L + 3) * sizeof *d->layer_units, "model");
-	d->names = h->alloc(h, L * (n + 1) * sizeof *d->names, "model");
-	return d->units && d->tensors && d->layers && d->layer_units && d->names ? ZR_OK : ZR_ENOMEM;
+	decl_free(g->host, &g->decl);
+	g->host->release(g->host, g);
 }
 
 static int llama_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
+	const struct llama_opts *o = opts;
 	struct zr_inst *g = h->alloc(h, sizeof *g, "model");
+	int64_t L = o->layers, n = block_tensors(o);
 	if (!g)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	g->host = h;
-	g->o = opts;
-	if (allocate(g)) {
+	g->o = o;
+	if (decl_alloc(h, &g->decl, L + 3, L * n + 3, L + 2, L + 3, L * (n + 1))) {
 		llama_destroy(g);
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	}
-	llama_frequencies(g->o, g->frequency);
-	declare_units(g->o, g->decl);
-	declare_layers(g->o, g->decl);
-	declare_meta(g->o, g->decl);
+	llama_frequencies(o, g->frequency);
+	declare_units(o, &g->decl);
+	declare_layers(o, &g->decl);
+	declare_meta(o, &g->meta);
 	*out = g;
 	return ZR_OK;
 }

@@ -19,6 +19,7 @@
 #include <zeroth/model.h>
 
 #include "carver.h"
+#include "declare.h"
 
 enum llama_scaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN };
 
@@ -42,10 +43,20 @@ enum llama_block_tensor {
 enum llama_head_tensor { NORM_W, HEAD_W };
 #define EMBED_W 0
 
+#define LLAMA_META 16 /* keys of config.json */
+#define LLAMA_WHOLE 8 /* whole numbers among them */
+
+struct llama_meta {
+	const char *pairs[2 * LLAMA_META + 1]; /* key, value, ..., NULL */
+	int n;
+	char whole[LLAMA_WHOLE][24], norm_eps[32], theta[32], scaling[256];
+};
+
 struct zr_inst {
 	const struct zr_host *host;
 	const struct llama_opts *o;
-	struct llama_decl *decl; /* owned: what declare() answers with, see llama.c */
+	struct decl decl;
+	struct llama_meta meta;
 	float frequency[ZR_ROTARY_PAIRS];
 };
 
