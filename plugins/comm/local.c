@@ -14,7 +14,7 @@
 
 static int local_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
-	if (op->kind == KIND_MEM)
+	if (op->kind == COMM_MEM)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
 	return zl_post(c, op, out);
 }
@@ -33,12 +33,11 @@ static uint64_t local_bytes_sent(struct zr_inst *c)
 
 static int take_groups(struct zr_inst *c, const struct zr_host *h)
 {
-	if (h->rank < 0 || h->rank >= h->world || h->world > MAX_RANKS)
-		return zr_fail(h, ZR_EINVAL, "rank %d of %d: this plugin connects at most %d ranks", h->rank, h->world, MAX_RANKS);
-	if (h->local_rank < 0 || h->local_rank >= h->local_world || h->local_rank > h->rank ||
-	    h->rank - h->local_rank + h->local_world > h->world)
-		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node", h->rank, h->world, h->local_rank,
-			       h->local_world);
+	int rc = comm_check_place(h);
+	if (rc)
+		return rc;
+	if (h->world > MAX_RANKS)
+		return zr_fail(h, ZR_EINVAL, "%d ranks: this plugin connects at most %d", h->world, MAX_RANKS);
 	c->rank = h->rank;
 	c->world = h->world;
 	c->nodes = h->local_world == h->world ? 1 : 2;

@@ -22,6 +22,7 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "names.h"
 #include "segment.h"
 
 #define WINDOW 64     /* tickets of one rank that may be outstanding */
@@ -29,7 +30,6 @@
 #define SEGS 16384    /* segments of the operations in a ring, all together */
 #define REGIONS 64    /* calls of mem_alloc in a life */
 #define LANES 2       /* groups that need one: node and world */
-#define KIND_MEM 8    /* mem_alloc: a fence that compares byte counts; not posted by callers */
 
 /* The growing words of a lane. */
 enum word { POSTED, DONE, SYNC, WORDS };
@@ -175,8 +175,6 @@ int zl_join(struct zr_inst *c);
 void zl_leave(struct zr_inst *c);
 
 /* local_text.c */
-const char *zl_kind_name(int32_t kind);
-const char *zl_dtype_name(int32_t dtype);
 /* "all_gather over the world (step 3, op 17, unit 2)" */
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room);
 /* "rank 2 (computing after ...)" for each rank of the group whose word is short of `target` */

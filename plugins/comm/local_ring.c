@@ -19,31 +19,31 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 	const struct group *g = &c->group[op->group];
 	uint64_t bytes = comm_dtype_bytes(op->dtype);
 	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0 || op->n_seg > SEGS / 4)
-		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", zl_kind_name(op->kind), op->n_seg);
+		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", comm_kind_name(op->kind), op->n_seg);
 	if (op->n_seg && !bytes)
-		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", zl_kind_name(op->kind), op->dtype);
+		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", comm_kind_name(op->kind), op->dtype);
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
-			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, zl_kind_name(op->kind),
+			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, comm_kind_name(op->kind),
 				       (long long)s->count);
 		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what peers read", i,
-				       zl_kind_name(op->kind));
+				       comm_kind_name(op->kind));
 	}
 	return 0;
 }
 
 static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 {
-	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > KIND_MEM)
+	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > COMM_MEM)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
 	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
-		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", zl_kind_name(op->kind), op->group);
+		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", comm_kind_name(op->kind), op->group);
 	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) && op->dtype != ZR_F32 &&
 	    op->dtype != ZR_F64 && op->dtype != ZR_I64)
-		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", zl_kind_name(op->kind),
-			       zl_dtype_name(op->dtype));
+		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", comm_kind_name(op->kind),
+			       comm_dtype_name(op->dtype));
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= c->group[op->group].size))
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, c->group[op->group].size);
 	return check_segments(c, op);

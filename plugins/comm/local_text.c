@@ -4,46 +4,18 @@
  */
 #include "local.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #define NAMED 8 /* ranks that a report names before it counts */
-
-const char *zl_kind_name(int32_t kind)
-{
-	static const char *const names[] = { "nothing",	  "all_gather", "reduce_scatter", "all_reduce", "broadcast",
-					     "all_to_all", "barrier",	 "fence",	   "mem_alloc" };
-	return kind > 0 && kind <= KIND_MEM ? names[kind] : names[0];
-}
-
-const char *zl_dtype_name(int32_t dtype)
-{
-	static const char *const names[] = { "bytes", "f32", "bf16", "f16", "f64", "i32", "i64", "u8" };
-	return dtype > 0 && dtype <= ZR_U8 ? names[dtype] : names[0];
-}
-
-/* Appends; what does not fit is cut. */
-static void say(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(char *out, size_t room, const char *fmt, ...)
-{
-	size_t used = strlen(out);
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(out + used, room - used, fmt, ap);
-	va_end(ap);
-}
 
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room)
 {
 	out[0] = 0;
-	say(out, room, "%s over the %s", zl_kind_name(kind), group == ZR_GROUP_NODE ? "node" : "world");
-	if (kind != KIND_MEM)
-		say(out, room, " (step %lld, op %d", (long long)tag->step, tag->op);
-	if (kind != KIND_MEM && tag->unit >= 0)
-		say(out, room, ", unit %d", tag->unit);
-	if (kind != KIND_MEM)
-		say(out, room, ")");
+	comm_say(out, room, "%s over the %s", comm_kind_name(kind), group == ZR_GROUP_NODE ? "node" : "world");
+	if (kind != COMM_MEM)
+		comm_say(out, room, " (step %lld, op %d", (long long)tag->step, tag->op);
+	if (kind != COMM_MEM && tag->unit >= 0)
+		comm_say(out, room, ", unit %d", tag->unit);
+	if (kind != COMM_MEM)
+		comm_say(out, room, ")");
 }
 
 static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
@@ -54,13 +26,13 @@ static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
 	char op[160];
 	zl_op_text(kind & 255, kind >> 8, &tag, op, sizeof op);
 	if (atomic_load(&c->area->seat[rank].left))
-		say(out, room, "rank %d (has left)", rank);
+		comm_say(out, room, "rank %d (has left)", rank);
 	else if (!kind)
-		say(out, room, "rank %d (has not posted anything yet)", rank);
+		comm_say(out, room, "rank %d (has not posted anything yet)", rank);
 	else if (atomic_load(&d->waiting))
-		say(out, room, "rank %d (waits in %s)", rank, op);
+		comm_say(out, room, "rank %d (waits in %s)", rank, op);
 	else
-		say(out, room, "rank %d (computing after %s)", rank, op);
+		comm_say(out, room, "rank %d (computing after %s)", rank, op);
 }
 
 void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room)
@@ -76,11 +48,11 @@ void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t tar
 			continue;
 		}
 		if (named++)
-			say(out, room, ", ");
+			comm_say(out, room, ", ");
 		doing_text(c, g->first + r, out, room);
 	}
 	if (more)
-		say(out, room, " and %d more", more);
+		comm_say(out, room, " and %d more", more);
 }
 
 /* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
@@ -91,9 +63,9 @@ static void slot_text(const struct lane *l, const struct slot *s, int32_t group,
 		total += seg_of(l, s, i)->count;
 	zl_op_text(s->kind, group, &s->tag, out, room);
 	if (s->kind == ZR_COMM_BROADCAST)
-		say(out, room, " from rank %d", s->root);
+		comm_say(out, room, " from rank %d", s->root);
 	if (s->n_seg)
-		say(out, room, " of %lld %s in %d segment%s", (long long)total, zl_dtype_name(s->dtype), s->n_seg,
+		comm_say(out, room, " of %lld %s in %d segment%s", (long long)total, comm_dtype_name(s->dtype), s->n_seg,
 		    s->n_seg == 1 ? "" : "s");
 }
 

@@ -20,6 +20,7 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
+#include "names.h"
 #include "segment.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -136,8 +137,6 @@ int zm_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(print
 void zm_goodbye(struct zr_inst *c); /* waits until all are about to leave, or breaks */
 
 /* mpi_text.c */
-const char *zm_kind_name(int32_t kind);
-const char *zm_dtype_name(int32_t dtype);
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room);
 /* "rank 2 (last seen in ...)" for each rank that has not come to p */
 void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size_t room);

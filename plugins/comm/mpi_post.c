@@ -26,7 +26,7 @@ int zm_mpi_failed(struct zr_inst *c, int rc, const char *call)
 static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	const struct zm_group *g = &c->group[op->group];
-	const char *kind = zm_kind_name(op->kind);
+	const char *kind = comm_kind_name(op->kind);
 	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0)
 		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", kind, op->n_seg);
 	if (op->n_seg && !comm_dtype_bytes(op->dtype))
@@ -46,11 +46,11 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
 	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
-		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", zm_kind_name(op->kind), op->group);
+		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", comm_kind_name(op->kind), op->group);
 	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) && op->dtype != ZR_F32 &&
 	    op->dtype != ZR_F64 && op->dtype != ZR_I64)
-		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", zm_kind_name(op->kind),
-			       zm_dtype_name(op->dtype));
+		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", comm_kind_name(op->kind),
+			       comm_dtype_name(op->dtype));
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= c->group[op->group].size))
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, c->group[op->group].size);
 	return check_segments(c, op);
@@ -106,7 +106,7 @@ static int start(struct zr_inst *c, struct zm_pend *p, int32_t kind, MPI_Comm co
 		rc = MPI_Ibcast(m->recv, e.n, e.type, m->root, comm, req);
 	if (e.made)
 		MPI_Type_free(&e.type);
-	return zm_mpi_failed(c, rc, zm_kind_name(kind));
+	return zm_mpi_failed(c, rc, comm_kind_name(kind));
 }
 
 uint64_t zm_part(int64_t count, int32_t ranks)
@@ -224,7 +224,7 @@ static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_
 		p->staging_bytes = p->staging ? bytes : 0;
 	}
 	if (!p->all || p->req_room < op->n_seg || p->staging_bytes < bytes)
-		return zr_fail(c->h, ZR_ENOMEM, "no memory for %s", zm_kind_name(op->kind));
+		return zr_fail(c->h, ZR_ENOMEM, "no memory for %s", comm_kind_name(op->kind));
 	return 0;
 }
 

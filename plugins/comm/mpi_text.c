@@ -4,44 +4,16 @@
  */
 #include "mpi.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #define NAMED 8 /* ranks that a report names before it counts */
-
-const char *zm_kind_name(int32_t kind)
-{
-	static const char *const names[] = { "nothing",	  "all_gather", "reduce_scatter", "all_reduce", "broadcast",
-					     "all_to_all", "barrier",	 "fence" };
-	return kind > 0 && kind <= ZR_COMM_FENCE ? names[kind] : names[0];
-}
-
-const char *zm_dtype_name(int32_t dtype)
-{
-	static const char *const names[] = { "bytes", "f32", "bf16", "f16", "f64", "i32", "i64", "u8" };
-	return dtype > 0 && dtype <= ZR_U8 ? names[dtype] : names[0];
-}
-
-/* Appends; what does not fit is cut. */
-static void say(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void say(char *out, size_t room, const char *fmt, ...)
-{
-	size_t used = strlen(out);
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(out + used, room - used, fmt, ap);
-	va_end(ap);
-}
 
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room)
 {
 	out[0] = 0;
-	say(out, room, "%s over the %s (step %lld, op %d", zm_kind_name(op->kind), group == ZR_GROUP_NODE ? "node" : "world",
+	comm_say(out, room, "%s over the %s (step %lld, op %d", comm_kind_name(op->kind), group == ZR_GROUP_NODE ? "node" : "world",
 	    (long long)op->step, op->op);
 	if (op->unit >= 0)
-		say(out, room, ", unit %d", op->unit);
-	say(out, room, ")");
+		comm_say(out, room, ", unit %d", op->unit);
+	comm_say(out, room, ")");
 }
 
 /* 1 if the rank's note says where it waits, and this rank has not seen that completed. Of another node it sees nothing. */
@@ -60,15 +32,15 @@ static void rank_text(struct zr_inst *c, const struct zm_pend *p, int32_t rank, 
 	const struct zm_note *n = &peer->note;
 	char op[160];
 	if (peer->left) {
-		say(out, room, "rank %d (has left)", rank);
+		comm_say(out, room, "rank %d (has left)", rank);
 	} else if (waits(c, rank)) {
 		zm_op_text(&n->at, n->group, op, sizeof op);
-		say(out, room, "rank %d (waits in %s)", rank, op);
+		comm_say(out, room, "rank %d (waits in %s)", rank, op);
 	} else if (!g->common.kind) {
-		say(out, room, "rank %d (has not come to anything yet)", rank);
+		comm_say(out, room, "rank %d (has not come to anything yet)", rank);
 	} else {
 		zm_op_text(&g->common, p->group, op, sizeof op);
-		say(out, room, "rank %d (last seen in %s)", rank, op);
+		comm_say(out, room, "rank %d (last seen in %s)", rank, op);
 	}
 }
 
@@ -92,13 +64,13 @@ void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size
 			continue;
 		}
 		if (named++)
-			say(out, room, ", ");
+			comm_say(out, room, ", ");
 		rank_text(c, p, r, out, room);
 	}
 	if (more)
-		say(out, room, " and %d more", more);
+		comm_say(out, room, " and %d more", more);
 	if (!named)
-		say(out, room, "the data of ranks that all have come");
+		comm_say(out, room, "the data of ranks that all have come");
 }
 
 /* "all_gather over the world (step 3, op 17, unit 2) of 1024 f32 in 2 segments" */
@@ -106,9 +78,9 @@ static void header_text(const struct zm_header *h, int32_t group, char *out, siz
 {
 	zm_op_text(h, group, out, room);
 	if (h->kind == ZR_COMM_BROADCAST)
-		say(out, room, " from rank %d", h->root);
+		comm_say(out, room, " from rank %d", h->root);
 	if (h->n_seg)
-		say(out, room, " of %lld %s in %d segment%s", (long long)h->total, zm_dtype_name(h->dtype), h->n_seg,
+		comm_say(out, room, " of %lld %s in %d segment%s", (long long)h->total, comm_dtype_name(h->dtype), h->n_seg,
 		    h->n_seg == 1 ? "" : "s");
 }
 

@@ -86,7 +86,7 @@ static int arrived(struct zr_inst *c, struct zm_pend *p)
 {
 	int done = 0;
 	int rc = p->n_req ? MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE) : (done = 1, MPI_SUCCESS);
-	rc = zm_mpi_failed(c, rc, zm_kind_name(p->own.kind));
+	rc = zm_mpi_failed(c, rc, comm_kind_name(p->own.kind));
 	return rc ? rc : done;
 }
 

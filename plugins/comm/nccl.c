@@ -85,15 +85,13 @@ static int make_events(struct zr_inst *c)
 static int take_groups(struct zr_inst *c)
 {
 	const struct zr_host *h = c->h;
-	int32_t first = h->rank - h->local_rank;
-	if (h->rank < 0 || h->rank >= h->world || h->local_rank < 0 || h->local_rank >= h->local_world || first < 0 ||
-	    first + h->local_world > h->world)
-		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node", h->rank, h->world, h->local_rank,
-			       h->local_world);
+	int rc = comm_check_place(h);
+	if (rc)
+		return rc;
 	c->rank = h->rank;
 	c->world = h->world;
 	c->group[ZR_GROUP_SELF] = (struct nn_group){ .first = h->rank, .size = 1 };
-	c->group[ZR_GROUP_NODE] = (struct nn_group){ .first = first, .size = h->local_world, .rank = h->local_rank };
+	c->group[ZR_GROUP_NODE] = (struct nn_group){ .first = h->rank - h->local_rank, .size = h->local_world, .rank = h->local_rank };
 	c->group[ZR_GROUP_WORLD] = (struct nn_group){ .size = h->world, .rank = h->rank };
 	return ZR_OK;
 }

@@ -19,6 +19,8 @@
 #include <zeroth/device.h>
 #include <zeroth/zero.h>
 
+#include "names.h"
+
 #define NN_WINDOW 64 /* operations posted and not over, at most */
 #define NN_GROUPS 3  /* by ZR_GROUP_* */
 

@@ -18,11 +18,8 @@ double nn_now(void)
 
 void nn_op_text(const struct nn_pend *p, char *out, size_t room)
 {
-	static const char *const names[] = { "nothing", "all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "barrier",
-					     "fence" };
-	snprintf(out, room, "%s of %llu bytes over the %s (step %lld, op %d, unit %d)",
-		 p->kind > 0 && p->kind <= ZR_COMM_FENCE ? names[p->kind] : names[0], (unsigned long long)p->bytes,
-		 p->group == ZR_GROUP_NODE ? "node" : "world", (long long)p->tag.step, p->tag.op, p->tag.unit);
+	snprintf(out, room, "%s of %llu bytes over the %s (step %lld, op %d, unit %d)", comm_kind_name(p->kind),
+		 (unsigned long long)p->bytes, p->group == ZR_GROUP_NODE ? "node" : "world", (long long)p->tag.step, p->tag.op, p->tag.unit);
 }
 
 int nn_stopped(struct zr_inst *c)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * names.h - what comm plugins call operations and types when they report (invariant I5), and where a rank may stand.
+ */
+#ifndef ZR_COMM_NAMES_H
+#define ZR_COMM_NAMES_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zeroth/comm.h>
+
+/* mem_alloc as an operation among others, after those of zeroth/comm.h: callers do not post it. */
+#define COMM_MEM (ZR_COMM_FENCE + 1)
+
+static inline const char *comm_kind_name(int32_t kind)
+{
+	static const char *const names[] = {
+		"nothing",
+		[ZR_COMM_ALL_GATHER] = "all_gather",
+		[ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
+		[ZR_COMM_ALL_REDUCE] = "all_reduce",
+		[ZR_COMM_BROADCAST] = "broadcast",
+		[ZR_COMM_ALL_TO_ALL] = "all_to_all",
+		[ZR_COMM_BARRIER] = "barrier",
+		[ZR_COMM_FENCE] = "fence",
+		[COMM_MEM] = "mem_alloc",
+	};
+	return kind > 0 && kind <= COMM_MEM ? names[kind] : names[0];
+}
+
+static inline const char *comm_dtype_name(int32_t dtype)
+{
+	static const char *const names[] = { "bytes", "f32", "bf16", "f16", "f64", "i32", "i64", "u8" };
+	return dtype > 0 && dtype <= ZR_U8 ? names[dtype] : names[0];
+}
+
+/* Appends to a text of `room` bytes; what does not fit is cut. */
+static inline void comm_say(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static inline void comm_say(char *out, size_t room, const char *fmt, ...)
+{
+	size_t used = strlen(out);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(out + used, room - used, fmt, ap);
+	va_end(ap);
+}
+
+/* Whether the numbers that boot found place this rank in its world and node. */
+static inline int comm_check_place(const struct zr_host *h)
+{
+	int32_t first = h->rank - h->local_rank;
+	if (h->rank < 0 || h->rank >= h->world || h->local_rank < 0 || h->local_rank >= h->local_world || first < 0 ||
+	    first + h->local_world > h->world)
+		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node", h->rank, h->world, h->local_rank,
+			       h->local_world);
+	return ZR_OK;
+}
+
+#endif
