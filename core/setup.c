@@ -539,8 +539,6 @@ void zr_setup_abort(struct zr_setup *s, const char *why)
 	for (int i = 0; i < 2; i++)
 		if (comm[i]->inst)
 			((const struct zr_comm_v1 *)comm[i]->vtbl)->abort(comm[i]->inst, why);
-	if (s->comm.inst)
-		return;
 	if (s->boot.inst && s->process.world > 1 && boot->abort)
 		boot->abort(s->boot.inst, why);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * baddisk.c - to be preloaded: a disk that fails. Counted are transfers of at least 4096 bytes, those of pread and pwrite
+ * baddisk.c - to be preloaded: a disk that fails or is slow. Counted are transfers of at least 4096 bytes, those of pread and pwrite
  * and those of io_uring.
  *   ZR_BADDISK_EIO=N     the Nth that ends, and all after it, end with EIO
  *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only
+ *   ZR_BADDISK_SYNC=N    an fsync takes N seconds longer
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #define PAGE 4096
 #define VISIBLE __attribute__((visibility("default")))
@@ -57,6 +59,15 @@ VISIBLE ssize_t pwrite(int fd, const void *mem, size_t bytes, off_t at)
 	if (!next)
 		next = (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
 	return result(end(next(fd, mem, begin(bytes), at)));
+}
+
+VISIBLE int fsync(int fd)
+{
+	static int (*next)(int);
+	if (!next)
+		next = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
+	sleep((unsigned)setting("ZR_BADDISK_SYNC"));
+	return next(fd);
 }
 
 #ifdef HAVE_LIBURING

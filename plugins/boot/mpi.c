@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#define GOODBYE 5.0 /* seconds that a rank gives the others to come to their end, too */
+#define GOODBYE 5.0 /* seconds that a rank that failed gives the others to come to their end, too */
+#define PATIENT 10.0 /* seconds between the lines of one that did not */
 #define MAX_NODE 65536
 
 struct mpi_opts {
@@ -140,23 +141,35 @@ static int start(struct zr_inst *b)
 }
 
 /* 1 if all ranks have come to their end: only then may MPI_Finalize be called, which waits for them without limit. A
- * rank that fails alone must be able to end, so that the launcher stops the others. */
+ * rank that fails alone must be able to end, so that the launcher stops the others. One that is done waits: its end without
+ * MPI_Finalize would have the launcher kill a rank that still writes files. */
 static int all_end(struct zr_inst *b)
 {
 	char name[MPI_MAX_OBJECT_NAME] = "";
 	int length = 0, done = 0;
-	double start = zb_now(), waited = 0;
+	double start = zb_now(), waited = 0, said = 0;
 	MPI_Request req;
 	MPI_Comm_get_name(MPI_COMM_SELF, name, &length);
 	if (!strcmp(name, BROKEN) || b->all == MPI_COMM_NULL || MPI_Ibarrier(b->all, &req) != MPI_SUCCESS)
 		return 0;
-	while (MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && waited < GOODBYE) {
+	while (MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && (waited < GOODBYE || !atomic_load(&b->failed))) {
 		waited = zb_now() - start;
+		if (waited - said > PATIENT) {
+			said = waited;
+			zr_log(b->h, ZR_LOG_INFO, "rank %d is done and waits for the others to end: %.0f s", b->info.rank, waited);
+		}
 		zb_doze(waited);
 	}
 	if (!done)
 		zr_log(b->h, ZR_LOG_WARN, "rank %d ends, other ranks do not", b->info.rank);
 	return done;
+}
+
+/* [any] Stops nobody yet: a launcher that kills the others would keep them from saying why they end. */
+static void mpi_abort(struct zr_inst *b, const char *why)
+{
+	(void)why;
+	atomic_store(&b->failed, 1);
 }
 
 static void mpi_destroy(struct zr_inst *b)
@@ -202,6 +215,7 @@ static const struct zr_boot_v1 vtbl = {
 	.put = zb_put,
 	.get = zb_get,
 	.fence = zb_fence,
+	.abort = mpi_abort,
 };
 static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL } };
 

@@ -8,6 +8,7 @@
 #define ZR_BOOT_MPI_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <zeroth/boot.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -43,6 +44,7 @@ struct zb_sending {
 struct zr_inst {
 	const struct zr_host *h;
 	int started;       /* this instance called MPI_Init */
+	atomic_int failed; /* this rank does not end well */
 	MPI_Comm all;      /* in the order of our ranks */
 	struct zr_boot_info info;
 	struct zb_value *values;
