@@ -33,7 +33,9 @@ struct zr_boot_v1 {
 	int (*put)(struct zr_inst *, const char *key, const void *value, uint64_t bytes);
 	int (*get)(struct zr_inst *, const char *key, void *value, uint64_t bytes, double timeout_s);
 	int (*fence)(struct zr_inst *, double timeout_s);  /* (optional) [main] all puts before are visible after */
-	void (*abort)(struct zr_inst *, const char *why);  /* (optional) [any] not collective: stop all ranks */
+	/* (optional) [any] not collective: this rank fails. Those that wait for it in get or fence end with `why`; destroy
+	 * must not wait for them without limit. */
+	void (*abort)(struct zr_inst *, const char *why);
 };
 
 #ifdef __cplusplus
