@@ -3,9 +3,11 @@
  * config_json.c - a config as JSON: {section: {key: {value, source}}}.
  */
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/json_text.h"
 #include "core/config/options.h"
 
 static json_t *json_list(const struct zr_opt *o, const double *v)
@@ -86,8 +88,9 @@ int zr_cmd_config_json(const struct zr_config *cfg)
 	int rc;
 	for (int i = 0; i < zr_config_count(cfg); i++)
 		json_object_set_new(root, zr_config_at(cfg, i)->name, json_section(cfg, zr_config_at(cfg, i)));
-	rc = json_dumpf(root, stdout, JSON_INDENT(2));
-	putchar('\n');
+	char *text = zr_json_text(root, JSON_INDENT(2));
+	rc = text && puts(text) != EOF ? 0 : -1;
+	free(text);
 	json_decref(root);
 	return rc;
 }

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "cmd/export.h"
+#include "cmd/json_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -206,8 +207,10 @@ static int dump(struct zr_export *x, const char *name, json_t *j)
 	char path[PATH_MAX + NAME];
 	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
 	FILE *f = fopen(path, "we");
-	int bad = !f || !j || json_dumpf(j, f, JSON_INDENT(2)) || putc('\n', f) == EOF || fflush(f) || fsync(fileno(f));
+	char *text = zr_json_text(j, JSON_INDENT(2));
+	int bad = !f || !text || fputs(text, f) == EOF || putc('\n', f) == EOF || fflush(f) || fsync(fileno(f));
 	int no = errno;
+	free(text);
 	if (f)
 		bad |= fclose(f) != 0;
 	json_decref(j);

@@ -83,6 +83,8 @@ print(c["optimizer"]["lr"], c["model"]["vocabulary"], c["optimizer"]["betas"]["v
 else
 	skip 'config show --json' 'no python3'
 fi
+like 'config show --json: 3e-4 is 3e-4' "$("$ZEROTH" config show --json c.ini -o optimizer.lr=3e-4 -o optimizer.eps=1e-5 | tr -d '\n ')" \
+	'"lr":\{"value":0\.0003,.*"eps":\{"value":1e-0?5,'
 is 'config shows and checks without writing' "$(ls)" "$(printf '%s\n' again c.ini err out shown.ini text)"
 
 # ---- schedule ----

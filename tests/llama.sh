@@ -61,6 +61,7 @@ ok "a tied head, scaled positions" after scaled -o model.tied=yes -o model.rope_
 like "rope_scaling is an object" "$(config scaled)" \
 	'"rope_scaling":\{"rope_type":"llama3","factor":4.0,"original_max_position_embeddings":12,"low_freq_factor":1.0,'\
 '"high_freq_factor":4.0\}'
+like "numbers have no more digits than they need" "$(config scaled)" '"rms_norm_eps":1e-0?5,'
 is "and the head no tensor" "$(tensors scaled | grep -c lm_head)" 0
 ok "biases" after biased -o model.qkv_bias=yes
 like "make it a Qwen2" "$(config biased)" '"architectures":\["Qwen2ForCausalLM"\],"model_type":"qwen2"'
