@@ -4,6 +4,8 @@
  * device has the scalar kernels' own functions, else closeness. Odd shapes and those that tensor cores take, operands off
  * their alignment, poisoned results; nothing outside the operands may change. The device is device/cpu with its best
  * kernels, or the one that ZR_TEST_DEVICE names: so an accelerator proves itself with this program.
+ *
+ *   t_twin [PATTERN]     all tests, or those whose names fit. A test goes on after a difference and says all of them.
  */
 #include "testdevice.h"
 
@@ -31,7 +33,7 @@ static struct side {
 
 static char *start; /* operands, and 0xa5 around them */
 static struct operand operands[MOST];
-static int count;
+static int count, wrong;
 static uint64_t end, seed;
 
 static void must(const struct dev *d, int rc)
@@ -128,6 +130,31 @@ static double value(const struct side *s, const struct operand *o, int64_t i)
 	return x;
 }
 
+__attribute__((format(printf, 1, 2))) static void differ(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	printf("# ");
+	vprintf(fmt, ap);
+	printf("\n");
+	va_end(ap);
+	fflush(stdout);
+	wrong++;
+}
+
+static int clear_differences(void **state)
+{
+	(void)state;
+	wrong = 0;
+	return 0;
+}
+
+static void all_agreed(void)
+{
+	if (wrong)
+		fail_msg("%d operations differ", wrong);
+}
+
 static void compare(const char *what, int number, int32_t dtype, int variant)
 {
 	const struct operand *o = &operands[number];
@@ -141,9 +168,11 @@ static void compare(const char *what, int number, int32_t dtype, int variant)
 	for (int64_t i = 0; i < o->n; i++) {
 		double x = value(&scalar, o, i), y = value(&tested, o, i);
 		int same = !memcmp(scalar.image + o->at + (size_t)i * width, tested.image + o->at + (size_t)i * width, width);
-		if (!same && !(fabs(x - y) <= o->units * step * most))
-			fail_msg("%s, type %d, variant %d: operand %d, element %lld of %lld is %.9g, should be %.9g; largest %g", what, dtype,
-				 variant, number, (long long)i, (long long)o->n, y, x, most);
+		if (same || fabs(x - y) <= o->units * step * most)
+			continue;
+		differ("%s, type %d, variant %d: operand %d, element %lld of %lld is %.9g, should be %.9g; largest %g", what, dtype, variant,
+		       number, (long long)i, (long long)o->n, y, x, most);
+		return;
 	}
 }
 
@@ -156,7 +185,7 @@ static void twins(const char *what, op_fn *op, int32_t dtype, int variant)
 	for (int i = 0; i <= count; i++) {
 		uint64_t to = i < count ? operands[i].at : ROOM;
 		if (memcmp(start + from, tested.image + from, to - from))
-			fail_msg("%s, type %d, variant %d: written beside operand %d", what, dtype, variant, i);
+			differ("%s, type %d, variant %d: written beside operand %d", what, dtype, variant, i);
 		if (i == count)
 			break;
 		compare(what, i, dtype, variant);
@@ -218,6 +247,7 @@ static void matrix_products_are_close(void **state)
 			product(1, 5, 3, trans, 1, dtypes[t], dtypes[t], 1);
 			product(96, 64, 2048, trans, 0, dtypes[t], ZR_F32, 0); /* a long sum into a small result */
 		}
+	all_agreed();
 }
 
 /* ---- attention ---------------------------------------------------------------------------------------- */
@@ -290,6 +320,7 @@ static void attentions_are_close(void **state)
 			attention_case(1, 33, 3, 1, 18, 3, dtypes[t], drop);
 			attention_case(1, 1, 1, 1, 130, 1, dtypes[t], drop);
 		}
+	all_agreed();
 }
 
 /* ---- the head ------------------------------------------------------------------------------------------ */
@@ -325,6 +356,7 @@ static void heads_are_close(void **state)
 		operand(400000, ZR_F32, 1, 0, 1e30); /* work */
 		twins("head_loss", head_loss, t, k / 9);
 	}
+	all_agreed();
 }
 
 /* ---- norms ---------------------------------------------------------------------------------------------- */
@@ -376,6 +408,7 @@ static void norms_are_close(void **state)
 		twins("layernorm", layernorm, t, k / 9);
 		twins("rmsnorm", rmsnorm, t, k / 9);
 	}
+	all_agreed();
 }
 
 /* ---- what has the bits of the scalar kernels ---------------------------------------------------------------- */
@@ -393,8 +426,8 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 	struct zr_op_swiglu_bwd wb = { .size = sizeof wb, .dtype = dtype, .n = N, .dy = at(s, 5), .gate = at(s, 0), .up = at(s, 1),
 				       .dgate = at(s, 6), .dup = at(s, 7), .act = at(s, 8) };
 	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F32, .src_dtype = dtype, .n = N, .src = at(s, 0), .dst = at(s, 9) };
-	struct zr_op_rotary t = { .size = sizeof t, .dtype = dtype, .batch = 2, .length = N / 70, .heads = 3, .head_dim = 10,
-				  .stride = 35, .x = at(s, 0), .out = at(s, 10), .frequency = { 1, 0.5f, 0.2f, 0.1f, 0.01f } };
+	struct zr_op_rotary t = { .size = sizeof t, .flags = variant ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
+				  .length = N / 70, .heads = 3, .head_dim = 10, .stride = 35, .x = at(s, 0), .out = at(s, 10), .frequency = { 1, 0.5f, 0.2f, 0.1f, 0.01f } };
 	int rc = o->gelu_bwd(OPS, &g);
 	rc = rc ? rc : o->residual(OPS, &r);
 	rc = rc ? rc : o->swiglu(OPS, &w);
@@ -445,6 +478,42 @@ static int updates(const struct side *s, int32_t dtype, int variant)
 	return rc ? rc : o->round_stochastic(OPS, &q);
 }
 
+/* Between all types, of numbers of every size: subnormal, past the range, rounded. */
+static int casts(const struct side *s, int32_t dtype, int variant)
+{
+	int rc = ZR_OK;
+	(void)variant;
+	for (int i = 0; !rc && i < 3; i++) {
+		struct zr_op_cast c = { .size = sizeof c, .dst_dtype = dtypes[i], .src_dtype = dtype, .n = N, .src = at(s, 0),
+					.dst = at(s, 1 + i) };
+		rc = s->d.ops->cast(OPS, &c);
+	}
+	return rc;
+}
+
+/* AdamW with moments in bf16, and Muon's factor of 64 x 64. */
+static int other_updates(const struct side *s, int32_t dtype, int variant)
+{
+	struct zr_op_adamw a = { .size = sizeof a, .lowp_dtype = dtype, .l2 = variant & 1, .bias_correction = 1, .n = N, .beta1 = 0.9,
+				 .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1, .scalars = at(s, 0), .grad = f32(s, 1),
+				 .master = f32(s, 2), .m = at(s, 3), .v = at(s, 4), .lowp = at(s, 5), .moment_dtype = ZR_BF16 };
+	struct zr_op_muon_factor f = { .size = sizeof f, .n = 64, .a = 3.4445f, .b = -4.7750f, .c = 2.0315f, .gram = f32(s, 6),
+				       .square = f32(s, 7) };
+	int rc = s->d.ops->adamw(OPS, &a);
+	return rc ? rc : s->d.ops->muon_factor(OPS, &f);
+}
+
+static void other_operands(int32_t dtype, const struct zr_scalars *scalars, int off)
+{
+	static const int32_t type[] = { ZR_F32, ZR_F32, ZR_F32, ZR_BF16, ZR_BF16, 0, ZR_F32, ZR_F32 };
+	operand(sizeof *scalars / 4, ZR_F32, 0, 0, 0);
+	memcpy(start + operands[0].at, scalars, sizeof *scalars);
+	for (int i = 1; i < 8; i++)
+		operand(i < 6 ? N : 64 * 64, type[i] ? type[i] : dtype, 1, off * (i & 1), 0);
+	for (int64_t i = 0; i < N; i++)
+		put(start + operands[4].at, ZR_BF16, i, fabs(rnd(&seed)));
+}
+
 static void elements_have_the_same_bits(void **state)
 {
 	static const int32_t type[] = { ZR_F32, ZR_F32, ZR_F32, ZR_F64, ZR_F32, ZR_F32, ZR_F32, ZR_F32, 0, ZR_F64, ZR_F32, ZR_F64, ZR_F32,
@@ -466,7 +535,18 @@ static void elements_have_the_same_bits(void **state)
 		for (int64_t i = 0; i < N; i++)
 			put(start + operands[7].at, ZR_F32, i, fabs(rnd(&seed)));
 		twins("updates", updates, t, k / 6);
+		begin((uint64_t)k);
+		other_operands(t, &scalars, off);
+		twins("other updates", other_updates, t, k / 6);
+		begin((uint64_t)k);
+		operand(N, t, 0, off, 0);
+		for (int64_t i = 0; i < N; i++)
+			put(start + operands[0].at, t, i, ldexp(rnd(&seed), (int)(i % 64) - 40));
+		for (int i = 0; i < 3; i++)
+			operand(N, dtypes[i], 0, 0, 0);
+		twins("casts", casts, t, 0);
 	}
+	all_agreed();
 }
 
 /* ---- columns ------------------------------------------------------------------------------------------------ */
@@ -504,15 +584,17 @@ static void columns_have_the_same_bits(void **state)
 		operand(c, ZR_F32, 1, 1, 0);
 		twins("columns", columns, t, k / 3);
 	}
+	all_agreed();
 }
 
-int main(void)
+#define TEST(f) cmocka_unit_test_setup(f, clear_differences)
+
+int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(elements_have_the_same_bits), cmocka_unit_test(columns_have_the_same_bits),
-		cmocka_unit_test(norms_are_close),	       cmocka_unit_test(matrix_products_are_close),
-		cmocka_unit_test(heads_are_close),	       cmocka_unit_test(attentions_are_close),
-	};
+	const struct CMUnitTest tests[] = { TEST(elements_have_the_same_bits), TEST(columns_have_the_same_bits), TEST(norms_are_close),
+					    TEST(matrix_products_are_close), TEST(heads_are_close), TEST(attentions_are_close) };
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_both, close_both);
 }
