@@ -2,6 +2,7 @@
  *
  * device.c - rates of operations of the device that ZR_TEST_DEVICE names (cpu): lines "name value unit", each the median of
  * several batches. Sizes are large where the device has memory for them, so that launches and caches count for nothing.
+ * Products of a model: forward, gradient of the input and of the weight, as its plugin asks for them, in its numbers.
  */
 #include <zeroth/device.h>
 
@@ -37,8 +38,8 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median of 5 batches of at least a tenth of a second each, after one that counts for nothing. */
-static void rate(const char *name, int (*op)(void), double work, const char *unit)
+/* Seconds: median of 5 batches of at least a twentieth of a second each, after one that counts for nothing. */
+static double time_of(int (*op)(void))
 {
 	double s[5], began, t;
 	int n = 1, i, k;
@@ -50,41 +51,106 @@ static void rate(const char *name, int (*op)(void), double work, const char *uni
 				must(op());
 			must(d.v->sync(d.inst, NULL));
 			t = seconds() - began;
-			if (t > 0.1 || n > 1 << 20)
+			if (t > 0.05 || n > 1 << 20)
 				break;
 		}
 		if (i >= 0)
 			s[i] = t / n;
 	}
 	qsort(s, 5, sizeof *s, ascending);
-	printf("%s %.4g %s\n", name, work / s[2], unit);
+	return s[2];
+}
+
+static void rate(const char *name, int (*op)(void), double work, const char *unit)
+{
+	printf("%s %.4g %s\n", name, work / time_of(op), unit);
 	fflush(stdout);
 }
 
-static int64_t m, n, k;
+/* ---- matrix products ---------------------------------------------------------------------------------- */
 
+static int64_t m, n, k;
+static uint32_t flags;
+static int32_t to;
+
+/* D[m, n] of the flags' kind, its operands one after the other. */
 static int product(void)
 {
-	struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16, .d_dtype = ZR_BF16, .m = m, .n = n, .k = k,
-				   .lda = k, .ldb = n, .ldd = n, .a = room, .b = room + 2 * m * k, .d = room + 2 * (m * k + k * n) };
+	const int64_t width = to == ZR_F32 ? 4 : 2;
+	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16, .d_dtype = to,
+				   .m = m, .n = n, .k = k, .lda = flags & ZR_MM_TRANS_A ? m : k, .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n, .a = room,
+				   .b = room + 2 * m * k, .d = room + 2 * (m * k + k * n) };
+	if (flags & ZR_MM_GELU) {
+		op.bias = room;
+		op.pre = room + 2 * (m * k + k * n) + width * m * n;
+	}
 	return d.ops->matmul(d.ops, NULL, &op);
 }
 
-static int product_gelu(void)
+static void shape(int64_t m_, int64_t n_, int64_t k_, uint32_t flags_, int32_t to_)
 {
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_GELU, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16, .d_dtype = ZR_BF16,
-				   .m = m, .n = n, .k = k, .lda = k, .ldb = n, .ldd = n, .a = room, .b = room + 2 * m * k,
-				   .d = room + 2 * (m * k + k * n), .bias = room, .pre = room + 2 * (m * k + k * n + m * n) };
-	return d.ops->matmul(d.ops, NULL, &op);
+	m = m_;
+	n = n_;
+	k = k_;
+	flags = flags_;
+	to = to_;
 }
 
-static int product_dw(void)
+static double operations(void)
 {
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16,
-				   .d_dtype = ZR_F32, .m = k, .n = n, .k = m, .lda = k, .ldb = n, .ldd = n, .a = room,
-				   .b = room + 2 * m * k, .d = room + 2 * (m * k + m * n) };
-	return d.ops->matmul(d.ops, NULL, &op);
+	return 2 * (double)m * (double)n * (double)k;
 }
+
+/* A model's products: width in, width out, how many of them. Its head comes last: `chunk` rows at a time, logits in fp32, rows of
+ * the length that device/cuda gives them. */
+struct model {
+	const char *name;
+	int64_t rows, chunk;
+	int out_in; /* weights are [out, in] */
+	struct {
+		int64_t in, out, count;
+	} w[5];
+};
+
+static const struct model models[] = {
+	{ "gpt2_124m", 65536, 4096, 0, { { 768, 2304, 12 }, { 768, 768, 12 }, { 768, 3072, 12 }, { 3072, 768, 12 }, { 768, 50304, 1 } } },
+	{ "gpt2_1558m", 16384, 4096, 0, { { 1600, 4800, 48 }, { 1600, 1600, 48 }, { 1600, 6400, 48 }, { 6400, 1600, 48 },
+				   { 1600, 50304, 1 } } },
+	{ "llama_7b", 8192, 4096, 1, { { 4096, 4096, 128 }, { 4096, 11008, 64 }, { 11008, 4096, 32 }, { 4096, 32000, 1 } } },
+};
+
+/* Rates of each product and of all, weighed by how often a step has them. */
+static void model_products(const struct model *a)
+{
+	const int64_t part_of = big ? 1 : 16; /* on a small device everything is smaller */
+	double work = 0, seconds_of_all = 0;
+	for (int i = 0; i < 5 && a->w[i].count; i++) {
+		const int head = a->w[i].count == 1;
+		const int64_t rows = (head ? a->chunk : a->rows) / part_of, in = a->w[i].in / part_of, out = a->w[i].out / part_of;
+		const double times = (double)a->w[i].count * (double)(a->rows / part_of / rows);
+		const uint32_t w_out_in = a->out_in || head;
+		for (int part = 0; part < 3; part++) {
+			static const char *const parts[] = { "forward", "dx", "dw" };
+			if (part == 0)
+				shape(rows, out, in, w_out_in ? ZR_MM_TRANS_B : 0, head ? ZR_F32 : ZR_BF16);
+			else if (part == 1)
+				shape(rows, in, out, w_out_in ? 0 : ZR_MM_TRANS_B, ZR_BF16);
+			else if (w_out_in)
+				shape(out, in, rows, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32);
+			else
+				shape(in, out, rows, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32);
+			double t = time_of(product);
+			printf("%s_%lldx%lld_%s %.4g TFLOP/s\n", a->name, (long long)in, (long long)out, parts[part], 1e-12 * operations() / t);
+			fflush(stdout);
+			work += times * operations();
+			seconds_of_all += times * t;
+		}
+	}
+	printf("%s_products %.4g TFLOP/s\n", a->name, 1e-12 * work / seconds_of_all);
+	fflush(stdout);
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------- */
 
 static int64_t batch, length;
 
@@ -113,6 +179,8 @@ static int attention_bwd(void)
 	return d.ops->attention_bwd(d.ops, NULL, &op);
 }
 
+/* ---- updates and copies --------------------------------------------------------------------------------- */
+
 static int64_t count;
 static char *host;
 static struct zr_scalars *scalars;
@@ -128,6 +196,11 @@ static int adamw(void)
 
 static int on_device(void)
 {
+	return d.v->copy(d.inst, NULL, room + 4 * count, room, 4 * (uint64_t)count);
+}
+
+static int cast(void)
+{
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = count, .src = room,
 				 .dst = room + 4 * count };
 	return d.ops->cast(d.ops, NULL, &op);
@@ -141,13 +214,6 @@ static int to_device(void)
 static int from_device(void)
 {
 	return d.v->copy(d.inst, NULL, host, room, (uint64_t)count);
-}
-
-static void shapes(int64_t rows, int64_t from, int64_t to)
-{
-	m = rows;
-	k = from;
-	n = to;
 }
 
 /* Random bf16 numbers near 1, which make random fp32 ones too: products of zeros are faster than others. */
@@ -179,17 +245,20 @@ int main(void)
 	must(d.v->sync(d.inst, NULL));
 	printf("# %s, %s\n", info.name, info.variant);
 
-	shapes(big ? 8192 : 512, big ? 8192 : 512, big ? 8192 : 512);
-	rate("matmul_square", product, 2e-12 * (double)(m * n * k), "TFLOP/s");
-	shapes(big ? 32768 : 256, 768, 3072);
-	rate("matmul_gelu", product_gelu, 2e-12 * (double)(m * n * k), "TFLOP/s");
-	rate("matmul_dw", product_dw, 2e-12 * (double)(m * n * k), "TFLOP/s");
+	const int64_t side = big ? 8192 : 512;
+	shape(side, side, side, 0, ZR_BF16);
+	rate("matmul_square", product, 1e-12 * operations(), "TFLOP/s");
+	shape(big ? 32768 : 256, 3072, 768, ZR_MM_GELU, ZR_BF16);
+	rate("matmul_gelu", product, 1e-12 * operations(), "TFLOP/s");
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+		model_products(&models[i]);
 	batch = big ? 32 : 1;
 	length = big ? 1024 : 256;
 	rate("attention", attention, 2e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
 	rate("attention_bwd", attention_bwd, 5e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
 	count = big ? 128 << 20 : 4 << 20;
 	rate("adamw", adamw, 30e-9 * (double)count, "GB/s");
+	rate("cast_on_device", cast, 8e-9 * (double)count, "GB/s");
 	rate("copy_on_device", on_device, 8e-9 * (double)count, "GB/s");
 	count = (int64_t)pinned;
 	rate("copy_to_device", to_device, 1e-9 * (double)count, "GB/s");
