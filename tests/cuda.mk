@@ -1,5 +1,5 @@
 # Tests of kernels/cuda, run by the host; and what proves device/cuda on a machine with a GPU.
-EXTRA_DIST += %D%/cuda_emulated.h %D%/gpu/run %D%/gpu/bundle.sh
+EXTRA_DIST += %D%/cuda_emulated.h %D%/gpu/run %D%/gpu/build.sh %D%/gpu/proof.sh %D%/gpu/speed.sh %D%/gpu/peer.py %D%/gpu/bundle.sh
 if HAVE_CXX
 cuda_tests = %D%/t_cuda_attention %D%/t_cuda_kernels %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
@@ -39,6 +39,8 @@ TESTS += %D%/t_cuda_error
 %C%_t_cuda_error_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_cuda_error_LDADD = %D%/libtesthost.la $(CUDA_LIBS) $(CMOCKA_LIBS)
 endif
+TESTS += %D%/gpu.sh
+EXTRA_DIST += %D%/gpu.sh
 
 gpu-bundle: all %D%/t_device %D%/t_twin bench/device
 	bash $(abs_srcdir)/%D%/gpu/bundle.sh zeroth-gpu-bundle.tar.gz

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bundle.sh OUT: packs what tests/gpu/run needs beside the tree, from the build directory it is called in: the program, its
-# plugins but for those of MPI and CUDA, the tests of devices, and the libraries they need but for the C library's own.
+# plugins but for those of MPI, the tests of devices, and the libraries they need but for the C library's own. Plugins for CUDA
+# that were built here go along, in case the other machine cannot build them. `needs` says which C library all this is for.
 set -e
 out=$1
 work=$(mktemp -d)
@@ -15,20 +16,22 @@ for program in zeroth tests/t_device tests/t_twin bench/device; do
 	cp "$file" "$work/bin/$(basename "$program")"
 done
 for so in plugins/*/*.so; do
-	case $so in */mpi.so | */cuda.so) continue ;; esac
-	mkdir -p "$work/$(dirname "$so")"
-	cp -L "$so" "$work/$so"
+	to=$work/$so
+	case $so in */mpi.so) continue ;; */cuda.so | */nccl.so) to=$work/prebuilt/${so#plugins/} ;; esac
+	mkdir -p "$(dirname "$to")"
+	cp -L "$so" "$to"
 done
 for file in "$work"/bin/* "$work"/plugins/*/*.so; do
 	ldd "$file" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | grep -vE '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+))\.so\.[0-9]+$' | while read -r lib; do
 	cp -L "$lib" "$work/lib/"
 done
-strip "$work"/bin/* "$work"/plugins/*/*.so
-tar -C "$work" -czf "$out" bin lib plugins
+find "$work" -type f | xargs strip
+find "$work" -type f -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 >"$work/needs"
+(cd "$work" && tar -czf - ./*) >"$out"
 size=$(stat -c %s "$out")
-if [ "$size" -gt $((64 << 20)) ]; then
-	echo "$out has $size bytes, more than 64 MiB" >&2
+if [ "$size" -gt $((48 << 20)) ]; then
+	echo "$out has $size bytes, more than the 48 MiB that are left of 64 beside the tree" >&2
 	exit 1
 fi
-echo "$out: $size bytes"
+echo "$out: $size bytes, for $(cat "$work/needs") or later"

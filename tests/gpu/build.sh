@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# build.sh - part of tests/gpu/run: where CUDA, NCCL and the bundle's programs are on this machine, and the phase `build`.
+
+# The driver, where the linker does not look by itself.
+find_driver() {
+	local d
+	ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' && return
+	for d in /usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib/wsl/lib /usr/local/cuda/compat; do
+		[ ! -e "$d/libcuda.so.1" ] || { export LD_LIBRARY_PATH=$d${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; return; }
+	done
+}
+
+# Python's packages of NVIDIA.
+nvidia=$(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null | sed 1q)
+
+# nvcc of PATH, else of CUDA's usual places.
+find_nvcc() {
+	command -v nvcc || ls -d ${nvidia:+"$nvidia"/*/bin/nvcc} /opt/cuda/bin/nvcc /usr/local/cuda-*/bin/nvcc /usr/local/cuda/bin/nvcc \
+		2>/dev/null | tail -n 1
+}
+
+# The first file of a pattern in CUDA's directory, in those of Python's nvidia packages, in the system's.
+find_cuda() {
+	local home
+	home=$(dirname "$(readlink -f "$(find_nvcc)")")/..
+	ls "$home"/{include,lib64,lib,targets/*/include,targets/*/lib}/$1 "${nvidia:-/nowhere}"/*/{include,lib}/$1 \
+		/usr/include/$1 /usr/lib/x86_64-linux-gnu/$1 /usr/lib64/$1 2>/dev/null | sed 1q
+}
+
+# Directories of CUDA's libraries: those that a plugin was linked with may be elsewhere on this machine.
+cuda_path() {
+	local name file
+	for name in libcudart libcublasLt libnccl; do
+		file=$(find_cuda "$name.so*")
+		[ -z "$file" ] || dirname "$file"
+	done | sort -u | tr '\n' ':' | sed 's/:$//'
+}
+
+# Sets ours, before programs of the bundle: libraries of theirs, not of the machine's; and their options.
+use_bundle() {
+	local path=
+	[ "$device" = cpu ] || path=$(cuda_path)
+	ours=(env LD_LIBRARY_PATH="$work/lib${path:+:$path}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+	zeroth=("${ours[@]}" "$work/bin/zeroth")
+	on_device=(-o device.plugin="$device")
+	if [ "$device" = cpu ]; then on_device+=(-o device.memory=4G -o device.separate=on); else on_device+=(-o device.index=0); fi
+	[ -e "$work/plugins/device/cuda.so" ] || [ ! -d "$work/prebuilt" ] || cp -r "$work/prebuilt/." "$work/plugins/"
+	"${zeroth[@]}" --version >"$work/log/start.log" 2>&1 || die "the bundle's programs do not start: $(sed 1q "$work/log/start.log"
+		) (they need $(cat "$work/needs"); here is $(getconf GNU_LIBC_VERSION))"
+}
+
+capability() { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n '1s/\.//p'; }
+
+# compile OUT COMMAND...: beside others.
+compile() {
+	local out=$1
+	shift
+	{ timeout 400 "$@" -o "$out" >"$out.log" 2>&1 || : >"$out.failed"; } &
+	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+}
+
+# The C files of a plugin, by the makefile's list.
+sources() {
+	sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' "plugins/$1/local.mk" | sed -n "s/^%C%_$2_la_SOURCES = //p" | tr -s ' \t' '\n' |
+		sed -n "s|^%D%/\(.*\.c\)\$|plugins/$1/\1|p"
+}
+
+# link PLUGIN LIBRARY... of its objects
+link() {
+	local plugin=$1 lib rpath=
+	shift
+	for lib; do rpath+=${rpath:+:}$(dirname "$lib"); done
+	mkdir -p "$work/plugins/$(dirname "$plugin")"
+	try "$plugin is linked" 120 "${cc[@]}" -shared -o "$work/plugins/$plugin.so" "$obj/$plugin"/*.o "$@" -Wl,-rpath,"$rpath" -lstdc++ -lm -lpthread
+}
+
+# loads PLUGIN: what `plugin list` says of it.
+loads() {
+	local line
+	line=$(grep "^$1 " "$work/log/build-plugin_list.log")
+	case $line in
+	'') result "$1 loads" fail '' '' "$(grep -m 1 "$1" "$work/log/build-plugin_list.log")" ;;
+	*'not on this machine'*) result "$1 loads" "$([ "$device" = cpu ] && echo skip || echo fail)" '' '' "$line" ;;
+	*) result "$1 loads" pass '' '' "$line" ;;
+	esac
+}
+
+build() {
+	local nvcc target obj=$work/obj flags runtime blas nccl file began=$SECONDS
+	local cc=("$(command -v gcc cc clang | sed 1q)" -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden -ffp-contract=off)
+	result machine pass '' '' "$(getconf GNU_LIBC_VERSION), the bundle needs $(cat "$work/needs"); $("${cc[0]}" --version | sed 1q); $(
+		python3 -c 'import torch; print("torch", torch.__version__)' 2>/dev/null || echo 'no torch')"
+	nvcc=$(find_nvcc)
+	[ -n "$nvcc" ] || { result nvcc fail '' '' 'neither on PATH nor in /usr/local/cuda*'; return; }
+	target=$(capability)
+	target=${target:-90}
+	runtime=$(find_cuda 'libcudart.so*') blas=$(find_cuda 'libcublasLt.so*') nccl=$(find_cuda 'libnccl.so*')
+	result toolkit pass '' '' "$("$nvcc" --version | sed -n 's/.*release/release/p'): $nvcc $runtime $blas $nccl"
+	[ -n "$runtime" ] && [ -n "$blas" ] || { result libraries fail '' '' 'no libcudart or no libcublasLt'; return; }
+	flags=(-Iinclude -Ikernels)
+	for file in cublasLt.h cuda_runtime_api.h nccl.h; do
+		file=$(find_cuda $file)
+		[ -z "$file" ] || case $file in /usr/include/*) ;; *) flags+=(-isystem "$(dirname "$file")") ;; esac
+	done
+	rm -rf "$obj"
+	mkdir -p "$obj/device/cuda" "$obj/comm/nccl"
+	for file in kernels/cuda/*.cu; do
+		compile "$obj/device/cuda/$(basename "$file" .cu).cu.o" "$nvcc" -std=c++20 -O3 -fmad=false --threads 0 \
+			-gencode=arch=compute_"$target",code=sm_"$target" -Xcompiler=-fPIC,-Wall,-Wextra "${flags[@]}" -c "$file"
+	done
+	for file in $(sources device cuda); do
+		compile "$obj/device/cuda/$(basename "$file").o" "${cc[@]}" -D_GNU_SOURCE "${flags[@]}" -c "$file"
+	done
+	for file in ${nccl:+$(sources comm nccl)}; do
+		compile "$obj/comm/nccl/$(basename "$file").o" "${cc[@]}" "${flags[@]}" -c "$file"
+	done
+	wait
+	for file in "$obj"/*/*/*.log; do
+		[ ! -s "$file" ] || result "$(basename "$file" .o.log)" "$([ -e "${file%.log}.failed" ] && echo fail || echo pass)" '' '' \
+			"$(grep -m 3 -E 'error|warning' "$file" | tr '\n' ' ')"
+	done
+	if compgen -G "$obj/*/*/*.failed" >/dev/null; then
+		[ ! -d "$work/prebuilt" ] || result 'the bundle has plugins' pass '' '' 'those are used'
+	else
+		result compiled pass $((SECONDS - began)) s "sm_$target"
+		link device/cuda "$runtime" "$blas"
+		if [ -n "$nccl" ]; then link comm/nccl "$runtime" "$nccl"; else result comm/nccl skip '' '' 'no libnccl on this machine'; fi
+	fi
+	use_bundle
+	try 'plugin list' 60 "${zeroth[@]}" plugin list
+	loads device/cuda
+	[ ! -e "$work/plugins/comm/nccl.so" ] || loads comm/nccl
+}
