@@ -341,6 +341,7 @@ static int save_weights(struct run *r, struct zr_error *err)
 	int rc = zr_weights_save(r->session, zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path), err);
 	if (!rc && exports(r))
 		rc = zr_export_session(r->session, zr_rundir_file(r->cfg, "model-16bit", path, sizeof path), r->resume != NULL, err);
+	r->report->exported = !rc && exports(r);
 	return rc;
 }
 

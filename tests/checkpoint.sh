@@ -238,6 +238,7 @@ is "help" "$("$ZEROTH" checkpoint --help | head -n 1)" "usage: zeroth checkpoint
 # ---- weights in 16 bits ----
 train sixteen -n 2 -o precision.plugin=bf16 -o zero.plugin=stage3 -o zero.gather_16bit_weights_on_model_save=yes
 is "gather_16bit_weights_on_model_save: what is there" "$(ls sixteen/model-16bit | tr '\n' ' ')" "config.json model.safetensors "
+like "and the end says so" "$(grep ^written sixteen.out)" ' sixteen: model\.safetensors config\.ini summary\.json model-16bit/$'
 like "in the type of the training" "$(head -c 200 sixteen/model-16bit/model.safetensors | tr -d '\0')" '"dtype":"BF16"'
 train no3 -o zero.gather_16bit_weights_on_model_save=yes
 like "I7: refused in fp32" "$(cat no3.err)" 'gather_16bit_weights_on_model_save needs a \[precision\] of 16 bits'
