@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/checkpoint/checkpoint.h"
@@ -315,14 +316,27 @@ static void release(struct zr_export *x)
 }
 
 /* What an earlier export left unfinished goes. */
+/* What cannot fit is not begun. */
+static int check_space(const struct zr_export *x, struct zr_error *err)
+{
+	struct statvfs fs;
+	if (statvfs(x->tmp, &fs) || x->bytes <= (uint64_t)fs.f_bavail * fs.f_frsize)
+		return 0;
+	rmdir(x->tmp);
+	return zr_err(err, ZR_EIO, "%s: the model needs %.1f MiB, the disk has %.1f MiB left: make room or choose another directory", x->dir,
+		      (double)x->bytes / 0x1p20, (double)fs.f_bavail * (double)fs.f_frsize / 0x1p20);
+}
+
 static int make_tmp(struct zr_export *x, struct zr_error *err)
 {
 	struct stat st;
 	if (!x->replace && !lstat(x->dir, &st))
 		return zr_err(err, ZR_EINVAL, "%s exists already; choose another directory or remove it", x->dir);
 	remove_dir(x->tmp);
-	return mkdir(x->tmp, 0777) ? zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO, "%s: cannot make the directory: %s",
-					    x->tmp, strerror(errno)) : 0;
+	if (mkdir(x->tmp, 0777))
+		return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO, "%s: cannot make the directory: %s", x->tmp,
+			      strerror(errno));
+	return check_space(x, err);
 }
 
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta, const struct zr_export_how *how,

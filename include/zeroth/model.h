@@ -27,7 +27,8 @@ struct zr_tensor {
 	double mean, std;
 };
 
-/* Parameters that are gathered, reduced and released together. GROWABLE by unit_stride. */
+/* Parameters that are gathered, reduced and released together; where [train] freeze takes some of them, core cuts those out as
+ * units of their own. GROWABLE by unit_stride. */
 struct zr_unit {
 	const char *name; /* "h.0" */
 	const struct zr_tensor *tensors;
