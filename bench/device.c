@@ -16,6 +16,7 @@ static struct dev d;
 static struct zr_device_info info = { .size = sizeof info };
 static int big;
 static char *room; /* of the device */
+static char *host;
 
 static void must(int rc)
 {
@@ -179,10 +180,161 @@ static int attention_bwd(void)
 	return d.ops->attention_bwd(d.ops, NULL, &op);
 }
 
+/* ---- what a step of GPT-2 or Llama has beside them: bytes read and written ------------------------------------------ */
+
+static int64_t rows, width;
+
+/* The k-th array of rows x width in bf16; vectors and statistics lie behind the eighth. */
+static char *part(int k)
+{
+	return room + 2 * rows * width * k;
+}
+
+static float *stats(int k)
+{
+	return (float *)(void *)(part(8) + 4 * rows * k);
+}
+
+static int layernorm(void)
+{
+	struct zr_op_layernorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .eps = 1e-5f, .x = part(0),
+				      .gamma = part(1), .beta = part(1), .y = part(2), .mean = stats(0), .rstd = stats(1) };
+	return d.ops->layernorm(d.ops, NULL, &op);
+}
+
+static int layernorm_bwd(void)
+{
+	struct zr_op_layernorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .dy = part(1), .x = part(0),
+					  .gamma = part(1), .mean = stats(0), .rstd = stats(1), .dx = part(2), .dgamma = stats(2),
+					  .dbeta = stats(3), .work = stats(4) };
+	return d.ops->layernorm_bwd(d.ops, NULL, &op);
+}
+
+static int rmsnorm(void)
+{
+	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .eps = 1e-5f, .x = part(0),
+				    .gamma = part(1), .y = part(2), .rstd = stats(1) };
+	return d.ops->rmsnorm(d.ops, NULL, &op);
+}
+
+static int rmsnorm_bwd(void)
+{
+	struct zr_op_rmsnorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .dy = part(1), .x = part(0),
+					.gamma = part(1), .rstd = stats(1), .dx = part(2), .dgamma = stats(2), .work = stats(4) };
+	return d.ops->rmsnorm_bwd(d.ops, NULL, &op);
+}
+
+static int residual(void)
+{
+	struct zr_op_residual op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .a = part(0), .b = part(1), .out = part(2) };
+	return d.ops->residual(d.ops, NULL, &op);
+}
+
+static int gelu_bwd(void)
+{
+	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .dy = part(0), .pre = part(1), .dx = part(2),
+				     .act = part(3) };
+	return d.ops->gelu_bwd(d.ops, NULL, &op);
+}
+
+static int swiglu(void)
+{
+	struct zr_op_swiglu op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .gate = part(0), .up = part(1),
+				   .out = part(2) };
+	return d.ops->swiglu(d.ops, NULL, &op);
+}
+
+static int swiglu_bwd(void)
+{
+	struct zr_op_swiglu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .dy = part(0), .gate = part(1),
+				       .up = part(2), .dgate = part(3), .dup = part(4), .act = part(5) };
+	return d.ops->swiglu_bwd(d.ops, NULL, &op);
+}
+
+static int rotary(void)
+{
+	struct zr_op_rotary op = { .size = sizeof op, .dtype = ZR_BF16, .batch = 1, .length = rows, .heads = width / 64, .head_dim = 64,
+				   .stride = width, .x = part(0), .out = part(1), .frequency = { 1, 0.5f, 0.1f } };
+	return d.ops->rotary(d.ops, NULL, &op);
+}
+
+static int bias_bwd(void)
+{
+	struct zr_op_bias_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .dy = part(0), .db = stats(0) };
+	return d.ops->bias_bwd(d.ops, NULL, &op);
+}
+
+static int fold(void)
+{
+	struct zr_op_fold op = { .size = sizeof op, .flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = rows * width,
+				 .g = (float *)(void *)part(0), .acc = (float *)(void *)part(2), .sumsq = (double *)(void *)stats(0),
+				 .nonfinite = (uint32_t *)(void *)stats(2) };
+	return d.ops->fold(d.ops, NULL, &op);
+}
+
+static void bytes_of(const char *name, int (*op)(void), double arrays)
+{
+	rate(name, op, 2e-9 * arrays * (double)(rows * width), "GB/s");
+}
+
+static void rows_of(int64_t rows_, int64_t width_)
+{
+	rows = rows_;
+	width = width_;
+}
+
+static void other_operations(void)
+{
+	rows_of(big ? 65536 : 1024, 768);
+	bytes_of("layernorm", layernorm, 2);
+	bytes_of("layernorm_bwd", layernorm_bwd, 4);
+	bytes_of("residual", residual, 3);
+	bytes_of("bias_bwd", bias_bwd, 1);
+	rows_of(big ? 65536 : 1024, 3072);
+	bytes_of("gelu_bwd", gelu_bwd, 4);
+	bytes_of("fold", fold, 6);
+	rows_of(big ? 8192 : 256, 4096);
+	bytes_of("rmsnorm", rmsnorm, 2);
+	bytes_of("rmsnorm_bwd", rmsnorm_bwd, 4);
+	bytes_of("rotary", rotary, 2);
+	rows_of(big ? 8192 : 256, 11008);
+	bytes_of("swiglu", swiglu, 3);
+	bytes_of("swiglu_bwd", swiglu_bwd, 6);
+}
+
+static struct zr_op_head_loss head;
+
+static void *carve(char **at, uint64_t bytes)
+{
+	char *p = *at;
+	*at += (bytes + 255) / 256 * 256;
+	return p;
+}
+
+static void place_head(int64_t rows_, int64_t width_, int64_t vocabulary)
+{
+	const uint64_t n = (uint64_t)rows_, c = (uint64_t)width_, v = (uint64_t)vocabulary;
+	char *at = room;
+	head = (struct zr_op_head_loss){ .size = sizeof head, .flags = ZR_OP_ACCUMULATE, .dtype = ZR_BF16, .scale = 1e-4f, .rows = rows_,
+					 .width = width_, .vocabulary = vocabulary, .x = carve(&at, 2 * n * c), .w = carve(&at, 2 * v * c),
+					 .dx = carve(&at, 2 * n * c), .dw = carve(&at, 4 * v * c), .loss = carve(&at, 4 * n),
+					 .loss_sum = carve(&at, 8) };
+	int32_t *targets = carve(&at, 4 * n);
+	head.targets = targets;
+	head.work = carve(&at, d.ops->head_loss_work(d.ops, &head));
+	memset(host, 0, 4 * n); /* tokens 0, in front of the random numbers */
+	must(d.v->copy(d.inst, NULL, targets, host, 4 * n));
+	must(d.v->sync(d.inst, NULL));
+}
+
+static int head_loss(void)
+{
+	return d.ops->head_loss(d.ops, NULL, &head);
+}
+
 /* ---- updates and copies --------------------------------------------------------------------------------- */
 
 static int64_t count;
-static char *host;
 static struct zr_scalars *scalars;
 
 static int adamw(void)
@@ -256,6 +408,9 @@ int main(void)
 	length = big ? 1024 : 256;
 	rate("attention", attention, 2e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
 	rate("attention_bwd", attention_bwd, 5e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
+	other_operations();
+	place_head(big ? 16384 : 256, 768, big ? 50257 : 3001);
+	rate("head_loss", head_loss, 6e-12 * (double)(head.rows * head.width * head.vocabulary), "TFLOP/s");
 	count = big ? 128 << 20 : 4 << 20;
 	rate("adamw", adamw, 30e-9 * (double)count, "GB/s");
 	rate("cast_on_device", cast, 8e-9 * (double)count, "GB/s");
