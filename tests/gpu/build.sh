@@ -75,6 +75,13 @@ link() {
 	try "$plugin is linked" 120 "${cc[@]}" -shared -o "$work/plugins/$plugin.so" "$obj/$plugin"/*.o "$@" -Wl,-rpath,"$rpath" -lstdc++ -lm -lpthread
 }
 
+# Why device/cuda cannot be used, if it cannot: then nothing else is worth its time.
+refusal() {
+	[ "$device" = cpu ] && return
+	"${zeroth[@]}" plugin list 2>&1 | grep -E '^device/cuda .*not on this machine' || [ -e "$work/plugins/device/cuda.so" ] ||
+		echo 'no device/cuda: run the phase build, or bring a bundle that has it'
+}
+
 # loads PLUGIN: what `plugin list` says of it.
 loads() {
 	local line

@@ -239,6 +239,13 @@ def fill(model, o):
             nn.init.normal_(p, 0.0, 0.02 * (small if name.endswith(("c_proj.weight", "o_proj.weight", "down_proj.weight")) else 1))
 
 
+def created(kind, o):
+    with torch.device(DEVICE) if torch.__version__ >= "2" else contextlib.nullcontext():  # billions are drawn faster there
+        model = MODELS[kind](o)
+    fill(model, o)
+    return model
+
+
 # ---- make ----------------------------------------------------------------------------------------------------
 
 def config(kind, o):
@@ -255,8 +262,7 @@ def config(kind, o):
 def make(where, kind, o):
     os.makedirs(where, exist_ok=True)
     torch.manual_seed(7)
-    model = MODELS[kind](o)
-    fill(model, o)
+    model = created(kind, o)
     with open(os.path.join(where, "config.json"), "w") as f:
         json.dump(config(kind, o), f, indent=1)
     save(os.path.join(where, "model.safetensors"), dict(model.named_parameters()))
@@ -379,9 +385,7 @@ def steps(where, kind, type_, sgd, adam, o):
 def speed(kind, o):
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(1)
-    with torch.device(DEVICE) if torch.__version__ >= "2" else contextlib.nullcontext():
-        model = MODELS[kind](o)
-    fill(model, o)
+    model = created(kind, o).to(DEVICE)
     fused = {"fused": True} if DEVICE == "cuda" else {}
     adam = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, **fused)
     run = lambda x, y: loss_of(model, x, y, torch.bfloat16)

@@ -79,7 +79,7 @@ cpu_beside_device() { # cpu_beside_device MODEL PRECISION OPTION...
 
 # with_peer NAME KIND SIZES PRECISIONS: gradients, losses and norms beside PyTorch's, from the same weights and tokens.
 with_peer() {
-	local name=$1 kind=$2 sizes=$3 p dir=$work/run/model-${1//[^a-zA-Z0-9]/_} o batch micro steps log
+	local name=$1 kind=$2 sizes=$3 p dir=$work/run/model-${1//[^a-zA-Z0-9]/_} o batch micro steps log got
 	batch=$(sed 's/.*batch=\([0-9]*\).*/\1/' <<<"$sizes") micro=$(sed 's/.*micro=\([0-9]*\).*/\1/' <<<"$sizes")
 	steps=$(sed 's/.*steps=\([0-9]*\).*/\1/' <<<"$sizes")
 	log=$work/log/$phase-peer-${dir##*/}.log
@@ -87,16 +87,20 @@ with_peer() {
 	enough "$name" 30 || return
 	# shellcheck disable=SC2086 # a list of words
 	guard 90 "$python" tests/gpu/peer.py make "$dir" "$kind" $sizes >"$log" 2>&1 ||
-		{ result "$name: a model" fail '' '' "$(tail -n 1 "$log")"; return; }
+		{ result "$name: a model" fail $? code "$(tail -n 1 "$log")"; return; }
 	printf '[data]\nplugin = tokens\nformat = uint16\norder = sequential\n' >"$dir/peer.ini"
 	for p in $4; do
 		enough "$name $p" 30 || return
 		o=("$dir/peer.ini" -o model.path="$dir" -o data.path="$dir/tokens.bin" -o train.eval_every=0 -o train.train_batch_size="$batch"
 			-o train.micro_batch_size="$micro" -o precision.plugin="$p" "${on_device[@]}")
 		[ "$p" != fp16 ] || o+=(-o precision.loss_scale=256)
-		train peer-sgd "${o[@]}" -o optimizer.plugin=sgd -o optimizer.lr=64 -o train.steps=1 -o train.gradient_clipping=0 >/dev/null
-		train peer-adam "${o[@]}" -o optimizer.plugin=adamw -o optimizer.lr=1e-3 -o 'optimizer.betas=0.9, 0.95' \
-			-o optimizer.weight_decay=0.1 -o train.steps="$steps" >/dev/null
+		got=$(train peer-sgd "${o[@]}" -o optimizer.plugin=sgd -o optimizer.lr=64 -o train.steps=1 -o train.gradient_clipping=0
+			train peer-adam "${o[@]}" -o optimizer.plugin=adamw -o optimizer.lr=1e-3 -o 'optimizer.betas=0.9, 0.95' \
+				-o optimizer.weight_decay=0.1 -o train.steps="$steps")
+		if grep -q '^exit' <<<"$got"; then
+			result "$name $p beside PyTorch" fail '' '' "does not train: $got"
+			continue
+		fi
 		# shellcheck disable=SC2086
 		guard 120 "$python" tests/gpu/peer.py steps "$dir" "$p" "$work/run/peer-sgd" "$work/run/peer-adam" $sizes >"$log" 2>&1
 		if grep -q $'\tpass\t\|\tfail\t' "$log"; then
@@ -104,7 +108,7 @@ with_peer() {
 				result "$name $p beside PyTorch: $what" "$good" "$value" "$unit" "$remark"
 			done < <(grep $'\tpass\t\|\tfail\t' "$log")
 		else
-			result "$name $p beside PyTorch" fail '' '' "$(tail -n 1 "$log"); $(tail -n 1 "$work/log/train-peer-adam.log")"
+			result "$name $p beside PyTorch" fail '' '' "$(tail -n 1 "$log")"
 		fi
 	done
 	rm -rf "$dir" "$work/run/peer-sgd" "$work/run/peer-adam"
