@@ -2,8 +2,9 @@
  *
  * cuda_emulated.h - the part of CUDA that kernels/cuda/ is written in, on the host: so their indices, tiles, barriers
  * and exchanges between threads are tested where there is no GPU. CUDA blocks run one after the other, the threads of
- * one as coroutines that take turns at barriers. Shared memory is poisoned before each block. A block whose threads
- * wait for each other forever aborts. What it cannot show: races between barriers, speed, the limits of hardware.
+ * one as coroutines that take turns at barriers. Shared memory is poisoned before each block, and where an asynchronous
+ * copy goes until its thread waits for it; a warp runs as far ahead of the others as barriers let it. A block whose threads
+ * wait for each other forever aborts. What it cannot show: every race, speed, the limits of hardware.
  */
 #ifndef ZR_TESTS_CUDA_EMULATED_H
 #define ZR_TESTS_CUDA_EMULATED_H
@@ -56,7 +57,18 @@ struct coroutine {
 	bool done;
 };
 
+/* A copy that a thread started: until it waits, its place holds nothing that makes sense. */
+struct copying {
+	void *to;
+	const void *from; /* NULL: zeros */
+	size_t n;
+};
+
+enum { COPIES = 128 };
+
 inline coroutine fiber[MOST];
+inline copying copies[MOST][COPIES];
+inline int n_copies[MOST];
 inline ucontext_t scheduler;
 inline char *stacks;
 inline int now; /* number of the running thread in its block */
@@ -88,6 +100,10 @@ inline void meet_warp() { meet(&warp[now / LANES]); }
 inline void run_thread()
 {
 	body(body_arg);
+	if (n_copies[now]) {
+		fprintf(stderr, "a thread ends with copies that it did not wait for\n");
+		abort();
+	}
 	fiber[now].done = true;
 	warp[now / LANES].members--;
 	block.members--;
@@ -113,17 +129,30 @@ inline void start_block(int threads)
 	}
 }
 
-inline void run_block(int threads)
+/* Whether the threads of a warp got further: they go on until they wait for other warps. */
+inline bool run_warp(int first, int end)
 {
-	start_block(threads);
-	while (block.members > 0) {
+	bool any_moved = false;
+	do {
 		moved = false;
-		for (now = 0; now < threads; now++)
+		for (now = first; now < end; now++)
 			if (!fiber[now].done) {
 				threadIdx = fiber[now].index;
 				swapcontext(&scheduler, &fiber[now].context);
 			}
-		if (!moved) {
+		any_moved |= moved;
+	} while (moved);
+	return any_moved;
+}
+
+inline void run_block(int threads)
+{
+	start_block(threads);
+	while (block.members > 0) {
+		bool any_moved = false;
+		for (int first = 0; first < threads; first += LANES)
+			any_moved |= run_warp(first, first + LANES < threads ? first + LANES : threads);
+		if (!any_moved) {
 			fprintf(stderr, "block (%u, %u): its threads wait for each other forever\n", blockIdx.x, blockIdx.y);
 			abort();
 		}
@@ -131,6 +160,28 @@ inline void run_block(int threads)
 }
 
 template <class F> void call(void *f) { (*(F *)f)(); }
+
+inline void copy_later(void *to, const void *from, size_t n)
+{
+	if (n_copies[now] == COPIES) {
+		fprintf(stderr, "a thread has started %d copies that it did not wait for\n", COPIES);
+		abort();
+	}
+	memset(to, 0xff, n);
+	copies[now][n_copies[now]++] = copying{ to, from, n };
+}
+
+inline void copy_now()
+{
+	for (int i = 0; i < n_copies[now]; i++) {
+		const copying *c = &copies[now][i];
+		if (c->from)
+			memcpy(c->to, c->from, c->n);
+		else
+			memset(c->to, 0, c->n);
+	}
+	n_copies[now] = 0;
+}
 
 /* Words of every lane, as the others see them until the next exchange. */
 inline uint32_t (*show(const uint32_t *words, int n))[8]
@@ -163,9 +214,9 @@ template <class F> cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, siz
 	emulated::body_arg = &f;
 	gridDim = grid;
 	blockDim = threads;
-	for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
-		for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-			for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
+	for (blockIdx.z = grid.z; blockIdx.z-- > 0;)
+		for (blockIdx.y = grid.y; blockIdx.y-- > 0;)
+			for (blockIdx.x = grid.x; blockIdx.x-- > 0;) /* whoever hopes for ascending order is found out */
 				emulated::run_block(n);
 	emulated::body_arg = NULL;
 	return cudaSuccess;
@@ -204,6 +255,13 @@ static inline uint32_t __ballot_sync(uint32_t, int x)
 	for (int i = 0; i < emulated::LANES; i++)
 		all |= lane[i][0] << i;
 	return all;
+}
+
+static inline int32_t atomicAdd(int32_t *to, int32_t x)
+{
+	int32_t was = *to;
+	*to += x;
+	return was;
 }
 
 static inline int __ffs(int x) { return __builtin_ffs(x); }

@@ -101,7 +101,8 @@ static void any_width_agrees_with_the_scalar_kernel(void **state)
 static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 {
 	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },  { 1, 64, 4, 2, 64 },
-					     { 1, 131, 2, 2, 96 }, { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 } };
+					     { 1, 131, 2, 2, 96 }, { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 },
+					     { 1, 261, 1, 1, 64 } };
 	(void)state;
 	attention_pad = 8;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

@@ -1,80 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_mma.cu - causal attention and its gradients on tensor cores: bf16 and fp16, heads of width 64, 80, 96 and
- * 128; formulas as in cpu/attention.c. A CUDA block is four warps; a warp takes 16 queries (for dk and dv, 16 keys) and
- * walks the keys (queries) in tiles that the block loads into shared memory together. Scores are in units of log2, and
- * scores, sums and results in fp32; probabilities and their gradients are rounded to 16 bits, to the nearest even, where
- * they enter a product.
+ * 128; formulas as in cpu/attention.c. A CUDA block is four warps; a warp takes 16 or 32 queries (for dk and dv, 16 keys),
+ * holds them in registers where those suffice, and walks the keys (queries) in tiles that the block loads into shared
+ * memory together: one tile arrives while the one before is computed. Scores are in units of log2, and scores, sums and
+ * results in fp32; probabilities and their gradients are rounded to 16 bits, to the nearest even, where they enter a product.
  */
 #include "attention.h"
 #include "mma.h"
 
 #define WARPS 4
 #define THREADS (WARPS * ZR_WARP)
-#define ROWS (WARPS * 16) /* of a CUDA block */
+#define ROWS (WARPS * 16) /* of a CUDA block, backward */
 #define KEYS 64           /* of a tile, forward */
 #define STEP 32           /* keys or queries of a tile, backward */
 #define LOG2E 1.44269504f
 #define LN2 0.693147181f
 
-/* A tile's rows are 8 elements longer than a head: what a warp reads together then lies in different banks. */
+/* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in different banks. */
 template <int D> struct tile {
 	enum { STRIDE = D + 8 };
 	uint16_t *x;
-	ZR_MEMBER uint32_t pair(int row, int col) const { return *(const uint32_t *)(const void *)(x + row * STRIDE + col); }
 	ZR_MEMBER const void *at(int row, int col) const { return x + row * STRIDE + col; }
 	/* Rows [row, row+16) and columns [16k, 16k+16) as an A. */
 	ZR_MEMBER void as_a(uint32_t (&a)[4], int row, int k) const
 	{
-		int g = (int)threadIdx.x % ZR_WARP / 4, col = k * 16 + (int)threadIdx.x % 4 * 2;
-		a[0] = pair(row + g, col);
-		a[1] = pair(row + g + 8, col);
-		a[2] = pair(row + g, col + 8);
-		a[3] = pair(row + g + 8, col + 8);
+		const int lane = (int)threadIdx.x % ZR_WARP;
+		zr_load_rows(a, at(row + lane % 16, k * 16 + lane / 16 * 8));
 	}
 };
 
-/* `rows` tokens from t0 on of head h; 0 past the last. */
+/* 16 rows of a tile as A, in registers, or brought each time. */
+template <int D, bool HELD> struct rows16 {
+	uint32_t a[HELD ? D / 16 : 1][4];
+	tile<D> from;
+	int row;
+	ZR_MEMBER void start(tile<D> t, int r)
+	{
+		from = t;
+		row = r;
+		if constexpr (HELD) {
+#pragma unroll
+			for (int k = 0; k < D / 16; k++)
+				t.as_a(a[k], r, k);
+		}
+	}
+	ZR_MEMBER void get(uint32_t (&x)[4], int k) const
+	{
+		if constexpr (HELD) {
+			for (int i = 0; i < 4; i++)
+				x[i] = a[k][i];
+		} else {
+			from.as_a(x, row, k);
+		}
+	}
+};
+
+/* Starts to bring `rows` tokens from t0 on of head h; 0 past the last. */
 template <int D> ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from, int64_t stride,
 				     int64_t b, int64_t h, int64_t t0)
 {
+#pragma unroll 1 /* registers are short, and these are not waited for */
 	for (int i = (int)threadIdx.x; i < rows * (D / 8); i += THREADS) {
 		int r = i / (D / 8), c = i % (D / 8) * 8;
-		uint4 v = { 0, 0, 0, 0 };
-		if (t0 + r < o.length)
-			v = *(const uint4 *)(const void *)((const uint16_t *)from + row_of(o, stride, b, t0 + r, h) + c);
-		*(uint4 *)(void *)(to.x + r * tile<D>::STRIDE + c) = v;
+		bool inside = t0 + r < o.length;
+		zr_copy16(to.x + r * tile<D>::STRIDE + c, (const uint16_t *)from + row_of(o, stride, b, inside ? t0 + r : 0, h) + c,
+			  inside);
 	}
 }
 
-/* D[16 rows, N * 8] += A B^T, where row n of the tile is column n of B: scores. */
-template <class T, int D, int N> ZR_DEVICE void add_scores(float (&s)[N][4], tile<D> a, int row, tile<D> b)
+/* D[16 rows, N * 8] += A B^T for M matrices A, where row n of the tile is column n of B: scores. */
+template <class T, int D, int N, int M, class A> ZR_DEVICE void add_scores(float (&s)[M][N][4], const A (&a)[M], tile<D> b)
 {
-	const int g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
+	const int lane = (int)threadIdx.x % ZR_WARP;
 #pragma unroll
 	for (int k = 0; k < D / 16; k++) {
-		uint32_t x[4];
-		a.as_a(x, row, k);
+		uint32_t x[M][4];
 #pragma unroll
-		for (int n = 0; n < N; n++)
-			zr_mma(s[n], x, b.pair(n * 8 + g, k * 16 + 2 * t), b.pair(n * 8 + g, k * 16 + 2 * t + 8), T());
+		for (int m = 0; m < M; m++)
+			a[m].get(x[m], k);
+#pragma unroll
+		for (int n = 0; n < N; n += 2) {
+			uint32_t y[4];
+			zr_load_rows(y, b.at(n * 8 + lane / 16 * 8 + lane % 8, k * 16 + lane / 8 % 2 * 8));
+#pragma unroll
+			for (int m = 0; m < M; m++) {
+				zr_mma(s[m][n], x[m], y[0], y[1], T());
+				zr_mma(s[m][n + 1], x[m], y[2], y[3], T());
+			}
+		}
 	}
 }
 
-/* D[16 rows, D] += P B, where P is 16 rows of N * 8 numbers as add_scores leaves them, and row k of the tile is row k of B. */
-template <class T, int D, int N> ZR_DEVICE void add_rows(float (&acc)[D / 8][4], const float (&p)[N][4], tile<D> b)
+/* D[16 rows, D] += P B for M matrices P, 16 rows of N * 8 numbers as add_scores leaves them, and row k of the tile is row k
+ * of B. */
+template <class T, int D, int N, int M> ZR_DEVICE void add_rows(float (&acc)[M][D / 8][4], const float (&p)[M][N][4], tile<D> b)
 {
 	const int lane = (int)threadIdx.x % ZR_WARP;
 #pragma unroll
 	for (int k = 0; k < N / 2; k++) {
-		const uint32_t a[4] = { zr_pair(p[2 * k][0], p[2 * k][1], T()), zr_pair(p[2 * k][2], p[2 * k][3], T()),
-					zr_pair(p[2 * k + 1][0], p[2 * k + 1][1], T()),
-					zr_pair(p[2 * k + 1][2], p[2 * k + 1][3], T()) };
+		uint32_t a[M][4];
 #pragma unroll
-		for (int n = 0; n < D / 8; n++) {
-			uint32_t v[2];
-			zr_load_transposed(v, b.at(k * 16 + lane % 16, n * 8));
-			zr_mma(acc[n], a, v[0], v[1], T());
+		for (int m = 0; m < M; m++)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				a[m][i] = zr_pair(p[m][2 * k + i / 2][i % 2 * 2], p[m][2 * k + i / 2][i % 2 * 2 + 1], T());
+#pragma unroll
+		for (int n = 0; n < D / 8; n += 2) {
+			uint32_t v[4];
+			zr_load_transposed(v, b.at(k * 16 + lane % 16, n * 8 + lane / 16 * 8));
+#pragma unroll
+			for (int m = 0; m < M; m++) {
+				zr_mma(acc[m][n], a[m], v[0], v[1], T());
+				zr_mma(acc[m][n + 1], a[m], v[2], v[3], T());
+			}
 		}
 	}
 }
@@ -133,66 +172,111 @@ template <int D> ZR_DEVICE tile<D> tile_at(unsigned char *room, int rows_before)
 
 /* ---- forward ----------------------------------------------------------------------------------- */
 
-template <class T, int D>
-static __global__ void __launch_bounds__(THREADS) forward_kernel(const __grid_constant__ struct zr_op_attention o)
+/* Sixteens of queries that a warp takes: registers hold the results of so many, if there is no generator beside them. */
+template <int D, bool DROP> ZR_INLINE constexpr int sixteens()
 {
-	ZR_DYNAMIC_SHARED(room);
-	const tile<D> q = tile_at<D>(room, 0), k = tile_at<D>(room, ROWS), v = tile_at<D>(room, ROWS + KEYS);
-	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
-	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, kv = h / (o.heads / o.kv_heads);
-	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g; /* the longest walks start first */
-	const float scale = o.scale * LOG2E, m = keep_scale(o);
-	float acc[D / 8][4] = { { 0 } }, max[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
+	return D == 64 && !DROP ? 2 : 1;
+}
 
-	load(o, q, ROWS, o.q, o.q_stride, b, h, i0);
-	for (int64_t j0 = 0; j0 <= i0; j0 += KEYS) {
-		float s[KEYS / 8][4] = { { 0 } }, shrink[2];
-		__syncthreads();
-		load(o, k, KEYS, o.k, o.k_stride, b, kv, j0);
-		load(o, v, KEYS, o.v, o.v_stride, b, kv, j0);
-		__syncthreads();
-		add_scores<T>(s, q, warp * 16, k);
-		const uint32_t bits = kept<KEYS / 8>(o, element(o, b, h, i, j0 + 2 * t), (uint64_t)o.length, 1);
-#pragma unroll
-		for (int half = 0; half < 2; half++) {
-			float most = max[half];
-#pragma unroll
-			for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-				for (int e = 2 * half; e < 2 * half + 2; e++) {
-					s[n][e] = j0 + n * 8 + 2 * t + e % 2 <= i + 8 * half ? s[n][e] * scale : -INFINITY;
-					most = zr_larger(most, s[n][e]);
-				}
-			most = row_max(most);
-			shrink[half] = zr_exp2(max[half] - most);
-			max[half] = most;
-			sum[half] *= shrink[half];
-#pragma unroll
-			for (int n = 0; n < KEYS / 8; n++)
-#pragma unroll
-				for (int e = 2 * half; e < 2 * half + 2; e++) {
-					float p = zr_exp2(s[n][e] - most);
-					sum[half] += p;
-					s[n][e] = bits >> (4 * n + e) & 1 ? p * m : 0;
-				}
-		}
-#pragma unroll
-		for (int n = 0; n < D / 8; n++)
-#pragma unroll
-			for (int e = 0; e < 4; e++)
-				acc[n][e] *= shrink[e / 2];
-		add_rows<T>(acc, s, v);
-	}
+/* Scores of 16 rows become probabilities under the largest score so far, in `max`, and what was added before shrinks. Column
+ * 2t of column block 0 is key j; row g is query i. */
+template <int D, bool DROP>
+ZR_DEVICE void soften(float (&s)[KEYS / 8][4], float (&acc)[D / 8][4], float (&max)[2], float (&sum)[2], float scale, float m,
+		      uint32_t bits, int i, int j)
+{
+	const bool masked = j + KEYS > i; /* some of the tile may be later than some of the rows */
 #pragma unroll
 	for (int half = 0; half < 2; half++) {
-		const int64_t row = i + 8 * half;
-		const float all = row_sum(sum[half]);
-		if (row >= o.length)
-			continue;
-		store_row<T, D>((T *)o.out + row_of(o, o.out_stride, b, row, h), acc, half, 1 / all);
-		if (t == 0)
-			o.lse[(b * o.heads + h) * o.length + row] = fmaf(max[half], LN2, zr_ln(all));
+		float most = max[half], shrink;
+#pragma unroll
+		for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+			for (int e = 2 * half; e < 2 * half + 2; e++) {
+				s[n][e] = !masked || j + n * 8 + e % 2 <= i + 8 * half ? s[n][e] * scale : -INFINITY;
+				most = zr_larger(most, s[n][e]);
+			}
+		most = row_max(most);
+		shrink = zr_exp2(max[half] - most);
+		max[half] = most;
+		sum[half] *= shrink;
+#pragma unroll
+		for (int n = 0; n < KEYS / 8; n++)
+#pragma unroll
+			for (int e = 2 * half; e < 2 * half + 2; e++) {
+				float p = zr_exp2(s[n][e] - most);
+				sum[half] += p;
+				s[n][e] = !DROP ? p : bits >> (4 * n + e) & 1 ? p * m : 0;
+			}
+#pragma unroll
+		for (int n = 0; n < D / 8; n++) {
+			acc[n][2 * half] *= shrink;
+			acc[n][2 * half + 1] *= shrink;
+		}
 	}
+}
+
+template <class T, int D, bool DROP>
+static __global__ void __launch_bounds__(THREADS, 2) forward_kernel(const __grid_constant__ struct zr_op_attention o)
+{
+	ZR_DYNAMIC_SHARED(room);
+	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M;
+	const tile<D> q = tile_at<D>(room, 0);
+	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
+	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, kv = h / (o.heads / o.kv_heads);
+	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M; /* the longest walks start first */
+	const int end = i0 + BLOCK < (int)o.length ? i0 + BLOCK : (int)o.length;
+	const float scale = o.scale * LOG2E, m = DROP ? keep_scale(o) : 1;
+	rows16<D, (M == 1 && !DROP)> a[M];
+	float acc[M][D / 8][4] = { { { 0 } } }, max[M][2], sum[M][2];
+
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			max[r][half] = -INFINITY;
+			sum[r][half] = 0;
+		}
+	load(o, q, BLOCK, o.q, o.q_stride, b, h, i0);
+	load(o, tile_at<D>(room, BLOCK), KEYS, o.k, o.k_stride, b, kv, 0);
+	load(o, tile_at<D>(room, BLOCK + KEYS), KEYS, o.v, o.v_stride, b, kv, 0);
+	for (int j0 = 0, at = BLOCK, other = BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
+		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + KEYS);
+		float s[M][KEYS / 8][4] = { { { 0 } } };
+		zr_copied();
+		__syncthreads(); /* this tile is here, and nobody reads the one before it any more */
+		if (j0 == 0)
+#pragma unroll
+			for (int r = 0; r < M; r++)
+				a[r].start(q, (warp * M + r) * 16);
+		if (j0 + KEYS < end) {
+			load(o, tile_at<D>(room, other), KEYS, o.k, o.k_stride, b, kv, j0 + KEYS);
+			load(o, tile_at<D>(room, other + KEYS), KEYS, o.v, o.v_stride, b, kv, j0 + KEYS);
+		}
+		other = at;
+		at = 2 * BLOCK + 2 * KEYS - at;
+		if (j0 >= mine + 16 * M) /* a whole warp */
+			continue;
+		add_scores<T>(s, a, k);
+#pragma unroll
+		for (int r = 0; r < M; r++) {
+			const int i = mine + r * 16 + g, j = j0 + 2 * t;
+			const uint32_t bits = DROP ? kept<KEYS / 8>(o, element(o, b, h, i, j), (uint64_t)o.length, 1) : 0;
+			soften<D, DROP>(s[r], acc[r], max[r], sum[r], scale, m, bits, i, j);
+		}
+		add_rows<T, D>(acc, s, v);
+	}
+#pragma unroll
+	for (int r = 0; r < M; r++)
+#pragma unroll
+		for (int half = 0; half < 2; half++) {
+			const int row = mine + r * 16 + g + 8 * half;
+			const float all = row_sum(sum[r][half]);
+			if (row >= o.length)
+				continue;
+			store_row<T, D>((T *)o.out + row_of(o, o.out_stride, b, row, h), acc[r], half, 1 / all);
+			if (t == 0)
+				o.lse[(b * o.heads + h) * o.length + row] = fmaf(max[r][half], LN2, zr_ln(all));
+		}
 }
 
 /* ---- backward ---------------------------------------------------------------------------------- */
@@ -210,45 +294,82 @@ static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constan
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
-	const tile<D> q = tile_at<D>(room, 0), dout = tile_at<D>(room, ROWS), k = tile_at<D>(room, 2 * ROWS);
-	const tile<D> v = tile_at<D>(room, 2 * ROWS + STEP);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, kv = h / (o.heads / o.kv_heads);
-	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g, n0 = (b * o.heads + h) * o.length;
+	const int64_t n0 = (b * o.heads + h) * o.length;
+	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g;
+	const int end = i0 + ROWS < (int)o.length ? i0 + ROWS : (int)o.length;
 	const float scale = o.scale * LOG2E, m = keep_scale(o);
-	float acc[D / 8][4] = { { 0 } }, lse[2], delta[2];
+	rows16<D, true> q[1], dout[1];
+	float acc[1][D / 8][4] = { { { 0 } } }, lse[2], delta[2];
 
 #pragma unroll
 	for (int half = 0; half < 2; half++) {
-		const int64_t row = i + 8 * half;
+		const int row = i + 8 * half;
 		lse[half] = row < o.length ? o.lse[n0 + row] * LOG2E : INFINITY;
 		delta[half] = row < o.length ? ((const float *)op.work)[n0 + row] : 0;
 	}
-	load(o, q, ROWS, o.q, o.q_stride, b, h, i0);
-	load(o, dout, ROWS, op.dout, o.out_stride, b, h, i0);
-	for (int64_t j0 = 0; j0 < i0 + ROWS && j0 < o.length; j0 += STEP) {
-		float s[STEP / 8][4] = { { 0 } }, dp[STEP / 8][4] = { { 0 } };
-		__syncthreads();
-		load(o, k, STEP, o.k, o.k_stride, b, kv, j0);
-		load(o, v, STEP, o.v, o.v_stride, b, kv, j0);
-		__syncthreads();
+	load(o, tile_at<D>(room, 0), ROWS, o.q, o.q_stride, b, h, i0);
+	load(o, tile_at<D>(room, ROWS), ROWS, op.dout, o.out_stride, b, h, i0);
+	load(o, tile_at<D>(room, 2 * ROWS), STEP, o.k, o.k_stride, b, kv, 0);
+	load(o, tile_at<D>(room, 2 * ROWS + STEP), STEP, o.v, o.v_stride, b, kv, 0);
+	for (int j0 = 0, at = 2 * ROWS, other = 2 * ROWS + 2 * STEP; j0 < end; j0 += STEP) {
+		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + STEP);
+		float s[1][STEP / 8][4] = { { { 0 } } }, dp[1][STEP / 8][4] = { { { 0 } } };
+		zr_copied();
+		__syncthreads(); /* this tile is here, and nobody reads the one before it any more */
+		if (j0 == 0) {
+			q[0].start(tile_at<D>(room, 0), warp * 16);
+			dout[0].start(tile_at<D>(room, ROWS), warp * 16);
+		}
+		if (j0 + STEP < end) {
+			load(o, tile_at<D>(room, other), STEP, o.k, o.k_stride, b, kv, j0 + STEP);
+			load(o, tile_at<D>(room, other + STEP), STEP, o.v, o.v_stride, b, kv, j0 + STEP);
+		}
+		other = at;
+		at = 4 * ROWS + 2 * STEP - at;
 		if (j0 > i0 + warp * 16 + 15) /* a whole warp */
 			continue;
-		add_scores<T>(s, q, warp * 16, k);
-		add_scores<T>(dp, dout, warp * 16, v);
+		add_scores<T>(s, q, k);
+		add_scores<T>(dp, dout, v);
 		const uint32_t bits = kept<STEP / 8>(o, element(o, b, h, i, j0 + 2 * t), (uint64_t)o.length, 1);
 #pragma unroll
 		for (int n = 0; n < STEP / 8; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e++)
 				grad_score(scale, j0 + n * 8 + 2 * t + e % 2 <= i + e / 2 * 8, bits >> (4 * n + e) & 1 ? m : 0,
-					   lse[e / 2], delta[e / 2], &s[n][e], &dp[n][e]);
-		add_rows<T>(acc, dp, k);
+					   lse[e / 2], delta[e / 2], &s[0][n][e], &dp[0][n][e]);
+		add_rows<T, D>(acc, dp, k);
 	}
 #pragma unroll
 	for (int half = 0; half < 2; half++)
 		if (i + 8 * half < o.length)
-			store_row<T, D>((T *)op.dq + row_of(o, o.q_stride, b, i + 8 * half, h), acc, half, o.scale);
+			store_row<T, D>((T *)op.dq + row_of(o, o.q_stride, b, i + 8 * half, h), acc[0], half, o.scale);
+}
+
+/* A step of dkv_kernel's walk: STEP queries of a head, with what the forward and delta left of each. */
+template <int D> struct queries {
+	tile<D> q, dout;
+	float *lse, *delta; /* [STEP] */
+};
+
+/* Behind two tiles of ROWS keys. */
+template <int D> ZR_DEVICE queries<D> queries_at(unsigned char *room, float *rows, int stage)
+{
+	return queries<D>{ tile_at<D>(room, 2 * ROWS + stage * 2 * STEP), tile_at<D>(room, 2 * ROWS + (2 * stage + 1) * STEP),
+			   rows + stage * 2 * STEP, rows + (2 * stage + 1) * STEP };
+}
+
+template <int D> ZR_DEVICE void load_queries(const struct zr_op_attention_bwd &op, queries<D> to, int64_t b, int64_t h, int64_t i0)
+{
+	const struct zr_op_attention &o = op.fwd;
+	load(o, to.q, STEP, o.q, o.q_stride, b, h, i0);
+	load(o, to.dout, STEP, op.dout, o.out_stride, b, h, i0);
+	if (threadIdx.x < STEP) {
+		const int64_t i = i0 + threadIdx.x, n = (b * o.heads + h) * o.length + i;
+		to.lse[threadIdx.x] = i < o.length ? o.lse[n] * LOG2E : INFINITY;
+		to.delta[threadIdx.x] = i < o.length ? ((const float *)op.work)[n] : 0;
+	}
 }
 
 /* A row is a key: scores are transposed. The queries of all heads that read it. */
@@ -256,52 +377,58 @@ template <class T, int D>
 static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
-	__shared__ float lse[STEP], delta[STEP];
+	__shared__ float rows[4 * STEP]; /* lse and delta of two tiles */
+	constexpr bool HELD = D < 96; /* else registers are short */
 	const struct zr_op_attention &o = op.fwd;
-	const tile<D> k = tile_at<D>(room, 0), v = tile_at<D>(room, ROWS), q = tile_at<D>(room, 2 * ROWS);
-	const tile<D> dout = tile_at<D>(room, 2 * ROWS + STEP);
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
 	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads, kv = blockIdx.y % o.kv_heads;
-	const int64_t j0 = (int64_t)blockIdx.x * ROWS, j = j0 + warp * 16 + g;
+	const int j0 = (int)blockIdx.x * ROWS, j = j0 + warp * 16 + g;
+	const int steps = ((int)o.length - j0 + STEP - 1) / STEP, all = (int)share * steps;
 	const float scale = o.scale * LOG2E, m = keep_scale(o);
-	float dk[D / 8][4] = { { 0 } }, dv[D / 8][4] = { { 0 } };
+	rows16<D, HELD> k[1], v[1];
+	float dk[1][D / 8][4] = { { { 0 } } }, dv[1][D / 8][4] = { { { 0 } } };
 
-	load(o, k, ROWS, o.k, o.k_stride, b, kv, j0);
-	load(o, v, ROWS, o.v, o.v_stride, b, kv, j0);
-	for (int64_t h = kv * share; h < (kv + 1) * share; h++)
-		for (int64_t i0 = j0; i0 < o.length; i0 += STEP) {
-			float s[STEP / 8][4] = { { 0 } }, dp[STEP / 8][4] = { { 0 } };
-			__syncthreads();
-			load(o, q, STEP, o.q, o.q_stride, b, h, i0);
-			load(o, dout, STEP, op.dout, o.out_stride, b, h, i0);
-			if (threadIdx.x < STEP) {
-				const int64_t i = i0 + threadIdx.x, n = (b * o.heads + h) * o.length + i;
-				lse[threadIdx.x] = i < o.length ? o.lse[n] * LOG2E : INFINITY;
-				delta[threadIdx.x] = i < o.length ? ((const float *)op.work)[n] : 0;
-			}
-			__syncthreads();
-			if (i0 + STEP <= j0 + warp * 16) /* a whole warp: these queries come before its keys */
-				continue;
-			add_scores<T>(s, k, warp * 16, q);
-			add_scores<T>(dp, v, warp * 16, dout);
-			const uint32_t bits = kept<STEP / 8>(o, element(o, b, h, i0 + 2 * t, j), 1, (uint64_t)o.length);
-#pragma unroll
-			for (int n = 0; n < STEP / 8; n++)
-#pragma unroll
-				for (int e = 0; e < 4; e++) {
-					int at = n * 8 + 2 * t + e % 2;
-					grad_score(scale, j + e / 2 * 8 <= i0 + at, bits >> (4 * n + e) & 1 ? m : 0, lse[at],
-						   delta[at], &s[n][e], &dp[n][e]);
-				}
-			add_rows<T>(dv, s, dout);
-			add_rows<T>(dk, dp, q);
+	load(o, tile_at<D>(room, 0), ROWS, o.k, o.k_stride, b, kv, j0);
+	load(o, tile_at<D>(room, ROWS), ROWS, o.v, o.v_stride, b, kv, j0);
+	load_queries(op, queries_at<D>(room, rows, 0), b, kv * share, j0);
+	for (int n = 0, step = 0, h = (int)(kv * share); n < all; n++) {
+		const int i0 = j0 + step * STEP, mine = h;
+		const queries<D> now = queries_at<D>(room, rows, n & 1);
+		float s[1][STEP / 8][4] = { { { 0 } } }, dp[1][STEP / 8][4] = { { { 0 } } };
+		if (++step == steps) {
+			step = 0;
+			h++;
 		}
+		zr_copied();
+		__syncthreads(); /* these queries are here, and nobody reads those before them any more */
+		if (n == 0) {
+			k[0].start(tile_at<D>(room, 0), warp * 16);
+			v[0].start(tile_at<D>(room, ROWS), warp * 16);
+		}
+		if (n + 1 < all)
+			load_queries(op, queries_at<D>(room, rows, (n + 1) & 1), b, h, j0 + step * STEP);
+		if (i0 + STEP <= j0 + warp * 16) /* a whole warp: these queries come before its keys */
+			continue;
+		add_scores<T>(s, k, now.q);
+		add_scores<T>(dp, v, now.dout);
+		const uint32_t bits = kept<STEP / 8>(o, element(o, b, mine, i0 + 2 * t, j), 1, (uint64_t)o.length);
+#pragma unroll
+		for (int c = 0; c < STEP / 8; c++)
+#pragma unroll
+			for (int e = 0; e < 4; e++) {
+				int at = c * 8 + 2 * t + e % 2;
+				grad_score(scale, j + e / 2 * 8 <= i0 + at, bits >> (4 * c + e) & 1 ? m : 0, now.lse[at],
+					   now.delta[at], &s[0][c][e], &dp[0][c][e]);
+			}
+		add_rows<T, D>(dv, s, now.dout);
+		add_rows<T, D>(dk, dp, now.q);
+	}
 #pragma unroll
 	for (int half = 0; half < 2; half++) {
 		if (j + 8 * half >= o.length)
 			continue;
-		store_row<T, D>((T *)op.dk + row_of(o, o.k_stride, b, j + 8 * half, kv), dk, half, o.scale);
-		store_row<T, D>((T *)op.dv + row_of(o, o.v_stride, b, j + 8 * half, kv), dv, half, 1);
+		store_row<T, D>((T *)op.dk + row_of(o, o.k_stride, b, j + 8 * half, kv), dk[0], half, o.scale);
+		store_row<T, D>((T *)op.dv + row_of(o, o.v_stride, b, j + 8 * half, kv), dv[0], half, 1);
 	}
 }
 
@@ -314,7 +441,7 @@ static int vectors(const void *p, int64_t stride)
 
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)
 {
-	return (o->dtype == ZR_BF16 || o->dtype == ZR_F16) &&
+	return (o->dtype == ZR_BF16 || o->dtype == ZR_F16) && o->length < 1 << 24 &&
 	       (o->head_dim == 64 || o->head_dim == 80 || o->head_dim == 96 || o->head_dim == 128) && vectors(o->q, o->q_stride) &&
 	       vectors(o->k, o->k_stride) && vectors(o->v, o->v_stride);
 }
@@ -324,22 +451,29 @@ int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
 	return zr_cuda_attention_mma_takes(&op->fwd) && vectors(op->dout, op->fwd.out_stride);
 }
 
-static dim3 grid_of(const struct zr_op_attention *o, int64_t heads)
+static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int rows)
 {
-	return dim3((unsigned)zr_ceil_div(o->length, ROWS), (unsigned)(o->batch * heads));
+	return dim3((unsigned)zr_ceil_div(o->length, rows), (unsigned)(o->batch * heads));
+}
+
+template <class T, int D, bool DROP> static cudaError_t forward_drop(const struct zr_op_attention *o, cudaStream_t s)
+{
+	constexpr int rows = ROWS * sixteens<D, DROP>();
+	return zr_launch(forward_kernel<T, D, DROP>, grid_of(o, o->heads, rows), dim3(THREADS), (rows + 4 * KEYS) * tile<D>::STRIDE * 2, s,
+			 *o);
 }
 
 template <class T, int D> static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
 {
-	return zr_launch(forward_kernel<T, D>, grid_of(o, o->heads), dim3(THREADS), (ROWS + 2 * KEYS) * tile<D>::STRIDE * 2, s, *o);
+	return o->dropout > 0 ? forward_drop<T, D, true>(o, s) : forward_drop<T, D, false>(o, s);
 }
 
 template <class T, int D> static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	const size_t shared = (2 * ROWS + 2 * STEP) * tile<D>::STRIDE * 2;
-	cudaError_t e = zr_launch(dq_kernel<T, D>, grid_of(o, o->heads), dim3(THREADS), shared, s, *op);
-	return e != cudaSuccess ? e : zr_launch(dkv_kernel<T, D>, grid_of(o, o->kv_heads), dim3(THREADS), shared, s, *op);
+	const size_t shared = (2 * ROWS + 4 * STEP) * tile<D>::STRIDE * 2;
+	cudaError_t e = zr_launch(dq_kernel<T, D>, grid_of(o, o->heads, ROWS), dim3(THREADS), shared, s, *op);
+	return e != cudaSuccess ? e : zr_launch(dkv_kernel<T, D>, grid_of(o, o->kv_heads, ROWS), dim3(THREADS), shared, s, *op);
 }
 
 #define BY_WIDTH(width, fn, T, ...)                                                                                                \

@@ -8,6 +8,11 @@
  *   D, 4 floats:     (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1)
  *
  * So two D side by side, rounded, are an A: what attention does with its probabilities.
+ *
+ * zr_load_rows and zr_load_transposed bring pieces from shared memory, four 8x8 matrices at a time: lane l knows where row
+ * l % 8 of matrix l / 8 is, 16 bytes. Of each it gets the numbers (g, 2t) and the one right of it; transposed (2t, g) and
+ * the one below. zr_copy16 starts to copy 16 bytes from global memory to shared memory, or zeros if it is not `inside`;
+ * zr_copied waits for all that this thread has started, and a barrier then shows them to the others.
  */
 #ifndef ZEROTH_KERNELS_CUDA_MMA_H
 #define ZEROTH_KERNELS_CUDA_MMA_H
@@ -52,21 +57,40 @@ template <class T> ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], 
 	}
 }
 
-/* Two 8x8 matrices from rows of 16 bytes, transposed: lanes 0 to 7 know the rows of the first, 8 to 15 of the second. */
-ZR_DEVICE void zr_load_transposed(uint32_t (&r)[2], const void *row)
+ZR_DEVICE void zr_load_four(uint32_t (&r)[4], const void *row, int transposed)
 {
 	const uint64_t at = (uint64_t)(uintptr_t)row;
 	const uint32_t mine[2] = { (uint32_t)at, (uint32_t)(at >> 32) };
 	const int lane = emulated::now % ZR_WARP, g = lane / 4, t = lane % 4;
 	uint32_t(*all)[8] = emulated::show(mine, 2);
-	for (int m = 0; m < 2; m++) {
+	for (int m = 0; m < 4; m++) {
 		r[m] = 0;
 		for (int half = 0; half < 2; half++) {
-			const uint32_t *words = all[m * 8 + 2 * t + half];
+			const uint32_t *words = all[m * 8 + (transposed ? 2 * t + half : g)];
 			const uint16_t *from = (const uint16_t *)(uintptr_t)((uint64_t)words[1] << 32 | words[0]);
-			r[m] |= (uint32_t)from[g] << 16 * half;
+			r[m] |= (uint32_t)from[transposed ? g : 2 * t + half] << 16 * half;
 		}
 	}
+}
+
+ZR_DEVICE void zr_load_rows(uint32_t (&r)[4], const void *row)
+{
+	zr_load_four(r, row, 0);
+}
+
+ZR_DEVICE void zr_load_transposed(uint32_t (&r)[4], const void *row)
+{
+	zr_load_four(r, row, 1);
+}
+
+ZR_DEVICE void zr_copy16(void *shared, const void *global, bool inside)
+{
+	emulated::copy_later(shared, inside ? global : NULL, 16);
+}
+
+ZR_DEVICE void zr_copied()
+{
+	emulated::copy_now();
 }
 
 ZR_DEVICE float zr_exp2(float x)
@@ -104,10 +128,29 @@ ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-ZR_DEVICE void zr_load_transposed(uint32_t (&r)[2], const void *row)
+ZR_DEVICE void zr_load_rows(uint32_t (&r)[4], const void *row)
 {
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
-	asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+
+ZR_DEVICE void zr_load_transposed(uint32_t (&r)[4], const void *row)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+
+ZR_DEVICE void zr_copy16(void *shared, const void *global, bool inside)
+{
+	uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(global), "r"(inside ? 16 : 0) : "memory");
+}
+
+ZR_DEVICE void zr_copied()
+{
+	asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
 /* 2^x, of 2 units in the last place; the same on every device of this kind. */
