@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.cu - softmax cross entropy of rows of logits and its gradient: a CUDA block takes a row, which stays in the
- * cache between its three passes. Each thread sums every 512th element; the sums meet in one order.
+ * head.cu - softmax cross entropy of rows of logits and its gradient: a CUDA block takes a row, and passes over it twice,
+ * the second time in the cache. Each thread takes every 512th four of elements: the largest so far, and the sum of their
+ * exponentials under it; these meet in one order.
  */
 #include "kernel.h"
 
@@ -32,35 +33,49 @@ ZR_DEVICE float block_max(float x, float *room)
 }
 
 template <class T>
-static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op)
+static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op, int whole)
 {
 	__shared__ float room[WARPS];
-	const int64_t r = blockIdx.x;
+	const int64_t r = blockIdx.x, n = op.vocabulary;
 	const float *x = op.logits + r * op.ld;
 	T *grad = (T *)op.grad + r * op.ldd;
 	const int32_t target = op.targets[r];
-	float max = x[threadIdx.x < op.vocabulary ? threadIdx.x : 0], sum = 0;
+	float max = -3.40282347e38f, sum = 0; /* a difference to it is a number */
 
-	for (int64_t j = threadIdx.x; j < op.vocabulary; j += THREADS)
-		max = zr_larger(max, x[j]);
-	max = block_max(max, room);
-	for (int64_t j = threadIdx.x; j < op.vocabulary; j += THREADS)
-		sum += zr_exp(x[j] - max);
-	sum = block_sum(sum, room);
+	for (int64_t j = 4 * (int64_t)threadIdx.x; j < n; j += 4 * THREADS) {
+		const int m = n - j < 4 ? (int)(n - j) : 4;
+		const zr_quad q = zr_load<float>(x, zr_place{ j, m, whole && m == 4 });
+		float most = max, more = 0;
+		for (int k = 0; k < 4; k++)
+			most = k < m ? zr_larger(most, q.x[k]) : most;
+		for (int k = 0; k < 4; k++)
+			more += k < m ? zr_exp(q.x[k] - most) : 0;
+		sum = most > max || most != most ? fmaf(sum, zr_exp(max - most), more) : sum + more;
+		max = most;
+	}
+	const float all = block_max(max, room);
+	sum = block_sum(sum * zr_exp(max - all), room);
 	if (threadIdx.x == 0)
-		op.loss[r] = max - x[target] + zr_ln(sum);
+		op.loss[r] = all - x[target] + zr_ln(sum);
 	if (!op.grad)
 		return;
 	const float factor = op.scale / sum;
-	for (int64_t j = threadIdx.x; j < op.vocabulary; j += THREADS) {
-		float g = zr_exp(x[j] - max) * factor;
-		zr_narrow(j == target ? g - op.scale : g, &grad[j]);
+	for (int64_t j = 4 * (int64_t)threadIdx.x; j < n; j += 4 * THREADS) {
+		const int m = n - j < 4 ? (int)(n - j) : 4;
+		const zr_place at = { j, m, whole && m == 4 };
+		zr_quad q = zr_load<float>(x, at);
+		for (int k = 0; k < 4; k++) {
+			float g = zr_exp(q.x[k] - all) * factor;
+			q.x[k] = j + k == target ? g - op.scale : g;
+		}
+		zr_store<T>(grad, at, q);
 	}
 }
 
 template <class T> static cudaError_t launch_softmax(const struct zr_cuda_softmax *op, cudaStream_t s)
 {
-	return zr_launch(softmax_kernel<T>, dim3((unsigned)op->rows), dim3(THREADS), 0, s, *op);
+	int whole = op->ld % 4 == 0 && op->ldd % 4 == 0 && zr_quads(op->logits, 4) && zr_quads(op->grad, sizeof(T));
+	return zr_launch(softmax_kernel<T>, dim3((unsigned)op->rows), dim3(THREADS), 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *op, cudaStream_t s)
