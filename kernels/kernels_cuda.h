@@ -53,7 +53,8 @@ cudaError_t zr_cuda_rmsnorm(const struct zr_op_rmsnorm *, cudaStream_t);
 cudaError_t zr_cuda_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *, cudaStream_t);
 
 /* columns.cu: sums over rows, bits of the CPU's scalar kernels */
-cudaError_t zr_cuda_embedding_bwd(const struct zr_op_embedding_bwd *, cudaStream_t);
+cudaError_t zr_cuda_embedding_bwd(const struct zr_op_embedding_bwd *, int32_t *room, cudaStream_t);
+int64_t zr_cuda_embedding_bwd_room(const struct zr_op_embedding_bwd *); /* numbers in room */
 /* part: room for `room` floats, at least 64 * ceil(rows / 64) */
 cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *, float *part, int64_t room, cudaStream_t);
 

@@ -69,6 +69,15 @@ static void free_two(struct buf *r)
 
 /* ---- embedding -------------------------------------------------------------------------------------- */
 
+/* With exactly the room that it wants. */
+static void embed_back(const struct zr_op_embedding_bwd *b)
+{
+	struct buf room = buf_new(zr_cuda_embedding_bwd_room(b), ZR_F32, 0);
+	DONE(zr_cuda_embedding_bwd(b, (int32_t *)(void *)room.p, NULL));
+	assert_true(buf_guarded(&room));
+	buf_free(&room);
+}
+
 static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 {
 	enum { B = 5, T = 70, V = 37, P = 73 };
@@ -97,7 +106,7 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 		b.dwte = F(dwte[1]);
 		b.dwpe = k == 4 ? NULL : F(dwpe[1]);
 		DONE(zr_cuda_embedding(&e, NULL));
-		DONE(zr_cuda_embedding_bwd(&b, NULL));
+		embed_back(&b);
 		equal("embedding", &out[0], &out[1]);
 		equal("embedding_bwd: dwte", &dwte[0], &dwte[1]);
 		equal("embedding_bwd: dwpe", &dwpe[0], &dwpe[1]);
@@ -106,6 +115,29 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 		free_two(dwpe);
 		buf_free(&wte);
 		buf_free(&wpe);
+		buf_free(&dout);
+	}
+}
+
+/* More tokens than threads give places, and one of them in more rows than a list that is put in order; then in all rows. */
+static void long_lists_of_rows_are_added_in_order(void **state)
+{
+	enum { B = 4, T = 1300, V = 2500, C = 5 };
+	static int32_t tokens[B * T];
+	(void)state;
+	for (int k = 0; k < 2; k++) {
+		uint64_t seed = 9;
+		struct buf dout = buf_random(B * T * C, ZR_BF16, 3, 1), dwte[2];
+		for (int i = 0; i < B * T; i++)
+			tokens[i] = k || i % 2 ? V - 1 : (int32_t)((rnd(&seed) + 1) / 2 * V);
+		two(dwte, V * C, ZR_F32, 1);
+		struct zr_op_embedding_bwd b = { .size = sizeof b, .dtype = ZR_BF16, .batch = B, .length = T, .width = C, .vocabulary = V,
+						 .positions = T, .tokens = tokens, .dout = dout.p, .dwte = F(dwte[0]) };
+		zr_cpu_scalar.embedding_bwd(&b, 0, C);
+		b.dwte = F(dwte[1]);
+		embed_back(&b);
+		equal("embedding_bwd: dwte", &dwte[0], &dwte[1]);
+		free_two(dwte);
 		buf_free(&dout);
 	}
 }
@@ -316,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(embeddings_have_the_bits_of_the_scalar_kernels),
+		cmocka_unit_test(long_lists_of_rows_are_added_in_order),
 		cmocka_unit_test(bias_bwd_has_the_bits_of_the_scalar_kernel),
 		cmocka_unit_test(norms_are_close),
 		cmocka_unit_test(softmax_is_close_and_the_sum_of_losses_exact),

@@ -29,7 +29,6 @@ static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 #define OPERATION(name, dtype) OPERATION_ON(name, name, dtype)
 
 OPERATION(embedding, o->dtype)
-OPERATION(embedding_bwd, o->dtype)
 OPERATION(layernorm, o->dtype)
 OPERATION(layernorm_bwd, o->dtype)
 OPERATION(rmsnorm, o->dtype)
@@ -91,6 +90,17 @@ static int op_rotary_checked(const struct zr_ops *ops, struct zr_stream *s, cons
 		return zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d",
 			       (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
 	return op_rotary(ops, s, o);
+}
+
+static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_embedding_bwd *o)
+{
+	struct zr_inst *d = ops->dev;
+	int64_t need = zr_cuda_embedding_bwd_room(o), room = CUDA_PARTS / sizeof(int32_t);
+	int rc = cuda_check_dtype(d, "embedding_bwd", o->dtype);
+	if (!rc && need > room)
+		rc = zr_fail(d->h, ZR_ENOTSUP, "embedding_bwd: %lld rows and a vocabulary of %lld take %lld numbers of %lld",
+			     (long long)(o->batch * o->length), (long long)o->vocabulary, (long long)need, (long long)room);
+	return rc ? rc : launched(d, zr_cuda_embedding_bwd(o, (int32_t *)cuda_parts(d), cuda_stream(d, s)), "embedding_bwd");
 }
 
 static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_bias_bwd *o)
