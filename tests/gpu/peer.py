@@ -28,10 +28,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-RATE = 64.0  # of SGD: large, for what a subtraction of nearby weights loses
+RATE = 65536.0  # of SGD: large, for what a subtraction of nearby weights loses
 SCALE = 256.0  # of losses in fp16
 DEVICE = os.environ.get("PEER_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+EXACT = False  # whether attention is written out: libraries may take TF32 for fp32
 SMALL = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -74,7 +75,7 @@ def attend(q, k, v):
     if share > 1:
         k, v = (x.repeat_interleave(share, dim=2) for x in (k, v))
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    if hasattr(F, "scaled_dot_product_attention"):
+    if hasattr(F, "scaled_dot_product_attention") and not EXACT:
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     else:
         s = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
@@ -230,13 +231,16 @@ MODELS = {"gpt2": Gpt2, "llama": Llama}
 
 
 def fill(model, o):
-    """Random values: also where a trained model begins with constants, so that nothing hides behind a 0 or 1."""
+    """Random values: activations of size 1, so that no softmax is flat and no GELU a line, and no constants, so that nothing hides
+    behind a 0 or 1."""
     small = 1 / math.sqrt(2 * o["layers"])
     for name, p in model.named_parameters():
         if p.dim() == 1:
             nn.init.normal_(p, 1.0 if name.endswith("weight") else 0.0, 0.05)
         else:
-            nn.init.normal_(p, 0.0, 0.02 * (small if name.endswith(("c_proj.weight", "o_proj.weight", "down_proj.weight")) else 1))
+            inputs = p.shape[0] if ".c_" in name else p.shape[1]
+            gain = small if name.endswith(("c_proj.weight", "o_proj.weight", "down_proj.weight")) else 1.0
+            nn.init.normal_(p, 0.0, gain / math.sqrt(inputs))
 
 
 def created(kind, o):
@@ -350,6 +354,8 @@ def tell(name, good, value, unit, remark):
 
 
 def steps(where, kind, type_, sgd, adam, o):
+    global EXACT
+    EXACT = True
     small = SMALL[type_]
     begin = load(os.path.join(where, "model.safetensors"))
     end = load(os.path.join(sgd, "model.safetensors"))
@@ -361,7 +367,7 @@ def steps(where, kind, type_, sgd, adam, o):
         most, most_of_one = 2 * total0 + 1e-3, 2 * worst0 + 1e-2
         beside = f"; autocast {total0:.3g}, {worst0:.3g} of {name0}"
     else:
-        most, most_of_one, beside = 1e-5, 1e-4, ""
+        most, most_of_one, beside = 2e-5, 2e-4, ""
     tell("gradient", total <= most, total, "", f"relative, at most {most:.3g}{beside}")
     tell("gradient, worst tensor", worst <= most_of_one, worst, "", f"{name}, at most {most_of_one:.3g}")
 

@@ -94,7 +94,7 @@ with_peer() {
 		o=("$dir/peer.ini" -o model.path="$dir" -o data.path="$dir/tokens.bin" -o train.eval_every=0 -o train.train_batch_size="$batch"
 			-o train.micro_batch_size="$micro" -o precision.plugin="$p" "${on_device[@]}")
 		[ "$p" != fp16 ] || o+=(-o precision.loss_scale=256)
-		got=$(train peer-sgd "${o[@]}" -o optimizer.plugin=sgd -o optimizer.lr=64 -o train.steps=1 -o train.gradient_clipping=0
+		got=$(train peer-sgd "${o[@]}" -o optimizer.plugin=sgd -o optimizer.lr=65536 -o train.steps=1 -o train.gradient_clipping=0
 			train peer-adam "${o[@]}" -o optimizer.plugin=adamw -o optimizer.lr=1e-3 -o 'optimizer.betas=0.9, 0.95' \
 				-o optimizer.weight_decay=0.1 -o train.steps="$steps")
 		if grep -q '^exit' <<<"$got"; then
