@@ -26,7 +26,8 @@
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"
 	"\n"
-	"Prints text that the model of run directory RUN continues, as it is drawn.\n"
+	"Prints text that the model of run directory RUN continues, as it is drawn. RUN may\n"
+	"also be a model's directory of Hugging Face, with config.json and safetensors.\n"
 	"\n"
 	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has it <|endoftext|>)\n"
 	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: bytes, where those of [data]\n"
@@ -42,7 +43,7 @@ static const char usage[] =
 
 struct sampler {
 	const char *run, *prompt, *tokenizer;
-	const char *overrides[64];
+	const char *overrides[66];
 	int n_overrides;
 	long tokens, top_k, seed;
 	int terminal; /* stdout is one */
@@ -200,7 +201,7 @@ static int set_prompt(struct sampler *s, struct zr_error *err)
 	const char *text = s->prompt ? s->prompt : "\n";
 	if (!d || !ZR_HAS(d, struct zr_data_v1, encode) || !d->encode) {
 		if (s->prompt)
-			return zr_err(err, ZR_EINVAL, "this run's data has no text: --prompt cannot be turned into tokens");
+			return zr_err(err, ZR_EINVAL, "nothing here knows the text of its tokens: --prompt needs a --tokenizer");
 		push(s, 0);
 		return 0;
 	}
@@ -311,7 +312,7 @@ static void look_for_tokenizer(struct sampler *s)
 	if (s->data && ZR_HAS(s->data, struct zr_data_v1, decode) && s->data->decode)
 		return;
 	snprintf(file, sizeof file, "%s/config.ini", s->run);
-	zr_ini_read(file, file, find_path, dir, &err);
+	zr_ini_read(file, file, find_path, dir, NULL); /* a model's directory has none */
 	if (!is_there(file, s->run, "tokenizer.json") && !is_there(file, s->run, "model-16bit/tokenizer.json") &&
 	    !is_there(file, dir, "tokenizer.json"))
 		return;
@@ -332,10 +333,16 @@ static int open_tokenizer(struct sampler *s, struct zr_error *err)
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
 {
-	char path[PATH_MAX];
-	s->overrides[s->n_overrides++] = "model.path="; /* where the run began; it has its own weights */
+	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path="; /* where a run began: it has its own weights */
+	int is_model = !is_there(path, s->run, "config.ini") && is_there(path, s->run, "config.json");
+	if (is_model) {
+		snprintf(model, sizeof model, "model.path=%s", s->run);
+		s->overrides[s->n_overrides++] = "data.plugin=tokens"; /* there must be one, of which nothing is read */
+		s->overrides[s->n_overrides++] = "data.path=none";
+	}
+	s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
-	int rc = zr_config_load(path, s->overrides, s->n_overrides, cfg, err);
+	int rc = zr_config_load(is_model ? NULL : path, s->overrides, s->n_overrides, cfg, err);
 	if (!rc)
 		rc = zr_setup_open(*cfg, ZR_SETUP_SAMPLE, 1, &s->setup, err);
 	if (!rc)
@@ -345,8 +352,8 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	if (rc)
 		return rc;
 	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
-	rc = zr_weights_load(s->session, path, err);
-	const struct zr_section *data = zr_config_find(*cfg, "data");
+	rc = is_model ? zr_weights_begin(s->session, err) : zr_weights_load(s->session, path, err);
+	const struct zr_section *data = is_model ? NULL : zr_config_find(*cfg, "data");
 	if (!rc && data) {
 		s->data = zr_plugin_iface(data->plugin, "zr.data/1", offsetof(struct zr_data_v1, decode), err);
 		s->data_opts = data->opts;

@@ -110,7 +110,7 @@ refused() { # refused NAME TEXT OPTION...
 refused "save without freeze" 'save = trainable leaves nothing out: there is no \[train\] freeze' -o train.freeze= -o checkpoint.save=trainable
 refused "save without a path" 'save = trainable needs \[model\] path' -o model.path= -o model.plugin=llama -o model.layers=2 -o model.heads=4 \
 	-o model.width=16 -o model.context=32 -o model.vocabulary=61 -o checkpoint.save=trainable
-refused "other tensors" 'cannot go on from here: tensor model.embed_tokens.weight was frozen, is trained: \[train\] freeze$' \
+refused "other tensors" 'cannot go on from here: tensor model.embed_tokens.weight was frozen, is trained: give \[train\] freeze as it was, or begin' \
 	-o 'train.freeze=model.layers.0.* *.mlp.up_proj.weight' --resume all
 refused "what was left out" 'tensor model.embed_tokens.weight is frozen and was left out: it needs \[checkpoint\] save = trainable' --resume part
 refused "what was not" 'tensor model.embed_tokens.weight is frozen and was saved: go on with \[checkpoint\] save = all$' \

@@ -201,6 +201,12 @@ is "the export of what was not changed has its values" "$(data out)" "$(data dir
 ok "and its tokenizer" cmp out/tokenizer.json dir/tokenizer.json
 ok "at the end of a training, too" cmp back/model-16bit/generation_config.json dir/generation_config.json
 ok "the two are one" cmp back/model-16bit/model.safetensors out/model.safetensors
+is "what was not changed draws what its directory draws" "$("$ZEROTH" sample -n 6 -t 0 back 2> /dev/null)" \
+	"$("$ZEROTH" sample -n 6 -t 0 -o precision.plugin=bf16 -o train.sequence_length=13 dir 2> /dev/null)"
+like "numbers, where the tokenizer is none" "$("$ZEROTH" sample -n 2 dir 2> dir.err)" '^[0-9]+ [0-9]+ $'
+like "I7: which is said" "$(cat dir.err)" '^zeroth: tokens are numbers here, since their tokenizer cannot be used: dir/tokenizer\.json: '
+is "I7: a prompt needs one" "$("$ZEROTH" sample -p x "$golden/gpt2" 2>&1)" \
+	"zeroth: nothing here knows the text of its tokens: --prompt needs a --tokenizer"
 mv dir was
 "$ZEROTH" checkpoint export back bare > /dev/null 2> bare.err
 is "an export without the directory succeeds" "$?" 0

@@ -178,7 +178,8 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 	const char *name = here->layout.tensor[i].decl->name;
 	int now = zr_manifest_frozen(here, i), was = zr_manifest_frozen(saved, i);
 	if (!now != !was)
-		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: [train] freeze", name, was ? "frozen" : "trained", now ? "frozen" : "trained");
+		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: give [train] freeze as it was, or begin with what `zeroth checkpoint export` "
+			      "makes", name, was ? "frozen" : "trained", now ? "frozen" : "trained");
 	if (was == ZR_FROZEN_SAVED && now == ZR_FROZEN_LEFT_OUT)
 		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was saved: go on with [checkpoint] save = all", name);
 	if (was == ZR_FROZEN_LEFT_OUT && now != ZR_FROZEN_LEFT_OUT)
