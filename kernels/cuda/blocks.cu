@@ -29,7 +29,7 @@ ZR_DEVICE void meet(sums *s)
 
 /* f.element(factors, i, &sums) for each of n elements, f.block(b, sums) after those of block b. */
 template <class F>
-static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE) blocks_kernel(const __grid_constant__ F f, int64_t n)
+static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4) blocks_kernel(const __grid_constant__ F f, int64_t n)
 {
 	const auto k = f.factors();
 	const int64_t blocks = (n + ZR_BLOCK - 1) / ZR_BLOCK, step = (int64_t)gridDim.x * BLOCKS_AT_ONCE;

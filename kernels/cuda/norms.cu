@@ -10,7 +10,7 @@
 /* ---- layer norm -------------------------------------------------------------------------------- */
 
 template <class T>
-static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
+static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, 8)
 	layernorm_kernel(const __grid_constant__ struct zr_op_layernorm op, int whole)
 {
 	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
