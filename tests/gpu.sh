@@ -25,6 +25,7 @@ like "its results are counted" "$table" '7 passed, 0 failed, 0 below their targe
 is "in the table too" "$(grep -c '^nccl *pass' work/gpu.txt)" 7
 is "and where they are wanted" "$(ls out | tr '\n' ' ')" "gpu.json gpu.txt logs.tar.gz results.jsonl state.tar.gz "
 like "no time left" "$(ZR_GPU_PHASE=0 gpu nccl)" 'skip one rank.* s are left of this phase'
+like "nor of the stay" "$(ZR_GPU_STAY=0 gpu nccl)" 'skip one rank.* s are left of this phase'
 
 mkdir fresh
 ZR_GPU_WORK=$scratch/fresh gpu -b bundle.tar.gz -b out/state.tar.gz report >/dev/null
@@ -32,7 +33,7 @@ is "results travel to another machine" "$(grep -c '^nccl *skip' fresh/gpu.txt)" 
 
 printf '#!/bin/sh\ncase $1 in n*) sleep 100 ;; c*) echo "# columns, type 1"; echo "not ok 1 - $1" ;; *) echo "ok 1 - $1" ;; esac\n' >work/bin/t_twin
 printf '#!/bin/sh\necho ok 1 - one\nkill -9 $$\n' >work/bin/t_device
-table=$(ZR_GPU_PHASE=8 gpu kernels)
+table=$(ZR_GPU_PHASE=5 gpu kernels)
 is "a failure is the exit code" "$?" 1
 like "what passes" "$table" 'pass t_twin: elements'
 like "what differs" "$table" 'fail t_twin: columns.*1 differences'

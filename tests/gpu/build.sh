@@ -56,7 +56,7 @@ capability() { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/n
 compile() {
 	local out=$1
 	shift
-	{ timeout 400 "$@" -o "$out" >"$out.log" 2>&1 || : >"$out.failed"; } &
+	{ guard 400 "$@" -o "$out" >"$out.log" 2>&1 || : >"$out.failed"; } &
 	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
 }
 
@@ -72,7 +72,8 @@ link() {
 	shift
 	for lib; do rpath+=${rpath:+:}$(dirname "$lib"); done
 	mkdir -p "$work/plugins/$(dirname "$plugin")"
-	try "$plugin is linked" 120 "${cc[@]}" -shared -o "$work/plugins/$plugin.so" "$obj/$plugin"/*.o "$@" -Wl,-rpath,"$rpath" -lstdc++ -lm -lpthread
+	try "$plugin is linked" 120 "${cc[@]}" -shared -o "$work/plugins/$plugin.so" "$obj/$plugin"/*.o "$@" \
+		-Wl,-rpath,"$rpath" -lstdc++ -lm -lpthread
 }
 
 # Why device/cuda cannot be used, if it cannot: then nothing else is worth its time.

@@ -118,8 +118,8 @@ steps() {
 	local p
 	for p in fp32 bf16 fp16; do
 		beside cpu_beside_device gpt2 $p -o model.layers=2 -o model.heads=2 -o model.width=128 -o model.context=130
-		beside cpu_beside_device llama $p -o model.plugin=llama -o model.layers=2 -o model.heads=2 -o model.width=128 -o model.context=130 \
-			-o model.kv_heads=1 -o model.tied=yes
+		beside cpu_beside_device llama $p -o model.plugin=llama -o model.layers=2 -o model.heads=2 -o model.width=128 \
+			-o model.context=130 -o model.kv_heads=1 -o model.tied=yes
 	done
 	wait
 	find_python || { result PyTorch skip '' '' 'python3 has no torch'; return; }
@@ -128,8 +128,8 @@ steps() {
 		'fp32 bf16 fp16'
 	[ "$device" != cpu ] || return
 	with_peer 'GPT-2 124M' gpt2 'layers=12 heads=12 width=768 vocabulary=50257 length=1024 batch=8 micro=4 steps=5' 'fp32 bf16 fp16'
-	with_peer 'Llama 7B, 2 layers' llama 'layers=2 heads=32 width=4096 ffn=11008 vocabulary=32000 length=1024 batch=4 micro=2 steps=5' \
-		'fp32 bf16'
+	with_peer 'Llama 7B, 2 layers' llama \
+		'layers=2 heads=32 width=4096 ffn=11008 vocabulary=32000 length=1024 batch=4 micro=2 steps=5' 'fp32 bf16'
 }
 
 # ---- I1 ----
@@ -238,7 +238,8 @@ nccl() {
 	fi
 	for z in stage0 stage1 stage2 stage3 hpz; do
 		enough "two machines, $z" 10 || return
-		same "NCCL between two machines, so to speak: $z" "$(two_machines n-far "${base[@]}" -o comm.plugin=$comm -o zero.plugin=$z)" "$want"
+		got=$(two_machines n-far "${base[@]}" -o comm.plugin=$comm -o zero.plugin=$z)
+		same "NCCL between two machines, so to speak: $z" "$got" "$want"
 	done
 }
 
@@ -246,7 +247,7 @@ nccl() {
 
 sanitize() {
 	local s test
-	s=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda-*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
+	s=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
 	[ -n "$s" ] && [ "$device" = cuda ] || { result compute-sanitizer skip '' '' 'is not on this machine'; return; }
 	local memcheck=("$s" --tool memcheck --error-exitcode 9 --print-limit 20)
 	for test in columns norms elements heads matrix attentions; do

@@ -40,7 +40,8 @@ pace() {
 	local name=$1 steps=$2 seconds=$3 file=$work/run/$1/metrics.jsonl log=$work/log/train-$1.log pid end conf=$4
 	shift 4
 	rm -rf "$work/run/$name"
-	"${zeroth[@]}" train "$conf" "${on_device[@]}" "$@" -o train.steps=1000000 -o train.eval_every=0 -o run.dir="$work/run/$name" >"$log" 2>&1 &
+	"${zeroth[@]}" train "$conf" "${on_device[@]}" "$@" -o train.steps=1000000 -o train.eval_every=0 -o run.dir="$work/run/$name" \
+		>"$log" 2>&1 &
 	pid=$!
 	[ "$seconds" -lt "$(left)" ] || seconds=$(left)
 	end=$((SECONDS + seconds))
@@ -119,7 +120,8 @@ in_turns() {
 	[ $beside_them = 0 ] || peer_ends
 	[ -n "$ours_all" ] || return
 	rate=$(tr ' ' '\n' <<<"${ours_all% }" | median)
-	result "$name" pass "$(printf %.0f "$rate")" tokens/s "$(in_words "$rate" "$n" "$f"); rounds $ours_all; ${peak:-?} GiB in use${theirs_all:+ beside PyTorch}"
+	result "$name" pass "$(printf %.0f "$rate")" tokens/s \
+		"$(in_words "$rate" "$n" "$f"); rounds $ours_all; ${peak:-?} GiB in use${theirs_all:+ beside PyTorch}"
 	[ -n "$theirs_all" ] || return
 	other=$(tr ' ' '\n' <<<"${theirs_all% }" | median)
 	result "$name: PyTorch" pass "$(printf %.0f "$other")" tokens/s "$(in_words "$other" "$n" "$f"); rounds $theirs_all; $theirs GiB"
@@ -202,8 +204,8 @@ attempt() {
 	ops=$(per_token llama 32 4096 32000 2048 11008)
 	if [ -n "$small" ]; then
 		name="a small model in place of $name" ops=$(per_token llama 3 64 512 64 192)
-		set -- "$@" -o model.preset=none -o model.layers=3 -o model.heads=2 -o model.width=64 -o model.context=64 -o model.vocabulary=512 \
-			-o model.tied=no -o train.train_batch_size=16 -o data.path="$(tokens 512)" -o train.sequence_length=64
+		set -- "$@" -o model.preset=none -o model.layers=3 -o model.heads=2 -o model.width=64 -o model.context=64 \
+			-o model.vocabulary=512 -o model.tied=no -o train.train_batch_size=16 -o data.path="$(tokens 512)" -o train.sequence_length=64
 	fi
 	if pace llama 3 "$seconds" "$@"; then
 		result "$name" pass "$(printf %.0f "$rate")" tokens/s "$(in_words "$rate" 65536 "$ops"); ${peak:-?} GiB of the GPU in use"
@@ -238,7 +240,8 @@ grow() {
 m = mmap.mmap(-1, int(sys.argv[1]) << 30)
 for at in range(0, len(m), 4096):
     m[at] = 1' "$1" >/dev/null 2>&1
-	result 'memory of the host' pass "$(awk '/^MemAvailable/ { printf "%.1f", $2 / 1048576 }' /proc/meminfo)" GiB 'available, after it was used once'
+	result 'memory of the host' pass "$(awk '/^MemAvailable/ { printf "%.1f", $2 / 1048576 }' /proc/meminfo)" GiB \
+		'available, after it was used once'
 }
 
 # on_host NAME SECONDS ARGUMENT...: an attempt; where the host has too little memory, another with moments in bf16
@@ -254,10 +257,12 @@ llama_7b_host() {
 	local args best
 	[ -n "$small" ] || grow 116
 	mapfile -t args < <(seven)
-	best=$(sed -n 's/.*"name":"Llama 7B resident, the better","result":"pass","value":\([0-9.]*\).*/\1/p' "$work/llama_7b.json" 2>/dev/null)
+	best=$(sed -n 's/.*"name":"Llama 7B resident, the better","result":"pass","value":\([0-9.]*\).*/\1/p' "$work/llama_7b.json" \
+		2>/dev/null)
 	args+=(-o optimizer.plugin=cpu_adam -o offload.optimizer.plugin=cpu -o train.gradient_clipping=0)
 	on_host 'Llama 7B, state on the host, 2 x 16 x 2048' 200 "${args[@]}" -o train.micro_batch_size=16 &&
-		reaches 'Llama 7B, state on the host over resident' "$(share "$rate" "${best:-0}")" x 0.9 "$(printf %.0f "$rate") of ${best:-?} tokens/s"
+		reaches 'Llama 7B, state on the host over resident' "$(share "$rate" "${best:-0}")" x 0.9 \
+			"$(printf %.0f "$rate") of ${best:-?} tokens/s"
 	on_host 'Llama 7B within 24 GB, 4 x 8 x 2048' 200 "${args[@]}" -o train.micro_batch_size=8 -o activation.plugin=recompute \
 		-o zero.plugin=stage3 -o offload.param.plugin=cpu -o device.memory="$([ -n "$small" ] && echo 1G || echo 24G)"
 }
