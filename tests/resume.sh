@@ -43,8 +43,8 @@ train() {
 		-o train.train_batch_size=6 -o precision.plugin="$precision" -o zero.plugin="$stage" "${options[@]}" "$@" \
 		> "$scratch/out" 2>&1
 }
-# Of the run in DIR: its last line, and the last loss on the held-out text.
-result() { echo "$(tail -n 1 "$scratch/out") $(grep -o '"last_val_loss": [0-9.e-]*' "$1/summary.json" 2>/dev/null)"; }
+# Of the run in DIR: its digests, and the last loss on the held-out text.
+result() { echo "$(grep "^digest: " "$scratch/out" || tail -n 1 "$scratch/out") $(grep -o '"last_val_loss": [0-9.e-]*' "$1/summary.json" 2>/dev/null)"; }
 
 declare -A want saved
 for p in fp32 bf16 fp16; do
