@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COPY_CUT (1 << 20)
+#define COPY_CUT (2 << 20) /* cut at huge pages: two threads that touch one first would both clear it */
 #define SPREAD 4 /* addresses per byte of the limit: allocations of any order of sizes find a gap */
 
 /* An allocation in a separate arena: [at, end) in whole pages, and a page after it that stays free. */
@@ -153,19 +153,24 @@ void cpu_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 		munmap(p, bytes);
 }
 
+static int64_t skew(const struct cpu_copy *c)
+{
+	return (int64_t)((uintptr_t)c->dst % COPY_CUT);
+}
+
 static void copy_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct cpu_copy *c = arg;
-	int64_t lo = item * COPY_CUT;
+	int64_t at = item * COPY_CUT - skew(c), lo = at > 0 ? at : 0;
 	(void)worker;
-	memcpy(c->dst + lo, c->src + lo, (size_t)cpu_min(COPY_CUT, c->bytes - lo));
+	memcpy(c->dst + lo, c->src + lo, (size_t)(cpu_min(at + COPY_CUT, c->bytes) - lo));
 }
 
 int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
 	struct cpu_copy c = { cpu_real(d, dst), cpu_real(d, src), (int64_t)bytes };
 	(void)s;
-	cpu_parallel(d, cpu_ceil_div(c.bytes, COPY_CUT), copy_item, &c);
+	cpu_parallel(d, cpu_ceil_div(c.bytes + skew(&c), COPY_CUT), copy_item, &c);
 	return ZR_OK;
 }
 
