@@ -43,7 +43,8 @@ void zr_saver_close(struct zr_saver *v); /* not collective; what is not finished
 
 /* Fills a session that was just opened from `path`: a checkpoint, or a directory of them. Of a directory the one that
  * `latest` names or, where that is not whole, the newest whole one before it; what is passed over is logged. *step: that
- * of the checkpoint, or -1 where the directory has none. losses: room for one of each step in [train] steps. */
+ * of the checkpoint, or -1 where the directory has none. losses: room for one of each step in [train] steps. It takes
+ * ZR_READER_BYTES beside the session while it reads. */
 int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err);
 
 /* frozen.c: from now on checkpoints leave the frozen tensors out, whose values are those of the files that the model

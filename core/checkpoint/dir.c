@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/checkpoint/reader.h"
 #include "core/log.h"
 
 /* ---- names ---- */
@@ -296,9 +297,19 @@ struct check {
 	const char *path;
 	zr_ckpt_progress *progress;
 	void *arg;
-	char *buf;
-	uint64_t room, done, all;
+	uint64_t done, all;
+	struct zr_reader *reader;
 };
+
+static int count_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)
+{
+	struct check *c = arg;
+	(void)data, (void)err;
+	c->done += e->bytes;
+	if (c->progress)
+		c->progress(c->arg, c->done, c->all);
+	return 0;
+}
 
 static int check_entries(struct check *c, const struct zr_st *file, int32_t rank, struct zr_error *err)
 {
@@ -307,17 +318,8 @@ static int check_entries(struct check *c, const struct zr_st *file, int32_t rank
 	int rc = e ? 0 : zr_err(err, ZR_ENOMEM, "%s: out of memory", c->path);
 	if (!rc && file->n != n)
 		rc = zr_err(err, ZR_EINVAL, "%s: %lld tensors, but the manifest declares %lld", file->path, (long long)file->n, (long long)n);
-	for (int64_t i = 0; !rc && i < n; i++) {
-		if (e[i].bytes > c->room) {
-			free(c->buf);
-			c->room = e[i].bytes;
-			c->buf = malloc(c->room);
-		}
-		rc = c->buf || !c->room ? zr_ckpt_read(c->m, file, &e[i], c->buf, err) : zr_err(err, ZR_ENOMEM, "%s: out of memory", c->path);
-		c->done += e[i].bytes;
-		if (!rc && c->progress)
-			c->progress(c->arg, c->done, c->all);
-	}
+	if (!rc)
+		rc = zr_reader_run(c->reader, c->m, file, e, n, count_entry, c, err);
 	free(e);
 	return rc;
 }
@@ -342,6 +344,8 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 	if (rc)
 		return rc;
 	struct check c = { .m = &mine, .path = path, .progress = progress, .arg = arg, .all = zr_ckpt_bytes(&mine) };
+	if (every_byte && !(c.reader = zr_reader_new(0)))
+		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
 	for (int32_t r = 0; !rc && r < mine.world; r++) {
 		rc = every_byte ? zr_ckpt_open(&mine, path, r, &file, err) : check_size(&c, r, err);
 		if (rc || !every_byte)
@@ -349,7 +353,7 @@ int zr_ckpt_check(const char *path, int every_byte, zr_ckpt_progress *progress, 
 		rc = check_entries(&c, &file, r, err);
 		zr_st_close(&file);
 	}
-	free(c.buf);
+	zr_reader_free(c.reader);
 	if (rc || !m)
 		zr_manifest_free(&mine);
 	else

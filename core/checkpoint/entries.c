@@ -134,17 +134,32 @@ int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, str
 	return rc;
 }
 
+int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, struct zr_ckpt_found *out,
+		 struct zr_error *err)
+{
+	struct zr_st_tensor want = zr_entry_tensor(m, e, out->name);
+	const struct zr_st_tensor *t = zr_st_find(file, out->name);
+	const char *hash = zr_st_meta(file, out->name);
+	if (!t || t->dtype != want.dtype || t->elements != want.elements || t->at != want.at || !hash)
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s: %s", file->path, out->name,
+			      t ? "not as the manifest declares it" : "missing");
+	out->tensor = t;
+	out->hash = hash;
+	return 0;
+}
+
+int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash, struct zr_error *err)
+{
+	char hex[17];
+	return !strcmp(zr_hex(hash, hex), f->hash) ? 0 : zr_err(err, ZR_EINVAL, "%s: tensor %s is damaged: checksum %s, written as %s",
+								file->path, f->name, hex, f->hash);
+}
+
 int zr_ckpt_read(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, void *buf, struct zr_error *err)
 {
-	char name[ZR_ENTRY_NAME], hex[17];
-	struct zr_st_tensor want = zr_entry_tensor(m, e, name);
-	const struct zr_st_tensor *t = zr_st_find(file, name);
-	const char *hash = zr_st_meta(file, name);
-	if (!t || t->dtype != want.dtype || t->elements != want.elements || !hash)
-		return zr_err(err, ZR_EINVAL, "%s: tensor %s: %s", file->path, name,
-			      t ? "not as the manifest declares it" : "missing");
-	int rc = zr_st_read(file, t, 0, t->bytes, buf, err);
-	if (!rc && strcmp(zr_hex(XXH3_64bits(buf, t->bytes), hex), hash))
-		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is damaged: checksum %s, written as %s", file->path, name, hex, hash);
-	return rc;
+	struct zr_ckpt_found f;
+	int rc = zr_ckpt_find(m, file, e, &f, err);
+	if (!rc)
+		rc = zr_st_read(file, f.tensor, 0, e->bytes, buf, err);
+	return rc ? rc : zr_ckpt_same(file, &f, XXH3_64bits(buf, e->bytes), err);
 }

@@ -109,9 +109,10 @@ static int put_state(struct zr_session *s, const struct zr_piece *p, int d, cons
 
 static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
 {
+	int64_t step = zr_updates_blind(s) ? ZR_CHUNK : p->n; /* which is copied by all threads */
 	int rc = 0;
-	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK)
-		rc = zr_master_in(s, p, at, p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK, x + at * ZR_BLOCK);
+	for (int64_t at = 0; !rc && at < p->n; at += step)
+		rc = zr_master_in(s, p, at, p->n - at < step ? p->n - at : step, x + at * ZR_BLOCK);
 	if (!rc)
 		rc = zr_piece_write(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP));
 	int done = zr_piece_done(s, p->set);

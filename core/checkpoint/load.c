@@ -4,13 +4,12 @@
  * files that have something it holds, reads the entries whole that overlap that, and checks them before it looks inside.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/reader.h"
 #include "core/log.h"
 #include "core/piece.h"
 #include "core/replay.h"
@@ -51,6 +50,7 @@ struct load {
 	char path[PATH_MAX];
 	float *losses;
 	struct zr_ckpt_word *words;
+	struct zr_reader *reader;
 };
 
 /* Blocks [*lo, *hi) of an entry that this rank holds. */
@@ -63,107 +63,30 @@ static void held_of(const struct load *l, const struct zr_ckpt_entry *e, int64_t
 	*hi = held + n - first < e->blocks ? held + n - first : e->blocks;
 }
 
-/* An entry on its way from the file: a thread reads and checks the next one while this one goes to its place. */
-struct reading {
-	const struct zr_manifest *m;
-	const struct zr_st *file;
-	const struct zr_ckpt_entry *e;
-	char *buf;     /* the entry, and the rest of its last block */
-	uint64_t room;
-	pthread_t thread;
-	int threaded, rc;
-	struct zr_error err;
-};
-
-static void *read_entry(void *arg)
+static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)
 {
-	struct reading *r = arg;
-	r->rc = zr_ckpt_read(r->m, r->file, r->e, r->buf, &r->err);
-	return NULL;
-}
-
-static uint64_t room_of(const struct zr_ckpt_entry *e)
-{
-	uint64_t whole = (uint64_t)e->blocks * ZR_BLOCK * 4;
-	return whole > e->bytes ? whole : e->bytes;
-}
-
-static void begin_reading(struct reading *r, const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e)
-{
-	uint64_t room = room_of(e);
-	sigset_t all, old;
-	r->m = m, r->file = file, r->e = e;
-	r->rc = r->threaded = 0;
-	if (room > r->room) {
-		free(r->buf);
-		r->buf = aligned_alloc(4096, (room + 4095) / 4096 * 4096);
-		r->room = r->buf ? room : 0;
-	}
-	if (!r->buf) {
-		r->rc = zr_err(&r->err, ZR_ENOMEM, "out of memory for an entry of %llu bytes", (unsigned long long)room);
-		return;
-	}
-	sigfillset(&all); /* signals are the control thread's */
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r->threaded = !pthread_create(&r->thread, NULL, read_entry, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!r->threaded)
-		read_entry(r);
-}
-
-static int end_reading(struct reading *r, struct zr_error *err)
-{
-	if (r->threaded)
-		pthread_join(r->thread, NULL);
-	r->threaded = 0;
-	return r->rc ? zr_err(err, r->rc, "%s", r->err.text) : 0;
-}
-
-/* The first entry from i on of which this rank holds something, or n. */
-static int64_t needed(const struct load *l, const struct zr_ckpt_entry *e, int64_t i, int64_t n)
-{
-	int64_t lo = 0, hi = 1;
-	for (; i < n && e[i].tensor >= 0; i++) {
-		held_of(l, &e[i], &lo, &hi);
-		if (lo < hi)
-			break;
-	}
-	return i;
-}
-
-static int place_entry(struct load *l, const struct reading *r, struct zr_error *err)
-{
-	const struct zr_ckpt_entry *e = r->e;
+	struct load *l = arg;
 	int64_t lo, hi;
 	if (e->tensor < 0) {
-		memcpy(l->losses, r->buf, e->bytes);
+		memcpy(l->losses, data, e->bytes);
 		return 0;
 	}
 	held_of(l, e, &lo, &hi);
-	memset(r->buf + e->bytes, 0, room_of(e) - e->bytes);
 	l->s->err = err;
-	return zr_entry_put(l->s, e, lo, hi - lo, r->buf + zr_entry_offset(l->s, e, lo));
+	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo));
 }
 
-static int load_entries(struct load *l, const struct zr_st *file, const struct zr_ckpt_entry *e, int64_t n, struct zr_error *err)
+/* Leaves the entries of which this rank holds something; the losses are everyone's. Returns their number. */
+static int64_t keep_needed(const struct load *l, struct zr_ckpt_entry *e, int64_t n)
 {
-	struct reading both[2] = { 0 };
-	int64_t i = needed(l, e, 0, n);
-	int rc = 0;
-	if (i < n)
-		begin_reading(&both[0], &l->saved, file, &e[i]);
-	for (int turn = 0; !rc && i < n; turn = !turn) {
-		rc = end_reading(&both[turn], err);
-		i = needed(l, e, i + 1, n);
-		if (!rc && i < n)
-			begin_reading(&both[!turn], &l->saved, file, &e[i]);
-		rc = rc ? rc : place_entry(l, &both[turn], err);
+	int64_t lo = 0, hi = 1, kept = 0;
+	for (int64_t i = 0; i < n; i++) {
+		if (e[i].tensor >= 0)
+			held_of(l, &e[i], &lo, &hi);
+		if (e[i].tensor < 0 || lo < hi)
+			e[kept++] = e[i];
 	}
-	for (int k = 0; k < 2; k++) {
-		end_reading(&both[k], NULL);
-		free(both[k].buf);
-	}
-	return rc;
+	return kept;
 }
 
 static int load_file(struct load *l, int32_t rank, struct zr_error *err)
@@ -174,7 +97,8 @@ static int load_file(struct load *l, int32_t rank, struct zr_error *err)
 	if (rc)
 		return rc;
 	struct zr_ckpt_entry *e = zr_entries(&l->saved, rank, &n);
-	rc = e ? load_entries(l, &file, e, n, err) : zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
+	rc = e ? zr_reader_run(l->reader, &l->saved, &file, e, keep_needed(l, e, n), place_entry, l, err) :
+		 zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
 	free(e);
 	zr_st_close(&file);
 	return rc;
@@ -318,16 +242,27 @@ static int is_checkpoint(const char *path)
 	return !stat(file, &st);
 }
 
+/* Whether the ranks of a node read the same entries. */
+static int held_by_all(const struct zr_session *s)
+{
+	int all = 0;
+	for (int32_t u = 0; u < s->setup->layout.n_units; u++)
+		all |= s->setup->groups[u].state == ZR_GROUP_SELF;
+	return all && s->setup->process.local_world > 1;
+}
+
 int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err)
 {
 	struct load l = { .s = s, .losses = losses };
 	int rc = zr_describe_session(s, &l.here, err);
-	if (!rc && !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words)))
+	l.reader = zr_reader_new(held_by_all(s));
+	if (!rc && (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	*step = -1;
 	if (!rc)
 		rc = is_checkpoint(path) ? load_exactly(&l, path, step, err) : load_newest(&l, path, step, err);
 	free(l.words);
+	zr_reader_free(l.reader);
 	zr_undescribe(&l.here);
 	return rc;
 }

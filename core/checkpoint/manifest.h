@@ -113,6 +113,17 @@ const char *zr_hex(uint64_t v, char text[17]); /* 16 digits: hashes as the files
 /* Opens a rank's file and checks that it is the one the manifest means: size, header. */
 int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err);
 
+/* The tensor of an entry in its file, and the hash it was written with, as text; it is as the manifest declares it. Texts
+ * belong to the file. [any] */
+struct zr_ckpt_found {
+	const struct zr_st_tensor *tensor;
+	const char *hash;
+	char name[ZR_ENTRY_NAME];
+};
+int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, struct zr_ckpt_found *out,
+		 struct zr_error *err);
+int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash, struct zr_error *err); /* or it is damaged */
+
 /* Reads a whole entry to buf, at least e->bytes long, and checks its hash. */
 int zr_ckpt_read(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, void *buf, struct zr_error *err);
 

@@ -234,10 +234,15 @@ const char *zr_st_meta(const struct zr_st *st, const char *key)
 	return json_string_value(json_object_get(json_object_get(st->root, "__metadata__"), key));
 }
 
+int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, struct zr_error *err)
+{
+	if (no == ENODATA)
+		return zr_err(err, ZR_EINVAL, "%s: cut short in tensor %s", st->path, t->name);
+	return zr_err(err, ZR_EIO, "%s: cannot read tensor %s: %s", st->path, t->name, strerror(no));
+}
+
 int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n, void *to, struct zr_error *err)
 {
 	int no = read_all(st->fd, to, n, st->data + t->at + from);
-	if (no == ENODATA)
-		return zr_err(err, ZR_EINVAL, "%s: cut short in tensor %s", st->path, t->name);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot read tensor %s: %s", st->path, t->name, strerror(no)) : 0;
+	return no ? zr_st_failed(st, t, no, err) : 0;
 }

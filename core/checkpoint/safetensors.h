@@ -43,6 +43,8 @@ const char *zr_st_meta(const struct zr_st *st, const char *key);                
 
 /* Bytes [from, from + n) of a tensor. */
 int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n, void *to, struct zr_error *err);
+/* Says that reading a tensor failed: no is errno, or ENODATA where the file ends. Returns the error. [any] */
+int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, struct zr_error *err);
 
 const char *zr_st_type(int32_t dtype); /* "F32" of ZR_F32; NULL: not in this format */
 
