@@ -168,8 +168,6 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	return rc;
 }
 
-static const char *const program_name[] = { "micro", "last_micro", "update", "eval" };
-
 static void print_units(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
 {
 	for (int32_t i = 0; i < op->n; i++)
@@ -178,19 +176,17 @@ static void print_units(const struct zr_setup *s, const struct zr_program *p, co
 
 static void print_op(const struct zr_setup *s, const struct zr_program *p, int32_t i)
 {
-	static const char *const kind[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch" };
-	static const char *const phase[] = { "forward", "recompute", "backward" };
 	const struct zr_pop *op = &p->op[i];
 	char bytes[32];
-	printf("%5d  %-8s", i, kind[op->kind]);
+	printf("%5d  %-8s", i, zr_pop_name[op->kind]);
 	if (op->kind == ZR_P_LAYER) {
-		const struct zr_use *u = &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
-		printf("%s %s", phase[u->phase], zr_layer_at(&s->decl, u->layer)->name);
+		const struct zr_use *u = zr_pop_use(s, p, op);
+		printf("%s %s", zr_phase_name[u->phase], zr_layer_at(&s->decl, u->layer)->name);
 	} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
 		const struct zr_act_move *m = &s->train_act.move[op->use];
 		printf("%s of %s", m->saved ? "saved" : "output", zr_layer_at(&s->decl, m->layer)->name);
 	} else if (op->kind == ZR_P_WAIT) {
-		printf("%s %d", kind[p->op[op->target].kind], op->target);
+		printf("%s %d", zr_pop_name[p->op[op->target].kind], op->target);
 	}
 	print_units(s, p, op);
 	if (op->bytes)
@@ -206,7 +202,7 @@ static void print_programs(const struct zr_setup *s)
 	char bytes[32];
 	for (int id = 0; id < 4; id++) {
 		const struct zr_program *p = &s->program[id];
-		printf("program %s: %d operations, %s received, hash %016llx\n", program_name[id], p->n,
+		printf("program %s: %d operations, %s received, hash %016llx\n", zr_program_name[id], p->n,
 		       zr_bytes_text(zr_program_bytes(p), bytes), (unsigned long long)p->hash);
 		for (int32_t i = 0; i < p->n; i++)
 			print_op(s, p, i);

@@ -28,7 +28,7 @@ int zr_run_layer(struct zr_session *s, const struct zr_pop *op)
 	struct zr_setup *p = s->setup;
 	const struct zr_model_v1 *model = p->model.vtbl;
 	int eval = s->program->id == ZR_PROG_EVAL;
-	const struct zr_use *use = &(eval ? &p->eval_uses : &p->train_uses)->use[op->use];
+	const struct zr_use *use = zr_pop_use(p, s->program, op);
 	const struct zr_use_place *place = &(eval ? &p->eval_act : &p->train_act)->use[op->use];
 	int backward = use->phase == ZR_BACKWARD;
 	char *act = s->region[ZR_R_ACT];

@@ -67,15 +67,6 @@ static void set_fp_mode(void)
 #endif
 }
 
-int zr_fp_mode_ok(void)
-{
-#if defined(__x86_64__)
-	return (_mm_getcsr() & ~0x3fu) == 0x1f80; /* but for the sticky flags */
-#else
-	return fegetround() == FE_TONEAREST;
-#endif
-}
-
 /* Takes and runs items until none is left. */
 static void work(struct zr_pool *p, int32_t worker)
 {

@@ -16,7 +16,4 @@ void zr_pool_free(struct zr_pool *p);
 int zr_pool_size(const struct zr_pool *p);
 void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
 
-/* 1 if this thread's floating-point mode is the one above. */
-int zr_fp_mode_ok(void);
-
 #endif

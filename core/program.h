@@ -53,6 +53,12 @@ struct zr_program {
 int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, struct zr_error *err);
 void zr_program_free(struct zr_program *p);
 
+/* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
+extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];
+
+/* The use that a LAYER runs, or that a SPILL or FETCH is beside; NULL: another kind. */
+const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op);
+
 /* Bytes received from other ranks in one run of the program. */
 uint64_t zr_program_bytes(const struct zr_program *p);
 

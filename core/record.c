@@ -14,6 +14,17 @@
 #include "core/lifetime.h"
 #include "core/setup.h"
 
+const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
+const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch" };
+const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
+
+const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
+{
+	if (op->kind == ZR_P_LAYER)
+		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
+	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ? &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
+}
+
 enum { NOT_YET, COMPLETE, REDUCED }; /* a unit's gradient in a micro program */
 enum { OLD, UPDATED, PUBLISHED };    /* a unit in the update program */
 
@@ -52,12 +63,10 @@ static const char *stage_name(const struct recorder *r)
 /* "before the forward of h.0 in program micro" into buf, which it returns. */
 static const char *point_text(const struct recorder *r, char *buf, size_t n)
 {
-	static const char *const program[] = { "micro", "last_micro", "update", "eval" };
 	static const char *const at[] = { "at the begin", "at the end", "before", "after", "once gradients are complete after", "at the update" };
-	static const char *const phase[] = { "forward", "recompute", "backward" };
 	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
-	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "", use ? phase[use->phase] : "", use ? " of " : "",
-		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "", program[r->p->id]);
+	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "", use ? zr_phase_name[use->phase] : "", use ? " of " : "",
+		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "", zr_program_name[r->p->id]);
 	return buf;
 }
 

@@ -50,18 +50,17 @@ int zr_failed_in(struct zr_session *s, int rc, const char *doing)
 /* What ran: whoever failed does not know. */
 static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
 {
-	char doing[256];
-	static const char *const verb[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait for the ", "spill", "fetch" };
-	static const char *const phase[] = { [ZR_FORWARD] = "forward", [ZR_RECOMPUTE] = "recompute", [ZR_BACKWARD] = "backward" };
 	const struct zr_setup *p = s->setup;
 	const struct zr_pop *on = op->kind == ZR_P_WAIT ? &s->program->op[op->target] : op;
-	const int moves = on->kind == ZR_P_SPILL || on->kind == ZR_P_FETCH, eval = s->program->id == ZR_PROG_EVAL;
-	const struct zr_use *use = moves || on->kind == ZR_P_LAYER ?
-		&(eval ? &p->eval_uses : &p->train_uses)->use[moves ? p->train_act.move[on->use].use : on->use] : NULL;
+	const struct zr_use *use = zr_pop_use(p, s->program, on);
 	int32_t unit = s->unit >= 0 ? s->unit : use && use->n_units ? use->units[0] : on->n ? zr_units_of(s, on)[0] : -1;
-	snprintf(doing, sizeof doing, "%s%s%s%s%s%s%s", on == op ? "" : verb[ZR_P_WAIT], use && !moves ? phase[use->phase] : verb[on->kind],
-		 use ? " of layer " : "", use ? zr_layer_at(&p->decl, use->layer)->name : "", unit >= 0 ? " (unit " : "",
-		 unit >= 0 ? p->layout.unit[unit].name : "", unit >= 0 ? ")" : "");
+	char layer[96] = "", in[96] = "", doing[256];
+	if (use)
+		snprintf(layer, sizeof layer, " of layer %s", zr_layer_at(&p->decl, use->layer)->name);
+	if (unit >= 0)
+		snprintf(in, sizeof in, " (unit %s)", p->layout.unit[unit].name);
+	snprintf(doing, sizeof doing, "%s%s%s%s", on == op ? "" : "wait for the ",
+		 on->kind == ZR_P_LAYER ? zr_phase_name[use->phase] : zr_pop_name[on->kind], layer, in);
 	return zr_failed_in(s, rc, doing);
 }
 

@@ -11,6 +11,11 @@
 #include <string.h>
 #include <time.h>
 #include <cmocka.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#else
+#include <fenv.h>
+#endif
 
 #include "core/pool.h"
 
@@ -20,13 +25,23 @@ struct job {
 	int workers;
 };
 
+/* Whether this thread's floating-point mode is the one of pool.h. */
+static int fp_mode_ok(void)
+{
+#ifdef __x86_64__
+	return (_mm_getcsr() & ~0x3fu) == 0x1f80; /* but for the sticky flags */
+#else
+	return fegetround() == FE_TONEAREST;
+#endif
+}
+
 static void visit(void *arg, int64_t item, int32_t worker)
 {
 	struct job *j = arg;
 	atomic_fetch_add(&j->seen[item], 1);
 	if (worker < 0 || worker >= j->workers)
 		atomic_fetch_add(&j->bad_worker, 1);
-	if (!zr_fp_mode_ok())
+	if (!fp_mode_ok())
 		atomic_fetch_add(&j->bad_fp, 1);
 }
 

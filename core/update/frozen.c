@@ -17,21 +17,11 @@ static int bad(const struct zr_setup *s, struct zr_error *err, const char *what,
 	return zr_config_blame(s->cfg, "train", ZR_EINVAL, text, err);
 }
 
-static const struct zr_unit *unit_at(const struct zr_model_decl *m, uint32_t i)
-{
-	return (const struct zr_unit *)((const char *)m->units + (size_t)i * m->unit_stride);
-}
-
-static const struct zr_tensor *tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i)
-{
-	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
-}
-
 static size_t count_tensors(const struct zr_model_decl *m)
 {
 	size_t n = 0;
 	for (uint32_t u = 0; u < m->n_units; u++)
-		n += unit_at(m, u)->n_tensors;
+		n += zr_unit_at(m, u)->n_tensors;
 	return n;
 }
 
@@ -41,8 +31,8 @@ static int freeze(struct zr_setup *s, const char *pattern, struct zr_error *err)
 {
 	size_t n = 0, fits = 0;
 	for (uint32_t u = 0; u < s->decl.n_units; u++)
-		for (uint32_t i = 0; i < unit_at(&s->decl, u)->n_tensors; i++, n++)
-			if (!fnmatch(pattern, tensor_at(&s->decl, unit_at(&s->decl, u), i)->name, 0)) {
+		for (uint32_t i = 0; i < zr_unit_at(&s->decl, u)->n_tensors; i++, n++)
+			if (!fnmatch(pattern, zr_tensor_at(&s->decl, zr_unit_at(&s->decl, u), i)->name, 0)) {
 				s->frozen[n] = 1;
 				fits++;
 			}
@@ -83,7 +73,7 @@ static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit *
 		if (p->unit) {
 			char *name = p->name + p->letters;
 			snprintf(name, room, to - from == u->n_tensors ? "%s" : "%s/%u", u->name, k);
-			p->unit[p->units] = (struct zr_unit){ name, tensor_at(&s->decl, u, from), to - from, 0 };
+			p->unit[p->units] = (struct zr_unit){ name, zr_tensor_at(&s->decl, u, from), to - from, 0 };
 			s->frozen_unit[p->units] = frozen[from];
 		}
 		p->units++;
@@ -109,8 +99,8 @@ static void cut(struct zr_setup *s, struct parts *p)
 	p->units = p->listed = p->letters = 0;
 	for (uint32_t u = 0; u < s->decl.n_units; u++) {
 		s->first_part[u] = (int32_t)p->units;
-		cut_unit(s, p, unit_at(&s->decl, u), frozen);
-		frozen += unit_at(&s->decl, u)->n_tensors;
+		cut_unit(s, p, zr_unit_at(&s->decl, u), frozen);
+		frozen += zr_unit_at(&s->decl, u)->n_tensors;
 	}
 	s->first_part[s->decl.n_units] = (int32_t)p->units;
 	for (uint32_t i = 0; i < s->decl.n_layers; i++)
