@@ -184,13 +184,9 @@ static const struct zr_comm_v1 vtbl = {
 };
 static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
-static const char *const sums_choices[] = { "ordered", "nccl", NULL };
-
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct nccl_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "An operation that takes longer ends the run; it counts from when it was posted, so it includes what the GPU computes before."),
-	ZR_OPT_ENUM(struct nccl_opts, sums, ZR_O_NUMERIC, "ordered", sums_choices,
-		    "Sums of fp32: in rank order, with the same bits wherever they run, or as NCCL adds."),
 };
 
 static const struct zr_desc desc = {

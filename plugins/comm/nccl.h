@@ -5,6 +5,9 @@
  * An operation waits, on the GPU, for what the compute stream had been given before it was posted; wait() lets the compute
  * stream wait for it: the host blocks in neither. Tags cannot be compared by NCCL: the comm beside it ([comm.host]) meets
  * at every boundary and does. A thread watches what is outstanding and ends it when it fails or takes too long (I5).
+ *
+ * The gradients of a training are not summed here: core exchanges them by all-to-all and folds them in slot order. What the
+ * role promises beside that, REDUCE_SCATTER and ALL_REDUCE, adds fp32 in rank order; NCCL adds integers only.
  */
 #ifndef ZR_COMM_NCCL_H
 #define ZR_COMM_NCCL_H
@@ -26,10 +29,7 @@
 
 struct nccl_opts {
 	double timeout;
-	int32_t sums;
 };
-
-enum { NN_ORDERED, NN_LIBRARY }; /* option `sums` */
 
 struct nn_group {
 	int32_t first, size, rank;

@@ -23,9 +23,9 @@ static int is_sum(int32_t kind)
 }
 
 /* Sums in rank order are for fp32; those of integers have one result in any order. */
-static int is_ordered(const struct zr_inst *c, const struct zr_comm_op *op)
+static int is_ordered(const struct zr_comm_op *op)
 {
-	return is_sum(op->kind) && c->o->sums == NN_ORDERED && op->dtype != ZR_I64;
+	return is_sum(op->kind) && op->dtype != ZR_I64;
 }
 
 static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
@@ -37,8 +37,8 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 		return zr_fail(c->h, ZR_EINVAL, "%d segments of type %d", op->n_seg, op->dtype);
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= g->size))
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, g->size);
-	if (is_ordered(c, op) && op->dtype != ZR_F32)
-		return zr_fail(c->h, ZR_ENOTSUP, "sums in rank order are of fp32 or 64-bit integers, not of type %d; see the option sums", op->dtype);
+	if (is_ordered(op) && op->dtype != ZR_F32)
+		return zr_fail(c->h, ZR_ENOTSUP, "sums are of fp32 or 64-bit integers, not of type %d", op->dtype);
 	for (int32_t i = 0; i < op->n_seg; i++)
 		if (op->seg[i].count < 0 || (op->seg[i].count && !comm_placed_well(op, g->rank, g->size, &op->seg[i])))
 			return zr_fail(c->h, ZR_EINVAL, "segment %d: the result would overwrite what is sent", i);
@@ -220,7 +220,7 @@ static int enqueue(struct zr_inst *c, const struct zr_comm_op *op)
 									       c->stream), "ncclAllReduce");
 	if (g->size == 1)
 		return alone(c, op);
-	if (!is_ordered(c, op))
+	if (!is_ordered(op))
 		return move_all(c, g, op);
 	for (int32_t i = 0; !rc && i < op->n_seg; i++)
 		if (op->seg[i].count)
