@@ -34,8 +34,8 @@ endif
 if HAVE_CUDA
 check_PROGRAMS += %D%/t_cuda_error
 TESTS += %D%/t_cuda_error
-%C%_t_cuda_error_SOURCES = %D%/t_cuda_error.c plugins/device/cuda_error.c plugins/device/cuda.h
-%C%_t_cuda_error_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels $(CUDA_CPPFLAGS)
+%C%_t_cuda_error_SOURCES = %D%/t_cuda_error.c plugins/device/cuda_error.c plugins/device/cuda.h plugins/cuda_missing.h
+%C%_t_cuda_error_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels $(CUDA_CPPFLAGS)
 %C%_t_cuda_error_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_cuda_error_LDADD = %D%/libtesthost.la $(CUDA_LIBS) $(CMOCKA_LIBS)
 endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_cuda_error.c - what device/cuda says of CUDA's errors: rank, GPU, what was done, CUDA's own words; and of what a kernel
- * left behind, that another operation may have failed. Needs the toolkit, no GPU.
+ * left behind, that another operation may have failed. And what a process lacks for CUDA. Needs the toolkit, no GPU.
  */
+#include "cuda_missing.h"
 #include "plugins/device/cuda.h"
 #include "testhost.h"
 
@@ -67,12 +68,38 @@ static void cublas_speaks_for_itself(void **state)
 	test_host_free((struct zr_host *)(uintptr_t)d.h);
 }
 
+/* Only what CUDA itself calls insufficient is: a driver may know less than the runtime and still do. */
+static void what_is_missing_is_told_apart(void **state)
+{
+	static const struct {
+		cudaError_t e;
+		int count, driver, runtime;
+		const char *text;
+	} of[] = {
+		{ cudaSuccess, 2, 13000, 13010, NULL },
+		{ cudaErrorInsufficientDriver, 0, 0, 13000, "no NVIDIA driver on this machine" },
+		{ cudaErrorInsufficientDriver, 0, 12080, 13000, "the NVIDIA driver knows CUDA 12.8, this was built with 13.0; install a newer" },
+		{ cudaErrorNoDevice, 0, 12080, 13000, "no GPU that CUDA can use (no CUDA-capable device is detected)" },
+		{ cudaErrorSystemNotReady, 0, 13000, 13000, "no GPU that CUDA can use (system not yet initialized)" },
+		{ cudaSuccess, 0, 13000, 13000, "no GPU that CUDA can use (it counts 0)" },
+	};
+	char text[256];
+	(void)state;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		*text = 0;
+		assert_int_equal(cuda_missing_text(of[i].e, of[i].count, of[i].driver, of[i].runtime, text, sizeof text), of[i].text ? -1 : 0);
+		if (of[i].text)
+			assert_non_null(strstr(text, of[i].text));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_errors_name_the_call),
 		cmocka_unit_test(late_errors_may_come_from_another),
 		cmocka_unit_test(cublas_speaks_for_itself),
+		cmocka_unit_test(what_is_missing_is_told_apart),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

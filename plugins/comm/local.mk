@@ -19,8 +19,8 @@ endif
 if HAVE_NCCL
 commplugin_LTLIBRARIES += %D%/nccl.la
 %C%_nccl_la_SOURCES = %D%/nccl.c %D%/nccl.h %D%/nccl_error.c %D%/nccl_post.c %D%/nccl_watch.c \
-	%D%/names.h %D%/segment.h
-%C%_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
+	%D%/names.h %D%/segment.h plugins/cuda_missing.h
+%C%_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
 %C%_nccl_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_nccl_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_nccl_la_LIBADD = $(NCCL_LIBS) $(CUDA_LIBS) -lpthread

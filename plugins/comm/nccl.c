@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "nccl.h"
 
+#include "cuda_missing.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,9 +170,9 @@ static uint64_t nccl_bytes_sent(struct zr_inst *c)
 
 static int nccl_probe(const struct zr_host *h)
 {
-	int n = 0;
-	cudaError_t e = cudaGetDeviceCount(&n);
-	return e == cudaSuccess && n > 0 ? ZR_OK : zr_fail(h, ZR_ENOTSUP, "no GPU that CUDA can use (%s)", cudaGetErrorString(e));
+	char text[512];
+	int count;
+	return cuda_missing(&count, text, sizeof text) ? zr_fail(h, ZR_ENOTSUP, "%s", text) : ZR_OK;
 }
 
 static const struct zr_comm_v1 vtbl = {

@@ -4,6 +4,8 @@
  */
 #include "cuda.h"
 
+#include "cuda_missing.h"
+
 #include <string.h>
 
 #define MEMORY_MOST 0x1p44 /* of the option */
@@ -139,11 +141,29 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	return ZR_OK;
 }
 
+static int asked_in_probe(const struct zr_host *h, int gpu, cudaError_t e)
+{
+	return e == cudaSuccess ? ZR_OK : zr_fail(h, ZR_ENOTSUP, "GPU %d, asking for its compute capability: %s (%s)", gpu,
+						  cudaGetErrorString(e), cudaGetErrorName(e));
+}
+
+/* One GPU that is good enough is enough here: which one a rank takes is known when it starts. */
 static int probe(const struct zr_host *h)
 {
 	char text[512];
-	int count;
-	return cuda_missing(&count, text, sizeof text) ? zr_fail(h, ZR_ENOTSUP, "%s", text) : ZR_OK;
+	int count, major, minor, best = 0, rc = ZR_OK;
+	if (cuda_missing(&count, text, sizeof text))
+		return zr_fail(h, ZR_ENOTSUP, "%s", text);
+	for (int i = 0; !rc && i < count; i++) {
+		rc = asked_in_probe(h, i, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i));
+		rc = rc ? rc : asked_in_probe(h, i, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i));
+		if (!rc && major * 10 + minor > best)
+			best = major * 10 + minor;
+	}
+	if (!rc && best < CUDA_LEAST)
+		rc = zr_fail(h, ZR_ENOTSUP, "the GPUs of this machine have compute capability %d.%d at most; needed is %d.%d", best / 10,
+			     best % 10, CUDA_LEAST / 10, CUDA_LEAST % 10);
+	return rc;
 }
 
 /* ---- interface ------------------------------------------------------------------------------------ */

@@ -67,8 +67,6 @@ static inline float *cuda_parts(const struct zr_inst *d)
 int cuda_result(const struct zr_inst *d, cudaError_t e, const char *what);
 void cuda_gave_back(struct zr_inst *d, cudaError_t e, const char *what); /* the same as a warning, once: nothing is left to fail */
 int cuda_blas_result(const struct zr_inst *d, cublasStatus_t e, const char *what);
-/* What keeps this process from using a GPU, in `text`; 0 if nothing, and then *count is how many there are. */
-int cuda_missing(int *count, char *text, size_t size);
 
 /* cuda_memory.c: functions of zr.device/1 */
 int cuda_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out);

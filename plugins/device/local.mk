@@ -11,8 +11,9 @@ deviceplugin_LTLIBRARIES = %D%/cpu.la
 
 if HAVE_CUDA
 deviceplugin_LTLIBRARIES += %D%/cuda.la
-%C%_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/cuda_error.c %D%/cuda_head.c %D%/cuda_matmul.c %D%/cuda_memory.c %D%/cuda_ops.c
-%C%_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels -D_GNU_SOURCE $(CUDA_CPPFLAGS)
+%C%_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/cuda_error.c %D%/cuda_head.c %D%/cuda_matmul.c %D%/cuda_memory.c %D%/cuda_ops.c \
+	plugins/cuda_missing.h
+%C%_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels -D_GNU_SOURCE $(CUDA_CPPFLAGS)
 %C%_cuda_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_cuda_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_cuda_la_LIBADD = $(cuda_objects) $(CUDA_LIBS) -lstdc++

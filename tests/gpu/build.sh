@@ -106,7 +106,7 @@ build() {
 	runtime=$(find_cuda 'libcudart.so*') blas=$(find_cuda 'libcublasLt.so*') nccl=$(find_cuda 'libnccl.so*')
 	result toolkit pass '' '' "$("$nvcc" --version | sed -n 's/.*release/release/p'): $nvcc $runtime $blas $nccl"
 	[ -n "$runtime" ] && [ -n "$blas" ] || { result libraries fail '' '' 'no libcudart or no libcublasLt'; return; }
-	flags=(-Iinclude -Ikernels)
+	flags=(-Iinclude -Iplugins -Ikernels)
 	for file in cublasLt.h cuda_runtime_api.h nccl.h; do
 		file=$(find_cuda $file)
 		[ -z "$file" ] || case $file in /usr/include/*) ;; *) flags+=(-isystem "$(dirname "$file")") ;; esac
