@@ -176,6 +176,19 @@ else
 	skip 'info --json says the same' 'no python3'
 fi
 
+# ---- plugins for GPUs, without a driver ----
+built=${ZR_TEST_PLUGINS:-plugins}
+for id in device/cuda comm/nccl; do
+	[ -e "$built/$id.so" ] || { skip "$id without a driver" 'not built'; continue; }
+	[ ! -e /dev/nvidiactl ] || { skip "$id without a driver" 'this machine has one'; continue; }
+	list=$(ZEROTH_PLUGIN_PATH=$built "$ZEROTH" plugin list)
+	is "list survives $id without a driver" $? 0
+	like "list says why $id cannot be used" "$list" "^$id +not on this machine: no NVIDIA driver on this machine\$"
+	[ $id = device/cuda ] || continue # NCCL is not needed for one rank
+	said=$(cd "$dir" && ZEROTH_PLUGIN_PATH=$built timeout 60 "$ZEROTH" train "$ZR_SRCDIR/conf/quickstart.ini" -o device.plugin=cuda 2>&1)
+	is "a training with $id is refused in a line" "$? $said" "2 zeroth: -o: [device] no NVIDIA driver on this machine"
+done
+
 # ---- info ----
 info=$("$ZEROTH" plugin info "$dir/good.so")
 like 'info shows the file' "$info" "^  file        $dir/good.so\$"
