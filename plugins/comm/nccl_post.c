@@ -256,9 +256,10 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 	struct nn_pend *oldest = NULL;
 	for (int i = 0; i < NN_WINDOW; i++) {
 		struct nn_pend *p = &c->pend[i];
-		if (!p->used || (p->waited && cudaEventQuery(p->over) == cudaSuccess)) {
+		cudaError_t e = !p->used ? cudaSuccess : p->waited ? cudaEventQuery(p->over) : cudaErrorNotReady;
+		if (e != cudaErrorNotReady) {
 			*out = p;
-			return ZR_OK;
+			return nn_cuda(c, e, "cudaEventQuery");
 		}
 		if (p->waited && (!oldest || p->since < oldest->since))
 			oldest = p;

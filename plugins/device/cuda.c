@@ -49,8 +49,10 @@ static void destroy(struct zr_inst *d)
 		cuda_gave_back(d, cudaEventDestroy(d->copied[i]), "destroying an event");
 	if (d->reached)
 		cuda_gave_back(d, cudaEventDestroy(d->reached), "destroying an event");
-	if (d->lt && cublasLtDestroy(d->lt))
-		zr_log(h, ZR_LOG_WARN, "cuBLASLt could not be ended");
+	cublasStatus_t ended = d->lt ? cublasLtDestroy(d->lt) : CUBLAS_STATUS_SUCCESS;
+	if (ended)
+		zr_log(h, ZR_LOG_WARN, "rank %d, GPU %d, ending cuBLASLt: %s (%s)", h->rank, d->device, cublasLtGetStatusString(ended),
+		       cublasLtGetStatusName(ended));
 	if (d->scratch)
 		cuda_gave_back(d, cudaFree(d->scratch), "freeing scratch");
 	for (int i = 0; i < 3; i++)

@@ -144,21 +144,35 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p, const struct z
 	return s ? s : cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
 }
 
+static int choose_own(const struct zr_inst *d, const struct zr_op_matmul *op, struct cuda_choice *c, cublasStatus_t s,
+		      const char *lacks)
+{
+	zr_log(d->h, ZR_LOG_WARN, "rank %d, GPU %d, matmul of %lld x %lld x %lld: cuBLASLt has no %s (%s): a kernel of ours computes it, "
+	       "without tensor cores", d->h->rank, d->device, (long long)op->m, (long long)op->n, (long long)op->k, lacks,
+	       cublasLtGetStatusName(s));
+	c->own = 1;
+	return ZR_OK;
+}
+
 /* cuBLASLt has no algorithm for some shapes, and no description of others: both are ours then. */
-static int choose(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op, struct cuda_choice *c)
+static int choose(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op, struct cuda_choice *c,
+		  cublasStatus_t described)
 {
 	cublasLtMatmulPreferenceOpaque_t preference;
 	cublasLtMatmulHeuristicResult_t found;
 	int n = 0;
+	if (described)
+		return choose_own(d, op, c, described, "description of it");
 	cublasStatus_t s = prefer(&preference, op);
 	if (s)
 		return cuda_blas_result(d, s, "matmul: preferences");
 	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference, 1, &found, &n);
 	if (s && s != CUBLAS_STATUS_NOT_SUPPORTED && s != CUBLAS_STATUS_INVALID_VALUE)
 		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
-	c->own = s || n < 1 || found.state;
-	if (!c->own)
-		c->algo = found.algo;
+	if (s || n < 1 || found.state)
+		return choose_own(d, op, c, s ? s : n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED : found.state, "algorithm for it");
+	c->own = 0;
+	c->algo = found.algo;
 	return ZR_OK;
 }
 
@@ -194,17 +208,18 @@ int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct
 		return rc;
 	if (op->k < 1 || op->a_dtype != op->b_dtype)
 		return own(d, stream, op);
-	if (describe(d, &p, op))
-		return own(d, stream, op);
+	cublasStatus_t described = describe(d, &p, op);
 	c = choice_of(d, &shape);
 	if (memcmp(&c->shape, &shape, sizeof shape)) {
-		rc = choose(d, &p, op, c);
+		rc = choose(d, &p, op, c, described);
 		if (rc)
 			return rc;
 		c->shape = shape;
 	}
 	if (c->own)
 		return own(d, stream, op);
+	if (described)
+		return cuda_blas_result(d, described, "matmul: describing it");
 	d->last = "matmul";
 	return cuda_blas_result(d, cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta, op->d, &p.d, op->d, &p.d,
 						  &c->algo, d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream)), "matmul");
