@@ -64,11 +64,21 @@ pace() {
 	rm -rf "$work/run/$name"
 }
 
-# A rate of tokens as a step's time and as a share of matrix products.
+# The GPU's nominal dense rate of bf16 products in TFLOP/s, by NVIDIA's data sheets; nothing for one that is not known here.
+nominal() {
+	[ "$device" = cuda ] || return
+	case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | sed 1q) in
+	'NVIDIA H200' | 'NVIDIA H100 80GB HBM3') echo 989 ;;
+	*A100*) echo 312 ;;
+	esac
+}
+
+# A rate of tokens as a step's time, as a share of matrix products and as MFU, the share of the nominal rate.
 in_words() { # in_words RATE TOKENS_PER_STEP OPERATIONS_PER_TOKEN
-	awk -v r="$1" -v n="$2" -v f="$3" -v m="$(measured matmul_square)" 'BEGIN {
+	awk -v r="$1" -v n="$2" -v f="$3" -v m="$(measured matmul_square)" -v p="$(nominal)" 'BEGIN {
 		printf "%.1f ms a step, %.4g TFLOP/s", 1000 * n / r, r * f / 1e12
-		if (m) printf ", %.1f %% of the %.4g of a large product", r * f / 1e10 / m, m }'
+		if (m) printf ", %.1f %% of the %.4g of a large product", r * f / 1e10 / m, m
+		if (p) printf ", MFU %.1f %% of %d", r * f / 1e10 / p, p }'
 }
 
 share() { awk -v a="$1" -v b="$2" 'BEGIN { if (b + 0) printf "%.3f", a / b; else printf "0" }'; }
