@@ -25,7 +25,7 @@ static const char usage[] =
 	"      --program                   the recorded step, one line per operation\n"
 	"  -h, --help                      shows this\n";
 
-/* What plugins hold already (data, scratch of the device) counts too: it is in the ledger, held. */
+/* What plugins hold in host memory counts too: it is in the ledger, held. Scratch in device memory is not in device_info.memory. */
 static void print_tier(const struct zr_setup *s, int tier)
 {
 	uint64_t total = zr_plan_tier(&s->plan, tier);

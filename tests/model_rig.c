@@ -228,7 +228,7 @@ struct rig *rig_new(struct rig_setup s)
 	r->dev_desc = test_plugin("device/cpu");
 	r->desc = test_plugin(s.model ? s.model : "model/gpt2");
 	r->dev_opts = test_options(r->dev_desc);
-	if (s.separate && (test_set(r->dev_desc, r->dev_opts, "memory", "64M") ||
+	if (s.separate && (test_set(r->dev_desc, r->dev_opts, "memory", "128M") ||
 			   test_set(r->dev_desc, r->dev_opts, "separate", "yes")))
 		abort();
 	must(r, test_create(r->host, r->dev_desc, r->dev_opts, &r->dev), "device");

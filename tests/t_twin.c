@@ -66,7 +66,7 @@ static int open_both(void **state)
 	if (id)
 		setenv("ZR_TEST_DEVICE", id, 1);
 	free(id);
-	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "own", "64M", "yes"));
+	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "own", "128M", "yes"));
 	start = malloc(ROOM);
 	return start ? 0 : -1;
 }

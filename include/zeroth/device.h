@@ -456,8 +456,8 @@ struct zr_device_info {
 	uint32_t unified;     /* 1: device memory is host memory, one tier */
 	char name[64];        /* "cpu", "NVIDIA H200" */
 	char variant[64];     /* what the bits depend on: "avx512+openblas" */
-	uint64_t memory;      /* bytes of device memory this rank may use */
-	uint64_t scratch;     /* bytes the device holds for itself, allocated at create */
+	uint64_t memory;      /* bytes of device memory this rank may use, beside scratch where that lies there */
+	uint64_t scratch;     /* bytes the device holds for itself, allocated at create; in host memory on its account */
 	/* unified implies both */
 	uint32_t host_access; /* 1: host code may read and write device memory through its addresses */
 	uint32_t host_ops;    /* 1: operations take addresses of host memory too, mixed as they like */

@@ -33,7 +33,7 @@ static int take_device(struct zr_inst *d, uint64_t bytes, void **out)
 	if (bytes > d->memory - d->used)
 		return zr_fail(
 			d->h, ZR_EFIT,
-			"%llu bytes of device memory do not fit: of memory = %llu bytes %llu are in use; keep less on the device",
+			"%llu bytes of device memory do not fit: of %llu bytes beside scratch %llu are in use; keep less on the device",
 			(unsigned long long)bytes, (unsigned long long)d->memory, (unsigned long long)d->used);
 	rc = cuda_result(d, cudaMalloc(&p, bytes), "allocating device memory");
 	if (!rc)
