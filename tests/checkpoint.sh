@@ -3,7 +3,7 @@
 #
 # Checkpoints as people meet them: saving and going on, what is refused and why (I7), what damage, a full disk and signals
 # do (I6), and `zeroth checkpoint`.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > text

@@ -3,7 +3,7 @@
 #
 # I2, what does not fit one device trains with the rest elsewhere, within its limit; without offload the same is refused with
 # what to change. The large cases only plan; MATRIX=full (`make check-matrix`) trains them, too, and looks at the process.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 printf '%s\n' '[data]' 'plugin = text' "path = $scratch/text" '[model]' 'plugin = gpt2' '[precision]' 'plugin = bf16' '[train]' \
@@ -16,7 +16,7 @@ for what in optimizer gradient param; do on_disk+=(-o "offload.$what.plugin=nvme
 run() { # run train|plan [arguments]...: output, then the exit code
 	local command=$1
 	shift
-	rm -rf "$scratch/run"
+	rm -rf "${scratch:?}/run"
 	[ "$command" != train ] || set -- -o run.dir="$scratch/run" "$@"
 	"$ZEROTH" "$command" "$scratch/c.ini" "$@" 2>&1
 	echo "code $?"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # [train] freeze with ranks, stages and tiers (I1), and in checkpoints, with what is frozen and without (I6, I7).
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
 cp -r "$ZR_SRCDIR/tests/golden/pretrained/llama" dir

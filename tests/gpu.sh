@@ -3,7 +3,7 @@
 #
 # tests/gpu/run without a GPU: the bundle, results of a phase, and that neither a hang nor a wrong result goes by unseen. What a
 # GPU computes is not to be seen here, but a slip of the scripts would cost the little time there is with one.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for program in ldd objdump strip timeout; do
 	command -v $program >/dev/null || skip_all "no $program"

@@ -4,7 +4,7 @@
 # I6: kill -9 at random moments of a training that saves after every step, by turns synchronously and not, with one rank
 # and with two. Whatever bears the name of a checkpoint is whole each time, there is always one to go on from, and in the
 # end the digest is that of a training that was never killed. `make check` kills 6 times, MATRIX=full 200.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 run=$scratch/run
@@ -48,7 +48,7 @@ is "I6: no checkpoint was lost" "$lost" 0
 is "I6: none was torn" "$torn" 0
 is "I6: none went back" "$back" 0
 
-rm -rf "$scratch/other"
+rm -rf "${scratch:?}/other"
 end=$((last + 2))
 (train "$run" --resume auto -o train.steps=$end -o checkpoint.every=1) > "$scratch/out" 2>&1
 got=$(tail -n 1 "$scratch/out")

@@ -3,7 +3,7 @@
 #
 # model/llama as people meet it: trains, samples, and leaves a config.json and tensors that transformers takes for its own
 # (golden/make_llama.py compares what they compute); what it cannot do is refused by name.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 1 500); do echo "line $i of a text that is long enough to learn a little from"; done > text

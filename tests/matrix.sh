@@ -10,7 +10,7 @@
 # holds nothing at all.
 #
 # MATRIX_COMM="local mpi" (local): through which plugins of [comm] ranks communicate.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/pairwise.sh"
 [[ " $MATRIX_COMM " != *" mpi "* ]] || . "$ZR_SRCDIR/tests/mpi_env.sh"
 
@@ -79,7 +79,7 @@ digest() {
 	shift 3
 	local world=$1 thread=$4 comm=$6
 	shift 6
-	rm -rf "$scratch/run"
+	rm -rf "${scratch:?}/run"
 	launch "$comm" "$world" "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \
 		-o device.threads="$thread" -o boot.ranks_per_node="$per_node" "$@" > "$scratch/out" 2> "$scratch/err" ||
 		{ tail -q -n 3 "$scratch/out" "$scratch/err"; return; }

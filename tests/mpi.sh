@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Ranks of other launchers: I1 through MPI and through the environment, and how such runs fail (I5).
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > "$scratch/text"
 cat > "$scratch/tiny.ini" <<INI

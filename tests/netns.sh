@@ -3,7 +3,7 @@
 #
 # I1 over two hosts: network namespaces with names of their own play them, a bridge is their network, and Open MPI enters
 # them by a script instead of ssh.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/mpi_env.sh"
 
 why=$(no_mpi)

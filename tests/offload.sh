@@ -5,7 +5,7 @@
 # stage, ranks, activation policy, pieces and buffers of the update, threads, and what is kept of the master. Device memory
 # is limited and, with one rank, cannot be read outside operations, so that what lies elsewhere really does. `make check`
 # runs a pairwise choice, MATRIX=full (`make check-matrix`) everything, with pieces, buffers and threads in turn.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/pairwise.sh"
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -57,7 +57,7 @@ digest() {
 	[ "$optimizer$buffers" != nvme5 ] || options+=" -o offload.optimizer.buffer_count=5"
 	case $stage in stage3 | hpz) options+=" -o zero.persistence_threshold=0" ;; esac
 	shift 11
-	rm -rf "$scratch/run"
+	rm -rf "${scratch:?}/run"
 	"$ZEROTH" train -n "$world" "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \
 		-o train.train_batch_size=6 -o train.eval_every=0 -o model.layers=3 -o precision.plugin="$precision" -o activation.plugin="$act" \
 		-o zero.plugin="$stage" -o device.threads="$threads" $options "$@" > "$scratch/out" 2>&1 || { tail -n 3 "$scratch/out"; return; }
@@ -66,7 +66,7 @@ digest() {
 
 declare -A want
 for p in fp32 bf16 fp16; do
-	want[$p]=$(rm -rf "$scratch/run"; "$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" \
+	want[$p]=$(rm -rf "${scratch:?}/run"; "$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" \
 		-o run.dir="$scratch/run" -o train.train_batch_size=6 -o train.eval_every=0 -o model.layers=3 -o precision.plugin=$p 2>&1 | tail -n 1)
 	like "$p: everything in one memory trains" "${want[$p]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 done

@@ -3,7 +3,7 @@
 #
 # I1, same bits with optimizers that look beyond an element: sums over whole parameters (lamb), whole matrices beside an
 # elementwise one (muon and adamw, and a group without decay): over stages, ranks, pieces, tiers and master formats.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 mkdir "$scratch/disk"
@@ -26,7 +26,7 @@ INI
 digest() { # digest OPTIMIZER RANKS [arguments]...
 	local conf=$scratch/$1.ini ranks=$2
 	shift 2
-	rm -rf "$scratch/run"
+	rm -rf "${scratch:?}/run"
 	"$ZEROTH" train -n "$ranks" "$conf" -o data.path="$scratch/text" -o run.dir="$scratch/run" -o train.train_batch_size=6 \
 		-o train.eval_every=0 -o device.threads=1 "$@" 2>&1 | tail -n 1
 }

@@ -3,7 +3,7 @@
 #
 # A plugin that never saw this tree: installs into a directory of its own, builds examples/signsgd.c there
 # with the installed headers and `pkg-config zeroth-plugin` alone, and trains with it.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 root=$scratch/root
 install_all() {

@@ -4,7 +4,7 @@
 # What a training does with numbers that are not finite, in every precision: fp16's loss scale falls and climbs, the
 # same on all ranks and stages, what is skipped moves neither weights nor schedule, and what cannot go on says why (I7).
 # At the tiny model's start fp16 overflows at scales above 2^19.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 cd "$scratch" || exit 99

@@ -3,7 +3,7 @@
 #
 # [model] path as people meet it: an INI with nothing but a directory, what contradicts it, what a config asks for that is
 # not there, files that are damaged (I7), and the way back: exports that have the files they came with.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
 golden=$ZR_SRCDIR/tests/golden/pretrained

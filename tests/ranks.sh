@@ -3,7 +3,7 @@
 #
 # I5: real trainings of several ranks that are killed, stopped, hung and interrupted end by themselves, soon, with the
 # right name, and leave no process and no shared memory. ZR_KILLS: how many random kills (5).
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 cd "$scratch" || exit 99
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text

@@ -5,7 +5,7 @@
 # tiers, activation policy, threads and master format wrote it and whatever goes on from it. fp16 is caught between two
 # overflows: steps 1 and 2 are skipped. `make check` runs a pairwise choice, MATRIX=full (`make check-matrix`) every stage,
 # world and tier after every other, with the rest in turn.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/pairwise.sh"
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -62,7 +62,7 @@ while read -r p z w t y v u act threads async master <&3; do
 			note "$(tail -n 2 "$scratch/out")"
 		saved[$from]=1
 	fi
-	rm -rf "$scratch/run"
+	rm -rf "${scratch:?}/run"
 	other=$([ "$master" = fp32 ] && echo split || echo fp32)
 	train "$scratch/run" "$v" "$p" "$y" "$u" "$other" --resume "$scratch/$from" -o train.steps=6 -o activation.plugin="$act" \
 		-o device.threads="$threads" || note "$(tail -n 2 "$scratch/out")"
@@ -78,7 +78,7 @@ train "$scratch/none" 1 bf16 stage0 none none -o train.steps=6
 one=$(result "$scratch/none")
 like 'master = none trains to other bits' "$([ "$one" != "${want[bf16]}" ] && echo "$one")" '^digest: '
 train "$scratch/none2" 2 bf16 stage2 nvme none -o train.steps=3 -o checkpoint.every=3
-rm -rf "$scratch/run"
+rm -rf "${scratch:?}/run"
 train "$scratch/run" 3 bf16 stage3 cpu none --resume "$scratch/none2" -o train.steps=6
 is 'I1, I6 master = none: on disk, 2 ranks, then on the host, 3 ranks' "$(result "$scratch/run")" "$one"
 
@@ -89,7 +89,7 @@ train "$scratch/groups" 1 fp32 stage0 none fp32 "${groups[@]}" -o train.steps=6
 one=$(result "$scratch/groups")
 like 'groups train to other bits' "$([ "$one" != "${want[fp32]}" ] && echo "$one")" '^digest: '
 train "$scratch/groups3" 3 fp32 stage1 nvme fp32 "${groups[@]}" -o train.steps=3 -o checkpoint.every=3
-rm -rf "$scratch/run"
+rm -rf "${scratch:?}/run"
 train "$scratch/run" 2 fp32 stage3 none fp32 --resume "$scratch/groups3" "${groups[@]}" -o train.steps=6
 is 'I1, I6 three optimizers: on disk, 3 ranks, then 2 ranks' "$(result "$scratch/run")" "$one"
 
@@ -101,14 +101,14 @@ for rest in adamw lamb; do
 		one=$(result "$scratch/m.$rest.$p")
 		like "$p, muon and $rest: six steps" "$([ "$one" != "${want[$p]}" ] && echo "$one")" '^digest: '
 		train "$scratch/m2.$rest.$p" 2 $p stage2 cpu fp32 "${groups[@]}" -o train.steps=3 -o checkpoint.every=3 -o checkpoint.async=yes
-		rm -rf "$scratch/run"
+		rm -rf "${scratch:?}/run"
 		train "$scratch/run" 3 $p stage3 nvme fp32 --resume "$scratch/m2.$rest.$p" "${groups[@]}" -o train.steps=6
 		is "I1, I6 $p, muon and $rest: on the host, 2 ranks, then on disk, 3 ranks" "$(result "$scratch/run")" "$one"
 	done
 done
 
 # More than one break, saved while training goes on.
-rm -rf "$scratch/run"
+rm -rf "${scratch:?}/run"
 for last in 2 3 5 6; do
 	train "$scratch/run" $((last % 3 + 1)) fp32 stage2 none fp32 --resume auto -o train.steps=$last -o checkpoint.every=1 \
 		-o checkpoint.async=yes -o checkpoint.keep=2

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a user does: train, interrupt, sample, plan; what a run leaves behind (I5, I6).
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > "$scratch/text"
 cat > "$scratch/tiny.ini" <<INI

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # I1, same bits: one digest over threads, evaluation, restarts, and what becomes of activations.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 

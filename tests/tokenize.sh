@@ -3,7 +3,7 @@
 #
 # zeroth tokenize gives the ids of Hugging Face's `tokenizers` for each family, however the text comes, in files that
 # data/tokens and llm.c read; and zeroth sample decodes with the same file.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
 cd "$scratch" || exit 99
 "$ZEROTH" tokenize -T "$golden/gpt2.json" --eot none -o out.bin "$golden/text" >out 2>err

@@ -3,7 +3,7 @@
 #
 # Around a device: a failure of any of its operations says rank, unit, operation and the device's own words; gradients on
 # their way through host memory move beside the layers and beside the folds. See watchdevice.c.
-. "$ZR_SRCDIR/tests/tap.sh"
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 cc=(${CC:-cc})
@@ -12,7 +12,7 @@ chmod 755 "$scratch/watched.so"
 
 # train OPTIONS...: on the watched device, with memory that copies alone reach, but for the options
 train() {
-	rm -rf "$scratch/run"
+	rm -rf "${scratch:?}/run"
 	"$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" -o train.eval_every=0 \
 		-o train.train_batch_size=4 -o device.threads=1 -o device.plugin="$scratch/watched.so" -o device.memory=32M \
 		-o device.separate=yes "$@" 2>&1
