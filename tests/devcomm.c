@@ -4,7 +4,6 @@
  * the device. What it sends it copies when it is posted, what it receives when it is waited for. Built and run by
  * tests/offload.sh. It fails when a segment is on the host.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 #include <zeroth/comm.h>
 #include <zeroth/device.h>
 #include <zeroth/zero.h>
+
+#include "wrapped.h"
 
 #define PENDING 64
 #define SEGS 512
@@ -148,13 +149,7 @@ static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL }
 
 __attribute__((constructor)) static void wrap(void)
 {
-	char path[4096];
-	snprintf(path, sizeof path, "%s/comm/local.so", getenv("ZR_TEST_PLUGINS"));
-	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	const struct zr_entry *entry = so ? dlsym(so, "zr_plugin_entry_v1") : NULL;
-	if (!entry)
-		abort();
-	real = entry->descs[0];
+	real = wrapped("comm/local.so");
 	real_vtbl = real->ifaces[0].vtbl;
 	desc = *real;
 	vtbl = (struct zr_comm_v1){ .size = sizeof vtbl, .mem = ZR_MEM_DEVICE, .post = post, .wait = wait, .abort = real_vtbl->abort,

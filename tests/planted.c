@@ -4,10 +4,11 @@
  * (in the environment): posts another `kind`, `tag`, `type` or `count` than the other ranks, `fail`s alone, or takes
  * `memory` without end.
  */
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/comm.h>
+
+#include "wrapped.h"
 
 static struct zr_desc desc;
 static struct zr_comm_v1 vtbl;
@@ -64,13 +65,7 @@ static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL }
 
 __attribute__((constructor)) static void wrap(void)
 {
-	char path[4096];
-	snprintf(path, sizeof path, "%s/comm/local.so", getenv("ZR_TEST_PLUGINS"));
-	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	const struct zr_entry *entry = so ? dlsym(so, "zr_plugin_entry_v1") : NULL;
-	if (!entry)
-		abort();
-	real = entry->descs[0];
+	real = wrapped("comm/local.so");
 	real_vtbl = real->ifaces[0].vtbl;
 	desc = *real;
 	vtbl = *real_vtbl;

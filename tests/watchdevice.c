@@ -6,11 +6,12 @@
  *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many calls, and how many of them
  *                             while a copy from the device to the host was under way
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/device.h>
+
+#include "wrapped.h"
 
 static struct zr_desc desc;
 static struct zr_device_v1 vtbl;
@@ -143,13 +144,7 @@ static const struct zr_iface ifaces[] = { { "zr.device/1", &vtbl }, { NULL, NULL
 
 __attribute__((constructor)) static void wrap(void)
 {
-	char path[4096];
-	snprintf(path, sizeof path, "%s/device/cpu.so", getenv("ZR_TEST_PLUGINS"));
-	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	const struct zr_entry *entry = so ? dlsym(so, "zr_plugin_entry_v1") : NULL;
-	if (!entry)
-		abort();
-	real = entry->descs[0];
+	real = wrapped("device/cpu.so");
 	real_vtbl = real->ifaces[0].vtbl;
 	desc = *real;
 	vtbl = *real_vtbl;
