@@ -8,21 +8,18 @@ core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXH
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
 	core/account.c core/account.h \
-	core/activation.c core/activation.h \
 	core/batch.c \
 	core/error.c core/error.h \
 	core/exact.c core/exact.h \
 	core/machine.c \
 	core/host.c core/host.h \
 	core/layout.c core/layout.h \
-	core/lifetime.c core/lifetime.h \
 	core/log.c core/log.h \
 	core/plan.c core/plan.h \
 	core/piece.c core/piece.h \
 	core/pool.c core/pool.h \
-	core/schedule.c core/schedule.h \
 	core/boundary.c core/boundary.h \
-	core/program.h core/record.c core/replay.c core/replay.h core/collective.c core/layers.c core/gather.c core/reduce.c \
+	core/replay.c core/replay.h core/collective.c core/layers.c core/gather.c core/reduce.c \
 	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h \
 	core/tier.c core/tier.h
@@ -31,6 +28,7 @@ core_libcore_la_SOURCES = \
 core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: Makefile
 
 include core/config/local.mk
+include core/program/local.mk
 include core/update/local.mk
 include core/checkpoint/local.mk
 include core/pretrained/local.mk

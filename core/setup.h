@@ -20,12 +20,12 @@
 #include <zeroth/scheduler.h>
 #include <zeroth/zero.h>
 
-#include "core/activation.h"
+#include "core/program/activation.h"
 #include "core/host.h"
 #include "core/layout.h"
 #include "core/plan.h"
-#include "core/program.h"
-#include "core/schedule.h"
+#include "core/program/program.h"
+#include "core/program/schedule.h"
 #include "core/update/optimizers.h"
 
 #define ZR_SETUP_TRAIN 0

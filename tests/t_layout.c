@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/layout.h"
-#include "core/lifetime.h"
-#include "core/schedule.h"
+#include "core/program/lifetime.h"
+#include "core/program/schedule.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

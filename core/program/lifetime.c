@@ -2,7 +2,7 @@
  *
  * lifetime.c - see lifetime.h.
  */
-#include "core/lifetime.h"
+#include "core/program/lifetime.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/lifetime.h"
+#include "core/program/lifetime.h"
 #include "core/setup.h"
 
 const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };

@@ -11,7 +11,7 @@
 #include <zeroth/zero.h>
 
 #include "core/error.h"
-#include "core/schedule.h"
+#include "core/program/schedule.h"
 
 struct zr_setup;
 
