@@ -119,8 +119,12 @@ static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 		if (e != cudaSuccess)
 			return e;
 	}
-	kernel<<<grid, block, shared, s>>>(args...);
-	return cudaGetLastError();
+	cudaLaunchConfig_t how = {};
+	how.gridDim = grid;
+	how.blockDim = block;
+	how.dynamicSmemBytes = shared;
+	how.stream = s;
+	return cudaLaunchKernelEx(&how, kernel, args...); /* of this launch alone: cudaGetLastError has what others asked, too */
 #endif
 }
 
