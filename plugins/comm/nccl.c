@@ -81,7 +81,7 @@ static int make_events(struct zr_inst *c)
 	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, 256), "device memory for sums");
 	if (!rc)
 		c->scratch_bytes = 256;
-	return rc ? rc : nn_cuda(c, cudaMemset(c->scratch, 0, 256), "cudaMemset");
+	return rc ? rc : nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
 }
 
 static int take_groups(struct zr_inst *c)
@@ -118,7 +118,9 @@ static void leave(struct zr_inst *c)
 static void nccl_destroy(struct zr_inst *c)
 {
 	nn_watch_end(c);
+	pthread_mutex_lock(&c->lock);
 	leave(c);
+	pthread_mutex_unlock(&c->lock);
 	if (c->scratch)
 		nn_gave_back(c, cudaFree(c->scratch), "cudaFree");
 	for (int i = 0; i < NN_WINDOW; i++)
@@ -142,10 +144,12 @@ static int nccl_create(const struct zr_host *h, const void *opts, struct zr_inst
 	pthread_mutex_init(&c->lock, NULL);
 	int rc = take_groups(c);
 	if (!rc && h->world > 1) {
+		pthread_mutex_lock(&c->lock);
 		rc = take_roles(c);
 		rc = rc ? rc : check_gpus(c);
 		rc = rc ? rc : make_events(c);
 		rc = rc ? rc : connect(c);
+		pthread_mutex_unlock(&c->lock);
 		rc = rc ? rc : nn_watch_start(c);
 	}
 	if (rc)

@@ -76,6 +76,7 @@ int nn_cuda(struct zr_inst *c, cudaError_t e, const char *call);
 void nn_gave_back(struct zr_inst *c, cudaError_t e, const char *call);
 int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call);
 int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call); /* waits until a call has begun its work */
+void nn_nap(struct zr_inst *c, long nanoseconds); /* without the lock: the watching thread must be able to end what is waited for */
 int nn_stop(struct zr_inst *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4))); /* ends all; returns code */
 int nn_stopped(struct zr_inst *c); /* fails with the reason */
 void nn_op_text(const struct nn_pend *p, char *out, size_t room);

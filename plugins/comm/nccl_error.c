@@ -84,18 +84,28 @@ int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call
 		       in_op(c, op, sizeof op), ncclGetErrorString(e), ncclGetLastError(comm));
 }
 
+void nn_nap(struct zr_inst *c, long nanoseconds)
+{
+	const struct timespec nap = { 0, nanoseconds };
+	pthread_mutex_unlock(&c->lock);
+	nanosleep(&nap, NULL);
+	pthread_mutex_lock(&c->lock);
+}
+
+/* The communicator says whether a call is under way, not what the call returned: ncclCommSplit returns success at once. */
 int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call)
 {
-	const struct timespec nap = { 0, 100000 };
 	double since = nn_now();
-	while (e == ncclInProgress) {
+	if (e == ncclSuccess)
+		e = ncclInProgress;
+	while (e == ncclInProgress && !c->broken) {
 		ncclResult_t asked = ncclCommGetAsyncError(comm, &e);
 		if (asked != ncclSuccess)
 			e = asked;
 		if (e == ncclInProgress && nn_now() - since > c->o->timeout)
 			return nn_stop(c, ZR_EPEER, "rank %d, GPU %d, %s: other ranks did not come in %g s", c->rank, c->gpu, call, c->o->timeout);
 		if (e == ncclInProgress)
-			nanosleep(&nap, NULL);
+			nn_nap(c, 100000);
 	}
-	return nn_nccl(c, comm, e, call);
+	return c->broken ? nn_stopped(c) : nn_nccl(c, comm, e, call);
 }

@@ -6,8 +6,6 @@
 #include "nccl.h"
 #include "segment.h"
 
-#include <time.h>
-
 static ncclDataType_t type_of(int32_t dtype)
 {
 	static const ncclDataType_t types[] = { ncclUint8, ncclFloat32, ncclBfloat16, ncclFloat16, ncclFloat64, ncclInt32, ncclInt64,
@@ -52,6 +50,12 @@ static char *at(const void *base, uint64_t bytes)
 	return (char *)(uintptr_t)base + bytes;
 }
 
+/* A call inside a group is only noted; the group's end begins the work. */
+static int is_noted(ncclResult_t e)
+{
+	return e == ncclSuccess || e == ncclInProgress;
+}
+
 /* Elements [lo, hi) of an all_reduce that a rank adds up. */
 static void part_of(const struct nn_group *g, int64_t count, int32_t rank, int64_t *lo, int64_t *hi)
 {
@@ -60,16 +64,12 @@ static void part_of(const struct nn_group *g, int64_t count, int32_t rank, int64
 	*hi = *lo + part < count ? *lo + part : count;
 }
 
-/* Until what was enqueued is over, without the lock: the watching thread must be able to end it. */
+/* Until what was enqueued is over. */
 static int until_over(struct zr_inst *c, cudaError_t (*ask)(struct zr_inst *c, struct nn_pend *p), struct nn_pend *p, const char *call)
 {
-	const struct timespec nap = { 0, 50000 };
 	cudaError_t e;
-	while ((e = ask(c, p)) == cudaErrorNotReady) {
-		pthread_mutex_unlock(&c->lock);
-		nanosleep(&nap, NULL);
-		pthread_mutex_lock(&c->lock);
-	}
+	while ((e = ask(c, p)) == cudaErrorNotReady)
+		nn_nap(c, 50000);
 	return c->broken ? nn_stopped(c) : nn_cuda(c, e, call);
 }
 
@@ -126,29 +126,29 @@ static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr
 	if (rc)
 		return rc;
 	ncclResult_t e = ncclGroupStart();
-	for (int32_t r = 0; r < g->size && e == ncclSuccess; r++) {
+	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
 		int64_t first = (int64_t)r * s->count, end = first + s->count;
 		if (kind == ZR_COMM_ALL_REDUCE)
 			part_of(g, s->count, r, &first, &end);
 		e = ncclSend((const float *)s->send + first, (size_t)(end - first), ncclFloat32, r, g->comm, c->stream);
-		if (e == ncclSuccess)
+		if (is_noted(e))
 			e = ncclRecv((float *)c->scratch + r * *mine, (size_t)*mine, ncclFloat32, r, g->comm, c->stream);
 	}
 	ncclResult_t end = ncclGroupEnd();
-	return nn_finish(c, g->comm, e == ncclSuccess ? end : e, "ncclGroupEnd");
+	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
 }
 
 /* The sums of all ranks to all. */
 static int spread(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s)
 {
 	ncclResult_t e = ncclGroupStart();
-	for (int32_t r = 0; r < g->size && e == ncclSuccess; r++) {
+	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
 		int64_t lo, hi;
 		part_of(g, s->count, r, &lo, &hi);
 		e = ncclBroadcast((float *)s->recv + lo, (float *)s->recv + lo, (size_t)(hi - lo), ncclFloat32, r, g->comm, c->stream);
 	}
 	ncclResult_t end = ncclGroupEnd();
-	return nn_finish(c, g->comm, e == ncclSuccess ? end : e, "ncclGroupEnd");
+	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
 }
 
 static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op, const struct zr_comm_seg *s)
@@ -179,9 +179,9 @@ static ncclResult_t move(struct zr_inst *c, const struct nn_group *g, const stru
 	case ZR_COMM_BROADCAST:
 		return ncclBroadcast(s->send, s->recv, n, type, op->root, g->comm, c->stream);
 	default:
-		for (int32_t r = 0; r < g->size && e == ncclSuccess; r++) {
+		for (int32_t r = 0; r < g->size && is_noted(e); r++) {
 			e = ncclSend(at(s->send, (uint64_t)r * part), n, type, r, g->comm, c->stream);
-			if (e == ncclSuccess)
+			if (is_noted(e))
 				e = ncclRecv(at(s->recv, (uint64_t)r * part), n, type, r, g->comm, c->stream);
 		}
 		return e;
@@ -191,11 +191,11 @@ static ncclResult_t move(struct zr_inst *c, const struct nn_group *g, const stru
 static int move_all(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op)
 {
 	ncclResult_t e = ncclGroupStart();
-	for (int32_t i = 0; i < op->n_seg && e == ncclSuccess; i++)
+	for (int32_t i = 0; i < op->n_seg && is_noted(e); i++)
 		if (op->seg[i].count)
 			e = move(c, g, op, &op->seg[i]);
 	ncclResult_t end = ncclGroupEnd();
-	return nn_finish(c, g->comm, e == ncclSuccess ? end : e, "ncclGroupEnd");
+	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
 }
 
 /* A group of one rank: the result is a copy. */
