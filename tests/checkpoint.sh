@@ -163,7 +163,7 @@ if command -v prlimit > /dev/null; then
 		-o train.eval_every=0 -o run.log_every=1 -o checkpoint.every=1 > odd.out 2> odd.err &
 	pid=$!
 	for _ in $(seq 400); do [ -e odd/checkpoints/latest ] && break; sleep 0.05; done
-	prlimit --fsize=1000 --pid "$(ps -o pid= --ppid $pid | tail -n 1)"
+	prlimit --fsize=1000 --pid "$(children $pid | tail -n 1)"
 	for _ in $(seq 400); do grep -q error odd.err && break; sleep 0.05; done
 	kill -TERM $pid
 	wait $pid
@@ -195,7 +195,7 @@ interrupt() { # interrupt RUN OPTION...: SIGTERM after some steps
 	(train "$@" -o train.steps=100000 -o train.eval_every=0 -o run.log_every=1) &
 	local pid=$!
 	for _ in $(seq 400); do grep -q '^step 3/' "$dir.out" 2>/dev/null && break; sleep 0.05; done
-	pkill -TERM -P $pid
+	kill -TERM $(children $pid)
 	wait $pid
 }
 interrupt int

@@ -33,7 +33,7 @@ for i in $(seq $kills); do
 	for _ in $(seq 600); do grep -q '^step ' "$scratch/out" && break; sleep 0.05; done
 	grep -q '^step ' "$scratch/out" || { stuck=$((stuck + 1)); note "$(cat "$scratch/err")"; }
 	sleep "0.$((RANDOM % 10))$((RANDOM % 10))$((RANDOM % 10))"
-	ranks=$(ps -o pid= --ppid $pid 2>/dev/null)
+	ranks=$(children $pid)
 	kill -KILL $pid $ranks 2>/dev/null
 	wait $pid 2>/dev/null
 	[ -n "$(find "$run/checkpoints" -name '*.tmp' 2>/dev/null)" ] && left=$((left + 1))

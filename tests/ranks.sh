@@ -42,7 +42,7 @@ start() {
 		sleep 0.05
 	done
 	# Forked in order: ascending, as long as process numbers have not wrapped around.
-	rank=($(ps -o pid= --ppid $run | sort -n))
+	rank=($(children $run))
 }
 
 # finish SECONDS: waits for the end, kills what hangs; sets $code and $last.

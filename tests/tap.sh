@@ -5,6 +5,7 @@
 #   is NAME GOT WANTED      passes when both texts are equal
 #   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
+#   children PID            its processes, one a line, ascending: bare machines have no ps
 # $scratch is an empty directory, removed at the end.
 
 tap_count=0
@@ -52,5 +53,7 @@ like() {
 	if printf '%s\n' "$2" | grep -Eq -e "$3"; then pass "$1"; else fail "$1" "got:            $2
 wanted a match: $3"; fi
 }
+
+children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }
 
 done_testing() { echo "1..$tap_count"; }
