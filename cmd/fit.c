@@ -50,12 +50,19 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(buf, n, "choose a smaller [model] or a machine with more %s", tier == ZR_TIER_DISK ? "disk" : "memory");
 }
 
+/* Whether a region takes memory of that tier: what the processor plays a device with is the machine's. */
+static int takes(const struct zr_setup *s, int region, int tier)
+{
+	int of = s->plan.region[region].tier;
+	return of == tier || (tier == ZR_TIER_HOST && of == ZR_TIER_DEVICE && s->device_info.host_ops);
+}
+
 static int refuse(const struct zr_setup *s, int tier, uint64_t need, uint64_t have, struct zr_error *err)
 {
 	char needed[32], part[32], free_[32], what[160];
 	int largest = -1;
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		if ((s->plan.region[i].tier == tier || tier == ZR_TIER_HOST) && (largest < 0 || s->plan.region[i].bytes > s->plan.region[largest].bytes))
+		if (takes(s, i, tier) && (largest < 0 || s->plan.region[i].bytes > s->plan.region[largest].bytes))
 			largest = i;
 	advise(s, tier, largest, what, sizeof what);
 	return zr_err(err, ZR_EFIT, "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s", zr_bytes_text(need, needed),

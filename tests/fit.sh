@@ -41,6 +41,11 @@ large=(-n 4 -o model.size=1558m -o device.memory=24000M --memory 1T)
 like 'GPT-2 1558m on 4 x 24 GB: refused at stage 0' "$(run plan "${large[@]}" | text)" 'needs .* of device memory .* code 3 $'
 like 'GPT-2 1558m on 4 x 24 GB: fits at stage 3' "$(run plan "${large[@]}" -o zero.plugin=stage3 | text)" 'fits: .* code 0 $'
 
+# More activations on a device of its own than state on the host: what is named lies where room is missing.
+like 'too little host memory beside a large device' "$(run plan -o model.layers=12 -o model.width=512 -o model.heads=8 -o model.context=512 \
+	-o train.micro_batch_size=64 -o device.memory=40G -o device.separate=yes -o offload.optimizer.plugin=cpu --memory 256M | text)" \
+	'needs [0-9.]+ MiB of memory \(largest: optimizer state [0-9.]+ MiB\), 256\.0 MiB available; use plugin = nvme instead of cpu .* code 3 $'
+
 # Everything on disk: bytes in memory.
 huge=(-o model.layers=24 -o model.width=2048 -o model.heads=16 -o model.context=128 -o model.vocabulary=50257 "${on_disk[@]}")
 medium=(-o model.size=124m -o train.sequence_length=128 -o zero.sub_group_size=1e6 "${on_disk[@]}")
