@@ -56,12 +56,6 @@ static int same_spot(struct zr_spot a, struct zr_spot b)
 	return a.region == b.region && a.at == b.at;
 }
 
-/* Blocks of a unit whose master and state this rank holds; with world * per blocks where that is all of them. */
-static int64_t held_blocks(const struct zr_setup *s, const struct zr_unit_memory *m, int32_t unit)
-{
-	return s->groups[unit].state == ZR_GROUP_SELF ? s->process.world * m->per : m->per;
-}
-
 /* A compute copy in the type of the compute, and what of it is home: inside it, or apart. */
 static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
@@ -89,7 +83,7 @@ static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		m->master = m->home = inside(m->param, mine, ZR_F32);
 		return;
 	}
-	m->master = take(p, ZR_R_MASTER, held_blocks(s, m, unit), ZR_F32);
+	m->master = take(p, ZR_R_MASTER, zr_unit_held_blocks(s, unit), ZR_F32);
 	if (together && g->param == g->state)
 		m->param = m->master;
 	else
@@ -107,7 +101,7 @@ static void place_16(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 	struct zr_unit_memory *m = &p->unit[unit];
 	m->master = (struct zr_spot){ .region = ZR_R_MASTER };
 	if (s->types.master != ZR_MASTER_NONE)
-		m->master = take(p, ZR_R_MASTER, held_blocks(s, m, unit), s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
+		m->master = take(p, ZR_R_MASTER, zr_unit_held_blocks(s, unit), s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
 	place_copy(s, p, unit);
 }
 
@@ -115,6 +109,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 {
 	const struct zr_unit_place *u = &s->layout.unit[unit];
 	const struct zr_groups *g = &s->groups[unit];
+	const struct zr_program *early = &s->program[ZR_PROG_LAST_MICRO];
 	struct zr_unit_memory *m = &p->unit[unit];
 	int64_t world = s->process.world, ranks = zr_group_ranks(s, g->param);
 	m->per = (u->blocks + world - 1) / world;
@@ -132,7 +127,8 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		place_16(s, p, unit);
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return;
-	m->grad = take(p, ZR_R_GRAD, held_blocks(s, m, unit), ZR_F32);
+	m->grad = early->sum ? (struct zr_spot){ .region = ZR_R_GRAD, .at = early->sum[unit] } :
+			       take(p, ZR_R_GRAD, zr_unit_held_blocks(s, unit), ZR_F32);
 	if (zr_sums_locally(s))
 		m->local = take(p, ZR_R_LOCAL, world * m->per, ZR_F32);
 }
@@ -163,21 +159,20 @@ static void stage(struct zr_plan *p, int datum, uint64_t block_bytes)
 	p->staging.set_bytes += (uint64_t)p->staging.blocks * block_bytes;
 }
 
-/* The largest piece that the update program names: blocks. */
-static int64_t piece_blocks(const struct zr_setup *s, const struct zr_plan *p)
+/* The largest piece that a program updates: blocks. */
+static uint64_t piece_blocks(const struct zr_setup *s, const struct zr_program *prog)
 {
-	const struct zr_program *prog = &s->program[ZR_PROG_UPDATE];
 	int64_t most = 1;
 	for (int32_t i = 0; i < prog->n; i++) {
 		const struct zr_pop *op = &prog->op[i];
 		for (int32_t k = 0; op->kind == ZR_P_UPDATE && k < op->n; k++) {
 			int32_t unit = prog->unit[op->first + k];
-			int64_t held = held_blocks(s, &p->unit[unit], unit), n = (op->piece + ZR_BLOCK - 1) / ZR_BLOCK;
+			int64_t held = zr_unit_held_blocks(s, unit), n = (op->piece + ZR_BLOCK - 1) / ZR_BLOCK;
 			n = op->piece > 0 && n < held ? n : held;
 			most = n > most ? n : most;
 		}
 	}
-	return most;
+	return (uint64_t)most;
 }
 
 /* How many pieces are under way: as the slowest store among the optimizer's and the gradient's wishes; `copies` to a device are
@@ -220,7 +215,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
 	for (int32_t d = 0; d < g->n_data; d++)
 		g->datum[d] = ZR_IN_PLACE;
-	g->blocks = piece_blocks(s, p);
+	g->blocks = (int64_t)max(piece_blocks(s, &s->program[ZR_PROG_LAST_MICRO]), piece_blocks(s, &s->program[ZR_PROG_UPDATE]));
 	if (out_of_reach(s, p, ZR_R_MASTER))
 		stage(p, ZR_D_MASTER, ZR_BLOCK * (s->types.master == ZR_MASTER_SPLIT ? 2 : 4));
 	if (out_of_reach(s, p, ZR_R_GRAD))
@@ -405,6 +400,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	p.peers = s->peers;
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++)
 		place_unit(s, &p, u);
+	p.region[ZR_R_GRAD].bytes = max(p.region[ZR_R_GRAD].bytes, s->program[ZR_PROG_LAST_MICRO].sum_bytes);
 	size_programs(s, &p);
 	if (!rc && train)
 		rc = zr_runs_place(s, &p, err);

@@ -123,14 +123,21 @@ static void *cut(char **at, size_t bytes)
 	return p;
 }
 
-static int64_t list_pieces(const struct zr_session *s, struct zr_piece *out)
+/* Of one program, `have` being before them. */
+static int64_t list_pieces(const struct zr_session *s, int32_t program, struct zr_piece *out, int64_t have)
 {
-	const struct zr_program *prog = &s->setup->program[ZR_PROG_UPDATE];
-	int64_t n = 0;
+	const struct zr_program *prog = &s->setup->program[program];
+	int64_t n = have;
 	for (int32_t i = 0; i < prog->n; i++)
 		if (prog->op[i].kind == ZR_P_UPDATE)
-			n += zr_update_pieces(s, &prog->op[i], out ? out + n : NULL, n);
+			n += zr_update_pieces(s, prog, &prog->op[i], out ? out + n : NULL, n);
 	return n;
+}
+
+static int64_t list_all_pieces(struct zr_session *s, struct zr_piece *out)
+{
+	s->early_pieces = list_pieces(s, ZR_PROG_LAST_MICRO, out, 0);
+	return list_pieces(s, ZR_PROG_UPDATE, out, s->early_pieces);
 }
 
 static size_t cut_tables(struct zr_session *s, char *base)
@@ -159,10 +166,10 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	s->comm_seg = cut(&at, listed * sizeof *s->comm_seg);
 	s->arriving = cut(&at, listed * sizeof *s->arriving);
 	s->moving = cut(&at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);
-	s->n_pieces = list_pieces(s, NULL);
+	s->n_pieces = list_all_pieces(s, NULL);
 	s->piece = cut(&at, ((size_t)s->n_pieces + 1) * sizeof *s->piece);
 	if (base)
-		list_pieces(s, s->piece);
+		list_all_pieces(s, s->piece);
 	s->seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->group_seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->lr = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);

@@ -42,8 +42,9 @@ struct zr_session {
 	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
 	uint64_t *arriving;             /* likewise: shares that a gather waits for */
 	struct zr_moving *moving;       /* [sets][n_data] of the staging */
-	struct zr_piece *piece;         /* [n_pieces] of the update program, in its order */
+	struct zr_piece *piece;         /* [n_pieces] of all updates of a step, in their order */
 	int64_t n_pieces, piece_next, piece_read; /* number of them; next to be computed, next to be read */
+	int64_t early_pieces;           /* the first so many are of last_micro */
 	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 
@@ -63,6 +64,7 @@ struct zr_session {
 	double *lr;        /* [n_param_groups] of the update to come */
 	struct zr_scalars *scalars; /* [n_param_groups] likewise */
 	double grad_mult;
+	double update_seconds; /* of this step, so far */
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;
 	uint64_t *frozen_hash; /* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
@@ -83,7 +85,7 @@ struct zr_step_result {
 	int64_t tokens;
 	uint64_t received;    /* bytes of other ranks' data that this rank took in, copied or read in place */
 	int stop;             /* a signal that some rank caught, 0: none */
-	double update_seconds; /* that the update program took, what it publishes included */
+	double update_seconds; /* that updates took, what they publish included */
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);
@@ -114,10 +116,11 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 /* replay.c: runs a recorded program; adds to the text of a failure which rank was at what. */
 int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* returns rc */
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
-int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what the update program publishes */
+int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what an update publishes */
 
 /* update/update.c: the pieces of an operation, to out if that is not NULL, `have` others being before them. */
-int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, struct zr_piece *out, int64_t have);
+int64_t zr_update_pieces(const struct zr_session *s, const struct zr_program *prog, const struct zr_pop *op, struct zr_piece *out,
+			 int64_t have);
 
 /* Places and collectives that replay, boundary and session share. */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);

@@ -63,6 +63,11 @@ int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 	return world * per * ZR_BLOCK;
 }
 
+int64_t zr_unit_held_blocks(const struct zr_setup *s, int32_t unit)
+{
+	return zr_unit_padded_elements(s, unit) / ZR_BLOCK / (s->groups[unit].state == ZR_GROUP_SELF ? 1 : s->process.world);
+}
+
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
 {
 	return s->frozen_unit[unit] ? ZR_MASTER_NONE : s->types.master;

@@ -6,10 +6,8 @@
  * Scaling: a slot's gradient is that of scale * (its mean token loss); the sum over slots times
  * 1 / (slots * scale) is the gradient of the mean loss. All factors are constants of the slot.
  */
-#define _GNU_SOURCE
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/tier.h"
 
@@ -184,13 +182,6 @@ static uint64_t bytes_in(const struct zr_session *s)
 	return sum;
 }
 
-static double seconds(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void name_overflow(const struct zr_session *s, struct zr_step_result *r)
 {
 	const struct zr_layout *layout = &s->setup->layout;
@@ -203,38 +194,64 @@ static void name_overflow(const struct zr_session *s, struct zr_step_result *r)
 	}
 }
 
-int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
+static int learning_rates(struct zr_session *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t g = 0; !rc && g < s->setup->n_param_groups; g++)
+		rc = learning_rate(s, g, &s->lr[g], err);
+	return rc;
+}
+
+/* With updates in the backward it is too late to leave the weights as they were. */
+static int refuse_late(const struct zr_session *s, const struct zr_step_result *r, struct zr_error *err)
+{
+	if (r->action == ZR_STEP_APPLY || !s->early_pieces)
+		return 0;
+	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s, rank %d, and other units are updated by then "
+		      "(update_in_backward): go on from the last checkpoint", (long long)s->step + 1, r->unit ? "the gradient of " : "the ",
+		      r->overflow, r->bad_rank);
+}
+
+/* What all gradients together say: norm, loss, whether the step counts. */
+static int meet(struct zr_session *s, struct zr_step_result *r, double mult, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_precision_v1 *precision = p->precision.vtbl;
 	struct zr_boundary *b = &s->boundary;
-	int64_t tokens = p->batch.train * p->batch.length;
-	uint64_t before = bytes_in(s);
-	clear_boundary(s, stop);
-	int rc = run_micro_batches(s, err);
-	if (rc)
-		return rc;
-	rc = zr_failed_in(s, measure(s, err), "sums of squares");
+	int rc = zr_failed_in(s, measure(s, err), "sums of squares");
 	if (!rc)
 		rc = zr_failed_in(s, zr_boundary_exchange(s, b, err), "exchange of loss and norm");
 	if (rc)
 		return rc;
-	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
-	*r = (struct zr_step_result){ .tokens = tokens, .scale = s->scale.scale, .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
-	r->loss = (float)(zr_exact_value(&b->loss) / (double)tokens);
+	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length, .scale = s->scale.scale, .lr = s->lr[0],
+				      .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
+	r->loss = (float)(zr_exact_value(&b->loss) / (double)r->tokens);
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
 	name_overflow(s, r);
-	for (int32_t g = 0; !rc && g < p->n_param_groups; g++)
-		rc = learning_rate(s, g, &s->lr[g], err);
-	if (!rc && (rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action)))
-		rc = zr_instance_failed(&p->precision, rc, "next", err);
+	rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action);
 	r->next_scale = s->scale.scale;
-	r->lr = s->lr[0];
+	return rc ? zr_instance_failed(&p->precision, rc, "next", err) : refuse_late(s, r, err);
+}
+
+int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
+	uint64_t before = bytes_in(s);
+	clear_boundary(s, stop);
+	s->update_seconds = 0;
+	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
+	int rc = learning_rates(s, err);
+	if (!rc)
+		rc = run_micro_batches(s, err);
+	if (!rc)
+		rc = meet(s, r, mult, err);
+	if (rc)
+		return rc;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
-	if (!rc && r->action == ZR_STEP_APPLY) {
-		double start = seconds();
+	if (r->action == ZR_STEP_APPLY) {
 		rc = zr_replay(s, ZR_PROG_UPDATE, err);
-		r->update_seconds = seconds() - start;
+		r->update_seconds = s->update_seconds;
 		s->applied += !rc;
 	}
 	s->step += !rc;

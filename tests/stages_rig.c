@@ -115,8 +115,21 @@ static int one_reduce(struct rig *r, int32_t u)
 	return ZR_OK;
 }
 
+/* In the backward: when nobody needs the old values any more. */
+static int early_update(struct rig *r, int32_t u)
+{
+	if (r->done[u] != 2)
+		return refuse(r, r->done[u] > 2 ? "updated twice" : "updated before its reduce", u);
+	if (r->groups[u].param != ZR_GROUP_SELF && r->full[u])
+		return refuse(r, "updated while it is full", u);
+	r->done[u] = 3;
+	return ZR_OK;
+}
+
 static int one_update(struct rig *r, int32_t u)
 {
+	if (r->point.program == ZR_PROG_LAST_MICRO && !r->stage.needs_scalars(&r->stage))
+		return early_update(r, u);
 	if (r->point.at != ZR_AT_UPDATE)
 		return refuse(r, "update before the scalars are agreed", u);
 	if (r->done[u])
@@ -127,6 +140,11 @@ static int one_update(struct rig *r, int32_t u)
 
 static int one_publish(struct rig *r, int32_t u)
 {
+	if (r->point.program == ZR_PROG_LAST_MICRO && r->done[u] == 3) {
+		r->done[u] = 4;
+		r->early[u] = 1;
+		return ZR_OK;
+	}
 	if (r->point.program != ZR_PROG_UPDATE || r->done[u] != 1)
 		return refuse(r, r->done[u] == 2 ? "published twice" : "published before its update", u);
 	r->done[u] = 2;
@@ -206,8 +224,7 @@ static int64_t ask_live(const struct zr_stage *s)
 
 static int ask_scalars(const struct zr_stage *s)
 {
-	(void)s;
-	return 1;
+	return !rig_of(s)->local;
 }
 
 /* ---- the walk ---- */
@@ -301,10 +318,10 @@ static int check_end(struct rig *r)
 {
 	int32_t program = r->point.program;
 	for (int32_t u = 0; u < r->model->n_units; u++) {
-		if (program == ZR_PROG_UPDATE && r->done[u] != 2)
+		if (program == ZR_PROG_UPDATE && r->done[u] != 2 && !r->early[u])
 			return refuse(r, r->done[u] ? "updated but not published" : "not updated", u);
-		if (program <= ZR_PROG_LAST_MICRO && r->done[u] != 2)
-			return refuse(r, "not reduced", u);
+		if (program <= ZR_PROG_LAST_MICRO && r->done[u] != 2 && r->done[u] != 4)
+			return refuse(r, r->done[u] == 3 ? "updated but not published" : "not reduced", u);
 		if (program != ZR_PROG_UPDATE && r->ended && r->resident[u] != r->full[u])
 			return refuse(r, "resident over one end and not over another", u);
 	}
@@ -317,7 +334,7 @@ static int check_end(struct rig *r)
 
 int rig_program(struct rig *r, int32_t program)
 {
-	int32_t all[RIG_UNITS];
+	int32_t all[RIG_UNITS], left[RIG_UNITS], n_left = 0;
 	int rc;
 	r->said[0] = 0;
 	r->told_at = r->told_use = -2;
@@ -326,6 +343,9 @@ int rig_program(struct rig *r, int32_t program)
 	memset(r->ahead, 0, sizeof r->ahead);
 	for (int32_t u = 0; u < r->model->n_units; u++) {
 		all[u] = u;
+		r->early[u] = program == ZR_PROG_UPDATE && r->early[u];
+		if (!r->early[u])
+			left[n_left++] = u;
 		if (r->groups[u].param == ZR_GROUP_SELF)
 			r->full[u] = 1;
 	}
@@ -333,8 +353,8 @@ int rig_program(struct rig *r, int32_t program)
 	rc = tell(r, ZR_AT_BEGIN, -1, all, r->model->n_units);
 	for (int32_t i = 0; !rc && i < r->stage.n_uses; i++)
 		rc = walk_use(r, i);
-	if (!rc && program == ZR_PROG_UPDATE)
-		rc = tell(r, ZR_AT_UPDATE, -1, all, r->model->n_units);
+	if (!rc && program == ZR_PROG_UPDATE && n_left)
+		rc = tell(r, ZR_AT_UPDATE, -1, left, n_left);
 	if (!rc)
 		rc = tell(r, ZR_AT_END, -1, all, r->model->n_units);
 	return rc ? rc : check_end(r);

@@ -38,6 +38,7 @@ struct rig {
 	struct zr_inst *inst;
 	enum rig_fault fault;
 	int64_t fault_call, calls;
+	int local; /* no update needs scalars */
 
 	char error[256];   /* the first thing refused, "" if nothing was */
 	char said[1 << 14]; /* of the current program: "before 0: gather 0 1; after 0: drop 0 1; " */
@@ -50,7 +51,8 @@ struct rig {
 	struct zr_point point;
 	int32_t told_at, told_use; /* point that the end of `said` speaks of */
 	uint8_t full[RIG_UNITS], ahead[RIG_UNITS];
-	uint8_t done[RIG_UNITS]; /* gradient: 1 complete, 2 reduced; in UPDATE: 1 updated, 2 published */
+	uint8_t done[RIG_UNITS]; /* gradient: 1 complete, 2 reduced, 3 updated, 4 published; in UPDATE: 1 updated, 2 published */
+	uint8_t early[RIG_UNITS]; /* published in LAST_MICRO */
 	uint8_t resident[RIG_UNITS];
 	int ended; /* programs that fixed `resident` */
 };

@@ -24,7 +24,7 @@ enum { EMBED, L0, L1, BWD_HEAD, BWD_L1, BWD_L0, BWD_EMBED }; /* uses in training
 enum fault {
 	NONE, KEEP_LAST, DROP_EARLY, NO_GATHER, GATHER_TWICE, GATHER_TWICE_IN_A_LIST, DROP_UNGATHERED, GATHER_OUT_OF_RANGE,
 	REDUCE_TWICE, REDUCE_NEVER, REDUCE_EARLY, REDUCE_TIED_EARLY, REDUCE_IN_UPDATE, UPDATE_TWICE, UPDATE_NEVER, UPDATE_IN_MICRO,
-	PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO
+	IN_BACKWARD, IN_BACKWARD_UNREDUCED, IN_BACKWARD_COPIED, IN_BACKWARD_UNPUBLISHED, IN_BACKWARD_AND_AFTER, PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO
 };
 
 static enum fault fault;
@@ -69,11 +69,29 @@ static int before(const struct zr_point *p, const struct zr_stage *s)
 	return fault == REFUSES && p->use == L1 ? ZR_EINVAL : rc;
 }
 
+/* Block 1 in the backward, at a right point or a wrong one. */
+static int update_h1(const struct zr_stage *s)
+{
+	static const int32_t h1 = H1;
+	int rc = s->update(s, &h1, 1, 0);
+	return rc || fault == IN_BACKWARD_UNPUBLISHED ? rc : s->publish(s, &h1, 1);
+}
+
+static int in_backward(const struct zr_point *p)
+{
+	return fault >= IN_BACKWARD && fault <= IN_BACKWARD_AND_AFTER && p->program == ZR_PROG_LAST_MICRO;
+}
+
 static int after(const struct zr_point *p, const struct zr_stage *s)
 {
-	static const int32_t wte = WTE;
+	static const int32_t wte = WTE, h1 = H1;
 	int rc = each(s->drop, s, p, fault == KEEP_LAST && p->use == BWD_EMBED ? WPE :
+				     fault == IN_BACKWARD_COPIED && p->use == BWD_L1 ? H1 :
 				     fault == OTHER_MICRO && my_rank == 1 && p->use == BWD_L0 ? H0 : -1);
+	if (!rc && in_backward(p) && p->use == (fault == IN_BACKWARD_UNREDUCED ? BWD_L1 : BWD_L0))
+		rc = update_h1(s);
+	if (!rc && fault == IN_BACKWARD_COPIED && p->use == BWD_L0)
+		rc = s->drop(s, &h1, 1);
 	return !rc && fault == REDUCE_TIED_EARLY && p->use == BWD_HEAD ? s->reduce(s, &wte, 1) : rc;
 }
 
@@ -96,7 +114,8 @@ static int grad(const struct zr_point *p, const struct zr_stage *s)
 static int update(const struct zr_point *p, const struct zr_stage *s)
 {
 	static const int32_t h0 = H0;
-	int rc = fault == PUBLISH_EARLY ? s->publish(s, &h0, 1) : 0;
+	static const int32_t h1 = H1;
+	int rc = fault == PUBLISH_EARLY ? s->publish(s, &h0, 1) : fault == IN_BACKWARD_AND_AFTER ? s->update(s, &h1, 1, 0) : 0;
 	if (!rc && fault == OTHER_UPDATE && my_rank == 1)
 		rc = s->update(s, p->units, (int32_t)p->n_units, 0);
 	else if (!rc)
@@ -130,6 +149,9 @@ static const struct zr_zero_v1 planted = { .size = sizeof planted, .at = planted
 static const char *const split_all[] = { "zero.plugin=stage3", "zero.persistence_threshold=0", "train.gradient_accumulation_steps=2",
 					 NULL };
 
+static const char *const unclipped[] = { "zero.plugin=stage3", "zero.persistence_threshold=0", "train.gradient_accumulation_steps=2",
+					 "train.gradient_clipping=0", NULL };
+
 /* Records the setup's programs again, with the planted stage. */
 static int record_again(struct zr_setup *s, enum fault f, struct zr_error *err)
 {
@@ -145,16 +167,21 @@ static int record_again(struct zr_setup *s, enum fault f, struct zr_error *err)
 	return rc;
 }
 
-static void refused(enum fault f, const char *text)
+static void refused_with(const char *const *options, enum fault f, const char *text)
 {
 	struct zr_error err = { 0 };
-	struct zr_setup *s = plan_open(2, split_all);
+	struct zr_setup *s = plan_open(2, options);
 	int rc = record_again(s, f, &err);
 	plan_close(s);
 	if (!rc)
 		fail_msg("not refused; wanted: %s", text);
 	if (!strstr(err.text, text))
 		fail_msg("refused with: %s; wanted: %s", err.text, text);
+}
+
+static void refused(enum fault f, const char *text)
+{
+	refused_with(split_all, f, text);
 }
 
 static void a_right_stage_is_recorded(void **unused)
@@ -204,6 +231,38 @@ static void units_are_updated_once_then_published_once(void **unused)
 	refused(PUBLISH_NEVER, "at the end in program update: unit wpe is updated but not published");
 	refused(PUBLISH_TWICE, "at the update in program update: unit h.0 is published twice");
 	refused(PUBLISH_IN_MICRO, "before the forward of h.1 in program micro: unit h.0 is published before its update");
+}
+
+static int32_t first_after(const struct zr_program *p, int32_t from, int32_t kind, int32_t unit);
+
+/* The recorder waits for the reduce; the update program is left with the other units. */
+static void a_unit_is_updated_in_the_backward(void **unused)
+{
+	struct zr_error err = { 0 };
+	struct zr_setup *s = plan_open(2, unclipped);
+	const struct zr_program *last = &s->program[ZR_PROG_LAST_MICRO], *after = &s->program[ZR_PROG_UPDATE];
+	(void)unused;
+	if (record_again(s, IN_BACKWARD, &err))
+		fail_msg("%s", err.text);
+	int32_t reduce = first_after(last, 0, ZR_P_REDUCE, H1), update = first_after(last, 0, ZR_P_UPDATE, H1), wait = 0;
+	while (last->op[wait].kind != ZR_P_WAIT || last->op[wait].target != reduce)
+		wait++;
+	assert_true(reduce < wait && wait < update && update < first_after(last, 0, ZR_P_REDUCE, H0));
+	assert_true(first_after(last, update, ZR_P_PUBLISH, H1) < last->n);
+	assert_int_equal(first_after(after, 0, ZR_P_UPDATE, H1), after->n);
+	assert_true(first_after(after, 0, ZR_P_UPDATE, H0) < after->n);
+	assert_null(last->sum); /* the others' sums go on to the update program */
+	plan_close(s);
+}
+
+static void what_is_wrong_in_the_backward_is_refused(void **unused)
+{
+	(void)unused;
+	refused(IN_BACKWARD, "after the backward of h.0 in program last_micro: unit h.1 cannot be updated in the backward: [train] gradient_clipping");
+	refused_with(unclipped, IN_BACKWARD_UNREDUCED, "after the backward of h.1 in program last_micro: unit h.1 is updated before its gradient is reduced");
+	refused_with(unclipped, IN_BACKWARD_COPIED, "after the backward of h.0 in program last_micro: unit h.1 is updated while a full copy of it is there");
+	refused_with(unclipped, IN_BACKWARD_UNPUBLISHED, "at the end in program last_micro: unit h.1 is updated but not published");
+	refused_with(unclipped, IN_BACKWARD_AND_AFTER, "at the update in program update: unit h.1 is updated twice");
 }
 
 static void what_cannot_act_or_fails_is_refused(void **unused)
@@ -519,6 +578,8 @@ int main(void)
 		cmocka_unit_test(gathers_that_are_missing_or_double_are_refused),
 		cmocka_unit_test(gradients_are_reduced_once_and_when_complete),
 		cmocka_unit_test(units_are_updated_once_then_published_once),
+		cmocka_unit_test(a_unit_is_updated_in_the_backward),
+		cmocka_unit_test(what_is_wrong_in_the_backward_is_refused),
 		cmocka_unit_test(what_cannot_act_or_fails_is_refused),
 		cmocka_unit_test(groups_are_respected),
 		cmocka_unit_test(waits_are_where_they_must_be_and_buffers_do_not_overlap),

@@ -36,18 +36,18 @@ static void groups_are_those_of_the_stage(void **state)
 
 static void every_option_is_documented_and_auto_means_what_its_text_says(void **state)
 {
-	static const char *const names[] = { "reduce_bucket_size", "allgather_bucket_size", "sub_group_size", "overlap_comm",
+	static const char *const names[] = { "reduce_bucket_size", "allgather_bucket_size", "sub_group_size", "overlap_comm", "update_in_backward",
 					     "gather_16bit_weights_on_model_save",
 					     "prefetch_bucket_size", "max_live_parameters", "max_reuse_distance",
 					     "persistence_threshold" };
 	struct rig_model told = gpt2;
-	static const uint64_t want[] = { 20, 20, 100, 1, 0, 20, 140, 200, 8192 };
+	static const uint64_t want[] = { 20, 20, 100, 1, 0, 0, 20, 140, 200, 8192 };
 	(void)state;
 	told.typical = 20;
 	for (int i = 0; i < N_STAGES; i++) {
 		const struct zr_desc *desc = stage(stages[i]);
 		void *opts = test_options(desc);
-		assert_int_equal(desc->n_opts, i < FIRST_SPLIT ? 5 : 9);
+		assert_int_equal(desc->n_opts, i < FIRST_SPLIT ? 6 : 10);
 		resolve(desc, opts, &told);
 		for (uint32_t k = 0; k < desc->n_opts; k++) {
 			const struct zr_opt *o = &desc->opts[k];
@@ -145,6 +145,31 @@ static void without_overlap_everything_happens_where_it_is_due(void **state)
 	assert_string_equal(run.rig.said, "before 0: gather 0; gather 1; after 0: drop 0 1; before 1: gather 2; after 1: drop 2; "
 					  "before 2: gather 3; after 2: drop 3; before 3: gather 4; after 3: drop 4; "
 					  "before 4: gather 0; after 4: drop 0; ");
+}
+
+/* After the layer that follows the reduce's, and what is left at the end. The update program has nothing to say then. */
+static void update_in_backward_updates_one_list_behind_the_reduces(void **state)
+{
+	static const char *const want =
+		"grad 4: reduce 5; grad 5: reduce 4; after 6: update 5; publish 5; grad 6: reduce 3; after 7: update 4; publish 4; "
+		"grad 7: reduce 2; after 8: update 3; publish 3; grad 8: reduce 0; reduce 1; end: update 2; publish 2; update 0; publish 0; "
+		"update 1; publish 1; ";
+	const char *const *sets[] = { SETS("update_in_backward", "yes", "reduce_bucket_size", "1", "allgather_bucket_size", "1"),
+				      SETS("update_in_backward", "yes", "reduce_bucket_size", "41") };
+	(void)state;
+	for (int i = 0; i < 2 * N_STAGES; i++) {
+		open_run(stages[i / 2], &gpt2, sets[i % 2]);
+		run.rig.local = 1;
+		if (rig_steps(&run.rig) || rig_program(&run.rig, ZR_PROG_LAST_MICRO))
+			fail_msg("%s: %s", stages[i / 2], run.rig.error);
+		if (i % 2 == 0 && i / 2 < FIRST_SPLIT)
+			assert_string_equal(run.rig.said, want);
+		if (i % 2)
+			assert_non_null(strstr(run.rig.said, "grad 8: reduce 2; reduce 0; end: reduce 1; update 5; "));
+		assert_int_equal(rig_program(&run.rig, ZR_PROG_UPDATE), ZR_OK);
+		assert_string_equal(run.rig.said, "");
+		close_run();
+	}
 }
 
 static const char *const split[] = { "stage3", "hpz" };
@@ -293,6 +318,7 @@ int main(void)
 		cmocka_unit_test(reduce_bucket_size_cuts_the_lists_of_gradients),
 		cmocka_unit_test(allgather_bucket_size_cuts_the_lists_of_parameters),
 		cmocka_unit_test(without_overlap_everything_happens_where_it_is_due),
+		cmocka_unit_test(update_in_backward_updates_one_list_behind_the_reduces),
 		cmocka_unit_test(prefetch_bucket_size_gathers_ahead_in_the_order_of_uses),
 		cmocka_unit_test(what_is_full_already_is_taken_ahead_without_a_gather),
 		cmocka_unit_test(max_live_parameters_bounds_prefetch_and_reuse),

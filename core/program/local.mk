@@ -4,5 +4,6 @@
 core_libcore_la_SOURCES += \
 	%D%/activation.c %D%/activation.h \
 	%D%/lifetime.c %D%/lifetime.h \
-	%D%/program.h %D%/record.c \
+	%D%/program.c %D%/program.h \
+	%D%/record.c \
 	%D%/schedule.c %D%/schedule.h

@@ -44,7 +44,8 @@ struct zr_program {
 	int32_t *unit;
 	uint64_t *place;       /* [n_unit] of a GATHER, or a PUBLISH over nodes: bytes from the start of ZR_R_GATHER */
 	uint64_t *grad_buffer; /* [n_units] bytes from the start of ZR_R_GRAD_BUFFER */
-	uint64_t gather_bytes, grad_bytes;
+	uint64_t *sum;         /* [n_units] likewise of ZR_R_GRAD, where sums live in this program only; else NULL */
+	uint64_t gather_bytes, grad_bytes, sum_bytes;
 	uint64_t hash;
 };
 
@@ -58,6 +59,9 @@ extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phas
 
 /* The use that a LAYER runs, or that a SPILL or FETCH is beside; NULL: another kind. */
 const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op);
+
+/* Whether a program updates units: the update program, or last_micro where a stage has that done in the backward. */
+int zr_program_updates(const struct zr_program *p);
 
 /* Bytes received from other ranks in one run of the program. */
 uint64_t zr_program_bytes(const struct zr_program *p);

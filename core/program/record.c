@@ -14,19 +14,8 @@
 #include "core/program/lifetime.h"
 #include "core/setup.h"
 
-const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
-const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch" };
-const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
-
-const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
-{
-	if (op->kind == ZR_P_LAYER)
-		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
-	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ? &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
-}
-
 enum { NOT_YET, COMPLETE, REDUCED }; /* a unit's gradient in a micro program */
-enum { OLD, UPDATED, PUBLISHED };    /* a unit in the update program */
+enum { OLD, UPDATED, PUBLISHED };    /* a unit's values in the last_micro and the update program */
 
 struct recorder {
 	struct zr_setup *setup;
@@ -36,12 +25,16 @@ struct recorder {
 	struct zr_error *err;
 	struct zr_point at;   /* where the stage is asked now */
 	int32_t *some;        /* [n_units] scratch of verbs */
+	int32_t *left;        /* [n_units] what the update program is to update */
 	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
-	uint8_t *state;       /* [n_units] see above */
+	uint8_t *state;       /* [n_units] of its gradient */
+	uint8_t *values;      /* [n_units] */
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
 	int32_t *life;        /* [n_units] its current entry of gathered */
 	int32_t *grad_from;   /* [n_units] operation of the first contribution */
 	int32_t *grad_to;     /* [n_units] the wait that ends the buffer */
+	int32_t *reduced;     /* [n_units] the reduce, and the update: its sum lives from the one to the other, */
+	int32_t *updated;     /* if neither other micro-batches nor the update program have a part in it */
 	int32_t reducing;     /* outstanding reduce, -1: none */
 	int32_t move;         /* next one of the activations */
 	int32_t moving[2], n_moving[2]; /* first outstanding operation and how many: to the other tier, back */
@@ -219,6 +212,7 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (r->state[units[i]] != COMPLETE)
 			rc = refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
 		r->state[units[i]] = REDUCED;
+		r->reduced[units[i]] = r->p->n;
 		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_reduce_bytes(r->setup));
 		if (r->p->id == ZR_PROG_LAST_MICRO && r->setup->groups[units[i]].state == ZR_GROUP_SELF)
@@ -243,16 +237,49 @@ static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int fro
 	return count;
 }
 
+/* Why a unit cannot be updated beside the backward of others, or NULL. */
+static const char *too_early(const struct recorder *r, int32_t unit)
+{
+	int copied = r->full[unit] && r->setup->groups[unit].param != ZR_GROUP_SELF;
+	return r->state[unit] != REDUCED ? "is updated before its gradient is reduced" :
+	       copied ? "is updated while a full copy of it is there" : NULL;
+}
+
+/* In the backward an update waits for its own reduce only. */
+static int check_early(struct recorder *r, const int32_t *units, int32_t n)
+{
+	char point[160];
+	const char *why = zr_update_waits(r->setup);
+	if (why && n)
+		return zr_err(r->err, ZR_EINVAL, "stage %s, %s: unit %s cannot be updated in the backward: %s", stage_name(r),
+			      point_text(r, point, sizeof point), r->setup->layout.unit[units[0]].name, why);
+	for (int32_t i = 0; i < n; i++)
+		if ((why = too_early(r, units[i])))
+			return refuse(r, why, units[i]);
+	for (int32_t i = 0; i < n && r->reducing >= 0; i++) {
+		const struct zr_pop *op = &r->p->op[r->reducing];
+		for (int32_t k = 0; k < op->n; k++)
+			if (r->p->unit[op->first + k] == units[i])
+				return wait_reduce(r);
+	}
+	return 0;
+}
+
 /* A stage need not know what is frozen: an update passes over it. */
 static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t n, int64_t piece)
 {
 	struct recorder *r = recorder_of(st);
+	int early = r->p->id == ZR_PROG_LAST_MICRO;
 	int rc = check_list(r, "update", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
-		const char *why = r->p->id != ZR_PROG_UPDATE ? "is updated outside of the update program" : "is updated twice";
-		rc = r->p->id != ZR_PROG_UPDATE || r->state[units[i]] != OLD ? refuse(r, why, units[i]) : 0;
-		r->state[units[i]] = UPDATED;
+		const char *why = r->p->id != ZR_PROG_UPDATE && !early ? "is updated outside of the update program" :
+				  r->values[units[i]] != OLD ? "is updated twice" : NULL;
+		rc = why ? refuse(r, why, units[i]) : 0;
+		r->values[units[i]] = UPDATED;
+		r->updated[units[i]] = r->p->n;
 	}
+	if (!rc && early)
+		rc = check_early(r, units, n);
 	n = rc ? 0 : some(r, units, n, 0);
 	return rc || !n ? rc : emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, r->some, n);
 }
@@ -264,9 +291,9 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < n; i++) {
 		const struct zr_groups *g = &r->setup->groups[units[i]];
-		if (r->p->id != ZR_PROG_UPDATE || r->state[units[i]] != UPDATED)
-			rc = refuse(r, r->state[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
-		r->state[units[i]] = PUBLISHED;
+		if (r->values[units[i]] != UPDATED)
+			rc = refuse(r, r->values[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
+		r->values[units[i]] = PUBLISHED;
 		if (g->param != g->state && !once)
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.dtype));
 	}
@@ -323,8 +350,7 @@ static int64_t ask_live(const struct zr_stage *st)
 
 static int ask_scalars(const struct zr_stage *st)
 {
-	(void)st;
-	return 1; /* the mean over the slots always waits for the last of them */
+	return zr_update_waits(recorder_of(st)->setup) != NULL;
 }
 
 /* ---- the walk ---- */
@@ -408,10 +434,20 @@ static int check_end(struct recorder *r)
 			return refuse(r, "is still full at the end of the program: a drop is missing", u);
 		if (training && r->state[u] != REDUCED && !r->setup->frozen_unit[u])
 			return refuse(r, "has a complete gradient that was not reduced by the end of the program", u);
-		if (r->p->id == ZR_PROG_UPDATE && r->state[u] != PUBLISHED)
-			return refuse(r, r->state[u] == UPDATED ? "is updated but not published" : "is not updated", u);
+		if (r->values[u] == UPDATED || (r->p->id == ZR_PROG_UPDATE && r->values[u] == OLD))
+			return refuse(r, r->values[u] == UPDATED ? "is updated but not published" : "is not updated", u);
 	}
 	return 0;
+}
+
+/* Of what no program before has updated. */
+static int tell_update(struct recorder *r)
+{
+	int32_t n = 0;
+	for (int32_t u = 0; u < r->stage.n_units; u++)
+		if (r->values[u] == OLD)
+			r->left[n++] = u;
+	return n ? tell(r, ZR_AT_UPDATE, -1, r->left, n) : 0;
 }
 
 static int walk(struct recorder *r, const int32_t *all)
@@ -421,7 +457,7 @@ static int walk(struct recorder *r, const int32_t *all)
 	for (int32_t i = 0; !rc && i < r->uses->n; i++)
 		rc = record_use(r, i);
 	if (!rc && r->p->id == ZR_PROG_UPDATE)
-		rc = tell(r, ZR_AT_UPDATE, -1, all, n);
+		rc = tell_update(r);
 	if (!rc)
 		rc = tell(r, ZR_AT_END, -1, all, n);
 	for (int32_t u = 0; !rc && u < n; u++)
@@ -432,6 +468,32 @@ static int walk(struct recorder *r, const int32_t *all)
 }
 
 /* ---- offsets and hash ---- */
+
+/* Sums that begin and end in this program, as all do or none. With a single slot the first contribution is the sum. */
+static int place_sums(struct recorder *r)
+{
+	const struct zr_setup *s = r->setup;
+	int32_t n = r->stage.n_units;
+	for (int32_t u = 0; u < n; u++)
+		if (!s->frozen_unit[u] && r->values[u] != PUBLISHED)
+			return 0;
+	if (r->p->id != ZR_PROG_LAST_MICRO || s->batch.accumulation > 1)
+		return 0;
+	struct zr_lifetime *sum = calloc((size_t)n + 1, sizeof *sum);
+	r->p->sum = calloc((size_t)n + 1, sizeof *r->p->sum);
+	int rc = sum && r->p->sum ? 0 : zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	for (int32_t u = 0; !rc && u < n; u++)
+		if (!s->frozen_unit[u])
+			sum[u] = (struct zr_lifetime){ .bytes = (uint64_t)(zr_unit_held_blocks(s, u) * ZR_BLOCK) * 4,
+						       .first = s->batch.slots == 1 ? r->grad_from[u] : r->reduced[u],
+						       .last = r->updated[u] };
+	if (!rc)
+		rc = zr_lifetime_assign(sum, n, &r->p->sum_bytes, r->err);
+	for (int32_t u = 0; !rc && u < n; u++)
+		r->p->sum[u] = sum[u].offset;
+	free(sum);
+	return rc;
+}
 
 static int place(struct recorder *r)
 {
@@ -454,7 +516,7 @@ static int place(struct recorder *r)
 	for (int32_t u = 0; !rc && u < n; u++)
 		p->grad_buffer[u] = grad[u].offset;
 	free(grad);
-	return rc;
+	return rc ? rc : place_sums(r);
 }
 
 static uint64_t hash(const struct recorder *r)
@@ -469,18 +531,26 @@ static int start(struct recorder *r, const struct zr_setup *s)
 {
 	size_t n = (size_t)s->layout.n_units + 1;
 	r->some = calloc(n, sizeof *r->some);
+	r->left = calloc(n, sizeof *r->left);
 	r->full = calloc(n, 1);
 	r->state = calloc(n, 1);
+	r->values = calloc(n, 1);
 	r->gather = malloc(n * sizeof *r->gather);
 	r->life = calloc(n, sizeof *r->life);
 	r->grad_from = malloc(n * sizeof *r->grad_from);
 	r->grad_to = calloc(n, sizeof *r->grad_to);
-	if (!r->some || !r->full || !r->state || !r->gather || !r->life || !r->grad_from || !r->grad_to)
+	r->reduced = calloc(n, sizeof *r->reduced);
+	r->updated = calloc(n, sizeof *r->updated);
+	if (!r->some || !r->left || !r->full || !r->state || !r->values || !r->gather || !r->life || !r->grad_from || !r->grad_to || !r->reduced || !r->updated)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		r->full[u] = s->groups[u].param == ZR_GROUP_SELF;
 		r->gather[u] = r->grad_from[u] = -1;
 	}
+	const struct zr_program *before = &s->program[ZR_PROG_LAST_MICRO];
+	for (int32_t i = 0; r->p->id == ZR_PROG_UPDATE && i < before->n; i++)
+		for (int32_t k = 0; before->op[i].kind == ZR_P_PUBLISH && k < before->op[i].n; k++)
+			r->values[before->unit[before->op[i].first + k]] = PUBLISHED;
 	return 0;
 }
 
@@ -513,27 +583,8 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	} else {
 		zr_program_free(&p);
 	}
-	void *scratch[] = { all, r.some, r.full, r.state, r.gather, r.life, r.grad_from, r.grad_to, r.gathered, r.gathered_slot };
+	void *scratch[] = { all, r.some, r.left, r.full, r.state, r.values, r.gather, r.life, r.grad_from, r.grad_to, r.reduced, r.updated, r.gathered, r.gathered_slot };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
 		free(scratch[i]);
 	return rc;
-}
-
-void zr_program_free(struct zr_program *p)
-{
-	free(p->op);
-	free(p->unit);
-	free(p->place);
-	free(p->grad_buffer);
-	memset(p, 0, sizeof *p);
-}
-
-/* ---- for people ---- */
-
-uint64_t zr_program_bytes(const struct zr_program *p)
-{
-	uint64_t sum = 0;
-	for (int32_t i = 0; i < p->n; i++)
-		sum += p->op[i].kind == ZR_P_SPILL || p->op[i].kind == ZR_P_FETCH ? 0 : p->op[i].bytes;
-	return sum;
 }

@@ -7,4 +7,5 @@ core_libcore_la_SOURCES += \
 	%D%/partial.c \
 	%D%/runs.c \
 	%D%/update.c \
+	%D%/waits.c \
 	%D%/whole.c

@@ -7,9 +7,9 @@
 #include "core/piece.h"
 #include "core/replay.h"
 
-int64_t zr_update_pieces(const struct zr_session *s, const struct zr_pop *op, struct zr_piece *out, int64_t have)
+int64_t zr_update_pieces(const struct zr_session *s, const struct zr_program *prog, const struct zr_pop *op, struct zr_piece *out,
+			 int64_t have)
 {
-	const struct zr_program *prog = &s->setup->program[ZR_PROG_UPDATE];
 	const struct zr_plan *p = &s->setup->plan;
 	int64_t count = 0;
 	for (int32_t i = 0; i < op->n; i++) {
@@ -146,6 +146,15 @@ static int step_piece(struct zr_session *s, const struct zr_piece *piece)
 	return rc || p->types.dtype != ZR_F32 || !copy ? rc : zr_copy(s, copy, master, (uint64_t)(piece->n * ZR_BLOCK * 4));
 }
 
+/* Pieces whose gradients are complete, and whose turn comes before other data goes through the staging. */
+static int64_t readable(const struct zr_session *s, int64_t end)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	if (s->program->id == ZR_PROG_UPDATE)
+		return s->n_pieces;
+	return p->staging.datum[ZR_D_GRAD] == ZR_IN_PLACE ? s->early_pieces : end;
+}
+
 /* Reads of pieces up to `last`; each set first ends what it was writing. */
 static int read_until(struct zr_session *s, int64_t last, const struct zr_sweep *w)
 {
@@ -153,7 +162,7 @@ static int read_until(struct zr_session *s, int64_t last, const struct zr_sweep 
 	int rc = 0;
 	if (s->setup->types.master != ZR_MASTER_FP32)
 		with |= ZR_WITH(ZR_D_LOWP);
-	for (; !rc && s->piece_read <= last && s->piece_read < s->n_pieces; s->piece_read++) {
+	for (; !rc && s->piece_read <= last; s->piece_read++) {
 		const struct zr_piece *piece = &s->piece[s->piece_read];
 		rc = zr_piece_done(s, piece->set);
 		if (!rc && (!w->wants || w->wants(s, piece)))
@@ -165,11 +174,12 @@ static int read_until(struct zr_session *s, int64_t last, const struct zr_sweep 
 int zr_update_sweep(struct zr_session *s, int64_t end, const struct zr_sweep *w)
 {
 	const struct zr_staging *g = &s->setup->plan.staging;
+	int64_t most = readable(s, end) - 1;
 	int rc = 0;
 	for (; !rc && s->piece_next < end; s->piece_next++) {
 		const struct zr_piece *piece = &s->piece[s->piece_next];
 		s->unit = piece->unit;
-		rc = read_until(s, s->piece_next + g->ahead, w);
+		rc = read_until(s, s->piece_next + g->ahead < most ? s->piece_next + g->ahead : most, w);
 		if (!rc)
 			rc = zr_piece_done(s, piece->set);
 		int wanted = !w->wants || w->wants(s, piece);
@@ -188,7 +198,10 @@ int zr_update_sweep(struct zr_session *s, int64_t end, const struct zr_sweep *w)
 int zr_run_update(struct zr_session *s, const struct zr_pop *op)
 {
 	static const struct zr_sweep step = { .fn = step_piece, .out = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES };
-	return zr_update_sweep(s, s->piece_next + zr_update_pieces(s, op, NULL, 0), &step);
+	int64_t end = s->piece_next + zr_update_pieces(s, s->program, op, NULL, 0);
+	int rc = zr_update_sweep(s, end, &step);
+	/* sums that are folded on their way to disk use the same memory */
+	return rc || readable(s, end) > end || s->program->id == ZR_PROG_UPDATE ? rc : zr_update_end(s);
 }
 
 int zr_update_begin(struct zr_session *s)

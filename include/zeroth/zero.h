@@ -37,7 +37,7 @@ struct zr_groups {
 #define ZR_AT_BEFORE 2 /* a use */
 #define ZR_AT_AFTER 3
 #define ZR_AT_GRAD 4   /* the listed units' last contribution of this micro-batch is in */
-#define ZR_AT_UPDATE 5 /* the scalars are agreed; absent from a skipped step */
+#define ZR_AT_UPDATE 5 /* the scalars are agreed: the listed units are those that last_micro did not update; absent from a skipped step */
 
 /* phases of a use */
 #define ZR_FORWARD 0
@@ -77,7 +77,9 @@ struct zr_stage {
 	int (*gather)(const struct zr_stage *, const int32_t *units, int32_t n);  /* param group -> full copy */
 	int (*drop)(const struct zr_stage *, const int32_t *units, int32_t n);    /* free the full copy */
 	int (*reduce)(const struct zr_stage *, const int32_t *units, int32_t n);  /* fold gradients at their home */
-	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n, int64_t piece); /* optimizer; elements per piece, 0: whole */
+	/* optimizer; elements per piece, 0: whole. In last_micro where needs_scalars() says 0: after the units' reduce and the
+	 * drop of their full copies. */
+	int (*update)(const struct zr_stage *, const int32_t *units, int32_t n, int64_t piece);
 	int (*publish)(const struct zr_stage *, const int32_t *units, int32_t n); /* home -> param group */
 
 	/* queries */

@@ -22,6 +22,12 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	ZR_OPT(struct policy_opts, overlap_comm, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Communicate beside computation: gradients of several layers share a list, lists are published between "
 	       "updates, parameters are prefetched; no does each where it is due."),
+	ZR_OPT(struct policy_opts, update_in_backward, ZR_T_BOOL, 0, "no", 0, 0, "",
+	       "Update units as soon as their gradients are complete, beside the backward of the layers below: a processor that holds "
+	       "the optimizer's state then works while a GPU computes, and with one micro-batch a rank in a step the sums of gradients are "
+	       "never in memory together. For gradient_clipping = 0, on_nonfinite = stop, no loss scale, and optimizers without sums over "
+	       "whole parameters. Non-finite gradients then end the training when some units are updated: the last checkpoint is what is "
+	       "left."),
 	ZR_OPT(struct policy_opts, gather_16bit_weights_on_model_save, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: model.safetensors of that type and "
 	       "config.json, as other tools load them."),
@@ -127,13 +133,14 @@ static int make_arrays(struct zr_inst *inst, int32_t n)
 		return ZR_OK;
 	inst->h->release(inst->h, inst->memory);
 	inst->n_units = 0;
-	inst->memory = inst->h->alloc(inst->h, units * (2 * sizeof *lists + 3), "workspace");
+	inst->memory = inst->h->alloc(inst->h, units * (3 * sizeof *lists + 3), "workspace");
 	if (!inst->memory)
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory for lists of %d units", n);
 	lists = inst->memory;
 	inst->grads.unit = lists;
 	inst->list.unit = lists + units;
-	inst->whole = (uint8_t *)(lists + 2 * units);
+	inst->order = lists + 2 * units;
+	inst->whole = (uint8_t *)(lists + 3 * units);
 	inst->full = inst->whole + units;
 	inst->ahead = inst->full + units;
 	inst->n_units = n;
@@ -152,6 +159,7 @@ static int begin(struct zr_inst *inst, const struct zr_stage *s)
 	memset(inst->full, 0, (size_t)s->n_units);
 	memset(inst->ahead, 0, (size_t)s->n_units);
 	inst->elements_ahead = 0;
+	inst->complete = inst->reduced = inst->arrived = inst->updated = 0;
 	bucket_open(&inst->grads, s->reduce, inst->o->reduce_bucket_size);
 	return ZR_OK;
 }
@@ -160,9 +168,17 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 {
 	uint32_t i;
 	int rc = ZR_OK;
-	for (i = 0; i < p->n_units && !rc; i++)
+	for (i = 0; i < p->n_units && !rc; i++) {
+		inst->order[inst->complete++] = p->units[i];
 		rc = bucket_add(&inst->grads, s, p->units[i]);
-	return rc || inst->o->overlap_comm ? rc : bucket_close(&inst->grads, s);
+	}
+	if (!rc && !inst->o->overlap_comm)
+		rc = bucket_close(&inst->grads, s);
+	if (inst->complete - inst->grads.n > inst->reduced) { /* at most one reduce is outstanding */
+		inst->arrived = inst->reduced;
+		inst->reduced = inst->complete - inst->grads.n;
+	}
+	return rc;
 }
 
 /* Whole units are gathered to all ranks by it and split ones are not: a list holds one kind. */
@@ -173,20 +189,36 @@ static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
 	return rc ? rc : bucket_add(b, s, unit);
 }
 
-static int update(struct zr_inst *inst, const struct zr_stage *s)
+static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t *units, int32_t n)
 {
 	int64_t piece = inst->o->sub_group_size < INT64_MAX ? (int64_t)inst->o->sub_group_size : INT64_MAX - ZR_BLOCK;
-	int32_t u;
+	int32_t i;
 	int rc = ZR_OK;
 	bucket_open(&inst->list, s->publish, inst->o->allgather_bucket_size);
-	for (u = 0; u < s->n_units && !rc; u++) {
-		rc = s->update(s, &u, 1, piece);
+	for (i = 0; i < n && !rc; i++) {
+		rc = s->update(s, &units[i], 1, piece);
 		if (!rc && inst->o->overlap_comm)
-			rc = publish(inst, s, u);
+			rc = publish(inst, s, units[i]);
 	}
-	for (u = 0; u < s->n_units && !rc && !inst->o->overlap_comm; u++)
-		rc = publish(inst, s, u);
+	for (i = 0; i < n && !rc && !inst->o->overlap_comm; i++)
+		rc = publish(inst, s, units[i]);
 	return rc ? rc : bucket_close(&inst->list, s);
+}
+
+/* Those of the first `end` units with complete gradients that are not updated yet. */
+static int update_early(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s, int32_t end)
+{
+	int32_t first = inst->updated;
+	if (!inst->o->update_in_backward || p->program != ZR_PROG_LAST_MICRO || first >= end)
+		return ZR_OK;
+	inst->updated = end;
+	return update(inst, s, inst->order + first, end - first);
+}
+
+static int end(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
+{
+	int rc = bucket_close(&inst->grads, s);
+	return rc ? rc : update_early(inst, p, s, inst->complete);
 }
 
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
@@ -196,10 +228,12 @@ int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_st
 		return begin(inst, s);
 	case ZR_AT_GRAD:
 		return reduce(inst, p, s);
+	case ZR_AT_AFTER: /* the device has the next layer to compute meanwhile */
+		return update_early(inst, p, s, inst->arrived);
 	case ZR_AT_END:
-		return bucket_close(&inst->grads, s);
+		return end(inst, p, s);
 	case ZR_AT_UPDATE:
-		return update(inst, s);
+		return update(inst, s, p->units, (int32_t)p->n_units);
 	}
 	return ZR_OK;
 }

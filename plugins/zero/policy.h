@@ -13,13 +13,13 @@ struct policy_opts {
 	uint64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
 	/* of stages that split parameters, else 0 */
 	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance, persistence_threshold;
-	uint8_t overlap_comm;
+	uint8_t overlap_comm, update_in_backward;
 	uint8_t gather_16bit_weights_on_model_save; /* the host's: it looks it up by name */
 };
 
 /* The table of struct policy_opts; stages whose parameters stay whole offer only its first entries. */
-#define POLICY_WHOLE_OPTS 5
-#define POLICY_SPLIT_OPTS 9
+#define POLICY_WHOLE_OPTS 6
+#define POLICY_SPLIT_OPTS 10
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
 
 /* Units that wait to go through one verb together: one list, one collective. */
@@ -42,6 +42,9 @@ struct zr_inst {
 	void *memory;          /* of all arrays: host->alloc */
 	int32_t n_units;       /* that they have room for */
 	struct bucket grads;   /* complete gradients, open until END */
+	int32_t *order;        /* units in the order in which their gradients are complete */
+	int32_t complete, reduced, arrived, updated; /* the first so many of them: of these lists were closed; before the last closed
+						      * ones, so that their reduce was waited for; were updated */
 	struct bucket list;    /* closed before an answer ends */
 	uint8_t *whole;        /* per unit: never split, see policy_whole() */
 	uint8_t *full;         /* gathered and not dropped */

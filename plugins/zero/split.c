@@ -161,7 +161,8 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 		rc = gather_needed(inst, p, s);
 		return rc ? rc : prefetch(inst, p, s);
 	case ZR_AT_AFTER:
-		return drop_used(inst, p, s);
+		rc = drop_used(inst, p, s);
+		return rc ? rc : policy_at(inst, p, s);
 	}
 	return policy_at(inst, p, s);
 }

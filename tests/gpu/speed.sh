@@ -264,15 +264,19 @@ on_host() {
 }
 
 llama_7b_host() {
-	local args best
+	local args best hosted
 	[ -n "$small" ] || grow 116
 	mapfile -t args < <(seven)
 	best=$(sed -n 's/.*"name":"Llama 7B resident, the better","result":"pass","value":\([0-9.]*\).*/\1/p' "$work/llama_7b.json" \
 		2>/dev/null)
-	args+=(-o optimizer.plugin=cpu_adam -o offload.optimizer.plugin=cpu -o train.gradient_clipping=0)
-	on_host 'Llama 7B, state on the host, 2 x 16 x 2048' 200 "${args[@]}" -o train.micro_batch_size=16 &&
-		reaches 'Llama 7B, state on the host over resident' "$(share "$rate" "${best:-0}")" x 0.9 \
-			"$(printf %.0f "$rate") of ${best:-?} tokens/s"
+	args+=(-o optimizer.plugin=cpu_adam -o offload.optimizer.plugin=cpu -o train.gradient_clipping=0 -o zero.update_in_backward=yes)
+	on_host 'Llama 7B, state on the host, 1 x 32 x 2048, 14 layers computed again' 150 "${args[@]}" -o train.micro_batch_size=32 \
+		-o activation.plugin=recompute -o activation.max_bytes=105G
+	hosted=$rate
+	on_host 'Llama 7B, state on the host, 2 x 16 x 2048' 150 "${args[@]}" -o train.micro_batch_size=16
+	hosted=$(printf '%s\n' "$hosted" "$rate" | sort -g | tail -n 1)
+	[ "$hosted" = 0 ] || reaches 'Llama 7B, state on the host over resident' "$(share "$hosted" "${best:-0}")" x 0.9 \
+		"$(printf %.0f "$hosted") of ${best:-?} tokens/s"
 	on_host 'Llama 7B within 24 GB, 4 x 8 x 2048' 200 "${args[@]}" -o train.micro_batch_size=8 -o activation.plugin=recompute \
 		-o zero.plugin=stage3 -o offload.param.plugin=cpu -o device.memory="$([ -n "$small" ] && echo 1G || echo 24G)"
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program.c - see program.h: what a recorded program says of itself.
+ */
+#include "core/program/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/setup.h"
+
+const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
+const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch" };
+const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
+
+const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
+{
+	if (op->kind == ZR_P_LAYER)
+		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
+	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ? &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
+}
+
+void zr_program_free(struct zr_program *p)
+{
+	free(p->op);
+	free(p->unit);
+	free(p->place);
+	free(p->grad_buffer);
+	free(p->sum);
+	memset(p, 0, sizeof *p);
+}
+
+int zr_program_updates(const struct zr_program *p)
+{
+	int updates = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		updates |= p->op[i].kind == ZR_P_UPDATE;
+	return updates;
+}
+
+uint64_t zr_program_bytes(const struct zr_program *p)
+{
+	uint64_t sum = 0;
+	for (int32_t i = 0; i < p->n; i++)
+		sum += p->op[i].kind == ZR_P_SPILL || p->op[i].kind == ZR_P_FETCH ? 0 : p->op[i].bytes;
+	return sum;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * waits.c - whether an update needs more than its own gradient. What all gradients together decide comes too late for an
+ * update in the backward: how far they are clipped, whether their step counts, sums over whole parameters.
+ */
+#include "core/setup.h"
+
+/* A state machine that may answer otherwise than to end the run has a loss scale, or says so at its first step. */
+static int may_skip(const struct zr_setup *s)
+{
+	const struct zr_precision_v1 *precision = s->precision.vtbl;
+	struct zr_scale scale;
+	int32_t action;
+	return precision->start(s->precision.inst, &scale) || precision->next(s->precision.inst, &scale, 1, &action) ||
+	       action != ZR_STEP_STOP;
+}
+
+const char *zr_update_waits(const struct zr_setup *s)
+{
+	if (s->train->gradient_clipping > 0)
+		return "[train] gradient_clipping needs the norm of all gradients first; set it to 0";
+	if (s->types.scaled)
+		return "the loss scale of [precision] needs to know first whether any gradient overflows";
+	if (may_skip(s))
+		return "[precision] would skip a step with non-finite gradients, and has to see all of them first; set on_nonfinite = stop";
+	for (int32_t i = 0; i < s->n_optimizers; i++) {
+		const struct zr_optimizer *o = &s->optimizer[i];
+		if (zr_is_whole(o))
+			return "an optimizer takes whole matrices";
+		if (((const struct zr_optimizer_v1 *)o->it.vtbl)->n_partial)
+			return "an optimizer needs sums over whole parameters first";
+	}
+	return NULL;
+}
