@@ -12,21 +12,24 @@ CLEANFILES += $(emulated_objects)
 $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu $(cuda_headers) $(kernel_headers) %D%/cuda_emulated.h
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fno-exceptions -fno-rtti \
-		$(SANITIZE_CFLAGS) $(emulated_flags) -c -o $@ $<
+		$(RACE_CFLAGS) $(emulated_flags) -c -o $@ $<
 
 %C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c %D%/attention_case.c %D%/attention_case.h %D%/isa.h
 %C%_t_cuda_attention_CPPFLAGS = $(emulated_flags)
 %C%_t_cuda_attention_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_attention_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_attention_LDADD = kernels/libkernels_f64.la $(emulated_objects) kernels/libzrkernels.la %D%/libtesthost.la $(CMOCKA_LIBS) -lm
 EXTRA_%C%_t_cuda_attention_DEPENDENCIES = $(emulated_objects)
 %C%_t_cuda_kernels_SOURCES = %D%/t_cuda_kernels.c %D%/testdevice.h %D%/half.h
 %C%_t_cuda_kernels_CPPFLAGS = $(emulated_flags)
 %C%_t_cuda_kernels_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_kernels_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_kernels_LDADD = $(emulated_objects) kernels/libzrkernels.la %D%/libtesthost.la $(CMOCKA_LIBS) -lm
 EXTRA_%C%_t_cuda_kernels_DEPENDENCIES = $(emulated_objects)
 %C%_t_cuda_rows_SOURCES = %D%/t_cuda_rows.c %D%/testdevice.h %D%/half.h
 %C%_t_cuda_rows_CPPFLAGS = $(emulated_flags)
 %C%_t_cuda_rows_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_rows_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_rows_LDADD = $(emulated_objects) kernels/libzrkernels.la %D%/libtesthost.la $(CMOCKA_LIBS) -lm
 EXTRA_%C%_t_cuda_rows_DEPENDENCIES = $(emulated_objects)
 endif

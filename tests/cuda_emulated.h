@@ -3,8 +3,12 @@
  * cuda_emulated.h - the part of CUDA that kernels/cuda/ is written in, on the host: so their indices, tiles, barriers
  * and exchanges between threads are tested where there is no GPU. CUDA blocks run one after the other, the threads of
  * one as coroutines that take turns at barriers. Shared memory is poisoned before each block, and where an asynchronous
- * copy goes until its thread waits for it; a warp runs as far ahead of the others as barriers let it. A block whose threads
- * wait for each other forever aborts. What it cannot show: every race, speed, the limits of hardware.
+ * copy goes until its thread waits for it; a warp runs as far ahead of the others as barriers let it. Past the end of
+ * dynamic shared memory there is nothing. A block whose threads wait for each other forever aborts.
+ *
+ * With the thread sanitizer the coroutines are threads to it, ordered by __syncthreads() and __syncwarp() alone, as on a GPU: it
+ * reports every access to shared or global memory that no barrier orders, whichever order they ran in. A shuffle orders
+ * nothing. What remains unseen: races between CUDA blocks, speed, most limits of hardware.
  */
 #ifndef ZR_TESTS_CUDA_EMULATED_H
 #define ZR_TESTS_CUDA_EMULATED_H
@@ -21,39 +25,62 @@ enum { cudaSuccess, cudaMemcpyDefault = 4 };
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+/* ZR_UNSEEN: what is no part of the kernels. */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+extern "C" inline const char *__tsan_default_options() { return "halt_on_error=1"; }
+#ifdef __clang__ /* whose no_sanitize leaves notes of entry and exit, and a coroutine ends without exit */
+#define ZR_UNSEEN __attribute__((disable_sanitizer_instrumentation, noinline))
+#else
+#define ZR_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+#endif
+#else
+#define ZR_UNSEEN
+#endif
 
 #define __global__
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#ifdef __SANITIZE_ADDRESS__ /* it guards arrays of no section only */
 #define __shared__ static
+#else
+#define __shared__ static __attribute__((section("zr_shared")))
+#endif
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define ZR_MOST_BLOCKS 2 /* the loops of sweeps go round */
 #define ZR_DYNAMIC_SHARED(name) unsigned char *name = emulated::dynamic
 
 struct dim3 {
 	unsigned x, y, z;
 	dim3(unsigned x_, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
-struct uint4 {
-	unsigned x, y, z, w;
-};
 inline dim3 threadIdx(0), blockIdx(0), blockDim(1), gridDim(1);
 
 namespace emulated {
 
-enum { LANES = 32, MOST = 1024, STACK = 256 << 10, DYNAMIC = 200 << 10 };
+/* DYNAMIC: what compute capability 8.0, the least, lends a block. */
+enum { LANES = 32, MOST = 1024, STACK = 256 << 10, DYNAMIC = 163 << 10, PAGE = 1 << 16, GRID_YZ = 65535 };
 
 /* Of a warp or of a block. */
 struct barrier {
 	int members, waiting;
 	unsigned turn;
+	char order[2]; /* what the thread sanitizer is told of, by turns */
 };
 
 struct coroutine {
 	ucontext_t context;
 	dim3 index = dim3(0);
+	void *thread; /* the thread sanitizer's */
 	bool done;
 };
 
@@ -70,17 +97,46 @@ inline coroutine fiber[MOST];
 inline copying copies[MOST][COPIES];
 inline int n_copies[MOST];
 inline ucontext_t scheduler;
+inline void *scheduler_thread;
+inline char begun, over; /* of a block */
 inline char *stacks;
 inline int now; /* number of the running thread in its block */
 inline bool moved;
 inline barrier warp[MOST / LANES], block;
 inline uint32_t slot[MOST / LANES][LANES][8]; /* what the lanes of a warp show each other */
-inline int any;
-alignas(64) inline unsigned char dynamic[DYNAMIC];
+inline unsigned char *room, *dynamic; /* of dynamic shared memory, and the launch's own at the end of it */
+inline size_t dynamic_bytes;
 inline void (*body)(void *);
 inline void *body_arg;
 
-inline void meet(barrier *b)
+/* ---- what the thread sanitizer is told -------------------------------------------------------------- */
+
+#ifdef __SANITIZE_THREAD__
+inline void tell(char *place) { __tsan_release(place); }
+inline void hear(char *place) { __tsan_acquire(place); }
+
+ZR_UNSEEN inline void go_to(void *thread) { __tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync); }
+
+ZR_UNSEEN inline void *new_thread() { return __tsan_create_fiber(0); }
+
+ZR_UNSEEN inline void *this_thread() { return __tsan_get_current_fiber(); }
+#else
+inline void tell(char *) {}
+inline void hear(char *) {}
+inline void go_to(void *) {}
+inline void *new_thread() { return &scheduler; }
+inline void *this_thread() { return &scheduler; }
+#endif
+
+/* ---- threads ---------------------------------------------------------------------------------------- */
+
+ZR_UNSEEN inline void rest()
+{
+	go_to(scheduler_thread);
+	swapcontext(&fiber[now].context, &scheduler);
+}
+
+ZR_UNSEEN inline void wait_for(barrier *b)
 {
 	unsigned turn = b->turn;
 	b->waiting++;
@@ -90,15 +146,25 @@ inline void meet(barrier *b)
 			b->turn++;
 			moved = true;
 		} else {
-			swapcontext(&fiber[now].context, &scheduler);
+			rest();
 		}
 	}
 }
 
-inline void meet_warp() { meet(&warp[now / LANES]); }
-
-inline void run_thread()
+/* A barrier that orders memory: what was done before it is seen behind it. */
+ZR_UNSEEN inline void meet(barrier *b)
 {
+	char *order = &b->order[b->turn % 2];
+	tell(order);
+	wait_for(b);
+	hear(order);
+}
+
+ZR_UNSEEN inline barrier *own_warp() { return &warp[now / LANES]; }
+
+ZR_UNSEEN inline void run_thread()
+{
+	hear(&begun);
 	body(body_arg);
 	if (n_copies[now]) {
 		fprintf(stderr, "a thread ends with copies that it did not wait for\n");
@@ -108,29 +174,45 @@ inline void run_thread()
 	warp[now / LANES].members--;
 	block.members--;
 	moved = true;
-	swapcontext(&fiber[now].context, &scheduler);
+	tell(&over);
+	rest();
 }
 
-inline void start_block(int threads)
+/* Arrays in shared memory that kernels declare. */
+#ifdef __SANITIZE_ADDRESS__
+inline void poison_static() {}
+#else
+extern "C" char __start_zr_shared[] __attribute__((weak)), __stop_zr_shared[] __attribute__((weak));
+inline void poison_static() { memset(__start_zr_shared, 0xff, (size_t)(__stop_zr_shared - __start_zr_shared)); }
+#endif
+
+ZR_UNSEEN inline void start_thread(int i)
 {
-	memset(dynamic, 0xff, sizeof dynamic);
-	block = barrier{ threads, 0, 0 };
-	for (int i = 0; i < threads; i++) {
-		coroutine *f = &fiber[i];
-		if (i % LANES == 0)
-			warp[i / LANES] = barrier{ threads - i < LANES ? threads - i : LANES, 0, 0 };
-		f->done = false;
-		f->index = dim3((unsigned)i % blockDim.x, (unsigned)i / blockDim.x % blockDim.y, (unsigned)i / blockDim.x / blockDim.y);
-		getcontext(&f->context);
-		f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
-		f->context.uc_stack.ss_size = STACK;
-		f->context.uc_link = NULL;
-		makecontext(&f->context, run_thread, 0);
-	}
+	coroutine *f = &fiber[i];
+	f->done = false;
+	f->thread = f->thread ? f->thread : new_thread();
+	f->index = dim3((unsigned)i % blockDim.x, (unsigned)i / blockDim.x % blockDim.y, (unsigned)i / blockDim.x / blockDim.y);
+	getcontext(&f->context);
+	f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+	f->context.uc_stack.ss_size = STACK;
+	f->context.uc_link = NULL;
+	makecontext(&f->context, run_thread, 0);
+}
+
+ZR_UNSEEN inline void start_block(int threads)
+{
+	memset(dynamic, 0xff, dynamic_bytes);
+	poison_static();
+	block = barrier{ threads, 0, 0, {} };
+	for (int i = 0; i < threads; i++)
+		start_thread(i);
+	for (int i = 0; i < threads; i += LANES)
+		warp[i / LANES] = barrier{ threads - i < LANES ? threads - i : LANES, 0, 0, {} };
+	tell(&begun);
 }
 
 /* Whether the threads of a warp got further: they go on until they wait for other warps. */
-inline bool run_warp(int first, int end)
+ZR_UNSEEN inline bool run_warp(int first, int end)
 {
 	bool any_moved = false;
 	do {
@@ -138,6 +220,7 @@ inline bool run_warp(int first, int end)
 		for (now = first; now < end; now++)
 			if (!fiber[now].done) {
 				threadIdx = fiber[now].index;
+				go_to(fiber[now].thread);
 				swapcontext(&scheduler, &fiber[now].context);
 			}
 		any_moved |= moved;
@@ -145,7 +228,7 @@ inline bool run_warp(int first, int end)
 	return any_moved;
 }
 
-inline void run_block(int threads)
+ZR_UNSEEN inline void run_block(int threads)
 {
 	start_block(threads);
 	while (block.members > 0) {
@@ -157,11 +240,12 @@ inline void run_block(int threads)
 			abort();
 		}
 	}
+	hear(&over);
 }
 
 template <class F> void call(void *f) { (*(F *)f)(); }
 
-inline void copy_later(void *to, const void *from, size_t n)
+ZR_UNSEEN inline void copy_later(void *to, const void *from, size_t n)
 {
 	if (n_copies[now] == COPIES) {
 		fprintf(stderr, "a thread has started %d copies that it did not wait for\n", COPIES);
@@ -171,7 +255,7 @@ inline void copy_later(void *to, const void *from, size_t n)
 	copies[now][n_copies[now]++] = copying{ to, from, n };
 }
 
-inline void copy_now()
+ZR_UNSEEN inline void copy_now()
 {
 	for (int i = 0; i < n_copies[now]; i++) {
 		const copying *c = &copies[now][i];
@@ -184,11 +268,13 @@ inline void copy_now()
 }
 
 /* Words of every lane, as the others see them until the next exchange. */
-inline uint32_t (*show(const uint32_t *words, int n))[8]
+ZR_UNSEEN inline uint32_t (*show(const uint32_t *words, int n))[8]
 {
-	meet_warp();
-	memcpy(slot[now / LANES][now % LANES], words, (size_t)n * 4);
-	meet_warp();
+	volatile uint32_t *mine = slot[now / LANES][now % LANES];
+	wait_for(own_warp());
+	for (int i = 0; i < n; i++)
+		mine[i] = words[i];
+	wait_for(own_warp());
 	return slot[now / LANES];
 }
 
@@ -201,23 +287,43 @@ template <class T> T from_lane(T x, int lane)
 	return theirs;
 }
 
-} // namespace emulated
+/* Dynamic shared memory of so many bytes, as far from its end as 16 bytes of alignment allow. */
+ZR_UNSEEN inline void make_room(size_t shared)
+{
+	if (!room) {
+		room = (unsigned char *)mmap(NULL, DYNAMIC + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (room == MAP_FAILED || mprotect(room + (DYNAMIC + PAGE - 1) / PAGE * PAGE, PAGE, PROT_NONE))
+			abort();
+		stacks = (char *)malloc((size_t)MOST * STACK);
+		scheduler_thread = this_thread();
+	}
+	dynamic_bytes = (shared + 15) / 16 * 16;
+	dynamic = room + (DYNAMIC + PAGE - 1) / PAGE * PAGE - dynamic_bytes;
+}
 
-template <class F> cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStream_t)
+ZR_UNSEEN inline void run_grid(dim3 grid, dim3 threads)
 {
 	int n = (int)(threads.x * threads.y * threads.z);
-	if (n > emulated::MOST || shared > emulated::DYNAMIC)
+	if (n > MOST || grid.y > GRID_YZ || grid.z > GRID_YZ || grid.x > INT32_MAX)
 		abort();
-	if (!emulated::stacks)
-		emulated::stacks = (char *)malloc((size_t)emulated::MOST * emulated::STACK);
-	emulated::body = emulated::call<F>;
-	emulated::body_arg = &f;
 	gridDim = grid;
 	blockDim = threads;
 	for (blockIdx.z = grid.z; blockIdx.z-- > 0;)
 		for (blockIdx.y = grid.y; blockIdx.y-- > 0;)
 			for (blockIdx.x = grid.x; blockIdx.x-- > 0;) /* whoever hopes for ascending order is found out */
-				emulated::run_block(n);
+				run_block(n);
+}
+
+} // namespace emulated
+
+template <class F> cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, size_t shared, cudaStream_t)
+{
+	if (shared > emulated::DYNAMIC)
+		abort();
+	emulated::make_room(shared);
+	emulated::body = emulated::call<F>;
+	emulated::body_arg = &f;
+	emulated::run_grid(grid, threads);
 	emulated::body_arg = NULL;
 	return cudaSuccess;
 }
@@ -225,17 +331,7 @@ template <class F> cudaError_t emulated_launch(F f, dim3 grid, dim3 threads, siz
 /* ---- what kernels call ------------------------------------------------------------------------------ */
 
 static inline void __syncthreads() { emulated::meet(&emulated::block); }
-static inline void __syncwarp() { emulated::meet_warp(); }
-
-static inline int __syncthreads_or(int x)
-{
-	__syncthreads();
-	emulated::any = 0;
-	__syncthreads();
-	emulated::any |= x;
-	__syncthreads();
-	return emulated::any;
-}
+static inline void __syncwarp() { emulated::meet(emulated::own_warp()); }
 
 template <class T> T __shfl_xor_sync(uint32_t, T x, int mask, int)
 {
@@ -259,9 +355,7 @@ static inline uint32_t __ballot_sync(uint32_t, int x)
 
 static inline int32_t atomicAdd(int32_t *to, int32_t x)
 {
-	int32_t was = *to;
-	*to += x;
-	return was;
+	return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
 
 static inline int __ffs(int x) { return __builtin_ffs(x); }

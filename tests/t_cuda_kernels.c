@@ -49,27 +49,34 @@ static void compare(const char *what, const struct buf *a, const struct buf *b, 
 }
 
 /* run on the same operands by either; all of them have the same bits after it. */
+static void same_bits_of(const char *what, run_fn *run, const struct operand *o, int count, int64_t n, int32_t dtype)
+{
+	struct buf a[MOST], b[MOST];
+	for (int i = 0; i < count; i++) {
+		a[i] = draw(&o[i], n, dtype, 0, (uint64_t)(n * 100 + i));
+		b[i] = draw(&o[i], n, dtype, (trial + i) & 1, (uint64_t)(n * 100 + i));
+	}
+	run(a, n, dtype, 0);
+	run(b, n, dtype, 1);
+	for (int i = 0; i < count; i++) {
+		compare(what, &a[i], &b[i], i, n);
+		buf_free(&a[i]);
+		buf_free(&b[i]);
+	}
+}
+
 static void same_bits(const char *what, run_fn *run, const struct operand *o, int count)
 {
 	static const int64_t sizes[] = { 1, 3, 4, 1027, 2 * ZR_BLOCK + 77 };
 	static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
-	struct buf a[MOST], b[MOST];
 	for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
 		for (int t = 0; t < 3; t++)
-			for (trial = 0; trial < 4; trial++) {
-				for (int i = 0; i < count; i++) {
-					a[i] = draw(&o[i], sizes[s], dtypes[t], 0, (uint64_t)(s * 100 + (size_t)i));
-					b[i] = draw(&o[i], sizes[s], dtypes[t], (trial + i) & 1, (uint64_t)(s * 100 + (size_t)i));
-				}
-				run(a, sizes[s], dtypes[t], 0);
-				run(b, sizes[s], dtypes[t], 1);
-				for (int i = 0; i < count; i++) {
-					compare(what, &a[i], &b[i], i, sizes[s]);
-					buf_free(&a[i]);
-					buf_free(&b[i]);
-				}
-			}
+			for (trial = 0; trial < 4; trial++)
+				same_bits_of(what, run, o, count, sizes[s], dtypes[t]);
 }
+
+/* So many that threads of every kernel go round more than once. */
+#define MANY 258
 
 /* An elementwise operation of the scalar kernels, or of the device. */
 #define BY(name, op, n)                                                      \
@@ -229,7 +236,7 @@ static void run_lamb(struct buf *b, int64_t n, int32_t dtype, int device)
 
 static void run_muon(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	double sumsq[3], sum = 0;
+	double sumsq[MANY], sum = 0;
 	struct zr_op_muon op = { .size = sizeof op, .lowp_dtype = dtype, .nesterov = trial & 1, .n = n, .momentum = 0.9,
 				 .weight_decay = 0.1, .eps = 1e-7, .ratio = 2, .scalars = &scalars[trial & 1], .grad = F(0),
 				 .master = F(1), .buf = F(2), .x = F(3), .sumsq = sumsq, .lowp = b[6].p };
@@ -257,20 +264,22 @@ static void updates_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("adagrad", run_adagrad, o, 7);
 	same_bits("lamb", run_lamb, sums, 9);
 	same_bits("muon", run_muon, sums, 8);
+	trial = 0;
+	same_bits_of("muon", run_muon, sums, 8, MANY * ZR_BLOCK - 5, ZR_BF16);
 }
 
 /* ---- fold ------------------------------------------------------------------------------------------- */
 
 static void run_fold(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	double sumsq[3] = { 0 };
-	uint32_t bad[3] = { 0 };
+	double sumsq[MANY] = { 0 };
+	uint32_t bad[MANY] = { 0 };
 	struct zr_op_fold op = { .size = sizeof op, .flags = trial & 1 ? ZR_OP_ACCUMULATE : 0, .comm_dtype = dtype, .n = n, .g = F(0),
 				 .acc = F(1), .sumsq = trial & 2 ? sumsq : NULL, .nonfinite = bad };
 	F(0)[n / 2] = trial == 3 ? INFINITY : -0.0f;
 	BY(fold, op, blocks_of(n));
 	memcpy(b[2].p, sumsq, 8);
-	b[3].p[0] = (char)(bad[0] + 16 * bad[1] + 32 * bad[2]);
+	b[3].p[0] = (char)(bad[0] + 16 * bad[1] + 32 * bad[2] + 64 * bad[blocks_of(n) / 2]);
 }
 
 static void fold_has_the_bits_of_the_scalar_kernel(void **state)
@@ -278,6 +287,8 @@ static void fold_has_the_bits_of_the_scalar_kernel(void **state)
 	static const struct operand o[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F64, 0, 0 }, { ZR_F32, 0, 0 } };
 	(void)state;
 	same_bits("fold", run_fold, o, 4);
+	trial = 3;
+	same_bits_of("fold", run_fold, o, 4, MANY * ZR_BLOCK - 5, ZR_BF16);
 }
 
 int main(void)
