@@ -221,14 +221,22 @@ static int fold_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 					      fold_far(s, op, i, spot, m->first, m->n);
 }
 
+/* Ends the copy of the i-th unit that is on its way. */
+static int arrive(struct zr_session *s, const struct zr_pop *op, int32_t i)
+{
+	uint64_t *copy = &s->arriving[op->first + i];
+	int rc = zr_copied(s, *copy);
+	*copy = 0;
+	return rc;
+}
+
 /* Each when what was copied for it has arrived. */
 static int fold_units(struct zr_session *s, const struct zr_pop *op)
 {
 	int rc = 0;
 	for (int32_t i = 0; i < op->n; i++) {
-		int end = zr_copied(s, s->arriving[op->first + i]);
+		int end = arrive(s, op, i);
 		rc = rc ? rc : end;
-		s->arriving[op->first + i] = 0;
 		if (!rc)
 			rc = fold_unit(s, op, i);
 	}
@@ -307,10 +315,8 @@ static int leave_device(struct zr_session *s, const struct zr_pop *op)
 		rc = zr_complete(s, s->posted[zr_number_of(s, op)]);
 		return rc ? rc : move_received(s, op, place(s, ZR_R_FOLD));
 	}
-	for (int32_t i = 0; !rc && i < op->n; i++) {
-		rc = zr_copied(s, s->arriving[op->first + i]);
-		s->arriving[op->first + i] = 0;
-	}
+	for (int32_t i = 0; !rc && i < op->n; i++)
+		rc = arrive(s, op, i);
 	return rc || zr_alone(s) ? rc : zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, s->setup->types.comm_dtype, op->n);
 }
 
