@@ -233,6 +233,8 @@ static void announce(const struct run *r, FILE *out)
 		zr_pool_size(s->process.pool) == 1 ? "" : "s");
 	if (s->process.world > 1)
 		fprintf(out, "ranks   %d, stage %s\n", s->process.world, s->zero.section->plugin->desc->id);
+	if (s->plan.sums)
+		fprintf(out, "sums    over ranks by %s: bits depend on its order\n", s->plan.sums);
 	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n", (long long)s->batch.train,
 		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
 	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a), zr_bytes_text(zr_memory_at_start(), b));

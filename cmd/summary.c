@@ -63,6 +63,8 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 	if (r->world > 1)
 		json_object_set_new(j, "received_bytes_per_step",
 				    json_pack("{s:I, s:I}", "planned", (json_int_t)r->received_plan, "measured", (json_int_t)r->received));
+	if (s->plan.sums)
+		json_object_set_new(j, "sums_over_ranks", json_string(s->plan.sums));
 	json_object_set_new(j, "process_peak_bytes", json_integer((json_int_t)r->process_peak));
 	json_object_set_new(j, "device", json_string(r->device));
 	json_object_set_new(j, "device_variant", json_string(r->variant));

@@ -250,6 +250,39 @@ static uint64_t bucket_bytes(const struct zr_setup *s, const struct zr_program *
 	return most;
 }
 
+/* Whether comm adds what ranks send. A rank sends once per update: then the fold over ranks is one sum of them in rank order,
+ * and in fp32 that is the sum of zeroth/comm.h, bit for bit (invariant I1). */
+static int adds_in_comm(const struct zr_setup *s)
+{
+	int once = s->train->reduction == ZR_REDUCE_LOCAL || s->batch.accumulation == 1;
+	return s->process.world > 1 && !s->peers && once && s->types.comm_dtype == ZR_F32;
+}
+
+/* What adds in an order of its own in a section's comm, or NULL. needs: what must change before it adds at all, or NULL. */
+static int ask_sums(const struct zr_setup *s, const char *section, const char *needs, const char **sums, struct zr_error *err)
+{
+	const struct zr_section *sec = zr_config_find(s->cfg, section);
+	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof *v, err);
+	char text[512];
+	*sums = v && v->sums ? v->sums(sec->opts) : NULL;
+	if (!*sums || !needs)
+		return 0;
+	snprintf(text, sizeof text, "sums: %s would add nothing: %s, or sums = ordered", *sums, needs);
+	return zr_config_blame(s->cfg, section, ZR_EINVAL, text, err);
+}
+
+/* Another order than that of the ranks is for who gave up, by reduction = local, that bits do not depend on their number. */
+static int choose_sums(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
+{
+	const char *none;
+	int local = s->train->reduction == ZR_REDUCE_LOCAL;
+	if (s->process.world == 1)
+		return 0;
+	int rc = ask_sums(s, "comm", p->scatter && local ? NULL : "each rank must send one fp32 sum per update: set [train] reduction = local "
+			  "and communication_data_type = fp32", &p->sums, err);
+	return rc || !s->host_comm.inst ? rc : ask_sums(s, "comm.host", "gradients go through [comm]: set its sums", &none, err);
+}
+
 /* What is sent in 16 bits and what is received, where ranks do not read each other's gradients in place. From a device that
  * only copies reach it is in host memory if the sums are, or if comm reaches only that. */
 static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
@@ -257,6 +290,7 @@ static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
 	uint64_t share = 0, bucket = max(bucket_bytes(s, &s->program[ZR_PROG_MICRO], &share),
 					 bucket_bytes(s, &s->program[ZR_PROG_LAST_MICRO], &share));
 	uint64_t narrow = s->types.comm_dtype != ZR_F32, wide = narrow ? share : 0;
+	uint64_t received = p->scatter ? bucket / (uint64_t)s->process.world : bucket;
 	int far = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->wire = s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 	if (s->process.world == 1 || p->peers) {
@@ -264,12 +298,12 @@ static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
 		return;
 	}
 	p->fold_first = far ? wide : 0;
-	p->fold_set = p->wire ? 2 * bucket : far ? bucket : 0;
+	p->fold_set = p->wire ? bucket + received : far ? received : 0;
 	p->region[ZR_R_FOLD].bytes = p->fold_first + 2 * p->fold_set;
 	p->comm_first = far ? 0 : wide;
 	p->comm_back = p->comm_first + narrow * bucket;
-	p->comm_set = far && !p->wire ? bucket + narrow * bucket : 0;
-	p->region[ZR_R_COMM].bytes = p->comm_back + (p->wire && far ? 0 : bucket) + p->comm_set;
+	p->comm_set = far && !p->wire ? received + narrow * bucket : 0;
+	p->region[ZR_R_COMM].bytes = p->comm_back + (p->wire && far ? 0 : received) + p->comm_set;
 }
 
 /* What only a device without access to host memory needs. */
@@ -398,6 +432,9 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		choose_stores(s, &p);
 	p.direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p.region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p.peers = s->peers;
+	p.scatter = train && adds_in_comm(s);
+	if (!rc && train)
+		rc = choose_sums(s, &p, err);
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++)
 		place_unit(s, &p, u);
 	p.region[ZR_R_GRAD].bytes = max(p.region[ZR_R_GRAD].bytes, s->program[ZR_PROG_LAST_MICRO].sum_bytes);

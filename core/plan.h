@@ -37,7 +37,7 @@ enum zr_region_id {
 	ZR_R_ACT,         /* activations */
 	ZR_R_ACT_FAR,     /* those that [offload.activation] holds */
 	ZR_R_WORK,        /* scratch of operations, gradient of the activations */
-	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place */
+	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place, or their sum */
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers */
@@ -127,6 +127,8 @@ struct zr_plan {
 	struct zr_staging staging;
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int peers;               /* 1: ranks read each other's memory in place */
+	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
+	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
 	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_FOLD, others ZR_R_WIRE */
 	uint64_t fold_first, comm_first; /* bytes before the first reduce's place in ZR_R_FOLD and ZR_R_COMM: room to widen 16 bits */
 	uint64_t fold_set, comm_set;     /* from it to the next one's; they alternate. 0: all have one place */

@@ -2,7 +2,8 @@
  *
  * reduce.c - gradients: a reduce brings each contribution to its home and folds there in rank order, which with ascending
  * micro-batches is slot order. Where ranks can read each other's memory the home reads the contributions in place,
- * between two fences; elsewhere an all-to-all brings them.
+ * between two fences; elsewhere an all-to-all brings them. Where a rank sends once per update, comm may add them on their way:
+ * a reduce-scatter brings their sum, which is folded as if it were the one contribution (core/plan.c: adds_in_comm).
  * From a device that only copies reach they pass through host memory if the sums are there, or the other ranks. Such a reduce
  * ends in two steps, so that the device does not wait for the host: its wait ends what uses memory of the device; the rest
  * comes after the next layer was enqueued, while the next reduce's copies are under way. Two sets of host memory take turns.
@@ -75,6 +76,17 @@ static uint64_t bytes_of(const struct zr_session *s, int32_t unit)
 	return (uint64_t)(zr_unit_padded_elements(s->setup, unit) * zr_dtype_bytes(s->setup->types.comm_dtype));
 }
 
+/* What comes for it: of each rank its contribution, or their sum. */
+static int contributions(const struct zr_session *s)
+{
+	return s->setup->plan.scatter ? 1 : s->setup->process.world;
+}
+
+static uint64_t bytes_received(const struct zr_session *s, int32_t unit)
+{
+	return bytes_of(s, unit) / (uint64_t)s->setup->process.world * (uint64_t)contributions(s);
+}
+
 /* Where the last reduce has its place in ZR_R_COMM, or in ZR_R_FOLD. */
 static char *place(const struct zr_session *s, int region)
 {
@@ -106,7 +118,7 @@ static int fill_segment(struct zr_session *s, const struct zr_pop *op, int32_t i
 	}
 	char **at = p->plan.wire ? host : staging, *copy = *at;
 	seg->recv = *at + (p->plan.wire ? bytes : 0);
-	*at = (char *)seg->recv + bytes;
+	*at = (char *)seg->recv + bytes_received(s, u);
 	if (!p->plan.wire)
 		return 0;
 	send = seg->send;
@@ -152,7 +164,7 @@ static float *handed_over(const struct zr_session *s, int32_t unit)
 static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, int64_t first, int64_t n, float *sum)
 {
 	struct zr_setup *p = s->setup;
-	int32_t u = zr_units_of(s, op)[i], world = p->process.world;
+	int32_t u = zr_units_of(s, op)[i], ranks = contributions(s);
 	struct folding f = { .unit = u, .type = p->types.comm_dtype, .on_host = sums_on_host(s) };
 	int last = s->program->id == ZR_PROG_LAST_MICRO, rc = 0;
 	f.store = stores(s);
@@ -161,11 +173,11 @@ static int fold_range(struct zr_session *s, const struct zr_pop *op, int32_t i, 
 		return fold(s, &f, sum, sum, first, n);
 	if (zr_alone(s))
 		return fold(s, &f, (by_host(s) ? handed_over(s, u) : grad_buffer(s, u)) + first * ZR_BLOCK, sum, first, n);
-	for (int32_t r = 0; !rc && r < world; r++) {
+	for (int32_t r = 0; !rc && r < ranks; r++) {
 		const float *from;
 		rc = contribution(s, op, i, r, first, n, &from);
 		f.store = stores(s) && r == 0;
-		f.measure = last && r == world - 1;
+		f.measure = last && r == ranks - 1;
 		if (!rc)
 			rc = fold(s, &f, from, sum, first, n);
 	}
@@ -248,6 +260,12 @@ static int sends(const struct zr_session *s)
 	return !zr_alone(s) && (s->program->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(s->setup));
 }
 
+static int post_exchange(struct zr_session *s, const struct zr_pop *op)
+{
+	int32_t kind = s->setup->plan.scatter ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_TO_ALL;
+	return zr_post(s, op, kind, ZR_GROUP_WORLD, s->setup->types.comm_dtype, op->n);
+}
+
 int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 {
 	struct zr_setup *p = s->setup;
@@ -267,8 +285,7 @@ int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 	}
 	if (rc || !sends(s) || p->plan.wire)
 		return rc;
-	return p->plan.peers ? zr_post(s, op, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, op->n) :
-			       zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, p->types.comm_dtype, op->n);
+	return p->plan.peers ? zr_post(s, op, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, op->n) : post_exchange(s, op);
 }
 
 /* After the last fold a stage that updates everything everywhere needs all sums. */
@@ -298,7 +315,7 @@ static int move_received(struct zr_session *s, const struct zr_pop *op, char *to
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		struct zr_comm_seg *seg = &zr_segments_of(s, op)[i];
-		uint64_t bytes = bytes_of(s, zr_units_of(s, op)[i]);
+		uint64_t bytes = bytes_received(s, zr_units_of(s, op)[i]);
 		rc = zr_copy_start(s, to, seg->recv, bytes, &s->arriving[op->first + i]);
 		seg->recv = to;
 		to += bytes;
@@ -317,7 +334,7 @@ static int leave_device(struct zr_session *s, const struct zr_pop *op)
 	}
 	for (int32_t i = 0; !rc && i < op->n; i++)
 		rc = arrive(s, op, i);
-	return rc || zr_alone(s) ? rc : zr_post(s, op, ZR_COMM_ALL_TO_ALL, ZR_GROUP_WORLD, s->setup->types.comm_dtype, op->n);
+	return rc || zr_alone(s) ? rc : post_exchange(s, op);
 }
 
 int zr_end_reduce(struct zr_session *s)

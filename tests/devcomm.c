@@ -95,7 +95,7 @@ static int post(struct zr_inst *inst, const struct zr_comm_op *op, zr_ticket *ou
 {
 	struct zr_comm_op o = *op;
 	struct pending *p = pending;
-	int64_t ranks = ranks_of(op);
+	int64_t ranks = ranks_of(op), parts = op->kind == ZR_COMM_ALL_TO_ALL || op->kind == ZR_COMM_REDUCE_SCATTER ? ranks : 1;
 	int rc = 0;
 	while (p < pending + PENDING && p->used)
 		p++;
@@ -106,7 +106,7 @@ static int post(struct zr_inst *inst, const struct zr_comm_op *op, zr_ticket *ou
 	p->n = op->n_seg;
 	p->received = op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL ? ranks : 1;
 	for (int i = 0; !rc && i < op->n_seg; i++) {
-		uint64_t part = (uint64_t)op->seg[i].count * width(op->dtype), sent = part * (uint64_t)(op->kind == ZR_COMM_ALL_TO_ALL ? ranks : 1);
+		uint64_t part = (uint64_t)op->seg[i].count * width(op->dtype), sent = part * (uint64_t)parts;
 		if (on_host(op->seg[i].send) || on_host(op->seg[i].recv))
 			return zr_fail(host, ZR_EINVAL, "devcomm: segment %d is on the host", i);
 		p->seg[i] = op->seg[i];

@@ -44,6 +44,17 @@ unclipped='-o train.gradient_clipping=0'
 is 'I1 device comm: updates in the backward, state on the host, stage2, 2 ranks' "$(digest bf16 fp32 cpu none none stage2 2 keep tiny 5 1 \
 	$gpu $unclipped -o zero.update_in_backward=yes)" "$(digest bf16 fp32 none none none stage0 1 keep auto auto 1 $unclipped)"
 is 'I1 separate device: parameters on disk, hpz, 1 rank' "$(digest fp32 fp32 nvme nvme nvme hpz 1 keep tiny auto 2)" "${want[fp32]}"
+# Summed on each rank first: another family, in which comm adds what ranks send wherever homes do not read it in place.
+local=(-o train.reduction=local)
+one=$(digest fp32 fp32 none none none stage2 3 keep auto auto 2 "${local[@]}")
+like 'summed locally: trains to other bits' "$([ "$one" != "${want[fp32]}" ] && echo "$one")" '^digest: losses=[0-9a-f]{16} '
+is 'I1 summed locally: whole states, separate device' "$(digest fp32 fp32 none none none stage0 3 keep tiny 5 2 -o device.separate=yes \
+	"${local[@]}")" "$one"
+is 'I1 summed locally: all on disk, separate device' "$(digest fp32 fp32 nvme nvme nvme stage3 3 keep tiny auto 1 "${local[@]}")" "$one"
+is 'I1 summed locally: all on disk, a node per rank' "$(digest fp32 fp32 nvme nvme nvme hpz 3 keep tiny 5 2 -o boot.ranks_per_node=1 \
+	"${local[@]}")" "$one"
+is 'I1 summed locally: all on disk, device comm' "$(digest fp32 fp32 nvme nvme nvme stage3 3 keep tiny auto 1 $gpu "${local[@]}")" "$one"
+is 'I1 summed locally: state on the host, device comm' "$(digest fp32 fp32 cpu none none stage1 3 keep auto 5 2 $gpu "${local[@]}")" "$one"
 like 'a device comm for a device without memory of its own' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
 	-o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs, and this device has none'
 is 'I2, I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''

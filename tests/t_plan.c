@@ -166,6 +166,8 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 	want[ZR_R_GATHER] = most(want[ZR_R_GATHER], c->sizes == TINY ? one_publish : publish);
 	/* what others sent; in 16 bits also what is sent, and one rank's share of a unit widened again */
 	want[ZR_R_COMM] = (c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4)) + (c->narrow ? share(H0, N, 4) : 0);
+	if (c->node < N && !c->narrow && (c->local || c->accumulation == 1)) /* a rank sends once per update: what comes is added */
+		want[ZR_R_COMM] = c->sizes == TINY ? share(H0, N, 4) : sum(share, N, 4);
 	if (c->node == N)
 		want[ZR_R_COMM] = 0; /* read where it lies */
 	want[ZR_R_LOCAL] = sums_locally(c) ? sum(full, N, 4) : 0;

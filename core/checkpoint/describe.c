@@ -102,6 +102,8 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 	}
 	snprintf(text, sizeof text, "%s (%s)", p->device_info.name, p->device_info.variant);
 	set(m->settings, "device", "variant", text);
+	if (p->plan.sums)
+		set(m->settings, "comm", "sums", p->plan.sums);
 	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);
 	set(m->settings, "data", "tokens", text);
 	zr_describe_model(p, m->meta);

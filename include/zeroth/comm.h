@@ -30,7 +30,7 @@ typedef uint64_t zr_ticket; /* 0: already complete; else waited for exactly once
 #define ZR_COMM_FENCE 7          /* no data moves; after wait, what peers wrote into their segments' `send` before they
 				  * posted is visible through mem_peer; segments are compared like any other */
 
-/* Sums run over the ranks in ascending order: acc = x_0, then acc = acc + x_r; fp32, fp64 and int64. An
+/* Sums run over the ranks in ascending order, but for `sums` below: acc = x_0, then acc = acc + x_r; fp32, fp64 and int64. An
  * all_gather whose recv already holds send in place (recv + rank*count == send) copies only the others' parts. */
 
 /* What an operation is for: compared over ranks, and reported by a rank that fails or hangs. FROZEN. */
@@ -78,6 +78,10 @@ struct zr_comm_v1 {
 	 * offset are whole pages. Not collective; valid until mem_free; shows what peers wrote as mem_peer does, after a fence.
 	 * A group of one rank: `mine` itself. ZR_ENOTSUP: its ranks share no memory; ZR_ENOMEM: no mappings are left. */
 	int (*mem_view)(struct zr_inst *, const void *mine, uint64_t bytes, int32_t group, void **out);
+	/* (optional) [main] NULL: reduce_scatters add in rank order, as above. Else who orders their additions instead, with its
+	 * version, as "NCCL 2.27.3": bits then depend on it. Follows from the options alone; the option is called `sums`, with the
+	 * value `ordered` for rank order. Core refuses it in a training that posts no reduce_scatter. */
+	const char *(*sums)(const void *opts);
 };
 
 #ifdef __cplusplus

@@ -241,6 +241,10 @@ nccl() {
 		got=$(two_machines n-far "${base[@]}" -o comm.plugin=$comm -o zero.plugin=$z)
 		same "NCCL between two machines, so to speak: $z" "$got" "$want"
 	done
+	base+=(-o zero.plugin=stage2 -o train.reduction=local -o train.communication_data_type=fp32)
+	want=$(train n-once "${base[@]}" -n 2)
+	got=$(two_machines n-added "${base[@]}" -o comm.plugin=$comm)
+	same 'one sum of each machine, added in rank order' "$got" "$want"
 }
 
 # ---- compute-sanitizer ----
