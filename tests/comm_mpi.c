@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * comm_mpi.c - one rank of comm/mpi under mpirun; mpi.sh runs several. `kinds` compares every kind of operation with a
- * reference on each rank and ends with 0 if all agree. The others are ways to fail: each rank prints the reason it got.
+ * reference on each rank and ends with 0 if all agree. The others are ways to fail: each rank prints the reason it got. A third
+ * argument is the value of the option sums.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,7 +20,7 @@ static struct zr_inst *boot;
 static const struct zr_boot_v1 *boot_v;
 static const struct zr_desc *boot_desc, *comm_desc;
 static void *boot_opts, *comm_opts;
-static int bad;
+static int bad, mpi_adds;
 
 static void expect(struct rank *r, int good, const char *what)
 {
@@ -65,6 +67,26 @@ static void reference(const struct spec *s, int i, int64_t count, int n, int fir
 	}
 }
 
+/* In whichever order R numbers are added, the sum is less than (R - 1) half units in the last place of the sum of their sizes
+ * away from the exact one. */
+static int is_near(const struct spec *s, int i, int64_t count, int n, int first, int me, const char *want, const char *got, char *x)
+{
+	double half = s->dtype == ZR_F32 ? 0x1p-24 : 0x1p-53, *sizes = calloc((size_t)count + 1, sizeof *sizes);
+	int near = 1;
+	for (int k = 0; k < n; k++) {
+		rig_fill(x, s->dtype, first + k, i, me * count, count);
+		for (int64_t j = 0; j < count; j++)
+			sizes[j] += fabs(s->dtype == ZR_F32 ? (double)((float *)x)[j] : ((double *)x)[j]);
+	}
+	for (int64_t j = 0; j < count; j++) {
+		double a = s->dtype == ZR_F32 ? (double)((const float *)want)[j] : ((const double *)want)[j];
+		double b = s->dtype == ZR_F32 ? (double)((const float *)got)[j] : ((const double *)got)[j];
+		near &= fabs(a - b) <= 2 * (n - 1) * half * sizes[j];
+	}
+	free(sizes);
+	return near;
+}
+
 /* Bytes that others must send, as comm/local counts them. */
 static uint64_t must_receive(int kind, int64_t c, int n, int me, uint64_t esz)
 {
@@ -103,7 +125,10 @@ static void one_kind(struct rank *r, const struct spec *s)
 		uint64_t bytes = (uint64_t)counts[i] * esz;
 		char *want = calloc(1, bytes * (uint64_t)n + 8), *x = malloc(bytes + 8);
 		reference(s, i, counts[i], n, first, me, want, x);
-		expect(r, !memcmp(want, seg[i].recv, bytes * (wide(s->kind, 0) ? (uint64_t)n : 1)), "a result");
+		if (mpi_adds && s->kind == ZR_COMM_REDUCE_SCATTER && s->dtype != ZR_I64)
+			expect(r, is_near(s, i, counts[i], n, first, me, want, seg[i].recv, x), "a sum by MPI");
+		else
+			expect(r, !memcmp(want, seg[i].recv, bytes * (wide(s->kind, 0) ? (uint64_t)n : 1)), "a result");
 		free(want);
 		free(x);
 		free(memory[i]);
@@ -155,6 +180,41 @@ static void many(struct rank *r)
 	expect(r, r->v->post(r->c, &op, &t[0]) == ZR_EINVAL, "overlapping buffers are refused");
 }
 
+/* Reduce_scatters of many pieces, over both groups, beside an all_reduce; waited for in another order on odd ranks. */
+static void pieces(struct rank *r)
+{
+	enum { N = 5, COUNT = 700001 };
+	struct zr_comm_seg seg[N][3];
+	zr_ticket t[N];
+	for (int i = 0; i < N; i++) {
+		struct zr_comm_op op = rig_op(i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, i == 1 ? ZR_GROUP_NODE : ZR_GROUP_WORLD, ZR_F32,
+					      seg[i], 3);
+		int n = i == 1 ? r->per_node : r->world;
+		op.tag.op = i;
+		for (int k = 0; k < 3; k++) { /* the second one is empty */
+			int64_t count = k == 1 ? 0 : i == 2 ? 5 : COUNT + k * 20000;
+			seg[i][k] = (struct zr_comm_seg){ malloc((size_t)(n * count) * 4 + 4), malloc((size_t)count * 4 + 4), count };
+			rig_fill((void *)(uintptr_t)seg[i][k].send, ZR_F32, r->rank, i * 3 + k, 0, i == 2 ? count : n * count);
+		}
+		expect(r, r->v->post(r->c, &op, &t[i]) == 0, "post");
+	}
+	for (int k = 0; k < N; k++) {
+		int i = r->rank & 1 ? k : N - 1 - k, n = i == 1 ? r->per_node : r->world, first = i == 1 ? r->rank / n * n : 0;
+		struct spec s = { i == 2 ? ZR_COMM_ALL_REDUCE : ZR_COMM_REDUCE_SCATTER, 0, ZR_F32, 0 };
+		expect(r, r->v->wait(r->c, t[i]) == 0, "wait");
+		for (int j = 0; j < 3; j++) {
+			const struct zr_comm_seg *g = &seg[i][j];
+			char *want = calloc((size_t)g->count + 1, 4), *x = malloc((size_t)g->count * 4 + 4);
+			reference(&s, i * 3 + j, g->count, n, first, r->rank - first, want, x);
+			expect(r, !memcmp(want, g->recv, (size_t)g->count * 4), "a sum of pieces");
+			free(want);
+			free(x);
+			free((void *)(uintptr_t)g->send);
+			free(g->recv);
+		}
+	}
+}
+
 /* Values through boot. */
 static void values(struct rank *r)
 {
@@ -176,6 +236,8 @@ static void all_kinds(struct rank *r)
 {
 	kinds(r);
 	many(r);
+	if (!mpi_adds)
+		pieces(r);
 	values(r);
 }
 
@@ -217,7 +279,7 @@ static void leave(struct rank *r)
 
 /* ---- --------------------------------------------------------------------------------------------------------- */
 
-static int up(struct rank *r, const char *per_node)
+static int up(struct rank *r, const char *per_node, const char *sums)
 {
 	struct zr_boot_info info = { .size = sizeof info };
 	boot_desc = test_plugin("boot/mpi");
@@ -226,7 +288,8 @@ static int up(struct rank *r, const char *per_node)
 	comm_desc = test_plugin("comm/mpi");
 	comm_opts = test_options(comm_desc);
 	r->h = test_host(1);
-	if (test_set(boot_desc, boot_opts, "ranks_per_node", per_node) || test_set(comm_desc, comm_opts, "timeout", "2"))
+	if (test_set(boot_desc, boot_opts, "ranks_per_node", per_node) || test_set(comm_desc, comm_opts, "timeout", "2") ||
+	    test_set(comm_desc, comm_opts, "sums", sums))
 		return -1;
 	if (test_create(r->h, boot_desc, boot_opts, &boot) || boot_v->info(boot, &info))
 		return -1;
@@ -246,8 +309,9 @@ int main(int argc, char **argv)
 	} tests[] = { { "kinds", all_kinds }, { "differ", differ }, { "late", late }, { "stop", stop }, { "leave", leave } };
 	struct rank r = { 0 };
 	const char *reason;
-	if (argc != 3 || up(&r, argv[2])) {
-		fprintf(stderr, "%s\n", r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE");
+	mpi_adds = argc == 4 && !strcmp(argv[3], "mpi");
+	if (argc < 3 || up(&r, argv[2], argc == 4 ? argv[3] : "ordered")) {
+		fprintf(stderr, "%s\n", r.h ? test_error(r.h) : "usage: comm_mpi TEST RANKS_PER_NODE [SUMS]");
 		return 2;
 	}
 	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

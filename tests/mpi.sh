@@ -127,6 +127,40 @@ for stage in stage0 stage1 stage2 stage3; do
 done
 is "I1: comm/mpi, 4 ranks on 2 played nodes, hpz" \
 	"$(digest mpi 4 -- -o boot.plugin=mpi -o boot.ranks_per_node=2 -o comm.plugin=mpi -o zero.plugin=hpz)" "$one"
+# Summed on each rank first. Where ranks share memory a home folds; through MPI comm adds.
+local=(-o train.reduction=local)
+for n in 2 3; do
+	one_local=$(digest -- -n $n "${local[@]}")
+	for stage in stage0 stage2 stage3; do
+		is "I1: comm/mpi adds for $n ranks, $stage" \
+			"$(digest mpi $n -- "${local[@]}" -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=$stage)" "$one_local"
+	done
+done
+# Sums of two have one result in any order; of four MPI may find another.
+sums=("${local[@]}" -o boot.plugin=mpi -o comm.plugin=mpi -o zero.plugin=stage2 -o optimizer.plugin=sgd)
+value() { tr -d '\n' < "$run/summary.json" | sed -n "s/.*\"$1\": \"\{0,1\}\([^\",]*\).*/\1/p"; }
+is "sums = mpi: two ranks as in order" "$(digest mpi 2 -- "${sums[@]}" -o comm.sums=mpi)" "$(digest mpi 2 -- "${sums[@]}")"
+for how in ordered mpi; do
+	run=run.$how
+	out=$(train mpi 4 -- "${sums[@]}" -o comm.sums=$how)
+	losses+=" $(value last_loss)"
+	digests+=" $(tail -n 1 <<<"$out")"
+	received=$(tr -d ' \n' < $run/summary.json | grep -o '"received_bytes_per_step":{[^}]*}')
+	like "I2: sums = $how: a rank receives what was planned" "$received" ':\{"planned":([1-9][0-9]*),"measured":\1\}$'
+done
+is "sums = mpi: four ranks' last loss as in order, but for 3 roundings of fp32" \
+	"$(awk '{ d = $1 > $2 ? $1 - $2 : $2 - $1; print (d <= 3 * $1 / 2^24 ? "near" : $0) }' <<<"$losses")" near
+like "a run says who adds" "$out" '^sums    over ranks by .*: bits depend on its order$'
+like "and so does its summary" "sums    over ranks by $(value sums_over_ranks): bits depend on its order" "^$(grep '^sums' <<<"$out")\$"
+if [[ $out = *'by Open MPI'* ]]; then
+	ok "sums = mpi: four ranks, other bits" test "$(awk '{ print ($3 == $6 ? "same" : "other") }' <<<"$digests")" = other
+else
+	skip "sums = mpi: four ranks, other bits" "another library may add in rank order"
+fi
+for no in train.reduction=slots train.communication_data_type=bf16; do
+	like "I7: sums = mpi with $no is refused" "$(timeout 60 "$ZEROTH" plan -n 2 tiny.ini "${sums[@]}" -o boot.plugin=local -o comm.sums=mpi \
+		-o $no 2>&1)" '\[comm\] sums: .* would add nothing: .*set \[train\] reduction = local and communication_data_type = fp32, or sums = ordered$'
+done
 is "I1: boot/mpi with comm/local" "$(digest mpi 2 -- -o boot.plugin=mpi -o zero.plugin=stage1)" "$one"
 is "I1: boot/env with comm/mpi" \
 	"$(digest mpi 2 -- -o boot.plugin=env -o boot.directory=meet -o comm.plugin=mpi -o zero.plugin=stage3)" "$one"
@@ -144,11 +178,12 @@ else
 	[ $code = 0 ] || note "$(cat err)"
 fi
 
-unit() { mpi "$1" "$ZR_BUILDDIR/tests/comm_mpi" "$2" "$3" 2>&1; }
+unit() { mpi "$1" "$ZR_BUILDDIR/tests/comm_mpi" "${@:2}" 2>&1; }
 out=$(unit 4 kinds 2)
 is "every kind over nodes and the world; 64 tickets; boot's values" "$(grep -c 'rank [0-3]: good' <<<"$out")" 4
 [ "$(grep -c good <<<"$out")" = 4 ] || note "$out"
 is "the same with 3 ranks on one node" "$(unit 3 kinds 3 | grep -c 'rank [0-2]: good')" 3
+is "the same with sums by MPI, as near as sums of 4 can be" "$(unit 4 kinds 2 mpi | grep -c 'rank [0-3]: good')" 4
 
 op7='barrier over the world \(step 1, op 7\)'
 out=$(unit 3 differ 3)

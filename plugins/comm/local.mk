@@ -9,7 +9,7 @@ commplugin_LTLIBRARIES = %D%/local.la
 
 if HAVE_MPI
 commplugin_LTLIBRARIES += %D%/mpi.la
-%C%_mpi_la_SOURCES = %D%/mpi.c %D%/mpi.h %D%/mpi_data.c %D%/mpi_note.c %D%/mpi_post.c %D%/mpi_text.c %D%/mpi_wait.c \
+%C%_mpi_la_SOURCES = %D%/mpi.c %D%/mpi.h %D%/mpi_data.c %D%/mpi_note.c %D%/mpi_piece.c %D%/mpi_post.c %D%/mpi_text.c %D%/mpi_wait.c \
 	%D%/local.h %D%/local_sum.c %D%/names.h %D%/segment.h
 %C%_mpi_la_CFLAGS = $(PLUGIN_CFLAGS) $(MPI_CFLAGS)
 %C%_mpi_la_LDFLAGS = $(PLUGIN_LDFLAGS)

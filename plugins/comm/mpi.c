@@ -62,7 +62,7 @@ static int take_memory(struct zr_inst *c)
 {
 	c->peer = calloc((size_t)c->world, sizeof *c->peer);
 	c->note_req = malloc((size_t)c->world * sizeof(MPI_Request));
-	c->source = malloc((size_t)c->world * sizeof *c->source);
+	c->source = malloc((size_t)c->h->workers * (size_t)c->world * sizeof *c->source);
 	for (int32_t r = 0; c->note_req && r < c->world; r++)
 		c->note_req[r] = MPI_REQUEST_NULL;
 	return c->peer && c->note_req && c->source ? 0 : zr_fail(c->h, ZR_ENOMEM, "no memory");
@@ -137,6 +137,8 @@ static void mpi_free(struct zr_inst *c)
 		free(c->pend[i].req);
 		c->h->release(c->h, c->pend[i].staging);
 	}
+	for (int k = 0; k < GROUPS; k++)
+		c->h->release(c->h, c->group[k].pieces);
 	free(c->source);
 	free(c->note_req);
 	free(c->peer);
@@ -188,6 +190,17 @@ static uint64_t mpi_bytes_sent(struct zr_inst *c)
 	return atomic_load_explicit(&c->received, memory_order_relaxed);
 }
 
+/* The first words of "Open MPI v4.1.4, package: ...". */
+static const char *mpi_sums(const void *opts)
+{
+	static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+	int n;
+	if (((const struct mpi_opts *)opts)->sums == SUMS_ORDERED || MPI_Get_library_version(text, &n) != MPI_SUCCESS)
+		return NULL;
+	text[strcspn(text, ",\t\n")] = 0;
+	return text;
+}
+
 static const struct zr_comm_v1 vtbl = {
 	.size = sizeof vtbl,
 	.post = zm_post,
@@ -195,12 +208,17 @@ static const struct zr_comm_v1 vtbl = {
 	.wait = zm_wait,
 	.abort = mpi_abort,
 	.bytes_sent = mpi_bytes_sent,
+	.sums = mpi_sums,
 };
 static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
+static const char *const sums[] = { "ordered", "mpi", NULL }; /* SUMS_* in order */
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct mpi_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "A rank that waits longer for others ends the run, naming them."),
+	ZR_OPT_ENUM(struct mpi_opts, sums, ZR_O_NUMERIC, "ordered", sums,
+		    COMM_SUMS "mpi: by MPI_Ireduce_scatter_block, in an order that may depend on the number and place of ranks and on "
+			      "the version of MPI: so may the bits."),
 };
 
 static const struct zr_desc desc = {

@@ -3,8 +3,9 @@
  * mpi.h - parts of the comm plugin `mpi`.
  *
  * A post starts nonblocking MPI collectives and returns: one of a small header (kind, types, counts, tag), and one per
- * segment. A wait first sees the headers of all ranks, compares them, and only then trusts the data. Sums never run
- * through MPI's reductions: an all-to-all brings the parts, and they are added in rank order (invariant I1).
+ * segment. A wait first sees the headers of all ranks, compares them, and only then trusts the data. Sums do not run
+ * through MPI's reductions: all-to-alls bring the parts, and they are added in rank order (invariant I1); unless the option
+ * sums says so, for reduce_scatters.
  *
  * Beside the collectives there are notes: small messages from rank to rank that say where a rank waits, that it
  * stopped and why, or that it has left. They are read only by those who wait for long, and name the culprits (I5).
@@ -58,13 +59,22 @@ struct zm_peer {
 
 struct zm_group {
 	int32_t first, size, rank; /* its ranks are first .. first + size - 1; rank: of this process in it */
-	MPI_Comm data, meet, sums; /* segments; headers; the second halves of all_reduces */
+	MPI_Comm data, meet, sums; /* segments; headers; the second halves of all_reduces, pieces of reduce_scatters */
+	char *pieces;              /* staging of those; NULL until there are some */
 	uint64_t posted;           /* operations so far */
 	struct zm_header common;   /* the last one that all have come to */
 	uint64_t common_seq;
 };
 
 enum stage { POSTED, MET, SECOND, DONE };
+enum { SUMS_ORDERED, SUMS_MPI };
+
+/* Of a reduce_scatter: elements [at, at + n) of each part of a segment, under way; n = 0: none. */
+struct zm_piece {
+	MPI_Request req;
+	int32_t seg;
+	int64_t at, n;
+};
 
 /* An outstanding operation. Its buffers are kept for the next one in the same place. */
 struct zm_pend {
@@ -77,12 +87,18 @@ struct zm_pend {
 	const struct zr_comm_seg *seg; /* the caller's */
 	MPI_Request meet, *req;        /* [n_req] of the data */
 	int32_t n_req, req_room;
+	int in_pieces, begun;          /* a reduce_scatter in rank order; its first pieces are posted */
+	struct zm_piece piece[2];
+	int turn;                      /* the piece that was posted first */
+	int32_t next_seg;              /* where the next one begins */
+	int64_t next_at;
 	char *staging;
 	uint64_t staging_bytes;
 };
 
 struct mpi_opts {
 	double timeout;
+	int32_t sums; /* SUMS_* */
 };
 
 struct zr_inst {
@@ -99,9 +115,10 @@ struct zr_inst {
 	MPI_Request *note_req;       /* [world] */
 	struct zm_pend pend[WINDOW];
 	zr_ticket next;              /* count of tickets given */
-	int32_t sums[WINDOW];        /* all_reduces whose second half is not posted, in order of posting */
+	int32_t sums[WINDOW];        /* those that post more later, in order of posting: in a group one after the other */
 	int32_t n_sums;
-	const char **source;         /* [world] of a sum */
+	const char **source;         /* [workers][world] of a sum */
+	double moved;                /* when the last piece of one was here */
 	_Atomic uint64_t received;
 	_Atomic int abort_state;     /* 1 somebody writes `abort_why`, 2 it is there */
 	char abort_why[800];
@@ -119,6 +136,23 @@ int zm_second_half(struct zr_inst *c, struct zm_pend *p);     /* of an all_reduc
 uint64_t zm_part(int64_t count, int32_t ranks);               /* elements of an all_reduce that a rank adds */
 int zm_mpi_failed(struct zr_inst *c, int rc, const char *call); /* 0 if rc is success */
 
+/* Whether the next sum of the group may post. */
+static inline int zm_lets_others(const struct zm_pend *p)
+{
+	return p->stage >= (p->in_pieces ? DONE : SECOND);
+}
+
+/* Whether the result of a reduce_scatter lies in what is sent. */
+static inline int zm_sum_in_place(const struct zm_group *g, const struct zr_comm_seg *s, int32_t dtype)
+{
+	return (const char *)s->send + (uint64_t)s->count * (uint64_t)g->rank * comm_dtype_bytes(dtype) == s->recv;
+}
+
+/* mpi_piece.c */
+uint64_t zm_piece_staging(const struct zm_group *g);
+int zm_first_pieces(struct zr_inst *c, struct zm_pend *p);   /* if no other sum of the group is under way */
+int zm_advance_pieces(struct zr_inst *c, struct zm_pend *p); /* adds what is here, posts what follows: 1 done, 0 not yet, < 0 */
+
 /* mpi_wait.c */
 int zm_test(struct zr_inst *c, zr_ticket t);
 int zm_wait(struct zr_inst *c, zr_ticket t);
@@ -127,7 +161,7 @@ double zm_now(void);
 void zm_doze(double waited);     /* sleeps for some part of what was waited already, at most 1 ms */
 
 /* mpi_data.c: results, once the data are here */
-void zm_finish(struct zr_inst *c, struct zm_pend *p);     /* reduce_scatter: adds; all_reduce: adds the own part */
+void zm_finish(struct zr_inst *c, struct zm_pend *p);     /* all_reduce: adds the own part; reduce_scatter: MPI's sums in place */
 void zm_finish_sum(struct zr_inst *c, struct zm_pend *p); /* all_reduce: takes the parts of the others */
 
 /* mpi_note.c */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi_data.c - sums of what the all-to-all brought, in rank order (invariant I1). Layout of staging, per segment:
- *   reduce_scatter  [R][count] what the ranks sent to this one
- *   all_reduce      [R][part] what this rank sends, later the sums; [R][part] what the ranks sent to this one
+ * mpi_data.c - all_reduce: sums of what the all-to-all brought, in rank order (invariant I1). Layout of staging, per segment:
+ *   [R][part] what this rank sends, later the sums; [R][part] what the ranks sent to this one
  */
 #include "mpi.h"
 
@@ -28,9 +27,9 @@ void zm_finish(struct zr_inst *c, struct zm_pend *p)
 	for (int32_t i = 0; i < p->own.n_seg; i++) {
 		const struct zr_comm_seg *s = &p->seg[i];
 		uint64_t bytes = (uint64_t)s->count * esz, part = zm_part(s->count, g->size) * esz;
-		if (p->own.kind == ZR_COMM_REDUCE_SCATTER) {
-			sum(c, p, staging, s->recv, bytes, bytes);
-			staging += bytes * ranks;
+		if (p->own.kind == ZR_COMM_REDUCE_SCATTER && zm_sum_in_place(g, s, p->own.dtype)) {
+			memcpy(s->recv, staging, bytes);
+			staging += bytes;
 		} else if (p->own.kind == ZR_COMM_ALL_REDUCE) {
 			sum(c, p, staging + part * ranks, staging + part * (uint64_t)g->rank, part, part);
 			staging += 2 * part * ranks;

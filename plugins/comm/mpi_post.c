@@ -35,6 +35,9 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, kind, (long long)s->count);
+		if (op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == SUMS_MPI && s->count > INT_MAX)
+			return zr_fail(c->h, ZR_ENOTSUP, "segment %d of %s has %lld elements, MPI adds at most %d: set sums = ordered", i, kind,
+				       (long long)s->count, INT_MAX);
 		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
 			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what is sent", i, kind);
 	}
@@ -132,6 +135,19 @@ static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct z
 	return start(c, p, ZR_COMM_ALL_TO_ALL, g->data, &m);
 }
 
+/* MPI's own reduction; a result that lies in what is sent comes there by way of staging. */
+static int start_own_sum(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
+{
+	const struct zm_group *g = &c->group[p->group];
+	MPI_Datatype type = p->own.dtype == ZR_F32 ? MPI_FLOAT : p->own.dtype == ZR_F64 ? MPI_DOUBLE : MPI_INT64_T;
+	MPI_Request *req = &p->req[p->n_req++];
+	void *to = zm_sum_in_place(g, s, p->own.dtype) ? *staging : s->recv;
+	if (to == *staging)
+		*staging += (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
+	*req = MPI_REQUEST_NULL;
+	return zm_mpi_failed(c, MPI_Ireduce_scatter_block(s->send, to, (int)s->count, type, MPI_SUM, g->data, req), "MPI_Ireduce_scatter_block");
+}
+
 static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
@@ -141,11 +157,9 @@ static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 	if (kind == ZR_COMM_ALL_REDUCE)
 		return start_all_reduce(c, p, s, staging);
 	count_received(c, kind != ZR_COMM_BROADCAST ? (uint64_t)(g->size - 1) * bytes : g->rank != m.root ? bytes : 0);
-	if (kind == ZR_COMM_REDUCE_SCATTER) {
-		m.recv = *staging;
-		*staging += bytes * (uint64_t)g->size;
-		kind = ZR_COMM_ALL_TO_ALL;
-	} else if (kind == ZR_COMM_ALL_GATHER && (char *)s->recv + (uint64_t)g->rank * bytes == s->send) {
+	if (kind == ZR_COMM_REDUCE_SCATTER)
+		return p->in_pieces ? 0 : start_own_sum(c, p, s, staging);
+	if (kind == ZR_COMM_ALL_GATHER && (char *)s->recv + (uint64_t)g->rank * bytes == s->send) {
 		m.send = MPI_IN_PLACE;
 	} else if (kind == ZR_COMM_BROADCAST && g->rank == m.root && s->send != s->recv) {
 		memcpy(s->recv, s->send, bytes);
@@ -184,11 +198,11 @@ static void alone(const struct zr_comm_op *op)
 			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
-static struct zm_header header_of(const struct zr_comm_op *op)
+static struct zm_header header_of(const struct zr_comm_op *op, int32_t sums)
 {
 	struct zm_header h = { .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0, .n_seg = op->n_seg, .op = op->tag.op,
 			       .unit = op->tag.unit, .step = op->tag.step, .counts = 14695981039346656037u };
-	h.root = op->kind == ZR_COMM_BROADCAST ? op->root : 0;
+	h.root = op->kind == ZR_COMM_BROADCAST ? op->root : op->kind == ZR_COMM_REDUCE_SCATTER ? sums : 0;
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		h.total += op->seg[i].count;
 		h.counts = (h.counts ^ (uint64_t)op->seg[i].count) * 1099511628211u;
@@ -197,20 +211,26 @@ static struct zm_header header_of(const struct zr_comm_op *op)
 	return h;
 }
 
-static uint64_t staging_bytes(const struct zr_comm_op *op, int32_t ranks)
+static int in_pieces(const struct zr_inst *c, const struct zr_comm_op *op)
+{
+	return op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == SUMS_ORDERED;
+}
+
+static uint64_t staging_bytes(const struct zm_group *g, const struct zr_comm_op *op)
 {
 	uint64_t sum = 0;
 	for (int32_t i = 0; i < op->n_seg; i++)
-		sum += op->kind == ZR_COMM_REDUCE_SCATTER ? (uint64_t)op->seg[i].count :
-		       op->kind == ZR_COMM_ALL_REDUCE     ? 2 * zm_part(op->seg[i].count, ranks) :
-							    0;
-	return sum * (uint64_t)ranks * comm_dtype_bytes(op->dtype);
+		sum += op->kind == ZR_COMM_ALL_REDUCE ? 2 * zm_part(op->seg[i].count, g->size) * (uint64_t)g->size :
+		       op->kind == ZR_COMM_REDUCE_SCATTER && zm_sum_in_place(g, &op->seg[i], op->dtype) ? (uint64_t)op->seg[i].count : 0;
+	return sum * comm_dtype_bytes(op->dtype);
 }
 
 /* Room that grows to the largest operation this place has had. */
 static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op *op)
 {
-	uint64_t bytes = staging_bytes(op, c->group[op->group].size);
+	struct zm_group *g = &c->group[op->group];
+	int pieces = in_pieces(c, op);
+	uint64_t bytes = pieces ? 0 : staging_bytes(g, op);
 	if (!p->all)
 		p->all = malloc((size_t)c->world * sizeof *p->all);
 	if (op->n_seg > p->req_room) {
@@ -223,7 +243,9 @@ static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_
 		p->staging = c->h->alloc(c->h, bytes, "communication");
 		p->staging_bytes = p->staging ? bytes : 0;
 	}
-	if (!p->all || p->req_room < op->n_seg || p->staging_bytes < bytes)
+	if (pieces && !g->pieces)
+		g->pieces = c->h->alloc(c->h, zm_piece_staging(g), "communication");
+	if (!p->all || p->req_room < op->n_seg || p->staging_bytes < bytes || (pieces && !g->pieces))
 		return zr_fail(c->h, ZR_ENOMEM, "no memory for %s", comm_kind_name(op->kind));
 	return 0;
 }
@@ -235,7 +257,9 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op 
 	p->group = op->group;
 	p->stage = POSTED;
 	p->told = 0;
-	p->own = header_of(op);
+	p->own = header_of(op, c->o->sums);
+	p->in_pieces = in_pieces(c, op);
+	p->begun = 0;
 	p->seg = op->seg;
 	p->n_req = 0;
 	p->seq = ++g->posted;
@@ -245,6 +269,16 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op 
 		if (op->seg[i].count)
 			rc = start_segment(c, p, &op->seg[i], &staging);
 	return rc;
+}
+
+/* What it posts later has its turn after that of earlier ones. */
+static int enqueue_sum(struct zr_inst *c, struct zm_pend *p)
+{
+	int first = 1;
+	for (int i = 0; i < c->n_sums; i++)
+		first &= c->pend[c->sums[i]].group != p->group;
+	c->sums[c->n_sums++] = (int32_t)(p - c->pend);
+	return first && p->in_pieces ? zm_first_pieces(c, p) : 0;
 }
 
 int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
@@ -270,8 +304,6 @@ int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	if (rc)
 		return rc;
 	p->ticket = ++c->next * WINDOW + (zr_ticket)at;
-	if (op->kind == ZR_COMM_ALL_REDUCE)
-		c->sums[c->n_sums++] = at;
 	*out = p->ticket;
-	return 0;
+	return op->kind == ZR_COMM_ALL_REDUCE || p->in_pieces ? enqueue_sum(c, p) : 0;
 }

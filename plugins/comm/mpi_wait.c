@@ -3,8 +3,8 @@
  * mpi_wait.c - waiting for operations. The first microseconds are looked through; then each look is followed by a sleep
  * of a small part of what was waited already, so that a wait neither burns a core nor lasts noticeably longer.
  *
- * The second halves of all_reduces are posted in the order of the first, by whichever wait comes by, for ranks may wait
- * for their tickets in different orders.
+ * The second halves of all_reduces and the pieces of reduce_scatters are posted in the order of the operations, by whichever wait
+ * comes by, for ranks may wait for their tickets in different orders.
  */
 #define _GNU_SOURCE
 #include "mpi.h"
@@ -47,7 +47,7 @@ static const char *difference(const struct zm_header *x, const struct zm_header 
 	if (x->step != y->step || x->op != y->op || x->unit != y->unit)
 		return "the place in the program";
 	if (x->root != y->root)
-		return "the root";
+		return x->kind == ZR_COMM_BROADCAST ? "the root" : "[comm] sums";
 	if (x->dtype != y->dtype)
 		return "the type of elements";
 	if (x->n_seg != y->n_seg)
@@ -90,7 +90,7 @@ static int arrived(struct zr_inst *c, struct zm_pend *p)
 	return rc ? rc : done;
 }
 
-/* Takes p as far as it goes, but an all_reduce only through its first half unless `second`: 1 done, 0 not yet, < 0. */
+/* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, < 0. */
 static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 {
 	int done = 0, rc;
@@ -99,6 +99,12 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 		rc = rc || !done ? rc : meet(c, p);
 		if (rc || !done)
 			return rc;
+	}
+	if (p->stage == MET && p->in_pieces) {
+		rc = second ? zm_advance_pieces(c, p) : 0;
+		if (rc <= 0)
+			return rc;
+		p->stage = DONE;
 	}
 	if (p->stage == MET && (p->own.kind != ZR_COMM_ALL_REDUCE || second)) {
 		rc = arrived(c, p);
@@ -124,7 +130,7 @@ static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 	return p->stage == DONE;
 }
 
-/* Posts the second halves that can be: in each group up to the first whose first half is not complete. */
+/* Posts of sums what can be: in each group up to the first of which not everything can. */
 static int advance_sums(struct zr_inst *c)
 {
 	int blocked[GROUPS] = { 0 }, left = 0, rc = 0;
@@ -133,9 +139,9 @@ static int advance_sums(struct zr_inst *c)
 		if (!rc && !blocked[p->group]) {
 			rc = advance(c, p, 1);
 			rc = rc > 0 ? 0 : rc;
-			blocked[p->group] = p->stage < SECOND;
+			blocked[p->group] = !zm_lets_others(p);
 		}
-		if (p->stage < SECOND)
+		if (!zm_lets_others(p))
 			c->sums[left++] = c->sums[i];
 	}
 	c->n_sums = left;
@@ -212,7 +218,7 @@ int zm_wait(struct zr_inst *c, zr_ticket t)
 			rc = be_patient(c, p, waited);
 		if (rc)
 			return rc;
-		zm_doze(waited);
+		zm_doze(c->moved > start ? zm_now() - c->moved : waited);
 	}
 	if (rc < 0)
 		return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * names.h - what comm plugins call operations and types when they report (invariant I5), and where a rank may stand.
+ * names.h - what comm plugins call operations and types when they report (invariant I5), where a rank may stand, and what an
+ * option is that several have.
  */
 #ifndef ZR_COMM_NAMES_H
 #define ZR_COMM_NAMES_H
@@ -10,6 +11,11 @@
 #include <string.h>
 
 #include <zeroth/comm.h>
+
+/* Of the option sums: what all choices have in common, and the first of them. */
+#define COMM_SUMS                                                                                                             \
+	"How gradients are added over ranks where each rank sends one fp32 sum per update, that is with [train] reduction = " \
+	"local. ordered: in the order of the ranks; "
 
 /* mem_alloc as an operation among others, after those of zeroth/comm.h: callers do not post it. */
 #define COMM_MEM (ZR_COMM_FENCE + 1)
