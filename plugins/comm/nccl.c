@@ -78,9 +78,7 @@ static int make_events(struct zr_inst *c)
 	rc = rc ? rc : nn_cuda(c, cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming), "cudaEventCreate");
 	for (int i = 0; !rc && i < NN_WINDOW; i++)
 		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->pend[i].over, cudaEventDisableTiming), "cudaEventCreate");
-	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, 256), "device memory for sums");
-	if (!rc)
-		c->scratch_bytes = 256;
+	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, NN_SCRATCH), "device memory for sums");
 	return rc ? rc : nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
 }
 
@@ -179,6 +177,18 @@ static int nccl_probe(const struct zr_host *h)
 	return cuda_missing(&count, text, sizeof text) ? zr_fail(h, ZR_ENOTSUP, "%s", text) : ZR_OK;
 }
 
+static const char *nccl_sums(const void *opts)
+{
+	static char text[32];
+	int v = 0;
+	if (((const struct nccl_opts *)opts)->sums == NN_SUMS_ORDERED)
+		return NULL;
+	if (ncclGetVersion(&v) != ncclSuccess)
+		return "NCCL";
+	snprintf(text, sizeof text, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+	return text;
+}
+
 static const struct zr_comm_v1 vtbl = {
 	.size = sizeof vtbl,
 	.mem = ZR_MEM_DEVICE,
@@ -187,12 +197,17 @@ static const struct zr_comm_v1 vtbl = {
 	.wait = nn_wait,
 	.abort = nccl_abort,
 	.bytes_sent = nccl_bytes_sent,
+	.sums = nccl_sums,
 };
 static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
 
+static const char *const sums[] = { "ordered", "nccl", NULL }; /* NN_SUMS_* in order */
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct nccl_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "An operation that takes longer ends the run; it counts from when it was posted, so it includes what the GPU computes before."),
+	ZR_OPT_ENUM(struct nccl_opts, sums, ZR_O_NUMERIC, "ordered", sums,
+		    COMM_SUMS "nccl: by ncclReduceScatter, in an order that may depend on the number of ranks, on what connects them and "
+			      "on the version of NCCL: so may the bits."),
 };
 
 static const struct zr_desc desc = {

@@ -6,8 +6,8 @@
  * stream wait for it: the host blocks in neither. Tags cannot be compared by NCCL: the comm beside it ([comm.host]) meets
  * at every boundary and does. A thread watches what is outstanding and ends it when it fails or takes too long (I5).
  *
- * The gradients of a training are not summed here: core exchanges them by all-to-all and folds them in slot order. What the
- * role promises beside that, REDUCE_SCATTER and ALL_REDUCE, adds fp32 in rank order; NCCL adds integers only.
+ * Sums of fp32 are exchanges of pieces and additions in rank order (invariant I1), through a scratch that does not grow with
+ * them. NCCL itself adds integers and, where the option sums says so, reduce_scatters.
  */
 #ifndef ZR_COMM_NCCL_H
 #define ZR_COMM_NCCL_H
@@ -26,9 +26,13 @@
 
 #define NN_WINDOW 64 /* operations posted and not over, at most */
 #define NN_GROUPS 3  /* by ZR_GROUP_* */
+#define NN_SCRATCH (32u << 20)
+
+enum { NN_SUMS_ORDERED, NN_SUMS_NCCL };
 
 struct nccl_opts {
 	double timeout;
+	int32_t sums; /* NN_SUMS_* */
 };
 
 struct nn_group {
@@ -58,8 +62,7 @@ struct zr_inst {
 	int gpu;
 	cudaStream_t compute, stream; /* the device's; owned */
 	cudaEvent_t ready;            /* of the compute stream, when an operation is posted */
-	void *scratch;                /* owned, device memory for sums: grows */
-	uint64_t scratch_bytes;
+	void *scratch;                /* owned, NN_SCRATCH bytes of device memory for sums */
 	struct nn_pend pend[NN_WINDOW];
 	const struct nn_pend *posting; /* NULL: none */
 	_Atomic uint64_t moved;       /* bytes that came from other ranks */

@@ -21,9 +21,9 @@ static int is_sum(int32_t kind)
 }
 
 /* Sums in rank order are for fp32; those of integers have one result in any order. */
-static int is_ordered(const struct zr_comm_op *op)
+static int is_ordered(const struct zr_inst *c, const struct zr_comm_op *op)
 {
-	return is_sum(op->kind) && op->dtype != ZR_I64;
+	return is_sum(op->kind) && op->dtype != ZR_I64 && !(op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == NN_SUMS_NCCL);
 }
 
 static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
@@ -35,7 +35,7 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 		return zr_fail(c->h, ZR_EINVAL, "%d segments of type %d", op->n_seg, op->dtype);
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= g->size))
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, g->size);
-	if (is_ordered(op) && op->dtype != ZR_F32)
+	if (is_sum(op->kind) && op->dtype != ZR_F32 && op->dtype != ZR_I64)
 		return zr_fail(c->h, ZR_ENOTSUP, "sums are of fp32 or 64-bit integers, not of type %d", op->dtype);
 	for (int32_t i = 0; i < op->n_seg; i++)
 		if (op->seg[i].count < 0 || (op->seg[i].count && !comm_placed_well(op, g->rank, g->size, &op->seg[i])))
@@ -56,50 +56,33 @@ static int is_noted(ncclResult_t e)
 	return e == ncclSuccess || e == ncclInProgress;
 }
 
-/* Elements [lo, hi) of an all_reduce that a rank adds up. */
-static void part_of(const struct nn_group *g, int64_t count, int32_t rank, int64_t *lo, int64_t *hi)
+/* The most elements that a rank adds up. */
+static int64_t part_length(const struct nn_group *g, int32_t kind, int64_t count)
 {
-	int64_t part = ((count + g->size - 1) / g->size + 15) / 16 * 16;
-	*lo = part * rank < count ? part * rank : count;
-	*hi = *lo + part < count ? *lo + part : count;
+	return kind == ZR_COMM_REDUCE_SCATTER ? count : ((count + g->size - 1) / g->size + 15) / 16 * 16;
 }
 
-/* Until what was enqueued is over. */
-static int until_over(struct zr_inst *c, cudaError_t (*ask)(struct zr_inst *c, struct nn_pend *p), struct nn_pend *p, const char *call)
+/* Elements [lo, hi) of a sum's segment, as it is sent, that a rank adds up. */
+static void part_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank, int64_t *lo, int64_t *hi)
 {
-	cudaError_t e;
-	while ((e = ask(c, p)) == cudaErrorNotReady)
-		nn_nap(c, 50000);
-	return c->broken ? nn_stopped(c) : nn_cuda(c, e, call);
+	int64_t part = part_length(g, kind, count), all = kind == ZR_COMM_REDUCE_SCATTER ? count * g->size : count;
+	*lo = part * rank < all ? part * rank : all;
+	*hi = *lo + part < all ? *lo + part : all;
 }
 
-static cudaError_t ask_stream(struct zr_inst *c, struct nn_pend *p)
+/* Elements that come from each rank at a time; whole lines, for the kernel that adds them. */
+static int64_t piece_length(const struct nn_group *g)
 {
-	(void)p;
-	return cudaStreamQuery(c->stream);
+	return (int64_t)(NN_SCRATCH / sizeof(float)) / g->size / 64 * 64;
 }
 
-static cudaError_t ask_event(struct zr_inst *c, struct nn_pend *p)
+/* Of them those of the piece that begins `at` after the first. */
+static void piece_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank, int64_t at, int64_t *lo, int64_t *hi)
 {
-	(void)c;
-	return cudaEventQuery(p->over);
-}
-
-static int need_scratch(struct zr_inst *c, uint64_t bytes)
-{
-	int rc = ZR_OK;
-	if (bytes <= c->scratch_bytes)
-		return rc;
-	rc = until_over(c, ask_stream, NULL, "cudaStreamQuery");
-	rc = rc ? rc : nn_cuda(c, cudaFree(c->scratch), "cudaFree");
-	if (rc)
-		return rc;
-	c->scratch = NULL;
-	c->scratch_bytes = 0;
-	rc = nn_cuda(c, cudaMalloc(&c->scratch, bytes), "device memory for sums");
-	if (!rc)
-		c->scratch_bytes = bytes;
-	return rc;
+	int64_t most = piece_length(g);
+	part_of(g, kind, count, rank, lo, hi);
+	*lo = *lo + at < *hi ? *lo + at : *hi;
+	*hi = *hi - *lo < most ? *hi : *lo + most;
 }
 
 /* to = what the parts in scratch, n elements each, add up to. */
@@ -115,24 +98,16 @@ static int add_in_order(struct zr_inst *c, const struct nn_group *g, float *to, 
 	return rc;
 }
 
-/* Every rank sends each other one its part of `send`; those for this one come to scratch, in rank order. */
-static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s, int32_t kind, int64_t *mine)
+/* Every rank sends each other one a piece of its part of `send`; those for this one come to scratch, in rank order. */
+static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s, int32_t kind, int64_t from, int64_t mine)
 {
-	int64_t lo = (int64_t)g->rank * s->count, hi = lo + s->count;
-	if (kind == ZR_COMM_ALL_REDUCE)
-		part_of(g, s->count, g->rank, &lo, &hi);
-	*mine = hi - lo;
-	int rc = need_scratch(c, (uint64_t)(hi - lo) * (uint64_t)g->size * sizeof(float));
-	if (rc)
-		return rc;
 	ncclResult_t e = ncclGroupStart();
 	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
-		int64_t first = (int64_t)r * s->count, end = first + s->count;
-		if (kind == ZR_COMM_ALL_REDUCE)
-			part_of(g, s->count, r, &first, &end);
-		e = ncclSend((const float *)s->send + first, (size_t)(end - first), ncclFloat32, r, g->comm, c->stream);
+		int64_t lo, hi;
+		piece_of(g, kind, s->count, r, from, &lo, &hi);
+		e = ncclSend((const float *)s->send + lo, (size_t)(hi - lo), ncclFloat32, r, g->comm, c->stream);
 		if (is_noted(e))
-			e = ncclRecv((float *)c->scratch + r * *mine, (size_t)*mine, ncclFloat32, r, g->comm, c->stream);
+			e = ncclRecv((float *)c->scratch + r * mine, (size_t)mine, ncclFloat32, r, g->comm, c->stream);
 	}
 	ncclResult_t end = ncclGroupEnd();
 	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
@@ -144,7 +119,7 @@ static int spread(struct zr_inst *c, const struct nn_group *g, const struct zr_c
 	ncclResult_t e = ncclGroupStart();
 	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
 		int64_t lo, hi;
-		part_of(g, s->count, r, &lo, &hi);
+		part_of(g, ZR_COMM_ALL_REDUCE, s->count, r, &lo, &hi);
 		e = ncclBroadcast((float *)s->recv + lo, (float *)s->recv + lo, (size_t)(hi - lo), ncclFloat32, r, g->comm, c->stream);
 	}
 	ncclResult_t end = ncclGroupEnd();
@@ -153,12 +128,14 @@ static int spread(struct zr_inst *c, const struct nn_group *g, const struct zr_c
 
 static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op, const struct zr_comm_seg *s)
 {
-	int64_t lo = 0, hi, mine;
-	int rc = exchange(c, g, s, op->kind, &mine);
-	if (op->kind == ZR_COMM_ALL_REDUCE)
-		part_of(g, s->count, g->rank, &lo, &hi);
-	if (!rc)
-		rc = add_in_order(c, g, (float *)s->recv + lo, mine);
+	int64_t length = part_length(g, op->kind, s->count), lo, hi;
+	int rc = ZR_OK;
+	for (int64_t from = 0; !rc && from < length; from += piece_length(g)) {
+		piece_of(g, op->kind, s->count, g->rank, from, &lo, &hi);
+		rc = exchange(c, g, s, op->kind, from, hi - lo);
+		if (!rc)
+			rc = add_in_order(c, g, (float *)s->recv + (op->kind == ZR_COMM_REDUCE_SCATTER ? from : lo), hi - lo);
+	}
 	return rc || op->kind == ZR_COMM_REDUCE_SCATTER ? rc : spread(c, g, s);
 }
 
@@ -220,7 +197,7 @@ static int enqueue(struct zr_inst *c, const struct zr_comm_op *op)
 									       c->stream), "ncclAllReduce");
 	if (g->size == 1)
 		return alone(c, op);
-	if (!is_ordered(op))
+	if (!is_ordered(c, op))
 		return move_all(c, g, op);
 	for (int32_t i = 0; !rc && i < op->n_seg; i++)
 		if (op->seg[i].count)
@@ -237,7 +214,7 @@ static uint64_t bytes_of(const struct zr_inst *c, const struct zr_comm_op *op)
 		uint64_t esz = comm_dtype_bytes(op->dtype), part = (uint64_t)op->seg[i].count * esz;
 		int64_t lo, hi;
 		if (op->kind == ZR_COMM_ALL_REDUCE) {
-			part_of(g, op->seg[i].count, g->rank, &lo, &hi);
+			part_of(g, op->kind, op->seg[i].count, g->rank, &lo, &hi);
 			sum += (uint64_t)(g->size - 1) * (uint64_t)(hi - lo) * esz + part - (uint64_t)(hi - lo) * esz;
 		} else if (op->kind == ZR_COMM_BROADCAST) {
 			sum += g->rank != op->root ? part : 0;
@@ -249,6 +226,14 @@ static uint64_t bytes_of(const struct zr_inst *c, const struct zr_comm_op *op)
 }
 
 /* ---- tickets ------------------------------------------------------------------------------------------------- */
+
+static int until_over(struct zr_inst *c, const struct nn_pend *p)
+{
+	cudaError_t e;
+	while ((e = cudaEventQuery(p->over)) == cudaErrorNotReady)
+		nn_nap(c, 50000);
+	return c->broken ? nn_stopped(c) : nn_cuda(c, e, "cudaEventQuery");
+}
 
 /* An entry that is over, the oldest one if all are under way. */
 static int take_pend(struct zr_inst *c, struct nn_pend **out)
@@ -265,7 +250,7 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 			oldest = p;
 	}
 	*out = oldest;
-	return oldest ? until_over(c, ask_event, oldest, "cudaEventQuery") :
+	return oldest ? until_over(c, oldest) :
 			zr_fail(c->h, ZR_ESTATE, "more than %d operations posted and not waited for", NN_WINDOW);
 }
 

@@ -245,6 +245,9 @@ nccl() {
 	want=$(train n-once "${base[@]}" -n 2)
 	got=$(two_machines n-added "${base[@]}" -o comm.plugin=$comm)
 	same 'one sum of each machine, added in rank order' "$got" "$want"
+	[ $comm = nccl ] || return 0
+	got=$(two_machines n-sums "${base[@]}" -o comm.plugin=nccl -o comm.sums=nccl)
+	same 'and by NCCL: two numbers have one sum' "$got" "$want"
 }
 
 # ---- compute-sanitizer ----
