@@ -185,7 +185,7 @@ static void print_op(const struct zr_setup *s, const struct zr_program *p, int32
 	} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
 		const struct zr_act_move *m = &s->train_act.move[op->use];
 		printf("%s of %s", m->saved ? "saved" : "output", zr_layer_at(&s->decl, m->layer)->name);
-	} else if (op->kind == ZR_P_WAIT) {
+	} else if (op->kind == ZR_P_WAIT || op->kind == ZR_P_RELAY) {
 		printf("%s %d", zr_pop_name[p->op[op->target].kind], op->target);
 	}
 	print_units(s, p, op);

@@ -4,6 +4,7 @@
  * gradients and activations. A recompute is a forward like the first: the same inputs, the same random numbers (I1).
  * Activations that wait in another tier move beside the uses.
  */
+#include "core/route.h"
 #include "core/replay.h"
 #include "core/tier.h"
 
@@ -48,20 +49,20 @@ int zr_run_layer(struct zr_session *s, const struct zr_pop *op)
 	return zr_user_failed(s, &p->model, rc, "layer");
 }
 
-/* Disk and a device whose memory only copies reach have nothing in common: such a move is done when it is posted. */
-int zr_run_move(struct zr_session *s, const struct zr_pop *op)
+int zr_begin_move(struct zr_session *s, const struct zr_pop *op, int32_t leg)
 {
 	const struct zr_act_move *m = &s->setup->train_act.move[op->use];
 	struct zr_spot far = { .region = ZR_R_ACT_FAR, .at = m->far };
-	char *near = s->region[ZR_R_ACT] + m->near;
+	char *near = s->region[ZR_R_ACT] + m->near, *slot = s->region[ZR_R_SLOT] + op->slot;
+	char *memory = zr_route_move(s->setup, m->back).slot ? slot : near;
 	uint64_t *ticket = &s->posted[zr_number_of(s, op)];
-	*ticket = 0;
-	if (!zr_addressed(s, ZR_R_ACT_FAR) && !s->setup->device_info.host_access)
-		return m->back ? zr_fetch(s, far, near, m->bytes) : zr_spill(s, far, near, m->bytes);
-	return m->back ? zr_read(s, far, near, m->bytes, ticket) : zr_write(s, far, near, m->bytes, ticket);
+	if (leg == ZR_L_COPY)
+		return zr_copy_start(s, m->back ? near : slot, m->back ? slot : near, m->bytes, ticket);
+	return m->back ? zr_read(s, far, memory, m->bytes, ticket) : zr_write(s, far, memory, m->bytes, ticket);
 }
 
-int zr_wait_move(struct zr_session *s, const struct zr_pop *op)
+int zr_end_move(struct zr_session *s, const struct zr_pop *op, int32_t leg)
 {
-	return zr_moved(s, ZR_R_ACT_FAR, s->posted[zr_number_of(s, op)]);
+	uint64_t ticket = s->posted[zr_number_of(s, op)];
+	return leg == ZR_L_COPY ? zr_copied(s, ticket) : zr_moved(s, ZR_R_ACT_FAR, ticket);
 }

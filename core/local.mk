@@ -20,6 +20,7 @@ core_libcore_la_SOURCES = \
 	core/pool.c core/pool.h \
 	core/boundary.c core/boundary.h \
 	core/replay.c core/replay.h core/collective.c core/layers.c core/gather.c core/reduce.c \
+	core/relay.c core/route.c core/route.h \
 	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h \
 	core/tier.c core/tier.h

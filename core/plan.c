@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/boundary.h"
+#include "core/route.h"
 #include "core/setup.h"
 
 #define PAGE 4096u
@@ -292,7 +293,7 @@ static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
 	uint64_t narrow = s->types.comm_dtype != ZR_F32, wide = narrow ? share : 0;
 	uint64_t received = p->scatter ? bucket / (uint64_t)s->process.world : bucket;
 	int far = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
-	p->wire = s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
+	p->wire = zr_by_wire(s);
 	if (s->process.world == 1 || p->peers) {
 		p->region[ZR_R_FOLD].bytes = far ? p->region[ZR_R_GRAD_BUFFER].bytes : 0;
 		return;
@@ -312,8 +313,6 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0;
 	p->region[ZR_R_WIRE].bytes = p->wire ? ZR_WIRE : 0;
-	if (!s->device_info.host_access && (p->region[ZR_R_PARAM_FAR].tier == ZR_TIER_DISK || p->region[ZR_R_ACT_FAR].tier == ZR_TIER_DISK))
-		p->region[ZR_R_BOUNCE].bytes = ZR_BOUNCE;
 	if (s->types.master != ZR_MASTER_FP32 || (updates && !s->device_info.host_ops))
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
 	if (s->device_info.host_ops)
@@ -340,6 +339,7 @@ static void size_programs(const struct zr_setup *s, struct zr_plan *p)
 		if (!p->direct)
 			p->region[ZR_R_GRAD_BUFFER].bytes = max(p->region[ZR_R_GRAD_BUFFER].bytes, prog->grad_bytes);
 		p->region[ZR_R_GATHER].bytes = max(p->region[ZR_R_GATHER].bytes, prog->gather_bytes);
+		p->region[ZR_R_SLOT].bytes = max(p->region[ZR_R_SLOT].bytes, prog->slot_bytes);
 	}
 	size_reduces(s, p);
 }
@@ -381,7 +381,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
 	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
-	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_BOUNCE].store = host;
+	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_SLOT].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -423,7 +423,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
 		[ZR_R_ACT_FAR] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_FOLD] = "staging",
-		[ZR_R_BOUNCE] = "staging",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
+		[ZR_R_SLOT] = "staging",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
 	};
 	struct zr_plan p = { 0 };
 	int train = s->mode != ZR_SETUP_SAMPLE;

@@ -45,7 +45,7 @@ enum zr_region_id {
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
 	ZR_R_FOLD,        /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
 			   * reached from there: of all buckets on their way with one rank, else two sets */
-	ZR_R_BOUNCE,      /* two halves through which disk and such a device reach each other */
+	ZR_R_SLOT,        /* what passes through host memory on its way, see core/route.h */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_LOGITS,      /* of such a device */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
@@ -101,7 +101,6 @@ struct zr_staging {
 	uint64_t *datum;   /* [n_data] offset in a set; ZR_IN_PLACE: never staged */
 };
 #define ZR_CHUNK 64
-#define ZR_BOUNCE (8u << 20) /* bytes through which disk feeds a device that only copies reach */
 #define ZR_WIRE (8u << 20)   /* bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
 
 /* Sums over whole parameters: width 0 where no optimizer has any. */

@@ -14,9 +14,7 @@ static int run_wait(struct zr_session *s, const struct zr_pop *op)
 		return zr_wait_reduce(s, target);
 	if (target->kind == ZR_P_PUBLISH)
 		return zr_wait_publish(s, target);
-	if (target->kind == ZR_P_SPILL || target->kind == ZR_P_FETCH)
-		return zr_wait_move(s, target);
-	return zr_wait_gather(s, target);
+	return zr_relay_finish(s, target);
 }
 
 static int call_op(struct zr_session *s, const struct zr_pop *op)
@@ -36,7 +34,9 @@ static int call_op(struct zr_session *s, const struct zr_pop *op)
 		return zr_run_publish(s, op);
 	case ZR_P_SPILL:
 	case ZR_P_FETCH:
-		return zr_run_move(s, op);
+		return zr_relay_start(s, op);
+	case ZR_P_RELAY:
+		return zr_relay_next(s, &s->program->op[op->target]);
 	default:
 		return run_wait(s, op);
 	}
@@ -54,7 +54,7 @@ int zr_failed_in(struct zr_session *s, int rc, const char *doing)
 static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
 {
 	const struct zr_setup *p = s->setup;
-	const struct zr_pop *on = op->kind == ZR_P_WAIT ? &s->program->op[op->target] : op;
+	const struct zr_pop *on = op->kind == ZR_P_WAIT || op->kind == ZR_P_RELAY ? &s->program->op[op->target] : op;
 	const struct zr_use *use = zr_pop_use(p, s->program, on);
 	int32_t unit = s->unit >= 0 ? s->unit : use && use->n_units ? use->units[0] : on->n ? zr_units_of(s, on)[0] : -1;
 	char layer[96] = "", in[96] = "", doing[256];
@@ -62,7 +62,7 @@ static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
 		snprintf(layer, sizeof layer, " of layer %s", zr_layer_at(&p->decl, use->layer)->name);
 	if (unit >= 0)
 		snprintf(in, sizeof in, " (unit %s)", p->layout.unit[unit].name);
-	snprintf(doing, sizeof doing, "%s%s%s%s", on == op ? "" : "wait for the ",
+	snprintf(doing, sizeof doing, "%s%s%s%s", on == op ? "" : op->kind == ZR_P_WAIT ? "wait for the " : "relay of the ",
 		 on->kind == ZR_P_LAYER ? zr_phase_name[use->phase] : zr_pop_name[on->kind], layer, in);
 	return zr_failed_in(s, rc, doing);
 }

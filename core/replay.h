@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replay.h - what the files that run operations of a program share: layers.c, gather.c, reduce.c, update.c,
+ * replay.h - what the files that run operations of a program share: layers.c, gather.c, relay.c, reduce.c, update.c,
  * replay.c.
  */
 #ifndef ZR_CORE_REPLAY_H
@@ -39,12 +39,19 @@ int zr_post(struct zr_session *s, const struct zr_pop *op, int32_t kind, int32_t
 
 /* layers.c */
 int zr_run_layer(struct zr_session *s, const struct zr_pop *op);
-int zr_run_move(struct zr_session *s, const struct zr_pop *op);
-int zr_wait_move(struct zr_session *s, const struct zr_pop *op);
+int zr_begin_move(struct zr_session *s, const struct zr_pop *op, int32_t leg); /* ZR_L_* */
+int zr_end_move(struct zr_session *s, const struct zr_pop *op, int32_t leg);
+
+/* relay.c: a gather, or a move of activations, begins its way; the leg under way ends and the next one begins; all end */
+int zr_relay_start(struct zr_session *s, const struct zr_pop *op);
+int zr_relay_next(struct zr_session *s, const struct zr_pop *op);
+int zr_relay_finish(struct zr_session *s, const struct zr_pop *op);
+int zr_is_reading(const struct zr_session *s, const struct zr_pop *op); /* the leg under way is a read */
 
 /* gather.c */
 int zr_run_gather(struct zr_session *s, const struct zr_pop *op);
-int zr_wait_gather(struct zr_session *s, const struct zr_pop *op);
+int zr_begin_gather(struct zr_session *s, const struct zr_pop *op, int32_t leg); /* ZR_L_* */
+int zr_end_gather(struct zr_session *s, const struct zr_pop *op, int32_t leg);
 int zr_run_drop(struct zr_session *s, const struct zr_pop *op);
 int zr_run_publish(struct zr_session *s, const struct zr_pop *op);
 int zr_wait_publish(struct zr_session *s, const struct zr_pop *op);

@@ -163,6 +163,7 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	s->full = cut(&at, units * sizeof *s->full);
 	s->view = cut(&at, units * sizeof *s->view);
 	s->posted = cut(&at, ops * sizeof *s->posted);
+	s->leg = cut(&at, ops * sizeof *s->leg);
 	s->comm_seg = cut(&at, listed * sizeof *s->comm_seg);
 	s->arriving = cut(&at, listed * sizeof *s->arriving);
 	s->moving = cut(&at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);

@@ -40,7 +40,9 @@ struct zr_session {
 	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
 	zr_ticket *posted;              /* [most operations of a program] what a WAIT will complete */
 	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
-	uint64_t *arriving;             /* likewise: shares that a gather waits for */
+	uint64_t *arriving;             /* likewise: transfers of their units */
+	int32_t *leg;                   /* [most operations of a program] of its way, that an operation is at: see core/route.h */
+	int64_t reading;                /* shares of parameters that are read now */
 	struct zr_moving *moving;       /* [sets][n_data] of the staging */
 	struct zr_piece *piece;         /* [n_pieces] of all updates of a step, in their order */
 	int64_t n_pieces, piece_next, piece_read; /* number of them; next to be computed, next to be read */

@@ -23,10 +23,6 @@ int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes,
 int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket);
 int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket);
 
-/* The same to its end, into device memory of any kind and from it. */
-int zr_fetch(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes);
-int zr_spill(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes);
-
 /* Starts a copy between memories; zr_copied ends it. */
 int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket);
 int zr_copied(struct zr_session *s, uint64_t ticket);

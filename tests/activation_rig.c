@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "activation_rig.h"
 
+#include "core/route.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -228,10 +230,18 @@ struct memory {
 	uint64_t bytes;
 };
 
+struct stretch {
+	struct memory *memory; /* NULL: none */
+	uint64_t at;
+};
+
 struct walk {
 	const struct zr_setup *s;
-	struct memory near, far;
-	uint8_t *moving; /* [moves] */
+	struct memory near, far, slot;
+	struct moving {
+		struct stretch from, to; /* of the leg under way */
+		int32_t stop;            /* at which it begins: 0 is where the move began */
+	} *moving; /* [moves] */
 };
 
 static void mark(struct memory *m, uint64_t at, uint64_t bytes, int who)
@@ -254,13 +264,25 @@ static int apart(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
 	return a + na <= b || b + nb <= a;
 }
 
+static void check_apart(const struct stretch *x, uint64_t bytes, const struct stretch *y, uint64_t others)
+{
+	assert_true(!y->memory || x->memory != y->memory || apart(x->at, bytes, y->at, others));
+}
+
 /* Nothing is written where a move reads or writes. */
-static void write_near(struct walk *w, uint64_t at, uint64_t bytes, int who)
+static void write_to(struct walk *w, struct stretch to, uint64_t bytes, int who)
 {
 	const struct zr_activations *a = &w->s->train_act;
-	for (int32_t i = 0; i < a->n_moves; i++)
-		assert_true(!w->moving[i] || apart(at, bytes, a->move[i].near, a->move[i].bytes));
-	mark(&w->near, at, bytes, who);
+	for (int32_t i = 0; i < a->n_moves; i++) {
+		check_apart(&to, bytes, &w->moving[i].from, a->move[i].bytes);
+		check_apart(&to, bytes, &w->moving[i].to, a->move[i].bytes);
+	}
+	mark(to.memory, to.at, bytes, who);
+}
+
+static void write_near(struct walk *w, uint64_t at, uint64_t bytes, int who)
+{
+	write_to(w, (struct stretch){ &w->near, at }, bytes, who);
 }
 
 /* What a use reads is there before and after it wrote: it must not write over that, nor one result over the other. */
@@ -282,31 +304,59 @@ static void walk_use(struct walk *w, const struct zr_use *use, const struct zr_u
 	}
 }
 
-static void post_move(struct walk *w, int32_t number)
+/* Where a move is after so many legs. */
+static struct stretch stop_of(struct walk *w, const struct zr_pop *op, int32_t stop)
 {
-	const struct zr_act_move *m = &w->s->train_act.move[number];
-	int who = (m->saved ? SAVED_OF : OUT_OF) + m->layer;
-	for (int32_t i = 0; i < w->s->train_act.n_moves; i++) {
-		const struct zr_act_move *o = &w->s->train_act.move[i];
-		if (w->moving[i])
-			assert_true(apart(m->near, m->bytes, o->near, o->bytes) && apart(m->far, m->bytes, o->far, o->bytes));
-	}
-	if (m->back) {
-		expect(&w->far, m->far, m->bytes, who);
-		mark(&w->near, m->near, m->bytes, NOTHING);
-	} else {
-		expect(&w->near, m->near, (m->saved ? w->s->layer_bytes[m->layer].saved : w->s->layer_bytes[m->layer].out), who);
-		mark(&w->far, m->far, m->bytes, NOTHING);
-	}
-	w->moving[number] = 1;
+	const struct zr_act_move *m = &w->s->train_act.move[op->use];
+	struct stretch near = { &w->near, m->near }, far = { &w->far, m->far };
+	if (stop && stop < zr_route_move(w->s, m->back).n)
+		return (struct stretch){ &w->slot, op->slot };
+	return !stop == !m->back ? near : far;
 }
 
-static void end_move(struct walk *w, int32_t number)
+static int who_moves(const struct walk *w, const struct zr_pop *op)
 {
-	const struct zr_act_move *m = &w->s->train_act.move[number];
-	assert_true(w->moving[number]);
-	w->moving[number] = 0;
-	mark(m->back ? &w->near : &w->far, m->back ? m->near : m->far, m->bytes, (m->saved ? SAVED_OF : OUT_OF) + m->layer);
+	const struct zr_act_move *m = &w->s->train_act.move[op->use];
+	return (m->saved ? SAVED_OF : OUT_OF) + m->layer;
+}
+
+static void begin_leg(struct walk *w, const struct zr_pop *op)
+{
+	const struct zr_act_move *m = &w->s->train_act.move[op->use];
+	const struct zr_layer_bytes *b = &w->s->layer_bytes[m->layer];
+	struct moving *v = &w->moving[op->use];
+	struct stretch from = stop_of(w, op, v->stop), to = stop_of(w, op, v->stop + 1);
+	expect(from.memory, from.at, from.memory != &w->near ? m->bytes : m->saved ? b->saved : b->out, who_moves(w, op));
+	write_to(w, to, m->bytes, NOTHING);
+	v->from = from;
+	v->to = to;
+}
+
+static void end_leg(struct walk *w, const struct zr_pop *op)
+{
+	struct moving *v = &w->moving[op->use];
+	assert_non_null(v->to.memory);
+	mark(v->to.memory, v->to.at, w->s->train_act.move[op->use].bytes, who_moves(w, op));
+	v->from = v->to = (struct stretch){ NULL, 0 };
+	v->stop++;
+}
+
+/* A move's operation, a relay or its wait, which takes all legs that are left. */
+static void walk_move(struct walk *w, const struct zr_pop *op, int32_t kind)
+{
+	struct moving *v = &w->moving[op->use];
+	int32_t legs = zr_route_move(w->s, op->kind == ZR_P_FETCH).n;
+	if (kind != ZR_P_RELAY && kind != ZR_P_WAIT) {
+		v->stop = 0;
+		begin_leg(w, op);
+		return;
+	}
+	do {
+		end_leg(w, op);
+		if (v->stop < legs)
+			begin_leg(w, op);
+	} while (kind == ZR_P_WAIT && v->stop < legs);
+	assert_true(kind == ZR_P_WAIT || v->stop < legs);
 }
 
 static int is_move(const struct zr_pop *op)
@@ -319,22 +369,25 @@ void walk_program(const struct zr_setup *s, int32_t program)
 	const struct zr_program *p = &s->program[program];
 	const struct zr_schedule *uses = program == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
 	const struct zr_activations *act = program == ZR_PROG_EVAL ? &s->eval_act : &s->train_act;
-	struct walk w = { .s = s, .near.bytes = s->plan.region[ZR_R_ACT].bytes, .far.bytes = s->plan.region[ZR_R_ACT_FAR].bytes };
+	struct walk w = { .s = s, .near.bytes = s->plan.region[ZR_R_ACT].bytes, .far.bytes = s->plan.region[ZR_R_ACT_FAR].bytes,
+			  .slot.bytes = p->slot_bytes };
 	w.near.slot = calloc(w.near.bytes / SLOT + 1, sizeof *w.near.slot);
 	w.far.slot = calloc(w.far.bytes / SLOT + 1, sizeof *w.far.slot);
-	w.moving = calloc((size_t)s->train_act.n_moves + 1, 1);
-	assert_true(w.near.slot && w.far.slot && w.moving);
+	w.slot.slot = calloc(w.slot.bytes / SLOT + 1, sizeof *w.slot.slot);
+	w.moving = calloc((size_t)s->train_act.n_moves + 1, sizeof *w.moving);
+	assert_true(w.near.slot && w.far.slot && w.slot.slot && w.moving);
 	for (int32_t i = 0; i < p->n; i++) {
 		const struct zr_pop *op = &p->op[i];
 		if (op->kind == ZR_P_LAYER)
 			walk_use(&w, &uses->use[op->use], &act->use[op->use]);
 		else if (is_move(op))
-			post_move(&w, op->use);
-		else if (op->kind == ZR_P_WAIT && is_move(&p->op[op->target]))
-			end_move(&w, p->op[op->target].use);
+			walk_move(&w, op, op->kind);
+		else if ((op->kind == ZR_P_WAIT || op->kind == ZR_P_RELAY) && is_move(&p->op[op->target]))
+			walk_move(&w, &p->op[op->target], op->kind);
 	}
 	for (int32_t i = 0; i < s->train_act.n_moves; i++)
-		assert_false(w.moving[i]);
+		assert_null(w.moving[i].to.memory);
+	free(w.slot.slot);
 	free(w.near.slot);
 	free(w.far.slot);
 	free(w.moving);

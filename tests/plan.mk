@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests of recording and planning, before memory is taken.
-plan_tests = %D%/t_plan %D%/t_record %D%/t_activation %D%/t_act_moves
+plan_tests = %D%/t_plan %D%/t_record %D%/t_program %D%/t_activation %D%/t_act_moves
 check_PROGRAMS += $(plan_tests)
 TESTS += $(plan_tests)
 
@@ -24,3 +24,7 @@ ranks_rig = %D%/ranks_rig.c %D%/ranks_rig.h
 %C%_t_record_SOURCES = %D%/t_record.c $(plan_rig) $(ranks_rig)
 %C%_t_record_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_record_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+%C%_t_program_SOURCES = %D%/t_program.c $(plan_rig)
+%C%_t_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_program_LDADD = core/libcore.la $(CMOCKA_LIBS)

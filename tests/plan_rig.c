@@ -67,3 +67,12 @@ void plan_close(struct zr_setup *s)
 	zr_setup_close(s);
 	zr_config_free(cfg);
 }
+
+int32_t first_after(const struct zr_program *p, int32_t from, int32_t kind, int32_t unit)
+{
+	for (int32_t i = from; i < p->n; i++)
+		for (int32_t k = 0; p->op[i].kind == kind && k < p->op[i].n; k++)
+			if (p->unit[p->op[i].first + k] == unit)
+				return i;
+	return p->n;
+}

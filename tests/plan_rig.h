@@ -18,4 +18,7 @@ struct zr_setup *plan_try(int mode, int world, const char *const *options, struc
 struct zr_setup *plan_open(int world, const char *const *options);
 void plan_close(struct zr_setup *s);
 
+/* From operation `from` on the first of the kind that has the unit in its list; p->n: none. */
+int32_t first_after(const struct zr_program *p, int32_t from, int32_t kind, int32_t unit);
+
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/program/lifetime.h"
+#include "core/route.h"
 #include "core/setup.h"
 
 /* ---- the policy ---- */
@@ -160,9 +161,11 @@ static int by_time(const void *a, const void *b)
 	return at != bt ? (at > bt) - (at < bt) : x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
 }
 
-/* After places were assigned. */
-static void fill(const struct lives *l, int32_t uses, struct zr_activations *out)
+/* After places were assigned. What comes back in several legs takes the last one beside the use before its reader: the others
+ * before that need no place. */
+static void fill(const struct lives *l, const struct zr_setup *s, int32_t uses, struct zr_activations *out)
 {
+	int32_t ahead = zr_route_move(s, 1).n - 1;
 	for (int32_t i = 0; i < uses; i++)
 		out->use[i] = (struct zr_use_place){ .in = l->life[l->use[i].in].offset, .out = l->life[l->use[i].out].offset,
 						     .saved = l->life[l->use[i].saved].offset };
@@ -172,7 +175,7 @@ static void fill(const struct lives *l, int32_t uses, struct zr_activations *out
 		struct zr_act_move m = { .use = gone->last - 1, .layer = t->layer, .saved = t->saved, .near = gone->offset,
 					 .far = t->far, .bytes = gone->bytes };
 		out->move[out->n_moves++] = m;
-		m.use = back->first;
+		m.use = back->first - ahead;
 		m.back = 1;
 		m.near = back->offset;
 		out->move[out->n_moves++] = m;
@@ -209,7 +212,7 @@ int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses
 	if (rc)
 		zr_activation_free(&a);
 	else
-		fill(&l, uses->n, &a);
+		fill(&l, s, uses->n, &a);
 	*out = a;
 	void *scratch[] = { l.life, l.layer, l.use, l.trip };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)

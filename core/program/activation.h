@@ -21,7 +21,7 @@ struct zr_use_place {
 };
 
 /* One way of a buffer to another tier, or back. It leaves when the forward has read it last, beside the use after that, and
- * returns beside the use before its reader. */
+ * returns beside the use before its reader; legs between host memory and disk have a use of their own (route.h). */
 struct zr_act_move {
 	int32_t use;    /* it is posted after this one if it leaves, before it if it returns */
 	int32_t back;   /* 1: it returns */

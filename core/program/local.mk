@@ -5,5 +5,6 @@ core_libcore_la_SOURCES += \
 	%D%/activation.c %D%/activation.h \
 	%D%/lifetime.c %D%/lifetime.h \
 	%D%/program.c %D%/program.h \
-	%D%/record.c \
-	%D%/schedule.c %D%/schedule.h
+	%D%/record.c %D%/recorder.h %D%/verbs.c \
+	%D%/schedule.c %D%/schedule.h \
+	%D%/ways.c %D%/ways.h

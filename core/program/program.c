@@ -10,7 +10,7 @@
 #include "core/setup.h"
 
 const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
-const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch" };
+const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "relay" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
 
 const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)

@@ -24,17 +24,19 @@ enum zr_pop_kind {
 	ZR_P_PUBLISH, /* post: home -> param group */
 	ZR_P_WAIT,    /* completes `target`; of a reduce also folds */
 	ZR_P_SPILL,   /* post: activations to the other tier */
-	ZR_P_FETCH    /* post: and back */
+	ZR_P_FETCH,   /* post: and back */
+	ZR_P_RELAY    /* ends a leg of `target`'s way, begins the next one: see route.h */
 };
 
 struct zr_pop {
 	int32_t kind;
 	int32_t use;      /* LAYER; of SPILL and FETCH number of the move in setup.train_act */
 	int32_t first, n; /* units of the list: program.unit[first .. first + n) */
-	int32_t target;   /* WAIT: number of the operation it completes */
+	int32_t target;   /* WAIT: number of the operation it completes, with all legs that are left; RELAY: that it helps on */
 	int32_t once;     /* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
 	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
 	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
+	uint64_t slot;    /* where it passes through host memory: bytes from the start of ZR_R_SLOT; units one after the other */
 };
 
 struct zr_program {
@@ -45,7 +47,7 @@ struct zr_program {
 	uint64_t *place;       /* [n_unit] of a GATHER, or a PUBLISH over nodes: bytes from the start of ZR_R_GATHER */
 	uint64_t *grad_buffer; /* [n_units] bytes from the start of ZR_R_GRAD_BUFFER */
 	uint64_t *sum;         /* [n_units] likewise of ZR_R_GRAD, where sums live in this program only; else NULL */
-	uint64_t gather_bytes, grad_bytes, sum_bytes;
+	uint64_t gather_bytes, grad_bytes, sum_bytes, slot_bytes;
 	uint64_t hash;
 };
 

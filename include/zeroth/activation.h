@@ -16,10 +16,11 @@ extern "C" {
 
 #define ZR_ACT_KEEP 0      /* stays in device memory */
 #define ZR_ACT_RECOMPUTE 1 /* dropped; the forward runs again, from the last output that was not dropped */
-#define ZR_ACT_OFFLOAD 2   /* moved to the tier of [offload.activation] and fetched back one use ahead of its reader */
+#define ZR_ACT_OFFLOAD 2   /* moved to the tier of [offload.activation] and fetched back ahead of its reader */
 
 /* What is to be offloaded leaves beside the use after its last reader in forward and returns beside the use before its next
- * reader. If that is at most this many uses later, it stays: it would be away at none. */
+ * reader; between disk and memory that only copies reach each way takes one use more. If the reader comes at most this many
+ * uses later, it stays: it would be away at none. */
 #define ZR_ACT_NEAR 3
 
 /* GROWABLE by stride. */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * recorder.h - what record.c, which walks, and verbs.c, which writes down what a stage answers, share.
+ */
+#ifndef ZR_CORE_RECORDER_H
+#define ZR_CORE_RECORDER_H
+
+#include "core/program/lifetime.h"
+#include "core/program/ways.h"
+#include "core/setup.h"
+
+enum { NOT_YET, COMPLETE, REDUCED }; /* a unit's gradient in a micro program */
+enum { OLD, UPDATED, PUBLISHED };    /* a unit's values in the last_micro and the update program */
+
+struct recorder {
+	struct zr_setup *setup;
+	struct zr_program *p;
+	const struct zr_schedule *uses;
+	struct zr_stage stage;
+	struct zr_error *err;
+	struct zr_point at;   /* where the stage is asked now */
+	int32_t *some;        /* [n_units] scratch of verbs */
+	int32_t *left;        /* [n_units] what the update program is to update */
+	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
+	uint8_t *state;       /* [n_units] of its gradient */
+	uint8_t *values;      /* [n_units] */
+	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
+	int32_t *life;        /* [n_units] its current entry of gathered */
+	int32_t *grad_from;   /* [n_units] operation of the first contribution */
+	int32_t *grad_to;     /* [n_units] the wait that ends the buffer */
+	int32_t *reduced;     /* [n_units] the reduce, and the update: its sum lives from the one to the other, */
+	int32_t *updated;     /* if neither other micro-batches nor the update program have a part in it */
+	int32_t reducing;     /* outstanding reduce, -1: none */
+	int32_t move;         /* next one of the activations */
+	struct zr_ways ways;  /* what is under way, or was */
+	struct zr_lifetime *gathered;
+	int32_t *gathered_slot; /* index into p->unit of each */
+	int32_t n_gathered, cap_gathered;
+};
+
+/* Fills the verbs and the queries of a stage whose impl is the recorder. */
+void zr_rec_offer(struct zr_stage *stage);
+
+int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit); /* with the point and the unit */
+int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n);
+
+/* Waits: for an operation; for what gathers a unit, and for the outstanding reduce, if there is one. */
+int zr_rec_wait(struct recorder *r, int32_t target);
+int zr_rec_wait_gather(struct recorder *r, int32_t unit);
+int zr_rec_wait_reduce(struct recorder *r);
+
+/* All operations of a kind that are under way take their next leg. Activations that have none left are waited for; parameters
+ * when a layer needs them. */
+int zr_rec_advance(struct recorder *r, int32_t kind);
+
+#endif

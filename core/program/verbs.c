@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs.c - what a stage says while a program is recorded: its verbs are checked and written down, its questions answered.
+ */
+#include <stdlib.h>
+
+#include "core/program/recorder.h"
+#include "core/route.h"
+
+static struct recorder *recorder_of(const struct zr_stage *st)
+{
+	return st->impl;
+}
+
+static const char *stage_name(const struct recorder *r)
+{
+	return r->setup->zero.section->plugin->desc->id;
+}
+
+/* "before the forward of h.0 in program micro" into buf, which it returns. */
+static const char *point_text(const struct recorder *r, char *buf, size_t n)
+{
+	static const char *const at[] = { "at the begin", "at the end", "before", "after", "once gradients are complete after", "at the update" };
+	const struct zr_use *use = r->at.use < 0 ? NULL : &r->uses->use[r->at.use];
+	snprintf(buf, n, "%s%s%s%s%s in program %s", at[r->at.at], use ? " the " : "", use ? zr_phase_name[use->phase] : "", use ? " of " : "",
+		 use ? zr_layer_at(&r->setup->decl, use->layer)->name : "", zr_program_name[r->p->id]);
+	return buf;
+}
+
+int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit)
+{
+	char point[160];
+	return zr_err(r->err, ZR_ESTATE, "stage %s, %s: unit %s %s", stage_name(r), point_text(r, point, sizeof point),
+		      r->setup->layout.unit[unit].name, what);
+}
+
+/* ---- writing down ---- */
+
+static void *grow(void *p, int32_t need, int32_t *cap, size_t size)
+{
+	if (p && need <= *cap)
+		return p;
+	*cap = need > 32 ? 2 * need : 64;
+	return realloc(p, (size_t)*cap * size);
+}
+
+int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n)
+{
+	struct zr_program *p = r->p;
+	struct zr_pop *ops = grow(p->op, p->n + 1, &p->cap, sizeof *ops);
+	p->op = ops ? ops : p->op;
+	int32_t *list = ops ? grow(p->unit, p->n_unit + n, &p->cap_unit, sizeof *list) : NULL;
+	if (!list)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	op.first = p->n_unit;
+	op.n = n;
+	p->unit = list;
+	for (int32_t i = 0; i < n; i++)
+		p->unit[p->n_unit++] = units[i];
+	p->op[p->n++] = op;
+	return 0;
+}
+
+/* From now on the full copies of a gather are in their places, if they are not yet. */
+static void take_places(struct recorder *r, const struct zr_pop *gather)
+{
+	for (int32_t i = 0; i < gather->n; i++) {
+		struct zr_lifetime *l = &r->gathered[r->life[r->p->unit[gather->first + i]]];
+		l->first = l->first < 0 ? r->p->n - 1 : l->first;
+	}
+}
+
+int zr_rec_wait(struct recorder *r, int32_t target)
+{
+	zr_ways_end(&r->ways, target, r->p->n);
+	int rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
+	if (!rc && r->p->op[target].kind == ZR_P_GATHER)
+		take_places(r, &r->p->op[target]);
+	return rc;
+}
+
+static int take_leg(struct recorder *r, struct zr_way *w)
+{
+	int rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_RELAY, .target = w->op }, NULL, 0);
+	const struct zr_pop *op = &r->p->op[w->op];
+	w->left--;
+	if (rc || op->kind != ZR_P_GATHER)
+		return rc;
+	struct zr_route route = zr_route_gather(r->setup, r->p->unit[op->first]);
+	if (zr_route_on_device(&route, route.n - 1 - w->left))
+		take_places(r, op);
+	return 0;
+}
+
+int zr_rec_advance(struct recorder *r, int32_t kind)
+{
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < r->ways.n; i++) {
+		struct zr_way *w = &r->ways.way[i];
+		if (w->over || r->p->op[w->op].kind != kind)
+			continue;
+		if (w->left > 0)
+			rc = take_leg(r, w);
+		else if (kind != ZR_P_GATHER)
+			rc = zr_rec_wait(r, w->op);
+	}
+	return rc;
+}
+
+static int start_life(struct recorder *r, int32_t slot, int32_t unit, uint64_t bytes)
+{
+	int32_t cap = r->cap_gathered;
+	struct zr_lifetime *l = grow(r->gathered, r->n_gathered + 1, &r->cap_gathered, sizeof *l);
+	int32_t *s = l ? grow(r->gathered_slot, r->n_gathered + 1, &cap, sizeof *s) : NULL;
+	if (l)
+		r->gathered = l;
+	if (!s)
+		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	r->gathered_slot = s;
+	r->life[unit] = r->n_gathered;
+	r->gathered_slot[r->n_gathered] = slot;
+	r->gathered[r->n_gathered++] = (struct zr_lifetime){ .bytes = bytes, .first = r->p->n - 1, .last = INT32_MAX };
+	return 0;
+}
+
+int zr_rec_wait_gather(struct recorder *r, int32_t unit)
+{
+	int32_t op = r->gather[unit];
+	if (op < 0)
+		return 0;
+	for (int32_t u = 0; u < r->stage.n_units; u++)
+		if (r->gather[u] == op)
+			r->gather[u] = -1;
+	return zr_rec_wait(r, op);
+}
+
+int zr_rec_wait_reduce(struct recorder *r)
+{
+	if (r->reducing < 0)
+		return 0;
+	const struct zr_pop *op = &r->p->op[r->reducing];
+	for (int32_t i = 0; i < op->n; i++)
+		r->grad_to[r->p->unit[op->first + i]] = r->p->n;
+	int rc = zr_rec_wait(r, r->reducing);
+	r->reducing = -1;
+	return rc;
+}
+
+/* ---- verbs ---- */
+
+static int check_list(struct recorder *r, const char *verb, const int32_t *units, int32_t n)
+{
+	char point[160];
+	for (int32_t i = 0; i < n; i++)
+		if (units[i] < 0 || units[i] >= r->stage.n_units)
+			return zr_err(r->err, ZR_ESTATE, "stage %s, %s: %s of unit %d, but there are %d", stage_name(r),
+				      point_text(r, point, sizeof point), verb, units[i], r->stage.n_units);
+	return 0;
+}
+
+/* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
+static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, int32_t size)
+{
+	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
+	return (uint64_t)((ranks - 1) * per * ZR_BLOCK * size);
+}
+
+static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	struct zr_pop op = { .kind = ZR_P_GATHER };
+	int rc = check_list(r, "gather", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		int32_t group = r->setup->groups[units[i]].param;
+		const char *why = group == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to gather" :
+				  r->full[units[i]] ? "is gathered twice without a drop" :
+				  group != r->setup->groups[units[0]].param ? "is gathered in one list with units of another group" : NULL;
+		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
+		r->full[units[i]] = 1;
+		if (!zr_unit_view(r->setup, units[i]))
+			op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
+	}
+	int32_t slot = r->p->n_unit, number = r->p->n;
+	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
+		return rc;
+	struct zr_route route = zr_route_gather(r->setup, units[0]);
+	uint64_t through = 0;
+	for (int32_t i = 0; !rc && i < n; i++) {
+		r->gather[units[i]] = number;
+		through += zr_route_slot(r->setup, &route, units[i]);
+		rc = start_life(r, slot + i, units[i], zr_unit_view(r->setup, units[i]) ? 0 :
+				zr_unit_full_bytes(r->setup, units[i], r->setup->groups[units[i]].param));
+		if (!rc && route.n && !zr_route_on_device(&route, 0))
+			r->gathered[r->n_gathered - 1].first = -1; /* in host memory for now */
+	}
+	return rc || route.n < 2 ? rc : zr_ways_add(&r->ways, number, route.n, through, r->err);
+}
+
+static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	int rc = check_list(r, "drop", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		const char *why = r->setup->groups[units[i]].param == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to drop" :
+				  !r->full[units[i]] ? "is dropped without having been gathered" : NULL;
+		rc = why ? zr_rec_refuse(r, why, units[i]) : zr_rec_wait_gather(r, units[i]);
+		r->full[units[i]] = 0;
+		if (!rc)
+			r->gathered[r->life[units[i]]].last = r->p->n;
+	}
+	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
+}
+
+static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	struct zr_pop op = { .kind = ZR_P_REDUCE };
+	int rc = check_list(r, "reduce", units, n);
+	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
+		rc = zr_rec_refuse(r, "is reduced in a program without gradients", units[0]);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		if (r->state[units[i]] != COMPLETE)
+			rc = zr_rec_refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
+		r->state[units[i]] = REDUCED;
+		r->reduced[units[i]] = r->p->n;
+		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_reduce_bytes(r->setup));
+		if (r->p->id == ZR_PROG_LAST_MICRO && r->setup->groups[units[i]].state == ZR_GROUP_SELF)
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, 4); /* the sums, to all */
+	}
+	if (!rc && n)
+		rc = zr_rec_wait_reduce(r);
+	int32_t number = r->p->n;
+	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
+		return rc;
+	r->reducing = number;
+	return 0;
+}
+
+/* The units of a list that are frozen, or those that are not, one after the other in r->some; how many. */
+static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int frozen)
+{
+	int32_t count = 0;
+	for (int32_t i = 0; i < n; i++)
+		if (r->setup->frozen_unit[units[i]] == frozen)
+			r->some[count++] = units[i];
+	return count;
+}
+
+/* Why a unit cannot be updated beside the backward of others, or NULL. */
+static const char *too_early(const struct recorder *r, int32_t unit)
+{
+	int copied = r->full[unit] && r->setup->groups[unit].param != ZR_GROUP_SELF;
+	return r->state[unit] != REDUCED ? "is updated before its gradient is reduced" :
+	       copied ? "is updated while a full copy of it is there" : NULL;
+}
+
+/* In the backward an update waits for its own reduce only. */
+static int check_early(struct recorder *r, const int32_t *units, int32_t n)
+{
+	char point[160];
+	const char *why = zr_update_waits(r->setup);
+	if (why && n)
+		return zr_err(r->err, ZR_EINVAL, "stage %s, %s: unit %s cannot be updated in the backward: %s", stage_name(r),
+			      point_text(r, point, sizeof point), r->setup->layout.unit[units[0]].name, why);
+	for (int32_t i = 0; i < n; i++)
+		if ((why = too_early(r, units[i])))
+			return zr_rec_refuse(r, why, units[i]);
+	for (int32_t i = 0; i < n && r->reducing >= 0; i++) {
+		const struct zr_pop *op = &r->p->op[r->reducing];
+		for (int32_t k = 0; k < op->n; k++)
+			if (r->p->unit[op->first + k] == units[i])
+				return zr_rec_wait_reduce(r);
+	}
+	return 0;
+}
+
+/* A stage need not know what is frozen: an update passes over it. */
+static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t n, int64_t piece)
+{
+	struct recorder *r = recorder_of(st);
+	int early = r->p->id == ZR_PROG_LAST_MICRO;
+	int rc = check_list(r, "update", units, n);
+	for (int32_t i = 0; !rc && i < n; i++) {
+		const char *why = r->p->id != ZR_PROG_UPDATE && !early ? "is updated outside of the update program" :
+				  r->values[units[i]] != OLD ? "is updated twice" : NULL;
+		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
+		r->values[units[i]] = UPDATED;
+		r->updated[units[i]] = r->p->n;
+	}
+	if (!rc && early)
+		rc = check_early(r, units, n);
+	n = rc ? 0 : some(r, units, n, 0);
+	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, r->some, n);
+}
+
+/* Units that are frozen are published when they have got their values, and then no more. */
+static int publish(struct recorder *r, const int32_t *units, int32_t n, int once)
+{
+	struct zr_pop op = { .kind = ZR_P_PUBLISH, .once = once };
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < n; i++) {
+		const struct zr_groups *g = &r->setup->groups[units[i]];
+		if (r->values[units[i]] != UPDATED)
+			rc = zr_rec_refuse(r, r->values[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
+		r->values[units[i]] = PUBLISHED;
+		if (g->param != g->state && !once)
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.dtype));
+	}
+	int32_t slot = r->p->n_unit, number = r->p->n;
+	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
+		return rc;
+	uint64_t through = 0;
+	for (int32_t i = 0; !rc && i < n; i++) { /* the whole unit, of which the node's share is kept */
+		uint64_t bytes = zr_unit_full_bytes(r->setup, units[i], ZR_GROUP_WORLD);
+		if (r->setup->groups[units[i]].param != ZR_GROUP_NODE)
+			continue;
+		if (zr_unit_far(r->setup, units[i]))
+			through += bytes;
+		else
+			rc = start_life(r, slot + i, units[i], bytes);
+	}
+	if (!rc && through)
+		rc = zr_ways_add(&r->ways, number, 1, through, r->err);
+	if (!rc)
+		rc = zr_rec_wait(r, number);
+	for (int32_t i = 0; !rc && i < n; i++)
+		if (r->setup->groups[units[i]].param == ZR_GROUP_NODE && !zr_unit_far(r->setup, units[i]))
+			r->gathered[r->life[units[i]]].last = r->p->n - 1;
+	return rc;
+}
+
+static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t n)
+{
+	struct recorder *r = recorder_of(st);
+	int rc = check_list(r, "publish", units, n);
+	if (!rc)
+		rc = publish(r, r->some, some(r, units, n, 0), 0);
+	return rc ? rc : publish(r, r->some, some(r, units, n, 1), 1);
+}
+
+/* ---- queries ---- */
+
+static int64_t ask_elements(const struct zr_stage *st, int32_t unit)
+{
+	return recorder_of(st)->setup->layout.unit[unit].elements;
+}
+
+static const struct zr_use *ask_use(const struct zr_stage *st, int32_t use)
+{
+	return use >= 0 && use < st->n_uses ? &recorder_of(st)->uses->use[use] : NULL;
+}
+
+static int32_t ask_next_use(const struct zr_stage *st, int32_t unit, int32_t after)
+{
+	return st->n_uses ? zr_schedule_next(recorder_of(st)->uses, unit, after) : -1;
+}
+
+static int64_t ask_live(const struct zr_stage *st)
+{
+	const struct recorder *r = recorder_of(st);
+	int64_t sum = 0;
+	for (int32_t u = 0; u < st->n_units; u++)
+		if (r->full[u] && r->setup->groups[u].param != ZR_GROUP_SELF)
+			sum += r->setup->layout.unit[u].elements;
+	return sum;
+}
+
+static int ask_scalars(const struct zr_stage *st)
+{
+	return zr_update_waits(recorder_of(st)->setup) != NULL;
+}
+
+void zr_rec_offer(struct zr_stage *stage)
+{
+	stage->gather = verb_gather;
+	stage->drop = verb_drop;
+	stage->reduce = verb_reduce;
+	stage->update = verb_update;
+	stage->publish = verb_publish;
+	stage->elements = ask_elements;
+	stage->use = ask_use;
+	stage->next_use = ask_next_use;
+	stage->live_elements = ask_live;
+	stage->needs_scalars = ask_scalars;
+}

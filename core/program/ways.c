@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ways.c - see ways.h.
+ */
+#include "core/program/ways.h"
+
+#include <stdlib.h>
+
+#define PAGE 4096u
+
+static int grow(struct zr_ways *w)
+{
+	int32_t cap = w->cap ? 2 * w->cap : 64;
+	struct zr_way *way = realloc(w->way, (size_t)cap * sizeof *way);
+	w->way = way ? way : w->way;
+	struct zr_lifetime *slot = way ? realloc(w->slot, (size_t)cap * sizeof *slot) : NULL;
+	w->slot = slot ? slot : w->slot;
+	w->cap = slot ? cap : w->cap;
+	return slot != NULL;
+}
+
+int zr_ways_add(struct zr_ways *w, int32_t op, int32_t legs, uint64_t bytes, struct zr_error *err)
+{
+	if (w->n == w->cap && !grow(w))
+		return zr_err(err, ZR_ENOMEM, "out of memory while recording a program");
+	bytes = (bytes + PAGE - 1) / PAGE * PAGE; /* disks want places of whole pages */
+	w->slot[w->n] = (struct zr_lifetime){ .bytes = bytes, .first = op, .last = op };
+	w->way[w->n++] = (struct zr_way){ .op = op, .left = legs - 1 };
+	return 0;
+}
+
+void zr_ways_end(struct zr_ways *w, int32_t op, int32_t at)
+{
+	for (int32_t i = 0; i < w->n; i++)
+		if (w->way[i].op == op) {
+			w->slot[i].last = at;
+			w->way[i].over = 1;
+		}
+}

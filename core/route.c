@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * route.c - see route.h.
+ */
+#include "core/route.h"
+
+#include "core/setup.h"
+
+static void add(struct zr_route *r, int32_t leg)
+{
+	r->leg[r->n++] = leg;
+}
+
+static int is_blind(const struct zr_setup *s)
+{
+	return !s->device_info.host_access;
+}
+
+int zr_by_wire(const struct zr_setup *s)
+{
+	return s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
+}
+
+/* far: [offload.param] holds shares; ranks: others have shares, too, that are not seen in place. */
+static struct zr_route gather(const struct zr_setup *s, int far, int ranks)
+{
+	struct zr_route r = { 0 };
+	int disk = far && zr_store_tier(s, ZR_STORE_PARAM) == ZR_TIER_DISK;
+	r.whole = ranks && far && zr_by_wire(s);
+	r.slot = r.whole || (disk && is_blind(s));
+	/* a collective takes shares from where they lie, if it can address them */
+	if (far && (disk || !ranks || (is_blind(s) && !r.whole)))
+		add(&r, ZR_L_READ);
+	if (r.slot && !r.whole)
+		add(&r, ZR_L_COPY);
+	if (ranks)
+		add(&r, ZR_L_RANKS);
+	if (r.whole)
+		add(&r, ZR_L_COPY);
+	return r;
+}
+
+struct zr_route zr_route_gather(const struct zr_setup *s, int32_t unit)
+{
+	return gather(s, zr_unit_far(s, unit), zr_group_ranks(s, s->groups[unit].param) > 1 && !zr_unit_view(s, unit));
+}
+
+struct zr_route zr_route_of_split(const struct zr_setup *s)
+{
+	int far = zr_offloaded(s, ZR_STORE_PARAM);
+	return gather(s, far, s->process.world > 1 && (far || !s->views));
+}
+
+struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
+{
+	struct zr_route r = { .slot = is_blind(s) && zr_store_tier(s, ZR_STORE_ACTIVATION) == ZR_TIER_DISK };
+	if (back)
+		add(&r, ZR_L_READ);
+	if (r.slot)
+		add(&r, ZR_L_COPY);
+	if (!back)
+		add(&r, ZR_L_WRITE);
+	return r;
+}
+
+int zr_route_on_device(const struct zr_route *r, int32_t leg)
+{
+	return leg < r->n && (r->leg[leg] == ZR_L_COPY || (r->leg[leg] == ZR_L_RANKS ? !r->whole : !r->slot));
+}
+
+uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
+{
+	int32_t group = s->groups[unit].param;
+	uint64_t full = r->slot ? zr_unit_full_bytes(s, unit, group) : 0;
+	return r->whole ? full : full / (uint64_t)zr_group_ranks(s, group);
+}
