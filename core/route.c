@@ -68,6 +68,12 @@ int zr_route_on_device(const struct zr_route *r, int32_t leg)
 	return leg < r->n && (r->leg[leg] == ZR_L_COPY || (r->leg[leg] == ZR_L_RANKS ? !r->whole : !r->slot));
 }
 
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
+{
+	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
+	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
+}
+
 uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;

@@ -39,6 +39,9 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back);
 /* Whether a leg of a gather uses the place of the full copy. */
 int zr_route_on_device(const struct zr_route *r, int32_t leg);
 
+/* Bytes of a copy of a unit that is gathered over a group; 0 where the share of one rank serves. */
+uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group);
+
 /* Bytes of a unit's part of the slot; 0: none. */
 uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/config/options.h"
+#include "core/route.h"
 
 static const struct zr_opt *option(const struct zr_section *sec, const char *name)
 {
@@ -96,12 +97,6 @@ int zr_unit_view(const struct zr_setup *s, int32_t unit)
 	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_far(s, unit);
 }
 
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
-{
-	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
-	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
-}
-
 int32_t zr_machine_ranks(const struct zr_setup *s)
 {
 	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : s->process.local_world;
@@ -167,6 +162,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.parameters = s->layout.blocks * ZR_BLOCK,
 		.largest_unit = largest_unit(s),
 		.typical_unit = typical_unit(s),
+		.gather_legs = zr_route_of_split(s).n,
 	};
 }
 
@@ -437,7 +433,7 @@ static int start_offloads(struct zr_setup *s, struct zr_error *err)
 	int rc = 0;
 	for (int i = 0; !rc && i < ZR_OFFLOADS; i++)
 		rc = start_offload(s, i, err);
-	return rc ? rc : check_offload(s, err);
+	return rc;
 }
 
 static int start_optimizers(struct zr_setup *s, struct zr_error *err)
@@ -521,10 +517,12 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = zr_layout_make(&s->decl, &s->layout, err);
 	if (!rc)
 		rc = start_policies(s, err);
+	if (!rc && s->mode != ZR_SETUP_SAMPLE)
+		rc = start_offloads(s, err);
 	if (!rc)
 		rc = start_stage(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
-		rc = start_offloads(s, err);
+		rc = check_offload(s, err);
 		if (!rc)
 			rc = start_optimizers(s, err);
 		if (!rc)

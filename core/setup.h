@@ -115,8 +115,6 @@ int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a v
 int zr_unit_far(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
 int64_t zr_unit_held_blocks(const struct zr_setup *s, int32_t unit); /* whose master and state a rank has room for: such a share, or all */
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group); /* of a copy gathered over it; 0 where the share
-											* of one rank serves */
 
 /* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,

@@ -16,6 +16,7 @@ struct rig_model {
 	int32_t n_units, n_layers;
 	int64_t elements[RIG_UNITS];
 	int64_t typical; /* told to options that are `auto`; 0: not known */
+	int32_t legs;    /* likewise, of a gather */
 	int32_t n[RIG_LAYERS], unit[RIG_LAYERS][RIG_UNITS]; /* units of each layer */
 	uint8_t recompute[RIG_LAYERS];
 };

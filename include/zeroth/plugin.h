@@ -188,6 +188,9 @@ struct zr_facts {
 	int64_t parameters;      /* elements of all units, padding included */
 	int64_t largest_unit;    /* elements of the largest one */
 	int64_t typical_unit;    /* elements of the middle one by size: of transformers one block */
+	int32_t gather_legs;     /* layers that a gather of a split unit should be ahead of its use: one for each leg of its way,
+				  * as from disk, to the device and over the ranks */
+	int32_t rsv2;
 };
 
 /* ---- descriptor and entry: constant data, read before any function is called ---------------- */

@@ -32,10 +32,11 @@ const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: model.safetensors of that type and "
 	       "config.json, as other tools load them."),
 	COUNT(prefetch_bucket_size, 0,
-	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle size, 0 without overlap_comm."),
+	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle size, 0 without overlap_comm. Where a "
+	      "gather has several legs, as from disk to a GPU, auto is the largest unit and one of middle size per further leg."),
 	COUNT(max_live_parameters, 0,
 	      "Most elements gathered at a time unless one layer needs more; auto is the largest unit and twice "
-	      "the one of middle size."),
+	      "the one of middle size, and one more per further leg of a gather."),
 	COUNT(max_reuse_distance, 0,
 	      "A unit stays gathered if layers with fewer elements than this run before its next use, 0 for never; auto is "
 	      "twice the largest unit, so the last block stays over the head."),
@@ -55,12 +56,13 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	int known = ZR_HAS(facts, struct zr_facts, largest_unit) && facts->largest_unit > 0;
 	uint64_t largest = known ? (uint64_t)facts->largest_unit : 1;
 	uint64_t block = ZR_HAS(facts, struct zr_facts, typical_unit) && facts->typical_unit > 0 ? (uint64_t)facts->typical_unit : largest;
+	uint64_t further = ZR_HAS(facts, struct zr_facts, gather_legs) && facts->gather_legs > 1 ? (uint64_t)facts->gather_legs - 1 : 0;
 	(void)h;
 	settle(&o->reduce_bucket_size, block);
 	settle(&o->allgather_bucket_size, block);
 	settle(&o->sub_group_size, largest < 4194304 ? largest : 4194304);
-	settle(&o->prefetch_bucket_size, o->overlap_comm ? block : 0);
-	settle(&o->max_live_parameters, largest + 2 * block);
+	settle(&o->prefetch_bucket_size, !o->overlap_comm ? 0 : further ? largest + further * block : block);
+	settle(&o->max_live_parameters, largest + (2 + further) * block);
 	settle(&o->max_reuse_distance, 2 * largest);
 	settle(&o->persistence_threshold, 4 * ZR_BLOCK);
 	return ZR_OK;
