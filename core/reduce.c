@@ -38,6 +38,8 @@ static int fold(struct zr_session *s, const struct folding *f, const float *cont
 	const struct zr_unit_place *u = &p->layout.unit[f->unit];
 	int64_t lo = first * ZR_BLOCK, hi = lo + blocks * ZR_BLOCK;
 	int rc = 0;
+	if (contribution == sum && !f->measure)
+		return 0;
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
 		int64_t from = t->offset > lo ? t->offset : lo;
@@ -154,10 +156,34 @@ static int by_host(const struct zr_session *s)
 	return !s->setup->device_info.host_ops && (sums_on_host(s) || s->setup->plan.wire);
 }
 
+/* Whether what leaves the device is the sum so far, and goes straight to its place. */
+static int goes_straight(const struct zr_session *s)
+{
+	const struct zr_setup *p = s->setup;
+	return by_host(s) && !p->plan.wire && sums_on_host(s) && zr_addressed(s, ZR_R_GRAD) && contributions(s) == 1 && stores(s) &&
+	       p->types.comm_dtype == ZR_F32;
+}
+
+/* Where the sum of a unit's home blocks is. */
+static struct zr_spot home_sum(const struct zr_session *s, int32_t unit)
+{
+	const struct zr_unit_memory *m = &s->setup->plan.unit[unit];
+	struct zr_spot spot = m->grad;
+	if (s->setup->groups[unit].state == ZR_GROUP_SELF)
+		spot.at += (uint64_t)m->first * ZR_BLOCK * 4;
+	return spot;
+}
+
 /* Of a single rank: all of them in host memory as they are on the device. */
 static float *handed_over(const struct zr_session *s, int32_t unit)
 {
-	return (float *)(s->region[ZR_R_FOLD] + s->program->grad_buffer[unit]);
+	return goes_straight(s) ? (float *)zr_at(s, home_sum(s, unit)) : (float *)(s->region[ZR_R_FOLD] + s->program->grad_buffer[unit]);
+}
+
+/* Device memory of a unit on its way to `to`, or straight to its sum. */
+static int move_unit(struct zr_session *s, int32_t unit, char *to, const void *from, uint64_t bytes, uint64_t *ticket)
+{
+	return goes_straight(s) ? zr_write(s, home_sum(s, unit), from, bytes, ticket) : zr_copy_start(s, to, from, bytes, ticket);
 }
 
 /* All contributions to blocks [first, first + n) of unit i of the operation, into their sum. */
@@ -224,10 +250,8 @@ static int fold_unit(struct zr_session *s, const struct zr_pop *op, int32_t i)
 	struct zr_setup *p = s->setup;
 	int32_t u = zr_units_of(s, op)[i];
 	const struct zr_unit_memory *m = &p->plan.unit[u];
-	struct zr_spot spot = m->grad;
+	struct zr_spot spot = home_sum(s, u);
 	s->unit = u;
-	if (p->groups[u].state == ZR_GROUP_SELF)
-		spot.at += (uint64_t)m->first * ZR_BLOCK * 4;
 	s->in_place += p->plan.peers ? (uint64_t)((p->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;
 	return zr_addressed(s, spot.region) ? fold_range(s, op, i, m->first, m->n, (float *)zr_at(s, spot)) :
 					      fold_far(s, op, i, spot, m->first, m->n);
@@ -276,8 +300,8 @@ int zr_run_reduce(struct zr_session *s, const struct zr_pop *op)
 		int32_t u = zr_units_of(s, op)[i];
 		if (zr_alone(s))
 			rc = !by_host(s) ? fold_unit(s, op, i) :
-					   zr_copy_start(s, handed_over(s, u), grad_buffer(s, u), (uint64_t)p->layout.unit[u].blocks *
-							 ZR_BLOCK * 4, &s->arriving[op->first + i]);
+					   move_unit(s, u, (char *)handed_over(s, u), grad_buffer(s, u), (uint64_t)p->layout.unit[u].blocks *
+						     ZR_BLOCK * 4, &s->arriving[op->first + i]);
 		else if (zr_sums_locally(p))
 			rc = fold_locally(s, u);
 		if (!rc && sends(s))
@@ -315,9 +339,10 @@ static int move_received(struct zr_session *s, const struct zr_pop *op, char *to
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < op->n; i++) {
 		struct zr_comm_seg *seg = &zr_segments_of(s, op)[i];
-		uint64_t bytes = bytes_received(s, zr_units_of(s, op)[i]);
-		rc = zr_copy_start(s, to, seg->recv, bytes, &s->arriving[op->first + i]);
-		seg->recv = to;
+		int32_t u = zr_units_of(s, op)[i];
+		uint64_t bytes = bytes_received(s, u);
+		rc = move_unit(s, u, to, seg->recv, bytes, &s->arriving[op->first + i]);
+		seg->recv = goes_straight(s) ? zr_at(s, home_sum(s, u)) : to;
 		to += bytes;
 	}
 	return rc;

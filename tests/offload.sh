@@ -43,6 +43,11 @@ is 'I1 device comm: parameters on disk, hpz, 2 ranks' "$(digest fp32 fp32 cpu no
 unclipped='-o train.gradient_clipping=0'
 is 'I1 device comm: updates in the backward, state on the host, stage2, 2 ranks' "$(digest bf16 fp32 cpu none none stage2 2 keep tiny 5 1 \
 	$gpu $unclipped -o zero.update_in_backward=yes)" "$(digest bf16 fp32 none none none stage0 1 keep auto auto 1 $unclipped)"
+once='-o train.micro_batch_size=3' # and one sum for each rank, which comm adds
+is 'I1 device comm: gradients straight to their sums on the host, stage1, 2 ranks' "$(digest fp32 fp32 cpu none none stage1 2 keep auto 5 1 \
+	$gpu $once)" "$(digest fp32 fp32 none none none stage0 1 keep auto auto 1 $once)"
+is 'I1 device comm: gradients straight to whole sums on the host, stage0, 2 ranks' "$(digest bf16 fp32 cpu cpu none stage0 2 keep tiny auto 1 \
+	$gpu $once)" "$(digest bf16 fp32 none none none stage0 1 keep auto auto 1 $once)"
 is 'I1 separate device: parameters on disk, hpz, 1 rank' "$(digest fp32 fp32 nvme nvme nvme hpz 1 keep tiny auto 2)" "${want[fp32]}"
 # Summed on each rank first: another family, in which comm adds what ranks send wherever homes do not read it in place.
 local=(-o train.reduction=local)
