@@ -35,7 +35,7 @@ static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_ma
 	cublasLtEpilogue_t e = gelu ? (aux ? (op->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX) :
 					     (op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)) :
 				      (op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
-	cudaDataType_t bias_type = type_of(op->b_dtype), aux_type = type_of(op->d_dtype);
+	cudaDataType_t bias_type = type_of(op->b_dtype);
 	cublasStatus_t s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
 	if (!s && op->bias)
 		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &op->bias, sizeof op->bias);
@@ -43,10 +43,8 @@ static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_ma
 		s = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type);
 	if (!s && aux)
 		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &op->pre, sizeof op->pre);
-	if (!s && aux)
+	if (!s && aux) /* of the type of the result, which is what it means if none is said */
 		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &op->ldd, sizeof op->ldd);
-	if (!s && aux)
-		s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &aux_type, sizeof aux_type);
 	return s;
 }
 
@@ -154,6 +152,19 @@ static int choose_own(const struct zr_inst *d, const struct zr_op_matmul *op, st
 	return ZR_OK;
 }
 
+/* Whether a status says that cuBLASLt does not compute such a product; others say that something is broken. */
+static int is_refusal(cublasStatus_t s)
+{
+	return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE || s == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+/* Of what an epilogue reads and writes beside the result cuBLASLt promises kernels for 16 bytes only: its kernels for GELU's operand
+ * want rows that are multiples of 8, too. */
+static int is_crooked(const struct zr_op_matmul *op)
+{
+	return aligned_log2(op->bias) < 4 || aligned_log2(op->pre) < 4 || (op->pre && op->ldd % 8);
+}
+
 /* cuBLASLt has no algorithm for some shapes, and no description of others: both are ours then. */
 static int choose(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op, struct cuda_choice *c,
 		  cublasStatus_t described)
@@ -161,13 +172,13 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 	cublasLtMatmulPreferenceOpaque_t preference;
 	cublasLtMatmulHeuristicResult_t found;
 	int n = 0;
-	if (described)
-		return choose_own(d, op, c, described, "description of it");
+	if (described || is_crooked(op))
+		return choose_own(d, op, c, described ? described : CUBLAS_STATUS_NOT_SUPPORTED, "description of it");
 	cublasStatus_t s = prefer(&preference, op);
 	if (s)
 		return cuda_blas_result(d, s, "matmul: preferences");
 	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference, 1, &found, &n);
-	if (s && s != CUBLAS_STATUS_NOT_SUPPORTED && s != CUBLAS_STATUS_INVALID_VALUE)
+	if (s && !is_refusal(s))
 		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
 	if (s || n < 1 || found.state)
 		return choose_own(d, op, c, s ? s : n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED : found.state, "algorithm for it");
@@ -221,6 +232,10 @@ int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct
 	if (described)
 		return cuda_blas_result(d, described, "matmul: describing it");
 	d->last = "matmul";
-	return cuda_blas_result(d, cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta, op->d, &p.d, op->d, &p.d,
-						  &c->algo, d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream)), "matmul");
+	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta, op->d, &p.d, op->d, &p.d, &c->algo,
+					  d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream));
+	if (!is_refusal(e))
+		return cuda_blas_result(d, e, "matmul");
+	rc = choose_own(d, op, c, e, "use for its own algorithm");
+	return rc ? rc : own(d, stream, op);
 }
