@@ -20,7 +20,8 @@ static const struct zr_opt cuda_opts[] = {
 	ZR_OPT(struct opts, index, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1023, "",
 	       "Which GPU of this machine, as CUDA counts them; auto takes the one with the number of the rank on this machine."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
-	       "Device memory per rank, a hard limit; 48M of it are scratch of this plugin; auto is 0: what is free when the run starts."),
+	       "Device memory per rank, a hard limit; 48M of it are scratch of this plugin; auto is 0: what is free when the run starts, "
+	       "but for 512M into which CUDA loads code when that is first used."),
 	ZR_OPT(struct opts, tf32, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
 	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor cores; bf16 and fp16 always take "
 	       "them."),
@@ -113,7 +114,7 @@ static int take_resources(struct zr_inst *d, uint64_t limit)
 	if (!rc && limit && limit <= CUDA_WORKSPACE + CUDA_PARTS)
 		return zr_fail(d->h, ZR_EFIT, "memory = %llu bytes: scratch of this device alone takes %llu; raise memory",
 			       (unsigned long long)limit, CUDA_WORKSPACE + CUDA_PARTS);
-	d->memory = limit ? limit - (CUDA_WORKSPACE + CUDA_PARTS) : free_now; /* what is free is so beside scratch */
+	d->memory = limit ? limit - (CUDA_WORKSPACE + CUDA_PARTS) : free_now - (free_now < CUDA_CODE ? free_now : CUDA_CODE);
 	if (!rc && d->memory > free_now)
 		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free", (unsigned long long)limit,
 		       d->device, (unsigned long long)free_now + CUDA_WORKSPACE + CUDA_PARTS);

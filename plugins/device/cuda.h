@@ -16,6 +16,7 @@
 #define CUDA_SHAPES 512             /* matrix products whose algorithm is remembered, a power of two */
 #define CUDA_WORKSPACE (32ull << 20) /* bytes of device memory for cuBLASLt, of every product the same */
 #define CUDA_PARTS (16ull << 20)    /* bytes of device memory for partial sums over rows */
+#define CUDA_CODE (512ull << 20)    /* bytes left free for kernels, which are loaded when first used, and their stacks */
 #define CUDA_COPIES 256              /* copies under way at most; one more is done at once */
 #define CUDA_LEAST 80               /* compute capability * 10 */
 
