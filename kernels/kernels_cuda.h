@@ -20,6 +20,8 @@ extern "C" {
 
 /* elements.cu: bits of the CPU's scalar kernels */
 cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *, cudaStream_t);
+/* to = gelu(from) of rows of `width` floats, ld apart; to may be from */
+cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld, cudaStream_t);
 cudaError_t zr_cuda_residual(const struct zr_op_residual *, cudaStream_t);
 cudaError_t zr_cuda_cast(const struct zr_op_cast *, cudaStream_t);
 cudaError_t zr_cuda_init(const struct zr_op_init *, cudaStream_t);

@@ -96,6 +96,20 @@ static void run_gelu_bwd(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(gelu_bwd, op, n);
 }
 
+/* Three columns of rows of five. */
+static void run_gelu(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	float *from = (float *)(void *)b[0].p, *to = trial & 1 ? from : (float *)(void *)b[1].p, dx[3];
+	(void)dtype;
+	if (device)
+		assert_int_equal(zr_cuda_gelu(from, to, n / 5, 3, 5, NULL), cudaSuccess);
+	for (int64_t i = 0; !device && i + 5 <= n; i += 5) {
+		struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = ZR_F32, .n = 3, .dy = from + i, .pre = from + i, .dx = dx,
+					     .act = to + i };
+		zr_cpu_scalar.gelu_bwd(&op, 0, 3);
+	}
+}
+
 static void run_swiglu(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .n = n, .gate = b[0].p, .up = b[1].p, .out = b[2].p };
@@ -181,6 +195,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("master", run_master, wide, 4);
 	same_bits("round_stochastic", run_round_stochastic, wide, 2);
 	same_bits("muon_factor", run_muon_factor, two, 2);
+	same_bits("gelu", run_gelu, two, 2);
 }
 
 /* ---- updates ---------------------------------------------------------------------------------------- */

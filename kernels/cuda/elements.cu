@@ -37,6 +37,20 @@ cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_gelu_bwd, op, s);
 }
 
+static __global__ void __launch_bounds__(ZR_THREADS) gelu_kernel(const float *from, float *to, int64_t n, int64_t width, int64_t ld)
+{
+	const int64_t step = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+		to[i / width * ld + i % width] = zr_gelu(from[i / width * ld + i % width]);
+}
+
+cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld, cudaStream_t s)
+{
+	int64_t blocks = zr_ceil_div(rows * width, ZR_THREADS);
+	return zr_launch(gelu_kernel, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0, s, from,
+			 to, rows * width, width, ld);
+}
+
 /* ---- SwiGLU ----------------------------------------------------------------------------------- */
 
 template <class T> struct swiglu {

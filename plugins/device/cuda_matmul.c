@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cuda_matmul.c - matrix products through cuBLASLt, bias and GELU as its epilogues. cuBLASLt counts columns first: it
+ * cuda_matmul.c - matrix products through cuBLASLt, bias and, in 16 bits, GELU as its epilogues. cuBLASLt counts columns first: it
  * is asked for D^T[N, M] = op(B)^T op(A)^T, where every matrix as stored is its own transpose, and N of ours is m of its.
  *
  * Deterministic: the algorithm is cuBLASLt's first proposal for a shape, types and alignment, asked for once; the
@@ -207,6 +207,17 @@ static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul
 	return cuda_result(d, zr_cuda_matmul(op, cuda_stream(d, s)), "matmul");
 }
 
+/* An fp32 result keeps all its bits: cuBLASLt's GELU is made for 16. */
+static int then_gelu(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
+{
+	struct zr_op_matmul sum = *op;
+	sum.flags &= ~ZR_MM_GELU;
+	sum.d = op->pre ? op->pre : op->d;
+	sum.pre = NULL;
+	int rc = cuda_matmul(ops, s, &sum);
+	return rc ? rc : cuda_result(ops->dev, zr_cuda_gelu(sum.d, op->d, op->m, op->n, op->ldd, cuda_stream(ops->dev, s)), "matmul, GELU");
+}
+
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_matmul *op)
 {
 	struct zr_inst *d = ops->dev;
@@ -217,6 +228,8 @@ int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct
 	int rc = check(d, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
+	if (op->flags & ZR_MM_GELU && op->d_dtype == ZR_F32)
+		return then_gelu(ops, stream, op);
 	if (op->k < 1 || op->a_dtype != op->b_dtype)
 		return own(d, stream, op);
 	cublasStatus_t described = describe(d, &p, op);
