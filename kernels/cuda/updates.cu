@@ -9,43 +9,55 @@
 #include "../cpu/lamb.h"
 #include "../cpu/update.h"
 
-/* Operands of an update but for lowp are fp32 unless M says otherwise; L is lowp's type. */
-template <class L>
-static int quads(const void *grad, const void *master, const void *m, const void *v, size_t moment, const void *lowp)
-{
-	return zr_quads(grad, 4) && zr_quads(master, 4) && zr_quads(m, (int64_t)moment) && zr_quads(v, (int64_t)moment) &&
-	       zr_quads(lowp, sizeof(L));
-}
+/* ---- one element after the other --------------------------------------------------------------- */
 
-template <class L> ZR_DEVICE void store_master(float *master, void *lowp, zr_place at, const zr_quad &p)
+/* U: an update, with `op`, its argument struct; STATES, of which it has up to two, `M` each; factors(), and next(), the new p of an
+ * element, whose states it changes in place. L is the type of the copy in 16 bits. */
+template <class U, class M, class L> struct sweep {
+	U u;
+	const float *grad;
+	void *state[2];
+	ZR_MEMBER auto factors() const { return u.factors(); }
+	template <class F> ZR_MEMBER void quad(const F &f, zr_place at) const
+	{
+		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at), s[2] = {};
+#pragma unroll
+		for (int i = 0; i < U::STATES; i++)
+			s[i] = zr_load<M>(state[i], at);
+		for (int k = 0; k < 4; k++)
+			p.x[k] = u.next(f, p.x[k], g.x[k], &s[0].x[k], &s[1].x[k]);
+#pragma unroll
+		for (int i = 0; i < U::STATES; i++)
+			zr_store<M>(state[i], at, s[i]);
+		zr_store<float>(u.op.master, at, p);
+		if (u.op.lowp)
+			zr_store<L>(u.op.lowp, at, p);
+	}
+};
+
+template <class L, class M = float, class U> static cudaError_t launch(const U &u, const float *grad, void *a, void *b, cudaStream_t s)
 {
-	zr_store<float>(master, at, p);
-	if (lowp)
-		zr_store<L>(lowp, at, p);
+	const int whole = zr_quads(grad, 4) && zr_quads(u.op.master, 4) && zr_quads(a, sizeof(M)) && zr_quads(b, sizeof(M)) &&
+			  zr_quads(u.op.lowp, sizeof(L));
+	return zr_sweep(sweep<U, M, L>{ u, grad, { a, b } }, u.op.n, whole, s);
 }
 
 /* ---- adamw ------------------------------------------------------------------------------------ */
 
-template <class M, class L> struct adamw {
+struct adamw {
 	struct zr_op_adamw op;
+	enum { STATES = 2 };
 	ZR_MEMBER struct adamw_factors factors() const { return adamw_factors(&op); }
-	ZR_MEMBER void quad(const struct adamw_factors &f, zr_place at) const
+	ZR_MEMBER float next(const struct adamw_factors &f, float p, float g, float *m, float *v) const
 	{
-		zr_quad p = zr_load<float>(op.master, at), g = zr_load<float>(op.grad, at);
-		zr_quad m = zr_load<M>(op.m, at), v = zr_load<M>(op.v, at);
-		for (int k = 0; k < 4; k++)
-			p.x[k] = adamw_update(&f, op.l2, p.x[k], g.x[k], &m.x[k], &v.x[k]);
-		zr_store<M>(op.m, at, m);
-		zr_store<M>(op.v, at, v);
-		store_master<L>(op.master, op.lowp, at, p);
+		return adamw_update(&f, op.l2, p, g, m, v);
 	}
 };
 
-template <class L> static cudaError_t launch_adamw(const struct zr_op_adamw *o, cudaStream_t s)
+template <class L> static cudaError_t launch_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 {
-	int narrow = o->moment_dtype == ZR_BF16, whole = quads<L>(o->grad, o->master, o->m, o->v, narrow ? 2 : 4, o->lowp);
-	return narrow ? zr_sweep(adamw<bf16, L>{ *o }, o->n, whole, s) :
-			zr_sweep(adamw<float, L>{ *o }, o->n, whole, s);
+	return op->moment_dtype == ZR_BF16 ? launch<L, bf16>(adamw{ *op }, op->grad, op->m, op->v, s) :
+					     launch<L>(adamw{ *op }, op->grad, op->m, op->v, s);
 }
 
 cudaError_t zr_cuda_adamw(const struct zr_op_adamw *op, cudaStream_t s)
@@ -55,80 +67,51 @@ cudaError_t zr_cuda_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 
 /* ---- sgd -------------------------------------------------------------------------------------- */
 
-template <class L> struct sgd {
+template <bool BUF> struct sgd {
 	struct zr_op_sgd op;
+	enum { STATES = BUF };
 	ZR_MEMBER struct sgd_factors factors() const { return sgd_factors(&op); }
-	ZR_MEMBER void quad(const struct sgd_factors &f, zr_place at) const
+	ZR_MEMBER float next(const struct sgd_factors &f, float p, float g, float *buf, float *) const
 	{
-		zr_quad p = zr_load<float>(op.master, at), g = zr_load<float>(op.grad, at), buf = { { 0, 0, 0, 0 } };
-		if (op.buf)
-			buf = zr_load<float>(op.buf, at);
-		for (int k = 0; k < 4; k++)
-			p.x[k] = sgd_update(&f, p.x[k], g.x[k], op.buf ? &buf.x[k] : NULL);
-		if (op.buf)
-			zr_store<float>(op.buf, at, buf);
-		store_master<L>(op.master, op.lowp, at, p);
+		return sgd_update(&f, p, g, BUF ? buf : NULL);
 	}
 };
 
-template <class L> static cudaError_t launch_sgd(const struct zr_op_sgd *o, cudaStream_t s)
-{
-	return zr_sweep(sgd<L>{ *o }, o->n, quads<L>(o->grad, o->master, o->buf, NULL, 4, o->lowp), s);
-}
-
 cudaError_t zr_cuda_sgd(const struct zr_op_sgd *op, cudaStream_t s)
 {
-	return ZR_BY_TYPE(op->lowp_dtype, launch_sgd, op, s);
+	return op->buf ? ZR_BY_TYPE(op->lowp_dtype, launch, sgd<true>{ *op }, op->grad, op->buf, NULL, s) :
+			 ZR_BY_TYPE(op->lowp_dtype, launch, sgd<false>{ *op }, op->grad, NULL, NULL, s);
 }
 
 /* ---- lion ------------------------------------------------------------------------------------- */
 
-template <class L> struct lion {
+struct lion {
 	struct zr_op_lion op;
+	enum { STATES = 1 };
 	ZR_MEMBER struct lion_factors factors() const { return lion_factors(&op); }
-	ZR_MEMBER void quad(const struct lion_factors &f, zr_place at) const
-	{
-		zr_quad p = zr_load<float>(op.master, at), g = zr_load<float>(op.grad, at), m = zr_load<float>(op.m, at);
-		for (int k = 0; k < 4; k++)
-			p.x[k] = lion_update(&f, p.x[k], g.x[k], &m.x[k]);
-		zr_store<float>(op.m, at, m);
-		store_master<L>(op.master, op.lowp, at, p);
-	}
+	ZR_MEMBER float next(const struct lion_factors &f, float p, float g, float *m, float *) const { return lion_update(&f, p, g, m); }
 };
-
-template <class L> static cudaError_t launch_lion(const struct zr_op_lion *o, cudaStream_t s)
-{
-	return zr_sweep(lion<L>{ *o }, o->n, quads<L>(o->grad, o->master, o->m, NULL, 4, o->lowp), s);
-}
 
 cudaError_t zr_cuda_lion(const struct zr_op_lion *op, cudaStream_t s)
 {
-	return ZR_BY_TYPE(op->lowp_dtype, launch_lion, op, s);
+	return ZR_BY_TYPE(op->lowp_dtype, launch, lion{ *op }, op->grad, op->m, NULL, s);
 }
 
 /* ---- adagrad ---------------------------------------------------------------------------------- */
 
-template <class L> struct adagrad {
+struct adagrad {
 	struct zr_op_adagrad op;
+	enum { STATES = 1 };
 	ZR_MEMBER struct adagrad_factors factors() const { return adagrad_factors(&op); }
-	ZR_MEMBER void quad(const struct adagrad_factors &f, zr_place at) const
+	ZR_MEMBER float next(const struct adagrad_factors &f, float p, float g, float *sum, float *) const
 	{
-		zr_quad p = zr_load<float>(op.master, at), g = zr_load<float>(op.grad, at), sum = zr_load<float>(op.sum, at);
-		for (int k = 0; k < 4; k++)
-			p.x[k] = adagrad_update(&f, p.x[k], g.x[k], &sum.x[k]);
-		zr_store<float>(op.sum, at, sum);
-		store_master<L>(op.master, op.lowp, at, p);
+		return adagrad_update(&f, p, g, sum);
 	}
 };
 
-template <class L> static cudaError_t launch_adagrad(const struct zr_op_adagrad *o, cudaStream_t s)
-{
-	return zr_sweep(adagrad<L>{ *o }, o->n, quads<L>(o->grad, o->master, o->sum, NULL, 4, o->lowp), s);
-}
-
 cudaError_t zr_cuda_adagrad(const struct zr_op_adagrad *op, cudaStream_t s)
 {
-	return ZR_BY_TYPE(op->lowp_dtype, launch_adagrad, op, s);
+	return ZR_BY_TYPE(op->lowp_dtype, launch, adagrad{ *op }, op->grad, op->sum, NULL, s);
 }
 
 /* ---- lamb ------------------------------------------------------------------------------------- */
@@ -138,51 +121,32 @@ struct lamb_all {
 	float rate;
 };
 
-template <class L> struct lamb {
+struct lamb {
 	struct zr_op_lamb op;
+	enum { STATES = 2 };
 	ZR_MEMBER lamb_all factors() const { return lamb_all{ lamb_factors(&op), lamb_rate(&op) }; }
-	ZR_MEMBER void quad(const lamb_all &a, zr_place at) const
+	ZR_MEMBER float next(const lamb_all &a, float p, float g, float *m, float *v) const
 	{
-		zr_quad p = zr_load<float>(op.master, at), g = zr_load<float>(op.grad, at);
-		zr_quad m = zr_load<float>(op.m, at), v = zr_load<float>(op.v, at);
-		for (int k = 0; k < 4; k++)
-			p.x[k] = p.x[k] - a.rate * lamb_direction(&a.f, p.x[k], g.x[k], &m.x[k], &v.x[k]);
-		zr_store<float>(op.m, at, m);
-		zr_store<float>(op.v, at, v);
-		store_master<L>(op.master, op.lowp, at, p);
+		return p - a.rate * lamb_direction(&a.f, p, g, m, v);
 	}
 };
 
-template <class L> static cudaError_t launch_lamb(const struct zr_op_lamb *o, cudaStream_t s)
-{
-	return zr_sweep(lamb<L>{ *o }, o->n, quads<L>(o->grad, o->master, o->m, o->v, 4, o->lowp), s);
-}
-
 cudaError_t zr_cuda_lamb(const struct zr_op_lamb *op, cudaStream_t s)
 {
-	return ZR_BY_TYPE(op->lowp_dtype, launch_lamb, op, s);
+	return ZR_BY_TYPE(op->lowp_dtype, launch, lamb{ *op }, op->grad, op->m, op->v, s);
 }
 
 /* ---- muon_update ------------------------------------------------------------------------------ */
 
-template <class L> struct muon {
+/* What it subtracts stands where others have gradients. */
+struct muon {
 	struct zr_op_muon op;
+	enum { STATES = 0 };
 	ZR_MEMBER struct muon_factors factors() const { return muon_factors(&op); }
-	ZR_MEMBER void quad(const struct muon_factors &f, zr_place at) const
-	{
-		zr_quad p = zr_load<float>(op.master, at), x = zr_load<float>(op.x, at);
-		for (int k = 0; k < 4; k++)
-			p.x[k] = muon_step(&f, p.x[k], x.x[k]);
-		store_master<L>(op.master, op.lowp, at, p);
-	}
+	ZR_MEMBER float next(const struct muon_factors &f, float p, float x, float *, float *) const { return muon_step(&f, p, x); }
 };
-
-template <class L> static cudaError_t launch_muon(const struct zr_op_muon *o, cudaStream_t s)
-{
-	return zr_sweep(muon<L>{ *o }, o->n, quads<L>(o->x, o->master, NULL, NULL, 4, o->lowp), s);
-}
 
 cudaError_t zr_cuda_muon_update(const struct zr_op_muon *op, cudaStream_t s)
 {
-	return ZR_BY_TYPE(op->lowp_dtype, launch_muon, op, s);
+	return ZR_BY_TYPE(op->lowp_dtype, launch, muon{ *op }, op->x, NULL, NULL, s);
 }
