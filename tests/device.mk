@@ -18,6 +18,6 @@ EXTRA_DIST += %D%/golden/make_head.py %D%/golden/head.txt
 %C%_t_separate_SOURCES = %D%/t_separate.c %D%/testdevice.h %D%/model_rig.c %D%/model_rig.h
 %C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_separate_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm
-%C%_t_twin_SOURCES = %D%/t_twin.c %D%/testdevice.h %D%/half.h
+%C%_t_twin_SOURCES = %D%/t_twin.c %D%/twin.h %D%/testdevice.h %D%/half.h
 %C%_t_twin_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_twin_LDADD = %D%/libtesthost.la $(CMOCKA_LIBS) -lm

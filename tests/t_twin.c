@@ -7,191 +7,7 @@
  *
  *   t_twin [PATTERN]     all tests, or those whose names fit. A test goes on after a difference and says all of them.
  */
-#include "testdevice.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-
-#define ROOM (24ull << 20) /* bytes of device memory, each */
-#define MOST 16
-
-/* ---- two devices with the same memory ----------------------------------------------------------------- */
-
-struct operand {
-	uint64_t at;
-	int64_t n;
-	int32_t dtype;
-	double units; /* that results may be apart, of the last place of the largest; 0: none; below: any (scratch) */
-};
-
-static struct side {
-	struct dev d;
-	char *memory; /* of the device */
-	char *image;  /* what it held before and after */
-} scalar, tested;
-
-static char *start; /* operands, and 0xa5 around them */
-static struct operand operands[MOST];
-static int count, wrong;
-static uint64_t end, seed;
-
-static void must(const struct dev *d, int rc)
-{
-	if (rc)
-		fail_msg("%s", test_error(d->h));
-}
-
-static void open_side(struct side *s, int rc)
-{
-	must(&s->d, rc);
-	must(&s->d, s->d.v->mem_alloc(s->d.inst, ROOM, ZR_MEM_DEVICE, (void **)&s->memory));
-	s->image = malloc(ROOM);
-	assert_non_null(s->image);
-}
-
-static void close_side(struct side *s)
-{
-	s->d.v->mem_free(s->d.inst, s->memory, ROOM, ZR_MEM_DEVICE);
-	free(s->image);
-	dev_close(&s->d);
-}
-
-static int open_both(void **state)
-{
-	char *id = getenv("ZR_TEST_DEVICE") ? strdup(getenv("ZR_TEST_DEVICE")) : NULL;
-	(void)state;
-	unsetenv("ZR_TEST_DEVICE");
-	open_side(&scalar, dev_open(&scalar.d, 2, "scalar", "own"));
-	if (id)
-		setenv("ZR_TEST_DEVICE", id, 1);
-	free(id);
-	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "own", "128M", "yes"));
-	start = malloc(ROOM);
-	return start ? 0 : -1;
-}
-
-static int close_both(void **state)
-{
-	(void)state;
-	close_side(&scalar);
-	close_side(&tested);
-	free(start);
-	return 0;
-}
-
-static void begin(uint64_t which)
-{
-	memset(start, 0xa5, ROOM);
-	count = 0;
-	end = 256;
-	seed = which + 1;
-}
-
-/* An operand of random numbers times scale, of poison if that is 0; `off` elements past 256 bytes. Its number. */
-static int operand(int64_t n, int32_t dtype, double scale, int off, double units)
-{
-	struct operand *o = &operands[count];
-	*o = (struct operand){ end + (uint64_t)off * width_of(dtype), n, dtype, units };
-	end = (o->at + (uint64_t)n * width_of(dtype) + 511) / 256 * 256;
-	assert_true(end <= ROOM && count < MOST);
-	memset(start + o->at, 0xff, (size_t)n * width_of(dtype));
-	for (int64_t i = 0; scale != 0 && i < n; i++)
-		put(start + o->at, dtype, i, rnd(&seed) * scale);
-	return count++;
-}
-
-static void *at(const struct side *s, int which)
-{
-	return s->memory + operands[which].at;
-}
-
-static float *f32(const struct side *s, int which)
-{
-	return at(s, which);
-}
-
-typedef int op_fn(const struct side *s, int32_t dtype, int variant);
-
-static void run(struct side *s, op_fn *op, int32_t dtype, int variant)
-{
-	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->memory, start, ROOM));
-	must(&s->d, op(s, dtype, variant));
-	must(&s->d, s->d.v->copy(s->d.inst, NULL, s->image, s->memory, ROOM));
-	must(&s->d, s->d.v->sync(s->d.inst, NULL));
-}
-
-static double value(const struct side *s, const struct operand *o, int64_t i)
-{
-	double x;
-	if (o->dtype != ZR_F64)
-		return get(s->image + o->at, o->dtype, i);
-	memcpy(&x, s->image + o->at + i * 8, 8);
-	return x;
-}
-
-__attribute__((format(printf, 1, 2))) static void differ(const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	printf("# ");
-	vprintf(fmt, ap);
-	printf("\n");
-	va_end(ap);
-	fflush(stdout);
-	wrong++;
-}
-
-static int clear_differences(void **state)
-{
-	(void)state;
-	wrong = 0;
-	return 0;
-}
-
-static void all_agreed(void)
-{
-	if (wrong)
-		fail_msg("%d operations differ", wrong);
-}
-
-static void compare(const char *what, int number, int32_t dtype, int variant)
-{
-	const struct operand *o = &operands[number];
-	const double step = o->dtype == ZR_BF16 ? 0x1p-8 : o->dtype == ZR_F16 ? 0x1p-11 : o->dtype == ZR_F64 ? 0x1p-52 : 0x1p-23;
-	size_t width = width_of(o->dtype);
-	double most = 0;
-	if (o->units < 0)
-		return;
-	for (int64_t i = 0; i < o->n; i++)
-		most = fmax(most, fabs(value(&scalar, o, i)));
-	for (int64_t i = 0; i < o->n; i++) {
-		double x = value(&scalar, o, i), y = value(&tested, o, i);
-		int same = !memcmp(scalar.image + o->at + (size_t)i * width, tested.image + o->at + (size_t)i * width, width);
-		if (same || fabs(x - y) <= o->units * step * most)
-			continue;
-		differ("%s, type %d, variant %d: operand %d, element %lld of %lld is %.9g, should be %.9g; largest %g", what, dtype, variant,
-		       number, (long long)i, (long long)o->n, y, x, most);
-		return;
-	}
-}
-
-/* The operation on both, and all that it left. */
-static void twins(const char *what, op_fn *op, int32_t dtype, int variant)
-{
-	uint64_t from = 0;
-	run(&scalar, op, dtype, variant);
-	run(&tested, op, dtype, variant);
-	for (int i = 0; i <= count; i++) {
-		uint64_t to = i < count ? operands[i].at : ROOM;
-		if (memcmp(start + from, tested.image + from, to - from))
-			differ("%s, type %d, variant %d: written beside operand %d", what, dtype, variant, i);
-		if (i == count)
-			break;
-		compare(what, i, dtype, variant);
-		from = to + (uint64_t)operands[i].n * width_of(operands[i].dtype);
-	}
-}
+#include "twin.h"
 
 static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
 static int32_t arg[8]; /* sizes of the case at hand */
@@ -290,7 +106,7 @@ static int64_t attention_work(int32_t dtype, int variant)
 }
 
 /* Rows are `pad` elements longer than what they hold. */
-static void attention_case(int32_t batch, int32_t length, int32_t heads, int32_t kv_heads, int32_t width, int32_t pad, int32_t dtype,
+static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t length, int32_t heads, int32_t kv_heads, int32_t width, int32_t pad, int32_t dtype,
 			   int variant)
 {
 	const int32_t set[] = { batch, length, heads, kv_heads, width, pad };
@@ -304,22 +120,55 @@ static void attention_case(int32_t batch, int32_t length, int32_t heads, int32_t
 	operand(rows * out, dtype, 1, pad % 8 != 0, 0);
 	operand(rows * in, dtype, 1, 0, coarse);
 	operand(attention_work(dtype, variant), ZR_F32, 1, 0, -1);
-	twins("attention", attention, dtype, variant);
-	twins("attention_bwd", attention_bwd, dtype, variant);
+	twins(name, op, dtype, variant);
 }
 
-static void attentions_are_close(void **state)
+/* Of widths that tensor cores take. */
+static void wide_attentions(op_fn *op, const char *name, int t, int drop)
 {
-	(void)state;
+	attention_case(op, name, 2, 130, 4, 4, 64, 0, dtypes[t], drop);
+	attention_case(op, name, 1, 65, 2, 1, 80, 8, dtypes[t], drop);
+	attention_case(op, name, 1, 200, 6, 2, 96, 16, dtypes[t], drop);
+	attention_case(op, name, 1, 97, 2, 2, 128, 0, dtypes[t], drop);
+}
+
+static void other_attentions(op_fn *op, const char *name)
+{
 	for (int t = 0; t < 3; t++)
 		for (int drop = 0; drop < 2; drop++) {
-			attention_case(2, 130, 4, 4, 64, 0, dtypes[t], drop);
-			attention_case(1, 65, 2, 1, 80, 8, dtypes[t], drop);
-			attention_case(1, 200, 6, 2, 96, 16, dtypes[t], drop);
-			attention_case(1, 97, 2, 2, 128, 0, dtypes[t], drop);
-			attention_case(1, 33, 3, 1, 18, 3, dtypes[t], drop);
-			attention_case(1, 1, 1, 1, 130, 1, dtypes[t], drop);
+			attention_case(op, name, 1, 33, 3, 1, 18, 3, dtypes[t], drop);
+			attention_case(op, name, 1, 1, 1, 1, 130, 1, dtypes[t], drop);
+			if (dtypes[t] == ZR_F32)
+				wide_attentions(op, name, t, drop);
 		}
+	all_agreed();
+}
+
+static void attentions_of_any_width_are_close(void **state)
+{
+	(void)state;
+	other_attentions(attention, "attention");
+}
+
+static void attentions_of_any_width_backward_are_close(void **state)
+{
+	(void)state;
+	other_attentions(attention_bwd, "attention_bwd");
+}
+
+static void attentions_in_16_bits_are_close(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 4; k++)
+		wide_attentions(attention, "attention", 1 + k / 2, k % 2);
+	all_agreed();
+}
+
+static void attentions_in_16_bits_backward_are_close(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 4; k++)
+		wide_attentions(attention_bwd, "attention_bwd", 1 + k / 2, k % 2);
 	all_agreed();
 }
 
@@ -383,10 +232,9 @@ static int rmsnorm(const struct side *s, int32_t dtype, int variant)
 	return rc ? rc : s->d.ops->rmsnorm_bwd(OPS, &b);
 }
 
-static void norms_are_close(void **state)
+static void norms(op_fn *op, const char *name)
 {
 	static const int32_t sizes[][2] = { { 130, 768 }, { 67, 129 }, { 1, 5 } };
-	(void)state;
 	for (int k = 0; k < 3 * 3 * 2; k++) {
 		int32_t rows = sizes[k % 3][0], c = sizes[k % 3][1], t = dtypes[k / 3 % 3];
 		int64_t n = (int64_t)rows * c;
@@ -405,10 +253,21 @@ static void norms_are_close(void **state)
 		operand(c, ZR_F32, 1, 0, 256);
 		operand(c, ZR_F32, 1, 0, 256);
 		operand(n / 32 * 2 + 2 * c, ZR_F32, 1, 0, 1e30); /* work */
-		twins("layernorm", layernorm, t, k / 9);
-		twins("rmsnorm", rmsnorm, t, k / 9);
+		twins(name, op, t, k / 9);
 	}
 	all_agreed();
+}
+
+static void norms_of_layers_are_close(void **state)
+{
+	(void)state;
+	norms(layernorm, "layernorm");
+}
+
+static void norms_of_squares_are_close(void **state)
+{
+	(void)state;
+	norms(rmsnorm, "rmsnorm");
 }
 
 /* ---- what has the bits of the scalar kernels ---------------------------------------------------------------- */
@@ -516,17 +375,27 @@ static void other_operands(int32_t dtype, const struct zr_scalars *scalars, int 
 
 static void elements_have_the_same_bits(void **state)
 {
+	(void)state;
+	for (int k = 0; k < 3 * 4; k++) {
+		int32_t t = dtypes[k % 3];
+		begin((uint64_t)k);
+		for (int i = 0; i < 11; i++)
+			operand(N, i == 9 ? ZR_F32 : t, i < 2 ? 3 : 1, (k / 3 & 1) * (i & 1), 0);
+		twins("elements", elements, t, k / 6);
+	}
+	all_agreed();
+}
+
+static const struct zr_scalars scalars = { 3, 0.5f, 1e-2f };
+
+static void updates_have_the_same_bits(void **state)
+{
 	static const int32_t type[] = { ZR_F32, ZR_F32, ZR_F32, ZR_F64, ZR_F32, ZR_F32, ZR_F32, ZR_F32, 0, ZR_F64, ZR_F32, ZR_F64, ZR_F32,
 					ZR_BF16, ZR_BF16, ZR_BF16 };
-	const struct zr_scalars scalars = { 3, 0.5f, 1e-2f };
 	(void)state;
 	for (int k = 0; k < 3 * 4; k++) {
 		int32_t t = dtypes[k % 3];
 		int off = k / 3 & 1;
-		begin((uint64_t)k);
-		for (int i = 0; i < 11; i++)
-			operand(N, i == 9 ? ZR_F32 : t, i < 2 ? 3 : 1, off * (i & 1), 0);
-		twins("elements", elements, t, k / 6);
 		begin((uint64_t)k);
 		operand(sizeof scalars / 4, ZR_F32, 0, 0, 0);
 		memcpy(start + operands[0].at, &scalars, sizeof scalars);
@@ -535,11 +404,28 @@ static void elements_have_the_same_bits(void **state)
 		for (int64_t i = 0; i < N; i++)
 			put(start + operands[7].at, ZR_F32, i, fabs(rnd(&seed)));
 		twins("updates", updates, t, k / 6);
+	}
+	all_agreed();
+}
+
+static void updates_of_other_kinds_have_the_same_bits(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 3 * 4; k++) {
 		begin((uint64_t)k);
-		other_operands(t, &scalars, off);
-		twins("other updates", other_updates, t, k / 6);
+		other_operands(dtypes[k % 3], &scalars, k / 3 & 1);
+		twins("other updates", other_updates, dtypes[k % 3], k / 6);
+	}
+	all_agreed();
+}
+
+static void casts_have_the_same_bits(void **state)
+{
+	(void)state;
+	for (int k = 0; k < 3 * 2; k++) {
+		int32_t t = dtypes[k % 3];
 		begin((uint64_t)k);
-		operand(N, t, 0, off, 0);
+		operand(N, t, 0, k / 3 & 1, 0);
 		for (int64_t i = 0; i < N; i++)
 			put(start + operands[0].at, t, i, ldexp(rnd(&seed), (int)(i % 64) - 40));
 		for (int i = 0; i < 3; i++)
@@ -591,8 +477,19 @@ static void columns_have_the_same_bits(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { TEST(elements_have_the_same_bits), TEST(columns_have_the_same_bits), TEST(norms_are_close),
-					    TEST(matrix_products_are_close), TEST(heads_are_close), TEST(attentions_are_close) };
+	const struct CMUnitTest tests[] = { TEST(elements_have_the_same_bits),
+					    TEST(updates_have_the_same_bits),
+					    TEST(updates_of_other_kinds_have_the_same_bits),
+					    TEST(casts_have_the_same_bits),
+					    TEST(columns_have_the_same_bits),
+					    TEST(norms_of_layers_are_close),
+					    TEST(norms_of_squares_are_close),
+					    TEST(matrix_products_are_close),
+					    TEST(heads_are_close),
+					    TEST(attentions_of_any_width_are_close),
+					    TEST(attentions_of_any_width_backward_are_close),
+					    TEST(attentions_in_16_bits_are_close),
+					    TEST(attentions_in_16_bits_backward_are_close) };
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -39,13 +39,15 @@ cuda_path() {
 
 # Sets ours, before programs of the bundle: libraries of theirs, not of the machine's; and their options.
 use_bundle() {
-	local path=
+	local path= file
 	[ "$device" = cpu ] || path=$(cuda_path)
 	ours=(env LD_LIBRARY_PATH="$work/lib${path:+:$path}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 	zeroth=("${ours[@]}" "$work/bin/zeroth")
 	on_device=(-o device.plugin="$device")
 	if [ "$device" = cpu ]; then on_device+=(-o device.memory=4G -o device.separate=on); else on_device+=(-o device.index=0); fi
-	[ -e "$work/plugins/device/cuda.so" ] || [ ! -d "$work/prebuilt" ] || cp -r "$work/prebuilt/." "$work/plugins/"
+	for file in device/cuda.so comm/nccl.so; do
+		[ -e "$work/plugins/$file" ] || [ ! -e "$work/prebuilt/$file" ] || cp "$work/prebuilt/$file" "$work/plugins/$file"
+	done
 	"${zeroth[@]}" --version >"$work/log/start.log" 2>&1 || die "the bundle's programs do not start: $(sed 1q "$work/log/start.log"
 		) (they need $(cat "$work/needs"); here is $(getconf GNU_LIBC_VERSION))"
 }
@@ -66,10 +68,14 @@ sources() {
 		sed -n "s|^%D%/\(.*\.c\)\$|plugins/$1/\1|p"
 }
 
-# link PLUGIN LIBRARY... of its objects
+# link PLUGIN LIBRARY... of its objects, if all of them were compiled: one plugin does without the other
 link() {
 	local plugin=$1 lib rpath=
 	shift
+	if compgen -G "$obj/$plugin/*.failed" >/dev/null; then
+		[ ! -e "$work/prebuilt/$plugin.so" ] || result "$plugin" pass '' '' "the bundle's is used"
+		return
+	fi
 	for lib; do rpath+=${rpath:+:}$(dirname "$lib"); done
 	mkdir -p "$work/plugins/$(dirname "$plugin")"
 	try "$plugin is linked" 120 "${cc[@]}" -shared -o "$work/plugins/$plugin.so" "$obj/$plugin"/*.o "$@" \
@@ -128,13 +134,9 @@ build() {
 		[ ! -s "$file" ] || result "$(basename "$file" .o.log)" "$([ -e "${file%.log}.failed" ] && echo fail || echo pass)" '' '' \
 			"$(grep -m 3 -E 'error|warning' "$file" | tr '\n' ' ')"
 	done
-	if compgen -G "$obj/*/*/*.failed" >/dev/null; then
-		[ ! -d "$work/prebuilt" ] || result 'the bundle has plugins' pass '' '' 'those are used'
-	else
-		result compiled pass $((SECONDS - began)) s "sm_$target"
-		link device/cuda "$runtime" "$blas"
-		if [ -n "$nccl" ]; then link comm/nccl "$runtime" "$nccl"; else result comm/nccl skip '' '' 'no libnccl on this machine'; fi
-	fi
+	compgen -G "$obj/*/*/*.failed" >/dev/null || result compiled pass $((SECONDS - began)) s "sm_$target"
+	link device/cuda "$runtime" "$blas"
+	if [ -n "$nccl" ]; then link comm/nccl "$runtime" "$nccl"; else result comm/nccl skip '' '' 'no libnccl on this machine'; fi
 	use_bundle
 	try 'plugin list' 60 "${zeroth[@]}" plugin list
 	loads device/cuda

@@ -257,7 +257,7 @@ sanitize() {
 	s=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
 	[ -n "$s" ] && [ "$device" = cuda ] || { result compute-sanitizer skip '' '' 'is not on this machine'; return; }
 	local memcheck=("$s" --tool memcheck --error-exitcode 9 --print-limit 20)
-	for test in columns norms elements heads matrix attentions; do
+	for test in columns norms elements updates casts heads matrix attentions; do
 		beside try "memcheck: t_twin $test" 200 "${ours[@]}" "${memcheck[@]}" "$work/bin/t_twin" "$test*"
 	done
 	wait
