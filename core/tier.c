@@ -136,3 +136,21 @@ int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket)
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, region, v->wait(o->it.inst, ticket), "wait");
 }
+
+int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes)
+{
+	uint64_t ticket;
+	if (zr_addressed(s, from.region))
+		return zr_copy(s, to, zr_at(s, from), bytes);
+	int rc = zr_read(s, from, to, bytes, &ticket);
+	return rc ? rc : zr_moved(s, from.region, ticket);
+}
+
+int zr_put(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes)
+{
+	uint64_t ticket;
+	if (zr_addressed(s, to.region))
+		return zr_copy(s, zr_at(s, to), from, bytes);
+	int rc = zr_write(s, to, from, bytes, &ticket);
+	return rc ? rc : zr_moved(s, to.region, ticket);
+}

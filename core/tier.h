@@ -17,13 +17,17 @@ static inline int zr_addressed(const struct zr_session *s, int32_t region)
 	return s->setup->plan.region[region].tier != ZR_TIER_DISK;
 }
 
-/* Starts to bring `bytes` from a spot to memory, or back; zr_moved ends it. Memory is the host's, or the device's where the
- * host may address that. Between addresses they are copies of the device, with either side of either kind. */
+/* Starts to bring `bytes` from a spot to memory, or back; zr_moved ends it. Memory is in an arena: the host's, or the device's
+ * where the host may address that. Between addresses they are copies of the device, with either side of either kind. */
 int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket);
 int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket);
 int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket);
 
-/* Starts a copy between memories; zr_copied ends it. */
+/* The same to its end, with any memory of the host. */
+int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes);
+int zr_put(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes);
+
+/* Starts a copy between arenas; zr_copied ends it. */
 int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket);
 int zr_copied(struct zr_session *s, uint64_t ticket);
 

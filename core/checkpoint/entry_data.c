@@ -63,12 +63,9 @@ uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry 
 static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
 {
 	struct zr_spot spot = zr_piece_spot(s, p, d);
-	uint64_t ticket;
 	if (visible(s, spot.region))
 		return zr_at(s, spot);
-	*rc = zr_read(s, spot, buf, (uint64_t)p->n * zr_datum_bytes(s, d), &ticket);
-	if (!*rc)
-		*rc = zr_moved(s, spot.region, ticket);
+	*rc = zr_get(s, spot, buf, (uint64_t)p->n * zr_datum_bytes(s, d));
 	return buf;
 }
 
@@ -99,14 +96,6 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 	return out;
 }
 
-static int put_state(struct zr_session *s, const struct zr_piece *p, int d, const void *data)
-{
-	struct zr_spot spot = zr_piece_spot(s, p, d);
-	uint64_t ticket;
-	int rc = zr_write(s, spot, data, (uint64_t)p->n * zr_datum_bytes(s, d), &ticket);
-	return rc ? rc : zr_moved(s, spot.region, ticket);
-}
-
 static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
 {
 	int64_t step = zr_updates_blind(s) ? ZR_CHUNK : p->n; /* which is copied by all threads */
@@ -122,13 +111,14 @@ static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
 int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
 {
 	int64_t step = s->setup->plan.staging.blocks;
-	int rc = 0;
+	int d = datum_of(s, e), rc = 0;
 	for (int64_t at = 0; !rc && at < n; at += step) {
 		struct zr_piece p = piece_of(s, e, from + at, n - at < step ? n - at : step);
 		if (e->state < 0)
 			rc = put_master(s, &p, (float *)data + at * ZR_BLOCK);
 		else
-			rc = put_state(s, &p, datum_of(s, e), (char *)data + (uint64_t)at * zr_datum_bytes(s, datum_of(s, e)));
+			rc = zr_put(s, zr_piece_spot(s, &p, d), (char *)data + (uint64_t)at * zr_datum_bytes(s, d),
+				    (uint64_t)p.n * zr_datum_bytes(s, d));
 	}
 	return rc;
 }
