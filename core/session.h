@@ -34,6 +34,8 @@ struct zr_session {
 	char *region[ZR_R_COUNT];       /* NULL: an object without an address */
 	uint64_t object[ZR_R_COUNT];    /* of regions that an [offload.X] store holds */
 	uint8_t made[ZR_R_COUNT];       /* whether there is one */
+	uint8_t pinned[ZR_R_COUNT];     /* whether the device pinned it */
+	uint8_t pageable[ZR_R_COUNT];   /* whether it could not: copies hold up the host */
 	struct zr_layer_tensors *layer; /* [n_layers] */
 	void *tables;                   /* backing of the above */
 	char **full;                    /* [n_units] where the full copy is now, NULL: nowhere */

@@ -258,7 +258,7 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 static int start_host_device(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_device_info info = { .size = sizeof info };
-	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", sizeof(struct zr_device_v1), err);
+	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
 	if (rc)
 		return rc;
 	const struct zr_device_v1 *dev = s->host_device.vtbl;
@@ -285,7 +285,7 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	int64_t n = threads && threads->type == ZR_T_I64 ? *(int64_t *)((char *)sec->opts + threads->offset) : facts.workers;
 	if (zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool))
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads", (long long)n);
-	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", sizeof(struct zr_device_v1), err);
+	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
 	if (rc)
 		return rc;
 	const struct zr_device_v1 *dev = s->device.vtbl;

@@ -4,6 +4,9 @@
  */
 #include "core/tier.h"
 
+#include "core/log.h"
+#include "core/route.h"
+
 static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 {
 	return &s->setup->offload[s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER];
@@ -30,6 +33,45 @@ static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr
 	return 0;
 }
 
+/* Whether copies from or to an object are started: of activations, of parameters on their way to a gather or a publish, of
+ * gradients that go straight to their sums (core/reduce.c). States and what a collective takes where it lies are left alone. */
+static int is_copied(const struct zr_session *s, int32_t region)
+{
+	const struct zr_setup *p = s->setup;
+	int straight = !p->device_info.host_ops && !p->plan.wire && p->types.comm_dtype == ZR_F32 &&
+		       (p->process.world == 1 || p->plan.scatter);
+	int copied = region == ZR_R_ACT_FAR || (region == ZR_R_GRAD && straight);
+	for (int32_t u = 0; u < p->layout.n_units; u++) {
+		const struct zr_unit_memory *m = &p->plan.unit[u];
+		struct zr_route r = zr_route_gather(p, u);
+		int published = p->groups[u].param != p->groups[u].state;
+		copied |= m->param.region == region && (published || (r.n && r.leg[0] == ZR_L_READ));
+		copied |= m->home.region == region && published;
+	}
+	return copied;
+}
+
+/* What the system does not let a device pin is used as it is. */
+static int pin_object(struct zr_session *s, int32_t region, const char *key, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_device_v1 *dev = p->device.vtbl;
+	struct zr_error why = { 0 };
+	if (!ZR_HAS(dev, struct zr_device_v1, mem_unpin) || !dev->mem_pin || !is_copied(s, region))
+		return 0;
+	int rc = dev->mem_pin(p->device.inst, s->region[region], p->plan.region[region].bytes);
+	s->pinned[region] = !rc;
+	s->pageable[region] = rc == ZR_ENOMEM;
+	if (!rc)
+		return 0;
+	zr_instance_failed(&p->device, rc, "mem_pin", &why);
+	if (rc != ZR_ENOMEM)
+		return zr_err(err, rc, "%s", why.text);
+	zr_logf(ZR_LOG_WARN, store_of(s, region)->it.section->name, "%s is not pinned, so that its copies will hold up the host: %s", key,
+		why.text);
+	return 0;
+}
+
 static int make_object(struct zr_session *s, int32_t region, struct zr_error *err)
 {
 	static const char *const key[ZR_R_COUNT] = {
@@ -48,7 +90,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 		s->region[region] = v->map(o->it.inst, s->object[region]);
 	zr_account_plan(&p->account, r->tier, r->what, r->bytes);
 	zr_account_take(&p->account, r->tier, r->what, r->bytes);
-	return 0;
+	return o->info.direct ? pin_object(s, region, key[region], err) : 0;
 }
 
 int zr_tier_open(struct zr_session *s, struct zr_error *err)
@@ -72,6 +114,8 @@ void zr_tier_close(struct zr_session *s)
 			continue;
 		const struct zr_offload_v1 *v = store_of(s, i)->it.vtbl;
 		v->drain(store_of(s, i)->it.inst);
+		if (s->pinned[i])
+			((const struct zr_device_v1 *)p->device.vtbl)->mem_unpin(p->device.inst, s->region[i]);
 		v->discard(store_of(s, i)->it.inst, s->object[i]);
 		zr_account_give(&p->account, r->tier, r->what, r->bytes);
 	}
@@ -106,11 +150,17 @@ int zr_copied(struct zr_session *s, uint64_t ticket)
 	return rc ? zr_instance_failed(&p->device, rc, "copy_wait", s->err) : 0;
 }
 
+/* Of a region with addresses. */
+static int copy_region(struct zr_session *s, int32_t region, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
+{
+	return s->pageable[region] ? zr_copy(s, to, from, bytes) : zr_copy_start(s, to, from, bytes, ticket);
+}
+
 int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
 {
 	*ticket = 0;
 	if (zr_addressed(s, from.region))
-		return zr_copy_start(s, to, zr_at(s, from), bytes, ticket);
+		return copy_region(s, from.region, to, zr_at(s, from), bytes, ticket);
 	const struct zr_offload *o = store_of(s, from.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, from.region, v->read(o->it.inst, s->object[from.region], from.at, to, bytes, ticket), "read");
@@ -120,7 +170,7 @@ int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t
 {
 	*ticket = 0;
 	if (zr_addressed(s, to.region))
-		return zr_copy_start(s, zr_at(s, to), from, bytes, ticket);
+		return copy_region(s, to.region, zr_at(s, to), from, bytes, ticket);
 	const struct zr_offload *o = store_of(s, to.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, to.region, v->write(o->it.inst, s->object[to.region], to.at, from, bytes, ticket), "write");

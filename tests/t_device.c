@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <cmocka.h>
 
 /* ---- options ---------------------------------------------------------------------------------------- */
@@ -162,6 +163,43 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 	d.v->mem_free(d.inst, b, bytes, ZR_MEM_HOST);
 	assert_int_equal(d.v->mem_alloc(d.inst, (uint64_t)1 << 62, ZR_MEM_HOST, &none), ZR_ENOMEM);
 	assert_non_null(strstr(test_error(d.h), "no memory for 4611686018427387904 bytes"));
+	dev_close(&d);
+}
+
+static void there_and_back(const struct dev *d, char *host, uint64_t bytes)
+{
+	void *there = take(d, bytes);
+	uint64_t ticket;
+	memset(host, 33, bytes);
+	must(d, d->v->copy_start(d->inst, there, host, bytes, &ticket));
+	must(d, d->v->copy_wait(d->inst, ticket));
+	memset(host, 55, bytes);
+	must(d, d->v->copy_start(d->inst, host, there, bytes, &ticket));
+	must(d, d->v->copy_wait(d->inst, ticket));
+	assert_true(host[0] == 33 && !memcmp(host, host + 1, bytes - 1));
+	d->v->mem_free(d->inst, there, bytes, ZR_MEM_DEVICE);
+}
+
+/* A refusal is one of the call alone: operations go on. */
+static void memory_of_others_is_pinned_once_and_given_back(void **state)
+{
+	const uint64_t page = 1 << 16, bytes = 5 * page + 77;
+	char *host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct dev d;
+	assert_int_equal(open_kind(&d, 3, "auto", "own", state), ZR_OK);
+	for (int round = 0; round < 2; round++) {
+		struct zr_op_init op = { .size = sizeof op, .n = 16, .mean = 3, .dst = take(&d, page) };
+		must(&d, d.v->mem_pin(d.inst, host, bytes));
+		there_and_back(&d, host + page, bytes - page);
+		assert_true(d.v->mem_pin(d.inst, host, bytes) < 0 && d.v->mem_pin(d.inst, host + page, page) < 0);
+		must(&d, d.ops->init(d.ops, NULL, &op));
+		move(&d, host, op.dst, 16 * sizeof(float));
+		assert_true(((float *)(void *)host)[15] == 3);
+		d.v->mem_free(d.inst, op.dst, page, ZR_MEM_DEVICE);
+		d.v->mem_unpin(d.inst, host);
+	}
+	assert_string_equal(test_log(d.h), "");
+	munmap(host, bytes);
 	dev_close(&d);
 }
 
@@ -544,6 +582,7 @@ int main(void)
 		cmocka_unit_test(openblas_is_there_or_refused_with_the_remedy),
 		OVER_EACH_KIND(create_reports_its_scratch_and_returns_all_when_refused),
 		OVER_EACH_KIND(memory_is_aligned_zeroed_and_copied),
+		OVER_EACH_KIND(memory_of_others_is_pinned_once_and_given_back),
 		OVER_EACH_KIND(I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER_EACH_KIND(I3_operations_allocate_nothing),
 		OVER_EACH_KIND(every_operation_is_there_and_unknown_types_are_refused),
@@ -551,6 +590,7 @@ int main(void)
 	const struct CMUnitTest of_any[] = {
 		OVER(separate, create_reports_its_scratch_and_returns_all_when_refused),
 		OVER(separate, memory_is_aligned_zeroed_and_copied),
+		OVER(separate, memory_of_others_is_pinned_once_and_given_back),
 		OVER(separate, I1_every_operation_has_the_same_bits_for_any_number_of_workers),
 		OVER(separate, I3_operations_allocate_nothing),
 		OVER(separate, every_operation_is_there_and_unknown_types_are_refused),

@@ -476,11 +476,18 @@ struct zr_device_v1 {
 	int (*sync)(struct zr_inst *, struct zr_stream *);                 /* [step] wait for the stream */
 	/* (optional, both) [step] A copy beside the compute stream, as `copy` otherwise: it happens after what has been enqueued
 	 * so far and before copy_wait returns, at any time in between; both sides are left alone until then, but for reading
-	 * src. *ticket: waited for exactly once, in any order; 0 if everything has happened. */
+	 * src. *ticket: waited for exactly once, in any order; 0 if everything has happened. Where there is mem_pin, host memory
+	 * of either side lies in one allocation of ZR_MEM_PINNED or in one range that is pinned; other memory is for `copy`. */
 	int (*copy_start)(struct zr_inst *, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 	int (*copy_wait)(struct zr_inst *, uint64_t ticket);
 	/* (optional) [any] The platform's handle of a stream, for plugins that work with this device: a cudaStream_t. */
 	void *(*native_stream)(struct zr_inst *, struct zr_stream *);
+	/* (optional, both) [main] From now to mem_unpin [p, p + bytes) takes part in copies as ZR_MEM_PINNED memory does: memory of
+	 * the host that somebody else allocated, and keeps mapped until then. p starts a page, bytes > 0, no page of it is
+	 * pinned. Nothing is allocated, but all pages may be touched. ZR_ENOMEM: the system pins no more; all is as it was.
+	 * mem_unpin, of the p of a mem_pin, comes before destroy; copies that were not waited for end first or never begin. */
+	int (*mem_pin)(struct zr_inst *, void *p, uint64_t bytes);
+	void (*mem_unpin)(struct zr_inst *, void *p);
 };
 
 #ifdef __cplusplus

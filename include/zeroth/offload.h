@@ -55,7 +55,8 @@ struct zr_offload_v1 {
 	int (*read)(struct zr_inst *, uint64_t object, uint64_t off, void *dst, uint64_t bytes, uint64_t *ticket);
 	int (*write)(struct zr_inst *, uint64_t object, uint64_t off, const void *src, uint64_t bytes, uint64_t *ticket);
 
-	/* (optional) [main] The object's memory, 4096-byte aligned, until discard; NULL where info says direct = 0. */
+	/* (optional) [main] The object's memory, 4096-byte aligned, until discard, before which a device may pin it; NULL where info
+	 * says direct = 0. */
 	void *(*map)(struct zr_inst *, uint64_t object);
 
 	int (*test)(struct zr_inst *, uint64_t ticket); /* [step] 1 done, 0 pending, < 0 failed: wait tells why */

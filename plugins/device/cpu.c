@@ -29,7 +29,8 @@ static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
 	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Plays a device whose memory operations and copies alone can touch, and whose operations touch no other: what else does, faults."),
+	       "Plays a device whose memory operations and copies alone can touch, and whose operations touch no other: what else does, "
+	       "faults."),
 	ZR_OPT(struct opts, late_copies, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Lets a played device copy at the last moment what could be copied beside computing: finds what looks too early."),
 };
@@ -76,6 +77,7 @@ static int check(const struct zr_host *h, const void *opts)
 static void destroy(struct zr_inst *d)
 {
 	const struct zr_host *h = d->h;
+	cpu_pinned_end(d);
 	cpu_arena_close(d);
 	h->release(h, d->late);
 	h->release(h, d->scratch);
@@ -165,7 +167,7 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 }
 
 static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cpu_mem_alloc, cpu_mem_free,
-					     cpu_copy, wait_stream, cpu_copy_start, cpu_copy_wait, NULL };
+					     cpu_copy, wait_stream, cpu_copy_start, cpu_copy_wait, NULL, cpu_mem_pin, cpu_mem_unpin };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

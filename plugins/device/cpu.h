@@ -47,6 +47,7 @@ struct zr_inst {
 	struct zr_ops separate_ops; /* the same on addresses of `seen` */
 	struct cpu_arena arena;
 	struct cpu_copy *late; /* owned: [CPU_LATE] that were started, ticket k + 1 at k; NULL: copies are done at once */
+	struct cpu_range *pinned; /* owned: the list */
 };
 
 /* Where the memory behind an address of any kind is. */
@@ -94,6 +95,13 @@ void cpu_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind);
 int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
 int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 int cpu_copy_wait(struct zr_inst *d, uint64_t ticket);
+
+/* cpu_pinned.c: the list of pinned memory: lent by mem_pin, or of mem_alloc; and functions of zr.device/1 */
+int cpu_pinned_add(struct zr_inst *d, void *p, uint64_t bytes);
+void cpu_pinned_drop(struct zr_inst *d, const void *p);
+void cpu_pinned_end(struct zr_inst *d);
+int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes);
+void cpu_mem_unpin(struct zr_inst *d, void *p);
 
 /* cpu_separate.c: fills the table of operations on a separate memory. */
 void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);

@@ -71,6 +71,20 @@ static int map(struct zr_inst *d, void *at, uint64_t bytes, void **out)
 	return ZR_OK;
 }
 
+static int map_pinned(struct zr_inst *d, uint64_t bytes, void **out)
+{
+	void *p;
+	int rc = map(d, NULL, bytes, &p);
+	if (rc)
+		return rc;
+	rc = cpu_pinned_add(d, p, bytes);
+	if (rc)
+		munmap(p, bytes);
+	else
+		*out = p;
+	return rc;
+}
+
 /* The first gap of the separate arena that takes `bytes` and a free page. */
 static struct cpu_piece **gap(struct cpu_arena *a, uint64_t bytes, uint64_t *at)
 {
@@ -126,6 +140,8 @@ int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 {
 	struct cpu_arena *a = &d->arena;
 	int rc;
+	if (kind == ZR_MEM_PINNED)
+		return map_pinned(d, bytes, out);
 	if (kind != ZR_MEM_DEVICE || !a->limit)
 		return map(d, NULL, bytes, out);
 	if (bytes > a->limit - a->used)
@@ -147,6 +163,8 @@ void cpu_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 		return;
 	if (limited)
 		a->used -= bytes;
+	if (kind == ZR_MEM_PINNED)
+		cpu_pinned_drop(d, p);
 	if (limited && a->span)
 		give_piece(a, p);
 	else

@@ -194,7 +194,7 @@ static void *native_stream(struct zr_inst *d, struct zr_stream *s)
 }
 
 static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cuda_mem_alloc, cuda_mem_free, cuda_copy, cuda_sync,
-					     cuda_copy_start, cuda_copy_wait, native_stream };
+					     cuda_copy_start, cuda_copy_wait, native_stream, cuda_mem_pin, cuda_mem_unpin };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

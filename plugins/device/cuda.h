@@ -72,6 +72,8 @@ int cuda_blas_result(const struct zr_inst *d, cublasStatus_t e, const char *what
 /* cuda_memory.c: functions of zr.device/1 */
 int cuda_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out);
 void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind);
+int cuda_mem_pin(struct zr_inst *d, void *p, uint64_t bytes);
+void cuda_mem_unpin(struct zr_inst *d, void *p);
 int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
 int cuda_sync(struct zr_inst *d, struct zr_stream *s);
 int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);

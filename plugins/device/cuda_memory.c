@@ -9,6 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+static int pin(struct zr_inst *d, void *p, uint64_t bytes)
+{
+	int rc = cuda_result(d, cudaHostRegister(p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped), "pinning host memory");
+	return rc != ZR_ENOMEM ? rc : zr_fail(d->h, rc, "rank %d, GPU %d: the system does not pin %llu bytes of host memory; free some of "
+					      "it, or start fewer ranks here", d->h->rank, d->device, (unsigned long long)bytes);
+}
+
 static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -16,9 +23,7 @@ static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out
 	if (p == MAP_FAILED)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
-	rc = kind == ZR_MEM_PINNED ? cuda_result(d, cudaHostRegister(p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-						 "pinning host memory") :
-				     ZR_OK;
+	rc = kind == ZR_MEM_PINNED ? pin(d, p, bytes) : ZR_OK;
 	if (rc)
 		munmap(p, bytes);
 	else
@@ -58,12 +63,18 @@ int cuda_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 	return kind == ZR_MEM_DEVICE ? take_device(d, bytes, out) : map_host(d, bytes, kind, out);
 }
 
+/* Ends all that may still use memory that goes. */
+static void let_go(struct zr_inst *d)
+{
+	cuda_gave_back(d, cudaSetDevice(d->device), "choosing the GPU");
+	cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for all that may still use memory that is freed");
+}
+
 void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 {
 	if (!p)
 		return;
-	cuda_gave_back(d, cudaSetDevice(d->device), "choosing the GPU");
-	cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for all that may still use memory that is freed");
+	let_go(d);
 	if (kind == ZR_MEM_DEVICE) {
 		cuda_gave_back(d, cudaFree(p), "freeing device memory");
 		d->used -= bytes;
@@ -72,6 +83,18 @@ void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
 	if (kind == ZR_MEM_PINNED)
 		cuda_gave_back(d, cudaHostUnregister(p), "unpinning host memory");
 	munmap(p, bytes);
+}
+
+int cuda_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
+{
+	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
+	return rc ? rc : pin(d, p, bytes);
+}
+
+void cuda_mem_unpin(struct zr_inst *d, void *p)
+{
+	let_go(d);
+	cuda_gave_back(d, cudaHostUnregister(p), "unpinning host memory");
 }
 
 int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)

@@ -18,7 +18,8 @@ struct opts {
 
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, pin_memory, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Lock the memory of objects, so that it is never swapped out; what cannot be locked is used as it is, and said."),
+	       "Lock the memory of objects, so that it is never swapped out; what cannot be locked is used as it is, and said. What a "
+	       "device copies it pins without this."),
 	ZR_OPT(struct opts, pin_max, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, ZR_HI, "bytes",
 	       "Memory to lock at most, more stays pageable; auto is half of what this rank may use. Needs pin_memory = yes."),
 };
