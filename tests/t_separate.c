@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -28,6 +29,13 @@ static void *take(uint64_t bytes)
 	void *p = NULL;
 	if (d.v->mem_alloc(d.inst, bytes, ZR_MEM_DEVICE, &p))
 		fail_msg("%s", test_error(d.h));
+	return p;
+}
+
+static void *take_pinned(uint64_t bytes)
+{
+	void *p = NULL;
+	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_PINNED, &p), ZR_OK);
 	return p;
 }
 
@@ -194,24 +202,30 @@ static void operations_refuse_host_memory(void **state)
 	dev_close(&d);
 }
 
-static void late_copies_happen_when_they_are_waited_for(void **state)
+static void open_late(const char *memory)
 {
-	enum { N = 1100 }; /* more than can be under way */
-	static float host[N], back[N];
-	static uint64_t ticket[N];
-	float *dev;
-	int i, late = 0;
-	(void)state;
-	dev_open_memory(&d, 1, "auto", "auto", "1M", "yes");
+	dev_open_memory(&d, 1, "auto", "auto", memory, "yes");
 	dev_close(&d);
 	d.h = test_host(1);
 	d.opts = test_options(d.desc);
 	assert_int_equal(test_set(d.desc, d.opts, "late_copies", "yes"), 0);
 	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_EINVAL);
-	assert_int_equal(test_set(d.desc, d.opts, "memory", "1M"), 0);
+	assert_int_equal(test_set(d.desc, d.opts, "memory", memory), 0);
 	assert_int_equal(test_set(d.desc, d.opts, "separate", "yes"), 0);
 	assert_int_equal(test_create(d.h, d.desc, d.opts, &d.inst), ZR_OK);
-	dev = take(sizeof host);
+}
+
+static void late_copies_happen_when_they_are_waited_for(void **state)
+{
+	enum { N = 1100 }; /* more than can be under way */
+	static float back[N];
+	static uint64_t ticket[N];
+	float *dev, *host;
+	int i, late = 0;
+	(void)state;
+	open_late("1M");
+	dev = take(sizeof back);
+	host = take_pinned(sizeof back);
 	for (i = 0; i < N; i++) {
 		host[i] = 1;
 		assert_int_equal(d.v->copy_start(d.inst, dev + i, host + i, sizeof *host, &ticket[i]), ZR_OK);
@@ -226,6 +240,96 @@ static void late_copies_happen_when_they_are_waited_for(void **state)
 		assert_true(back[i] == (ticket[i] ? 2 : 1));
 	assert_int_equal(d.v->copy_wait(d.inst, ticket[0]), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "no copy has ticket"));
+	d.v->mem_free(d.inst, host, sizeof back, ZR_MEM_PINNED);
+	dev_close(&d);
+}
+
+static void refused(int rc, const char *text)
+{
+	assert_int_equal(rc, ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), text));
+	test_clear(d.h);
+}
+
+static void said(const char *text)
+{
+	assert_non_null(strstr(test_log(d.h), text));
+	test_clear(d.h);
+}
+
+static void copies_beside_refuse_what_is_not_pinned(void **state)
+{
+	enum { BYTES = 4 * 4096 };
+	const char *not = "neither memory of this device nor pinned, as one range: take ZR_MEM_PINNED, or call mem_pin";
+	char *dev, *host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *own;
+	uint64_t ticket;
+	(void)state;
+	open_separate("1M");
+	dev = take(BYTES);
+	own = take_pinned(BYTES);
+	assert_int_equal(d.v->copy(d.inst, NULL, dev, host, BYTES), ZR_OK);
+	refused(d.v->copy_start(d.inst, dev, host, BYTES, &ticket), not);
+	refused(d.v->copy_start(d.inst, host, dev, BYTES, &ticket), not);
+	assert_int_equal(d.v->mem_pin(d.inst, host, BYTES), ZR_OK);
+	assert_int_equal(d.v->copy_start(d.inst, host + 1, dev, BYTES - 1, &ticket), ZR_OK);
+	refused(d.v->copy_start(d.inst, host + 1, dev, BYTES, &ticket), not);
+	assert_int_equal(d.v->mem_pin(d.inst, host + BYTES, BYTES), ZR_OK); /* side by side they are two */
+	refused(d.v->copy_start(d.inst, dev, host + BYTES - 1, 2, &ticket), not);
+	d.v->mem_unpin(d.inst, host + BYTES);
+	d.v->mem_unpin(d.inst, host);
+	refused(d.v->copy_start(d.inst, host, dev, 1, &ticket), not);
+	assert_int_equal(d.v->copy_start(d.inst, own, dev, BYTES, &ticket), ZR_OK);
+	d.v->mem_free(d.inst, own, BYTES, ZR_MEM_PINNED);
+	refused(d.v->copy_start(d.inst, own, dev, 1, &ticket), not);
+	munmap(host, 2 * BYTES);
+	dev_close(&d);
+}
+
+static void pinning_out_of_order_is_refused_or_said(void **state)
+{
+	enum { BYTES = 4 * 4096 };
+	char *host = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)state;
+	open_separate("1M");
+	munmap(host + BYTES, BYTES);
+	refused(d.v->mem_pin(d.inst, host, BYTES + 1), "some are not mapped");
+	refused(d.v->mem_pin(d.inst, host + 64, 64), "a range starts a page");
+	refused(d.v->mem_pin(d.inst, host, 0), "is not empty");
+	assert_int_equal(d.v->mem_pin(d.inst, host, 4096 + 1), ZR_OK);
+	refused(d.v->mem_pin(d.inst, host + 4096, 4096), "some are pinned already, among 4097 bytes");
+	assert_int_equal(d.v->mem_pin(d.inst, host + 2 * 4096, 2 * 4096), ZR_OK);
+	refused(d.v->mem_pin(d.inst, host, BYTES), "some are pinned already");
+	d.v->mem_unpin(d.inst, host + 4096);
+	said("was pinned by mem_pin");
+	d.v->mem_unpin(d.inst, host);
+	assert_string_equal(test_log(d.h), "");
+	d.v->mem_unpin(d.inst, host);
+	said("was pinned by mem_pin");
+	assert_int_equal(d.v->mem_pin(d.inst, host, 4096), ZR_OK);
+	munmap(host, 4096);
+	d.v->mem_unpin(d.inst, host);
+	said("not mapped any more: unpin memory before it goes");
+	d.desc->destroy(d.inst);
+	said("8192 bytes at ");
+	d.inst = NULL;
+	munmap(host, BYTES);
+	dev_close(&d);
+}
+
+static void late_copies_need_what_is_still_pinned(void **state)
+{
+	static char *host, *dev;
+	uint64_t ticket;
+	(void)state;
+	open_late("1M");
+	dev = take(64);
+	host = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_int_equal(d.v->mem_pin(d.inst, host, 4096), ZR_OK);
+	assert_int_equal(d.v->copy_start(d.inst, host, dev, 64, &ticket), ZR_OK);
+	assert_true(ticket);
+	d.v->mem_unpin(d.inst, host);
+	refused(d.v->copy_wait(d.inst, ticket), "nor pinned");
+	munmap(host, 4096);
 	dev_close(&d);
 }
 
@@ -347,6 +451,9 @@ int main(void)
 		cmocka_unit_test(freed_memory_is_lent_again_and_zeroed),
 		cmocka_unit_test(host_code_that_touches_separate_memory_faults),
 		cmocka_unit_test(operations_refuse_host_memory),
+		cmocka_unit_test(copies_beside_refuse_what_is_not_pinned),
+		cmocka_unit_test(pinning_out_of_order_is_refused_or_said),
+		cmocka_unit_test(late_copies_need_what_is_still_pinned),
 		cmocka_unit_test(late_copies_happen_when_they_are_waited_for),
 		cmocka_unit_test(gpt2_touches_nothing_itself_I1),
 		cmocka_unit_test(optimizers_touch_nothing_themselves_I1),

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchdevice.c - device/cpu, watched: built and run by tests/watched.sh. Two instances can be, [device] and [device.host].
- * In the environment,
- *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a device's own words
+ * watchdevice.c - device/cpu, watched: built and run by tests/watched.sh and tests/pinned.sh. Two instances can be, [device]
+ * and [device.host]. In the environment,
+ *   WATCH_FAIL="OPERATION N"  the Nth call of the operation fails, and every later one, in a device's own words; of mem_pin for
+ *                             want of memory; of pinned_twice, which is mem_pin, too, as what is pinned already does
  *   WATCH_COUNT=FILE          lines "OPERATION calls beside" to FILE.rank at the end: how many calls, and how many of them
- *                             while a copy from the device to the host was under way
+ *                             while a copy from the device to the host was under way; of mem_pin how many copies were started
+ *                             from and to what it pinned
+ *   WATCH_OLD=1               the table of a device that has no optional function
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,15 +27,16 @@ static struct watched {
 	struct zr_inst *inst;
 } watched[2];
 
-static const char *arena[8]; /* device memory */
-static uint64_t arena_bytes[8];
+static const char *arena[8], *lent[8]; /* device memory; what mem_pin got */
+static uint64_t arena_bytes[8], lent_bytes[8];
 static unsigned char outward[4096]; /* by ticket: to the host */
 static int under_way;
 
 /* ---- operations ---- */
 
-enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, OPERATIONS };
-static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd", "embedding_bwd", "head_loss", "fold", "adamw" };
+enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, MEM_PIN, PINNED_TWICE, OPERATIONS };
+static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd", "embedding_bwd", "head_loss", "fold", "adamw",
+					      "mem_pin", "pinned_twice" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
 static int begin(int op)
@@ -80,12 +84,17 @@ static const struct zr_ops *watched_ops(struct zr_inst *d)
 
 /* ---- copies ---- */
 
-static int is_device(const void *p)
+static int is_in(const char *const *base, const uint64_t *bytes, const void *p)
 {
 	for (int i = 0; i < 8; i++)
-		if (arena[i] && (uintptr_t)p - (uintptr_t)arena[i] < arena_bytes[i])
+		if (base[i] && (uintptr_t)p - (uintptr_t)base[i] < bytes[i])
 			return 1;
 	return 0;
+}
+
+static int is_device(const void *p)
+{
+	return is_in(arena, arena_bytes, p);
 }
 
 static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
@@ -103,6 +112,7 @@ static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **ou
 static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
 {
 	int rc = real_vtbl->copy_start(d, dst, src, bytes, ticket);
+	beside[MEM_PIN] += is_in(lent, lent_bytes, dst) || is_in(lent, lent_bytes, src);
 	if (!rc && *ticket < sizeof outward && *ticket && is_device(src) && !is_device(dst)) {
 		outward[*ticket] = 1;
 		under_way++;
@@ -117,6 +127,17 @@ static int copy_wait(struct zr_inst *d, uint64_t ticket)
 		under_way--;
 	}
 	return real_vtbl->copy_wait(d, ticket);
+}
+
+static int mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
+{
+	if (begin(MEM_PIN))
+		return zr_fail(host, ZR_ENOMEM, "the device pins no %llu bytes (error 452)", (unsigned long long)bytes);
+	if (begin(PINNED_TWICE))
+		real_vtbl->mem_pin(d, p, bytes);
+	lent[calls[MEM_PIN] % 8] = p;
+	lent_bytes[calls[MEM_PIN] % 8] = bytes;
+	return real_vtbl->mem_pin(d, p, bytes);
 }
 
 /* ---- instance ---- */
@@ -156,6 +177,9 @@ __attribute__((constructor)) static void wrap(void)
 	vtbl.mem_alloc = mem_alloc;
 	vtbl.copy_start = copy_start;
 	vtbl.copy_wait = copy_wait;
+	vtbl.mem_pin = mem_pin;
+	if (getenv("WATCH_OLD"))
+		vtbl.size = offsetof(struct zr_device_v1, copy_start);
 }
 
 ZR_PLUGIN(&desc);

@@ -30,7 +30,7 @@ static const struct zr_opt cpu_opts[] = {
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
 	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Plays a device whose memory operations and copies alone can touch, and whose operations touch no other: what else does, "
-	       "faults."),
+	       "faults. Copies beside computing are refused where host memory is not pinned."),
 	ZR_OPT(struct opts, late_copies, ZR_T_BOOL, 0, "no", 0, 0, "",
 	       "Lets a played device copy at the last moment what could be copied beside computing: finds what looks too early."),
 };

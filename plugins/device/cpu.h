@@ -100,6 +100,7 @@ int cpu_copy_wait(struct zr_inst *d, uint64_t ticket);
 int cpu_pinned_add(struct zr_inst *d, void *p, uint64_t bytes);
 void cpu_pinned_drop(struct zr_inst *d, const void *p);
 void cpu_pinned_end(struct zr_inst *d);
+int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c); /* fails where a GPU would hold up the host */
 int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes);
 void cpu_mem_unpin(struct zr_inst *d, void *p);
 

@@ -194,13 +194,17 @@ int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src,
 
 int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
 {
+	const struct cpu_copy c = { dst, src, (int64_t)bytes };
 	uint64_t k = 0;
+	int rc = cpu_check_beside(d, &c);
 	*ticket = 0;
+	if (rc)
+		return rc;
 	while (d->late && k < CPU_LATE && d->late[k].bytes)
 		k++;
 	if (!d->late || k == CPU_LATE || !bytes)
 		return cpu_copy(d, NULL, dst, src, bytes);
-	d->late[k] = (struct cpu_copy){ dst, src, (int64_t)bytes };
+	d->late[k] = c;
 	*ticket = k + 1;
 	return ZR_OK;
 }
@@ -208,11 +212,13 @@ int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes
 int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
 {
 	struct cpu_copy *c = d->late + ticket - 1, now;
+	int rc;
 	if (!ticket)
 		return ZR_OK;
 	if (!d->late || ticket > CPU_LATE || !c->bytes)
 		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu", (unsigned long long)ticket);
 	now = *c;
 	c->bytes = 0;
-	return cpu_copy(d, NULL, now.dst, now.src, (uint64_t)now.bytes);
+	rc = cpu_check_beside(d, &now);
+	return rc ? rc : cpu_copy(d, NULL, now.dst, now.src, (uint64_t)now.bytes);
 }

@@ -68,6 +68,30 @@ void cpu_pinned_end(struct zr_inst *d)
 	}
 }
 
+/* ---- copies --------------------------------------------------------------------------------------- */
+
+/* Of a separate device, or within one range. */
+static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
+{
+	const struct cpu_range *r = d->pinned;
+	uint64_t at;
+	if (cpu_real(d, p) != p)
+		return ZR_OK;
+	for (; r; r = r->next) {
+		at = (uintptr_t)p - (uintptr_t)r->p;
+		if (at <= r->bytes && bytes <= r->bytes - at)
+			return ZR_OK;
+	}
+	return zr_fail(d->h, ZR_EINVAL, "copy_start: %llu bytes at %p are neither memory of this device nor pinned, as one range: take "
+		       "ZR_MEM_PINNED, or call mem_pin, or copy", (unsigned long long)bytes, (const void *)p);
+}
+
+int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c)
+{
+	int rc = d->arena.span ? check_end(d, c->dst, (uint64_t)c->bytes) : ZR_OK;
+	return rc || !d->arena.span ? rc : check_end(d, c->src, (uint64_t)c->bytes);
+}
+
 /* ---- interface ------------------------------------------------------------------------------------ */
 
 int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
