@@ -85,6 +85,7 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 	return staged(s, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_piece_spot(s, p, d));
 }
 
+/* Layers have done with a unit that is updated, on the device, too: its gradient came after them. */
 static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
 {
 	const struct zr_staging *g = &s->setup->plan.staging;
@@ -96,7 +97,8 @@ static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, i
 		struct zr_spot spot = zr_piece_spot(s, p, d);
 		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);
 		m->region = spot.region;
-		rc = out ? zr_write(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket) : zr_read(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket);
+		rc = out ? zr_write_idle(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket) :
+			   zr_read_idle(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket);
 	}
 	return rc;
 }

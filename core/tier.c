@@ -131,16 +131,22 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 	return rc ? zr_instance_failed(&p->device, rc, "copy", s->err) : 0;
 }
 
-/* Between memories: beside the computing where the device can. */
-int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
+/* Between memories: beside the computing where the device can; idle: nothing that was enqueued uses them. */
+static int start_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, int idle, uint64_t *ticket)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_device_v1 *dev = p->device.vtbl;
+	int now = idle && ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	*ticket = 0;
 	if (!ZR_HAS(dev, struct zr_device_v1, copy_wait) || !dev->copy_start || !dev->copy_wait)
 		return zr_copy(s, to, from, bytes);
-	int rc = dev->copy_start(p->device.inst, to, from, bytes, ticket);
-	return rc ? zr_instance_failed(&p->device, rc, "copy_start", s->err) : 0;
+	int rc = now ? dev->copy_now(p->device.inst, to, from, bytes, ticket) : dev->copy_start(p->device.inst, to, from, bytes, ticket);
+	return rc ? zr_instance_failed(&p->device, rc, now ? "copy_now" : "copy_start", s->err) : 0;
+}
+
+int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
+{
+	return start_copy(s, to, from, bytes, 0, ticket);
 }
 
 int zr_copied(struct zr_session *s, uint64_t ticket)
@@ -151,29 +157,49 @@ int zr_copied(struct zr_session *s, uint64_t ticket)
 }
 
 /* Of a region with addresses. */
-static int copy_region(struct zr_session *s, int32_t region, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
+static int copy_region(struct zr_session *s, int32_t region, void *to, const void *from, uint64_t bytes, int idle, uint64_t *ticket)
 {
-	return s->pageable[region] ? zr_copy(s, to, from, bytes) : zr_copy_start(s, to, from, bytes, ticket);
+	return s->pageable[region] ? zr_copy(s, to, from, bytes) : start_copy(s, to, from, bytes, idle, ticket);
 }
 
-int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
+static int read_spot(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, int idle, uint64_t *ticket)
 {
 	*ticket = 0;
 	if (zr_addressed(s, from.region))
-		return copy_region(s, from.region, to, zr_at(s, from), bytes, ticket);
+		return copy_region(s, from.region, to, zr_at(s, from), bytes, idle, ticket);
 	const struct zr_offload *o = store_of(s, from.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, from.region, v->read(o->it.inst, s->object[from.region], from.at, to, bytes, ticket), "read");
 }
 
-int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket)
+static int write_spot(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, int idle, uint64_t *ticket)
 {
 	*ticket = 0;
 	if (zr_addressed(s, to.region))
-		return copy_region(s, to.region, zr_at(s, to), from, bytes, ticket);
+		return copy_region(s, to.region, zr_at(s, to), from, bytes, idle, ticket);
 	const struct zr_offload *o = store_of(s, to.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return failed(s, to.region, v->write(o->it.inst, s->object[to.region], to.at, from, bytes, ticket), "write");
+}
+
+int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
+{
+	return read_spot(s, from, to, bytes, 0, ticket);
+}
+
+int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket)
+{
+	return write_spot(s, to, from, bytes, 0, ticket);
+}
+
+int zr_read_idle(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
+{
+	return read_spot(s, from, to, bytes, 1, ticket);
+}
+
+int zr_write_idle(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket)
+{
+	return write_spot(s, to, from, bytes, 1, ticket);
 }
 
 int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket)

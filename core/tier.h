@@ -23,6 +23,10 @@ int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes,
 int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket);
 int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket);
 
+/* The same of memory that nothing enqueued on the device uses: a copy need not wait for what it computes. */
+int zr_read_idle(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket);
+int zr_write_idle(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket);
+
 /* The same to its end, with any memory of the host. */
 int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes);
 int zr_put(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes);

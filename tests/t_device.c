@@ -168,15 +168,15 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 
 static void there_and_back(const struct dev *d, char *host, uint64_t bytes)
 {
+	int (*const start[])(struct zr_inst *, void *, const void *, uint64_t, uint64_t *) = { d->v->copy_start, d->v->copy_now };
 	void *there = take(d, bytes);
 	uint64_t ticket;
-	memset(host, 33, bytes);
-	must(d, d->v->copy_start(d->inst, there, host, bytes, &ticket));
-	must(d, d->v->copy_wait(d->inst, ticket));
-	memset(host, 55, bytes);
-	must(d, d->v->copy_start(d->inst, host, there, bytes, &ticket));
-	must(d, d->v->copy_wait(d->inst, ticket));
-	assert_true(host[0] == 33 && !memcmp(host, host + 1, bytes - 1));
+	for (int i = 0; i < 4; i++) {
+		memset(host, i % 2 ? 55 : 33 + i, bytes);
+		must(d, start[i / 2](d->inst, i % 2 ? host : there, i % 2 ? there : host, bytes, &ticket));
+		must(d, d->v->copy_wait(d->inst, ticket));
+		assert_true(i % 2 == 0 || (host[0] == 32 + i && !memcmp(host, host + 1, bytes - 1)));
+	}
 	d->v->mem_free(d->inst, there, bytes, ZR_MEM_DEVICE);
 }
 

@@ -34,9 +34,9 @@ static int under_way;
 
 /* ---- operations ---- */
 
-enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, MEM_PIN, PINNED_TWICE, OPERATIONS };
+enum { MATMUL, ATTENTION_BWD, LAYERNORM_BWD, EMBEDDING_BWD, HEAD_LOSS, FOLD, ADAMW, COPY_NOW, MEM_PIN, PINNED_TWICE, OPERATIONS };
 static const char *const name[OPERATIONS] = { "matmul", "attention_bwd", "layernorm_bwd", "embedding_bwd", "head_loss", "fold", "adamw",
-					      "mem_pin", "pinned_twice" };
+					      "copy_now", "mem_pin", "pinned_twice" };
 static long calls[OPERATIONS], beside[OPERATIONS];
 
 static int begin(int op)
@@ -109,15 +109,25 @@ static int mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **ou
 	return rc;
 }
 
-static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+static int started(int rc, void *dst, const void *src, const uint64_t *ticket)
 {
-	int rc = real_vtbl->copy_start(d, dst, src, bytes, ticket);
 	beside[MEM_PIN] += is_in(lent, lent_bytes, dst) || is_in(lent, lent_bytes, src);
 	if (!rc && *ticket < sizeof outward && *ticket && is_device(src) && !is_device(dst)) {
 		outward[*ticket] = 1;
 		under_way++;
 	}
 	return rc;
+}
+
+static int copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	return started(real_vtbl->copy_start(d, dst, src, bytes, ticket), dst, src, ticket);
+}
+
+static int copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	int rc = begin(COPY_NOW);
+	return rc ? rc : started(real_vtbl->copy_now(d, dst, src, bytes, ticket), dst, src, ticket);
 }
 
 static int copy_wait(struct zr_inst *d, uint64_t ticket)
@@ -178,6 +188,7 @@ __attribute__((constructor)) static void wrap(void)
 	vtbl.copy_start = copy_start;
 	vtbl.copy_wait = copy_wait;
 	vtbl.mem_pin = mem_pin;
+	vtbl.copy_now = copy_now;
 	if (getenv("WATCH_OLD"))
 		vtbl.size = offsetof(struct zr_device_v1, copy_start);
 }

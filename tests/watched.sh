@@ -78,4 +78,17 @@ moves 'two ranks, comm of device memory, sums on the host' some none -n 2 -o zer
 	-o comm.plugin="$scratch/devcomm.so"
 moves 'two ranks, 16 bits, comm of device memory, sums on the host' some none -n 2 -o zero.plugin=stage3 -o precision.plugin=bf16 \
 	$host -o comm.plugin="$scratch/devcomm.so"
+
+# Updates in the backward: while the gradients of the next list go to the host, and new values come without waiting for layers.
+updates() { # updates NAME ADAMW COPY_NOW OPTIONS...
+	out=$(WATCH_COUNT=$scratch/count train -o device.late_copies=yes -o device.host.plugin="$scratch/watched.so" -o precision.plugin=bf16 \
+		-o train.gradient_clipping=0 -o zero.reduce_bucket_size=1 $host "${@:4}" | tail -n 1)
+	is "I1 $1: same bits" "$out" "$unclipped"
+	is "$1: updates while gradients go to the host" "$(beside adamw)" "$2"
+	is "$1: new values come meanwhile" "$(beside copy_now)" "$3"
+}
+unclipped=$(train "${here[@]}" -o precision.plugin=bf16 -o train.gradient_clipping=0 | tail -n 1)
+updates 'updates after the backward' none none
+updates 'updates in the backward' some some -o zero.update_in_backward=yes
+updates 'updates in the backward, two ranks' some some -o zero.update_in_backward=yes -n 2 -o zero.plugin=stage2
 done_testing

@@ -251,6 +251,7 @@ __attribute__((constructor)) static void wrap(void)
 	device.mem_alloc = mem_alloc;
 	device.copy_start = copy_start;
 	device.copy_wait = copy_wait;
+	device.copy_now = copy_start;
 	store.info = info;
 	store.make = make;
 	store.read = read_object;

@@ -488,6 +488,8 @@ struct zr_device_v1 {
 	 * mem_unpin, of the p of a mem_pin, comes before destroy; copies that were not waited for end first or never begin. */
 	int (*mem_pin)(struct zr_inst *, void *p, uint64_t bytes);
 	void (*mem_unpin)(struct zr_inst *, void *p);
+	/* (optional) [step] As copy_start, of memory that nothing enqueued so far uses: it may begin at once. */
+	int (*copy_now)(struct zr_inst *, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 };
 
 #ifdef __cplusplus

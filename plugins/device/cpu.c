@@ -167,7 +167,8 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 }
 
 static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cpu_mem_alloc, cpu_mem_free,
-					     cpu_copy, wait_stream, cpu_copy_start, cpu_copy_wait, NULL, cpu_mem_pin, cpu_mem_unpin };
+					     cpu_copy, wait_stream, cpu_copy_start, cpu_copy_wait, NULL, cpu_mem_pin, cpu_mem_unpin,
+					     cpu_copy_start };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

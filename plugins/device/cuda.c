@@ -43,7 +43,7 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 static void destroy(struct zr_inst *d)
 {
 	const struct zr_host *h = d->h;
-	const cudaStream_t streams[] = { d->in, d->out, d->stream };
+	const cudaStream_t streams[] = { d->in, d->out, d->now, d->stream };
 	if (d->stream)
 		cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for the GPU");
 	for (int i = 0; i < CUDA_COPIES && d->copied[i]; i++)
@@ -90,9 +90,9 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 /* Streams that wait for none but whom they are told to. */
 static int make_streams(struct zr_inst *d)
 {
-	cudaStream_t *s[] = { &d->stream, &d->in, &d->out };
+	cudaStream_t *s[] = { &d->stream, &d->in, &d->out, &d->now };
 	int rc = 0;
-	for (int i = 0; !rc && i < 3; i++)
+	for (int i = 0; !rc && i < 4; i++)
 		rc = cuda_result(d, cudaStreamCreateWithFlags(s[i], cudaStreamNonBlocking), "making a stream");
 	if (!rc)
 		rc = cuda_result(d, cudaEventCreateWithFlags(&d->reached, cudaEventDisableTiming), "making an event");
@@ -194,7 +194,8 @@ static void *native_stream(struct zr_inst *d, struct zr_stream *s)
 }
 
 static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cuda_mem_alloc, cuda_mem_free, cuda_copy, cuda_sync,
-					     cuda_copy_start, cuda_copy_wait, native_stream, cuda_mem_pin, cuda_mem_unpin };
+					     cuda_copy_start, cuda_copy_wait, native_stream, cuda_mem_pin, cuda_mem_unpin,
+					     cuda_copy_now };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -39,7 +39,7 @@ struct zr_inst {
 	const struct zr_host *h;
 	int device, capability;
 	int tf32;
-	cudaStream_t stream, in, out; /* of operations, of copies to the device and from it */
+	cudaStream_t stream, in, out, now; /* of operations, of copies to the device and from it, of those that wait for neither */
 	cudaEvent_t reached;          /* by the operations, when a copy started */
 	cudaEvent_t copied[CUDA_COPIES]; /* end of the copy with ticket k + 1 */
 	uint8_t copying[CUDA_COPIES];
@@ -77,6 +77,7 @@ void cuda_mem_unpin(struct zr_inst *d, void *p);
 int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
 int cuda_sync(struct zr_inst *d, struct zr_stream *s);
 int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 
 /* cuda_ops.c */

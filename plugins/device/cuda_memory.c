@@ -111,18 +111,20 @@ int cuda_sync(struct zr_inst *d, struct zr_stream *s)
 
 /* ---- copies beside the operations ----------------------------------------------------------------- */
 
-/* The stream of a copy by where its end lies. */
+/* The stream of a copy by where its end lies, which then waits for what has been enqueued. */
 static int stream_to(struct zr_inst *d, const void *dst, cudaStream_t *s)
 {
 	struct cudaPointerAttributes a;
 	int rc = cuda_result(d, cudaPointerGetAttributes(&a, dst), "asking where memory lies");
 	*s = !rc && a.type == cudaMemoryTypeDevice ? d->in : d->out;
-	return rc;
+	if (!rc)
+		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream), "marking the start of a copy");
+	return rc ? rc : cuda_result(d, cudaStreamWaitEvent(*s, d->reached, 0), "starting a copy");
 }
 
-int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, int now, uint64_t *ticket)
 {
-	cudaStream_t s;
+	cudaStream_t s = d->now;
 	uint64_t k = 0;
 	int rc;
 	*ticket = 0;
@@ -133,12 +135,8 @@ int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t byte
 		return rc ? rc : cuda_sync(d, NULL);
 	}
 	rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	if (!rc)
+	if (!rc && !now)
 		rc = stream_to(d, dst, &s);
-	if (!rc)
-		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream), "marking the start of a copy");
-	if (!rc)
-		rc = cuda_result(d, cudaStreamWaitEvent(s, d->reached, 0), "starting a copy");
 	if (!rc)
 		rc = cuda_result(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s), "copying");
 	if (!rc)
@@ -148,6 +146,16 @@ int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t byte
 	d->copying[k] = 1;
 	*ticket = k + 1;
 	return ZR_OK;
+}
+
+int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	return start_copy(d, dst, src, bytes, 0, ticket);
+}
+
+int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket)
+{
+	return start_copy(d, dst, src, bytes, 1, ticket);
 }
 
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket)
