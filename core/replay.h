@@ -61,12 +61,12 @@ int zr_run_reduce(struct zr_session *s, const struct zr_pop *op);
 int zr_wait_reduce(struct zr_session *s, const struct zr_pop *op);
 int zr_end_reduce(struct zr_session *s); /* s->late */
 
-/* update/update.c; begin and end enclose the update program */
+/* update/update.c; begin comes before the first update of a step, end ends what pieces still read and write */
 int zr_run_update(struct zr_session *s, const struct zr_pop *op);
 int zr_update_begin(struct zr_session *s);
 int zr_update_end(struct zr_session *s);
 
-/* From s->piece_next on to piece `end` of the update program: fn on each that is wanted, its data read ahead as the plan's
+/* From s->piece_next on to piece `end` of all updates of a step: fn on each that is wanted, its data read ahead as the plan's
  * staging allows, and written after. */
 struct zr_sweep {
 	int (*fn)(struct zr_session *s, const struct zr_piece *p);

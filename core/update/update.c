@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * update.c - the optimizer on what this rank holds, piece by piece: while one is computed the next ones are read and the
- * last is written, where they are staged. The pieces of all updates of the program are one list, so reads run ahead of
+ * last is written, where they are staged. The pieces of all updates of a step are one list, so reads run ahead of
  * the operation that will need them.
  */
 #include "core/piece.h"
