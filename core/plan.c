@@ -293,14 +293,14 @@ static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
 	uint64_t narrow = s->types.comm_dtype != ZR_F32, wide = narrow ? share : 0;
 	uint64_t received = p->scatter ? bucket / (uint64_t)s->process.world : bucket;
 	int far = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
-	int straight = !narrow && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK;
 	p->wire = zr_by_wire(s);
+	p->straight = far && !p->wire && !narrow && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK && (s->process.world == 1 || p->scatter);
 	if (s->process.world == 1 || p->peers) {
-		p->region[ZR_R_FOLD].bytes = far && !(straight && s->batch.slots == 1) ? p->region[ZR_R_GRAD_BUFFER].bytes : 0;
+		p->region[ZR_R_FOLD].bytes = far && !(p->straight && s->batch.slots == 1) ? p->region[ZR_R_GRAD_BUFFER].bytes : 0;
 		return;
 	}
 	p->fold_first = far ? wide : 0;
-	p->fold_set = p->wire ? bucket + received : far && !(straight && p->scatter) ? received : 0;
+	p->fold_set = p->wire ? bucket + received : far && !p->straight ? received : 0;
 	p->region[ZR_R_FOLD].bytes = p->fold_first + 2 * p->fold_set;
 	p->comm_first = far ? 0 : wide;
 	p->comm_back = p->comm_first + narrow * bucket;

@@ -130,6 +130,7 @@ struct zr_plan {
 	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
 	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
 	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_FOLD, others ZR_R_WIRE */
+	int straight;            /* 1: what is stored as a sum on the host goes there straight from the device, not by way of ZR_R_FOLD */
 	uint64_t fold_first, comm_first; /* bytes before the first reduce's place in ZR_R_FOLD and ZR_R_COMM: room to widen 16 bits */
 	uint64_t fold_set, comm_set;     /* from it to the next one's; they alternate. 0: all have one place */
 	uint64_t comm_back;              /* bytes from the start of ZR_R_COMM: where what came through the host returns to */

@@ -159,9 +159,7 @@ static int by_host(const struct zr_session *s)
 /* Whether what leaves the device is the sum so far, and goes straight to its place. */
 static int goes_straight(const struct zr_session *s)
 {
-	const struct zr_setup *p = s->setup;
-	return by_host(s) && !p->plan.wire && sums_on_host(s) && zr_addressed(s, ZR_R_GRAD) && contributions(s) == 1 && stores(s) &&
-	       p->types.comm_dtype == ZR_F32;
+	return s->setup->plan.straight && stores(s);
 }
 
 /* Where the sum of a unit's home blocks is. */

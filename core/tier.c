@@ -38,9 +38,7 @@ static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr
 static int is_copied(const struct zr_session *s, int32_t region)
 {
 	const struct zr_setup *p = s->setup;
-	int straight = !p->device_info.host_ops && !p->plan.wire && p->types.comm_dtype == ZR_F32 &&
-		       (p->process.world == 1 || p->plan.scatter);
-	int copied = region == ZR_R_ACT_FAR || (region == ZR_R_GRAD && straight);
+	int copied = region == ZR_R_ACT_FAR || (region == ZR_R_GRAD && p->plan.straight);
 	for (int32_t u = 0; u < p->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->plan.unit[u];
 		struct zr_route r = zr_route_gather(p, u);
