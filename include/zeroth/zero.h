@@ -87,7 +87,7 @@ struct zr_stage {
 	const struct zr_use *(*use)(const struct zr_stage *, int32_t use);
 	int32_t (*next_use)(const struct zr_stage *, int32_t unit, int32_t after); /* number of the use, -1: none */
 	int64_t (*live_elements)(const struct zr_stage *); /* of full copies that a drop would free */
-	int (*needs_scalars)(const struct zr_stage *);     /* 1: an update must wait for the global norm or scale */
+	int (*needs_scalars)(const struct zr_stage *);     /* 1: an update must wait for what all gradients decide */
 };
 
 /* GROWABLE. */
