@@ -12,7 +12,7 @@ EXTRA_DIST += tests/devcomm.c tests/ways.sh tests/watchways.c tests/watchdevice.
 check-matrix: all
 	@$(AM_TESTS_ENVIRONMENT) for t in $(MATRIX_TESTS); do MATRIX=full bash $(srcdir)/tests/$$t.sh; done | \
 		awk '{ print } /^not ok/ { bad = 1 } END { exit bad }'
-MATRIX_TESTS = matrix offload fit resume kill
+MATRIX_TESTS = matrix offload update fit resume kill
 
 tests_t_exact_SOURCES = tests/t_exact.c
 tests_t_exact_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
