@@ -50,25 +50,20 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(buf, n, "choose a smaller [model] or a machine with more %s", tier == ZR_TIER_DISK ? "disk" : "memory");
 }
 
-/* Whether a region takes memory of that tier: what the processor plays a device with is the machine's. */
-static int takes(const struct zr_setup *s, int region, int tier)
-{
-	int of = s->plan.region[region].tier;
-	return of == tier || (tier == ZR_TIER_HOST && of == ZR_TIER_DEVICE && s->device_info.host_ops);
-}
-
-static int refuse(const struct zr_setup *s, int tier, uint64_t need, uint64_t have, struct zr_error *err)
+/* played: what the processor plays a device with counts as well. */
+static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need, uint64_t have, struct zr_error *err)
 {
 	char needed[32], part[32], free_[32], what[160];
+	const struct zr_region *r = s->plan.region;
 	int largest = -1;
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		if (takes(s, i, tier) && (largest < 0 || s->plan.region[i].bytes > s->plan.region[largest].bytes))
+		if ((r[i].tier == tier || (played && r[i].tier == ZR_TIER_DEVICE)) && (largest < 0 || r[i].bytes > r[largest].bytes))
 			largest = i;
 	advise(s, tier, largest, what, sizeof what);
 	return zr_err(err, ZR_EFIT, "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s", zr_bytes_text(need, needed),
 		      tier == ZR_TIER_DEVICE ? "device memory" : tier == ZR_TIER_DISK ? "disk space" : "memory",
-		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "", s->plan.region[largest].what,
-		      zr_bytes_text(s->plan.region[largest].bytes, part), zr_bytes_text(have, free_), what);
+		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "", r[largest].what,
+		      zr_bytes_text(r[largest].bytes, part), zr_bytes_text(have, free_), what);
 }
 
 uint64_t zr_memory_at_start(void)
@@ -98,10 +93,10 @@ int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *e
 	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = machine ? machine : zr_memory_at_start();
 	uint64_t all = zr_plan_need(s);
 	if (!s->device_info.unified && device > s->device_info.memory)
-		return refuse(s, ZR_TIER_DEVICE, device, s->device_info.memory, err);
+		return refuse(s, ZR_TIER_DEVICE, 0, device, s->device_info.memory, err);
 	if (host > limit->host)
-		return refuse(s, ZR_TIER_HOST, host, limit->host, err);
+		return refuse(s, ZR_TIER_HOST, 0, host, limit->host, err);
 	if (disk > limit->disk)
-		return refuse(s, ZR_TIER_DISK, disk, limit->disk, err);
-	return all > have ? refuse(s, ZR_TIER_HOST, all, have, err) : 0;
+		return refuse(s, ZR_TIER_DISK, 0, disk, limit->disk, err);
+	return all > have ? refuse(s, ZR_TIER_HOST, s->device_info.host_ops, all, have, err) : 0; /* the cpu's device memory lies there */
 }
