@@ -123,6 +123,7 @@ int zr_begin_gather(struct zr_session *s, const struct zr_pop *op, int32_t leg)
 		rc = leg == ZR_L_READ ? read_share(s, op, i, own) : copy_in(s, op, i, &r, slot);
 		slot += zr_route_slot(p, &r, u);
 	}
+	s->unit = rc ? s->unit : -1;
 	return rc;
 }
 
