@@ -292,10 +292,10 @@ int nn_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 
 int nn_wait(struct zr_inst *c, zr_ticket ticket)
 {
-	struct nn_pend *p = &c->pend[ticket - 1];
+	struct nn_pend *p = ticket && ticket <= NN_WINDOW ? &c->pend[ticket - 1] : NULL;
 	if (!ticket)
 		return ZR_OK;
-	if (ticket > NN_WINDOW || !p->used || p->waited)
+	if (!p || !p->used || p->waited)
 		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu", (unsigned long long)ticket);
 	pthread_mutex_lock(&c->lock);
 	int rc = c->broken ? nn_stopped(c) : nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0), "cudaStreamWaitEvent");
