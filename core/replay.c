@@ -107,14 +107,14 @@ static int fence_views(struct zr_session *s)
 /* The update program is run also where another one has updated all. */
 static int updates(const struct zr_session *s, int32_t program)
 {
-	return program == ZR_PROG_UPDATE || (program == ZR_PROG_LAST_MICRO && s->early_pieces);
+	return program == ZR_PROG_UPDATE || (program == ZR_PROG_LAST_MICRO && s->early);
 }
 
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 {
 	s->err = err;
 	s->program = &s->setup->program[program];
-	int first = updates(s, program) && (program == ZR_PROG_LAST_MICRO || !s->early_pieces);
+	int first = updates(s, program) && (program == ZR_PROG_LAST_MICRO || !s->early);
 	double start = seconds();
 	int rc = first ? zr_failed_in(s, zr_update_begin(s), "before the updates") : 0;
 	s->late = NULL;

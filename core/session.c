@@ -136,6 +136,7 @@ static int64_t list_pieces(const struct zr_session *s, int32_t program, struct z
 
 static int64_t list_all_pieces(struct zr_session *s, struct zr_piece *out)
 {
+	s->early = zr_program_updates(&s->setup->program[ZR_PROG_LAST_MICRO]);
 	s->early_pieces = list_pieces(s, ZR_PROG_LAST_MICRO, out, 0);
 	return list_pieces(s, ZR_PROG_UPDATE, out, s->early_pieces);
 }

@@ -62,6 +62,10 @@ extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phas
 /* The use that a LAYER runs, or that a SPILL or FETCH is beside; NULL: another kind. */
 const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op);
 
+/* Whether a program updates units: the update program, or last_micro where a stage has that done in the backward. The same on
+ * all ranks, also on one that is home of nothing. */
+int zr_program_updates(const struct zr_program *p);
+
 /* Bytes received from other ranks in one run of the program. */
 uint64_t zr_program_bytes(const struct zr_program *p);
 

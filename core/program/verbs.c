@@ -286,10 +286,11 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 				  r->values[units[i]] != OLD ? "is updated twice" : NULL;
 		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
 		r->values[units[i]] = UPDATED;
-		r->updated[units[i]] = r->p->n;
 	}
 	if (!rc && early)
 		rc = check_early(r, units, n);
+	for (int32_t i = 0; !rc && i < n; i++)
+		r->updated[units[i]] = r->p->n;
 	n = rc ? 0 : some(r, units, n, 0);
 	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, r->some, n);
 }
