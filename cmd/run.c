@@ -178,8 +178,11 @@ static int loop(struct run *r, struct zr_error *err)
 		if (!rc)
 			rc = checkpoint(r, err);
 	}
+	struct zr_error late = { 0 };
 	if (!rc)
 		rc = zr_saver_finish(r->saver, err);
+	else if (r->session->torn) /* what was being saved is from before, and now the last that is whole */
+		zr_saver_finish(r->saver, &late);
 	if (r->chief)
 		zr_progress_end(&r->progress);
 	r->report->seconds = zr_now() - start;

@@ -50,6 +50,7 @@ struct zr_session {
 	int64_t n_pieces, piece_next, piece_read; /* number of them; next to be computed, next to be read */
 	int64_t early_pieces;           /* the first so many are of last_micro */
 	int early;                      /* last_micro updates units, if perhaps none that this rank holds */
+	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */
 	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 

@@ -203,12 +203,13 @@ static int learning_rates(struct zr_session *s, struct zr_error *err)
 }
 
 /* With updates in the backward it is too late to leave the weights as they were. */
-static int refuse_late(const struct zr_session *s, const struct zr_step_result *r, struct zr_error *err)
+static int refuse_late(struct zr_session *s, const struct zr_step_result *r, struct zr_error *err)
 {
-	if (r->action == ZR_STEP_APPLY || !s->early)
+	s->torn = r->action != ZR_STEP_APPLY && s->early;
+	if (!s->torn)
 		return 0;
 	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s, rank %d, and other units are updated by then "
-		      "(update_in_backward): go on from the last checkpoint", (long long)s->step + 1, r->unit ? "the gradient of " : "the ",
+		      "(update_in_backward): what is left is the last checkpoint, if there is one", (long long)s->step + 1, r->unit ? "the gradient of " : "the ",
 		      r->overflow, r->bad_rank);
 }
 

@@ -56,11 +56,11 @@ refused() { # refused NAME PATTERN OPTION...
 	is "$1: exit 2" "$code" 2
 	like "$1: why" "$text" "unit ln_f cannot be updated in the backward: $2"
 }
-refused 'with clipping' '\[train\] gradient_clipping needs the norm of all gradients first; set it to 0$'
-refused 'with a loss scale' 'the loss scale of \[precision\]' "${late[@]}" -o precision.plugin=fp16
-refused 'with steps that may be skipped' '.*set on_nonfinite = stop$' "${late[@]}" -o precision.on_nonfinite=skip
-refused 'with lamb' 'an optimizer needs sums over whole parameters first$' "${late[@]}" -o optimizer.plugin=lamb
-refused 'with muon' 'an optimizer takes whole matrices$' "${late[@]}" -o optimizer.m.plugin=muon -o optimizer.m.match=h.*.mlp.*.weight
+refused 'with clipping' '\[train\] gradient_clipping needs the norm of all gradients first: set it to 0, or update_in_backward = no$'
+refused 'with a loss scale' 'the loss scale of \[precision\] fp16 .*: choose another plugin, or update_in_backward = no$' "${late[@]}" -o precision.plugin=fp16
+refused 'with steps that may be skipped' '.*set on_nonfinite = stop, or ' "${late[@]}" -o precision.on_nonfinite=skip
+refused 'with lamb' '\[optimizer\] lamb needs sums over whole parameters first: choose another plugin, or ' "${late[@]}" -o optimizer.plugin=lamb
+refused 'with muon' '\[optimizer\.m\] muon takes whole matrices: ' "${late[@]}" -o optimizer.m.plugin=muon -o optimizer.m.match=h.*.mlp.*.weight
 
 # Too late to leave the weights as they were: they are not written, and the last checkpoint is what is left.
 burst() {
@@ -70,7 +70,10 @@ burst() {
 text=$(burst -o train.steps=6 -o optimizer.lr=1e30)
 is 'non-finite gradients: exit 5' "$?" 5
 like 'they are named, and what to do' "$(printf '%s\n' "$text" | tail -n 1)" \
-	'step [23]: non-finite numbers in the gradient of .*, rank [01], .*\(update_in_backward\): go on from the last checkpoint$'
+	'step [23]: non-finite numbers in the gradient of .*, rank [01], .*\(update_in_backward\): what is left is the last checkpoint, if there is one$'
 ok 'I6: no weights are written' test ! -e "$scratch/burst/model.safetensors"
 like 'I6: the last checkpoint is whole' "$("$ZEROTH" checkpoint verify "$scratch/burst" 2>&1)" 'step-00000001 +whole'
+rm -r "$scratch/burst"
+burst -o train.steps=6 -o optimizer.lr=1e30 -o checkpoint.async=yes > "$scratch/out"
+like 'I6: so is one that was being saved' "$("$ZEROTH" checkpoint verify "$scratch/burst" 2>&1)" 'step-00000001 +whole'
 done_testing

@@ -258,14 +258,15 @@ static const char *too_early(const struct recorder *r, int32_t unit)
 /* In the backward an update waits for its own reduce only. */
 static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 {
-	char point[160];
-	const char *why = zr_update_waits(r->setup);
-	if (why && n)
-		return zr_err(r->err, ZR_EINVAL, "stage %s, %s: unit %s cannot be updated in the backward: %s", stage_name(r),
-			      point_text(r, point, sizeof point), r->setup->layout.unit[units[0]].name, why);
-	for (int32_t i = 0; i < n; i++)
-		if ((why = too_early(r, units[i])))
+	char reason[256];
+	if (n && zr_update_waits(r->setup, reason, sizeof reason))
+		return zr_err(r->err, ZR_EINVAL, "[zero] %s: unit %s cannot be updated in the backward: %s, or update_in_backward = no",
+			      stage_name(r), r->setup->layout.unit[units[0]].name, reason);
+	for (int32_t i = 0; i < n; i++) {
+		const char *why = too_early(r, units[i]);
+		if (why)
 			return zr_rec_refuse(r, why, units[i]);
+	}
 	for (int32_t i = 0; i < n && r->reducing >= 0; i++) {
 		const struct zr_pop *op = &r->p->op[r->reducing];
 		for (int32_t k = 0; k < op->n; k++)
@@ -369,7 +370,8 @@ static int64_t ask_live(const struct zr_stage *st)
 
 static int ask_scalars(const struct zr_stage *st)
 {
-	return zr_update_waits(recorder_of(st)->setup) != NULL;
+	char reason[256];
+	return zr_update_waits(recorder_of(st)->setup, reason, sizeof reason) != 0;
 }
 
 void zr_rec_offer(struct zr_stage *stage)

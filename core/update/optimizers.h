@@ -42,9 +42,9 @@ int zr_next_pattern(const char **list, char out[ZR_PATTERN]);
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
 int64_t zr_model_unit(const struct zr_setup *s, int32_t unit); /* elements of a unit that the model declares, once there is a layout */
 
-/* Why no unit can be updated before all gradients of a step are known, as a text for people; NULL: each as soon as its own
- * is. */
-const char *zr_update_waits(const struct zr_setup *s);
+/* Whether no unit can be updated before all gradients of a step are known; then `why` says so to people. 0: each as soon as its
+ * own is. */
+int zr_update_waits(const struct zr_setup *s, char *why, size_t size);
 
 /* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */
 int zr_optimizers_start(struct zr_setup *s, struct zr_error *err);

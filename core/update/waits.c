@@ -3,6 +3,8 @@
  * waits.c - whether an update needs more than its own gradient. What all gradients together decide comes too late for an
  * update in the backward: how far they are clipped, whether their step counts, sums over whole parameters.
  */
+#include <stdio.h>
+
 #include "core/setup.h"
 
 /* A state machine that may answer otherwise than to end the run has a loss scale, or says so at its first step. */
@@ -15,20 +17,24 @@ static int may_skip(const struct zr_setup *s)
 	       action != ZR_STEP_STOP;
 }
 
-const char *zr_update_waits(const struct zr_setup *s)
+int zr_update_waits(const struct zr_setup *s, char *why, size_t size)
 {
 	if (s->train->gradient_clipping > 0)
-		return "[train] gradient_clipping needs the norm of all gradients first; set it to 0";
+		return snprintf(why, size, "[train] gradient_clipping needs the norm of all gradients first: set it to 0");
 	if (s->types.scaled)
-		return "the loss scale of [precision] needs to know first whether any gradient overflows";
+		return snprintf(why, size, "the loss scale of [precision] %s needs to know first whether any gradient overflows: choose another "
+				"plugin", s->precision.section->plugin->desc->id);
 	if (may_skip(s))
-		return "[precision] would skip a step with non-finite gradients, and has to see all of them first; set on_nonfinite = stop";
+		return snprintf(why, size, "[precision] would skip a step with non-finite gradients, and has to see all of them first: set "
+				"on_nonfinite = stop");
 	for (int32_t i = 0; i < s->n_optimizers; i++) {
 		const struct zr_optimizer *o = &s->optimizer[i];
+		const struct zr_section *section = o->it.section;
 		if (zr_is_whole(o))
-			return "an optimizer takes whole matrices";
+			return snprintf(why, size, "[%s] %s takes whole matrices: choose another plugin", section->name, section->plugin->desc->id);
 		if (((const struct zr_optimizer_v1 *)o->it.vtbl)->n_partial)
-			return "an optimizer needs sums over whole parameters first";
+			return snprintf(why, size, "[%s] %s needs sums over whole parameters first: choose another plugin", section->name,
+					section->plugin->desc->id);
 	}
-	return NULL;
+	return 0;
 }
