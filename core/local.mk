@@ -15,6 +15,7 @@ core_libcore_la_SOURCES = \
 	core/host.c core/host.h \
 	core/layout.c core/layout.h \
 	core/log.c core/log.h \
+	core/offload.c \
 	core/plan.c core/plan.h \
 	core/piece.c core/piece.h \
 	core/pool.c core/pool.h \

@@ -381,61 +381,6 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-static const char *const offload_sections[ZR_OFFLOADS] = { "offload.optimizer", "offload.gradient", "offload.param",
-							    "offload.activation" };
-
-static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
-{
-	struct zr_offload *o = &s->offload[i];
-	if (!zr_config_find(s->cfg, offload_sections[i]))
-		return 0;
-	int rc = zr_setup_start(s, &o->it, offload_sections[i], "zr.offload/1", offsetof(struct zr_offload_v1, buffers), err);
-	if (rc)
-		return rc;
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	o->info.size = sizeof o->info;
-	rc = v->info(o->it.inst, &o->info);
-	if (rc)
-		return zr_instance_failed(&o->it, rc, "info", err);
-	if (o->info.direct && s->device_info.unified)
-		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL,
-				       "plugin: device and host are one memory here, so this moves nothing: give the device a memory of its own "
-				       "([device] memory = ...) or take the section out", err);
-	return 0;
-}
-
-/* Sections that could never act are refused, with the stage that gives them something to do. */
-static int check_offload(struct zr_setup *s, struct zr_error *err)
-{
-	int split = 0, whole = 0, on_disk = zr_offloaded(s, ZR_STORE_GRADIENT) && zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		split |= s->groups[u].param != ZR_GROUP_SELF;
-		whole |= s->groups[u].state == ZR_GROUP_SELF;
-	}
-	const char *stage = s->zero.section->plugin->desc->id;
-	if (zr_offloaded(s, ZR_STORE_PARAM) && !split)
-		return zr_err(err, ZR_EINVAL, "[offload.param] needs a stage that splits parameters, and %s keeps all of them whole: "
-			      "choose a [zero] plugin of ZeRO stage 3 (or lower its persistence_threshold)", stage);
-	if (on_disk && whole)
-		return zr_err(err, ZR_EINVAL, "[offload.gradient] on disk needs a stage that splits the optimizer's state, and %s keeps it whole: "
-			      "choose a [zero] plugin of ZeRO stage 1, 2 or 3", stage);
-	if (zr_offloaded(s, ZR_STORE_PARAM) && !zr_offloaded(s, ZR_STORE_OPTIMIZER) && s->types.dtype == ZR_F32)
-		return zr_err(err, ZR_EINVAL, "[offload.param] frees nothing in fp32 while the master copy stays on the device: add [offload.optimizer]");
-	if (!s->device_info.host_ops && !zr_offloaded(s, ZR_STORE_OPTIMIZER) &&
-	    (zr_offloaded(s, ZR_STORE_PARAM) || zr_offloaded(s, ZR_STORE_GRADIENT)))
-		return zr_err(err, ZR_EINVAL, "%s: an optimizer on device %s cannot reach it: add [offload.optimizer], so that it runs on the host",
-			      zr_offloaded(s, ZR_STORE_PARAM) ? "[offload.param]" : "[offload.gradient]", s->device_info.name);
-	return 0;
-}
-
-static int start_offloads(struct zr_setup *s, struct zr_error *err)
-{
-	int rc = 0;
-	for (int i = 0; !rc && i < ZR_OFFLOADS; i++)
-		rc = start_offload(s, i, err);
-	return rc;
-}
-
 static int start_optimizers(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = zr_optimizers_start(s, err);
@@ -518,11 +463,11 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	if (!rc)
 		rc = start_policies(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE)
-		rc = start_offloads(s, err);
+		rc = zr_offloads_start(s, err);
 	if (!rc)
 		rc = start_stage(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
-		rc = check_offload(s, err);
+		rc = zr_offloads_check(s, err);
 		if (!rc)
 			rc = start_optimizers(s, err);
 		if (!rc)

@@ -78,6 +78,9 @@ refused 'a key that no other is like' 2 \
 refused 'a named section of a role that has one' 2 \
 	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor, offload and optimizer have named ones, and [device.host] and [comm.host]' \
 	-o scheduler.a.plugin=constant
+refused 'a tier for what there is not' 2 \
+	'-o: [offload.optimiser] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param] and [offload.activation]' \
+	-o offload.optimiser.plugin=cpu
 write '[optimizer.x]' 'lr = 1'
 refused 'a parameter group without patterns' 2 "c.ini:13: [optimizer.x] match: missing: The tensors of this group, by patterns of \
 their names as in Hugging Face's files, separated by blanks: * stands for any text, dots too, ? for one character, [a-z] for one of these."
