@@ -42,6 +42,8 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 		snprintf(buf, n, "use [zero] plugin = stage3 with [offload.param], so that only what computes is on the device");
 	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
 		snprintf(buf, n, "add [offload.param] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
+	else if (largest == ZR_R_GATHER || largest == ZR_R_SLOT)
+		snprintf(buf, n, "gather less ahead: lower [zero] prefetch_bucket_size and max_live_parameters");
 	else if (r[largest].store > ZR_STORE_HOST && tier == ZR_TIER_HOST)
 		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
 	else if (tier == ZR_TIER_HOST && zr_machine_ranks(s) > 1)
