@@ -20,8 +20,9 @@ static const struct zr_opt cuda_opts[] = {
 	ZR_OPT(struct opts, index, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1023, "",
 	       "Which GPU of this machine, as CUDA counts them; auto takes the one with the number of the rank on this machine."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
-	       "Device memory per rank, a hard limit; 48M of it are scratch of this plugin; auto is 0: what is free when the run starts, "
-	       "but for 512M into which CUDA loads code when that is first used."),
+	       "Device memory per rank that the plan may fill; 48M of it are scratch of this plugin; auto is 0: what is free when the run "
+	       "starts, but for 512M for code that CUDA loads when it is first used and for buffers of NCCL. Ranks that share a GPU each "
+	       "need a number."),
 	ZR_OPT(struct opts, tf32, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
 	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor cores; bf16 and fp16 always take "
 	       "them."),
@@ -56,7 +57,7 @@ static void destroy(struct zr_inst *d)
 		       cublasLtGetStatusName(ended));
 	if (d->scratch)
 		cuda_gave_back(d, cudaFree(d->scratch), "freeing scratch");
-	for (int i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
 		if (streams[i])
 			cuda_gave_back(d, cudaStreamDestroy(streams[i]), "destroying a stream");
 	h->release(h, d->choice);
@@ -70,7 +71,7 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 	char text[512];
 	int count, rc;
 	if (cuda_missing(&count, text, sizeof text))
-		return zr_fail(h, ZR_ENOTSUP, "%s", text);
+		return zr_fail(h, ZR_ENOTSUP, "plugin = cuda: %s; plugin = cpu needs none", text);
 	if (index >= count)
 		return zr_fail(h, ZR_EINVAL,
 			       "index = %lld: this machine has %d GPU%s, counted from 0; start no more ranks on it, or give index",
@@ -92,7 +93,7 @@ static int make_streams(struct zr_inst *d)
 {
 	cudaStream_t *s[] = { &d->stream, &d->in, &d->out, &d->now };
 	int rc = 0;
-	for (int i = 0; !rc && i < 4; i++)
+	for (size_t i = 0; !rc && i < sizeof s / sizeof *s; i++)
 		rc = cuda_result(d, cudaStreamCreateWithFlags(s[i], cudaStreamNonBlocking), "making a stream");
 	if (!rc)
 		rc = cuda_result(d, cudaEventCreateWithFlags(&d->reached, cudaEventDisableTiming), "making an event");
