@@ -11,7 +11,7 @@ CLEANFILES += $(emulated_objects)
 
 $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu $(cuda_headers) $(kernel_headers) %D%/cuda_emulated.h
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fno-exceptions -fno-rtti \
+	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics \
 		$(RACE_CFLAGS) $(emulated_flags) -c -o $@ $<
 
 %C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c %D%/attention_case.c %D%/attention_case.h %D%/isa.h
