@@ -211,11 +211,11 @@ int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes
 
 int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
 {
-	struct cpu_copy *c = d->late + ticket - 1, now;
+	struct cpu_copy *c = d->late && ticket && ticket <= CPU_LATE ? d->late + ticket - 1 : NULL, now;
 	int rc;
 	if (!ticket)
 		return ZR_OK;
-	if (!d->late || ticket > CPU_LATE || !c->bytes)
+	if (!c || !c->bytes)
 		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu", (unsigned long long)ticket);
 	now = *c;
 	c->bytes = 0;
