@@ -104,19 +104,13 @@ static int fence_views(struct zr_session *s)
 	return rc ? rc : zr_complete(s, ticket);
 }
 
-/* The update program is run also where another one has updated all. */
-static int updates(const struct zr_session *s, int32_t program)
-{
-	return program == ZR_PROG_UPDATE || (program == ZR_PROG_LAST_MICRO && s->early);
-}
-
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 {
 	s->err = err;
 	s->program = &s->setup->program[program];
-	int first = updates(s, program) && (program == ZR_PROG_LAST_MICRO || !s->early);
+	int first = s->early ? ZR_PROG_LAST_MICRO : ZR_PROG_UPDATE; /* of those that update: the other one may still be run after it */
 	double start = seconds();
-	int rc = first ? zr_failed_in(s, zr_update_begin(s), "before the updates") : 0;
+	int rc = program == first ? zr_failed_in(s, zr_update_begin(s), "before the updates") : 0;
 	s->late = NULL;
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
 		if (!s->program->op[i].once) {
@@ -124,7 +118,7 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 			rc = rc || s->program->op[i].kind != ZR_P_LAYER ? rc : end_reduce(s);
 		}
 	rc = rc ? rc : end_reduce(s);
-	if (updates(s, program)) {
+	if (program == first || program == ZR_PROG_UPDATE) {
 		int end = zr_update_end(s);
 		rc = rc ? rc : zr_failed_in(s, end, "after the updates");
 	}
