@@ -160,14 +160,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 
 static void destroy(struct zr_inst *d)
 {
-	char path[4096];
-	const char *count = getenv("WATCH_COUNT");
-	snprintf(path, sizeof path, "%s.%d", count ? count : "", host->rank);
-	FILE *f = count ? fopen(path, "w") : NULL;
-	for (int i = 0; f && i < OPERATIONS; i++)
-		fprintf(f, "%s %ld %ld\n", name[i], calls[i], beside[i]);
-	if (f)
-		fclose(f);
+	write_counts("WATCH_COUNT", host->rank, OPERATIONS, name, calls, beside);
 	real->destroy(d);
 }
 

@@ -207,14 +207,7 @@ static int create_store(const struct zr_host *h, const void *opts, struct zr_ins
 
 static void destroy_device(struct zr_inst *d)
 {
-	char path[4096];
-	const char *file = getenv("WATCH_WAYS");
-	snprintf(path, sizeof path, "%s.%d", file ? file : "", host->rank);
-	FILE *f = file ? fopen(path, "w") : NULL;
-	for (int i = 0; f && i < TRANSFERS; i++)
-		fprintf(f, "%s %ld %ld\n", name[i], ended[i], beside[i]);
-	if (f)
-		fclose(f);
+	write_counts("WATCH_WAYS", host->rank, TRANSFERS, name, ended, beside);
 	real_device->destroy(d);
 }
 
