@@ -34,8 +34,7 @@ const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i)
 	const struct zr_optimizer *o = s->optimizer;
 	while (i >= o->first_state + o->n_states)
 		o++;
-	uint32_t stride = ((const struct zr_optimizer_v1 *)o->it.vtbl)->state_stride;
-	return (const struct zr_state *)((const char *)o->states + (size_t)(i - o->first_state) * stride);
+	return zr_optimizer_state(o, i - o->first_state);
 }
 
 int zr_sums_locally(const struct zr_setup *s)

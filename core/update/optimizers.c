@@ -6,6 +6,7 @@
 #include "core/update/optimizers.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,13 +130,61 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, 
 		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : s->device_info.name);
 }
 
+static int bad_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static int bad_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the plugin's table", o->it.section->plugin->path, i + 1,
+		      o->n_states, text);
+}
+
+/* What a checkpoint could not be read back with. Entries are called TENSOR/STATE@FIRST, the parameters' own "master". */
+static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
+{
+	const struct zr_state *st = zr_optimizer_state(o, i);
+	size_t n = st->name ? strspn(st->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") : 0;
+	if (!n || n > ZR_STATE_NAME || st->name[n])
+		return bad_state(o, i, err, "its name must have 1 to %d letters, digits, _ - or .", ZR_STATE_NAME);
+	if (!strcmp(st->name, "master"))
+		return bad_state(o, i, err, "\"master\" is the name of the parameters themselves; choose another");
+	for (uint32_t k = 0; k < i; k++)
+		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
+			return bad_state(o, i, err, "\"%s\" is the name of state %u, too", st->name, k + 1);
+	if (st->bytes_per_block ? st->dtype : st->dtype != ZR_F32 && st->dtype != ZR_BF16 && st->dtype != ZR_F16)
+		return bad_state(o, i, err, "\"%s\" has type %d and %u bytes per block; expected ZR_F32, ZR_BF16 or ZR_F16, or no type "
+				 "and bytes per block", st->name, st->dtype, st->bytes_per_block);
+	if (st->bytes_per_block > ZR_STATE_BYTES)
+		return bad_state(o, i, err, "\"%s\" has %u bytes per block, at most %d can be", st->name, st->bytes_per_block, ZR_STATE_BYTES);
+	return isfinite(st->init) ? 0 : bad_state(o, i, err, "\"%s\" begins with %g, which is no number", st->name, st->init);
+}
+
+static int check_states(const struct zr_optimizer *o, struct zr_error *err)
+{
+	uint32_t stride = calls(o)->state_stride;
+	int rc = 0;
+	if (o->n_states && (!o->states || stride < sizeof *o->states || stride % _Alignof(struct zr_state)))
+		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride of %u bytes, expected at least %zu, a "
+			      "multiple of %zu; mend the plugin", o->it.section->plugin->path, o->n_states, o->states ? "an address" : "NULL",
+			      stride, sizeof *o->states, _Alignof(struct zr_state));
+	for (uint32_t i = 0; !rc && i < o->n_states; i++)
+		rc = check_state(o, i, err);
+	return rc;
+}
+
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
 {
 	o->states = calls(o)->states(o->it.inst, &o->n_states);
 	o->first_state = s->n_states;
+	if (o->n_states > ZR_STATES_MAX - s->n_states)
+		return zr_err(err, ZR_EINVAL, "the optimizers have %llu state tensors; at most %d together",
+			      (unsigned long long)s->n_states + o->n_states, ZR_STATES_MAX);
 	s->n_states += o->n_states;
-	return s->n_states <= ZR_STATES_MAX ? 0 :
-		zr_err(err, ZR_EINVAL, "the optimizers have %u state tensors; at most %d together", s->n_states, ZR_STATES_MAX);
+	return check_states(o, err);
 }
 
 static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)

@@ -38,8 +38,8 @@ struct zr_buf {
 /* One state tensor, declared per element of the parameters. GROWABLE by stride: read with care;
  * the host uses sizeof() of the minor it was built with only up to state_stride. */
 struct zr_state {
-	const char *name;         /* "exp_avg": part of the checkpoint format; static */
-	int32_t dtype;            /* of each element; 0 if bytes_per_block is given */
+	const char *name;         /* "exp_avg": part of the checkpoint format; static; [A-Za-z0-9_.-]{1,128}, no two alike, not "master" */
+	int32_t dtype;            /* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given */
 	uint32_t bytes_per_block; /* instead of dtype: bytes per ZR_BLOCK elements (8-bit moments) */
 	double init;              /* first value of every element */
 };

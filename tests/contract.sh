@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I7: a plugin that breaks its contract is refused, or ends the run, with its name and what it did; see badoptimizer.c.
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
+cd "$scratch" || exit 99
+scratch=$(pwd -P)
+umask 022
+
+for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
+read -ra cc <<< "${CC:-cc}"
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badoptimizer.so "$ZR_SRCDIR/tests/badoptimizer.c" -lpthread
+plugin=$scratch/badoptimizer.so
+
+# train [ARGUMENT]...: the code and the last line of standard error of four small steps; $out has its output
+train() {
+	[[ $* = *--resume* ]] || rm -rf run
+	out=$("$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir=run -o train.steps=4 -o train.eval_every=0 \
+		-o optimizer.plugin="$plugin" -o optimizer.lr=1e-3 -o device.threads=1 -o checkpoint.every=2 "$@" 2> err)
+	said="$? $(tail -n 1 err)"
+}
+
+train
+like 'it is right but for what it is asked for' "$said" '^0 .* step 4 saved '
+train -o train.steps=6 --resume auto
+like 'and can be gone on from' "$said" '^0 .* step 6 saved '
+
+# ---- tables of states: a checkpoint of each of these could not be read back ----
+mend="; mend the plugin's table"
+refused() {
+	BAD_STATES=$1 train
+	is "states: $1" "$said" "2 zeroth: plugin $plugin: $2"
+	ok "states: $1: nothing is saved" test ! -e run
+}
+refused none "a table of 2 states at NULL with a stride of 24 bytes, expected at least 24, a multiple of 8; mend the plugin"
+refused 'no stride' "a table of 2 states at an address with a stride of 0 bytes, expected at least 24, a multiple of 8; mend the plugin"
+refused 'odd stride' "a table of 2 states at an address with a stride of 25 bytes, expected at least 24, a multiple of 8; mend the plugin"
+refused twice "state 2 of 2: \"first\" is the name of state 1, too$mend"
+refused master "state 2 of 2: \"master\" is the name of the parameters themselves; choose another$mend"
+for name in unnamed empty slash at unprintable long; do
+	refused $name "state 2 of 2: its name must have 1 to 128 letters, digits, _ - or .$mend"
+done
+type='expected ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block'
+refused untyped "state 2 of 2: \"second\" has type 0 and 0 bytes per block; $type$mend"
+refused 'unknown type' "state 2 of 2: \"second\" has type 77 and 0 bytes per block; $type$mend"
+refused fp64 "state 2 of 2: \"second\" has type 4 and 0 bytes per block; $type$mend"
+refused 'bytes without a block' "state 2 of 2: \"second\" has type 7 and 0 bytes per block; $type$mend"
+refused both "state 2 of 2: \"second\" has type 1 and 2048 bytes per block; $type$mend"
+refused 'large blocks' "state 2 of 2: \"second\" has 2147483648 bytes per block, at most 1048576 can be$mend"
+refused infinite "state 2 of 2: \"second\" begins with inf, which is no number$mend"
+BAD_STATES=many train
+is 'states: many' "$said" '2 zeroth: the optimizers have 64 state tensors; at most 28 together'
+BAD_STATES='more than can be' train
+is 'states: more than can be' "$said" '2 zeroth: the optimizers have 4294967295 state tensors; at most 28 together'
+
+done_testing
