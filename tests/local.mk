@@ -14,6 +14,7 @@ include tests/device.mk
 include tests/kernels.mk
 include tests/model.mk
 include tests/mpi.mk
+include tests/mutate.mk
 include tests/offload.mk
 include tests/plan.mk
 include tests/optimizers.mk

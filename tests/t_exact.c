@@ -88,6 +88,8 @@ static void sums_are_rounded_once(void **unused)
 	assert_true(sum_of(tie, 2) == 1.0);
 	double above[] = { 1.0, 0x1p-53, 0x1p-1074 };
 	assert_true(sum_of(above, 3) == 1.0 + 0x1p-52);
+	above[2] = 0x1p-500; /* and zeros below it */
+	assert_true(sum_of(above, 3) == 1.0 + 0x1p-52);
 	double tiny[] = { 0x1p-1074, 0x1p-1074, 0x1p-1074 };
 	assert_true(sum_of(tiny, 3) == 3 * 0x1p-1074);
 	double cancel[] = { 0.1, 0.2, -0.3 };

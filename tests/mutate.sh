@@ -1,0 +1,199 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Mistakes that are planted on purpose, one after the other: tests/mutations says which, and what should notice each.
+#   mutate.sh          as a test: each mistake can still be planted, its old text is in its file exactly once
+#   mutate.sh run DIR  what `make mutate` does; DIR: a copy of the sources, from `make distdir`
+# A run works in mutate/ of the build directory, and touches no other source file. For each mistake it builds, then runs
+# the tests that the table names until one fails. Environment:
+#   MUTATE_ONLY="NAME ..."  only these, patterns of the shell
+#   MUTATE_GO_ON=yes        keeps the results of the last run, and takes what has none
+#   MUTATE_SECONDS=N        begins no other mistake after N seconds
+#   MUTATE_WHOLE=yes        where no named test fails, the whole `make check`
+. "$ZR_SRCDIR/tests/tap.sh" || exit 99
+
+declare -a name file old new tests why
+declare -A text
+
+# The table's entries, in the arrays above. Several lines `old` or `new` are lines of one text.
+read_table() {
+	local line key rest i=-1
+	while IFS= read -r line; do
+		key=${line%% *} rest=
+		[ "$key" = "$line" ] || rest=${line#* }
+		case $key in
+		'' | '#'*) ;;
+		name) i=$((i + 1)); name[i]=$rest ;;
+		file) file[i]=$rest ;;
+		old) old[i]+=${old[i]+$'\n'}$rest ;;
+		new) new[i]+=${new[i]+$'\n'}$rest ;;
+		tests) tests[i]=$rest ;;
+		why) why[i]+=${why[i]:+ }$rest ;;
+		*) echo "tests/mutations: unknown word $key" >&2; exit 99 ;;
+		esac
+	done < "$ZR_SRCDIR/tests/mutations"
+}
+
+# The text of a file, once read.
+load() { [ -n "${text[$1]}" ] || text[$1]=$(cat "$1" && echo .); }
+
+# How often the i-th old text is in the file.
+count() {
+	load "$2"
+	local rest=${text[$2]//"${old[$1]}"/}
+	echo $(((${#text[$2]} - ${#rest}) / ${#old[$1]}))
+}
+
+# What is wrong with the i-th entry.
+wrong() {
+	local i=$1 t n
+	[ -n "${old[i]}" ] && [ "${old[i]}" != "${new[i]}" ] || { echo "nothing to change"; return; }
+	[ -f "$ZR_SRCDIR/${file[i]}" ] || { echo "no file ${file[i]}"; return; }
+	n=$(count "$i" "$ZR_SRCDIR/${file[i]}")
+	[ "$n" = 1 ] || echo "${file[i]} has the old text $n times"
+	[ -n "${tests[i]}" ] || echo "no tests"
+	for t in ${tests[i]}; do
+		[ -f "$ZR_SRCDIR/tests/$t" ] || [ -f "$ZR_SRCDIR/tests/$t.c" ] || echo "no test $t"
+	done
+}
+
+check_table() {
+	local i
+	is 'names are unique' "$(printf '%s\n' "${name[@]}" | sort | uniq -d)" ''
+	for i in "${!name[@]}"; do is "${name[i]}: can be planted" "$(wrong "$i")" ''; done
+	done_testing
+}
+
+# ---- a run ----
+
+bad='	\(SURVIVED\|BROKEN\)	'
+
+say() { printf '%s\n' "$*"; }
+die() { say "mutate: $*" >&2; exit 1; }
+
+# Brings the copy of the sources up to date, and builds it with this tree's own configuration.
+prepare() {
+	local from=$1 f
+	mkdir -p "$dir/src" "$dir/obj"
+	(cd "$from" && find . -type f) | while read -r f; do
+		cmp -s "$from/$f" "$dir/src/$f" && continue
+		mkdir -p "$dir/src/${f%/*}"
+		cp -p "$from/$f" "$dir/src/$f"
+		touch "$dir/src/$f"
+		rm -f "$dir/passed"
+	done
+	cd "$dir/obj" || die "no $dir/obj"
+	# what autotools made is newer than what it was made from
+	touch ../src/aclocal.m4; touch ../src/configure ../src/Makefile.in; touch config.status Makefile 2> /dev/null
+	[ -s Makefile ] || eval "../src/configure $("$ZR_BUILDDIR/config.status" --config)" > ../configure.log 2>&1 || die "see $dir/configure.log"
+	say "building in $dir"
+	make -j"$(nproc)" > ../build.log 2>&1 && make -j"$(nproc)" check TESTS= >> ../build.log 2>&1 || die "the tree does not build: see $dir/build.log"
+	touch "$dir/passed"
+}
+
+plant() {
+	local f=$dir/src/${file[$1]} t
+	load "$f"
+	planted=$f
+	t=${text[$f]%.}
+	printf '%s' "${t/"${old[$1]}"/"${new[$1]}"}" > "$f"
+}
+
+restore() {
+	[ -z "$planted" ] || printf '%s' "${text[$planted]%.}" > "$planted"
+	planted=
+}
+
+build() { timeout -k 5 600 make -j"$(nproc)" > ../build.log 2>&1; }
+
+# Whether a test of the tree as it is now fails; why in $by.
+fails() {
+	local t=$1 log
+	log=tests/${t%.sh}.log
+	timeout -k 5 "${MUTATE_PATIENCE:-300}" make check-TESTS TESTS="tests/$t" > ../check.log 2>&1
+	case $? in
+	0) return 1 ;;
+	124 | 137) by="$t: hangs" ;;
+	*) by="$t: $(grep -m 1 '^not ok' "$log" || tail -n 1 "$log")" ;;
+	esac
+}
+
+# Whether the test passes without any mistake, which counts once.
+passes_bare() {
+	grep -qx "$1" "$dir/passed" && return
+	local was=$by
+	build && ! fails "$1" && echo "$1" >> "$dir/passed"
+	local rc=$?
+	by=$was
+	return $rc
+}
+
+# The i-th: $verdict, and by what.
+judge() {
+	local i=$1 t
+	verdict=SURVIVED by=
+	[ -z "${why[i]}" ] || verdict=explained by=${why[i]}
+	plant "$i"
+	if ! build; then
+		verdict=BROKEN by=$(grep -m 1 'error:' ../build.log)
+		restore
+		return
+	fi
+	local whole=
+	[ "$MUTATE_WHOLE$verdict" != yesSURVIVED ] || whole='all of them'
+	for t in ${tests[i]} $whole; do
+		fails "$t" || continue
+		restore
+		verdict=killed
+		passes_bare "$t" || { verdict=BROKEN; by="$t fails without it, too"; }
+		return
+	done
+	[ -z "$MUTATE_WHOLE" ] || [ "$verdict" != SURVIVED ] || whole_check
+	restore
+}
+
+whole_check() {
+	make -k check > ../check.log 2>&1 && return
+	by="the whole check: $(grep -m 1 -o '^FAIL: .*' ../check.log)"
+	verdict=killed
+}
+
+chosen() {
+	local pattern
+	[ -n "$MUTATE_ONLY" ] || return 0
+	for pattern in $MUTATE_ONLY; do [[ $1 == $pattern ]] && return 0; done
+	return 1
+}
+
+summary() {
+	local v
+	say
+	for v in killed explained SURVIVED BROKEN; do
+		say "$(printf '%-9s %4d' $v "$(grep -c "	$v	" "$dir/results")")"
+	done
+	sort "$dir/results" | grep "$bad"
+}
+
+run() {
+	dir=$ZR_BUILDDIR/mutate planted=
+	trap restore EXIT
+	prepare "$1"
+	[ -n "$MUTATE_GO_ON" ] || : > "$dir/results"
+	touch "$dir/results"
+	local i begin
+	for i in "${!name[@]}"; do
+		chosen "${name[i]}" || continue
+		grep -q "^${name[i]}	" "$dir/results" && continue
+		[ "$SECONDS" -le "${MUTATE_SECONDS:-1000000}" ] || break
+		begin=$SECONDS
+		judge "$i"
+		printf '%-36s %-9s %s (%d s)\n' "${name[i]}" "$verdict" "$by" $((SECONDS - begin))
+		printf '%s\t%s\t%s\n' "${name[i]}" "$verdict" "$by" >> "$dir/results"
+	done
+	summary
+	! grep -q "$bad" "$dir/results"
+}
+
+unset MAKEFLAGS MFLAGS MAKELEVEL
+read_table
+if [ "$1" = run ]; then run "$2"; else check_table; fi
