@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests of checkpoints: their files, and going on from them.
-checkpoint_tests = %D%/t_checkpoint %D%/t_checkpoint_fuzz %D%/t_reader
+checkpoint_tests = %D%/t_checkpoint %D%/t_reader
 check_PROGRAMS += $(checkpoint_tests)
 TESTS += $(checkpoint_tests) %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh
 EXTRA_DIST += %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh
@@ -17,8 +17,3 @@ ckpt_rig = %D%/ckpt_rig.c %D%/ckpt_rig.h
 %C%_t_reader_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 %C%_t_reader_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_reader_LDADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(CMOCKA_LIBS)
-
-%C%_t_checkpoint_fuzz_SOURCES = %D%/t_checkpoint_fuzz.c %D%/fuzz_rig.c %D%/fuzz_rig.h $(ckpt_rig)
-%C%_t_checkpoint_fuzz_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-%C%_t_checkpoint_fuzz_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_checkpoint_fuzz_LDADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(CMOCKA_LIBS)

@@ -11,6 +11,7 @@ include tests/config.mk
 include tests/core.mk
 include tests/cuda.mk
 include tests/device.mk
+include tests/fuzz/local.mk
 include tests/kernels.mk
 include tests/model.mk
 include tests/mpi.mk

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests of model directories of Hugging Face.
-check_PROGRAMS += %D%/t_pretrained %D%/t_pretrained_fuzz
-TESTS += %D%/t_pretrained %D%/t_pretrained_fuzz %D%/pretrained.sh
+check_PROGRAMS += %D%/t_pretrained
+TESTS += %D%/t_pretrained %D%/pretrained.sh
 EXTRA_DIST += %D%/pretrained.sh %D%/golden/make_pretrained.py %D%/golden/pretrained
 
 %C%_t_pretrained_SOURCES = %D%/t_pretrained.c
 %C%_t_pretrained_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_pretrained_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_pretrained_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
-
-%C%_t_pretrained_fuzz_SOURCES = %D%/t_pretrained_fuzz.c %D%/fuzz_rig.c %D%/fuzz_rig.h
-%C%_t_pretrained_fuzz_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-%C%_t_pretrained_fuzz_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_pretrained_fuzz_LDADD = core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_tokenizer.c - parts of cmd/tokenizer that the golden files of tokenize.sh do not reach: broken bytes at every cut, which
- * patterns pass, long pieces, and damaged tokenizer.json, some hundreds or with MATRIX=full 100,000: an error or a tokenizer
- * that works, never a crash.
+ * patterns pass, long pieces. (Damaged files: tests/fuzz/fuzz_tokenizer.c.)
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -17,7 +16,6 @@
 #include <unistd.h>
 
 #include "cmd/tokenizer/parts.h"
-#include "fuzz_rig.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 
@@ -179,84 +177,12 @@ static void test_long(void **unused)
 	free(text);
 }
 
-/* What everyone does with a tokenizer that was read. */
-static void use(const struct zr_tokenizer *t)
-{
-	static const char text[] = "It's the 1st\n\n  of 1234 <|begin_of_text|> x<mask> \xe4\xba\xba \xff\t\r\n ''''LL";
-	struct zr_error err = { 0 };
-	struct zr_encoder *e;
-	struct count c = { 0, zr_tokenizer_size(t) };
-	const int32_t *ids;
-	size_t n;
-	for (int64_t i = -1; i <= c.size && i < 1000; i++)
-		zr_tokenizer_bytes(t, i, &n);
-	for (int after = 0; after < 2; after++)
-		for (int k = zr_tokenizer_template(t, after, &ids, &err); k > 0; k--)
-			assert_in_range(ids[k - 1], 0, c.size - 1);
-	assert_int_equal(zr_encoder_open(t, count, &c, &e, &err), 0);
-	int rc = zr_encode(e, text, 30, &err);
-	rc = rc ? rc : zr_encode(e, text + 30, sizeof text - 31, &err);
-	rc = rc ? rc : zr_encode_end(e, &err);
-	assert_true(rc == 0 || err.text[0]);
-	zr_encoder_close(e);
-}
-
-static void damaged(const char *name)
-{
-	static char text[ROOM];
-	struct zr_tokenizer *t;
-	long whole = 0, rounds = fuzz_rounds(500);
-	assert_int_equal(load(name), 0);
-	if (!there(&t))
-		skip();
-	use(t);
-	zr_tokenizer_close(t);
-	/* Most damage ends up in the vocabulary, which is most of the file: every other time in what surrounds it. */
-	const char *vocab = strstr(good, "\"vocab\"");
-	assert_non_null(vocab);
-	for (long i = 0; i < rounds; i++) {
-		struct zr_error err = { 0 };
-		size_t n = n_good, head = (size_t)(vocab - good);
-		fuzz_seed((uint64_t)i * 55555 + 5);
-		memcpy(text, good, n);
-		for (uint32_t k = fuzz_draw(4); k != UINT32_MAX; k--) {
-			if (fuzz_draw(2)) {
-				n = fuzz_damage(text, n, ROOM);
-				head = head < n ? head : n;
-				continue;
-			}
-			char tail[ROOM];
-			size_t rest = n - head;
-			memcpy(tail, text + head, rest);
-			head = fuzz_damage(text, head, ROOM - rest);
-			memcpy(text + head, tail, rest);
-			n = head + rest;
-		}
-		if (open_text(text, n, &t, &err)) {
-			assert_int_not_equal(err.text[0], 0);
-			continue;
-		}
-		use(t);
-		zr_tokenizer_close(t);
-		whole++;
-	}
-	assert_true(whole > 0 && whole < rounds / 2); /* damage reaches the inside, and most of it is found */
-}
-
-static void test_damaged(void **unused)
-{
-	(void)unused;
-	damaged("llama3");
-	damaged("joined");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_long),
-		cmocka_unit_test(test_damaged),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, setup, NULL);

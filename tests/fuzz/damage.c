@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz_rig.c - see fuzz_rig.h.
+ * damage.c - see damage.h.
  */
-#include "fuzz_rig.h"
+#include "damage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,10 +79,4 @@ size_t fuzz_damage(char *text, size_t n, size_t room)
 	default:
 		return fuzz_draw(8) ? n : fuzz_draw((uint32_t)n);
 	}
-}
-
-long fuzz_rounds(long few)
-{
-	const char *matrix = getenv("MATRIX");
-	return matrix && !strcmp(matrix, "full") ? 100000 : few;
 }
