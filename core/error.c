@@ -6,11 +6,12 @@
 
 #include <string.h>
 
+/* One line, and nothing that a terminal would obey: parts of it may come from files. */
 static void write_at(struct zr_error *e, size_t at, const char *fmt, va_list ap)
 {
 	vsnprintf(e->text + at, sizeof e->text - at, fmt, ap);
 	for (char *c = e->text + at; *c; c++)
-		if (*c == '\n' || *c == '\r')
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = ' ';
 }
 
