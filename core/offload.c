@@ -23,6 +23,8 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	rc = v->info(o->it.inst, &o->info);
 	if (rc)
 		return zr_instance_failed(&o->it, rc, "info", err);
+	if (o->info.direct && !v->map)
+		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function map; mend the plugin", o->it.section->plugin->path);
 	if (o->info.direct && s->device_info.unified)
 		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL,
 				       "plugin: device and host are one memory here, so this moves nothing: give the device a memory of its own "

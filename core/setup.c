@@ -253,6 +253,16 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
+/* Those that core itself calls are there. */
+static int take_ops(const struct zr_instance *it, const struct zr_ops **out, struct zr_error *err)
+{
+	const struct zr_ops *o = *out = ((const struct zr_device_v1 *)it->vtbl)->ops(it->inst);
+	if (ZR_HAS(o, struct zr_ops, round_stochastic) && o->fold && o->cast && o->init && o->master_join && o->master_split && o->round_stochastic)
+		return 0;
+	return zr_err(err, ZR_EINVAL, "plugin %s: its operations lack one of fold, cast, init, master_join, master_split, round_stochastic; "
+		      "mend the plugin", it->section->plugin->path);
+}
+
 /* First values and, with offload, gradients and optimizers need operations on host memory. */
 static int start_host_device(struct zr_setup *s, struct zr_error *err)
 {
@@ -266,8 +276,7 @@ static int start_host_device(struct zr_setup *s, struct zr_error *err)
 		return zr_instance_failed(&s->host_device, rc, "info", err);
 	if (!info.unified && !info.host_ops)
 		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, "plugin: it does not compute on host memory", err);
-	s->host_ops = dev->ops(s->host_device.inst);
-	return 0;
+	return take_ops(&s->host_device, &s->host_ops, err);
 }
 
 /* The pool is core's, its size the device's option `threads`. */
@@ -295,8 +304,9 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
 	s->process.device = &s->device;
-	s->ops = s->host_ops = dev->ops(s->device.inst);
-	return s->device_info.host_ops ? 0 : start_host_device(s, err);
+	rc = take_ops(&s->device, &s->ops, err);
+	s->host_ops = s->ops;
+	return rc || s->device_info.host_ops ? rc : start_host_device(s, err);
 }
 
 static int start_data(struct zr_setup *s, struct zr_error *err)

@@ -10,7 +10,8 @@ umask 022
 for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
 read -ra cc <<< "${CC:-cc}"
 "${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badoptimizer.so "$ZR_SRCDIR/tests/badoptimizer.c" -lpthread
-plugin=$scratch/badoptimizer.so
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o lacking.so "$ZR_SRCDIR/tests/lacking.c" -ldl
+plugin=$scratch/badoptimizer.so lacking=$scratch/lacking.so
 
 # train [ARGUMENT]...: the code and the last line of standard error of four small steps; $out has its output
 train() {
@@ -52,5 +53,44 @@ BAD_STATES=many train
 is 'states: many' "$said" '2 zeroth: the optimizers have 64 state tensors; at most 28 together'
 BAD_STATES='more than can be' train
 is 'states: more than can be' "$said" '2 zeroth: the optimizers have 4294967295 state tensors; at most 28 together'
+
+# ---- functions that are NULL ----
+for function in states step; do
+	BAD_NULL=$function train
+	is "NULL: $function" "$said" "2 zeroth: plugin $plugin: zr.optimizer/1: function $function is NULL, and it is not optional; mend the plugin"
+done
+LACKING=device/cpu train -o device.plugin="$lacking"
+is 'NULL: an operation that core calls' "$said" "2 zeroth: plugin $lacking: its operations lack one of fold, cast, init, master_join, \
+master_split, round_stochastic; mend the plugin"
+LACKING=offload/cpu train -o device.memory=32M -o offload.optimizer.plugin="$lacking"
+is 'NULL: map of a store whose objects have addresses' "$said" "2 zeroth: plugin $lacking: zr.offload/1: direct = 1 and no function map; \
+mend the plugin"
+LACKING=boot/local train -n 2 -o boot.plugin="$lacking"
+is 'NULL: put and get where there are several ranks' "$said" \
+	"2 zeroth: rank 0 failed with code 2: [comm] boot offers no key-value area through which 2 ranks could meet"
+# t_loader has the other roles, by core's table, which says what the headers say: "iface ?name" of functions that may be NULL,
+# "+name" of one that shares the comment of an optional one before it.
+declared=$(cat "$ZR_SRCDIR"/include/zeroth/*.h | awk '
+	/^struct zr_[a-z]*_v1 \{/ { role = substr($2, 4, length($2) - 6); text = ""; optional = 0; next }
+	/^}/ { role = "" }
+	role == "" || role == "codec" || role == "pretrained" { next }
+	match($0, /\(\*[a-z_]+\)\(/) {
+		name = substr($0, RSTART + 2, RLENGTH - 4)
+		own = text $0 ~ /\/\*/
+		optional = own ? text $0 ~ /\(optional/ : optional ? 2 : 0
+		print "zr." role "/1 " (optional == 2 ? "+" : optional ? "?" : "") name
+		text = ""
+		next
+	}
+	{ text = text $0 }' | sort)
+known=$(tr -d '\n' < "$ZR_SRCDIR/core/config/calls.c" | grep -oE 'FROM\([a-z]+, [a-z]+\), \{[^}]*' |
+	sed -E 's/FROM\(([a-z]+), [a-z]+\), \{/\1/' | while read -r role names; do
+		grep -oE '"[?+a-z_]+"' <<< "$names" | tr -d '"' | sed "s,^,zr.$role/1 ,"
+	done | sort)
+is 'core knows the functions of all roles as the headers declare them' "$known" "$declared"
+
+# ---- codecs ----
+train -o codec.plugin=int8
+is 'a codec is refused' "$said" '2 zeroth: -o codec.plugin=int8: nothing encodes what ranks exchange yet; take the section out'
 
 done_testing

@@ -134,6 +134,52 @@ static void interfaces_are_found_by_id_and_size(void **unused)
 	assert_string_equal(err.text, text);
 }
 
+static void something(void)
+{
+}
+
+/* Every role: a table that is whole, then one function of it less at a time. */
+static void a_function_that_must_be_there_is_missed_by_name(void **unused)
+{
+	struct zr_iface f[2] = { { 0 } };
+	struct zr_desc d = { .ifaces = f };
+	const struct zr_plugin p = { .desc = &d, .path = "/bad.so" };
+	int roles = 0, required = 0;
+	(void)unused;
+	for (const struct zr_calls *c = zr_calls; c->id; c++, roles++) {
+		_Alignas(8) char table[256] = { 0 };
+		zr_call **call = (zr_call **)(table + c->first);
+		uint32_t n = 0;
+		while (c->name[n])
+			call[n++] = something;
+		*(uint32_t *)table = c->first + n * (uint32_t)sizeof *call;
+		f[0] = (struct zr_iface){ c->id, table };
+		assert_non_null(zr_plugin_iface(&p, c->id, 8, &(struct zr_error){ 0 }));
+		for (uint32_t i = 0; i < n; i++) {
+			struct zr_error err = { 0 };
+			char text[256];
+			call[i] = NULL;
+			const void *taken = zr_plugin_iface(&p, c->id, 8, &err);
+			call[i] = something;
+			/* one that is optional, and not with the next one */
+			if (*c->name[i] == '?' && !(c->name[i + 1] && *c->name[i + 1] == '+')) {
+				assert_ptr_equal(taken, table);
+				continue;
+			}
+			if (*c->name[i] == '?')
+				continue;
+			assert_null(taken);
+			assert_int_equal(err.code, ZR_EINVAL);
+			snprintf(text, sizeof text, "plugin /bad.so: %s: function %s is NULL, and it is not optional; mend the plugin", c->id,
+				 c->name[i] + (*c->name[i] == '+'));
+			assert_string_equal(err.text, text);
+			required++;
+		}
+	}
+	assert_int_equal(roles, 12);
+	assert_int_equal(required, 41);
+}
+
 struct seen {
 	int n, stop_at;
 	char text[512];
@@ -191,6 +237,7 @@ int main(void)
 		cmocka_unit_test(the_first_directory_wins),
 		cmocka_unit_test(a_refusal_leaves_out_alone),
 		cmocka_unit_test(interfaces_are_found_by_id_and_size),
+		cmocka_unit_test(a_function_that_must_be_there_is_missed_by_name),
 		cmocka_unit_test(a_scan_shows_every_file_and_the_shadowed),
 		cmocka_unit_test(a_scan_stops_when_told),
 		cmocka_unit_test(I1_the_floating_point_mode_survives_a_plugin),

@@ -50,6 +50,8 @@ int zr_layers_read(struct zr_config *cfg, const char *const *overrides, int n_ov
 /* Takes copies. */
 int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
 		  const char *place, struct zr_error *err);
+/* The last line that gives a key, or NULL. */
+const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section, const char *key);
 /* config_pretrained.c: what the directory of [model] path says, as lines. */
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
 /* config_sections.c: makes the parts. */

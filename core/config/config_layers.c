@@ -43,6 +43,14 @@ int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt
 	return zr_err(err, ZR_EINVAL, "%s: [%s] %s = %s: %s", g->place, g->section, g->key, g->value, text);
 }
 
+const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *section, const char *key)
+{
+	for (int i = cfg->n_given; i-- > 0;)
+		if (cfg->given[i].key && !strcmp(cfg->given[i].key, key) && !strcmp(cfg->given[i].section, section))
+			return &cfg->given[i];
+	return NULL;
+}
+
 int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
 		  const char *place, struct zr_error *err)
 {

@@ -10,18 +10,6 @@
 
 #include "core/config/config_impl.h"
 
-/* The last line that gives a key of [model]. */
-static const struct zr_given *line_of(const struct zr_config *cfg, const char *key)
-{
-	const struct zr_given *found = NULL;
-	for (int i = 0; i < cfg->n_given; i++) {
-		const struct zr_given *g = &cfg->given[i];
-		if (g->key && !strcmp(g->key, key) && !strcmp(g->section, "model"))
-			found = g;
-	}
-	return found;
-}
-
 struct apply {
 	struct zr_config *cfg;
 	struct zr_table table;
@@ -45,7 +33,7 @@ static int same_value(const struct zr_opt *o, const char *x, const char *y)
 static int add_option(void *arg, const char *option, const char *value, const char *key, struct zr_error *err)
 {
 	const struct apply *a = arg;
-	const struct zr_given *was = line_of(a->cfg, option);
+	const struct zr_given *was = zr_given_last(a->cfg, "model", option);
 	const struct zr_opt *o = zr_table_find(&a->table, option);
 	const char *path = a->cfg->model_json.path;
 	char place[4400];
@@ -66,7 +54,7 @@ static int check_presets(const struct apply *a, const char *presets, struct zr_e
 	for (presets += strspn(presets, " "); *presets; presets += strspn(presets, " ")) {
 		size_t n = strcspn(presets, " ");
 		snprintf(name, sizeof name, "%.*s", (int)n, presets);
-		const struct zr_given *g = line_of(a->cfg, name);
+		const struct zr_given *g = zr_given_last(a->cfg, "model", name);
 		const struct zr_opt *o = zr_table_find(&a->table, name);
 		if (g && o && o->def && !same_value(o, g->value, o->def))
 			return zr_given_bad(g, err, "%s says what the model is; take the option out", a->cfg->model_json.path);
@@ -85,7 +73,7 @@ static int load(struct zr_config *cfg, const struct zr_plugin **p, const char *i
 
 static int find_plugin(struct zr_config *cfg, const struct zr_plugin **p, struct zr_error *err)
 {
-	const struct zr_given *chosen = line_of(cfg, "plugin");
+	const struct zr_given *chosen = zr_given_last(cfg, "model", "plugin");
 	char id[ZR_PLUGIN_ID], place[4400];
 	int rc = 0;
 	if (chosen)
@@ -110,12 +98,12 @@ static int is_its_own(const struct zr_given *chosen)
 
 int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 {
-	const struct zr_given *path = line_of(cfg, "path");
+	const struct zr_given *path = zr_given_last(cfg, "model", "path");
 	const struct zr_pretrained_v1 *v;
 	const struct zr_plugin *p;
 	struct apply a = { .cfg = cfg };
 	struct zr_error e = { 0 };
-	if (!path || !*path->value || is_its_own(line_of(cfg, "plugin")))
+	if (!path || !*path->value || is_its_own(zr_given_last(cfg, "model", "plugin")))
 		return 0;
 	cfg->model_path = path->value; /* texts stay where they are, lines do not */
 	cfg->model_place = path->place;

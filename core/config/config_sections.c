@@ -52,6 +52,8 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 		return 0;
 	if (!role)
 		return unknown_section(g, err);
+	if (!strcmp(role, "codec"))
+		return zr_given_bad(g, err, "nothing encodes what ranks exchange yet; take the section out");
 	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
 	if (strcmp(role, "monitor") && strcmp(role, "offload") && strcmp(role, "optimizer"))
@@ -150,11 +152,8 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 	struct zr_error e = { 0 };
 	if (is_group(p))
 		p->chosen = zr_part_find(cfg, "optimizer")->chosen;
-	for (int i = 0; i < cfg->n_given; i++) {
-		const struct zr_given *g = &cfg->given[i];
-		if (g->key && !strcmp(g->key, "plugin") && !strcmp(g->section, p->s.name))
-			p->chosen = g;
-	}
+	if (zr_given_last(cfg, p->s.name, "plugin"))
+		p->chosen = zr_given_last(cfg, p->s.name, "plugin");
 	if (!p->chosen)
 		return zr_given_bad(p->first, err, "no plugin: add plugin = ID; `zeroth plugin list` shows the IDs");
 	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e))

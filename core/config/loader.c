@@ -201,6 +201,7 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err)
 {
 	const struct zr_iface *f = p->desc->ifaces;
+	const char *lack;
 	while (f->id && strcmp(f->id, id))
 		f++;
 	if (!f->id) {
@@ -211,6 +212,10 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t 
 	if (!f->vtbl || *(const uint32_t *)f->vtbl < min_size) {
 		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u; rebuild it with this zeroth's headers", p->path,
 		       id, f->vtbl ? *(const uint32_t *)f->vtbl : 0, min_size);
+		return NULL;
+	}
+	if ((lack = zr_calls_lack(id, f->vtbl))) {
+		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not optional; mend the plugin", p->path, id, lack);
 		return NULL;
 	}
 	return f->vtbl;

@@ -20,7 +20,7 @@ struct zr_plugin {
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err);
 
 /* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers. `min_size`:
- * bytes of its first struct version; a smaller `size` member is refused. */
+ * bytes of its first struct version; a smaller `size` member is refused, as is one that lacks a function. */
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err);
 
 /* Every file that a bare id could resolve to, role by role, name by name, without loading any.
@@ -28,5 +28,15 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t 
 int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const char *path, int shadowed), void *arg);
 
 extern const char *const zr_roles[]; /* NULL-terminated */
+
+/* calls.c: the functions of an interface by name, the one at byte `first` of its struct first. */
+typedef void zr_call(void);
+extern const struct zr_calls {
+	const char *id;
+	uint32_t first;
+	const char *name[16];
+} zr_calls[]; /* ends with id NULL */
+zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i); /* NULL: absent */
+const char *zr_calls_lack(const char *id, const void *table); /* a function that must be in the vtable, or NULL: all are */
 
 #endif

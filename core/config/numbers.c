@@ -85,10 +85,7 @@ int zr_parse_f64(const struct zr_opt *o, const char *text, double *out, struct z
 	double v;
 	if (zr_parse_double(text, &v))
 		return not_a("a number", text, err);
-	if (zr_check_range(o, v, err))
-		return ZR_EINVAL;
-	*out = v;
-	return 0;
+	return zr_check_range(o, v, err) ? ZR_EINVAL : (*out = v, 0);
 }
 
 int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct zr_error *err)
@@ -101,10 +98,7 @@ int zr_parse_i64(const struct zr_opt *o, const char *text, int64_t *out, struct 
 	v = strtoll(text, NULL, 10);
 	if (errno || v == ZR_AUTO_I64)
 		return zr_err(err, ZR_EINVAL, "%s does not fit 64 bits", text);
-	if (zr_check_range(o, (double)v, err))
-		return ZR_EINVAL;
-	*out = v;
-	return 0;
+	return zr_check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
 }
 
 /* 0, -1: not a whole number, -2: too large. */
@@ -134,10 +128,7 @@ static int store_whole(const struct zr_opt *o, int rc, const char *what, const c
 		return not_a(what, text, err);
 	if (rc == -2)
 		return zr_err(err, ZR_EINVAL, "%s is too large", text);
-	if (zr_check_range(o, (double)v, err))
-		return ZR_EINVAL;
-	*out = v;
-	return 0;
+	return zr_check_range(o, (double)v, err) ? ZR_EINVAL : (*out = v, 0);
 }
 
 int zr_parse_count(const struct zr_opt *o, const char *text, uint64_t *out, struct zr_error *err)
