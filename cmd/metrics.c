@@ -107,8 +107,9 @@ int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_e
 	sigset_t all, old; /* signals are the control thread's */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!rc && pthread_create(&m->thread, NULL, thread_main, m))
-		rc = zr_err(err, ZR_ENOMEM, "cannot start the monitor thread");
+	int no = rc ? 0 : pthread_create(&m->thread, NULL, thread_main, m);
+	if (no)
+		rc = zr_err(err, ZR_ENOMEM, "cannot start the monitor thread: %s", strerror(no));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	m->running = !rc;
 	if (rc)

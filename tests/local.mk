@@ -12,6 +12,7 @@ include tests/core.mk
 include tests/cuda.mk
 include tests/device.mk
 include tests/fuzz/local.mk
+include tests/faults.mk
 include tests/kernels.mk
 include tests/model.mk
 include tests/mpi.mk

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sweep.c - runs a command once for each call that it can be made to see fail, and judges how each run ends.
+ *
+ *   sweep OPTION... -- COMMAND... -- GO-ON...
+ *
+ * COMMAND runs in WORK, a fresh copy of BASE each time. Without a fault it must succeed; what it prints last and the files
+ * that it leaves are what every run with a fault is compared with. A run ends right if it succeeds with the same last
+ * line and files; it stops clean if it fails in time, its last line names the cause, and GO-ON, without a fault, goes on
+ * from what is left to END, from no earlier a step than what was saved. Anything else is listed. GO-ON runs once for
+ * each state that is left.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/faults/faults.h"
+#include "tests/faults/job.h"
+#include "tests/faults/tree.h"
+
+#define LIMIT 20.0 /* seconds */
+
+static const char *const call_name[] = FAULT_NAMES;
+
+/* How calls fail. `later`: so do all that follow. */
+static const struct {
+	enum fault_call call;
+	const char *kind;
+	int later;
+} ways[] = {
+	{ FAULT_ALLOC, "ENOMEM", 0 },  { FAULT_ALLOC, "ENOMEM", 1 },	{ FAULT_MMAP, "ENOMEM", 0 },   { FAULT_OPEN, "EIO", 0 },
+	{ FAULT_OPEN, "EMFILE", 0 },   { FAULT_READ, "EIO", 0 },	{ FAULT_READ, "EINTR", 0 },    { FAULT_READ, "short", 0 },
+	{ FAULT_WRITE, "EIO", 0 },     { FAULT_WRITE, "ENOSPC", 0 },	{ FAULT_WRITE, "ENOSPC", 1 },  { FAULT_WRITE, "EINTR", 0 },
+	{ FAULT_WRITE, "short", 0 },   { FAULT_SYNC, "EIO", 0 },	{ FAULT_SYNC, "slow", 0 },     { FAULT_RANGE, "EIO", 0 },
+	{ FAULT_RENAME, "EIO", 0 },    { FAULT_MKDIR, "ENOSPC", 0 },	{ FAULT_SPACE, "ENOSPC", 0 },  { FAULT_SPACE, "EINTR", 0 },
+	{ FAULT_TRUNCATE, "EIO", 0 },  { FAULT_CLOSE, "EIO", 0 },	{ FAULT_UNLINK, "EIO", 0 },    { FAULT_LIST, "EIO", 0 },
+	{ FAULT_STAT, "EIO", 0 },      { FAULT_LOCK, "EIO", 0 },	{ FAULT_THREAD, "EAGAIN", 0 }, { FAULT_FORK, "EAGAIN", 0 },
+	{ FAULT_SETUP, "ENOSYS", 0 },  { FAULT_SETUP, "ENOMEM", 0 },	{ FAULT_RING, "EIO", 0 },      { FAULT_RING, "EINTR", 0 },
+	{ FAULT_RING, "EAGAIN", 0 },   { FAULT_RING, "short", 0 },	{ FAULT_RING, "slow", 0 },     { FAULT_READ, "flip", 0 },
+	{ FAULT_WRITE, "flip", 0 },    { FAULT_RING, "flip", 0 },
+};
+#define WAYS (sizeof ways / sizeof *ways)
+
+enum verdict { UNREACHED, RIGHT, CLEAN, ELSE };
+
+struct state {
+	uint64_t hash;
+	char why[300]; /* "": GO-ON goes on */
+};
+
+static struct {
+	const char *library, *name, *base, *work, *end, *calls, *flips;
+	long budget;
+	long from; /* step of the last checkpoint in BASE, -1: none */
+	char **command, **go;
+	char *line, *tree; /* of the run without a fault */
+	char out[PATH_MAX], err[PATH_MAX], counts[PATH_MAX], go_out[PATH_MAX], go_err[PATH_MAX];
+	struct state *state;
+	size_t states;
+	long tried[FAULT_CALLS], ends[FAULT_CALLS][ELSE + 1];
+} s;
+
+/* ---- running ---- */
+
+static int run(char **argv, const char *out, const char *errors, const char *fault, int preload)
+{
+	struct job j = { s.work, argv, out, errors, preload ? s.library : NULL, fault, preload ? s.counts : NULL, LIMIT };
+	return job_run(&j);
+}
+
+static int run_fresh(const char *fault)
+{
+	tree_remove(s.work);
+	tree_copy(s.base, s.work);
+	unlink(s.counts);
+	return run(s.command, s.out, s.err, fault, 1);
+}
+
+/* The last line that is not empty, of a file; owned. */
+static char *last_line(const char *path)
+{
+	char *text = tree_text(path), *line;
+	size_t n = strlen(text);
+	while (n && text[n - 1] == '\n')
+		text[--n] = 0;
+	line = strrchr(text, '\n');
+	line = strdup(line ? line + 1 : text);
+	free(text);
+	return line;
+}
+
+static struct fault_counts counts_of(void)
+{
+	struct fault_counts c = { 0 };
+	int fd = open(s.counts, O_RDONLY);
+	if (fd >= 0 && read(fd, &c, sizeof c) != sizeof c)
+		memset(&c, 0, sizeof c);
+	if (fd >= 0)
+		close(fd);
+	return c;
+}
+
+/* ---- what is left ---- */
+
+/* The last step that the log of a run says is saved. */
+static long saved(const char *log)
+{
+	char *text = tree_text(log);
+	long last = -1;
+	for (char *at = text; (at = strstr(at, ": step "));) {
+		long step = strtol(at + strlen(": step "), &at, 10);
+		if (!strncmp(at, " saved in ", strlen(" saved in ")) && step > last)
+			last = step;
+	}
+	free(text);
+	return last;
+}
+
+static long resumed_after(const char *out)
+{
+	char *text = tree_text(out), *at = strstr(text, "resumed after step ");
+	long step = at ? atol(at + strlen("resumed after step ")) : -1;
+	free(text);
+	return step;
+}
+
+static void go_on(long from, char *why, size_t size)
+{
+	int code = run(s.go, s.go_out, s.go_err, NULL, 0);
+	char *line = last_line(s.go_out), *last = last_line(s.go_err);
+	*why = 0;
+	if (code)
+		snprintf(why, size, "going on ends with %d: %.200s", code, last);
+	else if (s.end && strcmp(line, s.end))
+		snprintf(why, size, "going on gives %.100s", line);
+	else if (from >= 0 && resumed_after(s.go_out) < from)
+		snprintf(why, size, "going on begins after step %ld, and %ld was saved", resumed_after(s.go_out), from);
+	free(line);
+	free(last);
+}
+
+/* "" or what is wrong with going on from here. */
+static const char *gone_on(void)
+{
+	char *tree = tree_list(s.work);
+	long logged = saved(s.err), from = logged > s.from ? logged : s.from;
+	uint64_t hash = tree_hash(tree) * 31 + (uint64_t)from;
+	free(tree);
+	for (size_t i = 0; i < s.states; i++)
+		if (s.state[i].hash == hash)
+			return s.state[i].why;
+	s.state = reallocarray(s.state, s.states + 1, sizeof *s.state);
+	struct state *new = &s.state[s.states++];
+	new->hash = hash;
+	go_on(from, new->why, sizeof new->why);
+	return new->why;
+}
+
+/* ---- judging ---- */
+
+/* What a message says of this kind of fault, or NULL. */
+static const char *cause_text(size_t way)
+{
+	static const struct {
+		const char *kind, *text;
+	} texts[] = { { "ENOMEM", "emory" }, { "EIO", "Input/output error" }, { "ENOSPC", "No space left" },
+		      { "EMFILE", "Too many open files" }, { "EINTR", "Interrupted" }, { "EAGAIN", "temporarily unavailable" },
+		      { "ENOSYS", "not implemented" } };
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		if (!strcmp(texts[i].kind, ways[way].kind))
+			return texts[i].text;
+	return NULL;
+}
+
+static int names_cause(const char *line, size_t way, const char *where)
+{
+	const char *text = cause_text(way), *file = strrchr(where, '/');
+	if (strncmp(line, "zeroth", strlen("zeroth")))
+		return 0;
+	return text ? strstr(line, text) != NULL :
+		      strstr(line, "damaged") || strstr(line, "checksum") || (file && strstr(line, file + 1));
+}
+
+/* A monitor that failed was named, with the cause, and training went on. */
+static int is_warned(size_t way)
+{
+	char *log = tree_text(s.err), *at = strstr(log, "warning: monitor."), *end = at ? strchr(at, '\n') : NULL;
+	if (end)
+		*end = 0;
+	int warned = end && cause_text(way) && strstr(at, cause_text(way));
+	free(log);
+	return warned;
+}
+
+static enum verdict judge_success(size_t way, char *why, size_t size)
+{
+	char *line = last_line(s.out), *tree = tree_list(s.work), path[200];
+	tree_difference(tree, s.tree, is_warned(way) ? "metrics.jsonl" : NULL, path, sizeof path);
+	if (strcmp(line, s.line))
+		snprintf(why, size, "succeeds with another last line: %.200s", line);
+	else if (*path)
+		snprintf(why, size, "succeeds with other files: %s", path);
+	free(line);
+	free(tree);
+	return *why ? ELSE : RIGHT;
+}
+
+static enum verdict judge_failure(size_t way, const char *where, char *why, size_t size)
+{
+	char *line = last_line(s.err);
+	const char *going = gone_on();
+	if (*going)
+		snprintf(why, size, "%s [after: %.300s]", going, line);
+	else if (!names_cause(line, way, where))
+		snprintf(why, size, "the last line does not name the cause: %.300s", line);
+	free(line);
+	return *why ? ELSE : CLEAN;
+}
+
+static enum verdict judge(int code, size_t way, const char *where, char *why, size_t size)
+{
+	*why = 0;
+	if (code == 0)
+		return judge_success(way, why, size);
+	if (code == -1000)
+		snprintf(why, size, "does not end in %g seconds", LIMIT);
+	else if (code < 0)
+		snprintf(why, size, "killed by signal %d", -code);
+	else
+		return judge_failure(way, where, why, size);
+	return ELSE;
+}
+
+static void fault_text(char *out, size_t size, size_t way, int process, long n)
+{
+	int at = snprintf(out, size, "call=%s n=%ld kind=%s%s process=", call_name[ways[way].call], n, ways[way].kind,
+			  ways[way].later ? " and=later" : "");
+	at += process < 0 ? snprintf(out + at, size - (size_t)at, "main") : snprintf(out + at, size - (size_t)at, "%d", process);
+	if (!strcmp(ways[way].kind, "flip"))
+		snprintf(out + at, size - (size_t)at, " path=%s", s.flips);
+}
+
+static void try_point(size_t way, int process, long n)
+{
+	char fault[200], why[700];
+	fault_text(fault, sizeof fault, way, process, n);
+	int code = run_fresh(fault);
+	struct fault_counts c = counts_of();
+	if (!c.fired)
+		return;
+	enum verdict v = judge(code, way, c.where, why, sizeof why);
+	s.tried[ways[way].call]++;
+	s.ends[ways[way].call][v]++;
+	if (v == ELSE) {
+		printf("else\t%s\t%s\t%s\t%s\n", s.name, fault, c.where, why);
+		fflush(stdout);
+	}
+}
+
+/* ---- points ---- */
+
+static int is_wanted(size_t way)
+{
+	char name[32];
+	snprintf(name, sizeof name, " %s ", call_name[ways[way].call]);
+	return (!s.calls || strstr(s.calls, name)) && (strcmp(ways[way].kind, "flip") || s.flips);
+}
+
+static long points[WAYS][FAULT_PROCESSES];
+
+/* How often each call is reached; those with a flip count what their path has. */
+static void count_points(void)
+{
+	struct fault_counts all = counts_of();
+	for (size_t w = 0; w < WAYS; w++) {
+		struct fault_counts c = all;
+		if (!is_wanted(w))
+			continue;
+		if (!strcmp(ways[w].kind, "flip")) {
+			char fault[200];
+			fault_text(fault, sizeof fault, w, -1, LONG_MAX);
+			if (run_fresh(fault))
+				errx(99, "%s fails while its calls are counted", s.name);
+			c = counts_of();
+		}
+		for (int p = 0; p < FAULT_PROCESSES; p++)
+			points[w][p] = c.calls[p][ways[w].call];
+	}
+}
+
+/* Allocations outnumber all else, so what is tried is half of each where not all is. */
+static void try_all(int allocations)
+{
+	long total = 0, budget = s.budget ? s.budget / 2 : LONG_MAX, at = 0;
+	for (size_t w = 0; w < WAYS; w++)
+		for (int p = 0; p < FAULT_PROCESSES; p++)
+			total += (ways[w].call == FAULT_ALLOC) == allocations ? points[w][p] : 0;
+	double share = budget < total ? (double)budget / (double)total : 1;
+	for (size_t w = 0; w < WAYS; w++)
+		for (int p = 0; (ways[w].call == FAULT_ALLOC) == allocations && p < FAULT_PROCESSES; p++)
+			for (long n = 1; n <= points[w][p]; n++, at++)
+				if ((long)((double)(at + 1) * share) > (long)((double)at * share))
+					try_point(w, p - 1, n);
+}
+
+static void learn(void)
+{
+	char path[200];
+	int code = run_fresh(NULL);
+	s.line = last_line(s.out);
+	s.tree = tree_list(s.work);
+	if (code)
+		errx(99, "%s fails without a fault, code %d: %s", s.name, code, last_line(s.err));
+	code = run_fresh(NULL);
+	char *again = tree_list(s.work), *line = last_line(s.out);
+	tree_difference(again, s.tree, NULL, path, sizeof path);
+	if (code || strcmp(line, s.line) || *path)
+		errx(99, "%s is not the same when it runs again: %s %s", s.name, path, line);
+	free(again);
+	free(line);
+	if (*gone_on())
+		errx(99, "%s: %s", s.name, gone_on());
+	run_fresh(NULL);
+}
+
+/* ---- the command line ---- */
+
+static void take_options(int argc, char **argv)
+{
+	static const struct option options[] = { { "library", 1, 0, 'l' }, { "name", 1, 0, 'n' },   { "base", 1, 0, 'b' },
+						 { "work", 1, 0, 'w' },	   { "end", 1, 0, 'e' },    { "calls", 1, 0, 'c' },
+						 { "flips", 1, 0, 'f' },   { "budget", 1, 0, 'm' }, { "from", 1, 0, 's' },
+						 { 0, 0, 0, 0 } };
+	s.from = -1;
+	for (int c; (c = getopt_long(argc, argv, "+", options, NULL)) >= 0;)
+		switch (c) {
+		case 'l': s.library = optarg; break;
+		case 'n': s.name = optarg; break;
+		case 'b': s.base = optarg; break;
+		case 'w': s.work = optarg; break;
+		case 'e': s.end = optarg; break;
+		case 'c': s.calls = optarg; break;
+		case 'f': s.flips = optarg; break;
+		case 'm': s.budget = atol(optarg); break;
+		case 's': s.from = atol(optarg); break;
+		default: exit(99);
+		}
+	s.command = argv + optind;
+	for (int i = optind; i < argc && !s.go; i++)
+		if (!strcmp(argv[i], "--")) {
+			argv[i] = NULL;
+			s.go = argv + i + 1;
+		}
+	if (!s.library || !s.name || !s.base || !s.work || !*s.command || !s.go || !*s.go)
+		errx(99, "--library, --name, --base, --work, a command and one to go on are needed");
+}
+
+int main(int argc, char **argv)
+{
+	take_options(argc, argv);
+	snprintf(s.out, sizeof s.out, "%s.out", s.work);
+	snprintf(s.err, sizeof s.err, "%s.err", s.work);
+	snprintf(s.go_out, sizeof s.go_out, "%s.go.out", s.work);
+	snprintf(s.go_err, sizeof s.go_err, "%s.go.err", s.work);
+	snprintf(s.counts, sizeof s.counts, "%s.counts", s.work);
+	learn();
+	count_points();
+	try_all(0);
+	try_all(1);
+	for (int i = 0; i < FAULT_CALLS; i++)
+		if (s.tried[i])
+			printf("done\t%s\t%s\t%ld\t%ld\t%ld\t%ld\n", s.name, call_name[i], s.tried[i], s.ends[i][RIGHT], s.ends[i][CLEAN],
+			       s.ends[i][ELSE]);
+	return 0;
+}
