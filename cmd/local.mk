@@ -15,6 +15,7 @@ cmd_librun_la_SOURCES = \
 	cmd/oom.c cmd/oom.h \
 	cmd/resume.c cmd/resume.h \
 	cmd/rundir.c cmd/rundir.h \
+	cmd/signals.c cmd/signals.h \
 	cmd/summary.c \
 	cmd/supervise.c cmd/supervise.h \
 	cmd/weights.c cmd/weights.h

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/fit.h"
+#include "cmd/signals.h"
 #include "core/log.h"
 
 #define REDRAW 0.1 /* seconds between redraws of the live line */
@@ -131,7 +132,7 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 		draw(p, line, step, r);
 	else
 		fprintf(p->out, "%s\n", line);
-	fflush(p->out);
+	zr_signals_flush(p->out);
 }
 
 void zr_progress_eval(struct zr_progress *p, int64_t step, double val_loss)
@@ -144,7 +145,7 @@ void zr_progress_eval(struct zr_progress *p, int64_t step, double val_loss)
 		zr_log_live(p->out, NULL);
 	fprintf(p->out, "step %lld  validation loss %.4f  after %s\n", (long long)step, val_loss,
 		zr_duration_text(now - p->start, at));
-	fflush(p->out);
+	zr_signals_flush(p->out);
 	p->last = zr_now(); /* an evaluation is not part of a step's time */
 }
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -23,6 +22,7 @@
 #include "cmd/progress.h"
 #include "cmd/resume.h"
 #include "cmd/rundir.h"
+#include "cmd/signals.h"
 #include "cmd/supervise.h"
 #include "core/session.h"
 #include "cmd/weights.h"
@@ -42,23 +42,6 @@ struct run {
 	int made;  /* directories that the run directory took */
 	int stop;  /* signal that some rank caught */
 };
-
-static volatile sig_atomic_t caught;
-
-static void on_signal(int sig)
-{
-	caught = sig;
-}
-
-/* The first SIGINT or SIGTERM ends the run after its step, a second one ends the process at once. */
-static void watch_signals(int on)
-{
-	struct sigaction sa = { .sa_handler = on ? on_signal : SIG_DFL, .sa_flags = on ? (int)SA_RESETHAND | SA_RESTART : 0 };
-	caught = 0;
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	signal(SIGXFSZ, on ? SIG_IGN : SIG_DFL); /* a file that may not grow is an error of its write */
-}
 
 static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *err)
 {
@@ -126,7 +109,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	const struct zr_train_opts *t = r->setup->train;
 	struct zr_step_result s;
 	double val;
-	int rc = zr_session_step(r->session, caught, &s, err);
+	int rc = zr_session_step(r->session, zr_signals_caught(), &s, err);
 	if (rc)
 		return rc;
 	int64_t step = r->session->step;
@@ -174,7 +157,7 @@ static int loop(struct run *r, struct zr_error *err)
 	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps) {
 		rc = one_step(r, err);
 		if (r->setup->process.world == 1)
-			r->stop = caught; /* several ranks end together: what one caught in a step, all know after the next */
+			r->stop = zr_signals_caught(); /* several ranks end together: what one caught in a step, all know after the next */
 		if (!rc)
 			rc = checkpoint(r, err);
 	}
@@ -185,6 +168,9 @@ static int loop(struct run *r, struct zr_error *err)
 		zr_saver_finish(r->saver, &late);
 	if (r->chief)
 		zr_progress_end(&r->progress);
+	if (r->chief && r->stop == SIGPIPE)
+		zr_logf(ZR_LOG_WARN, "train", "nobody reads standard output any more: the run ends after step %lld",
+			(long long)r->session->step);
 	r->report->seconds = zr_now() - start;
 	return rc;
 }
@@ -244,7 +230,7 @@ static void announce(const struct run *r, FILE *out)
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
 	if (r->report->resumed >= 0)
 		fprintf(out, "resumed after step %lld\n", (long long)r->report->resumed);
-	fflush(out);
+	zr_signals_flush(out);
 }
 
 /* Ranks that do not know of each other would all train the whole, in one run directory. */
@@ -396,18 +382,19 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 		rc = leave_out(r, err);
 	if (!rc && r->resume)
 		rc = resume(r, err);
-	if (!rc && r->chief)
-		rc = open_run(r, out, err);
+	if (!rc && r->report->resumed < 0 && !r->session->frozen_hash)
+		rc = zr_weights_begin(r->session, err);
 	if (!rc)
-		rc = open_saver(r, err);
-	return rc || r->report->resumed >= 0 || r->session->frozen_hash ? rc : zr_weights_begin(r->session, err);
+		rc = open_saver(r, err); /* collective: behind it no rank refuses the run any more */
+	zr_signals_defer();
+	return rc || !r->chief ? rc : open_run(r, out, err);
 }
 
 int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err)
 {
 	struct run r = { .cfg = cfg, .resume = resume, .report = report };
 	*report = (struct zr_run_report){ .resumed = -1 };
-	watch_signals(1);
+	zr_signals_begin();
 	int rc = prepare(&r, out, err);
 	if (!rc) {
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
@@ -428,7 +415,5 @@ int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
 	free(r.losses);
-	if (!rc) /* else the supervisor's SIGTERM could end this rank before it has said why it failed */
-		watch_signals(0);
 	return rc;
 }

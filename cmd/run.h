@@ -31,9 +31,9 @@ struct zr_run_report {
 	char device[64], variant[64];
 };
 
-/* Runs until train.steps, SIGINT or SIGTERM (after the step), or a non-finite stop; the weights and the summary are
- * written in each of these cases and the report is filled. resume: "auto", a path, or NULL for a new run; see resume.h. Negative on any other failure; the process is then expected to
- * end, and the next of either signal stays caught. */
+/* Runs until train.steps, a signal of signals.h (after the step), or a non-finite stop; the weights and the summary are
+ * written in each of these cases and the report is filled. resume: "auto", a path, or NULL for a new run; see resume.h.
+ * Negative on any other failure. Signals stay caught until zr_signals_end: the process is expected to report and end. */
 int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err);
 
 /* summary.c: the report as summary.json in the run directory. */

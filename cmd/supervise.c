@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "cmd/oom.h"
+#include "cmd/signals.h"
 
 #define LINE 2048
 #define PATIENCE 3.0 /* seconds from SIGTERM to SIGKILL */
@@ -47,11 +48,14 @@ struct crew {
 	int area;            /* memfd */
 	int signals;         /* signalfd */
 	int terminal;        /* standard error is one */
-	int interrupted;     /* the supervisor got SIGINT or SIGTERM */
+	int interrupted;     /* the signal that the supervisor got first, which ends all */
+	double since;        /* when it was */
+	int early;           /* a rank has ended for it, perhaps before others knew: those only miss it */
 	double stop_at;      /* when SIGTERM was sent, 0: not yet */
 	int killed;          /* SIGKILL was sent, too */
 	long long ooms;      /* when it began */
 	sigset_t old;
+	void (*old_pipe)(int);
 };
 
 static double now(void)
@@ -93,6 +97,7 @@ static void become_rank(struct crew *s, int rank, int err, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(4); /* it died before the line above */
+	signal(SIGPIPE, s->old_pipe);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
@@ -214,15 +219,26 @@ static void stop_others(struct crew *s)
 	tell_all(s, SIGTERM);
 }
 
-static int is_failure(const struct crew *s, int rank, int status)
+/* To ranks that may have got it by themselves, as all of a terminal's or a job's processes do. */
+static void pass_on(struct crew *s, int sig)
 {
+	s->interrupted = sig;
+	s->since = now();
+	for (int i = 0; i < s->n; i++)
+		if (s->child[i].pid)
+			sigqueue(s->child[i].pid, sig, (union sigval){ 0 });
+}
+
+static int is_failure(struct crew *s, int rank, int status)
+{
+	int sig = WIFEXITED(status) ? 0 : WTERMSIG(status);
+	int asked = sig ? sig == SIGINT || sig == SIGTERM || sig == SIGHUP : WEXITSTATUS(status) == 130;
 	if (s->why[rank].code)
 		return 1;
-	if (WIFEXITED(status))
-		return WEXITSTATUS(status) != 0 && !(s->interrupted && WEXITSTATUS(status) == 130);
-	if (s->killed || ((s->stop_at || s->interrupted) && WTERMSIG(status) == SIGTERM))
+	s->early |= asked && s->interrupted && !s->stop_at;
+	if ((asked && (s->interrupted || s->stop_at)) || (sig && s->killed))
 		return 0; /* our own doing */
-	return !(s->interrupted && WTERMSIG(status) == SIGINT);
+	return sig || WEXITSTATUS(status);
 }
 
 static void ended(struct crew *s, int rank, int status)
@@ -233,6 +249,8 @@ static void ended(struct crew *s, int rank, int status)
 	c->oom = zr_oom_kills("") > s->ooms;
 	s->running--;
 	drain(s, rank);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 130 && !s->interrupted && !s->stop_at)
+		pass_on(s, SIGTERM); /* it was asked by others: all end */
 	if (is_failure(s, rank, status)) {
 		c->order = ++s->failed;
 		stop_others(s);
@@ -249,15 +267,22 @@ static void reap(struct crew *s)
 				ended(s, i, status);
 }
 
+static void kill_all(struct crew *s)
+{
+	s->killed = 1;
+	tell_all(s, SIGKILL);
+}
+
 static void take_signals(struct crew *s)
 {
 	struct signalfd_siginfo in;
 	while (read(s->signals, &in, sizeof in) == sizeof in) {
 		if (in.ssi_signo == SIGCHLD)
 			continue;
-		s->interrupted = (int)in.ssi_signo;
-		if (in.ssi_code != SI_KERNEL) /* the terminal's Ctrl-C has reached the ranks by itself */
-			tell_all(s, s->interrupted);
+		if (!s->interrupted)
+			pass_on(s, (int)in.ssi_signo);
+		else if (in.ssi_signo != SIGHUP && now() - s->since > ZR_SIGNAL_MOMENT)
+			kill_all(s);
 	}
 	reap(s);
 }
@@ -274,10 +299,8 @@ static void watch(struct crew *s, struct pollfd *p)
 				receive(s, i);
 		if (p[s->n].revents)
 			take_signals(s);
-		if (s->stop_at && !s->killed && now() - s->stop_at >= PATIENCE) {
-			s->killed = 1;
-			tell_all(s, SIGKILL);
-		}
+		if (s->stop_at && !s->killed && now() - s->stop_at >= PATIENCE)
+			kill_all(s);
 	}
 }
 
@@ -329,7 +352,7 @@ static void print_others(const struct crew *s, int first)
 static int explain(const struct crew *s)
 {
 	int rank = culprit(s);
-	if (rank < 0)
+	if (rank < 0 || (s->early && is_weak(s, rank)))
 		return s->interrupted ? 130 : 0;
 	const struct child *c = &s->child[rank];
 	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
@@ -351,11 +374,10 @@ static int explain(const struct crew *s)
 static int prepare(struct crew *s)
 {
 	sigset_t ours;
-	sigemptyset(&ours);
-	sigaddset(&ours, SIGINT);
-	sigaddset(&ours, SIGTERM);
+	zr_signals_of_end(&ours);
 	sigaddset(&ours, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &ours, &s->old);
+	s->old_pipe = signal(SIGPIPE, SIG_IGN); /* the ranks' lines may go nowhere */
 	for (int i = 0; s->child && i < s->n; i++)
 		s->child[i].out = -1;
 	s->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -376,6 +398,7 @@ static void finish(struct crew *s)
 		close(s->signals);
 	if (s->area >= 0)
 		close(s->area);
+	signal(SIGPIPE, s->old_pipe);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (s->why)
 		munmap(s->why, (size_t)s->n * sizeof *s->why);

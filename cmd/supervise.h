@@ -15,9 +15,10 @@
  *
  * A rank that fails says so in *why, not on standard error: what several ranks say alike is printed once.
  *
- * SIGINT and SIGTERM go to all ranks. When one fails, the others are stopped within 5 s, and the last line on standard
+ * What asks this process or one of the ranks to end (signals.h) goes to all ranks; SIGINT or SIGTERM once more, after the
+ * moment of signals.h, kills them. When one fails, the others are stopped within 5 s, and the last line on standard
  * error names it and its cause. Returns the exit code of the process: 0; that of the rank that failed first, 4 if it
- * died by a signal; 130 if all ranks ended because of a signal to the supervisor. */
+ * died by a signal; 130 if all ranks ended because they were asked to. */
 int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg);
 
 /* What another launcher says of itself: "OMPI_COMM_WORLD_SIZE=4" if it started several ranks, or NULL. */

@@ -2,7 +2,9 @@
  *
  * train.c - zeroth train CONF: runs the training and prints its summary.
  */
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "cmd/progress.h"
 #include "cmd/run.h"
 #include "cmd/rundir.h"
+#include "cmd/signals.h"
 #include "cmd/supervise.h"
 
 static const char usage[] =
@@ -83,6 +86,7 @@ static int train_alone(const struct zr_cmd_args *a)
 {
 	struct zr_error err = { 0 };
 	int code = train(a, &err);
+	zr_signals_flush(stdout);
 	return err.code ? zr_cmd_failed(&err) : code;
 }
 
@@ -101,8 +105,10 @@ static int try_config(const struct zr_cmd_args *a)
 	int status;
 	fflush(NULL);
 	pid_t pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a configuration that is a pipe may never come */
 		_exit(zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ? zr_cmd_failed(&err) : 0);
+	}
 	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
 		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);
 		return 4;

@@ -55,7 +55,7 @@ static const struct zr_opt checkpoint[] = {
 		   "Checkpoints are written while training goes on; what an update would change too early is copied first."),
 	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, 0, "all", saves,
 		    "trainable leaves out what [train] freeze keeps as it is: going on reads it from [model] path, where it must be what it was."),
-	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that SIGINT or SIGTERM ends leaves a checkpoint of its last step."),
+	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that a signal or a closed pipe ends leaves a checkpoint of its last step."),
 };
 
 static const struct zr_opt log_opts[] = {

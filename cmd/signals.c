@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * signals.c - see signals.h.
+ *
+ * A supervisor sends its ranks SIGTERM by kill() when another rank has failed, and by sigqueue() what it forwards. A rank
+ * that is starting ends at once on the latter only, or it could not say why it failed itself. The second signal that ends
+ * all at once is for the supervisor to notice: a forwarded one never does in a rank, however late it comes.
+ */
+#define _GNU_SOURCE
+#include "cmd/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+#define N_ENDS (sizeof ends / sizeof *ends)
+
+static volatile sig_atomic_t caught, deferred, silent;
+static _Atomic int64_t since; /* nanoseconds, when it was caught */
+static pid_t supervisor;      /* 0: none */
+static struct sigaction before[N_ENDS + 2];
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void note(int sig)
+{
+	if (caught)
+		return;
+	atomic_store(&since, now_ns());
+	caught = sig;
+}
+
+/* In a handler. */
+static void end_now(int sig)
+{
+	static const char text[] = " before the first step: nothing is saved\n";
+	const char *name = sig == SIGINT ? "zeroth: SIGINT" : sig == SIGTERM ? "zeroth: SIGTERM" : "zeroth: SIGHUP";
+	if (!silent && (write(STDERR_FILENO, name, strlen(name)) < 0 || write(STDERR_FILENO, text, sizeof text - 1) < 0))
+		_exit(130);
+	_exit(130);
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	int saved = errno, forwarded = supervisor && info->si_pid == supervisor && info->si_code <= 0;
+	(void)context;
+	if (!deferred && !(forwarded && info->si_code == SI_USER))
+		end_now(sig);
+	if (caught && sig != SIGHUP && !forwarded && (double)(now_ns() - atomic_load(&since)) * 1e-9 > ZR_SIGNAL_MOMENT) {
+		signal(sig, SIG_DFL);
+		raise(sig); /* when this returns */
+	}
+	note(sig);
+	errno = saved;
+}
+
+/* Unlike SIG_IGN it is not passed on to programs that are started. */
+static void on_pipe(int sig)
+{
+	(void)sig;
+}
+
+void zr_signals_of_end(sigset_t *set)
+{
+	struct sigaction sa;
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	if (!sigaction(SIGHUP, NULL, &sa) && sa.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+}
+
+void zr_signals_begin(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO };
+	const char *rank = getenv("ZEROTH_LOCAL_RANK");
+	sigset_t set;
+	caught = deferred = 0;
+	silent = rank && strcmp(rank, "0");
+	supervisor = rank ? getppid() : 0;
+	zr_signals_of_end(&set);
+	sa.sa_mask = set;
+	for (size_t i = 0; i < N_ENDS; i++)
+		sigaction(ends[i], sigismember(&set, ends[i]) ? &sa : NULL, &before[i]);
+	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe, .sa_flags = SA_RESTART }, &before[N_ENDS]);
+	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = SIG_IGN }, &before[N_ENDS + 1]); /* an error of its write */
+}
+
+void zr_signals_defer(void)
+{
+	deferred = 1;
+}
+
+int zr_signals_caught(void)
+{
+	return caught;
+}
+
+void zr_signals_end(void)
+{
+	for (size_t i = 0; i < N_ENDS; i++)
+		sigaction(ends[i], &before[i], NULL);
+	sigaction(SIGPIPE, &before[N_ENDS], NULL);
+	sigaction(SIGXFSZ, &before[N_ENDS + 1], NULL);
+}
+
+/* A terminal that is gone is none: who outlives it, wants to. */
+static int nobody_reads(int fd)
+{
+	struct pollfd p = { .fd = fd };
+	struct stat st;
+	return !fstat(fd, &st) && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && poll(&p, 1, 0) > 0 &&
+	       p.revents & (POLLERR | POLLHUP);
+}
+
+void zr_signals_flush(FILE *out)
+{
+	if ((!fflush(out) && !ferror(out)) || !nobody_reads(fileno(out)))
+		return;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (null >= 0 && dup2(null, fileno(out)) >= 0)
+		clearerr(out);
+	if (null >= 0)
+		close(null);
+	note(SIGPIPE);
+}

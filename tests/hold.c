@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hold.c - data/text that stops where HOLD says (in the environment) until the file $HOLD_DIR/go is there: in `create`, or in
+ * the batch of a number of training steps before it (`step3`), or in the first batch of an evaluation after such a step
+ * (`eval3`). It makes the file $HOLD_DIR/held.RANK when it stops.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zeroth/data.h>
+
+#include "wrapped.h"
+
+static struct zr_desc desc;
+static struct zr_data_v1 vtbl;
+static const struct zr_desc *real;
+static const struct zr_data_v1 *real_vtbl;
+static int rank, held;
+static long long step;
+
+static void hold(const char *where)
+{
+	const char *at = getenv("HOLD"), *dir = getenv("HOLD_DIR");
+	char path[4096];
+	if (held || !at || !dir || strcmp(at, where))
+		return;
+	held = 1;
+	snprintf(path, sizeof path, "%s/held.%d", dir, rank);
+	close(open(path, O_WRONLY | O_CREAT, 0666));
+	snprintf(path, sizeof path, "%s/go", dir);
+	while (access(path, F_OK))
+		nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+}
+
+static int batch(struct zr_inst *inst, const struct zr_batch *b)
+{
+	char where[64];
+	if (b->split == ZR_SPLIT_TRAIN)
+		step = b->step;
+	snprintf(where, sizeof where, "%s%lld", b->split == ZR_SPLIT_TRAIN ? "step" : "eval",
+		 b->split == ZR_SPLIT_TRAIN ? step : step + 1);
+	hold(where);
+	return real_vtbl->batch(inst, b);
+}
+
+static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	rank = h->rank;
+	hold("create");
+	return real->create(h, opts, out);
+}
+
+static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
+
+__attribute__((constructor)) static void wrap(void)
+{
+	real = wrapped("data/text.so");
+	real_vtbl = real->ifaces[0].vtbl;
+	desc = *real;
+	vtbl = *real_vtbl;
+	desc.id = "hold";
+	desc.ifaces = ifaces;
+	desc.create = create;
+	vtbl.batch = batch;
+}
+
+ZR_PLUGIN(&desc);
