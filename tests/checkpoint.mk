@@ -3,8 +3,14 @@
 # Tests of checkpoints: their files, and going on from them.
 checkpoint_tests = %D%/t_checkpoint %D%/t_reader
 check_PROGRAMS += $(checkpoint_tests)
-TESTS += $(checkpoint_tests) %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh
-EXTRA_DIST += %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh
+TESTS += $(checkpoint_tests) %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh %D%/soak.sh
+EXTRA_DIST += %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh %D%/soak.sh
+
+# Trainings that are ended again and again; SOAK_CYCLES, SOAK_SEED: see soak.sh.
+.PHONY: soak
+soak: all
+	@$(AM_TESTS_ENVIRONMENT) SOAK_CYCLES="$${SOAK_CYCLES:-1000}" bash $(srcdir)/%D%/soak.sh | \
+		awk '{ print } /^not ok/ { bad = 1 } END { exit bad }'
 
 ckpt_rig = %D%/ckpt_rig.c %D%/ckpt_rig.h
 
