@@ -85,7 +85,12 @@ is "export has the whole model" "$?" 0
 ok "the same one" cmp x/model.safetensors y/model.safetensors
 # Of a zeroth whose units could be frozen in part: two ranks, stage 3, what resumed() saves.
 train old --resume "$ZR_SRCDIR/tests/golden/checkpoint"
-is "I6: an older checkpoint, whose units are others, goes on" "$(digest old)" "$(digest one)"
+like "I6: an older checkpoint, whose units are others, goes on" "$(cat old.out)" '^resumed after step 2$'
+if grep -q 'avx512+own' one.out; then
+	is "I6: and to the same bits" "$(digest old)" "$(digest one)"
+else
+	skip "I6: and to the same bits" "it was written with AVX-512"
+fi
 for type in bf16 fp16; do
 	rm -rf x y
 	resumed "trainable, $type" part-$type trainable -o precision.plugin=$type
