@@ -384,7 +384,7 @@ int main(void)
 	const struct zr_scalars s = { 3, 0.5f, 1e-3f };
 	uint64_t bytes, pinned;
 	int threads = getenv("THREADS") ? atoi(getenv("THREADS")) : 1;
-	must(dev_open(&d, threads, "auto", "auto"));
+	must(dev_open(&d, threads, "auto"));
 	must(d.v->info(d.inst, &info));
 	big = !dev_is_cpu() && info.memory > 8ull << 30;
 	bytes = big ? 4ull << 30 : 256 << 20;

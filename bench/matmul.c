@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - the matrix products of GPT-2 124M, of TinyLlama and of the demo model by device/cpu's own kernels against
- * OpenBLAS, in turns on the same data. Per shape: GFLOP/s of each (best turn) and the median of the
- * ratios of neighbouring turns, above 1 where the own kernels are faster.
+ * matmul.c - the matrix products of GPT-2 124M, of TinyLlama and of the demo model by device/cpu, beside OpenBLAS on as
+ * many threads where a library of it can be loaded: fp32, without what follows a product. In turns on the same data. Per
+ * shape: GFLOP/s of each (best turn) and the median of the ratios of neighbouring turns, above 1 where device/cpu is faster.
  *
- *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name]]]]
+ *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name [library]]]]]
  */
 #include "../tests/testhost.h"
 
 #include <zeroth/device.h>
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -87,13 +88,12 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static const struct zr_ops *device(struct zr_host *h, const char *isa, const char *blas, struct zr_inst **inst)
+static const struct zr_ops *device(struct zr_host *h, const char *isa, struct zr_inst **inst)
 {
 	const struct zr_desc *desc = test_plugin("device/cpu");
 	const struct zr_device_v1 *v = test_iface(desc, "zr.device/1");
 	void *opts = test_options(desc);
-	if (test_set(desc, opts, "isa", isa) || test_set(desc, opts, "blas", blas) ||
-	    test_create(h, desc, opts, inst)) {
+	if (test_set(desc, opts, "isa", isa) || test_create(h, desc, opts, inst)) {
 		fprintf(stderr, "matmul: %s\n", test_error(h));
 		exit(1);
 	}
@@ -121,6 +121,22 @@ static void *operand(int64_t n, int32_t dtype)
 	return p;
 }
 
+typedef void (*sgemm_fn)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+			 int ldb, float beta, float *c, int ldc);
+enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 }; /* of cblas.h */
+
+/* NULL without such a library. */
+static sgemm_fn sgemm_of(const char *library, int threads)
+{
+	void *lib = dlopen(library, RTLD_NOW);
+	void (*set_threads)(int) = lib ? (void (*)(int))(uintptr_t)dlsym(lib, "openblas_set_num_threads") : NULL;
+	if (!set_threads)
+		fprintf(stderr, "matmul: no OpenBLAS: %s\n", lib ? library : dlerror());
+	else
+		set_threads(threads);
+	return set_threads ? (sgemm_fn)(uintptr_t)dlsym(lib, "cblas_sgemm") : NULL;
+}
+
 static double run(const struct zr_ops *ops, const struct zr_op_matmul *op, int times)
 {
 	double start = now();
@@ -129,7 +145,17 @@ static double run(const struct zr_ops *ops, const struct zr_op_matmul *op, int t
 	return now() - start;
 }
 
-static void compare(const struct zr_ops *own, const struct zr_ops *blas, const struct shape *s, double budget)
+static double run_peer(sgemm_fn sgemm, const struct zr_op_matmul *o, int times)
+{
+	double start = now();
+	while (times-- > 0)
+		sgemm(ROW_MAJOR, o->flags & ZR_MM_TRANS_A ? TRANS : NO_TRANS, o->flags & ZR_MM_TRANS_B ? TRANS : NO_TRANS, (int)o->m,
+		      (int)o->n, (int)o->k, 1, o->a, (int)o->lda, o->b, (int)o->ldb, o->flags & ZR_MM_ACCUMULATE ? 1 : 0, o->d,
+		      (int)o->ldd);
+	return now() - start;
+}
+
+static void compare(const struct zr_ops *own, sgemm_fn peer, const struct shape *s, double budget)
 {
 	static double ratio[TURNS];
 	int32_t d_dtype = s->flags & ZR_MM_TRANS_A ? ZR_F32 : s->dtype;
@@ -143,19 +169,25 @@ static void compare(const struct zr_ops *own, const struct zr_ops *blas, const s
 	};
 	double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k, best[2] = { 1e9, 1e9 }, end, t[2];
 	int times = (int)(2e7 / flop) + 1, n = 0;
+	if (s->dtype != ZR_F32)
+		peer = NULL;
 	run(own, &op, 1);
-	run(blas, &op, 1);
+	if (peer)
+		run_peer(peer, &op, 1);
 	end = now() + budget;
 	do {
 		t[0] = run(own, &op, times) / times;
-		t[1] = run(blas, &op, times) / times;
+		t[1] = peer ? run_peer(peer, &op, times) / times : t[0];
 		ratio[n++] = t[1] / t[0];
 		best[0] = t[0] < best[0] ? t[0] : best[0];
 		best[1] = t[1] < best[1] ? t[1] : best[1];
 	} while (n < TURNS && now() < end);
 	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
-	printf("%-18s %6lld %6lld %6lld  %7.1f %7.1f  %5.2f\n", s->name, (long long)s->m, (long long)s->n,
-	       (long long)s->k, flop / best[0] * 1e-9, flop / best[1] * 1e-9, ratio[n / 2]);
+	printf("%-18s %6lld %6lld %6lld  %7.1f", s->name, (long long)s->m, (long long)s->n, (long long)s->k,
+	       flop / best[0] * 1e-9);
+	if (peer)
+		printf(" %7.1f  %5.2f", flop / best[1] * 1e-9, ratio[n / 2]);
+	printf("\n");
 	free((void *)(uintptr_t)op.a);
 	free((void *)(uintptr_t)op.b);
 	free(op.d);
@@ -168,17 +200,17 @@ int main(int argc, char **argv)
 	const char *isa = argc > 2 ? argv[2] : "auto", *only = argc > 4 ? argv[4] : NULL;
 	double budget = argc > 3 ? atof(argv[3]) * 1e-3 : 0.5;
 	const struct zr_desc *desc = test_plugin("device/cpu");
-	struct zr_inst *inst[2];
-	const struct zr_ops *own = device(h, isa, "own", &inst[0]), *blas = device(h, isa, "openblas", &inst[1]);
+	struct zr_inst *inst;
+	const struct zr_ops *own = device(h, isa, &inst);
+	sgemm_fn peer = sgemm_of(argc > 5 ? argv[5] : "libopenblas.so.0", h->workers);
 	size_t i;
 	if (h->workers == 1)
 		clock_id = CLOCK_THREAD_CPUTIME_ID;
-	printf("%-18s %6s %6s %6s  %7s %7s  %5s\n", "", "M", "N", "K", "own", "blas", "ratio");
+	printf("%-18s %6s %6s %6s  %7s %7s %5s\n", "", "M", "N", "K", "own", "OpenBLAS", "ratio");
 	for (i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		if (!only || strstr(shapes[i].name, only))
-			compare(own, blas, &shapes[i], budget);
-	for (i = 0; i < 2; i++)
-		desc->destroy(inst[i]);
+			compare(own, peer, &shapes[i], budget);
+	desc->destroy(inst);
 	test_host_free(h);
 	return 0;
 }

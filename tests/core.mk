@@ -3,16 +3,16 @@
 # Tests of core's mechanism.
 
 check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout tests/t_run
-TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh tests/matrix.sh \
+TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh tests/repeat.sh tests/matrix.sh \
 	tests/precision.sh tests/offload.sh tests/update.sh tests/watched.sh tests/pinned.sh tests/ways.sh tests/fit.sh tests/optimizers.sh
-EXTRA_DIST += tests/devcomm.c tests/ways.sh tests/watchways.c tests/watchdevice.c tests/wrapped.h tests/watched.sh tests/pinned.sh tests/run.sh tests/precision.sh tests/offload.sh tests/update.sh tests/tiers.sh tests/fit.sh tests/optimizers.sh tests/same_bits.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
+EXTRA_DIST += tests/devcomm.c tests/ways.sh tests/watchways.c tests/watchdevice.c tests/wrapped.h tests/watched.sh tests/pinned.sh tests/run.sh tests/precision.sh tests/offload.sh tests/update.sh tests/tiers.sh tests/fit.sh tests/optimizers.sh tests/same_bits.sh tests/repeat.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
 
 # The full products; the tests alone run a pairwise choice.
 .PHONY: check-matrix
 check-matrix: all
 	@$(AM_TESTS_ENVIRONMENT) for t in $(MATRIX_TESTS); do MATRIX=full bash $(srcdir)/tests/$$t.sh; done | \
 		awk '{ print } /^not ok/ { bad = 1 } END { exit bad }'
-MATRIX_TESTS = matrix offload update fit resume kill
+MATRIX_TESTS = matrix repeat offload update fit resume kill
 
 tests_t_exact_SOURCES = tests/t_exact.c
 tests_t_exact_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

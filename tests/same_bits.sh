@@ -75,6 +75,4 @@ for isa in scalar avx2 avx512; do
 	fi
 	is "I1 $isa: 2 threads as 1" "$(digest -o device.isa=$isa -o device.threads=2)" "$one"
 done
-blas=$(digest -o device.blas=own -o device.threads=1)
-is "I1 own matrix product: 2 threads as 1" "$(digest -o device.blas=own -o device.threads=2)" "$blas"
 done_testing

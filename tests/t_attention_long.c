@@ -27,7 +27,7 @@ static void attention_takes_sequences_of_any_length(void **state)
 	struct dev d;
 	(void)state;
 	assert_non_null(x);
-	assert_int_equal(dev_open(&d, 2, "auto", "own"), ZR_OK);
+	assert_int_equal(dev_open(&d, 2, "auto"), ZR_OK);
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	if (!strncmp(info.variant, "scalar", 6)) { /* for minutes */
 		dev_close(&d);

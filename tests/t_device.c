@@ -22,7 +22,7 @@ static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state
 	for (i = 0; i < 3; i++) {
 		struct dev d;
 		struct zr_device_info info = { .size = sizeof info };
-		int rc = dev_open(&d, 1, dev_isas[i], "own");
+		int rc = dev_open(&d, 1, dev_isas[i]);
 		if (rc) {
 			assert_int_equal(rc, ZR_EINVAL);
 			assert_non_null(strstr(test_error(d.h), "lacks "));
@@ -44,7 +44,7 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 	struct dev d;
 	struct zr_device_info info = { .size = sizeof info };
 	(void)state;
-	assert_int_equal(dev_open(&d, 1, "auto", "auto"), ZR_OK);
+	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
 	if (!strncmp(info.variant, "scalar", 6))
 		assert_false(isa_runs("avx2"));
@@ -57,22 +57,6 @@ static void auto_takes_the_widest_and_shares_processors(void **state)
 	dev_close(&d);
 }
 
-static void openblas_is_there_or_refused_with_the_remedy(void **state)
-{
-	struct dev d;
-	struct zr_device_info info = { .size = sizeof info };
-	int rc = dev_open(&d, 1, "auto", "openblas");
-	(void)state;
-	if (rc) {
-		assert_int_equal(rc, ZR_EINVAL);
-		assert_non_null(strstr(test_error(d.h), "--with-openblas"));
-	} else {
-		assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
-		assert_non_null(strstr(info.variant, "+openblas"));
-	}
-	dev_close(&d);
-}
-
 /* ---- memory ----------------------------------------------------------------------------------------- */
 
 struct kind {
@@ -80,10 +64,10 @@ struct kind {
 };
 static struct kind unified = { "auto", "no" }, limited = { "128M", "no" }, separate = { "128M", "yes" };
 
-static int open_kind(struct dev *d, int workers, const char *isa, const char *blas, void **state)
+static int open_kind(struct dev *d, int workers, const char *isa, void **state)
 {
 	const struct kind *k = *state;
-	return dev_open_memory(d, workers, isa, blas, k->memory, k->separate);
+	return dev_open_memory(d, workers, isa, k->memory, k->separate);
 }
 
 static void must(const struct dev *d, int rc)
@@ -112,7 +96,7 @@ static void create_reports_its_scratch_and_returns_all_when_refused(void **state
 	struct zr_inst *inst = NULL;
 	int64_t calls, nth;
 	uint64_t held;
-	assert_int_equal(open_kind(&d, 2, "auto", "own", state), ZR_OK);
+	assert_int_equal(open_kind(&d, 2, "auto", state), ZR_OK);
 	calls = test_allocs(d.h);
 	held = test_bytes(d.h);
 	assert_int_equal(d.v->info(d.inst, &info), ZR_OK);
@@ -140,7 +124,7 @@ static void memory_is_aligned_zeroed_and_copied(void **state)
 	struct dev d;
 	void *a, *b, *c, *none = NULL;
 	uint64_t i, seed = 9;
-	assert_int_equal(open_kind(&d, 3, "auto", "own", state), ZR_OK);
+	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
 	a = take(&d, bytes);
 	c = take(&d, bytes);
 	assert_int_equal(d.v->mem_alloc(d.inst, bytes, ZR_MEM_HOST, &b), ZR_OK);
@@ -186,7 +170,7 @@ static void memory_of_others_is_pinned_once_and_given_back(void **state)
 	const uint64_t page = 1 << 16, bytes = 5 * page + 77;
 	char *host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct dev d;
-	assert_int_equal(open_kind(&d, 3, "auto", "own", state), ZR_OK);
+	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
 	for (int round = 0; round < 2; round++) {
 		struct zr_op_init op = { .size = sizeof op, .n = 16, .mean = 3, .dst = take(&d, page) };
 		must(&d, d.v->mem_pin(d.inst, host, bytes));
@@ -472,7 +456,7 @@ static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void 
 			for (workers = 1; workers <= 3; workers++) {
 				struct dev d;
 				/* the first in memory of the host: bits do not depend on the kind either */
-				if (!open_kind(&d, workers, dev_isas[isa], "own", workers == 1 && dev_is_cpu() ? &(void *){ &unified } : state)) {
+				if (!open_kind(&d, workers, dev_isas[isa], workers == 1 && dev_is_cpu() ? &(void *){ &unified } : state)) {
 					results(&d, dtypes[t], workers == 1 ? first : now);
 					for (i = 0; workers > 1 && i < SLOTS; i++)
 						if (memcmp(slot(first, (int)i), slot(now, (int)i), SLOT * sizeof(float)))
@@ -515,29 +499,22 @@ static void all_types(const struct dev *d, float *x, const float *host)
 static void I3_operations_allocate_nothing(void **state)
 {
 	float *host = malloc(BYTES);
-	int i;
+	struct dev d;
 	assert_non_null(host);
 	fill(host, ZR_F32);
-	for (i = 0; i < 2; i++) {
-		struct dev d;
-		if (!open_kind(&d, 3, "auto", dev_blases[i], state)) {
-			float *x = take(&d, BYTES);
-			size_t heap;
-			int64_t calls;
-			long pages;
-			d.h->parallel(d.h, 1, nothing, NULL); /* the threads have started, and freed what started them */
-			mapped(); /* what it keeps of its first reading counts as taken */
-			pages = mapped();
-			calls = test_allocs(d.h);
-			heap = mallinfo2().uordblks;
-			all_types(&d, x, host);
-			assert_int_equal(test_allocs(d.h), calls);
-			assert_true(mallinfo2().uordblks == heap || !dev_is_cpu());
-			assert_true(mapped() == pages || !dev_is_cpu());
-			d.v->mem_free(d.inst, x, BYTES, ZR_MEM_DEVICE);
-		}
-		dev_close(&d);
-	}
+	assert_int_equal(open_kind(&d, 3, "auto", state), ZR_OK);
+	float *x = take(&d, BYTES);
+	d.h->parallel(d.h, 1, nothing, NULL); /* the threads have started, and freed what started them */
+	mapped(); /* what it keeps of its first reading counts as taken */
+	long pages = mapped();
+	int64_t calls = test_allocs(d.h);
+	size_t heap = mallinfo2().uordblks;
+	all_types(&d, x, host);
+	assert_int_equal(test_allocs(d.h), calls);
+	assert_true(mallinfo2().uordblks == heap || !dev_is_cpu());
+	assert_true(mapped() == pages || !dev_is_cpu());
+	d.v->mem_free(d.inst, x, BYTES, ZR_MEM_DEVICE);
+	dev_close(&d);
 	free(host);
 }
 
@@ -552,7 +529,7 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 				     .kv_heads = 2, .head_dim = 8 };
 	struct zr_op_rotary r = { .size = sizeof r, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3 };
 	int i;
-	assert_int_equal(open_kind(&d, 1, "auto", "own", state), ZR_OK);
+	assert_int_equal(open_kind(&d, 1, "auto", state), ZR_OK);
 	assert_int_equal(d.ops->size, sizeof *d.ops);
 	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1); at += sizeof(void *))
 		assert_non_null(*(void *const *)(const void *)at);
@@ -579,7 +556,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(isa_is_what_was_asked_or_a_refusal_that_names_a_feature),
 		cmocka_unit_test(auto_takes_the_widest_and_shares_processors),
-		cmocka_unit_test(openblas_is_there_or_refused_with_the_remedy),
 		OVER_EACH_KIND(create_reports_its_scratch_and_returns_all_when_refused),
 		OVER_EACH_KIND(memory_is_aligned_zeroed_and_copied),
 		OVER_EACH_KIND(memory_of_others_is_pinned_once_and_given_back),

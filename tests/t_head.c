@@ -68,10 +68,8 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 	int i, ran = 0;
 	for (i = 0; i < DEV_VARIANTS; i++) {
 		struct dev d;
-		char name[32];
-		snprintf(name, sizeof name, "%s+%s", dev_isas[i / 2], dev_blases[i % 2]);
 		if (!dev_open_variant(&d, 2, i)) {
-			fn(&d, name);
+			fn(&d, dev_isas[i]);
 			ran++;
 		}
 		dev_close(&d);
@@ -376,7 +374,7 @@ static void logits_of_the_whole_batch_never_exist(void **state)
 	struct dev d;
 	int i, j;
 	(void)state;
-	assert_int_equal(dev_open(&d, 1, "auto", "own"), ZR_OK);
+	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
 	for (i = 0; i < 5; i++)
 		for (j = 0; j < 2; j++) {
 			struct zr_op_head_loss op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows[i], .width = 64,
@@ -398,7 +396,7 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 	for (workers = 1; workers <= 3; workers++) {
 		struct dev d;
 		struct head t;
-		assert_int_equal(dev_open(&d, workers, "auto", "auto"), ZR_OK);
+		assert_int_equal(dev_open(&d, workers, "auto"), ZR_OK);
 		t = head_new(&d, 200, 40, 3001, ZR_BF16, 1);
 		assert_int_equal(head_run(&d, &t), ZR_OK);
 		if (workers == 1) {

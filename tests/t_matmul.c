@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_matmul.c - matrix products of device/cpu against a product in double precision, for every
- * instruction set and both libraries, over shapes, transposes, types and epilogues.
+ * instruction set, over shapes, transposes, types and epilogues.
  */
 #include "testdevice.h"
 
@@ -145,10 +145,8 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 	int i, ran = 0;
 	for (i = 0; i < DEV_VARIANTS; i++) {
 		struct dev d;
-		char name[32];
-		snprintf(name, sizeof name, "%s+%s", dev_isas[i / 2], dev_blases[i % 2]);
 		if (!dev_open_variant(&d, 2, i)) {
-			fn(&d, name);
+			fn(&d, dev_isas[i]);
 			ran++;
 		}
 		dev_close(&d);
@@ -286,15 +284,12 @@ static void i1(const struct dev *unused, const char *variant)
 {
 	static const int64_t big[][3] = { { 256, 300, 768 }, { 70, 2000, 64 }, { 130, 128, 5000 }, { 16, 64, 20000 } };
 	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
-	const char *plus = strchr(variant, '+');
 	struct buf first[4][3];
 	int workers, s, f;
-	char isa[16];
 	(void)unused;
-	snprintf(isa, sizeof isa, "%.*s", (int)(plus - variant), variant);
 	for (workers = 1; workers <= 3; workers++) {
 		struct dev d;
-		assert_int_equal(dev_open(&d, workers, isa, plus + 1), ZR_OK);
+		assert_int_equal(dev_open(&d, workers, variant), ZR_OK);
 		for (s = 0; s < 4; s++)
 			for (f = 0; f < 3; f++) {
 				int32_t out = f == 1 ? ZR_BF16 : ZR_F32, in = f == 2 ? ZR_F16 : ZR_F32;
@@ -326,7 +321,7 @@ static void what_cannot_be_is_refused_with_a_text(void **state)
 	struct dev d;
 	struct mm t = mm_new(shape, ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 1);
 	(void)state;
-	assert_int_equal(dev_open(&d, 1, "auto", "own"), ZR_OK);
+	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
 	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "without bias"));
 	t.op.flags = 0;

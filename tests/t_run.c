@@ -164,8 +164,6 @@ static const char *in_run(const char *name)
 static int make_data(void **unused)
 {
 	(void)unused;
-	/* Else it starts a thread when it is loaded, which maps a buffer whenever it first gets to run. */
-	setenv("OPENBLAS_NUM_THREADS", "1", 1);
 	if (!mkdtemp(scratch))
 		return -1;
 	snprintf(data_path, sizeof data_path, "%s/text", scratch);

@@ -20,7 +20,7 @@ static struct dev d;
 
 static void open_separate(const char *memory)
 {
-	if (dev_open_memory(&d, 2, "auto", "auto", memory, "yes"))
+	if (dev_open_memory(&d, 2, "auto", memory, "yes"))
 		fail_msg("%s", test_error(d.h));
 }
 
@@ -54,7 +54,7 @@ static void move(void *dst, const void *src, uint64_t bytes)
 static void separate_needs_a_memory(void **state)
 {
 	(void)state;
-	assert_int_equal(dev_open_memory(&d, 1, "auto", "auto", "auto", "yes"), ZR_EINVAL);
+	assert_int_equal(dev_open_memory(&d, 1, "auto", "auto", "yes"), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "give memory = BYTES"));
 	dev_close(&d);
 }
@@ -66,7 +66,7 @@ static void limit_is_hard_whatever_the_kind(void **state)
 	int i;
 	(void)state;
 	for (i = 0; i < 2; i++) {
-		assert_int_equal(dev_open_memory(&d, 1, "auto", "auto", "100001", separate[i]), ZR_OK);
+		assert_int_equal(dev_open_memory(&d, 1, "auto", "100001", separate[i]), ZR_OK);
 		a = take(60000);
 		assert_int_equal(d.v->mem_alloc(d.inst, 40002, ZR_MEM_DEVICE, &none), ZR_EFIT);
 		assert_non_null(strstr(test_error(d.h), "40002 bytes of device memory do not fit: of memory = 100001 bytes 60000 are"));
@@ -173,7 +173,7 @@ static void host_code_that_touches_separate_memory_faults(void **state)
 	for (how = READ; how <= COPY_BEYOND; how++)
 		assert_int_equal(signal_of(p, bytes, how), SIGSEGV);
 	dev_close(&d);
-	assert_int_equal(dev_open_memory(&d, 1, "auto", "auto", "1M", "no"), ZR_OK);
+	assert_int_equal(dev_open_memory(&d, 1, "auto", "1M", "no"), ZR_OK);
 	p = take(bytes);
 	for (how = READ; how <= READ_END; how++)
 		assert_int_equal(signal_of(p, bytes, how), 0);
@@ -204,7 +204,7 @@ static void operations_refuse_host_memory(void **state)
 
 static void open_late(const char *memory)
 {
-	dev_open_memory(&d, 1, "auto", "auto", memory, "yes");
+	dev_open_memory(&d, 1, "auto", memory, "yes");
 	dev_close(&d);
 	d.h = test_host(1);
 	d.opts = test_options(d.desc);
@@ -419,7 +419,7 @@ static void optimizers_touch_nothing_themselves_I1(void **state)
 	struct dev plain;
 	(void)state;
 	open_separate("1M");
-	assert_int_equal(dev_open(&plain, 2, "auto", "auto"), ZR_OK);
+	assert_int_equal(dev_open(&plain, 2, "auto"), ZR_OK);
 	for (i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
 		const struct zr_desc *desc = test_plugin(optimizers[i].plugin);
 		struct piece *there = take(sizeof *there);

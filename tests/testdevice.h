@@ -38,12 +38,11 @@ static inline int dev_is_cpu(void)
 }
 
 /* Options of device/cpu; of another its memory, and no variant but the first. */
-static inline int dev_set(struct dev *d, const char *isa, const char *blas, const char *memory, const char *separate)
+static inline int dev_set(struct dev *d, const char *isa, const char *memory, const char *separate)
 {
-	if (!dev_is_cpu() && ((strcmp(isa, "auto") && strcmp(isa, "scalar")) || !strcmp(blas, "openblas")))
+	if (!dev_is_cpu() && strcmp(isa, "auto") && strcmp(isa, "scalar"))
 		return ZR_ENOTSUP;
-	if (dev_is_cpu() && (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "blas", blas) ||
-			     test_set(d->desc, d->opts, "separate", separate)))
+	if (dev_is_cpu() && (test_set(d->desc, d->opts, "isa", isa) || test_set(d->desc, d->opts, "separate", separate)))
 		abort();
 	if (test_set(d->desc, d->opts, "memory", memory))
 		abort();
@@ -51,8 +50,7 @@ static inline int dev_set(struct dev *d, const char *isa, const char *blas, cons
 }
 
 /* The code of create or of what came before it; close it either way. memory: the option, and whether it is separate. */
-static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *blas, const char *memory,
-				  const char *separate)
+static inline int dev_open_memory(struct dev *d, int workers, const char *isa, const char *memory, const char *separate)
 {
 	char name[64];
 	int rc;
@@ -62,7 +60,7 @@ static inline int dev_open_memory(struct dev *d, int workers, const char *isa, c
 	d->desc = test_plugin(name);
 	d->v = test_iface(d->desc, "zr.device/1");
 	d->opts = test_options(d->desc);
-	rc = dev_set(d, isa, blas, memory, separate);
+	rc = dev_set(d, isa, memory, separate);
 	if (rc)
 		return rc;
 	rc = test_create(d->h, d->desc, d->opts, &d->inst);
@@ -71,9 +69,9 @@ static inline int dev_open_memory(struct dev *d, int workers, const char *isa, c
 	return rc;
 }
 
-static inline int dev_open(struct dev *d, int workers, const char *isa, const char *blas)
+static inline int dev_open(struct dev *d, int workers, const char *isa)
 {
-	return dev_open_memory(d, workers, isa, blas, "auto", "no");
+	return dev_open_memory(d, workers, isa, "auto", "no");
 }
 
 static inline void dev_close(struct dev *d)
@@ -85,13 +83,12 @@ static inline void dev_close(struct dev *d)
 }
 
 static const char *const dev_isas[] = { "scalar", "avx2", "avx512" };
-static const char *const dev_blases[] = { "own", "openblas" };
-#define DEV_VARIANTS 6 /* isa = i / 2, blas = i % 2 */
+#define DEV_VARIANTS 3
 
-/* Variant i, or a refusal (a processor or a build without it). The best own one is always there. */
+/* Variant i, or a refusal (a processor without it). The first one is always there. */
 static inline int dev_open_variant(struct dev *d, int workers, int i)
 {
-	return dev_open(d, workers, dev_isas[i / 2], dev_blases[i % 2]);
+	return dev_open(d, workers, dev_isas[i]);
 }
 
 /* ---- values --------------------------------------------------------------------------------------- */

@@ -61,11 +61,11 @@ static int open_both(void **state)
 	char *id = getenv("ZR_TEST_DEVICE") ? strdup(getenv("ZR_TEST_DEVICE")) : NULL;
 	(void)state;
 	unsetenv("ZR_TEST_DEVICE");
-	open_side(&scalar, dev_open(&scalar.d, 2, "scalar", "own"));
+	open_side(&scalar, dev_open(&scalar.d, 2, "scalar"));
 	if (id)
 		setenv("ZR_TEST_DEVICE", id, 1);
 	free(id);
-	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "own", "128M", "yes"));
+	open_side(&tested, dev_open_memory(&tested.d, 2, "auto", "128M", "yes"));
 	start = malloc(ROOM);
 	return start ? 0 : -1;
 }

@@ -455,7 +455,7 @@ struct zr_device_info {
 	uint32_t size;
 	uint32_t unified;     /* 1: device memory is host memory, one tier */
 	char name[64];        /* "cpu", "NVIDIA H200" */
-	char variant[64];     /* what the bits depend on: "avx512+openblas" */
+	char variant[64];     /* what the bits depend on: "avx512+own" */
 	uint64_t memory;      /* bytes of device memory this rank may use, beside scratch where that lies there */
 	uint64_t scratch;     /* bytes the device holds for itself, allocated at create; in host memory on its account */
 	/* unified implies both */

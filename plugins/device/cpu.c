@@ -11,21 +11,18 @@
 
 struct opts {
 	int64_t threads;
-	int32_t isa, blas;
+	int32_t isa;
 	uint64_t memory; /* 0: no limit */
 	uint8_t separate, late_copies;
 };
 
 static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL }; /* ZR_CPU_SCALAR ... */
-static const char *const blas_choices[] = { "openblas", "own", NULL };
 
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, threads, ZR_T_I64, ZR_O_AUTO, "auto", 1, 1024, "",
 	       "Threads of this rank; auto shares the processors among the ranks of the machine."),
 	ZR_OPT_ENUM(struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
 		    "Vector instructions to use; auto takes the widest that processor and system support."),
-	ZR_OPT_ENUM(struct opts, blas, ZR_O_AUTO | ZR_O_NUMERIC, "auto", blas_choices,
-		    "Who multiplies matrices: OpenBLAS or the kernels of this plugin; auto takes the faster."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
 	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
 	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
@@ -45,11 +42,6 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 		o->threads = facts->workers > 0 ? facts->workers : 1;
 	if (o->isa == ZR_AUTO_ENUM)
 		o->isa = zr_cpu_best();
-	/* bench/matmul on a Zen 5 core against OpenBLAS 0.3.21, own over OpenBLAS: AVX-512 1.0 to 1.3 (its
-	 * SkylakeX kernels; bf16 1.1 to 1.3), 1.5 to 2 where it knows the processor as Haswell; AVX2 0.95 to 1.2.
-	 * So the own kernels, which need no second library, unless there are only scalar ones. */
-	if (o->blas == ZR_AUTO_ENUM)
-		o->blas = o->isa == ZR_CPU_SCALAR && cpu_blas_present() ? CPU_OPENBLAS : CPU_OWN;
 	if (o->memory == ZR_AUTO_COUNT)
 		o->memory = 0;
 	return ZR_OK;
@@ -62,9 +54,6 @@ static int check(const struct zr_host *h, const void *opts)
 	if (missing)
 		return zr_fail(h, ZR_EINVAL, "isa = %s: this machine lacks %s; take isa = %s or auto",
 			       isa_choices[o->isa], missing, isa_choices[zr_cpu_best()]);
-	if (o->blas == CPU_OPENBLAS && !cpu_blas_present())
-		return zr_fail(h, ZR_EINVAL, "blas = openblas: this device/cpu was built without OpenBLAS; "
-					     "take blas = own or auto, or configure --with-openblas");
 	if (o->late_copies && !o->memory)
 		return zr_fail(h, ZR_EINVAL, "late_copies = yes needs a device with memory of its own: give memory = BYTES");
 	if (o->separate && !o->memory)
@@ -117,19 +106,13 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
 	d->h = h;
 	d->k = zr_cpu_variant(o->isa);
-	d->blas = o->blas;
 	d->workers = h->workers;
 	rc = take_memory(d, o);
 	if (rc) {
 		destroy(d);
 		return rc;
 	}
-	if (d->blas == CPU_OPENBLAS) {
-		snprintf(d->variant, sizeof d->variant, "%s+openblas-%s", d->k->name, cpu_blas_core());
-		cpu_blas_warm(d);
-	} else {
-		snprintf(d->variant, sizeof d->variant, "%s+own", d->k->name);
-	}
+	snprintf(d->variant, sizeof d->variant, "%s+own", d->k->name);
 	fill_ops(d);
 	*out = d;
 	return ZR_OK;
@@ -177,7 +160,7 @@ static const struct zr_desc desc = {
 	.id = "cpu",
 	.version = "0.1.0",
 	.license = "Apache-2.0",
-	.summary = "The processor: AVX-512, AVX2 or scalar kernels, matrix products by OpenBLAS or by our own.",
+	.summary = "The processor: AVX-512, AVX2 or scalar kernels.",
 	.ifaces = ifaces,
 	.opts = cpu_opts,
 	.n_opts = sizeof cpu_opts / sizeof *cpu_opts,

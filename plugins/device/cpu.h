@@ -11,10 +11,6 @@
 
 #include <kernels.h>
 
-/* Indices of the option `blas`. */
-#define CPU_OPENBLAS 0
-#define CPU_OWN 1
-
 #define CPU_SCRATCH (8u << 20) /* bytes per worker: packed operands, or attention's tiles */
 #define CPU_SPLIT (8u << 20)   /* bytes for the partial products of a matrix product split along K */
 
@@ -38,7 +34,6 @@ struct cpu_copy {
 struct zr_inst {
 	const struct zr_host *h;
 	const struct zr_cpu_kernels *k;
-	int32_t blas;
 	int32_t workers;
 	char *scratch; /* owned: CPU_SCRATCH bytes per worker, then CPU_SPLIT bytes */
 	uint64_t scratch_bytes;
@@ -120,12 +115,5 @@ void cpu_attention_fill(struct zr_ops *ops); /* cpu_attention.c */
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
 int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *op);
 uint64_t cpu_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *op);
-
-/* cpu_blas.c: OpenBLAS, if it was compiled in. tile() computes what the gemm_tile kernel does. */
-int cpu_blas_present(void);
-const char *cpu_blas_core(void); /* the processor type that OpenBLAS chose its kernels for */
-void cpu_blas_warm(const struct zr_inst *d);
-void cpu_blas_tile(const struct zr_inst *d, const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
-		   int64_t cols, void *scratch);
 
 #endif

@@ -75,21 +75,12 @@ struct job {
 	struct grid g;
 };
 
-static void tile(const struct zr_inst *d, const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
-		 int64_t cols, void *scratch)
-{
-	if (d->blas == CPU_OPENBLAS)
-		cpu_blas_tile(d, op, row0, rows, col0, cols, scratch);
-	else
-		d->k->gemm_tile(op, row0, rows, col0, cols, scratch);
-}
-
 static void tile_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
 	int64_t row = item / j->g.nn * j->g.tm, col = item % j->g.nn * j->g.tn;
-	tile(j->d, j->op, row, cpu_min(j->g.tm, j->op->m - row), col, cpu_min(j->g.tn, j->op->n - col),
-	     cpu_scratch(j->d, worker));
+	j->d->k->gemm_tile(j->op, row, cpu_min(j->g.tm, j->op->m - row), col, cpu_min(j->g.tn, j->op->n - col),
+			   cpu_scratch(j->d, worker));
 }
 
 /* ---- split sums ----------------------------------------------------------------------------------- */
@@ -116,8 +107,8 @@ static void part_item(void *arg, int64_t item, int32_t worker)
 	int64_t tiles = j->g.nm * j->g.nn, t = item % tiles;
 	int64_t row = t / j->g.nn * j->g.tm, col = t % j->g.nn * j->g.tn;
 	struct zr_op_matmul op = part_of(j, item / tiles);
-	tile(j->d, &op, row, cpu_min(j->g.tm, op.m - row), col, cpu_min(j->g.tn, op.n - col),
-	     cpu_scratch(j->d, worker));
+	j->d->k->gemm_tile(&op, row, cpu_min(j->g.tm, op.m - row), col, cpu_min(j->g.tn, op.n - col),
+			   cpu_scratch(j->d, worker));
 }
 
 /* Row `item` of the result: the parts in index order, then what the operation does to a sum. */

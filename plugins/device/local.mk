@@ -2,12 +2,12 @@
 deviceplugindir = $(plugindir)/device
 deviceplugin_LTLIBRARIES = %D%/cpu.la
 
-%C%_cpu_la_SOURCES = %D%/cpu.c %D%/cpu.h %D%/cpu_attention.c %D%/cpu_blas.c %D%/cpu_head.c %D%/cpu_matmul.c %D%/cpu_memory.c \
+%C%_cpu_la_SOURCES = %D%/cpu.c %D%/cpu.h %D%/cpu_attention.c %D%/cpu_head.c %D%/cpu_matmul.c %D%/cpu_memory.c \
 	%D%/cpu_ops.c %D%/cpu_pinned.c %D%/cpu_separate.c
 %C%_cpu_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels -D_GNU_SOURCE
-%C%_cpu_la_CFLAGS = $(PLUGIN_CFLAGS) $(OPENBLAS_CFLAGS)
+%C%_cpu_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_cpu_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-%C%_cpu_la_LIBADD = kernels/libzrkernels.la $(OPENBLAS_LIBS)
+%C%_cpu_la_LIBADD = kernels/libzrkernels.la
 
 if HAVE_CUDA
 deviceplugin_LTLIBRARIES += %D%/cuda.la
