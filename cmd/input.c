@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * input.c - see input.h. zlib reads plain and gzip files; without it a gzip file is refused.
+ * input.c - see input.h. Without zlib a gzip file is refused. Its stream is followed here, member by member: zlib's gzread
+ * passes some files that are cut short as whole ones.
  */
 #include "cmd/input.h"
 
@@ -9,87 +10,141 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
 #ifdef HAVE_ZLIB
-
 #include <zlib.h>
+#endif
 
-struct zr_input {
-	const char *path;
-	gzFile f;
-};
-
-static int adopt(struct zr_input *in, int fd)
-{
-	in->f = gzdopen(fd, "rb");
-	if (in->f)
-		gzbuffer(in->f, 1 << 18);
-	return in->f ? 0 : -1;
-}
-
-int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
-{
-	int code = 0, len = gzread(in->f, p, (unsigned)(n > 1 << 30 ? 1 << 30 : n));
-	const char *why = gzerror(in->f, &code);
-	*got = len > 0 ? (size_t)len : 0;
-	if (len >= 0 && code == Z_BUF_ERROR)
-		return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated", in->path);
-	return len < 0 ? zr_err(err, ZR_EIO, "%s: %s", in->path, code == Z_ERRNO ? strerror(errno) : why) : 0;
-}
-
-uint64_t zr_input_at(const struct zr_input *in)
-{
-	z_off_t at = gzoffset(in->f);
-	return at < 0 ? 0 : (uint64_t)at;
-}
-
-static void leave(struct zr_input *in)
-{
-	gzclose_r(in->f);
-}
-
-#else
+#define PIECE (1 << 18)
 
 struct zr_input {
 	const char *path;
 	int fd;
-	uint64_t at;
+	uint64_t at;        /* bytes of the file that were read */
+	int begun, compressed;
+	unsigned char *p;   /* what of `piece` is not used */
+	size_t n;
+	int end;            /* of the file */
+#ifdef HAVE_ZLIB
+	z_stream z;
+	int inside;         /* a member has begun and not ended */
+#endif
+	unsigned char piece[PIECE];
 };
 
-static int adopt(struct zr_input *in, int fd)
+/* Reads on until there are `least` bytes, or the file ends. */
+static int refill(struct zr_input *in, size_t least, struct zr_error *err)
 {
-	in->fd = fd;
+	memmove(in->piece, in->p, in->n);
+	in->p = in->piece;
+	while (in->n < least && !in->end) {
+		ssize_t len = read(in->fd, in->piece + in->n, PIECE - in->n);
+		if (len < 0) /* EINTR: somebody wants to stop, and no input may come */
+			return zr_err(err, ZR_EIO, "%s: %s", in->path, strerror(errno));
+		in->end = !len;
+		in->n += (size_t)len;
+		in->at += (uint64_t)len;
+	}
 	return 0;
 }
 
-int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
+static int plain(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
-	ssize_t len;
-	do
-		len = read(in->fd, p, n);
-	while (len < 0 && errno == EINTR);
-	if (len < 0)
-		return zr_err(err, ZR_EIO, "%s: %s", in->path, strerror(errno));
-	if (!in->at && len > 1 && !memcmp(p, "\x1f\x8b", 2))
-		return zr_err(err, ZR_ENOTSUP,
-			      "%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev and configure and build again",
-			      in->path);
-	in->at += (uint64_t)len;
-	*got = (size_t)len;
-	return 0;
+	int rc = in->n ? 0 : refill(in, 1, err);
+	*got = in->n < n ? in->n : n;
+	memcpy(p, in->p, *got);
+	in->p += *got;
+	in->n -= *got;
+	return rc;
 }
 
-uint64_t zr_input_at(const struct zr_input *in)
+#ifdef HAVE_ZLIB
+
+static int start(struct zr_input *in, struct zr_error *err)
 {
-	return in->at;
+	in->inside = 1;
+	return inflateInit2(&in->z, 15 + 16) == Z_OK ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+}
+
+/* Some bytes, or none at the end. Members may be padded with zeros. */
+static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
+{
+	unsigned room = n > PIECE ? PIECE : (unsigned)n;
+	for (*got = 0; !*got;) {
+		int rc = in->n ? 0 : refill(in, 1, err);
+		for (; !in->inside && in->n && !*in->p; in->n--)
+			in->p++;
+		if (rc || (in->end && !in->n && !in->inside))
+			return rc;
+		if (!in->n && !in->inside)
+			continue;
+		in->z.next_in = in->p;
+		in->z.avail_in = (unsigned)in->n;
+		in->z.next_out = p;
+		in->z.avail_out = room;
+		int code = inflate(&in->z, Z_NO_FLUSH);
+		in->p = in->z.next_in;
+		in->n = in->z.avail_in;
+		*got = room - in->z.avail_out;
+		in->inside = code != Z_STREAM_END;
+		if (!in->inside)
+			inflateReset(&in->z);
+		else if (code == Z_BUF_ERROR && in->end)
+			return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated", in->path);
+		else if (code != Z_OK && code != Z_BUF_ERROR)
+			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s", in->path, in->z.msg ? in->z.msg : "damaged");
+	}
+	return 0;
 }
 
 static void leave(struct zr_input *in)
 {
-	close(in->fd);
+	if (in->compressed)
+		inflateEnd(&in->z);
+}
+
+#else
+
+static int start(struct zr_input *in, struct zr_error *err)
+{
+	return zr_err(err, ZR_ENOTSUP,
+		      "%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev and configure and build again",
+		      in->path);
+}
+
+static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
+{
+	return plain(in, p, n, got, err);
+}
+
+static void leave(struct zr_input *in)
+{
+	(void)in;
 }
 
 #endif
+
+static int look(struct zr_input *in, struct zr_error *err)
+{
+	int rc = refill(in, 2, err);
+	in->begun = !rc;
+	if (rc || in->n < 2 || memcmp(in->p, "\x1f\x8b", 2))
+		return rc;
+	rc = start(in, err);
+	in->compressed = !rc;
+	return rc;
+}
+
+int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
+{
+	int rc = in->begun ? 0 : look(in, err);
+	*got = 0;
+	return rc ? rc : in->compressed ? expand(in, p, n, got, err) : plain(in, p, n, got, err);
+}
+
+uint64_t zr_input_at(const struct zr_input *in)
+{
+	return in->at - in->n;
+}
 
 int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err)
 {
@@ -98,19 +153,22 @@ int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err)
 	if (fd < 0)
 		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
 	struct zr_input *in = calloc(1, sizeof *in);
-	if (!in || adopt(in, fd)) {
+	if (!in) {
 		close(fd);
-		free(in);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
 	in->path = std ? "standard input" : path;
+	in->fd = fd;
+	in->p = in->piece;
 	*out = in;
 	return 0;
 }
 
 void zr_input_close(struct zr_input *in)
 {
-	if (in)
-		leave(in);
+	if (!in)
+		return;
+	leave(in);
+	close(in->fd);
 	free(in);
 }

@@ -1,68 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bytes.c - reading plain and gzip files. zlib reads both; without it a gzip file is refused.
+ * bytes.c - reading plain and gzip files. Without zlib a gzip file is refused. Its stream is followed here, member by member:
+ * zlib's gzread passes some files that are cut short as whole ones.
  */
+#define _GNU_SOURCE
 #include "bytes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PIECE 65536 /* bytes per call of sink */
+
+struct source {
+	const struct zr_host *h;
+	const char *name;
+	int fd;
+	uint8_t in[PIECE];
+	int64_t n; /* bytes in it; 0 at the end of the file */
+};
+
+static int next(struct source *s)
+{
+	do
+		s->n = read(s->fd, s->in, sizeof s->in);
+	while (s->n < 0 && errno == EINTR);
+	return s->n < 0 ? zr_fail(s->h, ZR_EIO, "%s: %s", s->name, strerror(errno)) : ZR_OK;
+}
+
+static int plain(struct source *s, bytes_sink *sink, void *arg)
+{
+	int rc = ZR_OK;
+	while (!rc && s->n) {
+		rc = sink(arg, s->in, s->n);
+		rc = rc ? rc : next(s);
+	}
+	return rc;
+}
 
 #ifdef HAVE_ZLIB
 
 #include <zlib.h>
 
-int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void *arg)
+/* What the bytes in s->in expand to. *inside: whether they end within a member. */
+static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, void *arg)
 {
-	uint8_t piece[PIECE];
-	gzFile f = gzopen(name, "rbe");
-	int n, rc = ZR_OK, code;
-	if (!f)
-		return zr_fail(h, ZR_EINVAL, "%s: %s", name, errno ? strerror(errno) : "no memory");
-	/* zlib reads anything else as it is, also what only claims to be compressed */
-	const char *dot = strrchr(name, '.');
-	if (dot && !strcmp(dot, ".gz") && gzdirect(f))
-		rc = zr_fail(h, ZR_EINVAL, "%s: is not a gzip file, though its name ends in .gz; decompress or rename it", name);
-	while (!rc && (n = gzread(f, piece, sizeof piece)) != 0) {
-		if (n < 0)
-			rc = zr_fail(h, ZR_EIO, "%s", gzerror(f, &code)); /* has the name */
-		else
-			rc = sink(arg, piece, n);
-	}
-	code = gzclose_r(f);
-	if (!rc && code == Z_BUF_ERROR)
-		return zr_fail(h, ZR_EINVAL, "%s: the compressed file is truncated", name);
-	if (!rc && code != Z_OK)
-		return zr_fail(h, ZR_EIO, "%s: read error", name);
+	uint8_t out[PIECE];
+	int rc = ZR_OK, code;
+	z->next_in = s->in;
+	z->avail_in = (unsigned)s->n;
+	do {
+		for (; !*inside && z->avail_in && !*z->next_in; z->avail_in--) /* padding between members */
+			z->next_in++;
+		if (!*inside && !z->avail_in)
+			break;
+		z->next_out = out;
+		z->avail_out = sizeof out;
+		code = inflate(z, Z_NO_FLUSH);
+		*inside = code != Z_STREAM_END;
+		if (!*inside)
+			inflateReset(z);
+		else if (code != Z_OK && code != Z_BUF_ERROR)
+			return zr_fail(s->h, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s", s->name, z->msg ? z->msg : "damaged");
+		if (z->avail_out < sizeof out)
+			rc = sink(arg, out, (int64_t)(sizeof out - z->avail_out));
+	} while (!rc && (z->avail_in || !z->avail_out));
 	return rc;
+}
+
+static int compressed(struct source *s, bytes_sink *sink, void *arg)
+{
+	z_stream z = { 0 };
+	int rc = ZR_OK, inside = 1;
+	if (inflateInit2(&z, 15 + 16) != Z_OK)
+		return zr_fail(s->h, ZR_ENOMEM, "%s: no memory", s->name);
+	while (!rc && s->n) {
+		rc = expand(s, &z, &inside, sink, arg);
+		rc = rc ? rc : next(s);
+	}
+	inflateEnd(&z);
+	return !rc && inside ? zr_fail(s->h, ZR_EINVAL, "%s: the compressed file is truncated", s->name) : rc;
 }
 
 #else
 
-#include <stdio.h>
-
-int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void *arg)
+static int compressed(struct source *s, bytes_sink *sink, void *arg)
 {
-	uint8_t piece[PIECE];
-	FILE *f = fopen(name, "rbe");
-	int rc = ZR_OK, first = 1;
-	size_t n;
-	if (!f)
-		return zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
-	while (!rc && (n = fread(piece, 1, sizeof piece, f)) > 0) {
-		if (first && n > 1 && piece[0] == 0x1f && piece[1] == 0x8b)
-			rc = zr_fail(h, ZR_ENOTSUP,
-				     "%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev and "
-				     "configure and build again", name);
-		else
-			rc = sink(arg, piece, (int64_t)n);
-		first = 0;
-	}
-	if (!rc && ferror(f))
-		rc = zr_fail(h, ZR_EIO, "%s: %s", name, strerror(errno));
-	fclose(f);
-	return rc;
+	(void)sink, (void)arg;
+	return zr_fail(s->h, ZR_ENOTSUP,
+		       "%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev and configure and build again",
+		       s->name);
 }
 
 #endif
+
+int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void *arg)
+{
+	struct source s = { .h = h, .name = name, .fd = open(name, O_RDONLY | O_CLOEXEC) };
+	const char *dot = strrchr(name, '.');
+	int rc;
+	if (s.fd < 0)
+		return zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
+	rc = next(&s);
+	if (!rc && s.n > 1 && s.in[0] == 0x1f && s.in[1] == 0x8b)
+		rc = compressed(&s, sink, arg);
+	else if (!rc && dot && !strcmp(dot, ".gz"))
+		rc = zr_fail(h, ZR_EINVAL, "%s: is not a gzip file, though its name ends in .gz; decompress or rename it", name);
+	else if (!rc)
+		rc = plain(&s, sink, arg);
+	close(s.fd);
+	return rc;
+}

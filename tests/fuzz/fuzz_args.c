@@ -3,6 +3,7 @@
  * fuzz_args.c - command lines: the options that most commands share, and what -o says over the lowest layer of the
  * configuration. An input is one argument a line; its first line says which of the options a command takes.
  */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc, (void)argv;
 	fuzz_quiet();
 	return 0;
+}
+
+/* getopt keeps a place in the last argument that it was given, which is gone. */
+static void forget_arguments(void)
+{
+	static const struct option none;
+	char *argv[] = { "zeroth", NULL };
+	optind = 0;
+	getopt_long(1, argv, "", &none, NULL);
 }
 
 static int split(char *text, char **argv)
@@ -51,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = 0;
 	int argc = split(text, argv);
+	forget_arguments();
 	if (argc) {
 		int rc = zr_cmd_parse(argc, argv, argv[0], strchr(argv[0], '!') ? NULL : "CONF", &a);
 		fuzz_check(rc == -1 || rc == 0 || rc == 2);
