@@ -63,7 +63,7 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 		f->step = zr_ckpt_steps(f->path, &f->n);
 	else
 		f->n = 1;
-	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there", path);
+	return f->n > 0 ? 0 : zr_err(err, ZR_EINVAL, "%s: %s", path, f->n ? "cannot read the directory" : "no checkpoint there");
 }
 
 static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])

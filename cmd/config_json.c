@@ -2,19 +2,33 @@
  *
  * config_json.c - a config as JSON: {section: {key: {value, source}}}.
  */
-#include <jansson.h>
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/json_text.h"
+#include "core/files/json.h"
 #include "core/config/options.h"
+
+/* A text that is not UTF-8 has no JSON. */
+static json_t *text_of(const char *text)
+{
+	json_t *j = zr_json_string(text, NULL);
+	return j || errno == ENOMEM ? j : json_null();
+}
+
+static json_t *real_of(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
 
 static json_t *json_list(const struct zr_opt *o, const double *v)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < o->width / 8; i++)
-		json_array_append_new(list, json_real(v[i]));
+		zr_json_add(&list, real_of(v[i]));
 	return list;
 }
 
@@ -28,7 +42,7 @@ static json_t *json_of(const struct zr_opt *o, const void *opts)
 	const void *at = (const char *)opts + o->offset;
 	char value[640];
 	if (zr_value_text(o, opts))
-		return json_string(zr_value_text(o, opts));
+		return text_of(zr_value_text(o, opts));
 	if (!zr_value_is_auto(o, opts))
 		switch (o->type) {
 		case ZR_T_BOOL:
@@ -39,12 +53,12 @@ static json_t *json_of(const struct zr_opt *o, const void *opts)
 		case ZR_T_BYTES:
 			return json_count(*(const uint64_t *)at);
 		case ZR_T_F64:
-			return json_real(*(const double *)at);
+			return real_of(*(const double *)at);
 		case ZR_T_F64S:
 			return json_list(o, at);
 		}
 	zr_value_format(o, opts, value, sizeof value);
-	return json_string(value);
+	return text_of(value);
 }
 
 static struct zr_table table_of(const struct zr_section *s)
@@ -57,13 +71,13 @@ static struct zr_table table_of(const struct zr_section *s)
 	return (struct zr_table){ c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
 }
 
-static void put(const struct zr_config *cfg, json_t *to, const struct zr_section *s, const char *key, json_t *value)
+static void put(const struct zr_config *cfg, json_t **to, const struct zr_section *s, const char *key, json_t *value)
 {
 	const char *source = zr_config_source(cfg, s->name, key);
 	json_t *pair = json_object();
-	json_object_set_new(pair, "value", value ? value : json_null()); /* a text that is not UTF-8 has no JSON */
-	json_object_set_new(pair, "source", json_string(source ? source : ""));
-	json_object_set_new(to, key, pair);
+	zr_json_put(&pair, "value", value);
+	zr_json_put(&pair, "source", text_of(source ? source : ""));
+	zr_json_put(to, key, pair);
 }
 
 static json_t *json_section(const struct zr_config *cfg, const struct zr_section *s)
@@ -71,14 +85,14 @@ static json_t *json_section(const struct zr_config *cfg, const struct zr_section
 	json_t *j = json_object();
 	struct zr_table t = table_of(s);
 	if (s->plugin)
-		put(cfg, j, s, "plugin", json_string(zr_config_plugin_text(cfg, s)));
+		put(cfg, &j, s, "plugin", text_of(zr_config_plugin_text(cfg, s)));
 	if (s->path)
-		put(cfg, j, s, "path", json_string(s->path));
+		put(cfg, &j, s, "path", text_of(s->path));
 	if (s->match)
-		put(cfg, j, s, "match", json_string(s->match));
+		put(cfg, &j, s, "match", text_of(s->match));
 	for (uint32_t i = 0; i < t.n; i++)
 		if (zr_section_gives(s, zr_table_at(&t, i)))
-			put(cfg, j, s, zr_table_at(&t, i)->name, json_of(zr_table_at(&t, i), s->opts));
+			put(cfg, &j, s, zr_table_at(&t, i)->name, json_of(zr_table_at(&t, i), s->opts));
 	return j;
 }
 
@@ -87,7 +101,7 @@ int zr_cmd_config_json(const struct zr_config *cfg)
 	json_t *root = json_object();
 	int rc;
 	for (int i = 0; i < zr_config_count(cfg); i++)
-		json_object_set_new(root, zr_config_at(cfg, i)->name, json_section(cfg, zr_config_at(cfg, i)));
+		zr_json_put(&root, zr_config_at(cfg, i)->name, json_section(cfg, zr_config_at(cfg, i)));
 	char *text = zr_json_text(root, JSON_INDENT(2));
 	rc = text && puts(text) != EOF ? 0 : -1;
 	free(text);

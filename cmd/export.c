@@ -6,7 +6,6 @@
 #include "cmd/export.h"
 #include "cmd/json_text.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,11 +16,14 @@
 #include <unistd.h>
 
 #include "core/checkpoint/checkpoint.h"
+#include "core/files/file.h"
+#include "core/files/json.h"
 #include "core/log.h"
 #include "core/pretrained/pretrained.h"
 
 #define CHUNK 65536 /* values that are cast at a time */
 #define NAME 64
+#define MOST_COPIED (1u << 30) /* bytes of a tokenizer's file */
 
 struct zr_export {
 	char *dir, *tmp;
@@ -196,26 +198,33 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 /* A number, a truth or an object where the text is one. */
 static json_t *value_of(const char *key, const char *text)
 {
-	json_t *j = json_loads(text, JSON_DECODE_ANY, NULL);
-	if (j && (json_is_number(j) || json_is_boolean(j) || json_is_object(j)))
+	json_error_t why;
+	json_t *j = zr_json_load(text, strlen(text), &why);
+	if (errno == ENOMEM || json_is_number(j) || json_is_boolean(j) || json_is_object(j))
 		return j;
 	json_decref(j);
 	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);
 }
 
-static int dump(struct zr_export *x, const char *name, json_t *j)
+/* A file of the new directory; data: NULL where memory ended. */
+static int put_file(struct zr_export *x, const char *name, const char *data, size_t bytes)
 {
 	char path[PATH_MAX + NAME];
 	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
-	FILE *f = fopen(path, "we");
-	char *text = zr_json_text(j, JSON_INDENT(2));
-	int bad = !f || !text || fputs(text, f) == EOF || putc('\n', f) == EOF || fflush(f) || fsync(fileno(f));
-	int no = errno;
+	int no = data ? zr_file_put(AT_FDCWD, path, data, bytes) : ENOMEM;
+	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+}
+
+static int dump(struct zr_export *x, const char *name, json_t *j)
+{
+	char *text = zr_json_text(j, JSON_INDENT(2)), *line = NULL;
+	int n = text ? asprintf(&line, "%s\n", text) : -1;
+	int rc = put_file(x, name, n < 0 ? NULL : line, n < 0 ? 0 : (size_t)n);
 	free(text);
-	if (f)
-		bad |= fclose(f) != 0;
+	if (n >= 0)
+		free(line);
 	json_decref(j);
-	return bad ? zr_err(&x->failed, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+	return rc;
 }
 
 static const char *meta_text(const struct zr_export *x, const char *key)
@@ -227,13 +236,14 @@ static const char *meta_text(const struct zr_export *x, const char *key)
 static json_t *config_of(const struct zr_export *x)
 {
 	const char *read = meta_text(x, ZR_META_CONFIG), *key;
-	json_t *j = read ? json_loads(read, 0, NULL) : NULL, *text;
-	if (j)
+	json_error_t why;
+	json_t *j = read ? zr_json_load(read, strlen(read), &why) : NULL, *text;
+	if (j || (read && errno == ENOMEM))
 		return j;
 	j = json_object();
 	json_object_foreach(x->meta, key, text)
 		if (strncmp(key, "zeroth.", 7))
-			json_object_set_new(j, key, value_of(key, json_string_value(text)));
+			zr_json_put(&j, key, value_of(key, json_string_value(text)));
 	return j;
 }
 
@@ -241,28 +251,21 @@ static int write_config(struct zr_export *x)
 {
 	json_t *j = config_of(x);
 	const char *key = json_object_get(j, "dtype") ? "dtype" : "torch_dtype"; /* as newer ones call it */
-	json_object_set_new(j, key, json_string(x->dtype == ZR_F32 ? "float32" : x->dtype == ZR_BF16 ? "bfloat16" : "float16"));
+	zr_json_put(&j, key, json_string(x->dtype == ZR_F32 ? "float32" : x->dtype == ZR_BF16 ? "bfloat16" : "float16"));
 	return dump(x, "config.json", j);
 }
 
 static int copy_file(struct zr_export *x, const char *from, const char *name)
 {
-	char path[PATH_MAX + NAME], buf[65536];
+	char path[PATH_MAX + NAME], *text;
+	size_t bytes;
 	snprintf(path, sizeof path, "%s/%s", from, name);
-	int in = open(path, O_RDONLY | O_CLOEXEC), no = 0;
-	if (in < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : zr_err(&x->failed, ZR_EIO, "%s: %s", path, strerror(errno));
-	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
-	int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	ssize_t n = 0;
-	while (out >= 0 && !no && (n = read(in, buf, sizeof buf)) > 0)
-		no = zr_write_all(out, buf, (size_t)n);
-	if (out < 0 || n < 0 || (!no && fsync(out)))
-		no = errno;
-	if (out >= 0)
-		close(out);
-	close(in);
-	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot copy it from %s: %s", path, from, strerror(no)) : 0;
+	int no = zr_file_text(AT_FDCWD, path, 1, MOST_COPIED, &text, &bytes);
+	if (no)
+		return no == ENOENT || no == ENOTDIR ? 0 : zr_file_failed(&x->failed, path, "cannot copy it", no);
+	int rc = put_file(x, name, text, bytes);
+	free(text);
+	return rc;
 }
 
 /* What belongs to the tokenizer or to generating text is the same after training. */
@@ -285,26 +288,13 @@ static int write_index(struct zr_export *x)
 	for (int32_t i = 0; i < x->layout->n_tensors; i++) {
 		char name[NAME];
 		file_name(x, x->shard[i], name);
-		json_object_set_new(map, x->layout->tensor[i].decl->name, json_string(name));
+		zr_json_put(&map, x->layout->tensor[i].decl->name, json_string(name));
 	}
 	return dump(x, "model.safetensors.index.json",
 		    json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)x->bytes, "weight_map", map));
 }
 
 /* ---- all of it ---- */
-
-static void remove_dir(const char *dir)
-{
-	char file[PATH_MAX];
-	struct dirent *e;
-	DIR *d = opendir(dir);
-	while (d && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && snprintf(file, sizeof file, "%s/%s", dir, e->d_name) < (int)sizeof file)
-			unlink(file);
-	if (d)
-		closedir(d);
-	rmdir(dir);
-}
 
 static void release(struct zr_export *x)
 {
@@ -315,7 +305,6 @@ static void release(struct zr_export *x)
 	free(x);
 }
 
-/* What an earlier export left unfinished goes. */
 /* What cannot fit is not begun. */
 static int check_space(const struct zr_export *x, struct zr_error *err)
 {
@@ -327,12 +316,13 @@ static int check_space(const struct zr_export *x, struct zr_error *err)
 		      (double)x->bytes / 0x1p20, (double)fs.f_bavail * (double)fs.f_frsize / 0x1p20);
 }
 
+/* What an earlier export left unfinished goes. */
 static int make_tmp(struct zr_export *x, struct zr_error *err)
 {
 	struct stat st;
 	if (!x->replace && !lstat(x->dir, &st))
 		return zr_err(err, ZR_EINVAL, "%s exists already; choose another directory or remove it", x->dir);
-	remove_dir(x->tmp);
+	zr_remove(AT_FDCWD, x->tmp);
 	if (mkdir(x->tmp, 0777))
 		return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO, "%s: cannot make the directory: %s", x->tmp,
 			      strerror(errno));
@@ -364,11 +354,17 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 	return rc;
 }
 
+/* Durable before it has its name; what has it goes after that. */
 static int take_name(struct zr_export *x)
 {
-	if (x->replace)
-		remove_dir(x->dir);
-	return rename(x->tmp, x->dir) ? zr_err(&x->failed, ZR_EIO, "%s: cannot rename to %s: %s", x->tmp, x->dir, strerror(errno)) : 0;
+	int fd = zr_dir_open(AT_FDCWD, x->tmp, 0), no = fd < 0 ? errno : zr_sync_dir(fd);
+	if (fd >= 0)
+		close(fd);
+	if (!no && x->replace)
+		no = zr_take_name(AT_FDCWD, x->tmp, x->dir);
+	else if (!no)
+		no = rename(x->tmp, x->dir) ? errno : zr_sync_parent(x->dir);
+	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot rename to %s: %s", x->tmp, x->dir, strerror(no)) : 0;
 }
 
 int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
@@ -387,7 +383,7 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 	if (!rc && keep)
 		rc = take_name(x);
 	if (rc || !keep)
-		remove_dir(x->tmp);
+		zr_remove(AT_FDCWD, x->tmp);
 	if (infinite)
 		*infinite = x->infinite;
 	if (rc)
@@ -414,8 +410,8 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 	if (p->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
 	json_t *meta = json_object();
-	zr_describe_model(p, meta);
-	int bad = zr_export_open(dir, &p->layout, meta, &how, &x, &why);
+	zr_describe_model(p, &meta);
+	int bad = meta ? zr_export_open(dir, &p->layout, meta, &how, &x, &why) : zr_err(&why, ZR_ENOMEM, "out of memory");
 	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err); /* the other ranks take part whatever happens here */
 	if (!bad)
 		bad = zr_export_close(x, !rc, NULL, &why);

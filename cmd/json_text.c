@@ -5,18 +5,28 @@
 #include "cmd/json_text.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/files/json.h"
 
 /* 15 digits are enough for what someone wrote with 15 or less, 17 for every number. */
 char *zr_json_text(const json_t *j, size_t flags)
 {
 	char *text = NULL;
+	json_error_t why;
 	int same = 0;
 	for (size_t digits = 15; j && !same && digits <= 17; digits++) {
 		free(text);
 		text = json_dumps(j, flags | JSON_REAL_PRECISION(digits));
-		json_t *back = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-		same = !text || json_equal(j, back);
+		json_t *back = text ? zr_json_load(text, strlen(text), &why) : NULL;
+		if (!back) /* out of memory */
+			break;
+		same = json_equal(j, back);
 		json_decref(back);
+	}
+	if (!same) {
+		free(text);
+		text = NULL;
 	}
 	return text;
 }

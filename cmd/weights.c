@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "core/checkpoint/safetensors.h"
+#include "core/files/json.h"
+#include "core/files/safetensors.h"
 #include "core/log.h"
 #include "core/pretrained/pretrained.h"
 
@@ -15,7 +16,7 @@ static json_t *metadata(const struct zr_model_decl *d)
 {
 	json_t *meta = json_pack("{s:s}", "format", "pt");
 	for (const char *const *m = d->meta; m && m[0] && m[1]; m += 2)
-		json_object_set_new(meta, m[0], json_string(m[1]));
+		zr_json_put(&meta, m[0], zr_json_string(m[1], "(not UTF-8)"));
 	return meta;
 }
 
@@ -30,7 +31,7 @@ static int create(const struct zr_session *s, const char *path, struct zr_st_wri
 		t[i] = zr_st_make(d->name, ZR_F32, d->ndim, d->dims, at);
 		at += t[i].bytes;
 	}
-	int rc = t ? zr_st_create(w, path, t, l->n_tensors, meta, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = t && meta ? zr_st_create(w, path, t, l->n_tensors, meta, err) : zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(meta);
 	free(t);
 	return rc;

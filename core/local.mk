@@ -33,4 +33,5 @@ include core/config/local.mk
 include core/program/local.mk
 include core/update/local.mk
 include core/checkpoint/local.mk
+include core/files/local.mk
 include core/pretrained/local.mk

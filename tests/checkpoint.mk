@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tests of checkpoints: their files, and going on from them.
-checkpoint_tests = %D%/t_checkpoint %D%/t_reader
+checkpoint_tests = %D%/t_checkpoint %D%/t_reader %D%/t_save_alloc
 check_PROGRAMS += $(checkpoint_tests)
 TESTS += $(checkpoint_tests) %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh %D%/soak.sh
 EXTRA_DIST += %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh %D%/soak.sh
@@ -23,3 +23,8 @@ ckpt_rig = %D%/ckpt_rig.c %D%/ckpt_rig.h
 %C%_t_reader_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 %C%_t_reader_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_reader_LDADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(CMOCKA_LIBS)
+
+%C%_t_save_alloc_SOURCES = %D%/t_save_alloc.c
+%C%_t_save_alloc_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_save_alloc_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_save_alloc_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)

@@ -400,7 +400,7 @@ static void test_latest_is_checked(void **unused)
 		FILE *f = fopen(path, "w");
 		fputs(*bad, f);
 		fclose(f);
-		assert_int_equal(zr_ckpt_latest(dir), -1);
+		assert_int_equal(zr_ckpt_latest(dir), ZR_LATEST_DAMAGED);
 	}
 }
 

@@ -51,8 +51,9 @@ int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, in
  * began with: a checkpoint has their hashes only. Before anything is loaded or saved. */
 int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err);
 
-/* describe.c: the meta of a manifest, as strings: what the model says of itself, and the directory that it began with. */
-void zr_describe_model(const struct zr_setup *p, json_t *meta);
+/* describe.c: the meta of a manifest, as strings: what the model says of itself, and the directory that it began with. *meta
+ * is NULL afterwards where memory ended. */
+void zr_describe_model(const struct zr_setup *p, json_t **meta);
 
 /* ---- inside ---- */
 

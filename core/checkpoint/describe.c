@@ -3,19 +3,20 @@
  * describe.c - a session as a manifest: what a checkpoint of it will say, and what one that it goes on from must say.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/checkpoint/checkpoint.h"
+#include "core/files/json.h"
 #include "core/config/options.h"
 #include "core/pretrained/pretrained.h"
 
-static void set(json_t *to, const char *section, const char *key, const char *text)
+static void set(json_t **to, const char *section, const char *key, const char *text)
 {
 	char name[300];
-	json_t *value = json_string(text);
 	snprintf(name, sizeof name, "%s.%s", section, key);
-	json_object_set_new(to, name, value ? value : json_string("(not UTF-8)"));
+	zr_json_put(to, name, zr_json_string(text, "(not UTF-8)"));
 }
 
 /* Number of ranks and length of the training may change; the batch, and what is kept of a parameter, are compared by
@@ -32,7 +33,7 @@ static int is_free(const char *section, const char *key)
 	return 0;
 }
 
-static void add_settings(json_t *to, const struct zr_section *s, const struct zr_table *t)
+static void add_settings(json_t **to, const struct zr_section *s, const struct zr_table *t)
 {
 	char text[640];
 	if (s->plugin)
@@ -68,20 +69,21 @@ static struct zr_table table_of(const struct zr_section *s)
 	return (struct zr_table){ c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
 }
 
-void zr_describe_model(const struct zr_setup *p, json_t *meta)
+void zr_describe_model(const struct zr_setup *p, json_t **meta)
 {
 	const struct zr_model_json *from = zr_config_model_json(p->cfg);
 	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
-		json_object_set_new(meta, k[0], json_string(k[1]));
+		zr_json_put(meta, k[0], zr_json_string(k[1], "(not UTF-8)"));
 	const struct zr_pretrained_v1 *v;
 	struct zr_error unused = { 0 };
 	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
 		return;
 	char *text = json_dumps(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
-	json_object_set_new(meta, ZR_META_CONFIG, json_string(text));
-	json_object_set_new(meta, ZR_META_PREFIX, json_string(v->prefix));
-	if (dir) /* one that is not UTF-8 has no JSON */
-		json_object_set_new(meta, ZR_META_PATH, json_string(dir));
+	json_t *path = dir ? zr_json_string(dir, NULL) : NULL; /* one that is not UTF-8 has no JSON */
+	zr_json_put(meta, ZR_META_CONFIG, json_string(text));
+	zr_json_put(meta, ZR_META_PREFIX, json_string(v->prefix));
+	if (path || errno == ENOMEM)
+		zr_json_put(meta, ZR_META_PATH, path);
 	free(text);
 	free(dir);
 }
@@ -95,18 +97,18 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 		struct zr_table t = table_of(s);
 		if (d) {
 			snprintf(text, sizeof text, "%s %s", d->id, d->version);
-			json_object_set_new(m->plugins, s->name, json_string(text));
+			zr_json_put(&m->plugins, s->name, zr_json_string(text, "(not UTF-8)"));
 		}
 		if (matters(s))
-			add_settings(m->settings, s, &t);
+			add_settings(&m->settings, s, &t);
 	}
 	snprintf(text, sizeof text, "%s (%s)", p->device_info.name, p->device_info.variant);
-	set(m->settings, "device", "variant", text);
+	set(&m->settings, "device", "variant", text);
 	if (p->plan.sums)
-		set(m->settings, "comm", "sums", p->plan.sums);
+		set(&m->settings, "comm", "sums", p->plan.sums);
 	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);
-	set(m->settings, "data", "tokens", text);
-	zr_describe_model(p, m->meta);
+	set(&m->settings, "data", "tokens", text);
+	zr_describe_model(p, &m->meta);
 }
 
 static char *config_text(const struct zr_config *cfg)
@@ -180,7 +182,10 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 	}
 	describe_config(p, &m);
 	*out = m;
-	return 0;
+	if (m.settings && m.plugins && m.meta)
+		return 0;
+	zr_undescribe(out);
+	return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 }
 
 void zr_undescribe(struct zr_manifest *m)

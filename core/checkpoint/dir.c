@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/files/file.h"
 #include "core/checkpoint/reader.h"
-#include "core/log.h"
 
 /* ---- names ---- */
 
@@ -52,28 +52,35 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* *n = -1: the directory cannot be read. One that is not there has none. */
 static int64_t *list(const char *dir, int tmp, int64_t *n)
 {
 	int64_t *steps = NULL, room = 0;
 	struct dirent *e;
 	DIR *d = opendir(dir);
+	int bad = !d && errno != ENOENT && errno != ENOTDIR;
 	*n = 0;
-	while (d && (e = readdir(d))) {
+	while (d && !bad && (errno = 0, e = readdir(d))) {
 		int64_t step = step_of(e->d_name, tmp);
 		if (step >= 0 && *n == room) {
 			room = room * 2 + 16;
 			int64_t *more = realloc(steps, (size_t)room * sizeof *steps);
-			if (!more)
-				break;
-			steps = more;
+			bad = !more;
+			steps = more ? more : steps;
 		}
-		if (step >= 0)
+		if (step >= 0 && !bad)
 			steps[(*n)++] = step;
 	}
+	bad |= d && errno;
 	if (d)
 		closedir(d);
-	if (steps)
+	if (steps && !bad)
 		qsort(steps, (size_t)*n, sizeof *steps, ascending);
+	if (bad) {
+		free(steps);
+		steps = NULL;
+		*n = -1;
+	}
 	return steps;
 }
 
@@ -84,61 +91,54 @@ int64_t *zr_ckpt_steps(const char *dir, int64_t *n)
 
 int64_t zr_ckpt_latest(const char *dir)
 {
-	char path[PATH_MAX], name[ZR_CKPT_NAME] = "";
-	if (snprintf(path, sizeof path, "%s/latest", dir) >= (int)sizeof path)
-		return -1;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return -1;
-	if (!fgets(name, sizeof name, f))
-		*name = 0;
-	fclose(f);
-	name[strcspn(name, "\n")] = 0;
-	return step_of(name, 0);
+	int at = zr_dir_open(AT_FDCWD, dir, 1);
+	char *text = NULL;
+	size_t n;
+	int no = at < 0 ? errno : zr_file_text(at, "latest", 0, ZR_CKPT_NAME, &text, &n);
+	if (at >= 0)
+		close(at);
+	if (!no)
+		text[strcspn(text, "\n")] = 0;
+	int64_t step = no ? -1 : step_of(text, 0);
+	free(text);
+	return no == ENOENT ? ZR_LATEST_NONE : step < 0 ? ZR_LATEST_DAMAGED : step;
 }
 
 /* ---- removal ---- */
 
-/* A directory of files, without directories in it. */
-static int remove_dir(const char *path)
-{
-	char file[PATH_MAX];
-	struct dirent *e;
-	DIR *d = opendir(path);
-	while (d && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-		    snprintf(file, sizeof file, "%s/%s", path, e->d_name) < (int)sizeof file)
-			unlink(file);
-	if (d)
-		closedir(d);
-	return rmdir(path) ? errno : 0;
-}
-
+/* What has the name of an unfinished checkpoint is ours; what a link points to is not. */
 void zr_ckpt_abandon(const char *dir, int64_t step)
 {
-	char path[PATH_MAX];
-	if (!zr_ckpt_path(dir, step, 1, path, NULL))
-		remove_dir(path);
+	char name[ZR_CKPT_NAME];
+	int at = zr_dir_open(AT_FDCWD, dir, 1);
+	step_name(step, 1, name);
+	if (at < 0)
+		return;
+	zr_remove(at, name);
+	close(at);
 }
 
-/* It loses its name first: what has one is whole. */
+/* It loses its name first, durably: what has one is whole. */
 int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err)
 {
-	char from[PATH_MAX], to[PATH_MAX];
-	int rc = zr_ckpt_path(dir, step, 0, from, err);
-	if (!rc)
-		rc = zr_ckpt_path(dir, step, 1, to, err);
-	if (rc)
-		return rc;
-	int no = rename(from, to) ? errno : remove_dir(to);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot remove: %s", from, strerror(no)) : 0;
+	char from[ZR_CKPT_NAME], to[ZR_CKPT_NAME];
+	int at = zr_dir_open(AT_FDCWD, dir, 1), no = at < 0 ? errno : 0;
+	step_name(step, 0, from);
+	step_name(step, 1, to);
+	if (!no)
+		no = zr_take_name(at, from, to);
+	if (!no)
+		no = zr_remove(at, to);
+	if (at >= 0)
+		close(at);
+	return no ? zr_err(err, ZR_EIO, "%s/%s: cannot remove: %s", dir, from, strerror(no)) : 0;
 }
 
 int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed, struct zr_error *err)
 {
 	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, &n);
 	char path[PATH_MAX];
-	int rc = 0;
+	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory", dir) : 0;
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
 		if (steps[i] > step || zr_ckpt_path(dir, steps[i], 0, path, NULL) || zr_ckpt_check(path, 0, NULL, NULL, NULL, NULL))
 			continue;
@@ -155,23 +155,26 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 int64_t zr_ckpt_clear(const char *dir)
 {
 	int64_t n, removed = 0, *steps = list(dir, 1, &n);
-	char path[PATH_MAX];
-	for (int64_t i = 0; i < n; i++) {
-		if (zr_ckpt_path(dir, steps[i], 1, path, NULL))
-			continue;
-		int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB) && !remove_dir(path))
+	int at = zr_dir_open(AT_FDCWD, dir, 1);
+	char name[ZR_CKPT_NAME];
+	for (int64_t i = 0; at >= 0 && i < n; i++) {
+		step_name(steps[i], 1, name);
+		int fd = zr_dir_open(at, name, 0), other = fd < 0 && (errno == ENOTDIR || errno == ELOOP);
+		if ((other || (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))) && !zr_remove(at, name))
 			removed++;
 		if (fd >= 0)
 			close(fd);
 	}
+	if (at >= 0)
+		close(at);
 	free(steps);
 	return removed;
 }
 
 /* ---- writing ---- */
 
-static int make_parents(const char *dir)
+/* With all parents, whose names are durable when the last one was made. */
+static int make_dir(const char *dir)
 {
 	char path[PATH_MAX];
 	if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
@@ -184,101 +187,86 @@ static int make_parents(const char *dir)
 			return errno;
 		*p = '/';
 	}
-	return mkdir(path, 0777) && errno != EEXIST ? errno : 0;
+	if (mkdir(path, 0777))
+		return errno == EEXIST ? 0 : errno;
+	int no = zr_sync_parent(path);
+	for (char *p; !no && (p = strrchr(path, '/')) && p > path;) { /* as far up as this user may */
+		*p = 0;
+		zr_sync_parent(path);
+	}
+	return no;
 }
 
 int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], *name = path + strlen(dir) + 1;
 	int rc = zr_ckpt_path(dir, step, 1, path, err), no;
 	if (rc)
 		return rc;
-	no = make_parents(dir);
+	no = make_dir(dir);
 	if (no)
 		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s", dir, strerror(no));
 	zr_ckpt_clear(dir);
-	if (mkdir(path, 0777))
-		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path, strerror(errno),
-			      errno == EEXIST ? ": another process writes it" : "");
-	*lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (*lock >= 0)
-		flock(*lock, LOCK_EX | LOCK_NB);
+	int at = zr_dir_open(AT_FDCWD, dir, 1);
+	no = at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0 ? errno : 0;
+	if (at >= 0)
+		close(at);
+	if (no)
+		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path, strerror(no),
+			      no == EEXIST ? ": another process writes it" : "");
+	flock(*lock, LOCK_EX | LOCK_NB);
 	return 0;
 }
 
-static int sync_dir(const char *path)
+/* The manifest, durable, and as it reads back; with it all files are there, and as large as it says. */
+static int write_manifest(int at, const char *tmp, const struct zr_manifest *m, struct zr_error *err)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), no;
-	if (fd < 0)
-		return errno;
-	no = fsync(fd) && errno != EINVAL ? errno : 0; /* EINVAL: a file system that cannot, and need not */
-	close(fd);
-	return no;
+	struct zr_manifest back;
+	char *text = zr_manifest_text(m);
+	int no = text ? zr_file_put(at, "manifest.json", text, strlen(text)) : ENOMEM;
+	if (!no)
+		no = zr_sync_dir(at);
+	int rc = no ? zr_err(err, ZR_EIO, "%s/manifest.json: cannot write: %s", tmp, strerror(no)) : zr_ckpt_check(tmp, 0, NULL, NULL, &back, err);
+	if (!rc) {
+		rc = zr_manifest_same(m, text, &back, err);
+		zr_manifest_free(&back);
+	}
+	free(text);
+	return rc;
 }
 
-static int write_file(const char *path, const char *text)
+static int set_latest(int at, int64_t step)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), no;
-	if (fd < 0)
-		return errno;
-	no = zr_write_all(fd, text, strlen(text));
-	if (!no && fsync(fd))
+	char text[ZR_CKPT_NAME];
+	int n = snprintf(text, sizeof text, STEP_DIR "\n", step, "");
+	int no = zr_file_put(at, "latest.tmp", text, (size_t)n);
+	if (!no && renameat(at, "latest.tmp", at, "latest"))
 		no = errno;
-	if (close(fd) && !no)
-		no = errno;
-	return no;
+	return no ? no : zr_sync_dir(at);
 }
 
 /* A checkpoint of the same step may be there: one that was damaged, or of a training that was left. It goes only when
  * the new one has its name. */
-static int take_name(const char *tmp, const char *path)
-{
-	if (!rename(tmp, path))
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return errno;
-	if (renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_EXCHANGE))
-		return errno;
-	remove_dir(tmp);
-	return 0;
-}
-
-static int set_latest(const char *dir, int64_t step)
-{
-	char tmp[PATH_MAX], path[PATH_MAX], text[ZR_CKPT_NAME];
-	snprintf(tmp, sizeof tmp, "%s/latest.tmp", dir);
-	snprintf(path, sizeof path, "%s/latest", dir);
-	snprintf(text, sizeof text, STEP_DIR "\n", step, "");
-	int no = write_file(tmp, text);
-	if (!no && rename(tmp, path))
-		no = errno;
-	return no ? no : sync_dir(dir);
-}
-
 int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, struct zr_error *err)
 {
-	char tmp[PATH_MAX], path[PATH_MAX], file[PATH_MAX + 32];
-	char *text = zr_manifest_text(m);
-	int rc = zr_ckpt_path(dir, m->step, 1, tmp, err), no;
-	if (!rc)
-		rc = zr_ckpt_path(dir, m->step, 0, path, err);
-	if (!rc && !text)
-		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory for the manifest", path);
-	if (!rc) {
-		snprintf(file, sizeof file, "%s/manifest.json", tmp);
-		no = write_file(file, text);
-		if (!no)
-			no = sync_dir(tmp);
-		if (!no)
-			no = take_name(tmp, path);
-		if (!no)
-			no = sync_dir(dir);
-		if (!no)
-			no = set_latest(dir, m->step);
-		if (no)
-			rc = zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no));
-	}
-	free(text);
+	char path[PATH_MAX], tmp[ZR_CKPT_NAME], name[ZR_CKPT_NAME];
+	int rc = zr_ckpt_path(dir, m->step, 1, path, err);
+	if (rc)
+		return rc;
+	step_name(m->step, 1, tmp);
+	step_name(m->step, 0, name);
+	int top = zr_dir_open(AT_FDCWD, dir, 1), at = top < 0 ? -1 : zr_dir_open(top, tmp, 0);
+	rc = at < 0 ? zr_file_failed(err, path, "", errno) : write_manifest(at, path, m, err);
+	int no = rc ? 0 : zr_take_name(top, tmp, name);
+	if (no)
+		rc = zr_err(err, ZR_EIO, "%s/%s: cannot give it its name: %s", dir, name, strerror(no));
+	no = rc ? 0 : set_latest(top, m->step);
+	if (no)
+		rc = zr_err(err, ZR_EIO, "%s/latest: cannot write: %s", dir, strerror(no));
+	if (at >= 0)
+		close(at);
+	if (top >= 0)
+		close(top);
 	return rc;
 }
 
@@ -329,8 +317,13 @@ static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 	char path[PATH_MAX], name[ZR_CKPT_NAME];
 	struct stat st;
 	snprintf(path, sizeof path, "%s/%s", c->path, zr_ckpt_file_name(rank, c->m->world, name));
-	if (stat(path, &st))
-		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
+	int at = zr_ckpt_dir(c->path), fd = at < 0 ? -1 : zr_file_open(at, name, 0), no = fd < 0 || fstat(fd, &st) ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	if (at >= 0)
+		close(at);
+	if (no)
+		return zr_file_failed(err, path, "", no);
 	return (uint64_t)st.st_size == c->m->file[rank].bytes ? 0 :
 		zr_err(err, ZR_EINVAL, "%s: %lld bytes, but the manifest says %llu", path, (long long)st.st_size,
 		       (unsigned long long)c->m->file[rank].bytes);

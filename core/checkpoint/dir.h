@@ -14,14 +14,18 @@
 /* DIR/step-00000050, or its .tmp, into path. 0, or an error: the path is too long. */
 int zr_ckpt_path(const char *dir, int64_t step, int tmp, char path[PATH_MAX], struct zr_error *err);
 
-/* The steps that have a directory, ascending; returned owned, NULL with *n = 0 if there are none. */
+/* The steps that have a directory, ascending; returned owned, NULL with *n = 0 if there are none, or -1 if the directory
+ * cannot be read. */
 int64_t *zr_ckpt_steps(const char *dir, int64_t *n);
-int64_t zr_ckpt_latest(const char *dir); /* step that `latest` names; -1: none, or it is damaged */
+#define ZR_LATEST_NONE (-1)
+#define ZR_LATEST_DAMAGED (-2)
+int64_t zr_ckpt_latest(const char *dir); /* step that `latest` names, or one of these */
 
 /* Makes DIR and an empty DIR/step.tmp, whose descriptor *lock keeps others from taking it for a leftover. Removes what
  * earlier processes left unfinished. */
 int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err);
-/* Writes the manifest into DIR/step.tmp, gives it its name, and then `latest`: durable one after the other. */
+/* Writes the manifest into DIR/step.tmp and reads it back, gives it its name, and then `latest`: durable one after the
+ * other. */
 int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, struct zr_error *err);
 void zr_ckpt_abandon(const char *dir, int64_t step); /* removes DIR/step.tmp */
 

@@ -2,12 +2,15 @@
  *
  * entries.c - see manifest.h: which entries a checkpoint has, a function of the layout and the number of ranks.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include "core/files/file.h"
 #include "core/checkpoint/manifest.h"
 
 const char *zr_hex(uint64_t v, char text[17])
@@ -119,7 +122,11 @@ int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, str
 	char path[PATH_MAX], name[ZR_CKPT_NAME];
 	struct zr_st st;
 	snprintf(path, sizeof path, "%s/%s", dir, zr_ckpt_file_name(rank, m->world, name));
-	int rc = zr_st_open(path, &st, err);
+	int at = zr_ckpt_dir(dir), rc = at < 0 ? zr_file_failed(err, dir, "", errno) : 0;
+	if (!rc)
+		rc = zr_st_open_fd(zr_file_open(at, name, 0), path, &st, err);
+	if (at >= 0)
+		close(at);
 	if (rc)
 		return rc;
 	if (st.bytes != m->file[rank].bytes)

@@ -125,7 +125,7 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 	const struct zr_train_opts *t = l->s->setup->train;
 	struct zr_error why = { 0 };
 	int rc = zr_manifest_read(l->path, &l->saved, err);
-	*refused = rc == ZR_ENOTSUP;
+	*refused = rc == ZR_ENOTSUP || rc == ZR_ENOMEM;
 	if (rc)
 		return rc;
 	rc = zr_manifest_accepts(&l->here, &l->saved, 0, &why);
@@ -138,6 +138,7 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 	for (int32_t r = 0; !rc && r < l->saved.world; r++)
 		if (concerns(l, r))
 			rc = load_file(l, r, err);
+	*refused = rc == ZR_ENOMEM; /* the checkpoint may be whole */
 	return rc;
 }
 
@@ -174,9 +175,12 @@ static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **ba
 
 /* The candidates in a directory, from the one that `latest` names down, then later ones: those belong to a training that
  * was left for an earlier checkpoint. Rank 0's view counts. */
+#define UNREADABLE (-2)
 static int64_t candidate(const int64_t *steps, int64_t n, int64_t latest, int64_t i)
 {
 	int64_t before = 0;
+	if (n < 0)
+		return UNREADABLE;
 	while (before < n && (latest < 0 || steps[before] <= latest))
 		before++;
 	return i < before ? steps[before - 1 - i] : i < n ? steps[n - 1 - (i - before)] : -1;
@@ -188,7 +192,7 @@ static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error 
 	const struct zr_ckpt_word *bad;
 	int rc = zr_ckpt_share(l->s, &mine, l->words, &bad, err);
 	*agreed = l->words[0].done;
-	return rc;
+	return rc ? rc : *agreed == UNREADABLE ? zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory", l->path) : 0;
 }
 
 static void pass_over(const struct load *l, const struct zr_ckpt_word *bad)
@@ -203,6 +207,7 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 	int rc = 0, refused = 0;
 	const struct zr_ckpt_word *bad;
 	struct zr_ckpt_word last = { 0 };
+	snprintf(l->path, sizeof l->path, "%s", dir);
 	for (int64_t i = 0; !rc; i++) {
 		rc = agree(l, candidate(steps, n, latest, i), step, err);
 		if (rc || *step < 0)

@@ -8,5 +8,4 @@ core_libcore_la_SOURCES += \
 	core/checkpoint/entries.c \
 	core/checkpoint/frozen.c \
 	core/checkpoint/manifest.c core/checkpoint/manifest.h core/checkpoint/manifest_read.c \
-	core/checkpoint/reader.c core/checkpoint/reader.h \
-	core/checkpoint/safetensors.c core/checkpoint/safetensors_write.c core/checkpoint/safetensors.h
+	core/checkpoint/reader.c core/checkpoint/reader.h

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/files/json.h"
 #include "core/log.h"
 
 /* ---- writing ---- */
@@ -20,8 +21,8 @@ static json_t *states(const struct zr_ckpt_optimizer *o)
 		const struct zr_ckpt_state *st = &o->state[i];
 		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", zr_st_type(st->dtype));
 		if (st->dtype == ZR_U8)
-			json_object_set_new(j, "bytes_per_block", json_integer(st->block_bytes));
-		json_array_append_new(list, j);
+			zr_json_put(&j, "bytes_per_block", json_integer(st->block_bytes));
+		zr_json_add(&list, j);
 	}
 	return list;
 }
@@ -30,7 +31,7 @@ static json_t *optimizers(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
 	for (int32_t k = 0; k < m->n_optimizers; k++)
-		json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
+		zr_json_add(&list, json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
 						      (json_int_t)m->optimizer[k].state_version, "states", states(&m->optimizer[k])));
 	return list;
 }
@@ -45,13 +46,13 @@ static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *
 		const struct zr_tensor *t = m->layout.tensor[i].decl;
 		json_t *shape = json_array();
 		for (int32_t d = 0; d < t->ndim; d++)
-			json_array_append_new(shape, json_integer(t->dims[d]));
+			zr_json_add(&shape, json_integer(t->dims[d]));
 		json_t *j = json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape, "optimizer", m->optimizer_of[i]);
 		if (zr_manifest_frozen(m, i))
-			json_object_set_new(j, "frozen", json_string(frozen_text[zr_manifest_frozen(m, i)]));
+			zr_json_put(&j, "frozen", json_string(frozen_text[zr_manifest_frozen(m, i)]));
 		if (zr_manifest_frozen(m, i) == ZR_FROZEN_LEFT_OUT)
-			json_object_set_new(j, "source_xxh3", json_string(zr_hex(m->source[i], hex)));
-		json_array_append_new(list, j);
+			zr_json_put(&j, "source_xxh3", json_string(zr_hex(m->source[i], hex)));
+		zr_json_add(&list, j);
 	}
 	return list;
 }
@@ -60,7 +61,7 @@ static json_t *units(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
 	for (int32_t u = 0; u < m->layout.n_units; u++)
-		json_array_append_new(list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors",
+		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors",
 						      tensors(m, &m->layout.unit[u])));
 	return list;
 }
@@ -70,7 +71,7 @@ static json_t *files(const struct zr_manifest *m)
 	json_t *list = json_array();
 	for (int32_t r = 0; r < m->world; r++) {
 		char name[ZR_CKPT_NAME], hex[17];
-		json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "name", zr_ckpt_file_name(r, m->world, name), "bytes",
+		zr_json_add(&list, json_pack("{s:s, s:I, s:s}", "name", zr_ckpt_file_name(r, m->world, name), "bytes",
 						      (json_int_t)m->file[r].bytes, "header_xxh3", zr_hex(m->file[r].header, hex)));
 	}
 	return list;
@@ -85,10 +86,9 @@ static json_t *scale(const struct zr_scale *s)
 			 (json_int_t)s->last_overflow, "hysteresis", (json_int_t)s->hysteresis);
 }
 
-static json_t *text_or_null(const char *text)
+static json_t *text_of(const char *text)
 {
-	json_t *j = json_string(text ? text : "");
-	return j ? j : json_null(); /* a path that is not UTF-8 has no JSON */
+	return zr_json_string(text ? text : "", "(not UTF-8)");
 }
 
 char *zr_manifest_text(const struct zr_manifest *m)
@@ -100,20 +100,20 @@ char *zr_manifest_text(const struct zr_manifest *m)
 				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed", (json_int_t)m->seed, "world",
 				 m->world, "block_elements", ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
 	char *body, *out = NULL, hex[17];
-	json_object_set_new(root, "loss_scale", scale(&m->scale));
-	json_object_set_new(root, "batch", json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
+	zr_json_put(&root, "loss_scale", scale(&m->scale));
+	zr_json_put(&root, "batch", json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
 						     (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));
-	json_object_set_new(root, "model", text_or_null(m->model));
-	json_object_set_new(root, "data", text_or_null(m->data));
-	json_object_set_new(root, "dtype", text_or_null(m->dtype));
-	json_object_set_new(root, "master_bits", json_integer(m->master_bits));
-	json_object_set(root, "plugins", m->plugins);
-	json_object_set(root, "settings", m->settings);
-	json_object_set(root, "meta", m->meta);
-	json_object_set_new(root, "files", files(m));
-	json_object_set_new(root, "optimizers", optimizers(m));
-	json_object_set_new(root, "units", units(m));
-	json_object_set_new(root, "config", text_or_null(m->config));
+	zr_json_put(&root, "model", text_of(m->model));
+	zr_json_put(&root, "data", text_of(m->data));
+	zr_json_put(&root, "dtype", text_of(m->dtype));
+	zr_json_put(&root, "master_bits", json_integer(m->master_bits));
+	zr_json_put(&root, "plugins", json_incref(m->plugins));
+	zr_json_put(&root, "settings", json_incref(m->settings));
+	zr_json_put(&root, "meta", json_incref(m->meta));
+	zr_json_put(&root, "files", files(m));
+	zr_json_put(&root, "optimizers", optimizers(m));
+	zr_json_put(&root, "units", units(m));
+	zr_json_put(&root, "config", text_of(m->config));
 	body = json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
 	size_t size = body ? strlen(body) + 64 : 0;
@@ -125,6 +125,17 @@ char *zr_manifest_text(const struct zr_manifest *m)
 		memcpy(out + 10, zr_hex(XXH3_64bits(rest, strlen(rest)), hex), 16);
 	}
 	return out;
+}
+
+int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back, struct zr_error *err)
+{
+	char *again = zr_manifest_text(back);
+	int same = again && !strcmp(again, text) && json_equal(m->settings, back->settings) && json_equal(m->plugins, back->plugins) &&
+		   json_equal(m->meta, back->meta);
+	int rc = !again ? zr_err(err, ZR_ENOMEM, "out of memory for a manifest") :
+		 !same ? zr_err(err, ZR_EIO, "the manifest does not read back as it was written") : 0;
+	free(again);
+	return rc ? rc : zr_manifest_accepts(m, back, 0, err);
 }
 
 /* ---- what must be equal ---- */

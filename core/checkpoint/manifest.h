@@ -16,7 +16,7 @@
 
 #include <zeroth/precision.h>
 
-#include "core/checkpoint/safetensors.h"
+#include "core/files/safetensors.h"
 #include "core/layout.h"
 
 #define ZR_CKPT_VERSION 2         /* of the format; older ones are read. Without frozen tensors version 1 is written. */
@@ -81,9 +81,13 @@ int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor); /* ZR_FROZE
 /* Returned owned; NULL: out of memory. The first line has the hash of the others. */
 char *zr_manifest_text(const struct zr_manifest *m);
 
+/* Whether one that was read is `m`, and its text the one that was written. */
+int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back, struct zr_error *err);
+
 /* path: for messages. A damaged one, or one of a newer version, is an error. On failure there is nothing to free. */
 int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err);
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
+int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
 void zr_manifest_free(struct zr_manifest *m); /* of one that was read */
 
 /* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused by name. What

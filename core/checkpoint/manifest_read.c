@@ -3,11 +3,15 @@
  * manifest_read.c - see manifest.h: reading. Nothing in the file is trusted, not even behind a right checksum.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include "core/files/file.h"
+#include "core/files/json.h"
 #include "core/checkpoint/manifest.h"
 
 #define HASH_LINE "{\"xxh3\": \"0123456789abcdef\",\n"
@@ -350,10 +354,11 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 		memcpy(hex, at + 10, 16);
 	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
 		return zr_err(err, ZR_EINVAL, "%s: the manifest is damaged: its checksum does not fit", path);
-	m.root = json_loadb(at, bytes, JSON_REJECT_DUPLICATES, &why);
+	m.root = zr_json_load(at, bytes, &why);
 	if (!json_is_object(m.root)) {
+		int no = errno;
 		json_decref(m.root);
-		return zr_err(err, ZR_EINVAL, "%s: not JSON: %s", path, why.text);
+		return zr_err(err, no ? ZR_ENOMEM : ZR_EINVAL, "%s: not JSON: %s", path, why.text);
 	}
 	int rc = check_version(&r);
 	if (!rc)
@@ -365,32 +370,24 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	return rc;
 }
 
-static int read_whole(FILE *f, const char *path, char **out, size_t *bytes, struct zr_error *err)
+int zr_ckpt_dir(const char *path)
 {
-	int rc = 0;
-	long size = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
-	*out = size >= 0 && size <= (long)MOST_BYTES ? malloc((size_t)size + 1) : NULL;
-	if (!*out)
-		rc = zr_err(err, size >= 0 && size <= (long)MOST_BYTES ? ZR_ENOMEM : ZR_EINVAL, "%s: too large", path);
-	else if (fseek(f, 0, SEEK_SET) || fread(*out, 1, (size_t)size, f) != (size_t)size)
-		rc = zr_err(err, ZR_EIO, "%s: cannot read: %s", path, strerror(errno));
-	*bytes = (size_t)(size > 0 ? size : 0);
-	return rc;
+	const char *name = strrchr(path, '/');
+	return zr_dir_open(AT_FDCWD, path, strncmp(name ? name + 1 : path, "step-", 5) != 0);
 }
 
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err)
 {
 	char path[PATH_MAX], *at = NULL;
-	size_t bytes = 0;
+	size_t bytes;
 	if (snprintf(path, sizeof path, "%s/manifest.json", dir) >= (int)sizeof path)
 		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO, "%s: %s", path, strerror(errno));
-	int rc = read_whole(f, path, &at, &bytes, err);
-	fclose(f);
-	if (!rc)
-		rc = zr_manifest_parse(at, bytes, path, out, err);
+	int fd = zr_ckpt_dir(dir), rc;
+	if (fd < 0)
+		return zr_file_failed(err, dir, "", errno);
+	int no = zr_file_text(fd, "manifest.json", 0, MOST_BYTES, &at, &bytes);
+	close(fd);
+	rc = no ? zr_file_failed(err, path, "", no) : zr_manifest_parse(at, bytes, path, out, err);
 	free(at);
 	return rc;
 }

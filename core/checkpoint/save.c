@@ -3,8 +3,9 @@
  * save.c - see checkpoint.h. A save goes through these phases, and all ranks enter each together:
  *
  *   begin    rank 0 checks the space and makes the directory; then every rank opens its file
- *   WRITE    the files are written, by a thread or by this one
- *   COMMIT   rank 0 writes the manifest, gives the directory its name and prunes, or removes it if a rank failed
+ *   WRITE    the files are written and read back, by a thread or by this one
+ *   COMMIT   rank 0 writes the manifest, reads it back, gives the directory its name and prunes, or removes it if a rank
+ *            failed
  *
  * The words that ranks exchange at the end of WRITE and COMMIT say whether all are done, and what failed.
  */
@@ -33,7 +34,7 @@ struct zr_saver {
 	/* of the save that goes on */
 	int phase;
 	struct zr_manifest m;
-	char file[PATH_MAX];
+	char tmp[PATH_MAX];       /* its directory while it is written */
 	struct zr_ckpt_writer *writer;
 	struct zr_ckpt_word mine; /* result of the phase's job on this rank */
 	int lock;                 /* on the directory, rank 0 */
@@ -272,23 +273,13 @@ static int prepare(struct zr_saver *v, struct zr_error *err)
 	return rc;
 }
 
-static int name_file(struct zr_saver *v, struct zr_error *err)
-{
-	char tmp[PATH_MAX], name[ZR_CKPT_NAME];
-	int rc = zr_ckpt_path(v->dir, v->m.step, 1, tmp, err);
-	if (!rc && snprintf(v->file, sizeof v->file, "%s/%s", tmp, zr_ckpt_file_name(v->s->setup->process.rank, v->m.world, name)) >=
-		   (int)sizeof v->file)
-		rc = zr_err(err, ZR_EINVAL, "%s: a path too long", v->dir);
-	return rc;
-}
-
 /* A rank that cannot open its file has nothing to do but to say so. */
 static void begin_write(struct zr_saver *v, const float *losses)
 {
 	struct zr_error err = { 0 };
-	int rc = name_file(v, &err);
+	int rc = zr_ckpt_path(v->dir, v->m.step, 1, v->tmp, &err);
 	if (!rc)
-		rc = zr_writer_open(v->s, &v->m, v->file, losses, &v->writer, &err);
+		rc = zr_writer_open(v->s, &v->m, v->tmp, losses, &v->writer, &err);
 	if (!rc) {
 		if (v->overlap) {
 			v->s->before_update = before_update;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/files/file.h"
+#include "core/files/json.h"
 #include "core/piece.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time: 2 MiB of fp32 */
@@ -25,7 +28,8 @@ enum { TODO, BUSY, COPIED, DONE };
 struct zr_ckpt_writer {
 	struct zr_session *s;
 	const struct zr_manifest *m;
-	const char *path;
+	const char *dir;
+	char path[PATH_MAX]; /* of the file, for messages */
 	const float *losses;
 	struct zr_ckpt_entry *entry;
 	uint64_t *hash;
@@ -34,6 +38,7 @@ struct zr_ckpt_writer {
 	size_t header;    /* bytes before the data */
 	uint64_t bytes, header_hash;
 	int failed;       /* errno */
+	struct zr_error why; /* of what reads back as something else */
 	char *chunk, *work;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -59,13 +64,12 @@ static char *make_header(const struct zr_ckpt_writer *w, size_t *bytes)
 	struct zr_st_tensor *t = malloc(((size_t)w->n + 1) * sizeof *t);
 	char(*name)[ZR_ENTRY_NAME] = malloc(((size_t)w->n + 1) * sizeof *name), hex[17], *out = NULL;
 	json_t *meta = json_pack("{s:s}", "format", "zeroth checkpoint");
-	if (t && name && meta) {
-		for (int64_t i = 0; i < w->n; i++) {
-			t[i] = zr_entry_tensor(w->m, &w->entry[i], name[i]);
-			json_object_set_new(meta, name[i], json_string(zr_hex(w->hash[i], hex)));
-		}
-		out = zr_st_header(t, w->n, meta, bytes);
+	for (int64_t i = 0; t && name && meta && i < w->n; i++) {
+		t[i] = zr_entry_tensor(w->m, &w->entry[i], name[i]);
+		zr_json_put(&meta, name[i], json_string(zr_hex(w->hash[i], hex)));
 	}
+	if (t && name && meta)
+		out = zr_st_header(t, w->n, meta, bytes);
 	json_decref(meta);
 	free(name);
 	free(t);
@@ -168,6 +172,44 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* ---- reading it back ---- */
+
+static int stopped(struct zr_ckpt_writer *w)
+{
+	pthread_mutex_lock(&w->lock);
+	int failed = w->failed;
+	pthread_mutex_unlock(&w->lock);
+	return failed;
+}
+
+static int read_entry(struct zr_ckpt_writer *w, const struct zr_st *file, const struct zr_ckpt_entry *e, XXH3_state_t *hash)
+{
+	const uint64_t room = CHUNK * ZR_BLOCK * 4;
+	struct zr_ckpt_found f;
+	int rc = zr_ckpt_find(w->m, file, e, &f, &w->why);
+	XXH3_64bits_reset(hash);
+	for (uint64_t at = 0; !rc && at < e->bytes; at += room) {
+		uint64_t n = e->bytes - at < room ? e->bytes - at : room;
+		rc = zr_st_read(file, f.tensor, at, n, w->chunk, &w->why);
+		XXH3_64bits_update(hash, w->chunk, rc ? 0 : n);
+	}
+	return rc ? rc : zr_ckpt_same(file, &f, XXH3_64bits_digest(hash), &w->why);
+}
+
+/* By the way that going on takes, through the page cache and in the memory that writing had. */
+static void read_back(struct zr_ckpt_writer *w, XXH3_state_t *hash)
+{
+	int32_t rank = w->s->setup->process.rank;
+	struct zr_st file;
+	w->m->file[rank] = (struct zr_ckpt_file){ w->bytes, w->header_hash };
+	int rc = zr_ckpt_open(w->m, w->dir, rank, &file, &w->why);
+	if (rc)
+		return;
+	for (int64_t i = 0; !rc && i < w->n && !stopped(w); i++)
+		rc = read_entry(w, &file, &w->entry[i], hash);
+	zr_st_close(&file);
+}
+
 void zr_writer_run(struct zr_ckpt_writer *w)
 {
 	XXH3_state_t *hash = XXH3_createState();
@@ -178,6 +220,8 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 		w->failed = write_header(w);
 	if (!w->failed && fsync(w->fd))
 		w->failed = errno;
+	if (!w->failed)
+		read_back(w, hash);
 	XXH3_freeState(hash);
 }
 
@@ -293,36 +337,42 @@ static void release(struct zr_ckpt_writer *w)
 /* Space is taken at once where the file system can: what does not fit is known before anything is written. */
 static int open_file(struct zr_ckpt_writer *w)
 {
-	char *header = make_header(w, &w->header);
+	char *header = make_header(w, &w->header), name[ZR_CKPT_NAME];
 	const struct zr_ckpt_entry *last = w->n ? &w->entry[w->n - 1] : NULL;
 	if (!header)
 		return ENOMEM;
 	free(header);
 	w->bytes = w->header + (last ? last->at + last->bytes : 0);
-	w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (w->fd < 0)
-		return errno;
-	if (fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
-		return errno;
-	return 0;
+	zr_ckpt_file_name(w->s->setup->process.rank, w->m->world, name);
+	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
+		return ENAMETOOLONG;
+	int at = zr_ckpt_dir(w->dir);
+	w->fd = at < 0 ? -1 : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int no = w->fd < 0 ? errno : 0;
+	if (at >= 0)
+		close(at);
+	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+		no = errno;
+	return no;
 }
 
-int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *path, const float *losses,
+int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *dir, const float *losses,
 		   struct zr_ckpt_writer **out, struct zr_error *err)
 {
 	struct zr_ckpt_writer *w = calloc(1, sizeof *w);
 	if (!w)
-		return zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
-	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .path = path, .losses = losses, .fd = -1, .wanted = -1 };
+		return zr_err(err, ZR_ENOMEM, "%s: out of memory", dir);
+	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1, .wanted = -1 };
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	w->entry = zr_entries(m, s->setup->process.rank, &w->n);
 	int no = !w->entry || allocate(w) ? ENOMEM : open_file(w);
 	if (no) {
+		zr_err(err, ZR_EIO, "%s: cannot write: %s", *w->path ? w->path : dir, strerror(no));
 		if (w->fd >= 0)
 			close(w->fd);
 		release(w);
-		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no));
+		return ZR_EIO;
 	}
 	*out = w;
 	return 0;
@@ -335,8 +385,11 @@ void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 		w->failed = errno;
 	if (w->failed) {
 		zr_err(&e, ZR_EIO, "%s: cannot write: %s", w->path, strerror(w->failed));
-		zr_ckpt_say(result, &e);
+	} else if (w->why.code) {
+		zr_err(&e, ZR_EIO, "what was written does not read back: %s", w->why.text);
 	}
+	if (e.code)
+		zr_ckpt_say(result, &e);
 	result->bytes = (int64_t)w->bytes;
 	result->hash = (int64_t)w->header_hash;
 	release(w);

@@ -9,11 +9,11 @@
 
 struct zr_ckpt_writer;
 
-/* path, m and losses stay until the end. */
-int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *path, const float *losses,
+/* dir: of the checkpoint. It, m and losses stay until the end; m->file[rank] is filled. */
+int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char *dir, const float *losses,
 		   struct zr_ckpt_writer **out, struct zr_error *err);
 
-/* Writes all of it; to be called once, by any one thread. What fails is remembered. */
+/* Writes all of it and reads it back; to be called once, by any one thread. What fails is remembered. */
 void zr_writer_run(struct zr_ckpt_writer *w);
 
 /* [step] With zr_writer_run in another thread: returns when what the piece has now is written, or copied. Seconds that

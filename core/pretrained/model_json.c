@@ -4,11 +4,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/model.h>
 
+#include "core/files/file.h"
+#include "core/files/json.h"
 #include "core/config/options.h"
 #include "core/host.h"
 #include "core/pretrained/pretrained.h"
@@ -39,37 +42,19 @@ static const char noted[] =
 
 /* ---- the file ---- */
 
-static int read_text(const char *path, char **text, size_t *bytes, struct zr_error *err)
-{
-	FILE *f = fopen(path, "re");
-	long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
-	int rc = 0;
-	*text = NULL;
-	if (!f || size < 0)
-		rc = zr_err(err, !f && (errno == ENOENT || errno == ENOTDIR) ? ZR_EINVAL : ZR_EIO, "%s: %s", path, strerror(errno));
-	else if (size > (long)MOST_BYTES)
-		rc = zr_err(err, ZR_EINVAL, "%s: %ld bytes are no JSON of a model", path, size);
-	else if (!(*text = malloc((size_t)size + 1)))
-		rc = zr_err(err, ZR_ENOMEM, "%s: out of memory", path);
-	else if (fseek(f, 0, SEEK_SET) || fread(*text, 1, (size_t)size, f) != (size_t)size)
-		rc = zr_err(err, ZR_EIO, "%s: cannot read: %s", path, strerror(errno));
-	*bytes = (size_t)(size > 0 ? size : 0);
-	if (f)
-		fclose(f);
-	return rc;
-}
-
 json_t *zr_json_file(const char *path, struct zr_error *err)
 {
 	json_t *root = NULL;
 	json_error_t why;
 	char *text;
 	size_t bytes;
-	if (!read_text(path, &text, &bytes, err)) {
-		root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
-		if (!root)
-			zr_err(err, ZR_EINVAL, "%s:%d: not JSON, at byte %d: %s", path, why.line, why.position, why.text);
-	}
+	int no = zr_file_text(AT_FDCWD, path, 1, MOST_BYTES, &text, &bytes);
+	if (no == EFBIG)
+		zr_err(err, ZR_EINVAL, "%s: more than %u bytes are no JSON of a model", path, MOST_BYTES);
+	else if (no)
+		zr_file_failed(err, path, "", no);
+	else if (!(root = zr_json_load(text, bytes, &why)))
+		zr_err(err, errno ? ZR_ENOMEM : ZR_EINVAL, "%s:%d: not JSON, at byte %d: %s", path, why.line, why.position, why.text);
 	free(text);
 	if (root && !json_is_object(root)) {
 		zr_err(err, ZR_EINVAL, "%s: not a JSON object", path);

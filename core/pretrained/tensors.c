@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/checkpoint/safetensors.h"
+#include "core/files/safetensors.h"
 #include "core/layout.h"
 #include "core/pretrained/pretrained.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/safetensors.h"
+#include "core/files/safetensors.h"
 #include "core/layout.h"
 #include "core/pretrained/pretrained.h"
 #include "fuzz.h"

@@ -37,6 +37,8 @@ struct zr_st {
 };
 
 int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err); /* on failure there is nothing to close */
+/* The same of what is open already; takes fd, -1 is one that could not be opened, as errno says. */
+int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err);
 void zr_st_close(struct zr_st *st);
 const struct zr_st_tensor *zr_st_find(const struct zr_st *st, const char *name); /* NULL: absent */
 const char *zr_st_meta(const struct zr_st *st, const char *key);                 /* NULL: absent */
@@ -62,16 +64,16 @@ struct zr_st_writer {
 	char *path, *tmp;
 	int fd;
 	int failed; /* errno */
+	int64_t n;  /* tensors */
+	uint64_t bytes;
+	struct XXH3_state_s *hash; /* of all that was appended */
 };
 
 int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_tensor *t, int64_t n, json_t *meta,
 		 struct zr_error *err);
 void zr_st_append(struct zr_st_writer *w, const void *data, size_t bytes);
-/* Makes it durable under its name: until then there is only `path`.tmp, which a failure or keep = 0 removes. */
+/* Reads it back and makes it durable under its name: until then there is only `path`.tmp, which a failure or keep = 0
+ * removes. */
 int zr_st_finish(struct zr_st_writer *w, int keep, struct zr_error *err);
-
-/* All of it, from wherever it stops; 0 or errno. */
-int zr_write_all(int fd, const void *data, size_t bytes);
-int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at);
 
 #endif

@@ -3,7 +3,7 @@
  * safetensors.c - see safetensors.h: reading.
  */
 #define _GNU_SOURCE
-#include "core/checkpoint/safetensors.h"
+#include "core/files/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+#include "core/files/file.h"
+#include "core/files/json.h"
 
 static const struct {
 	const char *name;
@@ -147,26 +150,11 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 	return check_places(st, err);
 }
 
-static int read_all(int fd, void *to, size_t bytes, uint64_t at)
-{
-	for (char *p = to; bytes;) {
-		ssize_t n = pread(fd, p, bytes, (off_t)at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? errno : ENODATA;
-		p += n;
-		at += (uint64_t)n;
-		bytes -= (size_t)n;
-	}
-	return 0;
-}
-
 static int read_header(struct zr_st *st, struct zr_error *err)
 {
 	uint64_t n = 0;
 	json_error_t why;
-	int no = read_all(st->fd, &n, sizeof n, 0);
+	int no = zr_read_all_at(st->fd, &n, sizeof n, 0);
 	if (no && no != ENODATA)
 		return zr_err(err, ZR_EIO, "%s: cannot read: %s", st->path, strerror(no));
 	if (no || n < 2 || n > ZR_ST_HEADER_MAX)
@@ -176,32 +164,29 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 	char *text = malloc(sizeof n + n);
 	if (!text)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory for a header of %llu bytes", st->path, (unsigned long long)n);
-	no = read_all(st->fd, text, sizeof n + n, 0);
+	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
 	if (!no) {
 		st->data = sizeof n + n;
 		st->hash = XXH3_64bits(text, sizeof n + n);
-		st->root = json_loadb(text + sizeof n, n, JSON_REJECT_DUPLICATES, &why);
+		st->root = zr_json_load(text + sizeof n, n, &why);
+		no = errno;
 	}
 	free(text);
 	if (no)
-		return zr_err(err, ZR_EIO, "%s: cannot read its header: %s", st->path, strerror(no));
+		return zr_file_failed(err, st->path, "cannot read its header", no);
 	if (!json_is_object(st->root))
 		return zr_err(err, ZR_EINVAL, "%s: its header is not a JSON object%s%s", st->path, st->root ? "" : ": ",
 			      st->root ? "" : why.text);
 	return read_tensors(st, err);
 }
 
-int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err)
+int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err)
 {
-	struct zr_st st = { .path = strdup(path), .fd = open(path, O_RDONLY | O_CLOEXEC) };
+	struct zr_st st = { .fd = fd };
 	struct stat about;
 	int rc = 0;
-	if (!st.path)
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
-	else if (st.fd < 0 || fstat(st.fd, &about))
-		rc = zr_err(err, errno == ENOENT ? ZR_EINVAL : ZR_EIO, "%s: %s", path, strerror(errno));
-	else if (!S_ISREG(about.st_mode))
-		rc = zr_err(err, ZR_EINVAL, "%s: not a regular file", path);
+	if (fd < 0 || fstat(fd, &about) || !(st.path = strdup(path)))
+		rc = zr_file_failed(err, path, "", errno);
 	if (!rc) {
 		st.bytes = (uint64_t)about.st_size;
 		rc = read_header(&st, err);
@@ -211,6 +196,11 @@ int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err)
 	else
 		*out = st;
 	return rc;
+}
+
+int zr_st_open(const char *path, struct zr_st *out, struct zr_error *err)
+{
+	return zr_st_open_fd(zr_file_open(AT_FDCWD, path, 1), path, out, err);
 }
 
 void zr_st_close(struct zr_st *st)
@@ -243,6 +233,6 @@ int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, s
 
 int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n, void *to, struct zr_error *err)
 {
-	int no = read_all(st->fd, to, n, st->data + t->at + from);
+	int no = zr_read_all_at(st->fd, to, n, st->data + t->at + from);
 	return no ? zr_st_failed(st, t, no, err) : 0;
 }

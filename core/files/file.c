@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * file.c - see file.h.
+ */
+#define _GNU_SOURCE
+#include "core/files/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int zr_dir_open(int at, const char *name, int follow)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
+	struct stat st;
+	if (fd < 0 && errno == ENOTDIR && !follow && !fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW))
+		errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+	return fd;
+}
+
+/* Without O_NONBLOCK opening a FIFO waits for a writer. */
+int zr_file_open(int at, const char *name, int follow)
+{
+	int fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW)), no = 0;
+	struct stat st;
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st))
+		no = errno;
+	else if (!S_ISREG(st.st_mode))
+		no = ENXIO;
+	if (!no)
+		return fd;
+	close(fd);
+	errno = no;
+	return -1;
+}
+
+/* ---- bytes ---- */
+
+int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at)
+{
+	for (const char *p = data; bytes;) {
+		ssize_t n = pwrite(fd, p, bytes, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : EIO;
+		p += n;
+		at += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+int zr_write_all(int fd, const void *data, size_t bytes)
+{
+	for (const char *p = data; bytes;) {
+		ssize_t n = write(fd, p, bytes);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : EIO;
+		p += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+int zr_read_all_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+	for (char *p = to; bytes;) {
+		ssize_t n = pread(fd, p, bytes, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : ENODATA;
+		p += n;
+		at += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+int zr_file_text(int at, const char *name, int follow, size_t most, char **text, size_t *bytes)
+{
+	struct stat st;
+	int fd = zr_file_open(at, name, follow), no = fd < 0 || fstat(fd, &st) ? errno : 0;
+	*text = NULL;
+	*bytes = no ? 0 : (size_t)st.st_size;
+	if (!no && *bytes > most)
+		no = EFBIG;
+	if (!no && !(*text = malloc(*bytes + 1)))
+		no = ENOMEM;
+	if (!no)
+		no = zr_read_all_at(fd, *text, *bytes, 0);
+	if (fd >= 0)
+		close(fd);
+	if (!no)
+		(*text)[*bytes] = 0;
+	else
+		free(*text), *text = NULL;
+	return no;
+}
+
+int zr_file_put(int at, const char *name, const void *data, size_t bytes)
+{
+	char *back;
+	size_t n;
+	int no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
+	int fd = no ? -1 : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return no ? no : errno;
+	no = zr_write_all(fd, data, bytes);
+	if (!no && fsync(fd))
+		no = errno;
+	if (close(fd) && !no)
+		no = errno;
+	if (!no)
+		no = zr_file_text(at, name, 0, bytes, &back, &n);
+	if (no)
+		return no;
+	no = n == bytes && !memcmp(back, data, n) ? 0 : EIO;
+	free(back);
+	return no;
+}
+
+/* ---- names ---- */
+
+int zr_sync_dir(int at)
+{
+	return fsync(at) && errno != EINVAL ? errno : 0; /* EINVAL: a file system that cannot, and need not */
+}
+
+int zr_sync_parent(const char *path)
+{
+	char dir[PATH_MAX];
+	size_t n = strlen(path);
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	while (n && path[n - 1] != '/')
+		n--;
+	if (n >= sizeof dir)
+		return ENAMETOOLONG;
+	memcpy(dir, n ? path : ".", n ? n : 1);
+	dir[n ? n : 1] = 0;
+	int fd = zr_dir_open(AT_FDCWD, dir, 1), no = fd < 0 ? errno : zr_sync_dir(fd);
+	if (fd >= 0)
+		close(fd);
+	return no;
+}
+
+int zr_remove(int at, const char *name)
+{
+	struct dirent *e;
+	int fd = zr_dir_open(at, name, 0);
+	if (fd < 0)
+		return (errno == ENOTDIR || errno == ELOOP) && !unlinkat(at, name, 0) ? 0 : errno;
+	DIR *d = fdopendir(fd);
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			unlinkat(fd, e->d_name, 0);
+	if (d)
+		closedir(d);
+	else
+		close(fd);
+	return unlinkat(at, name, AT_REMOVEDIR) ? errno : 0;
+}
+
+int zr_take_name(int at, const char *tmp, const char *name)
+{
+	int taken = !!renameat2(at, tmp, at, name, RENAME_NOREPLACE);
+	if (taken && (errno == EINVAL || errno == ENOSYS)) /* a file system without the flag */
+		taken = !!renameat(at, tmp, at, name);
+	if (taken && errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+		return errno;
+	if (taken && renameat2(at, tmp, at, name, RENAME_EXCHANGE))
+		return errno;
+	int no = at == AT_FDCWD ? zr_sync_parent(name) : zr_sync_dir(at);
+	if (!no && taken)
+		zr_remove(at, tmp);
+	return no;
+}
+
+int zr_file_failed(struct zr_error *err, const char *path, const char *doing, int no)
+{
+	int theirs = no == ENOENT || no == ENOTDIR || no == ELOOP || no == ENXIO || no == EFBIG || no == ENODATA;
+	const char *why = no == ELOOP ? "a symbolic link, and none is followed here: give what it points to" :
+			  no == ENXIO ? "not a regular file" : no == ENODATA ? "cut short" : strerror(no);
+	return zr_err(err, no == ENOMEM ? ZR_ENOMEM : theirs ? ZR_EINVAL : ZR_EIO, "%s: %s%s%s", path, doing, *doing ? ": " : "", why);
+}

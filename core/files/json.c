@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * json.c - see json.h.
+ */
+#include "core/files/json.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPARE 65536
+
+static void keep(json_t **to, int failed)
+{
+	if (!failed)
+		return;
+	json_decref(*to);
+	*to = NULL;
+}
+
+void zr_json_put(json_t **to, const char *key, json_t *value)
+{
+	keep(to, json_object_set_new(*to, key, value));
+}
+
+void zr_json_add(json_t **to, json_t *value)
+{
+	keep(to, json_array_append_new(*to, value));
+}
+
+json_t *zr_json_string(const char *text, const char *otherwise)
+{
+	errno = 0;
+	json_t *j = json_string(text);
+	return j || errno == ENOMEM ? j : json_string(otherwise);
+}
+
+/* What jansson reads a token into must grow: it does not look whether that worked. So the first allocation that fails is
+ * served from a reserve, then the text ends. */
+static _Thread_local struct reading {
+	const char *at, *end;
+	char *reserve;
+	size_t left, size;
+	int failed;
+} *now;
+
+static void *take(size_t n)
+{
+	void *p = malloc(n);
+	if (p || !now)
+		return p;
+	now->failed = 1;
+	n = (n + 15) / 16 * 16;
+	if (n > now->left)
+		return NULL;
+	now->left -= n;
+	return now->reserve + now->left;
+}
+
+static void give(void *p)
+{
+	if (!now || (char *)p < now->reserve || (char *)p >= now->reserve + now->size)
+		free(p);
+}
+
+static size_t next(void *to, size_t room, void *arg)
+{
+	struct reading *r = arg;
+	size_t left = r->failed ? 0 : (size_t)(r->end - r->at), n = left < room ? left : room;
+	memcpy(to, r->at, n);
+	r->at += n;
+	return n;
+}
+
+static void watch(void)
+{
+	json_set_alloc_funcs(take, give);
+}
+
+json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const size_t size = SPARE + (bytes / 4 + 1) * 16;
+	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size };
+	json_t *j = NULL;
+	pthread_once(&once, watch);
+	r.reserve = malloc(r.left);
+	r.failed = !r.reserve;
+	now = &r;
+	if (!r.failed)
+		j = json_load_callback(next, &r, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, why);
+	if (r.failed) {
+		json_decref(j);
+		j = NULL;
+		snprintf(why->text, sizeof why->text, "out of memory");
+	}
+	now = NULL;
+	free(r.reserve);
+	errno = r.failed ? ENOMEM : 0;
+	return j;
+}

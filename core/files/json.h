@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * json.h - JSON that is built whole or not at all: what could not be made is NULL, and so is all that has it. [any]
+ */
+#ifndef ZR_CORE_JSON_H
+#define ZR_CORE_JSON_H
+
+#include <jansson.h>
+
+/* Take the value; where that fails, or it is NULL, *to goes and is NULL from then on. */
+void zr_json_put(json_t **to, const char *key, json_t *value);
+void zr_json_add(json_t **to, json_t *value);
+/* `otherwise` for what is not UTF-8 and so has no JSON. NULL: out of memory. */
+json_t *zr_json_string(const char *text, const char *otherwise);
+/* Of a text without duplicate keys; NULL: *why says why not, and errno is ENOMEM if that was it: jansson alone would lose a
+ * character. */
+json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why);
+
+#endif
