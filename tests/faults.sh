@@ -40,17 +40,23 @@ every = 1
 dir = run
 EOF
 train=("$ZEROTH" train tiny.ini)
+resume=("${train[@]}" --resume auto)
 
-# digest STEPS: the last line of a training that nothing disturbs
-digest() { (cd base && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps="$1" 2> /dev/null | tail -n 1; rm -rf "$scratch/plain"); }
+# digest STEPS OPTION...: the last line of a training that nothing disturbs
+digest() {
+	local steps=$1
+	shift
+	(cd base && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps="$steps" "$@" 2> /dev/null | tail -n 1)
+	rm -rf "$scratch/plain"
+}
 
-# case NAME BUDGET OPTION... -- COMMAND... -- GO-ON...: tries its calls; the results go to the file `results`
+# try NAME BUDGET OPTION... -- COMMAND... -- GO-ON...: tries calls of a command, see tests/faults/sweep.c
 try() {
 	local name=$1 budget=$2
 	shift 2
 	case " ${CASES-$name} " in *" $name "*) ;; *) return ;; esac
-	[ "$FAULTS" != full ] || budget=${FULL_BUDGET-0}
-	if ! "$ZR_BUILDDIR/tests/sweep" --library "$faults" --name "$name" --base "$scratch/base" --work "$scratch/work" \
+	[ "$FAULTS" = full ] && budget=${BUDGET-2000} || set -- --calls "$slice" "$@"
+	if ! "$ZR_BUILDDIR/tests/sweep" --library "$faults" --name "$name" --work "$scratch/work" \
 		--budget "$budget" "$@" > result 2> problem; then
 		fail "$name: cannot be tried" "$(cat problem)"
 		return
@@ -59,10 +65,64 @@ try() {
 	is "I5, I6, I7: $name: the right digest or a clean stop" "$(grep '^else' result | cut -f3-)" ''
 }
 
-three=$(digest 3)
+slice=' mmap open write sync range rename mkdir space close unlink thread ring '
+flips=$([ "$FAULTS" != full ] || echo yes)
+three=$(digest 3) four=$(digest 4)
 : > results
-slice="$([ "$FAULTS" = full ] || echo ' mmap open write sync range rename mkdir space close list thread ')"
-try one 150 ${slice:+--calls "$slice"} --end "$three" -- "${train[@]}" -- "${train[@]}" --resume auto -o train.steps=3
+
+# ---- saving ----
+try one 20 --base base --end "$three" -- "${train[@]}" -o checkpoint.keep=1 -- "${resume[@]}" -o train.steps=3
+try async 10 --base base --end "$three" -- "${train[@]}" -o checkpoint.async=yes -- "${resume[@]}" -o train.steps=3
+try two 20 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage2 -- "${resume[@]}" -o train.steps=3
+try two-async 10 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.async=yes \
+	-- "${resume[@]}" -o train.steps=3
+sixteen=(-o precision.plugin=bf16 -o zero.gather_16bit_weights_on_model_save=yes)
+try sixteen 10 --base base --end "$(digest 3 -o precision.plugin=bf16)" -- "${train[@]}" "${sixteen[@]}" \
+	-- "${resume[@]}" -o precision.plugin=bf16 -o train.steps=3
+
+# ---- tiers on disk ----
+cp -r base disk
+mkdir disk/disk
+tiers=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
+for tier in optimizer gradient; do
+	tiers+=(-o offload.$tier.plugin=nvme -o offload.$tier.path=disk)
+done
+try disk 20 --base disk --end "$three"${flips:+ --flips zeroth-offload} -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+export ZR_FAULT_NO_RING=1
+try disk-plain 10 --base disk --end "$three"${flips:+ --flips zeroth-offload} -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" \
+	-o train.steps=3
+unset ZR_FAULT_NO_RING
+try disk-two 10 --base disk --end "$three" -- "${train[@]}" -n 2 "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+
+# ---- going on ----
+cp -r base saved
+(cd saved && "${train[@]}" > /dev/null 2>&1)
+try resume 20 --base saved --from 2 --end "$four"${flips:+ --flips /step-} -- "${resume[@]}" -o train.steps=3 -- "${resume[@]}" -o train.steps=4
+try resume-two 10 --base saved --from 2 --end "$four"${flips:+ --flips /step-} -- "${resume[@]}" -n 2 -o zero.plugin=stage2 \
+	-o train.steps=3 -- "${resume[@]}" -o train.steps=4
+cp -r saved torn
+truncate -s 1000 torn/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors
+try replace 10 --base torn --from 1 --end "$three" -- "${resume[@]}" -- "${resume[@]}" -o train.steps=3
+
+# ---- commands ----
+go_on=("${resume[@]}" -o train.steps=3)
+[ "$FAULTS" != full ] || try verify 6 --base saved --from 2 --end "$three"${flips:+ --flips /step-} -- "$ZEROTH" checkpoint verify run -- "${go_on[@]}"
+try ls 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint ls run -- "${go_on[@]}"
+[ "$FAULTS" != full ] || try prune 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint prune --keep 1 run -- "${go_on[@]}"
+try export 10 --base saved --from 2 --end "$three"${flips:+ --flips /step-} -- "$ZEROTH" checkpoint export run out -- "${go_on[@]}"
+try sample 6 --base saved --from 2 --end "$three" -- "$ZEROTH" sample run -n 5 -s 1 -- "${go_on[@]}"
+cp -r base pretrained
+(cd saved && "$ZEROTH" checkpoint export run ../pretrained/model > /dev/null 2>&1)
+sed -i 's/^layers.*//; s/^heads.*//; s/^width.*//; s/^context.*//; s/^plugin = gpt2/path = model/' pretrained/tiny.ini
+end=$(cd pretrained && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps=3 2> /dev/null | tail -n 1)
+rm -rf plain
+try pretrained 10 --base pretrained --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
+tokenize=("$ZEROTH" tokenize -T "$golden/gpt2.json" -o out.bin text)
+! grep -q HAVE_PCRE2 "$ZR_BUILDDIR/config.status" ||
+	try tokenize 6 --base base -- "${tokenize[@]}" -- "${tokenize[@]}"
+try plan 4 --base base -- "$ZEROTH" plan -n 2 --program tiny.ini -- "${train[@]}"
+try show 4 --base base -- "$ZEROTH" config show --json tiny.ini -- "${train[@]}"
 
 awk -F '\t' 'BEGIN { printf "# %-10s %8s %8s %8s %8s\n", "call", "tried", "right", "clean", "else" }
 	function row(name) { printf "# %-10s %8d %8d %8d %8d\n", name, tried[name], right[name], clean[name], other[name] }

@@ -11,6 +11,7 @@
  *   kind: the name of an error; `short`: half of the bytes; `slow`: 0.05 s later; `flip`: one bit is another one
  *   ZR_FAULT_COUNTS=FILE  the numbers of calls go there, as a struct fault_counts
  *   ZR_FAULT_LOG=FILE     a line per call that changes a file or a directory, in order; see record.c
+ *   ZR_FAULT_NO_RING=1    there is no io_uring
  *
  * Counted are calls on regular files and directories outside of /proc, /sys and /dev, by descriptors above 2. Streams of
  * fopen are made of the same reads and writes.

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <liburing.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -102,6 +103,8 @@ VISIBLE int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigne
 	static int (*next)(unsigned, struct io_uring *, unsigned);
 	if (!next)
 		next = (int (*)(unsigned, struct io_uring *, unsigned))of_liburing("io_uring_queue_init");
+	if (getenv("ZR_FAULT_NO_RING"))
+		return -ENOSYS;
 	return fault_point(FAULT_SETUP, "io_uring_queue_init") == FAULT_FAIL ? -fault_error() : next(entries, ring, flags);
 }
 

@@ -170,19 +170,27 @@ static int has_line(const char *text, const char *line, size_t n)
 	return 0;
 }
 
-static int missing(const char *a, const char *b, const char *except, char sign, char *out, size_t size)
+static int is_excepted(const char *line, const char *end, const char *const *except)
 {
-	for (const char *end; (end = strchr(a, '\n')); a = end + 1) {
-		const char *skip = except ? strstr(a, except) : NULL;
-		if ((!skip || skip > end) && !has_line(b, a, (size_t)(end - a) + 1)) {
-			snprintf(out, size, "%c%.*s", sign, (int)strcspn(a, " "), a);
+	for (; except && *except; except++) {
+		const char *at = strstr(line, *except);
+		if (at && at < end)
 			return 1;
-		}
 	}
 	return 0;
 }
 
-void tree_difference(const char *a, const char *b, const char *except, char *out, size_t size)
+static int missing(const char *a, const char *b, const char *const *except, char sign, char *out, size_t size)
+{
+	for (const char *end; (end = strchr(a, '\n')); a = end + 1)
+		if (!is_excepted(a, end, except) && !has_line(b, a, (size_t)(end - a) + 1)) {
+			snprintf(out, size, "%c%.*s", sign, (int)strcspn(a, " "), a);
+			return 1;
+		}
+	return 0;
+}
+
+void tree_difference(const char *a, const char *b, const char *const *except, char *out, size_t size)
 {
 	*out = 0;
 	if (!missing(b, a, except, '-', out, size))

@@ -15,9 +15,9 @@ void tree_copy(const char *from, const char *to);
  * summary.json) the number of lines is taken. Returns an owned text. */
 char *tree_list(const char *path);
 
-/* The first line that only one of two lists has, as "+path" or "-path"; "": none. Lines with `except`, which may be NULL,
- * do not count. */
-void tree_difference(const char *a, const char *b, const char *except, char *out, size_t size);
+/* The first line that only one of two lists has, as "+path" or "-path"; "": none. Lines with one of the texts of
+ * `except`, which may be NULL, do not count. */
+void tree_difference(const char *a, const char *b, const char *const *except, char *out, size_t size);
 
 uint64_t tree_hash(const char *text);
 
