@@ -67,26 +67,28 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	char types[256];
 	(void)path;
 	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = tables_of(p)))
-		return 0;
+		return unused.code == ZR_ENOMEM ? ENOMEM : 0;
 	types_text(v, types, sizeof types);
 	fprintf(s->out, "%c%s %s\n", reads(v, s->type) ? '+' : '-', id, types);
 	return 0;
 }
 
+/* The child's exit status is an errno. */
 static void scan_to(int fd, const char *type)
 {
 	struct scan s = { fdopen(fd, "w"), type };
-	int null = open("/dev/null", O_RDWR);
+	int null = open("/dev/null", O_RDWR), no;
 	dup2(null, 1);
 	dup2(null, 2);
 	alarm(PATIENCE);
-	_exit(!s.out || zr_plugin_scan(scan_one, &s) || fflush(s.out) ? 1 : 0);
+	no = s.out ? zr_plugin_scan(scan_one, &s) : errno;
+	_exit(no ? no & 255 : fflush(s.out) ? errno : 0);
 }
 
 /* The lines of the child in *out, owned. */
 static int scan(const char *type, char **out, struct zr_error *err)
 {
-	int fd[2], status = 0, c;
+	int fd[2], status = 0, c, no;
 	size_t n = 0, room = 65536;
 	if (pipe2(fd, O_CLOEXEC))
 		return zr_err(err, ZR_EIO, "cannot look for plugins: %s", strerror(errno));
@@ -94,9 +96,12 @@ static int scan(const char *type, char **out, struct zr_error *err)
 	pid_t child = fork();
 	if (!child)
 		scan_to(fd[1], type);
+	no = child < 0 ? errno : 0;
 	close(fd[1]);
 	FILE *in = fdopen(fd[0], "r");
 	*out = calloc(1, room);
+	if (!no && (!in || !*out))
+		no = ENOMEM;
 	while (in && *out && (c = getc(in)) != EOF)
 		if (n + 1 < room)
 			(*out)[n++] = (char)c;
@@ -104,10 +109,13 @@ static int scan(const char *type, char **out, struct zr_error *err)
 		fclose(in);
 	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
-	if (child > 0 && in && *out && WIFEXITED(status) && !WEXITSTATUS(status))
+	if (!no)
+		no = !WIFEXITED(status) ? EINTR : WEXITSTATUS(status);
+	if (!no)
 		return 0;
 	free(*out);
-	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s: name one by [model] plugin", type);
+	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%s): name one by [model] plugin", type,
+		      strerror(no));
 }
 
 int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err)
