@@ -19,13 +19,14 @@ static void set(json_t **to, const char *section, const char *key, const char *t
 	zr_json_put(to, name, zr_json_string(text, "(not UTF-8)"));
 }
 
-/* Number of ranks and length of the training may change; the batch, and what is kept of a parameter, are compared by
- * their meaning. */
+/* Number of ranks and length of the training may change; the batch, what is kept of a parameter and how gradients are
+ * summed are compared by their meaning. */
 static int is_free(const char *section, const char *key)
 {
 	static const char *const keys[][2] = {
 		{ "train", "steps" }, { "train", "train_batch_size" }, { "train", "micro_batch_size" },
-		{ "train", "gradient_accumulation_steps" }, { "precision", "master" },
+		{ "train", "gradient_accumulation_steps" }, { "train", "communication_data_type" }, { "train", "reduction" },
+		{ "precision", "master" },
 	};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (!strcmp(keys[i][0], section) && !strcmp(keys[i][1], key))
@@ -49,10 +50,10 @@ static void add_settings(json_t **to, const struct zr_section *s, const struct z
 	}
 }
 
-/* What does not change results says nothing here, plugins of these roles included. */
+/* What does not change results says nothing here, plugins of these roles included; devices say it by their variants. */
 static int matters(const struct zr_section *s)
 {
-	static const char *const roles[] = { "boot", "comm", "zero", "offload", "activation", "monitor", NULL };
+	static const char *const roles[] = { "boot", "comm", "device", "zero", "offload", "activation", "monitor", NULL };
 	for (int i = 0; s->role && roles[i]; i++)
 		if (!strcmp(s->role, roles[i]))
 			return 0;
@@ -88,6 +89,24 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 	free(dir);
 }
 
+/* What bits depend on beside the options: who computes, and how gradients are summed. */
+static void describe_sums(const struct zr_setup *p, json_t **to)
+{
+	struct zr_device_info host = { .size = sizeof host };
+	const struct zr_device_info *d = &p->device_info;
+	char text[320];
+	int n = snprintf(text, sizeof text, "%s (%s)", d->name, d->variant);
+	if (p->host_device.inst && !((const struct zr_device_v1 *)p->host_device.vtbl)->info(p->host_device.inst, &host) &&
+	    (strcmp(host.name, d->name) || strcmp(host.variant, d->variant)))
+		snprintf(text + n, sizeof text - (size_t)n, ", host %s (%s)", host.name, host.variant);
+	set(to, "device", "variant", text);
+	if (p->plan.sums)
+		set(to, "comm", "sums", p->plan.sums);
+	set(to, "train", "communication_data_type", zr_st_type(p->types.comm_dtype));
+	snprintf(text, sizeof text, "local over %d ranks", p->process.world);
+	set(to, "train", "reduction", zr_sums_locally(p) ? text : "slots");
+}
+
 static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 {
 	char text[160];
@@ -102,10 +121,7 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 		if (matters(s))
 			add_settings(&m->settings, s, &t);
 	}
-	snprintf(text, sizeof text, "%s (%s)", p->device_info.name, p->device_info.variant);
-	set(&m->settings, "device", "variant", text);
-	if (p->plan.sums)
-		set(&m->settings, "comm", "sums", p->plan.sums);
+	describe_sums(p, &m->settings);
 	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);
 	set(&m->settings, "data", "tokens", text);
 	zr_describe_model(p, &m->meta);

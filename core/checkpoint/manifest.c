@@ -216,21 +216,35 @@ static int same_layout(const struct zr_manifest *here, const struct zr_manifest 
 	return rc;
 }
 
-/* Settings in one of two objects that the other does not have, or has with another value. */
+static const char *setting(const struct zr_manifest *m, const char *key)
+{
+	const char *text = json_string_value(json_object_get(m->settings, key));
+	return text ? text : "not there";
+}
+
+/* Says where a setting differs. The options of another plugin differ with its name, those of a device by its variant alone
+ * (an older zeroth saved them as well). */
+static void log_change(const struct zr_manifest *here, const struct zr_manifest *saved, const char *key)
+{
+	const char *dot = strrchr(key, '.');
+	char plugin[300];
+	snprintf(plugin, sizeof plugin, "%.*s.plugin", dot ? (int)(dot - key) : 0, key);
+	if (!strcmp(setting(here, key), setting(saved, key)) || (!strncmp(key, "device.", 7) && strcmp(key, "device.variant")) ||
+	    (strcmp(key, plugin) && strcmp(setting(here, plugin), setting(saved, plugin))))
+		return;
+	zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key,
+		setting(saved, key), setting(here, key));
+}
+
 static void log_changes(const struct zr_manifest *here, const struct zr_manifest *saved)
 {
 	const char *key;
 	json_t *value;
-	json_object_foreach(here->settings, key, value) {
-		const char *now = json_string_value(value), *was = json_string_value(json_object_get(saved->settings, key));
-		if (!was || strcmp(was, now))
-			zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key,
-				was ? was : "not there", now);
-	}
+	json_object_foreach(here->settings, key, value)
+		log_change(here, saved, key);
 	json_object_foreach(saved->settings, key, value)
 		if (!json_object_get(here->settings, key))
-			zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is not there: from here on results are not those of an uninterrupted run",
-				key, json_string_value(value));
+			log_change(here, saved, key);
 }
 
 int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err)
