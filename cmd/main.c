@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/crash.h"
 #include "cmd/fit.h"
 
 #ifndef PACKAGE_VERSION
@@ -41,6 +42,7 @@ static void usage(FILE *out)
 /* A full disk or a closed pipe must not look like success. */
 static int finish(int code)
 {
+	zr_crash_unwatch();
 	if (!fflush(stdout) && !ferror(stdout))
 		return code;
 	fprintf(stderr, "zeroth: standard output: %s\n", strerror(errno));
@@ -73,8 +75,9 @@ int main(int argc, char **argv)
 		printf("zeroth %s (plugin ABI %d.%d, draft %d)\n", PACKAGE_VERSION, ZR_ABI_MAJOR, ZR_ABI_MINOR, ZR_DRAFT_REVISION);
 		return finish(0);
 	}
+	zr_crash_watch(NULL);
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return finish(commands[i].run(argc - 1, argv + 1));
-	return unknown(argv[1]);
+	return finish(unknown(argv[1]));
 }

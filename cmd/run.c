@@ -16,6 +16,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/config/options.h"
 #include "core/log.h"
+#include "cmd/crash.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
 #include "cmd/metrics.h"
@@ -378,6 +379,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 		rc = check_dirs(r, err);
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
+	zr_crash_session(r->session);
 	if (!rc)
 		rc = leave_out(r, err);
 	if (!rc && r->resume)
@@ -412,6 +414,7 @@ int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr
 		zr_setup_abort(r.setup, err->text);
 	zr_saver_close(r.saver);
 	zr_metrics_close(r.metrics);
+	zr_crash_session(NULL);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
 	free(r.losses);

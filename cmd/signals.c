@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/crash.h"
+
 static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 #define N_ENDS (sizeof ends / sizeof *ends)
 
@@ -47,6 +49,7 @@ static void note(int sig)
 static void end_now(int sig)
 {
 	static const char text[] = " before the first step: nothing is saved\n";
+	zr_crash_unwatch();
 	const char *name = sig == SIGINT ? "zeroth: SIGINT" : sig == SIGTERM ? "zeroth: SIGTERM" : "zeroth: SIGHUP";
 	if (!silent && (write(STDERR_FILENO, name, strlen(name)) < 0 || write(STDERR_FILENO, text, sizeof text - 1) < 0))
 		_exit(130);

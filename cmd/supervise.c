@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/crash.h"
 #include "cmd/oom.h"
 #include "cmd/signals.h"
 
@@ -43,7 +44,8 @@ struct child {
 
 struct crew {
 	struct child *child;
-	struct zr_error *why; /* [n] of each rank, written as it ends */
+	struct zr_error *why; /* [n] of each rank, written as it ends; with code 0, where a signal killed it */
+	volatile char *ended; /* [n] whether it ended as it means to; shared, too */
 	int n, running, failed;
 	int area;            /* memfd */
 	int signals;         /* signalfd */
@@ -135,9 +137,12 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 	if (pid == 0) {
 		close(ends[0]);
 		become_rank(s, rank, ends[1], parent);
-		int code = rank_main(rank, arg, &why);
+		zr_crash_watch(&s->why[rank]);
+		int code = flushed(rank_main(rank, arg, &why));
+		zr_crash_unwatch();
 		s->why[rank] = why;
-		exit(flushed(code));
+		s->ended[rank] = 1;
+		exit(code);
 	}
 	close(ends[1]);
 	s->child[rank].out = ends[0];
@@ -251,6 +256,9 @@ static void ended(struct crew *s, int rank, int status)
 	drain(s, rank);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 130 && !s->interrupted && !s->stop_at)
 		pass_on(s, SIGTERM); /* it was asked by others: all end */
+	if (WIFEXITED(status) && !WEXITSTATUS(status) && !s->ended[rank])
+		zr_err(&s->why[rank], ZR_EINTERNAL, "its process ended with status 0 before the training did, by no call that can be seen; "
+		       "a plugin must have done that");
 	if (is_failure(s, rank, status)) {
 		c->order = ++s->failed;
 		stop_others(s);
@@ -356,6 +364,7 @@ static int explain(const struct crew *s)
 		return s->interrupted ? 130 : 0;
 	const struct child *c = &s->child[rank];
 	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
+	char name[128];
 	int code = s->why[rank].code ? zr_exit_code(s->why[rank].code) : WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 4;
 	print_others(s, rank);
 	fputs(s->terminal ? ERASE : "", stderr);
@@ -364,8 +373,8 @@ static int explain(const struct crew *s)
 	else if (WTERMSIG(c->status) == SIGKILL && c->oom)
 		fprintf(stderr, "zeroth: rank %d was killed by the kernel: out of memory\n", rank);
 	else
-		fprintf(stderr, "zeroth: rank %d was killed by SIG%s (%s)\n", rank, sigabbrev_np(WTERMSIG(c->status)),
-			strsignal(WTERMSIG(c->status)));
+		fprintf(stderr, "zeroth: rank %d was killed by %s%s\n", rank, zr_signal_text(WTERMSIG(c->status), name, sizeof name),
+			s->why[rank].text);
 	return code;
 }
 
@@ -384,8 +393,9 @@ static int prepare(struct crew *s)
 	s->area = memfd_create("zeroth-boot", 0);
 	s->terminal = isatty(STDERR_FILENO);
 	s->ooms = zr_oom_kills("");
-	void *m = mmap(NULL, (size_t)s->n * sizeof *s->why, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *m = mmap(NULL, (size_t)s->n * (sizeof *s->why + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	s->why = m == MAP_FAILED ? NULL : m;
+	s->ended = (char *)(s->why + s->n);
 	return s->child && s->why && s->signals >= 0 && s->area >= 0 ? 0 : -1;
 }
 
@@ -401,7 +411,7 @@ static void finish(struct crew *s)
 	signal(SIGPIPE, s->old_pipe);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (s->why)
-		munmap(s->why, (size_t)s->n * sizeof *s->why);
+		munmap(s->why, (size_t)s->n * (sizeof *s->why + 1));
 	free(s->child);
 }
 

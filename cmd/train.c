@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/crash.h"
 #include "cmd/fit.h"
 #include "cmd/progress.h"
 #include "cmd/run.h"
@@ -102,14 +103,19 @@ static int try_config(const struct zr_cmd_args *a)
 {
 	struct zr_config *cfg;
 	struct zr_error err = { 0 };
-	int status;
+	int status = 0;
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a configuration that is a pipe may never come */
-		_exit(zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ? zr_cmd_failed(&err) : 0);
+		zr_crash_watch(NULL);
+		int code = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ? zr_cmd_failed(&err) : 0;
+		zr_crash_unwatch();
+		_exit(code);
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status)) {
+	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+		return 4; /* it has said where */
+	if (pid < 0 || !WIFEXITED(status)) {
 		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);
 		return 4;
 	}

@@ -90,14 +90,14 @@ int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dty
 		  int32_t op, int32_t unit, zr_ticket *ticket)
 {
 	struct zr_comm_op o = { .size = sizeof o, .kind = kind, .group = group, .dtype = dtype, .n_seg = n, .seg = seg,
-				.tag = { .step = s->step, .op = op, .unit = unit } };
+				.tag = { .step = s->step + 1, .op = op, .unit = unit } };
 	return run(s, &o, ticket);
 }
 
 int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket)
 {
 	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .root = root,
-				.n_seg = 1, .seg = seg, .tag = { .step = s->step, .op = -1, .unit = unit } };
+				.n_seg = 1, .seg = seg, .tag = { .step = s->step + 1, .op = -1, .unit = unit } };
 	return run(s, &o, ticket);
 }
 

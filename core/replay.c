@@ -46,32 +46,39 @@ static int call_op(struct zr_session *s, const struct zr_pop *op)
 int zr_failed_in(struct zr_session *s, int rc, const char *doing)
 {
 	if (rc && rc != ZR_EPEER)
-		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank, (long long)s->step, doing);
+		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank, (long long)s->step + 1, doing);
 	return rc;
 }
 
-/* What ran: whoever failed does not know. */
-static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
+void zr_op_text(const struct zr_session *s, const struct zr_pop *op, char *out, size_t size)
 {
 	const struct zr_setup *p = s->setup;
 	const struct zr_pop *on = op->kind == ZR_P_WAIT || op->kind == ZR_P_RELAY ? &s->program->op[op->target] : op;
 	const struct zr_use *use = zr_pop_use(p, s->program, on);
 	int32_t unit = s->unit >= 0 ? s->unit : use && use->n_units ? use->units[0] : on->n ? zr_units_of(s, on)[0] : -1;
-	char layer[96] = "", in[96] = "", doing[256];
+	char layer[96] = "", in[96] = "";
 	if (use)
 		snprintf(layer, sizeof layer, " of layer %s", zr_layer_at(&p->decl, use->layer)->name);
 	if (unit >= 0)
 		snprintf(in, sizeof in, " (unit %s)", p->layout.unit[unit].name);
-	snprintf(doing, sizeof doing, "%s%s%s%s", on == op ? "" : op->kind == ZR_P_WAIT ? "wait for the " : "relay of the ",
+	snprintf(out, size, "%s%s%s%s", on == op ? "" : op->kind == ZR_P_WAIT ? "wait for the " : "relay of the ",
 		 on->kind == ZR_P_LAYER ? zr_phase_name[use->phase] : zr_pop_name[on->kind], layer, in);
+}
+
+/* What ran: whoever failed does not know. */
+static int failed(struct zr_session *s, const struct zr_pop *op, int rc)
+{
+	char doing[256];
+	zr_op_text(s, op, doing, sizeof doing);
 	return zr_failed_in(s, rc, doing);
 }
 
 /* What a reduce left for when the device is busy again. */
 static int end_reduce(struct zr_session *s)
 {
-	const struct zr_pop *op = s->late;
+	const struct zr_pop *op = s->op = s->late;
 	int rc = op ? zr_end_reduce(s) : 0;
+	s->op = NULL;
 	return rc ? failed(s, op, rc) : 0;
 }
 
@@ -88,8 +95,10 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 	int rc = early ? end_reduce(s) : 0; /* of what is updated, perhaps */
 	double start = early ? seconds() : 0;
 	s->unit = -1;
+	s->op = op;
 	if (!rc && (rc = call_op(s, op)))
 		rc = failed(s, op, rc);
+	s->op = NULL;
 	s->update_seconds += early ? seconds() - start : 0;
 	return rc;
 }

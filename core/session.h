@@ -56,6 +56,7 @@ struct zr_session {
 
 	/* the program that runs */
 	const struct zr_program *program;
+	const struct zr_pop *op;        /* of it, that runs now; NULL: none */
 	const struct zr_pop *late;      /* a reduce that was waited for, with its folds to come; NULL: none */
 	int32_t set;                    /* of host memory, that the last reduce uses */
 	int32_t unit;                   /* of the operation's list, the one it is at; -1: none, or all */
@@ -121,6 +122,7 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 
 /* replay.c: runs a recorded program; adds to the text of a failure which rank was at what. */
 int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* returns rc */
+void zr_op_text(const struct zr_session *s, const struct zr_pop *op, char *out, size_t size); /* what it does, for people; allocates nothing */
 int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
 int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what an update publishes */
 

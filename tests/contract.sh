@@ -89,6 +89,59 @@ known=$(tr -d '\n' < "$ZR_SRCDIR/core/config/calls.c" | grep -oE 'FROM\([a-z]+, 
 	done | sort)
 is 'core knows the functions of all roles as the headers declare them' "$known" "$declared"
 
+# ---- what ends the process ----
+# ends NAME CODE LINE [ARGUMENT]...: the training ends with CODE, LINE as its last
+ends() {
+	local name=$1 wanted=$2
+	shift 2
+	train "$@"
+	is "$name" "$said" "$wanted"
+}
+export BAD_DOES BAD_IN BAD_RANK
+place="plugin optimizer/badoptimizer, $plugin"
+update='step 3, update (unit wte)'
+if [ -z "$ZR_SANITIZE" ]; then # they say it themselves
+	for case in 'write:139:SEGV (Segmentation fault)' 'call:139:SEGV (Segmentation fault)' 'overflow:139:SEGV (Segmentation fault)' \
+		'trap:132:ILL (Illegal instruction)' 'bus:135:BUS (Bus error)' 'abort:134:ABRT (Aborted)' 'divide:136:FPE (Floating point exception)'; do
+		IFS=: read -r BAD_DOES code signal <<< "$case"
+		[ "$BAD_DOES" != divide ] || [ "$(uname -m)" = x86_64 ] || continue
+		[ "$BAD_DOES" != trap ] || [ "$(uname -m)" = x86_64 ] || continue
+		ends "I5: $BAD_DOES in a step" "$code zeroth: killed by SIG$signal in step() of $place; rank 0, $update"
+	done
+	BAD_DOES=write
+	for BAD_IN in create states destroy; do
+		ends "I5: a crash in $BAD_IN" "139 zeroth: killed by SIGSEGV (Segmentation fault) in $BAD_IN() of $place"
+	done
+	BAD_IN=step BAD_RANK=1
+	ends 'I5: a crash of one of two ranks' \
+		"4 zeroth: rank 1 was killed by SIGSEGV (Segmentation fault) in step() of $place; rank 1, $update" -n 2
+	BAD_DOES='thread write' BAD_RANK=0
+	ends 'I5: a crash in a thread of the plugin' "139 zeroth: killed by SIGSEGV (Segmentation fault) in $place; rank 0, $update"
+	BAD_DOES= LACKING=model/gpt2 ends 'I5: a crash below a layer' "139 zeroth: killed by SIGSEGV (Segmentation fault) in backward() of \
+plugin model/lacking, $lacking; rank 0, step 1, backward of layer head (unit ln_f)" -o model.plugin="$lacking"
+else
+	skip 'I5: crashes' 'sanitizers report them'
+fi
+for case in 'exit:exit(0)' 'exit 7:exit(7)' '_exit:_exit(0)' '_Exit:_exit(0)' 'quick_exit:quick_exit()'; do
+	IFS=: read -r BAD_DOES call <<< "$case"
+	ends "I7: $BAD_DOES in a step" "4 zeroth: $call ended the process in step() of $place; rank 0, $update"
+	BAD_RANK=1 ends "I7: $BAD_DOES in a step of one of two ranks" \
+		"4 zeroth: rank 1 failed with code 4: $call ended the process in step() of $place; rank 1, $update" -n 2
+done
+BAD_DOES=exit
+for BAD_IN in create states destroy; do
+	ends "I7: exit in $BAD_IN" "4 zeroth: exit(0) ended the process in $BAD_IN() of $place"
+done
+BAD_IN=step BAD_DOES='thread exit'
+ends 'I7: exit in a thread of the plugin' "4 zeroth: exit(0) ended the process in $place; rank 0, $update"
+BAD_DOES='system call'
+ends 'I7: an end of a rank that nothing sees' "4 zeroth: rank 0 failed with code 4: its process ended with status 0 before the training \
+did, by no call that can be seen; a plugin must have done that" -n 1
+BAD_DOES=child
+train
+like 'a child of the plugin that ends is nobody else'"'"'s business' "$said" '^0 .* step 4 saved '
+BAD_DOES=
+
 # ---- codecs ----
 train -o codec.plugin=int8
 is 'a codec is refused' "$said" '2 zeroth: -o codec.plugin=int8: nothing encodes what ranks exchange yet; take the section out'

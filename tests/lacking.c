@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lacking.c - the plugin $LACKING (boot/local, device/cpu, offload/cpu) without something that only its answers show to be
- * needed: put and get with several ranks, an operation that core calls, the addresses of objects. Run by tests/contract.sh.
+ * needed: put and get with several ranks, an operation that core calls, the addresses of objects; or a model/ without a
+ * backward that works. Run by tests/contract.sh.
  */
 #include <string.h>
 #include <zeroth/boot.h>
 #include <zeroth/device.h>
+#include <zeroth/model.h>
 #include <zeroth/offload.h>
 
 #include "wrapped.h"
@@ -13,6 +15,7 @@
 static struct zr_desc desc;
 static struct zr_boot_v1 boot;
 static struct zr_device_v1 device;
+static struct zr_model_v1 model;
 static struct zr_offload_v1 offload;
 static struct zr_iface ifaces[2];
 static struct zr_ops ops;
@@ -23,6 +26,14 @@ static const struct zr_ops *fewer(struct zr_inst *inst)
 	ops = *real_device->ops(inst);
 	ops.fold = NULL;
 	return &ops;
+}
+
+static int fall(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	int *volatile nowhere = NULL;
+	(void)inst;
+	*nowhere = c->layer;
+	return 0;
 }
 
 __attribute__((constructor)) static void wrap(void)
@@ -45,6 +56,10 @@ __attribute__((constructor)) static void wrap(void)
 		device = *real_device;
 		device.ops = fewer;
 		ifaces[0].vtbl = &device;
+	} else if (!strcmp(real->role, "model")) {
+		model = *(const struct zr_model_v1 *)vtbl;
+		model.backward = fall;
+		ifaces[0].vtbl = &model;
 	} else {
 		offload = *(const struct zr_offload_v1 *)vtbl;
 		offload.map = NULL;

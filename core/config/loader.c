@@ -16,11 +16,7 @@
 
 #define SYMBOL "zr_plugin_entry_v1"
 
-struct loaded {
-	struct loaded *next;
-	struct zr_plugin p;
-};
-static struct loaded *registry; /* kept until the process ends, as the plugins are */
+const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
 
 /* Control bits of the floating-point mode: rounding, exceptions, flush to zero. */
 static uint64_t fp_mode(void)
@@ -159,18 +155,16 @@ static void id_of(const char *id_or_path, char *out, size_t size)
 
 static const struct zr_plugin *keep(const struct zr_entry *entry, const struct zr_desc *desc, char *path)
 {
-	struct loaded *l;
-	for (l = registry; l; l = l->next)
-		if (l->p.desc == desc) {
+	for (const struct zr_plugin *p = zr_plugins; p; p = p->next)
+		if (p->desc == desc) {
 			free(path);
-			return &l->p;
+			return p;
 		}
-	l = malloc(sizeof *l);
-	if (!l)
+	struct zr_plugin *p = malloc(sizeof *p);
+	if (!p)
 		return NULL;
-	*l = (struct loaded){ registry, { desc, entry, path } };
-	registry = l;
-	return &l->p;
+	*p = (struct zr_plugin){ desc, entry, path, zr_plugins };
+	return zr_plugins = p;
 }
 
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err)

@@ -15,7 +15,9 @@ struct zr_plugin {
 	const struct zr_desc *desc;
 	const struct zr_entry *entry;
 	const char *path; /* absolute */
+	const struct zr_plugin *next;
 };
+extern const struct zr_plugin *zr_plugins; /* all that are loaded */
 
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err);
 
