@@ -49,6 +49,17 @@ for stage in stage0 stage1 stage2 stage3; do
 done
 ranks=1
 
+# The same lines in every batch: what was skipped has left no trace, not in the optimizer's count of steps either.
+for _ in $(seq 400); do printf 'the forty letters of a line that repeats'; done > same
+same=(precision.plugin=fp16 precision.hysteresis=1 data.path=same data.order=sequential model.dropout=0 train.eval_every=0)
+for optimizer in adamw lamb cpu_adam sgd; do
+	same[6]=optimizer.plugin=$optimizer
+	train skips "${same[@]}" precision.initial_scale_power=24 train.steps=12
+	like "$optimizer: five of twelve steps are skipped" "$(cat skips/summary.json)" '"skipped": 5,'
+	train none "${same[@]}" precision.initial_scale_power=19 train.steps=7
+	is "$optimizer: and leave no trace" "$(digest skips | grep -o 'params=.*')" "$(digest none | grep -o 'params=.*')"
+done
+
 # ---- fp16 on the wire, where the gradients of parameters overflow at 2^17 ----
 wire=(precision.plugin=fp16 precision.initial_scale_power=18 precision.hysteresis=1 train.communication_data_type=fp16)
 train one "${wire[@]}"
@@ -82,6 +93,8 @@ train skipped "${floor[@]}" precision.on_nonfinite=skip
 is "on_nonfinite = skip goes on" "$? $(column skipped loss_scale %d)" "0 2097152 1048576 1048576 "
 train fixed precision.plugin=fp16 precision.loss_scale=4096
 is "a fixed scale trains" "$? $(column fixed loss_scale %d)" "0 4096 4096 4096 "
+train wide
+is "its norms are those of fp32, not of scaled gradients" "$(column fixed grad_norm %.1f)" "$(column wide grad_norm %.1f)"
 train dead precision.plugin=fp16 precision.loss_scale=4096 precision.hysteresis=1
 is "I7: and refuses what then does nothing" "$? $(tail -n 1 dead.err)" \
 	"2 zeroth: -o: [precision] loss_scale = 4096 is fixed, so hysteresis does nothing: drop it, or set loss_scale = 0"
@@ -110,4 +123,13 @@ is "and its validation loss is within 0.1 % of fp32's, less than half of where b
 	"$(cat fp32/summary.json fp16/summary.json | sed -n 's/.*_val_loss": \([0-9.]*\).*/\1/p' |
 	awk '{ v[NR] = $1 } END { d = v[4] / v[2]; print (NR == 4 && v[2] < 0.5 * v[1] && d > 0.999 && d < 1.001) ? "yes" : v[1] " " v[2] " " v[4] }')" yes
 is "fp16 samples" "$("$ZEROTH" sample fp16 -n 5 > sample.out 2>&1; echo $?)" 0
+# ---- clipping ----
+sgd=(optimizer.plugin=sgd scheduler.plugin=constant train.eval_every=0)
+train free "${sgd[@]}" optimizer.lr=0.5 train.gradient_clipping=0
+train far "${sgd[@]}" optimizer.lr=0.5 train.gradient_clipping=1e6
+is "a limit above the norm changes nothing" "$(digest far)" "$(digest free)"
+train near "${sgd[@]}" optimizer.lr=0.5 train.gradient_clipping=0.25
+like "one below it does" "$([ "$(digest near)" != "$(digest free)" ] && digest near)" '^digest: '
+train half "${sgd[@]}" optimizer.lr=1 train.gradient_clipping=0.125
+is "and at half of it the gradient is half as long" "$(digest half)" "$(digest near)"
 done_testing

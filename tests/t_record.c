@@ -24,7 +24,8 @@ enum { EMBED, L0, L1, BWD_HEAD, BWD_L1, BWD_L0, BWD_EMBED }; /* uses in training
 enum fault {
 	NONE, KEEP_LAST, DROP_EARLY, NO_GATHER, GATHER_TWICE, GATHER_TWICE_IN_A_LIST, DROP_UNGATHERED, GATHER_OUT_OF_RANGE,
 	REDUCE_TWICE, REDUCE_NEVER, REDUCE_EARLY, REDUCE_TIED_EARLY, REDUCE_IN_UPDATE, UPDATE_TWICE, UPDATE_NEVER, UPDATE_IN_MICRO,
-	IN_BACKWARD, IN_BACKWARD_UNREDUCED, IN_BACKWARD_COPIED, IN_BACKWARD_UNPUBLISHED, IN_BACKWARD_AND_AFTER, PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO
+	IN_BACKWARD, IN_BACKWARD_UNREDUCED, IN_BACKWARD_COPIED, IN_BACKWARD_UNPUBLISHED, IN_BACKWARD_AND_AFTER, PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO,
+	DROP_UNUSED
 };
 
 static enum fault fault;
@@ -57,6 +58,8 @@ static int before(const struct zr_point *p, const struct zr_stage *s)
 	if (fault == DROP_EARLY && p->use == EMBED)
 		rc = s->drop(s, &wte, 1);
 	if (fault == DROP_UNGATHERED && p->use == L1)
+		rc = s->drop(s, &h0, 1);
+	if (!rc && fault == DROP_UNUSED && p->use == EMBED && !(rc = s->gather(s, &h0, 1)))
 		rc = s->drop(s, &h0, 1);
 	if (fault == GATHER_OUT_OF_RANGE && p->use == L1)
 		rc = s->gather(s, &none, 1);
@@ -200,6 +203,22 @@ static void forgotten_and_early_drops_are_refused(void **unused)
 	refused(KEEP_LAST, "stage stage3, at the end in program micro: unit wpe is still full at the end of the program: a drop is missing");
 	refused(DROP_EARLY, "before the forward of embed in program micro: unit wte is needed, but not gathered");
 	refused(DROP_UNGATHERED, "before the forward of h.1 in program micro: unit h.0 is dropped without having been gathered");
+}
+
+/* Nobody else writes to where it arrives. */
+static void what_is_dropped_unused_has_arrived(void **unused)
+{
+	struct zr_error err = { 0 };
+	struct zr_setup *s = plan_open(2, split_all);
+	const struct zr_program *p = &s->program[ZR_PROG_MICRO];
+	(void)unused;
+	if (record_again(s, DROP_UNUSED, &err))
+		fail_msg("%s", err.text);
+	int32_t gather = first_after(p, 0, ZR_P_GATHER, H0), drop = first_after(p, gather, ZR_P_DROP, H0), wait = gather;
+	while (wait < drop && (p->op[wait].kind != ZR_P_WAIT || p->op[wait].target != gather))
+		wait++;
+	assert_true(drop < p->n && wait < drop);
+	plan_close(s);
 }
 
 static void gathers_that_are_missing_or_double_are_refused(void **unused)
@@ -382,6 +401,7 @@ int main(void)
 		cmocka_unit_test(another_micro_program_is_refused_before_the_update),
 		cmocka_unit_test(a_right_stage_is_recorded),
 		cmocka_unit_test(forgotten_and_early_drops_are_refused),
+		cmocka_unit_test(what_is_dropped_unused_has_arrived),
 		cmocka_unit_test(gathers_that_are_missing_or_double_are_refused),
 		cmocka_unit_test(gradients_are_reduced_once_and_when_complete),
 		cmocka_unit_test(units_are_updated_once_then_published_once),
