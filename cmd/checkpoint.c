@@ -12,6 +12,7 @@
 #include "cmd/cmd.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
+#include "cmd/lock.h"
 #include "cmd/resume.h"
 #include "core/checkpoint/dir.h"
 
@@ -170,16 +171,20 @@ static int export(const struct args *a, struct zr_error *err)
 static int prune(const struct args *a, struct zr_error *err)
 {
 	struct found f;
+	struct zr_locks locks = { 0 };
 	int64_t removed = 0, left;
 	int rc = find(a->dir, &f, err);
 	if (!rc && f.alone)
 		rc = zr_err(err, ZR_EINVAL, "%s is a checkpoint; prune takes the directory that it is in", a->dir);
+	if (!rc)
+		rc = zr_locks_add_checkpoints(&locks, f.path, err);
 	if (!rc)
 		rc = zr_ckpt_prune(f.path, INT64_MAX, a->keep, &removed, err);
 	left = rc ? 0 : zr_ckpt_clear(f.path);
 	if (!rc)
 		printf("removed     %lld checkpoint%s and %lld unfinished in %s\n", (long long)removed, removed == 1 ? "" : "s", (long long)left,
 		       f.path);
+	zr_locks_release(&locks);
 	free(f.step);
 	return rc;
 }

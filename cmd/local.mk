@@ -10,6 +10,7 @@ cmd_librun_la_SOURCES = \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/json_text.c cmd/json_text.h \
 	cmd/fit.c cmd/fit.h \
+	cmd/lock.c cmd/lock.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/run.c cmd/run.h \

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/checkpoint/checkpoint.h"
@@ -19,6 +20,7 @@
 #include "cmd/crash.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
+#include "cmd/lock.h"
 #include "cmd/metrics.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
@@ -40,7 +42,9 @@ struct run {
 	float *losses;      /* [train.steps] of every step, those before a checkpoint included */
 	struct zr_run_report *report;
 	int chief; /* rank 0: prints, writes the run directory */
-	int made;  /* directories that the run directory took */
+	int made, made_checkpoints; /* directories that the run directory took, and that of checkpoints, if it is elsewhere */
+	struct zr_locks locks;
+	int64_t first; /* the step that it begins behind */
 	int stop;  /* signal that some rank caught */
 };
 
@@ -289,17 +293,45 @@ static int resume(struct run *r, struct zr_error *err)
 	return 0;
 }
 
+/* The locks on the directories that this run writes to. make: makes them; else what is not there is passed over. */
+static int take_locks(struct run *r, int make, struct zr_error *err)
+{
+	char dir[PATH_MAX];
+	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
+	int rc = make || !access(zr_rundir(r->cfg), F_OK) ? zr_locks_add(&r->locks, zr_rundir(r->cfg), err) : 0;
+	if (rc || !strcmp(o->dir, "auto") || (rc = zr_checkpoint_dir(r->cfg, dir, err)))
+		return rc; /* RUN/checkpoints is the run's */
+	if (make && !r->made_checkpoints)
+		rc = zr_dir_make(dir, &r->made_checkpoints, err);
+	return rc || access(dir, F_OK) ? rc : zr_locks_add_checkpoints(&r->locks, dir, err);
+}
+
+/* A run that did not come to its first step leaves nothing, any other no directory of checkpoints that it did not use. */
+static void leave_dirs(struct run *r, int failed)
+{
+	char dir[PATH_MAX];
+	zr_metrics_close(r->metrics);
+	r->metrics = NULL;
+	zr_locks_release(&r->locks);
+	if (r->made_checkpoints && !zr_checkpoint_dir(r->cfg, dir, NULL))
+		zr_dir_unmake(dir, r->made_checkpoints, 0);
+	if (failed && (!r->session || r->session->step == r->first))
+		zr_dir_unmake(zr_rundir(r->cfg), r->made, 1);
+}
+
 /* What rank 0 alone opens: the run directory, the monitors. */
 static int open_run(struct run *r, FILE *out, struct zr_error *err)
 {
-	int rc = zr_rundir_make(r->cfg, &r->made, err);
+	int rc = zr_rundir_make(r->cfg, r->resume != NULL, &r->made, err);
+	if (!rc)
+		rc = take_locks(r, 1, err);
 	r->setup->process.run_dir = zr_rundir(r->cfg);
 	if (!rc)
 		rc = zr_metrics_open(r->setup, &r->metrics, err);
 	if (!rc)
+		rc = zr_rundir_write_config(r->cfg, err);
+	if (!rc)
 		announce(r, out);
-	else
-		zr_rundir_unmake(r->cfg, r->made);
 	return rc;
 }
 
@@ -340,6 +372,8 @@ static int save_weights(struct run *r, struct zr_error *err)
 static int check_dirs(struct run *r, struct zr_error *err)
 {
 	int rc = zr_rundir_check(r->cfg, r->resume != NULL, err);
+	if (!rc)
+		rc = take_locks(r, 0, err);
 	return rc || r->resume ? rc : zr_checkpoint_dir_check(r->cfg, err);
 }
 
@@ -389,6 +423,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = open_saver(r, err); /* collective: behind it no rank refuses the run any more */
 	zr_signals_defer();
+	r->first = rc ? 0 : r->session->step;
 	return rc || !r->chief ? rc : open_run(r, out, err);
 }
 
@@ -413,7 +448,7 @@ int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr
 	if (rc && r.setup)
 		zr_setup_abort(r.setup, err->text);
 	zr_saver_close(r.saver);
-	zr_metrics_close(r.metrics);
+	leave_dirs(&r, rc);
 	zr_crash_session(NULL);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/files/file.h"
 
 const char *zr_rundir(const struct zr_config *cfg)
 {
@@ -45,6 +48,13 @@ static void name_run(const struct zr_config *cfg, char *out, size_t n)
 		snprintf(out, n, "runs/%s-%s-%d", base, stamp, i);
 }
 
+static int is_there(const struct zr_config *cfg, struct zr_error *err)
+{
+	const char *where = zr_config_source(cfg, "run", "dir");
+	return zr_err(err, ZR_EINVAL, "%s: run directory %s exists already; go on from its checkpoint with --resume auto, choose another [run] dir or "
+		      "remove it", where ? where : "[run]", zr_rundir(cfg));
+}
+
 int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 {
 	struct stat st;
@@ -55,12 +65,8 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 	}
 	if (resuming && !stat(zr_rundir(cfg), &st) && S_ISDIR(st.st_mode))
 		return 0;
-	if (!lstat(zr_rundir(cfg), &st)) {
-		const char *where = zr_config_source(cfg, "run", "dir");
-		return zr_err(err, ZR_EINVAL, "%s: run directory %s exists already; go on from its checkpoint with --resume auto, choose another [run] dir or "
-			      "remove it",
-			      where ? where : "[run]", zr_rundir(cfg));
-	}
+	if (!lstat(zr_rundir(cfg), &st))
+		return is_there(cfg, err);
 	if (errno != ENOENT)
 		return zr_err(err, ZR_EINVAL, "run directory %s: %s", zr_rundir(cfg), strerror(errno));
 	return 0;
@@ -76,43 +82,27 @@ static int copy_path(char path[PATH_MAX], const char *dir)
 	return 0;
 }
 
-/* Parents as needed. Counts in *made what was not there. */
-static int make_path(const char *dir, int *made)
+/* Makes a directory, if it is not there; 0 or errno. */
+static int make_one(const char *path, int *made)
 {
-	char path[PATH_MAX];
-	int rc = copy_path(path, dir);
-	if (rc)
-		return rc;
-	for (char *p = strchr(path + (*path == '/'), '/'); p; p = strchr(p + 1, '/')) {
-		*p = 0;
-		if (!mkdir(path, 0777))
-			++*made;
-		else if (errno != EEXIST)
-			return -errno;
-		*p = '/';
-	}
-	if (!mkdir(path, 0777))
-		++*made;
-	else if (errno != EEXIST)
-		return -errno;
-	return 0;
+	int no = mkdir(path, 0777) ? errno : 0;
+	*made += !no;
+	return no == EEXIST ? 0 : no;
 }
 
-int zr_rundir_make(struct zr_config *cfg, int *made, struct zr_error *err)
+int zr_dir_make(const char *dir, int *made, struct zr_error *err)
 {
 	char path[PATH_MAX];
-	const char *where = zr_config_source(cfg, "run", "dir");
-	int rc = make_path(zr_rundir(cfg), made);
-	if (rc)
-		return zr_err(err, rc == -ENOSPC || rc == -EIO ? ZR_EIO : ZR_EINVAL, "%s: [run] cannot make dir = %s: %s",
-			      where ? where : "-o", zr_rundir(cfg), strerror(-rc));
-	FILE *f = fopen(zr_rundir_file(cfg, "config.ini", path, sizeof path), "we");
-	if (!f)
-		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(errno));
-	rc = zr_config_write_ini(cfg, f, 1);
-	if (fclose(f) || rc)
-		return zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(errno));
-	return 0;
+	int parents = 0, own = 0, no = -copy_path(path, dir);
+	for (char *p = no ? NULL : strchr(path + (*path == '/'), '/'); !no && p; p = strchr(p + 1, '/')) {
+		*p = 0;
+		no = make_one(path, &parents);
+		*p = '/';
+	}
+	if (!no)
+		no = make_one(path, &own);
+	*made = own ? parents + own : 0;
+	return no ? zr_err(err, no == ENOSPC || no == EIO ? ZR_EIO : ZR_EINVAL, "cannot make dir = %s: %s", dir, strerror(no)) : 0;
 }
 
 static void empty(const char *dir)
@@ -128,16 +118,45 @@ static void empty(const char *dir)
 		closedir(d);
 }
 
-void zr_rundir_unmake(const struct zr_config *cfg, int made)
+void zr_dir_unmake(const char *dir, int made, int with_files)
 {
 	char path[PATH_MAX];
-	if (!made || copy_path(path, zr_rundir(cfg)))
+	if (!made || copy_path(path, dir))
 		return;
-	empty(path);
+	if (with_files)
+		empty(path);
 	for (; made && !rmdir(path); made--) {
 		char *slash = strrchr(path, '/');
 		if (!slash)
 			break;
 		*slash = 0;
 	}
+}
+
+int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_error *err)
+{
+	struct zr_error why = { 0 };
+	const char *where = zr_config_source(cfg, "run", "dir");
+	int rc = zr_dir_make(zr_rundir(cfg), made, &why);
+	if (rc)
+		return zr_err(err, rc, "%s: [run] %s", where ? where : "-o", why.text);
+	return *made || resuming ? 0 : is_there(cfg, err); /* another run was faster */
+}
+
+int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
+{
+	char path[PATH_MAX], tmp[PATH_MAX], *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+	int no = !f || zr_config_write_ini(cfg, f, 1) ? ENOMEM : 0;
+	if ((f && fclose(f)) || no)
+		no = ENOMEM;
+	zr_rundir_file(cfg, "config.ini", path, sizeof path);
+	zr_rundir_file(cfg, "config.ini.tmp", tmp, sizeof tmp);
+	if (!no)
+		no = zr_file_put(AT_FDCWD, tmp, text, bytes);
+	if (!no)
+		no = zr_take_name(AT_FDCWD, tmp, path);
+	free(text);
+	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
 }

@@ -12,11 +12,14 @@
  * nothing. */
 int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err);
 
-/* Makes it if it is not there and writes config.ini, the config as resolved. *made: directories that it took, parents
- * included. */
-int zr_rundir_make(struct zr_config *cfg, int *made, struct zr_error *err);
-/* Takes that back, with the files in it: a run that was refused leaves nothing. */
-void zr_rundir_unmake(const struct zr_config *cfg, int made);
+/* Makes it; one that is there meanwhile is refused unless the run is `resuming`. *made: see below. */
+int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_error *err);
+int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err); /* config.ini, as resolved */
+
+/* Any directory, with its parents. *made: how many were not there; 0 if it was there itself. unmake takes them back, with
+ * or without the files in it; a directory that has others stays. */
+int zr_dir_make(const char *dir, int *made, struct zr_error *err);
+void zr_dir_unmake(const char *dir, int made, int with_files);
 
 const char *zr_rundir(const struct zr_config *cfg);
 const char *zr_rundir_file(const struct zr_config *cfg, const char *name, char *buf, size_t n); /* path of a file in it */

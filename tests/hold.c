@@ -2,7 +2,8 @@
  *
  * hold.c - data/text that stops where HOLD says (in the environment) until the file $HOLD_DIR/go is there: in `create`, or in
  * the batch of a number of training steps before it (`step3`), or in the first batch of an evaluation after such a step
- * (`eval3`). It makes the file $HOLD_DIR/held.RANK when it stops.
+ * (`eval3`). It makes the file $HOLD_DIR/held.RANK when it stops. Rank 1 fails in its first batch with `fail1`, a while after
+ * it was made with `refuse1`.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,14 +18,21 @@ static struct zr_desc desc;
 static struct zr_data_v1 vtbl;
 static const struct zr_desc *real;
 static const struct zr_data_v1 *real_vtbl;
+static const struct zr_host *host;
 static int rank, held;
 static long long step;
 
+static int is(const char *what)
+{
+	const char *v = getenv("HOLD");
+	return v && !strcmp(v, what);
+}
+
 static void hold(const char *where)
 {
-	const char *at = getenv("HOLD"), *dir = getenv("HOLD_DIR");
+	const char *dir = getenv("HOLD_DIR");
 	char path[4096];
-	if (held || !at || !dir || strcmp(at, where))
+	if (held || !dir || !is(where))
 		return;
 	held = 1;
 	snprintf(path, sizeof path, "%s/held.%d", dir, rank);
@@ -42,11 +50,23 @@ static int batch(struct zr_inst *inst, const struct zr_batch *b)
 	snprintf(where, sizeof where, "%s%lld", b->split == ZR_SPLIT_TRAIN ? "step" : "eval",
 		 b->split == ZR_SPLIT_TRAIN ? step : step + 1);
 	hold(where);
+	if (rank == 1 && is("fail1"))
+		return zr_fail(host, ZR_EINVAL, "rank 1 has another opinion");
 	return real_vtbl->batch(inst, b);
+}
+
+static int prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
+{
+	if (rank == 1 && is("refuse1")) {
+		nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+		return zr_fail(host, ZR_EINVAL, "rank 1 has another opinion");
+	}
+	return real_vtbl->prepare(inst, length, vocabulary);
 }
 
 static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
+	host = h;
 	rank = h->rank;
 	hold("create");
 	return real->create(h, opts, out);
@@ -63,6 +83,7 @@ __attribute__((constructor)) static void wrap(void)
 	desc.id = "hold";
 	desc.ifaces = ifaces;
 	desc.create = create;
+	vtbl.prepare = prepare;
 	vtbl.batch = batch;
 }
 

@@ -47,19 +47,22 @@ static int cut_torn_line(struct line *l)
 int line_open(struct line *l, const struct zr_host *h, const char *path)
 {
 	struct stat st;
-	int rc;
+	int rc, ours = path[0] != '/' && h->run_dir; /* what the run directory has is a file, and no link */
 	l->h = h;
 	l->used = 0;
-	if (path[0] == '/' || !h->run_dir)
+	if (!ours)
 		rc = snprintf(l->name, sizeof l->name, "%s", path);
 	else
 		rc = snprintf(l->name, sizeof l->name, "%s/%s", h->run_dir, path);
 	if (rc < 0 || (size_t)rc >= sizeof l->name)
 		return zr_fail(h, ZR_EINVAL, "path = %s: too long", path);
-	l->fd = open(l->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	l->fd = open(l->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (ours ? O_NOFOLLOW | O_NONBLOCK : 0), 0666);
 	if (l->fd < 0)
-		return zr_fail(h, ZR_EINVAL, "path = %s: cannot open: %s", l->name, strerror(errno));
+		return zr_fail(h, ZR_EINVAL, "path = %s: cannot open: %s", l->name,
+			       ours && errno == ELOOP ? "it is a symbolic link, which a run does not follow: remove it" : strerror(errno));
 	rc = fstat(l->fd, &st) ? failed(l, "stat") : ZR_OK;
+	if (!rc && ours && !S_ISREG(st.st_mode))
+		rc = zr_fail(h, ZR_EINVAL, "path = %s: is not a regular file: remove it", l->name);
 	if (!rc) {
 		l->size = S_ISREG(st.st_mode) ? st.st_size : 0;
 		rc = l->size ? cut_torn_line(l) : ZR_OK;
