@@ -13,8 +13,8 @@ check_PROGRAMS += %D%/sweep
 	%D%/faults/faults.h
 %C%_sweep_CFLAGS = $(AM_CFLAGS)
 
-TESTS += %D%/faults.sh
-EXTRA_DIST += %D%/faults.sh
+TESTS += %D%/faults.sh %D%/durable.sh
+EXTRA_DIST += %D%/faults.sh %D%/durable.sh %D%/faults/durable.awk
 
 # Every call of every case, more than 10000; the test alone tries some of each.
 .PHONY: check-faults
