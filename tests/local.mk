@@ -1,7 +1,7 @@
 # Each subsystem wires its own tests.
 dist_check_SCRIPTS = %D%/tap.sh %D%/cmocka.sh
 TESTS += %D%/layering.sh %D%/headers.sh %D%/readme.sh
-EXTRA_DIST += %D%/layering.sh %D%/headers.sh %D%/readme.sh %D%/coverage README.md ARCHITECTURE.md
+EXTRA_DIST += %D%/layering.sh %D%/headers.sh %D%/readme.sh %D%/coverage README.md ARCHITECTURE.md SECURITY.md
 
 # In a build of its own: what of the sources the tests reach.
 coverage:
