@@ -6,13 +6,17 @@
 
 #include <string.h>
 
-/* One line, and nothing that a terminal would obey: parts of it may come from files. */
+void zr_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = ' ';
+}
+
 static void write_at(struct zr_error *e, size_t at, const char *fmt, va_list ap)
 {
 	vsnprintf(e->text + at, sizeof e->text - at, fmt, ap);
-	for (char *c = e->text + at; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = ' ';
+	zr_one_line(e->text + at);
 }
 
 int zr_err(struct zr_error *e, int code, const char *fmt, ...)

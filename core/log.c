@@ -3,6 +3,7 @@
  * log.c - lines on stderr and the live line of a terminal, under one lock, so that they never mix.
  */
 #define _GNU_SOURCE
+#include "core/error.h"
 #include "core/log.h"
 
 #include <pthread.h>
@@ -43,6 +44,7 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	zr_one_line(text);
 	pthread_mutex_lock(&lock);
 	if (live_text[0]) {
 		fputs(ERASE, live_out);

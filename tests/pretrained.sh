@@ -109,6 +109,9 @@ edit residual_gate true
 train gate
 is "an unknown key does not stop it" "$(digest gate)" "$(digest one)"
 like "I7: but is said" "$(cat gate.err)" '^zeroth: warning: model: dir/config.json: gpt2 does not know and leaves alone: residual_gate$'
+edit 'red_\\u001bm' true
+train red
+like "a terminal obeys none of them" "$(cat red.err)" 'leaves alone: red_ m$'
 
 # ---- tensors ----
 broken() { # broken NAME TEXT
