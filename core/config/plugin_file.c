@@ -32,17 +32,22 @@ static int check_owner(const char *path, const struct stat *st, struct zr_error 
 	return 0;
 }
 
-/* End of what the headers promise, in bytes; 0 if the program headers cannot be read. */
+static uint64_t end_of(uint64_t at, uint64_t bytes)
+{
+	return bytes < UINT64_MAX - at ? at + bytes : UINT64_MAX - 1;
+}
+
+/* End of what the headers promise, in bytes; UINT64_MAX if the program headers cannot be read. */
 static uint64_t promised(int fd, const ElfW(Ehdr) *h)
 {
-	uint64_t end = h->e_shoff + (uint64_t)h->e_shnum * h->e_shentsize;
+	uint64_t end = end_of(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
 	for (int i = 0; i < h->e_phnum; i++) {
 		ElfW(Phdr) p;
 		uint64_t at = h->e_phoff + (uint64_t)i * sizeof p;
 		if (pread(fd, &p, sizeof p, (off_t)at) != sizeof p)
 			return UINT64_MAX;
-		if (p.p_type == PT_LOAD && p.p_offset + p.p_filesz > end)
-			end = p.p_offset + p.p_filesz;
+		if (p.p_type == PT_LOAD && end_of(p.p_offset, p.p_filesz) > end)
+			end = end_of(p.p_offset, p.p_filesz);
 	}
 	return end;
 }
