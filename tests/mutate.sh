@@ -89,6 +89,8 @@ prepare() {
 	say "building in $dir"
 	make -j"$(nproc)" > ../build.log 2>&1 && make -j"$(nproc)" check TESTS= >> ../build.log 2>&1 || die "the tree does not build: see $dir/build.log"
 	touch "$dir/passed"
+	export ZEROTH=$dir/obj/zeroth ZEROTH_PLUGIN_PATH=$dir/obj/plugins ZEROTH_DATA_PATH=$dir/src/conf
+	export ZR_TEST_PLUGINS=$dir/obj/plugins ZR_SRCDIR=$dir/src ZR_BUILDDIR=$dir/obj
 }
 
 plant() {
@@ -106,15 +108,21 @@ restore() {
 
 build() { timeout -k 5 600 make -j"$(nproc)" > ../build.log 2>&1; }
 
-# Whether a test of the tree as it is now fails; why in $by.
+# Whether a test of the tree as it is now fails; how in $by. It is not needed to its end: the first failure ends it.
 fails() {
-	local t=$1 log
-	log=tests/${t%.sh}.log
-	timeout -k 5 "${MUTATE_PATIENCE:-300}" make check-TESTS TESTS="tests/$t" > ../check.log 2>&1
-	case $? in
-	0) return 1 ;;
-	124 | 137) by="$t: hangs" ;;
-	*) by="$t: $(grep -m 1 '^not ok' "$log" || tail -n 1 "$log")" ;;
+	local t=$1 command=(bash "$dir/src/tests/$1") status
+	if [ "${t%.sh}" = "$t" ]; then
+		make "tests/$t" > ../build.log 2>&1 || { by="$t: does not build"; return; }
+		command=(bash "$dir/src/tests/cmocka.sh" "tests/$t")
+	fi
+	timeout -k 5 "${MUTATE_PATIENCE:-300}" "${command[@]}" 2>&1 | awk -v log_file=../check.log '
+		{ print > log_file } /^1\.\./ { whole = 1 } /^not ok/ { failed = 1; exit } END { exit failed ? 2 : !whole }'
+	status=("${PIPESTATUS[@]}")
+	case ${status[*]} in
+	*' 2') by="$t: $(grep -m 1 '^not ok' ../check.log)" ;;
+	'124 '* | '137 '*) by="$t: hangs" ;;
+	'0 0') return 1 ;;
+	*) by="$t: ends with status ${status[0]}: $(tail -n 1 ../check.log)" ;;
 	esac
 }
 

@@ -74,7 +74,7 @@ choose_cycle() {
 	if [ "$separate" = yes ] && { [ "$world" = 1 ] || [ "$threads" = 1 ]; } && { [ "$opt" != none ] || [ "$grad$par" = nonenone ]; }; then
 		what+=(-o device.separate=yes)
 	fi
-	choose ending rank all supervisor term
+	choose ending rank all supervisor term group int
 	[ "$world" != 1 ] || [ "$ending" != rank ] || ending=all
 	moment=$((RANDOM % 250))
 }
