@@ -106,6 +106,11 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process, const stru
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err)
 {
 	char text[sizeof it->failed.text];
+	if (it->process && zr_pool_rounding(it->process->pool) && !it->warned++) /* NULL: there is none to call */
+		zr_logf(ZR_LOG_WARN, topic(it), "%s of plugin %s, or what it called, changed how the processor rounds or treats denormals, and did "
+			"not put it back: zeroth did", doing, it->section->plugin->desc->id);
+	if (!code)
+		return 0;
 	snprintf(text, sizeof text, "%s", it->failed.text);
 	if (!it->failed.code)
 		snprintf(text, sizeof text, "%s failed with code %d and no text", doing, code);
@@ -122,11 +127,9 @@ int zr_instance_create(struct zr_instance *it, struct zr_process *process, const
 	if (!it->vtbl)
 		return err->code;
 	int rc = section->plugin->desc->create(&it->host, section->opts, &it->inst);
-	if (rc < 0) {
+	if (rc < 0)
 		it->inst = NULL;
-		return zr_instance_failed(it, rc, "create", err);
-	}
-	return 0;
+	return zr_instance_failed(it, rc < 0 ? rc : 0, "create", err);
 }
 
 void zr_instance_destroy(struct zr_instance *it)

@@ -29,6 +29,7 @@ struct zr_instance {
 	struct zr_process *process;
 	struct zr_host host;
 	struct zr_error failed; /* text of the last fail() */
+	int warned;             /* that it changes how the processor rounds */
 };
 
 /* Fills a host of a section for calls without an instance (resolve, check). `it` must stay where it is. */
@@ -39,8 +40,8 @@ int zr_instance_create(struct zr_instance *it, struct zr_process *process, const
 		       const char *iface, uint32_t min_size, struct zr_error *err);
 void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed one */
 
-/* Turns the failure of a call on `it` into err: "[data] text", with its place in the INI when that is to blame. Returns
- * code. */
+/* After a call on `it`, puts back how the processor rounds, with a warning (invariants I1, I7). Turns a failure into err:
+ * "[data] text", with its place in the INI when that is to blame. Returns code; 0: it did not fail. */
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err);
 
 #endif

@@ -46,6 +46,7 @@ struct zr_pool {
 	_Alignas(64) atomic_uint bell;         /* futex of the threads */
 	atomic_uint sleepers;
 	atomic_uint stop;
+	atomic_uint rounding; /* some item changed it */
 };
 
 static void futex_wait(atomic_uint *word, unsigned value)
@@ -58,13 +59,27 @@ static void futex_wake(atomic_uint *word)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
 }
 
-static void set_fp_mode(void)
+/* To the nearest, denormals kept, exceptions masked. Returns whether the thread had another mode. */
+static int restore_rounding(void)
 {
+	int same = fegetround() == FE_TONEAREST;
 #if defined(__x86_64__)
-	_mm_setcsr(0x1f80); /* round to nearest, denormals kept, exceptions masked */
-#else
-	fesetenv(FE_DFL_ENV);
+	same &= (_mm_getcsr() & ~0x3fu) == 0x1f80; /* but for what happened so far */
 #endif
+	return !same && (fesetenv(FE_DFL_ENV), 1);
+}
+
+int zr_pool_rounding(struct zr_pool *p)
+{
+	return restore_rounding() | (p && atomic_load_explicit(&p->rounding, memory_order_relaxed) && atomic_exchange(&p->rounding, 0));
+}
+
+/* Where items end on their thread does not matter to the next one. */
+static void run_item(struct zr_pool *p, void (*fn)(void *, int64_t, int32_t), void *arg, int64_t item, int32_t worker)
+{
+	fn(arg, item, worker);
+	if (restore_rounding() && p)
+		atomic_store(&p->rounding, 1);
 }
 
 /* Takes and runs items until none is left. */
@@ -76,7 +91,7 @@ static void work(struct zr_pool *p, int32_t worker)
 							   memory_order_acquire))
 			continue;
 		int64_t n = p->n;
-		p->fn(p->arg, n - (int64_t)(job & 0xffffffffu), worker);
+		run_item(p, p->fn, p->arg, n - (int64_t)(job & 0xffffffffu), worker);
 		if (atomic_fetch_add(&p->done, 1) + 1 == (unsigned)n && atomic_load(&p->waiting))
 			futex_wake(&p->done);
 		job = atomic_load_explicit(&p->job, memory_order_acquire);
@@ -99,7 +114,7 @@ static void *thread_main(void *arg)
 {
 	struct thread *t = arg;
 	struct zr_pool *p = t->pool;
-	set_fp_mode();
+	restore_rounding();
 	while (!atomic_load(&p->stop)) {
 		if (!look_for_work(p)) {
 			unsigned bell = atomic_load(&p->bell);
@@ -124,7 +139,7 @@ int zr_pool_new(int threads, struct zr_pool **out)
 		free(p);
 		return -ENOMEM;
 	}
-	set_fp_mode();
+	restore_rounding();
 	sigset_t all, old; /* signals are the control thread's */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -182,9 +197,11 @@ static void wait_done(struct zr_pool *p, unsigned n)
 
 void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg)
 {
+	if (restore_rounding() && p)
+		atomic_store(&p->rounding, 1);
 	if (!p || p->threads == 1 || n <= 1) {
 		for (int64_t i = 0; i < n; i++)
-			fn(arg, i, 0);
+			run_item(p, fn, arg, i, 0);
 		return;
 	}
 	p->fn = fn;

@@ -2,7 +2,7 @@
  *
  * pool.h - core's threads, the only ones that compute. One pool per process, the caller works too. A job is
  * n items handed out one by one; which thread gets which is left open, so results must not depend on it.
- * Each thread runs with round-to-nearest and denormals on (invariant I1), set at its start.
+ * Each item starts with round-to-nearest and denormals on (invariant I1).
  */
 #ifndef ZR_CORE_POOL_H
 #define ZR_CORE_POOL_H
@@ -14,6 +14,8 @@ struct zr_pool;
 int zr_pool_new(int threads, struct zr_pool **out); /* threads >= 1, the caller included; 0 or -errno */
 void zr_pool_free(struct zr_pool *p);
 int zr_pool_size(const struct zr_pool *p);
+/* Puts back how the processor rounds on this thread; whether something changed it here or, since the last call, in an item. */
+int zr_pool_rounding(struct zr_pool *p); /* p may be NULL */
 void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
 
 #endif

@@ -23,7 +23,7 @@ char *zr_at(const struct zr_session *s, struct zr_spot spot)
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op)
 {
 	struct zr_setup *p = s->setup;
-	return rc ? zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, op, s->err) : 0;
+	return zr_instance_failed(ops == p->ops ? &p->device : &p->host_device, rc, op, s->err);
 }
 
 /* A model, an optimizer or a comm passes on the code of an operation, whose text its device has. */
@@ -33,7 +33,7 @@ int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const c
 	for (int i = 0; i < 2 && rc; i++)
 		if (device[i]->inst && device[i]->failed.code == rc && it->failed.code != rc)
 			it = device[i];
-	return rc ? zr_instance_failed(it, rc, doing, s->err) : 0;
+	return zr_instance_failed(it, rc, doing, s->err);
 }
 
 /* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
@@ -49,12 +49,12 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 		const struct zr_comm_v1 *comm = p->comm.vtbl;
 		s->comm_owns_arena = 1;
 		rc = comm->mem_alloc(p->comm.inst, bytes, &base);
-		if (rc)
-			return zr_instance_failed(&p->comm, rc, "mem_alloc", err);
+		if (zr_instance_failed(&p->comm, rc, "mem_alloc", err))
+			return rc;
 	} else {
 		rc = device(p)->mem_alloc(p->device.inst, bytes, store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
-		if (rc)
-			return zr_instance_failed(&p->device, rc, "mem_alloc", err);
+		if (zr_instance_failed(&p->device, rc, "mem_alloc", err))
+			return rc;
 	}
 	s->arena[store] = base;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
@@ -206,8 +206,8 @@ static int map_views(struct zr_session *s, struct zr_error *err)
 		if (!zr_unit_view(p, u))
 			continue;
 		int rc = comm->mem_view(p->comm.inst, zr_at(s, m->param), bytes, p->groups[u].param, &view);
-		if (rc)
-			return zr_instance_failed(&p->comm, rc, "mem_view", err);
+		if (zr_instance_failed(&p->comm, rc, "mem_view", err))
+			return rc;
 		s->view[u] = view;
 	}
 	return 0;
@@ -218,7 +218,7 @@ static int start_scale(struct zr_session *s, struct zr_error *err)
 	struct zr_setup *p = s->setup;
 	const struct zr_precision_v1 *precision = p->precision.vtbl;
 	int rc = precision->start(p->precision.inst, &s->scale);
-	return rc ? zr_instance_failed(&p->precision, rc, "start", err) : 0;
+	return zr_instance_failed(&p->precision, rc, "start", err);
 }
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)

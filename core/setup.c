@@ -203,8 +203,8 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	const struct zr_boot_v1 *boot = s->boot.vtbl;
 	s->ranks.size = sizeof s->ranks;
 	rc = boot->info(s->boot.inst, &s->ranks);
-	if (rc)
-		return zr_instance_failed(&s->boot, rc, "info", err);
+	if (zr_instance_failed(&s->boot, rc, "info", err))
+		return rc;
 	if (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err)))
 		return rc;
 	s->process.rank = s->ranks.rank;
@@ -272,8 +272,8 @@ static int start_host_device(struct zr_setup *s, struct zr_error *err)
 		return rc;
 	const struct zr_device_v1 *dev = s->host_device.vtbl;
 	rc = dev->info(s->host_device.inst, &info);
-	if (rc)
-		return zr_instance_failed(&s->host_device, rc, "info", err);
+	if (zr_instance_failed(&s->host_device, rc, "info", err))
+		return rc;
 	if (!info.unified && !info.host_ops)
 		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, "plugin: it does not compute on host memory", err);
 	return take_ops(&s->host_device, &s->host_ops, err);
@@ -299,8 +299,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	const struct zr_device_v1 *dev = s->device.vtbl;
 	s->device_info.size = sizeof s->device_info;
 	rc = dev->info(s->device.inst, &s->device_info);
-	if (rc)
-		return zr_instance_failed(&s->device, rc, "info", err);
+	if (zr_instance_failed(&s->device, rc, "info", err))
+		return rc;
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
 	s->process.device = &s->device;
@@ -319,7 +319,7 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 	const struct zr_data_v1 *data = s->data.vtbl;
 	s->data_info.size = sizeof s->data_info;
 	rc = data->info(s->data.inst, &s->data_info);
-	return rc ? zr_instance_failed(&s->data, rc, "info", err) : 0;
+	return zr_instance_failed(&s->data, rc, "info", err);
 }
 
 static int start_model(struct zr_setup *s, struct zr_error *err)
@@ -330,8 +330,8 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	const struct zr_model_v1 *model = s->model.vtbl;
 	s->decl.size = sizeof s->decl;
 	rc = model->declare(s->model.inst, &s->decl);
-	if (rc)
-		return zr_instance_failed(&s->model, rc, "declare", err);
+	if (zr_instance_failed(&s->model, rc, "declare", err))
+		return rc;
 	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
 	char text[32];
 	snprintf(text, sizeof text, "%lld", (long long)length);
@@ -354,8 +354,8 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 		s->types.size = sizeof s->types;
 		s->types.master = ZR_MASTER_FP32;
 		rc = precision->info(s->precision.inst, &s->types);
-		if (rc)
-			return zr_instance_failed(&s->precision, rc, "info", err);
+		if (zr_instance_failed(&s->precision, rc, "info", err))
+			return rc;
 		static const int32_t wire[] = { [ZR_COMM_TYPE_FP32] = ZR_F32, [ZR_COMM_TYPE_BF16] = ZR_BF16,
 						[ZR_COMM_TYPE_FP16] = ZR_F16 };
 		if (s->train->communication_data_type != ZR_COMM_TYPE_AUTO)
@@ -380,8 +380,8 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
 		struct zr_groups *g = &s->groups[u];
 		rc = zero->groups(s->zero.inst, u, s->layout.unit[u].elements, g);
-		if (rc)
-			return zr_instance_failed(&s->zero, rc, "groups", err);
+		if (zr_instance_failed(&s->zero, rc, "groups", err))
+			return rc;
 		if (g->state == ZR_GROUP_NODE || g->grad == ZR_GROUP_NODE ||
 		    (g->state == ZR_GROUP_SELF && (g->param != ZR_GROUP_SELF || g->grad != ZR_GROUP_SELF)))
 			rc = zr_err(err, ZR_EINVAL, "stage %s splits unit %s as parameters %d, gradients %d, state %d, which core cannot hold",
@@ -406,8 +406,8 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 		s->layer_bytes[i].size = sizeof s->layer_bytes[i];
 		int rc = model->bytes(s->model.inst, (int32_t)i, s->batch.micro, s->batch.length, s->types.dtype, s->ops,
 				      &s->layer_bytes[i]);
-		if (rc)
-			return zr_instance_failed(&s->model, rc, "bytes", err);
+		if (zr_instance_failed(&s->model, rc, "bytes", err))
+			return rc;
 	}
 	return 0;
 }
@@ -421,7 +421,7 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "the data has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
 			      (long long)s->data_info.vocabulary, (long long)s->decl.vocabulary);
 	int rc = data->prepare(s->data.inst, s->batch.length, s->decl.vocabulary);
-	return rc ? zr_instance_failed(&s->data, rc, "prepare", err) : 0;
+	return zr_instance_failed(&s->data, rc, "prepare", err);
 }
 
 static int record_programs(struct zr_setup *s, struct zr_error *err)

@@ -67,7 +67,7 @@ static int load_batch(struct zr_session *s, int split, int64_t slot, struct zr_e
 		.targets = (int32_t *)(batch + p->plan.targets),
 	};
 	int rc = data->batch(p->data.inst, &b);
-	return rc ? zr_instance_failed(&p->data, rc, "batch", err) : send_tokens(s, err);
+	return zr_instance_failed(&p->data, rc, "batch", err) ? rc : send_tokens(s, err);
 }
 
 static int add_loss(struct zr_session *s, struct zr_error *err)
@@ -158,8 +158,8 @@ static int learning_rate(struct zr_session *s, int32_t group, double *lr, struct
 	struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied, .total_steps = (int64_t)p->train->steps,
 				     .base = p->param_group[group].lr };
 	int rc = scheduler->value(p->scheduler.inst, &at, lr);
-	if (rc)
-		return zr_instance_failed(&p->scheduler, rc, "value", err);
+	if (zr_instance_failed(&p->scheduler, rc, "value", err))
+		return rc;
 	if (!isfinite(*lr) || *lr < 0)
 		return zr_err(err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; a learning rate is finite and not negative",
 			      p->scheduler.section->plugin->desc->id, *lr, (long long)s->applied);
@@ -231,7 +231,7 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, str
 	name_overflow(s, r);
 	rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action);
 	r->next_scale = s->scale.scale;
-	return rc ? zr_instance_failed(&p->precision, rc, "next", err) : refuse_late(s, r, err);
+	return zr_instance_failed(&p->precision, rc, "next", err) ? rc : refuse_late(s, r, err);
 }
 
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)

@@ -14,7 +14,7 @@ static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 
 static int failed(const struct zr_session *s, int32_t region, int rc, const char *doing)
 {
-	return rc ? zr_instance_failed(&store_of(s, region)->it, rc, doing, s->err) : 0;
+	return zr_instance_failed(&store_of(s, region)->it, rc, doing, s->err);
 }
 
 /* Memory that requests will use: prepared once where the store can. */
@@ -27,8 +27,8 @@ static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr
 		return 0;
 	for (int i = 0; i < 2; i++) {
 		int rc = arena[i] ? v->buffers(o->it.inst, arena[i], plan->arena[i]) : 0;
-		if (rc)
-			return zr_instance_failed(&o->it, rc, "buffers", err);
+		if (zr_instance_failed(&o->it, rc, "buffers", err))
+			return rc;
 	}
 	return 0;
 }
@@ -81,8 +81,8 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	int rc = v->make(o->it.inst, key[region] ? key[region] : "data", r->bytes, &s->object[region]);
-	if (rc)
-		return zr_instance_failed(&o->it, rc, "make", err);
+	if (zr_instance_failed(&o->it, rc, "make", err))
+		return rc;
 	s->made[region] = 1;
 	if (o->info.direct)
 		s->region[region] = v->map(o->it.inst, s->object[region]);
@@ -126,7 +126,7 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 	int rc = dev->copy(p->device.inst, NULL, to, from, bytes);
 	if (!rc)
 		rc = dev->sync(p->device.inst, NULL);
-	return rc ? zr_instance_failed(&p->device, rc, "copy", s->err) : 0;
+	return zr_instance_failed(&p->device, rc, "copy", s->err);
 }
 
 /* Between memories: beside the computing where the device can; idle: nothing that was enqueued uses them. */
@@ -139,7 +139,7 @@ static int start_copy(struct zr_session *s, void *to, const void *from, uint64_t
 	if (!ZR_HAS(dev, struct zr_device_v1, copy_wait) || !dev->copy_start || !dev->copy_wait)
 		return zr_copy(s, to, from, bytes);
 	int rc = now ? dev->copy_now(p->device.inst, to, from, bytes, ticket) : dev->copy_start(p->device.inst, to, from, bytes, ticket);
-	return rc ? zr_instance_failed(&p->device, rc, now ? "copy_now" : "copy_start", s->err) : 0;
+	return zr_instance_failed(&p->device, rc, now ? "copy_now" : "copy_start", s->err);
 }
 
 int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
@@ -151,7 +151,7 @@ int zr_copied(struct zr_session *s, uint64_t ticket)
 {
 	struct zr_setup *p = s->setup;
 	int rc = ticket ? ((const struct zr_device_v1 *)p->device.vtbl)->copy_wait(p->device.inst, ticket) : 0;
-	return rc ? zr_instance_failed(&p->device, rc, "copy_wait", s->err) : 0;
+	return zr_instance_failed(&p->device, rc, "copy_wait", s->err);
 }
 
 /* Of a region with addresses. */

@@ -169,12 +169,12 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 		was_auto[i] = (uint8_t)zr_value_is_auto(zr_table_at(&p->table, i), p->s.opts);
 	zr_host_init(&it, &process, &p->s);
 	it.host.workers = facts->workers;
-	if (p->s.plugin->desc->resolve && (rc = p->s.plugin->desc->resolve(&it.host, facts, p->s.opts)))
-		rc = zr_instance_failed(&it, rc, "resolve", err);
+	if (p->s.plugin->desc->resolve)
+		rc = zr_instance_failed(&it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts), "resolve", err);
 	if (!rc)
 		rc = check_resolved(cfg, p, was_auto, err);
-	if (!rc && p->s.plugin->desc->check && (rc = p->s.plugin->desc->check(&it.host, p->s.opts)))
-		rc = zr_instance_failed(&it, rc, "check", err);
+	if (!rc && p->s.plugin->desc->check)
+		rc = zr_instance_failed(&it, p->s.plugin->desc->check(&it.host, p->s.opts), "check", err);
 	free(was_auto);
 	return rc;
 }

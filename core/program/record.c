@@ -29,7 +29,7 @@ static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *unit
 	int rc = zero->at(r->setup->zero.inst, &r->at, &r->stage);
 	if (r->err->code) /* a verb was refused, whatever the stage makes of it */
 		return r->err->code;
-	return rc ? zr_instance_failed(&r->setup->zero, rc, "at", r->err) : 0;
+	return zr_instance_failed(&r->setup->zero, rc, "at", r->err);
 }
 
 /* What is to return may not have left to its end. */
