@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd/rundir.h"
 #include "core/checkpoint/dir.h"
@@ -29,6 +30,16 @@ static int is_there(const char *path)
 	return !stat(path, &st);
 }
 
+/* A link there would let a save delete and write in a directory that nobody named. */
+static int in_run(const char *run, char out[PATH_MAX], struct zr_error *err)
+{
+	char target[PATH_MAX];
+	int rc = join(run, "checkpoints", out, err);
+	ssize_t n = rc ? -1 : readlink(out, target, sizeof target);
+	return n < 0 ? rc : zr_err(err, ZR_EINVAL, "%s is a symbolic link, and none is followed in a run directory: give what it points to, "
+				   "[checkpoint] dir = %.*s", out, (int)n, target);
+}
+
 int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err)
 {
 	struct stat st;
@@ -39,7 +50,7 @@ int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err
 	int rc = join(path, "manifest.json", out, err);
 	if (rc || is_there(out))
 		return rc ? rc : join(path, "", out, err);
-	rc = join(path, "checkpoints", out, err);
+	rc = in_run(path, out, err);
 	return rc || is_there(out) ? rc : join(path, "", out, err);
 }
 
@@ -55,7 +66,7 @@ int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PAT
 
 int zr_checkpoint_dir(const struct zr_config *cfg, char out[PATH_MAX], struct zr_error *err)
 {
-	return strcmp(dir_option(cfg), "auto") ? join(dir_option(cfg), "", out, err) : join(zr_rundir(cfg), "checkpoints", out, err);
+	return strcmp(dir_option(cfg), "auto") ? join(dir_option(cfg), "", out, err) : in_run(zr_rundir(cfg), out, err);
 }
 
 int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
