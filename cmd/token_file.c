@@ -48,7 +48,9 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 	f->path = path;
 	f->width = width;
 	f->raw = raw;
-	f->f = fopen(f->tmp, "wbe");
+	unlink(f->tmp); /* be it a link: a new file takes its place */
+	int fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	f->f = fd < 0 ? NULL : fdopen(fd, "wb");
 	int rc = f->f ? write_header(f, err) : zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
 	if (rc)
 		zr_token_file_close(f, 0, NULL);

@@ -2,7 +2,7 @@
 #
 # Tests of configurations, plugins' files and the commands that show them.
 config_programs = %D%/t_config %D%/t_loader %D%/t_values
-config_scripts = %D%/errors.sh %D%/loader.sh %D%/commands.sh
+config_scripts = %D%/errors.sh %D%/notfiles.sh %D%/loader.sh %D%/commands.sh
 check_PROGRAMS += $(config_programs)
 TESTS += $(config_programs) $(config_scripts)
 EXTRA_DIST += $(config_scripts) %D%/badplugin.c

@@ -3,12 +3,14 @@
  * load.c - tokenizer.json: the file, the vocabulary and the merges; what surrounds them is in load_steps.c and load_added.c.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/tokenizer/parts.h"
+#include "core/files/file.h"
 
 int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...)
 {
@@ -252,9 +254,10 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 {
 	struct zr_load l = { .file = path, .err = err };
 	json_error_t why;
-	FILE *f = fopen(path, "rbe");
+	int fd = zr_file_open(AT_FDCWD, path, 1);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
 	if (!f)
-		return zr_err(err, ZR_EINVAL, "%s: %s", path, strerror(errno));
+		return zr_file_failed(err, path, "open", errno);
 	json_t *root = json_loadf(f, 0, &why);
 	fclose(f);
 	if (!root)

@@ -13,6 +13,9 @@
 #include <ini.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define LONGEST_NAME 48
 #define LONGEST_LINE 4096
@@ -172,8 +175,11 @@ int zr_ini_read(const char *path, const char *name,
 {
 	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg, .err = err };
 	int *limit = &ini_max_line, old = limit ? *limit : 0, rc;
-	if (!s.file)
+	struct stat st;
+	if (!s.file || fstat(fileno(s.file), &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", name, strerror(errno));
+	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev != makedev(1, 3) && !isatty(fileno(s.file)))) /* 1, 3: null */
+		s.rc = zr_err(err, ZR_EINVAL, "%s: a device, which is no text", name);
 	if (limit)
 		*limit = LONGEST_LINE;
 	rc = ini_parse_stream(next_line, &s, pair, &s);

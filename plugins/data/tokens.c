@@ -60,10 +60,12 @@ struct zr_inst {
 static int map_file(const struct zr_host *h, const char *name, struct mapping *m)
 {
 	struct stat st;
-	int rc = ZR_OK, fd = open(name, O_RDONLY | O_CLOEXEC);
+	int rc = ZR_OK, fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	void *p;
 	if (fd < 0 || fstat(fd, &st)) {
 		rc = zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		rc = zr_fail(h, ZR_EINVAL, "%s: is not a regular file", name);
 	} else if (st.st_size == 0) {
 		rc = zr_fail(h, ZR_EINVAL, "%s: is empty", name);
 	} else {
