@@ -75,19 +75,27 @@ die() { say "mutate: $*" >&2; exit 1; }
 prepare() {
 	local from=$1 f
 	mkdir -p "$dir/src" "$dir/obj"
+	touch "$dir/changed" # since the last build
 	(cd "$from" && find . -type f) | while read -r f; do
 		cmp -s "$from/$f" "$dir/src/$f" && continue
 		mkdir -p "$dir/src/${f%/*}"
-		cp -p "$from/$f" "$dir/src/$f"
-		touch "$dir/src/$f"
-		rm -f "$dir/passed"
+		cp "$from/$f" "$dir/src/$f"
+		echo "$f" >> "$dir/changed"
 	done
+	[ ! -s "$dir/changed" ] || rm -f "$dir/passed"
 	cd "$dir/obj" || die "no $dir/obj"
-	# what autotools made is newer than what it was made from
-	touch ../src/aclocal.m4; touch ../src/configure ../src/Makefile.in; touch config.status Makefile 2> /dev/null
-	[ -s Makefile ] || eval "../src/configure $("$ZR_BUILDDIR/config.status" --config)" > ../configure.log 2>&1 || die "see $dir/configure.log"
+	touch ../src/aclocal.m4
+	touch ../src/configure ../src/Makefile.in # newer than what autotools made them from
+	if [ ! -s Makefile ] || grep -qx ./configure ../changed; then
+		eval "../src/configure $("$ZR_BUILDDIR/config.status" --config)" > ../configure.log 2>&1 || die "see $dir/configure.log"
+	elif grep -qx ./Makefile.in ../changed; then
+		./config.status > ../configure.log 2>&1 || die "see $dir/configure.log"
+	fi
+	touch config.status
+	touch Makefile
 	say "building in $dir"
 	make -j"$(nproc)" > ../build.log 2>&1 && make -j"$(nproc)" check TESTS= >> ../build.log 2>&1 || die "the tree does not build: see $dir/build.log"
+	rm "$dir/changed"
 	touch "$dir/passed"
 	export ZEROTH=$dir/obj/zeroth ZEROTH_PLUGIN_PATH=$dir/obj/plugins ZEROTH_DATA_PATH=$dir/src/conf
 	export ZR_TEST_PLUGINS=$dir/obj/plugins ZR_SRCDIR=$dir/src ZR_BUILDDIR=$dir/obj
@@ -141,6 +149,7 @@ judge() {
 	local i=$1 t
 	verdict=SURVIVED by=
 	[ -z "${why[i]}" ] || verdict=explained by=${why[i]}
+	[ "$(count "$i" "$dir/src/${file[i]}")" = 1 ] || { verdict=BROKEN by="${file[i]} does not have the old text once"; return; }
 	plant "$i"
 	if ! build; then
 		verdict=BROKEN by=$(grep -m 1 'error:' ../build.log)

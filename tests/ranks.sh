@@ -24,8 +24,8 @@ path = $scratch/text
 [zero]
 plugin = stage3
 INI
-# What other programs leave there is theirs.
-shm_ours() { ls -A /dev/shm 2>/dev/null | grep -i -e zeroth -e '^zr' || true; }
+# What other programs leave there is theirs, and so are the directories of other tests.
+shm_ours() { ls -A /dev/shm 2>/dev/null | grep -i -e zeroth -e '^zr' | grep -v '^zeroth-[a-z]*[.-]......$' || true; }
 
 under=() # a command that runs the training
 # start N [ARGUMENT]...: a training in the background; waits for its first steps. Sets $run and ${rank[@]}.
@@ -89,6 +89,15 @@ finish 30
 is "SIGINT to the supervisor: exit 130" "$code" 130
 like "an interrupted run ends whole" "$(tail -n 1 out)" '^digest: '
 ok "an interrupted run has its weights" test -f r/model.safetensors
+
+# What one rank alone has heard all know after the next step.
+for r in 0 2; do
+	start 3 -o train.steps=1000000 -o checkpoint.every=1000000
+	kill -TERM "${rank[r]}"
+	finish 30
+	is "SIGTERM to rank $r alone ends all" "$code" 130
+	is "and saves the last step" "$(sed 's/^step-0*//' r/checkpoints/latest)" "$(grep '^step ' out | tail -n 1 | sed 's/^step \([0-9]*\).*/\1/')"
+done
 
 start 3
 kill -9 $run

@@ -385,6 +385,18 @@ static void memory_beyond_pin_max_stays_pageable(void **state)
 	store_close(&s);
 }
 
+static void discarded_memory_counts_no_more(void **state)
+{
+	const char *const o[] = { "pin_memory", "yes", "pin_max", "64K", NULL };
+	struct store s;
+	(void)state;
+	store_open(&s, "offload/cpu", o);
+	for (int i = 0; i < 3; i++)
+		s.v->discard(s.inst, store_make(&s, "master", 40000));
+	assert_null(strstr(logged, "pin_max would be exceeded")); /* ulimit -l may say no */
+	store_close(&s);
+}
+
 static void refused_memory_leaves_nothing(void **state)
 {
 	const char *const o[] = { "checksums", "yes", NULL };
@@ -448,6 +460,7 @@ int main(void)
 		cmocka_unit_test(the_pipeline_is_told),
 		cmocka_unit_test(options_that_contradict_are_refused),
 		cmocka_unit_test(memory_beyond_pin_max_stays_pageable),
+		cmocka_unit_test(discarded_memory_counts_no_more),
 		cmocka_unit_test(refused_memory_leaves_nothing),
 		cmocka_unit_test(io_uring_is_forbidden),
 		TESTS_OF(" (without io_uring)"),
