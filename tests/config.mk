@@ -5,7 +5,7 @@ config_programs = %D%/t_config %D%/t_loader %D%/t_values
 config_scripts = %D%/errors.sh %D%/notfiles.sh %D%/loader.sh %D%/commands.sh
 check_PROGRAMS += $(config_programs)
 TESTS += $(config_programs) $(config_scripts)
-EXTRA_DIST += $(config_scripts) %D%/badplugin.c
+EXTRA_DIST += $(config_scripts) %D%/badplugin.c %D%/slowread.c
 
 %C%_t_config_SOURCES = %D%/t_config.c
 %C%_t_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

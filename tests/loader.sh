@@ -85,6 +85,21 @@ refused 'an empty file' "$dir/good.so" "plugin $dir/good.so: not an ELF file; a 
 refused 'a missing file' "$dir/none.so" "plugin $dir/none.so: No such file or directory"
 refused 'a directory' "$dir/scheduler/" "plugin $dir/scheduler: not a regular file"
 
+# A file system that is slow or fails is not a truncated file.
+if [ -z "$ZR_SANITIZE" ]; then
+	build "$dir/good.so"
+	${CC:-cc} -std=gnu11 -w -shared -fPIC -o "$dir/slowread.so" "$src/tests/slowread.c" -ldl
+	slowly() { LD_PRELOAD="$dir/slowread.so" ZR_SLOWREAD=$1 "$ZEROTH" plugin info "$dir/good.so" 2>&1 | head -n 1; }
+	for how in eintr short; do
+		is "reads of a plugin's file: $how" "$(slowly $how)" 'scheduler/good 1.5 (Apache-2.0): For tests.'
+	done
+	is "reads of a plugin's file: EIO at first" "$(slowly 'eio 1')" "zeroth: plugin $dir/good.so: cannot read it: Input/output error"
+	is "reads of a plugin's file: EIO later" "$(slowly 'eio 3')" \
+		"zeroth: plugin $dir/good.so: cannot read its program headers: Input/output error"
+else
+	skip "reads of a plugin's file" 'sanitizers want to be the first library'
+fi
+
 echo 'int missing(void); int f(void) { return missing(); } ' >"$dir/x.c"
 ${CC:-cc} -shared -fPIC -o "$dir/good.so" "$dir/x.c"
 like "dlopen's own text, verbatim" "$("$ZEROTH" plugin info "$dir/good.so" 2>&1)" \

@@ -16,16 +16,13 @@ int zr_config_load(const char *ini_path, const char *const *overrides, int n_ove
 		   struct zr_error *err)
 {
 	struct zr_config *cfg = calloc(1, sizeof *cfg);
-	int rc;
 	if (!cfg || (ini_path && !(cfg->path = strdup(ini_path)))) {
 		free(cfg);
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	}
-	rc = zr_layers_read(cfg, overrides, n_overrides, err);
-	if (!rc)
-		rc = zr_layers_pretrained(cfg, err);
-	if (!rc)
-		rc = zr_sections_make(cfg, err);
+	int rc = zr_layers_read(cfg, overrides, n_overrides, err);
+	rc = rc ? rc : zr_layers_pretrained(cfg, err);
+	rc = rc ? rc : zr_sections_make(cfg, err);
 	if (rc)
 		zr_config_free(cfg);
 	else

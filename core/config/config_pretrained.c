@@ -75,10 +75,9 @@ static int find_plugin(struct zr_config *cfg, const struct zr_plugin **p, struct
 {
 	const struct zr_given *chosen = zr_given_last(cfg, "model", "plugin");
 	char id[ZR_PLUGIN_ID], place[4400];
-	int rc = 0;
 	if (chosen)
 		return load(cfg, p, chosen->value, chosen, err);
-	rc = zr_pretrained_find(&cfg->model_json, id, err);
+	int rc = zr_pretrained_find(&cfg->model_json, id, err);
 	if (!rc)
 		rc = load(cfg, p, id, NULL, err);
 	snprintf(place, sizeof place, "%s (model_type)", cfg->model_json.path);

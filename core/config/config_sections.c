@@ -282,8 +282,7 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 		const struct zr_core_table *t = core_table(p->s.name);
 		p->table = (struct zr_table){ t->opts, t->n_opts, sizeof(struct zr_opt), t->opts_size };
 	}
-	if (!rc)
-		rc = make_values(cfg, p, err);
+	rc = rc ? rc : make_values(cfg, p, err);
 	for (int i = 0; !rc && i < cfg->n_given; i++)
 		rc = apply(cfg, p, &cfg->given[i], err);
 	if (!rc && is_group(p) && !p->match)
@@ -305,8 +304,7 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err)
 {
 	int rc = list_parts(cfg, err);
-	if (!rc)
-		rc = check_required(cfg, err);
+	rc = rc ? rc : check_required(cfg, err);
 	for (int i = 0; !rc && i < cfg->n; i++)
 		rc = make_part(cfg, &cfg->part[i], err);
 	return rc;

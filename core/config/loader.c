@@ -186,10 +186,7 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 		return ZR_EINVAL;
 	}
 	p = keep(entry, desc, path);
-	if (!p)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	*out = p;
-	return 0;
+	return p ? (*out = p, 0) : zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
 const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err)
@@ -198,19 +195,15 @@ const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t 
 	const char *lack;
 	while (f->id && strcmp(f->id, id))
 		f++;
-	if (!f->id) {
+	if (!f->id)
 		zr_err(err, ZR_EINVAL, "plugin %s: offers %s, expected %s; rebuild it with this zeroth's headers", p->path,
 		       p->desc->ifaces->id ? p->desc->ifaces->id : "no interface", id);
-		return NULL;
-	}
-	if (!f->vtbl || *(const uint32_t *)f->vtbl < min_size) {
+	else if (!f->vtbl || *(const uint32_t *)f->vtbl < min_size)
 		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u; rebuild it with this zeroth's headers", p->path,
 		       id, f->vtbl ? *(const uint32_t *)f->vtbl : 0, min_size);
-		return NULL;
-	}
-	if ((lack = zr_calls_lack(id, f->vtbl))) {
+	else if ((lack = zr_calls_lack(id, f->vtbl)))
 		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not optional; mend the plugin", p->path, id, lack);
-		return NULL;
-	}
-	return f->vtbl;
+	else
+		return f->vtbl;
+	return NULL;
 }

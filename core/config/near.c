@@ -8,12 +8,6 @@
 
 #define LONGEST 64
 
-static int min3(int a, int b, int c)
-{
-	int m = a < b ? a : b;
-	return m < c ? m : c;
-}
-
 static int distance(const char *a, int n, const char *b, int m)
 {
 	int row[3][LONGEST + 1];
@@ -23,7 +17,8 @@ static int distance(const char *a, int n, const char *b, int m)
 		int *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
 		now[0] = i;
 		for (int j = 1; j <= m; j++) {
-			now[j] = min3(up[j] + 1, now[j - 1] + 1, up[j - 1] + (a[i - 1] != b[j - 1]));
+			int one = up[j] < now[j - 1] ? up[j] + 1 : now[j - 1] + 1, swap = up[j - 1] + (a[i - 1] != b[j - 1]);
+			now[j] = one < swap ? one : swap;
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < now[j])
 				now[j] = up2[j - 2] + 1;
 		}

@@ -37,14 +37,27 @@ static uint64_t end_of(uint64_t at, uint64_t bytes)
 	return bytes < UINT64_MAX - at ? at + bytes : UINT64_MAX - 1;
 }
 
-/* End of what the headers promise, in bytes; UINT64_MAX if the program headers cannot be read. */
+/* How many of the n bytes at `at` there are, with errno 0; -1 with another one. No file reaches beyond 2^63. */
+static ssize_t read_at(int fd, void *to, size_t n, uint64_t at)
+{
+	size_t have = 0;
+	ssize_t r = 1;
+	while (have < n && r && (r > 0 || errno == EINTR)) {
+		r = pread(fd, (char *)to + have, n - have, (off_t)(at + have));
+		have += r > 0 ? (size_t)r : 0;
+	}
+	errno = r < 0 && errno != EINVAL ? errno : 0;
+	return errno ? -1 : (ssize_t)have;
+}
+
+/* End of what the headers promise, in bytes; UINT64_MAX if the program headers cannot be read, with errno 0 if they end too early. */
 static uint64_t promised(int fd, const ElfW(Ehdr) *h)
 {
 	uint64_t end = end_of(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize);
 	for (int i = 0; i < h->e_phnum; i++) {
 		ElfW(Phdr) p;
 		uint64_t at = h->e_phoff + (uint64_t)i * sizeof p;
-		if (pread(fd, &p, sizeof p, (off_t)at) != sizeof p)
+		if (read_at(fd, &p, sizeof p, at) != sizeof p)
 			return UINT64_MAX;
 		if (p.p_type == PT_LOAD && end_of(p.p_offset, p.p_filesz) > end)
 			end = end_of(p.p_offset, p.p_filesz);
@@ -55,13 +68,17 @@ static uint64_t promised(int fd, const ElfW(Ehdr) *h)
 static int check_elf(int fd, const char *path, uint64_t size, struct zr_error *err)
 {
 	ElfW(Ehdr) h = { 0 };
-	ssize_t n = pread(fd, &h, sizeof h, 0);
+	ssize_t n = read_at(fd, &h, sizeof h, 0);
 	uint64_t end;
+	if (n < 0)
+		return zr_err(err, ZR_EIO, "plugin %s: cannot read it: %s", path, strerror(errno));
 	if (n < SELFMAG || memcmp(h.e_ident, ELFMAG, SELFMAG))
 		return zr_err(err, ZR_EINVAL, "plugin %s: not an ELF file; a plugin is a shared object", path);
 	if (n == sizeof h && h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return 0; /* dlopen says it best */
 	end = n == sizeof h ? promised(fd, &h) : sizeof h;
+	if (end == UINT64_MAX && errno)
+		return zr_err(err, ZR_EIO, "plugin %s: cannot read its program headers: %s", path, strerror(errno));
 	if (end == UINT64_MAX)
 		return zr_err(err, ZR_EINVAL, "plugin %s: truncated: %llu bytes end within its program headers; copy or build it again",
 			      path, (unsigned long long)size);
