@@ -3,6 +3,7 @@
  * checkpoint.c - zeroth checkpoint ls|verify|export|prune: what can be done with checkpoints without training.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,11 +61,15 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 		return rc;
 	snprintf(file, sizeof file, "%s/manifest.json", f->path);
 	f->alone = !access(file, F_OK);
+	if (!f->alone && errno != ENOENT)
+		return zr_err(err, ZR_EIO, "%s: %s", file, strerror(errno));
 	if (!f->alone)
 		f->step = zr_ckpt_steps(f->path, &f->n);
 	else
 		f->n = 1;
-	return f->n > 0 ? 0 : zr_err(err, ZR_EINVAL, "%s: %s", path, f->n ? "cannot read the directory" : "no checkpoint there");
+	if (f->n < 0)
+		return zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", path, strerror((int)-f->n));
+	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there", path);
 }
 
 static int path_of(const struct found *f, int64_t i, char path[PATH_MAX])
@@ -88,7 +93,8 @@ static int list(const struct args *a, struct zr_error *err)
 	struct found f;
 	char path[PATH_MAX], size[32];
 	int rc = find(a->dir, &f, err);
-	int64_t latest = rc ? -1 : zr_ckpt_latest(f.path);
+	int64_t latest = rc || f.alone ? -1 : zr_ckpt_latest(f.path);
+	int no = errno;
 	for (int64_t i = 0; !rc && i < f.n; i++) {
 		struct zr_manifest m;
 		struct zr_error why = { 0 };
@@ -100,11 +106,12 @@ static int list(const struct args *a, struct zr_error *err)
 		}
 		printf("step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s  whole%s\n", (long long)m.step,
 		       zr_bytes_text(zr_ckpt_bytes(&m), size), m.world, m.world == 1 ? " " : "s", plugin(&m, "model"), plugin(&m, "optimizer"),
-		       plugin(&m, "precision"), !f.alone && m.step == latest ? ", latest" : "");
+		       plugin(&m, "precision"), m.step == latest ? ", latest" : "");
 		zr_manifest_free(&m);
 	}
 	free(f.step);
-	return rc;
+	return latest != ZR_LATEST_DAMAGED ? rc : zr_err(err, no ? ZR_EIO : ZR_EINVAL, "%s/latest: %s", f.path, no ? strerror(no) :
+							 "names no checkpoint");
 }
 
 /* ---- verify ---- */
@@ -122,6 +129,7 @@ static int verify(const struct args *a, struct zr_error *err)
 {
 	struct found f;
 	char path[PATH_MAX], size[32];
+	struct zr_error last = { 0 };
 	int64_t bad = 0;
 	int rc = find(a->dir, &f, err);
 	for (int64_t i = 0; !rc && i < f.n; i++) {
@@ -131,15 +139,17 @@ static int verify(const struct args *a, struct zr_error *err)
 		if (path_of(&f, i, path))
 			continue;
 		if (zr_ckpt_check(path, 1, show_progress, &percent, &m, &why)) {
-			printf("%s  damaged: %s\n", path, why.text);
+			printf("%s  %s: %s\n", path, why.code == ZR_EINVAL ? "damaged" : "cannot be read", why.text);
 			bad++;
+			last = why;
 			continue;
 		}
 		printf("%s  whole, %s\n", path, zr_bytes_text(zr_ckpt_bytes(&m), size));
 		zr_manifest_free(&m);
 	}
 	free(f.step);
-	return rc || !bad ? rc : zr_err(err, ZR_EINVAL, "%lld of %lld checkpoints are damaged", (long long)bad, (long long)f.n);
+	return rc || !bad ? rc : zr_err(err, last.code, "%lld of %lld checkpoints %s, the last because: %s", (long long)bad, (long long)f.n,
+					last.code == ZR_EINVAL ? "are damaged" : "cannot be read", last.text);
 }
 
 /* ---- export ---- */

@@ -60,7 +60,8 @@ static int take(const char *dir, const char *path, struct zr_error *err)
 		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
 		if (fd < 0)
 			return zr_err(err, ZR_EINVAL, "%s: cannot write: %s", path, strerror(errno));
-		int rc = fstat(fd, &st) || !S_ISREG(st.st_mode) ? zr_err(err, ZR_EINVAL, "%s: not a regular file", path) : 0;
+		int rc = fstat(fd, &st) ? zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno)) :
+			 !S_ISREG(st.st_mode) ? zr_err(err, ZR_EINVAL, "%s: not a regular file", path) : 0;
 		if (!rc && flock(fd, LOCK_EX | LOCK_NB)) {
 			if (errno == EWOULDBLOCK)
 				rc = busy(fd, dir, err);

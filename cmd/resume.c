@@ -77,6 +77,8 @@ int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
 	if (rc)
 		return rc;
 	free(zr_ckpt_steps(dir, &n));
+	if (n < 0)
+		return zr_err(err, ZR_EIO, "[checkpoint] dir = %s: %s", dir, strerror((int)-n));
 	return !n ? 0 : zr_err(err, ZR_EINVAL, "[checkpoint] dir = %s has checkpoints already: go on from them with --resume auto, or choose "
 			       "another directory", dir);
 }

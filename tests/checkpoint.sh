@@ -131,6 +131,11 @@ fresh bad
 echo rubbish > bad/checkpoints/latest
 broken "a damaged latest" 5 ''
 fresh bad
+echo step-00000002 > bad/checkpoints/latest
+train bad --resume auto -o train.steps=6
+is "I6: latest names an earlier one: training goes on from there" "$(digest bad)" "$(digest whole)"
+like "and says so" "$(cat bad.out)" '^resumed after step 2$'
+fresh bad
 for step in 2 4 5; do flip bad/checkpoints/step-0000000$step/$file 200000; done
 train bad --resume auto -o train.steps=6
 is "I6: all broken: exit 2" "$?" 2

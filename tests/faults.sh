@@ -65,7 +65,7 @@ try() {
 	is "I5, I6, I7: $name: the right digest or a clean stop" "$(grep '^else' result | cut -f3-)" ''
 }
 
-slice=' mmap open write sync range rename mkdir space close unlink thread ring '
+slice=' alloc mmap open write sync range rename mkdir space close unlink list stat thread fork lock ring '
 flips=$([ "$FAULTS" != full ] || echo yes)
 three=$(digest 3) four=$(digest 4)
 : > results
@@ -97,8 +97,8 @@ try disk-two 10 --base disk --end "$three" -- "${train[@]}" -n 2 "${tiers[@]}" -
 # ---- going on ----
 cp -r base saved
 (cd saved && "${train[@]}" > /dev/null 2>&1)
-try resume 20 --base saved --from 2 --end "$four"${flips:+ --flips /step-} -- "${resume[@]}" -o train.steps=3 -- "${resume[@]}" -o train.steps=4
-try resume-two 10 --base saved --from 2 --end "$four"${flips:+ --flips /step-} -- "${resume[@]}" -n 2 -o zero.plugin=stage2 \
+try resume 20 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -o train.steps=3 -- "${resume[@]}" -o train.steps=4
+try resume-two 10 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -n 2 -o zero.plugin=stage2 \
 	-o train.steps=3 -- "${resume[@]}" -o train.steps=4
 cp -r saved torn
 truncate -s 1000 torn/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors
@@ -106,10 +106,10 @@ try replace 10 --base torn --from 1 --end "$three" -- "${resume[@]}" -- "${resum
 
 # ---- commands ----
 go_on=("${resume[@]}" -o train.steps=3)
-[ "$FAULTS" != full ] || try verify 6 --base saved --from 2 --end "$three"${flips:+ --flips /step-} -- "$ZEROTH" checkpoint verify run -- "${go_on[@]}"
+try verify 6 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint verify run -- "${go_on[@]}"
 try ls 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint ls run -- "${go_on[@]}"
-[ "$FAULTS" != full ] || try prune 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint prune --keep 1 run -- "${go_on[@]}"
-try export 10 --base saved --from 2 --end "$three"${flips:+ --flips /step-} -- "$ZEROTH" checkpoint export run out -- "${go_on[@]}"
+try prune 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint prune --keep 1 run -- "${go_on[@]}"
+try export 10 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint export run out -- "${go_on[@]}"
 try sample 6 --base saved --from 2 --end "$three" -- "$ZEROTH" sample run -n 5 -s 1 -- "${go_on[@]}"
 cp -r base pretrained
 (cd saved && "$ZEROTH" checkpoint export run ../pretrained/model > /dev/null 2>&1)

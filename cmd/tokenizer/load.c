@@ -11,6 +11,9 @@
 
 #include "cmd/tokenizer/parts.h"
 #include "core/files/file.h"
+#include "core/files/json.h"
+
+#define MOST (1 << 30) /* bytes of a tokenizer.json */
 
 int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...)
 {
@@ -253,15 +256,17 @@ static int load(struct zr_load *l, const json_t *root)
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
 {
 	struct zr_load l = { .file = path, .err = err };
-	json_error_t why;
-	int fd = zr_file_open(AT_FDCWD, path, 1);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
-	if (!f)
-		return zr_file_failed(err, path, "open", errno);
-	json_t *root = json_loadf(f, 0, &why);
-	fclose(f);
+	json_error_t why = { 0 };
+	char *text;
+	size_t n;
+	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &n);
+	if (no)
+		return zr_file_failed(err, path, "open", no);
+	json_t *root = zr_json_load(text, n, &why);
+	no = errno;
+	free(text);
 	if (!root)
-		return zr_err(err, ZR_EINVAL, "%s:%d:%d: %s", path, why.line, why.column, why.text);
+		return zr_err(err, no == ENOMEM ? ZR_ENOMEM : ZR_EINVAL, "%s:%d:%d: %s", path, why.line, why.column, why.text);
 	l.t = calloc(1, sizeof *l.t);
 	int rc = l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(root);

@@ -52,34 +52,35 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* *n = -1: the directory cannot be read. One that is not there has none. */
+/* *n = -errno: the directory cannot be read. One that is not there has none. */
 static int64_t *list(const char *dir, int tmp, int64_t *n)
 {
 	int64_t *steps = NULL, room = 0;
 	struct dirent *e;
 	DIR *d = opendir(dir);
-	int bad = !d && errno != ENOENT && errno != ENOTDIR;
+	int no = d || errno == ENOENT || errno == ENOTDIR ? 0 : errno;
 	*n = 0;
-	while (d && !bad && (errno = 0, e = readdir(d))) {
+	while (d && !no && (errno = 0, e = readdir(d))) {
 		int64_t step = step_of(e->d_name, tmp);
 		if (step >= 0 && *n == room) {
 			room = room * 2 + 16;
 			int64_t *more = realloc(steps, (size_t)room * sizeof *steps);
-			bad = !more;
+			no = more ? 0 : ENOMEM;
 			steps = more ? more : steps;
 		}
-		if (step >= 0 && !bad)
+		if (step >= 0 && !no)
 			steps[(*n)++] = step;
 	}
-	bad |= d && errno;
+	if (d && !no)
+		no = errno;
 	if (d)
 		closedir(d);
-	if (steps && !bad)
+	if (steps && !no)
 		qsort(steps, (size_t)*n, sizeof *steps, ascending);
-	if (bad) {
+	if (no) {
 		free(steps);
 		steps = NULL;
-		*n = -1;
+		*n = -no;
 	}
 	return steps;
 }
@@ -101,6 +102,7 @@ int64_t zr_ckpt_latest(const char *dir)
 		text[strcspn(text, "\n")] = 0;
 	int64_t step = no ? -1 : step_of(text, 0);
 	free(text);
+	errno = no;
 	return no == ENOENT ? ZR_LATEST_NONE : step < 0 ? ZR_LATEST_DAMAGED : step;
 }
 
@@ -138,11 +140,15 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 {
 	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, &n);
 	char path[PATH_MAX];
-	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory", dir) : 0;
+	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir, strerror((int)-n)) : 0;
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
-		if (steps[i] > step || zr_ckpt_path(dir, steps[i], 0, path, NULL) || zr_ckpt_check(path, 0, NULL, NULL, NULL, NULL))
+		struct zr_error why = { 0 };
+		if (steps[i] > step || zr_ckpt_path(dir, steps[i], 0, path, NULL))
 			continue;
-		if (++whole <= keep)
+		int bad = zr_ckpt_check(path, 0, NULL, NULL, NULL, &why);
+		if (bad && bad != ZR_EINVAL) /* it may be whole */
+			rc = zr_err(err, bad, "%s", why.text);
+		if (bad || ++whole <= keep)
 			continue;
 		rc = zr_ckpt_remove(dir, steps[i], err);
 		if (!rc && removed)

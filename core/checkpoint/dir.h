@@ -14,12 +14,12 @@
 /* DIR/step-00000050, or its .tmp, into path. 0, or an error: the path is too long. */
 int zr_ckpt_path(const char *dir, int64_t step, int tmp, char path[PATH_MAX], struct zr_error *err);
 
-/* The steps that have a directory, ascending; returned owned, NULL with *n = 0 if there are none, or -1 if the directory
- * cannot be read. */
+/* The steps that have a directory, ascending; returned owned, NULL with *n = 0 if there are none, or -errno if the
+ * directory cannot be read. */
 int64_t *zr_ckpt_steps(const char *dir, int64_t *n);
 #define ZR_LATEST_NONE (-1)
 #define ZR_LATEST_DAMAGED (-2)
-int64_t zr_ckpt_latest(const char *dir); /* step that `latest` names, or one of these */
+int64_t zr_ckpt_latest(const char *dir); /* step that `latest` names, or one of these; errno: why damaged, 0 if it was read */
 
 /* Makes DIR and an empty DIR/step.tmp, whose descriptor *lock keeps others from taking it for a leftover. Removes what
  * earlier processes left unfinished. */

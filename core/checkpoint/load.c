@@ -175,12 +175,11 @@ static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **ba
 
 /* The candidates in a directory, from the one that `latest` names down, then later ones: those belong to a training that
  * was left for an earlier checkpoint. Rank 0's view counts. */
-#define UNREADABLE (-2)
 static int64_t candidate(const int64_t *steps, int64_t n, int64_t latest, int64_t i)
 {
 	int64_t before = 0;
 	if (n < 0)
-		return UNREADABLE;
+		return n - 1; /* -errno, and never -1 */
 	while (before < n && (latest < 0 || steps[before] <= latest))
 		before++;
 	return i < before ? steps[before - 1 - i] : i < n ? steps[n - 1 - (i - before)] : -1;
@@ -192,7 +191,7 @@ static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error 
 	const struct zr_ckpt_word *bad;
 	int rc = zr_ckpt_share(l->s, &mine, l->words, &bad, err);
 	*agreed = l->words[0].done;
-	return rc ? rc : *agreed == UNREADABLE ? zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory", l->path) : 0;
+	return rc || *agreed >= -1 ? rc : zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory: %s", l->path, strerror((int)(-1 - *agreed)));
 }
 
 static void pass_over(const struct load *l, const struct zr_ckpt_word *bad)

@@ -197,13 +197,14 @@ static void *thread_main(void *arg)
 }
 
 /* Returns how many there are. */
-static int start_threads(struct zr_reader *r)
+/* Their number; *no: why there are no more. */
+static int start_threads(struct zr_reader *r, int *no)
 {
 	sigset_t all, old;
 	int n = 0;
 	sigfillset(&all); /* signals are the control thread's */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (n < ZR_READER_THREADS && !pthread_create(&r->thread[n].id, NULL, thread_main, &r->thread[n]))
+	while (n < ZR_READER_THREADS && !(*no = pthread_create(&r->thread[n].id, NULL, thread_main, &r->thread[n])))
 		n++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return n;
@@ -256,7 +257,8 @@ int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct
 		  zr_reader_fn *fn, void *arg, struct zr_error *err)
 {
 	begin(r, m, file, e, n);
-	int threads = start_threads(r), rc = threads ? 0 : zr_err(err, ZR_ENOMEM, "%s: no thread to read it", file->path);
+	int no, threads = start_threads(r, &no);
+	int rc = threads ? 0 : zr_err(err, ZR_ENOMEM, "%s: no thread to read it: %s", file->path, strerror(no));
 	for (int64_t i = 0; !rc && i < n;) {
 		struct slot *s = receive(r);
 		rc = s->rc ? zr_err(err, s->rc, "%s", s->err.text) : 0;

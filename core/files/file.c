@@ -158,18 +158,19 @@ int zr_sync_parent(const char *path)
 int zr_remove(int at, const char *name)
 {
 	struct dirent *e;
-	int fd = zr_dir_open(at, name, 0);
+	int fd = zr_dir_open(at, name, 0), no = 0;
 	if (fd < 0)
 		return (errno == ENOTDIR || errno == ELOOP) && !unlinkat(at, name, 0) ? 0 : errno;
 	DIR *d = fdopendir(fd);
-	while (d && (e = readdir(d)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			unlinkat(fd, e->d_name, 0);
+	while (d && (errno = 0, e = readdir(d)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlinkat(fd, e->d_name, 0) && !no)
+			no = errno;
+	no = no ? no : errno;
 	if (d)
 		closedir(d);
 	else
 		close(fd);
-	return unlinkat(at, name, AT_REMOVEDIR) ? errno : 0;
+	return no ? no : unlinkat(at, name, AT_REMOVEDIR) ? errno : 0;
 }
 
 int zr_take_name(int at, const char *tmp, const char *name)

@@ -209,15 +209,20 @@ static int is_whole(void)
 	return !run(verify, s.go_out, s.go_err, NULL, 0);
 }
 
-/* Text of a difference that is not accounted for. What a warning names may differ: a monitor that stopped, a checkpoint
- * that was passed over or kept, if what is left is whole and can be gone on from. */
+/* Text of a difference that is not accounted for. If what is left is whole and can be gone on from, there may be what the
+ * next save removes, X.tmp, a .lock, and what a warning names may differ: a monitor that stopped, a checkpoint that was passed
+ * over or kept. */
 static void differs(size_t way, char *path, size_t size)
 {
 	char *tree = tree_list(s.work), other[200];
-	static const char *const monitors[] = { "metrics.jsonl", NULL }, *const passed[] = { "metrics.jsonl", "/checkpoints/", NULL };
-	tree_difference(tree, s.tree, is_warned(way, "warning: monitor.") ? monitors : NULL, path, size);
-	if (*path && is_warned(way, "warning: ")) {
-		tree_difference(tree, s.tree, passed, other, sizeof other);
+	static const char *const left[] = { ".tmp ", ".tmp/", ".lock ", NULL };
+	static const char *const monitors[] = { ".tmp ", ".tmp/", ".lock ", "metrics.jsonl", NULL };
+	static const char *const passed[] = { ".lock ", "metrics.jsonl", "/checkpoints/", NULL };
+	tree_difference(tree, s.tree, NULL, path, size);
+	if (*path) {
+		tree_difference(tree, s.tree, is_warned(way, "warning: monitor.") ? monitors : left, other, sizeof other);
+		if (*other && is_warned(way, "warning: "))
+			tree_difference(tree, s.tree, passed, other, sizeof other);
 		if (!*other && is_whole() && !*gone_on())
 			*path = 0;
 	}
