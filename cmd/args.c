@@ -21,16 +21,26 @@ static int named(const char *usage, const char *argv0, const char *option)
 	return 0;
 }
 
-static int parse_ranks(const char *argv0, const char *text, int *out)
+static int parse_count(const char *argv0, const char *option, const char *what, const char *text, int *out)
 {
 	char *end;
 	long n = strtol(text, &end, 10);
 	if (!*text || *end || n < 1 || n > INT_MAX) {
-		fprintf(stderr, "zeroth %s: -n %s: expected a number of ranks, 1 or more\n", argv0, text);
+		fprintf(stderr, "zeroth %s: %s %s: expected a number of %s, 1 or more\n", argv0, option, text, what);
 		return -1;
 	}
 	*out = (int)n;
 	return 0;
+}
+
+static int parse_seconds(const char *argv0, const char *option, const char *text, double *out)
+{
+	char *end;
+	*out = strtod(text, &end);
+	if (*text && !*end && *out > 0 && *out < 1e9)
+		return 0;
+	fprintf(stderr, "zeroth %s: %s %s: expected a number of seconds, more than 0\n", argv0, option, text);
+	return -1;
 }
 
 static int parse_memory(const char *argv0, const char *text, uint64_t *out)
@@ -55,7 +65,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 {
 	static const struct option longs[] = { { "option", 1, NULL, 'o' },  { "json", 0, NULL, 'j' }, { "ranks", 1, NULL, 'n' },
 					       { "program", 0, NULL, 'p' }, { "help", 0, NULL, 'h' },  { "memory", 1, NULL, 'm' },
-					       { "resume", 1, NULL, 'r' },  { NULL, 0, NULL, 0 } };
+					       { "resume", 1, NULL, 'r' },  { "restarts", 1, NULL, 'R' },
+					       { "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' }, { NULL, 0, NULL, 0 } };
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
 	optind = 1;
@@ -66,7 +77,16 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 			out->json = 1;
 		} else if (c == 'p' && named(usage, argv[0], "--program")) {
 			out->program = 1;
-		} else if (c == 'n' && named(usage, argv[0], "--ranks") && !parse_ranks(argv[0], optarg, &out->ranks)) {
+		} else if (c == 'n' && named(usage, argv[0], "--ranks") && !parse_count(argv[0], "-n", "ranks", optarg, &out->ranks)) {
+			continue;
+		} else if (c == 'R' && named(usage, argv[0], "--restarts") &&
+			   !parse_count(argv[0], "--restarts", "restarts", optarg, &out->restarts)) {
+			continue;
+		} else if (c == 'M' && named(usage, argv[0], "--min-ranks") &&
+			   !parse_count(argv[0], "--min-ranks", "ranks", optarg, &out->min_ranks)) {
+			continue;
+		} else if (c == 'W' && named(usage, argv[0], "--watchdog") &&
+			   !parse_seconds(argv[0], "--watchdog", optarg, &out->watchdog)) {
 			continue;
 		} else if (c == 'r' && named(usage, argv[0], "--resume")) {
 			out->resume = optarg;

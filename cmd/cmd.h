@@ -10,13 +10,15 @@
 #define ZR_CMD_OVERRIDES 128
 
 /* The options most subcommands take: -o section.key=value..., one operand; and where their usage names them: --json, -n,
- * --program, --memory, --resume. */
+ * --restarts, --min-ranks, --watchdog, --program, --memory, --resume. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
-	const char *overrides[ZR_CMD_OVERRIDES];
+	const char *overrides[ZR_CMD_OVERRIDES + 4]; /* with room for what restarts add */
 	int n_overrides;
 	int json;
 	int ranks;   /* -n, 0 if not given */
+	int restarts, min_ranks; /* --restarts, --min-ranks, 0 if not given */
+	double watchdog; /* --watchdog, 0 if not given */
 	int program; /* --program */
 	const char *resume; /* --resume, NULL if not given */
 	uint64_t memory; /* --memory, 0 if not given */

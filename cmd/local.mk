@@ -6,6 +6,7 @@ noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 cmd_librun_la_LIBADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
+	cmd/beat.c cmd/beat.h \
 	cmd/crash.c cmd/crash.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/json_text.c cmd/json_text.h \
@@ -18,6 +19,7 @@ cmd_librun_la_SOURCES = \
 	cmd/resume.c cmd/resume.h \
 	cmd/rundir.c cmd/rundir.h \
 	cmd/signals.c cmd/signals.h \
+	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \
 	cmd/supervise.c cmd/supervise.h \
 	cmd/weights.c cmd/weights.h
@@ -26,7 +28,7 @@ bin_PROGRAMS += zeroth
 zeroth_SOURCES = \
 	cmd/main.c cmd/cmd.h cmd/args.c \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/sample.c cmd/plan.c \
+	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/plan.c \
 	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 zeroth_LDADD = cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(ZLIB_LIBS)

@@ -106,6 +106,7 @@ int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_e
 	int rc = create_monitors(m, setup, err);
 	sigset_t all, old; /* signals are the control thread's */
 	sigfillset(&all);
+	sigdelset(&all, ZR_SIGNAL_STACKS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int no = rc ? 0 : pthread_create(&m->thread, NULL, thread_main, m);
 	if (no)

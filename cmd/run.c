@@ -17,6 +17,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/config/options.h"
 #include "core/log.h"
+#include "cmd/beat.h"
 #include "cmd/crash.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
@@ -48,6 +49,12 @@ struct run {
 	int stop;  /* signal that some rank caught */
 };
 
+/* This rank gets on. */
+static void beat(void)
+{
+	atomic_fetch_add(&zr_beat_shared()->count, 1);
+}
+
 static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *err)
 {
 	struct zr_run_report *rep = r->report;
@@ -59,6 +66,7 @@ static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *e
 	rep->last_val = *val;
 	if (r->chief)
 		zr_progress_eval(&r->progress, step, *val);
+	beat();
 	return 0;
 }
 
@@ -118,6 +126,9 @@ static int one_step(struct run *r, struct zr_error *err)
 	if (rc)
 		return rc;
 	int64_t step = r->session->step;
+	beat();
+	if (r->chief)
+		atomic_fetch_add(&zr_beat_shared()->steps, 1);
 	r->report->tokens += s.tokens;
 	r->losses[step - 1] = s.loss;
 	r->stop = s.stop;
@@ -138,15 +149,26 @@ static int one_step(struct run *r, struct zr_error *err)
 	return rc;
 }
 
+static void note_saved(const struct run *r)
+{
+	if (r->chief && zr_saver_stats(r->saver)->saved)
+		atomic_store(&zr_beat_shared()->saved, 1);
+}
+
 /* After a step: saves what is due, or lets a save that is under way go on. */
 static int checkpoint(struct run *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
 	int64_t step = r->session->step, every = (int64_t)o->every;
 	int due = (every > 0 && (step % every == 0 || step == (int64_t)r->setup->train->steps)) || (r->stop && o->on_signal);
-	if (!due || r->report->stopped)
-		return zr_saver_poll(r->saver, err);
+	if (!due || r->report->stopped) {
+		int rc = zr_saver_poll(r->saver, err);
+		note_saved(r);
+		return rc;
+	}
 	int rc = zr_saver_save(r->saver, r->losses, err);
+	beat();
+	note_saved(r);
 	r->progress.last = zr_now(); /* a checkpoint is not part of a step's time */
 	return rc;
 }
@@ -319,6 +341,16 @@ static void leave_dirs(struct run *r, int failed)
 		zr_dir_unmake(zr_rundir(r->cfg), r->made, 1);
 }
 
+/* For a supervisor that goes on from there. */
+static int note_place(const struct run *r, struct zr_error *err)
+{
+	struct zr_beat *b = zr_beat_shared();
+	b->batch = r->setup->batch.train;
+	b->micro = r->setup->batch.micro;
+	snprintf(b->dir, sizeof b->dir, "%s", zr_rundir(r->cfg));
+	return zr_checkpoint_dir(r->cfg, b->checkpoints, err);
+}
+
 /* What rank 0 alone opens: the run directory, the monitors. */
 static int open_run(struct run *r, FILE *out, struct zr_error *err)
 {
@@ -326,6 +358,8 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = take_locks(r, 1, err);
 	r->setup->process.run_dir = zr_rundir(r->cfg);
+	if (!rc)
+		rc = note_place(r, err);
 	if (!rc)
 		rc = zr_metrics_open(r->setup, &r->metrics, err);
 	if (!rc)
@@ -414,6 +448,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
 	zr_crash_session(r->session);
+	beat();
 	if (!rc)
 		rc = leave_out(r, err);
 	if (!rc && r->resume)
@@ -423,6 +458,7 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = open_saver(r, err); /* collective: behind it no rank refuses the run any more */
 	zr_signals_defer();
+	beat();
 	r->first = rc ? 0 : r->session->step;
 	return rc || !r->chief ? rc : open_run(r, out, err);
 }

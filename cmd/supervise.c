@@ -26,6 +26,7 @@
 #include "cmd/crash.h"
 #include "cmd/oom.h"
 #include "cmd/signals.h"
+#include "cmd/stacks.h"
 
 #define LINE 2048
 #define PATIENCE 3.0 /* seconds from SIGTERM to SIGKILL */
@@ -55,6 +56,10 @@ struct crew {
 	int early;           /* a rank has ended for it, perhaps before others knew: those only miss it */
 	double stop_at;      /* when SIGTERM was sent, 0: not yet */
 	int killed;          /* SIGKILL was sent, too */
+	const struct zr_crew_how *how;
+	uint64_t beat;       /* as it was last seen */
+	double beat_at;      /* when it changed */
+	int stalled;         /* it did not for too long */
 	long long ooms;      /* when it began */
 	sigset_t old;
 	void (*old_pipe)(int);
@@ -295,18 +300,34 @@ static void take_signals(struct crew *s)
 	reap(s);
 }
 
+/* Ranks that do not get on show where they are, and have PATIENCE for that. */
+static void check_beat(struct crew *s)
+{
+	uint64_t beat = s->how->watchdog > 0 ? atomic_load(s->how->beat) : 0;
+	if (beat != s->beat || s->beat_at <= 0) {
+		s->beat = beat;
+		s->beat_at = now();
+	}
+	if (s->how->watchdog <= 0 || s->stop_at || now() - s->beat_at < s->how->watchdog)
+		return;
+	s->stalled = 1;
+	s->stop_at = now();
+	tell_all(s, ZR_SIGNAL_STACKS);
+}
+
 static void watch(struct crew *s, struct pollfd *p)
 {
 	while (s->running) {
 		p[s->n] = (struct pollfd){ s->signals, POLLIN, 0 };
 		for (int i = 0; i < s->n; i++)
 			p[i] = (struct pollfd){ s->child[i].out, POLLIN, 0 };
-		poll(p, (nfds_t)s->n + 1, s->stop_at && !s->killed ? 100 : -1);
+		poll(p, (nfds_t)s->n + 1, (s->stop_at && !s->killed) || s->how->watchdog > 0 ? 100 : -1);
 		for (int i = 0; i < s->n; i++)
 			if (p[i].revents)
 				receive(s, i);
 		if (p[s->n].revents)
 			take_signals(s);
+		check_beat(s);
 		if (s->stop_at && !s->killed && now() - s->stop_at >= PATIENCE)
 			kill_all(s);
 	}
@@ -357,9 +378,21 @@ static void print_others(const struct crew *s, int first)
 	}
 }
 
-static int explain(const struct crew *s)
+/* What a rank says of itself it would say again. */
+static int is_death(const struct crew *s, int rank)
+{
+	int code = s->why[rank].code;
+	return !code || code == ZR_EPEER || code == ZR_EINTERNAL || code == ZR_ENOMEM;
+}
+
+static int explain(const struct crew *s, struct zr_crew_end *end)
 {
 	int rank = culprit(s);
+	if (s->stalled && (rank < 0 || is_weak(s, rank))) {
+		end->died = 1;
+		snprintf(end->text, sizeof end->text, "no rank got on for %g s: their stacks are above", s->how->watchdog);
+		return 4;
+	}
 	if (rank < 0 || (s->early && is_weak(s, rank)))
 		return s->interrupted ? 130 : 0;
 	const struct child *c = &s->child[rank];
@@ -368,13 +401,14 @@ static int explain(const struct crew *s)
 	int code = s->why[rank].code ? zr_exit_code(s->why[rank].code) : WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 4;
 	print_others(s, rank);
 	fputs(s->terminal ? ERASE : "", stderr);
+	end->died = is_death(s, rank) && !s->interrupted;
 	if (s->why[rank].code || WIFEXITED(c->status))
-		fprintf(stderr, "zeroth: rank %d failed with code %d%s%s\n", rank, code, *text ? ": " : "", text);
+		snprintf(end->text, sizeof end->text, "rank %d failed with code %d%s%.1024s", rank, code, *text ? ": " : "", text);
 	else if (WTERMSIG(c->status) == SIGKILL && c->oom)
-		fprintf(stderr, "zeroth: rank %d was killed by the kernel: out of memory\n", rank);
+		snprintf(end->text, sizeof end->text, "rank %d was killed by the kernel: out of memory", rank);
 	else
-		fprintf(stderr, "zeroth: rank %d was killed by %s%s\n", rank, zr_signal_text(WTERMSIG(c->status), name, sizeof name),
-			s->why[rank].text);
+		snprintf(end->text, sizeof end->text, "rank %d was killed by %s%.1024s", rank,
+			 zr_signal_text(WTERMSIG(c->status), name, sizeof name), s->why[rank].text);
 	return code;
 }
 
@@ -415,20 +449,32 @@ static void finish(struct crew *s)
 	free(s->child);
 }
 
-int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg)
+int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 {
-	struct crew s = { .child = calloc((size_t)n, sizeof *s.child), .n = n, .area = -1, .signals = -1 };
+	int n = how->n;
+	struct crew s = { .child = calloc((size_t)n, sizeof *s.child), .n = n, .area = -1, .signals = -1, .how = how };
 	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
-	int rc = p ? prepare(&s) : -1, code;
+	int rc = p ? prepare(&s) : -1, code = 4;
+	*end = (struct zr_crew_end){ 0 };
 	for (int i = 0; rc == 0 && i < n; i++)
-		rc = start(&s, i, rank_main, arg);
+		rc = start(&s, i, how->rank_main, how->arg);
 	if (rc) {
-		fprintf(stderr, "zeroth: cannot start %d ranks: %s\n", n, strerror(errno));
+		snprintf(end->text, sizeof end->text, "cannot start %d ranks: %s", n, strerror(errno));
 		stop_others(&s);
 	}
 	watch(&s, p);
-	code = rc ? 4 : explain(&s);
+	if (!rc)
+		code = explain(&s, end);
 	finish(&s);
 	free(p);
+	return code;
+}
+
+int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg)
+{
+	struct zr_crew_end end;
+	int code = zr_supervise_crew(&(struct zr_crew_how){ .n = n, .rank_main = rank_main, .arg = arg }, &end);
+	if (*end.text)
+		fprintf(stderr, "zeroth: %s\n", end.text);
 	return code;
 }

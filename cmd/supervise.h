@@ -5,6 +5,9 @@
 #ifndef ZR_CMD_SUPERVISE_H
 #define ZR_CMD_SUPERVISE_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include "core/error.h"
 
 #define ZR_SUPERVISE_MAX 256 /* ranks that boot/local and comm/local connect */
@@ -20,6 +23,20 @@
  * error names it and its cause. Returns the exit code of the process: 0; that of the rank that failed first, 4 if it
  * died by a signal; 130 if all ranks ended because they were asked to. */
 int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg);
+
+/* The same without the last line, which is `text`, and with a watch on ranks that stall. */
+struct zr_crew_how {
+	int n;
+	int (*rank_main)(int rank, void *arg, struct zr_error *why);
+	void *arg;
+	double watchdog;                 /* seconds without a change of *beat that end all ranks, after their stacks; 0: never */
+	const _Atomic uint64_t *beat;    /* may be NULL without a watchdog */
+};
+struct zr_crew_end {
+	int died;        /* a rank was killed, crashed, hung or stalled, which another attempt may not; else it gave a reason */
+	char text[1280]; /* "rank 2 was killed by SIGKILL (Killed)"; "": nothing failed */
+};
+int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end);
 
 /* What another launcher says of itself: "OMPI_COMM_WORLD_SIZE=4" if it started several ranks, or NULL. */
 const char *zr_other_launcher(void);

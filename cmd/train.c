@@ -12,13 +12,16 @@
 #include "cmd/crash.h"
 #include "cmd/fit.h"
 #include "cmd/progress.h"
+#include "cmd/restart.h"
 #include "cmd/run.h"
 #include "cmd/rundir.h"
 #include "cmd/signals.h"
+#include "cmd/stacks.h"
 #include "cmd/supervise.h"
 
 static const char usage[] =
-	"usage: zeroth train [-n RANKS] [--resume auto|PATH] [-o section.key=value]... CONF\n"
+	"usage: zeroth train [-n RANKS] [--restarts N [--min-ranks N]] [--watchdog SECONDS]\n"
+	"                    [--resume auto|PATH] [-o section.key=value]... CONF\n"
 	"\n"
 	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
 	"model.safetensors, summary.json. Ctrl-C ends the run after the current step,\n"
@@ -26,6 +29,11 @@ static const char usage[] =
 	"\n"
 	"  -n, --ranks RANKS               trains with so many processes on this machine; their lines on\n"
 	"                                  standard error start with \"rank N: \"\n"
+	"      --restarts N                goes on after the death of a rank, N times at most, from the newest\n"
+	"                                  whole checkpoint; what a rank refuses is not tried again\n"
+	"      --min-ranks N               with fewer ranks each time, as the batch allows, but N or more\n"
+	"      --watchdog SECONDS          ends ranks that finish nothing for so long, after their stacks;\n"
+	"                                  with --restarts it then goes on\n"
 	"      --resume auto|PATH          goes on from the newest whole checkpoint of [checkpoint] dir, or\n"
 	"                                  from PATH: a checkpoint, or a directory of them, or a run's\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
@@ -94,6 +102,7 @@ static int train_alone(const struct zr_cmd_args *a)
 static int train_rank(int rank, void *arg, struct zr_error *why)
 {
 	(void)rank;
+	zr_stacks_watch();
 	return train(arg, why);
 }
 
@@ -128,8 +137,18 @@ int zr_cmd_train(int argc, char **argv)
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
 	if (rc >= 0)
 		return rc;
-	if (!a.ranks)
+	if (a.min_ranks && !a.restarts) {
+		fprintf(stderr, "zeroth train: --min-ranks %d: is for --restarts\n", a.min_ranks);
+		return 2;
+	}
+	if (!a.ranks && !a.restarts && a.watchdog <= 0)
 		return train_alone(&a);
+	if (!a.ranks)
+		a.ranks = 1;
+	if (a.min_ranks > a.ranks) {
+		fprintf(stderr, "zeroth train: --min-ranks %d: expected a number of ranks in [1, %d]\n", a.min_ranks, a.ranks);
+		return 2;
+	}
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
 	if (rc)
 		return rc;
@@ -140,5 +159,5 @@ int zr_cmd_train(int argc, char **argv)
 		return 2;
 	}
 	rc = try_config(&a);
-	return rc ? rc : zr_supervise(a.ranks, train_rank, &a);
+	return rc ? rc : zr_restart_train(&a, train_rank);
 }

@@ -142,6 +142,7 @@ int zr_pool_new(int threads, struct zr_pool **out)
 	restore_rounding();
 	sigset_t all, old; /* signals are the control thread's */
 	sigfillset(&all);
+	sigdelset(&all, ZR_SIGNAL_STACKS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = 0;
 	for (int i = 1; i < threads && !rc; i++) {

@@ -7,7 +7,10 @@
 #ifndef ZR_CORE_POOL_H
 #define ZR_CORE_POOL_H
 
+#include <signal.h>
 #include <stdint.h>
+
+#define ZR_SIGNAL_STACKS (SIGRTMAX - 1) /* shows the stack of a thread: its threads take this one */
 
 struct zr_pool;
 

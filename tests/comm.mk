@@ -1,8 +1,8 @@
 # Tests of plugins/comm, plugins/boot and the supervisor: ranks as threads and as processes.
 comm_tests = %D%/t_comm %D%/t_comm_fail %D%/t_comm_view %D%/t_boot %D%/t_supervise %D%/t_oom %D%/t_threads
 check_PROGRAMS += $(comm_tests)
-TESTS += $(comm_tests) %D%/ranks.sh %D%/signals.sh %D%/writers.sh
-EXTRA_DIST += %D%/ranks.sh %D%/planted.c %D%/signals.sh %D%/writers.sh %D%/hold.c
+TESTS += $(comm_tests) %D%/ranks.sh %D%/signals.sh %D%/writers.sh %D%/restart.sh
+EXTRA_DIST += %D%/ranks.sh %D%/planted.c %D%/signals.sh %D%/writers.sh %D%/restart.sh %D%/hold.c
 
 comm_rig = %D%/comm_rig.c %D%/comm_rig.h
 comm_test_ldadd = %D%/libtesthost.la $(CMOCKA_LIBS)

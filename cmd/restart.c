@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * restart.c - see restart.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/restart.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cmd/beat.h"
+#include "cmd/signals.h"
+#include "cmd/supervise.h"
+#include "core/checkpoint/dir.h"
+
+#define LONGEST_NAP 32 /* seconds, after five attempts in vain */
+
+struct restarts {
+	struct zr_cmd_args *a;
+	struct zr_beat *beat;
+	const char *resume; /* as it was given, or NULL */
+	int given;          /* overrides that were */
+	int ranks;
+	int vain;           /* attempts in sequence that finished no step */
+	char from[PATH_MAX + 32];
+	char text[4][PATH_MAX + 16]; /* overrides of ours */
+};
+
+/* The next lower number of ranks that the batch allows, if there may be fewer. */
+static int next_ranks(const struct restarts *r)
+{
+	const struct zr_beat *b = r->beat;
+	for (int n = r->ranks - 1; r->a->min_ranks && b->batch && n >= r->a->min_ranks; n--)
+		if (b->batch % (b->micro * n) == 0)
+			return n;
+	return r->ranks;
+}
+
+static void override(struct restarts *r, const char *key, const char *value)
+{
+	int i = r->a->n_overrides - r->given;
+	snprintf(r->text[i], sizeof r->text[i], "%s=%s", key, value);
+	r->a->overrides[r->a->n_overrides++] = r->text[i];
+}
+
+/* The batch of a step stays what it was, also where it followed from the number of ranks. */
+static void keep_batch(struct restarts *r)
+{
+	char number[32];
+	if (!r->beat->batch)
+		return;
+	snprintf(number, sizeof number, "%lld", (long long)r->beat->batch);
+	override(r, "train.train_batch_size", number);
+	snprintf(number, sizeof number, "%lld", (long long)r->beat->micro);
+	override(r, "train.micro_batch_size", number);
+	override(r, "train.gradient_accumulation_steps", "auto");
+}
+
+/* In the run directory that is there, from its checkpoint if this run has saved one; else as it began. */
+static void go_on(struct restarts *r)
+{
+	const struct zr_beat *b = r->beat;
+	struct stat st;
+	int there = *b->dir && !stat(b->dir, &st);
+	r->a->n_overrides = r->given;
+	r->a->resume = r->resume;
+	if (there)
+		override(r, "run.dir", b->dir);
+	if (there && (atomic_load(&b->saved) || !r->resume))
+		r->a->resume = "auto";
+	int64_t step = r->a->resume && !strcmp(r->a->resume, "auto") && *b->checkpoints ? zr_ckpt_latest(b->checkpoints) : -1;
+	if (step >= 0)
+		snprintf(r->from, sizeof r->from, "step %lld", (long long)step);
+	else
+		snprintf(r->from, sizeof r->from, "%s", r->a->resume && strcmp(r->a->resume, "auto") ? r->a->resume : "the beginning");
+	r->ranks = next_ranks(r);
+	keep_batch(r);
+}
+
+/* Whether it was slept through: the signal that ends a training may come now. */
+static int nap(int seconds)
+{
+	struct timespec left = { seconds, 0 };
+	sigset_t set, old;
+	zr_signals_of_end(&set);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	int sig = sigtimedwait(&set, NULL, &left);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return sig < 0;
+}
+
+static int nap_seconds(const struct restarts *r)
+{
+	return r->vain < 5 ? 1 << r->vain : LONGEST_NAP;
+}
+
+/* After the end of attempt i; whether there is another one. */
+static int again(struct restarts *r, int i, const struct zr_crew_end *end)
+{
+	if (!end->died || i >= r->a->restarts)
+		return 0;
+	r->vain = atomic_load(&r->beat->steps) ? 0 : r->vain + 1;
+	go_on(r);
+	fprintf(stderr, "zeroth: restart %d of %d: %s; goes on from %s with %d rank%s in %d s\n", i + 1, r->a->restarts, end->text,
+		r->from, r->ranks, r->ranks == 1 ? "" : "s", nap_seconds(r));
+	return 1;
+}
+
+int zr_restart_train(struct zr_cmd_args *a, int (*rank_main)(int rank, void *arg, struct zr_error *why))
+{
+	struct restarts r = { .a = a, .beat = zr_beat_new(), .resume = a->resume, .given = a->n_overrides, .ranks = a->ranks };
+	struct zr_crew_end end;
+	int code = 4;
+	if (!r.beat) {
+		fprintf(stderr, "zeroth: cannot start %d ranks: %s\n", a->ranks, strerror(errno));
+		return 4;
+	}
+	for (int i = 0;; i++) {
+		atomic_store(&r.beat->steps, 0);
+		code = zr_supervise_crew(&(struct zr_crew_how){ r.ranks, rank_main, a, a->watchdog, &r.beat->count }, &end);
+		if (!again(&r, i, &end))
+			break;
+		if (!nap(nap_seconds(&r)))
+			return 130;
+	}
+	if (*end.text)
+		fprintf(stderr, "zeroth: %s\n", end.text);
+	zr_beat_free();
+	return code;
+}
