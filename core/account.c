@@ -20,7 +20,9 @@ static struct zr_account_line *line_of(struct zr_account *a, int tier, const cha
 
 void zr_account_plan(struct zr_account *a, int tier, const char *what, uint64_t bytes)
 {
-	line_of(a, tier, what)->planned += bytes;
+	struct zr_account_line *l = line_of(a, tier, what);
+	if (l->held + bytes > l->planned)
+		l->planned = l->held + bytes;
 }
 
 void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes)

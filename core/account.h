@@ -13,7 +13,7 @@
 struct zr_account_line {
 	const char *what;  /* "parameters", "gradients", ...: static */
 	int32_t tier;      /* ZR_TIER_* of zeroth/zero.h */
-	uint64_t planned;  /* bytes the plan asked for */
+	uint64_t planned;  /* bytes that are to be held at once, at most */
 	uint64_t held;     /* bytes allocated now */
 	uint64_t peak;
 };
@@ -23,6 +23,7 @@ struct zr_account {
 	int n;
 };
 
+/* bytes that are about to be taken, beside what is held */
 void zr_account_plan(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes);

@@ -4,8 +4,8 @@
 
 check_PROGRAMS += tests/t_exact tests/t_pool tests/t_layout tests/t_run
 TESTS += tests/t_exact tests/t_pool tests/t_layout tests/t_run tests/run.sh tests/same_bits.sh tests/repeat.sh tests/matrix.sh \
-	tests/precision.sh tests/offload.sh tests/update.sh tests/watched.sh tests/pinned.sh tests/ways.sh tests/fit.sh tests/optimizers.sh
-EXTRA_DIST += tests/devcomm.c tests/ways.sh tests/watchways.c tests/watchdevice.c tests/wrapped.h tests/watched.sh tests/pinned.sh tests/run.sh tests/precision.sh tests/offload.sh tests/update.sh tests/tiers.sh tests/fit.sh tests/optimizers.sh tests/same_bits.sh tests/repeat.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
+	tests/precision.sh tests/offload.sh tests/update.sh tests/watched.sh tests/pinned.sh tests/ways.sh tests/fit.sh tests/ledger.sh tests/optimizers.sh
+EXTRA_DIST += tests/devcomm.c tests/ways.sh tests/watchways.c tests/watchdevice.c tests/wrapped.h tests/watched.sh tests/pinned.sh tests/run.sh tests/precision.sh tests/offload.sh tests/update.sh tests/tiers.sh tests/fit.sh tests/ledger.sh tests/optimizers.sh tests/same_bits.sh tests/repeat.sh tests/matrix.sh tests/pairwise.sh tests/matrix.ini
 TESTS += tests/late.sh
 EXTRA_DIST += tests/late.sh tests/latedevice.c
 
