@@ -25,6 +25,8 @@ static const char usage[] =
 	"      --program                   the recorded step, one line per operation\n"
 	"  -h, --help                      shows this\n";
 
+#define KEPT "kept by stores" /* beside what lies there: checksums */
+
 /* What plugins hold in host memory counts too: it is in the ledger, held. Scratch in device memory is not in device_info.memory. */
 static void print_tier(const struct zr_setup *s, int tier)
 {
@@ -33,6 +35,8 @@ static void print_tier(const struct zr_setup *s, int tier)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
 			printf("%-8s %-20s %12s\n", zr_tier_name(tier), s->plan.region[i].what, zr_bytes_text(s->plan.region[i].bytes, a));
+	if (tier == ZR_TIER_HOST && s->plan.kept)
+		printf("%-8s %-20s %12s\n", zr_tier_name(tier), KEPT, zr_bytes_text(s->plan.kept, a));
 	for (int i = 0; i < s->account.n && tier == ZR_TIER_HOST; i++) {
 		printf("%-8s %-20s %12s  held by plugins\n", zr_tier_name(tier), s->account.line[i].what,
 		       zr_bytes_text(s->account.line[i].held, a));
@@ -129,6 +133,8 @@ static json_t *tier_json(const struct zr_setup *s, int tier)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
 			json_object_set_new(region, s->plan.region[i].what, json_integer((json_int_t)s->plan.region[i].bytes));
+	if (tier == ZR_TIER_HOST && s->plan.kept)
+		json_object_set_new(region, KEPT, json_integer((json_int_t)s->plan.kept));
 	return region;
 }
 

@@ -458,6 +458,9 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p.region[i].what = name[i];
 	place_regions(&p);
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		if (p.region[i].store > ZR_STORE_HOST)
+			p.kept += p.region[i].bytes / PAGE * s->offload[p.region[i].store - ZR_STORE_OPTIMIZER].info.kept;
 	*out = p;
 	return 0;
 }
@@ -476,7 +479,7 @@ void zr_plan_free(struct zr_plan *p)
 
 uint64_t zr_plan_tier(const struct zr_plan *p, int tier)
 {
-	uint64_t sum = 0;
+	uint64_t sum = tier == ZR_TIER_HOST ? p->kept : 0;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		sum += p->region[i].tier == tier ? p->region[i].bytes : 0;
 	return sum;

@@ -124,6 +124,7 @@ struct zr_whole_plan {
 struct zr_plan {
 	struct zr_region region[ZR_R_COUNT];
 	uint64_t arena[2];       /* bytes of ZR_STORE_DEVICE and ZR_STORE_HOST */
+	uint64_t kept;           /* of host memory that stores allocate for what lies there */
 	struct zr_staging staging;
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int peers;               /* 1: ranks read each other's memory in place */
@@ -165,7 +166,7 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n);
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);
 void zr_plan_free(struct zr_plan *p);
-uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes of all regions in it */
+uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes of all regions in it, and what is kept */
 
 /* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the
  * address-space limit. */

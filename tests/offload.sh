@@ -62,5 +62,23 @@ is 'I1 summed locally: all on disk, device comm' "$(digest fp32 fp32 nvme nvme n
 is 'I1 summed locally: state on the host, device comm' "$(digest fp32 fp32 cpu none none stage1 3 keep auto 5 2 $gpu "${local[@]}")" "$one"
 like 'a device comm for a device without memory of its own' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
 	-o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs, and this device has none'
+# Somebody writes into the file that holds the optimizer's state: the run ends and names it.
+damage() {
+	local file
+	for _ in $(seq 600); do
+		file=$(find "$scratch/disk" -name '*-state.obj' | head -n 1)
+		[ -z "$file" ] || dd if=/dev/urandom of="$file" bs=64 count=1 seek=$((RANDOM % 64)) conv=notrunc status=none 2>/dev/null
+		sleep 0.05
+	done
+}
+damage &
+damaging=$!
+said=$(timeout 60 "$ZEROTH" train "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/damaged" -o train.steps=1000000 \
+	-o train.eval_every=0 -o zero.plugin=stage3 -o offload.optimizer.plugin=nvme -o offload.optimizer.path="$scratch/disk" 2>&1 >/dev/null)
+code=$?
+kill $damaging
+wait $damaging 2>/dev/null
+like 'I7: what a disk damages ends the run, with file, offset and what was read' "$code $(tail -n 1 <<<"$said")" "^4 zeroth: \[offload\.optimizer\] \
+$scratch/disk/[^ ]*-state\.obj: the 4096 bytes at offset [0-9]+ are not what was written there \(checksum\): .*; rank 0, step [0-9]+, update \(unit"
 is 'I2, I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
 done_testing

@@ -111,6 +111,60 @@ static void a_removed_directory_is_an_error(void **state)
 	assert_non_null(strstr(logged, "cannot remove"));
 }
 
+static void flip_in(const char *key, off_t at)
+{
+	char path[600], byte;
+	file_of(key, path, sizeof path);
+	int fd = open(path, O_RDWR);
+	assert_int_equal(pread(fd, &byte, 1, at), 1);
+	byte ^= 4;
+	assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+	close(fd);
+}
+
+/* Without an option, in every place that a read, or a write of a part, takes it from. */
+static void I7_a_flipped_bit_is_an_error_by_default(void **state)
+{
+	static const off_t at[] = { 0, 1, 4095, 4096, 33333, 69632, BYTES - 1 };
+	char path[600];
+	(void)state;
+	for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+		struct store s;
+		uint64_t a = written(&s, NULL), from = (uint64_t)at[i] / 4096 * 4096;
+		file_of("exp_avg", path, sizeof path);
+		flip_in("exp_avg", at[i]);
+		assert_int_equal(store_reads(&s, a, 0, mem, BYTES), ZR_EIO);
+		says(path);
+		says("are not what was written there (checksum)");
+		assert_int_equal(store_reads(&s, a, from + 7, mem, 100), ZR_EIO);
+		if (from + 4096 <= BYTES) /* of the last, short unit, nobody owns the rest: it is written whole */
+			assert_int_equal(s.v->wait(s.inst, store_post(&s, 1, a, from + 7, mem, 100)), ZR_EIO);
+		flip_in("exp_avg", at[i]);
+		store_read(&s, a, 0, mem, BYTES);
+		store_close(&s);
+	}
+}
+
+/* What was written last is what counts: an older state of the file is an error, a part of a unit that was written is not. */
+static void I7_a_write_that_is_lost_is_an_error(void **state)
+{
+	char path[600], old[4096];
+	struct store s;
+	uint64_t a = written(&s, NULL);
+	(void)state;
+	file_of("exp_avg", path, sizeof path);
+	int fd = open(path, O_RDWR);
+	assert_int_equal(pread(fd, old, sizeof old, 8192), sizeof old);
+	memset(mem, 7, 4096);
+	store_write(&s, a, 8292, mem, 300);
+	store_read(&s, a, 4096, mem, 12288);
+	assert_int_equal(pwrite(fd, old, sizeof old, 8192), sizeof old);
+	close(fd);
+	assert_int_equal(store_reads(&s, a, 4096, mem, 12288), ZR_EIO);
+	says("the 4096 bytes at offset 8192 are not what was written");
+	store_close(&s);
+}
+
 static void a_flipped_bit_is_an_error_with_checksums(void **state)
 {
 	char path[600], byte;
@@ -442,6 +496,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_cut_file_is_an_error),
 		cmocka_unit_test(a_write_does_not_heal_a_cut_file),
 		cmocka_unit_test(a_removed_directory_is_an_error),
+		cmocka_unit_test(I7_a_flipped_bit_is_an_error_by_default),
+		cmocka_unit_test(I7_a_write_that_is_lost_is_an_error),
 		cmocka_unit_test(a_flipped_bit_is_an_error_with_checksums),
 		cmocka_unit_test(other_requests_outlive_a_failed_one),
 		cmocka_unit_test(what_dead_runs_left_is_removed),

@@ -37,7 +37,7 @@ struct zr_tier_info {
 	uint32_t buffers;       /* pieces in memory at once, at least 1 + pipeline_read + pipeline_write */
 	uint32_t pipeline_read; /* 1: the next piece is read while one is computed */
 	uint32_t pipeline_write; /* 1: the last piece is written while one is computed */
-	uint32_t rsv;
+	uint32_t kept;           /* bytes of host memory that it allocates for each 4096 bytes of an object, as for checksums */
 };
 
 /* GROWABLE. */

@@ -9,6 +9,9 @@
 #include <stdarg.h>
 #include <string.h>
 #include <xxhash.h>
+#ifdef HAVE_XXH_DISPATCH
+#include <xxh_x86dispatch.h>
+#endif
 
 int nv_chunks(struct zr_inst *d)
 {
