@@ -2,7 +2,7 @@
  *
  * replay.c - runs a target without libFuzzer: every file that it is given, then -runs=N inputs made of them by random damage,
  * or as many as -max_total_time=SECONDS allows. The damage is a function of -seed=N and of the input's number. An input that
- * ends the process or takes more than 5 s is left as crash-PROGRAM.
+ * ends the process or takes over a minute is left as crash-PROGRAM.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -19,7 +19,7 @@
 #include "fuzz.h"
 
 #define ROOM 65536
-#define PATIENCE 5 /* s for one input */
+#define PATIENCE 60 /* s for one input, on a busy machine */
 
 #pragma weak LLVMFuzzerInitialize
 #pragma weak LLVMFuzzerCustomMutator
@@ -112,11 +112,22 @@ static void add_path(const char *path)
 	free(list);
 }
 
+/* The largest of eight: most small ones are refused early, and so is what is made of them. */
+static const struct sample *draw_sample(void)
+{
+	const struct sample *best = NULL;
+	for (int i = 0; i < 8; i++) {
+		const struct sample *s = &samples[fuzz_draw((uint32_t)n_samples)];
+		best = best && best->size >= s->size ? best : s;
+	}
+	return best;
+}
+
 static void run_damaged(uint64_t seed, long i)
 {
 	static uint8_t data[ROOM];
 	fuzz_seed(seed + (uint64_t)i * 77777);
-	const struct sample *s = &samples[fuzz_draw((uint32_t)n_samples)];
+	const struct sample *s = draw_sample();
 	size_t n = s->size;
 	memcpy(data, s->data, n);
 	for (uint32_t k = fuzz_draw(4); k != UINT32_MAX; k--)
