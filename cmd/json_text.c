@@ -17,7 +17,7 @@ char *zr_json_text(const json_t *j, size_t flags)
 	int same = 0;
 	for (size_t digits = 15; j && !same && digits <= 17; digits++) {
 		free(text);
-		text = json_dumps(j, flags | JSON_REAL_PRECISION(digits));
+		text = zr_json_dump(j, flags | JSON_REAL_PRECISION(digits));
 		json_t *back = text ? zr_json_load(text, strlen(text), &why) : NULL;
 		if (!back) /* out of memory */
 			break;

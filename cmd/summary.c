@@ -104,7 +104,7 @@ int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, st
 {
 	char path[PATH_MAX], tmp[PATH_MAX];
 	json_t *j = describe(s, r);
-	char *text = json_dumps(j, JSON_INDENT(2));
+	char *text = zr_json_dump(j, JSON_INDENT(2));
 	zr_rundir_file(s->cfg, "summary.json", path, sizeof path);
 	zr_rundir_file(s->cfg, "summary.json.tmp", tmp, sizeof tmp);
 	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;

@@ -5,8 +5,8 @@ checkpoint_tests = %D%/t_checkpoint %D%/t_reader %D%/t_save_alloc
 check_PROGRAMS += $(checkpoint_tests)
 TESTS += $(checkpoint_tests) %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh %D%/moved.sh %D%/soak.sh
 EXTRA_DIST += %D%/resume.sh %D%/checkpoint.sh %D%/kill.sh %D%/moved.sh %D%/soak.sh
-TESTS += %D%/links.sh
-EXTRA_DIST += %D%/links.sh
+TESTS += %D%/links.sh %D%/drift.sh
+EXTRA_DIST += %D%/links.sh %D%/drift.sh %D%/drift.c
 
 # Trainings that are ended again and again; SOAK_CYCLES, SOAK_SEED: see soak.sh.
 .PHONY: soak

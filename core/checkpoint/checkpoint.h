@@ -5,7 +5,7 @@
  *
  * A rank writes what it is home of, in the format of manifest.h; rank 0 makes the directory, and gives it its name when
  * all files are durable. A checkpoint that cannot be written is an error in the log and in the statistics, and training
- * goes on; these functions fail only where ranks cannot talk to each other any more.
+ * goes on; these functions fail only where ranks cannot talk to each other any more, or are not the same any more.
  *
  * With async, a thread writes entries from where they lie while the next micro-batches run: state changes only in an
  * update, and before that changes a piece whose entries are not written yet they are copied, ZR_CKPT_COPIES bytes at
@@ -78,8 +78,14 @@ void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e); /* code and 
 const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc);
 /* The other way round, with padding, zero. */
 int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data);
+/* So many bytes in any region, as the host reads them: in place, or fetched to buf. */
+const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, int *rc);
 /* Whether all that is saved has an address that the host can read. */
 int zr_entries_visible(const struct zr_session *s);
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks); /* bytes of so many of its blocks */
+
+/* replicas.c: whether all ranks still have the same in what each has whole: what differs is the error, on all of them. *bad:
+ * the word of a rank that could not look, or NULL. */
+int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad, struct zr_error *err);
 
 #endif

@@ -79,7 +79,7 @@ void zr_describe_model(const struct zr_setup *p, json_t **meta)
 	struct zr_error unused = { 0 };
 	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
 		return;
-	char *text = json_dumps(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
+	char *text = zr_json_dump(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
 	json_t *path = dir ? zr_json_string(dir, NULL) : NULL; /* one that is not UTF-8 has no JSON */
 	zr_json_put(meta, ZR_META_CONFIG, json_string(text));
 	zr_json_put(meta, ZR_META_PREFIX, json_string(v->prefix));

@@ -196,10 +196,8 @@ static int make_dir(const char *dir)
 	if (mkdir(path, 0777))
 		return errno == EEXIST ? 0 : errno;
 	int no = zr_sync_parent(path);
-	for (char *p; !no && (p = strrchr(path, '/')) && p > path;) { /* as far up as this user may */
+	for (char *p; !no && (p = strrchr(path, '/')) && p > path; zr_sync_parent(path)) /* as far up as this user may */
 		*p = 0;
-		zr_sync_parent(path);
-	}
 	return no;
 }
 
@@ -320,14 +318,11 @@ static int check_entries(struct check *c, const struct zr_st *file, int32_t rank
 
 static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 {
-	char path[PATH_MAX], name[ZR_CKPT_NAME];
+	char path[PATH_MAX];
 	struct stat st;
-	snprintf(path, sizeof path, "%s/%s", c->path, zr_ckpt_file_name(rank, c->m->world, name));
-	int at = zr_ckpt_dir(c->path), fd = at < 0 ? -1 : zr_file_open(at, name, 0), no = fd < 0 || fstat(fd, &st) ? errno : 0;
+	int fd = zr_ckpt_file(c->m, c->path, rank, path), no = fd < 0 || fstat(fd, &st) ? errno : 0;
 	if (fd >= 0)
 		close(fd);
-	if (at >= 0)
-		close(at);
 	if (no)
 		return zr_file_failed(err, path, "", no);
 	return (uint64_t)st.st_size == c->m->file[rank].bytes ? 0 :

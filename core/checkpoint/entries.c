@@ -117,16 +117,22 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 	return zr_st_make(name, dtype, 1, &n, e->at);
 }
 
-int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err)
+int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX])
 {
-	char path[PATH_MAX], name[ZR_CKPT_NAME];
-	struct zr_st st;
-	snprintf(path, sizeof path, "%s/%s", dir, zr_ckpt_file_name(rank, m->world, name));
-	int at = zr_ckpt_dir(dir), rc = at < 0 ? zr_file_failed(err, dir, "", errno) : 0;
-	if (!rc)
-		rc = zr_st_open_fd(zr_file_open(at, name, 0), path, &st, err);
+	char name[ZR_CKPT_NAME];
+	snprintf(path, PATH_MAX, "%s/%s", dir, zr_ckpt_file_name(rank, m->world, name));
+	int at = zr_ckpt_dir(dir), fd = at < 0 ? -1 : zr_file_open(at, name, 0), no = errno;
 	if (at >= 0)
 		close(at);
+	errno = no;
+	return fd;
+}
+
+int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	struct zr_st st;
+	int rc = zr_st_open_fd(zr_ckpt_file(m, dir, rank, path), path, &st, err);
 	if (rc)
 		return rc;
 	if (st.bytes != m->file[rank].bytes)

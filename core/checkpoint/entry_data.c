@@ -59,14 +59,18 @@ uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry 
 	return bytes < e->bytes ? bytes : e->bytes;
 }
 
-/* One kind of a piece's data as the host reads it: in place, or fetched to buf. */
-static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
+const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, int *rc)
 {
-	struct zr_spot spot = zr_piece_spot(s, p, d);
 	if (visible(s, spot.region))
 		return zr_at(s, spot);
-	*rc = zr_get(s, spot, buf, (uint64_t)p->n * zr_datum_bytes(s, d));
+	*rc = zr_get(s, spot, buf, bytes);
 	return buf;
+}
+
+/* One kind of a piece's data. */
+static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
+{
+	return zr_spot_get(s, zr_piece_spot(s, p, d), (uint64_t)p->n * zr_datum_bytes(s, d), buf, rc);
 }
 
 /* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */

@@ -207,6 +207,8 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 	const struct zr_ckpt_word *bad;
 	struct zr_ckpt_word last = { 0 };
 	snprintf(l->path, sizeof l->path, "%s", dir);
+	if (n > 0 && candidate(steps, n, latest, 0) != latest && l->s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_WARN, "resume", "%s/latest names no checkpoint: the newest whole one is taken", dir);
 	for (int64_t i = 0; !rc; i++) {
 		rc = agree(l, candidate(steps, n, latest, i), step, err);
 		if (rc || *step < 0)

@@ -114,7 +114,7 @@ char *zr_manifest_text(const struct zr_manifest *m)
 	zr_json_put(&root, "optimizers", optimizers(m));
 	zr_json_put(&root, "units", units(m));
 	zr_json_put(&root, "config", text_of(m->config));
-	body = json_dumps(root, JSON_INDENT(1));
+	body = zr_json_dump(root, JSON_INDENT(1));
 	json_decref(root);
 	size_t size = body ? strlen(body) + 64 : 0;
 	if (body && (out = malloc(size))) /* the body starts with "{\n" */

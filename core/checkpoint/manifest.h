@@ -14,6 +14,7 @@
 #ifndef ZR_CORE_MANIFEST_H
 #define ZR_CORE_MANIFEST_H
 
+#include <limits.h>
 #include <zeroth/precision.h>
 
 #include "core/files/safetensors.h"
@@ -114,6 +115,7 @@ struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr
 const char *zr_ckpt_file_name(int32_t rank, int32_t world, char name[ZR_CKPT_NAME]);
 const char *zr_hex(uint64_t v, char text[17]); /* 16 digits: hashes as the files have them */
 
+int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX]); /* opened, -1: errno */
 /* Opens a rank's file and checks that it is the one the manifest means: size, header. */
 int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err);
 

@@ -306,14 +306,18 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 	rc = zr_describe_session(v->s, &v->m, err);
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
-	if (!rc && chief(v) && prepare(v, &why))
-		zr_ckpt_say(&mine, &why);
 	if (!rc)
+		rc = zr_replicas_compare(v->s, v->words, &bad, err);
+	if (!rc && !bad && chief(v) && prepare(v, &why))
+		zr_ckpt_say(&mine, &why);
+	if (!rc && !bad)
 		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
-	if (rc)
+	if (rc) {
+		zr_undescribe(&v->m);
 		return rc;
+	}
 	if (bad) {
-		note_failure(v, 0, bad->text);
+		note_failure(v, (int32_t)(bad - v->words), bad->text);
 		end_save(v);
 		return 0;
 	}

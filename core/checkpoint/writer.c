@@ -133,6 +133,23 @@ static int write_entry(struct zr_ckpt_writer *w, int64_t i, const char *copy, XX
 	return no;
 }
 
+/* Through the page cache, while the disk writes. */
+static int read_entry(struct zr_ckpt_writer *w, int64_t i, XXH3_state_t *hash)
+{
+	const struct zr_ckpt_entry *e = &w->entry[i];
+	const uint64_t room = 1 << 17; /* stays in the processor's cache */
+	int no = 0;
+	XXH3_64bits_reset(hash);
+	for (uint64_t at = 0; !no && at < e->bytes; at += room) {
+		uint64_t n = e->bytes - at < room ? e->bytes - at : room;
+		no = zr_read_all_at(w->fd, w->chunk, n, w->header + e->at + at);
+		XXH3_64bits_update(hash, w->chunk, no ? 0 : n);
+	}
+	if (!no && XXH3_64bits_digest(hash) != w->hash[i])
+		no = zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, w->m->layout.tensor[e->tensor < 0 ? 0 : e->tensor].decl->name) ? EIO : 0;
+	return no;
+}
+
 /* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY is being copied. */
 static int64_t take(struct zr_ckpt_writer *w, int64_t *next, char **copy)
 {
@@ -168,45 +185,29 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 		free(copy);
 		w->copy[i] = NULL;
 		pthread_cond_broadcast(&w->changed);
+		pthread_mutex_unlock(&w->lock);
+		if (!failed)
+			failed = read_entry(w, i, hash);
+		pthread_mutex_lock(&w->lock);
+		w->failed = w->failed ? w->failed : failed;
 	}
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- reading it back ---- */
-
-static int stopped(struct zr_ckpt_writer *w)
-{
-	pthread_mutex_lock(&w->lock);
-	int failed = w->failed;
-	pthread_mutex_unlock(&w->lock);
-	return failed;
-}
-
-static int read_entry(struct zr_ckpt_writer *w, const struct zr_st *file, const struct zr_ckpt_entry *e, XXH3_state_t *hash)
-{
-	const uint64_t room = CHUNK * ZR_BLOCK * 4;
-	struct zr_ckpt_found f;
-	int rc = zr_ckpt_find(w->m, file, e, &f, &w->why);
-	XXH3_64bits_reset(hash);
-	for (uint64_t at = 0; !rc && at < e->bytes; at += room) {
-		uint64_t n = e->bytes - at < room ? e->bytes - at : room;
-		rc = zr_st_read(file, f.tensor, at, n, w->chunk, &w->why);
-		XXH3_64bits_update(hash, w->chunk, rc ? 0 : n);
-	}
-	return rc ? rc : zr_ckpt_same(file, &f, XXH3_64bits_digest(hash), &w->why);
-}
-
-/* By the way that going on takes, through the page cache and in the memory that writing had. */
-static void read_back(struct zr_ckpt_writer *w, XXH3_state_t *hash)
+/* By the way that going on takes: the file by its name, its header, and the hashes that the data was found to have. */
+static void read_header(struct zr_ckpt_writer *w)
 {
 	int32_t rank = w->s->setup->process.rank;
+	struct zr_ckpt_found f;
 	struct zr_st file;
 	w->m->file[rank] = (struct zr_ckpt_file){ w->bytes, w->header_hash };
 	int rc = zr_ckpt_open(w->m, w->dir, rank, &file, &w->why);
 	if (rc)
 		return;
-	for (int64_t i = 0; !rc && i < w->n && !stopped(w); i++)
-		rc = read_entry(w, &file, &w->entry[i], hash);
+	for (int64_t i = 0; !rc && i < w->n; i++) {
+		rc = zr_ckpt_find(w->m, &file, &w->entry[i], &f, &w->why);
+		rc = rc ? rc : zr_ckpt_same(&file, &f, w->hash[i], &w->why);
+	}
 	zr_st_close(&file);
 }
 
@@ -221,7 +222,7 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 	if (!w->failed && fsync(w->fd))
 		w->failed = errno;
 	if (!w->failed)
-		read_back(w, hash);
+		read_header(w);
 	XXH3_freeState(hash);
 }
 
@@ -347,7 +348,7 @@ static int open_file(struct zr_ckpt_writer *w)
 	if (snprintf(w->path, sizeof w->path, "%s/%s", w->dir, name) >= (int)sizeof w->path)
 		return ENAMETOOLONG;
 	int at = zr_ckpt_dir(w->dir);
-	w->fd = at < 0 ? -1 : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	w->fd = at < 0 ? -1 : openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	int no = w->fd < 0 ? errno : 0;
 	if (at >= 0)
 		close(at);
@@ -383,11 +384,10 @@ void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 	struct zr_error e = { 0 };
 	if (close(w->fd) && !w->failed)
 		w->failed = errno;
-	if (w->failed) {
-		zr_err(&e, ZR_EIO, "%s: cannot write: %s", w->path, strerror(w->failed));
-	} else if (w->why.code) {
+	if (w->why.code)
 		zr_err(&e, ZR_EIO, "what was written does not read back: %s", w->why.text);
-	}
+	else if (w->failed)
+		zr_err(&e, ZR_EIO, "%s: cannot write: %s", w->path, strerror(w->failed));
 	if (e.code)
 		zr_ckpt_say(result, &e);
 	result->bytes = (int64_t)w->bytes;

@@ -74,6 +74,8 @@ static size_t next(void *to, size_t room, void *arg)
 	return n;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 static void watch(void)
 {
 	json_set_alloc_funcs(take, give);
@@ -81,7 +83,6 @@ static void watch(void)
 
 json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const size_t size = SPARE + (bytes / 4 + 1) * 16;
 	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size };
 	json_t *j = NULL;
@@ -100,4 +101,17 @@ json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
 	free(r.reserve);
 	errno = r.failed ? ENOMEM : 0;
 	return j;
+}
+
+char *zr_json_dump(const json_t *j, size_t flags)
+{
+	struct reading r = { 0 };
+	pthread_once(&once, watch);
+	now = &r;
+	char *text = json_dumps(j, flags);
+	now = NULL;
+	if (!r.failed)
+		return text;
+	free(text);
+	return NULL;
 }

@@ -31,7 +31,7 @@ char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t
 		zr_json_put(&root, "__metadata__", json_incref(meta));
 	for (int64_t i = 0; i < n; i++)
 		zr_json_put(&root, t[i].name, describe(&t[i]));
-	text = json_dumps(root, JSON_COMPACT);
+	text = zr_json_dump(root, JSON_COMPACT);
 	json_decref(root);
 	size_t len = text ? strlen(text) : 0;
 	uint64_t padded = (len + 7) / 8 * 8;
