@@ -3,7 +3,7 @@
  * baddisk.c - to be preloaded: a disk that fails or is slow. Counted are transfers of at least 4096 bytes, those of pread and pwrite
  * and those of io_uring.
  *   ZR_BADDISK_EIO=N     the Nth that ends, and all after it, end with EIO
- *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only
+ *   ZR_BADDISK_SHORT=N   the Nth that begins moves 4096 bytes only; one of more than 8192 moves those, and says 4196
  *   ZR_BADDISK_SYNC=N    an fsync takes N seconds longer
  */
 #define _GNU_SOURCE
@@ -17,6 +17,7 @@
 #define VISIBLE __attribute__((visibility("default")))
 
 static long begun, ended; /* one thread transfers */
+static int odd;           /* the next of 8192 bytes says less, and no whole number of units */
 
 static long setting(const char *name)
 {
@@ -27,13 +28,20 @@ static long setting(const char *name)
 /* How many bytes to move instead of `bytes`. */
 static size_t begin(size_t bytes)
 {
-	return bytes >= PAGE && ++begun == setting("ZR_BADDISK_SHORT") ? PAGE : bytes;
+	if (bytes < PAGE || ++begun != setting("ZR_BADDISK_SHORT"))
+		return bytes;
+	odd = bytes > 2 * PAGE;
+	return odd ? 2 * PAGE : PAGE;
 }
 
 /* What to say instead of `moved`. */
 static long end(long moved)
 {
 	long eio = setting("ZR_BADDISK_EIO");
+	if (odd && moved == 2 * PAGE) {
+		odd = 0;
+		moved = PAGE + 100;
+	}
 	return moved >= PAGE && ++ended >= eio && eio ? -EIO : moved;
 }
 
