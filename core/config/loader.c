@@ -7,6 +7,7 @@
 #include "core/config/loader.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,17 +48,17 @@ static void set_fp_mode(uint64_t v)
 static void *open_file(const char *path, struct zr_error *err)
 {
 	uint64_t before = fp_mode(), after;
-	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	void *so = (errno = 0, dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
 	after = fp_mode();
 	set_fp_mode(before);
 	if (!so) {
-		zr_err(err, ZR_EINVAL, "plugin %s: %s", path, dlerror());
+		int none = errno == ENOMEM; /* dlerror may not say so */
+		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "plugin %s: %s%s", path, dlerror(), none ? " (out of memory)" : "");
 		return NULL;
 	}
 	if (after != before) {
-		zr_err(err, ZR_EINVAL,
-		       "plugin %s: loading it changed the floating-point mode from 0x%llx to 0x%llx; link it without -ffast-math", path,
-		       (unsigned long long)before, (unsigned long long)after);
+		zr_err(err, ZR_EINVAL, "plugin %s: loading it changed the floating-point mode from 0x%llx to 0x%llx; link it without -ffast-math",
+		       path, (unsigned long long)before, (unsigned long long)after);
 		return NULL;
 	}
 	return so;

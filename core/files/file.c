@@ -46,27 +46,13 @@ int zr_file_open(int at, const char *name, int follow)
 int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at)
 {
 	for (const char *p = data; bytes;) {
-		ssize_t n = pwrite(fd, p, bytes, (off_t)at);
+		ssize_t n = at == ZR_HERE ? write(fd, p, bytes) : pwrite(fd, p, bytes, (off_t)at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return n < 0 ? errno : EIO;
 		p += n;
-		at += (uint64_t)n;
-		bytes -= (size_t)n;
-	}
-	return 0;
-}
-
-int zr_write_all(int fd, const void *data, size_t bytes)
-{
-	for (const char *p = data; bytes;) {
-		ssize_t n = write(fd, p, bytes);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? errno : EIO;
-		p += n;
+		at += at == ZR_HERE ? 0 : (uint64_t)n;
 		bytes -= (size_t)n;
 	}
 	return 0;
@@ -116,7 +102,7 @@ int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 	int fd = no ? -1 : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return no ? no : errno;
-	no = zr_write_all(fd, data, bytes);
+	no = zr_write_all_at(fd, data, bytes, ZR_HERE);
 	if (!no && fsync(fd))
 		no = errno;
 	if (close(fd) && !no)

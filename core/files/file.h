@@ -16,7 +16,7 @@
 int zr_dir_open(int at, const char *name, int follow);
 int zr_file_open(int at, const char *name, int follow);
 
-int zr_write_all(int fd, const void *data, size_t bytes);
+#define ZR_HERE UINT64_MAX /* where the file stands */
 int zr_write_all_at(int fd, const void *data, size_t bytes, uint64_t at);
 int zr_read_all_at(int fd, void *to, size_t bytes, uint64_t at); /* ENODATA: the file ends before */
 

@@ -113,5 +113,6 @@ char *zr_json_dump(const json_t *j, size_t flags)
 	if (!r.failed)
 		return text;
 	free(text);
+	errno = ENOMEM;
 	return NULL;
 }

@@ -15,7 +15,7 @@ json_t *zr_json_string(const char *text, const char *otherwise);
 /* Of a text without duplicate keys; NULL: *why says why not, and errno is ENOMEM if that was it: jansson alone would lose a
  * character. */
 json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why);
-/* All of its text, owned, or NULL: jansson alone may lose a key where memory ends. */
+/* All of its text, owned, or NULL with errno ENOMEM: jansson alone may lose a key where memory ends. */
 char *zr_json_dump(const json_t *j, size_t flags);
 
 #endif

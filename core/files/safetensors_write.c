@@ -70,7 +70,7 @@ int zr_st_create(struct zr_st_writer *w, const char *path, const struct zr_st_te
 void zr_st_append(struct zr_st_writer *w, const void *data, size_t bytes)
 {
 	if (!w->failed)
-		w->failed = zr_write_all(w->fd, data, bytes);
+		w->failed = zr_write_all_at(w->fd, data, bytes, ZR_HERE);
 	XXH3_64bits_update(w->hash, data, bytes);
 	w->bytes += bytes;
 }

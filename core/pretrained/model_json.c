@@ -110,7 +110,7 @@ static void text_of(const json_t *v, char out[VALUE])
 		snprintf(out, VALUE, "%lld", (long long)json_integer_value(v));
 	else if (json_is_real(v))
 		zr_format_double(json_real_value(v), out, VALUE);
-	else if ((json = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS)))
+	else if ((json = zr_json_dump(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS)))
 		snprintf(out, VALUE, "%s", json);
 	free(json);
 }
