@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -283,5 +284,9 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size), (uint64_t)(n * size), to, err);
 	if (!rc && size == 2)
 		widen(x, n, at->tensor->dtype);
+	for (int64_t k = 0; !rc && k < n; k++)
+		if (!isfinite(x[k]))
+			rc = zr_err(err, ZR_EINVAL, "%s: tensor %s: element %lld is %g: nothing can be learned from such weights; begin with others",
+				    f->file[at->file].path, at->tensor->name, (long long)(first + k), (double)x[k]);
 	return rc;
 }
