@@ -94,7 +94,7 @@ passed_over() {
 for file in manifest.json rank-00000-of-00001.safetensors; do
 	fresh bad && rm bad/checkpoints/step-00000004/$file && mkfifo bad/checkpoints/step-00000004/$file
 	passed_over $file "a FIFO" "not a regular file"
-	is "verify, too" "$(timeout 20 "$ZEROTH" checkpoint verify bad 2>&1 | grep -c "$file: not a regular file")" 1
+	is "verify, too" "$(timeout 20 "$ZEROTH" checkpoint verify bad 2>&1 | grep -c "damaged: .*$file: not a regular file")" 1
 	fresh bad && rm bad/checkpoints/step-00000004/$file && mkdir bad/checkpoints/step-00000004/$file
 	passed_over $file "a directory" "not a regular file"
 	fresh bad && rm bad/checkpoints/step-00000004/$file && ln -s /dev/zero bad/checkpoints/step-00000004/$file
