@@ -15,6 +15,8 @@
 #endif
 
 #define PIECE (1 << 18)
+#define RATIO 256 /* most bytes of text for each compressed one; of prose it is 3, of logs 20, of one letter 1030 */
+#define SLACK (1 << 20)
 
 struct zr_input {
 	const char *path;
@@ -27,6 +29,7 @@ struct zr_input {
 #ifdef HAVE_ZLIB
 	z_stream z;
 	int inside;         /* a member has begun and not ended */
+	uint64_t expanded;  /* bytes so far */
 #endif
 	unsigned char piece[PIECE];
 };
@@ -65,6 +68,16 @@ static int start(struct zr_input *in, struct zr_error *err)
 	return inflateInit2(&in->z, 15 + 16) == Z_OK ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
+/* A small file must not fill the disk. */
+static int too_far(const struct zr_input *in, struct zr_error *err)
+{
+	uint64_t most = SLACK + RATIO * zr_input_at(in);
+	return in->expanded <= most ? 0 :
+		zr_err(err, ZR_EINVAL,
+		       "%s: its first %llu bytes expand to more than %d times as much (%llu bytes), as no text does; if it is meant, gunzip it",
+		       in->path, (unsigned long long)zr_input_at(in), RATIO, (unsigned long long)in->expanded);
+}
+
 /* Some bytes, or none at the end. Members may be padded with zeros. */
 static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
 {
@@ -93,7 +106,8 @@ static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 		else if (code != Z_OK && code != Z_BUF_ERROR)
 			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s", in->path, in->z.msg ? in->z.msg : "damaged");
 	}
-	return 0;
+	in->expanded += *got;
+	return too_far(in, err);
 }
 
 static void leave(struct zr_input *in)

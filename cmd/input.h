@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * input.h - a file of text read in pieces, decompressed if it is gzip (told by its content), or standard input. [main]
+ * input.h - a file of text read in pieces, decompressed if it is gzip (told by its content), or standard input. A gzip file
+ * that expands much further than text does is refused on the way. [main]
  */
 #ifndef ZR_CMD_INPUT_H
 #define ZR_CMD_INPUT_H

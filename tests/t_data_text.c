@@ -196,6 +196,33 @@ static void compressed_text_is_the_same_text(void **state)
 	data_close(&b);
 }
 
+/* 64 MiB of zeros are 64 KiB: they are counted before memory is taken, and no further than the limit. */
+static void what_expands_beyond_the_limit_is_refused_I7(void **state)
+{
+	const char *const o[] = { "path", in_dir("zeros.gz"), "max_bytes", "1M", NULL };
+	const char *const as_large[] = { "path", in_dir("zeros.gz"), "max_bytes", "64M", NULL };
+	const char *const both[] = { "path", in_dir("zeros.gz"), "val_path", in_dir("zeros.gz"), "max_bytes", "64M", NULL };
+	static const char zeros[1 << 20];
+	struct data d;
+	gzFile f;
+	int i;
+	(void)state;
+	write_file("zeros.gz", "", 0); /* so that it is removed */
+	f = gzopen(in_dir("zeros.gz"), "w");
+	assert_non_null(f);
+	for (i = 0; i < 64; i++)
+		assert_int_equal(gzwrite(f, zeros, sizeof zeros), sizeof zeros);
+	assert_int_equal(gzclose(f), Z_OK);
+	test_refuse(host, 1); /* what asks for memory ends with another code */
+	assert_int_equal(data_open(&d, "data/text", o), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "/zeros.gz: with it the text has more than 1048576 bytes, which is max_bytes; raise that"));
+	assert_int_equal(data_open(&d, "data/text", both), ZR_EINVAL);
+	assert_non_null(strstr(test_error(host), "more than 67108864 bytes"));
+	test_refuse(host, 0);
+	assert_int_equal(data_open(&d, "data/text", as_large), ZR_OK);
+	data_close(&d);
+}
+
 static void a_damaged_gz_is_refused(void **state)
 {
 	const char *const o[] = { "path", in_dir("text.gz"), NULL };
@@ -243,6 +270,7 @@ int main(void)
 		cmocka_unit_test(bytes_are_tokens_and_back),
 #ifdef HAVE_ZLIB
 		cmocka_unit_test(compressed_text_is_the_same_text),
+		cmocka_unit_test(what_expands_beyond_the_limit_is_refused_I7),
 		cmocka_unit_test(a_damaged_gz_is_refused),
 #else
 		cmocka_unit_test(without_zlib_a_gz_is_refused_with_what_to_install_I7),

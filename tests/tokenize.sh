@@ -93,6 +93,10 @@ is 'leaves the output as it was' "$(cmp ab.bin before && ls ./*.tmp 2>/dev/null)
 like 'a directory' "$(run .)" '^4 zeroth: \.: Is a directory$'
 head -c 100 text.gz >short.gz
 like 'a truncated gzip file' "$(run short.gz)" '^2 zeroth: short\.gz: .*(truncated|no zlib)'
+yes 'word after word' | head -c 40000000 | gzip >bomb.gz
+like 'a gzip file that expands too far, I7' "$(run bomb.gz)" \
+	'^2 zeroth: bomb\.gz: (its first [0-9]+ bytes expand to more than 256 times as much .* gunzip it|.*no zlib)'
+like 'and plain it is text as any' "$(gunzip -c bomb.gz | head -c 4000000 | run -)" '^0 '
 like 'an unknown --eot' "$(run --eot '<|nothing|>' a)" '^2 zeroth: --eot <\|nothing\|>: is not an added token of '
 (trap '' XFSZ; ulimit -f 1; "$ZEROTH" tokenize -T "$golden/gpt2.json" -o full.bin "$golden/text" >/dev/null 2>err)
 is 'a full disk' "$? $(grep -v warning err)" '4 zeroth: full.bin.tmp: cannot write: File too large'

@@ -19,6 +19,8 @@
 struct text_opts {
 	const char *path, *val_path;
 	int32_t order;
+	uint64_t max_bytes;
+	uint64_t memory; /* no option: that this rank may use; 0: not known */
 };
 
 static const struct zr_opt options[] = {
@@ -28,6 +30,8 @@ static const struct zr_opt options[] = {
 	       "Text for validation; empty: every 20th chunk of 4 KiB of path is held out."),
 	ZR_OPT_ENUM(struct text_opts, order, ZR_O_NUMERIC, "random", windows_orders,
 		    "Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
+	ZR_OPT(struct text_opts, max_bytes, ZR_T_BYTES, ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 1, ZR_HI, "",
+	       "The most that all files together may have, gzip expanded; auto is the memory that this rank may use."),
 };
 
 struct zr_inst {
@@ -43,7 +47,7 @@ struct zr_inst {
 struct reading {
 	struct zr_inst *inst;
 	int32_t from;
-	int64_t at; /* bytes so far */
+	int64_t at; /* bytes of all its files so far */
 	struct file *file;
 };
 
@@ -63,9 +67,19 @@ static int64_t held_out(int64_t n)
 static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 {
 	struct reading *r = arg;
+	const struct text_opts *o = r->inst->o;
+	int given = o->max_bytes != ZR_AUTO_COUNT;
+	uint64_t most = given ? o->max_bytes : o->memory ? o->memory : INT64_MAX;
 	(void)p;
 	r->file->n += n;
-	return ZR_OK;
+	r->at += n;
+	if ((uint64_t)(r->inst->files[ZR_SPLIT_TRAIN].tokens + r->at) <= most)
+		return ZR_OK;
+	return zr_fail(r->inst->h, ZR_EINVAL,
+		       "%s: with it the text has more than %llu bytes, which is %s; %stake a shorter text, or `zeroth tokenize` it for "
+		       "data/tokens, which leaves it on disk",
+		       r->file->name, (unsigned long long)most, given ? "max_bytes" : "the memory at hand",
+		       given ? "raise that if memory allows, " : "");
 }
 
 static int place_bytes(void *arg, const uint8_t *p, int64_t n)
@@ -97,7 +111,7 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
 {
 	struct files *fs = &inst->files[from];
-	struct reading r = { inst, from, 0, NULL };
+	struct reading r = { .inst = inst, .from = from };
 	int i, rc = ZR_OK;
 	for (i = 0; i < fs->n && !rc; i++) {
 		r.file = &fs->f[i];
@@ -211,6 +225,14 @@ static void text_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
+/* Not to max_bytes: a run that is resumed elsewhere may have another. */
+static int text_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	(void)h;
+	((struct text_opts *)opts)->memory = ZR_HAS(facts, struct zr_facts, memory) ? facts->memory : 0;
+	return ZR_OK;
+}
+
 static int text_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct text_opts *o = opts;
@@ -254,6 +276,7 @@ static const struct zr_desc desc = {
 	.n_opts = sizeof options / sizeof *options,
 	.opt_stride = sizeof *options,
 	.opts_size = sizeof(struct text_opts),
+	.resolve = text_resolve,
 	.create = text_create,
 	.destroy = text_destroy,
 };
