@@ -134,6 +134,8 @@ for n in 257 5000; do
 done
 like "which is what boot/local says" "$("$ZEROTH" plugin info boot/local)" 'whole number \[1, 256\] or auto, in ranks'
 once "nodes that are not full" 2 '.*ranks_per_node = 3: 4 ranks do not fill nodes of that size' -o boot.ranks_per_node=3
+once "a batch that ranks cannot share" 2 '.*train_batch_size = 6 is not a multiple of micro_batch_size = 2 times 4 ranks; change one of them' \
+	-o train.train_batch_size=6 -o train.micro_batch_size=2
 once "a wrong value" 2 '-o: \[model\] heads = 3 does not divide width = 32' -o model.heads=3
 once "a model that does not fit" 3 'does not fit: .* for all ranks here .*' -o model.width=100000 -o model.layers=1000
 once "a batch that the ranks do not divide" 2 '.*train_batch_size.*' -o train.train_batch_size=13

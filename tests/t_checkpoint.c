@@ -196,6 +196,9 @@ static void test_what_must_be_equal(void **unused)
 	here.slots = 6;
 	refused(&here, &saved, "the number of micro-batches in a step of all ranks was 8, is 6");
 	here.slots = saved.slots;
+	here.length = 1025;
+	refused(&here, &saved, "[train] sequence_length was 1024, is 1025");
+	here.length = saved.length;
 	here.micro = 2;
 	refused(&here, &saved, "[train] micro_batch_size was 4, is 2");
 	here.micro = saved.micro;
