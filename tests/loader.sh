@@ -169,6 +169,11 @@ like 'list shows what the machine lacks for one' "$list" '^scheduler/lacks +not 
 like 'list does not ask a descriptor that ends before it' "$list" '^scheduler/older +1\.5 +For tests\.$'
 like 'list shows a duplicate that is never used' "$list" "$dir/scheduler/good.so \(never used: an earlier directory has it\)\$"
 is 'and only that one' "$(grep -c 'never used' <<<"$list")" 1
+mkdir "$dir/loop"
+ln -s scheduler "$dir/loop/scheduler"
+like 'list says of which directory it cannot tell, I7' "$(ZEROTH_PLUGIN_PATH=$dir/loop "$ZEROTH" plugin list 2>&1)" \
+	"^zeroth: warning: $dir/loop/scheduler: its plugins cannot be listed: Too many levels of symbolic links\$"
+is 'and nothing of one that is not there' "$(ZEROTH_PLUGIN_PATH=$dir/nowhere "$ZEROTH" plugin list 2>&1 | grep -c warning)" 0
 json=$(ZEROTH_PLUGIN_PATH=$dir/first:$dir "$ZEROTH" plugin list --json)
 if command -v python3 >/dev/null; then
 	is 'list --json says the same' "$(python3 -c 'import json, sys

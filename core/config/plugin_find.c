@@ -65,7 +65,7 @@ struct found {
 
 struct list {
 	struct found *v;
-	int n, room;
+	int n;
 };
 
 static int by_id(const void *a, const void *b)
@@ -79,23 +79,21 @@ static void add_dir(struct list *l, const char *dir, const char *role, int numbe
 {
 	char path[PATH_MAX];
 	struct dirent *e;
-	DIR *d;
 	snprintf(path, sizeof path, "%s/%s", dir, role);
-	d = opendir(path);
-	while (d && (e = readdir(d))) {
+	DIR *d = opendir(path);
+	while (d && (errno = 0, e = readdir(d))) {
 		size_t len = strlen(e->d_name);
 		if (len < 4 || strcmp(e->d_name + len - 3, ".so"))
 			continue;
-		if (l->n == l->room) {
-			struct found *more = realloc(l->v, (size_t)(l->room * 2 + 16) * sizeof *more);
-			if (!more)
-				break;
-			l->v = more;
-			l->room = l->room * 2 + 16;
-		}
+		struct found *more = realloc(l->v, ((size_t)l->n + 1) * sizeof *more);
+		if (!more)
+			break;
+		l->v = more;
 		snprintf(l->v[l->n].id, sizeof l->v->id, "%.*s", (int)len - 3, e->d_name);
 		l->v[l->n++].dir = number;
 	}
+	if (errno && errno != ENOENT)
+		zr_logf(ZR_LOG_WARN, NULL, "%s: its plugins cannot be listed: %s", path, strerror(errno));
 	if (d)
 		closedir(d);
 }
