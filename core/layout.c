@@ -17,12 +17,12 @@ const struct zr_tensor *zr_tensor_at(const struct zr_model_decl *m, const struct
 	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
 }
 
-/* Elements of a shape; 0 if a dimension is not positive or the product overflows. */
-static int64_t elements(const struct zr_tensor *t)
+/* Elements of a shape; 0 if a dimension is not positive or the product is more than what is left. */
+static int64_t elements(const struct zr_tensor *t, int64_t left)
 {
 	int64_t n = 1;
 	for (int d = 0; d < t->ndim; d++)
-		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n))
+		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n) || n > left)
 			return 0;
 	return n;
 }
@@ -36,9 +36,9 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 	for (uint32_t k = 0; k < decl->n_tensors; k++) {
 		struct zr_place *t = &l->tensor[l->n_tensors++];
 		*t = (struct zr_place){ .decl = zr_tensor_at(m, decl, k), .unit = i, .offset = u->elements, .block = l->blocks };
-		t->elements = elements(t->decl);
+		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
-			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape", t->decl->name);
+			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the model over 2^50 parameters", t->decl->name);
 		t->blocks = (t->elements + ZR_BLOCK - 1) / ZR_BLOCK;
 		u->elements += t->blocks * ZR_BLOCK;
 		l->blocks += t->blocks;

@@ -402,12 +402,16 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
 	if (!s->layer_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", s->decl.n_layers);
+	if (s->batch.micro * s->batch.length > 1 << 28) /* what a model multiplies by this fits 63 bits */
+		return zr_err(err, ZR_EINVAL, "[train] micro_batch_size x sequence_length exceeds %d tokens; lower one", 1 << 28);
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
-		s->layer_bytes[i].size = sizeof s->layer_bytes[i];
-		int rc = model->bytes(s->model.inst, (int32_t)i, s->batch.micro, s->batch.length, s->types.dtype, s->ops,
-				      &s->layer_bytes[i]);
+		struct zr_layer_bytes *b = &s->layer_bytes[i];
+		b->size = sizeof *b;
+		int rc = model->bytes(s->model.inst, (int32_t)i, s->batch.micro, s->batch.length, s->types.dtype, s->ops, b);
 		if (zr_instance_failed(&s->model, rc, "bytes", err))
 			return rc;
+		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46) /* sums over all layers fit, too */
+			return zr_err(err, ZR_EINVAL, "layer %u needs over 64 TiB a micro-batch; lower [train] micro_batch_size", i);
 	}
 	return 0;
 }

@@ -16,12 +16,6 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int by_offset(const void *a, const void *b)
-{
-	const struct zr_lifetime *x = *(struct zr_lifetime *const *)a, *y = *(struct zr_lifetime *const *)b;
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
 static int overlap(const struct zr_lifetime *x, const struct zr_lifetime *y)
 {
 	return x->first <= y->last && y->first <= x->last;
@@ -55,8 +49,10 @@ int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct 
 	*total = 0;
 	for (int i = 0; i < n; i++) {
 		order[i]->offset = first_fit(order[i], placed, i);
-		placed[i] = order[i];
-		qsort(placed, (size_t)i + 1, sizeof *placed, by_offset);
+		int to = i;
+		for (; to > 0 && placed[to - 1]->offset > order[i]->offset; to--)
+			placed[to] = placed[to - 1];
+		placed[to] = order[i];
 		uint64_t end = (order[i]->offset + order[i]->bytes + ALIGN - 1) / ALIGN * ALIGN;
 		if (end > *total)
 			*total = end;
