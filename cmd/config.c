@@ -2,6 +2,7 @@
  *
  * config.c - zeroth config check|show CONF.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ int zr_cmd_config(int argc, char **argv)
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
 	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))
-		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration");
+		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration: %s", strerror(errno));
 	zr_setup_close(s);
 	zr_config_free(cfg);
 	return rc ? zr_cmd_failed(&err) : 0;

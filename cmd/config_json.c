@@ -103,6 +103,8 @@ int zr_cmd_config_json(const struct zr_config *cfg)
 	for (int i = 0; i < zr_config_count(cfg); i++)
 		zr_json_put(&root, zr_config_at(cfg, i)->name, json_section(cfg, zr_config_at(cfg, i)));
 	char *text = zr_json_text(root, JSON_INDENT(2));
+	if (!text)
+		errno = ENOMEM;
 	rc = text && puts(text) != EOF ? 0 : -1;
 	free(text);
 	json_decref(root);

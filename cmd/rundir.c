@@ -63,9 +63,10 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 		name_run(cfg, name, sizeof name);
 		return zr_config_set_auto(cfg, "run", "dir", name, err);
 	}
-	if (resuming && !stat(zr_rundir(cfg), &st) && S_ISDIR(st.st_mode))
+	int no = resuming && stat(zr_rundir(cfg), &st) ? errno : 0;
+	if (resuming && !no && S_ISDIR(st.st_mode))
 		return 0;
-	if (!lstat(zr_rundir(cfg), &st))
+	if ((!no || no == ENOENT) && !lstat(zr_rundir(cfg), &st))
 		return is_there(cfg, err);
 	if (errno != ENOENT)
 		return zr_err(err, ZR_EINVAL, "run directory %s: %s", zr_rundir(cfg), strerror(errno));
@@ -149,7 +150,7 @@ int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
 	int no = !f || zr_config_write_ini(cfg, f, 1) ? ENOMEM : 0;
-	if ((f && fclose(f)) || no)
+	if ((f && fclose(f)) || no || !text) /* without memory, fclose may give no text and succeed */
 		no = ENOMEM;
 	zr_rundir_file(cfg, "config.ini", path, sizeof path);
 	zr_rundir_file(cfg, "config.ini.tmp", tmp, sizeof tmp);

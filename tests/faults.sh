@@ -4,7 +4,8 @@
 # I5, I6, I7: a call of the C library that fails, is short, slow or interrupted, or has a bit changed on its way, ends in
 # the right digest, or in a clean stop that names the cause, with a checkpoint that can be gone on from. tests/faults/ has
 # the library that is preloaded and the program that tries each call; here are the trainings. `make check` tries some
-# calls of each, FAULTS=full (`make check-faults`) all; FAULTS=full CASES='one resume' those of some cases.
+# calls of each, FAULTS=full (`make check-faults`) up to BUDGET=2000; FAULTS=full CASES='one resume' those of some cases.
+# RESULTS=FILE: what was tried goes there too, one line each as it ends, behind what other runs tried.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
 [ -z "$ZR_SANITIZE" ] || skip_all 'sanitizers have an allocator of their own'
 
@@ -13,6 +14,7 @@ if [ -w /dev/shm ] && [ -z "$TMPDIR" ]; then
 	rm -rf "$scratch"
 	scratch=$(mktemp -d /dev/shm/zeroth-test.XXXXXX) || exit 99
 fi
+results=$(realpath -m -- "${RESULTS-$scratch/results}")
 cd "$scratch" || exit 99
 faults=$ZR_BUILDDIR/tests/.libs/libfaults.so
 mkdir base
@@ -52,23 +54,39 @@ digest() {
 
 # try NAME BUDGET OPTION... -- COMMAND... -- GO-ON...: tries calls of a command, see tests/faults/sweep.c
 try() {
-	local name=$1 budget=$2
+	local name=$1 budget=$2 before
 	shift 2
 	case " ${CASES-$name} " in *" $name "*) ;; *) return ;; esac
 	[ "$FAULTS" = full ] && budget=${BUDGET-2000} || set -- --calls "$slice" "$@"
+	before=$(wc -l < "$results")
 	if ! "$ZR_BUILDDIR/tests/sweep" --library "$faults" --name "$name" --work "$scratch/work" \
-		--budget "$budget" "$@" > result 2> problem; then
+		--budget "$budget" "$@" >> "$results" 2> problem; then
 		fail "$name: cannot be tried" "$(cat problem)"
 		return
 	fi
-	cat result >> results
-	is "I5, I6, I7: $name: the right digest or a clean stop" "$(grep '^else' result | cut -f3-)" ''
+	is "I5, I6, I7: $name: the right digest or a clean stop" \
+		"$(tail -n +"$((before + 1))" "$results" | awk -F '\t' '$4 == "else"' | cut -f3,5-)" ''
 }
 
-slice=' alloc mmap open write sync range rename mkdir space close unlink list stat thread fork lock ring '
-flips=$([ "$FAULTS" != full ] || echo yes)
+# table: what was tried, by case and by call
+table() {
+	for column in 2 3; do
+		awk -F '\t' -v column=$column 'function row(name) {
+				printf "# %-12s %8d %8d %8d %8d\n", name, tried[name], n[name, "right"], n[name, "clean"], n[name, "else"]
+			}
+			BEGIN { printf "# %-12s %8s %8s %8s %8s\n", column == 2 ? "case" : "call", "tried", "right", "clean", "else" }
+			$1 == "point" {
+				if (!($column in tried)) order[++names] = $column
+				tried[$column]++; n[$column, $4]++; tried["all"]++; n["all", $4]++
+			}
+			END { for (i = 1; i <= names; i++) row(order[i]); row("all") }' "$results"
+	done
+}
+
+slice=' alloc mmap open read write sync range rename mkdir space close unlink list stat thread fork lock ring '
 three=$(digest 3) four=$(digest 4)
-: > results
+: >> "$results"
+trap 'table; exit 1' INT TERM
 
 # ---- saving ----
 try one 20 --base base --end "$three" -- "${train[@]}" -o checkpoint.keep=1 -- "${resume[@]}" -o train.steps=3
@@ -80,6 +98,22 @@ sixteen=(-o precision.plugin=bf16 -o zero.gather_16bit_weights_on_model_save=yes
 try sixteen 10 --base base --end "$(digest 3 -o precision.plugin=bf16)" -- "${train[@]}" "${sixteen[@]}" \
 	-- "${resume[@]}" -o precision.plugin=bf16 -o train.steps=3
 
+# The allocations of config.ini's text, one by one: the last before the run says where it writes.
+from=1 to=20000
+while [ "${CASES-config}" = config ] && [ $((to - from)) -gt 1 ]; do
+	n=$(((from + to) / 2))
+	rm -rf config
+	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM and=later" LD_PRELOAD=$faults "${train[@]}" -o run.dir=../config 2> /dev/null)
+	case $out in *../config*) to=$n ;; *) from=$n ;; esac
+done
+short=
+for n in $(seq $((from - 7)) $((from + 1))); do
+	rm -rf config
+	(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "${train[@]}" -o run.dir=../config > /dev/null 2>&1) &&
+		! grep -q '^\[run\]' config/config.ini && short="$short $n"
+done
+is 'I6: a config.ini for which memory is too short is an error' "$short" ''
+
 # ---- tiers on disk ----
 cp -r base disk
 mkdir disk/disk
@@ -87,12 +121,12 @@ tiers=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
 for tier in optimizer gradient; do
 	tiers+=(-o offload.$tier.plugin=nvme -o offload.$tier.path=disk)
 done
-try disk 20 --base disk --end "$three"${flips:+ --flips zeroth-offload} -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+try disk 20 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
 export ZR_FAULT_NO_RING=1
-try disk-plain 10 --base disk --end "$three"${flips:+ --flips zeroth-offload} -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" \
+try disk-plain 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" \
 	-o train.steps=3
 unset ZR_FAULT_NO_RING
-try disk-two 10 --base disk --end "$three" -- "${train[@]}" -n 2 "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+try disk-two 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" -n 2 "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
 
 # ---- going on ----
 cp -r base saved
@@ -124,14 +158,34 @@ tokenize=("$ZEROTH" tokenize -T "$golden/gpt2.json" -o out.bin text)
 try plan 4 --base base -- "$ZEROTH" plan -n 2 --program tiny.ini -- "${train[@]}"
 try show 4 --base base -- "$ZEROTH" config show --json tiny.ini -- "${train[@]}"
 
-awk -F '\t' 'BEGIN { printf "# %-10s %8s %8s %8s %8s\n", "call", "tried", "right", "clean", "else" }
-	function row(name) { printf "# %-10s %8d %8d %8d %8d\n", name, tried[name], right[name], clean[name], other[name] }
-	$1 == "done" {
-		for (i = 1; i <= 2; i++) {
-			name = i == 1 ? $3 : "all"
-			if (!(name in tried) && i == 1) order[++n] = name
-			tried[name] += $4; right[name] += $5; clean[name] += $6; other[name] += $7
-		}
-	}
-	END { for (i = 1; i <= n; i++) row(order[i]); row("all") }' results
+# ---- calls of which each must be tried ----
+# told NAME BASE FAULT WORDS COMMAND...: the log of a command in a copy of BASE has the words; '': it succeeds
+told() {
+	local name=$1 base=$2 fault=$3 words=$4
+	shift 4
+	[ -z "$CASES" ] || return
+	rm -rf told
+	cp -r "$base" told
+	(cd told && ZR_FAULT="$fault" LD_PRELOAD=$faults "$@" > ../told.out 2> ../told.err)
+	local code=$?
+	if [ "$words" ]; then like "$name" "$(cat told.err)" "$words"; else is "$name" "$code" 0; fi
+}
+
+told 'I6: a checkpoint that cannot be looked at' saved 'call=stat kind=EIO n=1 path=run/checkpoints' 'Input/output error' \
+	"$ZEROTH" checkpoint verify run
+told 'I6: a run directory that cannot be looked at' saved 'call=stat kind=EIO n=1 path=told/run' \
+	'run directory run: Input/output error' "${resume[@]}"
+told 'I6: data of a tier that cannot be removed' disk 'call=unlink kind=EIO n=1 path=zeroth-offload' \
+	'.obj: Input/output error' "${train[@]}" "${tiers[@]}"
+told 'I6: plugins that cannot be listed' pretrained 'call=list kind=EIO n=1 path=plugins/model' 'Input/output error' "${train[@]}"
+told 'I6: a plugin that cannot be read' pretrained 'call=read kind=EIO n=1 path=model/.libs/gpt2' 'Input/output error' "${train[@]}"
+told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
+short=
+for n in $(seq 1 130) 800 1100; do
+	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||
+		[[ $out = *emory* ]] || short+="$n: $out"$'\n'
+done
+is 'I6: a configuration for which memory is too short' "$short" ''
+
+table
 done_testing

@@ -116,7 +116,7 @@ static char *next_line(char *out, int size, void *arg)
 	ssize_t len;
 	char *p;
 	if (s->rc || (errno = 0, len = getline(&s->text, &s->room, s->file)) < 0) {
-		if (!s->rc && ferror(s->file))
+		if (!s->rc && !feof(s->file)) /* ferror does not know of memory */
 			s->rc = zr_err(s->err, ZR_EINVAL, "%s: %s", s->name, strerror(errno));
 		return NULL;
 	}

@@ -65,7 +65,7 @@ struct found {
 
 struct list {
 	struct found *v;
-	int n;
+	int n, no; /* no: errno of a directory that could not be listed */
 };
 
 static int by_id(const void *a, const void *b)
@@ -93,7 +93,7 @@ static void add_dir(struct list *l, const char *dir, const char *role, int numbe
 		l->v[l->n++].dir = number;
 	}
 	if (errno && errno != ENOENT)
-		zr_logf(ZR_LOG_WARN, NULL, "%s: its plugins cannot be listed: %s", path, strerror(errno));
+		zr_logf(ZR_LOG_WARN, NULL, "%s: its plugins cannot be listed: %s", path, strerror(l->no = errno));
 	if (d)
 		closedir(d);
 }
@@ -118,6 +118,7 @@ int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const 
 		zr_logf(ZR_LOG_ERROR, NULL, "%s", err.text);
 	for (int r = 0; !rc && zr_roles[r]; r++) {
 		struct list l = list_role(&d, zr_roles[r]);
+		rc = l.no == EIO || l.no == ENOMEM ? l.no : 0; /* what is missed may be what is looked for */
 		for (int i = 0; !rc && i < l.n; i++) {
 			char path[PATH_MAX];
 			snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[l.v[i].dir], zr_roles[r], l.v[i].id);

@@ -67,7 +67,7 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	char types[256];
 	(void)path;
 	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = tables_of(p)))
-		return unused.code == ZR_ENOMEM ? ENOMEM : 0;
+		return unused.code == ZR_ENOMEM ? ENOMEM : unused.code == ZR_EIO ? EIO : 0;
 	types_text(v, types, sizeof types);
 	fprintf(s->out, "%c%s %s\n", reads(v, s->type) ? '+' : '-', id, types);
 	return 0;

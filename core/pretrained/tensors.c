@@ -83,10 +83,11 @@ static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_err
 	return rc;
 }
 
+/* Also what cannot be looked at: opening it says why. */
 static int is_there(const char *dir, const char *name)
 {
 	char *path;
-	int there = asprintf(&path, "%s/%s", dir, name) >= 0 && !access(path, F_OK);
+	int there = asprintf(&path, "%s/%s", dir, name) >= 0 && (!access(path, F_OK) || errno != ENOENT);
 	free(path);
 	return there;
 }

@@ -146,7 +146,8 @@ static void end(struct zr_inst *d, struct nv_object *o)
 {
 	if (o->fd >= 0) {
 		close(o->fd);
-		unlinkat(d->dir, o->name, 0);
+		if (unlinkat(d->dir, o->name, 0))
+			zr_log(d->h, ZR_LOG_WARN, "cannot remove %s/%s: %s", d->path, o->name, strerror(errno));
 	}
 	d->h->release(d->h, o->sum);
 	d->h->release(d->h, o);

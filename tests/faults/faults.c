@@ -176,16 +176,6 @@ static void note(enum fault_call call, const char *path)
 		snprintf(set.counts->where, sizeof set.counts->where, "%s %s", call_name[call], path ? path : "");
 }
 
-/* libgfortran, which comes with OpenBLAS, ends the process when it gets no memory as it is loaded. */
-static int is_libgfortran(const void *caller)
-{
-	Dl_info in;
-	fault_busy++;
-	int is = dladdr(caller, &in) && in.dli_fname && strstr(in.dli_fname, "libgfortran");
-	fault_busy--;
-	return is;
-}
-
 static void slow_down(void)
 {
 	struct timespec t = { (time_t)set.slow, (long)((set.slow - (double)(time_t)set.slow) * 1e9) };
@@ -197,7 +187,7 @@ int fault_error(void)
 	return set.error;
 }
 
-static enum fault_kind point(enum fault_call call, const char *path, const void *caller)
+enum fault_kind fault_point(enum fault_call call, const char *path)
 {
 	int old = errno;
 	if (!set.ready || fault_busy)
@@ -211,8 +201,7 @@ static enum fault_kind point(enum fault_call call, const char *path, const void 
 	}
 	if (set.counts)
 		count(call, p, n);
-	if ((int)call != set.call || (set.process != ANY && set.process != p) || (set.later ? n < set.n : n != set.n) ||
-	    (caller && is_libgfortran(caller))) {
+	if ((int)call != set.call || (set.process != ANY && set.process != p) || (set.later ? n < set.n : n != set.n)) {
 		errno = old;
 		return FAULT_NONE;
 	}
@@ -221,16 +210,6 @@ static enum fault_kind point(enum fault_call call, const char *path, const void 
 		slow_down();
 	errno = set.kind == FAULT_FAIL ? set.error : old;
 	return set.kind == FAULT_SLOW ? FAULT_NONE : set.kind;
-}
-
-enum fault_kind fault_point(enum fault_call call, const char *path)
-{
-	return point(call, path, NULL);
-}
-
-int fault_alloc(const void *caller)
-{
-	return point(FAULT_ALLOC, NULL, caller) == FAULT_FAIL;
 }
 
 /* ---- what they share ---- */

@@ -67,8 +67,6 @@ struct fault_counts {
 
 /* Counts a call; path: of what it works on, may be NULL. FAULT_FAIL: errno is set, the call must not be made. */
 enum fault_kind fault_point(enum fault_call call, const char *path);
-/* Whether an allocation fails, asked for by the code at `caller`. */
-int fault_alloc(const void *caller);
 int fault_error(void);
 
 /* The path of an open file, or NULL where calls on it are not counted. */

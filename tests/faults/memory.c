@@ -14,24 +14,29 @@
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
+static int fails(void)
+{
+	return fault_point(FAULT_ALLOC, NULL) == FAULT_FAIL;
+}
+
 VISIBLE void *malloc(size_t n)
 {
-	return fault_alloc(__builtin_return_address(0)) ? NULL : __libc_malloc(n);
+	return fails() ? NULL : __libc_malloc(n);
 }
 
 VISIBLE void *calloc(size_t n, size_t size)
 {
-	return fault_alloc(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
+	return fails() ? NULL : __libc_calloc(n, size);
 }
 
 VISIBLE void *realloc(void *p, size_t n)
 {
-	return fault_alloc(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n);
+	return fails() ? NULL : __libc_realloc(p, n);
 }
 
 VISIBLE void *aligned_alloc(size_t align, size_t n)
 {
-	return fault_alloc(__builtin_return_address(0)) ? NULL : __libc_memalign(align, n);
+	return fails() ? NULL : __libc_memalign(align, n);
 }
 
 VISIBLE int posix_memalign(void **out, size_t align, size_t n)

@@ -9,6 +9,9 @@
  * line and files; it stops clean if it fails in time, its last line names the cause, and GO-ON, without a fault, goes on
  * from what is left to END, from no earlier a step than what was saved. Anything else is listed. GO-ON runs once for
  * each state that is left.
+ *
+ * Each run gives a line as it ends: "point", name, call, "right", "clean" or "else", and for the last what it was: the fault,
+ * where it struck, what is wrong. So what was tried is known also of a sweep that is cut.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -48,7 +51,8 @@ static const struct {
 };
 #define WAYS (sizeof ways / sizeof *ways)
 
-enum verdict { UNREACHED, RIGHT, CLEAN, ELSE };
+enum verdict { RIGHT, CLEAN, ELSE };
+static const char *const verdict_name[] = { "right", "clean", "else" };
 
 struct state {
 	uint64_t hash;
@@ -64,7 +68,6 @@ static struct {
 	char out[PATH_MAX], err[PATH_MAX], counts[PATH_MAX], go_out[PATH_MAX], go_err[PATH_MAX];
 	struct state *state;
 	size_t states;
-	long tried[FAULT_CALLS], ends[FAULT_CALLS][ELSE + 1];
 } s;
 
 /* ---- running ---- */
@@ -211,13 +214,13 @@ static int is_whole(void)
 
 /* Text of a difference that is not accounted for. If what is left is whole and can be gone on from, there may be what the
  * next save removes, X.tmp, a .lock, and what a warning names may differ: a monitor that stopped, a checkpoint that was passed
- * over or kept. */
+ * over or kept, what a tier could not remove. */
 static void differs(size_t way, char *path, size_t size)
 {
 	char *tree = tree_list(s.work), other[200];
 	static const char *const left[] = { ".tmp ", ".tmp/", ".lock ", NULL };
 	static const char *const monitors[] = { ".tmp ", ".tmp/", ".lock ", "metrics.jsonl", NULL };
-	static const char *const passed[] = { ".lock ", "metrics.jsonl", "/checkpoints/", NULL };
+	static const char *const passed[] = { ".lock ", "metrics.jsonl", "/checkpoints/", "zeroth-offload", NULL };
 	tree_difference(tree, s.tree, NULL, path, size);
 	if (*path) {
 		tree_difference(tree, s.tree, is_warned(way, "warning: monitor.") ? monitors : left, other, sizeof other);
@@ -302,11 +305,10 @@ static void try_point(size_t way, int process, long n)
 	if (!c.fired)
 		return;
 	enum verdict v = judge(code, way, c.where, why, sizeof why);
-	s.tried[ways[way].call]++;
-	s.ends[ways[way].call][v]++;
-	if (v == ELSE) {
-		printf("else\t%s\t%s\t%s\t%s\n", s.name, fault, c.where, why);
-	}
+	printf("point\t%s\t%s\t%s", s.name, call_name[ways[way].call], verdict_name[v]);
+	if (v == ELSE)
+		printf("\t%s\t%s\t%s", fault, c.where, why);
+	printf("\n");
 }
 
 /* ---- points ---- */
@@ -420,9 +422,5 @@ int main(int argc, char **argv)
 	count_points();
 	try_all(0);
 	try_all(1);
-	for (int i = 0; i < FAULT_CALLS; i++)
-		if (s.tried[i])
-			printf("done\t%s\t%s\t%ld\t%ld\t%ld\t%ld\n", s.name, call_name[i], s.tried[i], s.ends[i][RIGHT], s.ends[i][CLEAN],
-			       s.ends[i][ELSE]);
 	return 0;
 }
