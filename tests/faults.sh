@@ -180,6 +180,8 @@ told 'I6: data of a tier that cannot be removed' disk 'call=unlink kind=EIO n=1 
 told 'I6: plugins that cannot be listed' pretrained 'call=list kind=EIO n=1 path=plugins/model' 'Input/output error' "${train[@]}"
 told 'I6: a plugin that cannot be read' pretrained 'call=read kind=EIO n=1 path=model/.libs/gpt2' 'Input/output error' "${train[@]}"
 told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
+told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=3 path=told/model' \
+	'Input/output error' "${train[@]}"
 short=
 for n in $(seq 1 130) 800 1100; do
 	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||

@@ -202,7 +202,10 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 	f->found = calloc((size_t)f->layout->n_tensors + 1, sizeof *f->found);
 	if (!f->found)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+	int no = stat(path, &st) ? errno : 0;
+	if (no == EIO)
+		rc = zr_err(err, ZR_EIO, "%s: %s", path, strerror(no));
+	else if (!no && S_ISDIR(st.st_mode))
 		rc = open_dir(f, path, err);
 	else if (!(f->path = strdup(path)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
