@@ -116,6 +116,27 @@ restore() {
 
 build() { timeout -k 5 600 make -j"$(nproc)" > ../build.log 2>&1; }
 
+# Processes that run in the environment of a test, or a program of the build directory.
+left_over() {
+	env -u ZR_BUILDDIR grep -lsxzF "ZR_BUILDDIR=$dir/obj" /proc/[0-9]*/environ
+	find /proc/[0-9]*/exe -prune -lname "$dir/obj/*" 2> /dev/null
+}
+
+# Ends what a test leaves behind: mistakes are planted in what ends trainings, too.
+end_left() {
+	local left p tries
+	for ((tries = 0; tries < 100; tries++)); do
+		left=$(left_over)
+		[ -n "$left" ] || return 0
+		for p in $left; do
+			p=${p#/proc/}
+			kill -KILL "${p%%/*}" 2> /dev/null
+		done
+		sleep 0.1
+	done
+	die "what a test left behind does not end: $left"
+}
+
 # Whether a test of the tree as it is now fails; how in $by. It is not needed to its end: the first failure ends it.
 fails() {
 	local t=$1 command=(bash "$dir/src/tests/$1") status
@@ -123,7 +144,12 @@ fails() {
 		make "tests/$t" > ../build.log 2>&1 || { by="$t: does not build"; return; }
 		command=(bash "$dir/src/tests/cmocka.sh" "tests/$t")
 	fi
-	timeout -k 5 "${MUTATE_PATIENCE:-300}" "${command[@]}" 2>&1 | awk -v log_file=../check.log '
+	(
+		timeout -k 5 "${MUTATE_PATIENCE:-300}" "${command[@]}" 2>&1
+		rc=$?
+		end_left >&2
+		exit $rc
+	) | env -u ZR_BUILDDIR awk -v log_file=../check.log '
 		{ print > log_file } /^1\.\./ { whole = 1 } /^not ok/ { failed = 1; exit } END { exit failed ? 2 : !whole }'
 	status=("${PIPESTATUS[@]}")
 	case ${status[*]} in
@@ -170,7 +196,10 @@ judge() {
 }
 
 whole_check() {
-	make -k check > ../check.log 2>&1 && return
+	make -k check > ../check.log 2>&1
+	local rc=$?
+	end_left
+	[ $rc != 0 ] || return
 	by="the whole check: $(grep -m 1 -o '^FAIL: .*' ../check.log)"
 	verdict=killed
 }
@@ -193,7 +222,7 @@ summary() {
 
 run() {
 	dir=$ZR_BUILDDIR/mutate planted=
-	trap restore EXIT
+	trap 'restore; end_left' EXIT
 	prepare "$1"
 	[ -n "$MUTATE_GO_ON" ] || : > "$dir/results"
 	touch "$dir/results"

@@ -379,6 +379,33 @@ static void long_lists_and_many_fences_reuse_the_ring(void **state)
 		run(&rig, flood);
 }
 
+/* Four such lists fill the ring to the last segment: one more would overwrite what a peer has yet to read. */
+static void filled(struct rank *r)
+{
+	static struct zr_comm_seg none[4096];
+	struct zr_comm_op op = rig_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 4096);
+	struct zr_comm_op more = rig_op(ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, none, 1);
+	for (int round = 0; round < 3; round++) {
+		zr_ticket t[4], refused;
+		for (int i = 0; i < 4; i++)
+			CHECK(r, r->v->post(r->c, &op, &t[i]) == 0);
+		CHECK(r, r->v->post(r->c, &more, &refused) == ZR_EAGAIN);
+		rig_meet((2 * round + 1) * r->world); /* nobody has executed any of them */
+		for (int i = 0; i < 4; i++)
+			CHECK(r, r->v->wait(r->c, t[i]) == 0);
+		CHECK(r, rig_do(r, &more) == 0); /* the next round begins at another segment */
+		rig_meet((2 * round + 2) * r->world);
+	}
+}
+
+static void segments_fill_the_ring_to_the_last(void **state)
+{
+	struct rig rig = { .plugin = "comm/local", .world = 3 };
+	(void)state;
+	for (rig.as = THREADS; rig.as <= PROCESSES; rig.as++)
+		run(&rig, filled);
+}
+
 /* A program that all ranks derive from the same numbers: kinds, groups, sizes and waits in any order. */
 static void random_program(struct rank *r)
 {
@@ -488,6 +515,7 @@ int main(void)
 		cmocka_unit_test(full_ring_says_again_and_tickets_wait_in_any_order),
 		cmocka_unit_test(test_never_blocks_and_completes),
 		cmocka_unit_test(long_lists_and_many_fences_reuse_the_ring),
+		cmocka_unit_test(segments_fill_the_ring_to_the_last),
 		cmocka_unit_test(random_programs_agree),
 		cmocka_unit_test(peers_see_what_was_written_before_the_fence),
 		cmocka_unit_test(nothing_is_left_behind),
