@@ -106,29 +106,32 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *arg)
 	return ++s->frames < DEEPEST && !s->function ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
 
-/* What is no code, as NULL that was called, leaves the unwinder nothing to begin with: it begins at that call. */
+/* What is no code, as NULL that was called, leaves the unwinder nothing to begin with: it begins at that call.
+ * u: what was interrupted; NULL: the call of this function. */
 static void unwind(struct stack *s, ucontext_t *u)
 {
-#if defined(__x86_64__)
-	greg_t *pc = &u->uc_mcontext.gregs[REG_RIP], *sp = &u->uc_mcontext.gregs[REG_RSP];
-#elif defined(__aarch64__)
-	unsigned long long *pc = &u->uc_mcontext.pc, *sp = &u->uc_mcontext.sp;
-#endif
 #if defined(__x86_64__) || defined(__aarch64__)
 	Dl_info info;
-	if (u && !dladdr((void *)*pc, &info)) {
+#ifdef __x86_64__
+	const int nowhere = u && !dladdr((void *)u->uc_mcontext.gregs[REG_RIP], &info);
+#else
+	const int nowhere = u && !dladdr((void *)u->uc_mcontext.pc, &info);
+#endif
+	if (nowhere) {
 		ucontext_t before = *u;
 #ifdef __x86_64__
-		*pc = *(greg_t *)*sp - 1;
+		greg_t *sp = &u->uc_mcontext.gregs[REG_RSP];
+		u->uc_mcontext.gregs[REG_RIP] = *(greg_t *)*sp - 1;
 		*sp += sizeof(void *);
 #else
-		*pc = u->uc_mcontext.regs[30] - 1;
-		(void)sp;
+		u->uc_mcontext.pc = u->uc_mcontext.regs[30] - 1;
 #endif
 		_Unwind_Backtrace(frame, s);
 		*u = before;
 		return;
 	}
+#else
+	(void)u;
 #endif
 	_Unwind_Backtrace(frame, s);
 }
