@@ -61,7 +61,7 @@ static void *take(size_t n)
 
 static void give(void *p)
 {
-	if (!now || (char *)p < now->reserve || (char *)p >= now->reserve + now->size)
+	if (!now || !now->reserve || (char *)p < now->reserve || (char *)p >= now->reserve + now->size)
 		free(p);
 }
 

@@ -44,16 +44,18 @@ static uint64_t carve_saved(const struct gpt2_pass *p, void *base, struct block_
 	return v.used;
 }
 
+/* Of scratch alone, s has nothing. */
 static struct zr_op_attention attention_op(const struct gpt2_pass *p, const struct block_saved *s)
 {
 	int64_t D = p->C / p->H;
 	uint64_t column = (uint64_t)p->C * gpt2_element(p);
+	char *q = s->qkv;
 	return (struct zr_op_attention){
 		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B, .length = p->T,
 		.heads = p->H, .kv_heads = p->H, .head_dim = D, .q_stride = 3 * p->C, .k_stride = 3 * p->C,
 		.v_stride = 3 * p->C, .out_stride = p->C, .scale = (float)(1 / sqrt((double)D)),
-		.dropout = p->dropout, .rng = gpt2_site(p, 0), .q = s->qkv, .k = (char *)s->qkv + column,
-		.v = (char *)s->qkv + 2 * column, .out = s->att, .lse = s->lse,
+		.dropout = p->dropout, .rng = gpt2_site(p, 0), .q = q, .k = q ? q + column : NULL,
+		.v = q ? q + 2 * column : NULL, .out = s->att, .lse = s->lse,
 	};
 }
 
