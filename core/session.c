@@ -115,12 +115,12 @@ static void longest(const struct zr_setup *p, size_t *ops, size_t *units)
 	}
 }
 
-/* All tables in one piece of memory, counted first (at == NULL), then cut. */
-static void *cut(char **at, size_t bytes)
+/* All tables in one piece of memory, counted first (base == NULL), then cut at *at. */
+static void *cut(char *base, size_t *at, size_t bytes)
 {
-	char *p = *at;
+	size_t from = *at;
 	*at += (bytes + 15) / 16 * 16;
-	return p;
+	return base ? base + from : NULL;
 }
 
 /* Of one program, `have` being before them. */
@@ -144,40 +144,39 @@ static int64_t list_all_pieces(struct zr_session *s, struct zr_piece *out)
 static size_t cut_tables(struct zr_session *s, char *base)
 {
 	const struct zr_setup *p = s->setup;
-	char *at = base;
-	size_t units = (size_t)p->layout.n_units + 1, ops, listed;
+	size_t at = 0, units = (size_t)p->layout.n_units + 1, ops, listed;
 	longest(p, &ops, &listed);
-	struct zr_layer_tensors *layer = cut(&at, p->decl.n_layers * sizeof *layer);
+	struct zr_layer_tensors *layer = cut(base, &at, p->decl.n_layers * sizeof *layer);
 	for (uint32_t i = 0; i < p->decl.n_layers; i++) {
 		size_t n = (size_t)zr_setup_layer_tensors(p, (int32_t)i) + 1;
 		struct zr_layer_tensors t = { 0 };
-		t.param = cut(&at, n * sizeof *t.param);
-		t.dparam = cut(&at, n * sizeof *t.dparam);
-		t.accumulate = cut(&at, n);
-		t.tensor = cut(&at, n * sizeof *t.tensor);
+		t.param = cut(base, &at, n * sizeof *t.param);
+		t.dparam = cut(base, &at, n * sizeof *t.dparam);
+		t.accumulate = cut(base, &at, n);
+		t.tensor = cut(base, &at, n * sizeof *t.tensor);
 		if (base) {
 			fill_layer(p, (int32_t)i, &t);
 			layer[i] = t;
 		}
 	}
 	s->layer = layer;
-	s->full = cut(&at, units * sizeof *s->full);
-	s->view = cut(&at, units * sizeof *s->view);
-	s->posted = cut(&at, ops * sizeof *s->posted);
-	s->leg = cut(&at, ops * sizeof *s->leg);
-	s->comm_seg = cut(&at, listed * sizeof *s->comm_seg);
-	s->arriving = cut(&at, listed * sizeof *s->arriving);
-	s->moving = cut(&at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);
+	s->full = cut(base, &at, units * sizeof *s->full);
+	s->view = cut(base, &at, units * sizeof *s->view);
+	s->posted = cut(base, &at, ops * sizeof *s->posted);
+	s->leg = cut(base, &at, ops * sizeof *s->leg);
+	s->comm_seg = cut(base, &at, listed * sizeof *s->comm_seg);
+	s->arriving = cut(base, &at, listed * sizeof *s->arriving);
+	s->moving = cut(base, &at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);
 	s->n_pieces = list_all_pieces(s, NULL);
-	s->piece = cut(&at, ((size_t)s->n_pieces + 1) * sizeof *s->piece);
+	s->piece = cut(base, &at, ((size_t)s->n_pieces + 1) * sizeof *s->piece);
 	if (base)
 		list_all_pieces(s, s->piece);
-	s->seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
-	s->group_seg = cut(&at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
-	s->lr = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
-	s->scalars = cut(&at, ((size_t)p->n_param_groups + 1) * sizeof *s->scalars);
-	s->state_buf = cut(&at, (p->n_states + 1) * sizeof *s->state_buf);
-	return (size_t)(at - base);
+	s->seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
+	s->group_seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
+	s->lr = cut(base, &at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
+	s->scalars = cut(base, &at, ((size_t)p->n_param_groups + 1) * sizeof *s->scalars);
+	s->state_buf = cut(base, &at, (p->n_states + 1) * sizeof *s->state_buf);
+	return at;
 }
 
 static int make_tables(struct zr_session *s, struct zr_error *err)
