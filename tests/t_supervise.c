@@ -102,19 +102,25 @@ static void assert_last_line(const char *want)
 	assert_string_equal(last ? last + 1 : err, want);
 }
 
+/* Z: a zombie, or nobody. */
+static char state_of(pid_t pid)
+{
+	char path[64], state = 'Z';
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	FILE *f = fopen(path, "r");
+	if (f && fscanf(f, "%*d %*s %c", &state) != 1)
+		state = 'Z';
+	if (f)
+		fclose(f);
+	return state;
+}
+
 /* Reaped by the supervisor, or, where that has died, by whoever inherits orphans. */
 static void assert_nobody_left(int n)
 {
 	for (int r = 0; r < n; r++)
 		for (int i = 0; atomic_load(&shared->pid[r]) && !kill(atomic_load(&shared->pid[r]), 0); i++) {
-			char path[64], state = 'Z';
-			snprintf(path, sizeof path, "/proc/%d/stat", atomic_load(&shared->pid[r]));
-			FILE *f = fopen(path, "r");
-			if (f && fscanf(f, "%*d %*s %c", &state) != 1)
-				state = 'Z';
-			if (f)
-				fclose(f);
-			if (state == 'Z')
+			if (state_of(atomic_load(&shared->pid[r])) == 'Z')
 				break;
 			assert_true(i < 400);
 			doze(5);
@@ -161,17 +167,47 @@ static int shout(int rank, void *arg, struct zr_error *why)
 	return 0;
 }
 
-static void long_lines_are_cut_and_nothing_is_lost(void **state)
+/* Whether err has these letters of rank 0, and no other. */
+static void assert_letters(int n)
 {
 	int letters = 0;
-	(void)state;
-	assert_int_equal(code_of(1, shout, 0), 0);
 	for (char *line = strtok(err, "\n"); line; line = strtok(NULL, "\n")) {
 		assert_memory_equal(line, "rank 0: ", 8);
 		for (char *c = line + 8; *c; c++)
 			assert_int_equal(*c, 'a' + letters++ % 26);
 	}
-	assert_int_equal(letters, 5000);
+	assert_int_equal(letters, n);
+}
+
+static void long_lines_are_cut_and_nothing_is_lost(void **state)
+{
+	(void)state;
+	assert_int_equal(code_of(1, shout, 0), 0);
+	assert_letters(5000);
+}
+
+/* The supervisor finds all at once: more than it reads at a time, and that the rank has ended. */
+static int shout_unheard(int rank, void *arg, struct zr_error *why)
+{
+	pid_t me = getpid(), supervisor = getppid();
+	if (fork() == 0) {
+		close(STDERR_FILENO);
+		while (state_of(me) != 'Z')
+			doze(2);
+		kill(supervisor, SIGCONT);
+		_exit(0);
+	}
+	kill(supervisor, SIGSTOP);
+	while (state_of(supervisor) != 'T')
+		doze(2);
+	return shout(rank, arg, why);
+}
+
+static void the_last_words_of_a_rank_are_not_lost(void **state)
+{
+	(void)state;
+	assert_int_equal(code_of(1, shout_unheard, 0), 0);
+	assert_letters(5000);
 }
 
 static int one_fails(int rank, void *arg, struct zr_error *why)
@@ -382,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_tagged_and_only_rank_0_has_standard_output),
 		cmocka_unit_test(long_lines_are_cut_and_nothing_is_lost),
+		cmocka_unit_test(the_last_words_of_a_rank_are_not_lost),
 		cmocka_unit_test(a_failure_stops_the_others_and_is_named_last),
 		cmocka_unit_test(a_rank_that_died_by_a_signal_gives_code_4),
 		cmocka_unit_test(a_consequence_is_not_named_as_the_cause),
