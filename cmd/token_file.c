@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/files/file.h"
+
 #define HEADER 256
 #define ROOM (1 << 16) /* tokens written at a time */
 
@@ -82,19 +84,6 @@ int64_t zr_token_file_tokens(const struct zr_token_file *f)
 	return f->tokens;
 }
 
-/* The name must last as well as the file. */
-static int sync_directory(const struct zr_token_file *f)
-{
-	const char *slash = strrchr(f->path, '/');
-	char *dir = slash ? strndup(f->path, (size_t)(slash - f->path) + 1) : strdup(".");
-	int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	int rc = fd < 0 || (fsync(fd) && errno != EINVAL) ? -1 : 0; /* EINVAL: a file system that cannot, and need not */
-	if (fd >= 0)
-		close(fd);
-	free(dir);
-	return rc;
-}
-
 static int finish(struct zr_token_file *f, struct zr_error *err)
 {
 	int rc = write_header(f, err);
@@ -102,7 +91,9 @@ static int finish(struct zr_token_file *f, struct zr_error *err)
 		rc = failed(f, "write", err);
 	if (!rc && rename(f->tmp, f->path))
 		rc = zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", f->tmp, f->path, strerror(errno));
-	return rc || !sync_directory(f) ? rc : failed(f, "make its name durable", err);
+	if (!rc && (errno = zr_sync_parent(f->path))) /* the name must last as well as the file */
+		rc = failed(f, "make its name durable", err);
+	return rc;
 }
 
 int zr_token_file_close(struct zr_token_file *f, int keep, struct zr_error *err)
