@@ -19,7 +19,7 @@
 #include <unwind.h>
 
 #include "core/config/loader.h"
-#include "core/session.h"
+#include "core/exec/exec.h"
 
 #define PATIENCE 10     /* s to look at the stack */
 #define DEEPEST 1000000 /* frames that are looked at */
@@ -172,8 +172,7 @@ static void where(ucontext_t *u, char *out, size_t size)
 	}
 	if (now) {
 		char doing[256] = "";
-		if (now->op)
-			zr_op_text(now, now->op, doing, sizeof doing);
+		zr_running_text(now, doing, sizeof doing);
 		add(out, size, "; rank %d, step %lld%s%s", now->setup->process.rank, (long long)now->step + 1, *doing ? ", " : "", doing);
 	}
 }

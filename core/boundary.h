@@ -21,7 +21,7 @@ struct zr_boundary {
 struct zr_session;
 struct zr_error;
 
-/* Replaces *mine by the merge of all ranks'. [step] */
-int zr_boundary_exchange(struct zr_session *s, struct zr_boundary *mine, struct zr_error *err);
+/* Replaces the session's by the merge of all ranks' [world]. [step] */
+int zr_boundary_merge(struct zr_session *s, const struct zr_boundary *all, struct zr_error *err);
 
 #endif

@@ -20,8 +20,8 @@ core_libcore_la_SOURCES = \
 	core/piece.c core/piece.h \
 	core/pool.c core/pool.h \
 	core/boundary.c core/boundary.h \
-	core/replay.c core/replay.h core/collective.c core/layers.c core/gather.c core/reduce.c \
-	core/relay.c core/route.c core/route.h \
+	core/collective.c \
+	core/route.c core/route.h \
 	core/session.c core/session.h core/step.c \
 	core/setup.c core/setup.h \
 	core/tier.c core/tier.h
@@ -31,6 +31,8 @@ core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: M
 
 include core/config/local.mk
 include core/program/local.mk
+include core/lower/local.mk
+include core/exec/local.mk
 include core/update/local.mk
 include core/checkpoint/local.mk
 include core/files/local.mk

@@ -9,9 +9,8 @@ void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *
 	zr_rank_holds(s->setup, unit, s->setup->process.rank, first, n);
 }
 
-uint64_t zr_datum_bytes(const struct zr_session *s, int d)
+uint64_t zr_block_bytes(const struct zr_setup *p, int d)
 {
-	const struct zr_setup *p = s->setup;
 	switch (d) {
 	case ZR_D_MASTER:
 		return p->types.master == ZR_MASTER_NONE ? 0 : p->types.master == ZR_MASTER_SPLIT ? ZR_BLOCK * 2 : ZR_BLOCK * 4;
@@ -24,10 +23,14 @@ uint64_t zr_datum_bytes(const struct zr_session *s, int d)
 	}
 }
 
-/* Where the first block that this rank holds of a unit has its data of one kind; of a state, where the first of all is. */
-static struct zr_spot held_spot(const struct zr_session *s, int32_t unit, int d)
+uint64_t zr_datum_bytes(const struct zr_session *s, int d)
 {
-	const struct zr_setup *p = s->setup;
+	return zr_block_bytes(s->setup, d);
+}
+
+/* Where the first block that this rank holds of a unit has its data of one kind; of a state, where the first of all is. */
+static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
+{
 	const struct zr_unit_memory *m = &p->plan.unit[unit];
 	switch (d) {
 	case ZR_D_MASTER:
@@ -41,40 +44,54 @@ static struct zr_spot held_spot(const struct zr_session *s, int32_t unit, int d)
 	}
 }
 
-struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d)
+struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d)
 {
 	struct zr_spot spot = held_spot(s, p->unit, d);
-	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_datum_bytes(s, d);
+	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_block_bytes(s, d);
 	return spot;
 }
 
-/* Whether the state is one of the piece's optimizer. */
-static int has_state(const struct zr_session *s, const struct zr_piece *p, int d)
+struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d)
 {
-	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->setup->optimizer[p->optimizer];
+	return zr_datum_spot(s->setup, p, d);
+}
+
+/* Whether the state is one of the piece's optimizer. */
+static int has_state(const struct zr_setup *s, const struct zr_piece *p, int d)
+{
+	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->optimizer[p->optimizer];
 	uint32_t i = (uint32_t)(d - ZR_D_STATE);
 	return o && i >= o->first_state && i < o->first_state + o->n_states;
 }
 
-int zr_has_datum(const struct zr_session *s, int32_t unit, int d)
+static int has_datum(const struct zr_setup *p, int32_t unit, int d)
 {
-	const struct zr_setup *p = s->setup;
 	if (d == ZR_D_MASTER)
 		return zr_unit_master(p, unit) != ZR_MASTER_NONE;
 	if (d != ZR_D_LOWP || p->types.dtype != ZR_F32)
 		return 1;
-	struct zr_spot a = held_spot(s, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
+	struct zr_spot a = held_spot(p, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
 	return a.region != b.region || a.at != b.at;
 }
 
-/* Staging was planned for the kinds of data that are out of reach somewhere: of the compute copies only some may be. */
-static int staged(const struct zr_session *s, int32_t unit, int d)
+int zr_has_datum(const struct zr_session *s, int32_t unit, int d)
 {
-	const struct zr_plan *plan = &s->setup->plan;
-	int32_t region = held_spot(s, unit, d).region;
-	if (plan->staging.datum[d] == ZR_IN_PLACE || !zr_has_datum(s, unit, d))
+	return has_datum(s->setup, unit, d);
+}
+
+int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d)
+{
+	return has_datum(s, p->unit, d) && (d < ZR_D_STATE || has_state(s, p, d));
+}
+
+/* Staging was planned for the kinds of data that are out of reach somewhere: of the compute copies only some may be. */
+int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
+{
+	const struct zr_plan *plan = &s->plan;
+	const struct zr_region *r = &plan->region[held_spot(s, unit, d).region];
+	if (plan->staging.datum[d] == ZR_IN_PLACE || !has_datum(s, unit, d))
 		return 0;
-	return !zr_addressed(s, region) || (plan->region[region].store == ZR_STORE_DEVICE && plan->region[ZR_R_MASTER].store != ZR_STORE_DEVICE);
+	return r->tier == ZR_TIER_DISK || (r->store == ZR_STORE_DEVICE && plan->region[ZR_R_MASTER].store != ZR_STORE_DEVICE);
 }
 
 char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
@@ -82,7 +99,7 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 	const struct zr_staging *g = &s->setup->plan.staging;
 	if (!zr_has_datum(s, p->unit, d))
 		return NULL;
-	return staged(s, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_piece_spot(s, p, d));
+	return zr_datum_staged(s->setup, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_piece_spot(s, p, d));
 }
 
 /* Layers have done with a unit that is updated, on the device, too: its gradient came after them. */
@@ -92,7 +109,7 @@ static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, i
 	int rc = 0;
 	for (int d = 0; !rc && d < g->n_data; d++) {
 		struct zr_moving *m = &s->moving[p->set * g->n_data + d];
-		if (!(with & ZR_WITH(d)) || !staged(s, p->unit, d) || (d >= ZR_D_STATE && !has_state(s, p, d)))
+		if (!(with & ZR_WITH(d)) || !zr_datum_staged(s->setup, p->unit, d) || (d >= ZR_D_STATE && !has_state(s->setup, p, d)))
 			continue;
 		struct zr_spot spot = zr_piece_spot(s, p, d);
 		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);

@@ -30,6 +30,13 @@ uint64_t zr_datum_bytes(const struct zr_session *s, int d); /* per block */
 /* Whether a unit has this kind of data at all: a compute copy apart from its master, a master. */
 int zr_has_datum(const struct zr_session *s, int32_t unit, int d);
 
+/* What follows from the plan alone: bytes per block, where a piece's data is kept, whether it has any, whether it passes
+ * through a set of buffers. */
+uint64_t zr_block_bytes(const struct zr_setup *s, int d);
+struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d);
+int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
+int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);
+
 /* Starts to bring in, or to put back, what of `with` is staged; zr_piece_done completes whatever was started on the set. */
 int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with);
 int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with);

@@ -3,8 +3,8 @@
  * session.c - memory of a session: the arena of the plan, the tables of pointers into it, values of parameters in and
  * out.
  */
+#include "core/exec/exec.h"
 #include "core/piece.h"
-#include "core/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,18 +103,6 @@ static int fill_layer(const struct zr_setup *p, int32_t layer, struct zr_layer_t
 	return t->n;
 }
 
-/* Over the programs: the most operations, the longest table of units. */
-static void longest(const struct zr_setup *p, size_t *ops, size_t *units)
-{
-	*ops = *units = 1;
-	for (int i = 0; i < 4; i++) {
-		if ((size_t)p->program[i].n > *ops)
-			*ops = (size_t)p->program[i].n;
-		if ((size_t)p->program[i].n_unit > *units)
-			*units = (size_t)p->program[i].n_unit;
-	}
-}
-
 /* All tables in one piece of memory, counted first (base == NULL), then cut at *at. */
 static void *cut(char *base, size_t *at, size_t bytes)
 {
@@ -123,29 +111,10 @@ static void *cut(char *base, size_t *at, size_t bytes)
 	return base ? base + from : NULL;
 }
 
-/* Of one program, `have` being before them. */
-static int64_t list_pieces(const struct zr_session *s, int32_t program, struct zr_piece *out, int64_t have)
-{
-	const struct zr_program *prog = &s->setup->program[program];
-	int64_t n = have;
-	for (int32_t i = 0; i < prog->n; i++)
-		if (prog->op[i].kind == ZR_P_UPDATE)
-			n += zr_update_pieces(s, prog, &prog->op[i], out ? out + n : NULL, n);
-	return n;
-}
-
-static int64_t list_all_pieces(struct zr_session *s, struct zr_piece *out)
-{
-	s->early = zr_program_updates(&s->setup->program[ZR_PROG_LAST_MICRO]);
-	s->early_pieces = list_pieces(s, ZR_PROG_LAST_MICRO, out, 0);
-	return list_pieces(s, ZR_PROG_UPDATE, out, s->early_pieces);
-}
-
 static size_t cut_tables(struct zr_session *s, char *base)
 {
 	const struct zr_setup *p = s->setup;
-	size_t at = 0, units = (size_t)p->layout.n_units + 1, ops, listed;
-	longest(p, &ops, &listed);
+	size_t at = 0, units = (size_t)p->layout.n_units + 1;
 	struct zr_layer_tensors *layer = cut(base, &at, p->decl.n_layers * sizeof *layer);
 	for (uint32_t i = 0; i < p->decl.n_layers; i++) {
 		size_t n = (size_t)zr_setup_layer_tensors(p, (int32_t)i) + 1;
@@ -160,17 +129,8 @@ static size_t cut_tables(struct zr_session *s, char *base)
 		}
 	}
 	s->layer = layer;
-	s->full = cut(base, &at, units * sizeof *s->full);
 	s->view = cut(base, &at, units * sizeof *s->view);
-	s->posted = cut(base, &at, ops * sizeof *s->posted);
-	s->leg = cut(base, &at, ops * sizeof *s->leg);
-	s->comm_seg = cut(base, &at, listed * sizeof *s->comm_seg);
-	s->arriving = cut(base, &at, listed * sizeof *s->arriving);
 	s->moving = cut(base, &at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);
-	s->n_pieces = list_all_pieces(s, NULL);
-	s->piece = cut(base, &at, ((size_t)s->n_pieces + 1) * sizeof *s->piece);
-	if (base)
-		list_all_pieces(s, s->piece);
 	s->seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->group_seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->lr = cut(base, &at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
@@ -181,15 +141,12 @@ static size_t cut_tables(struct zr_session *s, char *base)
 
 static int make_tables(struct zr_session *s, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
 	size_t bytes = cut_tables(s, NULL);
 	s->tables = calloc(1, bytes);
 	if (!s->tables)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
 	cut_tables(s, s->tables);
-	for (int32_t u = 0; u < p->layout.n_units; u++)
-		if (zr_group_ranks(p, p->groups[u].param) == 1 && !p->plan.unit[u].far)
-			s->full[u] = zr_at(s, p->plan.unit[u].param);
+	s->early = zr_program_updates(&s->setup->program[ZR_PROG_LAST_MICRO]);
 	return 0;
 }
 
@@ -236,6 +193,8 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!rc)
 		rc = map_views(s, err);
 	if (!rc)
+		rc = zr_bind(s, err);
+	if (!rc)
 		rc = start_scale(s, err);
 	if (rc)
 		zr_session_close(s);
@@ -251,6 +210,7 @@ void zr_session_close(struct zr_session *s)
 	zr_tier_close(s);
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
+	zr_unbind(s);
 	free(s->tables);
 	free(s->frozen_hash);
 	free(s);
@@ -305,7 +265,7 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
 		rc = zr_each_piece(s, u, ZR_ANY, 0, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), fill_piece, &f);
 	free(f.x);
-	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_replay_publish(s, err);
+	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run(s, ZR_S_VALUES, err);
 }
 
 /* Values of tensor i depend on (seed, i, element) only. */

@@ -21,6 +21,12 @@ struct zr_layer_tensors {
 
 struct zr_piece;
 
+/* Addresses of a program's operands, and what its collectives exchange. */
+struct zr_bound {
+	char **at;               /* [n_operand] */
+	struct zr_comm_seg *seg; /* [n_operand] from the first operand of each collective on */
+};
+
 /* A transfer that has been started. */
 struct zr_moving {
 	int32_t region;
@@ -38,29 +44,21 @@ struct zr_session {
 	uint8_t pageable[ZR_R_COUNT];   /* whether it could not: copies hold up the host */
 	struct zr_layer_tensors *layer; /* [n_layers] */
 	void *tables;                   /* backing of the above */
-	char **full;                    /* [n_units] where the full copy is now, NULL: nowhere */
 	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
-	zr_ticket *posted;              /* [most operations of a program] what a WAIT will complete */
-	struct zr_comm_seg *comm_seg;   /* [longest program.n_unit] segments of posted operations */
-	uint64_t *arriving;             /* likewise: transfers of their units */
-	int32_t *leg;                   /* [most operations of a program] of its way, that an operation is at: see core/route.h */
-	int64_t reading;                /* shares of parameters that are read now */
 	struct zr_moving *moving;       /* [sets][n_data] of the staging */
-	struct zr_piece *piece;         /* [n_pieces] of all updates of a step, in their order */
-	int64_t n_pieces, piece_next, piece_read; /* number of them; next to be computed, next to be read */
-	int64_t early_pieces;           /* the first so many are of last_micro */
 	int early;                      /* last_micro updates units, if perhaps none that this rank holds */
 	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */
 	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 
 	/* the program that runs */
-	const struct zr_program *program;
-	const struct zr_pop *op;        /* of it, that runs now; NULL: none */
-	const struct zr_pop *late;      /* a reduce that was waited for, with its folds to come; NULL: none */
-	int32_t set;                    /* of host memory, that the last reduce uses */
-	int32_t unit;                   /* of the operation's list, the one it is at; -1: none, or all */
-	int64_t slot_index;             /* how many micro-batches this rank has folded in this step */
+	const struct zr_lowered *running; /* NULL: none */
+	int32_t at, waiting;            /* instruction that runs now; 1: that is waited for */
+	struct zr_bound bound[ZR_LOWERED];
+	uint64_t *ticket;               /* [most instructions of a program] of what goes on, 0: nothing */
+	int32_t split;                  /* ZR_SPLIT_* of the batch to come */
+	int64_t slot;                   /* its number in the global batch */
+	const int32_t *given;           /* tokens of who samples */
 	struct zr_layer_call call;
 	struct zr_error *err;
 
@@ -120,23 +118,21 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 
-/* replay.c: runs a recorded program; adds to the text of a failure which rank was at what. */
-int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* returns rc */
-void zr_op_text(const struct zr_session *s, const struct zr_pop *op, char *out, size_t size); /* what it does, for people; allocates nothing */
-int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err);
-int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what an update publishes */
+static inline int zr_alone(const struct zr_session *s)
+{
+	return s->setup->process.world == 1;
+}
 
-/* update/update.c: the pieces of an operation, to out if that is not NULL, `have` others being before them. */
-int64_t zr_update_pieces(const struct zr_session *s, const struct zr_program *prog, const struct zr_pop *op, struct zr_piece *out,
-			 int64_t have);
+int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* adds which rank was at what; returns rc */
 
-/* Places and collectives that replay, boundary and session share. */
+/* Places and collectives. */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */
 int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
 		  int32_t op, int32_t unit, zr_ticket *ticket);
 int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket);
+int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket); /* device: of memory there */
 int zr_complete(struct zr_session *s, zr_ticket ticket);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/config/options.h"
+#include "core/lower/lower.h"
 #include "core/route.h"
 
 static const struct zr_opt *option(const struct zr_section *sec, const char *name)
@@ -455,7 +456,7 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 		rc = record_programs(s, err);
 	if (!rc)
 		rc = zr_plan_make(s, &s->plan, err);
-	return rc;
+	return rc ? rc : zr_lower_all(s, err);
 }
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)
@@ -539,6 +540,8 @@ void zr_setup_close(struct zr_setup *s)
 	zr_plan_free(&s->plan);
 	for (int i = 0; i < 4; i++)
 		zr_program_free(&s->program[i]);
+	for (int i = 0; i < ZR_LOWERED; i++)
+		zr_lowered_free(&s->lowered[i]);
 	free(s->groups);
 	free(s->frozen);
 	free(s->frozen_unit);

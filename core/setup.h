@@ -23,6 +23,7 @@
 #include "core/program/activation.h"
 #include "core/host.h"
 #include "core/layout.h"
+#include "core/lower/instr.h"
 #include "core/plan.h"
 #include "core/program/program.h"
 #include "core/program/schedule.h"
@@ -80,6 +81,7 @@ struct zr_setup {
 	uint32_t n_states;              /* of all optimizers */
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
 	struct zr_program program[4];   /* by ZR_PROG_* */
+	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
 	int device_comm;                /* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int peers;                      /* ranks can read each other's memory in place */
 	int views;                      /* and map the shares of a unit one after the other: its gather moves nothing */

@@ -5,7 +5,6 @@
 #include "core/tier.h"
 
 #include "core/log.h"
-#include "core/route.h"
 
 static struct zr_offload *store_of(const struct zr_session *s, int32_t region)
 {
@@ -33,20 +32,18 @@ static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr
 	return 0;
 }
 
-/* Whether copies from or to an object are started: of activations, of parameters on their way to a gather or a publish, of
- * gradients that go straight to their sums (core/reduce.c). States and what a collective takes where it lies are left alone. */
+/* Whether an instruction copies from or to an object. */
 static int is_copied(const struct zr_session *s, int32_t region)
 {
-	const struct zr_setup *p = s->setup;
-	int copied = region == ZR_R_ACT_FAR || (region == ZR_R_GRAD && p->plan.straight);
-	for (int32_t u = 0; u < p->layout.n_units; u++) {
-		const struct zr_unit_memory *m = &p->plan.unit[u];
-		struct zr_route r = zr_route_gather(p, u);
-		int published = p->groups[u].param != p->groups[u].state;
-		copied |= m->param.region == region && (published || (r.n && r.leg[0] == ZR_L_READ));
-		copied |= m->home.region == region && published;
+	for (int id = 0; id < ZR_LOWERED; id++) {
+		const struct zr_lowered *p = &s->setup->lowered[id];
+		for (int32_t i = 0; i < p->n; i++) {
+			const struct zr_operand *o = &p->operand[p->instr[i].first];
+			if (p->instr[i].kind == ZR_I_COPY && (o[0].region == region || o[1].region == region))
+				return 1;
+		}
 	}
-	return copied;
+	return 0;
 }
 
 /* What the system does not let a device pin is used as it is. */
@@ -145,6 +142,14 @@ static int start_copy(struct zr_session *s, void *to, const void *from, uint64_t
 int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
 {
 	return start_copy(s, to, from, bytes, 0, ticket);
+}
+
+int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to, const void *from, uint64_t bytes, int idle,
+		  uint64_t *ticket)
+{
+	*ticket = 0;
+	return s->pageable[from_region] || s->pageable[to_region] ? zr_copy(s, to, from, bytes) :
+								    start_copy(s, to, from, bytes, idle, ticket);
 }
 
 int zr_copied(struct zr_session *s, uint64_t ticket)

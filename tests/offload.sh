@@ -79,6 +79,6 @@ code=$?
 kill $damaging
 wait $damaging 2>/dev/null
 like 'I7: what a disk damages ends the run, with file, offset and what was read' "$code $(tail -n 1 <<<"$said")" "^4 zeroth: \[offload\.optimizer\] \
-$scratch/disk/[^ ]*-state\.obj: the 4096 bytes at offset [0-9]+ are not what was written there \(checksum\): .*; rank 0, step [0-9]+, update \(unit"
+$scratch/disk/[^ ]*-state\.obj: the 4096 bytes at offset [0-9]+ are not what was written there \(checksum\): .*; rank 0, step [0-9]+, (wait for the )?update \(unit"
 is 'I2, I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
 done_testing

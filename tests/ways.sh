@@ -50,16 +50,16 @@ ways() {
 }
 
 # Late are, of each program, wte and wpe, which the first layer needs; after their reads those of h.0 have a layer, its next leg
-# has none; and so on.
-ways 'disk' fp32 'read_param 2 copy_in 3' $blind $split $state $(disk param)
-ways 'disk, ranks meet on the host' bf16 'read_param 2 gather 2 copy_in 4' $blind $split $state $(disk param) $two
-ways 'disk, ranks meet on the device' fp32 'read_param 2 copy_in 3' $blind $split $state $(disk param) -n 2 \
+# has none; and so on. The batch's tokens come, and losses and squares go, beside none.
+ways 'disk' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param)
+ways 'disk, ranks meet on the host' bf16 'read_param 2 gather 2 copy_in 5' $blind $split $state $(disk param) $two
+ways 'disk, ranks meet on the device' fp32 'read_param 2 copy_in 4' $blind $split $state $(disk param) -n 2 \
 	-o comm.plugin="$scratch/devcomm.so"
 ways 'disk, into memory that the host reaches' bf16 'read_param 2 gather 2' $split $state $(disk param) $two
-ways 'host' fp32 'copy_in 2' $blind $split $state -o offload.param.plugin=cpu
-ways 'host, ranks meet on the host' bf16 'gather 1 copy_in 3' $blind $split $state -o offload.param.plugin=cpu $two
+ways 'host' fp32 'copy_in 3' $blind $split $state -o offload.param.plugin=cpu
+ways 'host, ranks meet on the host' bf16 'gather 1 copy_in 4' $blind $split $state -o offload.param.plugin=cpu $two
 # Two return so soon that their writes are waited for first.
-ways 'activations on disk' fp32 'write_act 2 read_act 0 copy_out 0 copy_in 0' $blind -o activation.plugin=offload \
+ways 'activations on disk' fp32 'write_act 2 read_act 0 copy_out 1.5 copy_in 1' $blind -o activation.plugin=offload \
 	-o activation.keep=1 $(disk activation)
 
 # A store that takes few requests at a time, and everything wanted at once.
@@ -77,8 +77,8 @@ fails() {
 	like "$1: the last line says who, what, where" "$(tail -n 1 <<<"$out")" \
 		"^zeroth: (rank [01] failed with code 4: )?\\[offload\\.param\\] param: the disk caught fire; rank [01], step [01], $3\$"
 }
-fails 'a read beside a layer' 4 'relay of the gather \(unit h\.1\)'
+fails 'a read beside a layer' 4 'wait for the gather \(unit h\.1\)'
 fails 'a read at the wait' 1 'wait for the gather \(unit wte\)'
-fails 'a read of two ranks' 9 'relay of the gather \(unit [a-z0-9_.]+\)' $two
+fails 'a read of two ranks' 9 'wait for the gather \(unit [a-z0-9_.]+\)' $two
 is 'I5: nothing is left on disk' "$(find "$scratch/disk" -mindepth 1)" ''
 done_testing

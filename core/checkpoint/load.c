@@ -12,7 +12,7 @@
 #include "core/checkpoint/reader.h"
 #include "core/log.h"
 #include "core/piece.h"
-#include "core/replay.h"
+#include "core/exec/exec.h"
 
 /* ---- what ranks tell each other ---- */
 
@@ -150,7 +150,7 @@ static int take_over(struct load *l, struct zr_error *err)
 	s->scale = l->saved.scale;
 	if (s->setup->process.rank == 0)
 		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
-	return zr_replay_publish(s, err);
+	return zr_run(s, ZR_S_VALUES, err);
 }
 
 /* Loads l->path on all ranks. *bad: the word of the first that could not. */

@@ -10,7 +10,6 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/piece.h"
-#include "core/replay.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time */
 #define PART ((int32_t)(sizeof((struct zr_ckpt_word *)0)->text / 8)) /* hashes in a word */

@@ -137,11 +137,16 @@ static uint64_t grain(const struct zr_setup *s)
 	return align > 64 ? up(align, 64) : 64;
 }
 
+uint64_t zr_activation_bytes(const struct zr_setup *s, uint64_t bytes)
+{
+	return up(bytes, grain(s));
+}
+
 static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use, int32_t number,
 		 const struct zr_act_choice *act)
 {
 	int32_t i = use->layer;
-	uint64_t unit = grain(s), out = up(s->layer_bytes[i].out, unit), saved = up(s->layer_bytes[i].saved, unit);
+	uint64_t out = zr_activation_bytes(s, s->layer_bytes[i].out), saved = zr_activation_bytes(s, s->layer_bytes[i].saved);
 	struct use_lives *u = &l->use[number];
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)

@@ -44,6 +44,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err);
 /* training: with the moves that s->act asks for. */
 int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
 			struct zr_error *err);
+uint64_t zr_activation_bytes(const struct zr_setup *s, uint64_t bytes); /* of a buffer, as what moves it likes it */
 void zr_activation_free(struct zr_activations *a);
 
 #endif

@@ -6,6 +6,6 @@ core_libcore_la_SOURCES += \
 	%D%/optimizers.c %D%/optimizers.h \
 	%D%/partial.c \
 	%D%/runs.c \
-	%D%/update.c \
+	%D%/update.c %D%/update.h \
 	%D%/waits.c \
 	%D%/whole.c

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/piece.h"
-#include "core/replay.h"
+#include "core/tier.h"
+#include "core/update/update.h"
 
 #define AT_ONCE 64 /* sums in one exchange */
 
@@ -61,12 +61,6 @@ static int home_part(const struct zr_session *s, const struct zr_piece *p, int64
 	return *from < *end;
 }
 
-static int wants(const struct zr_session *s, const struct zr_piece *p)
-{
-	int64_t from, end;
-	return calls(&s->setup->optimizer[p->optimizer])->n_partial && home_part(s, p, &from, &end);
-}
-
 static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
@@ -105,7 +99,7 @@ static int add_blocks(struct zr_session *s, const struct zr_piece *p, int64_t at
 	return rc ? rc : zr_opt_each_group(s, &b, count, call_partial);
 }
 
-static int add_piece(struct zr_session *s, const struct zr_piece *p)
+int zr_partial_piece(struct zr_session *s, const struct zr_piece *p)
 {
 	int64_t at, end;
 	int rc = 0;
@@ -114,44 +108,16 @@ static int add_piece(struct zr_session *s, const struct zr_piece *p)
 	return rc;
 }
 
-/* Sums [first, first + n) of all ranks. */
-static int exchange(struct zr_session *s, struct zr_exact *sums, int64_t first, int64_t n)
+int zr_partial_take(struct zr_session *s, struct zr_exact *sums, double *totals)
 {
-	struct zr_exact *arrived = table(s, s->setup->plan.partial.arrived);
-	struct zr_comm_seg seg = { .send = sums + first, .recv = arrived, .count = n * (int64_t)(sizeof *sums / sizeof(int64_t)) };
-	zr_ticket ticket;
-	if (zr_alone(s))
-		return 0;
-	int rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1, -1, -1, &ticket);
-	if (!rc)
-		rc = zr_complete(s, ticket);
-	for (int64_t i = 0; !rc && i < n; i++) {
-		zr_exact_clear(&sums[first + i]);
-		for (int r = 0; r < s->setup->process.world; r++)
-			zr_exact_merge(&sums[first + i], &arrived[r * n + i]);
-	}
-	return rc;
-}
-
-int zr_partial_sums(struct zr_session *s)
-{
-	static const struct zr_sweep sweep = { .fn = add_piece, .wants = wants };
 	const struct zr_setup *setup = s->setup;
-	const struct zr_partial_plan *p = &setup->plan.partial;
-	int64_t n = (int64_t)setup->layout.n_tensors * p->width;
-	struct zr_exact *sums = table(s, p->sums);
-	double *totals = table(s, p->totals);
-	if (!n)
-		return 0;
-	memset(sums, 0, (size_t)n * sizeof *sums);
-	int rc = zr_update_sweep(s, s->n_pieces, &sweep);
-	for (int64_t i = 0; !rc && i < n; i += AT_ONCE)
-		rc = exchange(s, sums, i, n - i < AT_ONCE ? n - i : AT_ONCE);
-	for (int64_t i = 0; !rc && i < n; i++) {
+	uint32_t width = setup->plan.partial.width;
+	int rc = 0;
+	for (int64_t i = 0; !rc && i < (int64_t)setup->layout.n_tensors * width; i++) {
 		totals[i] = zr_exact_value(&sums[i]);
 		if (isnan(totals[i]))
 			rc = zr_err(s->err, ZR_ENUMERIC, "step %lld: what the optimizer sums over %s is not finite", (long long)s->step + 1,
-				    setup->layout.tensor[i / p->width].decl->name);
+				    setup->layout.tensor[i / width].decl->name);
 	}
 	return rc;
 }

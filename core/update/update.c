@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.c - the optimizer on what this rank holds, piece by piece: while one is computed the next ones are read and the
- * last is written, where they are staged. The pieces of all updates of a step are one list, so reads run ahead of
- * the operation that will need them.
+ * update.c - see update.h: a piece, group by group. Masters that are kept in another format than fp32 pass through it in chunks.
  */
-#include "core/piece.h"
-#include "core/replay.h"
+#include "core/update/update.h"
 
-int64_t zr_update_pieces(const struct zr_session *s, const struct zr_program *prog, const struct zr_pop *op, struct zr_piece *out,
-			 int64_t have)
-{
-	const struct zr_plan *p = &s->setup->plan;
-	int64_t count = 0;
-	for (int32_t i = 0; i < op->n; i++) {
-		int32_t unit = prog->unit[op->first + i];
-		for (const struct zr_run *r = &p->run[p->first_run[unit]]; r < &p->run[p->first_run[unit + 1]]; r++) {
-			int64_t step = op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : r->n;
-			int64_t end = zr_is_whole(&s->setup->optimizer[r->optimizer]) ? 0 : r->n;
-			for (int64_t at = 0; at < end; at += step, count++) {
-				if (!out)
-					continue;
-				out[count] = zr_piece_of_run(s, r, r->first + at, r->n - at < step ? r->n - at : step);
-				out[count].set = (int32_t)((have + count) % p->staging.sets);
-			}
-		}
-	}
-	return count;
-}
+#include "core/tier.h"
 
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
@@ -35,14 +13,13 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 				.mem = far ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-/* The scalars of all groups, where the operations read them. */
-static int set_scalars(struct zr_session *s)
+int zr_set_scalars(struct zr_session *s, char *device)
 {
 	const struct zr_setup *p = s->setup;
 	size_t n = (size_t)p->n_param_groups;
 	for (size_t g = 0; g < n; g++)
 		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
-	return zr_updates_blind(s) ? zr_copy(s, s->region[ZR_R_MEASURE] + p->plan.measure.scalars, s->scalars, n * sizeof *s->scalars) : 0;
+	return device ? zr_copy(s, device, s->scalars, n * sizeof *s->scalars) : 0;
 }
 
 struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group)
@@ -136,7 +113,7 @@ static int step_chunks(struct zr_session *s, const struct zr_piece *piece)
 	return rc;
 }
 
-static int step_piece(struct zr_session *s, const struct zr_piece *piece)
+int zr_step_piece(struct zr_session *s, const struct zr_piece *piece)
 {
 	const struct zr_setup *p = s->setup;
 	if (p->types.master != ZR_MASTER_FP32)
@@ -144,82 +121,4 @@ static int step_piece(struct zr_session *s, const struct zr_piece *piece)
 	char *master = zr_piece_data(s, piece, ZR_D_MASTER), *copy = zr_piece_data(s, piece, ZR_D_LOWP);
 	int rc = step_blocks(s, piece, 0, piece->n, master, p->types.dtype == ZR_F32 ? NULL : copy);
 	return rc || p->types.dtype != ZR_F32 || !copy ? rc : zr_copy(s, copy, master, (uint64_t)(piece->n * ZR_BLOCK * 4));
-}
-
-/* Pieces whose gradients are complete, and whose turn comes before other data goes through the staging. */
-static int64_t readable(const struct zr_session *s, int64_t end)
-{
-	const struct zr_plan *p = &s->setup->plan;
-	if (s->program->id == ZR_PROG_UPDATE)
-		return s->n_pieces;
-	return p->staging.datum[ZR_D_GRAD] == ZR_IN_PLACE ? s->early_pieces : end;
-}
-
-/* Reads of pieces up to `last`; each set first ends what it was writing. */
-static int read_until(struct zr_session *s, int64_t last, const struct zr_sweep *w)
-{
-	uint32_t with = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES;
-	int rc = 0;
-	if (s->setup->types.master != ZR_MASTER_FP32)
-		with |= ZR_WITH(ZR_D_LOWP);
-	for (; !rc && s->piece_read <= last; s->piece_read++) {
-		const struct zr_piece *piece = &s->piece[s->piece_read];
-		rc = zr_piece_done(s, piece->set);
-		if (!rc && (!w->wants || w->wants(s, piece)))
-			rc = zr_piece_read(s, piece, with);
-	}
-	return rc;
-}
-
-int zr_update_sweep(struct zr_session *s, int64_t end, const struct zr_sweep *w)
-{
-	const struct zr_staging *g = &s->setup->plan.staging;
-	int64_t most = readable(s, end) - 1;
-	int rc = 0;
-	for (; !rc && s->piece_next < end; s->piece_next++) {
-		const struct zr_piece *piece = &s->piece[s->piece_next];
-		s->unit = piece->unit;
-		rc = read_until(s, s->piece_next + g->ahead < most ? s->piece_next + g->ahead : most, w);
-		if (!rc)
-			rc = zr_piece_done(s, piece->set);
-		int wanted = !w->wants || w->wants(s, piece);
-		if (!rc && wanted && w->out && s->before_update)
-			s->before_update(s->before_update_arg, piece);
-		if (!rc && wanted)
-			rc = w->fn(s, piece);
-		if (!rc && w->out)
-			rc = zr_piece_write(s, piece, w->out);
-		if (!rc && !g->behind)
-			rc = zr_piece_done(s, piece->set);
-	}
-	return rc;
-}
-
-int zr_run_update(struct zr_session *s, const struct zr_pop *op)
-{
-	static const struct zr_sweep step = { .fn = step_piece, .out = ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES };
-	int64_t end = s->piece_next + zr_update_pieces(s, s->program, op, NULL, 0);
-	int rc = zr_update_sweep(s, end, &step);
-	/* sums that are folded on their way to disk use the same memory */
-	return rc || readable(s, end) > end || s->program->id == ZR_PROG_UPDATE ? rc : zr_update_end(s);
-}
-
-int zr_update_begin(struct zr_session *s)
-{
-	s->piece_next = s->piece_read = 0;
-	int rc = set_scalars(s);
-	if (!rc)
-		rc = zr_partial_sums(s);
-	s->piece_next = s->piece_read = 0;
-	return rc ? rc : zr_whole_update(s);
-}
-
-int zr_update_end(struct zr_session *s)
-{
-	int rc = 0;
-	for (int32_t set = 0; set < s->setup->plan.staging.sets; set++) {
-		int one = zr_piece_done(s, set);
-		rc = rc ? rc : one;
-	}
-	return rc;
 }

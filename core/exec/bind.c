@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bind.c - addresses of operands, once there is memory.
+ */
+#include <stdlib.h>
+
+#include "core/exec/exec.h"
+
+static char *address(const struct zr_session *s, const struct zr_operand *o)
+{
+	const struct zr_setup *p = s->setup;
+	char *mine = o->region < 0 || !s->region[o->region] ? NULL : s->region[o->region] + o->at;
+	if (o->whose == ZR_MINE || o->whose == p->process.rank)
+		return mine;
+	if (o->whose == ZR_VIEW)
+		return s->view[o->unit];
+	if (o->whose == ZR_OTHERS)
+		return NULL;
+	return ((const struct zr_comm_v1 *)p->comm.vtbl)->mem_peer(p->comm.inst, mine, ZR_GROUP_WORLD, o->whose);
+}
+
+/* Elements of one part of an exchange. */
+static int64_t count(const struct zr_setup *s, const struct zr_instr *i, const struct zr_operand *send, const struct zr_operand *recv)
+{
+	uint64_t ranks = (uint64_t)zr_group_ranks(s, i->group), size = (uint64_t)zr_dtype_bytes(i->dtype);
+	int many = i->number == ZR_COMM_ALL_TO_ALL || i->number == ZR_COMM_FENCE;
+	uint64_t bytes = many ? send->bytes / ranks : i->number == ZR_COMM_ALL_GATHER ? send->bytes : recv->bytes;
+	return (int64_t)(bytes / size);
+}
+
+static void bind_segments(const struct zr_setup *s, const struct zr_lowered *p, struct zr_bound *b, const struct zr_instr *i)
+{
+	for (int64_t k = 0; k < i->blocks; k++) {
+		const struct zr_operand *o = p->operand + i->first + 2 * k;
+		b->seg[i->first + k] = (struct zr_comm_seg){ b->at[i->first + 2 * k], b->at[i->first + 2 * k + 1], count(s, i, o, o + 1) };
+	}
+}
+
+static int bind_program(struct zr_session *s, int32_t id, struct zr_error *err)
+{
+	const struct zr_lowered *p = &s->setup->lowered[id];
+	struct zr_bound *b = &s->bound[id];
+	b->at = calloc((size_t)p->n_operand + 1, sizeof *b->at);
+	b->seg = calloc((size_t)p->n_operand + 1, sizeof *b->seg);
+	if (!b->at || !b->seg)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the addresses of a program");
+	for (int32_t k = 0; k < p->n_operand; k++)
+		b->at[k] = address(s, &p->operand[k]);
+	for (int32_t n = 0; n < p->n; n++)
+		if (p->instr[n].kind == ZR_I_COLLECTIVE)
+			bind_segments(s->setup, p, b, &p->instr[n]);
+	return 0;
+}
+
+int zr_bind(struct zr_session *s, struct zr_error *err)
+{
+	size_t most = 1;
+	int rc = 0;
+	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
+		most = (size_t)s->setup->lowered[id].n > most ? (size_t)s->setup->lowered[id].n : most;
+		rc = bind_program(s, id, err);
+	}
+	s->ticket = calloc(most, sizeof *s->ticket);
+	return rc || s->ticket ? rc : zr_err(err, ZR_ENOMEM, "out of memory for the tickets of a program");
+}
+
+void zr_unbind(struct zr_session *s)
+{
+	for (int32_t id = 0; id < ZR_LOWERED; id++) {
+		free(s->bound[id].at);
+		free(s->bound[id].seg);
+	}
+	free(s->ticket);
+}

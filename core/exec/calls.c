@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calls.c - what the session itself does within a program: batches, losses, the boundary, scalars and sums of an update.
+ */
+#include <string.h>
+
+#include "core/exec/exec.h"
+#include "core/update/update.h"
+
+static int load_batch(struct zr_session *s, const struct zr_call *c)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_data_v1 *data = p->data.vtbl;
+	struct zr_batch b = {
+		.size = sizeof b,
+		.split = s->split,
+		.seed = (uint64_t)p->train->seed,
+		.step = s->split == ZR_SPLIT_TRAIN ? s->step : 0,
+		.slot = s->slot,
+		.slots = p->batch.slots,
+		.sequences = p->batch.micro,
+		.length = p->batch.length,
+		.inputs = (int32_t *)c->at[0],
+		.targets = (int32_t *)(c->at[0] + (p->plan.targets - p->plan.tokens)),
+	};
+	int rc = data->batch(p->data.inst, &b);
+	return zr_instance_failed(&p->data, rc, "batch", s->err);
+}
+
+/* Of who samples: no targets, but a loss is computed nevertheless. */
+static int take_given(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	memcpy(c->at[0], s->given, (size_t)s->call.length * sizeof *s->given);
+	memcpy(c->at[0] + (p->targets - p->tokens), s->given, (size_t)s->call.length * sizeof *s->given);
+	return 0;
+}
+
+static int add_loss(struct zr_session *s, const struct zr_call *c)
+{
+	zr_exact_add(&s->boundary.loss, *(const double *)c->at[0]);
+	return 0;
+}
+
+/* Squares of the gradients in this rank's own blocks, from the last contribution; its first tensor with non-finite ones. */
+static int measure(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_setup *p = s->setup;
+	const double *sumsq = (const double *)c->at[0];
+	const uint32_t *bad = (const uint32_t *)c->at[1];
+	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
+		const struct zr_place *t = &p->layout.tensor[i];
+		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
+		int64_t start = p->layout.unit[t->unit].block, lo = start + m->first, hi = p->frozen_unit[t->unit] ? lo : lo + m->n;
+		for (int64_t b = t->block > lo ? t->block : lo; b < t->block + t->blocks && b < hi; b++) {
+			if (bad[b] && s->boundary.bad_tensor == INT64_MAX)
+				s->boundary.bad_tensor = i;
+			zr_exact_add(&s->boundary.norm, sumsq[b]);
+		}
+	}
+	return 0;
+}
+
+static int say(struct zr_session *s, const struct zr_call *c)
+{
+	memcpy(c->at[0], &s->boundary, sizeof s->boundary);
+	return 0;
+}
+
+static int merge(struct zr_session *s, const struct zr_call *c)
+{
+	return zr_boundary_merge(s, (const struct zr_boundary *)c->at[0], s->err);
+}
+
+static int set_scalars(struct zr_session *s, const struct zr_call *c)
+{
+	return zr_set_scalars(s, c->at[0]);
+}
+
+static int clear_sums(struct zr_session *s, const struct zr_call *c)
+{
+	(void)s;
+	memset(c->at[0], 0, (size_t)c->o[0].bytes);
+	return 0;
+}
+
+/* What all ranks say of a few sums over parameters, merged in rank order. */
+static int add_sums(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_exact *arrived = (const struct zr_exact *)c->at[0];
+	struct zr_exact *sums = (struct zr_exact *)c->at[1];
+	for (int64_t i = 0; i < c->i->blocks; i++) {
+		zr_exact_clear(&sums[i]);
+		for (int r = 0; r < s->setup->process.world; r++)
+			zr_exact_merge(&sums[i], &arrived[r * c->i->blocks + i]);
+	}
+	return 0;
+}
+
+static int take_totals(struct zr_session *s, const struct zr_call *c)
+{
+	return zr_partial_take(s, (struct zr_exact *)c->at[0], (double *)c->at[1]);
+}
+
+int zr_begin_host(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	static int (*const call[])(struct zr_session *, const struct zr_call *) = {
+		[ZR_H_BATCH] = load_batch,   [ZR_H_GIVEN] = take_given,    [ZR_H_LOSS] = add_loss, [ZR_H_MEASURE] = measure,
+		[ZR_H_SAY] = say,	     [ZR_H_MERGE] = merge,	   [ZR_H_SCALARS] = set_scalars, [ZR_H_CLEAR] = clear_sums,
+		[ZR_H_ADD] = add_sums,	     [ZR_H_TOTALS] = take_totals,
+	};
+	(void)ticket;
+	return call[c->i->number](s, c);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compute.c - what the model, the device's operations and the optimizers compute.
+ */
+#include "core/exec/exec.h"
+#include "core/update/update.h"
+
+/* ---- layers ---- */
+
+/* Where the tensors of a layer's units are, and where their gradients go: two operands per unit. */
+static void point_tensors(struct zr_session *s, const struct zr_call *c, int32_t layer)
+{
+	const struct zr_setup *p = s->setup;
+	const struct zr_layer *decl = zr_layer_at(&p->decl, layer);
+	struct zr_layer_tensors *t = &s->layer[layer];
+	for (uint32_t u = 0, n = 0; u < decl->n_units; u++)
+		for (int32_t k = 0; k < p->layout.unit[decl->units[u]].count; k++, n++) {
+			int64_t offset = p->layout.tensor[t->tensor[n]].offset;
+			char *const *at = &c->at[5 + 2 * u];
+			t->param[n] = at[0] + offset * zr_dtype_bytes(p->types.dtype);
+			t->dparam[n] = at[1] ? (float *)at[1] + offset : NULL;
+		}
+}
+
+int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_model_v1 *model = p->model.vtbl;
+	const struct zr_schedule *uses = s->running->id == ZR_S_EVAL ? &p->eval_uses : &p->train_uses;
+	const struct zr_use *use = &uses->use[c->i->number];
+	struct zr_layer_call *call = &s->call;
+	(void)ticket;
+	point_tensors(s, c, use->layer);
+	call->layer = use->layer;
+	call->in = c->at[0];
+	call->out = c->at[1];
+	call->saved = c->at[2];
+	call->work = c->at[3];
+	call->grad = c->at[4];
+	call->param = s->layer[use->layer].param;
+	call->dparam = s->layer[use->layer].dparam;
+	call->accumulate = s->layer[use->layer].accumulate;
+	int rc = use->phase == ZR_BACKWARD ? model->backward(p->model.inst, call) : model->forward(p->model.inst, call);
+	return zr_user_failed(s, &p->model, rc, "layer");
+}
+
+/* ---- gradients ---- */
+
+static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_instr *i)
+{
+	return i->flags & ZR_F_ON_HOST ? s->setup->host_ops : s->setup->ops;
+}
+
+int zr_begin_cast(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	const struct zr_ops *ops = ops_of(s, c->i);
+	int64_t n = (int64_t)(c->o[0].bytes / (uint64_t)zr_dtype_bytes(c->i->from));
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = c->i->dtype, .src_dtype = c->i->from, .n = n, .src = c->at[0],
+				 .dst = c->at[1] };
+	(void)ticket;
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
+}
+
+/* The part of a contribution that is one tensor's: elements [from, to) of the unit, the contribution begins at `lo`. */
+static int accumulate(struct zr_session *s, const struct zr_call *c, int64_t lo, int64_t from, int64_t to)
+{
+	const struct zr_ops *ops = ops_of(s, c->i);
+	int measure = c->i->flags & ZR_F_MEASURE;
+	int64_t block = (from - lo) / ZR_BLOCK;
+	struct zr_op_fold op = { .size = sizeof op, .flags = c->i->flags & ZR_F_STORE ? 0 : ZR_OP_ACCUMULATE,
+				 .comm_dtype = c->i->dtype, .n = to - from, .g = (float *)c->at[0] + (from - lo),
+				 .acc = (float *)c->at[1] + (from - lo), .sumsq = measure ? (double *)c->at[2] + block : NULL,
+				 .nonfinite = measure ? (uint32_t *)c->at[3] + block : NULL };
+	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold");
+}
+
+int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	const struct zr_layout *l = &s->setup->layout;
+	const struct zr_unit_place *u = &l->unit[c->i->unit];
+	int64_t lo = c->i->block * ZR_BLOCK, hi = lo + c->i->blocks * ZR_BLOCK;
+	int rc = 0;
+	(void)ticket;
+	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
+		const struct zr_place *t = &l->tensor[i];
+		int64_t from = t->offset > lo ? t->offset : lo;
+		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
+		if (from < to)
+			rc = accumulate(s, c, lo, from, to);
+	}
+	return rc;
+}
+
+/* ---- updates ---- */
+
+static const struct zr_piece *piece_of(const struct zr_session *s, const struct zr_call *c)
+{
+	return &s->running->piece[c->i->number];
+}
+
+int zr_begin_secure(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	(void)ticket;
+	if (s->before_update)
+		s->before_update(s->before_update_arg, piece_of(s, c));
+	return 0;
+}
+
+int zr_begin_optimize(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	(void)ticket;
+	return zr_step_piece(s, piece_of(s, c));
+}
+
+int zr_begin_partial(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	(void)ticket;
+	return zr_partial_piece(s, piece_of(s, c));
+}
+
+int zr_begin_load(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	(void)ticket;
+	return zr_master_get(s, piece_of(s, c), 0, c->i->blocks, (float *)c->at[0]);
+}
+
+int zr_begin_store(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	(void)ticket;
+	return zr_master_put(s, piece_of(s, c), 0, c->i->blocks, (float *)c->at[0], 1);
+}
+
+int zr_begin_whole(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+{
+	(void)ticket;
+	return zr_step_whole(s, c->i->number, c->at[0], c->at[1]);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exec.h - runs the programs of a step. Instructions are begun in order; before one begins, what it waits for ends. Nothing here
+ * decides anything: what happens is in the program, one function per kind of instruction. [step]
+ */
+#ifndef ZR_CORE_EXEC_H
+#define ZR_CORE_EXEC_H
+
+#include "core/lower/instr.h"
+#include "core/session.h"
+
+/* An instruction with its operands and their addresses. */
+struct zr_call {
+	const struct zr_instr *i;
+	const struct zr_operand *o;
+	char *const *at;          /* [i->n], NULL: no address, or none is wanted */
+	const struct zr_comm_seg *seg; /* COLLECTIVE: [i->blocks] */
+};
+
+/* Begins an instruction; what goes on beside others gets a ticket that is not 0. */
+typedef int zr_begin_fn(struct zr_session *s, const struct zr_call *c, uint64_t *ticket);
+typedef int zr_end_fn(struct zr_session *s, const struct zr_call *c, uint64_t ticket);
+
+/* moves.c */
+zr_begin_fn zr_begin_copy, zr_begin_read, zr_begin_write, zr_begin_collective;
+zr_end_fn zr_end_copy, zr_end_read, zr_end_write, zr_end_collective;
+
+/* compute.c */
+zr_begin_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_optimize, zr_begin_partial, zr_begin_load,
+	zr_begin_store, zr_begin_whole;
+
+/* calls.c */
+zr_begin_fn zr_begin_host;
+
+/* bind.c: the addresses of all programs' operands; needs the session's memory. [main] */
+int zr_bind(struct zr_session *s, struct zr_error *err);
+void zr_unbind(struct zr_session *s);
+
+/* run.c: a program from its beginning to the end of all it began. */
+int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);
+
+/* What runs now, for people; allocates nothing. */
+void zr_running_text(const struct zr_session *s, char *out, size_t size);
+
+#endif

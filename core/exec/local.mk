@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# core/exec: runs instructions, one function per kind.
+core_libcore_la_SOURCES += \
+	%D%/bind.c %D%/calls.c %D%/compute.c %D%/exec.h %D%/moves.c %D%/run.c

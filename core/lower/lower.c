@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower.c - see lower.h: instructions and operands, and the programs of a step around what was recorded.
+ */
+#include "core/lower/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/boundary.h"
+
+/* ---- instructions ---- */
+
+static void *grow(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, size_t size)
+{
+	if (n < *cap)
+		return list;
+	int32_t more = *cap ? 2 * *cap : 256;
+	void *new = realloc(list, (size_t)more * size);
+	if (!new)
+		l->rc = zr_err(l->err, ZR_ENOMEM, "out of memory for the instructions of a program");
+	*cap = new ? more : *cap;
+	return new ? new : list;
+}
+
+void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
+{
+	struct zr_lowered *p = l->p;
+	p->instr = grow(l, p->instr, p->n, &p->cap, sizeof *p->instr);
+	if (l->rc)
+		return;
+	i.op = l->op;
+	i.unit = l->unit;
+	i.first = p->n_operand;
+	i.flags |= l->updates ? ZR_F_UPDATE : 0;
+	p->instr[p->n++] = i;
+}
+
+void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
+{
+	struct zr_lowered *p = l->p;
+	p->operand = grow(l, p->operand, p->n_operand, &p->cap_operand, sizeof *p->operand);
+	if (l->rc)
+		return;
+	o.access = access;
+	p->operand[p->n_operand++] = o;
+	p->instr[p->n - 1].n++;
+}
+
+int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *piece)
+{
+	struct zr_lowered *p = l->p;
+	p->piece = grow(l, p->piece, p->n_piece, &p->cap_piece, sizeof *p->piece);
+	if (l->rc)
+		return 0;
+	p->piece[p->n_piece] = *piece;
+	return p->n_piece++;
+}
+
+void zr_low_host(struct zr_lowering *l, int32_t call)
+{
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = call });
+}
+
+static int on_disk(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return l->s->plan.region[o->region].tier == ZR_TIER_DISK;
+}
+
+void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
+{
+	int read = on_disk(l, &from), write = on_disk(l, &to);
+	zr_low_emit(l, (struct zr_instr){ .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
+					  .queue = read || write ? ZR_Q_STORE : ZR_Q_COPY,
+					  .flags = idle && !read && !write ? ZR_F_IDLE : 0 });
+	zr_low_arg(l, from, ZR_READS);
+	zr_low_arg(l, to, ZR_WRITES);
+}
+
+/* ---- collectives ---- */
+
+static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
+}
+
+static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *part, int32_t n)
+{
+	i.blocks = n;
+	zr_low_emit(l, i);
+	for (int32_t k = 0; k < n; k++) {
+		zr_low_arg(l, part[k].send, ZR_READS);
+		zr_low_arg(l, part[k].recv, ZR_WRITES);
+	}
+}
+
+/* How many equal parts a buffer has: of all ranks, or one. */
+static uint64_t parts(int32_t kind, int received, uint64_t ranks)
+{
+	int many = kind == ZR_COMM_ALL_TO_ALL || kind == (received ? ZR_COMM_ALL_GATHER : ZR_COMM_REDUCE_SCATTER);
+	return many ? ranks : 1;
+}
+
+/* Bytes [at, at + n) of each part of a buffer: together in host memory, or back. */
+static void move_parts(struct zr_lowering *l, struct zr_operand host, struct zr_operand far, uint64_t parts, uint64_t at, uint64_t n,
+		       int back)
+{
+	uint64_t apart = far.bytes / parts;
+	for (uint64_t k = 0; k < parts; k++) {
+		struct zr_operand there = zr_part(far, k * apart + at, n), here = zr_part(host, k * n, n);
+		zr_low_move(l, back ? here : there, back ? there : here, 0);
+	}
+}
+
+/* Chunk by chunk, each through the same piece of host memory. */
+static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *x)
+{
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
+	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
+	uint64_t step = ZR_WIRE / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
+	int sends = i.number != ZR_COMM_BROADCAST || i.root == l->s->process.rank;
+	for (uint64_t at = 0; at < all; at += step) {
+		uint64_t n = all - at < step ? all - at : step;
+		struct zr_exchange part = { zr_mine(ZR_R_WIRE, 0, sent * n), zr_mine(ZR_R_WIRE, step * sent, received * n) };
+		if (sends)
+			move_parts(l, part.send, x->send, sent, at, n, 0);
+		post(l, i, &part, 1);
+		if (!sends) /* nobody looks at what it would send */
+			l->p->operand[l->p->n_operand - 2].access = 0;
+		move_parts(l, part.recv, x->recv, received, at, n, 1);
+	}
+}
+
+void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n)
+{
+	struct zr_instr i = { .kind = ZR_I_COLLECTIVE, .queue = ZR_Q_COMM, .number = kind, .group = group, .dtype = dtype, .root = root };
+	int far = 0;
+	for (int32_t k = 0; k < n; k++)
+		far |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
+	if (far && l->s->plan.wire) {
+		for (int32_t k = 0; k < n; k++)
+			through_host(l, i, &l->part[k]);
+		return;
+	}
+	i.flags = far ? ZR_F_DEVICE : 0;
+	post(l, i, l->part, n);
+	if (kind == ZR_COMM_BROADCAST && root != l->s->process.rank)
+		for (int32_t k = 0; !l->rc && k < n; k++)
+			l->p->operand[l->p->n_operand - 2 * (n - k)].access = 0;
+}
+
+void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host)
+{
+	const struct zr_plan *p = &l->s->plan;
+	int blind = !on_host && !l->s->device_info.host_ops;
+	uint64_t block = (uint64_t)(l->s->layout.unit[unit].block + first);
+	int32_t region = blind ? ZR_R_MEASURE : ZR_R_HOST;
+	uint64_t squares = blind ? p->measure.sumsq : p->sumsq, counts = blind ? p->measure.nonfinite : p->nonfinite;
+	zr_low_arg(l, zr_mine(region, squares + block * 8, (uint64_t)n * 8), ZR_WRITES);
+	zr_low_arg(l, zr_mine(region, counts + block * 4, (uint64_t)n * 4), ZR_WRITES);
+}
+
+/* ---- batch and layers ---- */
+
+static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)
+{
+	return l->s->device_info.host_access ? zr_mine(ZR_R_BATCH, at, bytes) : zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
+}
+
+static void load_batch(struct zr_lowering *l)
+{
+	const struct zr_plan *p = &l->s->plan;
+	uint64_t at = p->tokens, bytes = p->loss_rows - p->tokens;
+	zr_low_host(l, l->s->mode == ZR_SETUP_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
+	zr_low_arg(l, host_batch(l, at, bytes), ZR_WRITES);
+	if (!l->s->device_info.host_access)
+		zr_low_move(l, host_batch(l, at, bytes), zr_mine(ZR_R_BATCH, at, bytes), 0);
+}
+
+static void fetch_loss(struct zr_lowering *l)
+{
+	uint64_t at = l->s->plan.loss_sum;
+	if (!l->s->device_info.host_access)
+		zr_low_move(l, zr_mine(ZR_R_BATCH, at, 8), host_batch(l, at, 8), 0);
+}
+
+static void add_loss(struct zr_lowering *l)
+{
+	fetch_loss(l);
+	zr_low_host(l, ZR_H_LOSS);
+	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, 8), ZR_READS);
+}
+
+/* A unit's gradients of this micro-batch. */
+static struct zr_operand gradient(const struct zr_lowering *l, int32_t unit)
+{
+	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
+	return l->s->plan.direct ? zr_of_spot(l->s->plan.unit[unit].grad, bytes) :
+				   zr_mine(ZR_R_GRAD_BUFFER, l->record->grad_buffer[unit], bytes);
+}
+
+/* Its parameters, and, in the backward, where its gradients go. */
+static void layer_unit(struct zr_lowering *l, const struct zr_use *use, int32_t number, int32_t unit)
+{
+	int backward = use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit];
+	int first = backward && l->s->train_uses.first_grad[unit] == number;
+	zr_low_arg(l, l->full[unit], ZR_READS);
+	zr_low_arg(l, backward ? gradient(l, unit) : zr_none(), first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+}
+
+/* The first five operands of a layer: in, out, saved, work, gradient of the activations. */
+static void layer_activations(struct zr_lowering *l, const struct zr_schedule *uses, const struct zr_use_place *place, int32_t number)
+{
+	const struct zr_use *use = &uses->use[number];
+	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
+	uint64_t work = l->s->plan.work_bytes, all = l->s->plan.region[ZR_R_WORK].bytes;
+	int backward = use->phase == ZR_BACKWARD;
+	int first = backward && (!number || uses->use[number - 1].phase != ZR_BACKWARD) &&
+		    zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	zr_low_arg(l, use->layer ? zr_mine(ZR_R_ACT, place->in, zr_activation_bytes(l->s, b[-1].out)) : zr_none(), ZR_READS);
+	zr_low_arg(l, backward ? zr_none() : zr_mine(ZR_R_ACT, place->out, zr_activation_bytes(l->s, b->out)), ZR_WRITES);
+	zr_low_arg(l, zr_mine(ZR_R_ACT, place->saved, zr_activation_bytes(l->s, b->saved)), backward && !first ? ZR_READS | ZR_WRITES : ZR_WRITES);
+	zr_low_arg(l, zr_mine(ZR_R_WORK, 0, work), ZR_WRITES);
+	zr_low_arg(l, zr_mine(ZR_R_WORK, work, all - work), !backward ? 0 : first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+}
+
+static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_setup *s = l->s;
+	int eval = l->record->id == ZR_PROG_EVAL;
+	const struct zr_schedule *uses = eval ? &s->eval_uses : &s->train_uses;
+	const struct zr_use *use = &uses->use[op->use];
+	const struct zr_plan *p = &s->plan;
+	int loss = zr_layer_at(&s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	l->unit = use->n_units ? use->units[0] : -1;
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .number = op->use });
+	layer_activations(l, uses, &(eval ? &s->eval_act : &s->train_act)->use[op->use], op->use);
+	for (uint32_t k = 0; k < use->n_units; k++)
+		layer_unit(l, use, op->use, use->units[k]);
+	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	if (loss)
+		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, p->loss_sum + 8 - p->loss_rows), ZR_WRITES);
+	for (uint32_t k = 0; k < use->n_units; k++) /* with a view its own share is read, too */
+		if (l->full[use->units[k]].whose == ZR_VIEW)
+			zr_low_arg(l, zr_part((struct zr_operand){ .region = l->full[use->units[k]].region, .whose = ZR_MINE, .unit = -1 },
+					      l->full[use->units[k]].at, l->full[use->units[k]].bytes), ZR_READS);
+	l->unit = -1;
+	zr_low_late(l);
+}
+
+/* ---- programs ---- */
+
+static void lower_wait(struct zr_lowering *l, const struct zr_pop *target)
+{
+	if (target->kind == ZR_P_REDUCE)
+		zr_low_reduced(l, target);
+	else if (target->kind == ZR_P_PUBLISH)
+		zr_low_published(l, target);
+	else
+		zr_low_rest(l, target);
+}
+
+static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_pop *target = &l->record->op[op->target];
+	switch (op->kind) {
+	case ZR_P_LAYER:
+		run_layer(l, op);
+		break;
+	case ZR_P_GATHER:
+		zr_low_gather(l, op);
+		break;
+	case ZR_P_REDUCE:
+		zr_low_reduce(l, op);
+		break;
+	case ZR_P_UPDATE:
+		zr_low_late(l); /* of what is updated, perhaps */
+		l->updates = l->last;
+		zr_low_update(l, op);
+		break;
+	case ZR_P_PUBLISH:
+		zr_low_late(l);
+		l->updates = l->last;
+		zr_low_publish(l, op);
+		break;
+	case ZR_P_SPILL:
+	case ZR_P_FETCH:
+		zr_low_start(l, op);
+		break;
+	case ZR_P_RELAY:
+		zr_low_next(l, target);
+		break;
+	case ZR_P_WAIT:
+		lower_wait(l, target);
+		break;
+	default:
+		break; /* a drop moves nothing */
+	}
+	l->updates = 0;
+}
+
+static void lower_ops(struct zr_lowering *l)
+{
+	for (int32_t i = 0; !l->rc && i < l->record->n; i++) {
+		l->op = i;
+		if (!l->record->op[i].once)
+			lower_op(l, &l->record->op[i]);
+	}
+	zr_low_late(l);
+	l->op = -1;
+}
+
+static void micro(struct zr_lowering *l)
+{
+	int updates = l->last && zr_program_updates(l->record);
+	load_batch(l);
+	if (updates) {
+		zr_low_pieces(l);
+		zr_low_scalars(l);
+	}
+	lower_ops(l);
+	add_loss(l);
+}
+
+static void exchange_boundary(struct zr_lowering *l)
+{
+	const struct zr_setup *s = l->s;
+	uint64_t one = sizeof(struct zr_boundary), all = one * (uint64_t)s->process.world;
+	if (s->process.world == 1)
+		return;
+	l->part[0] = (struct zr_exchange){ zr_mine(ZR_R_HOST, s->plan.exchange + all, one), zr_mine(ZR_R_HOST, s->plan.exchange, all) };
+	zr_low_host(l, ZR_H_SAY);
+	zr_low_arg(l, l->part[0].send, ZR_WRITES);
+	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
+	zr_low_host(l, ZR_H_MERGE);
+	zr_low_arg(l, l->part[0].recv, ZR_READS);
+}
+
+static void boundary(struct zr_lowering *l)
+{
+	const struct zr_plan *p = &l->s->plan;
+	uint64_t n = (uint64_t)l->s->layout.blocks;
+	struct zr_operand squares = zr_mine(ZR_R_HOST, p->sumsq, n * 8), counts = zr_mine(ZR_R_HOST, p->nonfinite, n * 4);
+	if (!l->s->device_info.host_ops && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE) {
+		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->measure.sumsq, n * 8), squares, 0);
+		zr_low_move(l, zr_mine(ZR_R_MEASURE, p->measure.nonfinite, n * 4), counts, 0);
+	}
+	zr_low_host(l, ZR_H_MEASURE);
+	zr_low_arg(l, squares, ZR_READS);
+	zr_low_arg(l, counts, ZR_READS);
+	exchange_boundary(l);
+}
+
+static void update(struct zr_lowering *l)
+{
+	zr_low_pieces(l);
+	if (!zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO])) {
+		zr_low_scalars(l);
+		zr_low_partial(l);
+		zr_low_whole(l);
+	}
+	lower_ops(l);
+	zr_low_fence(l);
+}
+
+static int is_publish(const struct zr_program *r, const struct zr_pop *op)
+{
+	return op->kind == ZR_P_PUBLISH || (op->kind == ZR_P_WAIT && r->op[op->target].kind == ZR_P_PUBLISH);
+}
+
+static void values(struct zr_lowering *l)
+{
+	static const int32_t from[] = { ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE };
+	for (int k = 0; k < 2; k++) {
+		l->record = &l->s->program[from[k]];
+		for (int32_t i = 0; !l->rc && i < l->record->n; i++)
+			if (is_publish(l->record, &l->record->op[i]))
+				lower_op(l, &l->record->op[i]);
+	}
+	zr_low_fence(l);
+}
+
+static void eval(struct zr_lowering *l)
+{
+	load_batch(l);
+	lower_ops(l);
+	fetch_loss(l);
+}
+
+static void lower(struct zr_lowering *l, int32_t id)
+{
+	int64_t batches = l->s->batch.accumulation;
+	switch (id) {
+	case ZR_S_FIRST:
+	case ZR_S_MICRO:
+		l->store = id == ZR_S_FIRST;
+		if (batches > 1 + (id == ZR_S_MICRO))
+			micro(l);
+		break;
+	case ZR_S_LAST:
+		l->last = 1;
+		l->store = batches == 1;
+		micro(l);
+		break;
+	case ZR_S_BOUNDARY:
+		boundary(l);
+		break;
+	case ZR_S_MEET:
+		exchange_boundary(l);
+		break;
+	case ZR_S_UPDATE:
+		update(l);
+		break;
+	case ZR_S_EVAL:
+		eval(l);
+		break;
+	default:
+		values(l);
+	}
+}
+
+static int start(struct zr_lowering *l)
+{
+	size_t units = (size_t)l->s->layout.n_units + 1, ops = 1, listed = 1;
+	for (int i = 0; i < 4; i++) {
+		ops = (size_t)l->s->program[i].n > ops ? (size_t)l->s->program[i].n : ops;
+		listed = (size_t)l->s->program[i].n_unit > listed ? (size_t)l->s->program[i].n_unit : listed;
+	}
+	l->leg = calloc(ops, sizeof *l->leg);
+	l->full = calloc(units, sizeof *l->full);
+	l->part = calloc(units, sizeof *l->part);
+	l->reduce = calloc(listed, sizeof *l->reduce);
+	if (!l->leg || !l->full || !l->part || !l->reduce)
+		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
+	for (int32_t u = 0; u < l->s->layout.n_units; u++) {
+		const struct zr_unit_memory *m = &l->s->plan.unit[u];
+		uint64_t bytes = (uint64_t)(m->param_per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
+		l->full[u] = zr_of_spot(m->param, bytes);
+	}
+	return 0;
+}
+
+static uint64_t hash(const struct zr_lowered *p)
+{
+	uint64_t h = 0;
+	for (int32_t i = 0; i < p->n; i++) /* what ranks do together */
+		if (p->instr[i].kind == ZR_I_COLLECTIVE) {
+			const int32_t what[] = { p->instr[i].number, p->instr[i].group, p->instr[i].dtype, p->instr[i].op, p->instr[i].n };
+			h = XXH3_64bits_withSeed(what, sizeof what, h);
+		}
+	return h;
+}
+
+static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
+{
+	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id], .err = err, .op = -1, .unit = -1, .late = -1 };
+	l.p->id = id;
+	l.rc = start(&l);
+	if (!l.rc)
+		lower(&l, id);
+	free(l.leg);
+	free(l.full);
+	free(l.part);
+	free(l.reduce);
+	int rc = l.rc ? l.rc : zr_order(s, l.p, err);
+	rc = rc ? rc : zr_verify(s, l.p, err);
+	l.p->hash = hash(l.p);
+	return rc;
+}
+
+int zr_lower_all(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
+		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL)
+			rc = lower_one(s, id, err);
+	return rc;
+}
+
+void zr_lowered_free(struct zr_lowered *p)
+{
+	free(p->instr);
+	free(p->operand);
+	free(p->dep);
+	free(p->piece);
+	memset(p, 0, sizeof *p);
+}

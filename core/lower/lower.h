@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower.h - from the operations of a recorded program to instructions: what the files that do it share. The first memory error
+ * stays in `rc`; whatever is emitted after it is left out, so that builders need not look.
+ */
+#ifndef ZR_CORE_LOWER_H
+#define ZR_CORE_LOWER_H
+
+#include "core/lower/instr.h"
+#include "core/piece.h"
+#include "core/setup.h"
+
+/* What a collective moves for one unit. */
+struct zr_exchange {
+	struct zr_operand send, recv;
+};
+
+struct zr_lowering {
+	const struct zr_setup *s;
+	const struct zr_program *record; /* NULL: of none */
+	struct zr_lowered *p;
+	struct zr_error *err;
+	int rc;
+	int32_t op, unit;           /* what is lowered now: operation of the record; unit, -1: none */
+	int store;                  /* 1: the micro-batch's contributions are the first of the step */
+	int last;                   /* 1: and the last */
+	int updates;                /* 1: an update in the backward is lowered */
+	int32_t set;                /* of host memory, that the last reduce uses */
+	int32_t late;               /* a reduce with sums to come, -1: none */
+	int32_t *leg;               /* [record->n] of its way, that an operation is at */
+	struct zr_operand *full;    /* [n_units] the full copy of each */
+	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
+	struct zr_exchange *reduce; /* [record->n_unit] what a reduce sends and receives of each of its units */
+	int32_t pieces;             /* of p->piece, that the record updates */
+	int32_t piece_next, piece_read; /* of p->piece: next to be computed, next to be read */
+};
+
+/* ---- operands ---- */
+
+static inline struct zr_operand zr_mine(int32_t region, uint64_t at, uint64_t bytes)
+{
+	return (struct zr_operand){ .region = region, .whose = ZR_MINE, .unit = -1, .at = at, .bytes = bytes };
+}
+
+static inline struct zr_operand zr_of_spot(struct zr_spot spot, uint64_t bytes)
+{
+	return zr_mine(spot.region, spot.at, bytes);
+}
+
+static inline struct zr_operand zr_part(struct zr_operand o, uint64_t from, uint64_t bytes)
+{
+	o.at += from;
+	o.bytes = bytes;
+	return o;
+}
+
+static inline struct zr_operand zr_none(void)
+{
+	return zr_mine(-1, 0, 0);
+}
+
+/* ---- lower.c: instructions ---- */
+
+/* Begins an instruction; its operands follow. */
+void zr_low_emit(struct zr_lowering *l, struct zr_instr i);
+void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access);
+
+/* A function of the session. */
+void zr_low_host(struct zr_lowering *l, int32_t call);
+
+/* Bytes from one place to another one of the same length, whatever lies between. idle: nothing that was enqueued on the device
+ * uses either. */
+void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle);
+
+/* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to move. */
+void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
+
+/* Where the block sums of a unit are measured: squares, counts. Blocks [first, first + n) of the unit. */
+void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host);
+
+/* ---- what operations become ---- */
+
+/* lower_gather.c */
+void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op);
+void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op);
+void zr_low_published(struct zr_lowering *l, const struct zr_pop *op);
+void zr_low_fence(struct zr_lowering *l); /* what was written is seen by those who look at it in place */
+void zr_low_start(struct zr_lowering *l, const struct zr_pop *op); /* the first leg of a way */
+void zr_low_next(struct zr_lowering *l, const struct zr_pop *op);  /* the next one */
+void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op);  /* all that are left */
+
+/* lower_reduce.c */
+void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op);
+void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op);
+void zr_low_late(struct zr_lowering *l); /* what a reduce left for when the device is busy again */
+
+/* lower_update.c */
+void zr_low_scalars(struct zr_lowering *l);
+void zr_low_pieces(struct zr_lowering *l); /* lists those of the program */
+void zr_low_update(struct zr_lowering *l, const struct zr_pop *op);
+void zr_low_partial(struct zr_lowering *l);
+
+/* lower_whole.c */
+void zr_low_whole(struct zr_lowering *l);
+
+/* A piece's data, where it is while it is computed; reads of it before, writes after. */
+struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d);
+void zr_low_bring(struct zr_lowering *l, const struct zr_piece *p, uint32_t with);
+void zr_low_keep(struct zr_lowering *l, const struct zr_piece *p, uint32_t with);
+int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *p); /* its number */
+
+static inline const int32_t *zr_low_units(const struct zr_lowering *l, const struct zr_pop *op)
+{
+	return l->record->unit + op->first;
+}
+
+/* ---- all of it ---- */
+
+/* All programs of a setup whose plan is made: lowered, ordered, verified. */
+int zr_lower_all(struct zr_setup *s, struct zr_error *err);
+
+#endif

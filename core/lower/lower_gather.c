@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower_gather.c - parameters and activations on their ways: full copies come around their uses, new values return from their
+ * owners, activations leave for another tier and come back. A way has several legs (core/route.h); the record says when the
+ * next one begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
+ */
+#include "core/lower/lower.h"
+#include "core/route.h"
+
+static uint64_t share_bytes(const struct zr_lowering *l, int32_t u)
+{
+	return (uint64_t)(l->s->plan.unit[u].param_per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
+}
+
+static uint64_t rank_in(const struct zr_setup *s, int32_t group)
+{
+	return (uint64_t)(group == ZR_GROUP_NODE ? s->process.local_rank : group == ZR_GROUP_WORLD ? s->process.rank : 0);
+}
+
+/* This rank's part of a full copy. */
+static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struct zr_operand full)
+{
+	return zr_part(full, rank_in(l->s, l->s->groups[u].param) * share_bytes(l, u), share_bytes(l, u));
+}
+
+/* ---- gathers ---- */
+
+/* Places of one unit on its way. */
+struct way {
+	struct zr_operand held; /* this rank's share where it is kept */
+	struct zr_operand slot; /* in host memory: all shares, or this rank's; none: it does not pass through there */
+	struct zr_operand full;
+};
+
+static struct way way_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t i, const struct zr_route *r, uint64_t slot)
+{
+	int32_t u = zr_low_units(l, op)[i];
+	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
+	return (struct way){ zr_of_spot(l->s->plan.unit[u].param, share_bytes(l, u)),
+			     r->slot ? zr_mine(ZR_R_SLOT, slot, zr_route_slot(l->s, r, u)) : zr_none(),
+			     zr_mine(ZR_R_GATHER, l->record->place[op->first + i], ranks * share_bytes(l, u)) };
+}
+
+/* Where this rank's share arrives first. */
+static struct zr_operand arrival(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct way *w)
+{
+	return r->slot && !r->whole ? w->slot : own_share(l, u, r->slot ? w->slot : w->full);
+}
+
+static struct zr_exchange exchange(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct way *w)
+{
+	struct zr_operand meet = r->whole ? w->slot : w->full;
+	return (struct zr_exchange){ r->leg[0] == ZR_L_READ ? own_share(l, u, meet) : w->held, meet };
+}
+
+static void copy_in(struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct way *w)
+{
+	zr_low_move(l, w->slot, r->whole ? w->full : own_share(l, u, w->full), 0);
+}
+
+static void gather_leg(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t leg)
+{
+	uint64_t slot = op->slot;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_low_units(l, op)[i];
+		struct way w = way_of(l, op, i, r, slot);
+		l->unit = u;
+		if (leg == ZR_L_READ)
+			zr_low_move(l, w.held, arrival(l, u, r, &w), 0);
+		else if (leg == ZR_L_COPY)
+			copy_in(l, u, r, &w);
+		else
+			l->part[i] = exchange(l, u, r, &w);
+		l->full[u] = w.full;
+		slot += zr_route_slot(l->s, r, u);
+	}
+	l->unit = zr_low_units(l, op)[0];
+	if (leg == ZR_L_RANKS)
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param, l->s->types.dtype, 0, op->n);
+	l->unit = -1;
+}
+
+void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
+{
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_low_units(l, op)[i];
+		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, share_bytes(l, u));
+		if (zr_unit_view(l->s, u)) {
+			l->full[u].whose = ZR_VIEW;
+			l->full[u].unit = u;
+		}
+	}
+	zr_low_start(l, op);
+}
+
+/* ---- activations ---- */
+
+static void move_leg(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t leg)
+{
+	const struct zr_act_move *m = &l->s->train_act.move[op->use];
+	struct zr_operand near = zr_mine(ZR_R_ACT, m->near, m->bytes), far = zr_mine(ZR_R_ACT_FAR, m->far, m->bytes);
+	struct zr_operand memory = r->slot ? zr_mine(ZR_R_SLOT, op->slot, m->bytes) : near;
+	if (leg == ZR_L_COPY)
+		zr_low_move(l, m->back ? memory : near, m->back ? near : memory, 0);
+	else
+		zr_low_move(l, m->back ? far : memory, m->back ? memory : far, 0);
+}
+
+/* ---- ways ---- */
+
+static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop *op)
+{
+	return op->kind == ZR_P_GATHER ? zr_route_gather(l->s, zr_low_units(l, op)[0]) : zr_route_move(l->s, op->kind == ZR_P_FETCH);
+}
+
+void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
+{
+	struct zr_route r = route_of(l, op);
+	int32_t *at = &l->leg[op - l->record->op], whose = l->op;
+	if (*at >= r.n)
+		return;
+	l->op = (int32_t)(op - l->record->op);
+	if (op->kind == ZR_P_GATHER)
+		gather_leg(l, op, &r, r.leg[*at]);
+	else
+		move_leg(l, op, &r, r.leg[*at]);
+	l->op = whose;
+	++*at;
+}
+
+void zr_low_start(struct zr_lowering *l, const struct zr_pop *op)
+{
+	l->leg[op - l->record->op] = 0;
+	zr_low_next(l, op);
+}
+
+void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int32_t n = route_of(l, op).n;
+	while (l->leg[op - l->record->op] < n)
+		zr_low_next(l, op);
+}
+
+/* ---- new values ---- */
+
+static uint64_t home_bytes(const struct zr_lowering *l, int32_t u)
+{
+	return (uint64_t)(l->s->plan.unit[u].per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
+}
+
+/* Where all of a unit is while it is published; *slot passes on to the next one's part. */
+static struct zr_operand whole_unit(const struct zr_lowering *l, const struct zr_pop *op, int32_t i, uint64_t *slot)
+{
+	const struct zr_setup *s = l->s;
+	int32_t u = zr_low_units(l, op)[i];
+	uint64_t bytes = (uint64_t)s->process.world * home_bytes(l, u), at = *slot;
+	if (s->groups[u].param == ZR_GROUP_SELF)
+		return zr_of_spot(s->plan.unit[u].param, bytes);
+	if (!s->plan.unit[u].far)
+		return zr_mine(ZR_R_GATHER, l->record->place[op->first + i], bytes);
+	*slot += zr_unit_full_bytes(s, u, ZR_GROUP_WORLD);
+	return zr_mine(ZR_R_SLOT, at, bytes);
+}
+
+/* From its owners to the group that has the parameters. Whole parameters: all-gather in place. Split by node: the whole unit is
+ * gathered and the node's share of it kept (zr_low_published). Otherwise the update wrote where it belongs. */
+void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_setup *s = l->s;
+	uint64_t slot = op->slot;
+	int32_t n = 0;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		const struct zr_unit_memory *m = &s->plan.unit[u];
+		if (s->groups[u].param == s->groups[u].state)
+			continue;
+		struct zr_operand whole = whole_unit(l, op, i, &slot), home = zr_of_spot(m->home, home_bytes(l, u));
+		struct zr_operand own = zr_part(whole, (uint64_t)s->process.rank * home_bytes(l, u), home_bytes(l, u));
+		if (m->far)
+			zr_low_move(l, home, own, 0);
+		l->part[n++] = (struct zr_exchange){ m->far ? own : home, whole };
+	}
+	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
+	if (n && s->process.world > 1)
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, s->types.dtype, 0, n);
+	l->unit = -1;
+}
+
+void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_setup *s = l->s;
+	uint64_t slot = op->slot, block = (uint64_t)(zr_dtype_bytes(s->types.dtype) * ZR_BLOCK);
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		const struct zr_unit_memory *m = &s->plan.unit[u];
+		if (s->groups[u].param != ZR_GROUP_NODE)
+			continue;
+		struct zr_operand whole = whole_unit(l, op, i, &slot);
+		if (s->process.world == 1 && !m->far)
+			whole = zr_of_spot(m->home, home_bytes(l, u));
+		int64_t first = s->process.local_rank * m->param_per, have = s->layout.unit[u].blocks - first;
+		uint64_t n = (uint64_t)(have < m->param_per ? have : m->param_per) * block;
+		if (have > 0)
+			zr_low_move(l, zr_part(whole, (uint64_t)first * block, n), zr_of_spot(m->param, n), 0);
+	}
+	l->unit = -1;
+}
+
+void zr_low_fence(struct zr_lowering *l)
+{
+	if (!l->s->views)
+		return;
+	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, 0);
+	for (int32_t u = 0; u < l->s->layout.n_units; u++) {
+		struct zr_operand mine = zr_of_spot(l->s->plan.unit[u].param, share_bytes(l, u)), others = mine;
+		others.whose = ZR_OTHERS;
+		if (!zr_unit_view(l->s, u))
+			continue;
+		zr_low_arg(l, mine, ZR_READS);
+		zr_low_arg(l, others, ZR_WRITES);
+	}
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower_reduce.c - gradients: each rank's contribution reaches the unit's owner, which adds them there in rank order, which with
+ * ascending micro-batches is slot order. Where ranks can read each other's memory the owner reads them in place, between two
+ * fences; elsewhere an all-to-all brings them, or, where each rank sends once per update, comm adds them on their way. From a
+ * device that only copies reach they pass through host memory if the sums are there, or the other ranks: such a reduce ends after
+ * the next layer was enqueued, so that the device does not wait for the host. Two sets of host memory take turns.
+ */
+#include "core/lower/lower.h"
+
+static int alone(const struct zr_lowering *l)
+{
+	return l->s->process.world == 1;
+}
+
+static int sums_on_host(const struct zr_lowering *l)
+{
+	return l->s->plan.region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+}
+
+/* Whether gradients pass through host memory. */
+static int by_host(const struct zr_lowering *l)
+{
+	return !l->s->device_info.host_ops && (sums_on_host(l) || l->s->plan.wire);
+}
+
+/* Whether what arrives becomes the sum. */
+static int stores(const struct zr_lowering *l)
+{
+	return l->store || zr_sums_locally(l->s);
+}
+
+/* Whether what leaves the device is the sum so far, and goes straight to its place. */
+static int goes_straight(const struct zr_lowering *l)
+{
+	return l->s->plan.straight && stores(l);
+}
+
+static int sends(const struct zr_lowering *l)
+{
+	return !alone(l) && (l->last || !zr_sums_locally(l->s));
+}
+
+/* What comes for a unit: of each rank its contribution, or their sum. */
+static int contributions(const struct zr_lowering *l)
+{
+	return l->s->plan.scatter ? 1 : l->s->process.world;
+}
+
+static struct zr_operand gradient(const struct zr_lowering *l, int32_t u)
+{
+	return zr_mine(ZR_R_GRAD_BUFFER, l->record->grad_buffer[u], (uint64_t)zr_unit_padded_elements(l->s, u) * 4);
+}
+
+static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
+{
+	return zr_of_spot(l->s->plan.unit[u].local, (uint64_t)zr_unit_padded_elements(l->s, u) * 4);
+}
+
+/* Where the sum of the blocks that this rank owns is. */
+static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
+{
+	const struct zr_unit_memory *m = &l->s->plan.unit[u];
+	int whole = l->s->groups[u].state == ZR_GROUP_SELF;
+	struct zr_operand o = zr_of_spot(m->grad, (uint64_t)m->n * ZR_BLOCK * 4);
+	o.at += whole ? (uint64_t)m->first * ZR_BLOCK * 4 : 0;
+	return o;
+}
+
+/* ---- sums ---- */
+
+struct adding {
+	int32_t unit, type;
+	int store, measure, on_host;
+};
+
+/* Blocks [first, first + n) of a contribution into their sum. */
+static void accumulate(struct zr_lowering *l, const struct adding *a, struct zr_operand from, struct zr_operand sum, int64_t first, int64_t n)
+{
+	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose;
+	if (n <= 0 || (same && !a->measure))
+		return;
+	zr_low_emit(l, (struct zr_instr){
+		.kind = ZR_I_ACCUMULATE, .queue = a->on_host ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = a->type, .block = first, .blocks = n,
+		.flags = (uint16_t)((a->store ? ZR_F_STORE : 0) | (a->measure ? ZR_F_MEASURE : 0) | (a->on_host ? ZR_F_ON_HOST : 0)) });
+	zr_low_arg(l, from, ZR_READS);
+	zr_low_arg(l, sum, a->store && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	if (a->measure)
+		zr_low_sums(l, a->unit, first, n, a->on_host);
+}
+
+/* A contribution that is the sum, or joins it. */
+static struct zr_operand handed_over(const struct zr_lowering *l, int32_t u)
+{
+	struct zr_operand g = gradient(l, u);
+	if (goes_straight(l))
+		return owned_sum(l, u);
+	g.region = by_host(l) ? ZR_R_FOLD : g.region;
+	return zr_part(g, 0, (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4);
+}
+
+/* Of a single rank: blocks [first, first + n). */
+static void add_own(struct zr_lowering *l, int32_t u, int64_t first, int64_t n, struct zr_operand sum)
+{
+	struct adding a = { u, l->s->types.comm_dtype, stores(l), l->last, sums_on_host(l) };
+	struct zr_operand from = l->s->plan.direct ? sum : zr_part(handed_over(l, u), (uint64_t)first * ZR_BLOCK * 4, sum.bytes);
+	accumulate(l, &a, from, sum, first, n);
+}
+
+/* What rank r sent: 16 bits are widened at the start of the memory they came through. */
+static struct zr_operand contribution(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int32_t r, int64_t first, int64_t n)
+{
+	const struct zr_setup *s = l->s;
+	const struct zr_unit_memory *m = &s->plan.unit[u];
+	uint64_t size = (uint64_t)zr_dtype_bytes(s->types.comm_dtype), at = (uint64_t)(first - m->first), count = (uint64_t)n * ZR_BLOCK;
+	struct zr_operand o;
+	if (s->plan.peers) {
+		o = zr_part(x->send, (uint64_t)(s->process.rank * m->per + (int64_t)at) * ZR_BLOCK * 4, count * 4);
+		o.whose = r == s->process.rank ? ZR_MINE : r;
+		return o;
+	}
+	o = zr_part(x->recv, ((uint64_t)(r * m->per) + at) * ZR_BLOCK * size, count * size);
+	if (s->types.comm_dtype == ZR_F32)
+		return o;
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = sums_on_host(l) ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = ZR_F32,
+					  .from = s->types.comm_dtype, .flags = sums_on_host(l) ? ZR_F_ON_HOST : 0 });
+	zr_low_arg(l, o, ZR_READS);
+	o = zr_mine(s->plan.fold_first ? ZR_R_FOLD : ZR_R_COMM, 0, count * 4);
+	zr_low_arg(l, o, ZR_WRITES);
+	return o;
+}
+
+/* All contributions to blocks [first, first + n) of a unit, into their sum. */
+static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first, int64_t n, struct zr_operand sum)
+{
+	int ranks = contributions(l);
+	if (alone(l)) {
+		add_own(l, u, first, n, sum);
+		return;
+	}
+	for (int32_t r = 0; r < ranks && n > 0; r++) {
+		struct adding a = { u, l->s->types.comm_dtype, stores(l) && r == 0, l->last && r == ranks - 1, sums_on_host(l) };
+		accumulate(l, &a, contribution(l, u, x, r, first, n), sum, first, n);
+	}
+}
+
+/* Sums on disk pass through two buffers: while one is added to, the other is written and read ahead. */
+static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum, int64_t first, int64_t n)
+{
+	const uint64_t block = ZR_BLOCK * 4;
+	int64_t step = l->s->plan.staging.blocks;
+	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
+		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
+		struct zr_operand here = zr_mine(ZR_R_STAGING, (uint64_t)(b * step) * block, (uint64_t)now * block);
+		struct zr_operand there = zr_mine(ZR_R_STAGING, (uint64_t)((b ^ 1) * step) * block, (uint64_t)next * block);
+		if (k == 0 && !stores(l))
+			zr_low_move(l, zr_part(sum, 0, here.bytes), here, 0);
+		if (next > 0 && !stores(l))
+			zr_low_move(l, zr_part(sum, (uint64_t)(k + now) * block, there.bytes), there, 0);
+		add_range(l, u, x, first + k, now, here);
+		zr_low_move(l, here, zr_part(sum, (uint64_t)k * block, here.bytes), 0);
+	}
+}
+
+static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange *x)
+{
+	const struct zr_unit_memory *m = &l->s->plan.unit[u];
+	struct zr_operand sum = owned_sum(l, u);
+	l->unit = u;
+	l->p->in_place += l->s->plan.peers ? (uint64_t)((l->s->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;
+	if (l->s->plan.region[sum.region].tier == ZR_TIER_DISK)
+		add_far(l, u, x, sum, m->first, m->n);
+	else
+		add_range(l, u, x, m->first, m->n, sum);
+}
+
+static void add_units(struct zr_lowering *l, const struct zr_pop *op)
+{
+	for (int32_t i = 0; i < op->n; i++)
+		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
+	l->unit = -1;
+}
+
+/* ---- what ranks send ---- */
+
+static uint64_t sent_bytes(const struct zr_lowering *l, int32_t u)
+{
+	return (uint64_t)(zr_unit_padded_elements(l->s, u) * zr_dtype_bytes(l->s->types.comm_dtype));
+}
+
+static uint64_t received_bytes(const struct zr_lowering *l, int32_t u)
+{
+	return sent_bytes(l, u) / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
+}
+
+/* Where the last reduce has its place in ZR_R_COMM, or in ZR_R_FOLD. */
+static uint64_t place(const struct zr_lowering *l, int region)
+{
+	const struct zr_plan *p = &l->s->plan;
+	return region == ZR_R_FOLD ? p->fold_first + (uint64_t)l->set * p->fold_set : p->comm_first + (uint64_t)l->set * p->comm_set;
+}
+
+/* In 16 bits, at *staging. */
+static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send, uint64_t *staging)
+{
+	struct zr_operand to = zr_mine(ZR_R_COMM, *staging, sent_bytes(l, u));
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE, .dtype = l->s->types.comm_dtype, .from = ZR_F32 });
+	zr_low_arg(l, zr_part(send, 0, (uint64_t)l->s->layout.unit[u].elements * 4), ZR_READS);
+	zr_low_arg(l, to, ZR_WRITES);
+	*staging += to.bytes;
+	return to;
+}
+
+/* What this rank sends of a unit, in place or rounded to *staging; room to receive behind. By way of the host both are in
+ * *host, where the gradients begin to go. */
+static struct zr_exchange fill(struct zr_lowering *l, int32_t u, uint64_t *staging, uint64_t *host)
+{
+	const struct zr_plan *p = &l->s->plan;
+	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : gradient(l, u), zr_none() };
+	if (p->peers)
+		return x;
+	if (l->s->types.comm_dtype != ZR_F32)
+		x.send = narrow(l, u, x.send, staging);
+	uint64_t *at = p->wire ? host : staging, sent = p->wire ? sent_bytes(l, u) : 0;
+	int32_t region = p->wire ? ZR_R_FOLD : ZR_R_COMM;
+	struct zr_operand copy = zr_mine(region, *at, sent_bytes(l, u));
+	x.recv = zr_mine(region, *at + sent, received_bytes(l, u));
+	*at = x.recv.at + x.recv.bytes;
+	if (p->wire) {
+		zr_low_move(l, x.send, copy, 0);
+		x.send = copy;
+	}
+	return x;
+}
+
+static void exchange(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int32_t kind = l->s->plan.scatter ? ZR_COMM_REDUCE_SCATTER : ZR_COMM_ALL_TO_ALL;
+	for (int32_t i = 0; i < op->n; i++)
+		l->part[i] = l->reduce[op->first + i];
+	l->unit = zr_low_units(l, op)[0];
+	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->s->types.comm_dtype, 0, op->n);
+	l->unit = -1;
+}
+
+/* Contributions may be read where they lie, or, after the second fence, no more. `send`: what others look at is compared. */
+static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		l->part[i] = (struct zr_exchange){ l->reduce[op->first + i].send, zr_none() };
+	l->unit = zr_low_units(l, op)[0];
+	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, n);
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_low_units(l, op)[i];
+		struct zr_operand mine = l->reduce[op->first + i].send, others = mine;
+		struct zr_operand share = zr_of_spot(l->s->plan.unit[u].param, (uint64_t)(l->s->plan.unit[u].param_per * ZR_BLOCK *
+										 zr_dtype_bytes(l->s->types.dtype)));
+		others.whose = ZR_OTHERS;
+		zr_low_arg(l, mine, ZR_READS);
+		zr_low_arg(l, others, ZR_WRITES);
+		if (n && zr_unit_view(l->s, u)) /* whoever came here looks at this share no more in this micro-batch */
+			zr_low_arg(l, share, ZR_READS | ZR_WRITES);
+	}
+	l->unit = -1;
+}
+
+static void send_alone(struct zr_lowering *l, int32_t u)
+{
+	if (by_host(l))
+		zr_low_move(l, zr_part(gradient(l, u), 0, (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4), handed_over(l, u), 0);
+	else
+		add_unit(l, u, NULL);
+}
+
+/* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
+static void add_locally(struct zr_lowering *l, int32_t u)
+{
+	struct adding a = { u, ZR_F32, l->store, 0, 0 };
+	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
+	struct zr_operand sum = local_sum(l, u);
+	accumulate(l, &a, zr_part(gradient(l, u), 0, bytes), l->store ? sum : zr_part(sum, 0, bytes), 0, l->s->layout.unit[u].blocks);
+}
+
+void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
+{
+	l->set ^= 1;
+	uint64_t host = place(l, ZR_R_FOLD), staging = place(l, ZR_R_COMM);
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		if (alone(l))
+			send_alone(l, u);
+		else if (zr_sums_locally(l->s))
+			add_locally(l, u);
+		if (sends(l))
+			l->reduce[op->first + i] = fill(l, u, &staging, &host);
+	}
+	l->unit = -1;
+	if (!sends(l) || l->s->plan.wire)
+		return;
+	if (l->s->plan.peers)
+		fence(l, op, op->n);
+	else
+		exchange(l, op);
+}
+
+/* After the last contribution a stage that updates everything everywhere needs all sums. */
+static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_setup *s = l->s;
+	int32_t n = 0;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_low_units(l, op)[i];
+		uint64_t share = (uint64_t)s->plan.unit[u].per * ZR_BLOCK * 4;
+		struct zr_operand all = zr_of_spot(s->plan.unit[u].grad, share * (uint64_t)s->process.world);
+		if (s->groups[u].state == ZR_GROUP_SELF)
+			l->part[n++] = (struct zr_exchange){ zr_part(all, (uint64_t)s->process.rank * share, share), all };
+	}
+	l->unit = zr_low_units(l, op)[0];
+	if (n)
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, 0, n);
+	l->unit = -1;
+}
+
+/* What was received goes on to another place. */
+static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region, uint64_t at)
+{
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		struct zr_operand *recv = &l->reduce[op->first + i].recv;
+		struct zr_operand to = zr_mine(region, at, recv->bytes);
+		at += recv->bytes;
+		if (goes_straight(l)) { /* its own blocks: the padding behind them has no place there */
+			to = owned_sum(l, u);
+			*recv = zr_part(*recv, 0, to.bytes);
+		}
+		if (to.bytes)
+			zr_low_move(l, *recv, to, 0);
+		*recv = to;
+	}
+	l->unit = -1;
+}
+
+void zr_low_late(struct zr_lowering *l)
+{
+	const struct zr_pop *op = l->late < 0 ? NULL : &l->record->op[l->late];
+	int32_t whose = l->op;
+	if (!op)
+		return;
+	l->op = l->late;
+	l->late = -1;
+	if (!sums_on_host(l))
+		move_received(l, op, ZR_R_COMM, l->s->plan.comm_back);
+	add_units(l, op);
+	if (l->last && !alone(l))
+		share_sums(l, op);
+	l->op = whose;
+}
+
+/* What uses buffers on the device that the next layers or the next reduce will use goes on; the rest is for zr_low_late. */
+static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
+{
+	zr_low_late(l);
+	l->late = (int32_t)(op - l->record->op);
+	if (!alone(l) && !l->s->plan.wire)
+		move_received(l, op, ZR_R_FOLD, place(l, ZR_R_FOLD));
+	else if (!alone(l))
+		exchange(l, op);
+}
+
+void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int32_t whose = l->op;
+	if (alone(l) ? !by_host(l) : !sends(l))
+		return;
+	l->op = (int32_t)(op - l->record->op);
+	if (by_host(l)) {
+		leave_device(l, op);
+	} else {
+		add_units(l, op);
+		if (l->s->plan.peers)
+			fence(l, op, 0);
+		if (l->last)
+			share_sums(l, op);
+	}
+	l->op = whose;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower_update.c - the optimizer on what this rank holds, piece by piece: where data is out of reach of what updates it, the next
+ * pieces are read into sets of buffers while one is computed, and the last one is written. Before that come the sums over whole
+ * parameters, where an optimizer asks for them.
+ */
+#include "core/lower/lower.h"
+
+#define SUMS_AT_ONCE 64 /* in one exchange */
+
+static uint64_t min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- pieces ---- */
+
+struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
+{
+	const struct zr_staging *g = &l->s->plan.staging;
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(l->s, d);
+	if (!zr_piece_has(l->s, p, d))
+		return zr_none();
+	return zr_datum_staged(l->s, p->unit, d) ? zr_mine(ZR_R_STAGING, (uint64_t)p->set * g->set_bytes + g->datum[d], bytes) :
+						   zr_of_spot(zr_datum_spot(l->s, p, d), bytes);
+}
+
+static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece *p, int d)
+{
+	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, d));
+}
+
+static void move_piece(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)
+{
+	int32_t unit = l->unit;
+	l->unit = p->unit;
+	for (int d = 0; d < l->s->plan.staging.n_data; d++) {
+		if (!(with & ZR_WITH(d)) || !zr_piece_has(l->s, p, d) || !zr_datum_staged(l->s, p->unit, d))
+			continue;
+		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
+		zr_low_move(l, out ? here : there, out ? there : here, 1);
+	}
+	l->unit = unit;
+}
+
+void zr_low_bring(struct zr_lowering *l, const struct zr_piece *p, uint32_t with)
+{
+	move_piece(l, p, with, 0);
+}
+
+void zr_low_keep(struct zr_lowering *l, const struct zr_piece *p, uint32_t with)
+{
+	move_piece(l, p, with, 1);
+}
+
+static struct zr_piece piece_of(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
+{
+	int64_t held, count;
+	zr_rank_holds(s, r->unit, s->process.rank, &held, &count);
+	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
+				  .state = r->state + (first - r->first) };
+}
+
+/* Blocks of a piece of an operation; 0: all of a run. */
+static int64_t piece_blocks(const struct zr_pop *op)
+{
+	return op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : 0;
+}
+
+static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t blocks)
+{
+	int64_t step = blocks ? blocks : r->n;
+	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
+		return;
+	for (int64_t at = 0; at < r->n; at += step) {
+		struct zr_piece p = piece_of(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
+		p.set = l->p->n_piece % l->s->plan.staging.sets;
+		zr_low_add_piece(l, &p);
+	}
+}
+
+static void list_op(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_plan *p = &l->s->plan;
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_low_units(l, op)[i];
+		for (int32_t r = p->first_run[u]; r < p->first_run[u + 1]; r++)
+			list_run(l, &p->run[r], piece_blocks(op));
+	}
+}
+
+void zr_low_pieces(struct zr_lowering *l)
+{
+	for (int32_t i = 0; i < l->record->n; i++)
+		if (l->record->op[i].kind == ZR_P_UPDATE)
+			list_op(l, &l->record->op[i]);
+	l->pieces = l->p->n_piece;
+	l->piece_next = l->piece_read = 0;
+}
+
+/* ---- the optimizer ---- */
+
+static int on_device(const struct zr_lowering *l)
+{
+	return l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
+}
+
+static int blind(const struct zr_lowering *l)
+{
+	return on_device(l) && !l->s->device_info.host_ops;
+}
+
+static struct zr_operand scalars(const struct zr_lowering *l)
+{
+	return blind(l) ? zr_mine(ZR_R_MEASURE, l->s->plan.measure.scalars, (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars)) :
+			  zr_none();
+}
+
+void zr_low_scalars(struct zr_lowering *l)
+{
+	zr_low_host(l, ZR_H_SCALARS);
+	zr_low_arg(l, scalars(l), ZR_WRITES);
+}
+
+/* The table of one call's sums over parameters, where operations read and write it. */
+static struct zr_operand call_table(const struct zr_lowering *l)
+{
+	const struct zr_plan *p = &l->s->plan;
+	uint64_t bytes = p->partial.arrived - p->partial.call;
+	return !p->partial.width ? zr_none() :
+	       blind(l) ? zr_mine(ZR_R_MEASURE, p->measure.partials, bytes) : zr_mine(ZR_R_HOST, p->partial.call, bytes);
+}
+
+static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
+{
+	const struct zr_setup *s = l->s;
+	const struct zr_piece *p = &l->p->piece[number];
+	int optimize = kind == ZR_I_OPTIMIZE;
+	uint32_t change = optimize ? ZR_READS | ZR_WRITES : ZR_READS;
+	l->unit = p->unit;
+	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .queue = on_device(l) ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = number,
+					  .flags = on_device(l) ? 0 : ZR_F_ON_HOST, .blocks = p->n });
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
+	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
+		if (zr_piece_has(s, p, d))
+			zr_low_arg(l, zr_low_datum(l, p, d), change);
+	if (s->types.master != ZR_MASTER_FP32)
+		zr_low_arg(l, zr_mine(ZR_R_CHUNK, 0, s->plan.region[ZR_R_CHUNK].bytes), ZR_WRITES);
+	zr_low_arg(l, scalars(l), ZR_READS);
+	zr_low_arg(l, call_table(l), ZR_WRITES);
+	l->unit = -1;
+}
+
+/* A save that is under way may still need what is about to change. */
+static void secure(struct zr_lowering *l, int32_t number)
+{
+	const struct zr_piece *p = &l->p->piece[number];
+	l->unit = p->unit;
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
+	for (int d = 0; d < l->s->plan.staging.n_data; d++)
+		if (d != ZR_D_GRAD && zr_piece_has(l->s, p, d) && kept(l, p, d).bytes)
+			zr_low_arg(l, kept(l, p, d), ZR_READS);
+	l->unit = -1;
+}
+
+static uint32_t sources(const struct zr_lowering *l)
+{
+	return ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES |
+	       (l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0);
+}
+
+static const struct zr_optimizer_v1 *calls(const struct zr_lowering *l, const struct zr_piece *p)
+{
+	return l->s->optimizer[p->optimizer].it.vtbl;
+}
+
+/* The part of a piece that this rank is the owner of: where state is whole on all ranks, each would count it. */
+static int owns_some(const struct zr_lowering *l, const struct zr_piece *p)
+{
+	const struct zr_unit_memory *m = &l->s->plan.unit[p->unit];
+	return m->first < p->first + p->n && p->first < m->first + m->n;
+}
+
+static void read_until(struct zr_lowering *l, int32_t last, int partial)
+{
+	for (; l->piece_read <= last; l->piece_read++) {
+		const struct zr_piece *p = &l->p->piece[l->piece_read];
+		if (!partial || (calls(l, p)->n_partial && owns_some(l, p)))
+			zr_low_bring(l, p, sources(l));
+	}
+}
+
+/* In the backward a piece can be read ahead if its gradient is not among what is read. */
+static int32_t readable(const struct zr_lowering *l, int32_t end)
+{
+	int all = l->record->id == ZR_PROG_UPDATE || l->s->plan.staging.datum[ZR_D_GRAD] == ZR_IN_PLACE;
+	return all ? l->pieces : end;
+}
+
+static int32_t pieces_of(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_plan *p = &l->s->plan;
+	int64_t n = 0, step = piece_blocks(op);
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = zr_low_units(l, op)[i];
+		for (const struct zr_run *r = &p->run[p->first_run[u]]; r < &p->run[p->first_run[u + 1]]; r++)
+			n += zr_is_whole(&l->s->optimizer[r->optimizer]) || !r->n ? 0 : step ? (r->n + step - 1) / step : 1;
+	}
+	return (int32_t)n;
+}
+
+static int32_t ahead(const struct zr_lowering *l, int32_t most)
+{
+	int64_t last = l->piece_next + l->s->plan.staging.ahead;
+	return last < most ? (int32_t)last : most;
+}
+
+void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int32_t end = l->piece_next + pieces_of(l, op), most = readable(l, end) - 1;
+	for (; !l->rc && l->piece_next < end; l->piece_next++) {
+		read_until(l, ahead(l, most), 0);
+		secure(l, l->piece_next);
+		piece_call(l, ZR_I_OPTIMIZE, l->piece_next);
+		zr_low_keep(l, &l->p->piece[l->piece_next], ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES);
+	}
+}
+
+/* ---- sums over whole parameters ---- */
+
+static void exchange_sums(struct zr_lowering *l, int64_t first, int64_t n)
+{
+	const struct zr_partial_plan *p = &l->s->plan.partial;
+	uint64_t one = sizeof(struct zr_exact), bytes = (uint64_t)n * one;
+	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums + (uint64_t)first * one, bytes);
+	struct zr_operand arrived = zr_mine(ZR_R_HOST, p->arrived, bytes * (uint64_t)l->s->process.world);
+	l->part[0] = (struct zr_exchange){ sums, arrived };
+	zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, 0, 1);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_HOST, .queue = ZR_Q_HOST, .number = ZR_H_ADD, .block = first, .blocks = n });
+	zr_low_arg(l, arrived, ZR_READS);
+	zr_low_arg(l, sums, ZR_WRITES);
+}
+
+void zr_low_partial(struct zr_lowering *l)
+{
+	const struct zr_partial_plan *p = &l->s->plan.partial;
+	int64_t n = (int64_t)l->s->layout.n_tensors * p->width;
+	struct zr_operand sums = zr_mine(ZR_R_HOST, p->sums, (uint64_t)n * sizeof(struct zr_exact));
+	if (!n)
+		return;
+	zr_low_host(l, ZR_H_CLEAR);
+	zr_low_arg(l, sums, ZR_WRITES);
+	for (; !l->rc && l->piece_next < l->pieces; l->piece_next++) {
+		const struct zr_piece *piece = &l->p->piece[l->piece_next];
+		read_until(l, ahead(l, l->pieces - 1), 1);
+		if (!calls(l, piece)->n_partial || !owns_some(l, piece))
+			continue;
+		piece_call(l, ZR_I_PARTIAL, l->piece_next);
+		zr_low_arg(l, sums, ZR_READS | ZR_WRITES);
+	}
+	l->piece_next = l->piece_read = 0;
+	for (int64_t i = 0; l->s->process.world > 1 && i < n; i += SUMS_AT_ONCE)
+		exchange_sums(l, i, (int64_t)min((uint64_t)(n - i), SUMS_AT_ONCE));
+	zr_low_host(l, ZR_H_TOTALS);
+	zr_low_arg(l, sums, ZR_READS);
+	zr_low_arg(l, zr_mine(ZR_R_HOST, p->totals, p->call - p->totals), ZR_WRITES);
+}

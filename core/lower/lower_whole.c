@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower_whole.c - optimizers of whole matrices: a tensor's master, states and gradient come together at an owner, which is the
+ * same for every stage, are updated there and go back to who holds them. As many tensors at a time as there are ranks, so that
+ * all owners compute at once. They travel in chunks, so that no rank needs room for more than one.
+ */
+#include "core/lower/lower.h"
+#include "core/update/update.h"
+
+enum { TO_OWNER, BACK };
+
+/* Blocks [first, first + n) of a tensor's unit, together at `at` of ZR_R_WHOLE: the master, then each state, then the
+ * gradient. */
+struct chunk {
+	int32_t tensor, optimizer;
+	int64_t first, n;
+	uint64_t at;
+};
+
+static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
+{
+	const struct zr_place *t = &l->s->layout.tensor[tensor];
+	return (struct chunk){ tensor, l->s->param_group[l->s->group_of[tensor]].optimizer, t->offset / ZR_BLOCK, t->blocks, 0 };
+}
+
+static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t n)
+{
+	struct chunk c = matrix(l, tensor);
+	c.first = first;
+	c.n = n;
+	c.at = l->s->plan.whole.message;
+	return c;
+}
+
+/* Blocks [from, from + n) of a chunk's data of one kind. */
+static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c, uint32_t kind, int64_t from, int64_t n)
+{
+	uint64_t bytes = zr_whole_kind_bytes(l->s, c->optimizer, kind);
+	return zr_mine(ZR_R_WHOLE, c->at + zr_whole_kind_at(l->s, c->optimizer, c->n, kind) + (uint64_t)from * bytes, (uint64_t)n * bytes);
+}
+
+static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk *c, int way)
+{
+	return zr_mine(ZR_R_WHOLE, c->at, zr_whole_kind_at(l->s, c->optimizer, c->n, zr_whole_kinds(l->s, c->optimizer, way == BACK)));
+}
+
+/* The blocks that both have, from one to the other. */
+static void copy(struct zr_lowering *l, const struct chunk *to, const struct chunk *from, int way)
+{
+	int64_t lo = to->first > from->first ? to->first : from->first;
+	int64_t hi = to->first + to->n < from->first + from->n ? to->first + to->n : from->first + from->n;
+	for (uint32_t k = 0; k < zr_whole_kinds(l->s, to->optimizer, way == BACK); k++)
+		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo), part(l, to, k, lo - to->first, hi - lo), 0);
+}
+
+/* Of a chunk's blocks [first, first + n), all of which this rank holds. */
+static struct zr_piece piece_of(const struct zr_lowering *l, const struct chunk *c, int64_t first, int64_t n)
+{
+	const struct zr_plan *p = &l->s->plan;
+	int32_t unit = l->s->layout.tensor[c->tensor].unit;
+	const struct zr_run *r = &p->run[p->first_run[unit]];
+	int64_t held, count;
+	while (r->first + r->n <= first)
+		r++;
+	zr_rank_holds(l->s, unit, l->s->process.rank, &held, &count);
+	return (struct zr_piece){ .unit = unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
+				  .state = r->state + (first - r->first) };
+}
+
+static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
+{
+	const struct zr_optimizer *o = &l->s->optimizer[c->optimizer];
+	return kind == 0 ? ZR_D_MASTER : kind > o->n_states ? ZR_D_GRAD : ZR_D_STATE + (int)(o->first_state + kind - 1);
+}
+
+/* Masters pass through fp32. */
+static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c, const struct zr_piece *p, int32_t number)
+{
+	int device = l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE, load = kind == ZR_I_LOAD;
+	uint32_t other = load ? ZR_READS : ZR_WRITES;
+	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .queue = device ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = number,
+					  .flags = device ? 0 : ZR_F_ON_HOST, .blocks = p->n });
+	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n), load ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), other);
+	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
+}
+
+/* A chunk from where this rank holds it. */
+static void load(struct zr_lowering *l, const struct chunk *c)
+{
+	uint32_t lowp = l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
+	struct zr_piece p = piece_of(l, c, c->first, c->n);
+	int32_t number = zr_low_add_piece(l, &p);
+	zr_low_bring(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp);
+	master(l, ZR_I_LOAD, c, &p, number);
+	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 0); k++)
+		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)), part(l, c, k, 0, c->n), 0);
+}
+
+static void secure(struct zr_lowering *l, const struct zr_piece *p, int32_t number)
+{
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
+	for (int d = 0; d < l->s->plan.staging.n_data; d++)
+		if (d != ZR_D_GRAD && zr_piece_has(l->s, p, d))
+			zr_low_arg(l, zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, d)), ZR_READS);
+}
+
+/* What this rank holds of a chunk, to there; with its compute copy. */
+static void store(struct zr_lowering *l, const struct chunk *c)
+{
+	int64_t first, n;
+	zr_rank_holds_of(l->s, c->tensor, l->s->process.rank, &first, &n);
+	int64_t lo = first > c->first ? first : c->first, hi = first + n < c->first + c->n ? first + n : c->first + c->n;
+	if (lo >= hi)
+		return;
+	struct zr_piece p = piece_of(l, c, lo, hi - lo);
+	int32_t number = zr_low_add_piece(l, &p);
+	secure(l, &p, number);
+	master(l, ZR_I_STORE, c, &p, number);
+	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 1); k++)
+		zr_low_move(l, part(l, c, k, lo - c->first, p.n), zr_low_datum(l, &p, datum(l, c, k)), 0);
+	zr_low_keep(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES);
+}
+
+static void send(struct zr_lowering *l, const struct chunk *c, int root, int way)
+{
+	l->part[0] = (struct zr_exchange){ all_of(l, c, way), all_of(l, c, way) };
+	if (l->s->process.world > 1)
+		zr_low_collective(l, ZR_COMM_BROADCAST, ZR_GROUP_WORLD, ZR_F32, root, 1);
+}
+
+/* What rank `from` holds of a tensor, to its owner. */
+static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owner)
+{
+	int me = l->s->process.rank;
+	int64_t first, n, step = l->s->plan.whole.chunk;
+	struct chunk all = matrix(l, tensor);
+	zr_rank_holds_of(l->s, tensor, from, &first, &n);
+	for (int64_t at = 0; !l->rc && at < n; at += step) {
+		struct chunk c = message(l, tensor, first + at, n - at < step ? n - at : step);
+		if (me == from)
+			load(l, &c);
+		if (from != owner)
+			send(l, &c, from, TO_OWNER);
+		if (me == owner)
+			copy(l, &all, &c, TO_OWNER);
+	}
+}
+
+static void bring(struct zr_lowering *l, int32_t tensor, int owner)
+{
+	int whole = l->s->groups[l->s->layout.tensor[tensor].unit].state == ZR_GROUP_SELF;
+	for (int r = 0; r < l->s->process.world; r++)
+		if (!whole || (r == owner && r == l->s->process.rank))
+			bring_part(l, tensor, r, owner);
+}
+
+static void update(struct zr_lowering *l, int32_t tensor)
+{
+	int device = l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
+	struct chunk all = matrix(l, tensor);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE, .queue = device ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = tensor,
+					  .flags = device ? 0 : ZR_F_ON_HOST });
+	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
+	zr_low_arg(l, zr_mine(ZR_R_WHOLE, l->s->plan.whole.work, l->s->plan.whole.work_bytes), ZR_WRITES);
+}
+
+static void give_back(struct zr_lowering *l, int32_t tensor, int owner)
+{
+	struct chunk all = matrix(l, tensor);
+	int64_t step = l->s->plan.whole.chunk;
+	for (int64_t at = 0; !l->rc && at < all.n; at += step) {
+		struct chunk c = message(l, tensor, all.first + at, all.n - at < step ? all.n - at : step);
+		if (l->s->process.rank == owner)
+			copy(l, &c, &all, BACK);
+		send(l, &c, owner, BACK);
+		store(l, &c);
+	}
+}
+
+static void each(struct zr_lowering *l, int32_t first, int n, void (*fn)(struct zr_lowering *, int32_t, int))
+{
+	for (int i = 0; i < n; i++) {
+		int32_t tensor = l->s->plan.whole.tensor[first + i];
+		l->unit = l->s->layout.tensor[tensor].unit;
+		fn(l, tensor, i);
+	}
+}
+
+void zr_low_whole(struct zr_lowering *l)
+{
+	const struct zr_whole_plan *p = &l->s->plan.whole;
+	int world = l->s->process.world, rank = l->s->process.rank;
+	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
+		int n = p->n - first < world ? p->n - first : world;
+		each(l, first, n, bring);
+		if (rank < n)
+			update(l, p->tensor[first + rank]);
+		each(l, first, n, give_back);
+	}
+	l->unit = -1;
+}
