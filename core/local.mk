@@ -31,6 +31,7 @@ core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: M
 
 include core/config/local.mk
 include core/program/local.mk
+include core/lower/local.mk
 include core/update/local.mk
 include core/checkpoint/local.mk
 include core/files/local.mk

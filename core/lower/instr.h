@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * instr.h - what really happens in a step: the operations of a recorded program as instructions. Each names the bytes that
+ * it reads and writes, the queue that runs it and the instructions that it waits for. Tiers, devices, comm abilities and
+ * types on the wire are known to what makes this (lower.h) and to nothing behind it: what runs instructions decides nothing.
+ */
+#ifndef ZR_CORE_INSTR_H
+#define ZR_CORE_INSTR_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct zr_setup;
+
+enum zr_instr_kind {
+	ZR_I_HOST,       /* a function of the session on host memory: number is ZR_H_* */
+	ZR_I_LAYER,      /* the model's forward or backward: number is the use */
+	ZR_I_COPY,       /* between memories: from the first operand to the second */
+	ZR_I_READ,       /* from a store: likewise */
+	ZR_I_WRITE,      /* to a store: likewise */
+	ZR_I_COLLECTIVE, /* number is ZR_COMM_*; pairs of operands: sent, received */
+	ZR_I_CAST,       /* from the first operand to the second: types `from` and `dtype` */
+	ZR_I_ACCUMULATE, /* the first operand's gradients into the second's sums; squares and counts per block: third, fourth */
+	ZR_I_SECURE,     /* a save that is under way takes what is about to change: number is the piece */
+	ZR_I_OPTIMIZE,   /* the optimizer on a piece */
+	ZR_I_PARTIAL,    /* sums over parameters of a piece */
+	ZR_I_LOAD,       /* masters of a piece in fp32, into the first operand */
+	ZR_I_STORE,      /* and from it, with the compute copy */
+	ZR_I_WHOLE,      /* the optimizer on a matrix: number is the tensor */
+	ZR_I_KINDS
+};
+
+/* Functions of the session. */
+enum zr_host_call {
+	ZR_H_BATCH,   /* tokens of the micro-batch */
+	ZR_H_LOSS,    /* adds its loss */
+	ZR_H_MEASURE, /* squares and non-finite numbers of the blocks that this rank is home of */
+	ZR_H_SAY,     /* what this rank says at the boundary */
+	ZR_H_MERGE,   /* and what all say */
+	ZR_H_SCALARS, /* learning rates and factors of an update */
+	ZR_H_CLEAR,   /* sums over parameters begin */
+	ZR_H_ADD,     /* what ranks say of some of them: `block` is the first, `blocks` their number */
+	ZR_H_TOTALS   /* and what they are */
+};
+
+/* COMPUTE and HOST run in order, one instruction after the other. The others run beside them, in any order; COMM is posted in
+ * order. */
+enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QUEUES };
+#define ZR_Q_IN_ORDER 2 /* queues before this one */
+
+/* Flags. */
+#define ZR_F_IDLE 1u    /* COPY: nothing enqueued on the device uses the memory */
+#define ZR_F_STORE 2u   /* ACCUMULATE: the first contribution, which becomes the sum */
+#define ZR_F_MEASURE 4u /* ACCUMULATE: the last one */
+#define ZR_F_ON_HOST 8u /* computed by the operations on host memory */
+#define ZR_F_DEVICE 16u /* COLLECTIVE: on device memory */
+
+/* Access of an operand. */
+#define ZR_READS 1u
+#define ZR_WRITES 2u
+
+/* Whose memory an operand is in. */
+#define ZR_MINE (-1)
+#define ZR_OTHERS (-2) /* the same place of all other ranks: what they wrote is seen after a fence */
+#define ZR_VIEW (-3)   /* the shares of all ranks one after the other, as comm maps them; the others' for the proof */
+/* 0 and more: of that rank; of another one than this it counts as ZR_OTHERS */
+
+struct zr_operand {
+	int32_t region;   /* ZR_R_*, -1: none is wanted */
+	int32_t whose;
+	uint32_t access;
+	int32_t unit;     /* ZR_VIEW: whose shares */
+	uint64_t at, bytes;
+};
+
+struct zr_instr {
+	uint8_t kind, queue;
+	uint16_t flags;
+	int32_t op;             /* operation of the recorded program that it is a part of, -1: none */
+	int32_t unit;           /* for messages, -1: none */
+	int32_t number;         /* see the kinds */
+	int32_t group, root;    /* COLLECTIVE */
+	int32_t dtype, from;    /* element types; ACCUMULATE: what a contribution is rounded to */
+	int32_t first, n;       /* operands: lowered.operand[first .. first + n) */
+	int32_t after, n_after; /* instructions that are over before it starts: lowered.dep[after .. after + n_after) */
+	int64_t block, blocks;  /* of the unit, or of the piece */
+};
+
+struct zr_piece;
+
+struct zr_lowered {
+	int32_t id;      /* ZR_S_* */
+	int32_t n, cap, n_operand, cap_operand, n_dep, cap_dep;
+	struct zr_instr *instr;
+	struct zr_operand *operand;
+	int32_t *dep;
+	struct zr_piece *piece; /* what instructions of pieces name by number */
+	int32_t n_piece, cap_piece;
+	uint64_t in_place; /* bytes of other ranks that are read where they lie */
+	uint64_t hash;
+};
+
+/* Programs of a step, in the order in which they run. */
+enum zr_lowered_id {
+	ZR_S_FIRST,    /* a micro-batch of several: the first, */
+	ZR_S_MICRO,    /* the next ones, */
+	ZR_S_LAST,     /* the last one; and the only one */
+	ZR_S_BOUNDARY, /* loss, norm, non-finite numbers of all ranks */
+	ZR_S_MEET,     /* the loss of all ranks, after an evaluation */
+	ZR_S_UPDATE,
+	ZR_S_EVAL,
+	ZR_S_VALUES,   /* values that were filled in reach all who hold them */
+	ZR_LOWERED
+};
+
+extern const char *const zr_lowered_name[], *const zr_instr_name[], *const zr_queue_name[];
+
+/* order.c: fills dep: what each instruction waits for, which follows from the bytes that it and those before it read and write.
+ * Nothing that others imply is added. Where a store takes so many requests at a time, the next one waits for the oldest. */
+int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err);
+
+/* verify.c: refuses a program, naming both instructions, in which an instruction reads or writes bytes that another one writes
+ * while nothing orders them; reads bytes that do not outlive a program before they are written; waits for itself or a later one;
+ * or has more requests under way than a store takes. Linear in operands and dependencies, but for the depth of lists. */
+int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_error *err);
+
+void zr_lowered_free(struct zr_lowered *p);
+
+/* "copy of unit h.0" into buf, which it returns. */
+const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t i, char *buf, size_t size);
+
+#endif

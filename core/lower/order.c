@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order.c - what each instruction waits for. It follows from the bytes that instructions touch,
+ * walked in issue order. What is known to be over by then is not waited for again.
+ */
+#include <stdlib.h>
+
+#include "core/lower/before.h"
+#include "core/lower/spans.h"
+#include "core/setup.h"
+
+struct order {
+	struct zr_lowered *p;
+	struct zr_spans spans;
+	struct zr_before before;
+	int32_t oldest[ZR_OFFLOADS]; /* no request before this instruction is under way */
+};
+
+/* Where a store takes no more requests, j waits for its oldest one unless it waits for one anyway. */
+static int limit(struct order *o, int32_t j)
+{
+	struct zr_spans *t = &o->spans;
+	int store = zr_before_request(&o->before, j);
+	uint32_t most = store < 0 ? 0 : t->setup->offload[store].info.max_inflight;
+	if (!most || o->before.requests[store] < most)
+		return 0;
+	for (int32_t k = 0; k < t->n_found; k++) {
+		int32_t i = t->found[k].instr;
+		if (i >= 0 && zr_before_request(&o->before, i) == store)
+			return 0;
+	}
+	while (zr_before_request(&o->before, o->oldest[store]) != store)
+		o->oldest[store]++;
+	return zr_spans_found(t, 0, o->oldest[store]);
+}
+
+static int depend(struct order *o, int32_t j, int32_t i)
+{
+	struct zr_lowered *p = o->p;
+	int32_t *dep = zr_list_grow(p->dep, p->n_dep + 1, &p->cap_dep, sizeof *dep);
+	if (!dep)
+		return ZR_ENOMEM;
+	p->dep = dep;
+	p->dep[p->n_dep++] = i;
+	p->instr[j].n_after++;
+	zr_before_wait(&o->before, j, i);
+	return 0;
+}
+
+static int latest_first(const void *a, const void *b)
+{
+	const struct zr_conflict *x = a, *y = b;
+	return (x->instr < y->instr) - (x->instr > y->instr);
+}
+
+/* The latest ones imply most of the others. */
+static int visit(struct order *o, int32_t j)
+{
+	struct zr_instr *in = &o->p->instr[j];
+	struct zr_spans *t = &o->spans;
+	int rc = 0;
+	in->after = o->p->n_dep;
+	in->n_after = t->n_found = 0;
+	for (int32_t k = 0; !rc && k < in->n; k++)
+		rc = zr_spans_find(t, &o->p->operand[in->first + k]);
+	rc = rc ? rc : limit(o, j);
+	if (t->n_found > 1)
+		qsort(t->found, (size_t)t->n_found, sizeof *t->found, latest_first);
+	zr_before_enter(&o->before, j);
+	for (int32_t k = 0; !rc && k < t->n_found && t->found[k].instr >= 0; k++)
+		if (!zr_before(&o->before, t->found[k].instr, j))
+			rc = depend(o, j, t->found[k].instr);
+	return rc ? rc : zr_spans_add(t, o->p, j);
+}
+
+int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err)
+{
+	struct order o = { .p = p, .spans.setup = s };
+	int rc = zr_before_new(&o.before, s, p);
+	p->n_dep = 0;
+	for (int32_t j = 0; !rc && j < p->n; j++)
+		rc = visit(&o, j);
+	zr_spans_free(&o.spans);
+	zr_before_free(&o.before);
+	return rc ? zr_err(err, rc, "out of memory while ordering %d instructions", p->n) : 0;
+}

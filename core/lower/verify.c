@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verify.c - the proof that a program computes the same in whatever order its instructions run, as
+ * long as each waits for its dependencies. How these were found does not matter here.
+ */
+#include <inttypes.h>
+
+#include "core/lower/before.h"
+#include "core/lower/spans.h"
+#include "core/setup.h"
+
+#define NAME 160
+
+/* Refuses. */
+#define WRONG(v, ...) zr_err((v)->err, ZR_ESTATE, __VA_ARGS__)
+
+struct proof {
+	const struct zr_setup *setup;
+	const struct zr_lowered *p;
+	struct zr_error *err;
+	struct zr_spans spans;
+	struct zr_before before;
+};
+
+/* "copy of unit h.0 (instruction 7)" */
+static const char *name(const struct proof *v, int32_t i, char *buf)
+{
+	char text[NAME - 32];
+	if (i < 0 || i >= v->p->n)
+		snprintf(buf, NAME, "instruction %d, which does not exist", i);
+	else
+		snprintf(buf, NAME, "%s (instruction %d)",
+			 zr_instr_text(v->setup, v->p, i, text, sizeof text), i);
+	return buf;
+}
+
+/* ---- each instruction by itself ---- */
+
+static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
+{
+	char a[NAME];
+	const struct zr_region *r = v->setup->plan.region + (o->region < 0 ? 0 : o->region);
+	if (o->region >= ZR_R_COUNT)
+		return WRONG(v, "%s has an operand in region %d, which does not exist",
+			     name(v, i, a), o->region);
+	if (o->region < 0 || (o->at <= r->bytes && o->bytes <= r->bytes - o->at))
+		return 0;
+	return WRONG(v, "%s touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %"
+		     PRIu64, name(v, i, a), o->bytes, o->at, r->what, r->bytes);
+}
+
+static int check_waits(struct proof *v, int32_t i)
+{
+	const struct zr_instr *in = &v->p->instr[i];
+	char a[NAME], b[NAME];
+	zr_before_enter(&v->before, i);
+	for (int32_t k = 0; k < in->n_after; k++) {
+		int32_t d = v->p->dep[in->after + k];
+		if (d < 0 || d >= i)
+			return WRONG(v, "%s waits for %s, which does not come before it",
+				     name(v, i, a), name(v, d, b));
+		zr_before_wait(&v->before, i, d);
+	}
+	return 0;
+}
+
+static int check_instr(struct proof *v, int32_t i)
+{
+	const struct zr_lowered *p = v->p;
+	const struct zr_instr *in = &p->instr[i];
+	char a[NAME];
+	int rc = 0;
+	if (in->queue >= ZR_QUEUES || (in->kind == ZR_I_COLLECTIVE && in->queue != ZR_Q_COMM))
+		return WRONG(v, "%s is in queue %d, which does not run it", name(v, i, a),
+			     in->queue);
+	if (in->first < 0 || in->n < 0 || in->n > p->n_operand - in->first || in->after < 0 ||
+	    in->n_after < 0 || in->n_after > p->n_dep - in->after)
+		return WRONG(v, "%s has operands or dependencies that do not exist", name(v, i, a));
+	for (int32_t k = 0; !rc && k < in->n; k++)
+		rc = check_operand(v, i, &p->operand[in->first + k]);
+	return rc ? rc : check_waits(v, i);
+}
+
+/* ---- what it touches and posts ---- */
+
+/* Whether what an operand reads has to be written by the program itself. */
+static int transient(const struct proof *v, const struct zr_operand *o)
+{
+	static const uint8_t is[ZR_R_COUNT] = {
+		[ZR_R_GRAD_BUFFER] = 1, [ZR_R_GATHER] = 1, [ZR_R_ACT] = 1, [ZR_R_ACT_FAR] = 1,
+		[ZR_R_WORK] = 1, [ZR_R_COMM] = 1, [ZR_R_BATCH] = 1, [ZR_R_STAGING] = 1,
+		[ZR_R_CHUNK] = 1, [ZR_R_FOLD] = 1, [ZR_R_SLOT] = 1, [ZR_R_WIRE] = 1,
+		[ZR_R_WHOLE] = 1
+	};
+	if (zr_operand_others(v->setup, o))
+		return 0;
+	return is[o->region] || (o->region == ZR_R_GRAD && v->p->id == ZR_S_LAST &&
+				 v->setup->program[ZR_PROG_LAST_MICRO].sum);
+}
+
+static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
+		  const struct zr_conflict *c)
+{
+	const char *what = v->setup->plan.region[o->region].what;
+	const char *whose = zr_operand_others(v->setup, o) ? " of other ranks" : "";
+	char a[NAME], b[NAME];
+	if (c->instr < 0)
+		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
+			     name(v, j, a), c->at, what);
+	return WRONG(v, "%s and %s touch byte %" PRIu64 " of %s%s, one of them writes it, and "
+		     "nothing orders them", name(v, c->instr, a), name(v, j, b), c->at, what,
+		     whose);
+}
+
+static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
+{
+	struct zr_spans *t = &v->spans;
+	t->n_found = 0;
+	int rc = zr_spans_find(t, o);
+	for (int32_t k = 0; !rc && k < t->n_found; k++) {
+		int32_t i = t->found[k].instr;
+		if (i < 0 ? transient(v, o) : !zr_before(&v->before, i, j))
+			rc = refuse(v, j, o, &t->found[k]);
+	}
+	return rc;
+}
+
+static int check_requests(struct proof *v, int32_t j)
+{
+	int store = zr_before_request(&v->before, j);
+	uint32_t most = store < 0 ? 0 : v->setup->offload[store].info.max_inflight;
+	int32_t i = 0;
+	char a[NAME], b[NAME];
+	if (!most || v->before.requests[store] <= most)
+		return 0;
+	while (zr_before_request(&v->before, i) != store)
+		i++;
+	return WRONG(v, "%s is one request more than the %" PRIu32 " that its store takes at a "
+		     "time: nothing waits for %s", name(v, j, a), most, name(v, i, b));
+}
+
+static int check(struct proof *v, int32_t i)
+{
+	const struct zr_instr *in = &v->p->instr[i];
+	int rc = check_instr(v, i);
+	for (int32_t k = 0; !rc && k < in->n; k++)
+		rc = check_touched(v, i, &v->p->operand[in->first + k]);
+	rc = rc ? rc : check_requests(v, i);
+	return rc ? rc : zr_spans_add(&v->spans, v->p, i);
+}
+
+int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_error *err)
+{
+	struct proof v = { .setup = s, .p = p, .err = err, .spans.setup = s };
+	int rc = zr_before_new(&v.before, s, p);
+	for (int32_t i = 0; !rc && i < p->n; i++)
+		rc = check(&v, i);
+	zr_spans_free(&v.spans);
+	zr_before_free(&v.before);
+	if (rc == ZR_ENOMEM)
+		zr_err(err, rc, "out of memory while verifying %d instructions", p->n);
+	return rc;
+}
