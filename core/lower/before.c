@@ -6,20 +6,20 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/setup.h"
 
 int zr_before_new(struct zr_before *b, const struct zr_setup *s, const struct zr_lowered *p)
 {
 	size_t n = (size_t)p->n + 1;
-	int32_t *row = calloc(8 * n, sizeof *row);
-	*b = (struct zr_before){ .setup = s, .p = p, .position = row, .search = INT32_MAX };
-	if (!row)
+	int32_t *row = calloc(6 * n, sizeof *row);
+	*b = (struct zr_before){ .setup = s, .p = p, .lane = row, .search = INT32_MAX };
+	b->over = calloc(n, sizeof *b->over);
+	if (!row || !b->over)
 		return ZR_ENOMEM;
-	for (int q = 0; q < ZR_Q_IN_ORDER; q++) {
-		b->over[q] = row += n;
+	for (int q = 0; q < ZR_Q_IN_ORDER; q++)
 		b->next[q] = row += n;
-	}
 	b->seen = row += n;
 	b->waited = row += n;
 	b->stack = row + n;
@@ -30,7 +30,8 @@ int zr_before_new(struct zr_before *b, const struct zr_setup *s, const struct zr
 
 void zr_before_free(struct zr_before *b)
 {
-	free(b->position);
+	free(b->over);
+	free(b->lane);
 }
 
 static int in_order(const struct zr_before *b, int32_t i)
@@ -54,13 +55,24 @@ void zr_before_enter(struct zr_before *b, int32_t j)
 	int q = b->p->instr[j].queue, store = zr_before_request(b, j);
 	if (store >= 0)
 		b->requests[store]++;
+	b->lane[j] = -1;
 	if (q >= ZR_Q_IN_ORDER)
 		return;
-	for (int k = 0; b->count[q] && k < ZR_Q_IN_ORDER; k++)
-		b->over[k][j] = b->over[k][b->last[q]];
-	b->position[j] = b->count[q]++;
-	b->over[q][j] = b->count[q];
+	if (b->count[q])
+		memcpy(b->over[j], b->over[b->last[q]], sizeof b->over[j]);
+	b->over[j][q] = ++b->count[q];
+	b->lane[j] = q;
 	b->last[q] = j;
+}
+
+/* What comes after all of a lane may follow there. */
+void zr_before_leave(struct zr_before *b, int32_t j)
+{
+	for (int l = ZR_Q_IN_ORDER; l < ZR_LANES && b->lane[j] < 0; l++)
+		if (b->over[j][l] == b->count[l]) {
+			b->over[j][l] = ++b->count[l];
+			b->lane[j] = l;
+		}
 }
 
 static int32_t visit(struct zr_before *b, int32_t *mark, int32_t value, int32_t d, int32_t n)
@@ -92,20 +104,21 @@ void zr_before_wait(struct zr_before *b, int32_t j, int32_t i)
 	if (store >= 0)
 		b->requests[store]--;
 	b->waited[i] = 1;
-	for (int q = 0; q < ZR_Q_IN_ORDER; q++)
-		if (b->over[q][i] > b->over[q][j])
-			b->over[q][j] = b->over[q][i];
+	for (int l = 0; l < ZR_LANES; l++)
+		if (b->over[i][l] > b->over[j][l])
+			b->over[j][l] = b->over[i][l];
 	if (queue < ZR_Q_IN_ORDER)
-		mark_back(b, b->next[queue], b->position[j], i, 0);
+		mark_back(b, b->next[queue], b->over[j][queue], i, 0);
 }
 
 int zr_before(struct zr_before *b, int32_t i, int32_t j)
 {
 	const struct zr_instr *in = &b->p->instr[j];
-	if (in_order(b, i))
-		return b->position[i] < b->over[b->p->instr[i].queue][j];
+	int l = b->lane[i];
+	if (l >= 0)
+		return b->over[i][l] <= b->over[j][l];
 	for (int q = 0; q < ZR_Q_IN_ORDER; q++)
-		if (b->next[q][i] < b->over[q][j])
+		if (b->next[q][i] <= b->over[j][q])
 			return 1;
 	if (in_order(b, j))
 		return 0;

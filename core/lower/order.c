@@ -16,7 +16,7 @@ struct order {
 	int32_t oldest[ZR_OFFLOADS]; /* no request before this instruction is under way */
 };
 
-/* Where a store takes no more requests, j waits for its oldest one unless it waits for one anyway. */
+/* Where a store takes no more requests, j waits for the oldest, unless it waits for one anyway. */
 static int limit(struct order *o, int32_t j)
 {
 	struct zr_spans *t = &o->spans;
@@ -70,6 +70,7 @@ static int visit(struct order *o, int32_t j)
 	for (int32_t k = 0; !rc && k < t->n_found && t->found[k].instr >= 0; k++)
 		if (!zr_before(&o->before, t->found[k].instr, j))
 			rc = depend(o, j, t->found[k].instr);
+	zr_before_leave(&o->before, j);
 	return rc ? rc : zr_spans_add(t, o->p, j);
 }
 

@@ -2,8 +2,8 @@
  *
  * spans.h - which instructions touched which bytes last. For each region, once as memory of this
  * rank and once as memory of the others: byte ranges with their last writer and all readers since.
- * It suffices to compare an instruction with these: what comes after the last writer comes after all
- * that the last writer came after.
+ * It suffices to compare an instruction with these: what comes after the last writer comes after
+ * all that the last writer came after.
  */
 #ifndef ZR_CORE_SPANS_H
 #define ZR_CORE_SPANS_H

@@ -61,6 +61,7 @@ static int check_waits(struct proof *v, int32_t i)
 				     name(v, i, a), name(v, d, b));
 		zr_before_wait(&v->before, i, d);
 	}
+	zr_before_leave(&v->before, i);
 	return 0;
 }
 
