@@ -28,3 +28,9 @@ ranks_rig = %D%/ranks_rig.c %D%/ranks_rig.h
 %C%_t_program_SOURCES = %D%/t_program.c $(plan_rig)
 %C%_t_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_program_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += %D%/t_order
+TESTS += %D%/t_order
+%C%_t_order_SOURCES = %D%/t_order.c %D%/order_rig.c %D%/order_rig.h
+%C%_t_order_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_order_LDADD = core/libcore.la $(CMOCKA_LIBS)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# core/lower: from what was recorded to what really happens: instructions, their order, and the proof that it is enough.
+# core/lower: the instructions of a step, what each waits for, and the proof that this suffices.
 core_libcore_la_SOURCES += \
+	%D%/before.c %D%/before.h \
 	%D%/instr.h \
 	%D%/lower.c %D%/lower.h %D%/lower_gather.c %D%/lower_reduce.c %D%/lower_update.c %D%/lower_whole.c \
-	%D%/order.c %D%/spans.c %D%/spans.h %D%/text.c %D%/verify.c
+	%D%/order.c \
+	%D%/spans.c %D%/spans.h \
+	%D%/text.c \
+	%D%/verify.c

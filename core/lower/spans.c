@@ -24,16 +24,6 @@ int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o)
 	return o->whose != ZR_MINE && o->whose != s->process.rank;
 }
 
-int zr_instr_store(const struct zr_setup *s, const struct zr_lowered *p, int32_t i)
-{
-	const struct zr_instr *in = &p->instr[i];
-	int at = in->kind == ZR_I_WRITE;
-	if ((in->kind != ZR_I_READ && in->kind != ZR_I_WRITE) || in->n <= at || p->operand[in->first + at].region < 0)
-		return -1;
-	int store = s->plan.region[p->operand[in->first + at].region].store;
-	return store < ZR_STORE_OPTIMIZER ? -1 : store - ZR_STORE_OPTIMIZER;
-}
-
 static int touches(const struct zr_operand *o)
 {
 	return o->region >= 0 && o->bytes && o->access;
@@ -44,16 +34,16 @@ static uint64_t end_of(const struct zr_operand *o)
 	return o->bytes > UINT64_MAX - o->at ? UINT64_MAX : o->at + o->bytes;
 }
 
-/* NULL: no memory. It begins as one span that nobody has touched. */
+/* NULL: no memory. It begins as one span that nobody has touched; cut() makes two more at most. */
 static struct zr_span_list *list_of(struct zr_spans *t, const struct zr_operand *o)
 {
 	struct zr_span_list *l = &t->list[o->region][zr_operand_others(t->setup, o)];
-	struct zr_span *span = zr_list_grow(l->span, l->n + 2, &l->cap, sizeof *span); /* add makes two at most */
+	struct zr_span *span = zr_list_grow(l->span, l->n + 2, &l->cap, sizeof *span);
 	if (!span)
 		return NULL;
 	l->span = span;
 	if (!l->n)
-		l->span[l->n++] = (struct zr_span){ .writer = -1, .reader = { -1, -1 }, .others = -1 };
+		l->span[l->n++] = (struct zr_span){ 0, -1, { -1, -1 }, -1 };
 	return l;
 }
 
@@ -73,11 +63,12 @@ static int32_t span_at(const struct zr_span_list *l, uint64_t at)
 
 /* ---- whom an operand has to come after ---- */
 
-static int found(struct zr_spans *t, uint64_t at, int32_t instr)
+int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 {
 	if (t->n_found && t->found[t->n_found - 1].instr == instr)
 		return 0;
-	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found, sizeof *list);
+	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found,
+						sizeof *list);
 	if (!list)
 		return ZR_ENOMEM;
 	t->found = list;
@@ -88,21 +79,23 @@ static int found(struct zr_spans *t, uint64_t at, int32_t instr)
 static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_operand *o)
 {
 	uint64_t at = v->at > o->at ? v->at : o->at;
-	int rc = v->writer >= 0 || (o->access & ZR_READS) ? found(t, at, v->writer) : 0;
+	int rc = v->writer >= 0 || (o->access & ZR_READS) ? zr_spans_found(t, at, v->writer) : 0;
 	if (!(o->access & ZR_WRITES))
 		return rc;
 	for (int q = 0; !rc && q < ZR_Q_IN_ORDER; q++)
-		rc = v->reader[q] >= 0 ? found(t, at, v->reader[q]) : 0;
+		rc = v->reader[q] >= 0 ? zr_spans_found(t, at, v->reader[q]) : 0;
 	for (int32_t r = v->others; !rc && r >= 0; r = t->reader[r].next)
-		rc = found(t, at, t->reader[r].instr);
+		rc = zr_spans_found(t, at, t->reader[r].instr);
 	return rc;
 }
 
 int zr_spans_find(struct zr_spans *t, const struct zr_operand *o)
 {
 	struct zr_span_list *l = touches(o) ? list_of(t, o) : NULL;
-	int rc = touches(o) && !l ? ZR_ENOMEM : 0;
-	for (int32_t i = l ? span_at(l, o->at) : 0; l && !rc && i < l->n && l->span[i].at < end_of(o); i++)
+	if (!l)
+		return touches(o) ? ZR_ENOMEM : 0;
+	int rc = 0;
+	for (int32_t i = span_at(l, o->at); !rc && i < l->n && l->span[i].at < end_of(o); i++)
 		rc = find_in(t, &l->span[i], o);
 	return rc;
 }
@@ -122,7 +115,8 @@ static int32_t cut(struct zr_span_list *l, uint64_t at)
 
 static void written(struct zr_span_list *l, int32_t low, int32_t high, int32_t instr)
 {
-	l->span[low] = (struct zr_span){ .at = l->span[low].at, .writer = instr, .reader = { -1, -1 }, .others = -1 };
+	uint64_t at = l->span[low].at;
+	l->span[low] = (struct zr_span){ at, instr, { -1, -1 }, -1 };
 	memmove(&l->span[low + 1], &l->span[high], (size_t)(l->n - high) * sizeof *l->span);
 	l->n -= high - low - 1;
 }
@@ -133,7 +127,8 @@ static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int qu
 		v->reader[queue] = instr;
 		return 0;
 	}
-	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader, sizeof *list);
+	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader,
+					      sizeof *list);
 	if (!list)
 		return ZR_ENOMEM;
 	t->reader = list;

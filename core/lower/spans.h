@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spans.h - which instructions touched which bytes last. For each region, once as memory of this rank and once as memory
- * of the other ranks, byte ranges with their last writer and those that have read them since. With what every pair of
- * neighbours in this order is asked, all pairs are: a writer follows the writer before it and the readers in between.
+ * spans.h - which instructions touched which bytes last. For each region, once as memory of this
+ * rank and once as memory of the others: byte ranges with their last writer and all readers since.
+ * It suffices to compare an instruction with these: what comes after the last writer comes after
+ * all that the last writer came after.
  */
 #ifndef ZR_CORE_SPANS_H
 #define ZR_CORE_SPANS_H
@@ -10,12 +11,12 @@
 #include "core/lower/instr.h"
 #include "core/plan.h"
 
-/* From `at` to where the next one begins. Of readers on a queue that runs in order the latest stands for all. */
+/* From `at` to the next span. Of the readers on an in-order queue the latest stands for all. */
 struct zr_span {
 	uint64_t at;
 	int32_t writer;                /* -1: none yet */
 	int32_t reader[ZR_Q_IN_ORDER]; /* on each such queue, -1: none */
-	int32_t others;                /* readers on other queues: the first of a list in zr_spans.reader, -1: none */
+	int32_t others;                /* on other queues: head of a list in zr_spans.reader, -1 */
 };
 
 /* Lists of readers share their ends: nothing in one ever changes. */
@@ -23,7 +24,8 @@ struct zr_reader {
 	int32_t instr, next;
 };
 
-/* An earlier instruction that touches a byte which another one is about to touch. -1: nobody wrote what it reads. */
+/* The first byte at which an operand meets an earlier instruction. -1: none has written what it
+ * reads. */
 struct zr_conflict {
 	uint64_t at;
 	int32_t instr;
@@ -42,16 +44,15 @@ struct zr_spans {
 	int32_t n_reader, cap_reader, n_found, cap_found;
 };
 
-/* Both return 0 or ZR_ENOMEM. find adds to `found` whom an operand has to come after: of what it reads the writers, of
- * what it writes the readers too. add: instruction i has touched its operands. */
+/* All return 0 or ZR_ENOMEM. find adds to `found` what an operand has to come after: the writers of
+ * what it reads, and of what it writes the readers too. add: i has touched its operands. */
 int zr_spans_find(struct zr_spans *t, const struct zr_operand *o);
+int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr);
 int zr_spans_add(struct zr_spans *t, const struct zr_lowered *p, int32_t i);
 void zr_spans_free(struct zr_spans *t);
 
-int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o); /* whether it is memory of other ranks */
-
-/* The store that instruction i is a request to, as an index of setup.offload; -1: none. */
-int zr_instr_store(const struct zr_setup *s, const struct zr_lowered *p, int32_t i);
+/* Whether it is memory of other ranks. */
+int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o);
 
 /* realloc for at least `need` elements. NULL: no memory, and nothing changed. */
 void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size);
