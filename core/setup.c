@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/config/options.h"
-#include "core/lower/lower.h"
 #include "core/route.h"
 
 static const struct zr_opt *option(const struct zr_section *sec, const char *name)
@@ -456,7 +455,7 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 		rc = record_programs(s, err);
 	if (!rc)
 		rc = zr_plan_make(s, &s->plan, err);
-	return rc ? rc : zr_lower_all(s, err);
+	return rc;
 }
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)

@@ -119,6 +119,9 @@ enum zr_lowered_id {
 
 extern const char *const zr_lowered_name[], *const zr_instr_name[], *const zr_queue_name[];
 
+/* lower.c: all programs of a setup whose plan is made, if they are not there yet: lowered, ordered, verified. [main] */
+int zr_lower_all(struct zr_setup *s, struct zr_error *err);
+
 /* order.c: fills dep: what each instruction waits for, which follows from the bytes that it and those before it read and write.
  * Nothing that others imply is added. Where a store takes so many requests at a time, the next one waits for the oldest. */
 int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err);

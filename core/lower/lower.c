@@ -473,7 +473,7 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = 0;
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
-		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL)
+		if (!s->lowered[id].n && (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL))
 			rc = lower_one(s, id, err);
 	return rc;
 }

@@ -116,7 +116,4 @@ static inline const int32_t *zr_low_units(const struct zr_lowering *l, const str
 
 /* ---- all of it ---- */
 
-/* All programs of a setup whose plan is made: lowered, ordered, verified. */
-int zr_lower_all(struct zr_setup *s, struct zr_error *err);
-
 #endif
