@@ -28,7 +28,7 @@ bin_PROGRAMS += zeroth
 zeroth_SOURCES = \
 	cmd/main.c cmd/cmd.h cmd/args.c \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/plan.c \
+	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 zeroth_LDADD = cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(ZLIB_LIBS)

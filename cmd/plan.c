@@ -8,12 +8,13 @@
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
+#include "cmd/program.h"
 #include "core/setup.h"
 
 #define RANKS_MAX 4096
 
 static const char usage[] =
-	"usage: zeroth plan [-n N] [--json | --program] [-o section.key=value]... CONF\n"
+	"usage: zeroth plan [-n N] [--json] [--program] [-o section.key=value]... CONF\n"
 	"\n"
 	"Shows the memory that training CONF will take, by tier and category, without\n"
 	"taking it. Exit code 0: it fits this machine; 3: it does not.\n"
@@ -22,7 +23,9 @@ static const char usage[] =
 	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
 	"      --memory BYTES              of a machine with this much memory (K M G T)\n"
 	"      --json                      machine-readable\n"
-	"      --program                   the recorded step, one line per operation\n"
+	"      --program                   what runs in a step, one line per instruction:\n"
+	"                                  its queue, what it reads (<) and writes (>),\n"
+	"                                  what it waits for\n"
 	"  -h, --help                      shows this\n";
 
 #define KEPT "kept by stores" /* beside what lies there: checksums */
@@ -174,47 +177,6 @@ static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 	return rc;
 }
 
-static void print_units(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
-{
-	for (int32_t i = 0; i < op->n; i++)
-		printf("%s%s", i ? " " : "", s->layout.unit[p->unit[op->first + i]].name);
-}
-
-static void print_op(const struct zr_setup *s, const struct zr_program *p, int32_t i)
-{
-	const struct zr_pop *op = &p->op[i];
-	char bytes[32];
-	printf("%5d  %-8s", i, zr_pop_name[op->kind]);
-	if (op->kind == ZR_P_LAYER) {
-		const struct zr_use *u = zr_pop_use(s, p, op);
-		printf("%s %s", zr_phase_name[u->phase], zr_layer_at(&s->decl, u->layer)->name);
-	} else if (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) {
-		const struct zr_act_move *m = &s->train_act.move[op->use];
-		printf("%s of %s", m->saved ? "saved" : "output", zr_layer_at(&s->decl, m->layer)->name);
-	} else if (op->kind == ZR_P_WAIT || op->kind == ZR_P_RELAY) {
-		printf("%s %d", zr_pop_name[p->op[op->target].kind], op->target);
-	}
-	print_units(s, p, op);
-	if (op->bytes)
-		printf("  %s", zr_bytes_text(op->bytes, bytes));
-	if (op->kind == ZR_P_GATHER && zr_unit_view(s, p->unit[op->first]))
-		printf("  in place");
-	putchar('\n');
-}
-
-/* Bytes are what this rank receives from the others. */
-static void print_programs(const struct zr_setup *s)
-{
-	char bytes[32];
-	for (int id = 0; id < 4; id++) {
-		const struct zr_program *p = &s->program[id];
-		printf("program %s: %d operations, %s received, hash %016llx\n", zr_program_name[id], p->n,
-		       zr_bytes_text(zr_program_bytes(p), bytes), (unsigned long long)p->hash);
-		for (int32_t i = 0; i < p->n; i++)
-			print_op(s, p, i);
-	}
-}
-
 int zr_cmd_plan(int argc, char **argv)
 {
 	struct zr_cmd_args a;
@@ -234,7 +196,7 @@ int zr_cmd_plan(int argc, char **argv)
 		uint64_t have = a.memory ? a.memory : zr_memory_at_start();
 		rc = zr_plan_check(s, have, &err);
 		if (a.program)
-			print_programs(s);
+			rc = zr_programs_print(s, a.json, &err);
 		else if (a.json)
 			print_json(s, have, !rc);
 		else

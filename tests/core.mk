@@ -32,3 +32,14 @@ tests_t_run_SOURCES = tests/t_run.c tests/ranks_rig.c tests/ranks_rig.h
 tests_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_t_run_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+
+# zeroth, with another zr_run: instructions in orders drawn at random.
+check_PROGRAMS += tests/shuffled
+tests_shuffled_SOURCES = $(zeroth_SOURCES) tests/shuffled_run.c
+tests_shuffled_CPPFLAGS = $(zeroth_CPPFLAGS)
+tests_shuffled_LDADD = $(zeroth_LDADD)
+TESTS += tests/shuffled.sh
+EXTRA_DIST += tests/shuffled.sh
+.PHONY: check-shuffled
+check-shuffled: all tests/shuffled
+	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/tests/shuffled.sh

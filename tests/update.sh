@@ -44,9 +44,10 @@ later=$(gradients "${late[@]}") sooner=$(gradients "${early[@]}")
 ok "sums of 8 layers are never there together: $sooner KiB instead of $later" awk "BEGIN { exit !($sooner > 0 && $sooner < $later / 2) }"
 
 # An update runs when the layer after its own has been enqueued.
-program=$(plan -n 2 --program -o zero.plugin=stage2 "${early[@]}" | sed -n '/^program last_micro/,/^program update/p')
-like 'block 7 is updated beside the backward of block 5' "$(printf '%s\n' "$program" | grep -A 1 'backward h.5$')" 'update +h.7$'
-like 'the update program has nothing left' "$program" '^program update: 0 operations'
+program=$(plan -n 2 --program -o zero.plugin=stage2 "${early[@]}" | sed -n '/^program last micro/,/^program eval/p')
+like 'block 7 is updated beside the backward of block 5' "$(sed -n '/backward of layer h\.5 /,/backward of layer h\.4 /p' <<<"$program")" \
+	'optimize +update \(unit h\.7\)'
+is 'the update program has nothing left' "$(sed -n '/^program update/,$p' <<<"$program" | grep -c optimize)" 0
 
 refused() { # refused NAME PATTERN OPTION...
 	local text code

@@ -36,6 +36,10 @@ zr_begin_fn zr_begin_host;
 int zr_bind(struct zr_session *s, struct zr_error *err);
 void zr_unbind(struct zr_session *s);
 
+/* issue.c: instruction n of the program that runs begins; ends, if it goes on. A failure gets the text of what and where. */
+int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n);
+int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n);
+
 /* run.c: a program from its beginning to the end of all it began. */
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err);
 

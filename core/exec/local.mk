@@ -2,4 +2,4 @@
 #
 # core/exec: runs instructions, one function per kind.
 core_libcore_la_SOURCES += \
-	%D%/bind.c %D%/calls.c %D%/compute.c %D%/exec.h %D%/moves.c %D%/run.c
+	%D%/bind.c %D%/calls.c %D%/compute.c %D%/exec.h %D%/issue.c %D%/moves.c %D%/run.c

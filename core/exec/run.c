@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.c - see exec.h.
+ * run.c - see exec.h: instructions begin in the order of the program.
  */
 #define _GNU_SOURCE
 #include <time.h>
 
 #include "core/exec/exec.h"
-
-static zr_begin_fn *const begin[ZR_I_KINDS] = {
-	[ZR_I_HOST] = zr_begin_host,	     [ZR_I_LAYER] = zr_begin_layer,
-	[ZR_I_COPY] = zr_begin_copy,	     [ZR_I_READ] = zr_begin_read,
-	[ZR_I_WRITE] = zr_begin_write,	     [ZR_I_COLLECTIVE] = zr_begin_collective,
-	[ZR_I_CAST] = zr_begin_cast,	     [ZR_I_ACCUMULATE] = zr_begin_accumulate,
-	[ZR_I_SECURE] = zr_begin_secure,     [ZR_I_OPTIMIZE] = zr_begin_optimize,
-	[ZR_I_PARTIAL] = zr_begin_partial,   [ZR_I_LOAD] = zr_begin_load,
-	[ZR_I_STORE] = zr_begin_store,	     [ZR_I_WHOLE] = zr_begin_whole,
-};
-
-static zr_end_fn *const end[ZR_I_KINDS] = {
-	[ZR_I_COPY] = zr_end_copy, [ZR_I_READ] = zr_end_read, [ZR_I_WRITE] = zr_end_write, [ZR_I_COLLECTIVE] = zr_end_collective,
-};
 
 static double seconds(void)
 {
@@ -28,63 +14,13 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n)
-{
-	const struct zr_bound *b = &s->bound[p->id];
-	int32_t first = p->instr[n].first;
-	return (struct zr_call){ &p->instr[n], p->operand + first, b->at + first, b->seg + first };
-}
-
-void zr_running_text(const struct zr_session *s, char *out, size_t size)
-{
-	const char *wait = s->waiting ? "wait for the " : "";
-	int n = s->running ? snprintf(out, size, "%s", wait) : 0;
-	if (s->running)
-		zr_instr_text(s->setup, s->running, s->at, out + n, size - (size_t)n);
-}
-
-/* What another rank fails with says where already. */
-int zr_failed_in(struct zr_session *s, int rc, const char *doing)
-{
-	if (rc && rc != ZR_EPEER)
-		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank, (long long)s->step + 1, doing);
-	return rc;
-}
-
-/* What ran: whoever failed does not know. */
-static int failed(struct zr_session *s, int rc)
-{
-	char doing[256];
-	zr_running_text(s, doing, sizeof doing);
-	return zr_failed_in(s, rc, doing);
-}
-
-static int end_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
-{
-	struct zr_call c = call_of(s, p, n);
-	uint64_t ticket = s->ticket[n];
-	if (!ticket)
-		return 0;
-	s->ticket[n] = 0;
-	s->at = n;
-	s->waiting = 1;
-	int rc = end[c.i->kind](s, &c, ticket);
-	return rc ? failed(s, rc) : 0;
-}
-
 static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 {
-	struct zr_call c = call_of(s, p, n);
+	const struct zr_instr *i = &p->instr[n];
 	int rc = 0;
-	for (int32_t k = c.i->after; !rc && k < c.i->after + c.i->n_after; k++)
-		rc = end_one(s, p, p->dep[k]);
-	if (rc)
-		return rc;
-	s->at = n;
-	s->waiting = 0;
-	s->ticket[n] = 0;
-	rc = begin[c.i->kind](s, &c, &s->ticket[n]);
-	return rc ? failed(s, rc) : 0;
+	for (int32_t k = i->after; !rc && k < i->after + i->n_after; k++)
+		rc = zr_end(s, p, p->dep[k]);
+	return rc ? rc : zr_begin(s, p, n);
 }
 
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
@@ -99,7 +35,7 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 		s->update_seconds += start > 0 ? seconds() - start : 0;
 	}
 	for (int32_t n = 0; !rc && n < p->n; n++)
-		rc = end_one(s, p, n);
+		rc = zr_end(s, p, n);
 	s->in_place += p->in_place;
 	s->running = NULL;
 	return rc;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program.c - see program.h.
+ */
+#include "cmd/program.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "cmd/fit.h"
+
+/* Bytes that an instruction moves: of copies, transfers and collectives what arrives. */
+static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
+{
+	const struct zr_operand *o = &p->operand[i->first];
+	uint64_t bytes = 0;
+	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
+		return o[0].bytes;
+	for (int64_t k = 0; i->kind == ZR_I_COLLECTIVE && k < i->blocks; k++)
+		bytes += o[2 * k + 1].bytes;
+	return bytes;
+}
+
+static const char *whose(const struct zr_operand *o, char *buf, size_t size)
+{
+	if (o->whose == ZR_MINE)
+		return "";
+	if (o->whose < 0)
+		return o->whose == ZR_VIEW ? " of all" : " of others";
+	snprintf(buf, size, " of rank %d", o->whose);
+	return buf;
+}
+
+static void print_operand(const struct zr_setup *s, const struct zr_operand *o)
+{
+	char buf[32];
+	if (o->region >= 0 && o->bytes && o->access)
+		printf("  %s%s %s+%llu%s", o->access & ZR_READS ? "<" : "", o->access & ZR_WRITES ? ">" : "", s->plan.region[o->region].what,
+		       (unsigned long long)o->at, whose(o, buf, sizeof buf));
+}
+
+static void print_instruction(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
+{
+	const struct zr_instr *i = &p->instr[n];
+	uint64_t bytes = moved(p, i);
+	char text[256], size[32];
+	printf("%6d  %-7s  %-10s  %s", n, zr_queue_name[i->queue], zr_instr_name[i->kind], zr_instr_text(s, p, n, text, sizeof text));
+	if (bytes)
+		printf("  %s", zr_bytes_text(bytes, size));
+	for (int32_t k = 0; k < i->n; k++)
+		print_operand(s, &p->operand[i->first + k]);
+	for (int32_t k = 0; k < i->n_after; k++)
+		printf("%s%d", k ? " " : "  after ", p->dep[i->after + k]);
+	putchar('\n');
+}
+
+static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o)
+{
+	char buf[32];
+	const char *of = whose(o, buf, sizeof buf);
+	return json_pack("{s:s, s:I, s:I, s:b, s:b, s:s}", "region", s->plan.region[o->region].what, "at", (json_int_t)o->at, "bytes",
+			 (json_int_t)o->bytes, "reads", (o->access & ZR_READS) != 0, "writes", (o->access & ZR_WRITES) != 0, "of",
+			 *of ? of + 4 : "this rank");
+}
+
+static json_t *instruction_json(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
+{
+	const struct zr_instr *i = &p->instr[n];
+	json_t *operands = json_array(), *after = json_array();
+	char text[256];
+	for (int32_t k = 0; k < i->n; k++)
+		if (p->operand[i->first + k].region >= 0 && p->operand[i->first + k].access)
+			json_array_append_new(operands, operand_json(s, &p->operand[i->first + k]));
+	for (int32_t k = 0; k < i->n_after; k++)
+		json_array_append_new(after, json_integer(p->dep[i->after + k]));
+	return json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "queue", zr_queue_name[i->queue], "kind", zr_instr_name[i->kind], "part_of",
+			 zr_instr_text(s, p, n, text, sizeof text), "bytes", (json_int_t)moved(p, i), "operands", operands, "after", after);
+}
+
+static json_t *program_json(const struct zr_setup *s, const struct zr_lowered *p)
+{
+	json_t *list = json_array();
+	for (int32_t n = 0; n < p->n; n++)
+		json_array_append_new(list, instruction_json(s, p, n));
+	return json_pack("{s:s, s:o}", "name", zr_lowered_name[p->id], "instructions", list);
+}
+
+static int print_json(const struct zr_setup *s)
+{
+	json_t *list = json_array(), *all = json_pack("{s:O}", "programs", list);
+	for (int32_t id = 0; id < ZR_LOWERED; id++)
+		if (s->lowered[id].n)
+			json_array_append_new(list, program_json(s, &s->lowered[id]));
+	int rc = !list || !all ? -1 : json_dumpf(all, stdout, JSON_INDENT(1));
+	putchar('\n');
+	json_decref(list);
+	json_decref(all);
+	return rc;
+}
+
+int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
+{
+	int rc = zr_lower_all(s, err);
+	if (rc)
+		return rc;
+	if (json)
+		return print_json(s) ? zr_err(err, ZR_ENOMEM, "out of memory for the programs as JSON") : 0;
+	for (int32_t id = 0; id < ZR_LOWERED; id++) {
+		const struct zr_lowered *p = &s->lowered[id];
+		if (p->n)
+			printf("program %s: %d instructions, %d dependencies\n", zr_lowered_name[id], p->n, p->n_dep);
+		for (int32_t n = 0; n < p->n; n++)
+			print_instruction(s, p, n);
+	}
+	return 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shuffled_run.c - zr_run in another order, for the program `shuffled`, which is zeroth otherwise: any instruction whose
+ * dependencies are over may be the next one, but for the order of its queue where that has one; what goes on beside others
+ * ends early or late, and half of the copies and requests do not even begin before they end. Whatever the dependencies of a
+ * program leave open happens, so a missing one changes bits. SHUFFLE=SEED chooses the order, of each rank its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/exec/exec.h"
+
+struct shuffle {
+	struct zr_session *s;
+	const struct zr_lowered *p;
+	int32_t *left;              /* [n] dependencies that are not over */
+	int32_t *next, *first;      /* successors: next[first[i] .. first[i + 1]) */
+	int32_t *queue[ZR_QUEUES];  /* [n] instructions of each queue, in order */
+	int32_t n_queue[ZR_QUEUES], head[ZR_QUEUES];
+	int32_t *ready, n_ready;    /* of queues without an order */
+	int32_t *going, n_going;    /* begun, not over */
+	uint8_t *late;              /* [n] 1: begins when it ends */
+	uint32_t requests[ZR_OFFLOADS];
+	int32_t over;
+};
+
+static uint64_t drawn;
+
+static uint32_t draw(uint32_t n)
+{
+	drawn ^= drawn << 13;
+	drawn ^= drawn >> 7;
+	drawn ^= drawn << 17;
+	return (uint32_t)(drawn >> 33) % n;
+}
+
+static int has_order(int queue)
+{
+	return queue < ZR_Q_IN_ORDER || queue == ZR_Q_COMM;
+}
+
+static void over(struct shuffle *h, int32_t i)
+{
+	h->over++;
+	for (int32_t k = h->first[i]; k < h->first[i + 1]; k++) {
+		int32_t j = h->next[k];
+		if (!--h->left[j] && !has_order(h->p->instr[j].queue))
+			h->ready[h->n_ready++] = j;
+	}
+}
+
+/* The store that an instruction is a request to, -1: none. */
+static int store_of(const struct shuffle *h, int32_t i)
+{
+	const struct zr_instr *in = &h->p->instr[i];
+	if (in->queue != ZR_Q_STORE)
+		return -1;
+	int32_t region = h->p->operand[in->first + (in->kind == ZR_I_WRITE)].region;
+	return h->s->setup->plan.region[region].store - ZR_STORE_OPTIMIZER;
+}
+
+/* Where a store takes no more requests, this one begins late. */
+static int begins_late(struct shuffle *h, int32_t i)
+{
+	int store = store_of(h, i);
+	if (h->p->instr[i].queue == ZR_Q_COMM)
+		return 0;
+	if (draw(2))
+		return 1;
+	return store >= 0 && h->requests[store] >= h->s->setup->offload[store].info.max_inflight;
+}
+
+static int begin(struct shuffle *h, int32_t i)
+{
+	int store = store_of(h, i);
+	if (h->p->instr[i].queue < ZR_Q_IN_ORDER) {
+		int rc = zr_begin(h->s, h->p, i);
+		over(h, i);
+		return rc;
+	}
+	h->going[h->n_going++] = i;
+	h->late[i] = (uint8_t)begins_late(h, i);
+	if (h->late[i])
+		return 0;
+	h->requests[store < 0 ? 0 : store] += store >= 0;
+	return zr_begin(h->s, h->p, i);
+}
+
+static int end(struct shuffle *h, int32_t k)
+{
+	int32_t i = h->going[k];
+	int store = store_of(h, i);
+	h->going[k] = h->going[--h->n_going];
+	if (!h->late[i])
+		h->requests[store < 0 ? 0 : store] -= store >= 0;
+	int rc = h->late[i] ? zr_begin(h->s, h->p, i) : 0;
+	if (!rc)
+		rc = zr_end(h->s, h->p, i);
+	over(h, i);
+	return rc;
+}
+
+/* Something that can be done now. */
+static int do_one(struct shuffle *h)
+{
+	int32_t can[ZR_QUEUES], n = 0;
+	for (int q = 0; q < ZR_QUEUES; q++)
+		if (has_order(q) && h->head[q] < h->n_queue[q] && !h->left[h->queue[q][h->head[q]]])
+			can[n++] = q;
+	uint32_t choice = draw((uint32_t)(n + h->n_ready + h->n_going));
+	if (choice < (uint32_t)n)
+		return begin(h, h->queue[can[choice]][h->head[can[choice]]++]);
+	choice -= (uint32_t)n;
+	if (choice >= (uint32_t)h->n_ready)
+		return end(h, (int32_t)choice - h->n_ready);
+	int32_t i = h->ready[choice];
+	h->ready[choice] = h->ready[--h->n_ready];
+	return begin(h, i);
+}
+
+static void count_successors(struct shuffle *h)
+{
+	const struct zr_lowered *p = h->p;
+	for (int32_t k = 0; k < p->n_dep; k++)
+		h->first[p->dep[k] + 1]++;
+	for (int32_t i = 0; i < p->n; i++)
+		h->first[i + 1] += h->first[i];
+	int32_t *at = malloc(((size_t)p->n + 1) * sizeof *at);
+	if (!at)
+		abort();
+	memcpy(at, h->first, (size_t)p->n * sizeof *at);
+	for (int32_t j = 0; j < p->n; j++)
+		for (int32_t k = 0; k < p->instr[j].n_after; k++)
+			h->next[at[p->dep[p->instr[j].after + k]]++] = j;
+	free(at);
+}
+
+static void prepare(struct shuffle *h)
+{
+	const struct zr_lowered *p = h->p;
+	count_successors(h);
+	for (int32_t i = 0; i < p->n; i++) {
+		int q = p->instr[i].queue;
+		h->left[i] = p->instr[i].n_after;
+		if (has_order(q))
+			h->queue[q][h->n_queue[q]++] = i;
+		else if (!h->left[i])
+			h->ready[h->n_ready++] = i;
+	}
+}
+
+static void *table(size_t n, size_t size)
+{
+	void *p = calloc(n + 1, size);
+	if (!p)
+		abort();
+	return p;
+}
+
+int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
+{
+	struct shuffle h = { .s = s, .p = &s->setup->lowered[id] };
+	size_t n = (size_t)h.p->n + 1;
+	int rc = 0;
+	if (!drawn)
+		drawn = (uint64_t)atoll(getenv("SHUFFLE") ? getenv("SHUFFLE") : "1") * 0x9e3779b97f4a7c15u + (uint64_t)s->setup->process.rank + 1;
+	h.left = table(n, sizeof *h.left);
+	h.first = table(n + 1, sizeof *h.first);
+	h.next = table((size_t)h.p->n_dep, sizeof *h.next);
+	h.ready = table(n, sizeof *h.ready);
+	h.going = table(n, sizeof *h.going);
+	h.late = table(n, 1);
+	for (int q = 0; q < ZR_QUEUES; q++)
+		h.queue[q] = table(n, sizeof *h.queue[q]);
+	s->err = err;
+	s->running = h.p;
+	prepare(&h);
+	while (!rc && h.over < h.p->n)
+		rc = do_one(&h);
+	s->in_place += h.p->in_place;
+	s->running = NULL;
+	void *all[] = { h.left, h.first, h.next, h.ready, h.going, h.late, h.queue[0], h.queue[1], h.queue[2], h.queue[3], h.queue[4] };
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		free(all[i]);
+	return rc;
+}
