@@ -82,7 +82,7 @@ static int end_reduce(struct zr_session *s)
 	return rc ? failed(s, op, rc) : 0;
 }
 
-static double seconds(void)
+double zr_now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -93,13 +93,13 @@ static int run_op(struct zr_session *s, const struct zr_pop *op)
 {
 	int early = s->program->id == ZR_PROG_LAST_MICRO && (op->kind == ZR_P_UPDATE || op->kind == ZR_P_PUBLISH);
 	int rc = early ? end_reduce(s) : 0; /* of what is updated, perhaps */
-	double start = early ? seconds() : 0;
+	double start = early ? zr_now() : 0;
 	s->unit = -1;
 	s->op = op;
 	if (!rc && (rc = call_op(s, op)))
 		rc = failed(s, op, rc);
 	s->op = NULL;
-	s->update_seconds += early ? seconds() - start : 0;
+	s->update_seconds += early ? zr_now() - start : 0;
 	return rc;
 }
 
@@ -117,15 +117,14 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 {
 	s->err = err;
 	s->program = &s->setup->program[program];
+	const struct zr_pop *op = s->program->op;
 	int first = s->early ? ZR_PROG_LAST_MICRO : ZR_PROG_UPDATE; /* of those that update: the other one may still be run after it */
-	double start = seconds();
+	double start = zr_now();
 	int rc = program == first ? zr_failed_in(s, zr_update_begin(s), "before the updates") : 0;
 	s->late = NULL;
 	for (int32_t i = 0; !rc && i < s->program->n; i++)
-		if (!s->program->op[i].once) {
-			rc = run_op(s, &s->program->op[i]);
-			rc = rc || s->program->op[i].kind != ZR_P_LAYER ? rc : end_reduce(s);
-		}
+		if (!op[i].once && !(rc = run_op(s, &op[i])) && op[i].kind == ZR_P_LAYER)
+			rc = end_reduce(s);
 	rc = rc ? rc : end_reduce(s);
 	if (program == first || program == ZR_PROG_UPDATE) {
 		int end = zr_update_end(s);
@@ -133,7 +132,7 @@ int zr_replay(struct zr_session *s, int32_t program, struct zr_error *err)
 	}
 	if (!rc && program == ZR_PROG_UPDATE) {
 		rc = fence_views(s);
-		s->update_seconds += seconds() - start;
+		s->update_seconds += zr_now() - start;
 	}
 	return rc;
 }

@@ -130,7 +130,8 @@ int zr_replay_publish(struct zr_session *s, struct zr_error *err); /* only what 
 int64_t zr_update_pieces(const struct zr_session *s, const struct zr_program *prog, const struct zr_pop *op, struct zr_piece *out,
 			 int64_t have);
 
-/* Places and collectives that replay, boundary and session share. */
+/* Time, places and collectives that replay, boundary and session share. */
+double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */

@@ -196,7 +196,6 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Returns how many there are. */
 /* Their number; *no: why there are no more. */
 static int start_threads(struct zr_reader *r, int *no)
 {

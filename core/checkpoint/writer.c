@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -48,13 +47,6 @@ struct zr_ckpt_writer {
 	uint64_t copied;  /* bytes in copies */
 	int64_t wanted;   /* the training thread waits for it; -1: it does not */
 };
-
-double zr_ckpt_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- the header ---- */
 
@@ -293,12 +285,12 @@ static void secure(struct zr_ckpt_writer *w, int64_t i)
 
 double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_piece *p)
 {
-	double start = zr_ckpt_now();
+	double start = zr_now();
 	pthread_mutex_lock(&w->lock);
 	for (int64_t i = first_behind(w, p->unit, p->first); overlaps(w, i, p); i++)
 		secure(w, i);
 	pthread_mutex_unlock(&w->lock);
-	return zr_ckpt_now() - start;
+	return zr_now() - start;
 }
 
 void zr_writer_stop(struct zr_ckpt_writer *w)
