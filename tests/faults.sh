@@ -182,6 +182,9 @@ told 'I6: a plugin that cannot be read' pretrained 'call=read kind=EIO n=1 path=
 told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
 told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=3 path=told/model' \
 	'Input/output error' "${train[@]}"
+told 'I6: a tier on disk that gives other data while its state is saved' disk 'call=read n=110 kind=flip path=zeroth-offload' \
+	'^zeroth: .*last because: .*zeroth-offload-r0-.*offset [0-9]+ are not .*another path.*--resume' \
+	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
 short=
 for n in $(seq 1 130) 800 1100; do
 	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||

@@ -321,7 +321,6 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 		end_save(v);
 		return 0;
 	}
-	v->s->err = err;
 	begin_write(v, losses);
 	rc = v->overlap ? 0 : finish(v, err);
 	count_stall(v);

@@ -38,6 +38,7 @@ struct zr_ckpt_writer {
 	uint64_t bytes, header_hash;
 	int failed;       /* errno */
 	struct zr_error why; /* of what reads back as something else */
+	struct zr_error tier; /* of what the state lies in */
 	char *chunk, *work;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -208,6 +209,8 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 	XXH3_state_t *hash = XXH3_createState();
 	if (!hash)
 		w->failed = ENOMEM;
+	if (!zr_entries_visible(w->s)) /* so this is the training thread */
+		w->s->err = &w->tier;
 	write_entries(w, hash);
 	if (!w->failed)
 		w->failed = write_header(w);
@@ -378,6 +381,8 @@ void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 		w->failed = errno;
 	if (w->why.code)
 		zr_err(&e, ZR_EIO, "what was written does not read back: %s", w->why.text);
+	else if (w->tier.code)
+		e = w->tier;
 	else if (w->failed)
 		zr_err(&e, ZR_EIO, "%s: cannot write: %s", w->path, strerror(w->failed));
 	if (e.code)
