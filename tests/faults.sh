@@ -185,6 +185,9 @@ told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kin
 told 'I6: a tier on disk that gives other data while its state is saved' disk 'call=read n=110 kind=flip path=zeroth-offload' \
 	'^zeroth: .*last because: .*zeroth-offload-r0-.*offset [0-9]+ are not .*another path.*--resume' \
 	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
+entries=$(grep -ao data_offsets saved/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors | wc -l)
+told 'I6: the losses, the last entry of a file, that do not read back' base \
+	"call=write n=$entries kind=flip path=step-00000002" '^zeroth: .*tensor losses$' "${train[@]}"
 short=
 for n in $(seq 1 130) 800 1100; do
 	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||

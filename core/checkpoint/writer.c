@@ -131,6 +131,7 @@ static int read_entry(struct zr_ckpt_writer *w, int64_t i, XXH3_state_t *hash)
 {
 	const struct zr_ckpt_entry *e = &w->entry[i];
 	const uint64_t room = 1 << 17; /* stays in the processor's cache */
+	char name[ZR_ENTRY_NAME];
 	int no = 0;
 	XXH3_64bits_reset(hash);
 	for (uint64_t at = 0; !no && at < e->bytes; at += room) {
@@ -138,9 +139,11 @@ static int read_entry(struct zr_ckpt_writer *w, int64_t i, XXH3_state_t *hash)
 		no = zr_read_all_at(w->fd, w->chunk, n, w->header + e->at + at);
 		XXH3_64bits_update(hash, w->chunk, no ? 0 : n);
 	}
-	if (!no && XXH3_64bits_digest(hash) != w->hash[i])
-		no = zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, w->m->layout.tensor[e->tensor < 0 ? 0 : e->tensor].decl->name) ? EIO : 0;
-	return no;
+	if (no || XXH3_64bits_digest(hash) == w->hash[i])
+		return no;
+	zr_entry_tensor(w->m, e, name);
+	zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, name);
+	return EIO;
 }
 
 /* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY is being copied. */
