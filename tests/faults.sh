@@ -188,6 +188,13 @@ told 'I6: a tier on disk that gives other data while its state is saved' disk 'c
 entries=$(grep -ao data_offsets saved/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors | wc -l)
 told 'I6: the losses, the last entry of a file, that do not read back' base \
 	"call=write n=$entries kind=flip path=step-00000002" '^zeroth: .*tensor losses$' "${train[@]}"
+for thread in 1:device 2:offload.optimizer 4:monitor; do
+	told "I7: no thread for ${thread#*:}" disk "call=thread n=${thread%:*} kind=EAGAIN" \
+		"^zeroth: .*${thread#*:}.*unavailable: too little memory, or too many threads" \
+		"${train[@]}" -o device.threads=2 "${tiers[@]}"
+done
+told 'I7: why there is no thread to read a checkpoint' saved 'call=thread n=1 kind=EAGAIN' \
+	'^zeroth: .*step-00000002.*: too little memory, or too many threads' "${resume[@]}"
 short=
 for n in $(seq 1 130) 800 1100; do
 	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||
