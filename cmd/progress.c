@@ -62,7 +62,7 @@ static void rate_text(double per_s, char buf[32])
 		snprintf(buf, 32, "%.0f", per_s);
 }
 
-#define LINE 256
+#define LINE 384
 
 static void compose(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
 {
