@@ -88,10 +88,20 @@ static const char *plugin(const struct zr_manifest *m, const char *role)
 	return text ? text : "?";
 }
 
+static void list_one(const struct zr_manifest *m, int latest)
+{
+	char line[2048], size[32];
+	snprintf(line, sizeof line, "step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s",
+		 (long long)m->step, zr_bytes_text(zr_ckpt_bytes(m), size), m->world, m->world == 1 ? " " : "s",
+		 plugin(m, "model"), plugin(m, "optimizer"), plugin(m, "precision"));
+	zr_one_line(line);
+	printf("%s  whole%s\n", line, latest ? ", latest" : "");
+}
+
 static int list(const struct args *a, struct zr_error *err)
 {
 	struct found f;
-	char path[PATH_MAX], size[32];
+	char path[PATH_MAX];
 	int rc = find(a->dir, &f, err);
 	int64_t latest = rc || f.alone ? -1 : zr_ckpt_latest(f.path);
 	int no = errno;
@@ -104,9 +114,7 @@ static int list(const struct args *a, struct zr_error *err)
 			printf("%s  not whole: %s\n", path, why.text);
 			continue;
 		}
-		printf("step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s  whole%s\n", (long long)m.step,
-		       zr_bytes_text(zr_ckpt_bytes(&m), size), m.world, m.world == 1 ? " " : "s", plugin(&m, "model"), plugin(&m, "optimizer"),
-		       plugin(&m, "precision"), m.step == latest ? ", latest" : "");
+		list_one(&m, m.step == latest);
 		zr_manifest_free(&m);
 	}
 	free(f.step);

@@ -101,11 +101,15 @@ int zr_locks_add_checkpoints(struct zr_locks *l, const char *dir, struct zr_erro
 {
 	char real[PATH_MAX], config[PATH_MAX + 16], lock[PATH_MAX + 16];
 	char *slash = realpath(dir, real) ? strrchr(real, '/') : NULL;
-	if (slash && !strcmp(slash, "/checkpoints")) {
+	if (!slash)
+		return zr_err(err, ZR_EIO, "%s: %s", dir, strerror(errno));
+	if (!strcmp(slash, "/checkpoints")) {
 		*slash = 0;
 		snprintf(config, sizeof config, "%s/config.ini", real);
 		snprintf(lock, sizeof lock, "%s/" NAME, real);
-		int rc = access(config, F_OK) && access(lock, F_OK) ? 0 : zr_locks_add(l, real, err);
+		int none = access(config, F_OK) && errno == ENOENT;
+		none = none && access(lock, F_OK) && errno == ENOENT;
+		int rc = none ? 0 : zr_locks_add(l, real, err);
 		if (rc)
 			return rc;
 	}

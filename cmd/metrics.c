@@ -110,7 +110,8 @@ int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_e
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int no = rc ? 0 : pthread_create(&m->thread, NULL, thread_main, m);
 	if (no)
-		rc = zr_err(err, ZR_ENOMEM, "cannot start the monitor thread: %s", strerror(no));
+		rc = zr_err(err, ZR_ENOMEM, "cannot start the monitor thread: %s: too little "
+			    "memory, or too many threads", strerror(no));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	m->running = !rc;
 	if (rc)

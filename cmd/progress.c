@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/fit.h"
@@ -17,13 +16,6 @@
 #include "core/log.h"
 
 #define REDRAW 0.1 /* seconds between redraws of the live line */
-
-double zr_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 uint64_t zr_process_memory(void)
 {
@@ -70,7 +62,7 @@ static void rate_text(double per_s, char buf[32])
 		snprintf(buf, 32, "%.0f", per_s);
 }
 
-#define LINE 256
+#define LINE 384
 
 static void compose(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
 {

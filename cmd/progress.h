@@ -24,7 +24,6 @@ struct zr_progress {
 	double tokens_per_s;      /* of the last step */
 };
 
-double zr_now(void); /* monotonic seconds */
 uint64_t zr_process_memory(void); /* resident bytes of this process, no allocation */
 const char *zr_duration_text(double seconds, char buf[32]);
 

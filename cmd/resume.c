@@ -24,17 +24,6 @@ static int join(const char *dir, const char *name, char out[PATH_MAX], struct zr
 		zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 }
 
-/* rc: set where it cannot be known. */
-static int is_there(const char *path, int *rc, struct zr_error *err)
-{
-	struct stat st;
-	if (!stat(path, &st))
-		return 1;
-	if (errno != ENOENT)
-		*rc = zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno));
-	return 0;
-}
-
 /* A link there would let a save delete and write in a directory that nobody named. */
 static int in_run(const char *run, char out[PATH_MAX], struct zr_error *err)
 {
@@ -53,10 +42,10 @@ int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err
 	if (!S_ISDIR(st.st_mode))
 		return zr_err(err, ZR_EINVAL, "%s: not a directory", path);
 	int rc = join(path, "manifest.json", out, err);
-	if (rc || is_there(out, &rc, err) || rc)
+	if (rc || zr_is_there(out, &rc, err) || rc)
 		return rc ? rc : join(path, "", out, err);
 	rc = in_run(path, out, err);
-	return rc || is_there(out, &rc, err) || rc ? rc : join(path, "", out, err);
+	return rc || zr_is_there(out, &rc, err) || rc ? rc : join(path, "", out, err);
 }
 
 int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX], struct zr_error *err)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/checkpoint/checkpoint.h"
@@ -320,12 +319,16 @@ static int take_locks(struct run *r, int make, struct zr_error *err)
 {
 	char dir[PATH_MAX];
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
-	int rc = make || !access(zr_rundir(r->cfg), F_OK) ? zr_locks_add(&r->locks, zr_rundir(r->cfg), err) : 0;
+	int rc = 0;
+	if (make || zr_is_there(zr_rundir(r->cfg), &rc, err))
+		rc = zr_locks_add(&r->locks, zr_rundir(r->cfg), err);
 	if (rc || !strcmp(o->dir, "auto") || (rc = zr_checkpoint_dir(r->cfg, dir, err)))
 		return rc; /* RUN/checkpoints is the run's */
 	if (make && !r->made_checkpoints)
 		rc = zr_dir_make(dir, &r->made_checkpoints, err);
-	return rc || access(dir, F_OK) ? rc : zr_locks_add_checkpoints(&r->locks, dir, err);
+	if (!rc && zr_is_there(dir, &rc, err))
+		rc = zr_locks_add_checkpoints(&r->locks, dir, err);
+	return rc;
 }
 
 /* A run that did not come to its first step leaves nothing, any other no directory of checkpoints that it did not use. */

@@ -48,7 +48,17 @@ static void name_run(const struct zr_config *cfg, char *out, size_t n)
 		snprintf(out, n, "runs/%s-%s-%d", base, stamp, i);
 }
 
-static int is_there(const struct zr_config *cfg, struct zr_error *err)
+int zr_is_there(const char *path, int *rc, struct zr_error *err)
+{
+	struct stat st;
+	if (!stat(path, &st))
+		return 1;
+	if (errno != ENOENT)
+		*rc = zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int refuse_old(const struct zr_config *cfg, struct zr_error *err)
 {
 	const char *where = zr_config_source(cfg, "run", "dir");
 	return zr_err(err, ZR_EINVAL, "%s: run directory %s exists already; go on from its checkpoint with --resume auto, choose another [run] dir or "
@@ -67,7 +77,7 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 	if (resuming && !no && S_ISDIR(st.st_mode))
 		return 0;
 	if ((!no || no == ENOENT) && !lstat(zr_rundir(cfg), &st))
-		return is_there(cfg, err);
+		return refuse_old(cfg, err);
 	if (errno != ENOENT)
 		return zr_err(err, ZR_EINVAL, "run directory %s: %s", zr_rundir(cfg), strerror(errno));
 	return 0;
@@ -141,7 +151,7 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 	int rc = zr_dir_make(zr_rundir(cfg), made, &why);
 	if (rc)
 		return zr_err(err, rc, "%s: [run] %s", where ? where : "-o", why.text);
-	return *made || resuming ? 0 : is_there(cfg, err); /* another run was faster */
+	return *made || resuming ? 0 : refuse_old(cfg, err); /* another run was faster */
 }
 
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)

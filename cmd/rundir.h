@@ -16,6 +16,9 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err);
 int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_error *err);
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err); /* config.ini, as resolved */
 
+/* Whether there is something at a path; *rc: an error, where that cannot be known. */
+int zr_is_there(const char *path, int *rc, struct zr_error *err);
+
 /* Any directory, with its parents. *made: how many were not there; 0 if it was there itself. unmake takes them back, with
  * or without the files in it; a directory that has others stays. */
 int zr_dir_make(const char *dir, int *made, struct zr_error *err);

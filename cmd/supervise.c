@@ -20,13 +20,13 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/crash.h"
 #include "cmd/oom.h"
 #include "cmd/signals.h"
 #include "cmd/stacks.h"
+#include "core/session.h"
 
 #define LINE 2048
 #define PATIENCE 3.0 /* seconds from SIGTERM to SIGKILL */
@@ -64,13 +64,6 @@ struct crew {
 	sigset_t old;
 	void (*old_pipe)(int);
 };
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *zr_other_launcher(void)
 {
@@ -225,7 +218,7 @@ static void stop_others(struct crew *s)
 {
 	if (s->stop_at)
 		return;
-	s->stop_at = now();
+	s->stop_at = zr_now();
 	tell_all(s, SIGTERM);
 }
 
@@ -233,7 +226,7 @@ static void stop_others(struct crew *s)
 static void pass_on(struct crew *s, int sig)
 {
 	s->interrupted = sig;
-	s->since = now();
+	s->since = zr_now();
 	for (int i = 0; i < s->n; i++)
 		if (s->child[i].pid)
 			sigqueue(s->child[i].pid, sig, (union sigval){ 0 });
@@ -294,7 +287,7 @@ static void take_signals(struct crew *s)
 			continue;
 		if (!s->interrupted)
 			pass_on(s, (int)in.ssi_signo);
-		else if (in.ssi_signo != SIGHUP && now() - s->since > ZR_SIGNAL_MOMENT)
+		else if (in.ssi_signo != SIGHUP && zr_now() - s->since > ZR_SIGNAL_MOMENT)
 			kill_all(s);
 	}
 	reap(s);
@@ -306,12 +299,12 @@ static void check_beat(struct crew *s)
 	uint64_t beat = s->how->watchdog > 0 ? atomic_load(s->how->beat) : 0;
 	if (beat != s->beat || s->beat_at <= 0) {
 		s->beat = beat;
-		s->beat_at = now();
+		s->beat_at = zr_now();
 	}
-	if (s->how->watchdog <= 0 || s->stop_at || now() - s->beat_at < s->how->watchdog)
+	if (s->how->watchdog <= 0 || s->stop_at || zr_now() - s->beat_at < s->how->watchdog)
 		return;
 	s->stalled = 1;
-	s->stop_at = now();
+	s->stop_at = zr_now();
 	tell_all(s, ZR_SIGNAL_STACKS);
 }
 
@@ -328,7 +321,7 @@ static void watch(struct crew *s, struct pollfd *p)
 		if (p[s->n].revents)
 			take_signals(s);
 		check_beat(s);
-		if (s->stop_at && !s->killed && now() - s->stop_at >= PATIENCE)
+		if (s->stop_at && !s->killed && zr_now() - s->stop_at >= PATIENCE)
 			kill_all(s);
 	}
 }

@@ -8,9 +8,9 @@
 
 void zr_one_line(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = ' ';
+	for (unsigned char *c = (unsigned char *)text; *c; c++)
+		if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0))
+			*c = ' ';
 }
 
 static void write_at(struct zr_error *e, size_t at, const char *fmt, va_list ap)

@@ -19,7 +19,7 @@ int zr_err(struct zr_error *e, int code, const char *fmt, ...) __attribute__((fo
 /* Appends to the text of a failure. e may be NULL. */
 void zr_err_add(struct zr_error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Blanks for control characters: texts of files are quoted in messages, and a terminal would obey them. */
+/* Blanks for control characters, of UTF-8's own for the first byte: a terminal would obey texts of files. */
 void zr_one_line(char *text);
 
 /* Process exit code: 0 done, 2 bad config or input, 3 cannot fit, 4 a rank died or a system error, 5 numerical stop. */

@@ -201,7 +201,6 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
 	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
 	int32_t kept = zr_unit_master(setup, p->unit);
-	int rc = 0;
 	if (kept == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
 					   .rem = (uint16_t *)master + lo };
@@ -209,11 +208,12 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	}
 	if (kept == ZR_MASTER_NONE && stochastic)
 		return round_segments(s, p, from, n, x, (uint16_t *)lowp + lo);
-	if (master)
-		rc = zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4);
+	int rc = master ? zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4) : 0;
+	if (rc || !lowp)
+		return rc;
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = setup->types.dtype, .src_dtype = ZR_F32, .n = count, .src = x,
 				 .dst = lowp + lo * zr_dtype_bytes(setup->types.dtype) };
-	return rc || !lowp ? rc : zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
+	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
 }
 
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.c - memory of a session: the arena of the plan, the tables of pointers into it, values of parameters in and
- * out.
+ * session.c - a session's memory: the plan's arena, pointers into it, parameters in and out.
  */
 #include "core/exec/exec.h"
 #include "core/piece.h"

@@ -125,7 +125,8 @@ static inline int zr_alone(const struct zr_session *s)
 
 int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* adds which rank was at what; returns rc */
 
-/* Places and collectives. */
+/* Time, places and collectives. */
+double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */

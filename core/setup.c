@@ -292,7 +292,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	const struct zr_opt *threads = option(sec, "threads");
 	int64_t n = threads && threads->type == ZR_T_I64 ? *(int64_t *)((char *)sec->opts + threads->offset) : facts.workers;
 	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
-		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s", (long long)n, strerror(-rc));
+		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "
+			      "memory, or too many threads", (long long)n, strerror(-rc));
 	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
 	if (rc)
 		return rc;

@@ -9,11 +9,7 @@
 
 #include "wrapped.h"
 
-static struct zr_desc desc;
-static struct zr_optimizer_v1 vtbl;
-static const struct zr_desc *real;
-static const struct zr_optimizer_v1 *real_vtbl;
-static const struct zr_host *host;
+WRAP(optimizer, "optimizer/sgd.so", "drift")
 
 static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 {
@@ -31,17 +27,9 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	return real->create(h, opts, out);
 }
 
-static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
-
-__attribute__((constructor)) static void wrap(void)
+__attribute__((constructor)) static void begin_wrapping(void)
 {
-	real = wrapped("optimizer/sgd.so");
-	real_vtbl = real->ifaces[0].vtbl;
-	desc = *real;
-	vtbl = *real_vtbl;
-	desc.id = "drift";
-	desc.ifaces = ifaces;
-	desc.create = create;
+	wrap();
 	vtbl.step = step;
 }
 

@@ -5,12 +5,11 @@
 # drift.c for what is planted. Then fp16: a break at every step of a training that overflows, in the middle of a count of
 # hysteresis too, leaves the bits as they are (I1, I6); and going on begins with what `latest` names.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 1 2000); do echo "line $i of a text that is long enough to learn a little from"; done > text
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o drift.so "$ZR_SRCDIR/tests/drift.c" -ldl
-chmod 755 drift.so
+build drift
 
 # train RUN OPTION...: output in RUN.out, log in RUN.err
 train() {

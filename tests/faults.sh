@@ -182,6 +182,29 @@ told 'I6: a plugin that cannot be read' pretrained 'call=read kind=EIO n=1 path=
 told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
 told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=3 path=told/model' \
 	'Input/output error' "${train[@]}"
+told 'I6: a tier on disk that gives other data while its state is saved' disk 'call=read n=110 kind=flip path=zeroth-offload' \
+	'^zeroth: .*last because: .*zeroth-offload-r0-.*offset [0-9]+ are not .*another path.*--resume' \
+	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
+entries=$(grep -ao data_offsets saved/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors | wc -l)
+told 'I6: the losses, the last entry of a file, that do not read back' base \
+	"call=write n=$entries kind=flip path=step-00000002" '^zeroth: .*tensor losses$' "${train[@]}"
+cp -r base apart
+(cd apart && "${train[@]}" -o checkpoint.dir=ckpt > /dev/null 2>&1)
+told 'I6: a run directory that is to be locked' apart 'call=stat kind=EIO n=2 path=told/run' \
+	'^zeroth: run: Input/output error' "${resume[@]}" -o checkpoint.dir=ckpt
+told 'I6: checkpoints elsewhere to be locked' apart 'call=stat kind=EIO n=1 path=told/ckpt' \
+	'^zeroth: ckpt: Input/output error' "${resume[@]}" -o checkpoint.dir=ckpt
+told 'I6: checkpoints of a run whose lock cannot be looked at' saved \
+	'call=stat kind=EIO n=1 path=run/.lock' 'run: process 1 is writing there' bash -c \
+	'rm run/config.ini; echo process 1 > run/.lock; exec 9< run/.lock; flock 9
+	exec "$0" checkpoint prune --keep 1 run' "$ZEROTH"
+for thread in 1:device 2:offload.optimizer 4:monitor; do
+	told "I7: no thread for ${thread#*:}" disk "call=thread n=${thread%:*} kind=EAGAIN" \
+		"^zeroth: .*${thread#*:}.*unavailable: too little memory, or too many threads" \
+		"${train[@]}" -o device.threads=2 "${tiers[@]}"
+done
+told 'I7: why there is no thread to read a checkpoint' saved 'call=thread n=1 kind=EAGAIN' \
+	'^zeroth: .*step-00000002.*: too little memory, or too many threads' "${resume[@]}"
 short=
 for n in $(seq 1 130) 800 1100; do
 	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||

@@ -15,11 +15,8 @@
 
 #include "wrapped.h"
 
-static struct zr_desc desc;
-static struct zr_data_v1 vtbl;
-static const struct zr_desc *real;
-static const struct zr_data_v1 *real_vtbl;
-static const struct zr_host *host;
+WRAP(data, "data/text.so", "hold")
+
 static int rank, held;
 static long long step;
 
@@ -101,17 +98,9 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	return real->create(h, opts, out);
 }
 
-static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
-
-__attribute__((constructor)) static void wrap(void)
+__attribute__((constructor)) static void begin_wrapping(void)
 {
-	real = wrapped("data/text.so");
-	real_vtbl = real->ifaces[0].vtbl;
-	desc = *real;
-	vtbl = *real_vtbl;
-	desc.id = "hold";
-	desc.ifaces = ifaces;
-	desc.create = create;
+	wrap();
 	vtbl.prepare = prepare;
 	vtbl.batch = batch;
 }

@@ -4,11 +4,10 @@
 # I1, I6: what has to be waited for is, however late it comes: one rank folds, updates or computes later than the others,
 # and a disk takes its time with the checkpoint that training does not wait for. See latedevice.c, faults/faults.h.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/late.so" "$ZR_SRCDIR/tests/latedevice.c" -ldl
-chmod 755 "$scratch/late.so"
+build latedevice late
 
 train() { # train RUN OPTION...: its digest
 	local dir=$scratch/$1

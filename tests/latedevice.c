@@ -9,11 +9,8 @@
 
 #include "wrapped.h"
 
-static struct zr_desc desc;
-static struct zr_device_v1 vtbl;
-static const struct zr_desc *real;
-static const struct zr_device_v1 *real_vtbl;
-static const struct zr_host *host;
+WRAP(device, "device/cpu.so", "late")
+
 static struct {
 	struct zr_ops ops; /* first: what operations are called with */
 	const struct zr_ops *real;
@@ -61,17 +58,9 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	return real->create(h, opts, out);
 }
 
-static const struct zr_iface ifaces[] = { { "zr.device/1", &vtbl }, { NULL, NULL } };
-
-__attribute__((constructor)) static void wrap(void)
+__attribute__((constructor)) static void begin_wrapping(void)
 {
-	real = wrapped("device/cpu.so");
-	real_vtbl = real->ifaces[0].vtbl;
-	desc = *real;
-	vtbl = *real_vtbl;
-	desc.id = "late";
-	desc.ifaces = ifaces;
-	desc.create = create;
+	wrap();
 	vtbl.ops = late_ops;
 }
 

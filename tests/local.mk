@@ -1,5 +1,5 @@
 # Each subsystem wires its own tests.
-dist_check_SCRIPTS = %D%/tap.sh %D%/cmocka.sh
+dist_check_SCRIPTS = %D%/tap.sh %D%/rig.sh %D%/cmocka.sh
 TESTS += %D%/layering.sh %D%/headers.sh %D%/readme.sh
 EXTRA_DIST += %D%/layering.sh %D%/headers.sh %D%/readme.sh %D%/coverage README.md ARCHITECTURE.md SECURITY.md
 

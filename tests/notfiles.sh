@@ -4,24 +4,10 @@
 # I7: a FIFO, a device or a directory in the place of a file is refused by one line, at once; a configuration may be a pipe, and
 # one that never comes can be interrupted.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 cd "$scratch" || exit 99
 
-for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
-cat > tiny.ini <<INI
-[train]
-train_batch_size = 4
-micro_batch_size = 1
-steps = 1
-[model]
-plugin = gpt2
-layers = 1
-heads = 2
-width = 32
-context = 32
-[data]
-plugin = text
-path = text
-INI
+tiny text 1 4 1 < /dev/null
 mkfifo fifo
 mkdir dir
 ln -s fifo link

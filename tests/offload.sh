@@ -6,6 +6,7 @@
 # is limited and, with one rank, cannot be read outside operations, so that what lies elsewhere really does. `make check`
 # runs a pairwise choice, MATRIX=full (`make check-matrix`) everything, with pieces, buffers and threads in turn.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 . "$ZR_SRCDIR/tests/pairwise.sh"
 
 . "$ZR_SRCDIR/tests/tiers.sh"
@@ -31,9 +32,7 @@ like 'master = none trains to other bits' "$([ "$one" != "${want[bf16]}" ] && ec
 is 'I1 master = none: in pieces on disk, 3 ranks' "$(digest bf16 none nvme nvme nvme stage3 3 keep tiny 5 2)" "$one"
 is 'I1 master = none: on the host, 2 ranks' "$(digest bf16 none cpu none cpu hpz 2 recompute tiny auto 1)" "$one"
 # A comm of device memory alone, with another one for what is on the host; see devcomm.c.
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/devcomm.so" "$ZR_SRCDIR/tests/devcomm.c" -ldl
-chmod 755 "$scratch/devcomm.so"
+build devcomm
 gpu="-o device.separate=yes -o comm.plugin=$scratch/devcomm.so"
 is 'I1 device comm: stage1, 3 ranks' "$(digest fp32 fp32 none none none stage1 3 keep auto auto 1 $gpu)" "${want[fp32]}"
 is 'I1 device comm: state on the host, hpz, 2 ranks' "$(digest bf16 split cpu cpu none hpz 2 recompute tiny 5 2 $gpu)" "${want[bf16]}"

@@ -6,12 +6,11 @@
 # the tiers in host memory, stages, ranks and precisions. What is pinned is what copies do touch, and nothing else; and where
 # the system pins no more, training goes on, slower, with a line that says so. See watchdevice.c.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/watched.so" "$ZR_SRCDIR/tests/watchdevice.c" -ldl
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/devcomm.so" "$ZR_SRCDIR/tests/devcomm.c" -ldl
-chmod 755 "$scratch"/*.so
+build watchdevice watched
+build devcomm
 far=(-o device.plugin="$scratch/watched.so" -o device.memory=32M -o device.separate=yes)
 
 train() { # train OPTIONS...

@@ -10,11 +10,7 @@
 
 #include "wrapped.h"
 
-static struct zr_desc desc;
-static struct zr_comm_v1 vtbl;
-static const struct zr_desc *real;
-static const struct zr_comm_v1 *real_vtbl;
-static const struct zr_host *host;
+WRAP(comm, "comm/local.so", "planted")
 
 static int is_planted(const char *what)
 {
@@ -61,17 +57,9 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	return real->create(h, opts, out);
 }
 
-static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL } };
-
-__attribute__((constructor)) static void wrap(void)
+__attribute__((constructor)) static void begin_wrapping(void)
 {
-	real = wrapped("comm/local.so");
-	real_vtbl = real->ifaces[0].vtbl;
-	desc = *real;
-	vtbl = *real_vtbl;
-	desc.id = "planted";
-	desc.ifaces = ifaces;
-	desc.create = create;
+	wrap();
 	vtbl.post = post;
 }
 

@@ -4,6 +4,7 @@
 # I5: real trainings of several ranks that are killed, stopped, hung and interrupted end by themselves, soon, with the
 # right name, and leave no process and no shared memory. ZR_KILLS: how many random kills (5).
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 cd "$scratch" || exit 99
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
@@ -164,9 +165,7 @@ once "an error of one rank" 2 '-o: run directory r3 exists already.*'
 rmdir r3
 
 # A defect in one of 4 ranks, from step 3 on; see planted.c.
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o planted.so "$ZR_SRCDIR/tests/planted.c" -ldl
-chmod 755 planted.so
+build planted
 planted() {
 	PLANTED=$1 start 4 -o comm.plugin=./planted.so -o comm.timeout=60 -o zero.plugin="$2"
 	finish 30

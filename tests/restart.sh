@@ -4,32 +4,18 @@
 # I1, I5, I6: a training whose ranks die, hang or stall goes on from its newest checkpoint, with as many ranks or fewer, to the
 # digest of one that nothing happened to; what would fail again is not tried again.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 cd "$scratch" || exit 99
 
-for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
-cat > tiny.ini <<INI
+tiny ./hold.so 1 12 6 <<INI
 [train]
-train_batch_size = 12
-micro_batch_size = 1
-steps = 6
 eval_every = 0
-[model]
-plugin = gpt2
-layers = 1
-heads = 2
-width = 32
-context = 32
-[data]
-plugin = ./hold.so
-path = $scratch/text
 [zero]
 plugin = stage2
 [checkpoint]
 every = 2
 INI
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o hold.so "$ZR_SRCDIR/tests/hold.c" -ldl || exit 99
-chmod 755 hold.so
+build hold
 export HOLD_DIR=$scratch
 
 # train WHAT ARGUMENT...: sets $code, $digest and $restarts, the lines that say of one.

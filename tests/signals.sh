@@ -4,32 +4,18 @@
 # I5, I6: a training that is asked to end does so after its step, with a checkpoint, whoever asks and however often at once:
 # a process group's signal, timeout, Ctrl-C, a hangup, a pipe that is closed. ZR_SIGNALS: how many at random moments (4).
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 cd "$scratch" || exit 99
 command -v setsid >/dev/null || skip_all 'no setsid(1)'
 
-for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
-cat > tiny.ini <<INI
+tiny ./hold.so 2 4 1000000 <<INI
 [train]
-train_batch_size = 4
-micro_batch_size = 1
-steps = 1000000
 eval_every = 2
 eval_batches = 2
-[model]
-plugin = gpt2
-layers = 2
-heads = 2
-width = 32
-context = 32
-[data]
-plugin = ./hold.so
-path = $scratch/text
 [checkpoint]
 on_signal = yes
 INI
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o hold.so "$ZR_SRCDIR/tests/hold.c" -ldl || exit 99
-chmod 755 hold.so
+build hold
 export HOLD_DIR=$scratch
 
 # start WHERE COMMAND...: in the background, in a session of its own; waits until rank 0 stops at WHERE. Sets $run.

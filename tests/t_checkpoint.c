@@ -408,6 +408,28 @@ static void test_latest_is_checked(void **unused)
 	}
 }
 
+/* A terminal would obey what a manifest says. */
+static void I7_ls_prints_no_control_characters(void **unused)
+{
+	char command[PATH_MAX], line[512] = "", all[1024] = "";
+	struct zr_error err = { 0 };
+	struct zr_manifest m;
+	(void)unused;
+	ckpt_manifest(&m, 1);
+	json_object_set_new(m.plugins, "model", json_string("gpt2\033[31m\177\n\302\233red"));
+	snprintf(dir, sizeof dir, "%s/ls", scratch);
+	assert_int_equal(ckpt_write(dir, &m, &err), 0);
+	snprintf(command, sizeof command, "\"${ZEROTH:-./zeroth}\" checkpoint ls %s", dir);
+	FILE *f = popen(command, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof line, f))
+		strncat(all, line, sizeof all - strlen(all) - 1);
+	assert_int_equal(pclose(f), 0);
+	assert_non_null(strstr(all, "  model gpt2 [31m   \233red  optimizer ? "));
+	assert_non_null(strstr(all, "  whole, latest\n"));
+	ckpt_manifest_free(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -424,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_leftovers),
 		cmocka_unit_test(test_latest_is_checked),
+		cmocka_unit_test(I7_ls_prints_no_control_characters),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

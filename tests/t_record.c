@@ -25,7 +25,7 @@ enum fault {
 	NONE, KEEP_LAST, DROP_EARLY, NO_GATHER, GATHER_TWICE, GATHER_TWICE_IN_A_LIST, DROP_UNGATHERED, GATHER_OUT_OF_RANGE,
 	REDUCE_TWICE, REDUCE_NEVER, REDUCE_EARLY, REDUCE_TIED_EARLY, REDUCE_IN_UPDATE, UPDATE_TWICE, UPDATE_NEVER, UPDATE_IN_MICRO,
 	IN_BACKWARD, IN_BACKWARD_UNREDUCED, IN_BACKWARD_COPIED, IN_BACKWARD_UNPUBLISHED, IN_BACKWARD_AND_AFTER, PUBLISH_EARLY, PUBLISH_NEVER, PUBLISH_TWICE, PUBLISH_IN_MICRO, REFUSES, IGNORES_REFUSAL, OTHER_UPDATE, OTHER_MICRO,
-	DROP_UNUSED
+	OTHER_EVAL, OTHER_SETTINGS, DROP_UNUSED
 };
 
 static enum fault fault;
@@ -59,7 +59,8 @@ static int before(const struct zr_point *p, const struct zr_stage *s)
 		rc = s->drop(s, &wte, 1);
 	if (fault == DROP_UNGATHERED && p->use == L1)
 		rc = s->drop(s, &h0, 1);
-	if (!rc && fault == DROP_UNUSED && p->use == EMBED && !(rc = s->gather(s, &h0, 1)))
+	int unused = fault == DROP_UNUSED || (fault == OTHER_EVAL && my_rank == 1 && p->program == ZR_PROG_EVAL);
+	if (!rc && unused && p->use == EMBED && !(rc = s->gather(s, &h0, 1)))
 		rc = s->drop(s, &h0, 1);
 	if (fault == GATHER_OUT_OF_RANGE && p->use == L1)
 		rc = s->gather(s, &none, 1);
@@ -339,8 +340,10 @@ static int train_planted(int rank, void *arg)
 	my_rank = rank;
 	out->rc = err.code;
 	if (s) {
+		enum fault planted = *(const enum fault *)arg;
 		zr_plan_free(&s->plan);
-		out->rc = record_again(s, *(const enum fault *)arg, &err);
+		s->settings = planted == OTHER_SETTINGS && rank == 1;
+		out->rc = record_again(s, planted, &err);
 		if (!out->rc)
 			out->rc = zr_plan_make(s, &s->plan, &err);
 		if (!out->rc)
@@ -379,11 +382,25 @@ static void differing(enum fault f)
 	}
 }
 
-/* The first boundary compares the programs, before any update. */
+/* The first boundary compares all programs and the settings, before any update. */
 static void another_update_program_is_refused_before_it_runs(void **unused)
 {
 	(void)unused;
 	differing(OTHER_UPDATE);
+	assert_non_null(strstr(outcome[0].text, "another program"));
+}
+
+static void another_eval_program_is_refused_before_the_update(void **unused)
+{
+	(void)unused;
+	differing(OTHER_EVAL);
+	assert_non_null(strstr(outcome[0].text, "another program"));
+}
+
+static void other_settings_are_refused_before_the_update(void **unused)
+{
+	(void)unused;
+	differing(OTHER_SETTINGS);
 	assert_non_null(strstr(outcome[0].text, "another program"));
 }
 
@@ -399,6 +416,8 @@ int main(void)
 		cmocka_unit_test(equal_ranks_step), /* first: what forks should have no threads yet */
 		cmocka_unit_test(another_update_program_is_refused_before_it_runs),
 		cmocka_unit_test(another_micro_program_is_refused_before_the_update),
+		cmocka_unit_test(another_eval_program_is_refused_before_the_update),
+		cmocka_unit_test(other_settings_are_refused_before_the_update),
 		cmocka_unit_test(a_right_stage_is_recorded),
 		cmocka_unit_test(forgotten_and_early_drops_are_refused),
 		cmocka_unit_test(what_is_dropped_unused_has_arrived),

@@ -16,11 +16,8 @@
 
 #include "wrapped.h"
 
-static struct zr_desc desc;
-static struct zr_device_v1 vtbl;
-static const struct zr_desc *real;
-static const struct zr_device_v1 *real_vtbl;
-static const struct zr_host *host;
+WRAP(device, "device/cpu.so", "watched")
+
 static struct watched {
 	struct zr_ops ops; /* the first: what operations are called with */
 	const struct zr_ops *real;
@@ -164,17 +161,9 @@ static void destroy(struct zr_inst *d)
 	real->destroy(d);
 }
 
-static const struct zr_iface ifaces[] = { { "zr.device/1", &vtbl }, { NULL, NULL } };
-
-__attribute__((constructor)) static void wrap(void)
+__attribute__((constructor)) static void begin_wrapping(void)
 {
-	real = wrapped("device/cpu.so");
-	real_vtbl = real->ifaces[0].vtbl;
-	desc = *real;
-	vtbl = *real_vtbl;
-	desc.id = "watched";
-	desc.ifaces = ifaces;
-	desc.create = create;
+	wrap();
 	desc.destroy = destroy;
 	vtbl.ops = watched_ops;
 	vtbl.mem_alloc = mem_alloc;

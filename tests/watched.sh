@@ -4,11 +4,10 @@
 # Around a device: a failure of any of its operations says rank, unit, operation and the device's own words; gradients on
 # their way through host memory move beside the layers and beside the folds. See watchdevice.c.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/watched.so" "$ZR_SRCDIR/tests/watchdevice.c" -ldl
-chmod 755 "$scratch/watched.so"
+build watchdevice watched
 
 # train OPTIONS...: on the watched device, with memory that copies alone reach, but for the options
 train() {
@@ -40,8 +39,7 @@ fails 'recompute, two ranks' 'matmul 40' \
 
 # Copies that happen as late as they may, so that all that are under way are seen, and whatever comes too early is found; and
 # at once, which finds what comes too late.
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/devcomm.so" "$ZR_SRCDIR/tests/devcomm.c" -ldl
-chmod 755 "$scratch/devcomm.so"
+build devcomm
 
 # beside OPERATION: how many calls of rank 0, and how many of them while a copy to the host was under way
 beside() { awk -v op="$1" '$1 == op { print($3 > 0 ? "some" : $2 > 0 ? "none" : "no call") }' "$scratch/count.0"; }

@@ -5,13 +5,12 @@
 # all-gather is under way while a layer computes, but for those at the begin of a program. The bits are those of one memory.
 # See watchways.c.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 
 for i in $(seq 1 400); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
 mkdir "$scratch/disk"
-cc=(${CC:-cc})
 for plugin in watchways devcomm; do
-	"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$scratch/$plugin.so" "$ZR_SRCDIR/tests/$plugin.c" -ldl
-	chmod 755 "$scratch/$plugin.so"
+	build "$plugin"
 done
 
 # train OPTIONS...: two steps of four slots, six blocks with embedding and head

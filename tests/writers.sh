@@ -4,30 +4,16 @@
 # I6: one process writes a directory: a second one is refused and told who the first is; a crash leaves no lock behind; readers
 # go on. What a run writes follows no link, and a run that is refused leaves nothing.
 . "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/rig.sh" || exit 99
 cd "$scratch" || exit 99
 
-for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
-cat > tiny.ini <<INI
+tiny ./hold.so 1 4 4 <<INI
 [train]
-train_batch_size = 4
-micro_batch_size = 1
-steps = 4
 eval_every = 0
-[model]
-plugin = gpt2
-layers = 1
-heads = 2
-width = 32
-context = 32
-[data]
-plugin = ./hold.so
-path = $scratch/text
 [checkpoint]
 every = 1
 INI
-cc=(${CC:-cc})
-"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o hold.so "$ZR_SRCDIR/tests/hold.c" -ldl || exit 99
-chmod 755 hold.so
+build hold
 export HOLD_DIR=$scratch
 
 # hold WHERE ARGUMENT...: a training in the background that waits at WHERE; sets $pid.

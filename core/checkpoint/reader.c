@@ -196,7 +196,6 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Returns how many there are. */
 /* Their number; *no: why there are no more. */
 static int start_threads(struct zr_reader *r, int *no)
 {
@@ -258,7 +257,8 @@ int zr_reader_run(struct zr_reader *r, const struct zr_manifest *m, const struct
 {
 	begin(r, m, file, e, n);
 	int no, threads = start_threads(r, &no);
-	int rc = threads ? 0 : zr_err(err, ZR_ENOMEM, "%s: no thread to read it: %s", file->path, strerror(no));
+	int rc = threads ? 0 : zr_err(err, ZR_ENOMEM, "%s: no thread to read it: %s: too little "
+				      "memory, or too many threads", file->path, strerror(no));
 	for (int64_t i = 0; !rc && i < n;) {
 		struct slot *s = receive(r);
 		rc = s->rc ? zr_err(err, s->rc, "%s", s->err.text) : 0;

@@ -2,7 +2,7 @@
  *
  * replicas.c - see checkpoint.h: masters and compute copies that every rank has whole. Where ranks have drifted apart no
  * one can tell which is right, so nothing of it may be saved. Optimizer states are left out: where they differ, the
- * masters do after the next update.
+ * masters do after the next update. So are copies that are split in each node: the next update publishes them anew.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -157,7 +157,7 @@ static int check_space(const struct zr_saver *v, struct zr_error *err)
 /* Training has waited since it came here. */
 static void count_stall(struct zr_saver *v)
 {
-	double now = zr_ckpt_now();
+	double now = zr_now();
 	v->stall += now - v->entered;
 	v->entered = now;
 }
@@ -172,7 +172,7 @@ static void note_failure(struct zr_saver *v, int32_t rank, const char *why)
 
 static void note_success(struct zr_saver *v)
 {
-	double seconds = zr_ckpt_now() - v->start;
+	double seconds = zr_now() - v->start;
 	v->stats.saved++;
 	v->stats.last = v->m.step;
 	v->stats.bytes = zr_ckpt_bytes(&v->m);
@@ -237,7 +237,7 @@ static int advance(struct zr_saver *v, struct zr_error *err)
 
 int zr_saver_poll(struct zr_saver *v, struct zr_error *err)
 {
-	v->entered = zr_ckpt_now();
+	v->entered = zr_now();
 	int rc = v->phase == IDLE ? 0 : advance(v, err);
 	count_stall(v);
 	return rc;
@@ -255,7 +255,7 @@ static int finish(struct zr_saver *v, struct zr_error *err)
 
 int zr_saver_finish(struct zr_saver *v, struct zr_error *err)
 {
-	v->entered = zr_ckpt_now();
+	v->entered = zr_now();
 	return finish(v, err);
 }
 
@@ -301,7 +301,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 	int rc = zr_saver_finish(v, err);
 	if (rc)
 		return rc;
-	v->start = v->entered = zr_ckpt_now();
+	v->start = v->entered = zr_now();
 	v->stall = 0;
 	rc = zr_describe_session(v->s, &v->m, err);
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
@@ -321,7 +321,6 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 		end_save(v);
 		return 0;
 	}
-	v->s->err = err;
 	begin_write(v, losses);
 	rc = v->overlap ? 0 : finish(v, err);
 	count_stall(v);

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -39,6 +38,7 @@ struct zr_ckpt_writer {
 	uint64_t bytes, header_hash;
 	int failed;       /* errno */
 	struct zr_error why; /* of what reads back as something else */
+	struct zr_error tier; /* of what the state lies in */
 	char *chunk, *work;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -48,13 +48,6 @@ struct zr_ckpt_writer {
 	uint64_t copied;  /* bytes in copies */
 	int64_t wanted;   /* the training thread waits for it; -1: it does not */
 };
-
-double zr_ckpt_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- the header ---- */
 
@@ -138,6 +131,7 @@ static int read_entry(struct zr_ckpt_writer *w, int64_t i, XXH3_state_t *hash)
 {
 	const struct zr_ckpt_entry *e = &w->entry[i];
 	const uint64_t room = 1 << 17; /* stays in the processor's cache */
+	char name[ZR_ENTRY_NAME];
 	int no = 0;
 	XXH3_64bits_reset(hash);
 	for (uint64_t at = 0; !no && at < e->bytes; at += room) {
@@ -145,9 +139,11 @@ static int read_entry(struct zr_ckpt_writer *w, int64_t i, XXH3_state_t *hash)
 		no = zr_read_all_at(w->fd, w->chunk, n, w->header + e->at + at);
 		XXH3_64bits_update(hash, w->chunk, no ? 0 : n);
 	}
-	if (!no && XXH3_64bits_digest(hash) != w->hash[i])
-		no = zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, w->m->layout.tensor[e->tensor < 0 ? 0 : e->tensor].decl->name) ? EIO : 0;
-	return no;
+	if (no || XXH3_64bits_digest(hash) == w->hash[i])
+		return no;
+	zr_entry_tensor(w->m, e, name);
+	zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, name);
+	return EIO;
 }
 
 /* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY is being copied. */
@@ -216,6 +212,8 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 	XXH3_state_t *hash = XXH3_createState();
 	if (!hash)
 		w->failed = ENOMEM;
+	if (!zr_entries_visible(w->s)) /* so this is the training thread */
+		w->s->err = &w->tier;
 	write_entries(w, hash);
 	if (!w->failed)
 		w->failed = write_header(w);
@@ -293,12 +291,12 @@ static void secure(struct zr_ckpt_writer *w, int64_t i)
 
 double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_piece *p)
 {
-	double start = zr_ckpt_now();
+	double start = zr_now();
 	pthread_mutex_lock(&w->lock);
 	for (int64_t i = first_behind(w, p->unit, p->first); overlaps(w, i, p); i++)
 		secure(w, i);
 	pthread_mutex_unlock(&w->lock);
-	return zr_ckpt_now() - start;
+	return zr_now() - start;
 }
 
 void zr_writer_stop(struct zr_ckpt_writer *w)
@@ -386,6 +384,8 @@ void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 		w->failed = errno;
 	if (w->why.code)
 		zr_err(&e, ZR_EIO, "what was written does not read back: %s", w->why.text);
+	else if (w->tier.code)
+		e = w->tier;
 	else if (w->failed)
 		zr_err(&e, ZR_EIO, "%s: cannot write: %s", w->path, strerror(w->failed));
 	if (e.code)

@@ -26,6 +26,4 @@ void zr_writer_stop(struct zr_ckpt_writer *w);
 /* After zr_writer_run: size and hash, or what failed. Frees it. */
 void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result);
 
-double zr_ckpt_now(void); /* monotonic seconds */
-
 #endif

@@ -2,17 +2,7 @@
  *
  * run.c - see exec.h: instructions begin in the order of the program.
  */
-#define _GNU_SOURCE
-#include <time.h>
-
 #include "core/exec/exec.h"
-
-static double seconds(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 {
@@ -30,9 +20,9 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 	s->err = err;
 	s->running = p;
 	for (int32_t n = 0; !rc && n < p->n; n++) {
-		double start = p->instr[n].flags & ZR_F_UPDATE ? seconds() : 0;
+		double start = p->instr[n].flags & ZR_F_UPDATE ? zr_now() : 0;
 		rc = run_one(s, p, n);
-		s->update_seconds += start > 0 ? seconds() - start : 0;
+		s->update_seconds += start > 0 ? zr_now() - start : 0;
 	}
 	for (int32_t n = 0; !rc && n < p->n; n++)
 		rc = zr_end(s, p, n);

@@ -169,7 +169,8 @@ static void verify(struct zr_inst *d, const struct nv_chunk *c)
 		if (sum[(c->at + i) / d->unit] != XXH3_64bits(c->mem + i, d->unit)) {
 			nv_refuse(c->request,
 				  "%s/%s: the %llu bytes at offset %llu are not what was written there (checksum): the disk, or "
-				  "somebody who writes to it, damages data",
+				  "somebody who writes to it, damages data: choose another path and go on from a checkpoint with "
+				  "--resume",
 				  d->path, c->request->object->name, (unsigned long long)d->unit, (unsigned long long)(c->at + i));
 			return;
 		}

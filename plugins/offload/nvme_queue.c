@@ -235,7 +235,8 @@ int nv_start(struct zr_inst *d)
 		zr_log(d->h, ZR_LOG_WARN, "%s: no io_uring (%s): one request at a time by pread and pwrite", d->o->path, why);
 	rc = start_thread(d);
 	if (rc)
-		return zr_fail(d->h, ZR_ENOMEM, "cannot start a thread: %s", strerror(rc));
+		return zr_fail(d->h, ZR_ENOMEM, "cannot start a thread: %s: too little "
+			       "memory, or too many threads", strerror(rc));
 	d->running = 1;
 	return ZR_OK;
 }

@@ -149,6 +149,34 @@ __attribute__((constructor)) static void begin(void)
 	set.ready = 1;
 }
 
+/* ---- the end ---- */
+
+typedef int main_fn(int argc, char **argv, char **env);
+static main_fn *program;
+
+static void end(void)
+{
+	set.ready = 0;
+}
+
+static int run_program(int argc, char **argv, char **env)
+{
+	fault_busy++;
+	atexit(end);
+	fault_busy--;
+	return program(argc, argv, env);
+}
+
+/* What runs behind main is not the program's: the counters of `make coverage` crash without memory. */
+VISIBLE int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+			      void (*loader)(void), void *stack)
+{
+	int (*next)(main_fn *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+	program = main;
+	*(void **)&next = fault_next("__libc_start_main");
+	return next(run_program, argc, argv, init, fini, loader, stack);
+}
+
 /* ---- points ---- */
 
 /* A child becomes a rank some time after it was forked. */

@@ -14,7 +14,7 @@
  *   ZR_FAULT_NO_RING=1    there is no io_uring
  *
  * Counted are calls on regular files and directories outside of /proc, /sys and /dev, by descriptors above 2. Streams of
- * fopen are made of the same reads and writes.
+ * fopen are made of the same reads and writes. What runs behind main is left alone.
  */
 #ifndef ZR_FAULTS_H
 #define ZR_FAULTS_H
