@@ -59,9 +59,9 @@ plan=$("$ZEROTH" plan a.ini)
 like "the plan says what is frozen" "$plan" '^frozen: 11 tensors, 3312 parameters; backward runs through 2 of 4 layers$'
 like "as JSON, too" "$("$ZEROTH" plan --json a.ini | tr -d '\n')" '"frozen": 3312'
 program=$("$ZEROTH" plan --program -n 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o zero.reduce_bucket_size=1e9 a.ini)
-ok "and cuts it out of the units" test "$(grep -oE 'accumulate +reduce \(unit layers\.1/[0-9]+\)' <<<"$program" | grep -oE '[0-9]+\)' | sort -u | tr -d '\n')" = '1)3)'
-is "what is frozen is neither reduced nor updated" "$(grep -cE '(reduce|update) \(unit (embed|layers\.0|layers\.1/2)' <<<"$program")" 0
-ok "but gathered" grep -qE 'forward of layer layers\.0 .* parameters\+[0-9]+ of all' <<<"$program"
+ok "and cuts it out of the units" test "$(grep -oE 'accumulate +reduce \(unit model\.layers\.1/[0-9]+\)' <<<"$program" | grep -oE '[0-9]+\)' | sort -u | tr -d '\n')" = '1)3)'
+is "what is frozen is neither reduced nor updated" "$(grep -cE '(reduce|update) \(unit model\.(embed_tokens|layers\.0|layers\.1/2)\)' <<<"$program")" 0
+ok "but gathered" grep -qE 'forward of layer model\.layers\.0 .* parameters\+[0-9]+ of all' <<<"$program"
 
 # ---- checkpoints ----
 bytes() { cat "$1"/checkpoints/step-00000002/*.safetensors | wc -c; }
