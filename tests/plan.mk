@@ -34,3 +34,9 @@ TESTS += %D%/t_order
 %C%_t_order_SOURCES = %D%/t_order.c %D%/order_rig.c %D%/order_rig.h
 %C%_t_order_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_order_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += %D%/t_cut
+TESTS += %D%/t_cut
+%C%_t_cut_SOURCES = %D%/t_cut.c $(plan_rig)
+%C%_t_cut_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cut_LDADD = core/libcore.la $(CMOCKA_LIBS)
