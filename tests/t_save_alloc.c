@@ -276,7 +276,7 @@ static const char *wrong_after_export(void)
 static void sweep(job *fn, const char *const *extra, const char *(*wrong)(void), long tries)
 {
 #ifdef SANITIZED
-	(void)fn, (void)extra, (void)wrong, (void)tries;
+	(void)fn, (void)extra, (void)wrong, (void)tries, (void)try;
 	skip();
 #else
 	const char *how = getenv("ZR_SWEEP");

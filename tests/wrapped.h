@@ -22,8 +22,9 @@ static inline const struct zr_desc *wrapped(const char *file)
 	return entry->descs[0];
 }
 
-/* What a plugin has that wraps one other of a role: descriptions and tables, its own and the real ones; it defines create,
- * which sets host, and a constructor that calls wrap and then replaces what it does itself. */
+/* What a plugin has that wraps one other of a role: descriptions and tables, its own and the real ones.
+ * It defines create, which sets host, and a constructor that calls wrap and then replaces what it does
+ * itself. */
 #define WRAP(role, file, name)                                                                  \
 	static struct zr_desc desc;                                                             \
 	static struct zr_##role##_v1 vtbl;                                                      \
@@ -33,7 +34,7 @@ static inline const struct zr_desc *wrapped(const char *file)
 	static int create(const struct zr_host *h, const void *opts, struct zr_inst **out);     \
 	static void wrap(void)                                                                  \
 	{                                                                                       \
-		static const struct zr_iface ifaces[] = { { "zr." #role "/1", &vtbl }, { NULL, NULL } }; \
+		static const struct zr_iface ifaces[2] = { { "zr." #role "/1", &vtbl } };       \
 		real = wrapped(file);                                                           \
 		real_vtbl = real->ifaces[0].vtbl;                                               \
 		vtbl = *real_vtbl;                                                              \

@@ -38,7 +38,6 @@ static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_co
 	__shared__ float room[WARPS];
 	const int64_t r = blockIdx.x, n = op.vocabulary;
 	const float *x = op.logits + r * op.ld;
-	T *grad = (T *)op.grad + r * op.ldd;
 	const int32_t target = op.targets[r];
 	float max = -3.40282347e38f, sum = 0; /* a difference to it is a number */
 
@@ -59,6 +58,7 @@ static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_co
 		op.loss[r] = all - x[target] + zr_ln(sum);
 	if (!op.grad)
 		return;
+	T *grad = (T *)op.grad + r * op.ldd;
 	const float factor = op.scale / sum;
 	for (int64_t j = 4 * (int64_t)threadIdx.x; j < n; j += 4 * THREADS) {
 		const int m = n - j < 4 ? (int)(n - j) : 4;
