@@ -45,6 +45,9 @@ static void print_tier(const struct zr_setup *s, int tier)
 		       zr_bytes_text(s->account.line[i].held, a));
 		total += s->account.line[i].held;
 	}
+	if (zr_plan_shared(&s->plan, tier))
+		printf("%-8s %-20s %12s  less: the same bytes at other times\n", zr_tier_name(tier), "shared",
+		       zr_bytes_text(zr_plan_shared(&s->plan, tier), a));
 	if (total)
 		printf("%-8s %-20s %12s", zr_tier_name(tier), "total", zr_bytes_text(total, a));
 	if (total && tier == ZR_TIER_DEVICE)
@@ -156,19 +159,20 @@ static json_t *groups_json(const struct zr_setup *s)
 
 static int print_json(const struct zr_setup *s, uint64_t have, int fits)
 {
-	json_t *planned = json_object(), *total = json_object(), *held = json_object();
+	json_t *planned = json_object(), *total = json_object(), *held = json_object(), *shared = json_object();
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
 		json_object_set_new(planned, zr_tier_name(tier), tier_json(s, tier));
+		json_object_set_new(shared, zr_tier_name(tier), json_integer((json_int_t)zr_plan_shared(&s->plan, tier)));
 		json_object_set_new(total, zr_tier_name(tier), json_integer((json_int_t)zr_plan_tier(&s->plan, tier)));
 	}
 	for (int i = 0; i < s->account.n; i++)
 		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
 	int64_t frozen;
 	tensors_of(s, FROZEN, &frozen);
-	json_t *j = json_pack("{s:I, s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters,
+	json_t *j = json_pack("{s:I, s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters,
 			      "frozen", (json_int_t)frozen,
 			      "activation", s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s),
-			      "groups", groups_json(s), "planned", planned, "total", total, "held_by_plugins", held,
+			      "groups", groups_json(s), "planned", planned, "shared", shared, "total", total, "held_by_plugins", held,
 			      "needed", (json_int_t)zr_plan_need(s), "available",
 			      (json_int_t)have, "fits", fits);
 	int rc = json_dumpf(j, stdout, JSON_INDENT(2));

@@ -57,6 +57,8 @@ struct zr_region {
 	const char *what;
 	uint64_t bytes;
 	uint64_t offset; /* in its arena */
+	uint64_t added;  /* bytes that it adds to what others take: where what is needed at other times lies in the same place, less than
+			  * `bytes` */
 	int32_t store;   /* ZR_STORE_* */
 	int32_t tier;    /* ZR_TIER_* of that store */
 };
@@ -166,7 +168,8 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n);
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);
 void zr_plan_free(struct zr_plan *p);
-uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes of all regions in it, and what is kept */
+uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes that all regions add, and what is kept */
+uint64_t zr_plan_shared(const struct zr_plan *p, int tier); /* bytes that several regions take in turn, counted once too often */
 
 /* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the
  * address-space limit. */

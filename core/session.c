@@ -61,10 +61,10 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 		if (r->store != store)
 			continue;
 		s->region[i] = s->arena[store] + r->offset;
-		if (!r->bytes)
+		if (!r->added)
 			continue;
-		zr_account_plan(&p->account, r->tier, r->what, r->bytes);
-		zr_account_take(&p->account, r->tier, r->what, r->bytes);
+		zr_account_plan(&p->account, r->tier, r->what, r->added);
+		zr_account_take(&p->account, r->tier, r->what, r->added);
 	}
 	return 0;
 }
@@ -76,8 +76,8 @@ static void give_arena(struct zr_session *s, int store)
 		return;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		const struct zr_region *r = &p->plan.region[i];
-		if (r->store == store && r->bytes)
-			zr_account_give(&p->account, r->tier, r->what, r->bytes);
+		if (r->store == store && r->added)
+			zr_account_give(&p->account, r->tier, r->what, r->added);
 	}
 	if (s->comm_owns_arena && store == ZR_STORE_DEVICE)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);

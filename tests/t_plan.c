@@ -356,6 +356,29 @@ static void formulas_of_ZeRO_differ_by_what_is_explained(void **unused)
 			print_received(stage, N);
 }
 
+/* What an update stages and what layers compute are not there at the same time. */
+static void arenas_have_one_place_for_what_is_needed_in_turn(void **unused)
+{
+	static const char *const options[] = { "offload.optimizer.plugin=nvme", "offload.optimizer.path=/tmp", NULL };
+	struct zr_setup *s = plan_open(1, options);
+	const struct zr_region *r = s->plan.region, *staging = &r[ZR_R_STAGING];
+	uint64_t added = 0, persistent = 0;
+	(void)unused;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		added += r[i].store == ZR_STORE_DEVICE ? r[i].added : 0;
+	assert_int_equal(added, s->plan.arena[ZR_STORE_DEVICE]);
+	assert_true(staging->bytes > 0 && staging->added < staging->bytes);
+	assert_int_equal(zr_plan_shared(&s->plan, ZR_TIER_HOST), staging->bytes - staging->added);
+	for (int i = 0; i < ZR_R_COUNT; i++) /* what outlives a program is apart */
+		if (r[i].store == ZR_STORE_DEVICE && (i == ZR_R_PARAM || i == ZR_R_GRAD || i == ZR_R_HOST)) {
+			persistent += r[i].bytes;
+			assert_int_equal(r[i].added, r[i].bytes);
+			assert_true(r[i].offset + r[i].bytes <= staging->offset);
+		}
+	assert_true(persistent > 0);
+	plan_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,6 +388,7 @@ int main(void)
 		cmocka_unit_test(the_rest_is_the_same_for_all_stages),
 		cmocka_unit_test(small_units_stay_whole),
 		cmocka_unit_test(formulas_of_ZeRO_differ_by_what_is_explained),
+		cmocka_unit_test(arenas_have_one_place_for_what_is_needed_in_turn),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, plan_data, plan_data_remove);

@@ -29,15 +29,34 @@ static int touches(const struct zr_operand *o)
 	return o->region >= 0 && o->bytes && o->access;
 }
 
-static uint64_t end_of(const struct zr_operand *o)
+/* Regions of one arena may share memory: they count as one. */
+static int in_arena(const struct zr_spans *t, const struct zr_operand *o)
 {
-	return o->bytes > UINT64_MAX - o->at ? UINT64_MAX : o->at + o->bytes;
+	return t->setup->plan.region[o->region].store <= ZR_STORE_HOST;
+}
+
+uint64_t zr_operand_base(const struct zr_setup *s, const struct zr_operand *o)
+{
+	const struct zr_region *r = &s->plan.region[o->region];
+	return r->store <= ZR_STORE_HOST ? r->offset : 0;
+}
+
+static uint64_t start_of(const struct zr_spans *t, const struct zr_operand *o)
+{
+	return zr_operand_base(t->setup, o) + o->at;
+}
+
+static uint64_t end_of(const struct zr_spans *t, const struct zr_operand *o)
+{
+	uint64_t start = start_of(t, o);
+	return o->bytes > UINT64_MAX - start ? UINT64_MAX : start + o->bytes;
 }
 
 /* NULL: no memory. It begins as one span that nobody has touched; cut() makes two more at most. */
 static struct zr_span_list *list_of(struct zr_spans *t, const struct zr_operand *o)
 {
-	struct zr_span_list *l = &t->list[o->region][zr_operand_others(t->setup, o)];
+	int number = in_arena(t, o) ? ZR_R_COUNT + t->setup->plan.region[o->region].store : o->region;
+	struct zr_span_list *l = &t->list[number][zr_operand_others(t->setup, o)];
 	struct zr_span *span = zr_list_grow(l->span, l->n + 2, &l->cap, sizeof *span);
 	if (!span)
 		return NULL;
@@ -78,7 +97,7 @@ int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 
 static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_operand *o)
 {
-	uint64_t at = v->at > o->at ? v->at : o->at;
+	uint64_t from = start_of(t, o), at = v->at > from ? v->at : from;
 	int rc = v->writer >= 0 || (o->access & ZR_READS) ? zr_spans_found(t, at, v->writer) : 0;
 	if (!(o->access & ZR_WRITES))
 		return rc;
@@ -95,7 +114,7 @@ int zr_spans_find(struct zr_spans *t, const struct zr_operand *o)
 	if (!l)
 		return touches(o) ? ZR_ENOMEM : 0;
 	int rc = 0;
-	for (int32_t i = span_at(l, o->at); !rc && i < l->n && l->span[i].at < end_of(o); i++)
+	for (int32_t i = span_at(l, start_of(t, o)); !rc && i < l->n && l->span[i].at < end_of(t, o); i++)
 		rc = find_in(t, &l->span[i], o);
 	return rc;
 }
@@ -142,7 +161,7 @@ static int add(struct zr_spans *t, const struct zr_operand *o, int32_t instr, in
 	struct zr_span_list *l = list_of(t, o);
 	if (!l)
 		return ZR_ENOMEM;
-	int32_t low = cut(l, o->at), high = cut(l, end_of(o));
+	int32_t low = cut(l, start_of(t, o)), high = cut(l, end_of(t, o));
 	if (o->access & ZR_WRITES) {
 		written(l, low, high, instr);
 		return 0;
@@ -165,7 +184,7 @@ int zr_spans_add(struct zr_spans *t, const struct zr_lowered *p, int32_t i)
 
 void zr_spans_free(struct zr_spans *t)
 {
-	for (int r = 0; r < ZR_R_COUNT; r++)
+	for (int r = 0; r < ZR_R_COUNT + 2; r++)
 		for (int k = 0; k < 2; k++)
 			free(t->list[r][k].span);
 	free(t->reader);

@@ -38,7 +38,7 @@ struct zr_span_list {
 
 struct zr_spans {
 	const struct zr_setup *setup;
-	struct zr_span_list list[ZR_R_COUNT][2]; /* of this rank, of others */
+	struct zr_span_list list[ZR_R_COUNT + 2][2]; /* objects of stores, then arenas: of this rank, of others */
 	struct zr_reader *reader;
 	struct zr_conflict *found;
 	int32_t n_reader, cap_reader, n_found, cap_found;
@@ -50,6 +50,9 @@ int zr_spans_find(struct zr_spans *t, const struct zr_operand *o);
 int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr);
 int zr_spans_add(struct zr_spans *t, const struct zr_lowered *p, int32_t i);
 void zr_spans_free(struct zr_spans *t);
+
+/* Where the region of an operand begins in its arena; 0: it is an object of a store. */
+uint64_t zr_operand_base(const struct zr_setup *s, const struct zr_operand *o);
 
 /* Whether it is memory of other ranks. */
 int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o);

@@ -103,12 +103,13 @@ static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
 {
 	const char *what = v->setup->plan.region[o->region].what;
 	const char *whose = zr_operand_others(v->setup, o) ? " of other ranks" : "";
+	uint64_t at = c->at - zr_operand_base(v->setup, o);
 	char a[NAME], b[NAME];
 	if (c->instr < 0)
 		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
-			     name(v, j, a), c->at, what);
+			     name(v, j, a), at, what);
 	return WRONG(v, "%s and %s touch byte %" PRIu64 " of %s%s, one of them writes it, and "
-		     "nothing orders them", name(v, c->instr, a), name(v, j, b), c->at, what,
+		     "nothing orders them", name(v, c->instr, a), name(v, j, b), at, what,
 		     whose);
 }
 
