@@ -94,9 +94,17 @@ void policy_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-int policy_whole(const struct zr_inst *inst, int64_t elements)
+static int is_small(const struct zr_inst *inst, int64_t elements)
 {
 	return (uint64_t)elements <= inst->o->persistence_threshold;
+}
+
+int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of, struct zr_groups *out)
+{
+	*out = of;
+	if (is_small(inst, elements))
+		out->param = ZR_GROUP_SELF;
+	return ZR_OK;
 }
 
 void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t), uint64_t limit)
@@ -157,7 +165,7 @@ static int begin(struct zr_inst *inst, const struct zr_stage *s)
 	if (rc)
 		return rc;
 	for (u = 0; u < s->n_units; u++)
-		inst->whole[u] = (uint8_t)policy_whole(inst, s->elements(s, u));
+		inst->whole[u] = (uint8_t)is_small(inst, s->elements(s, u));
 	memset(inst->full, 0, (size_t)s->n_units);
 	memset(inst->ahead, 0, (size_t)s->n_units);
 	inst->elements_ahead = 0;

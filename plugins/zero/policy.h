@@ -2,7 +2,7 @@
  *
  * policy.h - what the ZeRO stages share: options, lists of units (buckets), and two policies. policy_at moves
  * gradients and new parameters; split_at also gathers and drops parameters that are split over ranks. A stage
- * adds only its groups. Elements are counted everywhere, never bytes.
+ * adds only its groups: ZERO_STAGE. Elements are counted everywhere, never bytes.
  */
 #ifndef ZR_ZERO_POLICY_H
 #define ZR_ZERO_POLICY_H
@@ -46,7 +46,7 @@ struct zr_inst {
 	int32_t complete, reduced, arrived, updated; /* the first so many of them: of these lists were closed; before the last closed
 						      * ones, so that their reduce was waited for; were updated */
 	struct bucket list;    /* closed before an answer ends */
-	uint8_t *whole;        /* per unit: never split, see policy_whole() */
+	uint8_t *whole;        /* per unit: too small to be worth gathering */
 	uint8_t *full;         /* gathered and not dropped */
 	uint8_t *ahead;        /* full for a later use than the current one */
 	int64_t elements_ahead;
@@ -57,10 +57,29 @@ int policy_check(const struct zr_host *h, const void *opts);
 int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **out);
 void policy_destroy(struct zr_inst *inst);
 
-/* Whether a unit is too small to be worth gathering. */
-int policy_whole(const struct zr_inst *inst, int64_t elements);
+/* The groups of a stage; a unit that is too small to be worth gathering stays whole. */
+int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of, struct zr_groups *out);
 
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
 int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
+
+/* All of a stage: id, summary, number of options, the policy that answers points, and the groups of
+ * parameters, gradients and state. The last line of its file, as ZR_PLUGIN, which it ends with. */
+#define ZERO_STAGE(name, text, options, answer, ...)                                                       \
+	static int stage_groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out) \
+	{                                                                                                  \
+		(void)unit;                                                                                \
+		return policy_groups(inst, elements, (struct zr_groups){ __VA_ARGS__ }, out);              \
+	}                                                                                                  \
+	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, .groups = stage_groups, .at = answer }; \
+	static const struct zr_iface ifaces[] = { { "zr.zero/1", &vtbl }, { NULL, NULL } };                \
+	static const struct zr_desc desc = {                                                               \
+		.size = sizeof desc, .role = "zero", .id = name, .version = "1", .license = "Apache-2.0",  \
+		.summary = text, .ifaces = ifaces, .opts = policy_options, .n_opts = options,              \
+		.opt_stride = sizeof *policy_options, .opts_size = sizeof(struct policy_opts),             \
+		.resolve = policy_resolve, .check = policy_check, .create = policy_create,                 \
+		.destroy = policy_destroy,                                                                 \
+	};                                                                                                 \
+	ZR_PLUGIN(&desc)
 
 #endif

@@ -5,33 +5,6 @@
  */
 #include "policy.h"
 
-static int stage3_groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out)
-{
-	(void)unit;
-	*out = (struct zr_groups){ .param = ZR_GROUP_WORLD, .grad = ZR_GROUP_WORLD, .state = ZR_GROUP_WORLD };
-	if (policy_whole(inst, elements))
-		out->param = ZR_GROUP_SELF;
-	return ZR_OK;
-}
-
-static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, .groups = stage3_groups, .at = split_at };
-static const struct zr_iface ifaces[] = { { "zr.zero/1", &vtbl }, { NULL, NULL } };
-
-static const struct zr_desc desc = {
-	.size = sizeof desc,
-	.role = "zero",
-	.id = "stage3",
-	.version = "1",
-	.license = "Apache-2.0",
-	.summary = "ZeRO stage 3: parameters, gradients and optimizer's state are split over all ranks.",
-	.ifaces = ifaces,
-	.opts = policy_options,
-	.n_opts = POLICY_SPLIT_OPTS,
-	.opt_stride = sizeof *policy_options,
-	.opts_size = sizeof(struct policy_opts),
-	.resolve = policy_resolve,
-	.check = policy_check,
-	.create = policy_create,
-	.destroy = policy_destroy,
-};
-ZR_PLUGIN(&desc);
+ZERO_STAGE("stage3", "ZeRO stage 3: parameters, gradients and optimizer's state are split over all ranks.",
+	   POLICY_SPLIT_OPTS, split_at,
+	   .param = ZR_GROUP_WORLD, .grad = ZR_GROUP_WORLD, .state = ZR_GROUP_WORLD);
