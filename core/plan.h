@@ -155,6 +155,9 @@ struct zr_plan {
 
 int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err);
 
+/* lower/place.c: offsets of the regions, which have their bytes. */
+int zr_place_regions(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
+
 /* update/runs.c: fills the runs, and places the states. */
 int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
 
