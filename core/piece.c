@@ -250,10 +250,10 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 	return count;
 }
 
-struct zr_piece zr_piece_of_run(const struct zr_session *s, const struct zr_run *r, int64_t first, int64_t n)
+struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
 {
 	int64_t held, count;
-	zr_held(s, r->unit, &held, &count);
+	zr_rank_holds(s, r->unit, s->process.rank, &held, &count);
 	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
 				  .state = r->state + (first - r->first) };
 }
@@ -264,7 +264,7 @@ static int each_of_run(struct zr_session *s, const struct zr_run *r, uint32_t in
 	int64_t step = s->setup->plan.staging.blocks;
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < r->n; at += step) {
-		struct zr_piece p = zr_piece_of_run(s, r, r->first + at, r->n - at < step ? r->n - at : step);
+		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, r->n - at < step ? r->n - at : step);
 		rc = zr_piece_read(s, &p, in);
 		if (!rc)
 			rc = zr_piece_done(s, 0);

@@ -69,7 +69,7 @@ int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, i
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out);
 
 /* A piece of blocks [first, first + n) of a run. */
-struct zr_piece zr_piece_of_run(const struct zr_session *s, const struct zr_run *r, int64_t first, int64_t n);
+struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n);
 
 /* Calls fn for all pieces of a unit one after the other, with `in` read before and `out` written after; those of one
  * optimizer, or ZR_ANY. */

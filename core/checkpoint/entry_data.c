@@ -24,10 +24,10 @@ static struct zr_piece piece_of(const struct zr_session *s, const struct zr_ckpt
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
 	const struct zr_run *r = &plan->run[plan->first_run[t->unit]], none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
 	if (s->setup->frozen[e->tensor])
-		return zr_piece_of_run(s, &none, first, n);
+		return zr_piece_in(s->setup, &none, first, n);
 	while (first >= r->first + r->n)
 		r++;
-	return zr_piece_of_run(s, r, first, n);
+	return zr_piece_in(s->setup, r, first, n);
 }
 
 static int datum_of(const struct zr_session *s, const struct zr_ckpt_entry *e)

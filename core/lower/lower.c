@@ -192,8 +192,7 @@ static void add_loss(struct zr_lowering *l)
 	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, 8), ZR_READS);
 }
 
-/* A unit's gradients of this micro-batch. */
-static struct zr_operand gradient(const struct zr_lowering *l, int32_t unit)
+struct zr_operand zr_low_gradient(const struct zr_lowering *l, int32_t unit)
 {
 	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
 	return l->s->plan.direct ? zr_of_spot(l->s->plan.unit[unit].grad, bytes) :
@@ -206,7 +205,7 @@ static void layer_unit(struct zr_lowering *l, const struct zr_use *use, int32_t 
 	int backward = use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit];
 	int first = backward && l->s->train_uses.first_grad[unit] == number;
 	zr_low_arg(l, l->full[unit], ZR_READS);
-	zr_low_arg(l, backward ? gradient(l, unit) : zr_none(), first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_arg(l, backward ? zr_low_gradient(l, unit) : zr_none(), first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
 
 /* The first five operands of a layer: in, out, saved, work, gradient of the activations. */
@@ -232,19 +231,19 @@ static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
 	const struct zr_schedule *uses = eval ? &s->eval_uses : &s->train_uses;
 	const struct zr_use *use = &uses->use[op->use];
 	const struct zr_plan *p = &s->plan;
-	int loss = zr_layer_at(&s->decl, use->layer)->flags & ZR_LAYER_LOSS;
 	l->unit = use->n_units ? use->units[0] : -1;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .number = op->use });
 	layer_activations(l, uses, &(eval ? &s->eval_act : &s->train_act)->use[op->use], op->use);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, use, op->use, use->units[k]);
 	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
-	if (loss)
+	if (zr_layer_at(&s->decl, use->layer)->flags & ZR_LAYER_LOSS)
 		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, p->loss_sum + 8 - p->loss_rows), ZR_WRITES);
-	for (uint32_t k = 0; k < use->n_units; k++) /* with a view its own share is read, too */
-		if (l->full[use->units[k]].whose == ZR_VIEW)
-			zr_low_arg(l, zr_part((struct zr_operand){ .region = l->full[use->units[k]].region, .whose = ZR_MINE, .unit = -1 },
-					      l->full[use->units[k]].at, l->full[use->units[k]].bytes), ZR_READS);
+	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
+		const struct zr_operand *o = &l->full[use->units[k]];
+		if (o->whose == ZR_VIEW)
+			zr_low_arg(l, zr_mine(o->region, o->at, o->bytes), ZR_READS);
+	}
 	l->unit = -1;
 	zr_low_late(l);
 }

@@ -103,10 +103,11 @@ void zr_low_partial(struct zr_lowering *l);
 /* lower_whole.c */
 void zr_low_whole(struct zr_lowering *l);
 
-/* A piece's data, where it is while it is computed; reads of it before, writes after. */
+/* A piece's data, where it is while it is computed; what of it is staged comes there, or goes back: ZR_WITH(). */
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d);
-void zr_low_bring(struct zr_lowering *l, const struct zr_piece *p, uint32_t with);
-void zr_low_keep(struct zr_lowering *l, const struct zr_piece *p, uint32_t with);
+void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out);
+void zr_low_secure(struct zr_lowering *l, int32_t number); /* a save that is under way may still need what is about to change */
+struct zr_operand zr_low_gradient(const struct zr_lowering *l, int32_t unit); /* of this micro-batch */
 int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *p); /* its number */
 
 static inline const int32_t *zr_low_units(const struct zr_lowering *l, const struct zr_pop *op)

@@ -47,11 +47,6 @@ static int contributions(const struct zr_lowering *l)
 	return l->s->plan.scatter ? 1 : l->s->process.world;
 }
 
-static struct zr_operand gradient(const struct zr_lowering *l, int32_t u)
-{
-	return zr_mine(ZR_R_GRAD_BUFFER, l->record->grad_buffer[u], (uint64_t)zr_unit_padded_elements(l->s, u) * 4);
-}
-
 static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
 {
 	return zr_of_spot(l->s->plan.unit[u].local, (uint64_t)zr_unit_padded_elements(l->s, u) * 4);
@@ -92,7 +87,7 @@ static void accumulate(struct zr_lowering *l, const struct adding *a, struct zr_
 /* A contribution that is the sum, or joins it. */
 static struct zr_operand handed_over(const struct zr_lowering *l, int32_t u)
 {
-	struct zr_operand g = gradient(l, u);
+	struct zr_operand g = zr_low_gradient(l, u);
 	if (goes_straight(l))
 		return owned_sum(l, u);
 	g.region = by_host(l) ? ZR_R_FOLD : g.region;
@@ -216,7 +211,7 @@ static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_oper
 static struct zr_exchange fill(struct zr_lowering *l, int32_t u, uint64_t *staging, uint64_t *host)
 {
 	const struct zr_plan *p = &l->s->plan;
-	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : gradient(l, u), zr_none() };
+	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u), zr_none() };
 	if (p->peers)
 		return x;
 	if (l->s->types.comm_dtype != ZR_F32)
@@ -267,7 +262,7 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 static void send_alone(struct zr_lowering *l, int32_t u)
 {
 	if (by_host(l))
-		zr_low_move(l, zr_part(gradient(l, u), 0, (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4), handed_over(l, u), 0);
+		zr_low_move(l, zr_part(zr_low_gradient(l, u), 0, (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4), handed_over(l, u), 0);
 	else
 		add_unit(l, u, NULL);
 }
@@ -278,7 +273,7 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 	struct adding a = { u, ZR_F32, l->store, 0, 0 };
 	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
 	struct zr_operand sum = local_sum(l, u);
-	accumulate(l, &a, zr_part(gradient(l, u), 0, bytes), l->store ? sum : zr_part(sum, 0, bytes), 0, l->s->layout.unit[u].blocks);
+	accumulate(l, &a, zr_part(zr_low_gradient(l, u), 0, bytes), l->store ? sum : zr_part(sum, 0, bytes), 0, l->s->layout.unit[u].blocks);
 }
 
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)

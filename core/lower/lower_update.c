@@ -8,11 +8,6 @@
 
 #define SUMS_AT_ONCE 64 /* in one exchange */
 
-static uint64_t min(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* ---- pieces ---- */
 
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
@@ -30,7 +25,7 @@ static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece
 	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, d));
 }
 
-static void move_piece(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)
+void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)
 {
 	int32_t unit = l->unit;
 	l->unit = p->unit;
@@ -41,24 +36,6 @@ static void move_piece(struct zr_lowering *l, const struct zr_piece *p, uint32_t
 		zr_low_move(l, out ? here : there, out ? there : here, 1);
 	}
 	l->unit = unit;
-}
-
-void zr_low_bring(struct zr_lowering *l, const struct zr_piece *p, uint32_t with)
-{
-	move_piece(l, p, with, 0);
-}
-
-void zr_low_keep(struct zr_lowering *l, const struct zr_piece *p, uint32_t with)
-{
-	move_piece(l, p, with, 1);
-}
-
-static struct zr_piece piece_of(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
-{
-	int64_t held, count;
-	zr_rank_holds(s, r->unit, s->process.rank, &held, &count);
-	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
-				  .state = r->state + (first - r->first) };
 }
 
 /* Blocks of a piece of an operation; 0: all of a run. */
@@ -73,7 +50,7 @@ static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t bloc
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
-		struct zr_piece p = piece_of(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
+		struct zr_piece p = zr_piece_in(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
 		p.set = l->p->n_piece % l->s->plan.staging.sets;
 		zr_low_add_piece(l, &p);
 	}
@@ -154,15 +131,16 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 }
 
 /* A save that is under way may still need what is about to change. */
-static void secure(struct zr_lowering *l, int32_t number)
+void zr_low_secure(struct zr_lowering *l, int32_t number)
 {
 	const struct zr_piece *p = &l->p->piece[number];
+	int32_t unit = l->unit;
 	l->unit = p->unit;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
 	for (int d = 0; d < l->s->plan.staging.n_data; d++)
 		if (d != ZR_D_GRAD && zr_piece_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
-	l->unit = -1;
+	l->unit = unit;
 }
 
 static uint32_t sources(const struct zr_lowering *l)
@@ -188,7 +166,7 @@ static void read_until(struct zr_lowering *l, int32_t last, int partial)
 	for (; l->piece_read <= last; l->piece_read++) {
 		const struct zr_piece *p = &l->p->piece[l->piece_read];
 		if (!partial || (calls(l, p)->n_partial && owns_some(l, p)))
-			zr_low_bring(l, p, sources(l));
+				zr_low_pass(l, p, sources(l), 0);
 	}
 }
 
@@ -222,9 +200,9 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t end = l->piece_next + pieces_of(l, op), most = readable(l, end) - 1;
 	for (; !l->rc && l->piece_next < end; l->piece_next++) {
 		read_until(l, ahead(l, most), 0);
-		secure(l, l->piece_next);
+		zr_low_secure(l, l->piece_next);
 		piece_call(l, ZR_I_OPTIMIZE, l->piece_next);
-		zr_low_keep(l, &l->p->piece[l->piece_next], ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES);
+		zr_low_pass(l, &l->p->piece[l->piece_next], ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
 	}
 }
 
@@ -262,7 +240,7 @@ void zr_low_partial(struct zr_lowering *l)
 	}
 	l->piece_next = l->piece_read = 0;
 	for (int64_t i = 0; l->s->process.world > 1 && i < n; i += SUMS_AT_ONCE)
-		exchange_sums(l, i, (int64_t)min((uint64_t)(n - i), SUMS_AT_ONCE));
+		exchange_sums(l, i, n - i < SUMS_AT_ONCE ? n - i : SUMS_AT_ONCE);
 	zr_low_host(l, ZR_H_TOTALS);
 	zr_low_arg(l, sums, ZR_READS);
 	zr_low_arg(l, zr_mine(ZR_R_HOST, p->totals, p->call - p->totals), ZR_WRITES);

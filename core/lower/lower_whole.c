@@ -59,12 +59,9 @@ static struct zr_piece piece_of(const struct zr_lowering *l, const struct chunk 
 	const struct zr_plan *p = &l->s->plan;
 	int32_t unit = l->s->layout.tensor[c->tensor].unit;
 	const struct zr_run *r = &p->run[p->first_run[unit]];
-	int64_t held, count;
 	while (r->first + r->n <= first)
 		r++;
-	zr_rank_holds(l->s, unit, l->s->process.rank, &held, &count);
-	return (struct zr_piece){ .unit = unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
-				  .state = r->state + (first - r->first) };
+	return zr_piece_in(l->s, r, first, n);
 }
 
 static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
@@ -91,18 +88,10 @@ static void load(struct zr_lowering *l, const struct chunk *c)
 	uint32_t lowp = l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
 	struct zr_piece p = piece_of(l, c, c->first, c->n);
 	int32_t number = zr_low_add_piece(l, &p);
-	zr_low_bring(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp);
+	zr_low_pass(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp, 0);
 	master(l, ZR_I_LOAD, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 0); k++)
 		zr_low_move(l, zr_low_datum(l, &p, datum(l, c, k)), part(l, c, k, 0, c->n), 0);
-}
-
-static void secure(struct zr_lowering *l, const struct zr_piece *p, int32_t number)
-{
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
-	for (int d = 0; d < l->s->plan.staging.n_data; d++)
-		if (d != ZR_D_GRAD && zr_piece_has(l->s, p, d))
-			zr_low_arg(l, zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, d)), ZR_READS);
 }
 
 /* What this rank holds of a chunk, to there; with its compute copy. */
@@ -115,11 +104,11 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 		return;
 	struct zr_piece p = piece_of(l, c, lo, hi - lo);
 	int32_t number = zr_low_add_piece(l, &p);
-	secure(l, &p, number);
+	zr_low_secure(l, number);
 	master(l, ZR_I_STORE, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 1); k++)
 		zr_low_move(l, part(l, c, k, lo - c->first, p.n), zr_low_datum(l, &p, datum(l, c, k)), 0);
-	zr_low_keep(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES);
+	zr_low_pass(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
 }
 
 static void send(struct zr_lowering *l, const struct chunk *c, int root, int way)
