@@ -370,9 +370,8 @@ static int is_publish(const struct zr_program *r, const struct zr_pop *op)
 
 static void values(struct zr_lowering *l)
 {
-	static const int32_t from[] = { ZR_PROG_LAST_MICRO, ZR_PROG_UPDATE };
-	for (int k = 0; k < 2; k++) {
-		l->record = &l->s->program[from[k]];
+	for (int32_t id = ZR_PROG_LAST_MICRO; id <= ZR_PROG_UPDATE; id++) {
+		l->record = &l->s->program[id];
 		for (int32_t i = 0; !l->rc && i < l->record->n; i++)
 			if (is_publish(l->record, &l->record->op[i]))
 				lower_op(l, &l->record->op[i]);
