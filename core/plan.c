@@ -230,8 +230,9 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		g->sets = 1, g->ahead = g->behind = 0;
 	g->set_bytes = up(g->set_bytes, PAGE);
 	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
-	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK) /* sums are folded through the same sets */
-		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
+	int sums = zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) ? ZR_R_STAGING : ZR_R_SUMS;
+	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)
+		p->region[sums].bytes = max(p->region[sums].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 
 /* Bytes of the contributions to the largest bucket, in the type they travel in; of one rank's share of the largest unit in
@@ -380,7 +381,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
 	p->region[ZR_R_PARAM_FAR].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
 	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
-	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
+	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = p->region[ZR_R_SUMS].store = host;
 	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
 	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_SLOT].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
@@ -408,7 +409,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_LOCAL] = "local gradients", [ZR_R_GATHER] = "gathered parameters",
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
-		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
+		[ZR_R_STAGING] = "staging",	   [ZR_R_SUMS] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
 		[ZR_R_ACT_FAR] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_FOLD] = "gradients on their way",
 		[ZR_R_SLOT] = "transfers",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",

@@ -41,6 +41,8 @@ enum zr_region_id {
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers */
+	ZR_R_SUMS,        /* sums on disk, on their way to what adds to them and back: two buffers; beside updates in the backward they
+			   * pass through the staging */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
 	ZR_R_FOLD,        /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be

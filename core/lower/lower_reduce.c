@@ -144,10 +144,11 @@ static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *
 {
 	const uint64_t block = ZR_BLOCK * 4;
 	int64_t step = l->s->plan.staging.blocks;
+	int32_t region = l->s->plan.region[ZR_R_SUMS].bytes ? ZR_R_SUMS : ZR_R_STAGING;
 	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
 		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
-		struct zr_operand here = zr_mine(ZR_R_STAGING, (uint64_t)(b * step) * block, (uint64_t)now * block);
-		struct zr_operand there = zr_mine(ZR_R_STAGING, (uint64_t)((b ^ 1) * step) * block, (uint64_t)next * block);
+		struct zr_operand here = zr_mine(region, (uint64_t)(b * step) * block, (uint64_t)now * block);
+		struct zr_operand there = zr_mine(region, (uint64_t)((b ^ 1) * step) * block, (uint64_t)next * block);
 		if (k == 0 && !stores(l))
 			zr_low_move(l, zr_part(sum, 0, here.bytes), here, 0);
 		if (next > 0 && !stores(l))

@@ -11,26 +11,19 @@
 /* When something is needed. Nothing of it outlives a program. */
 enum phase { EVAL, MICRO, UPDATE, VALUES, OUTSIDE };
 
-/* 0: always. Sums on disk and updates in the backward bring forward what an update needs. */
+/* 0: always. Updates in the backward bring forward what an update needs. */
 static int needed(const struct zr_setup *s, const struct zr_plan *p, int region, struct zr_lifetime *l)
 {
 	static const struct { int first, last; } when[ZR_R_COUNT] = {
 		[ZR_R_GRAD_BUFFER] = { MICRO, MICRO }, [ZR_R_COMM] = { MICRO, MICRO },	[ZR_R_FOLD] = { MICRO, MICRO },
 		[ZR_R_GATHER] = { EVAL, VALUES },      [ZR_R_SLOT] = { EVAL, VALUES },	[ZR_R_ACT] = { EVAL, MICRO },
 		[ZR_R_WORK] = { EVAL, MICRO },	       [ZR_R_BATCH] = { EVAL, MICRO },	[ZR_R_WHOLE] = { UPDATE, UPDATE },
-		[ZR_R_STAGING] = { UPDATE, OUTSIDE },  [ZR_R_CHUNK] = { UPDATE, OUTSIDE },
+		[ZR_R_SUMS] = { MICRO, MICRO },	       [ZR_R_STAGING] = { UPDATE, OUTSIDE }, [ZR_R_CHUNK] = { UPDATE, OUTSIDE },
 	};
-	int early = zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) || p->region[ZR_R_GRAD].tier == ZR_TIER_DISK;
+	int early = zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]);
 	l->first = when[region].first >= UPDATE && early ? MICRO : when[region].first;
 	l->last = when[region].last;
 	return l->last > EVAL && p->region[region].bytes;
-}
-
-static void append(struct zr_plan *p, struct zr_region *r)
-{
-	r->offset = p->arena[r->store];
-	r->added = r->bytes;
-	p->arena[r->store] += r->bytes;
 }
 
 /* What is not always needed, behind the rest of an arena. */
@@ -61,11 +54,13 @@ int zr_place_regions(const struct zr_setup *s, struct zr_plan *p, struct zr_erro
 	struct zr_lifetime l;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		struct zr_region *r = &p->region[i];
+		int apart = r->store > ZR_STORE_HOST;
 		r->bytes = (r->bytes + PAGE - 1) / PAGE * PAGE;
-		if (r->store > ZR_STORE_HOST)
-			r->added = r->bytes;
-		else if (!needed(s, p, i, &l))
-			append(p, r);
+		if (!apart && needed(s, p, i, &l))
+			continue;
+		r->added = r->bytes;
+		r->offset = apart ? 0 : p->arena[r->store];
+		p->arena[apart ? 0 : r->store] += apart ? 0 : r->bytes;
 	}
 	int rc = share(s, p, ZR_STORE_DEVICE, err);
 	return rc ? rc : share(s, p, ZR_STORE_HOST, err);
