@@ -43,3 +43,12 @@ EXTRA_DIST += tests/shuffled.sh
 .PHONY: check-shuffled
 check-shuffled: all tests/shuffled
 	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/tests/shuffled.sh
+
+# zeroth, with a toy codec in front of what gathers.
+check_PROGRAMS += tests/xored
+tests_xored_SOURCES = $(zeroth_SOURCES) tests/xor_codec.c
+tests_xored_CPPFLAGS = $(zeroth_CPPFLAGS)
+tests_xored_LDFLAGS = -Wl,--wrap=zr_low_collective -Wl,--wrap=zr_begin_cast
+tests_xored_LDADD = $(zeroth_LDADD)
+TESTS += tests/codec.sh
+EXTRA_DIST += tests/codec.sh
