@@ -120,11 +120,12 @@ static int one_step(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->setup->train;
 	struct zr_step_result s;
-	double val;
+	double val, start = zr_now();
 	int rc = zr_session_step(r->session, zr_signals_caught(), &s, err);
 	if (rc)
 		return rc;
 	int64_t step = r->session->step;
+	r->report->step_seconds += zr_now() - start;
 	beat();
 	if (r->chief)
 		atomic_fetch_add(&zr_beat_shared()->steps, 1);
@@ -224,7 +225,9 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->first_loss = rep->steps ? r->losses[0] : 0;
 	rep->last_loss = rep->steps ? r->losses[rep->steps - 1] : 0;
 	rep->checkpoints = *zr_saver_stats(r->saver);
-	rep->tokens_per_s = rep->seconds > 0 ? (double)rep->tokens / rep->seconds : 0;
+	rep->process_steps = rep->steps - r->first;
+	rep->total_tokens = rep->steps * r->setup->batch.train * r->setup->batch.length;
+	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
 	rep->parameters = r->setup->layout.parameters;
 	rep->received_plan = received_plan(r->setup);
 	rep->planned = planned(r->setup);

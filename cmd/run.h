@@ -10,11 +10,13 @@
 struct zr_run_report {
 	int rank, world;
 	int64_t steps, skipped; /* attempted, those before a checkpoint included; of these not applied */
+	int64_t total_tokens;   /* of these steps */
 	int64_t resumed;        /* step of the checkpoint that the run goes on from; -1: none */
 	double resume_seconds;  /* to read it */
 	struct zr_saver_stats checkpoints;
-	int64_t tokens;
-	double seconds, tokens_per_s;
+	int64_t process_steps, tokens;     /* of this process alone */
+	double seconds;                    /* of its training, with evaluations and saving */
+	double step_seconds, tokens_per_s; /* without these: in its steps, and of these */
 	float first_loss, last_loss;
 	double first_val, last_val; /* valid if evals > 0 */
 	int64_t evals;

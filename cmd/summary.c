@@ -64,8 +64,11 @@ static json_t *checkpoints(const struct zr_saver_stats *s)
 
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 {
-	json_t *j = json_pack("{s:I, s:I, s:I}", "steps", (json_int_t)r->steps, "skipped", (json_int_t)r->skipped, "tokens", (json_int_t)r->tokens);
+	json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)r->steps, "skipped",
+			      (json_int_t)r->skipped, "total_tokens", (json_int_t)r->total_tokens, "process_steps",
+			      (json_int_t)r->process_steps, "tokens", (json_int_t)r->tokens);
 	put_real(&j, "seconds", r->seconds);
+	put_real(&j, "step_seconds", r->step_seconds);
 	put_real(&j, "tokens_per_s", r->tokens_per_s);
 	put_real(&j, "first_loss", (double)r->first_loss);
 	put_real(&j, "last_loss", (double)r->last_loss);

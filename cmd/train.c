@@ -44,11 +44,13 @@ static const char usage[] =
 static void print_summary(const struct zr_config *cfg, const struct zr_run_report *r)
 {
 	char took[32], planned[32], peak[32];
-	printf("\n%s %lld step%s, %.2f M tokens in %s (%.0f tokens/s)\n", r->interrupted ? "interrupted after" : "trained",
-	       (long long)r->steps, r->steps == 1 ? "" : "s", (double)r->tokens / 1e6, zr_duration_text(r->seconds, took),
+	printf("\n%s %lld step%s, %.2f M tokens in %s (%.0f tokens/s in its steps)\n",
+	       r->interrupted ? "interrupted after" : "trained", (long long)r->process_steps,
+	       r->process_steps == 1 ? "" : "s", (double)r->tokens / 1e6, zr_duration_text(r->seconds, took),
 	       r->tokens_per_s);
 	if (r->resumed >= 0)
-		printf("resumed     after step %lld\n", (long long)r->resumed);
+		printf("resumed     after step %lld; in all %lld steps, %.2f M tokens\n", (long long)r->resumed,
+		       (long long)r->steps, (double)r->total_tokens / 1e6);
 	if (r->checkpoints.saved)
 		printf("checkpoints %lld of %s; training waited %.2f s of the %.2f s that they took\n", (long long)r->checkpoints.saved,
 		       zr_bytes_text(r->checkpoints.bytes, peak), r->checkpoints.stall, r->checkpoints.seconds);

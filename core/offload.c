@@ -13,7 +13,7 @@ static const char *const offload_sections[ZR_OFFLOADS] = { "offload.optimizer", 
 static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 {
 	struct zr_offload *o = &s->offload[i];
-	if (!zr_config_find(s->cfg, offload_sections[i]))
+	if (o->it.section || !zr_config_find(s->cfg, offload_sections[i]))
 		return 0;
 	int rc = zr_setup_start(s, &o->it, offload_sections[i], "zr.offload/1", offsetof(struct zr_offload_v1, buffers), err);
 	if (rc)
@@ -28,7 +28,7 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	if (o->info.direct && s->device_info.unified)
 		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL,
 				       "plugin: device and host are one memory here, so this moves nothing: give the device a memory of its own "
-				       "([device] memory = ...) or take the section out", err);
+				       "([device] memory = ...), choose a plugin for disk or take the section out", err);
 	return 0;
 }
 

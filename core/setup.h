@@ -96,7 +96,7 @@ void zr_setup_close(struct zr_setup *s); /* NULL is fine */
 /* This rank stops because of `why`: what the others wait for fails with that text. */
 void zr_setup_abort(struct zr_setup *s, const char *why);
 
-/* offload.c: the stores of all sections [offload.X]; needs the device. Once there is a stage: whether they could act. */
+/* offload.c: the stores of all sections [offload.X] that have none yet; needs the device. Once there is a stage: whether they could act. */
 int zr_offloads_start(struct zr_setup *s, struct zr_error *err);
 int zr_offloads_check(const struct zr_setup *s, struct zr_error *err);
 

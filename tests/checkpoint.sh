@@ -51,7 +51,13 @@ fresh two
 train two --resume auto -o train.steps=6
 is "I6: --resume auto goes on from the latest" "$(digest two)" "$(digest whole)"
 like "and says from where" "$(cat two.out)" '^resumed after step 5$'
-like "and at the end" "$(cat two.out)" '^resumed     after step 5$'
+like "and at the end what the run has in all" "$(cat two.out)" '^resumed     after step 5; in all 6 steps, 0\.00 M tokens$'
+like "beside what this process trained" "$(cat two.out)" '^trained 1 step, 0\.00 M tokens in '
+value() { sed -n "s/.*\"$2\": \([0-9.e-]*\).*/\1/p" "$1/summary.json"; }
+is "its summary has both: steps" "$(value two steps) $(value two process_steps)" "6 1"
+is "and tokens" "$(value two total_tokens) $(value two tokens)" "$(value whole tokens) $(($(value whole tokens) / 6))"
+is "of a run without a break they are the same" "$(value whole total_tokens) $(value whole process_steps)" \
+	"$(value whole tokens) $(value whole steps)"
 is "metrics continue" "$(grep -o '"step":[0-9]*' two/metrics.jsonl | tr -dc '0-9\n' | tr '\n' ' ')" '1 2 3 4 5 6 '
 train three --resume one/checkpoints/step-00000002 -o train.steps=6
 is "I6: --resume of a checkpoint, into a new run" "$(digest three)" "$(digest whole)"

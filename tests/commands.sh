@@ -74,6 +74,10 @@ like 'config show: a layer below' "$(cat out)" '^plugin = adamw ; defaults\.ini:
 cp out shown.ini
 "$ZEROTH" config show shown.ini | sed 's/ ;.*//' >again
 is 'config show prints a configuration of the same values' "$(sed 's/ ;.*//' shown.ini)" "$(cat again)"
+is 'config show: no store that nothing needs' "$(grep offload shown.ini)" ''
+"$ZEROTH" config show -o activation.plugin=offload -o model.layers=4 -o device.memory=1G c.ini >host.ini
+like 'config show: the store that activations need' "$(grep -A 1 'offload\.activation' host.ini)" '^plugin = cpu ; defaults\.ini:[0-9]+$'
+is 'and of the same values' "$(sed 's/ ;.*//' host.ini | sort)" "$("$ZEROTH" config show host.ini | sed 's/ ;.*//' | sort)"
 says 'config show takes -o' 0 '^steps = 500000000 ; -o$' '' config show -o train.steps=1 -o train.steps=5e8 c.ini
 if command -v python3 >/dev/null; then
 	is 'config show --json' "$("$ZEROTH" config show --json c.ini | python3 -c 'import json, sys
@@ -85,7 +89,7 @@ else
 fi
 like 'config show --json: 3e-4 is 3e-4' "$("$ZEROTH" config show --json c.ini -o optimizer.lr=3e-4 -o optimizer.eps=1e-5 | tr -d '\n ')" \
 	'"lr":\{"value":0\.0003,.*"eps":\{"value":1e-0?5,'
-is 'config shows and checks without writing' "$(ls)" "$(printf '%s\n' again c.ini err out shown.ini text)"
+is 'config shows and checks without writing' "$(ls)" "$(printf '%s\n' again c.ini err host.ini out shown.ini text)"
 
 # ---- schedule ----
 "$ZEROTH" schedule c.ini --steps 12 >rows

@@ -40,6 +40,17 @@ like "metrics have all names" "$(sed -n 4p one/metrics.jsonl)" \
 is "summary has the digest of the last line" "$(grep -o '"params_digest": "[0-9a-f]*"' one/summary.json | cut -d'"' -f4)" \
 	"$(tail -n 1 <<<"$out" | sed 's/.*params=//')"
 
+
+# Evaluations of 200 batches beside steps of one.
+"$ZEROTH" train tiny.ini -o run.dir=slow -o train.steps=4 -o train.eval_every=1 -o train.eval_batches=200 > slow.out 2>&1
+value() { sed -n "s/.*\"$1\": \([0-9.e-]*\).*/\1/p" slow/summary.json; }
+speed="$(value tokens) tokens in $(value seconds) s, $(value step_seconds) s in steps, $(value tokens_per_s)/s"
+ok "tokens per second leave evaluations out: $speed" awk -v n="$(value tokens)" -v all="$(value seconds)" \
+	-v steps="$(value step_seconds)" -v rate="$(value tokens_per_s)" \
+	'BEGIN { exit !(steps > 0 && all > 3 * steps && rate * steps > 0.999 * n && rate * steps < 1.001 * n) }'
+like "and the end says the same" "$(cat slow.out)" \
+	"^trained 4 steps, 0\.00 M tokens in [0-9]+s \($(value tokens_per_s | awk '{ printf "%.0f", $1 }') tokens/s in its steps\)$"
+
 if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
 	tty=$(script -qec "stty cols 80; '$ZEROTH' train tiny.ini -o run.dir=tty" /dev/null </dev/null | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g')
 	like "on a terminal of 80 columns the live line is whole" "$tty" \

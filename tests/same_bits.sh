@@ -46,6 +46,7 @@ for precision in fp32 bf16 fp16; do
 	is "I1 $precision: activations on disk" "$(digest "$@" $disk)" "$one"
 	is "I1 $precision: activations on disk, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $disk)" "$one"
 	is "I1 $precision: activations on the host" "$(digest "$@" $host -o device.separate=yes)" "$one"
+	is "I1 $precision: activations on the host without a section" "$(digest "$@" -o device.memory=32M)" "$one"
 	is "I1 $precision: activations on disk beside a separate device" "$(digest "$@" $disk -o device.memory=32M -o device.separate=yes \
 		-o activation.keep=1)" "$one"
 	is "I1 $precision: recompute every=2 from outputs on the host, stage3, 2 ranks" "$(digest "$@" -n 2 -o zero.plugin=stage3 $host \

@@ -234,11 +234,29 @@ static void sections_that_cannot_act_are_refused(void **unused)
 	assert_non_null(strstr(err.text, "[offload.activation] does nothing: with [activation] keep every activation stays"));
 	plan_close(s);
 
-	REFUSED("[activation] offload: layer embed is offloaded, but no section [offload.activation]", "activation.plugin=offload");
+	REFUSED("[activation] offload: layer embed is to wait in another memory", "activation.plugin=offload");
 	REFUSED("keep = 6: of the model's 7 layers before the loss none but the first would leave", "activation.plugin=offload",
 		"activation.keep=6");
 	REFUSED("with outputs = offload give every", "activation.plugin=recompute", "activation.max_bytes=1G",
 		"activation.outputs=offload");
+}
+
+/* Without a section of the user's: that of the defaults, once something waits there. */
+static void the_default_is_there_on_demand(void **unused)
+{
+	(void)unused;
+	static const char *const policy[] = { "activation.plugin=keep", "activation.plugin=recompute", "activation.plugin=offload" };
+	for (int i = 0; i < 3; i++) {
+		struct zr_error err = { 0 };
+		struct zr_setup *s = plan_try(ZR_SETUP_ALONE, 1, (const char *const[]){ SIX, "device.memory=1G", policy[i], NULL }, &err);
+		if (!s)
+			fail_msg("%s", err.text);
+		assert_int_equal(zr_offloaded(s, ZR_STORE_ACTIVATION), i == 2);
+		const char *place = i == 2 ? zr_config_source(s->cfg, "offload.activation", "plugin") : NULL;
+		assert_true(i == 2 ? !strncmp(place, "defaults.ini:", 13) : !zr_config_find(s->cfg, "offload.activation"));
+		assert_true((s->plan.region[ZR_R_ACT_FAR].bytes > 0) == (i == 2));
+		plan_close(s);
+	}
 }
 
 int main(void)
@@ -253,6 +271,7 @@ int main(void)
 		cmocka_unit_test(I1_wherever_they_wait),
 		cmocka_unit_test(a_failed_transfer_ends_the_step),
 		cmocka_unit_test(sections_that_cannot_act_are_refused),
+		cmocka_unit_test(the_default_is_there_on_demand),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, plan_data, plan_data_remove);

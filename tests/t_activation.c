@@ -234,7 +234,9 @@ static void answers_that_cannot_be_are_refused(void **unused)
 	refuse_planted("layer h.3 is neither");
 	plant(0);
 	planted[4].saved = ZR_ACT_OFFLOAD;
-	refuse_planted("layer h.3 is offloaded, but no section [offload.activation]");
+	refuse_planted("layer h.3 is to wait in another memory, but device and host are one here: add [offload.activation] with a "
+		       "plugin for disk and its path, or give the device a memory of its own ([device] memory = ...), or choose "
+		       "another [activation] plugin");
 }
 
 /* Nothing of the loss layer waits, so its answers change nothing; those for parts of 0 bytes neither. */

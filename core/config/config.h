@@ -99,6 +99,9 @@ int zr_config_count(const struct zr_config *cfg);
 const struct zr_section *zr_config_at(const struct zr_config *cfg, int i); /* in the order of zr_roles, core first */
 const struct zr_section *zr_config_find(const struct zr_config *cfg, const char *name); /* NULL: absent */
 
+/* From now on a section [offload.X] of defaults.ini, and of no other layer, is there. Nothing if it is, or has no plugin. */
+int zr_config_demand(struct zr_config *cfg, const char *section, struct zr_error *err);
+
 /* Runs the section's resolve() and check() with `facts`; values that were `auto` are checked against their
  * range again and are shown with source "auto". Errors carry file:line where the section has one. */
 int zr_config_resolve(struct zr_config *cfg, const char *section, const struct zr_facts *facts, struct zr_error *err);

@@ -30,7 +30,7 @@ static const char *role_of(const char *section)
 static int unknown_section(const struct zr_given *g, struct zr_error *err)
 {
 	const char *names[32], *near;
-	char head[64];
+	char head[64], hint[64] = "";
 	int n = 0;
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		names[n++] = t->section;
@@ -38,11 +38,11 @@ static int unknown_section(const struct zr_given *g, struct zr_error *err)
 		names[n++] = zr_roles[i];
 	snprintf(head, sizeof head, "%.*s", (int)strcspn(g->section, "."), g->section);
 	near = zr_nearest(head, names, n);
+	if (near)
+		snprintf(hint, sizeof hint, "; did you mean [%s]?", near);
 	if (g->layer == ZR_LAYER_OVERRIDE)
-		return zr_err(err, ZR_EINVAL, "-o %s.%s=%s: unknown section [%s]%s%s%s", g->section, g->key, g->value, g->section,
-			      near ? "; did you mean [" : "", near ? near : "", near ? "]?" : "");
-	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s%s%s", g->place, g->section, near ? "; did you mean [" : "",
-		      near ? near : "", near ? "]?" : "");
+		return zr_given_bad(g, err, "unknown section [%s]%s", g->section, hint);
+	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s", g->place, g->section, hint);
 }
 
 static int check_name(const struct zr_given *g, struct zr_error *err)
@@ -81,18 +81,16 @@ int32_t zr_part_option(const struct zr_part *p, const char *key)
 
 static void add_part(struct zr_config *cfg, const char *name, const char *role)
 {
-	struct zr_part *p;
 	if (zr_part_find(cfg, name))
 		return;
-	p = &cfg->part[cfg->n++];
-	p->s.name = name;
-	p->s.role = role;
+	struct zr_part *p = &cfg->part[cfg->n++];
+	p->s = (struct zr_section){ .name = name, .role = role };
 	for (int i = 0; i < cfg->n_given; i++)
 		if (!strcmp(cfg->given[i].section, name) && (!p->first || cfg->given[i].layer > p->first->layer))
 			p->first = &cfg->given[i];
 }
 
-/* Core's own, then role by role, the nameless one first. */
+/* Core's own, then role by role, the nameless one first. A store that only the defaults have is there on demand. */
 static int list_parts(struct zr_config *cfg, struct zr_error *err)
 {
 	for (int i = 0; i < cfg->n_given; i++)
@@ -106,9 +104,10 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 	for (int r = 0; zr_roles[r]; r++)
 		for (int named = 0; named <= 1; named++)
 			for (int i = 0; i < cfg->n_given; i++) {
-				const char *name = cfg->given[i].section;
-				if (role_of(name) == zr_roles[r] && !strchr(name, '.') == !named)
-					add_part(cfg, name, zr_roles[r]);
+				const struct zr_given *g = &cfg->given[i];
+				int waits = g->layer == ZR_LAYER_DEFAULTS && !strncmp(g->section, "offload.", 8);
+				if (!waits && role_of(g->section) == zr_roles[r] && !strchr(g->section, '.') == !named)
+					add_part(cfg, g->section, zr_roles[r]);
 			}
 	return 0;
 }
@@ -116,15 +115,10 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 /* A run needs these; what the installed defaults name is never missing. */
 static int check_required(const struct zr_config *cfg, struct zr_error *err)
 {
-	static const char *const optional[] = { "comm", "offload", "codec", "monitor" };
-	for (int r = 0; zr_roles[r]; r++) {
-		int needed = 1;
-		for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
-			needed &= strcmp(zr_roles[r], optional[i]) != 0;
-		if (needed && !zr_part_find(cfg, zr_roles[r]))
+	for (int r = 0; zr_roles[r]; r++)
+		if (!strstr("comm offload codec monitor", zr_roles[r]) && !zr_part_find(cfg, zr_roles[r]))
 			return zr_err(err, ZR_EINVAL, "%s%sno [%s] section: add one with plugin = ID; `zeroth plugin list` shows the IDs",
 				      cfg->path ? cfg->path : "", cfg->path ? ": " : "", zr_roles[r]);
-	}
 	return 0;
 }
 
@@ -215,12 +209,10 @@ static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct 
 
 static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->table, g->key), *const group_keys[] = { "match" }, *const model_keys[] = { "path" };
+	const char *near = zr_table_nearest(&p->table, g->key), *own = is_group(p) ? "match" : "path";
 	char hint[160] = "";
-	if (!near && is_group(p))
-		near = zr_nearest(g->key, group_keys, 1);
-	if (!near && is_model(p))
-		near = zr_nearest(g->key, model_keys, 1);
+	if (!near && (is_group(p) || is_model(p)))
+		near = zr_nearest(g->key, &own, 1);
 	if (p->chosen && g->layer < p->chosen->layer)
 		return lacking(cfg, p, err);
 	if (near)
@@ -308,4 +300,13 @@ int zr_sections_make(struct zr_config *cfg, struct zr_error *err)
 	for (int i = 0; !rc && i < cfg->n; i++)
 		rc = make_part(cfg, &cfg->part[i], err);
 	return rc;
+}
+
+int zr_config_demand(struct zr_config *cfg, const char *section, struct zr_error *err)
+{
+	const struct zr_given *g = zr_given_last(cfg, section, "plugin");
+	if (!g || zr_part_find(cfg, section))
+		return 0;
+	add_part(cfg, g->section, role_of(g->section));
+	return make_part(cfg, &cfg->part[cfg->n - 1], err);
 }

@@ -129,7 +129,7 @@ int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const 
 	return rc;
 }
 
-static int unknown(const struct dirs *d, const char *role, const char *id, struct zr_error *err)
+static char *unknown(const struct dirs *d, const char *role, const char *id, struct zr_error *err)
 {
 	struct list l = list_role(d, role);
 	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near = NULL;
@@ -148,7 +148,7 @@ static int unknown(const struct dirs *d, const char *role, const char *id, struc
 		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s; see `zeroth plugin list`", role, id, where);
 	free(names);
 	free(l.v);
-	return ZR_EINVAL;
+	return NULL;
 }
 
 char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err)
@@ -163,10 +163,8 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 	}
 	if (list_dirs(&d, err))
 		return NULL;
-	if (!*id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(id)) {
-		unknown(&d, role, id, err);
-		return NULL;
-	}
+	if (!*id || strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(id))
+		return unknown(&d, role, id, err);
 	for (int i = 0; i < d.n; i++) {
 		snprintf(path, sizeof path, "%s/%s/%s.so", d.dir[i], role, id);
 		if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
@@ -176,6 +174,5 @@ char *zr_plugin_file_find(const char *role, const char *id, struct zr_error *err
 			zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
 		return real;
 	}
-	unknown(&d, role, id, err);
-	return NULL;
+	return unknown(&d, role, id, err);
 }

@@ -15,18 +15,37 @@
 
 /* ---- the policy ---- */
 
+static int offloads(const struct zr_act_choice *c)
+{
+	return c->out == ZR_ACT_OFFLOAD || c->saved == ZR_ACT_OFFLOAD;
+}
+
 /* Why an answer cannot be, or NULL. Parts of 0 bytes are kept by now. */
 static const char *wrong(const struct zr_setup *s, const struct zr_act_choice *c, const struct zr_act_layer *l)
 {
 	if (c->out < ZR_ACT_KEEP || c->out > ZR_ACT_OFFLOAD || c->saved < ZR_ACT_KEEP || c->saved > ZR_ACT_OFFLOAD)
 		return "is neither kept nor recomputed nor offloaded";
-	if ((c->out == ZR_ACT_OFFLOAD || c->saved == ZR_ACT_OFFLOAD) && !zr_offloaded(s, ZR_STORE_ACTIVATION))
-		return "is offloaded, but no section [offload.activation] says where to: add it with a plugin";
+	if (offloads(c) && !zr_offloaded(s, ZR_STORE_ACTIVATION))
+		return s->device_info.unified ? "is to wait in another memory, but device and host are one here: add [offload.activation] "
+			"with a plugin for disk and its path, or give the device a memory of its own ([device] memory = ...), or choose "
+			"another [activation] plugin" : "is offloaded, but no section [offload.activation] says where to: add it with a plugin";
 	if (l->flags & ZR_LAYER_LOSS && (c->out || c->saved))
 		return "is the loss layer, whose backward is its forward: nothing of it waits";
 	if (c->out == ZR_ACT_RECOMPUTE && l->saved && c->saved != ZR_ACT_RECOMPUTE)
 		return "drops its output but not what it saved: one forward makes both again";
 	return NULL;
+}
+
+/* What is offloaded where no section says where to: the section of the defaults, host memory. */
+static int need_store(struct zr_setup *s, struct zr_error *err)
+{
+	int needed = 0;
+	for (uint32_t i = 0; i < s->decl.n_layers; i++)
+		needed |= offloads(&s->act[i]);
+	if (!needed || s->device_info.unified)
+		return 0;
+	int rc = zr_config_demand(s->cfg, "offload.activation", err);
+	return rc ? rc : zr_offloads_start(s, err);
 }
 
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
@@ -46,6 +65,9 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 			s->act[i].out = ZR_ACT_KEEP;
 		if (!l[i].saved)
 			s->act[i].saved = ZR_ACT_KEEP;
+	}
+	rc = rc ? rc : need_store(s, err);
+	for (uint32_t i = 0; !rc && i < n; i++) {
 		const char *why = wrong(s, &s->act[i], &l[i]);
 		if (why)
 			rc = zr_err(err, ZR_EINVAL, "[activation] %s: layer %s %s", s->activation.section->plugin->desc->id,

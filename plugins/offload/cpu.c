@@ -21,7 +21,8 @@ static const struct zr_opt cpu_opts[] = {
 	       "Lock the memory of objects, so that it is never swapped out; what cannot be locked is used as it is, and said. What a "
 	       "device copies it pins without this."),
 	ZR_OPT(struct opts, pin_max, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, ZR_HI, "bytes",
-	       "Memory to lock at most, more stays pageable; auto is half of what this rank may use. Needs pin_memory = yes."),
+	       "Memory to lock at most, more stays pageable; auto is half of what this rank may use, or 0 with "
+	       "pin_memory = no."),
 };
 
 struct object {
@@ -49,11 +50,11 @@ static uint64_t machine(void)
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct opts *o = opts;
-	if (o->pin_max != ZR_AUTO_COUNT && !o->pin_memory)
+	if (o->pin_max && o->pin_max != ZR_AUTO_COUNT && !o->pin_memory)
 		return zr_fail(h, ZR_EINVAL, "pin_max = %llu does nothing with pin_memory = no; set pin_memory = yes or remove it",
 			       (unsigned long long)o->pin_max);
 	if (o->pin_max == ZR_AUTO_COUNT)
-		o->pin_max = (facts->memory ? facts->memory : machine()) / 2;
+		o->pin_max = o->pin_memory ? (facts->memory ? facts->memory : machine()) / 2 : 0;
 	return ZR_OK;
 }
 
