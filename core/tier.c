@@ -139,11 +139,6 @@ static int start_copy(struct zr_session *s, void *to, const void *from, uint64_t
 	return zr_instance_failed(&p->device, rc, now ? "copy_now" : "copy_start", s->err);
 }
 
-int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket)
-{
-	return start_copy(s, to, from, bytes, 0, ticket);
-}
-
 int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to, const void *from, uint64_t bytes, int idle,
 		  uint64_t *ticket)
 {

@@ -31,10 +31,9 @@ int zr_write_idle(struct zr_session *s, struct zr_spot to, const void *from, uin
 int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes);
 int zr_put(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes);
 
-/* Starts a copy between arenas; zr_copied ends it. */
-int zr_copy_start(struct zr_session *s, void *to, const void *from, uint64_t bytes, uint64_t *ticket);
+/* Starts a copy between regions; zr_copied ends it. idle: as zr_read_idle. */
 int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to, const void *from, uint64_t bytes, int idle,
-		  uint64_t *ticket); /* between regions; idle: as zr_read_idle */
+		  uint64_t *ticket);
 int zr_copied(struct zr_session *s, uint64_t ticket);
 
 int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes); /* between host and device, done on return */

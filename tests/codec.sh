@@ -35,6 +35,6 @@ if [ -n "$why" ]; then
 else
 	is 'I1 over MPI: same bits' "$(timeout 100 "$mpirun" -n 2 "$xored" train "$ZR_SRCDIR/tests/matrix.ini" -o data.path="$scratch/text" \
 		-o train.train_batch_size=6 -o train.eval_every=0 -o model.layers=3 -o zero.plugin=stage3 -o zero.persistence_threshold=0 \
-		-o boot.plugin=mpi -o comm.plugin=mpi -o run.dir="$scratch/run" 2>&1 | grep '^digest')" "$want"
+		-o boot.plugin=mpi -o comm.plugin=mpi -o run.dir="$scratch/mpi" 2>&1 | grep '^digest')" "$want"
 fi
 done_testing
