@@ -61,16 +61,6 @@ static json_t *json_of(const struct zr_opt *o, const void *opts)
 	return text_of(value);
 }
 
-static struct zr_table table_of(const struct zr_section *s)
-{
-	const struct zr_core_table *c = zr_core_tables;
-	if (s->plugin)
-		return zr_table_of(s->plugin->desc);
-	while (strcmp(c->section, s->name))
-		c++;
-	return (struct zr_table){ c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
-}
-
 static void put(const struct zr_config *cfg, json_t **to, const struct zr_section *s, const char *key, json_t *value)
 {
 	const char *source = zr_config_source(cfg, s->name, key);
@@ -83,16 +73,16 @@ static void put(const struct zr_config *cfg, json_t **to, const struct zr_sectio
 static json_t *json_section(const struct zr_config *cfg, const struct zr_section *s)
 {
 	json_t *j = json_object();
-	struct zr_table t = table_of(s);
+	const struct zr_opt *o;
 	if (s->plugin)
 		put(cfg, &j, s, "plugin", text_of(zr_config_plugin_text(cfg, s)));
 	if (s->path)
 		put(cfg, &j, s, "path", text_of(s->path));
 	if (s->match)
 		put(cfg, &j, s, "match", text_of(s->match));
-	for (uint32_t i = 0; i < t.n; i++)
-		if (zr_section_gives(s, zr_table_at(&t, i)))
-			put(cfg, &j, s, zr_table_at(&t, i)->name, json_of(zr_table_at(&t, i), s->opts));
+	for (uint32_t i = 0; (o = zr_table_next(&s->table, 0, &i));)
+		if (zr_section_gives(s, o))
+			put(cfg, &j, s, o->name, json_of(o, s->opts));
 	return j;
 }
 

@@ -58,6 +58,7 @@ json_t *zr_describe(const struct zr_plugin *p)
 {
 	const struct zr_desc *d = p->desc;
 	struct zr_table t = zr_table_of(d);
+	const struct zr_opt *o;
 	json_t *j = json_object(), *list = json_array();
 	json_object_set_new(j, "role", json_string(d->role));
 	json_object_set_new(j, "id", json_string(d->id));
@@ -73,8 +74,8 @@ json_t *zr_describe(const struct zr_plugin *p)
 		json_array_append_new(list, json_string(f->id));
 	json_object_set_new(j, "interfaces", list);
 	list = json_array();
-	for (uint32_t i = 0; i < t.n; i++)
-		json_array_append_new(list, describe_option(zr_table_at(&t, i)));
+	for (uint32_t i = 0; (o = zr_table_next(&t, 0, &i));)
+		json_array_append_new(list, describe_option(o));
 	json_object_set_new(j, "options", list);
 	return j;
 }
@@ -107,6 +108,7 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out)
 {
 	const struct zr_desc *d = p->desc;
 	const struct zr_entry *e = p->entry;
+	const struct zr_opt *o;
 	struct zr_table t = zr_table_of(d);
 	fprintf(out, "%s/%s %s (%s): %s\n", d->role, d->id, d->version, d->license, d->summary);
 	fprintf(out, "  file        %s\n", p->path);
@@ -117,8 +119,7 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out)
 	for (const struct zr_iface *f = d->ifaces; f->id; f++)
 		fprintf(out, " %s", f->id);
 	fprintf(out, "\n\n%s\n", t.n ? "Options, with their defaults:" : "It has no options.");
-	for (uint32_t i = 0; i < t.n; i++) {
-		const struct zr_opt *o = zr_table_at(&t, i);
+	for (uint32_t i = 0; (o = zr_table_next(&t, 0, &i));) {
 		char type[640];
 		type_text(o, type, sizeof type);
 		fprintf(out, "\n  %s = %s\n      %s\n      %s\n", o->name, o->def ? o->def : "", type, o->doc);
@@ -128,25 +129,24 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out)
 /* Text for mdoc: a new line after a sentence and before column 80, and none that starts like a macro. */
 static void put_mdoc(FILE *out, const char *text)
 {
-	size_t column = 0;
-	while (*text) {
-		size_t len = strcspn(text, " ");
-		if (column && (text[-2] == '.' || column + 1 + len > 78)) {
+	const char *word;
+	size_t column = 0, len;
+	while ((word = zr_next_word(&text, &len))) {
+		if (column && (word[-2] == '.' || column + 1 + len > 78)) {
 			putc('\n', out);
 			column = 0;
 		} else if (column) {
 			putc(' ', out);
 			column++;
 		}
-		if (!column && (*text == '.' || *text == '\''))
+		if (!column && (*word == '.' || *word == '\''))
 			fputs("\\&", out);
 		for (size_t i = 0; i < len; i++)
-			if (text[i] == '\\')
+			if (word[i] == '\\')
 				fputs("\\e", out);
 			else
-				putc(text[i], out);
+				putc(word[i], out);
 		column += len;
-		text += len + strspn(text + len, " ");
 	}
 	putc('\n', out);
 }
@@ -166,13 +166,14 @@ static void mdoc_option(const struct zr_opt *o, FILE *out)
 
 static void mdoc_table(const struct zr_table *t, FILE *out)
 {
+	const struct zr_opt *o;
 	if (!t->n) {
 		fputs("It has no options.\n", out);
 		return;
 	}
 	fputs(".Bl -tag -width Ds\n", out);
-	for (uint32_t i = 0; i < t->n; i++)
-		mdoc_option(zr_table_at(t, i), out);
+	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i));)
+		mdoc_option(o, out);
 	fputs(".El\n", out);
 }
 
@@ -186,10 +187,9 @@ void zr_describe_mdoc(const struct zr_plugin *p, FILE *out)
 
 static void core_mdoc(const struct zr_core_table *c, FILE *out)
 {
-	struct zr_table t = { c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
 	fprintf(out, ".Ss \"[%s] of zeroth itself\"\n", c->section);
 	put_mdoc(out, c->doc);
-	mdoc_table(&t, out);
+	mdoc_table(&c->table, out);
 }
 
 void zr_describe_core_mdoc(FILE *out)

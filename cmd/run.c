@@ -270,34 +270,22 @@ static int check_launcher(const struct run *r, struct zr_error *err)
 			      "[boot] that knows this launcher", other) : 0;
 }
 
-/* The values of a table that change results. Texts are left out: paths may differ between machines. */
-static uint64_t hash_table(const struct zr_opt *opts, uint32_t n, uint32_t stride, const void *values, uint64_t h)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		const struct zr_opt *o = (const struct zr_opt *)((const char *)opts + (size_t)i * stride);
-		int text = o->type == ZR_T_STR || o->type == ZR_T_PATH || o->type == ZR_T_GLOBS;
-		if (o->flags & ZR_O_NUMERIC && !text)
-			h = XXH3_64bits_withSeed((const char *)values + o->offset, o->width, h);
-	}
-	return h;
-}
-
+/* Texts are left out: paths may differ between machines. */
 static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup *setup)
 {
 	uint64_t h = XXH3_64bits(setup->group_of, (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
 	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
 		const struct zr_section *s = zr_config_at(cfg, i);
-		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
+		const char *id = s->plugin ? s->plugin->desc->id : NULL, *values = s->opts;
+		const struct zr_opt *o;
 		if (s->match)
 			h = XXH3_64bits_withSeed(s->match, strlen(s->match), h);
-		if (d) {
-			h = XXH3_64bits_withSeed(d->id, strlen(d->id), h);
-			h = hash_table(d->opts, d->n_opts, d->opt_stride, s->opts, h);
-		}
-		for (const struct zr_core_table *t = zr_core_tables; !d && t->section; t++)
-			if (!strcmp(t->section, s->name))
-				h = hash_table(t->opts, t->n_opts, sizeof *t->opts, s->opts, h);
+		if (id)
+			h = XXH3_64bits_withSeed(id, strlen(id), h);
+		for (uint32_t k = 0; (o = zr_table_next(&s->table, ZR_O_NUMERIC, &k));)
+			if (!zr_value_text(o, values))
+				h = XXH3_64bits_withSeed(values + o->offset, o->width, h);
 	}
 	return h;
 }
@@ -386,8 +374,7 @@ static int open_saver(struct run *r, struct zr_error *err)
 static int exports(const struct run *r)
 {
 	const struct zr_section *sec = zr_config_find(r->cfg, "zero");
-	struct zr_table t = zr_table_of(sec->plugin->desc);
-	const struct zr_opt *o = zr_table_find(&t, "gather_16bit_weights_on_model_save");
+	const struct zr_opt *o = zr_table_find(&sec->table, "gather_16bit_weights_on_model_save");
 	return o && o->type == ZR_T_BOOL && *((const uint8_t *)sec->opts + o->offset);
 }
 

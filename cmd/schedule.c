@@ -44,8 +44,7 @@ static const char *take_steps(int *argc, char **argv)
 static int base_lr(const struct zr_config *cfg, double *lr, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(cfg, "optimizer");
-	struct zr_table t = zr_table_of(sec->plugin->desc);
-	const struct zr_opt *o = zr_table_find(&t, "lr");
+	const struct zr_opt *o = zr_table_find(&sec->table, "lr");
 	if (!o || o->type != ZR_T_F64)
 		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
 			      sec->plugin->desc->id);

@@ -281,6 +281,38 @@ static void nearest_is_near(void **unused)
 	assert_null(zr_nearest("", keys, 5));
 }
 
+static void words_are_separated_by_blanks(void **unused)
+{
+	const char *list = " wte.weight\t*.bias  x ", *word;
+	char out[64] = "";
+	size_t n;
+	(void)unused;
+	while ((word = zr_next_word(&list, &n)))
+		sprintf(out + strlen(out), "<%.*s>", (int)n, word);
+	assert_string_equal(out, "<wte.weight><*.bias><x>");
+	assert_null(zr_next_word(&list, &n));
+}
+
+static void options_are_found_by_their_flags(void **unused)
+{
+	static const struct zr_opt opts[] = {
+		{ .name = "a" }, { .name = "b", .flags = ZR_O_NUMERIC | ZR_O_AUTO },
+		{ .name = "c", .flags = ZR_O_AUTO }, { .name = "d", .flags = ZR_O_NUMERIC },
+	};
+	const struct zr_table t = { opts, 4, sizeof *opts, 0 };
+	uint32_t i = 0, all = 0;
+	(void)unused;
+	assert_ptr_equal(zr_table_next(&t, ZR_O_NUMERIC, &i), &opts[1]);
+	assert_ptr_equal(zr_table_next(&t, ZR_O_NUMERIC, &i), &opts[3]);
+	assert_null(zr_table_next(&t, ZR_O_NUMERIC, &i));
+	while (zr_table_next(&t, 0, &all))
+		;
+	assert_int_equal(all, 4);
+	i = 0;
+	assert_ptr_equal(zr_table_next(&t, ZR_O_NUMERIC | ZR_O_AUTO, &i), &opts[1]);
+	assert_null(zr_table_next(&t, ZR_O_NUMERIC | ZR_O_AUTO, &i));
+}
+
 static int setup(void **unused)
 {
 	int fd;
@@ -312,6 +344,8 @@ int main(void)
 		cmocka_unit_test(numbers_read_back_to_the_same_bits),
 		cmocka_unit_test(no_locale_changes_a_number),
 		cmocka_unit_test(nearest_is_near),
+		cmocka_unit_test(words_are_separated_by_blanks),
+		cmocka_unit_test(options_are_found_by_their_flags),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, setup, teardown);

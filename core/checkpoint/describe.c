@@ -9,7 +9,6 @@
 
 #include "core/checkpoint/checkpoint.h"
 #include "core/files/json.h"
-#include "core/config/options.h"
 #include "core/pretrained/pretrained.h"
 
 static void set(json_t **to, const char *section, const char *key, const char *text)
@@ -34,16 +33,16 @@ static int is_free(const char *section, const char *key)
 	return 0;
 }
 
-static void add_settings(json_t **to, const struct zr_section *s, const struct zr_table *t)
+static void add_settings(json_t **to, const struct zr_section *s)
 {
+	const struct zr_opt *o;
 	char text[640];
 	if (s->plugin)
 		set(to, s->name, "plugin", s->plugin->desc->id);
 	if (s->match)
 		set(to, s->name, "match", s->match);
-	for (uint32_t i = 0; i < t->n; i++) {
-		const struct zr_opt *o = zr_table_at(t, i);
-		if (!(o->flags & ZR_O_NUMERIC) || is_free(s->name, o->name))
+	for (uint32_t i = 0; (o = zr_table_next(&s->table, ZR_O_NUMERIC, &i));) {
+		if (is_free(s->name, o->name))
 			continue;
 		zr_value_format(o, s->opts, text, sizeof text);
 		set(to, s->name, o->name, text);
@@ -58,16 +57,6 @@ static int matters(const struct zr_section *s)
 		if (!strcmp(s->role, roles[i]))
 			return 0;
 	return 1;
-}
-
-static struct zr_table table_of(const struct zr_section *s)
-{
-	const struct zr_core_table *c = zr_core_tables;
-	if (s->plugin)
-		return zr_table_of(s->plugin->desc);
-	while (strcmp(c->section, s->name))
-		c++;
-	return (struct zr_table){ c->opts, c->n_opts, sizeof(struct zr_opt), c->opts_size };
 }
 
 void zr_describe_model(const struct zr_setup *p, json_t **meta)
@@ -113,13 +102,12 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 	for (int i = 0; i < zr_config_count(p->cfg); i++) {
 		const struct zr_section *s = zr_config_at(p->cfg, i);
 		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
-		struct zr_table t = table_of(s);
 		if (d) {
 			snprintf(text, sizeof text, "%s %s", d->id, d->version);
 			zr_json_put(&m->plugins, s->name, zr_json_string(text, "(not UTF-8)"));
 		}
 		if (matters(s))
-			add_settings(&m->settings, s, &t);
+			add_settings(&m->settings, s);
 	}
 	describe_sums(p, &m->settings);
 	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);

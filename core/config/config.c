@@ -84,9 +84,9 @@ const struct zr_section *zr_config_find(const struct zr_config *cfg, const char 
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key)
 {
 	const struct zr_part *p = zr_part_find(cfg, section);
-	int32_t i = p ? zr_part_option(p, key) : -1;
-	if (i >= 0)
-		return p->source[i];
+	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
+	if (o)
+		return *zr_part_source(p, o);
 	if (p && p->match && !strcmp(key, "match"))
 		return p->match->place;
 	if (p && p->s.path && !strcmp(key, "path"))
@@ -112,13 +112,12 @@ int zr_section_gives(const struct zr_section *s, const struct zr_opt *o)
 int zr_config_blame(const struct zr_config *cfg, const char *section, int code, const char *text, struct zr_error *err)
 {
 	const struct zr_part *p = zr_part_find(cfg, section);
+	const struct zr_opt *o;
 	const char *place = NULL;
-	for (uint32_t i = 0; !place && i < p->table.n; i++) {
-		const char *name = zr_table_at(&p->table, i)->name;
+	for (uint32_t i = 0; !place && (o = zr_table_next(&p->s.table, 0, &i));)
 		for (int j = 0; !place && j < cfg->n_given; j++)
-			if (p->source[i] == cfg->given[j].place && has_word(text, name))
-				place = p->source[i];
-	}
+			if (*zr_part_source(p, o) == cfg->given[j].place && has_word(text, o->name))
+				place = cfg->given[j].place;
 	if (!place && p->match && has_word(text, "match"))
 		place = p->match->place;
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
@@ -129,15 +128,14 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code, 
 /* What was `auto` must now be a value in range. */
 static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const uint8_t *was_auto, struct zr_error *err)
 {
-	for (uint32_t i = 0; i < p->table.n; i++) {
-		const struct zr_opt *o = zr_table_at(&p->table, i);
+	const struct zr_opt *o;
+	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
 		struct zr_error e = { 0 };
 		char text[1200];
-		if (!was_auto[i])
+		int still = zr_value_is_auto(o, p->s.opts);
+		if (!was_auto[i - 1] || (still && o->flags & ZR_O_STAYS_AUTO))
 			continue;
-		if (zr_value_is_auto(o, p->s.opts) && o->flags & ZR_O_STAYS_AUTO)
-			continue;
-		if (zr_value_is_auto(o, p->s.opts)) {
+		if (still) {
 			snprintf(text, sizeof text, "%s: `auto` could not be resolved; give a value", o->name);
 			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
 		}
@@ -145,7 +143,7 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 			snprintf(text, sizeof text, "%s = auto: %s", o->name, e.text);
 			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
 		}
-		p->source[i] = "auto";
+		*zr_part_source(p, o) = "auto";
 	}
 	return 0;
 }
@@ -155,15 +153,16 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 	struct zr_part *p = zr_part_find(cfg, section);
 	struct zr_process process = { .world = facts->world, .local_world = facts->world, .cfg = cfg };
 	struct zr_instance it;
+	const struct zr_opt *o;
 	uint8_t *was_auto;
 	int rc = 0;
 	if (!p || !p->s.plugin)
 		return zr_err(err, ZR_EINTERNAL, "no section [%s] to resolve", section);
-	was_auto = calloc(p->table.n + 1u, 1);
+	was_auto = calloc(p->s.table.n + 1u, 1);
 	if (!was_auto)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	for (uint32_t i = 0; i < p->table.n; i++)
-		was_auto[i] = (uint8_t)zr_value_is_auto(zr_table_at(&p->table, i), p->s.opts);
+	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));)
+		was_auto[i - 1] = (uint8_t)zr_value_is_auto(o, p->s.opts);
 	zr_host_init(&it, &process, &p->s);
 	it.host.workers = facts->workers;
 	if (p->s.plugin->desc->resolve)
@@ -180,10 +179,10 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 		       struct zr_error *err)
 {
 	struct zr_part *p = zr_part_find(cfg, section);
-	int32_t i = p ? zr_part_option(p, key) : -1;
+	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
 	struct zr_error e = { 0 };
 	struct zr_text *t;
-	if (i < 0)
+	if (!o)
 		return zr_err(err, ZR_EINTERNAL, "no option %s.%s to set", section, key);
 	t = malloc(sizeof *t + strlen(text) + 1);
 	if (!t)
@@ -191,8 +190,8 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 	strcpy(t->text, text);
 	t->next = cfg->texts;
 	cfg->texts = t;
-	if (zr_value_parse(zr_table_at(&p->table, (uint32_t)i), t->text, p->s.opts, &e))
+	if (zr_value_parse(o, t->text, p->s.opts, &e))
 		return zr_err(err, ZR_EINVAL, "[%s] %s = %s, derived: %s", section, key, text, e.text);
-	p->source[i] = "auto";
+	*zr_part_source(p, o) = "auto";
 	return 0;
 }

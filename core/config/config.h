@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "core/config/loader.h"
+#include "core/config/options.h"
 
 /* In the order of their names. */
 #define ZR_COMM_TYPE_AUTO 0 /* the precision's */
@@ -77,6 +78,7 @@ struct zr_section {
 	const char *name;               /* "optimizer", "monitor.csv" */
 	const char *role;               /* "optimizer", "monitor"; NULL: a section of core */
 	const struct zr_plugin *plugin; /* NULL: a section of core */
+	struct zr_table table;          /* its options */
 	void *opts;                     /* the options struct, filled; owned by the config */
 	const char *match;              /* of a parameter group: its patterns; NULL: another section */
 	const char *path;               /* of the model: the directory that it begins with; NULL: none */
@@ -130,10 +132,8 @@ const char *zr_data_dir(void);
 
 /* Tables, for `plugin info`, man pages and tests. */
 struct zr_core_table {
-	const char *section;
-	const char *doc;
-	const struct zr_opt *opts;
-	uint32_t n_opts, opts_size;
+	const char *section, *doc;
+	struct zr_table table;
 };
 extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
 extern const struct zr_core_table zr_group_table;   /* core's keys in [optimizer.NAME], offsets in struct zr_section */

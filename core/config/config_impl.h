@@ -6,7 +6,6 @@
 #define ZR_CORE_CONFIG_IMPL_H
 
 #include "core/config/config.h"
-#include "core/config/options.h"
 #include "core/pretrained/pretrained.h"
 
 enum zr_given_layer { ZR_LAYER_DEFAULTS, ZR_LAYER_PRETRAINED, ZR_LAYER_FILE, ZR_LAYER_OVERRIDE };
@@ -22,8 +21,7 @@ struct zr_given {
 /* A section and where its values came from. */
 struct zr_part {
 	struct zr_section s;
-	struct zr_table table;
-	const char **source;            /* [table.n], borrowed from zr_given.place or static */
+	const char **source;            /* [s.table.n], borrowed from zr_given.place or static */
 	const struct zr_given *chosen;  /* the line that set `plugin`; NULL: a section of core */
 	const struct zr_given *match;   /* the line that set `match`; NULL: no parameter group */
 	const struct zr_given *first;   /* its first line in the highest layer that has one, for messages; or NULL */
@@ -57,7 +55,7 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err);
 /* config_sections.c: makes the parts. */
 int zr_sections_make(struct zr_config *cfg, struct zr_error *err);
 struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name);
-int32_t zr_part_option(const struct zr_part *p, const char *key); /* its number, -1: none */
+const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o);
 
 /* Fails with "file:line: [section] key = value: text" or "-o section.key=value: text". */
 int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -89,9 +89,7 @@ static int line(void *arg, const char *section, const char *key, const char *val
 
 static char *trim(char *text)
 {
-	size_t len;
-	text += strspn(text, " \t");
-	len = strlen(text);
+	size_t len = strlen(text += strspn(text, " \t"));
 	while (len && isblank((unsigned char)text[len - 1]))
 		text[--len] = 0;
 	return text;
@@ -103,10 +101,8 @@ static int override(struct reader *r, const char *text)
 	int rc = 0;
 	if (!copy)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory");
-	if (equals) {
-		*equals = 0;
-		dot = strrchr(copy, '.');
-	}
+	if (equals)
+		dot = (*equals = 0, strrchr(copy, '.'));
 	for (const char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			rc = zr_err(r->err, ZR_EINVAL, "-o %s: a control character", text);

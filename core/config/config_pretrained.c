@@ -50,15 +50,15 @@ static int add_option(void *arg, const char *option, const char *value, const ch
 /* Options that stand for several others must not be beside those. */
 static int check_presets(const struct apply *a, const char *presets, struct zr_error *err)
 {
+	const char *word;
 	char name[64];
-	for (presets += strspn(presets, " "); *presets; presets += strspn(presets, " ")) {
-		size_t n = strcspn(presets, " ");
-		snprintf(name, sizeof name, "%.*s", (int)n, presets);
+	size_t n;
+	while ((word = zr_next_word(&presets, &n))) {
+		snprintf(name, sizeof name, "%.*s", (int)n, word);
 		const struct zr_given *g = zr_given_last(a->cfg, "model", name);
 		const struct zr_opt *o = zr_table_find(&a->table, name);
 		if (g && o && o->def && !same_value(o, g->value, o->def))
 			return zr_given_bad(g, err, "%s says what the model is; take the option out", a->cfg->model_json.path);
-		presets += n;
 	}
 	return 0;
 }

@@ -71,12 +71,10 @@ struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
 	return NULL;
 }
 
-int32_t zr_part_option(const struct zr_part *p, const char *key)
+const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o)
 {
-	for (uint32_t i = 0; i < p->table.n; i++)
-		if (!strcmp(zr_table_at(&p->table, i)->name, key))
-			return (int32_t)i;
-	return -1;
+	ptrdiff_t at = (const char *)o - (const char *)p->s.table.opts;
+	return &p->source[(size_t)at / p->s.table.stride];
 }
 
 static void add_part(struct zr_config *cfg, const char *name, const char *role)
@@ -85,6 +83,8 @@ static void add_part(struct zr_config *cfg, const char *name, const char *role)
 		return;
 	struct zr_part *p = &cfg->part[cfg->n++];
 	p->s = (struct zr_section){ .name = name, .role = role };
+	if (!role)
+		p->s.table = core_table(name)->table;
 	for (int i = 0; i < cfg->n_given; i++)
 		if (!strcmp(cfg->given[i].section, name) && (!p->first || cfg->given[i].layer > p->first->layer))
 			p->first = &cfg->given[i];
@@ -152,26 +152,26 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 		return zr_given_bad(p->first, err, "no plugin: add plugin = ID; `zeroth plugin list` shows the IDs");
 	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e))
 		return zr_given_bad(p->chosen, err, "%s", e.text);
-	p->table = zr_table_of(p->s.plugin->desc);
+	p->s.table = zr_table_of(p->s.plugin->desc);
 	return 0;
 }
 
 static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
 {
 	const struct zr_part *like = is_group(p) ? first_with(cfg, p) : NULL;
-	p->s.opts = calloc(1, p->table.size + 8u);
-	p->source = calloc(p->table.n + 1u, sizeof *p->source);
+	const struct zr_opt *o;
+	p->s.opts = calloc(1, p->s.table.size + 8u);
+	p->source = calloc(p->s.table.n + 1u, sizeof *p->source);
 	if (!p->s.opts || !p->source)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	if (like) {
 		p->s.like = &like->s;
-		memcpy(p->s.opts, like->s.opts, p->table.size);
-		memcpy(p->source, like->source, p->table.n * sizeof *p->source);
+		memcpy(p->s.opts, like->s.opts, p->s.table.size);
+		memcpy(p->source, like->source, p->s.table.n * sizeof *p->source);
 		return 0;
 	}
-	for (uint32_t i = 0; i < p->table.n; i++) {
-		const struct zr_opt *o = zr_table_at(&p->table, i);
-		p->source[i] = o->def ? "default" : NULL;
+	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
+		*zr_part_source(p, o) = o->def ? "default" : NULL;
 		if (o->def && zr_value_parse(o, o->def, p->s.opts, err))
 			return ZR_EINVAL;
 	}
@@ -200,7 +200,7 @@ static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct 
 		const struct zr_given *g = &cfg->given[i];
 		size_t len = strlen(list);
 		if (g->key && strcmp(g->key, "plugin") && !strcmp(g->section, p->s.name) && g->layer < p->chosen->layer &&
-		    !hidden(cfg, p, g) && zr_part_option(p, g->key) < 0)
+		    !hidden(cfg, p, g) && !zr_table_find(&p->s.table, g->key))
 			snprintf(list + len, sizeof list - len, "%s%s (%s)", len ? ", " : "", g->key, g->place);
 	}
 	return zr_given_bad(p->chosen, err, "plugin %s has no option %s; remove it from [%s] or keep the plugin",
@@ -209,7 +209,7 @@ static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct 
 
 static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->table, g->key), *own = is_group(p) ? "match" : "path";
+	const char *near = zr_table_nearest(&p->s.table, g->key), *own = is_group(p) ? "match" : "path";
 	char hint[160] = "";
 	if (!near && (is_group(p) || is_model(p)))
 		near = zr_nearest(g->key, &own, 1);
@@ -228,11 +228,11 @@ static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, con
 static int not_of_groups(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	char list[512] = "";
-	for (uint32_t i = 0; i < p->table.n; i++) {
-		size_t len = strlen(list);
-		if (zr_section_gives(&p->s, zr_table_at(&p->table, i)))
-			snprintf(list + len, sizeof list - len, "%s%s", len ? ", " : "", zr_table_at(&p->table, i)->name);
-	}
+	const struct zr_opt *o;
+	size_t len = 0;
+	for (uint32_t i = 0; len < sizeof list && (o = zr_table_next(&p->s.table, ZR_O_GROUP, &i));)
+		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s",
+					o->name);
 	return zr_given_bad(g, err, "one value serves all groups of %s: give it in [%s]; a group may have its own %s",
 			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
 }
@@ -241,55 +241,47 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 {
 	struct zr_error e = { 0 };
 	const struct zr_opt *o;
-	int32_t i;
 	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) || hidden(cfg, p, g))
 		return 0;
-	if (is_model(p) && !strcmp(g->key, "path") && zr_part_option(p, "path") < 0)
+	if (is_model(p) && !strcmp(g->key, "path") && !zr_table_find(&p->s.table, "path"))
 		return 0; /* config_pretrained.c has read it */
 	if (is_group(p) && !strcmp(g->key, "match")) {
 		p->match = g;
 		p->s.match = g->value;
 		return g->value[strspn(g->value, " \t")] ? 0 : zr_given_bad(g, err, "expected patterns of tensors' names");
 	}
-	i = zr_part_option(p, g->key);
-	if (i < 0)
+	o = zr_table_find(&p->s.table, g->key);
+	if (!o)
 		return unknown_key(cfg, p, g, err);
-	o = zr_table_at(&p->table, (uint32_t)i);
 	if (!zr_section_gives(&p->s, o))
 		return not_of_groups(p, g, err);
 	if (zr_value_parse(o, g->value, p->s.opts, &e))
 		return zr_given_bad(g, err, "%s", e.text);
 	if (o->flags & ZR_O_DEPRECATED)
 		zr_logf(ZR_LOG_WARN, g->place, "[%s] %s is deprecated: %s", g->section, g->key, o->doc);
-	p->source[i] = g->place;
+	*zr_part_source(p, o) = g->place;
 	return 0;
 }
 
 static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
 {
-	int rc = 0;
-	if (p->s.role) {
-		rc = load_plugin(cfg, p, err);
-	} else {
-		const struct zr_core_table *t = core_table(p->s.name);
-		p->table = (struct zr_table){ t->opts, t->n_opts, sizeof(struct zr_opt), t->opts_size };
-	}
+	const struct zr_opt *o;
+	int rc = p->s.role ? load_plugin(cfg, p, err) : 0;
 	rc = rc ? rc : make_values(cfg, p, err);
 	for (int i = 0; !rc && i < cfg->n_given; i++)
 		rc = apply(cfg, p, &cfg->given[i], err);
 	if (!rc && is_group(p) && !p->match)
-		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place, p->s.name, zr_group_table.opts->doc);
+		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place,
+			      p->s.name, zr_group_table.table.opts->doc);
 	if (!rc && is_model(p) && cfg->model_path) {
 		p->s.path = cfg->model_path;
 		rc = zr_pretrained_accepts(&cfg->model_json, p->s.plugin, p->s.opts, err);
 	}
-	for (uint32_t i = 0; !rc && i < p->table.n; i++) {
-		const struct zr_opt *o = zr_table_at(&p->table, i);
-		if (!p->source[i])
+	for (uint32_t i = 0; !rc && (o = zr_table_next(&p->s.table, 0, &i));)
+		if (!*zr_part_source(p, o))
 			rc = zr_err(err, ZR_EINVAL, "%s: [%s] %s: missing, plugin %s requires it: %s",
 				    p->first->layer == ZR_LAYER_OVERRIDE ? "-o" : p->first->place, p->s.name, o->name,
 				    p->s.plugin->desc->id, o->doc);
-	}
 	return rc;
 }
 

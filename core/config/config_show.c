@@ -33,15 +33,16 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 			write_pair(out, "path", p->s.path, sources ? cfg->model_place : NULL);
 		if (p->match)
 			write_pair(out, "match", p->s.match, sources ? p->match->place : NULL);
-		for (uint32_t j = 0; j < p->table.n; j++) {
-			const struct zr_opt *o = zr_table_at(&p->table, j);
+		const struct zr_opt *o;
+		for (uint32_t j = 0; (o = zr_table_next(&p->s.table, 0, &j));) {
 			const char *text = zr_value_text(o, p->s.opts);
 			char value[640];
 			if (!zr_section_gives(&p->s, o))
 				continue;
 			if (!text)
 				zr_value_format(o, p->s.opts, value, sizeof value);
-			write_pair(out, o->name, text ? text : value, sources ? p->source[j] : NULL);
+			write_pair(out, o->name, text ? text : value,
+				   sources ? *zr_part_source(p, o) : NULL);
 		}
 	}
 	return ferror(out) ? ZR_EIO : 0;

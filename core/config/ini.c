@@ -151,14 +151,9 @@ static int unquote(char *v)
 static int pair(void *arg, const char *section, const char *key, const char *value)
 {
 	struct source *s = arg;
-	char *v;
-	if (s->rc)
+	if (s->rc || (!*section && refuse(s, "a key before the first [section]")))
 		return 0;
-	if (!*section) {
-		refuse(s, "a key before the first [section]");
-		return 0;
-	}
-	v = strdup(value);
+	char *v = strdup(value);
 	if (!v)
 		s->rc = zr_err(s->err, ZR_ENOMEM, "out of memory");
 	else if (unquote(v))

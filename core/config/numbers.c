@@ -33,14 +33,11 @@ int zr_parse_double(const char *text, double *out)
 int zr_format_double(double v, char *out, size_t size)
 {
 	locale_t old = uselocale(c_locale());
+	char text[40] = "";
 	int n = 0;
-	for (int digits = 15; digits <= 17; digits++) {
-		char text[40];
-		n = snprintf(text, sizeof text, "%.*g", digits, v);
-		snprintf(out, size, "%s", text);
-		if (digits == 17 || strtod_l(text, NULL, c_locale()) == v)
-			break;
-	}
+	for (int d = 15; d <= 17 && (!n || strtod_l(text, NULL, c_locale()) != v); d++)
+		n = snprintf(text, sizeof text, "%.*g", d, v);
+	snprintf(out, size, "%s", text);
 	uselocale(old);
 	return n;
 }

@@ -14,25 +14,40 @@ struct zr_table zr_table_of(const struct zr_desc *desc)
 	return (struct zr_table){ desc->opts, desc->n_opts, desc->opt_stride, desc->opts_size };
 }
 
-const struct zr_opt *zr_table_at(const struct zr_table *t, uint32_t i)
+const struct zr_opt *zr_table_next(const struct zr_table *t, uint32_t flags, uint32_t *i)
 {
-	return (const struct zr_opt *)((const char *)t->opts + (size_t)i * t->stride);
+	while (*i < t->n) {
+		const void *at = (const char *)t->opts + (size_t)(*i)++ * t->stride;
+		const struct zr_opt *o = at;
+		if ((o->flags & flags) == flags)
+			return o;
+	}
+	return NULL;
 }
 
 const struct zr_opt *zr_table_find(const struct zr_table *t, const char *name)
 {
-	for (uint32_t i = 0; i < t->n; i++)
-		if (!strcmp(zr_table_at(t, i)->name, name))
-			return zr_table_at(t, i);
-	return NULL;
+	const struct zr_opt *o;
+	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i)) && strcmp(o->name, name);)
+		;
+	return o;
+}
+
+const char *zr_next_word(const char **text, size_t *len)
+{
+	const char *word = *text + strspn(*text, " \t");
+	*len = strcspn(word, " \t");
+	*text = word + *len;
+	return *len ? word : NULL;
 }
 
 const char *zr_table_nearest(const struct zr_table *t, const char *word)
 {
 	const char *names[256];
+	const struct zr_opt *o;
 	int n = 0;
-	for (uint32_t i = 0; i < t->n && n < 255; i++)
-		names[n++] = zr_table_at(t, i)->name;
+	for (uint32_t i = 0; n < 255 && (o = zr_table_next(t, 0, &i));)
+		names[n++] = o->name;
 	return zr_nearest(word, names, n);
 }
 
@@ -74,11 +89,12 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 
 int zr_table_check(const struct zr_table *t, struct zr_error *err)
 {
+	const struct zr_opt *o;
 	if (t->n && (!t->opts || t->stride < sizeof(struct zr_opt)))
 		return zr_err(err, ZR_EINVAL, "option table with a stride of %u bytes, expected at least %zu", t->stride,
 			      sizeof(struct zr_opt));
-	for (uint32_t i = 0; i < t->n; i++)
-		if (check_entry(t, zr_table_at(t, i), err))
+	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i));)
+		if (check_entry(t, o, err))
 			return ZR_EINVAL;
 	return 0;
 }

@@ -16,7 +16,9 @@ struct zr_table {
 };
 
 struct zr_table zr_table_of(const struct zr_desc *desc);
-const struct zr_opt *zr_table_at(const struct zr_table *t, uint32_t i);
+/* Walks over a table: the first option from number *i on that has all of these flags, or NULL.
+ * *i moves behind it. */
+const struct zr_opt *zr_table_next(const struct zr_table *t, uint32_t flags, uint32_t *i);
 const struct zr_opt *zr_table_find(const struct zr_table *t, const char *name); /* NULL: none */
 const char *zr_table_nearest(const struct zr_table *t, const char *word);       /* NULL: none near */
 
@@ -33,6 +35,9 @@ int zr_value_is_auto(const struct zr_opt *o, const void *opts);
 int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t size);
 
 const char *zr_value_text(const struct zr_opt *o, const void *opts); /* NULL: the option is no text */
+
+/* The next blank separated word of *text, which moves behind it, and its length; NULL: none. */
+const char *zr_next_word(const char **text, size_t *len);
 
 /* numbers.c: single numbers. The whole text must parse, in any locale, and be in range. */
 #define ZR_LIST_MAX 16 /* numbers in a list */

@@ -75,7 +75,8 @@ static const struct zr_opt group[] = {
 	       "* stands for any text, dots too, ? for one character, [a-z] for one of these."),
 };
 
-#define TABLE(section, doc, table, S) { section, doc, table, sizeof table / sizeof *table, sizeof(S) }
+#define TABLE(section, doc, opts, S)                                                            \
+	{ section, doc, { opts, sizeof opts / sizeof *opts, sizeof *opts, sizeof(S) } }
 
 const struct zr_core_table zr_core_tables[] = {
 	TABLE("train", "The length and size of the training.", train, struct zr_train_opts),

@@ -88,15 +88,14 @@ void zr_model_json_close(struct zr_model_json *f)
 
 /* ---- values ---- */
 
-/* Whether one of the blank separated words is this one of `len` bytes. */
-static int has_word(const char *words, const char *word, size_t len)
+/* Whether one of the blank separated words is this one. */
+static int has_word(const char *words, const char *word)
 {
-	for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
-		size_t n = strcspn(words, " ");
-		if (n == len && !memcmp(words, word, len))
+	const char *at;
+	size_t n;
+	while ((at = zr_next_word(&words, &n)))
+		if (n == strlen(word) && !memcmp(at, word, n))
 			return 1;
-		words += n;
-	}
 	return 0;
 }
 
@@ -128,14 +127,15 @@ static int same(const char *a, size_t len, const char *b)
 /* What of `values` fits: *to gets what it stands for. */
 static int accepted(const char *values, const char *value, char to[VALUE])
 {
-	for (values += strspn(values, " "); *values; values += strspn(values, " ")) {
-		size_t n = strcspn(values, " "), left = strcspn(values, " =");
-		if (same(values, left, value)) {
-			if (left < n)
-				snprintf(to, VALUE, "%.*s", (int)(n - left - 1), values + left + 1);
-			return 1;
-		}
-		values += n;
+	const char *at;
+	size_t n;
+	while ((at = zr_next_word(&values, &n))) {
+		size_t left = strcspn(at, " \t="); /* "value" or "value=what it stands for" */
+		if (!same(at, left, value))
+			continue;
+		if (left < n)
+			snprintf(to, VALUE, "%.*s", (int)(n - left - 1), at + left + 1);
+		return 1;
 	}
 	return 0;
 }
@@ -143,12 +143,12 @@ static int accepted(const char *values, const char *value, char to[VALUE])
 /* "a or b" of "a b=c" */
 static void list_of(const char *values, char *out, size_t size)
 {
-	size_t at = 0;
+	const char *word;
+	size_t at = 0, n;
 	*out = 0;
-	for (values += strspn(values, " "); *values && at < size; values += strspn(values, " ")) {
-		at += (size_t)snprintf(out + at, size - at, "%s%.*s", at ? " or " : "", (int)strcspn(values, " ="), values);
-		values += strcspn(values, " ");
-	}
+	while (at < size && (word = zr_next_word(&values, &n)))
+		at += (size_t)snprintf(out + at, size - at, at ? " or %.*s" : "%.*s",
+				       (int)strcspn(word, " \t="), word);
 }
 
 static const json_t *lookup(const json_t *root, const char *name)
@@ -181,7 +181,7 @@ static const struct zr_config_key *key_at(const struct zr_pretrained_v1 *v, uint
 
 static int concerns(const struct zr_config_key *k, const char *type)
 {
-	return !k->types || has_word(k->types, type, strlen(type));
+	return !k->types || has_word(k->types, type);
 }
 
 static int use_text(const struct pass *s, const struct zr_config_key *k, const char *value)
@@ -258,7 +258,7 @@ static int is_known(const struct zr_pretrained_v1 *v, const char *key)
 	for (uint32_t i = 0; i < v->n_keys; i++)
 		if (!strncmp(key_at(v, i)->name, key, len) && (!key_at(v, i)->name[len] || key_at(v, i)->name[len] == '.'))
 			return 1;
-	return has_word(noted, key, len);
+	return has_word(noted, key);
 }
 
 void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/config/options.h"
 #include "core/files/safetensors.h"
 #include "core/layout.h"
 #include "core/pretrained/pretrained.h"
@@ -155,13 +156,13 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 
 static int fits(const char *patterns, const char *name)
 {
+	const char *word;
 	char pattern[NAME];
-	for (patterns += strspn(patterns, " "); *patterns; patterns += strspn(patterns, " ")) {
-		size_t n = strcspn(patterns, " ");
-		snprintf(pattern, sizeof pattern, "%.*s", (int)n, patterns);
+	size_t n;
+	while ((word = zr_next_word(&patterns, &n))) {
+		snprintf(pattern, sizeof pattern, "%.*s", (int)n, word);
 		if (!fnmatch(pattern, name, 0))
 			return 1;
-		patterns += n;
 	}
 	return 0;
 }

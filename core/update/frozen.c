@@ -27,9 +27,12 @@ static size_t count_tensors(const struct zr_model_decl *m)
 
 /* ---- which ---- */
 
-static int freeze(struct zr_setup *s, const char *pattern, struct zr_error *err)
+static int freeze(struct zr_setup *s, const char *word, size_t len, struct zr_error *err)
 {
+	char pattern[ZR_PATTERN];
 	size_t n = 0, fits = 0;
+	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
+		return bad(s, err, "freeze: a pattern %s", "of more than 255 bytes");
 	for (uint32_t u = 0; u < s->decl.n_units; u++)
 		for (uint32_t i = 0; i < zr_unit_at(&s->decl, u)->n_tensors; i++, n++)
 			if (!fnmatch(pattern, zr_tensor_at(&s->decl, zr_unit_at(&s->decl, u), i)->name, 0)) {
@@ -41,13 +44,11 @@ static int freeze(struct zr_setup *s, const char *pattern, struct zr_error *err)
 
 static int freeze_all(struct zr_setup *s, struct zr_error *err)
 {
-	const char *list = s->train->freeze;
-	char pattern[ZR_PATTERN];
-	int more, rc = 0;
-	while (!rc && (more = zr_next_pattern(&list, pattern)) > 0)
-		rc = freeze(s, pattern, err);
-	if (!rc && more < 0)
-		rc = bad(s, err, "freeze: a pattern %s", "of more than 255 bytes");
+	const char *list = s->train->freeze, *word;
+	size_t len;
+	int rc = 0;
+	while (!rc && (word = zr_next_word(&list, &len)))
+		rc = freeze(s, word, len, err);
 	if (!rc && !memchr(s->frozen, 0, count_tensors(&s->decl)))
 		rc = bad(s, err, "freeze: %s are frozen, so that nothing is left to train", "all tensors");
 	return rc;

@@ -41,19 +41,6 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 
 /* ---- which tensor belongs to which group ---- */
 
-int zr_next_pattern(const char **list, char out[ZR_PATTERN])
-{
-	size_t len;
-	*list += strspn(*list, " \t");
-	len = strcspn(*list, " \t");
-	if (len >= ZR_PATTERN)
-		return -1;
-	memcpy(out, *list, len);
-	out[len] = 0;
-	*list += len;
-	return len > 0;
-}
-
 static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *err, const char *fmt, ...)
@@ -67,10 +54,15 @@ static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *e
 }
 
 /* Takes the tensors of one pattern that no group before has; counts them in *taken. */
-static int claim(struct zr_setup *s, int32_t group, const char *pattern, int32_t *taken, struct zr_error *err)
+static int claim(struct zr_setup *s, int32_t group, const char *word, size_t len, int32_t *taken,
+		 struct zr_error *err)
 {
 	const struct zr_layout *l = &s->layout;
+	char pattern[ZR_PATTERN];
 	int32_t fits = 0;
+	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
+		return bad_match(s, group, err, "match: a pattern of more than %d bytes",
+				 ZR_PATTERN - 1);
 	for (int32_t i = 0; i < l->n_tensors; i++) {
 		if (fnmatch(pattern, l->tensor[i].decl->name, 0))
 			continue;
@@ -86,14 +78,12 @@ static int claim(struct zr_setup *s, int32_t group, const char *pattern, int32_t
 
 static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
 {
-	const char *list = s->param_group[group].section->match;
-	char pattern[ZR_PATTERN];
+	const char *list = s->param_group[group].section->match, *word;
 	int32_t taken = 0;
-	int more, rc = 0;
-	while (!rc && (more = zr_next_pattern(&list, pattern)) > 0)
-		rc = claim(s, group, pattern, &taken, err);
-	if (!rc && more < 0)
-		return bad_match(s, group, err, "match: a pattern of more than %d bytes", ZR_PATTERN - 1);
+	size_t len;
+	int rc = 0;
+	while (!rc && (word = zr_next_word(&list, &len)))
+		rc = claim(s, group, word, len, &taken, err);
 	return rc || taken ? rc : bad_match(s, group, err, "match: groups before this one have all of its tensors; take it out or put it "
 							   "before them");
 }
@@ -102,12 +92,11 @@ static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
 
 static int learning_rate(const struct zr_section *sec, double *lr, struct zr_error *err)
 {
-	struct zr_table t = zr_table_of(sec->plugin->desc);
-	const struct zr_opt *o = zr_table_find(&t, "lr");
+	const struct zr_opt *o = zr_table_find(&sec->table, "lr");
 	if (!o || o->type != ZR_T_F64)
 		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
 			      sec->plugin->desc->id);
-	*lr = *(double *)((char *)sec->opts + o->offset);
+	*lr = *(const double *)((const char *)sec->opts + o->offset);
 	return 0;
 }
 

@@ -42,9 +42,7 @@ uint32_t zr_state_bytes(const struct zr_state *st); /* per block */
 int zr_is_whole(const struct zr_optimizer *o);      /* its tensors are updated as whole matrices */
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t); /* work memory for one of them */
 
-/* The next pattern of a blank separated *list, which moves behind it. 0: none is left, -1: it is too long. */
-#define ZR_PATTERN 256
-int zr_next_pattern(const char **list, char out[ZR_PATTERN]);
+#define ZR_PATTERN 256 /* room for a pattern of names of tensors */
 
 /* frozen.c: fills frozen, and makes units of one kind of what the model declares, as [train] freeze says. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
