@@ -4,12 +4,14 @@
  * accepted by verify as order made it, and refused without any single one of its dependencies. CUTS=full takes the whole
  * product, else each 97th.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plan_rig.h"
 
@@ -92,6 +94,8 @@ static int pick(int *n, int of)
 	return i;
 }
 
+static char disk[] = "/tmp/zeroth-cut-XXXXXX";
+
 struct options {
 	const char *o[32];
 	char text[8][64];
@@ -112,7 +116,7 @@ static void tier(struct options *o, const char *what, const char *plugin)
 	add(o, o->text[o->n_text++]);
 	if (strcmp(plugin, "nvme"))
 		return;
-	snprintf(o->text[o->n_text], 64, "offload.%s.path=/tmp", what);
+	snprintf(o->text[o->n_text], 64, "offload.%s.path=%s", what, disk);
 	add(o, o->text[o->n_text++]);
 }
 
@@ -158,11 +162,21 @@ static void no_dependency_can_be_left_out(void **unused)
 	assert_true(c.setups > 10 && c.dependencies > 1000);
 }
 
+static int begin(void **unused)
+{
+	return mkdtemp(disk) ? plan_data(unused) : -1;
+}
+
+static int end(void **unused)
+{
+	return rmdir(disk) | plan_data_remove(unused);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_dependency_can_be_left_out),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, plan_data, plan_data_remove);
+	return cmocka_run_group_tests(tests, begin, end);
 }

@@ -359,7 +359,7 @@ static void formulas_of_ZeRO_differ_by_what_is_explained(void **unused)
 /* What an update stages and what layers compute are not there at the same time. */
 static void arenas_have_one_place_for_what_is_needed_in_turn(void **unused)
 {
-	static const char *const options[] = { "offload.optimizer.plugin=nvme", "offload.optimizer.path=/tmp", NULL };
+	static const char *const options[] = { "offload.optimizer.plugin=nvme", "offload.optimizer.path=.", NULL };
 	struct zr_setup *s = plan_open(1, options);
 	const struct zr_region *r = s->plan.region, *staging = &r[ZR_R_STAGING];
 	uint64_t added = 0, persistent = 0;
