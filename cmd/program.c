@@ -54,6 +54,23 @@ static void print_instruction(const struct zr_setup *s, const struct zr_lowered 
 	putchar('\n');
 }
 
+/* How much of a program is for each queue. */
+static void print_queues(const struct zr_lowered *p)
+{
+	int32_t n[ZR_QUEUES] = { 0 };
+	uint64_t bytes[ZR_QUEUES] = { 0 };
+	char size[32];
+	for (int32_t k = 0; k < p->n; k++) {
+		n[p->instr[k].queue]++;
+		bytes[p->instr[k].queue] += moved(p, &p->instr[k]);
+	}
+	printf("program %s: %d instructions, %d dependencies", zr_lowered_name[p->id], p->n, p->n_dep);
+	for (int q = 0; q < ZR_QUEUES; q++)
+		if (n[q])
+			printf("; %s %d%s%s", zr_queue_name[q], n[q], bytes[q] ? ", " : "", bytes[q] ? zr_bytes_text(bytes[q], size) : "");
+	putchar('\n');
+}
+
 static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o)
 {
 	char buf[32];
@@ -108,7 +125,7 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 	for (int32_t id = 0; id < ZR_LOWERED; id++) {
 		const struct zr_lowered *p = &s->lowered[id];
 		if (p->n)
-			printf("program %s: %d instructions, %d dependencies\n", zr_lowered_name[id], p->n, p->n_dep);
+			print_queues(p);
 		for (int32_t n = 0; n < p->n; n++)
 			print_instruction(s, p, n);
 	}

@@ -80,6 +80,8 @@ like 'config show: the store that activations need' "$(grep -A 1 'offload\.activ
 is 'and of the same values' "$(sed 's/ ;.*//' host.ini | sort)" "$("$ZEROTH" config show host.ini | sed 's/ ;.*//' | sort)"
 says 'config show takes -o' 0 '^steps = 500000000 ; -o$' '' config show -o train.steps=1 -o train.steps=5e8 c.ini
 if command -v python3 >/dev/null; then
+	is 'plan --program --json has every line' "$("$ZEROTH" plan --program --json c.ini | python3 -c 'import json, sys
+print(sum(len(p["instructions"]) for p in json.load(sys.stdin)["programs"]))')" "$("$ZEROTH" plan --program c.ini | grep -c '^ ')"
 	is 'config show --json' "$("$ZEROTH" config show --json c.ini | python3 -c 'import json, sys
 c = json.load(sys.stdin)
 print(c["optimizer"]["lr"], c["model"]["vocabulary"], c["optimizer"]["betas"]["value"], c["optimizer"]["plugin"]["value"])')" \
