@@ -36,7 +36,7 @@ static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *unit
 static int wait_left(struct recorder *r, const struct zr_act_move *m)
 {
 	int rc = 0;
-	for (int32_t i = 0; !rc && i < r->ways.n; i++) {
+	for (int32_t i = r->ways.first; !rc && i < r->ways.n; i++) {
 		const struct zr_way *w = &r->ways.way[i];
 		const struct zr_pop *op = &r->p->op[w->op];
 		if (!w->over && op->kind == ZR_P_SPILL && r->setup->train_act.move[op->use].far == m->far)

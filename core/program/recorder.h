@@ -24,6 +24,7 @@ struct recorder {
 	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
 	uint8_t *state;       /* [n_units] of its gradient */
 	uint8_t *values;      /* [n_units] */
+	int64_t live;         /* elements of these copies */
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
 	int32_t *life;        /* [n_units] its current entry of gathered */
 	int32_t *grad_from;   /* [n_units] operation of the first contribution */

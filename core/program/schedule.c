@@ -19,37 +19,62 @@ static void add_use(struct zr_schedule *s, const struct zr_model_decl *m, int32_
 					  .n_units = l->n_units, .units = l->units };
 }
 
-static int needs(const struct zr_use *u, int32_t unit)
+/* Counted one place too far, then summed: while the uses are listed, the place before is where the next one goes. */
+static int find_needs(struct zr_schedule *s, uint32_t n_units)
 {
-	for (uint32_t i = 0; i < u->n_units; i++)
-		if (u->units[i] == unit)
-			return 1;
+	size_t n = 0;
+	for (int32_t i = 0; i < s->n; i++)
+		n += s->use[i].n_units;
+	s->needed = malloc((n + 1) * sizeof *s->needed);
+	s->need_first = calloc(n_units + 2, sizeof *s->need_first);
+	if (!s->needed || !s->need_first)
+		return ZR_ENOMEM;
+	for (int32_t i = 0; i < s->n; i++)
+		for (uint32_t k = 0; k < s->use[i].n_units; k++)
+			s->need_first[s->use[i].units[k] + 2]++;
+	for (uint32_t u = 1; u < n_units; u++)
+		s->need_first[u + 1] += s->need_first[u];
+	for (int32_t i = 0; i < s->n; i++)
+		for (uint32_t k = 0; k < s->use[i].n_units; k++)
+			s->needed[s->need_first[s->use[i].units[k] + 1]++] = i;
 	return 0;
 }
 
 int32_t zr_schedule_next(const struct zr_schedule *s, int32_t unit, int32_t after)
 {
-	for (int32_t i = after + 1; i < s->n; i++)
-		if (needs(&s->use[i], unit))
-			return i;
-	return -1;
+	int32_t low = s->need_first[unit], end = s->need_first[unit + 1], high = end;
+	while (low < high) {
+		int32_t middle = low + (high - low) / 2;
+		if (s->needed[middle] > after)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < end ? s->needed[low] : -1;
 }
 
-/* A unit's gradient starts at its first backward use and is complete after its last. */
-static void find_gradients(struct zr_schedule *s, int32_t n_units, const uint8_t *frozen)
+/* After its last use, which is a backward, a unit's gradient is complete: units of one use in ascending order. */
+static int32_t add_complete(struct zr_schedule *s, int32_t first, int32_t n, int32_t unit)
+{
+	for (; n > first && s->grad_unit[n - 1] > unit; n--)
+		s->grad_unit[n] = s->grad_unit[n - 1];
+	s->grad_unit[n] = unit;
+	return 1;
+}
+
+static void find_gradients(struct zr_schedule *s, const uint8_t *frozen)
 {
 	int32_t n = 0;
 	for (int32_t i = 0; i < s->n; i++) {
 		s->grad_first[i] = n;
-		if (s->use[i].phase != ZR_BACKWARD)
-			continue;
-		for (int32_t u = 0; u < n_units; u++) {
-			if ((frozen && frozen[u]) || !needs(&s->use[i], u))
+		for (uint32_t k = 0; s->use[i].phase == ZR_BACKWARD && k < s->use[i].n_units; k++) {
+			int32_t u = s->use[i].units[k];
+			if (frozen && frozen[u])
 				continue;
 			if (s->first_grad[u] < 0)
 				s->first_grad[u] = i;
 			if (zr_schedule_next(s, u, i) < 0)
-				s->grad_unit[n++] = u;
+				n += add_complete(s, s->grad_first[i], n, u);
 		}
 	}
 	s->grad_first[s->n] = n;
@@ -124,7 +149,11 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t 
 		s.first_grad[u] = -1;
 	add_uses(&s, m, training, frozen, act, there);
 	free(there);
-	find_gradients(&s, (int32_t)m->n_units, frozen);
+	if (find_needs(&s, m->n_units)) {
+		zr_schedule_free(&s);
+		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers", layers);
+	}
+	find_gradients(&s, frozen);
 	*out = s;
 	return 0;
 }
@@ -135,5 +164,7 @@ void zr_schedule_free(struct zr_schedule *s)
 	free(s->grad_first);
 	free(s->grad_unit);
 	free(s->first_grad);
+	free(s->needed);
+	free(s->need_first);
 	memset(s, 0, sizeof *s);
 }

@@ -19,6 +19,8 @@ struct zr_schedule {
 	int32_t *grad_first; /* [n + 1] */
 	int32_t *grad_unit;
 	int32_t *first_grad; /* [n_units] use with the first contribution to the unit's gradient; -1: none */
+	int32_t *needed;     /* uses that need unit u, in order: needed[need_first[u] .. need_first[u + 1]) */
+	int32_t *need_first; /* [n_units + 1] */
 };
 
 /* training: forward of every layer but the loss layer, then backward down to the lowest that has a unit to train; before a backward whose input or saved

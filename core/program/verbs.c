@@ -95,7 +95,7 @@ static int take_leg(struct recorder *r, struct zr_way *w)
 int zr_rec_advance(struct recorder *r, int32_t kind)
 {
 	int rc = 0;
-	for (int32_t i = 0; !rc && i < r->ways.n; i++) {
+	for (int32_t i = r->ways.first; !rc && i < r->ways.n; i++) {
 		struct zr_way *w = &r->ways.way[i];
 		if (w->over || r->p->op[w->op].kind != kind)
 			continue;
@@ -128,9 +128,8 @@ int zr_rec_wait_gather(struct recorder *r, int32_t unit)
 	int32_t op = r->gather[unit];
 	if (op < 0)
 		return 0;
-	for (int32_t u = 0; u < r->stage.n_units; u++)
-		if (r->gather[u] == op)
-			r->gather[u] = -1;
+	for (int32_t i = 0; i < r->p->op[op].n; i++)
+		r->gather[r->p->unit[r->p->op[op].first + i]] = -1;
 	return zr_rec_wait(r, op);
 }
 
@@ -177,6 +176,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 				  group != r->setup->groups[units[0]].param ? "is gathered in one list with units of another group" : NULL;
 		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
 		r->full[units[i]] = 1;
+		r->live += r->setup->layout.unit[units[i]].elements;
 		if (!zr_unit_view(r->setup, units[i]))
 			op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
 	}
@@ -205,6 +205,7 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 				  !r->full[units[i]] ? "is dropped without having been gathered" : NULL;
 		rc = why ? zr_rec_refuse(r, why, units[i]) : zr_rec_wait_gather(r, units[i]);
 		r->full[units[i]] = 0;
+		r->live -= r->setup->layout.unit[units[i]].elements;
 		if (!rc)
 			r->gathered[r->life[units[i]]].last = r->p->n;
 	}
@@ -360,12 +361,7 @@ static int32_t ask_next_use(const struct zr_stage *st, int32_t unit, int32_t aft
 
 static int64_t ask_live(const struct zr_stage *st)
 {
-	const struct recorder *r = recorder_of(st);
-	int64_t sum = 0;
-	for (int32_t u = 0; u < st->n_units; u++)
-		if (r->full[u] && r->setup->groups[u].param != ZR_GROUP_SELF)
-			sum += r->setup->layout.unit[u].elements;
-	return sum;
+	return recorder_of(st)->live;
 }
 
 static int ask_scalars(const struct zr_stage *st)

@@ -31,9 +31,11 @@ int zr_ways_add(struct zr_ways *w, int32_t op, int32_t legs, uint64_t bytes, str
 
 void zr_ways_end(struct zr_ways *w, int32_t op, int32_t at)
 {
-	for (int32_t i = 0; i < w->n; i++)
+	for (int32_t i = w->first; i < w->n; i++)
 		if (w->way[i].op == op) {
 			w->slot[i].last = at;
 			w->way[i].over = 1;
 		}
+	while (w->first < w->n && w->way[w->first].over)
+		w->first++;
 }

@@ -16,7 +16,7 @@ struct zr_way {
 struct zr_ways {
 	struct zr_way *way;       /* [n], owned, as the lives of their slots */
 	struct zr_lifetime *slot;
-	int32_t n, cap;
+	int32_t n, cap, first;    /* those before the first are over */
 };
 
 /* Operation `op` begins the first of its legs, in a slot of `bytes`. */
