@@ -102,20 +102,15 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 	return zr_datum_staged(s->setup, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_piece_spot(s, p, d));
 }
 
-/* Layers have done with a unit that is updated, on the device, too: its gradient came after them. */
 static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
 {
-	const struct zr_staging *g = &s->setup->plan.staging;
 	int rc = 0;
-	for (int d = 0; !rc && d < g->n_data; d++) {
-		struct zr_moving *m = &s->moving[p->set * g->n_data + d];
-		if (!(with & ZR_WITH(d)) || !zr_datum_staged(s->setup, p->unit, d) || (d >= ZR_D_STATE && !has_state(s->setup, p, d)))
+	for (int d = 0; !rc && d < s->setup->plan.staging.n_data; d++) {
+		if (!(with & ZR_WITH(d)) || !zr_piece_has(s->setup, p, d) || !zr_datum_staged(s->setup, p->unit, d))
 			continue;
 		struct zr_spot spot = zr_piece_spot(s, p, d);
 		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);
-		m->region = spot.region;
-		rc = out ? zr_write_idle(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket) :
-			   zr_read_idle(s, spot, zr_piece_data(s, p, d), bytes, &m->ticket);
+		rc = out ? zr_put(s, spot, zr_piece_data(s, p, d), bytes) : zr_get(s, spot, zr_piece_data(s, p, d), bytes);
 	}
 	return rc;
 }
@@ -128,20 +123,6 @@ int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with)
 int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with)
 {
 	return move(s, p, with, 1);
-}
-
-int zr_piece_done(struct zr_session *s, int32_t set)
-{
-	const struct zr_staging *g = &s->setup->plan.staging;
-	int rc = 0;
-	for (int d = 0; d < g->n_data; d++) {
-		struct zr_moving *m = &s->moving[set * g->n_data + d];
-		uint64_t ticket = m->ticket;
-		m->ticket = 0;
-		int one = zr_moved(s, m->region, ticket);
-		rc = rc ? rc : one;
-	}
-	return rc;
 }
 
 /* ---- masters in other formats ---- */
@@ -267,13 +248,9 @@ static int each_of_run(struct zr_session *s, const struct zr_run *r, uint32_t in
 		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, r->n - at < step ? r->n - at : step);
 		rc = zr_piece_read(s, &p, in);
 		if (!rc)
-			rc = zr_piece_done(s, 0);
-		if (!rc)
 			rc = fn(s, &p, arg);
 		if (!rc)
 			rc = zr_piece_write(s, &p, out);
-		int done = zr_piece_done(s, 0);
-		rc = rc ? rc : done;
 	}
 	return rc;
 }

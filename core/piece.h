@@ -37,10 +37,9 @@ struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p,
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);
 
-/* Starts to bring in, or to put back, what of `with` is staged; zr_piece_done completes whatever was started on the set. */
+/* Brings in, or puts back, what of `with` is staged. */
 int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with);
 int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with);
-int zr_piece_done(struct zr_session *s, int32_t set);
 
 struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d); /* where the piece's data is at home */
 char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d); /* address while the set is the piece's */

@@ -129,7 +129,6 @@ static size_t cut_tables(struct zr_session *s, char *base)
 	}
 	s->layer = layer;
 	s->view = cut(base, &at, units * sizeof *s->view);
-	s->moving = cut(base, &at, (size_t)p->plan.staging.sets * (size_t)p->plan.staging.n_data * sizeof *s->moving);
 	s->seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->group_seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
 	s->lr = cut(base, &at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);

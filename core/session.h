@@ -27,12 +27,6 @@ struct zr_bound {
 	struct zr_comm_seg *seg; /* [n_operand] from the first operand of each collective on */
 };
 
-/* A transfer that has been started. */
-struct zr_moving {
-	int32_t region;
-	uint64_t ticket;
-};
-
 struct zr_session {
 	struct zr_setup *setup;
 	char *arena[2];                 /* ZR_STORE_DEVICE, ZR_STORE_HOST */
@@ -45,7 +39,6 @@ struct zr_session {
 	struct zr_layer_tensors *layer; /* [n_layers] */
 	void *tables;                   /* backing of the above */
 	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
-	struct zr_moving *moving;       /* [sets][n_data] of the staging */
 	int early;                      /* last_micro updates units, if perhaps none that this rank holds */
 	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */
 	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */

@@ -154,61 +154,27 @@ int zr_copied(struct zr_session *s, uint64_t ticket)
 	return zr_instance_failed(&p->device, rc, "copy_wait", s->err);
 }
 
-/* Of a region with addresses. */
-static int copy_region(struct zr_session *s, int32_t region, void *to, const void *from, uint64_t bytes, int idle, uint64_t *ticket)
-{
-	return s->pageable[region] ? zr_copy(s, to, from, bytes) : start_copy(s, to, from, bytes, idle, ticket);
-}
-
-static int read_spot(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, int idle, uint64_t *ticket)
-{
-	*ticket = 0;
-	if (zr_addressed(s, from.region))
-		return copy_region(s, from.region, to, zr_at(s, from), bytes, idle, ticket);
-	const struct zr_offload *o = store_of(s, from.region);
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	return failed(s, from.region, v->read(o->it.inst, s->object[from.region], from.at, to, bytes, ticket), "read");
-}
-
-static int write_spot(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, int idle, uint64_t *ticket)
-{
-	*ticket = 0;
-	if (zr_addressed(s, to.region))
-		return copy_region(s, to.region, zr_at(s, to), from, bytes, idle, ticket);
-	const struct zr_offload *o = store_of(s, to.region);
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	return failed(s, to.region, v->write(o->it.inst, s->object[to.region], to.at, from, bytes, ticket), "write");
-}
-
 int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
 {
-	return read_spot(s, from, to, bytes, 0, ticket);
+	const struct zr_offload *o = store_of(s, from.region);
+	const struct zr_offload_v1 *v = o->it.vtbl;
+	*ticket = 0;
+	return failed(s, from.region, v->read(o->it.inst, s->object[from.region], from.at, to, bytes, ticket), "read");
 }
 
 int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket)
 {
-	return write_spot(s, to, from, bytes, 0, ticket);
-}
-
-int zr_read_idle(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
-{
-	return read_spot(s, from, to, bytes, 1, ticket);
-}
-
-int zr_write_idle(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket)
-{
-	return write_spot(s, to, from, bytes, 1, ticket);
+	const struct zr_offload *o = store_of(s, to.region);
+	const struct zr_offload_v1 *v = o->it.vtbl;
+	*ticket = 0;
+	return failed(s, to.region, v->write(o->it.inst, s->object[to.region], to.at, from, bytes, ticket), "write");
 }
 
 int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket)
 {
-	if (!ticket)
-		return 0;
-	if (zr_addressed(s, region))
-		return zr_copied(s, ticket);
 	const struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
-	return failed(s, region, v->wait(o->it.inst, ticket), "wait");
+	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait") : 0;
 }
 
 int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes)

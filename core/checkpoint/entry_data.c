@@ -106,10 +106,7 @@ static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < p->n; at += step)
 		rc = zr_master_in(s, p, at, p->n - at < step ? p->n - at : step, x + at * ZR_BLOCK);
-	if (!rc)
-		rc = zr_piece_write(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP));
-	int done = zr_piece_done(s, p->set);
-	return rc ? rc : done;
+	return rc ? rc : zr_piece_write(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP));
 }
 
 int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
