@@ -72,15 +72,12 @@ static void close_source(struct source *s)
 /* What training kept of a tensor: of a unit that is all frozen, or where there is no master, the compute copy. */
 static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 {
-	static const int32_t types[] = { ZR_BF16, ZR_F16 };
 	const struct zr_unit_place *u = &m->layout.unit[m->layout.tensor[tensor].unit];
 	int master = 0;
 	for (int32_t i = u->first; i < u->first + u->count; i++)
 		master |= m->master_bits == 32 && !zr_manifest_frozen(m, i);
-	for (size_t i = 0; !master && i < sizeof types / sizeof *types; i++)
-		if (!strcmp(m->dtype, zr_st_type(types[i])))
-			return types[i];
-	return ZR_F32;
+	int32_t kept = zr_dtype(0, m->dtype)->id;
+	return !master && (kept == ZR_BF16 || kept == ZR_F16) ? kept : ZR_F32;
 }
 
 /* The files of what the checkpoint leaves out. */

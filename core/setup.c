@@ -52,11 +52,6 @@ int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
 	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? s->process.local_world : s->process.world;
 }
 
-int zr_dtype_bytes(int32_t dtype)
-{
-	return dtype == ZR_F32 || dtype == ZR_I32 ? 4 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : dtype == ZR_U8 ? 1 : 8;
-}
-
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 {
 	int64_t world = s->process.world, per = (s->layout.unit[unit].blocks + world - 1) / world;
@@ -357,6 +352,11 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 		rc = precision->info(s->precision.inst, &s->types);
 		if (zr_instance_failed(&s->precision, rc, "info", err))
 			return rc;
+		const struct zr_precision_info *t = &s->types;
+		if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains)
+			return zr_err(err, ZR_EINVAL, "plugin %s: info: dtype is %d and comm_dtype "
+				      "%d; expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it",
+				      s->precision.section->plugin->path, t->dtype, t->comm_dtype);
 		static const int32_t wire[] = { [ZR_COMM_TYPE_FP32] = ZR_F32, [ZR_COMM_TYPE_BF16] = ZR_BF16,
 						[ZR_COMM_TYPE_FP16] = ZR_F16 };
 		if (s->train->communication_data_type != ZR_COMM_TYPE_AUTO)

@@ -20,6 +20,7 @@
 #include <zeroth/scheduler.h>
 #include <zeroth/zero.h>
 
+#include "core/files/dtype.h"
 #include "core/program/activation.h"
 #include "core/host.h"
 #include "core/layout.h"
@@ -113,7 +114,6 @@ int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that 
 int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
 int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
-int zr_dtype_bytes(int32_t dtype);
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit); /* ZR_MASTER_*: what is kept beside its compute copy */
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);

@@ -54,6 +54,20 @@ is 'states: many' "$said" '2 zeroth: the optimizers have 64 state tensors; at mo
 BAD_STATES='more than can be' train
 is 'states: more than can be' "$said" '2 zeroth: the optimizers have 4294967295 state tensors; at most 28 together'
 
+# ---- types of the precision: of one that is unknown nobody knows the bytes ----
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badprecision.so "$ZR_SRCDIR/tests/badprecision.c"
+typed() { # dtype comm_dtype
+	train -o optimizer.plugin=sgd -o checkpoint.every=0 -o precision.plugin="$scratch/badprecision.so" \
+		-o precision.dtype="$1" -o precision.comm_dtype="$2"
+}
+typed 1 1
+like 'types: what is known trains' "$said" '^0 '
+for types in '0 1' '77 1' '4 1' '1 7' '1 -1' '2 77'; do
+	typed $types
+	is "I7: types $types are refused" "$said" "2 zeroth: plugin $scratch/badprecision.so: info: dtype is ${types% *} and \
+comm_dtype ${types#* }; expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it"
+done
+
 # ---- functions that are NULL ----
 for function in states step; do
 	BAD_NULL=$function train

@@ -211,6 +211,9 @@ refused 'a layer of too many bytes' 2 'layer 0 needs over 64 TiB a micro-batch; 
 matched 'a model of too many parameters' 2 'tensor h\.85\.attn\.c_proj\.weight has an impossible shape, or the model over 2\^50 parameters' -o model.width=1048576 -o model.layers=10000
 many=$(ulimit -t 15 && "$ZEROTH" plan c.ini -o model.layers=10000 -o train.micro_batch_size=1 --memory 1T 2>&1)
 like 'ten thousand layers are planned in 15 seconds of a processor' "$many" '^fits: '
+many=$(ulimit -t 8 && "$ZEROTH" plan c.ini -o model.layers=2000 -o activation.plugin=recompute -o activation.max_bytes=2M \
+	-o train.micro_batch_size=1 --memory 1T 2>&1)
+like 'what fits of two thousand in a limit is found in 8' "$many" '^fits: '
 mkdir -p runs/here
 refused 'a run directory that exists' 2 '-o: run directory runs/here exists already; go on from its checkpoint with --resume auto, choose another [run] dir or remove it' \
 	-o run.dir=runs/here

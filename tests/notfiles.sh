@@ -23,7 +23,7 @@ for what in fifo link dir /dev/zero; do
 	refused "text: $what" "path = $what: is not a regular file" "$ZEROTH" train tiny.ini -o run.dir=r -o data.path=$what
 	refused "tokens: $what" "path = $what: is not a regular file" "$ZEROTH" train tiny.ini -o run.dir=r -o data.plugin=tokens \
 		-o data.path=$what
-	refused "tokenizer.json: $what" "$what: open: not a regular file" "$ZEROTH" tokenize --tokenizer $what -o out text
+	refused "tokenizer.json: $what" "$what: not a regular file" "$ZEROTH" tokenize --tokenizer $what -o out text
 	mkdir -p model
 	ln -sfn "$(realpath $what)" model/config.json
 	refused "config.json: $what" 'config.json.*not a regular file' "$ZEROTH" train tiny.ini -o run.dir=r -o model.path=model

@@ -97,12 +97,12 @@ sed -i '/model_type/d' dir/config.json
 refused "no model_type" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json: no model_type'
 fresh
 truncate -s 300 dir/config.json
-refused "a config cut short" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json:[0-9]+: not JSON, at byte [0-9]+: '
+refused "a config cut short" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json:[0-9]+:[0-9]+: not JSON: '
 rm -r dir
 refused "no directory" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json: No such file'
 fresh
 sed -i 's/"n_layer": 2/"n_layer": 2, "n_layer": 3/' dir/config.json
-refused "a key that is there twice" 'not JSON, at byte [0-9]+: duplicate object key'
+refused "a key that is there twice" 'dir/config.json:[0-9]+:[0-9]+: not JSON: duplicate object key'
 
 # ---- unknown keys are said ----
 edit residual_gate true

@@ -141,6 +141,42 @@ static void buffers_that_live_together_do_not_overlap(void **unused)
 	}
 }
 
+static int together(const struct zr_lifetime *x, const struct zr_lifetime *y)
+{
+	return x->first <= y->last && y->first <= x->last;
+}
+
+/* Whether x at `at` meets none of those before it in the order of sizes. */
+static int is_free(const struct zr_lifetime *l, int n, int x, uint64_t at)
+{
+	for (int i = 0; i < n; i++)
+		if ((l[i].bytes > l[x].bytes || (l[i].bytes == l[x].bytes && i < x)) && together(&l[i], &l[x]) &&
+		    at < l[i].offset + l[i].bytes && l[i].offset < at + l[x].bytes)
+			return 0;
+	return 1;
+}
+
+/* Few sizes and short lives, as gathers have: many buffers, one after the other, at one offset. */
+static void buffers_lie_as_low_as_they_can(void **unused)
+{
+	(void)unused;
+	uint32_t x = 1;
+	for (int round = 0; round < 50; round++) {
+		struct zr_lifetime l[60];
+		struct zr_error err = { 0 };
+		uint64_t total;
+		for (int i = 0; i < 60; i++) {
+			x = x * 1664525u + 1013904223u;
+			l[i] = (struct zr_lifetime){ .bytes = 64 + (x >> 30) * 64, .first = (int)((x >> 8) % 90) };
+			l[i].last = l[i].first + (int)((x >> 16) % (round % 2 ? 4 : 40));
+		}
+		assert_int_equal(zr_lifetime_assign(l, 60, &total, &err), 0);
+		for (int i = 0; i < 60; i++)
+			for (uint64_t at = 0; at <= l[i].offset; at += 64)
+				assert_int_equal(is_free(l, 60, i, at), at == l[i].offset);
+	}
+}
+
 static void buffers_share_bytes_when_they_can(void **unused)
 {
 	(void)unused;
@@ -162,6 +198,7 @@ int main(void)
 		cmocka_unit_test(schedule_runs_forward_then_backward),
 		cmocka_unit_test(tied_units_complete_once_at_their_last_use),
 		cmocka_unit_test(buffers_that_live_together_do_not_overlap),
+		cmocka_unit_test(buffers_lie_as_low_as_they_can),
 		cmocka_unit_test(buffers_share_bytes_when_they_can),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -2,16 +2,13 @@
  *
  * load.c - tokenizer.json: the file, the vocabulary and the merges; what surrounds them is in load_steps.c and load_added.c.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/tokenizer/parts.h"
-#include "core/files/file.h"
-#include "core/files/json.h"
+#include "core/pretrained/pretrained.h"
 
 #define MOST (1 << 30) /* bytes of a tokenizer.json */
 
@@ -242,8 +239,6 @@ static int load_model(struct zr_load *l, const json_t *model, const json_t *adde
 static int load(struct zr_load *l, const json_t *root)
 {
 	const json_t *added = json_object_get(root, "added_tokens");
-	if (!json_is_object(root))
-		return zr_load_found(l, "the file", "an object", root);
 	if (added && !json_is_null(added) && !json_is_array(added))
 		return zr_load_found(l, "added_tokens", "an array", added);
 	int rc = load_model(l, json_object_get(root, "model"), added);
@@ -256,19 +251,12 @@ static int load(struct zr_load *l, const json_t *root)
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
 {
 	struct zr_load l = { .file = path, .err = err };
-	json_error_t why = { 0 };
-	char *text;
-	size_t n;
-	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &n);
-	if (no)
-		return zr_file_failed(err, path, "open", no);
-	json_t *root = zr_json_load(text, n, &why);
-	no = errno;
-	free(text);
-	if (!root)
-		return zr_err(err, no == ENOMEM ? ZR_ENOMEM : ZR_EINVAL, "%s:%d:%d: %s", path, why.line, why.column, why.text);
+	json_t *root = NULL;
+	int rc = zr_json_file(path, MOST, &root, err);
+	if (rc)
+		return rc;
 	l.t = calloc(1, sizeof *l.t);
-	int rc = l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
+	rc = l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(root);
 	if (rc)
 		zr_tokenizer_close(l.t);

@@ -91,7 +91,7 @@ static void describe_sums(const struct zr_setup *p, json_t **to)
 	set(to, "device", "variant", text);
 	if (p->plan.sums)
 		set(to, "comm", "sums", p->plan.sums);
-	set(to, "train", "communication_data_type", zr_st_type(p->types.comm_dtype));
+	set(to, "train", "communication_data_type", zr_dtype(p->types.comm_dtype, NULL)->name);
 	snprintf(text, sizeof text, "local over %d ranks", p->process.world);
 	set(to, "train", "reduction", zr_sums_locally(p) ? text : "slots");
 }
@@ -173,7 +173,8 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS, .scale = s->scale,
 		.micro = p->batch.micro, .slots = p->batch.slots, .length = p->batch.length,
 		.model = p->model.section->plugin->desc->id, .data = p->data.section->plugin->desc->id,
-		.dtype = zr_st_type(p->types.dtype), .master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
+		.dtype = zr_dtype(p->types.dtype, NULL)->name,
+		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
 		.layout = p->layout, .source = s->frozen_hash,
 		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
 	};

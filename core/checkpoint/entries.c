@@ -50,7 +50,7 @@ static void add(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entr
 	else if (state_of(m, &e)->dtype == ZR_U8)
 		e.bytes = (uint64_t)e.blocks * state_of(m, &e)->block_bytes;
 	else
-		e.bytes = (uint64_t)e.elements * (state_of(m, &e)->dtype == ZR_F32 ? 4 : 2);
+		e.bytes = (uint64_t)e.elements * (uint64_t)zr_dtype_bytes(state_of(m, &e)->dtype);
 	l->end += e.bytes;
 	if (l->at)
 		l->at[l->n] = e;

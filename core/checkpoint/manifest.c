@@ -19,7 +19,8 @@ static json_t *states(const struct zr_ckpt_optimizer *o)
 	json_t *list = json_array();
 	for (int32_t i = 0; i < o->n_states; i++) {
 		const struct zr_ckpt_state *st = &o->state[i];
-		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", zr_st_type(st->dtype));
+		const char *dtype = zr_dtype(st->dtype, NULL)->name;
+		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", dtype);
 		if (st->dtype == ZR_U8)
 			zr_json_put(&j, "bytes_per_block", json_integer(st->block_bytes));
 		zr_json_add(&list, j);
@@ -178,7 +179,8 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_
 		same = !strcmp(a->name, b->name) && a->dtype == b->dtype && a->block_bytes == b->block_bytes;
 		if (!same)
 			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
-				      zr_st_type(b->dtype), a->name, zr_st_type(a->dtype));
+				      zr_dtype(b->dtype, NULL)->name, a->name,
+				      zr_dtype(a->dtype, NULL)->name);
 	}
 	return same ? 0 : zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
 }

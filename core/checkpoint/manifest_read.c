@@ -109,11 +109,8 @@ static int read_files(const struct reader *r)
 
 static int32_t type_of(const char *name)
 {
-	static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16, ZR_U8 };
-	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-		if (!strcmp(name, zr_st_type(types[i])))
-			return types[i];
-	return 0;
+	const struct zr_dtype *t = zr_dtype(0, name);
+	return t->trains || t->id == ZR_U8 ? t->id : 0;
 }
 
 static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_state *st)
@@ -349,18 +346,13 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	struct reader r = { path, &m, err };
 	char hex[17] = "";
 	uint64_t hash;
-	json_error_t why;
 	if (bytes > first && !memcmp(at, HASH_LINE, 10) && !memcmp(at + 26, &HASH_LINE[26], first - 26))
 		memcpy(hex, at + 10, 16);
 	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
 		return zr_err(err, ZR_EINVAL, "%s: the manifest is damaged: its checksum does not fit", path);
-	m.root = zr_json_load(at, bytes, &why);
-	if (!json_is_object(m.root)) {
-		int no = errno;
-		json_decref(m.root);
-		return zr_err(err, no ? ZR_ENOMEM : ZR_EINVAL, "%s: not JSON: %s", path, why.text);
-	}
-	int rc = check_version(&r);
+	int rc = zr_json_object(at, bytes, path, &m.root, err);
+	if (!rc)
+		rc = check_version(&r);
 	if (!rc)
 		rc = read_fields(&r);
 	if (rc)

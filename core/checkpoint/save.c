@@ -137,7 +137,8 @@ static uint64_t bytes_of_all(const struct zr_manifest *m)
 		uint64_t n = (uint64_t)m->layout.tensor[i].elements, blocks = (uint64_t)m->layout.tensor[i].blocks;
 		sum += n * 4;
 		for (int32_t k = 0; k < o->n_states; k++)
-			sum += o->state[k].dtype == ZR_U8 ? blocks * o->state[k].block_bytes : n * (o->state[k].dtype == ZR_F32 ? 4 : 2);
+			sum += o->state[k].dtype == ZR_U8 ? blocks * o->state[k].block_bytes :
+				n * (uint64_t)zr_dtype_bytes(o->state[k].dtype);
 	}
 	return sum + sum / 1000 + ((uint64_t)m->world << 14);
 }

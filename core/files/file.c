@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,17 +126,10 @@ int zr_sync_dir(int at)
 
 int zr_sync_parent(const char *path)
 {
-	char dir[PATH_MAX];
-	size_t n = strlen(path);
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	while (n && path[n - 1] != '/')
-		n--;
-	if (n >= sizeof dir)
+	char copy[PATH_MAX];
+	if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
 		return ENAMETOOLONG;
-	memcpy(dir, n ? path : ".", n ? n : 1);
-	dir[n ? n : 1] = 0;
-	int fd = zr_dir_open(AT_FDCWD, dir, 1), no = fd < 0 ? errno : zr_sync_dir(fd);
+	int fd = zr_dir_open(AT_FDCWD, dirname(copy), 1), no = fd < 0 ? errno : zr_sync_dir(fd);
 	if (fd >= 0)
 		close(fd);
 	return no;

@@ -103,6 +103,19 @@ json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
 	return j;
 }
 
+int zr_json_object(const char *text, size_t n, const char *path, json_t **to, struct zr_error *err)
+{
+	json_error_t at;
+	json_t *j = zr_json_load(text, n, &at);
+	if (json_is_object(j))
+		return *to = j, 0;
+	int rc = j ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :
+		errno ? zr_err(err, ZR_ENOMEM, "%s: out of memory", path) :
+		zr_err(err, ZR_EINVAL, "%s:%d:%d: not JSON: %s", path, at.line, at.column, at.text);
+	json_decref(j);
+	return rc;
+}
+
 char *zr_json_dump(const json_t *j, size_t flags)
 {
 	struct reading r = { 0 };

@@ -7,11 +7,15 @@
 
 #include <jansson.h>
 
+#include "core/error.h"
+
 /* Take the value; where that fails, or it is NULL, *to goes and is NULL from then on. */
 void zr_json_put(json_t **to, const char *key, json_t *value);
 void zr_json_add(json_t **to, json_t *value);
 /* `otherwise` for what is not UTF-8 and so has no JSON. NULL: out of memory. */
 json_t *zr_json_string(const char *text, const char *otherwise);
+/* The object that the text of a file is, or an error with file, line and column. */
+int zr_json_object(const char *text, size_t n, const char *path, json_t **to, struct zr_error *err);
 /* Of a text without duplicate keys; NULL: *why says why not, and errno is ENOMEM if that was it: jansson alone would lose a
  * character. */
 json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why);

@@ -16,32 +16,6 @@
 #include "core/files/file.h"
 #include "core/files/json.h"
 
-static const struct {
-	const char *name;
-	int32_t dtype, bytes;
-} types[] = {
-	{ "F32", ZR_F32, 4 }, { "BF16", ZR_BF16, 2 }, { "F16", ZR_F16, 2 }, { "F64", ZR_F64, 8 }, { "I32", ZR_I32, 4 },
-	{ "I64", ZR_I64, 8 }, { "U8", ZR_U8, 1 },     { "BOOL", 0, 1 },     { "I8", 0, 1 },	  { "F8_E4M3", 0, 1 },
-	{ "F8_E5M2", 0, 1 },  { "I16", 0, 2 },	      { "U16", 0, 2 },	    { "U32", 0, 4 },	  { "U64", 0, 8 },
-};
-#define N_TYPES (sizeof types / sizeof *types)
-
-const char *zr_st_type(int32_t dtype)
-{
-	for (size_t i = 0; i < N_TYPES; i++)
-		if (dtype && types[i].dtype == dtype)
-			return types[i].name;
-	return NULL;
-}
-
-static int64_t bytes_of(int32_t dtype)
-{
-	for (size_t i = 0; i < N_TYPES; i++)
-		if (types[i].dtype == dtype)
-			return types[i].bytes;
-	return 0;
-}
-
 struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims, uint64_t at)
 {
 	struct zr_st_tensor t = { .name = name, .dtype = dtype, .ndim = ndim, .elements = 1, .at = at };
@@ -49,7 +23,7 @@ struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, co
 		t.dims[d] = dims[d];
 		t.elements *= dims[d];
 	}
-	t.bytes = (uint64_t)(t.elements * bytes_of(dtype));
+	t.bytes = (uint64_t)(t.elements * zr_dtype_bytes(dtype));
 	return t;
 }
 
@@ -83,20 +57,17 @@ static int read_shape(const struct zr_st *st, struct zr_st_tensor *t, const json
 static int read_tensor(const struct zr_st *st, struct zr_st_tensor *t, const json_t *e, struct zr_error *err)
 {
 	const json_t *offsets = json_object_get(e, "data_offsets");
-	const char *type = json_string_value(json_object_get(e, "dtype"));
+	const struct zr_dtype *type = zr_dtype(0, json_string_value(json_object_get(e, "dtype")));
 	int64_t from = count_of(json_array_get(offsets, 0)), to = count_of(json_array_get(offsets, 1)), bytes;
-	size_t i = 0;
-	while (i < N_TYPES && (!type || strcmp(types[i].name, type)))
-		i++;
-	if (i == N_TYPES)
+	if (!type->name)
 		return bad(st, err, t->name, "an unknown dtype");
-	t->dtype = types[i].dtype;
+	t->dtype = type->id;
 	if (json_array_size(offsets) != 2 || from < 0 || to < from || (uint64_t)to > st->bytes - st->data)
 		return bad(st, err, t->name, "a place outside the file, which may have been cut short");
 	int rc = read_shape(st, t, json_object_get(e, "shape"), err);
 	if (rc)
 		return rc;
-	if (__builtin_mul_overflow(t->elements, (int64_t)types[i].bytes, &bytes) || bytes != to - from)
+	if (__builtin_mul_overflow(t->elements, (int64_t)type->bytes, &bytes) || bytes != to - from)
 		return bad(st, err, t->name, "its shape is not as large as its place");
 	t->at = (uint64_t)from;
 	t->bytes = (uint64_t)bytes;
@@ -153,7 +124,6 @@ static int read_tensors(struct zr_st *st, struct zr_error *err)
 static int read_header(struct zr_st *st, struct zr_error *err)
 {
 	uint64_t n = 0;
-	json_error_t why;
 	int no = zr_read_all_at(st->fd, &n, sizeof n, 0);
 	if (no && no != ENODATA)
 		return zr_err(err, ZR_EIO, "%s: cannot read: %s", st->path, strerror(no));
@@ -165,32 +135,22 @@ static int read_header(struct zr_st *st, struct zr_error *err)
 	if (!text)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory for a header of %llu bytes", st->path, (unsigned long long)n);
 	no = zr_read_all_at(st->fd, text, sizeof n + n, 0);
-	if (!no) {
-		st->data = sizeof n + n;
+	int rc = no ? zr_file_failed(err, st->path, "cannot read its header", no) :
+		zr_json_object(text + sizeof n, n, st->path, &st->root, err);
+	if (!rc)
 		st->hash = XXH3_64bits(text, sizeof n + n);
-		st->root = zr_json_load(text + sizeof n, n, &why);
-		no = errno;
-	}
+	st->data = sizeof n + n;
 	free(text);
-	if (no)
-		return zr_file_failed(err, st->path, "cannot read its header", no);
-	if (!json_is_object(st->root))
-		return zr_err(err, ZR_EINVAL, "%s: its header is not a JSON object%s%s", st->path, st->root ? "" : ": ",
-			      st->root ? "" : why.text);
-	return read_tensors(st, err);
+	return rc ? rc : read_tensors(st, err);
 }
 
 int zr_st_open_fd(int fd, const char *path, struct zr_st *out, struct zr_error *err)
 {
 	struct zr_st st = { .fd = fd };
-	struct stat about;
-	int rc = 0;
-	if (fd < 0 || fstat(fd, &about) || !(st.path = strdup(path)))
-		rc = zr_file_failed(err, path, "", errno);
-	if (!rc) {
-		st.bytes = (uint64_t)about.st_size;
-		rc = read_header(&st, err);
-	}
+	struct stat about = { 0 };
+	int failed = fd < 0 || fstat(fd, &about) || !(st.path = strdup(path));
+	st.bytes = (uint64_t)about.st_size;
+	int rc = failed ? zr_file_failed(err, path, "", errno) : read_header(&st, err);
 	if (rc)
 		zr_st_close(&st);
 	else

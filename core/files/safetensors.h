@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "core/error.h"
+#include "core/files/dtype.h"
 
 #define ZR_ST_DIMS 8
 #define ZR_ST_HEADER_MAX 100000000 /* bytes, as the reference implementation has it */
@@ -47,8 +48,6 @@ const char *zr_st_meta(const struct zr_st *st, const char *key);                
 int zr_st_read(const struct zr_st *st, const struct zr_st_tensor *t, uint64_t from, uint64_t n, void *to, struct zr_error *err);
 /* Says that reading a tensor failed: no is errno, or ENODATA where the file ends. Returns the error. [any] */
 int zr_st_failed(const struct zr_st *st, const struct zr_st_tensor *t, int no, struct zr_error *err);
-
-const char *zr_st_type(int32_t dtype); /* "F32" of ZR_F32; NULL: not in this format */
 
 /* Makes a tensor of the elements of a shape, behind `at`. */
 struct zr_st_tensor zr_st_make(const char *name, int32_t dtype, int32_t ndim, const int64_t *dims, uint64_t at);

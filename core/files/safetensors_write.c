@@ -19,19 +19,19 @@ static json_t *describe(const struct zr_st_tensor *t)
 	json_t *shape = json_array();
 	for (int32_t d = 0; d < t->ndim; d++)
 		zr_json_add(&shape, json_integer(t->dims[d]));
-	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_st_type(t->dtype), "shape", shape, "data_offsets", (json_int_t)t->at,
+	return json_pack("{s:s, s:o, s:[I, I]}", "dtype", zr_dtype(t->dtype, NULL)->name,
+			 "shape", shape, "data_offsets", (json_int_t)t->at,
 			 (json_int_t)(t->at + t->bytes));
 }
 
 char *zr_st_header(const struct zr_st_tensor *t, int64_t n, json_t *meta, size_t *bytes)
 {
 	json_t *root = json_object();
-	char *text, *out = NULL;
 	if (meta)
 		zr_json_put(&root, "__metadata__", json_incref(meta));
 	for (int64_t i = 0; i < n; i++)
 		zr_json_put(&root, t[i].name, describe(&t[i]));
-	text = zr_json_dump(root, JSON_COMPACT);
+	char *text = zr_json_dump(root, JSON_COMPACT), *out = NULL;
 	json_decref(root);
 	size_t len = text ? strlen(text) : 0;
 	uint64_t padded = (len + 7) / 8 * 8;

@@ -9,16 +9,6 @@
 
 #include "core/setup.h"
 
-void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size)
-{
-	if (list && need <= *cap)
-		return list;
-	int32_t more = need > 32 ? 2 * need : 64;
-	void *grown = realloc(list, (size_t)more * size);
-	*cap = grown ? more : *cap;
-	return grown;
-}
-
 int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o)
 {
 	return o->whose != ZR_MINE && o->whose != s->process.rank;

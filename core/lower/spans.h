@@ -10,6 +10,7 @@
 
 #include "core/lower/instr.h"
 #include "core/plan.h"
+#include "core/program/program.h"
 
 /* From `at` to the next span. Of the readers on an in-order queue the latest stands for all. */
 struct zr_span {
@@ -56,8 +57,5 @@ uint64_t zr_operand_base(const struct zr_setup *s, const struct zr_operand *o);
 
 /* Whether it is memory of other ranks. */
 int zr_operand_others(const struct zr_setup *s, const struct zr_operand *o);
-
-/* realloc for at least `need` elements. NULL: no memory, and nothing changed. */
-void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size);
 
 #endif

@@ -16,7 +16,6 @@
 #include "core/host.h"
 #include "core/pretrained/pretrained.h"
 
-#define MOST_BYTES (64u << 20) /* of a JSON file: an index of a million tensors is smaller */
 #define VALUE 256
 
 /* Of every model's config. What would change the mathematics must have the one value that does not. */
@@ -42,26 +41,15 @@ static const char noted[] =
 
 /* ---- the file ---- */
 
-json_t *zr_json_file(const char *path, struct zr_error *err)
+int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *err)
 {
-	json_t *root = NULL;
-	json_error_t why;
 	char *text;
 	size_t bytes;
-	int no = zr_file_text(AT_FDCWD, path, 1, MOST_BYTES, &text, &bytes);
-	if (no == EFBIG)
-		zr_err(err, ZR_EINVAL, "%s: more than %u bytes are no JSON of a model", path, MOST_BYTES);
-	else if (no)
-		zr_file_failed(err, path, "", no);
-	else if (!(root = zr_json_load(text, bytes, &why)))
-		zr_err(err, errno ? ZR_ENOMEM : ZR_EINVAL, "%s:%d: not JSON, at byte %d: %s", path, why.line, why.position, why.text);
+	int no = zr_file_text(AT_FDCWD, path, 1, most, &text, &bytes);
+	int rc = no ? zr_file_failed(err, path, "", no) :
+		zr_json_object(text, bytes, path, out, err);
 	free(text);
-	if (root && !json_is_object(root)) {
-		zr_err(err, ZR_EINVAL, "%s: not a JSON object", path);
-		json_decref(root);
-		root = NULL;
-	}
-	return root;
+	return rc;
 }
 
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err)
@@ -69,9 +57,11 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 	struct zr_model_json f = { 0 };
 	if (asprintf(&f.path, "%s/config.json", dir) < 0)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	f.root = zr_json_file(f.path, err);
+	int rc = zr_json_file(f.path, ZR_MODEL_JSON_MAX, &f.root, err);
 	f.type = json_string_value(json_object_get(f.root, "model_type"));
-	int rc = !f.root ? err->code : f.type ? 0 : zr_err(err, ZR_EINVAL, "%s: no model_type, so it is no config.json of a model", f.path);
+	if (!rc && !f.type)
+		rc = zr_err(err, ZR_EINVAL, "%s: no model_type, so it is no config.json of a model",
+			    f.path);
 	if (rc)
 		zr_model_json_close(&f);
 	else

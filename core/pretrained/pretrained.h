@@ -21,8 +21,9 @@ struct zr_model_json {
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err); /* on failure there is nothing to close */
 void zr_model_json_close(struct zr_model_json *f); /* a zeroed one is fine */
 
-/* Its text as an object without duplicate keys; path: for messages. NULL: failed. */
-json_t *zr_json_file(const char *path, struct zr_error *err);
+/* All of a JSON file of at most so many bytes, which is an object without duplicate keys. */
+int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *err);
+#define ZR_MODEL_JSON_MAX (64u << 20) /* an index of a million tensors is smaller */
 
 /* find.c: the id of the plugin that reads its model_type: of several the one of the same name. Plugins are loaded in a
  * process of their own. */

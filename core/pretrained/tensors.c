@@ -57,9 +57,12 @@ static int32_t file_of(const struct zr_tensor_files *f, const char *path)
 /* The index says which file has which tensor; a file must be beside it. */
 static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
 {
-	json_t *root = zr_json_file(f->path, err), *map = json_object_get(root, "weight_map"), *file;
+	json_t *root = NULL, *map, *file;
 	const char *name;
-	int rc = !root ? err->code : json_object_size(map) ? 0 : zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
+	int rc = zr_json_file(f->path, ZR_MODEL_JSON_MAX, &root, err);
+	map = json_object_get(root, "weight_map");
+	if (!rc && !json_object_size(map))
+		rc = zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
 	json_object_foreach(map, name, file) {
 		const char *base = json_string_value(file);
 		char *path;
@@ -122,10 +125,10 @@ static const char *dims_text(int32_t ndim, const int64_t *dims, char out[NAME])
 static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t, const struct zr_tensor *want, struct zr_error *err)
 {
 	char has[NAME], wants[NAME];
-	const char *type = zr_st_type(t->dtype);
-	if (t->dtype != ZR_F32 && t->dtype != ZR_BF16 && t->dtype != ZR_F16)
+	const struct zr_dtype *type = zr_dtype(t->dtype, NULL);
+	if (!type->trains)
 		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path, t->name,
-			      type ? type : "of another kind");
+			      type->name ? type->name : "of another kind");
 	int same = t->ndim == want->ndim;
 	for (int32_t d = 0; same && d < t->ndim; d++)
 		same = t->dims[d] == want->dims[d];
@@ -284,7 +287,7 @@ int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float
 {
 	const struct zr_tensor_files *f = files;
 	const struct found *at = &f->found[i];
-	int64_t size = at->tensor->dtype == ZR_F32 ? 4 : 2;
+	int64_t size = zr_dtype_bytes(at->tensor->dtype);
 	char *to = (char *)x + (4 - size) * n;
 	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size), (uint64_t)(n * size), to, err);
 	if (!rc && size == 2)

@@ -5,6 +5,7 @@
 #include "core/program/lifetime.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define ALIGN 64u
 
@@ -21,18 +22,34 @@ static int overlap(const struct zr_lifetime *x, const struct zr_lifetime *y)
 	return x->first <= y->last && y->first <= x->last;
 }
 
-/* The lowest gap that holds x among the placed ones that live at the same time, sorted by offset. */
+/* The first of placed[from .. n) at or behind this offset, that, at this offset, does not end before `point`. */
+static int behind(struct zr_lifetime **placed, int from, int n, uint64_t offset, int32_t point)
+{
+	while (from < n) {
+		int middle = from + (n - from) / 2;
+		const struct zr_lifetime *p = placed[middle];
+		if (p->offset < offset || (p->offset == offset && p->last < point))
+			from = middle + 1;
+		else
+			n = middle;
+	}
+	return from;
+}
+
+/* The lowest gap that holds x among the placed ones that live at the same time. They are sorted by
+ * offset; those at one offset live one after the other, by time: only few of them can meet x. */
 static uint64_t first_fit(const struct zr_lifetime *x, struct zr_lifetime **placed, int n)
 {
 	uint64_t at = 0;
-	for (int i = 0; i < n; i++) {
-		if (!overlap(x, placed[i]))
-			continue;
-		if (placed[i]->offset >= at + x->bytes)
+	for (int i = 0; i < n;) {
+		const struct zr_lifetime *p = placed[i];
+		int met = overlap(x, p), alone = i + 1 == n || placed[i + 1]->offset > p->offset;
+		if (met && p->offset >= at + x->bytes)
 			break;
-		uint64_t end = (placed[i]->offset + placed[i]->bytes + ALIGN - 1) / ALIGN * ALIGN;
-		if (end > at)
-			at = end;
+		uint64_t end = met ? (p->offset + p->bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
+		at = end > at ? end : at;
+		i = met || alone ? i + 1 : p->last < x->first ? behind(placed, i, n, p->offset, x->first) :
+		    behind(placed, i, n, p->offset + 1, INT32_MIN);
 	}
 	return at;
 }
@@ -49,13 +66,11 @@ int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct 
 	*total = 0;
 	for (int i = 0; i < n; i++) {
 		order[i]->offset = first_fit(order[i], placed, i);
-		int to = i;
-		for (; to > 0 && placed[to - 1]->offset > order[i]->offset; to--)
-			placed[to] = placed[to - 1];
+		int to = behind(placed, 0, i, order[i]->offset, order[i]->last);
+		memmove(&placed[to + 1], &placed[to], (size_t)(i - to) * sizeof *placed);
 		placed[to] = order[i];
 		uint64_t end = (order[i]->offset + order[i]->bytes + ALIGN - 1) / ALIGN * ALIGN;
-		if (end > *total)
-			*total = end;
+		*total = end > *total ? end : *total;
 	}
 	free(order);
 	return 0;

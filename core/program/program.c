@@ -13,6 +13,16 @@ const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" 
 const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "relay" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
 
+void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size)
+{
+	if (list && need <= *cap)
+		return list;
+	int32_t more = need > 32 ? 2 * need : 64;
+	void *grown = realloc(list, (size_t)more * size);
+	*cap = grown ? more : *cap;
+	return grown;
+}
+
 const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
 {
 	if (op->kind == ZR_P_LAYER)

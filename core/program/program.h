@@ -59,6 +59,9 @@ void zr_program_free(struct zr_program *p);
 /* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
 extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];
 
+/* realloc for at least `need` elements. NULL: no memory, and nothing changed. */
+void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size);
+
 /* The use that a LAYER runs, or that a SPILL or FETCH is beside; NULL: another kind. */
 const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op);
 

@@ -140,16 +140,13 @@ int zr_schedule_make(const struct zr_model_decl *m, int training, const uint8_t 
 	s.grad_first = calloc(3 * (size_t)layers + 1, sizeof *s.grad_first);
 	s.grad_unit = calloc(m->n_units + 1, sizeof *s.grad_unit);
 	s.first_grad = malloc((m->n_units + 1) * sizeof *s.first_grad);
-	if (!there || !s.use || !s.grad_first || !s.grad_unit || !s.first_grad) {
-		free(there);
-		zr_schedule_free(&s);
-		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers", layers);
-	}
-	for (uint32_t u = 0; u < m->n_units; u++)
+	int rc = there && s.use && s.grad_first && s.grad_unit && s.first_grad ? 0 : ZR_ENOMEM;
+	for (uint32_t u = 0; !rc && u < m->n_units; u++)
 		s.first_grad[u] = -1;
-	add_uses(&s, m, training, frozen, act, there);
+	if (!rc)
+		add_uses(&s, m, training, frozen, act, there);
 	free(there);
-	if (find_needs(&s, m->n_units)) {
+	if (rc || find_needs(&s, m->n_units)) {
 		zr_schedule_free(&s);
 		return zr_err(err, ZR_ENOMEM, "out of memory for the schedule of %d layers", layers);
 	}

@@ -36,20 +36,12 @@ int zr_rec_refuse(struct recorder *r, const char *what, int32_t unit)
 
 /* ---- writing down ---- */
 
-static void *grow(void *p, int32_t need, int32_t *cap, size_t size)
-{
-	if (p && need <= *cap)
-		return p;
-	*cap = need > 32 ? 2 * need : 64;
-	return realloc(p, (size_t)*cap * size);
-}
-
 int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int32_t n)
 {
 	struct zr_program *p = r->p;
-	struct zr_pop *ops = grow(p->op, p->n + 1, &p->cap, sizeof *ops);
+	struct zr_pop *ops = zr_list_grow(p->op, p->n + 1, &p->cap, sizeof *ops);
 	p->op = ops ? ops : p->op;
-	int32_t *list = ops ? grow(p->unit, p->n_unit + n, &p->cap_unit, sizeof *list) : NULL;
+	int32_t *list = ops ? zr_list_grow(p->unit, p->n_unit + n, &p->cap_unit, sizeof *list) : NULL;
 	if (!list)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	op.first = p->n_unit;
@@ -110,10 +102,9 @@ int zr_rec_advance(struct recorder *r, int32_t kind)
 static int start_life(struct recorder *r, int32_t slot, int32_t unit, uint64_t bytes)
 {
 	int32_t cap = r->cap_gathered;
-	struct zr_lifetime *l = grow(r->gathered, r->n_gathered + 1, &r->cap_gathered, sizeof *l);
-	int32_t *s = l ? grow(r->gathered_slot, r->n_gathered + 1, &cap, sizeof *s) : NULL;
-	if (l)
-		r->gathered = l;
+	struct zr_lifetime *l = zr_list_grow(r->gathered, r->n_gathered + 1, &r->cap_gathered, sizeof *l);
+	int32_t *s = l ? zr_list_grow(r->gathered_slot, r->n_gathered + 1, &cap, sizeof *s) : NULL;
+	r->gathered = l ? l : r->gathered;
 	if (!s)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	r->gathered_slot = s;

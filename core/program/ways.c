@@ -4,24 +4,18 @@
  */
 #include "core/program/ways.h"
 
-#include <stdlib.h>
+#include "core/program/program.h"
 
 #define PAGE 4096u
 
-static int grow(struct zr_ways *w)
-{
-	int32_t cap = w->cap ? 2 * w->cap : 64;
-	struct zr_way *way = realloc(w->way, (size_t)cap * sizeof *way);
-	w->way = way ? way : w->way;
-	struct zr_lifetime *slot = way ? realloc(w->slot, (size_t)cap * sizeof *slot) : NULL;
-	w->slot = slot ? slot : w->slot;
-	w->cap = slot ? cap : w->cap;
-	return slot != NULL;
-}
-
 int zr_ways_add(struct zr_ways *w, int32_t op, int32_t legs, uint64_t bytes, struct zr_error *err)
 {
-	if (w->n == w->cap && !grow(w))
+	int32_t cap = w->cap;
+	struct zr_way *way = zr_list_grow(w->way, w->n + 1, &cap, sizeof *way);
+	w->way = way ? way : w->way;
+	struct zr_lifetime *slot = way ? zr_list_grow(w->slot, w->n + 1, &w->cap, sizeof *slot) : NULL;
+	w->slot = slot ? slot : w->slot;
+	if (!slot)
 		return zr_err(err, ZR_ENOMEM, "out of memory while recording a program");
 	bytes = (bytes + PAGE - 1) / PAGE * PAGE; /* disks want places of whole pages */
 	w->slot[w->n] = (struct zr_lifetime){ .bytes = bytes, .first = op, .last = op };

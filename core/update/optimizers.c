@@ -144,7 +144,7 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 	for (uint32_t k = 0; k < i; k++)
 		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
 			return bad_state(o, i, err, "\"%s\" is the name of state %u, too", st->name, k + 1);
-	if (st->bytes_per_block ? st->dtype : st->dtype != ZR_F32 && st->dtype != ZR_BF16 && st->dtype != ZR_F16)
+	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
 		return bad_state(o, i, err, "\"%s\" has type %d and %u bytes per block; expected ZR_F32, ZR_BF16 or ZR_F16, or no type "
 				 "and bytes per block", st->name, st->dtype, st->bytes_per_block);
 	if (st->bytes_per_block > ZR_STATE_BYTES)

@@ -44,6 +44,7 @@ struct sizes {
 	const char *layers;
 	uint32_t n, stride;
 	struct zr_act_choice *choice;
+	uint64_t *sum; /* [n] bytes of both parts of the layers 1..i */
 };
 
 static const struct zr_act_layer *layer_at(const struct sizes *s, uint32_t i)
@@ -107,12 +108,29 @@ static uint64_t peak(const struct sizes *s)
 	return top;
 }
 
-static int fit(const struct zr_inst *inst, struct sizes *s)
+/* What peak() is at least, from sums over whole segments: when the forward is over, and when a segment has run again. */
+static uint64_t bound(const struct sizes *s, uint32_t kept, uint32_t segment)
+{
+	uint32_t last = s->n - 2, recomputed = last - kept, first = 1, end;
+	uint64_t held = both_bytes(layer_at(s, 0)), top = 0;
+	for (end = recomputed ? (recomputed - 1) % segment + 1 : 1; end <= recomputed; end += segment) {
+		top = most(top, held + s->sum[end] - s->sum[first - 1]);
+		held += place_bytes(layer_at(s, end)->out);
+		first = end + 1;
+	}
+	held += s->sum[last] - s->sum[recomputed];
+	return most(top, held + place_bytes(layer_at(s, last + 1)->saved));
+}
+
+static int search(const struct zr_inst *inst, struct sizes *s)
 {
 	uint32_t layers = s->n - 2, kept, segment;
 	uint64_t least = UINT64_MAX, now;
 	for (kept = layers; kept > 0; kept--)
 		for (segment = 1; segment == 1 || segment <= layers - kept; segment++) {
+			now = bound(s, kept, segment);
+			if (now > inst->o->max_bytes && now >= least)
+				continue; /* nor is it the least to be told */
 			cut(s, kept, segment);
 			now = peak(s);
 			if (now <= inst->o->max_bytes)
@@ -123,6 +141,20 @@ static int fit(const struct zr_inst *inst, struct sizes *s)
 		       "max_bytes = %llu is too little: these layers need at least %llu with recomputation; raise it, or lower "
 		       "[train] micro_batch_size or sequence_length",
 		       (unsigned long long)inst->o->max_bytes, (unsigned long long)least);
+}
+
+static int fit(const struct zr_inst *inst, struct sizes *s)
+{
+	uint32_t i;
+	int rc;
+	s->sum = calloc(s->n, sizeof *s->sum);
+	if (!s->sum)
+		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u layers", s->n);
+	for (i = 1; i < s->n; i++)
+		s->sum[i] = s->sum[i - 1] + both_bytes(layer_at(s, i));
+	rc = search(inst, s);
+	free(s->sum);
+	return rc;
 }
 
 static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,

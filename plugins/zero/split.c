@@ -126,7 +126,7 @@ static int is_used_soon(const struct zr_inst *inst, const struct zr_point *p, co
 	int32_t i, next = s->next_use(s, unit, p->use);
 	int64_t between = 0;
 	uint32_t k;
-	for (i = p->use + 1; i < next; i++) {
+	for (i = p->use + 1; i < next && between < most(inst->o->max_reuse_distance); i++) {
 		const struct zr_use *use = s->use(s, i);
 		for (k = 0; k < use->n_units; k++)
 			between += s->elements(s, use->units[k]);
