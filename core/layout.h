@@ -43,4 +43,12 @@ void zr_layout_free(struct zr_layout *l);
 /* Home blocks of `rank` of `world`, relative to the unit's start; *n may be 0. */
 void zr_layout_shard(const struct zr_unit_place *u, int rank, int world, int64_t *first, int64_t *n);
 
+/* Leaves of [*from, *end) what is in [lo, hi) as well; 0: nothing, *end may then be below *from. */
+static inline int zr_intersect(int64_t lo, int64_t hi, int64_t *from, int64_t *end)
+{
+	*from = *from > lo ? *from : lo;
+	*end = *end < hi ? *end : hi;
+	return *from < *end;
+}
+
 #endif

@@ -221,9 +221,8 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 	uint64_t count = 0;
 	for (int32_t i = u->first; i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
-		int64_t from = t->offset > lo ? t->offset : lo;
-		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
-		if (from >= to)
+		int64_t from = t->offset, to = from + t->elements;
+		if (!zr_intersect(lo, hi, &from, &to))
 			continue;
 		out[count++] = (struct zr_seg){ .off = from - lo, .n = to - from, .param_off = from - t->offset, .param = i,
 						.ndim = t->decl->ndim, .dims = t->decl->dims, .name = t->decl->name };

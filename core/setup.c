@@ -14,12 +14,6 @@
 #include "core/config/options.h"
 #include "core/route.h"
 
-static const struct zr_opt *option(const struct zr_section *sec, const char *name)
-{
-	struct zr_table t = zr_table_of(sec->plugin->desc);
-	return zr_table_find(&t, name);
-}
-
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
 {
 	const struct zr_layer *l = zr_layer_at(&s->decl, layer);
@@ -179,7 +173,7 @@ int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *secti
 /* What boot would say if `world` ranks were here. Where it can play nodes, it has an option ranks_per_node. */
 static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 {
-	const struct zr_opt *opt = option(s->boot.section, "ranks_per_node");
+	const struct zr_opt *opt = zr_table_find(&s->boot.section->table, "ranks_per_node");
 	int given = opt && opt->type == ZR_T_I64 && strcmp(zr_config_source(s->cfg, "boot", "ranks_per_node"), "auto");
 	int64_t node = given ? *(int64_t *)((char *)s->boot.section->opts + opt->offset) : world;
 	s->ranks.world = s->ranks.machine_ranks = world;
@@ -284,7 +278,7 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_config_resolve(s->cfg, "device", &facts, err);
 	if (rc)
 		return rc;
-	const struct zr_opt *threads = option(sec, "threads");
+	const struct zr_opt *threads = zr_table_find(&sec->table, "threads");
 	int64_t n = threads && threads->type == ZR_T_I64 ? *(int64_t *)((char *)sec->opts + threads->offset) : facts.workers;
 	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "

@@ -84,8 +84,9 @@ static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
 		zr_layout_shard(unit, rank, m->world, &home, &n);
 		for (int32_t i = unit->first; i < unit->first + unit->count; i++) {
 			const struct zr_place *t = &m->layout.tensor[i];
-			int64_t start = t->offset / ZR_BLOCK, first = home - start, end = home + n - start;
-			add_tensor(m, l, i, first > 0 ? first : 0, end < t->blocks ? end : t->blocks);
+			int64_t first = home - t->offset / ZR_BLOCK, end = first + n;
+			if (zr_intersect(0, t->blocks, &first, &end))
+				add_tensor(m, l, i, first, end);
 		}
 	}
 	if (rank == 0)

@@ -59,8 +59,9 @@ static void held_of(const struct load *l, const struct zr_ckpt_entry *e, int64_t
 	const struct zr_place *t = &l->here.layout.tensor[e->tensor];
 	int64_t held, n, first = t->offset / ZR_BLOCK + e->first;
 	zr_held(l->s, t->unit, &held, &n);
-	*lo = held > first ? held - first : 0;
-	*hi = held + n - first < e->blocks ? held + n - first : e->blocks;
+	*lo = held - first;
+	*hi = *lo + n;
+	zr_intersect(0, e->blocks, lo, hi);
 }
 
 static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)

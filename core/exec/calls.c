@@ -51,8 +51,10 @@ static int measure(struct zr_session *s, const struct zr_call *c)
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
 		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
-		int64_t start = p->layout.unit[t->unit].block, lo = start + m->first, hi = p->frozen_unit[t->unit] ? lo : lo + m->n;
-		for (int64_t b = t->block > lo ? t->block : lo; b < t->block + t->blocks && b < hi; b++) {
+		int64_t lo = p->layout.unit[t->unit].block + m->first;
+		int64_t b = t->block, end = b + t->blocks;
+		zr_intersect(lo, p->frozen_unit[t->unit] ? lo : lo + m->n, &b, &end);
+		for (; b < end; b++) {
 			if (bad[b] && s->boundary.bad_tensor == INT64_MAX)
 				s->boundary.bad_tensor = i;
 			zr_exact_add(&s->boundary.norm, sumsq[b]);

@@ -83,9 +83,8 @@ int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c, uint64_t 
 	(void)ticket;
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
-		int64_t from = t->offset > lo ? t->offset : lo;
-		int64_t to = t->offset + t->elements < hi ? t->offset + t->elements : hi;
-		if (from < to)
+		int64_t from = t->offset, to = from + t->elements;
+		if (zr_intersect(lo, hi, &from, &to))
 			rc = accumulate(s, c, lo, from, to);
 	}
 	return rc;

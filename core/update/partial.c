@@ -56,9 +56,9 @@ static double *call_table(const struct zr_session *s)
 static int home_part(const struct zr_session *s, const struct zr_piece *p, int64_t *from, int64_t *end)
 {
 	const struct zr_unit_memory *m = &s->setup->plan.unit[p->unit];
-	*from = m->first > p->first ? m->first - p->first : 0;
-	*end = m->first + m->n < p->first + p->n ? m->first + m->n - p->first : p->n;
-	return *from < *end;
+	*from = m->first - p->first;
+	*end = *from + m->n;
+	return zr_intersect(0, p->n, from, end);
 }
 
 static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)

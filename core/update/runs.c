@@ -29,11 +29,10 @@ static int32_t optimizer_of(const struct zr_setup *s, int32_t tensor)
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
-	int64_t lo = t->offset / ZR_BLOCK, hi = lo + t->blocks;
+	int64_t lo = t->offset / ZR_BLOCK;
 	zr_rank_holds(s, t->unit, rank, first, n);
-	int64_t end = *first + *n < hi ? *first + *n : hi;
-	*first = *first > lo ? *first : lo;
-	*n = end > *first ? end - *first : 0;
+	int64_t end = *first + *n;
+	*n = zr_intersect(lo, lo + t->blocks, first, &end) ? end - *first : 0;
 }
 
 /* A tensor's blocks that this rank holds: with the run before them, if that has the same optimizer and ends there. */
