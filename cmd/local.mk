@@ -24,13 +24,18 @@ cmd_librun_la_SOURCES = \
 	cmd/supervise.c cmd/supervise.h \
 	cmd/weights.c cmd/weights.h
 
-bin_PROGRAMS += zeroth
-zeroth_SOURCES = \
-	cmd/main.c cmd/cmd.h cmd/args.c \
+# The subcommands: programs of tests have them, too.
+noinst_LTLIBRARIES += cmd/libcmd.la
+cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
+cmd_libcmd_la_SOURCES = \
+	cmd/cmd.h cmd/args.c \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h
+
+bin_PROGRAMS += zeroth
+zeroth_SOURCES = cmd/main.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
-zeroth_LDADD = cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(ZLIB_LIBS)
+zeroth_LDADD = cmd/libcmd.la cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(ZLIB_LIBS)
 
 include cmd/tokenizer/local.mk
