@@ -74,6 +74,11 @@ uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t grou
 	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
 }
 
+uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
+{
+	return (uint64_t)(s->plan.unit[unit].param_per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
+}
+
 uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;

@@ -42,6 +42,9 @@ int zr_route_on_device(const struct zr_route *r, int32_t leg);
 /* Bytes of a copy of a unit that is gathered over a group; 0 where the share of one rank serves. */
 uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group);
 
+/* Bytes of this rank's share of a unit's compute copy, once there is a plan. */
+uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit);
+
 /* Bytes of a unit's part of the slot; 0: none. */
 uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit);
 

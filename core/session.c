@@ -4,6 +4,7 @@
  */
 #include "core/exec/exec.h"
 #include "core/piece.h"
+#include "core/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,12 +155,10 @@ static int map_views(struct zr_session *s, struct zr_error *err)
 	struct zr_setup *p = s->setup;
 	const struct zr_comm_v1 *comm = p->comm.vtbl;
 	for (int32_t u = 0; u < p->layout.n_units; u++) {
-		const struct zr_unit_memory *m = &p->plan.unit[u];
-		uint64_t bytes = (uint64_t)(m->param_per * ZR_BLOCK * zr_dtype_bytes(p->types.dtype));
 		void *view = NULL;
 		if (!zr_unit_view(p, u))
 			continue;
-		int rc = comm->mem_view(p->comm.inst, zr_at(s, m->param), bytes, p->groups[u].param, &view);
+		int rc = comm->mem_view(p->comm.inst, zr_at(s, p->plan.unit[u].param), zr_unit_share_bytes(p, u), p->groups[u].param, &view);
 		if (zr_instance_failed(&p->comm, rc, "mem_view", err))
 			return rc;
 		s->view[u] = view;

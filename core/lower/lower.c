@@ -9,19 +9,16 @@
 #include <xxhash.h>
 
 #include "core/boundary.h"
+#include "core/route.h"
 
 /* ---- instructions ---- */
 
 static void *grow(struct zr_lowering *l, void *list, int32_t n, int32_t *cap, size_t size)
 {
-	if (n < *cap)
-		return list;
-	int32_t more = *cap ? 2 * *cap : 256;
-	void *new = realloc(list, (size_t)more * size);
-	if (!new)
+	void *more = zr_list_grow(list, n + 1, cap, size);
+	if (!more)
 		l->rc = zr_err(l->err, ZR_ENOMEM, "out of memory for the instructions of a program");
-	*cap = new ? more : *cap;
-	return new ? new : list;
+	return more ? more : list;
 }
 
 void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
@@ -85,12 +82,18 @@ static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
 	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
 }
 
+/* Nobody looks at what other ranks than the root of a broadcast would send. */
+static int sends(const struct zr_lowering *l, const struct zr_instr *i)
+{
+	return i->number != ZR_COMM_BROADCAST || i->root == l->s->process.rank;
+}
+
 static void post(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *part, int32_t n)
 {
 	i.blocks = n;
 	zr_low_emit(l, i);
 	for (int32_t k = 0; k < n; k++) {
-		zr_low_arg(l, part[k].send, ZR_READS);
+		zr_low_arg(l, part[k].send, sends(l, &i) ? ZR_READS : 0);
 		zr_low_arg(l, part[k].recv, ZR_WRITES);
 	}
 }
@@ -119,15 +122,12 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
 	uint64_t step = ZR_WIRE / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
-	int sends = i.number != ZR_COMM_BROADCAST || i.root == l->s->process.rank;
 	for (uint64_t at = 0; at < all; at += step) {
 		uint64_t n = all - at < step ? all - at : step;
 		struct zr_exchange part = { zr_mine(ZR_R_WIRE, 0, sent * n), zr_mine(ZR_R_WIRE, step * sent, received * n) };
-		if (sends)
+		if (sends(l, &i))
 			move_parts(l, part.send, x->send, sent, at, n, 0);
 		post(l, i, &part, 1);
-		if (!sends) /* nobody looks at what it would send */
-			l->p->operand[l->p->n_operand - 2].access = 0;
 		move_parts(l, part.recv, x->recv, received, at, n, 1);
 	}
 }
@@ -145,9 +145,6 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 	}
 	i.flags = far ? ZR_F_DEVICE : 0;
 	post(l, i, l->part, n);
-	if (kind == ZR_COMM_BROADCAST && root != l->s->process.rank)
-		for (int32_t k = 0; !l->rc && k < n; k++)
-			l->p->operand[l->p->n_operand - 2 * (n - k)].access = 0;
 }
 
 void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host)
@@ -431,11 +428,8 @@ static int start(struct zr_lowering *l)
 	l->reduce = calloc(listed, sizeof *l->reduce);
 	if (!l->leg || !l->full || !l->part || !l->reduce)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
-	for (int32_t u = 0; u < l->s->layout.n_units; u++) {
-		const struct zr_unit_memory *m = &l->s->plan.unit[u];
-		uint64_t bytes = (uint64_t)(m->param_per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
-		l->full[u] = zr_of_spot(m->param, bytes);
-	}
+	for (int32_t u = 0; u < l->s->layout.n_units; u++)
+		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
 	return 0;
 }
 

@@ -7,11 +7,6 @@
 #include "core/lower/lower.h"
 #include "core/route.h"
 
-static uint64_t share_bytes(const struct zr_lowering *l, int32_t u)
-{
-	return (uint64_t)(l->s->plan.unit[u].param_per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
-}
-
 static uint64_t rank_in(const struct zr_setup *s, int32_t group)
 {
 	return (uint64_t)(group == ZR_GROUP_NODE ? s->process.local_rank : group == ZR_GROUP_WORLD ? s->process.rank : 0);
@@ -20,7 +15,7 @@ static uint64_t rank_in(const struct zr_setup *s, int32_t group)
 /* This rank's part of a full copy. */
 static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struct zr_operand full)
 {
-	return zr_part(full, rank_in(l->s, l->s->groups[u].param) * share_bytes(l, u), share_bytes(l, u));
+	return zr_part(full, rank_in(l->s, l->s->groups[u].param) * zr_unit_share_bytes(l->s, u), zr_unit_share_bytes(l->s, u));
 }
 
 /* ---- gathers ---- */
@@ -36,9 +31,9 @@ static struct way way_of(const struct zr_lowering *l, const struct zr_pop *op, i
 {
 	int32_t u = zr_low_units(l, op)[i];
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
-	return (struct way){ zr_of_spot(l->s->plan.unit[u].param, share_bytes(l, u)),
+	return (struct way){ zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)),
 			     r->slot ? zr_mine(ZR_R_SLOT, slot, zr_route_slot(l->s, r, u)) : zr_none(),
-			     zr_mine(ZR_R_GATHER, l->record->place[op->first + i], ranks * share_bytes(l, u)) };
+			     zr_mine(ZR_R_GATHER, l->record->place[op->first + i], ranks * zr_unit_share_bytes(l->s, u)) };
 }
 
 /* Where this rank's share arrives first. */
@@ -84,7 +79,7 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 {
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
-		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, share_bytes(l, u));
+		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
 		if (zr_unit_view(l->s, u)) {
 			l->full[u].whose = ZR_VIEW;
 			l->full[u].unit = u;
@@ -212,7 +207,7 @@ void zr_low_fence(struct zr_lowering *l)
 		return;
 	zr_low_collective(l, ZR_COMM_FENCE, ZR_GROUP_WORLD, ZR_F32, 0, 0);
 	for (int32_t u = 0; u < l->s->layout.n_units; u++) {
-		struct zr_operand mine = zr_of_spot(l->s->plan.unit[u].param, share_bytes(l, u)), others = mine;
+		struct zr_operand mine = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)), others = mine;
 		others.whose = ZR_OTHERS;
 		if (!zr_unit_view(l->s, u))
 			continue;

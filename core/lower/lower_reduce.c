@@ -7,6 +7,7 @@
  * the next layer was enqueued, so that the device does not wait for the host. Two sets of host memory take turns.
  */
 #include "core/lower/lower.h"
+#include "core/route.h"
 
 static int alone(const struct zr_lowering *l)
 {
@@ -249,8 +250,7 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
 		struct zr_operand mine = l->reduce[op->first + i].send, others = mine;
-		struct zr_operand share = zr_of_spot(l->s->plan.unit[u].param, (uint64_t)(l->s->plan.unit[u].param_per * ZR_BLOCK *
-										 zr_dtype_bytes(l->s->types.dtype)));
+		struct zr_operand share = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
 		others.whose = ZR_OTHERS;
 		zr_low_arg(l, mine, ZR_READS);
 		zr_low_arg(l, others, ZR_WRITES);

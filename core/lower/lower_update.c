@@ -82,6 +82,12 @@ static int on_device(const struct zr_lowering *l)
 	return l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
 }
 
+struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number)
+{
+	return (struct zr_instr){ .kind = (uint8_t)kind, .queue = on_device(l) ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = number,
+				  .flags = on_device(l) ? 0 : ZR_F_ON_HOST };
+}
+
 static int blind(const struct zr_lowering *l)
 {
 	return on_device(l) && !l->s->device_info.host_ops;
@@ -115,8 +121,7 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	int optimize = kind == ZR_I_OPTIMIZE;
 	uint32_t change = optimize ? ZR_READS | ZR_WRITES : ZR_READS;
 	l->unit = p->unit;
-	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .queue = on_device(l) ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = number,
-					  .flags = on_device(l) ? 0 : ZR_F_ON_HOST, .blocks = p->n });
+	zr_low_emit(l, zr_low_by_update(l, kind, number));
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
@@ -158,7 +163,8 @@ static const struct zr_optimizer_v1 *calls(const struct zr_lowering *l, const st
 static int owns_some(const struct zr_lowering *l, const struct zr_piece *p)
 {
 	const struct zr_unit_memory *m = &l->s->plan.unit[p->unit];
-	return m->first < p->first + p->n && p->first < m->first + m->n;
+	int64_t first = m->first, end = m->first + m->n;
+	return zr_intersect(p->first, p->first + p->n, &first, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)

@@ -47,8 +47,8 @@ static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk 
 /* The blocks that both have, from one to the other. */
 static void copy(struct zr_lowering *l, const struct chunk *to, const struct chunk *from, int way)
 {
-	int64_t lo = to->first > from->first ? to->first : from->first;
-	int64_t hi = to->first + to->n < from->first + from->n ? to->first + to->n : from->first + from->n;
+	int64_t lo = from->first, hi = from->first + from->n;
+	zr_intersect(to->first, to->first + to->n, &lo, &hi);
 	for (uint32_t k = 0; k < zr_whole_kinds(l->s, to->optimizer, way == BACK); k++)
 		zr_low_move(l, part(l, from, k, lo - from->first, hi - lo), part(l, to, k, lo - to->first, hi - lo), 0);
 }
@@ -73,10 +73,11 @@ static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t ki
 /* Masters pass through fp32. */
 static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c, const struct zr_piece *p, int32_t number)
 {
-	int device = l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE, load = kind == ZR_I_LOAD;
+	struct zr_instr i = zr_low_by_update(l, kind, number);
+	int load = kind == ZR_I_LOAD;
 	uint32_t other = load ? ZR_READS : ZR_WRITES;
-	zr_low_emit(l, (struct zr_instr){ .kind = (uint8_t)kind, .queue = device ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = number,
-					  .flags = device ? 0 : ZR_F_ON_HOST, .blocks = p->n });
+	i.blocks = p->n;
+	zr_low_emit(l, i);
 	zr_low_arg(l, part(l, c, 0, p->first - c->first, p->n), load ? ZR_WRITES : ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), other);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), l->s->types.master == ZR_MASTER_FP32 && load ? 0 : other);
@@ -97,10 +98,10 @@ static void load(struct zr_lowering *l, const struct chunk *c)
 /* What this rank holds of a chunk, to there; with its compute copy. */
 static void store(struct zr_lowering *l, const struct chunk *c)
 {
-	int64_t first, n;
-	zr_rank_holds_of(l->s, c->tensor, l->s->process.rank, &first, &n);
-	int64_t lo = first > c->first ? first : c->first, hi = first + n < c->first + c->n ? first + n : c->first + c->n;
-	if (lo >= hi)
+	int64_t lo, n;
+	zr_rank_holds_of(l->s, c->tensor, l->s->process.rank, &lo, &n);
+	int64_t hi = lo + n;
+	if (!zr_intersect(c->first, c->first + c->n, &lo, &hi))
 		return;
 	struct zr_piece p = piece_of(l, c, lo, hi - lo);
 	int32_t number = zr_low_add_piece(l, &p);
@@ -146,10 +147,8 @@ static void bring(struct zr_lowering *l, int32_t tensor, int owner)
 
 static void update(struct zr_lowering *l, int32_t tensor)
 {
-	int device = l->s->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
 	struct chunk all = matrix(l, tensor);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_WHOLE, .queue = device ? ZR_Q_COMPUTE : ZR_Q_HOST, .number = tensor,
-					  .flags = device ? 0 : ZR_F_ON_HOST });
+	zr_low_emit(l, zr_low_by_update(l, ZR_I_WHOLE, tensor));
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_mine(ZR_R_WHOLE, l->s->plan.whole.work, l->s->plan.whole.work_bytes), ZR_WRITES);
 }
