@@ -138,6 +138,8 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 /* A save that is under way may still need what is about to change. */
 void zr_low_secure(struct zr_lowering *l, int32_t number)
 {
+	if (l->rc) /* there may be no piece */
+		return;
 	const struct zr_piece *p = &l->p->piece[number];
 	int32_t unit = l->unit;
 	l->unit = p->unit;
