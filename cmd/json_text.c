@@ -4,6 +4,7 @@
  */
 #include "cmd/json_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,4 +30,15 @@ char *zr_json_text(const json_t *j, size_t flags)
 		text = NULL;
 	}
 	return text;
+}
+
+int zr_json_print(json_t *j, size_t flags, const char *what, struct zr_error *err)
+{
+	char *text = zr_json_dump(j, flags);
+	int rc = text ? 0 : zr_err(err, ZR_ENOMEM, "%s as JSON: out of memory, or a name is not UTF-8", what);
+	if (text)
+		puts(text);
+	free(text);
+	json_decref(j);
+	return rc;
 }

@@ -7,8 +7,13 @@
 
 #include <jansson.h>
 
+#include "core/error.h"
+
 /* With as few digits as all its numbers need to read back as they are. Returned owned; NULL: out of memory, or j is
  * NULL. */
 char *zr_json_text(const json_t *j, size_t flags);
+
+/* Takes j and prints all of its text to stdout, or says that `what` has none. */
+int zr_json_print(json_t *j, size_t flags, const char *what, struct zr_error *err);
 
 #endif

@@ -2,13 +2,14 @@
  *
  * plan.c - zeroth plan CONF: bytes per tier and category before running, and whether they fit.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
+#include "cmd/json_text.h"
 #include "cmd/program.h"
+#include "core/files/json.h"
 #include "core/setup.h"
 
 #define RANKS_MAX 4096
@@ -133,14 +134,19 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	printf(", %s available\n", zr_bytes_text(have, b));
 }
 
+static json_t *count(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
 static json_t *tier_json(const struct zr_setup *s, int tier)
 {
 	json_t *region = json_object();
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
-			json_object_set_new(region, s->plan.region[i].what, json_integer((json_int_t)s->plan.region[i].bytes));
+			zr_json_put(&region, s->plan.region[i].what, count(s->plan.region[i].bytes));
 	if (tier == ZR_TIER_HOST && s->plan.kept)
-		json_object_set_new(region, KEPT, json_integer((json_int_t)s->plan.kept));
+		zr_json_put(&region, KEPT, count(s->plan.kept));
 	return region;
 }
 
@@ -151,34 +157,38 @@ static json_t *groups_json(const struct zr_setup *s)
 		const struct zr_section *sec = s->param_group[g].section;
 		int64_t elements;
 		int32_t n = tensors_of(s, g, &elements);
-		json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin", sec->plugin->desc->id,
-						      "tensors", n, "parameters", (json_int_t)elements));
+		zr_json_add(&list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin", sec->plugin->desc->id,
+					     "tensors", n, "parameters", (json_int_t)elements));
 	}
 	return list;
 }
 
-static int print_json(const struct zr_setup *s, uint64_t have, int fits)
+static int print_json(const struct zr_setup *s, uint64_t have, int fits, struct zr_error *err)
 {
 	json_t *planned = json_object(), *total = json_object(), *held = json_object(), *shared = json_object();
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
-		json_object_set_new(planned, zr_tier_name(tier), tier_json(s, tier));
-		json_object_set_new(shared, zr_tier_name(tier), json_integer((json_int_t)zr_plan_shared(&s->plan, tier)));
-		json_object_set_new(total, zr_tier_name(tier), json_integer((json_int_t)zr_plan_tier(&s->plan, tier)));
+		zr_json_put(&planned, zr_tier_name(tier), tier_json(s, tier));
+		zr_json_put(&shared, zr_tier_name(tier), count(zr_plan_shared(&s->plan, tier)));
+		zr_json_put(&total, zr_tier_name(tier), count(zr_plan_tier(&s->plan, tier)));
 	}
 	for (int i = 0; i < s->account.n; i++)
-		json_object_set_new(held, s->account.line[i].what, json_integer((json_int_t)s->account.line[i].held));
+		zr_json_put(&held, s->account.line[i].what, count(s->account.line[i].held));
 	int64_t frozen;
 	tensors_of(s, FROZEN, &frozen);
-	json_t *j = json_pack("{s:I, s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "parameters", (json_int_t)s->layout.parameters,
-			      "frozen", (json_int_t)frozen,
-			      "activation", s->activation.section->plugin->desc->id, "recomputed_layers", recomputed(s),
-			      "groups", groups_json(s), "planned", planned, "shared", shared, "total", total, "held_by_plugins", held,
-			      "needed", (json_int_t)zr_plan_need(s), "available",
-			      (json_int_t)have, "fits", fits);
-	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(j);
-	return rc;
+	json_t *j = json_object();
+	zr_json_put(&j, "parameters", count((uint64_t)s->layout.parameters));
+	zr_json_put(&j, "frozen", count((uint64_t)frozen));
+	zr_json_put(&j, "activation", json_string(s->activation.section->plugin->desc->id));
+	zr_json_put(&j, "recomputed_layers", json_integer(recomputed(s)));
+	zr_json_put(&j, "groups", groups_json(s));
+	zr_json_put(&j, "planned", planned);
+	zr_json_put(&j, "shared", shared);
+	zr_json_put(&j, "total", total);
+	zr_json_put(&j, "held_by_plugins", held);
+	zr_json_put(&j, "needed", count(zr_plan_need(s)));
+	zr_json_put(&j, "available", count(have));
+	zr_json_put(&j, "fits", json_boolean(fits));
+	return zr_json_print(j, JSON_INDENT(2), "the plan", err);
 }
 
 int zr_cmd_plan(int argc, char **argv)
@@ -198,13 +208,16 @@ int zr_cmd_plan(int argc, char **argv)
 		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
 	if (!rc) {
 		uint64_t have = a.memory ? a.memory : zr_memory_at_start();
+		struct zr_error unprinted = { 0 };
 		rc = zr_plan_check(s, have, &err);
 		if (a.program)
-			rc = zr_programs_print(s, a.json, &err);
+			zr_programs_print(s, a.json, &unprinted);
 		else if (a.json)
-			print_json(s, have, !rc);
+			print_json(s, have, !rc, &unprinted);
 		else
 			print_table(s, have, !rc);
+		if (!rc && unprinted.code)
+			rc = zr_err(&err, unprinted.code, "%s", unprinted.text);
 	}
 	zr_setup_close(s);
 	zr_config_free(cfg);

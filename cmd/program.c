@@ -4,10 +4,11 @@
  */
 #include "cmd/program.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 #include "cmd/fit.h"
+#include "cmd/json_text.h"
+#include "core/files/json.h"
 
 /* Bytes that an instruction moves: of copies, transfers and collectives what arrives. */
 static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
@@ -83,36 +84,40 @@ static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o
 static json_t *instruction_json(const struct zr_setup *s, const struct zr_lowered *p, int32_t n)
 {
 	const struct zr_instr *i = &p->instr[n];
-	json_t *operands = json_array(), *after = json_array();
+	json_t *operands = json_array(), *after = json_array(), *j = json_object();
 	char text[256];
 	for (int32_t k = 0; k < i->n; k++)
 		if (p->operand[i->first + k].region >= 0 && p->operand[i->first + k].access)
-			json_array_append_new(operands, operand_json(s, &p->operand[i->first + k]));
+			zr_json_add(&operands, operand_json(s, &p->operand[i->first + k]));
 	for (int32_t k = 0; k < i->n_after; k++)
-		json_array_append_new(after, json_integer(p->dep[i->after + k]));
-	return json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "queue", zr_queue_name[i->queue], "kind", zr_instr_name[i->kind], "part_of",
-			 zr_instr_text(s, p, n, text, sizeof text), "bytes", (json_int_t)moved(p, i), "operands", operands, "after", after);
+		zr_json_add(&after, json_integer(p->dep[i->after + k]));
+	zr_json_put(&j, "queue", json_string(zr_queue_name[i->queue]));
+	zr_json_put(&j, "kind", json_string(zr_instr_name[i->kind]));
+	zr_json_put(&j, "part_of", json_string(zr_instr_text(s, p, n, text, sizeof text)));
+	zr_json_put(&j, "bytes", json_integer((json_int_t)moved(p, i)));
+	zr_json_put(&j, "operands", operands);
+	zr_json_put(&j, "after", after);
+	return j;
 }
 
 static json_t *program_json(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	json_t *list = json_array();
+	json_t *list = json_array(), *j = json_object();
 	for (int32_t n = 0; n < p->n; n++)
-		json_array_append_new(list, instruction_json(s, p, n));
-	return json_pack("{s:s, s:o}", "name", zr_lowered_name[p->id], "instructions", list);
+		zr_json_add(&list, instruction_json(s, p, n));
+	zr_json_put(&j, "name", json_string(zr_lowered_name[p->id]));
+	zr_json_put(&j, "instructions", list);
+	return j;
 }
 
-static int print_json(const struct zr_setup *s)
+static int print_json(const struct zr_setup *s, struct zr_error *err)
 {
-	json_t *list = json_array(), *all = json_pack("{s:O}", "programs", list);
+	json_t *list = json_array(), *all = json_object();
 	for (int32_t id = 0; id < ZR_LOWERED; id++)
 		if (s->lowered[id].n)
-			json_array_append_new(list, program_json(s, &s->lowered[id]));
-	int rc = !list || !all ? -1 : json_dumpf(all, stdout, JSON_INDENT(1));
-	putchar('\n');
-	json_decref(list);
-	json_decref(all);
-	return rc;
+			zr_json_add(&list, program_json(s, &s->lowered[id]));
+	zr_json_put(&all, "programs", list);
+	return zr_json_print(all, JSON_INDENT(1), "the programs", err);
 }
 
 int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
@@ -121,7 +126,7 @@ int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 	if (rc)
 		return rc;
 	if (json)
-		return print_json(s) ? zr_err(err, ZR_ENOMEM, "out of memory for the programs as JSON") : 0;
+		return print_json(s, err);
 	for (int32_t id = 0; id < ZR_LOWERED; id++) {
 		const struct zr_lowered *p = &s->lowered[id];
 		if (p->n)

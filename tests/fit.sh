@@ -46,6 +46,15 @@ like 'too little host memory beside a large device' "$(run plan -o model.layers=
 	-o train.micro_batch_size=64 -o device.memory=40G -o device.separate=yes -o offload.optimizer.plugin=cpu --memory 256M | text)" \
 	'needs [0-9.]+ MiB of memory \(largest: optimizer state [0-9.]+ MiB\), 256\.0 MiB available; use plugin = nvme instead of cpu .* code 3 $'
 
+# What does not fit is shown and refused, in each form.
+for more in '' --json --program '--program --json'; do
+	# shellcheck disable=SC2086 # several words
+	out=$(run plan "${small[@]}" $more)
+	ok "plan $more of what does not fit: shown" test "$(wc -l <<< "$out")" -gt 10
+	like "plan $more of what does not fit: refused" "$(tail -n 2 <<< "$out" | text)" \
+		'does not fit: needs [0-9.]+ GiB of device memory \(.*\), 115\.0 MiB available; .* code 3 $'
+done
+
 # Everything on disk: bytes in memory.
 huge=(-o model.layers=24 -o model.width=2048 -o model.heads=16 -o model.context=128 -o model.vocabulary=50257 "${on_disk[@]}")
 medium=(-o model.size=124m -o train.sequence_length=128 -o zero.sub_group_size=1e6 "${on_disk[@]}")
