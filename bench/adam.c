@@ -10,7 +10,7 @@
  *
  * Prints median times and the median over rounds of their ratio to cpu_adam's: above 1 cpu_adam is faster.
  */
-#include "../tests/testhost.h"
+#include "tests/lib/testhost.h"
 
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * collectives.c - comm/local against the collectives of an MPI library, in the same processes, in interleaved rounds.
- *   mpicc ... -o collectives bench/collectives.c tests/testhost.c tests/testplugin.c -ldl -lpthread -lm
+ *   mpicc ... -o collectives bench/collectives.c tests/lib/testhost.c tests/lib/testplugin.c -ldl -lpthread -lm
  *   mpirun -n 2 ./collectives [MiB [ROUNDS]]
  * Prints median times in ms for fp32 buffers of that size: with buffers in memory of mem_alloc, and in private memory.
  * The size is that of the whole: each rank gathers or reduces to 1/N of it. A view needs no gather: for it stands the time
@@ -16,7 +16,7 @@
 #include <zeroth/comm.h>
 #include <zeroth/zero.h>
 
-#include "tests/testhost.h"
+#include "tests/lib/testhost.h"
 
 #define KINDS 3
 #define MAX_ROUNDS 200

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/testdevice.h"
+#include "tests/lib/testdevice.h"
 
 static struct dev d;
 static struct zr_device_info info = { .size = sizeof info };

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <zeroth/offload.h>
 
-#include "tests/testhost.h"
+#include "tests/lib/testhost.h"
 
 #define PIECE (16ull << 20)
 #define POSTED 4

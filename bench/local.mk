@@ -2,13 +2,13 @@
 EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/nvme_checksums.sh %D%/tokenize.py %D%/checkpoint.sh %D%/ptxas.sh %D%/results/ptxas.txt
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c
-%C%_matmul_LDADD = tests/libtesthost.la -lm
+%C%_matmul_LDADD = tests/lib/libtesthost.la -lm
 check_PROGRAMS += %D%/disk
 %C%_disk_SOURCES = %D%/disk.c
-%C%_disk_LDADD = tests/libtesthost.la
+%C%_disk_LDADD = tests/lib/libtesthost.la
 check_PROGRAMS += %D%/adam
 %C%_adam_SOURCES = %D%/adam.c
-%C%_adam_LDADD = tests/libtesthost.la -lm
+%C%_adam_LDADD = tests/lib/libtesthost.la -lm
 check_PROGRAMS += %D%/device
 %C%_device_SOURCES = %D%/device.c
-%C%_device_LDADD = tests/libtesthost.la -lm
+%C%_device_LDADD = tests/lib/libtesthost.la -lm

@@ -6,7 +6,7 @@
  *
  *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name [library]]]]]
  */
-#include "../tests/testhost.h"
+#include "tests/lib/testhost.h"
 
 #include <zeroth/device.h>
 

@@ -1,31 +1,46 @@
-# Each subsystem wires its own tests.
-dist_check_SCRIPTS = %D%/tap.sh %D%/rig.sh %D%/cmocka.sh
-TESTS += %D%/layering.sh %D%/headers.sh %D%/readme.sh
-EXTRA_DIST += %D%/layering.sh %D%/headers.sh %D%/readme.sh %D%/coverage README.md ARCHITECTURE.md SECURITY.md
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests: lib/ has what they share, unit/<area>/ programs that test parts, system/ scripts that test
+# the program zeroth and the tree, doubles/ plugins and programs that misbehave for them. Each folder
+# wires its own.
+EXTRA_DIST += %D%/coverage README.md ARCHITECTURE.md SECURITY.md
 
 # In a build of its own: what of the sources the tests reach.
 coverage:
 	@MAKE='$(MAKE)' bash $(srcdir)/%D%/coverage '$(abs_srcdir)' '$(abs_builddir)/coverage-build'
 .PHONY: coverage
 
-include tests/testhost.mk
-include tests/attention.mk
-include tests/checkpoint.mk
-include tests/comm.mk
-include tests/config.mk
-include tests/core.mk
-include tests/cuda.mk
-include tests/device.mk
+# Planted mistakes, and the tests that notice them: see mutate.sh. As a test, it says that each can be
+# planted.
+TESTS += %D%/mutate.sh
+EXTRA_DIST += %D%/mutate.sh %D%/mutations
+mutate: distdir
+	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/mutate.sh run $(abs_top_builddir)/$(distdir); rc=$$?; \
+		rm -rf $(distdir); exit $$rc
+.PHONY: mutate
+
+include tests/lib/local.mk
+include tests/doubles/local.mk
+include tests/faults/local.mk
 include tests/fuzz/local.mk
-include tests/faults.mk
-include tests/kernels.mk
-include tests/model.mk
-include tests/mpi.mk
-include tests/mutate.mk
-include tests/offload.mk
-include tests/plan.mk
-include tests/optimizers.mk
-include tests/plugins.mk
-include tests/pretrained.mk
-include tests/stages.mk
-include tests/tokenizer.mk
+include tests/golden/local.mk
+include tests/gpu/local.mk
+include tests/system/local.mk
+include tests/unit/checkpoint/local.mk
+include tests/unit/cmd/local.mk
+include tests/unit/comm/local.mk
+include tests/unit/config/local.mk
+include tests/unit/core/local.mk
+include tests/unit/data/local.mk
+include tests/unit/device/local.mk
+include tests/unit/kernels/local.mk
+include tests/unit/lower/local.mk
+include tests/unit/model/local.mk
+include tests/unit/offload/local.mk
+include tests/unit/optimizer/local.mk
+include tests/unit/plugins/local.mk
+include tests/unit/pretrained/local.mk
+include tests/unit/program/local.mk
+include tests/unit/stages/local.mk
+include tests/unit/tokenizer/local.mk
+include tests/unit/update/local.mk

@@ -10,7 +10,7 @@
 #   MUTATE_GO_ON=yes        keeps the results of the last run, and takes what has none
 #   MUTATE_SECONDS=N        begins no other mistake after N seconds
 #   MUTATE_WHOLE=yes        where no named test fails, the whole `make check`
-. "$ZR_SRCDIR/tests/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 declare -a name file old new tests why
 declare -A text
@@ -142,7 +142,7 @@ fails() {
 	local t=$1 command=(bash "$dir/src/tests/$1") status
 	if [ "${t%.sh}" = "$t" ]; then
 		make "tests/$t" > ../build.log 2>&1 || { by="$t: does not build"; return; }
-		command=(bash "$dir/src/tests/cmocka.sh" "tests/$t")
+		command=(bash "$dir/src/tests/lib/cmocka.sh" "tests/$t")
 	fi
 	(
 		timeout -k 5 "${MUTATE_PATIENCE:-300}" "${command[@]}" 2>&1

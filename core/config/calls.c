@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * calls.c - the functions of every interface by name, in the order of its struct: '?' is before those that may be NULL,
- * '+' before those that may be only where the one before them is. tests/contract.sh compares it with the headers.
+ * '+' before those that may be only where the one before them is. tests/system/contract.sh compares it with the headers.
  */
 #include <string.h>
 

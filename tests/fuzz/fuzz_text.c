@@ -11,7 +11,7 @@
 
 #include "cmd/input.h"
 #include "fuzz.h"
-#include "tests/testhost.h"
+#include "tests/lib/testhost.h"
 
 #define LENGTH 9
 

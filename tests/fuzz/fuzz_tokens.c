@@ -6,7 +6,7 @@
 #include <zeroth/data.h>
 
 #include "fuzz.h"
-#include "tests/testhost.h"
+#include "tests/lib/testhost.h"
 
 #define VOCABULARY 50257
 #define LENGTH 7

@@ -35,7 +35,7 @@ fuzz_libs = %D%/libfuzz.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 %C%_fuzz_ini_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_ini_LDADD = $(fuzz_libs)
 
-%C%_fuzz_manifest_SOURCES = %D%/fuzz_manifest.c tests/ckpt_rig.c tests/ckpt_rig.h
+%C%_fuzz_manifest_SOURCES = %D%/fuzz_manifest.c tests/lib/ckpt_rig.c tests/lib/ckpt_rig.h
 %C%_fuzz_manifest_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_manifest_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_fuzz_manifest_LDFLAGS = $(FUZZ_LDFLAGS)
@@ -59,7 +59,7 @@ fuzz_libs = %D%/libfuzz.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 %C%_fuzz_text_SOURCES = %D%/fuzz_text.c cmd/input.c cmd/input.h
 %C%_fuzz_text_CPPFLAGS = $(fuzz_cppflags) $(ZLIB_CFLAGS)
 %C%_fuzz_text_LDFLAGS = $(FUZZ_LDFLAGS)
-%C%_fuzz_text_LDADD = tests/libtesthost.la $(fuzz_libs) $(ZLIB_LIBS)
+%C%_fuzz_text_LDADD = tests/lib/libtesthost.la $(fuzz_libs) $(ZLIB_LIBS)
 
 %C%_fuzz_tokenizer_SOURCES = %D%/fuzz_tokenizer.c
 %C%_fuzz_tokenizer_CPPFLAGS = $(fuzz_cppflags)
@@ -69,7 +69,7 @@ fuzz_libs = %D%/libfuzz.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 %C%_fuzz_tokens_SOURCES = %D%/fuzz_tokens.c
 %C%_fuzz_tokens_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_tokens_LDFLAGS = $(FUZZ_LDFLAGS)
-%C%_fuzz_tokens_LDADD = tests/libtesthost.la $(fuzz_libs)
+%C%_fuzz_tokens_LDADD = tests/lib/libtesthost.la $(fuzz_libs)
 
 fuzz-programs: all-local $(fuzz_programs)
 fuzz:

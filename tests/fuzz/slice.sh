@@ -3,7 +3,7 @@
 #
 # A short slice of fuzzing: for every target all of its corpus and some hundred inputs made of it, the same each time.
 # `make fuzz` is the long one.
-. "${ZR_SRCDIR:-.}/tests/tap.sh"
+. "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
 cd "$scratch" || exit 99
 export TMPDIR=$scratch
 

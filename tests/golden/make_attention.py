@@ -3,7 +3,7 @@
 #
 # make_attention.py > attention.txt: values of causal attention and its gradients by PyTorch in
 # float64, through autograd. Inputs are not stored: q, k, v, dout, in this order, are drawn from the
-# generator below, whose values are exact in fp32; tests/t_attention.c draws the same.
+# generator below, whose values are exact in fp32; tests/unit/kernels/t_attention.c draws the same.
 #
 # Per case: "case B T heads kv_heads head_dim", then the arrays, one a line, as "name count values":
 # out, dq [B, T, heads, head_dim], dk, dv [B, T, kv_heads, head_dim], lse [B, heads, T].

@@ -4,7 +4,7 @@
 # make_llama.py llama.bin [DIR]: one step each of tiny models of Hugging Face's transformers (4.45), in float64 as far as they
 # let it, gradients through autograd. With DIR the models themselves are saved there, a directory for each.
 #
-# Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/model_rig.c computes too, and
+# Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/lib/model_rig.c computes too, and
 # are exact in fp32. What comes out, as little-endian float32, case after case in the order of CASES:
 #   loss of each token [B*T], logits of the last token [V], then the gradient of their mean w.r.t. every parameter in
 #   canonical order (embed_tokens, layers.0.*, layers.1.*, norm, lm_head unless tied).
@@ -22,7 +22,7 @@ SAME = dict(vocab_size=V, hidden_size=16, intermediate_size=20, num_hidden_layer
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
 YARN = dict(rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.25)
 
-# as the table of the same names in tests/t_llama.c
+# as the table of the same names in tests/unit/model/t_llama.c
 CASES = {
     "mha": (LlamaConfig, dict(num_key_value_heads=4, tie_word_embeddings=False)),
     "gqa-linear": (LlamaConfig, dict(num_key_value_heads=2, tie_word_embeddings=False,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# The golden files of tests/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2 and GPT-4, small vocabularies
+# The golden files of tests/system/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2 and GPT-4, small vocabularies
 # that are trained on the spot, a text that is hard to split, and the ids that Hugging Face's `tokenizers` gives it.
 #
 #   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED]]]      needs the package tokenizers

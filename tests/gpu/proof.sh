@@ -24,7 +24,7 @@ tap() {
 
 kernels() {
 	local test
-	for test in $(sed -n '/^int main/,$p' tests/t_twin.c | grep -o 'TEST([a-z_0-9A-Z]*)' | sed 's/TEST(\(.*\))/\1/'); do
+	for test in $(sed -n '/^int main/,$p' tests/unit/device/t_twin.c | grep -o 'TEST([a-z_0-9A-Z]*)' | sed 's/TEST(\(.*\))/\1/'); do
 		tap t_twin 150 "$work/bin/t_twin" "$test"
 	done
 	tap t_device 120 "$work/bin/t_device"
@@ -134,8 +134,8 @@ steps() {
 
 # ---- I1 ----
 
-# Larger models than that of tests/matrix.ini: attention and products on tensor cores.
-medium=(tests/matrix.ini -o model.heads=4 -o model.width=256 -o model.context=256)
+# Larger models than that of tests/lib/matrix.ini: attention and products on tensor cores.
+medium=(tests/lib/matrix.ini -o model.heads=4 -o model.width=256 -o model.context=256)
 medium_llama=(conf/llama-text.ini -o model.layers=2 -o model.heads=4 -o model.kv_heads=2 -o model.width=256 -o model.context=256
 	-o train.steps=3 -o train.eval_every=2 -o train.eval_batches=2 -o train.micro_batch_size=1)
 
@@ -165,7 +165,7 @@ over() {
 
 matrix() {
 	local p
-	for p in fp32 bf16 fp16; do over "GPT-2 $p" "m-$p" tests/matrix.ini -o precision.plugin=$p; done
+	for p in fp32 bf16 fp16; do over "GPT-2 $p" "m-$p" tests/lib/matrix.ini -o precision.plugin=$p; done
 	over 'GPT-2 of width 256, bf16' m-medium "${medium[@]}" -o precision.plugin=bf16
 	over 'Llama of width 256, bf16' m-llama "${medium_llama[@]}" -o precision.plugin=bf16
 }
@@ -173,7 +173,7 @@ matrix() {
 offload() {
 	local p o g a want six
 	for p in fp32 bf16; do
-		local base=(tests/matrix.ini "${on_device[@]}" -o data.path="$text" -o precision.plugin=$p -o train.train_batch_size=4)
+		local base=(tests/lib/matrix.ini "${on_device[@]}" -o data.path="$text" -o precision.plugin=$p -o train.train_batch_size=4)
 		want=$(train "o-$p" "${base[@]}")
 		case $want in digest:*) result "$p trains" pass '' '' "$want" ;; *) result "$p trains" fail '' '' "$want"; continue ;; esac
 		for o in cpu nvme; do
@@ -222,7 +222,7 @@ two_machines() { # two_machines NAME ARGUMENT...: the digest of rank 0
 }
 
 nccl() {
-	local z want got comm=nccl base=(tests/matrix.ini "${on_device[@]}" -o data.path="$text" -o precision.plugin=bf16
+	local z want got comm=nccl base=(tests/lib/matrix.ini "${on_device[@]}" -o data.path="$text" -o precision.plugin=bf16
 		-o train.train_batch_size=4)
 	[ "$device" = cuda ] || comm=local
 	[ "$device" = cpu ] || [ -e "$work/plugins/comm/nccl.so" ] || { result comm/nccl skip '' '' 'was not built: no NCCL'; return; }
@@ -270,11 +270,11 @@ sanitize() {
 	wait
 	rm -rf "$work/run/sanitize"
 	beside try 'memcheck: a training in bf16, stage 3, state on the host' 200 "${ours[@]}" "${memcheck[@]}" --target-processes all \
-		"$work/bin/zeroth" train tests/matrix.ini "${on_device[@]}" -o data.path="$text" -o train.train_batch_size=2 -o train.steps=2 \
+		"$work/bin/zeroth" train tests/lib/matrix.ini "${on_device[@]}" -o data.path="$text" -o train.train_batch_size=2 -o train.steps=2 \
 		-o precision.plugin=bf16 -o zero.plugin=stage3 -o offload.optimizer.plugin=cpu -o run.dir="$work/run/sanitize"
 	rm -rf "$work/run/sanitize-init"
 	beside try 'initcheck: a training in bf16' 200 "${ours[@]}" "$s" --tool initcheck --error-exitcode 9 --target-processes all \
-		"$work/bin/zeroth" train tests/matrix.ini "${on_device[@]}" -o data.path="$text" -o train.train_batch_size=2 -o train.steps=2 \
+		"$work/bin/zeroth" train tests/lib/matrix.ini "${on_device[@]}" -o data.path="$text" -o train.train_batch_size=2 -o train.steps=2 \
 		-o precision.plugin=bf16 -o run.dir="$work/run/sanitize-init"
 	wait
 }

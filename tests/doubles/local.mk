@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Plugins and programs that misbehave, or are watched, for tests. Scripts compile most of them, when
+# and as they want them.
+EXTRA_DIST += %D%/badoptimizer.c %D%/badplugin.c %D%/badprecision.c %D%/devcomm.c %D%/drift.c \
+	%D%/hold.c %D%/lacking.c %D%/latedevice.c %D%/planted.c %D%/rounding.c %D%/slowread.c \
+	%D%/watchdevice.c %D%/watchways.c %D%/wrapped.h
+
+# Preloaded, it makes the disk fail. -rpath makes it a shared object though it is not installed.
+check_LTLIBRARIES += %D%/baddisk.la
+%C%_baddisk_la_SOURCES = %D%/baddisk.c
+%C%_baddisk_la_CFLAGS = $(AM_CFLAGS) $(LIBURING_CFLAGS)
+%C%_baddisk_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+%C%_baddisk_la_LIBADD = -ldl
+
+# A boot plugin for ranks that are threads.
+check_LTLIBRARIES += %D%/threads.la
+%C%_threads_la_SOURCES = %D%/threads.c
+%C%_threads_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_threads_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+
+# zeroth, with another zr_run: instructions in orders drawn at random.
+check_PROGRAMS += %D%/shuffled
+%C%_shuffled_SOURCES = $(zeroth_SOURCES) %D%/shuffled_run.c
+%C%_shuffled_CPPFLAGS = $(zeroth_CPPFLAGS)
+%C%_shuffled_LDADD = $(zeroth_LDADD)
+
+# zeroth, with a toy codec in front of what gathers.
+check_PROGRAMS += %D%/xored
+%C%_xored_SOURCES = $(zeroth_SOURCES) %D%/xor_codec.c
+%C%_xored_CPPFLAGS = $(zeroth_CPPFLAGS)
+%C%_xored_LDFLAGS = -Wl,--wrap=zr_low_collective -Wl,--wrap=zr_begin_cast
+%C%_xored_LDADD = $(zeroth_LDADD)

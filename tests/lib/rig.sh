@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What several shell tests train and build; to be sourced behind tap.sh.
+
+# tiny DATA LAYERS BATCH STEPS: makes `text` and tiny.ini, a training on it that takes moments; lines of standard input follow.
+tiny() {
+	for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
+	{
+		cat <<-INI
+		[train]
+		train_batch_size = $3
+		micro_batch_size = 1
+		steps = $4
+		[model]
+		plugin = gpt2
+		layers = $2
+		heads = 2
+		width = 32
+		context = 32
+		[data]
+		plugin = $1
+		path = $PWD/text
+		INI
+		cat
+	} > tiny.ini
+}
+
+# build SOURCE [NAME]: tests/doubles/SOURCE.c as the plugin $scratch/NAME.so, or SOURCE.so
+build() {
+	local out=$scratch/${2-$1}.so cc
+	read -ra cc <<< "${CC:-cc}"
+	"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$out" "$ZR_SRCDIR/tests/doubles/$1.c" -ldl || exit 99
+	chmod 755 "$out"
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A small training for each combination of what may lie where, and its digest. For the scripts that source it, after tap.sh.
+
+for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
+mkdir "$scratch/disk"
+
+# Prints "precision master optimizer gradient parameters stage world activation pieces buffers threads" for each run. The
+# last three are combined with all others only for the pairwise choice.
+product() {
+	awk -v full="$MATRIX" 'BEGIN {
+		split("fp32/fp32 bf16/fp32 bf16/split fp16/fp32", formats); split("none cpu nvme", tiers)
+		split("stage0 stage1 stage2 stage3 hpz", stages); split("1 2 3", worlds); split("keep recompute offload", acts)
+		split("tiny auto", pieces); split("auto 5", buffers)
+		for (f = 1; f <= 4; f++) for (o = 1; o <= 3; o++) for (g = 1; g <= 3; g++) for (p = 1; p <= 3; p++)
+		for (z = 1; z <= 5; z++) for (w = 1; w <= 3; w++) for (a = 1; a <= 3; a++) {
+			if (p > 1 && z < 4) continue                 # only stages that split parameters offload them
+			if (p > 1 && o == 1 && f == 1) continue      # in fp32 the master would stay behind
+			if (g == 3 && z == 1) continue               # whole sums on disk
+			precision = formats[f]; sub("/", " ", precision)
+			turn++
+			for (i = 0; i < 8; i++) {
+				if (full == "full" ? i != turn % 8 : (turn * 5 + i * 3) % 29 > 0) continue
+				print precision, tiers[o], tiers[g], tiers[p], stages[z], worlds[w], acts[a], pieces[1 + i % 2],
+					buffers[1 + int(i / 2) % 2], 1 + int(i / 4)
+			}
+		}
+	}'
+}
+
+tier() { # tier SECTION PLUGIN: options
+	case $2 in
+	cpu) echo "-o offload.$1.plugin=cpu" ;;
+	nvme) echo "-o offload.$1.plugin=nvme -o offload.$1.path=$scratch/disk" ;;
+	esac
+}
+
+# digest PRECISION MASTER OPTIMIZER GRADIENT PARAMETERS STAGE WORLD ACTIVATION PIECES BUFFERS THREADS [OPTIONS...]
+digest() {
+	local precision=$1 master=$2 optimizer=$3 gradient=$4 param=$5 stage=$6 world=$7 act=$8 pieces=$9 buffers=${10} threads=${11} options
+	options="$(tier optimizer "$3") $(tier gradient "$4") $(tier param "$5") -o device.memory=32M"
+	# Memory that only copies reach, as a GPU's; its own operations cannot reach what is offloaded alone.
+	if [ "$world" = 1 ] || [ "$threads" = 1 ]; then
+		[ "$optimizer" = none ] && [ "$gradient$param" != nonenone ] || options+=" -o device.separate=on"
+	fi
+	[ "$buffers" != 5 ] || options+=" -o device.late_copies=yes" # as late as a copy beside the computing may be; else as early
+	[ "$precision" != bf16 ] || options+=" -o precision.master=$master"
+	[ "$act" != offload ] || options+=" -o activation.keep=1 $(tier activation "$([ "$threads" = 1 ] && echo cpu || echo nvme)")"
+	[ "$act" != recompute ] || options+=" -o activation.every=$threads"
+	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000"
+	[ "$optimizer$buffers" != nvme5 ] || options+=" -o offload.optimizer.buffer_count=5"
+	case $stage in stage3 | hpz) options+=" -o zero.persistence_threshold=0" ;; esac
+	shift 11
+	rm -rf "${scratch:?}/run"
+	"$ZEROTH" train -n "$world" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \
+		-o train.train_batch_size=6 -o train.eval_every=0 -o model.layers=3 -o precision.plugin="$precision" -o activation.plugin="$act" \
+		-o zero.plugin="$stage" -o device.threads="$threads" $options "$@" > "$scratch/out" 2>&1 || { tail -n 3 "$scratch/out"; return; }
+	tail -n 1 "$scratch/out"
+}

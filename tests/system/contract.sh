@@ -1,0 +1,163 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I7: a plugin that breaks its contract is refused, or ends the run, with its name and what it did; see badoptimizer.c.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+cd "$scratch" || exit 99
+scratch=$(pwd -P)
+umask 022
+
+for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
+read -ra cc <<< "${CC:-cc}"
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badoptimizer.so "$ZR_SRCDIR/tests/doubles/badoptimizer.c" -lpthread
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o lacking.so "$ZR_SRCDIR/tests/doubles/lacking.c" -ldl
+plugin=$scratch/badoptimizer.so lacking=$scratch/lacking.so
+
+# train [ARGUMENT]...: the code and the last line of standard error of four small steps; $out has its output
+train() {
+	[[ $* = *--resume* ]] || rm -rf run
+	out=$("$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir=run -o train.steps=4 -o train.eval_every=0 \
+		-o optimizer.plugin="$plugin" -o optimizer.lr=1e-3 -o device.threads=1 -o checkpoint.every=2 "$@" 2> err)
+	said="$? $(tail -n 1 err)"
+}
+
+train
+like 'it is right but for what it is asked for' "$said" '^0 .* step 4 saved '
+train -o train.steps=6 --resume auto
+like 'and can be gone on from' "$said" '^0 .* step 6 saved '
+
+# ---- tables of states: a checkpoint of each of these could not be read back ----
+mend="; mend the plugin's table"
+refused() {
+	BAD_STATES=$1 train
+	is "states: $1" "$said" "2 zeroth: plugin $plugin: $2"
+	ok "states: $1: nothing is saved" test ! -e run
+}
+refused none "a table of 2 states at NULL with a stride of 24 bytes, expected at least 24, a multiple of 8; mend the plugin"
+refused 'no stride' "a table of 2 states at an address with a stride of 0 bytes, expected at least 24, a multiple of 8; mend the plugin"
+refused 'odd stride' "a table of 2 states at an address with a stride of 25 bytes, expected at least 24, a multiple of 8; mend the plugin"
+refused twice "state 2 of 2: \"first\" is the name of state 1, too$mend"
+refused master "state 2 of 2: \"master\" is the name of the parameters themselves; choose another$mend"
+for name in unnamed empty slash at unprintable long; do
+	refused $name "state 2 of 2: its name must have 1 to 128 letters, digits, _ - or .$mend"
+done
+type='expected ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block'
+refused untyped "state 2 of 2: \"second\" has type 0 and 0 bytes per block; $type$mend"
+refused 'unknown type' "state 2 of 2: \"second\" has type 77 and 0 bytes per block; $type$mend"
+refused fp64 "state 2 of 2: \"second\" has type 4 and 0 bytes per block; $type$mend"
+refused 'bytes without a block' "state 2 of 2: \"second\" has type 7 and 0 bytes per block; $type$mend"
+refused both "state 2 of 2: \"second\" has type 1 and 2048 bytes per block; $type$mend"
+refused 'large blocks' "state 2 of 2: \"second\" has 2147483648 bytes per block, at most 1048576 can be$mend"
+refused infinite "state 2 of 2: \"second\" begins with inf, which is no number$mend"
+BAD_STATES=many train
+is 'states: many' "$said" '2 zeroth: the optimizers have 64 state tensors; at most 28 together'
+BAD_STATES='more than can be' train
+is 'states: more than can be' "$said" '2 zeroth: the optimizers have 4294967295 state tensors; at most 28 together'
+
+# ---- types of the precision: of one that is unknown nobody knows the bytes ----
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o badprecision.so "$ZR_SRCDIR/tests/doubles/badprecision.c"
+typed() { # dtype comm_dtype
+	train -o optimizer.plugin=sgd -o checkpoint.every=0 -o precision.plugin="$scratch/badprecision.so" \
+		-o precision.dtype="$1" -o precision.comm_dtype="$2"
+}
+typed 1 1
+like 'types: what is known trains' "$said" '^0 '
+for types in '0 1' '77 1' '4 1' '1 7' '1 -1' '2 77'; do
+	typed $types
+	is "I7: types $types are refused" "$said" "2 zeroth: plugin $scratch/badprecision.so: info: dtype is ${types% *} and \
+comm_dtype ${types#* }; expected ZR_F32, ZR_BF16 or ZR_F16 for each; mend it"
+done
+
+# ---- functions that are NULL ----
+for function in states step; do
+	BAD_NULL=$function train
+	is "NULL: $function" "$said" "2 zeroth: plugin $plugin: zr.optimizer/1: function $function is NULL, and it is not optional; mend the plugin"
+done
+LACKING=device/cpu train -o device.plugin="$lacking"
+is 'NULL: an operation that core calls' "$said" "2 zeroth: plugin $lacking: its operations lack one of fold, cast, init, master_join, \
+master_split, round_stochastic; mend the plugin"
+LACKING=offload/cpu train -o device.memory=32M -o offload.optimizer.plugin="$lacking"
+is 'NULL: map of a store whose objects have addresses' "$said" "2 zeroth: plugin $lacking: zr.offload/1: direct = 1 and no function map; \
+mend the plugin"
+LACKING=boot/local train -n 2 -o boot.plugin="$lacking"
+is 'NULL: put and get where there are several ranks' "$said" \
+	"2 zeroth: rank 0 failed with code 2: [comm] boot offers no key-value area through which 2 ranks could meet"
+# t_loader has the other roles, by core's table, which says what the headers say: "iface ?name" of functions that may be NULL,
+# "+name" of one that shares the comment of an optional one before it.
+declared=$(cat "$ZR_SRCDIR"/include/zeroth/*.h | awk '
+	/^struct zr_[a-z]*_v1 \{/ { role = substr($2, 4, length($2) - 6); text = ""; optional = 0; next }
+	/^}/ { role = "" }
+	role == "" || role == "codec" || role == "pretrained" { next }
+	match($0, /\(\*[a-z_]+\)\(/) {
+		name = substr($0, RSTART + 2, RLENGTH - 4)
+		own = text $0 ~ /\/\*/
+		optional = own ? text $0 ~ /\(optional/ : optional ? 2 : 0
+		print "zr." role "/1 " (optional == 2 ? "+" : optional ? "?" : "") name
+		text = ""
+		next
+	}
+	{ text = text $0 }' | sort)
+known=$(tr -d '\n' < "$ZR_SRCDIR/core/config/calls.c" | grep -oE 'FROM\([a-z]+, [a-z]+\), \{[^}]*' |
+	sed -E 's/FROM\(([a-z]+), [a-z]+\), \{/\1/' | while read -r role names; do
+		grep -oE '"[?+a-z_]+"' <<< "$names" | tr -d '"' | sed "s,^,zr.$role/1 ,"
+	done | sort)
+is 'core knows the functions of all roles as the headers declare them' "$known" "$declared"
+
+# ---- what ends the process ----
+# ends NAME CODE LINE [ARGUMENT]...: the training ends with CODE, LINE as its last
+ends() {
+	local name=$1 wanted=$2
+	shift 2
+	train "$@"
+	is "$name" "$said" "$wanted"
+}
+export BAD_DOES BAD_IN BAD_RANK
+place="plugin optimizer/badoptimizer, $plugin"
+update='step 3, update (unit wte)'
+if [ -z "$ZR_SANITIZE" ]; then # they say it themselves
+	for case in 'write:139:SEGV (Segmentation fault)' 'call:139:SEGV (Segmentation fault)' 'overflow:139:SEGV (Segmentation fault)' \
+		'trap:132:ILL (Illegal instruction)' 'bus:135:BUS (Bus error)' 'abort:134:ABRT (Aborted)' 'divide:136:FPE (Floating point exception)'; do
+		IFS=: read -r BAD_DOES code signal <<< "$case"
+		[ "$BAD_DOES" != divide ] || [ "$(uname -m)" = x86_64 ] || continue
+		[ "$BAD_DOES" != trap ] || [ "$(uname -m)" = x86_64 ] || continue
+		ends "I5: $BAD_DOES in a step" "$code zeroth: killed by SIG$signal in step() of $place; rank 0, $update"
+	done
+	BAD_DOES=write
+	for BAD_IN in create states destroy; do
+		ends "I5: a crash in $BAD_IN" "139 zeroth: killed by SIGSEGV (Segmentation fault) in $BAD_IN() of $place"
+	done
+	BAD_IN=step BAD_RANK=1
+	ends 'I5: a crash of one of two ranks' \
+		"4 zeroth: rank 1 was killed by SIGSEGV (Segmentation fault) in step() of $place; rank 1, $update" -n 2
+	BAD_DOES='thread write' BAD_RANK=0
+	ends 'I5: a crash in a thread of the plugin' "139 zeroth: killed by SIGSEGV (Segmentation fault) in $place; rank 0, $update"
+	BAD_DOES= LACKING=model/gpt2 ends 'I5: a crash below a layer' "139 zeroth: killed by SIGSEGV (Segmentation fault) in backward() of \
+plugin model/lacking, $lacking; rank 0, step 1, backward of layer head (unit ln_f)" -o model.plugin="$lacking"
+else
+	skip 'I5: crashes' 'sanitizers report them'
+fi
+for case in 'exit:exit(0)' 'exit 7:exit(7)' '_exit:_exit(0)' '_Exit:_exit(0)' 'quick_exit:quick_exit()'; do
+	IFS=: read -r BAD_DOES call <<< "$case"
+	ends "I7: $BAD_DOES in a step" "4 zeroth: $call ended the process in step() of $place; rank 0, $update"
+	BAD_RANK=1 ends "I7: $BAD_DOES in a step of one of two ranks" \
+		"4 zeroth: rank 1 failed with code 4: $call ended the process in step() of $place; rank 1, $update" -n 2
+done
+BAD_DOES=exit
+for BAD_IN in create states destroy; do
+	ends "I7: exit in $BAD_IN" "4 zeroth: exit(0) ended the process in $BAD_IN() of $place"
+done
+BAD_IN=step BAD_DOES='thread exit'
+ends 'I7: exit in a thread of the plugin' "4 zeroth: exit(0) ended the process in $place; rank 0, $update"
+BAD_DOES='system call'
+ends 'I7: an end of a rank that nothing sees' "4 zeroth: rank 0 failed with code 4: its process ended with status 0 before the training \
+did, by no call that can be seen; a plugin must have done that" -n 1
+BAD_DOES=child
+train
+like 'a child of the plugin that ends is nobody else'"'"'s business' "$said" '^0 .* step 4 saved '
+BAD_DOES=
+
+# ---- codecs ----
+train -o codec.plugin=int8
+is 'a codec is refused' "$said" '2 zeroth: -o codec.plugin=int8: nothing encodes what ranks exchange yet; take the section out'
+
+done_testing

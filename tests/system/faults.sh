@@ -1,0 +1,239 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I5, I6, I7: a call of the C library that fails, is short, slow or interrupted, or has a bit changed on its way, ends in
+# the right digest, or in a clean stop that names the cause, with a checkpoint that can be gone on from. tests/faults/ has
+# the library that is preloaded and the program that tries each call; here are the trainings. `make check` tries some
+# calls of each, FAULTS=full (`make check-faults`) up to BUDGET=2000; FAULTS=full CASES='one resume' those of some cases.
+# RESULTS=FILE: what was tried goes there too, one line each as it ends, behind what other runs tried.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+[ -z "$ZR_SANITIZE" ] || skip_all 'sanitizers have an allocator of their own'
+
+# In memory, where there is room: a sync of a disk takes longer than the training.
+if [ -w /dev/shm ] && [ -z "$TMPDIR" ]; then
+	rm -rf "$scratch"
+	scratch=$(mktemp -d /dev/shm/zeroth-test.XXXXXX) || exit 99
+fi
+results=$(realpath -m -- "${RESULTS-$scratch/results}")
+cd "$scratch" || exit 99
+faults=$ZR_BUILDDIR/tests/faults/.libs/libfaults.so
+mkdir base
+for i in $(seq 1 60); do echo "line $i of a text that is long enough"; done > base/text
+cat > base/tiny.ini << 'EOF'
+[model]
+plugin = gpt2
+layers = 1
+heads = 1
+width = 8
+context = 8
+[data]
+plugin = text
+path = text
+[train]
+train_batch_size = 2
+micro_batch_size = 1
+steps = 2
+eval_every = 0
+[device]
+threads = 1
+[checkpoint]
+every = 1
+[run]
+dir = run
+EOF
+train=("$ZEROTH" train tiny.ini)
+resume=("${train[@]}" --resume auto)
+
+# digest STEPS OPTION...: the last line of a training that nothing disturbs
+digest() {
+	local steps=$1
+	shift
+	(cd base && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps="$steps" "$@" 2> /dev/null | tail -n 1)
+	rm -rf "$scratch/plain"
+}
+
+# try NAME BUDGET OPTION... -- COMMAND... -- GO-ON...: tries calls of a command, see tests/faults/sweep.c
+try() {
+	local name=$1 budget=$2 before
+	shift 2
+	case " ${CASES-$name} " in *" $name "*) ;; *) return ;; esac
+	[ "$FAULTS" = full ] && budget=${BUDGET-2000} || set -- --calls "$slice" "$@"
+	before=$(wc -l < "$results")
+	if ! "$ZR_BUILDDIR/tests/faults/sweep" --library "$faults" --name "$name" --work "$scratch/work" \
+		--budget "$budget" "$@" >> "$results" 2> problem; then
+		fail "$name: cannot be tried" "$(cat problem)"
+		return
+	fi
+	is "I5, I6, I7: $name: the right digest or a clean stop" \
+		"$(tail -n +"$((before + 1))" "$results" | awk -F '\t' '$4 == "else"' | cut -f3,5-)" ''
+}
+
+# table: what was tried, by case and by call
+table() {
+	for column in 2 3; do
+		awk -F '\t' -v column=$column 'function row(name) {
+				printf "# %-12s %8d %8d %8d %8d\n", name, tried[name], n[name, "right"], n[name, "clean"], n[name, "else"]
+			}
+			BEGIN { printf "# %-12s %8s %8s %8s %8s\n", column == 2 ? "case" : "call", "tried", "right", "clean", "else" }
+			$1 == "point" {
+				if (!($column in tried)) order[++names] = $column
+				tried[$column]++; n[$column, $4]++; tried["all"]++; n["all", $4]++
+			}
+			END { for (i = 1; i <= names; i++) row(order[i]); row("all") }' "$results"
+	done
+}
+
+slice=' alloc mmap open read write sync range rename mkdir space close unlink list stat thread fork lock ring '
+three=$(digest 3) four=$(digest 4)
+: >> "$results"
+trap 'table; exit 1' INT TERM
+
+# ---- saving ----
+try one 20 --base base --end "$three" -- "${train[@]}" -o checkpoint.keep=1 -- "${resume[@]}" -o train.steps=3
+try async 10 --base base --end "$three" -- "${train[@]}" -o checkpoint.async=yes -- "${resume[@]}" -o train.steps=3
+try two 20 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage2 -- "${resume[@]}" -o train.steps=3
+try two-async 10 --base base --end "$three" -- "${train[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.async=yes \
+	-- "${resume[@]}" -o train.steps=3
+sixteen=(-o precision.plugin=bf16 -o zero.gather_16bit_weights_on_model_save=yes)
+try sixteen 10 --base base --end "$(digest 3 -o precision.plugin=bf16)" -- "${train[@]}" "${sixteen[@]}" \
+	-- "${resume[@]}" -o precision.plugin=bf16 -o train.steps=3
+
+# The allocations of config.ini's text, one by one: the last before the run says where it writes.
+from=1 to=20000
+while [ "${CASES-config}" = config ] && [ $((to - from)) -gt 1 ]; do
+	n=$(((from + to) / 2))
+	rm -rf config
+	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM and=later" LD_PRELOAD=$faults "${train[@]}" -o run.dir=../config 2> /dev/null)
+	case $out in *../config*) to=$n ;; *) from=$n ;; esac
+done
+short=
+for n in $(seq $((from - 7)) $((from + 1))); do
+	rm -rf config
+	(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "${train[@]}" -o run.dir=../config > /dev/null 2>&1) &&
+		! grep -q '^\[run\]' config/config.ini && short="$short $n"
+done
+is 'I6: a config.ini for which memory is too short is an error' "$short" ''
+
+# ---- tiers on disk ----
+cp -r base disk
+mkdir disk/disk
+tiers=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
+for tier in optimizer gradient; do
+	tiers+=(-o offload.$tier.plugin=nvme -o offload.$tier.path=disk)
+done
+try disk 20 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+export ZR_FAULT_NO_RING=1
+try disk-plain 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" "${tiers[@]}" -- "${resume[@]}" \
+	-o train.steps=3
+unset ZR_FAULT_NO_RING
+try disk-two 10 --base disk --end "$three" --flips zeroth-offload -- "${train[@]}" -n 2 "${tiers[@]}" -- "${resume[@]}" -o train.steps=3
+
+# ---- going on ----
+cp -r base saved
+(cd saved && "${train[@]}" > /dev/null 2>&1)
+try resume 20 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -o train.steps=3 -- "${resume[@]}" -o train.steps=4
+try resume-two 10 --base saved --from 2 --end "$four" --flips /step- -- "${resume[@]}" -n 2 -o zero.plugin=stage2 \
+	-o train.steps=3 -- "${resume[@]}" -o train.steps=4
+cp -r saved torn
+truncate -s 1000 torn/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors
+try replace 10 --base torn --from 1 --end "$three" -- "${resume[@]}" -- "${resume[@]}" -o train.steps=3
+
+# ---- commands ----
+go_on=("${resume[@]}" -o train.steps=3)
+try verify 6 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint verify run -- "${go_on[@]}"
+try ls 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint ls run -- "${go_on[@]}"
+try prune 6 --base saved --from 2 --end "$three" -- "$ZEROTH" checkpoint prune --keep 1 run -- "${go_on[@]}"
+try export 10 --base saved --from 2 --end "$three" --flips /step- -- "$ZEROTH" checkpoint export run out -- "${go_on[@]}"
+try sample 6 --base saved --from 2 --end "$three" -- "$ZEROTH" sample run -n 5 -s 1 -- "${go_on[@]}"
+cp -r base pretrained
+(cd saved && "$ZEROTH" checkpoint export run ../pretrained/model > /dev/null 2>&1)
+sed -i 's/^layers.*//; s/^heads.*//; s/^width.*//; s/^context.*//; s/^plugin = gpt2/path = model/' pretrained/tiny.ini
+end=$(cd pretrained && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps=3 2> /dev/null | tail -n 1)
+rm -rf plain
+try pretrained 10 --base pretrained --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
+tokenize=("$ZEROTH" tokenize -T "$golden/gpt2.json" -o out.bin text)
+! grep -q HAVE_PCRE2 "$ZR_BUILDDIR/config.status" ||
+	try tokenize 6 --base base -- "${tokenize[@]}" -- "${tokenize[@]}"
+try plan 4 --base base -- "$ZEROTH" plan -n 2 --program tiny.ini -- "${train[@]}"
+try show 4 --base base -- "$ZEROTH" config show --json tiny.ini -- "${train[@]}"
+
+# ---- calls of which each must be tried ----
+# told NAME BASE FAULT WORDS COMMAND...: the log of a command in a copy of BASE has the words; '': it succeeds
+told() {
+	local name=$1 base=$2 fault=$3 words=$4
+	shift 4
+	[ -z "$CASES" ] || return
+	rm -rf told
+	cp -r "$base" told
+	(cd told && ZR_FAULT="$fault" LD_PRELOAD=$faults "$@" > ../told.out 2> ../told.err)
+	local code=$?
+	if [ "$words" ]; then like "$name" "$(cat told.err)" "$words"; else is "$name" "$code" 0; fi
+}
+
+told 'I6: a checkpoint that cannot be looked at' saved 'call=stat kind=EIO n=1 path=run/checkpoints' 'Input/output error' \
+	"$ZEROTH" checkpoint verify run
+told 'I6: a run directory that cannot be looked at' saved 'call=stat kind=EIO n=1 path=told/run' \
+	'run directory run: Input/output error' "${resume[@]}"
+told 'I6: data of a tier that cannot be removed' disk 'call=unlink kind=EIO n=1 path=zeroth-offload' \
+	'.obj: Input/output error' "${train[@]}" "${tiers[@]}"
+told 'I6: plugins that cannot be listed' pretrained 'call=list kind=EIO n=1 path=plugins/model' 'Input/output error' "${train[@]}"
+told 'I6: a plugin that cannot be read' pretrained 'call=read kind=EIO n=1 path=model/.libs/gpt2' 'Input/output error' "${train[@]}"
+told 'I5: weights that cannot be looked at' pretrained 'call=stat kind=EIO n=1 path=model.safetensors' '' "${train[@]}"
+told 'I6: a pretrained model that cannot be looked at' pretrained 'call=stat kind=EIO n=3 path=told/model' \
+	'Input/output error' "${train[@]}"
+told 'I6: a tier on disk that gives other data while its state is saved' disk 'call=read n=110 kind=flip path=zeroth-offload' \
+	'^zeroth: .*last because: .*zeroth-offload-r0-.*offset [0-9]+ are not .*another path.*--resume' \
+	env ZR_FAULT_NO_RING=1 "${train[@]}" "${tiers[@]}"
+entries=$(grep -ao data_offsets saved/run/checkpoints/step-00000002/rank-00000-of-00001.safetensors | wc -l)
+told 'I6: the losses, the last entry of a file, that do not read back' base \
+	"call=write n=$entries kind=flip path=step-00000002" '^zeroth: .*tensor losses$' "${train[@]}"
+cp -r base apart
+(cd apart && "${train[@]}" -o checkpoint.dir=ckpt > /dev/null 2>&1)
+told 'I6: a run directory that is to be locked' apart 'call=stat kind=EIO n=2 path=told/run' \
+	'^zeroth: run: Input/output error' "${resume[@]}" -o checkpoint.dir=ckpt
+told 'I6: checkpoints elsewhere to be locked' apart 'call=stat kind=EIO n=1 path=told/ckpt' \
+	'^zeroth: ckpt: Input/output error' "${resume[@]}" -o checkpoint.dir=ckpt
+told 'I6: checkpoints of a run whose lock cannot be looked at' saved \
+	'call=stat kind=EIO n=1 path=run/.lock' 'run: process 1 is writing there' bash -c \
+	'rm run/config.ini; echo process 1 > run/.lock; exec 9< run/.lock; flock 9
+	exec "$0" checkpoint prune --keep 1 run' "$ZEROTH"
+for thread in 1:device 2:offload.optimizer 4:monitor; do
+	told "I7: no thread for ${thread#*:}" disk "call=thread n=${thread%:*} kind=EAGAIN" \
+		"^zeroth: .*${thread#*:}.*unavailable: too little memory, or too many threads" \
+		"${train[@]}" -o device.threads=2 "${tiers[@]}"
+done
+told 'I7: why there is no thread to read a checkpoint' saved 'call=thread n=1 kind=EAGAIN' \
+	'^zeroth: .*step-00000002.*: too little memory, or too many threads' "${resume[@]}"
+short=
+for n in $(seq 1 130) 800 1100; do
+	out=$(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "$ZEROTH" config show --json tiny.ini 2>&1 > /dev/null) ||
+		[[ $out = *emory* ]] || short+="$n: $out"$'\n'
+done
+is 'I6: a configuration for which memory is too short' "$short" ''
+
+# The last allocations of a plan make its JSON: it is whole or not there.
+for more in '' --program; do
+	plan=("$ZEROTH" plan --memory 1T --json $more tiny.ini)
+	(cd base && "${plan[@]}" > ../whole)
+	from=1 to=100000 short=
+	while [ $((to - from)) -gt 1 ]; do
+		n=$(((from + to) / 2))
+		if (cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM and=later" LD_PRELOAD=$faults "${plan[@]}") > /dev/null 2>&1; then
+			to=$n
+		else
+			from=$n
+		fi
+	done
+	for n in $(seq $((to - 40)) "$to"); do
+		(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "${plan[@]}") > part 2> told.err
+		case $? in
+		0) cmp -s part whole || short+=" $n" ;;
+		*) [ ! -s part ] && grep -q memory told.err || short+=" $n" ;;
+		esac
+	done
+	is "I6: plan --json $more for which memory is too short" "$short" ''
+done
+
+table
+done_testing

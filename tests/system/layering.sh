@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I4: core names no plugin. The include arrows of the architecture, and the size of its parts.
+. "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
+cd "${ZR_SRCDIR:-.}" || exit 99
+
+sources() { find "$@" -name '*.[ch]' | sort; }
+
+# Lines "file:include" of the #includes in files under $1 that match none of the patterns after it.
+strange_includes() {
+	local dir=$1 pattern
+	shift
+	pattern=$(printf '|%s' "$@")
+	sources "$dir" | xargs grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<][^">]*[">]' /dev/null |
+		sed -E 's/#[[:space:]]*include[[:space:]]*//' | grep -vE "^[^:]*:[[:space:]]*(${pattern#|})\$"
+}
+
+only() {
+	local name=$1 found
+	shift
+	found=$(strange_includes "$@")
+	if [ -z "$found" ]; then pass "$name"; else fail "$name" "$found"; fi
+}
+
+libc='<(sys|linux|arpa|netinet)/[a-z0-9_/]+\.h>|<[a-z0-9_]+\.h>'
+mine='"[a-z0-9_.]+\.h"'
+
+only 'public headers include libc and each other' include "$libc" '<zeroth/[a-z]+\.h>'
+only 'kernels include kernels.h and their own parts' kernels/cpu "$libc" "$mine"
+only 'kernels.h includes the argument structs of device.h' kernels/kernels.h "$libc" '<zeroth/device\.h>'
+only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h>' '"core/((config|program|lower|exec|update|checkpoint|files|pretrained)/)?[a-z0-9_]+\.h"'
+only 'cmd includes cmd, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' '"(core|core/config|core/program|core/lower|core/exec|core/checkpoint|core/files|core/pretrained|cmd|cmd/tokenizer)/[a-z0-9_]+\.h"' "$mine"
+
+plugin_found=
+for role in plugins/*/; do
+	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"")
+	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>')
+	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?(${role#plugins/}|[a-z0-9_]+)\\.h\""
+	found=$(strange_includes "$role" "${allowed[@]}")
+	case $role in
+	plugins/device/ | plugins/optimizer/) ;;
+	*) found+=$(sources "$role" | xargs grep -Hn '["<]kernels\.h[">]' /dev/null) ;;
+	esac
+	plugin_found+=$found
+done
+if [ -z "$plugin_found" ]; then
+	pass 'plugins include public headers, and only those of devices and optimizers kernels.h'
+else
+	fail 'plugins include public headers, and only those of devices and optimizers kernels.h' "$plugin_found"
+fi
+
+# An id is looked for as a word of any string; one that is also a plain word, as a whole string; and one that core itself
+# needs as a word (element types are also precisions), as a path.
+plain=' constant cpu csv jsonl keep '
+words=' local text tokens fp32 bf16 fp16 recompute offload '
+ids=$(find plugins -name local.mk | xargs grep -hoE '[a-z0-9_]+\.la' | sed 's/\.la$//' | sort -u)
+ok 'there are plugins to look for' test -n "$ids"
+named=
+for id in $ids; do
+	literal="\"([^\"]*[^\"a-z0-9_])?$id([^\"a-z0-9_][^\"]*)?\""
+	case $plain in *" $id "*) literal="\"([^\"]*[/=])?$id(\\.so)?\"" ;; esac
+	case $words in *" $id "*) literal="\"[^\"]*([/=]$id|$id\\.so)\"" ;; esac
+	named+=$(sources core | xargs grep -HnE "$literal" /dev/null |
+		grep -vE "^[^:]*:[0-9]*:[[:space:]]*(/\*|\*|//)")
+done
+if [ -z "$named" ]; then pass 'I4: core names no plugin'; else fail 'I4: core names no plugin' "$named"; fi
+
+lines=$(sources core -maxdepth 1 | xargs cat | wc -l)
+ok "core has at most 4250 lines (it has $lines)" test "$lines" -le 4250
+lines=$(sources core/program | xargs cat | wc -l)
+ok "core/program has at most 1500 lines (it has $lines)" test "$lines" -le 1500
+lines=$(sources core/lower | xargs cat | wc -l)
+ok "core/lower has at most 2600 lines (it has $lines)" test "$lines" -le 2600
+lines=$(sources core/exec | xargs cat | wc -l)
+ok "core/exec has at most 1200 lines (it has $lines)" test "$lines" -le 1200
+note "the engine has $(sources core -maxdepth 1 | cat - <(sources core/program core/lower core/exec core/update) | xargs cat | wc -l)" \
+	'lines; 8000 are wanted'
+lines=$(sources core/config | xargs cat | wc -l)
+ok "core/config has at most 2500 lines (it has $lines)" test "$lines" -le 2500
+lines=$(sources core/update | xargs cat | wc -l)
+ok "core/update has at most 1500 lines (it has $lines)" test "$lines" -le 1500
+lines=$(sources core/checkpoint | xargs cat | wc -l)
+ok "core/checkpoint has at most 3420 lines (it has $lines)" test "$lines" -le 3420
+lines=$(sources core/files | xargs cat | wc -l)
+ok "core/files has at most 815 lines (it has $lines)" test "$lines" -le 815
+lines=$(sources core/pretrained | xargs cat | wc -l)
+ok "core/pretrained has at most 1000 lines (it has $lines)" test "$lines" -le 1000
+upward=$(sources core -maxdepth 1 | xargs grep -Hn 'core/checkpoint/' /dev/null)
+is 'what trains does not know of checkpoints' "$upward" ''
+
+long=$(sources include core cmd plugins kernels tests | xargs wc -l | awk '$2 != "total" && $1 > 600')
+is 'no file has more than 600 lines' "$long" ''
+
+unlicensed=$(sources include core cmd plugins kernels tests bench | while read -r f; do
+	head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"
+done)
+is 'every source file states its license' "$unlicensed" ''
+
+done_testing

@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I2: in random configurations every line of the ledger has a peak of exactly what was planned. LEDGER_SEED chooses them,
+# LEDGER_RUNS how many.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+cd "$scratch" || exit 99
+for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
+mkdir disk
+RANDOM=${LEDGER_SEED:-5}
+
+one_of() { local a=("$@"); choice=${a[RANDOM % $#]}; }
+
+choose() {
+	local r stage
+	one_of 0 1 2 3; stage=$choice
+	one_of 1 1 2 3; r=$choice
+	set -- -n "$r" -o zero.plugin=stage$stage -o device.threads=1 -o train.steps=2 -o train.eval_every=1
+	one_of 2 3 4; set -- "$@" -o train.gradient_accumulation_steps=$((choice - 1))
+	one_of 16 24 48; set -- "$@" -o model.heads=2 -o model.width="$choice"
+	one_of 2 3 5; set -- "$@" -o model.layers="$choice"
+	one_of fp32 bf16 fp16; set -- "$@" -o precision.plugin="$choice"
+	one_of adamw sgd lion lamb adagrad; set -- "$@" -o optimizer.plugin="$choice" -o optimizer.lr=1e-3
+	one_of none recompute; [ "$choice" = none ] || set -- "$@" -o activation.plugin=recompute
+	one_of none cpu nvme
+	if [ "$choice" != none ]; then
+		set -- "$@" -o offload.optimizer.plugin="$choice" -o device.memory=64M
+		if [ "$choice" = nvme ]; then
+			one_of yes no; set -- "$@" -o offload.optimizer.path=disk -o offload.optimizer.checksums="$choice"
+		fi
+		one_of yes no; set -- "$@" -o device.separate="$choice"
+		one_of cpu nvme none
+		if [ $stage = 3 ] && [ "$choice" != none ]; then
+			set -- "$@" -o offload.param.plugin="$choice"
+			[ "$choice" != nvme ] || set -- "$@" -o offload.param.path=disk
+		fi
+	fi
+	one_of yes no; [ $stage != 3 ] || set -- "$@" -o zero.overlap_comm="$choice"
+	options=("$@")
+}
+
+for i in $(seq "${LEDGER_RUNS:-18}"); do
+	choose
+	rm -rf run
+	"$ZEROTH" train "${options[@]:0:2}" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=run "${options[@]:2}" > out 2> err ||
+		note "$(tail -n 1 err)"
+	lines=$(tr -d ' \n' < run/summary.json | grep -o '"[a-z ]*":{"planned":[0-9]*,"peak":[0-9]*')
+	is "I2: $i: ${options[*]}" "$(grep -vE '"planned":([0-9]+),"peak":\1$' <<< "${lines:-no lines}")" ''
+done
+done_testing

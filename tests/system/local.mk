@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The program zeroth as people meet it, and the tree itself: a script each.
+system_tests = %D%/checkpoint.sh %D%/codec.sh %D%/commands.sh %D%/contract.sh \
+	%D%/drift.sh %D%/durable.sh %D%/errors.sh %D%/faults.sh %D%/fit.sh %D%/freeze.sh \
+	%D%/gpu.sh %D%/headers.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh \
+	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/moved.sh %D%/mpi.sh \
+	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/offload.sh %D%/optimizers.sh \
+	%D%/outoftree.sh %D%/pinned.sh %D%/precision.sh %D%/pretrained.sh %D%/ranks.sh \
+	%D%/readme.sh %D%/repeat.sh %D%/restart.sh %D%/resume.sh %D%/rounding.sh %D%/run.sh \
+	%D%/same_bits.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/tokenize.sh %D%/update.sh \
+	%D%/watched.sh %D%/ways.sh %D%/writers.sh
+TESTS += $(system_tests)
+EXTRA_DIST += $(system_tests) tests/examples/signsgd.c
+
+# The full products; the tests alone run a pairwise choice.
+MATRIX_TESTS = matrix repeat offload update fit resume kill
+check-matrix: all
+	@$(AM_TESTS_ENVIRONMENT) for t in $(MATRIX_TESTS); do \
+		MATRIX=full bash $(srcdir)/%D%/$$t.sh; done | $(fails_with_a_test)
+fails_with_a_test = awk '{ print } /^not ok/ { bad = 1 } END { exit bad }'
+
+# Trainings in many more random orders: SHUFFLES=N.
+check-shuffled: all tests/doubles/shuffled
+	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/shuffled.sh
+
+# Trainings that are ended again and again; SOAK_CYCLES, SOAK_SEED: see soak.sh.
+soak: all
+	@$(AM_TESTS_ENVIRONMENT) SOAK_CYCLES="$${SOAK_CYCLES:-1000}" bash $(srcdir)/%D%/soak.sh | \
+		$(fails_with_a_test)
+
+# Every call of every case, more than 10000; the test alone tries some of each.
+check-faults: all $(check_LTLIBRARIES) $(check_PROGRAMS)
+	@$(AM_TESTS_ENVIRONMENT) FAULTS=full bash $(srcdir)/%D%/faults.sh | $(fails_with_a_test)
+.PHONY: check-matrix check-shuffled soak check-faults

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I1 over two hosts: network namespaces with names of their own play them, a bridge is their network, and Open MPI enters
+# them by a script instead of ssh.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/mpi_env.sh"
+
+why=$(no_mpi)
+[ -z "$why" ] || skip_all "$why"
+"$mpirun" --version 2> /dev/null | grep -q 'Open MPI' || skip_all "$mpirun is not of Open MPI"
+[ "$(id -u)" = 0 ] || skip_all "only root makes network namespaces"
+command -v ip > /dev/null && command -v unshare > /dev/null || skip_all "needs ip and unshare"
+
+id=$$
+bridge=zrb$id
+net=10.$((64 + id / 256 % 64)).$((id % 256))
+hosts="zra$id zrc$id"
+clean() {
+	for host in $hosts; do ip netns del "$host"; done
+	ip link del "$bridge"
+} > /dev/null 2>&1
+trap 'clean; rm -rf "$scratch"' EXIT
+
+make_hosts() {
+	local n=2
+	ip link add "$bridge" type bridge && ip addr add "$net.1/24" dev "$bridge" && ip link set "$bridge" up || return
+	for host in $hosts; do
+		ip netns add "$host" && ip link add "v$n.$id" type veth peer name eth0 netns "$host" &&
+			ip link set "v$n.$id" master "$bridge" up && ip -n "$host" addr add "$net.$n/24" dev eth0 &&
+			ip -n "$host" link set eth0 up && ip -n "$host" link set lo up || return
+		n=$((n + 1))
+	done
+	ip netns exec "${hosts% *}" unshare --uts true
+}
+why=$(make_hosts 2>&1) || skip_all "network namespaces are not allowed here: $(head -n 1 <<<"$why")"
+
+for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > "$scratch/text"
+cat > "$scratch/tiny.ini" <<INI
+[train]
+micro_batch_size = 2
+train_batch_size = 16
+steps = 4
+eval_every = 0
+[model]
+plugin = gpt2
+layers = 2
+heads = 2
+width = 64
+context = 32
+[data]
+plugin = text
+path = text
+[device]
+threads = 1
+INI
+cat > "$scratch/enter" <<'SH'
+#!/bin/sh
+host=$1
+shift
+exec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"
+SH
+chmod +x "$scratch/enter"
+cd "$scratch" || exit 99
+
+over_hosts() {
+	timeout 120 "$mpirun" -n 4 --host "${hosts/ /:2,}:2" --mca plm_rsh_agent "$scratch/enter" --mca oob_tcp_if_include "$net.0/24" \
+		--mca btl self,vader,tcp --mca btl_tcp_if_include "$net.0/24" \
+		-x ZEROTH_PLUGIN_PATH -x ZEROTH_DATA_PATH -x ASAN_OPTIONS -wdir "$scratch" "$@"
+}
+
+is "each host has two ranks" "$(over_hosts hostname 2>&1 | sort | uniq -c | xargs)" "2 ${hosts% *} 2 ${hosts#* }"
+one=$("$ZEROTH" train tiny.ini -o run.dir=one 2>&1 | tail -n 1)
+like "one process prints a digest" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+for stage in stage0 stage3 hpz; do
+	out=$(over_hosts "$ZEROTH" train tiny.ini -o run.dir=$stage -o zero.plugin=$stage -o boot.plugin=mpi -o comm.plugin=mpi 2> err)
+	is "I1: 2 ranks on each of two hosts, $stage" "$(tail -n 1 <<<"$out")" "$one"
+	[ "$(tail -n 1 <<<"$out")" = "$one" ] || note "$(tail -n 20 err)"
+done
+done_testing

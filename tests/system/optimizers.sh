@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I1, same bits with optimizers that look beyond an element: sums over whole parameters (lamb), whole matrices beside an
+# elementwise one (muon and adamw, and a group without decay): over stages, ranks, pieces, tiers and master formats.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+
+for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
+mkdir "$scratch/disk"
+cat "$ZR_SRCDIR/tests/lib/matrix.ini" > "$scratch/lamb.ini"
+printf '%s\n' '[optimizer]' 'plugin = lamb' 'lr = 1e-3' >> "$scratch/lamb.ini"
+cat "$ZR_SRCDIR/tests/lib/matrix.ini" - > "$scratch/muon.ini" <<'INI'
+[optimizer]
+plugin = adamw
+lr = 1e-3
+weight_decay = 0.1
+[optimizer.matrices]
+plugin = muon
+match = *.c_attn.weight *.c_proj.weight *.c_fc.weight
+lr = 0.02
+[optimizer.no_decay]
+match = *.bias *ln_*
+weight_decay = 0
+INI
+
+digest() { # digest OPTIMIZER RANKS [arguments]...
+	local conf=$scratch/$1.ini ranks=$2
+	shift 2
+	rm -rf "${scratch:?}/run"
+	"$ZEROTH" train -n "$ranks" "$conf" -o data.path="$scratch/text" -o run.dir="$scratch/run" -o train.train_batch_size=6 \
+		-o train.eval_every=0 -o device.threads=1 "$@" 2>&1 | tail -n 1
+}
+
+split=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
+pieces=(-o zero.sub_group_size=5000)
+disk=()
+for what in optimizer gradient param; do disk+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=$scratch/disk"); done
+for optimizer in lamb muon; do
+	for precision in fp32 bf16; do
+		set -- -o precision.plugin=$precision
+		one=$(digest $optimizer 1 "$@")
+		like "$optimizer, $precision: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+		is "I1 $optimizer, $precision: whole on 2 ranks" "$(digest $optimizer 2 "$@" -o zero.plugin=stage0)" "$one"
+		is "I1 $optimizer, $precision: stage 1 on 3 ranks, in pieces" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 "${pieces[@]}")" "$one"
+		is "I1 $optimizer, $precision: stage 3 on 2 ranks, 2 threads" "$(digest $optimizer 2 "$@" "${split[@]}" -o device.threads=2)" "$one"
+		is "I1 $optimizer, $precision: everything on disk, in pieces" "$(digest $optimizer 1 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
+		is "I1 $optimizer, $precision: on a separate device, 3 ranks" "$(digest $optimizer 3 "$@" -o zero.plugin=stage1 \
+			-o device.memory=32M -o device.separate=yes)" "$one"
+		is "I1 $optimizer, $precision: on disk, 3 ranks" "$(digest $optimizer 3 "$@" "${split[@]}" "${disk[@]}" "${pieces[@]}")" "$one"
+	done
+	is "I1 $optimizer, bf16: the master in two halves" "$(digest $optimizer 2 "$@" "${split[@]}" -o precision.master=split)" "$one"
+	is "I1 $optimizer, bf16: the master in two halves, beside a separate device" "$(digest $optimizer 2 "$@" "${split[@]}" \
+		-o precision.master=split -o device.memory=32M -o device.separate=yes -o offload.optimizer.plugin=cpu)" "$one"
+done
+one=$(digest muon 1)
+other=$(digest muon 1 -o optimizer.no_decay.weight_decay=0.1)
+ok 'a group without decay changes bits' test "$one" != "$other"
+like 'a matrix optimizer refuses other shapes' "$(digest muon 1 -o optimizer.matrices.match='*')" 'zeroth: .*\[optimizer'
+done_testing

@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A plugin that never saw this tree: installs into a directory of its own, builds examples/signsgd.c there
+# with the installed headers and `pkg-config zeroth-plugin` alone, and trains with it.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+
+root=$scratch/root
+install_all() {
+	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKE_TERMOUT make -s -C "$ZR_BUILDDIR" install DESTDIR="$root"
+}
+ok "installs below DESTDIR" install_all
+
+pc=$(find "$root" -name zeroth-plugin.pc)
+ok "installs zeroth-plugin.pc" test -f "$pc"
+export PKG_CONFIG_LIBDIR=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=
+prefix=$root$(sed -n 's/^prefix=//p' "$pc")
+
+work=$scratch/elsewhere
+mkdir "$work"
+cp "$ZR_SRCDIR/tests/examples/signsgd.c" "$work"
+cd "$work" || exit 99
+build() {
+	# shellcheck disable=SC2046
+	${CC:-cc} -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC $(pkg-config --cflags zeroth-plugin) -o "$2" "$1"
+}
+ok "an optimizer builds with the installed headers alone" build signsgd.c signsgd.so
+is "it needs nothing of Zeroth when linked" "$(nm -D --undefined-only signsgd.so | grep -c ' zr_')" 0
+
+# As a user of the installation would; only that it is not where configure was told.
+zeroth=$prefix/bin/zeroth
+export ZEROTH_PLUGIN_PATH ZEROTH_DATA_PATH
+ZEROTH_PLUGIN_PATH=$(dirname "$(dirname "$(find "$root" -path '*/optimizer/adamw.so')")")
+quickstart=$(find "$root" -name quickstart.ini)
+ZEROTH_DATA_PATH=$(dirname "$(find "$root" -name defaults.ini)")
+
+info=$("$zeroth" plugin info "$work/signsgd.so" 2>&1)
+like "plugin info names it" "$info" 'optimizer/signsgd'
+like "plugin info prints its summary" "$info" 'signSGD with decoupled weight decay\.'
+like "plugin info prints the text of its options" "$info" 'Learning rate: how far every parameter moves per step\.'
+
+seq 1 20000 > digits.txt
+train() { # RUN [-o ...]
+	run=$1
+	shift
+	"$zeroth" train "$quickstart" -o optimizer.plugin="$work/signsgd.so" -o data.path=digits.txt \
+		-o train.steps=3 -o train.train_batch_size=2 -o train.micro_batch_size=2 -o train.sequence_length=16 \
+		-o model.layers=1 -o model.width=16 -o model.heads=2 -o model.context=16 \
+		-o run.dir="$run" "$@" > "$run.out" 2> "$run.err" || { rc=$?; cat "$run.err"; return $rc; }
+}
+digest() { tail -n 1 "$1.out"; }
+
+ok "train runs with it" train one
+like "train ends with the digest" "$(digest one)" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+is "every step left its metrics" "$(grep -c '"loss"' one/metrics.jsonl)" 3
+like "the resolved configuration names it" "$(cat one/config.ini)" "^plugin *= *$work/signsgd\.so"
+
+ok "runs again" train two
+is "I1: two runs give the same digest" "$(digest two)" "$(digest one)"
+ok "runs with another learning rate" train fast -o optimizer.lr=1e-2
+ok "its learning rate acts" test "$(digest fast)" != "$(digest one)"
+
+train bad -o optimizer.lr=-1 > /dev/null
+is "I7: its option table refuses a value out of range" "$?" 2
+like "... by name" "$(cat bad.err)" 'lr'
+ok "... and writes nothing" test ! -e bad
+
+done_testing

@@ -1,0 +1,226 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# [model] path as people meet it: an INI with nothing but a directory, what contradicts it, what a config asks for that is
+# not there, files that are damaged (I7), and the way back: exports that have the files they came with.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+
+cd "$scratch" || exit 99
+golden=$ZR_SRCDIR/tests/golden/pretrained
+cat > a.ini <<END
+[model]
+path = dir
+[data]
+plugin = tokens
+path = $golden/tokens.bin
+format = uint16
+[train]
+sequence_length = 13
+steps = 2
+train_batch_size = 2
+micro_batch_size = 1
+eval_every = 0
+END
+fresh() { rm -rf dir; cp -r "${1:-$golden/gpt2}" dir; chmod -R u+w dir; }
+train() { # train RUN OPTION...
+	local dir=$1
+	shift
+	"$ZEROTH" train a.ini -o run.dir="$dir" "$@" > "$dir.out" 2> "$dir.err"
+}
+digest() { tail -n 1 "$1.out"; }
+
+# ---- an INI with only the path ----
+fresh
+show=$("$ZEROTH" config show a.ini)
+is "the path is enough" "$?" 0
+like "its model_type names the plugin" "$show" '^plugin = gpt2 ; dir/config.json \(model_type\)$'
+like "its keys the options" "$show" '^width = 16 ; dir/config.json \(n_embd\)$'
+like "and the path stays in sight" "$show" '^path = dir ; a.ini:2$'
+train one
+is "it trains" "$?" 0
+train two -n 2 -o zero.plugin=stage3
+is "I1: ranks that split everything begin with the same" "$(digest two)" "$(digest one)"
+mkdir store
+train three -o zero.plugin=stage3 -o offload.optimizer.plugin=nvme -o offload.optimizer.path=store \
+	-o offload.param.plugin=nvme -o offload.param.path=store
+is "I1: and with everything on disk" "$(digest three)" "$(digest one)"
+ok "a run's own configuration begins there again" "$ZEROTH" config check one/config.ini
+rm -r dir
+ok "a run samples without it" "$ZEROTH" sample -n 2 one
+fresh
+train four -o model.width=16 -o model.plugin=gpt2 -o model.layers=auto -o model.dropout=0
+is "what the file says may be said again" "$(digest four)" "$(digest one)"
+ok "what it does not say may be said" "$ZEROTH" config check a.ini -o model.dropout=0.1
+
+# ---- refused: by places, name and value ----
+refused() { # refused NAME TEXT OPTION...
+	local name=$1 text=$2
+	shift 2
+	err=$("$ZEROTH" config check a.ini "$@" 2>&1)
+	is "$name: exit 2" "$?" 2
+	like "I7: $name" "$err" "$text"
+}
+edit() { # edit KEY VALUE: of a fresh directory's config.json
+	fresh
+	sed -i -e "/^  \"$1\": \[/,/]/d" -e "/^  \"$1\":/d" -e "s/^{\$/{\n  \"$1\": $2,/" dir/config.json
+}
+refused "an option that says otherwise" \
+	'^zeroth: -o model.width=32: dir/config.json has n_embd = 16; take the option out, or choose another \[model\] path$' -o model.width=32
+sed 's/^path = dir/&\nheads = 4/' a.ini > b.ini
+like "I7: both places" "$("$ZEROTH" config check b.ini 2>&1)" '^zeroth: b.ini:3: \[model\] heads = 4: dir/config.json has n_head = 2;'
+refused "a preset beside it" '^zeroth: -o model.size=124m: dir/config.json says what the model is; take the option out$' -o model.size=124m
+asks() { # asks KEY VALUE TEXT
+	edit "$1" "$2"
+	refused "$1" "^zeroth: dir/config.json: $1 = $3"
+}
+asks activation_function '"relu"' 'relu: \[model\] plugin = gpt2 can do gelu_new or gelu_pytorch_tanh only$'
+asks scale_attn_by_inverse_layer_idx true 'true: .* can do false only$'
+asks reorder_and_upcast_attn true 'true: '
+asks scale_attn_weights false 'false: '
+asks tie_word_embeddings false 'false: '
+asks layer_norm_epsilon 1e-6 '1e-06: .* can do 1e-5 only$'
+asks n_inner 63 '63: the feed-forward part is as wide as four times n_embd = 16$'
+asks quantization_config '{"bits": 4}' '\{"bits":4\}: .* can do null only$'
+asks add_cross_attention true 'true: '
+asks architectures '["GPT2ForSequenceClassification"]' 'GPT2ForSequenceClassification: '
+edit model_type '"mamba"'
+refused "a model_type that nobody reads" '^zeroth: dir/config.json: model_type = mamba: no plugin reads it: .*gpt2 reads gpt2'
+refused "or not the plugin that is named" '^zeroth: dir/config.json: model_type = mamba: \[model\] plugin = gpt2 reads gpt2$' -o model.plugin=gpt2
+edit n_layer 0
+refused "a value out of range" '^zeroth: dir/config.json \(n_layer\): \[model\] layers = 0: '
+edit n_layer '"many"'
+refused "a value of another type" '^zeroth: dir/config.json \(n_layer\): \[model\] layers = many: '
+edit n_head 3
+refused "values that do not go together" 'heads = 3 does not divide width = 16'
+fresh
+sed -i '/model_type/d' dir/config.json
+refused "no model_type" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json: no model_type'
+fresh
+truncate -s 300 dir/config.json
+refused "a config cut short" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json:[0-9]+:[0-9]+: not JSON: '
+rm -r dir
+refused "no directory" '^zeroth: a.ini:2: \[model\] path = dir: dir/config.json: No such file'
+fresh
+sed -i 's/"n_layer": 2/"n_layer": 2, "n_layer": 3/' dir/config.json
+refused "a key that is there twice" 'dir/config.json:[0-9]+:[0-9]+: not JSON: duplicate object key'
+
+# ---- unknown keys are said ----
+edit residual_gate true
+train gate
+is "an unknown key does not stop it" "$(digest gate)" "$(digest one)"
+like "I7: but is said" "$(cat gate.err)" '^zeroth: warning: model: dir/config.json: gpt2 does not know and leaves alone: residual_gate$'
+edit 'red_\\u001bm' true
+train red
+like "a terminal obeys none of them" "$(cat red.err)" 'leaves alone: red_ m$'
+
+# ---- tensors ----
+broken() { # broken NAME TEXT
+	rm -rf no
+	train no
+	is "$1: exit 2" "$?" 2
+	like "I7: $1" "$(tail -n 1 no.err)" "$2"
+}
+name() { # name FROM TO: of a tensor, of the same length
+	LC_ALL=C sed -i "s/$1/$2/" dir/model.safetensors
+}
+fresh
+name h.1.ln_2.bias h.1.ln_3.bias
+broken "a missing tensor" '^zeroth: dir/model.safetensors: tensor h.1.ln_2.bias is missing$'
+edit n_layer 1
+broken "a surplus one" "^zeroth: dir/model.safetensors: tensor transformer.h.1.* is none of the model's: "
+edit n_positions 20
+broken "another shape" \
+	"^zeroth: dir/model.safetensors: tensor transformer.wpe.weight has shape \\[16, 16\\], but the model's config makes it \\[20, 16\\]\$"
+fresh
+name 'F32","shape":\[61' 'I32","shape":[61'
+broken "another type" '^zeroth: dir/model.safetensors: tensor transformer.wte.weight has type I32, expected F32, BF16 or F16$'
+fresh
+truncate -s 20000 dir/model.safetensors
+broken "a file cut short" '^zeroth: dir/model.safetensors: tensor .*: a place outside the file, which may have been cut short$'
+fresh
+rm dir/model.safetensors
+touch dir/pytorch_model.bin
+broken "no safetensors" '^zeroth: dir: no model.safetensors there, nor .*; pytorch_model.bin is not read: have transformers save it again$'
+fresh "$golden/gpt2-shards"
+rm dir/model-00002-of-00003.safetensors
+broken "a missing shard" '^zeroth: dir/model-00002-of-00003.safetensors: No such file'
+fresh "$golden/gpt2-shards"
+sed -i 's/"transformer.ln_f.bias": "model-0000[0-9]/"transformer.ln_f.bias": "model-00001/' dir/model.safetensors.index.json
+broken "an index that is wrong" '^zeroth: dir/model.safetensors.index.json: tensor transformer.ln_f.bias is not in model-00001-of-00003'
+fresh "$golden/gpt2-shards"
+sed -i 's/"model-00003-of/"..\/model-00003-of/' dir/model.safetensors.index.json
+broken "an index that points elsewhere" 'expected the name of a file beside it$'
+fresh "$golden/gpt2-shards"
+cp dir/model-00001-of-00003.safetensors dir/again.safetensors
+sed -i '0,/model-00001-of-00003/s//again/' dir/model.safetensors.index.json
+broken "a tensor that is there twice" 'tensor transformer[a-z0-9._]* is there again: transformer'
+
+# ---- Llama ----
+edit() { # edit KEY VALUE: of a fresh directory's config.json; an empty value takes the key out
+	fresh "$golden/llama"
+	sed -i -e "/^  \"$1\": [[{]/,/^  []}]/d" -e "/^  \"$1\":/d" -e "s/^{\$/{${2:+\n  \"$1\": $2,}/" dir/config.json
+}
+fresh "$golden/llama"
+train llama
+is "a Llama trains" "$?" 0
+like "its keys are read, objects too" "$("$ZEROTH" config show a.ini)" \
+	'^rope_original_context = 16 ; dir/config.json \(rope_scaling.original_max_position_embeddings\)$'
+edit rope_scaling ''
+sed -i -e '/"rope_theta"/d' -e 's/"torch_dtype"/"dtype"/' -e 's/^{$/{\n  "rope_parameters": {"rope_theta": 500000.0, "factor": 8.0, \
+"high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 16, "rope_type": "llama3"},/' dir/config.json
+train newer
+is "and as transformers 5 writes it" "$(digest newer)" "$(digest llama)"
+asks hidden_act '"gelu"' 'gelu: \[model\] plugin = llama can do silu only$'
+asks attention_bias true 'true: '
+asks mlp_bias true 'true: '
+asks use_sliding_window true 'true: '
+edit rope_scaling '{"rope_type": "longrope", "factor": 2.0}'
+refused "a scaling that is not there" '^zeroth: dir/config.json: rope_scaling.rope_type = longrope: .* can do default or linear or dynamic or llama3 or yarn only$'
+edit rope_scaling '{"rope_type": "yarn", "factor": 2.0, "truncate": false}'
+refused "a variant of one that is" '^zeroth: dir/config.json: rope_scaling.truncate = false: .* can do true only$'
+edit rope_parameters '{"rope_type": "linear"}'
+refused "two keys that differ" '^zeroth: dir/config.json: rope_parameters.rope_type means rope_scaling = linear, but .*\(rope_scaling.rope_type\) says llama3$'
+edit model_type '"mistral"'
+sed -i 's/^{$/{\n  "sliding_window": 4096,/' dir/config.json
+refused "a window in use" '^zeroth: dir/config.json: sliding_window = 4096: .* can do null only$'
+sed -i 's/4096/null/' dir/config.json
+ok "none in use" "$ZEROTH" config check a.ini
+edit tie_word_embeddings true
+train tied
+is "a tied head leaves lm_head.weight of the file alone" "$?" 0
+edit model_type '"qwen2"'
+broken "biases that are missing" 'tensor model.layers.0.self_attn.q_proj.bias is missing$'
+
+# ---- and back ----
+fresh "$golden/gpt2-bf16"
+echo '{"version": "1.0"}' > dir/tokenizer.json
+echo '{"eos_token_id": 3}' > dir/generation_config.json
+train back -n 2 -o zero.plugin=stage3 -o optimizer.lr=0 -o optimizer.weight_decay=0 -o checkpoint.every=2 -o precision.plugin=bf16 \
+	-o zero.gather_16bit_weights_on_model_save=yes
+is "bf16 files train" "$?" 0
+"$ZEROTH" checkpoint export --dtype bf16 back out > /dev/null
+data() { tail -c 15648 "$1/model.safetensors" | od -An -v -tx2 -w2 | sort; }
+is "the export of what was not changed has its values" "$(data out)" "$(data dir)"
+ok "and its tokenizer" cmp out/tokenizer.json dir/tokenizer.json
+ok "at the end of a training, too" cmp back/model-16bit/generation_config.json dir/generation_config.json
+ok "the two are one" cmp back/model-16bit/model.safetensors out/model.safetensors
+is "what was not changed draws what its directory draws" "$("$ZEROTH" sample -n 6 -t 0 back 2> /dev/null)" \
+	"$("$ZEROTH" sample -n 6 -t 0 -o precision.plugin=bf16 -o train.sequence_length=13 dir 2> /dev/null)"
+like "numbers, where the tokenizer is none" "$("$ZEROTH" sample -n 2 dir 2> dir.err)" '^[0-9]+ [0-9]+ $'
+like "I7: which is said" "$(cat dir.err)" '^zeroth: tokens are numbers here, since their tokenizer cannot be used: dir/tokenizer\.json: '
+is "I7: a prompt needs one" "$("$ZEROTH" sample -p x "$golden/gpt2" 2>&1)" \
+	"zeroth: nothing here knows the text of its tokens: --prompt needs a --tokenizer"
+mv dir was
+"$ZEROTH" checkpoint export back bare > /dev/null 2> bare.err
+is "an export without the directory succeeds" "$?" 0
+like "I7: and says what is left out" "$(cat bare.err)" '/dir, which the model began with, cannot be read: files of its tokenizer are left out$'
+mv out dir
+train again
+is "an export can be begun with" "$?" 0
+"$ZEROTH" checkpoint export --shard-bytes 4000 back parts > /dev/null
+like "parts have an index" "$(cat parts/model.safetensors.index.json)" '"h.0.ln_1.bias": "model-[0-9]+-of-[0-9]+.safetensors"'
+rm -r dir
+mv parts dir
+train parts -o model.path=dir
+is "and are read again: fp32 of the same values" "$(digest parts)" "$(digest again)"
+done_testing

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# I1, same bits in any order: what a program leaves open may happen in every way. The program `shuffled` (shuffled_run.c) runs
+# trainings over tiers, stages, ranks and kinds of memory in orders drawn at random. `make check-shuffled SHUFFLES=N` runs N
+# of them.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/pairwise.sh"
+. "$ZR_SRCDIR/tests/lib/tiers.sh"
+
+zeroth=$ZEROTH
+declare -A want
+for p in fp32 bf16 fp16; do
+	want[$p]=$(digest $p fp32 none none none stage0 1 keep auto auto 1)
+	like "$p: in the order of the program" "${want[$p]}" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+done
+
+# The pairwise choice again and again, each time with other orders.
+export SHUFFLE=0
+runs=0 wrong=0 first=
+ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
+mapfile -t cases < <(product | pairwise)
+while [ "$runs" -lt "${SHUFFLES:-24}" ]; do
+	read -r p m o g q z w rest <<<"${cases[$((runs % ${#cases[@]}))]}"
+	SHUFFLE=$((SHUFFLE + 1)) runs=$((runs + 1))
+	got=$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest)
+	[ "$got" = "${want[$p]}" ] || { wrong=$((wrong + 1)); first=${first:-"SHUFFLE=$SHUFFLE $p $m $o $g $q $z $w $rest: $got"}; }
+done
+is "I1 $runs runs in other orders: so many have other bits" "$wrong" 0
+[ -z "$first" ] || note "$first"
+
+# The other kinds of ranks, optimizers and models.
+orders() { # orders NAME OPTION...: the digest of zeroth, and of two orders
+	local one i
+	ZEROTH=$zeroth
+	one=$(digest fp32 fp32 none none none stage0 1 keep auto auto 1 "${@:2}" | tail -n 1)
+	ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
+	for i in 2 3; do
+		SHUFFLE=$((SHUFFLE + 1))
+		is "I1 $1: order $i" "$(digest fp32 fp32 none none none stage$i $i keep tiny auto 1 "${@:2}")" "$one"
+	done
+}
+orders 'sums over parameters' -o optimizer.plugin=lamb
+orders 'whole matrices' -o 'optimizer.m.plugin=muon' -o 'optimizer.m.match=h.*.mlp.*.weight'
+orders 'updates in the backward' -o train.gradient_clipping=0 -o zero.update_in_backward=yes
+orders 'frozen tensors' -o 'train.freeze=h.0.* wpe*'
+ZEROTH=$zeroth
+done_testing

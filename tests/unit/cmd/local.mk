@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The loop that people see, and the supervisor of local ranks.
+cmd_tests = %D%/t_oom %D%/t_run %D%/t_supervise
+check_PROGRAMS += $(cmd_tests)
+TESTS += $(cmd_tests)
+
+%C%_t_oom_SOURCES = %D%/t_oom.c
+%C%_t_oom_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_oom_LDADD = cmd/librun.la $(CMOCKA_LIBS)
+
+%C%_t_run_SOURCES = %D%/t_run.c $(ranks_rig)
+%C%_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_run_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+
+%C%_t_supervise_SOURCES = %D%/t_supervise.c
+%C%_t_supervise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_supervise_LDADD = cmd/librun.la $(CMOCKA_LIBS)

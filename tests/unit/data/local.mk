@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# plugins/data.
+data_tests = %D%/t_data_text %D%/t_data_tokens
+check_PROGRAMS += $(data_tests)
+TESTS += $(data_tests)
+
+data_rig = %D%/data_rig.c %D%/data_rig.h
+
+%C%_t_data_text_SOURCES = %D%/t_data_text.c $(data_rig)
+%C%_t_data_text_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(ZLIB_CFLAGS)
+%C%_t_data_text_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) $(ZLIB_LIBS)
+
+%C%_t_data_tokens_SOURCES = %D%/t_data_tokens.c $(data_rig)
+%C%_t_data_tokens_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_data_tokens_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# plugins/device.
+device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_matmul %D%/t_separate \
+	%D%/t_twin
+check_PROGRAMS += $(device_tests)
+TESTS += $(device_tests)
+
+%C%_t_attention_long_SOURCES = %D%/t_attention_long.c $(testdevice_h)
+%C%_t_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_attention_long_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_device_SOURCES = %D%/t_device.c $(testdevice_h) $(isa_h)
+%C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_device_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_head_SOURCES = %D%/t_head.c $(testdevice_h)
+%C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_head_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_matmul_SOURCES = %D%/t_matmul.c $(testdevice_h)
+%C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_matmul_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_separate_SOURCES = %D%/t_separate.c $(testdevice_h) $(model_rig)
+%C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_separate_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_twin_SOURCES = %D%/t_twin.c %D%/twin.h $(testdevice_h)
+%C%_t_twin_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_twin_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+if HAVE_CUDA
+check_PROGRAMS += %D%/t_cuda_error
+TESTS += %D%/t_cuda_error
+%C%_t_cuda_error_SOURCES = %D%/t_cuda_error.c plugins/device/cuda_error.c plugins/device/cuda.h \
+	plugins/cuda_missing.h
+%C%_t_cuda_error_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
+	$(CUDA_CPPFLAGS)
+%C%_t_cuda_error_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_error_LDADD = tests/lib/libtesthost.la $(CUDA_LIBS) $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_head.c - the output projection fused with softmax cross entropy: against PyTorch's float64, against
+ * a plain softmax in double and its finite differences, over shapes that need several chunks.
+ */
+#include "tests/lib/testdevice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+struct head {
+	struct zr_op_head_loss op;
+	struct buf x, w, loss, dx, dw, work;
+	int32_t *targets;
+	double sum;
+};
+
+static struct head head_new(const struct dev *d, int64_t rows, int64_t width, int64_t vocabulary, int32_t dtype,
+			    double scale)
+{
+	struct head t = {
+		.op = { .size = sizeof t.op, .dtype = dtype, .scale = 0.125f, .rows = rows, .width = width,
+			.vocabulary = vocabulary },
+		.x = buf_random(rows * width, dtype, 1, scale),
+		.w = buf_random(vocabulary * width, dtype, 2, 1),
+		.loss = buf_new(rows, ZR_F32, 0),
+		.dx = buf_new(rows * width, dtype, 0),
+		.dw = buf_new(vocabulary * width, ZR_F32, 0),
+		.targets = calloc((size_t)rows, sizeof(int32_t)),
+	};
+	uint64_t seed = 3;
+	int64_t r;
+	for (r = 0; r < rows; r++)
+		t.targets[r] = (int32_t)((rnd(&seed) + 1) / 2 * (double)vocabulary);
+	t.targets[0] = (int32_t)vocabulary - 1;
+	t.work = buf_new((int64_t)(d->ops->head_loss_work(d->ops, &t.op) / 4), ZR_F32, 0);
+	t.op.x = t.x.p;
+	t.op.w = t.w.p;
+	t.op.targets = t.targets;
+	t.op.loss = (float *)(void *)t.loss.p;
+	t.op.dx = t.dx.p;
+	t.op.dw = (float *)(void *)t.dw.p;
+	t.op.work = t.work.p;
+	return t;
+}
+
+static int head_run(const struct dev *d, struct head *t)
+{
+	t->op.loss_sum = &t->sum;
+	return d->ops->head_loss(d->ops, NULL, &t->op);
+}
+
+static void head_free(struct head *t)
+{
+	assert_true(buf_guarded(&t->loss) && buf_guarded(&t->dx) && buf_guarded(&t->dw) && buf_guarded(&t->work));
+	buf_free(&t->x);
+	buf_free(&t->w);
+	buf_free(&t->loss);
+	buf_free(&t->dx);
+	buf_free(&t->dw);
+	buf_free(&t->work);
+	free(t->targets);
+}
+
+static void on_every_variant(void (*fn)(const struct dev *, const char *))
+{
+	int i, ran = 0;
+	for (i = 0; i < DEV_VARIANTS; i++) {
+		struct dev d;
+		if (!dev_open_variant(&d, 2, i)) {
+			fn(&d, dev_isas[i]);
+			ran++;
+		}
+		dev_close(&d);
+	}
+	assert_true(ran >= 1);
+}
+
+/* ---- golden values -------------------------------------------------------------------------------- */
+
+static double draw(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (double)(*state >> 40 & 0xff) / 64 - 2;
+}
+
+static void drawn(const struct buf *b, uint64_t *state)
+{
+	int64_t i;
+	for (i = 0; i < b->n; i++)
+		put(b->p, b->dtype, i, draw(state));
+}
+
+/* Compares with a line of golden/head.txt. */
+static void golden(const char *variant, const char *name, const struct buf *got, double tolerance)
+{
+	const char *src = getenv("ZR_SRCDIR");
+	char path[4096], word[64];
+	int64_t n, i;
+	double want;
+	FILE *f;
+	snprintf(path, sizeof path, "%s/tests/golden/head.txt", src ? src : ".");
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fscanf(f, "%63s %ld", word, &n) == 2) {
+		int here = !strcmp(word, name);
+		if (here)
+			assert_int_equal(n, got->n);
+		for (i = 0; i < n; i++) {
+			assert_int_equal(fscanf(f, "%lf", &want), 1);
+			if (here && !(fabs(get(got->p, got->dtype, i) - want) <= tolerance * (1 + fabs(want))))
+				fail_msg("%s: %s[%d] is %.9g, not %.9g", variant, name, (int)i,
+					 get(got->p, got->dtype, i), want);
+		}
+		if (here) {
+			fclose(f);
+			return;
+		}
+	}
+	fail_msg("no %s in %s", name, path);
+}
+
+static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
+static const double rounding[] = { 0, 0x1p-8, 0x1p-11 }; /* of a stored number, relative */
+
+static void torch_head(const struct dev *d, const char *variant)
+{
+	static const int32_t targets[] = { 3, 12, 0, 3, 7, 11, 12 };
+	int i;
+	for (i = 0; i < 3; i++) {
+		int32_t dtype = types[i];
+		struct head t = head_new(d, 7, 6, 13, dtype, 1);
+		uint64_t state = 5;
+		drawn(&t.x, &state);
+		drawn(&t.w, &state);
+		memcpy(t.targets, targets, sizeof targets);
+		t.op.scale = 0.25f;
+		assert_int_equal(head_run(d, &t), ZR_OK);
+		golden(variant, "head.loss", &t.loss, 1e-6);
+		golden(variant, "head.dx", &t.dx, rounding[i] + 1e-6);
+		golden(variant, "head.dw", &t.dw, 1e-6);
+		head_free(&t);
+	}
+}
+
+static void loss_and_gradients_agree_with_pytorch(void **state)
+{
+	(void)state;
+	on_every_variant(torch_head);
+}
+
+static void torch_matmul(const struct dev *d, const char *variant)
+{
+	struct buf a = buf_new(45, ZR_F32, 0), b = buf_new(171, ZR_F32, 0), bias = buf_new(19, ZR_F32, 0);
+	struct buf pre = buf_new(95, ZR_F32, 0), out = buf_new(95, ZR_F32, 0);
+	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_GELU, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
+				   .d_dtype = ZR_F32, .m = 5, .n = 19, .k = 9, .lda = 9, .ldb = 19, .ldd = 19,
+				   .a = a.p, .b = b.p, .d = out.p, .bias = bias.p, .pre = pre.p };
+	uint64_t state = 6;
+	int i;
+	drawn(&a, &state);
+	drawn(&b, &state);
+	drawn(&bias, &state);
+	for (i = 0; i < 45; i++)
+		((float *)(void *)a.p)[i] /= 4;
+	assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
+	golden(variant, "matmul.pre", &pre, 1e-6);
+	golden(variant, "matmul.gelu", &out, 1e-6);
+	buf_free(&a);
+	buf_free(&b);
+	buf_free(&bias);
+	buf_free(&pre);
+	buf_free(&out);
+}
+
+static void product_bias_and_gelu_agree_with_pytorch(void **state)
+{
+	(void)state;
+	on_every_variant(torch_matmul);
+}
+
+/* ---- the plain softmax in double -------------------------------------------------------------------- */
+
+/* Loss of row r; p, if not NULL, receives the gradient of the logits. */
+static double plain_row(const struct head *t, int64_t r, double *p)
+{
+	const struct zr_op_head_loss *o = &t->op;
+	double *z = calloc((size_t)o->vocabulary, sizeof *z), max = -INFINITY, sum = 0, loss;
+	int64_t v, c;
+	for (v = 0; v < o->vocabulary; v++) {
+		for (c = 0; c < o->width; c++)
+			z[v] += get(o->x, o->dtype, r * o->width + c) * get(o->w, o->dtype, v * o->width + c);
+		max = z[v] > max ? z[v] : max;
+	}
+	for (v = 0; v < o->vocabulary; v++)
+		sum += exp(z[v] - max);
+	loss = log(sum) + max - z[t->targets[r]];
+	for (v = 0; p && v < o->vocabulary; v++)
+		p[v] = (exp(z[v] - max) / sum - (v == t->targets[r])) * (double)o->scale;
+	free(z);
+	return loss;
+}
+
+/* Largest difference of got from want over the largest of want. */
+static double off_by(const struct buf *got, const double *want)
+{
+	double most = 1e-30, diff = 0;
+	int64_t i;
+	for (i = 0; i < got->n; i++) {
+		double e = fabs(get(got->p, got->dtype, i) - want[i]);
+		most = fabs(want[i]) > most ? fabs(want[i]) : most;
+		if (!(e <= diff))
+			diff = e;
+	}
+	return diff / most;
+}
+
+static void compare(const struct dev *d, const char *variant, int64_t rows, int64_t width, int64_t vocabulary,
+		    int type)
+{
+	int32_t dtype = types[type];
+	struct head t = head_new(d, rows, width, vocabulary, dtype, 1);
+	double *dx = calloc((size_t)t.dx.n, sizeof *dx), *dw = calloc((size_t)t.dw.n, sizeof *dw);
+	double *p = calloc((size_t)vocabulary, sizeof *p), *loss = calloc((size_t)rows, sizeof *loss), sum = 0;
+	int64_t r, v, c;
+	for (r = 0; r < rows; r++) {
+		loss[r] = plain_row(&t, r, p);
+		for (v = 0; v < vocabulary; v++)
+			for (c = 0; c < width; c++) {
+				dx[r * width + c] += p[v] * get(t.w.p, dtype, v * width + c);
+				dw[v * width + c] += p[v] * get(t.x.p, dtype, r * width + c);
+			}
+	}
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	if (!(off_by(&t.loss, loss) < 2e-6 && off_by(&t.dx, dx) < rounding[type] + 5e-6 &&
+	      off_by(&t.dw, dw) < 5e-6))
+		fail_msg("%s %lld x %lld x %lld type %d: loss off by %g, dx %g, dw %g", variant, (long long)rows,
+			 (long long)width, (long long)vocabulary, dtype, off_by(&t.loss, loss), off_by(&t.dx, dx),
+			 off_by(&t.dw, dw));
+	for (r = 0; r < rows; r++)
+		sum += get(t.loss.p, ZR_F32, r);
+	assert_true(t.sum == sum); /* fp64, in row order */
+	free(dx);
+	free(dw);
+	free(p);
+	free(loss);
+	head_free(&t);
+}
+
+static void plain(const struct dev *d, const char *variant)
+{
+	static const int64_t shape[][3] = { { 1, 8, 5 }, { 7, 24, 97 }, { 65, 9, 256 }, { 150, 16, 513 } };
+	size_t i;
+	for (i = 0; i < sizeof shape / sizeof *shape; i++)
+		for (int type = 0; type < 3; type++)
+			compare(d, variant, shape[i][0], shape[i][1], shape[i][2], type);
+}
+
+static void any_number_of_chunks_is_the_softmax_in_double(void **state)
+{
+	(void)state;
+	on_every_variant(plain);
+}
+
+/* Central differences of the loss in double against the gradients of the device. */
+static void differences(const struct dev *d, const char *variant)
+{
+	struct head t = head_new(d, 5, 7, 31, ZR_F32, 1);
+	const double h = 0x1p-10;
+	int i;
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	for (i = 0; i < 2; i++) {
+		const struct buf *x = i ? &t.w : &t.x, *g = i ? &t.dw : &t.dx;
+		int64_t e, r;
+		for (e = 0; e < x->n; e += 3) {
+			float *at = (float *)(void *)x->p + e, was = *at;
+			double slope = 0;
+			*at = (float)((double)was + h);
+			for (r = 0; r < 5; r++)
+				slope += plain_row(&t, r, NULL) / 2 / h;
+			*at = (float)((double)was - h);
+			for (r = 0; r < 5; r++)
+				slope -= plain_row(&t, r, NULL) / 2 / h;
+			*at = was;
+			slope *= (double)t.op.scale;
+			if (fabs(slope - get(g->p, ZR_F32, e)) > 2e-4 * (1 + fabs(slope)))
+				fail_msg("%s: %s[%d] is %g, difference quotient %g", variant, i ? "dw" : "dx", (int)e,
+					 get(g->p, ZR_F32, e), slope);
+		}
+	}
+	head_free(&t);
+}
+
+static void gradients_are_finite_differences_of_the_loss(void **state)
+{
+	(void)state;
+	on_every_variant(differences);
+}
+
+/* ---- the rest of the contract ----------------------------------------------------------------------- */
+
+static void loss_only(const struct dev *d, const char *variant)
+{
+	struct head a = head_new(d, 70, 16, 97, ZR_F32, 1), b = head_new(d, 70, 16, 97, ZR_F32, 1);
+	int64_t i;
+	(void)variant;
+	b.op.dx = NULL;
+	assert_int_equal(head_run(d, &a), ZR_OK);
+	assert_int_equal(head_run(d, &b), ZR_OK);
+	assert_true(buf_same(&a.loss, &b.loss) && a.sum == b.sum);
+	for (i = 0; i < b.dw.n; i++)
+		assert_true(isnan(get(b.dw.p, ZR_F32, i)));
+	head_free(&a);
+	head_free(&b);
+}
+
+static void without_dx_it_is_the_same_loss_and_no_gradient(void **state)
+{
+	(void)state;
+	on_every_variant(loss_only);
+}
+
+static void accumulate(const struct dev *d, const char *variant)
+{
+	struct head t = head_new(d, 70, 16, 97, ZR_F32, 1);
+	struct buf once;
+	int64_t i;
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	once = buf_copy(&t.dw);
+	t.op.flags = ZR_OP_ACCUMULATE;
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	for (i = 0; i < once.n; i++) {
+		double g = get(once.p, ZR_F32, i);
+		if (!(fabs(get(t.dw.p, ZR_F32, i) - 2 * g) <= 1e-5 * (0.1 + fabs(g))))
+			fail_msg("%s: dw[%d] is %g after %g twice", variant, (int)i, get(t.dw.p, ZR_F32, i), g);
+	}
+	buf_free(&once);
+	head_free(&t);
+}
+
+static void accumulate_adds_to_dw(void **state)
+{
+	(void)state;
+	on_every_variant(accumulate);
+}
+
+static void extremes(const struct dev *d, const char *variant)
+{
+	struct head t = head_new(d, 9, 16, 300, ZR_F32, 1e4);
+	int64_t i;
+	(void)variant;
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	for (i = 0; i < 9; i++)
+		assert_true(isfinite(get(t.loss.p, ZR_F32, i)) && get(t.loss.p, ZR_F32, i) >= 0);
+	for (i = 0; i < t.dx.n; i++)
+		assert_true(isfinite(get(t.dx.p, ZR_F32, i)));
+	put(t.x.p, ZR_F32, 4 * 16 + 3, NAN);
+	assert_int_equal(head_run(d, &t), ZR_OK);
+	for (i = 0; i < 9; i++)
+		assert_int_equal(!isfinite(get(t.loss.p, ZR_F32, i)), i == 4);
+	head_free(&t);
+}
+
+static void huge_logits_do_not_overflow_and_a_nan_shows(void **state)
+{
+	(void)state;
+	on_every_variant(extremes);
+}
+
+static void logits_of_the_whole_batch_never_exist(void **state)
+{
+	static const int64_t rows[] = { 64, 256, 1000, 4096, 16384 }, vocabulary[] = { 256, 50257 };
+	struct dev d;
+	int i, j;
+	(void)state;
+	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
+	for (i = 0; i < 5; i++)
+		for (j = 0; j < 2; j++) {
+			struct zr_op_head_loss op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows[i], .width = 64,
+						      .vocabulary = vocabulary[j] };
+			uint64_t work = d.ops->head_loss_work(d.ops, &op), row = (uint64_t)vocabulary[j] * 4;
+			assert_true(work <= 33u << 20);
+			assert_true(work <= ((uint64_t)rows[i] / 2 + 1) * (row + 64));
+			assert_true(work >= 32 * row);
+		}
+	dev_close(&d);
+}
+
+/* I1: threads. */
+static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
+{
+	struct buf first[3] = { { 0 } };
+	int workers, i;
+	(void)state;
+	for (workers = 1; workers <= 3; workers++) {
+		struct dev d;
+		struct head t;
+		assert_int_equal(dev_open(&d, workers, "auto"), ZR_OK);
+		t = head_new(&d, 200, 40, 3001, ZR_BF16, 1);
+		assert_int_equal(head_run(&d, &t), ZR_OK);
+		if (workers == 1) {
+			first[0] = buf_copy(&t.loss);
+			first[1] = buf_copy(&t.dx);
+			first[2] = buf_copy(&t.dw);
+		}
+		assert_true(buf_same(&first[0], &t.loss));
+		assert_true(buf_same(&first[1], &t.dx));
+		assert_true(buf_same(&first[2], &t.dw));
+		head_free(&t);
+		dev_close(&d);
+	}
+	for (i = 0; i < 3; i++)
+		buf_free(&first[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loss_and_gradients_agree_with_pytorch),
+		cmocka_unit_test(product_bias_and_gelu_agree_with_pytorch),
+		cmocka_unit_test(any_number_of_chunks_is_the_softmax_in_double),
+		cmocka_unit_test(gradients_are_finite_differences_of_the_loss),
+		cmocka_unit_test(without_dx_it_is_the_same_loss_and_no_gradient),
+		cmocka_unit_test(accumulate_adds_to_dw),
+		cmocka_unit_test(huge_logits_do_not_overflow_and_a_nan_shows),
+		cmocka_unit_test(logits_of_the_whole_batch_never_exist),
+		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

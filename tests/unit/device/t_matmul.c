@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_matmul.c - matrix products of device/cpu against a product in double precision, for every
+ * instruction set, over shapes, transposes, types and epilogues.
+ */
+#include "tests/lib/testdevice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define GAP 3 /* elements between the rows of every matrix, NaN */
+
+struct mm {
+	struct zr_op_matmul op;
+	struct buf a, b, d, bias, pre;
+	double *start; /* what D held */
+};
+
+static const int64_t shapes[][3] = {
+	{ 1, 1, 1 },    { 1, 7, 3 },     { 3, 1, 5 },      { 5, 17, 31 },   { 8, 48, 192 },   { 9, 49, 193 },
+	{ 13, 97, 64 }, { 33, 50, 257 }, { 64, 130, 400 }, { 67, 24, 515 }, { 129, 33, 129 }, { 3, 3, 4500 },
+};
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
+
+/* rows x cols elements with NaN in the gaps. */
+static struct buf matrix(int64_t rows, int64_t cols, int32_t dtype, uint64_t seed)
+{
+	struct buf m = buf_new(rows * (cols + GAP), dtype, (int)(seed & 1));
+	int64_t i, j;
+	for (i = 0; i < rows; i++)
+		for (j = 0; j < cols; j++)
+			put(m.p, dtype, i * (cols + GAP) + j, rnd(&seed));
+	return m;
+}
+
+static struct mm mm_new(const int64_t *shape, uint32_t flags, int32_t a_dtype, int32_t b_dtype, int32_t d_dtype,
+			int bias)
+{
+	int64_t m = shape[0], n = shape[1], k = shape[2], i, j;
+	int ta = !!(flags & ZR_MM_TRANS_A), tb = !!(flags & ZR_MM_TRANS_B);
+	struct mm t = {
+		.op = { .size = sizeof t.op, .flags = flags, .a_dtype = a_dtype, .b_dtype = b_dtype,
+			.d_dtype = d_dtype, .m = m, .n = n, .k = k, .lda = (ta ? m : k) + GAP,
+			.ldb = (tb ? k : n) + GAP, .ldd = n + GAP },
+		.a = matrix(ta ? k : m, ta ? m : k, a_dtype, 11),
+		.b = matrix(tb ? n : k, tb ? k : n, b_dtype, 22),
+		.d = flags & ZR_MM_ACCUMULATE ? matrix(m, n, d_dtype, 33) : buf_new(m * (n + GAP), d_dtype, 1),
+		.bias = buf_random(n, b_dtype, 44, 1),
+		.pre = buf_new(m * (n + GAP), d_dtype, 0),
+		.start = calloc((size_t)(m * n), sizeof(double)),
+	};
+	t.op.a = t.a.p;
+	t.op.b = t.b.p;
+	t.op.d = t.d.p;
+	t.op.bias = bias ? t.bias.p : NULL;
+	t.op.pre = flags & ZR_MM_GELU ? t.pre.p : NULL;
+	for (i = 0; i < m && flags & ZR_MM_ACCUMULATE; i++)
+		for (j = 0; j < n; j++)
+			t.start[i * n + j] = get(t.d.p, d_dtype, i * t.op.ldd + j);
+	return t;
+}
+
+static void mm_free(struct mm *t)
+{
+	buf_free(&t->a);
+	buf_free(&t->b);
+	buf_free(&t->d);
+	buf_free(&t->bias);
+	buf_free(&t->pre);
+	free(t->start);
+}
+
+static double gelu(double x)
+{
+	return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+/* The sum of element (i, j), and of its magnitudes. */
+static double product(const struct mm *t, int64_t i, int64_t j, double *size)
+{
+	const struct zr_op_matmul *o = &t->op;
+	double sum = t->start[i * o->n + j], x;
+	int64_t k;
+	if (o->bias)
+		sum += get(o->bias, o->b_dtype, j);
+	*size = fabs(sum) + 1e-3;
+	for (k = 0; k < o->k; k++) {
+		x = get(o->a, o->a_dtype, o->flags & ZR_MM_TRANS_A ? k * o->lda + i : i * o->lda + k) *
+		    get(o->b, o->b_dtype, o->flags & ZR_MM_TRANS_B ? j * o->ldb + k : k * o->ldb + j);
+		sum += x;
+		*size += fabs(x);
+	}
+	return sum;
+}
+
+/* fp32 rounding of sums of length k, then of the storage. */
+static int close_to(double got, double want, double size, int64_t k, int32_t dtype)
+{
+	double tol = size * 0x1p-24 * (4 + sqrt((double)k));
+	if (dtype == ZR_BF16)
+		tol += fabs(want) * 0x1.02p-8;
+	if (dtype == ZR_F16)
+		tol += fabs(want) * 0x1.02p-11 + 0x1p-25;
+	return fabs(got - want) <= tol;
+}
+
+static void verify(const struct mm *t, const char *variant)
+{
+	const struct zr_op_matmul *o = &t->op;
+	int64_t i, j;
+	for (i = 0; i < o->m; i++) {
+		for (j = 0; j < o->n; j++) {
+			double size, want = product(t, i, j, &size), got = get(o->d, o->d_dtype, i * o->ldd + j);
+			int ok = 1;
+			if (o->flags & ZR_MM_GELU) {
+				ok = close_to(get(o->pre, o->d_dtype, i * o->ldd + j), want, size, o->k, o->d_dtype);
+				want = gelu(want);
+				size *= 1.2;
+			}
+			if (!ok || !close_to(got, want, size, o->k, o->d_dtype))
+				fail_msg("%s m %lld n %lld k %lld flags %x types %d %d %d: (%lld, %lld) is %.9g, not %.9g",
+					 variant, (long long)o->m, (long long)o->n, (long long)o->k, o->flags,
+					 o->a_dtype, o->b_dtype, o->d_dtype, (long long)i, (long long)j, got, want);
+		}
+		for (j = o->n; j < o->ldd && o->flags & ZR_MM_GELU; j++)
+			assert_true(isnan(get(o->pre, o->d_dtype, i * o->ldd + j)));
+		for (j = o->n; j < o->ldd; j++)
+			assert_true(isnan(get(o->d, o->d_dtype, i * o->ldd + j)));
+	}
+	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
+}
+
+static void one(const struct dev *d, const char *variant, const int64_t *shape, uint32_t flags, int32_t a, int32_t b,
+		int32_t out, int bias)
+{
+	struct mm t = mm_new(shape, flags, a, b, out, bias);
+	assert_int_equal(d->ops->matmul(d->ops, NULL, &t.op), ZR_OK);
+	verify(&t, variant);
+	mm_free(&t);
+}
+
+static void on_every_variant(void (*fn)(const struct dev *, const char *))
+{
+	int i, ran = 0;
+	for (i = 0; i < DEV_VARIANTS; i++) {
+		struct dev d;
+		if (!dev_open_variant(&d, 2, i)) {
+			fn(&d, dev_isas[i]);
+			ran++;
+		}
+		dev_close(&d);
+	}
+	assert_true(ran >= 1);
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------- */
+
+static void transposes(const struct dev *d, const char *variant)
+{
+	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
+	size_t s, i;
+	for (s = 0; s < N_SHAPES; s++)
+		for (i = 0; i < 4; i++) {
+			one(d, variant, shapes[s], trans[i], ZR_F32, ZR_F32, ZR_F32, 0);
+			one(d, variant, shapes[s], trans[i] | ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 0);
+		}
+}
+
+static void any_shape_and_transpose_is_the_product_in_double(void **state)
+{
+	(void)state;
+	on_every_variant(transposes);
+}
+
+static void types(const struct dev *d, const char *variant)
+{
+	static const int64_t shape[] = { 21, 70, 270 };
+	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	int i;
+	for (i = 0; i < 27 * 4; i++) {
+		uint32_t trans = (i & 1 ? ZR_MM_TRANS_A : 0) | (i & 2 ? ZR_MM_TRANS_B : 0);
+		int32_t a = type[i / 4 % 3], b = type[i / 12 % 3], out = type[i / 36];
+		one(d, variant, shape, trans, a, b, out, 0);
+		one(d, variant, shape, trans, a, b, out, 1);
+		one(d, variant, shape, trans | ZR_MM_GELU, a, b, out, 1);
+		if (out == ZR_F32)
+			one(d, variant, shape, trans | ZR_MM_ACCUMULATE, a, b, out, 0);
+	}
+}
+
+static void every_mix_of_types_bias_and_gelu_is_right(void **state)
+{
+	(void)state;
+	on_every_variant(types);
+}
+
+static void wide(const struct dev *d, const char *variant)
+{
+	static const int64_t many[] = { 300, 1700, 40 }, deep[] = { 40, 60, 9000 };
+	one(d, variant, many, ZR_MM_GELU, ZR_F32, ZR_F32, ZR_BF16, 1);
+	one(d, variant, many, ZR_MM_TRANS_B, ZR_BF16, ZR_BF16, ZR_F32, 0);
+	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_F32, 0);
+	one(d, variant, deep, ZR_MM_GELU, ZR_F32, ZR_BF16, ZR_BF16, 1);
+	one(d, variant, many, ZR_MM_TRANS_A | ZR_MM_GELU, ZR_F16, ZR_F16, ZR_F16, 1);
+	one(d, variant, deep, ZR_MM_TRANS_B, ZR_F16, ZR_F16, ZR_F16, 1);
+	one(d, variant, deep, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
+}
+
+static void grids_of_tiles_and_split_sums_are_right(void **state)
+{
+	(void)state;
+	on_every_variant(wide);
+}
+
+/* One NaN in A spoils its row, one in B its column, and no other element. */
+static void nan_stays(const struct dev *d, const char *variant)
+{
+	static const int64_t shape[] = { 19, 53, 37 };
+	struct mm t = mm_new(shape, ZR_MM_TRANS_B, ZR_F32, ZR_F32, ZR_F32, 0);
+	int64_t i, j;
+	put(t.a.p, ZR_F32, 17 * t.op.lda + 5, NAN);
+	put(t.b.p, ZR_F32, 52 * t.op.ldb + 36, NAN);
+	assert_int_equal(d->ops->matmul(d->ops, NULL, &t.op), ZR_OK);
+	for (i = 0; i < shape[0]; i++)
+		for (j = 0; j < shape[1]; j++)
+			if (isnan(get(t.d.p, ZR_F32, i * t.op.ldd + j)) != (i == 17 || j == 52))
+				fail_msg("%s: (%d, %d)", variant, (int)i, (int)j);
+	mm_free(&t);
+}
+
+static void a_nan_spoils_its_row_and_column_only(void **state)
+{
+	(void)state;
+	on_every_variant(nan_stays);
+}
+
+/* Ties between two bf16 values: 1 + 2^-8 is half way from 1 to 1 + 2^-7. Of fp16 and what its range ends at. */
+static void ties(const struct dev *d, const char *variant)
+{
+	static const struct {
+		int32_t dtype;
+		double x, rounded;
+	} tie[] = { { ZR_BF16, 1 + 0x1p-8, 1 + 0x1p-7 }, { ZR_BF16, 1 + 0x3p-8, 1 + 0x1p-6 },
+		    { ZR_BF16, -1 - 0x1p-8, -1 - 0x1p-7 }, { ZR_BF16, 1 + 0x1.fep-9, 1 },
+		    { ZR_BF16, 0x1.ffp+3, 16 }, { ZR_BF16, -0x1p-133, -0x1p-133 },
+		    { ZR_F16, 1 + 0x1p-11, 1 }, { ZR_F16, -1 - 0x3p-11, -1 - 0x1p-9 }, { ZR_F16, 65519, 65504 },
+		    { ZR_F16, -65520, -INFINITY }, { ZR_F16, 0x1p-24, 0x1p-24 }, { ZR_F16, 0x1p-25, 0 } };
+	size_t i;
+	for (i = 0; i < sizeof tie / sizeof *tie; i++) {
+		float a = (float)tie[i].x, one_ = 1;
+		uint16_t out[2] = { 0 };
+		struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_F32, .b_dtype = ZR_F32,
+					   .d_dtype = tie[i].dtype, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1,
+					   .ldd = 1, .a = &a, .b = &one_, .d = out };
+		assert_int_equal(d->ops->matmul(d->ops, NULL, &op), ZR_OK);
+		if (get(out, tie[i].dtype, 0) != tie[i].rounded)
+			fail_msg("%s: %a became %a", variant, tie[i].x, get(out, tie[i].dtype, 0));
+	}
+}
+
+static void results_of_16_bits_round_as_their_type_does(void **state)
+{
+	(void)state;
+	on_every_variant(ties);
+}
+
+static void empty(const struct dev *d, const char *variant)
+{
+	static const int64_t no_k[] = { 3, 5, 0 };
+	one(d, variant, no_k, 0, ZR_F32, ZR_F32, ZR_F32, 0);
+	one(d, variant, no_k, ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 0);
+	one(d, variant, no_k, 0, ZR_F32, ZR_F32, ZR_BF16, 1);
+}
+
+static void an_empty_sum_is_zero_or_the_bias(void **state)
+{
+	(void)state;
+	on_every_variant(empty);
+}
+
+/* I1: the bits of a product do not depend on the number of workers. */
+static void i1(const struct dev *unused, const char *variant)
+{
+	static const int64_t big[][3] = { { 256, 300, 768 }, { 70, 2000, 64 }, { 130, 128, 5000 }, { 16, 64, 20000 } };
+	static const uint32_t flags[] = { 0, ZR_MM_TRANS_B | ZR_MM_GELU, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE };
+	struct buf first[4][3];
+	int workers, s, f;
+	(void)unused;
+	for (workers = 1; workers <= 3; workers++) {
+		struct dev d;
+		assert_int_equal(dev_open(&d, workers, variant), ZR_OK);
+		for (s = 0; s < 4; s++)
+			for (f = 0; f < 3; f++) {
+				int32_t out = f == 1 ? ZR_BF16 : ZR_F32, in = f == 2 ? ZR_F16 : ZR_F32;
+				struct mm t = mm_new(big[s], flags[f], in, in, out, f != 2);
+				assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_OK);
+				if (workers == 1)
+					first[s][f] = buf_copy(&t.d);
+				else if (!buf_same(&first[s][f], &t.d))
+					fail_msg("%s: shape %d flags %x differ with %d workers", variant, s, flags[f],
+						 workers);
+				mm_free(&t);
+			}
+		dev_close(&d);
+	}
+	for (s = 0; s < 4; s++)
+		for (f = 0; f < 3; f++)
+			buf_free(&first[s][f]);
+}
+
+static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
+{
+	(void)state;
+	on_every_variant(i1);
+}
+
+static void what_cannot_be_is_refused_with_a_text(void **state)
+{
+	static const int64_t shape[] = { 4, 4, 4 };
+	struct dev d;
+	struct mm t = mm_new(shape, ZR_MM_ACCUMULATE, ZR_F32, ZR_F32, ZR_F32, 1);
+	(void)state;
+	assert_int_equal(dev_open(&d, 1, "auto"), ZR_OK);
+	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "without bias"));
+	t.op.flags = 0;
+	t.op.b_dtype = ZR_F64;
+	assert_int_equal(d.ops->matmul(d.ops, NULL, &t.op), ZR_ENOTSUP);
+	assert_non_null(strstr(test_error(d.h), "none of fp32, bf16 and fp16"));
+	assert_int_equal(test_errors(d.h), 2);
+	mm_free(&t);
+	dev_close(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_shape_and_transpose_is_the_product_in_double),
+		cmocka_unit_test(every_mix_of_types_bias_and_gelu_is_right),
+		cmocka_unit_test(grids_of_tiles_and_split_sums_are_right),
+		cmocka_unit_test(a_nan_spoils_its_row_and_column_only),
+		cmocka_unit_test(results_of_16_bits_round_as_their_type_does),
+		cmocka_unit_test(an_empty_sum_is_zero_or_the_bias),
+		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
+		cmocka_unit_test(what_cannot_be_is_refused_with_a_text),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

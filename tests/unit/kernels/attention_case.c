@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_case.c - see attention_case.h.
+ */
+#include "attention_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/scalar.h"
+#include "cpu/table.h"
+#include "tests/lib/isa.h"
+
+int64_t attention_pad = 3;
+
+/* ---- variants ----------------------------------------------------------------------------------- */
+
+static void backward_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch, float *delta,
+			 float *sums)
+{
+	zr_attention_bwd_f64(o, parts, lo, hi, scratch, (double *)(void *)delta, (double *)(void *)sums);
+}
+
+static void sum_f64(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, float *sums)
+{
+	zr_attention_bwd_sum_f64(o, parts, lo, hi, (double *)(void *)sums);
+}
+
+const struct variant oracle64 = { "f64", zr_attention_f64, backward_f64, sum_f64, zr_attention_sums_f64, zr_attention_scratch_f64 };
+struct variant variants[3];
+int n_variants;
+
+static void add_variant(const struct zr_cpu_kernels *k)
+{
+	variants[n_variants++] = (struct variant){ k->name, k->attention, k->attention_bwd, k->attention_bwd_sum,
+						    k->attention_sums, k->attention_scratch };
+}
+
+void find_variants(void)
+{
+	add_variant(&zr_cpu_scalar);
+#ifndef ZR_NO_X86
+	if (isa_runs("avx2"))
+		add_variant(&zr_cpu_avx2);
+	if (isa_runs("avx512"))
+		add_variant(&zr_cpu_avx512);
+#endif
+}
+
+/* ---- problems ----------------------------------------------------------------------------------- */
+
+double get(const struct problem *p, const void *base, int64_t i)
+{
+	if (p->dtype == ZR_F64)
+		return ((const double *)base)[i];
+	return (double)zr_get(base, i, p->dtype);
+}
+
+void put(const struct problem *p, void *base, int64_t i, double x)
+{
+	if (p->dtype == ZR_F64)
+		((double *)base)[i] = x;
+	else
+		zr_put(base, i, p->dtype, (float)x);
+}
+
+double get_lse(const struct problem *p, int64_t i)
+{
+	return p->dtype == ZR_F64 ? ((double *)(void *)p->lse)[i] : ((float *)(void *)p->lse)[i];
+}
+
+static void *poisoned(size_t bytes)
+{
+	void *p = NULL;
+	assert_int_equal(posix_memalign(&p, 64, bytes), 0);
+	memset(p, 0xff, bytes); /* NaN in every type */
+	return p;
+}
+
+/* The generator of make_attention.py. */
+static double draw(uint64_t *x)
+{
+	*x = *x * 6364136223846793005u + 1442695040888963407u;
+	return (double)((*x >> 40) & 0xffff) / 32768 - 1;
+}
+
+/* Tokens' elements [first, first + width) of a tensor are drawn, times `by`. */
+static void fill(const struct problem *p, void *base, int64_t stride, int64_t first, int64_t width, uint64_t *x,
+		 double by)
+{
+	for (int64_t r = 0; r < p->B * p->T; r++)
+		for (int64_t i = 0; i < width; i++)
+			put(p, base, r * stride + first + i, draw(x) * by);
+}
+
+static void describe(struct problem *p)
+{
+	struct zr_op_attention *o = &p->op.fwd;
+
+	p->op.size = sizeof p->op;
+	o->size = sizeof *o;
+	o->dtype = p->dtype;
+	o->batch = p->B;
+	o->length = p->T;
+	o->heads = p->H;
+	o->kv_heads = p->G;
+	o->head_dim = p->D;
+	o->q_stride = o->k_stride = o->v_stride = p->in_stride;
+	o->out_stride = p->out_stride;
+	o->scale = (float)(1.25 / sqrt((double)p->D));
+	o->rng = (struct zr_rng){ 0x123456789abcdefu, 77, 5, 9 };
+	o->q = p->qkv;
+	o->k = p->qkv + (size_t)(p->H * p->D) * p->elem;
+	o->v = p->qkv + (size_t)((p->H + p->G) * p->D) * p->elem;
+	o->out = p->out;
+	o->lse = (float *)(void *)p->lse;
+	p->op.dout = p->dout;
+	p->op.dq = p->dqkv;
+	p->op.dk = p->dqkv + (size_t)(p->H * p->D) * p->elem;
+	p->op.dv = p->dqkv + (size_t)((p->H + p->G) * p->D) * p->elem;
+}
+
+struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double by)
+{
+	int64_t B = shape[0], T = shape[1], H = shape[2], G = shape[3], D = shape[4];
+	struct problem p = { .B = B, .T = T, .H = H, .G = G, .D = D, .parts = 1, .dtype = dtype };
+
+	p.in_stride = (H + 2 * G) * D + attention_pad;
+	p.out_stride = H * D + attention_pad;
+	p.n_in = B * T * p.in_stride;
+	p.n_out = B * T * p.out_stride;
+	p.n_lse = B * H * T;
+	p.elem = (size_t)zr_size(dtype);
+	p.real = dtype == ZR_F64 ? 8 : 4;
+	p.qkv = poisoned((size_t)p.n_in * p.elem);
+	p.dqkv = poisoned((size_t)p.n_in * p.elem);
+	p.out = poisoned((size_t)p.n_out * p.elem);
+	p.dout = poisoned((size_t)p.n_out * p.elem);
+	p.lse = poisoned((size_t)p.n_lse * p.real);
+	p.delta = poisoned((size_t)p.n_lse * p.real);
+	describe(&p);
+	fill(&p, p.qkv, p.in_stride, 0, H * D, &seed, by);
+	fill(&p, p.qkv, p.in_stride, H * D, G * D, &seed, by);
+	fill(&p, p.qkv, p.in_stride, (H + G) * D, G * D, &seed, by);
+	fill(&p, p.dout, p.out_stride, 0, H * D, &seed, by);
+	return p;
+}
+
+void drop(struct problem *p)
+{
+	free(p->qkv);
+	free(p->dqkv);
+	free(p->out);
+	free(p->dout);
+	free(p->lse);
+	free(p->delta);
+}
+
+static void check_padding(const struct problem *p, const char *base, int64_t n, int64_t stride)
+{
+	for (int64_t i = stride - attention_pad; i < n; i += stride)
+		for (size_t byte = 0; byte < (size_t)attention_pad * p->elem; byte++)
+			assert_int_equal((unsigned char)base[(size_t)i * p->elem + byte], 0xff);
+}
+
+void forward(const struct variant *v, struct problem *p, int64_t cut)
+{
+	size_t bytes = v->scratch(&p->op.fwd, 0);
+	void *scratch = poisoned(bytes);
+
+	memset(p->out, 0xff, (size_t)p->n_out * p->elem);
+	v->forward(&p->op.fwd, cut, p->B * p->H, scratch);
+	v->forward(&p->op.fwd, 0, cut, scratch);
+	check_padding(p, p->out, p->n_out, p->out_stride);
+	free(scratch);
+}
+
+void backward(const struct variant *v, struct problem *p, int64_t cut)
+{
+	int64_t all = p->B * p->G * p->parts, heads = cut / p->parts;
+	size_t bytes = v->scratch(&p->op.fwd, 1), sums_bytes = (size_t)v->sums(&p->op.fwd) * p->real;
+	char *scratch = poisoned(bytes), *sums = poisoned((size_t)all * sums_bytes);
+	char *sums_cut = sums + (size_t)cut * sums_bytes, *sums_heads = sums + (size_t)(heads * p->parts) * sums_bytes;
+
+	memset(p->dqkv, 0xff, (size_t)p->n_in * p->elem);
+	v->backward(&p->op, p->parts, cut, all, scratch, (float *)(void *)p->delta, (float *)(void *)sums_cut);
+	v->backward(&p->op, p->parts, 0, cut, scratch, (float *)(void *)p->delta, (float *)(void *)sums);
+	v->sum(&p->op, p->parts, heads, p->B * p->G, (float *)(void *)sums_heads);
+	v->sum(&p->op, p->parts, 0, heads, (float *)(void *)sums);
+	check_padding(p, p->dqkv, p->n_in, p->in_stride);
+	free(scratch);
+	free(sums);
+}
+
+void both(const struct variant *v, struct problem *p)
+{
+	forward(v, p, 0);
+	backward(v, p, 0);
+}
+
+/* ---- comparisons -------------------------------------------------------------------------------- */
+
+void measure(struct distance *d, double x, double y)
+{
+	d->diff += isfinite(x) ? (x - y) * (x - y) : INFINITY;
+	d->norm += y * y;
+}
+
+void assert_close(const struct distance *d, double tolerance, const struct problem *p, const char *variant,
+		  const char *what)
+{
+	double rel = sqrt(d->diff) / (sqrt(d->norm) + 1e-30);
+
+	/* T = 1: gradients of q and k are zero but for rounding */
+	if (rel <= tolerance || sqrt(d->diff) <= tolerance)
+		return;
+	fail_msg("%s: %s off by %g (B %d T %d heads %d/%d dim %d dtype %d dropout %g)", variant, what, rel, (int)p->B,
+		 (int)p->T, (int)p->H, (int)p->G, (int)p->D, (int)p->dtype, (double)p->op.fwd.dropout);
+}
+
+/* One tensor of x against the same of y, which may have another dtype: elements [first, first + width)
+ * of each token. */
+static void compare(const struct problem *x, const char *xb, const struct problem *y, const char *yb, int64_t stride,
+		    int64_t first, int64_t width, double tolerance, const char *variant, const char *what)
+{
+	struct distance d = { 0, 0 };
+
+	for (int64_t r = 0; r < x->B * x->T; r++)
+		for (int64_t i = 0; i < width; i++)
+			measure(&d, get(x, xb, r * stride + first + i), get(y, yb, r * stride + first + i));
+	assert_close(&d, tolerance, x, variant, what);
+}
+
+void compare_all(const struct problem *x, const struct problem *y, double tolerance, const char *variant)
+{
+	struct distance d = { 0, 0 };
+	int64_t q = x->H * x->D, k = x->G * x->D;
+
+	compare(x, x->out, y, y->out, x->out_stride, 0, q, tolerance, variant, "out");
+	compare(x, x->dqkv, y, y->dqkv, x->in_stride, 0, q, tolerance, variant, "dq");
+	compare(x, x->dqkv, y, y->dqkv, x->in_stride, q, k, tolerance, variant, "dk");
+	compare(x, x->dqkv, y, y->dqkv, x->in_stride, q + k, k, tolerance, variant, "dv");
+	for (int64_t i = 0; i < x->n_lse; i++)
+		measure(&d, get_lse(x, i), get_lse(y, i));
+	assert_close(&d, tolerance, x, variant, "lse");
+}

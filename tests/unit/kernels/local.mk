@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
+kernel_tests = %D%/t_attention %D%/t_kernels %D%/t_kernels_bits %D%/t_kernels_simd \
+	%D%/t_kernels_slopes %D%/t_kernels_types %D%/t_kernels_update
+check_PROGRAMS += $(kernel_tests)
+TESTS += $(kernel_tests)
+
+attention_case = %D%/attention_case.c %D%/attention_case.h $(isa_h)
+kernel_rig = %D%/kernels_rig.c %D%/kernels_rig.h $(isa_h)
+kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_rig)
+kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
+if HAVE_X86_64
+kernel_test_cppflags += -DHAVE_X86_64
+endif
+kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
+
+%C%_t_attention_SOURCES = %D%/t_attention.c $(attention_case)
+%C%_t_attention_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
+%C%_t_attention_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_attention_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
+
+%C%_t_kernels_SOURCES = %D%/t_kernels.c $(kernel_rig)
+%C%_t_kernels_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
+
+%C%_t_kernels_bits_SOURCES = %D%/t_kernels_bits.c $(kernel_rig)
+%C%_t_kernels_bits_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_bits_LDADD = $(kernel_test_ldadd)
+
+%C%_t_kernels_simd_SOURCES = %D%/t_kernels_simd.c $(kernel_job)
+%C%_t_kernels_simd_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_simd_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_simd_LDADD = $(kernel_test_ldadd)
+
+%C%_t_kernels_slopes_SOURCES = %D%/t_kernels_slopes.c $(kernel_rig)
+%C%_t_kernels_slopes_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_slopes_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_slopes_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
+
+%C%_t_kernels_types_SOURCES = %D%/t_kernels_types.c $(kernel_rig) $(half_h)
+%C%_t_kernels_types_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_types_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_types_LDADD = $(kernel_test_ldadd)
+
+%C%_t_kernels_update_SOURCES = %D%/t_kernels_update.c $(kernel_job)
+%C%_t_kernels_update_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_kernels_update_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_kernels_update_LDADD = $(kernel_test_ldadd)
+
+EXTRA_DIST += %D%/cuda_emulated.h
+if HAVE_CXX
+cuda_tests = %D%/t_cuda_attention %D%/t_cuda_kernels %D%/t_cuda_rows
+check_PROGRAMS += $(cuda_tests)
+TESTS += $(cuda_tests)
+
+emulated_flags = -DZR_CUDA_EMULATED='"%D%/cuda_emulated.h"' $(AM_CPPFLAGS) $(kernel_flags)
+emulated_objects = $(cuda_kernels:kernels/cuda/%.cu=%D%/cuda_%.o)
+CLEANFILES += $(emulated_objects)
+cuda_test_libs = $(emulated_objects) kernels/libzrkernels.la tests/lib/libtesthost.la \
+	$(CMOCKA_LIBS) -lm
+
+$(emulated_objects): %D%/cuda_emulated.h $(cuda_headers) $(kernel_headers)
+$(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off \
+		-fno-exceptions -fno-rtti -fno-threadsafe-statics $(RACE_CFLAGS) $(emulated_flags) -c -o $@ $<
+
+%C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c $(attention_case)
+%C%_t_cuda_attention_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_attention_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_attention_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_attention_LDADD = kernels/libkernels_f64.la $(cuda_test_libs)
+EXTRA_%C%_t_cuda_attention_DEPENDENCIES = $(emulated_objects)
+
+%C%_t_cuda_kernels_SOURCES = %D%/t_cuda_kernels.c $(testdevice_h)
+%C%_t_cuda_kernels_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_kernels_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_kernels_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_kernels_LDADD = $(cuda_test_libs)
+EXTRA_%C%_t_cuda_kernels_DEPENDENCIES = $(emulated_objects)
+
+%C%_t_cuda_rows_SOURCES = %D%/t_cuda_rows.c $(testdevice_h)
+%C%_t_cuda_rows_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_rows_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_rows_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_rows_LDADD = $(cuda_test_libs)
+EXTRA_%C%_t_cuda_rows_DEPENDENCIES = $(emulated_objects)
+endif

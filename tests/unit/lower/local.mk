@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Instructions: what each waits for, and the proof that it is enough.
+lower_tests = %D%/t_cut %D%/t_order
+check_PROGRAMS += $(lower_tests)
+TESTS += $(lower_tests)
+
+%C%_t_cut_SOURCES = %D%/t_cut.c $(plan_rig)
+%C%_t_cut_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cut_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+%C%_t_order_SOURCES = %D%/t_order.c %D%/order_rig.c %D%/order_rig.h
+%C%_t_order_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_order_LDADD = core/libcore.la $(CMOCKA_LIBS)

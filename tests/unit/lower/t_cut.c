@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_cut.c - programs of real setups, over stages, ranks, tiers, kinds of device memory, activation policies and comms: each is
+ * accepted by verify as order made it, and refused without any single one of its dependencies. CUTS=full takes the whole
+ * product, else each 199th.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/plan_rig.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+struct count {
+	int64_t setups, refused_setups, instructions, dependencies, missed;
+};
+
+/* One dependency of instruction j less. */
+static int accepts_without(const struct zr_setup *s, struct zr_lowered *p, int32_t j, int32_t k)
+{
+	struct zr_instr *i = &p->instr[j];
+	int32_t *dep = &p->dep[i->after], cut = dep[k];
+	struct zr_error err = { 0 };
+	memmove(dep + k, dep + k + 1, (size_t)(i->n_after - k - 1) * sizeof *dep);
+	i->n_after--;
+	int accepts = !zr_verify(s, p, &err);
+	i->n_after++;
+	memmove(dep + k + 1, dep + k, (size_t)(i->n_after - k - 1) * sizeof *dep);
+	dep[k] = cut;
+	return accepts;
+}
+
+static void cut_program(const struct zr_setup *s, struct zr_lowered *p, struct count *c)
+{
+	char a[256], b[256];
+	for (int32_t j = 0; j < p->n; j++)
+		for (int32_t k = 0; k < p->instr[j].n_after; k++) {
+			c->dependencies++;
+			if (!accepts_without(s, p, j, k))
+				continue;
+			if (!c->missed++)
+				print_message("# program %s: %s (%d) without %s (%d)\n", zr_lowered_name[p->id],
+					      zr_instr_text(s, p, j, a, sizeof a), j,
+					      zr_instr_text(s, p, p->dep[p->instr[j].after + k], b, sizeof b),
+					      p->dep[p->instr[j].after + k]);
+		}
+	c->instructions += p->n;
+}
+
+/* Options that a stage or a device refuses are no setup. */
+static void cut_setup(int world, const char *const *options, struct count *c)
+{
+	struct zr_error err;
+	struct zr_setup *s = plan_try(ZR_SETUP_ALONE, world, options, &err);
+	if (!s) {
+		c->refused_setups++;
+		return;
+	}
+	if (zr_lower_all(s, &err))
+		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2], options[3], err.text);
+	for (int id = 0; id < ZR_LOWERED; id++)
+		cut_program(s, &s->lowered[id], c);
+	c->setups++;
+	plan_close(s);
+}
+
+static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
+				      "zero.plugin=hpz" };
+static const char *const memories[][2] = { { "device.threads=1", "device.threads=1" },
+					   { "device.memory=64M", "device.threads=1" },
+					   { "device.memory=64M", "device.separate=yes" } };
+static const char *const types[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
+static const char *const policies[][2] = { { "activation.plugin=keep", NULL },
+					   { "activation.plugin=recompute", NULL },
+					   { "activation.plugin=offload", "nvme" },
+					   { "activation.plugin=offload", "cpu" } };
+static const char *const comms[] = { "comm.plugin=local", "comm.plugin=mpi" };
+static const char *const optimizers[][2] = { { "optimizer.plugin=adamw", "device.threads=1" },
+					     { "optimizer.plugin=lamb", "device.threads=1" },
+					     { "optimizer.m.plugin=muon", "optimizer.m.match=h.*.mlp.*.weight" } };
+static const char *const tiers[] = { NULL, "cpu", "nvme" };
+static const char *const steps[] = { "train.train_batch_size=6", "train.reduction=local" };
+
+static int pick(int *n, int of)
+{
+	int i = *n % of;
+	*n /= of;
+	return i;
+}
+
+static char disk[] = "/tmp/zeroth-cut-XXXXXX";
+
+struct options {
+	const char *o[32];
+	char text[8][64];
+	int n, n_text;
+};
+
+static void add(struct options *o, const char *option)
+{
+	o->o[o->n++] = option;
+}
+
+/* What lies in another tier, if anything. */
+static void tier(struct options *o, const char *what, const char *plugin)
+{
+	if (!plugin)
+		return;
+	snprintf(o->text[o->n_text], 64, "offload.%s.plugin=%s", what, plugin);
+	add(o, o->text[o->n_text++]);
+	if (strcmp(plugin, "nvme"))
+		return;
+	snprintf(o->text[o->n_text], 64, "offload.%s.path=%s", what, disk);
+	add(o, o->text[o->n_text++]);
+}
+
+#define PRODUCT (5 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3)
+
+static void cut_one(int number, struct count *c)
+{
+	struct options o = { 0 };
+	int k = number, world = 1 + pick(&k, 3), m = pick(&k, 3), a = pick(&k, 4), z = pick(&k, 3), stage = pick(&k, 5);
+	add(&o, stages[stage]);
+	add(&o, memories[m][0]);
+	add(&o, memories[m][1]);
+	add(&o, policies[a][0]);
+	tier(&o, "activation", policies[a][1]);
+	add(&o, types[pick(&k, 2)]);
+	add(&o, comms[pick(&k, 2)]);
+	add(&o, optimizers[z][0]);
+	add(&o, optimizers[z][1]);
+	add(&o, steps[0]);
+	add(&o, steps[pick(&k, 2)]);
+	tier(&o, "optimizer", tiers[pick(&k, 3)]);
+	tier(&o, "gradient", tiers[pick(&k, 3)]);
+	tier(&o, "param", tiers[pick(&k, 3)]);
+	add(&o, "zero.sub_group_size=8192");
+	add(&o, "model.layers=4");
+	if (stage >= 3)
+		add(&o, "zero.persistence_threshold=0");
+	if (stage == 4)
+		add(&o, "boot.ranks_per_node=1");
+	cut_setup(world, o.o, c);
+}
+
+static void no_dependency_can_be_left_out(void **unused)
+{
+	const char *all = getenv("CUTS");
+	struct count c = { 0 };
+	(void)unused;
+	for (int i = 0; i < PRODUCT; i += all && !strcmp(all, "full") ? 1 : 199)
+		cut_one(i, &c);
+	print_message("# %lld setups (%lld options refused): %lld instructions, %lld dependencies, all needed\n", (long long)c.setups,
+		      (long long)c.refused_setups, (long long)c.instructions, (long long)c.dependencies);
+	assert_int_equal(c.missed, 0);
+	assert_true(c.setups > 10 && c.dependencies > 1000);
+}
+
+static int begin(void **unused)
+{
+	return mkdtemp(disk) ? plan_data(unused) : -1;
+}
+
+static int end(void **unused)
+{
+	return rmdir(disk) | plan_data_remove(unused);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_dependency_can_be_left_out),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, begin, end);
+}

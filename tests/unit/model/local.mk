@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# plugins/model.
+model_tests = %D%/t_gpt2 %D%/t_gpt2_options %D%/t_llama %D%/t_llama_options
+check_PROGRAMS += $(model_tests)
+TESTS += $(model_tests)
+
+%C%_t_gpt2_SOURCES = %D%/t_gpt2.c $(model_rig)
+%C%_t_gpt2_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_gpt2_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_gpt2_options_SOURCES = %D%/t_gpt2_options.c $(model_rig)
+%C%_t_gpt2_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_gpt2_options_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_llama_SOURCES = %D%/t_llama.c $(model_rig)
+%C%_t_llama_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_llama_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_llama_options_SOURCES = %D%/t_llama_options.c $(model_rig)
+%C%_t_llama_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_llama_options_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# plugins/optimizer.
+optimizer_tests = %D%/t_optim %D%/t_optim_bits
+check_PROGRAMS += $(optimizer_tests)
+TESTS += $(optimizer_tests)
+
+optim_rig = %D%/optim_rig.c %D%/optim_rig.h
+
+%C%_t_optim_SOURCES = %D%/t_optim.c $(optim_rig)
+%C%_t_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_optim_LDADD = tests/lib/libtesthost.la core/libcore.la $(CMOCKA_LIBS) -lm
+
+%C%_t_optim_bits_SOURCES = %D%/t_optim_bits.c $(optim_rig) $(half_h)
+%C%_t_optim_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_optim_bits_LDADD = tests/lib/libtesthost.la core/libcore.la $(CMOCKA_LIBS)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Model directories of Hugging Face.
+pretrained_tests = %D%/t_pretrained
+check_PROGRAMS += $(pretrained_tests)
+TESTS += $(pretrained_tests)
+
+%C%_t_pretrained_SOURCES = %D%/t_pretrained.c
+%C%_t_pretrained_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_pretrained_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_pretrained_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
