@@ -35,10 +35,11 @@ char *zr_json_text(const json_t *j, size_t flags)
 int zr_json_print(json_t *j, size_t flags, const char *what, struct zr_error *err)
 {
 	char *text = zr_json_dump(j, flags);
-	int rc = text ? 0 : zr_err(err, ZR_ENOMEM, "%s as JSON: out of memory, or a name is not UTF-8", what);
-	if (text)
-		puts(text);
-	free(text);
 	json_decref(j);
-	return rc;
+	if (!text)
+		return zr_err(err, ZR_ENOMEM, "%s as JSON: out of memory, or a name is not UTF-8",
+			      what);
+	puts(text);
+	free(text);
+	return 0;
 }

@@ -142,9 +142,9 @@ static json_t *count(uint64_t n)
 static json_t *tier_json(const struct zr_setup *s, int tier)
 {
 	json_t *region = json_object();
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
-			zr_json_put(&region, s->plan.region[i].what, count(s->plan.region[i].bytes));
+	for (const struct zr_region *r = s->plan.region; r < s->plan.region + ZR_R_COUNT; r++)
+		if (r->tier == tier && r->bytes)
+			zr_json_put(&region, r->what, count(r->bytes));
 	if (tier == ZR_TIER_HOST && s->plan.kept)
 		zr_json_put(&region, KEPT, count(s->plan.kept));
 	return region;
@@ -157,8 +157,9 @@ static json_t *groups_json(const struct zr_setup *s)
 		const struct zr_section *sec = s->param_group[g].section;
 		int64_t elements;
 		int32_t n = tensors_of(s, g, &elements);
-		zr_json_add(&list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin", sec->plugin->desc->id,
-					     "tensors", n, "parameters", (json_int_t)elements));
+		zr_json_add(&list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin",
+					     sec->plugin->desc->id, "tensors", n, "parameters",
+					     (json_int_t)elements));
 	}
 	return list;
 }

@@ -213,24 +213,24 @@ done
 is 'I6: a configuration for which memory is too short' "$short" ''
 
 # The last allocations of a plan make its JSON: it is whole or not there.
+plan_without() {
+	(cd base && ZR_FAULT="call=alloc kind=ENOMEM n=$1" LD_PRELOAD=$faults "${plan[@]}") \
+		> part 2> told.err
+}
 for more in '' --program; do
 	plan=("$ZEROTH" plan --memory 1T --json $more tiny.ini)
 	(cd base && "${plan[@]}" > ../whole)
 	from=1 to=100000 short=
 	while [ $((to - from)) -gt 1 ]; do
 		n=$(((from + to) / 2))
-		if (cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM and=later" LD_PRELOAD=$faults "${plan[@]}") > /dev/null 2>&1; then
-			to=$n
-		else
-			from=$n
-		fi
+		if plan_without "$n and=later"; then to=$n; else from=$n; fi
 	done
 	for n in $(seq $((to - 40)) "$to"); do
-		(cd base && ZR_FAULT="call=alloc n=$n kind=ENOMEM" LD_PRELOAD=$faults "${plan[@]}") > part 2> told.err
-		case $? in
-		0) cmp -s part whole || short+=" $n" ;;
-		*) [ ! -s part ] && grep -q memory told.err || short+=" $n" ;;
-		esac
+		if plan_without "$n"; then
+			cmp -s part whole || short+=" $n"
+		else
+			[ ! -s part ] && grep -q memory told.err || short+=" $n"
+		fi
 	done
 	is "I6: plan --json $more for which memory is too short" "$short" ''
 done
