@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replicas.c - see checkpoint.h: masters and compute copies that every rank has whole. Where ranks have drifted apart no
- * one can tell which is right, so nothing of it may be saved. Optimizer states are left out: where they differ, the
- * masters do after the next update. So are copies that are split in each node: the next update publishes them anew.
+ * replicas.c - see checkpoint.h: masters and compute copies that every rank has whole, and shares
+ * of copies that each node has. Where ranks have drifted apart no one can tell which is right:
+ * nothing is saved. Optimizer states are left out: where they differ, masters do an update later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,29 @@ struct hashing {
 	struct zr_session *s;
 	XXH3_state_t *hash;
 	char *chunk; /* of fp32, twice */
-	uint64_t *of; /* [n_tensors] 0: it is split */
+	uint64_t *of; /* [n_tensors] of what is here; 0: no other rank has it */
 };
+
+/* Whether each node has the unit's copy, split over its ranks. */
+static int by_node(const struct zr_setup *p, int32_t unit)
+{
+	return p->groups[unit].param == ZR_GROUP_NODE && p->process.local_world < p->process.world;
+}
+
+/* The unit's first block in this rank's copy. */
+static int64_t share(const struct zr_setup *p, int32_t unit)
+{
+	return by_node(p, unit) ? p->process.local_rank * p->plan.unit[unit].param_per : 0;
+}
+
+/* The first rank that should have what rank r has of a unit that each rank, or each node, has. */
+static int32_t twin(const struct zr_ckpt_word *words, int32_t r, int node)
+{
+	int32_t k = 0;
+	while (node && words[k].done != words[r].done)
+		k++;
+	return k;
+}
 
 /* The tensor's blocks [at, at + n): its master, or the compute copy. */
 static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, int64_t n)
@@ -31,7 +52,7 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	uint64_t block = copy ? zr_datum_bytes(s, ZR_D_LOWP) : ZR_BLOCK * 4;
 	struct zr_spot spot = s->setup->plan.unit[t->unit].param;
 	int rc = 0;
-	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at) * block;
+	spot.at += (uint64_t)(t->offset / ZR_BLOCK + at - share(s->setup, t->unit)) * block;
 	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, &rc) : zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, &rc);
 	if (!rc)
 		XXH3_64bits_update(h->hash, data, (uint64_t)elements * (block / ZR_BLOCK));
@@ -40,54 +61,64 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 
 static int hash_tensor(const struct hashing *h, int32_t tensor)
 {
-	const struct zr_place *t = &h->s->setup->layout.tensor[tensor];
-	const struct zr_groups *g = &h->s->setup->groups[t->unit];
-	int master = g->state == ZR_GROUP_SELF, copy = g->param == ZR_GROUP_SELF && (!master || zr_has_datum(h->s, t->unit, ZR_D_LOWP));
+	const struct zr_setup *p = h->s->setup;
+	const struct zr_place *t = &p->layout.tensor[tensor];
+	const struct zr_groups *g = &p->groups[t->unit];
+	int node = by_node(p, t->unit), master = g->state == ZR_GROUP_SELF;
+	int apart = !master || zr_has_datum(h->s, t->unit, ZR_D_LOWP);
+	int copy = node || (g->param == ZR_GROUP_SELF && apart);
+	int64_t at = share(p, t->unit) - t->offset / ZR_BLOCK;
+	int64_t end = at + p->plan.unit[t->unit].param_per;
 	int rc = 0;
 	XXH3_64bits_reset(h->hash);
-	for (int64_t at = 0; !rc && at < t->blocks; at += CHUNK) {
-		int64_t n = t->blocks - at < CHUNK ? t->blocks - at : CHUNK;
+	end = node && end < t->blocks ? end : t->blocks;
+	for (at = at < 0 ? 0 : at; !rc && at < end; at += CHUNK) {
+		int64_t n = end - at < CHUNK ? end - at : CHUNK;
 		rc = master ? add(h, tensor, 0, at, n) : 0;
-		if (!rc && copy)
-			rc = add(h, tensor, 1, at, n);
+		rc = rc || !copy ? rc : add(h, tensor, 1, at, n);
 	}
 	h->of[tensor] = master || copy ? XXH3_64bits_digest(h->hash) : 0;
 	return rc;
 }
 
 /* Of all ranks, a part of the tensors at a time: the first that differs. */
-static int tell(const struct hashing *h, struct zr_ckpt_word *words, struct zr_error *err)
+static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr_ckpt_word *words,
+		   const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	const struct zr_layout *l = &h->s->setup->layout;
-	const struct zr_ckpt_word *bad;
-	for (int32_t from = 0; from < l->n_tensors; from += PART) {
-		int32_t n = l->n_tensors - from < PART ? l->n_tensors - from : PART;
-		struct zr_ckpt_word mine = { 0 };
-		memcpy(mine.text, h->of + from, (size_t)n * 8);
-		int rc = zr_ckpt_share(h->s, &mine, words, &bad, err);
-		for (int32_t i = 0; !rc && i < n; i++)
-			for (int32_t r = 1; !rc && r < h->s->setup->process.world; r++)
-				if (memcmp(words[r].text + i * 8, words[0].text + i * 8, 8))
-					rc = zr_err(err, ZR_EIO, "step %lld: tensor %s (unit %s) of rank %d is not that of rank 0: ranks have drifted "
-						    "apart, so this step is not saved; go on from an earlier checkpoint with --resume",
-						    (long long)h->s->step, l->tensor[from + i].decl->name,
-						    l->unit[l->tensor[from + i].unit].name, r);
-		if (rc)
+	const struct zr_setup *p = h->s->setup;
+	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
+		const struct zr_place *t = &p->layout.tensor[i];
+		int32_t at = i % PART;
+		if (!at && !mine->code)
+			memcpy(mine->text, h->of + i, (size_t)PART * 8);
+		int rc = at ? 0 : zr_ckpt_share(h->s, mine, words, bad, err);
+		if (rc || *bad)
 			return rc;
+		for (int32_t r = 1; r < p->process.world; r++) {
+			int32_t k = twin(words, r, by_node(p, t->unit));
+			if (memcmp(words[r].text + at * 8, words[k].text + at * 8, 8))
+				return zr_err(err, ZR_EIO,
+					"step %lld: tensor %s (unit %s) of rank %d is not that of "
+					"rank %d: ranks have drifted apart, so this step is not "
+					"saved; go on from an earlier checkpoint with --resume",
+					(long long)h->s->step, t->decl->name,
+					p->layout.unit[t->unit].name, r, k);
+		}
 	}
 	return 0;
 }
 
 int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad, struct zr_error *err)
 {
-	int32_t tensors = s->setup->layout.n_tensors, differ = 0;
-	struct zr_ckpt_word mine = { 0 };
+	const struct zr_process *at = &s->setup->process;
+	struct zr_ckpt_word mine = { .done = (int64_t)at->local_rank << 32 | at->local_world };
 	struct zr_error why = { 0 };
-	int no = 0;
+	int32_t tensors = s->setup->layout.n_tensors, no = 0;
 	*bad = NULL;
 	if (zr_alone(s))
 		return 0;
-	struct hashing h = { s, XXH3_createState(), malloc(2 * CHUNK * ZR_BLOCK * 4), calloc((size_t)tensors + 1, 8) };
+	struct hashing h = { s, XXH3_createState(), malloc(2 * CHUNK * ZR_BLOCK * 4),
+			     calloc((size_t)tensors + PART, 8) };
 	s->err = &why;
 	if (!h.hash || !h.chunk || !h.of)
 		no = zr_err(&why, ZR_ENOMEM, "out of memory for hashes of what all ranks have");
@@ -95,13 +126,7 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const 
 		no = hash_tensor(&h, i);
 	if (no)
 		zr_ckpt_say(&mine, &why);
-	else
-		mine.hash = (int64_t)XXH3_64bits(h.of, (size_t)tensors * 8);
-	int rc = zr_ckpt_share(s, &mine, words, bad, err);
-	for (int32_t r = 0; !rc && !*bad && r < s->setup->process.world; r++)
-		differ |= words[r].hash != words[0].hash;
-	if (differ)
-		rc = tell(&h, words, err);
+	int rc = compare(&h, &mine, words, bad, err);
 	XXH3_freeState(h.hash);
 	free(h.chunk);
 	free(h.of);

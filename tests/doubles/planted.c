@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * planted.c - comm/local with one defect, built and run by tests/system/ranks.sh: from step 3 on rank 2 does what PLANTED says
- * (in the environment): posts another `kind`, `tag`, `type` or `count` than the other ranks, `fail`s alone, or takes
- * `memory` without end.
+ * planted.c - comm/local with one defect, built and run by tests/system/ranks.sh and
+ * drift.sh: from step 3 on rank 2 does what PLANTED says (in the environment): posts another `kind`,
+ * `tag`, `type` or `count` than the others, `fail`s alone, or takes `memory` without end. `share`:
+ * rank 3 changes the first number of what it gives its node in step 3 by one unit in its last place.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <zeroth/comm.h>
+#include <zeroth/zero.h>
 
 #include "wrapped.h"
 
@@ -31,6 +33,9 @@ static int post(struct zr_inst *inst, const struct zr_comm_op *op, zr_ticket *ou
 {
 	static struct zr_comm_seg seg[256]; /* peers look at it until the wait */
 	struct zr_comm_op o = *op;
+	if (is_planted("share") && op->kind == ZR_COMM_ALL_GATHER && op->group == ZR_GROUP_NODE)
+		for (int32_t i = 0; host->rank == 3 && op->tag.step == 3 && i < op->n_seg; i++)
+			*(uint32_t *)op->seg[i].send ^= 1;
 	if (host->rank != 2 || op->tag.step < 3 || op->kind == ZR_COMM_FENCE)
 		return real_vtbl->post(inst, op, out);
 	if (is_planted("fail"))
@@ -61,6 +66,8 @@ __attribute__((constructor)) static void begin_wrapping(void)
 {
 	wrap();
 	vtbl.post = post;
+	if (is_planted("share")) /* so that it gives, and others do not look */
+		vtbl.mem_view = NULL;
 }
 
 ZR_PLUGIN(&desc);

@@ -35,6 +35,20 @@ for more in checkpoint.async=no checkpoint.async=yes precision.plugin=bf16; do
 	is "I6: $more: the checkpoint before serves" "$? $(digest b)" "0 $(digest a)"
 done
 
+# What every node has, split over its ranks: only what is frozen is not published anew.
+build planted
+nodes=(-n 4 -o boot.ranks_per_node=2 -o comm.plugin=./planted.so -o zero.plugin=hpz
+	-o zero.persistence_threshold=0 -o train.freeze='h.1.*' -o checkpoint.every=2
+	-o train.steps=4)
+rm -rf a b
+PLANTED='' train a "${nodes[@]}"
+is "shares of nodes that are alike save" "$? $(cat a/checkpoints/latest)" "0 step-00000004"
+PLANTED=share train b "${nodes[@]}"
+is "shares that are not: exit 4" "$?" 4
+like "I7: shares: which tensor and ranks" "$(tail -n 1 b.err)" \
+	'step 4: tensor h\.1\.[a-z0-9_.]+ \(unit h\.1[a-z0-9/]*\) of rank 3 is not that of rank 1:'
+is "I6: shares: nothing of it is saved" "$(ls b/checkpoints | tr '\n' ' ')" "latest step-00000002 "
+
 # ---- hysteresis ----
 fp16=(-o precision.plugin=fp16 -o precision.initial_scale_power=22 -o precision.loss_scale_window=2 -o precision.hysteresis=3
 	-o train.steps=16)
