@@ -1,14 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Plugins of the role boot: who the ranks are.
 bootplugindir = $(plugindir)/boot
-bootplugin_LTLIBRARIES = %D%/local.la %D%/env.la
+bootplugin_LTLIBRARIES = %D%/local.la
 
 %C%_local_la_SOURCES = %D%/local.c
 %C%_local_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_local_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
-%C%_env_la_SOURCES = %D%/env.c %D%/env.h %D%/env_file.c %D%/env_join.c %D%/env_wait.c
-%C%_env_la_CFLAGS = $(PLUGIN_CFLAGS)
-%C%_env_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+include plugins/boot/env/local.mk
 
 if HAVE_MPI
 bootplugin_LTLIBRARIES += %D%/mpi.la

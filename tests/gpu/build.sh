@@ -64,8 +64,9 @@ compile() {
 
 # The C files of a plugin, by the makefile's list.
 sources() {
-	sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' "plugins/$1/local.mk" | sed -n "s/^%C%_$2_la_SOURCES = //p" | tr -s ' \t' '\n' |
-		sed -n "s|^%D%/\(.*\.c\)\$|plugins/$1/\1|p"
+	sed -e ':a' -e '/\\$/{N; s/\\\n//; ba' -e '}' "plugins/$1/$2/local.mk" |
+		sed -n "s/^plugins_$1_$2_la_SOURCES = //p" | tr -s ' \t' '\n' |
+		sed -n "s|^%D%/\(.*\.c\)\$|plugins/$1/$2/\1|p"
 }
 
 # link PLUGIN LIBRARY... of its objects, if all of them were compiled: one plugin does without the other
@@ -112,7 +113,7 @@ build() {
 	runtime=$(find_cuda 'libcudart.so*') blas=$(find_cuda 'libcublasLt.so*') nccl=$(find_cuda 'libnccl.so*')
 	result toolkit pass '' '' "$("$nvcc" --version | sed -n 's/.*release/release/p'): $nvcc $runtime $blas $nccl"
 	[ -n "$runtime" ] && [ -n "$blas" ] || { result libraries fail '' '' 'no libcudart or no libcublasLt'; return; }
-	flags=(-Iinclude -Iplugins -Ikernels)
+	flags=(-I. -Iinclude -Iplugins -Ikernels)
 	for file in cublasLt.h cuda_runtime_api.h nccl.h; do
 		file=$(find_cuda $file)
 		[ -z "$file" ] || case $file in /usr/include/*) ;; *) flags+=(-isystem "$(dirname "$file")") ;; esac

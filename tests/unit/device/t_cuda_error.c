@@ -4,7 +4,7 @@
  * left behind, that another operation may have failed. And what a process lacks for CUDA. Needs the toolkit, no GPU.
  */
 #include "cuda_missing.h"
-#include "plugins/device/cuda.h"
+#include "plugins/device/cuda/cuda.h"
 #include "tests/lib/testhost.h"
 
 #include <setjmp.h>

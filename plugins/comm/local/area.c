@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * area.c - how the ranks find each other. Rank 0 makes the memfd and puts its process and descriptor into boot's
+ * key-value area; the others open it through /proc. Nothing of it has a name, so nothing can be left behind, and the
+ * size of /dev/shm does not matter.
+ */
+#define _GNU_SOURCE
+#include "local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define KEY "comm.local"
+#define HUGE (2u << 20)
+#define NODE_SPAN ((uint64_t)1 << 44) /* room of a rank's node in the file: pages exist only where touched */
+#define REPORT 10.0                   /* seconds between lines that say who is missing */
+
+/* What rank 0 publishes. */
+struct hello {
+	int32_t pid, fd, world, rsv;
+	uint64_t nonce, base, staging;
+};
+
+static uint64_t up(uint64_t bytes)
+{
+	return (bytes + HUGE - 1) / HUGE * HUGE;
+}
+
+static void lay_out(struct zr_inst *c)
+{
+	c->area_bytes = up(sizeof(struct area) + (uint64_t)c->world * sizeof(struct seat));
+	c->stage_at = c->area_bytes;
+	c->data_at = up(c->stage_at + (uint64_t)c->world * c->o->staging);
+	c->region_end = c->data_at + (uint64_t)c->group[ZR_GROUP_NODE].first * NODE_SPAN;
+}
+
+static int map_area(struct zr_inst *c)
+{
+	void *m = mmap(NULL, c->area_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
+	if (m == MAP_FAILED)
+		return zr_fail(c->h, ZR_ENOMEM, "cannot map the area of the ranks: %s", strerror(errno));
+	c->area = m;
+	return 0;
+}
+
+/* Rank 0. */
+static int make_area(struct zr_inst *c)
+{
+	struct hello hello = { .pid = c->pid, .world = c->world, .staging = c->o->staging };
+	c->fd = memfd_create("zeroth", MFD_CLOEXEC);
+	if (c->fd < 0)
+		return zr_fail(c->h, ZR_EIO, "memfd_create: %s", strerror(errno));
+	if (ftruncate(c->fd, (off_t)(c->data_at + (uint64_t)c->world * NODE_SPAN)))
+		return zr_fail(c->h, ZR_EIO, "cannot size the memory of the ranks: %s", strerror(errno));
+	int rc = map_area(c);
+	if (rc)
+		return rc;
+	if (getrandom(&hello.nonce, sizeof hello.nonce, 0) != sizeof hello.nonce)
+		return zr_fail(c->h, ZR_EIO, "getrandom: %s", strerror(errno));
+	hello.fd = c->fd;
+	hello.base = (uintptr_t)c->area;
+	c->nonce = c->area->nonce = hello.nonce;
+	c->area->world = c->world;
+	c->shares_map = 1;
+	atomic_store(&c->area->users, 1);
+	rc = c->boot->put(c->boot_inst, KEY, &hello, sizeof hello);
+	return rc ? zr_fail(c->h, rc, "boot could not publish where the ranks meet") : 0;
+}
+
+/* The other ranks. */
+static int open_area(struct zr_inst *c)
+{
+	struct hello hello;
+	char path[64];
+	int rc = c->boot->get(c->boot_inst, KEY, &hello, sizeof hello, c->o->timeout);
+	if (rc)
+		return zr_fail(c->h, ZR_EPEER, "rank 0 did not publish where the ranks meet");
+	if (hello.world != c->world || hello.staging != c->o->staging)
+		return zr_fail(c->h, ZR_EINVAL, "rank 0 has %d ranks and staging = %llu, rank %d has %d and %llu", hello.world,
+			       (unsigned long long)hello.staging, c->rank, c->world, (unsigned long long)c->o->staging);
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", hello.pid, hello.fd);
+	c->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (c->fd < 0)
+		return zr_fail(c->h, ZR_EIO, "cannot open the memory of rank 0 (%s: %s): the ranks must run on one machine as one user",
+			       path, strerror(errno));
+	if (hello.pid == c->pid) {
+		c->area = (struct area *)(uintptr_t)hello.base;
+		c->shares_map = 1;
+		atomic_fetch_add(&c->area->users, 1);
+	} else if ((rc = map_area(c))) {
+		return rc;
+	}
+	c->nonce = hello.nonce;
+	if (c->area->nonce != hello.nonce)
+		return zr_fail(c->h, ZR_EIO, "%s is not the memory of the ranks", path);
+	return 0;
+}
+
+static void say_missing(struct zr_inst *c, uint32_t level, double waited)
+{
+	char list[256] = "";
+	for (int32_t r = 0; r < c->world; r++)
+		if (atomic_load(&c->area->seat[r].joined) < level)
+			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", *list ? ", " : "", r);
+	zr_log(c->h, ZR_LOG_WARN, "still waiting for rank %s to join (%.0f s)", list, waited);
+}
+
+/* Waits until every rank has come to that level. */
+static int all_joined(struct zr_inst *c, uint32_t level)
+{
+	double start = zl_now(), said = start;
+	for (int32_t r = 0; r < c->world; r++) {
+		_Atomic uint32_t *joined = &c->area->seat[r].joined;
+		uint32_t seen;
+		while ((seen = atomic_load(joined)) < level) {
+			int rc = zl_is_aborted(c) ? zl_stopped(c) : zl_check_alive(c, r);
+			if (rc)
+				return rc;
+			if (zl_now() - start > c->o->timeout)
+				return zl_stop(c, "timeout: rank %d did not join within %.3g s", r, c->o->timeout);
+			if (zl_now() - said >= REPORT) {
+				said = zl_now();
+				say_missing(c, level, said - start);
+			}
+			zl_nap(joined, seen, 0.2);
+		}
+	}
+	return 0;
+}
+
+static void join(struct zr_inst *c, uint32_t level)
+{
+	_Atomic uint32_t *joined = &c->area->seat[c->rank].joined;
+	atomic_store(joined, level);
+	zl_wake(joined);
+}
+
+/* A descriptor per other process that becomes readable when it ends, even before its parent has noticed. */
+static void watch(struct zr_inst *c)
+{
+	for (int32_t r = 0; r < c->world; r++) {
+		int pid = atomic_load(&c->area->seat[r].pid);
+		c->watch[r].events = POLLIN;
+		if (pid == c->pid)
+			continue;
+		c->watch[r].fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (c->watch[r].fd < 0)
+			zr_log(c->h, ZR_LOG_WARN, "cannot watch rank %d (%s): its death would be noticed by the timeout only", r,
+			       strerror(errno));
+	}
+}
+
+/* Whether the kernel lets this process read the private memory of every other one. */
+static int reads_others(struct zr_inst *c)
+{
+	for (int32_t r = 0; r < c->world; r++) {
+		struct seat *s = &c->area->seat[r];
+		uint64_t got = ~c->nonce;
+		struct iovec here = { &got, sizeof got }, there = { (void *)(uintptr_t)atomic_load(&s->probe), sizeof got };
+		if (atomic_load(&s->pid) == c->pid)
+			continue;
+		if (c->o->cross_read || process_vm_readv(atomic_load(&s->pid), &here, 1, &there, 1, 0) != sizeof got ||
+		    got != c->nonce)
+			return 0;
+	}
+	return 1;
+}
+
+int zl_join(struct zr_inst *c)
+{
+	lay_out(c);
+	int rc = c->rank ? open_area(c) : make_area(c);
+	if (rc)
+		return rc;
+	struct seat *mine = &c->area->seat[c->rank];
+	atomic_store(&mine->pid, c->pid);
+	atomic_store(&mine->probe, (uint64_t)(uintptr_t)&c->nonce);
+	join(c, 1);
+	rc = all_joined(c, 1);
+	if (rc)
+		return rc;
+	watch(c);
+	atomic_store(&mine->reads, (uint32_t)reads_others(c));
+	join(c, 2);
+	rc = all_joined(c, 2);
+	if (rc)
+		return rc;
+	c->reads = 1;
+	for (int32_t r = 0; r < c->world; r++)
+		c->reads &= (int)atomic_load(&c->area->seat[r].reads);
+	if (!c->reads && c->rank == 0 && !c->o->cross_read)
+		zr_log(c->h, ZR_LOG_INFO, "process_vm_readv is not permitted here: buffers outside mem_alloc are staged");
+	return 0;
+}
+
+void zl_leave(struct zr_inst *c)
+{
+	if (c->area) {
+		for (int k = 0; k < c->n_regions; k++)
+			if (c->region[k].base)
+				zl_mem_free(c, c->region[k].base + (uint64_t)c->group[ZR_GROUP_NODE].rank * c->region[k].stride);
+		atomic_store(&c->area->seat[c->rank].left, 1);
+	}
+	for (int32_t r = 0; c->watch && r < c->world; r++)
+		if (c->watch[r].fd >= 0)
+			close(c->watch[r].fd);
+	if (c->stage)
+		munmap(c->stage, (uint64_t)c->world * c->o->staging);
+	if (c->area && (!c->shares_map || atomic_fetch_sub(&c->area->users, 1) == 1))
+		munmap(c->area, c->area_bytes);
+	if (c->fd >= 0)
+		close(c->fd);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * local.h - parts of the comm plugin `local`: what the ranks share, and what one rank keeps.
+ *
+ * All ranks map one memfd. Its front is the area: per rank a seat, per seat and group a lane, and in a lane the ring
+ * of the operations that the rank has posted. Three words of a lane only ever grow, are written by the owner alone,
+ * and are slept on (futex) by the others:
+ *   posted  operations announced         sync  meetings inside operations
+ *   done    operations whose data the owner has read from its peers
+ * Behind the area lie staging buffers and the memory of mem_alloc; pages exist once they are touched.
+ *
+ * Each rank executes its operations in the order it posted them, both groups in one queue, so ranks may wait for
+ * their tickets in different orders without a deadlock.
+ */
+#ifndef ZR_COMM_LOCAL_H
+#define ZR_COMM_LOCAL_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <zeroth/boot.h>
+#include <zeroth/comm.h>
+#include <zeroth/zero.h>
+
+#include "plugins/comm/names.h"
+#include "plugins/comm/segment.h"
+#include "plugins/comm/sum.h"
+
+#define WINDOW 64     /* tickets of one rank that may be outstanding */
+#define RING 256      /* a slot is rewritten only when every peer must have executed it: that far apart are two ranks never, > 2 * WINDOW */
+#define SEGS 16384    /* segments of the operations in a ring, all together */
+#define REGIONS 64    /* calls of mem_alloc in a life */
+#define LANES 2       /* groups that need one: node and world */
+
+/* The growing words of a lane. */
+enum word { POSTED, DONE, SYNC, WORDS };
+
+/* One segment as peers see it: the owner's addresses, and their places in the memfd, 0 where they are not in it. */
+struct shared_seg {
+	uint64_t send, recv, send_at, recv_at;
+	int64_t count;
+};
+
+struct slot {
+	int32_t kind, dtype, root, n_seg;
+	struct zr_comm_tag tag;
+	uint64_t first_seg; /* number of its first segment, modulo SEGS an index */
+	int32_t private;    /* peers of other processes see no mapping of some of its buffers */
+};
+
+struct lane {
+	_Alignas(64) _Atomic uint32_t word[WORDS];
+	_Atomic uint32_t sleepers; /* threads that sleep on one of the words */
+	struct slot slot[RING];
+	struct shared_seg seg[SEGS];
+};
+
+/* What a rank does now, for the reports of the others; parts may be of two moments. */
+struct doing {
+	_Atomic int64_t step;
+	_Atomic int32_t op, unit, kind; /* kind 0: has posted nothing yet */
+	_Atomic uint32_t waiting;
+};
+
+/* A mapping that the ranks of one process share. */
+struct shared_map {
+	_Atomic uint64_t base;
+	_Atomic int32_t users;
+};
+
+struct seat {
+	_Atomic uint32_t joined; /* 1 seated, 2 has tried to read the others */
+	_Atomic uint32_t left;   /* destroyed its instance */
+	_Atomic int32_t pid;
+	_Atomic uint32_t reads;  /* process_vm_readv works from here to every other process */
+	_Atomic uint64_t probe;  /* address of a private copy of the area's nonce */
+	struct doing doing;
+	struct shared_map region[REGIONS]; /* set by the lowest rank of a process on its node */
+	struct lane lane[LANES];
+};
+
+struct area {
+	uint64_t nonce;
+	int32_t world;
+	_Atomic int32_t users;     /* ranks of rank 0's process: they share its mapping */
+	_Atomic uint32_t aborted;  /* 1 somebody writes why, 2 why is there */
+	char why[1000];
+	struct seat seat[];
+};
+
+struct group {
+	int32_t first, size, rank; /* its ranks are first .. first + size - 1; rank: of this process in it */
+};
+
+/* An outstanding ticket. */
+struct pend {
+	uint64_t ticket; /* 0: free */
+	uint32_t seq;    /* value of `posted` after it */
+	uint32_t meet;   /* all_reduce: value of `sync` that separates its halves */
+	int32_t group;
+	int32_t stage;   /* 0 posted, 1 the first half of an all_reduce is done, 2 executed */
+};
+
+struct region {
+	uint64_t at, stride, bytes; /* place in the memfd of the node's first rank; distance of ranks */
+	char *base;                 /* where `at` is mapped; NULL: freed */
+	struct view *views;         /* owned */
+};
+
+/* Where a rank's bytes are read: at p here, or at p in process pid. */
+struct source {
+	const char *p;
+	pid_t pid; /* 0: here */
+};
+
+struct local_opts {
+	double timeout;
+	uint64_t staging;
+	int32_t cross_read;
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	const struct local_opts *o;
+	const struct zr_boot_v1 *boot;
+	struct zr_inst *boot_inst;
+	int32_t rank, world, pid;
+	int32_t nodes;         /* 1, or more: then memory of mem_alloc is shared by the node only */
+	struct group group[3];
+	int fd;
+	struct area *area;     /* NULL: one rank alone */
+	uint64_t area_bytes, stage_at, data_at; /* of the area; places in the memfd of staging and mem_alloc */
+	int shares_map;        /* the area is mapped where rank 0's process has it */
+	uint64_t nonce;        /* peers try to read it */
+	int reads;             /* process_vm_readv works between all */
+	struct pollfd *watch;  /* [world]: pidfds of the other processes, -1 where there is none */
+	struct pend pend[WINDOW];
+	uint64_t next, head;   /* next ticket to give, to execute */
+	int outstanding;       /* tickets not yet waited for */
+	uint64_t seg_head[LANES];
+	uint32_t posted[LANES], sync[LANES];
+	const char *doing;     /* what the wait in progress is for */
+	double since;          /* when the call in progress began */
+	double look;           /* seconds to look before sleeping: follows what helped */
+	char *stage;           /* mapping of all staging buffers, NULL until used */
+	struct source *source; /* [world] */
+	char *fetch;           /* [workers][world][FETCH] */
+	_Atomic int32_t unread; /* process whose memory could not be read, 0: none */
+	_Atomic uint64_t sent;
+	struct region region[REGIONS];
+	int n_regions;
+	uint64_t region_end;   /* place in the memfd where the next one begins */
+};
+
+#define FETCH 65536u /* bytes of another process that a sum reads at a time */
+
+static inline struct lane *lane_of(const struct zr_inst *c, int32_t group, int32_t rank_in_group)
+{
+	return &c->area->seat[c->group[group].first + rank_in_group].lane[group - ZR_GROUP_NODE];
+}
+
+static inline const struct slot *slot_of(const struct lane *l, uint32_t seq)
+{
+	return &l->slot[seq % RING];
+}
+
+static inline const struct shared_seg *seg_of(const struct lane *l, const struct slot *s, int32_t i)
+{
+	return &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
+}
+
+double zl_now(void);
+
+/* area.c */
+int zl_join(struct zr_inst *c);
+void zl_leave(struct zr_inst *c);
+
+/* text.c */
+/* "all_gather over the world (step 3, op 17, unit 2)" */
+void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room);
+/* "rank 2 (computing after ...)" for each rank of the group whose word is short of `target` */
+void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room);
+/* Ends everything with the reason that the ranks' operations `p` differ; common: the one of both ranks that all others
+ * are like, or -1. */
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what, int32_t common);
+
+/* wait.c */
+/* Records why (the first one stands), wakes everybody. */
+void zl_abort(struct zr_inst *c, const char *why);
+int zl_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* abort, then zl_stopped */
+int zl_stopped(struct zr_inst *c);        /* fails the call in progress with the reason of the abort */
+int zl_is_aborted(const struct zr_inst *c);
+void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value); /* sets an own word, wakes its sleepers */
+/* 1 when this word of all ranks of the group has reached target; 0 not yet, only if !block; < 0 */
+int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int block);
+void zl_nap(_Atomic uint32_t *word, uint32_t seen, double seconds);
+void zl_wake(_Atomic uint32_t *word);
+int zl_check_alive(struct zr_inst *c, int32_t awaited); /* fails if a process died, or `awaited` left; -1: none */
+
+/* ring.c */
+int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
+int zl_test(struct zr_inst *c, zr_ticket t);
+int zl_wait(struct zr_inst *c, zr_ticket t);
+
+/* move.c: the data of an operation that all have posted */
+int zl_move(struct zr_inst *c, const struct pend *p);      /* of an all_reduce: the sum of the own part */
+int zl_move_rest(struct zr_inst *c, const struct pend *p); /* all_reduce: the parts of the others */
+int64_t zl_part(int64_t count, int32_t ranks);             /* all_reduce: elements per rank, the last ones may have fewer */
+void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes, int stream);
+void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks, int stream);
+int zl_unread(struct zr_inst *c); /* fails if a copy or sum could not read somebody */
+
+/* stage.c: the same through staging buffers */
+int zl_stage(struct zr_inst *c, const struct pend *p);
+
+/* mem.c */
+int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out);
+void zl_mem_free(struct zr_inst *c, void *p);
+void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank);
+uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes); /* place in the memfd, 0: not in it */
+char *zl_mem_here(const struct zr_inst *c, uint64_t at);                    /* NULL: not mapped here */
+
+/* view.c */
+int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t group, void **out);
+void zl_views_free(struct region *r);
+
+#endif

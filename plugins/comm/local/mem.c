@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mem.c - memory that the ranks of a node share: a stretch of the memfd with one range per rank, mapped as a
+ * whole by every process. A played node does not see the memory of another.
+ */
+#define _GNU_SOURCE
+#include "local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ALIGN (2u << 20) /* a range begins where a huge page may */
+
+static const struct group *node_of(const struct zr_inst *c)
+{
+	return &c->group[ZR_GROUP_NODE];
+}
+
+static uint64_t size_of(const struct zr_inst *c, const struct region *r)
+{
+	return r->stride * (uint64_t)node_of(c)->size;
+}
+
+/* All ranks of the node are here; their byte counts are equal. */
+static int meet(struct zr_inst *c, uint64_t bytes)
+{
+	struct zr_comm_seg seg = { NULL, NULL, (int64_t)bytes };
+	struct zr_comm_op op = { .size = sizeof op, .kind = COMM_MEM, .group = ZR_GROUP_NODE, .dtype = ZR_U8, .n_seg = 1,
+				 .seg = &seg, .tag = { -1, -1, -1 } };
+	zr_ticket t;
+	int rc = zl_post(c, &op, &t);
+	if (rc == ZR_EAGAIN)
+		return zr_fail(c->h, ZR_ESTATE, "mem_alloc with %d operations outstanding", c->outstanding);
+	return rc ? rc : zl_wait(c, t);
+}
+
+static int map_file(struct zr_inst *c, struct region *r)
+{
+	void *m = c->area ? mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, (off_t)r->at)
+			  : mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
+		return zr_fail(c->h, ZR_ENOMEM, "cannot map %llu bytes of shared memory: %s",
+			       (unsigned long long)size_of(c, r), strerror(errno));
+	r->base = m;
+	return 0;
+}
+
+/* The lowest rank of this node in this process, and how many there are. */
+static int32_t first_of_process(struct zr_inst *c, int32_t *many)
+{
+	int32_t first = -1;
+	*many = 0;
+	for (int32_t r = node_of(c)->first; r < node_of(c)->first + node_of(c)->size; r++)
+		if (atomic_load(&c->area->seat[r].pid) == c->pid) {
+			first = first < 0 ? r : first;
+			++*many;
+		}
+	return first;
+}
+
+/* One mapping per process: its first rank makes it, the others take it. */
+static int map_together(struct zr_inst *c, struct region *r)
+{
+	int32_t many, first = first_of_process(c, &many), k = (int32_t)(r - c->region);
+	struct shared_map *m = &c->area->seat[first].region[k];
+	int rc = meet(c, r->bytes);
+	if (!rc && first == c->rank)
+		rc = map_file(c, r);
+	if (!rc && first == c->rank) {
+		atomic_store(&m->users, many);
+		atomic_store(&m->base, (uint64_t)(uintptr_t)r->base);
+	} else if (rc && !zl_is_aborted(c)) {
+		zl_abort(c, "mem_alloc failed on another rank");
+	}
+	if (!rc)
+		rc = meet(c, r->bytes);
+	if (!rc)
+		r->base = (char *)(uintptr_t)atomic_load(&m->base);
+	return rc;
+}
+
+int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
+{
+	struct region *r = &c->region[c->n_regions];
+	if (c->n_regions == REGIONS)
+		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc was called %d times already", REGIONS);
+	if (bytes > (uint64_t)1 << 40)
+		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc of %llu bytes", (unsigned long long)bytes);
+	*r = (struct region){ .at = c->region_end, .bytes = bytes, .stride = (bytes / ALIGN + 1) * ALIGN };
+	int rc = node_of(c)->size == 1 ? map_file(c, r) : map_together(c, r);
+	if (rc)
+		return rc;
+	c->n_regions++;
+	c->region_end += size_of(c, r);
+	*out = r->base + (uint64_t)node_of(c)->rank * r->stride;
+	return 0;
+}
+
+static void unmap(struct zr_inst *c, struct region *r)
+{
+	int32_t many, first = c->area ? first_of_process(c, &many) : 0;
+	uint64_t own = r->at + (uint64_t)node_of(c)->rank * r->stride;
+	zl_views_free(r);
+	if (c->area) /* the pages go now, not when the last process ends */
+		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)own, (off_t)r->stride);
+	if (node_of(c)->size == 1 || atomic_fetch_sub(&c->area->seat[first].region[r - c->region].users, 1) == 1)
+		munmap(r->base, size_of(c, r));
+	r->base = NULL;
+}
+
+void zl_mem_free(struct zr_inst *c, void *p)
+{
+	for (int k = 0; p && k < c->n_regions; k++) {
+		struct region *r = &c->region[k];
+		if (r->base && (char *)p == r->base + (uint64_t)node_of(c)->rank * r->stride)
+			unmap(c, r);
+	}
+}
+
+void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank)
+{
+	const struct group *node = node_of(c);
+	if (group < ZR_GROUP_SELF || group > ZR_GROUP_WORLD || rank < 0 || rank >= c->group[group].size)
+		return NULL;
+	int32_t there = c->group[group].first + rank - node->first;
+	for (int k = 0; k < c->n_regions; k++) {
+		struct region *r = &c->region[k];
+		uint64_t off = (uint64_t)((uintptr_t)mine - (uintptr_t)r->base) - (uint64_t)node->rank * r->stride;
+		if (r->base && off < r->stride) /* in the own range */
+			return there >= 0 && there < node->size ? r->base + (uint64_t)there * r->stride + off : NULL;
+	}
+	return NULL;
+}
+
+uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes)
+{
+	for (int k = 0; k < c->n_regions; k++) {
+		const struct region *r = &c->region[k];
+		uint64_t off = (uint64_t)((uintptr_t)p - (uintptr_t)r->base);
+		if (r->base && off < size_of(c, r) && bytes <= size_of(c, r) - off)
+			return r->at + off;
+	}
+	return 0;
+}
+
+char *zl_mem_here(const struct zr_inst *c, uint64_t at)
+{
+	for (int k = 0; k < c->n_regions; k++) {
+		const struct region *r = &c->region[k];
+		if (r->base && at - r->at < size_of(c, r))
+			return r->base + (at - r->at);
+	}
+	return NULL;
+}

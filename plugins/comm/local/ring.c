@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ring.c - operations from post to wait: announced in the own ring, compared with those of the peers, executed
+ * in the order of posting, consumed.
+ */
+#include "local.h"
+
+#include <string.h>
+
+/* ---- checks -------------------------------------------------------------------------------------------------- */
+
+static int moves_data(int32_t kind)
+{
+	return kind < ZR_COMM_BARRIER;
+}
+
+static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
+{
+	const struct group *g = &c->group[op->group];
+	uint64_t bytes = comm_dtype_bytes(op->dtype);
+	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0 || op->n_seg > SEGS / 4)
+		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", comm_kind_name(op->kind), op->n_seg);
+	if (op->n_seg && !bytes)
+		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", comm_kind_name(op->kind), op->dtype);
+	for (int32_t i = 0; i < op->n_seg; i++) {
+		const struct zr_comm_seg *s = &op->seg[i];
+		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
+			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, comm_kind_name(op->kind),
+				       (long long)s->count);
+		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
+			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what peers read", i,
+				       comm_kind_name(op->kind));
+	}
+	return 0;
+}
+
+static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
+{
+	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > COMM_MEM)
+		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
+	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", comm_kind_name(op->kind), op->group);
+	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) && op->dtype != ZR_F32 &&
+	    op->dtype != ZR_F64 && op->dtype != ZR_I64)
+		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", comm_kind_name(op->kind),
+			       comm_dtype_name(op->dtype));
+	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= c->group[op->group].size))
+		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, c->group[op->group].size);
+	return check_segments(c, op);
+}
+
+/* ---- post ---------------------------------------------------------------------------------------------------- */
+
+/* A group of one rank: the result is a copy. */
+static void alone(const struct zr_comm_op *op)
+{
+	for (int32_t i = 0; i < op->n_seg && moves_data(op->kind); i++)
+		if (op->seg[i].count && op->seg[i].send != op->seg[i].recv)
+			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
+}
+
+/* 1 if the own lane has room for n more segments: those of an operation count until all peers have executed it. */
+static int has_room(struct zr_inst *c, int32_t group, int32_t n)
+{
+	const struct group *g = &c->group[group];
+	const struct lane *own = lane_of(c, group, g->rank);
+	uint32_t posted = c->posted[group - ZR_GROUP_NODE], behind = 0;
+	for (int32_t r = 0; r < g->size; r++) {
+		uint32_t gap = posted - atomic_load(&lane_of(c, group, r)->word[DONE]);
+		behind = r != g->rank && (int32_t)gap > (int32_t)behind ? gap : behind;
+	}
+	if (!behind)
+		return 1;
+	return c->seg_head[group - ZR_GROUP_NODE] + (uint64_t)n - slot_of(own, posted - behind + 1)->first_seg <= SEGS;
+}
+
+/* Bytes of a segment's send and recv as the kind says. */
+static void seg_bytes(const struct zr_comm_op *op, int32_t ranks, int64_t count, uint64_t *send, uint64_t *recv)
+{
+	uint64_t n = (uint64_t)count * comm_dtype_bytes(op->dtype), all = n * (uint64_t)ranks;
+	*send = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
+	*recv = op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
+}
+
+static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, struct slot *s)
+{
+	const struct group *g = &c->group[op->group];
+	int across = op->group == ZR_GROUP_WORLD && c->nodes > 1;
+	for (int32_t i = 0; i < op->n_seg; i++) {
+		const struct zr_comm_seg *from = &op->seg[i];
+		struct shared_seg *to = &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
+		uint64_t send, recv;
+		int read_recv = op->kind == ZR_COMM_ALL_REDUCE;
+		int read_send = moves_data(op->kind) && (op->kind != ZR_COMM_BROADCAST || op->root == g->rank);
+		seg_bytes(op, g->size, from->count, &send, &recv);
+		*to = (struct shared_seg){ .send = (uintptr_t)from->send, .recv = (uintptr_t)from->recv, .count = from->count };
+		to->send_at = across ? 0 : zl_mem_at(c, from->send, send);
+		to->recv_at = across ? 0 : zl_mem_at(c, from->recv, recv);
+		if (from->count && ((read_send && !to->send_at) || (read_recv && !to->recv_at)))
+			s->private = 1;
+	}
+}
+
+static void say_doing(struct zr_inst *c, const struct zr_comm_op *op)
+{
+	struct doing *d = &c->area->seat[c->rank].doing;
+	atomic_store(&d->step, op->tag.step);
+	atomic_store(&d->op, op->tag.op);
+	atomic_store(&d->unit, op->tag.unit);
+	atomic_store(&d->kind, op->kind | op->group << 8);
+}
+
+static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend *p)
+{
+	int32_t k = op->group - ZR_GROUP_NODE;
+	struct lane *l = lane_of(c, op->group, c->group[op->group].rank);
+	*p = (struct pend){ .ticket = c->next, .seq = c->posted[k] + 1, .group = op->group };
+	struct slot *s = &l->slot[p->seq % RING];
+	*s = (struct slot){ .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0, .n_seg = op->n_seg, .tag = op->tag };
+	s->root = op->kind == ZR_COMM_BROADCAST ? op->root : 0;
+	s->first_seg = c->seg_head[k];
+	share_segments(c, op, l, s);
+	c->seg_head[k] += (uint64_t)op->n_seg;
+	c->posted[k] = p->seq;
+	c->next++;
+	c->outstanding++;
+	say_doing(c, op);
+	zl_raise(c, op->group, POSTED, p->seq);
+}
+
+/* Peers are behind with fences and barriers that this rank has left already. */
+static int let_them_read(struct zr_inst *c, int32_t group)
+{
+	struct pend p = { .seq = c->posted[group - ZR_GROUP_NODE], .group = group };
+	c->since = zl_now();
+	c->doing = "a post with a full ring";
+	return zl_reach(c, &p, DONE, p.seq, 1);
+}
+
+int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
+{
+	int rc = zl_is_aborted(c) ? zl_stopped(c) : check_op(c, op);
+	if (rc)
+		return rc;
+	if (c->group[op->group].size == 1) {
+		alone(op);
+		*out = 0;
+		return 0;
+	}
+	struct pend *p = &c->pend[c->next % WINDOW];
+	if (p->ticket)
+		return ZR_EAGAIN;
+	if (!has_room(c, op->group, op->n_seg)) {
+		if (c->outstanding)
+			return ZR_EAGAIN;
+		rc = let_them_read(c, op->group); /* nothing that the caller could complete would help */
+		if (rc < 0)
+			return rc;
+	}
+	announce(c, op, p);
+	*out = p->ticket;
+	return 0;
+}
+
+/* ---- execution ----------------------------------------------------------------------------------------------- */
+
+static const char *difference(const struct lane *a, const struct slot *x, const struct lane *b, const struct slot *y)
+{
+	if (x->kind != y->kind)
+		return "the kind of operation";
+	if (x->tag.step != y->tag.step || x->tag.op != y->tag.op || x->tag.unit != y->tag.unit)
+		return "the place in the program";
+	if (x->root != y->root)
+		return "the root";
+	if (x->dtype != y->dtype)
+		return "the type of elements";
+	if (x->n_seg != y->n_seg)
+		return "the number of segments";
+	for (int32_t i = 0; i < x->n_seg; i++)
+		if (seg_of(a, x, i)->count != seg_of(b, y, i)->count)
+			return "the number of elements";
+	return NULL;
+}
+
+static const char *differ(const struct zr_inst *c, const struct pend *p, int32_t a, int32_t b)
+{
+	const struct lane *l = lane_of(c, p->group, a), *m = lane_of(c, p->group, b);
+	return difference(l, slot_of(l, p->seq), m, slot_of(m, p->seq));
+}
+
+/* Whether all ranks but one call what `rank` calls. */
+static int is_common(const struct zr_inst *c, const struct pend *p, int32_t rank)
+{
+	int32_t size = c->group[p->group].size, others = 0;
+	for (int32_t r = 0; r < size; r++)
+		others += differ(c, p, rank, r) != NULL;
+	return size > 2 && others == 1;
+}
+
+static int compare(struct zr_inst *c, const struct pend *p)
+{
+	const struct group *g = &c->group[p->group];
+	for (int32_t r = 0; r < g->size; r++) {
+		const char *what = differ(c, p, g->rank, r);
+		if (what)
+			return zl_differ(c, p, r, what, is_common(c, p, g->rank) ? g->rank : is_common(c, p, r) ? r : -1);
+	}
+	return 0;
+}
+
+static void executed(struct zr_inst *c, struct pend *p)
+{
+	p->stage = 2;
+	zl_raise(c, p->group, DONE, p->seq);
+}
+
+/* 1 if some rank of the group has no way to read some buffer. All ranks come to the same answer. */
+static int must_stage(struct zr_inst *c, const struct pend *p)
+{
+	const struct group *g = &c->group[p->group];
+	int private = 0, apart = 0;
+	for (int32_t r = 0; r < g->size; r++) {
+		const struct lane *l = lane_of(c, p->group, r);
+		private |= slot_of(l, p->seq)->private;
+		apart |= atomic_load(&c->area->seat[g->first + r].pid) != atomic_load(&c->area->seat[g->first].pid);
+	}
+	return private && apart && !c->reads;
+}
+
+/* All have posted: compares and moves. */
+static int begin(struct zr_inst *c, struct pend *p)
+{
+	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
+	int rc = compare(c, p), staged = !rc && moves_data(s->kind) && must_stage(c, p);
+	if (!rc && staged)
+		rc = zl_stage(c, p);
+	else if (!rc && moves_data(s->kind))
+		rc = zl_move(c, p);
+	if (rc)
+		return rc;
+	if (s->kind == ZR_COMM_ALL_REDUCE && !staged) {
+		p->stage = 1;
+		p->meet = ++c->sync[p->group - ZR_GROUP_NODE];
+		zl_raise(c, p->group, SYNC, p->meet);
+	} else {
+		executed(c, p);
+	}
+	return 0;
+}
+
+/* Takes p as far as it goes: 1 executed, 0 not yet (only if !block), < 0. */
+static int advance(struct zr_inst *c, struct pend *p, int block)
+{
+	int rc;
+	if (p->stage == 0) {
+		rc = zl_reach(c, p, POSTED, p->seq, block);
+		if (rc > 0)
+			rc = begin(c, p) < 0 ? -1 : 1;
+		if (rc <= 0)
+			return rc < 0 ? ZR_EPEER : 0;
+	}
+	if (p->stage == 1) {
+		rc = zl_reach(c, p, SYNC, p->meet, block);
+		if (rc <= 0)
+			return rc;
+		rc = zl_move_rest(c, p);
+		if (rc < 0)
+			return rc;
+		executed(c, p);
+	}
+	return 1;
+}
+
+/* 1 if peers read this rank's buffers in the operation, which are thus in use until they are done. */
+static int is_read(struct zr_inst *c, const struct pend *p)
+{
+	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
+	return moves_data(s->kind) && (s->kind != ZR_COMM_BROADCAST || s->root == c->group[p->group].rank);
+}
+
+static int complete(struct zr_inst *c, struct pend *p, int block)
+{
+	for (; c->head <= p->ticket; c->head++) {
+		int rc = advance(c, &c->pend[c->head % WINDOW], block);
+		if (rc <= 0)
+			return rc;
+	}
+	return is_read(c, p) ? zl_reach(c, p, DONE, p->seq, block) : 1;
+}
+
+static int enter(struct zr_inst *c, zr_ticket t, struct pend **p)
+{
+	*p = &c->pend[t % WINDOW];
+	if (!c->area || (*p)->ticket != t)
+		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding", (unsigned long long)t);
+	if (zl_is_aborted(c))
+		return zl_stopped(c);
+	c->since = zl_now();
+	return 0;
+}
+
+int zl_test(struct zr_inst *c, zr_ticket t)
+{
+	struct pend *p;
+	if (!t)
+		return 1;
+	int rc = enter(c, t, &p);
+	return rc ? rc : complete(c, p, 0);
+}
+
+int zl_wait(struct zr_inst *c, zr_ticket t)
+{
+	struct doing *d;
+	struct pend *p;
+	char text[200];
+	if (!t)
+		return 0;
+	int rc = enter(c, t, &p);
+	if (rc)
+		return rc;
+	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
+	d = &c->area->seat[c->rank].doing;
+	zl_op_text(s->kind, p->group, &s->tag, text, sizeof text);
+	c->doing = text;
+	atomic_store(&d->waiting, 1);
+	rc = complete(c, p, 1);
+	atomic_store(&d->waiting, 0);
+	c->doing = "";
+	if (rc < 0)
+		return rc;
+	p->ticket = 0;
+	c->outstanding--;
+	return 0;
+}

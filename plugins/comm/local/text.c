@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text.c - what a rank says of operations and of others when it fails (invariant I5).
+ */
+#include "local.h"
+
+#define NAMED 8 /* ranks that a report names before it counts */
+
+void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room)
+{
+	out[0] = 0;
+	comm_say(out, room, "%s over the %s", comm_kind_name(kind), group == ZR_GROUP_NODE ? "node" : "world");
+	if (kind != COMM_MEM)
+		comm_say(out, room, " (step %lld, op %d", (long long)tag->step, tag->op);
+	if (kind != COMM_MEM && tag->unit >= 0)
+		comm_say(out, room, ", unit %d", tag->unit);
+	if (kind != COMM_MEM)
+		comm_say(out, room, ")");
+}
+
+static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
+{
+	struct doing *d = &c->area->seat[rank].doing;
+	struct zr_comm_tag tag = { atomic_load(&d->step), atomic_load(&d->op), atomic_load(&d->unit) };
+	int32_t kind = atomic_load(&d->kind);
+	char op[160];
+	zl_op_text(kind & 255, kind >> 8, &tag, op, sizeof op);
+	if (atomic_load(&c->area->seat[rank].left))
+		comm_say(out, room, "rank %d (has left)", rank);
+	else if (!kind)
+		comm_say(out, room, "rank %d (has not posted anything yet)", rank);
+	else if (atomic_load(&d->waiting))
+		comm_say(out, room, "rank %d (waits in %s)", rank, op);
+	else
+		comm_say(out, room, "rank %d (computing after %s)", rank, op);
+}
+
+void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room)
+{
+	const struct group *g = &c->group[group];
+	int32_t named = 0, more = 0;
+	out[0] = 0;
+	for (int32_t r = 0; r < g->size; r++) {
+		if (r == g->rank || (int32_t)(atomic_load(&lane_of(c, group, r)->word[w]) - target) >= 0)
+			continue;
+		if (named == NAMED) {
+			more++;
+			continue;
+		}
+		if (named++)
+			comm_say(out, room, ", ");
+		doing_text(c, g->first + r, out, room);
+	}
+	if (more)
+		comm_say(out, room, " and %d more", more);
+}
+
+/* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
+static void slot_text(const struct lane *l, const struct slot *s, int32_t group, char *out, size_t room)
+{
+	int64_t total = 0;
+	for (int32_t i = 0; i < s->n_seg; i++)
+		total += seg_of(l, s, i)->count;
+	zl_op_text(s->kind, group, &s->tag, out, room);
+	if (s->kind == ZR_COMM_BROADCAST)
+		comm_say(out, room, " from rank %d", s->root);
+	if (s->n_seg)
+		comm_say(out, room, " of %lld %s in %d segment%s", (long long)total, comm_dtype_name(s->dtype), s->n_seg,
+		    s->n_seg == 1 ? "" : "s");
+}
+
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what, int32_t common)
+{
+	const struct group *g = &c->group[p->group];
+	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
+	const struct lane *a = lane_of(c, p->group, low), *b = lane_of(c, p->group, high);
+	char first[300], second[300], others[64] = "";
+	slot_text(a, slot_of(a, p->seq), p->group, first, sizeof first);
+	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
+	if (common >= 0)
+		snprintf(others, sizeof others, "; all others call what rank %d calls", g->first + common);
+	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what, g->first + low, first, g->first + high,
+		       second, others);
+}

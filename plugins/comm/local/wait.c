@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait.c - waiting for other ranks, and how it ends early: abort, death, timeout (invariant I5).
+ *
+ * A waiter looks for at most 20 us, then sleeps on the word of the rank it needs. It wakes at least every 200 ms to
+ * see whether that rank still lives; that also bounds how late it can notice an abort.
+ */
+#define _GNU_SOURCE
+#include "local.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_MAX 20e-6
+#define LOOK_MIN 1e-6
+#define TICK 0.2
+
+double zl_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void zl_nap(_Atomic uint32_t *word, uint32_t seen, double seconds)
+{
+	struct timespec t = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+	syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
+}
+
+void zl_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+int zl_is_aborted(const struct zr_inst *c)
+{
+	return c->area && atomic_load(&c->area->aborted) != 0;
+}
+
+static void wake_everybody(struct zr_inst *c)
+{
+	for (int32_t r = 0; r < c->world; r++)
+		for (int g = 0; g < LANES; g++)
+			for (int w = 0; w < WORDS; w++)
+				zl_wake(&c->area->seat[r].lane[g].word[w]);
+}
+
+void zl_abort(struct zr_inst *c, const char *why)
+{
+	uint32_t none = 0;
+	if (!c->area || !atomic_compare_exchange_strong(&c->area->aborted, &none, 1))
+		return;
+	snprintf(c->area->why, sizeof c->area->why, "%s", why);
+	atomic_store(&c->area->aborted, 2);
+	wake_everybody(c);
+}
+
+int zl_stopped(struct zr_inst *c)
+{
+	/* Whoever writes the reason takes microseconds, or died while it wrote. */
+	for (int i = 0; i < 1000 && atomic_load(&c->area->aborted) != 2; i++)
+		nanosleep(&(struct timespec){ 0, 100000 }, NULL);
+	if (atomic_load(&c->area->aborted) != 2)
+		return zr_fail(c->h, ZR_EPEER, "another rank stopped and could not say why");
+	return zr_fail(c->h, ZR_EPEER, "%s", c->area->why);
+}
+
+int zl_stop(struct zr_inst *c, const char *fmt, ...)
+{
+	char why[sizeof c->area->why];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
+	zl_abort(c, why);
+	return zl_stopped(c);
+}
+
+void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value)
+{
+	struct lane *l = lane_of(c, group, c->group[group].rank);
+	atomic_store(&l->word[w], value);
+	if (atomic_load(&l->sleepers)) /* a sleeper counts itself before it looks at the word a last time */
+		zl_wake(&l->word[w]);
+}
+
+static int reached(_Atomic uint32_t *word, uint32_t target)
+{
+	return (int32_t)(atomic_load(word) - target) >= 0;
+}
+
+int zl_check_alive(struct zr_inst *c, int32_t awaited)
+{
+	char what[256] = "";
+	if (awaited >= 0 && atomic_load(&c->area->seat[awaited].left))
+		return zl_stop(c, "rank %d has left; %s waits for it", awaited, c->doing);
+	if (poll(c->watch, (nfds_t)c->world, 0) <= 0)
+		return 0;
+	for (int32_t r = 0; r < c->world; r++) {
+		struct seat *s = &c->area->seat[r];
+		if (!(c->watch[r].revents & POLLIN) || (atomic_load(&s->left) && r != awaited))
+			continue;
+		struct zr_comm_tag tag = { atomic_load(&s->doing.step), atomic_load(&s->doing.op), atomic_load(&s->doing.unit) };
+		int32_t kind = atomic_load(&s->doing.kind);
+		if (kind)
+			zl_op_text(kind & 255, kind >> 8, &tag, what, sizeof what);
+		return zl_stop(c, "rank %d (pid %d) died%s%s", r, atomic_load(&s->pid),
+			       !kind ? "" : atomic_load(&s->doing.waiting) ? " in " : " after ", what);
+	}
+	return 0;
+}
+
+static int late(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target)
+{
+	char missing[800];
+	zl_missing_text(c, p->group, w, target, missing, sizeof missing);
+	return zl_stop(c, "timeout: %s of rank %d waited %.3g s for %s", c->doing, c->rank, zl_now() - c->since, missing);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/* A short look without sleeping. What it may take follows its success: with more ranks than cores it only harms. */
+static int look(struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
+{
+	double end = zl_now() + c->look;
+	do {
+		for (int i = 0; i < 16; i++) {
+			if (reached(word, target)) {
+				c->look = c->look * 2 < LOOK_MAX ? c->look * 2 : LOOK_MAX;
+				return 1;
+			}
+			relax();
+		}
+	} while (zl_now() < end);
+	c->look = c->look / 2 > LOOK_MIN ? c->look / 2 : LOOK_MIN;
+	return 0;
+}
+
+/* Sleeps until the word of that rank of the group has reached target. */
+static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int32_t rank)
+{
+	struct lane *l = lane_of(c, p->group, rank);
+	double asked = zl_now();
+	int rc = 0;
+	if (reached(&l->word[w], target) || look(c, &l->word[w], target))
+		return 1;
+	atomic_fetch_add(&l->sleepers, 1);
+	while (!rc && !reached(&l->word[w], target)) {
+		double now = zl_now(), left = c->since + c->o->timeout - now;
+		uint32_t seen = atomic_load(&l->word[w]);
+		if (zl_is_aborted(c))
+			rc = zl_stopped(c);
+		else if (left <= 0)
+			rc = late(c, p, w, target);
+		else if (now - asked >= TICK && (rc = zl_check_alive(c, c->group[p->group].first + rank)) == 0)
+			asked = now;
+		if (!rc && (int32_t)(seen - target) < 0)
+			zl_nap(&l->word[w], seen, left < TICK ? left : TICK);
+	}
+	atomic_fetch_sub(&l->sleepers, 1);
+	return rc ? rc : 1;
+}
+
+int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int block)
+{
+	const struct group *g = &c->group[p->group];
+	for (int32_t i = 1; i < g->size; i++) {
+		int32_t rank = (g->rank + i) % g->size;
+		if (!block && !reached(&lane_of(c, p->group, rank)->word[w], target))
+			return zl_is_aborted(c) ? zl_stopped(c) : 0;
+		int rc = block ? await(c, p, w, target, rank) : 1;
+		if (rc < 0)
+			return rc;
+	}
+	return 1;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait.c - waiting for operations. The first microseconds are looked through; then each look is followed by a sleep
+ * of a small part of what was waited already, so that a wait neither burns a core nor lasts noticeably longer.
+ *
+ * The second halves of all_reduces and the pieces of reduce_scatters are posted in the order of the operations, by whichever wait
+ * comes by, for ranks may wait for their tickets in different orders.
+ */
+#define _GNU_SOURCE
+#include "mpi.h"
+
+#include <string.h>
+#include <time.h>
+
+#define LOOK 50e-6  /* seconds without sleeping */
+#define PART 0.03   /* of what was waited */
+#define NAP 1e-3    /* the longest sleep */
+#define TELL 1.0    /* seconds after which the others are told where this rank waits; at most a quarter of the timeout */
+
+double zm_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void zm_doze(double waited)
+{
+	double nap = waited * PART < NAP ? waited * PART : NAP;
+	if (waited > LOOK)
+		nanosleep(&(struct timespec){ 0, (long)(nap * 1e9) }, NULL);
+}
+
+int zm_enter(struct zr_inst *c)
+{
+	if (c->broken)
+		return zr_fail(c->h, ZR_EPEER, "%s", c->why);
+	if (atomic_load(&c->abort_state) == 2)
+		return zm_stop(c, "rank %d stopped: %s", c->rank, c->abort_why);
+	return 0;
+}
+
+static const char *difference(const struct zm_header *x, const struct zm_header *y)
+{
+	if (x->kind != y->kind)
+		return "the kind of operation";
+	if (x->step != y->step || x->op != y->op || x->unit != y->unit)
+		return "the place in the program";
+	if (x->root != y->root)
+		return x->kind == ZR_COMM_BROADCAST ? "the root" : "[comm] sums";
+	if (x->dtype != y->dtype)
+		return "the type of elements";
+	if (x->n_seg != y->n_seg)
+		return "the number of segments";
+	return x->total != y->total || x->counts != y->counts ? "the number of elements" : NULL;
+}
+
+/* Whether all ranks but one call what `rank` calls. */
+static int is_common(const struct zr_inst *c, const struct zm_pend *p, int32_t rank)
+{
+	int32_t size = c->group[p->group].size, others = 0;
+	for (int32_t r = 0; r < size; r++)
+		others += difference(&p->all[rank], &p->all[r]) != NULL;
+	return size > 2 && others == 1;
+}
+
+/* All have posted: compares. */
+static int meet(struct zr_inst *c, struct zm_pend *p)
+{
+	struct zm_group *g = &c->group[p->group];
+	for (int32_t r = 0; r < g->size; r++) {
+		const char *what = difference(&p->own, &p->all[r]);
+		if (what)
+			return zm_differ(c, p, r, what, is_common(c, p, g->rank) ? g->rank : is_common(c, p, r) ? r : -1);
+	}
+	if (p->seq > g->common_seq) {
+		g->common_seq = p->seq;
+		g->common = p->own;
+	}
+	p->stage = MET;
+	return 0;
+}
+
+/* 1 if the data are here. */
+static int arrived(struct zr_inst *c, struct zm_pend *p)
+{
+	int done = 0;
+	int rc = p->n_req ? MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE) : (done = 1, MPI_SUCCESS);
+	rc = zm_mpi_failed(c, rc, comm_kind_name(p->own.kind));
+	return rc ? rc : done;
+}
+
+/* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, < 0. */
+static int advance(struct zr_inst *c, struct zm_pend *p, int second)
+{
+	int done = 0, rc;
+	if (p->stage == POSTED) {
+		rc = zm_mpi_failed(c, MPI_Test(&p->meet, &done, MPI_STATUS_IGNORE), "MPI_Iallgather");
+		rc = rc || !done ? rc : meet(c, p);
+		if (rc || !done)
+			return rc;
+	}
+	if (p->stage == MET && p->in_pieces) {
+		rc = second ? zm_advance_pieces(c, p) : 0;
+		if (rc <= 0)
+			return rc;
+		p->stage = DONE;
+	}
+	if (p->stage == MET && (p->own.kind != ZR_COMM_ALL_REDUCE || second)) {
+		rc = arrived(c, p);
+		if (rc <= 0)
+			return rc;
+		zm_finish(c, p);
+		if (p->own.kind == ZR_COMM_ALL_REDUCE) {
+			rc = zm_second_half(c, p);
+			p->stage = SECOND;
+		} else {
+			p->stage = DONE;
+		}
+		if (rc)
+			return rc;
+	}
+	if (p->stage == SECOND) {
+		rc = arrived(c, p);
+		if (rc <= 0)
+			return rc;
+		zm_finish_sum(c, p);
+		p->stage = DONE;
+	}
+	return p->stage == DONE;
+}
+
+/* Posts of sums what can be: in each group up to the first of which not everything can. */
+static int advance_sums(struct zr_inst *c)
+{
+	int blocked[GROUPS] = { 0 }, left = 0, rc = 0;
+	for (int i = 0; i < c->n_sums; i++) {
+		struct zm_pend *p = &c->pend[c->sums[i]];
+		if (!rc && !blocked[p->group]) {
+			rc = advance(c, p, 1);
+			rc = rc > 0 ? 0 : rc;
+			blocked[p->group] = !zm_lets_others(p);
+		}
+		if (!zm_lets_others(p))
+			c->sums[left++] = c->sums[i];
+	}
+	c->n_sums = left;
+	return rc;
+}
+
+static int look(struct zr_inst *c, struct zm_pend *p)
+{
+	int rc = c->n_sums ? advance_sums(c) : 0;
+	return rc ? rc : advance(c, p, 0);
+}
+
+static int late(struct zr_inst *c, struct zm_pend *p, double waited)
+{
+	char op[160], missing[800];
+	zm_op_text(&p->own, p->group, op, sizeof op);
+	zm_missing_text(c, p, missing, sizeof missing);
+	return zm_stop(c, "timeout: %s of rank %d waited %.3g s for %s", op, c->rank, waited, missing);
+}
+
+/* Somebody else says that it waits in p, too, or in a later operation: it wants to know about this rank. */
+static int asked(const struct zr_inst *c, const struct zm_pend *p)
+{
+	for (int32_t r = 0; r < c->world; r++)
+		if (c->peer[r].note.what == NOTE_WAITS && c->peer[r].note.group == p->group && c->peer[r].note.seq >= p->seq)
+			return 1;
+	return 0;
+}
+
+/* What to do beside looking, now and then. */
+static int be_patient(struct zr_inst *c, struct zm_pend *p, double waited)
+{
+	double tell = c->o->timeout / 4 < TELL ? c->o->timeout / 4 : TELL;
+	int rc = zm_enter(c);
+	if (!rc)
+		rc = zm_read_notes(c, p);
+	if (!rc && !p->told && (waited > tell || asked(c, p)))
+		zm_tell_waiting(c, p);
+	return !rc && waited > c->o->timeout ? late(c, p, waited) : rc;
+}
+
+static int find(struct zr_inst *c, zr_ticket t, struct zm_pend **p)
+{
+	*p = zm_pend_of(c, t);
+	if ((*p)->ticket != t)
+		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding", (unsigned long long)t);
+	return zm_enter(c);
+}
+
+int zm_test(struct zr_inst *c, zr_ticket t)
+{
+	struct zm_pend *p;
+	if (!t)
+		return 1;
+	int rc = find(c, t, &p);
+	if (rc)
+		return rc;
+	rc = look(c, p);
+	return rc ? rc : zm_read_notes(c, p);
+}
+
+int zm_wait(struct zr_inst *c, zr_ticket t)
+{
+	struct zm_pend *p;
+	if (!t)
+		return 0;
+	int rc = find(c, t, &p);
+	if (rc)
+		return rc;
+	double start = zm_now(), waited = 0;
+	while ((rc = look(c, p)) == 0) {
+		waited = zm_now() - start;
+		if (waited > LOOK)
+			rc = be_patient(c, p, waited);
+		if (rc)
+			return rc;
+		zm_doze(c->moved > start ? zm_now() - c->moved : waited);
+	}
+	if (rc < 0)
+		return rc;
+	p->ticket = 0;
+	return 0;
+}

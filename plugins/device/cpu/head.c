@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head.c - the output projection fused with softmax cross entropy, in chunks of rows: the fp32
+ * logits of a chunk are computed, become their own gradient in place, and are spent on dx and dw
+ * before the next chunk overwrites them. The logits of a whole batch never exist.
+ */
+#include "cpu.h"
+
+#define CHUNK_BYTES (32ll << 20) /* of logits */
+#define CHUNK_ROWS 512
+#define CHUNK_MIN 32
+#define ITEM_ELEMENTS 16384
+
+/* Floats between rows of logits: whole cache lines. */
+static int64_t stride_of(const struct zr_op_head_loss *o)
+{
+	return cpu_ceil_div(o->vocabulary, 16) * 16;
+}
+
+static int64_t clamp(int64_t x, int64_t lo, int64_t hi)
+{
+	return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* Rows of a chunk, of nearly equal chunks. */
+static int64_t chunk_rows(const struct zr_op_head_loss *o)
+{
+	int64_t fit = CHUNK_BYTES / (stride_of(o) * (int64_t)sizeof(float));
+	int64_t most = o->rows >= 2 * CHUNK_MIN ? o->rows / 2 : o->rows;
+	int64_t rows = clamp(cpu_min(clamp(fit, CHUNK_MIN, CHUNK_ROWS), most), 1, CHUNK_ROWS);
+	return cpu_ceil_div(o->rows, cpu_ceil_div(o->rows, rows));
+}
+
+uint64_t cpu_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *o)
+{
+	(void)ops;
+	return (uint64_t)(chunk_rows(o) * stride_of(o)) * sizeof(float);
+}
+
+struct chunk {
+	const struct zr_inst *d;
+	const struct zr_op_head_loss *op;
+	int64_t first, rows, rows_per_item;
+	float *logits;
+};
+
+static void loss_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct chunk *c = arg;
+	const struct zr_op_head_loss *o = c->op;
+	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
+	(void)worker;
+	for (r = lo; r < hi; r++)
+		o->loss[c->first + r] = c->d->k->softmax_loss(c->logits + r * stride_of(o), o->vocabulary,
+							      o->targets[c->first + r], o->dx != NULL, o->scale);
+}
+
+/* logits = x w^T */
+static int project(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+{
+	const struct zr_op_head_loss *o = c->op;
+	struct zr_op_matmul mm = {
+		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
+		.m = c->rows, .n = o->vocabulary, .k = o->width,
+		.a = cpu_at(o->x, o->dtype, c->first * o->width), .lda = o->width,
+		.b = o->w, .ldb = o->width,
+		.d = c->logits, .ldd = stride_of(o),
+	};
+	return cpu_matmul(ops, s, &mm);
+}
+
+/* dx = dlogits w */
+static int grad_x(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+{
+	const struct zr_op_head_loss *o = c->op;
+	struct zr_op_matmul mm = {
+		.size = sizeof mm, .a_dtype = ZR_F32, .b_dtype = o->dtype, .d_dtype = o->dtype,
+		.m = c->rows, .n = o->width, .k = o->vocabulary,
+		.a = c->logits, .lda = stride_of(o),
+		.b = o->w, .ldb = o->width,
+		.d = cpu_at(o->dx, o->dtype, c->first * o->width), .ldd = o->width,
+	};
+	return cpu_matmul(ops, s, &mm);
+}
+
+/* dw = or += dlogits^T x */
+static int grad_w(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+{
+	const struct zr_op_head_loss *o = c->op;
+	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
+	struct zr_op_matmul mm = {
+		.size = sizeof mm, .flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
+		.a_dtype = ZR_F32, .b_dtype = o->dtype, .d_dtype = ZR_F32,
+		.m = o->vocabulary, .n = o->width, .k = c->rows,
+		.a = c->logits, .lda = stride_of(o),
+		.b = cpu_at(o->x, o->dtype, c->first * o->width), .ldb = o->width,
+		.d = o->dw, .ldd = o->width,
+	};
+	return cpu_matmul(ops, s, &mm);
+}
+
+int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)
+{
+	int64_t most = chunk_rows(o), per_item = clamp(ITEM_ELEMENTS / o->vocabulary, 1, most), r;
+	struct chunk c = { ops->dev, o, 0, 0, per_item, o->work };
+	int rc = cpu_check_dtype(ops->dev, "head_loss", o->dtype);
+	for (; !rc && c.first < o->rows; c.first += most) {
+		c.rows = cpu_min(most, o->rows - c.first);
+		rc = project(ops, s, &c);
+		if (rc)
+			break;
+		cpu_parallel(ops->dev, cpu_ceil_div(c.rows, per_item), loss_item, &c);
+		if (!o->dx)
+			continue;
+		rc = grad_x(ops, s, &c);
+		if (!rc && o->dw)
+			rc = grad_w(ops, s, &c);
+	}
+	if (rc)
+		return rc;
+	*o->loss_sum = 0;
+	for (r = 0; r < o->rows; r++)
+		*o->loss_sum += (double)o->loss[r];
+	return ZR_OK;
+}

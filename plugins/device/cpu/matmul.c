@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where the
+ * grid would be too small for the work (a long sum into a small result) K is split as well: the parts
+ * are stored apart and added in index order. The grid depends on the shape only (I1).
+ */
+#include "cpu.h"
+
+#include <string.h>
+
+#define GRID 8          /* items wanted of a big product, so that few workers end together */
+#define BIG (1ll << 21) /* multiply-adds worth an item of their own */
+#define SHORTEST 256    /* length of the shortest part of a split sum */
+
+struct grid {
+	int64_t tm, tn, tk;    /* size of a tile and length of a part of the sum */
+	int64_t nm, nn, nk;    /* how many */
+};
+
+/* n cut in `parts` of a multiple of `unit` each, the last shorter. */
+static int64_t even(int64_t n, int64_t parts, int64_t unit)
+{
+	int64_t each = cpu_ceil_div(cpu_ceil_div(n, parts), unit) * unit;
+	return each < n ? each : n;
+}
+
+/* What a grid costs beside its multiply-adds, in thousandths of them: packing an element of A pays
+ * for tn multiply-adds, one of B for tm; a part of a split sum is stored and added once per tk. The
+ * weights were measured in cycles on AVX-512; their ratio is much the same elsewhere. */
+static int64_t cost_of(const struct grid *g)
+{
+	return 9600 / g->tm + 9600 / g->tn + (g->nk > 1 ? 16000 / g->tk : 0);
+}
+
+/* Tiles of about tm x tn, and K split if they are fewer than `want`. */
+static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t want)
+{
+	struct grid g = { .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1 };
+	int64_t room = (int64_t)(CPU_SPLIT / sizeof(float)) / m / n;
+	g.nk = cpu_min(cpu_min(cpu_ceil_div(want, g.nm * g.nn), k / SHORTEST), room);
+	g.nk = g.nk > 1 ? g.nk : 1;
+	g.tm = even(m, g.nm, 8);
+	g.tn = even(n, g.nn, 48);
+	g.tk = even(k, g.nk, 64);
+	g.nm = cpu_ceil_div(m, g.tm);
+	g.nn = cpu_ceil_div(n, g.tn);
+	g.nk = k ? cpu_ceil_div(k, g.tk) : 1;
+	return g;
+}
+
+/* The cheapest grid that has enough items, else the one with most. */
+static struct grid grid_of(int64_t m, int64_t n, int64_t k)
+{
+	static const int64_t tms[] = { 256, 128, 64, 32 }, tns[] = { 1536, 768, 384, 192, 96, 48 };
+	int64_t want = cpu_min(GRID, 1 + m * n / 1024 * k / (BIG / 1024)), items, most = 0, cost, least = 0;
+	struct grid best = { 0 }, g;
+	size_t i, j;
+	for (i = 0; i < sizeof tms / sizeof *tms; i++)
+		for (j = 0; j < sizeof tns / sizeof *tns; j++) {
+			g = grid_with(m, n, k, tms[i], tns[j], want);
+			items = cpu_min(g.nm * g.nn * g.nk, want);
+			cost = cost_of(&g);
+			if (items > most || (items == most && cost < least)) {
+				best = g;
+				most = items;
+				least = cost;
+			}
+		}
+	return best;
+}
+
+struct job {
+	const struct zr_inst *d;
+	const struct zr_op_matmul *op;
+	struct grid g;
+};
+
+static void tile_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	int64_t row = item / j->g.nn * j->g.tm, col = item % j->g.nn * j->g.tn;
+	j->d->k->gemm_tile(j->op, row, cpu_min(j->g.tm, j->op->m - row), col, cpu_min(j->g.tn, j->op->n - col),
+			   cpu_scratch(j->d, worker));
+}
+
+/* ---- split sums ----------------------------------------------------------------------------------- */
+
+/* The product over part `p` of K, stored as fp32 in its place of the split buffer. */
+static struct zr_op_matmul part_of(const struct job *j, int64_t p)
+{
+	struct zr_op_matmul op = *j->op;
+	int64_t k0 = p * j->g.tk;
+	op.flags &= ZR_MM_TRANS_A | ZR_MM_TRANS_B;
+	op.a = cpu_at(op.a, op.a_dtype, op.flags & ZR_MM_TRANS_A ? k0 * op.lda : k0);
+	op.b = cpu_at(op.b, op.b_dtype, op.flags & ZR_MM_TRANS_B ? k0 : k0 * op.ldb);
+	op.k = cpu_min(j->g.tk, op.k - k0);
+	op.d = cpu_split(j->d) + p * op.m * op.n;
+	op.d_dtype = ZR_F32;
+	op.ldd = op.n;
+	op.bias = op.pre = NULL;
+	return op;
+}
+
+static void part_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	int64_t tiles = j->g.nm * j->g.nn, t = item % tiles;
+	int64_t row = t / j->g.nn * j->g.tm, col = t % j->g.nn * j->g.tn;
+	struct zr_op_matmul op = part_of(j, item / tiles);
+	j->d->k->gemm_tile(&op, row, cpu_min(j->g.tm, op.m - row), col, cpu_min(j->g.tn, op.n - col),
+			   cpu_scratch(j->d, worker));
+}
+
+/* Row `item` of the result: the parts in index order, then what the operation does to a sum. */
+static void sum_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_matmul *op = j->op;
+	const float *part = cpu_split(j->d) + item * op->n;
+	float *sum = cpu_scratch(j->d, worker);
+	int64_t p, i;
+	memcpy(sum, part, (size_t)op->n * sizeof *sum);
+	for (p = 1; p < j->g.nk; p++) {
+		part += op->m * op->n;
+		for (i = 0; i < op->n; i++)
+			sum[i] += part[i];
+	}
+	j->d->k->gemm_finish(op, sum, op->n, 1, op->n, op->bias, cpu_at(op->d, op->d_dtype, item * op->ldd),
+			     op->pre ? cpu_at(op->pre, op->d_dtype, item * op->ldd) : NULL);
+}
+
+static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
+{
+	int rc = cpu_check_dtype(d, "matmul", op->a_dtype);
+	if (!rc)
+		rc = cpu_check_dtype(d, "matmul", op->b_dtype);
+	if (!rc)
+		rc = cpu_check_dtype(d, "matmul", op->d_dtype);
+	if (!rc && op->flags & ZR_MM_ACCUMULATE && (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
+		rc = zr_fail(d->h, ZR_EINVAL,
+			     "matmul: only an fp32 result without bias and GELU can be added to");
+	return rc;
+}
+
+int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
+{
+	struct job job = { .d = ops->dev, .op = op };
+	int64_t tiles;
+	int rc = check(ops->dev, op);
+	(void)s;
+	if (rc || op->m < 1 || op->n < 1)
+		return rc;
+	job.g = grid_of(op->m, op->n, op->k);
+	tiles = job.g.nm * job.g.nn;
+	if (job.g.nk == 1) {
+		cpu_parallel(ops->dev, tiles, tile_item, &job);
+		return ZR_OK;
+	}
+	cpu_parallel(ops->dev, tiles * job.g.nk, part_item, &job);
+	cpu_parallel(ops->dev, op->m, sum_item, &job);
+	return ZR_OK;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ops.c - how each operation but the matrix products and attention is cut into items for the workers. A cut is
+ * chosen for the cache and for balance, from the shapes only.
+ */
+#include "cpu.h"
+
+#include <math.h>
+
+#define ELEMENTS 16384 /* per item of the elementwise operations: some 100 KB of traffic */
+#define COLUMNS 64     /* per item of the sums over rows: whole cache lines of each row */
+#define BLOCKS 8
+
+struct job {
+	const struct zr_inst *d;
+	const void *op;
+	int64_t n, cut;
+	float *part; /* layernorm_bwd, rmsnorm_bwd, muon_normalize */
+};
+
+void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
+{
+	if (n == 1)
+		fn(arg, 0, 0);
+	else if (n > 1)
+		d->h->parallel(d->h, n, fn, arg);
+}
+
+int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
+{
+	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op, dtype);
+}
+
+static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
+		void (*fn)(void *, int64_t, int32_t))
+{
+	struct job job = { d, op, n, cut, NULL };
+	cpu_parallel(d, cpu_ceil_div(n, cut), fn, &job);
+}
+
+/* Rows per item such that an item has about ELEMENTS elements. */
+static int64_t rows_per_item(int64_t width)
+{
+	int64_t rows = ELEMENTS / (width > 0 ? width : 1);
+	return rows < 1 ? 1 : rows;
+}
+
+/* An item of the kernel `name`: the range [item * cut, item * cut + cut) of [0, n). */
+#define ITEM(name)                                                                                         \
+	static void name##_item(void *arg, int64_t item, int32_t worker)                                   \
+	{                                                                                                  \
+		const struct job *j = arg;                                                                 \
+		int64_t lo = item * j->cut;                                                                \
+		(void)worker;                                                                              \
+		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n));                                      \
+	}
+
+/* The operation `name` on struct zr_op_<args>, cut every `cut` of `n`; o is its argument struct. */
+#define OPERATION_ON(args, name, dtype, n, cut)                                                            \
+	ITEM(name)                                                                                         \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##args *o)  \
+	{                                                                                                  \
+		int rc = cpu_check_dtype(ops->dev, #name, dtype);                                          \
+		(void)s;                                                                                   \
+		if (!rc)                                                                                   \
+			run(ops->dev, o, n, cut, name##_item);                                             \
+		return rc;                                                                                 \
+	}
+#define OPERATION(name, dtype, n, cut) OPERATION_ON(name, name, dtype, n, cut)
+
+OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
+OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
+OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
+OPERATION(rmsnorm, o->dtype, o->rows, rows_per_item(o->width))
+OPERATION(gelu_bwd, o->dtype, o->n, ELEMENTS)
+OPERATION(swiglu, o->dtype, o->n, ELEMENTS)
+OPERATION(swiglu_bwd, o->dtype, o->n, ELEMENTS)
+OPERATION(residual, o->dtype, o->n, ELEMENTS)
+OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
+OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
+OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(lion, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(adagrad, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(lamb, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION_ON(lamb, lamb_norms, ZR_F32, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
+OPERATION_ON(muon, muon_momentum, ZR_F32, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
+OPERATION(muon_factor, ZR_F32, o->n, rows_per_item(o->n))
+OPERATION_ON(muon, muon_update, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
+OPERATION(init, ZR_F32, o->n, ELEMENTS)
+OPERATION(round_stochastic, ZR_F32, o->n, ELEMENTS)
+OPERATION_ON(master, master_join, ZR_F32, o->n, ELEMENTS)
+OPERATION_ON(master, master_split, ZR_F32, o->n, ELEMENTS)
+
+ITEM(cast)
+
+static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
+{
+	int rc = cpu_check_dtype(ops->dev, "cast", o->dst_dtype);
+	(void)s;
+	if (!rc)
+		rc = cpu_check_dtype(ops->dev, "cast", o->src_dtype);
+	if (!rc)
+		run(ops->dev, o, o->n, ELEMENTS, cast_item);
+	return rc;
+}
+
+ITEM(adamw)
+
+static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_adamw *o)
+{
+	int rc = cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
+	(void)s;
+	if (!rc && o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
+		rc = zr_fail(ops->dev->h, ZR_ENOTSUP, "adamw: moments of element type %d are neither fp32 nor bf16",
+			     o->moment_dtype);
+	if (!rc)
+		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
+	return rc;
+}
+
+/* ---- muon_normalize: one factor for all items ------------------------------------------------- */
+
+static void muon_normalize_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	int64_t lo = item * j->cut;
+	(void)worker;
+	j->d->k->muon_normalize(j->op, *j->part, lo, cpu_min(lo + j->cut, j->n));
+}
+
+static int op_muon_normalize(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_muon *o)
+{
+	double sum = 0, norm;
+	float factor;
+	struct job job = { ops->dev, o, o->n, ELEMENTS, &factor };
+	int64_t b;
+	(void)s;
+	for (b = 0; b < cpu_ceil_div(o->n, ZR_BLOCK); b++)
+		sum += o->sumsq[b];
+	norm = sqrt(sum);
+	factor = (float)(1 / (norm > o->eps ? norm : o->eps));
+	cpu_parallel(ops->dev, cpu_ceil_div(o->n, ELEMENTS), muon_normalize_item, &job);
+	return ZR_OK;
+}
+
+/* ---- layernorm_bwd: tiles of rows leave partial sums, then columns add them in order ---------- */
+
+static void layernorm_bwd_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_layernorm_bwd *o = j->op;
+	int64_t lo = item * ZR_LN_TILE;
+	(void)worker;
+	j->d->k->layernorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows), j->part + item * 2 * o->width);
+}
+
+static void layernorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_layernorm_bwd *o = j->op;
+	int64_t lo = item * COLUMNS;
+	(void)worker;
+	j->d->k->layernorm_bwd_sum(o, j->part, j->n, lo, cpu_min(lo + COLUMNS, o->width));
+}
+
+static uint64_t layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
+{
+	(void)ops;
+	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * 2 * o->width) * sizeof(float);
+}
+
+static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_layernorm_bwd *o)
+{
+	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
+	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
+	int rc = cpu_check_dtype(ops->dev, "layernorm_bwd", o->dtype);
+	(void)s;
+	if (rc)
+		return rc;
+	cpu_parallel(ops->dev, tiles, layernorm_bwd_item, &job);
+	cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), layernorm_bwd_sum_item, &job);
+	return ZR_OK;
+}
+
+/* ---- rmsnorm_bwd: likewise --------------------------------------------------------------------- */
+
+static void rmsnorm_bwd_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_rmsnorm_bwd *o = j->op;
+	int64_t lo = item * ZR_LN_TILE;
+	(void)worker;
+	j->d->k->rmsnorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows), j->part + item * o->width);
+}
+
+static void rmsnorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct job *j = arg;
+	const struct zr_op_rmsnorm_bwd *o = j->op;
+	int64_t lo = item * COLUMNS;
+	(void)worker;
+	j->d->k->rmsnorm_bwd_sum(o, j->part, j->n, lo, cpu_min(lo + COLUMNS, o->width));
+}
+
+static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rmsnorm_bwd *o)
+{
+	(void)ops;
+	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * o->width) * sizeof(float);
+}
+
+static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rmsnorm_bwd *o)
+{
+	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
+	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
+	int rc = cpu_check_dtype(ops->dev, "rmsnorm_bwd", o->dtype);
+	(void)s;
+	if (rc)
+		return rc;
+	cpu_parallel(ops->dev, tiles, rmsnorm_bwd_item, &job);
+	cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item, &job);
+	return ZR_OK;
+}
+
+/* ---- rotary -------------------------------------------------------------------------------------- */
+
+ITEM(rotary)
+
+static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rotary *o)
+{
+	int rc = cpu_check_dtype(ops->dev, "rotary", o->dtype);
+	(void)s;
+	if (!rc && (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS))
+		rc = zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d",
+			     (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
+	if (!rc)
+		run(ops->dev, o, o->batch * o->length, rows_per_item(o->heads * o->head_dim), rotary_item);
+	return rc;
+}
+
+void cpu_ops_fill(struct zr_ops *ops)
+{
+	ops->embedding = op_embedding;
+	ops->embedding_bwd = op_embedding_bwd;
+	ops->layernorm = op_layernorm;
+	ops->layernorm_bwd = op_layernorm_bwd;
+	ops->layernorm_bwd_work = layernorm_bwd_work;
+	ops->gelu_bwd = op_gelu_bwd;
+	ops->residual = op_residual;
+	ops->bias_bwd = op_bias_bwd;
+	ops->fold = op_fold;
+	ops->adamw = op_adamw;
+	ops->sgd = op_sgd;
+	ops->cast = op_cast;
+	ops->init = op_init;
+	ops->master_join = op_master_join;
+	ops->master_split = op_master_split;
+	ops->round_stochastic = op_round_stochastic;
+	ops->lion = op_lion;
+	ops->adagrad = op_adagrad;
+	ops->lamb_norms = op_lamb_norms;
+	ops->lamb = op_lamb;
+	ops->muon_momentum = op_muon_momentum;
+	ops->muon_normalize = op_muon_normalize;
+	ops->muon_factor = op_muon_factor;
+	ops->muon_update = op_muon_update;
+	ops->rmsnorm = op_rmsnorm;
+	ops->rmsnorm_bwd = op_rmsnorm_bwd;
+	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
+	ops->rotary = op_rotary;
+	ops->swiglu = op_swiglu;
+	ops->swiglu_bwd = op_swiglu_bwd;
+}

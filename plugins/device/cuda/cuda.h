@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cuda.h - private to the plugin device/cuda: its instance, and what its files offer each other.
+ *
+ * Operations are enqueued on one stream and return at once; copies beside them have a stream for each direction. What goes
+ * wrong on the device is found by a later call, at the latest by sync: error.c.
+ */
+#ifndef ZR_DEVICE_CUDA_H
+#define ZR_DEVICE_CUDA_H
+
+#include <kernels_cuda.h>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#define CUDA_SHAPES 512             /* matrix products whose algorithm is remembered, a power of two */
+#define CUDA_WORKSPACE (32ull << 20) /* bytes of device memory for cuBLASLt, of every product the same */
+#define CUDA_PARTS (16ull << 20)    /* bytes of device memory for partial sums over rows */
+#define CUDA_CODE (512ull << 20)    /* bytes left free for kernels, which are loaded when first used, and their stacks */
+#define CUDA_COPIES 256              /* copies under way at most; one more is done at once */
+#define CUDA_LEAST 80               /* compute capability * 10 */
+
+/* What an algorithm of cuBLASLt was chosen for. Compared as bytes. */
+struct cuda_shape {
+	int64_t m, n, k, lda, ldb, ldd;
+	uint32_t flags;  /* of the operation, and whether it has bias and pre */
+	uint32_t types;  /* of a, b, d, by 8 bits */
+	uint32_t aligned; /* of a, b, d, bias, pre, by 5 bits: log2 of bytes, at most 16 bytes */
+	uint32_t used;
+};
+
+struct cuda_choice {
+	struct cuda_shape shape;
+	cublasLtMatmulAlgo_t algo;
+	int32_t own; /* cuBLASLt takes no such product: ours does */
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	int device, capability;
+	int tf32;
+	cudaStream_t stream, in, out, now; /* of operations, of copies to the device and from it, of those that wait for neither */
+	cudaEvent_t reached;          /* by the operations, when a copy started */
+	cudaEvent_t copied[CUDA_COPIES]; /* end of the copy with ticket k + 1 */
+	uint8_t copying[CUDA_COPIES];
+	cublasLtHandle_t lt;
+	struct cuda_choice *choice; /* [CUDA_SHAPES], owned */
+	void *scratch;              /* device memory, owned: CUDA_WORKSPACE bytes, then CUDA_PARTS */
+	uint64_t memory, used;      /* bytes of device memory for callers, and of live allocations */
+	const char *last;           /* operation that was enqueued last */
+	int complained;             /* while memory and streams were given back */
+	char name[64], variant[64];
+	struct zr_ops ops;
+};
+
+static inline cudaStream_t cuda_stream(const struct zr_inst *d, struct zr_stream *s)
+{
+	return s ? (cudaStream_t)s : d->stream;
+}
+
+static inline float *cuda_parts(const struct zr_inst *d)
+{
+	return (float *)((char *)d->scratch + CUDA_WORKSPACE);
+}
+
+/* error.c: e as a failure with rank, device, what was done and CUDA's own words; ZR_OK if it is success. An error that
+ * a kernel or a copy left behind is found by a later call: the text says so, and how to find whose it is. */
+int cuda_result(const struct zr_inst *d, cudaError_t e, const char *what);
+void cuda_gave_back(struct zr_inst *d, cudaError_t e, const char *what); /* the same as a warning, once: nothing is left to fail */
+int cuda_blas_result(const struct zr_inst *d, cublasStatus_t e, const char *what);
+
+/* memory.c: functions of zr.device/1 */
+int cuda_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out);
+void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind);
+int cuda_mem_pin(struct zr_inst *d, void *p, uint64_t bytes);
+void cuda_mem_unpin(struct zr_inst *d, void *p);
+int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
+int cuda_sync(struct zr_inst *d, struct zr_stream *s);
+int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
+
+/* ops.c */
+void cuda_ops_fill(struct zr_ops *ops);
+int cuda_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
+
+/* matmul.c, head.c */
+int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
+int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *op);
+uint64_t cuda_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *op);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * queue.c - requests: from the caller to the I/O thread and back. A ticket is the number of a slot and of its
+ * round, so that one that ended is not taken for the slot's next.
+ */
+#define _GNU_SOURCE
+#include "nvme.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- the caller's side --------------------------------------------------------------------------------- */
+
+static uint64_t ticket_of(const struct zr_inst *d, const struct nv_request *r)
+{
+	return r->round * NV_INFLIGHT + (uint64_t)(r - d->request) + 1;
+}
+
+/* Under the lock; NULL: it ended, or never was. */
+static struct nv_request *request_of(struct zr_inst *d, uint64_t ticket)
+{
+	struct nv_request *r = &d->request[(ticket - 1) % NV_INFLIGHT];
+	return ticket_of(d, r) == ticket && r->state != NV_FREE ? r : NULL;
+}
+
+static void wake(struct zr_inst *d)
+{
+	uint64_t one = 1;
+	(void)!write(d->event, &one, sizeof one); /* cannot fail: the count is far from full */
+}
+
+/* Under the lock. */
+static void enqueue(struct zr_inst *d, struct nv_request *r)
+{
+	r->state = NV_POSTED;
+	r->next = NULL;
+	*d->posted_end = r;
+	d->posted_end = &r->next;
+	r->object->outstanding++;
+}
+
+/* Under the lock. */
+static void release(struct zr_inst *d, struct nv_request *r)
+{
+	r->state = NV_FREE;
+	r->round++;
+	r->next = d->free_requests;
+	d->free_requests = r;
+	r->object->outstanding--;
+}
+
+int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket)
+{
+	struct nv_request *r;
+	int broken;
+	pthread_mutex_lock(&d->mutex);
+	broken = d->broken;
+	r = broken ? NULL : d->free_requests;
+	if (r) {
+		d->free_requests = r->next;
+		r->object = want->object;
+		r->off = want->off;
+		r->bytes = want->bytes;
+		r->mem = want->mem;
+		r->write = want->write;
+		r->cut = 0;
+		r->code = ZR_OK;
+		enqueue(d, r);
+		*ticket = ticket_of(d, r);
+	}
+	pthread_mutex_unlock(&d->mutex);
+	if (r)
+		wake(d);
+	return broken ? zr_fail(d->h, ZR_EIO, "%s: %s", d->path, d->broken_text) : r ? ZR_OK : ZR_EAGAIN;
+}
+
+static int no_ticket(struct zr_inst *d, uint64_t ticket)
+{
+	return zr_fail(d->h, ZR_ESTATE, "there is no ticket %llu, or it was waited for", (unsigned long long)ticket);
+}
+
+int nv_test(struct zr_inst *d, uint64_t ticket)
+{
+	struct nv_request *r;
+	int rc = 1;
+	if (!ticket)
+		return rc;
+	pthread_mutex_lock(&d->mutex);
+	r = request_of(d, ticket);
+	if (r)
+		rc = r->state == NV_POSTED ? 0 : r->code ? r->code : 1;
+	pthread_mutex_unlock(&d->mutex);
+	return r ? rc : no_ticket(d, ticket);
+}
+
+int nv_wait(struct zr_inst *d, uint64_t ticket)
+{
+	char text[sizeof d->request[0].text] = "";
+	struct nv_request *r;
+	int rc = ZR_OK;
+	if (!ticket)
+		return rc;
+	pthread_mutex_lock(&d->mutex);
+	r = request_of(d, ticket);
+	while (r && r->state == NV_POSTED)
+		pthread_cond_wait(&d->done, &d->mutex);
+	if (r) {
+		rc = r->code;
+		if (rc)
+			memcpy(text, r->text, sizeof text);
+		release(d, r);
+	}
+	pthread_mutex_unlock(&d->mutex);
+	if (!r)
+		return no_ticket(d, ticket);
+	return rc ? zr_fail(d->h, rc, "%s", text) : ZR_OK;
+}
+
+int nv_drain(struct zr_inst *d)
+{
+	pthread_mutex_lock(&d->mutex);
+	for (int i = 0; i < NV_INFLIGHT; i++) {
+		struct nv_request *r = &d->request[i];
+		while (r->state == NV_POSTED)
+			pthread_cond_wait(&d->done, &d->mutex);
+		if (r->state == NV_DONE)
+			release(d, r);
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return ZR_OK;
+}
+
+/* ---- the I/O thread's side ----------------------------------------------------------------------------- */
+
+int nv_accept(struct zr_inst *d)
+{
+	struct nv_request *r, *next;
+	int stop;
+	pthread_mutex_lock(&d->mutex);
+	r = d->posted;
+	d->posted = NULL;
+	d->posted_end = &d->posted;
+	stop = d->stop;
+	pthread_mutex_unlock(&d->mutex);
+	for (; r; r = next) {
+		int side = r->write;
+		next = r->next;
+		r->next = NULL;
+		r->queued = 1;
+		*d->queue_end[side] = r;
+		d->queue_end[side] = &r->next;
+	}
+	return stop;
+}
+
+void nv_finish(struct zr_inst *d, struct nv_request *r)
+{
+	if (!r->code)
+		nv_examine(d, r);
+	pthread_mutex_lock(&d->mutex);
+	r->state = NV_DONE;
+	pthread_cond_broadcast(&d->done);
+	pthread_mutex_unlock(&d->mutex);
+}
+
+void nv_break(struct zr_inst *d, const char *what, int error)
+{
+	pthread_mutex_lock(&d->mutex);
+	d->broken = 1;
+	snprintf(d->broken_text, sizeof d->broken_text, "%s: %s", what, strerror(error));
+	for (int i = 0; i < NV_INFLIGHT; i++) {
+		struct nv_request *r = &d->request[i];
+		if (r->state == NV_POSTED) {
+			r->code = ZR_OK;
+			nv_refuse(r, "%s/%s: %s", d->path, r->object->name, d->broken_text);
+			r->state = NV_DONE;
+		}
+	}
+	pthread_cond_broadcast(&d->done);
+	pthread_mutex_unlock(&d->mutex);
+}
+
+static void *run(void *arg)
+{
+	struct zr_inst *d = arg;
+	if (d->ring)
+		nv_ring_run(d);
+	else
+		nv_plain_run(d);
+	return NULL;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------- */
+
+/* Signals are for the training thread. */
+static int start_thread(struct zr_inst *d)
+{
+	sigset_t all, before;
+	int rc;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&d->thread, NULL, run, d);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
+void nv_init(struct zr_inst *d)
+{
+	pthread_mutex_init(&d->mutex, NULL);
+	pthread_cond_init(&d->done, NULL);
+	d->posted_end = &d->posted;
+	for (int i = NV_INFLIGHT; i-- > 0;) {
+		d->request[i].next = d->free_requests;
+		d->free_requests = &d->request[i];
+	}
+	d->event = -1;
+}
+
+int nv_start(struct zr_inst *d)
+{
+	char room[256];
+	const char *why;
+	int rc;
+	d->event = eventfd(0, EFD_CLOEXEC);
+	if (d->event < 0)
+		return zr_fail(d->h, ZR_ENOMEM, "eventfd: %s", strerror(errno));
+	rc = nv_chunks(d);
+	if (rc)
+		return rc;
+	why = nv_ring_open(d, room, sizeof room);
+	if (why)
+		zr_log(d->h, ZR_LOG_WARN, "%s: no io_uring (%s): one request at a time by pread and pwrite", d->o->path, why);
+	rc = start_thread(d);
+	if (rc)
+		return zr_fail(d->h, ZR_ENOMEM, "cannot start a thread: %s: too little "
+			       "memory, or too many threads", strerror(rc));
+	d->running = 1;
+	return ZR_OK;
+}
+
+void nv_stop(struct zr_inst *d)
+{
+	if (d->running) {
+		nv_drain(d);
+		pthread_mutex_lock(&d->mutex);
+		d->stop = 1;
+		pthread_mutex_unlock(&d->mutex);
+		wake(d);
+		pthread_join(d->thread, NULL);
+	}
+	nv_ring_close(d);
+	if (d->event >= 0)
+		close(d->event);
+	d->h->release(d->h, d->chunks);
+	d->h->release(d->h, d->bounce_mem);
+	pthread_cond_destroy(&d->done);
+	pthread_mutex_destroy(&d->mutex);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ring.c - chunks through io_uring. A read of the eventfd is always among them, so that a post wakes the thread.
+ */
+#include "nvme.h"
+
+#ifdef HAVE_LIBURING
+#include <errno.h>
+#include <liburing.h>
+#include <string.h>
+
+#define RANGE_MAX (1ull << 30) /* of one registered buffer, by the kernel */
+
+struct nv_ring {
+	struct io_uring u;
+	int sparse;     /* 0, or why buffers cannot be registered: -errno */
+	uint64_t posts; /* what the eventfd counted */
+};
+
+const char *nv_ring_open(struct zr_inst *d, char *room, size_t size)
+{
+	struct nv_ring *ring = d->h->alloc(d->h, sizeof *ring, "workspace");
+	int rc = ring ? io_uring_queue_init((unsigned)d->o->queue_depth + 1, &ring->u, 0) : -ENOMEM;
+	if (rc) {
+		d->h->release(d->h, ring);
+		snprintf(room, size, "%s", strerror(-rc));
+		return room;
+	}
+	ring->sparse = io_uring_register_buffers_sparse(&ring->u, NV_RANGES);
+	d->ring = ring;
+	return NULL;
+}
+
+void nv_ring_close(struct zr_inst *d)
+{
+	if (!d->ring)
+		return;
+	io_uring_queue_exit(&d->ring->u);
+	d->h->release(d->h, d->ring);
+}
+
+static int add_range(struct zr_inst *d, char *base, uint64_t bytes)
+{
+	struct iovec v = { base, bytes };
+	__u64 tag = 0;
+	int rc = d->ring->sparse;
+	if (!rc && d->ranges == NV_RANGES)
+		rc = -ENOSPC;
+	if (!rc)
+		rc = io_uring_register_buffers_update_tag(&d->ring->u, (unsigned)d->ranges, &v, &tag, 1);
+	if (rc >= 0)
+		d->range[d->ranges++] = (struct nv_range){ base, bytes };
+	return rc;
+}
+
+int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes)
+{
+	int rc = 0;
+	for (uint64_t at = 0; d->ring && at < bytes && rc >= 0; at += RANGE_MAX)
+		rc = add_range(d, (char *)base + at, bytes - at < RANGE_MAX ? bytes - at : RANGE_MAX);
+	if (rc < 0)
+		zr_log(d->h, ZR_LOG_WARN, "%s: cannot register %llu bytes of buffers (%s%s): every request maps its own pages",
+		       d->o->path, (unsigned long long)bytes, strerror(-rc), rc == -ENOMEM ? "; ulimit -l limits them" : "");
+	return ZR_OK;
+}
+
+/* ---- the I/O thread ------------------------------------------------------------------------------------ */
+
+/* There is room: the ring has an entry for every chunk and one for the eventfd. */
+static void submit(struct zr_inst *d, struct nv_chunk *c)
+{
+	struct io_uring_sqe *s = io_uring_get_sqe(&d->ring->u);
+	int fd = c->request->object->fd;
+	uint64_t at = c->at + c->done;
+	char *mem = c->mem + c->done;
+	uint32_t bytes = c->bytes - c->done;
+	if (c->range >= 0 && c->write)
+		io_uring_prep_write_fixed(s, fd, mem, bytes, at, c->range);
+	else if (c->range >= 0)
+		io_uring_prep_read_fixed(s, fd, mem, bytes, at, c->range);
+	else if (c->write)
+		io_uring_prep_write(s, fd, mem, bytes, at);
+	else
+		io_uring_prep_read(s, fd, mem, bytes, at);
+	io_uring_sqe_set_data(s, c);
+}
+
+static void listen_for_posts(struct zr_inst *d)
+{
+	struct io_uring_sqe *s = io_uring_get_sqe(&d->ring->u);
+	io_uring_prep_read(s, d->event, &d->ring->posts, sizeof d->ring->posts, 0);
+	io_uring_sqe_set_data(s, NULL);
+}
+
+static void reap(struct zr_inst *d)
+{
+	struct io_uring_cqe *e;
+	while (!io_uring_peek_cqe(&d->ring->u, &e)) {
+		struct nv_chunk *c = io_uring_cqe_get_data(e);
+		int moved = e->res;
+		io_uring_cqe_seen(&d->ring->u, e);
+		if (!c)
+			listen_for_posts(d);
+		else if (nv_settle(d, c, moved))
+			submit(d, c);
+	}
+}
+
+void nv_ring_run(struct zr_inst *d)
+{
+	struct nv_chunk *c;
+	int rc = 0;
+	listen_for_posts(d);
+	while (!nv_accept(d)) {
+		while ((c = nv_next(d)))
+			submit(d, c);
+		rc = io_uring_submit_and_wait(&d->ring->u, 1);
+		if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
+			nv_break(d, "io_uring", -rc);
+			return;
+		}
+		reap(d);
+	}
+}
+
+#else
+
+const char *nv_ring_open(struct zr_inst *d, char *room, size_t size)
+{
+	(void)d;
+	(void)room;
+	(void)size;
+	return "built without liburing";
+}
+
+void nv_ring_close(struct zr_inst *d)
+{
+	(void)d;
+}
+
+void nv_ring_run(struct zr_inst *d)
+{
+	(void)d;
+}
+
+int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes)
+{
+	(void)d;
+	(void)base;
+	(void)bytes;
+	return ZR_OK;
+}
+#endif
