@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spans.c - see spans.h.
+ * spans.c - see spans.h. The spans of all memory are one skip list, sorted by key: the number of a
+ * store's object or of an arena, whether it is memory of others, and below these the offset. Nothing
+ * ever touches the end of such a range: its last span says what is true of the next range, too.
  */
 #include "core/lower/spans.h"
 
@@ -19,55 +21,45 @@ static int touches(const struct zr_operand *o)
 	return o->region >= 0 && o->bytes && o->access;
 }
 
-/* Regions of one arena may share memory: they count as one. */
-static int in_arena(const struct zr_spans *t, const struct zr_operand *o)
-{
-	return t->setup->plan.region[o->region].store <= ZR_STORE_HOST;
-}
-
 uint64_t zr_operand_base(const struct zr_setup *s, const struct zr_operand *o)
 {
 	const struct zr_region *r = &s->plan.region[o->region];
 	return r->store <= ZR_STORE_HOST ? r->offset : 0;
 }
 
+#define OFFSETS ((uint64_t)1 << 56)
+
+/* Regions of one arena may share memory: they count as one. */
 static uint64_t start_of(const struct zr_spans *t, const struct zr_operand *o)
 {
-	return zr_operand_base(t->setup, o) + o->at;
+	int store = t->setup->plan.region[o->region].store;
+	int object = store <= ZR_STORE_HOST ? ZR_R_COUNT + store : o->region;
+	uint64_t range = 2 * (uint64_t)object + (uint64_t)zr_operand_others(t->setup, o);
+	return range * OFFSETS + zr_operand_base(t->setup, o) + o->at;
 }
 
-static uint64_t end_of(const struct zr_spans *t, const struct zr_operand *o)
+/* Room for two more spans. At first there is one, which nobody has touched. */
+static int room(struct zr_spans *t)
 {
-	uint64_t start = start_of(t, o);
-	return o->bytes > UINT64_MAX - start ? UINT64_MAX : start + o->bytes;
+	struct zr_span *list = zr_list_grow(t->span, t->n_span + 3, &t->cap_span, sizeof *list);
+	if (!list)
+		return ZR_ENOMEM;
+	t->span = list;
+	if (!t->n_span)
+		list[t->n_span++] = (struct zr_span){ 0, -1, { -1, -1 }, -1, { 0 } };
+	return 0;
 }
 
-/* NULL: no memory. It begins as one span that nobody has touched; cut() makes two more at most. */
-static struct zr_span_list *list_of(struct zr_spans *t, const struct zr_operand *o)
+/* The span that has the byte `at`. On each level, back: the last one that begins there or before. */
+static int32_t span_at(const struct zr_spans *t, uint64_t at, int32_t *back)
 {
-	int number = in_arena(t, o) ? ZR_R_COUNT + t->setup->plan.region[o->region].store : o->region;
-	struct zr_span_list *l = &t->list[number][zr_operand_others(t->setup, o)];
-	struct zr_span *span = zr_list_grow(l->span, l->n + 2, &l->cap, sizeof *span);
-	if (!span)
-		return NULL;
-	l->span = span;
-	if (!l->n)
-		l->span[l->n++] = (struct zr_span){ 0, -1, { -1, -1 }, -1 };
-	return l;
-}
-
-/* The span that has the byte `at`. */
-static int32_t span_at(const struct zr_span_list *l, uint64_t at)
-{
-	int32_t low = 0, high = l->n;
-	while (high - low > 1) {
-		int32_t middle = low + (high - low) / 2;
-		if (l->span[middle].at <= at)
-			low = middle;
-		else
-			high = middle;
+	int32_t i = 0;
+	for (int k = ZR_SPAN_LEVELS - 1; k >= 0; k--) {
+		for (int32_t n; (n = t->span[i].next[k]) && t->span[n].at <= at;)
+			i = n;
+		back[k] = i;
 	}
-	return low;
+	return i;
 }
 
 /* ---- whom an operand has to come after ---- */
@@ -87,7 +79,7 @@ int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 
 static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_operand *o)
 {
-	uint64_t from = start_of(t, o), at = v->at > from ? v->at : from;
+	uint64_t from = start_of(t, o), at = (v->at > from ? v->at : from) % OFFSETS;
 	int rc = v->writer >= 0 || (o->access & ZR_READS) ? zr_spans_found(t, at, v->writer) : 0;
 	if (!(o->access & ZR_WRITES))
 		return rc;
@@ -100,34 +92,61 @@ static int find_in(struct zr_spans *t, const struct zr_span *v, const struct zr_
 
 int zr_spans_find(struct zr_spans *t, const struct zr_operand *o)
 {
-	struct zr_span_list *l = touches(o) ? list_of(t, o) : NULL;
-	if (!l)
-		return touches(o) ? ZR_ENOMEM : 0;
-	int rc = 0;
-	for (int32_t i = span_at(l, start_of(t, o)); !rc && i < l->n && l->span[i].at < end_of(t, o); i++)
-		rc = find_in(t, &l->span[i], o);
+	if (!touches(o))
+		return 0;
+	if (room(t))
+		return ZR_ENOMEM;
+	uint64_t start = start_of(t, o), end = start + o->bytes;
+	int32_t back[ZR_SPAN_LEVELS], i = span_at(t, start, back);
+	int rc;
+	do {
+		rc = find_in(t, &t->span[i], o);
+		i = t->span[i].next[0];
+	} while (!rc && i && t->span[i].at < end);
 	return rc;
 }
 
 /* ---- what an instruction has touched ---- */
 
-/* The span that begins at `at`: splits one, if there is none. There is room. */
-static int32_t cut(struct zr_span_list *l, uint64_t at)
+/* The span that begins at `at`: splits one, if there is none. There is room. Of the spans one in four
+ * is on the second level, too, one in sixteen on the third, and so on. */
+static int32_t cut(struct zr_spans *t, uint64_t at)
 {
-	int32_t i = span_at(l, at);
-	if (l->span[i].at == at)
-		return i;
-	memmove(&l->span[i + 1], &l->span[i], (size_t)(l->n++ - i) * sizeof *l->span);
-	l->span[i + 1].at = at;
-	return i + 1;
+	int32_t back[ZR_SPAN_LEVELS], from = span_at(t, at, back), i = t->unused;
+	if (t->span[from].at == at)
+		return from;
+	if (i)
+		t->unused = t->span[i].next[0];
+	else
+		i = t->n_span++;
+	t->span[i] = t->span[from];
+	t->span[i].at = at;
+	uint64_t random = t->random = t->random * 6364136223846793005u + 1442695040888963407u;
+	for (int k = 0; k < ZR_SPAN_LEVELS; k++, random <<= 2) {
+		t->span[i].next[k] = t->span[back[k]].next[k];
+		t->span[back[k]].next[k] = i;
+		if (random >> 62)
+			break;
+	}
+	return i;
 }
 
-static void written(struct zr_span_list *l, int32_t low, int32_t high, int32_t instr)
+/* From span i to `end` there is one span now. */
+static void written(struct zr_spans *t, int32_t i, uint64_t end, int32_t instr)
 {
-	uint64_t at = l->span[low].at;
-	l->span[low] = (struct zr_span){ at, instr, { -1, -1 }, -1 };
-	memmove(&l->span[low + 1], &l->span[high], (size_t)(l->n - high) * sizeof *l->span);
-	l->n -= high - low - 1;
+	struct zr_span *list = t->span;
+	int32_t back[ZR_SPAN_LEVELS], n;
+	span_at(t, list[i].at, back);
+	for (int k = ZR_SPAN_LEVELS - 1; k >= 0; k--)
+		while ((n = list[back[k]].next[k]) && list[n].at < end) {
+			list[back[k]].next[k] = list[n].next[k];
+			if (k > 0)
+				continue;
+			list[n].next[0] = t->unused;
+			t->unused = n;
+		}
+	list[i].writer = instr;
+	list[i].reader[0] = list[i].reader[1] = list[i].others = -1;
 }
 
 static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int queue)
@@ -148,17 +167,16 @@ static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int qu
 
 static int add(struct zr_spans *t, const struct zr_operand *o, int32_t instr, int queue)
 {
-	struct zr_span_list *l = list_of(t, o);
-	if (!l)
+	if (room(t))
 		return ZR_ENOMEM;
-	int32_t low = cut(l, start_of(t, o)), high = cut(l, end_of(t, o));
-	if (o->access & ZR_WRITES) {
-		written(l, low, high, instr);
-		return 0;
-	}
+	uint64_t start = start_of(t, o), end = start + o->bytes;
+	int32_t i = cut(t, start), after = cut(t, end);
 	int rc = 0;
-	for (; !rc && low < high; low++)
-		rc = was_read(t, &l->span[low], instr, queue);
+	if (o->access & ZR_WRITES)
+		written(t, i, end, instr);
+	else
+		for (; !rc && i != after; i = t->span[i].next[0])
+			rc = was_read(t, &t->span[i], instr, queue);
 	return rc;
 }
 
@@ -174,9 +192,7 @@ int zr_spans_add(struct zr_spans *t, const struct zr_lowered *p, int32_t i)
 
 void zr_spans_free(struct zr_spans *t)
 {
-	for (int r = 0; r < ZR_R_COUNT + 2; r++)
-		for (int k = 0; k < 2; k++)
-			free(t->list[r][k].span);
+	free(t->span);
 	free(t->reader);
 	free(t->found);
 }

@@ -12,12 +12,15 @@
 #include "core/plan.h"
 #include "core/program/program.h"
 
+#define ZR_SPAN_LEVELS 10
+
 /* From `at` to the next span. Of the readers on an in-order queue the latest stands for all. */
 struct zr_span {
-	uint64_t at;
+	uint64_t at;                   /* its key: see spans.c */
 	int32_t writer;                /* -1: none yet */
 	int32_t reader[ZR_Q_IN_ORDER]; /* on each such queue, -1: none */
 	int32_t others;                /* on other queues: head of a list in zr_spans.reader, -1 */
+	int32_t next[ZR_SPAN_LEVELS];  /* of a skip list, 0: none. Only the first few are in use. */
 };
 
 /* Lists of readers share their ends: nothing in one ever changes. */
@@ -32,17 +35,14 @@ struct zr_conflict {
 	int32_t instr;
 };
 
-struct zr_span_list {
-	struct zr_span *span;
-	int32_t n, cap;
-};
-
 struct zr_spans {
 	const struct zr_setup *setup;
-	struct zr_span_list list[ZR_R_COUNT + 2][2]; /* objects of stores, then arenas: of this rank, of others */
+	struct zr_span *span; /* the first one begins at key 0 */
 	struct zr_reader *reader;
 	struct zr_conflict *found;
-	int32_t n_reader, cap_reader, n_found, cap_found;
+	int32_t n_span, cap_span, n_reader, cap_reader, n_found, cap_found;
+	int32_t unused;  /* head of a list of removed spans, 0: none */
+	uint64_t random; /* for heights in the skip list: the same in each run */
 };
 
 /* All return 0 or ZR_ENOMEM. find adds to `found` what an operand has to come after: the writers of

@@ -17,11 +17,6 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int overlap(const struct zr_lifetime *x, const struct zr_lifetime *y)
-{
-	return x->first <= y->last && y->first <= x->last;
-}
-
 /* The first of placed[from .. n) at or behind this offset, that, at this offset, does not end before `point`. */
 static int behind(struct zr_lifetime **placed, int from, int n, uint64_t offset, int32_t point)
 {
@@ -43,7 +38,8 @@ static uint64_t first_fit(const struct zr_lifetime *x, struct zr_lifetime **plac
 	uint64_t at = 0;
 	for (int i = 0; i < n;) {
 		const struct zr_lifetime *p = placed[i];
-		int met = overlap(x, p), alone = i + 1 == n || placed[i + 1]->offset > p->offset;
+		int met = x->first <= p->last && p->first <= x->last;
+		int alone = i + 1 == n || placed[i + 1]->offset > p->offset;
 		if (met && p->offset >= at + x->bytes)
 			break;
 		uint64_t end = met ? (p->offset + p->bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
@@ -63,9 +59,13 @@ int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct 
 	for (int i = 0; i < n; i++)
 		order[i] = &list[i];
 	qsort(order, (size_t)n, sizeof *order, by_size);
+	int32_t first = INT32_MIN, last = INT32_MAX; /* points at which all of them so far live */
 	*total = 0;
 	for (int i = 0; i < n; i++) {
-		order[i]->offset = first_fit(order[i], placed, i);
+		first = order[i]->first > first ? order[i]->first : first;
+		last = order[i]->last < last ? order[i]->last : last;
+		/* As long as there is such a point, there is no gap. */
+		order[i]->offset = first <= last ? *total : first_fit(order[i], placed, i);
 		int to = behind(placed, 0, i, order[i]->offset, order[i]->last);
 		memmove(&placed[to + 1], &placed[to], (size_t)(i - to) * sizeof *placed);
 		placed[to] = order[i];
