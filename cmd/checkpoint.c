@@ -15,7 +15,7 @@
 #include "cmd/fit.h"
 #include "cmd/lock.h"
 #include "cmd/resume.h"
-#include "core/checkpoint/dir.h"
+#include "files/checkpoint/dir.h"
 
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"

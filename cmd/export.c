@@ -15,11 +15,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/checkpoint/checkpoint.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/log.h"
-#include "core/pretrained/pretrained.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/pretrained/tensors.h"
 
 #define CHUNK 65536 /* values that are cast at a time */
 #define NAME 64

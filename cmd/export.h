@@ -7,7 +7,7 @@
 #ifndef ZR_CMD_EXPORT_H
 #define ZR_CMD_EXPORT_H
 
-#include "core/checkpoint/manifest.h"
+#include "files/checkpoint/manifest.h"
 
 #define ZR_EXPORT_SHARD UINT64_C(5000000000) /* bytes of tensors in a file, as Hugging Face's tools have it */
 

@@ -12,8 +12,8 @@
 #include <xxhash.h>
 
 #include "cmd/export.h"
-#include "core/checkpoint/dir.h"
-#include "core/pretrained/pretrained.h"
+#include "files/checkpoint/dir.h"
+#include "files/pretrained/tensors.h"
 
 /* All files of a checkpoint with their entries: a tensor's are in any of them. */
 struct source {

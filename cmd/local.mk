@@ -4,7 +4,7 @@
 
 noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-cmd_librun_la_LIBADD = core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+cmd_librun_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
 	cmd/beat.c cmd/beat.h \
 	cmd/crash.c cmd/crash.h \
@@ -36,6 +36,5 @@ cmd_libcmd_la_SOURCES = \
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
-zeroth_LDADD = cmd/libcmd.la cmd/librun.la cmd/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) $(ZLIB_LIBS)
-
-include cmd/tokenizer/local.mk
+zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/tokenizer/libtokenizer.la core/libcore.la \
+	$(JANSSON_LIBS) $(ZLIB_LIBS)

@@ -16,7 +16,7 @@
 #include "cmd/beat.h"
 #include "cmd/signals.h"
 #include "cmd/supervise.h"
-#include "core/checkpoint/dir.h"
+#include "files/checkpoint/dir.h"
 
 #define LONGEST_NAP 32 /* seconds, after five attempts in vain */
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/rundir.h"
-#include "core/checkpoint/dir.h"
+#include "files/checkpoint/dir.h"
 
 static const char *dir_option(const struct zr_config *cfg)
 {

@@ -13,9 +13,6 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
-#include "core/checkpoint/checkpoint.h"
-#include "core/config/options.h"
-#include "core/log.h"
 #include "cmd/beat.h"
 #include "cmd/crash.h"
 #include "cmd/export.h"
@@ -27,8 +24,11 @@
 #include "cmd/rundir.h"
 #include "cmd/signals.h"
 #include "cmd/supervise.h"
-#include "core/session.h"
 #include "cmd/weights.h"
+#include "core/config/options.h"
+#include "core/log.h"
+#include "core/session.h"
+#include "files/checkpoint/checkpoint.h"
 
 struct run {
 	struct zr_config *cfg;

@@ -5,7 +5,7 @@
 #ifndef ZR_CMD_RUN_H
 #define ZR_CMD_RUN_H
 
-#include "core/checkpoint/checkpoint.h"
+#include "files/checkpoint/checkpoint.h"
 
 struct zr_run_report {
 	int rank, world;

@@ -17,11 +17,11 @@
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
-#include "cmd/tokenizer/tokenizer.h"
-#include "cmd/tokenizer/utf8.h"
 #include "cmd/weights.h"
 #include "core/config/ini.h"
 #include "core/session.h"
+#include "files/tokenizer/tokenizer.h"
+#include "files/tokenizer/utf8.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"

@@ -16,8 +16,8 @@
 #include "cmd/input.h"
 #include "cmd/progress.h"
 #include "cmd/token_file.h"
-#include "cmd/tokenizer/tokenizer.h"
 #include "core/log.h"
+#include "files/tokenizer/tokenizer.h"
 
 static const char usage[] =
 	"usage: zeroth tokenize --tokenizer FILE -o OUT [options] IN...\n"

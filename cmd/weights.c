@@ -8,9 +8,10 @@
 #include <xxhash.h>
 
 #include "core/files/json.h"
-#include "core/files/safetensors.h"
 #include "core/log.h"
 #include "core/pretrained/pretrained.h"
+#include "files/safetensors.h"
+#include "files/pretrained/tensors.h"
 
 static json_t *metadata(const struct zr_model_decl *d)
 {

@@ -34,6 +34,5 @@ include core/program/local.mk
 include core/lower/local.mk
 include core/exec/local.mk
 include core/update/local.mk
-include core/checkpoint/local.mk
 include core/files/local.mk
 include core/pretrained/local.mk

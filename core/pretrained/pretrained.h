@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pretrained.h - a directory of Hugging Face as the start of a model: config.json gives the plugin and its options,
- * model.safetensors, or the shards that model.safetensors.index.json names, the parameters. Nothing in the files is
- * trusted; messages name file, key or tensor. [main]
+ * pretrained.h - a directory of Hugging Face as the start of a model: config.json gives the plugin
+ * and its options. Nothing in the file is trusted; messages name file and key. The parameters:
+ * files/pretrained/tensors.h. [main]
  */
 #ifndef ZR_CORE_PRETRAINED_H
 #define ZR_CORE_PRETRAINED_H
@@ -42,21 +42,5 @@ int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin 
 int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err);
 /* Keys that neither the plugin nor Zeroth knows, "a, b", cut where `size` ends. */
 void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size);
-
-/* ---- tensors.c ---- */
-
-struct zr_layout;
-struct zr_tensor_files;
-
-/* The files at a path, a directory or one file, with all tensors of a layout: each is there once, under its name or with
- * the prefix before it, in its shape and in fp32, bf16 or fp16. Others must fit `ignored`. Only headers are read. */
-int zr_tensor_files_open(const char *path, const struct zr_layout *layout, const char *prefix, const char *ignored,
-			 struct zr_tensor_files **out, struct zr_error *err);
-void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
-/* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file lost since it was opened
- * is an error: it is read, not mapped. */
-int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
-
-void zr_widen_f16(const uint16_t *from, int64_t n, float *to); /* exactly */
 
 #endif

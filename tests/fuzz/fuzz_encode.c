@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/tokenizer/parts.h"
+#include "files/tokenizer/parts.h"
 #include "fuzz.h"
 
 #define MOST 65536

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/safetensors.h"
 #include "core/layout.h"
-#include "core/pretrained/pretrained.h"
+#include "files/safetensors.h"
+#include "files/pretrained/tensors.h"
 #include "fuzz.h"
 
 #define MOST 64 /* tensors */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checkpoint/manifest.h"
-#include "core/pretrained/pretrained.h"
+#include "files/checkpoint/manifest.h"
+#include "files/pretrained/tensors.h"
 #include "fuzz.h"
 
 #define MOST (1 << 20) /* bytes of a tensor that is read whole */

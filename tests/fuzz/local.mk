@@ -13,7 +13,7 @@ TESTS += %D%/slice.sh
 %C%_libfuzz_la_SOURCES += %D%/replay.c %D%/damage.c %D%/damage.h
 endif
 fuzz_cppflags = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-fuzz_libs = %D%/libfuzz.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+fuzz_libs = %D%/libfuzz.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 
 %C%_fuzz_args_SOURCES = %D%/fuzz_args.c cmd/args.c
 %C%_fuzz_args_CPPFLAGS = $(fuzz_cppflags)
@@ -23,7 +23,7 @@ fuzz_libs = %D%/libfuzz.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 %C%_fuzz_encode_SOURCES = %D%/fuzz_encode.c
 %C%_fuzz_encode_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_encode_LDFLAGS = $(FUZZ_LDFLAGS)
-%C%_fuzz_encode_LDADD = cmd/tokenizer/libtokenizer.la $(fuzz_libs)
+%C%_fuzz_encode_LDADD = files/tokenizer/libtokenizer.la $(fuzz_libs)
 
 %C%_fuzz_index_SOURCES = %D%/fuzz_index.c
 %C%_fuzz_index_CPPFLAGS = $(fuzz_cppflags)
@@ -64,7 +64,7 @@ fuzz_libs = %D%/libfuzz.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 %C%_fuzz_tokenizer_SOURCES = %D%/fuzz_tokenizer.c
 %C%_fuzz_tokenizer_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_tokenizer_LDFLAGS = $(FUZZ_LDFLAGS)
-%C%_fuzz_tokenizer_LDADD = cmd/tokenizer/libtokenizer.la $(fuzz_libs)
+%C%_fuzz_tokenizer_LDADD = files/tokenizer/libtokenizer.la $(fuzz_libs)
 
 %C%_fuzz_tokens_SOURCES = %D%/fuzz_tokens.c
 %C%_fuzz_tokens_CPPFLAGS = $(fuzz_cppflags)

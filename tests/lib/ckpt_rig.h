@@ -5,7 +5,7 @@
 #ifndef ZR_TESTS_CKPT_RIG_H
 #define ZR_TESTS_CKPT_RIG_H
 
-#include "core/checkpoint/dir.h"
+#include "files/checkpoint/dir.h"
 
 /* Files of `world` ranks, whose sizes and hashes are made up. */
 void ckpt_manifest(struct zr_manifest *m, int32_t world);

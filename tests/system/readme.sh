@@ -46,7 +46,8 @@ is 'ARCHITECTURE.md has at most 200 lines' "$(($(wc -l <"$src/ARCHITECTURE.md") 
 
 # Every file and directory that ARCHITECTURE.md names exists.
 lost=
-for path in $(grep -oE '`(include|core|cmd|plugins|kernels|conf|tests|bench|man)/[a-zA-Z0-9_./-]*`' "$src/ARCHITECTURE.md" | tr -d '`'); do
+tops='include|core|files|cmd|plugins|kernels|conf|tests|bench|man'
+for path in $(grep -oE "\`($tops)/[a-zA-Z0-9_./-]*\`" "$src/ARCHITECTURE.md" | tr -d '`'); do
 	[ -e "$src/$path" ] || lost+=" $path"
 done
 is 'ARCHITECTURE.md names what exists' "$lost" ''

@@ -18,8 +18,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "files/checkpoint/reader.h"
 #include "tests/lib/ckpt_rig.h"
-#include "core/checkpoint/reader.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -19,6 +19,7 @@
 #include "cmd/export.h"
 #include "cmd/weights.h"
 #include "core/pretrained/pretrained.h"
+#include "files/pretrained/tensors.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_tokenizer.c - parts of cmd/tokenizer that the golden files of tokenize.sh do not reach: broken bytes at every cut, which
+ * t_tokenizer.c - parts of files/tokenizer that the golden files of tokenize.sh do not reach: broken bytes at every cut, which
  * patterns pass, long pieces. (Damaged files: tests/fuzz/fuzz_tokenizer.c.)
  */
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cmd/tokenizer/parts.h"
+#include "files/tokenizer/parts.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

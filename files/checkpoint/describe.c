@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * describe.c - a session as a manifest: what a checkpoint of it will say, and what one that it goes on from must say.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/files/json.h"
+#include "core/pretrained/pretrained.h"
+#include "files/checkpoint/checkpoint.h"
+
+static void set(json_t **to, const char *section, const char *key, const char *text)
+{
+	char name[300];
+	snprintf(name, sizeof name, "%s.%s", section, key);
+	zr_json_put(to, name, zr_json_string(text, "(not UTF-8)"));
+}
+
+/* Number of ranks and length of the training may change; the batch, what is kept of a parameter and how gradients are
+ * summed are compared by their meaning. */
+static int is_free(const char *section, const char *key)
+{
+	static const char *const keys[][2] = {
+		{ "train", "steps" }, { "train", "train_batch_size" }, { "train", "micro_batch_size" },
+		{ "train", "gradient_accumulation_steps" }, { "train", "communication_data_type" }, { "train", "reduction" },
+		{ "precision", "master" },
+	};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (!strcmp(keys[i][0], section) && !strcmp(keys[i][1], key))
+			return 1;
+	return 0;
+}
+
+static void add_settings(json_t **to, const struct zr_section *s)
+{
+	const struct zr_opt *o;
+	char text[640];
+	if (s->plugin)
+		set(to, s->name, "plugin", s->plugin->desc->id);
+	if (s->match)
+		set(to, s->name, "match", s->match);
+	for (uint32_t i = 0; (o = zr_table_next(&s->table, ZR_O_NUMERIC, &i));) {
+		if (is_free(s->name, o->name))
+			continue;
+		zr_value_format(o, s->opts, text, sizeof text);
+		set(to, s->name, o->name, text);
+	}
+}
+
+/* What does not change results says nothing here, plugins of these roles included; devices say it by their variants. */
+static int matters(const struct zr_section *s)
+{
+	static const char *const roles[] = { "boot", "comm", "device", "zero", "offload", "activation", "monitor", NULL };
+	for (int i = 0; s->role && roles[i]; i++)
+		if (!strcmp(s->role, roles[i]))
+			return 0;
+	return 1;
+}
+
+void zr_describe_model(const struct zr_setup *p, json_t **meta)
+{
+	const struct zr_model_json *from = zr_config_model_json(p->cfg);
+	for (const char *const *k = p->decl.meta; k && k[0] && k[1]; k += 2)
+		zr_json_put(meta, k[0], zr_json_string(k[1], "(not UTF-8)"));
+	const struct zr_pretrained_v1 *v;
+	struct zr_error unused = { 0 };
+	if (!from || zr_pretrained_tables(from, p->model.section->plugin, &v, &unused))
+		return;
+	char *text = zr_json_dump(from->root, JSON_COMPACT), *dir = realpath(p->model.section->path, NULL);
+	json_t *path = dir ? zr_json_string(dir, NULL) : NULL; /* one that is not UTF-8 has no JSON */
+	zr_json_put(meta, ZR_META_CONFIG, json_string(text));
+	zr_json_put(meta, ZR_META_PREFIX, json_string(v->prefix));
+	if (path || errno == ENOMEM)
+		zr_json_put(meta, ZR_META_PATH, path);
+	free(text);
+	free(dir);
+}
+
+/* What bits depend on beside the options: who computes, and how gradients are summed. */
+static void describe_sums(const struct zr_setup *p, json_t **to)
+{
+	struct zr_device_info host = { .size = sizeof host };
+	const struct zr_device_info *d = &p->device_info;
+	char text[320];
+	int n = snprintf(text, sizeof text, "%s (%s)", d->name, d->variant);
+	if (p->host_device.inst && !((const struct zr_device_v1 *)p->host_device.vtbl)->info(p->host_device.inst, &host) &&
+	    (strcmp(host.name, d->name) || strcmp(host.variant, d->variant)))
+		snprintf(text + n, sizeof text - (size_t)n, ", host %s (%s)", host.name, host.variant);
+	set(to, "device", "variant", text);
+	if (p->plan.sums)
+		set(to, "comm", "sums", p->plan.sums);
+	set(to, "train", "communication_data_type", zr_dtype(p->types.comm_dtype, NULL)->name);
+	snprintf(text, sizeof text, "local over %d ranks", p->process.world);
+	set(to, "train", "reduction", zr_sums_locally(p) ? text : "slots");
+}
+
+static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
+{
+	char text[160];
+	for (int i = 0; i < zr_config_count(p->cfg); i++) {
+		const struct zr_section *s = zr_config_at(p->cfg, i);
+		const struct zr_desc *d = s->plugin ? s->plugin->desc : NULL;
+		if (d) {
+			snprintf(text, sizeof text, "%s %s", d->id, d->version);
+			zr_json_put(&m->plugins, s->name, zr_json_string(text, "(not UTF-8)"));
+		}
+		if (matters(s))
+			add_settings(&m->settings, s);
+	}
+	describe_sums(p, &m->settings);
+	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);
+	set(&m->settings, "data", "tokens", text);
+	zr_describe_model(p, &m->meta);
+}
+
+static char *config_text(const struct zr_config *cfg)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *f = open_memstream(&text, &n);
+	int bad = !f || zr_config_write_ini(cfg, f, 0);
+	if (f)
+		bad |= fclose(f);
+	if (bad) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optimizer *out, struct zr_error *err)
+{
+	const struct zr_optimizer_v1 *v = o->it.vtbl;
+	out->id = o->it.section->plugin->desc->id;
+	out->state_version = v->state_version;
+	out->n_states = (int32_t)o->n_states;
+	out->state = calloc(o->n_states + 1, sizeof *out->state);
+	if (!out->state)
+		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	for (uint32_t i = 0; i < o->n_states; i++) {
+		const struct zr_state *st = (const struct zr_state *)((const char *)o->states + (size_t)i * v->state_stride);
+		out->state[i] = (struct zr_ckpt_state){ .name = st->name, .dtype = st->bytes_per_block ? ZR_U8 : st->dtype,
+							.block_bytes = st->bytes_per_block };
+	}
+	return 0;
+}
+
+static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m, struct zr_error *err)
+{
+	int rc = 0;
+	m->optimizer = calloc((size_t)p->n_optimizers + 1, sizeof *m->optimizer);
+	m->optimizer_of = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->optimizer_of);
+	m->frozen = calloc((size_t)p->layout.n_tensors + 1, sizeof *m->frozen);
+	if (!m->optimizer || !m->optimizer_of || !m->frozen)
+		return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	m->n_optimizers = p->n_optimizers;
+	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
+		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
+	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
+		m->optimizer_of[i] = p->param_group[p->group_of[i]].optimizer;
+		m->frozen[i] = !p->frozen[i] ? 0 : m->source ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
+	}
+	return rc;
+}
+
+int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, struct zr_error *err)
+{
+	const struct zr_setup *p = s->setup;
+	struct zr_manifest m = {
+		.step = s->step, .applied = s->applied, .seed = p->train->seed, .world = p->process.world,
+		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS, .scale = s->scale,
+		.micro = p->batch.micro, .slots = p->batch.slots, .length = p->batch.length,
+		.model = p->model.section->plugin->desc->id, .data = p->data.section->plugin->desc->id,
+		.dtype = zr_dtype(p->types.dtype, NULL)->name,
+		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
+		.layout = p->layout, .source = s->frozen_hash,
+		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
+	};
+	int rc = m.settings && m.plugins && m.meta && m.config ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	if (!rc)
+		rc = describe_optimizers(p, &m, err);
+	if (rc) {
+		zr_undescribe(&m);
+		return rc;
+	}
+	describe_config(p, &m);
+	*out = m;
+	if (m.settings && m.plugins && m.meta)
+		return 0;
+	zr_undescribe(out);
+	return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+}
+
+void zr_undescribe(struct zr_manifest *m)
+{
+	for (int32_t k = 0; m->optimizer && k < m->n_optimizers; k++)
+		free(m->optimizer[k].state);
+	free(m->optimizer);
+	free(m->optimizer_of);
+	free(m->frozen);
+	free(m->file);
+	json_decref(m->settings);
+	json_decref(m->plugins);
+	json_decref(m->meta);
+	free((char *)m->config);
+	*m = (struct zr_manifest){ 0 };
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * entry_data.c - see checkpoint.h: entries from and to wherever a session keeps what they hold.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/piece.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/pretrained/tensors.h"
+
+static int visible(const struct zr_session *s, int32_t region)
+{
+	const struct zr_setup *p = s->setup;
+	return zr_addressed(s, region) && (p->plan.region[region].store != ZR_STORE_DEVICE || p->device_info.host_access);
+}
+
+/* Blocks [from, from + n) of an entry as a piece of its unit; this rank holds them, so there is a run that has them,
+ * unless nothing updates them. */
+static struct zr_piece piece_of(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n)
+{
+	const struct zr_plan *plan = &s->setup->plan;
+	const struct zr_place *t = &s->setup->layout.tensor[e->tensor];
+	int64_t first = t->offset / ZR_BLOCK + e->first + from;
+	const struct zr_run *r = &plan->run[plan->first_run[t->unit]], none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
+	if (s->setup->frozen[e->tensor])
+		return zr_piece_in(s->setup, &none, first, n);
+	while (first >= r->first + r->n)
+		r++;
+	return zr_piece_in(s->setup, r, first, n);
+}
+
+static int datum_of(const struct zr_session *s, const struct zr_ckpt_entry *e)
+{
+	const struct zr_setup *p = s->setup;
+	if (e->state < 0)
+		return ZR_D_MASTER;
+	return ZR_D_STATE + (int)p->optimizer[p->param_group[p->group_of[e->tensor]].optimizer].first_state + e->state;
+}
+
+int zr_entries_visible(const struct zr_session *s)
+{
+	const struct zr_setup *p = s->setup;
+	int all = p->n_states == 0 || visible(s, ZR_R_STATE);
+	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
+		struct zr_piece piece = { .unit = u, .optimizer = ZR_ANY };
+		int32_t kept = zr_unit_master(p, u);
+		if (kept != ZR_MASTER_NONE)
+			all = visible(s, zr_piece_spot(s, &piece, ZR_D_MASTER).region);
+		if (all && kept != ZR_MASTER_FP32)
+			all = visible(s, zr_piece_spot(s, &piece, ZR_D_LOWP).region);
+	}
+	return all;
+}
+
+uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks)
+{
+	uint64_t bytes = (uint64_t)blocks * (e->state < 0 ? ZR_BLOCK * 4 : zr_datum_bytes(s, datum_of(s, e)));
+	return bytes < e->bytes ? bytes : e->bytes;
+}
+
+const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, int *rc)
+{
+	if (visible(s, spot.region))
+		return zr_at(s, spot);
+	*rc = zr_get(s, spot, buf, bytes);
+	return buf;
+}
+
+/* One kind of a piece's data. */
+static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
+{
+	return zr_spot_get(s, zr_piece_spot(s, p, d), (uint64_t)p->n * zr_datum_bytes(s, d), buf, rc);
+}
+
+/* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */
+static void join(const uint16_t *lowp, const uint16_t *rem, int64_t n, uint32_t *out)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = ((uint32_t)lowp[i] - (rem ? rem[i] >> 15 : 0)) << 16 | (rem ? rem[i] : 0);
+}
+
+const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc)
+{
+	struct zr_piece p = piece_of(s, e, from, n);
+	int32_t kept = zr_unit_master(s->setup, p.unit), type = s->setup->types.dtype;
+	*rc = 0;
+	if (e->state >= 0 || kept == ZR_MASTER_FP32)
+		return raw(s, &p, datum_of(s, e), out, rc);
+	if (type == ZR_F32) /* frozen: there is only the copy */
+		return raw(s, &p, ZR_D_LOWP, out, rc);
+	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, rc);
+	const uint16_t *rem = NULL;
+	if (!*rc && kept == ZR_MASTER_SPLIT)
+		rem = raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, rc);
+	if (!*rc && type == ZR_F16)
+		zr_widen_f16(lowp, n * ZR_BLOCK, out);
+	else if (!*rc)
+		join(lowp, rem, n * ZR_BLOCK, out);
+	return out;
+}
+
+static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
+{
+	int64_t step = zr_updates_blind(s) ? ZR_CHUNK : p->n; /* which is copied by all threads */
+	int rc = 0;
+	for (int64_t at = 0; !rc && at < p->n; at += step)
+		rc = zr_master_in(s, p, at, p->n - at < step ? p->n - at : step, x + at * ZR_BLOCK);
+	return rc ? rc : zr_piece_write(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP));
+}
+
+int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
+{
+	int64_t step = s->setup->plan.staging.blocks;
+	int d = datum_of(s, e), rc = 0;
+	for (int64_t at = 0; !rc && at < n; at += step) {
+		struct zr_piece p = piece_of(s, e, from + at, n - at < step ? n - at : step);
+		if (e->state < 0)
+			rc = put_master(s, &p, (float *)data + at * ZR_BLOCK);
+		else
+			rc = zr_put(s, zr_piece_spot(s, &p, d), (char *)data + (uint64_t)at * zr_datum_bytes(s, d),
+				    (uint64_t)p.n * zr_datum_bytes(s, d));
+	}
+	return rc;
+}

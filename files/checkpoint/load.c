@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * load.c - see checkpoint.h: a checkpoint of any world, stage and tier into a session of any other. Each rank opens the
+ * files that have something it holds, reads the entries whole that overlap that, and checks them before it looks inside.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/log.h"
+#include "core/piece.h"
+#include "core/exec/exec.h"
+#include "files/checkpoint/checkpoint.h"
+#include "files/checkpoint/reader.h"
+
+/* ---- what ranks tell each other ---- */
+
+void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e)
+{
+	w->code = e->code;
+	snprintf(w->text, sizeof w->text, "%.990s", e->text);
+}
+
+int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad,
+		  struct zr_error *err)
+{
+	struct zr_comm_seg seg = { .send = mine, .recv = words, .count = sizeof *mine / sizeof(int64_t) };
+	zr_ticket ticket;
+	int rc = 0;
+	s->err = err;
+	if (zr_alone(s))
+		*words = *mine;
+	else
+		rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1, -1, -1, &ticket);
+	if (!rc && !zr_alone(s))
+		rc = zr_complete(s, ticket);
+	*bad = NULL;
+	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
+		if (words[r].code)
+			*bad = &words[r];
+	return rc;
+}
+
+/* ---- one checkpoint ---- */
+
+struct load {
+	struct zr_session *s;
+	struct zr_manifest here, saved;
+	char path[PATH_MAX];
+	float *losses;
+	struct zr_ckpt_word *words;
+	struct zr_reader *reader;
+};
+
+/* Blocks [*lo, *hi) of an entry that this rank holds. */
+static void held_of(const struct load *l, const struct zr_ckpt_entry *e, int64_t *lo, int64_t *hi)
+{
+	const struct zr_place *t = &l->here.layout.tensor[e->tensor];
+	int64_t held, n, first = t->offset / ZR_BLOCK + e->first;
+	zr_held(l->s, t->unit, &held, &n);
+	*lo = held - first;
+	*hi = *lo + n;
+	zr_intersect(0, e->blocks, lo, hi);
+}
+
+static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)
+{
+	struct load *l = arg;
+	int64_t lo, hi;
+	if (e->tensor < 0) {
+		memcpy(l->losses, data, e->bytes);
+		return 0;
+	}
+	held_of(l, e, &lo, &hi);
+	l->s->err = err;
+	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo));
+}
+
+/* Leaves the entries of which this rank holds something; the losses are everyone's. Returns their number. */
+static int64_t keep_needed(const struct load *l, struct zr_ckpt_entry *e, int64_t n)
+{
+	int64_t lo = 0, hi = 1, kept = 0;
+	for (int64_t i = 0; i < n; i++) {
+		if (e[i].tensor >= 0)
+			held_of(l, &e[i], &lo, &hi);
+		if (e[i].tensor < 0 || lo < hi)
+			e[kept++] = e[i];
+	}
+	return kept;
+}
+
+static int load_file(struct load *l, int32_t rank, struct zr_error *err)
+{
+	struct zr_st file;
+	int64_t n;
+	int rc = zr_ckpt_open(&l->saved, l->path, rank, &file, err);
+	if (rc)
+		return rc;
+	struct zr_ckpt_entry *e = zr_entries(&l->saved, rank, &n);
+	rc = e ? zr_reader_run(l->reader, &l->saved, &file, e, keep_needed(l, e, n), place_entry, l, err) :
+		 zr_err(err, ZR_ENOMEM, "out of memory for the entries of a file");
+	free(e);
+	zr_st_close(&file);
+	return rc;
+}
+
+/* Whether a rank's file has anything that this rank holds. */
+static int concerns(const struct load *l, int32_t rank)
+{
+	if (l->saved.layout.n_units != l->here.layout.n_units) /* it was written when a unit could be frozen in part */
+		return 1;
+	for (int32_t u = 0; u < l->here.layout.n_units; u++) {
+		int64_t first, n, held, count;
+		zr_layout_shard(&l->saved.layout.unit[u], rank, l->saved.world, &first, &n);
+		zr_held(l->s, u, &held, &count);
+		if (n > 0 && count > 0 && first < held + count && held < first + n)
+			return 1;
+	}
+	return rank == 0; /* it has the losses */
+}
+
+/* What this rank needs of a checkpoint. *refused: it may be whole, but training cannot go on from it. */
+static int load_here(struct load *l, int *refused, struct zr_error *err)
+{
+	const struct zr_train_opts *t = l->s->setup->train;
+	struct zr_error why = { 0 };
+	int rc = zr_manifest_read(l->path, &l->saved, err);
+	*refused = rc == ZR_ENOTSUP || rc == ZR_ENOMEM;
+	if (rc)
+		return rc;
+	rc = zr_manifest_accepts(&l->here, &l->saved, 0, &why);
+	if (!rc && l->saved.step > (int64_t)t->steps)
+		rc = zr_err(&why, ZR_EINVAL, "it is at step %lld, and [train] steps = %lld", (long long)l->saved.step, (long long)t->steps);
+	if (rc) {
+		*refused = 1;
+		return zr_err(err, rc, "%s: cannot go on from here: %s", l->path, why.text);
+	}
+	for (int32_t r = 0; !rc && r < l->saved.world; r++)
+		if (concerns(l, r))
+			rc = load_file(l, r, err);
+	*refused = rc == ZR_ENOMEM; /* the checkpoint may be whole */
+	return rc;
+}
+
+static int take_over(struct load *l, struct zr_error *err)
+{
+	struct zr_session *s = l->s;
+	s->step = l->saved.step;
+	s->applied = l->saved.applied;
+	s->scale = l->saved.scale;
+	if (s->setup->process.rank == 0)
+		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
+	return zr_run(s, ZR_S_VALUES, err);
+}
+
+/* Loads l->path on all ranks. *bad: the word of the first that could not. */
+static int load_one(struct load *l, int *refused, const struct zr_ckpt_word **bad, struct zr_error *err)
+{
+	struct zr_ckpt_word mine = { 0 };
+	struct zr_error why = { 0 };
+	*refused = 0;
+	if (load_here(l, refused, &why))
+		zr_ckpt_say(&mine, &why);
+	mine.done = *refused;
+	int rc = zr_ckpt_share(l->s, &mine, l->words, bad, err);
+	if (!rc && *bad)
+		*refused = (int)(*bad)->done;
+	if (!rc && !*bad)
+		rc = take_over(l, err);
+	zr_manifest_free(&l->saved);
+	return rc;
+}
+
+/* ---- which one ---- */
+
+/* The candidates in a directory, from the one that `latest` names down, then later ones: those belong to a training that
+ * was left for an earlier checkpoint. Rank 0's view counts. */
+static int64_t candidate(const int64_t *steps, int64_t n, int64_t latest, int64_t i)
+{
+	int64_t before = 0;
+	if (n < 0)
+		return n - 1; /* -errno, and never -1 */
+	while (before < n && (latest < 0 || steps[before] <= latest))
+		before++;
+	return i < before ? steps[before - 1 - i] : i < n ? steps[n - 1 - (i - before)] : -1;
+}
+
+static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error *err)
+{
+	struct zr_ckpt_word mine = { .done = step };
+	const struct zr_ckpt_word *bad;
+	int rc = zr_ckpt_share(l->s, &mine, l->words, &bad, err);
+	*agreed = l->words[0].done;
+	return rc || *agreed >= -1 ? rc : zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory: %s", l->path, strerror((int)(-1 - *agreed)));
+}
+
+static void pass_over(const struct load *l, const struct zr_ckpt_word *bad)
+{
+	if (l->s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s", l->path, bad->text);
+}
+
+static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr_error *err)
+{
+	int64_t n, latest = zr_ckpt_latest(dir), *steps = zr_ckpt_steps(dir, &n);
+	int rc = 0, refused = 0;
+	const struct zr_ckpt_word *bad;
+	struct zr_ckpt_word last = { 0 };
+	snprintf(l->path, sizeof l->path, "%s", dir);
+	if (n > 0 && candidate(steps, n, latest, 0) != latest && l->s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_WARN, "resume", "%s/latest names no checkpoint: the newest whole one is taken", dir);
+	for (int64_t i = 0; !rc; i++) {
+		rc = agree(l, candidate(steps, n, latest, i), step, err);
+		if (rc || *step < 0)
+			break;
+		rc = zr_ckpt_path(dir, *step, 0, l->path, err);
+		if (!rc)
+			rc = load_one(l, &refused, &bad, err);
+		if (rc || !bad)
+			break;
+		last = *bad;
+		if (refused)
+			rc = zr_err(err, (int)last.code, "%s", last.text);
+		else
+			pass_over(l, bad);
+	}
+	free(steps);
+	if (!rc && *step < 0 && last.code)
+		rc = zr_err(err, ZR_EINVAL, "%s: none of its checkpoints is whole; the last reason: %s", dir, last.text);
+	return rc;
+}
+
+static int load_exactly(struct load *l, const char *path, int64_t *step, struct zr_error *err)
+{
+	const struct zr_ckpt_word *bad;
+	int refused;
+	snprintf(l->path, sizeof l->path, "%s", path);
+	int rc = load_one(l, &refused, &bad, err);
+	*step = l->s->step;
+	return rc || !bad ? rc : zr_err(err, (int)bad->code, "%s", bad->text);
+}
+
+static int is_checkpoint(const char *path)
+{
+	char file[PATH_MAX + 16];
+	struct stat st;
+	snprintf(file, sizeof file, "%s/manifest.json", path);
+	return !stat(file, &st);
+}
+
+/* Whether the ranks of a node read the same entries. */
+static int held_by_all(const struct zr_session *s)
+{
+	int all = 0;
+	for (int32_t u = 0; u < s->setup->layout.n_units; u++)
+		all |= s->setup->groups[u].state == ZR_GROUP_SELF;
+	return all && s->setup->process.local_world > 1;
+}
+
+int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err)
+{
+	struct load l = { .s = s, .losses = losses };
+	int rc = zr_describe_session(s, &l.here, err);
+	l.reader = zr_reader_new(held_by_all(s));
+	if (!rc && (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+	*step = -1;
+	if (!rc)
+		rc = is_checkpoint(path) ? load_exactly(&l, path, step, err) : load_newest(&l, path, step, err);
+	free(l.words);
+	zr_reader_free(l.reader);
+	zr_undescribe(&l.here);
+	return rc;
+}

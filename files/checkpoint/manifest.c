@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.c - see manifest.h: writing, and what must be equal to go on.
+ */
+#include "files/checkpoint/manifest.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/files/json.h"
+#include "core/log.h"
+
+/* ---- writing ---- */
+
+static json_t *states(const struct zr_ckpt_optimizer *o)
+{
+	json_t *list = json_array();
+	for (int32_t i = 0; i < o->n_states; i++) {
+		const struct zr_ckpt_state *st = &o->state[i];
+		const char *dtype = zr_dtype(st->dtype, NULL)->name;
+		json_t *j = json_pack("{s:s, s:s}", "name", st->name, "dtype", dtype);
+		if (st->dtype == ZR_U8)
+			zr_json_put(&j, "bytes_per_block", json_integer(st->block_bytes));
+		zr_json_add(&list, j);
+	}
+	return list;
+}
+
+static json_t *optimizers(const struct zr_manifest *m)
+{
+	json_t *list = json_array();
+	for (int32_t k = 0; k < m->n_optimizers; k++)
+		zr_json_add(&list, json_pack("{s:s, s:I, s:o}", "id", m->optimizer[k].id, "state_version",
+						      (json_int_t)m->optimizer[k].state_version, "states", states(&m->optimizer[k])));
+	return list;
+}
+
+static const char *const frozen_text[] = { [ZR_FROZEN_SAVED] = "saved", [ZR_FROZEN_LEFT_OUT] = "left out" };
+
+static json_t *tensors(const struct zr_manifest *m, const struct zr_unit_place *u)
+{
+	json_t *list = json_array();
+	char hex[17];
+	for (int32_t i = u->first; i < u->first + u->count; i++) {
+		const struct zr_tensor *t = m->layout.tensor[i].decl;
+		json_t *shape = json_array();
+		for (int32_t d = 0; d < t->ndim; d++)
+			zr_json_add(&shape, json_integer(t->dims[d]));
+		json_t *j = json_pack("{s:s, s:o, s:i}", "name", t->name, "shape", shape, "optimizer", m->optimizer_of[i]);
+		if (zr_manifest_frozen(m, i))
+			zr_json_put(&j, "frozen", json_string(frozen_text[zr_manifest_frozen(m, i)]));
+		if (zr_manifest_frozen(m, i) == ZR_FROZEN_LEFT_OUT)
+			zr_json_put(&j, "source_xxh3", json_string(zr_hex(m->source[i], hex)));
+		zr_json_add(&list, j);
+	}
+	return list;
+}
+
+static json_t *units(const struct zr_manifest *m)
+{
+	json_t *list = json_array();
+	for (int32_t u = 0; u < m->layout.n_units; u++)
+		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors",
+						      tensors(m, &m->layout.unit[u])));
+	return list;
+}
+
+static json_t *files(const struct zr_manifest *m)
+{
+	json_t *list = json_array();
+	for (int32_t r = 0; r < m->world; r++) {
+		char name[ZR_CKPT_NAME], hex[17];
+		zr_json_add(&list, json_pack("{s:s, s:I, s:s}", "name", zr_ckpt_file_name(r, m->world, name), "bytes",
+						      (json_int_t)m->file[r].bytes, "header_xxh3", zr_hex(m->file[r].header, hex)));
+	}
+	return list;
+}
+
+/* Doubles as texts that read back to the bit. */
+static json_t *scale(const struct zr_scale *s)
+{
+	char text[40];
+	snprintf(text, sizeof text, "%a", s->scale);
+	return json_pack("{s:s, s:I, s:I, s:I}", "scale", text, "step", (json_int_t)s->step, "last_overflow",
+			 (json_int_t)s->last_overflow, "hysteresis", (json_int_t)s->hysteresis);
+}
+
+static json_t *text_of(const char *text)
+{
+	return zr_json_string(text ? text : "", "(not UTF-8)");
+}
+
+char *zr_manifest_text(const struct zr_manifest *m)
+{
+	int frozen = 0;
+	for (int32_t i = 0; i < m->layout.n_tensors; i++)
+		frozen |= zr_manifest_frozen(m, i);
+	json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:I, s:i, s:i, s:I}", "format", "zeroth checkpoint", "version", frozen ? ZR_CKPT_VERSION : 1,
+				 "step", (json_int_t)m->step, "applied", (json_int_t)m->applied, "seed", (json_int_t)m->seed, "world",
+				 m->world, "block_elements", ZR_BLOCK, "entry_blocks", (json_int_t)m->entry_blocks);
+	char *body, *out = NULL, hex[17];
+	zr_json_put(&root, "loss_scale", scale(&m->scale));
+	zr_json_put(&root, "batch", json_pack("{s:I, s:I, s:I}", "micro_batch_size", (json_int_t)m->micro, "slots",
+						     (json_int_t)m->slots, "sequence_length", (json_int_t)m->length));
+	zr_json_put(&root, "model", text_of(m->model));
+	zr_json_put(&root, "data", text_of(m->data));
+	zr_json_put(&root, "dtype", text_of(m->dtype));
+	zr_json_put(&root, "master_bits", json_integer(m->master_bits));
+	zr_json_put(&root, "plugins", json_incref(m->plugins));
+	zr_json_put(&root, "settings", json_incref(m->settings));
+	zr_json_put(&root, "meta", json_incref(m->meta));
+	zr_json_put(&root, "files", files(m));
+	zr_json_put(&root, "optimizers", optimizers(m));
+	zr_json_put(&root, "units", units(m));
+	zr_json_put(&root, "config", text_of(m->config));
+	body = zr_json_dump(root, JSON_INDENT(1));
+	json_decref(root);
+	size_t size = body ? strlen(body) + 64 : 0;
+	if (body && (out = malloc(size))) /* the body starts with "{\n" */
+		snprintf(out, size, "{\"xxh3\": \"%s\",\n%s\n", zr_hex(0, hex), body + 2);
+	free(body);
+	if (out) {
+		char *rest = strchr(out, '\n') + 1;
+		memcpy(out + 10, zr_hex(XXH3_64bits(rest, strlen(rest)), hex), 16);
+	}
+	return out;
+}
+
+int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back, struct zr_error *err)
+{
+	char *again = zr_manifest_text(back);
+	int same = again && !strcmp(again, text) && json_equal(m->settings, back->settings) && json_equal(m->plugins, back->plugins) &&
+		   json_equal(m->meta, back->meta);
+	int rc = !again ? zr_err(err, ZR_ENOMEM, "out of memory for a manifest") :
+		 !same ? zr_err(err, ZR_EIO, "the manifest does not read back as it was written") : 0;
+	free(again);
+	return rc ? rc : zr_manifest_accepts(m, back, 0, err);
+}
+
+/* ---- what must be equal ---- */
+
+static int same_number(const char *what, int64_t here, int64_t saved, struct zr_error *err)
+{
+	return here == saved ? 0 : zr_err(err, ZR_EINVAL, "%s was %lld, is %lld", what, (long long)saved, (long long)here);
+}
+
+static int same_text(const char *what, const char *here, const char *saved, struct zr_error *err)
+{
+	return !strcmp(here, saved) ? 0 : zr_err(err, ZR_EINVAL, "%s was %s, is %s", what, saved, here);
+}
+
+/* cut: one was written when units had frozen tensors and others. */
+static int same_tensor(const struct zr_place *here, const struct zr_place *saved, int cut, struct zr_error *err)
+{
+	const struct zr_tensor *a = here->decl, *b = saved->decl;
+	int same = a->ndim == b->ndim && (cut || here->unit == saved->unit);
+	if (strcmp(a->name, b->name))
+		return zr_err(err, ZR_EINVAL, "the model has tensor %s where it had %s", a->name, b->name);
+	for (int32_t d = 0; same && d < a->ndim; d++)
+		same = a->dims[d] == b->dims[d];
+	return same ? 0 : zr_err(err, ZR_EINVAL, "tensor %s had another shape: %lld elements, now %lld", a->name, (long long)saved->elements,
+				 (long long)here->elements);
+}
+
+/* Two optimizers are the same where they are the same plugin with the same states. */
+static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, const char *tensor,
+			  struct zr_error *err)
+{
+	if (strcmp(here->id, saved->id))
+		return zr_err(err, ZR_EINVAL, "the optimizer of tensor %s was %s, is %s", tensor, saved->id, here->id);
+	if (here->state_version != saved->state_version)
+		return zr_err(err, ZR_EINVAL, "the state of optimizer %s was of version %u, is of version %u", here->id, saved->state_version,
+			      here->state_version);
+	int same = here->n_states == saved->n_states;
+	for (int32_t i = 0; same && i < here->n_states; i++) {
+		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
+		same = !strcmp(a->name, b->name) && a->dtype == b->dtype && a->block_bytes == b->block_bytes;
+		if (!same)
+			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
+				      zr_dtype(b->dtype, NULL)->name, a->name,
+				      zr_dtype(a->dtype, NULL)->name);
+	}
+	return same ? 0 : zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
+}
+
+/* What is left out here is where the model began, and must be what it was then. */
+static int same_frozen(const struct zr_manifest *here, const struct zr_manifest *saved, int32_t i, int cut, struct zr_error *err)
+{
+	const char *name = here->layout.tensor[i].decl->name;
+	int now = zr_manifest_frozen(here, i), was = zr_manifest_frozen(saved, i);
+	if (!now != !was)
+		return zr_err(err, ZR_EINVAL, "tensor %s was %s, is %s: give [train] freeze as it was, or begin with what `zeroth checkpoint export` "
+			      "makes", name, was ? "frozen" : "trained", now ? "frozen" : "trained");
+	if (was == ZR_FROZEN_SAVED && now == ZR_FROZEN_LEFT_OUT)
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was saved: go on with [checkpoint] save = all", name);
+	if (was == ZR_FROZEN_LEFT_OUT && now != ZR_FROZEN_LEFT_OUT)
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs [checkpoint] save = trainable and the [model] path "
+			      "that it is in", name);
+	if (was == ZR_FROZEN_LEFT_OUT && here->source[i] != saved->source[i])
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was%s", name,
+			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin with what `zeroth checkpoint export` makes" : "");
+	return 0;
+}
+
+static int same_layout(const struct zr_manifest *here, const struct zr_manifest *saved, struct zr_error *err)
+{
+	int rc = same_number("the number of the model's tensors", here->layout.n_tensors, saved->layout.n_tensors, err);
+	int cut = here->layout.n_units != saved->layout.n_units;
+	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+		rc = same_tensor(&here->layout.tensor[i], &saved->layout.tensor[i], cut, err);
+	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+		rc = same_frozen(here, saved, i, cut, err);
+	for (int32_t i = 0; !rc && i < here->layout.n_tensors; i++)
+		rc = same_optimizer(&here->optimizer[here->optimizer_of[i]], &saved->optimizer[saved->optimizer_of[i]],
+				    here->layout.tensor[i].decl->name, err);
+	return rc;
+}
+
+static const char *setting(const struct zr_manifest *m, const char *key)
+{
+	const char *text = json_string_value(json_object_get(m->settings, key));
+	return text ? text : "not there";
+}
+
+/* Says where a setting differs. The options of another plugin differ with its name, those of a device by its variant alone
+ * (an older zeroth saved them as well). */
+static void log_change(const struct zr_manifest *here, const struct zr_manifest *saved, const char *key)
+{
+	const char *dot = strrchr(key, '.');
+	char plugin[300];
+	snprintf(plugin, sizeof plugin, "%.*s.plugin", dot ? (int)(dot - key) : 0, key);
+	if (!strcmp(setting(here, key), setting(saved, key)) || (!strncmp(key, "device.", 7) && strcmp(key, "device.variant")) ||
+	    (strcmp(key, plugin) && strcmp(setting(here, plugin), setting(saved, plugin))))
+		return;
+	zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key,
+		setting(saved, key), setting(here, key));
+}
+
+static void log_changes(const struct zr_manifest *here, const struct zr_manifest *saved)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach(here->settings, key, value)
+		log_change(here, saved, key);
+	json_object_foreach(saved->settings, key, value)
+		if (!json_object_get(here->settings, key))
+			log_change(here, saved, key);
+}
+
+int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err)
+{
+	int rc = same_text("[model] plugin", here->model, saved->model, err);
+	if (!rc)
+		rc = same_layout(here, saved, err);
+	if (!rc)
+		rc = same_number("[train] seed", here->seed, saved->seed, err);
+	if (!rc)
+		rc = same_number("[train] micro_batch_size", here->micro, saved->micro, err);
+	if (!rc)
+		rc = same_number("the number of micro-batches in a step of all ranks", here->slots, saved->slots, err);
+	if (!rc)
+		rc = same_number("[train] sequence_length", here->length, saved->length, err);
+	if (!rc)
+		rc = same_text("[data] plugin", here->data, saved->data, err);
+	if (!rc)
+		rc = same_text("the type of [precision]", here->dtype, saved->dtype, err);
+	if (!rc)
+		rc = same_number("the number of bits that [precision] keeps of a parameter", here->master_bits, saved->master_bits, err);
+	if (!rc && log)
+		log_changes(here, saved);
+	return rc;
+}

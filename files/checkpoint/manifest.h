@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.h - what a checkpoint says of itself, and which entries its files have. [main]
+ *
+ * A checkpoint is a directory with manifest.json and one safetensors file per rank that wrote it. A rank writes the
+ * blocks that it is home of, whatever else it holds, so all stages and tiers write the same files. An entry is a stretch
+ * of one tensor's master or optimizer state, cut at blocks, without padding, of at most entry_blocks blocks:
+ * "h.0.ln_1.weight/exp_avg@0" is one dimension of elements, the last number that of the first. Masters are fp32. The
+ * __metadata__ of a file has the XXH3-64 of each entry under its name; the manifest has that of each file's header, and
+ * its own: so every byte is covered.
+ *
+ * The cursor of the data is the step, and so is that of the random numbers: both are functions of (seed, step, slot).
+ */
+#ifndef ZR_FILES_MANIFEST_H
+#define ZR_FILES_MANIFEST_H
+
+#include <limits.h>
+#include <zeroth/precision.h>
+
+#include "core/layout.h"
+#include "files/safetensors.h"
+
+#define ZR_CKPT_VERSION 2         /* of the format; older ones are read. Without frozen tensors version 1 is written. */
+#define ZR_CKPT_ENTRY_BLOCKS 2048 /* 4 Mi elements */
+#define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
+#define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
+#define ZR_META_PREFIX "zeroth.prefix"      /* and what may be before the names in its files */
+#define ZR_CKPT_LOSSES "losses"   /* the entry of rank 0 that has the loss of every step, fp32 */
+
+struct zr_ckpt_state {
+	const char *name;
+	int32_t dtype;        /* of an element; ZR_U8: a block is so many bytes: */
+	uint32_t block_bytes;
+};
+
+struct zr_ckpt_optimizer {
+	const char *id;
+	uint32_t state_version;
+	int32_t n_states;
+	struct zr_ckpt_state *state;
+};
+
+#define ZR_FROZEN_SAVED 1    /* it has no states */
+#define ZR_FROZEN_LEFT_OUT 2 /* nor entries: its values are in the directory that the model began with */
+
+struct zr_ckpt_file {
+	uint64_t bytes, header; /* XXH3-64 of all before the data */
+};
+
+struct zr_manifest {
+	int64_t step, applied; /* as in struct zr_session */
+	int64_t seed;
+	int32_t world;         /* ranks that wrote it */
+	int32_t n_optimizers;
+	int64_t entry_blocks;
+	struct zr_scale scale;
+	int64_t micro, slots, length; /* the batch */
+	const char *model, *data;     /* ids of the plugins */
+	const char *dtype;            /* of the compute copies, as safetensors has it */
+	int32_t master_bits;          /* 32, or 16: the compute copies are all there is */
+	struct zr_layout layout;      /* of names and shapes, units as the session cuts them; the rest is not known */
+	struct zr_ckpt_optimizer *optimizer;
+	int32_t *optimizer_of;        /* [n_tensors] */
+	uint8_t *frozen;              /* [n_tensors] ZR_FROZEN_*; NULL: none is */
+	uint64_t *source;             /* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
+	struct zr_ckpt_file *file;    /* [world]; NULL: not known yet */
+	json_t *settings;             /* {"optimizer.lr": "0.001"}: what changes results */
+	json_t *plugins;              /* {"optimizer": "ID VERSION"} */
+	json_t *meta;                 /* {"n_layer": "12"}: the model's config.json */
+	const char *config;           /* the resolved configuration as an INI */
+
+	/* of one that was read: owns the above */
+	json_t *root;
+	struct zr_unit *units;
+	struct zr_tensor *tensors;
+};
+
+/* ---- as a file ---- */
+
+int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor); /* ZR_FROZEN_*, or 0 */
+
+/* Returned owned; NULL: out of memory. The first line has the hash of the others. */
+char *zr_manifest_text(const struct zr_manifest *m);
+
+/* Whether one that was read is `m`, and its text the one that was written. */
+int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct zr_manifest *back, struct zr_error *err);
+
+/* path: for messages. A damaged one, or one of a newer version, is an error. On failure there is nothing to free. */
+int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err);
+int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
+int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
+void zr_manifest_free(struct zr_manifest *m); /* of one that was read */
+
+/* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused by name. What
+ * changes the results from here on is logged, if `log`. */
+int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err);
+
+/* ---- entries ---- */
+
+struct zr_ckpt_entry {
+	int32_t tensor; /* -1: the losses */
+	int32_t state;  /* of its optimizer; -1: the master */
+	int64_t first, blocks; /* of the tensor */
+	int64_t elements;
+	uint64_t at, bytes;    /* in the data of the file */
+};
+
+/* All entries of a rank's file, in order: unit by unit, tensor by tensor. Returned owned; NULL: out of memory. */
+struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n);
+/* The entry as a tensor, its name written to `name`; elements of ZR_U8 are bytes. */
+#define ZR_ENTRY_NAME 512
+struct zr_st_tensor zr_entry_tensor(const struct zr_manifest *m, const struct zr_ckpt_entry *e, char name[ZR_ENTRY_NAME]);
+
+#define ZR_CKPT_NAME 64
+const char *zr_ckpt_file_name(int32_t rank, int32_t world, char name[ZR_CKPT_NAME]);
+const char *zr_hex(uint64_t v, char text[17]); /* 16 digits: hashes as the files have them */
+
+int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, char path[PATH_MAX]); /* opened, -1: errno */
+/* Opens a rank's file and checks that it is the one the manifest means: size, header. */
+int zr_ckpt_open(const struct zr_manifest *m, const char *dir, int32_t rank, struct zr_st *out, struct zr_error *err);
+
+/* The tensor of an entry in its file, and the hash it was written with, as text; it is as the manifest declares it. Texts
+ * belong to the file. [any] */
+struct zr_ckpt_found {
+	const struct zr_st_tensor *tensor;
+	const char *hash;
+	char name[ZR_ENTRY_NAME];
+};
+int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, struct zr_ckpt_found *out,
+		 struct zr_error *err);
+int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash, struct zr_error *err); /* or it is damaged */
+
+/* Reads a whole entry to buf, at least e->bytes long, and checks its hash. */
+int zr_ckpt_read(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, void *buf, struct zr_error *err);
+
+#endif

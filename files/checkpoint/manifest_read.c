@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest_read.c - see manifest.h: reading. Nothing in the file is trusted, not even behind a right checksum.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "core/files/file.h"
+#include "core/files/json.h"
+#include "files/checkpoint/manifest.h"
+
+#define HASH_LINE "{\"xxh3\": \"0123456789abcdef\",\n"
+#define MOST_BYTES (1u << 30)
+#define MOST_RANKS (1 << 20)
+#define MOST_ELEMENTS (INT64_C(1) << 50) /* of a model, with padding: what is counted in bytes stays far from 2^63 */
+#define MOST_STEPS (INT64_C(1) << 48)
+
+struct reader {
+	const char *path;
+	struct zr_manifest *m;
+	struct zr_error *err;
+};
+
+static int bad(const struct reader *r, const char *what)
+{
+	return zr_err(r->err, ZR_EINVAL, "%s: the manifest has no valid %s", r->path, what);
+}
+
+static int number(const struct reader *r, const json_t *from, const char *key, int64_t most, int64_t *out)
+{
+	const json_t *j = json_object_get(from, key);
+	if (!json_is_integer(j) || json_integer_value(j) < 0 || json_integer_value(j) > most)
+		return bad(r, key);
+	*out = json_integer_value(j);
+	return 0;
+}
+
+static int text(const struct reader *r, const json_t *from, const char *key, const char **out)
+{
+	*out = json_string_value(json_object_get(from, key));
+	return *out ? 0 : bad(r, key);
+}
+
+static int hash_of(const char *hex, uint64_t *out)
+{
+	char *end;
+	if (strlen(hex) != 16 || strspn(hex, "0123456789abcdef") != 16)
+		return -1;
+	*out = strtoull(hex, &end, 16);
+	return 0;
+}
+
+static int read_scale(const struct reader *r)
+{
+	const json_t *j = json_object_get(r->m->root, "loss_scale");
+	struct zr_scale *s = &r->m->scale;
+	const char *exact;
+	char *end = NULL;
+	int rc = text(r, j, "scale", &exact);
+	if (!rc)
+		s->scale = strtod(exact, &end);
+	if (rc || *end || end == exact || !(s->scale > 0))
+		return rc ? rc : bad(r, "loss_scale");
+	rc = number(r, j, "step", INT64_MAX, &s->step);
+	if (!rc)
+		rc = number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
+	const json_t *last = json_object_get(j, "last_overflow");
+	if (rc || !json_is_integer(last)) /* -1: none */
+		return rc ? rc : bad(r, "last_overflow");
+	s->last_overflow = json_integer_value(last);
+	return 0;
+}
+
+static int read_files(const struct reader *r)
+{
+	const json_t *list = json_object_get(r->m->root, "files");
+	char name[ZR_CKPT_NAME];
+	r->m->file = calloc((size_t)r->m->world, sizeof *r->m->file);
+	if (!r->m->file)
+		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+	if (json_array_size(list) != (size_t)r->m->world)
+		return bad(r, "files");
+	uint64_t sum = 0, parameters = 0;
+	for (int32_t i = 0; i < r->m->layout.n_tensors; i++)
+		parameters += r->m->frozen[i] == ZR_FROZEN_LEFT_OUT ? 0 : (uint64_t)r->m->layout.tensor[i].elements;
+	for (int32_t i = 0; i < r->m->world; i++) {
+		const json_t *j = json_array_get(list, (size_t)i);
+		const char *is, *header;
+		int64_t bytes;
+		int rc = text(r, j, "name", &is);
+		if (!rc)
+			rc = number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
+		if (!rc)
+			rc = text(r, j, "header_xxh3", &header);
+		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) || hash_of(header, &r->m->file[i].header))
+			return rc ? rc : bad(r, "files");
+		r->m->file[i].bytes = (uint64_t)bytes;
+		sum += (uint64_t)bytes;
+	}
+	return sum / 4 >= parameters ? 0 : bad(r, "files: they are too small for the units");
+}
+
+/* ---- optimizers ---- */
+
+static int32_t type_of(const char *name)
+{
+	const struct zr_dtype *t = zr_dtype(0, name);
+	return t->trains || t->id == ZR_U8 ? t->id : 0;
+}
+
+static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_state *st)
+{
+	const char *dtype;
+	int64_t bytes = 0;
+	int rc = text(r, j, "name", &st->name);
+	if (!rc)
+		rc = text(r, j, "dtype", &dtype);
+	if (!rc && !(st->dtype = type_of(dtype)))
+		rc = bad(r, "dtype");
+	if (!rc && strlen(st->name) > ZR_ENTRY_NAME / 4)
+		rc = bad(r, "name");
+	if (!rc && st->dtype == ZR_U8)
+		rc = number(r, j, "bytes_per_block", 1 << 20, &bytes);
+	st->block_bytes = (uint32_t)bytes;
+	return rc;
+}
+
+static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckpt_optimizer *o)
+{
+	const json_t *list = json_object_get(j, "states");
+	int64_t version;
+	int rc = text(r, j, "id", &o->id);
+	if (!rc)
+		rc = number(r, j, "state_version", UINT32_MAX, &version);
+	if (rc || !json_is_array(list) || json_array_size(list) > 64)
+		return rc ? rc : bad(r, "states");
+	o->state_version = (uint32_t)version;
+	o->n_states = (int32_t)json_array_size(list);
+	o->state = calloc((size_t)o->n_states + 1, sizeof *o->state);
+	if (!o->state)
+		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+	for (int32_t i = 0; !rc && i < o->n_states; i++)
+		rc = read_state(r, json_array_get(list, (size_t)i), &o->state[i]);
+	return rc;
+}
+
+static int read_optimizers(const struct reader *r)
+{
+	const json_t *list = json_object_get(r->m->root, "optimizers");
+	int rc = 0;
+	if (!json_array_size(list) || json_array_size(list) > 4096)
+		return bad(r, "optimizers");
+	r->m->optimizer = calloc(json_array_size(list), sizeof *r->m->optimizer);
+	if (!r->m->optimizer)
+		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+	r->m->n_optimizers = (int32_t)json_array_size(list);
+	for (int32_t k = 0; !rc && k < r->m->n_optimizers; k++)
+		rc = read_optimizer(r, json_array_get(list, (size_t)k), &r->m->optimizer[k]);
+	return rc;
+}
+
+/* ---- units and tensors ---- */
+
+static int read_shape(const struct reader *r, const json_t *shape, struct zr_tensor *t, int64_t *left)
+{
+	int64_t n = 1;
+	if (!json_is_array(shape) || json_array_size(shape) > sizeof t->dims / sizeof *t->dims)
+		return bad(r, "shape");
+	t->ndim = (int32_t)json_array_size(shape);
+	for (int32_t d = 0; d < t->ndim; d++) {
+		const json_t *dim = json_array_get(shape, (size_t)d);
+		t->dims[d] = json_is_integer(dim) ? json_integer_value(dim) : 0;
+		if (t->dims[d] <= 0 || __builtin_mul_overflow(n, t->dims[d], &n) || n > *left)
+			return bad(r, "shape");
+	}
+	n = (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
+	*left -= n;
+	return *left >= 0 ? 0 : bad(r, "shape");
+}
+
+/* Of version 2. */
+static int read_frozen(const struct reader *r, const json_t *j, int32_t i)
+{
+	const json_t *frozen = json_object_get(j, "frozen");
+	const char *word = json_string_value(frozen), *hash = NULL;
+	if (!frozen)
+		return 0;
+	if (!word || (strcmp(word, "saved") && strcmp(word, "left out")))
+		return bad(r, "frozen");
+	r->m->frozen[i] = strcmp(word, "saved") ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
+	if (r->m->frozen[i] == ZR_FROZEN_SAVED)
+		return 0;
+	int rc = text(r, j, "source_xxh3", &hash);
+	return rc ? rc : hash_of(hash, &r->m->source[i]) ? bad(r, "source_xxh3") : 0;
+}
+
+static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64_t *left)
+{
+	struct zr_tensor *t = &r->m->tensors[i];
+	int64_t optimizer;
+	int rc = text(r, j, "name", &t->name);
+	if (!rc && strlen(t->name) > ZR_ENTRY_NAME / 2)
+		rc = bad(r, "name");
+	if (!rc)
+		rc = number(r, j, "optimizer", r->m->n_optimizers - 1, &optimizer);
+	if (rc)
+		return rc;
+	r->m->optimizer_of[i] = (int32_t)optimizer;
+	rc = read_frozen(r, j, i);
+	return rc ? rc : read_shape(r, json_object_get(j, "shape"), t, left);
+}
+
+static size_t count_tensors(const json_t *units)
+{
+	size_t n = 0, i;
+	json_t *u;
+	json_array_foreach(units, i, u)
+		n += json_array_size(json_object_get(u, "tensors"));
+	return n;
+}
+
+static int read_units(const struct reader *r)
+{
+	struct zr_manifest *m = r->m;
+	const json_t *list = json_object_get(m->root, "units");
+	size_t units = json_array_size(list), tensors = count_tensors(list);
+	int64_t left = MOST_ELEMENTS;
+	int32_t i = 0;
+	int rc = 0;
+	if (!units || !tensors || tensors > INT32_MAX / 2)
+		return bad(r, "units");
+	m->units = calloc(units, sizeof *m->units);
+	m->tensors = calloc(tensors, sizeof *m->tensors);
+	m->optimizer_of = calloc(tensors, sizeof *m->optimizer_of);
+	m->frozen = calloc(tensors, sizeof *m->frozen);
+	m->source = calloc(tensors, sizeof *m->source);
+	if (!m->units || !m->tensors || !m->optimizer_of || !m->frozen || !m->source)
+		return zr_err(r->err, ZR_ENOMEM, "%s: out of memory", r->path);
+	for (size_t u = 0; !rc && u < units; u++) {
+		const json_t *j = json_array_get(list, u), *t = json_object_get(j, "tensors");
+		m->units[u] = (struct zr_unit){ .tensors = m->tensors + i, .n_tensors = (uint32_t)json_array_size(t) };
+		rc = text(r, j, "name", &m->units[u].name);
+		for (size_t k = 0; !rc && k < m->units[u].n_tensors; k++)
+			rc = read_tensor(r, json_array_get(t, k), i++, &left);
+	}
+	struct zr_model_decl decl = { .size = sizeof decl, .n_units = (uint32_t)units, .unit_stride = sizeof *m->units,
+				      .tensor_stride = sizeof *m->tensors, .units = m->units };
+	return rc ? rc : zr_layout_make(&decl, &m->layout, r->err);
+}
+
+/* ---- all of it ---- */
+
+static int read_numbers(const struct reader *r)
+{
+	struct zr_manifest *m = r->m;
+	const json_t *batch = json_object_get(m->root, "batch"), *seed = json_object_get(m->root, "seed");
+	int64_t world, block, bits;
+	int rc = number(r, m->root, "step", MOST_STEPS, &m->step);
+	if (!rc)
+		rc = number(r, m->root, "applied", m->step, &m->applied);
+	if (!rc)
+		rc = number(r, m->root, "world", MOST_RANKS, &world);
+	if (!rc)
+		rc = number(r, m->root, "block_elements", ZR_BLOCK, &block);
+	if (!rc)
+		rc = number(r, m->root, "entry_blocks", 1 << 20, &m->entry_blocks);
+	if (!rc)
+		rc = number(r, m->root, "master_bits", 32, &bits);
+	if (!rc)
+		rc = number(r, batch, "micro_batch_size", INT64_MAX, &m->micro);
+	if (!rc)
+		rc = number(r, batch, "slots", INT64_MAX, &m->slots);
+	if (!rc)
+		rc = number(r, batch, "sequence_length", INT64_MAX, &m->length);
+	if (rc)
+		return rc;
+	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
+		return bad(r, !world ? "world" : block != ZR_BLOCK ? "block_elements" : !m->entry_blocks ? "entry_blocks" : "seed");
+	m->seed = json_integer_value(seed);
+	m->world = (int32_t)world;
+	m->master_bits = (int32_t)bits;
+	return 0;
+}
+
+static int read_texts(const struct reader *r)
+{
+	struct zr_manifest *m = r->m;
+	const char *key;
+	json_t *value;
+	int rc = text(r, m->root, "model", &m->model);
+	if (!rc)
+		rc = text(r, m->root, "data", &m->data);
+	if (!rc)
+		rc = text(r, m->root, "dtype", &m->dtype);
+	m->config = json_string_value(json_object_get(m->root, "config"));
+	m->settings = json_object_get(m->root, "settings");
+	m->plugins = json_object_get(m->root, "plugins");
+	m->meta = json_object_get(m->root, "meta");
+	const json_t *all[] = { m->settings, m->plugins, m->meta };
+	for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++) {
+		if (!json_is_object(all[i]))
+			return bad(r, "settings, plugins or meta");
+		json_object_foreach((json_t *)all[i], key, value)
+			if (!json_is_string(value))
+				return bad(r, key);
+	}
+	return rc;
+}
+
+/* The fields of version 1, and of version 2: what is frozen. */
+static int read_fields(const struct reader *r)
+{
+	int rc = read_numbers(r);
+	if (!rc)
+		rc = read_texts(r);
+	if (!rc)
+		rc = read_scale(r);
+	if (!rc)
+		rc = read_optimizers(r);
+	if (!rc)
+		rc = read_units(r);
+	return rc ? rc : read_files(r);
+}
+
+static int check_version(const struct reader *r)
+{
+	const json_t *format = json_object_get(r->m->root, "format"), *version = json_object_get(r->m->root, "version");
+	if (!json_is_string(format) || strcmp(json_string_value(format), "zeroth checkpoint") || !json_is_integer(version) ||
+	    json_integer_value(version) < 1)
+		return zr_err(r->err, ZR_EINVAL, "%s: not the manifest of a checkpoint", r->path);
+	if (json_integer_value(version) > ZR_CKPT_VERSION)
+		return zr_err(r->err, ZR_ENOTSUP, "%s: format version %lld; this zeroth reads versions up to %d: use a newer one", r->path,
+			      (long long)json_integer_value(version), ZR_CKPT_VERSION);
+	return 0;
+}
+
+int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err)
+{
+	const size_t first = sizeof HASH_LINE - 1;
+	struct zr_manifest m = { 0 };
+	struct reader r = { path, &m, err };
+	char hex[17] = "";
+	uint64_t hash;
+	if (bytes > first && !memcmp(at, HASH_LINE, 10) && !memcmp(at + 26, &HASH_LINE[26], first - 26))
+		memcpy(hex, at + 10, 16);
+	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
+		return zr_err(err, ZR_EINVAL, "%s: the manifest is damaged: its checksum does not fit", path);
+	int rc = zr_json_object(at, bytes, path, &m.root, err);
+	if (!rc)
+		rc = check_version(&r);
+	if (!rc)
+		rc = read_fields(&r);
+	if (rc)
+		zr_manifest_free(&m);
+	else
+		*out = m;
+	return rc;
+}
+
+int zr_ckpt_dir(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	return zr_dir_open(AT_FDCWD, path, strncmp(name ? name + 1 : path, "step-", 5) != 0);
+}
+
+int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err)
+{
+	char path[PATH_MAX], *at = NULL;
+	size_t bytes;
+	if (snprintf(path, sizeof path, "%s/manifest.json", dir) >= (int)sizeof path)
+		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+	int fd = zr_ckpt_dir(dir), rc;
+	if (fd < 0)
+		return zr_file_failed(err, dir, "", errno);
+	int no = zr_file_text(fd, "manifest.json", 0, MOST_BYTES, &at, &bytes);
+	close(fd);
+	rc = no ? zr_file_failed(err, path, "", no) : zr_manifest_parse(at, bytes, path, out, err);
+	free(at);
+	return rc;
+}
+
+void zr_manifest_free(struct zr_manifest *m)
+{
+	for (int32_t k = 0; m->optimizer && k < m->n_optimizers; k++)
+		free(m->optimizer[k].state);
+	free(m->optimizer);
+	free(m->optimizer_of);
+	free(m->frozen);
+	free(m->source);
+	free(m->file);
+	zr_layout_free(&m->layout);
+	free(m->units);
+	free(m->tensors);
+	json_decref(m->root);
+	*m = (struct zr_manifest){ 0 };
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tensors.c - see tensors.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/config/options.h"
+#include "core/layout.h"
+#include "core/pretrained/pretrained.h"
+#include "files/safetensors.h"
+#include "files/pretrained/tensors.h"
+
+#define MOST_FILES 1024
+#define NAME 512 /* of a tensor or a pattern */
+
+struct found {
+	int32_t file; /* -1: none */
+	const struct zr_st_tensor *tensor;
+};
+
+struct zr_tensor_files {
+	char *path;           /* of the one file, or of the index: for messages */
+	const struct zr_layout *layout;
+	const char *prefix, *ignored;
+	struct zr_st *file;   /* [n] */
+	int32_t n;
+	struct found *found;  /* [n_tensors] */
+};
+
+/* ---- files ---- */
+
+static int add_file(struct zr_tensor_files *f, const char *path, struct zr_error *err)
+{
+	struct zr_st *more = f->n < MOST_FILES ? realloc(f->file, ((size_t)f->n + 1) * sizeof *more) : NULL;
+	if (!more)
+		return zr_err(err, ZR_EINVAL, "%s: more than %d files, or no memory for them", f->path, MOST_FILES);
+	f->file = more;
+	int rc = zr_st_open(path, &f->file[f->n], err);
+	f->n += !rc;
+	return rc;
+}
+
+static int32_t file_of(const struct zr_tensor_files *f, const char *path)
+{
+	int32_t i = 0;
+	while (i < f->n && strcmp(f->file[i].path, path))
+		i++;
+	return i;
+}
+
+/* The index says which file has which tensor; a file must be beside it. */
+static int open_shards(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
+{
+	json_t *root = NULL, *map, *file;
+	const char *name;
+	int rc = zr_json_file(f->path, ZR_MODEL_JSON_MAX, &root, err);
+	map = json_object_get(root, "weight_map");
+	if (!rc && !json_object_size(map))
+		rc = zr_err(err, ZR_EINVAL, "%s: no weight_map with tensors", f->path);
+	json_object_foreach(map, name, file) {
+		const char *base = json_string_value(file);
+		char *path;
+		if (rc)
+			break;
+		if (!base || !*base || strchr(base, '/') || *base == '.') {
+			rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s: expected the name of a file beside it", f->path, name);
+			break;
+		}
+		if (asprintf(&path, "%s/%s", dir, base) < 0) {
+			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+			break;
+		}
+		int32_t i = file_of(f, path);
+		if (i == f->n)
+			rc = add_file(f, path, err);
+		if (!rc && !zr_st_find(&f->file[i], name))
+			rc = zr_err(err, ZR_EINVAL, "%s: tensor %.200s is not in %s", f->path, name, base);
+		free(path);
+	}
+	json_decref(root);
+	return rc;
+}
+
+/* Also what cannot be looked at: opening it says why. */
+static int is_there(const char *dir, const char *name)
+{
+	char *path;
+	int there = asprintf(&path, "%s/%s", dir, name) >= 0 && (!access(path, F_OK) || errno != ENOENT);
+	free(path);
+	return there;
+}
+
+static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
+{
+	int one = is_there(dir, "model.safetensors"), many = is_there(dir, "model.safetensors.index.json");
+	if (!one && !many)
+		return zr_err(err, ZR_EINVAL, "%s: no model.safetensors there, nor model.safetensors.index.json%s", dir,
+			      is_there(dir, "pytorch_model.bin") || is_there(dir, "pytorch_model.bin.index.json") ?
+			      "; pytorch_model.bin is not read: have transformers save it again" : "");
+	if (asprintf(&f->path, "%s/model.safetensors%s", dir, one ? "" : ".index.json") < 0) {
+		f->path = NULL;
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+	return one ? add_file(f, f->path, err) : open_shards(f, dir, err);
+}
+
+/* ---- tensors ---- */
+
+static const char *dims_text(int32_t ndim, const int64_t *dims, char out[NAME])
+{
+	size_t at = (size_t)snprintf(out, NAME, "[");
+	for (int32_t d = 0; d < ndim && at < NAME; d++)
+		at += (size_t)snprintf(out + at, NAME - at, "%s%lld", d ? ", " : "", (long long)dims[d]);
+	if (at < NAME)
+		snprintf(out + at, NAME - at, "]");
+	return out;
+}
+
+static int check_tensor(const struct zr_st *st, const struct zr_st_tensor *t, const struct zr_tensor *want, struct zr_error *err)
+{
+	char has[NAME], wants[NAME];
+	const struct zr_dtype *type = zr_dtype(t->dtype, NULL);
+	if (!type->trains)
+		return zr_err(err, ZR_EINVAL, "%s: tensor %s has type %s, expected F32, BF16 or F16", st->path, t->name,
+			      type->name ? type->name : "of another kind");
+	int same = t->ndim == want->ndim;
+	for (int32_t d = 0; same && d < t->ndim; d++)
+		same = t->dims[d] == want->dims[d];
+	return same ? 0 : zr_err(err, ZR_EINVAL, "%s: tensor %s has shape %s, but the model's config makes it %s", st->path, t->name,
+				 dims_text(t->ndim, t->dims, has), dims_text(want->ndim, want->dims, wants));
+}
+
+/* A tensor in any file, under its name or with the prefix. */
+static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *err)
+{
+	const struct zr_tensor *want = f->layout->tensor[i].decl;
+	struct found *at = &f->found[i];
+	char longer[NAME];
+	snprintf(longer, sizeof longer, "%s%s", f->prefix, want->name);
+	at->file = -1;
+	for (int32_t k = 0; k < f->n; k++)
+		for (int with = 0; with <= (*f->prefix != 0); with++) {
+			const struct zr_st_tensor *t = zr_st_find(&f->file[k], with ? longer : want->name);
+			if (t && at->file >= 0)
+				return zr_err(err, ZR_EINVAL, "%s: tensor %s is there again: %s in %s is the same one", f->file[k].path, t->name,
+					      at->tensor->name, f->file[at->file].path);
+			if (t)
+				*at = (struct found){ k, t };
+		}
+	return at->file >= 0 ? check_tensor(&f->file[at->file], at->tensor, want, err) :
+		zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
+}
+
+static int fits(const char *patterns, const char *name)
+{
+	const char *word;
+	char pattern[NAME];
+	size_t n;
+	while ((word = zr_next_word(&patterns, &n))) {
+		snprintf(pattern, sizeof pattern, "%.*s", (int)n, word);
+		if (!fnmatch(pattern, name, 0))
+			return 1;
+	}
+	return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct zr_st_tensor *x = *(const struct zr_st_tensor *const *)a, *y = *(const struct zr_st_tensor *const *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* What a file has and the model does not must be known to be of no use. */
+static int check_others(const struct zr_tensor_files *f, struct zr_error *err)
+{
+	int32_t n = f->layout->n_tensors;
+	size_t prefix = strlen(f->prefix);
+	const struct zr_st_tensor **used = malloc(((size_t)n + 1) * sizeof *used);
+	int rc = used ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	for (int32_t i = 0; !rc && i < n; i++)
+		used[i] = f->found[i].tensor;
+	if (!rc)
+		qsort(used, (size_t)n, sizeof *used, by_address);
+	for (int32_t k = 0; !rc && k < f->n; k++)
+		for (int64_t j = 0; !rc && j < f->file[k].n; j++) {
+			const struct zr_st_tensor *t = &f->file[k].tensor[j];
+			const char *name = strncmp(t->name, f->prefix, prefix) ? t->name : t->name + prefix;
+			if (!bsearch(&t, used, (size_t)n, sizeof *used, by_address) && !fits(f->ignored, name))
+				rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is none of the model's: its config.json is of another model, or of a "
+					    "variant that is not read", f->file[k].path, t->name);
+		}
+	free(used);
+	return rc;
+}
+
+static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error *err)
+{
+	struct stat st;
+	int rc;
+	f->found = calloc((size_t)f->layout->n_tensors + 1, sizeof *f->found);
+	if (!f->found)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	int no = stat(path, &st) ? errno : 0;
+	if (no == EIO)
+		rc = zr_err(err, ZR_EIO, "%s: %s", path, strerror(no));
+	else if (!no && S_ISDIR(st.st_mode))
+		rc = open_dir(f, path, err);
+	else if (!(f->path = strdup(path)))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+	else
+		rc = add_file(f, path, err);
+	for (int32_t i = 0; !rc && i < f->layout->n_tensors; i++)
+		rc = find_tensor(f, i, err);
+	return rc ? rc : check_others(f, err);
+}
+
+int zr_tensor_files_open(const char *path, const struct zr_layout *layout, const char *prefix, const char *ignored,
+			 struct zr_tensor_files **out, struct zr_error *err)
+{
+	struct zr_tensor_files *f = calloc(1, sizeof *f);
+	if (!f)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	*f = (struct zr_tensor_files){ .layout = layout, .prefix = prefix, .ignored = ignored };
+	int rc = open_all(f, path, err);
+	if (rc)
+		zr_tensor_files_close(f);
+	else
+		*out = f;
+	return rc;
+}
+
+void zr_tensor_files_close(struct zr_tensor_files *f)
+{
+	if (!f)
+		return;
+	for (int32_t k = 0; k < f->n; k++)
+		zr_st_close(&f->file[k]);
+	free(f->file);
+	free(f->found);
+	free(f->path);
+	free(f);
+}
+
+/* ---- values ---- */
+
+static float from_bits(uint32_t b)
+{
+	float x;
+	memcpy(&x, &b, sizeof x);
+	return x;
+}
+
+/* Every fp16 is an fp32. A subnormal m is m 2^-24. */
+static float from_f16(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, m = h & 0x3ff;
+	if (exponent == 31)
+		return from_bits(sign | 0x7f800000 | m << 13);
+	if (exponent)
+		return from_bits(sign | (exponent + 112) << 23 | m << 13);
+	return sign ? -(float)m * 0x1p-24f : (float)m * 0x1p-24f;
+}
+
+void zr_widen_f16(const uint16_t *from, int64_t n, float *to)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = from_f16(from[i]);
+}
+
+/* n values of 16 bits at the end of x, to all of x: the one that is written last lies where the last one is read. */
+static void widen(float *x, int64_t n, int32_t dtype)
+{
+	for (int64_t i = 0; i < n; i++) {
+		uint16_t h;
+		memcpy(&h, (const char *)x + 2 * (n + i), sizeof h);
+		x[i] = dtype == ZR_BF16 ? from_bits((uint32_t)h << 16) : from_f16(h);
+	}
+}
+
+int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
+{
+	const struct zr_tensor_files *f = files;
+	const struct found *at = &f->found[i];
+	int64_t size = zr_dtype_bytes(at->tensor->dtype);
+	char *to = (char *)x + (4 - size) * n;
+	int rc = zr_st_read(&f->file[at->file], at->tensor, (uint64_t)(first * size), (uint64_t)(n * size), to, err);
+	if (!rc && size == 2)
+		widen(x, n, at->tensor->dtype);
+	for (int64_t k = 0; !rc && k < n; k++)
+		if (!isfinite(x[k]))
+			rc = zr_err(err, ZR_EINVAL, "%s: tensor %s: element %lld is %g: nothing can be learned from such weights; begin with others",
+				    f->file[at->file].path, at->tensor->name, (long long)(first + k), (double)x[k]);
+	return rc;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * added.c - added tokens in text; see parts.h. Of those that start at the first place the longest one counts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+static int by_first_then_longest(const void *a, const void *b)
+{
+	const struct zr_added_token *x = a, *y = b;
+	unsigned char p = (unsigned char)x->content[0], q = (unsigned char)y->content[0];
+	if (p != q)
+		return p < q ? -1 : 1;
+	return x->len != y->len ? (x->len > y->len ? -1 : 1) : strcmp(x->content, y->content);
+}
+
+void zr_added_sort(struct zr_added *a)
+{
+	if (a->n)
+		qsort(a->token, (size_t)a->n, sizeof *a->token, by_first_then_longest);
+	for (int32_t b = 0, i = 0; b < 257; b++) {
+		while (i < a->n && (unsigned char)a->token[i].content[0] < b)
+			i++;
+		a->of[b] = i;
+	}
+	for (int32_t i = 0; i < a->n; i++) {
+		a->longest = a->token[i].len > a->longest ? a->token[i].len : a->longest;
+		a->lstrip |= a->token[i].lstrip;
+	}
+}
+
+/* White_Space of Unicode. */
+static int is_space(int32_t c)
+{
+	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+	       c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* Where the character before `at` starts. */
+static size_t previous(const char *p, size_t at)
+{
+	while (((unsigned char)p[--at] & 0xc0) == 0x80)
+		;
+	return at;
+}
+
+/* The start of the white space that ends at `at`, not before `from`. */
+static size_t spaces_before(const char *p, size_t from, size_t at)
+{
+	while (at > from && is_space(zr_utf8_value(p + previous(p, at))))
+		at = previous(p, at);
+	return at;
+}
+
+static size_t spaces_after(const char *p, size_t at, size_t n)
+{
+	while (at < n && is_space(zr_utf8_value(p + at)))
+		at += (size_t)zr_utf8_at(p + at, n - at);
+	return at;
+}
+
+static const struct zr_added_token *longest_at(const struct zr_added *a, const char *p, size_t n)
+{
+	unsigned char first = (unsigned char)p[0];
+	for (int32_t i = a->of[first]; i < a->of[first + 1]; i++)
+		if (a->token[i].len <= n && !memcmp(a->token[i].content, p, a->token[i].len))
+			return &a->token[i];
+	return NULL;
+}
+
+/* Whether the character at p is one of a word. */
+static int is_word(const struct zr_added *a, const char *p, size_t n)
+{
+	size_t start, stop;
+	return zr_regex_find(a->word, p, (size_t)zr_utf8_at(p, n), 0, 0, &start, &stop, NULL) == ZR_REGEX_FOUND;
+}
+
+int zr_added_in_word(const struct zr_added *a, const char *p, size_t n)
+{
+	size_t last = previous(p, n);
+	return a->word && is_word(a, p + last, n - last);
+}
+
+/* A single word has none of another on either side. */
+static int stands_alone(const struct zr_added *a, const char *p, size_t n, size_t at, size_t end, int in_word)
+{
+	int before = at ? zr_added_in_word(a, p, at) : in_word;
+	return !before && (end == n || !is_word(a, p + end, n - end));
+}
+
+void zr_added_find(const struct zr_added *a, const char *p, size_t n, size_t from, int final, int in_word, struct zr_found *out)
+{
+	size_t i = from;
+	out->token = NULL;
+	for (; i < n; i++) {
+		unsigned char c = (unsigned char)p[i];
+		if (a->of[c] == a->of[c + 1])
+			continue;
+		if (!final && n - i < a->longest)
+			break;
+		const struct zr_added_token *t = longest_at(a, p + i, n - i);
+		if (!t)
+			continue;
+		if (t->single_word && i + t->len == n && !final)
+			break; /* a word may go on */
+		if (t->single_word && !stands_alone(a, p, n, i, i + t->len, in_word)) {
+			i += t->len - 1; /* what it has is looked at once */
+			continue;
+		}
+		out->stop = t->rstrip ? spaces_after(p, i + t->len, n) : i + t->len;
+		if (t->rstrip && out->stop == n && !final)
+			break; /* there may be more white space */
+		out->token = t;
+		out->start = t->lstrip ? spaces_before(p, from, i) : i;
+		return;
+	}
+	out->start = a->lstrip && !final ? spaces_before(p, from, i) : i;
+}

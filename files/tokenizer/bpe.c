@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bpe.c - byte pair encoding of a word: as long as there are neighbours with a merge, the one of the lowest rank is merged,
+ * of several the leftmost. The ids of short words are remembered.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "files/tokenizer/parts.h"
+
+#define EMPTY UINT64_MAX
+#define CACHE_WORDS (1 << 16) /* a word has one place; the last one that came stays */
+#define CACHE_BYTES 32
+#define CACHE_IDS 10
+
+struct word {
+	uint8_t n, ids; /* n = 0: empty */
+	char bytes[CACHE_BYTES];
+	int32_t id[CACHE_IDS];
+};
+
+struct symbol {
+	uint32_t id;
+	int32_t prev, next; /* -1: none */
+	int32_t gone;
+};
+
+/* A merge that was possible when it was put here. */
+struct candidate {
+	uint32_t rank, at, id;
+};
+
+struct zr_bpe_work {
+	const struct zr_tokenizer *t;
+	struct word *cache;
+	struct symbol *symbol;
+	struct candidate *heap;
+	int32_t *id;
+	size_t room, n_heap; /* symbols; a symbol brings at most three candidates */
+};
+
+/* ---- tables ---- */
+
+static size_t power_of_two(size_t least)
+{
+	size_t n = 16;
+	while (n < least)
+		n *= 2;
+	return n;
+}
+
+static size_t place(const struct zr_bpe *b, uint64_t pair)
+{
+	size_t i = (size_t)((pair * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & b->mask;
+	while (b->merge[i].pair != pair && b->merge[i].pair != EMPTY)
+		i = (i + 1) & b->mask;
+	return i;
+}
+
+static const struct zr_merge *merge_of(const struct zr_bpe *b, uint32_t left, uint32_t right)
+{
+	const struct zr_merge *m = &b->merge[place(b, (uint64_t)left << 32 | right)];
+	return m->pair == EMPTY ? NULL : m;
+}
+
+int zr_bpe_merges(struct zr_bpe *b, size_t n)
+{
+	b->mask = power_of_two(2 * n + 1) - 1;
+	b->merge = malloc((b->mask + 1) * sizeof *b->merge);
+	for (size_t i = 0; b->merge && i <= b->mask; i++)
+		b->merge[i].pair = EMPTY;
+	return b->merge ? 0 : ZR_ENOMEM;
+}
+
+void zr_bpe_merge_put(struct zr_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
+{
+	uint64_t pair = (uint64_t)left << 32 | right;
+	b->merge[place(b, pair)] = (struct zr_merge){ pair, rank, id };
+}
+
+/* Where the id of these bytes is, or would be. */
+static size_t whole_place(const struct zr_tokenizer *t, const char *p, size_t n)
+{
+	const struct zr_bpe *b = &t->bpe;
+	size_t i = (size_t)XXH3_64bits(p, n) & b->whole_mask;
+	for (; b->whole[i] >= 0; i = (i + 1) & b->whole_mask) {
+		const struct zr_token *o = &t->token[b->whole[i]];
+		if (o->n == n && !memcmp(o->p, p, n))
+			break;
+	}
+	return i;
+}
+
+int zr_bpe_index(struct zr_tokenizer *t)
+{
+	struct zr_bpe *b = &t->bpe;
+	b->whole_mask = power_of_two(2 * (size_t)t->size + 1) - 1;
+	b->whole = malloc((b->whole_mask + 1) * sizeof *b->whole);
+	if (!b->whole)
+		return ZR_ENOMEM;
+	memset(b->whole, 0xff, (b->whole_mask + 1) * sizeof *b->whole);
+	for (int64_t i = 0; i < t->size; i++)
+		if (t->token[i].made)
+			b->whole[whole_place(t, t->token[i].p, t->token[i].n)] = (int32_t)i;
+	return 0;
+}
+
+/* ---- one word ---- */
+
+struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t)
+{
+	struct zr_bpe_work *w = calloc(1, sizeof *w);
+	if (!w)
+		return NULL;
+	w->t = t;
+	w->cache = calloc(CACHE_WORDS, sizeof *w->cache);
+	if (w->cache)
+		return w;
+	free(w);
+	return NULL;
+}
+
+void zr_bpe_close(struct zr_bpe_work *w)
+{
+	if (!w)
+		return;
+	free(w->cache);
+	free(w->symbol);
+	free(w->heap);
+	free(w->id);
+	free(w);
+}
+
+static int make_room(struct zr_bpe_work *w, size_t n)
+{
+	if (n <= w->room)
+		return 0;
+	n = power_of_two(n);
+	free(w->symbol);
+	free(w->heap);
+	free(w->id);
+	w->room = 0;
+	w->symbol = malloc(n * sizeof *w->symbol);
+	w->heap = malloc(3 * n * sizeof *w->heap);
+	w->id = malloc(n * sizeof *w->id);
+	if (!w->symbol || !w->heap || !w->id)
+		return ZR_ENOMEM;
+	w->room = n;
+	return 0;
+}
+
+static int before(const struct candidate *a, const struct candidate *b)
+{
+	return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+static void push(struct zr_bpe_work *w, struct candidate c)
+{
+	size_t i = w->n_heap++;
+	for (; i && before(&c, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		w->heap[i] = w->heap[(i - 1) / 2];
+	w->heap[i] = c;
+}
+
+static struct candidate pop(struct zr_bpe_work *w)
+{
+	struct candidate top = w->heap[0], last = w->heap[--w->n_heap];
+	size_t i = 0, k;
+	while ((k = 2 * i + 1) < w->n_heap) {
+		k += k + 1 < w->n_heap && before(&w->heap[k + 1], &w->heap[k]);
+		if (!before(&w->heap[k], &last))
+			break;
+		w->heap[i] = w->heap[k];
+		i = k;
+	}
+	w->heap[i] = last;
+	return top;
+}
+
+/* The merge of the symbol at `at` with the next one, if there is one, becomes a candidate. */
+static void consider(struct zr_bpe_work *w, int32_t at)
+{
+	const struct symbol *s = &w->symbol[at];
+	if (at < 0 || s->next < 0)
+		return;
+	const struct zr_merge *m = merge_of(&w->t->bpe, s->id, w->symbol[s->next].id);
+	if (m)
+		push(w, (struct candidate){ m->rank, (uint32_t)at, m->id });
+}
+
+/* A candidate still stands if its neighbours now make the token that it was to make, whichever way. */
+static int stands(const struct zr_bpe_work *w, const struct candidate *c)
+{
+	const struct symbol *s = &w->symbol[c->at];
+	if (s->gone || s->next < 0)
+		return 0;
+	const struct zr_merge *m = merge_of(&w->t->bpe, s->id, w->symbol[s->next].id);
+	return m && m->id == c->id;
+}
+
+static size_t merge_all(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	size_t ids = 0;
+	w->n_heap = 0;
+	for (size_t i = 0; i < n; i++)
+		w->symbol[i] = (struct symbol){ (uint32_t)w->t->bpe.byte[(unsigned char)p[i]], (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1, 0 };
+	for (size_t i = 0; i < n; i++)
+		consider(w, (int32_t)i);
+	while (w->n_heap) {
+		struct candidate c = pop(w);
+		if (!stands(w, &c))
+			continue;
+		struct symbol *s = &w->symbol[c.at], *right = &w->symbol[s->next];
+		s->id = c.id;
+		s->next = right->next;
+		right->gone = 1;
+		if (s->next >= 0)
+			w->symbol[s->next].prev = (int32_t)c.at;
+		if (s->prev >= 0)
+			consider(w, s->prev);
+		consider(w, (int32_t)c.at);
+	}
+	for (int32_t i = 0; i >= 0; i = w->symbol[i].next)
+		w->id[ids++] = (int32_t)w->symbol[i].id;
+	return ids;
+}
+
+static int64_t encode(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	const struct zr_bpe *b = &w->t->bpe;
+	if (make_room(w, n))
+		return ZR_ENOMEM;
+	if (b->whole) {
+		w->id[0] = b->whole[whole_place(w->t, p, n)];
+		if (w->id[0] >= 0)
+			return 1;
+	}
+	return (int64_t)merge_all(w, p, n);
+}
+
+int64_t zr_bpe_word(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
+{
+	struct word *c = NULL;
+	if (n <= CACHE_BYTES) {
+		c = &w->cache[XXH3_64bits(p, n) & (CACHE_WORDS - 1)];
+		*ids = c->id;
+		if (c->n == n && !memcmp(c->bytes, p, n))
+			return c->ids;
+	}
+	int64_t count = encode(w, p, n);
+	*ids = w->id;
+	if (c && count > 0 && count <= CACHE_IDS) {
+		c->n = (uint8_t)n;
+		c->ids = (uint8_t)count;
+		memcpy(c->bytes, p, n);
+		memcpy(c->id, w->id, (size_t)count * sizeof *c->id);
+	}
+	return count;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * encoder.c - text to ids, stage by stage; see parts.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+#define RAW 0
+#define NORMALIZED 1
+#define OUT 4096 /* ids handed on at a time */
+
+struct zr_encoder {
+	const struct zr_tokenizer *t;
+	zr_token_sink *sink;
+	void *arg;
+	struct zr_bpe_work *bpe;
+	struct zr_error *err;   /* of the call under way */
+	struct zr_buf raw, text; /* bytes that may be part of a character; whole characters */
+	struct zr_buf held[2];  /* RAW, NORMALIZED: text that may be part of an added token */
+	int in_word[2];         /* whether the text before that ends in a word */
+	struct zr_buf composing; /* text that may be changed by what follows */
+	struct zr_buf section;  /* text that is not split yet */
+	size_t enough;          /* bytes of `section` that are worth another try */
+	struct zr_buf prefixed;
+	int begun;              /* the section has text */
+	uint64_t replaced;
+	int32_t out[OUT];
+	size_t n_out;
+};
+
+static int no_memory(struct zr_encoder *e)
+{
+	return zr_err(e->err, ZR_ENOMEM, "out of memory");
+}
+
+static int flush(struct zr_encoder *e)
+{
+	size_t n = e->n_out;
+	e->n_out = 0;
+	return n ? e->sink(e->arg, e->out, n) : 0;
+}
+
+static int emit(struct zr_encoder *e, const int32_t *ids, size_t n)
+{
+	int rc = 0;
+	while (!rc && n) {
+		size_t m = n < OUT - e->n_out ? n : OUT - e->n_out;
+		memcpy(e->out + e->n_out, ids, m * sizeof *ids);
+		e->n_out += m;
+		ids += m;
+		n -= m;
+		rc = e->n_out == OUT ? flush(e) : 0;
+	}
+	return rc;
+}
+
+/* ---- splits ---- */
+
+static int too_long(struct zr_encoder *e)
+{
+	return zr_err(e->err, ZR_EINVAL, "more than %u MiB of text that the pre-tokenizer does not split", ZR_TOKENIZER_PIECE >> 20);
+}
+
+static int word(struct zr_encoder *e, const char *p, size_t n)
+{
+	const int32_t *ids;
+	if (n > ZR_TOKENIZER_PIECE)
+		return too_long(e);
+	int64_t count = zr_bpe_word(e->bpe, p, n, &ids);
+	return count < 0 ? no_memory(e) : emit(e, ids, (size_t)count);
+}
+
+static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
+
+/* A piece that `step` made goes to the next one. */
+static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
+{
+	const struct zr_split *next = &e->t->split[step + 1];
+	size_t used;
+	if (step + 1 == e->t->n_splits)
+		return word(e, p, n);
+	if (next->prefix && *p != ' ') {
+		e->prefixed.n = 0;
+		if (zr_buf_add(&e->prefixed, " ", 1) || zr_buf_add(&e->prefixed, p, n))
+			return no_memory(e);
+		p = e->prefixed.p;
+		n = e->prefixed.n;
+	}
+	return pieces(e, step + 1, p, n, 1, &used);
+}
+
+/* A part of the text that may go on in the next one. */
+struct part {
+	size_t start, stop; /* equal: there is none */
+	int matched;
+};
+
+/* Whether a part is one piece with that before it. */
+static int joins(const struct zr_split *s, int before, int matched)
+{
+	return s->behavior == ZR_SPLIT_CONTIGUOUS ? before == matched :
+	       s->behavior == ZR_SPLIT_WITH_PREVIOUS ? !before && matched : s->behavior == ZR_SPLIT_WITH_NEXT && before && !matched;
+}
+
+/* The next part is text[start..stop); *w is that before it, and becomes what may still grow. */
+static int part(struct zr_encoder *e, int step, const char *text, struct part *w, struct part next)
+{
+	const struct zr_split *s = &e->t->split[step];
+	int rc = 0;
+	next.matched ^= s->invert;
+	if (next.start == next.stop || (next.matched && s->behavior == ZR_SPLIT_REMOVED))
+		return 0;
+	if (s->behavior <= ZR_SPLIT_REMOVED)
+		return piece(e, step, text + next.start, next.stop - next.start);
+	if (w->start < w->stop && joins(s, w->matched, next.matched))
+		next.start = w->start;
+	else if (w->start < w->stop)
+		rc = piece(e, step, text + w->start, w->stop - w->start);
+	*w = next;
+	return rc;
+}
+
+/* Splits p[0..n). *used: bytes whose pieces are settled; with final all. */
+static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used)
+{
+	const struct zr_split *s = &e->t->split[step];
+	struct part w = { 0 };
+	int rc = 0, found = ZR_REGEX_FOUND;
+	size_t start, stop, at = 0;
+	for (; s->regex && at < n; at = stop) {
+		found = zr_regex_find(s->regex, p, n, at, !final, &start, &stop, e->err);
+		if (found != ZR_REGEX_FOUND)
+			break;
+		rc = part(e, step, p, &w, (struct part){ at, start, 0 });
+		rc = rc ? rc : part(e, step, p, &w, (struct part){ start, stop, 1 });
+		if (rc)
+			return rc;
+	}
+	*used = w.start < w.stop ? w.start : at;
+	if (found < 0 || !final)
+		return found < 0 ? found : 0;
+	rc = part(e, step, p, &w, (struct part){ at, n, 0 });
+	*used = n;
+	return rc || w.start == w.stop ? rc : piece(e, step, p + w.start, w.stop - w.start);
+}
+
+static int split(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	size_t used = 0;
+	int rc = 0;
+	if (n && !e->begun) {
+		e->begun = 1;
+		rc = e->t->split[0].prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
+	}
+	if (rc || zr_buf_add(&e->section, p, n))
+		return no_memory(e);
+	if (!final && e->section.n < e->enough)
+		return 0;
+	rc = pieces(e, 0, e->section.p, e->section.n, final, &used);
+	if (rc)
+		return rc;
+	zr_buf_drop(&e->section, used);
+	e->enough = 2 * e->section.n; /* so that a long piece is not looked at again for every few bytes */
+	if (e->enough > ZR_TOKENIZER_PIECE)
+		e->enough = ZR_TOKENIZER_PIECE + 1;
+	e->begun &= !final;
+	return e->section.n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
+}
+
+/* ---- normalization and added tokens ---- */
+
+static int normalize(struct zr_encoder *e, const char *p, size_t n, int final);
+
+static int settled(struct zr_encoder *e, int which, const char *p, size_t n, int final)
+{
+	return which == RAW ? normalize(e, p, n, final) : split(e, p, n, final);
+}
+
+static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int final)
+{
+	const struct zr_added *a = &e->t->added[which];
+	struct zr_buf *b = &e->held[which];
+	struct zr_found f;
+	size_t from = 0;
+	int rc = 0;
+	if (!a->n)
+		return settled(e, which, p, n, final);
+	if (zr_buf_add(b, p, n))
+		return no_memory(e);
+	do {
+		zr_added_find(a, b->p, b->n, from, final, e->in_word[which], &f);
+		int ends = f.token || final;
+		if (f.start > from || ends)
+			rc = settled(e, which, b->p + from, f.start - from, ends);
+		if (!rc && f.token)
+			rc = emit(e, &f.token->id, 1);
+		from = f.token ? f.stop : f.start;
+	} while (!rc && f.token);
+	e->in_word[which] = !final && (from ? zr_added_in_word(a, b->p, from) : e->in_word[which]);
+	zr_buf_drop(b, from);
+	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
+}
+
+static int composed(void *arg, const char *p, size_t n)
+{
+	return extract(arg, NORMALIZED, p, n, 0);
+}
+
+static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	struct zr_buf *b = &e->composing;
+	if (!e->t->nfc)
+		return extract(e, NORMALIZED, p, n, final);
+	if (zr_buf_add(b, p, n))
+		return no_memory(e);
+	size_t sure = zr_nfc_settled(b->p, b->n, final);
+	int rc = zr_nfc(b->p, sure, composed, e, e->err);
+	zr_buf_drop(b, sure);
+	if (!rc && final)
+		rc = extract(e, NORMALIZED, "", 0, 1);
+	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
+}
+
+/* ---- the outside ---- */
+
+int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg, struct zr_encoder **out, struct zr_error *err)
+{
+	struct zr_encoder *e = calloc(1, sizeof *e);
+	if (e)
+		*e = (struct zr_encoder){ .t = t, .sink = sink, .arg = arg, .bpe = zr_bpe_open(t) };
+	if (!e || !e->bpe) {
+		free(e);
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	}
+	*out = e;
+	return 0;
+}
+
+void zr_encoder_close(struct zr_encoder *e)
+{
+	if (!e)
+		return;
+	zr_bpe_close(e->bpe);
+	zr_buf_free(&e->raw);
+	zr_buf_free(&e->text);
+	zr_buf_free(&e->held[RAW]);
+	zr_buf_free(&e->held[NORMALIZED]);
+	zr_buf_free(&e->composing);
+	zr_buf_free(&e->section);
+	zr_buf_free(&e->prefixed);
+	free(e);
+}
+
+static int decode(struct zr_encoder *e, int final)
+{
+	e->text.n = 0;
+	if (zr_utf8_lossy(&e->raw, final, &e->text, &e->replaced))
+		return no_memory(e);
+	return extract(e, RAW, e->text.p, e->text.n, final);
+}
+
+int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error *err)
+{
+	e->err = err;
+	return zr_buf_add(&e->raw, bytes, n) ? no_memory(e) : decode(e, 0);
+}
+
+int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
+{
+	e->err = err;
+	int rc = decode(e, 1);
+	return rc ? rc : flush(e);
+}
+
+uint64_t zr_encoder_replaced(const struct zr_encoder *e)
+{
+	return e->replaced;
+}

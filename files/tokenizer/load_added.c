@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * load_added.c - added tokens of tokenizer.json, and what is asked of a tokenizer that was read.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+/* The id belongs to this content, in the vocabulary or from now on. */
+static int claim(struct zr_load *l, const char *place, const char *content, int64_t id)
+{
+	struct zr_tokenizer *t = l->t;
+	const json_t *known = json_object_get(l->vocab, content);
+	size_t n = strlen(content);
+	if (known && json_integer_value(known) != id)
+		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has id %lld, and also %lld", content, (long long)id,
+				    (long long)json_integer_value(known));
+	if (!known && t->token[id].p)
+		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has the id %lld of %.60s", content, (long long)id, t->token[id].p);
+	if (!known && json_object_set_new(l->vocab, content, json_integer(id)))
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+	if (!known) {
+		t->token[id] = (struct zr_token){ .p = t->text.p + t->text.n, .n = (uint32_t)n };
+		memcpy(t->text.p + t->text.n, content, n + 1);
+		t->text.n += n + 1;
+	}
+	return 0;
+}
+
+static int append(void *arg, const char *p, size_t n)
+{
+	return zr_buf_add(arg, p, n);
+}
+
+/* The content as it is looked for, owned by the token. */
+static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *content, int normalized)
+{
+	struct zr_buf text = { 0 };
+	int rc = normalized && l->t->nfc ? zr_nfc(content, strlen(content), append, &text, l->err) : zr_buf_add(&text, content, strlen(content));
+	a->len = (uint32_t)text.n;
+	rc = rc ? rc : zr_buf_add(&text, "", 1);
+	a->content = text.p;
+	return rc ? zr_err(l->err, rc, "out of memory") : 0;
+}
+
+/* What \w is in Rust: letters and what else is Alphabetic, marks, digits, connectors and joiners. */
+static int need_words(struct zr_load *l, struct zr_added *all, const char *place)
+{
+	static const char word[] = "[\\p{L}\\p{M}\\p{Nl}\\p{Nd}\\p{Pc}\u200c\u200d\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169"
+				   "\U0001f170-\U0001f189]";
+	struct zr_error why = { 0 };
+	int rc = zr_regex_compile(word, 0, &all->word, &why);
+	return rc ? zr_load_fail(l, rc, place, "single_word: %s", why.text) : 0;
+}
+
+static int load_one(struct zr_load *l, const json_t *o, const char *place)
+{
+	struct zr_added_token a = { .id = (int32_t)json_integer_value(json_object_get(o, "id")) };
+	const char *content = json_string_value(json_object_get(o, "content"));
+	int special, normalized, rc;
+	if (!content)
+		return zr_load_found(l, place, "an object with id and content", o);
+	rc = zr_load_flag(l, o, place, "lstrip", 0, &a.lstrip);
+	rc = rc ? rc : zr_load_flag(l, o, place, "rstrip", 0, &a.rstrip);
+	rc = rc ? rc : zr_load_flag(l, o, place, "single_word", 0, &a.single_word);
+	rc = rc ? rc : zr_load_flag(l, o, place, "special", 0, &special);
+	rc = rc ? rc : zr_load_flag(l, o, place, "normalized", !special, &normalized);
+	rc = rc ? rc : claim(l, place, content, a.id);
+	if (rc || !*content) /* one without text is never found */
+		return rc;
+	struct zr_added *all = &l->t->added[normalized];
+	rc = wanted_text(l, &a, content, normalized);
+	all->token[all->n++] = a;
+	return rc || !a.single_word || all->word ? rc : need_words(l, all, place);
+}
+
+int zr_load_added(struct zr_load *l, const json_t *list)
+{
+	struct zr_added *all = l->t->added;
+	char place[64];
+	json_t *v;
+	size_t i;
+	int rc = 0;
+	for (int k = 0; k < 2; k++) {
+		all[k].token = calloc(json_array_size(list) + 1, sizeof *all[k].token);
+		rc = all[k].token ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");
+	}
+	json_array_foreach (list, i, v) {
+		snprintf(place, sizeof place, "added_tokens[%zu]", i);
+		rc = rc ? rc : load_one(l, v, place);
+	}
+	if (!rc) {
+		zr_added_sort(&all[0]);
+		zr_added_sort(&all[1]);
+	}
+	return rc;
+}
+
+void zr_tokenizer_close(struct zr_tokenizer *t)
+{
+	if (!t)
+		return;
+	for (int k = 0; k < 2; k++) {
+		for (int32_t i = 0; i < t->added[k].n; i++)
+			free((char *)t->added[k].token[i].content);
+		free(t->added[k].token);
+		zr_regex_free(t->added[k].word);
+		free(t->template[k]);
+	}
+	for (int i = 0; i < t->n_splits; i++)
+		zr_regex_free(t->split[i].regex);
+	free(t->split);
+	free(t->bpe.merge);
+	free(t->bpe.whole);
+	free(t->token);
+	zr_buf_free(&t->text);
+	free(t);
+}
+
+int64_t zr_tokenizer_size(const struct zr_tokenizer *t)
+{
+	return t->size;
+}
+
+const char *zr_tokenizer_bytes(const struct zr_tokenizer *t, int64_t id, size_t *n)
+{
+	if (id < 0 || id >= t->size || !t->token[id].p)
+		return NULL;
+	*n = t->token[id].n;
+	return t->token[id].p;
+}
+
+int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content)
+{
+	for (int k = 0; k < 2; k++)
+		for (int32_t i = 0; i < t->added[k].n; i++)
+			if (!strcmp(t->token[t->added[k].token[i].id].p, content))
+				return t->added[k].token[i].id;
+	return -1;
+}
+
+int zr_tokenizer_template(const struct zr_tokenizer *t, int after, const int32_t **ids, struct zr_error *err)
+{
+	if (*t->unknown)
+		return zr_err(err, ZR_ENOTSUP, "the post-processor is %s, of which this program does not know what it adds", t->unknown);
+	*ids = t->template[after];
+	return t->n_template[after];
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * nfc.c - normalization form C of text that comes in pieces; see parts.h. Characters below U+0300 and U+4000 to U+9FFF are
+ * composed with nothing before them and are their own normal form: text may be cut before them, and stretches of them need
+ * no looking at.
+ */
+#include "files/tokenizer/parts.h"
+
+/* Whether a byte starts such a character, or goes on in any. */
+static int plain(char byte)
+{
+	unsigned char c = (unsigned char)byte;
+	return c < 0xcc || (c >= 0xe4 && c <= 0xe9);
+}
+
+static int goes_on(char byte)
+{
+	return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+size_t zr_nfc_settled(const char *p, size_t n, int final)
+{
+	if (final)
+		return n;
+	while (n > 0 && (n--, goes_on(p[n]) || !plain(p[n])))
+		;
+	return n;
+}
+
+#ifdef HAVE_UTF8PROC
+
+#include <stdlib.h>
+#include <utf8proc.h>
+
+static int compose(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error *err)
+{
+	utf8proc_uint8_t *out = NULL;
+	utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &out, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+	if (len < 0)
+		return zr_err(err, len == UTF8PROC_ERROR_NOMEM ? ZR_ENOMEM : ZR_EINVAL, "cannot normalize the text: %s", utf8proc_errmsg(len));
+	int rc = put(arg, (const char *)out, (size_t)len);
+	free(out);
+	return rc;
+}
+
+int zr_nfc(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error *err)
+{
+	int rc = 0;
+	for (size_t at = 0, from, to; !rc && at < n; at = to) {
+		for (to = at; to < n && plain(p[to]); to++)
+			;
+		for (from = to; to < n && from > at && goes_on(p[--from]);) /* the character that what follows may compose with */
+			;
+		rc = from > at ? put(arg, p + at, from - at) : 0;
+		if (rc || to == n)
+			continue;
+		for (to++; to < n && (goes_on(p[to]) || !plain(p[to])); to++)
+			;
+		rc = compose(p + from, to - from, put, arg, err);
+	}
+	return rc;
+}
+
+int zr_nfc_there(struct zr_error *err)
+{
+	(void)err;
+	return 0;
+}
+
+#else
+
+int zr_nfc(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error *err)
+{
+	(void)p, (void)n, (void)put, (void)arg;
+	return zr_nfc_there(err);
+}
+
+int zr_nfc_there(struct zr_error *err)
+{
+	return zr_err(err, ZR_ENOTSUP, "NFC needs utf8proc, which this build lacks: install libutf8proc-dev, configure and build again");
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * regex.c - see regex.h. Text whose end is not known is matched with PCRE2_PARTIAL_HARD: a match that looked behind the end
+ * counts as none, so that what is found does not depend on where text was cut.
+ */
+#include "files/tokenizer/regex.h"
+
+#ifdef HAVE_PCRE2
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+
+#define STACK_START (32u << 10)
+#define STACK_MOST (64u << 20) /* bytes that a match may go deep */
+#define STEPS_MOST 100000000u  /* of one match: what a pattern may go astray */
+
+struct zr_regex {
+	pcre2_code *code;
+	pcre2_match_data *data;
+	pcre2_match_context *context;
+	pcre2_jit_stack *stack;
+};
+
+static int fail(struct zr_error *err, int code, const char *what)
+{
+	PCRE2_UCHAR text[128] = "";
+	pcre2_get_error_message(code, text, sizeof text);
+	return zr_err(err, code == PCRE2_ERROR_NOMEMORY ? ZR_ENOMEM : ZR_EINVAL, "%s: %s", what, (const char *)text);
+}
+
+static int check(const struct zr_regex *re, struct zr_error *err)
+{
+	uint32_t empty = 0, behind = 0;
+	pcre2_pattern_info(re->code, PCRE2_INFO_MATCHEMPTY, &empty);
+	pcre2_pattern_info(re->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
+	if (empty)
+		return zr_err(err, ZR_ENOTSUP, "the pattern matches where there is nothing");
+	return behind ? zr_err(err, ZR_ENOTSUP, "the pattern looks behind") : 0;
+}
+
+static int compile(struct zr_regex *re, const char *pattern, struct zr_error *err)
+{
+	int code;
+	PCRE2_SIZE at;
+	re->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+	if (!re->code)
+		return fail(err, code, "the pattern is wrong");
+	re->data = pcre2_match_data_create(1, NULL);
+	re->context = pcre2_match_context_create(NULL);
+	if (!re->data || !re->context)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	pcre2_set_match_limit(re->context, STEPS_MOST);
+	/* Where there is no compiler to machine code, matching goes on without. */
+	if (!pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD)) {
+		re->stack = pcre2_jit_stack_create(STACK_START, STACK_MOST, NULL);
+		pcre2_jit_stack_assign(re->context, NULL, re->stack);
+	}
+	return check(re, err);
+}
+
+int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err)
+{
+	char *text;
+	int rc = zr_pattern_translate(pattern, literal, &text, err);
+	if (rc)
+		return rc;
+	struct zr_regex *re = calloc(1, sizeof *re);
+	rc = re ? compile(re, text, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	free(text);
+	if (rc)
+		zr_regex_free(re);
+	else
+		*out = re;
+	return rc;
+}
+
+void zr_regex_free(struct zr_regex *re)
+{
+	if (!re)
+		return;
+	pcre2_jit_stack_free(re->stack);
+	pcre2_match_context_free(re->context);
+	pcre2_match_data_free(re->data);
+	pcre2_code_free(re->code);
+	free(re);
+}
+
+int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
+		  struct zr_error *err)
+{
+	uint32_t options = PCRE2_NO_UTF_CHECK | (partial ? PCRE2_PARTIAL_HARD : 0);
+	int code = pcre2_match(re->code, (PCRE2_SPTR)p, n, at, options, re->data, re->context);
+	const PCRE2_SIZE *span = pcre2_get_ovector_pointer(re->data);
+	if (code == PCRE2_ERROR_NOMATCH)
+		return ZR_REGEX_NONE;
+	if (code < 0 && code != PCRE2_ERROR_PARTIAL)
+		return fail(err, code, "cannot split the text");
+	*start = span[0];
+	*stop = span[1];
+	return code == PCRE2_ERROR_PARTIAL ? ZR_REGEX_MORE : ZR_REGEX_FOUND;
+}
+
+#else
+
+int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err)
+{
+	(void)pattern, (void)literal, (void)out;
+	return zr_err(err, ZR_ENOTSUP, "needs PCRE2, which this build lacks: install libpcre2-dev, configure and build again");
+}
+
+void zr_regex_free(struct zr_regex *re)
+{
+	(void)re;
+}
+
+int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
+		  struct zr_error *err)
+{
+	(void)re, (void)p, (void)n, (void)at, (void)partial, (void)start, (void)stop, (void)err;
+	return ZR_REGEX_NONE;
+}
+
+#endif

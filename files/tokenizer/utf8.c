@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * utf8.c - bytes to characters; see parts.h. Well-formed is what Unicode's table 3-7 lists; of the rest each maximal
+ * subpart becomes one U+FFFD.
+ */
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+int zr_utf8_at(const char *p, size_t n)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	unsigned c = u[0];
+	if (c < 0x80)
+		return 1;
+	int len = c < 0xc2 || c > 0xf4 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+	unsigned low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+	if (!len)
+		return -1;
+	for (int i = 1; i < len; i++, low = 0x80, high = 0xbf) {
+		if ((size_t)i == n)
+			return 0;
+		if (u[i] < low || u[i] > high)
+			return -i;
+	}
+	return len;
+}
+
+int32_t zr_utf8_value(const char *p)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	if (u[0] < 0x80)
+		return u[0];
+	if (u[0] < 0xe0)
+		return (u[0] & 0x1f) << 6 | (u[1] & 0x3f);
+	if (u[0] < 0xf0)
+		return (u[0] & 0xf) << 12 | (u[1] & 0x3f) << 6 | (u[2] & 0x3f);
+	return (u[0] & 7) << 18 | (u[1] & 0x3f) << 12 | (u[2] & 0x3f) << 6 | (u[3] & 0x3f);
+}
+
+/* How far p is well-formed. */
+static size_t well_formed(const char *p, size_t n)
+{
+	size_t i = 0;
+	for (;;) {
+		uint64_t eight;
+		for (; i + sizeof eight <= n; i += sizeof eight) {
+			memcpy(&eight, p + i, sizeof eight);
+			if (eight & 0x8080808080808080u)
+				break;
+		}
+		int len = i < n ? zr_utf8_at(p + i, n - i) : 0;
+		if (len <= 0)
+			return i;
+		i += (size_t)len;
+	}
+}
+
+int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, uint64_t *replaced)
+{
+	size_t i = 0;
+	int rc = 0;
+	while (!rc && i < raw->n) {
+		size_t good = well_formed(raw->p + i, raw->n - i);
+		rc = zr_buf_add(out, raw->p + i, good);
+		i += good;
+		if (rc || i == raw->n)
+			break;
+		int bad = -zr_utf8_at(raw->p + i, raw->n - i);
+		if (!bad && !final)
+			break;
+		i = bad ? i + (size_t)bad : raw->n;
+		rc = zr_buf_add(out, "\xef\xbf\xbd", 3);
+		++*replaced;
+	}
+	zr_buf_drop(raw, i);
+	return rc;
+}
