@@ -28,9 +28,12 @@ text() { tr '\n' ' '; }
 small=(-o model.layers=24 -o model.width=512 -o model.heads=8 -o model.context=64 -o model.vocabulary=256 -o device.memory=115M)
 like '24 x 512 in a tenth of 16 bytes a parameter: refused' "$(run train "${small[@]}" | text)" \
 	'does not fit: needs [0-9.]+ GiB of device memory \(largest: optimizer state .*\), 115\.0 MiB available; add \[offload\.optimizer\] .* code 3 $'
-out=$(run train "${small[@]}" "${on_disk[@]}")
-like '24 x 512 in a tenth of 16 bytes a parameter: trains with the rest on disk' "$(echo "$out" | text)" 'digest: losses=.* code 0 $'
-is '24 x 512: what stays on disk after the run' "$(find "$scratch/disk" -mindepth 1)" ''
+if [ -z "$ZR_SANITIZE" ]; then # the same code runs below with less to compute
+	out=$(run train "${small[@]}" "${on_disk[@]}")
+	like '24 x 512 in a tenth of 16 bytes a parameter: trains with the rest on disk' \
+		"$(echo "$out" | text)" 'digest: losses=.* code 0 $'
+	is '24 x 512: what stays on disk after the run' "$(find "$scratch/disk" -mindepth 1)" ''
+fi
 
 # 133 million parameters on 4 ranks of 15.4 bytes a parameter, as 1558 million on 4 cards of 24 GB.
 case_study=(-n 4 -o model.layers=48 -o model.width=480 -o model.heads=8 -o model.context=64 -o model.vocabulary=256 -o device.memory=1955M)

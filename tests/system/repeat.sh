@@ -4,6 +4,8 @@
 # I1 over time: a training that is run again has the same bits, with more threads than processors, whatever the instruction
 # set. MATRIX=full runs each 200 times.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+[ -z "$ZR_SANITIZE" ] || [ "${MATRIX-}" = full ] ||
+	skip_all 'same_bits.sh has these runs once: again they would show sanitizers nothing new'
 
 runs=6
 [ "${MATRIX-}" != full ] || runs=200

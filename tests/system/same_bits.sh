@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # I1, same bits: one digest over threads, evaluation, restarts, and what becomes of activations.
+# Under sanitizers the last, and the other model, run in one precision each: the moves are the same.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > "$scratch/text"
@@ -31,7 +32,7 @@ done
 mkdir "$scratch/disk"
 disk="-o offload.activation.plugin=nvme -o offload.activation.path=$scratch/disk"
 host="-o offload.activation.plugin=cpu -o device.memory=32M"
-for precision in fp32 bf16 fp16; do
+for precision in $([ -z "$ZR_SANITIZE" ] && echo fp32 bf16) fp16; do
 	set -- -o precision.plugin=$precision -o model.layers=6 -o model.dropout=0.1 -o train.micro_batch_size=1 \
 		-o train.train_batch_size=4 -o train.steps=4
 	one=$(digest "$@")
@@ -53,7 +54,7 @@ for precision in fp32 bf16 fp16; do
 		-o activation.plugin=recompute -o activation.every=2 -o activation.outputs=offload)" "$one"
 done
 # Another model: rotary positions, grouped keys and values with biases, the head tied or a unit of its own.
-for precision in fp32 bf16 fp16; do
+for precision in $([ -z "$ZR_SANITIZE" ] && echo fp32 fp16) bf16; do
 	tied=yes
 	[ $precision != bf16 ] || tied=no
 	set -- -o precision.plugin=$precision -o model.plugin=llama -o model.layers=3 -o model.heads=4 -o model.kv_heads=2 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_checkpoint.c - the files of a checkpoint: entries, manifest, safetensors, directory (I6). Every byte is covered by
- * some checksum: each is flipped once.
+ * some checksum: each is flipped once, or a sample of them (test_every_byte).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -246,6 +246,8 @@ static void test_every_byte(void **unused)
 	struct zr_error err = { 0 };
 	struct stat st;
 	static const char *const files[] = { "manifest.json", "rank-00000-of-00002.safetensors", "rank-00001-of-00002.safetensors" };
+	const char *sanitize = getenv("ZR_SANITIZE");
+	long apart = sanitize && *sanitize ? 8 : 1; /* to map a reader's 70 MiB takes long there */
 	char path[256];
 	(void)unused;
 	ckpt_manifest(&m, 2);
@@ -256,7 +258,7 @@ static void test_every_byte(void **unused)
 	for (size_t f = 0; f < 3; f++) {
 		snprintf(path, sizeof path, "%s/step-00000003/%s", dir, files[f]);
 		assert_int_equal(stat(path, &st), 0);
-		for (long at = 0; at < st.st_size; at += f ? 37 : 11) {
+		for (long at = 0; at < st.st_size; at += apart * (f ? 37 : 11)) {
 			struct zr_error e = { 0 };
 			char step[256];
 			flip(path, at);

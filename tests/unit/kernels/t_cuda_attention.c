@@ -8,6 +8,7 @@
 #include <kernels_cuda.h>
 
 #include <math.h>
+#include <stdlib.h>
 
 static void forward_fma(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
 {
@@ -103,11 +104,15 @@ static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 	static const int64_t shapes[][5] = { { 1, 1, 1, 1, 64 },   { 2, 33, 2, 1, 80 },  { 1, 64, 4, 2, 64 },
 					     { 1, 131, 2, 2, 96 }, { 1, 70, 2, 1, 128 }, { 1, 97, 3, 3, 64 },
 					     { 1, 261, 1, 1, 64 } };
+	const char *sanitize = getenv("ZR_SANITIZE");
+	int one = sanitize && *sanitize; /* type for each shape: both lie alike */
 	(void)state;
 	attention_pad = 8;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-		agree(&mma_kernels, shapes[i], ZR_BF16, i % 2 ? 0.2f : 0);
-		agree(&mma_kernels, shapes[i], ZR_F16, i % 2 ? 0 : 0.4f);
+		if (!one || i % 2)
+			agree(&mma_kernels, shapes[i], ZR_BF16, i % 2 ? 0.2f : 0);
+		if (!one || i % 2 == 0)
+			agree(&mma_kernels, shapes[i], ZR_F16, i % 2 ? 0 : 0.4f);
 	}
 	attention_pad = 3;
 }
