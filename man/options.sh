@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # options.sh ZEROTH PLUGINS PAGE: writes the options of core and of the plugins in PLUGINS/<role>/ between the
-# marks of PAGE. `make man-options` calls it; tests/system/commands.sh fails where the page is behind.
+# marks of PAGE. `make man-options` calls it; tests/system/commands.sh fails where the page
+# is behind.
 set -e
 zeroth=$1 plugins=$2 page=$3
 export ZEROTH_PLUGIN_PATH=$plugins

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests: lib/ has what they share, unit/<area>/ programs that test parts, system/ scripts that test
-# the program zeroth and the tree, doubles/ plugins and programs that misbehave for them. Each folder
-# wires its own.
+# Tests: lib/ has what they share, unit/<area>/ programs that test parts, system/ scripts that
+# test the program zeroth and the tree, doubles/ plugins and programs that misbehave for them. Each
+# folder wires its own.
 EXTRA_DIST += %D%/coverage README.md ARCHITECTURE.md SECURITY.md
 
 # In a build of its own: what of the sources the tests reach.
@@ -10,12 +10,13 @@ coverage:
 	@MAKE='$(MAKE)' bash $(srcdir)/%D%/coverage '$(abs_srcdir)' '$(abs_builddir)/coverage-build'
 .PHONY: coverage
 
-# Planted mistakes, and the tests that notice them: see mutate.sh. As a test, it says that each can be
-# planted.
+# Planted mistakes, and the tests that notice them: see mutate.sh. As a test, it says that each can
+# be planted.
 TESTS += %D%/mutate.sh
 EXTRA_DIST += %D%/mutate.sh %D%/mutations
 mutate: distdir
-	@$(AM_TESTS_ENVIRONMENT) bash $(srcdir)/%D%/mutate.sh run $(abs_top_builddir)/$(distdir); rc=$$?; \
+	@$(AM_TESTS_ENVIRONMENT) \
+		bash $(srcdir)/%D%/mutate.sh run $(abs_top_builddir)/$(distdir); rc=$$?; \
 		rm -rf $(distdir); exit $$rc
 .PHONY: mutate
 

@@ -14,14 +14,16 @@
 struct zr_layout;
 struct zr_tensor_files;
 
-/* The files at a path, a directory or one file, with all tensors of a layout: each is there once, under its name or with
- * the prefix before it, in its shape and in fp32, bf16 or fp16. Others must fit `ignored`. Only headers are read. */
-int zr_tensor_files_open(const char *path, const struct zr_layout *layout, const char *prefix, const char *ignored,
-			 struct zr_tensor_files **out, struct zr_error *err);
+/* The files at a path, a directory or one file, with all tensors of a layout: each is there once,
+ * under its name or with the prefix before it, in its shape and in fp32, bf16 or fp16. Others must fit
+ * `ignored`. Only headers are read. */
+int zr_tensor_files_open(const char *path, const struct zr_layout *layout, const char *prefix,
+			 const char *ignored, struct zr_tensor_files **out, struct zr_error *err);
 void zr_tensor_files_close(struct zr_tensor_files *f); /* NULL is fine */
-/* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file lost since it was opened
- * is an error: it is read, not mapped. */
-int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
+/* Elements [first, first + n) of tensor i in fp32. files: a struct zr_tensor_files. What a file lost
+ * since it was opened is an error: it is read, not mapped. */
+int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
+			 struct zr_error *err);
 
 void zr_widen_f16(const uint16_t *from, int64_t n, float *to); /* exactly */
 

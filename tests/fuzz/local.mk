@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What reads bytes, under damaged input: a target each. `make check` runs a short slice with replay.c, `make fuzz` libFuzzer
-# (clang) in a build of its own: FUZZ_SECONDS in all, or FUZZ_RUNS inputs a target; FUZZ_TARGETS: only these.
-fuzz_programs = %D%/fuzz_args %D%/fuzz_encode %D%/fuzz_index %D%/fuzz_ini %D%/fuzz_manifest %D%/fuzz_model \
-	%D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
+# What reads bytes, under damaged input: a target each. `make check` runs a short slice with replay.c,
+# `make fuzz` libFuzzer (clang) in a build of its own: FUZZ_SECONDS in all, or FUZZ_RUNS inputs a
+# target; FUZZ_TARGETS: only these.
+fuzz_programs = %D%/fuzz_args %D%/fuzz_encode %D%/fuzz_index %D%/fuzz_ini %D%/fuzz_manifest \
+	%D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_text %D%/fuzz_tokenizer \
+	%D%/fuzz_tokens
 check_PROGRAMS += $(fuzz_programs)
 EXTRA_DIST += %D%/slice.sh %D%/campaign %D%/corpus %D%/json.dict %D%/ini.dict
 noinst_LTLIBRARIES += %D%/libfuzz.la
@@ -73,8 +75,8 @@ fuzz_libs = %D%/libfuzz.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(X
 
 fuzz-programs: all-local $(fuzz_programs)
 fuzz:
-	@FUZZ_TARGETS='$(or $(FUZZ_TARGETS),$(fuzz_programs:%D%/fuzz_%=%))' FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_RUNS='$(FUZZ_RUNS)' MAKE='$(MAKE)' \
-		bash $(srcdir)/%D%/campaign '$(abs_srcdir)' '$(abs_builddir)/fuzz-build'
+	@FUZZ_TARGETS='$(or $(FUZZ_TARGETS),$(fuzz_programs:%D%/fuzz_%=%))' \
+		FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_RUNS='$(FUZZ_RUNS)' MAKE='$(MAKE)' bash $(srcdir)/%D%/campaign '$(abs_srcdir)' '$(abs_builddir)/fuzz-build'
 clean-fuzz:
 	rm -rf fuzz-build
 .PHONY: fuzz fuzz-programs clean-fuzz

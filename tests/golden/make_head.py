@@ -3,7 +3,8 @@
 #
 # make_head.py > head.txt: softmax cross entropy fused with the output projection, and a matrix product
 # with bias and GELU, by PyTorch in float64 through autograd. Inputs are drawn: multiples of 1/64 in
-# [-2, 2), exact in bf16; tests/unit/device/t_head.c draws the same. One array a line: name count values.
+# [-2, 2), exact in bf16; tests/unit/device/t_head.c draws the same. One array a
+# line: name count values.
 import torch
 
 

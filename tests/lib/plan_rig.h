@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_rig.h - setups of the small model of tests/lib/matrix.ini, as they are before memory is taken.
+ * plan_rig.h - setups of the small model of tests/lib/matrix.ini, as they are before memory
+ * is taken.
  */
 #ifndef ZR_TESTS_PLAN_RIG_H
 #define ZR_TESTS_PLAN_RIG_H

@@ -16,7 +16,8 @@ recorded() {
 	local name=$1 names=$2 said code
 	shift 2
 	rm -f log
-	LD_PRELOAD="$ZR_BUILDDIR/tests/faults/.libs/libfaults.so" ZR_FAULT_LOG=$scratch/log "$@" > out 2>&1
+	LD_PRELOAD="$ZR_BUILDDIR/tests/faults/.libs/libfaults.so" ZR_FAULT_LOG=$scratch/log \
+		"$@" > out 2>&1
 	code=$?
 	said=$(awk -f "$ZR_SRCDIR/tests/faults/durable.awk" log)
 	is "I6: $name: names come after what they name is on disk" "$code $(grep -v '^looked' <<< "$said")" '0 '

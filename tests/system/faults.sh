@@ -59,7 +59,8 @@ try() {
 	case " ${CASES-$name} " in *" $name "*) ;; *) return ;; esac
 	[ "$FAULTS" = full ] && budget=${BUDGET-2000} || set -- --calls "$slice" "$@"
 	before=$(wc -l < "$results")
-	if ! "$ZR_BUILDDIR/tests/faults/sweep" --library "$faults" --name "$name" --work "$scratch/work" \
+	if ! "$ZR_BUILDDIR/tests/faults/sweep" --library "$faults" --name "$name" \
+		--work "$scratch/work" \
 		--budget "$budget" "$@" >> "$results" 2> problem; then
 		fail "$name: cannot be tried" "$(cat problem)"
 		return

@@ -67,7 +67,8 @@ for id in $ids; do
 	literal="\"([^\"]*[^\"a-z0-9_])?$id([^\"a-z0-9_][^\"]*)?\""
 	case $plain in *" $id "*) literal="\"([^\"]*[/=])?$id(\\.so)?\"" ;; esac
 	case $words in *" $id "*) literal="\"[^\"]*([/=]$id|$id\\.so)\"" ;; esac
-	named+=$(sources core files/*.[ch] files/checkpoint files/pretrained | xargs grep -HnE "$literal" /dev/null |
+	named+=$(sources core files/*.[ch] files/checkpoint files/pretrained |
+		xargs grep -HnE "$literal" /dev/null |
 		grep -vE "^[^:]*:[0-9]*:[[:space:]]*(/\*|\*|//)")
 done
 if [ -z "$named" ]; then pass 'I4: core names no plugin'; else fail 'I4: core names no plugin' "$named"; fi
@@ -95,7 +96,8 @@ ok "both pretrained have at most 1000 lines (they have $lines)" test "$lines" -l
 upward=$(sources core | xargs grep -HnE '"files/' /dev/null)
 is 'core does not know of formats on disk' "$upward" ''
 
-long=$(sources include core files cmd plugins kernels tests | xargs wc -l | awk '$2 != "total" && $1 > 600')
+long=$(sources include core files cmd plugins kernels tests | xargs wc -l |
+	awk '$2 != "total" && $1 > 600')
 is 'no file has more than 600 lines' "$long" ''
 
 unlicensed=$(sources include core files cmd plugins kernels tests bench | while read -r f; do

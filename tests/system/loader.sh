@@ -88,7 +88,8 @@ refused 'a directory' "$dir/scheduler/" "plugin $dir/scheduler: not a regular fi
 # A file system that is slow or fails is not a truncated file.
 if [ -z "$ZR_SANITIZE" ]; then
 	build "$dir/good.so"
-	${CC:-cc} -std=gnu11 -w -shared -fPIC -o "$dir/slowread.so" "$src/tests/doubles/slowread.c" -ldl
+	${CC:-cc} -std=gnu11 -w -shared -fPIC -o "$dir/slowread.so" \
+		"$src/tests/doubles/slowread.c" -ldl
 	slowly() { LD_PRELOAD="$dir/slowread.so" ZR_SLOWREAD=$1 "$ZEROTH" plugin info "$dir/good.so" 2>&1 | head -n 1; }
 	for how in eintr short; do
 		is "reads of a plugin's file: $how" "$(slowly $how)" 'scheduler/good 1.5 (Apache-2.0): For tests.'

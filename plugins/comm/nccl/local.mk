@@ -5,7 +5,8 @@ if HAVE_NCCL
 commplugin_LTLIBRARIES += plugins/comm/nccl.la
 plugins_comm_nccl_la_SOURCES = %D%/nccl.c %D%/nccl.h %D%/error.c %D%/post.c %D%/watch.c \
 	$(comm_segment) plugins/cuda_missing.h
-plugins_comm_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS)
+plugins_comm_nccl_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins $(CUDA_CPPFLAGS) \
+	$(NCCL_CPPFLAGS)
 plugins_comm_nccl_la_CFLAGS = $(PLUGIN_CFLAGS)
 plugins_comm_nccl_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_comm_nccl_la_LIBADD = $(NCCL_LIBS) $(CUDA_LIBS) -lpthread

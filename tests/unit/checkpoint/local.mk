@@ -8,7 +8,8 @@ TESTS += $(checkpoint_tests)
 %C%_t_checkpoint_SOURCES = %D%/t_checkpoint.c $(ckpt_rig)
 %C%_t_checkpoint_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 %C%_t_checkpoint_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_checkpoint_LDADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(CMOCKA_LIBS)
+%C%_t_checkpoint_LDADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) \
+	$(CMOCKA_LIBS)
 
 %C%_t_reader_SOURCES = %D%/t_reader.c $(ckpt_rig)
 %C%_t_reader_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)

@@ -86,7 +86,8 @@ static void load(struct rank *r, int rank, int world, int node, int run, const c
 			      "comm.plugin=local", "train.train_batch_size=12", "train.micro_batch_size=1", "train.steps=3",
 			      "train.eval_batches=3", "device.threads=2" };
 	int n = 19;
-	snprintf(boot, sizeof boot, "boot.plugin=%s/tests/doubles/.libs/threads.so", getenv("ZR_BUILDDIR"));
+	snprintf(boot, sizeof boot, "boot.plugin=%s/tests/doubles/.libs/threads.so",
+		 getenv("ZR_BUILDDIR"));
 	snprintf(data, sizeof data, "data.path=%s/text", scratch);
 	snprintf(number[0], sizeof *number, "boot.rank=%d", rank);
 	snprintf(number[1], sizeof *number, "boot.world=%d", world);

@@ -33,8 +33,8 @@ TESTS += $(device_tests)
 if HAVE_CUDA
 check_PROGRAMS += %D%/t_cuda_error
 TESTS += %D%/t_cuda_error
-%C%_t_cuda_error_SOURCES = %D%/t_cuda_error.c plugins/device/cuda/error.c plugins/device/cuda/cuda.h \
-	plugins/cuda_missing.h
+%C%_t_cuda_error_SOURCES = %D%/t_cuda_error.c plugins/device/cuda/error.c \
+	plugins/device/cuda/cuda.h plugins/cuda_missing.h
 %C%_t_cuda_error_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
 	$(CUDA_CPPFLAGS)
 %C%_t_cuda_error_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

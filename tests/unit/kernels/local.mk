@@ -65,8 +65,9 @@ cuda_test_libs = $(emulated_objects) kernels/libzrkernels.la tests/lib/libtestho
 $(emulated_objects): %D%/cuda_emulated.h $(cuda_headers) $(kernel_headers)
 $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas -ffp-contract=off \
-		-fno-exceptions -fno-rtti -fno-threadsafe-statics $(RACE_CFLAGS) $(emulated_flags) -c -o $@ $<
+	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas \
+		-ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics $(RACE_CFLAGS) \
+		$(emulated_flags) -c -o $@ $<
 
 %C%_t_cuda_attention_SOURCES = %D%/t_cuda_attention.c $(attention_case)
 %C%_t_cuda_attention_CPPFLAGS = $(emulated_flags)
