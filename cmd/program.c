@@ -122,7 +122,7 @@ static int print_json(const struct zr_setup *s, struct zr_error *err)
 
 int zr_programs_print(struct zr_setup *s, int json, struct zr_error *err)
 {
-	int rc = zr_lower_all(s, err);
+	int rc = zr_prove_all(s, err);
 	if (rc)
 		return rc;
 	if (json)

@@ -23,20 +23,13 @@ static uint64_t max(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static void size_work(const struct zr_setup *s, struct zr_plan *p)
+/* Layers hand it to each other. */
+static uint64_t act_grad_bytes(const struct zr_setup *s)
 {
-	int sampling = s->mode == ZR_SETUP_SAMPLE;
-	uint64_t grad = 0;
-	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
-		const struct zr_layer_bytes *b = &s->layer_bytes[i];
-		int loss = zr_layer_at(&s->decl, (int32_t)i)->flags & ZR_LAYER_LOSS;
-		p->work_bytes = max(p->work_bytes, b->work_fwd);
-		if (!sampling || loss)
-			p->work_bytes = max(p->work_bytes, b->work_bwd);
-		grad = max(grad, b->grad);
-	}
-	p->work_bytes = up(p->work_bytes, 64);
-	p->region[ZR_R_WORK].bytes = p->work_bytes + (sampling ? 0 : grad);
+	uint64_t most = 0;
+	for (uint32_t i = 0; s->mode != ZR_SETUP_SAMPLE && i < s->decl.n_layers; i++)
+		most = max(most, s->layer_bytes[i].grad);
+	return most;
 }
 
 static struct zr_spot take(struct zr_plan *p, int region, int64_t blocks, int32_t dtype)
@@ -110,7 +103,6 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 {
 	const struct zr_unit_place *u = &s->layout.unit[unit];
 	const struct zr_groups *g = &s->groups[unit];
-	const struct zr_program *early = &s->program[ZR_PROG_LAST_MICRO];
 	struct zr_unit_memory *m = &p->unit[unit];
 	int64_t world = s->process.world, ranks = zr_group_ranks(s, g->param);
 	m->per = (u->blocks + world - 1) / world;
@@ -128,8 +120,9 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		place_16(s, p, unit);
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return;
-	m->grad = early->sum ? (struct zr_spot){ .region = ZR_R_GRAD, .at = early->sum[unit] } :
-			       take(p, ZR_R_GRAD, zr_unit_held_blocks(s, unit), ZR_F32);
+	m->grad = take(p, ZR_R_GRAD, zr_unit_held_blocks(s, unit), ZR_F32);
+	if (s->program[ZR_PROG_LAST_MICRO].own_sums) /* a buffer, when that is lowered */
+		m->grad.at = 0;
 	if (zr_sums_locally(s))
 		m->local = take(p, ZR_R_LOCAL, world * m->per, ZR_F32);
 }
@@ -230,26 +223,8 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		g->sets = 1, g->ahead = g->behind = 0;
 	g->set_bytes = up(g->set_bytes, PAGE);
 	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
-	int sums = zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) ? ZR_R_STAGING : ZR_R_SUMS;
-	if (s->mode != ZR_SETUP_SAMPLE && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)
-		p->region[sums].bytes = max(p->region[sums].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
-}
-
-/* Bytes of the contributions to the largest bucket, in the type they travel in; of one rank's share of the largest unit in
- * fp32. */
-static uint64_t bucket_bytes(const struct zr_setup *s, const struct zr_program *prog, uint64_t *share)
-{
-	uint64_t most = 0;
-	for (int32_t i = 0; i < prog->n; i++) {
-		uint64_t sum = 0;
-		for (int32_t k = 0; prog->op[i].kind == ZR_P_REDUCE && k < prog->op[i].n; k++) {
-			uint64_t n = (uint64_t)zr_unit_padded_elements(s, prog->unit[prog->op[i].first + k]);
-			sum += n * (uint64_t)zr_dtype_bytes(s->types.comm_dtype);
-			*share = max(*share, n / (uint64_t)s->process.world * 4);
-		}
-		most = max(most, sum);
-	}
-	return most;
+	if (zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)
+		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 
 /* Whether comm adds what ranks send. A rank sends once per update: then the fold over ranks is one sum of them in rank order,
@@ -285,28 +260,16 @@ static int choose_sums(const struct zr_setup *s, struct zr_plan *p, struct zr_er
 	return rc || !s->host_comm.inst ? rc : ask_sums(s, "comm.host", "gradients go through [comm]: set its sums", &none, err);
 }
 
-/* What is sent in 16 bits and what is received, where ranks do not read each other's gradients in place. From a device that
- * only copies reach it is in host memory if the sums are, or if comm reaches only that. */
-static void size_reduces(const struct zr_setup *s, struct zr_plan *p)
+/* By which way gradients go. */
+static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 {
-	uint64_t share = 0, bucket = max(bucket_bytes(s, &s->program[ZR_PROG_MICRO], &share),
-					 bucket_bytes(s, &s->program[ZR_PROG_LAST_MICRO], &share));
-	uint64_t narrow = s->types.comm_dtype != ZR_F32, wide = narrow ? share : 0;
-	uint64_t received = p->scatter ? bucket / (uint64_t)s->process.world : bucket;
 	int far = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
+	p->peers = s->peers;
+	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
 	p->wire = zr_by_wire(s);
-	p->straight = far && !p->wire && !narrow && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK && (s->process.world == 1 || p->scatter);
-	if (s->process.world == 1 || p->peers) {
-		p->region[ZR_R_FOLD].bytes = far && !(p->straight && s->batch.slots == 1) ? p->region[ZR_R_GRAD_BUFFER].bytes : 0;
-		return;
-	}
-	p->fold_first = far ? wide : 0;
-	p->fold_set = p->wire ? bucket + received : far && !p->straight ? received : 0;
-	p->region[ZR_R_FOLD].bytes = p->fold_first + 2 * p->fold_set;
-	p->comm_first = far ? 0 : wide;
-	p->comm_back = p->comm_first + narrow * bucket;
-	p->comm_set = far && !p->wire ? received + narrow * bucket : 0;
-	p->region[ZR_R_COMM].bytes = p->comm_back + (p->wire && far ? 0 : received) + p->comm_set;
+	p->straight = far && !p->wire && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
+		      (s->process.world == 1 || p->scatter);
 }
 
 /* What only a device without access to host memory needs. */
@@ -314,7 +277,6 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0;
-	p->region[ZR_R_WIRE].bytes = p->wire ? ZR_WIRE : 0;
 	if (s->types.master != ZR_MASTER_FP32 || (updates && !s->device_info.host_ops))
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
 	if (s->device_info.host_ops)
@@ -332,18 +294,6 @@ static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blo
 	p->measure.partials = at;
 	at += updates ? p->partial.arrived - p->partial.call : 0;
 	p->region[ZR_R_MEASURE].bytes = at;
-}
-
-static void size_programs(const struct zr_setup *s, struct zr_plan *p)
-{
-	for (int i = 0; i < 4; i++) {
-		const struct zr_program *prog = &s->program[i];
-		if (!p->direct)
-			p->region[ZR_R_GRAD_BUFFER].bytes = max(p->region[ZR_R_GRAD_BUFFER].bytes, prog->grad_bytes);
-		p->region[ZR_R_GATHER].bytes = max(p->region[ZR_R_GATHER].bytes, prog->gather_bytes);
-		p->region[ZR_R_SLOT].bytes = max(p->region[ZR_R_SLOT].bytes, prog->slot_bytes);
-	}
-	size_reduces(s, p);
 }
 
 static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
@@ -402,7 +352,7 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	return 0;
 }
 
-int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
+static void name_regions(struct zr_plan *p)
 {
 	static const char *const name[ZR_R_COUNT] = {
 		[ZR_R_PARAM] = "parameters",	   [ZR_R_MASTER] = "master parameters", [ZR_R_GRAD] = "gradients",
@@ -414,46 +364,49 @@ int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err)
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_FOLD] = "gradients on their way",
 		[ZR_R_SLOT] = "transfers",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
 	};
-	struct zr_plan p = { 0 };
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		p->region[i].what = name[i];
+}
+
+/* All that has a place of its own. */
+static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
+{
 	int train = s->mode != ZR_SETUP_SAMPLE;
-	int rc = allocate_tables(s, &p, err);
-	if (!rc)
-		choose_stores(s, &p);
-	p.direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p.region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
-	p.peers = s->peers;
-	p.scatter = train && adds_in_comm(s);
-	if (!rc && train)
-		rc = choose_sums(s, &p, err);
-	for (int32_t u = 0; !rc && u < s->layout.n_units; u++)
-		place_unit(s, &p, u);
-	p.region[ZR_R_GRAD].bytes = max(p.region[ZR_R_GRAD].bytes, s->program[ZR_PROG_LAST_MICRO].sum_bytes);
-	size_programs(s, &p);
-	if (!rc && train)
-		rc = zr_runs_place(s, &p, err);
-	p.region[ZR_R_ACT].bytes = max(s->train_act.near_bytes, s->eval_act.near_bytes);
-	p.region[ZR_R_ACT_FAR].bytes = s->train_act.far_bytes;
-	if (rc) {
-		zr_plan_free(&p);
+	uint64_t blocks = (uint64_t)s->layout.blocks;
+	for (int32_t u = 0; u < s->layout.n_units; u++)
+		place_unit(s, p, u);
+	int rc = train ? zr_runs_place(s, p, err) : 0;
+	if (rc)
 		return rc;
+	p->region[ZR_R_ACT_FAR].bytes = s->train_act.far_bytes;
+	p->act_grad_bytes = act_grad_bytes(s);
+	place_batch(s, p, blocks);
+	size_staging(s, p);
+	size_blind(s, p, blocks);
+	if (train) { /* what is staged travels by way of one set */
+		int few = p->staging.set_bytes && p->staging.blocks < ZR_CHUNK;
+		p->region[ZR_R_WHOLE].bytes = zr_whole_place(s, &p->whole, few ? p->staging.blocks : ZR_CHUNK);
 	}
-	size_work(s, &p);
-	place_batch(s, &p, (uint64_t)s->layout.blocks);
-	size_staging(s, &p);
-	size_blind(s, &p, (uint64_t)s->layout.blocks);
-	if (train) /* what is staged travels by way of one set */
-		p.region[ZR_R_WHOLE].bytes = zr_whole_place(s, &p.whole, p.staging.set_bytes && p.staging.blocks < ZR_CHUNK ? p.staging.blocks :
-															      ZR_CHUNK);
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		p.region[i].what = name[i];
-	if ((rc = zr_place_regions(s, &p, err))) {
-		zr_plan_free(&p);
-		return rc;
-	}
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		if (p.region[i].store > ZR_STORE_HOST)
-			p.kept += p.region[i].bytes / PAGE * s->offload[p.region[i].store - ZR_STORE_OPTIMIZER].info.kept;
-	*out = p;
 	return 0;
+}
+
+int zr_plan_make(struct zr_setup *s, struct zr_error *err)
+{
+	struct zr_plan *p = &s->plan;
+	int rc = allocate_tables(s, p, err);
+	if (rc)
+		return rc;
+	name_regions(p);
+	choose_stores(s, p);
+	choose_ways(s, p);
+	if (s->mode != ZR_SETUP_SAMPLE)
+		rc = choose_sums(s, p, err);
+	rc = rc ? rc : size_regions(s, p, err);
+	rc = rc ? rc : zr_lower_all(s, err);
+	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
+		if (p->region[i].store > ZR_STORE_HOST)
+			p->kept += p->region[i].bytes / PAGE * s->offload[p->region[i].store - ZR_STORE_OPTIMIZER].info.kept;
+	return rc;
 }
 
 void zr_plan_free(struct zr_plan *p)

@@ -41,13 +41,12 @@ enum zr_region_id {
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers */
-	ZR_R_SUMS,        /* sums on disk, on their way to what adds to them and back: two buffers; beside updates in the backward they
-			   * pass through the staging */
+	ZR_R_SUMS,        /* sums on disk, on their way to what adds to them and back; beside updates in the backward they pass
+			   * through the staging */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
 	ZR_R_FOLD,        /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
-			   * reached from there: of all buckets on their way with one rank, else two sets; none where all go straight to
-			   * their sums */
+			   * reached from there */
 	ZR_R_SLOT,        /* what passes through host memory on its way, see core/route.h */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_LOGITS,      /* of such a device */
@@ -58,7 +57,8 @@ enum zr_region_id {
 struct zr_region {
 	const char *what;
 	uint64_t bytes;
-	uint64_t offset; /* in its arena */
+	uint64_t offset; /* in its arena; the same for all whose places are those of buffers */
+	uint64_t room;   /* bytes from there on among which it has its places: its own, or of all buffers */
 	uint64_t added;  /* bytes that it adds to what others take: where what is needed at other times lies in the same place, less than
 			  * `bytes` */
 	int32_t store;   /* ZR_STORE_* */
@@ -68,8 +68,8 @@ struct zr_region {
 /* A place in a region. */
 struct zr_spot {
 	int32_t region;
-	int32_t rsv;
-	uint64_t at; /* bytes */
+	int32_t buffer; /* of the lowered program that it is in, as in zr_operand; 0: none */
+	uint64_t at;    /* bytes */
 };
 
 /* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can work in place. */
@@ -106,7 +106,7 @@ struct zr_staging {
 	uint64_t *datum;   /* [n_data] offset in a set; ZR_IN_PLACE: never staged */
 };
 #define ZR_CHUNK 64
-#define ZR_WIRE (8u << 20)   /* bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
+#define ZR_WIRE (8u << 20)   /* most bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
 
 /* Sums over whole parameters: width 0 where no optimizer has any. */
 struct zr_partial_plan {
@@ -136,15 +136,12 @@ struct zr_plan {
 	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
 	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_FOLD, others ZR_R_WIRE */
 	int straight;            /* 1: what is stored as a sum on the host goes there straight from the device, not by way of ZR_R_FOLD */
-	uint64_t fold_first, comm_first; /* bytes before the first reduce's place in ZR_R_FOLD and ZR_R_COMM: room to widen 16 bits */
-	uint64_t fold_set, comm_set;     /* from it to the next one's; they alternate. 0: all have one place */
-	uint64_t comm_back;              /* bytes from the start of ZR_R_COMM: where what came through the host returns to */
 	struct zr_unit_memory *unit; /* [n_units] */
 	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
 	int32_t n_runs, *first_run;
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
-	uint64_t work_bytes;     /* of ZR_R_WORK; the activation gradient follows */
+	uint64_t act_grad_bytes; /* gradient of the activations */
 	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
@@ -155,10 +152,8 @@ struct zr_plan {
 	struct zr_whole_plan whole;
 };
 
-int zr_plan_make(struct zr_setup *s, struct zr_plan *out, struct zr_error *err);
-
-/* lower/place.c: offsets of the regions, which have their bytes. */
-int zr_place_regions(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);
+/* Fills s->plan, and lowers all programs, whose buffers are a part of it. */
+int zr_plan_make(struct zr_setup *s, struct zr_error *err);
 
 /* update/runs.c: fills the runs, and places the states. */
 int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err);

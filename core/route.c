@@ -63,12 +63,8 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 	return r;
 }
 
-int zr_route_on_device(const struct zr_route *r, int32_t leg)
-{
-	return leg < r->n && (r->leg[leg] == ZR_L_COPY || (r->leg[leg] == ZR_L_RANKS ? !r->whole : !r->slot));
-}
-
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
+/* Bytes of a copy of a unit that is gathered over a group; 0 where the share of one rank serves. */
+static uint64_t full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
 	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
 	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
@@ -82,6 +78,6 @@ uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
 uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;
-	uint64_t full = r->slot ? zr_unit_full_bytes(s, unit, group) : 0;
+	uint64_t full = r->slot ? full_bytes(s, unit, group) : 0;
 	return r->whole ? full : full / (uint64_t)zr_group_ranks(s, group);
 }

@@ -36,12 +36,6 @@ struct zr_route zr_route_of_split(const struct zr_setup *s);
 /* Of activations on their way to the other tier, or back. */
 struct zr_route zr_route_move(const struct zr_setup *s, int32_t back);
 
-/* Whether a leg of a gather uses the place of the full copy. */
-int zr_route_on_device(const struct zr_route *r, int32_t leg);
-
-/* Bytes of a copy of a unit that is gathered over a group; 0 where the share of one rank serves. */
-uint64_t zr_unit_full_bytes(const struct zr_setup *s, int32_t unit, int32_t group);
-
 /* Bytes of this rank's share of a unit's compute copy, once there is a plan. */
 uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit);
 

@@ -180,7 +180,7 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->setup = setup;
-	int rc = zr_lower_all(setup, err);
+	int rc = zr_prove_all(setup, err);
 	if (!rc)
 		rc = take_arena(s, ZR_STORE_DEVICE, err);
 	if (!rc)

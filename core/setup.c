@@ -449,7 +449,7 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 	if (!rc)
 		rc = record_programs(s, err);
 	if (!rc)
-		rc = zr_plan_make(s, &s->plan, err);
+		rc = zr_plan_make(s, err);
 	return rc;
 }
 

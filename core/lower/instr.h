@@ -74,7 +74,18 @@ struct zr_operand {
 	int32_t whose;
 	uint32_t access;
 	int32_t unit;     /* ZR_VIEW: whose shares */
+	int32_t buffer;   /* number of the buffer that `at` is counted in until it has its place, 0: none */
+	int32_t rsv;
 	uint64_t at, bytes;
+};
+
+/* Memory for a part of a program, in the region whose kind it is. Its life is counted in operations of
+ * the record, which are the same on all ranks: others may read a buffer where it lies. */
+struct zr_buffer {
+	int32_t region;
+	int32_t first, last;    /* operations between which it holds data, both included; -1: none yet */
+	uint32_t align;
+	uint64_t bytes, offset; /* offset: from where all buffers of its memory begin */
 };
 
 struct zr_instr {
@@ -95,6 +106,8 @@ struct zr_piece;
 struct zr_lowered {
 	int32_t id;      /* ZR_S_* */
 	int32_t n, cap, n_operand, cap_operand, n_dep, cap_dep;
+	int32_t n_buffer, cap_buffer;
+	struct zr_buffer *buffer; /* number 1 is the first */
 	struct zr_instr *instr;
 	struct zr_operand *operand;
 	int32_t *dep;
@@ -119,8 +132,15 @@ enum zr_lowered_id {
 
 extern const char *const zr_lowered_name[], *const zr_instr_name[], *const zr_queue_name[];
 
-/* lower.c: all programs of a setup whose plan is made, if they are not there yet: lowered, ordered, verified. [main] */
+/* lower.c: all programs of a setup, in whose plan everything has its place but their buffers; gives these
+ * theirs, and the plan its sizes. [main] */
 int zr_lower_all(struct zr_setup *s, struct zr_error *err);
+
+/* lower.c: orders and verifies them, if that was not done yet. [main] */
+int zr_prove_all(struct zr_setup *s, struct zr_error *err);
+
+/* place.c: offsets of the regions of a plan and of the buffers of all programs. */
+int zr_place_all(struct zr_setup *s, struct zr_error *err);
 
 /* order.c: fills dep: what each instruction waits for, which follows from the bytes that it and those before it read and write.
  * Nothing that others imply is added. Where a store takes so many requests at a time, the next one waits for the oldest. */

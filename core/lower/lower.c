@@ -34,6 +34,27 @@ void zr_low_emit(struct zr_lowering *l, struct zr_instr i)
 	p->instr[p->n++] = i;
 }
 
+struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align)
+{
+	struct zr_operand o = zr_mine(region, 0, bytes);
+	struct zr_lowered *p = l->p;
+	p->buffer = grow(l, p->buffer, p->n_buffer, &p->cap_buffer, sizeof *p->buffer);
+	if (l->rc)
+		return o;
+	p->buffer[p->n_buffer++] = (struct zr_buffer){ .region = region, .first = -1, .last = -1, .align = align, .bytes = bytes };
+	o.buffer = p->n_buffer;
+	return o;
+}
+
+void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o)
+{
+	struct zr_buffer *b = o->buffer ? &l->p->buffer[o->buffer - 1] : NULL;
+	if (!b)
+		return;
+	b->first = b->first < 0 ? l->now : b->first;
+	b->last = l->now;
+}
+
 void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
 {
 	struct zr_lowered *p = l->p;
@@ -41,6 +62,7 @@ void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
 	if (l->rc)
 		return;
 	o.access = access;
+	zr_low_keep(l, &o);
 	p->operand[p->n_operand++] = o;
 	p->instr[p->n - 1].n++;
 }
@@ -122,9 +144,12 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
 	uint64_t step = ZR_WIRE / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
+	step = all < step ? all : step;
+	struct zr_operand host = zr_low_buffer(l, ZR_R_WIRE, step * (sent + received), 64);
+	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {
 		uint64_t n = all - at < step ? all - at : step;
-		struct zr_exchange part = { zr_mine(ZR_R_WIRE, 0, sent * n), zr_mine(ZR_R_WIRE, step * sent, received * n) };
+		struct zr_exchange part = { zr_part(host, 0, sent * n), zr_part(host, step * sent, received * n) };
 		if (sends(l, &i))
 			move_parts(l, part.send, x->send, sent, at, n, 0);
 		post(l, i, &part, 1);
@@ -189,11 +214,28 @@ static void add_loss(struct zr_lowering *l)
 	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, 8), ZR_READS);
 }
 
-struct zr_operand zr_low_gradient(const struct zr_lowering *l, int32_t unit)
+struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
 {
 	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
-	return l->s->plan.direct ? zr_of_spot(l->s->plan.unit[unit].grad, bytes) :
-				   zr_mine(ZR_R_GRAD_BUFFER, l->record->grad_buffer[unit], bytes);
+	struct zr_operand *o = &l->grad[unit];
+	if (l->s->plan.direct)
+		return zr_of_spot(l->s->plan.unit[unit].grad, bytes);
+	if (!o->buffer)
+		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
+	return *o;
+}
+
+static const struct zr_activations *activations(const struct zr_lowering *l)
+{
+	return l->record->id == ZR_PROG_EVAL ? &l->s->eval_act : &l->s->train_act;
+}
+
+struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
+{
+	struct zr_operand *o = &l->life[life];
+	if (!o->buffer)
+		*o = zr_low_buffer(l, ZR_R_ACT, activations(l)->life_bytes[life], zr_activation_align(l->s));
+	return *o;
 }
 
 /* Its parameters, and, in the backward, where its gradients go. */
@@ -210,27 +252,29 @@ static void layer_activations(struct zr_lowering *l, const struct zr_schedule *u
 {
 	const struct zr_use *use = &uses->use[number];
 	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
-	uint64_t work = l->s->plan.work_bytes, all = l->s->plan.region[ZR_R_WORK].bytes;
 	int backward = use->phase == ZR_BACKWARD;
-	int first = backward && (!number || uses->use[number - 1].phase != ZR_BACKWARD) &&
-		    zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
-	zr_low_arg(l, use->layer ? zr_mine(ZR_R_ACT, place->in, zr_activation_bytes(l->s, b[-1].out)) : zr_none(), ZR_READS);
-	zr_low_arg(l, backward ? zr_none() : zr_mine(ZR_R_ACT, place->out, zr_activation_bytes(l->s, b->out)), ZR_WRITES);
-	zr_low_arg(l, zr_mine(ZR_R_ACT, place->saved, zr_activation_bytes(l->s, b->saved)), backward && !first ? ZR_READS | ZR_WRITES : ZR_WRITES);
-	zr_low_arg(l, zr_mine(ZR_R_WORK, 0, work), ZR_WRITES);
-	zr_low_arg(l, zr_mine(ZR_R_WORK, work, all - work), !backward ? 0 : first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	uint64_t work = loss && b->work_fwd < b->work_bwd ? b->work_bwd : backward ? b->work_bwd : b->work_fwd;
+	int first = backward && loss && (!number || uses->use[number - 1].phase != ZR_BACKWARD);
+	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
+	if (backward && !l->work_grad.buffer)
+		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->s->plan.act_grad_bytes, 64);
+	zr_low_arg(l, use->layer ? zr_low_activation(l, place->in) : zr_none(), ZR_READS);
+	zr_low_arg(l, backward ? zr_none() : zr_low_activation(l, place->out), ZR_WRITES);
+	zr_low_arg(l, zr_low_activation(l, place->saved), backward ? changes : ZR_WRITES);
+	zr_low_arg(l, zr_low_buffer(l, ZR_R_WORK, work, 64), ZR_WRITES);
+	zr_low_arg(l, backward ? l->work_grad : zr_none(), changes);
 }
 
 static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
-	int eval = l->record->id == ZR_PROG_EVAL;
-	const struct zr_schedule *uses = eval ? &s->eval_uses : &s->train_uses;
+	const struct zr_schedule *uses = l->record->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
 	const struct zr_use *use = &uses->use[op->use];
 	const struct zr_plan *p = &s->plan;
 	l->unit = use->n_units ? use->units[0] : -1;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .number = op->use });
-	layer_activations(l, uses, &(eval ? &s->eval_act : &s->train_act)->use[op->use], op->use);
+	layer_activations(l, uses, &activations(l)->use[op->use], op->use);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, use, op->use, use->units[k]);
 	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
@@ -260,6 +304,7 @@ static void lower_wait(struct zr_lowering *l, const struct zr_pop *target)
 static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_pop *target = &l->record->op[op->target];
+	l->now++;
 	switch (op->kind) {
 	case ZR_P_LAYER:
 		run_layer(l, op);
@@ -307,9 +352,23 @@ static void lower_ops(struct zr_lowering *l)
 	l->op = -1;
 }
 
+/* Sums that begin and end in this program. */
+static void make_sums(struct zr_lowering *l)
+{
+	const struct zr_setup *s = l->s;
+	uint32_t align = s->plan.region[ZR_R_GRAD].tier == ZR_TIER_DISK ? 4096 : 64;
+	for (int32_t u = 0; u < s->layout.n_units; u++) {
+		uint64_t bytes = (uint64_t)(zr_unit_held_blocks(s, u) * ZR_BLOCK) * 4;
+		if (!s->frozen_unit[u])
+			s->plan.unit[u].grad.buffer = zr_low_buffer(l, ZR_R_GRAD, bytes, align).buffer;
+	}
+}
+
 static void micro(struct zr_lowering *l)
 {
 	int updates = l->last && zr_program_updates(l->record);
+	if (l->last && l->record->own_sums)
+		make_sums(l);
 	load_batch(l);
 	if (updates) {
 		zr_low_pieces(l);
@@ -418,15 +477,22 @@ static void lower(struct zr_lowering *l, int32_t id)
 static int start(struct zr_lowering *l)
 {
 	size_t units = (size_t)l->s->layout.n_units + 1, ops = 1, listed = 1;
+	size_t lives = (size_t)(l->s->train_act.n_lives + l->s->eval_act.n_lives) + 1;
 	for (int i = 0; i < 4; i++) {
 		ops = (size_t)l->s->program[i].n > ops ? (size_t)l->s->program[i].n : ops;
 		listed = (size_t)l->s->program[i].n_unit > listed ? (size_t)l->s->program[i].n_unit : listed;
 	}
 	l->leg = calloc(ops, sizeof *l->leg);
 	l->full = calloc(units, sizeof *l->full);
+	l->grad = calloc(units, sizeof *l->grad);
+	l->life = calloc(lives, sizeof *l->life);
+	l->slot = calloc(ops, sizeof *l->slot);
+	l->busy = calloc(ops, sizeof *l->busy);
+	l->whole = calloc(listed, sizeof *l->whole);
 	l->part = calloc(units, sizeof *l->part);
 	l->reduce = calloc(listed, sizeof *l->reduce);
-	if (!l->leg || !l->full || !l->part || !l->reduce)
+	l->from = calloc(listed, sizeof *l->from);
+	if (!l->leg || !l->full || !l->grad || !l->life || !l->slot || !l->busy || !l->whole || !l->part || !l->reduce || !l->from)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
 	for (int32_t u = 0; u < l->s->layout.n_units; u++)
 		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
@@ -441,32 +507,48 @@ static uint64_t hash(const struct zr_lowered *p)
 			const int32_t what[] = { p->instr[i].number, p->instr[i].group, p->instr[i].dtype, p->instr[i].op, p->instr[i].n };
 			h = XXH3_64bits_withSeed(what, sizeof what, h);
 		}
+	for (int32_t i = 0; i < p->n_buffer; i++) { /* what others may read where it lies */
+		const struct zr_buffer *b = &p->buffer[i];
+		const uint64_t what[] = { b->bytes, b->offset, (uint64_t)b->region };
+		h = XXH3_64bits_withSeed(what, sizeof what, h);
+	}
 	return h;
 }
 
 static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 {
 	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id], .err = err, .op = -1, .unit = -1, .late = -1 };
+	zr_lowered_free(l.p);
 	l.p->id = id;
 	l.rc = start(&l);
 	if (!l.rc)
 		lower(&l, id);
-	free(l.leg);
-	free(l.full);
-	free(l.part);
-	free(l.reduce);
-	int rc = l.rc ? l.rc : zr_order(s, l.p, err);
-	rc = rc ? rc : zr_verify(s, l.p, err);
-	l.p->hash = hash(l.p);
-	return rc;
+	void *scratch[] = { l.leg, l.full, l.grad, l.life, l.slot, l.busy, l.whole, l.part, l.reduce, l.from };
+	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
+		free(scratch[i]);
+	return l.rc;
 }
 
 int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = 0;
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
-		if (!s->lowered[id].n && (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL))
+		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL)
 			rc = lower_one(s, id, err);
+	rc = rc ? rc : zr_place_all(s, err);
+	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
+		s->lowered[id].hash = hash(&s->lowered[id]);
+	return rc;
+}
+
+int zr_prove_all(struct zr_setup *s, struct zr_error *err)
+{
+	int rc = 0;
+	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
+		struct zr_lowered *p = &s->lowered[id];
+		rc = p->dep ? 0 : zr_order(s, p, err);
+		rc = rc ? rc : zr_verify(s, p, err);
+	}
 	return rc;
 }
 
@@ -475,6 +557,7 @@ void zr_lowered_free(struct zr_lowered *p)
 	free(p->instr);
 	free(p->operand);
 	free(p->dep);
+	free(p->buffer);
 	free(p->piece);
 	memset(p, 0, sizeof *p);
 }

@@ -25,17 +25,32 @@ struct zr_lowering {
 	int store;                  /* 1: the micro-batch's contributions are the first of the step */
 	int last;                   /* 1: and the last */
 	int updates;                /* 1: an update in the backward is lowered */
-	int32_t set;                /* of host memory, that the last reduce uses */
+	int32_t now;                /* what lives are counted in: the operation, or an instruction of a program without a record */
+	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
 	int32_t late;               /* a reduce with sums to come, -1: none */
 	int32_t *leg;               /* [record->n] of its way, that an operation is at */
 	struct zr_operand *full;    /* [n_units] the full copy of each */
+	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
+	struct zr_operand *life;    /* [lives] of activations: where each is */
+	struct zr_operand work_grad; /* gradient of the activations */
+	struct zr_operand *slot;    /* [record->n] of an operation: where it passes through host memory */
+	struct zr_operand *busy;    /* [record->n] of an operation on its way: what its leg reads until the next one begins */
+	struct zr_operand *whole;   /* [record->n_unit] all of a unit that is published */
 	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
 	struct zr_exchange *reduce; /* [record->n_unit] what a reduce sends and receives of each of its units */
+	struct zr_operand *from;    /* [record->n_unit] what of it is read until the reduce is waited for */
 	int32_t pieces;             /* of p->piece, that the record updates */
 	int32_t piece_next, piece_read; /* of p->piece: next to be computed, next to be read */
 };
 
 /* ---- operands ---- */
+
+/* A buffer of its own, which lives from the first operation that has it among its operands to the
+ * last one. align: bytes, at least 64. */
+struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align);
+
+/* It lives at least until now: of what is under way, or what only some ranks use. */
+void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o);
 
 static inline struct zr_operand zr_mine(int32_t region, uint64_t at, uint64_t bytes)
 {
@@ -44,7 +59,9 @@ static inline struct zr_operand zr_mine(int32_t region, uint64_t at, uint64_t by
 
 static inline struct zr_operand zr_of_spot(struct zr_spot spot, uint64_t bytes)
 {
-	return zr_mine(spot.region, spot.at, bytes);
+	struct zr_operand o = zr_mine(spot.region, spot.at, bytes);
+	o.buffer = spot.buffer;
+	return o;
 }
 
 static inline struct zr_operand zr_part(struct zr_operand o, uint64_t from, uint64_t bytes)
@@ -103,12 +120,15 @@ void zr_low_partial(struct zr_lowering *l);
 /* lower_whole.c */
 void zr_low_whole(struct zr_lowering *l);
 
+/* Where an activation is during one of its lives. */
+struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);
+
 /* A piece's data, where it is while it is computed; what of it is staged comes there, or goes back: ZR_WITH(). */
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d);
 void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out);
 void zr_low_secure(struct zr_lowering *l, int32_t number); /* a save that is under way may still need what is about to change */
 struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number); /* computed where masters are */
-struct zr_operand zr_low_gradient(const struct zr_lowering *l, int32_t unit); /* of this micro-batch */
+struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit); /* of this micro-batch */
 int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *p); /* its number */
 
 static inline const int32_t *zr_low_units(const struct zr_lowering *l, const struct zr_pop *op)

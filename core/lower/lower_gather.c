@@ -7,6 +7,8 @@
 #include "core/lower/lower.h"
 #include "core/route.h"
 
+#define PAGE 4096u /* disks want places of whole pages */
+
 static uint64_t rank_in(const struct zr_setup *s, int32_t group)
 {
 	return (uint64_t)(group == ZR_GROUP_NODE ? s->process.local_rank : group == ZR_GROUP_WORLD ? s->process.rank : 0);
@@ -27,13 +29,11 @@ struct way {
 	struct zr_operand full;
 };
 
-static struct way way_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t i, const struct zr_route *r, uint64_t slot)
+static struct way way_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t u, const struct zr_route *r, uint64_t at)
 {
-	int32_t u = zr_low_units(l, op)[i];
-	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
+	struct zr_operand slot = l->slot[op - l->record->op];
 	return (struct way){ zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)),
-			     r->slot ? zr_mine(ZR_R_SLOT, slot, zr_route_slot(l->s, r, u)) : zr_none(),
-			     zr_mine(ZR_R_GATHER, l->record->place[op->first + i], ranks * zr_unit_share_bytes(l->s, u)) };
+			     r->slot ? zr_part(slot, at, zr_route_slot(l->s, r, u)) : zr_none(), l->full[u] };
 }
 
 /* Where this rank's share arrives first. */
@@ -55,10 +55,10 @@ static void copy_in(struct zr_lowering *l, int32_t u, const struct zr_route *r, 
 
 static void gather_leg(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t leg)
 {
-	uint64_t slot = op->slot;
+	uint64_t at = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
-		struct way w = way_of(l, op, i, r, slot);
+		struct way w = way_of(l, op, u, r, at);
 		l->unit = u;
 		if (leg == ZR_L_READ)
 			zr_low_move(l, w.held, arrival(l, u, r, &w), 0);
@@ -66,8 +66,7 @@ static void gather_leg(struct zr_lowering *l, const struct zr_pop *op, const str
 			copy_in(l, u, r, &w);
 		else
 			l->part[i] = exchange(l, u, r, &w);
-		l->full[u] = w.full;
-		slot += zr_route_slot(l->s, r, u);
+		at += zr_route_slot(l->s, r, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
 	if (leg == ZR_L_RANKS)
@@ -75,16 +74,30 @@ static void gather_leg(struct zr_lowering *l, const struct zr_pop *op, const str
 	l->unit = -1;
 }
 
+static struct zr_operand full_copy(struct zr_lowering *l, int32_t u, int moves)
+{
+	uint64_t share = zr_unit_share_bytes(l->s, u), ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
+	struct zr_operand o = zr_of_spot(l->s->plan.unit[u].param, share);
+	if (moves)
+		return zr_low_buffer(l, ZR_R_GATHER, ranks * share, l->s->plan.unit[u].far ? PAGE : 64);
+	if (zr_unit_view(l->s, u)) {
+		o.whose = ZR_VIEW;
+		o.unit = u;
+	}
+	return o;
+}
+
 void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 {
+	struct zr_route r = zr_route_gather(l->s, zr_low_units(l, op)[0]);
+	uint64_t through = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
-		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
-		if (zr_unit_view(l->s, u)) {
-			l->full[u].whose = ZR_VIEW;
-			l->full[u].unit = u;
-		}
+		l->full[u] = full_copy(l, u, r.n > 0);
+		through += zr_route_slot(l->s, &r, u);
 	}
+	if (r.slot)
+		l->slot[op - l->record->op] = zr_low_buffer(l, ZR_R_SLOT, through, PAGE);
 	zr_low_start(l, op);
 }
 
@@ -93,12 +106,14 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 static void move_leg(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t leg)
 {
 	const struct zr_act_move *m = &l->s->train_act.move[op->use];
-	struct zr_operand near = zr_mine(ZR_R_ACT, m->near, m->bytes), far = zr_mine(ZR_R_ACT_FAR, m->far, m->bytes);
-	struct zr_operand memory = r->slot ? zr_mine(ZR_R_SLOT, op->slot, m->bytes) : near;
-	if (leg == ZR_L_COPY)
-		zr_low_move(l, m->back ? memory : near, m->back ? near : memory, 0);
-	else
-		zr_low_move(l, m->back ? far : memory, m->back ? memory : far, 0);
+	struct zr_operand near = zr_low_activation(l, m->life), far = zr_mine(ZR_R_ACT_FAR, m->far, m->bytes);
+	struct zr_operand *slot = &l->slot[op - l->record->op];
+	if (r->slot && !slot->buffer)
+		*slot = zr_low_buffer(l, ZR_R_SLOT, m->bytes, PAGE);
+	struct zr_operand memory = r->slot ? *slot : near;
+	struct zr_operand inner = leg == ZR_L_COPY ? near : memory, outer = leg == ZR_L_COPY ? memory : far;
+	zr_low_move(l, m->back ? outer : inner, m->back ? inner : outer, 0);
+	l->busy[op - l->record->op] = m->back ? outer : inner;
 }
 
 /* ---- ways ---- */
@@ -111,10 +126,11 @@ static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 {
 	struct zr_route r = route_of(l, op);
-	int32_t *at = &l->leg[op - l->record->op], whose = l->op;
+	int32_t number = (int32_t)(op - l->record->op), *at = &l->leg[number], whose = l->op;
 	if (*at >= r.n)
 		return;
-	l->op = (int32_t)(op - l->record->op);
+	zr_low_keep(l, &l->busy[number]);
+	l->op = number;
 	if (op->kind == ZR_P_GATHER)
 		gather_leg(l, op, &r, r.leg[*at]);
 	else
@@ -131,9 +147,10 @@ void zr_low_start(struct zr_lowering *l, const struct zr_pop *op)
 
 void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 {
-	int32_t n = route_of(l, op).n;
-	while (l->leg[op - l->record->op] < n)
+	int32_t n = route_of(l, op).n, number = (int32_t)(op - l->record->op);
+	while (l->leg[number] < n)
 		zr_low_next(l, op);
+	zr_low_keep(l, op->kind == ZR_P_GATHER ? &l->slot[number] : &l->busy[number]);
 }
 
 /* ---- new values ---- */
@@ -143,18 +160,14 @@ static uint64_t home_bytes(const struct zr_lowering *l, int32_t u)
 	return (uint64_t)(l->s->plan.unit[u].per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
 }
 
-/* Where all of a unit is while it is published; *slot passes on to the next one's part. */
-static struct zr_operand whole_unit(const struct zr_lowering *l, const struct zr_pop *op, int32_t i, uint64_t *slot)
+/* Where all of a unit is while it is published. */
+static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 {
 	const struct zr_setup *s = l->s;
-	int32_t u = zr_low_units(l, op)[i];
-	uint64_t bytes = (uint64_t)s->process.world * home_bytes(l, u), at = *slot;
+	uint64_t bytes = (uint64_t)s->process.world * home_bytes(l, u);
 	if (s->groups[u].param == ZR_GROUP_SELF)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
-	if (!s->plan.unit[u].far)
-		return zr_mine(ZR_R_GATHER, l->record->place[op->first + i], bytes);
-	*slot += zr_unit_full_bytes(s, u, ZR_GROUP_WORLD);
-	return zr_mine(ZR_R_SLOT, at, bytes);
+	return s->plan.unit[u].far ? zr_low_buffer(l, ZR_R_SLOT, bytes, PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
 /* From its owners to the group that has the parameters. Whole parameters: all-gather in place. Split by node: the whole unit is
@@ -162,14 +175,13 @@ static struct zr_operand whole_unit(const struct zr_lowering *l, const struct zr
 void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
-	uint64_t slot = op->slot;
 	int32_t n = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
 		if (s->groups[u].param == s->groups[u].state)
 			continue;
-		struct zr_operand whole = whole_unit(l, op, i, &slot), home = zr_of_spot(m->home, home_bytes(l, u));
+		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), home = zr_of_spot(m->home, home_bytes(l, u));
 		struct zr_operand own = zr_part(whole, (uint64_t)s->process.rank * home_bytes(l, u), home_bytes(l, u));
 		if (m->far)
 			zr_low_move(l, home, own, 0);
@@ -184,15 +196,16 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
-	uint64_t slot = op->slot, block = (uint64_t)(zr_dtype_bytes(s->types.dtype) * ZR_BLOCK);
+	uint64_t block = (uint64_t)(zr_dtype_bytes(s->types.dtype) * ZR_BLOCK);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
 		if (s->groups[u].param != ZR_GROUP_NODE)
 			continue;
-		struct zr_operand whole = whole_unit(l, op, i, &slot);
+		struct zr_operand whole = l->whole[op->first + i];
 		if (s->process.world == 1 && !m->far)
 			whole = zr_of_spot(m->home, home_bytes(l, u));
+		zr_low_keep(l, &whole); /* also by a rank that keeps nothing of it */
 		int64_t first = s->process.local_rank * m->param_per, have = s->layout.unit[u].blocks - first;
 		uint64_t n = (uint64_t)(have < m->param_per ? have : m->param_per) * block;
 		if (have > 0)

@@ -73,7 +73,7 @@ struct adding {
 /* Blocks [first, first + n) of a contribution into their sum. */
 static void accumulate(struct zr_lowering *l, const struct adding *a, struct zr_operand from, struct zr_operand sum, int64_t first, int64_t n)
 {
-	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose;
+	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose && from.buffer == sum.buffer;
 	if (n <= 0 || (same && !a->measure))
 		return;
 	zr_low_emit(l, (struct zr_instr){
@@ -86,24 +86,21 @@ static void accumulate(struct zr_lowering *l, const struct adding *a, struct zr_
 }
 
 /* A contribution that is the sum, or joins it. */
-static struct zr_operand handed_over(const struct zr_lowering *l, int32_t u)
+static struct zr_operand handed_over(struct zr_lowering *l, int32_t u)
 {
-	struct zr_operand g = zr_low_gradient(l, u);
-	if (goes_straight(l))
-		return owned_sum(l, u);
-	g.region = by_host(l) ? ZR_R_FOLD : g.region;
-	return zr_part(g, 0, (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4);
+	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
+	return goes_straight(l) ? owned_sum(l, u) : by_host(l) ? zr_low_buffer(l, ZR_R_FOLD, bytes, 64) : zr_part(zr_low_gradient(l, u), 0, bytes);
 }
 
 /* Of a single rank: blocks [first, first + n). */
-static void add_own(struct zr_lowering *l, int32_t u, int64_t first, int64_t n, struct zr_operand sum)
+static void add_own(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first, int64_t n, struct zr_operand sum)
 {
 	struct adding a = { u, l->s->types.comm_dtype, stores(l), l->last, sums_on_host(l) };
-	struct zr_operand from = l->s->plan.direct ? sum : zr_part(handed_over(l, u), (uint64_t)first * ZR_BLOCK * 4, sum.bytes);
+	struct zr_operand from = l->s->plan.direct ? sum : zr_part(x->recv, (uint64_t)first * ZR_BLOCK * 4, sum.bytes);
 	accumulate(l, &a, from, sum, first, n);
 }
 
-/* What rank r sent: 16 bits are widened at the start of the memory they came through. */
+/* What rank r sent: 16 bits are widened first. */
 static struct zr_operand contribution(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int32_t r, int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
@@ -121,7 +118,7 @@ static struct zr_operand contribution(struct zr_lowering *l, int32_t u, const st
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = sums_on_host(l) ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = ZR_F32,
 					  .from = s->types.comm_dtype, .flags = sums_on_host(l) ? ZR_F_ON_HOST : 0 });
 	zr_low_arg(l, o, ZR_READS);
-	o = zr_mine(s->plan.fold_first ? ZR_R_FOLD : ZR_R_COMM, 0, count * 4);
+	o = zr_part(l->wide, 0, count * 4);
 	zr_low_arg(l, o, ZR_WRITES);
 	return o;
 }
@@ -131,7 +128,7 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 {
 	int ranks = contributions(l);
 	if (alone(l)) {
-		add_own(l, u, first, n, sum);
+		add_own(l, u, x, first, n, sum);
 		return;
 	}
 	for (int32_t r = 0; r < ranks && n > 0; r++) {
@@ -144,12 +141,13 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum, int64_t first, int64_t n)
 {
 	const uint64_t block = ZR_BLOCK * 4;
-	int64_t step = l->s->plan.staging.blocks;
-	int32_t region = l->s->plan.region[ZR_R_SUMS].bytes ? ZR_R_SUMS : ZR_R_STAGING;
+	int64_t most = l->s->plan.unit[u].per, step = l->s->plan.staging.blocks < most ? l->s->plan.staging.blocks : most;
+	struct zr_operand pair = zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO]) ? zr_mine(ZR_R_STAGING, 0, 0) :
+				 zr_low_buffer(l, ZR_R_SUMS, 2 * (uint64_t)step * block, 4096);
 	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
 		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
-		struct zr_operand here = zr_mine(region, (uint64_t)(b * step) * block, (uint64_t)now * block);
-		struct zr_operand there = zr_mine(region, (uint64_t)((b ^ 1) * step) * block, (uint64_t)next * block);
+		struct zr_operand here = zr_part(pair, (uint64_t)(b * step) * block, (uint64_t)now * block);
+		struct zr_operand there = zr_part(pair, (uint64_t)((b ^ 1) * step) * block, (uint64_t)next * block);
 		if (k == 0 && !stores(l))
 			zr_low_move(l, zr_part(sum, 0, here.bytes), here, 0);
 		if (next > 0 && !stores(l))
@@ -157,18 +155,27 @@ static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *
 		add_range(l, u, x, first + k, now, here);
 		zr_low_move(l, here, zr_part(sum, (uint64_t)k * block, here.bytes), 0);
 	}
+	zr_low_keep(l, &pair);
 }
 
 static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange *x)
 {
-	const struct zr_unit_memory *m = &l->s->plan.unit[u];
+	const struct zr_setup *s = l->s;
+	const struct zr_unit_memory *m = &s->plan.unit[u];
 	struct zr_operand sum = owned_sum(l, u);
 	l->unit = u;
+	l->now++; /* units have buffers in turn */
+	if (!alone(l) && !s->plan.peers && s->types.comm_dtype != ZR_F32)
+		l->wide = zr_low_buffer(l, sums_on_host(l) && !s->device_info.host_ops ? ZR_R_FOLD : ZR_R_COMM, (uint64_t)m->per * ZR_BLOCK * 4, 64);
+
 	l->p->in_place += l->s->plan.peers ? (uint64_t)((l->s->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;
 	if (l->s->plan.region[sum.region].tier == ZR_TIER_DISK)
 		add_far(l, u, x, sum, m->first, m->n);
 	else
 		add_range(l, u, x, m->first, m->n, sum);
+	const struct zr_operand *used[] = { &sum, &l->wide, s->plan.peers ? &x->send : &x->recv };
+	for (int i = 0; i < 3; i++) /* also by a rank that owns nothing of it */
+		zr_low_keep(l, used[i]);
 }
 
 static void add_units(struct zr_lowering *l, const struct zr_pop *op)
@@ -190,43 +197,33 @@ static uint64_t received_bytes(const struct zr_lowering *l, int32_t u)
 	return sent_bytes(l, u) / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
 }
 
-/* Where the last reduce has its place in ZR_R_COMM, or in ZR_R_FOLD. */
-static uint64_t place(const struct zr_lowering *l, int region)
+/* In 16 bits. */
+static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send)
 {
-	const struct zr_plan *p = &l->s->plan;
-	return region == ZR_R_FOLD ? p->fold_first + (uint64_t)l->set * p->fold_set : p->comm_first + (uint64_t)l->set * p->comm_set;
-}
-
-/* In 16 bits, at *staging. */
-static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send, uint64_t *staging)
-{
-	struct zr_operand to = zr_mine(ZR_R_COMM, *staging, sent_bytes(l, u));
+	struct zr_operand to = zr_low_buffer(l, ZR_R_COMM, sent_bytes(l, u), 64);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE, .dtype = l->s->types.comm_dtype, .from = ZR_F32 });
 	zr_low_arg(l, zr_part(send, 0, (uint64_t)l->s->layout.unit[u].elements * 4), ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
-	*staging += to.bytes;
 	return to;
 }
 
-/* What this rank sends of a unit, in place or rounded to *staging; room to receive behind. By way of the host both are in
- * *host, where the gradients begin to go. */
-static struct zr_exchange fill(struct zr_lowering *l, int32_t u, uint64_t *staging, uint64_t *host)
+/* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host both
+ * are there, where the gradients begin to go. */
+static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
 	const struct zr_plan *p = &l->s->plan;
 	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u), zr_none() };
 	if (p->peers)
 		return x;
 	if (l->s->types.comm_dtype != ZR_F32)
-		x.send = narrow(l, u, x.send, staging);
-	uint64_t *at = p->wire ? host : staging, sent = p->wire ? sent_bytes(l, u) : 0;
-	int32_t region = p->wire ? ZR_R_FOLD : ZR_R_COMM;
-	struct zr_operand copy = zr_mine(region, *at, sent_bytes(l, u));
-	x.recv = zr_mine(region, *at + sent, received_bytes(l, u));
-	*at = x.recv.at + x.recv.bytes;
+		x.send = narrow(l, u, x.send);
+	*from = x.send;
 	if (p->wire) {
+		struct zr_operand copy = zr_low_buffer(l, ZR_R_FOLD, sent_bytes(l, u), 64);
 		zr_low_move(l, x.send, copy, 0);
 		x.send = copy;
 	}
+	x.recv = zr_low_buffer(l, p->wire ? ZR_R_FOLD : ZR_R_COMM, received_bytes(l, u), 64);
 	return x;
 }
 
@@ -260,12 +257,15 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	l->unit = -1;
 }
 
-static void send_alone(struct zr_lowering *l, int32_t u)
+static struct zr_exchange send_alone(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
+	struct zr_exchange x = { zr_none(), handed_over(l, u) };
+	*from = zr_low_gradient(l, u);
 	if (by_host(l))
-		zr_low_move(l, zr_part(zr_low_gradient(l, u), 0, (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4), handed_over(l, u), 0);
+		zr_low_move(l, zr_part(zr_low_gradient(l, u), 0, x.recv.bytes), x.recv, 0);
 	else
-		add_unit(l, u, NULL);
+		add_unit(l, u, &x);
+	return x;
 }
 
 /* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
@@ -279,16 +279,14 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 {
-	l->set ^= 1;
-	uint64_t host = place(l, ZR_R_FOLD), staging = place(l, ZR_R_COMM);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		if (alone(l))
-			send_alone(l, u);
+			l->reduce[op->first + i] = send_alone(l, u, &l->from[op->first + i]);
 		else if (zr_sums_locally(l->s))
 			add_locally(l, u);
 		if (sends(l))
-			l->reduce[op->first + i] = fill(l, u, &staging, &host);
+			l->reduce[op->first + i] = fill(l, u, &l->from[op->first + i]);
 	}
 	l->unit = -1;
 	if (!sends(l) || l->s->plan.wire)
@@ -318,19 +316,19 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 }
 
 /* What was received goes on to another place. */
-static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region, uint64_t at)
+static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_t region)
 {
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
-		struct zr_operand to = zr_mine(region, at, recv->bytes);
-		at += recv->bytes;
-		if (goes_straight(l)) { /* its own blocks: the padding behind them has no place there */
-			to = owned_sum(l, u);
+		struct zr_operand to = goes_straight(l) ? owned_sum(l, u) : zr_low_buffer(l, region, recv->bytes, 64);
+		zr_low_keep(l, recv);
+		zr_low_keep(l, &to);
+		if (goes_straight(l)) /* its own blocks: the padding behind them has no place there */
 			*recv = zr_part(*recv, 0, to.bytes);
-		}
 		if (to.bytes)
 			zr_low_move(l, *recv, to, 0);
+		l->reduce[op->first + i].send = *recv; /* on its way until zr_low_late() */
 		*recv = to;
 	}
 	l->unit = -1;
@@ -344,8 +342,10 @@ void zr_low_late(struct zr_lowering *l)
 		return;
 	l->op = l->late;
 	l->late = -1;
+	for (int32_t i = 0; i < op->n; i++)
+		zr_low_keep(l, &l->reduce[op->first + i].send);
 	if (!sums_on_host(l))
-		move_received(l, op, ZR_R_COMM, l->s->plan.comm_back);
+		move_received(l, op, ZR_R_COMM);
 	add_units(l, op);
 	if (l->last && !alone(l))
 		share_sums(l, op);
@@ -358,7 +358,7 @@ static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
 	zr_low_late(l);
 	l->late = (int32_t)(op - l->record->op);
 	if (!alone(l) && !l->s->plan.wire)
-		move_received(l, op, ZR_R_FOLD, place(l, ZR_R_FOLD));
+		move_received(l, op, ZR_R_FOLD);
 	else if (!alone(l))
 		exchange(l, op);
 }
@@ -369,6 +369,10 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	if (alone(l) ? !by_host(l) : !sends(l))
 		return;
 	l->op = (int32_t)(op - l->record->op);
+	for (int32_t i = 0; i < op->n; i++) {
+		zr_low_keep(l, &l->from[op->first + i]);
+		zr_low_keep(l, &l->reduce[op->first + i].send);
+	}
 	if (by_host(l)) {
 		leave_device(l, op);
 	} else {

@@ -206,6 +206,10 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t end = l->piece_next + pieces_of(l, op), most = readable(l, end) - 1;
+	for (int32_t i = 0; i < op->n; i++) {
+		struct zr_operand sum = zr_of_spot(l->s->plan.unit[zr_low_units(l, op)[i]].grad, 0);
+		zr_low_keep(l, &sum); /* also on a rank that owns nothing of it */
+	}
 	for (; !l->rc && l->piece_next < end; l->piece_next++) {
 		read_until(l, ahead(l, most), 0);
 		zr_low_secure(l, l->piece_next);

@@ -4,6 +4,7 @@
  * long as each waits for its dependencies. How these were found does not matter here.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "core/lower/before.h"
 #include "core/lower/spans.h"
@@ -20,6 +21,12 @@ struct proof {
 	struct zr_error *err;
 	struct zr_spans spans;
 	struct zr_before before;
+	struct written *written; /* [n_buffer] of each so far */
+};
+
+/* Bytes [from, to) of a buffer; those before were another one's. */
+struct written {
+	uint64_t from, to;
 };
 
 /* "copy of unit h.0 (instruction 7)" */
@@ -43,10 +50,10 @@ static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
 	if (o->region >= ZR_R_COUNT)
 		return WRONG(v, "%s has an operand in region %d, which does not exist",
 			     name(v, i, a), o->region);
-	if (o->region < 0 || (o->at <= r->bytes && o->bytes <= r->bytes - o->at))
+	if (o->region < 0 || (o->at <= r->room && o->bytes <= r->room - o->at))
 		return 0;
 	return WRONG(v, "%s touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %"
-		     PRIu64, name(v, i, a), o->bytes, o->at, r->what, r->bytes);
+		     PRIu64, name(v, i, a), o->bytes, o->at, r->what, r->room);
 }
 
 static int check_waits(struct proof *v, int32_t i)
@@ -113,8 +120,29 @@ static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
 		     whose);
 }
 
+/* What was there before a buffer is not its own. */
+static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
+{
+	char a[NAME];
+	if (!o->buffer || !transient(v, o) || !o->bytes)
+		return 0;
+	struct written *w = &v->written[o->buffer - 1];
+	uint64_t from = o->at, to = o->at + o->bytes;
+	if (o->access & ZR_READS && (from < w->from || to > w->to))
+		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
+			     name(v, j, a), from < w->from || from >= w->to ? from : w->to,
+			     v->setup->plan.region[o->region].what);
+	if (o->access & ZR_WRITES)
+		*w = (struct written){ w->to && w->from < from ? w->from : from,
+				       w->to > to ? w->to : to };
+	return 0;
+}
+
 static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 {
+	int wrong = check_buffer(v, j, o);
+	if (wrong)
+		return wrong;
 	struct zr_spans *t = &v->spans;
 	t->n_found = 0;
 	int rc = zr_spans_find(t, o);
@@ -154,10 +182,13 @@ int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_er
 {
 	struct proof v = { .setup = s, .p = p, .err = err, .spans.setup = s };
 	int rc = zr_before_new(&v.before, s, p);
+	v.written = calloc((size_t)p->n_buffer + 1, sizeof *v.written);
+	rc = rc || v.written ? rc : ZR_ENOMEM;
 	for (int32_t i = 0; !rc && i < p->n; i++)
 		rc = check(&v, i);
 	zr_spans_free(&v.spans);
 	zr_before_free(&v.before);
+	free(v.written);
 	if (rc == ZR_ENOMEM)
 		zr_err(err, rc, "out of memory while verifying %d instructions", p->n);
 	return rc;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/program/lifetime.h"
 #include "core/route.h"
 #include "core/setup.h"
 
@@ -77,7 +76,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-/* ---- lives and places ---- */
+/* ---- lives ---- */
 
 enum { OUT, SAVED };
 
@@ -87,9 +86,10 @@ struct part {
 	int32_t leaves; /* 1: it was written by a forward, and the policy has it wait in the other tier */
 };
 
-/* Numbers of lives. */
-struct use_lives {
-	int32_t in, out, saved;
+/* Uses between which a buffer has data, both included. */
+struct life {
+	uint64_t bytes;
+	int32_t first, last;
 };
 
 /* A buffer that leaves and returns: its lives before and after. */
@@ -100,10 +100,9 @@ struct trip {
 };
 
 struct lives {
-	struct zr_lifetime *life;
+	struct life *life;
 	int32_t n;
 	struct part (*layer)[2]; /* [n_layers] */
-	struct use_lives *use;   /* [uses] */
 	struct trip *trip;
 	int32_t n_trips;
 	uint64_t far_bytes;
@@ -111,7 +110,7 @@ struct lives {
 
 static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
 {
-	l->life[l->n] = (struct zr_lifetime){ .bytes = bytes, .first = use, .last = use };
+	l->life[l->n] = (struct life){ .bytes = bytes, .first = use, .last = use };
 	return l->n++;
 }
 
@@ -120,7 +119,7 @@ static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
 static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 {
 	struct part *part = &l->layer[layer][saved];
-	struct zr_lifetime *life = &l->life[part->life];
+	struct life *life = &l->life[part->life];
 	struct trip *trip = &l->trip[l->n_trips++];
 	*trip = (struct trip){ .layer = layer, .saved = saved, .gone = part->life, .far = l->far_bytes };
 	life->last++;
@@ -152,24 +151,19 @@ static uint64_t up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Sizes are whole multiples of what the other tier likes to move, and so are all places then. */
-static uint64_t grain(const struct zr_setup *s)
+/* Places are whole multiples of what the other tier likes to move, and so are sizes. */
+uint32_t zr_activation_align(const struct zr_setup *s)
 {
 	uint64_t align = zr_offloaded(s, ZR_STORE_ACTIVATION) ? s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].info.align : 0;
-	return align > 64 ? up(align, 64) : 64;
-}
-
-uint64_t zr_activation_bytes(const struct zr_setup *s, uint64_t bytes)
-{
-	return up(bytes, grain(s));
+	return align > 64 ? (uint32_t)up(align, 64) : 64;
 }
 
 static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use, int32_t number,
-		 const struct zr_act_choice *act)
+		 const struct zr_act_choice *act, struct zr_use_place *u)
 {
 	int32_t i = use->layer;
-	uint64_t out = zr_activation_bytes(s, s->layer_bytes[i].out), saved = zr_activation_bytes(s, s->layer_bytes[i].saved);
-	struct use_lives *u = &l->use[number];
+	uint64_t align = zr_activation_align(s);
+	uint64_t out = up(s->layer_bytes[i].out, align), saved = up(s->layer_bytes[i].saved, align);
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)
 		u->in = read(l, i - 1, OUT, use, number);
@@ -188,23 +182,23 @@ static int by_time(const void *a, const void *b)
 	return at != bt ? (at > bt) - (at < bt) : x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
 }
 
-/* After places were assigned. What comes back in several legs takes the last one beside the use before its reader: the others
- * before that need no place. */
-static void fill(const struct lives *l, const struct zr_setup *s, int32_t uses, struct zr_activations *out)
+/* What comes back in several legs takes the last one beside the use before its reader: the others before that need no
+ * place. */
+static void fill(const struct lives *l, const struct zr_setup *s, struct zr_activations *out)
 {
 	int32_t ahead = zr_route_move(s, 1).n - 1;
-	for (int32_t i = 0; i < uses; i++)
-		out->use[i] = (struct zr_use_place){ .in = l->life[l->use[i].in].offset, .out = l->life[l->use[i].out].offset,
-						     .saved = l->life[l->use[i].saved].offset };
+	out->n_lives = l->n;
+	for (int32_t i = 0; i < l->n; i++)
+		out->life_bytes[i] = l->life[i].bytes;
 	for (int32_t i = 0; i < l->n_trips; i++) {
 		const struct trip *t = &l->trip[i];
-		const struct zr_lifetime *gone = &l->life[t->gone], *back = &l->life[t->back];
-		struct zr_act_move m = { .use = gone->last - 1, .layer = t->layer, .saved = t->saved, .near = gone->offset,
+		const struct life *gone = &l->life[t->gone], *back = &l->life[t->back];
+		struct zr_act_move m = { .use = gone->last - 1, .layer = t->layer, .saved = t->saved, .life = t->gone,
 					 .far = t->far, .bytes = gone->bytes };
 		out->move[out->n_moves++] = m;
 		m.use = back->first - ahead;
 		m.back = 1;
-		m.near = back->offset;
+		m.life = t->back;
 		out->move[out->n_moves++] = m;
 	}
 	qsort(out->move, (size_t)out->n_moves, sizeof *out->move, by_time);
@@ -213,12 +207,14 @@ static void fill(const struct lives *l, const struct zr_setup *s, int32_t uses, 
 /* A life for each part that a use writes, and one for each return: of a layer's output and of what its forward saved. */
 static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_activations *out, struct zr_error *err)
 {
-	*l = (struct lives){ .life = calloc(2 * (uses + layers), sizeof *l->life), .layer = calloc(layers, sizeof *l->layer),
-			     .use = calloc(uses, sizeof *l->use), .trip = calloc(2 * layers, sizeof *l->trip) };
-	*out = (struct zr_activations){ .use = calloc(uses, sizeof *out->use), .move = calloc(4 * layers, sizeof *out->move) };
+	size_t lives = 2 * (uses + layers);
+	*l = (struct lives){ .life = calloc(lives, sizeof *l->life), .layer = calloc(layers, sizeof *l->layer),
+			     .trip = calloc(2 * layers, sizeof *l->trip) };
+	*out = (struct zr_activations){ .use = calloc(uses, sizeof *out->use), .move = calloc(4 * layers, sizeof *out->move),
+					.life_bytes = calloc(lives, sizeof *out->life_bytes) };
 	for (size_t i = 0; l->layer && i < layers; i++)
 		l->layer[i][OUT].life = l->layer[i][SAVED].life = -1;
-	return l->life && l->layer && l->use && l->trip && out->use && out->move ? 0 :
+	return l->life && l->layer && l->trip && out->use && out->move && out->life_bytes ? 0 :
 		zr_err(err, ZR_ENOMEM, "out of memory while planning %zu uses", uses);
 }
 
@@ -229,19 +225,17 @@ int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses
 	struct zr_activations a;
 	int rc = allocate(&l, s->decl.n_layers, (size_t)uses->n, &a, err);
 	for (int32_t i = 0; !rc && i < uses->n; i++)
-		walk(&l, s, &uses->use[i], i, training ? s->act : NULL);
+		walk(&l, s, &uses->use[i], i, training ? s->act : NULL, &a.use[i]);
 	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !l.n_trips)
 		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at "
 			    "once; take the section out", s->activation.section->plugin->desc->id);
-	if (!rc)
-		rc = zr_lifetime_assign(l.life, l.n, &a.near_bytes, err);
 	a.far_bytes = l.far_bytes;
 	if (rc)
 		zr_activation_free(&a);
 	else
-		fill(&l, s, uses->n, &a);
+		fill(&l, s, &a);
 	*out = a;
-	void *scratch[] = { l.life, l.layer, l.use, l.trip };
+	void *scratch[] = { l.life, l.layer, l.trip };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
 		free(scratch[i]);
 	return rc;
@@ -251,5 +245,6 @@ void zr_activation_free(struct zr_activations *a)
 {
 	free(a->use);
 	free(a->move);
+	free(a->life_bytes);
 	memset(a, 0, sizeof *a);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * activation.h - what becomes of activations between forward and backward: the policy's answers, and the lives and places
- * that follow from the schedule.
+ * activation.h - what becomes of activations between forward and backward: the policy's answers, and
+ * the lives that follow from the schedule.
  */
 #ifndef ZR_CORE_ACTIVATION_H
 #define ZR_CORE_ACTIVATION_H
@@ -13,11 +13,11 @@
 struct zr_setup;
 struct zr_schedule;
 
-/* Where a use finds and leaves activations: bytes from the start of ZR_R_ACT. */
+/* Where a use finds and leaves activations: numbers of lives. */
 struct zr_use_place {
-	uint64_t in;    /* output of the layer below; unused by the input layer */
-	uint64_t out;   /* of a forward or recompute */
-	uint64_t saved;
+	int32_t in;    /* output of the layer below; unused by the input layer */
+	int32_t out;   /* of a forward or recompute */
+	int32_t saved;
 };
 
 /* One way of a buffer to another tier, or back. It leaves when the forward has read it last, beside the use after that, and
@@ -27,15 +27,17 @@ struct zr_act_move {
 	int32_t back;   /* 1: it returns */
 	int32_t layer;  /* whose */
 	int32_t saved;  /* 1: what the layer saved, 0: its output */
-	uint64_t near, far, bytes; /* places from the start of ZR_R_ACT and ZR_R_ACT_FAR */
+	int32_t life;   /* that ends, or begins */
+	uint64_t far, bytes; /* place from the start of ZR_R_ACT_FAR */
 };
 
-/* All places of a schedule. */
+/* All lives of a schedule. */
 struct zr_activations {
 	struct zr_use_place *use; /* [uses] */
 	struct zr_act_move *move; /* [n_moves] in the order in which they are posted */
-	int32_t n_moves, rsv;
-	uint64_t near_bytes, far_bytes;
+	uint64_t *life_bytes;     /* [n_lives] of a buffer from when it is written to when it is read last, or leaves */
+	int32_t n_moves, n_lives;
+	uint64_t far_bytes;
 };
 
 /* Fills s->act; an answer that cannot be is refused with the layer's name. Needs s->layer_bytes. */
@@ -44,7 +46,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err);
 /* training: with the moves that s->act asks for. */
 int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
 			struct zr_error *err);
-uint64_t zr_activation_bytes(const struct zr_setup *s, uint64_t bytes); /* of a buffer, as what moves it likes it */
+uint32_t zr_activation_align(const struct zr_setup *s); /* of a buffer, as what moves it likes it */
 void zr_activation_free(struct zr_activations *a);
 
 #endif

@@ -9,6 +9,11 @@
 
 #define ALIGN 64u
 
+static uint64_t up(uint64_t n, uint64_t to)
+{
+	return to ? (n + to - 1) / to * to : n;
+}
+
 static int by_size(const void *a, const void *b)
 {
 	const struct zr_lifetime *x = *(struct zr_lifetime *const *)a, *y = *(struct zr_lifetime *const *)b;
@@ -42,7 +47,7 @@ static uint64_t first_fit(const struct zr_lifetime *x, struct zr_lifetime **plac
 		int alone = i + 1 == n || placed[i + 1]->offset > p->offset;
 		if (met && p->offset >= at + x->bytes)
 			break;
-		uint64_t end = met ? (p->offset + p->bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
+		uint64_t end = met ? up(up(p->offset + p->bytes, ALIGN), x->align) : 0;
 		at = end > at ? end : at;
 		i = met || alone ? i + 1 : p->last < x->first ? behind(placed, i, n, p->offset, x->first) :
 		    behind(placed, i, n, p->offset + 1, INT32_MIN);
@@ -69,7 +74,7 @@ int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct 
 		int to = behind(placed, 0, i, order[i]->offset, order[i]->last);
 		memmove(&placed[to + 1], &placed[to], (size_t)(i - to) * sizeof *placed);
 		placed[to] = order[i];
-		uint64_t end = (order[i]->offset + order[i]->bytes + ALIGN - 1) / ALIGN * ALIGN;
+		uint64_t end = up(order[i]->offset + order[i]->bytes, ALIGN);
 		*total = end > *total ? end : *total;
 	}
 	free(order);

@@ -10,8 +10,9 @@
 
 struct zr_lifetime {
 	uint64_t bytes;
+	uint64_t align;      /* of the offset; 0: 64 */
 	int32_t first, last; /* points of the program at which it holds data, both included */
-	uint64_t offset;     /* result: 64-byte aligned */
+	uint64_t offset;     /* result */
 };
 
 /* Fills the offsets and *total, the bytes of the whole region. [main] allocates a little. */

@@ -34,9 +34,6 @@ void zr_program_free(struct zr_program *p)
 {
 	free(p->op);
 	free(p->unit);
-	free(p->place);
-	free(p->grad_buffer);
-	free(p->sum);
 	memset(p, 0, sizeof *p);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program.h - a step program: the schedule walked once, with the stage's verbs recorded at its points, waits inferred
- * and every buffer's life known. What is printed, what is allocated and what runs are this one object; its hash must be
- * the same on all ranks.
+ * program.h - a recorded program: the schedule walked once, with the stage's verbs recorded at its points and waits
+ * inferred. What is allocated and what runs are lowered from it (core/lower/instr.h); its hash must be the same on all
+ * ranks.
  */
 #ifndef ZR_CORE_PROGRAM_H
 #define ZR_CORE_PROGRAM_H
@@ -36,7 +36,6 @@ struct zr_pop {
 	int32_t once;     /* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
 	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
 	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
-	uint64_t slot;    /* where it passes through host memory: bytes from the start of ZR_R_SLOT; units one after the other */
 };
 
 struct zr_program {
@@ -44,10 +43,7 @@ struct zr_program {
 	int32_t n, cap, n_unit, cap_unit;
 	struct zr_pop *op;
 	int32_t *unit;
-	uint64_t *place;       /* [n_unit] of a GATHER, or a PUBLISH over nodes: bytes from the start of ZR_R_GATHER */
-	uint64_t *grad_buffer; /* [n_units] bytes from the start of ZR_R_GRAD_BUFFER */
-	uint64_t *sum;         /* [n_units] likewise of ZR_R_GRAD, where sums live in this program only; else NULL */
-	uint64_t gather_bytes, grad_bytes, sum_bytes, slot_bytes;
+	int own_sums; /* 1: sums of gradients begin and end in this program */
 	uint64_t hash;
 };
 

@@ -59,7 +59,7 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 		if (!rc)
 			rc = zr_rec_emit(r, (struct zr_pop){ .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move, .bytes = m->bytes }, NULL, 0);
 		if (!rc)
-			rc = zr_ways_add(&r->ways, r->p->n - 1, route.n, route.slot ? m->bytes : 0, r->err);
+			rc = zr_ways_add(&r->ways, r->p->n - 1, route.n, r->err);
 	}
 	return rc;
 }
@@ -71,9 +71,6 @@ static int emit_use(struct recorder *r, int32_t i)
 	int rc = zr_rec_advance(r, ZR_P_FETCH);
 	if (!rc)
 		rc = post_moves(r, i, 1);
-	for (uint32_t k = 0; !rc && k < r->uses->use[i].n_units; k++)
-		if (r->uses->use[i].phase == ZR_BACKWARD && r->uses->first_grad[r->uses->use[i].units[k]] == i)
-			r->grad_from[r->uses->use[i].units[k]] = r->p->n;
 	if (!rc)
 		rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
 	if (!rc)
@@ -140,68 +137,25 @@ static int walk(struct recorder *r, const int32_t *all)
 	return rc ? rc : check_end(r);
 }
 
-/* ---- offsets and hash ---- */
+/* ---- the whole ---- */
 
-/* Sums that begin and end in this program, as all do or none. With a single slot the first contribution is the sum. */
-static int place_sums(struct recorder *r)
+/* Whether sums begin and end in this program, as those of all units do or of none. */
+static int has_own_sums(const struct recorder *r)
 {
 	const struct zr_setup *s = r->setup;
-	int32_t n = r->stage.n_units;
-	for (int32_t u = 0; u < n; u++)
-		if (!s->frozen_unit[u] && r->values[u] != PUBLISHED)
-			return 0;
 	if (r->p->id != ZR_PROG_LAST_MICRO || s->batch.accumulation > 1)
 		return 0;
-	struct zr_lifetime *sum = calloc((size_t)n + 1, sizeof *sum);
-	r->p->sum = calloc((size_t)n + 1, sizeof *r->p->sum);
-	int rc = sum && r->p->sum ? 0 : zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
-	for (int32_t u = 0; !rc && u < n; u++)
-		if (!s->frozen_unit[u])
-			sum[u] = (struct zr_lifetime){ .bytes = (uint64_t)(zr_unit_held_blocks(s, u) * ZR_BLOCK) * 4,
-						       .first = s->batch.slots == 1 ? r->grad_from[u] : r->reduced[u],
-						       .last = r->updated[u] };
-	if (!rc)
-		rc = zr_lifetime_assign(sum, n, &r->p->sum_bytes, r->err);
-	for (int32_t u = 0; !rc && u < n; u++)
-		r->p->sum[u] = sum[u].offset;
-	free(sum);
-	return rc;
-}
-
-static int place(struct recorder *r)
-{
-	struct zr_program *p = r->p;
-	int32_t n = r->stage.n_units;
-	p->place = calloc((size_t)p->n_unit + 1, sizeof *p->place);
-	p->grad_buffer = calloc((size_t)n + 1, sizeof *p->grad_buffer);
-	struct zr_lifetime *grad = calloc((size_t)n + 1, sizeof *grad);
-	int rc = p->place && p->grad_buffer && grad ? 0 : zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
-	for (int32_t u = 0; !rc && u < n; u++)
-		if (r->grad_from[u] >= 0)
-			grad[u] = (struct zr_lifetime){ .bytes = zr_unit_padded_elements(r->setup, u) * 4, .first = r->grad_from[u],
-							.last = r->grad_to[u] };
-	if (!rc)
-		rc = zr_lifetime_assign(r->gathered, r->n_gathered, &p->gather_bytes, r->err);
-	if (!rc)
-		rc = zr_lifetime_assign(grad, n, &p->grad_bytes, r->err);
-	if (!rc)
-		rc = zr_lifetime_assign(r->ways.slot, r->ways.n, &p->slot_bytes, r->err);
-	for (int32_t i = 0; !rc && i < r->ways.n; i++)
-		p->op[r->ways.way[i].op].slot = r->ways.slot[i].offset;
-	for (int32_t i = 0; !rc && i < r->n_gathered; i++)
-		p->place[r->gathered_slot[i]] = r->gathered[i].offset;
-	for (int32_t u = 0; !rc && u < n; u++)
-		p->grad_buffer[u] = grad[u].offset;
-	free(grad);
-	return rc ? rc : place_sums(r);
+	for (int32_t u = 0; u < r->stage.n_units; u++)
+		if (!s->frozen_unit[u] && r->values[u] != PUBLISHED)
+			return 0;
+	return 1;
 }
 
 static uint64_t hash(const struct recorder *r)
 {
 	const struct zr_program *p = r->p;
 	uint64_t h = XXH3_64bits(p->op, (size_t)p->n * sizeof *p->op);
-	h = XXH3_64bits_withSeed(p->unit, (size_t)p->n_unit * sizeof *p->unit, h);
-	return XXH3_64bits_withSeed(p->place, (size_t)p->n_unit * sizeof *p->place, h);
+	return XXH3_64bits_withSeed(p->unit, (size_t)p->n_unit * sizeof *p->unit, h);
 }
 
 static int start(struct recorder *r, const struct zr_setup *s)
@@ -213,16 +167,11 @@ static int start(struct recorder *r, const struct zr_setup *s)
 	r->state = calloc(n, 1);
 	r->values = calloc(n, 1);
 	r->gather = malloc(n * sizeof *r->gather);
-	r->life = calloc(n, sizeof *r->life);
-	r->grad_from = malloc(n * sizeof *r->grad_from);
-	r->grad_to = calloc(n, sizeof *r->grad_to);
-	r->reduced = calloc(n, sizeof *r->reduced);
-	r->updated = calloc(n, sizeof *r->updated);
-	if (!r->some || !r->left || !r->full || !r->state || !r->values || !r->gather || !r->life || !r->grad_from || !r->grad_to || !r->reduced || !r->updated)
+	if (!r->some || !r->left || !r->full || !r->state || !r->values || !r->gather)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		r->full[u] = s->groups[u].param == ZR_GROUP_SELF;
-		r->gather[u] = r->grad_from[u] = -1;
+		r->gather[u] = -1;
 	}
 	const struct zr_program *before = &s->program[ZR_PROG_LAST_MICRO];
 	for (int32_t i = 0; r->p->id == ZR_PROG_UPDATE && i < before->n; i++)
@@ -250,16 +199,14 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	int rc = all ? start(&r, s) : zr_err(err, ZR_ENOMEM, "out of memory while recording a program");
 	if (!rc)
 		rc = walk(&r, all);
-	if (!rc)
-		rc = place(&r);
 	if (!rc) {
+		p.own_sums = has_own_sums(&r);
 		p.hash = hash(&r);
 		*out = p;
 	} else {
 		zr_program_free(&p);
 	}
-	void *scratch[] = { all, r.some, r.left, r.full, r.state, r.values, r.gather, r.life, r.grad_from, r.grad_to, r.reduced, r.updated,
-			    r.gathered, r.gathered_slot, r.ways.way, r.ways.slot };
+	void *scratch[] = { all, r.some, r.left, r.full, r.state, r.values, r.gather, r.ways.way };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
 		free(scratch[i]);
 	return rc;

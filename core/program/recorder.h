@@ -5,7 +5,6 @@
 #ifndef ZR_CORE_RECORDER_H
 #define ZR_CORE_RECORDER_H
 
-#include "core/program/lifetime.h"
 #include "core/program/ways.h"
 #include "core/setup.h"
 
@@ -26,17 +25,9 @@ struct recorder {
 	uint8_t *values;      /* [n_units] */
 	int64_t live;         /* elements of these copies */
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
-	int32_t *life;        /* [n_units] its current entry of gathered */
-	int32_t *grad_from;   /* [n_units] operation of the first contribution */
-	int32_t *grad_to;     /* [n_units] the wait that ends the buffer */
-	int32_t *reduced;     /* [n_units] the reduce, and the update: its sum lives from the one to the other, */
-	int32_t *updated;     /* if neither other micro-batches nor the update program have a part in it */
 	int32_t reducing;     /* outstanding reduce, -1: none */
 	int32_t move;         /* next one of the activations */
 	struct zr_ways ways;  /* what is under way, or was */
-	struct zr_lifetime *gathered;
-	int32_t *gathered_slot; /* index into p->unit of each */
-	int32_t n_gathered, cap_gathered;
 };
 
 /* Fills the verbs and the queries of a stage whose impl is the recorder. */

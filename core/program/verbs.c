@@ -53,35 +53,16 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 	return 0;
 }
 
-/* From now on the full copies of a gather are in their places, if they are not yet. */
-static void take_places(struct recorder *r, const struct zr_pop *gather)
-{
-	for (int32_t i = 0; i < gather->n; i++) {
-		struct zr_lifetime *l = &r->gathered[r->life[r->p->unit[gather->first + i]]];
-		l->first = l->first < 0 ? r->p->n - 1 : l->first;
-	}
-}
-
 int zr_rec_wait(struct recorder *r, int32_t target)
 {
-	zr_ways_end(&r->ways, target, r->p->n);
-	int rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
-	if (!rc && r->p->op[target].kind == ZR_P_GATHER)
-		take_places(r, &r->p->op[target]);
-	return rc;
+	zr_ways_end(&r->ways, target);
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
 }
 
 static int take_leg(struct recorder *r, struct zr_way *w)
 {
-	int rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_RELAY, .target = w->op }, NULL, 0);
-	const struct zr_pop *op = &r->p->op[w->op];
 	w->left--;
-	if (rc || op->kind != ZR_P_GATHER)
-		return rc;
-	struct zr_route route = zr_route_gather(r->setup, r->p->unit[op->first]);
-	if (zr_route_on_device(&route, route.n - 1 - w->left))
-		take_places(r, op);
-	return 0;
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_RELAY, .target = w->op }, NULL, 0);
 }
 
 int zr_rec_advance(struct recorder *r, int32_t kind)
@@ -99,21 +80,6 @@ int zr_rec_advance(struct recorder *r, int32_t kind)
 	return rc;
 }
 
-static int start_life(struct recorder *r, int32_t slot, int32_t unit, uint64_t bytes)
-{
-	int32_t cap = r->cap_gathered;
-	struct zr_lifetime *l = zr_list_grow(r->gathered, r->n_gathered + 1, &r->cap_gathered, sizeof *l);
-	int32_t *s = l ? zr_list_grow(r->gathered_slot, r->n_gathered + 1, &cap, sizeof *s) : NULL;
-	r->gathered = l ? l : r->gathered;
-	if (!s)
-		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
-	r->gathered_slot = s;
-	r->life[unit] = r->n_gathered;
-	r->gathered_slot[r->n_gathered] = slot;
-	r->gathered[r->n_gathered++] = (struct zr_lifetime){ .bytes = bytes, .first = r->p->n - 1, .last = INT32_MAX };
-	return 0;
-}
-
 int zr_rec_wait_gather(struct recorder *r, int32_t unit)
 {
 	int32_t op = r->gather[unit];
@@ -128,9 +94,6 @@ int zr_rec_wait_reduce(struct recorder *r)
 {
 	if (r->reducing < 0)
 		return 0;
-	const struct zr_pop *op = &r->p->op[r->reducing];
-	for (int32_t i = 0; i < op->n; i++)
-		r->grad_to[r->p->unit[op->first + i]] = r->p->n;
 	int rc = zr_rec_wait(r, r->reducing);
 	r->reducing = -1;
 	return rc;
@@ -171,20 +134,13 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (!zr_unit_view(r->setup, units[i]))
 			op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
 	}
-	int32_t slot = r->p->n_unit, number = r->p->n;
+	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
 		return rc;
 	struct zr_route route = zr_route_gather(r->setup, units[0]);
-	uint64_t through = 0;
-	for (int32_t i = 0; !rc && i < n; i++) {
+	for (int32_t i = 0; i < n; i++)
 		r->gather[units[i]] = number;
-		through += zr_route_slot(r->setup, &route, units[i]);
-		rc = start_life(r, slot + i, units[i], zr_unit_view(r->setup, units[i]) ? 0 :
-				zr_unit_full_bytes(r->setup, units[i], r->setup->groups[units[i]].param));
-		if (!rc && route.n && !zr_route_on_device(&route, 0))
-			r->gathered[r->n_gathered - 1].first = -1; /* in host memory for now */
-	}
-	return rc || route.n < 2 ? rc : zr_ways_add(&r->ways, number, route.n, through, r->err);
+	return route.n < 2 ? 0 : zr_ways_add(&r->ways, number, route.n, r->err);
 }
 
 static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
@@ -197,8 +153,6 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 		rc = why ? zr_rec_refuse(r, why, units[i]) : zr_rec_wait_gather(r, units[i]);
 		r->full[units[i]] = 0;
 		r->live -= r->setup->layout.unit[units[i]].elements;
-		if (!rc)
-			r->gathered[r->life[units[i]]].last = r->p->n;
 	}
 	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
 }
@@ -214,7 +168,6 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (r->state[units[i]] != COMPLETE)
 			rc = zr_rec_refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
 		r->state[units[i]] = REDUCED;
-		r->reduced[units[i]] = r->p->n;
 		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_reduce_bytes(r->setup));
 		if (r->p->id == ZR_PROG_LAST_MICRO && r->setup->groups[units[i]].state == ZR_GROUP_SELF)
@@ -282,8 +235,6 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 	}
 	if (!rc && early)
 		rc = check_early(r, units, n);
-	for (int32_t i = 0; !rc && i < n; i++)
-		r->updated[units[i]] = r->p->n;
 	n = rc ? 0 : some(r, units, n, 0);
 	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, r->some, n);
 }
@@ -301,27 +252,10 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 		if (g->param != g->state && !once)
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.dtype));
 	}
-	int32_t slot = r->p->n_unit, number = r->p->n;
+	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
 		return rc;
-	uint64_t through = 0;
-	for (int32_t i = 0; !rc && i < n; i++) { /* the whole unit, of which the node's share is kept */
-		uint64_t bytes = zr_unit_full_bytes(r->setup, units[i], ZR_GROUP_WORLD);
-		if (r->setup->groups[units[i]].param != ZR_GROUP_NODE)
-			continue;
-		if (zr_unit_far(r->setup, units[i]))
-			through += bytes;
-		else
-			rc = start_life(r, slot + i, units[i], bytes);
-	}
-	if (!rc && through)
-		rc = zr_ways_add(&r->ways, number, 1, through, r->err);
-	if (!rc)
-		rc = zr_rec_wait(r, number);
-	for (int32_t i = 0; !rc && i < n; i++)
-		if (r->setup->groups[units[i]].param == ZR_GROUP_NODE && !zr_unit_far(r->setup, units[i]))
-			r->gathered[r->life[units[i]]].last = r->p->n - 1;
-	return rc;
+	return zr_rec_wait(r, number);
 }
 
 static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t n)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ways.h - of a program that is being recorded: operations that go a way of several legs or through a slot of host memory,
- * and moves of activations. A slot lives from its operation to its wait.
+ * ways.h - of a program that is being recorded: operations that go a way of several legs, and moves of activations.
  */
 #ifndef ZR_CORE_WAYS_H
 #define ZR_CORE_WAYS_H
 
-#include "core/program/lifetime.h"
+#include <stdint.h>
+
+#include "core/error.h"
 
 struct zr_way {
 	int32_t op, left; /* number of the operation; legs that it has not begun */
@@ -14,13 +15,12 @@ struct zr_way {
 };
 
 struct zr_ways {
-	struct zr_way *way;       /* [n], owned, as the lives of their slots */
-	struct zr_lifetime *slot;
-	int32_t n, cap, first;    /* those before the first are over */
+	struct zr_way *way;    /* [n], owned */
+	int32_t n, cap, first; /* those before the first are over */
 };
 
-/* Operation `op` begins the first of its legs, in a slot of `bytes`. */
-int zr_ways_add(struct zr_ways *w, int32_t op, int32_t legs, uint64_t bytes, struct zr_error *err);
-void zr_ways_end(struct zr_ways *w, int32_t op, int32_t at); /* operation `at` waits for it; nothing if it is not there */
+/* Operation `op` begins the first of its legs. */
+int zr_ways_add(struct zr_ways *w, int32_t op, int32_t legs, struct zr_error *err);
+void zr_ways_end(struct zr_ways *w, int32_t op); /* it is waited for; nothing if it is not there */
 
 #endif

@@ -36,6 +36,7 @@ void rig_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 	memset(s, 0, sizeof *s);
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		s->plan.region[i] = (struct zr_region){ .what = "a region", .bytes = bytes,
+						       .room = bytes,
 							.offset = (uint64_t)i << 40 };
 	s->plan.region[ZR_R_STATE].store = ZR_STORE_OPTIMIZER;
 	s->plan.region[ZR_R_STATE].what = "the state";
@@ -58,7 +59,9 @@ void rig_touch(struct zr_lowered *p, uint32_t access, int32_t region, int32_t wh
 	       uint64_t bytes)
 {
 	p->operand = more(p->operand, p->n_operand + 1, &p->cap_operand, sizeof *p->operand);
-	p->operand[p->n_operand++] = (struct zr_operand){ region, whose, access, -1, at, bytes };
+	p->operand[p->n_operand++] = (struct zr_operand){ .region = region, .whose = whose,
+							 .access = access, .unit = -1, .at = at,
+							 .bytes = bytes };
 	p->instr[p->n - 1].n++;
 }
 

@@ -62,7 +62,7 @@ static void cut_setup(int world, const char *const *options, struct count *c)
 		c->refused_setups++;
 		return;
 	}
-	if (zr_lower_all(s, &err))
+	if (zr_prove_all(s, &err))
 		fail_msg("%d ranks, %s %s %s %s: %s", world, options[0], options[1], options[2], options[3], err.text);
 	for (int id = 0; id < ZR_LOWERED; id++)
 		cut_program(s, &s->lowered[id], c);

@@ -85,7 +85,7 @@ int ask_again(struct zr_setup *s, struct zr_error *err)
 		zr_program_free(&s->program[id]);
 		rc = zr_program_record(s, id, &s->program[id], err);
 	}
-	return rc ? rc : zr_plan_make(s, &s->plan, err);
+	return rc ? rc : zr_plan_make(s, err);
 }
 
 void schedule_text(const struct zr_schedule *uses, char *buf)
@@ -223,174 +223,127 @@ void store_fail(int64_t nth)
 
 #define SLOT 64u
 
-enum { NOTHING = 0, OUT_OF = 1000, SAVED_OF = 2000 }; /* plus the layer: who wrote a slot */
+enum { NOTHING = 0, OUT_OF = 1000, SAVED_OF = 2000, OTHER = 3000 }; /* plus the layer: who wrote a slot */
 
 struct memory {
 	int *slot;
 	uint64_t bytes;
 };
 
-struct stretch {
-	struct memory *memory; /* NULL: none */
-	uint64_t at;
-};
+/* Both arenas, and the object of [offload.activation]. */
+enum { FAR = 2, MEMORIES };
 
 struct walk {
 	const struct zr_setup *s;
-	struct memory near, far, slot;
-	struct moving {
-		struct stretch from, to; /* of the leg under way */
-		int32_t stop;            /* at which it begins: 0 is where the move began */
-	} *moving; /* [moves] */
+	const struct zr_lowered *p;
+	struct memory memory[MEMORIES];
 };
 
-static void mark(struct memory *m, uint64_t at, uint64_t bytes, int who)
+/* Where an operand is, NULL: in none of these; *at counts from the start of that. */
+static struct memory *memory_of(struct walk *w, const struct zr_operand *o, uint64_t *at)
 {
-	assert_true(at % SLOT == 0 && at + bytes <= m->bytes);
-	for (uint64_t i = at / SLOT; i < (at + bytes + SLOT - 1) / SLOT; i++)
+	if (o->region < 0 || o->whose != ZR_MINE || !o->bytes)
+		return NULL;
+	const struct zr_region *r = &w->s->plan.region[o->region];
+	*at = r->offset + o->at;
+	return r->store <= ZR_STORE_HOST ? &w->memory[r->store] : o->region == ZR_R_ACT_FAR ? &w->memory[FAR] : NULL;
+}
+
+static void mark(struct walk *w, const struct zr_operand *o, int who)
+{
+	uint64_t at;
+	struct memory *m = memory_of(w, o, &at);
+	if (!m)
+		return;
+	assert_true((who == OTHER || at % SLOT == 0) && at + o->bytes <= m->bytes);
+	for (uint64_t i = at / SLOT; i < (at + o->bytes + SLOT - 1) / SLOT; i++)
 		m->slot[i] = who;
 }
 
-static void expect(const struct memory *m, uint64_t at, uint64_t bytes, int who)
+static void expect(struct walk *w, const struct zr_operand *o, uint64_t bytes, int who)
 {
-	assert_true(at + bytes <= m->bytes);
-	for (uint64_t i = at / SLOT; i < (at + bytes + SLOT - 1) / SLOT; i++)
+	uint64_t at = 0;
+	struct memory *m = memory_of(w, o, &at);
+	assert_true(!bytes || (m && bytes <= o->bytes && at % SLOT == 0 && at + o->bytes <= m->bytes));
+	for (uint64_t i = at / SLOT; bytes && i < (at + bytes + SLOT - 1) / SLOT; i++)
 		if (m->slot[i] != who)
 			fail_msg("at %llu: %d, not %d", (unsigned long long)(i * SLOT), m->slot[i], who);
 }
 
-static int apart(uint64_t a, uint64_t na, uint64_t b, uint64_t nb)
+/* What it writes that is no activation. */
+static void mark_others(struct walk *w, const struct zr_instr *i)
 {
-	return a + na <= b || b + nb <= a;
-}
-
-static void check_apart(const struct stretch *x, uint64_t bytes, const struct stretch *y, uint64_t others)
-{
-	assert_true(!y->memory || x->memory != y->memory || apart(x->at, bytes, y->at, others));
-}
-
-/* Nothing is written where a move reads or writes. */
-static void write_to(struct walk *w, struct stretch to, uint64_t bytes, int who)
-{
-	const struct zr_activations *a = &w->s->train_act;
-	for (int32_t i = 0; i < a->n_moves; i++) {
-		check_apart(&to, bytes, &w->moving[i].from, a->move[i].bytes);
-		check_apart(&to, bytes, &w->moving[i].to, a->move[i].bytes);
-	}
-	mark(to.memory, to.at, bytes, who);
-}
-
-static void write_near(struct walk *w, uint64_t at, uint64_t bytes, int who)
-{
-	write_to(w, (struct stretch){ &w->near, at }, bytes, who);
+	for (int32_t k = i->first; k < i->first + i->n; k++)
+		if (w->p->operand[k].access & ZR_WRITES && w->p->operand[k].region != ZR_R_ACT)
+			mark(w, &w->p->operand[k], OTHER);
 }
 
 /* What a use reads is there before and after it wrote: it must not write over that, nor one result over the other. */
-static void walk_use(struct walk *w, const struct zr_use *use, const struct zr_use_place *p)
+static void walk_use(struct walk *w, const struct zr_instr *in)
 {
+	const struct zr_schedule *uses = w->p->id == ZR_S_EVAL ? &w->s->eval_uses : &w->s->train_uses;
+	const struct zr_use *use = &uses->use[in->number];
+	const struct zr_operand *o = &w->p->operand[in->first];
 	int32_t i = use->layer;
 	const struct zr_layer_bytes *b = &w->s->layer_bytes[i];
 	int backward = use->phase == ZR_BACKWARD, loss = i == (int32_t)w->s->decl.n_layers - 1;
 	for (int after = 0; after < 2; after++) {
 		if (i > 0)
-			expect(&w->near, p->in, w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);
+			expect(w, &o[0], w->s->layer_bytes[i - 1].out, OUT_OF + i - 1);
 		if (backward && !loss)
-			expect(&w->near, p->saved, b->saved, SAVED_OF + i);
-		if (backward || after)
-			continue;
-		write_near(w, p->out, b->out, OUT_OF + i);
-		write_near(w, p->saved, b->saved, SAVED_OF + i);
-		expect(&w->near, p->out, b->out, OUT_OF + i);
+			expect(w, &o[2], b->saved, SAVED_OF + i);
+		if (after)
+			break;
+		mark_others(w, in);
+		if (!backward)
+			mark(w, &o[1], OUT_OF + i);
+		if (!backward || loss)
+			mark(w, &o[2], SAVED_OF + i);
+		if (!backward)
+			expect(w, &o[1], b->out, OUT_OF + i);
 	}
 }
 
-/* Where a move is after so many legs. */
-static struct stretch stop_of(struct walk *w, const struct zr_pop *op, int32_t stop)
+/* Of a move of activations, a leg. */
+static void walk_leg(struct walk *w, const struct zr_instr *in, const struct zr_act_move *m)
 {
-	const struct zr_act_move *m = &w->s->train_act.move[op->use];
-	struct stretch near = { &w->near, m->near }, far = { &w->far, m->far };
-	if (stop && stop < zr_route_move(w->s, m->back).n)
-		return (struct stretch){ &w->slot, op->slot };
-	return !stop == !m->back ? near : far;
-}
-
-static int who_moves(const struct walk *w, const struct zr_pop *op)
-{
-	const struct zr_act_move *m = &w->s->train_act.move[op->use];
-	return (m->saved ? SAVED_OF : OUT_OF) + m->layer;
-}
-
-static void begin_leg(struct walk *w, const struct zr_pop *op)
-{
-	const struct zr_act_move *m = &w->s->train_act.move[op->use];
 	const struct zr_layer_bytes *b = &w->s->layer_bytes[m->layer];
-	struct moving *v = &w->moving[op->use];
-	struct stretch from = stop_of(w, op, v->stop), to = stop_of(w, op, v->stop + 1);
-	expect(from.memory, from.at, from.memory != &w->near ? m->bytes : m->saved ? b->saved : b->out, who_moves(w, op));
-	write_to(w, to, m->bytes, NOTHING);
-	v->from = from;
-	v->to = to;
+	const struct zr_operand *o = &w->p->operand[in->first];
+	int who = (m->saved ? SAVED_OF : OUT_OF) + m->layer;
+	assert_int_equal(in->n, 2);
+	expect(w, &o[0], m->saved ? b->saved : b->out, who);
+	mark(w, &o[1], who);
 }
 
-static void end_leg(struct walk *w, const struct zr_pop *op)
+static const struct zr_act_move *move_of(const struct walk *w, const struct zr_instr *in)
 {
-	struct moving *v = &w->moving[op->use];
-	assert_non_null(v->to.memory);
-	mark(v->to.memory, v->to.at, w->s->train_act.move[op->use].bytes, who_moves(w, op));
-	v->from = v->to = (struct stretch){ NULL, 0 };
-	v->stop++;
+	const struct zr_program *r = zr_record_of(w->s, w->p->id);
+	const struct zr_pop *op = r && in->op >= 0 ? &r->op[in->op] : NULL;
+	return op && (op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH) ? &w->s->train_act.move[op->use] : NULL;
 }
 
-/* A move's operation, a relay or its wait, which takes all legs that are left. */
-static void walk_move(struct walk *w, const struct zr_pop *op, int32_t kind)
+void walk_program(const struct zr_setup *s, int32_t id)
 {
-	struct moving *v = &w->moving[op->use];
-	int32_t legs = zr_route_move(w->s, op->kind == ZR_P_FETCH).n;
-	if (kind != ZR_P_RELAY && kind != ZR_P_WAIT) {
-		v->stop = 0;
-		begin_leg(w, op);
-		return;
+	struct walk w = { .s = s, .p = &s->lowered[id] };
+	assert_true(w.p->n > 0);
+	for (int i = 0; i < MEMORIES; i++) {
+		struct memory *m = &w.memory[i];
+		m->bytes = i == FAR ? s->plan.region[ZR_R_ACT_FAR].bytes : s->plan.arena[i];
+		m->slot = calloc(m->bytes / SLOT + 1, sizeof *m->slot);
+		assert_non_null(m->slot);
 	}
-	do {
-		end_leg(w, op);
-		if (v->stop < legs)
-			begin_leg(w, op);
-	} while (kind == ZR_P_WAIT && v->stop < legs);
-	assert_true(kind == ZR_P_WAIT || v->stop < legs);
-}
-
-static int is_move(const struct zr_pop *op)
-{
-	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH;
-}
-
-void walk_program(const struct zr_setup *s, int32_t program)
-{
-	const struct zr_program *p = &s->program[program];
-	const struct zr_schedule *uses = program == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
-	const struct zr_activations *act = program == ZR_PROG_EVAL ? &s->eval_act : &s->train_act;
-	struct walk w = { .s = s, .near.bytes = s->plan.region[ZR_R_ACT].bytes, .far.bytes = s->plan.region[ZR_R_ACT_FAR].bytes,
-			  .slot.bytes = p->slot_bytes };
-	w.near.slot = calloc(w.near.bytes / SLOT + 1, sizeof *w.near.slot);
-	w.far.slot = calloc(w.far.bytes / SLOT + 1, sizeof *w.far.slot);
-	w.slot.slot = calloc(w.slot.bytes / SLOT + 1, sizeof *w.slot.slot);
-	w.moving = calloc((size_t)s->train_act.n_moves + 1, sizeof *w.moving);
-	assert_true(w.near.slot && w.far.slot && w.slot.slot && w.moving);
-	for (int32_t i = 0; i < p->n; i++) {
-		const struct zr_pop *op = &p->op[i];
-		if (op->kind == ZR_P_LAYER)
-			walk_use(&w, &uses->use[op->use], &act->use[op->use]);
-		else if (is_move(op))
-			walk_move(&w, op, op->kind);
-		else if ((op->kind == ZR_P_WAIT || op->kind == ZR_P_RELAY) && is_move(&p->op[op->target]))
-			walk_move(&w, &p->op[op->target], op->kind);
+	for (int32_t i = 0; i < w.p->n; i++) {
+		const struct zr_instr *in = &w.p->instr[i];
+		const struct zr_act_move *m = move_of(&w, in);
+		if (in->kind == ZR_I_LAYER)
+			walk_use(&w, in);
+		else if (m)
+			walk_leg(&w, in, m);
+		else
+			mark_others(&w, in);
 	}
-	for (int32_t i = 0; i < s->train_act.n_moves; i++)
-		assert_null(w.moving[i].to.memory);
-	free(w.slot.slot);
-	free(w.near.slot);
-	free(w.far.slot);
-	free(w.moving);
+	for (int i = 0; i < MEMORIES; i++)
+		free(w.memory[i].slot);
 }
 
 /* ---- training ---- */

@@ -35,7 +35,7 @@ uint64_t store_moved(void);  /* bytes since plant_store() */
 void store_fail(int64_t nth); /* the nth wait from now fails */
 
 /* Walks a program of activations: what a layer reads must be what was written, and nothing may touch what is moving. */
-void walk_program(const struct zr_setup *s, int32_t program);
+void walk_program(const struct zr_setup *s, int32_t id);
 
 /* The schedule as "f0 f1 .. b7 r5 r6 b6 .." */
 void schedule_text(const struct zr_schedule *uses, char *buf);

@@ -60,7 +60,7 @@ static void moves_run_beside_the_next_use(void **unused)
 	struct zr_setup *s = offloaded(NULL, 64);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 >s2 f3 )s2 >o2 f4 )o2 f5 >s5 f6 )s5 b7 <s5 b6 (s5 b5 <o2 b4 (o2 <s2 b3 (s2 b2 b1 b0");
-	walk_program(s, ZR_PROG_MICRO);
+	walk_program(s, ZR_S_LAST);
 	plan_close(s);
 }
 
@@ -80,7 +80,7 @@ static void each_leg_runs_beside_a_use(void **unused)
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 >s2 f3 /s2 >o2 f4 )s2 /o2 f5 )o2 >s5 f6 /s5 )s5 <s5 b7 \\s5 b6 (s5 <o2 b5 \\o2 <s2 b4 (o2 \\s2"
 				 " b3 (s2 b2 b1 b0");
-	walk_program(s, ZR_PROG_MICRO);
+	walk_program(s, ZR_S_LAST);
 	plan_close(s);
 }
 
@@ -95,7 +95,7 @@ static void outputs_return_before_their_segment_runs_again(void **unused)
 	struct zr_setup *s = offloaded(NULL, 64);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 f3 >o2 f4 )o2 f5 >o4 f6 )o4 b7 <o4 b6 (o4 <o2 b5 (o2 r3 r4 b4 b3 r1 r2 b2 b1 b0");
-	walk_program(s, ZR_PROG_MICRO);
+	walk_program(s, ZR_S_LAST);
 	plan_close(s);
 
 	/* there are enough uses between r4 and b4 to leave again: it stays */
@@ -123,9 +123,8 @@ static void nothing_touches_what_moves(void **unused)
 			assert_non_null(strstr(err.text, "[offload.activation] does nothing"));
 			continue;
 		}
-		walk_program(s, ZR_PROG_MICRO);
-		walk_program(s, ZR_PROG_LAST_MICRO);
-		walk_program(s, ZR_PROG_EVAL);
+		walk_program(s, ZR_S_LAST);
+		walk_program(s, ZR_S_EVAL);
 		moves += s->train_act.n_moves;
 	}
 	assert_true(moves > 1000);
@@ -158,7 +157,7 @@ static void I2_two_layers_are_on_the_device_however_many_there_are(void **unused
 			struct zr_setup *s = offloaded("precision.plugin=bf16", align);
 			uint64_t out = up(s->layer_bytes[1].out, align), saved = up(s->layer_bytes[1].saved, align);
 			uint64_t few = 2 * saved + 3 * out, stay = (uint64_t)kept * (saved + out), away = (uint64_t)(L - kept);
-			assert_int_equal(s->plan.region[ZR_R_ACT].bytes, up(few > stay ? few : stay, 4096));
+			assert_int_equal(s->plan.region[ZR_R_ACT].bytes, few > stay ? few : stay);
 			assert_int_equal(s->plan.region[ZR_R_ACT_FAR].bytes, up(out + away * (out + saved), 4096));
 			assert_int_equal(s->plan.region[ZR_R_ACT_FAR].tier, ZR_TIER_DISK);
 			plan_close(s);

@@ -82,14 +82,14 @@ static void activations_are_where_they_are_read(void **unused)
 	(void)unused;
 	struct zr_error err = { 0 };
 	struct zr_setup *s = six("precision.plugin=bf16");
-	walk_program(s, ZR_PROG_MICRO);
-	walk_program(s, ZR_PROG_EVAL);
+	walk_program(s, ZR_S_LAST);
+	walk_program(s, ZR_S_EVAL);
 	for (int i = 0; i < CHOICES; i += STEP) {
 		int ran[LAYERS] = { 0 };
 		plant(i);
 		if (ask_again(s, &err))
 			fail_msg("choice %d: %s", i, err.text);
-		walk_program(s, ZR_PROG_LAST_MICRO);
+		walk_program(s, ZR_S_LAST);
 		for (int32_t k = 0; k < s->train_uses.n; k++)
 			ran[s->train_uses.use[k].layer] += s->train_uses.use[k].phase == ZR_RECOMPUTE;
 		for (int k = 0; k < LAYERS; k++)
@@ -128,12 +128,12 @@ static void I2_segments_take_what_the_formula_says(void **unused)
 		struct zr_setup *s = recompute(i & 1 ? "bf16" : "fp32", "every", k);
 		uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64);
 		uint64_t want = (1 + (L - k + k - 1) / k) * out + k * (out + saved);
-		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, up(want, 4096));
+		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, want);
 		plan_close(s);
 	}
 	struct zr_setup *s = six(NULL);
 	uint64_t out = up(s->layer_bytes[1].out, 64), saved = up(s->layer_bytes[1].saved, 64);
-	assert_int_equal(s->plan.region[ZR_R_ACT].bytes, up(out + L * (out + saved), 4096));
+	assert_int_equal(s->plan.region[ZR_R_ACT].bytes, out + L * (out + saved));
 	plan_close(s);
 }
 
@@ -161,8 +161,8 @@ static void max_bytes_keeps_as_many_layers_as_fit(void **unused)
 		for (int32_t i = 0; i < s->train_uses.n; i++)
 			again += s->train_uses.use[i].phase == ZR_RECOMPUTE;
 		assert_int_equal(again, L - fits);
-		assert_true(s->plan.region[ZR_R_ACT].bytes <= up(limit, 4096));
-		walk_program(s, ZR_PROG_LAST_MICRO);
+		assert_true(s->plan.region[ZR_R_ACT].bytes <= limit);
+		walk_program(s, ZR_S_LAST);
 		plan_close(s);
 	}
 }
@@ -181,7 +181,7 @@ static void the_least_that_is_named_is_enough(void **unused)
 		assert_null(try_recompute(layers, "fp32", "max_bytes", least - 1, &err));
 		struct zr_setup *s = try_recompute(layers, "fp32", "max_bytes", least, &err);
 		assert_non_null(s);
-		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, up(least, 4096));
+		assert_int_equal(s->plan.region[ZR_R_ACT].bytes, least);
 		plan_close(s);
 	}
 }

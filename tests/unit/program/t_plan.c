@@ -160,12 +160,13 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 	uint64_t one_publish = N > 1 && c->stage == HPZ ? full(H0, N, c->size) : 0; /* of the whole unit, over all ranks */
 	uint64_t publish = N > 1 && c->stage == HPZ ? sum(full, N, c->size) : 0;
 	int direct = N == 1 && c->accumulation == 1 && !c->narrow; /* written where they are summed */
-	/* tiny: wte from the head's backward to the end, a block's, and the block's before on its way */
-	want[ZR_R_GRAD_BUFFER] = direct ? 0 : c->sizes == TINY ? full(WTE, N, 4) + 2 * full(H0, N, 4) : sum(full, N, 4);
+	/* tiny: wte from the head's backward to the end, a block's, and where it is sent as it is the block's before */
+	uint64_t blocks = N > 1 && (c->node == N || !c->narrow) && !sums_locally(c) ? 2 : 1;
+	want[ZR_R_GRAD_BUFFER] = direct ? 0 : c->sizes == TINY ? full(WTE, N, 4) + blocks * full(H0, N, 4) : sum(full, N, 4);
 	want[ZR_R_GATHER] = L == 1 || views(c) ? 0 : c->sizes == TINY ? one_use : sum(full, L, c->size);
 	want[ZR_R_GATHER] = most(want[ZR_R_GATHER], c->sizes == TINY ? one_publish : publish);
-	/* what others sent; in 16 bits also what is sent, and one rank's share of a unit widened again */
-	want[ZR_R_COMM] = (c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4)) + (c->narrow ? share(H0, N, 4) : 0);
+	/* what others sent; in 16 bits also what is sent, which is gone when a share of a unit is widened again */
+	want[ZR_R_COMM] = c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4);
 	if (c->node < N && !c->narrow && (c->local || c->accumulation == 1)) /* a rank sends once per update: what comes is added */
 		want[ZR_R_COMM] = c->sizes == TINY ? share(H0, N, 4) : sum(share, N, 4);
 	if (c->node == N)

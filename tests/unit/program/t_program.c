@@ -41,117 +41,87 @@ static void check_disjoint(const struct interval *v, int n, uint64_t bytes)
 	}
 }
 
-static uint64_t copy_bytes(const struct zr_setup *s, int32_t unit, int64_t ranks, int size)
-{
-	return ranks == 1 ? 0 : (uint64_t)((s->layout.unit[unit].blocks + ranks - 1) / ranks * ranks * 2048 * size);
-}
-
 static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p, int32_t op)
 {
 	return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[p->op[op].use];
 }
 
-/* ---- ways of several legs: of [offload.param] beside a device that only copies reach ---- */
+/* ---- buffers of what was lowered ---- */
 
-static int is_far(const struct zr_setup *s)
+/* From the first instruction that touches a buffer to the last one; where it lies in its memory. */
+static struct interval life_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t number)
 {
-	return !s->device_info.host_access && s->offload[ZR_STORE_PARAM - ZR_STORE_OPTIMIZER].it.section;
-}
-
-static int is_disk(const struct zr_setup *s)
-{
-	return is_far(s) && !s->offload[ZR_STORE_PARAM - ZR_STORE_OPTIMIZER].info.direct;
-}
-
-/* The relay that begins leg `n` of an operation, or its wait; the operation itself begins the first. */
-static int32_t leg_begins(const struct zr_program *p, int32_t op, int n)
-{
-	int32_t i = op;
-	while (n > 0) {
-		i++;
-		assert_true(i < p->n);
-		if (p->op[i].target == op && p->op[i].kind == ZR_P_WAIT)
-			break;
-		n -= p->op[i].target == op && p->op[i].kind == ZR_P_RELAY;
-	}
-	return i;
-}
-
-/* Where ranks meet there, a slot has room for all shares, else for what comes from disk. It lives until the wait. */
-static void walk_slots(const struct zr_setup *s, const struct zr_program *p)
-{
-	struct interval v[128];
-	int n = 0, size = s->types.dtype == ZR_F32 ? 4 : 2;
-	for (int32_t i = 0; i < p->n; i++) {
-		int gather = p->op[i].kind == ZR_P_GATHER;
-		uint64_t bytes = 0;
-		for (int32_t k = 0; k < p->op[i].n; k++) {
-			int32_t u = p->unit[p->op[i].first + k];
-			int64_t ranks = gather ? zr_group_ranks(s, s->groups[u].param) : s->process.world;
-			if (gather && ranks == 1)
-				bytes += is_disk(s) ? (uint64_t)s->layout.unit[u].blocks * 2048 * (uint64_t)size : 0;
-			else if (gather || (p->op[i].kind == ZR_P_PUBLISH && s->groups[u].param == ZR_GROUP_NODE))
-				bytes += copy_bytes(s, u, ranks, size);
-		}
-		assert_true(n < 128);
-		if (bytes) {
-			assert_true(p->op[i].slot % 4096 == 0);
-			v[n++] = (struct interval){ i, wait_of(p, i), p->op[i].slot, bytes };
-		}
-	}
-	check_disjoint(v, n, p->slot_bytes);
-	assert_true(p->slot_bytes <= s->plan.region[ZR_R_SLOT].bytes);
-}
-
-/* Every copy lives from its gather, or the leg that brings it to the device, to its drop; a published one, where nodes keep a
- * share, to the wait. */
-static void walk_gathered(const struct zr_setup *s, const struct zr_program *p)
-{
-	struct interval v[256];
-	int n = 0;
+	const struct zr_buffer *b = &p->buffer[number - 1];
+	struct interval v = { -1, -1, s->plan.region[b->region].offset + b->offset, b->bytes };
 	for (int32_t i = 0; i < p->n; i++)
-		for (int32_t k = 0; k < p->op[i].n; k++) {
-			int32_t slot = p->op[i].first + k, u = p->unit[slot];
-			int gather = p->op[i].kind == ZR_P_GATHER;
-			if (!gather && !(p->op[i].kind == ZR_P_PUBLISH && s->groups[u].param == ZR_GROUP_NODE))
+		for (int32_t k = p->instr[i].first; k < p->instr[i].first + p->instr[i].n; k++) {
+			const struct zr_operand *o = &p->operand[k];
+			if (o->buffer != number)
 				continue;
-			int64_t ranks = gather && s->groups[u].param == ZR_GROUP_NODE ? s->process.local_world : s->process.world;
-			int32_t from = gather && is_far(s) ? leg_begins(p, i, is_disk(s) + (ranks > 1)) : i;
-			if (!gather && is_far(s))
-				continue; /* in the slot */
-			if (gather && s->views)
-				continue; /* nothing is copied */
-			assert_true(n < 256);
-			v[n++] = (struct interval){ from, gather ? first_after(p, i, ZR_P_DROP, u) : wait_of(p, i), p->place[slot],
-						    is_far(s) && ranks == 1 ? (uint64_t)s->layout.unit[u].blocks * 2048 * (s->types.dtype == ZR_F32 ? 4 : 2) :
-									      copy_bytes(s, u, ranks, s->types.dtype == ZR_F32 ? 4 : 2) };
-			assert_true(v[n - 1].last < p->n);
+			assert_int_equal(o->region, b->region);
+			assert_true(o->at >= b->offset && o->at + o->bytes <= b->offset + b->bytes);
+			v.first = v.first < 0 ? i : v.first;
+			v.last = i;
 		}
-	check_disjoint(v, n, p->gather_bytes);
+	return v;
 }
 
-/* A gradient lives from the first backward that adds to it to the wait of its reduce. */
-static void walk_gradients(const struct zr_setup *s, const struct zr_program *p)
+/* No two that live at the same time share a byte. */
+static void walk_buffers(const struct zr_setup *s, const struct zr_lowered *p)
 {
-	struct interval v[UNITS];
-	for (int32_t u = 0; u < UNITS; u++) {
-		int32_t first = -1, last = -1, reduce = first_after(p, 0, ZR_P_REDUCE, u);
-		for (int32_t i = 0; i < p->n; i++) {
-			if (p->op[i].kind != ZR_P_LAYER || use_of(s, p, i)->phase != ZR_BACKWARD)
+	for (int store = ZR_STORE_DEVICE; store <= ZR_STORE_HOST; store++) {
+		struct interval v[512];
+		int n = 0;
+		for (int32_t i = 0; i < p->n_buffer; i++) {
+			if (s->plan.region[p->buffer[i].region].store != store)
 				continue;
-			for (uint32_t k = 0; k < use_of(s, p, i)->n_units; k++)
-				if (use_of(s, p, i)->units[k] == u) {
-					first = first < 0 ? i : first;
-					last = i;
-				}
+			assert_true(n < 512);
+			v[n] = life_of(s, p, i + 1);
+			n += v[n].first >= 0;
 		}
-		assert_true(first >= 0 && reduce > last && reduce < p->n);
-		assert_int_equal(first_after(p, reduce + 1, ZR_P_REDUCE, u), p->n);
-		v[u] = (struct interval){ first, wait_of(p, reduce), p->grad_buffer[u],
-					  (uint64_t)((s->layout.unit[u].blocks + s->process.world - 1) / s->process.world * s->process.world) * 8192 };
+		check_disjoint(v, n, s->plan.arena[store]);
 	}
-	check_disjoint(v, UNITS, p->grad_bytes);
 }
+
+/* What layers are given: a full copy of each unit, and room for gradients of equal shares. */
+static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
+{
+	uint64_t size = s->types.dtype == ZR_F32 ? 4 : 2;
+	for (int32_t i = 0; i < p->n; i++) {
+		const struct zr_operand *o = &p->operand[p->instr[i].first];
+		if (p->instr[i].kind != ZR_I_LAYER)
+			continue;
+		const struct zr_use *use = &(p->id == ZR_S_EVAL ? &s->eval_uses : &s->train_uses)->use[p->instr[i].number];
+		for (uint32_t k = 0; k < use->n_units; k++) {
+			int64_t blocks = s->layout.unit[use->units[k]].blocks, N = s->process.world;
+			const struct zr_operand *full = &o[5 + 2 * k], *grad = &o[6 + 2 * k];
+			assert_true(full->whose != ZR_MINE || full->bytes >= (uint64_t)blocks * 2048 * size);
+			if (use->phase == ZR_BACKWARD && grad->region == ZR_R_GRAD_BUFFER)
+				assert_int_equal(grad->bytes, (blocks + N - 1) / N * N * 8192);
+		}
+	}
+}
+
+static void walk_lowered(const struct zr_setup *s)
+{
+	assert_true(s->lowered[ZR_S_LAST].n_buffer > 0 && s->lowered[ZR_S_EVAL].n_buffer > 0);
+	for (int id = 0; id < ZR_LOWERED; id++) {
+		walk_buffers(s, &s->lowered[id]);
+		walk_layers(s, &s->lowered[id]);
+	}
+}
+
+/* Disks want whole pages; so much passes through host memory at a time. */
+static void walk_slots(const struct zr_setup *s, const struct zr_lowered *p)
+{
+	for (int32_t i = 0; i < p->n_buffer; i++)
+		if (p->buffer[i].region == ZR_R_SLOT) {
+			assert_int_equal(p->buffer[i].offset % 4096, 0);
+			assert_true(p->buffer[i].bytes <= s->plan.region[ZR_R_SLOT].bytes);
+		}
+}
+
+/* ---- operations ---- */
 
 /* No layer runs before its units are there; at most one reduce is under way; everything posted is waited for. */
 static void walk_order(const struct zr_setup *s, const struct zr_program *p)
@@ -193,12 +163,9 @@ static void walk_update(const struct zr_program *p)
 static void walk_case(int world, const char *const *options)
 {
 	struct zr_setup *s = plan_open(world, options);
-	for (int id = 0; id < 4; id++) {
+	for (int id = 0; id < 4; id++)
 		walk_order(s, &s->program[id]);
-		walk_gathered(s, &s->program[id]);
-	}
-	walk_gradients(s, &s->program[ZR_PROG_MICRO]);
-	walk_gradients(s, &s->program[ZR_PROG_LAST_MICRO]);
+	walk_lowered(s);
 	walk_update(&s->program[ZR_PROG_UPDATE]);
 	plan_close(s);
 }
@@ -241,11 +208,11 @@ static void what_passes_through_host_memory_has_its_own_place_there(void **unuse
 		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s", ahead[(i / 8 + 1) % 4 + !((i / 8 + 1) % 4)]);
 		for (int world = 1; world <= 3; world++) {
 			struct zr_setup *s = plan_open(world, o);
-			for (int id = 0; id < 4; id++) {
+			for (int id = 0; id < 4; id++)
 				walk_order(s, &s->program[id]);
-				walk_gathered(s, &s->program[id]);
-				walk_slots(s, &s->program[id]);
-			}
+			for (int id = 0; id < ZR_LOWERED; id++)
+				walk_slots(s, &s->lowered[id]);
+			walk_lowered(s);
 			plan_close(s);
 		}
 	}
