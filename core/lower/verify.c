@@ -124,10 +124,16 @@ static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
 static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
 {
 	char a[NAME];
-	if (!o->buffer || !transient(v, o) || !o->bytes)
+	uint64_t from = o->at, to = o->at + o->bytes;
+	if (!o->buffer)
+		return 0;
+	const struct zr_buffer *b = &v->p->buffer[o->buffer - 1];
+	if (from < b->offset || to > b->offset + b->bytes)
+		return WRONG(v, "%s leaves its buffer of %s", name(v, j, a),
+			     v->setup->plan.region[o->region].what);
+	if (!transient(v, o) || !o->bytes)
 		return 0;
 	struct written *w = &v->written[o->buffer - 1];
-	uint64_t from = o->at, to = o->at + o->bytes;
 	if (o->access & ZR_READS && (from < w->from || to > w->to))
 		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
 			     name(v, j, a), from < w->from || from >= w->to ? from : w->to,

@@ -36,7 +36,7 @@ void rig_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 	memset(s, 0, sizeof *s);
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		s->plan.region[i] = (struct zr_region){ .what = "a region", .bytes = bytes,
-						       .room = bytes,
+							.room = bytes,
 							.offset = (uint64_t)i << 40 };
 	s->plan.region[ZR_R_STATE].store = ZR_STORE_OPTIMIZER;
 	s->plan.region[ZR_R_STATE].what = "the state";

@@ -300,6 +300,25 @@ static void refuses_unwritten(void **unused)
 	assert_int_equal(refuses, expected);
 }
 
+/* What another buffer left in its bytes does not count. */
+static void refuses_what_a_buffer_did_not_write(void **unused)
+{
+	struct zr_buffer buffer[2] = { { ZR_R_WORK, 0, 1, 64, 16, 64 }, { ZR_R_ACT, 0, 1, 64, 16, 64 } };
+	(void)unused;
+	one(ZR_Q_COMPUTE, W, ZR_R_WORK, 64, 16);
+	one(ZR_Q_COMPUTE, R, ZR_R_WORK, 64, 8);
+	program.n_buffer = 2;
+	program.buffer = buffer;
+	program.operand[0].buffer = program.operand[1].buffer = 1;
+	assert_int_equal(zr_verify(&setup, &program, NULL), 0);
+	program.operand[0].buffer = 2;
+	REFUSED("#1 (instruction 1) reads byte 64 of a region, which nothing before it writes");
+	program.operand[0].buffer = 1;
+	program.operand[0].bytes = 17;
+	REFUSED("#0 (instruction 0) leaves its buffer");
+	program.buffer = NULL;
+}
+
 static void refuses_strange(void **unused)
 {
 	(void)unused;
@@ -568,6 +587,7 @@ int main(void)
 		cmocka_unit_test_setup(requests, fresh),
 		cmocka_unit_test_setup(refuses_unordered, fresh),
 		cmocka_unit_test_setup(refuses_unwritten, fresh),
+		cmocka_unit_test_setup(refuses_what_a_buffer_did_not_write, fresh),
 		cmocka_unit_test_setup(refuses_strange, fresh),
 		cmocka_unit_test_setup(all_orders_compute_the_same, fresh),
 		cmocka_unit_test_setup(every_dependency_counts, fresh),
