@@ -483,17 +483,17 @@ static int start(struct zr_lowering *l)
 		listed = (size_t)l->s->program[i].n_unit > listed ? (size_t)l->s->program[i].n_unit : listed;
 	}
 	l->leg = calloc(ops, sizeof *l->leg);
-	l->full = calloc(units, sizeof *l->full);
-	l->grad = calloc(units, sizeof *l->grad);
-	l->life = calloc(lives, sizeof *l->life);
-	l->slot = calloc(ops, sizeof *l->slot);
-	l->busy = calloc(ops, sizeof *l->busy);
-	l->whole = calloc(listed, sizeof *l->whole);
-	l->part = calloc(units, sizeof *l->part);
-	l->reduce = calloc(listed, sizeof *l->reduce);
-	l->from = calloc(listed, sizeof *l->from);
-	if (!l->leg || !l->full || !l->grad || !l->life || !l->slot || !l->busy || !l->whole || !l->part || !l->reduce || !l->from)
+	l->full = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->full);
+	l->part = calloc(units + listed, sizeof *l->part);
+	if (!l->leg || !l->full || !l->part)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
+	l->grad = l->full + units;
+	l->life = l->grad + units;
+	l->slot = l->life + lives;
+	l->busy = l->slot + ops;
+	l->whole = l->busy + ops;
+	l->from = l->whole + listed;
+	l->reduce = l->part + units;
 	for (int32_t u = 0; u < l->s->layout.n_units; u++)
 		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
 	return 0;
@@ -523,9 +523,9 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 	l.rc = start(&l);
 	if (!l.rc)
 		lower(&l, id);
-	void *scratch[] = { l.leg, l.full, l.grad, l.life, l.slot, l.busy, l.whole, l.part, l.reduce, l.from };
-	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
-		free(scratch[i]);
+	free(l.leg);
+	free(l.full);
+	free(l.part);
 	return l.rc;
 }
 
