@@ -136,6 +136,4 @@ static inline const int32_t *zr_low_units(const struct zr_lowering *l, const str
 	return l->record->unit + op->first;
 }
 
-/* ---- all of it ---- */
-
 #endif
