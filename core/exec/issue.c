@@ -22,7 +22,8 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 {
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
-	return (struct zr_call){ &p->instr[n], p->operand + first, b->at + first, b->seg + first };
+	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
+	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first };
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
