@@ -369,10 +369,8 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 	if (alone(l) ? !by_host(l) : !sends(l))
 		return;
 	l->op = (int32_t)(op - l->record->op);
-	for (int32_t i = 0; i < op->n; i++) {
+	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->from[op->first + i]);
-		zr_low_keep(l, &l->reduce[op->first + i].send);
-	}
 	if (by_host(l)) {
 		leave_device(l, op);
 	} else {
