@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/comm.h - DRAFT. Role "comm", interface "zr.comm/1": collectives over groups of ranks, with tickets.
- * All ranks of a group post the same operations in the same order; each carries a tag, and ranks whose tags,
- * kinds or counts differ fail with both, as does a rank that waits longer than the timeout.
+ * zeroth/comm.h - DRAFT. Role "comm", interface "zr.comm/1": asynchronous collectives over groups
+ * of ranks. All ranks of a group post the same operations in the same order. Each operation carries
+ * a tag: ranks whose tags, kinds or counts differ fail with a message that shows both, and so
+ * does a rank that waits longer than the timeout.
  *
- * An operation works on a list of segments: the bucket. Posting announces it and never waits; wait() completes it.
- * Buffers belong to the caller and stay untouched from post to wait.
+ * An operation works on a list of segments, the bucket. post() starts it and never waits; wait()
+ * completes it. Buffers belong to the caller, who leaves them alone between post and wait.
  */
 #ifndef ZEROTH_COMM_H
 #define ZEROTH_COMM_H
@@ -18,22 +19,29 @@
 extern "C" {
 #endif
 
-typedef uint64_t zr_ticket; /* 0: already complete; else waited for exactly once, with the instance that issued it */
+/* Stands for an operation that was posted. 0: it is already complete. Any other ticket is waited
+ * for exactly once, with the instance that issued it. */
+typedef uint64_t zr_ticket;
 
 /* Kinds of operation. With R ranks in the group and count elements of a segment: */
 #define ZR_COMM_ALL_GATHER 1     /* send [count], recv [R][count]: recv[r] = send of rank r */
 #define ZR_COMM_REDUCE_SCATTER 2 /* send [R][count], recv [count] = sum over ranks of send_r[own] */
-#define ZR_COMM_ALL_REDUCE 3     /* send [count], recv [count] = sum over ranks; may be the same buffer */
+/* send [count], recv [count] = sum over ranks; may be the same buffer */
+#define ZR_COMM_ALL_REDUCE 3
 #define ZR_COMM_BROADCAST 4      /* recv [count] = send [count] of `root` */
 #define ZR_COMM_ALL_TO_ALL 5     /* send [R][count], recv [R][count]: recv[r] = send_r[own] */
 #define ZR_COMM_BARRIER 6        /* no segment */
-#define ZR_COMM_FENCE 7          /* no data moves; after wait, what peers wrote into their segments' `send` before they
-				  * posted is visible through mem_peer; segments are compared like any other */
+/* Moves no data. After wait, mem_peer shows what peers wrote into their segments' `send` before
+ * they posted. Segments are compared as those of any other operation. */
+#define ZR_COMM_FENCE 7
 
-/* Sums run over the ranks in ascending order, but for `sums` below: acc = x_0, then acc = acc + x_r; fp32, fp64 and int64. An
- * all_gather whose recv already holds send in place (recv + rank*count == send) copies only the others' parts. */
+/* Sums are of fp32, fp64 or int64 and run over the ranks in ascending order: acc = x_0, then acc =
+ * acc + x_r. Only a plugin with `sums` (below) may add in another order. An all_gather whose recv
+ * already holds send in its place (recv + rank*count == send) copies only the parts of other
+ * ranks. */
 
-/* What an operation is for: compared over ranks, and reported by a rank that fails or hangs. FROZEN. */
+/* Says what an operation is for. Ranks compare it, and a rank that fails or hangs reports it.
+ * FROZEN. */
 struct zr_comm_tag {
 	int64_t step;
 	int32_t op;   /* number in the program */
@@ -62,25 +70,38 @@ struct zr_comm_op {
 /* GROWABLE. */
 struct zr_comm_v1 {
 	uint32_t size;
-	uint32_t mem; /* ZR_MEM_* bits of what segments may lie in; 0: host memory, and device memory that the host can address */
+	/* ZR_MEM_* bits: the kinds of memory that segments may lie in. 0: host memory, and device
+	 * memory that the host can address. */
+	uint32_t mem;
 	int (*post)(struct zr_inst *, const struct zr_comm_op *, zr_ticket *); /* [step] */
-	int (*test)(struct zr_inst *, zr_ticket); /* [step] 1 done (wait still consumes it), 0 pending, < 0 failed */
+	/* [step] 1: done, but wait must still consume the ticket; 0: pending; < 0: failed */
+	int (*test)(struct zr_inst *, zr_ticket);
 	int (*wait)(struct zr_inst *, zr_ticket); /* [step] completes and consumes the ticket */
-	/* (optional) [main] collective over the node: memory of `bytes` zeroed, which peers of the node can address. */
+	/* (optional) [main] Collective over the node: allocates `bytes` zeroed bytes that the other
+	 * ranks of the node can address. */
 	int (*mem_alloc)(struct zr_inst *, uint64_t bytes, void **out);
 	void (*mem_free)(struct zr_inst *, void *p);
-	/* (optional) [step] where this process sees the same place of rank `rank` of the group; NULL: it cannot */
+	/* (optional) [step] The address at which this process sees what `mine` is at rank `rank` of
+	 * the group; NULL: this process cannot address it. */
 	void *(*mem_peer)(struct zr_inst *, const void *mine, int32_t group, int32_t rank);
-	void (*abort)(struct zr_inst *, const char *why); /* [any] every pending and later call fails with ZR_EPEER on all ranks */
-	uint64_t (*bytes_sent)(struct zr_inst *); /* [any] bytes this rank read from or sent to others so far */
-	/* (optional) [main] *out: one read-only mapping of [bytes of rank 0 | bytes of rank 1 | ...], the same place in memory
-	 * of mem_alloc of each rank of the group, `mine` that of this rank: a gather without a copy. `bytes` and the place's
-	 * offset are whole pages. Not collective; valid until mem_free; shows what peers wrote as mem_peer does, after a fence.
-	 * A group of one rank: `mine` itself. ZR_ENOTSUP: its ranks share no memory; ZR_ENOMEM: no mappings are left. */
-	int (*mem_view)(struct zr_inst *, const void *mine, uint64_t bytes, int32_t group, void **out);
-	/* (optional) [main] NULL: reduce_scatters add in rank order, as above. Else who orders their additions instead, with its
-	 * version, as "NCCL 2.27.3": bits then depend on it. Follows from the options alone; the option is called `sums`, with the
-	 * value `ordered` for rank order. Core refuses it in a training that posts no reduce_scatter. */
+	/* [any] Every pending and later call fails with ZR_EPEER on all ranks. */
+	void (*abort)(struct zr_inst *, const char *why);
+	/* [any] Bytes that this rank has read from other ranks or sent to them. */
+	uint64_t (*bytes_sent)(struct zr_inst *);
+	/* (optional) [main] A gather without a copy. *out: one read-only mapping of [bytes of rank
+	 * 0 | bytes of rank 1 | ...], which are the memory that each rank of the group allocated at
+	 * the same place with mem_alloc; `mine` is that place on this rank. `bytes` and the offset
+	 * of the place are whole pages. Not collective. The mapping is valid until mem_free. As
+	 * with mem_peer, it shows what peers wrote only after a fence. For a group of one rank it
+	 * is `mine` itself. ZR_ENOTSUP: the ranks share no memory; ZR_ENOMEM: no mappings are
+	 * left. */
+	int (*mem_view)(struct zr_inst *, const void *mine, uint64_t bytes, int32_t group,
+			void **out);
+	/* (optional) [main] NULL: a reduce_scatter adds in rank order, as above. Otherwise the name
+	 * and version of the library that chooses the order, as "NCCL 2.27.3"; results then depend
+	 * on it bit for bit. The answer follows from the options alone: the option is called
+	 * `sums`, and its value `ordered` means rank order. Core refuses another value in a
+	 * training that posts no reduce_scatter. */
 	const char *(*sums)(const void *opts);
 };
 

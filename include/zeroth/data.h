@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/data.h - DRAFT. Role "data", interface "zr.data/1": which tokens a slot of a step holds, as a
- * function of (seed, step, slot), so that neither world size nor a restart changes what is learned.
+ * zeroth/data.h - DRAFT. Role "data", interface "zr.data/1": the tokens of each micro-batch, as a
+ * pure function of (seed, step, slot). A slot is the place of a micro-batch in the global batch.
+ * Neither the number of ranks nor a restart changes what is learned.
  */
 #ifndef ZEROTH_DATA_H
 #define ZEROTH_DATA_H
@@ -20,7 +21,7 @@ extern "C" {
 /* GROWABLE; filled by info(). */
 struct zr_data_info {
 	uint32_t size, rsv;
-	int64_t vocabulary;   /* tokens are < this; 0 if the files do not say */
+	int64_t vocabulary;   /* every token is below this; 0 if the files do not say */
 	int64_t train_tokens; /* 0: none */
 	int64_t val_tokens;
 	char describe[160];   /* one line for people: "jargon.txt.gz: 1.6 M bytes, 5 % held out" */
@@ -31,27 +32,33 @@ struct zr_batch {
 	uint32_t size;
 	int32_t split;             /* ZR_SPLIT_* */
 	uint64_t seed;
-	int64_t step;              /* 0-based; for ZR_SPLIT_VAL the number of the evaluation batch's step is 0 */
+	int64_t step;              /* 0-based; 0 for ZR_SPLIT_VAL */
 	int64_t slot;              /* ZR_SPLIT_VAL: 0-based number of the evaluation batch */
 	int64_t slots;             /* slots per step */
 	int64_t sequences, length; /* B, T */
-	int32_t *inputs, *targets; /* [B*T] each, host memory, written by the plugin; targets[i] follows inputs[i] */
+	int32_t *inputs, *targets; /* [B*T] each, in host memory; the plugin writes them, targets[i]
+				    * being the token after inputs[i] */
 };
 
 /* GROWABLE. */
 struct zr_data_v1 {
 	uint32_t size, rsv;
 	int (*info)(struct zr_inst *, struct zr_data_info *); /* [main] */
-	/* [main] Whether sequences of `length` tokens can be drawn, with tokens < vocabulary where that is cheap
-	 * to know; fails with a text (too short, ...). Called once before training. */
+	/* [main] Checks that sequences of `length` tokens can be drawn and, where that is cheap to
+	 * know, that every token is below `vocabulary`. Fails with a text (too short, ...). Called
+	 * once before training. */
 	int (*prepare)(struct zr_inst *, int64_t length, int64_t vocabulary);
-	/* [step] Fills a batch; the same request always gives the same tokens. A token >= the prepared
-	 * vocabulary fails with its value, file and position. */
+	/* [step] Fills a batch; the same request always gives the same tokens. Fails with value,
+	 * file and position of a token that is not below the vocabulary that prepare() was
+	 * given. */
 	int (*batch)(struct zr_inst *, const struct zr_batch *);
-	/* (optional) [pure] Text of a token: writes at most 16 bytes to out, returns their number. Needs no instance. */
+	/* (optional) [pure] Text of a token: writes at most 16 bytes to out and returns their
+	 * number. Needs no instance. */
 	int (*decode)(const void *opts, int32_t token, char *out);
-	/* (optional) [pure] Tokens of a text: writes at most max, returns their number (or what it would be). */
-	int64_t (*encode)(const void *opts, const char *text, int64_t bytes, int32_t *out, int64_t max);
+	/* (optional) [pure] Tokens of a text: writes at most `max` and returns how many there are
+	 * in all. */
+	int64_t (*encode)(const void *opts, const char *text, int64_t bytes, int32_t *out,
+			  int64_t max);
 };
 
 #ifdef __cplusplus

@@ -3,18 +3,21 @@
  * zeroth/device.h - DRAFT. Role "device": memory, copies and a growable table of typed operations.
  *
  * Every operation is enqueued on a stream and never synchronises; a device that computes at once
- * (the CPU) has finished it when the call returns. A NULL operation is unsupported and refused while
- * planning. Element order is row-major. `dtype` names the storage of activations and parameters
- * (ZR_F32, ZR_BF16 or ZR_F16); arithmetic is fp32, gradients of parameters are fp32 always.
+ * (the CPU) has finished it when the call returns. Planning refuses a model that needs an operation
+ * whose pointer is NULL. Element order is row-major. `dtype` names the storage of activations and
+ * parameters (ZR_F32, ZR_BF16 or ZR_F16); arithmetic is fp32, gradients of parameters are fp32
+ * always.
  *
  * Determinism (invariant I1): for one device and variant, results depend on the arguments alone,
  * never on the number of threads. Sums run over fixed tiles whose shape depends on the shapes only.
- * bf16 is rounded half away from zero; fp16 to the nearest, ties to even, with subnormals, and to infinity
- * past its range, which a loss scale looks for.
+ * Values are rounded to bf16 half away from zero. They are rounded to fp16 to the nearest, ties to
+ * even, with subnormals; past the range of fp16 they become infinite, by which a loss scale notices
+ * an overflow.
  *
- * All pointers are borrowed for the call and, on a device with streams, until the stream passed it.
- * Operations return ZR_OK or a negative code whose text went through the host of the device: it names the operation. Core
- * adds rank, step, layer and unit. A device that finds out later says so in the text of the call that fails.
+ * All pointers are borrowed for the call and, on a device with streams, until the stream has
+ * executed it. Operations return ZR_OK, or a negative code after they passed a text that names the
+ * operation to the host's fail(). Core adds rank, step, layer and unit. A device that notices a
+ * failure only later reports it in the text of the call that fails then.
  */
 #ifndef ZEROTH_DEVICE_H
 #define ZEROTH_DEVICE_H
@@ -42,7 +45,8 @@ struct zr_rng {
 /* Scalars of an update, in the memory kind of the buffers they go with. FROZEN. */
 struct zr_scalars {
 	int64_t step;    /* 1-based count of applied updates, this one included */
-	float grad_mult; /* gradient = stored gradient * grad_mult: mean, unscale and clip in one factor */
+	/* gradient = stored gradient * grad_mult: mean, unscale and clip in one factor */
+	float grad_mult;
 	float lr;        /* learning rate of the group, schedule applied */
 };
 
@@ -64,9 +68,10 @@ struct zr_op_matmul {
 	void *pre;             /* with ZR_MM_GELU: [M, N] of d_dtype, ldd apart; may be NULL */
 };
 
-#define ZR_OP_ACCUMULATE 1u /* gradients of parameters: += instead of = (the first contribution stores) */
+/* Gradients of parameters: += instead of =. The first contribution of a micro-batch stores. */
+#define ZR_OP_ACCUMULATE 1u
 
-/* out[b*T+t, :] = wte[tokens[b*T+t], :] + wpe[t, :]; without wpe the first alone. GROWABLE. */
+/* out[b*T+t, :] = wte[tokens[b*T+t], :] + wpe[t, :]; without wpe only the first term. GROWABLE. */
 struct zr_op_embedding {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -76,8 +81,9 @@ struct zr_op_embedding {
 	void *out;             /* [B*T, C] */
 };
 
-/* dwte[tokens[r]] += dout[r]; dwpe[t] += sum over b of dout[b*T+t]; in index order. Either may be NULL: not wanted. GROWABLE.
- * Without ZR_OP_ACCUMULATE_WTE / _WPE rows that nothing adds to become 0. */
+/* dwte[tokens[r]] += dout[r]; dwpe[t] += sum over b of dout[b*T+t]; in index order. A NULL pointer
+ * means that this gradient is not wanted. Without ZR_OP_ACCUMULATE_WTE / _WPE, rows to which
+ * nothing is added become 0. GROWABLE. */
 #define ZR_OP_ACCUMULATE_WTE 1u
 #define ZR_OP_ACCUMULATE_WPE 2u
 struct zr_op_embedding_bwd {
@@ -101,7 +107,7 @@ struct zr_op_layernorm {
 	float *mean, *rstd; /* [rows], kept for backward */
 };
 
-/* dx += gradient w.r.t. x (the residual stream's own gradient is already there).
+/* dx += gradient w.r.t. x, since dx already has the gradient of the residual stream.
  * dgamma, dbeta: = or += by ZR_OP_ACCUMULATE. GROWABLE. */
 struct zr_op_layernorm_bwd {
 	uint32_t size, flags;
@@ -114,10 +120,11 @@ struct zr_op_layernorm_bwd {
 	void *work; /* layernorm_bwd_work() bytes */
 };
 
-/* Causal attention: out = softmax(mask(q k^T * scale)) v, per batch entry and head; never more of
- * the T x T matrix than a tile. Row (b, t) of q starts at q + (b*T+t)*q_stride elements, head h at
- * + h*head_dim; likewise k, v with kv_heads, each serving heads/kv_heads query heads. dropout p > 0
- * acts on the probabilities: element ((b*heads+h)*T+i)*T+j of rng. GROWABLE. */
+/* Causal attention: out = softmax(mask(q k^T * scale)) v, per batch entry and head. At no time is
+ * more than a tile of the T x T matrix in memory. Row (b, t) of q starts at q + (b*T+t)*q_stride
+ * elements, head h at + h*head_dim; likewise k, v with kv_heads, each serving heads/kv_heads query
+ * heads. dropout p > 0 acts on the probabilities: element ((b*heads+h)*T+i)*T+j of rng.
+ * GROWABLE. */
 struct zr_op_attention {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -130,7 +137,7 @@ struct zr_op_attention {
 	float *lse; /* [B, heads, T]: log of the sum of exponentials, kept for backward */
 };
 
-/* dq, dk, dv are stored (not added), strides as the forward's. GROWABLE. */
+/* Stores dq, dk and dv, without adding, with the strides of the forward. GROWABLE. */
 struct zr_op_attention_bwd {
 	uint32_t size, flags;
 	struct zr_op_attention fwd; /* as in the forward; out and lse are read */
@@ -139,8 +146,9 @@ struct zr_op_attention_bwd {
 	void *work;                 /* attention_bwd_work() bytes */
 };
 
-/* dx = dy * gelu'(pre); tanh form of GELU (Hendrycks and Gimpel 2016, GPT-2's). dx may be dy.
- * act, if not NULL, receives gelu(pre): a forward that kept pre need not keep its result too. GROWABLE. */
+/* dx = dy * gelu'(pre); tanh form of GELU (Hendrycks and Gimpel 2016, GPT-2's). dx may be dy. act,
+ * if not NULL, receives gelu(pre), so that a forward that kept pre need not keep its result too.
+ * GROWABLE. */
 struct zr_op_gelu_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -173,8 +181,9 @@ struct zr_op_bias_bwd {
 };
 
 /* Softmax cross entropy fused with the output projection, in chunks of rows: logits = x w^T.
- * loss[r] = logsumexp(logits[r]) - logits[r][targets[r]]; *loss_sum = fp64 sum of them in row order.
- * With dx: dlogits = (softmax - onehot) * scale; dx = dlogits w; dw = or += dlogits^T x. GROWABLE. */
+ * loss[r] = logsumexp(logits[r]) - logits[r][targets[r]]; *loss_sum = fp64 sum of them in row
+ * order. With dx: dlogits = (softmax - onehot) * scale; dx = dlogits w; dw = or += dlogits^T x.
+ * GROWABLE. */
 struct zr_op_head_loss {
 	uint32_t size, flags;
 	int32_t dtype;
@@ -189,9 +198,9 @@ struct zr_op_head_loss {
 	void *work;             /* head_loss_work() bytes */
 };
 
-/* acc = (or +=) g rounded to `comm_dtype`. If sumsq: per block of ZR_BLOCK elements of acc after the
- * fold the fp64 sum of squares and the count of non-finite elements, [ceil(n/ZR_BLOCK)] each.
- * g may be acc (measure only). GROWABLE. */
+/* Accumulates a gradient: acc = (or +=) g rounded to `comm_dtype`. If sumsq is not NULL, it also
+ * measures acc after that: per block of ZR_BLOCK elements the fp64 sum of squares and the count of
+ * non-finite elements, [ceil(n/ZR_BLOCK)] each. g may be acc: then it only measures. GROWABLE. */
 struct zr_op_fold {
 	uint32_t size, flags;
 	int32_t comm_dtype, rsv;
@@ -202,11 +211,12 @@ struct zr_op_fold {
 	uint32_t *nonfinite;
 };
 
-/* AdamW (Loshchilov and Hutter 2019; Kingma and Ba 2015), one sweep. g = grad * grad_mult;
- * m = b1 m + (1-b1) g; v = b2 v + (1-b2) g g; p -= lr*wd*p; p -= lr/(1-b1^t) * m / (sqrt(v/(1-b2^t)) + eps).
- * l2 != 0: Adam's L2 form instead, g += wd*p. bias_correction == 0: both factors are 1.
- * lowp, if not NULL, receives p rounded to lowp_dtype. m and v in bf16: p moves by their fp32 values, which
- * are rounded when stored. GROWABLE. */
+/* AdamW (Loshchilov and Hutter 2019; Kingma and Ba 2015) in one pass over memory:
+ *   g = grad * grad_mult;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g g;
+ *   p -= lr*wd*p;  p -= lr/(1-b1^t) * m / (sqrt(v/(1-b2^t)) + eps).
+ * l2 != 0: Adam's L2 form, g += wd*p instead of p -= lr*wd*p. bias_correction == 0: both 1-b^t are
+ * 1. lowp, if not NULL, receives p rounded to lowp_dtype. Where m and v are bf16, p moves by their
+ * fp32 values, which are rounded only when they are stored. GROWABLE. */
 struct zr_op_adamw {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -222,8 +232,10 @@ struct zr_op_adamw {
 	int32_t rsv2;
 };
 
-/* SGD with momentum, as torch.optim.SGD: g = grad*grad_mult + wd*p; buf = first update ? g : mu*buf + (1-damp)*g;
- * d = nesterov ? g + mu*buf : buf; p -= lr*d. buf is NULL without momentum. GROWABLE. */
+/* SGD with momentum, as torch.optim.SGD:
+ *   g = grad*grad_mult + wd*p;  buf = first update ? g : mu*buf + (1-damp)*g;
+ *   d = nesterov ? g + mu*buf : buf;  p -= lr*d.
+ * buf is NULL without momentum. GROWABLE. */
 struct zr_op_sgd {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -245,9 +257,9 @@ struct zr_op_cast {
 	void *dst;
 };
 
-/* dst[i] = mean + std * N(0,1), element e = first+i of rng (std = 0: constant). The normal is Box-Muller on
- * words a = 2e and b = 2e+1 of the stream: sqrt(-2 ln((a + 1/2) / 2^32)) cos(2 pi b / 2^32), in fp64,
- * rounded once. GROWABLE. */
+/* dst[i] = mean + std * N(0,1) from element e = first+i of rng (std = 0: constant). Box-Muller
+ * makes the normal from the words a = 2e and b = 2e+1 of the stream, sqrt(-2 ln((a + 1/2) / 2^32))
+ * cos(2 pi b / 2^32), in fp64, which is rounded once. GROWABLE. */
 struct zr_op_init {
 	uint32_t size, flags;
 	int64_t n, first;
@@ -256,19 +268,22 @@ struct zr_op_init {
 	float *dst;
 };
 
-/* A master of 32 bits kept as its bf16 rounding and the 16 bits below: split is lowp = (bits + 0x8000) >> 16,
- * rem = bits & 0xffff; join is bits = (lowp - (rem >> 15)) << 16 | rem. Every finite and infinite pattern comes back.
- * A NaN stays one: lowp is made quiet, its payload may change. GROWABLE. */
+/* Keeps a master parameter of 32 bits as its bf16 rounding and its lower 16 bits:
+ *   split: lowp = (bits + 0x8000) >> 16, rem = bits & 0xffff;
+ *   join: bits = (lowp - (rem >> 15)) << 16 | rem.
+ * join restores every finite and infinite value bit for bit. A NaN stays a NaN: lowp is made quiet,
+ * and its payload may change. GROWABLE. */
 struct zr_op_master {
 	uint32_t size, flags;
 	int64_t n;
 	float *master;  /* join writes it, split reads it */
-	uint16_t *lowp; /* bf16; the other way round */
+	uint16_t *lowp; /* bf16; join reads it, split writes it */
 	uint16_t *rem;
 };
 
-/* dst[i] = bf16 of src[i], away from zero with the probability of the part that is lost, so that the mean of the
- * error is 0: bits + (the upper half of word first+i of rng), cut. NaN is made quiet. GROWABLE. */
+/* Stochastic rounding: dst[i] = src[i] as bf16, rounded away from zero with a probability that
+ * equals the fraction that is cut off, so that the mean error is 0. It adds the upper half of word
+ * first+i of rng to the bits and cuts. A NaN is made quiet. GROWABLE. */
 struct zr_op_round_stochastic {
 	uint32_t size, flags;
 	int64_t n, first;
@@ -277,7 +292,8 @@ struct zr_op_round_stochastic {
 	uint16_t *dst;
 };
 
-/* Lion (Chen et al. 2023): g = grad*grad_mult; p = (1-lr*wd) p - lr * sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g.
+/* Lion (Chen et al. 2023):
+ *   g = grad*grad_mult;  p = (1-lr*wd) p - lr * sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g.
  * sign(0) = 0. GROWABLE. */
 struct zr_op_lion {
 	uint32_t size, flags;
@@ -303,10 +319,12 @@ struct zr_op_adagrad {
 	void *lowp;
 };
 
-/* LAMB (You et al. 2020): m and v as AdamW's, r = m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps) + wd*p; p -= lr * trust * r.
- * trust = |p| / |r| over the whole parameter, cut to [min_coeff, max_coeff]; 1 if either norm is 0.
- * lamb_norms leaves all as it is but for block_norms: per block of ZR_BLOCK elements the fp64 sums of the squares of p
- * and of the r that this update is going to have. lamb reads them as norms, summed over the parameter. GROWABLE. */
+/* LAMB (You et al. 2020), with m and v of AdamW:
+ *   r = m/(1-b1^t) / (sqrt(v/(1-b2^t)) + eps) + wd*p;  p -= lr * trust * r.
+ * trust = |p| / |r| over the whole parameter, limited to [min_coeff, max_coeff]; 1 if either norm
+ * is 0. lamb_norms writes only block_norms: per block of ZR_BLOCK elements the fp64 sums of the
+ * squares of p and of the r that this update will use. lamb reads the totals over the parameter in
+ * norms. GROWABLE. */
 struct zr_op_lamb {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -321,10 +339,13 @@ struct zr_op_lamb {
 	const double *norms; /* [2] */
 };
 
-/* Muon (Jordan 2024; the form of torch.optim.Muon) but for its matrix products. muon_momentum: g = grad*grad_mult;
- * buf = mu*buf + (1-mu)*g; x = nesterov ? (1-mu)*g + mu*buf : buf, and the sum of squares of x per block of ZR_BLOCK
- * elements. muon_normalize: x /= max(|x|, eps), by those sums added in order. muon_update: p = (1-lr*wd)*p - lr*ratio*x.
- * GROWABLE. */
+/* The parts of Muon (Jordan 2024; the form of torch.optim.Muon) that are not matrix products.
+ *   muon_momentum: g = grad*grad_mult; buf = mu*buf + (1-mu)*g; x = nesterov ? (1-mu)*g + mu*buf :
+ *   buf.
+ *   muon_normalize: x /= max(|x|, eps).
+ *   muon_update: p = (1-lr*wd)*p - lr*ratio*x.
+ * muon_momentum also writes the sum of squares of x per block of ZR_BLOCK elements; muon_normalize
+ * adds these in order for |x|. GROWABLE. */
 struct zr_op_muon {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -338,7 +359,8 @@ struct zr_op_muon {
 	void *lowp;
 };
 
-/* gram = a I + b gram + c square, all [n, n]: the factor of one Newton-Schulz iteration, square = gram gram. GROWABLE. */
+/* gram = a I + b gram + c square, all [n, n], where square = gram gram: the factor of one
+ * Newton-Schulz iteration. GROWABLE. */
 struct zr_op_muon_factor {
 	uint32_t size, flags;
 	int64_t n;
@@ -371,24 +393,27 @@ struct zr_op_rmsnorm_bwd {
 	void *work; /* rmsnorm_bwd_work() bytes */
 };
 
-/* Rotary positions (Su et al. 2021), in halves: element i < D/2 of each head of row b*T+t is paired with element i + D/2
- * and turned by a = t * frequency[i], one fp32 product:
+/* Rotary position embedding (Su et al. 2021), in halves: element i < D/2 of each head of row b*T+t
+ * is paired with element i + D/2, and the pair is rotated by the angle a = t * frequency[i], one
+ * fp32 product:
  *   out[i] = x[i] cos a - x[i + D/2] sin a,  out[i + D/2] = x[i + D/2] cos a + x[i] sin a.
- * ZR_ROTARY_BACK turns by -a, which is the backward. Row r starts at r*stride elements, head h at + h*head_dim; what lies
- * between the heads of two rows is left alone. out may be x. GROWABLE. */
+ * ZR_ROTARY_BACK rotates by -a, which is the backward. Row r starts at r*stride elements, head h at
+ * + h*head_dim. Elements between the heads of two rows stay as they are. out may be x. GROWABLE. */
 #define ZR_ROTARY_BACK 1u
 #define ZR_ROTARY_PAIRS 128
 struct zr_op_rotary {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
-	int64_t batch, length, heads, head_dim; /* head_dim is even and at most 2 * ZR_ROTARY_PAIRS */
+	/* head_dim is even and at most 2 * ZR_ROTARY_PAIRS */
+	int64_t batch, length, heads, head_dim;
 	int64_t stride;                         /* of x and of out */
 	const void *x;
 	void *out;
 	float frequency[ZR_ROTARY_PAIRS];       /* [head_dim/2] radians per position, in [0, 4] */
 };
 
-/* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020). out may be gate or up. GROWABLE. */
+/* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020). out may be gate or up.
+ * GROWABLE. */
 struct zr_op_swiglu {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -397,8 +422,9 @@ struct zr_op_swiglu {
 	void *out;
 };
 
-/* dgate = dy * up * silu'(gate), dup = dy * silu(gate); each may be dy, gate or up.
- * act, if not NULL, receives the forward's out: what kept gate and up need not keep it too. GROWABLE. */
+/* dgate = dy * up * silu'(gate), dup = dy * silu(gate); each may be dy, gate or up. act, if not
+ * NULL, receives the forward's out, so that a forward that kept gate and up need not keep it too.
+ * GROWABLE. */
 struct zr_op_swiglu_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -408,24 +434,30 @@ struct zr_op_swiglu_bwd {
 	void *act; /* [n] or NULL; overlaps nothing */
 };
 
-/* GROWABLE. The first argument of each is this table. [step] all. */
+/* The operations, all [step]. Each gets this table as its first argument. GROWABLE. */
 struct zr_ops {
 	uint32_t size, rsv;
 	struct zr_inst *dev;
 	int (*matmul)(const struct zr_ops *, struct zr_stream *, const struct zr_op_matmul *);
 	int (*embedding)(const struct zr_ops *, struct zr_stream *, const struct zr_op_embedding *);
-	int (*embedding_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_embedding_bwd *);
+	int (*embedding_bwd)(const struct zr_ops *, struct zr_stream *,
+			     const struct zr_op_embedding_bwd *);
 	int (*layernorm)(const struct zr_ops *, struct zr_stream *, const struct zr_op_layernorm *);
-	int (*layernorm_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_layernorm_bwd *);
-	uint64_t (*layernorm_bwd_work)(const struct zr_ops *, const struct zr_op_layernorm_bwd *); /* [pure] */
+	int (*layernorm_bwd)(const struct zr_ops *, struct zr_stream *,
+			     const struct zr_op_layernorm_bwd *);
+	/* [pure] */
+	uint64_t (*layernorm_bwd_work)(const struct zr_ops *, const struct zr_op_layernorm_bwd *);
 	int (*attention)(const struct zr_ops *, struct zr_stream *, const struct zr_op_attention *);
-	int (*attention_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_attention_bwd *);
-	uint64_t (*attention_bwd_work)(const struct zr_ops *, const struct zr_op_attention_bwd *); /* [pure] */
+	int (*attention_bwd)(const struct zr_ops *, struct zr_stream *,
+			     const struct zr_op_attention_bwd *);
+	/* [pure] */
+	uint64_t (*attention_bwd_work)(const struct zr_ops *, const struct zr_op_attention_bwd *);
 	int (*gelu_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_gelu_bwd *);
 	int (*residual)(const struct zr_ops *, struct zr_stream *, const struct zr_op_residual *);
 	int (*bias_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_bias_bwd *);
 	int (*head_loss)(const struct zr_ops *, struct zr_stream *, const struct zr_op_head_loss *);
-	uint64_t (*head_loss_work)(const struct zr_ops *, const struct zr_op_head_loss *); /* [pure] */
+	/* [pure] */
+	uint64_t (*head_loss_work)(const struct zr_ops *, const struct zr_op_head_loss *);
 	int (*fold)(const struct zr_ops *, struct zr_stream *, const struct zr_op_fold *);
 	int (*adamw)(const struct zr_ops *, struct zr_stream *, const struct zr_op_adamw *);
 	int (*sgd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_sgd *);
@@ -433,21 +465,26 @@ struct zr_ops {
 	int (*init)(const struct zr_ops *, struct zr_stream *, const struct zr_op_init *);
 	int (*master_join)(const struct zr_ops *, struct zr_stream *, const struct zr_op_master *);
 	int (*master_split)(const struct zr_ops *, struct zr_stream *, const struct zr_op_master *);
-	int (*round_stochastic)(const struct zr_ops *, struct zr_stream *, const struct zr_op_round_stochastic *);
+	int (*round_stochastic)(const struct zr_ops *, struct zr_stream *,
+				const struct zr_op_round_stochastic *);
 	int (*lion)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lion *);
 	int (*adagrad)(const struct zr_ops *, struct zr_stream *, const struct zr_op_adagrad *);
 	int (*lamb_norms)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lamb *);
 	int (*lamb)(const struct zr_ops *, struct zr_stream *, const struct zr_op_lamb *);
 	int (*muon_momentum)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
 	int (*muon_normalize)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
-	int (*muon_factor)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon_factor *);
+	int (*muon_factor)(const struct zr_ops *, struct zr_stream *,
+			   const struct zr_op_muon_factor *);
 	int (*muon_update)(const struct zr_ops *, struct zr_stream *, const struct zr_op_muon *);
 	int (*rmsnorm)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rmsnorm *);
-	int (*rmsnorm_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rmsnorm_bwd *);
-	uint64_t (*rmsnorm_bwd_work)(const struct zr_ops *, const struct zr_op_rmsnorm_bwd *); /* [pure] */
+	int (*rmsnorm_bwd)(const struct zr_ops *, struct zr_stream *,
+			   const struct zr_op_rmsnorm_bwd *);
+	/* [pure] */
+	uint64_t (*rmsnorm_bwd_work)(const struct zr_ops *, const struct zr_op_rmsnorm_bwd *);
 	int (*rotary)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rotary *);
 	int (*swiglu)(const struct zr_ops *, struct zr_stream *, const struct zr_op_swiglu *);
-	int (*swiglu_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_swiglu_bwd *);
+	int (*swiglu_bwd)(const struct zr_ops *, struct zr_stream *,
+			  const struct zr_op_swiglu_bwd *);
 };
 
 /* GROWABLE; filled by info(). */
@@ -455,41 +492,58 @@ struct zr_device_info {
 	uint32_t size;
 	uint32_t unified;     /* 1: device memory is host memory, one tier */
 	char name[64];        /* "cpu", "NVIDIA H200" */
-	char variant[64];     /* what the bits depend on: "avx512+own" */
-	uint64_t memory;      /* bytes of device memory this rank may use, beside scratch where that lies there */
-	uint64_t scratch;     /* bytes the device holds for itself, allocated at create; in host memory on its account */
-	/* unified implies both */
-	uint32_t host_access; /* 1: host code may read and write device memory through its addresses */
-	uint32_t host_ops;    /* 1: operations take addresses of host memory too, mixed as they like */
+	char variant[64];     /* all that results depend on bit for bit: "avx512+own" */
+	/* Bytes of device memory that this rank may use. Scratch that lies in device memory is not
+	 * included. */
+	uint64_t memory;
+	/* Bytes that the device allocated for itself in create(). What lies in host memory is on
+	 * its account there. */
+	uint64_t scratch;
+	/* 1: host code may read and write device memory through its addresses. If unified is 1, so
+	 * are host_access and host_ops. */
+	uint32_t host_access;
+	uint32_t host_ops;    /* 1: operations take addresses of host memory too, in any mixture */
 };
 
 /* Interface "zr.device/1". GROWABLE. */
 struct zr_device_v1 {
 	uint32_t size, rsv;
 	int (*info)(struct zr_inst *, struct zr_device_info *);            /* [main] */
-	const struct zr_ops *(*ops)(struct zr_inst *);                     /* [main] valid until destroy */
-	/* [main] `bytes` zeroed, 64-byte aligned at least; freed by the caller through mem_free. */
+	/* [main] valid until destroy */
+	const struct zr_ops *(*ops)(struct zr_inst *);
+	/* [main] Allocates `bytes` zeroed bytes, aligned to at least 64; the caller frees them with
+	 * mem_free. */
 	int (*mem_alloc)(struct zr_inst *, uint64_t bytes, uint32_t kind, void **out);
 	void (*mem_free)(struct zr_inst *, void *p, uint64_t bytes, uint32_t kind); /* [main] */
-	/* [step] enqueue a copy between host and device memory, in either direction. */
-	int (*copy)(struct zr_inst *, struct zr_stream *, void *dst, const void *src, uint64_t bytes);
-	int (*sync)(struct zr_inst *, struct zr_stream *);                 /* [step] wait for the stream */
-	/* (optional, both) [step] A copy beside the compute stream, as `copy` otherwise: it happens after what has been enqueued
-	 * so far and before copy_wait returns, at any time in between; both sides are left alone until then, but for reading
-	 * src. *ticket: waited for exactly once, in any order; 0 if everything has happened. Where there is mem_pin, host memory
-	 * of either side lies in one allocation of ZR_MEM_PINNED or in one range that is pinned; other memory is for `copy`. */
-	int (*copy_start)(struct zr_inst *, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+	/* [step] Enqueues a copy between host and device memory, in either direction. */
+	int (*copy)(struct zr_inst *, struct zr_stream *, void *dst, const void *src,
+		    uint64_t bytes);
+	/* [step] waits for the stream */
+	int (*sync)(struct zr_inst *, struct zr_stream *);
+	/* (optional, both) [step] A copy that runs beside the compute stream. It starts after all
+	 * operations that have been enqueued so far, and it ends before copy_wait returns. Until
+	 * then nobody writes src and nobody touches dst. Each *ticket is waited for exactly once,
+	 * in any order; 0: the copy is complete. Where the device has mem_pin, host memory on
+	 * either side must lie in one allocation of ZR_MEM_PINNED or in one pinned range; use
+	 * `copy` for other memory. */
+	int (*copy_start)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
+			  uint64_t *ticket);
 	int (*copy_wait)(struct zr_inst *, uint64_t ticket);
-	/* (optional) [any] The platform's handle of a stream, for plugins that work with this device: a cudaStream_t. */
+	/* (optional) [any] The platform's handle of a stream, for plugins that work with this
+	 * device: a cudaStream_t. */
 	void *(*native_stream)(struct zr_inst *, struct zr_stream *);
-	/* (optional, both) [main] From now to mem_unpin [p, p + bytes) takes part in copies as ZR_MEM_PINNED memory does: memory of
-	 * the host that somebody else allocated, and keeps mapped until then. p starts a page, bytes > 0, no page of it is
-	 * pinned. Nothing is allocated, but all pages may be touched. ZR_ENOMEM: the system pins no more; all is as it was.
-	 * mem_unpin, of the p of a mem_pin, comes before destroy; copies that were not waited for end first or never begin. */
+	/* (optional, both) [main] mem_pin pins [p, p + bytes), host memory that somebody else
+	 * allocated and keeps mapped. Until mem_unpin, copies use it as ZR_MEM_PINNED memory. p is
+	 * the start of a page, bytes > 0, and no page of the range is pinned yet. mem_pin allocates
+	 * nothing, but may touch all pages. ZR_ENOMEM: the system pins no more memory, and nothing
+	 * has changed. mem_unpin takes the p of a mem_pin and is called before destroy; copies of
+	 * this range that were not waited for end before it returns, or never start. */
 	int (*mem_pin)(struct zr_inst *, void *p, uint64_t bytes);
 	void (*mem_unpin)(struct zr_inst *, void *p);
-	/* (optional) [step] As copy_start, of memory that nothing enqueued so far uses: it may begin at once. */
-	int (*copy_now)(struct zr_inst *, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+	/* (optional) [step] As copy_start, for memory that no enqueued operation uses, so that the
+	 * copy may start at once. */
+	int (*copy_now)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
+			uint64_t *ticket);
 };
 
 #ifdef __cplusplus

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * zeroth/model.h - DRAFT. Role "model", interface "zr.model/1": declares units of parameters and a
- * sequence of layers, and computes the forward and backward of one layer with the device's operations.
- * The host owns all memory and decides what is where when; a model sees only pointers for one call, and must not
- * follow them: they may be to memory that only operations of the device can touch.
- * Interface "zr.pretrained/1": model directories of Hugging Face that it can begin with.
+ * sequence of layers, and computes the forward and backward of one layer with the device's
+ * operations. The host owns all memory and decides what lies where at which time. A model sees
+ * pointers for the length of one call and must not dereference them, since they may point to memory
+ * that is not host-addressable. Interface "zr.pretrained/1": the model directories of Hugging Face
+ * from which a training can start.
  */
 #ifndef ZEROTH_MODEL_H
 #define ZEROTH_MODEL_H
@@ -20,36 +21,40 @@ extern "C" {
 
 /* GROWABLE by zr_model_decl.tensor_stride. */
 struct zr_tensor {
-	const char *name;  /* canonical (Hugging Face's): "h.0.ln_1.weight"; owned by the model instance */
+	/* canonical (Hugging Face's): "h.0.ln_1.weight"; owned by the model instance */
+	const char *name;
 	int64_t dims[4];   /* row-major, unused trailing ones 1 */
 	int32_t ndim;
 	int32_t init;      /* ZR_INIT_* */
 	double mean, std;
 };
 
-/* Parameters that are gathered, reduced and released together; where [train] freeze takes some of them, core cuts those out as
- * units of their own. GROWABLE by unit_stride. */
+/* Parameters that are gathered, reduced and released together. If [train] freeze names some of
+ * them, core splits these off into units of their own. GROWABLE by unit_stride. */
 struct zr_unit {
 	const char *name; /* "h.0" */
 	const struct zr_tensor *tensors;
 	uint32_t n_tensors, rsv;
 };
 
-#define ZR_LAYER_INPUT 1u /* the first: reads tokens, has no `in` and no gradient to pass on */
-#define ZR_LAYER_LOSS 2u  /* the last: no `out`; training runs only its backward, which computes the loss
-			   * too; evaluation runs only its forward (loss, nothing kept) */
+/* The first layer: it reads tokens, has no `in`, and passes no gradient on. */
+#define ZR_LAYER_INPUT 1u
+/* The last layer: it has no `out`. Training runs only its backward, which computes the loss too.
+ * Evaluation runs only its forward, which computes the loss and keeps nothing. */
+#define ZR_LAYER_LOSS 2u
 
-/* A layer names the units it needs; the schedule is forward 0..n-1, then backward n-1..0. A unit used by
- * several layers is tied: its gradient is the sum in backward order. Below the lowest layer with something to train
- * there is no backward. GROWABLE by layer_stride. */
+/* A layer names the units it needs. The schedule is forward 0..n-1, then backward n-1..0. A unit
+ * that several layers use is tied: its gradient is the sum of their contributions in backward
+ * order. Layers below the lowest one with trainable parameters run no backward. GROWABLE by
+ * layer_stride. */
 struct zr_layer {
 	const char *name;
 	const int32_t *units;
 	uint32_t n_units, flags;
 };
 
-/* GROWABLE; filled by declare(), everything it points to is owned by the instance. Canonical order of
- * parameters = units in order, tensors in order. */
+/* GROWABLE; filled by declare(). The instance owns all that it points to. The canonical order of
+ * parameters is the order of the units and, in each unit, of its tensors. */
 struct zr_model_decl {
 	uint32_t size;
 	uint32_t n_units, n_layers;
@@ -58,17 +63,22 @@ struct zr_model_decl {
 	const struct zr_layer *layers;
 	int64_t vocabulary;
 	int64_t context;         /* longest sequence */
-	double flops_per_token;  /* of forward and backward, without recomputation, at length `context` */
-	const char *const *meta; /* key, value, ..., NULL: written to config.json-like metadata of weights files */
+	/* of forward and backward, without recomputation, at length `context` */
+	double flops_per_token;
+	/* key, value, ..., NULL: written to the metadata of weights files, as config.json would say
+	 * it */
+	const char *const *meta;
 };
 
 /* Bytes of a layer for (batch, length). GROWABLE. */
 struct zr_layer_bytes {
 	uint32_t size, rsv;
-	uint64_t out;      /* its output, the next layer's input and kept for that one's backward */
+	/* its output: the input of the next layer, whose backward needs it too */
+	uint64_t out;
 	uint64_t saved;    /* kept from its forward to its backward */
 	uint64_t work_fwd; /* scratch of one forward call */
-	uint64_t work_bwd; /* scratch of one backward call (with ZR_LAYER_LOSS also of the evaluation) */
+	/* scratch of one backward call (with ZR_LAYER_LOSS also of the evaluation) */
+	uint64_t work_bwd;
 	uint64_t grad;     /* gradient w.r.t. its output (for the loss layer: w.r.t. its input) */
 };
 
@@ -83,11 +93,15 @@ struct zr_layer_call {
 	const void *in;        /* output of the layer before */
 	void *out;             /* this layer's output */
 	void *saved, *work;
-	void *grad;            /* backward: on entry the gradient w.r.t. out, on return w.r.t. in (same buffer; loss layer: only return) */
+	/* backward: on entry the gradient w.r.t. out, on return that w.r.t. in, in the same buffer;
+	 * the loss layer gets none and only returns one */
+	void *grad;
 	const void *const *param; /* [tensors] */
-	float *const *dparam;     /* [tensors] backward: fp32 gradients; = or += as accumulate says. NULL: that one is frozen,
-				   * nobody wants its gradient */
-	const uint8_t *accumulate; /* [tensors] 0: first contribution of this micro-batch, store; 1: add */
+	/* [tensors] backward: fp32 gradients, = or += as `accumulate` says. A NULL pointer means
+	 * that the tensor is frozen and that its gradient is not wanted. */
+	float *const *dparam;
+	/* [tensors] 0: store, the first contribution of a micro-batch; 1: add */
+	const uint8_t *accumulate;
 	float *loss_rows;      /* [B*T] loss layer: loss of each token */
 	double *loss_sum;      /* loss layer: fp64 sum of them, stored */
 	float grad_scale;      /* loss layer: d(objective)/d(loss of one token) */
@@ -101,30 +115,39 @@ struct zr_layer_call {
 struct zr_model_v1 {
 	uint32_t size, rsv;
 	int (*declare)(struct zr_inst *, struct zr_model_decl *); /* [main] */
-	/* [main] Bytes needed by layer `layer` with activations of `dtype`. ops answers workspace queries. */
-	int (*bytes)(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype, const struct zr_ops *ops,
-		     struct zr_layer_bytes *out);
+	/* [main] Bytes that layer `layer` needs with activations of `dtype`. `ops` answers
+	 * workspace queries. */
+	int (*bytes)(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype,
+		     const struct zr_ops *ops, struct zr_layer_bytes *out);
 	int (*forward)(struct zr_inst *, const struct zr_layer_call *);  /* [step] */
 	int (*backward)(struct zr_inst *, const struct zr_layer_call *); /* [step] */
-	/* (optional) [step] For sampling: logits [vocabulary] in fp32 of row `row` of the loss layer's input, written by an
-	 * operation of the device: to memory of its own, or of the host where it takes that (host_ops). */
+	/* (optional) [step] For sampling: the fp32 logits [vocabulary] of row `row` of the loss
+	 * layer's input. An operation of the device writes them, so `logits` is device memory, or
+	 * host memory if the device has host_ops. */
 	int (*logits)(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);
 };
 
-/* ---- interface "zr.pretrained/1", optional beside "zr.model/1" -------------------------------------------------
- * Which model directories of Hugging Face the plugin reads: config.json becomes options, the tensors in the
- * safetensors beside it parameters. Those keep their names but for a prefix, and have the shapes and the element
- * order that declare() says. Constant data, so that the host can look for a reader without calling any. */
+/* ---- interface "zr.pretrained/1", optional beside "zr.model/1" -------------------
+ * Which model directories of Hugging Face the plugin reads: config.json becomes options, and the
+ * tensors in the safetensors files beside it become parameters. They have the names of the
+ * parameters, after a prefix perhaps, and the shapes and the element order that declare() gives.
+ * This is constant data, so that the host finds the plugin that reads a directory without calling
+ * any. */
 
-#define ZR_KEY_ASK 1u /* accepts() is asked as well */
+#define ZR_KEY_ASK 1u /* the host also calls accepts() */
 
-/* A key of config.json. A value that is null says nothing unless `values` has null. GROWABLE by key_stride. */
+/* A key of config.json. A null value counts as a missing key, unless `values` contains null.
+ * GROWABLE by key_stride. */
 struct zr_config_key {
-	const char *name;   /* "rope_scaling.factor": of an object inside; of a list every element counts */
-	const char *option; /* that gets the value; NULL: none */
-	const char *values; /* blank separated: no others are accepted. "silu", or "true=yes" for what the option gets. NULL: any */
-	const char *def;    /* what a missing key means; NULL: nothing */
-	const char *types;  /* blank separated values of model_type that this is about; NULL: all */
+	/* "rope_scaling.factor" is in a nested object; of a list every element counts */
+	const char *name;
+	const char *option; /* the option that gets the value; NULL: none */
+	/* The accepted values, separated by blanks; NULL: any. "silu", or "true=yes" where the
+	 * option gets `yes`. */
+	const char *values;
+	const char *def;    /* the value of a missing key; NULL: none */
+	/* values of model_type to which the key applies, separated by blanks; NULL: all */
+	const char *types;
 	uint32_t flags, rsv;
 };
 
@@ -134,12 +157,18 @@ struct zr_pretrained_v1 {
 	uint32_t n_keys, key_stride, rsv;
 	const struct zr_config_key *keys;
 	const char *const *types; /* values of model_type that it reads; ends with NULL */
-	const char *presets;      /* options that would say the same again, and are refused beside a directory; blank separated */
-	const char *prefix;       /* that names in the files may have before the canonical one; "": none */
-	const char *ignored;      /* patterns of tensors that may be in the files, and that the model does without; blank separated */
-	/* (optional) [pure] Of a key with ZR_KEY_ASK that has a value: fails with what that would need instead. opts: all
-	 * keys are applied, `auto` is not resolved. */
-	int (*accepts)(const struct zr_host *, const void *opts, const char *key, const char *value);
+	/* Options, separated by blanks, that say the same as config.json and are refused beside a
+	 * directory. */
+	const char *presets;
+	const char *prefix;       /* may stand before the canonical names in the files; "": none */
+	/* Patterns, separated by blanks, of tensors that may be in the files although the model
+	 * does not use them. */
+	const char *ignored;
+	/* (optional) [pure] Called for a key with ZR_KEY_ASK that has a value: fails with a text
+	 * that says what this value would need. In opts all keys are applied, and `auto` is not
+	 * resolved yet. */
+	int (*accepts)(const struct zr_host *, const void *opts, const char *key,
+		       const char *value);
 };
 
 #ifdef __cplusplus

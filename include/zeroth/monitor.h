@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/monitor.h - STABLE. Role "monitor", interface "zr.monitor/1": receives the metrics of every
- * step, on a thread of its own, on rank 0. Section [monitor.NAME]; several may be active.
+ * zeroth/monitor.h - STABLE. Role "monitor", interface "zr.monitor/1": receives the metrics of
+ * every step on rank 0, in a thread of its own. Its section is [monitor.NAME]; several may be
+ * active.
  */
 #ifndef ZEROTH_MONITOR_H
 #define ZEROTH_MONITOR_H
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-/* FROZEN. A metric that was not measured this step is absent, never NaN by default. */
+/* FROZEN. A metric that was not measured in this step is absent; it is not passed as NaN. */
 struct zr_metric {
 	const char *name; /* "loss", "val_loss", "lr", "grad_norm", "tokens_per_s", ...; static */
 	double value;
@@ -21,11 +22,12 @@ struct zr_metric {
 /* GROWABLE. */
 struct zr_monitor_v1 {
 	uint32_t size, rsv;
-	/* [monitor thread; never two at once] The metrics of one step (1-based), steps ascending. The array is
-	 * borrowed for the call. A failure is logged once and stops this monitor, not the run. Relative
-	 * file names are meant below host->run_dir. */
+	/* [monitor thread; never two at once] The metrics of one step (1-based); steps ascend. The
+	 * array is borrowed for the call. A failure is logged once and stops this monitor, not the
+	 * run. Relative names of files are relative to host->run_dir. */
 	int (*metrics)(struct zr_inst *, int64_t step, const struct zr_metric *m, uint32_t n);
-	int (*flush)(struct zr_inst *); /* (optional) [monitor thread] everything so far must be durable */
+	/* (optional) [monitor thread] Returns when all metrics received so far are durable. */
+	int (*flush)(struct zr_inst *);
 };
 
 #ifdef __cplusplus

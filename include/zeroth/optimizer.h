@@ -2,13 +2,15 @@
  *
  * zeroth/optimizer.h - STABLE. Role "optimizer", interface "zr.optimizer/1".
  *
- * An optimizer is arithmetic on pieces of memory. It declares the state it needs per element; the
- * host places, shards, offloads, saves and restores that state. So an optimizer works under every
- * ZeRO stage, offload tier and resume without knowing of any.
+ * An optimizer computes on sub-groups: ranges of parameters with their gradients and state. It
+ * declares the state that it needs per element; the host places, shards, offloads, saves and
+ * restores that state. So an optimizer works with every ZeRO stage, offload tier and resume, and
+ * knows nothing about them.
  *
- * Order: create -> states -> { step ... } -> destroy. Between two updates every element of every
- * trainable tensor is passed to step() exactly once, in pieces of any size and any order; with
- * partial(), to that first. With ZR_OPT_WHOLE every parameter is passed to step_whole() instead.
+ * Order of calls: create -> states -> { step ... } -> destroy. In each update the host passes every
+ * element of every trainable tensor to step() exactly once, in sub-groups of any size and in any
+ * order. An optimizer with partial() gets all of them there first. With ZR_OPT_WHOLE the host
+ * passes every parameter to step_whole() instead.
  */
 #ifndef ZEROTH_OPTIMIZER_H
 #define ZEROTH_OPTIMIZER_H
@@ -23,7 +25,7 @@ struct zr_ops;     /* zeroth/device.h, draft: operations of the device that owns
 struct zr_stream;  /* zeroth/device.h */
 struct zr_scalars; /* zeroth/device.h: the scalars below in the memory kind of the buffers */
 
-/* Memory lent for the length of one call. FROZEN. */
+/* Memory that is lent for one call. FROZEN. */
 struct zr_buf {
 	void *data;     /* NULL: absent */
 	uint64_t count; /* elements */
@@ -32,51 +34,64 @@ struct zr_buf {
 };
 
 /* caps, bits */
-#define ZR_OPT_ELEMENTWISE 1u /* any split of the data gives the same bits */
-#define ZR_OPT_WHOLE 2u       /* wants whole matrices through step_whole */
+#define ZR_OPT_ELEMENTWISE 1u /* any split of the data gives the same result, bit for bit */
+#define ZR_OPT_WHOLE 2u       /* needs whole matrices, in step_whole */
 
-/* One state tensor, declared per element of the parameters. GROWABLE by stride: read with care;
- * the host uses sizeof() of the minor it was built with only up to state_stride. */
+/* One state tensor, declared per element of the parameters. GROWABLE by stride: the host reads no
+ * member beyond state_stride. */
 struct zr_state {
-	const char *name;         /* "exp_avg": part of the checkpoint format; static; [A-Za-z0-9_.-]{1,128}, no two alike, not "master" */
-	int32_t dtype;            /* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given */
-	uint32_t bytes_per_block; /* instead of dtype: bytes per ZR_BLOCK elements (8-bit moments) */
+	/* "exp_avg": part of the checkpoint format; static; matches [A-Za-z0-9_.-]{1,128}; unique
+	 * and not "master" */
+	const char *name;
+	/* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given */
+	int32_t dtype;
+	/* instead of dtype: bytes per ZR_BLOCK elements (8-bit moments) */
+	uint32_t bytes_per_block;
 	double init;              /* first value of every element */
 };
 
-/* A stretch of one parameter inside a piece. Starts on a block of ZR_BLOCK elements. FROZEN. */
+/* The part of one parameter that is in a sub-group. It starts on a block of ZR_BLOCK elements.
+ * FROZEN. */
 struct zr_seg {
-	int64_t off;       /* first element in the piece's buffers */
-	int64_t n;         /* elements; what follows up to the next block is padding, never touch it */
+	int64_t off;       /* first element in the buffers of the sub-group */
+	int64_t n;         /* elements; padding follows up to the next block: never touch it */
 	int64_t param_off; /* first element within the parameter */
 	int32_t param;     /* number of the parameter in canonical order */
 	int32_t ndim;
-	const int64_t *dims; /* shape of the whole parameter; owned by the host, lives as it */
+	/* shape of the whole parameter; owned by the host and valid as long as it */
+	const int64_t *dims;
 	const char *name;    /* canonical name, "h.0.attn.c_attn.weight"; likewise */
 };
 
-/* One piece to update. GROWABLE. Every pointer is borrowed for the call. */
+/* One sub-group to update. GROWABLE. Every pointer is borrowed for the call. */
 struct zr_opt_step {
 	uint32_t size;
 	uint32_t n_state;
 	int64_t step;        /* 1-based count of applied updates, this one included */
-	double lr;           /* learning rate of this piece's group, schedule applied */
-	double grad_mult;    /* gradient of element i = grad[i] * (float)grad_mult (mean, unscale, clip) */
-	const void *opts;    /* options of this piece's group */
+	double lr;           /* learning rate of its parameter group, schedule applied */
+	/* gradient of element i = grad[i] * (float)grad_mult (mean, unscale, clip) */
+	double grad_mult;
+	const void *opts;    /* options of its parameter group */
 	struct zr_buf master; /* in/out, ZR_F32 */
 	struct zr_buf grad;   /* in, read-only, ZR_F32 */
-	struct zr_buf lowp;   /* out: master rounded to its dtype as devices do (zeroth/device.h), or data == NULL */
+	/* out: master rounded to its dtype as devices do (zeroth/device.h), or data == NULL */
+	struct zr_buf lowp;
 	const struct zr_buf *state; /* n_state of them, in the order of states() */
 	const struct zr_seg *seg;
 	uint64_t n_seg;
-	/* [n_seg][n_partial] summed over the whole parameter, where the operations of `ops` read; NULL without partial() */
+	/* [n_seg][n_partial] totals over the whole parameter, in memory that the operations of
+	 * `ops` read; NULL without partial() */
 	const double *partials;
-	uint64_t seed;          /* same on every layout: mix with param and element index */
+	/* the same however parameters are split: mix it with param and element index */
+	uint64_t seed;
 	const struct zr_ops *ops;         /* operations of the memory's device; draft */
 	struct zr_stream *stream;         /* to enqueue them on */
-	const struct zr_scalars *scalars; /* step, grad_mult and lr where the device can read them */
+	/* step, grad_mult and lr where the device can read them */
+	const struct zr_scalars *scalars;
 	/* since minor 1 */
-	void *work; /* for step_whole(): whole_work() bytes of the master's kind, 64-byte aligned, values left over */
+	/* for step_whole(): whole_work() bytes in the master's kind of memory, 64-byte aligned and
+	 * not initialised */
+	void *work;
 	uint64_t work_bytes;
 };
 
@@ -91,20 +106,26 @@ struct zr_optimizer_v1 {
 
 	/* [main] The state tensors; static for the life of the instance. *n may be 0. */
 	const struct zr_state *(*states)(struct zr_inst *, uint32_t *n);
-	/* [step] Updates a piece. Returns ZR_OK or fails with a text. May use host->parallel. */
+	/* [step] Updates a sub-group. Returns ZR_OK or fails with a text. May use
+	 * host->parallel. */
 	int (*step)(struct zr_inst *, const struct zr_opt_step *);
-	/* (optional) [step] Sums over whole parameters: of each segment, which lies in one block here, its own share into
-	 * out[n_seg][n_partial], zero before, where the operations of `ops` write. The host adds them over blocks and ranks,
-	 * in any order with one result, then calls step() with the totals. Changes neither state nor master. */
+	/* (optional) [step] Sums over whole parameters. Each segment lies in one block here;
+	 * partial() writes what it contributes into out[n_seg][n_partial], which is zero before and
+	 * in memory that the operations of `ops` write. The host adds the contributions of all
+	 * blocks and ranks, with a result that does not depend on the order, and then calls step()
+	 * with the totals. partial() changes neither state nor master. */
 	int (*partial)(struct zr_inst *, const struct zr_opt_step *, double *out);
-	/* (optional) [step] With ZR_OPT_WHOLE: one segment that is a whole parameter, without gaps. */
+	/* (optional) [step] With ZR_OPT_WHOLE: updates one segment, which is a whole parameter
+	 * without gaps. */
 	int (*step_whole)(struct zr_inst *, const struct zr_opt_step *);
-	/* (optional) [main] Converts state written by version `from`; absent: old state is refused. */
-	int (*upgrade)(struct zr_inst *, uint32_t from, const struct zr_buf *old, uint32_t n_old, const struct zr_buf *now);
+	/* (optional) [main] Converts state that version `from` wrote; without it the host refuses
+	 * old state. */
+	int (*upgrade)(struct zr_inst *, uint32_t from, const struct zr_buf *old, uint32_t n_old,
+		       const struct zr_buf *now);
 
 	/* since minor 1 */
-	/* (optional) [main] Bytes of memory that step_whole() needs for a parameter of this shape (absent: 0), or
-	 * ZR_WORK_REFUSED: it takes none of this shape. */
+	/* (optional; absent: 0) [main] Bytes of work memory that step_whole() needs for a parameter
+	 * of this shape. ZR_WORK_REFUSED: it cannot update a parameter of this shape. */
 	uint64_t (*whole_work)(struct zr_inst *, const int64_t *dims, int32_t ndim);
 };
 #define ZR_WORK_REFUSED UINT64_MAX

@@ -83,12 +83,13 @@ extern "C" {
 #define ZR_MEM_PINNED 2u
 #define ZR_MEM_DEVICE 4u
 
-/* Elements of the atom of partition, norm and disk alignment: every tensor starts on a block. */
+/* Elements of a block: every tensor starts on a block, and shards, norms and objects on disk
+ * consist of whole blocks. */
 #define ZR_BLOCK 2048
 
 struct zr_inst; /* an instance of a plugin: the plugin's own, opaque to everyone else */
 
-/* ---- services of the host -------------------------------------------------------------------
+/* ---- services of the host --------------------------------------------------------
  * GROWABLE. Each instance has one of its own, valid until its destroy returned. */
 struct zr_host {
 	uint32_t size;
@@ -107,22 +108,25 @@ struct zr_host {
 	int (*fail)(const struct zr_host *h, int32_t code, const char *msg);
 
 	/* [main] `bytes` of zeroed memory, 64-byte aligned, counted on the account `what` ("data",
-	 * "workspace", ...: borrowed, static). NULL if refused. Owned by the caller until release(). */
+	 * "workspace", ...: borrowed, static). NULL if refused. Owned by the caller until
+	 * release(). */
 	void *(*alloc)(const struct zr_host *h, uint64_t bytes, const char *what);
 	void (*release)(const struct zr_host *h, void *p); /* [main] p may be NULL */
 
-	/* [step] Calls fn(arg, item, worker) once for every item in [0, n) on the host's threads, worker
-	 * in [0, workers), and returns when all are done. Which worker gets which item varies: results
-	 * must not depend on it. Calls do not nest. The only thread pool that a plugin may use. */
-	void (*parallel)(const struct zr_host *h, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
-			 void *arg);
+	/* [step] Calls fn(arg, item, worker) once for every item in [0, n) on the host's threads,
+	 * worker in [0, workers), and returns when all are done. Which worker gets which item
+	 * varies: results must not depend on it. Calls do not nest. The only thread pool that a
+	 * plugin may use. */
+	void (*parallel)(const struct zr_host *h, int64_t n,
+			 void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
 
-	/* [main] The functions of another role's interface and, in *inst, their instance; NULL where there is none.
-	 * Offered: "zr.boot/1" and "zr.device/1" to comm plugins. Both live longer than the asker. */
+	/* [main] The functions of another role's interface and, in *inst, their instance; NULL if
+	 * the host does not offer it. The host offers "zr.boot/1" and "zr.device/1" to comm
+	 * plugins; both outlive the caller's instance. */
 	const void *(*get)(const struct zr_host *h, const char *iface, struct zr_inst **inst);
 };
 
-/* ---- options --------------------------------------------------------------------------------
+/* ---- options ---------------------------------------------------------------------
  * One table drives INI parsing, validation, `zeroth plugin info`, the man page and what a
  * checkpoint records. The host writes each parsed value into the plugin's options struct. */
 #define ZR_T_BOOL 1  /* uint8_t; yes|no|true|false|on|off|1|0 */
@@ -133,8 +137,8 @@ struct zr_host {
 #define ZR_T_BYTES 6 /* uint64_t; suffixes K M G T are powers of 1024 */
 #define ZR_T_PATH 7  /* const char *, owned by the host; relative to the working directory */
 #define ZR_T_COUNT 8 /* uint64_t; 5e8 is allowed */
-#define ZR_T_F64S 9  /* double[width / 8], comma or blank separated, exactly that many */
-#define ZR_T_GLOBS 10 /* const char *: blank separated patterns, kept as text */
+#define ZR_T_F64S 9  /* double[width / 8]: exactly that many, separated by commas or blanks */
+#define ZR_T_GLOBS 10 /* const char *: patterns separated by blanks, kept as text */
 
 #define ZR_O_REQUIRED 1u   /* no default: the user must give it */
 #define ZR_O_MIN_OPEN 2u   /* min itself is excluded */
@@ -144,12 +148,14 @@ struct zr_host {
 #define ZR_O_GROUP 32u     /* may differ between parameter groups */
 #define ZR_O_NUMERIC 64u   /* changes results: equal on all ranks */
 #define ZR_O_DEPRECATED 128u
-#define ZR_O_STAYS_AUTO 256u /* resolve() may leave it `auto`: what that is then depends on the call, as on its group */
+/* resolve() may leave it `auto`: then each call decides, by the parameter group it is for, for
+ * example. */
+#define ZR_O_STAYS_AUTO 256u
 
 #define ZR_AUTO_I64 INT64_MIN
 #define ZR_AUTO_COUNT UINT64_MAX /* also BYTES */
 #define ZR_AUTO_ENUM (-1)
-/* F64: NaN, the only way to get one; F64S: NaN in its first element. */
+/* `auto` of an F64 is NaN, which no user can give; of an F64S, NaN in its first element. */
 
 /* GROWABLE through zr_desc.opt_stride. All pointers are static. */
 struct zr_opt {
@@ -161,39 +167,45 @@ struct zr_opt {
 	double min, max;             /* allowed range of numbers (of each element of a list) */
 	int32_t type;
 	uint32_t flags;
-	uint32_t offset, width;      /* where the host stores the value: bytes in the options struct */
+	/* where the host stores the value: bytes in the options struct */
+	uint32_t offset, width;
 };
 #define ZR_LO (-DBL_MAX) /* no lower limit */
 #define ZR_HI DBL_MAX    /* no upper limit */
 
 /* ZR_OPT(struct my_opts, lr, ZR_T_F64, ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate.") */
-#define ZR_OPT(S, f, T, flags, def, min, max, unit, doc)                                                   \
-	{ #f, def, doc, unit, NULL, min, max, T, flags, (uint32_t)offsetof(S, f), (uint32_t)sizeof(((S *)0)->f) }
-#define ZR_OPT_ENUM(S, f, flags, def, choices, doc)                                                        \
-	{ #f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),                     \
+#define ZR_OPT(S, f, T, flags, def, min, max, unit, doc)                                       \
+	{ #f, def, doc, unit, NULL, min, max, T, flags, (uint32_t)offsetof(S, f),              \
+	  (uint32_t)sizeof(((S *)0)->f) }
+#define ZR_OPT_ENUM(S, f, flags, def, choices, doc)                                            \
+	{ #f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),         \
 	  (uint32_t)sizeof(((S *)0)->f) }
 
-/* What resolve() may look at to turn `auto` into a value. GROWABLE. A fact not yet known is
- * 0, but lr, which may well be 0, is then NaN. */
+/* What resolve() knows when it turns `auto` into a value. GROWABLE. A fact that is not known yet is
+ * 0; an unknown lr is NaN, because 0 is a valid learning rate. */
 struct zr_facts {
 	uint32_t size;
 	int32_t world;
-	int32_t workers;         /* threads of this rank, or, as long as there are none, its share of the machine's processors */
+	/* threads of this rank or, before they exist, its share of the machine's processors */
+	int32_t workers;
 	int32_t rsv;
-	int64_t vocabulary;      /* of the data: number of different tokens it can hold */
+	int64_t vocabulary;      /* number of different tokens that the data can hold */
 	int64_t sequence_length; /* tokens per training sequence */
 	int64_t steps;           /* optimizer steps of the run */
-	double lr;               /* base learning rate of all parameter groups; NaN: not known, or they differ */
+	/* base learning rate of all parameter groups; NaN also if they differ */
+	double lr;
 	uint64_t memory;         /* bytes of host memory this rank may use */
 	int64_t parameters;      /* elements of all units, padding included */
 	int64_t largest_unit;    /* elements of the largest one */
-	int64_t typical_unit;    /* elements of the middle one by size: of transformers one block */
-	int32_t gather_legs;     /* layers that a gather of a split unit should be ahead of its use: one for each leg of its way,
-				  * as from disk, to the device and over the ranks */
+	int64_t typical_unit;    /* elements of the median unit: in a transformer, one block */
+	/* How many layers before its use a split unit should be gathered: one for each transfer
+	 * that the gather consists of, for example from disk, to the device, and between the
+	 * ranks. */
+	int32_t gather_legs;
 	int32_t rsv2;
 };
 
-/* ---- descriptor and entry: constant data, read before any function is called ---------------- */
+/* ---- descriptor and entry: constant data, read before any function is called ----- */
 
 /* An interface of a role: id "zr.optimizer/1" and its table of functions. FROZEN. */
 struct zr_iface {
@@ -216,17 +228,18 @@ struct zr_desc {
 	uint32_t opts_size;          /* bytes of the options struct, at least 1 if n_opts > 0 */
 	uint32_t rsv;
 
-	/* (optional) [pure] Replaces ZR_AUTO_* values in opts, presets included. Fails with a text. */
+	/* (optional) [pure] Replaces ZR_AUTO_* values in opts, and applies presets. Fails with a
+	 * text. */
 	int (*resolve)(const struct zr_host *h, const struct zr_facts *facts, void *opts);
 	/* (optional) [pure] Rules between options. Fails with a text. */
 	int (*check)(const struct zr_host *h, const void *opts);
-	/* [main] A new instance in *out. opts and h outlive it. Owned by the caller until destroy. */
+	/* [main] Makes an instance, which the caller owns until destroy. opts and h outlive it. */
 	int (*create)(const struct zr_host *h, const void *opts, struct zr_inst **out);
 	void (*destroy)(struct zr_inst *inst); /* [main] */
 
 	/* since minor 2 */
-	/* (optional) [main] Whether this machine has what create() needs whatever the options, as a driver: fails with a text
-	 * if not. Listing plugins asks, nothing else does. */
+	/* (optional) [main] Fails with a text if this machine lacks what create() needs with any
+	 * options, such as a driver. Only `zeroth plugin list` calls it. */
 	int (*probe)(const struct zr_host *h);
 };
 
@@ -234,10 +247,11 @@ struct zr_desc {
 struct zr_entry {
 	uint32_t magic, size;
 	uint16_t abi_major;  /* must equal the host's */
-	uint16_t abi_minor;  /* built with */
-	uint16_t need_minor; /* runs on hosts of at least this minor */
+	uint16_t abi_minor;  /* the minor that it was built with */
+	uint16_t need_minor; /* the least minor of a host that can load it */
 	uint16_t rsv;
-	uint32_t draft;      /* 0, or the ZR_DRAFT_REVISION of the draft headers it was built with */
+	/* 0, or the ZR_DRAFT_REVISION of the draft headers it was built with */
+	uint32_t draft;
 	uint32_t rsv2;
 	const char *build;   /* compiler and the like: printed, never compared */
 	const struct zr_desc *const *descs; /* ends with NULL */
@@ -247,17 +261,20 @@ struct zr_entry {
 #define ZR_DRAFT_USED 0u
 
 /* The one exported symbol, last in the file:  ZR_PLUGIN(&my_desc);  */
-#define ZR_PLUGIN(...)                                                                                     \
-	static const struct zr_desc *const zr_descs__[] = { __VA_ARGS__, NULL };                           \
-	ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1;         \
-	const struct zr_entry zr_plugin_entry_v1 = { ZR_MAGIC,     sizeof(struct zr_entry), ZR_ABI_MAJOR,  \
-						     ZR_ABI_MINOR, 0, 0, ZR_DRAFT_USED, 0, __VERSION__,    \
-						     zr_descs__ }
+#define ZR_PLUGIN(...)                                                                             \
+	static const struct zr_desc *const zr_descs__[] = { __VA_ARGS__, NULL };                   \
+	ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1; \
+	const struct zr_entry zr_plugin_entry_v1 = {                                               \
+		ZR_MAGIC, sizeof(struct zr_entry), ZR_ABI_MAJOR, ZR_ABI_MINOR, 0, 0,               \
+		ZR_DRAFT_USED, 0, __VERSION__, zr_descs__                                          \
+	}
 
-/* ---- conveniences ---------------------------------------------------------------------------- */
+/* ---- conveniences ---------------------------------------------------------------- */
 
-/* [any] printf-like fail(): return zr_fail(h, ZR_EINVAL, "heads %d does not divide width %d", h, w); */
-static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4), unused));
+/* [any] printf-like fail(): return zr_fail(h, ZR_EINVAL, "heads %d does not divide width %d", h,
+ * w); */
+static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4), unused));
 static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ...)
 {
 	char msg[1024];
@@ -265,11 +282,12 @@ static inline int zr_fail(const struct zr_host *h, int code, const char *fmt, ..
 	va_start(ap, fmt);
 	vsnprintf(msg, sizeof msg, fmt, ap);
 	va_end(ap);
-	return (h->fail)(h, code, msg); /* in parentheses: a test framework may have a macro of that name */
+	return (h->fail)(h, code, msg); /* the parentheses avoid test frameworks' macros fail() */
 }
 
 /* [any] printf-like log(). */
-static inline void zr_log(const struct zr_host *h, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4), unused));
+static inline void zr_log(const struct zr_host *h, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4), unused));
 static inline void zr_log(const struct zr_host *h, int level, const char *fmt, ...)
 {
 	char msg[1024];

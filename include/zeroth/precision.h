@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/precision.h - DRAFT. Role "precision", interface "zr.precision/1": which types, and a pure state
- * machine of the loss scale. The host casts, scales, counts non-finite values and agrees over ranks.
+ * zeroth/precision.h - DRAFT. Role "precision", interface "zr.precision/1": the element types of a
+ * training, and the loss scale as a pure state machine. The host casts, scales, counts non-finite
+ * values and combines the counts of all ranks.
  */
 #ifndef ZEROTH_PRECISION_H
 #define ZEROTH_PRECISION_H
@@ -15,28 +16,31 @@ extern "C" {
 #endif
 
 #define ZR_STEP_APPLY 0 /* update */
-#define ZR_STEP_SKIP 1  /* leave everything as it is, log it */
+#define ZR_STEP_SKIP 1  /* change nothing and log it */
 #define ZR_STEP_STOP 2  /* end the run: exit 5, naming the first non-finite tensor */
 
-/* how the fp32 value of a parameter is kept between steps */
-#define ZR_MASTER_FP32 0  /* beside the 16-bit compute copy */
-#define ZR_MASTER_SPLIT 1 /* as the bf16 copy and the 16 bits it lacks: the same 32 bits in 4 bytes instead of 6 */
-#define ZR_MASTER_NONE 2  /* not at all: the bf16 copy is all there is, rounded stochastically after each update */
+/* How the fp32 value of a parameter is kept between steps. */
+/* Beside the 16-bit compute copy: 6 bytes. */
+#define ZR_MASTER_FP32 0
+/* As the bf16 compute copy and the 16 bits that it lacks: the same 32 bits in 4 bytes. */
+#define ZR_MASTER_SPLIT 1
+/* Not at all: only the bf16 copy exists, and each update rounds it stochastically. */
+#define ZR_MASTER_NONE 2
 
 /* GROWABLE; filled by info(). */
 struct zr_precision_info {
 	uint32_t size;
 	int32_t dtype;      /* parameters and activations */
-	int32_t comm_dtype; /* gradients on the wire, `auto` of communication_data_type */
+	int32_t comm_dtype; /* gradients sent between ranks, if communication_data_type is `auto` */
 	int32_t master;     /* ZR_MASTER_*; SPLIT and NONE with ZR_BF16 only */
-	int32_t scaled;     /* 1: there is a loss scale, which the host then shows */
+	int32_t scaled;     /* 1: there is a loss scale, and the host shows it */
 };
 
-/* The loss-scale record: everything the machine remembers; checkpoints save it. FROZEN. */
+/* All that the state machine remembers. Checkpoints save it. FROZEN. */
 struct zr_scale {
 	double scale;
 	int64_t step;          /* steps seen */
-	int64_t last_overflow; /* step of the last one, -1: none */
+	int64_t last_overflow; /* step of the last overflow, -1: none */
 	int64_t hysteresis;    /* overflows left before the scale falls */
 };
 
@@ -44,8 +48,10 @@ struct zr_scale {
 struct zr_precision_v1 {
 	uint32_t size, rsv;
 	int (*info)(struct zr_inst *, struct zr_precision_info *); /* [main] */
-	int (*start)(struct zr_inst *, struct zr_scale *);          /* [pure] the first record */
-	/* [pure] After a step computed with s->scale: what to do with it in *action; *s becomes the next record. */
+	/* [pure] fills the first record */
+	int (*start)(struct zr_inst *, struct zr_scale *);
+	/* [pure] Called after a step that was computed with s->scale: stores in *action what to do
+	 * with the step, and advances *s. */
 	int (*next)(struct zr_inst *, struct zr_scale *s, int32_t overflow, int32_t *action);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * zeroth/scheduler.h - STABLE. Role "scheduler", interface "zr.scheduler/1": the learning rate as a
- * pure function of the step, so that resuming needs no saved state.
+ * pure function of the step, so that a checkpoint need not save its state.
  */
 #ifndef ZEROTH_SCHEDULER_H
 #define ZEROTH_SCHEDULER_H
@@ -16,7 +16,7 @@ extern "C" {
 struct zr_sched_point {
 	uint32_t size;
 	int32_t group;       /* parameter group */
-	int64_t step;        /* 0-based count of updates applied before this one; skipped steps do not count */
+	int64_t step;        /* updates applied before this one; skipped steps do not count */
 	int64_t total_steps; /* of the run */
 	double base;         /* the group's own lr */
 };
@@ -24,7 +24,8 @@ struct zr_sched_point {
 /* GROWABLE. */
 struct zr_scheduler_v1 {
 	uint32_t size, rsv;
-	/* [pure] [any] Learning rate of the update at `at`, in *lr: finite, >= 0. Called in any order. */
+	/* [pure] [any] Stores the learning rate of the update at `at` in *lr: finite and >= 0. The
+	 * host calls it for points in any order. */
 	int (*value)(struct zr_inst *, const struct zr_sched_point *at, double *lr);
 };
 
