@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# man: pages in mdoc. The options in zeroth.ini(5) come from the option tables; `make man-options` writes them.
-dist_man_MANS += %D%/zeroth.1 %D%/zeroth-train.1 %D%/zeroth-checkpoint.1 %D%/zeroth-tokenize.1 %D%/zeroth.ini.5 %D%/zeroth-plugin.7
+# man: pages in mdoc. The options in zeroth.ini(5) come from the option tables; `make man-options`
+# writes them.
+dist_man_MANS += \
+	%D%/zeroth.1 \
+	%D%/zeroth-checkpoint.1 \
+	%D%/zeroth-tokenize.1 \
+	%D%/zeroth-train.1 \
+	%D%/zeroth.ini.5 \
+	%D%/zeroth-plugin.7
 EXTRA_DIST += %D%/options.sh
 
 man-options: all
-	bash $(srcdir)/man/options.sh ./zeroth$(EXEEXT) '$(abs_builddir)/plugins' $(srcdir)/man/zeroth.ini.5
+	bash $(srcdir)/man/options.sh ./zeroth$(EXEEXT) '$(abs_builddir)/plugins' \
+		$(srcdir)/man/zeroth.ini.5
 
 .PHONY: man-options

@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# options.sh ZEROTH PLUGINS PAGE: writes the options of core and of the plugins in PLUGINS/<role>/ between the
-# marks of PAGE. `make man-options` calls it; tests/system/commands.sh fails where the page
-# is behind.
+# options.sh ZEROTH PLUGINS PAGE: writes the options of core and of the plugins in PLUGINS/<role>/
+# between the marks of PAGE. `make man-options` calls it; tests/system/commands.sh fails if the page
+# is out of date.
 set -e
 zeroth=$1 plugins=$2 page=$3
 export ZEROTH_PLUGIN_PATH=$plugins
 {
 	sed '/^\.\\" BEGIN OPTIONS/q' "$page"
 	"$zeroth" plugin info --mdoc
-	for role in boot comm device model data zero offload optimizer scheduler precision activation codec monitor; do
+	for role in boot comm device model data zero offload optimizer scheduler precision activation \
+		codec monitor; do
 		for so in "$plugins/$role"/*.so; do
 			[ ! -e "$so" ] || "$zeroth" plugin info --mdoc "$role/$(basename "$so" .so)"
 		done
@@ -19,7 +20,8 @@ export ZEROTH_PLUGIN_PATH=$plugins
 } >"$page.new"
 gone=$(comm -23 <(grep '^\.Ss "' "$page" | sort) <(grep '^\.Ss "' "$page.new" | sort))
 if [ -n "$gone" ]; then
-	echo "options.sh: this build has no $gone; configure with what they need (--with-mpi, --with-cuda), or take them out of $page" >&2
+	echo "options.sh: this build has no $gone; configure with what they need" \
+		"(--with-mpi, --with-cuda), or take them out of $page" >&2
 	rm "$page.new"
 	exit 1
 fi
