@@ -6,8 +6,8 @@
 #ifndef ZR_CORE_HOST_H
 #define ZR_CORE_HOST_H
 
-#include "core/account.h"
 #include "core/config/config.h"
+#include "core/memory/account.h"
 #include "core/pool.h"
 
 struct zr_instance;

@@ -7,29 +7,21 @@ core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXH
 	-DZR_PLUGINDIR='"$(plugindir)"' -DZR_DATADIR='"$(pkgdatadir)"'
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
-	core/account.c core/account.h \
 	core/batch.c \
 	core/error.c core/error.h \
 	core/exact.c core/exact.h \
-	core/machine.c \
 	core/host.c core/host.h \
-	core/layout.c core/layout.h \
 	core/log.c core/log.h \
-	core/offload.c \
-	core/plan.c core/plan.h \
-	core/piece.c core/piece.h \
 	core/pool.c core/pool.h \
-	core/boundary.c core/boundary.h \
-	core/collective.c \
-	core/route.c core/route.h \
 	core/session.c core/session.h core/step.c \
-	core/setup.c core/setup.h \
-	core/tier.c core/tier.h
+	core/setup.c core/setup.h
 
 # The paths are compiled in: another --prefix must reach them.
 core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: Makefile
 
 include core/config/local.mk
+include core/model/local.mk
+include core/memory/local.mk
 include core/program/local.mk
 include core/lower/local.mk
 include core/exec/local.mk

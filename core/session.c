@@ -3,8 +3,8 @@
  * session.c - a session's memory: the plan's arena, pointers into it, parameters in and out.
  */
 #include "core/exec/exec.h"
-#include "core/piece.h"
-#include "core/route.h"
+#include "core/memory/piece.h"
+#include "core/program/route.h"
 
 #include <stdlib.h>
 #include <string.h>

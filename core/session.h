@@ -7,7 +7,7 @@
 #ifndef ZR_CORE_SESSION_H
 #define ZR_CORE_SESSION_H
 
-#include "core/boundary.h"
+#include "core/exec/boundary.h"
 #include "core/setup.h"
 
 /* One layer's tensors: where their units' full copies are is known only when the layer runs. */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/config/options.h"
-#include "core/route.h"
+#include "core/program/route.h"
 
 int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer)
 {

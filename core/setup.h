@@ -21,13 +21,13 @@
 #include <zeroth/zero.h>
 
 #include "core/files/dtype.h"
-#include "core/program/activation.h"
 #include "core/host.h"
-#include "core/layout.h"
 #include "core/lower/instr.h"
-#include "core/plan.h"
+#include "core/memory/plan.h"
+#include "core/model/activation.h"
+#include "core/model/layout.h"
+#include "core/model/schedule.h"
 #include "core/program/program.h"
-#include "core/program/schedule.h"
 #include "core/update/optimizers.h"
 
 #define ZR_SETUP_TRAIN 0

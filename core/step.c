@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "core/exec/exec.h"
-#include "core/tier.h"
+#include "core/memory/tier.h"
 
 double zr_now(void)
 {

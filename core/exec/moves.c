@@ -3,7 +3,7 @@
  * moves.c - bytes between memories, stores and ranks.
  */
 #include "core/exec/exec.h"
-#include "core/tier.h"
+#include "core/memory/tier.h"
 
 int zr_begin_copy(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {

@@ -10,7 +10,7 @@
 #define ZR_CORE_BEFORE_H
 
 #include "core/lower/instr.h"
-#include "core/plan.h"
+#include "core/memory/plan.h"
 
 #define ZR_LANES 16
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/boundary.h"
-#include "core/route.h"
+#include "core/exec/boundary.h"
+#include "core/program/route.h"
 
 /* ---- instructions ---- */
 

@@ -7,7 +7,7 @@
 #define ZR_CORE_LOWER_H
 
 #include "core/lower/instr.h"
-#include "core/piece.h"
+#include "core/memory/piece.h"
 #include "core/setup.h"
 
 /* What a collective moves for one unit. */

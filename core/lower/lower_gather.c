@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lower_gather.c - parameters and activations on their ways: full copies come around their uses, new values return from their
- * owners, activations leave for another tier and come back. A way has several legs (core/route.h); the record says when the
+ * owners, activations leave for another tier and come back. A way has several legs (core/program/route.h); the record says when the
  * next one begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
  */
 #include "core/lower/lower.h"
-#include "core/route.h"
+#include "core/program/route.h"
 
 #define PAGE 4096u /* disks want places of whole pages */
 

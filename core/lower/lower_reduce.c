@@ -7,7 +7,7 @@
  * the next layer was enqueued, so that the device does not wait for the host. Two sets of host memory take turns.
  */
 #include "core/lower/lower.h"
-#include "core/route.h"
+#include "core/program/route.h"
 
 static int alone(const struct zr_lowering *l)
 {

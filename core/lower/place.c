@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "core/program/lifetime.h"
+#include "core/memory/lifetime.h"
 #include "core/setup.h"
 
 #define PAGE 4096u

@@ -9,7 +9,7 @@
 #define ZR_CORE_SPANS_H
 
 #include "core/lower/instr.h"
-#include "core/plan.h"
+#include "core/memory/plan.h"
 #include "core/program/program.h"
 
 #define ZR_SPAN_LEVELS 10

@@ -11,7 +11,7 @@
 #include <zeroth/zero.h>
 
 #include "core/error.h"
-#include "core/program/schedule.h"
+#include "core/model/schedule.h"
 
 struct zr_setup;
 

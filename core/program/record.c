@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 #include "core/program/recorder.h"
-#include "core/route.h"
+#include "core/program/route.h"
 
 /* ---- the walk ---- */
 

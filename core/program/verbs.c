@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/program/recorder.h"
-#include "core/route.h"
+#include "core/program/route.h"
 
 static struct recorder *recorder_of(const struct zr_stage *st)
 {

@@ -2,7 +2,6 @@
 #
 # core/update: parameter groups and their optimizers, and the update of what this rank holds.
 core_libcore_la_SOURCES += \
-	%D%/frozen.c \
 	%D%/optimizers.c %D%/optimizers.h \
 	%D%/partial.c \
 	%D%/runs.c \

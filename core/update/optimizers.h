@@ -44,7 +44,7 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t);
 
 #define ZR_PATTERN 256 /* room for a pattern of names of tensors */
 
-/* frozen.c: fills frozen, and makes units of one kind of what the model declares, as [train] freeze says. */
+/* core/model/freeze.c: fills frozen, makes units of one kind, as [train] freeze says. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
 int64_t zr_model_unit(const struct zr_setup *s, int32_t unit); /* elements of a unit that the model declares, once there is a layout */
 

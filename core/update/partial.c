@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/tier.h"
+#include "core/memory/tier.h"
 #include "core/update/update.h"
 
 #define AT_ONCE 64 /* sums in one exchange */

@@ -4,7 +4,7 @@
  */
 #include "core/update/update.h"
 
-#include "core/tier.h"
+#include "core/memory/tier.h"
 
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {

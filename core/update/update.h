@@ -6,7 +6,7 @@
 #ifndef ZR_CORE_UPDATE_H
 #define ZR_CORE_UPDATE_H
 
-#include "core/piece.h"
+#include "core/memory/piece.h"
 
 /* Blocks [from, from + n) of a piece, with their master in fp32 and, or NULL, where its rounding goes. */
 struct zr_opt_blocks {

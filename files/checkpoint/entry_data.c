@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/piece.h"
+#include "core/memory/piece.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/log.h"
-#include "core/piece.h"
 #include "core/exec/exec.h"
+#include "core/log.h"
+#include "core/memory/piece.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/checkpoint/reader.h"
 

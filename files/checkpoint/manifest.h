@@ -17,7 +17,7 @@
 #include <limits.h>
 #include <zeroth/precision.h>
 
-#include "core/layout.h"
+#include "core/model/layout.h"
 #include "files/safetensors.h"
 
 #define ZR_CKPT_VERSION 2         /* of the format; older ones are read. Without frozen tensors version 1 is written. */

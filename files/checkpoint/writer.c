@@ -18,7 +18,7 @@
 
 #include "core/files/file.h"
 #include "core/files/json.h"
-#include "core/piece.h"
+#include "core/memory/piece.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time: 2 MiB of fp32 */
 

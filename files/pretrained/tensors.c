@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "core/config/options.h"
-#include "core/layout.h"
+#include "core/model/layout.h"
 #include "core/pretrained/pretrained.h"
-#include "files/safetensors.h"
 #include "files/pretrained/tensors.h"
+#include "files/safetensors.h"
 
 #define MOST_FILES 1024
 #define NAME 512 /* of a tensor or a pattern */

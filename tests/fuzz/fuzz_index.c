@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/layout.h"
-#include "files/safetensors.h"
+#include "core/model/layout.h"
 #include "files/pretrained/tensors.h"
+#include "files/safetensors.h"
 #include "fuzz.h"
 
 #define MOST 64 /* tensors */

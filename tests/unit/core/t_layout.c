@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/layout.h"
-#include "core/program/lifetime.h"
-#include "core/program/schedule.h"
+#include "core/memory/lifetime.h"
+#include "core/model/layout.h"
+#include "core/model/schedule.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

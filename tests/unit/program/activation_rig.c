@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "activation_rig.h"
 
-#include "core/route.h"
+#include "core/program/route.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * route.c - see route.h.
  */
-#include "core/route.h"
+#include "core/program/route.h"
 
 #include "core/setup.h"
 

@@ -2,7 +2,7 @@
  *
  * schedule.c - see schedule.h.
  */
-#include "core/program/schedule.h"
+#include "core/model/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * tier.c - see tier.h.
  */
-#include "core/tier.h"
+#include "core/memory/tier.h"
 
 #include "core/log.h"
 

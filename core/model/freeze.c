@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * frozen.c - see optimizers.h: tensors that training leaves as they are. They need other memory than those that it
- * changes, so a unit of the model that has both becomes several, each a run of its tensors of one kind. Tensors keep
- * their order and numbers, and a layer gets those of its units one after the other, as the model declares them.
+ * freeze.c - see optimizers.h. What is frozen needs other memory than what training changes, so a
+ * unit of both becomes several, each a run of its tensors of one kind. Tensors keep their order and
+ * numbers, and a layer gets those of its units one after the other, as the model declares them.
  */
 #include <fnmatch.h>
 #include <stdlib.h>

@@ -2,13 +2,13 @@
  *
  * plan.c - sizes of the regions and offsets inside them; see plan.h.
  */
-#include "core/plan.h"
+#include "core/memory/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/boundary.h"
-#include "core/route.h"
+#include "core/exec/boundary.h"
+#include "core/program/route.h"
 #include "core/setup.h"
 
 #define PAGE 4096u

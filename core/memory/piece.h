@@ -7,7 +7,7 @@
 #ifndef ZR_CORE_PIECE_H
 #define ZR_CORE_PIECE_H
 
-#include "core/tier.h"
+#include "core/memory/tier.h"
 
 struct zr_piece {
 	int32_t unit, set;

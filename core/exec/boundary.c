@@ -2,7 +2,7 @@
  *
  * boundary.c - see boundary.h.
  */
-#include "core/boundary.h"
+#include "core/exec/boundary.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "core/plan.h"
+#include "core/memory/plan.h"
 
 static int read_number(const char *path, uint64_t *out)
 {

@@ -2,7 +2,7 @@
  *
  * layout.c - see layout.h.
  */
-#include "core/layout.h"
+#include "core/model/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  * it before it is written again. So what is dropped needs no mark of its own: the schedule writes it a second time, and
  * its first life ends where it was last read.
  */
-#include "core/program/activation.h"
+#include "core/model/activation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/route.h"
+#include "core/program/route.h"
 #include "core/setup.h"
 
 /* ---- the policy ---- */

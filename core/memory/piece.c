@@ -2,7 +2,7 @@
  *
  * piece.c - see piece.h.
  */
-#include "core/piece.h"
+#include "core/memory/piece.h"
 
 void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *n)
 {

@@ -2,7 +2,7 @@
  *
  * account.c - the ledger. Lines are made by the first plan or take of their name; there are few of them.
  */
-#include "core/account.h"
+#include "core/memory/account.h"
 
 #include <string.h>
 

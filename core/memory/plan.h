@@ -47,7 +47,7 @@ enum zr_region_id {
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
 	ZR_R_FOLD,        /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
 			   * reached from there */
-	ZR_R_SLOT,        /* what passes through host memory on its way, see core/route.h */
+	ZR_R_SLOT,        /* what passes through host memory on its way, see core/program/route.h */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_LOGITS,      /* of such a device */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */

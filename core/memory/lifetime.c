@@ -2,7 +2,7 @@
  *
  * lifetime.c - see lifetime.h.
  */
-#include "core/program/lifetime.h"
+#include "core/memory/lifetime.h"
 
 #include <stdlib.h>
 #include <string.h>
