@@ -139,7 +139,4 @@ extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL
 extern const struct zr_core_table zr_group_table;   /* core's keys in [optimizer.NAME], offsets in struct zr_section */
 extern const struct zr_core_table zr_model_table;   /* and in [model] */
 
-/* Nearest candidate to `word` by edit distance, NULL if none is near. */
-const char *zr_nearest(const char *word, const char *const *candidates, int n);
-
 #endif

@@ -2,7 +2,7 @@
 #
 # The INI file, option tables and plugin files: everything before an instance exists.
 core_libcore_la_SOURCES += \
-	core/config/calls.c core/config/config.c core/config/config.h core/config/config_impl.h core/config/config_layers.c \
+	core/config/calls.c core/config/config_values.c core/config/config.h core/config/config_impl.h core/config/config_layers.c \
 	core/config/config_pretrained.c \
 	core/config/config_sections.c core/config/config_show.c \
 	core/config/ini.c core/config/ini.h \

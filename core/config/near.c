@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "core/config/config.h"
+#include "core/config/options.h"
 
 #define LONGEST 64
 

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/config/config.h"
-
 struct zr_table zr_table_of(const struct zr_desc *desc)
 {
 	return (struct zr_table){ desc->opts, desc->n_opts, desc->opt_stride, desc->opts_size };

@@ -39,6 +39,9 @@ const char *zr_value_text(const struct zr_opt *o, const void *opts); /* NULL: th
 /* The next blank separated word of *text, which moves behind it, and its length; NULL: none. */
 const char *zr_next_word(const char **text, size_t *len);
 
+/* near.c: the nearest candidate to `word` by edit distance, NULL if none is near. */
+const char *zr_nearest(const char *word, const char *const *candidates, int n);
+
 /* numbers.c: single numbers. The whole text must parse, in any locale, and be in range. */
 #define ZR_LIST_MAX 16 /* numbers in a list */
 void zr_range_text(const struct zr_opt *o, char *out, size_t size); /* "[0, 1)", ">= 0", "" */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.c - the config as others see it: loading, looking up, resolving `auto`.
+ * config_values.c - the config as others see it: loading, looking up, resolving `auto`.
  */
 #define _GNU_SOURCE
 #include "core/config/config.h"
