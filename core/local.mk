@@ -13,8 +13,8 @@ core_libcore_la_SOURCES = \
 	core/host.c core/host.h \
 	core/log.c core/log.h \
 	core/pool.c core/pool.h \
-	core/session.c core/session.h core/step.c \
-	core/setup.c core/setup.h
+	core/session_open.c core/session.h core/step.c \
+	core/setup_open.c core/setup.h
 
 # The paths are compiled in: another --prefix must reach them.
 core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: Makefile

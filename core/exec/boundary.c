@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "core/session.h"
-
 static void merge(struct zr_boundary *to, const struct zr_boundary *from, int rank)
 {
 	zr_exact_merge(&to->loss, &from->loss);
@@ -20,17 +18,14 @@ static void merge(struct zr_boundary *to, const struct zr_boundary *from, int ra
 		to->stop = from->stop;
 }
 
-int zr_boundary_merge(struct zr_session *s, const struct zr_boundary *all, struct zr_error *err)
+int zr_boundary_merge(struct zr_boundary *mine, const struct zr_boundary *all, int ranks, int rank, struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
-	struct zr_boundary *mine = &s->boundary;
 	int64_t check = mine->check;
 	memset(mine, 0, sizeof *mine);
 	mine->bad_tensor = INT64_MAX;
-	for (int r = 0; r < p->process.world; r++) {
+	for (int r = 0; r < ranks; r++) {
 		if (all[r].check != check)
-			return zr_err(err, ZR_EINVAL, "rank %d runs another program than rank %d: its config, model or plugins differ", r,
-				      p->process.rank);
+			return zr_err(err, ZR_EINVAL, "rank %d runs another program than rank %d: its config, model or plugins differ", r, rank);
 		merge(mine, &all[r], r);
 	}
 	mine->check = check;

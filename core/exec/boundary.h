@@ -6,6 +6,7 @@
 #ifndef ZR_CORE_BOUNDARY_H
 #define ZR_CORE_BOUNDARY_H
 
+#include "core/error.h"
 #include "core/exact.h"
 
 /* All members int64_t: it travels as such. */
@@ -18,10 +19,7 @@ struct zr_boundary {
 	int64_t check;         /* anything that must be equal on all ranks */
 };
 
-struct zr_session;
-struct zr_error;
-
-/* Replaces the session's by the merge of all ranks' [world]. [step] */
-int zr_boundary_merge(struct zr_session *s, const struct zr_boundary *all, struct zr_error *err);
+/* Replaces what this rank says by the merge of what all [ranks] say. */
+int zr_boundary_merge(struct zr_boundary *mine, const struct zr_boundary *all, int ranks, int rank, struct zr_error *err);
 
 #endif

@@ -71,7 +71,8 @@ static int say(struct zr_session *s, const struct zr_call *c)
 
 static int merge(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_boundary_merge(s, (const struct zr_boundary *)c->at[0], s->err);
+	const struct zr_process *p = &s->setup->process;
+	return zr_boundary_merge(&s->boundary, (const struct zr_boundary *)c->at[0], p->world, p->rank, s->err);
 }
 
 static int set_scalars(struct zr_session *s, const struct zr_call *c)

@@ -46,12 +46,20 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 							      zr_instr_name[i->kind];
 }
 
+/* The use that an operation runs, or is beside; NULL: another kind. */
+static const struct zr_use *use_of(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
+{
+	if (op->kind == ZR_P_LAYER)
+		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
+	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ? &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
+}
+
 const char *zr_instr_text(const struct zr_setup *s, const struct zr_lowered *p, int32_t n, char *buf, size_t size)
 {
 	const struct zr_program *r = zr_record_of(s, p->id);
 	const struct zr_instr *i = &p->instr[n];
 	const struct zr_pop *op = i->op < 0 ? NULL : &r->op[i->op];
-	const struct zr_use *use = op ? zr_pop_use(s, r, op) : NULL;
+	const struct zr_use *use = op ? use_of(s, r, op) : NULL;
 	char layer[96] = "", in[96] = "";
 	if (use)
 		snprintf(layer, sizeof layer, " of layer %s", zr_layer_at(&s->decl, use->layer)->name);

@@ -7,5 +7,5 @@ core_libcore_la_SOURCES += \
 	%D%/machine.c \
 	%D%/offload.c \
 	%D%/piece.c %D%/piece.h \
-	%D%/plan.c %D%/plan.h \
+	%D%/plan.h %D%/sizes.c \
 	%D%/tier.c %D%/tier.h

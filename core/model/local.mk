@@ -3,7 +3,7 @@
 # core/model: the model as core sees it: where its tensors lie, what training leaves as it is, the order
 # of its layers, what becomes of activations.
 core_libcore_la_SOURCES += \
-	%D%/activation.c %D%/activation.h \
+	%D%/activation.h %D%/lives.c \
 	%D%/freeze.c \
 	%D%/layout.c %D%/layout.h \
 	%D%/schedule.c %D%/schedule.h

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/setup.h"
-
 const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
 const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "relay" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
@@ -21,13 +19,6 @@ void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size)
 	void *grown = realloc(list, (size_t)more * size);
 	*cap = grown ? more : *cap;
 	return grown;
-}
-
-const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op)
-{
-	if (op->kind == ZR_P_LAYER)
-		return &(p->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses)->use[op->use];
-	return op->kind == ZR_P_SPILL || op->kind == ZR_P_FETCH ? &s->train_uses.use[s->train_act.move[op->use].use] : NULL;
 }
 
 void zr_program_free(struct zr_program *p)

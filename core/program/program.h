@@ -58,9 +58,6 @@ extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phas
 /* realloc for at least `need` elements. NULL: no memory, and nothing changed. */
 void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size);
 
-/* The use that a LAYER runs, or that a SPILL or FETCH is beside; NULL: another kind. */
-const struct zr_use *zr_pop_use(const struct zr_setup *s, const struct zr_program *p, const struct zr_pop *op);
-
 /* Whether a program updates units: the update program, or last_micro where a stage has that done in the backward. The same on
  * all ranks, also on one that is home of nothing. */
 int zr_program_updates(const struct zr_program *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.c - a session's memory: the plan's arena, pointers into it, parameters in and out.
+ * session_open.c - a session's memory: the plan's arena, pointers into it, parameters in and out.
  */
 #include "core/exec/exec.h"
 #include "core/memory/piece.h"

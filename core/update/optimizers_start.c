@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optimizers.c - see optimizers.h.
+ * optimizers_start.c - see optimizers.h.
  */
 #define _GNU_SOURCE
 #include "core/update/optimizers.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan.c - sizes of the regions and offsets inside them; see plan.h.
+ * sizes.c - sizes of the regions and offsets inside them; see plan.h.
  */
 #include "core/memory/plan.h"
 

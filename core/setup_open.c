@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * setup.c - see setup.h. One function per role, in the order in which they learn from each other: ranks, then
+ * setup_open.c - see setup.h. One function per role, in the order in which they learn from each other: ranks, then
  * threads and device, then data (its vocabulary), then the model, then the policies.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * activation.c - see activation.h. A buffer lives from the forward or recompute that writes it to the last use that reads
+ * lives.c - see activation.h. A buffer lives from the forward or recompute that writes it to the last use that reads
  * it before it is written again. So what is dropped needs no mark of its own: the schedule writes it a second time, and
  * its first life ends where it was last read.
  */
