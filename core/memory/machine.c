@@ -10,33 +10,19 @@
 
 #include "core/memory/plan.h"
 
-static int read_number(const char *path, uint64_t *out)
+/* The number in the first line of a file that has the format. */
+static int find_number(const char *path, const char *format, uint64_t *out)
 {
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return -1;
-	unsigned long long v;
-	int ok = fscanf(f, "%llu", &v) == 1; /* cgroup's "max" is no number: no limit */
-	fclose(f);
-	if (ok)
-		*out = v;
-	return ok ? 0 : -1;
-}
-
-static uint64_t meminfo_available(void)
-{
-	uint64_t kib = UINT64_MAX / 1024;
 	char line[128];
-	FILE *f = fopen("/proc/meminfo", "re");
-	if (!f)
-		return UINT64_MAX;
-	while (fgets(line, sizeof line, f)) {
-		unsigned long long v;
-		if (sscanf(line, "MemAvailable: %llu kB", &v) == 1)
-			kib = v;
-	}
-	fclose(f);
-	return kib * 1024;
+	unsigned long long v;
+	int found = 0;
+	FILE *f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof line, f))
+		found = sscanf(line, format, &v) == 1; /* cgroup's "max" is no number: no limit */
+	if (f)
+		fclose(f);
+	*out = found ? v : *out;
+	return found;
 }
 
 /* What the control group at `dir` leaves of its limit; page cache that it could drop is not counted as used. */
@@ -45,21 +31,13 @@ static uint64_t group_left(const char *dir, const char *limit_file, const char *
 	char path[PATH_MAX];
 	uint64_t limit, used = 0, cache = 0;
 	snprintf(path, sizeof path, "%s/%s", dir, limit_file);
-	if (read_number(path, &limit))
+	if (!find_number(path, "%llu", &limit))
 		return UINT64_MAX;
 	snprintf(path, sizeof path, "%s/%s", dir, used_file);
-	if (read_number(path, &used))
+	if (!find_number(path, "%llu", &used))
 		return UINT64_MAX;
 	snprintf(path, sizeof path, "%s/memory.stat", dir);
-	FILE *f = fopen(path, "re");
-	char line[128];
-	while (f && fgets(line, sizeof line, f)) {
-		unsigned long long v;
-		if (sscanf(line, "inactive_file %llu", &v) == 1)
-			cache = v;
-	}
-	if (f)
-		fclose(f);
+	find_number(path, "inactive_file %llu", &cache);
 	used -= cache < used ? cache : used;
 	return limit > used ? limit - used : 0;
 }
@@ -97,8 +75,10 @@ static uint64_t cgroup_left(void)
 
 uint64_t zr_memory_available(void)
 {
-	uint64_t have = meminfo_available(), group = cgroup_left();
+	uint64_t have = UINT64_MAX / 1024, group = cgroup_left();
 	struct rlimit lim;
+	find_number("/proc/meminfo", "MemAvailable: %llu kB", &have);
+	have *= 1024;
 	if (group < have)
 		have = group;
 	if (!getrlimit(RLIMIT_AS, &lim) && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < have)
