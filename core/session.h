@@ -111,11 +111,6 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 
-static inline int zr_alone(const struct zr_session *s)
-{
-	return s->setup->process.world == 1;
-}
-
 int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* adds which rank was at what; returns rc */
 
 /* Time, places and collectives. */
@@ -123,9 +118,6 @@ double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);
 int zr_op_failed(struct zr_session *s, const struct zr_ops *ops, int rc, const char *op); /* rc 0: it did not */
 int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const char *doing); /* likewise `it`, or the device under it */
-int zr_collective(struct zr_session *s, int32_t kind, int32_t group, int32_t dtype, const struct zr_comm_seg *seg, int32_t n,
-		  int32_t op, int32_t unit, zr_ticket *ticket);
-int zr_broadcast(struct zr_session *s, int32_t unit, int32_t root, const struct zr_comm_seg *seg, zr_ticket *ticket);
 int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_ticket *ticket); /* device: of memory there */
 int zr_complete(struct zr_session *s, zr_ticket ticket);
 

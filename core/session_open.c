@@ -181,20 +181,13 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->setup = setup;
 	int rc = zr_prove_all(setup, err);
-	if (!rc)
-		rc = take_arena(s, ZR_STORE_DEVICE, err);
-	if (!rc)
-		rc = take_arena(s, ZR_STORE_HOST, err);
-	if (!rc)
-		rc = zr_tier_open(s, err);
-	if (!rc)
-		rc = make_tables(s, err);
-	if (!rc)
-		rc = map_views(s, err);
-	if (!rc)
-		rc = zr_bind(s, err);
-	if (!rc)
-		rc = start_scale(s, err);
+	rc = rc ? rc : take_arena(s, ZR_STORE_DEVICE, err);
+	rc = rc ? rc : take_arena(s, ZR_STORE_HOST, err);
+	rc = rc ? rc : zr_tier_open(s, err);
+	rc = rc ? rc : make_tables(s, err);
+	rc = rc ? rc : map_views(s, err);
+	rc = rc ? rc : zr_bind(s, err);
+	rc = rc ? rc : start_scale(s, err);
 	if (rc)
 		zr_session_close(s);
 	else
@@ -250,8 +243,7 @@ static int fill_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
 		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
 		rc = fill_chunk(s, p->unit, p->first + at, n, f);
-		if (!rc)
-			rc = zr_master_in(s, p, at, n, f->x);
+		rc = rc ? rc : zr_master_in(s, p, at, n, f->x);
 	}
 	return rc;
 }
@@ -295,7 +287,7 @@ struct init_state {
 static int init_state_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 {
 	const struct init_state *in = arg;
-	uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, in->d), chunk = ZR_CHUNK * ZR_BLOCK * sizeof *in->x;
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, in->d), chunk = ZR_CHUNK * ZR_BLOCK * sizeof *in->x;
 	char *to = zr_piece_data(s, p, in->d);
 	int rc = 0;
 	for (uint64_t at = 0; !rc && at < bytes; at += chunk)
@@ -365,13 +357,18 @@ static int hand_out(struct zr_session *s, int32_t unit, int64_t first, int64_t n
 	return rc;
 }
 
+/* Of share `root`, to the group of those who hold one. */
 static int send_chunk(struct zr_session *s, int32_t unit, int64_t n, int32_t root, float *x)
 {
+	int32_t group = s->setup->groups[unit].state;
 	zr_ticket ticket;
 	struct zr_comm_seg seg = { .send = x, .recv = x, .count = n * ZR_BLOCK };
-	if (zr_alone(s) || s->setup->groups[unit].state == ZR_GROUP_SELF)
+	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = group, .dtype = ZR_F32,
+				.root = root, .n_seg = 1, .seg = &seg,
+				.tag = { .step = s->step + 1, .op = -1, .unit = unit } };
+	if (zr_group_ranks(s->setup, group) == 1)
 		return 0;
-	int rc = zr_broadcast(s, unit, root, &seg, &ticket);
+	int rc = zr_post(s, &o, 0, &ticket);
 	return rc ? rc : zr_complete(s, ticket);
 }
 
@@ -383,9 +380,8 @@ static int out_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
 		rc = zr_master_out(s, p, at, n, o->x);
 		if (!rc)
-			rc = send_chunk(s, p->unit, n, s->setup->process.rank, o->x);
-		if (!rc)
-			rc = hand_out(s, p->unit, p->first + at, n, o);
+			rc = send_chunk(s, p->unit, n, s->setup->mesh.group[s->setup->groups[p->unit].state].rank, o->x);
+		rc = rc ? rc : hand_out(s, p->unit, p->first + at, n, o);
 	}
 	return rc;
 }
@@ -394,15 +390,15 @@ static int out_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 static int receive(struct zr_session *s, int32_t unit, int32_t root, struct out *o)
 {
 	const struct zr_setup *p = s->setup;
-	int64_t first, count, step = p->plan.staging.blocks;
+	int64_t step = p->plan.staging.blocks;
+	int32_t group = p->groups[unit].state, rank = p->process.rank - p->mesh.group[group].rank + root;
+	struct zr_share share = zr_unit_share(p, unit, group, rank);
 	int rc = 0;
-	zr_layout_shard(&p->layout.unit[unit], root, p->process.world, &first, &count);
-	for (int64_t piece = 0; !rc && piece < count; piece += step)
-		for (int64_t at = piece; !rc && at < piece + step && at < count; at += ZR_CHUNK) {
-			int64_t end = piece + step < count ? piece + step : count, n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
+	for (int64_t piece = 0; !rc && piece < share.n; piece += step)
+		for (int64_t at = piece; !rc && at < piece + step && at < share.n; at += ZR_CHUNK) {
+			int64_t end = piece + step < share.n ? piece + step : share.n, n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
 			rc = send_chunk(s, unit, n, root, o->x);
-			if (!rc)
-				rc = hand_out(s, unit, first + at, n, o);
+			rc = rc ? rc : hand_out(s, unit, share.first + at, n, o);
 		}
 	return rc;
 }
@@ -414,10 +410,10 @@ int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struc
 	int rc = o.x ? 0 : ZR_ENOMEM;
 	s->err = err;
 	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
-		int whole = p->groups[u].state == ZR_GROUP_SELF;
+		const struct zr_axis *a = &p->mesh.group[p->groups[u].state];
 		uint32_t in = zr_unit_master(p, u) == ZR_MASTER_FP32 ? ZR_WITH(ZR_D_MASTER) : ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP);
-		for (int32_t r = 0; !rc && r < (whole ? 1 : p->process.world); r++)
-			rc = whole || r == p->process.rank ? zr_each_piece(s, u, ZR_ANY, in, 0, out_piece, &o) : receive(s, u, r, &o);
+		for (int32_t r = 0; !rc && r < a->n; r++)
+			rc = r == a->rank ? zr_each_piece(s, u, ZR_ANY, in, 0, out_piece, &o) : receive(s, u, r, &o);
 	}
 	free(o.x);
 	return rc;

@@ -26,6 +26,7 @@
 #include "core/memory/plan.h"
 #include "core/model/activation.h"
 #include "core/model/layout.h"
+#include "core/model/mesh.h"
 #include "core/model/schedule.h"
 #include "core/program/program.h"
 #include "core/update/optimizers.h"
@@ -56,6 +57,7 @@ struct zr_setup {
 	struct zr_instance boot, comm, host_comm, device, data, model, precision, activation, zero, scheduler;
 	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
 	struct zr_boot_info ranks;
+	struct zr_mesh mesh;
 	struct zr_device_info device_info;
 	const struct zr_ops *ops;
 	struct zr_instance host_device; /* [device.host], for a device whose operations reach its own memory only */
@@ -81,6 +83,7 @@ struct zr_setup {
 	int32_t *group_of;              /* [n_tensors] parameter group of each */
 	uint32_t n_states;              /* of all optimizers */
 	struct zr_groups *groups;       /* [n_units] as the stage declares */
+	int32_t state_group;            /* over which the state of all units is split that is not whole on every rank */
 	struct zr_program program[4];   /* by ZR_PROG_* */
 	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
 	int device_comm;                /* comm moves device memory; what is on the host goes through host_comm, if there is one */
@@ -109,18 +112,28 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
 		   struct zr_error *err);
 
+static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
+{
+	return s->param_group[s->group_of[tensor]].optimizer;
+}
+
 const struct zr_state *zr_setup_state(const struct zr_setup *s, uint32_t i); /* of the states of all optimizers */
 int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that differs */
+/* After the last contribution: sums stay where they are added; all meet where they are kept; or they
+ * pass through a place where all meet, and each rank keeps its share. */
+enum { ZR_SUMS_STAY, ZR_SUMS_MEET, ZR_SUMS_PASS };
+int zr_sums_way(const struct zr_setup *s, int32_t unit);
 int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
 int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
+struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank); /* of its blocks */
+int zr_unit_apart(const struct zr_setup *s, int32_t unit);  /* its parameters are split, and its state is split otherwise */
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit); /* ZR_MASTER_*: what is kept beside its compute copy */
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);
 int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */
 int zr_unit_far(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
-int64_t zr_unit_held_blocks(const struct zr_setup *s, int32_t unit); /* whose master and state a rank has room for: such a share, or all */
 
 /* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,

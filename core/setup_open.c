@@ -36,6 +36,13 @@ int zr_sums_locally(const struct zr_setup *s)
 	return s->train->reduction == ZR_REDUCE_LOCAL && s->process.world > 1 && s->batch.accumulation > 1;
 }
 
+int zr_sums_way(const struct zr_setup *s, int32_t unit)
+{
+	int64_t ranks = zr_group_ranks(s, s->groups[unit].state);
+	int disk = zr_offloaded(s, ZR_STORE_GRADIENT) && zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	return ranks == s->process.world ? ZR_SUMS_STAY : ranks == 1 && !disk ? ZR_SUMS_MEET : ZR_SUMS_PASS;
+}
+
 int zr_reduce_bytes(const struct zr_setup *s)
 {
 	return s->peers ? 4 : zr_dtype_bytes(s->types.comm_dtype);
@@ -43,18 +50,22 @@ int zr_reduce_bytes(const struct zr_setup *s)
 
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
 {
-	return group == ZR_GROUP_SELF ? 1 : group == ZR_GROUP_NODE ? s->process.local_world : s->process.world;
+	return s->mesh.group[group].n;
+}
+
+struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank)
+{
+	return zr_mesh_share(&s->mesh, group, s->layout.unit[unit].blocks, rank);
+}
+
+int zr_unit_apart(const struct zr_setup *s, int32_t unit)
+{
+	return s->groups[unit].param != ZR_GROUP_SELF && s->groups[unit].param != s->groups[unit].state;
 }
 
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit)
 {
-	int64_t world = s->process.world, per = (s->layout.unit[unit].blocks + world - 1) / world;
-	return world * per * ZR_BLOCK;
-}
-
-int64_t zr_unit_held_blocks(const struct zr_setup *s, int32_t unit)
-{
-	return zr_unit_padded_elements(s, unit) / ZR_BLOCK / (s->groups[unit].state == ZR_GROUP_SELF ? 1 : s->process.world);
+	return zr_unit_share(s, unit, ZR_GROUP_SELF, s->process.rank).per * ZR_BLOCK;
 }
 
 int32_t zr_unit_master(const struct zr_setup *s, int32_t unit)
@@ -87,7 +98,7 @@ int zr_unit_view(const struct zr_setup *s, int32_t unit)
 
 int32_t zr_machine_ranks(const struct zr_setup *s)
 {
-	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : s->process.local_world;
+	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : (int32_t)zr_group_ranks(s, ZR_GROUP_NODE);
 }
 
 static int64_t cores(void)
@@ -186,6 +197,7 @@ static int play_ranks(struct zr_setup *s, int world, struct zr_error *err)
 static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
 	s->process.world = s->process.local_world = 1;
+	s->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
 	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
 	if (rc)
 		return rc;
@@ -200,6 +212,7 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	s->process.world = s->ranks.world;
 	s->process.local_rank = s->ranks.local_rank;
 	s->process.local_world = s->ranks.local_world;
+	s->mesh = zr_mesh_of(&s->ranks);
 	s->process.boot = &s->boot;
 	return 0;
 }
@@ -361,8 +374,22 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-/* Over which groups the stage splits each unit. What core can hold: state at world or whole, parameters alike, or, with
- * state at world, by node. */
+/* Why core cannot hold what the stage declares for a unit, or NULL. Each rank saves and counts one part of every unit, so it
+ * must hold the same part of all. */
+static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups *g)
+{
+	const int32_t all[] = { g->param, g->grad, g->state };
+	for (int i = 0; i < 3; i++)
+		if (all[i] < ZR_GROUP_SELF || all[i] > ZR_GROUP_WORLD)
+			return "a group that does not exist; mend the plugin";
+	if (g->state == ZR_GROUP_NODE && !s->mesh.even)
+		return "state split inside nodes that have different numbers of ranks: start as many on each, or choose another plugin";
+	if (g->state != ZR_GROUP_SELF && zr_group_ranks(s, g->state) != zr_group_ranks(s, s->state_group))
+		return "state split over another group than that of other units, which core cannot hold; mend the plugin";
+	return NULL;
+}
+
+/* Over which groups the stage splits each unit. */
 static int start_stage(struct zr_setup *s, struct zr_error *err)
 {
 	s->groups = calloc((size_t)s->layout.n_units + 1, sizeof *s->groups);
@@ -377,10 +404,11 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 		rc = zero->groups(s->zero.inst, u, s->layout.unit[u].elements, g);
 		if (zr_instance_failed(&s->zero, rc, "groups", err))
 			return rc;
-		if (g->state == ZR_GROUP_NODE || g->grad == ZR_GROUP_NODE ||
-		    (g->state == ZR_GROUP_SELF && (g->param != ZR_GROUP_SELF || g->grad != ZR_GROUP_SELF)))
-			rc = zr_err(err, ZR_EINVAL, "stage %s splits unit %s as parameters %d, gradients %d, state %d, which core cannot hold",
-				    s->zero.section->plugin->desc->id, s->layout.unit[u].name, g->param, g->grad, g->state);
+		s->state_group = s->state_group ? s->state_group : g->state;
+		const char *why = wrong_groups(s, g);
+		if (why)
+			rc = zr_err(err, ZR_EINVAL, "[zero] %s: unit %s has parameters of group %d, gradients of %d, state of %d: %s",
+				    s->zero.section->plugin->desc->id, s->layout.unit[u].name, g->param, g->grad, g->state, why);
 	}
 	return rc;
 }
@@ -439,52 +467,36 @@ static int make_tables(struct zr_setup *s, struct zr_error *err)
 		rc = zr_activation_ask(s, err);
 		if (!rc)
 			rc = zr_schedule_make(&s->decl, 1, s->frozen_unit, s->act, &s->train_uses, err);
-		if (!rc)
-			rc = zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
+		rc = rc ? rc : zr_activation_place(s, &s->train_uses, 1, &s->train_act, err);
 	}
-	if (!rc)
-		rc = zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
-	if (!rc)
-		rc = zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
-	if (!rc)
-		rc = record_programs(s, err);
-	if (!rc)
-		rc = zr_plan_make(s, err);
+	rc = rc ? rc : zr_schedule_make(&s->decl, 0, NULL, NULL, &s->eval_uses, err);
+	rc = rc ? rc : zr_activation_place(s, &s->eval_uses, 0, &s->eval_act, err);
+	rc = rc ? rc : record_programs(s, err);
+	rc = rc ? rc : zr_plan_make(s, err);
 	return rc;
 }
 
 static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 {
 	int rc = start_boot(s, world, err);
-	if (!rc)
-		rc = start_device(s, err);
-	if (!rc)
-		rc = start_data(s, err);
-	if (!rc)
-		rc = start_comm(s, err);
-	if (!rc)
-		rc = start_model(s, err);
-	if (!rc)
-		rc = zr_frozen_find(s, err);
-	if (!rc)
-		rc = zr_layout_make(&s->decl, &s->layout, err);
-	if (!rc)
-		rc = start_policies(s, err);
+	rc = rc ? rc : start_device(s, err);
+	rc = rc ? rc : start_data(s, err);
+	rc = rc ? rc : start_comm(s, err);
+	rc = rc ? rc : start_model(s, err);
+	rc = rc ? rc : zr_frozen_find(s, err);
+	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	rc = rc ? rc : start_policies(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE)
 		rc = zr_offloads_start(s, err);
-	if (!rc)
-		rc = start_stage(s, err);
+	rc = rc ? rc : start_stage(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = zr_offloads_check(s, err);
-		if (!rc)
-			rc = start_optimizers(s, err);
-		if (!rc)
-			rc = zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
+		rc = rc ? rc : start_optimizers(s, err);
+		rc = rc ? rc : zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
 	} else if (!rc) {
 		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
 	}
-	if (!rc)
-		rc = check_data(s, err);
+	rc = rc ? rc : check_data(s, err);
 	return rc ? rc : make_tables(s, err);
 }
 

@@ -170,10 +170,8 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	s->update_seconds = 0;
 	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
 	int rc = learning_rates(s, err);
-	if (!rc)
-		rc = run_micro_batches(s, err);
-	if (!rc)
-		rc = meet(s, r, mult, err);
+	rc = rc ? rc : run_micro_batches(s, err);
+	rc = rc ? rc : meet(s, r, mult, err);
 	if (rc)
 		return rc;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);

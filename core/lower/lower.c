@@ -358,7 +358,7 @@ static void make_sums(struct zr_lowering *l)
 	const struct zr_setup *s = l->s;
 	uint32_t align = s->plan.region[ZR_R_GRAD].tier == ZR_TIER_DISK ? 4096 : 64;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		uint64_t bytes = (uint64_t)(zr_unit_held_blocks(s, u) * ZR_BLOCK) * 4;
+		uint64_t bytes = (uint64_t)(s->plan.unit[u].held.per * ZR_BLOCK) * 4;
 		if (!s->frozen_unit[u])
 			s->plan.unit[u].grad.buffer = zr_low_buffer(l, ZR_R_GRAD, bytes, align).buffer;
 	}

@@ -11,7 +11,7 @@
 
 static uint64_t rank_in(const struct zr_setup *s, int32_t group)
 {
-	return (uint64_t)(group == ZR_GROUP_NODE ? s->process.local_rank : group == ZR_GROUP_WORLD ? s->process.rank : 0);
+	return (uint64_t)s->mesh.group[group].rank;
 }
 
 /* This rank's part of a full copy. */
@@ -155,23 +155,25 @@ void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 
 /* ---- new values ---- */
 
-static uint64_t home_bytes(const struct zr_lowering *l, int32_t u)
+static uint64_t held_bytes(const struct zr_lowering *l, int32_t u)
 {
-	return (uint64_t)(l->s->plan.unit[u].per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
+	return (uint64_t)(l->s->plan.unit[u].held.per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
 }
 
 /* Where all of a unit is while it is published. */
 static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 {
 	const struct zr_setup *s = l->s;
-	uint64_t bytes = (uint64_t)s->process.world * home_bytes(l, u);
+	uint64_t bytes = (uint64_t)zr_group_ranks(s, s->groups[u].state) * held_bytes(l, u);
 	if (s->groups[u].param == ZR_GROUP_SELF)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
+	if (zr_group_ranks(s, s->groups[u].state) == 1 && !s->plan.unit[u].far)
+		return zr_of_spot(s->plan.unit[u].home, bytes);
 	return s->plan.unit[u].far ? zr_low_buffer(l, ZR_R_SLOT, bytes, PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
-/* From its owners to the group that has the parameters. Whole parameters: all-gather in place. Split by node: the whole unit is
- * gathered and the node's share of it kept (zr_low_published). Otherwise the update wrote where it belongs. */
+/* From those who hold masters to the group that has the parameters. Whole parameters: all-gather in place. Split otherwise: the
+ * whole unit is gathered and this rank's share of it kept (zr_low_published). Split alike: the update wrote where it belongs. */
 void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
@@ -181,15 +183,16 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 		const struct zr_unit_memory *m = &s->plan.unit[u];
 		if (s->groups[u].param == s->groups[u].state)
 			continue;
-		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), home = zr_of_spot(m->home, home_bytes(l, u));
-		struct zr_operand own = zr_part(whole, (uint64_t)s->process.rank * home_bytes(l, u), home_bytes(l, u));
+		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), home = zr_of_spot(m->home, held_bytes(l, u));
+		struct zr_operand own = zr_part(whole, rank_in(s, s->groups[u].state) * held_bytes(l, u), held_bytes(l, u));
 		if (m->far)
 			zr_low_move(l, home, own, 0);
-		l->part[n++] = (struct zr_exchange){ m->far ? own : home, whole };
+		if (zr_group_ranks(s, s->groups[u].state) > 1)
+			l->part[n++] = (struct zr_exchange){ m->far ? own : home, whole };
 	}
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
-	if (n && s->process.world > 1)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, s->types.dtype, 0, n);
+	if (n)
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, s->types.dtype, 0, n);
 	l->unit = -1;
 }
 
@@ -200,16 +203,15 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
-		if (s->groups[u].param != ZR_GROUP_NODE)
+		if (!zr_unit_apart(s, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
-		if (s->process.world == 1 && !m->far)
-			whole = zr_of_spot(m->home, home_bytes(l, u));
-		zr_low_keep(l, &whole); /* also by a rank that keeps nothing of it */
-		int64_t first = s->process.local_rank * m->param_per, have = s->layout.unit[u].blocks - first;
-		uint64_t n = (uint64_t)(have < m->param_per ? have : m->param_per) * block;
-		if (have > 0)
-			zr_low_move(l, zr_part(whole, (uint64_t)first * block, n), zr_of_spot(m->param, n), 0);
+		uint64_t at = rank_in(s, s->groups[u].param) * (uint64_t)m->param_per * block;
+		uint64_t n = (uint64_t)m->param_per * block, left = at < whole.bytes ? whole.bytes - at : 0;
+		n = n < left ? n : left; /* with the padding, or that alone: all ranks wait for it */
+		zr_low_keep(l, &whole);
+		if (n)
+			zr_low_move(l, zr_part(whole, at, n), zr_of_spot(m->param, n), 0);
 	}
 	l->unit = -1;
 }

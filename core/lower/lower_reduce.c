@@ -9,6 +9,8 @@
 #include "core/lower/lower.h"
 #include "core/program/route.h"
 
+#define PAGE 4096u /* disks want places of whole pages */
+
 static int alone(const struct zr_lowering *l)
 {
 	return l->s->process.world == 1;
@@ -57,9 +59,9 @@ static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
 static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
 {
 	const struct zr_unit_memory *m = &l->s->plan.unit[u];
-	int whole = l->s->groups[u].state == ZR_GROUP_SELF;
 	struct zr_operand o = zr_of_spot(m->grad, (uint64_t)m->n * ZR_BLOCK * 4);
-	o.at += whole ? (uint64_t)m->first * ZR_BLOCK * 4 : 0;
+	if (zr_sums_way(l->s, u) == ZR_SUMS_MEET) /* beside those of the others */
+		o.at += (uint64_t)l->s->process.rank * (uint64_t)m->per * ZR_BLOCK * 4;
 	return o;
 }
 
@@ -297,21 +299,44 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		exchange(l, op);
 }
 
-/* After the last contribution a stage that updates everything everywhere needs all sums. */
+/* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */
+static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
+{
+	const struct zr_unit_memory *m = &l->s->plan.unit[u];
+	uint64_t share = (uint64_t)m->per * ZR_BLOCK * 4, bytes = share * (uint64_t)l->s->process.world;
+	int apart = zr_sums_way(l->s, u) == ZR_SUMS_PASS;
+	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
+	if (apart)
+		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_FOLD : ZR_R_COMM, bytes, PAGE);
+	struct zr_operand own = zr_part(all, (uint64_t)l->s->process.rank * share, share);
+	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
+		return (struct zr_exchange){ apart ? sum : own, all };
+	zr_low_move(l, sum, own, 0);
+	return (struct zr_exchange){ own, all };
+}
+
+/* After the last contribution, where who adds gradients is not who holds masters, all sums reach all ranks, and each keeps
+ * those of what it holds: also one that holds padding alone, so that all ranks wait at the same place. */
 static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 {
-	const struct zr_setup *s = l->s;
 	int32_t n = 0;
+	l->now++; /* what came for the sums is over */
 	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = zr_low_units(l, op)[i];
-		uint64_t share = (uint64_t)s->plan.unit[u].per * ZR_BLOCK * 4;
-		struct zr_operand all = zr_of_spot(s->plan.unit[u].grad, share * (uint64_t)s->process.world);
-		if (s->groups[u].state == ZR_GROUP_SELF)
-			l->part[n++] = (struct zr_exchange){ zr_part(all, (uint64_t)s->process.rank * share, share), all };
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		if (zr_sums_way(l->s, u))
+			l->part[n++] = all_sums(l, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
 	if (n)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, 0, n);
+	for (int32_t i = 0, k = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		const struct zr_unit_memory *m = &l->s->plan.unit[u];
+		uint64_t bytes = (uint64_t)m->held.per * ZR_BLOCK * 4, number = (uint64_t)l->s->mesh.group[l->s->groups[u].state].rank;
+		if (zr_sums_way(l->s, u) == ZR_SUMS_PASS)
+			zr_low_move(l, zr_part(l->part[k].recv, number * bytes, bytes), zr_of_spot(m->grad, bytes), 0);
+		k += zr_sums_way(l->s, u) != ZR_SUMS_STAY;
+	}
 	l->unit = -1;
 }
 
@@ -321,13 +346,9 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
-		struct zr_operand to = goes_straight(l) ? owned_sum(l, u) : zr_low_buffer(l, region, recv->bytes, 64);
+		struct zr_operand to = goes_straight(l) ? zr_part(owned_sum(l, u), 0, recv->bytes) : zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
-		zr_low_keep(l, &to);
-		if (goes_straight(l)) /* its own blocks: the padding behind them has no place there */
-			*recv = zr_part(*recv, 0, to.bytes);
-		if (to.bytes)
-			zr_low_move(l, *recv, to, 0);
+		zr_low_move(l, *recv, to, 0); /* with the padding, or nothing else: all ranks wait for what they send */
 		l->reduce[op->first + i].send = *recv; /* on its way until zr_low_late() */
 		*recv = to;
 	}

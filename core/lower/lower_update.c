@@ -161,20 +161,18 @@ static const struct zr_optimizer_v1 *calls(const struct zr_lowering *l, const st
 	return l->s->optimizer[p->optimizer].it.vtbl;
 }
 
-/* The part of a piece that this rank is the owner of: where state is whole on all ranks, each would count it. */
-static int owns_some(const struct zr_lowering *l, const struct zr_piece *p)
+static int counts(const struct zr_lowering *l, const struct zr_piece *p)
 {
-	const struct zr_unit_memory *m = &l->s->plan.unit[p->unit];
-	int64_t first = m->first, end = m->first + m->n;
-	return zr_intersect(p->first, p->first + p->n, &first, &end);
+	int64_t from, end;
+	return calls(l, p)->n_partial && zr_counted(l->s, p, &from, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
 {
 	for (; l->piece_read <= last; l->piece_read++) {
 		const struct zr_piece *p = &l->p->piece[l->piece_read];
-		if (!partial || (calls(l, p)->n_partial && owns_some(l, p)))
-				zr_low_pass(l, p, sources(l), 0);
+		if (!partial || counts(l, p))
+			zr_low_pass(l, p, sources(l), 0);
 	}
 }
 
@@ -245,7 +243,7 @@ void zr_low_partial(struct zr_lowering *l)
 	for (; !l->rc && l->piece_next < l->pieces; l->piece_next++) {
 		const struct zr_piece *piece = &l->p->piece[l->piece_next];
 		read_until(l, ahead(l, l->pieces - 1), 1);
-		if (!calls(l, piece)->n_partial || !owns_some(l, piece))
+		if (!counts(l, piece))
 			continue;
 		piece_call(l, ZR_I_PARTIAL, l->piece_next);
 		zr_low_arg(l, sums, ZR_READS | ZR_WRITES);

@@ -20,7 +20,7 @@ struct chunk {
 static struct chunk matrix(const struct zr_lowering *l, int32_t tensor)
 {
 	const struct zr_place *t = &l->s->layout.tensor[tensor];
-	return (struct chunk){ tensor, l->s->param_group[l->s->group_of[tensor]].optimizer, t->offset / ZR_BLOCK, t->blocks, 0 };
+	return (struct chunk){ tensor, zr_optimizer_of(l->s, tensor), t->offset / ZR_BLOCK, t->blocks, 0 };
 }
 
 static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t first, int64_t n)
@@ -139,9 +139,8 @@ static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owne
 
 static void bring(struct zr_lowering *l, int32_t tensor, int owner)
 {
-	int whole = l->s->groups[l->s->layout.tensor[tensor].unit].state == ZR_GROUP_SELF;
 	for (int r = 0; r < l->s->process.world; r++)
-		if (!whole || (r == owner && r == l->s->process.rank))
+		if (zr_whole_brings(l->s, l->s->layout.tensor[tensor].unit, r, owner))
 			bring_part(l, tensor, r, owner);
 }
 

@@ -4,11 +4,6 @@
  */
 #include "core/memory/piece.h"
 
-void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *n)
-{
-	zr_rank_holds(s->setup, unit, s->setup->process.rank, first, n);
-}
-
 uint64_t zr_block_bytes(const struct zr_setup *p, int d)
 {
 	switch (d) {
@@ -23,11 +18,6 @@ uint64_t zr_block_bytes(const struct zr_setup *p, int d)
 	}
 }
 
-uint64_t zr_datum_bytes(const struct zr_session *s, int d)
-{
-	return zr_block_bytes(s->setup, d);
-}
-
 /* Where the first block that this rank holds of a unit has its data of one kind; of a state, where the first of all is. */
 static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
 {
@@ -38,7 +28,7 @@ static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
 	case ZR_D_GRAD:
 		return m->grad;
 	case ZR_D_LOWP:
-		return p->groups[unit].state == ZR_GROUP_SELF ? m->param : m->home;
+		return m->home;
 	default:
 		return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
 	}
@@ -51,11 +41,6 @@ struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p,
 	return spot;
 }
 
-struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d)
-{
-	return zr_datum_spot(s->setup, p, d);
-}
-
 /* Whether the state is one of the piece's optimizer. */
 static int has_state(const struct zr_setup *s, const struct zr_piece *p, int d)
 {
@@ -64,7 +49,7 @@ static int has_state(const struct zr_setup *s, const struct zr_piece *p, int d)
 	return o && i >= o->first_state && i < o->first_state + o->n_states;
 }
 
-static int has_datum(const struct zr_setup *p, int32_t unit, int d)
+int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 {
 	if (d == ZR_D_MASTER)
 		return zr_unit_master(p, unit) != ZR_MASTER_NONE;
@@ -74,14 +59,9 @@ static int has_datum(const struct zr_setup *p, int32_t unit, int d)
 	return a.region != b.region || a.at != b.at;
 }
 
-int zr_has_datum(const struct zr_session *s, int32_t unit, int d)
-{
-	return has_datum(s->setup, unit, d);
-}
-
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d)
 {
-	return has_datum(s, p->unit, d) && (d < ZR_D_STATE || has_state(s, p, d));
+	return zr_has_datum(s, p->unit, d) && (d < ZR_D_STATE || has_state(s, p, d));
 }
 
 /* Staging was planned for the kinds of data that are out of reach somewhere: of the compute copies only some may be. */
@@ -89,7 +69,7 @@ int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 {
 	const struct zr_plan *plan = &s->plan;
 	const struct zr_region *r = &plan->region[held_spot(s, unit, d).region];
-	if (plan->staging.datum[d] == ZR_IN_PLACE || !has_datum(s, unit, d))
+	if (plan->staging.datum[d] == ZR_IN_PLACE || !zr_has_datum(s, unit, d))
 		return 0;
 	return r->tier == ZR_TIER_DISK || (r->store == ZR_STORE_DEVICE && plan->region[ZR_R_MASTER].store != ZR_STORE_DEVICE);
 }
@@ -97,32 +77,22 @@ int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 {
 	const struct zr_staging *g = &s->setup->plan.staging;
-	if (!zr_has_datum(s, p->unit, d))
+	if (!zr_has_datum(s->setup, p->unit, d))
 		return NULL;
-	return zr_datum_staged(s->setup, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_piece_spot(s, p, d));
+	return zr_datum_staged(s->setup, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_datum_spot(s->setup, p, d));
 }
 
-static int move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
+int zr_piece_move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
 {
 	int rc = 0;
 	for (int d = 0; !rc && d < s->setup->plan.staging.n_data; d++) {
 		if (!(with & ZR_WITH(d)) || !zr_piece_has(s->setup, p, d) || !zr_datum_staged(s->setup, p->unit, d))
 			continue;
-		struct zr_spot spot = zr_piece_spot(s, p, d);
-		uint64_t bytes = (uint64_t)p->n * zr_datum_bytes(s, d);
+		struct zr_spot spot = zr_datum_spot(s->setup, p, d);
+		uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, d);
 		rc = out ? zr_put(s, spot, zr_piece_data(s, p, d), bytes) : zr_get(s, spot, zr_piece_data(s, p, d), bytes);
 	}
 	return rc;
-}
-
-int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with)
-{
-	return move(s, p, with, 0);
-}
-
-int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with)
-{
-	return move(s, p, with, 1);
 }
 
 /* ---- masters in other formats ---- */
@@ -232,9 +202,8 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 
 struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
 {
-	int64_t held, count;
-	zr_rank_holds(s, r->unit, s->process.rank, &held, &count);
-	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n, .at = first - held,
+	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n,
+				  .at = first - s->plan.unit[r->unit].held.first,
 				  .state = r->state + (first - r->first) };
 }
 
@@ -245,11 +214,9 @@ static int each_of_run(struct zr_session *s, const struct zr_run *r, uint32_t in
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < r->n; at += step) {
 		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, r->n - at < step ? r->n - at : step);
-		rc = zr_piece_read(s, &p, in);
-		if (!rc)
-			rc = fn(s, &p, arg);
-		if (!rc)
-			rc = zr_piece_write(s, &p, out);
+		rc = zr_piece_move(s, &p, in, 0);
+		rc = rc ? rc : fn(s, &p, arg);
+		rc = rc ? rc : zr_piece_move(s, &p, out, 1);
 	}
 	return rc;
 }
@@ -258,12 +225,11 @@ int zr_each_piece(struct zr_session *s, int32_t unit, int32_t optimizer, uint32_
 		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
 {
 	const struct zr_plan *p = &s->setup->plan;
-	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY };
+	const struct zr_share *held = &p->unit[unit].held;
+	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY, .first = held->first, .n = held->n };
 	int rc = 0;
-	if (optimizer == ZR_ANY) {
-		zr_held(s, unit, &all.first, &all.n);
+	if (optimizer == ZR_ANY)
 		return each_of_run(s, &all, in, out, fn, arg);
-	}
 	for (int32_t i = p->first_run[unit]; !rc && i < p->first_run[unit + 1]; i++)
 		if (p->run[i].optimizer == optimizer)
 			rc = each_of_run(s, &p->run[i], in, out, fn, arg);

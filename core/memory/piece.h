@@ -22,13 +22,8 @@ struct zr_piece {
 #define ZR_WITH(d) (1u << (d))
 #define ZR_WITH_STATES (~0u << ZR_D_STATE)
 
-/* Blocks of a unit whose master and state this rank holds: its home, or all. */
-void zr_held(const struct zr_session *s, int32_t unit, int64_t *first, int64_t *n);
-
-uint64_t zr_datum_bytes(const struct zr_session *s, int d); /* per block */
-
 /* Whether a unit has this kind of data at all: a compute copy apart from its master, a master. */
-int zr_has_datum(const struct zr_session *s, int32_t unit, int d);
+int zr_has_datum(const struct zr_setup *s, int32_t unit, int d);
 
 /* What follows from the plan alone: bytes per block, where a piece's data is kept, whether it has any, whether it passes
  * through a set of buffers. */
@@ -38,10 +33,8 @@ int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);
 
 /* Brings in, or puts back, what of `with` is staged. */
-int zr_piece_read(struct zr_session *s, const struct zr_piece *p, uint32_t with);
-int zr_piece_write(struct zr_session *s, const struct zr_piece *p, uint32_t with);
+int zr_piece_move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out);
 
-struct zr_spot zr_piece_spot(const struct zr_session *s, const struct zr_piece *p, int d); /* where the piece's data is at home */
 char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d); /* address while the set is the piece's */
 
 /* Blocks [from, from + n) of the piece as fp32 in x, whatever is kept of the master. put keeps what is at x and makes the
@@ -63,6 +56,16 @@ const struct zr_ops *zr_update_ops(const struct zr_session *s);
 /* As get and put, with x in host memory; at most ZR_CHUNK blocks where zr_updates_blind says so. */
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
+
+/* Of a piece, counted from its first block, what this rank counts in sums over parameters: others may
+ * hold it, too. 0: nothing. */
+static inline int zr_counted(const struct zr_setup *s, const struct zr_piece *p, int64_t *from, int64_t *end)
+{
+	const struct zr_share *c = &s->plan.unit[p->unit].counted;
+	*from = c->first - p->first;
+	*end = *from + c->n;
+	return zr_intersect(0, p->n, from, end);
+}
 
 /* Segments of blocks [first, first + n) of a unit: its tensors clipped to that range. */
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out);

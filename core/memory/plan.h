@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/model/mesh.h"
 
 struct zr_setup;
 
@@ -74,13 +75,15 @@ struct zr_spot {
 
 /* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can work in place. */
 struct zr_unit_memory {
-	int64_t per, first, n;    /* home: blocks per rank, this rank's first, how many it really has */
+	int64_t per, first, n;    /* where this rank adds gradients: blocks per rank, its first, how many it really has */
+	struct zr_share held;     /* the blocks whose master and state it holds */
+	struct zr_share counted;  /* those of them that it alone saves, and counts in sums over parameters */
 	int64_t param_per;        /* blocks per rank of the parameters' group */
 	int far;                  /* 1: the compute copy is in ZR_R_PARAM_FAR: a layer needs it gathered, in a group of one too */
 	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
-	struct zr_spot home;      /* compute copy of the home blocks; often inside param or master */
-	struct zr_spot master;    /* whole, or the home blocks; nothing with master = none */
-	struct zr_spot grad;      /* likewise */
+	struct zr_spot home;      /* compute copy of the held blocks; often inside param or master */
+	struct zr_spot master;    /* of the held blocks; nothing with master = none */
+	struct zr_spot grad;      /* sums, likewise; until the last contribution is added those of this rank's own blocks */
 	struct zr_spot local;     /* whole, with reduction = local */
 };
 
@@ -164,8 +167,7 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 /* update/whole.c: fills the plan; returns the bytes of ZR_R_WHOLE. */
 uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
 
-/* Blocks of a unit whose master and state a rank holds: its home, or all. Those of one tensor: *n may be 0. */
-void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n);
+/* Blocks of a tensor's unit whose master and state a rank holds: *n may be 0. */
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);
 void zr_plan_free(struct zr_plan *p);
 uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes that all regions add, and what is kept */

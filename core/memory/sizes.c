@@ -50,17 +50,21 @@ static int same_spot(struct zr_spot a, struct zr_spot b)
 	return a.region == b.region && a.at == b.at;
 }
 
-/* A compute copy in the type of the compute, and what of it is home: inside it, or apart. */
-static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+/* Where in the compute copy the blocks begin that this rank holds, unless they are apart. */
+static int64_t held_in_param(const struct zr_setup *s, const struct zr_unit_memory *m, int32_t unit)
 {
 	const struct zr_groups *g = &s->groups[unit];
+	return g->param == ZR_GROUP_SELF ? s->mesh.group[g->state].rank * m->held.per : 0;
+}
+
+/* A compute copy in the type of the compute, and what of it is held: inside it, or apart. */
+static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+{
 	struct zr_unit_memory *m = &p->unit[unit];
-	int64_t whole = s->process.world * m->per, mine = s->process.rank * m->per;
 	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
 	int32_t type = s->types.dtype;
-	m->param = take(p, region, g->param == ZR_GROUP_SELF ? whole : m->param_per, type);
-	m->home = g->param == ZR_GROUP_SELF ? inside(m->param, mine, type) :
-		  g->param == ZR_GROUP_WORLD ? m->param : take(p, region, m->per, type);
+	m->param = take(p, region, m->param_per, type);
+	m->home = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) : inside(m->param, held_in_param(s, m, unit), type);
 }
 
 /* In fp32 the master serves as the compute copy wherever both are split alike and in the same tier. */
@@ -68,26 +72,17 @@ static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 {
 	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
-	int64_t whole = s->process.world * m->per, mine = s->process.rank * m->per;
 	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
-	int together = p->region[region].tier == p->region[ZR_R_MASTER].tier;
-	int whole_state = g->state == ZR_GROUP_SELF, whole_param = g->param == ZR_GROUP_SELF;
-	if (together && whole_param && !whole_state) {
-		m->param = take(p, region, whole, ZR_F32);
-		m->master = m->home = inside(m->param, mine, ZR_F32);
+	int together = p->region[region].tier == p->region[ZR_R_MASTER].tier, apart = zr_unit_apart(s, unit);
+	if (together && !apart && g->param != g->state) {
+		m->param = take(p, region, m->param_per, ZR_F32);
+		m->master = m->home = inside(m->param, held_in_param(s, m, unit), ZR_F32);
 		return;
 	}
-	m->master = take(p, ZR_R_MASTER, zr_unit_held_blocks(s, unit), ZR_F32);
-	if (together && g->param == g->state)
-		m->param = m->master;
-	else
-		m->param = take(p, region, whole_param ? whole : m->param_per, ZR_F32);
-	if (whole_param)
-		m->home = inside(m->param, mine, ZR_F32);
-	else if (g->param == g->state)
-		m->home = m->param;
-	else
-		m->home = together ? m->master : take(p, region, m->per, ZR_F32);
+	m->master = take(p, ZR_R_MASTER, m->held.per, ZR_F32);
+	m->param = together && !apart ? m->master : take(p, region, m->param_per, ZR_F32);
+	m->home = !apart ? inside(m->param, held_in_param(s, m, unit), ZR_F32) :
+		  together ? m->master : take(p, region, m->held.per, ZR_F32);
 }
 
 static void place_16(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
@@ -95,7 +90,7 @@ static void place_16(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 	struct zr_unit_memory *m = &p->unit[unit];
 	m->master = (struct zr_spot){ .region = ZR_R_MASTER };
 	if (s->types.master != ZR_MASTER_NONE)
-		m->master = take(p, ZR_R_MASTER, zr_unit_held_blocks(s, unit), s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
+		m->master = take(p, ZR_R_MASTER, m->held.per, s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
 	place_copy(s, p, unit);
 }
 
@@ -104,10 +99,14 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	const struct zr_unit_place *u = &s->layout.unit[unit];
 	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
-	int64_t world = s->process.world, ranks = zr_group_ranks(s, g->param);
-	m->per = (u->blocks + world - 1) / world;
-	zr_layout_shard(u, s->process.rank, (int)world, &m->first, &m->n);
-	m->param_per = (u->blocks + ranks - 1) / ranks;
+	int32_t world = s->process.world, rank = s->process.rank;
+	struct zr_share own = zr_share_of(u->blocks, world, rank);
+	m->per = own.per;
+	m->first = own.first;
+	m->n = own.n;
+	m->held = zr_unit_share(s, unit, g->state, rank);
+	m->counted = zr_share_of(u->blocks, world, zr_mesh_part(&s->mesh, s->state_group, rank));
+	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
 	m->far = zr_unit_far(s, unit);
 	if (s->frozen_unit[unit]) {
 		m->master = (struct zr_spot){ .region = ZR_R_MASTER };
@@ -120,7 +119,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		place_16(s, p, unit);
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return;
-	m->grad = take(p, ZR_R_GRAD, zr_unit_held_blocks(s, unit), ZR_F32);
+	m->grad = take(p, ZR_R_GRAD, m->held.per, ZR_F32);
 	if (s->program[ZR_PROG_LAST_MICRO].own_sums) /* a buffer, when that is lowered */
 		m->grad.at = 0;
 	if (zr_sums_locally(s))
@@ -142,7 +141,7 @@ static int writes_copies(const struct zr_setup *s, const struct zr_plan *p)
 	int apart = s->types.dtype != ZR_F32;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->unit[u];
-		apart |= s->frozen_unit[u] || !same_spot(s->groups[u].state == ZR_GROUP_SELF ? m->param : m->home, m->master);
+		apart |= s->frozen_unit[u] || !same_spot(m->home, m->master);
 	}
 	return apart;
 }
@@ -154,14 +153,14 @@ static void stage(struct zr_plan *p, int datum, uint64_t block_bytes)
 }
 
 /* The largest piece that a program updates: blocks. */
-static uint64_t piece_blocks(const struct zr_setup *s, const struct zr_program *prog)
+static uint64_t piece_blocks(const struct zr_plan *p, const struct zr_program *prog)
 {
 	int64_t most = 1;
 	for (int32_t i = 0; i < prog->n; i++) {
 		const struct zr_pop *op = &prog->op[i];
 		for (int32_t k = 0; op->kind == ZR_P_UPDATE && k < op->n; k++) {
 			int32_t unit = prog->unit[op->first + k];
-			int64_t held = zr_unit_held_blocks(s, unit), n = (op->piece + ZR_BLOCK - 1) / ZR_BLOCK;
+			int64_t held = p->unit[unit].held.per, n = (op->piece + ZR_BLOCK - 1) / ZR_BLOCK;
 			n = op->piece > 0 && n < held ? n : held;
 			most = n > most ? n : most;
 		}
@@ -209,7 +208,8 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
 	for (int32_t d = 0; d < g->n_data; d++)
 		g->datum[d] = ZR_IN_PLACE;
-	g->blocks = (int64_t)max(piece_blocks(s, &s->program[ZR_PROG_LAST_MICRO]), piece_blocks(s, &s->program[ZR_PROG_UPDATE]));
+	g->blocks = (int64_t)max(piece_blocks(p, &s->program[ZR_PROG_LAST_MICRO]),
+				 piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
 	if (out_of_reach(s, p, ZR_R_MASTER))
 		stage(p, ZR_D_MASTER, ZR_BLOCK * (s->types.master == ZR_MASTER_SPLIT ? 2 : 4));
 	if (out_of_reach(s, p, ZR_R_GRAD))

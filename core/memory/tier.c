@@ -121,8 +121,7 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 	struct zr_setup *p = s->setup;
 	const struct zr_device_v1 *dev = p->device.vtbl;
 	int rc = dev->copy(p->device.inst, NULL, to, from, bytes);
-	if (!rc)
-		rc = dev->sync(p->device.inst, NULL);
+	rc = rc ? rc : dev->sync(p->device.inst, NULL);
 	return zr_instance_failed(&p->device, rc, "copy", s->err);
 }
 

@@ -72,12 +72,3 @@ void zr_layout_free(struct zr_layout *l)
 	free(l->tensor);
 	memset(l, 0, sizeof *l);
 }
-
-void zr_layout_shard(const struct zr_unit_place *u, int rank, int world, int64_t *first, int64_t *n)
-{
-	int64_t per = (u->blocks + world - 1) / world;
-	int64_t lo = per * rank < u->blocks ? per * rank : u->blocks;
-	int64_t hi = lo + per < u->blocks ? lo + per : u->blocks;
-	*first = lo;
-	*n = hi - lo;
-}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * layout.h - where every tensor lies: units are flat, tensors in declared order, each starting on a block of
- * ZR_BLOCK elements. Rank r of N is the home of blocks [r*ceil(B/N), (r+1)*ceil(B/N)) of each unit. The same
- * partition serves every stage, tier and checkpoint.
+ * ZR_BLOCK elements. Who holds which blocks: core/model/mesh.h.
  */
 #ifndef ZR_CORE_LAYOUT_H
 #define ZR_CORE_LAYOUT_H
@@ -39,9 +38,6 @@ const struct zr_unit *zr_unit_at(const struct zr_model_decl *m, uint32_t i);
 const struct zr_tensor *zr_tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i);
 int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct zr_error *err);
 void zr_layout_free(struct zr_layout *l);
-
-/* Home blocks of `rank` of `world`, relative to the unit's start; *n may be 0. */
-void zr_layout_shard(const struct zr_unit_place *u, int rank, int world, int64_t *first, int64_t *n);
 
 /* Leaves of [*from, *end) what is in [lo, hi) as well; 0: nothing, *end may then be below *from. */
 static inline int zr_intersect(int64_t lo, int64_t hi, int64_t *from, int64_t *end)

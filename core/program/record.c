@@ -58,8 +58,7 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 		rc = back ? wait_left(r, m) : 0;
 		if (!rc)
 			rc = zr_rec_emit(r, (struct zr_pop){ .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move, .bytes = m->bytes }, NULL, 0);
-		if (!rc)
-			rc = zr_ways_add(&r->ways, r->p->n - 1, route.n, r->err);
+		rc = rc ? rc : zr_ways_add(&r->ways, r->p->n - 1, route.n, r->err);
 	}
 	return rc;
 }
@@ -69,14 +68,10 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 static int emit_use(struct recorder *r, int32_t i)
 {
 	int rc = zr_rec_advance(r, ZR_P_FETCH);
-	if (!rc)
-		rc = post_moves(r, i, 1);
-	if (!rc)
-		rc = zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
-	if (!rc)
-		rc = zr_rec_advance(r, ZR_P_GATHER);
-	if (!rc)
-		rc = zr_rec_advance(r, ZR_P_SPILL);
+	rc = rc ? rc : post_moves(r, i, 1);
+	rc = rc ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_LAYER, .use = i }, NULL, 0);
+	rc = rc ? rc : zr_rec_advance(r, ZR_P_GATHER);
+	rc = rc ? rc : zr_rec_advance(r, ZR_P_SPILL);
 	return rc ? rc : post_moves(r, i, 0);
 }
 
@@ -86,10 +81,8 @@ static int record_use(struct recorder *r, int32_t i)
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
 		rc = r->full[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) : zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
-	if (!rc)
-		rc = emit_use(r, i);
-	if (!rc)
-		rc = tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
+	rc = rc ? rc : emit_use(r, i);
+	rc = rc ? rc : tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
 	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
 	for (int32_t k = lo; k < hi; k++)
 		r->state[r->uses->grad_unit[k]] = COMPLETE;
@@ -128,12 +121,10 @@ static int walk(struct recorder *r, const int32_t *all)
 		rc = record_use(r, i);
 	if (!rc && r->p->id == ZR_PROG_UPDATE)
 		rc = tell_update(r);
-	if (!rc)
-		rc = tell(r, ZR_AT_END, -1, all, n);
+	rc = rc ? rc : tell(r, ZR_AT_END, -1, all, n);
 	for (int32_t u = 0; !rc && u < n; u++)
 		rc = zr_rec_wait_gather(r, u);
-	if (!rc)
-		rc = zr_rec_wait_reduce(r);
+	rc = rc ? rc : zr_rec_wait_reduce(r);
 	return rc ? rc : check_end(r);
 }
 
@@ -197,8 +188,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	for (int32_t u = 0; all && u < s->layout.n_units; u++)
 		all[u] = u;
 	int rc = all ? start(&r, s) : zr_err(err, ZR_ENOMEM, "out of memory while recording a program");
-	if (!rc)
-		rc = walk(&r, all);
+	rc = rc ? rc : walk(&r, all);
 	if (!rc) {
 		p.own_sums = has_own_sums(&r);
 		p.hash = hash(&r);

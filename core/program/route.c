@@ -66,7 +66,7 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 /* Bytes of a copy of a unit that is gathered over a group; 0 where the share of one rank serves. */
 static uint64_t full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
-	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
+	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
 	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
 }
 

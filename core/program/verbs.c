@@ -114,7 +114,7 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 /* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
 static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, int32_t size)
 {
-	int64_t ranks = zr_group_ranks(s, group), per = (s->layout.unit[unit].blocks + ranks - 1) / ranks;
+	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
 	return (uint64_t)((ranks - 1) * per * ZR_BLOCK * size);
 }
 
@@ -170,8 +170,8 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 		r->state[units[i]] = REDUCED;
 		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_reduce_bytes(r->setup));
-		if (r->p->id == ZR_PROG_LAST_MICRO && r->setup->groups[units[i]].state == ZR_GROUP_SELF)
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, 4); /* the sums, to all */
+		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, units[i]))
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, 4); /* the sums, to all who hold masters */
 	}
 	if (!rc && n)
 		rc = zr_rec_wait_reduce(r);
@@ -250,7 +250,7 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 			rc = zr_rec_refuse(r, r->values[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
 		r->values[units[i]] = PUBLISHED;
 		if (g->param != g->state && !once)
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_bytes(r->setup->types.dtype));
+			op.bytes += received(r->setup, units[i], g->state, zr_dtype_bytes(r->setup->types.dtype));
 	}
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
@@ -262,8 +262,7 @@ static int verb_publish(const struct zr_stage *st, const int32_t *units, int32_t
 {
 	struct recorder *r = recorder_of(st);
 	int rc = check_list(r, "publish", units, n);
-	if (!rc)
-		rc = publish(r, r->some, some(r, units, n, 0), 0);
+	rc = rc ? rc : publish(r, r->some, some(r, units, n, 0), 0);
 	return rc ? rc : publish(r, r->some, some(r, units, n, 1), 1);
 }
 

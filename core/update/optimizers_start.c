@@ -197,8 +197,7 @@ static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr
 	struct zr_param_group *g = &s->param_group[s->n_param_groups];
 	*g = (struct zr_param_group){ .section = sec, .optimizer = optimizer_of(s, sec) };
 	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) : start_instance(s, sec, err);
-	if (!rc)
-		rc = learning_rate(sec, &g->lr, err);
+	rc = rc ? rc : learning_rate(sec, &g->lr, err);
 	s->n_param_groups++;
 	return rc || !sec->match ? rc : claim_all(s, s->n_param_groups - 1, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * partial.c - sums over whole parameters, for optimizers that ask for them: a pass over the home blocks before any of
+ * partial.c - sums over whole parameters, for optimizers that ask for them: a pass over what this rank counts before any of
  * them is updated. What partial() says of each block is added as an integer, on this rank and then over all: no cut,
  * order or number of ranks changes a sum (invariant I1).
  */
@@ -52,15 +52,6 @@ static double *call_table(const struct zr_session *s)
 	return zr_updates_blind(s) ? (double *)(s->region[ZR_R_MEASURE] + p->measure.partials) : table(s, p->partial.call);
 }
 
-/* The part of a piece that is this rank's home: where state is whole on all ranks, each would count it. */
-static int home_part(const struct zr_session *s, const struct zr_piece *p, int64_t *from, int64_t *end)
-{
-	const struct zr_unit_memory *m = &s->setup->plan.unit[p->unit];
-	*from = m->first - p->first;
-	*end = *from + m->n;
-	return zr_intersect(0, p->n, from, end);
-}
-
 static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
@@ -103,7 +94,7 @@ int zr_partial_piece(struct zr_session *s, const struct zr_piece *p)
 {
 	int64_t at, end;
 	int rc = 0;
-	for (home_part(s, p, &at, &end); !rc && at < end; at += ZR_CHUNK)
+	for (zr_counted(s->setup, p, &at, &end); !rc && at < end; at += ZR_CHUNK)
 		rc = add_blocks(s, p, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
 	return rc;
 }

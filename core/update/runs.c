@@ -12,26 +12,13 @@ static uint64_t up64(uint64_t n)
 	return (n + 63) / 64 * 64;
 }
 
-void zr_rank_holds(const struct zr_setup *s, int32_t unit, int rank, int64_t *first, int64_t *n)
-{
-	const struct zr_unit_place *u = &s->layout.unit[unit];
-	*first = 0;
-	*n = u->blocks;
-	if (s->groups[unit].state != ZR_GROUP_SELF)
-		zr_layout_shard(u, rank, s->process.world, first, n);
-}
-
-static int32_t optimizer_of(const struct zr_setup *s, int32_t tensor)
-{
-	return s->param_group[s->group_of[tensor]].optimizer;
-}
-
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
 	int64_t lo = t->offset / ZR_BLOCK;
-	zr_rank_holds(s, t->unit, rank, first, n);
-	int64_t end = *first + *n;
+	struct zr_share share = zr_unit_share(s, t->unit, s->groups[t->unit].state, rank);
+	int64_t end = share.first + share.n;
+	*first = share.first;
 	*n = zr_intersect(lo, lo + t->blocks, first, &end) ? end - *first : 0;
 }
 
@@ -39,7 +26,7 @@ void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_
 static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor, int64_t *held)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
-	struct zr_run r = { .unit = t->unit, .optimizer = optimizer_of(s, tensor) }, *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
+	struct zr_run r = { .unit = t->unit, .optimizer = zr_optimizer_of(s, tensor) }, *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
 	zr_rank_holds_of(s, tensor, s->process.rank, &r.first, &r.n);
 	if (!r.n || s->frozen[tensor])
 		return;
@@ -60,7 +47,7 @@ static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 			int64_t first, n;
 			zr_rank_holds_of(s, i, rank, &first, &n);
-			sum += optimizer_of(s, i) == optimizer && !s->frozen[i] ? n : 0;
+			sum += zr_optimizer_of(s, i) == optimizer && !s->frozen[i] ? n : 0;
 		}
 		most = sum > most ? sum : most;
 	}

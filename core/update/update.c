@@ -85,8 +85,7 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 static int call_step(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
 {
 	int rc = zr_partial_totals(s, o, step);
-	if (!rc)
-		rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
+	rc = rc ? rc : ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step");
 }
 
@@ -105,10 +104,8 @@ static int step_chunks(struct zr_session *s, const struct zr_piece *piece)
 	for (int64_t at = 0; !rc && at < piece->n; at += ZR_CHUNK) {
 		int64_t n = piece->n - at < ZR_CHUNK ? piece->n - at : ZR_CHUNK;
 		rc = zr_master_get(s, piece, at, n, x);
-		if (!rc)
-			rc = step_blocks(s, piece, at, n, (char *)x, NULL);
-		if (!rc)
-			rc = zr_master_put(s, piece, at, n, x, 1);
+		rc = rc ? rc : step_blocks(s, piece, at, n, (char *)x, NULL);
+		rc = rc ? rc : zr_master_put(s, piece, at, n, x, 1);
 	}
 	return rc;
 }

@@ -4,14 +4,10 @@
  */
 #include "core/update/update.h"
 
-static int32_t group_of(const struct zr_setup *s, int32_t tensor)
+int zr_whole_brings(const struct zr_setup *s, int32_t unit, int rank, int owner)
 {
-	return s->group_of[tensor];
-}
-
-static int32_t optimizer_of(const struct zr_setup *s, int32_t tensor)
-{
-	return s->param_group[group_of(s, tensor)].optimizer;
+	int32_t n = (int32_t)zr_group_ranks(s, s->groups[unit].state);
+	return rank / n == owner / n;
 }
 
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t k, int back)
@@ -47,10 +43,12 @@ static uint64_t received(const struct zr_setup *s, const struct zr_whole_plan *p
 {
 	const struct zr_place *t = &s->layout.tensor[p->tensor[w]];
 	int world = s->process.world, owner = w % world, me = s->process.rank;
-	int32_t k = optimizer_of(s, p->tensor[w]);
+	int32_t k = zr_optimizer_of(s, p->tensor[w]);
 	uint64_t sum = me != owner ? messages(s, k, t->blocks, p->chunk, BACK) : 0;
-	for (int r = 0; s->groups[t->unit].state != ZR_GROUP_SELF && r < world; r++) {
+	for (int r = 0; r < world; r++) {
 		int64_t first, n;
+		if (!zr_whole_brings(s, t->unit, r, owner))
+			continue;
 		zr_rank_holds_of(s, p->tensor[w], r, &first, &n);
 		sum += r != owner && r != me ? messages(s, k, n, p->chunk, TO_OWNER) : 0;
 	}
@@ -62,7 +60,7 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 	uint64_t matrix = 0, message = 0;
 	p->chunk = chunk;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-		int32_t k = optimizer_of(s, i);
+		int32_t k = zr_optimizer_of(s, i);
 		if (!zr_is_whole(&s->optimizer[k]) || s->frozen[i])
 			continue;
 		uint64_t all = zr_whole_kind_at(s, k, s->layout.tensor[i].blocks, zr_whole_kinds(s, k, 0));
@@ -83,12 +81,12 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, char *matrix, char *work
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_tensor *decl = p->layout.tensor[tensor].decl;
-	struct zr_optimizer *o = &p->optimizer[optimizer_of(p, tensor)];
+	struct zr_optimizer *o = &p->optimizer[zr_optimizer_of(p, tensor)];
 	int64_t n = p->layout.tensor[tensor].blocks;
-	int32_t k = optimizer_of(p, tensor);
+	int32_t k = zr_optimizer_of(p, tensor);
 	struct zr_seg seg = { .n = p->layout.tensor[tensor].elements, .param = tensor, .ndim = decl->ndim, .dims = decl->dims,
 			      .name = decl->name };
-	struct zr_opt_step step = zr_opt_step_of(s, group_of(p, tensor));
+	struct zr_opt_step step = zr_opt_step_of(s, p->group_of[tensor]);
 	step.master = zr_opt_buffer(s, matrix, n, ZR_F32);
 	step.grad = zr_opt_buffer(s, matrix + zr_whole_kind_at(p, k, n, o->n_states + 1), n, ZR_F32);
 	for (uint32_t i = 0; i < o->n_states; i++)

@@ -3,7 +3,7 @@
  * checkpoint.h - a session's state to files and back, at the end of a step. Every function is collective over the
  * ranks unless it says otherwise. [main]
  *
- * A rank writes what it is home of, in the format of manifest.h; rank 0 makes the directory, and gives it its name when
+ * A rank writes the part it answers for, in the format of manifest.h; rank 0 makes the directory, and gives it its name when
  * all files are durable. A checkpoint that cannot be written is an error in the log and in the statistics, and training
  * goes on; these functions fail only where ranks cannot talk to each other any more, or are not the same any more.
  *
@@ -56,6 +56,12 @@ int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err);
 void zr_describe_model(const struct zr_setup *p, json_t **meta);
 
 /* ---- inside ---- */
+
+/* Which of all parts of each unit a rank writes: one that it holds, and that no other rank writes. */
+static inline int32_t zr_ckpt_part(const struct zr_session *s, int32_t rank)
+{
+	return zr_mesh_part(&s->setup->mesh, s->setup->state_group, rank);
+}
 
 /* describe.c: a manifest of the session; what it points to lives as long as the session, or until zr_undescribe. */
 int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, struct zr_error *err);

@@ -159,7 +159,7 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m, 
 	for (int32_t k = 0; !rc && k < p->n_optimizers; k++)
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
-		m->optimizer_of[i] = p->param_group[p->group_of[i]].optimizer;
+		m->optimizer_of[i] = zr_optimizer_of(p, i);
 		m->frozen[i] = !p->frozen[i] ? 0 : m->source ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
 	}
 	return rc;

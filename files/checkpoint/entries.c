@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "core/files/file.h"
+#include "core/model/mesh.h"
 #include "files/checkpoint/manifest.h"
 
 const char *zr_hex(uint64_t v, char text[17])
@@ -76,20 +77,19 @@ static void add_tensor(const struct zr_manifest *m, struct list *l, int32_t tens
 	}
 }
 
-static void add_all(const struct zr_manifest *m, struct list *l, int32_t rank)
+static void add_all(const struct zr_manifest *m, struct list *l, int32_t part)
 {
 	for (int32_t u = 0; u < m->layout.n_units; u++) {
 		const struct zr_unit_place *unit = &m->layout.unit[u];
-		int64_t home, n;
-		zr_layout_shard(unit, rank, m->world, &home, &n);
+		struct zr_share share = zr_share_of(unit->blocks, m->world, part);
 		for (int32_t i = unit->first; i < unit->first + unit->count; i++) {
 			const struct zr_place *t = &m->layout.tensor[i];
-			int64_t first = home - t->offset / ZR_BLOCK, end = first + n;
+			int64_t first = share.first - t->offset / ZR_BLOCK, end = first + share.n;
 			if (zr_intersect(0, t->blocks, &first, &end))
 				add_tensor(m, l, i, first, end);
 		}
 	}
-	if (rank == 0)
+	if (part == 0)
 		add(m, l, (struct zr_ckpt_entry){ .tensor = -1, .state = -1, .elements = m->step });
 }
 

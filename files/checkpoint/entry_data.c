@@ -35,7 +35,7 @@ static int datum_of(const struct zr_session *s, const struct zr_ckpt_entry *e)
 	const struct zr_setup *p = s->setup;
 	if (e->state < 0)
 		return ZR_D_MASTER;
-	return ZR_D_STATE + (int)p->optimizer[p->param_group[p->group_of[e->tensor]].optimizer].first_state + e->state;
+	return ZR_D_STATE + (int)p->optimizer[zr_optimizer_of(p, e->tensor)].first_state + e->state;
 }
 
 int zr_entries_visible(const struct zr_session *s)
@@ -46,16 +46,16 @@ int zr_entries_visible(const struct zr_session *s)
 		struct zr_piece piece = { .unit = u, .optimizer = ZR_ANY };
 		int32_t kept = zr_unit_master(p, u);
 		if (kept != ZR_MASTER_NONE)
-			all = visible(s, zr_piece_spot(s, &piece, ZR_D_MASTER).region);
+			all = visible(s, zr_datum_spot(s->setup, &piece, ZR_D_MASTER).region);
 		if (all && kept != ZR_MASTER_FP32)
-			all = visible(s, zr_piece_spot(s, &piece, ZR_D_LOWP).region);
+			all = visible(s, zr_datum_spot(s->setup, &piece, ZR_D_LOWP).region);
 	}
 	return all;
 }
 
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks)
 {
-	uint64_t bytes = (uint64_t)blocks * (e->state < 0 ? ZR_BLOCK * 4 : zr_datum_bytes(s, datum_of(s, e)));
+	uint64_t bytes = (uint64_t)blocks * (e->state < 0 ? ZR_BLOCK * 4 : zr_block_bytes(s->setup, datum_of(s, e)));
 	return bytes < e->bytes ? bytes : e->bytes;
 }
 
@@ -70,7 +70,7 @@ const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t byte
 /* One kind of a piece's data. */
 static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
 {
-	return zr_spot_get(s, zr_piece_spot(s, p, d), (uint64_t)p->n * zr_datum_bytes(s, d), buf, rc);
+	return zr_spot_get(s, zr_datum_spot(s->setup, p, d), (uint64_t)p->n * zr_block_bytes(s->setup, d), buf, rc);
 }
 
 /* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */
@@ -106,7 +106,7 @@ static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < p->n; at += step)
 		rc = zr_master_in(s, p, at, p->n - at < step ? p->n - at : step, x + at * ZR_BLOCK);
-	return rc ? rc : zr_piece_write(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP));
+	return rc ? rc : zr_piece_move(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), 1);
 }
 
 int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
@@ -118,8 +118,8 @@ int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t fr
 		if (e->state < 0)
 			rc = put_master(s, &p, (float *)data + at * ZR_BLOCK);
 		else
-			rc = zr_put(s, zr_piece_spot(s, &p, d), (char *)data + (uint64_t)at * zr_datum_bytes(s, d),
-				    (uint64_t)p.n * zr_datum_bytes(s, d));
+			rc = zr_put(s, zr_datum_spot(s->setup, &p, d), (char *)data + (uint64_t)at * zr_block_bytes(s->setup, d),
+				    (uint64_t)p.n * zr_block_bytes(s->setup, d));
 	}
 	return rc;
 }

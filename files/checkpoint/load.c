@@ -26,15 +26,15 @@ int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct 
 		  struct zr_error *err)
 {
 	struct zr_comm_seg seg = { .send = mine, .recv = words, .count = sizeof *mine / sizeof(int64_t) };
+	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER, .group = ZR_GROUP_WORLD,
+				.dtype = ZR_I64, .n_seg = 1, .seg = &seg,
+				.tag = { .step = s->step + 1, .op = -1, .unit = -1 } };
 	zr_ticket ticket;
-	int rc = 0;
+	int alone = s->setup->process.world == 1;
 	s->err = err;
-	if (zr_alone(s))
-		*words = *mine;
-	else
-		rc = zr_collective(s, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_I64, &seg, 1, -1, -1, &ticket);
-	if (!rc && !zr_alone(s))
-		rc = zr_complete(s, ticket);
+	*words = *mine;
+	int rc = alone ? 0 : zr_post(s, &o, 0, &ticket);
+	rc = rc || alone ? rc : zr_complete(s, ticket);
 	*bad = NULL;
 	for (int32_t r = s->setup->process.world - 1; !rc && r >= 0; r--)
 		if (words[r].code)
@@ -57,10 +57,9 @@ struct load {
 static void held_of(const struct load *l, const struct zr_ckpt_entry *e, int64_t *lo, int64_t *hi)
 {
 	const struct zr_place *t = &l->here.layout.tensor[e->tensor];
-	int64_t held, n, first = t->offset / ZR_BLOCK + e->first;
-	zr_held(l->s, t->unit, &held, &n);
-	*lo = held - first;
-	*hi = *lo + n;
+	const struct zr_share *held = &l->s->setup->plan.unit[t->unit].held;
+	*lo = held->first - t->offset / ZR_BLOCK - e->first;
+	*hi = *lo + held->n;
 	zr_intersect(0, e->blocks, lo, hi);
 }
 
@@ -111,10 +110,10 @@ static int concerns(const struct load *l, int32_t rank)
 	if (l->saved.layout.n_units != l->here.layout.n_units) /* it was written when a unit could be frozen in part */
 		return 1;
 	for (int32_t u = 0; u < l->here.layout.n_units; u++) {
-		int64_t first, n, held, count;
-		zr_layout_shard(&l->saved.layout.unit[u], rank, l->saved.world, &first, &n);
-		zr_held(l->s, u, &held, &count);
-		if (n > 0 && count > 0 && first < held + count && held < first + n)
+		struct zr_share in = zr_share_of(l->saved.layout.unit[u].blocks, l->saved.world, rank);
+		int64_t from = l->s->setup->plan.unit[u].held.first;
+		int64_t end = from + l->s->setup->plan.unit[u].held.n;
+		if (zr_intersect(in.first, in.first + in.n, &from, &end))
 			return 1;
 	}
 	return rank == 0; /* it has the losses */
@@ -255,7 +254,7 @@ static int held_by_all(const struct zr_session *s)
 	int all = 0;
 	for (int32_t u = 0; u < s->setup->layout.n_units; u++)
 		all |= s->setup->groups[u].state == ZR_GROUP_SELF;
-	return all && s->setup->process.local_world > 1;
+	return all && zr_group_ranks(s->setup, ZR_GROUP_NODE) > 1;
 }
 
 int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err)

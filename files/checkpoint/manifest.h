@@ -2,8 +2,8 @@
  *
  * manifest.h - what a checkpoint says of itself, and which entries its files have. [main]
  *
- * A checkpoint is a directory with manifest.json and one safetensors file per rank that wrote it. A rank writes the
- * blocks that it is home of, whatever else it holds, so all stages and tiers write the same files. An entry is a stretch
+ * A checkpoint is a directory with manifest.json and one safetensors file per rank that wrote it. Each has one of as many
+ * equal parts of all units as there are ranks (core/model/mesh.h), so all stages and tiers write the same files. An entry is a stretch
  * of one tensor's master or optimizer state, cut at blocks, without padding, of at most entry_blocks blocks:
  * "h.0.ln_1.weight/exp_avg@0" is one dimension of elements, the last number that of the first. Masters are fp32. The
  * __metadata__ of a file has the XXH3-64 of each entry under its name; the manifest has that of each file's header, and

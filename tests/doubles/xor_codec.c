@@ -28,7 +28,7 @@ static int reaches(const struct zr_lowering *l, const struct zr_operand *o)
 void __wrap_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n)
 {
 	int gather = l->op >= 0 && l->record->op[l->op].kind == ZR_P_GATHER && reaches(l, &l->part[0].recv);
-	uint64_t rank = (uint64_t)(group == ZR_GROUP_NODE ? l->s->process.local_rank : l->s->process.rank);
+	uint64_t rank = (uint64_t)l->s->mesh.group[group].rank;
 	for (int32_t i = 0; gather && i < n; i++) {
 		struct zr_exchange *x = &l->part[i];
 		struct zr_operand own = zr_part(x->recv, rank * x->send.bytes, x->send.bytes);

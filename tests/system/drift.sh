@@ -49,6 +49,18 @@ like "I7: shares: which tensor and ranks" "$(tail -n 1 b.err)" \
 	'step 4: tensor h\.1\.[a-z0-9_.]+ \(unit h\.1[a-z0-9/]*\) of rank 3 is not that of rank 1:'
 is "I6: shares: nothing of it is saved" "$(ls b/checkpoints | tr '\n' ' ')" "latest step-00000002 "
 
+# Masters that every node has, too little apart for compute copies to differ.
+nodes=(-n 4 -o boot.ranks_per_node=2 -o comm.plugin=./planted.so -o zero.plugin=mics
+	-o zero.persistence_threshold=0 -o precision.plugin=bf16 -o checkpoint.every=3
+	-o train.steps=3)
+rm -rf a b
+PLANTED='' train a "${nodes[@]}"
+is "masters of nodes that are alike save" "$? $(cat a/checkpoints/latest)" "0 step-00000003"
+PLANTED=sums train b "${nodes[@]}"
+is "masters that are not: exit 4" "$?" 4
+like "I7: masters: which tensor and ranks" "$(tail -n 1 b.err)" \
+	'step 3: tensor [a-z0-9_.]+ \(unit [a-z0-9._]*\) of rank 3 is not that of rank 1:'
+
 # ---- hysteresis ----
 fp16=(-o precision.plugin=fp16 -o precision.initial_scale_power=22 -o precision.loss_scale_window=2 -o precision.hysteresis=3
 	-o train.steps=16)

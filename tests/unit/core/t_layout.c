@@ -11,6 +11,7 @@
 
 #include "core/memory/lifetime.h"
 #include "core/model/layout.h"
+#include "core/model/mesh.h"
 #include "core/model/schedule.h"
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -53,17 +54,58 @@ static void shards_cover_every_block_once(void **unused)
 	(void)unused;
 	for (int64_t blocks = 1; blocks < 20; blocks++)
 		for (int world = 1; world <= 8; world++) {
-			struct zr_unit_place u = { .blocks = blocks };
-			int64_t at = 0, first, n, per = (blocks + world - 1) / world;
+			int64_t at = 0, per = (blocks + world - 1) / world;
 			for (int r = 0; r < world; r++) {
-				zr_layout_shard(&u, r, world, &first, &n);
-				assert_true(n >= 0 && n <= per);
-				if (n)
-					assert_int_equal(first, at);
-				at += n;
+				struct zr_share s = zr_share_of(blocks, world, r);
+				assert_true(s.n >= 0 && s.n <= per);
+				if (s.n)
+					assert_int_equal(s.first, at);
+				at += s.n;
 			}
 			assert_int_equal(at, blocks);
 		}
+}
+
+static struct zr_mesh mesh_of(int32_t rank, int32_t world, int32_t node)
+{
+	return zr_mesh_of(&(struct zr_boot_info){ .rank = rank, .world = world, .local_rank = rank % node, .local_world = node,
+						  .node = rank / node, .nodes = world / node });
+}
+
+/* Whatever the group: its ranks have every block once, and each rank answers for a part of its own that it has. */
+static void groups_cover_every_block_once(void **unused)
+{
+	(void)unused;
+	for (int32_t world = 1; world <= 12; world++)
+		for (int32_t node = 1; node <= world; node++)
+			for (int32_t group = 0; group < 3 && world % node == 0; group++)
+				for (int64_t blocks = 1; blocks < 30; blocks++) {
+					int64_t held = 0, counted = 0;
+					for (int32_t r = 0; r < world; r++) {
+						struct zr_mesh m = mesh_of(r, world, node), other = mesh_of((r + 1) % world, world, node);
+						struct zr_share s = zr_mesh_share(&m, group, blocks, r);
+						struct zr_share same = zr_mesh_share(&other, group, blocks, r);
+						struct zr_share part = zr_share_of(blocks, world, zr_mesh_part(&m, group, r));
+						assert_true(m.even && s.per * m.group[group].n >= blocks);
+						assert_true(s.first == same.first && s.n == same.n && s.per == same.per);
+						assert_true(!part.n || (part.first >= s.first && part.first + part.n <= s.first + s.n));
+						counted += part.n;
+						held += r / m.group[group].n ? 0 : s.n;
+					}
+					assert_true(held == blocks && counted == blocks);
+				}
+}
+
+/* Three ranks on nodes of two and one: each node's ranks share all blocks among them. */
+static void nodes_of_two_sizes(void **unused)
+{
+	struct zr_mesh a = zr_mesh_of(&(struct zr_boot_info){ .rank = 1, .world = 3, .local_rank = 1, .local_world = 2, .nodes = 2 });
+	struct zr_mesh b = zr_mesh_of(&(struct zr_boot_info){ .rank = 2, .world = 3, .local_world = 1, .node = 1, .nodes = 2 });
+	struct zr_share x = zr_mesh_share(&a, ZR_GROUP_NODE, 5, 1), y = zr_mesh_share(&b, ZR_GROUP_NODE, 5, 2);
+	(void)unused;
+	assert_true(!a.even && !b.even);
+	assert_true(x.per == 3 && x.first == 3 && x.n == 2);
+	assert_true(y.first == 0 && y.n == 5);
 }
 
 static void impossible_shapes_are_refused(void **unused)
@@ -194,6 +236,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tensors_start_on_blocks),
 		cmocka_unit_test(shards_cover_every_block_once),
+		cmocka_unit_test(groups_cover_every_block_once),
+		cmocka_unit_test(nodes_of_two_sizes),
 		cmocka_unit_test(impossible_shapes_are_refused),
 		cmocka_unit_test(schedule_runs_forward_then_backward),
 		cmocka_unit_test(tied_units_complete_once_at_their_last_use),
