@@ -1,6 +1,6 @@
 # Plugins of the role zero: who holds what, and when it moves.
 zeroplugindir = $(plugindir)/zero
-zeroplugin_LTLIBRARIES = %D%/stage0.la %D%/stage1.la %D%/stage2.la %D%/stage3.la %D%/hpz.la
+zeroplugin_LTLIBRARIES = %D%/stage0.la %D%/stage1.la %D%/stage2.la %D%/stage3.la %D%/hpz.la %D%/mics.la
 
 zero_whole = %D%/policy.c %D%/policy.h
 zero_split = $(zero_whole) %D%/split.c
@@ -24,3 +24,7 @@ zero_split = $(zero_whole) %D%/split.c
 %C%_hpz_la_SOURCES = %D%/hpz.c $(zero_split)
 %C%_hpz_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_hpz_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+%C%_mics_la_SOURCES = %D%/mics.c $(zero_split)
+%C%_mics_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_mics_la_LDFLAGS = $(PLUGIN_LDFLAGS)

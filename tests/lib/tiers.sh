@@ -10,10 +10,10 @@ mkdir "$scratch/disk"
 product() {
 	awk -v full="$MATRIX" 'BEGIN {
 		split("fp32/fp32 bf16/fp32 bf16/split fp16/fp32", formats); split("none cpu nvme", tiers)
-		split("stage0 stage1 stage2 stage3 hpz", stages); split("1 2 3", worlds); split("keep recompute offload", acts)
+		split("stage0 stage1 stage2 stage3 hpz mics", stages); split("1 2 3", worlds); split("keep recompute offload", acts)
 		split("tiny auto", pieces); split("auto 5", buffers)
 		for (f = 1; f <= 4; f++) for (o = 1; o <= 3; o++) for (g = 1; g <= 3; g++) for (p = 1; p <= 3; p++)
-		for (z = 1; z <= 5; z++) for (w = 1; w <= 3; w++) for (a = 1; a <= 3; a++) {
+		for (z = 1; z <= 6; z++) for (w = 1; w <= 3; w++) for (a = 1; a <= 3; a++) {
 			if (p > 1 && z < 4) continue                 # only stages that split parameters offload them
 			if (p > 1 && o == 1 && f == 1) continue      # in fp32 the master would stay behind
 			if (g == 3 && z == 1) continue               # whole sums on disk
@@ -21,7 +21,7 @@ product() {
 			turn++
 			for (i = 0; i < 8; i++) {
 				if (full == "full" ? i != turn % 8 : (turn * 5 + i * 3) % 29 > 0) continue
-				print precision, tiers[o], tiers[g], tiers[p], stages[z], worlds[w], acts[a], pieces[1 + i % 2],
+				print precision, tiers[o], tiers[g], tiers[p], stages[z], z == 6 && w == 3 ? 6 : worlds[w], acts[a], pieces[1 + i % 2],
 					buffers[1 + int(i / 2) % 2], 1 + int(i / 4)
 			}
 		}
@@ -49,7 +49,8 @@ digest() {
 	[ "$act" != recompute ] || options+=" -o activation.every=$threads"
 	[ "$pieces" != tiny ] || options+=" -o zero.sub_group_size=5000"
 	[ "$optimizer$buffers" != nvme5 ] || options+=" -o offload.optimizer.buffer_count=5"
-	case $stage in stage3 | hpz) options+=" -o zero.persistence_threshold=0" ;; esac
+	[ "$stage$world" != mics6 ] || options+=" -o boot.ranks_per_node=2"
+	case $stage in stage3 | hpz | mics) options+=" -o zero.persistence_threshold=0" ;; esac
 	shift 11
 	rm -rf "${scratch:?}/run"
 	"$ZEROTH" train -n "$world" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$scratch/run" \

@@ -21,7 +21,7 @@ coded() {
 	ok "$1: gathers are coded" grep -qE 'host +cast +gather' <<<"$program"
 	ZEROTH=$zeroth
 }
-for stage in stage3 hpz; do
+for stage in stage3 hpz mics; do
 	for where in none cpu nvme; do
 		coded "$stage, parameters $where" $where $stage 2
 	done

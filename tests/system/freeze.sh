@@ -49,6 +49,7 @@ done <<END
 2 -o zero.plugin=stage2 -o train.reduction=slots
 4 -o zero.plugin=stage3 -o zero.persistence_threshold=0
 4 -o zero.plugin=hpz -o zero.persistence_threshold=0 -o boot.ranks_per_node=2
+4 -o zero.plugin=mics -o zero.persistence_threshold=0 -o boot.ranks_per_node=2
 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 $far -o offload.param.plugin=nvme -o offload.param.path=disk
 1 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o device.memory=32M -o device.separate=yes -o offload.optimizer.plugin=cpu -o offload.param.plugin=cpu
 4 -o zero.plugin=hpz -o zero.persistence_threshold=0 -o boot.ranks_per_node=2 $far -o offload.param.plugin=nvme -o offload.param.path=disk

@@ -18,7 +18,7 @@ for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn 
 
 precisions=(fp32 bf16 fp16) # the first step of fp16 overflows and is skipped
 slots=(6 12)
-stages=(stage0 stage1 stage2 stage3 hpz)
+stages=(stage0 stage1 stage2 stage3 hpz mics)
 worlds=(1 2 3 4 6)
 overlaps=(yes no)
 buckets=(tiny auto huge)
@@ -63,7 +63,7 @@ sizes() {
 	[ "$bucket" != tiny ] || n=1 ahead=0
 	[ "$overlap" = yes ] || ahead=0
 	echo "-o zero.reduce_bucket_size=$n -o zero.allgather_bucket_size=$n"
-	case $stage in stage3 | hpz)
+	case $stage in stage3 | hpz | mics)
 		echo "-o zero.prefetch_bucket_size=$ahead -o zero.max_live_parameters=$ahead -o zero.max_reuse_distance=$ahead"
 		echo "-o zero.persistence_threshold=0" ;;
 	esac

@@ -72,7 +72,7 @@ over_hosts() {
 is "each host has two ranks" "$(over_hosts hostname 2>&1 | sort | uniq -c | xargs)" "2 ${hosts% *} 2 ${hosts#* }"
 one=$("$ZEROTH" train tiny.ini -o run.dir=one 2>&1 | tail -n 1)
 like "one process prints a digest" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-for stage in stage0 stage3 hpz; do
+for stage in stage0 stage3 hpz mics; do
 	out=$(over_hosts "$ZEROTH" train tiny.ini -o run.dir=$stage -o zero.plugin=$stage -o boot.plugin=mpi -o comm.plugin=mpi 2> err)
 	is "I1: 2 ranks on each of two hosts, $stage" "$(tail -n 1 <<<"$out")" "$one"
 	[ "$(tail -n 1 <<<"$out")" = "$one" ] || note "$(tail -n 20 err)"

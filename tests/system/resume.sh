@@ -14,16 +14,18 @@ mkdir "$scratch/disk"
 # "precision | stage world tier of the first half | of the second | activation threads async master" for each run. The
 # last four are combined with all others only for the pairwise choice.
 product() {
-	awk -v full="$MATRIX" 'BEGIN {
-		split("fp32 bf16 fp16", precisions); split("stage0 stage1 stage2 stage3 hpz", stages); split("none cpu nvme", tiers)
+	awk -v full="$MATRIX" '
+	function ranks(stage, w) { return stages[stage] == "mics" && w == 3 ? 6 : worlds[w] } # three nodes of two
+	BEGIN {
+		split("fp32 bf16 fp16", precisions); split("stage0 stage1 stage2 stage3 hpz mics", stages); split("none cpu nvme", tiers)
 		split("1 2 3", worlds); split("keep recompute", acts); split("no yes", asyncs); split("fp32 split", masters)
 		for (p = 1; p <= 3; p++)
-		for (z = 1; z <= 5; z++) for (w = 1; w <= 3; w++) for (t = 1; t <= 3; t++)
-		for (y = 1; y <= 5; y++) for (v = 1; v <= 3; v++) for (u = 1; u <= 3; u++) {
+		for (z = 1; z <= 6; z++) for (w = 1; w <= 3; w++) for (t = 1; t <= 3; t++)
+		for (y = 1; y <= 6; y++) for (v = 1; v <= 3; v++) for (u = 1; u <= 3; u++) {
 			turn++
 			for (i = 0; i < 16; i++) {
 				if (full == "full" ? i != turn % 16 : (turn * 7 + i * 5) % 61 > 0) continue
-				print precisions[p], stages[z], worlds[w], tiers[t], stages[y], worlds[v], tiers[u], acts[1 + i % 2],
+				print precisions[p], stages[z], ranks(z, w), tiers[t], stages[y], ranks(y, v), tiers[u], acts[1 + i % 2],
 					1 + int(i / 2) % 2, asyncs[1 + int(i / 4) % 2], masters[1 + int(i / 8) % 2]
 			}
 		}
@@ -38,7 +40,8 @@ train() {
 	[ "$precision" != fp16 ] || options+=(-o precision.initial_scale_power=21 -o precision.loss_scale_window=2)
 	[ "$tier" = none ] || options+=(-o device.memory=32M -o offload.optimizer.plugin="$tier")
 	[ "$tier" != nvme ] || options+=(-o offload.optimizer.path="$scratch/disk")
-	case $stage in stage3 | hpz) options+=(-o zero.persistence_threshold=0) ;; esac
+	case $stage in stage3 | hpz | mics) options+=(-o zero.persistence_threshold=0) ;; esac
+	[ "$stage$world" != mics6 ] || options+=(-o boot.ranks_per_node=2)
 	"$ZEROTH" train -n "$world" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path="$scratch/text" -o run.dir="$dir" \
 		-o train.train_batch_size=6 -o precision.plugin="$precision" -o zero.plugin="$stage" "${options[@]}" "$@" \
 		> "$scratch/out" 2>&1

@@ -39,7 +39,7 @@ choose_training() {
 # What may change from one cycle to the next: $what; and how the cycle is to end.
 choose_cycle() {
 	local opt act grad par master separate
-	choose stage stage0 stage1 stage2 stage3 hpz
+	choose stage stage0 stage1 stage2 stage3 hpz mics
 	choose world 1 2 4
 	choose threads 1 2
 	choose opt none cpu nvme
@@ -53,7 +53,7 @@ choose_cycle() {
 	choose keep 0 2 3
 	choose pieces auto 5000
 	[ "$grad$stage" != nvmestage0 ] || grad=cpu # whole sums on disk
-	case $stage in stage3 | hpz) ;; *) par=none ;; esac
+	case $stage in stage3 | hpz | mics) ;; *) par=none ;; esac
 	[ "$par$opt$precision" != "${par}nonefp32" ] || par=none # the master would stay behind
 	[ "$optimizer" != cpu_adam ] || [ "$opt" != none ] || separate=no
 	what=(-n "$world" -o zero.plugin="$stage" -o device.threads="$threads" -o checkpoint.every="$every"
@@ -62,8 +62,8 @@ choose_cycle() {
 	tier optimizer "$opt"
 	tier gradient "$grad"
 	tier param "$par"
-	case $stage in stage3 | hpz) what+=(-o zero.persistence_threshold=0) ;; esac
-	[ "$world$stage" != 4hpz ] || what+=(-o boot.ranks_per_node=2)
+	case $stage in stage3 | hpz | mics) what+=(-o zero.persistence_threshold=0) ;; esac
+	[[ $world$stage != 4@(hpz|mics) ]] || what+=(-o boot.ranks_per_node=2)
 	[ "$precision" != bf16 ] || what+=(-o precision.master="$master")
 	if [ "$act" = offload ]; then
 		what+=(-o activation.keep=1)

@@ -276,10 +276,10 @@ static void I3_no_allocation_with_two_ranks(void **unused)
 #ifdef SANITIZED
 	skip();
 #else
-	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage3", "zero.plugin=hpz" };
-	for (int i = 0; i < 8; i++) {
-		const char *const extra[] = { stages[i % 4], "train.gradient_accumulation_steps=2", "train.steps=8",
-					      "zero.reduce_bucket_size=1", i < 4 ? NULL : "boot.ranks_per_node=1", NULL };
+	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage3", "zero.plugin=hpz", "zero.plugin=mics" };
+	for (int i = 0; i < 10; i++) {
+		const char *const extra[] = { stages[i % 5], "train.gradient_accumulation_steps=2", "train.steps=8",
+					      "zero.reduce_bucket_size=1", i < 5 ? NULL : "boot.ranks_per_node=1", NULL };
 		train_two(extra);
 		for (int r = 0; r < 2; r++)
 			if (two->allocated[r])
@@ -321,14 +321,14 @@ static void I2_the_plan_is_the_allocation_with_two_ranks(void **unused)
 {
 	(void)unused;
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
-					      "zero.plugin=hpz" };
+					      "zero.plugin=hpz", "zero.plugin=mics" };
 	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16", "precision.plugin=fp16" };
-	for (int i = 0; i < 20; i++) {
-		const char *const extra[] = { stages[i % 5], "train.steps=8", "train.gradient_accumulation_steps=2",
-					      precisions[i / 5 % 3],
+	for (int i = 0; i < 24; i++) {
+		const char *const extra[] = { stages[i % 6], "train.steps=8", "train.gradient_accumulation_steps=2",
+					      precisions[i / 6 % 3],
 					      i % 3 ? "train.reduction=slots" : "train.reduction=local",
 					      i % 4 ? "train.communication_data_type=auto" : "train.communication_data_type=bf16",
-					      i < 10 ? NULL : "boot.ranks_per_node=1", NULL };
+					      i < 12 ? NULL : "boot.ranks_per_node=1", NULL };
 		train_two(extra);
 		ledger_equals_plan(8);
 		received_equals_plan();

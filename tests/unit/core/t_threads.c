@@ -124,13 +124,13 @@ static uint64_t train(int world, int node, const char *const *extra)
 static void I1_every_stage_with_ranks_as_threads(void **state)
 {
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2",
-					      "zero.plugin=stage3", "zero.plugin=hpz" };
+					      "zero.plugin=stage3", "zero.plugin=hpz", "zero.plugin=mics" };
 	static const char *const precisions[] = { "precision.plugin=fp32", "precision.plugin=bf16" };
 	(void)state;
 	for (int p = 0; p < 2; p++) {
 		const char *const alone[] = { precisions[p], NULL };
 		uint64_t want = train(1, 1, alone);
-		for (int i = 0; i < 5; i++) {
+		for (int i = 0; i < 6; i++) {
 			const char *other = i % 2 ? "zero.reduce_bucket_size=1" : "activation.plugin=recompute";
 			const char *const extra[] = { stages[i], precisions[p], other, NULL };
 			assert_true(train(3, 3, extra) == want);

@@ -71,7 +71,7 @@ static void cut_setup(int world, const char *const *options, struct count *c)
 }
 
 static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
-				      "zero.plugin=hpz" };
+				      "zero.plugin=hpz",    "zero.plugin=mics" };
 static const char *const memories[][2] = { { "device.threads=1", "device.threads=1" },
 					   { "device.memory=64M", "device.threads=1" },
 					   { "device.memory=64M", "device.separate=yes" } };
@@ -120,12 +120,12 @@ static void tier(struct options *o, const char *what, const char *plugin)
 	add(o, o->text[o->n_text++]);
 }
 
-#define PRODUCT (5 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3)
+#define PRODUCT (6 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3)
 
 static void cut_one(int number, struct count *c)
 {
 	struct options o = { 0 };
-	int k = number, world = 1 + pick(&k, 3), m = pick(&k, 3), a = pick(&k, 4), z = pick(&k, 3), stage = pick(&k, 5);
+	int k = number, world = 1 + pick(&k, 3), m = pick(&k, 3), a = pick(&k, 4), z = pick(&k, 3), stage = pick(&k, 6);
 	add(&o, stages[stage]);
 	add(&o, memories[m][0]);
 	add(&o, memories[m][1]);

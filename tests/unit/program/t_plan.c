@@ -75,8 +75,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 
 /* ---- a case ---- */
 
-enum { STAGE0, STAGE1, STAGE2, STAGE3, HPZ, STAGES };
-static const char *const stage_name[STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz" };
+enum { STAGE0, STAGE1, STAGE2, STAGE3, HPZ, MICS, STAGES };
+static const char *const stage_name[STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz", "mics" };
 enum { TINY, HUGE_ }; /* every unit alone and nothing ahead; everything in one list and kept */
 
 struct a_case {
@@ -112,7 +112,30 @@ static struct zr_setup *open_case(const struct a_case *c)
 /* Ranks over which parameters are split. */
 static int64_t split(const struct a_case *c)
 {
-	return c->stage == STAGE3 ? c->world : c->stage == HPZ ? c->node : 1;
+	return c->stage == STAGE3 ? c->world : c->stage >= HPZ ? c->node : 1;
+}
+
+/* Ranks over which state is. */
+static int64_t state_split(const struct a_case *c)
+{
+	return c->stage == STAGE0 ? 1 : c->stage == MICS ? c->node : c->world;
+}
+
+/* Whether sums come together apart from where they are kept. */
+static int sums_apart(const struct a_case *c)
+{
+	return state_split(c) > 1 && state_split(c) < c->world;
+}
+
+/* Blocks whose state rank 0 has: of whole shares of the world as many as there are nodes. */
+static uint64_t state_blocks(const struct a_case *c)
+{
+	int64_t all = 0;
+	for (int u = 0; u < UNITS; u++) {
+		int64_t held = (unit_blocks(u) + c->world - 1) / c->world * (c->world / state_split(c));
+		all += held < unit_blocks(u) ? held : unit_blocks(u);
+	}
+	return (uint64_t)all;
 }
 
 /* Ranks of one node see each other's shares in place. */
@@ -132,9 +155,9 @@ static void expect_parameters(const struct a_case *c, uint64_t *want)
 {
 	int64_t N = c->world, L = split(c);
 	uint64_t whole = sum(full, N, 4), mine = sum(share, N, 4);
-	uint64_t held = c->stage == STAGE0 ? whole : mine;
+	uint64_t held = mine * (uint64_t)(N / state_split(c));
 	want[ZR_R_GRAD] = held;
-	want[ZR_R_STATE] = 2 * (c->stage == STAGE0 ? sum(full, 1, 4) : mine); /* AdamW: two moments of the blocks there are */
+	want[ZR_R_STATE] = 2 * state_blocks(c) * 2048 * 4; /* AdamW: two moments of the blocks there are */
 	want[ZR_R_MASTER] = held;
 	switch (c->stage) {
 	case STAGE0: /* in fp32 the master is the compute copy */
@@ -146,24 +169,25 @@ static void expect_parameters(const struct a_case *c, uint64_t *want)
 		want[ZR_R_MASTER] = c->size == 4 ? 0 : mine;
 		break;
 	case STAGE3:
-		want[ZR_R_PARAM] = c->size == 4 ? 0 : mine / 2;
+	case MICS:
+		want[ZR_R_PARAM] = c->size == 4 ? 0 : held / 2;
 		break;
 	default: /* the node's share, and in 16 bits the home blocks on their way to it */
-		want[ZR_R_PARAM] = sum(share, L, c->size) + (c->size == 4 ? 0 : mine / 2);
+		want[ZR_R_PARAM] = sum(share, N, c->size) * (uint64_t)(N / L) + (c->size == 4 ? 0 : mine / 2);
 	}
 }
 
 static void expect_buffers(const struct a_case *c, uint64_t *want)
 {
 	int64_t N = c->world, L = split(c);
-	uint64_t one_use = most(full(H0, L, c->size), full(WTE, L, c->size) + most(full(WPE, L, c->size), full(LN_F, L, c->size)));
+	uint64_t one_use = most(full(H0, N, c->size), full(WTE, N, c->size) + most(full(WPE, N, c->size), full(LN_F, N, c->size)));
 	uint64_t one_publish = N > 1 && c->stage == HPZ ? full(H0, N, c->size) : 0; /* of the whole unit, over all ranks */
 	uint64_t publish = N > 1 && c->stage == HPZ ? sum(full, N, c->size) : 0;
 	int direct = N == 1 && c->accumulation == 1 && !c->narrow; /* written where they are summed */
 	/* tiny: wte from the head's backward to the end, a block's, and where it is sent as it is the block's before */
 	uint64_t blocks = N > 1 && (c->node == N || !c->narrow) && !sums_locally(c) ? 2 : 1;
 	want[ZR_R_GRAD_BUFFER] = direct ? 0 : c->sizes == TINY ? full(WTE, N, 4) + blocks * full(H0, N, 4) : sum(full, N, 4);
-	want[ZR_R_GATHER] = L == 1 || views(c) ? 0 : c->sizes == TINY ? one_use : sum(full, L, c->size);
+	want[ZR_R_GATHER] = L == 1 || views(c) ? 0 : c->sizes == TINY ? one_use : sum(full, N, c->size);
 	want[ZR_R_GATHER] = most(want[ZR_R_GATHER], c->sizes == TINY ? one_publish : publish);
 	/* what others sent; in 16 bits also what is sent, which is gone when a share of a unit is widened again */
 	want[ZR_R_COMM] = c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4);
@@ -172,6 +196,8 @@ static void expect_buffers(const struct a_case *c, uint64_t *want)
 	if (c->node == N)
 		want[ZR_R_COMM] = 0; /* read where it lies */
 	want[ZR_R_LOCAL] = sums_locally(c) ? sum(full, N, 4) : 0;
+	if (sums_apart(c)) /* all sums, after what came for them */
+		want[ZR_R_COMM] = most(want[ZR_R_COMM], c->sizes == TINY ? full(H0, N, 4) : sum(full, N, 4));
 }
 
 static void check_held(const struct a_case *c, const struct zr_setup *s)
@@ -192,6 +218,13 @@ static void check_held(const struct a_case *c, const struct zr_setup *s)
 
 /* ---- bytes received ---- */
 
+/* Shares of the other ranks among which parameters are split. */
+static uint64_t others_of(const struct a_case *c, int unit)
+{
+	int64_t L = split(c);
+	return share(unit, c->world, c->size) * (uint64_t)((L - 1) * (c->world / L));
+}
+
 /* How often a unit is gathered: per use, or once. */
 static uint64_t gathered(const struct a_case *c, int training)
 {
@@ -199,19 +232,19 @@ static uint64_t gathered(const struct a_case *c, int training)
 	static const int eval_uses[UNITS] = { [WTE] = 2, [WPE] = 1, [H0] = 1, [H1] = 1, [LN_F] = 1 };
 	uint64_t all = 0;
 	for (int u = 0; u < UNITS && !views(c); u++)
-		all += others(u, split(c), c->size) * (uint64_t)(c->sizes != TINY ? 1 : training ? train_uses[u] : eval_uses[u]);
+		all += others_of(c, u) * (uint64_t)(c->sizes != TINY ? 1 : training ? train_uses[u] : eval_uses[u]);
 	return all;
 }
 
 static uint64_t published(const struct a_case *c)
 {
-	return c->stage == STAGE0 || c->stage == STAGE3 ? 0 : sum(others, c->world, c->size);
+	return c->stage == STAGE0 || c->stage == STAGE3 || c->stage == MICS ? 0 : sum(others, c->world, c->size);
 }
 
 static void check_received(const struct a_case *c, const struct zr_setup *s)
 {
 	uint64_t reduce = sum(others, c->world, c->narrow && c->node < c->world ? 2 : 4); /* read in place: as it is written */
-	uint64_t last = reduce + (c->stage == STAGE0 ? sum(others, c->world, 4) : 0);
+	uint64_t last = reduce + (state_split(c) < c->world ? sum(others, c->world, 4) : 0);
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_MICRO]), (sums_locally(c) ? 0 : reduce) + gathered(c, 1));
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]), last + gathered(c, 1));
 	assert_int_equal(zr_program_bytes(&s->program[ZR_PROG_UPDATE]), published(c));
@@ -279,14 +312,13 @@ static void the_model_has_every_case_of_padding(void **unused)
 {
 	(void)unused;
 	struct zr_setup *s = plan_open(6, NULL);
-	int64_t first, n, per = (s->layout.unit[H0].blocks + 5) / 6;
+	int64_t per = (s->layout.unit[H0].blocks + 5) / 6;
 	int cut = 0;
 	assert_int_equal(s->layout.n_units, UNITS);
 	for (int u = 0; u < UNITS; u++)
 		assert_int_equal(s->layout.unit[u].blocks, unit_blocks(u));
 	assert_true(s->layout.unit[WPE].blocks < 6);
-	zr_layout_shard(&s->layout.unit[WPE], 1, 6, &first, &n);
-	assert_int_equal(n, 0); /* a rank with an empty shard */
+	assert_int_equal(zr_share_of(s->layout.unit[WPE].blocks, 6, 1).n, 0); /* a rank with an empty share */
 	for (int32_t i = s->layout.unit[H0].first, k = 0; k < s->layout.unit[H0].count; k++, i++) {
 		int64_t from = s->layout.tensor[i].offset / ZR_BLOCK, last = from + s->layout.tensor[i].blocks - 1;
 		cut += from / per != last / per;
@@ -297,10 +329,8 @@ static void the_model_has_every_case_of_padding(void **unused)
 
 	static const char *const tiny[] = { "model.layers=1", "model.width=8", "model.heads=1", NULL };
 	s = plan_open(5, tiny);
-	for (int u = 0; u < s->layout.n_units; u++) {
-		zr_layout_shard(&s->layout.unit[u], 4, 5, &first, &n);
-		assert_int_equal(n, 0); /* a rank that holds nothing at all */
-	}
+	for (int u = 0; u < s->layout.n_units; u++) /* a rank that holds nothing at all */
+		assert_int_equal(zr_share_of(s->layout.unit[u].blocks, 5, 4).n, 0);
 	plan_close(s);
 }
 
@@ -348,11 +378,11 @@ static void formulas_of_ZeRO_differ_by_what_is_explained(void **unused)
 {
 	(void)unused;
 	print_message("# bytes per (padded) parameter, bf16 with AdamW; hpz in nodes of 2\n");
-	for (int stage = 0; stage < STAGES; stage++)
+	for (int stage = 0; stage <= HPZ; stage++)
 		for (int N = 2; N <= 4; N += 2)
 			print_held(stage, N);
 	print_message("# bytes received per step of one micro-batch, fp32, in M = 4 bytes x parameters, x N/(N-1)\n");
-	for (int stage = 0; stage < STAGES; stage++)
+	for (int stage = 0; stage <= HPZ; stage++)
 		for (int N = 2; N <= 4; N += 2)
 			print_received(stage, N);
 }

@@ -173,21 +173,21 @@ static void walk_case(int world, const char *const *options)
 static void waits_are_where_they_must_be_and_buffers_do_not_overlap(void **unused)
 {
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage2", "zero.plugin=stage3",
-					      "zero.plugin=hpz" };
+					      "zero.plugin=hpz", "zero.plugin=mics" };
 	static const char *const lists[] = { "1", "6000", "60000", "1e9" };
 	static const char *const limits[] = { "0", "2048", "50000", "70000", "1e9" };
 	char text[6][48];
 	(void)unused;
-	for (int i = 0; i < 5 * 4 * 5 * 4; i++) {
-		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2", stages[i % 5], i % 7 < 4 ? RECOMPUTE : KEEP };
-		int list = i / 5 % 4, limit = i / 20 % 5, more = i / 100, n = 4;
+	for (int i = 0; i < 6 * 4 * 5 * 4; i++) {
+		const char *o[12] = { "model.layers=2", "train.gradient_accumulation_steps=2", stages[i % 6], i % 7 < 4 ? RECOMPUTE : KEEP };
+		int list = i / 6 % 4, limit = i / 24 % 5, more = i / 120, n = 4;
 		snprintf(text[0], sizeof *text, "zero.reduce_bucket_size=%s", lists[list]);
 		snprintf(text[1], sizeof *text, "zero.allgather_bucket_size=%s", lists[(list + more) % 4]);
 		snprintf(text[2], sizeof *text, "zero.prefetch_bucket_size=%s", limits[limit]);
 		snprintf(text[3], sizeof *text, "zero.max_live_parameters=%s", limits[(limit + more) % 5]);
 		snprintf(text[4], sizeof *text, "zero.max_reuse_distance=%s", limits[(limit + 2 * more) % 5]);
 		snprintf(text[5], sizeof *text, "zero.persistence_threshold=%s", more & 1 ? "0" : "3000");
-		for (int k = 0; k < (i % 5 < 3 ? 2 : 6); k++)
+		for (int k = 0; k < (i % 6 < 3 ? 2 : 6); k++)
 			o[n++] = text[k];
 		o[n] = more & 2 ? "boot.ranks_per_node=2" : NULL;
 		walk_case(i % 3 ? 4 : 6, o);

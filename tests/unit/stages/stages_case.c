@@ -14,7 +14,7 @@
 const struct rig_model gpt2 = { .n_units = 6, .n_layers = 5, .elements = { 100, 10, 20, 20, 20, 1 },
 				.n = { 2, 1, 1, 1, 2 }, .unit = { { 0, 1 }, { 2 }, { 3 }, { 4 }, { 5, 0 } } };
 
-const char *const stages[N_STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz" };
+const char *const stages[N_STAGES] = { "stage0", "stage1", "stage2", "stage3", "hpz", "mics" };
 struct zr_host *host;
 struct run run;
 

@@ -19,7 +19,7 @@ static void groups_are_those_of_the_stage(void **state)
 	static const struct zr_groups want[N_STAGES] = {
 		{ ZR_GROUP_SELF, ZR_GROUP_SELF, ZR_GROUP_SELF },    { ZR_GROUP_SELF, ZR_GROUP_SELF, ZR_GROUP_WORLD },
 		{ ZR_GROUP_SELF, ZR_GROUP_WORLD, ZR_GROUP_WORLD },  { ZR_GROUP_WORLD, ZR_GROUP_WORLD, ZR_GROUP_WORLD },
-		{ ZR_GROUP_NODE, ZR_GROUP_WORLD, ZR_GROUP_WORLD },
+		{ ZR_GROUP_NODE, ZR_GROUP_WORLD, ZR_GROUP_WORLD },  { ZR_GROUP_NODE, ZR_GROUP_NODE, ZR_GROUP_NODE },
 	};
 	(void)state;
 	for (int i = 0; i < N_STAGES; i++) {
