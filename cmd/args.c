@@ -12,7 +12,7 @@
 #include "core/config/options.h"
 #include "core/log.h"
 
-/* Whether the usage text names an option: what it does not name is refused. */
+/* Whether the usage text names an option. Others are refused. */
 static int named(const char *usage, const char *argv0, const char *option)
 {
 	if (strstr(usage, option))
@@ -21,12 +21,14 @@ static int named(const char *usage, const char *argv0, const char *option)
 	return 0;
 }
 
-static int parse_count(const char *argv0, const char *option, const char *what, const char *text, int *out)
+static int parse_count(const char *argv0, const char *option, const char *what, const char *text,
+		       int *out)
 {
 	char *end;
 	long n = strtol(text, &end, 10);
 	if (!*text || *end || n < 1 || n > INT_MAX) {
-		fprintf(stderr, "zeroth %s: %s %s: expected a number of %s, 1 or more\n", argv0, option, text, what);
+		fprintf(stderr, "zeroth %s: %s %s: expected a number of %s, 1 or more\n", argv0,
+			option, text, what);
 		return -1;
 	}
 	*out = (int)n;
@@ -39,13 +41,16 @@ static int parse_seconds(const char *argv0, const char *option, const char *text
 	*out = strtod(text, &end);
 	if (*text && !*end && *out > 0 && *out < 1e9)
 		return 0;
-	fprintf(stderr, "zeroth %s: %s %s: expected a number of seconds, more than 0\n", argv0, option, text);
+	fprintf(stderr, "zeroth %s: %s %s: expected a number of seconds, more than 0\n", argv0,
+		option, text);
 	return -1;
 }
 
 static int parse_memory(const char *argv0, const char *text, uint64_t *out)
 {
-	static const struct zr_opt o = { .name = "memory", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI };
+	static const struct zr_opt o = {
+		.name = "memory", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI
+	};
 	struct zr_error e = { 0 };
 	if (!zr_parse_bytes(&o, text, out, &e))
 		return 0;
@@ -57,16 +62,22 @@ int zr_cmd_check_ranks(const char *argv0, int ranks, int most)
 {
 	if (ranks <= most)
 		return 0;
-	fprintf(stderr, "zeroth %s: -n %d: expected a number of ranks in [1, %d]\n", argv0, ranks, most);
+	fprintf(stderr, "zeroth %s: -n %d: expected a number of ranks in [1, %d]\n", argv0, ranks,
+		most);
 	return 2;
 }
 
-int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out)
+int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
+		 struct zr_cmd_args *out)
 {
-	static const struct option longs[] = { { "option", 1, NULL, 'o' },  { "json", 0, NULL, 'j' }, { "ranks", 1, NULL, 'n' },
-					       { "program", 0, NULL, 'p' }, { "help", 0, NULL, 'h' },  { "memory", 1, NULL, 'm' },
-					       { "resume", 1, NULL, 'r' },  { "restarts", 1, NULL, 'R' },
-					       { "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' }, { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = {
+		{ "option", 1, NULL, 'o' },    { "json", 0, NULL, 'j' },
+		{ "ranks", 1, NULL, 'n' },     { "program", 0, NULL, 'p' },
+		{ "help", 0, NULL, 'h' },      { "memory", 1, NULL, 'm' },
+		{ "resume", 1, NULL, 'r' },    { "restarts", 1, NULL, 'R' },
+		{ "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' },
+		{ NULL, 0, NULL, 0 }
+	};
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
 	optind = 1;
@@ -77,10 +88,12 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 			out->json = 1;
 		} else if (c == 'p' && named(usage, argv[0], "--program")) {
 			out->program = 1;
-		} else if (c == 'n' && named(usage, argv[0], "--ranks") && !parse_count(argv[0], "-n", "ranks", optarg, &out->ranks)) {
+		} else if (c == 'n' && named(usage, argv[0], "--ranks") &&
+			   !parse_count(argv[0], "-n", "ranks", optarg, &out->ranks)) {
 			continue;
 		} else if (c == 'R' && named(usage, argv[0], "--restarts") &&
-			   !parse_count(argv[0], "--restarts", "restarts", optarg, &out->restarts)) {
+			   !parse_count(argv[0], "--restarts", "restarts", optarg,
+					&out->restarts)) {
 			continue;
 		} else if (c == 'M' && named(usage, argv[0], "--min-ranks") &&
 			   !parse_count(argv[0], "--min-ranks", "ranks", optarg, &out->min_ranks)) {
@@ -90,7 +103,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 			continue;
 		} else if (c == 'r' && named(usage, argv[0], "--resume")) {
 			out->resume = optarg;
-		} else if (c == 'm' && named(usage, argv[0], "--memory") && !parse_memory(argv[0], optarg, &out->memory)) {
+		} else if (c == 'm' && named(usage, argv[0], "--memory") &&
+			   !parse_memory(argv[0], optarg, &out->memory)) {
 			continue;
 		} else if (c == 'h') {
 			fputs(usage, stdout);
@@ -106,7 +120,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, 
 	if (operand && optind == argc)
 		fprintf(stderr, "zeroth %s: %s is missing\n", argv[0], operand);
 	else
-		fprintf(stderr, "zeroth %s: unexpected argument: %s\n", argv[0], argv[operand ? optind + 1 : optind]);
+		fprintf(stderr, "zeroth %s: unexpected argument: %s\n", argv[0],
+			argv[operand ? optind + 1 : optind]);
 	fputs(usage, stderr);
 	return 2;
 }

@@ -12,7 +12,8 @@ static struct zr_beat unread, *shared = &unread;
 
 struct zr_beat *zr_beat_new(void)
 {
-	void *m = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *m = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		       0);
 	if (m == MAP_FAILED)
 		return NULL;
 	return shared = m;

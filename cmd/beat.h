@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * beat.h - what the ranks of a training let their supervisor know while they run, in memory that they share: that they get on,
- * and where rank 0 leaves what can be gone on from. Without a supervisor nobody is told.
+ * beat.h - what ranks tell their supervisor while they run, in shared memory: that they make
+ * progress, and where rank 0 saves checkpoints to resume from. Without a supervisor nobody reads
+ * it.
  */
 #ifndef ZR_CMD_BEAT_H
 #define ZR_CMD_BEAT_H
@@ -11,16 +12,19 @@
 #include <stdint.h>
 
 struct zr_beat {
-	_Atomic uint64_t count;     /* parts of the start, steps, evaluations and checkpoints that ranks have finished */
-	_Atomic int64_t steps;      /* that this attempt has finished */
+	/* parts of the start, steps, evaluations and checkpoints that ranks have finished */
+	_Atomic uint64_t count;
+	_Atomic int64_t steps;      /* steps that this attempt has finished */
 	_Atomic int64_t saved;      /* whether this run has saved a checkpoint, in any attempt */
-	int64_t batch, micro;       /* sequences of a step, and of a micro-batch; 0: not known yet */
+	/* sequences of a step, and of a micro-batch; 0: not known yet */
+	int64_t batch, micro;
 	char dir[PATH_MAX];         /* the run directory, once it is made */
-	char checkpoints[PATH_MAX]; /* that of its checkpoints */
+	char checkpoints[PATH_MAX]; /* the directory of its checkpoints */
 };
 
-struct zr_beat *zr_beat_new(void); /* NULL: no memory. Shared with processes that are forked from now on. */
-struct zr_beat *zr_beat_shared(void); /* that one; one that nobody reads if there is none */
+/* Makes the memory, which processes forked from now on share. NULL: no memory. */
+struct zr_beat *zr_beat_new(void);
+struct zr_beat *zr_beat_shared(void); /* the one of zr_beat_new, or one that nobody reads */
 void zr_beat_free(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint.c - zeroth checkpoint ls|verify|export|prune: what can be done with checkpoints without training.
+ * checkpoint.c - zeroth checkpoint ls|verify|export|prune.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,15 +25,18 @@ static const char usage[] =
 	"\n"
 	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
 	"\n"
-	"  ls      step, size, ranks, plugins, and whether each checkpoint is whole, by its manifest\n"
+	"  ls      step, size, ranks, plugins, and whether each checkpoint is whole, by its "
+	"manifest\n"
 	"          and the sizes of its files\n"
 	"  verify  reads every byte of each checkpoint and compares all checksums\n"
-	"  export  writes the parameters of the checkpoint, or of the latest whole one, as directory OUT\n"
+	"  export  writes the parameters of the checkpoint, or of the latest whole one, as "
+	"directory OUT\n"
 	"          with model.safetensors and config.json, as Hugging Face's tools load them\n"
 	"  prune   removes all whole checkpoints but the newest N, and what was left unfinished\n"
 	"\n"
 	"      --dtype TYPE     of the exported numbers: fp32 (default), bf16, fp16\n"
-	"      --shard-bytes N  most bytes of tensors in a file, unless one is larger (default 5e9);\n"
+	"      --shard-bytes N  most bytes of tensors in a file, unless one is larger (default "
+	"5e9);\n"
 	"                       what needs several files has model.safetensors.index.json\n"
 	"      --keep N         checkpoints that stay, 1 or more\n"
 	"  -h, --help           shows this\n";
@@ -44,7 +47,7 @@ struct args {
 	struct zr_export_how how;
 };
 
-/* The steps at a path: those of a directory, or a checkpoint alone. */
+/* The checkpoints at a path, which is a directory of them or a single one. */
 struct found {
 	char path[PATH_MAX];
 	int64_t *step, n;
@@ -68,7 +71,8 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 	else
 		f->n = 1;
 	if (f->n < 0)
-		return zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", path, strerror((int)-f->n));
+		return zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", path,
+			      strerror((int)-f->n));
 	return f->n ? 0 : zr_err(err, ZR_EINVAL, "%s: no checkpoint there", path);
 }
 
@@ -91,9 +95,11 @@ static const char *plugin(const struct zr_manifest *m, const char *role)
 static void list_one(const struct zr_manifest *m, int latest)
 {
 	char line[2048], size[32];
-	snprintf(line, sizeof line, "step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s",
-		 (long long)m->step, zr_bytes_text(zr_ckpt_bytes(m), size), m->world, m->world == 1 ? " " : "s",
-		 plugin(m, "model"), plugin(m, "optimizer"), plugin(m, "precision"));
+	snprintf(line, sizeof line,
+		 "step %-8lld %10s  %d rank%s  model %s  optimizer %s  precision %s",
+		 (long long)m->step, zr_bytes_text(zr_ckpt_bytes(m), size), m->world,
+		 m->world == 1 ? " " : "s", plugin(m, "model"), plugin(m, "optimizer"),
+		 plugin(m, "precision"));
 	zr_one_line(line);
 	printf("%s  whole%s\n", line, latest ? ", latest" : "");
 }
@@ -118,8 +124,10 @@ static int list(const struct args *a, struct zr_error *err)
 		zr_manifest_free(&m);
 	}
 	free(f.step);
-	return latest != ZR_LATEST_DAMAGED ? rc : zr_err(err, no ? ZR_EIO : ZR_EINVAL, "%s/latest: %s", f.path, no ? strerror(no) :
-							 "names no checkpoint");
+	return latest != ZR_LATEST_DAMAGED ?
+		       rc :
+		       zr_err(err, no ? ZR_EIO : ZR_EINVAL, "%s/latest: %s", f.path,
+			      no ? strerror(no) : "names no checkpoint");
 }
 
 /* ---- verify ---- */
@@ -147,7 +155,8 @@ static int verify(const struct args *a, struct zr_error *err)
 		if (path_of(&f, i, path))
 			continue;
 		if (zr_ckpt_check(path, 1, show_progress, &percent, &m, &why)) {
-			printf("%s  %s: %s\n", path, why.code == ZR_EINVAL ? "damaged" : "cannot be read", why.text);
+			printf("%s  %s: %s\n", path,
+			       why.code == ZR_EINVAL ? "damaged" : "cannot be read", why.text);
 			bad++;
 			last = why;
 			continue;
@@ -156,13 +165,17 @@ static int verify(const struct args *a, struct zr_error *err)
 		zr_manifest_free(&m);
 	}
 	free(f.step);
-	return rc || !bad ? rc : zr_err(err, last.code, "%lld of %lld checkpoints %s, the last because: %s", (long long)bad, (long long)f.n,
-					last.code == ZR_EINVAL ? "are damaged" : "cannot be read", last.text);
+	return rc || !bad ?
+		       rc :
+		       zr_err(err, last.code, "%lld of %lld checkpoints %s, the last because: %s",
+			      (long long)bad, (long long)f.n,
+			      last.code == ZR_EINVAL ? "are damaged" : "cannot be read", last.text);
 }
 
 /* ---- export ---- */
 
-/* Of a directory the one that `latest` names, or else the newest; one that is not whole is not taken silently. */
+/* In a directory, the checkpoint that `latest` names, or else the newest one. It is an error if
+ * that one is not complete. */
 static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *err)
 {
 	struct found f;
@@ -193,15 +206,16 @@ static int prune(const struct args *a, struct zr_error *err)
 	int64_t removed = 0, left;
 	int rc = find(a->dir, &f, err);
 	if (!rc && f.alone)
-		rc = zr_err(err, ZR_EINVAL, "%s is a checkpoint; prune takes the directory that it is in", a->dir);
+		rc = zr_err(err, ZR_EINVAL,
+			    "%s is a checkpoint; prune takes the directory that it is in", a->dir);
 	if (!rc)
 		rc = zr_locks_add_checkpoints(&locks, f.path, err);
 	if (!rc)
 		rc = zr_ckpt_prune(f.path, INT64_MAX, a->keep, &removed, err);
 	left = rc ? 0 : zr_ckpt_clear(f.path);
 	if (!rc)
-		printf("removed     %lld checkpoint%s and %lld unfinished in %s\n", (long long)removed, removed == 1 ? "" : "s", (long long)left,
-		       f.path);
+		printf("removed     %lld checkpoint%s and %lld unfinished in %s\n",
+		       (long long)removed, removed == 1 ? "" : "s", (long long)left, f.path);
 	zr_locks_release(&locks);
 	free(f.step);
 	return rc;
@@ -211,7 +225,10 @@ static int prune(const struct args *a, struct zr_error *err)
 
 static int parse_dtype(const char *text, int32_t *out)
 {
-	static const struct { const char *name; int32_t dtype; } types[] = { { "fp32", ZR_F32 }, { "bf16", ZR_BF16 }, { "fp16", ZR_F16 } };
+	static const struct {
+		const char *name;
+		int32_t dtype;
+	} types[] = { { "fp32", ZR_F32 }, { "bf16", ZR_BF16 }, { "fp16", ZR_F16 } };
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (!strcmp(types[i].name, text)) {
 			*out = types[i].dtype;
@@ -226,7 +243,8 @@ static int parse_count(const char *option, const char *text, int64_t *out)
 	char *end;
 	long long n = strtoll(text, &end, 10);
 	if (!*text || *end || n < 1) {
-		fprintf(stderr, "zeroth checkpoint: %s %s: expected a number, 1 or more\n", option, text);
+		fprintf(stderr, "zeroth checkpoint: %s %s: expected a number, 1 or more\n", option,
+			text);
 		return -1;
 	}
 	*out = n;
@@ -239,11 +257,14 @@ static int wrong(const char *what)
 	return 2;
 }
 
-/* -1 to go on, else the exit code. */
+/* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct args *a)
 {
-	static const struct option longs[] = { { "dtype", 1, NULL, 'd' }, { "keep", 1, NULL, 'k' }, { "shard-bytes", 1, NULL, 's' },
-					       { "help", 0, NULL, 'h' },  { NULL, 0, NULL, 0 } };
+	static const struct option longs[] = { { "dtype", 1, NULL, 'd' },
+					       { "keep", 1, NULL, 'k' },
+					       { "shard-bytes", 1, NULL, 's' },
+					       { "help", 0, NULL, 'h' },
+					       { NULL, 0, NULL, 0 } };
 	int64_t shard = (int64_t)ZR_EXPORT_SHARD;
 	int c;
 	*a = (struct args){ .how.dtype = ZR_F32 };
@@ -253,7 +274,8 @@ static int parse(int argc, char **argv, struct args *a)
 			fputs(usage, stdout);
 			return 0;
 		}
-		if (!(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) && !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
+		if (!(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
+		    !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
 		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
 			if (c == '?')
 				fputs(usage, stderr);
@@ -264,7 +286,9 @@ static int parse(int argc, char **argv, struct args *a)
 	a->action = argv[optind];
 	a->dir = a->action ? argv[optind + 1] : NULL;
 	a->out = a->dir ? argv[optind + 2] : NULL;
-	return a->dir ? -1 : wrong(a->action ? "DIR is missing" : "ls, verify, export or prune is missing");
+	return a->dir ? -1 :
+			wrong(a->action ? "DIR is missing" :
+					  "ls, verify, export or prune is missing");
 }
 
 int zr_cmd_checkpoint(int argc, char **argv)

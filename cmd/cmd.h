@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd.h - what the subcommands share. Each returns the exit code of the process; argv[0] is its own name.
+ * cmd.h - what the subcommands share. Each subcommand returns the exit code of the process; argv[0]
+ * is its name.
  */
 #ifndef ZR_CMD_H
 #define ZR_CMD_H
@@ -9,11 +10,13 @@
 
 #define ZR_CMD_OVERRIDES 128
 
-/* The options most subcommands take: -o section.key=value..., one operand; and where their usage names them: --json, -n,
- * --restarts, --min-ranks, --watchdog, --program, --memory, --resume. */
+/* The options that most subcommands take: -o section.key=value..., one operand, and those of the
+ * following that their usage names: --json, -n, --restarts, --min-ranks, --watchdog, --program,
+ * --memory, --resume. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
-	const char *overrides[ZR_CMD_OVERRIDES + 4]; /* with room for what restarts add */
+	/* with room for the overrides that restarts add */
+	const char *overrides[ZR_CMD_OVERRIDES + 4];
 	int n_overrides;
 	int json;
 	int ranks;   /* -n, 0 if not given */
@@ -24,11 +27,13 @@ struct zr_cmd_args {
 	uint64_t memory; /* --memory, 0 if not given */
 };
 
-/* Parses the common options. operand: its name for messages, or NULL if the command takes none; then given ones are
- * an error. Returns -1 to go on, else the exit code (0 after --help on stdout, 2 after a usage error). */
-int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand, struct zr_cmd_args *out);
+/* Parses the common options. operand: its name for messages, or NULL if the command takes none and
+ * refuses one. Returns -1 to continue, else the exit code (0 after --help on stdout, 2 after a
+ * usage error). */
+int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
+		 struct zr_cmd_args *out);
 
-/* 0, or 2 after a line that says which numbers of ranks argv0 can do: 1 to `most`. */
+/* Returns 0 if `ranks` is in [1, most]; otherwise prints these limits and returns 2. */
 int zr_cmd_check_ranks(const char *argv0, int ranks, int most);
 
 /* Prints "zeroth: text" as the one line of an error to stderr and returns its exit code. */

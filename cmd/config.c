@@ -43,7 +43,8 @@ int zr_cmd_config(int argc, char **argv)
 	int known = !strcmp(verb, "check") || !strcmp(verb, "show");
 	int rc;
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth config: expected check or show%s%s\n%s", *verb ? ", found " : "", verb, usage);
+		fprintf(stderr, "zeroth config: expected check or show%s%s\n%s",
+			*verb ? ", found " : "", verb, usage);
 		return 2;
 	}
 	rc = zr_cmd_parse(argc - known, argv + known, usage, "CONF", &a);
@@ -55,7 +56,8 @@ int zr_cmd_config(int argc, char **argv)
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
 	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))
-		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration: %s", strerror(errno));
+		rc = zr_err(&err, ZR_EIO, "standard output: cannot write the configuration: %s",
+			    strerror(errno));
 	zr_setup_close(s);
 	zr_config_free(cfg);
 	return rc ? zr_cmd_failed(&err) : 0;

@@ -61,7 +61,8 @@ static json_t *json_of(const struct zr_opt *o, const void *opts)
 	return text_of(value);
 }
 
-static void put(const struct zr_config *cfg, json_t **to, const struct zr_section *s, const char *key, json_t *value)
+static void put(const struct zr_config *cfg, json_t **to, const struct zr_section *s,
+		const char *key, json_t *value)
 {
 	const char *source = zr_config_source(cfg, s->name, key);
 	json_t *pair = json_object();
@@ -91,7 +92,8 @@ int zr_cmd_config_json(const struct zr_config *cfg)
 	json_t *root = json_object();
 	int rc;
 	for (int i = 0; i < zr_config_count(cfg); i++)
-		zr_json_put(&root, zr_config_at(cfg, i)->name, json_section(cfg, zr_config_at(cfg, i)));
+		zr_json_put(&root, zr_config_at(cfg, i)->name,
+			    json_section(cfg, zr_config_at(cfg, i)));
 	char *text = zr_json_text(root, JSON_INDENT(2));
 	if (!text)
 		errno = ENOMEM;

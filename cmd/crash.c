@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crash.c - see crash.h. The stack at the end says which plugin it was, and which of the functions in its tables had been
- * called. Unwinding and dladdr are safe in a handler as long as no lock of the linker is held: prepared here, so that
- * nothing is loaded late, and given up after some seconds.
+ * crash.c - see crash.h. The stack of the crash shows the plugin, and which function of its tables
+ * was called. In a signal handler, unwinding and dladdr are safe while no lock of the dynamic
+ * linker is held. So both are called once beforehand, to load what they need, and a report that
+ * takes longer than PATIENCE is abandoned.
  */
 #define _GNU_SOURCE
 #include "cmd/crash.h"
@@ -21,12 +22,12 @@
 #include "core/config/loader.h"
 #include "core/exec/exec.h"
 
-#define PATIENCE 10     /* s to look at the stack */
-#define DEEPEST 1000000 /* frames that are looked at */
+#define PATIENCE 10     /* seconds that a report may take */
+#define DEEPEST 1000000 /* frames that are examined */
 #define MEANT_CODE 4
 
 static struct {
-	pid_t pid; /* that is watched; 0: none */
+	pid_t pid; /* the process that is watched; 0: none */
 	struct zr_error *why;
 	const struct zr_session *session;
 	void (*end)(int code); /* _exit of libc */
@@ -46,33 +47,39 @@ void zr_crash_session(const struct zr_session *s)
 	watch.session = s;
 }
 
-/* ---- where ---------------------------------------------------------------------------------------------------- */
+/* ---- where ----------------------------------------------------------------------- */
 
-/* What the stack shows, from its end on. */
+/* What the stack shows, from its innermost frame on. */
 struct stack {
-	const struct zr_plugin *plugin; /* the first one in it; NULL: none */
-	const struct zr_plugin *caller; /* the first one of which a function of its tables is in it */
+	const struct zr_plugin *plugin; /* the innermost plugin; NULL: none */
+	/* the innermost plugin that a function of its tables was called in */
+	const struct zr_plugin *caller;
 	const char *function;           /* that function */
-	const char *other;              /* the first file that is neither a plugin nor ours nor libc's */
-	const void *ours, *libc;        /* where these lie */
-	void *last;                     /* the function that was looked at */
+	/* the innermost file that is neither a plugin nor ours nor libc's */
+	const char *other;
+	const void *ours, *libc;        /* addresses inside these two */
+	void *last;                     /* the function that was examined last */
 	int frames;
 };
 
 static const char *function_of(const struct zr_plugin *p, const void *function)
 {
 	const struct zr_desc *d = p->desc;
-	const char *name = function == (void *)d->create ? "create" : function == (void *)d->destroy ? "destroy" :
-			   function == (void *)d->resolve ? "resolve" : function == (void *)d->check ? "check" : NULL;
+	const char *name = function == (void *)d->create  ? "create" :
+			   function == (void *)d->destroy ? "destroy" :
+			   function == (void *)d->resolve ? "resolve" :
+			   function == (void *)d->check	  ? "check" :
+							    NULL;
 	for (const struct zr_iface *f = d->ifaces; !name && f->id; f++)
 		for (const struct zr_calls *c = zr_calls; f->vtbl && c->id; c++)
 			for (int i = 0; !strcmp(c->id, f->id) && c->name[i]; i++)
 				if ((const void *)zr_call_at(c, f->vtbl, i) == function)
-					name = c->name[i] + (*c->name[i] == '?' || *c->name[i] == '+');
+					name = c->name[i] +
+					       (*c->name[i] == '?' || *c->name[i] == '+');
 	return name;
 }
 
-/* The function at `start` that `pc` is in. */
+/* Examines one frame: `pc` is in the function that begins at `start`. */
 static void look(struct stack *s, const void *pc, void *start)
 {
 	Dl_info info;
@@ -97,7 +104,8 @@ static void look(struct stack *s, const void *pc, void *start)
 static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *arg)
 {
 	struct stack *s = arg;
-	int exact = 0; /* else a return address, of a call that may end its function */
+	/* 0: a return address, which may lie behind the end of the function that called */
+	int exact = 0;
 	char *pc = (char *)_Unwind_GetIPInfo(context, &exact);
 	void *start = pc ? _Unwind_FindEnclosingFunction(pc - !exact) : NULL;
 	if (pc && (!start || start != s->last))
@@ -106,8 +114,8 @@ static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *arg)
 	return ++s->frames < DEEPEST && !s->function ? _URC_NO_REASON : _URC_NORMAL_STOP;
 }
 
-/* What is no code, as NULL that was called, leaves the unwinder nothing to begin with: it begins at that call.
- * u: what was interrupted; NULL: the call of this function. */
+/* If the process jumped to an address that is no code, such as NULL, the unwinder cannot start
+ * there: it starts at the call. u: the interrupted context; NULL: the caller of this function. */
 static void unwind(struct stack *s, ucontext_t *u)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -163,21 +171,23 @@ static void where(ucontext_t *u, char *out, size_t size)
 	*out = 0;
 	if (s.plugin) {
 		const struct zr_desc *d = s.plugin->desc;
-		add(out, size, " in %s%splugin %s/%s, %s", s.caller == s.plugin ? s.function : "", s.caller == s.plugin ? "() of " : "", d->role,
-		    d->id, s.plugin->path);
+		add(out, size, " in %s%splugin %s/%s, %s", s.caller == s.plugin ? s.function : "",
+		    s.caller == s.plugin ? "() of " : "", d->role, d->id, s.plugin->path);
 		if (s.caller && s.caller != s.plugin)
-			add(out, size, ", below %s() of plugin %s/%s", s.function, s.caller->desc->role, s.caller->desc->id);
+			add(out, size, ", below %s() of plugin %s/%s", s.function,
+			    s.caller->desc->role, s.caller->desc->id);
 	} else {
 		add(out, size, " in %s", s.other ? s.other : "zeroth itself");
 	}
 	if (now) {
 		char doing[256] = "";
 		zr_running_text(now, doing, sizeof doing);
-		add(out, size, "; rank %d, step %lld%s%s", now->setup->process.rank, (long long)now->step + 1, *doing ? ", " : "", doing);
+		add(out, size, "; rank %d, step %lld%s%s", now->setup->process.rank,
+		    (long long)now->step + 1, *doing ? ", " : "", doing);
 	}
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------- */
 
 static void say(const char *text)
 {
@@ -191,7 +201,7 @@ static void give_up(int sig)
 	watch.end(MEANT_CODE);
 }
 
-/* One report: whoever comes second waits for the end. */
+/* Only the first thread reports; others wait here for the end of the process. */
 static void begin_report(void)
 {
 	sigset_t clock;
@@ -215,16 +225,17 @@ static void crashed(int sig, siginfo_t *info, void *context)
 		if (watch.why)
 			memcpy(watch.why->text, text, sizeof text);
 		else
-			snprintf(line, sizeof line, "zeroth: killed by %s%s\n", zr_signal_text(sig, name, sizeof name), text);
+			snprintf(line, sizeof line, "zeroth: killed by %s%s\n",
+				 zr_signal_text(sig, name, sizeof name), text);
 		say(line);
 		alarm(0);
 	}
 	signal(sig, SIG_DFL);
 	if (sent)
-		raise(sig); /* else it happens again when this returns */
+		raise(sig); /* a fault happens again when the handler returns */
 }
 
-/* Code 4, and not what the call says. */
+/* Ends the process with code 4 instead of the code that the call has. */
 static void exited(const char *call)
 {
 	static char text[sizeof watch.why->text];
@@ -258,7 +269,7 @@ static void on_quick_exit(void)
 	exited("quick_exit()");
 }
 
-/* In place of libc's, for all who find it by name. */
+/* These replace the functions of libc for all callers that find them by name. */
 __attribute__((visibility("default"))) void _exit(int code)
 {
 	char call[32];
@@ -275,11 +286,12 @@ __attribute__((visibility("default"))) void _Exit(int code)
 	_exit(code);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static void handle_signals(void)
 {
-	static char room[1 << 17]; /* a stack that is full cannot run a handler */
+	/* after a stack overflow a handler cannot run on the normal stack */
+	static char room[1 << 17];
 	struct sigaction sa = { .sa_sigaction = crashed, .sa_flags = SA_SIGINFO | SA_ONSTACK }, old;
 	stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
 	sigaltstack(&stack, NULL);
@@ -295,7 +307,8 @@ void zr_crash_watch(struct zr_error *why)
 	static char unused[512];
 	if (!watch.end) {
 		watch.end = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
-		where(NULL, unused, sizeof unused); /* binds all that a handler will call */
+		/* makes the linker bind all functions that a handler calls */
+		where(NULL, unused, sizeof unused);
 		on_exit(on_exit_called, NULL);
 		at_quick_exit(on_quick_exit);
 		handle_signals();

@@ -23,8 +23,9 @@ static const struct {
 
 static const char *type_name(int32_t type)
 {
-	static const char *const names[] = { "?",	 "yes or no", "whole number", "number", "text", "choice",
-					     "bytes", "path",	   "count",	   "list",   "patterns" };
+	static const char *const names[] = { "?",     "yes or no", "whole number", "number",
+					     "text",  "choice",	   "bytes",	   "path",
+					     "count", "list",	   "patterns" };
 	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
 }
 
@@ -66,7 +67,8 @@ json_t *zr_describe(const struct zr_plugin *p)
 	json_object_set_new(j, "license", json_string(d->license));
 	json_object_set_new(j, "summary", json_string(d->summary));
 	json_object_set_new(j, "file", json_string(p->path));
-	json_object_set_new(j, "abi", json_sprintf("%u.%u", p->entry->abi_major, p->entry->abi_minor));
+	json_object_set_new(j, "abi",
+			    json_sprintf("%u.%u", p->entry->abi_major, p->entry->abi_minor));
 	json_object_set_new(j, "need_minor", json_integer(p->entry->need_minor));
 	json_object_set_new(j, "draft", json_integer(p->entry->draft));
 	json_object_set_new(j, "build", json_string(p->entry->build ? p->entry->build : ""));
@@ -89,10 +91,12 @@ static void type_text(const struct zr_opt *o, char *out, size_t size)
 	if (o->type == ZR_T_F64S)
 		n = snprintf(out, size, "%u numbers", o->width / 8);
 	else if (o->type != ZR_T_ENUM)
-		n = snprintf(out, size, "%s", o->type == ZR_T_COUNT ? "whole number" : type_name(o->type));
+		n = snprintf(out, size, "%s",
+			     o->type == ZR_T_COUNT ? "whole number" : type_name(o->type));
 	else
 		for (int i = 0; o->choices[i] && (size_t)n < size; i++)
-			n += snprintf(out + n, size - (size_t)n, "%s%s", i ? ", " : "one of ", o->choices[i]);
+			n += snprintf(out + n, size - (size_t)n, "%s%s", i ? ", " : "one of ",
+				      o->choices[i]);
 	if (*range && (size_t)n < size)
 		n += snprintf(out + n, size - (size_t)n, " %s", range);
 	if ((o->flags & ZR_O_AUTO) && (size_t)n < size)
@@ -112,21 +116,25 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out)
 	struct zr_table t = zr_table_of(d);
 	fprintf(out, "%s/%s %s (%s): %s\n", d->role, d->id, d->version, d->license, d->summary);
 	fprintf(out, "  file        %s\n", p->path);
-	fprintf(out, "  abi         %u.%u, needs %u.%u", e->abi_major, e->abi_minor, e->abi_major, e->need_minor);
+	fprintf(out, "  abi         %u.%u, needs %u.%u", e->abi_major, e->abi_minor, e->abi_major,
+		e->need_minor);
 	if (e->draft)
 		fprintf(out, ", draft %u", e->draft);
-	fprintf(out, "%s%s\n  interfaces ", e->build ? "; built with " : "", e->build ? e->build : "");
+	fprintf(out, "%s%s\n  interfaces ", e->build ? "; built with " : "",
+		e->build ? e->build : "");
 	for (const struct zr_iface *f = d->ifaces; f->id; f++)
 		fprintf(out, " %s", f->id);
 	fprintf(out, "\n\n%s\n", t.n ? "Options, with their defaults:" : "It has no options.");
 	for (uint32_t i = 0; (o = zr_table_next(&t, 0, &i));) {
 		char type[640];
 		type_text(o, type, sizeof type);
-		fprintf(out, "\n  %s = %s\n      %s\n      %s\n", o->name, o->def ? o->def : "", type, o->doc);
+		fprintf(out, "\n  %s = %s\n      %s\n      %s\n", o->name, o->def ? o->def : "",
+			type, o->doc);
 	}
 }
 
-/* Text for mdoc: a new line after a sentence and before column 80, and none that starts like a macro. */
+/* Text for mdoc: a new line after a sentence and before column 80, and none that starts like a
+ * macro. */
 static void put_mdoc(FILE *out, const char *text)
 {
 	const char *word;

@@ -23,7 +23,7 @@
 
 #define CHUNK 65536 /* values that are cast at a time */
 #define NAME 64
-#define MOST_COPIED (1u << 30) /* bytes of a tokenizer's file */
+#define MOST_COPIED (1u << 30) /* bytes of a tokenizer's file that are copied at most */
 
 struct zr_export {
 	char *dir, *tmp;
@@ -31,10 +31,10 @@ struct zr_export {
 	json_t *meta;
 	int32_t dtype;
 	int replace;
-	int32_t *shard;   /* [n_tensors] number of the file that has it */
+	int32_t *shard;   /* [n_tensors] number of the file that holds the tensor */
 	int32_t shards;
-	int32_t tensor;   /* the next value is of this one, */
-	int64_t element;  /* and this one of it */
+	int32_t tensor;   /* the next value belongs to this tensor */
+	int64_t element;  /* and is this element of it */
 	int32_t file;     /* number of the open file, -1: none */
 	struct zr_st_writer w;
 	uint64_t bytes;   /* of all tensors */
@@ -52,20 +52,22 @@ static uint32_t bits_of(float x)
 	return b;
 }
 
-/* As include/zeroth/device.h has it: half away from zero, NaN made quiet. */
+/* As zeroth/device.h defines it: rounds half away from zero and makes NaN quiet. */
 static uint16_t to_bf16(float x)
 {
 	uint32_t b = bits_of(x);
-	return (b & 0x7fffffff) > 0x7f800000 ? (uint16_t)(b >> 16 | 0x40) : (uint16_t)((b + 0x8000) >> 16);
+	return (b & 0x7fffffff) > 0x7f800000 ? (uint16_t)(b >> 16 | 0x40) :
+					       (uint16_t)((b + 0x8000) >> 16);
 }
 
-/* To nearest even. Below 2^-14 the unit in the last place is 2^-24: adding 1/2 makes the hardware round there. */
+/* To nearest even. Below 2^-14 the unit in the last place is 2^-24: adding 1/2 makes the hardware
+ * round there. */
 static uint16_t to_f16(float x)
 {
 	uint32_t b = bits_of(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
 	if (a > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00);
-	if (a >= 0x477ff000) /* 65520: halfway from the largest to what would follow it */
+	if (a >= 0x477ff000) /* 65520: halfway between the largest finite value and the next one */
 		return (uint16_t)(sign | 0x7c00);
 	if (a < 0x38800000) {
 		float y;
@@ -101,7 +103,8 @@ static void append(struct zr_export *x, const float *v, int64_t n)
 		for (int64_t i = 0; i < m; i++) {
 			x->buf[i] = x->dtype == ZR_BF16 ? to_bf16(v[at + i]) : to_f16(v[at + i]);
 			if (x->dtype == ZR_F16)
-				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 && (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
+				x->infinite += (x->buf[i] & 0x7fff) == 0x7c00 &&
+					       (bits_of(v[at + i]) & 0x7fffffff) < 0x7f800000;
 		}
 		zr_st_append(&x->w, x->buf, (size_t)m * 2);
 	}
@@ -154,7 +157,8 @@ static int open_shard(struct zr_export *x, int32_t shard)
 		}
 	file_name(x, shard, name);
 	snprintf(path, sizeof path, "%s/%s", x->tmp, name);
-	int rc = t && meta ? zr_st_create(&x->w, path, t, n, meta, &x->failed) : zr_err(&x->failed, ZR_ENOMEM, "out of memory");
+	int rc = t && meta ? zr_st_create(&x->w, path, t, n, meta, &x->failed) :
+			     zr_err(&x->failed, ZR_ENOMEM, "out of memory");
 	if (!rc)
 		x->file = shard;
 	json_decref(meta);
@@ -178,7 +182,8 @@ static void next_file(struct zr_export *x)
 void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 {
 	while (n > 0 && !x->failed.code) {
-		int64_t left = x->layout->tensor[x->tensor].elements - x->element, now = n < left ? n : left;
+		int64_t left = x->layout->tensor[x->tensor].elements - x->element,
+			now = n < left ? n : left;
 		next_file(x);
 		if (x->failed.code)
 			return;
@@ -195,7 +200,7 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 
 /* ---- JSON beside them ---- */
 
-/* A number, a truth or an object where the text is one. */
+/* The text as a number, a boolean or an object if it is one; else as a string. */
 static json_t *value_of(const char *key, const char *text)
 {
 	json_error_t why;
@@ -206,7 +211,7 @@ static json_t *value_of(const char *key, const char *text)
 	return strcmp(key, "architectures") ? json_string(text) : json_pack("[s]", text);
 }
 
-/* A file of the new directory; data: NULL where memory ended. */
+/* Writes a file of the new directory. data: NULL means that memory ran out. */
 static int put_file(struct zr_export *x, const char *name, const char *data, size_t bytes)
 {
 	char path[PATH_MAX + NAME];
@@ -232,7 +237,8 @@ static const char *meta_text(const struct zr_export *x, const char *key)
 	return json_string_value(json_object_get(x->meta, key));
 }
 
-/* The config.json that the model began with, or one of what the model says. */
+/* The config.json of the directory that training started from, or one made from the model's
+ * metadata. */
 static json_t *config_of(const struct zr_export *x)
 {
 	const char *read = meta_text(x, ZR_META_CONFIG), *key;
@@ -250,8 +256,12 @@ static json_t *config_of(const struct zr_export *x)
 static int write_config(struct zr_export *x)
 {
 	json_t *j = config_of(x);
-	const char *key = json_object_get(j, "dtype") ? "dtype" : "torch_dtype"; /* as newer ones call it */
-	zr_json_put(&j, key, json_string(x->dtype == ZR_F32 ? "float32" : x->dtype == ZR_BF16 ? "bfloat16" : "float16"));
+	/* newer files call it dtype */
+	const char *key = json_object_get(j, "dtype") ? "dtype" : "torch_dtype";
+	zr_json_put(&j, key,
+		    json_string(x->dtype == ZR_F32  ? "float32" :
+				x->dtype == ZR_BF16 ? "bfloat16" :
+						      "float16"));
 	return dump(x, "config.json", j);
 }
 
@@ -262,21 +272,33 @@ static int copy_file(struct zr_export *x, const char *from, const char *name)
 	snprintf(path, sizeof path, "%s/%s", from, name);
 	int no = zr_file_text(AT_FDCWD, path, 1, MOST_COPIED, &text, &bytes);
 	if (no)
-		return no == ENOENT || no == ENOTDIR ? 0 : zr_file_failed(&x->failed, path, "cannot copy it", no);
+		return no == ENOENT || no == ENOTDIR ?
+			       0 :
+			       zr_file_failed(&x->failed, path, "cannot copy it", no);
 	int rc = put_file(x, name, text, bytes);
 	free(text);
 	return rc;
 }
 
-/* What belongs to the tokenizer or to generating text is the same after training. */
+/* Copies the files of the tokenizer and of text generation, which training does not change. */
 static int copy_tokenizer(struct zr_export *x)
 {
-	static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-					     "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json" };
+	static const char *const names[] = { "tokenizer.json",
+					     "tokenizer_config.json",
+					     "special_tokens_map.json",
+					     "added_tokens.json",
+					     "vocab.json",
+					     "merges.txt",
+					     "tokenizer.model",
+					     "chat_template.jinja",
+					     "generation_config.json" };
 	const char *from = meta_text(x, ZR_META_PATH);
 	int rc = 0;
 	if (from && access(from, R_OK | X_OK))
-		zr_logf(ZR_LOG_WARN, "export", "%s, which the model began with, cannot be read: files of its tokenizer are left out", from);
+		zr_logf(ZR_LOG_WARN, "export",
+			"%s, which the model began with, cannot be read: files of its tokenizer "
+			"are left out",
+			from);
 	for (size_t i = 0; from && !rc && i < sizeof names / sizeof *names; i++)
 		rc = copy_file(x, from, names[i]);
 	return rc;
@@ -291,7 +313,8 @@ static int write_index(struct zr_export *x)
 		zr_json_put(&map, x->layout->tensor[i].decl->name, json_string(name));
 	}
 	return dump(x, "model.safetensors.index.json",
-		    json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)x->bytes, "weight_map", map));
+		    json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)x->bytes,
+			      "weight_map", map));
 }
 
 /* ---- all of it ---- */
@@ -305,32 +328,37 @@ static void release(struct zr_export *x)
 	free(x);
 }
 
-/* What cannot fit is not begun. */
+/* Refuses to start if the disk has too little room. */
 static int check_space(const struct zr_export *x, struct zr_error *err)
 {
 	struct statvfs fs;
 	if (statvfs(x->tmp, &fs) || x->bytes <= (uint64_t)fs.f_bavail * fs.f_frsize)
 		return 0;
 	rmdir(x->tmp);
-	return zr_err(err, ZR_EIO, "%s: the model needs %.1f MiB, the disk has %.1f MiB left: make room or choose another directory", x->dir,
-		      (double)x->bytes / 0x1p20, (double)fs.f_bavail * (double)fs.f_frsize / 0x1p20);
+	return zr_err(
+		err, ZR_EIO,
+		"%s: the model needs %.1f MiB, the disk has %.1f MiB left: make room or choose "
+		"another directory",
+		x->dir, (double)x->bytes / 0x1p20,
+		(double)fs.f_bavail * (double)fs.f_frsize / 0x1p20);
 }
 
-/* What an earlier export left unfinished goes. */
+/* Removes what an earlier export left unfinished. */
 static int make_tmp(struct zr_export *x, struct zr_error *err)
 {
 	struct stat st;
 	if (!x->replace && !lstat(x->dir, &st))
-		return zr_err(err, ZR_EINVAL, "%s exists already; choose another directory or remove it", x->dir);
+		return zr_err(err, ZR_EINVAL,
+			      "%s exists already; choose another directory or remove it", x->dir);
 	zr_remove(AT_FDCWD, x->tmp);
 	if (mkdir(x->tmp, 0777))
-		return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO, "%s: cannot make the directory: %s", x->tmp,
-			      strerror(errno));
+		return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO,
+			      "%s: cannot make the directory: %s", x->tmp, strerror(errno));
 	return check_space(x, err);
 }
 
-int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta, const struct zr_export_how *how,
-		   struct zr_export **out, struct zr_error *err)
+int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta,
+		   const struct zr_export_how *how, struct zr_export **out, struct zr_error *err)
 {
 	size_t len = strlen(dir);
 	struct zr_export *x = calloc(1, sizeof *x);
@@ -338,9 +366,16 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 		len--;
 	if (!x)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	*x = (struct zr_export){ .dir = strndup(dir, len), .layout = layout, .meta = meta, .dtype = how->dtype, .replace = how->replace, .file = -1,
-				 .shard = calloc((size_t)layout->n_tensors + 1, sizeof *x->shard), .buf = malloc(CHUNK * 2) };
-	if (!x->dir || !x->shard || !x->buf || len > PATH_MAX - NAME || asprintf(&x->tmp, "%s.tmp", x->dir) < 0) {
+	*x = (struct zr_export){ .dir = strndup(dir, len),
+				 .layout = layout,
+				 .meta = meta,
+				 .dtype = how->dtype,
+				 .replace = how->replace,
+				 .file = -1,
+				 .shard = calloc((size_t)layout->n_tensors + 1, sizeof *x->shard),
+				 .buf = malloc(CHUNK * 2) };
+	if (!x->dir || !x->shard || !x->buf || len > PATH_MAX - NAME ||
+	    asprintf(&x->tmp, "%s.tmp", x->dir) < 0) {
 		x->tmp = NULL;
 		release(x);
 		return zr_err(err, ZR_EINVAL, "%s: no memory for it, or a path too long", dir);
@@ -354,7 +389,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 	return rc;
 }
 
-/* Durable before it has its name; what has it goes after that. */
+/* Makes the directory durable before it gets its name, and then removes the one that had it. */
 static int take_name(struct zr_export *x)
 {
 	int fd = zr_dir_open(AT_FDCWD, x->tmp, 0), no = fd < 0 ? errno : zr_sync_dir(fd);
@@ -364,7 +399,9 @@ static int take_name(struct zr_export *x)
 		no = zr_take_name(AT_FDCWD, x->tmp, x->dir);
 	else if (!no)
 		no = rename(x->tmp, x->dir) ? errno : zr_sync_parent(x->dir);
-	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot rename to %s: %s", x->tmp, x->dir, strerror(no)) : 0;
+	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot rename to %s: %s", x->tmp, x->dir,
+			   strerror(no)) :
+		    0;
 }
 
 int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
@@ -411,8 +448,10 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 		return zr_session_masters(s, NULL, NULL, err);
 	json_t *meta = json_object();
 	zr_describe_model(p, &meta);
-	int bad = meta ? zr_export_open(dir, &p->layout, meta, &how, &x, &why) : zr_err(&why, ZR_ENOMEM, "out of memory");
-	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err); /* the other ranks take part whatever happens here */
+	int bad = meta ? zr_export_open(dir, &p->layout, meta, &how, &x, &why) :
+			 zr_err(&why, ZR_ENOMEM, "out of memory");
+	/* other ranks take part in this collective even if opening failed here */
+	int rc = zr_session_masters(s, bad ? NULL : put_values, x, err);
 	if (!bad)
 		bad = zr_export_close(x, !rc, NULL, &why);
 	json_decref(meta);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * export_checkpoint.c - see export.h: from the files of a checkpoint, with no session. What they leave out comes from the
- * directory that the model began with.
+ * export_checkpoint.c - see export.h: exports from the files of a checkpoint, without a session.
+ * Frozen tensors that a checkpoint leaves out come from the directory that training started from.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -15,15 +15,15 @@
 #include "files/checkpoint/dir.h"
 #include "files/pretrained/tensors.h"
 
-/* All files of a checkpoint with their entries: a tensor's are in any of them. */
+/* All files of a checkpoint with their entries. Each of them may have parts of a tensor. */
 struct source {
 	struct zr_manifest m;
 	char path[PATH_MAX];
 	struct zr_st *file; /* [world] */
 	struct zr_ckpt_entry **entry;
-	int64_t *n, *next;  /* entries of each file; the next one that was not looked at */
+	int64_t *n, *next;  /* entries of each file; number of the next one to read */
 	int32_t opened;
-	struct zr_tensor_files *began; /* with what is left out; NULL: not looked for yet */
+	struct zr_tensor_files *began; /* the tensors that are left out; NULL: not opened yet */
 	float *buf;
 };
 
@@ -31,7 +31,8 @@ static int open_source(struct source *s, struct zr_error *err)
 {
 	struct rlimit most;
 	int rc = 0;
-	if (!getrlimit(RLIMIT_NOFILE, &most)) { /* a file for every rank that wrote it */
+	/* a checkpoint has a file for every rank that wrote it */
+	if (!getrlimit(RLIMIT_NOFILE, &most)) {
 		most.rlim_cur = most.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &most);
 	}
@@ -69,7 +70,8 @@ static void close_source(struct source *s)
 	zr_manifest_free(&s->m);
 }
 
-/* What training kept of a tensor: of a unit that is all frozen, or where there is no master, the compute copy. */
+/* The values that training kept of a tensor: the master, or the compute copy if the unit is frozen
+ * or there is no master. */
 static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 {
 	const struct zr_unit_place *u = &m->layout.unit[m->layout.tensor[tensor].unit];
@@ -80,24 +82,29 @@ static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 	return !master && (kept == ZR_BF16 || kept == ZR_F16) ? kept : ZR_F32;
 }
 
-/* The files of what the checkpoint leaves out. */
+/* Opens the files with the tensors that the checkpoint leaves out. */
 static int open_began(struct source *s, struct zr_error *err)
 {
 	const char *path = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	const char *prefix = json_string_value(json_object_get(s->m.meta, ZR_META_PREFIX));
 	if (!path)
-		return zr_err(err, ZR_EINVAL, "%s: it leaves frozen tensors out, and does not say where they are", s->path);
+		return zr_err(err, ZR_EINVAL,
+			      "%s: it leaves frozen tensors out, and does not say where they are",
+			      s->path);
 	return zr_tensor_files_open(path, &s->m.layout, prefix ? prefix : "", "*", &s->began, err);
 }
 
-/* A tensor that the checkpoint leaves out, as training had it. */
-static int export_left_out(struct source *s, int32_t tensor, struct zr_export *x, struct zr_error *err)
+/* Exports a tensor that the checkpoint leaves out, with the values that training used. */
+static int export_left_out(struct source *s, int32_t tensor, struct zr_export *x,
+			   struct zr_error *err)
 {
 	const struct zr_place *t = &s->m.layout.tensor[tensor];
 	int64_t most = s->m.entry_blocks * ZR_BLOCK;
 	int32_t type = type_of(&s->m, tensor);
 	XXH3_state_t *hash = XXH3_createState();
-	int rc = !hash ? zr_err(err, ZR_ENOMEM, "out of memory") : s->began ? 0 : open_began(s, err);
+	int rc = !hash	  ? zr_err(err, ZR_ENOMEM, "out of memory") :
+		 s->began ? 0 :
+			    open_began(s, err);
 	if (hash)
 		XXH3_64bits_reset(hash);
 	for (int64_t at = 0; !rc && at < t->elements; at += most) {
@@ -111,20 +118,26 @@ static int export_left_out(struct source *s, int32_t tensor, struct zr_export *x
 		}
 	}
 	if (!rc && XXH3_64bits_digest(hash) != s->m.source[tensor])
-		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s, which the checkpoint leaves out, is not what it was in %s", s->path, t->decl->name,
-			    json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
+		rc = zr_err(
+			err, ZR_EINVAL,
+			"%s: tensor %s, which the checkpoint leaves out, is not what it was in %s",
+			s->path, t->decl->name,
+			json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
 	XXH3_freeState(hash);
 	return rc;
 }
 
-/* Ranks hold consecutive parts of a unit, and each has its entries in the order of the tensors. */
-static int export_tensor(struct source *s, int32_t tensor, struct zr_export *x, struct zr_error *err)
+/* Ranks own consecutive parts of a unit, and the entries of each are in the order of the
+ * tensors. */
+static int export_tensor(struct source *s, int32_t tensor, struct zr_export *x,
+			 struct zr_error *err)
 {
 	int rc = 0;
 	if (zr_manifest_frozen(&s->m, tensor) == ZR_FROZEN_LEFT_OUT)
 		return export_left_out(s, tensor, x, err);
 	for (int32_t r = 0; !rc && r < s->m.world; r++)
-		for (; !rc && s->next[r] < s->n[r] && s->entry[r][s->next[r]].tensor == tensor; s->next[r]++) {
+		for (; !rc && s->next[r] < s->n[r] && s->entry[r][s->next[r]].tensor == tensor;
+		     s->next[r]++) {
 			const struct zr_ckpt_entry *e = &s->entry[r][s->next[r]];
 			if (e->state >= 0)
 				continue;
@@ -135,7 +148,8 @@ static int export_tensor(struct source *s, int32_t tensor, struct zr_export *x, 
 	return rc;
 }
 
-int zr_export_checkpoint(const char *path, const char *dir, const struct zr_export_how *how, struct zr_error *err)
+int zr_export_checkpoint(const char *path, const char *dir, const struct zr_export_how *how,
+			 struct zr_error *err)
 {
 	struct source s = { 0 };
 	struct zr_export *x = NULL;
@@ -156,7 +170,8 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 	if (!rc)
 		printf("exported    step %lld of %s to %s\n", (long long)s.m.step, s.path, dir);
 	if (!rc && infinite)
-		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n", (long long)infinite);
+		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
+			(long long)infinite);
 	close_source(&s);
 	return rc;
 }

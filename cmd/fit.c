@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fit.c - the refusal of a plan that exceeds the machine, before anything is allocated.
+ * fit.c - refuses a plan that exceeds the machine, before anything is allocated.
  */
 #include "cmd/fit.h"
 
@@ -24,48 +24,71 @@ const char *zr_tier_name(int32_t tier)
 	return tier == ZR_TIER_DEVICE ? "device" : tier == ZR_TIER_HOST ? "host" : "disk";
 }
 
-/* What would help most, by what is largest in the tier. */
+/* The advice that helps most, chosen by the largest region of the tier. */
 static void advise(const struct zr_setup *s, int tier, int largest, char *buf, size_t n)
 {
 	const struct zr_region *r = s->plan.region;
 	const char *stage = s->zero.section ? s->zero.section->plugin->desc->id : "";
-	int on_device = tier == zr_store_tier(s, ZR_STORE_DEVICE), state = largest == ZR_R_MASTER || largest == ZR_R_STATE || largest == ZR_R_GRAD;
-	if (r[ZR_R_ACT].tier == tier && 2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
+	int on_device = tier == zr_store_tier(s, ZR_STORE_DEVICE),
+	    state = largest == ZR_R_MASTER || largest == ZR_R_STATE || largest == ZR_R_GRAD;
+	if (r[ZR_R_ACT].tier == tier &&
+	    2 * (r[ZR_R_ACT].bytes + r[ZR_R_WORK].bytes) > zr_plan_tier(&s->plan, tier) &&
 	    (s->batch.micro > 1 || s->batch.length > 1))
-		snprintf(buf, n, "lower [train] micro_batch_size (%lld) or sequence_length (%lld), or recompute activations",
-			 (long long)s->batch.micro, (long long)s->batch.length);
+		snprintf(
+			buf, n,
+			"lower [train] micro_batch_size (%lld) or sequence_length (%lld), or "
+			"recompute activations",
+			(long long)s->batch.micro, (long long)s->batch.length);
 	else if (on_device && s->process.world > 1 && s->groups[0].state == ZR_GROUP_SELF)
-		snprintf(buf, n, "split the state over the %d ranks: [zero] plugin = stage3 instead of %s", s->process.world, stage);
+		snprintf(buf, n,
+			 "split the state over the %d ranks: [zero] plugin = stage3 instead of %s",
+			 s->process.world, stage);
 	else if (on_device && state && !zr_offloaded(s, ZR_STORE_OPTIMIZER))
-		snprintf(buf, n, "add [offload.optimizer] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
+		snprintf(buf, n, "add [offload.optimizer] with plugin = %snvme",
+			 s->device_info.unified ? "" : "cpu or ");
 	else if (on_device && s->groups[0].param == ZR_GROUP_SELF)
-		snprintf(buf, n, "use [zero] plugin = stage3 with [offload.param], so that only what computes is on the device");
+		snprintf(
+			buf, n,
+			"use [zero] plugin = stage3 with [offload.param], so that only what "
+			"computes is on the device");
 	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
-		snprintf(buf, n, "add [offload.param] with plugin = %snvme", s->device_info.unified ? "" : "cpu or ");
+		snprintf(buf, n, "add [offload.param] with plugin = %snvme",
+			 s->device_info.unified ? "" : "cpu or ");
 	else if (largest == ZR_R_GATHER || largest == ZR_R_SLOT)
-		snprintf(buf, n, "gather less ahead: lower [zero] prefetch_bucket_size and max_live_parameters");
+		snprintf(
+			buf, n,
+			"gather less ahead: lower [zero] prefetch_bucket_size and "
+			"max_live_parameters");
 	else if (r[largest].store > ZR_STORE_HOST && tier == ZR_TIER_HOST)
 		snprintf(buf, n, "use plugin = nvme instead of cpu in the sections [offload.*]");
 	else if (tier == ZR_TIER_HOST && zr_machine_ranks(s) > 1)
 		snprintf(buf, n, "run fewer ranks here, or choose a machine with more memory");
 	else
-		snprintf(buf, n, "choose a smaller [model] or a machine with more %s", tier == ZR_TIER_DISK ? "disk" : "memory");
+		snprintf(buf, n, "choose a smaller [model] or a machine with more %s",
+			 tier == ZR_TIER_DISK ? "disk" : "memory");
 }
 
-/* played: what the processor plays a device with counts as well. */
-static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need, uint64_t have, struct zr_error *err)
+/* played: memory of a device that the processor simulates counts as well. */
+static int refuse(const struct zr_setup *s, int tier, int played, uint64_t need, uint64_t have,
+		  struct zr_error *err)
 {
 	char needed[32], part[32], free_[32], what[160];
 	const struct zr_region *r = s->plan.region;
 	int largest = -1;
 	for (int i = 0; i < ZR_R_COUNT; i++)
-		if ((r[i].tier == tier || (played && r[i].tier == ZR_TIER_DEVICE)) && (largest < 0 || r[i].bytes > r[largest].bytes))
+		if ((r[i].tier == tier || (played && r[i].tier == ZR_TIER_DEVICE)) &&
+		    (largest < 0 || r[i].bytes > r[largest].bytes))
 			largest = i;
 	advise(s, tier, largest, what, sizeof what);
-	return zr_err(err, ZR_EFIT, "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s", zr_bytes_text(need, needed),
-		      tier == ZR_TIER_DEVICE ? "device memory" : tier == ZR_TIER_DISK ? "disk space" : "memory",
-		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "", r[largest].what,
-		      zr_bytes_text(r[largest].bytes, part), zr_bytes_text(have, free_), what);
+	return zr_err(err, ZR_EFIT,
+		      "does not fit: needs %s of %s%s (largest: %s %s), %s available; %s",
+		      zr_bytes_text(need, needed),
+		      tier == ZR_TIER_DEVICE ? "device memory" :
+		      tier == ZR_TIER_DISK   ? "disk space" :
+					       "memory",
+		      s->process.world > 1 && tier == ZR_TIER_HOST ? " for all ranks here" : "",
+		      r[largest].what, zr_bytes_text(r[largest].bytes, part),
+		      zr_bytes_text(have, free_), what);
 }
 
 uint64_t zr_memory_at_start(void)
@@ -76,7 +99,7 @@ uint64_t zr_memory_at_start(void)
 	return have;
 }
 
-/* The cpu's device memory lies in that of the machine. */
+/* Device memory of the cpu plugin is memory of the machine. */
 uint64_t zr_plan_need(const struct zr_setup *s)
 {
 	uint64_t rank = zr_plan_tier(&s->plan, ZR_TIER_HOST);
@@ -87,12 +110,14 @@ uint64_t zr_plan_need(const struct zr_setup *s)
 	return rank * (uint64_t)zr_machine_ranks(s);
 }
 
-/* Each rank against its limits, and all ranks of this machine against its memory. */
+/* Compares each rank with its limits, and all ranks of this machine with its memory. */
 int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *err)
 {
 	const struct zr_memory_opts *limit = zr_config_find(s->cfg, "memory")->opts;
-	uint64_t host = zr_plan_tier(&s->plan, ZR_TIER_HOST), device = zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
-	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK), have = machine ? machine : zr_memory_at_start();
+	uint64_t host = zr_plan_tier(&s->plan, ZR_TIER_HOST),
+		 device = zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
+	uint64_t disk = zr_plan_tier(&s->plan, ZR_TIER_DISK),
+		 have = machine ? machine : zr_memory_at_start();
 	uint64_t all = zr_plan_need(s);
 	if (!s->device_info.unified && device > s->device_info.memory)
 		return refuse(s, ZR_TIER_DEVICE, 0, device, s->device_info.memory, err);
@@ -100,5 +125,6 @@ int zr_plan_check(const struct zr_setup *s, uint64_t machine, struct zr_error *e
 		return refuse(s, ZR_TIER_HOST, 0, host, limit->host, err);
 	if (disk > limit->disk)
 		return refuse(s, ZR_TIER_DISK, 0, disk, limit->disk, err);
-	return all > have ? refuse(s, ZR_TIER_HOST, s->device_info.host_ops, all, have, err) : 0; /* the cpu's device memory lies there */
+	/* Device memory of the cpu plugin lies there too. */
+	return all > have ? refuse(s, ZR_TIER_HOST, s->device_info.host_ops, all, have, err) : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * input.c - see input.h. Without zlib a gzip file is refused. Its stream is followed here, member by member: zlib's gzread
- * passes some files that are cut short as whole ones.
+ * input.c - see input.h. Without zlib a gzip file is refused. Its stream is followed here, member
+ * by member: zlib's gzread passes some files that are cut short as whole ones.
  */
 #include "cmd/input.h"
 
@@ -15,7 +15,8 @@
 #endif
 
 #define PIECE (1 << 18)
-#define RATIO 256 /* most bytes of text for each compressed one; of prose it is 3, of logs 20, of one letter 1030 */
+/* most bytes of text for each compressed one; of prose it is 3, of logs 20, of one letter 1030 */
+#define RATIO 256
 #define SLACK (1 << 20)
 
 struct zr_input {
@@ -72,10 +73,13 @@ static int start(struct zr_input *in, struct zr_error *err)
 static int too_far(const struct zr_input *in, struct zr_error *err)
 {
 	uint64_t most = SLACK + RATIO * zr_input_at(in);
-	return in->expanded <= most ? 0 :
-		zr_err(err, ZR_EINVAL,
-		       "%s: its first %llu bytes expand to more than %d times as much (%llu bytes), as no text does; if it is meant, gunzip it",
-		       in->path, (unsigned long long)zr_input_at(in), RATIO, (unsigned long long)in->expanded);
+	return in->expanded <= most ?
+		       0 :
+		       zr_err(err, ZR_EINVAL,
+			      "%s: its first %llu bytes expand to more than %d times as much (%llu "
+			      "bytes), as no text does; if it is meant, gunzip it",
+			      in->path, (unsigned long long)zr_input_at(in), RATIO,
+			      (unsigned long long)in->expanded);
 }
 
 /* Some bytes, or none at the end. Members may be padded with zeros. */
@@ -102,9 +106,11 @@ static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 		if (!in->inside)
 			inflateReset(&in->z);
 		else if (code == Z_BUF_ERROR && in->end)
-			return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated", in->path);
+			return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated",
+				      in->path);
 		else if (code != Z_OK && code != Z_BUF_ERROR)
-			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s", in->path, in->z.msg ? in->z.msg : "damaged");
+			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s",
+				      in->path, in->z.msg ? in->z.msg : "damaged");
 	}
 	in->expanded += *got;
 	return too_far(in, err);
@@ -120,9 +126,11 @@ static void leave(struct zr_input *in)
 
 static int start(struct zr_input *in, struct zr_error *err)
 {
-	return zr_err(err, ZR_ENOTSUP,
-		      "%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev and configure and build again",
-		      in->path);
+	return zr_err(
+		err, ZR_ENOTSUP,
+		"%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev "
+		"and configure and build again",
+		in->path);
 }
 
 static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * input.h - a file of text read in pieces, decompressed if it is gzip (told by its content), or standard input. A gzip file
- * that expands much further than text does is refused on the way. [main]
+ * input.h - a file of text read in pieces, decompressed if it is gzip (told by its content), or
+ * standard input. A gzip file that expands much further than text does is refused on the way.
+ * [main]
  */
 #ifndef ZR_CMD_INPUT_H
 #define ZR_CMD_INPUT_H
@@ -13,10 +14,12 @@
 
 struct zr_input;
 
-int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err); /* "-": standard input */
+/* "-": standard input */
+int zr_input_open(const char *path, struct zr_input **out, struct zr_error *err);
 /* Up to n bytes to p; *got = 0 at the end. */
 int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err);
-uint64_t zr_input_at(const struct zr_input *in); /* bytes of the file that were read, as they are in the file */
+/* bytes of the file that were read, as they are in the file */
+uint64_t zr_input_at(const struct zr_input *in);
 void zr_input_close(struct zr_input *in); /* NULL is fine */
 
 #endif

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmd: the program `zeroth`, one file per subcommand. librun.la: a whole run with what people see of it.
+# cmd: the program `zeroth`, one file per subcommand. librun.la: a whole run with its output.
 
 noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
@@ -30,7 +30,8 @@ cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
 	cmd/cmd.h cmd/args.c \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/plan.c cmd/program.c cmd/program.h \
+	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
+	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h
 
 bin_PROGRAMS += zeroth

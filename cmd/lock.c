@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lock.c - see lock.h. The lock is flock(2)'s: it is released with the last descriptor, which no program that is started
- * inherits. On NFS, Linux makes it a lock of the whole file at the server, so that it holds between machines; that needs a
- * file that is open for writing, which a directory cannot be. A file system without locks is said, and trusted.
+ * lock.c - see lock.h. The lock is flock(2)'s: it is released with the last descriptor, which no
+ * program that is started inherits. On NFS, Linux makes it a lock of the whole file at the server,
+ * so that it holds between machines; that needs a file that is open for writing, which a directory
+ * cannot be. A file system without locks causes a warning, and the directory is used without a
+ * lock.
  */
 #define _GNU_SOURCE
 #include "cmd/lock.h"
@@ -21,7 +23,7 @@
 
 #define NAME ".lock"
 
-/* The one who holds it writes who it is right after it has it. */
+/* The holder writes who it is right after it got the lock. */
 static int busy(int fd, const char *dir, struct zr_error *err)
 {
 	char who[256] = "";
@@ -32,8 +34,10 @@ static int busy(int fd, const char *dir, struct zr_error *err)
 			nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 	}
 	who[strcspn(who, "\n")] = 0;
-	return zr_err(err, ZR_EINVAL, "%s: %s is writing there: wait for its end, end it, or choose another directory", dir,
-		      *who ? who : "another process");
+	return zr_err(
+		err, ZR_EINVAL,
+		"%s: %s is writing there: wait for its end, end it, or choose another directory",
+		dir, *who ? who : "another process");
 }
 
 static void sign(int fd)
@@ -45,28 +49,35 @@ static void sign(int fd)
 		zr_logf(ZR_LOG_DEBUG, "lock", "cannot write who holds it: %s", strerror(errno));
 }
 
-/* Whether the file that was locked is still the one of that name: its holder removes it before it lets go. */
+/* Whether the locked file is still the one of that name: a holder removes the file before it
+ * releases the lock. */
 static int is_current(int fd, const char *path)
 {
 	struct stat mine, there;
-	return !fstat(fd, &mine) && !lstat(path, &there) && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+	return !fstat(fd, &mine) && !lstat(path, &there) && mine.st_dev == there.st_dev &&
+	       mine.st_ino == there.st_ino;
 }
 
-/* Opens and locks; the descriptor, or an error's code. */
+/* Opens and locks the file. Returns the descriptor or a negative code. */
 static int take(const char *dir, const char *path, struct zr_error *err)
 {
 	for (;;) {
 		struct stat st;
 		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
 		if (fd < 0)
-			return zr_err(err, ZR_EINVAL, "%s: cannot write: %s", path, strerror(errno));
+			return zr_err(err, ZR_EINVAL, "%s: cannot write: %s", path,
+				      strerror(errno));
 		int rc = fstat(fd, &st) ? zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno)) :
-			 !S_ISREG(st.st_mode) ? zr_err(err, ZR_EINVAL, "%s: not a regular file", path) : 0;
+			 !S_ISREG(st.st_mode) ?
+					  zr_err(err, ZR_EINVAL, "%s: not a regular file", path) :
+					  0;
 		if (!rc && flock(fd, LOCK_EX | LOCK_NB)) {
 			if (errno == EWOULDBLOCK)
 				rc = busy(fd, dir, err);
 			else
-				zr_logf(ZR_LOG_WARN, "lock", "%s: no lock (%s): let no other process write there", path, strerror(errno));
+				zr_logf(ZR_LOG_WARN, "lock",
+					"%s: no lock (%s): let no other process write there", path,
+					strerror(errno));
 		}
 		if (!rc && is_current(fd, path))
 			return fd;

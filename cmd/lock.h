@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lock.h - who may write in a directory: the process that holds the lock on its file .lock, which says who that is. The
- * lock goes with the process, however it ends; the file may stay behind and then means nothing. Readers need none. [main]
+ * lock.h - decides who may write in a directory: the process that holds the lock on its file .lock.
+ * The file says which process that is. The process loses the lock however it ends; a file that
+ * stays behind means nothing. Readers need no lock. [main]
  */
 #ifndef ZR_CMD_LOCK_H
 #define ZR_CMD_LOCK_H
@@ -22,10 +23,11 @@ struct zr_locks {
 	} held[ZR_LOCKS];
 };
 
-/* The lock of a directory that is there. ZR_EINVAL with the other's name if another process has it. Taking it again does
- * nothing. */
+/* Locks a directory that exists. ZR_EINVAL with the name of the holder if another process has the
+ * lock. A second call does nothing. */
 int zr_locks_add(struct zr_locks *l, const char *dir, struct zr_error *err);
-/* That of a directory of checkpoints, and if it is a run's RUN/checkpoints, which a run writes under its own lock, RUN's. */
+/* Locks a directory of checkpoints. If it is RUN/checkpoints, it also locks RUN, because a run
+ * writes its checkpoints under that lock. */
 int zr_locks_add_checkpoints(struct zr_locks *l, const char *dir, struct zr_error *err);
 void zr_locks_release(struct zr_locks *l);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - the program zeroth: finds the subcommand and hands over.
+ * main.c - the program zeroth: finds the subcommand and calls it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ static int unknown(const char *name)
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		names[i] = commands[i].name;
 	near = zr_nearest(name, names, N_COMMANDS);
-	fprintf(stderr, "zeroth: no command %s%s%s%s\n", name, near ? "; did you mean " : "; see zeroth --help", near ? near : "",
+	fprintf(stderr, "zeroth: no command %s%s%s%s\n", name,
+		near ? "; did you mean " : "; see zeroth --help", near ? near : "",
 		near ? "?" : "");
 	return 2;
 }
@@ -72,7 +73,8 @@ int main(int argc, char **argv)
 		return finish(0);
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-		printf("zeroth %s (plugin ABI %d.%d, draft %d)\n", PACKAGE_VERSION, ZR_ABI_MAJOR, ZR_ABI_MINOR, ZR_DRAFT_REVISION);
+		printf("zeroth %s (plugin ABI %d.%d, draft %d)\n", PACKAGE_VERSION, ZR_ABI_MAJOR,
+		       ZR_ABI_MINOR, ZR_DRAFT_REVISION);
 		return finish(0);
 	}
 	zr_crash_watch(NULL);

@@ -22,7 +22,7 @@ struct record {
 
 struct zr_metrics {
 	struct zr_instance monitor[MONITORS];
-	int stopped[MONITORS]; /* failed once: logged, then left alone */
+	int stopped[MONITORS]; /* it failed once, which was logged; it is not called again */
 	int n;
 	pthread_t thread;
 	int running;
@@ -40,8 +40,8 @@ static void deliver(struct zr_metrics *m, const struct record *r)
 		if (m->stopped[i] || !v->metrics(m->monitor[i].inst, r->step, r->metric, r->n))
 			continue;
 		m->stopped[i] = 1;
-		zr_logf(ZR_LOG_WARN, m->monitor[i].section->name, "stopped at step %lld: %s", (long long)r->step,
-			m->monitor[i].failed.text);
+		zr_logf(ZR_LOG_WARN, m->monitor[i].section->name, "stopped at step %lld: %s",
+			(long long)r->step, m->monitor[i].failed.text);
 	}
 }
 
@@ -49,8 +49,10 @@ static void flush(struct zr_metrics *m)
 {
 	for (int i = 0; i < m->n; i++) {
 		const struct zr_monitor_v1 *v = m->monitor[i].vtbl;
-		if (!m->stopped[i] && ZR_HAS(v, struct zr_monitor_v1, flush) && v->flush && v->flush(m->monitor[i].inst))
-			zr_logf(ZR_LOG_WARN, m->monitor[i].section->name, "%s", m->monitor[i].failed.text);
+		if (!m->stopped[i] && ZR_HAS(v, struct zr_monitor_v1, flush) && v->flush &&
+		    v->flush(m->monitor[i].inst))
+			zr_logf(ZR_LOG_WARN, m->monitor[i].section->name, "%s",
+				m->monitor[i].failed.text);
 	}
 }
 
@@ -77,17 +79,21 @@ static void *thread_main(void *arg)
 
 static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, struct zr_error *err)
 {
-	struct zr_facts facts = { .size = sizeof facts, .world = setup->process.world, .steps = (int64_t)setup->train->steps,
+	struct zr_facts facts = { .size = sizeof facts,
+				  .world = setup->process.world,
+				  .steps = (int64_t)setup->train->steps,
 				  .lr = setup->param_group[0].lr };
 	for (int i = 0; i < zr_config_count(setup->cfg); i++) {
 		const struct zr_section *sec = zr_config_at(setup->cfg, i);
 		if (!sec->role || strcmp(sec->role, "monitor"))
 			continue;
 		if (m->n == MONITORS)
-			return zr_err(err, ZR_EINVAL, "[%s] is one monitor too many: %d at most", sec->name, MONITORS);
+			return zr_err(err, ZR_EINVAL, "[%s] is one monitor too many: %d at most",
+				      sec->name, MONITORS);
 		int rc = zr_config_resolve(setup->cfg, sec->name, &facts, err);
 		if (!rc)
-			rc = zr_instance_create(&m->monitor[m->n], &setup->process, sec, "zr.monitor/1",
+			rc = zr_instance_create(&m->monitor[m->n], &setup->process, sec,
+						"zr.monitor/1",
 						offsetof(struct zr_monitor_v1, flush), err);
 		if (rc)
 			return rc;
@@ -104,7 +110,7 @@ int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_e
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->changed, NULL);
 	int rc = create_monitors(m, setup, err);
-	sigset_t all, old; /* signals are the control thread's */
+	sigset_t all, old; /* signals are handled by the control thread */
 	sigfillset(&all);
 	sigdelset(&all, ZR_SIGNAL_STACKS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

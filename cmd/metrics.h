@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metrics.h - carries the metrics of each step to the monitor plugins, on a thread of their own. Records wait in a
- * ring; when it is full the step waits: nothing is lost. Nothing allocates after opening (I3).
+ * metrics.h - carries the metrics of each step to the monitor plugins, on a thread of their own.
+ * Records wait in a ring; when it is full the step waits: nothing is lost. Nothing allocates after
+ * opening (I3).
  */
 #ifndef ZR_CMD_METRICS_H
 #define ZR_CMD_METRICS_H
@@ -14,8 +15,12 @@
 struct zr_metrics;
 
 /* Creates every [monitor.*] of the setup's config; process.run_dir is set. */
-int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_error *err); /* [main] */
-void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric, uint32_t n); /* [step] */
-void zr_metrics_close(struct zr_metrics *m); /* [main] waits until everything is written; NULL is fine */
+/* [main] */
+int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_error *err);
+/* [step] */
+void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric,
+		     uint32_t n);
+/* [main] waits until everything is written; NULL is fine */
+void zr_metrics_close(struct zr_metrics *m);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oom.c - see oom.h. Where the control group does not show its count, the whole machine's is better than none.
+ * oom.c - see oom.h. If the control group does not show its count, the count of the whole machine
+ * is used.
  */
 #include "cmd/oom.h"
 
@@ -24,14 +25,17 @@ static long long counter(const char *root, const char *mount, const char *group,
 	return n;
 }
 
-/* A container may see its own group as the root of the mount while /proc knows its name on the host. */
-static long long counter_here(const char *root, const char *mount, const char *group, const char *file)
+/* A container may see its own group as the root of the mount while /proc knows its name on the
+ * host. */
+static long long counter_here(const char *root, const char *mount, const char *group,
+			      const char *file)
 {
 	long long n = counter(root, mount, group, file);
 	return n < 0 ? counter(root, mount, "", file) : n;
 }
 
-/* Version 2 has one group ("0::/path"), version 1 one per controller ("9:memory:/path"); a machine may have both. */
+/* Version 2 has one group ("0::/path"), version 1 one per controller ("9:memory:/path"); a machine
+ * may have both. */
 static long long counter_of_group(const char *root)
 {
 	char line[PATH_MAX];
@@ -41,7 +45,8 @@ static long long counter_of_group(const char *root)
 	if (!f)
 		return -1;
 	while (n < 0 && fgets(line, sizeof line, f)) {
-		char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+		char *controllers = strchr(line, ':'),
+		     *group = controllers ? strchr(controllers + 1, ':') : NULL;
 		if (!group)
 			continue;
 		*group++ = 0;
@@ -49,7 +54,8 @@ static long long counter_of_group(const char *root)
 		if (!controllers[1])
 			n = counter_here(root, "/sys/fs/cgroup", group, "memory.events");
 		else if (strstr(controllers, "memory"))
-			n = counter_here(root, "/sys/fs/cgroup/memory", group, "memory.oom_control");
+			n = counter_here(root, "/sys/fs/cgroup/memory", group,
+					 "memory.oom_control");
 	}
 	fclose(f);
 	return n;

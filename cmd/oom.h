@@ -5,8 +5,8 @@
 #ifndef ZR_CMD_OOM_H
 #define ZR_CMD_OOM_H
 
-/* How often so far, as the control group of this process counts it; 0 where nothing counts. root: "", or the directory
- * whose proc and sys are read instead. */
+/* How often that happened, as the control group of this process counts it; 0 if nothing counts.
+ * root: "", or for tests a directory with proc and sys. */
 long long zr_oom_kills(const char *root);
 
 #endif

@@ -29,26 +29,29 @@ static const char usage[] =
 	"                                  what it waits for\n"
 	"  -h, --help                      shows this\n";
 
-#define KEPT "kept by stores" /* beside what lies there: checksums */
+#define KEPT "kept by stores" /* for their own use, as for checksums */
 
-/* What plugins hold in host memory counts too: it is in the ledger, held. Scratch in device memory is not in device_info.memory. */
+/* Counts also the host memory that plugins hold, by the account. Scratch in device memory is not
+ * part of device_info.memory. */
 static void print_tier(const struct zr_setup *s, int tier)
 {
 	uint64_t total = zr_plan_tier(&s->plan, tier);
 	char a[32];
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (s->plan.region[i].tier == tier && s->plan.region[i].bytes)
-			printf("%-8s %-20s %12s\n", zr_tier_name(tier), s->plan.region[i].what, zr_bytes_text(s->plan.region[i].bytes, a));
+			printf("%-8s %-20s %12s\n", zr_tier_name(tier), s->plan.region[i].what,
+			       zr_bytes_text(s->plan.region[i].bytes, a));
 	if (tier == ZR_TIER_HOST && s->plan.kept)
-		printf("%-8s %-20s %12s\n", zr_tier_name(tier), KEPT, zr_bytes_text(s->plan.kept, a));
+		printf("%-8s %-20s %12s\n", zr_tier_name(tier), KEPT,
+		       zr_bytes_text(s->plan.kept, a));
 	for (int i = 0; i < s->account.n && tier == ZR_TIER_HOST; i++) {
-		printf("%-8s %-20s %12s  held by plugins\n", zr_tier_name(tier), s->account.line[i].what,
-		       zr_bytes_text(s->account.line[i].held, a));
+		printf("%-8s %-20s %12s  held by plugins\n", zr_tier_name(tier),
+		       s->account.line[i].what, zr_bytes_text(s->account.line[i].held, a));
 		total += s->account.line[i].held;
 	}
 	if (zr_plan_shared(&s->plan, tier))
-		printf("%-8s %-20s %12s  less: the same bytes at other times\n", zr_tier_name(tier), "shared",
-		       zr_bytes_text(zr_plan_shared(&s->plan, tier), a));
+		printf("%-8s %-20s %12s  less: the same bytes at other times\n", zr_tier_name(tier),
+		       "shared", zr_bytes_text(zr_plan_shared(&s->plan, tier), a));
 	if (total)
 		printf("%-8s %-20s %12s", zr_tier_name(tier), "total", zr_bytes_text(total, a));
 	if (total && tier == ZR_TIER_DEVICE)
@@ -71,7 +74,7 @@ static int recomputed(const struct zr_setup *s)
 	return uses_of(s, ZR_RECOMPUTE);
 }
 
-/* Layers whose backward runs: not those below all that is trained. */
+/* Layers whose backward runs: those from the lowest one with a trainable tensor on. */
 static int backwards(const struct zr_setup *s)
 {
 	return uses_of(s, ZR_BACKWARD);
@@ -79,7 +82,8 @@ static int backwards(const struct zr_setup *s)
 
 #define FROZEN (-1)
 
-/* What a parameter group has, or what no group has because it is frozen: tensors, and in *elements their parameters. */
+/* The number of tensors of a parameter group, or with FROZEN of those that are in no group, and in
+ * *elements the number of their parameters. */
 static int32_t tensors_of(const struct zr_setup *s, int32_t group, int64_t *elements)
 {
 	int32_t n = 0;
@@ -97,8 +101,9 @@ static void print_frozen(const struct zr_setup *s)
 	int64_t elements;
 	int32_t n = tensors_of(s, FROZEN, &elements);
 	if (n)
-		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u layers\n", n, n == 1 ? "" : "s",
-		       (long long)elements, backwards(s), s->decl.n_layers);
+		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u "
+		       "layers\n",
+		       n, n == 1 ? "" : "s", (long long)elements, backwards(s), s->decl.n_layers);
 }
 
 static void print_groups(const struct zr_setup *s)
@@ -107,8 +112,8 @@ static void print_groups(const struct zr_setup *s)
 		const struct zr_section *sec = s->param_group[g].section;
 		int64_t elements;
 		int32_t n = tensors_of(s, g, &elements);
-		printf("%s: %s, %d tensor%s, %lld parameters\n", sec->name, sec->plugin->desc->id, n, n == 1 ? "" : "s",
-		       (long long)elements);
+		printf("%s: %s, %d tensor%s, %lld parameters\n", sec->name, sec->plugin->desc->id,
+		       n, n == 1 ? "" : "s", (long long)elements);
 	}
 }
 
@@ -116,9 +121,11 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 {
 	char a[32], b[32];
 	if (s->process.world > 1)
-		printf("rank 0 of %d, stage %s; ", s->process.world, s->zero.section->plugin->desc->id);
-	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n", (double)s->layout.parameters / 1e6,
-	       (long long)s->batch.micro, (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
+		printf("rank 0 of %d, stage %s; ", s->process.world,
+		       s->zero.section->plugin->desc->id);
+	printf("%.2f M parameters, micro-batch of %lld x %lld tokens, %s\n",
+	       (double)s->layout.parameters / 1e6, (long long)s->batch.micro,
+	       (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
 	printf("activations: %s", s->activation.section->plugin->desc->id);
 	if (recomputed(s))
 		printf(", the forward of %d layers runs again in backward", recomputed(s));
@@ -128,7 +135,8 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	printf("\n%-8s %-20s %12s\n", "tier", "category", "bytes");
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++)
 		print_tier(s, tier);
-	printf("\n%s: %s of memory", fits ? "fits" : "does not fit", zr_bytes_text(zr_plan_need(s), a));
+	printf("\n%s: %s of memory", fits ? "fits" : "does not fit",
+	       zr_bytes_text(zr_plan_need(s), a));
 	if (zr_machine_ranks(s) > 1)
 		printf(" for %d ranks", zr_machine_ranks(s));
 	printf(", %s available\n", zr_bytes_text(have, b));
@@ -166,7 +174,8 @@ static json_t *groups_json(const struct zr_setup *s)
 
 static int print_json(const struct zr_setup *s, uint64_t have, int fits, struct zr_error *err)
 {
-	json_t *planned = json_object(), *total = json_object(), *held = json_object(), *shared = json_object();
+	json_t *planned = json_object(), *total = json_object(), *held = json_object(),
+	       *shared = json_object();
 	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
 		zr_json_put(&planned, zr_tier_name(tier), tier_json(s, tier));
 		zr_json_put(&shared, zr_tier_name(tier), count(zr_plan_shared(&s->plan, tier)));

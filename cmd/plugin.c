@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin.c - zeroth plugin list|info. Listing loads every file, each in a process of its own: what crashes,
- * hangs or prints there does so alone.
+ * plugin.c - zeroth plugin list|info. `list` loads each file in a process of its own, so that a
+ * plugin that crashes, hangs or prints disturbs no other.
  */
 #define _GNU_SOURCE
 #include "cmd/plugin.h"
@@ -16,7 +16,7 @@
 
 #include "cmd/cmd.h"
 
-#define PATIENCE 10 /* s for one plugin to load */
+#define PATIENCE 10 /* seconds that one plugin may take to load */
 
 static const char usage[] =
 	"usage: zeroth plugin list [--json]\n"
@@ -48,14 +48,21 @@ static void say_nothing(const struct zr_host *h, int32_t level, const char *msg)
 	(void)h, (void)level, (void)msg;
 }
 
-/* What this machine lacks for the plugin joins its description. */
+/* Adds to the description what this machine lacks for the plugin. */
 static json_t *probed(const struct zr_plugin *p)
 {
-	struct probing t = { .h = { .size = sizeof t.h, .abi_minor = ZR_ABI_MINOR, .impl = &t, .world = 1, .local_world = 1,
-				    .workers = 1, .log = say_nothing, .fail = keep_text } };
+	struct probing t = { .h = { .size = sizeof t.h,
+				    .abi_minor = ZR_ABI_MINOR,
+				    .impl = &t,
+				    .world = 1,
+				    .local_world = 1,
+				    .workers = 1,
+				    .log = say_nothing,
+				    .fail = keep_text } };
 	json_t *j = zr_describe(p);
 	if (ZR_HAS(p->desc, struct zr_desc, probe) && p->desc->probe && p->desc->probe(&t.h))
-		json_object_set_new(j, "missing", json_string(*t.text ? t.text : "it does not say what"));
+		json_object_set_new(j, "missing",
+				    json_string(*t.text ? t.text : "it does not say what"));
 	return j;
 }
 
@@ -65,13 +72,15 @@ static void describe_to(int fd, const char *role, const char *path)
 	const struct zr_plugin *p;
 	struct zr_error err = { 0 };
 	json_t *j;
-	int null = open("/dev/null", O_RDWR), fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	int null = open("/dev/null", O_RDWR),
+	    fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
 		signal(fatal[i], SIG_DFL); /* sanitizers catch them */
 	dup2(null, 1);
 	dup2(null, 2);
 	alarm(PATIENCE);
-	j = zr_plugin_load(role, path, &p, &err) ? json_pack("{s:s}", "error", err.text) : probed(p);
+	j = zr_plugin_load(role, path, &p, &err) ? json_pack("{s:s}", "error", err.text) :
+						   probed(p);
 	_exit(j && !json_dumpfd(j, fd, JSON_COMPACT) ? 0 : 1);
 }
 
@@ -85,9 +94,12 @@ static json_t *read_from(int fd, pid_t child)
 		return j;
 	json_decref(j);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		return json_pack("{s:o}", "error", json_sprintf("does not load within %d s", PATIENCE));
+		return json_pack("{s:o}", "error",
+				 json_sprintf("does not load within %d s", PATIENCE));
 	if (WIFSIGNALED(status))
-		return json_pack("{s:o}", "error", json_sprintf("crashes when loaded: %s", strsignal(WTERMSIG(status))));
+		return json_pack(
+			"{s:o}", "error",
+			json_sprintf("crashes when loaded: %s", strsignal(WTERMSIG(status))));
 	return json_pack("{s:s}", "error", "ends the process that loads it");
 }
 
@@ -125,11 +137,14 @@ static const char *text_of(const json_t *j, const char *key)
 	return text ? text : "";
 }
 
-/* The prefix that every refusal has repeats the file, which has a column. */
+/* Every refusal begins with the file, which has a column of its own: skips this prefix. */
 static const char *reason(const json_t *j)
 {
-	const char *text = text_of(j, "error"), *file = text_of(j, "file"), *at = strstr(text, file);
-	return at && !strncmp(text, "plugin ", 7) && at[strlen(file)] == ':' ? at + strlen(file) + 2 : text;
+	const char *text = text_of(j, "error"), *file = text_of(j, "file"),
+		   *at = strstr(text, file);
+	return at && !strncmp(text, "plugin ", 7) && at[strlen(file)] == ':' ?
+		       at + strlen(file) + 2 :
+		       text;
 }
 
 static void print_list(const json_t *list)
@@ -144,9 +159,12 @@ static void print_list(const json_t *list)
 		else if (json_object_get(j, "missing"))
 			printf("%-22s not on this machine: %s\n", name, text_of(j, "missing"));
 		else
-			printf("%-22s %-7s %s\n", name, text_of(j, "version"), text_of(j, "summary"));
+			printf("%-22s %-7s %s\n", name, text_of(j, "version"),
+			       text_of(j, "summary"));
 		printf("%-22s         %s%s\n", "", text_of(j, "file"),
-		       json_is_true(json_object_get(j, "shadowed")) ? " (never used: an earlier directory has it)" : "");
+		       json_is_true(json_object_get(j, "shadowed")) ?
+			       " (never used: an earlier directory has it)" :
+			       "");
 	}
 }
 
@@ -226,7 +244,8 @@ static int load(const char *name, const struct zr_plugin **p, struct zr_error *e
 	if (!slash)
 		return load_id(name, p, err);
 	for (int i = 0; zr_roles[i]; i++)
-		if (strlen(zr_roles[i]) == (size_t)(slash - name) && !strncmp(zr_roles[i], name, (size_t)(slash - name)) &&
+		if (strlen(zr_roles[i]) == (size_t)(slash - name) &&
+		    !strncmp(zr_roles[i], name, (size_t)(slash - name)) &&
 		    !strpbrk(slash + 1, "/."))
 			return zr_plugin_load(zr_roles[i], slash + 1, p, err);
 	return zr_plugin_load(NULL, name, p, err);
@@ -251,7 +270,7 @@ static int info(const struct zr_cmd_args *a, int mdoc)
 	return 0;
 }
 
-/* Takes --mdoc out of argv, so that the common parser sees the rest. */
+/* Removes --mdoc from argv, so that the common parser sees the rest. */
 static int take_mdoc(int *argc, char **argv)
 {
 	int to = 1, found = 0;
@@ -269,12 +288,14 @@ int zr_cmd_plugin(int argc, char **argv)
 {
 	struct zr_cmd_args a;
 	const char *verb = argc > 1 ? argv[1] : "";
-	int is_list = !strcmp(verb, "list"), is_info = !strcmp(verb, "info"), known = is_list || is_info;
+	int is_list = !strcmp(verb, "list"), is_info = !strcmp(verb, "info"),
+	    known = is_list || is_info;
 	int mdoc = is_info && take_mdoc(&argc, argv);
 	const char *operand = is_list || (mdoc && argc == 2) ? NULL : "[ROLE/]ID or PATH";
 	int rc;
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth plugin: expected list or info%s%s\n%s", *verb ? ", found " : "", verb, usage);
+		fprintf(stderr, "zeroth plugin: expected list or info%s%s\n%s",
+			*verb ? ", found " : "", verb, usage);
 		return 2;
 	}
 	rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);

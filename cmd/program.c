@@ -10,7 +10,7 @@
 #include "cmd/json_text.h"
 #include "core/files/json.h"
 
-/* Bytes that an instruction moves: of copies, transfers and collectives what arrives. */
+/* Bytes that arrive by an instruction: a copy, a transfer or a collective. */
 static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &p->operand[i->first];
@@ -36,7 +36,8 @@ static void print_operand(const struct zr_setup *s, const struct zr_operand *o)
 {
 	char buf[32];
 	if (o->region >= 0 && o->bytes && o->access)
-		printf("  %s%s %s+%llu%s", o->access & ZR_READS ? "<" : "", o->access & ZR_WRITES ? ">" : "", s->plan.region[o->region].what,
+		printf("  %s%s %s+%llu%s", o->access & ZR_READS ? "<" : "",
+		       o->access & ZR_WRITES ? ">" : "", s->plan.region[o->region].what,
 		       (unsigned long long)o->at, whose(o, buf, sizeof buf));
 }
 
@@ -45,7 +46,8 @@ static void print_instruction(const struct zr_setup *s, const struct zr_lowered 
 	const struct zr_instr *i = &p->instr[n];
 	uint64_t bytes = moved(p, i);
 	char text[256], size[32];
-	printf("%6d  %-7s  %-10s  %s", n, zr_queue_name[i->queue], zr_instr_name[i->kind], zr_instr_text(s, p, n, text, sizeof text));
+	printf("%6d  %-7s  %-10s  %s", n, zr_queue_name[i->queue], zr_instr_name[i->kind],
+	       zr_instr_text(s, p, n, text, sizeof text));
 	if (bytes)
 		printf("  %s", zr_bytes_text(bytes, size));
 	for (int32_t k = 0; k < i->n; k++)
@@ -65,10 +67,12 @@ static void print_queues(const struct zr_lowered *p)
 		n[p->instr[k].queue]++;
 		bytes[p->instr[k].queue] += moved(p, &p->instr[k]);
 	}
-	printf("program %s: %d instructions, %d dependencies", zr_lowered_name[p->id], p->n, p->n_dep);
+	printf("program %s: %d instructions, %d dependencies", zr_lowered_name[p->id], p->n,
+	       p->n_dep);
 	for (int q = 0; q < ZR_QUEUES; q++)
 		if (n[q])
-			printf("; %s %d%s%s", zr_queue_name[q], n[q], bytes[q] ? ", " : "", bytes[q] ? zr_bytes_text(bytes[q], size) : "");
+			printf("; %s %d%s%s", zr_queue_name[q], n[q], bytes[q] ? ", " : "",
+			       bytes[q] ? zr_bytes_text(bytes[q], size) : "");
 	putchar('\n');
 }
 
@@ -76,8 +80,9 @@ static json_t *operand_json(const struct zr_setup *s, const struct zr_operand *o
 {
 	char buf[32];
 	const char *of = whose(o, buf, sizeof buf);
-	return json_pack("{s:s, s:I, s:I, s:b, s:b, s:s}", "region", s->plan.region[o->region].what, "at", (json_int_t)o->at, "bytes",
-			 (json_int_t)o->bytes, "reads", (o->access & ZR_READS) != 0, "writes", (o->access & ZR_WRITES) != 0, "of",
+	return json_pack("{s:s, s:I, s:I, s:b, s:b, s:s}", "region", s->plan.region[o->region].what,
+			 "at", (json_int_t)o->at, "bytes", (json_int_t)o->bytes, "reads",
+			 (o->access & ZR_READS) != 0, "writes", (o->access & ZR_WRITES) != 0, "of",
 			 *of ? of + 4 : "this rank");
 }
 

@@ -46,9 +46,13 @@ const char *zr_duration_text(double seconds, char buf[32])
 
 void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s, uint64_t every)
 {
-	*p = (struct zr_progress){ .out = out, .tty = isatty(fileno(out)), .total = (int64_t)s->train->steps,
-				   .every = every ? (int64_t)every : 1, .device_bytes = s->plan.arena[ZR_STORE_DEVICE],
-				   .unified = s->device_info.unified != 0, .scaled = s->types.scaled };
+	*p = (struct zr_progress){ .out = out,
+				   .tty = isatty(fileno(out)),
+				   .total = (int64_t)s->train->steps,
+				   .every = every ? (int64_t)every : 1,
+				   .device_bytes = s->plan.arena[ZR_STORE_DEVICE],
+				   .unified = s->device_info.unified != 0,
+				   .scaled = s->types.scaled };
 	p->start = p->last = zr_now();
 }
 
@@ -64,7 +68,8 @@ static void rate_text(double per_s, char buf[32])
 
 #define LINE 384
 
-static void compose(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
+static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
+		    const struct zr_step_result *r)
 {
 	char rate[32], mem[32], dev[32], eta[32], val[32] = "", scale[32] = "", tiers[80];
 	if (p->have_val)
@@ -76,14 +81,18 @@ static void compose(const struct zr_progress *p, char line[LINE], int64_t step, 
 	if (p->unified)
 		snprintf(tiers, sizeof tiers, "host %s", mem);
 	else
-		snprintf(tiers, sizeof tiers, "device %s host %s", zr_bytes_text(p->device_bytes, dev), mem);
+		snprintf(tiers, sizeof tiers, "device %s host %s",
+			 zr_bytes_text(p->device_bytes, dev), mem);
 	zr_duration_text(p->ema * (double)(p->total - step), eta);
-	snprintf(line, LINE, "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s  %s tok/s  %s  ETA %s", (long long)step,
-		 (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm, scale, rate, tiers, eta);
+	snprintf(line, LINE,
+		 "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s  %s tok/s  %s  ETA %s",
+		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
+		 scale, rate, tiers, eta);
 }
 
 /* The same in 80 columns, with the memory of the first tier only. */
-static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
+static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t step,
+			   const struct zr_step_result *r)
 {
 	char rate[32], mem[32], eta[32], val[32] = "", scale[32] = "";
 	if (p->have_val)
@@ -93,11 +102,13 @@ static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t
 	rate_text(p->tokens_per_s, rate);
 	zr_bytes_text(p->unified ? zr_process_memory() : p->device_bytes, mem);
 	zr_duration_text(p->ema * (double)(p->total - step), eta);
-	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g%s %s/s %s ETA %s", (long long)step, (long long)p->total,
-		 (double)r->loss, val, r->lr, r->grad_norm, scale, rate, mem, eta);
+	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g%s %s/s %s ETA %s",
+		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
+		 scale, rate, mem, eta);
 }
 
-static void draw(const struct zr_progress *p, char line[LINE], int64_t step, const struct zr_step_result *r)
+static void draw(const struct zr_progress *p, char line[LINE], int64_t step,
+		 const struct zr_step_result *r)
 {
 	struct winsize w;
 	size_t columns = !ioctl(fileno(p->out), TIOCGWINSZ, &w) && w.ws_col > 1 ? w.ws_col : LINE;

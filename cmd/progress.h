@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * progress.h - what people see while training: one live line on a terminal, plain lines elsewhere, a line that stays
- * for every evaluation. Written to stdout by the control thread of rank 0.
+ * progress.h - what a user sees of a training: on a terminal one line that is redrawn, elsewhere
+ * plain lines, and a line for every evaluation. The control thread of rank 0 writes them to stdout.
  */
 #ifndef ZR_CMD_PROGRESS_H
 #define ZR_CMD_PROGRESS_H

@@ -18,20 +18,20 @@
 #include "cmd/supervise.h"
 #include "files/checkpoint/dir.h"
 
-#define LONGEST_NAP 32 /* seconds, after five attempts in vain */
+#define LONGEST_NAP 32 /* seconds, after five attempts that finished no step */
 
 struct restarts {
 	struct zr_cmd_args *a;
 	struct zr_beat *beat;
-	const char *resume; /* as it was given, or NULL */
-	int given;          /* overrides that were */
+	const char *resume; /* as the user gave it, or NULL */
+	int given;          /* number of overrides that the user gave */
 	int ranks;
 	int vain;           /* attempts in sequence that finished no step */
 	char from[PATH_MAX + 32];
-	char text[4][PATH_MAX + 16]; /* overrides of ours */
+	char text[4][PATH_MAX + 16]; /* overrides that a restart adds */
 };
 
-/* The next lower number of ranks that the batch allows, if there may be fewer. */
+/* With --min-ranks, the next lower number of ranks that divides the batch. */
 static int next_ranks(const struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
@@ -48,7 +48,7 @@ static void override(struct restarts *r, const char *key, const char *value)
 	r->a->overrides[r->a->n_overrides++] = r->text[i];
 }
 
-/* The batch of a step stays what it was, also where it followed from the number of ranks. */
+/* Keeps the batch of a step, even if it was derived from the number of ranks. */
 static void keep_batch(struct restarts *r)
 {
 	char number[32];
@@ -61,7 +61,8 @@ static void keep_batch(struct restarts *r)
 	override(r, "train.gradient_accumulation_steps", "auto");
 }
 
-/* In the run directory that is there, from its checkpoint if this run has saved one; else as it began. */
+/* Continues in the existing run directory, from its checkpoint if this run has saved one, else from
+ * the start. */
 static void go_on(struct restarts *r)
 {
 	const struct zr_beat *b = r->beat;
@@ -73,16 +74,20 @@ static void go_on(struct restarts *r)
 		override(r, "run.dir", b->dir);
 	if (there && (atomic_load(&b->saved) || !r->resume))
 		r->a->resume = "auto";
-	int64_t step = r->a->resume && !strcmp(r->a->resume, "auto") && *b->checkpoints ? zr_ckpt_latest(b->checkpoints) : -1;
+	int64_t step = r->a->resume && !strcmp(r->a->resume, "auto") && *b->checkpoints ?
+			       zr_ckpt_latest(b->checkpoints) :
+			       -1;
 	if (step >= 0)
 		snprintf(r->from, sizeof r->from, "step %lld", (long long)step);
 	else
-		snprintf(r->from, sizeof r->from, "%s", r->a->resume && strcmp(r->a->resume, "auto") ? r->a->resume : "the beginning");
+		snprintf(r->from, sizeof r->from, "%s",
+			 r->a->resume && strcmp(r->a->resume, "auto") ? r->a->resume :
+									"the beginning");
 	r->ranks = next_ranks(r);
 	keep_batch(r);
 }
 
-/* Whether it was slept through: the signal that ends a training may come now. */
+/* Whether it slept the whole time: a signal that ends the training may come meanwhile. */
 static int nap(int seconds)
 {
 	struct timespec left = { seconds, 0 };
@@ -99,21 +104,27 @@ static int nap_seconds(const struct restarts *r)
 	return r->vain < 5 ? 1 << r->vain : LONGEST_NAP;
 }
 
-/* After the end of attempt i; whether there is another one. */
+/* Called after attempt i ended. Returns whether there is another attempt. */
 static int again(struct restarts *r, int i, const struct zr_crew_end *end)
 {
 	if (!end->died || i >= r->a->restarts)
 		return 0;
 	r->vain = atomic_load(&r->beat->steps) ? 0 : r->vain + 1;
 	go_on(r);
-	fprintf(stderr, "zeroth: restart %d of %d: %s; goes on from %s with %d rank%s in %d s\n", i + 1, r->a->restarts, end->text,
-		r->from, r->ranks, r->ranks == 1 ? "" : "s", nap_seconds(r));
+	fprintf(stderr, "zeroth: restart %d of %d: %s; goes on from %s with %d rank%s in %d s\n",
+		i + 1, r->a->restarts, end->text, r->from, r->ranks, r->ranks == 1 ? "" : "s",
+		nap_seconds(r));
 	return 1;
 }
 
-int zr_restart_train(struct zr_cmd_args *a, int (*rank_main)(int rank, void *arg, struct zr_error *why))
+int zr_restart_train(struct zr_cmd_args *a,
+		     int (*rank_main)(int rank, void *arg, struct zr_error *why))
 {
-	struct restarts r = { .a = a, .beat = zr_beat_new(), .resume = a->resume, .given = a->n_overrides, .ranks = a->ranks };
+	struct restarts r = { .a = a,
+			      .beat = zr_beat_new(),
+			      .resume = a->resume,
+			      .given = a->n_overrides,
+			      .ranks = a->ranks };
 	struct zr_crew_end end;
 	int code = 4;
 	if (!r.beat) {
@@ -122,7 +133,9 @@ int zr_restart_train(struct zr_cmd_args *a, int (*rank_main)(int rank, void *arg
 	}
 	for (int i = 0;; i++) {
 		atomic_store(&r.beat->steps, 0);
-		code = zr_supervise_crew(&(struct zr_crew_how){ r.ranks, rank_main, a, a->watchdog, &r.beat->count }, &end);
+		code = zr_supervise_crew(
+			&(struct zr_crew_how){ r.ranks, rank_main, a, a->watchdog, &r.beat->count },
+			&end);
 		if (!again(&r, i, &end))
 			break;
 		if (!nap(nap_seconds(&r)))

@@ -24,14 +24,19 @@ static int join(const char *dir, const char *name, char out[PATH_MAX], struct zr
 		zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
 }
 
-/* A link there would let a save delete and write in a directory that nobody named. */
+/* Refuses a symbolic link, through which a save would delete and write in a directory that nobody
+ * named. */
 static int in_run(const char *run, char out[PATH_MAX], struct zr_error *err)
 {
 	char target[PATH_MAX];
 	int rc = join(run, "checkpoints", out, err);
 	ssize_t n = rc ? -1 : readlink(out, target, sizeof target);
-	return n < 0 ? rc : zr_err(err, ZR_EINVAL, "%s is a symbolic link, and none is followed in a run directory: give what it points to, "
-				   "[checkpoint] dir = %.*s", out, (int)n, target);
+	return n < 0 ? rc :
+		       zr_err(err, ZR_EINVAL,
+			      "%s is a symbolic link, and none is followed in a run directory: "
+			      "give what it points to, "
+			      "[checkpoint] dir = %.*s",
+			      out, (int)n, target);
 }
 
 int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err)
@@ -48,19 +53,24 @@ int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err
 	return rc || zr_is_there(out, &rc, err) || rc ? rc : join(path, "", out, err);
 }
 
-int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX], struct zr_error *err)
+int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX],
+		   struct zr_error *err)
 {
 	if (strcmp(resume, "auto"))
 		return zr_checkpoints_at(resume, out, err);
 	if (!strcmp(dir_option(cfg), "auto") && !strcmp(zr_rundir(cfg), "auto"))
-		return zr_err(err, ZR_EINVAL, "--resume auto: [run] dir and [checkpoint] dir are auto, so there is no place to look: give one "
-			      "of them, or --resume PATH");
+		return zr_err(
+			err, ZR_EINVAL,
+			"--resume auto: [run] dir and [checkpoint] dir are auto, so there is no "
+			"place to look: give one "
+			"of them, or --resume PATH");
 	return zr_checkpoint_dir(cfg, out, err);
 }
 
 int zr_checkpoint_dir(const struct zr_config *cfg, char out[PATH_MAX], struct zr_error *err)
 {
-	return strcmp(dir_option(cfg), "auto") ? join(dir_option(cfg), "", out, err) : in_run(zr_rundir(cfg), out, err);
+	return strcmp(dir_option(cfg), "auto") ? join(dir_option(cfg), "", out, err) :
+						 in_run(zr_rundir(cfg), out, err);
 }
 
 int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
@@ -73,6 +83,10 @@ int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
 	free(zr_ckpt_steps(dir, &n));
 	if (n < 0)
 		return zr_err(err, ZR_EIO, "[checkpoint] dir = %s: %s", dir, strerror((int)-n));
-	return !n ? 0 : zr_err(err, ZR_EINVAL, "[checkpoint] dir = %s has checkpoints already: go on from them with --resume auto, or choose "
-			       "another directory", dir);
+	return !n ? 0 :
+		    zr_err(err, ZR_EINVAL,
+			   "[checkpoint] dir = %s has checkpoints already: go on from them with "
+			   "--resume auto, or choose "
+			   "another directory",
+			   dir);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * resume.h - where a run keeps its checkpoints, and from which one it goes on. [main]
+ * resume.h - where a run keeps its checkpoints, and from which one it resumes. [main]
  */
 #ifndef ZR_CMD_RESUME_H
 #define ZR_CMD_RESUME_H
@@ -9,16 +9,19 @@
 
 #include "core/config/config.h"
 
-/* A checkpoint or a directory of checkpoints at or below `path`, which may also be a run directory. */
+/* A checkpoint or a directory of checkpoints at or below `path`, which may also be a run
+ * directory. */
 int zr_checkpoints_at(const char *path, char out[PATH_MAX], struct zr_error *err);
 
-/* What --resume means: "auto" is the directory of the config, which need not be there yet; else a path as above. */
-int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX], struct zr_error *err);
+/* What --resume means: "auto" is the directory of the config, which need not exist yet; otherwise
+ * it is a path as above. */
+int zr_resume_path(const struct zr_config *cfg, const char *resume, char out[PATH_MAX],
+		   struct zr_error *err);
 
 /* The directory that a run saves to; [run] dir is resolved. */
 int zr_checkpoint_dir(const struct zr_config *cfg, char out[PATH_MAX], struct zr_error *err);
 
-/* Refuses a directory that has checkpoints already, of a training that this one does not go on from. */
+/* Refuses a directory that already has checkpoints, unless this training resumes from them. */
 int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err);
 
 #endif

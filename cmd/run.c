@@ -37,18 +37,20 @@ struct run {
 	struct zr_metrics *metrics;
 	struct zr_saver *saver;
 	struct zr_progress progress;
-	const char *resume; /* what to go on from, or NULL: */
-	char from[PATH_MAX]; /* where that is */
+	const char *resume; /* what --resume says, or NULL */
+	char from[PATH_MAX]; /* the checkpoint that this is */
 	float *losses;      /* [train.steps] of every step, those before a checkpoint included */
 	struct zr_run_report *report;
-	int chief; /* rank 0: prints, writes the run directory */
-	int made, made_checkpoints; /* directories that the run directory took, and that of checkpoints, if it is elsewhere */
+	int rank0; /* 1: rank 0, which prints and writes the run directory */
+	/* How many directories were made for the run directory, and for that of checkpoints if it
+	 * is elsewhere. */
+	int made, made_checkpoints;
 	struct zr_locks locks;
-	int64_t first; /* the step that it begins behind */
-	int stop;  /* signal that some rank caught */
+	int64_t first; /* steps that came before this process started */
+	int stop;  /* the signal that some rank caught */
 };
 
-/* This rank gets on. */
+/* Tells the supervisor that this rank makes progress. */
 static void beat(void)
 {
 	atomic_fetch_add(&zr_beat_shared()->count, 1);
@@ -63,7 +65,7 @@ static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *e
 	if (!rep->evals++)
 		rep->first_val = *val;
 	rep->last_val = *val;
-	if (r->chief)
+	if (r->rank0)
 		zr_progress_eval(&r->progress, step, *val);
 	beat();
 	return 0;
@@ -88,13 +90,13 @@ static void push_metrics(struct run *r, const struct zr_step_result *s, const do
 static void overflow_text(const struct zr_step_result *s, char *out, size_t size)
 {
 	if (s->unit)
-		snprintf(out, size, "non-finite numbers in the gradient of %s (unit %s), rank %d", s->overflow, s->unit,
-			 s->bad_rank);
+		snprintf(out, size, "non-finite numbers in the gradient of %s (unit %s), rank %d",
+			 s->overflow, s->unit, s->bad_rank);
 	else
 		snprintf(out, size, "the %s is not finite", s->overflow);
 }
 
-/* What a step that was not applied means: a logged skip, or the end. */
+/* A step that was not applied is skipped with a warning, or ends the training. */
 static void note_action(struct run *r, const struct zr_step_result *s)
 {
 	struct zr_run_report *rep = r->report;
@@ -104,15 +106,18 @@ static void note_action(struct run *r, const struct zr_step_result *s)
 	overflow_text(s, what, sizeof what);
 	if (s->action == ZR_STEP_SKIP) {
 		if (r->setup->types.scaled)
-			snprintf(scale, sizeof scale, "; loss scale %.10g -> %.10g", s->scale, s->next_scale);
-		if (r->chief)
-			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: %s%s", (long long)r->session->step, what, scale);
+			snprintf(scale, sizeof scale, "; loss scale %.10g -> %.10g", s->scale,
+				 s->next_scale);
+		if (r->rank0)
+			zr_logf(ZR_LOG_WARN, "train", "step %lld skipped: %s%s",
+				(long long)r->session->step, what, scale);
 		return;
 	}
 	if (r->setup->types.scaled)
 		snprintf(scale, sizeof scale, "; loss scale %.10g cannot fall", s->scale);
 	rep->stopped = ZR_ENUMERIC;
-	snprintf(rep->stopped_text, sizeof rep->stopped_text, "step %lld: %s%s; the weights are those before this step",
+	snprintf(rep->stopped_text, sizeof rep->stopped_text,
+		 "step %lld: %s%s; the weights are those before this step",
 		 (long long)r->session->step, what, scale);
 }
 
@@ -127,40 +132,42 @@ static int one_step(struct run *r, struct zr_error *err)
 	int64_t step = r->session->step;
 	r->report->step_seconds += zr_now() - start;
 	beat();
-	if (r->chief)
+	if (r->rank0)
 		atomic_fetch_add(&zr_beat_shared()->steps, 1);
 	r->report->tokens += s.tokens;
 	r->losses[step - 1] = s.loss;
 	r->stop = s.stop;
 	r->report->received = s.received;
-	if (s.action == ZR_STEP_APPLY && r->session->applied > 1) { /* the first one warms up */
+	/* the first update warms up caches and does not count */
+	if (s.action == ZR_STEP_APPLY && r->session->applied > 1) {
 		r->report->update_seconds += s.update_seconds;
 		r->report->updates++;
 	}
-	if (r->chief)
+	if (r->rank0)
 		zr_progress_step(&r->progress, step, &s);
 	note_action(r, &s);
 	int due = r->setup->data_info.val_tokens > 0 && t->eval_every > 0 && !r->report->stopped &&
 		  (step % (int64_t)t->eval_every == 0 || step == (int64_t)t->steps);
 	if (due)
 		rc = evaluate(r, step, &val, err);
-	if (!rc && r->chief)
+	if (!rc && r->rank0)
 		push_metrics(r, &s, due ? &val : NULL);
 	return rc;
 }
 
 static void note_saved(const struct run *r)
 {
-	if (r->chief && zr_saver_stats(r->saver)->saved)
+	if (r->rank0 && zr_saver_stats(r->saver)->saved)
 		atomic_store(&zr_beat_shared()->saved, 1);
 }
 
-/* After a step: saves what is due, or lets a save that is under way go on. */
+/* After a step: starts a save that is due, or advances one that is in progress. */
 static int checkpoint(struct run *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
 	int64_t step = r->session->step, every = (int64_t)o->every;
-	int due = (every > 0 && (step % every == 0 || step == (int64_t)r->setup->train->steps)) || (r->stop && o->on_signal);
+	int due = (every > 0 && (step % every == 0 || step == (int64_t)r->setup->train->steps)) ||
+		  (r->stop && o->on_signal);
 	if (!due || r->report->stopped) {
 		int rc = zr_saver_poll(r->saver, err);
 		note_saved(r);
@@ -184,35 +191,45 @@ static int loop(struct run *r, struct zr_error *err)
 	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps) {
 		rc = one_step(r, err);
 		if (r->setup->process.world == 1)
-			r->stop = zr_signals_caught(); /* several ranks end together: what one caught in a step, all know after the next */
+			/* several ranks end together: all learn after the next step what one
+			 * caught */
+			r->stop = zr_signals_caught();
 		if (!rc)
 			rc = checkpoint(r, err);
 	}
 	struct zr_error late = { 0 };
 	if (!rc)
 		rc = zr_saver_finish(r->saver, err);
-	else if (r->session->torn) /* what was being saved is from before, and now the last that is whole */
+	/* a save that was in progress is of an earlier step, and its checkpoint is now the last
+	 * complete one */
+	else if (r->session->torn)
 		zr_saver_finish(r->saver, &late);
-	if (r->chief)
+	if (r->rank0)
 		zr_progress_end(&r->progress);
-	if (r->chief && r->stop == SIGPIPE)
-		zr_logf(ZR_LOG_WARN, "train", "nobody reads standard output any more: the run ends after step %lld",
+	if (r->rank0 && r->stop == SIGPIPE)
+		zr_logf(ZR_LOG_WARN, "train",
+			"nobody reads standard output any more: the run ends after step %lld",
 			(long long)r->session->step);
 	r->report->seconds = zr_now() - start;
 	return rc;
 }
 
-/* What the recorded programs and the exchange at the boundary bring to this rank in one step. */
+/* Bytes that this rank receives in one step by the recorded programs and by the exchange at the
+ * boundary. */
 static uint64_t received_plan(const struct zr_setup *s)
 {
-	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) * (uint64_t)(s->batch.accumulation - 1);
-	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary) + s->plan.partial.received + s->plan.whole.received;
-	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + zr_program_bytes(&s->program[ZR_PROG_UPDATE]) + exchange;
+	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) *
+			 (uint64_t)(s->batch.accumulation - 1);
+	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary) +
+			    s->plan.partial.received + s->plan.whole.received;
+	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) +
+	       zr_program_bytes(&s->program[ZR_PROG_UPDATE]) + exchange;
 }
 
 static uint64_t planned(const struct zr_setup *s)
 {
-	return zr_account_planned(&s->account, ZR_TIER_HOST) + zr_account_planned(&s->account, ZR_TIER_DEVICE);
+	return zr_account_planned(&s->account, ZR_TIER_HOST) +
+	       zr_account_planned(&s->account, ZR_TIER_DEVICE);
 }
 
 static int finish_report(struct run *r, struct zr_error *err)
@@ -245,35 +262,45 @@ static void announce(const struct run *r, FILE *out)
 {
 	const struct zr_setup *s = r->setup;
 	char a[32], b[32];
-	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id, (double)s->layout.parameters / 1e6);
+	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
+		(double)s->layout.parameters / 1e6);
 	fprintf(out, "data    %s\n", s->data_info.describe);
-	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant, zr_pool_size(s->process.pool),
-		zr_pool_size(s->process.pool) == 1 ? "" : "s");
+	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant,
+		zr_pool_size(s->process.pool), zr_pool_size(s->process.pool) == 1 ? "" : "s");
 	if (s->process.world > 1)
-		fprintf(out, "ranks   %d, stage %s\n", s->process.world, s->zero.section->plugin->desc->id);
+		fprintf(out, "ranks   %d, stage %s\n", s->process.world,
+			s->zero.section->plugin->desc->id);
 	if (s->plan.sums)
 		fprintf(out, "sums    over ranks by %s: bits depend on its order\n", s->plan.sums);
-	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n", (long long)s->batch.train,
-		(long long)s->batch.length, (long long)s->batch.slots, s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
-	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a), zr_bytes_text(zr_memory_at_start(), b));
+	fprintf(out, "batch   %lld sequences of %lld tokens = %lld micro-batch%s of %lld\n",
+		(long long)s->batch.train, (long long)s->batch.length, (long long)s->batch.slots,
+		s->batch.slots == 1 ? "" : "es", (long long)s->batch.micro);
+	fprintf(out, "memory  %s planned, %s available\n", zr_bytes_text(planned(s), a),
+		zr_bytes_text(zr_memory_at_start(), b));
 	fprintf(out, "run     %s\n", zr_rundir(r->cfg));
 	if (r->report->resumed >= 0)
 		fprintf(out, "resumed after step %lld\n", (long long)r->report->resumed);
 	zr_signals_flush(out);
 }
 
-/* Ranks that do not know of each other would all train the whole, in one run directory. */
+/* Refuses ranks of another launcher that do not know each other: each would train the whole model
+ * in the same run directory. */
 static int check_launcher(const struct run *r, struct zr_error *err)
 {
 	const char *other = r->setup->process.world == 1 ? zr_other_launcher() : NULL;
-	return other ? zr_err(err, ZR_EINVAL, "a launcher started several ranks (%s), but [boot] found only one: choose a plugin for "
-			      "[boot] that knows this launcher", other) : 0;
+	return other ? zr_err(err, ZR_EINVAL,
+			      "a launcher started several ranks (%s), but [boot] found only one: "
+			      "choose a plugin for "
+			      "[boot] that knows this launcher",
+			      other) :
+		       0;
 }
 
-/* Texts are left out: paths may differ between machines. */
+/* Leaves out texts, since paths may differ between machines. */
 static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup *setup)
 {
-	uint64_t h = XXH3_64bits(setup->group_of, (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
+	uint64_t h = XXH3_64bits(setup->group_of,
+				 (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
 	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
 		const struct zr_section *s = zr_config_at(cfg, i);
@@ -290,7 +317,8 @@ static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup
 	return h;
 }
 
-/* The session as a checkpoint has it. `auto` without one starts from the beginning. */
+/* Loads the session from a checkpoint. With `auto` and no checkpoint the training starts at the
+ * beginning. */
 static int resume(struct run *r, struct zr_error *err)
 {
 	double start = zr_now();
@@ -300,12 +328,14 @@ static int resume(struct run *r, struct zr_error *err)
 		return rc;
 	if (strcmp(r->resume, "auto"))
 		return zr_err(err, ZR_EINVAL, "%s: no checkpoint there", r->from);
-	if (r->chief)
-		zr_logf(ZR_LOG_INFO, "resume", "no checkpoint in %s: training starts from the beginning", r->from);
+	if (r->rank0)
+		zr_logf(ZR_LOG_INFO, "resume",
+			"no checkpoint in %s: training starts from the beginning", r->from);
 	return 0;
 }
 
-/* The locks on the directories that this run writes to. make: makes them; else what is not there is passed over. */
+/* Locks the directories that this run writes to. make: makes them; otherwise skips those that do
+ * not exist. */
 static int take_locks(struct run *r, int make, struct zr_error *err)
 {
 	char dir[PATH_MAX];
@@ -314,7 +344,7 @@ static int take_locks(struct run *r, int make, struct zr_error *err)
 	if (make || zr_is_there(zr_rundir(r->cfg), &rc, err))
 		rc = zr_locks_add(&r->locks, zr_rundir(r->cfg), err);
 	if (rc || !strcmp(o->dir, "auto") || (rc = zr_checkpoint_dir(r->cfg, dir, err)))
-		return rc; /* RUN/checkpoints is the run's */
+		return rc; /* RUN/checkpoints is under the lock of RUN */
 	if (make && !r->made_checkpoints)
 		rc = zr_dir_make(dir, &r->made_checkpoints, err);
 	if (!rc && zr_is_there(dir, &rc, err))
@@ -322,7 +352,8 @@ static int take_locks(struct run *r, int make, struct zr_error *err)
 	return rc;
 }
 
-/* A run that did not come to its first step leaves nothing, any other no directory of checkpoints that it did not use. */
+/* Removes the directories of a run that did not finish its first step, and of any run a directory
+ * of checkpoints that it did not use. */
 static void leave_dirs(struct run *r, int failed)
 {
 	char dir[PATH_MAX];
@@ -335,7 +366,7 @@ static void leave_dirs(struct run *r, int failed)
 		zr_dir_unmake(zr_rundir(r->cfg), r->made, 1);
 }
 
-/* For a supervisor that goes on from there. */
+/* Tells a supervisor where to restart from. */
 static int note_place(const struct run *r, struct zr_error *err)
 {
 	struct zr_beat *b = zr_beat_shared();
@@ -345,7 +376,7 @@ static int note_place(const struct run *r, struct zr_error *err)
 	return zr_checkpoint_dir(r->cfg, b->checkpoints, err);
 }
 
-/* What rank 0 alone opens: the run directory, the monitors. */
+/* Opens what only rank 0 has: the run directory and the monitors. */
 static int open_run(struct run *r, FILE *out, struct zr_error *err)
 {
 	int rc = zr_rundir_make(r->cfg, r->resume != NULL, &r->made, err);
@@ -366,11 +397,13 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 static int open_saver(struct run *r, struct zr_error *err)
 {
 	char dir[PATH_MAX] = "";
-	int rc = r->chief ? zr_checkpoint_dir(r->cfg, dir, err) : 0;
-	return rc ? rc : zr_saver_open(r->session, dir, zr_config_find(r->cfg, "checkpoint")->opts, &r->saver, err);
+	int rc = r->rank0 ? zr_checkpoint_dir(r->cfg, dir, err) : 0;
+	return rc ? rc :
+		    zr_saver_open(r->session, dir, zr_config_find(r->cfg, "checkpoint")->opts,
+				  &r->saver, err);
 }
 
-/* An option of stages that is not theirs to act on. */
+/* An option of stages on which the run acts, not the stage. */
 static int exports(const struct run *r)
 {
 	const struct zr_section *sec = zr_config_find(r->cfg, "zero");
@@ -380,18 +413,25 @@ static int exports(const struct run *r)
 
 static int check_export(const struct run *r, struct zr_error *err)
 {
-	return !exports(r) || r->setup->types.dtype != ZR_F32 ? 0 :
-		zr_config_blame(r->cfg, "zero", ZR_EINVAL, "gather_16bit_weights_on_model_save needs a [precision] of 16 bits; "
-				"model.safetensors has the weights in fp32", err);
+	return !exports(r) || r->setup->types.dtype != ZR_F32 ?
+		       0 :
+		       zr_config_blame(
+			       r->cfg, "zero", ZR_EINVAL,
+			       "gather_16bit_weights_on_model_save needs a [precision] of 16 bits; "
+			       "model.safetensors has the weights in fp32",
+			       err);
 }
 
-/* All that the end of a training leaves but the summary. */
+/* Writes all that a training leaves at its end, except the summary. */
 static int save_weights(struct run *r, struct zr_error *err)
 {
 	char path[PATH_MAX];
-	int rc = zr_weights_save(r->session, zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path), err);
+	int rc = zr_weights_save(
+		r->session, zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path), err);
 	if (!rc && exports(r))
-		rc = zr_export_session(r->session, zr_rundir_file(r->cfg, "model-16bit", path, sizeof path), r->resume != NULL, err);
+		rc = zr_export_session(r->session,
+				       zr_rundir_file(r->cfg, "model-16bit", path, sizeof path),
+				       r->resume != NULL, err);
 	r->report->exported = !rc && exports(r);
 	return rc;
 }
@@ -404,7 +444,8 @@ static int check_dirs(struct run *r, struct zr_error *err)
 	return rc || r->resume ? rc : zr_checkpoint_dir_check(r->cfg, err);
 }
 
-/* Frozen tensors that checkpoints leave out are there before a checkpoint is read, and must be what they were. */
+/* Reads frozen tensors that checkpoints leave out, before the checkpoint is read, which checks that
+ * they have not changed. */
 static int leave_out(struct run *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
@@ -414,8 +455,12 @@ static int leave_out(struct run *r, struct zr_error *err)
 	if (o->save != ZR_SAVE_TRAINABLE)
 		return 0;
 	if (!any || !zr_config_model_json(r->cfg))
-		return zr_config_blame(r->cfg, "checkpoint", ZR_EINVAL, any ? "save = trainable needs [model] path: what is left out must be "
-				       "somewhere else" : "save = trainable leaves nothing out: there is no [train] freeze", err);
+		return zr_config_blame(
+			r->cfg, "checkpoint", ZR_EINVAL,
+			any ? "save = trainable needs [model] path: what is left out must be "
+			      "somewhere else" :
+			      "save = trainable leaves nothing out: there is no [train] freeze",
+			err);
 	int rc = zr_weights_begin(r->session, err);
 	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
 }
@@ -433,10 +478,11 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 		rc = check_export(r, err);
 	if (!rc)
 		rc = zr_plan_check(r->setup, 0, err);
-	r->chief = !rc && r->setup->process.rank == 0;
+	r->rank0 = !rc && r->setup->process.rank == 0;
 	if (!rc && !(r->losses = calloc(r->setup->train->steps, sizeof *r->losses)))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps", (unsigned long long)r->setup->train->steps);
-	if (!rc && r->chief)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",
+			    (unsigned long long)r->setup->train->steps);
+	if (!rc && r->rank0)
 		rc = check_dirs(r, err);
 	if (!rc)
 		rc = zr_session_open(r->setup, &r->session, err);
@@ -449,14 +495,16 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc && r->report->resumed < 0 && !r->session->frozen_hash)
 		rc = zr_weights_begin(r->session, err);
 	if (!rc)
-		rc = open_saver(r, err); /* collective: behind it no rank refuses the run any more */
+		/* collective: after it no rank can refuse the run any more */
+		rc = open_saver(r, err);
 	zr_signals_defer();
 	beat();
 	r->first = rc ? 0 : r->session->step;
-	return rc || !r->chief ? rc : open_run(r, out, err);
+	return rc || !r->rank0 ? rc : open_run(r, out, err);
 }
 
-int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err)
+int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report,
+		 struct zr_error *err)
 {
 	struct run r = { .cfg = cfg, .resume = resume, .report = report };
 	*report = (struct zr_run_report){ .resumed = -1 };
@@ -464,7 +512,7 @@ int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr
 	int rc = prepare(&r, out, err);
 	if (!rc) {
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
-		if (r.chief)
+		if (r.rank0)
 			zr_progress_begin(&r.progress, out, r.setup, o->log_every);
 		rc = loop(&r, err);
 	}
@@ -472,7 +520,7 @@ int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr
 		rc = save_weights(&r, err);
 	if (!rc)
 		rc = finish_report(&r, err);
-	if (!rc && r.chief)
+	if (!rc && r.rank0)
 		rc = zr_summary_write(r.setup, report, err);
 	if (rc && r.setup)
 		zr_setup_abort(r.setup, err->text);

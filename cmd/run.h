@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.h - a whole training run: setup, fit, run directory, steps, evaluations, signals, weights, summary. [main]
+ * run.h - a whole training run: setup, fit, run directory, steps, evaluations, signals, weights,
+ * summary. [main]
  */
 #ifndef ZR_CMD_RUN_H
 #define ZR_CMD_RUN_H
@@ -9,20 +10,25 @@
 
 struct zr_run_report {
 	int rank, world;
-	int64_t steps, skipped; /* attempted, those before a checkpoint included; of these not applied */
-	int64_t total_tokens;   /* of these steps */
-	int64_t resumed;        /* step of the checkpoint that the run goes on from; -1: none */
+	/* attempted steps of the whole run, also those before a checkpoint; steps of these that
+	 * were skipped */
+	int64_t steps, skipped;
+	int64_t total_tokens;   /* tokens of these steps */
+	int64_t resumed;        /* step of the checkpoint that the run resumed from; -1: none */
 	double resume_seconds;  /* to read it */
 	struct zr_saver_stats checkpoints;
 	int64_t process_steps, tokens;     /* of this process alone */
-	double seconds;                    /* of its training, with evaluations and saving */
-	double step_seconds, tokens_per_s; /* without these: in its steps, and of these */
+	/* duration of its training, with evaluations and saving */
+	double seconds;
+	double step_seconds, tokens_per_s; /* of its steps alone */
 	float first_loss, last_loss;
 	double first_val, last_val; /* valid if evals > 0 */
 	int64_t evals;
 	int64_t parameters;
-	uint64_t received_plan, received; /* bytes per step that rank 0 takes in from other ranks: recorded, measured */
-	double update_seconds;          /* of the updates after the first, their sum; updates of them */
+	/* bytes per step that rank 0 receives from other ranks: recorded and measured */
+	uint64_t received_plan, received;
+	/* sum over the updates after the first one, and number of these updates */
+	double update_seconds;
 	int64_t updates;
 	uint64_t planned, process_peak; /* bytes */
 	uint64_t losses_digest, params_digest;
@@ -33,10 +39,12 @@ struct zr_run_report {
 	char device[64], variant[64];
 };
 
-/* Runs until train.steps, a signal of signals.h (after the step), or a non-finite stop; the weights and the summary are
- * written in each of these cases and the report is filled. resume: "auto", a path, or NULL for a new run; see resume.h.
- * Negative on any other failure. Signals stay caught until zr_signals_end: the process is expected to report and end. */
-int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report, struct zr_error *err);
+/* Runs until train.steps, a signal of signals.h (after the step), or a non-finite stop; the weights
+ * and the summary are written in each of these cases and the report is filled. resume: "auto", a
+ * path, or NULL for a new run; see resume.h. Negative on any other failure. Signals stay caught
+ * until zr_signals_end, so that the process can report and end. */
+int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report,
+		 struct zr_error *err);
 
 /* summary.c: the report as summary.json in the run directory. */
 struct zr_setup;

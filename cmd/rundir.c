@@ -29,7 +29,8 @@ const char *zr_rundir_file(const struct zr_config *cfg, const char *name, char *
 	return buf;
 }
 
-/* runs/quickstart-20260131-235959, with -2, -3, ... behind if that second has one already. */
+/* runs/quickstart-20260131-235959, followed by -2, -3, ... if another run began in the same
+ * second. */
 static void name_run(const struct zr_config *cfg, char *out, size_t n)
 {
 	char ini[PATH_MAX] = "run", stamp[32];
@@ -61,8 +62,12 @@ int zr_is_there(const char *path, int *rc, struct zr_error *err)
 static int refuse_old(const struct zr_config *cfg, struct zr_error *err)
 {
 	const char *where = zr_config_source(cfg, "run", "dir");
-	return zr_err(err, ZR_EINVAL, "%s: run directory %s exists already; go on from its checkpoint with --resume auto, choose another [run] dir or "
-		      "remove it", where ? where : "[run]", zr_rundir(cfg));
+	return zr_err(
+		err, ZR_EINVAL,
+		"%s: run directory %s exists already; go on from its checkpoint with --resume "
+		"auto, choose another [run] dir or "
+		"remove it",
+		where ? where : "[run]", zr_rundir(cfg));
 }
 
 int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
@@ -79,7 +84,8 @@ int zr_rundir_check(struct zr_config *cfg, int resuming, struct zr_error *err)
 	if ((!no || no == ENOENT) && !lstat(zr_rundir(cfg), &st))
 		return refuse_old(cfg, err);
 	if (errno != ENOENT)
-		return zr_err(err, ZR_EINVAL, "run directory %s: %s", zr_rundir(cfg), strerror(errno));
+		return zr_err(err, ZR_EINVAL, "run directory %s: %s", zr_rundir(cfg),
+			      strerror(errno));
 	return 0;
 }
 
@@ -93,7 +99,7 @@ static int copy_path(char path[PATH_MAX], const char *dir)
 	return 0;
 }
 
-/* Makes a directory, if it is not there; 0 or errno. */
+/* Makes a directory unless it exists. Returns 0 or errno. */
 static int make_one(const char *path, int *made)
 {
 	int no = mkdir(path, 0777) ? errno : 0;
@@ -105,7 +111,8 @@ int zr_dir_make(const char *dir, int *made, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	int parents = 0, own = 0, no = -copy_path(path, dir);
-	for (char *p = no ? NULL : strchr(path + (*path == '/'), '/'); !no && p; p = strchr(p + 1, '/')) {
+	for (char *p = no ? NULL : strchr(path + (*path == '/'), '/'); !no && p;
+	     p = strchr(p + 1, '/')) {
 		*p = 0;
 		no = make_one(path, &parents);
 		*p = '/';
@@ -113,7 +120,9 @@ int zr_dir_make(const char *dir, int *made, struct zr_error *err)
 	if (!no)
 		no = make_one(path, &own);
 	*made = own ? parents + own : 0;
-	return no ? zr_err(err, no == ENOSPC || no == EIO ? ZR_EIO : ZR_EINVAL, "cannot make dir = %s: %s", dir, strerror(no)) : 0;
+	return no ? zr_err(err, no == ENOSPC || no == EIO ? ZR_EIO : ZR_EINVAL,
+			   "cannot make dir = %s: %s", dir, strerror(no)) :
+		    0;
 }
 
 static void empty(const char *dir)
@@ -122,8 +131,8 @@ static void empty(const char *dir)
 	struct dirent *e;
 	DIR *d = opendir(dir);
 	while (d && (e = readdir(d)))
-		if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) < (int)sizeof path && strcmp(e->d_name, ".") &&
-		    strcmp(e->d_name, ".."))
+		if (snprintf(path, sizeof path, "%s/%s", dir, e->d_name) < (int)sizeof path &&
+		    strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
 			unlink(path);
 	if (d)
 		closedir(d);
@@ -151,7 +160,7 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 	int rc = zr_dir_make(zr_rundir(cfg), made, &why);
 	if (rc)
 		return zr_err(err, rc, "%s: [run] %s", where ? where : "-o", why.text);
-	return *made || resuming ? 0 : refuse_old(cfg, err); /* another run was faster */
+	return *made || resuming ? 0 : refuse_old(cfg, err); /* another run has made it meanwhile */
 }
 
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
@@ -160,7 +169,8 @@ int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
 	int no = !f || zr_config_write_ini(cfg, f, 1) ? ENOMEM : 0;
-	if ((f && fclose(f)) || no || !text) /* without memory, fclose may give no text and succeed */
+	/* when memory runs out, fclose may succeed without a text */
+	if ((f && fclose(f)) || no || !text)
 		no = ENOMEM;
 	zr_rundir_file(cfg, "config.ini", path, sizeof path);
 	zr_rundir_file(cfg, "config.ini.tmp", tmp, sizeof tmp);

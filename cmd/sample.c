@@ -2,8 +2,8 @@
  *
  * sample.c - zeroth sample RUN: text from a trained model, token by token.
  *
- * The next token is drawn from softmax(logits / temperature) over the top-k; each draw uses one word of a
- * counter-based generator, so a seed gives the same text again.
+ * The next token is drawn from softmax(logits / temperature) over the top-k; each draw uses one
+ * word of a counter-based generator, so a seed gives the same text again.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -29,9 +29,12 @@ static const char usage[] =
 	"Prints text that the model of run directory RUN continues, as it is drawn. RUN may\n"
 	"also be a model's directory of Hugging Face, with config.json and safetensors.\n"
 	"\n"
-	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has it <|endoftext|>)\n"
-	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: bytes, where those of [data]\n"
-	"                          are, else the one in RUN or in the directory of [model] path, if it is there)\n"
+	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has "
+	"it <|endoftext|>)\n"
+	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: "
+	"bytes, where those of [data]\n"
+	"                          are, else the one in RUN or in the directory of [model] path, "
+	"if it is there)\n"
 	"  -n, --tokens N          tokens to draw (default 400)\n"
 	"  -t, --temperature T     0 takes the likeliest token (default 0.8)\n"
 	"  -k, --top-k K           draws among the K likeliest only; 0: all (default 40)\n"
@@ -50,13 +53,15 @@ struct sampler {
 	double temperature;
 	struct zr_setup *setup;
 	struct zr_session *session;
-	const struct zr_data_v1 *data; /* for text only, no instance; NULL: numbers */
+	/* for the text of tokens, without an instance; NULL: tokens are numbers */
+	const struct zr_data_v1 *data;
 	const void *data_opts;
-	struct zr_tokenizer *text; /* NULL: as data has it */
-	char held[4];              /* bytes of a character that is not whole */
+	struct zr_tokenizer *text; /* NULL: the text of a token is that of `data` */
+	char held[4];              /* bytes of a character that is not complete */
 	size_t n_held;
 	int64_t vocabulary, context;
-	int64_t drawn;             /* tokens below are drawn: those that have a text, where that is known */
+	/* only tokens below this are drawn: those that have a text, if that is known */
+	int64_t drawn;
 	int32_t *window; /* [context] the tokens that the model sees */
 	int64_t n;
 	float *logits;
@@ -69,19 +74,26 @@ static int number(const char *text, double min, double max, double *out, const c
 	errno = 0;
 	*out = strtod(text, &end);
 	if (!*text || *end || errno || !(*out >= min && *out <= max)) {
-		fprintf(stderr, "zeroth sample: --%s %s: expected a number in [%g, %g]\n", name, text, min, max);
+		fprintf(stderr, "zeroth sample: --%s %s: expected a number in [%g, %g]\n", name,
+			text, min, max);
 		return -1;
 	}
 	return 0;
 }
 
-/* -1: go on; else the exit code. */
+/* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct sampler *s)
 {
 	static const struct option longs[] = {
-		{ "prompt", 1, NULL, 'p' }, { "tokens", 1, NULL, 'n' }, { "temperature", 1, NULL, 't' },
-		{ "top-k", 1, NULL, 'k' },  { "seed", 1, NULL, 's' },	{ "option", 1, NULL, 'o' },
-		{ "help", 0, NULL, 'h' },   { "tokenizer", 1, NULL, 'T' }, { NULL, 0, NULL, 0 },
+		{ "prompt", 1, NULL, 'p' },
+		{ "tokens", 1, NULL, 'n' },
+		{ "temperature", 1, NULL, 't' },
+		{ "top-k", 1, NULL, 'k' },
+		{ "seed", 1, NULL, 's' },
+		{ "option", 1, NULL, 'o' },
+		{ "help", 0, NULL, 'h' },
+		{ "tokenizer", 1, NULL, 'T' },
+		{ NULL, 0, NULL, 0 },
 	};
 	double v;
 	int c;
@@ -116,7 +128,8 @@ static int parse(int argc, char **argv, struct sampler *s)
 	return -1;
 }
 
-/* One character, or n bytes that are none. A terminal would obey the control bytes that a young model draws. */
+/* Prints one character, or n bytes that are not UTF-8. To a terminal it sends no control bytes,
+ * which a model without much training may draw. */
 static int put_char(const struct sampler *s, const char *p, size_t n, int is_char)
 {
 	unsigned char c = (unsigned char)*p;
@@ -127,7 +140,8 @@ static int put_char(const struct sampler *s, const char *p, size_t n, int is_cha
 	return fwrite(p, 1, n, stdout) == n ? 0 : -1;
 }
 
-/* Bytes of a token, behind those of a character that was not whole yet. What is not whole now waits. */
+/* Prints the bytes of a token after those of a character that was not complete. Holds back a
+ * character that is still not complete. */
 static int put_bytes(struct sampler *s, const char *p, size_t n)
 {
 	int rc = 0, len;
@@ -158,7 +172,8 @@ static int put_token(struct sampler *s, int32_t token)
 static void push(struct sampler *s, int32_t token)
 {
 	if (s->n == s->context) {
-		/* keep the newer half: the window moves rarely, so that positions stay as in training */
+		/* keep the newer half: the window moves rarely, so that positions stay as in
+		 * training */
 		int64_t keep = s->context / 2 > 0 ? s->context / 2 : 1;
 		memmove(s->window, s->window + s->n - keep, (size_t)keep * sizeof *s->window);
 		s->n = keep;
@@ -201,7 +216,10 @@ static int set_prompt(struct sampler *s, struct zr_error *err)
 	const char *text = s->prompt ? s->prompt : "\n";
 	if (!d || !ZR_HAS(d, struct zr_data_v1, encode) || !d->encode) {
 		if (s->prompt)
-			return zr_err(err, ZR_EINVAL, "nothing here knows the text of its tokens: --prompt needs a --tokenizer");
+			return zr_err(
+				err, ZR_EINVAL,
+				"nothing here knows the text of its tokens: --prompt needs a "
+				"--tokenizer");
 		push(s, 0);
 		return 0;
 	}
@@ -279,8 +297,11 @@ static int use_tokenizer(struct sampler *s, const char *path, struct zr_error *e
 	int rc = zr_tokenizer_open(path, &s->text, err);
 	int64_t n = rc ? 0 : zr_tokenizer_size(s->text);
 	if (!rc && n > s->vocabulary)
-		rc = zr_err(err, ZR_EINVAL, "%s: has %lld tokens, the model of %s knows %lld: it learned from another one", path, (long long)n,
-			    s->run, (long long)s->vocabulary);
+		rc = zr_err(
+			err, ZR_EINVAL,
+			"%s: has %lld tokens, the model of %s knows %lld: it learned from another "
+			"one",
+			path, (long long)n, s->run, (long long)s->vocabulary);
 	if (!rc) {
 		s->drawn = n;
 		return 0;
@@ -301,10 +322,12 @@ static int find_path(void *arg, const char *section, const char *key, const char
 
 static int is_there(char file[PATH_MAX], const char *dir, const char *name)
 {
-	return *dir && snprintf(file, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !access(file, F_OK);
+	return *dir && snprintf(file, PATH_MAX, "%s/%s", dir, name) < PATH_MAX &&
+	       !access(file, F_OK);
 }
 
-/* Tokens whose text [data] does not know have that of the tokenizer that came with the model, if one did. */
+/* If [data] does not know the text of tokens, uses the tokenizer in the directory of the model, if
+ * there is one. */
 static void look_for_tokenizer(struct sampler *s)
 {
 	char file[PATH_MAX], dir[PATH_MAX] = "";
@@ -312,12 +335,17 @@ static void look_for_tokenizer(struct sampler *s)
 	if (s->data && ZR_HAS(s->data, struct zr_data_v1, decode) && s->data->decode)
 		return;
 	snprintf(file, sizeof file, "%s/config.ini", s->run);
-	zr_ini_read(file, file, find_path, dir, NULL); /* a model's directory has none */
-	if (!is_there(file, s->run, "tokenizer.json") && !is_there(file, s->run, "model-16bit/tokenizer.json") &&
+	/* a directory of Hugging Face has no config.ini */
+	zr_ini_read(file, file, find_path, dir, NULL);
+	if (!is_there(file, s->run, "tokenizer.json") &&
+	    !is_there(file, s->run, "model-16bit/tokenizer.json") &&
 	    !is_there(file, dir, "tokenizer.json"))
 		return;
 	if (use_tokenizer(s, file, &err))
-		fprintf(stderr, "zeroth: tokens are numbers here, since their tokenizer cannot be used: %s\n", err.text);
+		fprintf(stderr,
+			"zeroth: tokens are numbers here, since their tokenizer cannot be used: "
+			"%s\n",
+			err.text);
 	else
 		fprintf(stderr, "tokenizer   %s\n", file);
 }
@@ -333,11 +361,14 @@ static int open_tokenizer(struct sampler *s, struct zr_error *err)
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
 {
-	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path="; /* where a run began: it has its own weights */
-	int is_model = !is_there(path, s->run, "config.ini") && is_there(path, s->run, "config.json");
+	/* the run has weights of its own */
+	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=";
+	int is_model = !is_there(path, s->run, "config.ini") &&
+		       is_there(path, s->run, "config.json");
 	if (is_model) {
 		snprintf(model, sizeof model, "model.path=%s", s->run);
-		s->overrides[s->n_overrides++] = "data.plugin=tokens"; /* there must be one, of which nothing is read */
+		/* [data] must have a path, although it is not read */
+		s->overrides[s->n_overrides++] = "data.plugin=tokens";
 		s->overrides[s->n_overrides++] = "data.path=none";
 	}
 	s->overrides[s->n_overrides++] = model;
@@ -355,7 +386,8 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	rc = is_model ? zr_weights_begin(s->session, err) : zr_weights_load(s->session, path, err);
 	const struct zr_section *data = is_model ? NULL : zr_config_find(*cfg, "data");
 	if (!rc && data) {
-		s->data = zr_plugin_iface(data->plugin, "zr.data/1", offsetof(struct zr_data_v1, decode), err);
+		s->data = zr_plugin_iface(data->plugin, "zr.data/1",
+					  offsetof(struct zr_data_v1, decode), err);
 		s->data_opts = data->opts;
 	}
 	s->vocabulary = s->setup->decl.vocabulary;
@@ -371,7 +403,9 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 
 int zr_cmd_sample(int argc, char **argv)
 {
-	struct sampler s = { .tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1, .terminal = isatty(1) };
+	struct sampler s = {
+		.tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1, .terminal = isatty(1)
+	};
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 	int rc = parse(argc, argv, &s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule.c - zeroth schedule CONF --steps N: what the scheduler says for the first N updates. Needs the
+ * schedule.c - zeroth schedule CONF --steps N: the learning rates of the first N updates. Needs the
  * plugins of CONF, but neither its data nor its model.
  */
 #include <getopt.h>
@@ -23,7 +23,7 @@ static const char usage[] =
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
 	"  -h, --help                      shows this\n";
 
-/* Takes --steps out of argv, so that the common parser sees the rest. Returns its text, NULL without one. */
+/* Removes --steps from argv, so that the common parser sees the rest. Returns its text, or NULL. */
 static const char *take_steps(int *argc, char **argv)
 {
 	const char *steps = NULL;
@@ -46,13 +46,17 @@ static int base_lr(const struct zr_config *cfg, double *lr, struct zr_error *err
 	const struct zr_section *sec = zr_config_find(cfg, "optimizer");
 	const struct zr_opt *o = zr_table_find(&sec->table, "lr");
 	if (!o || o->type != ZR_T_F64)
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares no option lr of type number, which the scheduler drives",
-			      sec->plugin->desc->id);
+		return zr_err(
+			err, ZR_EINVAL,
+			"optimizer %s declares no option lr of type number, which the scheduler "
+			"drives",
+			sec->plugin->desc->id);
 	*lr = *(const double *)((const char *)sec->opts + o->offset);
 	return 0;
 }
 
-static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, double base, struct zr_error *err)
+static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, double base,
+		      struct zr_error *err)
 {
 	const struct zr_scheduler_v1 *sched = it->vtbl;
 	struct zr_sched_point at = { .size = sizeof at, .total_steps = total, .base = base };
@@ -63,8 +67,8 @@ static int print_rows(struct zr_instance *it, int64_t steps, int64_t total, doub
 		if (rc)
 			return zr_instance_failed(it, rc, "value", err);
 		if (!isfinite(lr) || lr < 0)
-			return zr_err(err, ZR_EINVAL, "scheduler %s gives %g at step %lld", it->section->plugin->desc->id, lr,
-				      (long long)at.step);
+			return zr_err(err, ZR_EINVAL, "scheduler %s gives %g at step %lld",
+				      it->section->plugin->desc->id, lr, (long long)at.step);
 		printf("%lld,%.9g\n", (long long)at.step, lr);
 	}
 	return 0;
@@ -81,8 +85,8 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 	if (!rc)
 		rc = zr_config_resolve(cfg, "scheduler", &facts, err);
 	if (!rc)
-		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "scheduler"), "zr.scheduler/1",
-					sizeof(struct zr_scheduler_v1), err);
+		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "scheduler"),
+					"zr.scheduler/1", sizeof(struct zr_scheduler_v1), err);
 	if (!rc)
 		rc = print_rows(&it, steps < 0 ? total : steps, total, facts.lr, err);
 	zr_instance_destroy(&it);
@@ -103,7 +107,8 @@ int zr_cmd_schedule(int argc, char **argv)
 	if (text)
 		steps = strtoll(text, &end, 10);
 	if (text && (!*text || *end || steps < 1)) {
-		fprintf(stderr, "zeroth schedule: --steps %s: expected a whole number >= 1\n", text);
+		fprintf(stderr, "zeroth schedule: --steps %s: expected a whole number >= 1\n",
+			text);
 		return 2;
 	}
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);

@@ -2,9 +2,10 @@
  *
  * signals.c - see signals.h.
  *
- * A supervisor sends its ranks SIGTERM by kill() when another rank has failed, and by sigqueue() what it forwards. A rank
- * that is starting ends at once on the latter only, or it could not say why it failed itself. The second signal that ends
- * all at once is for the supervisor to notice: a forwarded one never does in a rank, however late it comes.
+ * When a rank has failed, the supervisor sends the others SIGTERM by kill(); signals that it got
+ * itself it forwards by sigqueue(). A rank that is starting ends at once only on a forwarded one:
+ * it may be about to report a failure of its own. Only the supervisor decides that a second signal
+ * ends all at once; in a rank a forwarded signal never does, however late it comes.
  */
 #define _GNU_SOURCE
 #include "cmd/signals.h"
@@ -26,7 +27,7 @@ static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 #define N_ENDS (sizeof ends / sizeof *ends)
 
 static volatile sig_atomic_t caught, deferred, silent;
-static _Atomic int64_t since; /* nanoseconds, when it was caught */
+static _Atomic int64_t since; /* when it was caught, in nanoseconds */
 static pid_t supervisor;      /* 0: none */
 static struct sigaction before[N_ENDS + 2];
 
@@ -45,32 +46,37 @@ static void note(int sig)
 	caught = sig;
 }
 
-/* In a handler. */
+/* Runs in a signal handler. */
 static void end_now(int sig)
 {
 	static const char text[] = " before the first step: nothing is saved\n";
 	zr_crash_unwatch();
-	const char *name = sig == SIGINT ? "zeroth: SIGINT" : sig == SIGTERM ? "zeroth: SIGTERM" : "zeroth: SIGHUP";
-	if (!silent && (write(STDERR_FILENO, name, strlen(name)) < 0 || write(STDERR_FILENO, text, sizeof text - 1) < 0))
+	const char *name = sig == SIGINT  ? "zeroth: SIGINT" :
+			   sig == SIGTERM ? "zeroth: SIGTERM" :
+					    "zeroth: SIGHUP";
+	if (!silent && (write(STDERR_FILENO, name, strlen(name)) < 0 ||
+			write(STDERR_FILENO, text, sizeof text - 1) < 0))
 		_exit(130);
 	_exit(130);
 }
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
-	int saved = errno, forwarded = supervisor && info->si_pid == supervisor && info->si_code <= 0;
+	int saved = errno,
+	    forwarded = supervisor && info->si_pid == supervisor && info->si_code <= 0;
 	(void)context;
 	if (!deferred && !(forwarded && info->si_code == SI_USER))
 		end_now(sig);
-	if (caught && sig != SIGHUP && !forwarded && (double)(now_ns() - atomic_load(&since)) * 1e-9 > ZR_SIGNAL_MOMENT) {
+	if (caught && sig != SIGHUP && !forwarded &&
+	    (double)(now_ns() - atomic_load(&since)) * 1e-9 > ZR_SIGNAL_MOMENT) {
 		signal(sig, SIG_DFL);
-		raise(sig); /* when this returns */
+		raise(sig); /* it takes effect when the handler returns */
 	}
 	note(sig);
 	errno = saved;
 }
 
-/* Unlike SIG_IGN it is not passed on to programs that are started. */
+/* A handler, unlike SIG_IGN, is not inherited by programs that are started. */
 static void on_pipe(int sig)
 {
 	(void)sig;
@@ -98,8 +104,10 @@ void zr_signals_begin(void)
 	sa.sa_mask = set;
 	for (size_t i = 0; i < N_ENDS; i++)
 		sigaction(ends[i], sigismember(&set, ends[i]) ? &sa : NULL, &before[i]);
-	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe, .sa_flags = SA_RESTART }, &before[N_ENDS]);
-	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = SIG_IGN }, &before[N_ENDS + 1]); /* an error of its write */
+	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = on_pipe, .sa_flags = SA_RESTART },
+		  &before[N_ENDS]);
+	/* the error of the last write */
+	sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = SIG_IGN }, &before[N_ENDS + 1]);
 }
 
 void zr_signals_defer(void)
@@ -120,13 +128,13 @@ void zr_signals_end(void)
 	sigaction(SIGXFSZ, &before[N_ENDS + 1], NULL);
 }
 
-/* A terminal that is gone is none: who outlives it, wants to. */
+/* A terminal that is gone does not end the training: who outlives it is meant to. */
 static int nobody_reads(int fd)
 {
 	struct pollfd p = { .fd = fd };
 	struct stat st;
-	return !fstat(fd, &st) && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) && poll(&p, 1, 0) > 0 &&
-	       p.revents & (POLLERR | POLLHUP);
+	return !fstat(fd, &st) && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) &&
+	       poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP);
 }
 
 void zr_signals_flush(FILE *out)

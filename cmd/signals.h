@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signals.h - what asks a training to end: SIGINT, SIGTERM, SIGHUP unless it was ignored (nohup), and standard output that
- * nobody reads any more, which counts as SIGPIPE. [main]
+ * signals.h - the signals that ask a training to end: SIGINT, SIGTERM, SIGHUP unless it was ignored
+ * (nohup), and SIGPIPE for standard output that nobody reads any more. [main]
  *
- * Who sends a signal to a process group sends it more than once: timeout to its child and to the group, systemd SIGTERM
- * and SIGHUP, and a supervisor forwards what its ranks have got already. So what comes within ZR_SIGNAL_MOMENT of the
- * first one is the first one.
+ * One request may arrive as several signals: timeout signals its child and the group, systemd sends
+ * SIGTERM and SIGHUP, and a supervisor forwards what its ranks have already got. So signals within
+ * ZR_SIGNAL_MOMENT of the first one count as the same request.
  */
 #ifndef ZR_CMD_SIGNALS_H
 #define ZR_CMD_SIGNALS_H
@@ -17,16 +17,17 @@
 
 /* From here on a signal ends the process with status 130: there is nothing to save yet. */
 void zr_signals_begin(void);
-/* From here on the first one is kept for zr_signals_caught. */
+/* From here on zr_signals_caught returns the first signal. */
 void zr_signals_defer(void);
-int zr_signals_caught(void); /* 0: none so far */
-/* As before zr_signals_begin. */
+int zr_signals_caught(void); /* 0: none yet */
+/* Restores the handlers from before zr_signals_begin. */
 void zr_signals_end(void);
 
-/* Flushes; a pipe that nobody reads is SIGPIPE caught, and what else is printed goes nowhere. */
+/* Flushes standard output. If it is a pipe that nobody reads, SIGPIPE counts as caught, and further
+ * output is dropped. */
 void zr_signals_flush(FILE *out);
 
-/* SIGINT, SIGTERM, SIGHUP unless it is ignored: what asks this process to end. */
+/* The signals that ask this process to end: SIGINT, SIGTERM, and SIGHUP unless it is ignored. */
 void zr_signals_of_end(sigset_t *set);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stacks.c - see stacks.h. The thread that gets the signal shows its stack, then sends it to the others one by one and waits
- * for each. What is called in a handler takes no memory: the unwinder is loaded before. A thread that blocks the signal is
- * shown by what the kernel tells of it.
+ * stacks.c - see stacks.h. The thread that gets the signal shows its stack, then sends it to the
+ * others one by one and waits for each. Nothing in the handler allocates memory: the unwinder is
+ * loaded before. For a thread that blocks the signal it shows where in the kernel it waits.
  */
 #define _GNU_SOURCE
 #include "cmd/stacks.h"
@@ -23,7 +23,7 @@
 #define FRAMES 64
 #define PATIENCE 100 /* times 2 ms for a thread */
 
-static atomic_int busy, turn; /* the thread that is to show its stack; 0: it has */
+static atomic_int busy, turn; /* the thread that has to show its stack; 0: it has done so */
 
 static void say(const char *text)
 {
@@ -42,11 +42,11 @@ static void show(int tid)
 	void *frame[FRAMES];
 	int n = backtrace(frame, FRAMES);
 	say_thread(tid, " is at");
-	if (n > 2) /* not this function and the handler */
+	if (n > 2) /* leaves out this function and the handler */
 		backtrace_symbols_fd(frame + 2, n - 2, STDERR_FILENO);
 }
 
-/* The function of the kernel that it waits in. */
+/* The function of the kernel in which a thread waits. */
 static void show_kernel(int tid)
 {
 	char path[64], what[96] = "", text[160];
@@ -56,7 +56,8 @@ static void show_kernel(int tid)
 	what[n > 0 ? n : 0] = 0;
 	if (fd >= 0)
 		close(fd);
-	snprintf(text, sizeof text, " takes no signals; in the kernel it is at %s", *what && strcmp(what, "0") ? what : "an unknown place");
+	snprintf(text, sizeof text, " takes no signals; in the kernel it is at %s",
+		 *what && strcmp(what, "0") ? what : "an unknown place");
 	say_thread(tid, text);
 }
 
@@ -71,7 +72,7 @@ static void ask(int tid)
 		show_kernel(tid);
 }
 
-/* readdir would take memory. */
+/* readdir would allocate memory. */
 static void ask_all(int me)
 {
 	struct entry {

@@ -7,7 +7,7 @@
 
 #include "core/pool.h"
 
-/* From now on ZR_SIGNAL_STACKS does it. [main] */
+/* From now on ZR_SIGNAL_STACKS asks for it. [main] */
 void zr_stacks_watch(void);
 
 #endif

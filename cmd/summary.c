@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * summary.c - summary.json: what the run did, and the ledger of memory, planned beside held.
+ * summary.c - summary.json: the results of the run, and its memory, planned and held.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,9 @@ static json_t *tier(const struct zr_account *a, int tier, int *n)
 		const struct zr_account_line *l = &a->line[i];
 		if ((int)l->tier != tier)
 			continue;
-		zr_json_put(&t, l->what, json_pack("{s:I, s:I}", "planned", (json_int_t)l->planned, "peak", (json_int_t)l->peak));
+		zr_json_put(&t, l->what,
+			    json_pack("{s:I, s:I}", "planned", (json_int_t)l->planned, "peak",
+				      (json_int_t)l->peak));
 		++*n;
 	}
 	return t;
@@ -49,7 +51,7 @@ static json_t *ledger(const struct zr_account *a)
 	return out;
 }
 
-/* A number that is not finite has no JSON: the summary goes without it. */
+/* JSON has no number that is not finite: the summary leaves it out. */
 static void put_real(json_t **to, const char *key, double v)
 {
 	if (isfinite(v))
@@ -58,15 +60,17 @@ static void put_real(json_t **to, const char *key, double v)
 
 static json_t *checkpoints(const struct zr_saver_stats *s)
 {
-	return json_pack("{s:I, s:I, s:I, s:f, s:f}", "saved", (json_int_t)s->saved, "failed", (json_int_t)s->failed, "bytes",
-			 (json_int_t)s->bytes, "seconds", s->seconds, "stall_seconds", s->stall);
+	return json_pack("{s:I, s:I, s:I, s:f, s:f}", "saved", (json_int_t)s->saved, "failed",
+			 (json_int_t)s->failed, "bytes", (json_int_t)s->bytes, "seconds",
+			 s->seconds, "stall_seconds", s->stall);
 }
 
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 {
 	json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)r->steps, "skipped",
-			      (json_int_t)r->skipped, "total_tokens", (json_int_t)r->total_tokens, "process_steps",
-			      (json_int_t)r->process_steps, "tokens", (json_int_t)r->tokens);
+			      (json_int_t)r->skipped, "total_tokens", (json_int_t)r->total_tokens,
+			      "process_steps", (json_int_t)r->process_steps, "tokens",
+			      (json_int_t)r->tokens);
 	put_real(&j, "seconds", r->seconds);
 	put_real(&j, "step_seconds", r->step_seconds);
 	put_real(&j, "tokens_per_s", r->tokens_per_s);
@@ -89,7 +93,8 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "world", json_integer(r->world));
 	if (r->world > 1)
 		zr_json_put(&j, "received_bytes_per_step",
-			    json_pack("{s:I, s:I}", "planned", (json_int_t)r->received_plan, "measured", (json_int_t)r->received));
+			    json_pack("{s:I, s:I}", "planned", (json_int_t)r->received_plan,
+				      "measured", (json_int_t)r->received));
 	if (s->plan.sums)
 		zr_json_put(&j, "sums_over_ranks", json_string(s->plan.sums));
 	zr_json_put(&j, "process_peak_bytes", json_integer((json_int_t)r->process_peak));

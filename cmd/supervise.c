@@ -2,9 +2,9 @@
  *
  * supervise.c - see supervise.h.
  *
- * One thread, one poll: a signalfd, and a pipe per rank. How a rank ended counts in the order in which ranks are
- * reaped, except that "another rank failed" is a cause only if nothing better explains the end. Why a rank failed lies
- * in memory that it shares with the supervisor.
+ * One thread, one poll: a signalfd, and a pipe per rank. The first rank to be reaped with a failure
+ * is the cause, except that "another rank failed" is a cause only if nothing better explains the
+ * end. A rank says why it failed in memory that it shares with the supervisor.
  */
 #define _GNU_SOURCE
 #include "cmd/supervise.h"
@@ -33,34 +33,37 @@
 #define ERASE "\r\033[K" /* rank 0's progress may stand on the terminal's last line */
 
 struct child {
-	pid_t pid;           /* 0: has ended */
+	pid_t pid;           /* 0: it has ended */
 	int out;             /* its standard error, -1 once it is closed */
 	int status;          /* of waitpid */
-	int order;           /* 1 for the first that failed, 0: did not fail by itself */
+	int order;           /* 1 for the first rank that failed; 0: it did not fail by itself */
 	int oom;             /* the kernel killed something for memory before it was reaped */
 	size_t used;         /* bytes of `line` */
 	char line[LINE];     /* being received */
-	char last[LINE];     /* the last whole one */
+	char last[LINE];     /* the last complete line */
 };
 
 struct crew {
 	struct child *child;
-	struct zr_error *why; /* [n] of each rank, written as it ends; with code 0, where a signal killed it */
-	volatile char *ended; /* [n] whether it ended as it means to; shared, too */
+	/* [n] why each rank ended, which it writes as it ends; code 0 if a signal killed it */
+	struct zr_error *why;
+	volatile char *ended; /* [n] whether it ended as intended; also shared */
 	int n, running, failed;
 	int area;            /* memfd */
 	int signals;         /* signalfd */
 	int terminal;        /* standard error is one */
-	int interrupted;     /* the signal that the supervisor got first, which ends all */
-	double since;        /* when it was */
-	int early;           /* a rank has ended for it, perhaps before others knew: those only miss it */
+	int interrupted;     /* the first signal that the supervisor got, which ends all ranks */
+	double since;        /* when that was */
+	/* a rank has ended for this signal, perhaps before the others got it: they then report that
+	 * a rank is missing */
+	int early;
 	double stop_at;      /* when SIGTERM was sent, 0: not yet */
-	int killed;          /* SIGKILL was sent, too */
+	int killed;          /* SIGKILL was sent as well */
 	const struct zr_crew_how *how;
-	uint64_t beat;       /* as it was last seen */
-	double beat_at;      /* when it changed */
-	int stalled;         /* it did not for too long */
-	long long ooms;      /* when it began */
+	uint64_t beat;       /* the last value of *watch.beat */
+	double beat_at;      /* when that changed */
+	int stalled;         /* that did not change for too long */
+	long long ooms;      /* the count of oom.h at the start */
 	sigset_t old;
 	void (*old_pipe)(int);
 };
@@ -68,8 +71,8 @@ struct crew {
 const char *zr_other_launcher(void)
 {
 	/* SLURM_NTASKS is set in a batch script, too, where srun has started nothing yet. */
-	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS",
-					     "SLURM_STEP_NUM_TASKS" };
+	static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE",
+					     "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS" };
 	static char text[64];
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *v = getenv(names[i]);
@@ -81,7 +84,7 @@ const char *zr_other_launcher(void)
 	return NULL;
 }
 
-/* ---- a rank -------------------------------------------------------------------------------------------------- */
+/* ---- a rank ---------------------------------------------------------------------- */
 
 static void set_number(const char *name, int v)
 {
@@ -96,7 +99,7 @@ static void become_rank(struct crew *s, int rank, int err, pid_t parent)
 	int null = rank ? open("/dev/null", O_RDWR) : -1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(4); /* it died before the line above */
+		_exit(4); /* the supervisor died before the line above */
 	signal(SIGPIPE, s->old_pipe);
 	sigprocmask(SIG_SETMASK, &s->old, NULL);
 	if (null >= 0) {
@@ -123,14 +126,15 @@ static int flushed(int code)
 	return code ? code : 4;
 }
 
-static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct zr_error *), void *arg)
+static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct zr_error *),
+		 void *arg)
 {
 	struct zr_error why = { 0 };
 	pid_t parent = getpid();
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC))
 		return -1;
-	fflush(NULL); /* or the child would print it again */
+	fflush(NULL); /* otherwise the child would print buffered text again */
 	pid_t pid = fork();
 	if (pid == 0) {
 		close(ends[0]);
@@ -149,12 +153,13 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 	return pid < 0 ? -1 : 0;
 }
 
-/* ---- lines --------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------- */
 
 static void print_line(const struct crew *s, int rank, const char *line)
 {
 	char text[LINE + 64];
-	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? ERASE : "", rank, line);
+	int n = snprintf(text, sizeof text, "%srank %d: %s\n", s->terminal ? ERASE : "", rank,
+			 line);
 	for (int at = 0; at < n;) {
 		ssize_t w = write(STDERR_FILENO, text + at, (size_t)(n - at));
 		if (w < 0 && errno != EINTR)
@@ -174,7 +179,7 @@ static void end_line(struct crew *s, int rank)
 	print_line(s, rank, c->line);
 }
 
-/* Takes what is there; a line that is too long is cut in two. */
+/* Reads what there is. A line that is too long becomes two. */
 static void receive(struct crew *s, int rank)
 {
 	struct child *c = &s->child[rank];
@@ -195,7 +200,8 @@ static void receive(struct crew *s, int rank)
 	}
 }
 
-/* What the rank wrote before it ended; a process of its own may hold the pipe open, so nobody waits for its end. */
+/* Reads what the rank wrote before it ended. It does not wait for the end of the pipe, which a
+ * child of the rank may hold open. */
 static void drain(struct crew *s, int rank)
 {
 	struct child *c = &s->child[rank];
@@ -205,7 +211,7 @@ static void drain(struct crew *s, int rank)
 	end_line(s, rank);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------ */
 
 static void tell_all(struct crew *s, int sig)
 {
@@ -222,7 +228,8 @@ static void stop_others(struct crew *s)
 	tell_all(s, SIGTERM);
 }
 
-/* To ranks that may have got it by themselves, as all of a terminal's or a job's processes do. */
+/* Forwards a signal to the ranks, which may have got it themselves, as all processes of a terminal
+ * or a job do. */
 static void pass_on(struct crew *s, int sig)
 {
 	s->interrupted = sig;
@@ -235,12 +242,13 @@ static void pass_on(struct crew *s, int sig)
 static int is_failure(struct crew *s, int rank, int status)
 {
 	int sig = WIFEXITED(status) ? 0 : WTERMSIG(status);
-	int asked = sig ? sig == SIGINT || sig == SIGTERM || sig == SIGHUP : WEXITSTATUS(status) == 130;
+	int asked = sig ? sig == SIGINT || sig == SIGTERM || sig == SIGHUP :
+			  WEXITSTATUS(status) == 130;
 	if (s->why[rank].code)
 		return 1;
 	s->early |= asked && s->interrupted && !s->stop_at;
 	if ((asked && (s->interrupted || s->stop_at)) || (sig && s->killed))
-		return 0; /* our own doing */
+		return 0; /* the supervisor has killed it */
 	return sig || WEXITSTATUS(status);
 }
 
@@ -253,9 +261,11 @@ static void ended(struct crew *s, int rank, int status)
 	s->running--;
 	drain(s, rank);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 130 && !s->interrupted && !s->stop_at)
-		pass_on(s, SIGTERM); /* it was asked by others: all end */
+		pass_on(s, SIGTERM); /* another process asked this rank to end: all ranks end */
 	if (WIFEXITED(status) && !WEXITSTATUS(status) && !s->ended[rank])
-		zr_err(&s->why[rank], ZR_EINTERNAL, "its process ended with status 0 before the training did, by no call that can be seen; "
+		zr_err(&s->why[rank], ZR_EINTERNAL,
+		       "its process ended with status 0 before the training did, by no call that "
+		       "can be seen; "
 		       "a plugin must have done that");
 	if (is_failure(s, rank, status)) {
 		c->order = ++s->failed;
@@ -293,7 +303,7 @@ static void take_signals(struct crew *s)
 	reap(s);
 }
 
-/* Ranks that do not get on show where they are, and have PATIENCE for that. */
+/* Makes ranks that make no progress show their stacks, for which they have PATIENCE. */
 static void check_beat(struct crew *s)
 {
 	uint64_t beat = s->how->watchdog > 0 ? atomic_load(s->how->beat) : 0;
@@ -314,7 +324,8 @@ static void watch(struct crew *s, struct pollfd *p)
 		p[s->n] = (struct pollfd){ s->signals, POLLIN, 0 };
 		for (int i = 0; i < s->n; i++)
 			p[i] = (struct pollfd){ s->child[i].out, POLLIN, 0 };
-		poll(p, (nfds_t)s->n + 1, (s->stop_at && !s->killed) || s->how->watchdog > 0 ? 100 : -1);
+		poll(p, (nfds_t)s->n + 1,
+		     (s->stop_at && !s->killed) || s->how->watchdog > 0 ? 100 : -1);
 		for (int i = 0; i < s->n; i++)
 			if (p[i].revents)
 				receive(s, i);
@@ -326,7 +337,7 @@ static void watch(struct crew *s, struct pollfd *p)
 	}
 }
 
-/* A consequence of another rank's end at most, and maybe a cause. */
+/* Whether the end of a rank may be only the consequence of another rank's end. */
 static int is_weak(const struct crew *s, int rank)
 {
 	const struct child *c = &s->child[rank];
@@ -346,7 +357,8 @@ static int culprit(const struct crew *s)
 	int best = -1;
 	for (int i = 0; i < s->n; i++) {
 		int sooner = best < 0 || is_weak(s, i) < is_weak(s, best) ||
-			     (is_weak(s, i) == is_weak(s, best) && s->child[i].order < s->child[best].order);
+			     (is_weak(s, i) == is_weak(s, best) &&
+			      s->child[i].order < s->child[best].order);
 		if (s->child[i].order && sooner)
 			best = i;
 	}
@@ -356,13 +368,15 @@ static int culprit(const struct crew *s)
 	return best;
 }
 
-/* What the other ranks say, each text once; who only quotes the culprit says nothing new. */
+/* Prints what other ranks say, each text once, without those that only quote the rank that
+ * failed. */
 static void print_others(const struct crew *s, int first)
 {
 	char text[sizeof s->why->text + 16];
 	for (int i = 0; i < s->n; i++) {
 		int said = !s->why[i].code || says_same(s, i, first) ||
-			   (is_weak(s, i) && s->why[first].code && strstr(s->why[i].text, s->why[first].text));
+			   (is_weak(s, i) && s->why[first].code &&
+			    strstr(s->why[i].text, s->why[first].text));
 		for (int k = 0; !said && k < i; k++)
 			said = says_same(s, k, i);
 		snprintf(text, sizeof text, "zeroth: %s", s->why[i].text);
@@ -371,7 +385,7 @@ static void print_others(const struct crew *s, int first)
 	}
 }
 
-/* What a rank says of itself it would say again. */
+/* Whether a restart may help: not if a rank itself reported a failure. */
 static int is_death(const struct crew *s, int rank)
 {
 	int code = s->why[rank].code;
@@ -383,7 +397,8 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 	int rank = culprit(s);
 	if (s->stalled && (rank < 0 || is_weak(s, rank))) {
 		end->died = 1;
-		snprintf(end->text, sizeof end->text, "no rank got on for %g s: their stacks are above", s->how->watchdog);
+		snprintf(end->text, sizeof end->text,
+			 "no rank got on for %g s: their stacks are above", s->how->watchdog);
 		return 4;
 	}
 	if (rank < 0 || (s->early && is_weak(s, rank)))
@@ -391,21 +406,25 @@ static int explain(const struct crew *s, struct zr_crew_end *end)
 	const struct child *c = &s->child[rank];
 	const char *text = s->why[rank].code ? s->why[rank].text : c->last;
 	char name[128];
-	int code = s->why[rank].code ? zr_exit_code(s->why[rank].code) : WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 4;
+	int code = s->why[rank].code	? zr_exit_code(s->why[rank].code) :
+		   WIFEXITED(c->status) ? WEXITSTATUS(c->status) :
+					  4;
 	print_others(s, rank);
 	fputs(s->terminal ? ERASE : "", stderr);
 	end->died = is_death(s, rank) && !s->interrupted;
 	if (s->why[rank].code || WIFEXITED(c->status))
-		snprintf(end->text, sizeof end->text, "rank %d failed with code %d%s%.1024s", rank, code, *text ? ": " : "", text);
+		snprintf(end->text, sizeof end->text, "rank %d failed with code %d%s%.1024s", rank,
+			 code, *text ? ": " : "", text);
 	else if (WTERMSIG(c->status) == SIGKILL && c->oom)
-		snprintf(end->text, sizeof end->text, "rank %d was killed by the kernel: out of memory", rank);
+		snprintf(end->text, sizeof end->text,
+			 "rank %d was killed by the kernel: out of memory", rank);
 	else
 		snprintf(end->text, sizeof end->text, "rank %d was killed by %s%.1024s", rank,
 			 zr_signal_text(WTERMSIG(c->status), name, sizeof name), s->why[rank].text);
 	return code;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static int prepare(struct crew *s)
 {
@@ -413,14 +432,16 @@ static int prepare(struct crew *s)
 	zr_signals_of_end(&ours);
 	sigaddset(&ours, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &ours, &s->old);
-	s->old_pipe = signal(SIGPIPE, SIG_IGN); /* the ranks' lines may go nowhere */
+	/* nobody may read the lines of the ranks any more */
+	s->old_pipe = signal(SIGPIPE, SIG_IGN);
 	for (int i = 0; s->child && i < s->n; i++)
 		s->child[i].out = -1;
 	s->signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 	s->area = memfd_create("zeroth-boot", 0);
 	s->terminal = isatty(STDERR_FILENO);
 	s->ooms = zr_oom_kills("");
-	void *m = mmap(NULL, (size_t)s->n * (sizeof *s->why + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *m = mmap(NULL, (size_t)s->n * (sizeof *s->why + 1), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	s->why = m == MAP_FAILED ? NULL : m;
 	s->ended = (char *)(s->why + s->n);
 	return s->child && s->why && s->signals >= 0 && s->area >= 0 ? 0 : -1;
@@ -445,14 +466,19 @@ static void finish(struct crew *s)
 int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 {
 	int n = how->n;
-	struct crew s = { .child = calloc((size_t)n, sizeof *s.child), .n = n, .area = -1, .signals = -1, .how = how };
+	struct crew s = { .child = calloc((size_t)n, sizeof *s.child),
+			  .n = n,
+			  .area = -1,
+			  .signals = -1,
+			  .how = how };
 	struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
 	int rc = p ? prepare(&s) : -1, code = 4;
 	*end = (struct zr_crew_end){ 0 };
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = start(&s, i, how->rank_main, how->arg);
 	if (rc) {
-		snprintf(end->text, sizeof end->text, "cannot start %d ranks: %s", n, strerror(errno));
+		snprintf(end->text, sizeof end->text, "cannot start %d ranks: %s", n,
+			 strerror(errno));
 		stop_others(&s);
 	}
 	watch(&s, p);
@@ -466,7 +492,8 @@ int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end)
 int zr_supervise(int n, int (*rank_main)(int rank, void *arg, struct zr_error *why), void *arg)
 {
 	struct zr_crew_end end;
-	int code = zr_supervise_crew(&(struct zr_crew_how){ .n = n, .rank_main = rank_main, .arg = arg }, &end);
+	int code = zr_supervise_crew(
+		&(struct zr_crew_how){ .n = n, .rank_main = rank_main, .arg = arg }, &end);
 	if (*end.text)
 		fprintf(stderr, "zeroth: %s\n", end.text);
 	return code;

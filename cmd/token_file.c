@@ -36,11 +36,16 @@ static int failed(const struct zr_token_file *f, const char *what, struct zr_err
 
 static int write_header(struct zr_token_file *f, struct zr_error *err)
 {
-	int32_t head[HEADER] = { f->width == 2 ? 20240520 : 20240801, f->width == 2 ? 1 : 7, (int32_t)f->tokens };
-	return f->raw ? 0 : fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1 ? failed(f, "write", err) : 0;
+	int32_t head[HEADER] = { f->width == 2 ? 20240520 : 20240801, f->width == 2 ? 1 : 7,
+				 (int32_t)f->tokens };
+	return f->raw ? 0 :
+	       fseek(f->f, 0, SEEK_SET) || fwrite(head, sizeof head, 1, f->f) != 1 ?
+			failed(f, "write", err) :
+			0;
 }
 
-int zr_token_file_create(const char *path, int width, int raw, struct zr_token_file **out, struct zr_error *err)
+int zr_token_file_create(const char *path, int width, int raw, struct zr_token_file **out,
+			 struct zr_error *err)
 {
 	struct zr_token_file *f = calloc(1, sizeof *f);
 	if (!f || asprintf(&f->tmp, "%s.tmp", path) < 0) {
@@ -50,10 +55,11 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 	f->path = path;
 	f->width = width;
 	f->raw = raw;
-	unlink(f->tmp); /* be it a link: a new file takes its place */
+	unlink(f->tmp); /* removes even a link: a new file takes its place */
 	int fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	f->f = fd < 0 ? NULL : fdopen(fd, "wb");
-	int rc = f->f ? write_header(f, err) : zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
+	int rc = f->f ? write_header(f, err) :
+			zr_err(err, ZR_EINVAL, "%s: %s", f->tmp, strerror(errno));
 	if (rc)
 		zr_token_file_close(f, 0, NULL);
 	else
@@ -64,8 +70,11 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, struct zr_error *err)
 {
 	if (!f->raw && (int64_t)n > ZR_TOKEN_FILE_MOST - f->tokens)
-		return zr_err(err, ZR_EINVAL, "%s: llm.c's header counts %d tokens at most: use --raw, or fewer texts at a time", f->path,
-			      ZR_TOKEN_FILE_MOST);
+		return zr_err(
+			err, ZR_EINVAL,
+			"%s: llm.c's header counts %d tokens at most: use --raw, or fewer texts at "
+			"a time",
+			f->path, ZR_TOKEN_FILE_MOST);
 	f->tokens += (int64_t)n;
 	for (size_t m; n; n -= m, ids += m) {
 		m = n < ROOM ? n : ROOM;
@@ -90,8 +99,9 @@ static int finish(struct zr_token_file *f, struct zr_error *err)
 	if (!rc && (fflush(f->f) || fsync(fileno(f->f))))
 		rc = failed(f, "write", err);
 	if (!rc && rename(f->tmp, f->path))
-		rc = zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", f->tmp, f->path, strerror(errno));
-	if (!rc && (errno = zr_sync_parent(f->path))) /* the name must last as well as the file */
+		rc = zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", f->tmp, f->path,
+			    strerror(errno));
+	if (!rc && (errno = zr_sync_parent(f->path))) /* makes the name durable, like the file */
 		rc = failed(f, "make its name durable", err);
 	return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenize.c - zeroth tokenize --tokenizer FILE -o OUT IN...: text to a file of tokens for data/tokens.
+ * tokenize.c - zeroth tokenize --tokenizer FILE -o OUT IN...: text to a file of tokens for
+ * data/tokens.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -22,15 +23,22 @@
 static const char usage[] =
 	"usage: zeroth tokenize --tokenizer FILE -o OUT [options] IN...\n"
 	"\n"
-	"Writes the tokens of the texts IN (plain or gzip; -: standard input) to OUT, as data/tokens and llm.c read them:\n"
-	"uint16, or uint32 where the vocabulary has more than 65536 tokens. Each IN is a document.\n"
+	"Writes the tokens of the texts IN (plain or gzip; -: standard input) to OUT, as "
+	"data/tokens and llm.c read them:\n"
+	"uint16, or uint32 where the vocabulary has more than 65536 tokens. Each IN is a "
+	"document.\n"
 	"\n"
-	"  -T, --tokenizer FILE  tokenizer.json of a byte-level BPE tokenizer: GPT-2, Llama 3, Qwen2 and their kin\n"
-	"  -o, --output OUT      file to write; one that is there is replaced when the new one is whole\n"
-	"      --eot TOKEN       puts the added token TOKEN before each document (default: <|endoftext|> if there is one,\n"
+	"  -T, --tokenizer FILE  tokenizer.json of a byte-level BPE tokenizer: GPT-2, Llama 3, "
+	"Qwen2 and their kin\n"
+	"  -o, --output OUT      file to write; one that is there is replaced when the new one is "
+	"whole\n"
+	"      --eot TOKEN       puts the added token TOKEN before each document (default: "
+	"<|endoftext|> if there is one,\n"
 	"                        but not with --add-special); none: nothing\n"
-	"      --add-special     puts around each document what the tokenizer's post-processor does, e.g. <|begin_of_text|>\n"
-	"      --raw             no header: for more than 2147483647 tokens, and [data] format = uint16 or uint32\n"
+	"      --add-special     puts around each document what the tokenizer's post-processor "
+	"does, e.g. <|begin_of_text|>\n"
+	"      --raw             no header: for more than 2147483647 tokens, and [data] format = "
+	"uint16 or uint32\n"
 	"  -h, --help            shows this\n";
 
 #define CHUNK (1 << 18) /* bytes encoded at a time */
@@ -68,12 +76,15 @@ static int wrong(const char *what)
 	return 2;
 }
 
-/* -1 to go on, else the exit code. */
+/* -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct job *j)
 {
-	static const struct option longs[] = { { "tokenizer", 1, NULL, 'T' },	{ "output", 1, NULL, 'o' },	 { "eot", 1, NULL, 'e' },
-					       { "add-special", 0, NULL, 'a' }, { "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
-					       { "raw", 0, NULL, 'r' },		{ NULL, 0, NULL, 0 } };
+	static const struct option longs[] = {
+		{ "tokenizer", 1, NULL, 'T' },	 { "output", 1, NULL, 'o' },
+		{ "eot", 1, NULL, 'e' },	 { "add-special", 0, NULL, 'a' },
+		{ "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
+		{ "raw", 0, NULL, 'r' },	 { NULL, 0, NULL, 0 }
+	};
 	int c;
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "T:o:h", longs, NULL)) != -1) {
@@ -96,7 +107,10 @@ static int parse(int argc, char **argv, struct job *j)
 	}
 	j->in = argv + optind;
 	j->n_in = argc - optind;
-	return !j->tokenizer ? wrong("--tokenizer is missing") : !j->output ? wrong("-o is missing") : !j->n_in ? wrong("IN is missing") : -1;
+	return !j->tokenizer ? wrong("--tokenizer is missing") :
+	       !j->output    ? wrong("-o is missing") :
+	       !j->n_in	     ? wrong("IN is missing") :
+			       -1;
 }
 
 /* ---- progress ---- */
@@ -109,10 +123,12 @@ static void show(struct job *j, const struct zr_input *in)
 	if (now - j->shown < (j->tty ? EVERY_TTY : EVERY_LOG))
 		return;
 	j->shown = now;
-	int n = snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s", zr_bytes_text(j->text, bytes), (long long)zr_token_file_tokens(j->file),
+	int n = snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s",
+			 zr_bytes_text(j->text, bytes), (long long)zr_token_file_tokens(j->file),
 			 (double)j->text / took * 1e-6);
 	if (j->all && at && at <= j->all)
-		snprintf(line + n, sizeof line - (size_t)n, "  %.0f %%  ETA %s", 100.0 * (double)at / (double)j->all,
+		snprintf(line + n, sizeof line - (size_t)n, "  %.0f %%  ETA %s",
+			 100.0 * (double)at / (double)j->all,
 			 zr_duration_text(took * (double)(j->all - at) / (double)at, eta));
 	if (j->tty)
 		zr_log_live(stderr, line);
@@ -157,7 +173,8 @@ static int document(struct job *j, const char *path)
 	struct zr_input *in = NULL;
 	char *buf = malloc(j->chunk);
 	size_t got = 1;
-	int rc = buf ? zr_input_open(path, &in, j->err) : zr_err(j->err, ZR_ENOMEM, "out of memory");
+	int rc = buf ? zr_input_open(path, &in, j->err) :
+		       zr_err(j->err, ZR_ENOMEM, "out of memory");
 	if (!rc && j->eot_id >= 0)
 		rc = take(j, &j->eot_id, 1);
 	rc = rc ? rc : put_template(j, 0);
@@ -190,7 +207,9 @@ static int choose_eot(struct job *j)
 		return 0;
 	j->eot_id = zr_tokenizer_added(j->t, j->eot ? j->eot : usual);
 	if (j->eot && j->eot_id < 0)
-		return zr_err(j->err, ZR_EINVAL, "--eot %s: is not an added token of %s; none: no token", j->eot, j->tokenizer);
+		return zr_err(j->err, ZR_EINVAL,
+			      "--eot %s: is not an added token of %s; none: no token", j->eot,
+			      j->tokenizer);
 	j->eot = j->eot_id < 0 ? NULL : j->eot ? j->eot : usual;
 	return 0;
 }
@@ -199,9 +218,12 @@ static void report(const struct job *j, int64_t tokens, int bits)
 {
 	char bytes[32];
 	double took = zr_now() - j->start + 1e-9;
-	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f MB/s\n", zr_bytes_text(j->text, bytes),
-	       j->n_in, j->n_in == 1 ? "" : "s", j->eot_id < 0 ? "" : ", each after ", j->eot_id < 0 ? "" : j->eot, (long long)tokens,
-	       j->raw ? "raw " : "", bits, tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);
+	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f "
+	       "MB/s\n",
+	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s",
+	       j->eot_id < 0 ? "" : ", each after ", j->eot_id < 0 ? "" : j->eot, (long long)tokens,
+	       j->raw ? "raw " : "", bits, tokens ? (double)j->text / (double)tokens : 0,
+	       (double)j->text / took * 1e-6);
 }
 
 static int work(struct job *j)
@@ -226,7 +248,8 @@ static int work(struct job *j)
 		return rc;
 	report(j, tokens, 8 * width);
 	if (zr_encoder_replaced(j->encoder))
-		zr_logf(ZR_LOG_WARN, "tokenize", "%llu places are not UTF-8 and were read as U+FFFD",
+		zr_logf(ZR_LOG_WARN, "tokenize",
+			"%llu places are not UTF-8 and were read as U+FFFD",
 			(unsigned long long)zr_encoder_replaced(j->encoder));
 	return 0;
 }

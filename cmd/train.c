@@ -27,15 +27,22 @@ static const char usage[] =
 	"model.safetensors, summary.json. Ctrl-C ends the run after the current step,\n"
 	"with a checkpoint that --resume goes on from.\n"
 	"\n"
-	"  -n, --ranks RANKS               trains with so many processes on this machine; their lines on\n"
+	"  -n, --ranks RANKS               trains with so many processes on this machine; their "
+	"lines on\n"
 	"                                  standard error start with \"rank N: \"\n"
-	"      --restarts N                goes on after the death of a rank, N times at most, from the newest\n"
-	"                                  whole checkpoint; what a rank refuses is not tried again\n"
-	"      --min-ranks N               with fewer ranks each time, as the batch allows, but N or more\n"
-	"      --watchdog SECONDS          ends ranks that finish nothing for so long, after their stacks;\n"
+	"      --restarts N                goes on after the death of a rank, N times at most, "
+	"from the newest\n"
+	"                                  whole checkpoint; what a rank refuses is not tried "
+	"again\n"
+	"      --min-ranks N               with fewer ranks each time, as the batch allows, but N "
+	"or more\n"
+	"      --watchdog SECONDS          ends ranks that finish nothing for so long, after their "
+	"stacks;\n"
 	"                                  with --restarts it then goes on\n"
-	"      --resume auto|PATH          goes on from the newest whole checkpoint of [checkpoint] dir, or\n"
-	"                                  from PATH: a checkpoint, or a directory of them, or a run's\n"
+	"      --resume auto|PATH          goes on from the newest whole checkpoint of "
+	"[checkpoint] dir, or\n"
+	"                                  from PATH: a checkpoint, or a directory of them, or a "
+	"run's\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
 	"  -h, --help                      shows this\n"
 	"\n"
@@ -46,33 +53,38 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	char took[32], planned[32], peak[32];
 	printf("\n%s %lld step%s, %.2f M tokens in %s (%.0f tokens/s in its steps)\n",
 	       r->interrupted ? "interrupted after" : "trained", (long long)r->process_steps,
-	       r->process_steps == 1 ? "" : "s", (double)r->tokens / 1e6, zr_duration_text(r->seconds, took),
-	       r->tokens_per_s);
+	       r->process_steps == 1 ? "" : "s", (double)r->tokens / 1e6,
+	       zr_duration_text(r->seconds, took), r->tokens_per_s);
 	if (r->resumed >= 0)
-		printf("resumed     after step %lld; in all %lld steps, %.2f M tokens\n", (long long)r->resumed,
-		       (long long)r->steps, (double)r->total_tokens / 1e6);
+		printf("resumed     after step %lld; in all %lld steps, %.2f M tokens\n",
+		       (long long)r->resumed, (long long)r->steps, (double)r->total_tokens / 1e6);
 	if (r->checkpoints.saved)
-		printf("checkpoints %lld of %s; training waited %.2f s of the %.2f s that they took\n", (long long)r->checkpoints.saved,
-		       zr_bytes_text(r->checkpoints.bytes, peak), r->checkpoints.stall, r->checkpoints.seconds);
+		printf("checkpoints %lld of %s; training waited %.2f s of the %.2f s that they "
+		       "took\n",
+		       (long long)r->checkpoints.saved, zr_bytes_text(r->checkpoints.bytes, peak),
+		       r->checkpoints.stall, r->checkpoints.seconds);
 	if (r->skipped)
-		printf("skipped     %lld step%s with non-finite numbers\n", (long long)r->skipped, r->skipped == 1 ? "" : "s");
+		printf("skipped     %lld step%s with non-finite numbers\n", (long long)r->skipped,
+		       r->skipped == 1 ? "" : "s");
 	if (r->steps)
 		printf("loss        %.4f -> %.4f\n", (double)r->first_loss, (double)r->last_loss);
 	if (r->evals)
 		printf("validation  %.4f -> %.4f\n", r->first_val, r->last_val);
-	printf("memory      %s planned, %s peak of the process\n", zr_bytes_text(r->planned, planned),
-	       zr_bytes_text(r->process_peak, peak));
+	printf("memory      %s planned, %s peak of the process\n",
+	       zr_bytes_text(r->planned, planned), zr_bytes_text(r->process_peak, peak));
 	if (r->world > 1)
-		printf("received    %s per step and rank (planned %s)\n", zr_bytes_text(r->received, peak),
-		       zr_bytes_text(r->received_plan, planned));
-	printf("written     %s: model.safetensors config.ini summary.json%s\n", zr_rundir(cfg), r->exported ? " model-16bit/" : "");
+		printf("received    %s per step and rank (planned %s)\n",
+		       zr_bytes_text(r->received, peak), zr_bytes_text(r->received_plan, planned));
+	printf("written     %s: model.safetensors config.ini summary.json%s\n", zr_rundir(cfg),
+	       r->exported ? " model-16bit/" : "");
 	printf("sample      zeroth sample %s\n", zr_rundir(cfg));
 	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,
 	       (unsigned long long)r->params_digest);
 	fflush(stdout);
 }
 
-/* This process as one rank, which may be the only one. Returns the exit code; *err says why where it failed. */
+/* Runs this process as one rank, which may be the only one. Returns the exit code; *err says why it
+ * failed. */
 static int train(const struct zr_cmd_args *a, struct zr_error *err)
 {
 	struct zr_config *cfg;
@@ -88,8 +100,12 @@ static int train(const struct zr_cmd_args *a, struct zr_error *err)
 	if (!rc && report.stopped)
 		rc = zr_err(err, report.stopped, "%s", report.stopped_text);
 	else if (!rc && report.checkpoints.failed)
-		rc = zr_err(err, ZR_EIO, "trained, but not all is saved: %lld checkpoint%s failed, the last because: %s",
-			    (long long)report.checkpoints.failed, report.checkpoints.failed == 1 ? "" : "s", report.checkpoints.why);
+		rc = zr_err(
+			err, ZR_EIO,
+			"trained, but not all is saved: %lld checkpoint%s failed, the last "
+			"because: %s",
+			(long long)report.checkpoints.failed,
+			report.checkpoints.failed == 1 ? "" : "s", report.checkpoints.why);
 	return rc ? zr_exit_code(rc) : report.interrupted ? 130 : 0;
 }
 
@@ -108,8 +124,9 @@ static int train_rank(int rank, void *arg, struct zr_error *why)
 	return train(arg, why);
 }
 
-/* Whether the configuration loads, said once and not by every rank; in a process of its own, because plugins bring
- * libraries, and those threads, which must not be there when ranks are forked. */
+/* Checks that the configuration loads, so that one process reports an error instead of every rank.
+ * It runs in a process of its own, because plugins load libraries that may start threads, and a
+ * process with threads must not fork ranks. */
 static int try_config(const struct zr_cmd_args *a)
 {
 	struct zr_config *cfg;
@@ -118,14 +135,18 @@ static int try_config(const struct zr_cmd_args *a)
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a configuration that is a pipe may never come */
+		/* a configuration that is a pipe may never arrive */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		zr_crash_watch(NULL);
-		int code = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ? zr_cmd_failed(&err) : 0;
+		int code = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ?
+				   zr_cmd_failed(&err) :
+				   0;
 		zr_crash_unwatch();
 		_exit(code);
 	}
-	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-		return 4; /* it has said where */
+	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+	    WTERMSIG(status) != SIGKILL)
+		return 4; /* the child has said where it crashed */
 	if (pid < 0 || !WIFEXITED(status)) {
 		fprintf(stderr, "zeroth: %s: cannot load the configuration\n", a->operand);
 		return 4;
@@ -148,7 +169,9 @@ int zr_cmd_train(int argc, char **argv)
 	if (!a.ranks)
 		a.ranks = 1;
 	if (a.min_ranks > a.ranks) {
-		fprintf(stderr, "zeroth train: --min-ranks %d: expected a number of ranks in [1, %d]\n", a.min_ranks, a.ranks);
+		fprintf(stderr,
+			"zeroth train: --min-ranks %d: expected a number of ranks in [1, %d]\n",
+			a.min_ranks, a.ranks);
 		return 2;
 	}
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
@@ -156,8 +179,10 @@ int zr_cmd_train(int argc, char **argv)
 		return rc;
 	const char *other = zr_other_launcher();
 	if (other) {
-		fprintf(stderr, "zeroth: -n %d starts ranks, but another launcher has done so (%s): drop one of the two\n", a.ranks,
-			other);
+		fprintf(stderr,
+			"zeroth: -n %d starts ranks, but another launcher has done so (%s): drop "
+			"one of the two\n",
+			a.ranks, other);
 		return 2;
 	}
 	rc = try_config(&a);

@@ -21,7 +21,8 @@ static json_t *metadata(const struct zr_model_decl *d)
 	return meta;
 }
 
-static int create(const struct zr_session *s, const char *path, struct zr_st_writer *w, struct zr_error *err)
+static int create(const struct zr_session *s, const char *path, struct zr_st_writer *w,
+		  struct zr_error *err)
 {
 	const struct zr_layout *l = &s->setup->layout;
 	struct zr_st_tensor *t = malloc(((size_t)l->n_tensors + 1) * sizeof *t);
@@ -32,13 +33,15 @@ static int create(const struct zr_session *s, const char *path, struct zr_st_wri
 		t[i] = zr_st_make(d->name, ZR_F32, d->ndim, d->dims, at);
 		at += t[i].bytes;
 	}
-	int rc = t && meta ? zr_st_create(w, path, t, l->n_tensors, meta, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = t && meta ? zr_st_create(w, path, t, l->n_tensors, meta, err) :
+			     zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(meta);
 	free(t);
 	return rc;
 }
 
-static int write_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
+static int write_values(void *arg, const struct zr_place *t, int64_t first, int64_t n,
+			const float *x)
 {
 	(void)t, (void)first;
 	zr_st_append(arg, x, (size_t)n * sizeof *x);
@@ -68,7 +71,8 @@ int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err
 	return rc;
 }
 
-static int begin_with(struct zr_session *s, const struct zr_model_json *config, struct zr_error *err)
+static int begin_with(struct zr_session *s, const struct zr_model_json *config,
+		      struct zr_error *err)
 {
 	const struct zr_section *model = s->setup->model.section;
 	const struct zr_pretrained_v1 *v;
@@ -79,7 +83,8 @@ static int begin_with(struct zr_session *s, const struct zr_model_json *config, 
 		return rc;
 	zr_pretrained_unknown(config, v, unknown, sizeof unknown);
 	if (*unknown && s->setup->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s", config->path, model->plugin->desc->id, unknown);
+		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s",
+			config->path, model->plugin->desc->id, unknown);
 	rc = zr_tensor_files_open(model->path, &s->setup->layout, v->prefix, v->ignored, &f, err);
 	if (!rc)
 		rc = zr_session_begin(s, zr_tensor_files_read, f, err);
@@ -93,7 +98,8 @@ int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 	return config ? begin_with(s, config, err) : zr_session_init(s, err);
 }
 
-static int digest_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
+static int digest_values(void *arg, const struct zr_place *t, int64_t first, int64_t n,
+			 const float *x)
 {
 	(void)t, (void)first;
 	XXH3_64bits_update(arg, x, (size_t)n * sizeof *x);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weights.h - the master parameters as a safetensors file with canonical (Hugging Face's) names. Written to a
- * temporary name, synced and renamed, so that a file of that name is whole. [main]
+ * weights.h - the master parameters as a safetensors file with canonical (Hugging Face's) names. It
+ * is written under a temporary name, synced and renamed, so that a file of that name is complete.
+ * [main]
  */
 #ifndef ZR_CMD_WEIGHTS_H
 #define ZR_CMD_WEIGHTS_H
@@ -11,11 +12,12 @@
 /* Collective: every rank calls, rank 0 writes. */
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err);
 
-/* The masters and states that a training begins with: values by the seed, or the tensors of [model] path. Collective. */
+/* Sets the masters and states with which a training starts: random values of the seed, or the
+ * tensors of [model] path. Collective. */
 int zr_weights_begin(struct zr_session *s, struct zr_error *err);
 
-/* Fills the masters from the file (tensors of the same names and shapes) and publishes them. Each rank reads what it
- * holds. */
+/* Fills the masters from the file (tensors of the same names and shapes) and publishes them. Each
+ * rank reads only what it holds. */
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err);
 
 /* XXH3-64 over the fp32 bits of the masters in canonical order, padding left out. Collective. */
