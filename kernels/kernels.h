@@ -2,11 +2,12 @@
  *
  * kernels.h - the CPU kernels: pure functions on memory that their caller owns, no state, no
  * allocation, no thread of their own. The operations and their formulas are those of
- * <zeroth/device.h>; a kernel computes one range [lo, hi) of an operation, its caller cuts the
- * whole into ranges and runs them in parallel. What a range counts (rows, columns, elements, blocks,
- * heads) is said at each member. The caller cuts at fixed places that depend on the shapes only;
- * a kernel's result for an index never depends on where the range around it was cut, except where
- * a member says "partial": there the cuts are part of the arithmetic (invariant I1).
+ * <zeroth/device.h>; a kernel computes one range [lo, hi) of an operation, and its caller splits
+ * the operation into ranges and runs them in parallel. The comment of each member says what its
+ * range counts: rows, columns, elements, blocks or heads. The caller splits at places that depend
+ * only on the shapes. A kernel's result for an index does not depend on the range that contains it,
+ * except where a comment says "partial": there the ranges are part of the arithmetic (invariant
+ * I1).
  *
  * One table per variant. kernels/cpu/<op>.c is the readable oracle: plain C, also compiled with
  * ZR_REAL=double for finite differences. kernels/cpu/<op>.simd.c is compiled once per vector
@@ -32,29 +33,33 @@ struct zr_cpu_kernels {
 	void (*layernorm)(const struct zr_op_layernorm *, int64_t lo, int64_t hi);
 	/* rows of one tile, hi - lo <= ZR_LN_TILE: dx, and the partial sums of this tile,
 	 * part[0..C) for dgamma and part[C..2C) for dbeta (stored) */
-	void (*layernorm_bwd)(const struct zr_op_layernorm_bwd *, int64_t lo, int64_t hi, float *part);
+	void (*layernorm_bwd)(const struct zr_op_layernorm_bwd *, int64_t lo, int64_t hi,
+			      float *part);
 	/* columns: dgamma, dbeta = or += the sum of n_part partials in index order */
-	void (*layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *, const float *part, int64_t n_part, int64_t lo,
-				  int64_t hi);
+	void (*layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *, const float *part,
+				  int64_t n_part, int64_t lo, int64_t hi);
 
 	/* as those of layernorm, part is [C] */
 	void (*rmsnorm)(const struct zr_op_rmsnorm *, int64_t lo, int64_t hi);
 	void (*rmsnorm_bwd)(const struct zr_op_rmsnorm_bwd *, int64_t lo, int64_t hi, float *part);
-	void (*rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *, const float *part, int64_t n_part, int64_t lo, int64_t hi);
+	void (*rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *, const float *part, int64_t n_part,
+				int64_t lo, int64_t hi);
 
 	/* rows r = b*T+t, all heads of them */
 	void (*rotary)(const struct zr_op_rotary *, int64_t lo, int64_t hi);
 
 	/* heads i = b*heads + h; scratch: attention_scratch() bytes, 64-byte aligned, per worker */
 	void (*attention)(const struct zr_op_attention *, int64_t lo, int64_t hi, void *scratch);
-	/* parts i = (b*kv_heads + g)*parts + p, `parts` dividing heads / kv_heads: dq of the p-th of equally many query heads
-	 * that share key-value head g, and partial sums of its dk and dv, attention_sums() floats each, from that of part
-	 * lo on (stored). delta is [B, heads, T] floats that it computes itself for these heads */
-	void (*attention_bwd)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, void *scratch,
-			      float *delta, float *sums);
-	/* key-value heads b*kv_heads + g: dk and dv, the sum of their parts in index order; sums: from lo's first part on,
-	 * overwritten */
-	void (*attention_bwd_sum)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo, int64_t hi, float *sums);
+	/* parts i = (b*kv_heads + g)*parts + p, `parts` dividing heads / kv_heads: dq of the p-th
+	 * of equally many query heads that share key-value head g, and partial sums of its dk and
+	 * dv, attention_sums() floats each, from that of part lo on (stored). delta is [B, heads,
+	 * T] floats that it computes itself for these heads */
+	void (*attention_bwd)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo,
+			      int64_t hi, void *scratch, float *delta, float *sums);
+	/* key-value heads b*kv_heads + g: dk and dv, the sum of their parts in index order; sums:
+	 * from lo's first part on, overwritten */
+	void (*attention_bwd_sum)(const struct zr_op_attention_bwd *, int64_t parts, int64_t lo,
+				  int64_t hi, float *sums);
 	int64_t (*attention_sums)(const struct zr_op_attention *);
 	uint64_t (*attention_scratch)(const struct zr_op_attention *, int backward);
 
@@ -87,27 +92,30 @@ struct zr_cpu_kernels {
 
 	/* One row of logits [V], fp32: returns its loss. If scale != 0, the row becomes
 	 * (softmax - onehot(target)) * scale in place. */
-	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward, float scale);
+	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward,
+			      float scale);
 
-	/* The finish of a matrix product's tile while it is in cache: rows x cols of an fp32 tile (ld
-	 * apart) + bias, optionally GELU, stored to D (and pre) as d_dtype. bias, d, pre point at the
-	 * tile's first element, typed by the operation. d may be the tile itself. */
-	void (*gemm_finish)(const struct zr_op_matmul *, const float *tile, int64_t ld, int64_t rows, int64_t cols,
-			    const void *bias, void *d, void *pre);
-	/* Own matrix product of one tile: D[row0.., col0..] of rows x cols over the full K, everything of
-	 * the operation (types, transposes, accumulate, bias, GELU). scratch: ZR_GEMM_SCRATCH bytes. */
-	void (*gemm_tile)(const struct zr_op_matmul *, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-			  void *scratch);
+	/* The finish of a matrix product's tile while it is in cache: rows x cols of an fp32 tile
+	 * (ld apart) + bias, optionally GELU, stored to D (and pre) as d_dtype. bias, d, pre point
+	 * at the tile's first element, typed by the operation. d may be the tile itself. */
+	void (*gemm_finish)(const struct zr_op_matmul *, const float *tile, int64_t ld,
+			    int64_t rows, int64_t cols, const void *bias, void *d, void *pre);
+	/* Own matrix product of one tile: D[row0.., col0..] of rows x cols over the full K,
+	 * everything of the operation (types, transposes, accumulate, bias, GELU). scratch:
+	 * ZR_GEMM_SCRATCH bytes. */
+	void (*gemm_tile)(const struct zr_op_matmul *, int64_t row0, int64_t rows, int64_t col0,
+			  int64_t cols, void *scratch);
 };
 
-/* Instruction sets in ascending order. AMX tiles would come after AVX-512: bf16 products only, all other
- * operations as AVX-512. */
+/* Instruction sets in ascending order. AMX tiles would come after AVX-512: for bf16 products only,
+ * with all other operations as in AVX-512. */
 #define ZR_CPU_SCALAR 0
 #define ZR_CPU_AVX2 1
 #define ZR_CPU_AVX512 2
 
-/* The best one of this processor and operating system; the name of the first feature that `isa` needs
- * and is missing here, or NULL; the kernels of one that misses nothing. */
+/* The best instruction set of this processor and operating system; the name of the first feature
+ * that `isa` needs and that is missing here, or NULL; the kernels of an instruction set that misses
+ * nothing. */
 int32_t zr_cpu_best(void);
 const char *zr_cpu_missing(int32_t isa);
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels_cuda.h - the CUDA kernels: each function enqueues an operation of <zeroth/device.h> on a stream and returns what
- * the launch said. Pointers of operations are addresses that the device can use; arguments were checked.
+ * kernels_cuda.h - the CUDA kernels: each function enqueues an operation of <zeroth/device.h> on a
+ * stream and returns the result of the launch. The pointers of an operation are addresses that the
+ * device can use. The caller has checked the arguments.
  */
 #ifndef ZEROTH_KERNELS_CUDA_H
 #define ZEROTH_KERNELS_CUDA_H
@@ -21,7 +22,8 @@ extern "C" {
 /* elements.cu: bits of the CPU's scalar kernels */
 cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *, cudaStream_t);
 /* to = gelu(from) of rows of `width` floats, ld apart; to may be from */
-cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld, cudaStream_t);
+cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld,
+			 cudaStream_t);
 cudaError_t zr_cuda_residual(const struct zr_op_residual *, cudaStream_t);
 cudaError_t zr_cuda_cast(const struct zr_op_cast *, cudaStream_t);
 cudaError_t zr_cuda_init(const struct zr_op_init *, cudaStream_t);
@@ -58,10 +60,11 @@ cudaError_t zr_cuda_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *, cudaStream_t);
 cudaError_t zr_cuda_embedding_bwd(const struct zr_op_embedding_bwd *, int32_t *room, cudaStream_t);
 int64_t zr_cuda_embedding_bwd_room(const struct zr_op_embedding_bwd *); /* numbers in room */
 /* part: room for `room` floats, at least 64 * ceil(rows / 64) */
-cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *, float *part, int64_t room, cudaStream_t);
+cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *, float *part, int64_t room,
+			     cudaStream_t);
 
-/* head.cu: rows of logits, `ld` floats apart: loss[r], and into `grad`, of dtype and ldd elements apart, the gradient
- * (softmax - onehot) * scale, if it is not NULL */
+/* head.cu: rows of logits, `ld` floats apart: loss[r], and into `grad`, of dtype and ldd elements
+ * apart, the gradient (softmax - onehot) * scale, if it is not NULL */
 struct zr_cuda_softmax {
 	int64_t rows, vocabulary, ld, ldd;
 	int32_t dtype;
@@ -78,13 +81,15 @@ cudaError_t zr_cuda_loss_sum(const float *loss, int64_t rows, double *sum, cudaS
 /* matmul.cu: any types, transposes and strides, in fp32: for what cuBLASLt does not take */
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *, cudaStream_t);
 
-/* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T] floats */
+/* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T]
+ * floats */
 #define ZR_CUDA_HEAD_DIM 256
 cudaError_t zr_cuda_attention(const struct zr_op_attention *, cudaStream_t);
 cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *, cudaStream_t);
 cudaError_t zr_cuda_attention_delta(const struct zr_op_attention_bwd *, cudaStream_t);
 
-/* attention_mma.cu: bf16 and fp16 with heads of width 64, 80, 96 and 128 on tensor cores, rows of 16 bytes aligned */
+/* attention_mma.cu: bf16 and fp16 with heads of width 64, 80, 96 and 128 on tensor cores, rows of
+ * 16 bytes aligned */
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *);
 int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *);
 cudaError_t zr_cuda_attention_mma(const struct zr_op_attention *, cudaStream_t);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The kernels: libzrkernels, the scalar ones and, on x86-64, the vector variants inside it; and those of CUDA.
-# Plugins link it and choose at run time (cpu/isa.c). Flags of an instruction set belong to its own
-# library: nothing that runs before the choice has them.
+# The kernels: libzrkernels, the scalar ones and, on x86-64, the vector variants inside it; and
+# those of CUDA. Plugins link it and choose at run time (cpu/isa.c). Flags of an instruction set
+# belong to its own library: nothing that runs before the choice has them.
 
 kernel_flags = -I$(top_srcdir)/kernels
 
@@ -92,7 +92,8 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 
 %C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
-%C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+%C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq \
+	-mavx512vl -mprefer-vector-width=512
 endif
 
 # CUDA kernels, objects of plugins/device/cuda. Contraction to fma would
@@ -107,7 +108,8 @@ cuda_kernels = \
 	%D%/cuda/matmul.cu \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
-cuda_headers = %D%/kernels_cuda.h %D%/cuda/attention.h %D%/cuda/kernel.h %D%/cuda/mma.h %D%/cuda/parts.h
+cuda_headers = %D%/kernels_cuda.h \
+	%D%/cuda/attention.h %D%/cuda/kernel.h %D%/cuda/mma.h %D%/cuda/parts.h
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) %D%/cuda/nvcc.sh
 
 if HAVE_CUDA
@@ -117,6 +119,7 @@ CLEANFILES += $(cuda_objects)
 
 $(cuda_objects): %.lo: %.cu $(cuda_headers) $(kernel_headers)
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=compile $(SHELL) $(top_srcdir)/%D%/cuda/nvcc.sh $(NVCC) $(NVCCFLAGS) \
+	$(AM_V_GEN)$(LIBTOOL) $(AM_V_lt) --tag=CC --mode=compile \
+		$(SHELL) $(top_srcdir)/%D%/cuda/nvcc.sh $(NVCC) $(NVCCFLAGS) \
 		$(NVCC_TARGETS) $(AM_CPPFLAGS) $(kernel_flags) $(CUDA_CPPFLAGS) -c -o $@ $<
 endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adagrad.c - Adagrad (Duchi et al. 2011) in one sweep over n elements, scalar, as torch.optim.Adagrad.
+ * adagrad.c - Adagrad (Duchi et al. 2011) in one sweep over n elements, scalar, as
+ * torch.optim.Adagrad.
  */
 #include "table.h"
 #include "update.h"

@@ -10,7 +10,8 @@ struct lanes {
 };
 
 /* lowp: the type of the copy, or 0 for none */
-ZR_INLINE void update(const struct zr_op_adagrad *op, const struct lanes *f, int64_t i, int32_t lowp, int n)
+ZR_INLINE void update(const struct zr_op_adagrad *op, const struct lanes *f, int64_t i,
+		      int32_t lowp, int n)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n);
 	vf g = vload_n(op->grad, i, ZR_F32, n) * f->mult + f->wd * p;
@@ -27,7 +28,8 @@ ZR_INLINE void sweep(const struct zr_op_adagrad *op, int64_t lo, int64_t hi, int
 {
 	const struct zr_scalars *s = op->scalars;
 	double rate = (double)s->lr / (1 + (double)(s->step - 1) * op->lr_decay);
-	struct lanes f = { vset(s->grad_mult), vset((float)op->weight_decay), vset((float)op->eps), vset((float)rate) };
+	struct lanes f = { vset(s->grad_mult), vset((float)op->weight_decay), vset((float)op->eps),
+			   vset((float)rate) };
 	int64_t i = lo;
 
 	for (; i + ZR_W <= hi; i += ZR_W)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adamw.h - the factors of one AdamW update, shared by all variants, and the update of one element. Factors are
- * computed in double from the step's scalars, rounded once: they are equal in every range of one call.
+ * adamw.h - the factors of one AdamW update, shared by all variants, and the update of one element.
+ * Factors are computed in double from the step's scalars, rounded once: they are equal in every
+ * range of one call.
  */
 #ifndef ZEROTH_KERNELS_CPU_ADAMW_H
 #define ZEROTH_KERNELS_CPU_ADAMW_H
@@ -51,9 +52,10 @@ ZR_INLINE struct adamw_factors adamw_factors(const struct zr_op_adamw *op)
 	return f;
 }
 
-/* The new p; *m and *v become the new moments. The order of the operations is that of torch.optim.AdamW; each rounds
- * once (no fma), so that all variants have the same bits. */
-ZR_INLINE zr_real adamw_update(const struct adamw_factors *f, int l2, zr_real p, zr_real grad, zr_real *m, zr_real *v)
+/* The new p; *m and *v become the new moments. The order of the operations is that of
+ * torch.optim.AdamW; each rounds once (no fma), so that all variants have the same bits. */
+ZR_INLINE zr_real adamw_update(const struct adamw_factors *f, int l2, zr_real p, zr_real grad,
+			       zr_real *m, zr_real *v)
 {
 	zr_real g = grad * f->grad_mult;
 

@@ -2,18 +2,20 @@
  *
  * attention.c - causal attention and its gradients, the scalar oracle.
  *
- * Shapes, per batch entry b and head h of D = head_dim; query head h reads key-value head h / share,
- * share = heads / kv_heads. With s_ij = scale q_i.k_j for j <= i and mask m_ij = 0 or 1/(1-dropout):
+ * Shapes, per batch entry b and head h of D = head_dim; query head h reads key-value head h /
+ * share, share = heads / kv_heads. With s_ij = scale q_i.k_j for j <= i and mask m_ij = 0 or
+ * 1/(1-dropout):
  *
  *   forward   lse_i = log sum_j exp(s_ij),  P_ij = exp(s_ij - lse_i),  out_i = sum_j m_ij P_ij v_j
  *   backward  delta_i = dout_i.out_i,  dS_ij = P_ij (m_ij dout_i.v_j - delta_i)
- *             dq_i = scale sum_j dS_ij k_j,  dk_j = scale sum_i,h dS_ij q_i,  dv_j = sum_i,h m_ij P_ij dout_i
+ *             dq_i = scale sum_j dS_ij k_j,  dk_j = scale sum_i,h dS_ij q_i,
+ *             dv_j = sum_i,h m_ij P_ij dout_i
  *
- * The forward walks the keys of one query with the online softmax (Milakov and Gimelshein 2018), the
- * backward recomputes P from lse (Dao et al. 2022): nothing of the T x T matrix is stored. Gradients
- * take two walks, over the keys of a query for dq and over the queries of a key for dk and dv, so
- * that each is a plain sum in index order; the heads that share a key may be cut into parts, whose sums are
- * added. All results are stored, in fp32 arithmetic.
+ * The forward goes through the keys of one query with the online softmax (Milakov and Gimelshein
+ * 2018), the backward recomputes P from lse (Dao et al. 2022): nothing of the T x T matrix is
+ * stored. The backward has two loops, over the keys of a query for dq and over the queries of a key
+ * for dk and dv, so that each gradient is a plain sum in index order. The heads that share a key
+ * may be split into parts, whose sums are added. Results are stored, not added; arithmetic is fp32.
  *
  * Scratch: a row of D. Sums of a part: a row of dk and one of dv per key.
  */
@@ -26,7 +28,8 @@ static int64_t row(const struct zr_op_attention *o, int64_t stride, int64_t b, i
 	return (b * o->length + t) * stride + h * o->head_dim;
 }
 
-static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, const void *y, int64_t yi)
+static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, const void *y,
+		   int64_t yi)
 {
 	zr_real s = 0;
 	for (int64_t d = 0; d < o->head_dim; d++)
@@ -35,13 +38,15 @@ static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, c
 }
 
 /* acc += a x */
-static void add_row(const struct zr_op_attention *o, zr_real *acc, zr_real a, const void *x, int64_t xi)
+static void add_row(const struct zr_op_attention *o, zr_real *acc, zr_real a, const void *x,
+		    int64_t xi)
 {
 	for (int64_t d = 0; d < o->head_dim; d++)
 		acc[d] = zr_fma(a, zr_get(x, xi + d, o->dtype), acc[d]);
 }
 
-static void store_row(const struct zr_op_attention *o, void *dst, int64_t di, const zr_real *acc, zr_real a)
+static void store_row(const struct zr_op_attention *o, void *dst, int64_t di, const zr_real *acc,
+		      zr_real a)
 {
 	for (int64_t d = 0; d < o->head_dim; d++)
 		zr_put(dst, di + d, o->dtype, acc[d] * a);
@@ -51,20 +56,23 @@ static void store_row(const struct zr_op_attention *o, void *dst, int64_t di, co
 static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
 	int64_t g = h / (o->heads / o->kv_heads);
-	return o->scale * dot(o, o->q, row(o, o->q_stride, b, i, h), o->k, row(o, o->k_stride, b, j, g));
+	return o->scale *
+	       dot(o, o->q, row(o, o->q_stride, b, i, h), o->k, row(o, o->k_stride, b, j, g));
 }
 
 /* m_ij */
 static zr_real keep(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-	uint64_t T = (uint64_t)o->length, e = ((uint64_t)(b * o->heads + h) * T + (uint64_t)i) * T + (uint64_t)j;
+	uint64_t T = (uint64_t)o->length,
+		 e = ((uint64_t)(b * o->heads + h) * T + (uint64_t)i) * T + (uint64_t)j;
 
 	if (o->dropout <= 0)
 		return 1;
 	return zr_rng_word(&o->rng, e) >= zr_drop_below(o->dropout) ? zr_drop_scale(o->dropout) : 0;
 }
 
-static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, zr_real *acc)
+static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i,
+			zr_real *acc)
 {
 	int64_t g = h / (o->heads / o->kv_heads);
 	zr_real max = -INFINITY, sum = 0;
@@ -95,21 +103,22 @@ void ZR_SCALAR(attention)(const struct zr_op_attention *o, int64_t lo, int64_t h
 }
 
 /* m_ij P_ij in *mp, returns dS_ij. P is at most 1: rounding of a large lse must not let it grow. */
-static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b, int64_t h, int64_t i,
-			  int64_t j, zr_real *mp)
+static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b,
+			  int64_t h, int64_t i, int64_t j, zr_real *mp)
 {
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t n = (b * f->heads + h) * f->length + i, g = h / (f->heads / f->kv_heads);
 	zr_real x = score(f, b, h, i, j) - zr_reals(f->lse)[n];
 	zr_real p = zr_exp(x > 0 ? 0 : x), m = keep(f, b, h, i, j);
-	zr_real dp = dot(f, o->dout, row(f, f->out_stride, b, i, h), f->v, row(f, f->v_stride, b, j, g));
+	zr_real dp =
+		dot(f, o->dout, row(f, f->out_stride, b, i, h), f->v, row(f, f->v_stride, b, j, g));
 
 	*mp = m * p;
 	return p * (m * dp - delta[n]);
 }
 
-static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, int64_t b, int64_t h, int64_t i,
-			   zr_real *acc)
+static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, int64_t b,
+			   int64_t h, int64_t i, zr_real *acc)
 {
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t at = row(f, f->out_stride, b, i, h), g = h / (f->heads / f->kv_heads);
@@ -123,9 +132,10 @@ static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, 
 	store_row(f, o->dq, row(f, f->q_stride, b, i, h), acc, f->scale);
 }
 
-/* What the query heads [first, first + heads) add to dk and dv of key j, into sum[0, D) and sum[D, 2D). */
-static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b, int64_t first, int64_t heads,
-			 int64_t j, zr_real *sum)
+/* What the query heads [first, first + heads) add to dk and dv of key j, into sum[0, D) and sum[D,
+ * 2D). */
+static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *delta, int64_t b,
+			 int64_t first, int64_t heads, int64_t j, zr_real *sum)
 {
 	const struct zr_op_attention *f = &o->fwd;
 
@@ -138,8 +148,8 @@ static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *del
 		}
 }
 
-void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, void *scratch,
-			      zr_real *delta, zr_real *sums)
+void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo,
+			      int64_t hi, void *scratch, zr_real *delta, zr_real *sums)
 {
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t in_batch = f->kv_heads * parts, heads = f->heads / in_batch;
@@ -154,7 +164,8 @@ void ZR_SCALAR(attention_bwd)(const struct zr_op_attention_bwd *o, int64_t parts
 	}
 }
 
-void ZR_SCALAR(attention_bwd_sum)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo, int64_t hi, zr_real *sums)
+void ZR_SCALAR(attention_bwd_sum)(const struct zr_op_attention_bwd *o, int64_t parts, int64_t lo,
+				  int64_t hi, zr_real *sums)
 {
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t D = f->head_dim, size = ZR_SCALAR(attention_sums)(f);
@@ -164,8 +175,10 @@ void ZR_SCALAR(attention_bwd_sum)(const struct zr_op_attention_bwd *o, int64_t p
 		for (int64_t i = size; i < parts * size; i++)
 			sums[i % size] += sums[i];
 		for (int64_t j = 0; j < f->length; j++) {
-			store_row(f, o->dk, row(f, f->k_stride, b, j, g), sums + 2 * j * D, f->scale);
-			store_row(f, o->dv, row(f, f->v_stride, b, j, g), sums + (2 * j + 1) * D, 1);
+			store_row(f, o->dk, row(f, f->k_stride, b, j, g), sums + 2 * j * D,
+				  f->scale);
+			store_row(f, o->dv, row(f, f->v_stride, b, j, g), sums + (2 * j + 1) * D,
+				  1);
 		}
 	}
 }

@@ -3,10 +3,10 @@
  * attention.simd.c - causal attention and its gradients in vectors; formulas in attention.c.
  *
  * After FlashAttention (Dao et al. 2022): tiles of TQ queries against TK keys, online softmax
- * forward, P recomputed from lse backward. A tile is worked on in panels of PW queries, and lanes run
- * over the queries of a panel: S is kept transposed, [keys, PW], so that maximum, sum, causal mask
- * and rescaling are vertical, and an odd T or head_dim D needs a masked tail only where it is loaded
- * and stored. Everything else is one of three small products, with one micro-kernel:
+ * forward, P recomputed from lse backward. A tile is worked on in panels of PW queries, and lanes
+ * run over the queries of a panel: S is kept transposed, [keys, PW], so that maximum, sum, causal
+ * mask and rescaling are vertical, and an odd T or head_dim D needs a masked tail only where it is
+ * loaded and stored. Everything else is one of three small products, with one micro-kernel:
  *
  *   S = K Qt    dP = V dOt       scores       [keys, PW]    Qt, dOt [D, PW]; Q carries the scale
  *   dV += P dO  dK += dS Q       add_keys     [keys, Dp]    Q, dO [PW, Dp], Dp = D padded
@@ -15,9 +15,10 @@
  * K and V of a tile are widened to fp32 into scratch. Keys beyond a panel's last query are skipped.
  * Products round their rows up to MR: what lies there is zero or never read.
  *
- * Invariant I1: a head (backward: a part of those that share a key-value head) is computed by one call, its
- * tiles in index order, each element of a product one chain over ascending k. The backward computes S by the
- * same instructions on the same values as the forward: rounding of large scores cancels in S - lse.
+ * Invariant I1: a head (backward: a part of those that share a key-value head) is computed by one
+ * call, its tiles in index order, each element of a product one chain over ascending k. The
+ * backward computes S by the same instructions on the same values as the forward: rounding of large
+ * scores cancels in S - lse.
  *
  * Scratch: tiles, whatever T is. Sums of a part: dk and dv, [T + KEYS, Dp] each.
  */
@@ -39,7 +40,8 @@
 
 #define UP(x, unit) (((x) + (unit)-1) / (unit) * (unit))
 #define KEYS UP(TK, MR)
-#define WORDS (4 + TK + 4 * ZR_W) /* dropout factors of a query and a tile's keys, wherever they start */
+/* dropout factors of a query and a tile's keys, wherever they start */
+#define WORDS (4 + TK + 4 * ZR_W)
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* One head's work: where its operands are, and scratch. Panels are [D, PW], panel_size floats. */
@@ -61,11 +63,11 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* ---- products ----------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------- */
 
 /* c[MR, NR*ZR_W] (+)= sum over k of a[m*row + k*step] * b[k, NR*ZR_W] */
-ZR_INLINE void micro(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step, const float *b,
-		     int64_t ldb, int64_t k)
+ZR_INLINE void micro(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step,
+		     const float *b, int64_t ldb, int64_t k)
 {
 	vf acc[MR][NR];
 
@@ -90,8 +92,8 @@ ZR_INLINE void micro(int add, float *c, int64_t ldc, const float *a, int64_t row
 }
 
 /* c[UP(m, MR), n] (+)= A b[k, n]; n a multiple of NR * ZR_W. */
-ZR_INLINE void product(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step, const float *b,
-		       int64_t ldb, int64_t m, int64_t n, int64_t k)
+ZR_INLINE void product(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step,
+		       const float *b, int64_t ldb, int64_t m, int64_t n, int64_t k)
 {
 	for (int64_t col = 0; col < n; col += NR * ZR_W)
 		for (int64_t i = 0; i < m; i += MR)
@@ -111,21 +113,23 @@ static void add_keys(const struct work *w, float *c, const float *a, const float
 }
 
 /* c[D, PW] += a[keys, D]' b[keys, PW] */
-static void add_queries(const struct work *w, float *c, const float *a, const float *b, int64_t keys)
+static void add_queries(const struct work *w, float *c, const float *a, const float *b,
+			int64_t keys)
 {
 	product(1, c, PW, a, 1, w->ldk, b, PW, w->D, PW, keys);
 }
 
-/* ---- load and store ----------------------------------------------------------------------------- */
+/* ---- load and store -------------------------------------------------------------- */
 
-ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int64_t stride, int64_t n, int64_t D,
-		    float scale, int32_t dtype)
+ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int64_t stride,
+		    int64_t n, int64_t D, float scale, int32_t dtype)
 {
 	for (int64_t i = 0; i < padded; i++) {
 		int64_t d = 0;
 		for (; i < n && d < D; d += ZR_W) {
 			int64_t e = i * stride + d;
-			vf x = D - d < ZR_W ? vload_n(src, e, dtype, (int)(D - d)) : vload(src, e, dtype);
+			vf x = D - d < ZR_W ? vload_n(src, e, dtype, (int)(D - d)) :
+					      vload(src, e, dtype);
 			vstore_f32(dst + i * ld + d, x * vset(scale));
 		}
 		for (; d < ld; d++)
@@ -134,14 +138,14 @@ ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int
 }
 
 /* dst[padded, ld] = scale * rows [0, n) of src, `stride` elements apart, D wide; zeros around. */
-static void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padded, const void *src, int64_t stride,
-		      int64_t n, float scale)
+static void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padded, const void *src,
+		      int64_t stride, int64_t n, float scale)
 {
 	ZR_BY_DTYPE(w->o->dtype, load, dst, ld, padded, src, stride, n, w->D, scale);
 }
 
-ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, int64_t n, int64_t D, float scale,
-		     int32_t dtype)
+ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, int64_t n, int64_t D,
+		     float scale, int32_t dtype)
 {
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t d = 0; d < D; d += ZR_W) {
@@ -154,13 +158,15 @@ ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, in
 }
 
 /* rows [0, n) of dst, `stride` elements apart = scale * src[n, Dp] */
-static void store_rows(const struct work *w, void *dst, int64_t stride, const float *src, int64_t n, float scale)
+static void store_rows(const struct work *w, void *dst, int64_t stride, const float *src, int64_t n,
+		       float scale)
 {
 	ZR_BY_DTYPE(w->o->dtype, store, dst, stride, src, w->Dp, n, w->D, scale);
 }
 
 /* dst[cols, ldd] = src[rows, lds]'; rows and cols are multiples of 4 */
-static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t cols)
+static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows,
+		      int64_t cols)
 {
 	for (int64_t i = 0; i < rows; i += 4)
 		for (int64_t j = 0; j < cols; j += 4) {
@@ -187,8 +193,10 @@ static void load_keys(const struct work *w, int64_t k0)
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TK, w->T - k0);
 
-	load_rows(w, w->k, w->ldk, UP(n, MR), at(w, o->k, o->k_stride, k0, w->g), o->k_stride, n, 1);
-	load_rows(w, w->v, w->ldk, UP(n, MR), at(w, o->v, o->v_stride, k0, w->g), o->v_stride, n, 1);
+	load_rows(w, w->k, w->ldk, UP(n, MR), at(w, o->k, o->k_stride, k0, w->g), o->k_stride, n,
+		  1);
+	load_rows(w, w->v, w->ldk, UP(n, MR), at(w, o->v, o->v_stride, k0, w->g), o->v_stride, n,
+		  1);
 }
 
 /* Rows of the tile's panels from rows, or back. */
@@ -204,9 +212,10 @@ static void to_rows(const struct work *w, float *rows, const float *panels, int6
 		transpose(rows + i * w->Dp, w->Dp, panels + i / PW * w->panel_size, PW, w->Dp, PW);
 }
 
-/* ---- a panel's mask and dropout ----------------------------------------------------------------- */
+/* ---- a panel's mask and dropout -------------------------------------------------- */
 
-/* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede them. */
+/* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede
+ * them. */
 static void mask_panel(float *s, int64_t q0, int64_t k0, int64_t keys)
 {
 	for (int64_t j = q0 < k0 ? 0 : q0 - k0 + 1; j < keys; j++)
@@ -214,7 +223,8 @@ static void mask_panel(float *s, int64_t q0, int64_t k0, int64_t keys)
 			int64_t n = k0 + j - q0 - c * ZR_W; /* lanes whose query precedes the key */
 			float *at_s = s + j * PW + c * ZR_W;
 			if (n > 0)
-				vstore_f32(at_s, vfirst(vset(-INFINITY), vlanes(n), vload_f32(at_s)));
+				vstore_f32(at_s,
+					   vfirst(vset(-INFINITY), vlanes(n), vload_f32(at_s)));
 		}
 }
 
@@ -227,7 +237,8 @@ static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t 
 
 	for (int64_t i = 0; i < PW; i++) {
 		uint64_t e = (n * T + (uint64_t)(q0 + i)) * T + (uint64_t)k0;
-		float *f = w->words + i * WORDS + 4 - e % 4; /* of the first word of e's block; e itself at 4 */
+		/* of the first word of e's block; e itself at 4 */
+		float *f = w->words + i * WORDS + 4 - e % 4;
 		for (int64_t j = 0; j < keys + (int64_t)(e % 4); j += 4 * ZR_W) {
 			vi word[4];
 			vrng(&w->o->rng, (e + (uint64_t)j) / 4, word);
@@ -238,7 +249,7 @@ static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t 
 	transpose(w->keep, PW, w->words + 4, WORDS, PW, UP(keys, 4));
 }
 
-/* ---- forward ------------------------------------------------------------------------------------ */
+/* ---- forward --------------------------------------------------------------------- */
 
 /* New maximum of each query in m; what the old sums shrink by, in shrink. */
 ZR_INLINE void panel_max(const float *s, int64_t keys, float *max, vf m[PV], vf shrink[PV])
@@ -256,8 +267,8 @@ ZR_INLINE void panel_max(const float *s, int64_t keys, float *max, vf m[PV], vf 
 
 /* p[keys, PW] from scores to exp(score - max), times keep if not NULL; max, sum [PW] and ot [D, PW]
  * follow the maximum. */
-static void softmax_panel(const struct work *w, float *p, int64_t keys, float *max, float *sum, float *ot,
-			  const float *keep)
+static void softmax_panel(const struct work *w, float *p, int64_t keys, float *max, float *sum,
+			  float *ot, const float *keep)
 {
 	vf m[PV], shrink[PV], total[PV];
 
@@ -294,7 +305,8 @@ static void forward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k
 	mask_panel(w->p, q0, k0, keys);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q0, k0, keys);
-	softmax_panel(w, w->p, keys, w->max + i * PW, w->sum + i * PW, ot, w->o->dropout > 0 ? w->keep : NULL);
+	softmax_panel(w, w->p, keys, w->max + i * PW, w->sum + i * PW, ot,
+		      w->o->dropout > 0 ? w->keep : NULL);
 	add_queries(w, ot, w->v, w->p, keys);
 }
 
@@ -321,7 +333,8 @@ static void forward_tile(const struct work *w, int64_t q0)
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_rows(w, w->rows, w->Dp, panels * PW, at(w, o->q, o->q_stride, q0, w->h), o->q_stride, n, o->scale);
+	load_rows(w, w->rows, w->Dp, panels * PW, at(w, o->q, o->q_stride, q0, w->h), o->q_stride,
+		  n, o->scale);
 	to_panels(w, w->qt, w->rows, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
 	for (int64_t i = 0; i < panels * PW; i++) {
@@ -336,7 +349,7 @@ static void forward_tile(const struct work *w, int64_t q0)
 	forward_finish(w, q0, n);
 }
 
-/* ---- scratch ------------------------------------------------------------------------------------ */
+/* ---- scratch --------------------------------------------------------------------- */
 
 /* The next n floats of scratch, counted from NULL to learn its size. */
 static float *carve(char *base, uint64_t *used, int64_t n)
@@ -396,10 +409,11 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 	}
 }
 
-/* ---- backward ----------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------- */
 
 /* p from scores to m P, ds from dP to dS; lse and delta [PW]. P is at most 1 (see attention.c). */
-static void grad_panel(float *p, float *ds, int64_t keys, const float *lse, const float *delta, const float *keep)
+static void grad_panel(float *p, float *ds, int64_t keys, const float *lse, const float *delta,
+		       const float *keep)
 {
 	vf l[PV], r[PV];
 
@@ -415,7 +429,8 @@ static void grad_panel(float *p, float *ds, int64_t keys, const float *lse, cons
 			vstore_f32(p + i, m * e);
 			vstore_f32(ds + i, e * (m * dp - r[c]));
 		}
-	for (int64_t i = keys * PW; i < UP(keys, MR) * PW; i++) /* rows that add_keys rounds up to */
+	/* rows that add_keys rounds up to */
+	for (int64_t i = keys * PW; i < UP(keys, MR) * PW; i++)
 		p[i] = ds[i] = 0;
 }
 
@@ -430,19 +445,22 @@ static void backward_panel(const struct work *w, int64_t i, int64_t q0, int64_t 
 	scores(w, w->ds, w->v, w->dot + i * w->panel_size, keys);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q0, k0, keys);
-	grad_panel(w->p, w->ds, keys, w->max + i * PW, w->sum + i * PW, w->o->dropout > 0 ? w->keep : NULL);
+	grad_panel(w->p, w->ds, keys, w->max + i * PW, w->sum + i * PW,
+		   w->o->dropout > 0 ? w->keep : NULL);
 	add_keys(w, w->dv + k0 * w->Dp, w->p, w->drows + i * PW * w->Dp, keys);
 	add_keys(w, w->dk + k0 * w->Dp, w->ds, w->rows + i * PW * w->Dp, keys);
 	add_queries(w, w->ot + i * w->panel_size, w->k, w->ds, keys);
 }
 
-/* lse and delta of the tile's n queries into max and sum, 0 beyond; delta also out. dot holds dO. */
+/* lse and delta of the tile's n queries into max and sum, 0 beyond; delta also out. dot holds
+ * dO. */
 static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta)
 {
 	const struct zr_op_attention *o = w->o;
 	int64_t padded = UP(n, PW);
 
-	load_rows(w, w->rows, w->Dp, padded, at(w, o->out, o->out_stride, q0, w->h), o->out_stride, n, 1);
+	load_rows(w, w->rows, w->Dp, padded, at(w, o->out, o->out_stride, q0, w->h), o->out_stride,
+		  n, 1);
 	to_panels(w, w->ot, w->rows, n);
 	for (int64_t i = 0; i < padded; i += ZR_W) {
 		int64_t x = i / PW * w->panel_size + i % PW;
@@ -456,15 +474,18 @@ static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta
 	memcpy(delta + (w->b * o->heads + w->h) * w->T + q0, w->sum, (size_t)n * sizeof *delta);
 }
 
-static void backward_tile(const struct work *w, const struct zr_op_attention_bwd *op, int64_t q0, float *delta)
+static void backward_tile(const struct work *w, const struct zr_op_attention_bwd *op, int64_t q0,
+			  float *delta)
 {
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_rows(w, w->drows, w->Dp, panels * PW, at(w, op->dout, o->out_stride, q0, w->h), o->out_stride, n, 1);
+	load_rows(w, w->drows, w->Dp, panels * PW, at(w, op->dout, o->out_stride, q0, w->h),
+		  o->out_stride, n, 1);
 	to_panels(w, w->dot, w->drows, n);
 	load_delta(w, q0, n, delta);
-	load_rows(w, w->rows, w->Dp, panels * PW, at(w, o->q, o->q_stride, q0, w->h), o->q_stride, n, o->scale);
+	load_rows(w, w->rows, w->Dp, panels * PW, at(w, o->q, o->q_stride, q0, w->h), o->q_stride,
+		  n, o->scale);
 	to_panels(w, w->qt, w->rows, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
 	for (int64_t k0 = 0; k0 < q0 + n; k0 += TK) {
@@ -481,11 +502,12 @@ int64_t ZR_SIMD(attention_sums)(const struct zr_op_attention *o)
 	return 2 * (o->length + KEYS) * UP(o->head_dim, NR * ZR_W);
 }
 
-void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo, int64_t hi, void *scratch,
-			    float *delta, float *sums)
+void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
+			    int64_t hi, void *scratch, float *delta, float *sums)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch, size = ZR_SIMD(attention_sums)(o);
+	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch,
+		size = ZR_SIMD(attention_sums)(o);
 	struct work w = { 0 };
 
 	layout(&w, o, scratch, 1);
@@ -502,11 +524,14 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 	}
 }
 
-void ZR_SIMD(attention_bwd_sum)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo, int64_t hi, float *sums)
+void ZR_SIMD(attention_bwd_sum)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
+				int64_t hi, float *sums)
 {
 	const struct zr_op_attention *o = &op->fwd;
 	int64_t size = ZR_SIMD(attention_sums)(o);
-	struct work w = { .o = o, .T = o->length, .D = o->head_dim, .Dp = UP(o->head_dim, NR * ZR_W) };
+	struct work w = {
+		.o = o, .T = o->length, .D = o->head_dim, .Dp = UP(o->head_dim, NR * ZR_W)
+	};
 
 	for (int64_t n = lo; n < hi; n++) {
 		w.b = n / o->kv_heads;
@@ -515,7 +540,8 @@ void ZR_SIMD(attention_bwd_sum)(const struct zr_op_attention_bwd *op, int64_t pa
 		w.dv = w.dk + size / 2;
 		for (int64_t p = 1; p < parts; p++)
 			for (int64_t i = 0; i < size; i += ZR_W)
-				vstore_f32(w.dk + i, vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
+				vstore_f32(w.dk + i,
+					   vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
 		store_rows(&w, at(&w, op->dk, o->k_stride, 0, w.g), o->k_stride, w.dk, w.T, 1);
 		store_rows(&w, at(&w, op->dv, o->v_stride, 0, w.g), o->v_stride, w.dv, w.T, 1);
 	}

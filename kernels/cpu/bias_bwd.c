@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bias_bwd.c - db[c] = or += the sum over rows of dy[M, N], scalar. Sums of 64 rows, rows ascending,
- * are added in order: two levels keep the rounding error of long columns small.
+ * bias_bwd.c - db[c] = or += the sum over rows of dy[M, N], scalar. It sums 64 rows at a time, rows
+ * ascending, and adds these sums in order: two levels keep the rounding error of long columns
+ * small.
  */
 #include "scalar.h"
 #include "table.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bias_bwd.simd.c - bias_bwd.c with vectors over columns, same additions in the same order, same bits.
+ * bias_bwd.simd.c - bias_bwd.c with vectors over columns, same additions in the same order, same
+ * bits.
  */
 #include "simd.h"
 #include "table.h"
@@ -21,8 +22,8 @@ ZR_INLINE void columns(const struct zr_op_bias_bwd *op, int64_t c, int32_t dtype
 			tile[k] = vset(0);
 		for (int64_t r = from; r < to; r++)
 			for (int k = 0; k < n; k++)
-				tile[k] = tile[k] + vload_n(op->dy, r * op->width + c + k * ZR_W, dtype,
-							    k < n - 1 ? ZR_W : last);
+				tile[k] = tile[k] + vload_n(op->dy, r * op->width + c + k * ZR_W,
+							    dtype, k < n - 1 ? ZR_W : last);
 		for (int k = 0; k < n; k++)
 			sum[k] = sum[k] + tile[k];
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cast.c - dst = src converted between ZR_F32, ZR_BF16 (half away from zero) and ZR_F16 (ties to even), scalar.
+ * cast.c - dst = src converted between ZR_F32, ZR_BF16 (half away from zero) and ZR_F16 (ties to
+ * even), scalar.
  */
 #include "scalar.h"
 #include "table.h"

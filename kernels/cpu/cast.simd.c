@@ -5,7 +5,8 @@
 #include "simd.h"
 #include "table.h"
 
-ZR_INLINE void convert(const struct zr_op_cast *op, int64_t lo, int64_t hi, int32_t to, int32_t from)
+ZR_INLINE void convert(const struct zr_op_cast *op, int64_t lo, int64_t hi, int32_t to,
+		       int32_t from)
 {
 	int64_t i = lo;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elementary.h - exp, log, cos, sin, GELU and SiLU of our own: libm's choose their bits by CPU (invariant I1).
- * Included by scalar.h only.
+ * elementary.h - our own exp, log, cos, sin, GELU and SiLU: the results of libm depend on the CPU
+ * (invariant I1). Included by scalar.h only.
  */
 #ifndef ZEROTH_KERNELS_CPU_ELEMENTARY_H
 #define ZEROTH_KERNELS_CPU_ELEMENTARY_H
@@ -53,7 +53,8 @@ ZR_INLINE double zr_logd(double x)
 	double m, f, s, p;
 
 	memcpy(&u, &x, sizeof u);
-	e = (int64_t)((u - 0x3fe6a09e667f3bcdu) >> 52 << 52); /* x / 2^k lands in [sqrt(1/2), sqrt(2)) */
+	/* x / 2^k lands in [sqrt(1/2), sqrt(2)) */
+	e = (int64_t)((u - 0x3fe6a09e667f3bcdu) >> 52 << 52);
 	u -= (uint64_t)e;
 	memcpy(&m, &u, sizeof m);
 	f = (m - 1) / (m + 1);
@@ -69,12 +70,13 @@ ZR_INLINE double zr_logd(double x)
 	return (double)(int32_t)(e >> 52) * 0x1.62e42fefa39efp-1 + (2 * f + 2 * f * (s * p));
 }
 
-/* cos(2 pi w / 2^32), error < 1e-13: cos is sin a quarter turn later, folded in integers to
- * [-1/4, 1/4] of a turn. Branch-free, no fma. */
+/* cos(2 pi w / 2^32), error < 1e-13: cos is sin a quarter turn later; integer arithmetic reduces
+ * the angle to [-1/4, 1/4] of a turn. Branch-free, no fma. */
 ZR_INLINE double zr_cos_turn(uint32_t w)
 {
 	int32_t t = (int32_t)(w + 0x40000000u);
-	int32_t far = (int32_t)((uint32_t)t ^ ((uint32_t)t << 1)) >> 31; /* -1 where |t| passes a quarter */
+	/* -1 where |t| passes a quarter */
+	int32_t far = (int32_t)((uint32_t)t ^ ((uint32_t)t << 1)) >> 31;
 	double x, s, p;
 
 	t = (int32_t)(((uint32_t)t ^ (uint32_t)far) + ((uint32_t)far & 0x80000001u));
@@ -91,14 +93,15 @@ ZR_INLINE double zr_cos_turn(uint32_t w)
 	return x + x * (s * p);
 }
 
-/* Angle a, 0 <= a < 2^26, in units of 2^-32 of a turn: zr_cos_turn() of it is cos a to 1e-9. A quarter less gives the sine. */
+/* Angle a, 0 <= a < 2^26, in units of 2^-32 of a turn: zr_cos_turn() of it is cos a to 1e-9. A
+ * quarter less gives the sine. */
 ZR_INLINE uint32_t zr_turn(float a)
 {
 	return (uint32_t)(int64_t)((double)a * 0x1.45f306dc9c883p+29 + 0.5); /* 2^32 / (2 pi) */
 }
 
 #if ZR_REAL_IS_F64
-/* The test oracle may take libm's. */
+/* The test oracle may use libm. */
 ZR_INLINE zr_real zr_cos(float a) { return cos((double)a); }
 ZR_INLINE zr_real zr_sin(float a) { return sin((double)a); }
 ZR_INLINE zr_real zr_exp(zr_real x) { return exp(x); }

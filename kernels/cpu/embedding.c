@@ -2,9 +2,10 @@
  *
  * embedding.c - token plus position embedding and its gradient, scalar.
  *
- * out[r,:] = wte[tokens[r],:] + wpe[r mod T,:], r in [0, B*T), rows of C.
- * dwte[tokens[r],:] += dout[r,:] and dwpe[r mod T,:] += dout[r,:], r ascending. The gradient is cut by
- * columns: two tokens may be equal, two columns never are. Without wpe, dwpe its terms are absent.
+ * out[r,:] = wte[tokens[r],:] + wpe[r mod T,:], r in [0, B*T), rows of C. dwte[tokens[r],:] +=
+ * dout[r,:] and dwpe[r mod T,:] += dout[r,:], r ascending. Workers split the gradient by columns,
+ * since two tokens may be equal but two columns never are. Without wpe and dwpe, their terms are
+ * absent.
  */
 #include "scalar.h"
 #include "table.h"
@@ -17,7 +18,8 @@ void ZR_SCALAR(embedding)(const struct zr_op_embedding *op, int64_t lo, int64_t 
 		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
 		for (int64_t c = 0; c < width; c++)
 			zr_put(op->out, r * width + c, op->dtype,
-			       op->wpe ? zr_get(op->wte, token + c, op->dtype) + zr_get(op->wpe, pos + c, op->dtype) :
+			       op->wpe ? zr_get(op->wte, token + c, op->dtype) +
+						 zr_get(op->wpe, pos + c, op->dtype) :
 					 zr_get(op->wte, token + c, op->dtype));
 	}
 }

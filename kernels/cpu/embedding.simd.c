@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * embedding.simd.c - embedding.c with vectors over columns; same additions in the same order, same bits.
+ * embedding.simd.c - embedding.c with vectors over columns; same additions in the same order, same
+ * bits.
  */
 #include "simd.h"
 #include "table.h"
 
-ZR_INLINE void forward_columns(void *out, const void *token, const void *pos, int64_t c, int32_t dtype, int n)
+ZR_INLINE void forward_columns(void *out, const void *token, const void *pos, int64_t c,
+			       int32_t dtype, int n)
 {
 	vf x = vload_n(token, c, dtype, n);
 
@@ -34,7 +36,8 @@ void ZR_SIMD(embedding)(const struct zr_op_embedding *op, int64_t lo, int64_t hi
 	ZR_BY_DTYPE(op->dtype, forward, op, lo, hi);
 }
 
-ZR_INLINE void backward_columns(float *token, float *pos, const void *dout, int64_t c, int32_t dtype, int n)
+ZR_INLINE void backward_columns(float *token, float *pos, const void *dout, int64_t c,
+				int32_t dtype, int n)
 {
 	vf g = vload_n(dout, c, dtype, n);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fold.c - one slot's gradient into the accumulator, scalar: acc = or += g rounded to comm_dtype. The
- * first contribution stores, so that -0 survives. Optionally measures each block of ZR_BLOCK elements
- * after the fold (sumsq.h).
+ * fold.c - accumulates the gradient of one slot, scalar: acc = or += g rounded to comm_dtype. The
+ * first contribution is stored, not added to 0, so that -0 survives. Optionally measures each block
+ * of ZR_BLOCK elements after that (sumsq.h).
  */
 #include "sumsq.h"
 #include "table.h"

@@ -12,7 +12,8 @@ struct measure {
 };
 
 /* One vector of n elements from i, part `part` of its 16. */
-ZR_INLINE void add(const struct zr_op_fold *op, struct measure *s, int64_t i, int part, int n, int32_t dtype)
+ZR_INLINE void add(const struct zr_op_fold *op, struct measure *s, int64_t i, int part, int n,
+		   int32_t dtype)
 {
 	vf x = vround(vload_n(op->g, i, ZR_F32, n), dtype);
 

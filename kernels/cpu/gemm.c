@@ -18,8 +18,8 @@ struct room {
 };
 _Static_assert(sizeof(struct room) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
 
-void ZR_SCALAR(gemm_finish)(const struct zr_op_matmul *op, const zr_real *tile, int64_t ld, int64_t rows,
-			    int64_t cols, const void *bias, void *d, void *pre)
+void ZR_SCALAR(gemm_finish)(const struct zr_op_matmul *op, const zr_real *tile, int64_t ld,
+			    int64_t rows, int64_t cols, const void *bias, void *d, void *pre)
 {
 	for (int64_t i = 0; i < rows; i++) {
 		for (int64_t j = 0; j < cols; j++) {
@@ -40,19 +40,24 @@ void ZR_SCALAR(gemm_finish)(const struct zr_op_matmul *op, const zr_real *tile, 
 }
 
 /* b[0..depth) = rows k0.. of op(B), columns from col0 on; 0 past the last */
-static void pack(const struct zr_op_matmul *op, int64_t k0, int64_t depth, int64_t col0, int64_t cols, zr_real (*b)[COLS])
+static void pack(const struct zr_op_matmul *op, int64_t k0, int64_t depth, int64_t col0,
+		 int64_t cols, zr_real (*b)[COLS])
 {
-	int64_t down = op->flags & ZR_MM_TRANS_B ? 1 : op->ldb, right = op->flags & ZR_MM_TRANS_B ? op->ldb : 1;
+	int64_t down = op->flags & ZR_MM_TRANS_B ? 1 : op->ldb,
+		right = op->flags & ZR_MM_TRANS_B ? op->ldb : 1;
 	for (int64_t k = 0; k < depth; k++)
 		for (int64_t j = 0; j < COLS; j++)
-			b[k][j] = j < cols ? zr_get(op->b, (k0 + k) * down + (col0 + j) * right, op->b_dtype) : 0;
+			b[k][j] = j < cols ? zr_get(op->b, (k0 + k) * down + (col0 + j) * right,
+						    op->b_dtype) :
+					     0;
 }
 
 /* sum += row i of op(A), from k0 on, times b */
-static void add_row(const struct zr_op_matmul *op, int64_t i, int64_t k0, int64_t depth, zr_real (*restrict b)[COLS],
-		    zr_real *restrict sum)
+static void add_row(const struct zr_op_matmul *op, int64_t i, int64_t k0, int64_t depth,
+		    zr_real (*restrict b)[COLS], zr_real *restrict sum)
 {
-	int64_t down = op->flags & ZR_MM_TRANS_A ? 1 : op->lda, right = op->flags & ZR_MM_TRANS_A ? op->lda : 1;
+	int64_t down = op->flags & ZR_MM_TRANS_A ? 1 : op->lda,
+		right = op->flags & ZR_MM_TRANS_A ? op->lda : 1;
 	for (int64_t k = 0; k < depth; k++) {
 		zr_real a = zr_get(op->a, i * down + (k0 + k) * right, op->a_dtype);
 		for (int64_t j = 0; j < COLS; j++)
@@ -61,7 +66,8 @@ static void add_row(const struct zr_op_matmul *op, int64_t i, int64_t k0, int64_
 }
 
 /* At most ROWS rows and COLS columns of the product. */
-static void part(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols, struct room *room)
+static void part(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+		 int64_t cols, struct room *room)
 {
 	int64_t at = row0 * op->ldd + col0;
 	memset(room->sum, 0, sizeof room->sum);
@@ -71,15 +77,16 @@ static void part(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int6
 		for (int64_t i = 0; i < rows; i++)
 			add_row(op, row0 + i, k, depth, room->b, room->sum[i]);
 	}
-	ZR_SCALAR(gemm_finish)(op, room->sum[0], COLS, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
-			       zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+	ZR_SCALAR(gemm_finish)
+	(op, room->sum[0], COLS, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
+	 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
 }
 
-void ZR_SCALAR(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-			  void *scratch)
+void ZR_SCALAR(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+			  int64_t cols, void *scratch)
 {
 	for (int64_t i = 0; i < rows; i += ROWS)
 		for (int64_t j = 0; j < cols; j += COLS)
-			part(op, row0 + i, rows - i < ROWS ? rows - i : ROWS, col0 + j, cols - j < COLS ? cols - j : COLS,
-			     scratch);
+			part(op, row0 + i, rows - i < ROWS ? rows - i : ROWS, col0 + j,
+			     cols - j < COLS ? cols - j : COLS, scratch);
 }

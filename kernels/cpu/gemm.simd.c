@@ -2,10 +2,10 @@
  *
  * gemm.simd.c - the matrix product of gemm.c, register-blocked (Goto and van de Geijn, 2008).
  *
- * K runs in blocks of at most KC. Per block a tile's rows of A are packed once, into panels of MR rows;
- * then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level cache)
- * and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing widens 16-bit
- * types and resolves transposes, so one micro-kernel serves all types and layouts.
+ * K runs in blocks of at most KC. Per block a tile's rows of A are packed once, into panels of MR
+ * rows; then, for NR columns of B at a time, a panel of B is packed (it now lies in the first-level
+ * cache) and meets each panel of A in a micro-kernel that keeps MR x NR sums in registers. Packing
+ * widens 16-bit types and resolves transposes, so one micro-kernel serves all types and layouts.
  *
  * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
  * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1).
@@ -22,12 +22,13 @@
 #define NV 3            /* vectors in a row of sums */
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
-/* Floats between panels of A: an odd number of cache lines, so that the panels do not share sets. */
+/* Floats between panels of A: an odd number of cache lines, so that the panels do not share
+ * sets. */
 #define A_PANEL (MR * KC + 16)
 #define NC 1536         /* columns of a tile whose sums need a place of their own */
 
-/* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A, and
- * the sums of a result that is not fp32. */
+/* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A,
+ * and the sums of a result that is not fp32. */
 #define B_PANEL 0
 #define B_ROWS (B_PANEL + KC * NR)
 #define A_BLOCK (B_ROWS + KC * NR)
@@ -63,12 +64,13 @@ ZR_INLINE void copy_row(float *restrict dst, const void *restrict src, int64_t n
 		vstore_f32_n(dst + j, vload_n(src, j, dtype, (int)(n - j)), (int)(n - j));
 }
 
-/* ---- packing A: panels of MR rows, A_PANEL floats apart --------------------------------------------
- * a is the block's first element, rows of the matrix as stored ld apart. Stored by rows, a panel is MR
- * rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns of MR floats: a copy as well.
- * Rows past the last are 0. */
+/* ---- packing A: panels of MR rows, A_PANEL floats apart --------------------------
+ * a is the block's first element, rows of the matrix as stored ld apart. Stored by rows, a panel is
+ * MR rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns of MR floats: a copy
+ * as well. Rows past the last are 0. */
 
-ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst, int32_t dtype)
+ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
+			   int32_t dtype)
 {
 	for (int64_t i = 0; i < rows; i += MR, dst += A_PANEL) {
 		int64_t r, n = min(MR, rows - i);
@@ -79,7 +81,8 @@ ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, 
 	}
 }
 
-ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst, int32_t dtype)
+ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
+			      int32_t dtype)
 {
 	float column[MC + ZR_W];
 	for (int64_t k = 0; k < kc; k++, dst += MR) {
@@ -93,21 +96,24 @@ ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t k
 	}
 }
 
-static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc, float *dst)
+static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
+		   int64_t kc, float *dst)
 {
 	int trans = !!(op->flags & ZR_MM_TRANS_A);
-	const void *a = zr_at(op->a, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a_dtype);
+	const void *a =
+		zr_at(op->a, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a_dtype);
 	if (trans)
 		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, a, op->lda, rows, kc, dst);
 	else
 		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, a, op->lda, rows, kc, dst);
 }
 
-/* ---- packing B: kc rows of nv vectors, the last filled up -------------------------------------------
+/* ---- packing B: kc rows of nv vectors, the last filled up ------------------------
  * b is the panel's first element, rows of the matrix as stored ld apart. */
 
 /* A whole panel, the common case: nv is a constant. */
-ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst, int32_t dtype)
+ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst,
+			   int32_t dtype)
 {
 	int64_t k;
 	int j;
@@ -122,7 +128,8 @@ ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, 
 	}
 }
 
-ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst, int32_t dtype)
+ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst,
+			   int32_t dtype)
 {
 	int64_t k;
 	int j;
@@ -133,7 +140,8 @@ ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, 
 	for (k = 0; k < kc; k++, dst += nv * ZR_W) {
 		for (j = 0; j + 1 < nv; j++)
 			vstore_f32(dst + j * ZR_W, vload(b, k * ld + j * ZR_W, dtype));
-		vstore_f32(dst + j * ZR_W, vload_n(b, k * ld + j * ZR_W, dtype, (int)(cols - j * ZR_W)));
+		vstore_f32(dst + j * ZR_W,
+			   vload_n(b, k * ld + j * ZR_W, dtype, (int)(cols - j * ZR_W)));
 	}
 }
 
@@ -141,15 +149,19 @@ ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, 
 ZR_INLINE void transpose_parts(vf r[4])
 {
 #if ZR_W == 16
-	__m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1])), b = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
-	__m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1])), d = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
+	__m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1])),
+		b = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
+	__m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1])),
+		d = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
 	r[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
 	r[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
 	r[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
 	r[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
 #else
-	__m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[0], r[1])), b = _mm256_castps_pd(_mm256_unpacklo_ps(r[2], r[3]));
-	__m256d c = _mm256_castps_pd(_mm256_unpackhi_ps(r[0], r[1])), d = _mm256_castps_pd(_mm256_unpackhi_ps(r[2], r[3]));
+	__m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[0], r[1])),
+		b = _mm256_castps_pd(_mm256_unpacklo_ps(r[2], r[3]));
+	__m256d c = _mm256_castps_pd(_mm256_unpackhi_ps(r[0], r[1])),
+		d = _mm256_castps_pd(_mm256_unpackhi_ps(r[2], r[3]));
 	r[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
 	r[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
 	r[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(c, d));
@@ -166,7 +178,8 @@ ZR_INLINE vf load_parts(const float *p, int64_t ld)
 	v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(p + 8 * ld));
 	return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(p + 12 * ld));
 #else
-	return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * ld), 1);
+	return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)),
+				    _mm_loadu_ps(p + 4 * ld), 1);
 #endif
 }
 
@@ -190,10 +203,10 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 			dst[k * width + j] = src[j * ld + k];
 }
 
-/* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the last
- * vector holds past its columns is multiplied and thrown away. */
-ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst, float *rows,
-			      int32_t dtype)
+/* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the
+ * last vector holds past its columns is multiplied and thrown away. */
+ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv,
+			      float *dst, float *rows, int32_t dtype)
 {
 	int64_t j, i;
 	for (j = 0; j < cols; j += ZR_W) {
@@ -203,25 +216,28 @@ ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t col
 			continue;
 		}
 		for (i = 0; i < ZR_W; i++)
-			copy_row(rows + i * KC, zr_at(b, (j + min(i, n - 1)) * ld, dtype), kc, dtype);
+			copy_row(rows + i * KC, zr_at(b, (j + min(i, n - 1)) * ld, dtype), kc,
+				 dtype);
 		transpose(rows, KC, kc, dst + j, nv * ZR_W);
 	}
 }
 
-static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0, int64_t cols, int nv,
-		   float *dst, float *rows)
+static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0,
+		   int64_t cols, int nv, float *dst, float *rows)
 {
 	int trans = !!(op->flags & ZR_MM_TRANS_B);
-	const void *b = zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);
+	const void *b =
+		zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);
 	if (trans)
 		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, b, op->ldb, kc, cols, nv, dst, rows);
 	else
 		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, b, op->ldb, kc, cols, nv, dst);
 }
 
-/* ---- prefetching -------------------------------------------------------------------------------------
- * While the micro-kernel runs, what will be packed next is asked into the caches, some rows before each
- * call. The function that asks is inline: gcc drops calls of a function that does nothing else. */
+/* ---- prefetching -----------------------------------------------------------------
+ * While the micro-kernel runs, what will be packed next is asked into the caches, some rows before
+ * each call. The function that asks is inline: gcc drops calls of a function that does nothing
+ * else. */
 
 struct ahead {
 	const char *at;      /* the next row as stored */
@@ -230,23 +246,24 @@ struct ahead {
 };
 
 /* rows x cols elements from element `first` on, in `parts` parts. */
-static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_t ld, int64_t rows, int64_t cols,
-			     int64_t parts)
+static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_t ld, int64_t rows,
+			     int64_t cols, int64_t parts)
 {
 	int64_t size = zr_size(dtype);
-	return (struct ahead){ zr_at(p, first, dtype), ld * size, cols * size, rows, (rows + parts - 1) / parts };
+	return (struct ahead){ zr_at(p, first, dtype), ld * size, cols * size, rows,
+			       (rows + parts - 1) / parts };
 }
 
-static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0, int64_t kc,
-			    int64_t parts)
+static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
+			    int64_t kc, int64_t parts)
 {
 	if (op->flags & ZR_MM_TRANS_A)
 		return ahead_of(op->a, op->a_dtype, k0 * op->lda + row0, op->lda, kc, rows, parts);
 	return ahead_of(op->a, op->a_dtype, row0 * op->lda + k0, op->lda, rows, kc, parts);
 }
 
-static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t cols, int64_t k0, int64_t kc,
-			    int64_t parts)
+static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t cols, int64_t k0,
+			    int64_t kc, int64_t parts)
 {
 	if (op->flags & ZR_MM_TRANS_B)
 		return ahead_of(op->b, op->b_dtype, col0 * op->ldb + k0, op->ldb, cols, kc, parts);
@@ -260,11 +277,12 @@ ZR_INLINE void ahead_ask(struct ahead *s)
 			__builtin_prefetch(s->at + i, 0, 3);
 }
 
-/* ---- the micro-kernel ------------------------------------------------------------------------------- */
+/* ---- the micro-kernel ------------------------------------------------------------ */
 
-/* c[MR][nv * ZR_W] (ldc apart) = or += a panel of A times a panel of B. nv and by_rows are constants. */
-ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a, const float *b, float *c,
-		     int64_t ldc, int add)
+/* c[MR][nv * ZR_W] (ldc apart) = or += a panel of A times a panel of B. nv and by_rows are
+ * constants. */
+ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a, const float *b,
+		     float *c, int64_t ldc, int add)
 {
 	vf s[MR][NV], y[NV], x;
 	int i, j;
@@ -301,10 +319,11 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 		}
 }
 
-#define MICRO(nv, by_rows)                                                                                 \
-	static void micro_##nv##_##by_rows(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int add) \
-	{                                                                                                  \
-		micro(nv, by_rows, kc, a, b, c, ldc, add);                                                 \
+#define MICRO(nv, by_rows) \
+	static void micro_##nv##_##by_rows(int64_t kc, const float *a, const float *b, float *c, \
+					   int64_t ldc, int add) \
+	{ \
+		micro(nv, by_rows, kc, a, b, c, ldc, add); \
 	}
 MICRO(1, 0)
 MICRO(2, 0)
@@ -314,11 +333,13 @@ MICRO(2, 1)
 MICRO(3, 1)
 
 typedef void micro_fn(int64_t, const float *, const float *, float *, int64_t, int);
-static micro_fn *const micros[NV][2] = { { micro_1_0, micro_1_1 }, { micro_2_0, micro_2_1 }, { micro_3_0, micro_3_1 } };
+static micro_fn *const micros[NV][2] = { { micro_1_0, micro_1_1 },
+					 { micro_2_0, micro_2_1 },
+					 { micro_3_0, micro_3_1 } };
 
 /* Rows and columns that do not fill the micro-kernel: by way of a full block of its own. */
-static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b, float *c, int64_t ldc, int add,
-		       int64_t rows, int64_t cols, int width)
+static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b, float *c,
+		       int64_t ldc, int add, int64_t rows, int64_t cols, int width)
 {
 	float t[MR * NR];
 	int64_t i, j;
@@ -338,9 +359,10 @@ struct block {
 	float *scratch;
 };
 
-/* All rows of the block against the packed panel of B for columns [j, j + n); meanwhile two things to
- * come are fetched. */
-static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ahead *next_a, struct ahead *next_b)
+/* All rows of the block against the packed panel of B for columns [j, j + n); meanwhile two things
+ * to come are fetched. */
+static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ahead *next_a,
+		  struct ahead *next_b)
 {
 	micro_fn *fn = micros[nv - 1][!(t->op->flags & ZR_MM_TRANS_A)];
 	const float *a = t->scratch + A_BLOCK, *b = t->scratch + B_PANEL;
@@ -351,14 +373,16 @@ static void panel(const struct block *t, int64_t j, int64_t n, int nv, struct ah
 		if (n == nv * ZR_W && t->rows - i >= MR)
 			fn(t->kc, a, b, c, t->ldc, t->add);
 		else
-			micro_edge(fn, t->kc, a, b, c, t->ldc, t->add, min(MR, t->rows - i), n, nv * ZR_W);
+			micro_edge(fn, t->kc, a, b, c, t->ldc, t->add, min(MR, t->rows - i), n,
+				   nv * ZR_W);
 	}
 }
 
 static void block(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
-	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc, next_kc = min(t->kc, op->k - next), j;
+	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc,
+		next_kc = min(t->kc, op->k - next), j;
 	struct ahead a = { 0 }, b = { 0 };
 	if (next_kc > 0)
 		a = ahead_a(op, t->row0, t->rows, next, next_kc, calls * ((t->cols + NR - 1) / NR));
@@ -370,23 +394,26 @@ static void block(const struct block *t)
 			b = ahead_b(op, t->col0 + j + n, min(NR, left), t->k0, t->kc, calls);
 		else if (next_kc > 0)
 			b = ahead_b(op, t->col0, min(NR, t->cols), next, next_kc, calls);
-		pack_b(op, t->k0, t->kc, t->col0 + j, n, nv, t->scratch + B_PANEL, t->scratch + B_ROWS);
+		pack_b(op, t->k0, t->kc, t->col0 + j, n, nv, t->scratch + B_PANEL,
+		       t->scratch + B_ROWS);
 		panel(t, j, n, nv, &a, &b);
 	}
 }
 
-/* ---- the tile --------------------------------------------------------------------------------------- */
+/* ---- the tile -------------------------------------------------------------------- */
 
-static void store_row(const struct zr_op_matmul *op, const float *t, int64_t cols, const void *bias, void *d,
-		      void *pre)
+static void store_row(const struct zr_op_matmul *op, const float *t, int64_t cols, const void *bias,
+		      void *d, void *pre)
 {
 	for (int64_t j = 0; j < cols; j += ZR_W) {
 		int n = vlanes(cols - j);
 		vf x = n == ZR_W ? vload_f32(t + j) : vload_f32_n(t + j, n);
 		if (bias)
-			x = x + (n == ZR_W ? vload(bias, j, op->b_dtype) : vload_n(bias, j, op->b_dtype, n));
+			x = x + (n == ZR_W ? vload(bias, j, op->b_dtype) :
+					     vload_n(bias, j, op->b_dtype, n));
 		if (op->flags & ZR_MM_ACCUMULATE)
-			x = (n == ZR_W ? vload(d, j, op->d_dtype) : vload_n(d, j, op->d_dtype, n)) + x;
+			x = (n == ZR_W ? vload(d, j, op->d_dtype) : vload_n(d, j, op->d_dtype, n)) +
+			    x;
 		if (op->flags & ZR_MM_GELU) {
 			if (pre && n == ZR_W)
 				vstore(pre, j, op->d_dtype, x);
@@ -401,8 +428,8 @@ static void store_row(const struct zr_op_matmul *op, const float *t, int64_t col
 	}
 }
 
-void ZR_SIMD(gemm_finish)(const struct zr_op_matmul *op, const float *tile, int64_t ld, int64_t rows, int64_t cols,
-			  const void *bias, void *d, void *pre)
+void ZR_SIMD(gemm_finish)(const struct zr_op_matmul *op, const float *tile, int64_t ld,
+			  int64_t rows, int64_t cols, const void *bias, void *d, void *pre)
 {
 	for (int64_t i = 0; i < rows; i++)
 		store_row(op, tile + i * ld, cols, bias, zr_at(d, i * op->ldd, op->d_dtype),
@@ -417,28 +444,32 @@ static int64_t block_length(int64_t k)
 }
 
 /* At most MC rows, and at most NC columns if the sums are not D itself. */
-static void subtile(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-		    float *scratch)
+static void subtile(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+		    int64_t cols, float *scratch)
 {
 	int direct = op->d_dtype == ZR_F32, add = !!(op->flags & ZR_MM_ACCUMULATE);
-	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols, kb = block_length(op->k), k = 0;
+	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols, kb = block_length(op->k),
+		k = 0;
 	float *c = direct ? (float *)op->d + at : scratch + SUMS;
 	do {
-		struct block t = { op, row0, rows, col0, cols, k, min(kb, op->k - k), c, ldc, add, scratch };
+		struct block t = { op, row0, rows, col0,   cols, k, min(kb, op->k - k),
+				   c,  ldc,  add,  scratch };
 		block(&t);
 		add = 1;
 		k += kb;
 	} while (k < op->k);
 	if (op->bias || op->flags & ZR_MM_GELU || !direct)
-		ZR_SIMD(gemm_finish)(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
-				     zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
+		ZR_SIMD(gemm_finish)
+		(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
+		 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
 }
 
-void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-			void *scratch)
+void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+			int64_t cols, void *scratch)
 {
 	int64_t nc = op->d_dtype == ZR_F32 ? cols : NC;
 	for (int64_t i = 0; i < rows; i += MC)
 		for (int64_t j = 0; j < cols; j += nc)
-			subtile(op, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j), scratch);
+			subtile(op, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j),
+				scratch);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * init.c - initial values, scalar: dst[i] = mean + std * N(0,1) by Box-Muller on words 2e and 2e+1 of
- * the stream, e = first + i: a function of (seed, site, element), in fp64, rounded once. A block of
- * four words makes elements 2k and 2k+1.
+ * init.c - initial values, scalar: dst[i] = mean + std * N(0,1) by Box-Muller on words 2e and 2e+1
+ * of the stream, e = first + i: a function of (seed, site, element), in fp64, rounded once. A block
+ * of four words makes elements 2k and 2k+1.
  */
 #include "scalar.h"
 #include "table.h"

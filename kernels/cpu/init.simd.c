@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * init.simd.c - init.c with vectors of random words; the normals are the scalar function's, same bits.
+ * init.simd.c - init.c with vectors of random words; the normals are the scalar function's, same
+ * bits.
  */
 #include "simd.h"
 #include "table.h"
@@ -23,7 +24,8 @@ void ZR_SIMD(init)(const struct zr_op_init *op, int64_t lo, int64_t hi)
 		for (int k = 0; k < 4; k++)
 			vistore(word + k * ZR_W, v[k]);
 		for (int k = 0; k < BATCH; k++)
-			value[k] = (float)(op->mean + op->std * zr_normal(word[2 * k], word[2 * k + 1]));
+			value[k] = (float)(op->mean +
+					   op->std * zr_normal(word[2 * k], word[2 * k + 1]));
 		memcpy(op->dst + i, value + odd, (size_t)n * sizeof *value);
 		i += n;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * isa.c - which vector instruction sets this processor has and this system saves: CPUID feature
- * bits and XCR0, never a model name.
+ * isa.c - finds the vector instruction sets that this processor has and whose registers this system
+ * saves, by CPUID feature bits and XCR0, never by a model name.
  */
 #include <kernels.h>
 

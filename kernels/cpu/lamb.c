@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lamb.c - LAMB (You et al. 2020) in two sweeps, scalar: the norms that the update is going to have, then the
- * update. Both compute the same r.
+ * lamb.c - LAMB (You et al. 2020) in two passes, scalar: first the norms that the update needs,
+ * then the update. Both compute the same r.
  */
 #include "lamb.h"
 #include "sumsq.h"
 #include "table.h"
 
 /* r of element i; *m and *v become the new moments. */
-static zr_real direction(const struct zr_op_lamb *op, const struct lamb_factors *f, int64_t i, zr_real *m, zr_real *v)
+static zr_real direction(const struct zr_op_lamb *op, const struct lamb_factors *f, int64_t i,
+			 zr_real *m, zr_real *v)
 {
 	*m = zr_reals(op->m)[i];
 	*v = zr_reals(op->v)[i];

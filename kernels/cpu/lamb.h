@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lamb.h - the factors of one LAMB update, shared by all variants, and the direction of one element, as adamw.h has
- * them.
+ * lamb.h - the factors of one LAMB update, shared by all variants, and the direction of one
+ * element, as adamw.h has them.
  */
 #ifndef ZEROTH_KERNELS_CPU_LAMB_H
 #define ZEROTH_KERNELS_CPU_LAMB_H
@@ -37,7 +37,8 @@ ZR_INLINE struct lamb_factors lamb_factors(const struct zr_op_lamb *op)
 }
 
 /* r of an element p; *m and *v become the new moments. Each operation rounds once (no fma). */
-ZR_INLINE zr_real lamb_direction(const struct lamb_factors *f, zr_real p, zr_real grad, zr_real *m, zr_real *v)
+ZR_INLINE zr_real lamb_direction(const struct lamb_factors *f, zr_real p, zr_real grad, zr_real *m,
+				 zr_real *v)
 {
 	zr_real g = grad * f->grad_mult;
 
@@ -53,7 +54,9 @@ ZR_INLINE zr_real lamb_rate(const struct zr_op_lamb *op)
 
 	if (p > 0 && r > 0) {
 		trust = p / r;
-		trust = trust < op->min_coeff ? op->min_coeff : trust > op->max_coeff ? op->max_coeff : trust;
+		trust = trust < op->min_coeff ? op->min_coeff :
+			trust > op->max_coeff ? op->max_coeff :
+						trust;
 	}
 	return (zr_real)(op->scalars->lr * trust);
 }

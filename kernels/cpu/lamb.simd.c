@@ -15,12 +15,14 @@ ZR_INLINE struct lanes spread(const struct zr_op_lamb *op)
 {
 	struct lamb_factors f = lamb_factors(op);
 
-	return (struct lanes){ vset(f.grad_mult), vset(f.wd),  vset(f.eps),  vset(f.b1),  vset(f.b1c),
-			       vset(f.b2),        vset(f.b2c), vset(f.mean), vset(f.root) };
+	return (struct lanes){ vset(f.grad_mult), vset(f.wd),	vset(f.eps),
+			       vset(f.b1),	  vset(f.b1c),	vset(f.b2),
+			       vset(f.b2c),	  vset(f.mean), vset(f.root) };
 }
 
 /* r of n elements from i, whose parameters are p; *m and *v become the new moments. */
-ZR_INLINE vf direction(const struct zr_op_lamb *op, const struct lanes *f, int64_t i, vf p, vf *m, vf *v, int n)
+ZR_INLINE vf direction(const struct zr_op_lamb *op, const struct lanes *f, int64_t i, vf p, vf *m,
+		       vf *v, int n)
 {
 	vf g = vload_n(op->grad, i, ZR_F32, n) * f->grad_mult;
 
@@ -34,12 +36,14 @@ struct norms {
 };
 
 /* One vector of n elements from i, part `part` of its 16. */
-ZR_INLINE void add(const struct zr_op_lamb *op, const struct lanes *f, struct norms *s, int64_t i, int part, int n)
+ZR_INLINE void add(const struct zr_op_lamb *op, const struct lanes *f, struct norms *s, int64_t i,
+		   int part, int n)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n), m, v, r = direction(op, f, i, p, &m, &v, n);
 
 	vchain(&s->p, part, p);
-	vchain(&s->r, part, n < ZR_W ? vfirst(r, n, vset(0)) : r); /* 0/0 in the other lanes if eps is 0 */
+	/* 0/0 in the other lanes if eps is 0 */
+	vchain(&s->r, part, n < ZR_W ? vfirst(r, n, vset(0)) : r);
 }
 
 static void norms_of_block(const struct zr_op_lamb *op, const struct lanes *f, int64_t b)
@@ -65,7 +69,8 @@ void ZR_SIMD(lamb_norms)(const struct zr_op_lamb *op, int64_t lo, int64_t hi)
 }
 
 /* lowp: the type of the copy, or 0 for none */
-ZR_INLINE void update(const struct zr_op_lamb *op, const struct lanes *f, vf rate, int64_t i, int n, int32_t lowp)
+ZR_INLINE void update(const struct zr_op_lamb *op, const struct lanes *f, vf rate, int64_t i, int n,
+		      int32_t lowp)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n), m, v;
 

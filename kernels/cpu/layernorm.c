@@ -39,14 +39,16 @@ void ZR_SCALAR(layernorm)(const struct zr_op_layernorm *op, int64_t lo, int64_t 
 		forward_row(op, r);
 }
 
-static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_real *dgamma, zr_real *dbeta)
+static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_real *dgamma,
+			 zr_real *dbeta)
 {
 	int64_t width = op->width, at = r * width;
 	zr_real mean = zr_reals(op->mean)[r], rstd = zr_reals(op->rstd)[r], sum_n = 0, sum_nx = 0;
 
 	for (int64_t c = 0; c < width; c++) {
 		zr_real xh = (zr_get(op->x, at + c, op->dtype) - mean) * rstd;
-		zr_real dy = zr_get(op->dy, at + c, op->dtype), n = dy * zr_get(op->gamma, c, op->dtype);
+		zr_real dy = zr_get(op->dy, at + c, op->dtype),
+			n = dy * zr_get(op->gamma, c, op->dtype);
 		sum_n += n;
 		sum_nx += n * xh;
 		dgamma[c] += dy * xh;
@@ -62,15 +64,16 @@ static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_rea
 	}
 }
 
-void ZR_SCALAR(layernorm_bwd)(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi, zr_real *part)
+void ZR_SCALAR(layernorm_bwd)(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi,
+			      zr_real *part)
 {
 	memset(part, 0, 2 * (size_t)op->width * sizeof *part);
 	for (int64_t r = lo; r < hi; r++)
 		backward_row(op, r, part, part + op->width);
 }
 
-void ZR_SCALAR(layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *op, const zr_real *part, int64_t n_part, int64_t lo,
-				  int64_t hi)
+void ZR_SCALAR(layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *op, const zr_real *part,
+				  int64_t n_part, int64_t lo, int64_t hi)
 {
 	zr_real *dgamma = zr_reals(op->dgamma), *dbeta = zr_reals(op->dbeta);
 	int accumulate = op->flags & ZR_OP_ACCUMULATE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layernorm.simd.c - layernorm.c with vectors over columns. Sums over a row run in lanes that meet in
- * one order (vsum); lanes past the row's end hold 0.
+ * layernorm.simd.c - layernorm.c with vectors over columns. Sums over a row run in lanes that meet
+ * in one order (vsum); lanes past the row's end hold 0.
  */
 #include "simd.h"
 #include "table.h"
@@ -40,8 +40,8 @@ ZR_INLINE float row_squares(const void *x, int64_t width, float mean, int32_t dt
 	return vsum(even + odd);
 }
 
-ZR_INLINE void normalise(const struct zr_op_layernorm *op, int64_t at, int64_t c, vf mean, vf rstd, int32_t dtype,
-			 int n)
+ZR_INLINE void normalise(const struct zr_op_layernorm *op, int64_t at, int64_t c, vf mean, vf rstd,
+			 int32_t dtype, int n)
 {
 	vf xh = (vload_n(op->x, at + c, dtype, n) - mean) * rstd;
 	vf y = vfma(xh, vload_n(op->gamma, c, dtype, n), vload_n(op->beta, c, dtype, n));
@@ -60,7 +60,8 @@ ZR_INLINE void forward(const struct zr_op_layernorm *op, int64_t lo, int64_t hi,
 		for (c = 0; c + ZR_W <= width; c += ZR_W)
 			normalise(op, r * width, c, vset(mean), vset(rstd), dtype, ZR_W);
 		if (c < width)
-			normalise(op, r * width, c, vset(mean), vset(rstd), dtype, (int)(width - c));
+			normalise(op, r * width, c, vset(mean), vset(rstd), dtype,
+				  (int)(width - c));
 		op->mean[r] = mean;
 		op->rstd[r] = rstd;
 	}
@@ -83,7 +84,8 @@ struct backward {
 ZR_INLINE void gather_sums(struct backward *b, int64_t c, int32_t dtype, int n)
 {
 	vf xh = (vload_n(b->op->x, b->at + c, dtype, n) - b->mean) * b->rstd;
-	vf dy = vload_n(b->op->dy, b->at + c, dtype, n), d = dy * vload_n(b->op->gamma, c, dtype, n);
+	vf dy = vload_n(b->op->dy, b->at + c, dtype, n),
+	   d = dy * vload_n(b->op->gamma, c, dtype, n);
 
 	b->sum_n = b->sum_n + d;
 	b->sum_nx = vfma(d, vfirst(xh, n, vset(0)), b->sum_nx);
@@ -100,13 +102,16 @@ ZR_INLINE void add_dx(const struct backward *b, int64_t c, int32_t dtype, int n)
 	vstore_n(b->op->dx, b->at + c, dtype, vfma(b->rstd, d - b->sum_n - xh * b->sum_nx, dx), n);
 }
 
-ZR_INLINE void backward(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi, float *part, int32_t dtype)
+ZR_INLINE void backward(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi, float *part,
+			int32_t dtype)
 {
 	int64_t width = op->width, c;
 
 	for (int64_t r = lo; r < hi; r++) {
-		struct backward b = { op, r * width, vset(op->mean[r]), vset(op->rstd[r]), vset(0), vset(0),
-				      part, part + width };
+		struct backward b = {
+			op,	 r * width, vset(op->mean[r]), vset(op->rstd[r]), vset(0),
+			vset(0), part,	    part + width
+		};
 		for (c = 0; c + ZR_W <= width; c += ZR_W)
 			gather_sums(&b, c, dtype, ZR_W);
 		if (c < width)
@@ -120,13 +125,15 @@ ZR_INLINE void backward(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_
 	}
 }
 
-void ZR_SIMD(layernorm_bwd)(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi, float *part)
+void ZR_SIMD(layernorm_bwd)(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi,
+			    float *part)
 {
 	memset(part, 0, 2 * (size_t)op->width * sizeof *part);
 	ZR_BY_DTYPE(op->dtype, backward, op, lo, hi, part);
 }
 
-ZR_INLINE void sum_columns(float *out, const float *part, int64_t n_part, int64_t stride, int accumulate, int n)
+ZR_INLINE void sum_columns(float *out, const float *part, int64_t n_part, int64_t stride,
+			   int accumulate, int n)
 {
 	vf sum = vload_n(part, 0, ZR_F32, n);
 
@@ -137,8 +144,8 @@ ZR_INLINE void sum_columns(float *out, const float *part, int64_t n_part, int64_
 	vstore_n(out, 0, ZR_F32, sum, n);
 }
 
-void ZR_SIMD(layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *op, const float *part, int64_t n_part, int64_t lo,
-				int64_t hi)
+void ZR_SIMD(layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *op, const float *part,
+				int64_t n_part, int64_t lo, int64_t hi)
 {
 	int accumulate = op->flags & ZR_OP_ACCUMULATE;
 	int64_t width = op->width;

@@ -10,7 +10,8 @@ struct lanes {
 };
 
 /* lowp: the type of the copy, or 0 for none */
-ZR_INLINE void update(const struct zr_op_lion *op, const struct lanes *f, int64_t i, int32_t lowp, int n)
+ZR_INLINE void update(const struct zr_op_lion *op, const struct lanes *f, int64_t i, int32_t lowp,
+		      int n)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n), g = vload_n(op->grad, i, ZR_F32, n) * f->mult;
 	vf m = vload_n(op->m, i, ZR_F32, n);

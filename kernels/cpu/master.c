@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * master.c - a master of 32 bits as bf16 and the 16 bits below, scalar. Rounding half away from zero makes the way
- * back exact: the bf16 is one above the upper half exactly when the lower half has its top bit. (Ties to even would
- * leave 0x8000 ambiguous.)
+ * master.c - splits a master of 32 bits into its bf16 rounding and its lower 16 bits, and joins
+ * them, scalar. Rounding half away from zero makes the join exact: the bf16 is one above the upper
+ * half exactly if the top bit of the lower half is set. (With ties to even, 0x8000 would be
+ * ambiguous.)
  */
 #include "scalar.h"
 #include "table.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * muon.c - the sweeps of Muon (Jordan 2024) around its matrix products, scalar.
+ * muon.c - the elementwise parts of Muon (Jordan 2024), between its matrix products, scalar.
  */
 #include "sumsq.h"
 #include "table.h"

@@ -6,14 +6,15 @@
 #include "sumsq.h"
 #include "table.h"
 
-/* ---- muon_momentum ---------------------------------------------------------------------------- */
+/* ---- muon_momentum --------------------------------------------------------------- */
 
 struct lanes {
 	vf mult, mu, fresh;
 };
 
 /* One vector of n elements from i, part `part` of its 16. */
-ZR_INLINE void average(const struct zr_op_muon *op, const struct lanes *f, struct vchains *s, int64_t i, int part, int n)
+ZR_INLINE void average(const struct zr_op_muon *op, const struct lanes *f, struct vchains *s,
+		       int64_t i, int part, int n)
 {
 	vf g = f->fresh * (vload_n(op->grad, i, ZR_F32, n) * f->mult);
 	vf x = f->mu * vload_n(op->buf, i, ZR_F32, n) + g;
@@ -27,7 +28,8 @@ ZR_INLINE void average(const struct zr_op_muon *op, const struct lanes *f, struc
 
 void ZR_SIMD(muon_momentum)(const struct zr_op_muon *op, int64_t lo, int64_t hi)
 {
-	struct lanes f = { vset(op->scalars->grad_mult), vset((float)op->momentum), vset((float)(1 - op->momentum)) };
+	struct lanes f = { vset(op->scalars->grad_mult), vset((float)op->momentum),
+			   vset((float)(1 - op->momentum)) };
 
 	for (int64_t b = lo; b < hi; b++) {
 		int64_t i = b * ZR_BLOCK, to = i + ZR_BLOCK < op->n ? i + ZR_BLOCK : op->n;
@@ -41,7 +43,7 @@ void ZR_SIMD(muon_momentum)(const struct zr_op_muon *op, int64_t lo, int64_t hi)
 	}
 }
 
-/* ---- elementwise ------------------------------------------------------------------------------ */
+/* ---- elementwise ----------------------------------------------------------------- */
 
 void ZR_SIMD(muon_normalize)(const struct zr_op_muon *op, float factor, int64_t lo, int64_t hi)
 {
@@ -60,7 +62,10 @@ void ZR_SIMD(muon_factor)(const struct zr_op_muon_factor *op, int64_t lo, int64_
 		const float *square = op->square + r * op->n;
 		for (int64_t i = 0; i < op->n; i += ZR_W) {
 			int n = vlanes(op->n - i);
-			vstore_n(gram, i, ZR_F32, b * vload_n(gram, i, ZR_F32, n) + c * vload_n(square, i, ZR_F32, n), n);
+			vstore_n(gram, i, ZR_F32,
+				 b * vload_n(gram, i, ZR_F32, n) +
+					 c * vload_n(square, i, ZR_F32, n),
+				 n);
 		}
 		gram[r] += op->a;
 	}
@@ -74,7 +79,8 @@ ZR_INLINE void sweep(const struct zr_op_muon *op, int64_t lo, int64_t hi, int32_
 
 	for (int64_t i = lo; i < hi; i += ZR_W) {
 		int n = vlanes(hi - i);
-		vf p = vload_n(op->master, i, ZR_F32, n) * keep - step * vload_n(op->x, i, ZR_F32, n);
+		vf p = vload_n(op->master, i, ZR_F32, n) * keep -
+		       step * vload_n(op->x, i, ZR_F32, n);
 		vstore_n(op->master, i, ZR_F32, p, n);
 		if (lowp)
 			vstore_n(op->lowp, i, lowp, p, n);

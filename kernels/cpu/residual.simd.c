@@ -11,7 +11,8 @@ struct drop {
 };
 
 /* word == NULL: nothing is dropped */
-ZR_INLINE void lanes(const struct zr_op_residual *op, int64_t i, const vi *word, struct drop drop, int32_t dtype, int n)
+ZR_INLINE void lanes(const struct zr_op_residual *op, int64_t i, const vi *word, struct drop drop,
+		     int32_t dtype, int n)
 {
 	vf x = vload_n(op->b, i, dtype, n);
 
@@ -33,7 +34,8 @@ ZR_INLINE void plain(const struct zr_op_residual *op, int64_t lo, int64_t hi, in
 		lanes(op, i, NULL, none, dtype, (int)(hi - i));
 }
 
-/* lo is a multiple of 64 = 4 ZR_W at most: every batch of words starts on a whole block of the stream */
+/* lo is a multiple of 64 = 4 ZR_W at most: every batch of words starts on a whole block of the
+ * stream */
 ZR_INLINE void dropped(const struct zr_op_residual *op, int64_t lo, int64_t hi, int32_t dtype)
 {
 	struct drop drop = { zr_drop_below(op->dropout), zr_drop_scale(op->dropout) };
@@ -46,7 +48,8 @@ ZR_INLINE void dropped(const struct zr_op_residual *op, int64_t lo, int64_t hi, 
 				lanes(op, i + k * ZR_W, word + k, drop, dtype, ZR_W);
 		else
 			for (int64_t k = 0; i + k * ZR_W < hi; k++)
-				lanes(op, i + k * ZR_W, word + k, drop, dtype, vlanes(hi - i - k * ZR_W));
+				lanes(op, i + k * ZR_W, word + k, drop, dtype,
+				      vlanes(hi - i - k * ZR_W));
 	}
 }
 

@@ -2,9 +2,11 @@
  *
  * rmsnorm.c - normalisation by the root mean square over rows of C and its gradient, scalar.
  *
- * Forward: rstd = 1 / sqrt(mean(x^2) + eps), y = xh * gamma with xh = x * rstd.
- * Backward: n = dy * gamma; dx += rstd * (n - xh * mean(n * xh)); dgamma = sum over rows of dy * xh, made
- *   per tile of ZR_LN_TILE rows, rows ascending, then over tiles ascending: fixed by the shape (invariant I1).
+ * Forward: rstd = 1 / sqrt(mean(x^2) + eps),
+ *   y = xh * gamma with xh = x * rstd.
+ * Backward: n = dy * gamma; dx += rstd * (n - xh * mean(n * xh));
+ *   dgamma = sum over rows of dy * xh. These sums are made per tile of ZR_LN_TILE rows, rows
+ *   ascending, then over tiles ascending: fixed by the shape (invariant I1).
  */
 #include "scalar.h"
 #include "table.h"
@@ -20,7 +22,8 @@ static void forward_row(const struct zr_op_rmsnorm *op, int64_t r)
 	}
 	rstd = 1 / zr_sqrt(squares / (zr_real)width + op->eps);
 	for (int64_t c = 0; c < width; c++)
-		zr_put(op->y, at + c, op->dtype, zr_get(op->x, at + c, op->dtype) * rstd * zr_get(op->gamma, c, op->dtype));
+		zr_put(op->y, at + c, op->dtype,
+		       zr_get(op->x, at + c, op->dtype) * rstd * zr_get(op->gamma, c, op->dtype));
 	zr_reals(op->rstd)[r] = rstd;
 }
 
@@ -36,7 +39,8 @@ static void backward_row(const struct zr_op_rmsnorm_bwd *op, int64_t r, zr_real 
 	zr_real rstd = zr_reals(op->rstd)[r], mean = 0;
 
 	for (int64_t c = 0; c < width; c++) {
-		zr_real xh = zr_get(op->x, at + c, op->dtype) * rstd, dy = zr_get(op->dy, at + c, op->dtype);
+		zr_real xh = zr_get(op->x, at + c, op->dtype) * rstd,
+			dy = zr_get(op->dy, at + c, op->dtype);
 		mean += dy * zr_get(op->gamma, c, op->dtype) * xh;
 		dgamma[c] += dy * xh;
 	}
@@ -44,19 +48,21 @@ static void backward_row(const struct zr_op_rmsnorm_bwd *op, int64_t r, zr_real 
 	for (int64_t c = 0; c < width; c++) {
 		zr_real xh = zr_get(op->x, at + c, op->dtype) * rstd;
 		zr_real n = zr_get(op->dy, at + c, op->dtype) * zr_get(op->gamma, c, op->dtype);
-		zr_put(op->dx, at + c, op->dtype, zr_get(op->dx, at + c, op->dtype) + rstd * (n - xh * mean));
+		zr_put(op->dx, at + c, op->dtype,
+		       zr_get(op->dx, at + c, op->dtype) + rstd * (n - xh * mean));
 	}
 }
 
-void ZR_SCALAR(rmsnorm_bwd)(const struct zr_op_rmsnorm_bwd *op, int64_t lo, int64_t hi, zr_real *part)
+void ZR_SCALAR(rmsnorm_bwd)(const struct zr_op_rmsnorm_bwd *op, int64_t lo, int64_t hi,
+			    zr_real *part)
 {
 	memset(part, 0, (size_t)op->width * sizeof *part);
 	for (int64_t r = lo; r < hi; r++)
 		backward_row(op, r, part);
 }
 
-void ZR_SCALAR(rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *op, const zr_real *part, int64_t n_part, int64_t lo,
-				int64_t hi)
+void ZR_SCALAR(rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *op, const zr_real *part,
+				int64_t n_part, int64_t lo, int64_t hi)
 {
 	zr_real *dgamma = zr_reals(op->dgamma);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rmsnorm.simd.c - rmsnorm.c with vectors over columns. Sums over a row run in lanes that meet in one order
- * (vsum); lanes past the row's end hold 0.
+ * rmsnorm.simd.c - rmsnorm.c with vectors over columns. Sums over a row run in lanes that meet in
+ * one order (vsum); lanes past the row's end hold 0.
  */
 #include "simd.h"
 #include "table.h"
@@ -24,7 +24,8 @@ ZR_INLINE float row_squares(const void *x, int64_t width, int32_t dtype)
 	return vsum(even + odd);
 }
 
-ZR_INLINE void normalise(const struct zr_op_rmsnorm *op, int64_t at, int64_t c, vf rstd, int32_t dtype, int n)
+ZR_INLINE void normalise(const struct zr_op_rmsnorm *op, int64_t at, int64_t c, vf rstd,
+			 int32_t dtype, int n)
 {
 	vf xh = vload_n(op->x, at + c, dtype, n) * rstd;
 
@@ -62,7 +63,8 @@ struct backward {
 /* Lanes past the row's end add 0: x and dy are 0 there. */
 ZR_INLINE void gather_sums(struct backward *b, int64_t c, int32_t dtype, int n)
 {
-	vf xh = vload_n(b->op->x, b->at + c, dtype, n) * b->rstd, dy = vload_n(b->op->dy, b->at + c, dtype, n);
+	vf xh = vload_n(b->op->x, b->at + c, dtype, n) * b->rstd,
+	   dy = vload_n(b->op->dy, b->at + c, dtype, n);
 
 	b->mean = vfma(dy * vload_n(b->op->gamma, c, dtype, n), xh, b->mean);
 	vstore_n(b->dgamma, c, ZR_F32, vfma(dy, xh, vload_n(b->dgamma, c, ZR_F32, n)), n);
@@ -77,7 +79,8 @@ ZR_INLINE void add_dx(const struct backward *b, int64_t c, int32_t dtype, int n)
 	vstore_n(b->op->dx, b->at + c, dtype, vfma(b->rstd, d - xh * b->mean, dx), n);
 }
 
-ZR_INLINE void backward(const struct zr_op_rmsnorm_bwd *op, int64_t lo, int64_t hi, float *part, int32_t dtype)
+ZR_INLINE void backward(const struct zr_op_rmsnorm_bwd *op, int64_t lo, int64_t hi, float *part,
+			int32_t dtype)
 {
 	int64_t width = op->width, c;
 
@@ -101,8 +104,8 @@ void ZR_SIMD(rmsnorm_bwd)(const struct zr_op_rmsnorm_bwd *op, int64_t lo, int64_
 	ZR_BY_DTYPE(op->dtype, backward, op, lo, hi, part);
 }
 
-void ZR_SIMD(rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *op, const float *part, int64_t n_part, int64_t lo,
-			      int64_t hi)
+void ZR_SIMD(rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *op, const float *part, int64_t n_part,
+			      int64_t lo, int64_t hi)
 {
 	for (int64_t c = lo; c < hi; c += ZR_W) {
 		int n = vlanes(hi - c);

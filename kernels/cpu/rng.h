@@ -25,8 +25,14 @@ ZR_INLINE void zr_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 	}
 }
 
-ZR_INLINE uint32_t zr_rng_key0(const struct zr_rng *g) { return (uint32_t)g->seed ^ (uint32_t)g->step; }
-ZR_INLINE uint32_t zr_rng_key1(const struct zr_rng *g) { return (uint32_t)(g->seed >> 32) ^ (uint32_t)(g->step >> 32); }
+ZR_INLINE uint32_t zr_rng_key0(const struct zr_rng *g)
+{
+	return (uint32_t)g->seed ^ (uint32_t)g->step;
+}
+ZR_INLINE uint32_t zr_rng_key1(const struct zr_rng *g)
+{
+	return (uint32_t)(g->seed >> 32) ^ (uint32_t)(g->step >> 32);
+}
 
 /* Words of elements [4*block, 4*block + 4) of the stream. */
 ZR_INLINE void zr_rng_block(const struct zr_rng *g, uint64_t block, uint32_t w[4])
@@ -43,17 +49,19 @@ ZR_INLINE uint32_t zr_rng_word(const struct zr_rng *g, uint64_t element)
 {
 	uint32_t w[4];
 	zr_rng_block(g, element / 4, w);
-	return element & 2 ? (element & 1 ? w[3] : w[2]) : (element & 1 ? w[1] : w[0]); /* registers have no index */
+	/* registers have no index */
+	return element & 2 ? (element & 1 ? w[3] : w[2]) : (element & 1 ? w[1] : w[0]);
 }
 
-/* N(0,1) from two words: Box-Muller, the radius from a in (0, 1), the angle from b. |result| < 6.8. */
+/* N(0,1) from two words: Box-Muller, the radius from a in (0, 1), the angle from b. |result| <
+ * 6.8. */
 ZR_INLINE double zr_normal(uint32_t a, uint32_t b)
 {
 	return sqrt(-2 * zr_logd(((double)a + 0.5) * 0x1p-32)) * zr_cos_turn(b);
 }
 
-/* Dropout with probability p in [0, 1): an element is kept if its word >= zr_drop_below(p), and then
- * multiplied by zr_drop_scale(p). */
+/* Dropout with probability p in [0, 1): an element is kept if its word >= zr_drop_below(p), and
+ * then multiplied by zr_drop_scale(p). */
 ZR_INLINE uint32_t zr_drop_below(float p) { return (uint32_t)((double)p * 4294967296.0); }
 ZR_INLINE zr_real zr_drop_scale(float p) { return (zr_real)(1.0 / (1.0 - (double)p)); }
 

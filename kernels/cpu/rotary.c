@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rotary.c - rotary positions, scalar: the halves of each head of row r turn as complex numbers by
- * a = (r mod T) * frequency[i], i < D/2; its backward turns by -a. An angle is an fp32 product, as it is where the models
- * come from: their long sequences were learnt with its rounding. Its cosine and sine serve all heads of the row.
+ * rotary.c - rotary position embedding, scalar: rotates the halves of each head of row r, as
+ * complex numbers, by a = (r mod T) * frequency[i], i < D/2; its backward rotates by -a. An angle
+ * is an fp32 product, because pretrained models have learnt long sequences with this rounding. Its
+ * cosine and sine are used for all heads of the row.
  */
 #include "scalar.h"
 #include "table.h"
 
-static void turn_head(const struct zr_op_rotary *op, int64_t at, const zr_real *cosine, const zr_real *sine)
+static void turn_head(const struct zr_op_rotary *op, int64_t at, const zr_real *cosine,
+		      const zr_real *sine)
 {
 	int64_t half = op->head_dim / 2;
 
 	for (int64_t i = 0; i < half; i++) {
-		zr_real a = zr_get(op->x, at + i, op->dtype), b = zr_get(op->x, at + half + i, op->dtype);
+		zr_real a = zr_get(op->x, at + i, op->dtype),
+			b = zr_get(op->x, at + half + i, op->dtype);
 		zr_put(op->out, at + i, op->dtype, zr_fma(a, cosine[i], -(b * sine[i])));
 		zr_put(op->out, at + half + i, op->dtype, zr_fma(b, cosine[i], a * sine[i]));
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rotary.simd.c - rotary.c with vectors over the pairs of a head; cosines and sines are the scalar functions',
- * same bits.
+ * rotary.simd.c - rotary.c with vectors over the pairs of a head; cosines and sines are the scalar
+ * functions', same bits.
  */
 #include "simd.h"
 #include "table.h"
@@ -20,7 +20,8 @@ static void fill(const struct zr_op_rotary *op, int64_t position, struct angles 
 }
 
 /* pairs i .. i + n of the head at element `at` */
-ZR_INLINE void turn(const struct zr_op_rotary *op, const struct angles *t, int64_t at, int64_t i, int32_t dtype, int n)
+ZR_INLINE void turn(const struct zr_op_rotary *op, const struct angles *t, int64_t at, int64_t i,
+		    int32_t dtype, int n)
 {
 	int64_t other = at + op->head_dim / 2;
 	vf a = vload_n(op->x, at + i, dtype, n), b = vload_n(op->x, other + i, dtype, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * round_stochastic.c - fp32 to bf16 with stochastic rounding, scalar: 16 random bits are added below the cut. A
- * value that is r / 2^16 of the way from one bf16 to the next in magnitude carries for r of the 2^16 additions.
+ * round_stochastic.c - fp32 to bf16 with stochastic rounding, scalar: 16 random bits are added
+ * below the cut. If a value lies the fraction r / 2^16 above one bf16 towards the next in
+ * magnitude, r of the 2^16 possible additions carry.
  */
 #include "scalar.h"
 #include "table.h"

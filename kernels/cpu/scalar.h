@@ -7,7 +7,8 @@
  * of the tests: storage type ZR_F64 is allowed, and every `float *` of an operation (gradients,
  * statistics, masters) points at doubles; read it through zr_reals().
  *
- * The kernels of a GPU take this header as well: it is C11 and C++20, and ZR_INLINE may be defined before.
+ * The GPU kernels include this header as well: it is C11 and C++20, and ZR_INLINE may be defined
+ * before.
  */
 #ifndef ZEROTH_KERNELS_CPU_SCALAR_H
 #define ZEROTH_KERNELS_CPU_SCALAR_H
@@ -28,7 +29,8 @@ typedef ZR_REAL zr_real;
 #define ZR_REAL_IS_double 1
 #define ZR_REAL_IS_F64 ZR_CAT(ZR_REAL_IS_, ZR_REAL)
 
-/* Name of a scalar kernel: zr_<op>_scalar, or zr_<op>_f64 in the double build. And zr_real as a dtype. */
+/* Name of a scalar kernel: zr_<op>_scalar, or zr_<op>_f64 in the double build. And zr_real as a
+ * dtype. */
 #if ZR_REAL_IS_F64
 #define ZR_SCALAR(op) ZR_CAT(zr_##op, _f64)
 #define ZR_REAL_DTYPE ZR_F64
@@ -41,7 +43,7 @@ typedef ZR_REAL zr_real;
 #define ZR_INLINE static inline __attribute__((always_inline, unused))
 #endif
 
-/* ---- storage ---------------------------------------------------------------------------------- */
+/* ---- storage --------------------------------------------------------------------- */
 
 ZR_INLINE zr_real *zr_reals(const float *p)
 {
@@ -62,8 +64,8 @@ ZR_INLINE float zr_from_bits(uint32_t u)
 	return x;
 }
 
-/* fp32 to bf16: `add` < 2^16 to the bits, then the upper half. It adds to the magnitude and carries into the
- * exponent as it should, infinity stays; NaN is kept by hand. */
+/* fp32 to bf16: `add` < 2^16 to the bits, then the upper half. It adds to the magnitude and carries
+ * into the exponent as it should, infinity stays; NaN is kept by hand. */
 ZR_INLINE uint16_t zr_bf16_with(float x, uint32_t add)
 {
 	uint32_t u = zr_bits(x);
@@ -83,8 +85,8 @@ ZR_INLINE float zr_from_bf16(uint16_t h)
 	return zr_from_bits((uint32_t)h << 16);
 }
 
-/* fp32 to fp16 (IEEE binary16), ties to even: subnormals are kept, what rounds past 65504 becomes infinity. A
- * NaN is made quiet and keeps the bits that fit, as the processor's conversions do. */
+/* fp32 to fp16 (IEEE binary16), ties to even: subnormals are kept, what rounds past 65504 becomes
+ * infinity. A NaN is made quiet and keeps the bits that fit, as the processor's conversions do. */
 ZR_INLINE uint16_t zr_f16(float x)
 {
 	uint32_t u = zr_bits(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
@@ -92,7 +94,8 @@ ZR_INLINE uint16_t zr_f16(float x)
 		return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
 	if (a >= 0x477ff000u) /* 65520, half way from 65504 to 2^16 */
 		return (uint16_t)(sign | 0x7c00u);
-	if (a < 0x38800000u) /* below 2^-14: an ulp of 1/2 is the smallest subnormal, so the sum is rounded to it */
+	/* below 2^-14: an ulp of 1/2 is the smallest subnormal, so the sum is rounded to it */
+	if (a < 0x38800000u)
 		return (uint16_t)(sign | (zr_bits(zr_from_bits(a) + 0.5f) - zr_bits(0.5f)));
 	return (uint16_t)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1)) >> 13);
 }

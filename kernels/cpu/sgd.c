@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sgd.c - SGD with momentum in one sweep over n elements, scalar, as torch.optim.SGD:
- * g = grad*grad_mult + wd*p; buf = step 1 ? g : mu*buf + (1-damp)*g; p -= lr * (nesterov ? g + mu*buf : buf).
+ * sgd.c - SGD with momentum in one pass over n elements, scalar, as torch.optim.SGD:
+ *   g = grad*grad_mult + wd*p;  buf = step 1 ? g : mu*buf + (1-damp)*g;
+ *   p -= lr * (nesterov ? g + mu*buf : buf).
  */
 #include "table.h"
 #include "update.h"

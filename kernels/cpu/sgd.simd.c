@@ -11,7 +11,8 @@ struct lanes {
 };
 
 /* lowp: the type of the copy, or 0 for none */
-ZR_INLINE void update(const struct zr_op_sgd *op, const struct lanes *f, int64_t i, int32_t lowp, int n)
+ZR_INLINE void update(const struct zr_op_sgd *op, const struct lanes *f, int64_t i, int32_t lowp,
+		      int n)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n);
 	vf g = vload_n(op->grad, i, ZR_F32, n) * f->mult + f->wd * p, d = g;

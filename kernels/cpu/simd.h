@@ -3,13 +3,13 @@
  * simd.h - what the vector kernels are written in. A <op>.simd.c is compiled once per instruction
  * set with -DZR_ISA=avx2 or avx512 and that set's compiler flags; nothing else may be.
  *
- * vf holds ZR_W floats, vi as many 32-bit integers, vh as many of 16 bits, vd half as many doubles. The operators
- * + - * / work on vf and vd (each rounds once: contraction is off), fma only where vfma is written.
- * Functions that take a dtype are to be inlined with a constant: make the body of an operation an
- * inline function of dtype and call it once per type (ZR_BY_DTYPE).
+ * vf holds ZR_W floats, vi as many 32-bit integers, vh as many of 16 bits, vd half as many doubles.
+ * The operators + - * / work on vf and vd (each rounds once: contraction is off), fma only where
+ * vfma is written. Functions that take a dtype are to be inlined with a constant: make the body of
+ * an operation an inline function of dtype and call it once per type (ZR_BY_DTYPE).
  *
- * Invariant I1: a tail of n < ZR_W elements takes the same instructions under a mask, and horizontal
- * sums have one fixed order.
+ * Invariant I1: a tail of n < ZR_W elements takes the same instructions under a mask, and
+ * horizontal sums have one fixed order.
  */
 #ifndef ZEROTH_KERNELS_CPU_SIMD_H
 #define ZEROTH_KERNELS_CPU_SIMD_H
@@ -22,14 +22,14 @@
 #define ZR_SIMD(op) ZR_CAT(ZR_CAT(zr_##op, _), ZR_ISA)
 
 /* body(..., dtype) with a constant dtype. */
-#define ZR_BY_DTYPE(dtype, body, ...)                                                                      \
-	do {                                                                                               \
-		if ((dtype) == ZR_BF16)                                                                    \
-			body(__VA_ARGS__, ZR_BF16);                                                        \
-		else if ((dtype) == ZR_F16)                                                                \
-			body(__VA_ARGS__, ZR_F16);                                                         \
-		else                                                                                       \
-			body(__VA_ARGS__, ZR_F32);                                                         \
+#define ZR_BY_DTYPE(dtype, body, ...) \
+	do { \
+		if ((dtype) == ZR_BF16) \
+			body(__VA_ARGS__, ZR_BF16); \
+		else if ((dtype) == ZR_F16) \
+			body(__VA_ARGS__, ZR_F16); \
+		else \
+			body(__VA_ARGS__, ZR_F32); \
 	} while (0)
 
 #ifdef __AVX512F__
@@ -38,7 +38,7 @@
 #include "simd_avx2.h"
 #endif
 
-/* ---- the same for every width ----------------------------------------------------------------- */
+/* ---- the same for every width ---------------------------------------------------- */
 
 /* n may be anything: the lanes that are left, 0..ZR_W. */
 ZR_INLINE int vlanes(int64_t n)
@@ -54,25 +54,37 @@ ZR_INLINE vh vnarrow(vf x)
 
 /* Between fp32 and storage of 16 bits. */
 ZR_INLINE int vis16(int32_t dtype) { return dtype == ZR_BF16 || dtype == ZR_F16; }
-ZR_INLINE vf vwiden_from(vh h, int32_t dtype) { return dtype == ZR_F16 ? vwiden_f16(h) : vwiden(h); }
-ZR_INLINE vh vnarrow_to(vf x, int32_t dtype) { return dtype == ZR_F16 ? vnarrow_f16(x) : vnarrow(x); }
+ZR_INLINE vf vwiden_from(vh h, int32_t dtype)
+{
+	return dtype == ZR_F16 ? vwiden_f16(h) : vwiden(h);
+}
+ZR_INLINE vh vnarrow_to(vf x, int32_t dtype)
+{
+	return dtype == ZR_F16 ? vnarrow_f16(x) : vnarrow(x);
+}
 
 /* x as it comes back from storage. */
-ZR_INLINE vf vround(vf x, int32_t dtype) { return vis16(dtype) ? vwiden_from(vnarrow_to(x, dtype), dtype) : x; }
+ZR_INLINE vf vround(vf x, int32_t dtype)
+{
+	return vis16(dtype) ? vwiden_from(vnarrow_to(x, dtype), dtype) : x;
+}
 
 /* ZR_W elements from element i of p, widened to fp32. */
 ZR_INLINE vf vload(const void *p, int64_t i, int32_t dtype)
 {
-	return vis16(dtype) ? vwiden_from(vhload((const uint16_t *)p + i), dtype) : vload_f32((const float *)p + i);
+	return vis16(dtype) ? vwiden_from(vhload((const uint16_t *)p + i), dtype) :
+			      vload_f32((const float *)p + i);
 }
 
-/* The first n <= ZR_W of them, 0 in the other lanes; touches no memory past them. With a constant
- * n = ZR_W it is vload: write a body once as an inline function of n, call it for full and for tail. */
+/* The first n <= ZR_W of them, 0 in the other lanes; touches no memory past them. With a constant n
+ * = ZR_W it is vload: write a body once as an inline function of n, call it for full and for
+ * tail. */
 ZR_INLINE vf vload_n(const void *p, int64_t i, int32_t dtype, int n)
 {
 	if (n == ZR_W)
 		return vload(p, i, dtype);
-	return vis16(dtype) ? vwiden_from(vhload_n((const uint16_t *)p + i, n), dtype) : vload_f32_n((const float *)p + i, n);
+	return vis16(dtype) ? vwiden_from(vhload_n((const uint16_t *)p + i, n), dtype) :
+			      vload_f32_n((const float *)p + i, n);
 }
 
 ZR_INLINE void vstore(void *p, int64_t i, int32_t dtype, vf x)
@@ -148,7 +160,8 @@ ZR_INLINE void vrng(const struct zr_rng *g, uint64_t block, vi out[4])
 	vi c0 = viota((uint32_t)block), c1 = viset((uint32_t)(block >> 32));
 	vi c2 = viset(g->slot), c3 = viset(g->site), a, b;
 
-	if ((uint32_t)block > UINT32_MAX - (ZR_W - 1)) /* a lane's counter carries into the high word */
+	/* a lane's counter carries into the high word */
+	if ((uint32_t)block > UINT32_MAX - (ZR_W - 1))
 		c1 = vicarry(c1, c0, (uint32_t)block);
 	for (int round = 0; round < 10; round++) {
 		vi hi0, lo0, hi1, lo1;

@@ -11,7 +11,7 @@ typedef __m256i vi;
 typedef __m256d vd;
 typedef __m128i vh;
 
-/* ---- load and store --------------------------------------------------------------------------- */
+/* ---- load and store -------------------------------------------------------------- */
 
 ZR_INLINE vi vmask(int n)
 {
@@ -67,9 +67,12 @@ ZR_INLINE vh vnarrow_with(vf x, vi add)
 
 /* values and bits of zr_from_f16, zr_f16 */
 ZR_INLINE vf vwiden_f16(vh h) { return _mm256_cvtph_ps(h); }
-ZR_INLINE vh vnarrow_f16(vf x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+ZR_INLINE vh vnarrow_f16(vf x)
+{
+	return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 
-/* ---- arithmetic ------------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
 ZR_INLINE vf vsqrt(vf x) { return _mm256_sqrt_ps(x); }
@@ -119,14 +122,14 @@ ZR_INLINE float vmaxh(vf x)
 	return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* ---- doubles ---------------------------------------------------------------------------------- */
+/* ---- doubles --------------------------------------------------------------------- */
 
 ZR_INLINE vd vdset(double x) { return _mm256_set1_pd(x); }
 ZR_INLINE vd vdlow(vf x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 ZR_INLINE vd vdhigh(vf x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 ZR_INLINE void vdstore(double *p, vd x) { _mm256_storeu_pd(p, x); }
 
-/* ---- 32-bit integers -------------------------------------------------------------------------- */
+/* ---- 32-bit integers ------------------------------------------------------------- */
 
 ZR_INLINE vi viset(uint32_t x) { return _mm256_set1_epi32((int)x); }
 ZR_INLINE vi vixor(vi a, vi b) { return _mm256_xor_si256(a, b); }
@@ -160,7 +163,8 @@ ZR_INLINE vi vicarry(vi hi, vi lo, uint32_t first)
 /* a * m in 64 bits */
 ZR_INLINE void vimul_wide(vi a, uint32_t m, vi *hi, vi *lo)
 {
-	vi even = _mm256_mul_epu32(a, viset(m)), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), viset(m));
+	vi even = _mm256_mul_epu32(a, viset(m)),
+	   odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), viset(m));
 	*lo = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 	*hi = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }

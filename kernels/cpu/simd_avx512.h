@@ -11,7 +11,7 @@ typedef __m512i vi;
 typedef __m512d vd;
 typedef __m256i vh;
 
-/* ---- load and store --------------------------------------------------------------------------- */
+/* ---- load and store -------------------------------------------------------------- */
 
 ZR_INLINE vf vset(float x) { return _mm512_set1_ps(x); }
 ZR_INLINE vf vload_f32(const float *p) { return _mm512_loadu_ps(p); }
@@ -41,9 +41,12 @@ ZR_INLINE vh vnarrow_with(vf x, vi add)
 
 /* values and bits of zr_from_f16, zr_f16 */
 ZR_INLINE vf vwiden_f16(vh h) { return _mm512_cvtph_ps(h); }
-ZR_INLINE vh vnarrow_f16(vf x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+ZR_INLINE vh vnarrow_f16(vf x)
+{
+	return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 
-/* ---- arithmetic ------------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
 ZR_INLINE vf vsqrt(vf x) { return _mm512_sqrt_ps(x); }
@@ -84,14 +87,14 @@ ZR_INLINE float vmaxh(vf x)
 	return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
 }
 
-/* ---- doubles ---------------------------------------------------------------------------------- */
+/* ---- doubles --------------------------------------------------------------------- */
 
 ZR_INLINE vd vdset(double x) { return _mm512_set1_pd(x); }
 ZR_INLINE vd vdlow(vf x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 ZR_INLINE vd vdhigh(vf x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 ZR_INLINE void vdstore(double *p, vd x) { _mm512_storeu_pd(p, x); }
 
-/* ---- 32-bit integers -------------------------------------------------------------------------- */
+/* ---- 32-bit integers ------------------------------------------------------------- */
 
 ZR_INLINE vi viset(uint32_t x) { return _mm512_set1_epi32((int)x); }
 ZR_INLINE vi vixor(vi a, vi b) { return _mm512_xor_si512(a, b); }
@@ -107,7 +110,8 @@ ZR_INLINE void vistore(uint32_t *p, vi x) { _mm512_storeu_si512(p, x); }
 /* x, x+1, x+2, ... */
 ZR_INLINE vi viota(uint32_t x)
 {
-	return _mm512_add_epi32(viset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+	return _mm512_add_epi32(
+		viset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
 }
 
 /* hi + 1 where lo wrapped below first */
@@ -119,7 +123,8 @@ ZR_INLINE vi vicarry(vi hi, vi lo, uint32_t first)
 /* a * m in 64 bits */
 ZR_INLINE void vimul_wide(vi a, uint32_t m, vi *hi, vi *lo)
 {
-	vi even = _mm512_mul_epu32(a, viset(m)), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), viset(m));
+	vi even = _mm512_mul_epu32(a, viset(m)),
+	   odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), viset(m));
 	*lo = _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, _MM_PERM_CCAA);
 	*hi = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
 }

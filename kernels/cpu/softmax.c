@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax.c - cross entropy of one row of logits x[V] against a target t, and its gradient in place:
+ * softmax.c - cross entropy of one row of logits x[V] against a target t, and its gradient in
+ * place:
  *
  *   loss = log(sum over j of exp(x[j] - max)) + max - x[t]
  *   x[j] = (exp(x[j] - max) / sum - (j == t)) * scale        with backward
  *
- * The sum runs in eight interleaved lanes, added pairwise at the end: V reaches 50,000 and one chain of
- * fp32 additions would lose digits.
+ * The sum runs in eight interleaved lanes, added pairwise at the end: V reaches 50,000 and one
+ * chain of fp32 additions would lose digits.
  */
 #include "scalar.h"
 
 #define LANES 8
 
-zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, int backward, zr_real scale)
+zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, int backward,
+				zr_real scale)
 {
 	zr_real lane[LANES] = { 0 }, max = x[0], sum, loss, factor;
 
@@ -25,7 +27,8 @@ zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, 
 		if (backward)
 			x[j] = e;
 	}
-	sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+	sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+	      ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 	loss += zr_ln(sum);
 	if (backward) {
 		factor = scale / sum;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax.simd.c - softmax cross entropy of one row, as softmax.c, in two passes over the logits: the
- * maximum; exponentials and their sum. The gradient scales in a third. Four vectors of sums.
+ * softmax.simd.c - softmax cross entropy of one row, as softmax.c, in two passes over the logits:
+ * the maximum; exponentials and their sum. The gradient scales in a third. Four vectors of sums.
  */
 #include "simd.h"
 

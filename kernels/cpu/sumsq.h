@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sumsq.h - the sum of squares of a block, one number in every variant: a square of an fp32 is exact in fp64,
- * element j of a block goes to chain j mod 16 in order, and the chains meet as a tree (l and l+8, +4, +2, +1).
- * In vectors the 16 chains are the lanes of 16 / ZR_W pairs of double vectors.
+ * sumsq.h - the sum of squares of a block, with the same bits in every variant: the square of an
+ * fp32 is exact in fp64, element j of a block is added to chain j mod 16 in order, and the chains
+ * are added as a tree (l and l+8, +4, +2, +1). In vectors the 16 chains are the lanes of 16 / ZR_W
+ * pairs of double vectors.
  */
 #ifndef ZEROTH_KERNELS_CPU_SUMSQ_H
 #define ZEROTH_KERNELS_CPU_SUMSQ_H

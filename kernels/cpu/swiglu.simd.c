@@ -7,7 +7,8 @@
 
 ZR_INLINE void forward_lanes(const struct zr_op_swiglu *op, int64_t i, int32_t dtype, int n)
 {
-	vstore_n(op->out, i, dtype, vsilu(vload_n(op->gate, i, dtype, n)) * vload_n(op->up, i, dtype, n), n);
+	vstore_n(op->out, i, dtype,
+		 vsilu(vload_n(op->gate, i, dtype, n)) * vload_n(op->up, i, dtype, n), n);
 }
 
 ZR_INLINE void forward(const struct zr_op_swiglu *op, int64_t lo, int64_t hi, int32_t dtype)
@@ -27,7 +28,8 @@ void ZR_SIMD(swiglu)(const struct zr_op_swiglu *op, int64_t lo, int64_t hi)
 
 ZR_INLINE void backward_lanes(const struct zr_op_swiglu_bwd *op, int64_t i, int32_t dtype, int n)
 {
-	vf gate = vload_n(op->gate, i, dtype, n), up = vload_n(op->up, i, dtype, n), dy = vload_n(op->dy, i, dtype, n);
+	vf gate = vload_n(op->gate, i, dtype, n), up = vload_n(op->up, i, dtype, n),
+	   dy = vload_n(op->dy, i, dtype, n);
 	vf silu = vsilu(gate);
 
 	if (op->act)

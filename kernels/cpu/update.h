@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.h - one element under SGD, Lion, Adagrad and Muon, and the factors of a call: what the scalar kernels and
- * those of a GPU compute alike. Each operation rounds once (no fma), so that all variants have the same bits.
+ * update.h - one element under SGD, Lion, Adagrad and Muon, and the factors of a call: what the
+ * scalar kernels and those of a GPU compute alike. Each operation rounds once (no fma), so that all
+ * variants have the same bits.
  */
 #ifndef ZEROTH_KERNELS_CPU_UPDATE_H
 #define ZEROTH_KERNELS_CPU_UPDATE_H
 
 #include "scalar.h"
 
-/* ---- SGD -------------------------------------------------------------------------------------- */
+/* ---- SGD ------------------------------------------------------------------------- */
 
 struct sgd_factors {
 	zr_real mult, lr, wd;
@@ -43,7 +44,7 @@ ZR_INLINE zr_real sgd_update(const struct sgd_factors *f, zr_real p, zr_real gra
 	return p - f->lr * d;
 }
 
-/* ---- Lion ------------------------------------------------------------------------------------- */
+/* ---- Lion ------------------------------------------------------------------------ */
 
 struct lion_factors {
 	zr_real mult, lr;
@@ -79,7 +80,7 @@ ZR_INLINE zr_real lion_update(const struct lion_factors *f, zr_real p, zr_real g
 	return p * f->keep - f->lr * sign;
 }
 
-/* ---- Adagrad ---------------------------------------------------------------------------------- */
+/* ---- Adagrad --------------------------------------------------------------------- */
 
 struct adagrad_factors {
 	zr_real mult, wd, eps;
@@ -92,13 +93,15 @@ ZR_INLINE struct adagrad_factors adagrad_factors(const struct zr_op_adagrad *op)
 		.mult = op->scalars->grad_mult,
 		.wd = (zr_real)op->weight_decay,
 		.eps = (zr_real)op->eps,
-		.rate = (zr_real)((double)op->scalars->lr / (1 + (double)(op->scalars->step - 1) * op->lr_decay)),
+		.rate = (zr_real)((double)op->scalars->lr /
+				  (1 + (double)(op->scalars->step - 1) * op->lr_decay)),
 	};
 
 	return f;
 }
 
-ZR_INLINE zr_real adagrad_update(const struct adagrad_factors *f, zr_real p, zr_real grad, zr_real *sum)
+ZR_INLINE zr_real adagrad_update(const struct adagrad_factors *f, zr_real p, zr_real grad,
+				 zr_real *sum)
 {
 	zr_real g = grad * f->mult + f->wd * p;
 
@@ -106,7 +109,7 @@ ZR_INLINE zr_real adagrad_update(const struct adagrad_factors *f, zr_real p, zr_
 	return p - f->rate * g / (zr_sqrt(*sum) + f->eps);
 }
 
-/* ---- Muon ------------------------------------------------------------------------------------- */
+/* ---- Muon ------------------------------------------------------------------------ */
 
 struct muon_factors {
 	zr_real mult, mu, fresh; /* fresh: 1 - momentum */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.cu - causal attention and its gradients in fp32 arithmetic, for any storage type and width of heads; the
- * formulas are those of cpu/attention.c. A CUDA block takes a tile of 32 queries (or, for dk and dv, of 32 keys) and
- * walks the keys (queries) in tiles of 32, ascending. Four threads share a row: each has every fourth of the scores
- * against a tile and every fourth element of the results.
+ * attention.cu - causal attention and its gradients in fp32 arithmetic, for any storage type and
+ * width of heads; the formulas are those of cpu/attention.c. A CUDA block takes a tile of 32
+ * queries (or, for dk and dv, of 32 keys) and goes through the keys (queries) in tiles of 32,
+ * ascending. Four threads share a row: each computes every fourth score against a tile and every
+ * fourth element of the results.
  */
 #include "attention.h"
 
@@ -13,7 +14,8 @@
 #define EACH (ROWS / SHARE) /* scores of a thread */
 #define PAD (ROWS + 1)
 
-/* Rows of a matrix of scores, `stride` floats apart: one more than there are, so that threads read different banks. */
+/* Rows of a matrix of scores, `stride` floats apart: one more than there are, so that threads read
+ * different banks. */
 struct tile {
 	float *x;
 	int stride;
@@ -22,12 +24,16 @@ struct tile {
 
 /* Tokens [t0, t0 + ROWS) of a head; 0 past the last. */
 template <class T>
-ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const void *from, int64_t stride, int64_t b, int64_t h, int64_t t0)
+ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const void *from, int64_t stride,
+		    int64_t b, int64_t h, int64_t t0)
 {
 	const int width = (int)o.head_dim;
 	for (int i = (int)threadIdx.x; i < ROWS * width; i += THREADS) {
 		int r = i / width, d = i % width;
-		to.at(r, d) = t0 + r < o.length ? zr_widen(((const T *)from)[row_of(o, stride, b, t0 + r, h) + d]) : 0;
+		to.at(r, d) =
+			t0 + r < o.length ?
+				zr_widen(((const T *)from)[row_of(o, stride, b, t0 + r, h) + d]) :
+				0;
 	}
 }
 
@@ -41,7 +47,8 @@ ZR_DEVICE float dot(tile a, int i, tile b, int j, int width)
 }
 
 /* acc += x * row j, this thread's elements. */
-template <int MOST> ZR_DEVICE void add_row(float (&acc)[MOST], float x, tile t, int j, int part, int width)
+template <int MOST>
+ZR_DEVICE void add_row(float (&acc)[MOST], float x, tile t, int j, int part, int width)
 {
 #pragma unroll
 	for (int m = 0; m < MOST; m++)
@@ -49,7 +56,8 @@ template <int MOST> ZR_DEVICE void add_row(float (&acc)[MOST], float x, tile t, 
 			acc[m] = fmaf(x, t.at(j, part + m * SHARE), acc[m]);
 }
 
-template <class T, int MOST> ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int width)
+template <class T, int MOST>
+ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int width)
 {
 #pragma unroll
 	for (int m = 0; m < MOST; m++)
@@ -62,7 +70,9 @@ ZR_DEVICE float keep(const struct zr_op_attention &o, int64_t b, int64_t h, int6
 {
 	if (o.dropout <= 0)
 		return 1;
-	return zr_rng_word(&o.rng, element(o, b, h, i, j)) >= zr_drop_below(o.dropout) ? zr_drop_scale(o.dropout) : 0;
+	return zr_rng_word(&o.rng, element(o, b, h, i, j)) >= zr_drop_below(o.dropout) ?
+		       zr_drop_scale(o.dropout) :
+		       0;
 }
 
 /* Over the threads of a row. */
@@ -84,17 +94,22 @@ ZR_DEVICE tile tile_at(unsigned char *room, int number, int width)
 	return tile{ (float *)(void *)room + number * ROWS * (width + 1), width + 1 };
 }
 
-/* ---- forward ----------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------- */
 
 template <class T, int MOST>
-static __global__ void __launch_bounds__(THREADS, 1) forward_kernel(const __grid_constant__ struct zr_op_attention o)
+static __global__ void __launch_bounds__(THREADS, 1)
+	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
-	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
-	const tile q = tile_at(room, 0, width), k = tile_at(room, 1, width), v = tile_at(room, 2, width);
+	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE,
+		  part = (int)threadIdx.x % SHARE;
+	const tile q = tile_at(room, 0, width), k = tile_at(room, 1, width),
+		   v = tile_at(room, 2, width);
 	const tile p = { (float *)(void *)room + 3 * ROWS * (width + 1), PAD };
-	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, g = h / (o.heads / o.kv_heads);
-	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row; /* the longest walks start first */
+	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
+		      g = h / (o.heads / o.kv_heads);
+	/* the longest walks start first */
+	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row;
 	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0;
 
 	load<T>(o, q, o.q, o.q_stride, b, h, i0);
@@ -107,7 +122,9 @@ static __global__ void __launch_bounds__(THREADS, 1) forward_kernel(const __grid
 #pragma unroll
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
-			s[m] = j0 + j <= i && j0 + j < o.length ? o.scale * dot(q, row, k, j, width) : -INFINITY;
+			s[m] = j0 + j <= i && j0 + j < o.length ?
+				       o.scale * dot(q, row, k, j, width) :
+				       -INFINITY;
 			most = zr_larger(most, s[m]);
 		}
 		most = share_max(most);
@@ -136,14 +153,14 @@ static __global__ void __launch_bounds__(THREADS, 1) forward_kernel(const __grid
 		o.lse[(b * o.heads + h) * o.length + i] = max + zr_ln(sum);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------- */
 
 struct pair {
 	float mp, ds; /* m_ij P_ij and dS_ij; 0 where j > i or beyond the tokens */
 };
 
-ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i, int64_t j, float qk, float dov,
-			  float lse, float delta)
+ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i,
+			  int64_t j, float qk, float dov, float lse, float delta)
 {
 	if (j > i || i >= o.length)
 		return pair{ 0, 0 };
@@ -152,17 +169,22 @@ ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h,
 }
 
 template <class T, int MOST>
-static __global__ void __launch_bounds__(THREADS, 1) dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(THREADS, 1)
+	dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
-	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
-	const tile q = tile_at(room, 0, width), dout = tile_at(room, 1, width), k = tile_at(room, 2, width),
-		   v = tile_at(room, 3, width);
+	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE,
+		  part = (int)threadIdx.x % SHARE;
+	const tile q = tile_at(room, 0, width), dout = tile_at(room, 1, width),
+		   k = tile_at(room, 2, width), v = tile_at(room, 3, width);
 	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD };
-	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, g = h / (o.heads / o.kv_heads);
-	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row, n = (b * o.heads + h) * o.length + i;
-	const float lse = i < o.length ? o.lse[n] : 0, delta = i < o.length ? ((const float *)op.work)[n] : 0;
+	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
+		      g = h / (o.heads / o.kv_heads);
+	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row,
+		      n = (b * o.heads + h) * o.length + i;
+	const float lse = i < o.length ? o.lse[n] : 0,
+		    delta = i < o.length ? ((const float *)op.work)[n] : 0;
 	float acc[MOST] = { 0 };
 
 	load<T>(o, q, o.q, o.q_stride, b, h, i0);
@@ -174,7 +196,8 @@ static __global__ void __launch_bounds__(THREADS, 1) dq_kernel(const __grid_cons
 		__syncthreads();
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
-			const float qk = dot(q, row, k, j, width), dov = dot(dout, row, v, j, width);
+			const float qk = dot(q, row, k, j, width),
+				    dov = dot(dout, row, v, j, width);
 			ds.at(row, j) = grad_score(o, b, h, i, j0 + j, qk, dov, lse, delta).ds;
 		}
 		__syncwarp();
@@ -187,15 +210,19 @@ static __global__ void __launch_bounds__(THREADS, 1) dq_kernel(const __grid_cons
 
 /* A row is a key; the queries of all heads that read it. */
 template <class T, int MOST>
-static __global__ void __launch_bounds__(THREADS, 1) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(THREADS, 1)
+	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
-	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE, part = (int)threadIdx.x % SHARE;
-	const tile k = tile_at(room, 0, width), v = tile_at(room, 1, width), q = tile_at(room, 2, width),
-		   dout = tile_at(room, 3, width);
-	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD }, mp = { ds.x + ROWS * PAD, PAD };
-	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads, g = blockIdx.y % o.kv_heads;
+	const int width = (int)o.head_dim, row = (int)threadIdx.x / SHARE,
+		  part = (int)threadIdx.x % SHARE;
+	const tile k = tile_at(room, 0, width), v = tile_at(room, 1, width),
+		   q = tile_at(room, 2, width), dout = tile_at(room, 3, width);
+	const tile ds = { (float *)(void *)room + 4 * ROWS * (width + 1), PAD },
+		   mp = { ds.x + ROWS * PAD, PAD };
+	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads,
+		      g = blockIdx.y % o.kv_heads;
 	const int64_t j0 = (int64_t)blockIdx.x * ROWS, j = j0 + row;
 	float dk[MOST] = { 0 }, dv[MOST] = { 0 };
 
@@ -210,9 +237,10 @@ static __global__ void __launch_bounds__(THREADS, 1) dkv_kernel(const __grid_con
 			for (int m = 0; m < EACH; m++) {
 				int at = part + m * SHARE;
 				int64_t i = i0 + at, n = (b * o.heads + h) * o.length + i;
-				float lse = i < o.length ? o.lse[n] : 0, delta = i < o.length ? ((const float *)op.work)[n] : 0;
-				pair x = grad_score(o, b, h, i, j, dot(q, at, k, row, width), dot(dout, at, v, row, width), lse,
-						    delta);
+				float lse = i < o.length ? o.lse[n] : 0,
+				      delta = i < o.length ? ((const float *)op.work)[n] : 0;
+				pair x = grad_score(o, b, h, i, j, dot(q, at, k, row, width),
+						    dot(dout, at, v, row, width), lse, delta);
 				ds.at(row, at) = x.ds;
 				mp.at(row, at) = x.mp;
 			}
@@ -232,23 +260,26 @@ static __global__ void __launch_bounds__(THREADS, 1) dkv_kernel(const __grid_con
 #define DELTA_WARPS 4
 
 template <class T>
-static __global__ void __launch_bounds__(DELTA_WARPS *ZR_WARP) delta_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(DELTA_WARPS *ZR_WARP)
+	delta_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	const struct zr_op_attention &o = op.fwd;
-	const int64_t n = (int64_t)blockIdx.x * DELTA_WARPS + threadIdx.y, t = n % o.length, h = n / o.length % o.heads;
+	const int64_t n = (int64_t)blockIdx.x * DELTA_WARPS + threadIdx.y, t = n % o.length,
+		      h = n / o.length % o.heads;
 	float sum = 0;
 
 	if (n >= o.batch * o.heads * o.length) /* a whole warp */
 		return;
 	const int64_t at = row_of(o, o.out_stride, n / o.length / o.heads, t, h);
 	for (int64_t d = threadIdx.x; d < o.head_dim; d += ZR_WARP)
-		sum = fmaf(zr_widen(((const T *)op.dout)[at + d]), zr_widen(((const T *)o.out)[at + d]), sum);
+		sum = fmaf(zr_widen(((const T *)op.dout)[at + d]),
+			   zr_widen(((const T *)o.out)[at + d]), sum);
 	sum = zr_warp_sum(sum);
 	if (threadIdx.x == 0)
 		((float *)op.work)[n] = sum;
 }
 
-/* ---- launches ---------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------- */
 
 static size_t shared_bytes(const struct zr_op_attention *o, int tiles, int scores)
 {
@@ -260,10 +291,12 @@ static dim3 grid_of(const struct zr_op_attention *o, int64_t heads)
 	return dim3((unsigned)zr_ceil_div(o->length, ROWS), (unsigned)(o->batch * heads));
 }
 
-template <class T> static cudaError_t launch_forward(const struct zr_op_attention *o, cudaStream_t s)
+template <class T>
+static cudaError_t launch_forward(const struct zr_op_attention *o, cudaStream_t s)
 {
-	auto kernel = o->head_dim <= 64 ? forward_kernel<T, 64 / SHARE> : o->head_dim <= 128 ? forward_kernel<T, 128 / SHARE> :
-											       forward_kernel<T, 256 / SHARE>;
+	auto kernel = o->head_dim <= 64	 ? forward_kernel<T, 64 / SHARE> :
+		      o->head_dim <= 128 ? forward_kernel<T, 128 / SHARE> :
+					   forward_kernel<T, 256 / SHARE>;
 	return zr_launch(kernel, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 3, 1), s, *o);
 }
 
@@ -272,15 +305,21 @@ cudaError_t zr_cuda_attention(const struct zr_op_attention *o, cudaStream_t s)
 	return ZR_BY_TYPE(o->dtype, launch_forward, o, s);
 }
 
-template <class T> static cudaError_t launch_backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
 	const struct zr_op_attention *o = &op->fwd;
-	auto dq = o->head_dim <= 64 ? dq_kernel<T, 64 / SHARE> : o->head_dim <= 128 ? dq_kernel<T, 128 / SHARE> :
-										      dq_kernel<T, 256 / SHARE>;
-	auto dkv = o->head_dim <= 64 ? dkv_kernel<T, 64 / SHARE> : o->head_dim <= 128 ? dkv_kernel<T, 128 / SHARE> :
-											dkv_kernel<T, 256 / SHARE>;
-	cudaError_t e = zr_launch(dq, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 4, 1), s, *op);
-	return e != cudaSuccess ? e : zr_launch(dkv, grid_of(o, o->kv_heads), dim3(THREADS), shared_bytes(o, 4, 2), s, *op);
+	auto dq = o->head_dim <= 64  ? dq_kernel<T, 64 / SHARE> :
+		  o->head_dim <= 128 ? dq_kernel<T, 128 / SHARE> :
+				       dq_kernel<T, 256 / SHARE>;
+	auto dkv = o->head_dim <= 64  ? dkv_kernel<T, 64 / SHARE> :
+		   o->head_dim <= 128 ? dkv_kernel<T, 128 / SHARE> :
+					dkv_kernel<T, 256 / SHARE>;
+	cudaError_t e =
+		zr_launch(dq, grid_of(o, o->heads), dim3(THREADS), shared_bytes(o, 4, 1), s, *op);
+	return e != cudaSuccess ? e :
+				  zr_launch(dkv, grid_of(o, o->kv_heads), dim3(THREADS),
+					    shared_bytes(o, 4, 2), s, *op);
 }
 
 cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *op, cudaStream_t s)
@@ -288,10 +327,12 @@ cudaError_t zr_cuda_attention_bwd(const struct zr_op_attention_bwd *op, cudaStre
 	return ZR_BY_TYPE(op->fwd.dtype, launch_backward, op, s);
 }
 
-template <class T> static cudaError_t launch_delta(const struct zr_op_attention_bwd *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_delta(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
 	int64_t rows = op->fwd.batch * op->fwd.heads * op->fwd.length;
-	return zr_launch(delta_kernel<T>, dim3((unsigned)zr_ceil_div(rows, DELTA_WARPS)), dim3(ZR_WARP, DELTA_WARPS), 0, s, *op);
+	return zr_launch(delta_kernel<T>, dim3((unsigned)zr_ceil_div(rows, DELTA_WARPS)),
+			 dim3(ZR_WARP, DELTA_WARPS), 0, s, *op);
 }
 
 cudaError_t zr_cuda_attention_delta(const struct zr_op_attention_bwd *op, cudaStream_t s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.h - what the kernels of attention share: where a row starts, and where dropout's random numbers are.
+ * attention.h - what the kernels of attention share: where a row starts, and where dropout's random
+ * numbers are.
  */
 #ifndef ZEROTH_KERNELS_CUDA_ATTENTION_H
 #define ZEROTH_KERNELS_CUDA_ATTENTION_H
@@ -8,13 +9,15 @@
 #include "kernel.h"
 
 /* Of token t, head h of batch entry b. */
-ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, int64_t stride, int64_t b, int64_t t, int64_t h)
+ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, int64_t stride, int64_t b, int64_t t,
+			 int64_t h)
 {
 	return (b * o.length + t) * stride + h * o.head_dim;
 }
 
 /* The generator's element of query i and key j. */
-ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i, int64_t j)
+ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i,
+			   int64_t j)
 {
 	uint64_t n = (uint64_t)o.length;
 	return ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_mma.cu - causal attention and its gradients on tensor cores: bf16 and fp16, heads of width 64, 80, 96 and
- * 128; formulas as in cpu/attention.c. A CUDA block is four warps; a warp takes 16 or 32 queries (for dk and dv, 16 keys),
- * holds them in registers where those suffice, and walks the keys (queries) in tiles that the block loads into shared
- * memory together: one tile arrives while the one before is computed. Scores are in units of log2, and scores, sums and
- * results in fp32; probabilities and their gradients are rounded to 16 bits, to the nearest even, where they enter a product.
+ * attention_mma.cu - causal attention and its gradients on tensor cores: bf16 and fp16, heads of
+ * width 64, 80, 96 and 128; formulas as in cpu/attention.c. A CUDA block is four warps; a warp
+ * takes 16 or 32 queries (for dk and dv, 16 keys), holds them in registers where those suffice, and
+ * walks the keys (queries) in tiles that the block loads into shared memory together: one tile
+ * arrives while the one before is computed. Scores are in units of log2, and scores, sums and
+ * results in fp32; probabilities and their gradients are rounded to 16 bits, to the nearest even,
+ * where they enter a product.
  */
 #include "attention.h"
 #include "mma.h"
@@ -17,7 +19,8 @@
 #define LOG2E 1.44269504f
 #define LN2 0.693147181f
 
-/* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in different banks. */
+/* A tile's rows are 8 elements longer than a head: the rows that a warp reads together then lie in
+ * different banks. */
 template <int D> struct tile {
 	enum { STRIDE = D + 8 };
 	uint16_t *x;
@@ -57,20 +60,23 @@ template <int D, bool HELD> struct rows16 {
 };
 
 /* Starts to bring `rows` tokens from t0 on of head h; 0 past the last. */
-template <int D> ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from, int64_t stride,
-				     int64_t b, int64_t h, int64_t t0)
+template <int D>
+ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from,
+		    int64_t stride, int64_t b, int64_t h, int64_t t0)
 {
 #pragma unroll 1 /* registers are short, and these are not waited for */
 	for (int i = (int)threadIdx.x; i < rows * (D / 8); i += THREADS) {
 		int r = i / (D / 8), c = i % (D / 8) * 8;
 		bool inside = t0 + r < o.length;
-		zr_copy16(to.x + r * tile<D>::STRIDE + c, (const uint16_t *)from + row_of(o, stride, b, inside ? t0 + r : 0, h) + c,
+		zr_copy16(to.x + r * tile<D>::STRIDE + c,
+			  (const uint16_t *)from + row_of(o, stride, b, inside ? t0 + r : 0, h) + c,
 			  inside);
 	}
 }
 
 /* D[16 rows, N * 8] += A B^T for M matrices A, where row n of the tile is column n of B: scores. */
-template <class T, int D, int N, int M, class A> ZR_DEVICE void add_scores(float (&s)[M][N][4], const A (&a)[M], tile<D> b)
+template <class T, int D, int N, int M, class A>
+ZR_DEVICE void add_scores(float (&s)[M][N][4], const A (&a)[M], tile<D> b)
 {
 	const int lane = (int)threadIdx.x % ZR_WARP;
 #pragma unroll
@@ -82,7 +88,8 @@ template <class T, int D, int N, int M, class A> ZR_DEVICE void add_scores(float
 #pragma unroll
 		for (int n = 0; n < N; n += 2) {
 			uint32_t y[4];
-			zr_load_rows(y, b.at(n * 8 + lane / 16 * 8 + lane % 8, k * 16 + lane / 8 % 2 * 8));
+			zr_load_rows(y, b.at(n * 8 + lane / 16 * 8 + lane % 8,
+					     k * 16 + lane / 8 % 2 * 8));
 #pragma unroll
 			for (int m = 0; m < M; m++) {
 				zr_mma(s[m][n], x[m], y[0], y[1], T());
@@ -92,9 +99,10 @@ template <class T, int D, int N, int M, class A> ZR_DEVICE void add_scores(float
 	}
 }
 
-/* D[16 rows, D] += P B for M matrices P, 16 rows of N * 8 numbers as add_scores leaves them, and row k of the tile is row k
- * of B. */
-template <class T, int D, int N, int M> ZR_DEVICE void add_rows(float (&acc)[M][D / 8][4], const float (&p)[M][N][4], tile<D> b)
+/* D[16 rows, D] += P B for M matrices P, 16 rows of N * 8 numbers as add_scores leaves them, and
+ * row k of the tile is row k of B. */
+template <class T, int D, int N, int M>
+ZR_DEVICE void add_rows(float (&acc)[M][D / 8][4], const float (&p)[M][N][4], tile<D> b)
 {
 	const int lane = (int)threadIdx.x % ZR_WARP;
 #pragma unroll
@@ -104,7 +112,8 @@ template <class T, int D, int N, int M> ZR_DEVICE void add_rows(float (&acc)[M][
 		for (int m = 0; m < M; m++)
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				a[m][i] = zr_pair(p[m][2 * k + i / 2][i % 2 * 2], p[m][2 * k + i / 2][i % 2 * 2 + 1], T());
+				a[m][i] = zr_pair(p[m][2 * k + i / 2][i % 2 * 2],
+						  p[m][2 * k + i / 2][i % 2 * 2 + 1], T());
 #pragma unroll
 		for (int n = 0; n < D / 8; n += 2) {
 			uint32_t v[4];
@@ -119,7 +128,8 @@ template <class T, int D, int N, int M> ZR_DEVICE void add_rows(float (&acc)[M][
 }
 
 /* Row `half` of this lane (0: g, 1: g + 8) of 16 rows to token t. */
-template <class T, int D> ZR_DEVICE void store_row(T *to, const float (&acc)[D / 8][4], int half, float by)
+template <class T, int D>
+ZR_DEVICE void store_row(T *to, const float (&acc)[D / 8][4], int half, float by)
 {
 	const int t = (int)threadIdx.x % 4;
 #pragma unroll
@@ -129,10 +139,11 @@ template <class T, int D> ZR_DEVICE void store_row(T *to, const float (&acc)[D /
 	}
 }
 
-/* Which of this lane's numbers of 16 rows and N * 8 columns dropout keeps, number e of column block n as bit 4n + e. `at` is
- * the element of the generator of the lane's first number; rows and columns are so many elements apart. One loop that is
- * not unrolled: the generator is long. */
-template <int N> ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64_t at, uint64_t row, uint64_t col)
+/* Which of this lane's numbers of 16 rows and N * 8 columns dropout keeps, number e of column block
+ * n as bit 4n + e. `at` is the element of the generator of the lane's first number; rows and
+ * columns are so many elements apart. One loop that is not unrolled: the generator is long. */
+template <int N>
+ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64_t at, uint64_t row, uint64_t col)
 {
 	const uint32_t below = zr_drop_below(o.dropout);
 	uint32_t bits = 0;
@@ -140,7 +151,8 @@ template <int N> ZR_DEVICE uint32_t kept(const struct zr_op_attention &o, uint64
 		return 0xffffffffu;
 #pragma unroll 1
 	for (int k = 0; k < 4 * N; k++) {
-		uint64_t e = at + (uint64_t)(k / 2 % 2 * 8) * row + (uint64_t)(k / 4 * 8 + k % 2) * col;
+		uint64_t e = at + (uint64_t)(k / 2 % 2 * 8) * row +
+			     (uint64_t)(k / 4 * 8 + k % 2) * col;
 		bits |= (uint32_t)(zr_rng_word(&o.rng, e) >= below) << k;
 	}
 	return bits;
@@ -170,19 +182,20 @@ template <int D> ZR_DEVICE tile<D> tile_at(unsigned char *room, int rows_before)
 	return tile<D>{ (uint16_t *)(void *)room + rows_before * tile<D>::STRIDE };
 }
 
-/* ---- forward ----------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------- */
 
-/* Sixteens of queries that a warp takes: registers hold the results of so many, if there is no generator beside them. */
+/* Sixteens of queries that a warp takes: registers hold the results of so many, if there is no
+ * generator beside them. */
 template <int D, bool DROP> ZR_INLINE constexpr int sixteens()
 {
 	return D == 64 && !DROP ? 2 : 1;
 }
 
-/* Scores of 16 rows become probabilities under the largest score so far, in `max`, and what was added before shrinks. Column
- * 2t of column block 0 is key j; row g is query i. */
+/* Scores of 16 rows become probabilities under the largest score so far, in `max`, and what was
+ * added before shrinks. Column 2t of column block 0 is key j; row g is query i. */
 template <int D, bool DROP>
-ZR_DEVICE void soften(float (&s)[KEYS / 8][4], float (&acc)[D / 8][4], float (&max)[2], float (&sum)[2], float scale, float m,
-		      uint32_t bits, int i, int j)
+ZR_DEVICE void soften(float (&s)[KEYS / 8][4], float (&acc)[D / 8][4], float (&max)[2],
+		      float (&sum)[2], float scale, float m, uint32_t bits, int i, int j)
 {
 	const bool masked = j + KEYS > i; /* some of the tile may be later than some of the rows */
 #pragma unroll
@@ -192,7 +205,9 @@ ZR_DEVICE void soften(float (&s)[KEYS / 8][4], float (&acc)[D / 8][4], float (&m
 		for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
 			for (int e = 2 * half; e < 2 * half + 2; e++) {
-				s[n][e] = !masked || j + n * 8 + e % 2 <= i + 8 * half ? s[n][e] * scale : -INFINITY;
+				s[n][e] = !masked || j + n * 8 + e % 2 <= i + 8 * half ?
+						  s[n][e] * scale :
+						  -INFINITY;
 				most = zr_larger(most, s[n][e]);
 			}
 		most = row_max(most);
@@ -216,14 +231,18 @@ ZR_DEVICE void soften(float (&s)[KEYS / 8][4], float (&acc)[D / 8][4], float (&m
 }
 
 template <class T, int D, bool DROP>
-static __global__ void __launch_bounds__(THREADS, 2) forward_kernel(const __grid_constant__ struct zr_op_attention o)
+static __global__ void __launch_bounds__(THREADS, 2)
+	forward_kernel(const __grid_constant__ struct zr_op_attention o)
 {
 	ZR_DYNAMIC_SHARED(room);
 	constexpr int M = sixteens<D, DROP>(), BLOCK = ROWS * M;
 	const tile<D> q = tile_at<D>(room, 0);
-	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
-	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, kv = h / (o.heads / o.kv_heads);
-	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M; /* the longest walks start first */
+	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
+		  t = (int)threadIdx.x % 4;
+	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
+		      kv = h / (o.heads / o.kv_heads);
+	/* the longest walks start first */
+	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
 	const int end = i0 + BLOCK < (int)o.length ? i0 + BLOCK : (int)o.length;
 	const float scale = o.scale * LOG2E, m = DROP ? keep_scale(o) : 1;
 	rows16<D, (M == 1 && !DROP)> a[M];
@@ -243,14 +262,16 @@ static __global__ void __launch_bounds__(THREADS, 2) forward_kernel(const __grid
 		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + KEYS);
 		float s[M][KEYS / 8][4] = { { { 0 } } };
 		zr_copied();
-		__syncthreads(); /* this tile is here, and nobody reads the one before it any more */
+		/* this tile is here, and nobody reads the one before it any more */
+		__syncthreads();
 		if (j0 == 0)
 #pragma unroll
 			for (int r = 0; r < M; r++)
 				a[r].start(q, (warp * M + r) * 16);
 		if (j0 + KEYS < end) {
 			load(o, tile_at<D>(room, other), KEYS, o.k, o.k_stride, b, kv, j0 + KEYS);
-			load(o, tile_at<D>(room, other + KEYS), KEYS, o.v, o.v_stride, b, kv, j0 + KEYS);
+			load(o, tile_at<D>(room, other + KEYS), KEYS, o.v, o.v_stride, b, kv,
+			     j0 + KEYS);
 		}
 		other = at;
 		at = 2 * BLOCK + 2 * KEYS - at;
@@ -260,7 +281,9 @@ static __global__ void __launch_bounds__(THREADS, 2) forward_kernel(const __grid
 #pragma unroll
 		for (int r = 0; r < M; r++) {
 			const int i = mine + r * 16 + g, j = j0 + 2 * t;
-			const uint32_t bits = DROP ? kept<KEYS / 8>(o, element(o, b, h, i, j), (uint64_t)o.length, 1) : 0;
+			const uint32_t bits = DROP ? kept<KEYS / 8>(o, element(o, b, h, i, j),
+								    (uint64_t)o.length, 1) :
+						     0;
 			soften<D, DROP>(s[r], acc[r], max[r], sum[r], scale, m, bits, i, j);
 		}
 		add_rows<T, D>(acc, s, v);
@@ -273,29 +296,37 @@ static __global__ void __launch_bounds__(THREADS, 2) forward_kernel(const __grid
 			const float all = row_sum(sum[r][half]);
 			if (row >= o.length)
 				continue;
-			store_row<T, D>((T *)o.out + row_of(o, o.out_stride, b, row, h), acc[r], half, 1 / all);
+			store_row<T, D>((T *)o.out + row_of(o, o.out_stride, b, row, h), acc[r],
+					half, 1 / all);
 			if (t == 0)
-				o.lse[(b * o.heads + h) * o.length + row] = fmaf(max[r][half], LN2, zr_ln(all));
+				o.lse[(b * o.heads + h) * o.length + row] =
+					fmaf(max[r][half], LN2, zr_ln(all));
 		}
 }
 
-/* ---- backward ---------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------- */
 
-/* s becomes m_ij P_ij and dp becomes dS_ij: lse is in units of log2, infinite past the last query; m is m_ij. */
-ZR_DEVICE void grad_score(float scale, bool seen, float m, float lse, float delta, float *s, float *dp)
+/* s becomes m_ij P_ij and dp becomes dS_ij: lse is in units of log2, infinite past the last query;
+ * m is m_ij. */
+ZR_DEVICE void grad_score(float scale, bool seen, float m, float lse, float delta, float *s,
+			  float *dp)
 {
-	float x = fmaf(*s, scale, -lse), p = seen ? zr_exp2(x > 0 ? 0 : x) : 0; /* rounding must not let it grow */
+	/* rounding must not let it grow */
+	float x = fmaf(*s, scale, -lse), p = seen ? zr_exp2(x > 0 ? 0 : x) : 0;
 	*s = m * p;
 	*dp = p * (m * *dp - delta);
 }
 
 template <class T, int D>
-static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(THREADS)
+	dq_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	const struct zr_op_attention &o = op.fwd;
-	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
-	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads, kv = h / (o.heads / o.kv_heads);
+	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
+		  t = (int)threadIdx.x % 4;
+	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
+		      kv = h / (o.heads / o.kv_heads);
 	const int64_t n0 = (b * o.heads + h) * o.length;
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g;
 	const int end = i0 + ROWS < (int)o.length ? i0 + ROWS : (int)o.length;
@@ -317,14 +348,16 @@ static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constan
 		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + STEP);
 		float s[1][STEP / 8][4] = { { { 0 } } }, dp[1][STEP / 8][4] = { { { 0 } } };
 		zr_copied();
-		__syncthreads(); /* this tile is here, and nobody reads the one before it any more */
+		/* this tile is here, and nobody reads the one before it any more */
+		__syncthreads();
 		if (j0 == 0) {
 			q[0].start(tile_at<D>(room, 0), warp * 16);
 			dout[0].start(tile_at<D>(room, ROWS), warp * 16);
 		}
 		if (j0 + STEP < end) {
 			load(o, tile_at<D>(room, other), STEP, o.k, o.k_stride, b, kv, j0 + STEP);
-			load(o, tile_at<D>(room, other + STEP), STEP, o.v, o.v_stride, b, kv, j0 + STEP);
+			load(o, tile_at<D>(room, other + STEP), STEP, o.v, o.v_stride, b, kv,
+			     j0 + STEP);
 		}
 		other = at;
 		at = 4 * ROWS + 2 * STEP - at;
@@ -332,22 +365,26 @@ static __global__ void __launch_bounds__(THREADS) dq_kernel(const __grid_constan
 			continue;
 		add_scores<T>(s, q, k);
 		add_scores<T>(dp, dout, v);
-		const uint32_t bits = kept<STEP / 8>(o, element(o, b, h, i, j0 + 2 * t), (uint64_t)o.length, 1);
+		const uint32_t bits =
+			kept<STEP / 8>(o, element(o, b, h, i, j0 + 2 * t), (uint64_t)o.length, 1);
 #pragma unroll
 		for (int n = 0; n < STEP / 8; n++)
 #pragma unroll
 			for (int e = 0; e < 4; e++)
-				grad_score(scale, j0 + n * 8 + 2 * t + e % 2 <= i + e / 2 * 8, bits >> (4 * n + e) & 1 ? m : 0,
-					   lse[e / 2], delta[e / 2], &s[0][n][e], &dp[0][n][e]);
+				grad_score(scale, j0 + n * 8 + 2 * t + e % 2 <= i + e / 2 * 8,
+					   bits >> (4 * n + e) & 1 ? m : 0, lse[e / 2],
+					   delta[e / 2], &s[0][n][e], &dp[0][n][e]);
 		add_rows<T, D>(acc, dp, k);
 	}
 #pragma unroll
 	for (int half = 0; half < 2; half++)
 		if (i + 8 * half < o.length)
-			store_row<T, D>((T *)op.dq + row_of(o, o.q_stride, b, i + 8 * half, h), acc[0], half, o.scale);
+			store_row<T, D>((T *)op.dq + row_of(o, o.q_stride, b, i + 8 * half, h),
+					acc[0], half, o.scale);
 }
 
-/* A step of dkv_kernel's walk: STEP queries of a head, with what the forward and delta left of each. */
+/* A step of dkv_kernel's walk: STEP queries of a head, with what the forward and delta left of
+ * each. */
 template <int D> struct queries {
 	tile<D> q, dout;
 	float *lse, *delta; /* [STEP] */
@@ -356,11 +393,14 @@ template <int D> struct queries {
 /* Behind two tiles of ROWS keys. */
 template <int D> ZR_DEVICE queries<D> queries_at(unsigned char *room, float *rows, int stage)
 {
-	return queries<D>{ tile_at<D>(room, 2 * ROWS + stage * 2 * STEP), tile_at<D>(room, 2 * ROWS + (2 * stage + 1) * STEP),
+	return queries<D>{ tile_at<D>(room, 2 * ROWS + stage * 2 * STEP),
+			   tile_at<D>(room, 2 * ROWS + (2 * stage + 1) * STEP),
 			   rows + stage * 2 * STEP, rows + (2 * stage + 1) * STEP };
 }
 
-template <int D> ZR_DEVICE void load_queries(const struct zr_op_attention_bwd &op, queries<D> to, int64_t b, int64_t h, int64_t i0)
+template <int D>
+ZR_DEVICE void load_queries(const struct zr_op_attention_bwd &op, queries<D> to, int64_t b,
+			    int64_t h, int64_t i0)
 {
 	const struct zr_op_attention &o = op.fwd;
 	load(o, to.q, STEP, o.q, o.q_stride, b, h, i0);
@@ -374,14 +414,17 @@ template <int D> ZR_DEVICE void load_queries(const struct zr_op_attention_bwd &o
 
 /* A row is a key: scores are transposed. The queries of all heads that read it. */
 template <class T, int D>
-static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
+static __global__ void __launch_bounds__(THREADS)
+	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
 	__shared__ float rows[4 * STEP]; /* lse and delta of two tiles */
 	constexpr bool HELD = D < 96; /* else registers are short */
 	const struct zr_op_attention &o = op.fwd;
-	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4, t = (int)threadIdx.x % 4;
-	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads, kv = blockIdx.y % o.kv_heads;
+	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
+		  t = (int)threadIdx.x % 4;
+	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads,
+		      kv = blockIdx.y % o.kv_heads;
 	const int j0 = (int)blockIdx.x * ROWS, j = j0 + warp * 16 + g;
 	const int steps = ((int)o.length - j0 + STEP - 1) / STEP, all = (int)share * steps;
 	const float scale = o.scale * LOG2E, m = keep_scale(o);
@@ -400,24 +443,29 @@ static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_consta
 			h++;
 		}
 		zr_copied();
-		__syncthreads(); /* these queries are here, and nobody reads those before them any more */
+		/* these queries are here, and nobody reads those before them any more */
+		__syncthreads();
 		if (n == 0) {
 			k[0].start(tile_at<D>(room, 0), warp * 16);
 			v[0].start(tile_at<D>(room, ROWS), warp * 16);
 		}
 		if (n + 1 < all)
-			load_queries(op, queries_at<D>(room, rows, (n + 1) & 1), b, h, j0 + step * STEP);
-		if (i0 + STEP <= j0 + warp * 16) /* a whole warp: these queries come before its keys */
+			load_queries(op, queries_at<D>(room, rows, (n + 1) & 1), b, h,
+				     j0 + step * STEP);
+		/* a whole warp: these queries come before its keys */
+		if (i0 + STEP <= j0 + warp * 16)
 			continue;
 		add_scores<T>(s, k, now.q);
 		add_scores<T>(dp, v, now.dout);
-		const uint32_t bits = kept<STEP / 8>(o, element(o, b, mine, i0 + 2 * t, j), 1, (uint64_t)o.length);
+		const uint32_t bits = kept<STEP / 8>(o, element(o, b, mine, i0 + 2 * t, j), 1,
+						     (uint64_t)o.length);
 #pragma unroll
 		for (int c = 0; c < STEP / 8; c++)
 #pragma unroll
 			for (int e = 0; e < 4; e++) {
 				int at = c * 8 + 2 * t + e % 2;
-				grad_score(scale, j + e / 2 * 8 <= i0 + at, bits >> (4 * c + e) & 1 ? m : 0, now.lse[at],
+				grad_score(scale, j + e / 2 * 8 <= i0 + at,
+					   bits >> (4 * c + e) & 1 ? m : 0, now.lse[at],
 					   now.delta[at], &s[0][c][e], &dp[0][c][e]);
 			}
 		add_rows<T, D>(dv, s, now.dout);
@@ -427,12 +475,14 @@ static __global__ void __launch_bounds__(THREADS) dkv_kernel(const __grid_consta
 	for (int half = 0; half < 2; half++) {
 		if (j + 8 * half >= o.length)
 			continue;
-		store_row<T, D>((T *)op.dk + row_of(o, o.k_stride, b, j + 8 * half, kv), dk[0], half, o.scale);
-		store_row<T, D>((T *)op.dv + row_of(o, o.v_stride, b, j + 8 * half, kv), dv[0], half, 1);
+		store_row<T, D>((T *)op.dk + row_of(o, o.k_stride, b, j + 8 * half, kv), dk[0],
+				half, o.scale);
+		store_row<T, D>((T *)op.dv + row_of(o, o.v_stride, b, j + 8 * half, kv), dv[0],
+				half, 1);
 	}
 }
 
-/* ---- launches ---------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------- */
 
 static int vectors(const void *p, int64_t stride)
 {
@@ -442,8 +492,10 @@ static int vectors(const void *p, int64_t stride)
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)
 {
 	return (o->dtype == ZR_BF16 || o->dtype == ZR_F16) && o->length < 1 << 24 &&
-	       (o->head_dim == 64 || o->head_dim == 80 || o->head_dim == 96 || o->head_dim == 128) && vectors(o->q, o->q_stride) &&
-	       vectors(o->k, o->k_stride) && vectors(o->v, o->v_stride);
+	       (o->head_dim == 64 || o->head_dim == 80 || o->head_dim == 96 ||
+		o->head_dim == 128) &&
+	       vectors(o->q, o->q_stride) && vectors(o->k, o->k_stride) &&
+	       vectors(o->v, o->v_stride);
 }
 
 int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
@@ -456,35 +508,42 @@ static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int rows)
 	return dim3((unsigned)zr_ceil_div(o->length, rows), (unsigned)(o->batch * heads));
 }
 
-template <class T, int D, bool DROP> static cudaError_t forward_drop(const struct zr_op_attention *o, cudaStream_t s)
+template <class T, int D, bool DROP>
+static cudaError_t forward_drop(const struct zr_op_attention *o, cudaStream_t s)
 {
 	constexpr int rows = ROWS * sixteens<D, DROP>();
-	return zr_launch(forward_kernel<T, D, DROP>, grid_of(o, o->heads, rows), dim3(THREADS), (rows + 4 * KEYS) * tile<D>::STRIDE * 2, s,
-			 *o);
+	return zr_launch(forward_kernel<T, D, DROP>, grid_of(o, o->heads, rows), dim3(THREADS),
+			 (rows + 4 * KEYS) * tile<D>::STRIDE * 2, s, *o);
 }
 
-template <class T, int D> static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
+template <class T, int D>
+static cudaError_t forward(const struct zr_op_attention *o, cudaStream_t s)
 {
 	return o->dropout > 0 ? forward_drop<T, D, true>(o, s) : forward_drop<T, D, false>(o, s);
 }
 
-template <class T, int D> static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
+template <class T, int D>
+static cudaError_t backward(const struct zr_op_attention_bwd *op, cudaStream_t s)
 {
 	const struct zr_op_attention *o = &op->fwd;
 	const size_t shared = (2 * ROWS + 4 * STEP) * tile<D>::STRIDE * 2;
-	cudaError_t e = zr_launch(dq_kernel<T, D>, grid_of(o, o->heads, ROWS), dim3(THREADS), shared, s, *op);
-	return e != cudaSuccess ? e : zr_launch(dkv_kernel<T, D>, grid_of(o, o->kv_heads, ROWS), dim3(THREADS), shared, s, *op);
+	cudaError_t e = zr_launch(dq_kernel<T, D>, grid_of(o, o->heads, ROWS), dim3(THREADS),
+				  shared, s, *op);
+	return e != cudaSuccess ? e :
+				  zr_launch(dkv_kernel<T, D>, grid_of(o, o->kv_heads, ROWS),
+					    dim3(THREADS), shared, s, *op);
 }
 
-#define BY_WIDTH(width, fn, T, ...)                                                                                                \
-	((width) == 64	 ? fn<T, 64>(__VA_ARGS__)                                                                                  \
-	 : (width) == 80 ? fn<T, 80>(__VA_ARGS__)                                                                                  \
-	 : (width) == 96 ? fn<T, 96>(__VA_ARGS__)                                                                                  \
-			 : fn<T, 128>(__VA_ARGS__))
+#define BY_WIDTH(width, fn, T, ...) \
+	((width) == 64 ? fn<T, 64>(__VA_ARGS__) : \
+	 (width) == 80 ? fn<T, 80>(__VA_ARGS__) : \
+	 (width) == 96 ? fn<T, 96>(__VA_ARGS__) : \
+			 fn<T, 128>(__VA_ARGS__))
 
 cudaError_t zr_cuda_attention_mma(const struct zr_op_attention *o, cudaStream_t s)
 {
-	return o->dtype == ZR_BF16 ? BY_WIDTH(o->head_dim, forward, bf16, o, s) : BY_WIDTH(o->head_dim, forward, f16, o, s);
+	return o->dtype == ZR_BF16 ? BY_WIDTH(o->head_dim, forward, bf16, o, s) :
+				     BY_WIDTH(o->head_dim, forward, f16, o, s);
 }
 
 cudaError_t zr_cuda_attention_mma_bwd(const struct zr_op_attention_bwd *op, cudaStream_t s)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * blocks.cu - sweeps with sums per block of ZR_BLOCK elements. Sixteen threads take a block: element j goes to thread
- * j mod 16, whose fp64 sum is chain j mod 16 of cpu/sumsq.h, and the chains meet as the same tree. So the sums have the
- * CPU's bits, and the threads of a block read 64 bytes together.
+ * blocks.cu - elementwise operations that also make sums per block of ZR_BLOCK elements. Sixteen
+ * threads work on a block: thread j mod 16 adds element j in fp64, as chain j mod 16 of
+ * cpu/sumsq.h, and the chains are added as the same tree. So the sums have the bits of the CPU, and
+ * the threads of a block read 64 bytes together.
  */
 #include "kernel.h"
 
@@ -29,13 +30,17 @@ ZR_DEVICE void meet(sums *s)
 
 /* f.element(factors, i, &sums) for each of n elements, f.block(b, sums) after those of block b. */
 template <class F>
-static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4) blocks_kernel(const __grid_constant__ F f, int64_t n)
+static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4)
+	blocks_kernel(const __grid_constant__ F f, int64_t n)
 {
 	const auto k = f.factors();
-	const int64_t blocks = (n + ZR_BLOCK - 1) / ZR_BLOCK, step = (int64_t)gridDim.x * BLOCKS_AT_ONCE;
+	const int64_t blocks = (n + ZR_BLOCK - 1) / ZR_BLOCK,
+		      step = (int64_t)gridDim.x * BLOCKS_AT_ONCE;
 
-	for (int64_t at = (int64_t)blockIdx.x * BLOCKS_AT_ONCE; at < blocks; at += step) { /* the same for all threads */
-		int64_t b = at + threadIdx.y, from = b * ZR_BLOCK, to = from + ZR_BLOCK < n ? from + ZR_BLOCK : n;
+	/* the same for all threads */
+	for (int64_t at = (int64_t)blockIdx.x * BLOCKS_AT_ONCE; at < blocks; at += step) {
+		int64_t b = at + threadIdx.y, from = b * ZR_BLOCK,
+			to = from + ZR_BLOCK < n ? from + ZR_BLOCK : n;
 		sums s = { 0, 0, 0 };
 #pragma unroll 8
 		for (int64_t i = from + threadIdx.x; i < to; i += ZR_CHAINS)
@@ -49,11 +54,12 @@ static __global__ void __launch_bounds__(ZR_CHAINS *BLOCKS_AT_ONCE, 4) blocks_ke
 template <class F> static cudaError_t each_block(const F &f, int64_t n, cudaStream_t s)
 {
 	int64_t grid = zr_ceil_div(zr_ceil_div(n, ZR_BLOCK), BLOCKS_AT_ONCE);
-	return zr_launch(blocks_kernel<F>, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)),
+	return zr_launch(blocks_kernel<F>,
+			 dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)),
 			 dim3(ZR_CHAINS, BLOCKS_AT_ONCE), 0, s, f, n);
 }
 
-/* ---- fold ------------------------------------------------------------------------------------- */
+/* ---- fold ------------------------------------------------------------------------ */
 
 struct nothing {};
 
@@ -90,14 +96,15 @@ cudaError_t zr_cuda_fold(const struct zr_op_fold *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->comm_dtype, launch_fold, op, s);
 }
 
-/* ---- lamb_norms ------------------------------------------------------------------------------- */
+/* ---- lamb_norms ------------------------------------------------------------------ */
 
 struct lamb_norms {
 	struct zr_op_lamb op;
 	ZR_MEMBER struct lamb_factors factors() const { return lamb_factors(&op); }
 	ZR_MEMBER void element(const struct lamb_factors &f, int64_t i, sums *s) const
 	{
-		float m = op.m[i], v = op.v[i], p = op.master[i], r = lamb_direction(&f, p, op.grad[i], &m, &v);
+		float m = op.m[i], v = op.v[i], p = op.master[i],
+		      r = lamb_direction(&f, p, op.grad[i], &m, &v);
 		s->a += (double)p * (double)p;
 		s->b += (double)r * (double)r;
 	}
@@ -113,7 +120,7 @@ cudaError_t zr_cuda_lamb_norms(const struct zr_op_lamb *op, cudaStream_t s)
 	return each_block(lamb_norms{ *op }, op->n, s);
 }
 
-/* ---- muon_momentum ---------------------------------------------------------------------------- */
+/* ---- muon_momentum --------------------------------------------------------------- */
 
 struct muon_momentum {
 	struct zr_op_muon op;
@@ -133,12 +140,15 @@ cudaError_t zr_cuda_muon_momentum(const struct zr_op_muon *op, cudaStream_t s)
 	return each_block(muon_momentum{ *op }, op->n, s);
 }
 
-/* ---- muon_normalize --------------------------------------------------------------------------- */
+/* ---- muon_normalize -------------------------------------------------------------- */
 
-/* Every block adds the sums itself, in order: they are few, a 2048th of what it is about to scale. */
-static __global__ void __launch_bounds__(ZR_THREADS) muon_normalize_kernel(const __grid_constant__ struct zr_op_muon op)
+/* Every block adds the sums itself, in order: they are few, a 2048th of what it is about to
+ * scale. */
+static __global__ void __launch_bounds__(ZR_THREADS)
+	muon_normalize_kernel(const __grid_constant__ struct zr_op_muon op)
 {
-	const int64_t blocks = (op.n + ZR_BLOCK - 1) / ZR_BLOCK, step = (int64_t)gridDim.x * blockDim.x;
+	const int64_t blocks = (op.n + ZR_BLOCK - 1) / ZR_BLOCK,
+		      step = (int64_t)gridDim.x * blockDim.x;
 	__shared__ double some[ZR_THREADS];
 	__shared__ float factor;
 	double sum = 0;
@@ -163,6 +173,7 @@ static __global__ void __launch_bounds__(ZR_THREADS) muon_normalize_kernel(const
 cudaError_t zr_cuda_muon_normalize(const struct zr_op_muon *op, cudaStream_t s)
 {
 	int64_t grid = zr_ceil_div(op->n, 16 * ZR_THREADS);
-	return zr_launch(muon_normalize_kernel, dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)), dim3(ZR_THREADS),
-			 0, s, *op);
+	return zr_launch(muon_normalize_kernel,
+			 dim3((unsigned)(grid < ZR_MOST_BLOCKS ? grid : ZR_MOST_BLOCKS)),
+			 dim3(ZR_THREADS), 0, s, *op);
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * columns.cu - gradients that are sums over rows of activations, with the bits of the CPU's scalar kernels.
+ * columns.cu - gradients that are sums over rows of activations, with the bits of the CPU's scalar
+ * kernels.
  */
 #include "parts.h"
 
-/* ---- bias_bwd ---------------------------------------------------------------------------------- */
+/* ---- bias_bwd -------------------------------------------------------------------- */
 
 template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
-	bias_part_kernel(const __grid_constant__ struct zr_op_bias_bwd op, float *part, int64_t first, int64_t columns)
+	bias_part_kernel(const __grid_constant__ struct zr_op_bias_bwd op, float *part,
+			 int64_t first, int64_t columns)
 {
-	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x, from = (int64_t)blockIdx.y * TILE;
+	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x,
+		      from = (int64_t)blockIdx.y * TILE;
 	const int64_t to = from + TILE < op.rows ? from + TILE : op.rows;
 	const T *dy = (const T *)op.dy + first;
 	float sum = 0;
@@ -24,30 +27,37 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 }
 
 /* As many columns at a time as there is room for. */
-template <class T> static cudaError_t launch_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64_t room, cudaStream_t s)
+template <class T>
+static cudaError_t launch_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64_t room,
+				   cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE), most = room / tiles;
 	cudaError_t e = cudaSuccess;
 	for (int64_t first = 0; e == cudaSuccess && first < op->width; first += most) {
 		int64_t columns = op->width - first < most ? op->width - first : most;
-		e = zr_launch(bias_part_kernel<T>, columns_by(columns, tiles), dim3(ZR_THREADS), 0, s, *op, part, first, columns);
+		e = zr_launch(bias_part_kernel<T>, columns_by(columns, tiles), dim3(ZR_THREADS), 0,
+			      s, *op, part, first, columns);
 		if (e == cudaSuccess)
 			e = sum_parts(part, columns, tiles, op->db + first, columns, op->flags, s);
 	}
 	return e;
 }
 
-cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64_t room, cudaStream_t s)
+cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *op, float *part, int64_t room,
+			     cudaStream_t s)
 {
 	return ZR_BY_TYPE(op->dtype, launch_bias_bwd, op, part, room, s);
 }
 
-/* ---- embedding_bwd ----------------------------------------------------------------------------- */
+/* ---- embedding_bwd --------------------------------------------------------------- */
 
-/* The rows of each token are listed first: counted, given a place, written there. Integers alone are added atomically, and
- * the rows of a list are put in order before they are added, so results depend on the tokens only. */
+/* First it lists the rows of each token: it counts them, reserves places and writes them there.
+ * Only integers are added atomically, and the rows of a list are sorted before they are added, so
+ * that results depend only on the tokens. */
 #define LISTERS 1024 /* threads that give places */
-#define LISTED 2048  /* rows of a list that are put in order; of more all tokens are searched, which are few lists then */
+/* rows of a list that are put in order; of more all tokens are searched, which are few lists
+ * then */
+#define LISTED 2048
 #define MOST 8       /* columns of a thread at a time */
 
 struct lists {
@@ -57,9 +67,11 @@ struct lists {
 	int32_t *row;      /* [rows] */
 };
 
-static __global__ void __launch_bounds__(ZR_THREADS) count_tokens_kernel(const int32_t *tokens, int64_t rows, lists l)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	count_tokens_kernel(const int32_t *tokens, int64_t rows, lists l)
 {
-	for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < rows; r += (int64_t)gridDim.x * blockDim.x)
+	for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < rows;
+	     r += (int64_t)gridDim.x * blockDim.x)
 		atomicAdd(&l.next[tokens[r]], 1);
 }
 
@@ -68,7 +80,8 @@ static __global__ void __launch_bounds__(LISTERS) place_tokens_kernel(int32_t vo
 {
 	__shared__ int32_t before[2][LISTERS];
 	const int me = (int)threadIdx.x, stretch = (vocabulary + LISTERS - 1) / LISTERS;
-	const int32_t lo = me * stretch < vocabulary ? me * stretch : vocabulary, hi = lo + stretch < vocabulary ? lo + stretch : vocabulary;
+	const int32_t lo = me * stretch < vocabulary ? me * stretch : vocabulary,
+		      hi = lo + stretch < vocabulary ? lo + stretch : vocabulary;
 	int32_t rows = 0, some = 0;
 
 	for (int32_t v = lo; v < hi; v++) {
@@ -79,7 +92,8 @@ static __global__ void __launch_bounds__(LISTERS) place_tokens_kernel(int32_t vo
 	before[1][me] = some;
 	for (int by = 1; by < LISTERS; by *= 2) {
 		__syncthreads();
-		int32_t r = me >= by ? before[0][me - by] : 0, n = me >= by ? before[1][me - by] : 0;
+		int32_t r = me >= by ? before[0][me - by] : 0,
+			n = me >= by ? before[1][me - by] : 0;
 		__syncthreads();
 		before[0][me] += r;
 		before[1][me] += n;
@@ -99,9 +113,11 @@ static __global__ void __launch_bounds__(LISTERS) place_tokens_kernel(int32_t vo
 	}
 }
 
-static __global__ void __launch_bounds__(ZR_THREADS) list_rows_kernel(const int32_t *tokens, int64_t rows, lists l)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	list_rows_kernel(const int32_t *tokens, int64_t rows, lists l)
 {
-	for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < rows; r += (int64_t)gridDim.x * blockDim.x)
+	for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < rows;
+	     r += (int64_t)gridDim.x * blockDim.x)
 		l.row[atomicAdd(&l.next[tokens[r]], 1)] = (int32_t)r;
 }
 
@@ -119,24 +135,33 @@ template <class T> ZR_DEVICE void add_row(columns *c, const T *from, int64_t lef
 }
 
 /* All rows of a token, found among all others. */
-template <class T> ZR_DEVICE void add_found(columns *c, const struct zr_op_embedding_bwd &op, int32_t token, int64_t c0)
+template <class T>
+ZR_DEVICE void add_found(columns *c, const struct zr_op_embedding_bwd &op, int32_t token,
+			 int64_t c0)
 {
 	__shared__ uint32_t same[ZR_THREADS / ZR_WARP];
 	const int64_t rows = op.batch * op.length;
 	const int me = (int)threadIdx.x;
 	for (int64_t at = 0; at < rows; at += ZR_THREADS) {
-		uint32_t mine = __ballot_sync(ZR_FULL_WARP, at + me < rows && op.tokens[at + me] == token);
+		uint32_t mine =
+			__ballot_sync(ZR_FULL_WARP, at + me < rows && op.tokens[at + me] == token);
 		if (me % ZR_WARP == 0)
 			same[me / ZR_WARP] = mine;
 		__syncthreads();
 		for (int w = 0; w < ZR_THREADS / ZR_WARP; w++)
 			for (uint32_t left = same[w]; left; left &= left - 1)
-				add_row(c, (const T *)op.dout + (at + w * ZR_WARP + __ffs((int)left) - 1) * op.width + c0, op.width - c0);
+				add_row(c,
+					(const T *)op.dout +
+						(at + w * ZR_WARP + __ffs((int)left) - 1) *
+							op.width +
+						c0,
+					op.width - c0);
 		__syncthreads();
 	}
 }
 
-/* A CUDA block per token that there is: adds its rows, ascending, each thread some of the columns. */
+/* A CUDA block per token that there is: adds its rows, ascending, each thread some of the
+ * columns. */
 template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
 	embedding_tokens_kernel(const __grid_constant__ struct zr_op_embedding_bwd op, lists l)
@@ -146,7 +171,8 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 
 	if ((int32_t)blockIdx.x >= l.distinct[op.vocabulary])
 		return;
-	const int32_t token = l.distinct[blockIdx.x], first = l.start[token], n = l.start[token + 1] - first;
+	const int32_t token = l.distinct[blockIdx.x], first = l.start[token],
+		      n = l.start[token + 1] - first;
 	for (int32_t i = me; i < n && n <= LISTED; i += ZR_THREADS)
 		found[i] = l.row[first + i];
 	__syncthreads();
@@ -194,38 +220,49 @@ int64_t zr_cuda_embedding_bwd_room(const struct zr_op_embedding_bwd *op)
 	return 3 * op->vocabulary + 2 + op->batch * op->length;
 }
 
-template <class T> static cudaError_t add_tokens(const struct zr_op_embedding_bwd *op, int32_t *room, cudaStream_t s)
+template <class T>
+static cudaError_t add_tokens(const struct zr_op_embedding_bwd *op, int32_t *room, cudaStream_t s)
 {
-	const int64_t rows = op->batch * op->length, v = op->vocabulary, blocks = zr_ceil_div(rows, ZR_THREADS);
+	const int64_t rows = op->batch * op->length, v = op->vocabulary,
+		      blocks = zr_ceil_div(rows, ZR_THREADS);
 	const lists l = { room, room + v, room + 2 * v + 1, room + 3 * v + 2 };
 	const dim3 grid((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS));
 	cudaError_t e = cudaMemsetAsync(l.next, 0, (size_t)v * sizeof *l.next, s);
 	if (e == cudaSuccess)
-		e = zr_launch(count_tokens_kernel, grid, dim3(ZR_THREADS), 0, s, op->tokens, rows, l);
+		e = zr_launch(count_tokens_kernel, grid, dim3(ZR_THREADS), 0, s, op->tokens, rows,
+			      l);
 	if (e == cudaSuccess)
 		e = zr_launch(place_tokens_kernel, dim3(1), dim3(LISTERS), 0, s, (int32_t)v, l);
 	if (e == cudaSuccess)
 		e = zr_launch(list_rows_kernel, grid, dim3(ZR_THREADS), 0, s, op->tokens, rows, l);
-	return e != cudaSuccess ? e : zr_launch(embedding_tokens_kernel<T>, dim3((unsigned)(rows < v ? rows : v)), dim3(ZR_THREADS), 0, s,
-						*op, l);
+	return e != cudaSuccess ?
+		       e :
+		       zr_launch(embedding_tokens_kernel<T>, dim3((unsigned)(rows < v ? rows : v)),
+				 dim3(ZR_THREADS), 0, s, *op, l);
 }
 
-template <class T> static cudaError_t launch_embedding_bwd(const struct zr_op_embedding_bwd *op, int32_t *room, cudaStream_t s)
+template <class T>
+static cudaError_t launch_embedding_bwd(const struct zr_op_embedding_bwd *op, int32_t *room,
+					cudaStream_t s)
 {
 	cudaError_t e = cudaSuccess;
 	if (op->dwte && !(op->flags & ZR_OP_ACCUMULATE_WTE))
-		e = cudaMemsetAsync(op->dwte, 0, (size_t)(op->vocabulary * op->width) * sizeof(float), s);
+		e = cudaMemsetAsync(op->dwte, 0,
+				    (size_t)(op->vocabulary * op->width) * sizeof(float), s);
 	if (e == cudaSuccess && op->dwpe && !(op->flags & ZR_OP_ACCUMULATE_WPE))
-		e = cudaMemsetAsync(op->dwpe, 0, (size_t)(op->positions * op->width) * sizeof(float), s);
+		e = cudaMemsetAsync(op->dwpe, 0,
+				    (size_t)(op->positions * op->width) * sizeof(float), s);
 	if (e == cudaSuccess && op->dwte)
 		e = add_tokens<T>(op, room, s);
 	if (e == cudaSuccess && op->dwpe)
-		e = zr_launch(embedding_positions_kernel<T>, dim3((unsigned)zr_ceil_div(op->length * op->width, ZR_THREADS)),
+		e = zr_launch(embedding_positions_kernel<T>,
+			      dim3((unsigned)zr_ceil_div(op->length * op->width, ZR_THREADS)),
 			      dim3(ZR_THREADS), 0, s, *op);
 	return e;
 }
 
-cudaError_t zr_cuda_embedding_bwd(const struct zr_op_embedding_bwd *op, int32_t *room, cudaStream_t s)
+cudaError_t zr_cuda_embedding_bwd(const struct zr_op_embedding_bwd *op, int32_t *room,
+				  cudaStream_t s)
 {
 	return ZR_BY_TYPE(op->dtype, launch_embedding_bwd, op, room, s);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elements.cu - operations whose every result depends on the same element of its operands: four elements a thread.
- * Bound by memory. The functions of an element are the scalar kernels' own, so are the bits.
+ * elements.cu - operations in which each result depends only on the same element of the operands. A
+ * thread computes four elements at a time. Memory bandwidth limits them. They use the functions of
+ * the scalar kernels and so have the same bits.
  */
 #include "kernel.h"
 
 struct nothing {};
 
-/* ---- gelu_bwd --------------------------------------------------------------------------------- */
+/* ---- gelu_bwd -------------------------------------------------------------------- */
 
 template <class T> struct gelu_bwd {
 	struct zr_op_gelu_bwd op;
@@ -25,10 +26,11 @@ template <class T> struct gelu_bwd {
 	}
 };
 
-template <class T> static cudaError_t launch_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
 {
-	int whole = zr_quads(op->pre, sizeof(T)) && zr_quads(op->dy, sizeof(T)) && zr_quads(op->dx, sizeof(T)) &&
-		    zr_quads(op->act, sizeof(T));
+	int whole = zr_quads(op->pre, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
+		    zr_quads(op->dx, sizeof(T)) && zr_quads(op->act, sizeof(T));
 	return zr_sweep(gelu_bwd<T>{ *op }, op->n, whole, s);
 }
 
@@ -37,21 +39,24 @@ cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_gelu_bwd, op, s);
 }
 
-static __global__ void __launch_bounds__(ZR_THREADS) gelu_kernel(const float *from, float *to, int64_t n, int64_t width, int64_t ld)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	gelu_kernel(const float *from, float *to, int64_t n, int64_t width, int64_t ld)
 {
 	const int64_t step = (int64_t)gridDim.x * blockDim.x;
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
 		to[i / width * ld + i % width] = zr_gelu(from[i / width * ld + i % width]);
 }
 
-cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld, cudaStream_t s)
+cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld,
+			 cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(rows * width, ZR_THREADS);
-	return zr_launch(gelu_kernel, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0, s, from,
-			 to, rows * width, width, ld);
+	return zr_launch(gelu_kernel,
+			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
+			 dim3(ZR_THREADS), 0, s, from, to, rows * width, width, ld);
 }
 
-/* ---- SwiGLU ----------------------------------------------------------------------------------- */
+/* ---- SwiGLU ---------------------------------------------------------------------- */
 
 template <class T> struct swiglu {
 	struct zr_op_swiglu op;
@@ -67,7 +72,8 @@ template <class T> struct swiglu {
 
 template <class T> static cudaError_t launch_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
 {
-	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) && zr_quads(op->out, sizeof(T));
+	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) &&
+		    zr_quads(op->out, sizeof(T));
 	return zr_sweep(swiglu<T>{ *op }, op->n, whole, s);
 }
 
@@ -81,7 +87,8 @@ template <class T> struct swiglu_bwd {
 	ZR_MEMBER nothing factors() const { return nothing(); }
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		zr_quad gate = zr_load<T>(op.gate, at), up = zr_load<T>(op.up, at), dy = zr_load<T>(op.dy, at), dgate, dup, act;
+		zr_quad gate = zr_load<T>(op.gate, at), up = zr_load<T>(op.up, at),
+			dy = zr_load<T>(op.dy, at), dgate, dup, act;
 		for (int k = 0; k < 4; k++) {
 			float silu = zr_silu(gate.x[k]);
 			act.x[k] = silu * up.x[k];
@@ -95,10 +102,12 @@ template <class T> struct swiglu_bwd {
 	}
 };
 
-template <class T> static cudaError_t launch_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)
 {
-	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
-		    zr_quads(op->dgate, sizeof(T)) && zr_quads(op->dup, sizeof(T)) && zr_quads(op->act, sizeof(T));
+	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) &&
+		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->dgate, sizeof(T)) &&
+		    zr_quads(op->dup, sizeof(T)) && zr_quads(op->act, sizeof(T));
 	return zr_sweep(swiglu_bwd<T>{ *op }, op->n, whole, s);
 }
 
@@ -107,7 +116,7 @@ cudaError_t zr_cuda_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s
 	return ZR_BY_TYPE(op->dtype, launch_swiglu_bwd, op, s);
 }
 
-/* ---- residual --------------------------------------------------------------------------------- */
+/* ---- residual -------------------------------------------------------------------- */
 
 struct drop {
 	uint32_t below;
@@ -116,13 +125,17 @@ struct drop {
 
 template <class T> struct residual {
 	struct zr_op_residual op;
-	ZR_MEMBER drop factors() const { return drop{ zr_drop_below(op.dropout), zr_drop_scale(op.dropout) }; }
+	ZR_MEMBER drop factors() const
+	{
+		return drop{ zr_drop_below(op.dropout), zr_drop_scale(op.dropout) };
+	}
 	ZR_MEMBER void quad(drop d, zr_place at) const
 	{
 		zr_quad b = zr_load<T>(op.b, at);
 		uint32_t word[4];
 		if (op.dropout > 0) {
-			zr_rng_block(&op.rng, (uint64_t)at.i / 4, word); /* a place starts at a multiple of 4 */
+			/* a place starts at a multiple of 4 */
+			zr_rng_block(&op.rng, (uint64_t)at.i / 4, word);
 			for (int k = 0; k < 4; k++)
 				b.x[k] = word[k] >= d.below ? b.x[k] * d.scale : 0;
 		}
@@ -135,9 +148,11 @@ template <class T> struct residual {
 	}
 };
 
-template <class T> static cudaError_t launch_residual(const struct zr_op_residual *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_residual(const struct zr_op_residual *op, cudaStream_t s)
 {
-	int whole = zr_quads(op->a, sizeof(T)) && zr_quads(op->b, sizeof(T)) && zr_quads(op->out, sizeof(T));
+	int whole = zr_quads(op->a, sizeof(T)) && zr_quads(op->b, sizeof(T)) &&
+		    zr_quads(op->out, sizeof(T));
 	return zr_sweep(residual<T>{ *op }, op->n, whole, s);
 }
 
@@ -146,17 +161,22 @@ cudaError_t zr_cuda_residual(const struct zr_op_residual *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_residual, op, s);
 }
 
-/* ---- cast ------------------------------------------------------------------------------------- */
+/* ---- cast ------------------------------------------------------------------------ */
 
 template <class To, class From> struct cast {
 	struct zr_op_cast op;
 	ZR_MEMBER nothing factors() const { return nothing(); }
-	ZR_MEMBER void quad(nothing, zr_place at) const { zr_store<To>(op.dst, at, zr_load<From>(op.src, at)); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		zr_store<To>(op.dst, at, zr_load<From>(op.src, at));
+	}
 };
 
-template <class To, class From> static cudaError_t launch_cast(const struct zr_op_cast *op, cudaStream_t s)
+template <class To, class From>
+static cudaError_t launch_cast(const struct zr_op_cast *op, cudaStream_t s)
 {
-	return zr_sweep(cast<To, From>{ *op }, op->n, zr_quads(op->dst, sizeof(To)) && zr_quads(op->src, sizeof(From)), s);
+	return zr_sweep(cast<To, From>{ *op }, op->n,
+			zr_quads(op->dst, sizeof(To)) && zr_quads(op->src, sizeof(From)), s);
 }
 
 template <class To> static cudaError_t cast_to(const struct zr_op_cast *op, cudaStream_t s)
@@ -169,11 +189,12 @@ template <class To> static cudaError_t cast_to(const struct zr_op_cast *op, cuda
 cudaError_t zr_cuda_cast(const struct zr_op_cast *op, cudaStream_t s)
 {
 	if (op->dst_dtype == op->src_dtype) /* NaNs keep their payload */
-		return cudaMemcpyAsync(op->dst, op->src, (size_t)(op->n * zr_size(op->src_dtype)), cudaMemcpyDefault, s);
+		return cudaMemcpyAsync(op->dst, op->src, (size_t)(op->n * zr_size(op->src_dtype)),
+				       cudaMemcpyDefault, s);
 	return ZR_BY_TYPE(op->dst_dtype, cast_to, op, s);
 }
 
-/* ---- random values ---------------------------------------------------------------------------- */
+/* ---- random values --------------------------------------------------------------- */
 
 struct init {
 	struct zr_op_init op;
@@ -190,7 +211,8 @@ struct init {
 			}
 			if (k == 0 || e % 2 == 0)
 				zr_rng_block(&op.rng, e / 2, w);
-			q.x[k] = (float)(op.mean + op.std * (e % 2 ? zr_normal(w[2], w[3]) : zr_normal(w[0], w[1])));
+			q.x[k] = (float)(op.mean + op.std * (e % 2 ? zr_normal(w[2], w[3]) :
+								     zr_normal(w[0], w[1])));
 		}
 		zr_store<float>(op.dst, at, q);
 	}
@@ -223,7 +245,7 @@ cudaError_t zr_cuda_round_stochastic(const struct zr_op_round_stochastic *op, cu
 	return zr_sweep(round_stochastic{ *op }, op->n, zr_quads(op->src, 4), s);
 }
 
-/* ---- masters ---------------------------------------------------------------------------------- */
+/* ---- masters --------------------------------------------------------------------- */
 
 struct master_join {
 	struct zr_op_master op;
@@ -260,7 +282,7 @@ cudaError_t zr_cuda_master_split(const struct zr_op_master *op, cudaStream_t s)
 	return zr_sweep(master_split{ *op }, op->n, 0, s);
 }
 
-/* ---- muon_factor ------------------------------------------------------------------------------ */
+/* ---- muon_factor ----------------------------------------------------------------- */
 
 struct muon_factor {
 	struct zr_op_muon_factor op;
@@ -279,23 +301,27 @@ struct muon_factor {
 
 cudaError_t zr_cuda_muon_factor(const struct zr_op_muon_factor *op, cudaStream_t s)
 {
-	return zr_sweep(muon_factor{ *op }, op->n * op->n, zr_quads(op->gram, 4) && zr_quads(op->square, 4), s);
+	return zr_sweep(muon_factor{ *op }, op->n * op->n,
+			zr_quads(op->gram, 4) && zr_quads(op->square, 4), s);
 }
 
-/* ---- embedding -------------------------------------------------------------------------------- */
+/* ---- embedding ------------------------------------------------------------------- */
 
 /* Fours of columns, of all rows one after the other. */
 template <class T>
-static __global__ void __launch_bounds__(ZR_THREADS) embedding_kernel(const __grid_constant__ struct zr_op_embedding op, int whole)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	embedding_kernel(const __grid_constant__ struct zr_op_embedding op, int whole)
 {
-	const int64_t quads = (op.width + 3) / 4, n = op.batch * op.length * quads, step = (int64_t)gridDim.x * blockDim.x;
+	const int64_t quads = (op.width + 3) / 4, n = op.batch * op.length * quads,
+		      step = (int64_t)gridDim.x * blockDim.x;
 
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
 		int64_t r = i / quads, c = i % quads * 4;
 		int m = op.width - c < 4 ? (int)(op.width - c) : 4;
 		zr_quad a = zr_load<T>(op.wte, zr_place{ op.tokens[r] * op.width + c, m, whole });
 		if (op.wpe) {
-			zr_quad b = zr_load<T>(op.wpe, zr_place{ r % op.length * op.width + c, m, whole });
+			zr_quad b = zr_load<T>(op.wpe,
+					       zr_place{ r % op.length * op.width + c, m, whole });
 			for (int k = 0; k < 4; k++)
 				a.x[k] = a.x[k] + b.x[k];
 		}
@@ -303,13 +329,16 @@ static __global__ void __launch_bounds__(ZR_THREADS) embedding_kernel(const __gr
 	}
 }
 
-template <class T> static cudaError_t launch_embedding(const struct zr_op_embedding *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_embedding(const struct zr_op_embedding *op, cudaStream_t s)
 {
-	int64_t blocks = zr_ceil_div(op->batch * op->length * zr_ceil_div(op->width, 4), ZR_THREADS);
-	int whole = op->width % 4 == 0 && zr_quads(op->wte, sizeof(T)) && zr_quads(op->wpe, sizeof(T)) &&
-		    zr_quads(op->out, sizeof(T));
-	return zr_launch(embedding_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS),
-			 0, s, *op, whole);
+	int64_t blocks =
+		zr_ceil_div(op->batch * op->length * zr_ceil_div(op->width, 4), ZR_THREADS);
+	int whole = op->width % 4 == 0 && zr_quads(op->wte, sizeof(T)) &&
+		    zr_quads(op->wpe, sizeof(T)) && zr_quads(op->out, sizeof(T));
+	return zr_launch(embedding_kernel<T>,
+			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
+			 dim3(ZR_THREADS), 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_embedding(const struct zr_op_embedding *op, cudaStream_t s)
@@ -317,22 +346,26 @@ cudaError_t zr_cuda_embedding(const struct zr_op_embedding *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_embedding, op, s);
 }
 
-/* ---- rotary ------------------------------------------------------------------------------------ */
+/* ---- rotary ---------------------------------------------------------------------- */
 
 /* A thread takes one pair of all heads of a row: its angle is theirs. */
 template <class T>
-static __global__ void __launch_bounds__(ZR_THREADS) rotary_kernel(const __grid_constant__ struct zr_op_rotary op)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	rotary_kernel(const __grid_constant__ struct zr_op_rotary op)
 {
-	const int64_t half = op.head_dim / 2, n = op.batch * op.length * half, step = (int64_t)gridDim.x * blockDim.x;
+	const int64_t half = op.head_dim / 2, n = op.batch * op.length * half,
+		      step = (int64_t)gridDim.x * blockDim.x;
 
 	for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < n; k += step) {
 		int64_t r = k / half, i = k % half;
-		float angle = (float)(r % op.length) * op.frequency[i], cosine = zr_cos(angle), sine = zr_sin(angle);
+		float angle = (float)(r % op.length) * op.frequency[i], cosine = zr_cos(angle),
+		      sine = zr_sin(angle);
 		if (op.flags & ZR_ROTARY_BACK)
 			sine = -sine;
 		for (int64_t h = 0; h < op.heads; h++) {
 			int64_t at = r * op.stride + h * op.head_dim + i;
-			float a = zr_widen(((const T *)op.x)[at]), b = zr_widen(((const T *)op.x)[at + half]);
+			float a = zr_widen(((const T *)op.x)[at]),
+			      b = zr_widen(((const T *)op.x)[at + half]);
 			zr_narrow(fmaf(a, cosine, -(b * sine)), &((T *)op.out)[at]);
 			zr_narrow(fmaf(b, cosine, a * sine), &((T *)op.out)[at + half]);
 		}
@@ -342,8 +375,9 @@ static __global__ void __launch_bounds__(ZR_THREADS) rotary_kernel(const __grid_
 template <class T> static cudaError_t launch_rotary(const struct zr_op_rotary *op, cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(op->batch * op->length * (op->head_dim / 2), ZR_THREADS);
-	return zr_launch(rotary_kernel<T>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS), 0,
-			 s, *op);
+	return zr_launch(rotary_kernel<T>,
+			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
+			 dim3(ZR_THREADS), 0, s, *op);
 }
 
 cudaError_t zr_cuda_rotary(const struct zr_op_rotary *op, cudaStream_t s)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.cu - softmax cross entropy of rows of logits and its gradient: a CUDA block takes a row, and passes over it twice,
- * the second time in the cache. Each thread takes every 512th four of elements: the largest so far, and the sum of their
- * exponentials under it; these meet in one order.
+ * head.cu - softmax cross entropy of rows of logits and its gradient: a CUDA block computes a row
+ * and reads it twice, the second time from the cache. Each thread takes every 512th group of four
+ * elements, and keeps their maximum and the sum of their exponentials relative to it. The results
+ * of the threads are combined in a fixed order.
  */
 #include "kernel.h"
 
@@ -33,7 +34,8 @@ ZR_DEVICE float block_max(float x, float *room)
 }
 
 template <class T>
-static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op, int whole)
+static __global__ void __launch_bounds__(THREADS)
+	softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op, int whole)
 {
 	__shared__ float room[WARPS];
 	const int64_t r = blockIdx.x, n = op.vocabulary;
@@ -72,10 +74,13 @@ static __global__ void __launch_bounds__(THREADS) softmax_kernel(const __grid_co
 	}
 }
 
-template <class T> static cudaError_t launch_softmax(const struct zr_cuda_softmax *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_softmax(const struct zr_cuda_softmax *op, cudaStream_t s)
 {
-	int whole = op->ld % 4 == 0 && op->ldd % 4 == 0 && zr_quads(op->logits, 4) && zr_quads(op->grad, sizeof(T));
-	return zr_launch(softmax_kernel<T>, dim3((unsigned)op->rows), dim3(THREADS), 0, s, *op, whole);
+	int whole = op->ld % 4 == 0 && op->ldd % 4 == 0 && zr_quads(op->logits, 4) &&
+		    zr_quads(op->grad, sizeof(T));
+	return zr_launch(softmax_kernel<T>, dim3((unsigned)op->rows), dim3(THREADS), 0, s, *op,
+			 whole);
 }
 
 cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *op, cudaStream_t s)
@@ -84,7 +89,8 @@ cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *op, cudaStream_t 
 }
 
 /* One thread adds, the others bring. */
-static __global__ void __launch_bounds__(THREADS) loss_sum_kernel(const float *loss, int64_t rows, double *sum)
+static __global__ void __launch_bounds__(THREADS)
+	loss_sum_kernel(const float *loss, int64_t rows, double *sum)
 {
 	__shared__ float some[THREADS];
 	double all = 0;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernel.h - what the CUDA kernels are written in: storage types, four elements at a time, launches, sums over a warp.
- * The arithmetic of elements is that of the CPU's scalar kernels: the same headers, compiled for the device without
- * contraction to fma (-fmad=false) and without fast math, so that elementwise operations have the CPU's bits.
+ * kernel.h - what the CUDA kernels are written in: storage types, four elements at a time,
+ * launches, sums over a warp. The arithmetic of elements is that of the CPU's scalar kernels: the
+ * same headers, compiled for the device without contraction to fma (-fmad=false) and without fast
+ * math, so that elementwise operations have the CPU's bits.
  *
- * No kernel adds floats atomically: who adds what, and in which order, follows from shapes alone (invariant I1).
+ * No kernel adds floats atomically: who adds what, and in which order, follows from shapes alone
+ * (invariant I1).
  *
- * ZR_CUDA_EMULATED names a header that stands in for CUDA, so that a host compiler can run the kernels in tests.
+ * ZR_CUDA_EMULATED names a header that stands in for CUDA, so that a host compiler can run the
+ * kernels in tests.
  */
 #ifndef ZEROTH_KERNELS_CUDA_KERNEL_H
 #define ZEROTH_KERNELS_CUDA_KERNEL_H
@@ -31,7 +34,7 @@
 #define ZR_MOST_BLOCKS 2048 /* of a sweep: fills any device several times, then each thread loops */
 #endif
 
-/* ---- storage ---------------------------------------------------------------------------------- */
+/* ---- storage --------------------------------------------------------------------- */
 
 struct bf16 { uint16_t bits; };
 struct f16 { uint16_t bits; };
@@ -45,11 +48,14 @@ ZR_INLINE void zr_narrow(float x, f16 *to) { to->bits = zr_f16(x); }
 
 /* Calls fn<T>(...) for the storage type `dtype`. */
 #define ZR_BY_TYPE(dtype, fn, ...) \
-	((dtype) == ZR_BF16 ? fn<bf16>(__VA_ARGS__) : (dtype) == ZR_F16 ? fn<f16>(__VA_ARGS__) : fn<float>(__VA_ARGS__))
+	((dtype) == ZR_BF16 ? fn<bf16>(__VA_ARGS__) : \
+	 (dtype) == ZR_F16  ? fn<f16>(__VA_ARGS__) : \
+			      fn<float>(__VA_ARGS__))
 
-/* ---- four elements ---------------------------------------------------------------------------- */
+/* ---- four elements --------------------------------------------------------------- */
 
-/* Elements [i, i + n), n <= 4; whole: n = 4 and the address of element i is a multiple of the bytes of four. */
+/* Elements [i, i + n), n <= 4; whole: n = 4 and the address of element i is a multiple of the bytes
+ * of four. */
 struct zr_place {
 	int64_t i;
 	int n;
@@ -101,7 +107,7 @@ static inline int zr_quads(const void *p, int64_t bytes)
 	return (uintptr_t)p % (uintptr_t)(4 * bytes) == 0;
 }
 
-/* ---- launches --------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------- */
 
 static inline int64_t zr_ceil_div(int64_t a, int64_t b)
 {
@@ -109,7 +115,8 @@ static inline int64_t zr_ceil_div(int64_t a, int64_t b)
 }
 
 template <class... P, class... A>
-static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t s, const A &...args)
+static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
+			     cudaStream_t s, const A &...args)
 {
 	if (!grid.x || !grid.y || !grid.z)
 		return cudaSuccess;
@@ -117,7 +124,8 @@ static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 	return emulated_launch([&] { kernel(args...); }, grid, block, shared, s);
 #else
 	if (shared > 48u << 10) { /* more must be asked for */
-		cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+		cudaError_t e = cudaFuncSetAttribute(
+			kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
 		if (e != cudaSuccess)
 			return e;
 	}
@@ -126,13 +134,15 @@ static cudaError_t zr_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t
 	how.blockDim = block;
 	how.dynamicSmemBytes = shared;
 	how.stream = s;
-	return cudaLaunchKernelEx(&how, kernel, args...); /* of this launch alone: cudaGetLastError has what others asked, too */
+	/* of this launch alone: cudaGetLastError has what others asked, too */
+	return cudaLaunchKernelEx(&how, kernel, args...);
 #endif
 }
 
 /* f.quad(f.factors(), place) for every four of n elements. */
 template <class F>
-static __global__ void __launch_bounds__(ZR_THREADS) zr_sweep_kernel(const __grid_constant__ F f, int64_t n, int whole)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	zr_sweep_kernel(const __grid_constant__ F f, int64_t n, int whole)
 {
 	const auto k = f.factors();
 	const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
@@ -146,11 +156,12 @@ static __global__ void __launch_bounds__(ZR_THREADS) zr_sweep_kernel(const __gri
 template <class F> static cudaError_t zr_sweep(const F &f, int64_t n, int whole, cudaStream_t s)
 {
 	int64_t blocks = zr_ceil_div(n, 4 * ZR_THREADS);
-	return zr_launch(zr_sweep_kernel<F>, dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)), dim3(ZR_THREADS),
-			 0, s, f, n, whole);
+	return zr_launch(zr_sweep_kernel<F>,
+			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
+			 dim3(ZR_THREADS), 0, s, f, n, whole);
 }
 
-/* ---- a warp ----------------------------------------------------------------------------------- */
+/* ---- a warp ---------------------------------------------------------------------- */
 
 /* A butterfly: every lane gets the same sum. */
 ZR_DEVICE float zr_warp_sum(float x)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.cu - any matrix product in fp32: for operands that cuBLASLt does not take, as mixed types and odd strides. A
- * CUDA block computes a tile of 64 x 64, a thread 4 x 4 of it, along K in one chain of fma per element.
+ * matmul.cu - any matrix product in fp32: for operands that cuBLASLt does not take, as mixed types
+ * and odd strides. A CUDA block computes a tile of 64 x 64, a thread 4 x 4 of it, along K in one
+ * chain of fma per element.
  */
 #include "kernel.h"
 
@@ -14,14 +15,16 @@ ZR_DEVICE float at_a(const struct zr_op_matmul &op, int64_t row, int64_t k)
 {
 	if (row >= op.m || k >= op.k)
 		return 0;
-	return zr_get(op.a, op.flags & ZR_MM_TRANS_A ? k * op.lda + row : row * op.lda + k, op.a_dtype);
+	return zr_get(op.a, op.flags & ZR_MM_TRANS_A ? k * op.lda + row : row * op.lda + k,
+		      op.a_dtype);
 }
 
 ZR_DEVICE float at_b(const struct zr_op_matmul &op, int64_t k, int64_t col)
 {
 	if (col >= op.n || k >= op.k)
 		return 0;
-	return zr_get(op.b, op.flags & ZR_MM_TRANS_B ? col * op.ldb + k : k * op.ldb + col, op.b_dtype);
+	return zr_get(op.b, op.flags & ZR_MM_TRANS_B ? col * op.ldb + k : k * op.ldb + col,
+		      op.b_dtype);
 }
 
 ZR_DEVICE void finish(const struct zr_op_matmul &op, int64_t row, int64_t col, float x)
@@ -39,7 +42,8 @@ ZR_DEVICE void finish(const struct zr_op_matmul &op, int64_t row, int64_t col, f
 	zr_put(op.d, at, op.d_dtype, x);
 }
 
-static __global__ void __launch_bounds__(SIDE *SIDE) matmul_kernel(const __grid_constant__ struct zr_op_matmul op)
+static __global__ void __launch_bounds__(SIDE *SIDE)
+	matmul_kernel(const __grid_constant__ struct zr_op_matmul op)
 {
 	__shared__ float a[DEPTH][TILE + 1], b[DEPTH][TILE + 1];
 	const int64_t row0 = (int64_t)blockIdx.y * TILE, col0 = (int64_t)blockIdx.x * TILE;
@@ -47,7 +51,8 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matmul_kernel(const __grid_
 	float sum[4][4] = { { 0 } };
 
 	for (int64_t k0 = 0; k0 < op.k; k0 += DEPTH) {
-		/* neighbours in a warp load neighbours in memory, whichever way the operand is stored */
+		/* neighbours in a warp load neighbours in memory, whichever way the operand is
+		 * stored */
 		for (int i = me; i < TILE * DEPTH; i += SIDE * SIDE) {
 			int ra = op.flags & ZR_MM_TRANS_A ? i % TILE : i / DEPTH,
 			    ka = op.flags & ZR_MM_TRANS_A ? i / TILE : i % DEPTH;
@@ -62,14 +67,16 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matmul_kernel(const __grid_
 			for (int i = 0; i < 4; i++)
 #pragma unroll
 				for (int j = 0; j < 4; j++)
-					sum[i][j] = fmaf(a[k][threadIdx.y + i * SIDE], b[k][threadIdx.x + j * SIDE], sum[i][j]);
+					sum[i][j] = fmaf(a[k][threadIdx.y + i * SIDE],
+							 b[k][threadIdx.x + j * SIDE], sum[i][j]);
 		__syncthreads();
 	}
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
-			int64_t row = row0 + threadIdx.y + i * SIDE, col = col0 + threadIdx.x + j * SIDE;
+			int64_t row = row0 + threadIdx.y + i * SIDE,
+				col = col0 + threadIdx.x + j * SIDE;
 			if (row < op.m && col < op.n)
 				finish(op, row, col, sum[i][j]);
 		}
@@ -77,6 +84,8 @@ static __global__ void __launch_bounds__(SIDE *SIDE) matmul_kernel(const __grid_
 
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *op, cudaStream_t s)
 {
-	return zr_launch(matmul_kernel, dim3((unsigned)zr_ceil_div(op->n, TILE), (unsigned)zr_ceil_div(op->m, TILE)),
-			 dim3(SIDE, SIDE), 0, s, *op);
+	return zr_launch(
+		matmul_kernel,
+		dim3((unsigned)zr_ceil_div(op->n, TILE), (unsigned)zr_ceil_div(op->m, TILE)),
+		dim3(SIDE, SIDE), 0, s, *op);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mma.h - products of small matrices of 16-bit numbers on tensor cores: D[16,8] += A[16,16] B[16,8], fp32 sums. A warp
- * holds each matrix in pieces. With lane l, g = l / 4 and t = l % 4, a register has two elements, lower half first:
+ * mma.h - products of small matrices of 16-bit numbers on tensor cores: D[16,8] += A[16,16]
+ * B[16,8], fp32 sums. A warp holds each matrix in pieces. With lane l, g = l / 4 and t = l % 4, a
+ * register has two elements, lower half first:
  *
  *   A, 4 registers:  (g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8), and the element right of each
  *   B, 2 registers:  (2t, g), (2t+8, g), and the element below each
@@ -9,10 +10,11 @@
  *
  * So two D side by side, rounded, are an A: what attention does with its probabilities.
  *
- * zr_load_rows and zr_load_transposed bring pieces from shared memory, four 8x8 matrices at a time: lane l knows where row
- * l % 8 of matrix l / 8 is, 16 bytes. Of each it gets the numbers (g, 2t) and the one right of it; transposed (2t, g) and
- * the one below. zr_copy16 starts to copy 16 bytes from global memory to shared memory, or zeros if it is not `inside`;
- * zr_copied waits for all that this thread has started, and a barrier then shows them to the others.
+ * zr_load_rows and zr_load_transposed bring pieces from shared memory, four 8x8 matrices at a time:
+ * lane l knows where row l % 8 of matrix l / 8 is, 16 bytes. Of each it gets the numbers (g, 2t)
+ * and the one right of it; transposed (2t, g) and the one below. zr_copy16 starts to copy 16 bytes
+ * from global memory to shared memory, or zeros if it is not `inside`; zr_copied waits for all that
+ * this thread has started, and a barrier then shows them to the others.
  */
 #ifndef ZEROTH_KERNELS_CUDA_MMA_H
 #define ZEROTH_KERNELS_CUDA_MMA_H
@@ -43,7 +45,8 @@ ZR_DEVICE uint32_t zr_pair(float low, float high, f16)
 	return zr_f16(low) | (uint32_t)zr_f16(high) << 16;
 }
 
-template <class T> ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type)
+template <class T>
+ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type)
 {
 	const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
 	const int lane = emulated::now % ZR_WARP, g = lane / 4, t = lane % 4;
@@ -51,7 +54,8 @@ template <class T> ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], 
 	for (int i = 0; i < 4; i++) {
 		int row = g + i / 2 * 8, col = 2 * t + i % 2;
 		for (int k = 0; k < 16; k++) {
-			uint32_t x = all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], y = all[col * 4 + k % 8 / 2][4 + k / 8];
+			uint32_t x = all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2],
+				 y = all[col * 4 + k % 8 / 2][4 + k / 8];
 			d[i] += zr_half_of(x, k % 2, type) * zr_half_of(y, k % 2, type);
 		}
 	}
@@ -67,7 +71,8 @@ ZR_DEVICE void zr_load_four(uint32_t (&r)[4], const void *row, int transposed)
 		r[m] = 0;
 		for (int half = 0; half < 2; half++) {
 			const uint32_t *words = all[m * 8 + (transposed ? 2 * t + half : g)];
-			const uint16_t *from = (const uint16_t *)(uintptr_t)((uint64_t)words[1] << 32 | words[0]);
+			const uint16_t *from =
+				(const uint16_t *)(uintptr_t)((uint64_t)words[1] << 32 | words[0]);
 			r[m] |= (uint32_t)from[transposed ? g : 2 * t + half] << 16 * half;
 		}
 	}
@@ -116,16 +121,20 @@ ZR_DEVICE uint32_t zr_pair(float low, float high, f16)
 
 ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bf16)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile(
+		"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+		"{%8,%9}, {%0,%1,%2,%3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 ZR_DEVICE void zr_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, f16)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	asm volatile(
+		"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+		"{%8,%9}, {%0,%1,%2,%3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 ZR_DEVICE void zr_load_rows(uint32_t (&r)[4], const void *row)
@@ -145,7 +154,10 @@ ZR_DEVICE void zr_load_transposed(uint32_t (&r)[4], const void *row)
 ZR_DEVICE void zr_copy16(void *shared, const void *global, bool inside)
 {
 	uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(global), "r"(inside ? 16 : 0) : "memory");
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+		     :
+		     : "r"(to), "l"(global), "r"(inside ? 16 : 0)
+		     : "memory");
 }
 
 ZR_DEVICE void zr_copied()

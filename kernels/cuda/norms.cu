@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norms.cu - layer norm and RMSNorm and their gradients. A warp takes a row; the gradients of gamma and beta are sums
- * over rows (parts.h).
+ * norms.cu - layer norm and RMSNorm and their gradients. A warp computes a row; the gradients of
+ * gamma and beta are sums over rows (parts.h).
  */
 #include "parts.h"
 
 #define ROW_WARPS 4 /* rows of a CUDA block */
 
-/* ---- layer norm -------------------------------------------------------------------------------- */
+/* ---- layer norm ------------------------------------------------------------------ */
 
 template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, 8)
 	layernorm_kernel(const __grid_constant__ struct zr_op_layernorm op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
+		      at = r * width;
 	const int first = 4 * (int)threadIdx.x;
 	float sum = 0, squares = 0;
 
 	if (r >= op.rows) /* a whole warp */
 		return;
 	for (int64_t c = first; c < width; c += 4 * ZR_WARP) {
-		zr_quad x = zr_load<T>(op.x, zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole });
+		zr_quad x = zr_load<T>(
+			op.x, zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole });
 		sum += (x.x[0] + x.x[1]) + (x.x[2] + x.x[3]);
 	}
 	const float mean = zr_warp_sum(sum) / (float)width;
@@ -35,7 +37,8 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, 8)
 	for (int64_t c = first; c < width; c += 4 * ZR_WARP) {
 		int n = width - c < 4 ? (int)(width - c) : 4;
 		zr_quad x = zr_load<T>(op.x, zr_place{ at + c, n, whole });
-		zr_quad gamma = zr_load<T>(op.gamma, zr_place{ c, n, whole }), beta = zr_load<T>(op.beta, zr_place{ c, n, whole });
+		zr_quad gamma = zr_load<T>(op.gamma, zr_place{ c, n, whole }),
+			beta = zr_load<T>(op.beta, zr_place{ c, n, whole });
 		for (int k = 0; k < 4; k++)
 			x.x[k] = fmaf((x.x[k] - mean) * rstd, gamma.x[k], beta.x[k]);
 		zr_store<T>(op.y, zr_place{ at + c, n, whole }, x);
@@ -46,12 +49,14 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, 8)
 	}
 }
 
-template <class T> static cudaError_t launch_layernorm(const struct zr_op_layernorm *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_layernorm(const struct zr_op_layernorm *op, cudaStream_t s)
 {
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) &&
-		    zr_quads(op->gamma, sizeof(T)) && zr_quads(op->beta, sizeof(T));
-	return zr_launch(layernorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op,
-			 whole);
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
+		    zr_quads(op->y, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
+		    zr_quads(op->beta, sizeof(T));
+	return zr_launch(layernorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_layernorm(const struct zr_op_layernorm *op, cudaStream_t s)
@@ -64,15 +69,18 @@ template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	layernorm_dx_kernel(const __grid_constant__ struct zr_op_layernorm_bwd op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
+		      at = r * width;
 	float sum_n = 0, sum_nx = 0;
 
 	if (r >= op.rows)
 		return;
 	const float mean = op.mean[r], rstd = op.rstd[r];
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole }, col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row), gamma = zr_load<T>(op.gamma, col);
+		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
+			 col = { c, row.n, whole };
+		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row),
+			gamma = zr_load<T>(op.gamma, col);
 #pragma unroll
 		for (int k = 0; k < 4; k++) { /* beyond the row dy is 0 */
 			float n = dy.x[k] * gamma.x[k];
@@ -83,8 +91,10 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	sum_n = zr_warp_sum(sum_n) / (float)width;
 	sum_nx = zr_warp_sum(sum_nx) / (float)width;
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole }, col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row), gamma = zr_load<T>(op.gamma, col);
+		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
+			 col = { c, row.n, whole };
+		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row),
+			gamma = zr_load<T>(op.gamma, col);
 		zr_quad dx = zr_load<T>(op.dx, row);
 		for (int k = 0; k < 4; k++) {
 			float xh = (x.x[k] - mean) * rstd;
@@ -96,9 +106,11 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 
 /* part[tile][2][width]: sums of dy * xh and of dy. */
 template <class T>
-static __global__ void __launch_bounds__(ZR_THREADS) layernorm_part_kernel(const __grid_constant__ struct zr_op_layernorm_bwd op)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	layernorm_part_kernel(const __grid_constant__ struct zr_op_layernorm_bwd op)
 {
-	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x, from = (int64_t)blockIdx.y * TILE;
+	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x,
+		      from = (int64_t)blockIdx.y * TILE;
 	const int64_t to = from + TILE < op.rows ? from + TILE : op.rows;
 	const T *x = (const T *)op.x, *dy = (const T *)op.dy;
 	float *part = (float *)op.work + 2 * blockIdx.y * op.width, gamma = 0, beta = 0;
@@ -115,20 +127,25 @@ static __global__ void __launch_bounds__(ZR_THREADS) layernorm_part_kernel(const
 	part[op.width + c] = beta;
 }
 
-template <class T> static cudaError_t launch_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
 	const float *part = (const float *)op->work;
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
-		    zr_quads(op->gamma, sizeof(T)) && zr_quads(op->dx, sizeof(T));
-	cudaError_t e = zr_launch(layernorm_part_kernel<T>, columns_by(op->width, tiles), dim3(ZR_THREADS), 0, s, *op);
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
+		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
+		    zr_quads(op->dx, sizeof(T));
+	cudaError_t e = zr_launch(layernorm_part_kernel<T>, columns_by(op->width, tiles),
+				  dim3(ZR_THREADS), 0, s, *op);
 	if (e == cudaSuccess)
-		e = zr_launch(layernorm_dx_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0,
-			      s, *op, whole);
+		e = zr_launch(layernorm_dx_kernel<T>,
+			      dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			      dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 	if (e == cudaSuccess)
 		e = sum_parts(part, 2 * op->width, tiles, op->dgamma, op->width, op->flags, s);
 	if (e == cudaSuccess)
-		e = sum_parts(part + op->width, 2 * op->width, tiles, op->dbeta, op->width, op->flags, s);
+		e = sum_parts(part + op->width, 2 * op->width, tiles, op->dbeta, op->width,
+			      op->flags, s);
 	return e;
 }
 
@@ -137,25 +154,28 @@ cudaError_t zr_cuda_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStre
 	return ZR_BY_TYPE(op->dtype, launch_layernorm_bwd, op, s);
 }
 
-/* ---- RMSNorm ----------------------------------------------------------------------------------- */
+/* ---- RMSNorm --------------------------------------------------------------------- */
 
 template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	rmsnorm_kernel(const __grid_constant__ struct zr_op_rmsnorm op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
+		      at = r * width;
 	float squares = 0;
 
 	if (r >= op.rows) /* a whole warp */
 		return;
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_quad x = zr_load<T>(op.x, zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole });
+		zr_quad x = zr_load<T>(
+			op.x, zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole });
 		for (int k = 0; k < 4; k++)
 			squares = fmaf(x.x[k], x.x[k], squares);
 	}
 	const float rstd = 1 / sqrtf(zr_warp_sum(squares) / (float)width + op.eps);
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole }, col = { c, row.n, whole };
+		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
+			 col = { c, row.n, whole };
 		zr_quad x = zr_load<T>(op.x, row), gamma = zr_load<T>(op.gamma, col);
 		for (int k = 0; k < 4; k++)
 			x.x[k] = x.x[k] * rstd * gamma.x[k];
@@ -167,10 +187,10 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 
 template <class T> static cudaError_t launch_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
 {
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) &&
-		    zr_quads(op->gamma, sizeof(T));
-	return zr_launch(rmsnorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0, s, *op,
-			 whole);
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
+		    zr_quads(op->y, sizeof(T)) && zr_quads(op->gamma, sizeof(T));
+	return zr_launch(rmsnorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
@@ -183,22 +203,27 @@ template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	rmsnorm_dx_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width, at = r * width;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
+		      at = r * width;
 	float mean = 0;
 
 	if (r >= op.rows)
 		return;
 	const float rstd = op.rstd[r];
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole }, col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row), gamma = zr_load<T>(op.gamma, col);
+		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
+			 col = { c, row.n, whole };
+		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row),
+			gamma = zr_load<T>(op.gamma, col);
 		for (int k = 0; k < 4; k++)
 			mean = fmaf(dy.x[k] * gamma.x[k], x.x[k] * rstd, mean);
 	}
 	mean = zr_warp_sum(mean) / (float)width;
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole }, col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row), gamma = zr_load<T>(op.gamma, col);
+		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
+			 col = { c, row.n, whole };
+		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row),
+			gamma = zr_load<T>(op.gamma, col);
 		zr_quad dx = zr_load<T>(op.dx, row);
 		for (int k = 0; k < 4; k++)
 			dx.x[k] += rstd * (dy.x[k] * gamma.x[k] - x.x[k] * rstd * mean);
@@ -208,9 +233,11 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 
 /* part[tile][width]: sums of dy * xh. */
 template <class T>
-static __global__ void __launch_bounds__(ZR_THREADS) rmsnorm_part_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op)
+static __global__ void __launch_bounds__(ZR_THREADS)
+	rmsnorm_part_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op)
 {
-	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x, from = (int64_t)blockIdx.y * TILE;
+	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x,
+		      from = (int64_t)blockIdx.y * TILE;
 	const int64_t to = from + TILE < op.rows ? from + TILE : op.rows;
 	const T *x = (const T *)op.x, *dy = (const T *)op.dy;
 	float gamma = 0;
@@ -219,20 +246,27 @@ static __global__ void __launch_bounds__(ZR_THREADS) rmsnorm_part_kernel(const _
 		return;
 #pragma unroll 4
 	for (int64_t r = from; r < to; r++)
-		gamma += zr_widen(dy[r * op.width + c]) * (zr_widen(x[r * op.width + c]) * op.rstd[r]);
+		gamma += zr_widen(dy[r * op.width + c]) *
+			 (zr_widen(x[r * op.width + c]) * op.rstd[r]);
 	((float *)op.work)[blockIdx.y * op.width + c] = gamma;
 }
 
-template <class T> static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
+template <class T>
+static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) && zr_quads(op->dy, sizeof(T)) &&
-		    zr_quads(op->gamma, sizeof(T)) && zr_quads(op->dx, sizeof(T));
-	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>, columns_by(op->width, tiles), dim3(ZR_THREADS), 0, s, *op);
+	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
+		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
+		    zr_quads(op->dx, sizeof(T));
+	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>, columns_by(op->width, tiles),
+				  dim3(ZR_THREADS), 0, s, *op);
 	if (e == cudaSuccess)
-		e = zr_launch(rmsnorm_dx_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)), dim3(ZR_WARP, ROW_WARPS), 0,
-			      s, *op, whole);
-	return e != cudaSuccess ? e : sum_parts((const float *)op->work, op->width, tiles, op->dgamma, op->width, op->flags, s);
+		e = zr_launch(rmsnorm_dx_kernel<T>,
+			      dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+			      dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
+	return e != cudaSuccess ? e :
+				  sum_parts((const float *)op->work, op->width, tiles, op->dgamma,
+					    op->width, op->flags, s);
 }
 
 cudaError_t zr_cuda_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * updates.cu - the optimizers in one sweep: masters, states and the copy of 16 bits pass once. AdamW reads 16 bytes of
- * an element and writes 12 and the copy; with bf16 moments 12 and 8. Bits of the CPU's scalar kernels.
+ * updates.cu - the optimizers, each in one pass over masters, states and the copy of 16 bits. AdamW
+ * reads 16 bytes of an element and writes 12 and the copy; with bf16 moments it reads 12 and writes
+ * 8 and the copy. Results have the bits of the CPU's scalar kernels.
  */
 #include "kernel.h"
 
@@ -9,10 +10,11 @@
 #include "../cpu/lamb.h"
 #include "../cpu/update.h"
 
-/* ---- one element after the other --------------------------------------------------------------- */
+/* ---- one element after the other ------------------------------------------------- */
 
-/* U: an update, with `op`, its argument struct; STATES, of which it has up to two, `M` each; factors(), and next(), the new p of an
- * element, whose states it changes in place. L is the type of the copy in 16 bits. */
+/* U: an update, with `op`, its argument struct; STATES, of which it has up to two, `M` each;
+ * factors(), and next(), the new p of an element, whose states it changes in place. L is the type
+ * of the copy in 16 bits. */
 template <class U, class M, class L> struct sweep {
 	U u;
 	const float *grad;
@@ -20,7 +22,8 @@ template <class U, class M, class L> struct sweep {
 	ZR_MEMBER auto factors() const { return u.factors(); }
 	template <class F> ZR_MEMBER void quad(const F &f, zr_place at) const
 	{
-		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at), s[2] = {};
+		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at),
+			s[2] = {};
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
 			s[i] = zr_load<M>(state[i], at);
@@ -35,20 +38,22 @@ template <class U, class M, class L> struct sweep {
 	}
 };
 
-template <class L, class M = float, class U> static cudaError_t launch(const U &u, const float *grad, void *a, void *b, cudaStream_t s)
+template <class L, class M = float, class U>
+static cudaError_t launch(const U &u, const float *grad, void *a, void *b, cudaStream_t s)
 {
-	const int whole = zr_quads(grad, 4) && zr_quads(u.op.master, 4) && zr_quads(a, sizeof(M)) && zr_quads(b, sizeof(M)) &&
-			  zr_quads(u.op.lowp, sizeof(L));
+	const int whole = zr_quads(grad, 4) && zr_quads(u.op.master, 4) && zr_quads(a, sizeof(M)) &&
+			  zr_quads(b, sizeof(M)) && zr_quads(u.op.lowp, sizeof(L));
 	return zr_sweep(sweep<U, M, L>{ u, grad, { a, b } }, u.op.n, whole, s);
 }
 
-/* ---- adamw ------------------------------------------------------------------------------------ */
+/* ---- adamw ----------------------------------------------------------------------- */
 
 struct adamw {
 	struct zr_op_adamw op;
 	enum { STATES = 2 };
 	ZR_MEMBER struct adamw_factors factors() const { return adamw_factors(&op); }
-	ZR_MEMBER float next(const struct adamw_factors &f, float p, float g, float *m, float *v) const
+	ZR_MEMBER float next(const struct adamw_factors &f, float p, float g, float *m,
+			     float *v) const
 	{
 		return adamw_update(&f, op.l2, p, g, m, v);
 	}
@@ -56,8 +61,9 @@ struct adamw {
 
 template <class L> static cudaError_t launch_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 {
-	return op->moment_dtype == ZR_BF16 ? launch<L, bf16>(adamw{ *op }, op->grad, op->m, op->v, s) :
-					     launch<L>(adamw{ *op }, op->grad, op->m, op->v, s);
+	return op->moment_dtype == ZR_BF16 ?
+		       launch<L, bf16>(adamw{ *op }, op->grad, op->m, op->v, s) :
+		       launch<L>(adamw{ *op }, op->grad, op->m, op->v, s);
 }
 
 cudaError_t zr_cuda_adamw(const struct zr_op_adamw *op, cudaStream_t s)
@@ -65,13 +71,14 @@ cudaError_t zr_cuda_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->lowp_dtype, launch_adamw, op, s);
 }
 
-/* ---- sgd -------------------------------------------------------------------------------------- */
+/* ---- sgd ------------------------------------------------------------------------- */
 
 template <bool BUF> struct sgd {
 	struct zr_op_sgd op;
 	enum { STATES = BUF };
 	ZR_MEMBER struct sgd_factors factors() const { return sgd_factors(&op); }
-	ZR_MEMBER float next(const struct sgd_factors &f, float p, float g, float *buf, float *) const
+	ZR_MEMBER float next(const struct sgd_factors &f, float p, float g, float *buf,
+			     float *) const
 	{
 		return sgd_update(&f, p, g, BUF ? buf : NULL);
 	}
@@ -79,17 +86,23 @@ template <bool BUF> struct sgd {
 
 cudaError_t zr_cuda_sgd(const struct zr_op_sgd *op, cudaStream_t s)
 {
-	return op->buf ? ZR_BY_TYPE(op->lowp_dtype, launch, sgd<true>{ *op }, op->grad, op->buf, NULL, s) :
-			 ZR_BY_TYPE(op->lowp_dtype, launch, sgd<false>{ *op }, op->grad, NULL, NULL, s);
+	return op->buf ? ZR_BY_TYPE(op->lowp_dtype, launch, sgd<true>{ *op }, op->grad, op->buf,
+				    NULL, s) :
+			 ZR_BY_TYPE(op->lowp_dtype, launch, sgd<false>{ *op }, op->grad, NULL, NULL,
+				    s);
 }
 
-/* ---- lion ------------------------------------------------------------------------------------- */
+/* ---- lion ------------------------------------------------------------------------ */
 
 struct lion {
 	struct zr_op_lion op;
 	enum { STATES = 1 };
 	ZR_MEMBER struct lion_factors factors() const { return lion_factors(&op); }
-	ZR_MEMBER float next(const struct lion_factors &f, float p, float g, float *m, float *) const { return lion_update(&f, p, g, m); }
+	ZR_MEMBER float next(const struct lion_factors &f, float p, float g, float *m,
+			     float *) const
+	{
+		return lion_update(&f, p, g, m);
+	}
 };
 
 cudaError_t zr_cuda_lion(const struct zr_op_lion *op, cudaStream_t s)
@@ -97,13 +110,14 @@ cudaError_t zr_cuda_lion(const struct zr_op_lion *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->lowp_dtype, launch, lion{ *op }, op->grad, op->m, NULL, s);
 }
 
-/* ---- adagrad ---------------------------------------------------------------------------------- */
+/* ---- adagrad --------------------------------------------------------------------- */
 
 struct adagrad {
 	struct zr_op_adagrad op;
 	enum { STATES = 1 };
 	ZR_MEMBER struct adagrad_factors factors() const { return adagrad_factors(&op); }
-	ZR_MEMBER float next(const struct adagrad_factors &f, float p, float g, float *sum, float *) const
+	ZR_MEMBER float next(const struct adagrad_factors &f, float p, float g, float *sum,
+			     float *) const
 	{
 		return adagrad_update(&f, p, g, sum);
 	}
@@ -114,7 +128,7 @@ cudaError_t zr_cuda_adagrad(const struct zr_op_adagrad *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->lowp_dtype, launch, adagrad{ *op }, op->grad, op->sum, NULL, s);
 }
 
-/* ---- lamb ------------------------------------------------------------------------------------- */
+/* ---- lamb ------------------------------------------------------------------------ */
 
 struct lamb_all {
 	struct lamb_factors f;
@@ -136,14 +150,17 @@ cudaError_t zr_cuda_lamb(const struct zr_op_lamb *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->lowp_dtype, launch, lamb{ *op }, op->grad, op->m, op->v, s);
 }
 
-/* ---- muon_update ------------------------------------------------------------------------------ */
+/* ---- muon_update ----------------------------------------------------------------- */
 
 /* What it subtracts stands where others have gradients. */
 struct muon {
 	struct zr_op_muon op;
 	enum { STATES = 0 };
 	ZR_MEMBER struct muon_factors factors() const { return muon_factors(&op); }
-	ZR_MEMBER float next(const struct muon_factors &f, float p, float x, float *, float *) const { return muon_step(&f, p, x); }
+	ZR_MEMBER float next(const struct muon_factors &f, float p, float x, float *, float *) const
+	{
+		return muon_step(&f, p, x);
+	}
 };
 
 cudaError_t zr_cuda_muon_update(const struct zr_op_muon *op, cudaStream_t s)
