@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adam.c - optimizer/cpu_adam against what bounds it and what others do, in turns on the same threads:
- *   streams  the same memory read and written with almost no arithmetic: master, gradient and both moments in, all but the
+ * adam.c - optimizer/cpu_adam against what bounds it and what others do, in turns on the same
+ * threads:
+ *   streams the same memory read and written with almost no arithmetic: master, gradient and both
+ *   moments in, all but the
  *            gradient out
  *   loop     the formula as a plain loop, as the compiler makes it
- *   torch    torch.optim.AdamW of the python3 in PATH (or $PYTHON), in a process that waits for its turn
+ *   torch torch.optim.AdamW of the python3 in PATH (or $PYTHON), in a process that waits for its
+ *   turn
  *
  *   bench/adam [MILLIONS OF PARAMETERS [ROUNDS [THREADS]]]
  *
- * Prints median times and the median over rounds of their ratio to cpu_adam's: above 1 cpu_adam is faster.
+ * Prints median times and the median over rounds of their ratio to cpu_adam's: above 1 cpu_adam is
+ * faster.
  */
 #include "tests/lib/testhost.h"
 
@@ -44,7 +48,8 @@ static double now(void)
 
 static float *take(int64_t elements)
 {
-	void *p = mmap(NULL, (size_t)elements * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, (size_t)elements * 4, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		abort();
 	madvise(p, (size_t)elements * 4, MADV_HUGEPAGE);
@@ -77,7 +82,8 @@ static void loop_cut(void *arg, int64_t item, int32_t worker)
 		float g = x[GRAD][i];
 		x[M][i] = 0.9f * x[M][i] + 0.1f * g;
 		x[V][i] = 0.999f * x[V][i] + 0.001f * g * g;
-		x[MASTER][i] -= 1e-3f * (x[M][i] / c1 / (sqrtf(x[V][i] / c2) + 1e-8f) + 0.01f * x[MASTER][i]);
+		x[MASTER][i] -= 1e-3f * (x[M][i] / c1 / (sqrtf(x[V][i] / c2) + 1e-8f) +
+					 0.01f * x[MASTER][i]);
 	}
 }
 
@@ -144,8 +150,9 @@ static void ours(void)
 	const int64_t dims[] = { n };
 	struct zr_seg seg = { .n = n, .ndim = 1, .dims = dims, .name = "p" };
 	struct zr_buf state[] = { buffer(x[M]), buffer(x[V]) };
-	struct zr_opt_step s = { .size = sizeof s, .n_state = 2, .step = step_number, .lr = 1e-3, .grad_mult = 1, .opts = opts,
-				 .master = buffer(x[MASTER]), .grad = buffer(x[GRAD]), .state = state, .seg = &seg, .n_seg = 1 };
+	struct zr_opt_step s = { .size = sizeof s, .n_state = 2, .step = step_number, .lr = 1e-3,
+				 .grad_mult = 1, .opts = opts, .master = buffer(x[MASTER]),
+				 .grad = buffer(x[GRAD]), .state = state, .seg = &seg, .n_seg = 1 };
 	if (vtbl->step(inst, &s))
 		abort();
 }
@@ -171,7 +178,8 @@ static double timed(int peer)
 	return now() - t;
 }
 
-/* Values that stay values: what the streams leave behind may be subnormal or not a number, which slows arithmetic down. */
+/* Values that stay values: what the streams leave behind may be subnormal or not a number, which
+ * slows arithmetic down. */
 static void fill(void)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -229,7 +237,8 @@ int main(int argc, char **argv)
 			continue;
 		for (int r = 0; r < rounds; r++)
 			ratio[r] = s[peer][r] / s[OURS][r];
-		printf("%-9s %9.2f   %.2fx\n", names[peer], 1e3 * median(s[peer], rounds), median(ratio, rounds));
+		printf("%-9s %9.2f   %.2fx\n", names[peer], 1e3 * median(s[peer], rounds),
+		       median(ratio, rounds));
 	}
 	desc->destroy(inst);
 	free(opts);

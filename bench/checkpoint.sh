@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checkpoints of GPT-2 124M in fp32 (1.5 GB: masters and two moments) against the disk, in turns: a synchronous save beside
-# fio writing as many bytes to one file and syncing it, a load beside fio reading them, both from a cold cache, and both
-# beside torch.save and torch.load of tensors of that size. And what training waits for an asynchronous save.
+# Checkpoints of GPT-2 124M in fp32 (1.5 GB: masters and two moments) against the disk, in turns: a
+# synchronous save beside fio writing as many bytes to one file and syncing it, a load beside fio
+# reading them, both from a cold cache, and both beside torch.save and torch.load of tensors of that
+# size. And what training waits for an asynchronous save.
 #
 #   bench/checkpoint.sh DIRECTORY [--rounds N] [--threads N]
 #
-# ZEROTH is the program under test (default: zeroth in PATH). Needs fio, python3 with torch (PYTHON names another) and
-# 6 GB in DIRECTORY. Prints GB/s per round; then medians: save and load as parts of fio's rate, and the wait of an
-# asynchronous save as part of a synchronous one.
+# ZEROTH is the program under test (default: zeroth in PATH). Needs fio, python3 with torch (PYTHON
+# names another) and 6 GB in DIRECTORY. Prints GB/s per round; then medians: save and load as parts
+# of fio's rate, and the wait of an asynchronous save as part of a synchronous one.
 set -u
 
 rounds=3 threads=2
@@ -34,12 +35,16 @@ head -c 1000000 /dev/urandom | LC_ALL=C tr '\200-\377' '\000-\177' >"$work/token
 train() {
 	local run=$1
 	shift
-	"$zeroth" train "$here/conf/gpt2-124m.ini" -o run.dir="$work/$run" -o data.plugin=tokens -o data.path="$work/tokens" \
-		-o data.format=uint16 -o precision.plugin=fp32 -o train.micro_batch_size=1 -o train.train_batch_size=4 \
-		-o train.sequence_length=64 -o train.eval_every=0 -o device.threads="$threads" "$@" >"$work/out" 2>"$work/log" ||
+	"$zeroth" train "$here/conf/gpt2-124m.ini" -o run.dir="$work/$run" -o data.plugin=tokens \
+		-o data.path="$work/tokens" \
+		-o data.format=uint16 -o precision.plugin=fp32 -o train.micro_batch_size=1 \
+		-o train.train_batch_size=4 \
+		-o train.sequence_length=64 -o train.eval_every=0 \
+		-o device.threads="$threads" "$@" >"$work/out" 2>"$work/log" ||
 		{ cat "$work/log" >&2; kill $$; }
 }
-# Seconds, and those that training waited, of the first save in the log; later ones are at the end, where nothing hides them.
+# Seconds, and those that training waited, of the first save in the log; later ones are at the end,
+# where nothing hides them.
 saved() { sed -n 's/.* saved in \([0-9.]*\) s, of which training waited \([0-9.]*\) s.*/\1 \2/p' "$work/log" | head -n 1; }
 bytes() { find "$work/$1/checkpoints" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }'; }
 cold() { sync; find "$@" -type f -exec dd if={} iflag=nocache count=0 status=none \;; }
@@ -80,7 +85,8 @@ for round in $(seq "$rounds"); do
 	fio_read=$(fio_seconds read "$size")
 	torch=$(torch_seconds "$size")
 	rm -rf "$work/torch" "$work/sync"
-	train async -o train.steps=4 -o checkpoint.every=1 -o checkpoint.async=yes -o checkpoint.keep=1
+	train async -o train.steps=4 -o checkpoint.every=1 -o checkpoint.async=yes \
+		-o checkpoint.keep=1
 	wait=$(saved | cut -d ' ' -f 2)
 	echo "$round $size $save $load $fio_write $fio_read $wait $torch" | awk '{
 		printf "%5d  %6.2f  (%4.2f, %4.2f)      %8.2f  (%4.2f, %4.2f)       %8.3f s of %.3f s\n",

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collectives.c - comm/local against the collectives of an MPI library, in the same processes, in interleaved rounds.
- *   mpicc ... -o collectives bench/collectives.c tests/lib/testhost.c tests/lib/testplugin.c -ldl -lpthread -lm
+ * collectives.c - comm/local against the collectives of an MPI library, in the same processes, in
+ * interleaved rounds.
+ *   mpicc ... -o collectives bench/collectives.c tests/lib/testhost.c tests/lib/testplugin.c -ldl
+ *   -lpthread -lm
  *   mpirun -n 2 ./collectives [MiB [ROUNDS]]
- * Prints median times in ms for fp32 buffers of that size: with buffers in memory of mem_alloc, and in private memory.
- * The size is that of the whole: each rank gathers or reduces to 1/N of it. A view needs no gather: for it stands the time
- * of a fence and of reading all of it once, beside that of reading what an all_gather has brought.
+ * Prints median times in ms for fp32 buffers of that size: with buffers in memory of mem_alloc, and
+ * in private memory. The size is that of the whole: each rank gathers or reduces to 1/N of it. A
+ * view needs no gather: for it stands the time of a fence and of reading all of it once, beside
+ * that of reading what an all_gather has brought.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -62,10 +65,13 @@ static struct zr_host *host;
 /* n elements in all; parts of n / world. */
 static void by_zeroth(int kind, float *a, float *b, int64_t n)
 {
-	struct zr_comm_seg seg[KINDS] = { { a, a, n }, { a, b, n / world }, { b + rank * (n / world), b, n / world } };
-	static const int kinds[KINDS] = { ZR_COMM_ALL_REDUCE, ZR_COMM_REDUCE_SCATTER, ZR_COMM_ALL_GATHER };
-	struct zr_comm_op op = { .size = sizeof op, .kind = kinds[kind], .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .n_seg = 1,
-				 .seg = &seg[kind] };
+	struct zr_comm_seg seg[KINDS] = { { a, a, n },
+					  { a, b, n / world },
+					  { b + rank * (n / world), b, n / world } };
+	static const int kinds[KINDS] = { ZR_COMM_ALL_REDUCE, ZR_COMM_REDUCE_SCATTER,
+					  ZR_COMM_ALL_GATHER };
+	struct zr_comm_op op = { .size = sizeof op, .kind = kinds[kind], .group = ZR_GROUP_WORLD,
+				 .dtype = ZR_F32, .n_seg = 1, .seg = &seg[kind] };
 	zr_ticket t;
 	if (comm->post(inst, &op, &t) || comm->wait(inst, t))
 		MPI_Abort(MPI_COMM_WORLD, 1);
@@ -79,7 +85,8 @@ static void by_mpi(int kind, float *a, float *b, int64_t n)
 	else if (kind == 1)
 		MPI_Reduce_scatter_block(a, b, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 	else
-		MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, part, MPI_FLOAT, MPI_COMM_WORLD);
+		MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, part, MPI_FLOAT,
+			      MPI_COMM_WORLD);
 }
 
 static volatile float sink;
@@ -98,8 +105,8 @@ static void read_all(const float *p, int64_t n)
 static void by_view(int kind, float *a, float *b, int64_t n)
 {
 	struct zr_comm_seg seg = { a, NULL, n / world };
-	struct zr_comm_op op = { .size = sizeof op, .kind = ZR_COMM_FENCE, .group = ZR_GROUP_WORLD, .dtype = ZR_F32, .n_seg = 1,
-				 .seg = &seg };
+	struct zr_comm_op op = { .size = sizeof op, .kind = ZR_COMM_FENCE, .group = ZR_GROUP_WORLD,
+				 .dtype = ZR_F32, .n_seg = 1, .seg = &seg };
 	zr_ticket t;
 	(void)kind;
 	if (comm->post(inst, &op, &t) || comm->wait(inst, t))
@@ -107,7 +114,8 @@ static void by_view(int kind, float *a, float *b, int64_t n)
 	read_all(b, n);
 }
 
-/* The bytes of an all_gather, each rank copying what it lacks: no collective of copies can be faster. */
+/* The bytes of an all_gather, each rank copying what it lacks: no collective of copies can be
+ * faster. */
 static void by_memcpy(int kind, float *a, float *b, int64_t n)
 {
 	int64_t part = n / world;
@@ -135,7 +143,8 @@ static int ascending(const void *x, const void *y)
 }
 
 /* Time of the slowest rank. */
-static double timed(void (*fn)(int, float *, float *, int64_t), int kind, float *a, float *b, int64_t n)
+static double timed(void (*fn)(int, float *, float *, int64_t), int kind, float *a, float *b,
+		    int64_t n)
 {
 	double t, worst;
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -167,7 +176,8 @@ static void compare_kind(int kind, float *a, float *b, float *c, float *d, int64
 	}
 	double m = median(ms[0]), s = median(ms[1]), p = median(ms[2]);
 	if (!rank)
-		printf("%-15s %9.2f %9.2f %9.2f   %.1fx %.1fx\n", names[kind], m, s, p, m / s, m / p);
+		printf("%-15s %9.2f %9.2f %9.2f   %.1fx %.1fx\n", names[kind], m, s, p, m / s,
+		       m / p);
 }
 
 static void compare_limit(float *a, float *b, int64_t n)
@@ -179,7 +189,8 @@ static void compare_limit(float *a, float *b, int64_t n)
 	}
 	double limit = median(ms[0]), ours = median(ms[1]);
 	if (!rank)
-		printf("all_gather %.2f, only its copies %.2f: %.2f of what they allow\n", ours, limit, limit / ours);
+		printf("all_gather %.2f, only its copies %.2f: %.2f of what they allow\n", ours,
+		       limit, limit / ours);
 }
 
 static void compare_view(float *a, float *d, int64_t n)
@@ -216,7 +227,8 @@ int main(int argc, char **argv)
 	host->world = host->local_world = world;
 	host->get = host_get;
 	comm = test_iface(desc, "zr.comm/1");
-	if (test_create(host, desc, test_options(desc), &inst) || comm->mem_alloc(inst, 2 * (uint64_t)n * 4, &shared))
+	if (test_create(host, desc, test_options(desc), &inst) ||
+	    comm->mem_alloc(inst, 2 * (uint64_t)n * 4, &shared))
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	float *a = shared, *b = a + n, *c = malloc((uint64_t)n * 4), *d = malloc((uint64_t)n * 4);
 	if (!c || !d)
@@ -225,8 +237,8 @@ int main(int argc, char **argv)
 	memset(c, 0, (uint64_t)n * 4);
 	memset(d, 0, (uint64_t)n * 4);
 	if (!rank)
-		printf("%d ranks, %.1f MiB fp32, median of %d; ms\n%-15s %9s %9s %9s   ratios\n", world, (double)n / (1 << 18), rounds,
-		       "", "MPI", "shared", "private");
+		printf("%d ranks, %.1f MiB fp32, median of %d; ms\n%-15s %9s %9s %9s   ratios\n",
+		       world, (double)n / (1 << 18), rounds, "", "MPI", "shared", "private");
 	for (int kind = 0; kind < KINDS; kind++)
 		compare_kind(kind, a, b, c, d, n);
 	compare_limit(a, b, n);

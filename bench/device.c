@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device.c - rates of operations of the device that ZR_TEST_DEVICE names (cpu): lines "name value unit", each the median of
- * several batches. Sizes are large where the device has memory for them, so that launches and caches count for nothing.
- * Products of a model: forward, gradient of the input and of the weight, as its plugin asks for them, in its numbers.
+ * device.c - rates of operations of the device that ZR_TEST_DEVICE names (cpu): lines "name value
+ * unit", each the median of several batches. Sizes are large where the device has memory for them,
+ * so that launches and caches count for nothing. Products of a model: forward, gradient of the
+ * input and of the weight, as its plugin asks for them, in its numbers.
  */
 #include <zeroth/device.h>
 
@@ -39,7 +40,8 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Seconds: median of 5 batches of at least a twentieth of a second each, after one that counts for nothing. */
+/* Seconds: median of 5 batches of at least a twentieth of a second each, after one that counts for
+ * nothing. */
 static double time_of(int (*op)(void))
 {
 	double s[5], began, t;
@@ -68,7 +70,7 @@ static void rate(const char *name, int (*op)(void), double work, const char *uni
 	fflush(stdout);
 }
 
-/* ---- matrix products ---------------------------------------------------------------------------------- */
+/* ---- matrix products ------------------------------------------------------------- */
 
 static int64_t m, n, k;
 static uint32_t flags;
@@ -78,8 +80,10 @@ static int32_t to;
 static int product(void)
 {
 	const int64_t width = to == ZR_F32 ? 4 : 2;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16, .d_dtype = to,
-				   .m = m, .n = n, .k = k, .lda = flags & ZR_MM_TRANS_A ? m : k, .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n, .a = room,
+	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ZR_BF16,
+				   .b_dtype = ZR_BF16, .d_dtype = to, .m = m, .n = n, .k = k,
+				   .lda = flags & ZR_MM_TRANS_A ? m : k,
+				   .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n, .a = room,
 				   .b = room + 2 * m * k, .d = room + 2 * (m * k + k * n) };
 	if (flags & ZR_MM_GELU) {
 		op.bias = room;
@@ -102,8 +106,8 @@ static double operations(void)
 	return 2 * (double)m * (double)n * (double)k;
 }
 
-/* A model's products: width in, width out, how many of them. Its head comes last: `chunk` rows at a time, logits in fp32, rows of
- * the length that device/cuda gives them. */
+/* A model's products: width in, width out, how many of them. Its head comes last: `chunk` rows at a
+ * time, logits in fp32, rows of the length that device/cuda gives them. */
 struct model {
 	const char *name;
 	int64_t rows, chunk;
@@ -114,10 +118,14 @@ struct model {
 };
 
 static const struct model models[] = {
-	{ "gpt2_124m", 65536, 4096, 0, { { 768, 2304, 12 }, { 768, 768, 12 }, { 768, 3072, 12 }, { 3072, 768, 12 }, { 768, 50304, 1 } } },
-	{ "gpt2_1558m", 16384, 4096, 0, { { 1600, 4800, 48 }, { 1600, 1600, 48 }, { 1600, 6400, 48 }, { 6400, 1600, 48 },
-				   { 1600, 50304, 1 } } },
-	{ "llama_7b", 8192, 4096, 1, { { 4096, 4096, 128 }, { 4096, 11008, 64 }, { 11008, 4096, 32 }, { 4096, 32000, 1 } } },
+	{ "gpt2_124m", 65536, 4096, 0,
+	  { { 768, 2304, 12 }, { 768, 768, 12 }, { 768, 3072, 12 }, { 3072, 768, 12 },
+	    { 768, 50304, 1 } } },
+	{ "gpt2_1558m", 16384, 4096, 0,
+	  { { 1600, 4800, 48 }, { 1600, 1600, 48 }, { 1600, 6400, 48 }, { 6400, 1600, 48 },
+	    { 1600, 50304, 1 } } },
+	{ "llama_7b", 8192, 4096, 1,
+	  { { 4096, 4096, 128 }, { 4096, 11008, 64 }, { 11008, 4096, 32 }, { 4096, 32000, 1 } } },
 };
 
 /* Rates of each product and of all, weighed by how often a step has them. */
@@ -127,13 +135,15 @@ static void model_products(const struct model *a)
 	double work = 0, seconds_of_all = 0;
 	for (int i = 0; i < 5 && a->w[i].count; i++) {
 		const int head = a->w[i].count == 1;
-		const int64_t rows = (head ? a->chunk : a->rows) / part_of, in = a->w[i].in / part_of, out = a->w[i].out / part_of;
+		const int64_t rows = (head ? a->chunk : a->rows) / part_of,
+			      in = a->w[i].in / part_of, out = a->w[i].out / part_of;
 		const double times = (double)a->w[i].count * (double)(a->rows / part_of / rows);
 		const uint32_t w_out_in = a->out_in || head;
 		for (int part = 0; part < 3; part++) {
 			static const char *const parts[] = { "forward", "dx", "dw" };
 			if (part == 0)
-				shape(rows, out, in, w_out_in ? ZR_MM_TRANS_B : 0, head ? ZR_F32 : ZR_BF16);
+				shape(rows, out, in, w_out_in ? ZR_MM_TRANS_B : 0,
+				      head ? ZR_F32 : ZR_BF16);
 			else if (part == 1)
 				shape(rows, in, out, w_out_in ? 0 : ZR_MM_TRANS_B, ZR_BF16);
 			else if (w_out_in)
@@ -141,7 +151,8 @@ static void model_products(const struct model *a)
 			else
 				shape(in, out, rows, ZR_MM_TRANS_A | ZR_MM_ACCUMULATE, ZR_F32);
 			double t = time_of(product);
-			printf("%s_%lldx%lld_%s %.4g TFLOP/s\n", a->name, (long long)in, (long long)out, parts[part], 1e-12 * operations() / t);
+			printf("%s_%lldx%lld_%s %.4g TFLOP/s\n", a->name, (long long)in,
+			       (long long)out, parts[part], 1e-12 * operations() / t);
 			fflush(stdout);
 			work += times * operations();
 			seconds_of_all += times * t;
@@ -151,17 +162,20 @@ static void model_products(const struct model *a)
 	fflush(stdout);
 }
 
-/* ---- attention ---------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------- */
 
 static int64_t batch, length;
 
 static struct zr_op_attention heads(void)
 {
 	const int64_t width = 768, rows = batch * length;
-	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = ZR_BF16, .batch = batch, .length = length,
-					 .heads = 12, .kv_heads = 12, .head_dim = 64, .q_stride = 3 * width, .k_stride = 3 * width,
-					 .v_stride = 3 * width, .out_stride = width, .scale = 0.125f, .q = room, .k = room + 2 * width,
-					 .v = room + 4 * width, .out = room + 6 * width * rows,
+	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = ZR_BF16,
+					 .batch = batch, .length = length, .heads = 12,
+					 .kv_heads = 12, .head_dim = 64, .q_stride = 3 * width,
+					 .k_stride = 3 * width, .v_stride = 3 * width,
+					 .out_stride = width, .scale = 0.125f, .q = room,
+					 .k = room + 2 * width, .v = room + 4 * width,
+					 .out = room + 6 * width * rows,
 					 .lse = (float *)(void *)(room + 8 * width * rows) };
 }
 
@@ -174,13 +188,16 @@ static int attention(void)
 static int attention_bwd(void)
 {
 	const int64_t width = 768, rows = batch * length;
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = heads(), .dout = room + 10 * width * rows,
-					  .dq = room + 12 * width * rows, .dk = room + 12 * width * rows + 2 * width,
-					  .dv = room + 12 * width * rows + 4 * width, .work = room + 18 * width * rows };
+	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = heads(),
+					  .dout = room + 10 * width * rows,
+					  .dq = room + 12 * width * rows,
+					  .dk = room + 12 * width * rows + 2 * width,
+					  .dv = room + 12 * width * rows + 4 * width,
+					  .work = room + 18 * width * rows };
 	return d.ops->attention_bwd(d.ops, NULL, &op);
 }
 
-/* ---- what a step of GPT-2 or Llama has beside them: bytes read and written ------------------------------------------ */
+/* ---- what a step of GPT-2 or Llama has beside them: bytes read and written ------- */
 
 static int64_t rows, width;
 
@@ -197,77 +214,90 @@ static float *stats(int k)
 
 static int layernorm(void)
 {
-	struct zr_op_layernorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .eps = 1e-5f, .x = part(0),
-				      .gamma = part(1), .beta = part(1), .y = part(2), .mean = stats(0), .rstd = stats(1) };
+	struct zr_op_layernorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
+				      .width = width, .eps = 1e-5f, .x = part(0), .gamma = part(1),
+				      .beta = part(1), .y = part(2), .mean = stats(0),
+				      .rstd = stats(1) };
 	return d.ops->layernorm(d.ops, NULL, &op);
 }
 
 static int layernorm_bwd(void)
 {
-	struct zr_op_layernorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .dy = part(1), .x = part(0),
-					  .gamma = part(1), .mean = stats(0), .rstd = stats(1), .dx = part(2), .dgamma = stats(2),
-					  .dbeta = stats(3), .work = stats(4) };
+	struct zr_op_layernorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
+					  .width = width, .dy = part(1), .x = part(0),
+					  .gamma = part(1), .mean = stats(0), .rstd = stats(1),
+					  .dx = part(2), .dgamma = stats(2), .dbeta = stats(3),
+					  .work = stats(4) };
 	return d.ops->layernorm_bwd(d.ops, NULL, &op);
 }
 
 static int rmsnorm(void)
 {
-	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .eps = 1e-5f, .x = part(0),
-				    .gamma = part(1), .y = part(2), .rstd = stats(1) };
+	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
+				    .width = width, .eps = 1e-5f, .x = part(0), .gamma = part(1),
+				    .y = part(2), .rstd = stats(1) };
 	return d.ops->rmsnorm(d.ops, NULL, &op);
 }
 
 static int rmsnorm_bwd(void)
 {
-	struct zr_op_rmsnorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .dy = part(1), .x = part(0),
-					.gamma = part(1), .rstd = stats(1), .dx = part(2), .dgamma = stats(2), .work = stats(4) };
+	struct zr_op_rmsnorm_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
+					.width = width, .dy = part(1), .x = part(0),
+					.gamma = part(1), .rstd = stats(1), .dx = part(2),
+					.dgamma = stats(2), .work = stats(4) };
 	return d.ops->rmsnorm_bwd(d.ops, NULL, &op);
 }
 
 static int residual(void)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .a = part(0), .b = part(1), .out = part(2) };
+	struct zr_op_residual op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
+				     .a = part(0), .b = part(1), .out = part(2) };
 	return d.ops->residual(d.ops, NULL, &op);
 }
 
 static int gelu_bwd(void)
 {
-	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .dy = part(0), .pre = part(1), .dx = part(2),
-				     .act = part(3) };
+	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
+				     .dy = part(0), .pre = part(1), .dx = part(2), .act = part(3) };
 	return d.ops->gelu_bwd(d.ops, NULL, &op);
 }
 
 static int swiglu(void)
 {
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .gate = part(0), .up = part(1),
-				   .out = part(2) };
+	struct zr_op_swiglu op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
+				   .gate = part(0), .up = part(1), .out = part(2) };
 	return d.ops->swiglu(d.ops, NULL, &op);
 }
 
 static int swiglu_bwd(void)
 {
-	struct zr_op_swiglu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width, .dy = part(0), .gate = part(1),
-				       .up = part(2), .dgate = part(3), .dup = part(4), .act = part(5) };
+	struct zr_op_swiglu_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .n = rows * width,
+				       .dy = part(0), .gate = part(1), .up = part(2),
+				       .dgate = part(3), .dup = part(4), .act = part(5) };
 	return d.ops->swiglu_bwd(d.ops, NULL, &op);
 }
 
 static int rotary(void)
 {
-	struct zr_op_rotary op = { .size = sizeof op, .dtype = ZR_BF16, .batch = 1, .length = rows, .heads = width / 64, .head_dim = 64,
-				   .stride = width, .x = part(0), .out = part(1), .frequency = { 1, 0.5f, 0.1f } };
+	struct zr_op_rotary op = { .size = sizeof op, .dtype = ZR_BF16, .batch = 1, .length = rows,
+				   .heads = width / 64, .head_dim = 64, .stride = width,
+				   .x = part(0), .out = part(1), .frequency = { 1, 0.5f, 0.1f } };
 	return d.ops->rotary(d.ops, NULL, &op);
 }
 
 static int bias_bwd(void)
 {
-	struct zr_op_bias_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows, .width = width, .dy = part(0), .db = stats(0) };
+	struct zr_op_bias_bwd op = { .size = sizeof op, .dtype = ZR_BF16, .rows = rows,
+				     .width = width, .dy = part(0), .db = stats(0) };
 	return d.ops->bias_bwd(d.ops, NULL, &op);
 }
 
 static int fold(void)
 {
-	struct zr_op_fold op = { .size = sizeof op, .flags = ZR_OP_ACCUMULATE, .comm_dtype = ZR_BF16, .n = rows * width,
-				 .g = (float *)(void *)part(0), .acc = (float *)(void *)part(2), .sumsq = (double *)(void *)stats(0),
+	struct zr_op_fold op = { .size = sizeof op, .flags = ZR_OP_ACCUMULATE,
+				 .comm_dtype = ZR_BF16, .n = rows * width,
+				 .g = (float *)(void *)part(0), .acc = (float *)(void *)part(2),
+				 .sumsq = (double *)(void *)stats(0),
 				 .nonfinite = (uint32_t *)(void *)stats(2) };
 	return d.ops->fold(d.ops, NULL, &op);
 }
@@ -315,10 +345,12 @@ static void place_head(int64_t rows_, int64_t width_, int64_t vocabulary)
 {
 	const uint64_t n = (uint64_t)rows_, c = (uint64_t)width_, v = (uint64_t)vocabulary;
 	char *at = room;
-	head = (struct zr_op_head_loss){ .size = sizeof head, .flags = ZR_OP_ACCUMULATE, .dtype = ZR_BF16, .scale = 1e-4f, .rows = rows_,
-					 .width = width_, .vocabulary = vocabulary, .x = carve(&at, 2 * n * c), .w = carve(&at, 2 * v * c),
-					 .dx = carve(&at, 2 * n * c), .dw = carve(&at, 4 * v * c), .loss = carve(&at, 4 * n),
-					 .loss_sum = carve(&at, 8) };
+	head = (struct zr_op_head_loss){ .size = sizeof head, .flags = ZR_OP_ACCUMULATE,
+					 .dtype = ZR_BF16, .scale = 1e-4f, .rows = rows_,
+					 .width = width_, .vocabulary = vocabulary,
+					 .x = carve(&at, 2 * n * c), .w = carve(&at, 2 * v * c),
+					 .dx = carve(&at, 2 * n * c), .dw = carve(&at, 4 * v * c),
+					 .loss = carve(&at, 4 * n), .loss_sum = carve(&at, 8) };
 	int32_t *targets = carve(&at, 4 * n);
 	head.targets = targets;
 	head.work = carve(&at, d.ops->head_loss_work(d.ops, &head));
@@ -332,16 +364,19 @@ static int head_loss(void)
 	return d.ops->head_loss(d.ops, NULL, &head);
 }
 
-/* ---- updates and copies --------------------------------------------------------------------------------- */
+/* ---- updates and copies ---------------------------------------------------------- */
 
 static int64_t count;
 static struct zr_scalars *scalars;
 
 static int adamw(void)
 {
-	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = ZR_BF16, .bias_correction = 1, .n = count, .beta1 = 0.9, .beta2 = 0.99,
-				  .eps = 1e-8, .weight_decay = 0.1, .scalars = scalars, .grad = (float *)(void *)room,
-				  .master = (float *)(void *)(room + 4 * count), .m = room + 8 * count, .v = room + 12 * count,
+	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = ZR_BF16, .bias_correction = 1,
+				  .n = count, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8,
+				  .weight_decay = 0.1, .scalars = scalars,
+				  .grad = (float *)(void *)room,
+				  .master = (float *)(void *)(room + 4 * count),
+				  .m = room + 8 * count, .v = room + 12 * count,
 				  .lowp = room + 16 * count };
 	return d.ops->adamw(d.ops, NULL, &op);
 }
@@ -353,8 +388,8 @@ static int on_device(void)
 
 static int cast(void)
 {
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32, .n = count, .src = room,
-				 .dst = room + 4 * count };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = ZR_F32,
+				 .n = count, .src = room, .dst = room + 4 * count };
 	return d.ops->cast(d.ops, NULL, &op);
 }
 
@@ -368,7 +403,8 @@ static int from_device(void)
 	return d.v->copy(d.inst, NULL, host, room, (uint64_t)count);
 }
 
-/* Random bf16 numbers near 1, which make random fp32 ones too: products of zeros are faster than others. */
+/* Random bf16 numbers near 1, which make random fp32 ones too: products of zeros are faster than
+ * others. */
 static void fill(uint64_t bytes)
 {
 	const uint64_t part = 1 << 20;
@@ -407,10 +443,12 @@ int main(void)
 	batch = big ? 32 : 1;
 	length = big ? 1024 : 256;
 	rate("attention", attention, 2e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
-	rate("attention_bwd", attention_bwd, 5e-12 * 768.0 * (double)(batch * length * length), "TFLOP/s");
+	rate("attention_bwd", attention_bwd, 5e-12 * 768.0 * (double)(batch * length * length),
+	     "TFLOP/s");
 	other_operations();
 	place_head(big ? 16384 : 256, 768, big ? 50257 : 3001);
-	rate("head_loss", head_loss, 6e-12 * (double)(head.rows * head.width * head.vocabulary), "TFLOP/s");
+	rate("head_loss", head_loss, 6e-12 * (double)(head.rows * head.width * head.vocabulary),
+	     "TFLOP/s");
 	count = big ? 128 << 20 : 4 << 20;
 	rate("adamw", adamw, 30e-9 * (double)count, "GB/s");
 	rate("cast_on_device", cast, 8e-9 * (double)count, "GB/s");

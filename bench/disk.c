@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * disk.c - offload/nvme against fio: io_uring, direct I/O, registered buffers, the same block size and depth, files of
- * the same size in the same directory, in turns.
+ * disk.c - offload/nvme against fio: io_uring, direct I/O, registered buffers, the same block size
+ * and depth, files of the same size in the same directory, in turns.
  *
  *   bench/disk DIR [PAIRS [SECONDS [BLOCK [DEPTH [MIB]]]]]
  *
- * A store of Zeroth moves pieces, as an update does: 4 requests of 16 MiB are posted at any time, cut by the plugin. Prints
- * the medians in MB/s (10^6) and the median of the pairs' ratios: above 1 the plugin is faster. Both files exist in full
- * before anything is measured, and are removed.
+ * A store of Zeroth moves pieces, as an update does: 4 requests of 16 MiB are posted at any time,
+ * cut by the plugin. Prints the medians in MB/s (10^6) and the median of the pairs' ratios: above 1
+ * the plugin is faster. Both files exist in full before anything is measured, and are removed.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static double now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- the plugin ---------------------------------------------------------------------------------------- */
+/* ---- the plugin ------------------------------------------------------------------ */
 
 static void open_store(void)
 {
@@ -60,7 +60,8 @@ static void open_store(void)
 		stop("options");
 	if (test_create(host, desc, opts, &inst) || store->make(inst, "bench", size, &object))
 		stop("create");
-	mem = mmap(NULL, POSTED * PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mem = mmap(NULL, POSTED * PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		   0);
 	if (mem == MAP_FAILED)
 		stop("mmap");
 	madvise(mem, POSTED * PIECE, MADV_HUGEPAGE);
@@ -74,8 +75,9 @@ static void post(int mode, uint64_t i, uint64_t *ticket)
 {
 	uint64_t off = i * PIECE % size;
 	char *at = mem + i % POSTED * PIECE;
-	int rc = mode == WRITE || (mode == MIXED && i % 2) ? store->write(inst, object, off, at, PIECE, ticket)
-							   : store->read(inst, object, off, at, PIECE, ticket);
+	int rc = mode == WRITE || (mode == MIXED && i % 2) ?
+			 store->write(inst, object, off, at, PIECE, ticket) :
+			 store->read(inst, object, off, at, PIECE, ticket);
 	if (rc)
 		stop("post");
 }
@@ -86,7 +88,8 @@ static double by_plugin(int mode, uint64_t bytes, double wanted)
 	uint64_t ticket[POSTED], posted = 0, done = 0;
 	double start = now();
 	while (done < posted || posted == 0) {
-		while (posted - done < POSTED && (now() - start < wanted || posted * PIECE < bytes)) {
+		while (posted - done < POSTED &&
+		       (now() - start < wanted || posted * PIECE < bytes)) {
 			post(mode, posted, &ticket[posted % POSTED]);
 			posted++;
 		}
@@ -96,7 +99,7 @@ static double by_plugin(int mode, uint64_t bytes, double wanted)
 	return (double)(done * PIECE) / (now() - start);
 }
 
-/* ---- fio ----------------------------------------------------------------------------------------------- */
+/* ---- fio ------------------------------------------------------------------------- */
 
 static double by_fio(int mode, const char *how)
 {
@@ -104,10 +107,12 @@ static double by_fio(int mode, const char *how)
 	double kib = 0;
 	int field = 1;
 	FILE *f;
-	snprintf(command, sizeof command,
-		 "fio --name=disk --filename=%s/zeroth-bench-fio --size=%llu --bs=%s --iodepth=%s --ioengine=io_uring --direct=1 "
-		 "--fixedbufs=1 --rw=%s %s --output-format=terse --terse-version=3",
-		 dir, (unsigned long long)size, block, depth, fio_names[mode], how);
+	snprintf(
+		command, sizeof command,
+		"fio --name=disk --filename=%s/zeroth-bench-fio --size=%llu --bs=%s --iodepth=%s "
+		"--ioengine=io_uring --direct=1 "
+		"--fixedbufs=1 --rw=%s %s --output-format=terse --terse-version=3",
+		dir, (unsigned long long)size, block, depth, fio_names[mode], how);
 	f = popen(command, "r");
 	if (!f || !fgets(line, sizeof line, f))
 		stop("fio does not run");
@@ -119,7 +124,7 @@ static double by_fio(int mode, const char *how)
 	return kib * 1024;
 }
 
-/* ---- pairs --------------------------------------------------------------------------------------------- */
+/* ---- pairs ----------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -147,8 +152,9 @@ static void compare(int mode, int pairs)
 		ratio[i] = own[i] / fio[i];
 	}
 	double r = median(ratio, pairs); /* sorts */
-	printf("%-6s  plugin %7.1f  fio %7.1f  ratio %.3f  (%.3f to %.3f, %d pairs)\n", mode_names[mode], median(own, pairs) / 1e6,
-	       median(fio, pairs) / 1e6, r, ratio[0], ratio[pairs - 1], pairs);
+	printf("%-6s  plugin %7.1f  fio %7.1f  ratio %.3f  (%.3f to %.3f, %d pairs)\n",
+	       mode_names[mode], median(own, pairs) / 1e6, median(fio, pairs) / 1e6, r, ratio[0],
+	       ratio[pairs - 1], pairs);
 	fflush(stdout);
 }
 

@@ -1,19 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A step of GPT-2 124M in fp32 (B 4, T 64, random weights, random tokens) beside llm.c's CPU trainer, in turns.
+# A step of GPT-2 124M in fp32 (B 4, T 64, random weights, random tokens) beside llm.c's CPU
+# trainer, in turns.
 #
 #   bench/gpt2_124m.sh [--rounds N] [--steps N] [--threads N]
 #
 # The trainers are yours to build; name at least one in the environment:
 #   LLMC        train_gpt2 as its Makefile makes it
 #   LLMC_BLAS   the same with its matmuls handed to a BLAS
-# Each runs in its own directory, where it must find the files it opens. ZEROTH is the program under test (default:
-# zeroth in PATH); ZEROTH_ARGS holds further arguments of `zeroth train`. One more argument list in
-# ZEROTH_OTHER adds a second run of zeroth to every round, to compare two settings.
+# Each runs in its own directory, where it must find the files it opens. ZEROTH is the program under
+# test (default: zeroth in PATH); ZEROTH_ARGS holds further arguments of `zeroth train`. One more
+# argument list in ZEROTH_OTHER adds a second run of zeroth to every round, to compare two settings.
 #
-# Prints per trainer: median step, tokens per second, peak memory (VmHWM), and for each the ratio of the
-# medians to zeroth's: above 1 zeroth is faster. The first step of every run warms up and is not counted.
+# Prints per trainer: median step, tokens per second, peak memory (VmHWM), and for each the ratio of
+# the medians to zeroth's: above 1 zeroth is faster. The first step of every run warms up and is not
+# counted.
 set -u
 
 rounds=3
@@ -49,8 +51,8 @@ watch_peak() {
 	echo "$peak"
 }
 
-# llm.c trainer $2 under the name $1: adds its step times in ms to $work/$1.ms. It trains longer than asked for
-# and evaluates in between; it is stopped after the steps that count.
+# llm.c trainer $2 under the name $1: adds its step times in ms to $work/$1.ms. It trains longer
+# than asked for and evaluates in between; it is stopped after the steps that count.
 run_llmc() {
 	local name=$1 program=$2 seen=0 line pid
 	mkfifo "$work/pipe"
@@ -76,10 +78,13 @@ run_zeroth() {
 	local name=$1 pid
 	shift
 	rm -rf "$work/run"
-	"$zeroth" train "$conf" -o "run.dir=$work/run" -o data.plugin=tokens -o "data.path=$work/tokens.bin" \
-		-o data.format=uint16 -o precision.plugin=fp32 -o train.micro_batch_size=4 -o train.train_batch_size=4 \
+	"$zeroth" train "$conf" -o "run.dir=$work/run" -o data.plugin=tokens \
+		-o "data.path=$work/tokens.bin" \
+		-o data.format=uint16 -o precision.plugin=fp32 -o train.micro_batch_size=4 \
+		-o train.train_batch_size=4 \
 		-o train.sequence_length=64 -o train.gradient_clipping=0 -o train.eval_every=0 \
-		-o "train.steps=$((steps + 1))" -o "device.threads=$threads" "$@" >"$work/$name.log" 2>&1 &
+		-o "train.steps=$((steps + 1))" \
+		-o "device.threads=$threads" "$@" >"$work/$name.log" 2>&1 &
 	pid=$!
 	watch_peak "$pid" >>"$work/$name.kb" &
 	if ! wait "$pid"; then

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - the matrix products of GPT-2 124M, of TinyLlama and of the demo model by device/cpu, beside OpenBLAS on as
- * many threads where a library of it can be loaded: fp32, without what follows a product. In turns on the same data. Per
- * shape: GFLOP/s of each (best turn) and the median of the ratios of neighbouring turns, above 1 where device/cpu is faster.
+ * matmul.c - the matrix products of GPT-2 124M, of TinyLlama and of the demo model by device/cpu,
+ * beside OpenBLAS on as many threads where a library of it can be loaded: fp32, without what
+ * follows a product. In turns on the same data. Per shape: GFLOP/s of each (best turn) and the
+ * median of the ratios of neighbouring turns, above 1 where device/cpu is faster.
  *
  *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name [library]]]]]
  */
@@ -114,22 +115,25 @@ static void *operand(int64_t n, int32_t dtype)
 		if (dtype == ZR_BF16)
 			memcpy(p + 2 * i, (char *)&x + 2, 2);
 		else if (dtype == ZR_F16) /* 1/2 to 1, of either sign */
-			memcpy(p + 2 * i, &(uint16_t){ (uint16_t)((seed >> 16 & 0x83ff) | 0x3800) }, 2);
+			memcpy(p + 2 * i, &(uint16_t){ (uint16_t)((seed >> 16 & 0x83ff) | 0x3800) },
+			       2);
 		else
 			memcpy(p + 4 * i, &x, 4);
 	}
 	return p;
 }
 
-typedef void (*sgemm_fn)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
-			 int ldb, float beta, float *c, int ldc);
+typedef void (*sgemm_fn)(int order, int ta, int tb, int m, int n, int k, float alpha,
+			 const float *a, int lda, const float *b, int ldb, float beta, float *c,
+			 int ldc);
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 }; /* of cblas.h */
 
 /* NULL without such a library. */
 static sgemm_fn sgemm_of(const char *library, int threads)
 {
 	void *lib = dlopen(library, RTLD_NOW);
-	void (*set_threads)(int) = lib ? (void (*)(int))(uintptr_t)dlsym(lib, "openblas_set_num_threads") : NULL;
+	void (*set_threads)(int) =
+		lib ? (void (*)(int))(uintptr_t)dlsym(lib, "openblas_set_num_threads") : NULL;
 	if (!set_threads)
 		fprintf(stderr, "matmul: no OpenBLAS: %s\n", lib ? library : dlerror());
 	else
@@ -149,9 +153,10 @@ static double run_peer(sgemm_fn sgemm, const struct zr_op_matmul *o, int times)
 {
 	double start = now();
 	while (times-- > 0)
-		sgemm(ROW_MAJOR, o->flags & ZR_MM_TRANS_A ? TRANS : NO_TRANS, o->flags & ZR_MM_TRANS_B ? TRANS : NO_TRANS, (int)o->m,
-		      (int)o->n, (int)o->k, 1, o->a, (int)o->lda, o->b, (int)o->ldb, o->flags & ZR_MM_ACCUMULATE ? 1 : 0, o->d,
-		      (int)o->ldd);
+		sgemm(ROW_MAJOR, o->flags & ZR_MM_TRANS_A ? TRANS : NO_TRANS,
+		      o->flags & ZR_MM_TRANS_B ? TRANS : NO_TRANS, (int)o->m, (int)o->n, (int)o->k,
+		      1, o->a, (int)o->lda, o->b, (int)o->ldb, o->flags & ZR_MM_ACCUMULATE ? 1 : 0,
+		      o->d, (int)o->ldd);
 	return now() - start;
 }
 
@@ -160,14 +165,16 @@ static void compare(const struct zr_ops *own, sgemm_fn peer, const struct shape 
 	static double ratio[TURNS];
 	int32_t d_dtype = s->flags & ZR_MM_TRANS_A ? ZR_F32 : s->dtype;
 	struct zr_op_matmul op = {
-		.size = sizeof op, .flags = s->flags, .a_dtype = s->dtype, .b_dtype = s->dtype, .d_dtype = d_dtype,
-		.m = s->m, .n = s->n, .k = s->k, .lda = s->flags & ZR_MM_TRANS_A ? s->m : s->k,
+		.size = sizeof op, .flags = s->flags, .a_dtype = s->dtype, .b_dtype = s->dtype,
+		.d_dtype = d_dtype, .m = s->m, .n = s->n, .k = s->k,
+		.lda = s->flags & ZR_MM_TRANS_A ? s->m : s->k,
 		.ldb = s->flags & ZR_MM_TRANS_B ? s->k : s->n, .ldd = s->n,
 		.a = operand(s->m * s->k, s->dtype), .b = operand(s->k * s->n, s->dtype),
 		.d = operand(s->m * s->n, d_dtype),
 		.pre = s->flags & ZR_MM_GELU ? operand(s->m * s->n, d_dtype) : NULL,
 	};
-	double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k, best[2] = { 1e9, 1e9 }, end, t[2];
+	double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k, best[2] = { 1e9, 1e9 }, end,
+	       t[2];
 	int times = (int)(2e7 / flop) + 1, n = 0;
 	if (s->dtype != ZR_F32)
 		peer = NULL;
@@ -183,8 +190,8 @@ static void compare(const struct zr_ops *own, sgemm_fn peer, const struct shape 
 		best[1] = t[1] < best[1] ? t[1] : best[1];
 	} while (n < TURNS && now() < end);
 	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
-	printf("%-18s %6lld %6lld %6lld  %7.1f", s->name, (long long)s->m, (long long)s->n, (long long)s->k,
-	       flop / best[0] * 1e-9);
+	printf("%-18s %6lld %6lld %6lld  %7.1f", s->name, (long long)s->m, (long long)s->n,
+	       (long long)s->k, flop / best[0] * 1e-9);
 	if (peer)
 		printf(" %7.1f  %5.2f", flop / best[1] * 1e-9, ratio[n / 2]);
 	printf("\n");

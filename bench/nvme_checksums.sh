@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the checksums of offload/nvme cost: the same training with optimizer, gradients and parameters on disk, with and
-# without them, in turns; every second round begins with the other one. The checksums cost what a step moves; a step of more
-# sequences, of 256 tokens each, computes more and moves no more.
+# What the checksums of offload/nvme cost: the same training with optimizer, gradients and
+# parameters on disk, with and without them, in turns; every second round begins with the other one.
+# The checksums cost what a step moves; a step of more sequences, of 256 tokens each, computes more
+# and moves no more.
 #
 #   bench/nvme_checksums.sh DIRECTORY [--rounds N] [--threads N] [--layers N] [--sequences N]
 #
-# ZEROTH is the program under test (default: zeroth in PATH). Needs python3 and 100 MB a layer in DIRECTORY. Prints seconds of a
-# step, of its update, and processor seconds of the whole run, with and without, their ratios, and the medians of these.
+# ZEROTH is the program under test (default: zeroth in PATH). Needs python3 and 100 MB a layer in
+# DIRECTORY. Prints seconds of a step, of its update, and processor seconds of the whole run, with
+# and without, their ratios, and the medians of these.
 set -u
 
 rounds=5 threads=2 layers=12 sequences=4
@@ -30,7 +32,8 @@ work=$(mktemp -d "$dir/zeroth-bench.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 head -c 200000 /dev/urandom | base64 >"$work/text"
 echo >"$work/empty.ini"
-for tier in optimizer gradient param; do disk+=(-o offload.$tier.plugin=nvme -o offload.$tier.path="$work"); done
+for tier in optimizer gradient param; do disk+=(-o offload.$tier.plugin=nvme \
+	-o offload.$tier.path="$work"); done
 
 # train yes|no: "STEP UPDATE PROCESSOR DIGEST" of five steps, in seconds
 train() {
@@ -38,10 +41,14 @@ train() {
 	for tier in optimizer gradient param; do sums+=(-o offload.$tier.checksums="$1"); done
 	rm -rf "$work/run"
 	TIMEFORMAT='%U %S'
-	{ time "$zeroth" train -o model.plugin=gpt2 -o model.layers="$layers" -o model.width=512 -o model.heads=8 -o model.context=256 \
-		-o model.vocabulary=256 -o data.plugin=text -o data.path="$work/text" -o train.micro_batch_size="$sequences" \
-		-o train.gradient_accumulation_steps=1 -o train.steps=5 -o train.eval_every=0 -o precision.plugin=bf16 \
-		-o zero.plugin=stage3 -o device.threads="$threads" -o run.dir="$work/run" "${disk[@]}" "${sums[@]}" "$work/empty.ini" \
+	{ time "$zeroth" train -o model.plugin=gpt2 -o model.layers="$layers" -o model.width=512 \
+		-o model.heads=8 -o model.context=256 \
+		-o model.vocabulary=256 -o data.plugin=text -o data.path="$work/text" \
+		-o train.micro_batch_size="$sequences" \
+		-o train.gradient_accumulation_steps=1 -o train.steps=5 -o train.eval_every=0 \
+		-o precision.plugin=bf16 \
+		-o zero.plugin=stage3 -o device.threads="$threads" \
+		-o run.dir="$work/run" "${disk[@]}" "${sums[@]}" "$work/empty.ini" \
 		>"$work/out" 2>&1; } 2>"$work/time"
 	[ -e "$work/run/summary.json" ] || { tail -n 1 "$work/out" >&2; kill $$; }
 	python3 -c 'import json, sys

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The optimizer step with its state on disk against its two limits, in turns: the same bytes moved by fio (io_uring,
-# direct, the same block size and depth, reads and writes mixed as the step mixes them), and the same arithmetic with the
-# state in memory. 75.8 M parameters in bf16: 16 bytes of each are read (master, moments, gradient), 14 written (master,
-# moments, bf16 copy).
+# The optimizer step with its state on disk against its two limits, in turns: the same bytes moved
+# by fio (io_uring, direct, the same block size and depth, reads and writes mixed as the step mixes
+# them), and the same arithmetic with the state in memory. 75.8 M parameters in bf16: 16 bytes of
+# each are read (master, moments, gradient), 14 written (master, moments, bf16 copy).
 #
 #   bench/nvme_step.sh DIRECTORY [--rounds N] [--threads N]
 #
-# ZEROTH is the program under test (default: zeroth in PATH). Needs fio, python3 and 6 GB in DIRECTORY. Prints the median over rounds of
-# max(fio, arithmetic) / step: 1 is a step that hides whatever is shorter.
+# ZEROTH is the program under test (default: zeroth in PATH). Needs fio, python3 and 6 GB in
+# DIRECTORY. Prints the median over rounds of max(fio, arithmetic) / step: 1 is a step that hides
+# whatever is shorter.
 set -u
 
 rounds=5 threads=2
@@ -33,10 +34,14 @@ echo >"$work/empty.ini"
 # update ARGUMENTS...: seconds of one update; digest to $work/digest
 update() {
 	rm -rf "$work/run"
-	"$zeroth" train -o model.plugin=gpt2 -o model.layers=24 -o model.width=512 -o model.heads=8 -o model.context=64 \
-		-o model.vocabulary=256 -o data.plugin=text -o data.path="$work/text" -o train.micro_batch_size=1 \
-		-o train.gradient_accumulation_steps=1 -o train.steps=4 -o train.eval_every=0 -o precision.plugin=bf16 \
-		-o zero.plugin=stage3 -o device.threads="$threads" -o run.dir="$work/run" "$@" "$work/empty.ini" 2>&1 | tail -n 1 >"$work/digest"
+	"$zeroth" train -o model.plugin=gpt2 -o model.layers=24 -o model.width=512 \
+		-o model.heads=8 -o model.context=64 \
+		-o model.vocabulary=256 -o data.plugin=text -o data.path="$work/text" \
+		-o train.micro_batch_size=1 \
+		-o train.gradient_accumulation_steps=1 -o train.steps=4 -o train.eval_every=0 \
+		-o precision.plugin=bf16 \
+		-o zero.plugin=stage3 -o device.threads="$threads" \
+		-o run.dir="$work/run" "$@" "$work/empty.ini" 2>&1 | tail -n 1 >"$work/digest"
 	[ -e "$work/run/summary.json" ] || { cat "$work/digest" >&2; kill $$; }
 	python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["update_seconds"])' "$work/run/summary.json"
 }
@@ -49,7 +54,8 @@ fio_seconds() {
 print(75.82e6 * 30 / b * j["job_runtime"] / 1000)'
 }
 
-for tier in optimizer gradient param; do disk+=(-o offload.$tier.plugin=nvme -o offload.$tier.path="$work"); done
+for tier in optimizer gradient param; do disk+=(-o offload.$tier.plugin=nvme \
+	-o offload.$tier.path="$work"); done
 fio --name=mix --filename="$work/fio" --size=1200M --ioengine=io_uring --direct=1 --bs=1M --iodepth=32 --rw=write >/dev/null 2>&1 ||
 	{ echo "fio cannot write in $work" >&2; exit 1; }
 echo "round  disk step  fio  in memory  max/step"

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# ptxas.sh [TARGET...] - registers, shared memory and spilled bytes of every CUDA kernel, for sm_80, sm_90 and sm_100 or the
-# given ones; bench/results/ptxas.txt is what it printed last. Needs nvcc. Fails if a kernel spills that is not in the list of
-# those that may, which is at the end of this file.
+# ptxas.sh [TARGET...] - registers, shared memory and spilled bytes of every CUDA kernel, for sm_80,
+# sm_90 and sm_100 or the given ones; bench/results/ptxas.txt is what it printed last. Needs nvcc.
+# Fails if a kernel spills that is not in the list of those that may, which is at the end of this
+# file.
 cd "$(dirname "$0")/.." || exit 1
 targets=${*:-80 90 100}
 work=$(mktemp -d) || exit 1

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# zeroth tokenize beside Hugging Face's `tokenizers`, one thread each, in turns: seconds of the processor for the ids of
-# TEXT, with vocabularies of 32768 trained on it by the rules of each family. zeroth's time has reading the tokenizer and
-# the text and writing the tokens in it, the other's the encoding alone, without offsets, in texts of 64 KiB.
+# zeroth tokenize beside Hugging Face's `tokenizers`, one thread each, in turns: seconds of the
+# processor for the ids of TEXT, with vocabularies of 32768 trained on it by the rules of each
+# family. zeroth's time has reading the tokenizer and the text and writing the tokens in it, the
+# other's the encoding alone, without offsets, in texts of 64 KiB.
 #
 #   bench/tokenize.py TEXT [ROUNDS]      ZEROTH: the program (default: zeroth in PATH); needs the package tokenizers
 #
