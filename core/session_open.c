@@ -287,7 +287,7 @@ struct init_state {
 static int init_state_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
 {
 	const struct init_state *in = arg;
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, in->d), chunk = ZR_CHUNK * ZR_BLOCK * sizeof *in->x;
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, in->d), chunk = ZR_CHUNK * ZR_BLOCK * sizeof *in->x;
 	char *to = zr_piece_data(s, p, in->d);
 	int rc = 0;
 	for (uint64_t at = 0; !rc && at < bytes; at += chunk)

@@ -112,6 +112,18 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
 		   struct zr_error *err);
 
+/* Type of a unit's compute copy, and bytes of a block of it. */
+static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
+{
+	(void)unit; /* so far that of [precision] for all */
+	return s->types.dtype;
+}
+
+static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
+{
+	return ZR_BLOCK * (uint64_t)zr_dtype_bytes(zr_unit_dtype(s, unit));
+}
+
 static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
 {
 	return s->param_group[s->group_of[tensor]].optimizer;

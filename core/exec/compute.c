@@ -17,7 +17,7 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c, int32_t
 		for (int32_t k = 0; k < p->layout.unit[decl->units[u]].count; k++, n++) {
 			int64_t offset = p->layout.tensor[t->tensor[n]].offset;
 			char *const *at = &c->at[5 + 2 * u];
-			t->param[n] = at[0] + offset * zr_dtype_bytes(p->types.dtype);
+			t->param[n] = at[0] + offset / ZR_BLOCK * (int64_t)zr_unit_block(p, decl->units[u]);
 			t->dparam[n] = at[1] ? (float *)at[1] + offset : NULL;
 		}
 }

@@ -70,7 +70,8 @@ static void gather_leg(struct zr_lowering *l, const struct zr_pop *op, const str
 	}
 	l->unit = zr_low_units(l, op)[0];
 	if (leg == ZR_L_RANKS)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param, l->s->types.dtype, 0, op->n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
+				  zr_unit_dtype(l->s, l->unit), 0, op->n);
 	l->unit = -1;
 }
 
@@ -157,7 +158,7 @@ void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 
 static uint64_t held_bytes(const struct zr_lowering *l, int32_t u)
 {
-	return (uint64_t)(l->s->plan.unit[u].held.per * ZR_BLOCK * zr_dtype_bytes(l->s->types.dtype));
+	return (uint64_t)l->s->plan.unit[u].held.per * zr_unit_block(l->s, u);
 }
 
 /* Where all of a unit is while it is published. */
@@ -192,23 +193,22 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, s->types.dtype, 0, n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, zr_unit_dtype(s, l->unit), 0, n);
 	l->unit = -1;
 }
 
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 {
 	const struct zr_setup *s = l->s;
-	uint64_t block = (uint64_t)(zr_dtype_bytes(s->types.dtype) * ZR_BLOCK);
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &s->plan.unit[u];
 		if (!zr_unit_apart(s, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
-		uint64_t at = rank_in(s, s->groups[u].param) * (uint64_t)m->param_per * block;
-		uint64_t n = (uint64_t)m->param_per * block, left = at < whole.bytes ? whole.bytes - at : 0;
-		n = n < left ? n : left; /* with the padding, or that alone: all ranks wait for it */
+		uint64_t at = rank_in(s, s->groups[u].param) * zr_unit_share_bytes(s, u);
+		uint64_t n = zr_unit_share_bytes(s, u), end = at + n < whole.bytes ? at + n : whole.bytes;
+		n = at < end ? end - at : 0; /* with the padding, or that alone: all ranks wait for it */
 		zr_low_keep(l, &whole);
 		if (n)
 			zr_low_move(l, zr_part(whole, at, n), zr_of_spot(m->param, n), 0);

@@ -13,7 +13,7 @@
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
 {
 	const struct zr_staging *g = &l->s->plan.staging;
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(l->s, d);
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d);
 	if (!zr_piece_has(l->s, p, d))
 		return zr_none();
 	return zr_datum_staged(l->s, p->unit, d) ? zr_mine(ZR_R_STAGING, (uint64_t)p->set * g->set_bytes + g->datum[d], bytes) :
@@ -22,7 +22,7 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piec
 
 static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece *p, int d)
 {
-	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, d));
+	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
 }
 
 void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)

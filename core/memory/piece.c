@@ -4,7 +4,7 @@
  */
 #include "core/memory/piece.h"
 
-uint64_t zr_block_bytes(const struct zr_setup *p, int d)
+uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
 	switch (d) {
 	case ZR_D_MASTER:
@@ -12,7 +12,7 @@ uint64_t zr_block_bytes(const struct zr_setup *p, int d)
 	case ZR_D_GRAD:
 		return ZR_BLOCK * 4;
 	case ZR_D_LOWP:
-		return ZR_BLOCK * (uint64_t)zr_dtype_bytes(p->types.dtype);
+		return zr_unit_block(p, unit);
 	default:
 		return p->plan.state_bytes[d - ZR_D_STATE];
 	}
@@ -37,7 +37,7 @@ static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d)
 {
 	struct zr_spot spot = held_spot(s, p->unit, d);
-	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_block_bytes(s, d);
+	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_block_bytes(s, p->unit, d);
 	return spot;
 }
 
@@ -53,7 +53,7 @@ int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 {
 	if (d == ZR_D_MASTER)
 		return zr_unit_master(p, unit) != ZR_MASTER_NONE;
-	if (d != ZR_D_LOWP || p->types.dtype != ZR_F32)
+	if (d != ZR_D_LOWP || zr_unit_dtype(p, unit) != ZR_F32)
 		return 1;
 	struct zr_spot a = held_spot(p, unit, ZR_D_LOWP), b = p->plan.unit[unit].master;
 	return a.region != b.region || a.at != b.at;
@@ -89,7 +89,7 @@ int zr_piece_move(struct zr_session *s, const struct zr_piece *p, uint32_t with,
 		if (!(with & ZR_WITH(d)) || !zr_piece_has(s->setup, p, d) || !zr_datum_staged(s->setup, p->unit, d))
 			continue;
 		struct zr_spot spot = zr_datum_spot(s->setup, p, d);
-		uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, d);
+		uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
 		rc = out ? zr_put(s, spot, zr_piece_data(s, p, d), bytes) : zr_get(s, spot, zr_piece_data(s, p, d), bytes);
 	}
 	return rc;
@@ -112,7 +112,7 @@ int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	const struct zr_setup *setup = s->setup;
 	const struct zr_ops *ops = zr_update_ops(s);
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
-	int32_t kept = zr_unit_master(setup, p->unit), type = setup->types.dtype;
+	int32_t kept = zr_unit_master(setup, p->unit), type = zr_unit_dtype(setup, p->unit);
 	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
 	if (kept == ZR_MASTER_FP32)
 		return zr_copy(s, x, (float *)master + lo, (uint64_t)count * 4);
@@ -151,7 +151,7 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	const struct zr_ops *ops = zr_update_ops(s);
 	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
 	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
-	int32_t kept = zr_unit_master(setup, p->unit);
+	int32_t kept = zr_unit_master(setup, p->unit), type = zr_unit_dtype(setup, p->unit);
 	if (kept == ZR_MASTER_SPLIT) {
 		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
 					   .rem = (uint16_t *)master + lo };
@@ -162,8 +162,8 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 	int rc = master ? zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4) : 0;
 	if (rc || !lowp)
 		return rc;
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = setup->types.dtype, .src_dtype = ZR_F32, .n = count, .src = x,
-				 .dst = lowp + lo * zr_dtype_bytes(setup->types.dtype) };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = ZR_F32, .n = count,
+				 .src = x, .dst = lowp + lo * zr_dtype_bytes(type) };
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
 }
 
@@ -203,8 +203,7 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
 {
 	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n,
-				  .at = first - s->plan.unit[r->unit].held.first,
-				  .state = r->state + (first - r->first) };
+				  .at = first - s->plan.unit[r->unit].held.first, .state = r->state + first - r->first };
 }
 
 static int each_of_run(struct zr_session *s, const struct zr_run *r, uint32_t in, uint32_t out,

@@ -27,7 +27,7 @@ int zr_has_datum(const struct zr_setup *s, int32_t unit, int d);
 
 /* What follows from the plan alone: bytes per block, where a piece's data is kept, whether it has any, whether it passes
  * through a set of buffers. */
-uint64_t zr_block_bytes(const struct zr_setup *s, int d);
+uint64_t zr_block_bytes(const struct zr_setup *s, int32_t unit, int d);
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);

@@ -62,7 +62,7 @@ static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 {
 	struct zr_unit_memory *m = &p->unit[unit];
 	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
-	int32_t type = s->types.dtype;
+	int32_t type = zr_unit_dtype(s, unit);
 	m->param = take(p, region, m->param_per, type);
 	m->home = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) : inside(m->param, held_in_param(s, m, unit), type);
 }
@@ -113,7 +113,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		place_copy(s, p, unit);
 		return;
 	}
-	if (s->types.dtype == ZR_F32)
+	if (zr_unit_dtype(s, unit) == ZR_F32)
 		place_fp32(s, p, unit);
 	else
 		place_16(s, p, unit);
@@ -135,15 +135,17 @@ static int out_of_reach(const struct zr_setup *s, const struct zr_plan *p, int32
 	return p->region[region].tier == ZR_TIER_DISK || (!on_device && p->region[region].store == ZR_STORE_DEVICE && !s->device_info.unified);
 }
 
-/* Whether a compute copy is written apart from a master: by an update, or, frozen, when it gets its values. */
-static int writes_copies(const struct zr_setup *s, const struct zr_plan *p)
+/* Most bytes per block of a compute copy that is written apart from a master: by an update, or,
+ * frozen, when it gets its values. 0: there is none. */
+static uint64_t written_copies(const struct zr_setup *s, const struct zr_plan *p)
 {
-	int apart = s->types.dtype != ZR_F32;
+	uint64_t most = 0;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->unit[u];
-		apart |= s->frozen_unit[u] || !same_spot(m->home, m->master);
+		if (s->frozen_unit[u] || !same_spot(m->home, m->master))
+			most = max(most, zr_unit_block(s, u));
 	}
-	return apart;
+	return most;
 }
 
 static void stage(struct zr_plan *p, int datum, uint64_t block_bytes)
@@ -203,7 +205,7 @@ static void stage_states(const struct zr_setup *s, struct zr_plan *p)
 static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 {
 	struct zr_staging *g = &p->staging;
-	int16_t copies = (int16_t)writes_copies(s, p);
+	uint64_t copies = written_copies(s, p);
 	int far = out_of_reach(s, p, ZR_R_PARAM_FAR) || out_of_reach(s, p, ZR_R_PARAM);
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
 	for (int32_t d = 0; d < g->n_data; d++)
@@ -215,7 +217,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	if (out_of_reach(s, p, ZR_R_GRAD))
 		stage(p, ZR_D_GRAD, ZR_BLOCK * 4);
 	if (copies && far)
-		stage(p, ZR_D_LOWP, ZR_BLOCK * (uint64_t)zr_dtype_bytes(s->types.dtype));
+		stage(p, ZR_D_LOWP, copies);
 	if (out_of_reach(s, p, ZR_R_STATE))
 		stage_states(s, p);
 	pipeline(s, g, g->datum[ZR_D_LOWP] != ZR_IN_PLACE && !s->device_info.unified);

@@ -67,12 +67,12 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 static uint64_t full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
 	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
-	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
+	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per) * zr_unit_block(s, unit);
 }
 
 uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
 {
-	return (uint64_t)(s->plan.unit[unit].param_per * ZR_BLOCK * zr_dtype_bytes(s->types.dtype));
+	return (uint64_t)s->plan.unit[unit].param_per * zr_unit_block(s, unit);
 }
 
 uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit)

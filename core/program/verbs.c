@@ -118,6 +118,11 @@ static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, 
 	return (uint64_t)((ranks - 1) * per * ZR_BLOCK * size);
 }
 
+static int32_t copy_size(const struct recorder *r, int32_t unit)
+{
+	return zr_dtype_bytes(zr_unit_dtype(r->setup, unit));
+}
+
 static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t n)
 {
 	struct recorder *r = recorder_of(st);
@@ -132,7 +137,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		r->full[units[i]] = 1;
 		r->live += r->setup->layout.unit[units[i]].elements;
 		if (!zr_unit_view(r->setup, units[i]))
-			op.bytes += received(r->setup, units[i], group, zr_dtype_bytes(r->setup->types.dtype));
+			op.bytes += received(r->setup, units[i], group, copy_size(r, units[i]));
 	}
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
@@ -250,7 +255,7 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 			rc = zr_rec_refuse(r, r->values[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
 		r->values[units[i]] = PUBLISHED;
 		if (g->param != g->state && !once)
-			op.bytes += received(r->setup, units[i], g->state, zr_dtype_bytes(r->setup->types.dtype));
+			op.bytes += received(r->setup, units[i], g->state, copy_size(r, units[i]));
 	}
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))

@@ -75,7 +75,7 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		o.seg = s->group_seg;
 		o.n_seg = of_group(s, g, segments);
 		if (b->lowp)
-			o.lowp = zr_opt_buffer(s, b->lowp, b->n, p->types.dtype);
+			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, piece->unit));
 		if (o.n_seg)
 			rc = fn(s, &p->optimizer[piece->optimizer], &o);
 	}
@@ -116,6 +116,7 @@ int zr_step_piece(struct zr_session *s, const struct zr_piece *piece)
 	if (p->types.master != ZR_MASTER_FP32)
 		return step_chunks(s, piece);
 	char *master = zr_piece_data(s, piece, ZR_D_MASTER), *copy = zr_piece_data(s, piece, ZR_D_LOWP);
-	int rc = step_blocks(s, piece, 0, piece->n, master, p->types.dtype == ZR_F32 ? NULL : copy);
-	return rc || p->types.dtype != ZR_F32 || !copy ? rc : zr_copy(s, copy, master, (uint64_t)(piece->n * ZR_BLOCK * 4));
+	int plain = zr_unit_dtype(p, piece->unit) == ZR_F32;
+	int rc = step_blocks(s, piece, 0, piece->n, master, plain ? NULL : copy);
+	return rc || !plain || !copy ? rc : zr_copy(s, copy, master, (uint64_t)(piece->n * ZR_BLOCK * 4));
 }

@@ -55,7 +55,8 @@ int zr_entries_visible(const struct zr_session *s)
 
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks)
 {
-	uint64_t bytes = (uint64_t)blocks * (e->state < 0 ? ZR_BLOCK * 4 : zr_block_bytes(s->setup, datum_of(s, e)));
+	uint64_t bytes = (uint64_t)blocks * (e->state < 0 ? ZR_BLOCK * 4 :
+			 zr_block_bytes(s->setup, -1, datum_of(s, e))); /* of a state */
 	return bytes < e->bytes ? bytes : e->bytes;
 }
 
@@ -70,7 +71,8 @@ const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t byte
 /* One kind of a piece's data. */
 static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
 {
-	return zr_spot_get(s, zr_datum_spot(s->setup, p, d), (uint64_t)p->n * zr_block_bytes(s->setup, d), buf, rc);
+	return zr_spot_get(s, zr_datum_spot(s->setup, p, d), (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d),
+			   buf, rc);
 }
 
 /* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */
@@ -83,7 +85,7 @@ static void join(const uint16_t *lowp, const uint16_t *rem, int64_t n, uint32_t 
 const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc)
 {
 	struct zr_piece p = piece_of(s, e, from, n);
-	int32_t kept = zr_unit_master(s->setup, p.unit), type = s->setup->types.dtype;
+	int32_t kept = zr_unit_master(s->setup, p.unit), type = zr_unit_dtype(s->setup, p.unit);
 	*rc = 0;
 	if (e->state >= 0 || kept == ZR_MASTER_FP32)
 		return raw(s, &p, datum_of(s, e), out, rc);
@@ -115,11 +117,12 @@ int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t fr
 	int d = datum_of(s, e), rc = 0;
 	for (int64_t at = 0; !rc && at < n; at += step) {
 		struct zr_piece p = piece_of(s, e, from + at, n - at < step ? n - at : step);
+		uint64_t block = zr_block_bytes(s->setup, p.unit, d);
 		if (e->state < 0)
 			rc = put_master(s, &p, (float *)data + at * ZR_BLOCK);
 		else
-			rc = zr_put(s, zr_datum_spot(s->setup, &p, d), (char *)data + (uint64_t)at * zr_block_bytes(s->setup, d),
-				    (uint64_t)p.n * zr_block_bytes(s->setup, d));
+			rc = zr_put(s, zr_datum_spot(s->setup, &p, d), (char *)data + (uint64_t)at * block,
+				    (uint64_t)p.n * block);
 	}
 	return rc;
 }

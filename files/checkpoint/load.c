@@ -214,8 +214,7 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		if (rc || *step < 0)
 			break;
 		rc = zr_ckpt_path(dir, *step, 0, l->path, err);
-		if (!rc)
-			rc = load_one(l, &refused, &bad, err);
+		rc = rc ? rc : load_one(l, &refused, &bad, err);
 		if (rc || !bad)
 			break;
 		last = *bad;

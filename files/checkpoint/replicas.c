@@ -45,7 +45,7 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	const struct zr_place *t = &p->layout.tensor[tensor];
 	struct zr_ckpt_entry e = { .tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements };
 	int64_t end = (at + n) * ZR_BLOCK, elements = (t->elements < end ? t->elements : end) - at * ZR_BLOCK;
-	uint64_t block = copy ? zr_block_bytes(s->setup, ZR_D_LOWP) : ZR_BLOCK * 4;
+	uint64_t block = copy ? zr_unit_block(p, t->unit) : ZR_BLOCK * 4;
 	struct zr_spot spot = p->plan.unit[t->unit].param;
 	struct zr_share share = zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
 	int rc = 0;

@@ -280,8 +280,7 @@ static void begin_write(struct zr_saver *v, const float *losses)
 {
 	struct zr_error err = { 0 };
 	int rc = zr_ckpt_path(v->dir, v->m.step, 1, v->tmp, &err);
-	if (!rc)
-		rc = zr_writer_open(v->s, &v->m, v->tmp, losses, &v->writer, &err);
+	rc = rc ? rc : zr_writer_open(v->s, &v->m, v->tmp, losses, &v->writer, &err);
 	if (!rc) {
 		if (v->overlap) {
 			v->s->before_update = before_update;
@@ -308,8 +307,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 	rc = zr_describe_session(v->s, &v->m, err);
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
-	if (!rc)
-		rc = zr_replicas_compare(v->s, v->words, &bad, err);
+	rc = rc ? rc : zr_replicas_compare(v->s, v->words, &bad, err);
 	if (!rc && !bad && chief(v) && prepare(v, &why))
 		zr_ckpt_say(&mine, &why);
 	if (!rc && !bad)
