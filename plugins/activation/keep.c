@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keep.c - the simplest activation policy: what a layer saves in its forward stays in device memory until
- * its backward has used it.
+ * keep.c - the simplest activation policy: all that a layer saves in its forward stays in device
+ * memory until its backward has used it.
  */
 #include <zeroth/activation.h>
 
@@ -11,8 +11,8 @@ struct zr_inst {
 	const struct zr_host *h;
 };
 
-static int keep_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
-		       struct zr_act_choice *choice)
+static int keep_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n,
+		       uint32_t stride, struct zr_act_choice *choice)
 {
 	uint32_t i;
 	(void)inst;

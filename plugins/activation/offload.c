@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * offload.c - activations wait in the tier of [offload.activation]: what a layer saved and its output leave while the next
- * layer runs forward, and return while the layer above runs backward. Device memory then holds about two layers at a time,
- * however many there are; nothing is computed twice.
+ * offload.c - moves activations to the tier of [offload.activation]: the output of a layer and what
+ * it saved leave device memory while the next layer runs forward, and return while the layer above
+ * runs backward. Device memory then holds the activations of about two layers at a time, and
+ * nothing is computed twice.
  */
 #include <zeroth/activation.h>
 #include <zeroth/model.h>
@@ -15,8 +16,8 @@ struct offload_opts {
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct offload_opts, keep, ZR_T_I64, 0, "2", 1, 1e6, "layers",
-	       "Layers before the loss whose activations stay: they are needed soonest; with 2 as little is on the device at a "
-	       "time as with 1."),
+	       "Layers before the loss whose activations stay: they are needed soonest; with 2 as "
+	       "little is on the device at a time as with 1."),
 };
 
 struct zr_inst {
@@ -24,18 +25,22 @@ struct zr_inst {
 	const struct offload_opts *o;
 };
 
-static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
-			  struct zr_act_choice *choice)
+static int offload_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n,
+			  uint32_t stride, struct zr_act_choice *choice)
 {
 	int64_t i, leave = (int64_t)n - 1 - inst->o->keep;
 	(void)layers;
 	(void)stride;
 	if (leave < 2)
-		return zr_fail(inst->h, ZR_EINVAL,
-			       "keep = %lld: of the model's %u layers before the loss none but the first would leave; lower keep, or "
-			       "use [activation] plugin = keep without [offload.activation]", (long long)inst->o->keep, n - 1);
+		return zr_fail(
+			inst->h, ZR_EINVAL,
+			"keep = %lld: of the model's %u layers before the loss none but the first "
+			"would leave; lower keep, or use [activation] plugin = keep without "
+			"[offload.activation]",
+			(long long)inst->o->keep, n - 1);
 	for (i = 0; i < leave; i++)
-		choice[i] = (struct zr_act_choice){ .out = ZR_ACT_OFFLOAD, .saved = ZR_ACT_OFFLOAD };
+		choice[i] =
+			(struct zr_act_choice){ .out = ZR_ACT_OFFLOAD, .saved = ZR_ACT_OFFLOAD };
 	return ZR_OK;
 }
 
@@ -64,7 +69,9 @@ static const struct zr_desc desc = {
 	.id = "offload",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Moves activations between forward and backward to the tier of [offload.activation], by default host memory.",
+	.summary =
+		"Moves activations between forward and backward to the tier of "
+		"[offload.activation], by default host memory.",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recompute.c - activation checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost"): forward
- * keeps the outputs of some layers only; before a layer's backward the forward runs again from the last one kept.
+ * recompute.c - activation checkpointing (Chen et al. 2016, "Training deep nets with sublinear
+ * memory cost"): forward keeps the outputs of some layers only; before a layer's backward the
+ * forward runs again from the last one kept.
  *
- * Layers between input and loss are numbered 1..L. The last m of them keep everything: their backward follows their
- * forward at once, so dropping would cost time and save nothing. The others form segments of k, counted from the last,
- * each of which keeps the output of its last layer. The input layer, too, keeps its output.
+ * Layers between input and loss are numbered 1..L. The last m of them keep everything: their
+ * backward follows their forward at once, so dropping would cost time and save nothing. The others
+ * form segments of k, counted from the last, each of which keeps the output of its last layer. The
+ * input layer, too, keeps its output.
  *
  *   every = k         m = k: the last segment
- *   max_bytes = b     the largest m, and for it the smallest k, with peak() <= b: the fewest layers run again
+ *   max_bytes = b   the largest m, and for it the smallest k, with peak() <= b: so the fewest
+ *                   layers run again
  */
 #include <zeroth/activation.h>
 #include <zeroth/model.h>
@@ -25,13 +28,17 @@ static const char *const where[] = { "keep", "offload", NULL };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct recompute_opts, every, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1e6, "layers",
-	       "Layers of a segment: only the output of its last one is kept, and its forward runs again before its backward, "
-	       "but for the last segment; auto is 1, or 0 where max_bytes decides."),
+	       "Layers of a segment: only the output of its last one is kept, and its forward runs "
+	       "again before its backward, but for the last segment; auto is 1, or 0 where "
+	       "max_bytes decides."),
 	ZR_OPT(struct recompute_opts, max_bytes, ZR_T_BYTES, 0, "0", 0, ZR_HI, "",
-	       "Most bytes of activations at a time, instead of every: keeps as many of the last layers as fit, recomputes those "
-	       "before them in the shortest segments that fit; 0 is no limit."),
-	ZR_OPT_ENUM(struct recompute_opts, outputs, 0, "keep", where,
-		    "Where the outputs from which segments start again wait: on the device, or in the tier of [offload.activation]."),
+	       "Most bytes of activations at a time, instead of every: keeps as many of the last "
+	       "layers as fit, recomputes those before them in the shortest segments that fit; 0 "
+	       "is no limit."),
+	ZR_OPT_ENUM(
+		struct recompute_opts, outputs, 0, "keep", where,
+		"Where the outputs from which segments start again wait: on the device, or in the "
+		"tier of [offload.activation]."),
 };
 
 struct zr_inst {
@@ -70,7 +77,8 @@ static uint64_t both_bytes(const struct zr_act_layer *l)
 static uint64_t kept_bytes(const struct sizes *s, uint32_t i)
 {
 	const struct zr_act_layer *l = layer_at(s, i);
-	return (s->choice[i].out ? 0 : place_bytes(l->out)) + (s->choice[i].saved ? 0 : place_bytes(l->saved));
+	return (s->choice[i].out ? 0 : place_bytes(l->out)) +
+	       (s->choice[i].saved ? 0 : place_bytes(l->saved));
 }
 
 static void cut(struct sizes *s, uint32_t kept, uint32_t segment)
@@ -85,14 +93,16 @@ static void cut(struct sizes *s, uint32_t kept, uint32_t segment)
 	}
 }
 
-/* Most bytes of activations at a time: in the forward of a layer what is kept so far, its input and what it writes; in
- * the recompute of a segment what was kept before it and everything of the segment. */
+/* Most bytes of activations at a time: in the forward of a layer what is kept so far, its input and
+ * what it writes; in the recompute of a segment what was kept before it and everything of the
+ * segment. */
 static uint64_t peak(const struct sizes *s)
 {
 	uint64_t held = 0, again = 0, top = 0;
 	uint32_t i;
 	for (i = 0; i + 1 < s->n; i++) {
-		uint64_t in = i > 0 && s->choice[i - 1].out ? place_bytes(layer_at(s, i - 1)->out) : 0;
+		uint64_t in = i > 0 && s->choice[i - 1].out ? place_bytes(layer_at(s, i - 1)->out) :
+							      0;
 		top = most(top, held + in + both_bytes(layer_at(s, i)));
 		held += kept_bytes(s, i);
 	}
@@ -108,12 +118,14 @@ static uint64_t peak(const struct sizes *s)
 	return top;
 }
 
-/* What peak() is at least, from sums over whole segments: when the forward is over, and when a segment has run again. */
+/* What peak() is at least, from sums over whole segments: when the forward is over, and when a
+ * segment has run again. */
 static uint64_t bound(const struct sizes *s, uint32_t kept, uint32_t segment)
 {
 	uint32_t last = s->n - 2, recomputed = last - kept, first = 1, end;
 	uint64_t held = both_bytes(layer_at(s, 0)), top = 0;
-	for (end = recomputed ? (recomputed - 1) % segment + 1 : 1; end <= recomputed; end += segment) {
+	for (end = recomputed ? (recomputed - 1) % segment + 1 : 1; end <= recomputed;
+	     end += segment) {
 		top = most(top, held + s->sum[end] - s->sum[first - 1]);
 		held += place_bytes(layer_at(s, end)->out);
 		first = end + 1;
@@ -137,10 +149,11 @@ static int search(const struct zr_inst *inst, struct sizes *s)
 				return ZR_OK;
 			least = now < least ? now : least;
 		}
-	return zr_fail(inst->h, ZR_EINVAL,
-		       "max_bytes = %llu is too little: these layers need at least %llu with recomputation; raise it, or lower "
-		       "[train] micro_batch_size or sequence_length",
-		       (unsigned long long)inst->o->max_bytes, (unsigned long long)least);
+	return zr_fail(
+		inst->h, ZR_EINVAL,
+		"max_bytes = %llu is too little: these layers need at least %llu with "
+		"recomputation; raise it, or lower [train] micro_batch_size or sequence_length",
+		(unsigned long long)inst->o->max_bytes, (unsigned long long)least);
 }
 
 static int fit(const struct zr_inst *inst, struct sizes *s)
@@ -157,20 +170,27 @@ static int fit(const struct zr_inst *inst, struct sizes *s)
 	return rc;
 }
 
-static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n, uint32_t stride,
-			    struct zr_act_choice *choice)
+static int recompute_choose(struct zr_inst *inst, const struct zr_act_layer *layers, uint32_t n,
+			    uint32_t stride, struct zr_act_choice *choice)
 {
-	struct sizes s = { .layers = (const char *)layers, .n = n, .stride = stride, .choice = choice };
+	struct sizes s = {
+		.layers = (const char *)layers, .n = n, .stride = stride, .choice = choice
+	};
 	int64_t i;
 	if (n < 3)
-		return zr_fail(inst->h, ZR_EINVAL, "the model has no layer between the first and the last; nothing to recompute");
+		return zr_fail(
+			inst->h, ZR_EINVAL,
+			"the model has no layer between the first and the last; nothing to "
+			"recompute");
 	if (inst->o->max_bytes)
 		return fit(inst, &s);
 	if (inst->o->every >= (int64_t)n - 2)
-		return zr_fail(inst->h, ZR_EINVAL,
-			       "every = %lld recomputes nothing: the last %lld layers are kept, as their backward follows at once, and "
-			       "the model has %u between input and loss; lower every, or use [activation] plugin = keep",
-			       (long long)inst->o->every, (long long)inst->o->every, n - 2);
+		return zr_fail(
+			inst->h, ZR_EINVAL,
+			"every = %lld recomputes nothing: the last %lld layers are kept, as their "
+			"backward follows at once, and the model has %u between input and loss; "
+			"lower every, or use [activation] plugin = keep",
+			(long long)inst->o->every, (long long)inst->o->every, n - 2);
 	cut(&s, (uint32_t)inst->o->every, (uint32_t)inst->o->every);
 	for (i = 0; inst->o->outputs && i < n - 1 - inst->o->every; i++)
 		if (choice[i].out == ZR_ACT_KEEP)
@@ -192,10 +212,15 @@ static int recompute_check(const struct zr_host *h, const void *opts)
 {
 	const struct recompute_opts *o = opts;
 	if (o->every && o->max_bytes)
-		return zr_fail(h, ZR_EINVAL, "every = %lld and max_bytes = %llu exclude each other: give one of them",
-			       (long long)o->every, (unsigned long long)o->max_bytes);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"every = %lld and max_bytes = %llu exclude each other: give one of them",
+			(long long)o->every, (unsigned long long)o->max_bytes);
 	if (o->outputs && o->max_bytes)
-		return zr_fail(h, ZR_EINVAL, "max_bytes counts outputs that stay on the device: with outputs = offload give every");
+		return zr_fail(
+			h, ZR_EINVAL,
+			"max_bytes counts outputs that stay on the device: with outputs = offload "
+			"give every");
 	if (!o->every && !o->max_bytes)
 		return zr_fail(h, ZR_EINVAL, "every = 0 needs max_bytes, which then decides");
 	return ZR_OK;
@@ -226,7 +251,9 @@ static const struct zr_desc desc = {
 	.id = "recompute",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Drops activations and computes them again before backward: less memory, up to a third more time.",
+	.summary =
+		"Drops activations and computes them again before backward: less memory, up to a "
+		"third more time.",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,
