@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * local.c - boot of ranks on this machine: alone, or as one of the processes that a supervisor started, which says so
- * in ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD, an empty memfd. There the ranks keep keys and values.
+ * local.c - boot of ranks on this machine: alone, or as one of the processes that a supervisor
+ * started, which says so in ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD, an empty
+ * memfd. There the ranks keep keys and values.
  *
- * A rank finds all pages zero and needs nobody to prepare them. Whoever waits sleeps on the area's bell, which rings
- * with every change.
+ * A rank finds all pages zero and needs nobody to prepare them. Whoever waits sleeps on the area's
+ * bell, which rings with every change.
  */
 #define _GNU_SOURCE
 #include <zeroth/boot.h>
@@ -71,7 +72,7 @@ static void sleep_until_rung(struct area *a, uint32_t seen)
 	syscall(SYS_futex, &a->bell, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------- */
 
 /* What somebody waits for; here() is 1 if rank r has done its part. */
 struct wish {
@@ -92,7 +93,8 @@ static void missing(const struct zr_inst *inst, const struct wish *w, char *out,
 			n += (size_t)snprintf(out + n, room - n, "%s%d", n ? ", " : "", r);
 }
 
-static void say(const struct zr_inst *inst, const struct wish *w, double waited, char *text, size_t room)
+static void say(const struct zr_inst *inst, const struct wish *w, double waited, char *text,
+		size_t room)
 {
 	char ranks[200];
 	missing(inst, w, ranks, sizeof ranks);
@@ -105,7 +107,8 @@ static void say(const struct zr_inst *inst, const struct wish *w, double waited,
 static int stopped(const struct zr_inst *inst)
 {
 	return zr_fail(inst->h, ZR_EPEER, "%s",
-		       atomic_load(&inst->area->aborted) == 2 ? inst->area->why : "another rank stopped the run");
+		       atomic_load(&inst->area->aborted) == 2 ? inst->area->why :
+								"another rank stopped the run");
 }
 
 static int wait_for(const struct zr_inst *inst, struct wish *w, double timeout)
@@ -131,7 +134,7 @@ static int wait_for(const struct zr_inst *inst, struct wish *w, double timeout)
 	}
 }
 
-/* ---- the role ------------------------------------------------------------------------------------------------ */
+/* ---- the role -------------------------------------------------------------------- */
 
 static int local_info(struct zr_inst *inst, struct zr_boot_info *info)
 {
@@ -163,7 +166,8 @@ static int local_put(struct zr_inst *inst, const char *key, const void *value, u
 	if (!a)
 		return zr_fail(inst->h, ZR_ENOTSUP, "one rank alone has nobody to publish to");
 	if (strlen(key) >= sizeof a->value[0].key || bytes > sizeof a->value[0].data)
-		return zr_fail(inst->h, ZR_EINVAL, "key %s: %llu bytes are too many", key, (unsigned long long)bytes);
+		return zr_fail(inst->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
+			       (unsigned long long)bytes);
 	if (find(a, key))
 		return zr_fail(inst->h, ZR_ESTATE, "key %s has a value already", key);
 	uint32_t i = atomic_fetch_add(&a->used, 1);
@@ -190,7 +194,8 @@ static int has_joined(const struct zr_inst *inst, const struct wish *w, int32_t 
 	return atomic_load(&inst->area->joined[r]) != 0;
 }
 
-static int local_get(struct zr_inst *inst, const char *key, void *value, uint64_t bytes, double timeout)
+static int local_get(struct zr_inst *inst, const char *key, void *value, uint64_t bytes,
+		     double timeout)
 {
 	struct wish w = { .done = has_key, .here = has_joined, .key = key };
 	if (!inst->area)
@@ -199,7 +204,8 @@ static int local_get(struct zr_inst *inst, const char *key, void *value, uint64_
 	if (rc)
 		return rc;
 	if (w.found->bytes != bytes)
-		return zr_fail(inst->h, ZR_EINVAL, "key %s holds %u bytes, not %llu", key, w.found->bytes, (unsigned long long)bytes);
+		return zr_fail(inst->h, ZR_EINVAL, "key %s holds %u bytes, not %llu", key,
+			       w.found->bytes, (unsigned long long)bytes);
 	memcpy(value, w.found->data, bytes);
 	return 0;
 }
@@ -238,7 +244,7 @@ static void local_abort(struct zr_inst *inst, const char *why)
 	ring(a);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 /* A number of the environment in [0, max], or -1. */
 static int32_t number(const char *name, int32_t max)
@@ -256,10 +262,14 @@ static int join(struct zr_inst *inst, const struct zr_host *h)
 	inst->rank = number("ZEROTH_LOCAL_RANK", MAX_RANKS);
 	inst->world = number("ZEROTH_LOCAL_WORLD", MAX_RANKS);
 	if (inst->world < 1 || inst->rank < 0 || inst->rank >= inst->world || fd < 0)
-		return zr_fail(h, ZR_EINVAL, "ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD (at most %d) and ZEROTH_LOCAL_FD belong together",
-			       MAX_RANKS);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD (at most %d) and ZEROTH_LOCAL_FD "
+			"belong together",
+			MAX_RANKS);
 	/* Every rank may be the first; growing to the same size twice does no harm. */
-	if (fstat(fd, &st) || (st.st_size < (off_t)sizeof *inst->area && ftruncate(fd, sizeof *inst->area)))
+	if (fstat(fd, &st) ||
+	    (st.st_size < (off_t)sizeof *inst->area && ftruncate(fd, sizeof *inst->area)))
 		return zr_fail(h, ZR_EIO, "ZEROTH_LOCAL_FD=%d: %s", fd, strerror(errno));
 	void *m = mmap(NULL, sizeof *inst->area, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (m == MAP_FAILED)
@@ -274,8 +284,9 @@ static int play_nodes(struct zr_inst *inst, const struct zr_host *h, int64_t per
 {
 	inst->per_node = per_node > inst->world ? inst->world : (int32_t)per_node;
 	if (inst->world % inst->per_node)
-		return zr_fail(h, ZR_EINVAL, "ranks_per_node = %d: %d ranks do not fill nodes of that size", inst->per_node,
-			       inst->world);
+		return zr_fail(h, ZR_EINVAL,
+			       "ranks_per_node = %d: %d ranks do not fill nodes of that size",
+			       inst->per_node, inst->world);
 	return 0;
 }
 
@@ -294,7 +305,8 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
 	inst->world = 1;
-	int supervised = getenv("ZEROTH_LOCAL_RANK") || getenv("ZEROTH_LOCAL_WORLD") || getenv("ZEROTH_LOCAL_FD");
+	int supervised = getenv("ZEROTH_LOCAL_RANK") || getenv("ZEROTH_LOCAL_WORLD") ||
+			 getenv("ZEROTH_LOCAL_FD");
 	int rc = supervised ? join(inst, h) : 0;
 	if (!rc)
 		rc = play_nodes(inst, h, o->ranks_per_node);
@@ -329,7 +341,8 @@ static int local_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 }
 
 static const struct zr_opt opts[] = {
-	ZR_OPT(struct local_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_RANKS, "ranks",
+	ZR_OPT(struct local_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_RANKS,
+	       "ranks",
 	       "Plays nodes of so many ranks each on one machine; auto: all ranks are one node."),
 };
 

@@ -43,14 +43,15 @@ static int mpi_info(struct zr_inst *b, struct zr_boot_info *info)
 	return 0;
 }
 
-/* ---- who is where -------------------------------------------------------------------------------------------- */
+/* ---- who is where ---------------------------------------------------------------- */
 
 static int find_place(struct place *p)
 {
 	MPI_Comm node;
 	int rank = 0;
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) != MPI_SUCCESS)
+	if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) !=
+	    MPI_SUCCESS)
 		return -1;
 	p->node = rank;
 	MPI_Comm_rank(node, &p->local);
@@ -63,7 +64,8 @@ static void number(struct zr_boot_info *info, const struct place *mine, const st
 {
 	info->local_rank = mine->local;
 	for (int r = 0; r < info->world; r++) {
-		info->rank += all[r].node < mine->node || (all[r].node == mine->node && all[r].local < mine->local);
+		info->rank += all[r].node < mine->node ||
+			      (all[r].node == mine->node && all[r].local < mine->local);
 		info->node += all[r].node < mine->node && all[r].local == 0;
 		info->nodes += all[r].local == 0;
 		info->local_world += all[r].node == mine->node;
@@ -93,7 +95,10 @@ static int play_nodes(struct zr_inst *b, const struct place *all, int64_t per_no
 	for (int r = 0; r < i->world; r++) {
 		int ranks = ranks_of(all, i->world, all[r].node);
 		if (ranks % n)
-			return zr_fail(b->h, ZR_EINVAL, "ranks_per_node = %d: %d ranks do not fill nodes of that size", n, ranks);
+			return zr_fail(
+				b->h, ZR_EINVAL,
+				"ranks_per_node = %d: %d ranks do not fill nodes of that size", n,
+				ranks);
 	}
 	i->node = i->rank / n; /* all nodes before this one hold whole ones */
 	i->nodes = i->world / n;
@@ -126,7 +131,7 @@ static int take_ranks(struct zr_inst *b, int64_t per_node)
 	return rc;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static int start(struct zr_inst *b)
 {
@@ -140,9 +145,10 @@ static int start(struct zr_inst *b)
 	return 0;
 }
 
-/* 1 if all ranks have come to their end: only then may MPI_Finalize be called, which waits for them without limit. A
- * rank that fails alone must be able to end, so that the launcher stops the others. One that is done waits: its end without
- * MPI_Finalize would have the launcher kill a rank that still writes files. */
+/* 1 if all ranks have come to their end: only then may MPI_Finalize be called, which waits for them
+ * without limit. A rank that fails alone must be able to end, so that the launcher stops the
+ * others. One that is done waits: its end without MPI_Finalize would have the launcher kill a rank
+ * that still writes files. */
 static int all_end(struct zr_inst *b)
 {
 	char name[MPI_MAX_OBJECT_NAME] = "";
@@ -150,13 +156,17 @@ static int all_end(struct zr_inst *b)
 	double start = zb_now(), waited = 0, said = 0;
 	MPI_Request req;
 	MPI_Comm_get_name(MPI_COMM_SELF, name, &length);
-	if (!strcmp(name, BROKEN) || b->all == MPI_COMM_NULL || MPI_Ibarrier(b->all, &req) != MPI_SUCCESS)
+	if (!strcmp(name, BROKEN) || b->all == MPI_COMM_NULL ||
+	    MPI_Ibarrier(b->all, &req) != MPI_SUCCESS)
 		return 0;
-	while (MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done && (waited < GOODBYE || !atomic_load(&b->failed))) {
+	while (MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
+	       (waited < GOODBYE || !atomic_load(&b->failed))) {
 		waited = zb_now() - start;
 		if (waited - said > PATIENT) {
 			said = waited;
-			zr_log(b->h, ZR_LOG_INFO, "rank %d is done and waits for the others to end: %.0f s", b->info.rank, waited);
+			zr_log(b->h, ZR_LOG_INFO,
+			       "rank %d is done and waits for the others to end: %.0f s",
+			       b->info.rank, waited);
 		}
 		zb_doze(waited);
 	}
@@ -165,7 +175,8 @@ static int all_end(struct zr_inst *b)
 	return done;
 }
 
-/* [any] Stops nobody yet: a launcher that kills the others would keep them from saying why they end. */
+/* [any] Stops nobody yet: a launcher that kills the others would keep them from saying why they
+ * end. */
 static void mpi_abort(struct zr_inst *b, const char *why)
 {
 	(void)why;
@@ -232,7 +243,8 @@ static int mpi_resolve(const struct zr_host *h, const struct zr_facts *facts, vo
 
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct mpi_opts, ranks_per_node, ZR_T_I64, ZR_O_AUTO, "auto", 1, MAX_NODE, "ranks",
-	       "Plays smaller nodes: cuts those that MPI finds into so many ranks each; auto: takes them as they are."),
+	       "Plays smaller nodes: cuts those that MPI finds into so many ranks each; auto: "
+	       "takes them as they are."),
 };
 
 static const struct zr_desc desc = {

@@ -2,7 +2,8 @@
  *
  * mpi.h - parts of the boot plugin `mpi`: who the ranks are, and values that they publish.
  *
- * Ranks are numbered so that those of a node follow each other, whatever order the launcher had; rank 0 is MPI's.
+ * Ranks are numbered so that those of a node follow each other, whatever order the launcher had;
+ * rank 0 is MPI's.
  */
 #ifndef ZR_BOOT_MPI_H
 #define ZR_BOOT_MPI_H
@@ -12,10 +13,12 @@
 #include <zeroth/boot.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wstringop-overflow" /* MPICH declares MPI_STATUSES_IGNORE as an array it would write */
+/* MPICH declares MPI_STATUSES_IGNORE as an array it would write */
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
-#define BROKEN "zeroth: broken" /* name that comm gives MPI_COMM_SELF once MPI_Finalize would hang */
+/* name that comm gives MPI_COMM_SELF once MPI_Finalize would hang */
+#define BROKEN "zeroth: broken"
 #define MAX_VALUE 4096
 #define MAX_KEY 64
 #define PIECE 1024 /* bytes of a value per message: small ones leave at once */

@@ -41,7 +41,8 @@ static int receive(struct zr_inst *b)
 	MPI_Status st;
 	int there = 0;
 	while (MPI_Iprobe(MPI_ANY_SOURCE, 0, b->all, &there, &st) == MPI_SUCCESS && there) {
-		if (MPI_Recv(&p, sizeof p, MPI_BYTE, st.MPI_SOURCE, 0, b->all, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+		if (MPI_Recv(&p, sizeof p, MPI_BYTE, st.MPI_SOURCE, 0, b->all, MPI_STATUS_IGNORE) !=
+		    MPI_SUCCESS)
 			return zr_fail(b->h, ZR_EIO, "MPI cannot receive a value");
 		struct zb_value *v = p.at ? find(b, p.key) : make(b, p.key, p.total);
 		if (!v)
@@ -87,7 +88,8 @@ static int send_all(struct zr_inst *b, const char *key, const char *value, uint3
 		p->bytes = bytes - p->at < PIECE ? bytes - p->at : PIECE;
 		memcpy(p->data, value + p->at, p->bytes);
 		for (int32_t r = 0; r < b->info.world; r++)
-			if (r != b->info.rank && MPI_Isend(p, sizeof *p, MPI_BYTE, r, 0, b->all, &s->req[s->n++]) != MPI_SUCCESS)
+			if (r != b->info.rank && MPI_Isend(p, sizeof *p, MPI_BYTE, r, 0, b->all,
+							   &s->req[s->n++]) != MPI_SUCCESS)
 				return zr_fail(b->h, ZR_EIO, "MPI cannot send a value");
 	}
 	for (; !left(s) && waited < PUSH; waited = zb_now() - start)
@@ -98,7 +100,8 @@ static int send_all(struct zr_inst *b, const char *key, const char *value, uint3
 int zb_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes)
 {
 	if (strlen(key) >= MAX_KEY || bytes > MAX_VALUE)
-		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key, (unsigned long long)bytes);
+		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
+			       (unsigned long long)bytes);
 	int rc = receive(b);
 	if (rc)
 		return rc;
@@ -114,7 +117,8 @@ int zb_put(struct zr_inst *b, const char *key, const void *value, uint64_t bytes
 }
 
 /* A report every 10 s; fails at the timeout. */
-static int still_waiting(struct zr_inst *b, double start, double *said, double timeout, const char *what)
+static int still_waiting(struct zr_inst *b, double start, double *said, double timeout,
+			 const char *what)
 {
 	double now = zb_now();
 	if (now - start >= timeout)
@@ -141,7 +145,8 @@ int zb_get(struct zr_inst *b, const char *key, void *value, uint64_t bytes, doub
 	if (rc)
 		return rc;
 	if (v->total != bytes)
-		return zr_fail(b->h, ZR_EINVAL, "key %s holds %u bytes, not %llu", key, v->total, (unsigned long long)bytes);
+		return zr_fail(b->h, ZR_EINVAL, "key %s holds %u bytes, not %llu", key, v->total,
+			       (unsigned long long)bytes);
 	memcpy(value, v->data, bytes);
 	return 0;
 }
@@ -153,7 +158,8 @@ static void behind(const struct zr_inst *b, char *out, size_t room)
 	out[0] = 0;
 	for (int32_t r = 0; r < b->info.world && n < room; r++)
 		if (r != b->info.rank && b->got[r] < b->wanted[r])
-			n += (size_t)snprintf(out + n, room - n, "%s%d", n ? ", " : "values of rank ", r);
+			n += (size_t)snprintf(out + n, room - n, "%s%d",
+					      n ? ", " : "values of rank ", r);
 }
 
 /* All say how many values they have published; then those must come here. */
@@ -165,11 +171,13 @@ int zb_fence(struct zr_inst *b, double timeout)
 	int done = 0, rc = 0;
 	if (b->info.world == 1)
 		return 0;
-	if (MPI_Iallgather(&b->put, 1, MPI_UINT64_T, b->wanted, 1, MPI_UINT64_T, b->all, &req) != MPI_SUCCESS)
+	if (MPI_Iallgather(&b->put, 1, MPI_UINT64_T, b->wanted, 1, MPI_UINT64_T, b->all, &req) !=
+	    MPI_SUCCESS)
 		return zr_fail(b->h, ZR_EIO, "MPI_Iallgather failed");
 	while (!rc && MPI_Test(&req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
 		rc = receive(b);
-		rc = rc ? rc : still_waiting(b, start, &said, timeout, "all ranks to come to a fence");
+		rc = rc ? rc :
+			  still_waiting(b, start, &said, timeout, "all ranks to come to a fence");
 	}
 	while (!rc && (rc = receive(b)) == 0 && (behind(b, what, sizeof what), *what))
 		rc = still_waiting(b, start, &said, timeout, what);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * env.c - boot of ranks that some launcher started: who they are is in environment variables, and what they publish in
- * a directory that all of them see. See env.h.
+ * env.c - boot of ranks that any launcher started: environment variables say who they are, and they
+ * publish values in a directory that all of them see. See env.h.
  */
 #define _GNU_SOURCE
 #include "env.h"
@@ -18,12 +18,14 @@ struct names {
 
 static const struct names launchers[] = {
 	{ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
-	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+	{ "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+	  "OMPI_COMM_WORLD_LOCAL_SIZE" },
 	{ "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
-	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL }, /* SLURM_NTASKS: also of a batch script */
+	/* SLURM_NTASKS: also of a batch script */
+	{ "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL },
 };
 
-/* ---- the environment ----------------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------- */
 
 /* 1 and *out, 0 if it is not set, or < 0. */
 static int number(const struct zr_host *h, const char *name, int32_t *out)
@@ -35,7 +37,8 @@ static int number(const struct zr_host *h, const char *name, int32_t *out)
 	errno = 0;
 	long v = strtol(text, &end, 10);
 	if (errno || *end || v < 0 || v > MAX_RANKS)
-		return zr_fail(h, ZR_EINVAL, "%s=%s is not a number from 0 to %d", name, text, MAX_RANKS);
+		return zr_fail(h, ZR_EINVAL, "%s=%s is not a number from 0 to %d", name, text,
+			       MAX_RANKS);
 	*out = (int32_t)v;
 	return 1;
 }
@@ -43,16 +46,20 @@ static int number(const struct zr_host *h, const char *name, int32_t *out)
 /* How many ranks a node has, where the launcher says it for this one. */
 static int take_local(const struct zr_host *h, const struct names *n, struct ze_hello *m)
 {
-	int rank = number(h, n->local_rank, &m->local_rank), world = number(h, n->local_world, &m->local_world);
+	int rank = number(h, n->local_rank, &m->local_rank),
+	    world = number(h, n->local_world, &m->local_world);
 	if (rank < 0 || world < 0)
 		return ZR_EINVAL;
 	if (!rank || !world) {
 		m->local_rank = m->local_world = 0;
 		return 0;
 	}
-	if (m->local_rank >= m->local_world || m->local_rank > m->rank || m->rank - m->local_rank + m->local_world > m->world)
-		return zr_fail(h, ZR_EINVAL, "%s=%d, %s=%d: rank %d of %d cannot be rank %d of %d of a node", n->local_rank,
-			       m->local_rank, n->local_world, m->local_world, m->rank, m->world, m->local_rank, m->local_world);
+	if (m->local_rank >= m->local_world || m->local_rank > m->rank ||
+	    m->rank - m->local_rank + m->local_world > m->world)
+		return zr_fail(h, ZR_EINVAL,
+			       "%s=%d, %s=%d: rank %d of %d cannot be rank %d of %d of a node",
+			       n->local_rank, m->local_rank, n->local_world, m->local_world,
+			       m->rank, m->world, m->local_rank, m->local_world);
 	return 0;
 }
 
@@ -69,21 +76,24 @@ static int take_environment(const struct zr_host *h, struct ze_hello *m)
 		if (!world)
 			return zr_fail(h, ZR_EINVAL, "%s is set, but not %s", n->rank, n->world);
 		if (m->rank >= m->world)
-			return zr_fail(h, ZR_EINVAL, "%s=%d, %s=%d: ranks are numbered from 0", n->rank, m->rank, n->world, m->world);
+			return zr_fail(h, ZR_EINVAL, "%s=%d, %s=%d: ranks are numbered from 0",
+				       n->rank, m->rank, n->world, m->world);
 		return take_local(h, n, m);
 	}
-	zr_log(h, ZR_LOG_WARN, "neither RANK nor another launcher's variable is set: one rank alone");
+	zr_log(h, ZR_LOG_WARN,
+	       "neither RANK nor another launcher's variable is set: one rank alone");
 	m->rank = 0;
 	m->world = 1;
 	return 0;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------- */
 
 static int same_node(const struct ze_hello *a, const struct ze_hello *b)
 {
-	return a->local_world ? b->local_world && a->rank - a->local_rank == b->rank - b->local_rank :
-				!b->local_world && !strcmp(a->host, b->host);
+	return a->local_world ?
+		       b->local_world && a->rank - a->local_rank == b->rank - b->local_rank :
+		       !b->local_world && !strcmp(a->host, b->host);
 }
 
 /* Ranks of a node follow each other. */
@@ -97,8 +107,11 @@ static int take_nodes(struct zr_inst *b)
 		if (!same_node(&b->all[r], &b->mine))
 			continue;
 		if (i->local_world && starts)
-			return zr_fail(b->h, ZR_EINVAL, "ranks of %s do not follow each other: rank %d is there, rank %d is not", b->mine.host,
-				       r, r - 1);
+			return zr_fail(
+				b->h, ZR_EINVAL,
+				"ranks of %s do not follow each other: rank %d is there, rank %d "
+				"is not",
+				b->mine.host, r, r - 1);
 		i->local_rank += r < i->rank;
 		i->local_world++;
 	}
@@ -112,21 +125,23 @@ static int take_ranks(struct zr_inst *b)
 	i->world = b->mine.world;
 	if (gethostname(b->mine.host, sizeof b->mine.host))
 		b->mine.host[0] = 0;
-	b->mine.host[sizeof b->mine.host - 1] = 0; /* a longer name is cut, perhaps without its end */
+	/* a longer name is cut, perhaps without its end */
+	b->mine.host[sizeof b->mine.host - 1] = 0;
 	memcpy(i->host, b->mine.host, sizeof i->host);
 	if (i->world == 1) {
 		i->local_world = i->nodes = 1;
 		return 0;
 	}
 	if (!b->o->directory || !*b->o->directory)
-		return zr_fail(b->h, ZR_EINVAL, "%d ranks need `directory`, one that all of them see", i->world);
+		return zr_fail(b->h, ZR_EINVAL,
+			       "%d ranks need `directory`, one that all of them see", i->world);
 	if (strlen(b->o->directory) > PATH_ROOM - 256)
 		return zr_fail(b->h, ZR_EINVAL, "the name of `directory` is too long");
 	int rc = ze_join(b);
 	return rc ? rc : take_nodes(b);
 }
 
-/* ---- the role ------------------------------------------------------------------------------------------------ */
+/* ---- the role -------------------------------------------------------------------- */
 
 static int env_info(struct zr_inst *b, struct zr_boot_info *info)
 {
@@ -141,8 +156,10 @@ static const char *file_of(const char *key, char *out)
 {
 	size_t n = (size_t)sprintf(out, "key-");
 	for (; *key; key++) {
-		int plain = (*key >= '0' && *key <= '9') || (*key >= 'a' && *key <= 'z') || (*key >= 'A' && *key <= 'Z') || *key == '.';
-		n += plain ? (size_t)sprintf(out + n, "%c", *key) : (size_t)sprintf(out + n, "_%02x", (unsigned char)*key);
+		int plain = (*key >= '0' && *key <= '9') || (*key >= 'a' && *key <= 'z') ||
+			    (*key >= 'A' && *key <= 'Z') || *key == '.';
+		n += plain ? (size_t)sprintf(out + n, "%c", *key) :
+			     (size_t)sprintf(out + n, "_%02x", (unsigned char)*key);
 	}
 	return out;
 }
@@ -153,7 +170,8 @@ static int env_put(struct zr_inst *b, const char *key, const void *value, uint64
 	if (!b->all)
 		return zr_fail(b->h, ZR_ENOTSUP, "one rank alone has nobody to publish to");
 	if (strlen(key) >= MAX_KEY || bytes > MAX_VALUE)
-		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key, (unsigned long long)bytes);
+		return zr_fail(b->h, ZR_EINVAL, "key %s: %llu bytes are too many", key,
+			       (unsigned long long)bytes);
 	if (ze_read(b, 1, file_of(key, file), &data, 1) >= 0)
 		return zr_fail(b->h, ZR_ESTATE, "key %s has a value already", key);
 	return ze_write(b, 1, file, value, bytes);
@@ -178,7 +196,8 @@ static int env_get(struct zr_inst *b, const char *key, void *value, uint64_t byt
 	if (rc)
 		return rc;
 	if (w.bytes != (int64_t)bytes)
-		return zr_fail(b->h, ZR_EINVAL, "key %s holds %lld bytes, not %llu", key, (long long)w.bytes, (unsigned long long)bytes);
+		return zr_fail(b->h, ZR_EINVAL, "key %s holds %lld bytes, not %llu", key,
+			       (long long)w.bytes, (unsigned long long)bytes);
 	memcpy(value, data, bytes);
 	return 0;
 }
@@ -219,10 +238,11 @@ static void env_abort(struct zr_inst *b, const char *why)
 	char text[1000], data;
 	int n = snprintf(text, sizeof text, "rank %d stopped: %s", b->mine.rank, why);
 	if (b->all && ze_read(b, 1, "stopped", &data, 1) < 0)
-		ze_write(b, 1, "stopped", text, n < (int)sizeof text ? (uint64_t)n : sizeof text - 1);
+		ze_write(b, 1, "stopped", text,
+			 n < (int)sizeof text ? (uint64_t)n : sizeof text - 1);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 /* The last one removes what the run has left in the directory. */
 static void leave(struct zr_inst *b)
@@ -279,7 +299,8 @@ static const struct zr_iface ifaces[] = { { "zr.boot/1", &vtbl }, { NULL, NULL }
 
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct env_opts, directory, ZR_T_PATH, 0, "", 0, 0, "",
-	       "Where the ranks of this one run meet: a directory that all of them see. Needed by more than one."),
+	       "Where the ranks of this one run meet: a directory that all of them see. Needed by "
+	       "more than one."),
 	ZR_OPT(struct env_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "A rank that waits longer for others to join ends the run, naming them."),
 };
@@ -290,7 +311,9 @@ static const struct zr_desc desc = {
 	.id = "env",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Ranks by environment variables: RANK, WORLD_SIZE, or those of SLURM, PMI or Open MPI.",
+	.summary =
+		"Ranks by environment variables: RANK, WORLD_SIZE, or those of SLURM, PMI or Open "
+		"MPI.",
 	.ifaces = ifaces,
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * env.h - parts of the boot plugin `env`: ranks by environment variables, values in a directory that all see.
+ * env.h - parts of the boot plugin `env`: ranks by environment variables, values in a directory
+ * that all see.
  *
- * Files of an earlier run may lie in the directory, and rank 0 may come last. So a rank leaves a hello with a number
- * that it has just drawn, and believes a `run` file only if that repeats the number; rank 0 goes on rewriting `run` from
- * the hellos it sees until every rank has answered in the directory zeroth-<id> of this run, where all the rest happens.
- * Every file appears whole, by rename.
+ * Files of an earlier run may lie in the directory, and rank 0 may come last. So a rank leaves a
+ * hello with a number that it has just drawn, and believes a `run` file only if that repeats the
+ * number; rank 0 goes on rewriting `run` from the hellos it sees until every rank has answered in
+ * the directory zeroth-<id> of this run, where all the rest happens. Every file appears whole, by
+ * rename.
  */
 #ifndef ZR_BOOT_ENV_H
 #define ZR_BOOT_ENV_H
@@ -45,12 +47,14 @@ int ze_make_run(struct zr_inst *b);   /* the directory of the run */
 void ze_remove_run(struct zr_inst *b);
 void ze_sweep(struct zr_inst *b);     /* removes the directories of earlier runs */
 int ze_write(struct zr_inst *b, int run, const char *name, const void *data, uint64_t bytes);
-int64_t ze_read(struct zr_inst *b, int run, const char *name, void *data, uint64_t room); /* bytes; -1: not there */
+/* bytes; -1: not there */
+int64_t ze_read(struct zr_inst *b, int run, const char *name, void *data, uint64_t room);
 void ze_remove(struct zr_inst *b, int run, const char *name);
 
 /* wait.c */
 struct ze_wish {
-	int (*done)(struct zr_inst *b, struct ze_wish *w); /* 1, 0, or < 0; marks the ranks that it sees in b->here */
+	/* 1, 0, or < 0; marks the ranks that it sees in b->here */
+	int (*done)(struct zr_inst *b, struct ze_wish *w);
 	const char *what;  /* "to join"; or with key NULL */
 	const char *key;   /* a key is waited for, not ranks */
 	void *data;

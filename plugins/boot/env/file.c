@@ -15,7 +15,8 @@
 static const char *path_of(const struct zr_inst *b, int run, const char *name, char *out)
 {
 	if (run)
-		snprintf(out, PATH_ROOM, "%s/zeroth-%016llx/%s", b->o->directory, (unsigned long long)b->id, name);
+		snprintf(out, PATH_ROOM, "%s/zeroth-%016llx/%s", b->o->directory,
+			 (unsigned long long)b->id, name);
 	else
 		snprintf(out, PATH_ROOM, "%s/%s", b->o->directory, name);
 	return out;
@@ -54,7 +55,8 @@ void ze_sweep(struct zr_inst *b)
 	char path[PATH_ROOM];
 	struct dirent *e;
 	while (d && (e = readdir(d)))
-		if (!strncmp(e->d_name, "zeroth-", 7) && strspn(e->d_name + 7, "0123456789abcdef") == 16 && !e->d_name[7 + 16])
+		if (!strncmp(e->d_name, "zeroth-", 7) &&
+		    strspn(e->d_name + 7, "0123456789abcdef") == 16 && !e->d_name[7 + 16])
 			remove_directory(path_of(b, 0, e->d_name, path));
 	if (d)
 		closedir(d);
@@ -75,7 +77,8 @@ static int write_whole(int fd, const char *data, uint64_t bytes)
 int ze_write(struct zr_inst *b, int run, const char *name, const void *data, uint64_t bytes)
 {
 	char path[PATH_ROOM], own[PATH_ROOM], temporary[64];
-	snprintf(temporary, sizeof temporary, "new-%d-%016llx", b->mine.rank, (unsigned long long)b->mine.draw);
+	snprintf(temporary, sizeof temporary, "new-%d-%016llx", b->mine.rank,
+		 (unsigned long long)b->mine.draw);
 	path_of(b, run, temporary, own);
 	int fd = open(own, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	int bad = fd < 0 || write_whole(fd, data, bytes);

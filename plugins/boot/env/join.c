@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * join.c - how the ranks find each other in a directory where earlier runs may have left files; see env.h.
+ * join.c - how the ranks find each other in a directory where earlier runs may have left files; see
+ * env.h.
  */
 #define _GNU_SOURCE
 #include "env.h"
@@ -35,7 +36,8 @@ static int see_hellos(struct zr_inst *b, struct run *run)
 	char name[32];
 	int news = 0;
 	for (int32_t r = 0; r < b->mine.world; r++) {
-		if (b->here[r] || ze_read(b, 0, named(name, "hello", r), &h, sizeof h) != sizeof h || h.rank != r)
+		if (b->here[r] ||
+		    ze_read(b, 0, named(name, "hello", r), &h, sizeof h) != sizeof h || h.rank != r)
 			continue;
 		news |= run->draw[r] != h.draw;
 		run->draw[r] = h.draw;
@@ -50,7 +52,8 @@ static int see_answers(struct zr_inst *b)
 	char name[32];
 	int all = 1;
 	for (int32_t r = 0; r < b->mine.world; r++) {
-		if (!b->here[r] && ze_read(b, 1, named(name, "joined", r), &h, sizeof h) == sizeof h) {
+		if (!b->here[r] &&
+		    ze_read(b, 1, named(name, "joined", r), &h, sizeof h) == sizeof h) {
 			b->all[r] = h;
 			b->here[r] = 1;
 		}
@@ -90,13 +93,14 @@ static int is_known(struct zr_inst *b, struct ze_wish *w)
 	int64_t n = ze_read(b, 0, "run", run, run_bytes(b)), at = b->mine.rank;
 	char text[128];
 	memset(b->here + 1, 1, (size_t)b->mine.world - 1);
-	if (n < (int64_t)(sizeof *run + (uint64_t)(at + 1) * sizeof *run->draw) || run->magic != MAGIC || run->world <= at ||
-	    run->draw[at] != b->mine.draw)
+	if (n < (int64_t)(sizeof *run + (uint64_t)(at + 1) * sizeof *run->draw) ||
+	    run->magic != MAGIC || run->world <= at || run->draw[at] != b->mine.draw)
 		return 0;
 	if (run->world == b->mine.world)
 		return 1;
 	b->id = run->id;
-	snprintf(text, sizeof text, "rank 0 is one of %d, rank %d one of %d", run->world, b->mine.rank, b->mine.world);
+	snprintf(text, sizeof text, "rank 0 is one of %d, rank %d one of %d", run->world,
+		 b->mine.rank, b->mine.world);
 	ze_write(b, 1, "stopped", text, strlen(text));
 	return zr_fail(b->h, ZR_EINVAL, "%s", text);
 }
@@ -109,7 +113,8 @@ static int answered(struct zr_inst *b, struct ze_wish *w)
 
 static int follow(struct zr_inst *b, struct run *run)
 {
-	struct ze_wish known = { .done = is_known, .what = "to come", .data = run }, all = { .done = answered, .what = "to join" };
+	struct ze_wish known = { .done = is_known, .what = "to come", .data = run },
+		       all = { .done = answered, .what = "to join" };
 	char name[32];
 	int rc = ze_write(b, 0, named(name, "hello", b->mine.rank), &b->mine, sizeof b->mine);
 	if (rc)

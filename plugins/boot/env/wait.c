@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.c - waiting for something to appear in the directory: by looking, from every millisecond to ten times a
- * second; a line every 10 s says who is missing.
+ * wait.c - waits until something appears in the directory. It looks every millisecond at first,
+ * later ten times a second, and logs every 10 s which ranks are missing.
  */
 #define _GNU_SOURCE
 #include "env.h"
@@ -20,9 +20,11 @@ double ze_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void say(const struct zr_inst *b, const struct ze_wish *w, double waited, char *text, size_t room)
+static void say(const struct zr_inst *b, const struct ze_wish *w, double waited, char *text,
+		size_t room)
 {
-	size_t n = (size_t)snprintf(text, room, "waited %.0f s for %s%s", waited, w->key ? "the key " : "rank ", w->key ? w->key : "");
+	size_t n = (size_t)snprintf(text, room, "waited %.0f s for %s%s", waited,
+				    w->key ? "the key " : "rank ", w->key ? w->key : "");
 	int named = 0;
 	for (int32_t r = 0; !w->key && r < b->mine.world && n < room; r++)
 		if (!b->here[r])
