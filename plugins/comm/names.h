@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * names.h - what comm plugins call operations and types when they report (invariant I5), where a rank may stand, and what an
- * option is that several have.
+ * names.h - what comm plugins call operations and types when they report (invariant I5), where a
+ * rank may stand, and what an option is that several have.
  */
 #ifndef ZR_COMM_NAMES_H
 #define ZR_COMM_NAMES_H
@@ -13,9 +13,9 @@
 #include <zeroth/comm.h>
 
 /* Of the option sums: what all choices have in common, and the first of them. */
-#define COMM_SUMS                                                                                                             \
-	"How gradients are added over ranks where each rank sends one fp32 sum per update, that is with [train] reduction = " \
-	"local. ordered: in the order of the ranks; "
+#define COMM_SUMS \
+	"How gradients are added over ranks where each rank sends one fp32 sum per update, that " \
+	"is with [train] reduction = local. ordered: in the order of the ranks; "
 
 /* mem_alloc as an operation among others, after those of zeroth/comm.h: callers do not post it. */
 #define COMM_MEM (ZR_COMM_FENCE + 1)
@@ -38,12 +38,14 @@ static inline const char *comm_kind_name(int32_t kind)
 
 static inline const char *comm_dtype_name(int32_t dtype)
 {
-	static const char *const names[] = { "bytes", "f32", "bf16", "f16", "f64", "i32", "i64", "u8" };
+	static const char *const names[] = { "bytes", "f32", "bf16", "f16",
+					     "f64",   "i32", "i64",  "u8" };
 	return dtype > 0 && dtype <= ZR_U8 ? names[dtype] : names[0];
 }
 
 /* Appends to a text of `room` bytes; what does not fit is cut. */
-static inline void comm_say(char *out, size_t room, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static inline void comm_say(char *out, size_t room, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 static inline void comm_say(char *out, size_t room, const char *fmt, ...)
 {
 	size_t used = strlen(out);
@@ -57,10 +59,10 @@ static inline void comm_say(char *out, size_t room, const char *fmt, ...)
 static inline int comm_check_place(const struct zr_host *h)
 {
 	int32_t first = h->rank - h->local_rank;
-	if (h->rank < 0 || h->rank >= h->world || h->local_rank < 0 || h->local_rank >= h->local_world || first < 0 ||
-	    first + h->local_world > h->world)
-		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node", h->rank, h->world, h->local_rank,
-			       h->local_world);
+	if (h->rank < 0 || h->rank >= h->world || h->local_rank < 0 ||
+	    h->local_rank >= h->local_world || first < 0 || first + h->local_world > h->world)
+		return zr_fail(h, ZR_EINVAL, "rank %d of %d cannot be rank %d of %d of a node",
+			       h->rank, h->world, h->local_rank, h->local_world);
 	return ZR_OK;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sum.c - copies and sums of what several ranks hold. `stream`: around the caches, for results larger than them.
+ * sum.c - copies and sums of what several ranks hold. `stream`: around the caches, for results
+ * larger than them.
  *
- * to[i] = ((x_0[i] + x_1[i]) + x_2[i]) + ..., ranks ascending (invariant I1: the accumulator starts as x_0, so that
- * -0 stays -0). A chunk is read completely before it is written: `to` may be one of the sources.
+ * to[i] = ((x_0[i] + x_1[i]) + x_2[i]) + ..., ranks ascending (invariant I1: the accumulator starts
+ * as x_0, so that -0 stays -0). A chunk is read completely before it is written: `to` may be one of
+ * the sources.
  */
 #include "sum.h"
 
@@ -21,7 +23,8 @@
 static void stream_lines(char *to, const char *from, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < bytes; i += 64) {
-		__m128i a = _mm_loadu_si128((const __m128i *)(from + i)), b = _mm_loadu_si128((const __m128i *)(from + i + 16));
+		__m128i a = _mm_loadu_si128((const __m128i *)(from + i)),
+			b = _mm_loadu_si128((const __m128i *)(from + i + 16));
 		__m128i c = _mm_loadu_si128((const __m128i *)(from + i + 32));
 		__m128i d = _mm_loadu_si128((const __m128i *)(from + i + 48));
 		_mm_stream_si128((__m128i *)(to + i), a);
@@ -67,17 +70,17 @@ void zl_copy(void *to, const void *from, uint64_t bytes, int stream)
 }
 
 /* out[i] = a[i] + b[i] over n elements; 64 bytes at a time, as the compiler can do best. */
-#define ADD(name, T)                                                                                            \
-	static void name(void *out_, const void *a_, const void *b_, uint64_t n)                                \
-	{                                                                                                       \
-		typedef T wide __attribute__((vector_size(64), aligned(sizeof(T)), may_alias));                 \
-		T *out = out_;                                                                                  \
-		const T *a = a_, *b = b_;                                                                       \
-		uint64_t i = 0;                                                                                 \
-		for (; i + 64 / sizeof(T) <= n; i += 64 / sizeof(T))                                            \
-			*(wide *)(out + i) = *(const wide *)(a + i) + *(const wide *)(b + i);                   \
-		for (; i < n; i++)                                                                              \
-			out[i] = a[i] + b[i];                                                                   \
+#define ADD(name, T) \
+	static void name(void *out_, const void *a_, const void *b_, uint64_t n) \
+	{ \
+		typedef T wide __attribute__((vector_size(64), aligned(sizeof(T)), may_alias)); \
+		T *out = out_; \
+		const T *a = a_, *b = b_; \
+		uint64_t i = 0; \
+		for (; i + 64 / sizeof(T) <= n; i += 64 / sizeof(T)) \
+			*(wide *)(out + i) = *(const wide *)(a + i) + *(const wide *)(b + i); \
+		for (; i < n; i++) \
+			out[i] = a[i] + b[i]; \
 	}
 ADD(add_f32, float)
 ADD(add_f64, double)
@@ -93,7 +96,8 @@ static void add(int32_t dtype, void *out, const void *a, const void *b, uint64_t
 		add_i64(out, a, b, bytes / sizeof(uint64_t));
 }
 
-void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks, uint64_t bytes, int stream)
+void zl_sum(int32_t dtype, char *const *to, int32_t n_to, const char *const *from, int32_t ranks,
+	    uint64_t bytes, int stream)
 {
 	_Alignas(64) char acc[CHUNK];
 	for (uint64_t i = 0; i < bytes; i += CHUNK) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * area.c - how the ranks find each other. Rank 0 makes the memfd and puts its process and descriptor into boot's
- * key-value area; the others open it through /proc. Nothing of it has a name, so nothing can be left behind, and the
- * size of /dev/shm does not matter.
+ * area.c - how the ranks find each other. Rank 0 makes the memfd and puts its process and
+ * descriptor into boot's key-value area; the others open it through /proc. Nothing of it has a
+ * name, so nothing can be left behind, and the size of /dev/shm does not matter.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -18,7 +18,8 @@
 
 #define KEY "comm.local"
 #define HUGE (2u << 20)
-#define NODE_SPAN ((uint64_t)1 << 44) /* room of a rank's node in the file: pages exist only where touched */
+/* room of a rank's node in the file: pages exist only where touched */
+#define NODE_SPAN ((uint64_t)1 << 44)
 #define REPORT 10.0                   /* seconds between lines that say who is missing */
 
 /* What rank 0 publishes. */
@@ -44,7 +45,8 @@ static int map_area(struct zr_inst *c)
 {
 	void *m = mmap(NULL, c->area_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
 	if (m == MAP_FAILED)
-		return zr_fail(c->h, ZR_ENOMEM, "cannot map the area of the ranks: %s", strerror(errno));
+		return zr_fail(c->h, ZR_ENOMEM, "cannot map the area of the ranks: %s",
+			       strerror(errno));
 	c->area = m;
 	return 0;
 }
@@ -57,7 +59,8 @@ static int make_area(struct zr_inst *c)
 	if (c->fd < 0)
 		return zr_fail(c->h, ZR_EIO, "memfd_create: %s", strerror(errno));
 	if (ftruncate(c->fd, (off_t)(c->data_at + (uint64_t)c->world * NODE_SPAN)))
-		return zr_fail(c->h, ZR_EIO, "cannot size the memory of the ranks: %s", strerror(errno));
+		return zr_fail(c->h, ZR_EIO, "cannot size the memory of the ranks: %s",
+			       strerror(errno));
 	int rc = map_area(c);
 	if (rc)
 		return rc;
@@ -82,13 +85,18 @@ static int open_area(struct zr_inst *c)
 	if (rc)
 		return zr_fail(c->h, ZR_EPEER, "rank 0 did not publish where the ranks meet");
 	if (hello.world != c->world || hello.staging != c->o->staging)
-		return zr_fail(c->h, ZR_EINVAL, "rank 0 has %d ranks and staging = %llu, rank %d has %d and %llu", hello.world,
-			       (unsigned long long)hello.staging, c->rank, c->world, (unsigned long long)c->o->staging);
+		return zr_fail(c->h, ZR_EINVAL,
+			       "rank 0 has %d ranks and staging = %llu, rank %d has %d and %llu",
+			       hello.world, (unsigned long long)hello.staging, c->rank, c->world,
+			       (unsigned long long)c->o->staging);
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", hello.pid, hello.fd);
 	c->fd = open(path, O_RDWR | O_CLOEXEC);
 	if (c->fd < 0)
-		return zr_fail(c->h, ZR_EIO, "cannot open the memory of rank 0 (%s: %s): the ranks must run on one machine as one user",
-			       path, strerror(errno));
+		return zr_fail(
+			c->h, ZR_EIO,
+			"cannot open the memory of rank 0 (%s: %s): the ranks must run on one "
+			"machine as one user",
+			path, strerror(errno));
 	if (hello.pid == c->pid) {
 		c->area = (struct area *)(uintptr_t)hello.base;
 		c->shares_map = 1;
@@ -107,7 +115,8 @@ static void say_missing(struct zr_inst *c, uint32_t level, double waited)
 	char list[256] = "";
 	for (int32_t r = 0; r < c->world; r++)
 		if (atomic_load(&c->area->seat[r].joined) < level)
-			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d", *list ? ", " : "", r);
+			snprintf(list + strlen(list), sizeof list - strlen(list), "%s%d",
+				 *list ? ", " : "", r);
 	zr_log(c->h, ZR_LOG_WARN, "still waiting for rank %s to join (%.0f s)", list, waited);
 }
 
@@ -123,7 +132,8 @@ static int all_joined(struct zr_inst *c, uint32_t level)
 			if (rc)
 				return rc;
 			if (zl_now() - start > c->o->timeout)
-				return zl_stop(c, "timeout: rank %d did not join within %.3g s", r, c->o->timeout);
+				return zl_stop(c, "timeout: rank %d did not join within %.3g s", r,
+					       c->o->timeout);
 			if (zl_now() - said >= REPORT) {
 				said = zl_now();
 				say_missing(c, level, said - start);
@@ -141,7 +151,8 @@ static void join(struct zr_inst *c, uint32_t level)
 	zl_wake(joined);
 }
 
-/* A descriptor per other process that becomes readable when it ends, even before its parent has noticed. */
+/* A descriptor per other process that becomes readable when it ends, even before its parent has
+ * noticed. */
 static void watch(struct zr_inst *c)
 {
 	for (int32_t r = 0; r < c->world; r++) {
@@ -151,8 +162,10 @@ static void watch(struct zr_inst *c)
 			continue;
 		c->watch[r].fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (c->watch[r].fd < 0)
-			zr_log(c->h, ZR_LOG_WARN, "cannot watch rank %d (%s): its death would be noticed by the timeout only", r,
-			       strerror(errno));
+			zr_log(c->h, ZR_LOG_WARN,
+			       "cannot watch rank %d (%s): its death would be noticed by the "
+			       "timeout only",
+			       r, strerror(errno));
 	}
 }
 
@@ -162,10 +175,12 @@ static int reads_others(struct zr_inst *c)
 	for (int32_t r = 0; r < c->world; r++) {
 		struct seat *s = &c->area->seat[r];
 		uint64_t got = ~c->nonce;
-		struct iovec here = { &got, sizeof got }, there = { (void *)(uintptr_t)atomic_load(&s->probe), sizeof got };
+		struct iovec here = { &got, sizeof got },
+			     there = { (void *)(uintptr_t)atomic_load(&s->probe), sizeof got };
 		if (atomic_load(&s->pid) == c->pid)
 			continue;
-		if (c->o->cross_read || process_vm_readv(atomic_load(&s->pid), &here, 1, &there, 1, 0) != sizeof got ||
+		if (c->o->cross_read ||
+		    process_vm_readv(atomic_load(&s->pid), &here, 1, &there, 1, 0) != sizeof got ||
 		    got != c->nonce)
 			return 0;
 	}
@@ -195,7 +210,9 @@ int zl_join(struct zr_inst *c)
 	for (int32_t r = 0; r < c->world; r++)
 		c->reads &= (int)atomic_load(&c->area->seat[r].reads);
 	if (!c->reads && c->rank == 0 && !c->o->cross_read)
-		zr_log(c->h, ZR_LOG_INFO, "process_vm_readv is not permitted here: buffers outside mem_alloc are staged");
+		zr_log(c->h, ZR_LOG_INFO,
+		       "process_vm_readv is not permitted here: buffers outside mem_alloc are "
+		       "staged");
 	return 0;
 }
 
@@ -204,7 +221,9 @@ void zl_leave(struct zr_inst *c)
 	if (c->area) {
 		for (int k = 0; k < c->n_regions; k++)
 			if (c->region[k].base)
-				zl_mem_free(c, c->region[k].base + (uint64_t)c->group[ZR_GROUP_NODE].rank * c->region[k].stride);
+				zl_mem_free(c, c->region[k].base +
+						       (uint64_t)c->group[ZR_GROUP_NODE].rank *
+							       c->region[k].stride);
 		atomic_store(&c->area->seat[c->rank].left, 1);
 	}
 	for (int32_t r = 0; c->watch && r < c->world; r++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * local.c - collectives between ranks on one machine, over memory that they share; see local.h. Ranks are processes,
- * or threads of one.
+ * local.c - collectives between ranks on one machine, over memory that they share; see local.h.
+ * Ranks are processes, or threads of one.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -37,12 +37,14 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	if (rc)
 		return rc;
 	if (h->world > MAX_RANKS)
-		return zr_fail(h, ZR_EINVAL, "%d ranks: this plugin connects at most %d", h->world, MAX_RANKS);
+		return zr_fail(h, ZR_EINVAL, "%d ranks: this plugin connects at most %d", h->world,
+			       MAX_RANKS);
 	c->rank = h->rank;
 	c->world = h->world;
 	c->nodes = h->local_world == h->world ? 1 : 2;
 	c->group[ZR_GROUP_SELF] = (struct group){ h->rank, 1, 0 };
-	c->group[ZR_GROUP_NODE] = (struct group){ h->rank - h->local_rank, h->local_world, h->local_rank };
+	c->group[ZR_GROUP_NODE] =
+		(struct group){ h->rank - h->local_rank, h->local_world, h->local_rank };
 	c->group[ZR_GROUP_WORLD] = (struct group){ 0, h->world, h->rank };
 	return 0;
 }
@@ -52,7 +54,9 @@ static int take_boot(struct zr_inst *c)
 	if (ZR_HAS(c->h, struct zr_host, get) && c->h->get)
 		c->boot = c->h->get(c->h, "zr.boot/1", &c->boot_inst);
 	if (!c->boot || !ZR_HAS(c->boot, struct zr_boot_v1, get) || !c->boot->put || !c->boot->get)
-		return zr_fail(c->h, ZR_ENOTSUP, "boot offers no key-value area through which %d ranks could meet", c->world);
+		return zr_fail(c->h, ZR_ENOTSUP,
+			       "boot offers no key-value area through which %d ranks could meet",
+			       c->world);
 	return 0;
 }
 
@@ -125,8 +129,10 @@ static const struct zr_opt opts[] = {
 	       "A rank that waits longer for others ends the run, naming them."),
 	ZR_OPT(struct local_opts, staging, ZR_T_BYTES, 0, "1M", 65536, 1 << 30, "bytes",
 	       "Size of a rank's staging buffer, used for memory that other ranks cannot read."),
-	ZR_OPT_ENUM(struct local_opts, cross_read, 0, "auto", cross_reads,
-		    "auto: read the memory of other processes through the kernel where it permits that; off: always stage."),
+	ZR_OPT_ENUM(
+		struct local_opts, cross_read, 0, "auto", cross_reads,
+		"auto: read the memory of other processes through the kernel where it permits "
+		"that; off: always stage."),
 };
 
 static const struct zr_desc desc = {

@@ -2,15 +2,16 @@
  *
  * local.h - parts of the comm plugin `local`: what the ranks share, and what one rank keeps.
  *
- * All ranks map one memfd. Its front is the area: per rank a seat, per seat and group a lane, and in a lane the ring
- * of the operations that the rank has posted. Three words of a lane only ever grow, are written by the owner alone,
- * and are slept on (futex) by the others:
+ * All ranks map one memfd. Its front is the area: per rank a seat, per seat and group a lane, and
+ * in a lane the ring of the operations that the rank has posted. Three words of a lane only ever
+ * grow, are written by the owner alone, and are slept on (futex) by the others:
  *   posted  operations announced         sync  meetings inside operations
  *   done    operations whose data the owner has read from its peers
- * Behind the area lie staging buffers and the memory of mem_alloc; pages exist once they are touched.
+ * Behind the area lie staging buffers and the memory of mem_alloc; pages exist once they are
+ * touched.
  *
- * Each rank executes its operations in the order it posted them, both groups in one queue, so ranks may wait for
- * their tickets in different orders without a deadlock.
+ * Each rank executes its operations in the order it posted them, both groups in one queue, so ranks
+ * may wait for their tickets in different orders without a deadlock.
  */
 #ifndef ZR_COMM_LOCAL_H
 #define ZR_COMM_LOCAL_H
@@ -27,7 +28,9 @@
 #include "plugins/comm/sum.h"
 
 #define WINDOW 64     /* tickets of one rank that may be outstanding */
-#define RING 256      /* a slot is rewritten only when every peer must have executed it: that far apart are two ranks never, > 2 * WINDOW */
+/* a slot is rewritten only when every peer must have executed it: that far apart are two ranks
+ * never, > 2 * WINDOW */
+#define RING 256
 #define SEGS 16384    /* segments of the operations in a ring, all together */
 #define REGIONS 64    /* calls of mem_alloc in a life */
 #define LANES 2       /* groups that need one: node and world */
@@ -35,7 +38,8 @@
 /* The growing words of a lane. */
 enum word { POSTED, DONE, SYNC, WORDS };
 
-/* One segment as peers see it: the owner's addresses, and their places in the memfd, 0 where they are not in it. */
+/* One segment as peers see it: the owner's addresses, and their places in the memfd, 0 where they
+ * are not in it. */
 struct shared_seg {
 	uint64_t send, recv, send_at, recv_at;
 	int64_t count;
@@ -89,7 +93,8 @@ struct area {
 };
 
 struct group {
-	int32_t first, size, rank; /* its ranks are first .. first + size - 1; rank: of this process in it */
+	/* its ranks are first .. first + size - 1; rank: of this process in it */
+	int32_t first, size, rank;
 };
 
 /* An outstanding ticket. */
@@ -102,7 +107,8 @@ struct pend {
 };
 
 struct region {
-	uint64_t at, stride, bytes; /* place in the memfd of the node's first rank; distance of ranks */
+	/* place in the memfd of the node's first rank; distance of ranks */
+	uint64_t at, stride, bytes;
 	char *base;                 /* where `at` is mapped; NULL: freed */
 	struct view *views;         /* owned */
 };
@@ -129,7 +135,8 @@ struct zr_inst {
 	struct group group[3];
 	int fd;
 	struct area *area;     /* NULL: one rank alone */
-	uint64_t area_bytes, stage_at, data_at; /* of the area; places in the memfd of staging and mem_alloc */
+	/* of the area; places in the memfd of staging and mem_alloc */
+	uint64_t area_bytes, stage_at, data_at;
 	int shares_map;        /* the area is mapped where rank 0's process has it */
 	uint64_t nonce;        /* peers try to read it */
 	int reads;             /* process_vm_readv works between all */
@@ -179,23 +186,29 @@ void zl_leave(struct zr_inst *c);
 /* "all_gather over the world (step 3, op 17, unit 2)" */
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room);
 /* "rank 2 (computing after ...)" for each rank of the group whose word is short of `target` */
-void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room);
-/* Ends everything with the reason that the ranks' operations `p` differ; common: the one of both ranks that all others
- * are like, or -1. */
-int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what, int32_t common);
+void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out,
+		     size_t room);
+/* Ends everything with the reason that the ranks' operations `p` differ; common: the one of both
+ * ranks that all others are like, or -1. */
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what,
+	      int32_t common);
 
 /* wait.c */
 /* Records why (the first one stands), wakes everybody. */
 void zl_abort(struct zr_inst *c, const char *why);
-int zl_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* abort, then zl_stopped */
-int zl_stopped(struct zr_inst *c);        /* fails the call in progress with the reason of the abort */
+/* abort, then zl_stopped */
+int zl_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* fails the call in progress with the reason of the abort */
+int zl_stopped(struct zr_inst *c);
 int zl_is_aborted(const struct zr_inst *c);
-void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value); /* sets an own word, wakes its sleepers */
+/* sets an own word, wakes its sleepers */
+void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value);
 /* 1 when this word of all ranks of the group has reached target; 0 not yet, only if !block; < 0 */
 int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int block);
 void zl_nap(_Atomic uint32_t *word, uint32_t seen, double seconds);
 void zl_wake(_Atomic uint32_t *word);
-int zl_check_alive(struct zr_inst *c, int32_t awaited); /* fails if a process died, or `awaited` left; -1: none */
+/* fails if a process died, or `awaited` left; -1: none */
+int zl_check_alive(struct zr_inst *c, int32_t awaited);
 
 /* ring.c */
 int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
@@ -203,11 +216,15 @@ int zl_test(struct zr_inst *c, zr_ticket t);
 int zl_wait(struct zr_inst *c, zr_ticket t);
 
 /* move.c: the data of an operation that all have posted */
-int zl_move(struct zr_inst *c, const struct pend *p);      /* of an all_reduce: the sum of the own part */
+/* of an all_reduce: the sum of the own part */
+int zl_move(struct zr_inst *c, const struct pend *p);
 int zl_move_rest(struct zr_inst *c, const struct pend *p); /* all_reduce: the parts of the others */
-int64_t zl_part(int64_t count, int32_t ranks);             /* all_reduce: elements per rank, the last ones may have fewer */
-void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes, int stream);
-void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks, int stream);
+/* all_reduce: elements per rank, the last ones may have fewer */
+int64_t zl_part(int64_t count, int32_t ranks);
+void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes,
+		 int stream);
+void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks,
+		int stream);
 int zl_unread(struct zr_inst *c); /* fails if a copy or sum could not read somebody */
 
 /* stage.c: the same through staging buffers */
@@ -217,8 +234,10 @@ int zl_stage(struct zr_inst *c, const struct pend *p);
 int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out);
 void zl_mem_free(struct zr_inst *c, void *p);
 void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank);
-uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes); /* place in the memfd, 0: not in it */
-char *zl_mem_here(const struct zr_inst *c, uint64_t at);                    /* NULL: not mapped here */
+/* place in the memfd, 0: not in it */
+uint64_t zl_mem_at(const struct zr_inst *c, const void *p, uint64_t bytes);
+/* NULL: not mapped here */
+char *zl_mem_here(const struct zr_inst *c, uint64_t at);
 
 /* view.c */
 int zl_mem_view(struct zr_inst *c, const void *mine, uint64_t bytes, int32_t group, void **out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mem.c - memory that the ranks of a node share: a stretch of the memfd with one range per rank, mapped as a
- * whole by every process. A played node does not see the memory of another.
+ * mem.c - memory that the ranks of a node share: a stretch of the memfd with one range per rank,
+ * mapped as a whole by every process. A simulated node does not see the memory of another.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -27,19 +27,22 @@ static uint64_t size_of(const struct zr_inst *c, const struct region *r)
 static int meet(struct zr_inst *c, uint64_t bytes)
 {
 	struct zr_comm_seg seg = { NULL, NULL, (int64_t)bytes };
-	struct zr_comm_op op = { .size = sizeof op, .kind = COMM_MEM, .group = ZR_GROUP_NODE, .dtype = ZR_U8, .n_seg = 1,
-				 .seg = &seg, .tag = { -1, -1, -1 } };
+	struct zr_comm_op op = { .size = sizeof op, .kind = COMM_MEM, .group = ZR_GROUP_NODE,
+				 .dtype = ZR_U8, .n_seg = 1, .seg = &seg, .tag = { -1, -1, -1 } };
 	zr_ticket t;
 	int rc = zl_post(c, &op, &t);
 	if (rc == ZR_EAGAIN)
-		return zr_fail(c->h, ZR_ESTATE, "mem_alloc with %d operations outstanding", c->outstanding);
+		return zr_fail(c->h, ZR_ESTATE, "mem_alloc with %d operations outstanding",
+			       c->outstanding);
 	return rc ? rc : zl_wait(c, t);
 }
 
 static int map_file(struct zr_inst *c, struct region *r)
 {
-	void *m = c->area ? mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, (off_t)r->at)
-			  : mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *m = c->area ? mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE, MAP_SHARED, c->fd,
+				 (off_t)r->at) :
+			    mmap(NULL, size_of(c, r), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (m == MAP_FAILED)
 		return zr_fail(c->h, ZR_ENOMEM, "cannot map %llu bytes of shared memory: %s",
 			       (unsigned long long)size_of(c, r), strerror(errno));
@@ -87,8 +90,10 @@ int zl_mem_alloc(struct zr_inst *c, uint64_t bytes, void **out)
 	if (c->n_regions == REGIONS)
 		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc was called %d times already", REGIONS);
 	if (bytes > (uint64_t)1 << 40)
-		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc of %llu bytes", (unsigned long long)bytes);
-	*r = (struct region){ .at = c->region_end, .bytes = bytes, .stride = (bytes / ALIGN + 1) * ALIGN };
+		return zr_fail(c->h, ZR_ENOMEM, "mem_alloc of %llu bytes",
+			       (unsigned long long)bytes);
+	*r = (struct region){ .at = c->region_end, .bytes = bytes,
+			      .stride = (bytes / ALIGN + 1) * ALIGN };
 	int rc = node_of(c)->size == 1 ? map_file(c, r) : map_together(c, r);
 	if (rc)
 		return rc;
@@ -104,8 +109,10 @@ static void unmap(struct zr_inst *c, struct region *r)
 	uint64_t own = r->at + (uint64_t)node_of(c)->rank * r->stride;
 	zl_views_free(r);
 	if (c->area) /* the pages go now, not when the last process ends */
-		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)own, (off_t)r->stride);
-	if (node_of(c)->size == 1 || atomic_fetch_sub(&c->area->seat[first].region[r - c->region].users, 1) == 1)
+		(void)!fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)own,
+				 (off_t)r->stride);
+	if (node_of(c)->size == 1 ||
+	    atomic_fetch_sub(&c->area->seat[first].region[r - c->region].users, 1) == 1)
 		munmap(r->base, size_of(c, r));
 	r->base = NULL;
 }
@@ -122,14 +129,18 @@ void zl_mem_free(struct zr_inst *c, void *p)
 void *zl_mem_peer(struct zr_inst *c, const void *mine, int32_t group, int32_t rank)
 {
 	const struct group *node = node_of(c);
-	if (group < ZR_GROUP_SELF || group > ZR_GROUP_WORLD || rank < 0 || rank >= c->group[group].size)
+	if (group < ZR_GROUP_SELF || group > ZR_GROUP_WORLD || rank < 0 ||
+	    rank >= c->group[group].size)
 		return NULL;
 	int32_t there = c->group[group].first + rank - node->first;
 	for (int k = 0; k < c->n_regions; k++) {
 		struct region *r = &c->region[k];
-		uint64_t off = (uint64_t)((uintptr_t)mine - (uintptr_t)r->base) - (uint64_t)node->rank * r->stride;
+		uint64_t off = (uint64_t)((uintptr_t)mine - (uintptr_t)r->base) -
+			       (uint64_t)node->rank * r->stride;
 		if (r->base && off < r->stride) /* in the own range */
-			return there >= 0 && there < node->size ? r->base + (uint64_t)there * r->stride + off : NULL;
+			return there >= 0 && there < node->size ?
+				       r->base + (uint64_t)there * r->stride + off :
+				       NULL;
 	}
 	return NULL;
 }

@@ -2,9 +2,10 @@
  *
  * move.c - the data of an operation, read straight from where the peers hold it.
  *
- * Each reads what it needs. Sums: each rank adds its own part of all ranks, in rank order. An all_reduce then gathers
- * the parts, unless all results are in memory that all can write: there each rank writes its part to everybody, which
- * saves reading it once more. Nobody else writes into another rank. Work is cut into pieces for the host's threads.
+ * Each reads what it needs. Sums: each rank adds its own part of all ranks, in rank order. An
+ * all_reduce then gathers the parts, unless all results are in memory that all can write: there
+ * each rank writes its part to everybody, which saves reading it once more. Nobody else writes into
+ * another rank. Work is cut into pieces for the host's threads.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -26,7 +27,8 @@ struct job {
 	int stream;
 };
 
-/* Reads bytes of another process; a failure is remembered, not returned: pieces run on any thread. */
+/* Reads bytes of another process; a failure is remembered, not returned: pieces run on any
+ * thread. */
 static void fetch(struct zr_inst *c, pid_t pid, const char *from, char *to, uint64_t bytes)
 {
 	while (bytes) {
@@ -63,7 +65,9 @@ static void sum_chunk(struct job *j, uint64_t at, uint64_t n, int32_t worker)
 	for (int32_t r = 0; r < j->ranks; r++) {
 		from[r] = j->from[r].p + at;
 		if (j->from[r].pid) {
-			char *mine = j->c->fetch + ((uint64_t)worker * (uint64_t)j->c->world + (uint64_t)r) * FETCH;
+			char *mine = j->c->fetch +
+				     ((uint64_t)worker * (uint64_t)j->c->world + (uint64_t)r) *
+					     FETCH;
 			fetch(j->c, j->from[r].pid, from[r], mine, n);
 			from[r] = mine;
 		}
@@ -92,18 +96,22 @@ static void run(struct job *j)
 
 void zl_copy_all(struct zr_inst *c, const struct source *from, char *to, uint64_t bytes, int stream)
 {
-	struct job j = { .c = c, .from = from, .to = to, .bytes = bytes, .ranks = 1, .stream = stream };
+	struct job j = {
+		.c = c, .from = from, .to = to, .bytes = bytes, .ranks = 1, .stream = stream
+	};
 	run(&j);
 }
 
-static void sum_into(struct zr_inst *c, int32_t dtype, char *const *to, int32_t n_to, uint64_t bytes, int32_t ranks, int stream)
+static void sum_into(struct zr_inst *c, int32_t dtype, char *const *to, int32_t n_to,
+		     uint64_t bytes, int32_t ranks, int stream)
 {
-	struct job j = { .c = c, .from = c->source, .all = to, .n_to = n_to, .bytes = bytes, .ranks = ranks, .dtype = dtype,
-			 .stream = stream };
+	struct job j = { .c = c, .from = c->source, .all = to, .n_to = n_to, .bytes = bytes,
+			 .ranks = ranks, .dtype = dtype, .stream = stream };
 	run(&j);
 }
 
-void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks, int stream)
+void zl_sum_all(struct zr_inst *c, int32_t dtype, char *to, uint64_t bytes, int32_t ranks,
+		int stream)
 {
 	sum_into(c, dtype, &to, 1, bytes, ranks, stream);
 }
@@ -114,7 +122,9 @@ int zl_unread(struct zr_inst *c)
 	if (!pid)
 		return 0;
 	int rc = zl_check_alive(c, -1);
-	return rc ? rc : zl_stop(c, "%s: rank %d cannot read the memory of process %d", c->doing, c->rank, pid);
+	return rc ? rc :
+		    zl_stop(c, "%s: rank %d cannot read the memory of process %d", c->doing,
+			    c->rank, pid);
 }
 
 int64_t zl_part(int64_t count, int32_t ranks)
@@ -122,7 +132,7 @@ int64_t zl_part(int64_t count, int32_t ranks)
 	return ((count + ranks - 1) / ranks + 15) / 16 * 16;
 }
 
-/* ---- one segment --------------------------------------------------------------------------------------------- */
+/* ---- one segment ----------------------------------------------------------------- */
 
 /* A segment of one operation, seen by this rank. */
 struct view {
@@ -136,7 +146,8 @@ struct view {
 	int stream;
 };
 
-static struct source source_at(const struct zr_inst *c, int32_t world_rank, uint64_t raw, uint64_t at, uint64_t offset)
+static struct source source_at(const struct zr_inst *c, int32_t world_rank, uint64_t raw,
+			       uint64_t at, uint64_t offset)
 {
 	const char *here = at ? zl_mem_here(c, at) : NULL;
 	pid_t pid = atomic_load(&c->area->seat[world_rank].pid);
@@ -169,12 +180,14 @@ static void copy(const struct view *v, int32_t r, struct source from, char *to, 
 		atomic_fetch_add_explicit(&v->c->sent, bytes, memory_order_relaxed);
 }
 
-static void sum(const struct view *v, uint64_t offset, char *const *to, int32_t n_to, uint64_t bytes)
+static void sum(const struct view *v, uint64_t offset, char *const *to, int32_t n_to,
+		uint64_t bytes)
 {
 	for (int32_t r = 0; r < v->g->size; r++)
 		v->c->source[r] = sent_by(v, r, offset);
 	sum_into(v->c, v->own->dtype, to, n_to, bytes, v->g->size, v->stream);
-	atomic_fetch_add_explicit(&v->c->sent, (uint64_t)(v->g->size - 1) * bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&v->c->sent, (uint64_t)(v->g->size - 1) * bytes,
+				  memory_order_relaxed);
 }
 
 /* The part of an all_reduce that rank r sums: [lo, hi) in bytes. */
@@ -247,7 +260,8 @@ static void second_pass(const struct view *v)
 		if (hi > lo && arrived)
 			atomic_fetch_add_explicit(&v->c->sent, hi - lo, memory_order_relaxed);
 		else if (hi > lo)
-			copy(v, r, result_of(v, r, lo), (char *)(uintptr_t)v->seg->recv + lo, hi - lo);
+			copy(v, r, result_of(v, r, lo), (char *)(uintptr_t)v->seg->recv + lo,
+			     hi - lo);
 	}
 }
 

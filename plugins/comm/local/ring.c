@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ring.c - operations from post to wait: announced in the own ring, compared with those of the peers, executed
- * in the order of posting, consumed.
+ * ring.c - operations from post to wait: announced in the own ring, compared with those of the
+ * peers, executed in the order of posting, consumed.
  */
 #include "local.h"
 
 #include <string.h>
 
-/* ---- checks -------------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------- */
 
 static int moves_data(int32_t kind)
 {
@@ -19,17 +19,21 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 	const struct group *g = &c->group[op->group];
 	uint64_t bytes = comm_dtype_bytes(op->dtype);
 	if (op->kind == ZR_COMM_BARRIER ? op->n_seg != 0 : op->n_seg < 0 || op->n_seg > SEGS / 4)
-		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", comm_kind_name(op->kind), op->n_seg);
+		return zr_fail(c->h, ZR_EINVAL, "%s of %d segments", comm_kind_name(op->kind),
+			       op->n_seg);
 	if (op->n_seg && !bytes)
-		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", comm_kind_name(op->kind), op->dtype);
+		return zr_fail(c->h, ZR_EINVAL, "%s of unknown type %d", comm_kind_name(op->kind),
+			       op->dtype);
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
-			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, comm_kind_name(op->kind),
-				       (long long)s->count);
+			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i,
+				       comm_kind_name(op->kind), (long long)s->count);
 		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
-			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what peers read", i,
-				       comm_kind_name(op->kind));
+			return zr_fail(
+				c->h, ZR_EINVAL,
+				"segment %d of %s: the result would overwrite what peers read", i,
+				comm_kind_name(op->kind));
 	}
 	return 0;
 }
@@ -39,27 +43,31 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > COMM_MEM)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
 	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
-		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", comm_kind_name(op->kind), op->group);
-	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) && op->dtype != ZR_F32 &&
-	    op->dtype != ZR_F64 && op->dtype != ZR_I64)
-		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", comm_kind_name(op->kind),
-			       comm_dtype_name(op->dtype));
+		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d",
+			       comm_kind_name(op->kind), op->group);
+	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) &&
+	    op->dtype != ZR_F32 && op->dtype != ZR_F64 && op->dtype != ZR_I64)
+		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s",
+			       comm_kind_name(op->kind), comm_dtype_name(op->dtype));
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= c->group[op->group].size))
-		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, c->group[op->group].size);
+		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root,
+			       c->group[op->group].size);
 	return check_segments(c, op);
 }
 
-/* ---- post ---------------------------------------------------------------------------------------------------- */
+/* ---- post ------------------------------------------------------------------------ */
 
 /* A group of one rank: the result is a copy. */
 static void alone(const struct zr_comm_op *op)
 {
 	for (int32_t i = 0; i < op->n_seg && moves_data(op->kind); i++)
 		if (op->seg[i].count && op->seg[i].send != op->seg[i].recv)
-			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
+			memcpy(op->seg[i].recv, op->seg[i].send,
+			       (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
-/* 1 if the own lane has room for n more segments: those of an operation count until all peers have executed it. */
+/* 1 if the own lane has room for n more segments: those of an operation count until all peers have
+ * executed it. */
 static int has_room(struct zr_inst *c, int32_t group, int32_t n)
 {
 	const struct group *g = &c->group[group];
@@ -71,18 +79,21 @@ static int has_room(struct zr_inst *c, int32_t group, int32_t n)
 	}
 	if (!behind)
 		return 1;
-	return c->seg_head[group - ZR_GROUP_NODE] + (uint64_t)n - slot_of(own, posted - behind + 1)->first_seg <= SEGS;
+	uint64_t end = c->seg_head[group - ZR_GROUP_NODE] + (uint64_t)n;
+	return end - slot_of(own, posted - behind + 1)->first_seg <= SEGS;
 }
 
 /* Bytes of a segment's send and recv as the kind says. */
-static void seg_bytes(const struct zr_comm_op *op, int32_t ranks, int64_t count, uint64_t *send, uint64_t *recv)
+static void seg_bytes(const struct zr_comm_op *op, int32_t ranks, int64_t count, uint64_t *send,
+		      uint64_t *recv)
 {
 	uint64_t n = (uint64_t)count * comm_dtype_bytes(op->dtype), all = n * (uint64_t)ranks;
 	*send = op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
 	*recv = op->kind == ZR_COMM_ALL_GATHER || op->kind == ZR_COMM_ALL_TO_ALL ? all : n;
 }
 
-static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, struct slot *s)
+static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l,
+			   struct slot *s)
 {
 	const struct group *g = &c->group[op->group];
 	int across = op->group == ZR_GROUP_WORLD && c->nodes > 1;
@@ -91,9 +102,11 @@ static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struc
 		struct shared_seg *to = &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
 		uint64_t send, recv;
 		int read_recv = op->kind == ZR_COMM_ALL_REDUCE;
-		int read_send = moves_data(op->kind) && (op->kind != ZR_COMM_BROADCAST || op->root == g->rank);
+		int read_send = moves_data(op->kind) &&
+				(op->kind != ZR_COMM_BROADCAST || op->root == g->rank);
 		seg_bytes(op, g->size, from->count, &send, &recv);
-		*to = (struct shared_seg){ .send = (uintptr_t)from->send, .recv = (uintptr_t)from->recv, .count = from->count };
+		*to = (struct shared_seg){ .send = (uintptr_t)from->send,
+					   .recv = (uintptr_t)from->recv, .count = from->count };
 		to->send_at = across ? 0 : zl_mem_at(c, from->send, send);
 		to->recv_at = across ? 0 : zl_mem_at(c, from->recv, recv);
 		if (from->count && ((read_send && !to->send_at) || (read_recv && !to->recv_at)))
@@ -116,7 +129,8 @@ static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend
 	struct lane *l = lane_of(c, op->group, c->group[op->group].rank);
 	*p = (struct pend){ .ticket = c->next, .seq = c->posted[k] + 1, .group = op->group };
 	struct slot *s = &l->slot[p->seq % RING];
-	*s = (struct slot){ .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0, .n_seg = op->n_seg, .tag = op->tag };
+	*s = (struct slot){ .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0,
+			    .n_seg = op->n_seg, .tag = op->tag };
 	s->root = op->kind == ZR_COMM_BROADCAST ? op->root : 0;
 	s->first_seg = c->seg_head[k];
 	share_segments(c, op, l, s);
@@ -153,7 +167,8 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	if (!has_room(c, op->group, op->n_seg)) {
 		if (c->outstanding)
 			return ZR_EAGAIN;
-		rc = let_them_read(c, op->group); /* nothing that the caller could complete would help */
+		/* nothing that the caller could complete would help */
+		rc = let_them_read(c, op->group);
 		if (rc < 0)
 			return rc;
 	}
@@ -162,9 +177,10 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	return 0;
 }
 
-/* ---- execution ----------------------------------------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------- */
 
-static const char *difference(const struct lane *a, const struct slot *x, const struct lane *b, const struct slot *y)
+static const char *difference(const struct lane *a, const struct slot *x, const struct lane *b,
+			      const struct slot *y)
 {
 	if (x->kind != y->kind)
 		return "the kind of operation";
@@ -203,7 +219,10 @@ static int compare(struct zr_inst *c, const struct pend *p)
 	for (int32_t r = 0; r < g->size; r++) {
 		const char *what = differ(c, p, g->rank, r);
 		if (what)
-			return zl_differ(c, p, r, what, is_common(c, p, g->rank) ? g->rank : is_common(c, p, r) ? r : -1);
+			return zl_differ(c, p, r, what,
+					 is_common(c, p, g->rank) ? g->rank :
+					 is_common(c, p, r)	  ? r :
+								    -1);
 	}
 	return 0;
 }
@@ -222,7 +241,8 @@ static int must_stage(struct zr_inst *c, const struct pend *p)
 	for (int32_t r = 0; r < g->size; r++) {
 		const struct lane *l = lane_of(c, p->group, r);
 		private |= slot_of(l, p->seq)->private;
-		apart |= atomic_load(&c->area->seat[g->first + r].pid) != atomic_load(&c->area->seat[g->first].pid);
+		apart |= atomic_load(&c->area->seat[g->first + r].pid) !=
+			 atomic_load(&c->area->seat[g->first].pid);
 	}
 	return private && apart && !c->reads;
 }
@@ -271,11 +291,13 @@ static int advance(struct zr_inst *c, struct pend *p, int block)
 	return 1;
 }
 
-/* 1 if peers read this rank's buffers in the operation, which are thus in use until they are done. */
+/* 1 if peers read this rank's buffers in the operation, which are thus in use until they are
+ * done. */
 static int is_read(struct zr_inst *c, const struct pend *p)
 {
 	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
-	return moves_data(s->kind) && (s->kind != ZR_COMM_BROADCAST || s->root == c->group[p->group].rank);
+	return moves_data(s->kind) &&
+	       (s->kind != ZR_COMM_BROADCAST || s->root == c->group[p->group].rank);
 }
 
 static int complete(struct zr_inst *c, struct pend *p, int block)
@@ -292,7 +314,8 @@ static int enter(struct zr_inst *c, zr_ticket t, struct pend **p)
 {
 	*p = &c->pend[t % WINDOW];
 	if (!c->area || (*p)->ticket != t)
-		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding", (unsigned long long)t);
+		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding",
+			       (unsigned long long)t);
 	if (zl_is_aborted(c))
 		return zl_stopped(c);
 	c->since = zl_now();

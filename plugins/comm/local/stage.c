@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stage.c - operations on buffers that peers cannot read: neither memory of mem_alloc, nor in the same process,
- * nor readable through the kernel. Every rank has a bounded staging buffer. In rounds, each rank puts a stretch of what
- * it sends there, all meet, each reads what it needs, all meet again.
+ * stage.c - operations on buffers that peers cannot read: neither memory of mem_alloc, nor in the
+ * same process, nor readable through the kernel. Every rank has a bounded staging buffer. In
+ * rounds, each rank puts a stretch of what it sends there, all meet, each reads what it needs, all
+ * meet again.
  *
- * What a rank sends is cut into parts. With `parts` = the ranks, rank r needs part r of everybody; with 1, all of it.
+ * What a rank sends is cut into parts. With `parts` = the ranks, rank r needs part r of everybody;
+ * with 1, all of it.
  */
 #include "local.h"
 
@@ -20,7 +22,8 @@ struct pass {
 	int32_t parts;        /* of `send`: 1 or the ranks */
 	int32_t only;         /* the one rank that sends, -1: all do */
 	const char *send;
-	char *recv;           /* sums: of the own part; copies: rank r's data go to recv + r * stride */
+	/* sums: of the own part; copies: rank r's data go to recv + r * stride */
+	char *recv;
 	uint64_t stride;      /* bytes of a part */
 	uint64_t total;       /* bytes of all parts; the last ones may be shorter */
 };
@@ -48,18 +51,20 @@ static void put(const struct pass *s, uint64_t offset, uint64_t room)
 		return;
 	}
 	for (int32_t k = 0; k < s->parts; k++)
-		memcpy(stage_of(s, s->g->rank) + (uint64_t)k * room, s->send + (uint64_t)k * s->stride + offset,
-		       stretch(s, k, offset, room));
+		memcpy(stage_of(s, s->g->rank) + (uint64_t)k * room,
+		       s->send + (uint64_t)k * s->stride + offset, stretch(s, k, offset, room));
 }
 
 static void take_sum(const struct pass *s, uint64_t offset, uint64_t room)
 {
 	uint64_t n = stretch(s, s->g->rank, offset, room);
 	for (int32_t r = 0; r < s->g->size; r++)
-		s->c->source[r] = (struct source){ stage_of(s, r) + (uint64_t)s->g->rank * room, 0 };
+		s->c->source[r] =
+			(struct source){ stage_of(s, r) + (uint64_t)s->g->rank * room, 0 };
 	if (n)
 		zl_sum_all(s->c, s->dtype, s->recv + offset, n, s->g->size, 0);
-	atomic_fetch_add_explicit(&s->c->sent, (uint64_t)(s->g->size - 1) * n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->c->sent, (uint64_t)(s->g->size - 1) * n,
+				  memory_order_relaxed);
 }
 
 static void take_copies(const struct pass *s, uint64_t offset, uint64_t room)
@@ -67,8 +72,12 @@ static void take_copies(const struct pass *s, uint64_t offset, uint64_t room)
 	for (int32_t r = 0; r < s->g->size; r++) {
 		if (s->only >= 0 && r != s->only)
 			continue;
-		int32_t k = s->only >= 0 ? 0 : s->parts == 1 ? r : s->g->rank, place = s->only >= 0 ? 0 : r;
-		uint64_t n = stretch(s, k, offset, room), from = s->parts == 1 ? 0 : (uint64_t)s->g->rank * room;
+		int32_t k = s->only >= 0  ? 0 :
+			    s->parts == 1 ? r :
+					    s->g->rank,
+			place = s->only >= 0 ? 0 : r;
+		uint64_t n = stretch(s, k, offset, room),
+			 from = s->parts == 1 ? 0 : (uint64_t)s->g->rank * room;
 		memcpy(s->recv + (uint64_t)place * s->stride + offset, stage_of(s, r) + from, n);
 		if (r != s->g->rank)
 			atomic_fetch_add_explicit(&s->c->sent, n, memory_order_relaxed);
@@ -106,7 +115,8 @@ static int all_reduce(struct pass s, int64_t count, uint64_t esz)
 	s.stride = (uint64_t)zl_part(count, s.g->size) * esz;
 	s.total = (uint64_t)count * esz;
 	struct pass gather = s;
-	uint64_t own = (uint64_t)s.g->rank * s.stride < s.total ? (uint64_t)s.g->rank * s.stride : s.total;
+	uint64_t own = (uint64_t)s.g->rank * s.stride < s.total ? (uint64_t)s.g->rank * s.stride :
+								  s.total;
 	s.parts = s.g->size;
 	s.recv += own;
 	int rc = run(&s);
@@ -118,11 +128,13 @@ static int all_reduce(struct pass s, int64_t count, uint64_t esz)
 	return run(&gather);
 }
 
-static int segment(struct zr_inst *c, const struct pend *p, const struct slot *op, const struct shared_seg *seg)
+static int segment(struct zr_inst *c, const struct pend *p, const struct slot *op,
+		   const struct shared_seg *seg)
 {
 	uint64_t esz = comm_dtype_bytes(op->dtype), bytes = (uint64_t)seg->count * esz;
 	const struct group *g = &c->group[p->group];
-	struct pass s = { .c = c, .p = p, .g = g, .parts = 1, .only = -1, .stride = bytes, .total = bytes * (uint64_t)g->size };
+	struct pass s = { .c = c, .p = p, .g = g, .parts = 1, .only = -1, .stride = bytes,
+			  .total = bytes * (uint64_t)g->size };
 	s.send = (const char *)(uintptr_t)seg->send;
 	s.recv = (char *)(uintptr_t)seg->recv;
 	switch (op->kind) {
@@ -149,10 +161,11 @@ int zl_stage(struct zr_inst *c, const struct pend *p)
 	const struct slot *op = slot_of(l, p->seq);
 	int rc = 0;
 	if (!c->stage) {
-		void *m = mmap(NULL, (uint64_t)c->world * c->o->staging, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd,
-			       (off_t)c->stage_at);
+		void *m = mmap(NULL, (uint64_t)c->world * c->o->staging, PROT_READ | PROT_WRITE,
+			       MAP_SHARED, c->fd, (off_t)c->stage_at);
 		if (m == MAP_FAILED)
-			return zl_stop(c, "rank %d cannot map the staging buffers: %s", c->rank, strerror(errno));
+			return zl_stop(c, "rank %d cannot map the staging buffers: %s", c->rank,
+				       strerror(errno));
 		c->stage = m;
 	}
 	for (int32_t i = 0; i < op->n_seg && rc == 0; i++)

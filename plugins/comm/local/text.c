@@ -9,7 +9,8 @@
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room)
 {
 	out[0] = 0;
-	comm_say(out, room, "%s over the %s", comm_kind_name(kind), group == ZR_GROUP_NODE ? "node" : "world");
+	comm_say(out, room, "%s over the %s", comm_kind_name(kind),
+		 group == ZR_GROUP_NODE ? "node" : "world");
 	if (kind != COMM_MEM)
 		comm_say(out, room, " (step %lld, op %d", (long long)tag->step, tag->op);
 	if (kind != COMM_MEM && tag->unit >= 0)
@@ -21,7 +22,8 @@ void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char
 static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
 {
 	struct doing *d = &c->area->seat[rank].doing;
-	struct zr_comm_tag tag = { atomic_load(&d->step), atomic_load(&d->op), atomic_load(&d->unit) };
+	struct zr_comm_tag tag = { atomic_load(&d->step), atomic_load(&d->op),
+				   atomic_load(&d->unit) };
 	int32_t kind = atomic_load(&d->kind);
 	char op[160];
 	zl_op_text(kind & 255, kind >> 8, &tag, op, sizeof op);
@@ -35,13 +37,15 @@ static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
 		comm_say(out, room, "rank %d (computing after %s)", rank, op);
 }
 
-void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out, size_t room)
+void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out,
+		     size_t room)
 {
 	const struct group *g = &c->group[group];
 	int32_t named = 0, more = 0;
 	out[0] = 0;
 	for (int32_t r = 0; r < g->size; r++) {
-		if (r == g->rank || (int32_t)(atomic_load(&lane_of(c, group, r)->word[w]) - target) >= 0)
+		if (r == g->rank ||
+		    (int32_t)(atomic_load(&lane_of(c, group, r)->word[w]) - target) >= 0)
 			continue;
 		if (named == NAMED) {
 			more++;
@@ -56,7 +60,8 @@ void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t tar
 }
 
 /* "all_gather over the world (step 3, op 17, unit 2) of 2 segments, 1024 f32" */
-static void slot_text(const struct lane *l, const struct slot *s, int32_t group, char *out, size_t room)
+static void slot_text(const struct lane *l, const struct slot *s, int32_t group, char *out,
+		      size_t room)
 {
 	int64_t total = 0;
 	for (int32_t i = 0; i < s->n_seg; i++)
@@ -65,11 +70,12 @@ static void slot_text(const struct lane *l, const struct slot *s, int32_t group,
 	if (s->kind == ZR_COMM_BROADCAST)
 		comm_say(out, room, " from rank %d", s->root);
 	if (s->n_seg)
-		comm_say(out, room, " of %lld %s in %d segment%s", (long long)total, comm_dtype_name(s->dtype), s->n_seg,
-		    s->n_seg == 1 ? "" : "s");
+		comm_say(out, room, " of %lld %s in %d segment%s", (long long)total,
+			 comm_dtype_name(s->dtype), s->n_seg, s->n_seg == 1 ? "" : "s");
 }
 
-int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what, int32_t common)
+int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char *what,
+	      int32_t common)
 {
 	const struct group *g = &c->group[p->group];
 	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
@@ -78,7 +84,8 @@ int zl_differ(struct zr_inst *c, const struct pend *p, int32_t peer, const char 
 	slot_text(a, slot_of(a, p->seq), p->group, first, sizeof first);
 	slot_text(b, slot_of(b, p->seq), p->group, second, sizeof second);
 	if (common >= 0)
-		snprintf(others, sizeof others, "; all others call what rank %d calls", g->first + common);
-	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what, g->first + low, first, g->first + high,
-		       second, others);
+		snprintf(others, sizeof others, "; all others call what rank %d calls",
+			 g->first + common);
+	return zl_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what,
+		       g->first + low, first, g->first + high, second, others);
 }

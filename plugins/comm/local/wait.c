@@ -2,8 +2,9 @@
  *
  * wait.c - waiting for other ranks, and how it ends early: abort, death, timeout (invariant I5).
  *
- * A waiter looks for at most 20 us, then sleeps on the word of the rank it needs. It wakes at least every 200 ms to
- * see whether that rank still lives; that also bounds how late it can notice an abort.
+ * A waiter looks for at most 20 us, then sleeps on the word of the rank it needs. It wakes at least
+ * every 200 ms to see whether that rank still lives; that also bounds how late it can notice an
+ * abort.
  */
 #define _GNU_SOURCE
 #include "local.h"
@@ -86,7 +87,8 @@ void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value)
 {
 	struct lane *l = lane_of(c, group, c->group[group].rank);
 	atomic_store(&l->word[w], value);
-	if (atomic_load(&l->sleepers)) /* a sleeper counts itself before it looks at the word a last time */
+	/* a sleeper counts itself before it looks at the word a last time */
+	if (atomic_load(&l->sleepers))
 		zl_wake(&l->word[w]);
 }
 
@@ -106,12 +108,16 @@ int zl_check_alive(struct zr_inst *c, int32_t awaited)
 		struct seat *s = &c->area->seat[r];
 		if (!(c->watch[r].revents & POLLIN) || (atomic_load(&s->left) && r != awaited))
 			continue;
-		struct zr_comm_tag tag = { atomic_load(&s->doing.step), atomic_load(&s->doing.op), atomic_load(&s->doing.unit) };
+		struct zr_comm_tag tag = { atomic_load(&s->doing.step), atomic_load(&s->doing.op),
+					   atomic_load(&s->doing.unit) };
 		int32_t kind = atomic_load(&s->doing.kind);
 		if (kind)
 			zl_op_text(kind & 255, kind >> 8, &tag, what, sizeof what);
 		return zl_stop(c, "rank %d (pid %d) died%s%s", r, atomic_load(&s->pid),
-			       !kind ? "" : atomic_load(&s->doing.waiting) ? " in " : " after ", what);
+			       !kind			      ? "" :
+			       atomic_load(&s->doing.waiting) ? " in " :
+								" after ",
+			       what);
 	}
 	return 0;
 }
@@ -120,7 +126,8 @@ static int late(struct zr_inst *c, const struct pend *p, enum word w, uint32_t t
 {
 	char missing[800];
 	zl_missing_text(c, p->group, w, target, missing, sizeof missing);
-	return zl_stop(c, "timeout: %s of rank %d waited %.3g s for %s", c->doing, c->rank, zl_now() - c->since, missing);
+	return zl_stop(c, "timeout: %s of rank %d waited %.3g s for %s", c->doing, c->rank,
+		       zl_now() - c->since, missing);
 }
 
 static void relax(void)
@@ -130,7 +137,8 @@ static void relax(void)
 #endif
 }
 
-/* A short look without sleeping. What it may take follows its success: with more ranks than cores it only harms. */
+/* A short look without sleeping. What it may take follows its success: with more ranks than cores
+ * it only harms. */
 static int look(struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
 {
 	double end = zl_now() + c->look;
@@ -148,7 +156,8 @@ static int look(struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
 }
 
 /* Sleeps until the word of that rank of the group has reached target. */
-static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int32_t rank)
+static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target,
+		 int32_t rank)
 {
 	struct lane *l = lane_of(c, p->group, rank);
 	double asked = zl_now();
@@ -163,7 +172,8 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 			rc = zl_stopped(c);
 		else if (left <= 0)
 			rc = late(c, p, w, target);
-		else if (now - asked >= TICK && (rc = zl_check_alive(c, c->group[p->group].first + rank)) == 0)
+		else if (now - asked >= TICK &&
+			 (rc = zl_check_alive(c, c->group[p->group].first + rank)) == 0)
 			asked = now;
 		if (!rc && (int32_t)(seen - target) < 0)
 			zl_nap(&l->word[w], seen, left < TICK ? left : TICK);

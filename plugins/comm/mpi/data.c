@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.c - all_reduce: sums of what the all-to-all brought, in rank order (invariant I1). Layout of staging, per segment:
+ * data.c - all_reduce: sums of what the all-to-all brought, in rank order (invariant I1). Layout of
+ * staging, per segment:
  *   [R][part] what this rank sends, later the sums; [R][part] what the ranks sent to this one
  */
 #include "mpi.h"
@@ -9,7 +10,8 @@
 
 #define STREAM (2u << 20) /* results of at least so many bytes go around the caches */
 
-static void sum(struct zr_inst *c, const struct zm_pend *p, const char *from, void *to, uint64_t stride, uint64_t bytes)
+static void sum(struct zr_inst *c, const struct zm_pend *p, const char *from, void *to,
+		uint64_t stride, uint64_t bytes)
 {
 	int32_t ranks = c->group[p->group].size;
 	char *const out = to;
@@ -31,7 +33,8 @@ void zm_finish(struct zr_inst *c, struct zm_pend *p)
 			memcpy(s->recv, staging, bytes);
 			staging += bytes;
 		} else if (p->own.kind == ZR_COMM_ALL_REDUCE) {
-			sum(c, p, staging + part * ranks, staging + part * (uint64_t)g->rank, part, part);
+			sum(c, p, staging + part * ranks, staging + part * (uint64_t)g->rank, part,
+			    part);
 			staging += 2 * part * ranks;
 		}
 	}

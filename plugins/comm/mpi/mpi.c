@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi.c - collectives between ranks that an MPI launcher started, on any number of machines; see mpi.h.
+ * mpi.c - collectives between ranks that an MPI launcher started, on any number of machines; see
+ * mpi.h.
  */
 #define _GNU_SOURCE
 #include "mpi.h"
@@ -32,7 +33,9 @@ static int take_groups(struct zr_inst *c, const struct zr_host *h)
 	c->rank = h->rank;
 	c->world = h->world;
 	c->group[ZR_GROUP_SELF] = (struct zm_group){ .first = h->rank, .size = 1 };
-	c->group[ZR_GROUP_NODE] = (struct zm_group){ .first = h->rank - h->local_rank, .size = h->local_world, .rank = h->local_rank };
+	c->group[ZR_GROUP_NODE] = (struct zm_group){ .first = h->rank - h->local_rank,
+						     .size = h->local_world,
+						     .rank = h->local_rank };
 	c->group[ZR_GROUP_WORLD] = (struct zm_group){ .size = h->world, .rank = h->rank };
 	return 0;
 }
@@ -53,8 +56,11 @@ static int split(struct zr_inst *c, struct zm_group *g, int color)
 	MPI_Comm_rank(g->data, &rank);
 	MPI_Comm_size(g->data, &size);
 	if (rank != g->rank || size != g->size)
-		return zm_stop(c, "boot and MPI disagree: rank %d of a group of %d ranks is rank %d of %d in MPI", g->rank, g->size,
-			       rank, size);
+		return zm_stop(
+			c,
+			"boot and MPI disagree: rank %d of a group of %d ranks is rank %d of %d in "
+			"MPI",
+			g->rank, g->size, rank, size);
 	return 0;
 }
 
@@ -88,8 +94,10 @@ static int join(struct zr_inst *c)
 		return rc;
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (size != c->world)
-		return zr_fail(c->h, ZR_EINVAL, "MPI has %d process%s, boot says %d ranks: start them with mpirun or srun", size,
-			       size == 1 ? "" : "es", c->world);
+		return zr_fail(
+			c->h, ZR_EINVAL,
+			"MPI has %d process%s, boot says %d ranks: start them with mpirun or srun",
+			size, size == 1 ? "" : "es", c->world);
 	rc = take_memory(c);
 	if (rc)
 		return rc;
@@ -145,7 +153,8 @@ static void mpi_free(struct zr_inst *c)
 	free(c);
 }
 
-/* The launcher kills all ranks once one has failed: the one with the cause should be the first to end. */
+/* The launcher kills all ranks once one has failed: the one with the cause should be the first to
+ * end. */
 static void mpi_destroy(struct zr_inst *c)
 {
 	leave(c);
@@ -195,7 +204,8 @@ static const char *mpi_sums(const void *opts)
 {
 	static char text[MPI_MAX_LIBRARY_VERSION_STRING];
 	int n;
-	if (((const struct mpi_opts *)opts)->sums == SUMS_ORDERED || MPI_Get_library_version(text, &n) != MPI_SUCCESS)
+	if (((const struct mpi_opts *)opts)->sums == SUMS_ORDERED ||
+	    MPI_Get_library_version(text, &n) != MPI_SUCCESS)
 		return NULL;
 	text[strcspn(text, ",\t\n")] = 0;
 	return text;
@@ -216,9 +226,11 @@ static const char *const sums[] = { "ordered", "mpi", NULL }; /* SUMS_* in order
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct mpi_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
 	       "A rank that waits longer for others ends the run, naming them."),
-	ZR_OPT_ENUM(struct mpi_opts, sums, ZR_O_NUMERIC, "ordered", sums,
-		    COMM_SUMS "mpi: by MPI_Ireduce_scatter_block, in an order that may depend on the number and place of ranks and on "
-			      "the version of MPI: so may the bits."),
+	ZR_OPT_ENUM(
+		struct mpi_opts, sums, ZR_O_NUMERIC, "ordered", sums,
+		COMM_SUMS
+		"mpi: by MPI_Ireduce_scatter_block, in an order that may depend on the number and "
+		"place of ranks and on the version of MPI: so may the bits."),
 };
 
 static const struct zr_desc desc = {

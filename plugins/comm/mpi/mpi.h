@@ -2,16 +2,18 @@
  *
  * mpi.h - parts of the comm plugin `mpi`.
  *
- * A post starts nonblocking MPI collectives and returns: one of a small header (kind, types, counts, tag), and one per
- * segment. A wait first sees the headers of all ranks, compares them, and only then trusts the data. Sums do not run
- * through MPI's reductions: all-to-alls bring the parts, and they are added in rank order (invariant I1); unless the option
- * sums says so, for reduce_scatters.
+ * A post starts nonblocking MPI collectives and returns: one of a small header (kind, types,
+ * counts, tag), and one per segment. A wait first sees the headers of all ranks, compares them, and
+ * only then trusts the data. Sums do not run through MPI's reductions: all-to-alls bring the parts,
+ * and they are added in rank order (invariant I1); unless the option sums says so, for
+ * reduce_scatters.
  *
- * Beside the collectives there are notes: small messages from rank to rank that say where a rank waits, that it
- * stopped and why, or that it has left. They are read only by those who wait for long, and name the culprits (I5).
+ * Beside the collectives there are notes: small messages from rank to rank that say where a rank
+ * waits, that it stopped and why, or that it has left. They are read only by those who wait for
+ * long, and name the culprits (I5).
  *
- * An instance that failed is broken: it makes no further MPI call, for its collectives would never complete, and
- * MPI_Finalize neither. It leaves a mark for who would call that.
+ * An instance that failed is broken: it makes no further MPI call, for its collectives would never
+ * complete, and MPI_Finalize neither. It leaves a mark for who would call that.
  */
 #ifndef ZR_COMM_MPI_H
 #define ZR_COMM_MPI_H
@@ -26,7 +28,8 @@
 #include "plugins/comm/sum.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wstringop-overflow" /* MPICH declares MPI_STATUSES_IGNORE as an array it would write */
+/* MPICH declares MPI_STATUSES_IGNORE as an array it would write */
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
 #define WINDOW 64                   /* tickets of one rank that may be outstanding */
@@ -48,7 +51,8 @@ enum { NOTE_WAITS = 1, NOTE_STOPPED, NOTE_LEFT };
 struct zm_note {
 	int32_t what, group;     /* NOTE_WAITS: of the operation */
 	uint64_t posted[GROUPS]; /* operations of the sender so far */
-	uint64_t seq;            /* NOTE_WAITS: number in the group of the operation in which it waits, which is */
+	/* NOTE_WAITS: number in the group of the operation in which it waits, which is */
+	uint64_t seq;
 	struct zm_header at;
 	char why[900];           /* NOTE_STOPPED */
 };
@@ -59,8 +63,10 @@ struct zm_peer {
 };
 
 struct zm_group {
-	int32_t first, size, rank; /* its ranks are first .. first + size - 1; rank: of this process in it */
-	MPI_Comm data, meet, sums; /* segments; headers; the second halves of all_reduces, pieces of reduce_scatters */
+	/* its ranks are first .. first + size - 1; rank: of this process in it */
+	int32_t first, size, rank;
+	/* segments; headers; the second halves of all_reduces, pieces of reduce_scatters */
+	MPI_Comm data, meet, sums;
 	char *pieces;              /* staging of those; NULL until there are some */
 	uint64_t posted;           /* operations so far */
 	struct zm_header common;   /* the last one that all have come to */
@@ -88,7 +94,8 @@ struct zm_pend {
 	const struct zr_comm_seg *seg; /* the caller's */
 	MPI_Request meet, *req;        /* [n_req] of the data */
 	int32_t n_req, req_room;
-	int in_pieces, begun;          /* a reduce_scatter in rank order; its first pieces are posted */
+	/* a reduce_scatter in rank order; its first pieces are posted */
+	int in_pieces, begun;
 	struct zm_piece piece[2];
 	int turn;                      /* the piece that was posted first */
 	int32_t next_seg;              /* where the next one begins */
@@ -116,7 +123,8 @@ struct zr_inst {
 	MPI_Request *note_req;       /* [world] */
 	struct zm_pend pend[WINDOW];
 	zr_ticket next;              /* count of tickets given */
-	int32_t sums[WINDOW];        /* those that post more later, in order of posting: in a group one after the other */
+	/* those that post more later, in order of posting: in a group one after the other */
+	int32_t sums[WINDOW];
 	int32_t n_sums;
 	const char **source;         /* [workers][world] of a sum */
 	double moved;                /* when the last piece of one was here */
@@ -133,8 +141,10 @@ static inline struct zm_pend *zm_pend_of(struct zr_inst *c, zr_ticket t)
 
 /* post.c */
 int zm_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
-int zm_second_half(struct zr_inst *c, struct zm_pend *p);     /* of an all_reduce: gathers the parts */
-uint64_t zm_part(int64_t count, int32_t ranks);               /* elements of an all_reduce that a rank adds */
+/* of an all_reduce: gathers the parts */
+int zm_second_half(struct zr_inst *c, struct zm_pend *p);
+/* elements of an all_reduce that a rank adds */
+uint64_t zm_part(int64_t count, int32_t ranks);
 int zm_mpi_failed(struct zr_inst *c, int rc, const char *call); /* 0 if rc is success */
 
 /* Whether the next sum of the group may post. */
@@ -144,15 +154,20 @@ static inline int zm_lets_others(const struct zm_pend *p)
 }
 
 /* Whether the result of a reduce_scatter lies in what is sent. */
-static inline int zm_sum_in_place(const struct zm_group *g, const struct zr_comm_seg *s, int32_t dtype)
+static inline int zm_sum_in_place(const struct zm_group *g, const struct zr_comm_seg *s,
+				  int32_t dtype)
 {
-	return (const char *)s->send + (uint64_t)s->count * (uint64_t)g->rank * comm_dtype_bytes(dtype) == s->recv;
+	return (const char *)s->send +
+		       (uint64_t)s->count * (uint64_t)g->rank * comm_dtype_bytes(dtype) ==
+	       s->recv;
 }
 
 /* piece.c */
 uint64_t zm_piece_staging(const struct zm_group *g);
-int zm_first_pieces(struct zr_inst *c, struct zm_pend *p);   /* if no other sum of the group is under way */
-int zm_advance_pieces(struct zr_inst *c, struct zm_pend *p); /* adds what is here, posts what follows: 1 done, 0 not yet, < 0 */
+/* if no other sum of the group is under way */
+int zm_first_pieces(struct zr_inst *c, struct zm_pend *p);
+/* adds what is here, posts what follows: 1 done, 0 not yet, < 0 */
+int zm_advance_pieces(struct zr_inst *c, struct zm_pend *p);
 
 /* wait.c */
 int zm_test(struct zr_inst *c, zr_ticket t);
@@ -162,20 +177,26 @@ double zm_now(void);
 void zm_doze(double waited);     /* sleeps for some part of what was waited already, at most 1 ms */
 
 /* data.c: results, once the data are here */
-void zm_finish(struct zr_inst *c, struct zm_pend *p);     /* all_reduce: adds the own part; reduce_scatter: MPI's sums in place */
-void zm_finish_sum(struct zr_inst *c, struct zm_pend *p); /* all_reduce: takes the parts of the others */
+/* all_reduce: adds the own part; reduce_scatter: MPI's sums in place */
+void zm_finish(struct zr_inst *c, struct zm_pend *p);
+/* all_reduce: takes the parts of the others */
+void zm_finish_sum(struct zr_inst *c, struct zm_pend *p);
 
 /* note.c */
-int zm_read_notes(struct zr_inst *c, const struct zm_pend *p); /* p: what this rank waits for, or NULL */
+/* p: what this rank waits for, or NULL */
+int zm_read_notes(struct zr_inst *c, const struct zm_pend *p);
 void zm_tell_waiting(struct zr_inst *c, struct zm_pend *p);
-int zm_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* breaks, tells all others */
+/* breaks, tells all others */
+int zm_stop(struct zr_inst *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void zm_goodbye(struct zr_inst *c); /* waits until all are about to leave, or breaks */
 
 /* text.c */
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room);
 /* "rank 2 (last seen in ...)" for each rank that has not come to p */
 void zm_missing_text(struct zr_inst *c, const struct zm_pend *p, char *out, size_t room);
-/* Stops because the ranks' operations differ; common: the one of both ranks that all others are like, or -1. */
-int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what, int32_t common);
+/* Stops because the ranks' operations differ; common: the one of both ranks that all others are
+ * like, or -1. */
+int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what,
+	      int32_t common);
 
 #endif

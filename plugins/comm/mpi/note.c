@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * note.c - messages from rank to rank beside the collectives: where a rank waits, why it stopped, that it leaves.
- * They are small enough to leave at once; a rank that cannot send the last one yet says nothing new.
+ * note.c - messages from rank to rank beside the collectives: where a rank waits, why it stopped,
+ * that it leaves. They are small, so that sending one does not block; a rank whose last message is
+ * not sent yet sends no new one.
  */
 #include "mpi.h"
 
@@ -14,7 +15,8 @@
 static int sent(struct zr_inst *c)
 {
 	int done = 0;
-	return MPI_Testall(c->world, c->note_req, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS || done;
+	return MPI_Testall(c->world, c->note_req, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS ||
+	       done;
 }
 
 /* To all others; the note being sent must be free. */
@@ -107,9 +109,13 @@ int zm_read_notes(struct zr_inst *c, const struct zm_pend *p)
 	struct zm_note n;
 	MPI_Status st;
 	int there = 0, rc = 0;
-	while (!rc && MPI_Iprobe(MPI_ANY_SOURCE, 0, c->notes, &there, &st) == MPI_SUCCESS && there) {
+	while (!rc && MPI_Iprobe(MPI_ANY_SOURCE, 0, c->notes, &there, &st) == MPI_SUCCESS &&
+	       there) {
 		memset(&n, 0, sizeof n);
-		rc = zm_mpi_failed(c, MPI_Recv(&n, sizeof n, MPI_BYTE, st.MPI_SOURCE, 0, c->notes, MPI_STATUS_IGNORE), "MPI_Recv");
+		rc = zm_mpi_failed(c,
+				   MPI_Recv(&n, sizeof n, MPI_BYTE, st.MPI_SOURCE, 0, c->notes,
+					    MPI_STATUS_IGNORE),
+				   "MPI_Recv");
 		if (!rc)
 			rc = take(c, st.MPI_SOURCE, &n);
 	}

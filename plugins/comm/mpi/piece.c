@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * piece.c - reduce_scatters in rank order (invariant I1): all-to-alls of pieces, which are added when they are here. Two are
- * under way, in the halves of a staging that does not grow with the operation and that those of a group use in turn.
+ * piece.c - reduce_scatters in rank order (invariant I1): a sequence of all-to-alls of pieces,
+ * which are added when they have arrived. Two pieces are in flight, in the halves of a staging
+ * buffer of fixed size that the operations of a group use in turn.
  */
 #include "mpi.h"
 
@@ -36,14 +37,16 @@ static int exchange(struct zr_inst *c, const struct zm_pend *p, struct zm_piece 
 	MPI_Datatype piece, apart;
 	int rc = MPI_Type_contiguous(bytes, MPI_BYTE, &piece);
 	if (rc == MPI_SUCCESS) {
-		rc = MPI_Type_create_resized(piece, 0, (MPI_Aint)((uint64_t)s->count * esz), &apart);
+		rc = MPI_Type_create_resized(piece, 0, (MPI_Aint)((uint64_t)s->count * esz),
+					     &apart);
 		MPI_Type_free(&piece);
 	}
 	if (rc != MPI_SUCCESS)
 		return zm_mpi_failed(c, rc, "MPI_Type_create_resized");
 	rc = MPI_Type_commit(&apart);
 	if (rc == MPI_SUCCESS)
-		rc = MPI_Ialltoall((const char *)s->send + (uint64_t)x->at * esz, 1, apart, half_of(g, p, x), bytes, MPI_BYTE, g->sums, &x->req);
+		rc = MPI_Ialltoall((const char *)s->send + (uint64_t)x->at * esz, 1, apart,
+				   half_of(g, p, x), bytes, MPI_BYTE, g->sums, &x->req);
 	MPI_Type_free(&apart);
 	return zm_mpi_failed(c, rc, "MPI_Ialltoall");
 }
@@ -100,8 +103,12 @@ static void add(struct zr_inst *c, const struct zm_pend *p, const struct zm_piec
 {
 	const struct zm_group *g = &c->group[p->group];
 	uint64_t esz = comm_dtype_bytes(p->own.dtype);
-	struct adding a = { c, half_of(g, p, x), (char *)p->seg[x->seg].recv + (uint64_t)x->at * esz, (uint64_t)x->n * esz,
-			    g->size, p->own.dtype };
+	struct adding a = { c,
+			    half_of(g, p, x),
+			    (char *)p->seg[x->seg].recv + (uint64_t)x->at * esz,
+			    (uint64_t)x->n * esz,
+			    g->size,
+			    p->own.dtype };
 	c->h->parallel(c->h, (int64_t)((a.bytes + ITEM - 1) / ITEM), add_item, &a);
 }
 

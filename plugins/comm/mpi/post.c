@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * post.c - operations when they are posted: checked, announced to the other ranks by a header, their collectives
- * started.
+ * post.c - operations when they are posted: checked, announced to the other ranks by a header,
+ * their collectives started.
  */
 #include "mpi.h"
 
@@ -21,7 +21,7 @@ int zm_mpi_failed(struct zr_inst *c, int rc, const char *call)
 	return zm_stop(c, "rank %d: %s: %s", c->rank, call, text);
 }
 
-/* ---- checks -------------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------- */
 
 static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 {
@@ -34,12 +34,19 @@ static int check_segments(struct zr_inst *c, const struct zr_comm_op *op)
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count < 0 || s->count > INT64_MAX / 16 / g->size)
-			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i, kind, (long long)s->count);
-		if (op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == SUMS_MPI && s->count > INT_MAX)
-			return zr_fail(c->h, ZR_ENOTSUP, "segment %d of %s has %lld elements, MPI adds at most %d: set sums = ordered", i, kind,
-				       (long long)s->count, INT_MAX);
+			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s has %lld elements", i,
+				       kind, (long long)s->count);
+		if (op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == SUMS_MPI &&
+		    s->count > INT_MAX)
+			return zr_fail(
+				c->h, ZR_ENOTSUP,
+				"segment %d of %s has %lld elements, MPI adds at most %d: set sums "
+				"= ordered",
+				i, kind, (long long)s->count, INT_MAX);
 		if (s->count && !comm_placed_well(op, g->rank, g->size, s))
-			return zr_fail(c->h, ZR_EINVAL, "segment %d of %s: the result would overwrite what is sent", i, kind);
+			return zr_fail(c->h, ZR_EINVAL,
+				       "segment %d of %s: the result would overwrite what is sent",
+				       i, kind);
 	}
 	return 0;
 }
@@ -49,19 +56,22 @@ static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE)
 		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d", op->kind);
 	if (op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
-		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d", comm_kind_name(op->kind), op->group);
-	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) && op->dtype != ZR_F32 &&
-	    op->dtype != ZR_F64 && op->dtype != ZR_I64)
-		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s", comm_kind_name(op->kind),
-			       comm_dtype_name(op->dtype));
+		return zr_fail(c->h, ZR_EINVAL, "%s over unknown group %d",
+			       comm_kind_name(op->kind), op->group);
+	if ((op->kind == ZR_COMM_REDUCE_SCATTER || op->kind == ZR_COMM_ALL_REDUCE) &&
+	    op->dtype != ZR_F32 && op->dtype != ZR_F64 && op->dtype != ZR_I64)
+		return zr_fail(c->h, ZR_ENOTSUP, "%s adds f32, f64 and i64, not %s",
+			       comm_kind_name(op->kind), comm_dtype_name(op->dtype));
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= c->group[op->group].size))
-		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, c->group[op->group].size);
+		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root,
+			       c->group[op->group].size);
 	return check_segments(c, op);
 }
 
-/* ---- collectives --------------------------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------- */
 
-/* `bytes` as a count of a type: bytes, or one of a type that is as long. Then it is to be freed once used. */
+/* `bytes` as a count of a type: bytes, or one of a type that is as long. Then it is to be freed
+ * once used. */
 struct extent {
 	MPI_Datatype type;
 	int n, made;
@@ -95,14 +105,16 @@ struct parts {
 };
 
 /* Starts one collective; kinds of ZR_COMM_* that only move. */
-static int start(struct zr_inst *c, struct zm_pend *p, int32_t kind, MPI_Comm comm, const struct parts *m)
+static int start(struct zr_inst *c, struct zm_pend *p, int32_t kind, MPI_Comm comm,
+		 const struct parts *m)
 {
 	MPI_Request *req = &p->req[p->n_req++];
 	struct extent e;
 	int rc = extent_of(m->bytes, &e);
 	*req = MPI_REQUEST_NULL;
 	if (rc == MPI_SUCCESS && kind == ZR_COMM_ALL_GATHER)
-		rc = MPI_Iallgather(m->send, m->send == MPI_IN_PLACE ? 0 : e.n, e.type, m->recv, e.n, e.type, comm, req);
+		rc = MPI_Iallgather(m->send, m->send == MPI_IN_PLACE ? 0 : e.n, e.type, m->recv,
+				    e.n, e.type, comm, req);
 	else if (rc == MPI_SUCCESS && kind == ZR_COMM_ALL_TO_ALL)
 		rc = MPI_Ialltoall(m->send, e.n, e.type, m->recv, e.n, e.type, comm, req);
 	else if (rc == MPI_SUCCESS)
@@ -122,12 +134,18 @@ static void count_received(struct zr_inst *c, uint64_t bytes)
 	atomic_fetch_add_explicit(&c->received, bytes, memory_order_relaxed);
 }
 
-/* An all_reduce goes through staging: what is sent in parts of equal size, and the parts that came. */
-static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
+/* An all_reduce goes through staging: what is sent in parts of equal size, and the parts that
+ * came. */
+static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s,
+			    char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
-	uint64_t esz = comm_dtype_bytes(p->own.dtype), part = zm_part(s->count, g->size) * esz, all = part * (uint64_t)g->size;
-	uint64_t bytes = (uint64_t)s->count * esz, lo = part * (uint64_t)g->rank, own = lo >= bytes ? 0 : bytes - lo < part ? bytes - lo : part;
+	uint64_t esz = comm_dtype_bytes(p->own.dtype), part = zm_part(s->count, g->size) * esz,
+		 all = part * (uint64_t)g->size;
+	uint64_t bytes = (uint64_t)s->count * esz, lo = part * (uint64_t)g->rank,
+		 own = lo >= bytes	 ? 0 :
+		       bytes - lo < part ? bytes - lo :
+					   part;
 	struct parts m = { .send = *staging, .recv = *staging + all, .bytes = part };
 	memcpy(*staging, s->send, bytes);
 	*staging += 2 * all;
@@ -136,19 +154,26 @@ static int start_all_reduce(struct zr_inst *c, struct zm_pend *p, const struct z
 }
 
 /* MPI's own reduction; a result that lies in what is sent comes there by way of staging. */
-static int start_own_sum(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
+static int start_own_sum(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s,
+			 char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
-	MPI_Datatype type = p->own.dtype == ZR_F32 ? MPI_FLOAT : p->own.dtype == ZR_F64 ? MPI_DOUBLE : MPI_INT64_T;
+	MPI_Datatype type = p->own.dtype == ZR_F32 ? MPI_FLOAT :
+			    p->own.dtype == ZR_F64 ? MPI_DOUBLE :
+						     MPI_INT64_T;
 	MPI_Request *req = &p->req[p->n_req++];
 	void *to = zm_sum_in_place(g, s, p->own.dtype) ? *staging : s->recv;
 	if (to == *staging)
 		*staging += (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
 	*req = MPI_REQUEST_NULL;
-	return zm_mpi_failed(c, MPI_Ireduce_scatter_block(s->send, to, (int)s->count, type, MPI_SUM, g->data, req), "MPI_Ireduce_scatter_block");
+	return zm_mpi_failed(
+		c,
+		MPI_Ireduce_scatter_block(s->send, to, (int)s->count, type, MPI_SUM, g->data, req),
+		"MPI_Ireduce_scatter_block");
 }
 
-static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s, char **staging)
+static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_seg *s,
+			 char **staging)
 {
 	const struct zm_group *g = &c->group[p->group];
 	uint64_t bytes = (uint64_t)s->count * comm_dtype_bytes(p->own.dtype);
@@ -156,7 +181,9 @@ static int start_segment(struct zr_inst *c, struct zm_pend *p, const struct zr_c
 	int32_t kind = p->own.kind;
 	if (kind == ZR_COMM_ALL_REDUCE)
 		return start_all_reduce(c, p, s, staging);
-	count_received(c, kind != ZR_COMM_BROADCAST ? (uint64_t)(g->size - 1) * bytes : g->rank != m.root ? bytes : 0);
+	count_received(c, kind != ZR_COMM_BROADCAST ? (uint64_t)(g->size - 1) * bytes :
+			  g->rank != m.root	    ? bytes :
+						      0);
 	if (kind == ZR_COMM_REDUCE_SCATTER)
 		return p->in_pieces ? 0 : start_own_sum(c, p, s, staging);
 	if (kind == ZR_COMM_ALL_GATHER && (char *)s->recv + (uint64_t)g->rank * bytes == s->send) {
@@ -174,7 +201,8 @@ int zm_second_half(struct zr_inst *c, struct zm_pend *p)
 	int rc = 0;
 	p->n_req = 0;
 	for (int32_t i = 0; !rc && i < p->own.n_seg; i++) {
-		uint64_t part = zm_part(p->seg[i].count, g->size) * comm_dtype_bytes(p->own.dtype), all = part * (uint64_t)g->size;
+		uint64_t part = zm_part(p->seg[i].count, g->size) * comm_dtype_bytes(p->own.dtype),
+			 all = part * (uint64_t)g->size;
 		struct parts m = { .send = MPI_IN_PLACE, .recv = staging, .bytes = part };
 		staging += 2 * all;
 		if (part)
@@ -183,7 +211,7 @@ int zm_second_half(struct zr_inst *c, struct zm_pend *p)
 	return rc;
 }
 
-/* ---- post ---------------------------------------------------------------------------------------------------- */
+/* ---- post ------------------------------------------------------------------------ */
 
 static int is_data(int32_t kind)
 {
@@ -195,14 +223,18 @@ static void alone(const struct zr_comm_op *op)
 {
 	for (int32_t i = 0; i < op->n_seg && is_data(op->kind); i++)
 		if (op->seg[i].count && op->seg[i].send != op->seg[i].recv)
-			memcpy(op->seg[i].recv, op->seg[i].send, (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
+			memcpy(op->seg[i].recv, op->seg[i].send,
+			       (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
 static struct zm_header header_of(const struct zr_comm_op *op, int32_t sums)
 {
-	struct zm_header h = { .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0, .n_seg = op->n_seg, .op = op->tag.op,
-			       .unit = op->tag.unit, .step = op->tag.step, .counts = 14695981039346656037u };
-	h.root = op->kind == ZR_COMM_BROADCAST ? op->root : op->kind == ZR_COMM_REDUCE_SCATTER ? sums : 0;
+	struct zm_header h = { .kind = op->kind, .dtype = op->n_seg ? op->dtype : 0,
+			       .n_seg = op->n_seg, .op = op->tag.op, .unit = op->tag.unit,
+			       .step = op->tag.step, .counts = 14695981039346656037u };
+	h.root = op->kind == ZR_COMM_BROADCAST	    ? op->root :
+		 op->kind == ZR_COMM_REDUCE_SCATTER ? sums :
+						      0;
 	for (int32_t i = 0; i < op->n_seg; i++) {
 		h.total += op->seg[i].count;
 		h.counts = (h.counts ^ (uint64_t)op->seg[i].count) * 1099511628211u;
@@ -220,8 +252,12 @@ static uint64_t staging_bytes(const struct zm_group *g, const struct zr_comm_op 
 {
 	uint64_t sum = 0;
 	for (int32_t i = 0; i < op->n_seg; i++)
-		sum += op->kind == ZR_COMM_ALL_REDUCE ? 2 * zm_part(op->seg[i].count, g->size) * (uint64_t)g->size :
-		       op->kind == ZR_COMM_REDUCE_SCATTER && zm_sum_in_place(g, &op->seg[i], op->dtype) ? (uint64_t)op->seg[i].count : 0;
+		sum += op->kind == ZR_COMM_ALL_REDUCE ?
+			       2 * zm_part(op->seg[i].count, g->size) * (uint64_t)g->size :
+		       op->kind == ZR_COMM_REDUCE_SCATTER &&
+				       zm_sum_in_place(g, &op->seg[i], op->dtype) ?
+			       (uint64_t)op->seg[i].count :
+			       0;
 	return sum * comm_dtype_bytes(op->dtype);
 }
 
@@ -245,7 +281,8 @@ static int make_room(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_
 	}
 	if (pieces && !g->pieces)
 		g->pieces = c->h->alloc(c->h, zm_piece_staging(g), "communication");
-	if (!p->all || p->req_room < op->n_seg || p->staging_bytes < bytes || (pieces && !g->pieces))
+	if (!p->all || p->req_room < op->n_seg || p->staging_bytes < bytes ||
+	    (pieces && !g->pieces))
 		return zr_fail(c->h, ZR_ENOMEM, "no memory for %s", comm_kind_name(op->kind));
 	return 0;
 }
@@ -263,7 +300,9 @@ static int launch(struct zr_inst *c, struct zm_pend *p, const struct zr_comm_op 
 	p->seg = op->seg;
 	p->n_req = 0;
 	p->seq = ++g->posted;
-	int rc = zm_mpi_failed(c, MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all, sizeof p->own, MPI_BYTE, g->meet, &p->meet),
+	int rc = zm_mpi_failed(c,
+			       MPI_Iallgather(&p->own, sizeof p->own, MPI_BYTE, p->all,
+					      sizeof p->own, MPI_BYTE, g->meet, &p->meet),
 			       "MPI_Iallgather");
 	for (int32_t i = 0; !rc && is_data(op->kind) && i < op->n_seg; i++)
 		if (op->seg[i].count)

@@ -9,14 +9,15 @@
 void zm_op_text(const struct zm_header *op, int32_t group, char *out, size_t room)
 {
 	out[0] = 0;
-	comm_say(out, room, "%s over the %s (step %lld, op %d", comm_kind_name(op->kind), group == ZR_GROUP_NODE ? "node" : "world",
-	    (long long)op->step, op->op);
+	comm_say(out, room, "%s over the %s (step %lld, op %d", comm_kind_name(op->kind),
+		 group == ZR_GROUP_NODE ? "node" : "world", (long long)op->step, op->op);
 	if (op->unit >= 0)
 		comm_say(out, room, ", unit %d", op->unit);
 	comm_say(out, room, ")");
 }
 
-/* 1 if the rank's note says where it waits, and this rank has not seen that completed. Of another node it sees nothing. */
+/* 1 if the rank's note says where it waits, and this rank has not seen that completed. Of another
+ * node it sees nothing. */
 static int waits(const struct zr_inst *c, int32_t rank)
 {
 	const struct zm_note *n = &c->peer[rank].note;
@@ -25,7 +26,8 @@ static int waits(const struct zr_inst *c, int32_t rank)
 	return n->what == NOTE_WAITS && (!member || n->seq > g->common_seq);
 }
 
-static void rank_text(struct zr_inst *c, const struct zm_pend *p, int32_t rank, char *out, size_t room)
+static void rank_text(struct zr_inst *c, const struct zm_pend *p, int32_t rank, char *out,
+		      size_t room)
 {
 	const struct zm_peer *peer = &c->peer[rank];
 	const struct zm_group *g = &c->group[p->group];
@@ -80,11 +82,12 @@ static void header_text(const struct zm_header *h, int32_t group, char *out, siz
 	if (h->kind == ZR_COMM_BROADCAST)
 		comm_say(out, room, " from rank %d", h->root);
 	if (h->n_seg)
-		comm_say(out, room, " of %lld %s in %d segment%s", (long long)h->total, comm_dtype_name(h->dtype), h->n_seg,
-		    h->n_seg == 1 ? "" : "s");
+		comm_say(out, room, " of %lld %s in %d segment%s", (long long)h->total,
+			 comm_dtype_name(h->dtype), h->n_seg, h->n_seg == 1 ? "" : "s");
 }
 
-int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what, int32_t common)
+int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const char *what,
+	      int32_t common)
 {
 	const struct zm_group *g = &c->group[p->group];
 	int32_t low = peer < g->rank ? peer : g->rank, high = peer < g->rank ? g->rank : peer;
@@ -92,7 +95,8 @@ int zm_differ(struct zr_inst *c, const struct zm_pend *p, int32_t peer, const ch
 	header_text(&p->all[low], p->group, first, sizeof first);
 	header_text(&p->all[high], p->group, second, sizeof second);
 	if (common >= 0)
-		snprintf(others, sizeof others, "; all others call what rank %d calls", g->first + common);
-	return zm_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what, g->first + low, first, g->first + high,
-		       second, others);
+		snprintf(others, sizeof others, "; all others call what rank %d calls",
+			 g->first + common);
+	return zm_stop(c, "ranks differ in %s: rank %d calls %s, rank %d calls %s%s", what,
+		       g->first + low, first, g->first + high, second, others);
 }

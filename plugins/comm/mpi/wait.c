@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wait.c - waiting for operations. The first microseconds are looked through; then each look is followed by a sleep
- * of a small part of what was waited already, so that a wait neither burns a core nor lasts noticeably longer.
+ * wait.c - waiting for operations. The first microseconds are looked through; then each look is
+ * followed by a sleep of a small part of what was waited already, so that a wait neither burns a
+ * core nor lasts noticeably longer.
  *
- * The second halves of all_reduces and the pieces of reduce_scatters are posted in the order of the operations, by whichever wait
- * comes by, for ranks may wait for their tickets in different orders.
+ * The second halves of all_reduces and the pieces of reduce_scatters are posted in the order of the
+ * operations, by whichever wait comes by, for ranks may wait for their tickets in different orders.
  */
 #define _GNU_SOURCE
 #include "mpi.h"
@@ -15,7 +16,9 @@
 #define LOOK 50e-6  /* seconds without sleeping */
 #define PART 0.03   /* of what was waited */
 #define NAP 1e-3    /* the longest sleep */
-#define TELL 1.0    /* seconds after which the others are told where this rank waits; at most a quarter of the timeout */
+/* seconds after which the others are told where this rank waits; at most a quarter of the
+ * timeout */
+#define TELL 1.0
 
 double zm_now(void)
 {
@@ -71,7 +74,10 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 	for (int32_t r = 0; r < g->size; r++) {
 		const char *what = difference(&p->own, &p->all[r]);
 		if (what)
-			return zm_differ(c, p, r, what, is_common(c, p, g->rank) ? g->rank : is_common(c, p, r) ? r : -1);
+			return zm_differ(c, p, r, what,
+					 is_common(c, p, g->rank) ? g->rank :
+					 is_common(c, p, r)	  ? r :
+								    -1);
 	}
 	if (p->seq > g->common_seq) {
 		g->common_seq = p->seq;
@@ -85,17 +91,20 @@ static int meet(struct zr_inst *c, struct zm_pend *p)
 static int arrived(struct zr_inst *c, struct zm_pend *p)
 {
 	int done = 0;
-	int rc = p->n_req ? MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE) : (done = 1, MPI_SUCCESS);
+	int rc = p->n_req ? MPI_Testall(p->n_req, p->req, &done, MPI_STATUSES_IGNORE) :
+			    (done = 1, MPI_SUCCESS);
 	rc = zm_mpi_failed(c, rc, comm_kind_name(p->own.kind));
 	return rc ? rc : done;
 }
 
-/* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, < 0. */
+/* Takes p as far as it goes, but what is posted in turn only if `second`: 1 done, 0 not yet, <
+ * 0. */
 static int advance(struct zr_inst *c, struct zm_pend *p, int second)
 {
 	int done = 0, rc;
 	if (p->stage == POSTED) {
-		rc = zm_mpi_failed(c, MPI_Test(&p->meet, &done, MPI_STATUS_IGNORE), "MPI_Iallgather");
+		rc = zm_mpi_failed(c, MPI_Test(&p->meet, &done, MPI_STATUS_IGNORE),
+				   "MPI_Iallgather");
 		rc = rc || !done ? rc : meet(c, p);
 		if (rc || !done)
 			return rc;
@@ -159,14 +168,17 @@ static int late(struct zr_inst *c, struct zm_pend *p, double waited)
 	char op[160], missing[800];
 	zm_op_text(&p->own, p->group, op, sizeof op);
 	zm_missing_text(c, p, missing, sizeof missing);
-	return zm_stop(c, "timeout: %s of rank %d waited %.3g s for %s", op, c->rank, waited, missing);
+	return zm_stop(c, "timeout: %s of rank %d waited %.3g s for %s", op, c->rank, waited,
+		       missing);
 }
 
-/* Somebody else says that it waits in p, too, or in a later operation: it wants to know about this rank. */
+/* Somebody else says that it waits in p, too, or in a later operation: it wants to know about this
+ * rank. */
 static int asked(const struct zr_inst *c, const struct zm_pend *p)
 {
 	for (int32_t r = 0; r < c->world; r++)
-		if (c->peer[r].note.what == NOTE_WAITS && c->peer[r].note.group == p->group && c->peer[r].note.seq >= p->seq)
+		if (c->peer[r].note.what == NOTE_WAITS && c->peer[r].note.group == p->group &&
+		    c->peer[r].note.seq >= p->seq)
 			return 1;
 	return 0;
 }
@@ -187,7 +199,8 @@ static int find(struct zr_inst *c, zr_ticket t, struct zm_pend **p)
 {
 	*p = zm_pend_of(c, t);
 	if ((*p)->ticket != t)
-		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding", (unsigned long long)t);
+		return zr_fail(c->h, ZR_ESTATE, "ticket %llu is not outstanding",
+			       (unsigned long long)t);
 	return zm_enter(c);
 }
 

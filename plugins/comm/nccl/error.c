@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * error.c - failures of CUDA and NCCL, with their own words, and the end that they bring.
+ * error.c - reports failures of CUDA and NCCL with their own texts, and ends all operations after
+ * one.
  */
 #define _GNU_SOURCE
 #include "nccl.h"
@@ -18,8 +19,10 @@ double nn_now(void)
 
 void nn_op_text(const struct nn_pend *p, char *out, size_t room)
 {
-	snprintf(out, room, "%s of %llu bytes over the %s (step %lld, op %d, unit %d)", comm_kind_name(p->kind),
-		 (unsigned long long)p->bytes, p->group == ZR_GROUP_NODE ? "node" : "world", (long long)p->tag.step, p->tag.op, p->tag.unit);
+	snprintf(out, room, "%s of %llu bytes over the %s (step %lld, op %d, unit %d)",
+		 comm_kind_name(p->kind), (unsigned long long)p->bytes,
+		 p->group == ZR_GROUP_NODE ? "node" : "world", (long long)p->tag.step, p->tag.op,
+		 p->tag.unit);
 }
 
 int nn_stopped(struct zr_inst *c)
@@ -39,9 +42,13 @@ int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
 	c->code = code;
 	for (int g = 0; g < NN_GROUPS; g++) { /* what is on the stream ends, its results are lost */
 		ncclComm_t comm = c->group[g].comm;
-		ncclResult_t e = comm && (g == ZR_GROUP_WORLD || comm != c->group[ZR_GROUP_WORLD].comm) ? ncclCommAbort(comm) : ncclSuccess;
+		ncclResult_t e =
+			comm && (g == ZR_GROUP_WORLD || comm != c->group[ZR_GROUP_WORLD].comm) ?
+				ncclCommAbort(comm) :
+				ncclSuccess;
 		if (e != ncclSuccess && e != ncclInProgress)
-			zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, ncclCommAbort: %s", c->rank, c->gpu, ncclGetErrorString(e));
+			zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, ncclCommAbort: %s", c->rank,
+			       c->gpu, ncclGetErrorString(e));
 	}
 	return nn_stopped(c);
 }
@@ -63,16 +70,22 @@ int nn_cuda(struct zr_inst *c, cudaError_t e, const char *call)
 	char op[224];
 	if (e == cudaSuccess)
 		return ZR_OK;
-	return nn_stop(c, e == cudaErrorMemoryAllocation ? ZR_ENOMEM : ZR_EIO, "rank %d, GPU %d, %s%s: %s (%s)%s", c->rank, c->gpu, call,
-		       in_op(c, op, sizeof op), cudaGetErrorString(e), cudaGetErrorName(e), e == cudaErrorMemoryAllocation || c->watched == 0 ? "" :
-		       "; found there, it may come from any operation of this GPU: run with CUDA_LAUNCH_BLOCKING=1 to find which");
+	return nn_stop(
+		c, e == cudaErrorMemoryAllocation ? ZR_ENOMEM : ZR_EIO,
+		"rank %d, GPU %d, %s%s: %s (%s)%s", c->rank, c->gpu, call, in_op(c, op, sizeof op),
+		cudaGetErrorString(e), cudaGetErrorName(e),
+		e == cudaErrorMemoryAllocation || c->watched == 0 ?
+			"" :
+			"; found there, it may come from any operation of this GPU: run with "
+			"CUDA_LAUNCH_BLOCKING=1 to find which");
 }
 
 /* Nothing is left to fail: a warning. */
 void nn_gave_back(struct zr_inst *c, cudaError_t e, const char *call)
 {
 	if (e != cudaSuccess && e != cudaErrorCudartUnloading && !c->broken)
-		zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, %s: %s (%s)", c->rank, c->gpu, call, cudaGetErrorString(e), cudaGetErrorName(e));
+		zr_log(c->h, ZR_LOG_WARN, "rank %d, GPU %d, %s: %s (%s)", c->rank, c->gpu, call,
+		       cudaGetErrorString(e), cudaGetErrorName(e));
 }
 
 int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call)
@@ -80,8 +93,9 @@ int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call
 	char op[224];
 	if (e == ncclSuccess || e == ncclInProgress)
 		return ZR_OK;
-	return nn_stop(c, e == ncclRemoteError ? ZR_EPEER : ZR_EIO, "rank %d, GPU %d, %s%s: %s; %s", c->rank, c->gpu, call,
-		       in_op(c, op, sizeof op), ncclGetErrorString(e), ncclGetLastError(comm));
+	return nn_stop(c, e == ncclRemoteError ? ZR_EPEER : ZR_EIO, "rank %d, GPU %d, %s%s: %s; %s",
+		       c->rank, c->gpu, call, in_op(c, op, sizeof op), ncclGetErrorString(e),
+		       ncclGetLastError(comm));
 }
 
 void nn_nap(struct zr_inst *c, long nanoseconds)
@@ -92,7 +106,8 @@ void nn_nap(struct zr_inst *c, long nanoseconds)
 	pthread_mutex_lock(&c->lock);
 }
 
-/* The communicator says whether a call is under way, not what the call returned: ncclCommSplit returns success at once. */
+/* The communicator says whether a call is under way, not what the call returned: ncclCommSplit
+ * returns success at once. */
 int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call)
 {
 	double since = nn_now();
@@ -103,7 +118,9 @@ int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *ca
 		if (asked != ncclSuccess)
 			e = asked;
 		if (e == ncclInProgress && nn_now() - since > c->o->timeout)
-			return nn_stop(c, ZR_EPEER, "rank %d, GPU %d, %s: other ranks did not come in %g s", c->rank, c->gpu, call, c->o->timeout);
+			return nn_stop(c, ZR_EPEER,
+				       "rank %d, GPU %d, %s: other ranks did not come in %g s",
+				       c->rank, c->gpu, call, c->o->timeout);
 		if (e == ncclInProgress)
 			nn_nap(c, 100000);
 	}

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- meeting ------------------------------------------------------------------------------------------------- */
+/* ---- meeting --------------------------------------------------------------------- */
 
 static int take_roles(struct zr_inst *c)
 {
@@ -20,9 +20,15 @@ static int take_roles(struct zr_inst *c)
 	c->boot = h->get(h, "zr.boot/1", &c->boot_inst);
 	c->dev = ZR_HAS(h, struct zr_host, get) ? h->get(h, "zr.device/1", &c->dev_inst) : NULL;
 	if (!c->boot || !c->boot->put || !c->boot->get)
-		return zr_fail(h, ZR_ENOTSUP, "boot offers no key-value area through which %d ranks could meet", c->world);
-	if (!c->dev || !ZR_HAS(c->dev, struct zr_device_v1, native_stream) || !c->dev->native_stream)
-		return zr_fail(h, ZR_ENOTSUP, "this device has no CUDA streams: NCCL moves memory of GPUs, so set [device] plugin = cuda");
+		return zr_fail(h, ZR_ENOTSUP,
+			       "boot offers no key-value area through which %d ranks could meet",
+			       c->world);
+	if (!c->dev || !ZR_HAS(c->dev, struct zr_device_v1, native_stream) ||
+	    !c->dev->native_stream)
+		return zr_fail(
+			h, ZR_ENOTSUP,
+			"this device has no CUDA streams: NCCL moves memory of GPUs, so set "
+			"[device] plugin = cuda");
 	c->compute = c->dev->native_stream(c->dev_inst, NULL);
 	return nn_cuda(c, cudaGetDevice(&c->gpu), "cudaGetDevice");
 }
@@ -32,16 +38,20 @@ static int check_gpus(struct zr_inst *c)
 {
 	char mine[64] = "", theirs[64], key[32];
 	int32_t first = c->group[ZR_GROUP_NODE].first, n = c->group[ZR_GROUP_NODE].size;
-	int rc = nn_cuda(c, cudaDeviceGetPCIBusId(mine, sizeof mine, c->gpu), "cudaDeviceGetPCIBusId");
+	int rc = nn_cuda(c, cudaDeviceGetPCIBusId(mine, sizeof mine, c->gpu),
+			 "cudaDeviceGetPCIBusId");
 	snprintf(key, sizeof key, "nccl.gpu.%d", c->rank);
 	rc = rc ? rc : c->boot->put(c->boot_inst, key, mine, sizeof mine);
 	for (int32_t r = first; !rc && r < first + n; r++) {
 		snprintf(key, sizeof key, "nccl.gpu.%d", r);
 		rc = c->boot->get(c->boot_inst, key, theirs, sizeof theirs, c->o->timeout);
 		if (!rc && r != c->rank && !strcmp(mine, theirs))
-			rc = zr_fail(c->h, ZR_EINVAL, "ranks %d and %d have the same GPU %s, which NCCL refuses: give each rank its own, or set "
-				     "[comm] plugin = local, which goes through host memory", c->rank < r ? c->rank : r, c->rank < r ? r : c->rank,
-				     mine);
+			rc = zr_fail(
+				c->h, ZR_EINVAL,
+				"ranks %d and %d have the same GPU %s, which NCCL refuses: give "
+				"each rank its own, or set [comm] plugin = local, which goes "
+				"through host memory",
+				c->rank < r ? c->rank : r, c->rank < r ? r : c->rank, mine);
 	}
 	return rc;
 }
@@ -62,7 +72,8 @@ static int connect(struct zr_inst *c)
 	}
 	if (rc)
 		return rc;
-	ncclResult_t e = ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
+	ncclResult_t e =
+		ncclCommInitRankConfig(&world->comm, world->size, id, world->rank, &config);
 	rc = nn_finish(c, world->comm, e, "ncclCommInitRankConfig");
 	if (rc || node->size == 1 || node->size == world->size) {
 		node->comm = node->size == 1 ? NULL : world->comm;
@@ -74,12 +85,17 @@ static int connect(struct zr_inst *c)
 
 static int make_events(struct zr_inst *c)
 {
-	int rc = nn_cuda(c, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "cudaStreamCreate");
-	rc = rc ? rc : nn_cuda(c, cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming), "cudaEventCreate");
+	int rc = nn_cuda(c, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking),
+			 "cudaStreamCreate");
+	rc = rc ? rc :
+		  nn_cuda(c, cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming),
+			  "cudaEventCreate");
 	for (int i = 0; !rc && i < NN_WINDOW; i++)
-		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->pend[i].over, cudaEventDisableTiming), "cudaEventCreate");
+		rc = nn_cuda(c, cudaEventCreateWithFlags(&c->pend[i].over, cudaEventDisableTiming),
+			     "cudaEventCreate");
 	rc = rc ? rc : nn_cuda(c, cudaMalloc(&c->scratch, NN_SCRATCH), "device memory for sums");
-	return rc ? rc : nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
+	return rc ? rc :
+		    nn_cuda(c, cudaMemsetAsync(c->scratch, 0, 256, c->stream), "cudaMemsetAsync");
 }
 
 static int take_groups(struct zr_inst *c)
@@ -91,12 +107,14 @@ static int take_groups(struct zr_inst *c)
 	c->rank = h->rank;
 	c->world = h->world;
 	c->group[ZR_GROUP_SELF] = (struct nn_group){ .first = h->rank, .size = 1 };
-	c->group[ZR_GROUP_NODE] = (struct nn_group){ .first = h->rank - h->local_rank, .size = h->local_world, .rank = h->local_rank };
+	c->group[ZR_GROUP_NODE] = (struct nn_group){ .first = h->rank - h->local_rank,
+						     .size = h->local_world,
+						     .rank = h->local_rank };
 	c->group[ZR_GROUP_WORLD] = (struct nn_group){ .size = h->world, .rank = h->rank };
 	return ZR_OK;
 }
 
-/* ---- instance ------------------------------------------------------------------------------------------------ */
+/* ---- instance -------------------------------------------------------------------- */
 
 /* Ends well if nothing is outstanding anywhere; a communicator that others hang in is aborted. */
 static void leave(struct zr_inst *c)
@@ -104,10 +122,12 @@ static void leave(struct zr_inst *c)
 	ncclComm_t world = c->group[ZR_GROUP_WORLD].comm, node = c->group[ZR_GROUP_NODE].comm;
 	for (int i = 0; i < NN_WINDOW && !c->broken && world; i++)
 		if (c->pend[i].used && !c->pend[i].waited)
-			nn_stop(c, ZR_EPEER, "rank %d stopped with operations outstanding", c->rank);
+			nn_stop(c, ZR_EPEER, "rank %d stopped with operations outstanding",
+				c->rank);
 	if (c->broken || !world)
 		return;
-	if (node && node != world && !nn_finish(c, node, ncclCommFinalize(node), "ncclCommFinalize"))
+	if (node && node != world &&
+	    !nn_finish(c, node, ncclCommFinalize(node), "ncclCommFinalize"))
 		nn_nccl(c, NULL, ncclCommDestroy(node), "ncclCommDestroy");
 	if (!c->broken && !nn_finish(c, world, ncclCommFinalize(world), "ncclCommFinalize"))
 		nn_nccl(c, NULL, ncclCommDestroy(world), "ncclCommDestroy");
@@ -204,10 +224,13 @@ static const struct zr_iface ifaces[] = { { "zr.comm/1", &vtbl }, { NULL, NULL }
 static const char *const sums[] = { "ordered", "nccl", NULL }; /* NN_SUMS_* in order */
 static const struct zr_opt opts[] = {
 	ZR_OPT(struct nccl_opts, timeout, ZR_T_F64, ZR_O_MIN_OPEN, "300", 0, 1e9, "s",
-	       "An operation that takes longer ends the run; it counts from when it was posted, so it includes what the GPU computes before."),
-	ZR_OPT_ENUM(struct nccl_opts, sums, ZR_O_NUMERIC, "ordered", sums,
-		    COMM_SUMS "nccl: by ncclReduceScatter, in an order that may depend on the number of ranks, on what connects them and "
-			      "on the version of NCCL: so may the bits."),
+	       "An operation that takes longer ends the run; it counts from when it was posted, so "
+	       "it includes what the GPU computes before."),
+	ZR_OPT_ENUM(
+		struct nccl_opts, sums, ZR_O_NUMERIC, "ordered", sums,
+		COMM_SUMS
+		"nccl: by ncclReduceScatter, in an order that may depend on the number of ranks, "
+		"on what connects them and on the version of NCCL: so may the bits."),
 };
 
 static const struct zr_desc desc = {
@@ -216,7 +239,9 @@ static const struct zr_desc desc = {
 	.id = "nccl",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "GPUs of one or many machines, through NCCL; [comm.host] moves what is on the host.",
+	.summary =
+		"GPUs of one or many machines, through NCCL; [comm.host] moves what is on the "
+		"host.",
 	.ifaces = ifaces,
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,

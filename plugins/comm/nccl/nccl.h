@@ -2,12 +2,14 @@
  *
  * nccl.h - private to the plugin comm/nccl: collectives between GPUs, on a stream of its own.
  *
- * An operation waits, on the GPU, for what the compute stream had been given before it was posted; wait() lets the compute
- * stream wait for it: the host blocks in neither. Tags cannot be compared by NCCL: the comm beside it ([comm.host]) meets
- * at every boundary and does. A thread watches what is outstanding and ends it when it fails or takes too long (I5).
+ * An operation waits, on the GPU, for what the compute stream had been given before it was posted;
+ * wait() lets the compute stream wait for it: the host blocks in neither. Tags cannot be compared
+ * by NCCL: the comm beside it ([comm.host]) meets at every boundary and does. A thread watches what
+ * is outstanding and ends it when it fails or takes too long (I5).
  *
- * Sums of fp32 are exchanges of pieces and additions in rank order (invariant I1), through a scratch that does not grow with
- * them. NCCL itself adds integers and, where the option sums says so, reduce_scatters.
+ * Sums of fp32 are exchanges of pieces and additions in rank order (invariant I1), through a
+ * scratch that does not grow with them. NCCL itself adds integers and, where the option sums says
+ * so, reduce_scatters.
  */
 #ifndef ZR_COMM_NCCL_H
 #define ZR_COMM_NCCL_H
@@ -70,7 +72,8 @@ struct zr_inst {
 	pthread_mutex_t lock;         /* of all calls of NCCL, and of what follows */
 	pthread_t watch;
 	int watched, leaving;
-	int broken, code;             /* communicators are aborted, for the reason in why; what calls fail with then */
+	/* communicators are aborted, for the reason in why; what calls fail with then */
+	int broken, code;
 	char why[512];
 };
 
@@ -78,9 +81,13 @@ struct zr_inst {
 int nn_cuda(struct zr_inst *c, cudaError_t e, const char *call);
 void nn_gave_back(struct zr_inst *c, cudaError_t e, const char *call);
 int nn_nccl(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call);
-int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call); /* waits until a call has begun its work */
-void nn_nap(struct zr_inst *c, long nanoseconds); /* without the lock: the watching thread must be able to end what is waited for */
-int nn_stop(struct zr_inst *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4))); /* ends all; returns code */
+/* waits until a call has begun its work */
+int nn_finish(struct zr_inst *c, ncclComm_t comm, ncclResult_t e, const char *call);
+/* without the lock: the watching thread must be able to end what is waited for */
+void nn_nap(struct zr_inst *c, long nanoseconds);
+/* ends all; returns code */
+int nn_stop(struct zr_inst *c, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 int nn_stopped(struct zr_inst *c); /* fails with the reason */
 void nn_op_text(const struct nn_pend *p, char *out, size_t room);
 double nn_now(void);

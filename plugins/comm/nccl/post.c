@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * post.c - operations: what NCCL moves by itself; sums of floats as an exchange and additions in rank order.
+ * post.c - operations: what NCCL moves by itself; sums of floats as an exchange and additions in
+ * rank order.
  */
 #define _GNU_SOURCE
 #include "nccl.h"
@@ -8,12 +9,12 @@
 
 static ncclDataType_t type_of(int32_t dtype)
 {
-	static const ncclDataType_t types[] = { ncclUint8, ncclFloat32, ncclBfloat16, ncclFloat16, ncclFloat64, ncclInt32, ncclInt64,
-						ncclUint8 };
+	static const ncclDataType_t types[] = { ncclUint8,   ncclFloat32, ncclBfloat16, ncclFloat16,
+						ncclFloat64, ncclInt32,	  ncclInt64,	ncclUint8 };
 	return types[dtype];
 }
 
-/* ---- checks -------------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------- */
 
 static int is_sum(int32_t kind)
 {
@@ -23,27 +24,33 @@ static int is_sum(int32_t kind)
 /* Sums in rank order are for fp32; those of integers have one result in any order. */
 static int is_ordered(const struct zr_inst *c, const struct zr_comm_op *op)
 {
-	return is_sum(op->kind) && op->dtype != ZR_I64 && !(op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == NN_SUMS_NCCL);
+	return is_sum(op->kind) && op->dtype != ZR_I64 &&
+	       !(op->kind == ZR_COMM_REDUCE_SCATTER && c->o->sums == NN_SUMS_NCCL);
 }
 
 static int check_op(struct zr_inst *c, const struct zr_comm_op *op)
 {
-	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE || op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
-		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d or group %d", op->kind, op->group);
+	if (op->kind < ZR_COMM_ALL_GATHER || op->kind > ZR_COMM_FENCE ||
+	    op->group < ZR_GROUP_SELF || op->group > ZR_GROUP_WORLD)
+		return zr_fail(c->h, ZR_EINVAL, "unknown kind of operation %d or group %d",
+			       op->kind, op->group);
 	const struct nn_group *g = &c->group[op->group];
 	if (op->n_seg < 0 || (op->n_seg && !comm_dtype_bytes(op->dtype)))
 		return zr_fail(c->h, ZR_EINVAL, "%d segments of type %d", op->n_seg, op->dtype);
 	if (op->kind == ZR_COMM_BROADCAST && (op->root < 0 || op->root >= g->size))
 		return zr_fail(c->h, ZR_EINVAL, "broadcast from rank %d of %d", op->root, g->size);
 	if (is_sum(op->kind) && op->dtype != ZR_F32 && op->dtype != ZR_I64)
-		return zr_fail(c->h, ZR_ENOTSUP, "sums are of fp32 or 64-bit integers, not of type %d", op->dtype);
+		return zr_fail(c->h, ZR_ENOTSUP,
+			       "sums are of fp32 or 64-bit integers, not of type %d", op->dtype);
 	for (int32_t i = 0; i < op->n_seg; i++)
-		if (op->seg[i].count < 0 || (op->seg[i].count && !comm_placed_well(op, g->rank, g->size, &op->seg[i])))
-			return zr_fail(c->h, ZR_EINVAL, "segment %d: the result would overwrite what is sent", i);
+		if (op->seg[i].count < 0 ||
+		    (op->seg[i].count && !comm_placed_well(op, g->rank, g->size, &op->seg[i])))
+			return zr_fail(c->h, ZR_EINVAL,
+				       "segment %d: the result would overwrite what is sent", i);
 	return ZR_OK;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------ */
 
 static char *at(const void *base, uint64_t bytes)
 {
@@ -59,13 +66,16 @@ static int is_noted(ncclResult_t e)
 /* The most elements that a rank adds up. */
 static int64_t part_length(const struct nn_group *g, int32_t kind, int64_t count)
 {
-	return kind == ZR_COMM_REDUCE_SCATTER ? count : ((count + g->size - 1) / g->size + 15) / 16 * 16;
+	return kind == ZR_COMM_REDUCE_SCATTER ? count :
+						((count + g->size - 1) / g->size + 15) / 16 * 16;
 }
 
 /* Elements [lo, hi) of a sum's segment, as it is sent, that a rank adds up. */
-static void part_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank, int64_t *lo, int64_t *hi)
+static void part_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank,
+		    int64_t *lo, int64_t *hi)
 {
-	int64_t part = part_length(g, kind, count), all = kind == ZR_COMM_REDUCE_SCATTER ? count * g->size : count;
+	int64_t part = part_length(g, kind, count),
+		all = kind == ZR_COMM_REDUCE_SCATTER ? count * g->size : count;
 	*lo = part * rank < all ? part * rank : all;
 	*hi = *lo + part < all ? *lo + part : all;
 }
@@ -77,7 +87,8 @@ static int64_t piece_length(const struct nn_group *g)
 }
 
 /* Of them those of the piece that begins `at` after the first. */
-static void piece_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank, int64_t at, int64_t *lo, int64_t *hi)
+static void piece_of(const struct nn_group *g, int32_t kind, int64_t count, int32_t rank,
+		     int64_t at, int64_t *lo, int64_t *hi)
 {
 	int64_t most = piece_length(g);
 	part_of(g, kind, count, rank, lo, hi);
@@ -91,23 +102,28 @@ static int add_in_order(struct zr_inst *c, const struct nn_group *g, float *to, 
 	const struct zr_ops *ops = c->dev->ops(c->dev_inst);
 	int rc = ZR_OK;
 	for (int32_t r = 0; !rc && r < g->size && n; r++) {
-		struct zr_op_fold op = { .size = sizeof op, .flags = r ? ZR_OP_ACCUMULATE : 0, .comm_dtype = ZR_F32, .n = n,
+		struct zr_op_fold op = { .size = sizeof op, .flags = r ? ZR_OP_ACCUMULATE : 0,
+					 .comm_dtype = ZR_F32, .n = n,
 					 .g = (float *)c->scratch + r * n, .acc = to };
 		rc = ops->fold(ops, (struct zr_stream *)c->stream, &op);
 	}
 	return rc;
 }
 
-/* Every rank sends each other one a piece of its part of `send`; those for this one come to scratch, in rank order. */
-static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s, int32_t kind, int64_t from, int64_t mine)
+/* Every rank sends each other one a piece of its part of `send`; those for this one come to
+ * scratch, in rank order. */
+static int exchange(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_seg *s,
+		    int32_t kind, int64_t from, int64_t mine)
 {
 	ncclResult_t e = ncclGroupStart();
 	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
 		int64_t lo, hi;
 		piece_of(g, kind, s->count, r, from, &lo, &hi);
-		e = ncclSend((const float *)s->send + lo, (size_t)(hi - lo), ncclFloat32, r, g->comm, c->stream);
+		e = ncclSend((const float *)s->send + lo, (size_t)(hi - lo), ncclFloat32, r,
+			     g->comm, c->stream);
 		if (is_noted(e))
-			e = ncclRecv((float *)c->scratch + r * mine, (size_t)mine, ncclFloat32, r, g->comm, c->stream);
+			e = ncclRecv((float *)c->scratch + r * mine, (size_t)mine, ncclFloat32, r,
+				     g->comm, c->stream);
 	}
 	ncclResult_t end = ncclGroupEnd();
 	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
@@ -120,13 +136,15 @@ static int spread(struct zr_inst *c, const struct nn_group *g, const struct zr_c
 	for (int32_t r = 0; r < g->size && is_noted(e); r++) {
 		int64_t lo, hi;
 		part_of(g, ZR_COMM_ALL_REDUCE, s->count, r, &lo, &hi);
-		e = ncclBroadcast((float *)s->recv + lo, (float *)s->recv + lo, (size_t)(hi - lo), ncclFloat32, r, g->comm, c->stream);
+		e = ncclBroadcast((float *)s->recv + lo, (float *)s->recv + lo, (size_t)(hi - lo),
+				  ncclFloat32, r, g->comm, c->stream);
 	}
 	ncclResult_t end = ncclGroupEnd();
 	return nn_finish(c, g->comm, is_noted(e) ? end : e, "ncclGroupEnd");
 }
 
-static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op, const struct zr_comm_seg *s)
+static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op,
+		       const struct zr_comm_seg *s)
 {
 	int64_t length = part_length(g, op->kind, s->count), lo, hi;
 	int rc = ZR_OK;
@@ -134,13 +152,17 @@ static int ordered_sum(struct zr_inst *c, const struct nn_group *g, const struct
 		piece_of(g, op->kind, s->count, g->rank, from, &lo, &hi);
 		rc = exchange(c, g, s, op->kind, from, hi - lo);
 		if (!rc)
-			rc = add_in_order(c, g, (float *)s->recv + (op->kind == ZR_COMM_REDUCE_SCATTER ? from : lo), hi - lo);
+			rc = add_in_order(c, g,
+					  (float *)s->recv +
+						  (op->kind == ZR_COMM_REDUCE_SCATTER ? from : lo),
+					  hi - lo);
 	}
 	return rc || op->kind == ZR_COMM_REDUCE_SCATTER ? rc : spread(c, g, s);
 }
 
 /* One segment by NCCL's own calls, inside a group call. */
-static ncclResult_t move(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op, const struct zr_comm_seg *s)
+static ncclResult_t move(struct zr_inst *c, const struct nn_group *g, const struct zr_comm_op *op,
+			 const struct zr_comm_seg *s)
 {
 	ncclDataType_t type = type_of(op->dtype);
 	uint64_t part = (uint64_t)s->count * comm_dtype_bytes(op->dtype);
@@ -157,9 +179,11 @@ static ncclResult_t move(struct zr_inst *c, const struct nn_group *g, const stru
 		return ncclBroadcast(s->send, s->recv, n, type, op->root, g->comm, c->stream);
 	default:
 		for (int32_t r = 0; r < g->size && is_noted(e); r++) {
-			e = ncclSend(at(s->send, (uint64_t)r * part), n, type, r, g->comm, c->stream);
+			e = ncclSend(at(s->send, (uint64_t)r * part), n, type, r, g->comm,
+				     c->stream);
 			if (is_noted(e))
-				e = ncclRecv(at(s->recv, (uint64_t)r * part), n, type, r, g->comm, c->stream);
+				e = ncclRecv(at(s->recv, (uint64_t)r * part), n, type, r, g->comm,
+					     c->stream);
 		}
 		return e;
 	}
@@ -182,8 +206,11 @@ static int alone(struct zr_inst *c, const struct zr_comm_op *op)
 	for (int32_t i = 0; !rc && i < op->n_seg; i++) {
 		const struct zr_comm_seg *s = &op->seg[i];
 		if (s->count && s->recv && s->send != s->recv)
-			rc = nn_cuda(c, cudaMemcpyAsync(s->recv, s->send, (size_t)s->count * comm_dtype_bytes(op->dtype), cudaMemcpyDefault,
-							c->stream), "cudaMemcpyAsync");
+			rc = nn_cuda(c,
+				     cudaMemcpyAsync(s->recv, s->send,
+						     (size_t)s->count * comm_dtype_bytes(op->dtype),
+						     cudaMemcpyDefault, c->stream),
+				     "cudaMemcpyAsync");
 	}
 	return rc;
 }
@@ -193,8 +220,11 @@ static int enqueue(struct zr_inst *c, const struct zr_comm_op *op)
 	const struct nn_group *g = &c->group[op->group];
 	int rc = ZR_OK;
 	if (op->kind >= ZR_COMM_BARRIER) /* every stream that waits for it waits for all ranks */
-		return g->size == 1 ? ZR_OK : nn_finish(c, g->comm, ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32, ncclSum, g->comm,
-									       c->stream), "ncclAllReduce");
+		return g->size == 1 ? ZR_OK :
+				      nn_finish(c, g->comm,
+						ncclAllReduce(c->scratch, c->scratch, 1, ncclInt32,
+							      ncclSum, g->comm, c->stream),
+						"ncclAllReduce");
 	if (g->size == 1)
 		return alone(c, op);
 	if (!is_ordered(c, op))
@@ -215,7 +245,8 @@ static uint64_t bytes_of(const struct zr_inst *c, const struct zr_comm_op *op)
 		int64_t lo, hi;
 		if (op->kind == ZR_COMM_ALL_REDUCE) {
 			part_of(g, op->kind, op->seg[i].count, g->rank, &lo, &hi);
-			sum += (uint64_t)(g->size - 1) * (uint64_t)(hi - lo) * esz + part - (uint64_t)(hi - lo) * esz;
+			sum += (uint64_t)(g->size - 1) * (uint64_t)(hi - lo) * esz + part -
+			       (uint64_t)(hi - lo) * esz;
 		} else if (op->kind == ZR_COMM_BROADCAST) {
 			sum += g->rank != op->root ? part : 0;
 		} else {
@@ -225,7 +256,7 @@ static uint64_t bytes_of(const struct zr_inst *c, const struct zr_comm_op *op)
 	return sum;
 }
 
-/* ---- tickets ------------------------------------------------------------------------------------------------- */
+/* ---- tickets --------------------------------------------------------------------- */
 
 static int until_over(struct zr_inst *c, const struct nn_pend *p)
 {
@@ -241,7 +272,9 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 	struct nn_pend *oldest = NULL;
 	for (int i = 0; i < NN_WINDOW; i++) {
 		struct nn_pend *p = &c->pend[i];
-		cudaError_t e = !p->used ? cudaSuccess : p->waited ? cudaEventQuery(p->over) : cudaErrorNotReady;
+		cudaError_t e = !p->used  ? cudaSuccess :
+				p->waited ? cudaEventQuery(p->over) :
+					    cudaErrorNotReady;
 		if (e != cudaErrorNotReady) {
 			*out = p;
 			return nn_cuda(c, e, "cudaEventQuery");
@@ -251,7 +284,8 @@ static int take_pend(struct zr_inst *c, struct nn_pend **out)
 	}
 	*out = oldest;
 	return oldest ? until_over(c, oldest) :
-			zr_fail(c->h, ZR_ESTATE, "more than %d operations posted and not waited for", NN_WINDOW);
+			zr_fail(c->h, ZR_ESTATE,
+				"more than %d operations posted and not waited for", NN_WINDOW);
 }
 
 static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
@@ -261,11 +295,12 @@ static int post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	if (rc)
 		return rc;
 	cudaEvent_t over = p->over;
-	*p = (struct nn_pend){ .over = over, .since = nn_now(), .kind = op->kind, .group = op->group, .tag = op->tag,
-			       .bytes = bytes_of(c, op) };
+	*p = (struct nn_pend){ .over = over, .since = nn_now(), .kind = op->kind,
+			       .group = op->group, .tag = op->tag, .bytes = bytes_of(c, op) };
 	c->posting = p;
 	rc = nn_cuda(c, cudaEventRecord(c->ready, c->compute), "cudaEventRecord");
-	rc = rc ? rc : nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
+	rc = rc ? rc :
+		  nn_cuda(c, cudaStreamWaitEvent(c->stream, c->ready, 0), "cudaStreamWaitEvent");
 	rc = rc ? rc : enqueue(c, op);
 	rc = rc ? rc : nn_cuda(c, cudaEventRecord(over, c->stream), "cudaEventRecord");
 	c->posting = NULL;
@@ -296,9 +331,12 @@ int nn_wait(struct zr_inst *c, zr_ticket ticket)
 	if (!ticket)
 		return ZR_OK;
 	if (!p || !p->used || p->waited)
-		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu", (unsigned long long)ticket);
+		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
+			       (unsigned long long)ticket);
 	pthread_mutex_lock(&c->lock);
-	int rc = c->broken ? nn_stopped(c) : nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0), "cudaStreamWaitEvent");
+	int rc = c->broken ? nn_stopped(c) :
+			     nn_cuda(c, cudaStreamWaitEvent(c->compute, p->over, 0),
+				     "cudaStreamWaitEvent");
 	p->waited = 1;
 	pthread_mutex_unlock(&c->lock);
 	return rc;
@@ -309,10 +347,14 @@ int nn_test(struct zr_inst *c, zr_ticket ticket)
 	if (!ticket)
 		return 1;
 	if (ticket > NN_WINDOW || !c->pend[ticket - 1].used)
-		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu", (unsigned long long)ticket);
+		return zr_fail(c->h, ZR_EINVAL, "no operation has ticket %llu",
+			       (unsigned long long)ticket);
 	pthread_mutex_lock(&c->lock);
 	cudaError_t e = c->broken ? cudaSuccess : cudaEventQuery(c->pend[ticket - 1].over);
-	int rc = c->broken ? nn_stopped(c) : e == cudaErrorNotReady ? 0 : e == cudaSuccess ? 1 : nn_cuda(c, e, "cudaEventQuery");
+	int rc = c->broken		? nn_stopped(c) :
+		 e == cudaErrorNotReady ? 0 :
+		 e == cudaSuccess	? 1 :
+					  nn_cuda(c, e, "cudaEventQuery");
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

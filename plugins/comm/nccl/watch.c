@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watch.c - the thread that looks after outstanding operations: the training thread may be blocked in CUDA, waiting
- * for a kernel that waits for a rank which will never come. Aborting the communicators ends that kernel.
+ * watch.c - the thread that looks after outstanding operations: the training thread may be blocked
+ * in CUDA, waiting for a kernel that waits for a rank which will never come. Aborting the
+ * communicators ends that kernel.
  */
 #define _GNU_SOURCE
 #include "nccl.h"
@@ -14,8 +15,11 @@ static void look(struct zr_inst *c)
 	char text[200];
 	for (int g = 0; g < NN_GROUPS && !c->broken; g++) {
 		ncclResult_t e = ncclSuccess;
-		ncclResult_t asked = c->group[g].comm ? ncclCommGetAsyncError(c->group[g].comm, &e) : ncclSuccess;
-		nn_nccl(c, c->group[g].comm, asked == ncclSuccess ? e : asked, "NCCL, while operations were under way");
+		ncclResult_t asked = c->group[g].comm ?
+					     ncclCommGetAsyncError(c->group[g].comm, &e) :
+					     ncclSuccess;
+		nn_nccl(c, c->group[g].comm, asked == ncclSuccess ? e : asked,
+			"NCCL, while operations were under way");
 	}
 	for (int i = 0; i < NN_WINDOW && !c->broken; i++) {
 		const struct nn_pend *p = &c->pend[i];
@@ -27,8 +31,10 @@ static void look(struct zr_inst *c)
 			nn_cuda(c, over, text);
 			continue;
 		}
-		nn_stop(c, ZR_EPEER, "rank %d, GPU %d: %s is not over after %g s: another rank does not take part, or the GPU is stuck", c->rank,
-			c->gpu, text, c->o->timeout);
+		nn_stop(c, ZR_EPEER,
+			"rank %d, GPU %d: %s is not over after %g s: another rank does not take "
+			"part, or the GPU is stuck",
+			c->rank, c->gpu, text, c->o->timeout);
 	}
 }
 
