@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bytes.c - reading plain and gzip files. Without zlib a gzip file is refused. Its stream is followed here, member by member:
- * zlib's gzread passes some files that are cut short as whole ones.
+ * bytes.c - reading plain and gzip files. Without zlib a gzip file is refused. Its stream is
+ * followed here, member by member: zlib's gzread passes some files that are cut short as whole
+ * ones.
  */
 #define _GNU_SOURCE
 #include "bytes.h"
@@ -51,7 +52,8 @@ static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, 
 	z->next_in = s->in;
 	z->avail_in = (unsigned)s->n;
 	do {
-		for (; !*inside && z->avail_in && !*z->next_in; z->avail_in--) /* padding between members */
+		/* padding between members */
+		for (; !*inside && z->avail_in && !*z->next_in; z->avail_in--)
 			z->next_in++;
 		if (!*inside && !z->avail_in)
 			break;
@@ -62,7 +64,8 @@ static int expand(struct source *s, z_stream *z, int *inside, bytes_sink *sink, 
 		if (!*inside)
 			inflateReset(z);
 		else if (code != Z_OK && code != Z_BUF_ERROR)
-			return zr_fail(s->h, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s", s->name, z->msg ? z->msg : "damaged");
+			return zr_fail(s->h, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s",
+				       s->name, z->msg ? z->msg : "damaged");
 		if (z->avail_out < sizeof out)
 			rc = sink(arg, out, (int64_t)(sizeof out - z->avail_out));
 	} while (!rc && (z->avail_in || !z->avail_out));
@@ -80,7 +83,9 @@ static int compressed(struct source *s, bytes_sink *sink, void *arg)
 		rc = rc ? rc : next(s);
 	}
 	inflateEnd(&z);
-	return !rc && inside ? zr_fail(s->h, ZR_EINVAL, "%s: the compressed file is truncated", s->name) : rc;
+	return !rc && inside ?
+		       zr_fail(s->h, ZR_EINVAL, "%s: the compressed file is truncated", s->name) :
+		       rc;
 }
 
 #else
@@ -88,9 +93,11 @@ static int compressed(struct source *s, bytes_sink *sink, void *arg)
 static int compressed(struct source *s, bytes_sink *sink, void *arg)
 {
 	(void)sink, (void)arg;
-	return zr_fail(s->h, ZR_ENOTSUP,
-		       "%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev and configure and build again",
-		       s->name);
+	return zr_fail(
+		s->h, ZR_ENOTSUP,
+		"%s: is compressed and this build has no zlib: gunzip it, or install zlib1g-dev "
+		"and configure and build again",
+		s->name);
 }
 
 #endif
@@ -106,7 +113,11 @@ int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void
 	if (!rc && s.n > 1 && s.in[0] == 0x1f && s.in[1] == 0x8b)
 		rc = compressed(&s, sink, arg);
 	else if (!rc && dot && !strcmp(dot, ".gz"))
-		rc = zr_fail(h, ZR_EINVAL, "%s: is not a gzip file, though its name ends in .gz; decompress or rename it", name);
+		rc = zr_fail(
+			h, ZR_EINVAL,
+			"%s: is not a gzip file, though its name ends in .gz; decompress or rename "
+			"it",
+			name);
 	else if (!rc)
 		rc = plain(&s, sink, arg);
 	close(s.fd);

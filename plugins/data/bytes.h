@@ -10,7 +10,8 @@
 /* Takes n bytes; 0 or a negative code that ends the reading. */
 typedef int bytes_sink(void *arg, const uint8_t *p, int64_t n);
 
-/* Passes all bytes of the file to sink, in order. A read error, a damaged or truncated .gz fails. [main] */
+/* Passes all bytes of the file to sink, in order. A read error, a damaged or truncated .gz fails.
+ * [main] */
 int bytes_read(const struct zr_host *h, const char *name, bytes_sink *sink, void *arg);
 
 #endif

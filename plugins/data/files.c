@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files.c - patterns to files. The order is strcmp's: it must not depend on the locale (invariant I1).
+ * files.c - patterns to files. The order is strcmp's: it must not depend on the locale (invariant
+ * I1).
  */
 #include "files.h"
 
@@ -30,7 +31,8 @@ static int add(const struct zr_host *h, const char *key, const char *name, struc
 	return ZR_OK;
 }
 
-static int add_all(const struct zr_host *h, const char *key, char **names, size_t n, struct files *fs)
+static int add_all(const struct zr_host *h, const char *key, char **names, size_t n,
+		   struct files *fs)
 {
 	size_t i;
 	int rc = ZR_OK;
@@ -90,7 +92,8 @@ static const char *scaled(int64_t n, double *v)
 	return unit[i];
 }
 
-void files_describe(const struct files *fs, const char *unit, int64_t train, int64_t val, char *text, size_t room)
+void files_describe(const struct files *fs, const char *unit, int64_t train, int64_t val,
+		    char *text, size_t room)
 {
 	const char *slash = strrchr(fs->f[0].name, '/'), *prefix;
 	double v, share = 100.0 * (double)val / (double)(train + val > 0 ? train + val : 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files.h - the files that a path or pattern means, in order of their names' bytes: one stream. Also how
- * the streams are told to people.
+ * files.h - the files that a path or pattern means, in order of their names' bytes: one stream.
+ * Also how the streams are told to people.
  */
 #ifndef ZR_DATA_FILES_H
 #define ZR_DATA_FILES_H
@@ -19,8 +19,8 @@ struct files {
 	int64_t tokens; /* of all */
 };
 
-/* Files of option `key` = pattern: a name, or a pattern of glob(7). Fails if there is none, or if one is
- * not a regular file. Freed by files_free. [main] */
+/* Files of option `key` = pattern: a name, or a pattern of glob(7). Fails if there is none, or if
+ * one is not a regular file. Freed by files_free. [main] */
 int files_find(const struct zr_host *h, const char *key, const char *pattern, struct files *out);
 void files_free(struct files *fs);
 
@@ -28,6 +28,7 @@ void files_free(struct files *fs);
 const struct file *files_at(const struct files *fs, int64_t *at);
 
 /* "jargon.txt.gz: 1.7 M bytes, 5 % held out" to text[room]. */
-void files_describe(const struct files *fs, const char *unit, int64_t train, int64_t val, char *text, size_t room);
+void files_describe(const struct files *fs, const char *unit, int64_t train, int64_t val,
+		    char *text, size_t room);
 
 #endif

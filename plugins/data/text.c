@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text.c - bytes are tokens: any text, plain or .gz, vocabulary 256. The files are concatenated in order of
- * their names and held in memory. Every 20th chunk of 4 KiB (chunk i with i % 20 == 19) is held out for
- * validation, unless val_path names other files.
+ * text.c - bytes are tokens: any text, plain or .gz, vocabulary 256. The files are concatenated in
+ * order of their names and held in memory. Every 20th chunk of 4 KiB (chunk i with i % 20 == 19) is
+ * held out for validation, unless val_path names other files.
  */
 #include <zeroth/data.h>
 
@@ -25,13 +25,17 @@ struct text_opts {
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct text_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
-	       "Text file, plain or gzip, or a pattern of several; relative to the working directory."),
+	       "Text file, plain or gzip, or a pattern of several; relative to the working "
+	       "directory."),
 	ZR_OPT(struct text_opts, val_path, ZR_T_PATH, 0, "", 0, 0, "",
 	       "Text for validation; empty: every 20th chunk of 4 KiB of path is held out."),
-	ZR_OPT_ENUM(struct text_opts, order, ZR_O_NUMERIC, "random", windows_orders,
-		    "Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
-	ZR_OPT(struct text_opts, max_bytes, ZR_T_BYTES, ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 1, ZR_HI, "",
-	       "The most that all files together may have, gzip expanded; auto is the memory that this rank may use."),
+	ZR_OPT_ENUM(
+		struct text_opts, order, ZR_O_NUMERIC, "random", windows_orders,
+		"Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
+	ZR_OPT(struct text_opts, max_bytes, ZR_T_BYTES, ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 1,
+	       ZR_HI, "",
+	       "The most that all files together may have, gzip expanded; auto is the memory that "
+	       "this rank may use."),
 };
 
 struct zr_inst {
@@ -75,11 +79,12 @@ static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 	r->at += n;
 	if ((uint64_t)(r->inst->files[ZR_SPLIT_TRAIN].tokens + r->at) <= most)
 		return ZR_OK;
-	return zr_fail(r->inst->h, ZR_EINVAL,
-		       "%s: with it the text has more than %llu bytes, which is %s; %stake a shorter text, or `zeroth tokenize` it for "
-		       "data/tokens, which leaves it on disk",
-		       r->file->name, (unsigned long long)most, given ? "max_bytes" : "the memory at hand",
-		       given ? "raise that if memory allows, " : "");
+	return zr_fail(
+		r->inst->h, ZR_EINVAL,
+		"%s: with it the text has more than %llu bytes, which is %s; %stake a shorter "
+		"text, or `zeroth tokenize` it for data/tokens, which leaves it on disk",
+		r->file->name, (unsigned long long)most, given ? "max_bytes" : "the memory at hand",
+		given ? "raise that if memory allows, " : "");
 }
 
 static int place_bytes(void *arg, const uint8_t *p, int64_t n)
@@ -90,10 +95,12 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 		int64_t chunk = r->at / CHUNK, m = CHUNK - r->at % CHUNK, to = r->at;
 		int32_t split = r->from;
 		if (r->at >= inst->files[r->from].tokens)
-			return zr_fail(inst->h, ZR_EIO, "%s: grew while it was read", r->file->name);
+			return zr_fail(inst->h, ZR_EIO, "%s: grew while it was read",
+				       r->file->name);
 		if (holds_out(inst, r->from)) {
 			split = chunk % EVERY == EVERY - 1 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
-			to -= (split == ZR_SPLIT_VAL ? chunk - chunk / EVERY : chunk / EVERY) * CHUNK;
+			to -= (split == ZR_SPLIT_VAL ? chunk - chunk / EVERY : chunk / EVERY) *
+			      CHUNK;
 		}
 		if (m > n)
 			m = n;
@@ -149,9 +156,11 @@ static int load(struct zr_inst *inst)
 		n[ZR_SPLIT_TRAIN] -= n[ZR_SPLIT_VAL];
 	}
 	for (split = 0; split < 2; split++) {
-		inst->text[split] = n[split] ? inst->h->alloc(inst->h, (uint64_t)n[split], "data") : NULL;
+		inst->text[split] = n[split] ? inst->h->alloc(inst->h, (uint64_t)n[split], "data") :
+					       NULL;
 		if (n[split] && !inst->text[split])
-			return zr_fail(inst->h, ZR_ENOMEM, "no memory for %lld bytes of text", (long long)n[split]);
+			return zr_fail(inst->h, ZR_ENOMEM, "no memory for %lld bytes of text",
+				       (long long)n[split]);
 	}
 	rc = read_files(inst, ZR_SPLIT_TRAIN, place_bytes);
 	return rc ? rc : read_files(inst, ZR_SPLIT_VAL, place_bytes);
@@ -162,23 +171,29 @@ static int text_info(struct zr_inst *inst, struct zr_data_info *info)
 	info->vocabulary = 256;
 	info->train_tokens = inst->n[ZR_SPLIT_TRAIN];
 	info->val_tokens = inst->n[ZR_SPLIT_VAL];
-	files_describe(&inst->files[ZR_SPLIT_TRAIN], "bytes", info->train_tokens, info->val_tokens, info->describe,
-		       sizeof info->describe);
+	files_describe(&inst->files[ZR_SPLIT_TRAIN], "bytes", info->train_tokens, info->val_tokens,
+		       info->describe, sizeof info->describe);
 	return ZR_OK;
 }
 
 static int text_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
 {
-	int64_t need = windows_cut(&inst->w[ZR_SPLIT_TRAIN], inst->n[ZR_SPLIT_TRAIN], length, inst->o->order);
+	int64_t need = windows_cut(&inst->w[ZR_SPLIT_TRAIN], inst->n[ZR_SPLIT_TRAIN], length,
+				   inst->o->order);
 	if (vocabulary < 256)
-		return zr_fail(inst->h, ZR_EINVAL, "bytes need a model with a vocabulary of at least 256, this one has %lld",
-			       (long long)vocabulary);
+		return zr_fail(
+			inst->h, ZR_EINVAL,
+			"bytes need a model with a vocabulary of at least 256, this one has %lld",
+			(long long)vocabulary);
 	if (need)
-		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld bytes to train on, one sequence needs %lld",
-			       inst->files[ZR_SPLIT_TRAIN].f[0].name, (long long)inst->n[ZR_SPLIT_TRAIN], (long long)need);
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s: %lld bytes to train on, one sequence needs %lld",
+			       inst->files[ZR_SPLIT_TRAIN].f[0].name,
+			       (long long)inst->n[ZR_SPLIT_TRAIN], (long long)need);
 	need = windows_cut(&inst->w[ZR_SPLIT_VAL], inst->n[ZR_SPLIT_VAL], length, ORDER_SEQUENTIAL);
 	if (need && inst->n[ZR_SPLIT_VAL])
-		return zr_fail(inst->h, ZR_EINVAL, "%lld bytes for validation, one sequence needs %lld: set val_path",
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%lld bytes for validation, one sequence needs %lld: set val_path",
 			       (long long)inst->n[ZR_SPLIT_VAL], (long long)need);
 	return ZR_OK;
 }
@@ -206,7 +221,8 @@ static int text_decode(const void *opts, int32_t token, char *out)
 	return 1;
 }
 
-static int64_t text_encode(const void *opts, const char *text, int64_t bytes, int32_t *out, int64_t max)
+static int64_t text_encode(const void *opts, const char *text, int64_t bytes, int32_t *out,
+			   int64_t max)
 {
 	int64_t i;
 	(void)opts;
@@ -229,7 +245,8 @@ static void text_destroy(struct zr_inst *inst)
 static int text_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	(void)h;
-	((struct text_opts *)opts)->memory = ZR_HAS(facts, struct zr_facts, memory) ? facts->memory : 0;
+	((struct text_opts *)opts)->memory =
+		ZR_HAS(facts, struct zr_facts, memory) ? facts->memory : 0;
 	return ZR_OK;
 }
 

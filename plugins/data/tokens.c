@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokens.c - files of token numbers, mapped and never copied: llm.c's .bin (a header of 256 int32, then
- * uint16 or uint32) and raw uint16 or uint32, little-endian. Files of a pattern are one stream in order of
- * their names; sequences may cross from one to the next.
+ * tokens.c - files of token numbers, mapped and never copied: llm.c's .bin (a header of 256 int32,
+ * then uint16 or uint32) and raw uint16 or uint32, little-endian. Files of a pattern are one stream
+ * in order of their names; sequences may cross from one to the next.
  */
 #include <zeroth/data.h>
 
@@ -35,10 +35,13 @@ static const struct zr_opt options[] = {
 	       "File of tokens, or a pattern of several; relative to the working directory."),
 	ZR_OPT(struct tokens_opts, val_path, ZR_T_PATH, 0, "", 0, 0, "",
 	       "Files of tokens for validation; empty: there is none."),
-	ZR_OPT_ENUM(struct tokens_opts, format, 0, "auto", formats,
-		    "Layout of the files: llmc has llm.c's header, uint16 and uint32 have none, auto wants the header."),
-	ZR_OPT_ENUM(struct tokens_opts, order, ZR_O_NUMERIC, "random", windows_orders,
-		    "Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
+	ZR_OPT_ENUM(
+		struct tokens_opts, format, 0, "auto", formats,
+		"Layout of the files: llmc has llm.c's header, uint16 and uint32 have none, auto "
+		"wants the header."),
+	ZR_OPT_ENUM(
+		struct tokens_opts, order, ZR_O_NUMERIC, "random", windows_orders,
+		"Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
 };
 
 struct mapping {
@@ -71,7 +74,8 @@ static int map_file(const struct zr_host *h, const char *name, struct mapping *m
 	} else {
 		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 		if (p == MAP_FAILED) {
-			rc = zr_fail(h, ZR_EIO, "%s: cannot map %lld bytes: %s", name, (long long)st.st_size, strerror(errno));
+			rc = zr_fail(h, ZR_EIO, "%s: cannot map %lld bytes: %s", name,
+				     (long long)st.st_size, strerror(errno));
 		} else {
 			m->base = p;
 			m->bytes = st.st_size;
@@ -95,41 +99,52 @@ static int header_width(const struct mapping *m, int64_t *n)
 	return head[0] == MAGIC_LLAMA && head[1] == 7 ? 4 : 0;
 }
 
-static int layout_llmc(const struct zr_host *h, const struct file *f, struct mapping *m, int width, int64_t announced)
+static int layout_llmc(const struct zr_host *h, const struct file *f, struct mapping *m, int width,
+		       int64_t announced)
 {
 	int64_t room = m->bytes - HEADER;
 	m->skip = HEADER;
 	m->width = width;
 	if (room != announced * width)
-		return zr_fail(h, ZR_EINVAL, "%s: the header says %lld tokens, the file holds %lld%s: %s", f->name,
-			       (long long)announced, (long long)(room / width), room % width ? " and a part" : "",
+		return zr_fail(h, ZR_EINVAL,
+			       "%s: the header says %lld tokens, the file holds %lld%s: %s",
+			       f->name, (long long)announced, (long long)(room / width),
+			       room % width ? " and a part" : "",
 			       room < announced * width ? "it is truncated" : "it is too long");
 	return ZR_OK;
 }
 
-static int layout_raw(const struct zr_host *h, const struct file *f, struct mapping *m, const char *format)
+static int layout_raw(const struct zr_host *h, const struct file *f, struct mapping *m,
+		      const char *format)
 {
 	m->width = strcmp(format, "uint16") ? 4 : 2;
 	if (m->bytes % m->width)
-		return zr_fail(h, ZR_EINVAL, "%s: %lld bytes are not a multiple of %d, the size of a token in format = %s",
-			       f->name, (long long)m->bytes, m->width, format);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"%s: %lld bytes are not a multiple of %d, the size of a token in format = "
+			"%s",
+			f->name, (long long)m->bytes, m->width, format);
 	return ZR_OK;
 }
 
 static int layout(const struct zr_host *h, const struct file *f, int32_t format, struct mapping *m)
 {
 	int64_t announced = 0;
-	int width = header_width(m, &announced), raw = format == FORMAT_UINT16 || format == FORMAT_UINT32;
+	int width = header_width(m, &announced),
+	    raw = format == FORMAT_UINT16 || format == FORMAT_UINT32;
 	if (width && raw)
-		return zr_fail(h, ZR_EINVAL, "%s: has llm.c's header of %s tokens: set format = auto", f->name,
+		return zr_fail(h, ZR_EINVAL,
+			       "%s: has llm.c's header of %s tokens: set format = auto", f->name,
 			       width == 2 ? "uint16" : "uint32");
 	if (width)
 		return layout_llmc(h, f, m, width, announced);
 	if (raw)
 		return layout_raw(h, f, m, formats[format]);
-	return zr_fail(h, ZR_EINVAL, "%s: has no header of llm.c (magic %d version 1, or %d version 7)%s", f->name,
-		       MAGIC_GPT2, MAGIC_LLAMA,
-		       format == FORMAT_AUTO ? ": set format = uint16 or uint32 if it holds raw tokens" : "");
+	return zr_fail(
+		h, ZR_EINVAL, "%s: has no header of llm.c (magic %d version 1, or %d version 7)%s",
+		f->name, MAGIC_GPT2, MAGIC_LLAMA,
+		format == FORMAT_AUTO ? ": set format = uint16 or uint32 if it holds raw tokens" :
+					"");
 }
 
 static int open_split(struct zr_inst *inst, int32_t split, const char *key, const char *pattern)
@@ -157,8 +172,8 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 	info->vocabulary = 0;
 	info->train_tokens = inst->files[ZR_SPLIT_TRAIN].tokens;
 	info->val_tokens = inst->files[ZR_SPLIT_VAL].tokens;
-	files_describe(&inst->files[ZR_SPLIT_TRAIN], "tokens", info->train_tokens, info->val_tokens, info->describe,
-		       sizeof info->describe);
+	files_describe(&inst->files[ZR_SPLIT_TRAIN], "tokens", info->train_tokens, info->val_tokens,
+		       info->describe, sizeof info->describe);
 	return ZR_OK;
 }
 
@@ -192,9 +207,12 @@ static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t 
 		m = f->n - in_file < n ? f->n - in_file : n;
 		ok = widen(map, in_file, m, limit, to);
 		if (ok < m)
-			return zr_fail(inst->h, ZR_EINVAL,
-				       "%s: token %lld at position %lld is not below the vocabulary of %lld", f->name,
-				       (long long)token_at(map, in_file + ok), (long long)(in_file + ok), (long long)limit);
+			return zr_fail(
+				inst->h, ZR_EINVAL,
+				"%s: token %lld at position %lld is not below the vocabulary of "
+				"%lld",
+				f->name, (long long)token_at(map, in_file + ok),
+				(long long)(in_file + ok), (long long)limit);
 		at += m;
 		to += m;
 		n -= m;
@@ -202,8 +220,8 @@ static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t 
 	return ZR_OK;
 }
 
-/* Tokens at the start of each file are looked at before the run begins: files of another tokenizer or another
- * format seldom pass, and reading all of them could take minutes. */
+/* Tokens at the start of each file are looked at before the run begins: files of another tokenizer
+ * or another format seldom pass, and reading all of them could take minutes. */
 static int glance(struct zr_inst *inst, int32_t split)
 {
 	const struct files *fs = &inst->files[split];
@@ -225,8 +243,8 @@ static int prepare_split(struct zr_inst *inst, int32_t split, int64_t length, in
 	const struct files *fs = &inst->files[split];
 	int64_t need = windows_cut(&inst->w[split], fs->tokens, length, order);
 	if (need && fs->n)
-		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens, one sequence needs %lld", fs->f[0].name,
-			       (long long)fs->tokens, (long long)need);
+		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens, one sequence needs %lld",
+			       fs->f[0].name, (long long)fs->tokens, (long long)need);
 	return glance(inst, split);
 }
 
@@ -249,7 +267,8 @@ static void tokens_destroy(struct zr_inst *inst)
 	for (split = 0; split < 2; split++) {
 		for (i = 0; inst->map[split] && i < inst->files[split].n; i++)
 			if (inst->map[split][i].base)
-				munmap((void *)inst->map[split][i].base, (size_t)inst->map[split][i].bytes);
+				munmap((void *)inst->map[split][i].base,
+				       (size_t)inst->map[split][i].bytes);
 		free(inst->map[split]);
 		files_free(&inst->files[split]);
 	}

@@ -8,8 +8,8 @@
 
 const char *const windows_orders[] = { "random", "sequential", NULL };
 
-/* Finalizer of splitmix64 (Steele, Lea and Flood 2014): a bijection whose every output bit depends on
- * every input bit. */
+/* Finalizer of splitmix64 (Steele, Lea and Flood 2014): a bijection whose every output bit depends
+ * on every input bit. */
 static uint64_t mix(uint64_t x)
 {
 	x ^= x >> 30;
@@ -37,8 +37,8 @@ static uint64_t feistel(uint64_t x, int half, uint64_t key)
 	return left << half | right;
 }
 
-/* A permutation of [0, n): walk the cycle of the wider one until it is back inside (Black and Rogaway
- * 2002). 4^half < 4 n: fewer than four steps are expected. */
+/* A permutation of [0, n): walk the cycle of the wider one until it is back inside (Black and
+ * Rogaway 2002). 4^half < 4 n: fewer than four steps are expected. */
 static int64_t permute(int64_t x, int64_t n, uint64_t key)
 {
 	uint64_t y = (uint64_t)x;
@@ -80,8 +80,8 @@ int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
 	return (int64_t)(mix(key) % (uint64_t)w->phases) + permute(i, w->n, key) * w->length;
 }
 
-int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b, windows_read *read,
-		  struct zr_inst *inst)
+int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b,
+		  windows_read *read, struct zr_inst *inst)
 {
 	const struct windows *v = &w[b->split == ZR_SPLIT_VAL];
 	int64_t first = b->split == ZR_SPLIT_VAL ? b->slot : b->step * b->slots + b->slot;

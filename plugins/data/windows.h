@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * windows.h - how a stream of tokens becomes sequences. A sequence of length T is a window of T + 1 tokens;
- * windows start every T tokens, so that each token is predicted once. One epoch visits every window once.
+ * windows.h - how a stream of tokens becomes sequences. A sequence of length T is a window of T + 1
+ * tokens; windows start every T tokens, so that each token is predicted once. One epoch visits
+ * every window once.
  *
- * Training with random order: epoch e starts its first window at a phase of [0, T) and visits the windows in
- * an order that both depend on (seed, e) only; sequence g of the run, counted over all steps and slots, is
- * visit g % n of epoch g / n. Nothing is kept between calls: a resumed run, or one with another number of
- * ranks, draws the same sequences.
- * Validation, and order = sequential: in order from the start.
+ * Training with random order: epoch e starts its first window at a phase of [0, T) and visits the
+ * windows in an order that both depend on (seed, e) only; sequence g of the run, counted over all
+ * steps and slots, is visit g % n of epoch g / n. Nothing is kept between calls: a resumed run, or
+ * one with another number of ranks, draws the same sequences. Validation, and order = sequential:
+ * in order from the start.
  */
 #ifndef ZR_DATA_WINDOWS_H
 #define ZR_DATA_WINDOWS_H
@@ -24,7 +25,8 @@ struct windows {
 	int shuffled;
 };
 
-/* Cuts a stream of `tokens`. Returns the tokens that one window needs if there are fewer, else 0. */
+/* Cuts a stream of `tokens`. Returns the tokens that one window needs if there are fewer, else
+ * 0. */
 int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order);
 
 /* Where the window of sequence g starts in the stream. */
@@ -34,7 +36,7 @@ int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g);
 typedef int windows_read(struct zr_inst *inst, int32_t split, int64_t at, int64_t n, int32_t *to);
 
 /* Fills a batch from w[split]. */
-int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b, windows_read *read,
-		  struct zr_inst *inst);
+int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b,
+		  windows_read *read, struct zr_inst *inst);
 
 #endif
