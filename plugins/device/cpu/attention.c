@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.c - attention: forward a head is an item, backward a part of the query heads that share a key-value head.
- * What the parts add to dk and dv is summed in their order; how many there are follows from the shape only (I1).
+ * attention.c - attention: forward a head is an item, backward a part of the query heads that share
+ * a key-value head. What the parts add to dk and dv is summed in their order; how many there are
+ * follows from the shape only (I1).
  */
 #include "cpu.h"
 
-#define ITEMS 32 /* wanted backward, so that many workers have some where few heads of keys serve many of queries */
+/* wanted backward, so that many workers have some where few heads of keys serve many of queries */
+#define ITEMS 32
 
 struct job {
 	const struct zr_inst *d;
@@ -20,7 +22,8 @@ static uint64_t whole_lines(uint64_t bytes)
 	return (bytes + 63) / 64 * 64;
 }
 
-/* How many parts the query heads of a key-value head are cut into: as many as it takes, of equally many heads. */
+/* How many parts the query heads of a key-value head are cut into: as many as it takes, of equally
+ * many heads. */
 static int64_t parts_of(const struct zr_op_attention *o)
 {
 	int64_t share = o->kv_heads > 0 ? o->heads / o->kv_heads : 1, parts = 1;
@@ -29,7 +32,8 @@ static int64_t parts_of(const struct zr_op_attention *o)
 	return parts;
 }
 
-/* A part that is summed at once needs no place beyond its worker's, unless it is too large for that. */
+/* A part that is summed at once needs no place beyond its worker's, unless it is too large for
+ * that. */
 static int sums_in_scratch(const struct zr_inst *d, const struct zr_op_attention *o, int64_t parts)
 {
 	uint64_t sums = (uint64_t)d->k->attention_sums(o) * sizeof(float);
@@ -54,12 +58,15 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 {
 	uint64_t need = d->k->attention_scratch(o, backward);
 	if (o->kv_heads < 1 || o->heads % o->kv_heads)
-		return zr_fail(d->h, ZR_EINVAL, "attention: %lld heads are not a multiple of %lld key-value heads",
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: %lld heads are not a multiple of %lld key-value heads",
 			       (long long)o->heads, (long long)o->kv_heads);
 	if (need > CPU_SCRATCH)
-		return zr_fail(d->h, ZR_ENOTSUP,
-			       "attention with heads of width %lld needs %llu bytes of scratch per thread, there are %u",
-			       (long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
+		return zr_fail(
+			d->h, ZR_ENOTSUP,
+			"attention with heads of width %lld needs %llu bytes of scratch per "
+			"thread, there are %u",
+			(long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
 	return cpu_check_dtype(d, "attention", o->dtype);
 }
 
@@ -84,7 +91,8 @@ static void backward_item(void *arg, int64_t item, int32_t worker)
 	const struct job *j = arg;
 	const struct zr_op_attention_bwd *op = j->op;
 	char *scratch = cpu_scratch(j->d, worker);
-	float *own = (float *)(void *)(scratch + whole_lines(j->d->k->attention_scratch(&op->fwd, 1)));
+	float *own =
+		(float *)(void *)(scratch + whole_lines(j->d->k->attention_scratch(&op->fwd, 1)));
 	float *sums = j->sums ? j->sums + item * j->size : own;
 	j->d->k->attention_bwd(op, j->parts, item, item + 1, scratch, j->delta, sums);
 	if (j->parts == 1)
@@ -95,10 +103,12 @@ static void sum_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
 	(void)worker;
-	j->d->k->attention_bwd_sum(j->op, j->parts, item, item + 1, j->sums + item * j->parts * j->size);
+	j->d->k->attention_bwd_sum(j->op, j->parts, item, item + 1,
+				   j->sums + item * j->parts * j->size);
 }
 
-static int attention_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention_bwd *op)
+static int attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
+			 const struct zr_op_attention_bwd *op)
 {
 	const struct zr_op_attention *o = &op->fwd;
 	struct job job = { .d = ops->dev, .op = op, .parts = parts_of(o), .delta = op->work };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu.c - the plugin device/cpu: its options and its instance. Everything has happened when a call returns.
+ * cpu.c - the plugin device/cpu: its options and its instance. Operations and copies are complete
+ * when the call returns.
  */
 #include "cpu.h"
 
@@ -16,23 +17,29 @@ struct opts {
 	uint8_t separate, late_copies;
 };
 
-static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL }; /* ZR_CPU_SCALAR ... */
+/* ZR_CPU_SCALAR ... */
+static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL };
 
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, threads, ZR_T_I64, ZR_O_AUTO, "auto", 1, 1024, "",
 	       "Threads of this rank; auto shares the processors among the ranks of the machine."),
-	ZR_OPT_ENUM(struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
-		    "Vector instructions to use; auto takes the widest that processor and system support."),
+	ZR_OPT_ENUM(
+		struct opts, isa, ZR_O_AUTO | ZR_O_NUMERIC, "auto", isa_choices,
+		"Vector instructions to use; auto takes the widest that processor and system "
+		"support."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
-	       "Plays a device with so much memory of its own per rank; auto is 0: device and host memory are one, without a limit."),
+	       "Plays a device with so much memory of its own per rank; auto is 0: device and host "
+	       "memory are one, without a limit."),
 	ZR_OPT(struct opts, separate, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Plays a device whose memory operations and copies alone can touch, and whose operations touch no other: what else does, "
-	       "faults. Copies beside computing are refused where host memory is not pinned."),
+	       "Plays a device whose memory operations and copies alone can touch, and whose "
+	       "operations touch no other: what else does, faults. Copies beside computing are "
+	       "refused where host memory is not pinned."),
 	ZR_OPT(struct opts, late_copies, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Lets a played device copy at the last moment what could be copied beside computing: finds what looks too early."),
+	       "Lets a played device copy at the last moment what could be copied beside "
+	       "computing: finds what looks too early."),
 };
 
-/* ---- options -------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------- */
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
@@ -52,16 +59,23 @@ static int check(const struct zr_host *h, const void *opts)
 	const struct opts *o = opts;
 	const char *missing = zr_cpu_missing(o->isa);
 	if (missing)
-		return zr_fail(h, ZR_EINVAL, "isa = %s: this machine lacks %s; take isa = %s or auto",
+		return zr_fail(h, ZR_EINVAL,
+			       "isa = %s: this machine lacks %s; take isa = %s or auto",
 			       isa_choices[o->isa], missing, isa_choices[zr_cpu_best()]);
 	if (o->late_copies && !o->memory)
-		return zr_fail(h, ZR_EINVAL, "late_copies = yes needs a device with memory of its own: give memory = BYTES");
+		return zr_fail(
+			h, ZR_EINVAL,
+			"late_copies = yes needs a device with memory of its own: give memory = "
+			"BYTES");
 	if (o->separate && !o->memory)
-		return zr_fail(h, ZR_EINVAL, "separate = yes needs a device with memory of its own: give memory = BYTES");
+		return zr_fail(
+			h, ZR_EINVAL,
+			"separate = yes needs a device with memory of its own: give memory = "
+			"BYTES");
 	return ZR_OK;
 }
 
-/* ---- instance ------------------------------------------------------------------------------------- */
+/* ---- instance -------------------------------------------------------------------- */
 
 static void destroy(struct zr_inst *d)
 {
@@ -78,8 +92,10 @@ static int take_memory(struct zr_inst *d, const struct opts *o)
 	d->scratch_bytes = (uint64_t)d->workers * CPU_SCRATCH + CPU_SPLIT;
 	d->scratch = d->h->alloc(d->h, d->scratch_bytes, "workspace");
 	if (!d->scratch)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch", (unsigned long long)d->scratch_bytes);
-	d->late = o->late_copies ? d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace") : NULL;
+		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes of scratch",
+			       (unsigned long long)d->scratch_bytes);
+	d->late = o->late_copies ? d->h->alloc(d->h, CPU_LATE * sizeof *d->late, "workspace") :
+				   NULL;
 	if (o->late_copies && !d->late)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for a list of copies");
 	return cpu_arena_open(d, o->memory, o->separate);
@@ -118,7 +134,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	return ZR_OK;
 }
 
-/* ---- interface ------------------------------------------------------------------------------------ */
+/* ---- interface ------------------------------------------------------------------- */
 
 static uint64_t memory_of_machine(const struct zr_inst *d)
 {
@@ -131,8 +147,9 @@ static int info(struct zr_inst *d, struct zr_device_info *i)
 	const struct cpu_arena *a = &d->arena;
 	uint32_t size = i->size;
 	*i = (struct zr_device_info){ .size = size, .unified = !a->limit, .name = "cpu",
-				      .memory = a->limit ? a->limit : memory_of_machine(d), .scratch = d->scratch_bytes,
-				      .host_access = !a->span, .host_ops = !a->span };
+				      .memory = a->limit ? a->limit : memory_of_machine(d),
+				      .scratch = d->scratch_bytes, .host_access = !a->span,
+				      .host_ops = !a->span };
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
 }
@@ -149,9 +166,13 @@ static int wait_stream(struct zr_inst *d, struct zr_stream *s)
 	return ZR_OK;
 }
 
-static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cpu_mem_alloc, cpu_mem_free,
-					     cpu_copy, wait_stream, cpu_copy_start, cpu_copy_wait, NULL, cpu_mem_pin, cpu_mem_unpin,
-					     cpu_copy_start };
+static const struct zr_device_v1 device = { sizeof device,  0,
+					    info,	    ops,
+					    cpu_mem_alloc,  cpu_mem_free,
+					    cpu_copy,	    wait_stream,
+					    cpu_copy_start, cpu_copy_wait,
+					    NULL,	    cpu_mem_pin,
+					    cpu_mem_unpin,  cpu_copy_start };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -2,9 +2,10 @@
  *
  * cpu.h - private to the plugin device/cpu: its instance, and what its files offer each other.
  *
- * Every operation is cut into items at places that depend on its shapes only, and the host's workers
- * take the items in any order. An item either computes elements that no other item writes, or a
- * partial result that is later added in index order: so the bits do not depend on the workers (I1).
+ * Every operation is cut into items at places that depend on its shapes only, and the host's
+ * workers take the items in any order. An item either computes elements that no other item writes,
+ * or a partial result that is later added in index order: so the bits do not depend on the workers
+ * (I1).
  */
 #ifndef ZR_DEVICE_CPU_H
 #define ZR_DEVICE_CPU_H
@@ -12,10 +13,12 @@
 #include <kernels.h>
 
 #define CPU_SCRATCH (8u << 20) /* bytes per worker: packed operands, or attention's tiles */
-#define CPU_SPLIT (8u << 20)   /* bytes for the partial products of a matrix product split along K */
+/* bytes for the partial products of a matrix product split along K */
+#define CPU_SPLIT (8u << 20)
 
-/* Memory of a played device. If it is separate there are two ranges of addresses: `seen`, which callers get and nobody
- * can touch, and `real`, where the memory is; byte i of one is byte i of the other. */
+/* Memory of a played device. If it is separate there are two ranges of addresses: `seen`, which
+ * callers get and nobody can touch, and `real`, where the memory is; byte i of one is byte i of the
+ * other. */
 struct cpu_arena {
 	uint64_t limit, used;     /* bytes of live allocations; limit 0: memory of the host */
 	char *seen, *real;
@@ -41,7 +44,8 @@ struct zr_inst {
 	struct zr_ops ops;          /* the operations */
 	struct zr_ops separate_ops; /* the same on addresses of `seen` */
 	struct cpu_arena arena;
-	struct cpu_copy *late; /* owned: [CPU_LATE] that were started, ticket k + 1 at k; NULL: copies are done at once */
+	/* owned: [CPU_LATE] that were started, ticket k + 1 at k; NULL: copies are done at once */
+	struct cpu_copy *late;
 	struct cpu_range *pinned; /* owned: the list */
 };
 
@@ -91,11 +95,13 @@ int cpu_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src,
 int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 int cpu_copy_wait(struct zr_inst *d, uint64_t ticket);
 
-/* pinned.c: the list of pinned memory: lent by mem_pin, or of mem_alloc; and functions of zr.device/1 */
+/* pinned.c: the list of pinned memory: lent by mem_pin, or of mem_alloc; and functions of
+ * zr.device/1 */
 int cpu_pinned_add(struct zr_inst *d, void *p, uint64_t bytes);
 void cpu_pinned_drop(struct zr_inst *d, const void *p);
 void cpu_pinned_end(struct zr_inst *d);
-int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c); /* fails where a GPU would hold up the host */
+/* fails where a GPU would hold up the host */
+int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c);
 int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes);
 void cpu_mem_unpin(struct zr_inst *d, void *p);
 
@@ -103,7 +109,8 @@ void cpu_mem_unpin(struct zr_inst *d, void *p);
 void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);
 
 /* ops.c: runs fn on n items; one item runs on the caller at once. */
-void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg);
+void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t),
+		  void *arg);
 /* Fails unless dtype is one that operations store. */
 int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
 /* Fills the table but for attention, matmul and head_loss. */

@@ -51,8 +51,9 @@ static void loss_item(void *arg, int64_t item, int32_t worker)
 	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
 	(void)worker;
 	for (r = lo; r < hi; r++)
-		o->loss[c->first + r] = c->d->k->softmax_loss(c->logits + r * stride_of(o), o->vocabulary,
-							      o->targets[c->first + r], o->dx != NULL, o->scale);
+		o->loss[c->first + r] =
+			c->d->k->softmax_loss(c->logits + r * stride_of(o), o->vocabulary,
+					      o->targets[c->first + r], o->dx != NULL, o->scale);
 }
 
 /* logits = x w^T */
@@ -60,11 +61,10 @@ static int project(const struct zr_ops *ops, struct zr_stream *s, const struct c
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-		.m = c->rows, .n = o->vocabulary, .k = o->width,
-		.a = cpu_at(o->x, o->dtype, c->first * o->width), .lda = o->width,
-		.b = o->w, .ldb = o->width,
-		.d = c->logits, .ldd = stride_of(o),
+		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype,
+		.d_dtype = ZR_F32, .m = c->rows, .n = o->vocabulary, .k = o->width,
+		.a = cpu_at(o->x, o->dtype, c->first * o->width), .lda = o->width, .b = o->w,
+		.ldb = o->width, .d = c->logits, .ldd = stride_of(o),
 	};
 	return cpu_matmul(ops, s, &mm);
 }

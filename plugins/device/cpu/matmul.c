@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where the
- * grid would be too small for the work (a long sum into a small result) K is split as well: the parts
+ * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where the grid
+ * would be too small for the work (a long sum into a small result) K is split as well: the parts
  * are stored apart and added in index order. The grid depends on the shape only (I1).
  */
 #include "cpu.h"
@@ -52,7 +52,8 @@ static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_
 static struct grid grid_of(int64_t m, int64_t n, int64_t k)
 {
 	static const int64_t tms[] = { 256, 128, 64, 32 }, tns[] = { 1536, 768, 384, 192, 96, 48 };
-	int64_t want = cpu_min(GRID, 1 + m * n / 1024 * k / (BIG / 1024)), items, most = 0, cost, least = 0;
+	int64_t want = cpu_min(GRID, 1 + m * n / 1024 * k / (BIG / 1024)), items, most = 0, cost,
+		least = 0;
 	struct grid best = { 0 }, g;
 	size_t i, j;
 	for (i = 0; i < sizeof tms / sizeof *tms; i++)
@@ -79,11 +80,11 @@ static void tile_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
 	int64_t row = item / j->g.nn * j->g.tm, col = item % j->g.nn * j->g.tn;
-	j->d->k->gemm_tile(j->op, row, cpu_min(j->g.tm, j->op->m - row), col, cpu_min(j->g.tn, j->op->n - col),
-			   cpu_scratch(j->d, worker));
+	j->d->k->gemm_tile(j->op, row, cpu_min(j->g.tm, j->op->m - row), col,
+			   cpu_min(j->g.tn, j->op->n - col), cpu_scratch(j->d, worker));
 }
 
-/* ---- split sums ----------------------------------------------------------------------------------- */
+/* ---- split sums ------------------------------------------------------------------ */
 
 /* The product over part `p` of K, stored as fp32 in its place of the split buffer. */
 static struct zr_op_matmul part_of(const struct job *j, int64_t p)
@@ -107,8 +108,8 @@ static void part_item(void *arg, int64_t item, int32_t worker)
 	int64_t tiles = j->g.nm * j->g.nn, t = item % tiles;
 	int64_t row = t / j->g.nn * j->g.tm, col = t % j->g.nn * j->g.tn;
 	struct zr_op_matmul op = part_of(j, item / tiles);
-	j->d->k->gemm_tile(&op, row, cpu_min(j->g.tm, op.m - row), col, cpu_min(j->g.tn, op.n - col),
-			   cpu_scratch(j->d, worker));
+	j->d->k->gemm_tile(&op, row, cpu_min(j->g.tm, op.m - row), col,
+			   cpu_min(j->g.tn, op.n - col), cpu_scratch(j->d, worker));
 }
 
 /* Row `item` of the result: the parts in index order, then what the operation does to a sum. */
@@ -125,7 +126,8 @@ static void sum_item(void *arg, int64_t item, int32_t worker)
 		for (i = 0; i < op->n; i++)
 			sum[i] += part[i];
 	}
-	j->d->k->gemm_finish(op, sum, op->n, 1, op->n, op->bias, cpu_at(op->d, op->d_dtype, item * op->ldd),
+	j->d->k->gemm_finish(op, sum, op->n, 1, op->n, op->bias,
+			     cpu_at(op->d, op->d_dtype, item * op->ldd),
 			     op->pre ? cpu_at(op->pre, op->d_dtype, item * op->ldd) : NULL);
 }
 
@@ -136,7 +138,8 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 		rc = cpu_check_dtype(d, "matmul", op->b_dtype);
 	if (!rc)
 		rc = cpu_check_dtype(d, "matmul", op->d_dtype);
-	if (!rc && op->flags & ZR_MM_ACCUMULATE && (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
+	if (!rc && op->flags & ZR_MM_ACCUMULATE &&
+	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
 		rc = zr_fail(d->h, ZR_EINVAL,
 			     "matmul: only an fp32 result without bias and GELU can be added to");
 	return rc;

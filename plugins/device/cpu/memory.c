@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * memory.c - memory and copies. Device memory is host memory; a played device (the option `memory`) has a limit that
- * the sum of its live allocations never exceeds. With `separate` its allocations have addresses that fault, and the
- * memory behind them, fault as well beyond the end of each.
+ * memory.c - memory and copies. Device memory is host memory; a played device (the option `memory`)
+ * has a limit that the sum of its live allocations never exceeds. With `separate` its allocations
+ * have addresses that fault, and the memory behind them, fault as well beyond the end of each.
  *
  * Core counts what it asks for here on its own lines, so nothing of this goes through host->alloc.
  */
@@ -14,10 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define COPY_CUT (2 << 20) /* cut at huge pages: two threads that touch one first would both clear it */
+/* cut at huge pages: two threads that touch one first would both clear it */
+#define COPY_CUT (2 << 20)
 #define SPREAD 4 /* addresses per byte of the limit: allocations of any order of sizes find a gap */
 
-/* An allocation in a separate arena: [at, end) in whole pages, and a page after it that stays free. */
+/* An allocation in a separate arena: [at, end) in whole pages, and a page after it that stays
+ * free. */
 struct cpu_piece {
 	uint64_t at, end;
 	struct cpu_piece *next;
@@ -29,7 +31,7 @@ static uint64_t pages(uint64_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-/* ---- the arena ------------------------------------------------------------------------------------ */
+/* ---- the arena ------------------------------------------------------------------- */
 
 int cpu_arena_open(struct zr_inst *d, uint64_t limit, int separate)
 {
@@ -41,8 +43,8 @@ int cpu_arena_open(struct zr_inst *d, uint64_t limit, int separate)
 		return ZR_OK;
 	m = mmap(NULL, 2 * span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (m == MAP_FAILED)
-		return zr_fail(d->h, ZR_ENOMEM, "no addresses for %llu bytes of device memory: %s", (unsigned long long)limit,
-			       strerror(errno));
+		return zr_fail(d->h, ZR_ENOMEM, "no addresses for %llu bytes of device memory: %s",
+			       (unsigned long long)limit, strerror(errno));
 	a->seen = m;
 	a->real = a->seen + span;
 	a->span = span;
@@ -63,9 +65,11 @@ void cpu_arena_close(struct zr_inst *d)
 
 static int map(struct zr_inst *d, void *at, uint64_t bytes, void **out)
 {
-	void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
+	void *p = mmap(at, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
 	if (p == MAP_FAILED)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s",
+			       (unsigned long long)bytes, strerror(errno));
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
 	*out = p;
 	return ZR_OK;
@@ -103,8 +107,12 @@ static int take_piece(struct zr_inst *d, uint64_t bytes, void **out)
 	void *real;
 	int rc;
 	if (!link)
-		return zr_fail(d->h, ZR_EFIT, "no %llu bytes of device memory in one piece: %llu of %llu are in use, in pieces",
-			       (unsigned long long)bytes, (unsigned long long)a->used, (unsigned long long)a->limit);
+		return zr_fail(
+			d->h, ZR_EFIT,
+			"no %llu bytes of device memory in one piece: %llu of %llu are in use, in "
+			"pieces",
+			(unsigned long long)bytes, (unsigned long long)a->used,
+			(unsigned long long)a->limit);
 	piece = malloc(sizeof *piece);
 	if (!piece)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory");
@@ -134,7 +142,7 @@ static void give_piece(struct cpu_arena *a, const void *p)
 	free(piece);
 }
 
-/* ---- interface ------------------------------------------------------------------------------------ */
+/* ---- interface ------------------------------------------------------------------- */
 
 int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 {
@@ -145,10 +153,12 @@ int cpu_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 	if (kind != ZR_MEM_DEVICE || !a->limit)
 		return map(d, NULL, bytes, out);
 	if (bytes > a->limit - a->used)
-		return zr_fail(d->h, ZR_EFIT,
-			       "%llu bytes of device memory do not fit: of memory = %llu bytes %llu are in use; raise memory, or keep "
-			       "less on the device",
-			       (unsigned long long)bytes, (unsigned long long)a->limit, (unsigned long long)a->used);
+		return zr_fail(
+			d->h, ZR_EFIT,
+			"%llu bytes of device memory do not fit: of memory = %llu bytes %llu are "
+			"in use; raise memory, or keep less on the device",
+			(unsigned long long)bytes, (unsigned long long)a->limit,
+			(unsigned long long)a->used);
 	rc = a->span ? take_piece(d, bytes, out) : map(d, NULL, bytes, out);
 	if (!rc)
 		a->used += bytes;
@@ -211,12 +221,14 @@ int cpu_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes
 
 int cpu_copy_wait(struct zr_inst *d, uint64_t ticket)
 {
-	struct cpu_copy *c = d->late && ticket && ticket <= CPU_LATE ? d->late + ticket - 1 : NULL, now;
+	struct cpu_copy *c = d->late && ticket && ticket <= CPU_LATE ? d->late + ticket - 1 : NULL,
+			now;
 	int rc;
 	if (!ticket)
 		return ZR_OK;
 	if (!c || !c->bytes)
-		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu", (unsigned long long)ticket);
+		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu",
+			       (unsigned long long)ticket);
 	now = *c;
 	c->bytes = 0;
 	rc = cpu_check_beside(d, &now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops.c - how each operation but the matrix products and attention is cut into items for the workers. A cut is
- * chosen for the cache and for balance, from the shapes only.
+ * ops.c - how each operation but the matrix products and attention is cut into items for the
+ * workers. A cut is chosen for the cache and for balance, from the shapes only.
  */
 #include "cpu.h"
 
@@ -18,7 +18,8 @@ struct job {
 	float *part; /* layernorm_bwd, rmsnorm_bwd, muon_normalize */
 };
 
-void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t), void *arg)
+void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t),
+		  void *arg)
 {
 	if (n == 1)
 		fn(arg, 0, 0);
@@ -30,7 +31,8 @@ int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
 {
 	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
 		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op, dtype);
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op,
+		       dtype);
 }
 
 static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
@@ -48,25 +50,26 @@ static int64_t rows_per_item(int64_t width)
 }
 
 /* An item of the kernel `name`: the range [item * cut, item * cut + cut) of [0, n). */
-#define ITEM(name)                                                                                         \
-	static void name##_item(void *arg, int64_t item, int32_t worker)                                   \
-	{                                                                                                  \
-		const struct job *j = arg;                                                                 \
-		int64_t lo = item * j->cut;                                                                \
-		(void)worker;                                                                              \
-		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n));                                      \
+#define ITEM(name) \
+	static void name##_item(void *arg, int64_t item, int32_t worker) \
+	{ \
+		const struct job *j = arg; \
+		int64_t lo = item * j->cut; \
+		(void)worker; \
+		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n)); \
 	}
 
 /* The operation `name` on struct zr_op_<args>, cut every `cut` of `n`; o is its argument struct. */
-#define OPERATION_ON(args, name, dtype, n, cut)                                                            \
-	ITEM(name)                                                                                         \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##args *o)  \
-	{                                                                                                  \
-		int rc = cpu_check_dtype(ops->dev, #name, dtype);                                          \
-		(void)s;                                                                                   \
-		if (!rc)                                                                                   \
-			run(ops->dev, o, n, cut, name##_item);                                             \
-		return rc;                                                                                 \
+#define OPERATION_ON(args, name, dtype, n, cut) \
+	ITEM(name) \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, \
+			     const struct zr_op_##args *o) \
+	{ \
+		int rc = cpu_check_dtype(ops->dev, #name, dtype); \
+		(void)s; \
+		if (!rc) \
+			run(ops->dev, o, n, cut, name##_item); \
+		return rc; \
 	}
 #define OPERATION(name, dtype, n, cut) OPERATION_ON(name, name, dtype, n, cut)
 
@@ -113,14 +116,15 @@ static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct 
 	int rc = cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
 	(void)s;
 	if (!rc && o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
-		rc = zr_fail(ops->dev->h, ZR_ENOTSUP, "adamw: moments of element type %d are neither fp32 nor bf16",
+		rc = zr_fail(ops->dev->h, ZR_ENOTSUP,
+			     "adamw: moments of element type %d are neither fp32 nor bf16",
 			     o->moment_dtype);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
 	return rc;
 }
 
-/* ---- muon_normalize: one factor for all items ------------------------------------------------- */
+/* ---- muon_normalize: one factor for all items ------------------------------------ */
 
 static void muon_normalize_item(void *arg, int64_t item, int32_t worker)
 {
@@ -130,7 +134,8 @@ static void muon_normalize_item(void *arg, int64_t item, int32_t worker)
 	j->d->k->muon_normalize(j->op, *j->part, lo, cpu_min(lo + j->cut, j->n));
 }
 
-static int op_muon_normalize(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_muon *o)
+static int op_muon_normalize(const struct zr_ops *ops, struct zr_stream *s,
+			     const struct zr_op_muon *o)
 {
 	double sum = 0, norm;
 	float factor;
@@ -145,7 +150,7 @@ static int op_muon_normalize(const struct zr_ops *ops, struct zr_stream *s, cons
 	return ZR_OK;
 }
 
-/* ---- layernorm_bwd: tiles of rows leave partial sums, then columns add them in order ---------- */
+/* ---- layernorm_bwd: tiles of rows leave partial sums, then columns add them in order ---- */
 
 static void layernorm_bwd_item(void *arg, int64_t item, int32_t worker)
 {
@@ -153,7 +158,8 @@ static void layernorm_bwd_item(void *arg, int64_t item, int32_t worker)
 	const struct zr_op_layernorm_bwd *o = j->op;
 	int64_t lo = item * ZR_LN_TILE;
 	(void)worker;
-	j->d->k->layernorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows), j->part + item * 2 * o->width);
+	j->d->k->layernorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows),
+			       j->part + item * 2 * o->width);
 }
 
 static void layernorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
@@ -171,7 +177,8 @@ static uint64_t layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_
 	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * 2 * o->width) * sizeof(float);
 }
 
-static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_layernorm_bwd *o)
+static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
+			    const struct zr_op_layernorm_bwd *o)
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
@@ -184,7 +191,7 @@ static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const
 	return ZR_OK;
 }
 
-/* ---- rmsnorm_bwd: likewise --------------------------------------------------------------------- */
+/* ---- rmsnorm_bwd: likewise ------------------------------------------------------- */
 
 static void rmsnorm_bwd_item(void *arg, int64_t item, int32_t worker)
 {
@@ -210,7 +217,8 @@ static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rm
 	return (uint64_t)(cpu_ceil_div(o->rows, ZR_LN_TILE) * o->width) * sizeof(float);
 }
 
-static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rmsnorm_bwd *o)
+static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
+			  const struct zr_op_rmsnorm_bwd *o)
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
@@ -223,7 +231,7 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s, const s
 	return ZR_OK;
 }
 
-/* ---- rotary -------------------------------------------------------------------------------------- */
+/* ---- rotary ---------------------------------------------------------------------- */
 
 ITEM(rotary)
 
@@ -232,10 +240,12 @@ static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct
 	int rc = cpu_check_dtype(ops->dev, "rotary", o->dtype);
 	(void)s;
 	if (!rc && (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS))
-		rc = zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d",
+		rc = zr_fail(ops->dev->h, ZR_ENOTSUP,
+			     "rotary: heads of width %lld are not even or wider than %d",
 			     (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
 	if (!rc)
-		run(ops->dev, o, o->batch * o->length, rows_per_item(o->heads * o->head_dim), rotary_item);
+		run(ops->dev, o, o->batch * o->length, rows_per_item(o->heads * o->head_dim),
+		    rotary_item);
 	return rc;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pinned.c - host memory that copies beside the operations may touch. A processor needs none pinned; the list kept here
- * plays the driver of a GPU, which knows ranges, and does not forgive memory that is gone before it was unpinned.
+ * pinned.c - host memory that copies beside the operations may touch. A processor needs no pinned
+ * memory; the list here simulates the driver of a GPU, which keeps a list of pinned ranges and
+ * fails if memory is unmapped before it was unpinned.
  */
 #include "cpu.h"
 
@@ -62,13 +63,15 @@ void cpu_pinned_end(struct zr_inst *d)
 {
 	while (d->pinned) {
 		if (d->pinned->lent)
-			zr_log(d->h, ZR_LOG_ERROR, "%llu bytes at %p are still pinned when the device ends: call mem_unpin before",
+			zr_log(d->h, ZR_LOG_ERROR,
+			       "%llu bytes at %p are still pinned when the device ends: call "
+			       "mem_unpin before",
 			       (unsigned long long)d->pinned->bytes, (void *)d->pinned->p);
 		drop(d, d->pinned->p, d->pinned->lent);
 	}
 }
 
-/* ---- copies --------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------- */
 
 /* Of a separate device, or within one range. */
 static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
@@ -82,8 +85,11 @@ static int check_end(const struct zr_inst *d, const char *p, uint64_t bytes)
 		if (at <= r->bytes && bytes <= r->bytes - at)
 			return ZR_OK;
 	}
-	return zr_fail(d->h, ZR_EINVAL, "copy_start: %llu bytes at %p are neither memory of this device nor pinned, as one range: take "
-		       "ZR_MEM_PINNED, or call mem_pin, or copy", (unsigned long long)bytes, (const void *)p);
+	return zr_fail(
+		d->h, ZR_EINVAL,
+		"copy_start: %llu bytes at %p are neither memory of this device nor pinned, as one "
+		"range: take ZR_MEM_PINNED, or call mem_pin, or copy",
+		(unsigned long long)bytes, (const void *)p);
 }
 
 int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c)
@@ -92,21 +98,27 @@ int cpu_check_beside(const struct zr_inst *d, const struct cpu_copy *c)
 	return rc || !d->arena.span ? rc : check_end(d, c->src, (uint64_t)c->bytes);
 }
 
-/* ---- interface ------------------------------------------------------------------------------------ */
+/* ---- interface ------------------------------------------------------------------- */
 
 int cpu_mem_pin(struct zr_inst *d, void *p, uint64_t bytes)
 {
 	const struct cpu_range *r = d->pinned;
 	if ((uintptr_t)p % (uintptr_t)sysconf(_SC_PAGESIZE) || !bytes)
-		return zr_fail(d->h, ZR_EINVAL, "mem_pin: %llu bytes at %p: a range starts a page and is not empty",
+		return zr_fail(d->h, ZR_EINVAL,
+			       "mem_pin: %llu bytes at %p: a range starts a page and is not empty",
 			       (unsigned long long)bytes, p);
 	if (!is_mapped(p, bytes))
-		return zr_fail(d->h, ZR_EINVAL, "mem_pin: of %llu bytes at %p some are not mapped", (unsigned long long)bytes, p);
-	while (r && ((uintptr_t)r->p >= (uintptr_t)p + bytes || (uintptr_t)p >= (uintptr_t)r->p + r->bytes))
+		return zr_fail(d->h, ZR_EINVAL, "mem_pin: of %llu bytes at %p some are not mapped",
+			       (unsigned long long)bytes, p);
+	while (r && ((uintptr_t)r->p >= (uintptr_t)p + bytes ||
+		     (uintptr_t)p >= (uintptr_t)r->p + r->bytes))
 		r = r->next;
 	if (r)
-		return zr_fail(d->h, ZR_EINVAL, "mem_pin: of %llu bytes at %p some are pinned already, among %llu bytes at %p",
-			       (unsigned long long)bytes, p, (unsigned long long)r->bytes, (void *)r->p);
+		return zr_fail(
+			d->h, ZR_EINVAL,
+			"mem_pin: of %llu bytes at %p some are pinned already, among %llu bytes at "
+			"%p",
+			(unsigned long long)bytes, p, (unsigned long long)r->bytes, (void *)r->p);
 	return add(d, p, bytes, 1);
 }
 
@@ -116,6 +128,8 @@ void cpu_mem_unpin(struct zr_inst *d, void *p)
 	if (!bytes)
 		zr_log(d->h, ZR_LOG_ERROR, "mem_unpin: no memory at %p was pinned by mem_pin", p);
 	else if (!is_mapped(p, bytes))
-		zr_log(d->h, ZR_LOG_ERROR, "mem_unpin: of %llu bytes at %p some are not mapped any more: unpin memory before it goes",
+		zr_log(d->h, ZR_LOG_ERROR,
+		       "mem_unpin: of %llu bytes at %p some are not mapped any more: unpin memory "
+		       "before it goes",
 		       (unsigned long long)bytes, p);
 }

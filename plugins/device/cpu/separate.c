@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * separate.c - the operations on a separate memory: each copies its argument struct, turns the addresses that
- * callers see into those of the memory, and calls the operation itself. Addresses of host memory are refused.
+ * separate.c - the operations on a separate memory: each copies its argument struct, turns the
+ * addresses that callers see into those of the memory, and calls the operation itself. Addresses of
+ * host memory are refused.
  *
- * A row per slot of struct zr_ops, in its order. Compilation fails if a slot has no row, or if a struct has grown
- * since its row was written.
+ * A row per slot of struct zr_ops, in its order. Compilation fails if a slot has no row, or if a
+ * struct has grown since its row was written.
  */
 #include "cpu.h"
 
@@ -12,48 +13,54 @@
 
 /* OPERATION(slot, X of its struct zr_op_X, the last member of that, every pointer in it)
  * QUERY(slot, X of the struct that it is asked about): addresses do not matter */
-#define ROWS(OPERATION, QUERY)                                                                                      \
-	OPERATION(matmul, matmul, pre, AT(a), AT(b), AT(d), AT(bias), AT(pre))                                      \
-	OPERATION(embedding, embedding, out, AT(tokens), AT(wte), AT(wpe), AT(out))                                 \
-	OPERATION(embedding_bwd, embedding_bwd, dwpe, AT(tokens), AT(dout), AT(dwte), AT(dwpe))                     \
-	OPERATION(layernorm, layernorm, rstd, AT(x), AT(gamma), AT(beta), AT(y), AT(mean), AT(rstd))                \
-	OPERATION(layernorm_bwd, layernorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(mean), AT(rstd), AT(dx),         \
-		  AT(dgamma), AT(dbeta), AT(work))                                                                  \
-	QUERY(layernorm_bwd_work, layernorm_bwd)                                                                    \
-	OPERATION(attention, attention, lse, AT(q), AT(k), AT(v), AT(out), AT(lse))                                 \
-	OPERATION(attention_bwd, attention_bwd, work, AT(fwd.q), AT(fwd.k), AT(fwd.v), AT(fwd.out),                 \
-		  AT(fwd.lse), AT(dout), AT(dq), AT(dk), AT(dv), AT(work))                                          \
-	QUERY(attention_bwd_work, attention_bwd)                                                                    \
-	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act))                                        \
-	OPERATION(residual, residual, out, AT(a), AT(b), AT(out))                                                   \
-	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db))                                                           \
-	OPERATION(head_loss, head_loss, work, AT(x), AT(w), AT(targets), AT(loss), AT(loss_sum),                    \
-		  AT(dx), AT(dw), AT(work))                                                                         \
-	QUERY(head_loss_work, head_loss)                                                                            \
-	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite))                                  \
-	OPERATION(adamw, adamw, rsv2, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp))                    \
-	OPERATION(sgd, sgd, lowp, AT(scalars), AT(grad), AT(master), AT(buf), AT(lowp))                             \
-	OPERATION(cast, cast, dst, AT(src), AT(dst))                                                                \
-	OPERATION(init, init, dst, AT(dst))                                                                         \
-	OPERATION(master_join, master, rem, AT(master), AT(lowp), AT(rem))                                          \
-	OPERATION(master_split, master, rem, AT(master), AT(lowp), AT(rem))                                         \
-	OPERATION(round_stochastic, round_stochastic, dst, AT(src), AT(dst))                                        \
-	OPERATION(lion, lion, lowp, AT(scalars), AT(grad), AT(master), AT(m), AT(lowp))                             \
-	OPERATION(adagrad, adagrad, lowp, AT(scalars), AT(grad), AT(master), AT(sum), AT(lowp))                     \
-	OPERATION(lamb_norms, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(block_norms))        \
-	OPERATION(lamb, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp), AT(norms))          \
-	OPERATION(muon_momentum, muon, lowp, AT(scalars), AT(grad), AT(buf), AT(x), AT(sumsq))                      \
-	OPERATION(muon_normalize, muon, lowp, AT(x), AT(sumsq))                                                     \
-	OPERATION(muon_factor, muon_factor, square, AT(gram), AT(square))                                           \
-	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp))                                \
-	OPERATION(rmsnorm, rmsnorm, rstd, AT(x), AT(gamma), AT(y), AT(rstd))                                        \
-	OPERATION(rmsnorm_bwd, rmsnorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), AT(dgamma), AT(work)) \
-	QUERY(rmsnorm_bwd_work, rmsnorm_bwd)                                                                        \
-	OPERATION(rotary, rotary, frequency, AT(x), AT(out))                                                        \
-	OPERATION(swiglu, swiglu, out, AT(gate), AT(up), AT(out))                                                   \
-	OPERATION(swiglu_bwd, swiglu_bwd, act, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), AT(act))
+#define ROWS(OPERATION, QUERY) \
+	OPERATION(matmul, matmul, pre, AT(a), AT(b), AT(d), AT(bias), AT(pre)) \
+	OPERATION(embedding, embedding, out, AT(tokens), AT(wte), AT(wpe), AT(out)) \
+	OPERATION(embedding_bwd, embedding_bwd, dwpe, AT(tokens), AT(dout), AT(dwte), AT(dwpe)) \
+	OPERATION(layernorm, layernorm, rstd, AT(x), AT(gamma), AT(beta), AT(y), AT(mean), \
+		  AT(rstd)) \
+	OPERATION(layernorm_bwd, layernorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(mean), \
+		  AT(rstd), AT(dx), AT(dgamma), AT(dbeta), AT(work)) \
+	QUERY(layernorm_bwd_work, layernorm_bwd) \
+	OPERATION(attention, attention, lse, AT(q), AT(k), AT(v), AT(out), AT(lse)) \
+	OPERATION(attention_bwd, attention_bwd, work, AT(fwd.q), AT(fwd.k), AT(fwd.v), \
+		  AT(fwd.out), AT(fwd.lse), AT(dout), AT(dq), AT(dk), AT(dv), AT(work)) \
+	QUERY(attention_bwd_work, attention_bwd) \
+	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act)) \
+	OPERATION(residual, residual, out, AT(a), AT(b), AT(out)) \
+	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db)) \
+	OPERATION(head_loss, head_loss, work, AT(x), AT(w), AT(targets), AT(loss), AT(loss_sum), \
+		  AT(dx), AT(dw), AT(work)) \
+	QUERY(head_loss_work, head_loss) \
+	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite)) \
+	OPERATION(adamw, adamw, rsv2, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp)) \
+	OPERATION(sgd, sgd, lowp, AT(scalars), AT(grad), AT(master), AT(buf), AT(lowp)) \
+	OPERATION(cast, cast, dst, AT(src), AT(dst)) \
+	OPERATION(init, init, dst, AT(dst)) \
+	OPERATION(master_join, master, rem, AT(master), AT(lowp), AT(rem)) \
+	OPERATION(master_split, master, rem, AT(master), AT(lowp), AT(rem)) \
+	OPERATION(round_stochastic, round_stochastic, dst, AT(src), AT(dst)) \
+	OPERATION(lion, lion, lowp, AT(scalars), AT(grad), AT(master), AT(m), AT(lowp)) \
+	OPERATION(adagrad, adagrad, lowp, AT(scalars), AT(grad), AT(master), AT(sum), AT(lowp)) \
+	OPERATION(lamb_norms, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), \
+		  AT(block_norms)) \
+	OPERATION(lamb, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp), \
+		  AT(norms)) \
+	OPERATION(muon_momentum, muon, lowp, AT(scalars), AT(grad), AT(buf), AT(x), AT(sumsq)) \
+	OPERATION(muon_normalize, muon, lowp, AT(x), AT(sumsq)) \
+	OPERATION(muon_factor, muon_factor, square, AT(gram), AT(square)) \
+	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp)) \
+	OPERATION(rmsnorm, rmsnorm, rstd, AT(x), AT(gamma), AT(y), AT(rstd)) \
+	OPERATION(rmsnorm_bwd, rmsnorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), \
+		  AT(dgamma), AT(work)) \
+	QUERY(rmsnorm_bwd_work, rmsnorm_bwd) \
+	OPERATION(rotary, rotary, frequency, AT(x), AT(out)) \
+	OPERATION(swiglu, swiglu, out, AT(gate), AT(up), AT(out)) \
+	OPERATION(swiglu_bwd, swiglu_bwd, act, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), \
+		  AT(act))
 
-static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n, const char *name, const char *members)
+static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
+		     const char *name, const char *members)
 {
 	size_t i;
 	for (i = 0; i < n; i++) {
@@ -61,8 +68,11 @@ static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size
 		memcpy(&p, (char *)op + at[i], sizeof p); /* pointers of any type */
 		real = cpu_real(d, p);
 		if (p && real == p)
-			return zr_fail(d->h, ZR_EINVAL, "operation %s: pointer %zu of %s is not to memory of this device, which is separate",
-				       name, i + 1, members);
+			return zr_fail(
+				d->h, ZR_EINVAL,
+				"operation %s: pointer %zu of %s is not to memory of this device, "
+				"which is separate",
+				name, i + 1, members);
 		memcpy((char *)op + at[i], &real, sizeof real);
 	}
 	return ZR_OK;
@@ -70,24 +80,27 @@ static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size
 
 #define AT(member) offsetof(T, member)
 
-#define CALL(name, arg, last, ...)                                                                                  \
-	static int name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##arg *given)             \
-	{                                                                                                           \
-		typedef struct zr_op_##arg T;                                                                       \
-		static const uint16_t at[] = { __VA_ARGS__ };                                                       \
-		const struct zr_ops *real = &ops->dev->ops;                                                         \
-		T op = *given;                                                                                      \
-		_Static_assert(sizeof op - offsetof(T, last) - sizeof op.last < sizeof(void *),                     \
-			       "struct zr_op_" #arg " has grown: list its pointers in ROWS, and its last member");  \
-		int rc = translate(ops->dev, &op, at, sizeof at / sizeof *at, #name, #__VA_ARGS__);                 \
-		return rc ? rc : real->name(real, s, &op);                                                          \
+#define CALL(name, arg, last, ...) \
+	static int name(const struct zr_ops *ops, struct zr_stream *s, \
+			const struct zr_op_##arg *given) \
+	{ \
+		typedef struct zr_op_##arg T; \
+		static const uint16_t at[] = { __VA_ARGS__ }; \
+		const struct zr_ops *real = &ops->dev->ops; \
+		T op = *given; \
+		_Static_assert(sizeof op - offsetof(T, last) - sizeof op.last < sizeof(void *), \
+			       "struct zr_op_" #arg \
+			       " has grown: list its pointers in ROWS, and its last member"); \
+		int rc = \
+			translate(ops->dev, &op, at, sizeof at / sizeof *at, #name, #__VA_ARGS__); \
+		return rc ? rc : real->name(real, s, &op); \
 	}
 
-#define ASK(name, arg)                                                                                              \
-	static uint64_t name(const struct zr_ops *ops, const struct zr_op_##arg *op)                                \
-	{                                                                                                           \
-		const struct zr_ops *real = &ops->dev->ops;                                                         \
-		return real->name(real, op);                                                                        \
+#define ASK(name, arg) \
+	static uint64_t name(const struct zr_ops *ops, const struct zr_op_##arg *op) \
+	{ \
+		const struct zr_ops *real = &ops->dev->ops; \
+		return real->name(real, op); \
 	}
 
 ROWS(CALL, ASK)
@@ -99,10 +112,12 @@ struct rows {
 	struct zr_inst *dev;
 	ROWS(SLOT, SLOT)
 };
-#define IN_PLACE(name, ...)                                                                                         \
-	_Static_assert(offsetof(struct rows, name) == offsetof(struct zr_ops, name), "ROWS: " #name " is out of order");
+#define IN_PLACE(name, ...) \
+	_Static_assert(offsetof(struct rows, name) == offsetof(struct zr_ops, name), \
+		       "ROWS: " #name " is out of order");
 ROWS(IN_PLACE, IN_PLACE)
-_Static_assert(sizeof(struct rows) == sizeof(struct zr_ops), "struct zr_ops has grown: ROWS lacks its new slots");
+_Static_assert(sizeof(struct rows) == sizeof(struct zr_ops),
+	       "struct zr_ops has grown: ROWS lacks its new slots");
 
 void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d)
 {

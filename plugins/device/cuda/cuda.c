@@ -18,14 +18,16 @@ struct opts {
 
 static const struct zr_opt cuda_opts[] = {
 	ZR_OPT(struct opts, index, ZR_T_I64, ZR_O_AUTO, "auto", 0, 1023, "",
-	       "Which GPU of this machine, as CUDA counts them; auto takes the one with the number of the rank on this machine."),
+	       "Which GPU of this machine, as CUDA counts them; auto takes the one with the number "
+	       "of the rank on this machine."),
 	ZR_OPT(struct opts, memory, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, MEMORY_MOST, "",
-	       "Device memory per rank that the plan may fill; 48M of it are scratch of this plugin; auto is 0: what is free when the run "
-	       "starts, but for 512M for code that CUDA loads when it is first used and for buffers of NCCL. Ranks that share a GPU each "
-	       "need a number."),
+	       "Device memory per rank that the plan may fill; 48M of it are scratch of this "
+	       "plugin; auto is 0: what is free when the run starts, but for 512M for code that "
+	       "CUDA loads when it is first used and for buffers of NCCL. Ranks that share a GPU "
+	       "each need a number."),
 	ZR_OPT(struct opts, tf32, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
-	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor cores; bf16 and fp16 always take "
-	       "them."),
+	       "Rounds operands of fp32 matrix products to TF32, 10 bits of mantissa, for tensor "
+	       "cores; bf16 and fp16 always take them."),
 };
 
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
@@ -39,7 +41,7 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	return ZR_OK;
 }
 
-/* ---- instance ------------------------------------------------------------------------------------- */
+/* ---- instance -------------------------------------------------------------------- */
 
 static void destroy(struct zr_inst *d)
 {
@@ -53,8 +55,8 @@ static void destroy(struct zr_inst *d)
 		cuda_gave_back(d, cudaEventDestroy(d->reached), "destroying an event");
 	cublasStatus_t ended = d->lt ? cublasLtDestroy(d->lt) : CUBLAS_STATUS_SUCCESS;
 	if (ended)
-		zr_log(h, ZR_LOG_WARN, "rank %d, GPU %d, ending cuBLASLt: %s (%s)", h->rank, d->device, cublasLtGetStatusString(ended),
-		       cublasLtGetStatusName(ended));
+		zr_log(h, ZR_LOG_WARN, "rank %d, GPU %d, ending cuBLASLt: %s (%s)", h->rank,
+		       d->device, cublasLtGetStatusString(ended), cublasLtGetStatusName(ended));
 	if (d->scratch)
 		cuda_gave_back(d, cudaFree(d->scratch), "freeing scratch");
 	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
@@ -73,9 +75,11 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 	if (cuda_missing(&count, text, sizeof text))
 		return zr_fail(h, ZR_ENOTSUP, "plugin = cuda: %s; plugin = cpu needs none", text);
 	if (index >= count)
-		return zr_fail(h, ZR_EINVAL,
-			       "index = %lld: this machine has %d GPU%s, counted from 0; start no more ranks on it, or give index",
-			       (long long)index, count, count == 1 ? "" : "s");
+		return zr_fail(
+			h, ZR_EINVAL,
+			"index = %lld: this machine has %d GPU%s, counted from 0; start no more "
+			"ranks on it, or give index",
+			(long long)index, count, count == 1 ? "" : "s");
 	d->device = (int)index;
 	rc = cuda_result(d, cudaGetDeviceProperties(&p, d->device), "asking for its properties");
 	if (rc)
@@ -83,8 +87,9 @@ static int choose_gpu(struct zr_inst *d, int64_t index)
 	snprintf(d->name, sizeof d->name, "%.*s", (int)sizeof d->name - 1, p.name);
 	d->capability = p.major * 10 + p.minor;
 	if (d->capability < CUDA_LEAST)
-		return zr_fail(h, ZR_ENOTSUP, "GPU %d, %s, has compute capability %d.%d; needed is %d.%d", d->device, d->name,
-			       p.major, p.minor, CUDA_LEAST / 10, CUDA_LEAST % 10);
+		return zr_fail(
+			h, ZR_ENOTSUP, "GPU %d, %s, has compute capability %d.%d; needed is %d.%d",
+			d->device, d->name, p.major, p.minor, CUDA_LEAST / 10, CUDA_LEAST % 10);
 	return cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
 }
 
@@ -94,11 +99,14 @@ static int make_streams(struct zr_inst *d)
 	cudaStream_t *s[] = { &d->stream, &d->in, &d->out, &d->now };
 	int rc = 0;
 	for (size_t i = 0; !rc && i < sizeof s / sizeof *s; i++)
-		rc = cuda_result(d, cudaStreamCreateWithFlags(s[i], cudaStreamNonBlocking), "making a stream");
+		rc = cuda_result(d, cudaStreamCreateWithFlags(s[i], cudaStreamNonBlocking),
+				 "making a stream");
 	if (!rc)
-		rc = cuda_result(d, cudaEventCreateWithFlags(&d->reached, cudaEventDisableTiming), "making an event");
+		rc = cuda_result(d, cudaEventCreateWithFlags(&d->reached, cudaEventDisableTiming),
+				 "making an event");
 	for (int i = 0; !rc && i < CUDA_COPIES; i++)
-		rc = cuda_result(d, cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming), "making an event");
+		rc = cuda_result(d, cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming),
+				 "making an event");
 	return rc;
 }
 
@@ -109,16 +117,22 @@ static int take_resources(struct zr_inst *d, uint64_t limit)
 	if (!rc)
 		rc = cuda_blas_result(d, cublasLtCreate(&d->lt), "starting");
 	if (!rc)
-		rc = cuda_result(d, cudaMalloc(&d->scratch, CUDA_WORKSPACE + CUDA_PARTS), "allocating scratch");
+		rc = cuda_result(d, cudaMalloc(&d->scratch, CUDA_WORKSPACE + CUDA_PARTS),
+				 "allocating scratch");
 	if (!rc)
 		rc = cuda_result(d, cudaMemGetInfo(&free_now, &all), "asking for free memory");
 	if (!rc && limit && limit <= CUDA_WORKSPACE + CUDA_PARTS)
-		return zr_fail(d->h, ZR_EFIT, "memory = %llu bytes: scratch of this device alone takes %llu; raise memory",
-			       (unsigned long long)limit, CUDA_WORKSPACE + CUDA_PARTS);
-	d->memory = limit ? limit - (CUDA_WORKSPACE + CUDA_PARTS) : free_now - (free_now < CUDA_CODE ? free_now : CUDA_CODE);
+		return zr_fail(
+			d->h, ZR_EFIT,
+			"memory = %llu bytes: scratch of this device alone takes %llu; raise "
+			"memory",
+			(unsigned long long)limit, CUDA_WORKSPACE + CUDA_PARTS);
+	d->memory = limit ? limit - (CUDA_WORKSPACE + CUDA_PARTS) :
+			    free_now - (free_now < CUDA_CODE ? free_now : CUDA_CODE);
 	if (!rc && d->memory > free_now)
-		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free", (unsigned long long)limit,
-		       d->device, (unsigned long long)free_now + CUDA_WORKSPACE + CUDA_PARTS);
+		zr_log(d->h, ZR_LOG_WARN, "memory = %llu bytes, of which GPU %d has %llu free",
+		       (unsigned long long)limit, d->device,
+		       (unsigned long long)free_now + CUDA_WORKSPACE + CUDA_PARTS);
 	return rc;
 }
 
@@ -132,15 +146,16 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->h = h;
 	d->tf32 = o->tf32;
 	d->choice = h->alloc(h, CUDA_SHAPES * sizeof *d->choice, "workspace");
-	rc = d->choice ? choose_gpu(d, o->index) : zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
+	rc = d->choice ? choose_gpu(d, o->index) :
+			 zr_fail(h, ZR_ENOMEM, "no memory for %d shapes", CUDA_SHAPES);
 	if (!rc)
 		rc = take_resources(d, o->memory);
 	if (rc) {
 		destroy(d);
 		return rc;
 	}
-	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability, cublasLtGetVersion(),
-		 d->tf32 ? "+tf32" : "");
+	snprintf(d->variant, sizeof d->variant, "sm_%d+cublaslt-%zu%s", d->capability,
+		 cublasLtGetVersion(), d->tf32 ? "+tf32" : "");
 	d->ops.size = sizeof d->ops;
 	d->ops.dev = d;
 	cuda_ops_fill(&d->ops);
@@ -150,8 +165,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 
 static int asked_in_probe(const struct zr_host *h, int gpu, cudaError_t e)
 {
-	return e == cudaSuccess ? ZR_OK : zr_fail(h, ZR_ENOTSUP, "GPU %d, asking for its compute capability: %s (%s)", gpu,
-						  cudaGetErrorString(e), cudaGetErrorName(e));
+	return e == cudaSuccess ?
+		       ZR_OK :
+		       zr_fail(h, ZR_ENOTSUP, "GPU %d, asking for its compute capability: %s (%s)",
+			       gpu, cudaGetErrorString(e), cudaGetErrorName(e));
 }
 
 /* One GPU that is good enough is enough here: which one a rank takes is known when it starts. */
@@ -162,23 +179,31 @@ static int probe(const struct zr_host *h)
 	if (cuda_missing(&count, text, sizeof text))
 		return zr_fail(h, ZR_ENOTSUP, "%s", text);
 	for (int i = 0; !rc && i < count; i++) {
-		rc = asked_in_probe(h, i, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i));
-		rc = rc ? rc : asked_in_probe(h, i, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, i));
+		rc = asked_in_probe(
+			h, i, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, i));
+		rc = rc ? rc :
+			  asked_in_probe(h, i,
+					 cudaDeviceGetAttribute(
+						 &minor, cudaDevAttrComputeCapabilityMinor, i));
 		if (!rc && major * 10 + minor > best)
 			best = major * 10 + minor;
 	}
 	if (!rc && best < CUDA_LEAST)
-		rc = zr_fail(h, ZR_ENOTSUP, "the GPUs of this machine have compute capability %d.%d at most; needed is %d.%d", best / 10,
-			     best % 10, CUDA_LEAST / 10, CUDA_LEAST % 10);
+		rc = zr_fail(
+			h, ZR_ENOTSUP,
+			"the GPUs of this machine have compute capability %d.%d at most; needed is "
+			"%d.%d",
+			best / 10, best % 10, CUDA_LEAST / 10, CUDA_LEAST % 10);
 	return rc;
 }
 
-/* ---- interface ------------------------------------------------------------------------------------ */
+/* ---- interface ------------------------------------------------------------------- */
 
 static int info(struct zr_inst *d, struct zr_device_info *i)
 {
 	uint32_t size = i->size;
-	*i = (struct zr_device_info){ .size = size, .memory = d->memory, .scratch = CUDA_WORKSPACE + CUDA_PARTS };
+	*i = (struct zr_device_info){ .size = size, .memory = d->memory,
+				      .scratch = CUDA_WORKSPACE + CUDA_PARTS };
 	memcpy(i->name, d->name, sizeof i->name);
 	memcpy(i->variant, d->variant, sizeof i->variant);
 	return ZR_OK;
@@ -194,9 +219,20 @@ static void *native_stream(struct zr_inst *d, struct zr_stream *s)
 	return cuda_stream(d, s);
 }
 
-static const struct zr_device_v1 device = { sizeof device, 0, info, ops, cuda_mem_alloc, cuda_mem_free, cuda_copy, cuda_sync,
-					     cuda_copy_start, cuda_copy_wait, native_stream, cuda_mem_pin, cuda_mem_unpin,
-					     cuda_copy_now };
+static const struct zr_device_v1 device = { sizeof device,
+					    0,
+					    info,
+					    ops,
+					    cuda_mem_alloc,
+					    cuda_mem_free,
+					    cuda_copy,
+					    cuda_sync,
+					    cuda_copy_start,
+					    cuda_copy_wait,
+					    native_stream,
+					    cuda_mem_pin,
+					    cuda_mem_unpin,
+					    cuda_copy_now };
 static const struct zr_iface ifaces[] = { { "zr.device/1", &device }, { NULL, NULL } };
 
 static const struct zr_desc desc = {
@@ -206,7 +242,8 @@ static const struct zr_desc desc = {
 	.version = "0.1.0",
 	.license = "Apache-2.0",
 	.summary =
-		"NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, everything else by kernels of our own.",
+		"NVIDIA GPUs from compute capability 8.0 on; matrix products by cuBLASLt, "
+		"everything else by kernels of our own.",
 	.ifaces = ifaces,
 	.opts = cuda_opts,
 	.n_opts = sizeof cuda_opts / sizeof *cuda_opts,

@@ -2,8 +2,9 @@
  *
  * cuda.h - private to the plugin device/cuda: its instance, and what its files offer each other.
  *
- * Operations are enqueued on one stream and return at once; copies beside them have a stream for each direction. What goes
- * wrong on the device is found by a later call, at the latest by sync: error.c.
+ * Operations are enqueued on one stream and return at once; copies beside them have a stream for
+ * each direction. What goes wrong on the device is found by a later call, at the latest by sync:
+ * error.c.
  */
 #ifndef ZR_DEVICE_CUDA_H
 #define ZR_DEVICE_CUDA_H
@@ -13,10 +14,13 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#define CUDA_SHAPES 512             /* matrix products whose algorithm is remembered, a power of two */
-#define CUDA_WORKSPACE (32ull << 20) /* bytes of device memory for cuBLASLt, of every product the same */
+/* matrix products whose algorithm is remembered, a power of two */
+#define CUDA_SHAPES 512
+/* bytes of device memory for cuBLASLt, of every product the same */
+#define CUDA_WORKSPACE (32ull << 20)
 #define CUDA_PARTS (16ull << 20)    /* bytes of device memory for partial sums over rows */
-#define CUDA_CODE (512ull << 20)    /* bytes left free for kernels, which are loaded when first used, and their stacks */
+/* bytes left free for kernels, which are loaded when first used, and their stacks */
+#define CUDA_CODE (512ull << 20)
 #define CUDA_COPIES 256              /* copies under way at most; one more is done at once */
 #define CUDA_LEAST 80               /* compute capability * 10 */
 
@@ -39,14 +43,17 @@ struct zr_inst {
 	const struct zr_host *h;
 	int device, capability;
 	int tf32;
-	cudaStream_t stream, in, out, now; /* of operations, of copies to the device and from it, of those that wait for neither */
+	/* of operations, of copies to the device and from it, of those that wait for neither */
+	cudaStream_t stream, in, out, now;
 	cudaEvent_t reached;          /* by the operations, when a copy started */
 	cudaEvent_t copied[CUDA_COPIES]; /* end of the copy with ticket k + 1 */
 	uint8_t copying[CUDA_COPIES];
 	cublasLtHandle_t lt;
 	struct cuda_choice *choice; /* [CUDA_SHAPES], owned */
-	void *scratch;              /* device memory, owned: CUDA_WORKSPACE bytes, then CUDA_PARTS */
-	uint64_t memory, used;      /* bytes of device memory for callers, and of live allocations */
+	/* device memory, owned: CUDA_WORKSPACE bytes, then CUDA_PARTS */
+	void *scratch;
+	/* bytes of device memory for callers, and of live allocations */
+	uint64_t memory, used;
 	const char *last;           /* operation that was enqueued last */
 	int complained;             /* while memory and streams were given back */
 	char name[64], variant[64];
@@ -63,10 +70,12 @@ static inline float *cuda_parts(const struct zr_inst *d)
 	return (float *)((char *)d->scratch + CUDA_WORKSPACE);
 }
 
-/* error.c: e as a failure with rank, device, what was done and CUDA's own words; ZR_OK if it is success. An error that
- * a kernel or a copy left behind is found by a later call: the text says so, and how to find whose it is. */
+/* error.c: e as a failure with rank, device, what was done and CUDA's own words; ZR_OK if it is
+ * success. An error that a kernel or a copy left behind is found by a later call: the text says so,
+ * and how to find whose it is. */
 int cuda_result(const struct zr_inst *d, cudaError_t e, const char *what);
-void cuda_gave_back(struct zr_inst *d, cudaError_t e, const char *what); /* the same as a warning, once: nothing is left to fail */
+/* the same as a warning, once: nothing is left to fail */
+void cuda_gave_back(struct zr_inst *d, cudaError_t e, const char *what);
 int cuda_blas_result(const struct zr_inst *d, cublasStatus_t e, const char *what);
 
 /* memory.c: functions of zr.device/1 */
@@ -76,7 +85,8 @@ int cuda_mem_pin(struct zr_inst *d, void *p, uint64_t bytes);
 void cuda_mem_unpin(struct zr_inst *d, void *p);
 int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes);
 int cuda_sync(struct zr_inst *d, struct zr_stream *s);
-int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
+int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t bytes,
+		    uint64_t *ticket);
 int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.c - the output projection fused with softmax cross entropy, in chunks of rows: fp32 logits of a chunk, their
- * gradient in the type of the operands beside them, both products with it. The logits of a whole batch never exist.
+ * head.c - the output projection fused with softmax cross entropy, in chunks of rows: fp32 logits
+ * of a chunk, their gradient in the type of the operands beside them, both products with it. The
+ * logits of a whole batch never exist.
  */
 #include "cuda.h"
 
@@ -28,7 +29,8 @@ static int64_t size_of(int32_t dtype)
 static int64_t chunk_rows(const struct zr_op_head_loss *o)
 {
 	int64_t fit = CHUNK_BYTES / (stride_of(o) * (4 + size_of(o->dtype)));
-	int64_t rows = min64(fit > CHUNK_MIN ? fit : CHUNK_MIN, o->rows > 0 ? o->rows : 1), chunks = (o->rows + rows - 1) / rows;
+	int64_t rows = min64(fit > CHUNK_MIN ? fit : CHUNK_MIN, o->rows > 0 ? o->rows : 1),
+		chunks = (o->rows + rows - 1) / rows;
 	return chunks > 1 ? (o->rows + chunks - 1) / chunks : rows;
 }
 
@@ -55,11 +57,9 @@ static int project(const struct zr_ops *ops, struct zr_stream *s, const struct c
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-		.m = c->rows, .n = o->vocabulary, .k = o->width,
-		.a = x_of(c), .lda = o->width,
-		.b = o->w, .ldb = o->width,
-		.d = c->logits, .ldd = stride_of(o),
+		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype,
+		.d_dtype = ZR_F32, .m = c->rows, .n = o->vocabulary, .k = o->width, .a = x_of(c),
+		.lda = o->width, .b = o->w, .ldb = o->width, .d = c->logits, .ldd = stride_of(o),
 	};
 	return cuda_matmul(ops, s, &mm);
 }
@@ -109,7 +109,8 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 					   .grad = o->dx ? c->grad : NULL };
 	int rc = project(ops, s, c);
 	if (!rc)
-		rc = cuda_result(ops->dev, zr_cuda_softmax_loss(&softmax, cuda_stream(ops->dev, s)), "head_loss");
+		rc = cuda_result(ops->dev, zr_cuda_softmax_loss(&softmax, cuda_stream(ops->dev, s)),
+				 "head_loss");
 	if (rc || !o->dx)
 		return rc;
 	rc = grad_x(ops, s, c);
@@ -119,14 +120,18 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)
 {
 	int64_t most = chunk_rows(o);
-	struct chunk c = { .op = o, .logits = o->work, .grad = (float *)o->work + most * stride_of(o) };
+	struct chunk c = { .op = o, .logits = o->work,
+			   .grad = (float *)o->work + most * stride_of(o) };
 	int rc = cuda_check_dtype(ops->dev, "head_loss", o->dtype);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = min64(most, o->rows - c.first);
 		rc = run_chunk(ops, s, &c);
 	}
 	if (!rc)
-		rc = cuda_result(ops->dev, zr_cuda_loss_sum(o->loss, o->rows, o->loss_sum, cuda_stream(ops->dev, s)), "head_loss");
+		rc = cuda_result(
+			ops->dev,
+			zr_cuda_loss_sum(o->loss, o->rows, o->loss_sum, cuda_stream(ops->dev, s)),
+			"head_loss");
 	ops->dev->last = "head_loss";
 	return rc;
 }

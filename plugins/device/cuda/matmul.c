@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - matrix products through cuBLASLt, bias and, in 16 bits, GELU as its epilogues. cuBLASLt counts columns first: it
- * is asked for D^T[N, M] = op(B)^T op(A)^T, where every matrix as stored is its own transpose, and N of ours is m of its.
+ * matmul.c - matrix products through cuBLASLt, bias and, in 16 bits, GELU as its epilogues.
+ * cuBLASLt counts columns first: it is asked for D^T[N, M] = op(B)^T op(A)^T, where every matrix as
+ * stored is its own transpose, and N of ours is m of its.
  *
- * Deterministic: the algorithm is cuBLASLt's first proposal for a shape, types and alignment, asked for once; the
- * workspace is always the same; sums split along K are added by a kernel of their own, in order. What cuBLASLt has no
- * algorithm for, our own kernel computes.
+ * Deterministic: the algorithm is cuBLASLt's first proposal for a shape, types and alignment, asked
+ * for once; the workspace is always the same; sums split along K are added by a kernel of their
+ * own, in order. What cuBLASLt has no algorithm for, our own kernel computes.
  */
 #include "cuda.h"
 
@@ -16,7 +17,7 @@ static cudaDataType_t type_of(int32_t dtype)
 	return dtype == ZR_BF16 ? CUDA_R_16BF : dtype == ZR_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* ---- the product as cuBLASLt describes it -------------------------------------------------------- */
+/* ---- the product as cuBLASLt describes it ---------------------------------------- */
 
 /* Opaque structs on the stack: a step allocates nothing. */
 struct product {
@@ -24,7 +25,8 @@ struct product {
 	cublasLtMatrixLayoutOpaque_t a, b, d; /* of its A and B: ours the other way round */
 };
 
-static cublasStatus_t set(struct product *p, cublasLtMatmulDescAttributes_t what, const void *value, size_t size)
+static cublasStatus_t set(struct product *p, cublasLtMatmulDescAttributes_t what, const void *value,
+			  size_t size)
 {
 	return cublasLtMatmulDescSetAttribute(&p->desc, what, value, size);
 }
@@ -32,9 +34,11 @@ static cublasStatus_t set(struct product *p, cublasLtMatmulDescAttributes_t what
 static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_matmul *op)
 {
 	int gelu = !!(op->flags & ZR_MM_GELU), aux = gelu && op->pre;
-	cublasLtEpilogue_t e = gelu ? (aux ? (op->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX) :
-					     (op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)) :
-				      (op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
+	cublasLtEpilogue_t e =
+		gelu ? (aux ? (op->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS :
+					  CUBLASLT_EPILOGUE_GELU_AUX) :
+			      (op->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU)) :
+		       (op->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
 	cudaDataType_t bias_type = type_of(op->b_dtype);
 	cublasStatus_t s = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
 	if (!s && op->bias)
@@ -48,18 +52,22 @@ static cublasStatus_t describe_epilogue(struct product *p, const struct zr_op_ma
 	return s;
 }
 
-static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows, int64_t cols, int64_t ld)
+static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, int32_t dtype, int64_t rows,
+			     int64_t cols, int64_t ld)
 {
 	return cublasLtMatrixLayoutInit(l, type_of(dtype), (uint64_t)rows, (uint64_t)cols, ld);
 }
 
-static cublasStatus_t describe(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op)
+static cublasStatus_t describe(const struct zr_inst *d, struct product *p,
+			       const struct zr_op_matmul *op)
 {
 	int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
 	int fp32 = op->a_dtype == ZR_F32 && op->b_dtype == ZR_F32;
-	cublasOperation_t trans_a = tb ? CUBLAS_OP_T : CUBLAS_OP_N, trans_b = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-	cublasStatus_t s = cublasLtMatmulDescInit(&p->desc, fp32 && d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-						  CUDA_R_32F);
+	cublasOperation_t trans_a = tb ? CUBLAS_OP_T : CUBLAS_OP_N,
+			  trans_b = ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasStatus_t s = cublasLtMatmulDescInit(
+		&p->desc, fp32 && d->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+		CUDA_R_32F);
 	if (!s)
 		s = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a, sizeof trans_a);
 	if (!s)
@@ -67,13 +75,15 @@ static cublasStatus_t describe(const struct zr_inst *d, struct product *p, const
 	if (!s)
 		s = describe_epilogue(p, op);
 	if (!s)
-		s = tb ? layout(&p->a, op->b_dtype, op->k, op->n, op->ldb) : layout(&p->a, op->b_dtype, op->n, op->k, op->ldb);
+		s = tb ? layout(&p->a, op->b_dtype, op->k, op->n, op->ldb) :
+			 layout(&p->a, op->b_dtype, op->n, op->k, op->ldb);
 	if (!s)
-		s = ta ? layout(&p->b, op->a_dtype, op->m, op->k, op->lda) : layout(&p->b, op->a_dtype, op->k, op->m, op->lda);
+		s = ta ? layout(&p->b, op->a_dtype, op->m, op->k, op->lda) :
+			 layout(&p->b, op->a_dtype, op->k, op->m, op->lda);
 	return s ? s : layout(&p->d, op->d_dtype, op->n, op->m, op->ldd);
 }
 
-/* ---- algorithms ----------------------------------------------------------------------------------- */
+/* ---- algorithms ------------------------------------------------------------------ */
 
 /* log2 of the bytes that p is aligned to, at most 16; of nothing: 16. */
 static uint32_t aligned_log2(const void *p)
@@ -96,8 +106,8 @@ static struct cuda_shape shape_of(const struct zr_op_matmul *op)
 	s.ldd = op->ldd;
 	s.flags = op->flags | (op->bias ? 1u << 30 : 0) | (op->pre ? 1u << 31 : 0);
 	s.types = (uint32_t)op->a_dtype | (uint32_t)op->b_dtype << 8 | (uint32_t)op->d_dtype << 16;
-	s.aligned = aligned_log2(op->a) | aligned_log2(op->b) << 5 | aligned_log2(op->d) << 10 | aligned_log2(op->bias) << 15 |
-		    aligned_log2(op->pre) << 20;
+	s.aligned = aligned_log2(op->a) | aligned_log2(op->b) << 5 | aligned_log2(op->d) << 10 |
+		    aligned_log2(op->bias) << 15 | aligned_log2(op->pre) << 20;
 	s.used = 1;
 	return s;
 }
@@ -126,68 +136,87 @@ static struct cuda_choice *choice_of(const struct zr_inst *d, const struct cuda_
 static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *p, const struct zr_op_matmul *op)
 {
 	const size_t room = CUDA_WORKSPACE;
-	const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* parts in the workspace, then added in order */
-	const uint32_t a = 1u << aligned_log2(op->b), b = 1u << aligned_log2(op->a), d = 1u << aligned_log2(op->d);
+	/* parts in the workspace, then added in order */
+	const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+	const uint32_t a = 1u << aligned_log2(op->b), b = 1u << aligned_log2(op->a),
+		       d = 1u << aligned_log2(op->d);
 	cublasStatus_t s = cublasLtMatmulPreferenceInit(p);
 	if (!s)
-		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+		s = cublasLtMatmulPreferenceSetAttribute(
+			p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
 	if (!s)
-		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
+		s = cublasLtMatmulPreferenceSetAttribute(
+			p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
 	if (!s)
-		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
+		s = cublasLtMatmulPreferenceSetAttribute(
+			p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a);
 	if (!s)
-		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
+		s = cublasLtMatmulPreferenceSetAttribute(
+			p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
 	if (!s)
-		s = cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
-	return s ? s : cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
+		s = cublasLtMatmulPreferenceSetAttribute(
+			p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d);
+	return s ? s :
+		   cublasLtMatmulPreferenceSetAttribute(
+			   p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d);
 }
 
-static int choose_own(const struct zr_inst *d, const struct zr_op_matmul *op, struct cuda_choice *c, cublasStatus_t s,
-		      const char *lacks)
+static int choose_own(const struct zr_inst *d, const struct zr_op_matmul *op, struct cuda_choice *c,
+		      cublasStatus_t s, const char *lacks)
 {
-	zr_log(d->h, ZR_LOG_WARN, "rank %d, GPU %d, matmul of %lld x %lld x %lld: cuBLASLt has no %s (%s): a kernel of ours computes it, "
-	       "without tensor cores", d->h->rank, d->device, (long long)op->m, (long long)op->n, (long long)op->k, lacks,
+	zr_log(d->h, ZR_LOG_WARN,
+	       "rank %d, GPU %d, matmul of %lld x %lld x %lld: cuBLASLt has no %s (%s): a kernel "
+	       "of ours computes it, without tensor cores",
+	       d->h->rank, d->device, (long long)op->m, (long long)op->n, (long long)op->k, lacks,
 	       cublasLtGetStatusName(s));
 	c->own = 1;
 	return ZR_OK;
 }
 
-/* Whether a status says that cuBLASLt does not compute such a product; others say that something is broken. */
+/* Whether a status says that cuBLASLt does not compute such a product; others say that something is
+ * broken. */
 static int is_refusal(cublasStatus_t s)
 {
-	return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE || s == CUBLAS_STATUS_ARCH_MISMATCH;
+	return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE ||
+	       s == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Of what an epilogue reads and writes beside the result cuBLASLt promises kernels for 16 bytes only: its kernels for GELU's operand
- * want rows that are multiples of 8, too. */
+/* Of what an epilogue reads and writes beside the result cuBLASLt promises kernels for 16 bytes
+ * only: its kernels for GELU's operand want rows that are multiples of 8, too. */
 static int is_crooked(const struct zr_op_matmul *op)
 {
 	return aligned_log2(op->bias) < 4 || aligned_log2(op->pre) < 4 || (op->pre && op->ldd % 8);
 }
 
 /* cuBLASLt has no algorithm for some shapes, and no description of others: both are ours then. */
-static int choose(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op, struct cuda_choice *c,
-		  cublasStatus_t described)
+static int choose(const struct zr_inst *d, struct product *p, const struct zr_op_matmul *op,
+		  struct cuda_choice *c, cublasStatus_t described)
 {
 	cublasLtMatmulPreferenceOpaque_t preference;
 	cublasLtMatmulHeuristicResult_t found;
 	int n = 0;
 	if (described || is_crooked(op))
-		return choose_own(d, op, c, described ? described : CUBLAS_STATUS_NOT_SUPPORTED, "description of it");
+		return choose_own(d, op, c, described ? described : CUBLAS_STATUS_NOT_SUPPORTED,
+				  "description of it");
 	cublasStatus_t s = prefer(&preference, op);
 	if (s)
 		return cuda_blas_result(d, s, "matmul: preferences");
-	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference, 1, &found, &n);
+	s = cublasLtMatmulAlgoGetHeuristic(d->lt, &p->desc, &p->a, &p->b, &p->d, &p->d, &preference,
+					   1, &found, &n);
 	if (s && !is_refusal(s))
 		return cuda_blas_result(d, s, "matmul: choosing an algorithm");
 	if (s || n < 1 || found.state)
-		return choose_own(d, op, c, s ? s : n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED : found.state, "algorithm for it");
+		return choose_own(d, op, c,
+				  s	? s :
+				  n < 1 ? CUBLAS_STATUS_NOT_SUPPORTED :
+					  found.state,
+				  "algorithm for it");
 	c->own = 0;
 	c->algo = found.algo;
 	return ZR_OK;
 }
 
-/* ---- the operation -------------------------------------------------------------------------------- */
+/* ---- the operation --------------------------------------------------------------- */
 
 static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
@@ -196,8 +225,10 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 		rc = cuda_check_dtype(d, "matmul", op->b_dtype);
 	if (!rc)
 		rc = cuda_check_dtype(d, "matmul", op->d_dtype);
-	if (!rc && op->flags & ZR_MM_ACCUMULATE && (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
-		rc = zr_fail(d->h, ZR_EINVAL, "matmul: only an fp32 result without bias and GELU can be added to");
+	if (!rc && op->flags & ZR_MM_ACCUMULATE &&
+	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
+		rc = zr_fail(d->h, ZR_EINVAL,
+			     "matmul: only an fp32 result without bias and GELU can be added to");
 	return rc;
 }
 
@@ -215,7 +246,11 @@ static int then_gelu(const struct zr_ops *ops, struct zr_stream *s, const struct
 	sum.d = op->pre ? op->pre : op->d;
 	sum.pre = NULL;
 	int rc = cuda_matmul(ops, s, &sum);
-	return rc ? rc : cuda_result(ops->dev, zr_cuda_gelu(sum.d, op->d, op->m, op->n, op->ldd, cuda_stream(ops->dev, s)), "matmul, GELU");
+	return rc ? rc :
+		    cuda_result(ops->dev,
+				zr_cuda_gelu(sum.d, op->d, op->m, op->n, op->ldd,
+					     cuda_stream(ops->dev, s)),
+				"matmul, GELU");
 }
 
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_matmul *op)
@@ -245,8 +280,9 @@ int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct
 	if (described)
 		return cuda_blas_result(d, described, "matmul: describing it");
 	d->last = "matmul";
-	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta, op->d, &p.d, op->d, &p.d, &c->algo,
-					  d->scratch, CUDA_WORKSPACE, cuda_stream(d, stream));
+	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta,
+					  op->d, &p.d, op->d, &p.d, &c->algo, d->scratch,
+					  CUDA_WORKSPACE, cuda_stream(d, stream));
 	if (!is_refusal(e))
 		return cuda_blas_result(d, e, "matmul");
 	rc = choose_own(d, op, c, e, "use for its own algorithm");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * memory.c - memory and copies. Every allocation has exactly the bytes that were asked for: host memory is mapped
- * and then pinned, where cudaMallocHost would round up to powers of two.
+ * memory.c - memory and copies. Every allocation has exactly the bytes that were asked for: host
+ * memory is mapped and then pinned, where cudaMallocHost would round up to powers of two.
  */
 #include "cuda.h"
 
@@ -11,9 +11,15 @@
 
 static int pin(struct zr_inst *d, void *p, uint64_t bytes)
 {
-	int rc = cuda_result(d, cudaHostRegister(p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped), "pinning host memory");
-	return rc != ZR_ENOMEM ? rc : zr_fail(d->h, rc, "rank %d, GPU %d: the system does not pin %llu bytes of host memory; free some of "
-					      "it, or start fewer ranks here", d->h->rank, d->device, (unsigned long long)bytes);
+	int rc = cuda_result(
+		d, cudaHostRegister(p, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+		"pinning host memory");
+	return rc != ZR_ENOMEM ?
+		       rc :
+		       zr_fail(d->h, rc,
+			       "rank %d, GPU %d: the system does not pin %llu bytes of host "
+			       "memory; free some of it, or start fewer ranks here",
+			       d->h->rank, d->device, (unsigned long long)bytes);
 }
 
 static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
@@ -21,7 +27,8 @@ static int map_host(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int rc;
 	if (p == MAP_FAILED)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s",
+			       (unsigned long long)bytes, strerror(errno));
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
 	rc = kind == ZR_MEM_PINNED ? pin(d, p, bytes) : ZR_OK;
 	if (rc)
@@ -38,11 +45,14 @@ static int take_device(struct zr_inst *d, uint64_t bytes, void **out)
 	if (bytes > d->memory - d->used)
 		return zr_fail(
 			d->h, ZR_EFIT,
-			"%llu bytes of device memory do not fit: of %llu bytes beside scratch %llu are in use; keep less on the device",
-			(unsigned long long)bytes, (unsigned long long)d->memory, (unsigned long long)d->used);
+			"%llu bytes of device memory do not fit: of %llu bytes beside scratch %llu "
+			"are in use; keep less on the device",
+			(unsigned long long)bytes, (unsigned long long)d->memory,
+			(unsigned long long)d->used);
 	rc = cuda_result(d, cudaMalloc(&p, bytes), "allocating device memory");
 	if (!rc)
-		rc = cuda_result(d, cudaMemsetAsync(p, 0, bytes, d->stream), "clearing device memory");
+		rc = cuda_result(d, cudaMemsetAsync(p, 0, bytes, d->stream),
+				 "clearing device memory");
 	if (!rc)
 		rc = cuda_sync(d, NULL);
 	if (rc) {
@@ -67,7 +77,8 @@ int cuda_mem_alloc(struct zr_inst *d, uint64_t bytes, uint32_t kind, void **out)
 static void let_go(struct zr_inst *d)
 {
 	cuda_gave_back(d, cudaSetDevice(d->device), "choosing the GPU");
-	cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for all that may still use memory that is freed");
+	cuda_gave_back(d, cudaDeviceSynchronize(),
+		       "waiting for all that may still use memory that is freed");
 }
 
 void cuda_mem_free(struct zr_inst *d, void *p, uint64_t bytes, uint32_t kind)
@@ -100,16 +111,22 @@ void cuda_mem_unpin(struct zr_inst *d, void *p)
 int cuda_copy(struct zr_inst *d, struct zr_stream *s, void *dst, const void *src, uint64_t bytes)
 {
 	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	return rc ? rc : cuda_result(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_stream(d, s)), "copying");
+	return rc ? rc :
+		    cuda_result(
+			    d,
+			    cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_stream(d, s)),
+			    "copying");
 }
 
 int cuda_sync(struct zr_inst *d, struct zr_stream *s)
 {
 	int rc = cuda_result(d, cudaSetDevice(d->device), "choosing the GPU");
-	return rc ? rc : cuda_result(d, cudaStreamSynchronize(cuda_stream(d, s)), "waiting for the stream");
+	return rc ? rc :
+		    cuda_result(d, cudaStreamSynchronize(cuda_stream(d, s)),
+				"waiting for the stream");
 }
 
-/* ---- copies beside the operations ----------------------------------------------------------------- */
+/* ---- copies beside the operations ------------------------------------------------ */
 
 /* The stream of a copy by where its end lies, which then waits for what has been enqueued. */
 static int stream_to(struct zr_inst *d, const void *dst, cudaStream_t *s)
@@ -118,11 +135,13 @@ static int stream_to(struct zr_inst *d, const void *dst, cudaStream_t *s)
 	int rc = cuda_result(d, cudaPointerGetAttributes(&a, dst), "asking where memory lies");
 	*s = !rc && a.type == cudaMemoryTypeDevice ? d->in : d->out;
 	if (!rc)
-		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream), "marking the start of a copy");
+		rc = cuda_result(d, cudaEventRecord(d->reached, d->stream),
+				 "marking the start of a copy");
 	return rc ? rc : cuda_result(d, cudaStreamWaitEvent(*s, d->reached, 0), "starting a copy");
 }
 
-static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, int now, uint64_t *ticket)
+static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, int now,
+		      uint64_t *ticket)
 {
 	cudaStream_t s = d->now;
 	uint64_t k = 0;
@@ -138,7 +157,8 @@ static int start_copy(struct zr_inst *d, void *dst, const void *src, uint64_t by
 	if (!rc && !now)
 		rc = stream_to(d, dst, &s);
 	if (!rc)
-		rc = cuda_result(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s), "copying");
+		rc = cuda_result(d, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s),
+				 "copying");
 	if (!rc)
 		rc = cuda_result(d, cudaEventRecord(d->copied[k], s), "marking the end of a copy");
 	if (rc)
@@ -163,7 +183,8 @@ int cuda_copy_wait(struct zr_inst *d, uint64_t ticket)
 	if (!ticket)
 		return ZR_OK;
 	if (ticket > CUDA_COPIES || !d->copying[ticket - 1])
-		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu", (unsigned long long)ticket);
+		return zr_fail(d->h, ZR_EINVAL, "no copy has ticket %llu",
+			       (unsigned long long)ticket);
 	d->copying[ticket - 1] = 0;
 	return cuda_result(d, cudaEventSynchronize(d->copied[ticket - 1]), "waiting for a copy");
 }

@@ -10,7 +10,8 @@ int cuda_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
 {
 	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
 		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op, dtype);
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op,
+		       dtype);
 }
 
 static int launched(struct zr_inst *d, cudaError_t e, const char *op)
@@ -19,12 +20,16 @@ static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 	return cuda_result(d, e, op);
 }
 
-/* The operation `name` on struct zr_op_<args>, whose storage type is `dtype`; o is its argument struct. */
-#define OPERATION_ON(args, name, dtype)                                                                             \
-	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_##args *o)           \
-	{                                                                                                           \
-		int rc = cuda_check_dtype(ops->dev, #name, dtype);                                                  \
-		return rc ? rc : launched(ops->dev, zr_cuda_##name(o, cuda_stream(ops->dev, s)), #name);            \
+/* The operation `name` on struct zr_op_<args>, whose storage type is `dtype`; o is its argument
+ * struct. */
+#define OPERATION_ON(args, name, dtype) \
+	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, \
+			     const struct zr_op_##args *o) \
+	{ \
+		int rc = cuda_check_dtype(ops->dev, #name, dtype); \
+		if (rc) \
+			return rc; \
+		return launched(ops->dev, zr_cuda_##name(o, cuda_stream(ops->dev, s)), #name); \
 	}
 #define OPERATION(name, dtype) OPERATION_ON(name, name, dtype)
 
@@ -54,10 +59,12 @@ OPERATION_ON(muon, muon_momentum, ZR_F32)
 OPERATION_ON(muon, muon_update, o->lowp ? o->lowp_dtype : ZR_F32)
 OPERATION(adamw, o->lowp ? o->lowp_dtype : ZR_F32)
 
-static int op_adamw_checked(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_adamw *o)
+static int op_adamw_checked(const struct zr_ops *ops, struct zr_stream *s,
+			    const struct zr_op_adamw *o)
 {
 	if (o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
-		return zr_fail(ops->dev->h, ZR_ENOTSUP, "adamw: moments of element type %d are neither fp32 nor bf16",
+		return zr_fail(ops->dev->h, ZR_ENOTSUP,
+			       "adamw: moments of element type %d are neither fp32 nor bf16",
 			       o->moment_dtype);
 	return op_adamw(ops, s, o);
 }
@@ -70,7 +77,7 @@ static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct z
 	return rc ? rc : launched(ops->dev, zr_cuda_cast(o, cuda_stream(ops->dev, s)), "cast");
 }
 
-/* ---- sums over rows ----------------------------------------------------------------------------- */
+/* ---- sums over rows -------------------------------------------------------------- */
 
 static uint64_t layernorm_bwd_work(const struct zr_ops *ops, const struct zr_op_layernorm_bwd *o)
 {
@@ -84,58 +91,77 @@ static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rm
 	return (uint64_t)((o->rows + ZR_LN_TILE - 1) / ZR_LN_TILE * o->width) * sizeof(float);
 }
 
-static int op_rotary_checked(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rotary *o)
+static int op_rotary_checked(const struct zr_ops *ops, struct zr_stream *s,
+			     const struct zr_op_rotary *o)
 {
 	if (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS)
-		return zr_fail(ops->dev->h, ZR_ENOTSUP, "rotary: heads of width %lld are not even or wider than %d",
+		return zr_fail(ops->dev->h, ZR_ENOTSUP,
+			       "rotary: heads of width %lld are not even or wider than %d",
 			       (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
 	return op_rotary(ops, s, o);
 }
 
-static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_embedding_bwd *o)
+static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
+			    const struct zr_op_embedding_bwd *o)
 {
 	struct zr_inst *d = ops->dev;
 	int64_t need = zr_cuda_embedding_bwd_room(o), room = CUDA_PARTS / sizeof(int32_t);
 	int rc = cuda_check_dtype(d, "embedding_bwd", o->dtype);
 	if (!rc && need > room)
-		rc = zr_fail(d->h, ZR_ENOTSUP, "embedding_bwd: %lld rows and a vocabulary of %lld take %lld numbers of %lld",
-			     (long long)(o->batch * o->length), (long long)o->vocabulary, (long long)need, (long long)room);
-	return rc ? rc : launched(d, zr_cuda_embedding_bwd(o, (int32_t *)cuda_parts(d), cuda_stream(d, s)), "embedding_bwd");
+		rc = zr_fail(
+			d->h, ZR_ENOTSUP,
+			"embedding_bwd: %lld rows and a vocabulary of %lld take %lld numbers of "
+			"%lld",
+			(long long)(o->batch * o->length), (long long)o->vocabulary,
+			(long long)need, (long long)room);
+	return rc ? rc :
+		    launched(d,
+			     zr_cuda_embedding_bwd(o, (int32_t *)cuda_parts(d), cuda_stream(d, s)),
+			     "embedding_bwd");
 }
 
-static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_bias_bwd *o)
+static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_bias_bwd *o)
 {
 	struct zr_inst *d = ops->dev;
 	int64_t room = CUDA_PARTS / sizeof(float);
 	int rc = cuda_check_dtype(d, "bias_bwd", o->dtype);
 	if (!rc && (o->rows + 63) / 64 > room)
-		rc = zr_fail(d->h, ZR_ENOTSUP, "bias_bwd: %lld rows are more than %lld", (long long)o->rows, (long long)room * 64);
-	return rc ? rc : launched(d, zr_cuda_bias_bwd(o, cuda_parts(d), room, cuda_stream(d, s)), "bias_bwd");
+		rc = zr_fail(d->h, ZR_ENOTSUP, "bias_bwd: %lld rows are more than %lld",
+			     (long long)o->rows, (long long)room * 64);
+	return rc ? rc :
+		    launched(d, zr_cuda_bias_bwd(o, cuda_parts(d), room, cuda_stream(d, s)),
+			     "bias_bwd");
 }
 
-/* ---- attention ---------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------- */
 
 static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o)
 {
 	if (o->kv_heads < 1 || o->heads % o->kv_heads)
-		return zr_fail(d->h, ZR_EINVAL, "attention: %lld heads are not a multiple of %lld key-value heads",
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: %lld heads are not a multiple of %lld key-value heads",
 			       (long long)o->heads, (long long)o->kv_heads);
 	if (o->head_dim > ZR_CUDA_HEAD_DIM)
-		return zr_fail(d->h, ZR_ENOTSUP, "attention: heads of width %lld are wider than %d", (long long)o->head_dim,
-			       ZR_CUDA_HEAD_DIM);
+		return zr_fail(d->h, ZR_ENOTSUP, "attention: heads of width %lld are wider than %d",
+			       (long long)o->head_dim, ZR_CUDA_HEAD_DIM);
 	if (o->batch * o->heads > CUDA_GRID_Y)
-		return zr_fail(d->h, ZR_ENOTSUP, "attention: a batch of %lld with %lld heads is more than %d of them",
+		return zr_fail(d->h, ZR_ENOTSUP,
+			       "attention: a batch of %lld with %lld heads is more than %d of them",
 			       (long long)o->batch, (long long)o->heads, CUDA_GRID_Y);
 	return cuda_check_dtype(d, "attention", o->dtype);
 }
 
-static int op_attention(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention *o)
+static int op_attention(const struct zr_ops *ops, struct zr_stream *s,
+			const struct zr_op_attention *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
 	int rc = check_attention(ops->dev, o);
 	if (rc)
 		return rc;
-	return launched(ops->dev, zr_cuda_attention_mma_takes(o) ? zr_cuda_attention_mma(o, stream) : zr_cuda_attention(o, stream),
+	return launched(ops->dev,
+			zr_cuda_attention_mma_takes(o) ? zr_cuda_attention_mma(o, stream) :
+							 zr_cuda_attention(o, stream),
 			"attention");
 }
 
@@ -145,7 +171,8 @@ static uint64_t attention_bwd_work(const struct zr_ops *ops, const struct zr_op_
 	return (uint64_t)(o->fwd.batch * o->fwd.heads * o->fwd.length) * sizeof(float);
 }
 
-static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_attention_bwd *o)
+static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
+			    const struct zr_op_attention_bwd *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
 	int rc = check_attention(ops->dev, &o->fwd);
@@ -154,7 +181,8 @@ static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s, const
 		return rc;
 	e = zr_cuda_attention_delta(o, stream);
 	if (e == cudaSuccess)
-		e = zr_cuda_attention_mma_takes_bwd(o) ? zr_cuda_attention_mma_bwd(o, stream) : zr_cuda_attention_bwd(o, stream);
+		e = zr_cuda_attention_mma_takes_bwd(o) ? zr_cuda_attention_mma_bwd(o, stream) :
+							 zr_cuda_attention_bwd(o, stream);
 	return launched(ops->dev, e, "attention_bwd");
 }
 
