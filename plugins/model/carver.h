@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * carver.h - cuts buffers of a model into their parts: a layout is described once, for its size (base 0) and
- * for its use.
+ * carver.h - cuts buffers of a model into their parts: a layout is described once, for its size
+ * (base 0) and for its use.
  */
 #ifndef ZR_MODEL_CARVER_H
 #define ZR_MODEL_CARVER_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.c - see head.h. Loss and gradient come from one operation, which goes over the vocabulary in chunks of rows.
+ * head.c - see head.h. Loss and gradient come from one operation, which goes over the vocabulary in
+ * chunks of rows.
  */
 #include "head.h"
 
@@ -21,8 +22,9 @@ static uint64_t element(const struct head *h)
 static struct zr_op_head_loss loss_op(const struct head *h)
 {
 	const struct zr_layer_call *c = h->c;
-	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss), .dtype = c->dtype, .scale = c->grad_scale,
-					 .rows = h->rows, .width = h->width, .vocabulary = h->vocabulary, .targets = c->targets,
+	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss), .dtype = c->dtype,
+					 .scale = c->grad_scale, .rows = h->rows, .width = h->width,
+					 .vocabulary = h->vocabulary, .targets = c->targets,
 					 .loss = c->loss_rows, .loss_sum = c->loss_sum };
 }
 
@@ -35,7 +37,8 @@ static uint64_t carve(const struct head *h, int backward, void *base, struct wor
 	w->stats = carver_take(&v, (uint64_t)(h->stats * h->rows) * sizeof(float));
 	if (backward)
 		op.dx = w->dy = carver_take(&v, bytes);
-	w->ops = carver_take(&v, carver_max(h->c->ops->head_loss_work(h->c->ops, &op), backward ? h->norm_bwd_work : 0));
+	w->ops = carver_take(&v, carver_max(h->c->ops->head_loss_work(h->c->ops, &op),
+					    backward ? h->norm_bwd_work : 0));
 	return v.used;
 }
 
@@ -69,12 +72,14 @@ int head_forward(const struct head *h)
 	return loss(h, &w);
 }
 
-/* grad = 0: nothing flows in from above, and the norm's backward adds. The bits of 0 are those of fp32 whatever the type
- * is; bytes() of the models rounds the buffer up to whole fp32 elements. */
+/* grad = 0: nothing flows in from above, and the norm's backward adds. The bits of 0 are those of
+ * fp32 whatever the type is; bytes() of the models rounds the buffer up to whole fp32 elements. */
 static int zero_grad(const struct head *h)
 {
 	const struct zr_layer_call *c = h->c;
-	struct zr_op_init op = { .size = sizeof op, .n = (int64_t)(((uint64_t)(h->rows * h->width) * element(h) + 3) / 4),
+	struct zr_op_init op = { .size = sizeof op,
+				 .n = (int64_t)(((uint64_t)(h->rows * h->width) * element(h) + 3) /
+						4),
 				 .dst = c->grad };
 	return c->ops->init(c->ops, c->stream, &op);
 }
@@ -92,13 +97,16 @@ int head_backward(const struct head *h)
 int head_logits(const struct head *h, int64_t row, float *logits)
 {
 	const struct zr_layer_call *c = h->c;
-	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_B, .a_dtype = c->dtype, .b_dtype = c->dtype,
-				   .d_dtype = ZR_F32, .m = 1, .n = h->vocabulary, .k = h->width, .lda = h->width,
-				   .ldb = h->width, .ldd = h->vocabulary, .b = c->param[h->weight], .d = logits };
+	struct zr_op_matmul op = { .size = sizeof op, .flags = ZR_MM_TRANS_B, .a_dtype = c->dtype,
+				   .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = 1,
+				   .n = h->vocabulary, .k = h->width, .lda = h->width,
+				   .ldb = h->width, .ldd = h->vocabulary, .b = c->param[h->weight],
+				   .d = logits };
 	struct work w;
 	int rc;
 	carve(h, 0, c->work, &w);
-	rc = h->norm(h->pass, (const char *)c->in + (uint64_t)(row * h->width) * element(h), w.y, w.stats, 1);
+	rc = h->norm(h->pass, (const char *)c->in + (uint64_t)(row * h->width) * element(h), w.y,
+		     w.stats, 1);
 	op.a = w.y;
 	return rc ? rc : c->ops->matmul(c->ops, c->stream, &op);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.h - the head of a language model, the same for all that end in a norm and an output projection:
+ * head.h - the head of a language model, the same for all that end in a norm and an output
+ * projection:
  *
  *   loss = cross entropy(norm(x) W^T)        W [vocabulary, width]
  *

@@ -4,9 +4,9 @@
  *
  *   x2 = x + drop(attention(ln_1(x)) Wp + bp),  out = x2 + drop(gelu(ln_2(x2) Wf + bf) W2 + b2)
  *
- * Kept from its forward to its backward, per token: qkv 3C, attention's output C, x2 C, the MLP before GELU
- * 4C, lse H, means and deviations 4. The outputs of the norms and of GELU are computed again.
- * Dropout sites: 0 attention probabilities, 1 attention branch, 2 MLP branch.
+ * Kept from its forward to its backward, per token: qkv 3C, attention's output C, x2 C, the MLP
+ * before GELU 4C, lse H, means and deviations 4. The outputs of the norms and of GELU are computed
+ * again. Dropout sites: 0 attention probabilities, 1 attention branch, 2 MLP branch.
  */
 #include "gpt2.h"
 
@@ -51,27 +51,42 @@ static struct zr_op_attention attention_op(const struct gpt2_pass *p, const stru
 	uint64_t column = (uint64_t)p->C * gpt2_element(p);
 	char *q = s->qkv;
 	return (struct zr_op_attention){
-		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B, .length = p->T,
-		.heads = p->H, .kv_heads = p->H, .head_dim = D, .q_stride = 3 * p->C, .k_stride = 3 * p->C,
-		.v_stride = 3 * p->C, .out_stride = p->C, .scale = (float)(1 / sqrt((double)D)),
-		.dropout = p->dropout, .rng = gpt2_site(p, 0), .q = q, .k = q ? q + column : NULL,
+		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B,
+		.length = p->T, .heads = p->H, .kv_heads = p->H, .head_dim = D,
+		.q_stride = 3 * p->C, .k_stride = 3 * p->C, .v_stride = 3 * p->C,
+		.out_stride = p->C, .scale = (float)(1 / sqrt((double)D)), .dropout = p->dropout,
+		.rng = gpt2_site(p, 0), .q = q, .k = q ? q + column : NULL,
 		.v = q ? q + 2 * column : NULL, .out = s->att, .lse = s->lse,
 	};
 }
 
 /* dqkv from datt */
-static int attention_bwd(const struct gpt2_pass *p, const struct block_saved *s, const void *datt, void *dqkv, void *work)
+static int attention_bwd(const struct gpt2_pass *p, const struct block_saved *s, const void *datt,
+			 void *dqkv, void *work)
 {
 	uint64_t column = (uint64_t)p->C * gpt2_element(p);
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s), .dout = datt, .dq = dqkv,
-					  .dk = (char *)dqkv + column, .dv = (char *)dqkv + 2 * column, .work = work };
+	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s),
+					  .dout = datt, .dq = dqkv, .dk = (char *)dqkv + column,
+					  .dv = (char *)dqkv + 2 * column, .work = work };
 	return p->c->ops->attention_bwd(p->c->ops, p->c->stream, &op);
 }
 
-static struct gpt2_linear map_qkv(const struct gpt2_pass *p) { return (struct gpt2_linear){ QKV_W, p->C, 3 * p->C }; }
-static struct gpt2_linear map_proj(const struct gpt2_pass *p) { return (struct gpt2_linear){ PROJ_W, p->C, p->C }; }
-static struct gpt2_linear map_fc(const struct gpt2_pass *p) { return (struct gpt2_linear){ FC_W, p->C, 4 * p->C }; }
-static struct gpt2_linear map_fc2(const struct gpt2_pass *p) { return (struct gpt2_linear){ FC2_W, 4 * p->C, p->C }; }
+static struct gpt2_linear map_qkv(const struct gpt2_pass *p)
+{
+	return (struct gpt2_linear){ QKV_W, p->C, 3 * p->C };
+}
+static struct gpt2_linear map_proj(const struct gpt2_pass *p)
+{
+	return (struct gpt2_linear){ PROJ_W, p->C, p->C };
+}
+static struct gpt2_linear map_fc(const struct gpt2_pass *p)
+{
+	return (struct gpt2_linear){ FC_W, p->C, 4 * p->C };
+}
+static struct gpt2_linear map_fc2(const struct gpt2_pass *p)
+{
+	return (struct gpt2_linear){ FC2_W, 4 * p->C, p->C };
+}
 
 static uint64_t carve_forward(const struct gpt2_pass *p, void *base, struct block_work *w)
 {
@@ -86,7 +101,8 @@ static uint64_t carve_backward(const struct gpt2_pass *p, void *base, struct blo
 {
 	struct carver v = { (uintptr_t)base, 0 }, over = v;
 	const struct zr_ops *ops = p->c->ops;
-	struct zr_op_attention_bwd att_op = { .size = sizeof att_op, .fwd = attention_op(p, &(struct block_saved){ 0 }) };
+	struct zr_op_attention_bwd att_op = { .size = sizeof att_op,
+					      .fwd = attention_op(p, &(struct block_saved){ 0 }) };
 	*w = (struct block_work){ .act = gpt2_take_rows(&v, p, 4 * p->C) };
 	w->ln = gpt2_take_rows(&over, p, p->C);
 	w->dln = gpt2_take_rows(&over, p, p->C);
@@ -94,7 +110,8 @@ static uint64_t carve_backward(const struct gpt2_pass *p, void *base, struct blo
 	w->wide = gpt2_take_rows(&v, p, 4 * p->C);
 	if (p->dropout > 0)
 		w->drop = gpt2_take_rows(&v, p, p->C);
-	w->ops = carver_take(&v, carver_max(gpt2_norm_bwd_work(p), ops->attention_bwd_work(ops, &att_op)));
+	w->ops = carver_take(
+		&v, carver_max(gpt2_norm_bwd_work(p), ops->attention_bwd_work(ops, &att_op)));
 	return v.used;
 }
 
@@ -130,18 +147,20 @@ int gpt2_block_forward(const struct gpt2_pass *p)
 	return ZR_OK;
 }
 
-/* Gradient of a residual branch's output: grad itself, or with dropout what the same mask leaves of it. */
+/* Gradient of a residual branch's output: grad itself, or with dropout what the same mask leaves of
+ * it. */
 static int branch(const struct gpt2_pass *p, int n, void *drop, const void **dy)
 {
 	*dy = p->dropout > 0 ? drop : p->c->grad;
 	return p->dropout > 0 ? gpt2_residual(p, n, NULL, p->c->grad, drop) : ZR_OK;
 }
 
-static int mlp_backward(const struct gpt2_pass *p, const struct block_saved *s, const struct block_work *w)
+static int mlp_backward(const struct gpt2_pass *p, const struct block_saved *s,
+			const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype, .n = 4 * p->N * p->C, .dy = w->wide,
-				       .pre = s->pre, .dx = w->wide, .act = w->act };
+	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype, .n = 4 * p->N * p->C,
+				       .dy = w->wide, .pre = s->pre, .dx = w->wide, .act = w->act };
 	const void *dy;
 	int rc;
 	if ((rc = branch(p, 2, w->drop, &dy)) ||
@@ -155,7 +174,8 @@ static int mlp_backward(const struct gpt2_pass *p, const struct block_saved *s, 
 	return gpt2_norm_bwd(p, w->dln, s->x2, LN2_W, s->mean2, s->rstd2, w->ops);
 }
 
-static int attention_backward(const struct gpt2_pass *p, const struct block_saved *s, const struct block_work *w)
+static int attention_backward(const struct gpt2_pass *p, const struct block_saved *s,
+			      const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
 	const void *dy;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files.c - how a directory of Hugging Face's GPT-2 becomes this model. Defaults are those of its GPT2Config.
+ * files.c - how a directory of Hugging Face's GPT-2 becomes this model. Defaults are those of its
+ * GPT2Config.
  */
 #include "gpt2.h"
 
@@ -39,8 +40,11 @@ static int accepts(const struct zr_host *h, const void *opts, const char *key, c
 {
 	const struct gpt2_opts *o = opts;
 	(void)key; /* n_inner is the only one */
-	return strtoll(value, NULL, 10) == 4 * o->width ? ZR_OK :
-		zr_fail(h, ZR_EINVAL, "the feed-forward part is as wide as four times n_embd = %lld", (long long)o->width);
+	return strtoll(value, NULL, 10) == 4 * o->width ?
+		       ZR_OK :
+		       zr_fail(h, ZR_EINVAL,
+			       "the feed-forward part is as wide as four times n_embd = %lld",
+			       (long long)o->width);
 }
 
 static const char *const types[] = { "gpt2", NULL };
@@ -53,6 +57,7 @@ const struct zr_pretrained_v1 gpt2_pretrained = {
 	.types = types,
 	.presets = "size",
 	.prefix = "transformer.",
-	.ignored = "h.*.attn.bias h.*.attn.masked_bias lm_head.weight", /* masks, and the tied embedding again */
+	/* masks, and the tied embedding again */
+	.ignored = "h.*.attn.bias h.*.attn.masked_bias lm_head.weight",
 	.accepts = accepts,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gpt2.c - model/gpt2: GPT-2 (Radford et al. 2019). Options, presets, and the declaration of its units,
- * tensors and layers; layers.c computes them. Names and orientation of tensors are Hugging Face's
- * GPT-2 without the prefix `transformer.`: weights of linear maps are stored [in, out].
+ * gpt2.c - model/gpt2: GPT-2 (Radford et al. 2019). Options, presets, and the declaration of its
+ * units, tensors and layers; layers.c computes them. Names and orientation of tensors are Hugging
+ * Face's GPT-2 without the prefix `transformer.`: weights of linear maps are stored [in, out].
  */
 #include "gpt2.h"
 
@@ -14,30 +14,37 @@
 static const char *const sizes[] = { "none", "124m", "355m", "774m", "1558m", NULL };
 
 /* layers, heads, width; context 1024 and vocabulary 50257 are common. Indexed by gpt2_opts.size. */
-static const int64_t presets[][3] = { { 0 }, { 12, 12, 768 }, { 24, 16, 1024 }, { 36, 20, 1280 }, { 48, 25, 1600 } };
+static const int64_t presets[][3] = {
+	{ 0 }, { 12, 12, 768 }, { 24, 16, 1024 }, { 36, 20, 1280 }, { 48, 25, 1600 }
+};
 
 /* The upper limits keep every product of two of them, in bytes, far below 2^63. */
 static const struct zr_opt gpt2_opt[] = {
-	ZR_OPT_ENUM(struct gpt2_opts, size, ZR_O_NUMERIC, "none", sizes,
-		    "Preset of layers, heads, width, context and vocabulary; keys given beside it override it."),
+	ZR_OPT_ENUM(
+		struct gpt2_opts, size, ZR_O_NUMERIC, "none", sizes,
+		"Preset of layers, heads, width, context and vocabulary; keys given beside it "
+		"override it."),
 	ZR_OPT(struct gpt2_opts, layers, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 10000, "",
 	       "Transformer blocks; auto: the preset's."),
 	ZR_OPT(struct gpt2_opts, heads, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 20, "",
 	       "Attention heads; must divide width; auto: the preset's."),
 	ZR_OPT(struct gpt2_opts, width, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 20, "",
 	       "Elements of a token's activation; auto: the preset's."),
-	ZR_OPT(struct gpt2_opts, context, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 24, "tokens",
-	       "Learned positions, the longest sequence; auto: the preset's."),
-	ZR_OPT(struct gpt2_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2, INT32_MAX, "tokens",
-	       "Different tokens; auto: the preset's, else the data's."),
+	ZR_OPT(struct gpt2_opts, context, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, 1 << 24,
+	       "tokens", "Learned positions, the longest sequence; auto: the preset's."),
+	ZR_OPT(struct gpt2_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2,
+	       INT32_MAX, "tokens", "Different tokens; auto: the preset's, else the data's."),
 	ZR_OPT(struct gpt2_opts, dropout, ZR_T_F64, ZR_O_MAX_OPEN | ZR_O_NUMERIC, "0", 0, 1, "",
-	       "Probability to drop, in training: embeddings, attention probabilities, both residual branches."),
+	       "Probability to drop, in training: embeddings, attention probabilities, both "
+	       "residual branches."),
 	ZR_OPT(struct gpt2_opts, init_std, ZR_T_F64, ZR_O_NUMERIC, "0.02", 0, 100, "",
-	       "Standard deviation of initial weights; residual projections get it divided by sqrt(2 layers)."),
+	       "Standard deviation of initial weights; residual projections get it divided by "
+	       "sqrt(2 layers)."),
 };
 
 /* Fills *value from the preset or, without one, from what is otherwise known (0: nothing). */
-static int fill(const struct zr_host *h, const char *key, int64_t *value, int64_t preset, int64_t known)
+static int fill(const struct zr_host *h, const char *key, int64_t *value, int64_t preset,
+		int64_t known)
 {
 	if (*value != ZR_AUTO_I64)
 		return ZR_OK;
@@ -51,7 +58,8 @@ static int gpt2_resolve(const struct zr_host *h, const struct zr_facts *facts, v
 {
 	struct gpt2_opts *o = opts;
 	const int64_t *p = presets[o->size];
-	int64_t data_vocabulary = ZR_HAS(facts, struct zr_facts, vocabulary) ? facts->vocabulary : 0;
+	int64_t data_vocabulary = ZR_HAS(facts, struct zr_facts, vocabulary) ? facts->vocabulary :
+									       0;
 	int rc = fill(h, "layers", &o->layers, p[0], 0);
 	if (!rc)
 		rc = fill(h, "heads", &o->heads, p[1], 0);
@@ -68,8 +76,8 @@ static int gpt2_check(const struct zr_host *h, const void *opts)
 {
 	const struct gpt2_opts *o = opts;
 	if (o->width % o->heads)
-		return zr_fail(h, ZR_EINVAL, "heads = %lld does not divide width = %lld", (long long)o->heads,
-			       (long long)o->width);
+		return zr_fail(h, ZR_EINVAL, "heads = %lld does not divide width = %lld",
+			       (long long)o->heads, (long long)o->width);
 	return ZR_OK;
 }
 
@@ -87,7 +95,8 @@ static const struct {
 	[FC2_W] = { "mlp.c_proj.weight", 4, 1 },   [FC2_B] = { "mlp.c_proj.bias", 1, 0 },
 };
 
-static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor *t, char (*names)[DECL_NAME])
+static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor *t,
+			  char (*names)[DECL_NAME])
 {
 	double residual_std = o->init_std / sqrt(2.0 * (double)o->layers);
 	int64_t C = o->width;
@@ -95,10 +104,12 @@ static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor
 	for (k = 0; k < BLOCK_TENSORS; k++) {
 		snprintf(names[k], sizeof *names, "h.%lld.%s", (long long)i, block_tensor[k].name);
 		if (block_tensor[k].cols)
-			t[k] = decl_matrix(names[k], block_tensor[k].rows * C, block_tensor[k].cols * C,
-				      k == PROJ_W || k == FC2_W ? residual_std : o->init_std);
+			t[k] = decl_matrix(names[k], block_tensor[k].rows * C,
+					   block_tensor[k].cols * C,
+					   k == PROJ_W || k == FC2_W ? residual_std : o->init_std);
 		else
-			t[k] = decl_vector(names[k], block_tensor[k].rows * C, k == LN1_W || k == LN2_W);
+			t[k] = decl_vector(names[k], block_tensor[k].rows * C,
+					   k == LN1_W || k == LN2_W);
 	}
 }
 
@@ -115,7 +126,8 @@ static void declare_units(const struct gpt2_opts *o, struct decl *d)
 	for (i = 0; i < L; i++, t += BLOCK_TENSORS) {
 		declare_block(o, i, t, d->names + i * BLOCK_TENSORS);
 		snprintf(block_names[i], sizeof *block_names, "h.%lld", (long long)i);
-		d->units[2 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t, .n_tensors = BLOCK_TENSORS };
+		d->units[2 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t,
+						    .n_tensors = BLOCK_TENSORS };
 	}
 	t[LNF_W] = decl_vector("ln_f.weight", o->width, 1);
 	t[LNF_B] = decl_vector("ln_f.bias", o->width, 0);
@@ -144,10 +156,29 @@ static void declare_meta(const struct gpt2_opts *o, struct gpt2_meta *m)
 {
 	const int64_t numbers[5] = { o->layers, o->heads, o->width, o->context, o->vocabulary };
 	const char *meta[] = {
-		"model_type", "gpt2", "n_layer", m->text[0], "n_head", m->text[1], "n_embd", m->text[2],
-		"n_positions", m->text[3], "n_ctx", m->text[3], "vocab_size", m->text[4],
-		"activation_function", "gelu_new", "layer_norm_epsilon", "1e-5", "tie_word_embeddings", "true",
-		"architectures", "GPT2LMHeadModel", NULL,
+		"model_type",
+		"gpt2",
+		"n_layer",
+		m->text[0],
+		"n_head",
+		m->text[1],
+		"n_embd",
+		m->text[2],
+		"n_positions",
+		m->text[3],
+		"n_ctx",
+		m->text[3],
+		"vocab_size",
+		m->text[4],
+		"activation_function",
+		"gelu_new",
+		"layer_norm_epsilon",
+		"1e-5",
+		"tie_word_embeddings",
+		"true",
+		"architectures",
+		"GPT2LMHeadModel",
+		NULL,
 	};
 	int i;
 	_Static_assert(sizeof meta == sizeof m->pairs, "GPT2_META counts the keys");
@@ -156,9 +187,10 @@ static void declare_meta(const struct gpt2_opts *o, struct gpt2_meta *m)
 	memcpy(m->pairs, meta, sizeof meta);
 }
 
-/* Six operations per token and parameter of a matrix product (multiply and add, forward and twice in
- * backward), the tied output projection included, lookups not. Attention: q k^T and p v take 2 T C each
- * per token and block, half of that because it is causal, three times that with the backward: 6 T C. */
+/* Six operations per token and parameter of a matrix product (multiply and add, forward and twice
+ * in backward), the tied output projection included, lookups not. Attention: q k^T and p v take 2 T
+ * C each per token and block, half of that because it is causal, three times that with the
+ * backward: 6 T C. */
 static double flops_per_token(const struct gpt2_opts *o)
 {
 	double C = (double)o->width, L = (double)o->layers;
@@ -192,7 +224,8 @@ static int gpt2_create(const struct zr_host *h, const void *opts, struct zr_inst
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	g->host = h;
 	g->o = o;
-	if (decl_alloc(h, &g->decl, L + 3, L * BLOCK_TENSORS + 4, L + 2, L + 4, L * (BLOCK_TENSORS + 1))) {
+	if (decl_alloc(h, &g->decl, L + 3, L * BLOCK_TENSORS + 4, L + 2, L + 4,
+		       L * (BLOCK_TENSORS + 1))) {
 		gpt2_destroy(g);
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	}
@@ -212,7 +245,9 @@ static const struct zr_model_v1 gpt2_model = {
 	.logits = gpt2_logits,
 };
 
-static const struct zr_iface gpt2_ifaces[] = { { "zr.model/1", &gpt2_model }, { "zr.pretrained/1", &gpt2_pretrained }, { NULL, NULL } };
+static const struct zr_iface gpt2_ifaces[] = { { "zr.model/1", &gpt2_model },
+					       { "zr.pretrained/1", &gpt2_pretrained },
+					       { NULL, NULL } };
 
 static const struct zr_desc gpt2_desc = {
 	.size = sizeof gpt2_desc,

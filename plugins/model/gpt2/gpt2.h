@@ -2,7 +2,7 @@
  *
  * gpt2.h - what the files of model/gpt2 share.
  *
- *   gpt2.c         options, presets, declaration
+ *   gpt2.c    options, presets, declaration
  *   files.c   model directories of Hugging Face
  *   layers.c  embedding, head, dispatch on the layer
  *   block.c   the transformer block
@@ -58,8 +58,8 @@ struct gpt2_pass {
 
 static inline struct gpt2_pass gpt2_unpack(const struct zr_inst *g, const struct zr_layer_call *c)
 {
-	return (struct gpt2_pass){ .g = g, .c = c, .B = c->batch, .T = c->length, .N = c->batch * c->length,
-				   .C = g->o->width, .H = g->o->heads,
+	return (struct gpt2_pass){ .g = g, .c = c, .B = c->batch, .T = c->length,
+				   .N = c->batch * c->length, .C = g->o->width, .H = g->o->heads,
 				   .dropout = c->training ? (float)g->o->dropout : 0 };
 }
 
@@ -94,11 +94,12 @@ int gpt2_linear_dx(const struct gpt2_pass *, struct gpt2_linear, const void *dy,
 int gpt2_linear_dw(const struct gpt2_pass *, struct gpt2_linear, const void *x, const void *dy);
 
 /* Layer norm of `rows` rows; tensor `gamma` of the layer and, after it, beta. */
-int gpt2_norm(const struct gpt2_pass *, const void *x, int gamma, void *y, float *mean, float *rstd, int64_t rows);
+int gpt2_norm(const struct gpt2_pass *, const void *x, int gamma, void *y, float *mean, float *rstd,
+	      int64_t rows);
 uint64_t gpt2_norm_bwd_work(const struct gpt2_pass *); /* bytes of its work */
 /* grad += gradient w.r.t. x; dgamma, dbeta = or +=, where they are wanted */
-int gpt2_norm_bwd(const struct gpt2_pass *, const void *dy, const void *x, int gamma, const float *mean,
-		  const float *rstd, void *work);
+int gpt2_norm_bwd(const struct gpt2_pass *, const void *dy, const void *x, int gamma,
+		  const float *mean, const float *rstd, void *work);
 
 /* The call's generator at dropout site n of the layer. */
 struct zr_rng gpt2_site(const struct gpt2_pass *, int n);
@@ -107,14 +108,15 @@ int gpt2_residual(const struct gpt2_pass *, int n, const void *a, const void *b,
 
 /* ---- block.c ---- */
 
-void gpt2_block_bytes(const struct gpt2_pass *, struct zr_layer_bytes *out); /* saved, work_fwd, work_bwd */
+/* saved, work_fwd, work_bwd */
+void gpt2_block_bytes(const struct gpt2_pass *, struct zr_layer_bytes *out);
 int gpt2_block_forward(const struct gpt2_pass *);
 int gpt2_block_backward(const struct gpt2_pass *);
 
 /* ---- layers.c: functions of zr.model/1 ---- */
 
-int gpt2_bytes(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype, const struct zr_ops *ops,
-	       struct zr_layer_bytes *out);
+int gpt2_bytes(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype,
+	       const struct zr_ops *ops, struct zr_layer_bytes *out);
 int gpt2_forward(struct zr_inst *, const struct zr_layer_call *);
 int gpt2_backward(struct zr_inst *, const struct zr_layer_call *);
 int gpt2_logits(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);

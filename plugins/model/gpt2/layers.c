@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layers.c - GPT-2's embedding and head, and the functions of zr.model/1 that dispatch on the layer.
+ * layers.c - GPT-2's embedding and head, and the functions of zr.model/1 that dispatch on the
+ * layer.
  *
  *   embedding: out = drop(wte[token] + wpe[position])      dropout site 0
  *   head:      loss = cross entropy(ln_f(x) wte^T)
@@ -14,9 +15,10 @@ static int embed_forward(const struct gpt2_pass *p)
 {
 	const struct zr_layer_call *c = p->c;
 	const struct gpt2_opts *o = p->g->o;
-	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B, .length = p->T,
-				      .width = p->C, .vocabulary = o->vocabulary, .positions = o->context,
-				      .tokens = c->tokens, .wte = c->param[WTE], .wpe = c->param[WPE], .out = c->out };
+	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
+				      .length = p->T, .width = p->C, .vocabulary = o->vocabulary,
+				      .positions = o->context, .tokens = c->tokens,
+				      .wte = c->param[WTE], .wpe = c->param[WPE], .out = c->out };
 	int rc = c->ops->embedding(c->ops, c->stream, &op);
 	if (!rc && p->dropout > 0)
 		rc = gpt2_residual(p, 0, NULL, c->out, c->out);
@@ -27,12 +29,14 @@ static int embed_backward(const struct gpt2_pass *p)
 {
 	const struct zr_layer_call *c = p->c;
 	const struct gpt2_opts *o = p->g->o;
-	struct zr_op_embedding_bwd op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B, .length = p->T,
-					  .width = p->C, .vocabulary = o->vocabulary, .positions = o->context,
-					  .tokens = c->tokens, .dout = c->grad, .dwte = c->dparam[WTE],
-					  .dwpe = c->dparam[WPE] };
+	struct zr_op_embedding_bwd op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
+					  .length = p->T, .width = p->C,
+					  .vocabulary = o->vocabulary, .positions = o->context,
+					  .tokens = c->tokens, .dout = c->grad,
+					  .dwte = c->dparam[WTE], .dwpe = c->dparam[WPE] };
 	int rc = p->dropout > 0 ? gpt2_residual(p, 0, NULL, c->grad, c->grad) : ZR_OK;
-	op.flags = (c->accumulate[WTE] ? ZR_OP_ACCUMULATE_WTE : 0) | (c->accumulate[WPE] ? ZR_OP_ACCUMULATE_WPE : 0);
+	op.flags = (c->accumulate[WTE] ? ZR_OP_ACCUMULATE_WTE : 0) |
+		   (c->accumulate[WPE] ? ZR_OP_ACCUMULATE_WPE : 0);
 	return rc ? rc : c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
 
@@ -52,8 +56,10 @@ static int head_norm_bwd(const void *pass, const void *dy, const float *stats, v
 
 static struct head head_of(const struct gpt2_pass *p)
 {
-	return (struct head){ .c = p->c, .rows = p->N, .width = p->C, .vocabulary = p->g->o->vocabulary, .weight = HEAD_W, .stats = 2,
-			      .norm_bwd_work = gpt2_norm_bwd_work(p), .pass = p, .norm = head_norm, .norm_bwd = head_norm_bwd };
+	return (struct head){ .c = p->c, .rows = p->N, .width = p->C,
+			      .vocabulary = p->g->o->vocabulary, .weight = HEAD_W, .stats = 2,
+			      .norm_bwd_work = gpt2_norm_bwd_work(p), .pass = p, .norm = head_norm,
+			      .norm_bwd = head_norm_bwd };
 }
 
 int gpt2_logits(struct zr_inst *g, const struct zr_layer_call *c, int64_t row, float *logits)
@@ -87,21 +93,23 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	NEED(head_loss_work);
 	NEED(init);
 #undef NEED
-	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) : ZR_OK;
+	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) :
+			 ZR_OK;
 }
 
-int gpt2_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, int32_t dtype, const struct zr_ops *ops,
-	       struct zr_layer_bytes *out)
+int gpt2_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, int32_t dtype,
+	       const struct zr_ops *ops, struct zr_layer_bytes *out)
 {
-	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype, .batch = batch,
-				   .length = length, .ops = ops };
+	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype,
+				   .batch = batch, .length = length, .ops = ops };
 	struct gpt2_pass p = gpt2_unpack(g, &c);
 	struct carver row = { 0, 0 };
 	int rc = unsupported(g, ops);
 	if (rc)
 		return rc;
 	if (length > g->o->context)
-		return zr_fail(g->host, ZR_EINVAL, "sequences of %lld tokens are longer than context = %lld",
+		return zr_fail(g->host, ZR_EINVAL,
+			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)length, (long long)g->o->context);
 	gpt2_take_rows(&row, &p, p.C);
 	*out = (struct zr_layer_bytes){ .size = sizeof *out, .grad = row.used };

@@ -6,21 +6,24 @@
 
 #define EPS 1e-5f /* of every layer norm */
 
-int gpt2_norm(const struct gpt2_pass *p, const void *x, int gamma, void *y, float *mean, float *rstd, int64_t rows)
+int gpt2_norm(const struct gpt2_pass *p, const void *x, int gamma, void *y, float *mean,
+	      float *rstd, int64_t rows)
 {
-	struct zr_op_layernorm op = { .size = sizeof op, .dtype = p->c->dtype, .rows = rows, .width = p->C,
-				      .eps = EPS, .x = x, .gamma = p->c->param[gamma],
-				      .beta = p->c->param[gamma + 1], .y = y, .mean = mean, .rstd = rstd };
+	struct zr_op_layernorm op = { .size = sizeof op, .dtype = p->c->dtype, .rows = rows,
+				      .width = p->C, .eps = EPS, .x = x,
+				      .gamma = p->c->param[gamma], .beta = p->c->param[gamma + 1],
+				      .y = y, .mean = mean, .rstd = rstd };
 	return p->c->ops->layernorm(p->c->ops, p->c->stream, &op);
 }
 
 static struct zr_op_layernorm_bwd norm_bwd_op(const struct gpt2_pass *p)
 {
-	return (struct zr_op_layernorm_bwd){ .size = sizeof(struct zr_op_layernorm_bwd), .dtype = p->c->dtype,
-					     .rows = p->N, .width = p->C };
+	return (struct zr_op_layernorm_bwd){ .size = sizeof(struct zr_op_layernorm_bwd),
+					     .dtype = p->c->dtype, .rows = p->N, .width = p->C };
 }
 
-/* Before the operation's work lies what a frozen gamma and beta would have got: it computes both in any case. */
+/* Before the operation's work lies what a frozen gamma and beta would have got: it computes both in
+ * any case. */
 static uint64_t unwanted(const struct gpt2_pass *p)
 {
 	return ((uint64_t)p->C * sizeof(float) + 63) / 64 * 64;
@@ -32,8 +35,8 @@ uint64_t gpt2_norm_bwd_work(const struct gpt2_pass *p)
 	return 2 * unwanted(p) + p->c->ops->layernorm_bwd_work(p->c->ops, &op);
 }
 
-int gpt2_norm_bwd(const struct gpt2_pass *p, const void *dy, const void *x, int gamma, const float *mean, const float *rstd,
-		    void *work)
+int gpt2_norm_bwd(const struct gpt2_pass *p, const void *dy, const void *x, int gamma,
+		  const float *mean, const float *rstd, void *work)
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_layernorm_bwd op = norm_bwd_op(p);
@@ -55,8 +58,8 @@ int gpt2_norm_bwd(const struct gpt2_pass *p, const void *dy, const void *x, int 
 struct zr_op_matmul gpt2_matmul_op(const struct gpt2_pass *p, uint32_t flags)
 {
 	int32_t t = p->c->dtype;
-	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags, .a_dtype = t, .b_dtype = t,
-				      .d_dtype = t };
+	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags,
+				      .a_dtype = t, .b_dtype = t, .d_dtype = t };
 }
 
 int gpt2_linear(const struct gpt2_pass *p, struct gpt2_linear l, const void *x, void *y, void *pre)
@@ -94,8 +97,9 @@ int gpt2_linear_dw(const struct gpt2_pass *p, struct gpt2_linear l, const void *
 	const struct zr_layer_call *c = p->c;
 	const uint8_t *add = &c->accumulate[l.weight];
 	struct zr_op_matmul op = gpt2_matmul_op(p, ZR_MM_TRANS_A | (add[0] ? ZR_MM_ACCUMULATE : 0));
-	struct zr_op_bias_bwd bias = { .size = sizeof bias, .flags = add[1] ? ZR_OP_ACCUMULATE : 0, .dtype = c->dtype,
-				       .rows = p->N, .width = l.to, .dy = dy, .db = c->dparam[l.weight + 1] };
+	struct zr_op_bias_bwd bias = { .size = sizeof bias, .flags = add[1] ? ZR_OP_ACCUMULATE : 0,
+				       .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy,
+				       .db = c->dparam[l.weight + 1] };
 	int rc = ZR_OK;
 	op.m = l.from;
 	op.n = l.to;
@@ -120,7 +124,8 @@ struct zr_rng gpt2_site(const struct gpt2_pass *p, int n)
 
 int gpt2_residual(const struct gpt2_pass *p, int n, const void *a, const void *b, void *out)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .dropout = p->dropout, .n = p->N * p->C,
-				     .rng = gpt2_site(p, n), .a = a, .b = b, .out = out };
+	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .dropout = p->dropout,
+				     .n = p->N * p->C, .rng = gpt2_site(p, n), .a = a, .b = b,
+				     .out = out };
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }

@@ -2,11 +2,13 @@
  *
  * block.c - forward and backward of a transformer block:
  *
- *   x2 = x + attention(rotary(norm(x) Wq^T + bq), rotary(norm(x) Wk^T + bk), norm(x) Wv^T + bv) Wo^T
+ *   x2 = x + attention(rotary(norm(x) Wq^T + bq), rotary(norm(x) Wk^T + bk),
+ *                      norm(x) Wv^T + bv) Wo^T
  *   out = x2 + (silu(norm(x2) Wgate^T) * (norm(x2) Wup^T)) Wdown^T
  *
- * Kept from its forward to its backward, per token: q and k after their rotation and v, (H + 2K) D; attention's output
- * H D; x2 C; gate and up 2F; lse H; the factors of both norms 2. The outputs of the norms and of SwiGLU are computed again.
+ * Kept from its forward to its backward, per token: q and k after their rotation and v, (H + 2K) D;
+ * attention's output H D; x2 C; gate and up 2F; lse H; the factors of both norms 2. The outputs of
+ * the norms and of SwiGLU are computed again.
  */
 #include "llama.h"
 
@@ -51,11 +53,12 @@ static uint64_t carve_saved(const struct llama_pass *p, void *base, struct block
 static struct zr_op_attention attention_op(const struct llama_pass *p, const struct block_saved *s)
 {
 	return (struct zr_op_attention){
-		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B, .length = p->T, .heads = p->H,
-		.kv_heads = p->K, .head_dim = p->D, .q_stride = p->H * p->D, .k_stride = p->K * p->D,
-		.v_stride = p->K * p->D, .out_stride = p->H * p->D,
-		.scale = (float)(llama_rope_gain(p->g->o) / sqrt((double)p->D)), .q = s->q, .k = s->k, .v = s->v,
-		.out = s->att, .lse = s->lse,
+		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B,
+		.length = p->T, .heads = p->H, .kv_heads = p->K, .head_dim = p->D,
+		.q_stride = p->H * p->D, .k_stride = p->K * p->D, .v_stride = p->K * p->D,
+		.out_stride = p->H * p->D,
+		.scale = (float)(llama_rope_gain(p->g->o) / sqrt((double)p->D)), .q = s->q,
+		.k = s->k, .v = s->v, .out = s->att, .lse = s->lse,
 	};
 }
 
@@ -74,10 +77,22 @@ static struct llama_map map_v(const struct llama_pass *p)
 	return (struct llama_map){ V_W, p->g->o->qkv_bias ? V_B : 0, p->C, p->K * p->D };
 }
 
-static struct llama_map map_o(const struct llama_pass *p) { return (struct llama_map){ O_W, 0, p->H * p->D, p->C }; }
-static struct llama_map map_gate(const struct llama_pass *p) { return (struct llama_map){ GATE_W, 0, p->C, p->F }; }
-static struct llama_map map_up(const struct llama_pass *p) { return (struct llama_map){ UP_W, 0, p->C, p->F }; }
-static struct llama_map map_down(const struct llama_pass *p) { return (struct llama_map){ DOWN_W, 0, p->F, p->C }; }
+static struct llama_map map_o(const struct llama_pass *p)
+{
+	return (struct llama_map){ O_W, 0, p->H * p->D, p->C };
+}
+static struct llama_map map_gate(const struct llama_pass *p)
+{
+	return (struct llama_map){ GATE_W, 0, p->C, p->F };
+}
+static struct llama_map map_up(const struct llama_pass *p)
+{
+	return (struct llama_map){ UP_W, 0, p->C, p->F };
+}
+static struct llama_map map_down(const struct llama_pass *p)
+{
+	return (struct llama_map){ DOWN_W, 0, p->F, p->C };
+}
 
 static uint64_t carve_forward(const struct llama_pass *p, void *base, struct block_work *w)
 {
@@ -87,13 +102,15 @@ static uint64_t carve_forward(const struct llama_pass *p, void *base, struct blo
 	return v.used;
 }
 
-/* What attention's backward uses lies where the feed-forward part's was; that one is done first. ln, dln and sum lie
- * where act was: it is used up before they are written. So is datt before dln. */
+/* What attention's backward uses lies where the feed-forward part's was; that one is done first.
+ * ln, dln and sum lie where act was: it is used up before they are written. So is datt before
+ * dln. */
 static uint64_t carve_backward(const struct llama_pass *p, void *base, struct block_work *w)
 {
 	struct carver ffn = { (uintptr_t)base, 0 }, att = ffn, low, high;
 	const struct zr_ops *ops = p->c->ops;
-	struct zr_op_attention_bwd att_op = { .size = sizeof att_op, .fwd = attention_op(p, &(struct block_saved){ 0 }) };
+	struct zr_op_attention_bwd att_op = { .size = sizeof att_op,
+					      .fwd = attention_op(p, &(struct block_saved){ 0 }) };
 	*w = (struct block_work){ .dgate = llama_take_rows(&ffn, p, p->F) };
 	w->dup = llama_take_rows(&ffn, p, p->F);
 	w->dq = llama_take_rows(&att, p, p->H * p->D);
@@ -103,9 +120,11 @@ static uint64_t carve_backward(const struct llama_pass *p, void *base, struct bl
 	w->act = llama_take_rows(&low, p, p->F);
 	w->ln = llama_take_rows(&high, p, p->C);
 	w->dln = w->datt = llama_take_rows(&high, p, p->C > p->H * p->D ? p->C : p->H * p->D);
-	w->sum = llama_is16(p) ? carver_take(&high, (uint64_t)(p->N * p->C) * sizeof(float)) : w->dln;
+	w->sum = llama_is16(p) ? carver_take(&high, (uint64_t)(p->N * p->C) * sizeof(float)) :
+				 w->dln;
 	low.used = carver_max(low.used, high.used);
-	w->ops = carver_take(&low, carver_max(llama_norm_bwd_work(p), ops->attention_bwd_work(ops, &att_op)));
+	w->ops = carver_take(
+		&low, carver_max(llama_norm_bwd_work(p), ops->attention_bwd_work(ops, &att_op)));
 	return low.used;
 }
 
@@ -118,7 +137,8 @@ void llama_block_bytes(const struct llama_pass *p, struct zr_layer_bytes *out)
 	out->work_bwd = carve_backward(p, NULL, &w);
 }
 
-static int attention_forward(const struct llama_pass *p, const struct block_saved *s, const struct block_work *w)
+static int attention_forward(const struct llama_pass *p, const struct block_saved *s,
+			     const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_attention att = attention_op(p, s);
@@ -135,11 +155,12 @@ static int attention_forward(const struct llama_pass *p, const struct block_save
 	return llama_add(p, c->in, s->x2);
 }
 
-static int ffn_forward(const struct llama_pass *p, const struct block_saved *s, const struct block_work *w)
+static int ffn_forward(const struct llama_pass *p, const struct block_saved *s,
+		       const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = c->dtype, .n = p->N * p->F, .gate = s->gate, .up = s->up,
-				    .out = w->act };
+	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = c->dtype, .n = p->N * p->F,
+				    .gate = s->gate, .up = s->up, .out = w->act };
 	int rc;
 	if ((rc = llama_norm(p, s->x2, LN2_W, w->ln, s->rstd2, p->N)) ||
 	    (rc = llama_linear(p, map_gate(p), w->ln, s->gate)) ||
@@ -164,16 +185,18 @@ int llama_block_forward(const struct llama_pass *p)
 /* dln = sum, rounded */
 static int round_sum(const struct llama_pass *p, const struct block_work *w)
 {
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = p->c->dtype, .src_dtype = ZR_F32, .n = p->N * p->C,
-				 .src = w->sum, .dst = w->dln };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = p->c->dtype, .src_dtype = ZR_F32,
+				 .n = p->N * p->C, .src = w->sum, .dst = w->dln };
 	return llama_is16(p) ? p->c->ops->cast(p->c->ops, p->c->stream, &op) : ZR_OK;
 }
 
-static int ffn_backward(const struct llama_pass *p, const struct block_saved *s, const struct block_work *w)
+static int ffn_backward(const struct llama_pass *p, const struct block_saved *s,
+			const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = c->dtype, .n = p->N * p->F, .dy = w->dgate,
-					.gate = s->gate, .up = s->up, .dgate = w->dgate, .dup = w->dup, .act = w->act };
+	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = c->dtype, .n = p->N * p->F,
+					.dy = w->dgate, .gate = s->gate, .up = s->up,
+					.dgate = w->dgate, .dup = w->dup, .act = w->act };
 	int rc;
 	if ((rc = llama_linear_dx(p, map_down(p), c->grad, w->dgate)) ||
 	    (rc = c->ops->swiglu_bwd(c->ops, c->stream, &glu)) ||
@@ -189,11 +212,13 @@ static int ffn_backward(const struct llama_pass *p, const struct block_saved *s,
 }
 
 /* dq, dk, dv, before the rotation, from the gradient w.r.t. the block's output */
-static int scores_backward(const struct llama_pass *p, const struct block_saved *s, const struct block_work *w)
+static int scores_backward(const struct llama_pass *p, const struct block_saved *s,
+			   const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s), .dout = w->datt, .dq = w->dq,
-					  .dk = w->dk, .dv = w->dv, .work = w->ops };
+	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s),
+					  .dout = w->datt, .dq = w->dq, .dk = w->dk, .dv = w->dv,
+					  .work = w->ops };
 	int rc;
 	if ((rc = llama_linear_dw(p, map_o(p), s->att, c->grad)) ||
 	    (rc = llama_linear_dx(p, map_o(p), c->grad, w->datt)) ||
@@ -203,7 +228,8 @@ static int scores_backward(const struct llama_pass *p, const struct block_saved 
 	return llama_rotate(p, ZR_ROTARY_BACK, w->dk, p->K);
 }
 
-static int attention_backward(const struct llama_pass *p, const struct block_saved *s, const struct block_work *w)
+static int attention_backward(const struct llama_pass *p, const struct block_saved *s,
+			      const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
 	int rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layers.c - Llama's embedding and head, and the functions of zr.model/1 that dispatch on the layer.
+ * layers.c - Llama's embedding and head, and the functions of zr.model/1 that dispatch on the
+ * layer.
  *
  *   embedding: out = embed_tokens[token]
  *   head:      loss = cross entropy(norm(x) W^T), W the embedding if tied, else lm_head
@@ -13,18 +14,26 @@
 static int embed_forward(const struct llama_pass *p)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B, .length = p->T, .width = p->C,
-				      .vocabulary = p->g->o->vocabulary, .tokens = c->tokens, .wte = c->param[EMBED_W],
-				      .out = c->out };
+	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
+				      .length = p->T, .width = p->C,
+				      .vocabulary = p->g->o->vocabulary, .tokens = c->tokens,
+				      .wte = c->param[EMBED_W], .out = c->out };
 	return c->ops->embedding(c->ops, c->stream, &op);
 }
 
 static int embed_backward(const struct llama_pass *p)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_embedding_bwd op = { .size = sizeof op, .flags = c->accumulate[EMBED_W] ? ZR_OP_ACCUMULATE_WTE : 0,
-					  .dtype = c->dtype, .batch = p->B, .length = p->T, .width = p->C,
-					  .vocabulary = p->g->o->vocabulary, .tokens = c->tokens, .dout = c->grad,
+	struct zr_op_embedding_bwd op = { .size = sizeof op,
+					  .flags = c->accumulate[EMBED_W] ? ZR_OP_ACCUMULATE_WTE :
+									    0,
+					  .dtype = c->dtype,
+					  .batch = p->B,
+					  .length = p->T,
+					  .width = p->C,
+					  .vocabulary = p->g->o->vocabulary,
+					  .tokens = c->tokens,
+					  .dout = c->grad,
 					  .dwte = c->dparam[EMBED_W] };
 	return c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
@@ -44,8 +53,10 @@ static int head_norm_bwd(const void *pass, const void *dy, const float *stats, v
 
 static struct head head_of(const struct llama_pass *p)
 {
-	return (struct head){ .c = p->c, .rows = p->N, .width = p->C, .vocabulary = p->g->o->vocabulary, .weight = HEAD_W, .stats = 1,
-			      .norm_bwd_work = llama_norm_bwd_work(p), .pass = p, .norm = head_norm, .norm_bwd = head_norm_bwd };
+	return (struct head){ .c = p->c, .rows = p->N, .width = p->C,
+			      .vocabulary = p->g->o->vocabulary, .weight = HEAD_W, .stats = 1,
+			      .norm_bwd_work = llama_norm_bwd_work(p), .pass = p, .norm = head_norm,
+			      .norm_bwd = head_norm_bwd };
 }
 
 int llama_logits(struct zr_inst *g, const struct zr_layer_call *c, int64_t row, float *logits)
@@ -82,21 +93,23 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	NEED(cast);
 	NEED(init);
 #undef NEED
-	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) : ZR_OK;
+	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) :
+			 ZR_OK;
 }
 
-int llama_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, int32_t dtype, const struct zr_ops *ops,
-		struct zr_layer_bytes *out)
+int llama_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, int32_t dtype,
+		const struct zr_ops *ops, struct zr_layer_bytes *out)
 {
-	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype, .batch = batch,
-				   .length = length, .ops = ops };
+	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype,
+				   .batch = batch, .length = length, .ops = ops };
 	struct llama_pass p = llama_unpack(g, &c);
 	struct carver row = { 0, 0 };
 	int rc = unsupported(g, ops);
 	if (rc)
 		return rc;
 	if (length > g->o->context)
-		return zr_fail(g->host, ZR_EINVAL, "sequences of %lld tokens are longer than context = %lld",
+		return zr_fail(g->host, ZR_EINVAL,
+			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)length, (long long)g->o->context);
 	llama_take_rows(&row, &p, p.C);
 	*out = (struct zr_layer_bytes){ .size = sizeof *out, .grad = row.used };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * llama.c - model/llama: Llama (Touvron et al. 2023) and its relatives: RMSNorm before each branch, rotary positions, grouped
- * keys and values, SwiGLU. The declaration of its units, tensors and layers; layers.c computes them. Names and
- * orientation of tensors are Hugging Face's: weights of linear maps are stored [out, in].
+ * llama.c - model/llama: Llama (Touvron et al. 2023) and its relatives: RMSNorm before each branch,
+ * rotary positions, grouped keys and values, SwiGLU. The declaration of its units, tensors and
+ * layers; layers.c computes them. Names and orientation of tensors are Hugging Face's: weights of
+ * linear maps are stored [out, in].
  */
 #include "llama.h"
 
@@ -37,17 +38,20 @@ static int block_tensors(const struct llama_opts *o)
 
 static int64_t extent(const struct llama_opts *o, enum extent e)
 {
-	const int64_t is[] = { 1, o->width, o->heads * o->head_dim, o->kv_heads * o->head_dim, o->ffn_width };
+	const int64_t is[] = { 1, o->width, o->heads * o->head_dim, o->kv_heads * o->head_dim,
+			       o->ffn_width };
 	return is[e];
 }
 
-static void declare_block(const struct llama_opts *o, int64_t i, struct zr_tensor *t, char (*names)[DECL_NAME])
+static void declare_block(const struct llama_opts *o, int64_t i, struct zr_tensor *t,
+			  char (*names)[DECL_NAME])
 {
 	double residual_std = o->init_std / sqrt(2.0 * (double)o->layers);
 	int k;
 	for (k = 0; k < block_tensors(o); k++) {
 		int64_t rows = extent(o, block_tensor[k].rows);
-		snprintf(names[k], sizeof *names, "model.layers.%lld.%s", (long long)i, block_tensor[k].name);
+		snprintf(names[k], sizeof *names, "model.layers.%lld.%s", (long long)i,
+			 block_tensor[k].name);
 		if (block_tensor[k].cols)
 			t[k] = decl_matrix(names[k], rows, extent(o, block_tensor[k].cols),
 				      k == O_W || k == DOWN_W ? residual_std : o->init_std);
@@ -64,11 +68,13 @@ static void declare_units(const struct llama_opts *o, struct decl *d)
 	struct zr_tensor *t = d->tensors;
 	char(*block_names)[DECL_NAME] = d->names + L * n;
 	*t = decl_matrix("model.embed_tokens.weight", o->vocabulary, o->width, o->init_std);
-	d->units[0] = (struct zr_unit){ .name = "model.embed_tokens", .tensors = t++, .n_tensors = 1 };
+	d->units[0] =
+		(struct zr_unit){ .name = "model.embed_tokens", .tensors = t++, .n_tensors = 1 };
 	for (i = 0; i < L; i++, t += n) {
 		declare_block(o, i, t, d->names + i * n);
 		snprintf(block_names[i], sizeof *block_names, "model.layers.%lld", (long long)i);
-		d->units[1 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t, .n_tensors = (uint32_t)n };
+		d->units[1 + i] = (struct zr_unit){ .name = block_names[i], .tensors = t,
+						    .n_tensors = (uint32_t)n };
 	}
 	*t = decl_vector("model.norm.weight", o->width, 1);
 	d->units[1 + L] = (struct zr_unit){ .name = "model.norm", .tensors = t++, .n_tensors = 1 };
@@ -114,15 +120,21 @@ static void declare_scaling(const struct llama_opts *o, char *out, size_t n)
 	real_text(first, sizeof first, llama3 ? o->rope_low_freq : o->rope_beta_fast);
 	real_text(second, sizeof second, llama3 ? o->rope_high_freq : o->rope_beta_slow);
 	real_text(gain, sizeof gain, o->rope_attention);
-	at = (size_t)snprintf(out, n, "{\"rope_type\": \"%s\", \"factor\": %s", llama_scalings[o->rope_scaling], factor);
+	at = (size_t)snprintf(out, n, "{\"rope_type\": \"%s\", \"factor\": %s",
+			      llama_scalings[o->rope_scaling], factor);
 	if (llama3 || yarn)
-		at += (size_t)snprintf(out + at, n - at, ", \"original_max_position_embeddings\": %lld",
+		at += (size_t)snprintf(out + at, n - at,
+				       ", \"original_max_position_embeddings\": %lld",
 				       (long long)o->rope_original_context);
 	if (llama3)
-		at += (size_t)snprintf(out + at, n - at, ", \"low_freq_factor\": %s, \"high_freq_factor\": %s", first, second);
+		at += (size_t)snprintf(out + at, n - at,
+				       ", \"low_freq_factor\": %s, \"high_freq_factor\": %s", first,
+				       second);
 	if (yarn)
-		at += (size_t)snprintf(out + at, n - at, ", \"beta_fast\": %s, \"beta_slow\": %s, \"attention_factor\": %s", first,
-				       second, gain);
+		at += (size_t)snprintf(
+			out + at, n - at,
+			", \"beta_fast\": %s, \"beta_slow\": %s, \"attention_factor\": %s", first,
+			second, gain);
 	snprintf(out + at, n - at, "}");
 }
 
@@ -137,10 +149,14 @@ static void declare_meta(const struct llama_opts *o, struct llama_meta *m)
 	const struct {
 		const char *key;
 		int64_t value;
-	} whole[] = { { "num_hidden_layers", o->layers },       { "num_attention_heads", o->heads },
-		      { "num_key_value_heads", o->kv_heads },   { "head_dim", o->head_dim },
-		      { "hidden_size", o->width },              { "intermediate_size", o->ffn_width },
-		      { "max_position_embeddings", o->context }, { "vocab_size", o->vocabulary } };
+	} whole[] = { { "num_hidden_layers", o->layers },
+		      { "num_attention_heads", o->heads },
+		      { "num_key_value_heads", o->kv_heads },
+		      { "head_dim", o->head_dim },
+		      { "hidden_size", o->width },
+		      { "intermediate_size", o->ffn_width },
+		      { "max_position_embeddings", o->context },
+		      { "vocab_size", o->vocabulary } };
 	int i;
 	put(m, "architectures", o->qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM");
 	put(m, "model_type", o->qkv_bias ? "qwen2" : "llama");
@@ -164,9 +180,10 @@ static void declare_meta(const struct llama_opts *o, struct llama_meta *m)
 
 /* ---- declaration ---- */
 
-/* Six operations per token and parameter of a matrix product (multiply and add, forward and twice in backward), the
- * output projection included, lookups not. Attention: q k^T and p v take 2 T H D each per token and block, half of that
- * because it is causal, three times that with the backward: 6 T H D. */
+/* Six operations per token and parameter of a matrix product (multiply and add, forward and twice
+ * in backward), the output projection included, lookups not. Attention: q k^T and p v take 2 T H D
+ * each per token and block, half of that because it is causal, three times that with the backward:
+ * 6 T H D. */
 static double flops_per_token(const struct llama_opts *o)
 {
 	double C = (double)o->width, L = (double)o->layers, D = (double)o->head_dim;
@@ -223,7 +240,9 @@ static const struct zr_model_v1 llama_model = {
 	.logits = llama_logits,
 };
 
-static const struct zr_iface llama_ifaces[] = { { "zr.model/1", &llama_model }, { "zr.pretrained/1", &llama_pretrained }, { NULL, NULL } };
+static const struct zr_iface llama_ifaces[] = { { "zr.model/1", &llama_model },
+						{ "zr.pretrained/1", &llama_pretrained },
+						{ NULL, NULL } };
 
 static const struct zr_desc llama_desc = {
 	.size = sizeof llama_desc,

@@ -2,7 +2,7 @@
  *
  * llama.h - what the files of model/llama share.
  *
- *   llama.c          declaration of units, tensors and layers; instance
+ *   llama.c    declaration of units, tensors and layers; instance
  *   options.c  options and presets
  *   files.c    model directories of Hugging Face
  *   rope.c     the frequencies of rotary positions
@@ -10,8 +10,9 @@
  *   block.c    the transformer block
  *   ops.c      the device's operations, their common arguments filled in
  *
- * Names: B batch, T length, N = B*T rows, C width, H query heads, K key-value heads, D elements of a head, F width of the
- * feed-forward part, L blocks, V vocabulary. Layer 0 embeds, layers 1..L are blocks, layer L+1 is the head.
+ * Names: B batch, T length, N = B*T rows, C width, H query heads, K key-value heads, D elements of
+ * a head, F width of the feed-forward part, L blocks, V vocabulary. Layer 0 embeds, layers 1..L are
+ * blocks, layer L+1 is the head.
  */
 #ifndef ZR_LLAMA_H
 #define ZR_LLAMA_H
@@ -29,7 +30,8 @@ struct llama_opts {
 	int32_t rope_scaling; /* enum llama_scaling */
 	int64_t layers, heads, kv_heads, head_dim, width, ffn_width, context, vocabulary;
 	double norm_eps;
-	double rope_theta, rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast, rope_beta_slow, rope_attention;
+	double rope_theta, rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast,
+		rope_beta_slow, rope_attention;
 	int64_t rope_original_context;
 	double init_std;
 };
@@ -70,8 +72,9 @@ struct llama_pass {
 static inline struct llama_pass llama_unpack(const struct zr_inst *g, const struct zr_layer_call *c)
 {
 	const struct llama_opts *o = g->o;
-	return (struct llama_pass){ .g = g, .c = c, .B = c->batch, .T = c->length, .N = c->batch * c->length, .C = o->width,
-				    .H = o->heads, .K = o->kv_heads, .D = o->head_dim, .F = o->ffn_width };
+	return (struct llama_pass){ .g = g, .c = c, .B = c->batch, .T = c->length,
+				    .N = c->batch * c->length, .C = o->width, .H = o->heads,
+				    .K = o->kv_heads, .D = o->head_dim, .F = o->ffn_width };
 }
 
 static inline int llama_is16(const struct llama_pass *p)
@@ -104,7 +107,8 @@ double llama_rope_gain(const struct llama_opts *o);
 
 /* ---- ops.c ---- */
 
-/* A linear map: its weight [to, from] is tensor `weight` of the layer, its bias [to] tensor `bias`, 0: none. */
+/* A linear map: its weight [to, from] is tensor `weight` of the layer, its bias [to] tensor `bias`,
+ * 0: none. */
 struct llama_map {
 	int weight, bias;
 	int64_t from, to;
@@ -116,15 +120,18 @@ int llama_linear(const struct llama_pass *, struct llama_map, const void *x, voi
 /* dx = dy W */
 int llama_linear_dx(const struct llama_pass *, struct llama_map, const void *dy, void *dx);
 /* sum = or += dy W, in fp32 */
-int llama_linear_dx_add(const struct llama_pass *, struct llama_map, const void *dy, float *sum, int add);
+int llama_linear_dx_add(const struct llama_pass *, struct llama_map, const void *dy, float *sum,
+			int add);
 /* dW = or += dy^T x, db = or += sums of dy's columns, where they are wanted */
 int llama_linear_dw(const struct llama_pass *, struct llama_map, const void *x, const void *dy);
 
 /* Norm of `rows` rows by tensor `gamma` of the layer. */
-int llama_norm(const struct llama_pass *, const void *x, int gamma, void *y, float *rstd, int64_t rows);
+int llama_norm(const struct llama_pass *, const void *x, int gamma, void *y, float *rstd,
+	       int64_t rows);
 uint64_t llama_norm_bwd_work(const struct llama_pass *); /* bytes of its work */
 /* grad += gradient w.r.t. x; dgamma = or +=, if it is wanted */
-int llama_norm_bwd(const struct llama_pass *, const void *dy, const void *x, int gamma, const float *rstd, void *work);
+int llama_norm_bwd(const struct llama_pass *, const void *dy, const void *x, int gamma,
+		   const float *rstd, void *work);
 
 /* x turns in place, x is [N, heads * D]; flags of struct zr_op_rotary */
 int llama_rotate(const struct llama_pass *, uint32_t flags, void *x, int64_t heads);
@@ -133,14 +140,15 @@ int llama_add(const struct llama_pass *, const void *a, void *out);
 
 /* ---- block.c ---- */
 
-void llama_block_bytes(const struct llama_pass *, struct zr_layer_bytes *out); /* saved, work_fwd, work_bwd */
+/* saved, work_fwd, work_bwd */
+void llama_block_bytes(const struct llama_pass *, struct zr_layer_bytes *out);
 int llama_block_forward(const struct llama_pass *);
 int llama_block_backward(const struct llama_pass *);
 
 /* ---- layers.c: functions of zr.model/1 ---- */
 
-int llama_bytes(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype, const struct zr_ops *ops,
-		struct zr_layer_bytes *out);
+int llama_bytes(struct zr_inst *, int32_t layer, int64_t batch, int64_t length, int32_t dtype,
+		const struct zr_ops *ops, struct zr_layer_bytes *out);
 int llama_forward(struct zr_inst *, const struct zr_layer_call *);
 int llama_backward(struct zr_inst *, const struct zr_layer_call *);
 int llama_logits(struct zr_inst *, const struct zr_layer_call *, int64_t row, float *logits);

@@ -4,20 +4,23 @@
  */
 #include "llama.h"
 
-int llama_norm(const struct llama_pass *p, const void *x, int gamma, void *y, float *rstd, int64_t rows)
+int llama_norm(const struct llama_pass *p, const void *x, int gamma, void *y, float *rstd,
+	       int64_t rows)
 {
-	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = p->c->dtype, .rows = rows, .width = p->C,
-				    .eps = (float)p->g->o->norm_eps, .x = x, .gamma = p->c->param[gamma], .y = y, .rstd = rstd };
+	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = p->c->dtype, .rows = rows,
+				    .width = p->C, .eps = (float)p->g->o->norm_eps, .x = x,
+				    .gamma = p->c->param[gamma], .y = y, .rstd = rstd };
 	return p->c->ops->rmsnorm(p->c->ops, p->c->stream, &op);
 }
 
 static struct zr_op_rmsnorm_bwd norm_bwd_op(const struct llama_pass *p)
 {
-	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd), .dtype = p->c->dtype, .rows = p->N,
-					   .width = p->C };
+	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd),
+					   .dtype = p->c->dtype, .rows = p->N, .width = p->C };
 }
 
-/* Before the operation's work lies what a frozen gamma would have got: it computes that in any case. */
+/* Before the operation's work lies what a frozen gamma would have got: it computes that in any
+ * case. */
 static uint64_t unwanted(const struct llama_pass *p)
 {
 	return ((uint64_t)p->C * sizeof(float) + 63) / 64 * 64;
@@ -29,7 +32,8 @@ uint64_t llama_norm_bwd_work(const struct llama_pass *p)
 	return unwanted(p) + p->c->ops->rmsnorm_bwd_work(p->c->ops, &op);
 }
 
-int llama_norm_bwd(const struct llama_pass *p, const void *dy, const void *x, int gamma, const float *rstd, void *work)
+int llama_norm_bwd(const struct llama_pass *p, const void *dy, const void *x, int gamma,
+		   const float *rstd, void *work)
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_rmsnorm_bwd op = norm_bwd_op(p);
@@ -47,8 +51,8 @@ int llama_norm_bwd(const struct llama_pass *p, const void *dy, const void *x, in
 struct zr_op_matmul llama_matmul_op(const struct llama_pass *p, uint32_t flags)
 {
 	int32_t t = p->c->dtype;
-	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags, .a_dtype = t, .b_dtype = t,
-				      .d_dtype = t };
+	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags,
+				      .a_dtype = t, .b_dtype = t, .d_dtype = t };
 }
 
 int llama_linear(const struct llama_pass *p, struct llama_map l, const void *x, void *y)
@@ -66,7 +70,8 @@ int llama_linear(const struct llama_pass *p, struct llama_map l, const void *x, 
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
-static struct zr_op_matmul dx_op(const struct llama_pass *p, struct llama_map l, const void *dy, void *dx)
+static struct zr_op_matmul dx_op(const struct llama_pass *p, struct llama_map l, const void *dy,
+				 void *dx)
 {
 	struct zr_op_matmul op = llama_matmul_op(p, 0);
 	op.m = p->N;
@@ -86,7 +91,8 @@ int llama_linear_dx(const struct llama_pass *p, struct llama_map l, const void *
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
-int llama_linear_dx_add(const struct llama_pass *p, struct llama_map l, const void *dy, float *sum, int add)
+int llama_linear_dx_add(const struct llama_pass *p, struct llama_map l, const void *dy, float *sum,
+			int add)
 {
 	struct zr_op_matmul op = dx_op(p, l, dy, sum);
 	op.flags = add ? ZR_MM_ACCUMULATE : 0;
@@ -97,8 +103,11 @@ int llama_linear_dx_add(const struct llama_pass *p, struct llama_map l, const vo
 int llama_linear_dw(const struct llama_pass *p, struct llama_map l, const void *x, const void *dy)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_matmul op = llama_matmul_op(p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
-	struct zr_op_bias_bwd bias = { .size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy };
+	struct zr_op_matmul op = llama_matmul_op(
+		p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
+	struct zr_op_bias_bwd bias = {
+		.size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy
+	};
 	int rc = ZR_OK;
 	op.m = l.to;
 	op.n = l.from;
@@ -120,8 +129,9 @@ int llama_linear_dw(const struct llama_pass *p, struct llama_map l, const void *
 
 int llama_rotate(const struct llama_pass *p, uint32_t flags, void *x, int64_t heads)
 {
-	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype, .batch = p->B, .length = p->T,
-				   .heads = heads, .head_dim = p->D, .stride = heads * p->D, .x = x, .out = x };
+	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype,
+				   .batch = p->B, .length = p->T, .heads = heads, .head_dim = p->D,
+				   .stride = heads * p->D, .x = x, .out = x };
 	int64_t i;
 	for (i = 0; i < p->D / 2; i++)
 		op.frequency[i] = p->g->frequency[i];
@@ -130,6 +140,7 @@ int llama_rotate(const struct llama_pass *p, uint32_t flags, void *x, int64_t he
 
 int llama_add(const struct llama_pass *p, const void *a, void *out)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .n = p->N * p->C, .a = a, .b = out, .out = out };
+	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .n = p->N * p->C,
+				     .a = a, .b = out, .out = out };
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }

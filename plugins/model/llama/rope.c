@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rope.c - frequencies of rotary positions under the scaling rules of Hugging Face's configurations, whose names
- * and arithmetic these are: each step in fp32, so that a model meets the very angles that it was trained with. Only the
- * power is rounded once from fp64: there libm may differ in bits that are far below.
+ * rope.c - frequencies of rotary positions under the scaling rules of Hugging Face's
+ * configurations, whose names and arithmetic these are: each step in fp32, so that a model meets
+ * the very angles that it was trained with. Only the power is rounded once from fp64: there libm
+ * may differ in bits that are far below.
  */
 #include "llama.h"
 
 #include <math.h>
 
-/* Wavelengths beyond the original context over low_freq are stretched by factor, those below it over high_freq are left,
- * and in between the two are mixed. */
+/* Wavelengths beyond the original context over low_freq are stretched by factor, those below it
+ * over high_freq are left, and in between the two are mixed. */
 static float llama3(const struct llama_opts *o, float f)
 {
 	float original = (float)o->rope_original_context, factor = (float)o->rope_factor;
@@ -26,10 +27,13 @@ static float llama3(const struct llama_opts *o, float f)
 /* Index of the pair that turns `rotations` times within the original context. */
 static double yarn_pair(const struct llama_opts *o, double rotations)
 {
-	return (double)o->head_dim * log((double)o->rope_original_context / (rotations * 2 * M_PI)) / (2 * log(o->rope_theta));
+	return (double)o->head_dim *
+	       log((double)o->rope_original_context / (rotations * 2 * M_PI)) /
+	       (2 * log(o->rope_theta));
 }
 
-/* YaRN (Peng et al. 2023): pairs of many rotations are left, those of few are stretched, with a ramp between. */
+/* YaRN (Peng et al. 2023): pairs of many rotations are left, those of few are stretched, with a
+ * ramp between. */
 static float yarn(const struct llama_opts *o, int64_t i, float f, float power)
 {
 	double first = fmax(floor(yarn_pair(o, o->rope_beta_fast)), 0);
@@ -46,7 +50,9 @@ void llama_frequencies(const struct llama_opts *o, float *frequency)
 {
 	int64_t i;
 	for (i = 0; i < o->head_dim / 2; i++) {
-		float power = (float)pow(o->rope_theta, (double)((float)(2 * i) / (float)o->head_dim)), f = 1 / power;
+		float power = (float)pow(o->rope_theta,
+					 (double)((float)(2 * i) / (float)o->head_dim)),
+		      f = 1 / power;
 		switch (o->rope_scaling) {
 		case ROPE_LINEAR:
 			f /= (float)o->rope_factor;
@@ -57,7 +63,8 @@ void llama_frequencies(const struct llama_opts *o, float *frequency)
 		case ROPE_YARN:
 			f = yarn(o, i, f, power);
 			break;
-		default: /* ROPE_DYNAMIC changes only sequences longer than the context, which are refused */
+		/* ROPE_DYNAMIC changes only sequences longer than the context, which are refused */
+		default:
 			break;
 		}
 		frequency[i] = f;
