@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csv.c - one row per step: its number, then the metrics named by `columns`, empty where a metric was not
- * measured. The first line of the file names the columns; a resumed run appends to the same ones.
+ * csv.c - one row per step: its number, then the metrics named by `columns`, empty where a metric
+ * was not measured. The first line of the file names the columns; a resumed run appends to the same
+ * ones.
  */
 #include <zeroth/monitor.h>
 
@@ -68,7 +69,8 @@ static int header(struct zr_inst *inst)
 	if (!found[0])
 		return line_end(l);
 	if (strlen(found) != l->used || memcmp(found, l->text, l->used))
-		return zr_fail(inst->h, ZR_EINVAL, "%s: has the columns \"%s\"; set columns to these, or another path",
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s: has the columns \"%s\"; set columns to these, or another path",
 			       l->name, found);
 	l->used = 0;
 	return ZR_OK;
@@ -92,8 +94,9 @@ static void tell_unlisted(struct zr_inst *inst, const struct zr_metric *m, uint3
 			;
 		inst->told = c == inst->n;
 		if (inst->told)
-			zr_log(inst->h, ZR_LOG_INFO, "%s: no column for \"%s\"; columns = ... adds it",
-			       inst->line.name, m[i].name);
+			zr_log(inst->h, ZR_LOG_INFO,
+			       "%s: no column for \"%s\"; columns = ... adds it", inst->line.name,
+			       m[i].name);
 	}
 }
 
@@ -143,7 +146,8 @@ static void csv_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = csv_metrics, .flush = csv_flush };
+static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = csv_metrics,
+					   .flush = csv_flush };
 static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

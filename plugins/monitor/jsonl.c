@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jsonl.c - one JSON object per step: {"step":12,"loss":3.25,...}. A metric that was not measured is
- * absent; one that is infinite or NaN is null. A resumed run appends: the later line of a step counts.
+ * jsonl.c - one JSON object per step: {"step":12,"loss":3.25,...}. A metric that was not measured
+ * is absent; one that is infinite or NaN is null. A resumed run appends: the later line of a step
+ * counts.
  */
 #include <zeroth/monitor.h>
 
@@ -68,7 +69,8 @@ static void jsonl_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = jsonl_metrics, .flush = jsonl_flush };
+static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = jsonl_metrics,
+					   .flush = jsonl_flush };
 static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

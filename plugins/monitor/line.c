@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * line.c - lines of text, written whole.
+ * line.c - see line.h.
  */
 #include "line.h"
 
@@ -36,7 +36,8 @@ static int cut_torn_line(struct line *l)
 	while (n > 0 && l->text[n - 1] != '\n')
 		n--;
 	if (n == 0 && from > 0)
-		return zr_fail(l->h, ZR_EINVAL, "%s: is not a text of lines; move it away or set path", l->name);
+		return zr_fail(l->h, ZR_EINVAL,
+			       "%s: is not a text of lines; move it away or set path", l->name);
 	if (from + n == l->size)
 		return ZR_OK;
 	l->size = from + n;
@@ -47,7 +48,8 @@ static int cut_torn_line(struct line *l)
 int line_open(struct line *l, const struct zr_host *h, const char *path)
 {
 	struct stat st;
-	int rc, ours = path[0] != '/' && h->run_dir; /* what the run directory has is a file, and no link */
+	/* what the run directory has is a file, and no link */
+	int rc, ours = path[0] != '/' && h->run_dir;
 	l->h = h;
 	l->used = 0;
 	if (!ours)
@@ -56,10 +58,15 @@ int line_open(struct line *l, const struct zr_host *h, const char *path)
 		rc = snprintf(l->name, sizeof l->name, "%s/%s", h->run_dir, path);
 	if (rc < 0 || (size_t)rc >= sizeof l->name)
 		return zr_fail(h, ZR_EINVAL, "path = %s: too long", path);
-	l->fd = open(l->name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (ours ? O_NOFOLLOW | O_NONBLOCK : 0), 0666);
+	l->fd = open(l->name,
+		     O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (ours ? O_NOFOLLOW | O_NONBLOCK : 0),
+		     0666);
 	if (l->fd < 0)
-		return zr_fail(h, ZR_EINVAL, "path = %s: cannot open: %s", l->name,
-			       ours && errno == ELOOP ? "it is a symbolic link, which a run does not follow: remove it" : strerror(errno));
+		return zr_fail(
+			h, ZR_EINVAL, "path = %s: cannot open: %s", l->name,
+			ours && errno == ELOOP ?
+				"it is a symbolic link, which a run does not follow: remove it" :
+				strerror(errno));
 	rc = fstat(l->fd, &st) ? failed(l, "stat") : ZR_OK;
 	if (!rc && ours && !S_ISREG(st.st_mode))
 		rc = zr_fail(h, ZR_EINVAL, "path = %s: is not a regular file: remove it", l->name);
@@ -116,7 +123,8 @@ int line_end(struct line *l)
 	ssize_t n;
 	if (l->used == LINE_ROOM) {
 		l->used = 0;
-		return zr_fail(l->h, ZR_EINVAL, "%s: a line is longer than %d bytes", l->name, LINE_ROOM - 1);
+		return zr_fail(l->h, ZR_EINVAL, "%s: a line is longer than %d bytes", l->name,
+			       LINE_ROOM - 1);
 	}
 	l->text[l->used++] = '\n';
 	for (; l->used; p += n, l->used -= (uint32_t)n) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * line.h - a text file that grows by whole lines: each line is made in memory of its own and handed to the
- * system in one write, so that a killed run leaves at most one torn line, which the next open cuts off.
- * No function but line_open() allocates.
+ * line.h - a text file that grows by whole lines: each line is made in memory of its own and handed
+ * to the system in one write, so that a killed run leaves at most one torn line, which the next
+ * open cuts off. No function but line_open() allocates.
  */
 #ifndef ZR_MONITOR_LINE_H
 #define ZR_MONITOR_LINE_H
