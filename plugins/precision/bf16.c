@@ -13,9 +13,11 @@ static const char *const masters[] = { "fp32", "split", "none", NULL }; /* ZR_MA
 
 static const struct zr_opt options[] = {
 	UNSCALED_ON_NONFINITE,
-	ZR_OPT_ENUM(struct bf16_opts, master, ZR_O_NUMERIC, "fp32", masters,
-		    "fp32: a master copy of each parameter in fp32; split: the same bits as the bf16 copy and the 16 bits it lacks, 4 bytes "
-		    "a parameter instead of 6; none: only the bf16 copy, rounded stochastically after each update."),
+	ZR_OPT_ENUM(
+		struct bf16_opts, master, ZR_O_NUMERIC, "fp32", masters,
+		"fp32: a master copy of each parameter in fp32; split: the same bits as the bf16 "
+		"copy and the 16 bits it lacks, 4 bytes a parameter instead of 6; none: only the "
+		"bf16 copy, rounded stochastically after each update."),
 };
 
 static int bf16_info(struct zr_inst *inst, struct zr_precision_info *info)
@@ -41,7 +43,8 @@ static const struct zr_desc desc = {
 	.id = "bf16",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Parameters and activations in bf16, master copies in fp32 unless told otherwise.",
+	.summary =
+		"Parameters and activations in bf16, master copies in fp32 unless told otherwise.",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

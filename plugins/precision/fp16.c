@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fp16.c - parameters and activations in fp16 over an fp32 master, and a loss scale that keeps gradients above
- * fp16's smallest numbers: fixed, or DeepSpeed's dynamic one, which climbs until gradients overflow.
+ * fp16.c - parameters and activations in fp16 over an fp32 master, and a loss scale that keeps
+ * gradients above fp16's smallest numbers: fixed, or DeepSpeed's dynamic one, which climbs until
+ * gradients overflow.
  *
- *   overflow   the step is skipped; if r = 1 the scale is halved, down to min_loss_scale at least, else r falls by 1
- *   else       after every loss_scale_window further steps since the last overflow the scale doubles and r = hysteresis;
+ *   overflow the step is skipped; if r = 1 the scale is halved, down to min_loss_scale at least,
+ *   else r falls by 1
+ *   else after every loss_scale_window further steps since the last overflow the scale doubles and
+ *   r = hysteresis;
  *              with consecutive_hysteresis r = hysteresis after every step
  *
- * r is the record's hysteresis, at first the option's; halving does not refill it. An overflow that would halve the
- * scale at its floor is what on_nonfinite is about, and so is every overflow under a fixed scale.
+ * r is the record's hysteresis, at first the option's; halving does not refill it. An overflow that
+ * would halve the scale at its floor is what on_nonfinite is about, and so is every overflow under
+ * a fixed scale.
  */
 #include <zeroth/precision.h>
 
@@ -38,20 +42,25 @@ struct fp16_opts {
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct fp16_opts, loss_scale, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 0x1p126, "",
-	       "Factor of the loss and so of all gradients, taken out again before the update; 0 is a dynamic one."),
-	ZR_OPT(struct fp16_opts, initial_scale_power, ZR_T_I64, ZR_O_NUMERIC, TEXT(POWER), 0, MOST_POWER, "",
-	       "A dynamic scale starts at 2 to this power."),
-	ZR_OPT(struct fp16_opts, loss_scale_window, ZR_T_I64, ZR_O_NUMERIC, TEXT(WINDOW), 1, ZR_HI, "steps",
-	       "Steps without overflow after which a dynamic scale doubles."),
-	ZR_OPT(struct fp16_opts, hysteresis, ZR_T_I64, ZR_O_NUMERIC, TEXT(HYSTERESIS), 1, ZR_HI, "steps",
-	       "The overflow of this number halves a dynamic scale; those before it only skip their step."),
+	       "Factor of the loss and so of all gradients, taken out again before the update; 0 "
+	       "is a dynamic one."),
+	ZR_OPT(struct fp16_opts, initial_scale_power, ZR_T_I64, ZR_O_NUMERIC, TEXT(POWER), 0,
+	       MOST_POWER, "", "A dynamic scale starts at 2 to this power."),
+	ZR_OPT(struct fp16_opts, loss_scale_window, ZR_T_I64, ZR_O_NUMERIC, TEXT(WINDOW), 1, ZR_HI,
+	       "steps", "Steps without overflow after which a dynamic scale doubles."),
+	ZR_OPT(struct fp16_opts, hysteresis, ZR_T_I64, ZR_O_NUMERIC, TEXT(HYSTERESIS), 1, ZR_HI,
+	       "steps",
+	       "The overflow of this number halves a dynamic scale; those before it only skip "
+	       "their step."),
 	ZR_OPT(struct fp16_opts, consecutive_hysteresis, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
-	       "Count overflows anew after every step without one, instead of when the scale doubles."),
-	ZR_OPT(struct fp16_opts, min_loss_scale, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MIN_OPEN, TEXT(FLOOR), 0, 0x1p126, "",
-	       "The floor of a dynamic scale."),
-	ZR_OPT_ENUM(struct fp16_opts, on_nonfinite, ZR_O_NUMERIC, "stop", choices,
-		    "What an overflow does if the scale cannot fall, at its floor or because it is fixed: end the run, or skip the "
-		    "step."),
+	       "Count overflows anew after every step without one, instead of when the scale "
+	       "doubles."),
+	ZR_OPT(struct fp16_opts, min_loss_scale, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MIN_OPEN,
+	       TEXT(FLOOR), 0, 0x1p126, "", "The floor of a dynamic scale."),
+	ZR_OPT_ENUM(
+		struct fp16_opts, on_nonfinite, ZR_O_NUMERIC, "stop", choices,
+		"What an overflow does if the scale cannot fall, at its floor or because it is "
+		"fixed: end the run, or skip the step."),
 };
 
 struct zr_inst {
@@ -130,11 +139,17 @@ static int fp16_check(const struct zr_host *h, const void *opts)
 	const char *dead = changed(o);
 	double first = ldexp(1, (int)o->initial_scale_power);
 	if (o->loss_scale > 0 && dead)
-		return zr_fail(h, ZR_EINVAL, "loss_scale = %g is fixed, so %s does nothing: drop it, or set loss_scale = 0",
-			       o->loss_scale, dead);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"loss_scale = %g is fixed, so %s does nothing: drop it, or set loss_scale "
+			"= 0",
+			o->loss_scale, dead);
 	if (!(o->loss_scale > 0) && first < o->min_loss_scale)
-		return zr_fail(h, ZR_EINVAL, "initial_scale_power = %lld starts the scale at %g, below min_loss_scale = %g",
-			       (long long)o->initial_scale_power, first, o->min_loss_scale);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"initial_scale_power = %lld starts the scale at %g, below min_loss_scale = "
+			"%g",
+			(long long)o->initial_scale_power, first, o->min_loss_scale);
 	return ZR_OK;
 }
 
