@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_range_test.c - DeepSpeed's LRRangeTest (Smith 2018): the learning rate grows without end, so that a run shows
- * which rates still train.
+ * lr_range_test.c - DeepSpeed's LRRangeTest (Smith 2018): the learning rate grows without end, so
+ * that a run shows which rates still train.
  *
  *   lr = min * (1 + rate * interval),  interval = k / step_size, rounded down with staircase
  *
@@ -19,12 +19,12 @@ struct range_opts {
 };
 
 static const struct zr_opt options[] = {
-	ZR_OPT(struct range_opts, lr_range_test_min_lr, ZR_T_F64, ZR_O_NUMERIC, "1e-3", 0, ZR_HI, "",
-	       "Learning rate of the first update, of every parameter group."),
-	ZR_OPT(struct range_opts, lr_range_test_step_size, ZR_T_I64, ZR_O_NUMERIC, "2000", 1, ZR_HI, "updates",
-	       "Length of an interval of the test."),
-	ZR_OPT(struct range_opts, lr_range_test_step_rate, ZR_T_F64, ZR_O_NUMERIC, "1", 0, ZR_HI, "",
-	       "Growth per interval, as a multiple of lr_range_test_min_lr."),
+	ZR_OPT(struct range_opts, lr_range_test_min_lr, ZR_T_F64, ZR_O_NUMERIC, "1e-3", 0, ZR_HI,
+	       "", "Learning rate of the first update, of every parameter group."),
+	ZR_OPT(struct range_opts, lr_range_test_step_size, ZR_T_I64, ZR_O_NUMERIC, "2000", 1, ZR_HI,
+	       "updates", "Length of an interval of the test."),
+	ZR_OPT(struct range_opts, lr_range_test_step_rate, ZR_T_F64, ZR_O_NUMERIC, "1", 0, ZR_HI,
+	       "", "Growth per interval, as a multiple of lr_range_test_min_lr."),
 	ZR_OPT(struct range_opts, lr_range_test_staircase, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
 	       "Grow at the end of each interval only."),
 };
@@ -48,7 +48,8 @@ static const struct zr_desc desc = {
 	.id = "lr_range_test",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "A learning rate that grows, to find which ones train (DeepSpeed's LRRangeTest).",
+	.summary =
+		"A learning rate that grows, to find which ones train (DeepSpeed's LRRangeTest).",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

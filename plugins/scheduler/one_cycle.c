@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * one_cycle.c - DeepSpeed's OneCycle (Smith 2018): up from cycle_min_lr to cycle_max_lr, down again, then a decay.
- * DeepSpeed also cycles the optimizer's first beta against the learning rate; a scheduler here drives the learning
- * rate alone, so cycle_momentum, cycle_min_mom, cycle_max_mom and decay_mom_rate are not offered.
+ * one_cycle.c - DeepSpeed's OneCycle (Smith 2018): up from cycle_min_lr to cycle_max_lr, down
+ * again, then a decay. DeepSpeed also cycles the optimizer's first beta against the learning rate;
+ * a scheduler here drives the learning rate alone, so cycle_momentum, cycle_min_mom, cycle_max_mom
+ * and decay_mom_rate are not offered.
  *
  *   lr = min + (max - min) * s,  S = first + second, x = frac(k / S), r = first / S
- *   s = x / r for x <= r, else (x - 1) / (r - 1); with a stair count c of that half floor(s * c) / c
+ *   s = x / r for x <= r, else (x - 1) / (r - 1); with a stair count c of that half floor(s * c) /
+ *   c
  *   after the cycle (k > S): min / (1 + decay_lr_rate * (k - S) / decay_step_size)
  *
  * k is the number of updates applied before this one.
@@ -23,20 +25,23 @@ struct cycle_opts {
 };
 
 static const struct zr_opt options[] = {
-	ZR_OPT(struct cycle_opts, cycle_min_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_REQUIRED, NULL, 0, ZR_HI, "",
+	ZR_OPT(struct cycle_opts, cycle_min_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_REQUIRED, NULL, 0,
+	       ZR_HI, "",
 	       "Learning rate where the cycle starts and ends, of every parameter group."),
-	ZR_OPT(struct cycle_opts, cycle_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_REQUIRED, NULL, 0, ZR_HI, "",
-	       "Learning rate at the top of the cycle."),
+	ZR_OPT(struct cycle_opts, cycle_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_REQUIRED, NULL, 0,
+	       ZR_HI, "", "Learning rate at the top of the cycle."),
 	ZR_OPT(struct cycle_opts, decay_lr_rate, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
-	       "Decay after the cycle, per decay_step_size: cycle_min_lr / (1 + rate * intervals)."),
-	ZR_OPT(struct cycle_opts, cycle_first_step_size, ZR_T_I64, ZR_O_NUMERIC, "2000", 1, ZR_HI, "updates",
-	       "Length of the way up."),
-	ZR_OPT(struct cycle_opts, cycle_second_step_size, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 0, ZR_HI, "updates",
+	       "Decay after the cycle, per decay_step_size: cycle_min_lr / (1 + rate * "
+	       "intervals)."),
+	ZR_OPT(struct cycle_opts, cycle_first_step_size, ZR_T_I64, ZR_O_NUMERIC, "2000", 1, ZR_HI,
+	       "updates", "Length of the way up."),
+	ZR_OPT(struct cycle_opts, cycle_second_step_size, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO,
+	       "auto", 0, ZR_HI, "updates",
 	       "Length of the way down; auto is cycle_first_step_size."),
-	ZR_OPT(struct cycle_opts, cycle_first_stair_count, ZR_T_I64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
-	       "Stairs that the way up is cut into; 0 is a straight line."),
-	ZR_OPT(struct cycle_opts, cycle_second_stair_count, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 0, ZR_HI, "",
-	       "Stairs of the way down; auto is cycle_first_stair_count."),
+	ZR_OPT(struct cycle_opts, cycle_first_stair_count, ZR_T_I64, ZR_O_NUMERIC, "0", 0, ZR_HI,
+	       "", "Stairs that the way up is cut into; 0 is a straight line."),
+	ZR_OPT(struct cycle_opts, cycle_second_stair_count, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO,
+	       "auto", 0, ZR_HI, "", "Stairs of the way down; auto is cycle_first_stair_count."),
 	ZR_OPT(struct cycle_opts, decay_step_size, ZR_T_I64, ZR_O_NUMERIC, "0", 0, ZR_HI, "updates",
 	       "Interval of the decay after the cycle; 0 is no decay."),
 };
@@ -57,12 +62,16 @@ static int cycle_check(const struct zr_host *h, const void *opts)
 {
 	const struct cycle_opts *o = opts;
 	if ((o->decay_lr_rate > 0) != (o->decay_step_size > 0))
-		return zr_fail(h, ZR_EINVAL, "decay_lr_rate = %g and decay_step_size = %lld: a decay needs both above 0, none needs both 0",
-			       o->decay_lr_rate, (long long)o->decay_step_size);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"decay_lr_rate = %g and decay_step_size = %lld: a decay needs both above "
+			"0, none needs both 0",
+			o->decay_lr_rate, (long long)o->decay_step_size);
 	return ZR_OK;
 }
 
-/* Stairs are cut from whole updates: s in floating point may fall just below a stair, and off the top. */
+/* Stairs are cut from whole updates: s in floating point may fall just below a stair, and off the
+ * top. */
 static double stairs(double position, double length, int64_t count)
 {
 	return floor(position * (double)count / length) / (double)count;
@@ -70,12 +79,16 @@ static double stairs(double position, double length, int64_t count)
 
 static double share(const struct cycle_opts *o, int64_t k)
 {
-	double first = (double)o->cycle_first_step_size, second = (double)o->cycle_second_step_size, total = first + second;
+	double first = (double)o->cycle_first_step_size, second = (double)o->cycle_second_step_size,
+	       total = first + second;
 	double turns = (double)k / total, ratio = first / total, x = 1 + turns - floor(1 + turns);
 	double at = fmod((double)k, total);
 	if (x <= ratio)
-		return o->cycle_first_stair_count ? stairs(at, first, o->cycle_first_stair_count) : x / ratio;
-	return o->cycle_second_stair_count ? stairs(total - at, second, o->cycle_second_stair_count) : (x - 1) / (ratio - 1);
+		return o->cycle_first_stair_count ? stairs(at, first, o->cycle_first_stair_count) :
+						    x / ratio;
+	return o->cycle_second_stair_count ?
+		       stairs(total - at, second, o->cycle_second_stair_count) :
+		       (x - 1) / (ratio - 1);
 }
 
 static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)
@@ -87,7 +100,8 @@ static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 	else if (o->decay_step_size == 0)
 		*lr = o->cycle_min_lr;
 	else
-		*lr = o->cycle_min_lr / (1 + o->decay_lr_rate * ((double)after / (double)o->decay_step_size));
+		*lr = o->cycle_min_lr /
+		      (1 + o->decay_lr_rate * ((double)after / (double)o->decay_step_size));
 	return ZR_OK;
 }
 
@@ -100,7 +114,9 @@ static const struct zr_desc desc = {
 	.id = "one_cycle",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Up, down, then a decay (DeepSpeed's OneCycle, of the learning rate only: betas stay).",
+	.summary =
+		"Up, down, then a decay (DeepSpeed's OneCycle, of the learning rate only: betas "
+		"stay).",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

@@ -4,8 +4,8 @@
  *
  *   gamma(i) = ln(i+1) / ln(N) or i / N for 0 <= i < N,  N = max(2, warmup_num_steps)
  *
- * i is the number of the update before this one (DeepSpeed's last_batch_iteration): -1 at the first, where
- * each schedule has a value of its own.
+ * i is the number of the update before this one (DeepSpeed's last_batch_iteration): -1 at the
+ * first, where each schedule has a value of its own.
  */
 #ifndef ZR_SCHEDULER_WARMUP_H
 #define ZR_SCHEDULER_WARMUP_H
@@ -17,14 +17,15 @@
 enum { WARMUP_LOG, WARMUP_LINEAR };
 static const char *const warmup_types[] = { "log", "linear", NULL };
 
-#define WARMUP_NUM_STEPS(S)                                                                                \
-	ZR_OPT(S, warmup_num_steps, ZR_T_I64, ZR_O_NUMERIC, "1000", 1, ZR_HI, "updates",                   \
+#define WARMUP_NUM_STEPS(S) \
+	ZR_OPT(S, warmup_num_steps, ZR_T_I64, ZR_O_NUMERIC, "1000", 1, ZR_HI, "updates", \
 	       "Length of the warm-up; 1 counts as 2.")
-#define WARMUP_TYPE(S)                                                                                     \
-	ZR_OPT_ENUM(S, warmup_type, ZR_O_NUMERIC, "log", warmup_types,                                     \
+#define WARMUP_TYPE(S) \
+	ZR_OPT_ENUM(S, warmup_type, ZR_O_NUMERIC, "log", warmup_types, \
 		    "Shape of the warm-up: log rises fast first, linear evenly.")
-#define WARMUP_TOTAL_NUM_STEPS(S)                                                                          \
-	ZR_OPT(S, total_num_steps, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 1, ZR_HI, "updates",        \
+#define WARMUP_TOTAL_NUM_STEPS(S) \
+	ZR_OPT(S, total_num_steps, ZR_T_I64, ZR_O_NUMERIC | ZR_O_AUTO, "auto", 1, ZR_HI, \
+	       "updates", \
 	       "Where the decay ends, counted from the start of the run; auto is [train] steps.")
 
 static inline int64_t warmup_length(int64_t warmup_num_steps)
@@ -46,10 +47,13 @@ static inline int64_t warmup_total(int64_t total_num_steps, const struct zr_sche
 }
 
 /* Says, as DeepSpeed does, that a schedule ends inside its warm-up. */
-static inline void warmup_warn(const struct zr_host *h, int64_t total_num_steps, int64_t warmup_num_steps)
+static inline void warmup_warn(const struct zr_host *h, int64_t total_num_steps,
+			       int64_t warmup_num_steps)
 {
 	if (total_num_steps != ZR_AUTO_I64 && total_num_steps < warmup_length(warmup_num_steps))
-		zr_log(h, ZR_LOG_WARN, "total_num_steps = %lld ends the schedule inside its warm-up of %lld updates",
+		zr_log(h, ZR_LOG_WARN,
+		       "total_num_steps = %lld ends the schedule inside its warm-up of %lld "
+		       "updates",
 		       (long long)total_num_steps, (long long)warmup_length(warmup_num_steps));
 }
 

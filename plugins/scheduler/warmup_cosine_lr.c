@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * warmup_cosine_lr.c - DeepSpeed's WarmupCosineLR: each parameter group's own lr times a ratio that warms up to 1
- * and then follows half a cosine down to cos_min_ratio at total_num_steps.
+ * warmup_cosine_lr.c - DeepSpeed's WarmupCosineLR: each parameter group's own lr times a ratio that
+ * warms up to 1 and then follows half a cosine down to cos_min_ratio at total_num_steps.
  *
- *   ratio = wmin + (1 - wmin) * gamma(i), see warmup.h; from i = N on cmin + (1 - cmin) * (1 + cos(pi p)) / 2 with
+ *   ratio = wmin + (1 - wmin) * gamma(i), see warmup.h; from i = N on cmin + (1 - cmin) * (1 +
+ *   cos(pi p)) / 2 with
  *   p = min(1, (i-N+1) / max(1, T-N)); the first update (i = -1) runs at 0, whatever wmin is
  */
 #include "pure.h"
@@ -22,7 +23,8 @@ struct cosine_opts {
 static const struct zr_opt options[] = {
 	WARMUP_TOTAL_NUM_STEPS(struct cosine_opts),
 	ZR_OPT(struct cosine_opts, warmup_min_ratio, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
-	       "Share of the optimizer's lr at which the warm-up starts, with the second update; the first runs at 0."),
+	       "Share of the optimizer's lr at which the warm-up starts, with the second update; "
+	       "the first runs at 0."),
 	WARMUP_NUM_STEPS(struct cosine_opts),
 	ZR_OPT(struct cosine_opts, cos_min_ratio, ZR_T_F64, ZR_O_NUMERIC, "1e-4", 0, ZR_HI, "",
 	       "Share of the optimizer's lr that remains after the decay."),
@@ -44,7 +46,8 @@ static double ratio_of(const struct cosine_opts *o, int64_t total, int64_t i)
 	if (i < 0)
 		return 0;
 	if (i < n)
-		return o->warmup_min_ratio + warmup_gamma(o->warmup_type, n, i) * (1 - o->warmup_min_ratio);
+		return o->warmup_min_ratio +
+		       warmup_gamma(o->warmup_type, n, i) * (1 - o->warmup_min_ratio);
 	double progress = fmin(1, (double)(i - n + 1) / fmax(1, (double)(total - n)));
 	return fmax(0, o->cos_min_ratio + (1 - o->cos_min_ratio) * ((1 + cos(PI * progress)) / 2));
 }

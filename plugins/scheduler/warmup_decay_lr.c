@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * warmup_decay_lr.c - DeepSpeed's WarmupDecayLR: from warmup_min_lr to warmup_max_lr, then evenly down to
- * warmup_min_lr at total_num_steps.
+ * warmup_decay_lr.c - DeepSpeed's WarmupDecayLR: from warmup_min_lr to warmup_max_lr, then evenly
+ * down to warmup_min_lr at total_num_steps.
  *
- *   lr = min + (max - min) * gamma(i), see warmup.h; from i = N on max(0, (T-i) / max(1, T-N)) instead of gamma
+ *   lr = min + (max - min) * gamma(i), see warmup.h; from i = N on max(0, (T-i) / max(1, T-N))
+ *   instead of gamma
  *
  * The first update (i = -1) and the second (i = 0) both run at min.
  */
@@ -20,9 +21,12 @@ struct decay_opts {
 static const struct zr_opt options[] = {
 	WARMUP_TOTAL_NUM_STEPS(struct decay_opts),
 	ZR_OPT(struct decay_opts, warmup_min_lr, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
-	       "Learning rate of the first two updates, where the warm-up starts, and after the decay."),
-	ZR_OPT(struct decay_opts, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "1e-3", 0, ZR_HI, "",
-	       "Learning rate after the warm-up, of every parameter group; auto is each group's own lr."),
+	       "Learning rate of the first two updates, where the warm-up starts, and after the "
+	       "decay."),
+	ZR_OPT(struct decay_opts, warmup_max_lr, ZR_T_F64,
+	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "1e-3", 0, ZR_HI, "",
+	       "Learning rate after the warm-up, of every parameter group; auto is each group's "
+	       "own lr."),
 	WARMUP_NUM_STEPS(struct decay_opts),
 	WARMUP_TYPE(struct decay_opts),
 };

@@ -18,8 +18,10 @@ struct warmup_opts {
 static const struct zr_opt options[] = {
 	ZR_OPT(struct warmup_opts, warmup_min_lr, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
 	       "Learning rate of the first two updates, where the warm-up starts."),
-	ZR_OPT(struct warmup_opts, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
-	       "Learning rate after the warm-up, of every parameter group; auto is each group's own lr."),
+	ZR_OPT(struct warmup_opts, warmup_max_lr, ZR_T_F64,
+	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
+	       "Learning rate after the warm-up, of every parameter group; auto is each group's "
+	       "own lr."),
 	WARMUP_NUM_STEPS(struct warmup_opts),
 	WARMUP_TYPE(struct warmup_opts),
 };
