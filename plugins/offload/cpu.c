@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu.c - the plugin offload/cpu: objects in host memory, exactly as large as asked for. Requests are copies by the
- * host's threads and have happened when they return, so no ticket is ever outstanding.
+ * cpu.c - the plugin offload/cpu: objects in host memory, exactly as large as asked for. Requests
+ * are copies by the host's threads and have happened when they return, so no ticket is ever
+ * outstanding.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,11 +19,11 @@ struct opts {
 
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, pin_memory, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Lock the memory of objects, so that it is never swapped out; what cannot be locked is used as it is, and said. What a "
-	       "device copies it pins without this."),
+	       "Lock the memory of objects, so that it is never swapped out; what cannot be locked "
+	       "is used as it is, and said. What a device copies it pins without this."),
 	ZR_OPT(struct opts, pin_max, ZR_T_BYTES, ZR_O_AUTO, "auto", 0, ZR_HI, "bytes",
-	       "Memory to lock at most, more stays pageable; auto is half of what this rank may use, or 0 with "
-	       "pin_memory = no."),
+	       "Memory to lock at most, more stays pageable; auto is half of what this rank may "
+	       "use, or 0 with pin_memory = no."),
 };
 
 struct object {
@@ -40,7 +41,7 @@ struct zr_inst {
 	int told;        /* that some memory is not pinned */
 };
 
-/* ---- options -------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------- */
 
 static uint64_t machine(void)
 {
@@ -51,14 +52,17 @@ static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 {
 	struct opts *o = opts;
 	if (o->pin_max && o->pin_max != ZR_AUTO_COUNT && !o->pin_memory)
-		return zr_fail(h, ZR_EINVAL, "pin_max = %llu does nothing with pin_memory = no; set pin_memory = yes or remove it",
-			       (unsigned long long)o->pin_max);
+		return zr_fail(
+			h, ZR_EINVAL,
+			"pin_max = %llu does nothing with pin_memory = no; set pin_memory = yes or "
+			"remove it",
+			(unsigned long long)o->pin_max);
 	if (o->pin_max == ZR_AUTO_COUNT)
 		o->pin_max = o->pin_memory ? (facts->memory ? facts->memory : machine()) / 2 : 0;
 	return ZR_OK;
 }
 
-/* ---- objects -------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------- */
 
 /* Best effort: says once why memory is not pinned. */
 static void pin(struct zr_inst *s, struct object *o, const char *key)
@@ -69,12 +73,14 @@ static void pin(struct zr_inst *s, struct object *o, const char *key)
 	if (o->bytes > s->o->pin_max - s->pinned)
 		why = "pin_max would be exceeded";
 	else if (mlock(o->mem, o->bytes))
-		why = errno == ENOMEM || errno == EPERM ? "the limit of locked memory (ulimit -l) is lower" : strerror(errno);
+		why = errno == ENOMEM || errno == EPERM ?
+			      "the limit of locked memory (ulimit -l) is lower" :
+			      strerror(errno);
 	o->pinned = !why;
 	s->pinned += why ? 0 : o->bytes;
 	if (why && !s->told)
-		zr_log(s->h, ZR_LOG_WARN, "%s: %llu bytes stay pageable beside %llu pinned: %s", key, (unsigned long long)o->bytes,
-		       (unsigned long long)s->pinned, why);
+		zr_log(s->h, ZR_LOG_WARN, "%s: %llu bytes stay pageable beside %llu pinned: %s",
+		       key, (unsigned long long)o->bytes, (unsigned long long)s->pinned, why);
 	s->told |= why != NULL;
 }
 
@@ -92,8 +98,9 @@ static int make(struct zr_inst *s, const char *key, uint64_t bytes, uint64_t *ob
 	if (o->mem == MAP_FAILED) {
 		int error = errno;
 		s->h->release(s->h, o);
-		return zr_fail(s->h, error == ENOMEM ? ZR_EFIT : ZR_ENOMEM, "%s: no memory for %llu bytes: %s", key,
-			       (unsigned long long)bytes, strerror(error));
+		return zr_fail(s->h, error == ENOMEM ? ZR_EFIT : ZR_ENOMEM,
+			       "%s: no memory for %llu bytes: %s", key, (unsigned long long)bytes,
+			       strerror(error));
 	}
 	madvise(o->mem, bytes, MADV_HUGEPAGE);
 	pin(s, o, key);
@@ -126,7 +133,7 @@ static void *map(struct zr_inst *s, uint64_t object)
 	return object_of(object)->mem;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------- */
 
 struct copy {
 	char *dst;
@@ -146,8 +153,9 @@ static int inside(struct zr_inst *s, const struct object *o, uint64_t off, uint6
 {
 	if (off <= o->bytes && bytes <= o->bytes - off)
 		return ZR_OK;
-	return zr_fail(s->h, ZR_EINVAL, "%llu bytes at %llu of an object of %llu", (unsigned long long)bytes,
-		       (unsigned long long)off, (unsigned long long)o->bytes);
+	return zr_fail(s->h, ZR_EINVAL, "%llu bytes at %llu of an object of %llu",
+		       (unsigned long long)bytes, (unsigned long long)off,
+		       (unsigned long long)o->bytes);
 }
 
 static void copy(struct zr_inst *s, void *dst, const void *src, uint64_t bytes)
@@ -157,7 +165,8 @@ static void copy(struct zr_inst *s, void *dst, const void *src, uint64_t bytes)
 		s->h->parallel(s->h, (int64_t)((bytes - 1) / COPY_CUT + 1), copy_item, &c);
 }
 
-static int read_object(struct zr_inst *s, uint64_t object, uint64_t off, void *dst, uint64_t bytes, uint64_t *ticket)
+static int read_object(struct zr_inst *s, uint64_t object, uint64_t off, void *dst, uint64_t bytes,
+		       uint64_t *ticket)
 {
 	const struct object *o = object_of(object);
 	int rc = inside(s, o, off, bytes);
@@ -168,7 +177,8 @@ static int read_object(struct zr_inst *s, uint64_t object, uint64_t off, void *d
 	return ZR_OK;
 }
 
-static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const void *src, uint64_t bytes, uint64_t *ticket)
+static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const void *src,
+			uint64_t bytes, uint64_t *ticket)
 {
 	struct object *o = object_of(object);
 	int rc = inside(s, o, off, bytes);
@@ -181,7 +191,9 @@ static int write_object(struct zr_inst *s, uint64_t object, uint64_t off, const 
 
 static int no_ticket(struct zr_inst *s, uint64_t ticket)
 {
-	return ticket ? zr_fail(s->h, ZR_ESTATE, "there is no ticket %llu", (unsigned long long)ticket) : ZR_OK;
+	return ticket ? zr_fail(s->h, ZR_ESTATE, "there is no ticket %llu",
+				(unsigned long long)ticket) :
+			ZR_OK;
 }
 
 static int test(struct zr_inst *s, uint64_t ticket)
@@ -196,13 +208,14 @@ static int drain(struct zr_inst *s)
 	return ZR_OK;
 }
 
-/* ---- instance ------------------------------------------------------------------------------------- */
+/* ---- instance -------------------------------------------------------------------- */
 
 static int info(struct zr_inst *s, struct zr_tier_info *i)
 {
 	(void)s;
-	*i = (struct zr_tier_info){ .size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED, .max_inflight = 1, .direct = 1,
-				    .align = 1, .capacity = UINT64_MAX };
+	*i = (struct zr_tier_info){ .size = i->size, .mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
+				    .max_inflight = 1, .direct = 1, .align = 1,
+				    .capacity = UINT64_MAX };
 	return ZR_OK;
 }
 
@@ -224,8 +237,10 @@ static void destroy(struct zr_inst *s)
 	s->h->release(s->h, s);
 }
 
-static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .make = make, .discard = discard, .read = read_object,
-					   .write = write_object, .map = map, .test = test, .wait = no_ticket, .drain = drain };
+static const struct zr_offload_v1 vtbl = { .size = sizeof vtbl, .info = info, .make = make,
+					   .discard = discard, .read = read_object,
+					   .write = write_object, .map = map, .test = test,
+					   .wait = no_ticket, .drain = drain };
 static const struct zr_iface ifaces[] = { { "zr.offload/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adagrad.c - Adagrad (Duchi et al. 2011) as torch.optim.Adagrad, computed by the device that holds the memory:
- * one sweep per segment, see struct zr_op_adagrad for the formula. State: one fp32 sum of squares per element.
+ * adagrad.c - Adagrad (Duchi et al. 2011) as torch.optim.Adagrad, computed by the device that holds
+ * the memory: one sweep per segment, see struct zr_op_adagrad for the formula. State: one fp32 sum
+ * of squares per element.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
@@ -20,7 +21,8 @@ struct adagrad_opts {
 
 #define CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 static const struct zr_opt options[] = {
-	ZR_OPT(struct adagrad_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "1e-2", 0, ZR_HI, "", "Learning rate."),
+	ZR_OPT(struct adagrad_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "1e-2", 0, ZR_HI, "",
+	       "Learning rate."),
 	ZR_OPT(struct adagrad_opts, lr_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
 	       "Step t divides the learning rate by 1 + (t - 1) times this."),
 	ZR_OPT(struct adagrad_opts, eps, ZR_T_F64, CHANGES, "1e-10", 0, ZR_HI, "",
@@ -28,8 +30,8 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct adagrad_opts, weight_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
 	       "Share of each parameter that is added to its gradient (L2)."),
 	/* not per group: it is the first value of the state */
-	ZR_OPT(struct adagrad_opts, initial_accumulator_value, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
-	       "First value of the sum of squares."),
+	ZR_OPT(struct adagrad_opts, initial_accumulator_value, ZR_T_F64, ZR_O_NUMERIC, "0", 0,
+	       ZR_HI, "", "First value of the sum of squares."),
 };
 
 struct zr_inst {

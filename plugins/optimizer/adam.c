@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adam.c - Adam (Kingma and Ba 2015) with weight decay as an L2 penalty, as torch.optim.Adam, computed by the device
- * that holds the memory: one sweep per segment, see struct zr_op_adamw for the formula.
+ * adam.c - Adam (Kingma and Ba 2015) with weight decay as an L2 penalty, as torch.optim.Adam,
+ * computed by the device that holds the memory: one sweep per segment, see struct zr_op_adamw for
+ * the formula.
  */
 #include "adam_family.h"
 

@@ -26,7 +26,8 @@ const struct zr_state *adam_states(struct zr_inst *inst, uint32_t *n)
 	return inst->moment_dtype == ZR_BF16 ? narrow : wide;
 }
 
-struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off, int64_t n, int l2)
+struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off,
+			   int64_t n, int l2)
 {
 	const struct adam_opts *o = s->opts;
 	return (struct zr_op_adamw){
@@ -64,7 +65,8 @@ int adam_step(struct zr_inst *inst, const struct zr_opt_step *s, int l2)
 
 int adam_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
-	const struct adam_opts *o = opts; /* the rest comes with every piece, by its group */
+	/* other options come with every sub-group, from its parameter group */
+	const struct adam_opts *o = opts;
 	struct zr_inst *inst = malloc(sizeof *inst);
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");

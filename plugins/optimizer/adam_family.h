@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adam_family.h - what adamw, adam and cpu_adam share: options, state, and how a piece becomes the operation adamw
- * (struct zr_op_adamw has the formula). State: two moments per element, fp32 or bf16.
+ * adam_family.h - what adamw, adam and cpu_adam share: options, state, and how a sub-group is
+ * updated by the operation adamw (struct zr_op_adamw has the formula). State: two moments per
+ * element, fp32 or bf16.
  */
 #ifndef ZR_OPTIMIZER_ADAM_FAMILY_H
 #define ZR_OPTIMIZER_ADAM_FAMILY_H
@@ -23,19 +24,21 @@ extern const char *const adam_moments[];
 #define ADAM_CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 
 /* Rows of an option table whose struct begins with a struct adam_opts. */
-#define ADAM_OPTIONS(decay)                                                                                        \
-	ZR_OPT(struct adam_opts, lr, ZR_T_F64, ADAM_CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate."), \
-	ZR_OPT(struct adam_opts, betas, ZR_T_F64S, ADAM_CHANGES | ZR_O_MAX_OPEN, "0.9, 0.999", 0, 1, "",           \
-	       "Decay per step of the averages of the gradient and of its square."),                               \
-	ZR_OPT(struct adam_opts, eps, ZR_T_F64, ADAM_CHANGES, "1e-8", 0, ZR_HI, "",                                \
-	       "Added to the root of the averaged square before dividing by it."),                                 \
-	ZR_OPT(struct adam_opts, weight_decay, ZR_T_F64, ADAM_CHANGES, "0", 0, ZR_HI, "", decay),                  \
-	ZR_OPT(struct adam_opts, bias_correction, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0, "",                        \
-	       "Divide the averages by what their start at zero left out."),                                       \
-	/* not per group: it decides the type of the state */                                                      \
-	ZR_OPT_ENUM(struct adam_opts, moments, ZR_O_NUMERIC, "fp32", adam_moments,                                 \
-		    "Type in which both averages are kept; bf16 takes 4 bytes less per parameter and rounds to "   \
-		    "nearest, so that with betas above 0.998 an average of squares rises but never falls.")
+#define ADAM_OPTIONS(decay) \
+	ZR_OPT(struct adam_opts, lr, ZR_T_F64, ADAM_CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "", \
+	       "Learning rate."), \
+	ZR_OPT(struct adam_opts, betas, ZR_T_F64S, ADAM_CHANGES | ZR_O_MAX_OPEN, "0.9, 0.999", \
+	       0, 1, "", "Decay per step of the averages of the gradient and of its square."), \
+	ZR_OPT(struct adam_opts, eps, ZR_T_F64, ADAM_CHANGES, "1e-8", 0, ZR_HI, "", \
+	       "Added to the root of the averaged square before dividing by it."), \
+	ZR_OPT(struct adam_opts, weight_decay, ZR_T_F64, ADAM_CHANGES, "0", 0, ZR_HI, "", decay), \
+	ZR_OPT(struct adam_opts, bias_correction, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0, "", \
+	       "Divide the averages by what their start at zero left out."), \
+	/* not per group: it decides the type of the state */ \
+	ZR_OPT_ENUM(struct adam_opts, moments, ZR_O_NUMERIC, "fp32", adam_moments, \
+		    "Type in which both averages are kept; bf16 takes 4 bytes less per parameter " \
+		    "and rounds to nearest, so that with betas above 0.998 an average of squares " \
+		    "rises but never falls.")
 
 struct zr_inst {
 	const struct zr_host *h;
@@ -47,8 +50,9 @@ void adam_destroy(struct zr_inst *inst);
 
 const struct zr_state *adam_states(struct zr_inst *inst, uint32_t *n);
 
-/* The operation on elements [off, off + n) of a piece. l2: Adam's form of the weight decay. */
-struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off, int64_t n, int l2);
+/* The operation on elements [off, off + n) of a sub-group. l2: Adam's form of the weight decay. */
+struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off,
+			   int64_t n, int l2);
 /* step() on the device that holds the memory. */
 int adam_step(struct zr_inst *inst, const struct zr_opt_step *s, int l2);
 

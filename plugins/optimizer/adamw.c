@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * adamw.c - AdamW (Loshchilov and Hutter 2019), computed by the device that holds the memory: one sweep
- * per segment, see struct zr_op_adamw for the formula.
+ * adamw.c - AdamW (Loshchilov and Hutter 2019), computed by the device that holds the memory: one
+ * sweep per segment, see struct zr_op_adamw for the formula.
  */
 #include "adam_family.h"
 

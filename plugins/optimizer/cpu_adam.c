@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu_adam.c - AdamW or Adam on host memory, whatever the device: our own sweep with the widest vectors of this
- * processor on the host's threads. Same formula and same bits as adamw and adam on device/cpu: no operation of
- * the kernel depends on the width of its vectors, nor on where a piece is cut.
+ * cpu_adam.c - AdamW or Adam on host memory, whatever the device: our own sweep with the widest
+ * vectors of this processor on the host's threads. Same formula and same bits as adamw and adam on
+ * device/cpu: no operation of the kernel depends on the width of its vectors, nor on where a
+ * sub-group is split.
  */
 #include "adam_family.h"
 
@@ -17,19 +18,22 @@ struct cpu_adam_opts {
 };
 
 static const struct zr_opt options[] = {
-	ADAM_OPTIONS("Share of each parameter that a step takes away, times the learning rate, or that is added to its "
-		     "gradient, by adamw_mode."),
+	ADAM_OPTIONS(
+		"Share of each parameter that a step takes away, times the learning rate, or that "
+		"is added to its gradient, by adamw_mode."),
 	ZR_OPT(struct cpu_adam_opts, adamw_mode, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0, "",
-	       "Decay the parameters themselves (AdamW); no adds the decay to the gradient (Adam, L2)."),
+	       "Decay the parameters themselves (AdamW); no adds the decay to the gradient (Adam, "
+	       "L2)."),
 };
 
 struct job {
-	struct zr_op_adamw op; /* on the whole piece */
+	struct zr_op_adamw op; /* on the whole sub-group */
 	const struct zr_cpu_kernels *k;
 	const struct zr_opt_step *s;
 };
 
-/* Elements [item * CUT, item * CUT + CUT) of the piece, where they belong to a segment. */
+/* Updates those of the elements [item * CUT, item * CUT + CUT) of the sub-group that belong to a
+ * segment. */
 static void update(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
@@ -38,7 +42,8 @@ static void update(void *arg, int64_t item, int32_t worker)
 	(void)worker;
 	for (i = 0; i < j->s->n_seg; i++) {
 		const struct zr_seg *g = &j->s->seg[i];
-		int64_t from = g->off > lo ? g->off : lo, to = g->off + g->n < hi ? g->off + g->n : hi;
+		int64_t from = g->off > lo ? g->off : lo;
+		int64_t to = g->off + g->n < hi ? g->off + g->n : hi;
 		if (from < to)
 			j->k->adamw(&j->op, from, to);
 	}

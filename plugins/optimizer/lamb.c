@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lamb.c - LAMB (You et al. 2020): Adam's direction, scaled per parameter by the ratio of the norms of the parameter
- * and of its step. Computed by the device that holds the memory in two sweeps, see struct zr_op_lamb: the host adds
- * up the norms over blocks and ranks in between. State: two fp32 moments per element.
+ * lamb.c - LAMB (You et al. 2020): Adam's direction, scaled per parameter by the ratio of the norms
+ * of the parameter and of its step. Computed by the device that holds the memory in two sweeps, see
+ * struct zr_op_lamb: the host adds up the norms over blocks and ranks in between. State: two fp32
+ * moments per element.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
@@ -30,8 +31,10 @@ static const struct zr_opt options[] = {
 	       "Added to the root of the averaged square before dividing by it."),
 	ZR_OPT(struct lamb_opts, weight_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
 	       "Share of each parameter that is added to its direction, before the norm is taken."),
-	ZR_OPT(struct lamb_opts, min_coeff, ZR_T_F64, CHANGES, "0.01", 0, ZR_HI, "", "Least ratio of the two norms."),
-	ZR_OPT(struct lamb_opts, max_coeff, ZR_T_F64, CHANGES, "10", 0, ZR_HI, "", "Greatest ratio of the two norms."),
+	ZR_OPT(struct lamb_opts, min_coeff, ZR_T_F64, CHANGES, "0.01", 0, ZR_HI, "",
+	       "Least ratio of the two norms."),
+	ZR_OPT(struct lamb_opts, max_coeff, ZR_T_F64, CHANGES, "10", 0, ZR_HI, "",
+	       "Greatest ratio of the two norms."),
 	ZR_OPT(struct lamb_opts, bias_correction, ZR_T_BOOL, CHANGES, "yes", 0, 0, "",
 	       "Divide the averages by what their start at zero left out."),
 };
@@ -51,7 +54,8 @@ static int lamb_check(const struct zr_host *h, const void *opts)
 {
 	const struct lamb_opts *o = opts;
 	if (o->min_coeff > o->max_coeff)
-		return zr_fail(h, ZR_EINVAL, "min_coeff = %g is above max_coeff = %g", o->min_coeff, o->max_coeff);
+		return zr_fail(h, ZR_EINVAL, "min_coeff = %g is above max_coeff = %g", o->min_coeff,
+			       o->max_coeff);
 	return ZR_OK;
 }
 
@@ -62,7 +66,7 @@ static const struct zr_state *lamb_states(struct zr_inst *inst, uint32_t *n)
 	return states;
 }
 
-/* The operation on elements [off, off + n) of the piece. */
+/* The operation on elements [off, off + n) of the sub-group. */
 static struct zr_op_lamb op_on(const struct zr_opt_step *s, int64_t off, int64_t n)
 {
 	const struct lamb_opts *o = s->opts;
@@ -93,7 +97,8 @@ static int device_lacks_lamb(const struct zr_inst *inst, const struct zr_ops *op
 	return zr_fail(inst->h, ZR_ENOTSUP, "this device has no lamb operations");
 }
 
-/* The end of the segments from `i` on that lie end to end, full blocks but for the last: one operation for them. */
+/* The end of the segments from `i` on that lie end to end, full blocks but for the last: one
+ * operation for them. */
 static uint64_t run_end(const struct zr_opt_step *s, uint64_t i)
 {
 	for (i++; i < s->n_seg; i++)
@@ -108,8 +113,10 @@ static int lamb_partial(struct zr_inst *inst, const struct zr_opt_step *s, doubl
 	int rc = device_lacks_lamb(inst, s->ops);
 	for (i = 0; i < s->n_seg && !rc; i++)
 		if (s->seg[i].n > ZR_BLOCK)
-			rc = zr_fail(inst->h, ZR_EINVAL, "partial: a segment of %lld elements is longer than a block of %d",
-				     (long long)s->seg[i].n, ZR_BLOCK);
+			rc = zr_fail(
+				inst->h, ZR_EINVAL,
+				"partial: a segment of %lld elements is longer than a block of %d",
+				(long long)s->seg[i].n, ZR_BLOCK);
 	for (i = 0; i < s->n_seg && !rc; i = end) {
 		struct zr_op_lamb op;
 		end = run_end(s, i);
@@ -137,7 +144,7 @@ static int lamb_step(struct zr_inst *inst, const struct zr_opt_step *s)
 static int lamb_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	struct zr_inst *inst = malloc(sizeof *inst);
-	(void)opts; /* every piece brings those of its group */
+	(void)opts; /* every sub-group brings those of its parameter group */
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;

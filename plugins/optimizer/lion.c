@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lion.c - Lion (Chen et al. 2023), computed by the device that holds the memory: one sweep per segment, see
- * struct zr_op_lion for the formula. State: one fp32 average per element.
+ * lion.c - Lion (Chen et al. 2023), computed by the device that holds the memory: one sweep per
+ * segment, see struct zr_op_lion for the formula. State: one fp32 average per element.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
@@ -19,7 +19,8 @@ struct lion_opts {
 #define CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 static const struct zr_opt options[] = {
 	ZR_OPT(struct lion_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "1e-4", 0, ZR_HI, "",
-	       "Learning rate: how far every parameter moves per step; some 3 to 10 times below AdamW's."),
+	       "Learning rate: how far every parameter moves per step; some 3 to 10 times below "
+	       "AdamW's."),
 	ZR_OPT(struct lion_opts, betas, ZR_T_F64S, CHANGES | ZR_O_MAX_OPEN, "0.9, 0.99", 0, 1, "",
 	       "Share of the average in the direction of a step, and its decay per step."),
 	ZR_OPT(struct lion_opts, weight_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
@@ -69,7 +70,7 @@ static int lion_step(struct zr_inst *inst, const struct zr_opt_step *s)
 static int lion_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	struct zr_inst *inst = malloc(sizeof *inst);
-	(void)opts; /* every piece brings those of its group */
+	(void)opts; /* every sub-group brings those of its parameter group */
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;

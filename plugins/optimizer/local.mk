@@ -1,6 +1,7 @@
 # Plugins of the role optimizer: arithmetic of an update.
 optimizerplugindir = $(plugindir)/optimizer
-optimizerplugin_LTLIBRARIES = %D%/adagrad.la %D%/adam.la %D%/adamw.la %D%/cpu_adam.la %D%/lamb.la %D%/lion.la %D%/muon.la \
+optimizerplugin_LTLIBRARIES = %D%/adagrad.la %D%/adam.la %D%/adamw.la %D%/cpu_adam.la \
+	%D%/lamb.la %D%/lion.la %D%/muon.la \
 	%D%/sgd.la
 
 adam_family = %D%/adam_family.c %D%/adam_family.h %D%/piece.h

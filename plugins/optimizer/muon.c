@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * muon.c - Muon (Jordan 2024) as torch.optim.Muon, in fp32: the momentum of a matrix is made nearly orthogonal by
- * Newton-Schulz iterations X <- (a I + b X X' + c (X X')^2) X with the coefficients of its author, and that is the
- * step. Products and sweeps by the device that holds the memory; see struct zr_op_muon. State: one fp32 buffer.
+ * muon.c - Muon (Jordan 2024) as torch.optim.Muon, in fp32: the momentum of a matrix is made nearly
+ * orthogonal by Newton-Schulz iterations X <- (a I + b X X' + c (X X')^2) X with the coefficients
+ * of its author, and that is the step. Products and sweeps by the device that holds the memory; see
+ * struct zr_op_muon. State: one fp32 buffer.
  *
- * Shapes: X is [rows, cols] as the parameter; with k = min(rows, cols) the products are X X' or X' X, [k, k], whichever
- * is smaller, and then factor * X or X * factor: so a tall matrix needs no transposed copy.
+ * Shapes: X is [rows, cols] as the parameter; with k = min(rows, cols) the products are X X' or X'
+ * X, [k, k], whichever is smaller, and then factor * X or X * factor: so a tall matrix needs no
+ * transposed copy.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
@@ -34,7 +36,8 @@ struct muon_opts {
 
 #define CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 static const struct zr_opt options[] = {
-	ZR_OPT(struct muon_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "2e-2", 0, ZR_HI, "", "Learning rate."),
+	ZR_OPT(struct muon_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "2e-2", 0, ZR_HI, "",
+	       "Learning rate."),
 	ZR_OPT(struct muon_opts, momentum, ZR_T_F64, CHANGES | ZR_O_MAX_OPEN, "0.95", 0, 1, "",
 	       "Decay per step of the average of the gradient."),
 	ZR_OPT(struct muon_opts, nesterov, ZR_T_BOOL, CHANGES, "yes", 0, 0, "",
@@ -43,9 +46,11 @@ static const struct zr_opt options[] = {
 	       "Share of each parameter, times the learning rate, that a step takes away."),
 	ZR_OPT(struct muon_opts, ns_steps, ZR_T_I64, CHANGES, "5", 1, 100, "",
 	       "Newton-Schulz iterations that make a step orthogonal."),
-	ZR_OPT_ENUM(struct muon_opts, adjust_lr_fn, CHANGES, "original", adjustments,
-		    "Scale of a step by the shape of its matrix: original, sqrt(max(1, rows / columns)); "
-		    "match_rms_adamw, 0.2 sqrt(max(rows, columns)), so that AdamW's learning rates fit."),
+	ZR_OPT_ENUM(
+		struct muon_opts, adjust_lr_fn, CHANGES, "original", adjustments,
+		"Scale of a step by the shape of its matrix: original, sqrt(max(1, rows / "
+		"columns)); match_rms_adamw, 0.2 sqrt(max(rows, columns)), so that AdamW's "
+		"learning rates fit."),
 };
 
 static const struct zr_state states[] = { { "momentum_buffer", ZR_F32, 0, 0 } };
@@ -103,13 +108,24 @@ static uint64_t muon_whole_work(struct zr_inst *inst, const int64_t *dims, int32
 }
 
 /* D[m, n] = op(a) op(b) of contiguous fp32 matrices. */
-static int product(const struct zr_opt_step *s, uint32_t flags, int64_t m, int64_t n, int64_t k, const float *a,
-		   const float *b, float *d)
+static int product(const struct zr_opt_step *s, uint32_t flags, int64_t m, int64_t n, int64_t k,
+		   const float *a, const float *b, float *d)
 {
 	struct zr_op_matmul op = {
-		.size = sizeof op, .flags = flags, .a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_F32,
-		.m = m, .n = n, .k = k, .lda = flags & ZR_MM_TRANS_A ? m : k, .ldb = flags & ZR_MM_TRANS_B ? k : n, .ldd = n,
-		.a = a, .b = b, .d = d,
+		.size = sizeof op,
+		.flags = flags,
+		.a_dtype = ZR_F32,
+		.b_dtype = ZR_F32,
+		.d_dtype = ZR_F32,
+		.m = m,
+		.n = n,
+		.k = k,
+		.lda = flags & ZR_MM_TRANS_A ? m : k,
+		.ldb = flags & ZR_MM_TRANS_B ? k : n,
+		.ldd = n,
+		.a = a,
+		.b = b,
+		.d = d,
 	};
 	return s->ops->matmul(s->ops, s->stream, &op);
 }
@@ -119,16 +135,18 @@ static int newton_schulz(const struct zr_opt_step *s, struct work *w, int64_t ro
 {
 	int tall = rows > cols;
 	int64_t k = lesser(rows, cols);
-	struct zr_op_muon_factor f = { .size = sizeof f, .n = k, .a = NS_A, .b = NS_B, .c = NS_C, .gram = w->gram,
-				       .square = w->square };
+	struct zr_op_muon_factor f = { .size = sizeof f, .n = k, .a = NS_A, .b = NS_B, .c = NS_C,
+				       .gram = w->gram, .square = w->square };
 	float *x = w->x;
-	int rc = product(s, tall ? ZR_MM_TRANS_A : ZR_MM_TRANS_B, k, k, tall ? rows : cols, x, x, w->gram);
+	int rc = product(s, tall ? ZR_MM_TRANS_A : ZR_MM_TRANS_B, k, k, tall ? rows : cols, x, x,
+			 w->gram);
 	if (!rc)
 		rc = product(s, 0, k, k, k, w->gram, w->gram, w->square);
 	if (!rc)
 		rc = s->ops->muon_factor(s->ops, s->stream, &f);
 	if (!rc)
-		rc = tall ? product(s, 0, rows, k, k, x, w->gram, w->next) : product(s, 0, k, cols, k, w->gram, x, w->next);
+		rc = tall ? product(s, 0, rows, k, k, x, w->gram, w->next) :
+			    product(s, 0, k, cols, k, w->gram, x, w->next);
 	w->x = w->next;
 	w->next = x;
 	return rc;
@@ -176,15 +194,18 @@ static int muon_step_whole(struct zr_inst *inst, const struct zr_opt_step *s)
 	const struct zr_seg *seg = &s->seg[0];
 	uint64_t need;
 	struct work w;
-	if (!ZR_HAS(s->ops, struct zr_ops, muon_update) || !s->ops->matmul || !s->ops->muon_momentum ||
-	    !s->ops->muon_normalize || !s->ops->muon_factor || !s->ops->muon_update)
+	if (!ZR_HAS(s->ops, struct zr_ops, muon_update) || !s->ops->matmul ||
+	    !s->ops->muon_momentum || !s->ops->muon_normalize || !s->ops->muon_factor ||
+	    !s->ops->muon_update)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no muon operations");
 	if (s->n_seg != 1 || seg->ndim != 2 || seg->n != seg->dims[0] * seg->dims[1])
-		return zr_fail(inst->h, ZR_EINVAL, "%s is not a whole matrix; give it to another optimizer in a group",
-			       s->n_seg ? seg->name : "an empty piece");
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "%s is not a whole matrix; give it to another optimizer in a group",
+			       s->n_seg ? seg->name : "an empty sub-group");
 	need = lay_out(NULL, seg->dims).bytes;
 	if (!ZR_HAS(s, struct zr_opt_step, work_bytes) || s->work_bytes < need)
-		return zr_fail(inst->h, ZR_EINVAL, "%s needs %llu bytes of work memory", seg->name, (unsigned long long)need);
+		return zr_fail(inst->h, ZR_EINVAL, "%s needs %llu bytes of work memory", seg->name,
+			       (unsigned long long)need);
 	w = lay_out(s->work, seg->dims);
 	return update(s, s->opts, &w);
 }
@@ -192,7 +213,7 @@ static int muon_step_whole(struct zr_inst *inst, const struct zr_opt_step *s)
 static int muon_step(struct zr_inst *inst, const struct zr_opt_step *s)
 {
 	(void)s;
-	return zr_fail(inst->h, ZR_ENOTSUP, "muon takes whole matrices, not pieces");
+	return zr_fail(inst->h, ZR_ENOTSUP, "muon takes whole matrices, not sub-groups");
 }
 
 static int muon_create(const struct zr_host *h, const void *opts, struct zr_inst **out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * piece.h - addresses inside the buffers of a piece.
+ * piece.h - addresses inside the buffers of a sub-group.
  */
 #ifndef ZR_OPTIMIZER_PIECE_H
 #define ZR_OPTIMIZER_PIECE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sgd.c - stochastic gradient descent with torch.optim.SGD's momentum, computed by the device that holds
- * the memory; see struct zr_op_sgd for the formula. State: one fp32 buffer per element if momentum > 0.
+ * sgd.c - stochastic gradient descent with torch.optim.SGD's momentum, computed by the device that
+ * holds the memory; see struct zr_op_sgd for the formula. State: one fp32 buffer per element if
+ * momentum > 0.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
@@ -20,7 +21,8 @@ struct sgd_opts {
 
 #define CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 static const struct zr_opt options[] = {
-	ZR_OPT(struct sgd_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate."),
+	ZR_OPT(struct sgd_opts, lr, ZR_T_F64, CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "",
+	       "Learning rate."),
 	/* not per group: it decides whether there is a buffer at all */
 	ZR_OPT(struct sgd_opts, momentum, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
 	       "Share of the last direction that is kept; 0 needs no state."),
@@ -43,10 +45,12 @@ static int sgd_check(const struct zr_host *h, const void *opts)
 {
 	const struct sgd_opts *o = opts;
 	if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
-		return zr_fail(h, ZR_EINVAL, "nesterov = yes needs momentum > 0 and dampening = 0, got %g and %g",
+		return zr_fail(h, ZR_EINVAL,
+			       "nesterov = yes needs momentum > 0 and dampening = 0, got %g and %g",
 			       o->momentum, o->dampening);
 	if (o->dampening != 0 && o->momentum <= 0)
-		return zr_fail(h, ZR_EINVAL, "dampening = %g does nothing without momentum", o->dampening);
+		return zr_fail(h, ZR_EINVAL, "dampening = %g does nothing without momentum",
+			       o->dampening);
 	return ZR_OK;
 }
 

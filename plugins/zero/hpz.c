@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hpz.c - ZeRO++'s hierarchical partition: parameters are split over the ranks of a node only, so gathering never
- * leaves it, at the price of one copy per node; gradients and optimizer's state are split over all ranks.
+ * hpz.c - ZeRO++'s hierarchical partition: parameters are split over the ranks of a node only, so
+ * gathering never leaves it, at the price of one copy per node; gradients and optimizer's state are
+ * split over all ranks.
  */
 #include "policy.h"
 

@@ -1,6 +1,7 @@
 # Plugins of the role zero: who holds what, and when it moves.
 zeroplugindir = $(plugindir)/zero
-zeroplugin_LTLIBRARIES = %D%/stage0.la %D%/stage1.la %D%/stage2.la %D%/stage3.la %D%/hpz.la %D%/mics.la
+zeroplugin_LTLIBRARIES = \
+	%D%/stage0.la %D%/stage1.la %D%/stage2.la %D%/stage3.la %D%/hpz.la %D%/mics.la
 
 zero_whole = %D%/policy.c %D%/policy.h
 zero_split = $(zero_whole) %D%/split.c

@@ -1,47 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy.c - see policy.h: options, buckets, and the way of gradients and new parameters.
+ * policy.c - see policy.h: options, buckets, and when gradients and new parameters are sent.
  */
 #include "policy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(f, min, doc) ZR_OPT(struct policy_opts, f, ZR_T_COUNT, ZR_O_AUTO, "auto", min, ZR_HI, "elements", doc)
+#define COUNT(f, min, doc) \
+	ZR_OPT(struct policy_opts, f, ZR_T_COUNT, ZR_O_AUTO, "auto", min, ZR_HI, "elements", doc)
 
 const struct zr_opt policy_options[POLICY_SPLIT_OPTS] = {
 	COUNT(reduce_bucket_size, 1,
-	      "Gradients are reduced in lists of at most this many elements, a larger unit alone; auto is the unit "
-	      "of middle size: a block of a transformer."),
+	      "Gradients are reduced in lists of at most this many elements, a larger unit alone; "
+	      "auto is the unit of middle size: a block of a transformer."),
 	COUNT(allgather_bucket_size, 1,
-	      "Parameters are gathered and published in lists of at most this many elements, a larger unit alone; auto is "
-	      "the unit of middle size."),
+	      "Parameters are gathered and published in lists of at most this many elements, a "
+	      "larger unit alone; auto is the unit of middle size."),
 	COUNT(sub_group_size, ZR_BLOCK,
-	      "The optimizer updates pieces of at most this many elements; where its state is offloaded, pieces are what is in memory at "
-	      "a time. Rounded up to whole blocks of 2048 elements; auto is 4194304, or the largest unit if that is smaller."),
+	      "The optimizer updates sub-groups of at most this many elements; where its state is "
+	      "offloaded, only some sub-groups are in memory at a time. Rounded up to whole blocks "
+	      "of 2048 elements; auto is 4194304, or the largest unit if that is smaller."),
 	ZR_OPT(struct policy_opts, overlap_comm, ZR_T_BOOL, 0, "yes", 0, 0, "",
-	       "Communicate beside computation: gradients of several layers share a list, lists are published between "
-	       "updates, parameters are prefetched; no does each where it is due."),
+	       "Overlap communication with computation: gradients of several layers share a list, "
+	       "lists are published between updates, parameters are prefetched; no does each when "
+	       "it is due."),
 	ZR_OPT(struct policy_opts, update_in_backward, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "Update units as soon as their gradients are complete, beside the backward of the layers below: a processor that holds "
-	       "the optimizer's state then works while a GPU computes, and with one micro-batch a rank in a step the sums of gradients are "
-	       "never in memory together. For gradient_clipping = 0, on_nonfinite = stop, no loss scale, and optimizers without sums over "
-	       "whole parameters. Non-finite gradients then end the training when some units are updated: the last checkpoint is what is "
-	       "left."),
+	       "Update units as soon as their gradients are complete, beside the backward of the "
+	       "layers below: a processor that holds the optimizer's state then works while a GPU "
+	       "computes, and with one micro-batch a rank in a step the sums of gradients are "
+	       "never in memory together. For gradient_clipping = 0, on_nonfinite = stop, no loss "
+	       "scale, and optimizers without sums over whole parameters. Non-finite gradients "
+	       "then end the training after some units were updated: resume it from the last "
+	       "checkpoint."),
 	ZR_OPT(struct policy_opts, gather_16bit_weights_on_model_save, ZR_T_BOOL, 0, "no", 0, 0, "",
-	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: model.safetensors of that type and "
-	       "config.json, as other tools load them."),
+	       "The end of a training in 16 bits also leaves model-16bit/ in the run directory: "
+	       "model.safetensors of that type and config.json, as other tools load them."),
 	COUNT(prefetch_bucket_size, 0,
-	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle size, 0 without overlap_comm. Where a "
-	      "gather has several legs, as from disk to a GPU, auto is the largest unit and one of middle size per further leg."),
+	      "Most elements gathered ahead of their use, 0 for none; auto is the unit of middle "
+	      "size, 0 without overlap_comm. Where a gather consists of several transfers, as from "
+	      "disk to a GPU and between ranks, auto is the largest unit and one of middle size "
+	      "per further transfer."),
 	COUNT(max_live_parameters, 0,
-	      "Most elements gathered at a time unless one layer needs more; auto is the largest unit and twice "
-	      "the one of middle size, and one more per further leg of a gather."),
+	      "Most elements gathered at a time unless one layer needs more; auto is the largest "
+	      "unit and twice the one of middle size, and one more per further transfer of a "
+	      "gather."),
 	COUNT(max_reuse_distance, 0,
-	      "A unit stays gathered if layers with fewer elements than this run before its next use, 0 for never; auto is "
-	      "twice the largest unit, so the last block stays over the head."),
+	      "A unit stays gathered if layers with fewer elements than this run before its next "
+	      "use, 0 for never; auto is twice the largest unit, so the last block stays over the "
+	      "head."),
 	COUNT(persistence_threshold, 0,
-	      "Units of at most this many elements are not split and never gathered; auto is 8192, four blocks."),
+	      "Units of at most this many elements are not split and never gathered; auto is 8192, "
+	      "four blocks."),
 };
 
 static void settle(uint64_t *option, uint64_t value)
@@ -55,13 +65,19 @@ int policy_resolve(const struct zr_host *h, const struct zr_facts *facts, void *
 	struct policy_opts *o = opts;
 	int known = ZR_HAS(facts, struct zr_facts, largest_unit) && facts->largest_unit > 0;
 	uint64_t largest = known ? (uint64_t)facts->largest_unit : 1;
-	uint64_t block = ZR_HAS(facts, struct zr_facts, typical_unit) && facts->typical_unit > 0 ? (uint64_t)facts->typical_unit : largest;
-	uint64_t further = ZR_HAS(facts, struct zr_facts, gather_legs) && facts->gather_legs > 1 ? (uint64_t)facts->gather_legs - 1 : 0;
+	uint64_t block = ZR_HAS(facts, struct zr_facts, typical_unit) && facts->typical_unit > 0 ?
+				 (uint64_t)facts->typical_unit :
+				 largest;
+	uint64_t further = ZR_HAS(facts, struct zr_facts, gather_legs) && facts->gather_legs > 1 ?
+				   (uint64_t)facts->gather_legs - 1 :
+				   0;
 	(void)h;
 	settle(&o->reduce_bucket_size, block);
 	settle(&o->allgather_bucket_size, block);
 	settle(&o->sub_group_size, largest < 4194304 ? largest : 4194304);
-	settle(&o->prefetch_bucket_size, !o->overlap_comm ? 0 : further ? largest + further * block : block);
+	settle(&o->prefetch_bucket_size, !o->overlap_comm ? 0 :
+					 further	  ? largest + further * block :
+							    block);
 	settle(&o->max_live_parameters, largest + (2 + further) * block);
 	settle(&o->max_reuse_distance, 2 * largest);
 	settle(&o->persistence_threshold, 4 * ZR_BLOCK);
@@ -73,7 +89,10 @@ int policy_check(const struct zr_host *h, const void *opts)
 {
 	const struct policy_opts *o = opts;
 	if (!o->overlap_comm && o->prefetch_bucket_size > 0)
-		return zr_fail(h, ZR_EINVAL, "prefetch_bucket_size does nothing with overlap_comm = no: leave it out or set it to 0");
+		return zr_fail(
+			h, ZR_EINVAL,
+			"prefetch_bucket_size does nothing with overlap_comm = no: leave it out or "
+			"set it to 0");
 	return ZR_OK;
 }
 
@@ -99,7 +118,8 @@ static int is_small(const struct zr_inst *inst, int64_t elements)
 	return (uint64_t)elements <= inst->o->persistence_threshold;
 }
 
-int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of, struct zr_groups *out)
+int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of,
+		  struct zr_groups *out)
 {
 	*out = of;
 	if (is_small(inst, elements))
@@ -107,7 +127,8 @@ int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups
 	return ZR_OK;
 }
 
-void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t), uint64_t limit)
+void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t),
+		 uint64_t limit)
 {
 	b->verb = verb;
 	b->n = 0;
@@ -184,7 +205,8 @@ static int reduce(struct zr_inst *inst, const struct zr_point *p, const struct z
 	}
 	if (!rc && !inst->o->overlap_comm)
 		rc = bucket_close(&inst->grads, s);
-	if (inst->complete - inst->grads.n > inst->reduced) { /* at most one reduce is outstanding */
+	/* at most one reduce is outstanding */
+	if (inst->complete - inst->grads.n > inst->reduced) {
 		inst->arrived = inst->reduced;
 		inst->reduced = inst->complete - inst->grads.n;
 	}
@@ -201,7 +223,8 @@ static int publish(struct zr_inst *inst, const struct zr_stage *s, int32_t unit)
 
 static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t *units, int32_t n)
 {
-	int64_t piece = inst->o->sub_group_size < INT64_MAX ? (int64_t)inst->o->sub_group_size : INT64_MAX - ZR_BLOCK;
+	int64_t piece = inst->o->sub_group_size < INT64_MAX ? (int64_t)inst->o->sub_group_size :
+							      INT64_MAX - ZR_BLOCK;
 	int32_t i;
 	int rc = ZR_OK;
 	bucket_open(&inst->list, s->publish, inst->o->allgather_bucket_size);
@@ -216,7 +239,8 @@ static int update(struct zr_inst *inst, const struct zr_stage *s, const int32_t 
 }
 
 /* Those of the first `end` units with complete gradients that are not updated yet. */
-static int update_early(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s, int32_t end)
+static int update_early(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s,
+			int32_t end)
 {
 	int32_t first = inst->updated;
 	if (!inst->o->update_in_backward || p->program != ZR_PROG_LAST_MICRO || first >= end)

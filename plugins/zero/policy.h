@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy.h - what the ZeRO stages share: options, lists of units (buckets), and two policies. policy_at moves
- * gradients and new parameters; split_at also gathers and drops parameters that are split over ranks. A stage
- * adds only its groups: ZERO_STAGE. Elements are counted everywhere, never bytes.
+ * policy.h - what the ZeRO stages share: options, lists of units (buckets), and two policies.
+ * policy_at moves gradients and new parameters; split_at also gathers and drops parameters that are
+ * split over ranks. A stage adds only its groups: ZERO_STAGE. Elements are counted everywhere,
+ * never bytes.
  */
 #ifndef ZR_ZERO_POLICY_H
 #define ZR_ZERO_POLICY_H
@@ -12,12 +13,14 @@
 struct policy_opts {
 	uint64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
 	/* of stages that split parameters, else 0 */
-	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance, persistence_threshold;
+	uint64_t prefetch_bucket_size, max_live_parameters, max_reuse_distance,
+		persistence_threshold;
 	uint8_t overlap_comm, update_in_backward;
 	uint8_t gather_16bit_weights_on_model_save; /* the host's: it looks it up by name */
 };
 
-/* The table of struct policy_opts; stages whose parameters stay whole offer only its first entries. */
+/* The table of struct policy_opts; stages whose parameters stay whole offer only its first
+ * entries. */
 #define POLICY_WHOLE_OPTS 6
 #define POLICY_SPLIT_OPTS 10
 extern const struct zr_opt policy_options[POLICY_SPLIT_OPTS];
@@ -30,8 +33,10 @@ struct bucket {
 	int64_t elements, limit;
 };
 
-void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t), uint64_t limit);
-/* Closes first if the unit does not fit, and at once when full, so that the collective starts early. */
+void bucket_open(struct bucket *b, int (*verb)(const struct zr_stage *, const int32_t *, int32_t),
+		 uint64_t limit);
+/* Closes first if the unit does not fit, and at once when full, so that the collective starts
+ * early. */
 int bucket_add(struct bucket *b, const struct zr_stage *s, int32_t unit);
 int bucket_close(struct bucket *b, const struct zr_stage *s);
 
@@ -43,8 +48,9 @@ struct zr_inst {
 	int32_t n_units;       /* that they have room for */
 	struct bucket grads;   /* complete gradients, open until END */
 	int32_t *order;        /* units in the order in which their gradients are complete */
-	int32_t complete, reduced, arrived, updated; /* the first so many of them: of these lists were closed; before the last closed
-						      * ones, so that their reduce was waited for; were updated */
+	/* the first so many of them: of these lists were closed; before the last closed ones, so
+	 * that their reduce was waited for; were updated */
+	int32_t complete, reduced, arrived, updated;
 	struct bucket list;    /* closed before an answer ends */
 	uint8_t *whole;        /* per unit: too small to be worth gathering */
 	uint8_t *full;         /* gathered and not dropped */
@@ -58,28 +64,42 @@ int policy_create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 void policy_destroy(struct zr_inst *inst);
 
 /* The groups of a stage; a unit that is too small to be worth gathering stays whole. */
-int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of, struct zr_groups *out);
+int policy_groups(const struct zr_inst *inst, int64_t elements, struct zr_groups of,
+		  struct zr_groups *out);
 
 int policy_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
 int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s);
 
 /* All of a stage: id, summary, number of options, the policy that answers points, and the groups of
  * parameters, gradients and state. The last line of its file, as ZR_PLUGIN, which it ends with. */
-#define ZERO_STAGE(name, text, options, answer, ...)                                                       \
-	static int stage_groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out) \
-	{                                                                                                  \
-		(void)unit;                                                                                \
-		return policy_groups(inst, elements, (struct zr_groups){ __VA_ARGS__ }, out);              \
-	}                                                                                                  \
-	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, .groups = stage_groups, .at = answer }; \
-	static const struct zr_iface ifaces[] = { { "zr.zero/1", &vtbl }, { NULL, NULL } };                \
-	static const struct zr_desc desc = {                                                               \
-		.size = sizeof desc, .role = "zero", .id = name, .version = "1", .license = "Apache-2.0",  \
-		.summary = text, .ifaces = ifaces, .opts = policy_options, .n_opts = options,              \
-		.opt_stride = sizeof *policy_options, .opts_size = sizeof(struct policy_opts),             \
-		.resolve = policy_resolve, .check = policy_check, .create = policy_create,                 \
-		.destroy = policy_destroy,                                                                 \
-	};                                                                                                 \
+#define ZERO_STAGE(name, text, options, answer, ...) \
+	static int stage_groups(struct zr_inst *inst, int32_t unit, int64_t elements, \
+				struct zr_groups *out) \
+	{ \
+		(void)unit; \
+		return policy_groups(inst, elements, (struct zr_groups){ __VA_ARGS__ }, out); \
+	} \
+	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, \
+						.groups = stage_groups, \
+						.at = answer }; \
+	static const struct zr_iface ifaces[] = { { "zr.zero/1", &vtbl }, { NULL, NULL } }; \
+	static const struct zr_desc desc = { \
+		.size = sizeof desc, \
+		.role = "zero", \
+		.id = name, \
+		.version = "1", \
+		.license = "Apache-2.0", \
+		.summary = text, \
+		.ifaces = ifaces, \
+		.opts = policy_options, \
+		.n_opts = options, \
+		.opt_stride = sizeof *policy_options, \
+		.opts_size = sizeof(struct policy_opts), \
+		.resolve = policy_resolve, \
+		.check = policy_check, \
+		.create = policy_create, \
+		.destroy = policy_destroy, \
+	}; \
 	ZR_PLUGIN(&desc)
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split.c - the policy for parameters that are split over ranks: gather what a use needs, then what later uses
- * need as far as the limits go; after a use, drop what none needs soon.
+ * split.c - the policy for parameters that are split over ranks: gather what a use needs, then what
+ * later uses need as far as the limits go; after a use, drop what none needs soon.
  *
- * At every point at most max(max_live_parameters, elements of one use) are full. Prefetch goes strictly by the
- * order of uses, so what is full for a later use never stands in the way of an earlier one.
+ * At every point at most max(max_live_parameters, elements of one node of the schedule) are
+ * gathered. Prefetch strictly follows the order of the schedule, so that a unit gathered for a
+ * later node never displaces one that an earlier node needs.
  */
 #include "policy.h"
 
@@ -30,8 +31,10 @@ static void no_longer_ahead(struct zr_inst *inst, const struct zr_stage *s, int3
 	inst->elements_ahead -= s->elements(s, unit);
 }
 
-/* The full unit that is needed last among those the current use does not need, -1 if there is none. */
-static int32_t idlest(const struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s)
+/* The full unit that is needed last among those the current use does not need, -1 if there is
+ * none. */
+static int32_t idlest(const struct zr_inst *inst, const struct zr_point *p,
+		      const struct zr_stage *s)
 {
 	int32_t u, next, last = -1, found = -1;
 	for (u = 0; u < s->n_units; u++) {
@@ -46,9 +49,10 @@ static int32_t idlest(const struct zr_inst *inst, const struct zr_point *p, cons
 	return found;
 }
 
-/* Drops units kept for reuse until `missing` more elements fit. None is ahead: had there been room for one, what
- * this use needs would be full. */
-static int make_room(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s, int64_t missing)
+/* Drops units kept for reuse until `missing` more elements fit. None is ahead: had there been room
+ * for one, what this use needs would be full. */
+static int make_room(struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s,
+		     int64_t missing)
 {
 	int32_t u;
 	int rc = ZR_OK;
@@ -85,8 +89,10 @@ static int gather_needed(struct zr_inst *inst, const struct zr_point *p, const s
 	return rc ? rc : bucket_close(&inst->list, s);
 }
 
-/* Takes the units of one later use; those full already cost no gather, only room. *more: whether all fitted. */
-static int prefetch_use(struct zr_inst *inst, const struct zr_stage *s, const struct zr_use *use, int64_t *live, int *more)
+/* Takes the units of one later use; those full already cost no gather, only room. *more: whether
+ * all fitted. */
+static int prefetch_use(struct zr_inst *inst, const struct zr_stage *s, const struct zr_use *use,
+			int64_t *live, int *more)
 {
 	uint32_t i;
 	int rc = ZR_OK;
@@ -121,7 +127,8 @@ static int prefetch(struct zr_inst *inst, const struct zr_point *p, const struct
 }
 
 /* Whether uses with fewer than max_reuse_distance elements lie before the unit's next one. */
-static int is_used_soon(const struct zr_inst *inst, const struct zr_point *p, const struct zr_stage *s, int32_t unit)
+static int is_used_soon(const struct zr_inst *inst, const struct zr_point *p,
+			const struct zr_stage *s, int32_t unit)
 {
 	int32_t i, next = s->next_use(s, unit, p->use);
 	int64_t between = 0;

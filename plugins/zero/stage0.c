@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stage0.c - nothing is split: every rank holds all parameters, gradients and optimizer state. Parameters are
- * always whole, so nothing is ever gathered.
+ * stage0.c - nothing is split: every rank holds all parameters, gradients and optimizer state.
+ * Parameters are always whole, so nothing is ever gathered.
  */
 #include "policy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stage1.c - ZeRO 1: the optimizer's state is split over all ranks. Each updates its own blocks; publishing
- * gathers the new parameters.
+ * stage1.c - ZeRO 1: the optimizer's state is split over all ranks. Each updates its own blocks;
+ * publishing gathers the new parameters.
  */
 #include "policy.h"
 

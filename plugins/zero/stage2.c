@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stage2.c - ZeRO 2: gradients, too, are split over all ranks. A list of units is reduced to their homes, after
- * which nobody holds their gradients whole.
+ * stage2.c - ZeRO 2: gradients, too, are split over all ranks. After a list of units is reduced to
+ * their owners, no rank holds their gradients whole.
  */
 #include "policy.h"
 

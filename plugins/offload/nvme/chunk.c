@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * chunk.c - requests cut into chunks that direct I/O can move (N1), and what became of each. Reads and writes take
- * turns, so that a disk which can do both at once does; each kind goes in the order of its requests.
+ * chunk.c - splits requests into chunks that direct I/O can move (N1), and notes the result of
+ * each. Reads and writes take turns, so that a disk that can do both at once does so; each kind
+ * goes in the order of its requests.
  */
 #include "nvme.h"
 
@@ -21,9 +22,11 @@ int nv_chunks(struct zr_inst *d)
 	d->chunks = d->h->alloc(d->h, (uint64_t)n * sizeof *d->chunks, "workspace");
 	d->bounce_mem = d->h->alloc(d->h, d->o->block_size + d->unit, "workspace");
 	if (!d->chunks || !d->bounce_mem)
-		return zr_fail(d->h, ZR_ENOMEM, "no memory for %lld chunks and a buffer of %llu bytes", (long long)n,
+		return zr_fail(d->h, ZR_ENOMEM,
+			       "no memory for %lld chunks and a buffer of %llu bytes", (long long)n,
 			       (unsigned long long)d->o->block_size);
-	d->bounce = (char *)d->bounce_mem + (d->unit - (uintptr_t)d->bounce_mem % d->unit) % d->unit;
+	d->bounce = (char *)d->bounce_mem +
+		    (d->unit - (uintptr_t)d->bounce_mem % d->unit) % d->unit;
 	while (n-- > 0) {
 		d->chunks[n].next = d->free_chunks;
 		d->free_chunks = &d->chunks[n];
@@ -42,7 +45,7 @@ void nv_refuse(struct nv_request *r, const char *format, ...)
 	va_end(ap);
 }
 
-/* ---- cutting ------------------------------------------------------------------------------------------- */
+/* ---- cutting --------------------------------------------------------------------- */
 
 static uint64_t down(uint64_t x, uint64_t unit)
 {
@@ -59,7 +62,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Where the chunk that starts at lo ends: with its block, and so that as little as possible is partial. */
+/* Where the chunk that starts at lo ends: with its block, and so that as little as possible is
+ * partial. */
 static uint64_t cut_at(const struct zr_inst *d, const struct nv_request *r, uint64_t lo)
 {
 	uint64_t end = smaller(r->off + r->bytes, down(lo, d->o->block_size) + d->o->block_size);
@@ -74,7 +78,8 @@ static uint64_t cut_at(const struct zr_inst *d, const struct nv_request *r, uint
 static int range_of(const struct zr_inst *d, const struct nv_chunk *c)
 {
 	for (int i = 0; i < d->ranges; i++)
-		if (c->mem >= d->range[i].base && (uint64_t)(c->mem - d->range[i].base) + c->bytes <= d->range[i].bytes)
+		if (c->mem >= d->range[i].base &&
+		    (uint64_t)(c->mem - d->range[i].base) + c->bytes <= d->range[i].bytes)
 			return i;
 	return -1;
 }
@@ -86,13 +91,14 @@ static void sign(struct zr_inst *d, const struct nv_chunk *c)
 		sum[(c->at + i) / d->unit] = XXH3_64bits(c->mem + i, d->unit);
 }
 
-/* A whole unit is written as it is. The units of a partial write are read first, but for the end of an object, where
- * nobody owns the rest. */
+/* A whole unit is written as it is. The units of a partial write are read first, but for the end of
+ * an object, where nobody owns the rest. */
 static void prepare_write(struct zr_inst *d, struct nv_chunk *c)
 {
 	const struct nv_request *r = c->request;
 	if (c->partial) {
-		c->write = c->lo == c->at && (c->hi == c->at + c->bytes || c->hi == r->object->bytes);
+		int to_end = c->hi == c->at + c->bytes || c->hi == r->object->bytes;
+		c->write = c->lo == c->at && to_end;
 		if (!c->write)
 			return;
 		memset(c->mem, 0, c->bytes);
@@ -112,7 +118,8 @@ static struct nv_chunk *cut(struct zr_inst *d, struct nv_request *r)
 		return NULL;
 	d->bounce_busy |= partial;
 	d->free_chunks = c->next;
-	*c = (struct nv_chunk){ .request = r, .lo = lo, .hi = hi, .at = down(lo, d->unit), .write = r->write, .partial = partial,
+	*c = (struct nv_chunk){ .request = r, .lo = lo, .hi = hi, .at = down(lo, d->unit),
+				.write = r->write, .partial = partial,
 				.mem = partial ? d->bounce : mem };
 	c->bytes = (uint32_t)(up(hi, d->unit) - c->at);
 	c->range = range_of(d, c);
@@ -160,18 +167,21 @@ struct nv_chunk *nv_next(struct zr_inst *d)
 	return NULL;
 }
 
-/* ---- settling ------------------------------------------------------------------------------------------ */
+/* ---- settling -------------------------------------------------------------------- */
 
 static void verify(struct zr_inst *d, const struct nv_chunk *c)
 {
 	const uint64_t *sum = c->request->object->sum;
 	for (uint64_t i = 0; sum && i < c->bytes; i += d->unit)
 		if (sum[(c->at + i) / d->unit] != XXH3_64bits(c->mem + i, d->unit)) {
-			nv_refuse(c->request,
-				  "%s/%s: the %llu bytes at offset %llu are not what was written there (checksum): the disk, or "
-				  "somebody who writes to it, damages data: choose another path and go on from a checkpoint with "
-				  "--resume",
-				  d->path, c->request->object->name, (unsigned long long)d->unit, (unsigned long long)(c->at + i));
+			nv_refuse(
+				c->request,
+				"%s/%s: the %llu bytes at offset %llu are not what was written "
+				"there (checksum): the disk, or somebody who writes to it, damages "
+				"data: choose another path and go on from a checkpoint with "
+				"--resume",
+				d->path, c->request->object->name, (unsigned long long)d->unit,
+				(unsigned long long)(c->at + i));
 			return;
 		}
 }
@@ -217,16 +227,17 @@ static int more(struct zr_inst *d, struct nv_chunk *c, int moved)
 	if (moved == -EINTR || moved == -EAGAIN)
 		return 1;
 	if (moved < 0) {
-		nv_refuse(r, "%s/%s: %s %u bytes at offset %llu: %s", d->path, r->object->name, doing, c->bytes - c->done,
-			  (unsigned long long)at, strerror(-moved));
+		nv_refuse(r, "%s/%s: %s %u bytes at offset %llu: %s", d->path, r->object->name,
+			  doing, c->bytes - c->done, (unsigned long long)at, strerror(-moved));
 		return 0;
 	}
 	if ((uint32_t)moved == c->bytes - c->done)
 		return moved_all(d, c);
 	if ((uint32_t)moved < d->unit) {
 		nv_examine(d, r);
-		nv_refuse(r, "%s/%s: %s %u bytes at offset %llu stopped after %d", d->path, r->object->name, doing,
-			  c->bytes - c->done, (unsigned long long)at, moved);
+		nv_refuse(r, "%s/%s: %s %u bytes at offset %llu stopped after %d", d->path,
+			  r->object->name, doing, c->bytes - c->done, (unsigned long long)at,
+			  moved);
 		return 0;
 	}
 	c->done += (uint32_t)down((uint64_t)moved, d->unit);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dir.c - N4: PATH/zeroth-offload-r<rank>-<random>, one per instance, with a file that is locked as long as the process
- * lives. A directory whose lock can be had is that of a dead run.
+ * dir.c - N4: PATH/zeroth-offload-r<rank>-<random>, one per instance, with a file that is locked as
+ * long as the process lives. A directory whose lock can be had is that of a dead run.
  *
- * Whoever gets the lock owns the directory: the maker, or one that cleans up and came between making and locking. The
- * loser goes elsewhere. A lock on a file that is removed already is no lock.
+ * Whoever gets the lock owns the directory: the maker, or one that cleans up and came between
+ * making and locking. The loser goes elsewhere. A lock on a file that is removed already is no
+ * lock.
  */
 #define _GNU_SOURCE
 #include "nvme.h"
@@ -38,7 +39,7 @@ static int take_lock(int dir)
 	return -error;
 }
 
-/* ---- what dead runs left ------------------------------------------------------------------------------- */
+/* ---- what dead runs left --------------------------------------------------------- */
 
 static int is_data(const char *name)
 {
@@ -51,7 +52,8 @@ static int is_ours(const char *name)
 {
 	int rank, end = 0;
 	unsigned long long random;
-	return sscanf(name, PREFIX "%d-%16llx%n", &rank, &random, &end) == 2 && (size_t)end == strlen(name);
+	return sscanf(name, PREFIX "%d-%16llx%n", &rank, &random, &end) == 2 &&
+	       (size_t)end == strlen(name);
 }
 
 /* Removes the files of objects, nothing else; their number and bytes. */
@@ -64,8 +66,8 @@ static int empty(int dir, uint64_t *bytes)
 	if (!list && copy >= 0)
 		close(copy);
 	while (list && (e = readdir(list)))
-		if (is_data(e->d_name) && !fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
-		    !unlinkat(dir, e->d_name, 0)) {
+		if (is_data(e->d_name) && !fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		    S_ISREG(st.st_mode) && !unlinkat(dir, e->d_name, 0)) {
 			*bytes += (uint64_t)st.st_blocks * 512;
 			n++;
 		}
@@ -83,10 +85,12 @@ static void remove_if_dead(struct zr_inst *d, const char *name)
 	if (lock >= 0) {
 		n = empty(dir, &bytes);
 		if (!unlinkat(dir, NV_LOCK, 0) && !unlinkat(d->parent, name, AT_REMOVEDIR))
-			zr_log(d->h, ZR_LOG_INFO, "removed %s/%s, left by a run that died: %d files, %llu bytes", d->o->path,
-			       name, n, (unsigned long long)bytes);
+			zr_log(d->h, ZR_LOG_INFO,
+			       "removed %s/%s, left by a run that died: %d files, %llu bytes",
+			       d->o->path, name, n, (unsigned long long)bytes);
 		else
-			zr_log(d->h, ZR_LOG_WARN, "cannot remove %s/%s, left by a run that died: %s", d->o->path, name,
+			zr_log(d->h, ZR_LOG_WARN,
+			       "cannot remove %s/%s, left by a run that died: %s", d->o->path, name,
 			       strerror(errno));
 		close(lock);
 	}
@@ -108,18 +112,20 @@ static void remove_dead(struct zr_inst *d)
 		closedir(list);
 }
 
-/* ---- the own one --------------------------------------------------------------------------------------- */
+/* ---- the own one ----------------------------------------------------------------- */
 
 static int make_own(struct zr_inst *d)
 {
 	uint64_t random = 0;
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
 		return -errno;
-	snprintf(d->name, sizeof d->name, PREFIX "%d-%016llx", d->h->rank, (unsigned long long)random);
+	snprintf(d->name, sizeof d->name, PREFIX "%d-%016llx", d->h->rank,
+		 (unsigned long long)random);
 	if (mkdirat(d->parent, d->name, 0700))
 		return errno == EEXIST ? -EWOULDBLOCK : -errno;
 	d->dir = openat(d->parent, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	d->lock = d->dir >= 0 ? take_lock(d->dir) : errno == ENOENT ? -EWOULDBLOCK : -errno; /* removed by then */
+	/* removed by then */
+	d->lock = d->dir >= 0 ? take_lock(d->dir) : errno == ENOENT ? -EWOULDBLOCK : -errno;
 	if (d->lock >= 0)
 		return 0;
 	if (d->dir >= 0)
@@ -134,16 +140,21 @@ int nv_dir_open(struct zr_inst *d)
 	int rc = -EWOULDBLOCK;
 	d->parent = open(d->o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->parent < 0)
-		return zr_fail(d->h, ZR_EINVAL, "path = %s: %s; name a directory on the disk that is to hold the data", d->o->path,
-			       strerror(errno));
-	int alone = !flock(d->parent, LOCK_EX); /* so that none cleans up while another makes; where that cannot be, they retry */
+		return zr_fail(
+			d->h, ZR_EINVAL,
+			"path = %s: %s; name a directory on the disk that is to hold the data",
+			d->o->path, strerror(errno));
+	/* so that none cleans up while another makes; where that cannot be, they retry */
+	int alone = !flock(d->parent, LOCK_EX);
 	remove_dead(d);
 	for (int i = 0; i < TRIES && rc == -EWOULDBLOCK; i++)
 		rc = make_own(d);
 	if (alone)
 		flock(d->parent, LOCK_UN);
 	if (rc)
-		return zr_fail(d->h, ZR_EINVAL, "path = %s: cannot make and lock a directory in it: %s", d->o->path, strerror(-rc));
+		return zr_fail(d->h, ZR_EINVAL,
+			       "path = %s: cannot make and lock a directory in it: %s", d->o->path,
+			       strerror(-rc));
 	snprintf(d->path, sizeof d->path, "%s/%s", d->o->path, d->name);
 	return ZR_OK;
 }

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nvme.h - the plugin offload/nvme: every object is a file in a directory of its own, moved by one thread.
+ * nvme.h - the plugin offload/nvme: every object is a file in a directory of its own, moved by one
+ * thread.
  *
- * The caller's thread posts requests (queue.c). The I/O thread cuts them into chunks of at most block_size
- * (chunk.c) and moves these through io_uring, up to queue_depth at once (ring.c), or one by one with pread
- * and pwrite where there is no io_uring (plain.c); what became of every transfer comes back through nv_settle.
+ * The caller's thread posts requests (queue.c). The I/O thread cuts them into chunks of at most
+ * block_size (chunk.c) and moves these through io_uring, up to queue_depth at once (ring.c), or one
+ * by one with pread and pwrite where there is no io_uring (plain.c); what became of every transfer
+ * comes back through nv_settle.
  *
- *   N1  Files are read and written in whole units of `unit` bytes (4096, or more where direct I/O wants that). What
- *       covers a unit in part goes through one bounce buffer, one chunk at a time.
- *   N2  So two chunks in flight never share a unit: neighbours that share one are both partial, hence never together.
- *   N3  A file is one unit longer than its data and that unit is never written: once somebody cuts the file, no write
- *       of ours makes it whole again, and looking at its size after a transfer cannot miss it.
- *   N4  One run never opens a file of another: its directory holds a locked file as long as the process lives.
+ *   N1 Files are read and written in whole units of `unit` bytes (4096, or more where direct I/O
+ *      wants that). What covers a unit in part goes through one bounce buffer, one chunk at a time.
+ *   N2 So two chunks in flight never share a unit: neighbours that share one are both partial, and
+ *      only one of them is in flight.
+ *   N3 A file is one unit longer than its data, and that unit is never written: if somebody
+ *      truncates the file, no write of ours makes it complete again, and the size after a transfer
+ *      shows it.
+ *   N4 A run never opens a file of another run: its directory has a file that is locked as long as
+ *      the process lives.
  */
 #ifndef ZR_OFFLOAD_NVME_H
 #define ZR_OFFLOAD_NVME_H
@@ -65,7 +70,8 @@ struct nv_request {
 	char text[512];
 };
 
-/* A stretch of a file on its way. [lo, hi): the request's bytes in it; [at, at + bytes): the units that hold them. */
+/* A stretch of a file on its way. [lo, hi): the request's bytes in it; [at, at + bytes): the units
+ * that hold them. */
 struct nv_chunk {
 	struct nv_request *request; /* NULL: free */
 	struct nv_chunk *next;      /* free */
@@ -119,12 +125,13 @@ struct zr_inst {
 	int ranges;
 };
 
-/* ---- dir.c: the directory of this instance ------------------------------------------------------ */
+/* ---- dir.c: the directory of this instance --------------------------------------- */
 
 int nv_dir_open(struct zr_inst *d);   /* removes those of dead runs, too */
-void nv_dir_close(struct zr_inst *d); /* after the last file is gone; also after an nv_dir_open that failed */
+/* after the last file is gone; also after an nv_dir_open that failed */
+void nv_dir_close(struct zr_inst *d);
 
-/* ---- file.c: objects as files -------------------------------------------------------------------- */
+/* ---- file.c: objects as files ---------------------------------------------------- */
 
 int nv_probe(struct zr_inst *d); /* direct, unit, mem_align */
 uint64_t nv_free_bytes(const struct zr_inst *d);
@@ -137,31 +144,35 @@ static inline struct nv_object *nv_object(uint64_t object)
 /* After a request was moved: fails it if the file is not what it was. */
 void nv_examine(struct zr_inst *d, struct nv_request *r);
 
-/* ---- queue.c: requests and the thread ----------------------------------------------------------- */
+/* ---- queue.c: requests and the thread -------------------------------------------- */
 
 void nv_init(struct zr_inst *d); /* before all else */
 int nv_start(struct zr_inst *d);
 void nv_stop(struct zr_inst *d); /* after nv_init, whatever failed since */
-int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket); /* object, off, bytes, mem, write */
+/* object, off, bytes, mem, write */
+int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket);
 int nv_test(struct zr_inst *d, uint64_t ticket);
 int nv_wait(struct zr_inst *d, uint64_t ticket);
 int nv_drain(struct zr_inst *d);
 /* The I/O thread: */
 int nv_accept(struct zr_inst *d); /* takes posted requests; 1: stop */
 void nv_finish(struct zr_inst *d, struct nv_request *r);
-void nv_break(struct zr_inst *d, const char *what, int error); /* ends everything posted, now and later */
+/* ends everything posted, now and later */
+void nv_break(struct zr_inst *d, const char *what, int error);
 
-/* ---- chunk.c: the I/O thread ---------------------------------------------------------------------- */
+/* ---- chunk.c: the I/O thread ----------------------------------------------------- */
 
 int nv_chunks(struct zr_inst *d);
 struct nv_chunk *nv_next(struct zr_inst *d); /* to be moved, or NULL: none can be now */
 /* `moved` bytes, or -errno, of the rest of c. 1: c has more to move; 0: c is over. */
 int nv_settle(struct zr_inst *d, struct nv_chunk *c, int moved);
-__attribute__((format(printf, 2, 3))) void nv_refuse(struct nv_request *r, const char *format, ...); /* the first reason counts */
+/* the first reason counts */
+__attribute__((format(printf, 2, 3))) void nv_refuse(struct nv_request *r, const char *format, ...);
 
-/* ---- ring.c, plain.c: how chunks move -------------------------------------------------------- */
+/* ---- ring.c, plain.c: how chunks move -------------------------------------------- */
 
-const char *nv_ring_open(struct zr_inst *d, char *room, size_t size); /* NULL, or why there is none */
+/* NULL, or why there is none */
+const char *nv_ring_open(struct zr_inst *d, char *room, size_t size);
 void nv_ring_close(struct zr_inst *d);
 void nv_ring_run(struct zr_inst *d);
 int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes);

@@ -26,7 +26,8 @@ void nv_plain_run(struct zr_inst *d)
 			return;
 		c = nv_next(d);
 		if (!c)
-			(void)!read(d->event, &posts, sizeof posts); /* blocks until there are some */
+			/* blocks until there are some */
+			(void)!read(d->event, &posts, sizeof posts);
 		else
 			while (nv_settle(d, c, move(c)))
 				;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * queue.c - requests: from the caller to the I/O thread and back. A ticket is the number of a slot and of its
- * round, so that one that ended is not taken for the slot's next.
+ * queue.c - passes requests from the caller to the I/O thread and results back. A ticket has the
+ * number of an entry and of its use, so that the ticket of an earlier request is not taken for that
+ * of the next one in the same entry.
  */
 #define _GNU_SOURCE
 #include "nvme.h"
@@ -12,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- the caller's side --------------------------------------------------------------------------------- */
+/* ---- the caller's side ----------------------------------------------------------- */
 
 static uint64_t ticket_of(const struct zr_inst *d, const struct nv_request *r)
 {
@@ -74,12 +75,15 @@ int nv_post(struct zr_inst *d, const struct nv_request *want, uint64_t *ticket)
 	pthread_mutex_unlock(&d->mutex);
 	if (r)
 		wake(d);
-	return broken ? zr_fail(d->h, ZR_EIO, "%s: %s", d->path, d->broken_text) : r ? ZR_OK : ZR_EAGAIN;
+	return broken ? zr_fail(d->h, ZR_EIO, "%s: %s", d->path, d->broken_text) :
+	       r      ? ZR_OK :
+			ZR_EAGAIN;
 }
 
 static int no_ticket(struct zr_inst *d, uint64_t ticket)
 {
-	return zr_fail(d->h, ZR_ESTATE, "there is no ticket %llu, or it was waited for", (unsigned long long)ticket);
+	return zr_fail(d->h, ZR_ESTATE, "there is no ticket %llu, or it was waited for",
+		       (unsigned long long)ticket);
 }
 
 int nv_test(struct zr_inst *d, uint64_t ticket)
@@ -133,7 +137,7 @@ int nv_drain(struct zr_inst *d)
 	return ZR_OK;
 }
 
-/* ---- the I/O thread's side ----------------------------------------------------------------------------- */
+/* ---- the I/O thread's side ------------------------------------------------------- */
 
 int nv_accept(struct zr_inst *d)
 {
@@ -193,7 +197,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 /* Signals are for the training thread. */
 static int start_thread(struct zr_inst *d)
@@ -232,7 +236,9 @@ int nv_start(struct zr_inst *d)
 		return rc;
 	why = nv_ring_open(d, room, sizeof room);
 	if (why)
-		zr_log(d->h, ZR_LOG_WARN, "%s: no io_uring (%s): one request at a time by pread and pwrite", d->o->path, why);
+		zr_log(d->h, ZR_LOG_WARN,
+		       "%s: no io_uring (%s): one request at a time by pread and pwrite",
+		       d->o->path, why);
 	rc = start_thread(d);
 	if (rc)
 		return zr_fail(d->h, ZR_ENOMEM, "cannot start a thread: %s: too little "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ring.c - chunks through io_uring. A read of the eventfd is always among them, so that a post wakes the thread.
+ * ring.c - chunks through io_uring. A read of the eventfd is always among them, so that a post
+ * wakes the thread.
  */
 #include "nvme.h"
 
@@ -47,7 +48,8 @@ static int add_range(struct zr_inst *d, char *base, uint64_t bytes)
 	if (!rc && d->ranges == NV_RANGES)
 		rc = -ENOSPC;
 	if (!rc)
-		rc = io_uring_register_buffers_update_tag(&d->ring->u, (unsigned)d->ranges, &v, &tag, 1);
+		rc = io_uring_register_buffers_update_tag(&d->ring->u, (unsigned)d->ranges, &v,
+							  &tag, 1);
 	if (rc >= 0)
 		d->range[d->ranges++] = (struct nv_range){ base, bytes };
 	return rc;
@@ -57,14 +59,18 @@ int nv_ring_buffers(struct zr_inst *d, void *base, uint64_t bytes)
 {
 	int rc = 0;
 	for (uint64_t at = 0; d->ring && at < bytes && rc >= 0; at += RANGE_MAX)
-		rc = add_range(d, (char *)base + at, bytes - at < RANGE_MAX ? bytes - at : RANGE_MAX);
+		rc = add_range(d, (char *)base + at,
+			       bytes - at < RANGE_MAX ? bytes - at : RANGE_MAX);
 	if (rc < 0)
-		zr_log(d->h, ZR_LOG_WARN, "%s: cannot register %llu bytes of buffers (%s%s): every request maps its own pages",
-		       d->o->path, (unsigned long long)bytes, strerror(-rc), rc == -ENOMEM ? "; ulimit -l limits them" : "");
+		zr_log(d->h, ZR_LOG_WARN,
+		       "%s: cannot register %llu bytes of buffers (%s%s): every request maps its "
+		       "own pages",
+		       d->o->path, (unsigned long long)bytes, strerror(-rc),
+		       rc == -ENOMEM ? "; ulimit -l limits them" : "");
 	return ZR_OK;
 }
 
-/* ---- the I/O thread ------------------------------------------------------------------------------------ */
+/* ---- the I/O thread -------------------------------------------------------------- */
 
 /* There is room: the ring has an entry for every chunk and one for the eventfd. */
 static void submit(struct zr_inst *d, struct nv_chunk *c)
