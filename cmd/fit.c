@@ -54,7 +54,7 @@ static void advise(const struct zr_setup *s, int tier, int largest, char *buf, s
 	else if (on_device && largest == ZR_R_PARAM && !zr_offloaded(s, ZR_STORE_PARAM))
 		snprintf(buf, n, "add [offload.param] with plugin = %snvme",
 			 s->device_info.unified ? "" : "cpu or ");
-	else if (largest == ZR_R_GATHER || largest == ZR_R_SLOT)
+	else if (largest == ZR_R_GATHER || largest == ZR_R_BOUNCE)
 		snprintf(
 			buf, n,
 			"gather less ahead: lower [zero] prefetch_bucket_size and "

@@ -10,7 +10,7 @@
 #include "core/exec/boundary.h"
 #include "core/setup.h"
 
-/* One layer's tensors: where their units' full copies are is known only when the layer runs. */
+/* One layer's tensors: where their units' gathered copies are is known only when the layer runs. */
 struct zr_layer_tensors {
 	int32_t n;
 	const void **param; /* filled for each call */

@@ -135,7 +135,7 @@ int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that 
  * pass through a place where all meet, and each rank keeps its share. */
 enum { ZR_SUMS_STAY, ZR_SUMS_MEET, ZR_SUMS_PASS };
 int zr_sums_way(const struct zr_setup *s, int32_t unit);
-int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way home; in place it is read as fp32 */
+int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way to its owner; in place it is read as fp32 */
 int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank); /* of its blocks */
@@ -144,7 +144,7 @@ int32_t zr_unit_master(const struct zr_setup *s, int32_t unit); /* ZR_MASTER_*: 
 int zr_offloaded(const struct zr_setup *s, int store);      /* whether the section is there */
 int32_t zr_store_tier(const struct zr_setup *s, int store);
 int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */
-int zr_unit_far(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
+int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
 
 /* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */

@@ -85,7 +85,7 @@ int32_t zr_store_tier(const struct zr_setup *s, int store)
 	return s->offload[store - ZR_STORE_OPTIMIZER].info.direct ? ZR_TIER_HOST : ZR_TIER_DISK;
 }
 
-int zr_unit_far(const struct zr_setup *s, int32_t unit)
+int zr_unit_offloaded(const struct zr_setup *s, int32_t unit)
 {
 	return zr_offloaded(s, ZR_STORE_PARAM) && s->groups[unit].param != ZR_GROUP_SELF;
 }
@@ -93,7 +93,7 @@ int zr_unit_far(const struct zr_setup *s, int32_t unit)
 int zr_unit_view(const struct zr_setup *s, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;
-	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_far(s, unit);
+	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_offloaded(s, unit);
 }
 
 int32_t zr_machine_ranks(const struct zr_setup *s)

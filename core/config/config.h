@@ -26,7 +26,7 @@
 #define ZR_COMM_TYPE_FP32 1
 #define ZR_COMM_TYPE_BF16 2
 #define ZR_COMM_TYPE_FP16 3
-#define ZR_REDUCE_SLOTS 0 /* every micro-batch goes to its home and is added in slot order: bits independent of ranks */
+#define ZR_REDUCE_SLOTS 0 /* every micro-batch goes to its owner and is added in slot order: bits independent of ranks */
 #define ZR_REDUCE_LOCAL 1 /* each rank sums its micro-batches first: one reduction per step */
 
 /* [train]. Counts that accept `auto` hold ZR_AUTO_COUNT until resolved. */

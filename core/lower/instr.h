@@ -37,7 +37,7 @@ enum zr_host_call {
 	ZR_H_BATCH,   /* tokens of the micro-batch, */
 	ZR_H_GIVEN,   /* or those of who samples */
 	ZR_H_LOSS,    /* adds its loss */
-	ZR_H_MEASURE, /* squares and non-finite numbers of the blocks that this rank is home of */
+	ZR_H_MEASURE, /* squares and non-finite numbers of the blocks that this rank owns */
 	ZR_H_SAY,     /* what this rank says at the boundary */
 	ZR_H_MERGE,   /* and what all say */
 	ZR_H_SCALARS, /* learning rates and factors of an update */

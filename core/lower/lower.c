@@ -128,12 +128,12 @@ static uint64_t parts(int32_t kind, int received, uint64_t ranks)
 }
 
 /* Bytes [at, at + n) of each part of a buffer: together in host memory, or back. */
-static void move_parts(struct zr_lowering *l, struct zr_operand host, struct zr_operand far, uint64_t parts, uint64_t at, uint64_t n,
+static void move_parts(struct zr_lowering *l, struct zr_operand host, struct zr_operand device, uint64_t parts, uint64_t at, uint64_t n,
 		       int back)
 {
-	uint64_t apart = far.bytes / parts;
+	uint64_t apart = device.bytes / parts;
 	for (uint64_t k = 0; k < parts; k++) {
-		struct zr_operand there = zr_part(far, k * apart + at, n), here = zr_part(host, k * n, n);
+		struct zr_operand there = zr_part(device, k * apart + at, n), here = zr_part(host, k * n, n);
 		zr_low_move(l, back ? here : there, back ? there : here, 0);
 	}
 }
@@ -160,15 +160,15 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n)
 {
 	struct zr_instr i = { .kind = ZR_I_COLLECTIVE, .queue = ZR_Q_COMM, .number = kind, .group = group, .dtype = dtype, .root = root };
-	int far = 0;
+	int device = 0;
 	for (int32_t k = 0; k < n; k++)
-		far |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
-	if (far && l->s->plan.wire) {
+		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
+	if (device && l->s->plan.wire) {
 		for (int32_t k = 0; k < n; k++)
 			through_host(l, i, &l->part[k]);
 		return;
 	}
-	i.flags = far ? ZR_F_DEVICE : 0;
+	i.flags = device ? ZR_F_DEVICE : 0;
 	post(l, i, l->part, n);
 }
 
@@ -243,7 +243,7 @@ static void layer_unit(struct zr_lowering *l, const struct zr_use *use, int32_t 
 {
 	int backward = use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit];
 	int first = backward && l->s->train_uses.first_grad[unit] == number;
-	zr_low_arg(l, l->full[unit], ZR_READS);
+	zr_low_arg(l, l->gathered[unit], ZR_READS);
 	zr_low_arg(l, backward ? zr_low_gradient(l, unit) : zr_none(), first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
 
@@ -281,7 +281,7 @@ static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
 	if (zr_layer_at(&s->decl, use->layer)->flags & ZR_LAYER_LOSS)
 		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, p->loss_sum + 8 - p->loss_rows), ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
-		const struct zr_operand *o = &l->full[use->units[k]];
+		const struct zr_operand *o = &l->gathered[use->units[k]];
 		if (o->whose == ZR_VIEW)
 			zr_low_arg(l, zr_mine(o->region, o->at, o->bytes), ZR_READS);
 	}
@@ -329,7 +329,7 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 	case ZR_P_FETCH:
 		zr_low_start(l, op);
 		break;
-	case ZR_P_RELAY:
+	case ZR_P_HOP:
 		zr_low_next(l, target);
 		break;
 	case ZR_P_WAIT:
@@ -482,20 +482,20 @@ static int start(struct zr_lowering *l)
 		ops = (size_t)l->s->program[i].n > ops ? (size_t)l->s->program[i].n : ops;
 		listed = (size_t)l->s->program[i].n_unit > listed ? (size_t)l->s->program[i].n_unit : listed;
 	}
-	l->leg = calloc(ops, sizeof *l->leg);
-	l->full = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->full);
+	l->hop = calloc(ops, sizeof *l->hop);
+	l->gathered = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
 	l->part = calloc(units + listed, sizeof *l->part);
-	if (!l->leg || !l->full || !l->part)
+	if (!l->hop || !l->gathered || !l->part)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
-	l->grad = l->full + units;
+	l->grad = l->gathered + units;
 	l->life = l->grad + units;
-	l->slot = l->life + lives;
-	l->busy = l->slot + ops;
+	l->bounce = l->life + lives;
+	l->busy = l->bounce + ops;
 	l->whole = l->busy + ops;
 	l->from = l->whole + listed;
 	l->reduce = l->part + units;
 	for (int32_t u = 0; u < l->s->layout.n_units; u++)
-		l->full[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
+		l->gathered[u] = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
 	return 0;
 }
 
@@ -523,8 +523,8 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 	l.rc = start(&l);
 	if (!l.rc)
 		lower(&l, id);
-	free(l.leg);
-	free(l.full);
+	free(l.hop);
+	free(l.gathered);
 	free(l.part);
 	return l.rc;
 }

@@ -28,13 +28,13 @@ struct zr_lowering {
 	int32_t now;                /* what lives are counted in: the operation, or an instruction of a program without a record */
 	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
 	int32_t late;               /* a reduce with sums to come, -1: none */
-	int32_t *leg;               /* [record->n] of its way, that an operation is at */
-	struct zr_operand *full;    /* [n_units] the full copy of each */
+	int32_t *hop;               /* [record->n] that an operation is at */
+	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;    /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
-	struct zr_operand *slot;    /* [record->n] of an operation: where it passes through host memory */
-	struct zr_operand *busy;    /* [record->n] of an operation on its way: what its leg reads until the next one begins */
+	struct zr_operand *bounce; /* [record->n] of an operation: where it passes through host memory */
+	struct zr_operand *busy;    /* [record->n] of an operation on its way: what its hop reads until the next one begins */
 	struct zr_operand *whole;   /* [record->n_unit] all of a unit that is published */
 	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
 	struct zr_exchange *reduce; /* [record->n_unit] what a reduce sends and receives of each of its units */
@@ -102,7 +102,7 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_fence(struct zr_lowering *l); /* what was written is seen by those who look at it in place */
-void zr_low_start(struct zr_lowering *l, const struct zr_pop *op); /* the first leg of a way */
+void zr_low_start(struct zr_lowering *l, const struct zr_pop *op); /* the first hop */
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op);  /* the next one */
 void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op);  /* all that are left */
 

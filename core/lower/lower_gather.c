@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower_gather.c - parameters and activations on their ways: full copies come around their uses, new values return from their
- * owners, activations leave for another tier and come back. A way has several legs (core/program/route.h); the record says when the
+ * lower_gather.c - parameters and activations between tiers and ranks: gathered copies come around their uses, new values return from their
+ * owners, activations leave for another tier and come back. A transfer has several hops (core/program/route.h); the record says when the
  * next one begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
  */
 #include "core/lower/lower.h"
@@ -14,7 +14,7 @@ static uint64_t rank_in(const struct zr_setup *s, int32_t group)
 	return (uint64_t)s->mesh.group[group].rank;
 }
 
-/* This rank's part of a full copy. */
+/* This rank's part of a gathered copy. */
 static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struct zr_operand full)
 {
 	return zr_part(full, rank_in(l->s, l->s->groups[u].param) * zr_unit_share_bytes(l->s, u), zr_unit_share_bytes(l->s, u));
@@ -22,65 +22,65 @@ static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struc
 
 /* ---- gathers ---- */
 
-/* Places of one unit on its way. */
-struct way {
-	struct zr_operand held; /* this rank's share where it is kept */
-	struct zr_operand slot; /* in host memory: all shares, or this rank's; none: it does not pass through there */
-	struct zr_operand full;
+/* Places that one unit passes through. */
+struct stops {
+	struct zr_operand shard; /* this rank's share where it is kept */
+	struct zr_operand bounce; /* in host memory: all shares, or this rank's; none: it does not pass through there */
+	struct zr_operand gathered;
 };
 
-static struct way way_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t u, const struct zr_route *r, uint64_t at)
+static struct stops stops_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t u, const struct zr_route *r, uint64_t at)
 {
-	struct zr_operand slot = l->slot[op - l->record->op];
-	return (struct way){ zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)),
-			     r->slot ? zr_part(slot, at, zr_route_slot(l->s, r, u)) : zr_none(), l->full[u] };
+	struct zr_operand bounce = l->bounce[op - l->record->op];
+	return (struct stops){ zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)),
+			     r->bounce ? zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u)) : zr_none(), l->gathered[u] };
 }
 
 /* Where this rank's share arrives first. */
-static struct zr_operand arrival(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct way *w)
+static struct zr_operand arrival(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct stops *w)
 {
-	return r->slot && !r->whole ? w->slot : own_share(l, u, r->slot ? w->slot : w->full);
+	return r->bounce && !r->whole ? w->bounce : own_share(l, u, r->bounce ? w->bounce : w->gathered);
 }
 
-static struct zr_exchange exchange(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct way *w)
+static struct zr_exchange exchange(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct stops *w)
 {
-	struct zr_operand meet = r->whole ? w->slot : w->full;
-	return (struct zr_exchange){ r->leg[0] == ZR_L_READ ? own_share(l, u, meet) : w->held, meet };
+	struct zr_operand meet = r->whole ? w->bounce : w->gathered;
+	return (struct zr_exchange){ r->hop[0] == ZR_HOP_READ ? own_share(l, u, meet) : w->shard, meet };
 }
 
-static void copy_in(struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct way *w)
+static void copy_in(struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct stops *w)
 {
-	zr_low_move(l, w->slot, r->whole ? w->full : own_share(l, u, w->full), 0);
+	zr_low_move(l, w->bounce, r->whole ? w->gathered : own_share(l, u, w->gathered), 0);
 }
 
-static void gather_leg(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t leg)
+static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t hop)
 {
 	uint64_t at = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
-		struct way w = way_of(l, op, u, r, at);
+		struct stops w = stops_of(l, op, u, r, at);
 		l->unit = u;
-		if (leg == ZR_L_READ)
-			zr_low_move(l, w.held, arrival(l, u, r, &w), 0);
-		else if (leg == ZR_L_COPY)
+		if (hop == ZR_HOP_READ)
+			zr_low_move(l, w.shard, arrival(l, u, r, &w), 0);
+		else if (hop == ZR_HOP_COPY)
 			copy_in(l, u, r, &w);
 		else
 			l->part[i] = exchange(l, u, r, &w);
-		at += zr_route_slot(l->s, r, u);
+		at += zr_route_bounce_bytes(l->s, r, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
-	if (leg == ZR_L_RANKS)
+	if (hop == ZR_HOP_RANKS)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
 				  zr_unit_dtype(l->s, l->unit), 0, op->n);
 	l->unit = -1;
 }
 
-static struct zr_operand full_copy(struct zr_lowering *l, int32_t u, int moves)
+static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
 {
 	uint64_t share = zr_unit_share_bytes(l->s, u), ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
 	struct zr_operand o = zr_of_spot(l->s->plan.unit[u].param, share);
 	if (moves)
-		return zr_low_buffer(l, ZR_R_GATHER, ranks * share, l->s->plan.unit[u].far ? PAGE : 64);
+		return zr_low_buffer(l, ZR_R_GATHER, ranks * share, l->s->plan.unit[u].offloaded ? PAGE : 64);
 	if (zr_unit_view(l->s, u)) {
 		o.whose = ZR_VIEW;
 		o.unit = u;
@@ -94,30 +94,30 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 	uint64_t through = 0;
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
-		l->full[u] = full_copy(l, u, r.n > 0);
-		through += zr_route_slot(l->s, &r, u);
+		l->gathered[u] = gathered_copy(l, u, r.n > 0);
+		through += zr_route_bounce_bytes(l->s, &r, u);
 	}
-	if (r.slot)
-		l->slot[op - l->record->op] = zr_low_buffer(l, ZR_R_SLOT, through, PAGE);
+	if (r.bounce)
+		l->bounce[op - l->record->op] = zr_low_buffer(l, ZR_R_BOUNCE, through, PAGE);
 	zr_low_start(l, op);
 }
 
 /* ---- activations ---- */
 
-static void move_leg(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t leg)
+static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t hop)
 {
 	const struct zr_act_move *m = &l->s->train_act.move[op->use];
-	struct zr_operand near = zr_low_activation(l, m->life), far = zr_mine(ZR_R_ACT_FAR, m->far, m->bytes);
-	struct zr_operand *slot = &l->slot[op - l->record->op];
-	if (r->slot && !slot->buffer)
-		*slot = zr_low_buffer(l, ZR_R_SLOT, m->bytes, PAGE);
-	struct zr_operand memory = r->slot ? *slot : near;
-	struct zr_operand inner = leg == ZR_L_COPY ? near : memory, outer = leg == ZR_L_COPY ? memory : far;
+	struct zr_operand resident = zr_low_activation(l, m->life), offloaded = zr_mine(ZR_R_ACT_OFFLOADED, m->offloaded, m->bytes);
+	struct zr_operand *bounce = &l->bounce[op - l->record->op];
+	if (r->bounce && !bounce->buffer)
+		*bounce = zr_low_buffer(l, ZR_R_BOUNCE, m->bytes, PAGE);
+	struct zr_operand memory = r->bounce ? *bounce : resident;
+	struct zr_operand inner = hop == ZR_HOP_COPY ? resident : memory, outer = hop == ZR_HOP_COPY ? memory : offloaded;
 	zr_low_move(l, m->back ? outer : inner, m->back ? inner : outer, 0);
 	l->busy[op - l->record->op] = m->back ? outer : inner;
 }
 
-/* ---- ways ---- */
+/* ---- hops ---- */
 
 static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop *op)
 {
@@ -127,31 +127,31 @@ static struct zr_route route_of(const struct zr_lowering *l, const struct zr_pop
 void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 {
 	struct zr_route r = route_of(l, op);
-	int32_t number = (int32_t)(op - l->record->op), *at = &l->leg[number], whose = l->op;
+	int32_t number = (int32_t)(op - l->record->op), *at = &l->hop[number], whose = l->op;
 	if (*at >= r.n)
 		return;
 	zr_low_keep(l, &l->busy[number]);
 	l->op = number;
 	if (op->kind == ZR_P_GATHER)
-		gather_leg(l, op, &r, r.leg[*at]);
+		gather_hop(l, op, &r, r.hop[*at]);
 	else
-		move_leg(l, op, &r, r.leg[*at]);
+		move_hop(l, op, &r, r.hop[*at]);
 	l->op = whose;
 	++*at;
 }
 
 void zr_low_start(struct zr_lowering *l, const struct zr_pop *op)
 {
-	l->leg[op - l->record->op] = 0;
+	l->hop[op - l->record->op] = 0;
 	zr_low_next(l, op);
 }
 
 void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t n = route_of(l, op).n, number = (int32_t)(op - l->record->op);
-	while (l->leg[number] < n)
+	while (l->hop[number] < n)
 		zr_low_next(l, op);
-	zr_low_keep(l, op->kind == ZR_P_GATHER ? &l->slot[number] : &l->busy[number]);
+	zr_low_keep(l, op->kind == ZR_P_GATHER ? &l->bounce[number] : &l->busy[number]);
 }
 
 /* ---- new values ---- */
@@ -168,9 +168,9 @@ static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 	uint64_t bytes = (uint64_t)zr_group_ranks(s, s->groups[u].state) * held_bytes(l, u);
 	if (s->groups[u].param == ZR_GROUP_SELF)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
-	if (zr_group_ranks(s, s->groups[u].state) == 1 && !s->plan.unit[u].far)
-		return zr_of_spot(s->plan.unit[u].home, bytes);
-	return s->plan.unit[u].far ? zr_low_buffer(l, ZR_R_SLOT, bytes, PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
+	if (zr_group_ranks(s, s->groups[u].state) == 1 && !s->plan.unit[u].offloaded)
+		return zr_of_spot(s->plan.unit[u].held_copy, bytes);
+	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
 /* From those who hold masters to the group that has the parameters. Whole parameters: all-gather in place. Split otherwise: the
@@ -184,12 +184,12 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 		const struct zr_unit_memory *m = &s->plan.unit[u];
 		if (s->groups[u].param == s->groups[u].state)
 			continue;
-		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), home = zr_of_spot(m->home, held_bytes(l, u));
+		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), values = zr_of_spot(m->held_copy, held_bytes(l, u));
 		struct zr_operand own = zr_part(whole, rank_in(s, s->groups[u].state) * held_bytes(l, u), held_bytes(l, u));
-		if (m->far)
-			zr_low_move(l, home, own, 0);
+		if (m->offloaded)
+			zr_low_move(l, values, own, 0);
 		if (zr_group_ranks(s, s->groups[u].state) > 1)
-			l->part[n++] = (struct zr_exchange){ m->far ? own : home, whole };
+			l->part[n++] = (struct zr_exchange){ m->offloaded ? own : values, whole };
 	}
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n)

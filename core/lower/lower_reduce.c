@@ -91,7 +91,7 @@ static void accumulate(struct zr_lowering *l, const struct adding *a, struct zr_
 static struct zr_operand handed_over(struct zr_lowering *l, int32_t u)
 {
 	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
-	return goes_straight(l) ? owned_sum(l, u) : by_host(l) ? zr_low_buffer(l, ZR_R_FOLD, bytes, 64) : zr_part(zr_low_gradient(l, u), 0, bytes);
+	return goes_straight(l) ? owned_sum(l, u) : by_host(l) ? zr_low_buffer(l, ZR_R_GRAD_BOUNCE, bytes, 64) : zr_part(zr_low_gradient(l, u), 0, bytes);
 }
 
 /* Of a single rank: blocks [first, first + n). */
@@ -168,7 +168,7 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange 
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
 	if (!alone(l) && !s->plan.peers && s->types.comm_dtype != ZR_F32)
-		l->wide = zr_low_buffer(l, sums_on_host(l) && !s->device_info.host_ops ? ZR_R_FOLD : ZR_R_COMM, (uint64_t)m->per * ZR_BLOCK * 4, 64);
+		l->wide = zr_low_buffer(l, sums_on_host(l) && !s->device_info.host_ops ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, (uint64_t)m->per * ZR_BLOCK * 4, 64);
 
 	l->p->in_place += l->s->plan.peers ? (uint64_t)((l->s->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;
 	if (l->s->plan.region[sum.region].tier == ZR_TIER_DISK)
@@ -221,11 +221,11 @@ static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_opera
 		x.send = narrow(l, u, x.send);
 	*from = x.send;
 	if (p->wire) {
-		struct zr_operand copy = zr_low_buffer(l, ZR_R_FOLD, sent_bytes(l, u), 64);
+		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, sent_bytes(l, u), 64);
 		zr_low_move(l, x.send, copy, 0);
 		x.send = copy;
 	}
-	x.recv = zr_low_buffer(l, p->wire ? ZR_R_FOLD : ZR_R_COMM, received_bytes(l, u), 64);
+	x.recv = zr_low_buffer(l, p->wire ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, received_bytes(l, u), 64);
 	return x;
 }
 
@@ -307,7 +307,7 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 	int apart = zr_sums_way(l->s, u) == ZR_SUMS_PASS;
 	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
 	if (apart)
-		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_FOLD : ZR_R_COMM, bytes, PAGE);
+		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, PAGE);
 	struct zr_operand own = zr_part(all, (uint64_t)l->s->process.rank * share, share);
 	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
 		return (struct zr_exchange){ apart ? sum : own, all };
@@ -379,7 +379,7 @@ static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
 	zr_low_late(l);
 	l->late = (int32_t)(op - l->record->op);
 	if (!alone(l) && !l->s->plan.wire)
-		move_received(l, op, ZR_R_FOLD);
+		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (!alone(l))
 		exchange(l, op);
 }

@@ -28,7 +28,7 @@ static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
 	case ZR_D_GRAD:
 		return m->grad;
 	case ZR_D_LOWP:
-		return m->home;
+		return m->held_copy;
 	default:
 		return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
 	}
@@ -97,7 +97,7 @@ int zr_piece_move(struct zr_session *s, const struct zr_piece *p, uint32_t with,
 
 /* ---- masters in other formats ---- */
 
-int zr_updates_blind(const struct zr_session *s)
+int zr_updates_without_host(const struct zr_session *s)
 {
 	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_ops;
 }
@@ -169,7 +169,7 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
 {
-	if (!zr_updates_blind(s))
+	if (!zr_updates_without_host(s))
 		return zr_master_get(s, p, from, n, x);
 	int rc = zr_master_get(s, p, from, n, zr_chunk(s));
 	return rc ? rc : zr_copy(s, x, zr_chunk(s), (uint64_t)(n * ZR_BLOCK) * sizeof *x);
@@ -177,7 +177,7 @@ int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, 
 
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
 {
-	if (!zr_updates_blind(s))
+	if (!zr_updates_without_host(s))
 		return zr_master_put(s, p, from, n, x, 0);
 	int rc = zr_copy(s, zr_chunk(s), x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
 	return rc ? rc : zr_master_put(s, p, from, n, zr_chunk(s), 0);

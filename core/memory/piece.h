@@ -50,10 +50,10 @@ static inline float *zr_chunk(const struct zr_session *s)
 }
 
 /* Whether what updates pieces cannot reach host memory; the operations that do it. */
-int zr_updates_blind(const struct zr_session *s);
+int zr_updates_without_host(const struct zr_session *s);
 const struct zr_ops *zr_update_ops(const struct zr_session *s);
 
-/* As get and put, with x in host memory; at most ZR_CHUNK blocks where zr_updates_blind says so. */
+/* As get and put, with x in host memory; at most ZR_CHUNK blocks where zr_updates_without_host says so. */
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
 

@@ -28,15 +28,15 @@ enum zr_store {
 
 enum zr_region_id {
 	ZR_R_PARAM,       /* compute copies that are not also the master */
-	ZR_R_PARAM_FAR,   /* those of split units that [offload.param] holds */
+	ZR_R_PARAM_OFFLOADED,   /* those of split units that [offload.param] holds */
 	ZR_R_MASTER,      /* master parameters */
-	ZR_R_GRAD,        /* fp32 sums over the slots, at home */
+	ZR_R_GRAD,        /* fp32 sums over the slots, at their owners */
 	ZR_R_GRAD_BUFFER, /* a micro-batch's gradients on their way to the sum */
 	ZR_R_LOCAL,       /* this rank's sums over its micro-batches, with reduction = local */
-	ZR_R_GATHER,      /* full copies of units that are split */
+	ZR_R_GATHER,      /* gathered copies of units that are split */
 	ZR_R_STATE,       /* of the optimizer */
 	ZR_R_ACT,         /* activations */
-	ZR_R_ACT_FAR,     /* those that [offload.activation] holds */
+	ZR_R_ACT_OFFLOADED,     /* those that [offload.activation] holds */
 	ZR_R_WORK,        /* scratch of operations, gradient of the activations */
 	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place, or their sum */
 	ZR_R_BATCH,       /* tokens and losses */
@@ -46,9 +46,9 @@ enum zr_region_id {
 			   * through the staging */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
-	ZR_R_FOLD,        /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
+	ZR_R_GRAD_BOUNCE, /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
 			   * reached from there */
-	ZR_R_SLOT,        /* what passes through host memory on its way, see core/program/route.h */
+	ZR_R_BOUNCE,      /* what passes through host memory on its way, see core/program/route.h */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_LOGITS,      /* of such a device */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
@@ -79,9 +79,9 @@ struct zr_unit_memory {
 	struct zr_share held;     /* the blocks whose master and state it holds */
 	struct zr_share counted;  /* those of them that it alone saves, and counts in sums over parameters */
 	int64_t param_per;        /* blocks per rank of the parameters' group */
-	int far;                  /* 1: the compute copy is in ZR_R_PARAM_FAR: a layer needs it gathered, in a group of one too */
+	int offloaded; /* 1: the compute copy is in ZR_R_PARAM_OFFLOADED: a layer needs it gathered, in a group of one too */
 	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
-	struct zr_spot home;      /* compute copy of the held blocks; often inside param or master */
+	struct zr_spot held_copy; /* compute copy of the held blocks; often inside param or master */
 	struct zr_spot master;    /* of the held blocks; nothing with master = none */
 	struct zr_spot grad;      /* sums, likewise; until the last contribution is added those of this rank's own blocks */
 	struct zr_spot local;     /* whole, with reduction = local */
@@ -137,8 +137,8 @@ struct zr_plan {
 	int peers;               /* 1: ranks read each other's memory in place */
 	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
 	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
-	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_FOLD, others ZR_R_WIRE */
-	int straight;            /* 1: what is stored as a sum on the host goes there straight from the device, not by way of ZR_R_FOLD */
+	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_GRAD_BOUNCE, others ZR_R_WIRE */
+	int straight;            /* 1: what is stored as a sum on the host goes there straight from the device, not by way of ZR_R_GRAD_BOUNCE */
 	struct zr_unit_memory *unit; /* [n_units] */
 	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
 	int32_t n_runs, *first_run;

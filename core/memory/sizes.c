@@ -61,10 +61,10 @@ static int64_t held_in_param(const struct zr_setup *s, const struct zr_unit_memo
 static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
 	struct zr_unit_memory *m = &p->unit[unit];
-	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
+	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
 	int32_t type = zr_unit_dtype(s, unit);
 	m->param = take(p, region, m->param_per, type);
-	m->home = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) : inside(m->param, held_in_param(s, m, unit), type);
+	m->held_copy = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) : inside(m->param, held_in_param(s, m, unit), type);
 }
 
 /* In fp32 the master serves as the compute copy wherever both are split alike and in the same tier. */
@@ -72,16 +72,16 @@ static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 {
 	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
-	int region = m->far ? ZR_R_PARAM_FAR : ZR_R_PARAM;
+	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
 	int together = p->region[region].tier == p->region[ZR_R_MASTER].tier, apart = zr_unit_apart(s, unit);
 	if (together && !apart && g->param != g->state) {
 		m->param = take(p, region, m->param_per, ZR_F32);
-		m->master = m->home = inside(m->param, held_in_param(s, m, unit), ZR_F32);
+		m->master = m->held_copy = inside(m->param, held_in_param(s, m, unit), ZR_F32);
 		return;
 	}
 	m->master = take(p, ZR_R_MASTER, m->held.per, ZR_F32);
 	m->param = together && !apart ? m->master : take(p, region, m->param_per, ZR_F32);
-	m->home = !apart ? inside(m->param, held_in_param(s, m, unit), ZR_F32) :
+	m->held_copy = !apart ? inside(m->param, held_in_param(s, m, unit), ZR_F32) :
 		  together ? m->master : take(p, region, m->held.per, ZR_F32);
 }
 
@@ -107,7 +107,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	m->held = zr_unit_share(s, unit, g->state, rank);
 	m->counted = zr_share_of(u->blocks, world, zr_mesh_part(&s->mesh, s->state_group, rank));
 	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
-	m->far = zr_unit_far(s, unit);
+	m->offloaded = zr_unit_offloaded(s, unit);
 	if (s->frozen_unit[unit]) {
 		m->master = (struct zr_spot){ .region = ZR_R_MASTER };
 		place_copy(s, p, unit);
@@ -142,7 +142,7 @@ static uint64_t written_copies(const struct zr_setup *s, const struct zr_plan *p
 	uint64_t most = 0;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->unit[u];
-		if (s->frozen_unit[u] || !same_spot(m->home, m->master))
+		if (s->frozen_unit[u] || !same_spot(m->held_copy, m->master))
 			most = max(most, zr_unit_block(s, u));
 	}
 	return most;
@@ -206,7 +206,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 {
 	struct zr_staging *g = &p->staging;
 	uint64_t copies = written_copies(s, p);
-	int far = out_of_reach(s, p, ZR_R_PARAM_FAR) || out_of_reach(s, p, ZR_R_PARAM);
+	int staged = out_of_reach(s, p, ZR_R_PARAM_OFFLOADED) || out_of_reach(s, p, ZR_R_PARAM);
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
 	for (int32_t d = 0; d < g->n_data; d++)
 		g->datum[d] = ZR_IN_PLACE;
@@ -216,7 +216,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		stage(p, ZR_D_MASTER, ZR_BLOCK * (s->types.master == ZR_MASTER_SPLIT ? 2 : 4));
 	if (out_of_reach(s, p, ZR_R_GRAD))
 		stage(p, ZR_D_GRAD, ZR_BLOCK * 4);
-	if (copies && far)
+	if (copies && staged)
 		stage(p, ZR_D_LOWP, copies);
 	if (out_of_reach(s, p, ZR_R_STATE))
 		stage_states(s, p);
@@ -265,17 +265,17 @@ static int choose_sums(const struct zr_setup *s, struct zr_plan *p, struct zr_er
 /* By which way gradients go. */
 static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 {
-	int far = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
+	int leaves = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p->peers = s->peers;
 	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
 	p->wire = zr_by_wire(s);
-	p->straight = far && !p->wire && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
+	p->straight = leaves && !p->wire && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
 		      (s->process.world == 1 || p->scatter);
 }
 
 /* What only a device without access to host memory needs. */
-static void size_blind(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
+static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0;
@@ -331,11 +331,11 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	int state = offloaded ? ZR_STORE_OPTIMIZER : ZR_STORE_DEVICE, host = s->device_info.unified ? ZR_STORE_DEVICE : ZR_STORE_HOST;
 	p->region[ZR_R_MASTER].store = p->region[ZR_R_STATE].store = state;
 	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
-	p->region[ZR_R_PARAM_FAR].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
-	p->region[ZR_R_ACT_FAR].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
+	p->region[ZR_R_PARAM_OFFLOADED].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
+	p->region[ZR_R_ACT_OFFLOADED].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = p->region[ZR_R_SUMS].store = host;
 	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
-	p->region[ZR_R_FOLD].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_SLOT].store = host;
+	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_BOUNCE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -361,10 +361,10 @@ static void name_regions(struct zr_plan *p)
 		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_LOCAL] = "local gradients", [ZR_R_GATHER] = "gathered parameters",
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
-		[ZR_R_STAGING] = "staging",	   [ZR_R_SUMS] = "staging",	   [ZR_R_PARAM_FAR] = "offloaded parameters",
-		[ZR_R_ACT_FAR] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
-		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_FOLD] = "gradients on their way",
-		[ZR_R_SLOT] = "transfers",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
+		[ZR_R_STAGING] = "staging",	   [ZR_R_SUMS] = "staging",	   [ZR_R_PARAM_OFFLOADED] = "offloaded parameters",
+		[ZR_R_ACT_OFFLOADED] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
+		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_GRAD_BOUNCE] = "gradients on their way",
+		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
 	};
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].what = name[i];
@@ -380,11 +380,11 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	int rc = train ? zr_runs_place(s, p, err) : 0;
 	if (rc)
 		return rc;
-	p->region[ZR_R_ACT_FAR].bytes = s->train_act.far_bytes;
+	p->region[ZR_R_ACT_OFFLOADED].bytes = s->train_act.offloaded_bytes;
 	p->act_grad_bytes = act_grad_bytes(s);
 	place_batch(s, p, blocks);
 	size_staging(s, p);
-	size_blind(s, p, blocks);
+	size_without_host(s, p, blocks);
 	if (train) { /* what is staged travels by way of one set */
 		int few = p->staging.set_bytes && p->staging.blocks < ZR_CHUNK;
 		p->region[ZR_R_WHOLE].bytes = zr_whole_place(s, &p->whole, few ? p->staging.blocks : ZR_CHUNK);

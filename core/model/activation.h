@@ -21,14 +21,14 @@ struct zr_use_place {
 };
 
 /* One way of a buffer to another tier, or back. It leaves when the forward has read it last, beside the use after that, and
- * returns beside the use before its reader; legs between host memory and disk have a use of their own (route.h). */
+ * returns beside the use before its reader; hops between host memory and disk have a use of their own (route.h). */
 struct zr_act_move {
 	int32_t use;    /* it is posted after this one if it leaves, before it if it returns */
 	int32_t back;   /* 1: it returns */
 	int32_t layer;  /* whose */
 	int32_t saved;  /* 1: what the layer saved, 0: its output */
 	int32_t life;   /* that ends, or begins */
-	uint64_t far, bytes; /* place from the start of ZR_R_ACT_FAR */
+	uint64_t offloaded, bytes; /* place from the start of ZR_R_ACT_OFFLOADED */
 };
 
 /* All lives of a schedule. */
@@ -37,7 +37,7 @@ struct zr_activations {
 	struct zr_act_move *move; /* [n_moves] in the order in which they are posted */
 	uint64_t *life_bytes;     /* [n_lives] of a buffer from when it is written to when it is read last, or leaves */
 	int32_t n_moves, n_lives;
-	uint64_t far_bytes;
+	uint64_t offloaded_bytes;
 };
 
 /* Fills s->act; an answer that cannot be is refused with the layer's name. Needs s->layer_bytes. */

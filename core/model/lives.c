@@ -96,7 +96,7 @@ struct life {
 struct trip {
 	int32_t layer, saved;
 	int32_t gone, back;
-	uint64_t far;
+	uint64_t offloaded;
 };
 
 struct lives {
@@ -105,7 +105,7 @@ struct lives {
 	struct part (*layer)[2]; /* [n_layers] */
 	struct trip *trip;
 	int32_t n_trips;
-	uint64_t far_bytes;
+	uint64_t offloaded_bytes;
 };
 
 static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
@@ -121,9 +121,9 @@ static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 	struct part *part = &l->layer[layer][saved];
 	struct life *life = &l->life[part->life];
 	struct trip *trip = &l->trip[l->n_trips++];
-	*trip = (struct trip){ .layer = layer, .saved = saved, .gone = part->life, .far = l->far_bytes };
+	*trip = (struct trip){ .layer = layer, .saved = saved, .gone = part->life, .offloaded = l->offloaded_bytes };
 	life->last++;
-	l->far_bytes += life->bytes;
+	l->offloaded_bytes += life->bytes;
 	trip->back = part->life = begin(l, life->bytes, reader - 1);
 }
 
@@ -182,7 +182,7 @@ static int by_time(const void *a, const void *b)
 	return at != bt ? (at > bt) - (at < bt) : x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
 }
 
-/* What comes back in several legs takes the last one beside the use before its reader: the others before that need no
+/* What comes back in several hops takes the last one beside the use before its reader: the others before that need no
  * place. */
 static void fill(const struct lives *l, const struct zr_setup *s, struct zr_activations *out)
 {
@@ -194,7 +194,7 @@ static void fill(const struct lives *l, const struct zr_setup *s, struct zr_acti
 		const struct trip *t = &l->trip[i];
 		const struct life *gone = &l->life[t->gone], *back = &l->life[t->back];
 		struct zr_act_move m = { .use = gone->last - 1, .layer = t->layer, .saved = t->saved, .life = t->gone,
-					 .far = t->far, .bytes = gone->bytes };
+					 .offloaded = t->offloaded, .bytes = gone->bytes };
 		out->move[out->n_moves++] = m;
 		m.use = back->first - ahead;
 		m.back = 1;
@@ -229,7 +229,7 @@ int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses
 	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !l.n_trips)
 		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at "
 			    "once; take the section out", s->activation.section->plugin->desc->id);
-	a.far_bytes = l.far_bytes;
+	a.offloaded_bytes = l.offloaded_bytes;
 	if (rc)
 		zr_activation_free(&a);
 	else

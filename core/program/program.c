@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" };
-const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "relay" };
+const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "hop" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
 
 void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size)

@@ -17,22 +17,22 @@ struct zr_setup;
 
 enum zr_pop_kind {
 	ZR_P_LAYER,   /* run a use */
-	ZR_P_GATHER,  /* post: param group -> full copies */
-	ZR_P_DROP,    /* full copies end */
-	ZR_P_REDUCE,  /* post: gradients to their homes */
-	ZR_P_UPDATE,  /* optimizer on home blocks */
-	ZR_P_PUBLISH, /* post: home -> param group */
+	ZR_P_GATHER,  /* post: param group -> gathered copies */
+	ZR_P_DROP,    /* gathered copies end */
+	ZR_P_REDUCE,  /* post: gradients to their owners */
+	ZR_P_UPDATE,  /* optimizer on the blocks that are held */
+	ZR_P_PUBLISH, /* post: new values -> param group */
 	ZR_P_WAIT,    /* completes `target`; of a reduce also folds */
 	ZR_P_SPILL,   /* post: activations to the other tier */
 	ZR_P_FETCH,   /* post: and back */
-	ZR_P_RELAY    /* ends a leg of `target`'s way, begins the next one: see route.h */
+	ZR_P_HOP    /* ends a hop of `target`, begins the next one: see route.h */
 };
 
 struct zr_pop {
 	int32_t kind;
 	int32_t use;      /* LAYER; of SPILL and FETCH number of the move in setup.train_act */
 	int32_t first, n; /* units of the list: program.unit[first .. first + n) */
-	int32_t target;   /* WAIT: number of the operation it completes, with all legs that are left; RELAY: that it helps on */
+	int32_t target;   /* WAIT: number of the operation it completes, with all hops that are left; RELAY: that it helps on */
 	int32_t once;     /* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
 	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
 	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
@@ -59,7 +59,7 @@ extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phas
 void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size);
 
 /* Whether a program updates units: the update program, or last_micro where a stage has that done in the backward. The same on
- * all ranks, also on one that is home of nothing. */
+ * all ranks, also on one that owns nothing. */
 int zr_program_updates(const struct zr_program *p);
 
 /* Bytes received from other ranks in one run of the program. */

@@ -7,7 +7,7 @@
  * buckets. Activations on their way to or from another tier are waited for after the use beside which they move.
  * Publishes, and whatever is left, are waited for at the end of the program.
  *
- * What has a way of several legs (route.h) takes the next one after each layer, or, if it returns, before it: so every leg
+ * What moves in several hops (route.h) takes the next one after each layer, or, if it returns, before it: so every hop
  * has a layer to hide behind, and collectives are posted in the same order on all ranks. A wait takes those that are left.
  */
 #include <stdlib.h>
@@ -36,10 +36,10 @@ static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *unit
 static int wait_left(struct recorder *r, const struct zr_act_move *m)
 {
 	int rc = 0;
-	for (int32_t i = r->ways.first; !rc && i < r->ways.n; i++) {
-		const struct zr_way *w = &r->ways.way[i];
+	for (int32_t i = r->transfers.first; !rc && i < r->transfers.n; i++) {
+		const struct zr_transfer *w = &r->transfers.transfer[i];
 		const struct zr_pop *op = &r->p->op[w->op];
-		if (!w->over && op->kind == ZR_P_SPILL && r->setup->train_act.move[op->use].far == m->far)
+		if (!w->over && op->kind == ZR_P_SPILL && r->setup->train_act.move[op->use].offloaded == m->offloaded)
 			rc = zr_rec_wait(r, w->op);
 	}
 	return rc;
@@ -58,7 +58,7 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 		rc = back ? wait_left(r, m) : 0;
 		if (!rc)
 			rc = zr_rec_emit(r, (struct zr_pop){ .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move, .bytes = m->bytes }, NULL, 0);
-		rc = rc ? rc : zr_ways_add(&r->ways, r->p->n - 1, route.n, r->err);
+		rc = rc ? rc : zr_transfers_add(&r->transfers, r->p->n - 1, route.n, r->err);
 	}
 	return rc;
 }
@@ -80,7 +80,7 @@ static int record_use(struct recorder *r, int32_t i)
 	const struct zr_use *use = &r->uses->use[i];
 	int rc = tell(r, ZR_AT_BEFORE, i, use->units, (int32_t)use->n_units);
 	for (uint32_t k = 0; !rc && k < use->n_units; k++)
-		rc = r->full[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) : zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
+		rc = r->gathered[use->units[k]] ? zr_rec_wait_gather(r, use->units[k]) : zr_rec_refuse(r, "is needed, but not gathered", use->units[k]);
 	rc = rc ? rc : emit_use(r, i);
 	rc = rc ? rc : tell(r, ZR_AT_AFTER, i, use->units, (int32_t)use->n_units);
 	int32_t lo = r->uses->grad_first[i], hi = r->uses->grad_first[i + 1];
@@ -93,7 +93,7 @@ static int check_end(struct recorder *r)
 {
 	int training = r->p->id == ZR_PROG_MICRO || r->p->id == ZR_PROG_LAST_MICRO;
 	for (int32_t u = 0; u < r->stage.n_units; u++) {
-		if (r->setup->groups[u].param != ZR_GROUP_SELF && r->full[u])
+		if (r->setup->groups[u].param != ZR_GROUP_SELF && r->gathered[u])
 			return zr_rec_refuse(r, "is still full at the end of the program: a drop is missing", u);
 		if (training && r->state[u] != REDUCED && !r->setup->frozen_unit[u])
 			return zr_rec_refuse(r, "has a complete gradient that was not reduced by the end of the program", u);
@@ -154,14 +154,14 @@ static int start(struct recorder *r, const struct zr_setup *s)
 	size_t n = (size_t)s->layout.n_units + 1;
 	r->some = calloc(n, sizeof *r->some);
 	r->left = calloc(n, sizeof *r->left);
-	r->full = calloc(n, 1);
+	r->gathered = calloc(n, 1);
 	r->state = calloc(n, 1);
 	r->values = calloc(n, 1);
 	r->gather = malloc(n * sizeof *r->gather);
-	if (!r->some || !r->left || !r->full || !r->state || !r->values || !r->gather)
+	if (!r->some || !r->left || !r->gathered || !r->state || !r->values || !r->gather)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		r->full[u] = s->groups[u].param == ZR_GROUP_SELF;
+		r->gathered[u] = s->groups[u].param == ZR_GROUP_SELF;
 		r->gather[u] = -1;
 	}
 	const struct zr_program *before = &s->program[ZR_PROG_LAST_MICRO];
@@ -196,7 +196,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	} else {
 		zr_program_free(&p);
 	}
-	void *scratch[] = { all, r.some, r.left, r.full, r.state, r.values, r.gather, r.ways.way };
+	void *scratch[] = { all, r.some, r.left, r.gathered, r.state, r.values, r.gather, r.transfers.transfer };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
 		free(scratch[i]);
 	return rc;

@@ -5,7 +5,7 @@
 #ifndef ZR_CORE_RECORDER_H
 #define ZR_CORE_RECORDER_H
 
-#include "core/program/ways.h"
+#include "core/program/transfers.h"
 #include "core/setup.h"
 
 enum { NOT_YET, COMPLETE, REDUCED }; /* a unit's gradient in a micro program */
@@ -20,14 +20,14 @@ struct recorder {
 	struct zr_point at;   /* where the stage is asked now */
 	int32_t *some;        /* [n_units] scratch of verbs */
 	int32_t *left;        /* [n_units] what the update program is to update */
-	uint8_t *full;        /* [n_units] its full copy is there, or on its way */
+	uint8_t *gathered; /* [n_units] its gathered copy is there, or on its way */
 	uint8_t *state;       /* [n_units] of its gradient */
 	uint8_t *values;      /* [n_units] */
 	int64_t live;         /* elements of these copies */
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
 	int32_t reducing;     /* outstanding reduce, -1: none */
 	int32_t move;         /* next one of the activations */
-	struct zr_ways ways;  /* what is under way, or was */
+	struct zr_transfers transfers;  /* what is under way, or was */
 };
 
 /* Fills the verbs and the queries of a stage whose impl is the recorder. */
@@ -41,7 +41,7 @@ int zr_rec_wait(struct recorder *r, int32_t target);
 int zr_rec_wait_gather(struct recorder *r, int32_t unit);
 int zr_rec_wait_reduce(struct recorder *r);
 
-/* All operations of a kind that are under way take their next leg. Activations that have none left are waited for; parameters
+/* All operations of a kind that are under way take their next hop. Activations that have none left are waited for; parameters
  * when a layer needs them. */
 int zr_rec_advance(struct recorder *r, int32_t kind);
 

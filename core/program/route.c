@@ -6,12 +6,12 @@
 
 #include "core/setup.h"
 
-static void add(struct zr_route *r, int32_t leg)
+static void add(struct zr_route *r, int32_t hop)
 {
-	r->leg[r->n++] = leg;
+	r->hop[r->n++] = hop;
 }
 
-static int is_blind(const struct zr_setup *s)
+static int lacks_host_access(const struct zr_setup *s)
 {
 	return !s->device_info.host_access;
 }
@@ -21,45 +21,45 @@ int zr_by_wire(const struct zr_setup *s)
 	return s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 }
 
-/* far: [offload.param] holds shares; ranks: others have shares, too, that are not seen in place. */
-static struct zr_route gather(const struct zr_setup *s, int far, int ranks)
+/* offloaded: [offload.param] holds shares; ranks: others have shares, too, that are not seen in place. */
+static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks)
 {
 	struct zr_route r = { 0 };
-	int disk = far && zr_store_tier(s, ZR_STORE_PARAM) == ZR_TIER_DISK;
-	r.whole = ranks && far && zr_by_wire(s);
-	r.slot = r.whole || (disk && is_blind(s));
+	int disk = offloaded && zr_store_tier(s, ZR_STORE_PARAM) == ZR_TIER_DISK;
+	r.whole = ranks && offloaded && zr_by_wire(s);
+	r.bounce = r.whole || (disk && lacks_host_access(s));
 	/* a collective takes shares from where they lie, if it can address them */
-	if (far && (disk || !ranks || (is_blind(s) && !r.whole)))
-		add(&r, ZR_L_READ);
-	if (r.slot && !r.whole)
-		add(&r, ZR_L_COPY);
+	if (offloaded && (disk || !ranks || (lacks_host_access(s) && !r.whole)))
+		add(&r, ZR_HOP_READ);
+	if (r.bounce && !r.whole)
+		add(&r, ZR_HOP_COPY);
 	if (ranks)
-		add(&r, ZR_L_RANKS);
+		add(&r, ZR_HOP_RANKS);
 	if (r.whole)
-		add(&r, ZR_L_COPY);
+		add(&r, ZR_HOP_COPY);
 	return r;
 }
 
 struct zr_route zr_route_gather(const struct zr_setup *s, int32_t unit)
 {
-	return gather(s, zr_unit_far(s, unit), zr_group_ranks(s, s->groups[unit].param) > 1 && !zr_unit_view(s, unit));
+	return gather(s, zr_unit_offloaded(s, unit), zr_group_ranks(s, s->groups[unit].param) > 1 && !zr_unit_view(s, unit));
 }
 
 struct zr_route zr_route_of_split(const struct zr_setup *s)
 {
-	int far = zr_offloaded(s, ZR_STORE_PARAM);
-	return gather(s, far, s->process.world > 1 && (far || !s->views));
+	int offloaded = zr_offloaded(s, ZR_STORE_PARAM);
+	return gather(s, offloaded, s->process.world > 1 && (offloaded || !s->views));
 }
 
 struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 {
-	struct zr_route r = { .slot = is_blind(s) && zr_store_tier(s, ZR_STORE_ACTIVATION) == ZR_TIER_DISK };
+	struct zr_route r = { .bounce = lacks_host_access(s) && zr_store_tier(s, ZR_STORE_ACTIVATION) == ZR_TIER_DISK };
 	if (back)
-		add(&r, ZR_L_READ);
-	if (r.slot)
-		add(&r, ZR_L_COPY);
+		add(&r, ZR_HOP_READ);
+	if (r.bounce)
+		add(&r, ZR_HOP_COPY);
 	if (!back)
-		add(&r, ZR_L_WRITE);
+		add(&r, ZR_HOP_WRITE);
 	return r;
 }
 
@@ -67,7 +67,7 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 static uint64_t full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
 {
 	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
-	return ranks == 1 && !zr_unit_far(s, unit) ? 0 : (uint64_t)(ranks * per) * zr_unit_block(s, unit);
+	return ranks == 1 && !zr_unit_offloaded(s, unit) ? 0 : (uint64_t)(ranks * per) * zr_unit_block(s, unit);
 }
 
 uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
@@ -75,9 +75,9 @@ uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
 	return (uint64_t)s->plan.unit[unit].param_per * zr_unit_block(s, unit);
 }
 
-uint64_t zr_route_slot(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
+uint64_t zr_route_bounce_bytes(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;
-	uint64_t full = r->slot ? full_bytes(s, unit, group) : 0;
+	uint64_t full = r->bounce ? full_bytes(s, unit, group) : 0;
 	return r->whole ? full : full / (uint64_t)zr_group_ranks(s, group);
 }

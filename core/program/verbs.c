@@ -55,25 +55,25 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 
 int zr_rec_wait(struct recorder *r, int32_t target)
 {
-	zr_ways_end(&r->ways, target);
+	zr_transfers_end(&r->transfers, target);
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
 }
 
-static int take_leg(struct recorder *r, struct zr_way *w)
+static int take_hop(struct recorder *r, struct zr_transfer *w)
 {
 	w->left--;
-	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_RELAY, .target = w->op }, NULL, 0);
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_HOP, .target = w->op }, NULL, 0);
 }
 
 int zr_rec_advance(struct recorder *r, int32_t kind)
 {
 	int rc = 0;
-	for (int32_t i = r->ways.first; !rc && i < r->ways.n; i++) {
-		struct zr_way *w = &r->ways.way[i];
+	for (int32_t i = r->transfers.first; !rc && i < r->transfers.n; i++) {
+		struct zr_transfer *w = &r->transfers.transfer[i];
 		if (w->over || r->p->op[w->op].kind != kind)
 			continue;
 		if (w->left > 0)
-			rc = take_leg(r, w);
+			rc = take_hop(r, w);
 		else if (kind != ZR_P_GATHER)
 			rc = zr_rec_wait(r, w->op);
 	}
@@ -131,10 +131,10 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 	for (int32_t i = 0; !rc && i < n; i++) {
 		int32_t group = r->setup->groups[units[i]].param;
 		const char *why = group == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to gather" :
-				  r->full[units[i]] ? "is gathered twice without a drop" :
+				  r->gathered[units[i]] ? "is gathered twice without a drop" :
 				  group != r->setup->groups[units[0]].param ? "is gathered in one list with units of another group" : NULL;
 		rc = why ? zr_rec_refuse(r, why, units[i]) : 0;
-		r->full[units[i]] = 1;
+		r->gathered[units[i]] = 1;
 		r->live += r->setup->layout.unit[units[i]].elements;
 		if (!zr_unit_view(r->setup, units[i]))
 			op.bytes += received(r->setup, units[i], group, copy_size(r, units[i]));
@@ -145,7 +145,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct zr_route route = zr_route_gather(r->setup, units[0]);
 	for (int32_t i = 0; i < n; i++)
 		r->gather[units[i]] = number;
-	return route.n < 2 ? 0 : zr_ways_add(&r->ways, number, route.n, r->err);
+	return route.n < 2 ? 0 : zr_transfers_add(&r->transfers, number, route.n, r->err);
 }
 
 static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
@@ -154,9 +154,9 @@ static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
 	int rc = check_list(r, "drop", units, n);
 	for (int32_t i = 0; !rc && i < n; i++) {
 		const char *why = r->setup->groups[units[i]].param == ZR_GROUP_SELF ? "is whole on every rank: there is nothing to drop" :
-				  !r->full[units[i]] ? "is dropped without having been gathered" : NULL;
+				  !r->gathered[units[i]] ? "is dropped without having been gathered" : NULL;
 		rc = why ? zr_rec_refuse(r, why, units[i]) : zr_rec_wait_gather(r, units[i]);
-		r->full[units[i]] = 0;
+		r->gathered[units[i]] = 0;
 		r->live -= r->setup->layout.unit[units[i]].elements;
 	}
 	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_DROP }, units, n);
@@ -200,9 +200,9 @@ static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int fro
 /* Why a unit cannot be updated beside the backward of others, or NULL. */
 static const char *too_early(const struct recorder *r, int32_t unit)
 {
-	int copied = r->full[unit] && r->setup->groups[unit].param != ZR_GROUP_SELF;
+	int copied = r->gathered[unit] && r->setup->groups[unit].param != ZR_GROUP_SELF;
 	return r->state[unit] != REDUCED ? "is updated before its gradient is reduced" :
-	       copied ? "is updated while a full copy of it is there" : NULL;
+	       copied ? "is updated while a gathered copy of it is there" : NULL;
 }
 
 /* In the backward an update waits for its own reduce only. */

@@ -49,7 +49,7 @@ static void *table(const struct zr_session *s, uint64_t at)
 static double *call_table(const struct zr_session *s)
 {
 	const struct zr_plan *p = &s->setup->plan;
-	return zr_updates_blind(s) ? (double *)(s->region[ZR_R_MEASURE] + p->measure.partials) : table(s, p->partial.call);
+	return zr_updates_without_host(s) ? (double *)(s->region[ZR_R_MEASURE] + p->measure.partials) : table(s, p->partial.call);
 }
 
 static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)

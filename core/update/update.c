@@ -8,9 +8,9 @@
 
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
-	int far = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_access;
+	int apart = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_access;
 	return (struct zr_buf){ .data = base, .count = base ? (uint64_t)(blocks * ZR_BLOCK) : 0, .dtype = dtype,
-				.mem = far ? ZR_MEM_DEVICE : ZR_MEM_HOST };
+				.mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
 int zr_set_scalars(struct zr_session *s, char *device)
@@ -25,7 +25,7 @@ int zr_set_scalars(struct zr_session *s, char *device)
 struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group)
 {
 	const struct zr_setup *p = s->setup;
-	const void *scalars = zr_updates_blind(s) ? (void *)(s->region[ZR_R_MEASURE] + p->plan.measure.scalars) : s->scalars;
+	const void *scalars = zr_updates_without_host(s) ? (void *)(s->region[ZR_R_MEASURE] + p->plan.measure.scalars) : s->scalars;
 	return (struct zr_opt_step){
 		.size = sizeof(struct zr_opt_step),
 		.n_state = p->optimizer[p->param_group[group].optimizer].n_states,

@@ -104,7 +104,7 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 
 static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
 {
-	int64_t step = zr_updates_blind(s) ? ZR_CHUNK : p->n; /* which is copied by all threads */
+	int64_t step = zr_updates_without_host(s) ? ZR_CHUNK : p->n; /* which is copied by all threads */
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < p->n; at += step)
 		rc = zr_master_in(s, p, at, p->n - at < step ? p->n - at : step, x + at * ZR_BLOCK);

@@ -45,7 +45,7 @@ struct zr_saver {
 	pthread_mutex_t mutex;
 };
 
-static int chief(const struct zr_saver *v)
+static int is_rank_0(const struct zr_saver *v)
 {
 	return v->s->setup->process.rank == 0;
 }
@@ -55,7 +55,7 @@ static int chief(const struct zr_saver *v)
 static void commit_job(struct zr_saver *v)
 {
 	struct zr_error err = { 0 };
-	if (!chief(v))
+	if (!is_rank_0(v))
 		return;
 	if (!v->whole || zr_ckpt_commit(v->dir, &v->m, &err))
 		zr_ckpt_abandon(v->dir, v->m.step);
@@ -94,7 +94,7 @@ static void start_job(struct zr_saver *v, int phase)
 	v->ended = 0;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	v->running = v->overlap && (phase == WRITE || chief(v)) && !pthread_create(&v->thread, NULL, thread_main, v);
+	v->running = v->overlap && (phase == WRITE || is_rank_0(v)) && !pthread_create(&v->thread, NULL, thread_main, v);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!v->running)
 		do_job(v);
@@ -167,7 +167,7 @@ static void note_failure(struct zr_saver *v, int32_t rank, const char *why)
 {
 	v->stats.failed++;
 	snprintf(v->stats.why, sizeof v->stats.why, "%.*s", (int)sizeof v->stats.why - 1, why);
-	if (chief(v))
+	if (is_rank_0(v))
 		zr_logf(ZR_LOG_ERROR, "checkpoint", "step %lld is not saved: rank %d: %s; training goes on", (long long)v->m.step, rank, why);
 }
 
@@ -178,7 +178,7 @@ static void note_success(struct zr_saver *v)
 	v->stats.last = v->m.step;
 	v->stats.bytes = zr_ckpt_bytes(&v->m);
 	v->stats.seconds += seconds;
-	if (chief(v))
+	if (is_rank_0(v))
 		zr_logf(ZR_LOG_INFO, "checkpoint", "step %lld saved in %.3f s, of which training waited %.3f s: %.1f MiB in %s/step-%08lld",
 			(long long)v->m.step, seconds, v->stall, (double)v->stats.bytes / 0x1p20, v->dir, (long long)v->m.step);
 }
@@ -308,7 +308,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	rc = rc ? rc : zr_replicas_compare(v->s, v->words, &bad, err);
-	if (!rc && !bad && chief(v) && prepare(v, &why))
+	if (!rc && !bad && is_rank_0(v) && prepare(v, &why))
 		zr_ckpt_say(&mine, &why);
 	if (!rc && !bad)
 		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
@@ -337,7 +337,7 @@ static int share_path(struct zr_saver *v, const char *dir, struct zr_error *err)
 	int rc = 0;
 	for (size_t at = 0; !rc && at + part < sizeof v->dir; at += part) {
 		struct zr_ckpt_word mine = { 0 };
-		if (chief(v) && at < strlen(dir))
+		if (is_rank_0(v) && at < strlen(dir))
 			snprintf(mine.text, sizeof mine.text, "%.*s", (int)part, dir + at);
 		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
 		memcpy(v->dir + at, v->words[0].text, part);
@@ -363,7 +363,7 @@ int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpo
 		zr_saver_close(v);
 		return rc;
 	}
-	if (o->async && !v->overlap && chief(v))
+	if (o->async && !v->overlap && is_rank_0(v))
 		zr_logf(ZR_LOG_INFO, "checkpoint", "async = yes: saves wait all the same, because state lies where the host cannot address it");
 	*out = v;
 	return 0;
@@ -382,7 +382,7 @@ void zr_saver_close(struct zr_saver *v)
 		zr_writer_stop(v->writer);
 	join_job(v);
 	if (v->phase != IDLE) {
-		if (chief(v))
+		if (is_rank_0(v))
 			zr_ckpt_abandon(v->dir, v->m.step);
 		end_save(v);
 	}

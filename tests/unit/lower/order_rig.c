@@ -40,7 +40,7 @@ void rig_setup(struct zr_setup *s, uint64_t bytes, uint32_t inflight)
 							.offset = (uint64_t)i << 40 };
 	s->plan.region[ZR_R_STATE].store = ZR_STORE_OPTIMIZER;
 	s->plan.region[ZR_R_STATE].what = "the state";
-	s->plan.region[ZR_R_ACT_FAR].store = ZR_STORE_ACTIVATION;
+	s->plan.region[ZR_R_ACT_OFFLOADED].store = ZR_STORE_ACTIVATION;
 	s->offload[0].info.max_inflight = inflight;
 	s->process.rank = 1;
 	s->process.world = 4;

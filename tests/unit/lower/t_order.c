@@ -244,7 +244,7 @@ static void requests(void **unused)
 	request(0, 24);  /* 6 */
 	rig_add(&program, ZR_I_WRITE, ZR_Q_STORE);
 	rig_touch(&program, R, ZR_R_PARAM, ZR_MINE, 0, 8);
-	rig_touch(&program, W, ZR_R_ACT_FAR, ZR_MINE, 0, 8); /* 7: another store */
+	rig_touch(&program, W, ZR_R_ACT_OFFLOADED, ZR_MINE, 0, 8); /* 7: another store */
 	order();
 	waits(2, 0, -1);
 	waits(3, 1, -1);
@@ -282,9 +282,9 @@ static void refuses_unordered(void **unused)
 
 static void refuses_unwritten(void **unused)
 {
-	static const int32_t own[] = { ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_ACT, ZR_R_ACT_FAR,
+	static const int32_t own[] = { ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_ACT, ZR_R_ACT_OFFLOADED,
 				       ZR_R_WORK, ZR_R_COMM, ZR_R_BATCH, ZR_R_STAGING, ZR_R_CHUNK,
-				       ZR_R_FOLD, ZR_R_SLOT, ZR_R_WIRE, ZR_R_WHOLE, ZR_R_SUMS };
+				       ZR_R_GRAD_BOUNCE, ZR_R_BOUNCE, ZR_R_WIRE, ZR_R_WHOLE, ZR_R_SUMS };
 	uint32_t refuses = 0, expected = 0;
 	(void)unused;
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -525,19 +525,19 @@ static void layer(uint64_t l, int parts, int backward)
 	uint64_t size = 1024, whole = size * (uint64_t)parts, at = l * whole, set = l % 3 * whole;
 	for (int k = 0; k < parts; k++) {
 		uint64_t part = (uint64_t)k * size;
-		two(ZR_I_READ, ZR_Q_STORE, ZR_R_STATE, at + part, ZR_R_SLOT, set + part, size);
-		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_SLOT, set + part, ZR_R_WIRE, set + part, size);
+		two(ZR_I_READ, ZR_Q_STORE, ZR_R_STATE, at + part, ZR_R_BOUNCE, set + part, size);
+		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_BOUNCE, set + part, ZR_R_WIRE, set + part, size);
 		two(ZR_I_COPY, ZR_Q_COPY, ZR_R_WIRE, set + part, ZR_R_GATHER, set + part, size);
 	}
 	if (backward)
-		two(ZR_I_READ, ZR_Q_STORE, ZR_R_ACT_FAR, l * 4096, ZR_R_ACT, l % 4 * 4096, 4096);
+		two(ZR_I_READ, ZR_Q_STORE, ZR_R_ACT_OFFLOADED, l * 4096, ZR_R_ACT, l % 4 * 4096, 4096);
 	rig_add(&program, ZR_I_LAYER, ZR_Q_COMPUTE);
 	rig_touch(&program, R, ZR_R_GATHER, ZR_MINE, set, whole);
 	rig_touch(&program, backward ? R : W, ZR_R_ACT, ZR_MINE, l % 4 * 4096, 4096);
 	if (backward)
 		rig_touch(&program, W, ZR_R_GRAD_BUFFER, ZR_MINE, set, whole);
 	else
-		two(ZR_I_WRITE, ZR_Q_STORE, ZR_R_ACT, l % 4 * 4096, ZR_R_ACT_FAR, l * 4096, 4096);
+		two(ZR_I_WRITE, ZR_Q_STORE, ZR_R_ACT, l % 4 * 4096, ZR_R_ACT_OFFLOADED, l * 4096, 4096);
 	for (int k = 0; backward && k < parts; k++) {
 		uint64_t part = (uint64_t)k * size;
 		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_GRAD_BUFFER, set + part, ZR_R_COMM, set + part,

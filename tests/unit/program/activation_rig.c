@@ -246,7 +246,7 @@ static struct memory *memory_of(struct walk *w, const struct zr_operand *o, uint
 		return NULL;
 	const struct zr_region *r = &w->s->plan.region[o->region];
 	*at = r->offset + o->at;
-	return r->store <= ZR_STORE_HOST ? &w->memory[r->store] : o->region == ZR_R_ACT_FAR ? &w->memory[FAR] : NULL;
+	return r->store <= ZR_STORE_HOST ? &w->memory[r->store] : o->region == ZR_R_ACT_OFFLOADED ? &w->memory[FAR] : NULL;
 }
 
 static void mark(struct walk *w, const struct zr_operand *o, int who)
@@ -328,7 +328,7 @@ void walk_program(const struct zr_setup *s, int32_t id)
 	assert_true(w.p->n > 0);
 	for (int i = 0; i < MEMORIES; i++) {
 		struct memory *m = &w.memory[i];
-		m->bytes = i == FAR ? s->plan.region[ZR_R_ACT_FAR].bytes : s->plan.arena[i];
+		m->bytes = i == FAR ? s->plan.region[ZR_R_ACT_OFFLOADED].bytes : s->plan.arena[i];
 		m->slot = calloc(m->bytes / SLOT + 1, sizeof *m->slot);
 		assert_non_null(m->slot);
 	}

@@ -37,7 +37,7 @@ static void program_text(const struct zr_setup *s, char *buf)
 	const struct zr_program *p = &s->program[ZR_PROG_MICRO];
 	*buf = 0;
 	for (int32_t i = 0; i < p->n; i++) {
-		int wait = p->op[i].kind == ZR_P_WAIT ? 1 : p->op[i].kind == ZR_P_RELAY ? 2 : 0;
+		int wait = p->op[i].kind == ZR_P_WAIT ? 1 : p->op[i].kind == ZR_P_HOP ? 2 : 0;
 		const struct zr_pop *op = wait ? &p->op[p->op[i].target] : &p->op[i];
 		if (op->kind == ZR_P_LAYER) {
 			const struct zr_use *use = &s->train_uses.use[op->use];
@@ -158,8 +158,8 @@ static void I2_two_layers_are_on_the_device_however_many_there_are(void **unused
 			uint64_t out = up(s->layer_bytes[1].out, align), saved = up(s->layer_bytes[1].saved, align);
 			uint64_t few = 2 * saved + 3 * out, stay = (uint64_t)kept * (saved + out), away = (uint64_t)(L - kept);
 			assert_int_equal(s->plan.region[ZR_R_ACT].bytes, few > stay ? few : stay);
-			assert_int_equal(s->plan.region[ZR_R_ACT_FAR].bytes, up(out + away * (out + saved), 4096));
-			assert_int_equal(s->plan.region[ZR_R_ACT_FAR].tier, ZR_TIER_DISK);
+			assert_int_equal(s->plan.region[ZR_R_ACT_OFFLOADED].bytes, up(out + away * (out + saved), 4096));
+			assert_int_equal(s->plan.region[ZR_R_ACT_OFFLOADED].tier, ZR_TIER_DISK);
 			plan_close(s);
 		}
 }
@@ -253,7 +253,7 @@ static void the_default_is_there_on_demand(void **unused)
 		assert_int_equal(zr_offloaded(s, ZR_STORE_ACTIVATION), i == 2);
 		const char *place = i == 2 ? zr_config_source(s->cfg, "offload.activation", "plugin") : NULL;
 		assert_true(i == 2 ? !strncmp(place, "defaults.ini:", 13) : !zr_config_find(s->cfg, "offload.activation"));
-		assert_true((s->plan.region[ZR_R_ACT_FAR].bytes > 0) == (i == 2));
+		assert_true((s->plan.region[ZR_R_ACT_OFFLOADED].bytes > 0) == (i == 2));
 		plan_close(s);
 	}
 }

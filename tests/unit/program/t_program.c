@@ -115,9 +115,9 @@ static void walk_lowered(const struct zr_setup *s)
 static void walk_slots(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	for (int32_t i = 0; i < p->n_buffer; i++)
-		if (p->buffer[i].region == ZR_R_SLOT) {
+		if (p->buffer[i].region == ZR_R_BOUNCE) {
 			assert_int_equal(p->buffer[i].offset % 4096, 0);
-			assert_true(p->buffer[i].bytes <= s->plan.region[ZR_R_SLOT].bytes);
+			assert_true(p->buffer[i].bytes <= s->plan.region[ZR_R_BOUNCE].bytes);
 		}
 }
 
