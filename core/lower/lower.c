@@ -327,7 +327,7 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 		break;
 	case ZR_P_SPILL:
 	case ZR_P_FETCH:
-		zr_low_start(l, op);
+		zr_low_next(l, op);
 		break;
 	case ZR_P_HOP:
 		zr_low_next(l, target);

@@ -102,9 +102,8 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_fence(struct zr_lowering *l); /* what was written is seen by those who look at it in place */
-void zr_low_start(struct zr_lowering *l, const struct zr_pop *op); /* the first hop */
-void zr_low_next(struct zr_lowering *l, const struct zr_pop *op);  /* the next one */
-void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op);  /* all that are left */
+void zr_low_next(struct zr_lowering *l, const struct zr_pop *op); /* its next hop, */
+void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op); /* or all that are left */
 
 /* lower_reduce.c */
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op);

@@ -99,7 +99,7 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	if (r.bounce)
 		l->bounce[op - l->record->op] = zr_low_buffer(l, ZR_R_BOUNCE, through, PAGE);
-	zr_low_start(l, op);
+	zr_low_next(l, op);
 }
 
 /* ---- activations ---- */
@@ -138,12 +138,6 @@ void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 		move_hop(l, op, &r, r.hop[*at]);
 	l->op = whose;
 	++*at;
-}
-
-void zr_low_start(struct zr_lowering *l, const struct zr_pop *op)
-{
-	l->hop[op - l->record->op] = 0;
-	zr_low_next(l, op);
 }
 
 void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
