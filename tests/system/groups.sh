@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# I1 whatever groups a stage splits parameters and state over, on three nodes of two ranks, in memory
-# and over tiers; and which groups are refused.
+# I1 whatever groups a stage splits parameters and state over, on three nodes of two ranks, in
+# memory and over tiers; and which groups are refused.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/rig.sh"
 . "$ZR_SRCDIR/tests/lib/tiers.sh"
@@ -18,7 +18,8 @@ name=(whole node world)
 one=$(digest bf16 fp32 none none none stage0 1 keep auto auto 1)
 like 'one rank alone trains' "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 for of in 000 021 012 120 101 112 210 221 202; do
-	is "I1: parameters ${name[${of:0:1}]}, state ${name[${of:2:1}]}" "$(groups $of none none none 2)" "$one"
+	is "I1: parameters ${name[${of:0:1}]}, state ${name[${of:2:1}]}" \
+		"$(groups $of none none none 2)" "$one"
 done
 is 'I1: state of nodes on the host' "$(groups 021 cpu none none 1)" "$one"
 is 'I1: state of nodes and their sums on disk' "$(groups 111 nvme nvme nvme 1)" "$one"
@@ -29,9 +30,11 @@ build devcomm
 is 'I1 device comm: state of nodes on the host' \
 	"$(groups 111 cpu cpu none 1 -o comm.plugin="$scratch/devcomm.so")" "$one"
 
+has='has parameters of group 1, gradients of 1, state of'
 like 'a group that does not exist' "$(groups 113 none none none 1)" \
-	'\[zero\] groups: unit wte has parameters of group 1, gradients of 1, state of 3: a group that does not exist; mend the plugin'
+	"\[zero\] groups: unit wte $has 3: a group that does not exist; mend the plugin"
 like 'state of two groups' "$(groups 1121 none none none 1)" \
-	'unit wpe has parameters of group 1, gradients of 1, state of 1: state split over another group than that of other units'
-is 'I1: of which one is that of nodes of all ranks' "$(groups 1121 none none none 1 -o boot.ranks_per_node=6)" "$one"
+	"unit wpe $has 1: state split over another group than that of other units"
+is 'I1: of which one is that of nodes of all ranks' \
+	"$(groups 1121 none none none 1 -o boot.ranks_per_node=6)" "$one"
 done_testing

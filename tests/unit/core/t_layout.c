@@ -68,40 +68,49 @@ static void shards_cover_every_block_once(void **unused)
 
 static struct zr_mesh mesh_of(int32_t rank, int32_t world, int32_t node)
 {
-	return zr_mesh_of(&(struct zr_boot_info){ .rank = rank, .world = world, .local_rank = rank % node, .local_world = node,
-						  .node = rank / node, .nodes = world / node });
+	struct zr_boot_info i = { .rank = rank, .world = world, .local_rank = rank % node,
+				  .local_world = node, .node = rank / node, .nodes = world / node };
+	return zr_mesh_of(&i);
 }
 
-/* Whatever the group: its ranks have every block once, and each rank answers for a part of its own that it has. */
+static void check_group(int32_t world, int32_t node, int32_t group, int64_t blocks)
+{
+	int64_t held = 0, counted = 0;
+	for (int32_t r = 0; r < world; r++) {
+		struct zr_mesh m = mesh_of(r, world, node);
+		struct zr_mesh other = mesh_of((r + 1) % world, world, node);
+		struct zr_share s = zr_mesh_share(&m, group, blocks, r);
+		struct zr_share same = zr_mesh_share(&other, group, blocks, r);
+		struct zr_share part = zr_share_of(blocks, world, zr_mesh_part(&m, group, r));
+		assert_true(m.even && s.per * m.group[group].n >= blocks);
+		assert_true(s.first == same.first && s.n == same.n && s.per == same.per);
+		if (part.n)
+			assert_true(part.first >= s.first && part.first + part.n <= s.first + s.n);
+		counted += part.n;
+		held += r / m.group[group].n ? 0 : s.n;
+	}
+	assert_true(held == blocks && counted == blocks);
+}
+
+/* Whatever the group: its ranks have every block once, and each answers for a part that it has. */
 static void groups_cover_every_block_once(void **unused)
 {
 	(void)unused;
 	for (int32_t world = 1; world <= 12; world++)
 		for (int32_t node = 1; node <= world; node++)
 			for (int32_t group = 0; group < 3 && world % node == 0; group++)
-				for (int64_t blocks = 1; blocks < 30; blocks++) {
-					int64_t held = 0, counted = 0;
-					for (int32_t r = 0; r < world; r++) {
-						struct zr_mesh m = mesh_of(r, world, node), other = mesh_of((r + 1) % world, world, node);
-						struct zr_share s = zr_mesh_share(&m, group, blocks, r);
-						struct zr_share same = zr_mesh_share(&other, group, blocks, r);
-						struct zr_share part = zr_share_of(blocks, world, zr_mesh_part(&m, group, r));
-						assert_true(m.even && s.per * m.group[group].n >= blocks);
-						assert_true(s.first == same.first && s.n == same.n && s.per == same.per);
-						assert_true(!part.n || (part.first >= s.first && part.first + part.n <= s.first + s.n));
-						counted += part.n;
-						held += r / m.group[group].n ? 0 : s.n;
-					}
-					assert_true(held == blocks && counted == blocks);
-				}
+				for (int64_t blocks = 1; blocks < 30; blocks++)
+					check_group(world, node, group, blocks);
 }
 
 /* Three ranks on nodes of two and one: each node's ranks share all blocks among them. */
 static void nodes_of_two_sizes(void **unused)
 {
-	struct zr_mesh a = zr_mesh_of(&(struct zr_boot_info){ .rank = 1, .world = 3, .local_rank = 1, .local_world = 2, .nodes = 2 });
-	struct zr_mesh b = zr_mesh_of(&(struct zr_boot_info){ .rank = 2, .world = 3, .local_world = 1, .node = 1, .nodes = 2 });
-	struct zr_share x = zr_mesh_share(&a, ZR_GROUP_NODE, 5, 1), y = zr_mesh_share(&b, ZR_GROUP_NODE, 5, 2);
+	struct zr_boot_info one = { .rank = 1, .world = 3, .local_rank = 1, .local_world = 2, .nodes = 2 };
+	struct zr_boot_info two = { .rank = 2, .world = 3, .local_world = 1, .node = 1, .nodes = 2 };
+	struct zr_mesh a = zr_mesh_of(&one), b = zr_mesh_of(&two);
+	struct zr_share x = zr_mesh_share(&a, ZR_GROUP_NODE, 5, 1);
+	struct zr_share y = zr_mesh_share(&b, ZR_GROUP_NODE, 5, 2);
 	(void)unused;
 	assert_true(!a.even && !b.even);
 	assert_true(x.per == 3 && x.first == 3 && x.n == 2);
