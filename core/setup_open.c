@@ -382,8 +382,8 @@ static const char *wrong_groups(const struct zr_setup *s, const struct zr_groups
 	for (int i = 0; i < 3; i++)
 		if (all[i] < ZR_GROUP_SELF || all[i] > ZR_GROUP_WORLD)
 			return "a group that does not exist; mend the plugin";
-	if (g->state == ZR_GROUP_NODE && !s->mesh.even)
-		return "state split inside nodes that have different numbers of ranks: start as many on each, or choose another plugin";
+	if ((g->param == ZR_GROUP_NODE || g->state == ZR_GROUP_NODE) && !s->mesh.even)
+		return "nodes have different numbers of ranks: start as many on each, or choose another plugin";
 	if (g->state != ZR_GROUP_SELF && zr_group_ranks(s, g->state) != zr_group_ranks(s, s->state_group))
 		return "state split over another group than that of other units, which core cannot hold; mend the plugin";
 	return NULL;

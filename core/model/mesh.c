@@ -28,11 +28,8 @@ struct zr_share zr_share_of(int64_t blocks, int64_t shares, int64_t number)
 
 struct zr_share zr_mesh_share(const struct zr_mesh *m, int32_t group, int64_t blocks, int32_t rank)
 {
-	const struct zr_axis *a = &m->group[group], *all = &m->group[ZR_GROUP_WORLD];
-	int64_t per = zr_share_of(blocks, all->n, 0).per * (all->n / a->n);
-	if (all->n % a->n) /* nodes of other sizes than this one have shares of their own */
-		per = zr_share_of(blocks, a->n, 0).per;
-	return cut(blocks, per, rank == all->rank ? a->rank : rank % a->n);
+	int32_t n = m->group[group].n, world = m->group[ZR_GROUP_WORLD].n;
+	return cut(blocks, zr_share_of(blocks, world, 0).per * (world / n), rank % n);
 }
 
 int32_t zr_mesh_part(const struct zr_mesh *m, int32_t group, int32_t rank)

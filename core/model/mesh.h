@@ -15,7 +15,7 @@ struct zr_axis { int32_t n, rank; };
 
 struct zr_mesh {
 	struct zr_axis group[ZR_GROUP_WORLD + 1]; /* by ZR_GROUP_* */
-	int even; /* 1: all nodes have as many ranks, so what ranks of other nodes hold is known */
+	int even; /* 1: all nodes have as many ranks: only then may anything be split by node */
 };
 
 /* Blocks of a unit. The last shares may have fewer than `per`, or none. */

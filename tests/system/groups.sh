@@ -37,4 +37,23 @@ like 'state of two groups' "$(groups 1121 none none none 1)" \
 	"unit wpe $has 1: state split over another group than that of other units"
 is 'I1: of which one is that of nodes of all ranks' \
 	"$(groups 1121 none none none 1 -o boot.ranks_per_node=6)" "$one"
+
+# Three ranks on nodes of two and of one.
+uneven() { # uneven STAGE: the last line of rank 0
+	rm -rf "$scratch/meet"
+	mkdir "$scratch/meet"
+	for r in 0 1 2; do
+		RANK=$r WORLD_SIZE=3 LOCAL_RANK=$((r % 2)) LOCAL_WORLD_SIZE=$((2 - r / 2)) \
+			timeout 60 "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o boot.plugin=env \
+			-o boot.directory="$scratch/meet" -o data.path="$scratch/text" -o zero.plugin="$1" \
+			-o train.train_batch_size=6 -o run.dir="$scratch/$1" > "$scratch/rank$r" 2>&1 &
+	done
+	wait
+	tail -n 1 "$scratch/rank0"
+}
+for stage in hpz mics; do
+	like "$stage on nodes of two sizes" "$(uneven $stage)" \
+		"\[zero\] $stage: unit wte .*: nodes have different numbers of ranks: start as many on each"
+done
+like 'what is split over all ranks is not' "$(uneven stage3)" '^digest: '
 done_testing
