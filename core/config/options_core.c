@@ -28,8 +28,8 @@ static const struct zr_opt train[] = {
 	ZR_OPT_ENUM(struct zr_train_opts, communication_data_type, ZR_O_NUMERIC, "auto", comm_types,
 		    "What gradients are rounded to before they are summed over ranks; auto is the precision's choice."),
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
-		    "slots: every micro-batch is sent home and added in slot order, so that bits do not depend on the number of "
-		    "ranks; local: each rank sums its micro-batches first and sends once per step."),
+		    "slots: the owner of a block adds every micro-batch's gradient in slot order, so that bits do not depend on "
+		    "the number of ranks; local: each rank sums its micro-batches first and sends once per step."),
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Tensors that stay as they are, by patterns like those of a parameter group: they get no gradient, no master and no "
 	       "optimizer state."),
