@@ -86,6 +86,7 @@ struct zr_setup {
 	int32_t state_group;            /* over which the state of all units is split that is not whole on every rank */
 	struct zr_program program[4];   /* by ZR_PROG_* */
 	struct zr_lowered lowered[ZR_LOWERED]; /* what really runs: by ZR_S_* */
+	int two_comms;                  /* one for device memory, host_comm for host memory */
 	int device_comm;                /* comm moves device memory; what is on the host goes through host_comm, if there is one */
 	int peers;                      /* ranks can read each other's memory in place */
 	int views;                      /* and map the shares of a unit one after the other: its gather moves nothing */

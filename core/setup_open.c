@@ -225,6 +225,7 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 		return 0;
 	if (s->device_info.host_access)
 		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, "plugin: it moves memory of GPUs, and this device has none", err);
+	s->two_comms = 1;
 	if (s->mode != ZR_SETUP_TRAIN)
 		return zr_setup_resolve(s, "comm.host", err);
 	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", sizeof(struct zr_comm_v1), err);

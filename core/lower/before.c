@@ -14,7 +14,7 @@ int zr_before_new(struct zr_before *b, const struct zr_setup *s, const struct zr
 {
 	size_t n = (size_t)p->n + 1;
 	int32_t *row = calloc(6 * n, sizeof *row);
-	*b = (struct zr_before){ .setup = s, .p = p, .lane = row, .search = INT32_MAX };
+	*b = (struct zr_before){ .setup = s, .p = p, .lane = row, .collective = -1, .search = INT32_MAX };
 	b->over = calloc(n, sizeof *b->over);
 	if (!row || !b->over)
 		return ZR_ENOMEM;
@@ -37,6 +37,19 @@ void zr_before_free(struct zr_before *b)
 static int in_order(const struct zr_before *b, int32_t i)
 {
 	return b->p->instr[i].queue < ZR_Q_IN_ORDER;
+}
+
+int32_t zr_before_switch(struct zr_before *b, int32_t j)
+{
+	const struct zr_instr *in = b->p->instr;
+	int32_t last = b->collective, first = b->run;
+	if (!b->setup->two_comms || in[j].kind != ZR_I_COLLECTIVE)
+		return j;
+	b->collective = j;
+	if (last < 0 || !((in[last].flags ^ in[j].flags) & ZR_F_DEVICE))
+		return j;
+	b->run = j;
+	return first;
 }
 
 int zr_before_request(const struct zr_before *b, int32_t i)

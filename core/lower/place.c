@@ -30,16 +30,6 @@ struct placing {
 	struct zr_error *err;
 };
 
-static uint64_t page_up(uint64_t n)
-{
-	return (n + PAGE - 1) / PAGE * PAGE;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static int in_arena(const struct zr_region *r)
 {
 	return r->store <= ZR_STORE_HOST;
@@ -71,7 +61,7 @@ static void place_always(struct placing *p)
 	uint64_t *arena = p->s->plan.arena;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		struct zr_region *r = &p->region[i];
-		r->bytes = p->kind[i] == BUFFERS ? 0 : page_up(r->bytes);
+		r->bytes = p->kind[i] == BUFFERS ? 0 : zr_up(r->bytes, PAGE);
 		if (p->kind[i] != ALWAYS)
 			continue;
 		r->room = r->added = r->bytes;
@@ -98,7 +88,7 @@ static int place_phases(struct placing *p, int store, uint64_t *total)
 		which[k]->offset = p->s->plan.arena[store] + l[k].offset;
 		which[k]->room = l[k].bytes;
 		for (int phase = l[k].first; phase <= l[k].last; phase++)
-			p->start[store][phase] = larger(p->start[store][phase], l[k].offset + l[k].bytes);
+			p->start[store][phase] = zr_max(p->start[store][phase], l[k].offset + l[k].bytes);
 	}
 	return rc;
 }
@@ -124,7 +114,7 @@ static int place_program(struct placing *p, struct zr_lowered *prog, int store, 
 	for (int32_t i = 0; !rc && i < n; i++)
 		which[i]->offset = start + l[i].offset;
 	if (!rc && n)
-		*most = larger(*most, start + total);
+		*most = zr_max(*most, start + total);
 	free(l);
 	free(which);
 	return rc;
@@ -148,7 +138,7 @@ static int place_kinds(struct placing *p)
 			continue;
 		rc = place_buffers(p, r->store, i, &r->bytes);
 		if (!in_arena(r))
-			r->bytes = r->room = r->added = page_up(r->bytes);
+			r->bytes = r->room = r->added = zr_up(r->bytes, PAGE);
 	}
 	return rc;
 }
@@ -178,7 +168,7 @@ static int place_arena(struct placing *p, int store)
 	uint64_t most = 0, *arena = &p->s->plan.arena[store];
 	int rc = place_phases(p, store, &most);
 	rc = rc ? rc : place_buffers(p, store, -1, &most);
-	most = page_up(most);
+	most = zr_up(most, PAGE);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->kind[i] == BUFFERS && p->region[i].store == store) {
 			p->region[i].offset = *arena;

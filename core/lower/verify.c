@@ -174,6 +174,16 @@ static int check_requests(struct proof *v, int32_t j)
 		     "time: nothing waits for %s", name(v, j, a), most, name(v, i, b));
 }
 
+static int check_comms(struct proof *v, int32_t j)
+{
+	char a[NAME], b[NAME];
+	for (int32_t i = zr_before_switch(&v->before, j); i < j; i++)
+		if (v->p->instr[i].kind == ZR_I_COLLECTIVE && !zr_before(&v->before, i, j))
+			return WRONG(v, "%s is posted while %s is under way on another comm", name(v, j, a),
+				     name(v, i, b));
+	return 0;
+}
+
 static int check(struct proof *v, int32_t i)
 {
 	const struct zr_instr *in = &v->p->instr[i];
@@ -181,6 +191,7 @@ static int check(struct proof *v, int32_t i)
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = check_touched(v, i, &v->p->operand[in->first + k]);
 	rc = rc ? rc : check_requests(v, i);
+	rc = rc ? rc : check_comms(v, i);
 	return rc ? rc : zr_spans_add(&v->spans, v->p, i);
 }
 

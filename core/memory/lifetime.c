@@ -7,12 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN 64u
+#include "core/model/layout.h"
 
-static uint64_t up(uint64_t n, uint64_t to)
-{
-	return to ? (n + to - 1) / to * to : n;
-}
+#define ALIGN 64u
 
 static int by_size(const void *a, const void *b)
 {
@@ -57,7 +54,7 @@ static uint64_t first_fit(const struct zr_lifetime *x, const struct placed *plac
 		int met = overlap(x, p), alone = i + 1 == n || placed[i + 1].offset > p->offset;
 		if (met && p->offset >= at + x->bytes)
 			break;
-		uint64_t end = !met ? 0 : x->align > ALIGN ? up(p->end, x->align) : p->end;
+		uint64_t end = !met ? 0 : x->align > ALIGN ? zr_up(p->end, x->align) : p->end;
 		at = end > at ? end : at;
 		i = met || alone ? i + 1 : p->last < x->first ? behind(placed, i, n, p->offset, x->first) :
 		    behind(placed, i, n, p->offset + 1, INT32_MIN);
@@ -81,8 +78,8 @@ int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct 
 		first = x->first > first ? x->first : first;
 		last = x->last < last ? x->last : last;
 		/* As long as there is such a point, there is no gap. */
-		x->offset = first <= last ? up(*total, x->align) : first_fit(x, placed, i);
-		uint64_t end = up(x->offset + x->bytes, ALIGN);
+		x->offset = first <= last ? zr_up(*total, x->align) : first_fit(x, placed, i);
+		uint64_t end = zr_up(x->offset + x->bytes, ALIGN);
 		int to = behind(placed, 0, i, x->offset, x->last);
 		memmove(&placed[to + 1], &placed[to], (size_t)(i - to) * sizeof *placed);
 		placed[to] = (struct placed){ x->offset, end, x->first, x->last };

@@ -13,22 +13,12 @@
 
 #define PAGE 4096u
 
-static uint64_t up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
-static uint64_t max(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* Layers hand it to each other. */
 static uint64_t act_grad_bytes(const struct zr_setup *s)
 {
 	uint64_t most = 0;
 	for (uint32_t i = 0; s->mode != ZR_SETUP_SAMPLE && i < s->decl.n_layers; i++)
-		most = max(most, s->layer_bytes[i].grad);
+		most = zr_max(most, s->layer_bytes[i].grad);
 	return most;
 }
 
@@ -143,7 +133,7 @@ static uint64_t written_copies(const struct zr_setup *s, const struct zr_plan *p
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->unit[u];
 		if (s->frozen_unit[u] || !same_spot(m->held_copy, m->master))
-			most = max(most, zr_unit_block(s, u));
+			most = zr_max(most, zr_unit_block(s, u));
 	}
 	return most;
 }
@@ -197,7 +187,7 @@ static void stage_states(const struct zr_setup *s, struct zr_plan *p)
 		p->staging.set_bytes = start;
 		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++)
 			stage(p, ZR_D_STATE + (int)i, p->state_bytes[i]);
-		end = max(end, p->staging.set_bytes);
+		end = zr_max(end, p->staging.set_bytes);
 	}
 	p->staging.set_bytes = end;
 }
@@ -210,7 +200,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
 	for (int32_t d = 0; d < g->n_data; d++)
 		g->datum[d] = ZR_IN_PLACE;
-	g->blocks = (int64_t)max(piece_blocks(p, &s->program[ZR_PROG_LAST_MICRO]),
+	g->blocks = (int64_t)zr_max(piece_blocks(p, &s->program[ZR_PROG_LAST_MICRO]),
 				 piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
 	if (out_of_reach(s, p, ZR_R_MASTER))
 		stage(p, ZR_D_MASTER, ZR_BLOCK * (s->types.master == ZR_MASTER_SPLIT ? 2 : 4));
@@ -223,10 +213,10 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	pipeline(s, g, g->datum[ZR_D_LOWP] != ZR_IN_PLACE && !s->device_info.unified);
 	if (!g->set_bytes)
 		g->sets = 1, g->ahead = g->behind = 0;
-	g->set_bytes = up(g->set_bytes, PAGE);
+	g->set_bytes = zr_up(g->set_bytes, PAGE);
 	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
 	if (zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)
-		p->region[ZR_R_STAGING].bytes = max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
+		p->region[ZR_R_STAGING].bytes = zr_max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 
 /* Whether comm adds what ranks send. A rank sends once per update: then the fold over ranks is one sum of them in rank order,
@@ -288,11 +278,11 @@ static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint6
 		return;
 	}
 	p->measure.sumsq = at;
-	at += sums ? up(blocks * 8, 64) : 0;
+	at += sums ? zr_up(blocks * 8, 64) : 0;
 	p->measure.nonfinite = at;
-	at += sums ? up(blocks * 4, 64) : 0;
+	at += sums ? zr_up(blocks * 4, 64) : 0;
 	p->measure.scalars = at;
-	at += updates ? up((uint64_t)s->n_param_groups * sizeof(struct zr_scalars), 64) : 0;
+	at += updates ? zr_up((uint64_t)s->n_param_groups * sizeof(struct zr_scalars), 64) : 0;
 	p->measure.partials = at;
 	at += updates ? p->partial.arrived - p->partial.call : 0;
 	p->region[ZR_R_MEASURE].bytes = at;
@@ -302,11 +292,11 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 {
 	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0, host = 0;
 	p->tokens = at;
-	at += up(rows * 4, 64);
+	at += zr_up(rows * 4, 64);
 	p->targets = at;
-	at += up(rows * 4, 64);
+	at += zr_up(rows * 4, 64);
 	p->loss_rows = at;
-	at += up(rows * 4, 64);
+	at += zr_up(rows * 4, 64);
 	p->loss_sum = at;
 	at += 64;
 	p->region[ZR_R_BATCH].bytes = at;
@@ -314,11 +304,11 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	host += s->device_info.host_access ? 0 : at;
 	if (s->mode != ZR_SETUP_SAMPLE) {
 		p->sumsq = host;
-		host += up(blocks * 8, 64);
+		host += zr_up(blocks * 8, 64);
 		p->nonfinite = host;
-		host += up(blocks * 4, 64);
+		host += zr_up(blocks * 4, 64);
 		p->exchange = host;
-		host += up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
+		host += zr_up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
 		host = zr_partial_place(s, &p->partial, host);
 	}
 	p->region[ZR_R_HOST].bytes = host;

@@ -47,4 +47,15 @@ static inline int zr_intersect(int64_t lo, int64_t hi, int64_t *from, int64_t *e
 	return *from < *end;
 }
 
+/* The least multiple of `to` that is not below n; to 0: n itself. */
+static inline uint64_t zr_up(uint64_t n, uint64_t to)
+{
+	return to ? (n + to - 1) / to * to : n;
+}
+
+static inline uint64_t zr_max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 #endif

@@ -146,16 +146,11 @@ static int32_t write(struct lives *l, int32_t layer, int32_t saved, uint64_t byt
 	return l->layer[layer][saved].life = begin(l, bytes, number);
 }
 
-static uint64_t up(uint64_t n, uint64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Places are whole multiples of what the other tier likes to move, and so are sizes. */
 uint32_t zr_activation_align(const struct zr_setup *s)
 {
 	uint64_t align = zr_offloaded(s, ZR_STORE_ACTIVATION) ? s->offload[ZR_STORE_ACTIVATION - ZR_STORE_OPTIMIZER].info.align : 0;
-	return align > 64 ? (uint32_t)up(align, 64) : 64;
+	return align > 64 ? (uint32_t)zr_up(align, 64) : 64;
 }
 
 static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use *use, int32_t number,
@@ -163,7 +158,7 @@ static void walk(struct lives *l, const struct zr_setup *s, const struct zr_use 
 {
 	int32_t i = use->layer;
 	uint64_t align = zr_activation_align(s);
-	uint64_t out = up(s->layer_bytes[i].out, align), saved = up(s->layer_bytes[i].saved, align);
+	uint64_t out = zr_up(s->layer_bytes[i].out, align), saved = zr_up(s->layer_bytes[i].saved, align);
 	int writes = use->phase != ZR_BACKWARD;
 	if (i > 0)
 		u->in = read(l, i - 1, OUT, use, number);

@@ -17,11 +17,6 @@ static const struct zr_optimizer_v1 *calls(const struct zr_optimizer *o)
 	return o->it.vtbl;
 }
 
-static uint64_t up64(uint64_t n)
-{
-	return (n + 63) / 64 * 64;
-}
-
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at)
 {
 	uint64_t segments = ZR_CHUNK;
@@ -33,9 +28,9 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 		segments = (uint64_t)s->layout.unit[u].count > segments ? (uint64_t)s->layout.unit[u].count : segments;
 	uint64_t sums = (uint64_t)s->layout.n_tensors * p->width, others = (uint64_t)s->process.world - 1;
 	p->sums = at;
-	p->totals = p->sums + up64(sums * sizeof(struct zr_exact));
-	p->call = p->totals + up64(sums * sizeof(double));
-	p->arrived = p->call + up64(segments * p->width * sizeof(double));
+	p->totals = p->sums + zr_up(sums * sizeof(struct zr_exact), 64);
+	p->call = p->totals + zr_up(sums * sizeof(double), 64);
+	p->arrived = p->call + zr_up(segments * p->width * sizeof(double), 64);
 	p->received = others * sums * sizeof(struct zr_exact);
 	return p->arrived + (others ? (others + 1) * AT_ONCE * sizeof(struct zr_exact) : 0);
 }

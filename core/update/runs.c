@@ -7,11 +7,6 @@
 
 #include "core/setup.h"
 
-static uint64_t up64(uint64_t n)
-{
-	return (n + 63) / 64 * 64;
-}
-
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
@@ -73,7 +68,7 @@ int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++) {
 			p->state_bytes[i] = zr_state_bytes(zr_setup_state(s, i));
 			p->state[i] = p->region[ZR_R_STATE].bytes;
-			p->region[ZR_R_STATE].bytes += up64((uint64_t)blocks * p->state_bytes[i]);
+			p->region[ZR_R_STATE].bytes += zr_up((uint64_t)blocks * p->state_bytes[i], 64);
 		}
 	}
 	return 0;

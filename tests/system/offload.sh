@@ -36,6 +36,10 @@ build devcomm
 gpu="-o device.separate=yes -o comm.plugin=$scratch/devcomm.so"
 is 'I1 device comm: stage1, 3 ranks' "$(digest fp32 fp32 none none none stage1 3 keep auto auto 1 $gpu)" "${want[fp32]}"
 is 'I1 device comm: state on the host, hpz, 2 ranks' "$(digest bf16 split cpu cpu none hpz 2 recompute tiny 5 2 $gpu)" "${want[bf16]}"
+matrices="-o optimizer.m.plugin=muon -o optimizer.m.match=h.*.mlp.*.weight"
+is 'I1 device comm: whole matrices on the host, hpz, 2 ranks' \
+	"$(digest fp32 fp32 cpu none none hpz 2 keep tiny auto 1 $gpu $matrices)" \
+	"$(digest fp32 fp32 none none none stage0 1 keep auto auto 1 $matrices)"
 is 'I1 device comm: all on the host, stage3, 3 ranks' "$(digest fp16 fp32 cpu none cpu stage3 3 offload tiny auto 1 $gpu)" "${want[fp16]}"
 is 'I1 device comm: all on disk, stage3, 2 ranks' "$(digest bf16 fp32 nvme nvme nvme stage3 2 keep tiny 5 1 $gpu)" "${want[bf16]}"
 is 'I1 device comm: parameters on disk, hpz, 2 ranks' "$(digest fp32 fp32 cpu none nvme hpz 2 keep auto auto 1 $gpu)" "${want[fp32]}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Instructions: what each waits for, and the proof that it is enough.
-lower_tests = %D%/t_cut %D%/t_order %D%/t_spans
+lower_tests = %D%/t_cut %D%/t_order %D%/t_spans %D%/t_two_comms
 check_PROGRAMS += $(lower_tests)
 TESTS += $(lower_tests)
 
@@ -16,3 +16,7 @@ TESTS += $(lower_tests)
 %C%_t_spans_SOURCES = %D%/t_spans.c %D%/order_rig.c %D%/order_rig.h
 %C%_t_spans_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_spans_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+%C%_t_two_comms_SOURCES = %D%/t_two_comms.c %D%/order_rig.c %D%/order_rig.h
+%C%_t_two_comms_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_two_comms_LDADD = core/libcore.la $(CMOCKA_LIBS)
