@@ -278,7 +278,7 @@ static void what_is_wrong_in_the_backward_is_refused(void **unused)
 	(void)unused;
 	refused(IN_BACKWARD, "[zero] stage3: unit h.1 cannot be updated in the backward: [train] gradient_clipping");
 	refused_with(unclipped, IN_BACKWARD_UNREDUCED, "after the backward of h.1 in program last_micro: unit h.1 is updated before its gradient is reduced");
-	refused_with(unclipped, IN_BACKWARD_COPIED, "after the backward of h.0 in program last_micro: unit h.1 is updated while a full copy of it is there");
+	refused_with(unclipped, IN_BACKWARD_COPIED, "after the backward of h.0 in program last_micro: unit h.1 is updated while a gathered copy of it is there");
 	refused_with(unclipped, IN_BACKWARD_UNPUBLISHED, "at the end in program last_micro: unit h.1 is updated but not published");
 	refused_with(unclipped, IN_BACKWARD_AND_AFTER, "at the update in program update: unit h.1 is updated twice");
 }
