@@ -529,10 +529,14 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 	return l.rc;
 }
 
+/* What no machine holds gets no programs: they would have millions of pieces. */
 int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 {
+	uint64_t held = 0;
 	int rc = 0;
-	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		held += s->plan.region[i].bytes;
+	for (int32_t id = 0; !rc && held >> 44 == 0 && id < ZR_LOWERED; id++)
 		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL)
 			rc = lower_one(s, id, err);
 	rc = rc ? rc : zr_place_all(s, err);
@@ -543,7 +547,7 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 
 int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = 0;
+	int rc = s->lowered[ZR_S_EVAL].n ? 0 : zr_err(err, ZR_ENOMEM, "a rank would hold more than 16 TiB: take more ranks");
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
 		struct zr_lowered *p = &s->lowered[id];
 		rc = p->dep ? 0 : zr_order(s, p, err);

@@ -45,8 +45,7 @@ struct zr_lowering {
 
 /* ---- operands ---- */
 
-/* A buffer of its own, which lives from the first operation that has it among its operands to the
- * last one. align: bytes, at least 64. */
+/* Lives from the first operation that has it among its operands to the last. align: at least 64. */
 struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align);
 
 /* It lives at least until now: of what is under way, or what only some ranks use. */
@@ -116,8 +115,7 @@ void zr_low_pieces(struct zr_lowering *l); /* lists those of the program */
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_partial(struct zr_lowering *l);
 
-/* lower_whole.c */
-void zr_low_whole(struct zr_lowering *l);
+void zr_low_whole(struct zr_lowering *l); /* lower_whole.c */
 
 /* Where an activation is during one of its lives. */
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);

@@ -143,8 +143,7 @@ static int place_kinds(struct placing *p)
 	return rc;
 }
 
-/* What several regions have in turn is counted once: the first ones add all their bytes, until nothing
- * is left. What lies between buffers counts for the last one. */
+/* Bytes that regions have in turn count once; what lies between buffers counts for the last region. */
 static void share(struct placing *p, int store, uint64_t bytes)
 {
 	uint64_t left = bytes;
