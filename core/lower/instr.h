@@ -136,7 +136,7 @@ extern const char *const zr_lowered_name[], *const zr_instr_name[], *const zr_qu
  * theirs, and the plan its sizes. [main] */
 int zr_lower_all(struct zr_setup *s, struct zr_error *err);
 
-/* lower.c: orders and verifies them, if that was not done yet. [main] */
+/* lower.c: orders and verifies them. [main] */
 int zr_prove_all(struct zr_setup *s, struct zr_error *err);
 
 /* place.c: offsets of the regions of a plan and of the buffers of all programs. */

@@ -254,7 +254,7 @@ static void layer_activations(struct zr_lowering *l, const struct zr_schedule *u
 	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
 	int backward = use->phase == ZR_BACKWARD;
 	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
-	uint64_t work = loss && b->work_fwd < b->work_bwd ? b->work_bwd : backward ? b->work_bwd : b->work_fwd;
+	uint64_t work = backward ? b->work_bwd : loss ? zr_max(b->work_fwd, b->work_bwd) : b->work_fwd;
 	int first = backward && loss && (!number || uses->use[number - 1].phase != ZR_BACKWARD);
 	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
 	if (backward && !l->work_grad.buffer)
@@ -356,7 +356,7 @@ static void lower_ops(struct zr_lowering *l)
 static void make_sums(struct zr_lowering *l)
 {
 	const struct zr_setup *s = l->s;
-	uint32_t align = s->plan.region[ZR_R_GRAD].tier == ZR_TIER_DISK ? 4096 : 64;
+	uint32_t align = s->plan.region[ZR_R_GRAD].tier == ZR_TIER_DISK ? ZR_PAGE : 64;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		uint64_t bytes = (uint64_t)(s->plan.unit[u].held.per * ZR_BLOCK) * 4;
 		if (!s->frozen_unit[u])
@@ -550,7 +550,7 @@ int zr_prove_all(struct zr_setup *s, struct zr_error *err)
 	int rc = s->lowered[ZR_S_EVAL].n ? 0 : zr_err(err, ZR_ENOMEM, "a rank would hold more than 16 TiB: take more ranks");
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++) {
 		struct zr_lowered *p = &s->lowered[id];
-		rc = p->dep ? 0 : zr_order(s, p, err);
+		rc = zr_order(s, p, err);
 		rc = rc ? rc : zr_verify(s, p, err);
 	}
 	return rc;

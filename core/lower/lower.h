@@ -25,7 +25,7 @@ struct zr_lowering {
 	int store;                  /* 1: the micro-batch's contributions are the first of the step */
 	int last;                   /* 1: and the last */
 	int updates;                /* 1: an update in the backward is lowered */
-	int32_t now;                /* what lives are counted in: the operation, or an instruction of a program without a record */
+	int32_t now;                /* what lives are counted in: grows with each operation, and where one has buffers in turn */
 	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
 	int32_t late;               /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */

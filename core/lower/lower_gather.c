@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower_gather.c - parameters and activations between tiers and ranks: gathered copies come around their uses, new values return from their
- * owners, activations leave for another tier and come back. A transfer has several hops (core/program/route.h); the record says when the
- * next one begins. Where comm maps the shares of all ranks one after the other, a gather moves nothing.
+ * lower_gather.c - parameters and activations between tiers and ranks: gathered copies come before
+ * their uses, new values return from their owners, activations leave for another tier and come back.
+ * A transfer has several hops (core/program/route.h); the record says when the next one begins. Where
+ * comm maps the shares of all ranks one after the other, a gather moves nothing.
  */
 #include "core/lower/lower.h"
 #include "core/program/route.h"
-
-#define PAGE 4096u /* disks want places of whole pages */
 
 static uint64_t rank_in(const struct zr_setup *s, int32_t group)
 {
@@ -80,7 +79,7 @@ static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int mov
 	uint64_t share = zr_unit_share_bytes(l->s, u), ranks = (uint64_t)zr_group_ranks(l->s, l->s->groups[u].param);
 	struct zr_operand o = zr_of_spot(l->s->plan.unit[u].param, share);
 	if (moves)
-		return zr_low_buffer(l, ZR_R_GATHER, ranks * share, l->s->plan.unit[u].offloaded ? PAGE : 64);
+		return zr_low_buffer(l, ZR_R_GATHER, ranks * share, l->s->plan.unit[u].offloaded ? ZR_PAGE : 64);
 	if (zr_unit_view(l->s, u)) {
 		o.whose = ZR_VIEW;
 		o.unit = u;
@@ -98,7 +97,7 @@ void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op)
 		through += zr_route_bounce_bytes(l->s, &r, u);
 	}
 	if (r.bounce)
-		l->bounce[op - l->record->op] = zr_low_buffer(l, ZR_R_BOUNCE, through, PAGE);
+		l->bounce[op - l->record->op] = zr_low_buffer(l, ZR_R_BOUNCE, through, ZR_PAGE);
 	zr_low_next(l, op);
 }
 
@@ -110,7 +109,7 @@ static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struc
 	struct zr_operand resident = zr_low_activation(l, m->life), offloaded = zr_mine(ZR_R_ACT_OFFLOADED, m->offloaded, m->bytes);
 	struct zr_operand *bounce = &l->bounce[op - l->record->op];
 	if (r->bounce && !bounce->buffer)
-		*bounce = zr_low_buffer(l, ZR_R_BOUNCE, m->bytes, PAGE);
+		*bounce = zr_low_buffer(l, ZR_R_BOUNCE, m->bytes, ZR_PAGE);
 	struct zr_operand memory = r->bounce ? *bounce : resident;
 	struct zr_operand inner = hop == ZR_HOP_COPY ? resident : memory, outer = hop == ZR_HOP_COPY ? memory : offloaded;
 	zr_low_move(l, m->back ? outer : inner, m->back ? inner : outer, 0);
@@ -164,7 +163,7 @@ static struct zr_operand whole_unit(struct zr_lowering *l, int32_t u)
 		return zr_of_spot(s->plan.unit[u].param, bytes);
 	if (zr_group_ranks(s, s->groups[u].state) == 1 && !s->plan.unit[u].offloaded)
 		return zr_of_spot(s->plan.unit[u].held_copy, bytes);
-	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
+	return s->plan.unit[u].offloaded ? zr_low_buffer(l, ZR_R_BOUNCE, bytes, ZR_PAGE) : zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
 }
 
 /* From those who hold masters to the group that has the parameters. Whole parameters: all-gather in place. Split otherwise: the

@@ -4,12 +4,10 @@
  * ascending micro-batches is slot order. Where ranks can read each other's memory the owner reads them in place, between two
  * fences; elsewhere an all-to-all brings them, or, where each rank sends once per update, comm adds them on their way. From a
  * device that only copies reach they pass through host memory if the sums are there, or the other ranks: such a reduce ends after
- * the next layer was enqueued, so that the device does not wait for the host. Two sets of host memory take turns.
+ * the next layer was enqueued, so that the device does not wait for the host.
  */
 #include "core/lower/lower.h"
 #include "core/program/route.h"
-
-#define PAGE 4096u /* disks want places of whole pages */
 
 static int alone(const struct zr_lowering *l)
 {
@@ -145,7 +143,7 @@ static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *
 	const uint64_t block = ZR_BLOCK * 4;
 	int64_t most = l->s->plan.unit[u].per, step = l->s->plan.staging.blocks < most ? l->s->plan.staging.blocks : most;
 	struct zr_operand pair = zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO]) ? zr_mine(ZR_R_STAGING, 0, 0) :
-				 zr_low_buffer(l, ZR_R_SUMS, 2 * (uint64_t)step * block, 4096);
+				 zr_low_buffer(l, ZR_R_SUMS, 2 * (uint64_t)step * block, ZR_PAGE);
 	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
 		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
 		struct zr_operand here = zr_part(pair, (uint64_t)(b * step) * block, (uint64_t)now * block);
@@ -307,7 +305,7 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 	int apart = zr_sums_way(l->s, u) == ZR_SUMS_PASS;
 	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
 	if (apart)
-		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, PAGE);
+		all = zr_low_buffer(l, sums_on_host(l) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, ZR_PAGE);
 	struct zr_operand own = zr_part(all, (uint64_t)l->s->process.rank * share, share);
 	if (l->s->plan.region[sum.region].tier != ZR_TIER_DISK)
 		return (struct zr_exchange){ apart ? sum : own, all };

@@ -9,8 +9,6 @@
 #include "core/memory/lifetime.h"
 #include "core/setup.h"
 
-#define PAGE 4096u
-
 /* When something is needed. Nothing of it outlives a program. */
 enum phase { EVAL, MICRO, UPDATE, VALUES, OUTSIDE, PHASES };
 
@@ -61,7 +59,7 @@ static void place_always(struct placing *p)
 	uint64_t *arena = p->s->plan.arena;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		struct zr_region *r = &p->region[i];
-		r->bytes = p->kind[i] == BUFFERS ? 0 : zr_up(r->bytes, PAGE);
+		r->bytes = p->kind[i] == BUFFERS ? 0 : zr_up(r->bytes, ZR_PAGE);
 		if (p->kind[i] != ALWAYS)
 			continue;
 		r->room = r->added = r->bytes;
@@ -138,7 +136,7 @@ static int place_kinds(struct placing *p)
 			continue;
 		rc = place_buffers(p, r->store, i, &r->bytes);
 		if (!in_arena(r))
-			r->bytes = r->room = r->added = zr_up(r->bytes, PAGE);
+			r->bytes = r->room = r->added = zr_up(r->bytes, ZR_PAGE);
 	}
 	return rc;
 }
@@ -167,7 +165,7 @@ static int place_arena(struct placing *p, int store)
 	uint64_t most = 0, *arena = &p->s->plan.arena[store];
 	int rc = place_phases(p, store, &most);
 	rc = rc ? rc : place_buffers(p, store, -1, &most);
-	most = zr_up(most, PAGE);
+	most = zr_up(most, ZR_PAGE);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->kind[i] == BUFFERS && p->region[i].store == store) {
 			p->region[i].offset = *arena;

@@ -97,6 +97,7 @@ struct zr_run {
 /* A kind of data that an update reads or writes piece by piece; states follow. */
 enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
 #define ZR_IN_PLACE UINT64_MAX
+#define ZR_PAGE 4096u /* disks want places of whole pages */
 
 /* Sets of buffers for pieces whose data is out of reach of what updates it. */
 struct zr_staging {

@@ -11,8 +11,6 @@
 #include "core/program/route.h"
 #include "core/setup.h"
 
-#define PAGE 4096u
-
 /* Layers hand it to each other. */
 static uint64_t act_grad_bytes(const struct zr_setup *s)
 {
@@ -213,7 +211,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	pipeline(s, g, g->datum[ZR_D_LOWP] != ZR_IN_PLACE && !s->device_info.unified);
 	if (!g->set_bytes)
 		g->sets = 1, g->ahead = g->behind = 0;
-	g->set_bytes = zr_up(g->set_bytes, PAGE);
+	g->set_bytes = zr_up(g->set_bytes, ZR_PAGE);
 	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
 	if (zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)
 		p->region[ZR_R_STAGING].bytes = zr_max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
@@ -397,7 +395,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 	rc = rc ? rc : zr_lower_all(s, err);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->region[i].store > ZR_STORE_HOST)
-			p->kept += p->region[i].bytes / PAGE * s->offload[p->region[i].store - ZR_STORE_OPTIMIZER].info.kept;
+			p->kept += p->region[i].bytes / ZR_PAGE * s->offload[p->region[i].store - ZR_STORE_OPTIMIZER].info.kept;
 	return rc;
 }
 
