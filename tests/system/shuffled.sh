@@ -3,7 +3,7 @@
 #
 # I1, same bits in any order: what a program leaves open may happen in every way. The program `shuffled` (shuffled_run.c) runs
 # trainings over tiers, stages, ranks and kinds of memory in orders drawn at random. `make check-shuffled SHUFFLES=N` runs N
-# of them.
+# of them, from number SHUFFLE on, and says how far it is.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/pairwise.sh"
 . "$ZR_SRCDIR/tests/lib/tiers.sh"
@@ -16,7 +16,7 @@ for p in fp32 bf16 fp16; do
 done
 
 # The pairwise choice again and again, each time with other orders.
-export SHUFFLE=0
+export SHUFFLE=${SHUFFLE:-0}
 runs=0 wrong=0 first=
 ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled
 mapfile -t cases < <(product | pairwise)
@@ -25,6 +25,7 @@ while [ "$runs" -lt "${SHUFFLES:-24}" ]; do
 	SHUFFLE=$((SHUFFLE + 1)) runs=$((runs + 1))
 	got=$(digest "$p" "$m" "$o" "$g" "$q" "$z" "$w" $rest)
 	[ "$got" = "${want[$p]}" ] || { wrong=$((wrong + 1)); first=${first:-"SHUFFLE=$SHUFFLE $p $m $o $g $q $z $w $rest: $got"}; }
+	[ $((runs % 500)) -ne 0 ] || note "$runs runs, $wrong with other bits"
 done
 is "I1 $runs runs in other orders: so many have other bits" "$wrong" 0
 [ -z "$first" ] || note "$first"
