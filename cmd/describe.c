@@ -7,6 +7,7 @@
 
 #include "cmd/plugin.h"
 #include "core/config/config.h"
+#include "core/files/json.h"
 
 static const struct {
 	uint32_t bit;
@@ -29,29 +30,48 @@ static const char *type_name(int32_t type)
 	return type >= ZR_T_BOOL && type <= ZR_T_GLOBS ? names[type] : names[0];
 }
 
-static json_t *describe_option(const struct zr_opt *o)
+/* What a plugin wrote need not be UTF-8. */
+static void put_text(json_t **to, const char *key, const char *text)
 {
-	json_t *j = json_object(), *list = json_array();
-	char range[96];
-	zr_range_text(o, range, sizeof range);
-	json_object_set_new(j, "name", json_string(o->name));
-	json_object_set_new(j, "type", json_string(type_name(o->type)));
-	if (o->type == ZR_T_F64S)
-		json_object_set_new(j, "length", json_integer(o->width / 8));
-	json_object_set_new(j, "default", o->def ? json_string(o->def) : json_null());
-	json_object_set_new(j, "range", json_string(range));
-	json_object_set_new(j, "unit", json_string(o->unit));
-	json_object_set_new(j, "doc", json_string(o->doc));
+	zr_json_put(to, key, zr_json_string(text, "(not UTF-8)"));
+}
+
+static json_t *describe_flags(const struct zr_opt *o)
+{
+	json_t *list = json_array();
 	for (size_t i = 0; i < N_FLAGS; i++)
 		if (o->flags & flags[i].bit)
-			json_array_append_new(list, json_string(flags[i].name));
-	json_object_set_new(j, "flags", list);
-	if (o->type == ZR_T_ENUM) {
-		list = json_array();
-		for (int i = 0; o->choices[i]; i++)
-			json_array_append_new(list, json_string(o->choices[i]));
-		json_object_set_new(j, "choices", list);
-	}
+			zr_json_add(&list, json_string(flags[i].name));
+	return list;
+}
+
+static json_t *describe_choices(const struct zr_opt *o)
+{
+	json_t *list = json_array();
+	for (int i = 0; o->choices[i]; i++)
+		zr_json_add(&list, zr_json_string(o->choices[i], "(not UTF-8)"));
+	return list;
+}
+
+static json_t *describe_option(const struct zr_opt *o)
+{
+	json_t *j = json_object();
+	char range[96];
+	zr_range_text(o, range, sizeof range);
+	put_text(&j, "name", o->name);
+	put_text(&j, "type", type_name(o->type));
+	if (o->type == ZR_T_F64S)
+		zr_json_put(&j, "length", json_integer(o->width / 8));
+	if (o->def)
+		put_text(&j, "default", o->def);
+	else
+		zr_json_put(&j, "default", json_null());
+	put_text(&j, "range", range);
+	put_text(&j, "unit", o->unit);
+	put_text(&j, "doc", o->doc);
+	zr_json_put(&j, "flags", describe_flags(o));
+	if (o->type == ZR_T_ENUM)
+		zr_json_put(&j, "choices", describe_choices(o));
 	return j;
 }
 
@@ -61,24 +81,25 @@ json_t *zr_describe(const struct zr_plugin *p)
 	struct zr_table t = zr_table_of(d);
 	const struct zr_opt *o;
 	json_t *j = json_object(), *list = json_array();
-	json_object_set_new(j, "role", json_string(d->role));
-	json_object_set_new(j, "id", json_string(d->id));
-	json_object_set_new(j, "version", json_string(d->version));
-	json_object_set_new(j, "license", json_string(d->license));
-	json_object_set_new(j, "summary", json_string(d->summary));
-	json_object_set_new(j, "file", json_string(p->path));
-	json_object_set_new(j, "abi",
-			    json_sprintf("%u.%u", p->entry->abi_major, p->entry->abi_minor));
-	json_object_set_new(j, "need_minor", json_integer(p->entry->need_minor));
-	json_object_set_new(j, "draft", json_integer(p->entry->draft));
-	json_object_set_new(j, "build", json_string(p->entry->build ? p->entry->build : ""));
+	char abi[32];
+	snprintf(abi, sizeof abi, "%u.%u", p->entry->abi_major, p->entry->abi_minor);
+	put_text(&j, "role", d->role);
+	put_text(&j, "id", d->id);
+	put_text(&j, "version", d->version);
+	put_text(&j, "license", d->license);
+	put_text(&j, "summary", d->summary);
+	put_text(&j, "file", p->path);
+	put_text(&j, "abi", abi);
+	zr_json_put(&j, "need_minor", json_integer(p->entry->need_minor));
+	zr_json_put(&j, "draft", json_integer(p->entry->draft));
+	put_text(&j, "build", p->entry->build ? p->entry->build : "");
 	for (const struct zr_iface *f = d->ifaces; f->id; f++)
-		json_array_append_new(list, json_string(f->id));
-	json_object_set_new(j, "interfaces", list);
+		zr_json_add(&list, zr_json_string(f->id, "(not UTF-8)"));
+	zr_json_put(&j, "interfaces", list);
 	list = json_array();
 	for (uint32_t i = 0; (o = zr_table_next(&t, 0, &i));)
-		json_array_append_new(list, describe_option(o));
-	json_object_set_new(j, "options", list);
+		zr_json_add(&list, describe_option(o));
+	zr_json_put(&j, "options", list);
 	return j;
 }
 

@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/json_text.h"
+#include "core/files/file.h"
+#include "core/files/json.h"
 
 #define PATIENCE 10 /* seconds that one plugin may take to load */
 
@@ -61,8 +64,18 @@ static json_t *probed(const struct zr_plugin *p)
 				    .fail = keep_text } };
 	json_t *j = zr_describe(p);
 	if (ZR_HAS(p->desc, struct zr_desc, probe) && p->desc->probe && p->desc->probe(&t.h))
-		json_object_set_new(j, "missing",
-				    json_string(*t.text ? t.text : "it does not say what"));
+		zr_json_put(&j, "missing",
+			    zr_json_string(*t.text ? t.text : "it does not say what",
+					   "(not UTF-8)"));
+	return j;
+}
+
+#define NO_MEMORY "{\"error\": \"out of memory\"}"
+
+static json_t *unusable(const char *why)
+{
+	json_t *j = json_object();
+	zr_json_put(&j, "error", zr_json_string(why, "(not UTF-8)"));
 	return j;
 }
 
@@ -71,7 +84,6 @@ static void describe_to(int fd, const char *role, const char *path)
 {
 	const struct zr_plugin *p;
 	struct zr_error err = { 0 };
-	json_t *j;
 	int null = open("/dev/null", O_RDWR),
 	    fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 	for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
@@ -79,56 +91,78 @@ static void describe_to(int fd, const char *role, const char *path)
 	dup2(null, 1);
 	dup2(null, 2);
 	alarm(PATIENCE);
-	j = zr_plugin_load(role, path, &p, &err) ? json_pack("{s:s}", "error", err.text) :
-						   probed(p);
-	_exit(j && !json_dumpfd(j, fd, JSON_COMPACT) ? 0 : 1);
+	json_t *j = zr_plugin_load(role, path, &p, &err) ? unusable(err.text) : probed(p);
+	const char *text = zr_json_dump(j, JSON_COMPACT);
+	if (!text)
+		text = NO_MEMORY;
+	_exit(zr_write_all_at(fd, text, strlen(text), ZR_HERE) ? 1 : 0);
 }
 
-static json_t *read_from(int fd, pid_t child)
+/* What the child writes, or NULL, with errno ENOMEM if that was it. */
+static json_t *json_from(FILE *f)
 {
-	json_t *j = json_loadfd(fd, 0, NULL);
+	char *text = NULL;
+	size_t room = 0;
+	json_error_t at;
+	json_t *j = NULL;
+	if (getdelim(&text, &room, 0, f) >= 0)
+		j = zr_json_load(text, strlen(text), &at);
+	int no = errno;
+	free(text);
+	errno = no;
+	return j;
+}
+
+static json_t *read_from(FILE *f, pid_t child)
+{
+	json_t *j = json_from(f);
+	const char *why = j || errno != ENOMEM ? "ends the process that loads it" :
+						 "out of memory";
+	char text[128];
 	int status = 0;
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (j && WIFEXITED(status) && !WEXITSTATUS(status))
 		return j;
 	json_decref(j);
+	snprintf(text, sizeof text, "%s", why);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		return json_pack("{s:o}", "error",
-				 json_sprintf("does not load within %d s", PATIENCE));
-	if (WIFSIGNALED(status))
-		return json_pack(
-			"{s:o}", "error",
-			json_sprintf("crashes when loaded: %s", strsignal(WTERMSIG(status))));
-	return json_pack("{s:s}", "error", "ends the process that loads it");
+		snprintf(text, sizeof text, "does not load within %d s", PATIENCE);
+	else if (WIFSIGNALED(status))
+		snprintf(text, sizeof text, "crashes when loaded: %s", strsignal(WTERMSIG(status)));
+	return unusable(text);
 }
 
 static json_t *describe_apart(const char *role, const char *path)
 {
 	int fd[2];
-	pid_t child;
-	json_t *j;
 	if (pipe2(fd, O_CLOEXEC))
-		return json_pack("{s:s}", "error", strerror(errno));
+		return unusable(strerror(errno));
+	FILE *f = fdopen(fd[0], "r");
 	fflush(stdout);
-	child = fork();
+	pid_t child = f ? fork() : -1;
 	if (!child)
 		describe_to(fd[1], role, path);
+	json_t *failed = child < 0 ? unusable(strerror(errno)) : NULL;
 	close(fd[1]);
-	j = child < 0 ? json_pack("{s:s}", "error", strerror(errno)) : read_from(fd[0], child);
-	close(fd[0]);
+	json_t *j = failed ? failed : child < 0 ? NULL : read_from(f, child);
+	if (f)
+		fclose(f);
+	else
+		close(fd[0]);
 	return j;
 }
 
 static int list_one(void *arg, const char *role, const char *id, const char *path, int shadowed)
 {
-	json_t *j = describe_apart(role, path);
-	json_object_set_new(j, "role", json_string(role));
-	json_object_set_new(j, "id", json_string(id));
+	json_t *j = describe_apart(role, path), **list = arg;
+	zr_json_put(&j, "role", zr_json_string(role, "(not UTF-8)"));
+	zr_json_put(&j, "id", zr_json_string(id, "(not UTF-8)"));
 	if (!json_object_get(j, "file"))
-		json_object_set_new(j, "file", json_string(path));
-	json_object_set_new(j, "shadowed", json_boolean(shadowed));
-	return json_array_append_new(arg, j);
+		zr_json_put(&j, "file", zr_json_string(path, "(not UTF-8)"));
+	zr_json_put(&j, "shadowed", json_boolean(shadowed));
+	zr_json_add(list, j);
+	return *list ? 0 : ENOMEM;
 }
 
 static const char *text_of(const json_t *j, const char *key)
@@ -168,23 +202,32 @@ static void print_list(const json_t *list)
 	}
 }
 
-static int print_json(json_t *j)
+static int print_json(json_t *j, const char *what)
 {
-	int rc = json_dumpf(j, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(j);
-	return rc ? 4 : 0;
+	struct zr_error err = { 0 };
+	return zr_json_print(j, JSON_INDENT(2), what, &err) ? zr_cmd_failed(&err) : 0;
+}
+
+/* no: what zr_plugin_scan gave, an errno or a code. */
+static int cannot_list(int no, struct zr_error *err)
+{
+	return no < 0 ? zr_err(err, no, "cannot list the plugins") :
+			zr_err(err, no == ENOMEM ? ZR_ENOMEM : ZR_EIO,
+			       "cannot list the plugins: %s", strerror(no));
 }
 
 static int list(const struct zr_cmd_args *a)
 {
+	struct zr_error err = { 0 };
 	json_t *found = json_array();
-	if (zr_plugin_scan(list_one, found)) {
+	int no = zr_plugin_scan(list_one, &found);
+	if (no) {
 		json_decref(found);
-		return 2;
+		cannot_list(no, &err);
+		return zr_cmd_failed(&err);
 	}
 	if (a->json)
-		return print_json(found);
+		return print_json(found, "the list of plugins");
 	print_list(found);
 	json_decref(found);
 	return 0;
@@ -206,9 +249,11 @@ static int look(void *arg, const char *role, const char *id, const char *path, i
 	char **more = realloc(s->ids, (size_t)(s->n_ids + 1) * sizeof *more);
 	(void)path;
 	if (!more)
-		return ZR_ENOMEM;
+		return ENOMEM;
 	s->ids = more;
-	s->ids[s->n_ids++] = strdup(id);
+	if (!(s->ids[s->n_ids] = strdup(id)))
+		return ENOMEM;
+	s->n_ids++;
 	if (strcmp(id, s->id) || shadowed)
 		return 0;
 	snprintf(s->role, sizeof s->role, "%s", role);
@@ -223,7 +268,7 @@ static int load_id(const char *id, const struct zr_plugin **p, struct zr_error *
 	int rc = zr_plugin_scan(look, &s);
 	const char *near = NULL;
 	if (rc)
-		zr_err(err, rc, "cannot list the plugins");
+		rc = cannot_list(rc, err);
 	else if (s.n_roles == 1)
 		rc = zr_plugin_load(s.role, id, p, err);
 	else if (s.n_roles)
@@ -262,7 +307,7 @@ static int info(const struct zr_cmd_args *a, int mdoc)
 	if (load(a->operand, &p, &err))
 		return zr_cmd_failed(&err);
 	if (a->json)
-		return print_json(zr_describe(p));
+		return print_json(zr_describe(p), "the plugin");
 	if (mdoc)
 		zr_describe_mdoc(p, stdout);
 	else

@@ -10,7 +10,8 @@
 #include "core/config/loader.h"
 #include "core/config/options.h"
 
-json_t *zr_describe(const struct zr_plugin *p); /* new reference; no text of it is borrowed */
+/* A new reference, or NULL: out of memory. No text of it is borrowed. */
+json_t *zr_describe(const struct zr_plugin *p);
 void zr_describe_text(const struct zr_plugin *p, FILE *out);
 void zr_describe_mdoc(const struct zr_plugin *p, FILE *out);
 void zr_describe_core_mdoc(FILE *out); /* the sections of core */

@@ -213,28 +213,36 @@ for n in $(seq 1 130) 800 1100; do
 done
 is 'I6: a configuration for which memory is too short' "$short" ''
 
-# The last allocations of a plan make its JSON: it is whole or not there.
-plan_without() {
-	(cd base && ZR_FAULT="call=alloc kind=ENOMEM n=$1" LD_PRELOAD=$faults "${plan[@]}") \
-		> part 2> told.err
+# The last allocations of a command make its JSON: it is whole or not there. A plugin may be listed as unusable for this.
+mkdir -p "$scratch/one/scheduler"
+cp -L "$ZR_TEST_PLUGINS/scheduler/warmup_lr.so" "$scratch/one/scheduler/"
+without() {
+	(cd base && ZR_FAULT="call=alloc kind=ENOMEM n=$1" LD_PRELOAD=$faults "${json[@]}" --json) > part 2> told.err
 }
-for more in '' --program; do
-	plan=("$ZEROTH" plan --memory 1T --json $more tiny.ini)
-	(cd base && "${plan[@]}" > ../whole)
-	from=1 to=100000 short=
+# short_of_memory COUNT COMMAND...: the last COUNT allocations one by one
+short_of_memory() {
+	local count=$1 from=1 to=100000 short= n
+	shift
+	json=("$@")
+	(cd base && "${json[@]}" --json > ../whole)
 	while [ $((to - from)) -gt 1 ]; do
 		n=$(((from + to) / 2))
-		if plan_without "$n and=later"; then to=$n; else from=$n; fi
+		if without "$n and=later"; then to=$n; else from=$n; fi
 	done
-	for n in $(seq $((to - 40)) "$to"); do
-		if plan_without "$n"; then
-			cmp -s part whole || short+=" $n"
+	[ "$count" -lt "$to" ] || count=$((to - 1))
+	for n in $(seq $((to - count)) "$to"); do
+		if without "$n"; then
+			cmp -s part whole || grep -q '"error": ".*memory' part || short+=" $n"
 		else
 			[ ! -s part ] && grep -q memory told.err || short+=" $n"
 		fi
 	done
-	is "I6: plan --json $more for which memory is too short" "$short" ''
-done
+	is "I6: ${json[*]:1} --json for which memory is too short" "$short" ''
+}
+short_of_memory 40 "$ZEROTH" plan --memory 1T tiny.ini
+short_of_memory 40 "$ZEROTH" plan --memory 1T --program tiny.ini
+short_of_memory 60 "$ZEROTH" plugin info scheduler/warmup_lr
+ZEROTH_PLUGIN_PATH=$scratch/one short_of_memory 60 "$ZEROTH" plugin list
 
 table
 done_testing
