@@ -9,8 +9,6 @@
  */
 #include "pure.h"
 
-#include <math.h>
-
 struct range_opts {
 	double lr_range_test_min_lr;
 	int64_t lr_range_test_step_size;
@@ -19,8 +17,10 @@ struct range_opts {
 };
 
 static const struct zr_opt options[] = {
-	ZR_OPT(struct range_opts, lr_range_test_min_lr, ZR_T_F64, ZR_O_NUMERIC, "1e-3", 0, ZR_HI,
-	       "", "Learning rate of the first update, of every parameter group."),
+	ZR_OPT(struct range_opts, lr_range_test_min_lr, ZR_T_F64,
+	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
+	       "Learning rate of the first update, of every parameter group; auto is each group's "
+	       "own lr."),
 	ZR_OPT(struct range_opts, lr_range_test_step_size, ZR_T_I64, ZR_O_NUMERIC, "2000", 1, ZR_HI,
 	       "updates", "Length of an interval of the test."),
 	ZR_OPT(struct range_opts, lr_range_test_step_rate, ZR_T_F64, ZR_O_NUMERIC, "1", 0, ZR_HI,
@@ -29,13 +29,22 @@ static const struct zr_opt options[] = {
 	       "Grow at the end of each interval only."),
 };
 
+static int range_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	struct range_opts *o = opts;
+	(void)h;
+	o->lr_range_test_min_lr = pure_rate(o->lr_range_test_min_lr, facts->lr);
+	return ZR_OK;
+}
+
 static int range_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)
 {
 	const struct range_opts *o = inst->o;
 	double interval = (double)at->step / (double)o->lr_range_test_step_size;
 	if (o->lr_range_test_staircase)
 		interval = floor(interval);
-	*lr = o->lr_range_test_min_lr * (1 + o->lr_range_test_step_rate * interval);
+	*lr = pure_rate(o->lr_range_test_min_lr, at->base) *
+	      (1 + o->lr_range_test_step_rate * interval);
 	return ZR_OK;
 }
 
@@ -55,6 +64,7 @@ static const struct zr_desc desc = {
 	.n_opts = sizeof options / sizeof *options,
 	.opt_stride = sizeof *options,
 	.opts_size = sizeof(struct range_opts),
+	.resolve = range_resolve,
 	.create = pure_create,
 	.destroy = pure_destroy,
 };

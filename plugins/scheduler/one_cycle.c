@@ -14,8 +14,6 @@
  */
 #include "pure.h"
 
-#include <math.h>
-
 struct cycle_opts {
 	double cycle_min_lr, cycle_max_lr;
 	double decay_lr_rate;
@@ -25,11 +23,14 @@ struct cycle_opts {
 };
 
 static const struct zr_opt options[] = {
-	ZR_OPT(struct cycle_opts, cycle_min_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_REQUIRED, NULL, 0,
-	       ZR_HI, "",
-	       "Learning rate where the cycle starts and ends, of every parameter group."),
-	ZR_OPT(struct cycle_opts, cycle_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_REQUIRED, NULL, 0,
-	       ZR_HI, "", "Learning rate at the top of the cycle."),
+	ZR_OPT(struct cycle_opts, cycle_min_lr, ZR_T_F64,
+	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
+	       "Learning rate where the cycle starts and ends, of every parameter group; auto is a "
+	       "tenth of cycle_max_lr."),
+	ZR_OPT(struct cycle_opts, cycle_max_lr, ZR_T_F64,
+	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
+	       "Learning rate at the top of the cycle, of every parameter group; auto is each "
+	       "group's own lr."),
 	ZR_OPT(struct cycle_opts, decay_lr_rate, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
 	       "Decay after the cycle, per decay_step_size: cycle_min_lr / (1 + rate * "
 	       "intervals)."),
@@ -50,7 +51,8 @@ static int cycle_resolve(const struct zr_host *h, const struct zr_facts *facts, 
 {
 	struct cycle_opts *o = opts;
 	(void)h;
-	(void)facts;
+	o->cycle_max_lr = pure_rate(o->cycle_max_lr, facts->lr);
+	o->cycle_min_lr = pure_rate(o->cycle_min_lr, o->cycle_max_lr / 10);
 	if (o->cycle_second_step_size == ZR_AUTO_I64)
 		o->cycle_second_step_size = o->cycle_first_step_size;
 	if (o->cycle_second_stair_count == ZR_AUTO_I64)
@@ -95,13 +97,13 @@ static int cycle_value(struct zr_inst *inst, const struct zr_sched_point *at, do
 {
 	const struct cycle_opts *o = inst->o;
 	int64_t after = at->step - (o->cycle_first_step_size + o->cycle_second_step_size);
+	double max = pure_rate(o->cycle_max_lr, at->base), min = pure_rate(o->cycle_min_lr, max / 10);
 	if (after <= 0)
-		*lr = o->cycle_min_lr + (o->cycle_max_lr - o->cycle_min_lr) * share(o, at->step);
+		*lr = min + (max - min) * share(o, at->step);
 	else if (o->decay_step_size == 0)
-		*lr = o->cycle_min_lr;
+		*lr = min;
 	else
-		*lr = o->cycle_min_lr /
-		      (1 + o->decay_lr_rate * ((double)after / (double)o->decay_step_size));
+		*lr = min / (1 + o->decay_lr_rate * ((double)after / (double)o->decay_step_size));
 	return ZR_OK;
 }
 

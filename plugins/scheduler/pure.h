@@ -7,11 +7,18 @@
 
 #include <zeroth/scheduler.h>
 
+#include <math.h>
 #include <stdlib.h>
 
 struct zr_inst {
 	const void *o; /* borrowed: the host's, outlives the instance */
 };
+
+/* A learning rate that may have stayed `auto`: `base`, the group's own. */
+static inline double pure_rate(double option, double base)
+{
+	return isnan(option) ? base : option;
+}
 
 static inline int pure_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {

@@ -17,6 +17,11 @@
 enum { WARMUP_LOG, WARMUP_LINEAR };
 static const char *const warmup_types[] = { "log", "linear", NULL };
 
+#define WARMUP_MAX_LR(S) \
+	ZR_OPT(S, warmup_max_lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, \
+	       ZR_HI, "", \
+	       "Learning rate after the warm-up, of every parameter group; auto is each group's " \
+	       "own lr.")
 #define WARMUP_NUM_STEPS(S) \
 	ZR_OPT(S, warmup_num_steps, ZR_T_I64, ZR_O_NUMERIC, "1000", 1, ZR_HI, "updates", \
 	       "Length of the warm-up; 1 counts as 2.")

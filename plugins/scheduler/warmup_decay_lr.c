@@ -23,10 +23,7 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct decay_opts, warmup_min_lr, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
 	       "Learning rate of the first two updates, where the warm-up starts, and after the "
 	       "decay."),
-	ZR_OPT(struct decay_opts, warmup_max_lr, ZR_T_F64,
-	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "1e-3", 0, ZR_HI, "",
-	       "Learning rate after the warm-up, of every parameter group; auto is each group's "
-	       "own lr."),
+	WARMUP_MAX_LR(struct decay_opts),
 	WARMUP_NUM_STEPS(struct decay_opts),
 	WARMUP_TYPE(struct decay_opts),
 };
@@ -55,7 +52,7 @@ static double gamma_of(const struct decay_opts *o, int64_t total, int64_t i)
 static int decay_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)
 {
 	const struct decay_opts *o = inst->o;
-	double max = isnan(o->warmup_max_lr) ? at->base : o->warmup_max_lr;
+	double max = pure_rate(o->warmup_max_lr, at->base);
 	double gamma = gamma_of(o, warmup_total(o->total_num_steps, at), at->step - 1);
 	*lr = o->warmup_min_lr + (max - o->warmup_min_lr) * gamma;
 	return ZR_OK;

@@ -18,10 +18,7 @@ struct warmup_opts {
 static const struct zr_opt options[] = {
 	ZR_OPT(struct warmup_opts, warmup_min_lr, ZR_T_F64, ZR_O_NUMERIC, "0", 0, ZR_HI, "",
 	       "Learning rate of the first two updates, where the warm-up starts."),
-	ZR_OPT(struct warmup_opts, warmup_max_lr, ZR_T_F64,
-	       ZR_O_NUMERIC | ZR_O_AUTO | ZR_O_STAYS_AUTO, "auto", 0, ZR_HI, "",
-	       "Learning rate after the warm-up, of every parameter group; auto is each group's "
-	       "own lr."),
+	WARMUP_MAX_LR(struct warmup_opts),
 	WARMUP_NUM_STEPS(struct warmup_opts),
 	WARMUP_TYPE(struct warmup_opts),
 };
@@ -47,7 +44,7 @@ static double gamma_of(const struct warmup_opts *o, int64_t i)
 static int warmup_value(struct zr_inst *inst, const struct zr_sched_point *at, double *lr)
 {
 	const struct warmup_opts *o = inst->o;
-	double max = isnan(o->warmup_max_lr) ? at->base : o->warmup_max_lr;
+	double max = pure_rate(o->warmup_max_lr, at->base);
 	*lr = o->warmup_min_lr + (max - o->warmup_min_lr) * gamma_of(o, at->step - 1);
 	return ZR_OK;
 }

@@ -41,7 +41,8 @@ def warmup_cosine_lr(o, base, k):
 
 def one_cycle(o, base, k):
     first, second = o["cycle_first_step_size"], o["cycle_second_step_size"]
-    low, high, total = o["cycle_min_lr"], o["cycle_max_lr"], first + second
+    high, total = o.get("cycle_max_lr", base), first + second
+    low = o.get("cycle_min_lr", high / 10)
     if k > total:
         d = o["decay_step_size"]
         return low / (1 + o["decay_lr_rate"] * (k - total) / d) if d else low
@@ -56,22 +57,22 @@ def one_cycle(o, base, k):
 def lr_range_test(o, base, k):
     step = o["lr_range_test_step_size"]
     interval = k // step if o["lr_range_test_staircase"] else k / step
-    return o["lr_range_test_min_lr"] * (1 + o["lr_range_test_step_rate"] * interval)
+    return o.get("lr_range_test_min_lr", base) * (1 + o["lr_range_test_step_rate"] * interval)
 
 
 WARM = dict(warmup_min_lr=0.0, warmup_num_steps=1000, warmup_type="log")
-DECAY = dict(WARM, warmup_max_lr=1e-3, total_num_steps=4000)
+DECAY = dict(WARM, total_num_steps=4000)
 COSINE = dict(total_num_steps=4000, warmup_min_ratio=0.0, warmup_num_steps=1000, cos_min_ratio=1e-4, warmup_type="log")
-CYCLE = dict(cycle_min_lr=1e-5, cycle_max_lr=1e-3, decay_lr_rate=0.0, cycle_first_step_size=2000,
+CYCLE = dict(decay_lr_rate=0.0, cycle_first_step_size=2000,
              cycle_second_step_size=2000, cycle_first_stair_count=0, cycle_second_stair_count=0, decay_step_size=0)
-RANGE = dict(lr_range_test_min_lr=1e-3, lr_range_test_step_size=2000, lr_range_test_step_rate=1.0,
+RANGE = dict(lr_range_test_step_size=2000, lr_range_test_step_rate=1.0,
              lr_range_test_staircase=False)
 
 # (schedule, defaults, base lr, what differs from the defaults; total_num_steps is given always)
 CASES = [
     (warmup_lr, WARM, 3e-4, dict(warmup_max_lr=6e-4, warmup_min_lr=1e-6)),
     (warmup_lr, WARM, 3e-4, dict(warmup_max_lr=6e-4, warmup_num_steps=777, warmup_type="linear")),
-    (warmup_decay_lr, DECAY, 3e-4, dict(total_num_steps=4000)),
+    (warmup_decay_lr, DECAY, 3e-4, dict(total_num_steps=4000, warmup_max_lr=1e-3)),
     (warmup_decay_lr, DECAY, 3e-4, dict(total_num_steps=5000, warmup_min_lr=1e-5, warmup_max_lr=6e-4, warmup_num_steps=313,
                                         warmup_type="linear")),
     (warmup_decay_lr, DECAY, 3e-4, dict(total_num_steps=100, warmup_num_steps=200)),
@@ -87,7 +88,8 @@ CASES = [
     (one_cycle, CYCLE, 7.0, dict(cycle_min_lr=1e-4, cycle_max_lr=1e-2, cycle_first_step_size=1300,
                                  cycle_second_step_size=1701, cycle_first_stair_count=7, cycle_second_stair_count=3)),
     (one_cycle, CYCLE, 7.0, dict(cycle_min_lr=1e-4, cycle_max_lr=1e-2, cycle_first_step_size=100, cycle_second_step_size=0)),
-    (lr_range_test, RANGE, 7.0, dict()),
+    (one_cycle, CYCLE, 2e-5, dict(cycle_first_step_size=1000, cycle_second_step_size=1500)),
+    (lr_range_test, RANGE, 1e-3, dict()),
     (lr_range_test, RANGE, 7.0, dict(lr_range_test_min_lr=1e-5, lr_range_test_step_size=333, lr_range_test_step_rate=2.5,
                                      lr_range_test_staircase=True)),
 ]

@@ -113,10 +113,10 @@ last() # the rate of the last of c.ini's 20 updates, with another schedule and i
 	done
 	"$ZEROTH" schedule plain.ini "${arguments[@]}" | tail -n 1
 }
-is 'schedule: warmup_decay_lr over [train] steps' "$(last plugin=warmup_decay_lr warmup_num_steps=10 warmup_max_lr=auto)" '19,0.02'
+is 'schedule: warmup_decay_lr over [train] steps' "$(last plugin=warmup_decay_lr warmup_num_steps=10)" '19,0.02'
 is 'schedule: warmup_cosine_lr of the optimizer'"'"'s lr' "$(last plugin=warmup_cosine_lr warmup_num_steps=10)" '19,0.00245692947'
 is 'schedule: one_cycle' "$(last plugin=one_cycle cycle_min_lr=0.1 cycle_max_lr=1 cycle_first_step_size=10)" '19,0.19'
-is 'schedule: lr_range_test' "$(last plugin=lr_range_test lr_range_test_step_size=10)" '19,0.0029'
+is 'schedule: lr_range_test' "$(last plugin=lr_range_test lr_range_test_step_size=10)" '19,0.29'
 
 # ---- the example of zeroth-plugin(7) ----
 sed -n '/^A scheduler that/,/^\.Ed/p' "$src/man/zeroth-plugin.7" | sed '1,/^\.Bd/d; /^\.Ed/d' >halving.c

@@ -147,7 +147,7 @@ static void deepspeeds_schedules_over_5000_updates(void **state)
 		}
 	}
 	fclose(f);
-	assert_int_equal(cases, 16);
+	assert_int_equal(cases, 17);
 }
 
 /* total_num_steps = auto is the length of the run, as a fact or, without it, as the point says. */
@@ -157,7 +157,8 @@ static void auto_total_is_the_length_of_the_run(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++) {
 		const struct zr_desc *desc = test_plugin(names[i / 2]);
-		struct zr_facts facts = { .size = sizeof facts, .steps = i % 2 ? 100 : 0 };
+		struct zr_facts facts = { .size = sizeof facts, .lr = NAN,
+					  .steps = i % 2 ? 100 : 0 };
 		struct zr_inst *inst;
 		void *opts = test_options(desc);
 		assert_int_equal(test_set(desc, opts, "warmup_num_steps", "10"), 0);
@@ -171,22 +172,45 @@ static void auto_total_is_the_length_of_the_run(void **state)
 	}
 }
 
-static void decay_auto_maximum_is_the_optimizers_lr(void **state)
+/* Without an option that says otherwise no schedule rises above the optimizer's lr, and each reaches
+ * it: whether the lr was known while resolving, or only the group's own when it is asked. */
+static void the_top_is_the_optimizers_lr(void **state)
 {
-	const struct zr_desc *desc = test_plugin("scheduler/warmup_decay_lr");
-	static const double lr[] = { 6e-4, 0 };
+	static const char *const names[] = { "scheduler/constant", "scheduler/warmup_lr",
+					     "scheduler/warmup_decay_lr",
+					     "scheduler/warmup_cosine_lr", "scheduler/one_cycle" };
 	(void)state;
-	for (int i = 0; i < 2; i++) {
-		struct zr_facts facts = { .size = sizeof facts, .lr = lr[i], .steps = 5000 };
+	for (int i = 0; i < 10; i++) {
+		const struct zr_desc *desc = test_plugin(names[i / 2]);
+		struct zr_facts facts = { .size = sizeof facts, .lr = i % 2 ? 2e-5 : NAN,
+					  .steps = 5000 };
 		void *opts = test_options(desc);
 		struct zr_inst *inst;
-		assert_int_equal(test_set(desc, opts, "warmup_max_lr", "auto"), 0);
-		assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
-		assert_int_equal(desc->create(host, opts, &inst), ZR_OK);
-		assert_true(value(desc, inst, 1001, 1) == lr[i]);
+		double top = 0;
+		if (desc->resolve)
+			assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
+		assert_int_equal(test_create(host, desc, opts, &inst), ZR_OK);
+		for (int64_t k = 0; k < 5000; k++)
+			top = fmax(top, value(desc, inst, k, 2e-5));
+		if (fabs(top - 2e-5) > 1e-17)
+			fail_msg("%s rises to %g", names[i / 2], top);
 		desc->destroy(inst);
 		free(opts);
 	}
+}
+
+static void a_range_test_starts_at_the_optimizers_lr(void **state)
+{
+	const struct zr_desc *desc = test_plugin("scheduler/lr_range_test");
+	struct zr_facts facts = { .size = sizeof facts, .lr = 2e-5 };
+	void *opts = test_options(desc);
+	struct zr_inst *inst;
+	(void)state;
+	assert_int_equal(desc->resolve(host, &facts, opts), ZR_OK);
+	assert_int_equal(test_create(host, desc, opts, &inst), ZR_OK);
+	assert_true(value(desc, inst, 0, 1) == 2e-5);
+	desc->destroy(inst);
+	free(opts);
 }
 
 static void ending_inside_the_warmup_is_said(void **state)
@@ -319,7 +343,8 @@ int main(void)
 		cmocka_unit_test(warmup_has_deepspeeds_values),
 		cmocka_unit_test(deepspeeds_schedules_over_5000_updates),
 		cmocka_unit_test(auto_total_is_the_length_of_the_run),
-		cmocka_unit_test(decay_auto_maximum_is_the_optimizers_lr),
+		cmocka_unit_test(the_top_is_the_optimizers_lr),
+		cmocka_unit_test(a_range_test_starts_at_the_optimizers_lr),
 		cmocka_unit_test(ending_inside_the_warmup_is_said),
 		cmocka_unit_test(a_decay_after_the_cycle_needs_rate_and_interval),
 		cmocka_unit_test(a_cycle_is_symmetric_by_default),
