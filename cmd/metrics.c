@@ -30,7 +30,7 @@ struct zr_metrics {
 	pthread_cond_t changed;
 	struct record ring[RING];
 	uint64_t head, tail; /* written, read */
-	int close;
+	int flush, close;    /* asked of the thread */
 };
 
 static void deliver(struct zr_metrics *m, const struct record *r)
@@ -61,10 +61,17 @@ static void *thread_main(void *arg)
 	struct zr_metrics *m = arg;
 	pthread_mutex_lock(&m->lock);
 	for (;;) {
-		while (m->tail == m->head && !m->close)
+		while (m->tail == m->head && !m->flush && !m->close)
 			pthread_cond_wait(&m->changed, &m->lock);
-		if (m->tail == m->head)
+		if (m->tail == m->head && m->close)
 			break;
+		if (m->tail == m->head) {
+			m->flush = 0;
+			pthread_mutex_unlock(&m->lock);
+			flush(m);
+			pthread_mutex_lock(&m->lock);
+			continue;
+		}
 		const struct record *r = &m->ring[m->tail % RING];
 		pthread_mutex_unlock(&m->lock);
 		deliver(m, r);
@@ -77,7 +84,22 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, struct zr_error *err)
+static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
+			  const struct zr_section *sec, int64_t resumed, struct zr_error *err)
+{
+	int rc = zr_instance_create(it, &setup->process, sec, "zr.monitor/1",
+				    offsetof(struct zr_monitor_v1, flush), err);
+	const struct zr_monitor_v1 *v = it->vtbl;
+	if (rc || resumed < 0 || !ZR_HAS(v, struct zr_monitor_v1, resume) || !v->resume)
+		return rc;
+	rc = zr_instance_failed(it, v->resume(it->inst, resumed), "resume", err);
+	if (rc)
+		zr_instance_destroy(it);
+	return rc;
+}
+
+static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t resumed,
+			   struct zr_error *err)
 {
 	struct zr_facts facts = { .size = sizeof facts,
 				  .world = setup->process.world,
@@ -92,9 +114,7 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, struct 
 				      sec->name, MONITORS);
 		int rc = zr_config_resolve(setup->cfg, sec->name, &facts, err);
 		if (!rc)
-			rc = zr_instance_create(&m->monitor[m->n], &setup->process, sec,
-						"zr.monitor/1",
-						offsetof(struct zr_monitor_v1, flush), err);
+			rc = create_monitor(&m->monitor[m->n], setup, sec, resumed, err);
 		if (rc)
 			return rc;
 		m->n++;
@@ -102,14 +122,15 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, struct 
 	return 0;
 }
 
-int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_error *err)
+int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics **out,
+		    struct zr_error *err)
 {
 	struct zr_metrics *m = calloc(1, sizeof *m);
 	if (!m)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->changed, NULL);
-	int rc = create_monitors(m, setup, err);
+	int rc = create_monitors(m, setup, resumed, err);
 	sigset_t all, old; /* signals are handled by the control thread */
 	sigfillset(&all);
 	sigdelset(&all, ZR_SIGNAL_STACKS);
@@ -137,6 +158,16 @@ void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric 
 	r->n = n < ZR_METRICS_PER_STEP ? n : ZR_METRICS_PER_STEP;
 	memcpy(r->metric, metric, r->n * sizeof *metric);
 	m->head++;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void zr_metrics_wait(struct zr_metrics *m)
+{
+	pthread_mutex_lock(&m->lock);
+	while (m->tail != m->head)
+		pthread_cond_wait(&m->changed, &m->lock);
+	m->flush = 1;
 	pthread_cond_broadcast(&m->changed);
 	pthread_mutex_unlock(&m->lock);
 }

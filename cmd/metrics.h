@@ -14,12 +14,16 @@
 
 struct zr_metrics;
 
-/* Creates every [monitor.*] of the setup's config; process.run_dir is set. */
-/* [main] */
-int zr_metrics_open(struct zr_setup *setup, struct zr_metrics **out, struct zr_error *err);
+/* Creates every [monitor.*] of the setup's config; process.run_dir is set. resumed: the step after
+ * which a run goes on, of which monitors keep what came before; -1: a new run. [main] */
+int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics **out,
+		    struct zr_error *err);
 /* [step] */
 void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric,
 		     uint32_t n);
+/* [main] Returns when the monitors have what was pushed, so that a checkpoint that follows has no
+ * step of which they know nothing, even where the process is killed then. They flush it meanwhile. */
+void zr_metrics_wait(struct zr_metrics *m);
 /* [main] waits until everything is written; NULL is fine */
 void zr_metrics_close(struct zr_metrics *m);
 

@@ -173,6 +173,8 @@ static int checkpoint(struct run *r, struct zr_error *err)
 		note_saved(r);
 		return rc;
 	}
+	if (r->rank0)
+		zr_metrics_wait(r->metrics);
 	int rc = zr_saver_save(r->saver, r->losses, err);
 	beat();
 	note_saved(r);
@@ -386,7 +388,7 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = note_place(r, err);
 	if (!rc)
-		rc = zr_metrics_open(r->setup, &r->metrics, err);
+		rc = zr_metrics_open(r->setup, r->resume ? r->first : -1, &r->metrics, err);
 	if (!rc)
 		rc = zr_rundir_write_config(r->cfg, err);
 	if (!rc)

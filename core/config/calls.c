@@ -22,7 +22,7 @@ const struct zr_calls zr_calls[] = {
 	{ FROM(scheduler, value), { "value" } },
 	{ FROM(precision, info), { "info", "start", "next" } },
 	{ FROM(activation, choose), { "choose" } },
-	{ FROM(monitor, metrics), { "metrics", "?flush" } },
+	{ FROM(monitor, metrics), { "metrics", "?flush", "?resume" } },
 	{ 0 },
 };
 

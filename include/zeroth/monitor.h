@@ -28,6 +28,13 @@ struct zr_monitor_v1 {
 	int (*metrics)(struct zr_inst *, int64_t step, const struct zr_metric *m, uint32_t n);
 	/* (optional) [monitor thread] Returns when all metrics received so far are durable. */
 	int (*flush)(struct zr_inst *);
+
+	/* since minor 3 */
+	/* (optional) [main] Called once, before any metrics(), in a run that resumes after `step`
+	 * (0: at its beginning). What this monitor has of later steps belongs to a training that
+	 * was left, and goes; of each other step one record stays. At once or not at all: a kill
+	 * while this runs loses nothing up to `step`. A failure refuses the run. */
+	int (*resume)(struct zr_inst *, int64_t step);
 };
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define ZR_ABI_MAJOR 1
-#define ZR_ABI_MINOR 2
+#define ZR_ABI_MINOR 3
 
 /* Headers of draft roles change with every release. A plugin that includes one carries this number
  * and loads only into a host with the same one; see ZR_DRAFT_USED. */

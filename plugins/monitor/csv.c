@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * csv.c - one row per step: its number, then the metrics named by `columns`, empty where a metric
- * was not measured. The first line of the file names the columns; a resumed run appends to the same
- * ones.
+ * was not measured. The first line of the file names the columns; a resumed run goes on under the
+ * same ones, without the rows of steps that it trains again.
  */
 #include <zeroth/monitor.h>
 
@@ -120,6 +120,11 @@ static int csv_flush(struct zr_inst *inst)
 	return line_flush(&inst->line);
 }
 
+static int csv_resume(struct zr_inst *inst, int64_t step)
+{
+	return line_cut(&inst->line, "", step);
+}
+
 static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct csv_opts *o = opts;
@@ -147,7 +152,7 @@ static void csv_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = csv_metrics,
-					   .flush = csv_flush };
+					   .flush = csv_flush, .resume = csv_resume };
 static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * jsonl.c - one JSON object per step: {"step":12,"loss":3.25,...}. A metric that was not measured
- * is absent; one that is infinite or NaN is null. A resumed run appends: the later line of a step
- * counts.
+ * is absent; one that is infinite or NaN is null. A resumed run goes on without the lines of steps
+ * that it trains again.
  */
 #include <zeroth/monitor.h>
 
@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #include "line.h"
+
+#define HEAD "{\"step\":"
 
 struct jsonl_opts {
 	const char *path;
@@ -28,7 +30,7 @@ static int jsonl_metrics(struct zr_inst *inst, int64_t step, const struct zr_met
 {
 	struct line *l = &inst->line;
 	uint32_t i;
-	line_text(l, "{\"step\":");
+	line_text(l, HEAD);
 	line_number(l, (double)step);
 	for (i = 0; i < n; i++) {
 		line_text(l, ",\"");
@@ -46,6 +48,11 @@ static int jsonl_metrics(struct zr_inst *inst, int64_t step, const struct zr_met
 static int jsonl_flush(struct zr_inst *inst)
 {
 	return line_flush(&inst->line);
+}
+
+static int jsonl_resume(struct zr_inst *inst, int64_t step)
+{
+	return line_cut(&inst->line, HEAD, step);
 }
 
 static int jsonl_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
@@ -70,7 +77,7 @@ static void jsonl_destroy(struct zr_inst *inst)
 }
 
 static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = jsonl_metrics,
-					   .flush = jsonl_flush };
+					   .flush = jsonl_flush, .resume = jsonl_resume };
 static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -2,7 +2,8 @@
  *
  * line.h - a text file that grows by whole lines: each line is made in memory of its own and handed
  * to the system in one write, so that a killed run leaves at most one torn line, which the next
- * open cuts off. No function but line_open() allocates.
+ * open cuts off. No function but line_open() and line_cut()
+ * allocates.
  */
 #ifndef ZR_MONITOR_LINE_H
 #define ZR_MONITOR_LINE_H
@@ -29,6 +30,10 @@ void line_text(struct line *l, const char *text);
 void line_number(struct line *l, double v);
 int line_end(struct line *l);   /* ends the line and writes it */
 int line_flush(struct line *l); /* what was written is on the disk */
+
+/* Leaves one row of each step up to `last`, the last of several, and none of later steps; the number
+ * of a row's step follows `head`. Lines of something else stay. [main] */
+int line_cut(struct line *l, const char *head, int64_t last);
 
 /* Reads the file's first line, without its end, into l->text; "" if the file is empty. */
 int line_first(struct line *l);

@@ -62,6 +62,17 @@ is "metrics continue" "$(grep -o '"step":[0-9]*' two/metrics.jsonl | tr -dc '0-9
 train three --resume one/checkpoints/step-00000002 -o train.steps=6
 is "I6: --resume of a checkpoint, into a new run" "$(digest three)" "$(digest whole)"
 is "its metrics are those of its steps" "$(grep -o '"step":[0-9]*' three/metrics.jsonl | tr -dc '0-9\n' | tr '\n' ' ')" '3 4 5 6 '
+fresh back
+train back --resume back/checkpoints/step-00000002 -o train.steps=6 -o monitor.table.plugin=csv
+is "I6: back in its own directory" "$(digest back)" "$(digest whole)"
+steps='1 2 3 4 5 6 '
+is "metrics have every step once" "$(grep -o '"step":[0-9]*' back/metrics.jsonl | tr -dc '0-9\n' | tr '\n' ' ')" "$steps"
+like "and a line says so" "$(cat back.err)" \
+	'^zeroth: monitor.jsonl: .*: the run goes on after step 2: took out 3 rows of a training that was left$'
+sed -i '3,4d; 2s/,.*/,0/' back/metrics.csv
+printf '4,1\n5,1\n6,1\n7,1' >> back/metrics.csv
+train back --resume back/checkpoints/step-00000004 -o train.steps=6 -o monitor.table.plugin=csv
+is "a row that was not finished is none" "$(cut -d, -f1 back/metrics.csv | tr '\n' ' ')" 'step 3 4 5 6 '
 fresh four
 train four --resume auto -o train.steps=5
 is "nothing is left to do: the same digest" "$(digest four)" "$(digest one)"

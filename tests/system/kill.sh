@@ -54,5 +54,6 @@ end=$((last + 2))
 got=$(tail -n 1 "$scratch/out")
 (train "$scratch/other" -o train.steps=$end) > "$scratch/out" 2>&1
 is "I1, I6: the digest is that of a training that was never killed" "$got" "$(tail -n 1 "$scratch/out")"
+is "metrics have every step once, in order" "$(sed 's/^{"step":\([0-9]*\),.*/\1/' "$run/metrics.jsonl" | md5sum)" "$(seq $end | md5sum)"
 is "what the kills left unfinished is gone" "$(find "$run/checkpoints" -name '*.tmp')" ""
 done_testing

@@ -41,6 +41,7 @@ killed='rank 3 was killed by SIGKILL \(Killed\)'
 train die5 -o run.dir=r -n 4 --restarts 3
 same "the death of a rank" "1 of 3: $killed; goes on from step 4 with 4 ranks in 1 s"
 is "the death of a rank: one restart" "$(wc -l <<<"$restarts")" 1
+is "the death of a rank: metrics have every step once" "$(sed 's/^{"step":\([0-9]*\),.*/\1/' r/metrics.jsonl | tr '\n' ' ')" '1 2 3 4 5 6 '
 train die5 -o run.dir=r -n 4 --restarts 3 --min-ranks 2
 same "fewer ranks" "1 of 3: $killed; goes on from step 4 with 3 ranks in 1 s"
 train die1 -o run.dir=r -n 4 --restarts 1

@@ -125,6 +125,56 @@ static void csv_refuses_a_file_with_other_columns(void **state)
 	assert_string_equal(content("d.csv"), "step,lr\n1,2\n");
 }
 
+/* Rows of a file before and after a run went on behind step 4. */
+static const char *const cuts[][2] = {
+	{ "", "" },
+	{ "1,1\n2,1\n", "1,1\n2,1\n" },
+	{ "3,1\n4,1\n5,1\n6,1\n", "3,1\n4,1\n" },
+	{ "5,1\n6,1\n", "" },
+	{ "40,1\n400,1\n", "" },
+	/* two trainings that were left, as an older zeroth appended them: the later row counts */
+	{ "1,1\n2,1\n3,1\n4,1\n2,2\n3,2\n4,2\n5,2\n3,3\n4,3\n5,3\n", "1,1\n2,2\n3,3\n4,3\n" },
+	{ "1,1\n2,1\n3,1\n4,1\n5,1\n2,2\n", "1,1\n2,2\n" },
+	/* what is no row of a step stays */
+	{ "1,1\na note\n5,1\n7 bits\n6,1\n", "1,1\na note\n7 bits\n" },
+};
+
+static void a_resumed_run_has_every_step_once(void **state)
+{
+	const struct zr_metric x[] = { { "loss", 9 } };
+	(void)state;
+	for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+		char text[256], want[256];
+		struct monitor m;
+		snprintf(text, sizeof text, "step,loss\n%s", cuts[i][0]);
+		snprintf(want, sizeof want, "step,loss\n%s5,9\n", cuts[i][1]);
+		write_file("cut.csv", text);
+		assert_int_equal(open_monitor(&m, "monitor/csv", "cut.csv", "loss"), ZR_OK);
+		assert_int_equal(m.v->resume(m.inst, 4), ZR_OK);
+		assert_int_equal(strstr(test_log(host), "took out") != NULL,
+				 strcmp(cuts[i][0], cuts[i][1]) != 0);
+		assert_int_equal(m.v->metrics(m.inst, 5, x, 1), ZR_OK);
+		close_monitor(&m);
+		assert_string_equal(content("cut.csv"), want);
+		assert_int_not_equal(access(in_dir("cut.csv.tmp"), F_OK), 0);
+	}
+}
+
+static void jsonl_of_a_resumed_run_has_every_step_once(void **state)
+{
+	struct monitor m;
+	(void)state;
+	write_file("cut.jsonl", "{\"step\":4,\"a\":5}\n{\"step\":5,\"a\":4}\n{\"step\":6}\n");
+	assert_int_equal(open_monitor(&m, "monitor/jsonl", "cut.jsonl", NULL), ZR_OK);
+	assert_int_equal(m.v->resume(m.inst, 4), ZR_OK);
+	assert_int_equal(m.v->metrics(m.inst, 5, NULL, 0), ZR_OK);
+	close_monitor(&m);
+	assert_string_equal(content("cut.jsonl"), "{\"step\":4,\"a\":5}\n{\"step\":5}\n");
+	assert_int_equal(open_monitor(&m, "monitor/jsonl", "/dev/null", NULL), ZR_OK);
+	assert_int_equal(m.v->resume(m.inst, 4), ZR_OK);
+	close_monitor(&m);
+}
+
 static void jsonl_writes_one_object_per_line(void **state)
 {
 	const struct zr_metric x[] = { { "loss", 3.25 }, { "tokens_per_s", 12345 }, { "memory", 2147483648.0 } };
@@ -249,7 +299,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	static const char *const made[] = { "a.csv", "b.csv", "c.csv", "d.csv", "a.jsonl", "nan.jsonl", "numbers.jsonl",
-					    "torn.jsonl", "blob" };
+					    "torn.jsonl", "blob", "cut.csv", "cut.jsonl" };
 	size_t i;
 	(void)state;
 	for (i = 0; i < sizeof made / sizeof *made; i++)
@@ -266,6 +316,8 @@ int main(void)
 		cmocka_unit_test(csv_tells_once_of_a_metric_without_a_column_I7),
 		cmocka_unit_test(csv_of_a_resumed_run_goes_on_under_the_same_header),
 		cmocka_unit_test(csv_refuses_a_file_with_other_columns),
+		cmocka_unit_test(a_resumed_run_has_every_step_once),
+		cmocka_unit_test(jsonl_of_a_resumed_run_has_every_step_once),
 		cmocka_unit_test(jsonl_writes_one_object_per_line),
 		cmocka_unit_test(jsonl_has_null_where_json_has_no_number),
 		cmocka_unit_test(numbers_read_back_as_the_same_double),
