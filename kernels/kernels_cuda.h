@@ -71,6 +71,7 @@ struct zr_cuda_softmax {
 	float scale;
 	const float *logits;
 	const int32_t *targets;
+	const float *weights;
 	float *loss;
 	void *grad;
 };

@@ -71,7 +71,8 @@ struct zr_op_matmul {
 /* Gradients of parameters: += instead of =. The first contribution of a micro-batch stores. */
 #define ZR_OP_ACCUMULATE 1u
 
-/* out[b*T+t, :] = wte[tokens[b*T+t], :] + wpe[t, :]; without wpe only the first term. GROWABLE. */
+/* out[r, :] = wte[tokens[r], :] + wpe[position of r, :], r = b*T+t; without wpe only the first term.
+ * GROWABLE. */
 struct zr_op_embedding {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -79,9 +80,10 @@ struct zr_op_embedding {
 	const int32_t *tokens; /* [B*T], each < vocabulary */
 	const void *wte, *wpe; /* [vocabulary, C], [positions, C] or NULL */
 	void *out;             /* [B*T, C] */
+	const int32_t *position; /* [B*T], each < positions; NULL: t */
 };
 
-/* dwte[tokens[r]] += dout[r]; dwpe[t] += sum over b of dout[b*T+t]; in index order. A NULL pointer
+/* dwte[tokens[r]] += dout[r]; dwpe[position of r] += dout[r]; in index order. A NULL pointer
  * means that this gradient is not wanted. Without ZR_OP_ACCUMULATE_WTE / _WPE, rows to which
  * nothing is added become 0. GROWABLE. */
 #define ZR_OP_ACCUMULATE_WTE 1u
@@ -93,6 +95,7 @@ struct zr_op_embedding_bwd {
 	const int32_t *tokens;
 	const void *dout;
 	float *dwte, *dwpe;
+	const int32_t *position; /* as in the forward */
 };
 
 /* y = (x - mean) / sqrt(var + eps) * gamma + beta over rows of C (biased variance). GROWABLE. */
@@ -123,8 +126,9 @@ struct zr_op_layernorm_bwd {
 /* Causal attention: out = softmax(mask(q k^T * scale)) v, per batch entry and head. At no time is
  * more than a tile of the T x T matrix in memory. Row (b, t) of q starts at q + (b*T+t)*q_stride
  * elements, head h at + h*head_dim; likewise k, v with kv_heads, each serving heads/kv_heads query
- * heads. dropout p > 0 acts on the probabilities: element ((b*heads+h)*T+i)*T+j of rng.
- * GROWABLE. */
+ * heads. dropout p > 0 acts on the probabilities: element ((b*heads+h)*T+i)*T+j of rng. Of several
+ * documents in a sequence each is attended to by its own tokens only; what is computed for it is
+ * what would be computed if it stood alone, bit for bit on the CPU without dropout. GROWABLE. */
 struct zr_op_attention {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -135,6 +139,9 @@ struct zr_op_attention {
 	const void *q, *k, *v;
 	void *out;
 	float *lse; /* [B, heads, T]: log of the sum of exponentials, kept for backward */
+	/* [B*T] where in its sequence each token's document starts: at most t, never falling; NULL:
+	 * at 0 */
+	const int32_t *starts;
 };
 
 /* Stores dq, dk and dv, without adding, with the strides of the forward. GROWABLE. */
@@ -183,6 +190,7 @@ struct zr_op_bias_bwd {
 /* Softmax cross entropy fused with the output projection, in chunks of rows: logits = x w^T.
  * loss[r] = logsumexp(logits[r]) - logits[r][targets[r]]; *loss_sum = fp64 sum of them in row
  * order. With dx: dlogits = (softmax - onehot) * scale; dx = dlogits w; dw = or += dlogits^T x.
+ * Where there is no target, loss and dlogits are 0; with weights both are multiplied by the row's.
  * GROWABLE. */
 struct zr_op_head_loss {
 	uint32_t size, flags;
@@ -190,12 +198,13 @@ struct zr_op_head_loss {
 	float scale;
 	int64_t rows, width, vocabulary;
 	const void *x, *w;      /* [rows, width], [vocabulary, width] */
-	const int32_t *targets; /* [rows], each < vocabulary */
+	const int32_t *targets; /* [rows], each < vocabulary; negative: none */
 	float *loss;            /* [rows] */
 	double *loss_sum;
 	void *dx;               /* [rows, width], or NULL: loss only */
 	float *dw;              /* [vocabulary, width]; NULL: not wanted */
 	void *work;             /* head_loss_work() bytes */
+	const float *weights;   /* [rows]; NULL: 1 */
 };
 
 /* Accumulates a gradient: acc = (or +=) g rounded to `comm_dtype`. If sumsq is not NULL, it also
@@ -394,8 +403,8 @@ struct zr_op_rmsnorm_bwd {
 };
 
 /* Rotary position embedding (Su et al. 2021), in halves: element i < D/2 of each head of row b*T+t
- * is paired with element i + D/2, and the pair is rotated by the angle a = t * frequency[i], one
- * fp32 product:
+ * is paired with element i + D/2, and the pair is rotated by the angle a = position of the row *
+ * frequency[i], one fp32 product:
  *   out[i] = x[i] cos a - x[i + D/2] sin a,  out[i + D/2] = x[i + D/2] cos a + x[i] sin a.
  * ZR_ROTARY_BACK rotates by -a, which is the backward. Row r starts at r*stride elements, head h at
  * + h*head_dim. Elements between the heads of two rows stay as they are. out may be x. GROWABLE. */
@@ -410,6 +419,7 @@ struct zr_op_rotary {
 	const void *x;
 	void *out;
 	float frequency[ZR_ROTARY_PAIRS];       /* [head_dim/2] radians per position, in [0, 4] */
+	const int32_t *position;                /* [B*T]; NULL: t */
 };
 
 /* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020). out may be gate or up.

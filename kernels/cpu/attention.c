@@ -3,8 +3,8 @@
  * attention.c - causal attention and its gradients, the scalar oracle.
  *
  * Shapes, per batch entry b and head h of D = head_dim; query head h reads key-value head h /
- * share, share = heads / kv_heads. With s_ij = scale q_i.k_j for j <= i and mask m_ij = 0 or
- * 1/(1-dropout):
+ * share, share = heads / kv_heads. With s_ij = scale q_i.k_j for the j <= i of i's document and
+ * mask m_ij = 0 or 1/(1-dropout):
  *
  *   forward   lse_i = log sum_j exp(s_ij),  P_ij = exp(s_ij - lse_i),  out_i = sum_j m_ij P_ij v_j
  *   backward  delta_i = dout_i.out_i,  dS_ij = P_ij (m_ij dout_i.v_j - delta_i)
@@ -52,6 +52,12 @@ static void store_row(const struct zr_op_attention *o, void *dst, int64_t di, co
 		zr_put(dst, di + d, o->dtype, acc[d] * a);
 }
 
+/* The first token that query i attends to. */
+static int64_t first_key(const struct zr_op_attention *o, int64_t b, int64_t i)
+{
+	return o->starts ? o->starts[b * o->length + i] : 0;
+}
+
 /* s_ij of batch entry b, query head h. */
 static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
@@ -78,7 +84,7 @@ static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, i
 	zr_real max = -INFINITY, sum = 0;
 
 	memset(acc, 0, (size_t)o->head_dim * sizeof *acc);
-	for (int64_t j = 0; j <= i; j++) {
+	for (int64_t j = first_key(o, b, i); j <= i; j++) {
 		zr_real s = score(o, b, h, i, j), p;
 		if (s > max) { /* what was summed so far was relative to the old maximum */
 			zr_real shrink = zr_exp(max - s);
@@ -125,7 +131,7 @@ static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, 
 
 	delta[(b * f->heads + h) * f->length + i] = dot(f, o->dout, at, f->out, at);
 	memset(acc, 0, (size_t)f->head_dim * sizeof *acc);
-	for (int64_t j = 0; j <= i; j++) {
+	for (int64_t j = first_key(f, b, i); j <= i; j++) {
 		zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
 		add_row(f, acc, ds, f->k, row(f, f->k_stride, b, j, g));
 	}
@@ -138,10 +144,11 @@ static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *del
 			 int64_t first, int64_t heads, int64_t j, zr_real *sum)
 {
 	const struct zr_op_attention *f = &o->fwd;
+	int64_t end = j + zr_document(f, b, j);
 
 	memset(sum, 0, 2 * (size_t)f->head_dim * sizeof *sum);
 	for (int64_t h = first; h < first + heads; h++)
-		for (int64_t i = j; i < f->length; i++) {
+		for (int64_t i = j; i < end; i++) {
 			zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
 			add_row(f, sum, ds, f->q, row(f, f->q_stride, b, i, h));
 			add_row(f, sum + f->head_dim, mp, o->dout, row(f, f->out_stride, b, i, h));

@@ -6,7 +6,8 @@
  * forward, P recomputed from lse backward. A tile is worked on in panels of PW queries, and lanes
  * run over the queries of a panel: S is kept transposed, [keys, PW], so that maximum, sum, causal
  * mask and rescaling are vertical, and an odd T or head_dim D needs a masked tail only where it is
- * loaded and stored. Everything else is one of three small products, with one micro-kernel:
+ * loaded and stored. Tiles begin where a document begins: each is worked on as if it stood alone.
+ * Everything else is one of three small products, with one micro-kernel:
  *
  *   S = K Qt    dP = V dOt       scores       [keys, PW]    Qt, dOt [D, PW]; Q carries the scale
  *   dV += P dO  dK += dS Q       add_keys     [keys, Dp]    Q, dO [PW, Dp], Dp = D padded
@@ -44,11 +45,13 @@
 #define WORDS (4 + TK + 4 * ZR_W)
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* One head's work: where its operands are, and scratch. Panels are [D, PW], panel_size floats. */
+/* The work on one document of a head: where its operands are, and scratch. Panels are [D, PW],
+ * panel_size floats. Tokens are counted from the document's first one. */
 struct work {
 	const struct zr_op_attention *o;
 	int64_t T, D, Dp, ldk, panel_size;
 	int64_t b, h, g;         /* batch entry, query head, key-value head */
+	int64_t start;           /* the document's first token; T of them */
 	float *k, *v;            /* [KEYS, ldk] */
 	float *p, *ds;           /* [KEYS, PW] */
 	float *keep, *words;     /* [KEYS, PW], [PW, WORDS]: dropout's factors */
@@ -185,7 +188,21 @@ static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, in
 /* Address of token t of head h in a tensor of rows `stride` apart. */
 static void *at(const struct work *w, const void *p, int64_t stride, int64_t t, int64_t h)
 {
-	return zr_at(p, (w->b * w->T + t) * stride + h * w->D, w->o->dtype);
+	return zr_at(p, (w->b * w->o->length + w->start + t) * stride + h * w->D, w->o->dtype);
+}
+
+/* Number of token t among all rows of all heads. */
+static int64_t row(const struct work *w, int64_t t)
+{
+	return (w->b * w->o->heads + w->h) * w->o->length + w->start + t;
+}
+
+/* The next document of the head, T = 0: none is left. */
+static int next_document(struct work *w)
+{
+	w->start += w->T;
+	w->T = w->start < w->o->length ? zr_document(w->o, w->b, w->start) : 0;
+	return w->T > 0;
 }
 
 static void load_keys(const struct work *w, int64_t k0)
@@ -233,10 +250,9 @@ static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t 
 {
 	uint32_t below = zr_drop_below(w->o->dropout);
 	float scale = zr_drop_scale(w->o->dropout);
-	uint64_t T = (uint64_t)w->T, n = (uint64_t)(w->b * w->o->heads + w->h);
 
 	for (int64_t i = 0; i < PW; i++) {
-		uint64_t e = (n * T + (uint64_t)(q0 + i)) * T + (uint64_t)k0;
+		uint64_t e = (uint64_t)(row(w, q0 + i) * w->o->length + w->start + k0);
 		/* of the first word of e's block; e itself at 4 */
 		float *f = w->words + i * WORDS + 4 - e % 4;
 		for (int64_t j = 0; j < keys + (int64_t)(e % 4); j += 4 * ZR_W) {
@@ -314,7 +330,7 @@ static void forward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k
 static void forward_finish(const struct work *w, int64_t q0, int64_t n)
 {
 	const struct zr_op_attention *o = w->o;
-	float *lse = o->lse + (w->b * o->heads + w->h) * w->T + q0;
+	float *lse = o->lse + row(w, q0);
 
 	for (int64_t i = 0; i < n; i += ZR_W) {
 		vf r = vset(1) / vload_f32(w->sum + i);
@@ -365,7 +381,6 @@ static uint64_t layout(struct work *w, const struct zr_op_attention *o, char *ba
 	int64_t panels;
 
 	w->o = o;
-	w->T = o->length;
 	w->D = o->head_dim;
 	w->Dp = UP(w->D, NR * ZR_W);
 	w->ldk = w->Dp + MR;
@@ -404,8 +419,9 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		w.b = n / o->heads;
 		w.h = n % o->heads;
 		w.g = w.h / (o->heads / o->kv_heads);
-		for (int64_t q0 = 0; q0 < w.T; q0 += TQ)
-			forward_tile(&w, q0);
+		for (w.start = w.T = 0; next_document(&w);)
+			for (int64_t q0 = 0; q0 < w.T; q0 += TQ)
+				forward_tile(&w, q0);
 	}
 }
 
@@ -447,8 +463,8 @@ static void backward_panel(const struct work *w, int64_t i, int64_t q0, int64_t 
 		dropout_panel(w, q0, k0, keys);
 	grad_panel(w->p, w->ds, keys, w->max + i * PW, w->sum + i * PW,
 		   w->o->dropout > 0 ? w->keep : NULL);
-	add_keys(w, w->dv + k0 * w->Dp, w->p, w->drows + i * PW * w->Dp, keys);
-	add_keys(w, w->dk + k0 * w->Dp, w->ds, w->rows + i * PW * w->Dp, keys);
+	add_keys(w, w->dv + (w->start + k0) * w->Dp, w->p, w->drows + i * PW * w->Dp, keys);
+	add_keys(w, w->dk + (w->start + k0) * w->Dp, w->ds, w->rows + i * PW * w->Dp, keys);
 	add_queries(w, w->ot + i * w->panel_size, w->k, w->ds, keys);
 }
 
@@ -470,8 +486,8 @@ static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta
 		vstore_f32(w->sum + i, s);
 	}
 	for (int64_t i = 0; i < padded; i++)
-		w->max[i] = i < n ? o->lse[(w->b * o->heads + w->h) * w->T + q0 + i] : 0;
-	memcpy(delta + (w->b * o->heads + w->h) * w->T + q0, w->sum, (size_t)n * sizeof *delta);
+		w->max[i] = i < n ? o->lse[row(w, q0 + i)] : 0;
+	memcpy(delta + row(w, q0), w->sum, (size_t)n * sizeof *delta);
 }
 
 static void backward_tile(const struct work *w, const struct zr_op_attention_bwd *op, int64_t q0,
@@ -519,8 +535,9 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 		w.dv = w.dk + size / 2;
 		memset(w.dk, 0, (size_t)size * sizeof *w.dk);
 		for (w.h = first; w.h < first + heads; w.h++)
-			for (int64_t q0 = 0; q0 < w.T; q0 += TQ)
-				backward_tile(&w, op, q0, delta);
+			for (w.start = w.T = 0; next_document(&w);)
+				for (int64_t q0 = 0; q0 < w.T; q0 += TQ)
+					backward_tile(&w, op, q0, delta);
 	}
 }
 

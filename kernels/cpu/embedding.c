@@ -2,8 +2,8 @@
  *
  * embedding.c - token plus position embedding and its gradient, scalar.
  *
- * out[r,:] = wte[tokens[r],:] + wpe[r mod T,:], r in [0, B*T), rows of C. dwte[tokens[r],:] +=
- * dout[r,:] and dwpe[r mod T,:] += dout[r,:], r ascending. Workers split the gradient by columns,
+ * out[r,:] = wte[tokens[r],:] + wpe[position of r,:], r in [0, B*T), rows of C. dwte[tokens[r],:] +=
+ * dout[r,:] and dwpe[position of r,:] += dout[r,:], r ascending. Workers split the gradient by columns,
  * since two tokens may be equal but two columns never are. Without wpe and dwpe, their terms are
  * absent.
  */
@@ -15,7 +15,8 @@ void ZR_SCALAR(embedding)(const struct zr_op_embedding *op, int64_t lo, int64_t 
 	int64_t width = op->width;
 
 	for (int64_t r = lo; r < hi; r++) {
-		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
+		int64_t token = op->tokens[r] * width;
+		int64_t pos = zr_position(op->position, r, op->length) * width;
 		for (int64_t c = 0; c < width; c++)
 			zr_put(op->out, r * width + c, op->dtype,
 			       op->wpe ? zr_get(op->wte, token + c, op->dtype) +
@@ -34,7 +35,8 @@ void ZR_SCALAR(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, 
 	for (int64_t t = 0; dwpe && t < op->positions && !(op->flags & ZR_OP_ACCUMULATE_WPE); t++)
 		memset(dwpe + t * width + lo, 0, (size_t)bytes);
 	for (int64_t r = 0; r < op->batch * op->length; r++) {
-		int64_t token = op->tokens[r] * width, pos = r % op->length * width;
+		int64_t token = op->tokens[r] * width;
+		int64_t pos = zr_position(op->position, r, op->length) * width;
 		for (int64_t c = lo; c < hi; c++) {
 			zr_real g = zr_get(op->dout, r * width + c, op->dtype);
 			if (dwte)

@@ -22,7 +22,8 @@ ZR_INLINE void forward(const struct zr_op_embedding *op, int64_t lo, int64_t hi,
 
 	for (int64_t r = lo; r < hi; r++) {
 		const void *token = zr_at(op->wte, op->tokens[r] * width, dtype);
-		const void *pos = op->wpe ? zr_at(op->wpe, r % op->length * width, dtype) : NULL;
+		int64_t at = zr_position(op->position, r, op->length) * width;
+		const void *pos = op->wpe ? zr_at(op->wpe, at, dtype) : NULL;
 		void *out = zr_at(op->out, r * width, dtype);
 		for (c = 0; c + ZR_W <= width; c += ZR_W)
 			forward_columns(out, token, pos, c, dtype, ZR_W);
@@ -54,7 +55,8 @@ ZR_INLINE void backward(const struct zr_op_embedding_bwd *op, int64_t lo, int64_
 	for (int64_t r = 0; r < op->batch * op->length; r++) {
 		const void *dout = zr_at(op->dout, r * width, dtype);
 		float *token = op->dwte ? op->dwte + op->tokens[r] * width : NULL;
-		float *pos = op->dwpe ? op->dwpe + r % op->length * width : NULL;
+		int64_t at = zr_position(op->position, r, op->length) * width;
+		float *pos = op->dwpe ? op->dwpe + at : NULL;
 		for (c = lo; c + ZR_W <= hi; c += ZR_W)
 			backward_columns(token, pos, dout, c, dtype, ZR_W);
 		if (c < hi)

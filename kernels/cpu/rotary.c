@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rotary.c - rotary position embedding, scalar: rotates the halves of each head of row r, as
- * complex numbers, by a = (r mod T) * frequency[i], i < D/2; its backward rotates by -a. An angle
+ * complex numbers, by a = its position * frequency[i], i < D/2; its backward rotates by -a. An angle
  * is an fp32 product, because pretrained models have learnt long sequences with this rounding. Its
  * cosine and sine are used for all heads of the row.
  */
@@ -27,7 +27,8 @@ void ZR_SCALAR(rotary)(const struct zr_op_rotary *op, int64_t lo, int64_t hi)
 
 	for (int64_t r = lo; r < hi; r++) {
 		for (int64_t i = 0; i < op->head_dim / 2; i++) {
-			float a = (float)(r % op->length) * op->frequency[i];
+			float a = (float)zr_position(op->position, r, op->length) *
+				  op->frequency[i];
 			cosine[i] = zr_cos(a);
 			sine[i] = op->flags & ZR_ROTARY_BACK ? -zr_sin(a) : zr_sin(a);
 		}

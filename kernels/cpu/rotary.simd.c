@@ -37,7 +37,7 @@ ZR_INLINE void body(const struct zr_op_rotary *op, int64_t lo, int64_t hi, int32
 	struct angles t;
 
 	for (int64_t r = lo; r < hi; r++) {
-		fill(op, r % op->length, &t);
+		fill(op, zr_position(op->position, r, op->length), &t);
 		for (int64_t h = 0; h < op->heads; h++) {
 			int64_t at = r * op->stride + h * op->head_dim;
 			for (i = 0; i + ZR_W <= half; i += ZR_W)

@@ -62,6 +62,23 @@ ZR_CPU_PROTOTYPES(avx2, float)
 ZR_CPU_PROTOTYPES(avx512, float)
 ZR_CPU_PROTOTYPES(f64, double)
 
+/* Tokens of one document from token t of batch entry b on. */
+static inline int64_t zr_document(const struct zr_op_attention *o, int64_t b, int64_t t)
+{
+	const int32_t *start = o->starts ? o->starts + b * o->length : NULL;
+	int64_t end = start ? t + 1 : o->length;
+
+	while (end < o->length && start[end] == start[t])
+		end++;
+	return end - t;
+}
+
+/* Position of row r = b*T+t. */
+static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t length)
+{
+	return position ? position[r] : r % length;
+}
+
 /* Initialiser of struct zr_cpu_kernels. */
 #define ZR_CPU_TABLE(SUFFIX) \
 	{ \

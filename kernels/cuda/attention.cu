@@ -110,10 +110,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		      g = h / (o.heads / o.kv_heads);
 	/* the longest walks start first */
 	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row;
+	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0;
 
 	load<T>(o, q, o.q, o.q_stride, b, h, i0);
-	for (int64_t j0 = 0; j0 <= i0; j0 += ROWS) {
+	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		float s[EACH], most = max;
 		__syncthreads();
 		load<T>(o, k, o.k, o.k_stride, b, g, j0);
@@ -122,18 +123,18 @@ static __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
-			s[m] = j0 + j <= i && j0 + j < o.length ?
+			s[m] = j0 + j >= first && j0 + j <= i && j0 + j < o.length ?
 				       o.scale * dot(q, row, k, j, width) :
 				       -INFINITY;
 			most = zr_larger(most, s[m]);
 		}
 		most = share_max(most);
-		const float shrink = zr_exp(max - most);
+		const float base = seen_or_0(most), shrink = zr_exp(max - base);
 		float part_sum = 0;
 #pragma unroll
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
-			float x = zr_exp(s[m] - most);
+			float x = zr_exp(s[m] - base);
 			part_sum += x;
 			p.at(row, j) = x * keep(o, b, h, i, j0 + j);
 		}
@@ -156,13 +157,13 @@ static __global__ void __launch_bounds__(THREADS, 1)
 /* ---- backward -------------------------------------------------------------------- */
 
 struct pair {
-	float mp, ds; /* m_ij P_ij and dS_ij; 0 where j > i or beyond the tokens */
+	float mp, ds; /* m_ij P_ij and dS_ij; 0 where i does not attend to j or beyond the tokens */
 };
 
 ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i,
-			  int64_t j, float qk, float dov, float lse, float delta)
+			  int first, int64_t j, float qk, float dov, float lse, float delta)
 {
-	if (j > i || i >= o.length)
+	if (j < first || j > i || i >= o.length)
 		return pair{ 0, 0 };
 	float x = o.scale * qk - lse, p = zr_exp(x > 0 ? 0 : x), m = keep(o, b, h, i, j);
 	return pair{ m * p, p * (m * dov - delta) };
@@ -185,11 +186,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		      n = (b * o.heads + h) * o.length + i;
 	const float lse = i < o.length ? o.lse[n] : 0,
 		    delta = i < o.length ? ((const float *)op.work)[n] : 0;
+	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 };
 
 	load<T>(o, q, o.q, o.q_stride, b, h, i0);
 	load<T>(o, dout, op.dout, o.out_stride, b, h, i0);
-	for (int64_t j0 = 0; j0 <= i0; j0 += ROWS) {
+	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		__syncthreads();
 		load<T>(o, k, o.k, o.k_stride, b, g, j0);
 		load<T>(o, v, o.v, o.v_stride, b, g, j0);
@@ -198,7 +200,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 			int j = part + m * SHARE;
 			const float qk = dot(q, row, k, j, width),
 				    dov = dot(dout, row, v, j, width);
-			ds.at(row, j) = grad_score(o, b, h, i, j0 + j, qk, dov, lse, delta).ds;
+			ds.at(row, j) =
+				grad_score(o, b, h, i, first, j0 + j, qk, dov, lse, delta).ds;
 		}
 		__syncwarp();
 		for (int j = 0; j < ROWS; j++)
@@ -229,7 +232,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	load<T>(o, k, o.k, o.k_stride, b, g, j0);
 	load<T>(o, v, o.v, o.v_stride, b, g, j0);
 	for (int64_t h = g * share; h < (g + 1) * share; h++)
-		for (int64_t i0 = j0; i0 < o.length; i0 += ROWS) {
+		for (int64_t i0 = j0; i0 < o.length && first_key(o, b, i0) < j0 + ROWS;
+		     i0 += ROWS) {
 			__syncthreads();
 			load<T>(o, q, o.q, o.q_stride, b, h, i0);
 			load<T>(o, dout, op.dout, o.out_stride, b, h, i0);
@@ -239,7 +243,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 				int64_t i = i0 + at, n = (b * o.heads + h) * o.length + i;
 				float lse = i < o.length ? o.lse[n] : 0,
 				      delta = i < o.length ? ((const float *)op.work)[n] : 0;
-				pair x = grad_score(o, b, h, i, j, dot(q, at, k, row, width),
+				pair x = grad_score(o, b, h, i, first_key(o, b, i), j,
+						    dot(q, at, k, row, width),
 						    dot(dout, at, v, row, width), lse, delta);
 				ds.at(row, at) = x.ds;
 				mp.at(row, at) = x.mp;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.h - what the kernels of attention share: where a row starts, and where dropout's random
- * numbers are.
+ * attention.h - what the kernels of attention share: where a row starts, where dropout's random
+ * numbers are, and which keys a query attends to.
  */
 #ifndef ZEROTH_KERNELS_CUDA_ATTENTION_H
 #define ZEROTH_KERNELS_CUDA_ATTENTION_H
@@ -21,6 +21,19 @@ ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h
 {
 	uint64_t n = (uint64_t)o.length;
 	return ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;
+}
+
+/* The first key that query i attends to: where its document starts. It never falls as i grows. */
+ZR_DEVICE int first_key(const struct zr_op_attention &o, int64_t b, int64_t i)
+{
+	return o.starts && i < o.length ? o.starts[b * o.length + i] : 0;
+}
+
+/* Of rows of which some have not seen a key yet: their largest score is -infinity, to which there
+ * is no difference. */
+ZR_DEVICE float seen_or_0(float most)
+{
+	return most == -INFINITY ? 0 : most;
 }
 
 #endif

@@ -192,33 +192,38 @@ template <int D, bool DROP> ZR_INLINE constexpr int sixteens()
 }
 
 /* Scores of 16 rows become probabilities under the largest score so far, in `max`, and what was
- * added before shrinks. Column 2t of column block 0 is key j; row g is query i. */
+ * added before shrinks. Column 2t of column block 0 is key j; row g is query i, whose first key is
+ * first[0], and that of row g + 8 is first[1]. */
 template <int D, bool DROP>
 ZR_DEVICE void soften(float (&s)[KEYS / 8][4], float (&acc)[D / 8][4], float (&max)[2],
-		      float (&sum)[2], float scale, float m, uint32_t bits, int i, int j)
+		      float (&sum)[2], float scale, float m, uint32_t bits, int i, int j,
+		      const int (&first)[2])
 {
-	const bool masked = j + KEYS > i; /* some of the tile may be later than some of the rows */
+	/* some of the tile may be later than some of the rows, or of another document */
+	const bool masked = j + KEYS > i || j < first[0] || j < first[1];
 #pragma unroll
 	for (int half = 0; half < 2; half++) {
-		float most = max[half], shrink;
+		float most = max[half], base, shrink;
 #pragma unroll
 		for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
 			for (int e = 2 * half; e < 2 * half + 2; e++) {
-				s[n][e] = !masked || j + n * 8 + e % 2 <= i + 8 * half ?
+				const int key = j + n * 8 + e % 2;
+				s[n][e] = !masked || (key <= i + 8 * half && key >= first[half]) ?
 						  s[n][e] * scale :
 						  -INFINITY;
 				most = zr_larger(most, s[n][e]);
 			}
 		most = row_max(most);
-		shrink = zr_exp2(max[half] - most);
+		base = seen_or_0(most);
+		shrink = zr_exp2(max[half] - base);
 		max[half] = most;
 		sum[half] *= shrink;
 #pragma unroll
 		for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
 			for (int e = 2 * half; e < 2 * half + 2; e++) {
-				float p = zr_exp2(s[n][e] - most);
+				float p = zr_exp2(s[n][e] - base);
 				sum[half] += p;
 				s[n][e] = !DROP ? p : bits >> (4 * n + e) & 1 ? p * m : 0;
 			}
@@ -245,8 +250,10 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
 	const int end = i0 + BLOCK < (int)o.length ? i0 + BLOCK : (int)o.length;
 	const float scale = o.scale * LOG2E, m = DROP ? keep_scale(o) : 1;
-	rows16<D, (M == 1 && !DROP)> a[M];
+	rows16<D, (M == 1 && !DROP)> a[M] = {};
+	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	float acc[M][D / 8][4] = { { { 0 } } }, max[M][2], sum[M][2];
+	int first[M][2];
 
 #pragma unroll
 	for (int r = 0; r < M; r++)
@@ -254,17 +261,18 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		for (int half = 0; half < 2; half++) {
 			max[r][half] = -INFINITY;
 			sum[r][half] = 0;
+			first[r][half] = first_key(o, b, mine + r * 16 + g + 8 * half);
 		}
 	load(o, q, BLOCK, o.q, o.q_stride, b, h, i0);
-	load(o, tile_at<D>(room, BLOCK), KEYS, o.k, o.k_stride, b, kv, 0);
-	load(o, tile_at<D>(room, BLOCK + KEYS), KEYS, o.v, o.v_stride, b, kv, 0);
-	for (int j0 = 0, at = BLOCK, other = BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
+	load(o, tile_at<D>(room, BLOCK), KEYS, o.k, o.k_stride, b, kv, from);
+	load(o, tile_at<D>(room, BLOCK + KEYS), KEYS, o.v, o.v_stride, b, kv, from);
+	for (int j0 = from, at = BLOCK, other = BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
 		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + KEYS);
 		float s[M][KEYS / 8][4] = { { { 0 } } };
 		zr_copied();
 		/* this tile is here, and nobody reads the one before it any more */
 		__syncthreads();
-		if (j0 == 0)
+		if (j0 == from)
 #pragma unroll
 			for (int r = 0; r < M; r++)
 				a[r].start(q, (warp * M + r) * 16);
@@ -284,7 +292,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			const uint32_t bits = DROP ? kept<KEYS / 8>(o, element(o, b, h, i, j),
 								    (uint64_t)o.length, 1) :
 						     0;
-			soften<D, DROP>(s[r], acc[r], max[r], sum[r], scale, m, bits, i, j);
+			soften<D, DROP>(s[r], acc[r], max[r], sum[r], scale, m, bits, i, j,
+					first[r]);
 		}
 		add_rows<T, D>(acc, s, v);
 	}
@@ -331,26 +340,29 @@ static __global__ void __launch_bounds__(THREADS)
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g;
 	const int end = i0 + ROWS < (int)o.length ? i0 + ROWS : (int)o.length;
 	const float scale = o.scale * LOG2E, m = keep_scale(o);
+	const int from = first_key(o, b, i0) / STEP * STEP;
 	rows16<D, true> q[1], dout[1];
 	float acc[1][D / 8][4] = { { { 0 } } }, lse[2], delta[2];
+	int first[2];
 
 #pragma unroll
 	for (int half = 0; half < 2; half++) {
 		const int row = i + 8 * half;
 		lse[half] = row < o.length ? o.lse[n0 + row] * LOG2E : INFINITY;
 		delta[half] = row < o.length ? ((const float *)op.work)[n0 + row] : 0;
+		first[half] = first_key(o, b, row);
 	}
 	load(o, tile_at<D>(room, 0), ROWS, o.q, o.q_stride, b, h, i0);
 	load(o, tile_at<D>(room, ROWS), ROWS, op.dout, o.out_stride, b, h, i0);
-	load(o, tile_at<D>(room, 2 * ROWS), STEP, o.k, o.k_stride, b, kv, 0);
-	load(o, tile_at<D>(room, 2 * ROWS + STEP), STEP, o.v, o.v_stride, b, kv, 0);
-	for (int j0 = 0, at = 2 * ROWS, other = 2 * ROWS + 2 * STEP; j0 < end; j0 += STEP) {
+	load(o, tile_at<D>(room, 2 * ROWS), STEP, o.k, o.k_stride, b, kv, from);
+	load(o, tile_at<D>(room, 2 * ROWS + STEP), STEP, o.v, o.v_stride, b, kv, from);
+	for (int j0 = from, at = 2 * ROWS, other = 2 * ROWS + 2 * STEP; j0 < end; j0 += STEP) {
 		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + STEP);
 		float s[1][STEP / 8][4] = { { { 0 } } }, dp[1][STEP / 8][4] = { { { 0 } } };
 		zr_copied();
 		/* this tile is here, and nobody reads the one before it any more */
 		__syncthreads();
-		if (j0 == 0) {
+		if (j0 == from) {
 			q[0].start(tile_at<D>(room, 0), warp * 16);
 			dout[0].start(tile_at<D>(room, ROWS), warp * 16);
 		}
@@ -370,10 +382,12 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
 		for (int n = 0; n < STEP / 8; n++)
 #pragma unroll
-			for (int e = 0; e < 4; e++)
-				grad_score(scale, j0 + n * 8 + 2 * t + e % 2 <= i + e / 2 * 8,
+			for (int e = 0; e < 4; e++) {
+				const int key = j0 + n * 8 + 2 * t + e % 2;
+				grad_score(scale, key <= i + e / 2 * 8 && key >= first[e / 2],
 					   bits >> (4 * n + e) & 1 ? m : 0, lse[e / 2],
 					   delta[e / 2], &s[0][n][e], &dp[0][n][e]);
+			}
 		add_rows<T, D>(acc, dp, k);
 	}
 #pragma unroll
@@ -388,6 +402,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <int D> struct queries {
 	tile<D> q, dout;
 	float *lse, *delta; /* [STEP] */
+	int *first;         /* [STEP] */
 };
 
 /* Behind two tiles of ROWS keys. */
@@ -395,7 +410,8 @@ template <int D> ZR_DEVICE queries<D> queries_at(unsigned char *room, float *row
 {
 	return queries<D>{ tile_at<D>(room, 2 * ROWS + stage * 2 * STEP),
 			   tile_at<D>(room, 2 * ROWS + (2 * stage + 1) * STEP),
-			   rows + stage * 2 * STEP, rows + (2 * stage + 1) * STEP };
+			   rows + stage * 2 * STEP, rows + (2 * stage + 1) * STEP,
+			   (int *)(void *)(rows + (4 + stage) * STEP) };
 }
 
 template <int D>
@@ -409,7 +425,17 @@ ZR_DEVICE void load_queries(const struct zr_op_attention_bwd &op, queries<D> to,
 		const int64_t i = i0 + threadIdx.x, n = (b * o.heads + h) * o.length + i;
 		to.lse[threadIdx.x] = i < o.length ? o.lse[n] * LOG2E : INFINITY;
 		to.delta[threadIdx.x] = i < o.length ? ((const float *)op.work)[n] : 0;
+		to.first[threadIdx.x] = first_key(o, b, i);
 	}
+}
+
+/* Steps from query j0 on until no query of a step reads keys [j0, j0 + ROWS). */
+ZR_DEVICE int steps_of(const struct zr_op_attention &o, int64_t b, int j0)
+{
+	int i = j0;
+	while (i < o.length && first_key(o, b, i) < j0 + ROWS)
+		i += STEP;
+	return (i - j0) / STEP;
 }
 
 /* A row is a key: scores are transposed. The queries of all heads that read it. */
@@ -418,7 +444,7 @@ static __global__ void __launch_bounds__(THREADS)
 	dkv_kernel(const __grid_constant__ struct zr_op_attention_bwd op)
 {
 	ZR_DYNAMIC_SHARED(room);
-	__shared__ float rows[4 * STEP]; /* lse and delta of two tiles */
+	__shared__ float rows[6 * STEP]; /* lse, delta and first keys of two tiles */
 	constexpr bool HELD = D < 96; /* else registers are short */
 	const struct zr_op_attention &o = op.fwd;
 	const int warp = (int)threadIdx.x / ZR_WARP, g = (int)threadIdx.x % ZR_WARP / 4,
@@ -426,7 +452,7 @@ static __global__ void __launch_bounds__(THREADS)
 	const int64_t share = o.heads / o.kv_heads, b = blockIdx.y / o.kv_heads,
 		      kv = blockIdx.y % o.kv_heads;
 	const int j0 = (int)blockIdx.x * ROWS, j = j0 + warp * 16 + g;
-	const int steps = ((int)o.length - j0 + STEP - 1) / STEP, all = (int)share * steps;
+	const int steps = steps_of(o, b, j0), all = (int)share * steps;
 	const float scale = o.scale * LOG2E, m = keep_scale(o);
 	rows16<D, HELD> k[1], v[1];
 	float dk[1][D / 8][4] = { { { 0 } } }, dv[1][D / 8][4] = { { { 0 } } };
@@ -464,7 +490,8 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
 			for (int e = 0; e < 4; e++) {
 				int at = c * 8 + 2 * t + e % 2;
-				grad_score(scale, j + e / 2 * 8 <= i0 + at,
+				const int key = j + e / 2 * 8;
+				grad_score(scale, key <= i0 + at && key >= now.first[at],
 					   bits >> (4 * c + e) & 1 ? m : 0, now.lse[at],
 					   now.delta[at], &s[0][c][e], &dp[0][c][e]);
 			}

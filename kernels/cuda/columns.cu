@@ -217,7 +217,9 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 
 int64_t zr_cuda_embedding_bwd_room(const struct zr_op_embedding_bwd *op)
 {
-	return 3 * op->vocabulary + 2 + op->batch * op->length;
+	int64_t most = op->position && op->positions > op->vocabulary ? op->positions :
+									  op->vocabulary;
+	return 3 * most + 2 + op->batch * op->length;
 }
 
 template <class T>
@@ -254,7 +256,13 @@ static cudaError_t launch_embedding_bwd(const struct zr_op_embedding_bwd *op, in
 				    (size_t)(op->positions * op->width) * sizeof(float), s);
 	if (e == cudaSuccess && op->dwte)
 		e = add_tokens<T>(op, room, s);
-	if (e == cudaSuccess && op->dwpe)
+	if (e == cudaSuccess && op->dwpe && op->position) { /* as if positions were tokens */
+		struct zr_op_embedding_bwd by_position = *op;
+		by_position.tokens = op->position;
+		by_position.vocabulary = op->positions;
+		by_position.dwte = op->dwpe;
+		e = add_tokens<T>(&by_position, room, s);
+	} else if (e == cudaSuccess && op->dwpe)
 		e = zr_launch(embedding_positions_kernel<T>,
 			      dim3((unsigned)zr_ceil_div(op->length * op->width, ZR_THREADS)),
 			      dim3(ZR_THREADS), 0, s, *op);

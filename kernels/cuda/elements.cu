@@ -320,8 +320,8 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 		int m = op.width - c < 4 ? (int)(op.width - c) : 4;
 		zr_quad a = zr_load<T>(op.wte, zr_place{ op.tokens[r] * op.width + c, m, whole });
 		if (op.wpe) {
-			zr_quad b = zr_load<T>(op.wpe,
-					       zr_place{ r % op.length * op.width + c, m, whole });
+			int64_t at = op.position ? op.position[r] : r % op.length;
+			zr_quad b = zr_load<T>(op.wpe, zr_place{ at * op.width + c, m, whole });
 			for (int k = 0; k < 4; k++)
 				a.x[k] = a.x[k] + b.x[k];
 		}
@@ -358,7 +358,8 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 
 	for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < n; k += step) {
 		int64_t r = k / half, i = k % half;
-		float angle = (float)(r % op.length) * op.frequency[i], cosine = zr_cos(angle),
+		int64_t position = op.position ? op.position[r] : r % op.length;
+		float angle = (float)position * op.frequency[i], cosine = zr_cos(angle),
 		      sine = zr_sin(angle);
 		if (op.flags & ZR_ROTARY_BACK)
 			sine = -sine;

@@ -41,6 +41,8 @@ static __global__ void __launch_bounds__(THREADS)
 	const int64_t r = blockIdx.x, n = op.vocabulary;
 	const float *x = op.logits + r * op.ld;
 	const int32_t target = op.targets[r];
+	const float weight = target < 0 ? 0 : op.weights ? op.weights[r] : 1,
+		    scale = op.scale * weight;
 	float max = -3.40282347e38f, sum = 0; /* a difference to it is a number */
 
 	for (int64_t j = 4 * (int64_t)threadIdx.x; j < n; j += 4 * THREADS) {
@@ -57,18 +59,18 @@ static __global__ void __launch_bounds__(THREADS)
 	const float all = block_max(max, room);
 	sum = block_sum(sum * zr_exp(max - all), room);
 	if (threadIdx.x == 0)
-		op.loss[r] = all - x[target] + zr_ln(sum);
+		op.loss[r] = target < 0 ? 0 : (all - x[target] + zr_ln(sum)) * weight;
 	if (!op.grad)
 		return;
 	T *grad = (T *)op.grad + r * op.ldd;
-	const float factor = op.scale / sum;
+	const float factor = scale / sum;
 	for (int64_t j = 4 * (int64_t)threadIdx.x; j < n; j += 4 * THREADS) {
 		const int m = n - j < 4 ? (int)(n - j) : 4;
 		const zr_place at = { j, m, whole && m == 4 };
 		zr_quad q = zr_load<float>(x, at);
 		for (int k = 0; k < 4; k++) {
 			float g = zr_exp(q.x[k] - all) * factor;
-			q.x[k] = j + k == target ? g - op.scale : g;
+			q.x[k] = target < 0 ? 0 : j + k == target ? g - scale : g;
 		}
 		zr_store<T>(grad, at, q);
 	}

@@ -6,6 +6,8 @@
  */
 #include "cpu.h"
 
+#include <string.h>
+
 #define CHUNK_BYTES (32ll << 20) /* of logits */
 #define CHUNK_ROWS 512
 #define CHUNK_MIN 32
@@ -44,6 +46,20 @@ struct chunk {
 	float *logits;
 };
 
+/* Of row r of the chunk, whose logits become their gradient. */
+static float row_loss(const struct chunk *c, int64_t r)
+{
+	const struct zr_op_head_loss *o = c->op;
+	float *logits = c->logits + r * stride_of(o);
+	float weight = o->weights ? o->weights[c->first + r] : 1;
+	int32_t target = o->targets[c->first + r];
+	if (target >= 0)
+		return weight * c->d->k->softmax_loss(logits, o->vocabulary, target, o->dx != NULL,
+						      o->scale * weight);
+	memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
+	return 0;
+}
+
 static void loss_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct chunk *c = arg;
@@ -51,9 +67,7 @@ static void loss_item(void *arg, int64_t item, int32_t worker)
 	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
 	(void)worker;
 	for (r = lo; r < hi; r++)
-		o->loss[c->first + r] =
-			c->d->k->softmax_loss(c->logits + r * stride_of(o), o->vocabulary,
-					      o->targets[c->first + r], o->dx != NULL, o->scale);
+		o->loss[c->first + r] = row_loss(c, r);
 }
 
 /* logits = x w^T */

@@ -15,22 +15,25 @@
  * QUERY(slot, X of the struct that it is asked about): addresses do not matter */
 #define ROWS(OPERATION, QUERY) \
 	OPERATION(matmul, matmul, pre, AT(a), AT(b), AT(d), AT(bias), AT(pre)) \
-	OPERATION(embedding, embedding, out, AT(tokens), AT(wte), AT(wpe), AT(out)) \
-	OPERATION(embedding_bwd, embedding_bwd, dwpe, AT(tokens), AT(dout), AT(dwte), AT(dwpe)) \
+	OPERATION(embedding, embedding, position, AT(tokens), AT(wte), AT(wpe), AT(out), \
+		  AT(position)) \
+	OPERATION(embedding_bwd, embedding_bwd, position, AT(tokens), AT(dout), AT(dwte), \
+		  AT(dwpe), AT(position)) \
 	OPERATION(layernorm, layernorm, rstd, AT(x), AT(gamma), AT(beta), AT(y), AT(mean), \
 		  AT(rstd)) \
 	OPERATION(layernorm_bwd, layernorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(mean), \
 		  AT(rstd), AT(dx), AT(dgamma), AT(dbeta), AT(work)) \
 	QUERY(layernorm_bwd_work, layernorm_bwd) \
-	OPERATION(attention, attention, lse, AT(q), AT(k), AT(v), AT(out), AT(lse)) \
+	OPERATION(attention, attention, starts, AT(q), AT(k), AT(v), AT(out), AT(lse), AT(starts)) \
 	OPERATION(attention_bwd, attention_bwd, work, AT(fwd.q), AT(fwd.k), AT(fwd.v), \
-		  AT(fwd.out), AT(fwd.lse), AT(dout), AT(dq), AT(dk), AT(dv), AT(work)) \
+		  AT(fwd.out), AT(fwd.lse), AT(fwd.starts), AT(dout), AT(dq), AT(dk), AT(dv), \
+		  AT(work)) \
 	QUERY(attention_bwd_work, attention_bwd) \
 	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act)) \
 	OPERATION(residual, residual, out, AT(a), AT(b), AT(out)) \
 	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db)) \
-	OPERATION(head_loss, head_loss, work, AT(x), AT(w), AT(targets), AT(loss), AT(loss_sum), \
-		  AT(dx), AT(dw), AT(work)) \
+	OPERATION(head_loss, head_loss, weights, AT(x), AT(w), AT(targets), AT(loss), \
+		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights)) \
 	QUERY(head_loss_work, head_loss) \
 	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite)) \
 	OPERATION(adamw, adamw, rsv2, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp)) \
@@ -54,7 +57,7 @@
 	OPERATION(rmsnorm_bwd, rmsnorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), \
 		  AT(dgamma), AT(work)) \
 	QUERY(rmsnorm_bwd_work, rmsnorm_bwd) \
-	OPERATION(rotary, rotary, frequency, AT(x), AT(out)) \
+	OPERATION(rotary, rotary, position, AT(x), AT(out), AT(position)) \
 	OPERATION(swiglu, swiglu, out, AT(gate), AT(up), AT(out)) \
 	OPERATION(swiglu_bwd, swiglu_bwd, act, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), \
 		  AT(act))

@@ -105,6 +105,7 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 					   .scale = o->scale,
 					   .logits = c->logits,
 					   .targets = o->targets + c->first,
+					   .weights = o->weights ? o->weights + c->first : NULL,
 					   .loss = o->loss + c->first,
 					   .grad = o->dx ? c->grad : NULL };
 	int rc = project(ops, s, c);

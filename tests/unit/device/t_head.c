@@ -13,6 +13,7 @@ struct head {
 	struct zr_op_head_loss op;
 	struct buf x, w, loss, dx, dw, work;
 	int32_t *targets;
+	float *weights;
 	double sum;
 };
 
@@ -28,6 +29,7 @@ static struct head head_new(const struct dev *d, int64_t rows, int64_t width, in
 		.dx = buf_new(rows * width, dtype, 0),
 		.dw = buf_new(vocabulary * width, ZR_F32, 0),
 		.targets = calloc((size_t)rows, sizeof(int32_t)),
+		.weights = calloc((size_t)rows, sizeof(float)),
 	};
 	uint64_t seed = 3;
 	int64_t r;
@@ -61,6 +63,18 @@ static void head_free(struct head *t)
 	buf_free(&t->dw);
 	buf_free(&t->work);
 	free(t->targets);
+	free(t->weights);
+}
+
+/* Some rows have no target, the others a weight. */
+static void head_mask(struct head *t)
+{
+	int64_t r;
+	for (r = 0; r < t->op.rows; r++) {
+		t->weights[r] = (float)(r % 4) / 2;
+		t->targets[r] = r % 3 == 1 ? -1 : t->targets[r];
+	}
+	t->op.weights = t->weights;
 }
 
 static void on_every_variant(void (*fn)(const struct dev *, const char *))
@@ -187,6 +201,8 @@ static double plain_row(const struct head *t, int64_t r, double *p)
 {
 	const struct zr_op_head_loss *o = &t->op;
 	double *z = calloc((size_t)o->vocabulary, sizeof *z), max = -INFINITY, sum = 0, loss;
+	int32_t target = t->targets[r] < 0 ? 0 : t->targets[r];
+	double weight = t->targets[r] < 0 ? 0 : o->weights ? (double)o->weights[r] : 1;
 	int64_t v, c;
 	for (v = 0; v < o->vocabulary; v++) {
 		for (c = 0; c < o->width; c++)
@@ -195,11 +211,11 @@ static double plain_row(const struct head *t, int64_t r, double *p)
 	}
 	for (v = 0; v < o->vocabulary; v++)
 		sum += exp(z[v] - max);
-	loss = log(sum) + max - z[t->targets[r]];
+	loss = log(sum) + max - z[target];
 	for (v = 0; p && v < o->vocabulary; v++)
-		p[v] = (exp(z[v] - max) / sum - (v == t->targets[r])) * (double)o->scale;
+		p[v] = (exp(z[v] - max) / sum - (v == target)) * (double)o->scale * weight;
 	free(z);
-	return loss;
+	return loss * weight;
 }
 
 /* Largest difference of got from want over the largest of want. */
@@ -217,13 +233,15 @@ static double off_by(const struct buf *got, const double *want)
 }
 
 static void compare(const struct dev *d, const char *variant, int64_t rows, int64_t width, int64_t vocabulary,
-		    int type)
+		    int type, int masked)
 {
 	int32_t dtype = types[type];
 	struct head t = head_new(d, rows, width, vocabulary, dtype, 1);
 	double *dx = calloc((size_t)t.dx.n, sizeof *dx), *dw = calloc((size_t)t.dw.n, sizeof *dw);
 	double *p = calloc((size_t)vocabulary, sizeof *p), *loss = calloc((size_t)rows, sizeof *loss), sum = 0;
 	int64_t r, v, c;
+	if (masked)
+		head_mask(&t);
 	for (r = 0; r < rows; r++) {
 		loss[r] = plain_row(&t, r, p);
 		for (v = 0; v < vocabulary; v++)
@@ -254,7 +272,43 @@ static void plain(const struct dev *d, const char *variant)
 	size_t i;
 	for (i = 0; i < sizeof shape / sizeof *shape; i++)
 		for (int type = 0; type < 3; type++)
-			compare(d, variant, shape[i][0], shape[i][1], shape[i][2], type);
+			compare(d, variant, shape[i][0], shape[i][1], shape[i][2], type, 0);
+}
+
+static void masked(const struct dev *d, const char *variant)
+{
+	for (int type = 0; type < 3; type++) {
+		compare(d, variant, 7, 24, 97, type, 1);
+		compare(d, variant, 65, 9, 256, type, 1);
+	}
+}
+
+static void rows_without_a_target_and_weights_are_those_of_the_softmax_in_double(void **state)
+{
+	(void)state;
+	on_every_variant(masked);
+}
+
+/* A row without a target changes no bit of the others. */
+static void no_target(const struct dev *d, const char *variant)
+{
+	struct head a = head_new(d, 6, 9, 31, ZR_F32, 1), b = head_new(d, 6, 9, 31, ZR_F32, 1);
+	(void)variant;
+	b.targets[2] = -1;
+	assert_int_equal(head_run(d, &a), ZR_OK);
+	assert_int_equal(head_run(d, &b), ZR_OK);
+	for (int64_t i = 0; i < a.dx.n; i++)
+		assert_true(get(b.dx.p, ZR_F32, i) == (i / 9 == 2 ? 0 : get(a.dx.p, ZR_F32, i)));
+	for (int64_t r = 0; r < 6; r++)
+		assert_true(get(b.loss.p, ZR_F32, r) == (r == 2 ? 0 : get(a.loss.p, ZR_F32, r)));
+	head_free(&a);
+	head_free(&b);
+}
+
+static void a_row_without_a_target_leaves_the_others_alone(void **state)
+{
+	(void)state;
+	on_every_variant(no_target);
 }
 
 static void any_number_of_chunks_is_the_softmax_in_double(void **state)
@@ -419,6 +473,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_and_gradients_agree_with_pytorch),
 		cmocka_unit_test(product_bias_and_gelu_agree_with_pytorch),
+		cmocka_unit_test(rows_without_a_target_and_weights_are_those_of_the_softmax_in_double),
+		cmocka_unit_test(a_row_without_a_target_leaves_the_others_alone),
 		cmocka_unit_test(any_number_of_chunks_is_the_softmax_in_double),
 		cmocka_unit_test(gradients_are_finite_differences_of_the_loss),
 		cmocka_unit_test(without_dx_it_is_the_same_loss_and_no_gradient),

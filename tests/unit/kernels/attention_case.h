@@ -37,6 +37,7 @@ struct problem {
 	int32_t dtype;
 	int64_t in_stride, out_stride, n_in, n_out, n_lse; /* elements, padding between rows included */
 	char *qkv, *out, *dout, *dqkv, *lse, *delta;       /* owned */
+	int32_t *starts;                                   /* owned; NULL: one document */
 	size_t elem, real;                                 /* bytes of an element and of lse */
 };
 
@@ -45,6 +46,9 @@ extern int64_t attention_pad; /* elements between rows that belong to nobody */
 /* Inputs drawn as make_attention.py does, times `by`; free with drop(). */
 struct problem make(const int64_t shape[5], int32_t dtype, uint64_t seed, double by);
 void drop(struct problem *p);
+
+/* Cuts each sequence into documents, some of one token, some longer than a tile. */
+void give_documents(struct problem *p);
 
 double get(const struct problem *p, const void *base, int64_t i);
 void put(const struct problem *p, void *base, int64_t i, double x);

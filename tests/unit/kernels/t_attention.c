@@ -91,12 +91,14 @@ static double objective(struct problem *p)
 	return sum;
 }
 
-static void differences(float dropout)
+static void differences(float dropout, int documents)
 {
 	static const int64_t shape[5] = { 2, 6, 4, 2, 3 };
 	struct problem p = make(shape, ZR_F64, 11, 1);
 	const double h = 1e-5;
 
+	if (documents)
+		give_documents(&p);
 	p.op.fwd.dropout = dropout;
 	both(&oracle64, &p);
 	for (int64_t r = 0; r < p.B * p.T; r++)
@@ -117,13 +119,15 @@ static void differences(float dropout)
 static void gradients_are_finite_differences(void **state)
 {
 	(void)state;
-	differences(0);
+	differences(0, 0);
+	differences(0, 1);
 }
 
 static void gradients_are_finite_differences_under_dropout(void **state)
 {
 	(void)state;
-	differences(0.3f);
+	differences(0.3f, 0);
+	differences(0.3f, 1);
 }
 
 /* ---- variants against the oracle ----------------------------------------------------------------- */
@@ -146,6 +150,8 @@ static void as_stored(struct problem *p, void *base, int64_t n, int32_t dtype)
 	}
 }
 
+static int documents; /* 1: sequences are cut into some */
+
 static void against_oracle_in_parts(int64_t parts, int32_t dtype, float dropout, double tolerance)
 {
 	for (size_t s = 0; s < N_SHAPES; s++) {
@@ -154,6 +160,8 @@ static void against_oracle_in_parts(int64_t parts, int32_t dtype, float dropout,
 		struct problem want = make(shapes[s], ZR_F64, 100 + s, 1);
 
 		want.op.fwd.dropout = dropout;
+		if (documents)
+			give_documents(&want);
 		as_stored(&want, want.qkv, want.n_in, dtype);
 		as_stored(&want, want.dout, want.n_out, dtype);
 		both(&oracle64, &want);
@@ -161,6 +169,8 @@ static void against_oracle_in_parts(int64_t parts, int32_t dtype, float dropout,
 			struct problem p = make(shapes[s], dtype, 100 + s, 1);
 			p.op.fwd.dropout = dropout;
 			p.parts = parts;
+			if (documents)
+				give_documents(&p);
 			both(&variants[v], &p);
 			compare_all(&p, &want, tolerance, variants[v].name);
 			drop(&p);
@@ -209,6 +219,15 @@ static void variants_agree_in_fp16(void **state)
 	(void)state;
 	against_oracle(ZR_F16, 0, 5e-4);
 	against_oracle(ZR_F16, 0.25f, 5e-4);
+}
+
+static void variants_agree_on_documents(void **state)
+{
+	(void)state;
+	documents = 1;
+	against_oracle(ZR_F32, 0.25f, 2e-6);
+	against_oracle_in_parts(2, ZR_BF16, 0, 4e-3);
+	documents = 0;
 }
 
 static void rounded_once(int32_t dtype)
@@ -278,6 +297,51 @@ static void future_tokens_change_no_bit_of_the_past(void **state)
 			assert_memory_not_equal(a.out, b.out, (size_t)((t + 1) * a.out_stride) * a.elem);
 			drop(&a);
 			drop(&b);
+		}
+}
+
+/* Tokens of base from one problem to another, a row of `stride` elements each. */
+static void copy_tokens(char *to, const char *from, int64_t start, int64_t n, int64_t stride, size_t elem)
+{
+	memcpy(to, from + (size_t)(start * stride) * elem, (size_t)(n * stride) * elem);
+}
+
+/* Tokens [start, end) of a problem that was computed are one document. */
+static void check_alone(const struct variant *v, const struct problem *p, int64_t b, int64_t start, int64_t end)
+{
+	int64_t shape[5] = { 1, end - start, p->H, p->G, p->D }, first = b * p->T + start;
+	struct problem one = make(shape, p->dtype, 1, 1);
+
+	one.parts = p->parts;
+	copy_tokens(one.qkv, p->qkv, first, end - start, p->in_stride, p->elem);
+	copy_tokens(one.dout, p->dout, first, end - start, p->out_stride, p->elem);
+	both(v, &one);
+	assert_memory_equal(one.out, p->out + (size_t)(first * p->out_stride) * p->elem, (size_t)one.n_out * one.elem);
+	assert_memory_equal(one.dqkv, p->dqkv + (size_t)(first * p->in_stride) * p->elem, (size_t)one.n_in * one.elem);
+	for (int64_t h = 0; h < p->H; h++)
+		assert_memory_equal(one.lse + (size_t)(h * one.T) * one.real,
+				    p->lse + (size_t)((b * p->H + h) * p->T + start) * p->real,
+				    (size_t)one.T * one.real);
+	drop(&one);
+}
+
+static void a_document_gets_the_bits_that_it_gets_alone(void **state)
+{
+	static const int64_t shape[5] = { 2, 300, 4, 2, 24 };
+	(void)state;
+
+	for (int v = 0; v < n_variants; v++)
+		for (int32_t dtype = ZR_F32; dtype <= ZR_BF16; dtype++) {
+			struct problem p = make(shape, dtype, 9, 1);
+			p.parts = 1 + v % 2;
+			give_documents(&p);
+			both(&variants[v], &p);
+			for (int64_t i = 0, end; i < p.B * p.T; i = end) {
+				for (end = i + 1; end % p.T && p.starts[end] == p.starts[i];)
+					end++;
+				check_alone(&variants[v], &p, i / p.T, i % p.T, (end - 1) % p.T + 1);
+			}
+			drop(&p);
 		}
 }
 
@@ -413,6 +477,8 @@ int main(void)
 		cmocka_unit_test(variants_agree_in_fp32),
 		cmocka_unit_test(variants_agree_in_fp32_under_dropout),
 		cmocka_unit_test(variants_agree_when_heads_that_share_a_key_are_cut),
+		cmocka_unit_test(variants_agree_on_documents),
+		cmocka_unit_test(a_document_gets_the_bits_that_it_gets_alone),
 		cmocka_unit_test(variants_agree_in_bf16),
 		cmocka_unit_test(variants_agree_in_fp16),
 		cmocka_unit_test(a_forward_of_16_bits_is_fp32_rounded_once),

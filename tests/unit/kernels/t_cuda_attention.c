@@ -76,10 +76,16 @@ static double tolerance(const struct variant *v, int32_t dtype)
 	return (v->forward == forward_mma ? 2 : 1) * (dtype == ZR_F32 ? 2e-6 : dtype == ZR_BF16 ? 3e-3 : 4e-4);
 }
 
+static int documents; /* 1: sequences are cut into some */
+
 static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype, float dropout)
 {
 	struct problem x = make(shape, dtype, 5, 1), y = make(shape, dtype, 5, 1);
 	x.op.fwd.dropout = y.op.fwd.dropout = dropout;
+	if (documents) {
+		give_documents(&x);
+		give_documents(&y);
+	}
 	both(v, &x);
 	both(&variants[0], &y);
 	compare_all(&x, &y, tolerance(v, dtype), v->name);
@@ -117,6 +123,22 @@ static void tensor_cores_agree_with_the_scalar_kernel(void **state)
 	attention_pad = 3;
 }
 
+static void documents_agree_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shapes[][5] = { { 2, 70, 2, 1, 64 }, { 1, 131, 2, 2, 96 }, { 1, 261, 1, 1, 128 } };
+	(void)state;
+	documents = 1;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		agree(&fma_kernels, shapes[i], ZR_F32, i % 2 ? 0.2f : 0);
+	attention_pad = 8;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+		agree(&mma_kernels, shapes[i], i % 2 ? ZR_BF16 : ZR_F16, i % 2 ? 0 : 0.2f);
+	agree(&mma_kernels, shapes[2], ZR_BF16, 0);
+	agree(&mma_kernels, shapes[0], ZR_F16, 0);
+	attention_pad = 3;
+	documents = 0;
+}
+
 static void tensor_cores_refuse_what_they_cannot_take(void **state)
 {
 	static const int64_t good[5] = { 1, 5, 2, 1, 64 }, odd[5] = { 1, 5, 2, 1, 72 };
@@ -144,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_width_agrees_with_the_scalar_kernel),
 		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
+		cmocka_unit_test(documents_agree_with_the_scalar_kernel),
 		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),
 	};
 	find_variants();

@@ -123,9 +123,14 @@ static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_rotary op = { .size = sizeof op, .flags = trial & 1 ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2, .length = n / 70,
 				   .heads = 3, .head_dim = 10, .stride = 35, .x = b[0].p, .out = trial & 2 ? b[0].p : b[2].p };
+	int32_t *position = calloc((size_t)(op.batch * op.length) + 1, sizeof *position);
+	for (int64_t r = 0; r < op.batch * op.length; r++)
+		position[r] = (int32_t)(r * 5 % 11);
+	op.position = dtype == ZR_BF16 ? position : NULL;
 	for (int i = 0; i < 5; i++)
 		op.frequency[i] = 1.0f / (float)(1 + i * i);
 	BY(rotary, op, op.batch * op.length);
+	free(position);
 }
 
 static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)

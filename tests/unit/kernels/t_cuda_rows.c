@@ -85,8 +85,11 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 	int32_t tokens[B * T];
 	uint64_t seed = 4;
 	(void)state;
-	for (int i = 0; i < B * T; i++) /* half of them one token */
+	int32_t position[B * T];
+	for (int i = 0; i < B * T; i++) { /* half of them one token */
 		tokens[i] = i % 2 ? 3 : (int32_t)((rnd(&seed) + 1) / 2 * V);
+		position[i] = i % 7 * 10;
+	}
 	for (int k = 0; k < 12; k++) {
 		int64_t c = widths[k / 3];
 		int32_t t = dtypes[k % 3];
@@ -96,10 +99,12 @@ static void embeddings_have_the_bits_of_the_scalar_kernels(void **state)
 		two(dwte, V * c, ZR_F32, 1);
 		two(dwpe, P * c, ZR_F32, 1);
 		struct zr_op_embedding e = { .size = sizeof e, .dtype = t, .batch = B, .length = T, .width = c, .vocabulary = V,
-					     .positions = P, .tokens = tokens, .wte = wte.p, .wpe = k == 4 ? NULL : wpe.p, .out = out[0].p };
+					     .positions = P, .tokens = tokens, .wte = wte.p, .wpe = k == 4 ? NULL : wpe.p, .out = out[0].p,
+					     .position = k % 2 ? position : NULL };
 		struct zr_op_embedding_bwd b = { .size = sizeof b, .flags = (uint32_t)k % 4, .dtype = t, .batch = B, .length = T,
 						 .width = c, .vocabulary = V, .positions = P, .tokens = tokens, .dout = dout.p,
-						 .dwte = F(dwte[0]), .dwpe = k == 4 ? NULL : F(dwpe[0]) };
+						 .dwte = F(dwte[0]), .dwpe = k == 4 ? NULL : F(dwpe[0]),
+						 .position = k % 2 ? position : NULL };
 		zr_cpu_scalar.embedding(&e, 0, B * T);
 		zr_cpu_scalar.embedding_bwd(&b, 0, c);
 		e.out = out[1].p;
@@ -271,16 +276,20 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 {
 	enum { ROWS = 3 };
 	int64_t ld = v + 3;
-	int32_t targets[ROWS] = { 0, (int32_t)v - 1, (int32_t)v / 2 };
+	int32_t targets[ROWS] = { 0, (int32_t)v - 1, v % 3 ? (int32_t)v / 2 : -1 };
+	float weights[ROWS] = { 1, 0.75f, 2 };
 	struct buf logits = buf_random(ROWS * ld, ZR_F32, 7, 9), copy = buf_copy(&logits), loss[2], grad[2];
 	two(loss, ROWS, ZR_F32, 0);
 	two(grad, ROWS * (v + 1), t, 0.5);
 	for (int r = 0; r < ROWS; r++) {
-		F(loss[0])[r] = zr_cpu_scalar.softmax_loss(F(copy) + r * ld, v, targets[r], backward, 0.25f);
+		F(loss[0])[r] = targets[r] < 0 ? 0 : weights[r] * zr_cpu_scalar.softmax_loss(
+			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r]);
 		for (int64_t j = 0; backward && j < v; j++)
-			put(grad[0].p, t, r * (v + 1) + j, (double)F(copy)[r * ld + j]);
+			put(grad[0].p, t, r * (v + 1) + j, targets[r] < 0 ? 0 : (double)F(copy)[r * ld + j]);
 	}
-	struct zr_cuda_softmax op = { ROWS, v, ld, v + 1, t, 0.25f, F(logits), targets, F(loss[1]), backward ? grad[1].p : NULL };
+	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = v + 1, .dtype = t, .scale = 0.25f,
+				      .logits = F(logits), .targets = targets, .weights = weights, .loss = F(loss[1]),
+				      .grad = backward ? grad[1].p : NULL };
 	DONE(zr_cuda_softmax_loss(&op, NULL));
 	close("softmax: loss", &loss[0], &loss[1], 16);
 	close("softmax: gradient", &grad[0], &grad[1], t == ZR_F32 ? 16 : 1);

@@ -120,6 +120,59 @@ static void embedding_without_positions(void **state)
 	rig_release();
 }
 
+/* Of rows that are alike one with a given position gets what the row there gets. */
+static void positions_may_be_given(void **state)
+{
+	static const int32_t position[10] = { 4, 0, 0, 1, 3, 2, 0, 1, 4, 4 };
+	const struct mode *m = *state;
+	uint64_t x = 1;
+	int32_t same[10] = { 0 };
+	need(m);
+	struct zr_op_embedding op = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11, .positions = 6,
+				      .tokens = same };
+	struct zr_op_embedding_bwd bwd = { .dtype = m->dtype, .batch = 2, .length = 5, .width = 19, .vocabulary = 11,
+					   .positions = 6, .tokens = same, .position = position };
+	struct zr_op_rotary turn = { .dtype = m->dtype, .batch = 2, .length = 5, .heads = 1, .head_dim = 18, .stride = 19 };
+	size_t row = 19 * (size_t)rig_size(m->dtype);
+	void *given = rig_buffer(190, m->dtype), *turned = rig_buffer(190, m->dtype);
+
+	op.wte = rig_drawn(&x, 11 * 19, m->dtype, 1);
+	op.wpe = rig_drawn(&x, 6 * 19, m->dtype, 1);
+	op.out = rig_buffer(190, m->dtype);
+	turn.x = rig_drawn(&x, 190, m->dtype, 1);
+	turn.out = rig_drawn(&x, 190, m->dtype, 1);
+	for (size_t r = 1; r < 10; r++) {
+		memcpy((char *)(uintptr_t)turn.x + r * row, turn.x, row);
+		memcpy((char *)turn.out + r * row, turn.out, row);
+	}
+	memcpy(turned, turn.out, 10 * row);
+	for (int i = 0; i < 9; i++)
+		turn.frequency[i] = 1 / (float)(1 + i);
+	CALL(m, embedding, &op, 0, 10);
+	CALL(m, rotary, &turn, 0, 10);
+	void *plain = op.out, *plainly = turn.out;
+	op.out = given;
+	turn.out = turned;
+	op.position = turn.position = position;
+	CALL(m, embedding, &op, 0, 10);
+	CALL(m, rotary, &turn, 0, 10);
+	for (size_t r = 0; r < 10; r++) {
+		assert_memory_equal((char *)given + r * row, (char *)plain + (size_t)position[r] * row, row);
+		assert_memory_equal((char *)turned + r * row, (char *)plainly + (size_t)position[r] * row, row);
+	}
+	bwd.dout = rig_drawn(&x, 190, m->dtype, 1);
+	bwd.dwpe = rig_buffer(6 * 19, m->real);
+	CALL(m, embedding_bwd, &bwd, 0, 19);
+	for (int64_t p = 0; p < 6; p++)
+		for (int64_t c = 0; c < 19; c++) {
+			double sum = 0;
+			for (int64_t r = 0; r < 10; r++)
+				sum += position[r] == p ? rig_get(bwd.dout, r * 19 + c, m->dtype) : 0;
+			rig_near(rig_get(bwd.dwpe, p * 19 + c, m->real), sum, 1e-6);
+		}
+	rig_release();
+}
+
 static void rmsnorm_golden(void **state)
 {
 	const struct mode *m = *state;
@@ -472,6 +525,7 @@ static const struct {
 	{ "embedding and its gradient agree with torch", embedding_golden, 0 },
 	{ "layernorm and its gradient agree with torch", layernorm_golden, 0 },
 	{ "the embedding does without positions", embedding_without_positions, 0 },
+	{ "positions may be given", positions_may_be_given, 0 },
 	{ "rmsnorm and its gradient agree with torch", rmsnorm_golden, 0 },
 	{ "rotary and its gradient agree with torch", rotary_golden, 0 },
 	{ "rotary leaves what lies between rows", rotary_leaves_what_lies_between_rows, 0 },
