@@ -10,15 +10,6 @@
 #include "core/exec/boundary.h"
 #include "core/setup.h"
 
-/* One layer's tensors: where their units' gathered copies are is known only when the layer runs. */
-struct zr_layer_tensors {
-	int32_t n;
-	const void **param; /* filled for each call */
-	float **dparam;
-	uint8_t *accumulate; /* second contributions */
-	int32_t *tensor;     /* number in the layout */
-};
-
 struct zr_piece;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
@@ -36,8 +27,9 @@ struct zr_session {
 	uint8_t made[ZR_R_COUNT];       /* whether there is one */
 	uint8_t pinned[ZR_R_COUNT];     /* whether the device pinned it */
 	uint8_t pageable[ZR_R_COUNT];   /* whether it could not: copies hold up the host */
-	struct zr_layer_tensors *layer; /* [n_layers] */
-	void *tables;                   /* backing of the above */
+	const void **param;             /* scratch: a layer's parameters, their gradients, */
+	float **dparam;
+	uint8_t *accumulate;            /* and which of these have something already */
 	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
 	int early;                      /* last_micro updates units, if perhaps none that this rank holds */
 	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */

@@ -87,66 +87,30 @@ static void give_arena(struct zr_session *s, int store)
 				    store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED);
 }
 
-static int fill_layer(const struct zr_setup *p, int32_t layer, struct zr_layer_tensors *t)
-{
-	const struct zr_layer *decl = zr_layer_at(&p->decl, layer);
-	const struct zr_schedule *uses = &p->train_uses;
-	for (uint32_t i = 0; i < decl->n_units; i++) {
-		const struct zr_unit_place *u = &p->layout.unit[decl->units[i]];
-		int32_t grad = p->mode == ZR_SETUP_SAMPLE ? -1 : uses->first_grad[decl->units[i]];
-		int first = grad < 0 || uses->use[grad].layer == layer;
-		for (int32_t k = 0; k < u->count; k++) {
-			t->tensor[t->n] = u->first + k;
-			t->accumulate[t->n++] = !first;
-		}
-	}
-	return t->n;
-}
-
-/* All tables in one piece of memory, counted first (base == NULL), then cut at *at. */
-static void *cut(char *base, size_t *at, size_t bytes)
-{
-	size_t from = *at;
-	*at += (bytes + 15) / 16 * 16;
-	return base ? base + from : NULL;
-}
-
-static size_t cut_tables(struct zr_session *s, char *base)
-{
-	const struct zr_setup *p = s->setup;
-	size_t at = 0, units = (size_t)p->layout.n_units + 1;
-	struct zr_layer_tensors *layer = cut(base, &at, p->decl.n_layers * sizeof *layer);
-	for (uint32_t i = 0; i < p->decl.n_layers; i++) {
-		size_t n = (size_t)zr_setup_layer_tensors(p, (int32_t)i) + 1;
-		struct zr_layer_tensors t = { 0 };
-		t.param = cut(base, &at, n * sizeof *t.param);
-		t.dparam = cut(base, &at, n * sizeof *t.dparam);
-		t.accumulate = cut(base, &at, n);
-		t.tensor = cut(base, &at, n * sizeof *t.tensor);
-		if (base) {
-			fill_layer(p, (int32_t)i, &t);
-			layer[i] = t;
-		}
-	}
-	s->layer = layer;
-	s->view = cut(base, &at, units * sizeof *s->view);
-	s->seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
-	s->group_seg = cut(base, &at, ((size_t)p->layout.n_tensors + ZR_CHUNK) * sizeof *s->seg);
-	s->lr = cut(base, &at, ((size_t)p->n_param_groups + 1) * sizeof *s->lr);
-	s->scalars = cut(base, &at, ((size_t)p->n_param_groups + 1) * sizeof *s->scalars);
-	s->state_buf = cut(base, &at, (p->n_states + 1) * sizeof *s->state_buf);
-	return at;
-}
-
 static int make_tables(struct zr_session *s, struct zr_error *err)
 {
-	size_t bytes = cut_tables(s, NULL);
-	s->tables = calloc(1, bytes);
-	if (!s->tables)
-		return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
-	cut_tables(s, s->tables);
-	s->early = zr_program_updates(&s->setup->program[ZR_PROG_LAST_MICRO]);
-	return 0;
+	const struct zr_setup *p = s->setup;
+	size_t segs = (size_t)p->layout.n_tensors + ZR_CHUNK;
+	size_t groups = (size_t)p->n_param_groups + 1;
+	int32_t most = 0;
+	for (int32_t i = 0; i < (int32_t)p->decl.n_layers; i++) {
+		int32_t n = zr_setup_layer_tensors(p, i);
+		most = n > most ? n : most;
+	}
+	s->param = calloc((size_t)most + 1, sizeof *s->param);
+	s->dparam = calloc((size_t)most + 1, sizeof *s->dparam);
+	s->accumulate = calloc((size_t)most + 1, 1);
+	s->view = calloc((size_t)p->layout.n_units + 1, sizeof *s->view);
+	s->seg = calloc(segs, sizeof *s->seg);
+	s->group_seg = calloc(segs, sizeof *s->group_seg);
+	s->lr = calloc(groups, sizeof *s->lr);
+	s->scalars = calloc(groups, sizeof *s->scalars);
+	s->state_buf = calloc(p->n_states + 1, sizeof *s->state_buf);
+	s->early = zr_program_updates(&p->program[ZR_PROG_LAST_MICRO]);
+	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg && s->lr &&
+	    s->scalars && s->state_buf)
+		return 0;
+	return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
 }
 
 /* Mappings live as long as the arena. */
@@ -203,59 +167,74 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_HOST);
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);
-	free(s->tables);
-	free(s->frozen_hash);
-	free(s);
+	void *const table[] = { s->param, s->dparam, s->accumulate, s->view, s->seg, s->group_seg,
+				s->lr, s->scalars, s->state_buf, s->frozen_hash, s };
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		free(table[i]);
 }
 
-/* ---- values in ---- */
+/* ---- values in and out ---- */
 
-/* A chunk of masters in host memory: everything that comes or goes passes through it. */
-static float *new_chunk(struct zr_error *err)
-{
-	float *x = aligned_alloc(64, ZR_CHUNK * ZR_BLOCK * sizeof *x);
-	if (!x)
-		zr_err(err, ZR_ENOMEM, "out of memory for a chunk of parameters");
-	return x;
-}
-
-struct fill {
-	zr_values_fn *fn;
+/* Everything that comes or goes passes through a chunk of masters in host memory. */
+struct chunk {
+	float x[ZR_CHUNK * ZR_BLOCK];
+	uint16_t work[2 * ZR_CHUNK * ZR_BLOCK]; /* what is kept of them in 16 bits */
+	zr_values_fn *in;
+	zr_masters_fn *out;
 	void *arg;
-	float *x;
 };
 
-/* Padding is zero and stays so. */
-static int fill_chunk(struct zr_session *s, int32_t unit, int64_t first, int64_t n, const struct fill *f)
+static struct chunk *new_chunk(zr_values_fn *in, zr_masters_fn *out, void *arg,
+			       struct zr_error *err)
 {
-	uint64_t count = zr_cut_segments(s, unit, first, n, s->seg);
-	int rc = 0;
-	memset(f->x, 0, (size_t)(n * ZR_BLOCK) * sizeof *f->x);
-	for (uint64_t i = 0; !rc && i < count; i++)
-		rc = f->fn(f->arg, s->seg[i].param, s->seg[i].param_off, s->seg[i].n, f->x + s->seg[i].off, s->err);
-	return rc;
+	struct chunk *c = aligned_alloc(64, zr_up(sizeof *c, 64));
+	if (!c) {
+		zr_err(err, ZR_ENOMEM, "out of memory for a chunk of parameters");
+		return NULL;
+	}
+	c->in = in;
+	c->out = out;
+	c->arg = arg;
+	return c;
 }
 
-static int fill_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
+/* Calls fn for a rank's share of a unit, chunk by chunk. */
+typedef int chunk_fn(struct zr_session *s, const struct zr_piece *p, int32_t rank, struct chunk *c);
+static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn,
+		      struct chunk *c)
 {
-	const struct fill *f = arg;
+	const struct zr_setup *p = s->setup;
+	struct zr_share share = zr_unit_share(p, unit, p->groups[unit].state, rank);
+	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY };
 	int rc = 0;
-	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
-		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
-		rc = fill_chunk(s, p->unit, p->first + at, n, f);
-		rc = rc ? rc : zr_master_in(s, p, at, n, f->x);
+	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
+		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
+		struct zr_piece piece = zr_piece_in(p, &all, share.first + at, n);
+		rc = fn(s, &piece, rank, c);
 	}
 	return rc;
 }
 
+/* Padding is zero and stays so. */
+static int fill(struct zr_session *s, const struct zr_piece *p, int32_t rank, struct chunk *c)
+{
+	uint64_t count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
+	int rc = 0;
+	(void)rank;
+	memset(c->x, 0, sizeof c->x);
+	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
+		rc = c->in(c->arg, g->param, g->param_off, g->n, c->x + g->off, s->err);
+	return rc ? rc : zr_master_in(s, p, c->x, c->work);
+}
+
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
-	struct fill f = { fn, arg, new_chunk(err) };
-	int rc = f.x ? 0 : ZR_ENOMEM;
+	struct chunk *c = new_chunk(fn, NULL, arg, err);
+	int rc = c ? 0 : ZR_ENOMEM;
 	s->err = err;
 	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
-		rc = zr_each_piece(s, u, ZR_ANY, 0, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), fill_piece, &f);
-	free(f.x);
+		rc = each_chunk(s, u, s->setup->process.rank, fill, c);
+	free(c);
 	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run(s, ZR_S_VALUES, err);
 }
 
@@ -279,58 +258,40 @@ static int init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 	return zr_op_failed(s, p->host_ops, rc, "init");
 }
 
-struct init_state {
-	float *x; /* a chunk of the first value */
-	int d;
-};
-
-static int init_state_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
+/* First values of one state of a run. Memory and objects of stores are zero already. */
+static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i, struct chunk *c)
 {
-	const struct init_state *in = arg;
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, in->d), chunk = ZR_CHUNK * ZR_BLOCK * sizeof *in->x;
-	char *to = zr_piece_data(s, p, in->d);
+	const struct zr_state *st = zr_setup_state(s->setup, i);
+	const struct zr_section *sec = s->setup->optimizer[r->optimizer].it.section;
 	int rc = 0;
-	for (uint64_t at = 0; !rc && at < bytes; at += chunk)
-		rc = zr_copy(s, to + at, in->x, bytes - at < chunk ? bytes - at : chunk);
-	return rc;
-}
-
-/* Memory is zero already, what a disk holds is not known. */
-static int init_state(struct zr_session *s, int32_t optimizer, uint32_t i, float *x, struct zr_error *err)
-{
-	const struct zr_setup *p = s->setup;
-	const struct zr_state *st = zr_setup_state(p, i);
-	struct init_state in = { x, ZR_D_STATE + (int)i };
-	int rc = 0;
-	if (st->init == 0 && zr_addressed(s, ZR_R_STATE))
+	if (st->init == 0)
 		return 0;
-	if (st->init != 0 && st->dtype != ZR_F32)
-		rc = zr_err(err, ZR_EINVAL, "optimizer %s: state %s starts at %g, which needs the type fp32",
-			    p->optimizer[optimizer].it.section->plugin->desc->id, st->name, st->init);
+	if (st->dtype != ZR_F32)
+		return zr_err(s->err, ZR_EINVAL,
+			      "optimizer %s: state %s starts at %g, which needs the type fp32",
+			      sec->plugin->desc->id, st->name, st->init);
 	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
-		x[k] = (float)st->init;
-	for (int32_t u = 0; !rc && u < p->layout.n_units; u++)
-		rc = zr_each_piece(s, u, optimizer, 0, ZR_WITH(in.d), init_state_piece, &in);
-	return rc;
-}
-
-/* First values of the optimizers' states. */
-static int init_states(struct zr_session *s, struct zr_error *err)
-{
-	const struct zr_setup *p = s->setup;
-	float *x = new_chunk(err);
-	int rc = x ? 0 : ZR_ENOMEM;
-	for (int32_t k = 0; k < p->n_optimizers; k++)
-		for (uint32_t i = 0; !rc && i < p->optimizer[k].n_states; i++)
-			rc = init_state(s, k, p->optimizer[k].first_state + i, x, err);
-	free(x);
+		c->x[k] = (float)st->init;
+	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
+		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
+		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, n);
+		rc = zr_datum_put(s, &p, ZR_D_STATE + (int)i, c->x);
+	}
 	return rc;
 }
 
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
+	const struct zr_setup *p = s->setup;
+	struct chunk *c = new_chunk(NULL, NULL, NULL, err);
+	int rc = c ? 0 : ZR_ENOMEM;
 	s->err = err;
-	int rc = init_states(s, err);
+	for (int32_t r = 0; r < p->plan.n_runs; r++) {
+		const struct zr_optimizer *o = &p->optimizer[p->plan.run[r].optimizer];
+		for (uint32_t i = 0; !rc && i < o->n_states; i++)
+			rc = init_state(s, &p->plan.run[r], o->first_state + i, c);
+	}
+	free(c);
 	return rc ? rc : zr_session_fill(s, fn, arg, err);
 }
 
@@ -339,82 +300,45 @@ int zr_session_init(struct zr_session *s, struct zr_error *err)
 	return zr_session_begin(s, init_values, s, err);
 }
 
-/* ---- values out ---- */
-
-struct out {
-	zr_masters_fn *fn;
-	void *arg;
-	float *x;
-};
-
-/* Blocks [first, first + n) of a unit, in o->x, tensor by tensor. */
-static int hand_out(struct zr_session *s, int32_t unit, int64_t first, int64_t n, const struct out *o)
+/* From who holds it to its group. */
+static int send_chunk(struct zr_session *s, const struct zr_piece *p, int32_t rank, float *x)
 {
-	uint64_t count = o->fn ? zr_cut_segments(s, unit, first, n, s->seg) : 0;
-	int rc = 0;
-	for (uint64_t i = 0; !rc && i < count; i++)
-		rc = o->fn(o->arg, &s->setup->layout.tensor[s->seg[i].param], s->seg[i].param_off, s->seg[i].n, o->x + s->seg[i].off);
-	return rc;
-}
-
-/* Of share `root`, to the group of those who hold one. */
-static int send_chunk(struct zr_session *s, int32_t unit, int64_t n, int32_t root, float *x)
-{
-	int32_t group = s->setup->groups[unit].state;
+	int32_t group = s->setup->groups[p->unit].state;
+	int32_t ranks = (int32_t)zr_group_ranks(s->setup, group);
 	zr_ticket ticket;
-	struct zr_comm_seg seg = { .send = x, .recv = x, .count = n * ZR_BLOCK };
-	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = group, .dtype = ZR_F32,
-				.root = root, .n_seg = 1, .seg = &seg,
-				.tag = { .step = s->step + 1, .op = -1, .unit = unit } };
-	if (zr_group_ranks(s->setup, group) == 1)
+	struct zr_comm_seg seg = { .send = x, .recv = x, .count = p->n * ZR_BLOCK };
+	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_BROADCAST, .group = group,
+				.dtype = ZR_F32, .root = rank % ranks, .n_seg = 1, .seg = &seg,
+				.tag = { .step = s->step + 1, .op = -1, .unit = p->unit } };
+	if (ranks == 1)
 		return 0;
 	int rc = zr_post(s, &o, 0, &ticket);
 	return rc ? rc : zr_complete(s, ticket);
 }
 
-static int out_piece(struct zr_session *s, const struct zr_piece *p, void *arg)
+static int hand_out(struct zr_session *s, const struct zr_piece *p, int32_t rank, struct chunk *c)
 {
-	struct out *o = arg;
-	int rc = 0;
-	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
-		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
-		rc = zr_master_out(s, p, at, n, o->x);
-		if (!rc)
-			rc = send_chunk(s, p->unit, n, s->setup->mesh.group[s->setup->groups[p->unit].state].rank, o->x);
-		rc = rc ? rc : hand_out(s, p->unit, p->first + at, n, o);
-	}
-	return rc;
-}
-
-/* What another rank holds comes in the same chunks. */
-static int receive(struct zr_session *s, int32_t unit, int32_t root, struct out *o)
-{
-	const struct zr_setup *p = s->setup;
-	int64_t step = p->plan.staging.blocks;
-	int32_t group = p->groups[unit].state, rank = p->process.rank - p->mesh.group[group].rank + root;
-	struct zr_share share = zr_unit_share(p, unit, group, rank);
-	int rc = 0;
-	for (int64_t piece = 0; !rc && piece < share.n; piece += step)
-		for (int64_t at = piece; !rc && at < piece + step && at < share.n; at += ZR_CHUNK) {
-			int64_t end = piece + step < share.n ? piece + step : share.n, n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
-			rc = send_chunk(s, unit, n, root, o->x);
-			rc = rc ? rc : hand_out(s, unit, share.first + at, n, o);
-		}
+	const struct zr_setup *setup = s->setup;
+	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
+	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work) : 0;
+	rc = rc ? rc : send_chunk(s, p, rank, c->x);
+	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++)
+		rc = c->out(c->arg, &setup->layout.tensor[g->param], g->param_off, g->n,
+			    c->x + g->off);
 	return rc;
 }
 
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	struct out o = { fn, arg, new_chunk(err) };
-	int rc = o.x ? 0 : ZR_ENOMEM;
+	struct chunk *c = new_chunk(NULL, fn, arg, err);
+	int rc = c ? 0 : ZR_ENOMEM;
 	s->err = err;
 	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
 		const struct zr_axis *a = &p->mesh.group[p->groups[u].state];
-		uint32_t in = zr_unit_master(p, u) == ZR_MASTER_FP32 ? ZR_WITH(ZR_D_MASTER) : ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP);
 		for (int32_t r = 0; !rc && r < a->n; r++)
-			rc = r == a->rank ? zr_each_piece(s, u, ZR_ANY, in, 0, out_piece, &o) : receive(s, u, r, &o);
+			rc = each_chunk(s, u, p->process.rank - a->rank + r, hand_out, c);
 	}
-	free(o.x);
+	free(c);
 	return rc;
 }

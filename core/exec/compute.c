@@ -8,18 +8,21 @@
 /* ---- layers ---- */
 
 /* Where the tensors of a layer's units are, and where their gradients go: two operands per unit. */
-static void point_tensors(struct zr_session *s, const struct zr_call *c, int32_t layer)
+static void point_tensors(struct zr_session *s, const struct zr_call *c, const struct zr_use *use)
 {
 	const struct zr_setup *p = s->setup;
-	const struct zr_layer *decl = zr_layer_at(&p->decl, layer);
-	struct zr_layer_tensors *t = &s->layer[layer];
-	for (uint32_t u = 0, n = 0; u < decl->n_units; u++)
-		for (int32_t k = 0; k < p->layout.unit[decl->units[u]].count; k++, n++) {
-			int64_t offset = p->layout.tensor[t->tensor[n]].offset;
-			char *const *at = &c->at[5 + 2 * u];
-			t->param[n] = at[0] + offset / ZR_BLOCK * (int64_t)zr_unit_block(p, decl->units[u]);
-			t->dparam[n] = at[1] ? (float *)at[1] + offset : NULL;
+	for (uint32_t i = 0, n = 0; i < use->n_units; i++) {
+		const struct zr_unit_place *u = &p->layout.unit[use->units[i]];
+		char *const *at = &c->at[5 + 2 * i];
+		int64_t block = (int64_t)zr_unit_block(p, use->units[i]);
+		int later = at[1] && c->o[6 + 2 * i].access & ZR_READS;
+		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
+			int64_t offset = p->layout.tensor[k].offset;
+			s->param[n] = at[0] + offset / ZR_BLOCK * block;
+			s->dparam[n] = at[1] ? (float *)at[1] + offset : NULL;
+			s->accumulate[n] = (uint8_t)later;
 		}
+	}
 }
 
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
@@ -30,16 +33,16 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *tick
 	const struct zr_use *use = &uses->use[c->i->number];
 	struct zr_layer_call *call = &s->call;
 	(void)ticket;
-	point_tensors(s, c, use->layer);
+	point_tensors(s, c, use);
 	call->layer = use->layer;
 	call->in = c->at[0];
 	call->out = c->at[1];
 	call->saved = c->at[2];
 	call->work = c->at[3];
 	call->grad = c->at[4];
-	call->param = s->layer[use->layer].param;
-	call->dparam = s->layer[use->layer].dparam;
-	call->accumulate = s->layer[use->layer].accumulate;
+	call->param = s->param;
+	call->dparam = s->dparam;
+	call->accumulate = s->accumulate;
 	int rc = use->phase == ZR_BACKWARD ? model->backward(p->model.inst, call) : model->forward(p->model.inst, call);
 	return zr_user_failed(s, &p->model, rc, "layer");
 }
@@ -126,7 +129,7 @@ int zr_begin_load(struct zr_session *s, const struct zr_call *c, uint64_t *ticke
 int zr_begin_store(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
 	(void)ticket;
-	return zr_master_put(s, piece_of(s, c), 0, c->i->blocks, (float *)c->at[0], 1);
+	return zr_master_put(s, piece_of(s, c), 0, c->i->blocks, (float *)c->at[0]);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)

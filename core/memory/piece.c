@@ -82,19 +82,6 @@ char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
 	return zr_datum_staged(s->setup, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_datum_spot(s->setup, p, d));
 }
 
-int zr_piece_move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out)
-{
-	int rc = 0;
-	for (int d = 0; !rc && d < s->setup->plan.staging.n_data; d++) {
-		if (!(with & ZR_WITH(d)) || !zr_piece_has(s->setup, p, d) || !zr_datum_staged(s->setup, p->unit, d))
-			continue;
-		struct zr_spot spot = zr_datum_spot(s->setup, p, d);
-		uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-		rc = out ? zr_put(s, spot, zr_piece_data(s, p, d), bytes) : zr_get(s, spot, zr_piece_data(s, p, d), bytes);
-	}
-	return rc;
-}
-
 /* ---- masters in other formats ---- */
 
 int zr_updates_without_host(const struct zr_session *s)
@@ -107,23 +94,44 @@ const struct zr_ops *zr_update_ops(const struct zr_session *s)
 	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE ? s->setup->ops : s->setup->host_ops;
 }
 
+/* What is kept of masters, for some of their blocks. */
+struct kept {
+	char *master;  /* NULL: nothing apart from the copy */
+	char *lowp;    /* the compute copy, NULL: it is the master */
+	uint16_t *rem; /* the master, where it is what the copy lacks; else NULL */
+};
+
+/* Between the compute copy, with what it lacks, and masters in x. */
+static int convert(struct zr_session *s, const struct zr_ops *ops, int32_t type, int64_t n,
+		   float *x, const struct kept *k, int back)
+{
+	struct zr_op_master op = { .size = sizeof op, .n = n, .master = x,
+				   .lowp = (uint16_t *)k->lowp, .rem = k->rem };
+	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = back ? type : ZR_F32,
+				   .src_dtype = back ? ZR_F32 : type, .n = n,
+				   .src = back ? (char *)x : k->lowp,
+				   .dst = back ? k->lowp : (char *)x };
+	int rc = !k->rem ? ops->cast(ops, NULL, &cast) :
+		 back ? ops->master_split(ops, NULL, &op) : ops->master_join(ops, NULL, &op);
+	return zr_op_failed(s, ops, rc, !k->rem ? "cast" : back ? "master_split" : "master_join");
+}
+
+static struct kept kept_of(struct zr_session *s, const struct zr_piece *p, int64_t from)
+{
+	int is_split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
+	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
+	master += master ? (uint64_t)from * zr_block_bytes(s->setup, p->unit, ZR_D_MASTER) : 0;
+	lowp += lowp ? (uint64_t)from * zr_block_bytes(s->setup, p->unit, ZR_D_LOWP) : 0;
+	return (struct kept){ master, lowp, is_split ? (uint16_t *)master : NULL };
+}
+
 int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
 {
-	const struct zr_setup *setup = s->setup;
-	const struct zr_ops *ops = zr_update_ops(s);
-	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
-	int32_t kept = zr_unit_master(setup, p->unit), type = zr_unit_dtype(setup, p->unit);
-	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
-	if (kept == ZR_MASTER_FP32)
-		return zr_copy(s, x, (float *)master + lo, (uint64_t)count * 4);
-	if (kept == ZR_MASTER_SPLIT) {
-		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
-					   .rem = (uint16_t *)master + lo };
-		return zr_op_failed(s, ops, ops->master_join(ops, NULL, &op), "master_join");
-	}
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = ZR_F32, .src_dtype = type, .n = count,
-				 .src = lowp + lo * zr_dtype_bytes(type), .dst = x };
-	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
+	struct kept k = kept_of(s, p, from);
+	int32_t type = zr_unit_dtype(s->setup, p->unit);
+	if (k.master && !k.rem)
+		return zr_copy(s, x, k.master, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
+	return convert(s, zr_update_ops(s), type, n * ZR_BLOCK, x, &k, 0);
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
@@ -145,42 +153,63 @@ static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_
 	return rc;
 }
 
-int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic)
+int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
 {
-	const struct zr_setup *setup = s->setup;
-	const struct zr_ops *ops = zr_update_ops(s);
-	int64_t lo = from * ZR_BLOCK, count = n * ZR_BLOCK;
-	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
-	int32_t kept = zr_unit_master(setup, p->unit), type = zr_unit_dtype(setup, p->unit);
-	if (kept == ZR_MASTER_SPLIT) {
-		struct zr_op_master op = { .size = sizeof op, .n = count, .master = x, .lowp = (uint16_t *)lowp + lo,
-					   .rem = (uint16_t *)master + lo };
-		return zr_op_failed(s, ops, ops->master_split(ops, NULL, &op), "master_split");
-	}
-	if (kept == ZR_MASTER_NONE && stochastic)
-		return round_segments(s, p, from, n, x, (uint16_t *)lowp + lo);
-	int rc = master ? zr_copy(s, (float *)master + lo, x, (uint64_t)count * 4) : 0;
-	if (rc || !lowp)
+	struct kept k = kept_of(s, p, from);
+	int32_t type = zr_unit_dtype(s->setup, p->unit);
+	if (!k.master)
+		return round_segments(s, p, from, n, x, (uint16_t *)k.lowp);
+	int rc = k.rem ? 0 : zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
+	if (rc || !k.lowp)
 		return rc;
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = ZR_F32, .n = count,
-				 .src = x, .dst = lowp + lo * zr_dtype_bytes(type) };
-	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
+	return convert(s, zr_update_ops(s), type, n * ZR_BLOCK, x, &k, 1);
 }
 
-int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
+static int datum_get(struct zr_session *s, const struct zr_piece *p, int d, void *to)
 {
-	if (!zr_updates_without_host(s))
-		return zr_master_get(s, p, from, n, x);
-	int rc = zr_master_get(s, p, from, n, zr_chunk(s));
-	return rc ? rc : zr_copy(s, x, zr_chunk(s), (uint64_t)(n * ZR_BLOCK) * sizeof *x);
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
+	return zr_get(s, zr_datum_spot(s->setup, p, d), to, bytes);
 }
 
-int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
+int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, const void *from)
 {
-	if (!zr_updates_without_host(s))
-		return zr_master_put(s, p, from, n, x, 0);
-	int rc = zr_copy(s, zr_chunk(s), x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	return rc ? rc : zr_master_put(s, p, from, n, zr_chunk(s), 0);
+	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
+	if (!zr_piece_has(s->setup, p, d))
+		return 0;
+	return zr_put(s, zr_datum_spot(s->setup, p, d), from, bytes);
+}
+
+/* Where masters pass through on their way between x and what is kept of them. */
+static struct kept on_way(struct zr_session *s, const struct zr_piece *p, uint16_t *work)
+{
+	int is_split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
+	return (struct kept){ .lowp = (char *)work,
+			      .rem = is_split ? work + p->n * ZR_BLOCK : NULL };
+}
+
+int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
+{
+	int32_t type = zr_unit_dtype(s->setup, p->unit);
+	int whole = zr_unit_master(s->setup, p->unit) == ZR_MASTER_FP32;
+	struct kept k = on_way(s, p, work);
+	if (whole || type == ZR_F32)
+		return datum_get(s, p, whole ? ZR_D_MASTER : ZR_D_LOWP, x);
+	int rc = datum_get(s, p, ZR_D_LOWP, k.lowp);
+	rc = rc || !k.rem ? rc : datum_get(s, p, ZR_D_MASTER, k.rem);
+	return rc ? rc : convert(s, s->setup->host_ops, type, p->n * ZR_BLOCK, x, &k, 0);
+}
+
+int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
+{
+	int32_t type = zr_unit_dtype(s->setup, p->unit);
+	struct kept k = on_way(s, p, work);
+	int rc = 0;
+	if (type == ZR_F32)
+		k.lowp = (char *)x;
+	else
+		rc = convert(s, s->setup->host_ops, type, p->n * ZR_BLOCK, x, &k, 1);
+	rc = rc ? rc : zr_datum_put(s, p, ZR_D_MASTER, k.rem ? (char *)k.rem : (char *)x);
+	return rc ? rc : zr_datum_put(s, p, ZR_D_LOWP, k.lowp);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)
@@ -204,33 +233,4 @@ struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, in
 {
 	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n,
 				  .at = first - s->plan.unit[r->unit].held.first, .state = r->state + first - r->first };
-}
-
-static int each_of_run(struct zr_session *s, const struct zr_run *r, uint32_t in, uint32_t out,
-		       int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
-{
-	int64_t step = s->setup->plan.staging.blocks;
-	int rc = 0;
-	for (int64_t at = 0; !rc && at < r->n; at += step) {
-		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, r->n - at < step ? r->n - at : step);
-		rc = zr_piece_move(s, &p, in, 0);
-		rc = rc ? rc : fn(s, &p, arg);
-		rc = rc ? rc : zr_piece_move(s, &p, out, 1);
-	}
-	return rc;
-}
-
-int zr_each_piece(struct zr_session *s, int32_t unit, int32_t optimizer, uint32_t in, uint32_t out,
-		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg)
-{
-	const struct zr_plan *p = &s->setup->plan;
-	const struct zr_share *held = &p->unit[unit].held;
-	struct zr_run all = { .unit = unit, .optimizer = ZR_ANY, .first = held->first, .n = held->n };
-	int rc = 0;
-	if (optimizer == ZR_ANY)
-		return each_of_run(s, &all, in, out, fn, arg);
-	for (int32_t i = p->first_run[unit]; !rc && i < p->first_run[unit + 1]; i++)
-		if (p->run[i].optimizer == optimizer)
-			rc = each_of_run(s, &p->run[i], in, out, fn, arg);
-	return rc;
 }

@@ -32,16 +32,14 @@ struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p,
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);
 
-/* Brings in, or puts back, what of `with` is staged. */
-int zr_piece_move(struct zr_session *s, const struct zr_piece *p, uint32_t with, int out);
-
 char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d); /* address while the set is the piece's */
 
-/* Blocks [from, from + n) of the piece as fp32 in x, whatever is kept of the master. put keeps what is at x and makes the
- * compute copy; where that is all that is kept it is rounded stochastically if asked to. */
-/* x is where the piece's processor reaches it. */
+/* Blocks [from, from + n) of the piece as fp32 in x, where what updates it reaches them, whatever
+ * is kept of the master. put keeps what is at x and makes the compute copy, rounded stochastically
+ * where that is all that is kept. */
 int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
-int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x, int stochastic);
+int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n,
+		  float *x);
 
 /* ZR_CHUNK blocks of fp32 within the processor's reach. */
 static inline float *zr_chunk(const struct zr_session *s)
@@ -53,9 +51,13 @@ static inline float *zr_chunk(const struct zr_session *s)
 int zr_updates_without_host(const struct zr_session *s);
 const struct zr_ops *zr_update_ops(const struct zr_session *s);
 
-/* As get and put, with x in host memory; at most ZR_CHUNK blocks where zr_updates_without_host says so. */
-int zr_master_out(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
-int zr_master_in(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
+/* All of the piece, wherever it is kept: to x in host memory, and from there, rounded to the
+ * nearest. work: room for as many bytes as at x; of units in fp32 it may be NULL. */
+int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work);
+int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work);
+
+/* One kind of its data, if it has any, from host memory. */
+int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, const void *from);
 
 /* Of a piece, counted from its first block, what this rank counts in sums over parameters: others may
  * hold it, too. 0: nothing. */
@@ -72,10 +74,5 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 
 /* A piece of blocks [first, first + n) of a run. */
 struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n);
-
-/* Calls fn for all pieces of a unit one after the other, with `in` read before and `out` written after; those of one
- * optimizer, or ZR_ANY. */
-int zr_each_piece(struct zr_session *s, int32_t unit, int32_t optimizer, uint32_t in, uint32_t out,
-		  int (*fn)(struct zr_session *, const struct zr_piece *, void *arg), void *arg);
 
 #endif

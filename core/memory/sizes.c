@@ -123,14 +123,13 @@ static int out_of_reach(const struct zr_setup *s, const struct zr_plan *p, int32
 	return p->region[region].tier == ZR_TIER_DISK || (!on_device && p->region[region].store == ZR_STORE_DEVICE && !s->device_info.unified);
 }
 
-/* Most bytes per block of a compute copy that is written apart from a master: by an update, or,
- * frozen, when it gets its values. 0: there is none. */
+/* Most bytes per block of a compute copy that an update writes apart from a master, 0: none. */
 static uint64_t written_copies(const struct zr_setup *s, const struct zr_plan *p)
 {
 	uint64_t most = 0;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		const struct zr_unit_memory *m = &p->unit[u];
-		if (s->frozen_unit[u] || !same_spot(m->held_copy, m->master))
+		if (!s->frozen_unit[u] && !same_spot(m->held_copy, m->master))
 			most = zr_max(most, zr_unit_block(s, u));
 	}
 	return most;
@@ -267,7 +266,7 @@ static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint6
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0;
-	if (s->types.master != ZR_MASTER_FP32 || (updates && !s->device_info.host_ops))
+	if (s->mode != ZR_SETUP_SAMPLE && s->types.master != ZR_MASTER_FP32)
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
 	if (s->device_info.host_ops)
 		return;

@@ -105,7 +105,7 @@ static int step_chunks(struct zr_session *s, const struct zr_piece *piece)
 		int64_t n = piece->n - at < ZR_CHUNK ? piece->n - at : ZR_CHUNK;
 		rc = zr_master_get(s, piece, at, n, x);
 		rc = rc ? rc : step_blocks(s, piece, at, n, (char *)x, NULL);
-		rc = rc ? rc : zr_master_put(s, piece, at, n, x, 1);
+		rc = rc ? rc : zr_master_put(s, piece, at, n, x);
 	}
 	return rc;
 }

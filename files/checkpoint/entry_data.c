@@ -102,27 +102,26 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 	return out;
 }
 
-static int put_master(struct zr_session *s, const struct zr_piece *p, float *x)
+/* In chunks, where there is another format to pass through. */
+static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
+		       float *x)
 {
-	int64_t step = zr_updates_without_host(s) ? ZR_CHUNK : p->n; /* which is copied by all threads */
-	int rc = 0;
-	for (int64_t at = 0; !rc && at < p->n; at += step)
-		rc = zr_master_in(s, p, at, p->n - at < step ? p->n - at : step, x + at * ZR_BLOCK);
-	return rc ? rc : zr_piece_move(s, p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP), 1);
-}
-
-int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
-{
-	int64_t step = s->setup->plan.staging.blocks;
-	int d = datum_of(s, e), rc = 0;
+	int32_t unit = s->setup->layout.tensor[e->tensor].unit;
+	int64_t step = zr_unit_dtype(s->setup, unit) == ZR_F32 ? n : ZR_CHUNK;
+	uint16_t *work = malloc(ZR_CHUNK * ZR_BLOCK * sizeof *x);
+	int rc = work ? 0 : zr_err(s->err, ZR_ENOMEM, "out of memory for a chunk of weights");
 	for (int64_t at = 0; !rc && at < n; at += step) {
 		struct zr_piece p = piece_of(s, e, from + at, n - at < step ? n - at : step);
-		uint64_t block = zr_block_bytes(s->setup, p.unit, d);
-		if (e->state < 0)
-			rc = put_master(s, &p, (float *)data + at * ZR_BLOCK);
-		else
-			rc = zr_put(s, zr_datum_spot(s->setup, &p, d), (char *)data + (uint64_t)at * block,
-				    (uint64_t)p.n * block);
+		rc = zr_master_in(s, &p, x + at * ZR_BLOCK, work);
 	}
+	free(work);
 	return rc;
+}
+
+int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
+		 void *data)
+{
+	struct zr_piece p = piece_of(s, e, from, n);
+	return e->state < 0 ? put_masters(s, e, from, n, data) :
+			      zr_datum_put(s, &p, datum_of(s, e), data);
 }
