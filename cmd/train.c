@@ -18,6 +18,7 @@
 #include "cmd/signals.h"
 #include "cmd/stacks.h"
 #include "cmd/supervise.h"
+#include "core/log.h"
 
 static const char usage[] =
 	"usage: zeroth train [-n RANKS] [--restarts N [--min-ranks N]] [--watchdog SECONDS]\n"
@@ -83,12 +84,14 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	fflush(stdout);
 }
 
-/* Runs this process as one rank, which may be the only one. Returns the exit code; *err says why it
- * failed. */
-static int train(const struct zr_cmd_args *a, struct zr_error *err)
+/* Runs this process as one rank, which may be the only one. first: of those on this machine.
+ * Returns the exit code; *err says why it failed. */
+static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 {
 	struct zr_config *cfg;
 	struct zr_run_report report;
+	if (!first)
+		zr_log_level(ZR_LOG_ERROR); /* rank 0 says it */
 	int rc = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, err);
 	if (rc)
 		return zr_exit_code(rc);
@@ -112,16 +115,15 @@ static int train(const struct zr_cmd_args *a, struct zr_error *err)
 static int train_alone(const struct zr_cmd_args *a)
 {
 	struct zr_error err = { 0 };
-	int code = train(a, &err);
+	int code = train(a, 1, &err);
 	zr_signals_flush(stdout);
 	return err.code ? zr_cmd_failed(&err) : code;
 }
 
 static int train_rank(int rank, void *arg, struct zr_error *why)
 {
-	(void)rank;
 	zr_stacks_watch();
-	return train(arg, why);
+	return train(arg, rank == 0, why);
 }
 
 /* Checks that the configuration loads, so that one process reports an error instead of every rank.
@@ -138,6 +140,7 @@ static int try_config(const struct zr_cmd_args *a)
 		/* a configuration that is a pipe may never arrive */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		zr_crash_watch(NULL);
+		zr_log_level(ZR_LOG_ERROR); /* a rank says what is no error */
 		int code = zr_config_load(a->operand, a->overrides, a->n_overrides, &cfg, &err) ?
 				   zr_cmd_failed(&err) :
 				   0;

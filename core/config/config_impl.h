@@ -25,6 +25,7 @@ struct zr_part {
 	const struct zr_given *chosen;  /* the line that set `plugin`; NULL: a section of core */
 	const struct zr_given *match;   /* the line that set `match`; NULL: no parameter group */
 	const struct zr_given *first;   /* its first line in the highest layer that has one, for messages; or NULL */
+	char left_out[512]; /* options for the plugin that -o replaced, and that this one lacks */
 };
 
 struct zr_text {

@@ -36,7 +36,7 @@ int zr_given_bad(const struct zr_given *g, struct zr_error *err, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (g->layer == ZR_LAYER_OVERRIDE)
+	if (g->layer == ZR_LAYER_OVERRIDE && g->key)
 		return zr_err(err, ZR_EINVAL, "-o %s.%s=%s: %s", g->section, g->key, g->value, text);
 	if (!g->key)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] %s", g->place, g->section, text);
@@ -87,6 +87,20 @@ static int line(void *arg, const char *section, const char *key, const char *val
 	return zr_layers_add(r->cfg, r->layer, section, key, value, place, r->err);
 }
 
+/* -o section.key= takes back what gives the key. Where nothing does it stays, to be checked. */
+static int unset(struct reader *r, const char *section, const char *key)
+{
+	const struct zr_given *last;
+	int any = !strcmp(key, "plugin");
+	while ((last = zr_given_last(r->cfg, section, key)) && last->layer > ZR_LAYER_DEFAULTS) {
+		struct zr_given *g = &r->cfg->given[last - r->cfg->given];
+		free(g->key);
+		g->key = NULL;
+		any = 1;
+	}
+	return zr_layers_add(r->cfg, r->layer, section, any ? NULL : key, "", "-o", r->err);
+}
+
 static char *trim(char *text)
 {
 	size_t len = strlen(text += strspn(text, " \t"));
@@ -110,7 +124,9 @@ static int override(struct reader *r, const char *text)
 		rc = zr_err(r->err, ZR_EINVAL, "-o %s: expected section.key=value", text);
 	if (!rc) {
 		*dot = 0;
-		rc = zr_layers_add(r->cfg, r->layer, trim(copy), trim(dot + 1), trim(equals + 1), "-o", r->err);
+		char *section = trim(copy), *key = trim(dot + 1), *value = trim(equals + 1);
+		rc = !*value ? unset(r, section, key) :
+			       zr_layers_add(r->cfg, r->layer, section, key, value, "-o", r->err);
 	}
 	free(copy);
 	return rc;

@@ -40,7 +40,7 @@ static int unknown_section(const struct zr_given *g, struct zr_error *err)
 	near = zr_nearest(head, names, n);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean [%s]?", near);
-	if (g->layer == ZR_LAYER_OVERRIDE)
+	if (g->layer == ZR_LAYER_OVERRIDE && g->key)
 		return zr_given_bad(g, err, "unknown section [%s]%s", g->section, hint);
 	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s", g->place, g->section, hint);
 }
@@ -178,43 +178,35 @@ static int make_values(const struct zr_config *cfg, struct zr_part *p, struct zr
 	return 0;
 }
 
-/* Keys of the installed defaults serve the plugin they were written for. */
-static int hidden(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g)
+/* Whether a line was written for the plugin that a layer below the chosen one's names. */
+static int is_others(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g)
 {
-	if (!p->chosen || g->layer != ZR_LAYER_DEFAULTS || p->chosen->layer == ZR_LAYER_DEFAULTS ||
-	    strcmp(p->chosen->section, p->s.name))
+	const char *id = NULL;
+	if (!p->chosen || g->layer >= p->chosen->layer)
 		return 0;
 	for (int i = 0; i < cfg->n_given; i++) {
 		const struct zr_given *d = &cfg->given[i];
-		if (d->layer == ZR_LAYER_DEFAULTS && d->key && !strcmp(d->key, "plugin") && !strcmp(d->section, p->s.name))
-			return strcmp(d->value, p->chosen->value) && strcmp(d->value, p->s.plugin->desc->id);
+		if (d->layer <= g->layer && d->key && !strcmp(d->key, "plugin") &&
+		    !strcmp(d->section, p->chosen->section))
+			id = d->value;
 	}
-	return 1;
+	return id && strcmp(id, p->chosen->value) && strcmp(id, p->s.plugin->desc->id);
 }
 
-/* A higher layer chose another plugin than the one these keys were written for: names all that it lacks. */
-static int lacking(const struct zr_config *cfg, const struct zr_part *p, struct zr_error *err)
+/* What the plugin of -o does not have of the options that the file gives to another one. */
+static int leave_out(struct zr_part *p, const struct zr_given *g)
 {
-	char list[512] = "";
-	for (int i = 0; i < cfg->n_given; i++) {
-		const struct zr_given *g = &cfg->given[i];
-		size_t len = strlen(list);
-		if (g->key && strcmp(g->key, "plugin") && !strcmp(g->section, p->s.name) && g->layer < p->chosen->layer &&
-		    !hidden(cfg, p, g) && !zr_table_find(&p->s.table, g->key))
-			snprintf(list + len, sizeof list - len, "%s%s (%s)", len ? ", " : "", g->key, g->place);
-	}
-	return zr_given_bad(p->chosen, err, "plugin %s has no option %s; remove it from [%s] or keep the plugin",
-			    p->s.plugin->desc->id, list, p->s.name);
+	size_t n = strlen(p->left_out), room = sizeof p->left_out - n;
+	snprintf(p->left_out + n, room, "%s%s (%s)", n ? ", " : "", g->key, g->place);
+	return 0;
 }
 
-static int unknown_key(const struct zr_config *cfg, const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
+static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	const char *near = zr_table_nearest(&p->s.table, g->key), *own = is_group(p) ? "match" : "path";
 	char hint[160] = "";
 	if (!near && (is_group(p) || is_model(p)))
 		near = zr_nearest(g->key, &own, 1);
-	if (p->chosen && g->layer < p->chosen->layer)
-		return lacking(cfg, p, err);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
 	else if (p->s.plugin)
@@ -241,7 +233,9 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 {
 	struct zr_error e = { 0 };
 	const struct zr_opt *o;
-	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) || hidden(cfg, p, g))
+	int other = is_others(cfg, p, g);
+	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) ||
+	    (other && g->layer == ZR_LAYER_DEFAULTS))
 		return 0;
 	if (is_model(p) && !strcmp(g->key, "path") && !zr_table_find(&p->s.table, "path"))
 		return 0; /* config_pretrained.c has read it */
@@ -251,10 +245,14 @@ static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr
 		return g->value[strspn(g->value, " \t")] ? 0 : zr_given_bad(g, err, "expected patterns of tensors' names");
 	}
 	o = zr_table_find(&p->s.table, g->key);
+	if (other && (!o || !zr_section_gives(&p->s, o)))
+		return leave_out(p, g);
 	if (!o)
-		return unknown_key(cfg, p, g, err);
+		return unknown_key(p, g, err);
 	if (!zr_section_gives(&p->s, o))
 		return not_of_groups(p, g, err);
+	if (g->layer == ZR_LAYER_OVERRIDE && !*g->value)
+		return 0; /* unset, and no line gave it */
 	if (zr_value_parse(o, g->value, p->s.opts, &e))
 		return zr_given_bad(g, err, "%s", e.text);
 	if (o->flags & ZR_O_DEPRECATED)
@@ -270,6 +268,10 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 	rc = rc ? rc : make_values(cfg, p, err);
 	for (int i = 0; !rc && i < cfg->n_given; i++)
 		rc = apply(cfg, p, &cfg->given[i], err);
+	if (!rc && *p->left_out)
+		zr_logf(ZR_LOG_INFO, NULL,
+			"-o %s.plugin=%s: [%s] goes without what it does not have: %s",
+			p->chosen->section, p->chosen->value, p->s.name, p->left_out);
 	if (!rc && is_group(p) && !p->match)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place,
 			      p->s.name, zr_group_table.table.opts->doc);

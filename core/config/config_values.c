@@ -135,15 +135,14 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 		int still = zr_value_is_auto(o, p->s.opts);
 		if (!was_auto[i - 1] || (still && o->flags & ZR_O_STAYS_AUTO))
 			continue;
-		if (still) {
-			snprintf(text, sizeof text, "%s: `auto` could not be resolved; give a value", o->name);
-			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
+		if (!still && !zr_value_check(o, p->s.opts, &e)) {
+			*zr_part_source(p, o) = "auto";
+			continue;
 		}
-		if (zr_value_check(o, p->s.opts, &e)) {
-			snprintf(text, sizeof text, "%s = auto: %s", o->name, e.text);
-			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
-		}
-		*zr_part_source(p, o) = "auto";
+		snprintf(text, sizeof text, "%s%s%s", o->name,
+			 still ? ": `auto` could not be resolved; " : " = auto: ",
+			 still ? "give a value" : e.text);
+		return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
 	}
 	return 0;
 }

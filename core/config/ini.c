@@ -122,12 +122,8 @@ static char *next_line(char *out, int size, void *arg)
 	}
 	s->line++;
 	p = prepare(s, (size_t)len);
-	if (!p)
+	if (!p || (strlen(p) + 3 > (size_t)size && refuse(s, "the line is too long")))
 		return NULL;
-	if (strlen(p) + 3 > (size_t)size) {
-		refuse(s, "the line is too long");
-		return NULL;
-	}
 	snprintf(out, (size_t)size, "%s\n", p);
 	return out;
 }

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fenv.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,35 +34,22 @@ static uint64_t fp_mode(void)
 #endif
 }
 
-static void set_fp_mode(uint64_t v)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_ldmxcsr((unsigned)v);
-#elif defined(__aarch64__)
-	__asm__ volatile("msr fpcr, %0" : : "r"(v));
-#else
-	(void)v;
-#endif
-}
-
-/* A plugin linked with -ffast-math changes the mode of the thread that loads it. */
+/* A plugin linked with -ffast-math changes the thread's mode, which was the default. */
 static void *open_file(const char *path, struct zr_error *err)
 {
 	uint64_t before = fp_mode(), after;
 	void *so = (errno = 0, dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
+	int none = errno == ENOMEM; /* dlerror may not say so */
 	after = fp_mode();
-	set_fp_mode(before);
-	if (!so) {
-		int none = errno == ENOMEM; /* dlerror may not say so */
-		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "plugin %s: %s%s", path, dlerror(), none ? " (out of memory)" : "");
-		return NULL;
-	}
-	if (after != before) {
-		zr_err(err, ZR_EINVAL, "plugin %s: loading it changed the floating-point mode from 0x%llx to 0x%llx; link it without -ffast-math",
-		       path, (unsigned long long)before, (unsigned long long)after);
-		return NULL;
-	}
-	return so;
+	fesetenv(FE_DFL_ENV);
+	if (!so)
+		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "plugin %s: %s%s", path, dlerror(),
+		       none ? " (out of memory)" : "");
+	else if (after != before)
+		zr_err(err, ZR_EINVAL, "plugin %s: loading it changed the floating-point mode from "
+		       "0x%llx to 0x%llx; link it without -ffast-math", path,
+		       (unsigned long long)before, (unsigned long long)after);
+	return after == before ? so : NULL;
 }
 
 /* dlsym also looks in what the object was linked with; only its own symbol counts. */
@@ -70,17 +58,17 @@ static const struct zr_entry *find_entry(void *so, const char *path, struct zr_e
 	const struct zr_entry *entry = dlsym(so, SYMBOL);
 	struct link_map *own = NULL, *owner = NULL;
 	Dl_info info;
-	if (!entry) {
-		zr_err(err, ZR_EINVAL, "plugin %s: no symbol " SYMBOL "; end its source with ZR_PLUGIN(&descriptor)", path);
-		return NULL;
-	}
 	dlinfo(so, RTLD_DI_LINKMAP, &own);
-	if (!dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) || own != owner) {
-		zr_err(err, ZR_EINVAL, "plugin %s: " SYMBOL " belongs to %s, with which it was linked; link plugins with no other", path,
+	if (!entry)
+		zr_err(err, ZR_EINVAL, "plugin %s: no symbol " SYMBOL
+		       "; end its source with ZR_PLUGIN(&descriptor)", path);
+	else if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
+		return entry;
+	else
+		zr_err(err, ZR_EINVAL, "plugin %s: " SYMBOL " belongs to %s, with which it was "
+		       "linked; link plugins with no other", path,
 		       owner ? owner->l_name : "another object");
-		return NULL;
-	}
-	return entry;
+	return NULL;
 }
 
 static int check_entry(const struct zr_entry *e, const char *path, struct zr_error *err)

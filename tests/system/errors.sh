@@ -120,8 +120,19 @@ refused 'an unknown plugin' 2 "-o optimizer.plugin=adamww: no optimizer plugin '
 refused 'a plugin file that is missing' 2 '-o optimizer.plugin=./no.so: plugin ./no.so: No such file or directory' \
 	-o optimizer.plugin=./no.so
 write '[optimizer]' 'plugin = adamw' 'lr = 1' 'betas = 0.9,0.99' 'eps = 1e-8'
-refused 'keys that another plugin lacks' 2 "-o optimizer.plugin=sgd: plugin sgd has no option betas (c.ini:16), eps (c.ini:17); \
-remove it from [optimizer] or keep the plugin" -o optimizer.plugin=sgd
+refused 'a key that the plugin of -o lacks, by -o too' 2 "-o optimizer.betas=1,1: unknown key; \
+\`zeroth plugin info optimizer/sgd\` lists the keys" \
+	-o optimizer.plugin=sgd -o optimizer.betas=1,1
+write '[optimizer]' 'plugin = sgd' 'betas = 0.9,0.99'
+refused 'a key of another plugin than the one beside it' 2 "c.ini:15: [optimizer] betas: unknown key; \
+\`zeroth plugin info optimizer/sgd\` lists the keys" -o optimizer.plugin=sgd
+write
+refused 'a key that is unset and is none' 2 '-o optimizer.weight_decy=: unknown key; did you mean weight_decay?' \
+	-o optimizer.weight_decy=
+refused 'a plugin that is unset in a section that is none' 2 \
+	"-o: unknown section [optimiser]; did you mean [optimizer]?" -o optimiser.plugin=
+refused 'a key that is required, unset' 2 "-o: [data] path: missing, plugin text requires it: Text file, \
+plain or gzip, or a pattern of several; relative to the working directory." -o data.path=
 
 build() { ${CC:-cc} -std=gnu11 -w -shared -fPIC -I"$src/include" "${@:2}" -o "$1" "$src/tests/doubles/badplugin.c"; }
 at=$(pwd -P)/plugins

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Changes by one -o: a key is unset, or a section gets another plugin, for every INI of conf/ and
+# every pair of schedulers and of optimizers. What the new plugin has of the file's options it takes
+# over, what it lacks a line names.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+src=$(cd "$ZR_SRCDIR" && pwd)
+cd "$scratch" || exit 99
+
+schedulers='constant lr_range_test one_cycle warmup_cosine_lr warmup_decay_lr warmup_lr'
+optimizers='adagrad adam adamw cpu_adam lamb lion muon sgd'
+ids() { "$ZEROTH" plugin list | sed -n "s:^$1/\([a-z_]*\) .*:\1:p" | LC_ALL=C sort | tr '\n' ' '; }
+# options ROLE ID: its keys
+options() {
+	[ -e "$1.$2" ] || "$ZEROTH" plugin info "$1/$2" | sed -n 's/^  \([a-z_0-9]*\) = .*/\1/p' > "$1.$2"
+	cat "$1.$2"
+}
+
+is 'the schedulers' "$(ids scheduler)" "$schedulers "
+is 'the optimizers' "$(ids optimizer)" "$optimizers "
+
+# tiny ROLE ID: an INI that gives every option of a plugin, by its own default where it has one
+tiny() {
+	cat <<-INI
+		[train]
+		steps = 2
+		micro_batch_size = 2
+		[model]
+		plugin = gpt2
+		layers = 1
+		heads = 2
+		width = 8
+		context = 16
+		[data]
+		plugin = text
+		path = $scratch/text
+		[run]
+		dir = run
+		[$1]
+		plugin = $2
+	INI
+	"$ZEROTH" plugin info "$1/$2" | sed -n 's/^  \([a-z_0-9]* = .*\)/\1/p'
+}
+seq 1 20000 > text
+
+# lacks ROLE FROM TO: which options of FROM.ini the plugin TO does not have, as the line says it
+lacks() {
+	grep -n ' = ' "$2.ini" | sed "1,/:plugin = $2\$/d" | sed 's/ = .*//' | while IFS=: read -r line key; do
+		options "$1" "$3" | grep -qx "$key" || printf ', %s (%s.ini:%s)' "$key" "$2" "$line"
+	done | sed 's/^, //'
+}
+
+# by_hand ROLE FROM TO: FROM.ini as it would be written for TO
+by_hand() {
+	while read -r line; do
+		case $line in
+		"plugin = $2") echo "plugin = $3" ;;
+		*) echo "$line" ;;
+		esac
+	done < "$2.ini" | grep -vxE "($(lacks "$@" | sed 's/ ([^)]*)//g; s/, /|/g')) = .*"
+}
+
+# swapped ROLE FROM TO COMMAND [ARGUMENT]...: `zeroth COMMAND` of FROM.ini with -o ROLE.plugin=TO
+# does what that of by_hand does, and says what it leaves out
+swapped() {
+	local role=$1 from=$2 to=$3 lacked want=
+	shift 3
+	lacked=$(lacks "$role" "$from" "$to")
+	[ -z "$lacked" ] ||
+		want="zeroth: -o $role.plugin=$to: [$role] goes without what it does not have: $lacked"
+	by_hand "$role" "$from" "$to" > hand.ini
+	rm -rf run
+	"$ZEROTH" "$@" hand.ini > hand 2> /dev/null
+	is "$role: $to by hand" "$?" 0
+	rm -rf run
+	"$ZEROTH" "$@" "$from.ini" -o "$role.plugin=$to" > out 2> err
+	is "$role: $from to $to" "$? $(grep -v ' ends the schedule inside its warm-up ' err)" "0 $want"
+	is "$role: $from to $to is what it is by hand" "$(grep -E '^digest|^[0-9]' out)" \
+		"$(grep -E '^digest|^[0-9]' hand)"
+}
+
+for from in $schedulers; do
+	tiny scheduler "$from" > "$from.ini"
+	for to in $schedulers; do
+		[ "$from" = "$to" ] || swapped scheduler "$from" "$to" schedule
+	done
+done
+# muon updates matrices alone; what is none goes to another group
+rest=(-o optimizer.rest.plugin=sgd -o 'optimizer.rest.match=*.bias *ln_*')
+for from in $optimizers; do
+	tiny optimizer "$from" > "$from.ini"
+	for to in $optimizers; do
+		more=()
+		[ "$to" != muon ] || more=("${rest[@]}")
+		[ "$from" = "$to" ] || swapped optimizer "$from" "$to" train "${more[@]}"
+	done
+done
+
+# ---- conf/ ----
+cp -r "$src/tests/golden/pretrained/gpt2" gpt2 # what finetune-gpt2.ini begins with
+for conf in "$src"/conf/*.ini; do
+	[ "${conf##*/}" != defaults.ini ] || continue
+	bad=
+	for to in $schedulers; do
+		"$ZEROTH" schedule "$conf" --steps 3 -o "scheduler.plugin=$to" > out 2> err || bad+="$to: $(cat err) "
+		[ -z "$(grep -v -e ': \[scheduler\] goes without ' -e ' ends the schedule inside ' err)" ] || bad+="$to: $(cat err) "
+	done
+	for to in $optimizers; do
+		"$ZEROTH" schedule "$conf" --steps 3 -o "optimizer.plugin=$to" > out 2> err || bad+="$to: $(cat err) "
+	done
+	is "conf/${conf##*/} with every scheduler and optimizer" "$bad" ''
+done
+"$ZEROTH" schedule "$src/conf/finetune-gpt2.ini" --steps 500 -o scheduler.plugin=warmup_decay_lr > out 2> err
+is 'its rate stays that of the optimizer' "$(cut -d, -f2 out | sort -g | tail -n 1)" 2e-05
+
+# ---- unset ----
+top() { "$ZEROTH" schedule warmup_lr.ini "$@" 2>&1 | tail -n 1; }
+sed -i 's/^warmup_num_steps = .*/warmup_num_steps = 2/; s/^warmup_max_lr = .*/warmup_max_lr = 1/' warmup_lr.ini
+is 'as the file has it' "$(top --steps 9)" 8,1
+is 'a key of the file, unset' "$(top --steps 9 -o scheduler.warmup_max_lr=)" 8,0.001
+is 'a key of an earlier -o, unset' "$(top --steps 9 -o scheduler.warmup_max_lr=3 -o scheduler.warmup_max_lr=)" 8,0.001
+is 'and given again' "$(top --steps 9 -o scheduler.warmup_max_lr= -o scheduler.warmup_max_lr=3)" 8,3
+is 'one that nothing gives' "$(top --steps 9 -o scheduler.warmup_num_steps= -o optimizer.lr=)" \
+	"$(sed '/^warmup_num_steps/d' warmup_lr.ini > unset.ini; "$ZEROTH" schedule unset.ini --steps 9 | tail -n 1)"
+is 'a plugin' "$(top --steps 9 -o scheduler.plugin= -o scheduler.warmup_num_steps= -o scheduler.warmup_max_lr= \
+	-o scheduler.warmup_min_lr= -o scheduler.warmup_type=)" 8,0.001
+"$ZEROTH" config show warmup_lr.ini -o scheduler.warmup_num_steps= > out
+like 'config show: it is the default' "$(cat out)" '^warmup_num_steps = 1000 ; default$'
+
+# ---- once, whatever the ranks ----
+rm -rf run
+"$ZEROTH" train -n 2 warmup_lr.ini -o scheduler.plugin=constant > out 2> err
+is 'one line for all ranks' "$(grep -c 'goes without' err)" 1
+
+done_testing
