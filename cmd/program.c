@@ -13,7 +13,7 @@
 /* Bytes that arrive by an instruction: a copy, a transfer or a collective. */
 static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
 {
-	const struct zr_operand *o = &p->operand[i->first];
+	const struct zr_operand *o = i->n ? &p->operand[i->first] : NULL;
 	uint64_t bytes = 0;
 	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
 		return o[0].bytes;

@@ -88,10 +88,12 @@ static void walk_layers(const struct zr_setup *s, const struct zr_lowered *p)
 {
 	uint64_t size = s->types.dtype == ZR_F32 ? 4 : 2;
 	for (int32_t i = 0; i < p->n; i++) {
-		const struct zr_operand *o = &p->operand[p->instr[i].first];
-		if (p->instr[i].kind != ZR_I_LAYER)
+		const struct zr_instr *in = &p->instr[i];
+		if (in->kind != ZR_I_LAYER)
 			continue;
-		const struct zr_use *use = &(p->id == ZR_S_EVAL ? &s->eval_uses : &s->train_uses)->use[p->instr[i].number];
+		const struct zr_operand *o = &p->operand[in->first];
+		const struct zr_use *use =
+			&(p->id == ZR_S_EVAL ? &s->eval_uses : &s->train_uses)->use[in->number];
 		for (uint32_t k = 0; k < use->n_units; k++) {
 			int64_t blocks = s->layout.unit[use->units[k]].blocks, N = s->process.world;
 			const struct zr_operand *full = &o[5 + 2 * k], *grad = &o[6 + 2 * k];
