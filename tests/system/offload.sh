@@ -70,7 +70,9 @@ damage() {
 	local file
 	for _ in $(seq 600); do
 		file=$(find "$scratch/disk" -name '*-state.obj' | head -n 1)
-		[ -z "$file" ] || dd if=/dev/urandom of="$file" bs=64 count=1 seek=$((RANDOM % 64)) conv=notrunc status=none 2>/dev/null
+		# nocreat: a file that the run has removed by now would keep its directory
+		[ -z "$file" ] || dd if=/dev/urandom of="$file" bs=64 count=1 seek=$((RANDOM % 64)) \
+			conv=notrunc,nocreat status=none 2>/dev/null
 		sleep 0.05
 	done
 }
