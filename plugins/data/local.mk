@@ -3,7 +3,8 @@ dataplugindir = $(plugindir)/data
 dataplugin_LTLIBRARIES = %D%/text.la %D%/tokens.la
 data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 
-%C%_text_la_SOURCES = %D%/text.c %D%/bytes.c %D%/bytes.h $(data_common)
+%C%_text_la_SOURCES = %D%/text.c %D%/bytes.c %D%/bytes.h \
+	%D%/content.c %D%/content.h $(data_common)
 %C%_text_la_CFLAGS = $(PLUGIN_CFLAGS) $(ZLIB_CFLAGS)
 %C%_text_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_text_la_LIBADD = $(ZLIB_LIBS)

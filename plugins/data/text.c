@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "content.h"
 #include "files.h"
 #include "windows.h"
 
@@ -18,10 +19,13 @@
 
 struct text_opts {
 	const char *path, *val_path;
-	int32_t order;
+	int32_t order, content;
 	uint64_t max_bytes;
 	uint64_t memory; /* no option: that this rank may use; 0: not known */
 };
+
+enum { CONTENT_TEXT, CONTENT_ANY };
+static const char *const contents[] = { "text", "any", NULL };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct text_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
@@ -36,6 +40,9 @@ static const struct zr_opt options[] = {
 	       ZR_HI, "",
 	       "The most that all files together may have, gzip expanded; auto is the memory that "
 	       "this rank may use."),
+	ZR_OPT_ENUM(struct text_opts, content, 0, "text", contents,
+		    "text refuses a file that is none: tokens, a binary file, JSON; any learns the "
+		    "bytes of all files as they are."),
 };
 
 struct zr_inst {
@@ -74,7 +81,11 @@ static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 	const struct text_opts *o = r->inst->o;
 	int given = o->max_bytes != ZR_AUTO_COUNT;
 	uint64_t most = given ? o->max_bytes : o->memory ? o->memory : INT64_MAX;
-	(void)p;
+	int rc = r->file->n || o->content == CONTENT_ANY ?
+			 ZR_OK :
+			 content_check(r->inst->h, r->file->name, p, n);
+	if (rc)
+		return rc;
 	r->file->n += n;
 	r->at += n;
 	if ((uint64_t)(r->inst->files[ZR_SPLIT_TRAIN].tokens + r->at) <= most)

@@ -11,6 +11,8 @@
 #include <zlib.h>
 #endif
 
+#define ANY "content", "any" /* these bytes are no text */
+
 static int chunk_of(int i)
 {
 	return i / 4096;
@@ -36,7 +38,7 @@ static void count_values(struct data *d, int32_t split, int64_t windows, int64_t
 
 static void every_20th_chunk_is_held_out(void **state)
 {
-	const char *const o[] = { "path", in_dir("text"), "order", "sequential", NULL };
+	const char *const o[] = { ANY, "path", in_dir("text"), "order", "sequential", NULL };
 	struct zr_data_info info;
 	int count[256], i;
 	struct data d;
@@ -60,7 +62,7 @@ static void every_20th_chunk_is_held_out(void **state)
 
 static void a_started_20th_chunk_is_held_out_too(void **state)
 {
-	const char *const o[] = { "path", in_dir("text"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text"), NULL };
 	struct data d;
 	(void)state;
 	write_text("text", 19 * 4096 + 100, chunk_of);
@@ -76,7 +78,7 @@ static void a_started_20th_chunk_is_held_out_too(void **state)
 
 static void chunks_are_counted_over_the_concatenated_text(void **state)
 {
-	const char *const o[] = { "path", in_dir("text-?"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text-?"), NULL };
 	int count[256];
 	struct data d;
 	(void)state;
@@ -92,7 +94,7 @@ static void chunks_are_counted_over_the_concatenated_text(void **state)
 
 static void val_path_leaves_all_of_path_for_training(void **state)
 {
-	const char *const o[] = { "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
 	struct data d;
 	(void)state;
 	write_text("text", 45 * 4096, chunk_of);
@@ -105,8 +107,8 @@ static void val_path_leaves_all_of_path_for_training(void **state)
 
 static void short_or_empty_text_is_refused(void **state)
 {
-	const char *const o[] = { "path", in_dir("text"), NULL };
-	const char *const val[] = { "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text"), NULL };
+	const char *const val[] = { ANY, "path", in_dir("text"), "val_path", in_dir("valtext"), NULL };
 	struct data d;
 	(void)state;
 	write_text("text", 0, noise);
@@ -126,7 +128,7 @@ static void short_or_empty_text_is_refused(void **state)
 
 static void refused_memory_is_an_error_and_leaves_nothing(void **state)
 {
-	const char *const o[] = { "path", in_dir("text"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text"), NULL };
 	struct data d;
 	int nth;
 	(void)state;
@@ -138,6 +140,63 @@ static void refused_memory_is_an_error_and_leaves_nothing(void **state)
 		assert_int_equal(test_bytes(host), 0);
 	}
 	test_refuse(host, 0);
+}
+
+struct begin {
+	const char *bytes;
+	int n;
+	const char *says; /* NULL: it is text */
+};
+#define BEGIN(text, says) { text, sizeof text - 1, says }
+
+static const struct begin begins[] = {
+	BEGIN("\x88\xd8\x34\x01\1\0\0\0", "a file of tokens with llm.c's header, not text: use"),
+	BEGIN("\xa1\xd9\x34\x01\7\0\0\0", "a file of tokens with llm.c's header"),
+	BEGIN("\x93NUMPY\1\0", "an array of NumPy"),
+	BEGIN("\x28\xb5\x2f\xfd$", "compressed by zstd"),
+	BEGIN("PK\3\4", "a zip archive"),
+	BEGIN("PAR1", "a Parquet file"),
+	BEGIN("\xff\xfeh\0e\0", "UTF-16"),
+	BEGIN("some words\0and more", "binary (byte 10 is zero), not text: use [data]"),
+	BEGIN("{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "JSON, not text: write its"),
+	BEGIN("\xef\xbb\xbf\r\n[\n { \"a\\\"b\" :", "JSON"),
+	BEGIN("{\"text\"", NULL),
+	BEGIN("{\n\tint x = 1;\n}\n", NULL),
+	BEGIN("{\"a\", \"b\"}", NULL),
+	BEGIN("[1] \"A title\": a page", NULL),
+	BEGIN("[", NULL),
+	BEGIN("{\"\\", NULL),
+	BEGIN("BZ", NULL),
+	BEGIN("na\xefve in Latin-1", NULL),
+	BEGIN("\xef\xbb\xbfin UTF-8", NULL),
+};
+
+static void what_is_no_text_is_refused_with_what_to_use_I7(void **state)
+{
+	const char *const o[] = { "path", in_dir("begin"), NULL };
+	const char *const any[] = { "path", in_dir("begin"), "content", "any", NULL };
+	const char *const second[] = { "path", in_dir("begi*"), NULL };
+	struct data d;
+	(void)state;
+	write_file("begi0", "a text before it", 16);
+	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+		const struct begin *b = &begins[i];
+		write_file("begin", b->bytes, (size_t)b->n);
+		test_clear(host);
+		int rc = data_open(&d, "data/text", o);
+		if (rc != (b->says ? ZR_EINVAL : ZR_OK) ||
+		    (b->says && !strstr(test_error(host), b->says)) ||
+		    (b->says && !strstr(test_error(host), "begin: is ")))
+			fail_msg("%.20s: %d: %s", b->bytes, rc, test_error(host));
+		if (!rc)
+			data_close(&d);
+		assert_int_equal(data_open(&d, "data/text", second), b->says ? ZR_EINVAL : ZR_OK);
+		if (!b->says)
+			data_close(&d);
+		assert_int_equal(data_open(&d, "data/text", any), ZR_OK);
+		assert_int_equal(info_of(&d).train_tokens, b->n);
+		data_close(&d);
+	}
 }
 
 static void bytes_are_tokens_and_back(void **state)
@@ -174,7 +233,8 @@ static void write_gz(const char *name, int n, int cut)
 
 static void compressed_text_is_the_same_text(void **state)
 {
-	const char *const plain[] = { "path", in_dir("text"), NULL }, *const gz[] = { "path", in_dir("text.gz"), NULL };
+	const char *const plain[] = { ANY, "path", in_dir("text"), NULL };
+	const char *const gz[] = { ANY, "path", in_dir("text.gz"), NULL };
 	static int32_t want[64];
 	struct data a, b;
 	int step;
@@ -199,9 +259,10 @@ static void compressed_text_is_the_same_text(void **state)
 /* 64 MiB of zeros are 64 KiB: they are counted before memory is taken, and no further than the limit. */
 static void what_expands_beyond_the_limit_is_refused_I7(void **state)
 {
-	const char *const o[] = { "path", in_dir("zeros.gz"), "max_bytes", "1M", NULL };
-	const char *const as_large[] = { "path", in_dir("zeros.gz"), "max_bytes", "64M", NULL };
-	const char *const both[] = { "path", in_dir("zeros.gz"), "val_path", in_dir("zeros.gz"), "max_bytes", "64M", NULL };
+	const char *const o[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "1M", NULL };
+	const char *const as_large[] = { ANY, "path", in_dir("zeros.gz"), "max_bytes", "64M", NULL };
+	const char *const both[] = { ANY, "path", in_dir("zeros.gz"), "val_path", in_dir("zeros.gz"),
+				     "max_bytes", "64M", NULL };
 	static const char zeros[1 << 20];
 	struct data d;
 	gzFile f;
@@ -225,7 +286,7 @@ static void what_expands_beyond_the_limit_is_refused_I7(void **state)
 
 static void a_damaged_gz_is_refused(void **state)
 {
-	const char *const o[] = { "path", in_dir("text.gz"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text.gz"), NULL };
 	struct data d;
 	FILE *f;
 	(void)state;
@@ -248,7 +309,7 @@ static void a_damaged_gz_is_refused(void **state)
 #else
 static void without_zlib_a_gz_is_refused_with_what_to_install_I7(void **state)
 {
-	const char *const o[] = { "path", in_dir("text.gz"), NULL };
+	const char *const o[] = { ANY, "path", in_dir("text.gz"), NULL };
 	struct data d;
 	(void)state;
 	write_file("text.gz", "\037\213\010\000compressed", 14);
@@ -267,6 +328,7 @@ int main(void)
 		cmocka_unit_test(val_path_leaves_all_of_path_for_training),
 		cmocka_unit_test(short_or_empty_text_is_refused),
 		cmocka_unit_test(refused_memory_is_an_error_and_leaves_nothing),
+		cmocka_unit_test(what_is_no_text_is_refused_with_what_to_use_I7),
 		cmocka_unit_test(bytes_are_tokens_and_back),
 #ifdef HAVE_ZLIB
 		cmocka_unit_test(compressed_text_is_the_same_text),
