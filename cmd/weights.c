@@ -77,7 +77,7 @@ static int begin_with(struct zr_session *s, const struct zr_model_json *config,
 	const struct zr_section *model = s->setup->model.section;
 	const struct zr_pretrained_v1 *v;
 	struct zr_tensor_files *f = NULL;
-	char unknown[400];
+	char unknown[400], named[400];
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
@@ -85,6 +85,9 @@ static int begin_with(struct zr_session *s, const struct zr_model_json *config,
 	if (*unknown && s->setup->process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s",
 			config->path, model->plugin->desc->id, unknown);
+	zr_pretrained_named(config, v, model, named, sizeof named);
+	if (*named && s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);
 	rc = zr_tensor_files_open(model->path, &s->setup->layout, v->prefix, v->ignored, &f, err);
 	if (!rc)
 		rc = zr_session_begin(s, zr_tensor_files_read, f, err);

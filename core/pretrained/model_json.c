@@ -191,7 +191,9 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 	const json_t *v = lookup(s->f->root, k->name);
 	char text[VALUE] = "";
 	int rc = 0;
-	if (!concerns(k, s->f->type) || json_is_null(v) || (!v && !k->def))
+	if (k->flags & ZR_KEY_NAMED || !concerns(k, s->f->type))
+		return 0;
+	if (json_is_null(v) || (!v && !k->def))
 		return 0;
 	if (!v)
 		return use_text(s, k, k->def);
@@ -260,4 +262,41 @@ void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretra
 	json_object_foreach(f->root, key, value)
 		if (!is_known(v, key) && !json_is_null(value) && at < size)
 			at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", key);
+}
+
+/* "KEY = VALUE (here OPTION = VALUE)" where these differ; returns its length. */
+static size_t name_key(const struct zr_model_json *f, const struct zr_config_key *k,
+		       const struct zr_section *model, char *out, size_t size)
+{
+	const json_t *v = lookup(f->root, k->name);
+	const struct zr_opt *o = k->option ? zr_table_find(&model->table, k->option) : NULL;
+	char text[VALUE], here[VALUE];
+	if (!(k->flags & ZR_KEY_NAMED) || !o || !concerns(k, f->type))
+		return 0;
+	if (json_is_null(v) || (!v && !k->def))
+		return 0;
+	snprintf(text, sizeof text, "%s", v ? "" : k->def);
+	if (v)
+		text_of(v, text);
+	zr_value_format(o, model->opts, here, sizeof here);
+	if (same(text, strlen(text), here))
+		return 0;
+	return (size_t)snprintf(out, size, "%s = %s (here %s = %s), ", k->name, text, o->name,
+				here);
+}
+
+void zr_pretrained_named(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,
+			 const struct zr_section *model, char *out, size_t size)
+{
+	const json_t *pad = json_object_get(f->root, "pad_token_id");
+	size_t at = 0;
+	*out = 0;
+	for (uint32_t i = 0; i < v->n_keys && at < size; i++)
+		at += name_key(f, key_at(v, i), model, out + at, size - at);
+	if (json_is_integer(pad) && json_integer_value(pad) >= 0 && at < size)
+		at += (size_t)snprintf(out + at, size - at, "pad_token_id = %lld (here a token "
+				       "like any other: its embedding is trained), ",
+				       (long long)json_integer_value(pad));
+	if (at > 2 && at < size)
+		out[at - 2] = 0;
 }

@@ -135,6 +135,9 @@ struct zr_model_v1 {
  * any. */
 
 #define ZR_KEY_ASK 1u /* the host also calls accepts() */
+/* The option does not get the value: it is for the INI to decide. Where the two differ a line says
+ * what the file has and what counts. */
+#define ZR_KEY_NAMED 2u
 
 /* A key of config.json. A null value counts as a missing key, unless `values` contains null.
  * GROWABLE by key_stride. */

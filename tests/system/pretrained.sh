@@ -113,6 +113,21 @@ edit 'red_\\u001bm' true
 train red
 like "a terminal obeys none of them" "$(cat red.err)" 'leaves alone: red_ m$'
 
+# ---- what training does not follow is said ----
+fresh
+train silent
+is "nothing is not followed" "$(grep -c 'not followed' silent.err)" 0
+sed -i 's/"\(attn\|embd\)_pdrop": 0,/"\1_pdrop": 0.10,/; /resid_pdrop/d
+	s/"n_layer": 2/"n_layer": 2, "pad_token_id": 5/' dir/config.json
+train named
+is "what is not followed changes nothing" "$(digest named)" "$(digest one)"
+like "I7: but is said, a missing key as well" "$(cat named.err)" '^zeroth: model: dir/config.json: '\
+'not followed: resid_pdrop = 0.1 \(here dropout = 0\), embd_pdrop = 0.1 \(here dropout = 0\), '\
+'attn_pdrop = 0.1 \(here dropout = 0\), '\
+'pad_token_id = 5 \(here a token like any other: its embedding is trained\)$'
+train followed -o model.dropout=0.1
+like "what the INI does too is not" "$(cat followed.err)" 'not followed: pad_token_id'
+
 # ---- tensors ----
 broken() { # broken NAME TEXT
 	rm -rf no

@@ -26,9 +26,9 @@ static const struct zr_config_key keys[] = {
 	/* of training, where the INI decides, and of what is not the language model */
 	{ .name = "n_ctx" },
 	{ .name = "initializer_range" },
-	{ .name = "resid_pdrop" },
-	{ .name = "embd_pdrop" },
-	{ .name = "attn_pdrop" },
+	{ .name = "resid_pdrop", .option = "dropout", .def = "0.1", .flags = ZR_KEY_NAMED },
+	{ .name = "embd_pdrop", .option = "dropout", .def = "0.1", .flags = ZR_KEY_NAMED },
+	{ .name = "attn_pdrop", .option = "dropout", .def = "0.1", .flags = ZR_KEY_NAMED },
 	{ .name = "summary_type" },
 	{ .name = "summary_use_proj" },
 	{ .name = "summary_activation" },
