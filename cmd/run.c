@@ -216,16 +216,32 @@ static int loop(struct run *r, struct zr_error *err)
 	return rc;
 }
 
-/* Bytes that this rank receives in one step by the recorded programs and by the exchange at the
- * boundary. */
+/* Bytes that others send to this rank in an update. */
+static uint64_t update_bytes(const struct zr_setup *s)
+{
+	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
+	uint64_t sum = 0;
+	for (const struct zr_instr *i = p->instr; i < p->instr + p->n; i++) {
+		const struct zr_operand *o = p->operand + i->first;
+		uint64_t others = (uint64_t)zr_group_ranks(s, i->group) - 1;
+		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
+			continue;
+		for (int64_t k = 0; k < i->blocks; k++)
+			sum += i->number == ZR_COMM_ALL_GATHER	? others * o[2 * k].bytes :
+			       i->root != s->process.rank	? o[2 * k + 1].bytes :
+								  0;
+	}
+	return sum;
+}
+
+/* Bytes that this rank receives in one step. */
 static uint64_t received_plan(const struct zr_setup *s)
 {
 	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) *
 			 (uint64_t)(s->batch.accumulation - 1);
-	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary) +
-			    s->plan.partial.received + s->plan.whole.received;
-	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) +
-	       zr_program_bytes(&s->program[ZR_PROG_UPDATE]) + exchange;
+	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
+	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
+	       exchange;
 }
 
 static uint64_t planned(const struct zr_setup *s)
@@ -418,10 +434,9 @@ static int check_export(const struct run *r, struct zr_error *err)
 	return !exports(r) || r->setup->types.dtype != ZR_F32 ?
 		       0 :
 		       zr_config_blame(
-			       r->cfg, "zero", ZR_EINVAL,
+			       r->cfg, "zero", ZR_EINVAL, err,
 			       "gather_16bit_weights_on_model_save needs a [precision] of 16 bits; "
-			       "model.safetensors has the weights in fp32",
-			       err);
+			       "model.safetensors has the weights in fp32");
 }
 
 /* Writes all that a training leaves at its end, except the summary. */
@@ -458,11 +473,10 @@ static int leave_out(struct run *r, struct zr_error *err)
 		return 0;
 	if (!any || !zr_config_model_json(r->cfg))
 		return zr_config_blame(
-			r->cfg, "checkpoint", ZR_EINVAL,
+			r->cfg, "checkpoint", ZR_EINVAL, err, "%s",
 			any ? "save = trainable needs [model] path: what is left out must be "
 			      "somewhere else" :
-			      "save = trainable leaves nothing out: there is no [train] freeze",
-			err);
+			      "save = trainable leaves nothing out: there is no [train] freeze");
 	int rc = zr_weights_begin(r->session, err);
 	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
 }

@@ -115,7 +115,7 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 	if (!it->failed.code)
 		snprintf(text, sizeof text, "%s failed with code %d and no text", doing, code);
 	if (it->process->cfg && (code == ZR_EINVAL || code == ZR_ENOTSUP))
-		return zr_config_blame(it->process->cfg, topic(it), code, text, err);
+		return zr_config_blame(it->process->cfg, topic(it), code, err, "%s", text);
 	return zr_err(err, code, "[%s] %s", topic(it), text);
 }
 

@@ -107,33 +107,25 @@ static int64_t cores(void)
 	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-static int64_t largest_unit(const struct zr_setup *s)
-{
-	int64_t most = 0;
-	for (int32_t u = 0; s->layout.n_units && u < s->model_units; u++)
-		if (zr_model_unit(s, u) > most)
-			most = zr_model_unit(s, u);
-	return most;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 	return x < y ? -1 : x > y;
 }
 
-static int64_t typical_unit(const struct zr_setup *s)
+/* Of the units that the model declares, once there is a layout. */
+static void size_units(const struct zr_setup *s, struct zr_facts *f)
 {
 	int32_t n = s->layout.n_units ? s->model_units : 0;
-	int64_t *size = n > 0 ? malloc((size_t)n * sizeof *size) : NULL, middle = 0;
-	for (int32_t u = 0; size && u < n; u++)
+	int64_t *size = n > 0 ? malloc((size_t)n * sizeof *size) : NULL;
+	if (!size)
+		return;
+	for (int32_t u = 0; u < n; u++)
 		size[u] = zr_model_unit(s, u);
-	if (size) {
-		qsort(size, (size_t)n, sizeof *size, by_value);
-		middle = size[n / 2];
-	}
+	qsort(size, (size_t)n, sizeof *size, by_value);
+	f->largest_unit = size[n - 1];
+	f->typical_unit = size[n / 2];
 	free(size);
-	return middle;
 }
 
 /* The learning rate of all parameter groups, NaN where they differ. */
@@ -149,8 +141,8 @@ static double common_lr(const struct zr_setup *s)
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
 	int64_t share = cores() / zr_machine_ranks(s);
-	return (struct zr_facts){
-		.size = sizeof(struct zr_facts),
+	struct zr_facts f = {
+		.size = sizeof f,
 		.world = s->process.world,
 		.workers = s->process.pool ? zr_pool_size(s->process.pool) : (int32_t)(share > 1 ? share : 1),
 		.vocabulary = s->data_info.vocabulary,
@@ -159,10 +151,10 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.lr = common_lr(s),
 		.memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
 		.parameters = s->layout.blocks * ZR_BLOCK,
-		.largest_unit = largest_unit(s),
-		.typical_unit = typical_unit(s),
 		.gather_legs = zr_route_of_split(s).n,
 	};
+	size_units(s, &f);
+	return f;
 }
 
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err)
@@ -224,13 +216,15 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	if (!s->device_comm || v->mem & ZR_MEM_HOST)
 		return 0;
 	if (s->device_info.host_access)
-		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, "plugin: it moves memory of GPUs, and this device has none", err);
+		return zr_config_blame(s->cfg, "comm", ZR_EINVAL, err,
+				       "plugin: it moves memory of GPUs, and this device has none");
 	s->two_comms = 1;
 	if (s->mode != ZR_SETUP_TRAIN)
 		return zr_setup_resolve(s, "comm.host", err);
 	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", sizeof(struct zr_comm_v1), err);
 	if (!rc && ((const struct zr_comm_v1 *)s->host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
-		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, "plugin: it does not move host memory", err);
+		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, err,
+				     "plugin: it does not move host memory");
 	return rc;
 }
 
@@ -238,12 +232,11 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 static int start_comm(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, "comm");
-	struct zr_facts facts = facts_of(s);
 	if (s->process.world == 1)
 		return 0;
 	if (!sec)
 		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
-	int rc = zr_config_resolve(s->cfg, "comm", &facts, err);
+	int rc = zr_setup_resolve(s, "comm", err);
 	if (rc)
 		return rc;
 	if (s->mode == ZR_SETUP_TRAIN)
@@ -278,7 +271,8 @@ static int start_host_device(struct zr_setup *s, struct zr_error *err)
 	if (zr_instance_failed(&s->host_device, rc, "info", err))
 		return rc;
 	if (!info.unified && !info.host_ops)
-		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, "plugin: it does not compute on host memory", err);
+		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, err,
+				       "plugin: it does not compute on host memory");
 	return take_ops(&s->host_device, &s->host_ops, err);
 }
 
@@ -287,9 +281,7 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, "device");
 	struct zr_facts facts = facts_of(s);
-	if (!sec)
-		return zr_err(err, ZR_EINVAL, "no [device] section and no default for it");
-	int rc = zr_config_resolve(s->cfg, "device", &facts, err);
+	int rc = zr_setup_resolve(s, "device", err);
 	if (rc)
 		return rc;
 	const struct zr_opt *threads = zr_table_find(&sec->table, "threads");

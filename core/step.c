@@ -21,14 +21,17 @@ double zr_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void prepare_call(struct zr_session *s, int training, int64_t slot)
+/* The micro-batch that comes next is the `slot`-th of the global batch. */
+static void prepare(struct zr_session *s, int split, int64_t slot)
 {
 	struct zr_setup *p = s->setup;
 	char *batch = s->region[ZR_R_BATCH];
 	double rows = (double)(p->batch.micro * p->batch.length);
+	s->split = split;
+	s->slot = slot;
 	s->call = (struct zr_layer_call){
 		.size = sizeof s->call,
-		.training = training,
+		.training = split == ZR_SPLIT_TRAIN,
 		.dtype = p->types.dtype,
 		.batch = p->batch.micro,
 		.length = p->batch.length,
@@ -59,14 +62,6 @@ static void clear_boundary(struct zr_session *s, int stop)
 	s->boundary.bad_tensor = INT64_MAX;
 	s->boundary.stop = stop;
 	s->boundary.check = programs_hash(s->setup);
-}
-
-/* The micro-batch that comes next is the `slot`-th of the global batch. */
-static void prepare(struct zr_session *s, int split, int64_t slot)
-{
-	s->split = split;
-	s->slot = slot;
-	prepare_call(s, split == ZR_SPLIT_TRAIN, slot);
 }
 
 static int run_micro_batches(struct zr_session *s, struct zr_error *err)
@@ -217,7 +212,7 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 	const struct zr_model_v1 *model = p->model.vtbl;
 	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
 		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits", p->model.section->plugin->desc->id);
-	prepare_call(s, 0, 0);
+	prepare(s, ZR_SPLIT_VAL, 0);
 	s->given = tokens;
 	s->call.batch = 1;
 	s->call.length = n;

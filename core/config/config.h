@@ -115,9 +115,10 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 /* "file.ini:12" or "-o" or "defaults.ini:3" or "default" or "auto" of a value: for messages. NULL if unknown. */
 const char *zr_config_source(const struct zr_config *cfg, const char *section, const char *key);
 
-/* Fails with the place before what a plugin said: that of the first option it mentions and someone gave, else of its
- * section. */
-int zr_config_blame(const struct zr_config *cfg, const char *section, int code, const char *text, struct zr_error *err);
+/* Fails with the place of the first given option that the text names, else of the section. */
+int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
+		    struct zr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* Every section and value as INI text, sources as comments if `sources`. */
 int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
@@ -125,7 +126,10 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources);
 const char *zr_config_plugin_text(const struct zr_config *cfg, const struct zr_section *s);
 
 /* Whether the section may give the option: not what [optimizer.NAME] shares with the section that it is like. */
-int zr_section_gives(const struct zr_section *s, const struct zr_opt *o);
+static inline int zr_section_gives(const struct zr_section *s, const struct zr_opt *o)
+{
+	return !s->like || o->flags & ZR_O_GROUP;
+}
 
 /* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or the installed one. */
 const char *zr_data_dir(void);

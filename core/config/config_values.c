@@ -104,16 +104,17 @@ static int has_word(const char *text, const char *word)
 	return 0;
 }
 
-int zr_section_gives(const struct zr_section *s, const struct zr_opt *o)
+int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
+		    struct zr_error *err, const char *fmt, ...)
 {
-	return !s->like || o->flags & ZR_O_GROUP;
-}
-
-int zr_config_blame(const struct zr_config *cfg, const char *section, int code, const char *text, struct zr_error *err)
-{
+	char text[1200];
+	va_list ap;
 	const struct zr_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o;
 	const char *place = NULL;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
 	for (uint32_t i = 0; !place && (o = zr_table_next(&p->s.table, 0, &i));)
 		for (int j = 0; !place && j < cfg->n_given; j++)
 			if (*zr_part_source(p, o) == cfg->given[j].place && has_word(text, o->name))
@@ -131,18 +132,14 @@ static int check_resolved(const struct zr_config *cfg, struct zr_part *p, const 
 	const struct zr_opt *o;
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));) {
 		struct zr_error e = { 0 };
-		char text[1200];
 		int still = zr_value_is_auto(o, p->s.opts);
 		if (!was_auto[i - 1] || (still && o->flags & ZR_O_STAYS_AUTO))
 			continue;
-		if (!still && !zr_value_check(o, p->s.opts, &e)) {
-			*zr_part_source(p, o) = "auto";
-			continue;
-		}
-		snprintf(text, sizeof text, "%s%s%s", o->name,
-			 still ? ": `auto` could not be resolved; " : " = auto: ",
-			 still ? "give a value" : e.text);
-		return zr_config_blame(cfg, p->s.name, ZR_EINVAL, text, err);
+		if (still || zr_value_check(o, p->s.opts, &e))
+			return zr_config_blame(cfg, p->s.name, ZR_EINVAL, err, "%s%s%s", o->name,
+					       still ? ": `auto` could not be resolved; give a value" :
+						       " = auto: ", e.text);
+		*zr_part_source(p, o) = "auto";
 	}
 	return 0;
 }
@@ -153,11 +150,10 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 	struct zr_process process = { .world = facts->world, .local_world = facts->world, .cfg = cfg };
 	struct zr_instance it;
 	const struct zr_opt *o;
-	uint8_t *was_auto;
 	int rc = 0;
 	if (!p || !p->s.plugin)
 		return zr_err(err, ZR_EINTERNAL, "no section [%s] to resolve", section);
-	was_auto = calloc(p->s.table.n + 1u, 1);
+	uint8_t *was_auto = calloc(p->s.table.n + 1u, 1);
 	if (!was_auto)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	for (uint32_t i = 0; (o = zr_table_next(&p->s.table, 0, &i));)
@@ -166,8 +162,7 @@ int zr_config_resolve(struct zr_config *cfg, const char *section, const struct z
 	it.host.workers = facts->workers;
 	if (p->s.plugin->desc->resolve)
 		rc = zr_instance_failed(&it, p->s.plugin->desc->resolve(&it.host, facts, p->s.opts), "resolve", err);
-	if (!rc)
-		rc = check_resolved(cfg, p, was_auto, err);
+	rc = rc ? rc : check_resolved(cfg, p, was_auto, err);
 	if (!rc && p->s.plugin->desc->check)
 		rc = zr_instance_failed(&it, p->s.plugin->desc->check(&it.host, p->s.opts), "check", err);
 	free(was_auto);

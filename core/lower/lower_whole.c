@@ -137,11 +137,13 @@ static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owne
 	}
 }
 
+/* From the owner's own group: others hold the same. */
 static void bring(struct zr_lowering *l, int32_t tensor, int owner)
 {
-	for (int r = 0; r < l->s->process.world; r++)
-		if (zr_whole_brings(l->s, l->s->layout.tensor[tensor].unit, r, owner))
-			bring_part(l, tensor, r, owner);
+	int32_t unit = l->s->layout.tensor[tensor].unit;
+	int n = (int)zr_group_ranks(l->s, l->s->groups[unit].state), first = owner / n * n;
+	for (int r = first; r < first + n; r++)
+		bring_part(l, tensor, r, owner);
 }
 
 static void update(struct zr_lowering *l, int32_t tensor)

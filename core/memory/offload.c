@@ -26,9 +26,11 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	if (o->info.direct && !v->map)
 		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function map; mend the plugin", o->it.section->plugin->path);
 	if (o->info.direct && s->device_info.unified)
-		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL,
-				       "plugin: device and host are one memory here, so this moves nothing: give the device a memory of its own "
-				       "([device] memory = ...), choose a plugin for disk or take the section out", err);
+		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL, err,
+				       "plugin: device and host are one memory here, so this moves "
+				       "nothing: give the device a memory of its own ([device] "
+				       "memory = ...), choose a plugin for disk or take the "
+				       "section out");
 	return 0;
 }
 
@@ -65,9 +67,10 @@ static int check_names(const struct zr_setup *s, struct zr_error *err)
 		for (int k = 0; k < ZR_OFFLOADS; k++)
 			known |= !strcmp(name, offload_sections[k]);
 		if (!known)
-			return zr_config_blame(s->cfg, name, ZR_EINVAL,
-					       "plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], "
-					       "[offload.param] and [offload.activation]", err);
+			return zr_config_blame(s->cfg, name, ZR_EINVAL, err,
+					       "plugin: nothing lies in a section of this name; "
+					       "there are [offload.optimizer], [offload.gradient], "
+					       "[offload.param] and [offload.activation]");
 	}
 	return 0;
 }

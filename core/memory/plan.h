@@ -117,7 +117,6 @@ struct zr_partial_plan {
 	uint32_t width;                       /* sums per tensor: the most of any optimizer */
 	uint64_t sums, totals, call, arrived; /* bytes from the start of ZR_R_HOST: [n_tensors][width] exact, as doubles; those
 					       * of one call; what ranks exchange */
-	uint64_t received;                    /* bytes from other ranks in one update */
 };
 
 /* Tensors that are updated as whole matrices; the w-th of them by rank w modulo their number. */
@@ -126,7 +125,6 @@ struct zr_whole_plan {
 	int64_t chunk;          /* blocks that travel at a time */
 	uint64_t work, message; /* bytes from the start of ZR_R_WHOLE, where the matrix is */
 	uint64_t work_bytes;
-	uint64_t received;      /* bytes from other ranks in one update */
 };
 
 struct zr_plan {

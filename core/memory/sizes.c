@@ -45,16 +45,6 @@ static int64_t held_in_param(const struct zr_setup *s, const struct zr_unit_memo
 	return g->param == ZR_GROUP_SELF ? s->mesh.group[g->state].rank * m->held.per : 0;
 }
 
-/* A compute copy in the type of the compute, and what of it is held: inside it, or apart. */
-static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
-{
-	struct zr_unit_memory *m = &p->unit[unit];
-	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
-	int32_t type = zr_unit_dtype(s, unit);
-	m->param = take(p, region, m->param_per, type);
-	m->held_copy = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) : inside(m->param, held_in_param(s, m, unit), type);
-}
-
 /* In fp32 the master serves as the compute copy wherever both are split alike and in the same tier. */
 static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
@@ -73,13 +63,20 @@ static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		  together ? m->master : take(p, region, m->held.per, ZR_F32);
 }
 
-static void place_16(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+/* A compute copy in the type of the compute, and what of it is held: inside it, or apart. What is
+ * frozen has nothing else. */
+static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
 	struct zr_unit_memory *m = &p->unit[unit];
+	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
+	int32_t type = zr_unit_dtype(s, unit), kept = zr_unit_master(s, unit);
 	m->master = (struct zr_spot){ .region = ZR_R_MASTER };
-	if (s->types.master != ZR_MASTER_NONE)
-		m->master = take(p, ZR_R_MASTER, m->held.per, s->types.master == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
-	place_copy(s, p, unit);
+	if (kept != ZR_MASTER_NONE)
+		m->master = take(p, ZR_R_MASTER, m->held.per,
+				 kept == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
+	m->param = take(p, region, m->param_per, type);
+	m->held_copy = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) :
+						inside(m->param, held_in_param(s, m, unit), type);
 }
 
 static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
@@ -96,16 +93,11 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	m->counted = zr_share_of(u->blocks, world, zr_mesh_part(&s->mesh, s->state_group, rank));
 	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
 	m->offloaded = zr_unit_offloaded(s, unit);
-	if (s->frozen_unit[unit]) {
-		m->master = (struct zr_spot){ .region = ZR_R_MASTER };
-		place_copy(s, p, unit);
-		return;
-	}
-	if (zr_unit_dtype(s, unit) == ZR_F32)
+	if (zr_unit_dtype(s, unit) == ZR_F32 && !s->frozen_unit[unit])
 		place_fp32(s, p, unit);
 	else
-		place_16(s, p, unit);
-	if (s->mode == ZR_SETUP_SAMPLE)
+		place_copy(s, p, unit);
+	if (s->mode == ZR_SETUP_SAMPLE || s->frozen_unit[unit])
 		return;
 	m->grad = take(p, ZR_R_GRAD, m->held.per, ZR_F32);
 	if (s->program[ZR_PROG_LAST_MICRO].own_sums) /* a buffer, when that is lowered */
@@ -229,12 +221,11 @@ static int ask_sums(const struct zr_setup *s, const char *section, const char *n
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof *v, err);
-	char text[512];
 	*sums = v && v->sums ? v->sums(sec->opts) : NULL;
 	if (!*sums || !needs)
 		return 0;
-	snprintf(text, sizeof text, "sums: %s would add nothing: %s, or sums = ordered", *sums, needs);
-	return zr_config_blame(s->cfg, section, ZR_EINVAL, text, err);
+	return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
+			       "sums: %s would add nothing: %s, or sums = ordered", *sums, needs);
 }
 
 /* Another order than that of the ranks is for who gave up, by reduction = local, that bits do not depend on their number. */
@@ -265,7 +256,7 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
-	uint64_t at = 0;
+	uint64_t at = 0, groups = (uint64_t)s->n_param_groups;
 	if (s->mode != ZR_SETUP_SAMPLE && s->types.master != ZR_MASTER_FP32)
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
 	if (s->device_info.host_ops)
@@ -274,38 +265,27 @@ static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint6
 		p->region[ZR_R_LOGITS].bytes = (uint64_t)s->decl.vocabulary * 4;
 		return;
 	}
-	p->measure.sumsq = at;
-	at += sums ? zr_up(blocks * 8, 64) : 0;
-	p->measure.nonfinite = at;
-	at += sums ? zr_up(blocks * 4, 64) : 0;
-	p->measure.scalars = at;
-	at += updates ? zr_up((uint64_t)s->n_param_groups * sizeof(struct zr_scalars), 64) : 0;
-	p->measure.partials = at;
-	at += updates ? p->partial.arrived - p->partial.call : 0;
+	p->measure.sumsq = zr_room(&at, sums ? blocks * 8 : 0);
+	p->measure.nonfinite = zr_room(&at, sums ? blocks * 4 : 0);
+	p->measure.scalars = zr_room(&at, updates ? groups * sizeof(struct zr_scalars) : 0);
+	p->measure.partials = zr_room(&at, updates ? p->partial.arrived - p->partial.call : 0);
 	p->region[ZR_R_MEASURE].bytes = at;
 }
 
 static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
 {
 	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0, host = 0;
-	p->tokens = at;
-	at += zr_up(rows * 4, 64);
-	p->targets = at;
-	at += zr_up(rows * 4, 64);
-	p->loss_rows = at;
-	at += zr_up(rows * 4, 64);
-	p->loss_sum = at;
-	at += 64;
+	uint64_t ranks = (uint64_t)s->process.world + 1; /* with what this one says */
+	p->tokens = zr_room(&at, rows * 4);
+	p->targets = zr_room(&at, rows * 4);
+	p->loss_rows = zr_room(&at, rows * 4);
+	p->loss_sum = zr_room(&at, sizeof(double));
 	p->region[ZR_R_BATCH].bytes = at;
-	p->host_batch = host;
-	host += s->device_info.host_access ? 0 : at;
+	p->host_batch = zr_room(&host, s->device_info.host_access ? 0 : at);
 	if (s->mode != ZR_SETUP_SAMPLE) {
-		p->sumsq = host;
-		host += zr_up(blocks * 8, 64);
-		p->nonfinite = host;
-		host += zr_up(blocks * 4, 64);
-		p->exchange = host;
-		host += zr_up(sizeof(struct zr_boundary) * ((uint64_t)s->process.world + 1), 64);
+		p->sumsq = zr_room(&host, blocks * 8);
+		p->nonfinite = zr_room(&host, blocks * 4);
+		p->exchange = zr_room(&host, sizeof(struct zr_boundary) * ranks);
 		host = zr_partial_place(s, &p->partial, host);
 	}
 	p->region[ZR_R_HOST].bytes = host;

@@ -125,25 +125,20 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 	return zr_instance_failed(&p->device, rc, "copy", s->err);
 }
 
-/* Between memories: beside the computing where the device can; idle: nothing that was enqueued uses them. */
-static int start_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes, int idle, uint64_t *ticket)
+int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to,
+		  const void *from, uint64_t bytes, int idle, uint64_t *ticket)
 {
-	struct zr_setup *p = s->setup;
-	const struct zr_device_v1 *dev = p->device.vtbl;
+	struct zr_inst *it = s->setup->device.inst;
+	const struct zr_device_v1 *dev = s->setup->device.vtbl;
+	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start &&
+		     dev->copy_wait;
 	int now = idle && ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	*ticket = 0;
-	if (!ZR_HAS(dev, struct zr_device_v1, copy_wait) || !dev->copy_start || !dev->copy_wait)
+	if (!beside || s->pageable[from_region] || s->pageable[to_region])
 		return zr_copy(s, to, from, bytes);
-	int rc = now ? dev->copy_now(p->device.inst, to, from, bytes, ticket) : dev->copy_start(p->device.inst, to, from, bytes, ticket);
-	return zr_instance_failed(&p->device, rc, now ? "copy_now" : "copy_start", s->err);
-}
-
-int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to, const void *from, uint64_t bytes, int idle,
-		  uint64_t *ticket)
-{
-	*ticket = 0;
-	return s->pageable[from_region] || s->pageable[to_region] ? zr_copy(s, to, from, bytes) :
-								    start_copy(s, to, from, bytes, idle, ticket);
+	int rc = now ? dev->copy_now(it, to, from, bytes, ticket) :
+		       dev->copy_start(it, to, from, bytes, ticket);
+	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", s->err);
 }
 
 int zr_copied(struct zr_session *s, uint64_t ticket)

@@ -29,8 +29,8 @@ int zr_put(struct zr_session *s, struct zr_spot to, const void *from, uint64_t b
 
 /* Starts a copy between regions; zr_copied ends it. idle: nothing that was enqueued on the device
  * uses either. */
-int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to, const void *from, uint64_t bytes, int idle,
-		  uint64_t *ticket);
+int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to,
+		  const void *from, uint64_t bytes, int idle, uint64_t *ticket);
 int zr_copied(struct zr_session *s, uint64_t ticket);
 
 int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes); /* between host and device, done on return */

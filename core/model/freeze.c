@@ -10,13 +10,6 @@
 
 #include "core/setup.h"
 
-static int bad(const struct zr_setup *s, struct zr_error *err, const char *what, const char *which)
-{
-	char text[768];
-	snprintf(text, sizeof text, what, which);
-	return zr_config_blame(s->cfg, "train", ZR_EINVAL, text, err);
-}
-
 static size_t count_tensors(const struct zr_model_decl *m)
 {
 	size_t n = 0;
@@ -32,14 +25,16 @@ static int freeze(struct zr_setup *s, const char *word, size_t len, struct zr_er
 	char pattern[ZR_PATTERN];
 	size_t n = 0, fits = 0;
 	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
-		return bad(s, err, "freeze: a pattern %s", "of more than 255 bytes");
+		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+				       "freeze: a pattern of more than %d bytes", ZR_PATTERN - 1);
 	for (uint32_t u = 0; u < s->decl.n_units; u++)
 		for (uint32_t i = 0; i < zr_unit_at(&s->decl, u)->n_tensors; i++, n++)
 			if (!fnmatch(pattern, zr_tensor_at(&s->decl, zr_unit_at(&s->decl, u), i)->name, 0)) {
 				s->frozen[n] = 1;
 				fits++;
 			}
-	return fits ? 0 : bad(s, err, "freeze: no tensor has a name like %s", pattern);
+	return fits ? 0 : zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+					  "freeze: no tensor has a name like %s", pattern);
 }
 
 static int freeze_all(struct zr_setup *s, struct zr_error *err)
@@ -50,7 +45,9 @@ static int freeze_all(struct zr_setup *s, struct zr_error *err)
 	while (!rc && (word = zr_next_word(&list, &len)))
 		rc = freeze(s, word, len, err);
 	if (!rc && !memchr(s->frozen, 0, count_tensors(&s->decl)))
-		rc = bad(s, err, "freeze: %s are frozen, so that nothing is left to train", "all tensors");
+		rc = zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+				     "freeze: all tensors are frozen, so that nothing is left to "
+				     "train");
 	return rc;
 }
 

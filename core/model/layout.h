@@ -53,6 +53,14 @@ static inline uint64_t zr_up(uint64_t n, uint64_t to)
 	return to ? (n + to - 1) / to * to : n;
 }
 
+/* Room for so many bytes from *end on, which it moves; where it begins. */
+static inline uint64_t zr_room(uint64_t *end, uint64_t bytes)
+{
+	uint64_t at = *end;
+	*end += zr_up(bytes, 64);
+	return at;
+}
+
 static inline uint64_t zr_max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;

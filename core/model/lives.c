@@ -86,56 +86,49 @@ struct part {
 	int32_t leaves; /* 1: it was written by a forward, and the policy has it wait in the other tier */
 };
 
-/* Uses between which a buffer has data, both included. */
-struct life {
-	uint64_t bytes;
-	int32_t first, last;
-};
-
-/* A buffer that leaves and returns: its lives before and after. */
-struct trip {
-	int32_t layer, saved;
-	int32_t gone, back;
-	uint64_t offloaded;
-};
-
 struct lives {
-	struct life *life;
-	int32_t n;
+	struct zr_activations *out;
+	int32_t *last;           /* [lives] the last use so far that reads it */
 	struct part (*layer)[2]; /* [n_layers] */
-	struct trip *trip;
-	int32_t n_trips;
-	uint64_t offloaded_bytes;
+	int32_t ahead;           /* hops of what returns, but for the last one */
 };
 
 static int32_t begin(struct lives *l, uint64_t bytes, int32_t use)
 {
-	l->life[l->n] = (struct life){ .bytes = bytes, .first = use, .last = use };
-	return l->n++;
+	l->last[l->out->n_lives] = use;
+	l->out->life_bytes[l->out->n_lives] = bytes;
+	return l->out->n_lives++;
 }
 
-/* After its last reader so far a buffer leaves beside the next use; beside the use before `reader` it returns. All that
- * leave do so in forward and return in backward: they are away together, each in a place of its own. */
+/* After its last reader so far a buffer leaves beside the next use; beside the use before `reader`
+ * it returns. What comes back in several hops takes the last one there: the others before that need
+ * no place. All that leave do so in forward and return in backward: they are away together, each in
+ * a place of its own. */
 static void leave(struct lives *l, int32_t layer, int32_t saved, int32_t reader)
 {
+	struct zr_activations *a = l->out;
 	struct part *part = &l->layer[layer][saved];
-	struct life *life = &l->life[part->life];
-	struct trip *trip = &l->trip[l->n_trips++];
-	*trip = (struct trip){ .layer = layer, .saved = saved, .gone = part->life, .offloaded = l->offloaded_bytes };
-	life->last++;
-	l->offloaded_bytes += life->bytes;
-	trip->back = part->life = begin(l, life->bytes, reader - 1);
+	struct zr_act_move m = { .use = l->last[part->life], .layer = layer, .saved = saved,
+				 .life = part->life, .offloaded = a->offloaded_bytes,
+				 .bytes = a->life_bytes[part->life] };
+	a->move[a->n_moves++] = m;
+	a->offloaded_bytes += m.bytes;
+	part->life = begin(l, m.bytes, reader - 1);
+	m.use = reader - 1 - l->ahead;
+	m.back = 1;
+	m.life = part->life;
+	a->move[a->n_moves++] = m;
 }
 
 static int32_t read(struct lives *l, int32_t layer, int32_t saved, const struct zr_use *use, int32_t number)
 {
 	struct part *part = &l->layer[layer][saved];
 	if (part->leaves && use->phase != ZR_FORWARD) {
-		if (number - l->life[part->life].last > ZR_ACT_NEAR)
+		if (number - l->last[part->life] > ZR_ACT_NEAR)
 			leave(l, layer, saved, number);
 		part->leaves = 0; /* once back it stays */
 	}
-	l->life[part->life].last = number;
+	l->last[part->life] = number;
 	return part->life;
 }
 
@@ -177,62 +170,40 @@ static int by_time(const void *a, const void *b)
 	return at != bt ? (at > bt) - (at < bt) : x->layer != y->layer ? x->layer - y->layer : x->saved - y->saved;
 }
 
-/* What comes back in several hops takes the last one beside the use before its reader: the others before that need no
- * place. */
-static void fill(const struct lives *l, const struct zr_setup *s, struct zr_activations *out)
+/* A life for each part that a use writes, and one for each return: of a layer's output and of what
+ * its forward saved. */
+static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_error *err)
 {
-	int32_t ahead = zr_route_move(s, 1).n - 1;
-	out->n_lives = l->n;
-	for (int32_t i = 0; i < l->n; i++)
-		out->life_bytes[i] = l->life[i].bytes;
-	for (int32_t i = 0; i < l->n_trips; i++) {
-		const struct trip *t = &l->trip[i];
-		const struct life *gone = &l->life[t->gone], *back = &l->life[t->back];
-		struct zr_act_move m = { .use = gone->last - 1, .layer = t->layer, .saved = t->saved, .life = t->gone,
-					 .offloaded = t->offloaded, .bytes = gone->bytes };
-		out->move[out->n_moves++] = m;
-		m.use = back->first - ahead;
-		m.back = 1;
-		m.life = t->back;
-		out->move[out->n_moves++] = m;
-	}
-	qsort(out->move, (size_t)out->n_moves, sizeof *out->move, by_time);
-}
-
-/* A life for each part that a use writes, and one for each return: of a layer's output and of what its forward saved. */
-static int allocate(struct lives *l, size_t layers, size_t uses, struct zr_activations *out, struct zr_error *err)
-{
+	struct zr_activations *a = l->out;
 	size_t lives = 2 * (uses + layers);
-	*l = (struct lives){ .life = calloc(lives, sizeof *l->life), .layer = calloc(layers, sizeof *l->layer),
-			     .trip = calloc(2 * layers, sizeof *l->trip) };
-	*out = (struct zr_activations){ .use = calloc(uses, sizeof *out->use), .move = calloc(4 * layers, sizeof *out->move),
-					.life_bytes = calloc(lives, sizeof *out->life_bytes) };
+	l->last = calloc(lives, sizeof *l->last);
+	l->layer = calloc(layers, sizeof *l->layer);
+	a->use = calloc(uses, sizeof *a->use);
+	a->move = calloc(4 * layers, sizeof *a->move);
+	a->life_bytes = calloc(lives, sizeof *a->life_bytes);
 	for (size_t i = 0; l->layer && i < layers; i++)
 		l->layer[i][OUT].life = l->layer[i][SAVED].life = -1;
-	return l->life && l->layer && l->trip && out->use && out->move && out->life_bytes ? 0 :
+	return l->last && l->layer && a->use && a->move && a->life_bytes ? 0 :
 		zr_err(err, ZR_ENOMEM, "out of memory while planning %zu uses", uses);
 }
 
 int zr_activation_place(const struct zr_setup *s, const struct zr_schedule *uses, int training, struct zr_activations *out,
 			struct zr_error *err)
 {
-	struct lives l;
-	struct zr_activations a;
-	int rc = allocate(&l, s->decl.n_layers, (size_t)uses->n, &a, err);
+	struct lives l = { .out = out, .ahead = zr_route_move(s, 1).n - 1 };
+	memset(out, 0, sizeof *out);
+	int rc = allocate(&l, s->decl.n_layers, (size_t)uses->n, err);
 	for (int32_t i = 0; !rc && i < uses->n; i++)
-		walk(&l, s, &uses->use[i], i, training ? s->act : NULL, &a.use[i]);
-	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !l.n_trips)
+		walk(&l, s, &uses->use[i], i, training ? s->act : NULL, &out->use[i]);
+	if (!rc && training && zr_offloaded(s, ZR_STORE_ACTIVATION) && !out->n_moves)
 		rc = zr_err(err, ZR_EINVAL, "[offload.activation] does nothing: with [activation] %s every activation stays, or returns at "
 			    "once; take the section out", s->activation.section->plugin->desc->id);
-	a.offloaded_bytes = l.offloaded_bytes;
+	free(l.last);
+	free(l.layer);
 	if (rc)
-		zr_activation_free(&a);
+		zr_activation_free(out);
 	else
-		fill(&l, s, &a);
-	*out = a;
-	void *scratch[] = { l.life, l.layer, l.trip };
-	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
-		free(scratch[i]);
+		qsort(out->move, (size_t)out->n_moves, sizeof *out->move, by_time);
 	return rc;
 }
 

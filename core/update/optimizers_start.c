@@ -41,28 +41,17 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 
 /* ---- which tensor belongs to which group ---- */
 
-static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *err, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static int bad_match(const struct zr_setup *s, int32_t group, struct zr_error *err, const char *fmt, ...)
-{
-	char text[768];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	return zr_config_blame(s->cfg, s->param_group[group].section->name, ZR_EINVAL, text, err);
-}
-
 /* Takes the tensors of one pattern that no group before has; counts them in *taken. */
 static int claim(struct zr_setup *s, int32_t group, const char *word, size_t len, int32_t *taken,
 		 struct zr_error *err)
 {
+	const char *section = s->param_group[group].section->name;
 	const struct zr_layout *l = &s->layout;
 	char pattern[ZR_PATTERN];
 	int32_t fits = 0;
 	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
-		return bad_match(s, group, err, "match: a pattern of more than %d bytes",
-				 ZR_PATTERN - 1);
+		return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
+				       "match: a pattern of more than %d bytes", ZR_PATTERN - 1);
 	for (int32_t i = 0; i < l->n_tensors; i++) {
 		if (fnmatch(pattern, l->tensor[i].decl->name, 0))
 			continue;
@@ -72,8 +61,13 @@ static int claim(struct zr_setup *s, int32_t group, const char *word, size_t len
 		s->group_of[i] = group;
 		++*taken;
 	}
-	return fits ? 0 : bad_match(s, group, err, "match: no tensor has a name like %s; their names are like %s and %s", pattern,
-				    l->tensor[0].decl->name, l->tensor[l->n_tensors > 2 ? 2 : l->n_tensors - 1].decl->name);
+	if (fits)
+		return 0;
+	return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
+			       "match: no tensor has a name like %s; their names are like %s and "
+			       "%s",
+			       pattern, l->tensor[0].decl->name,
+			       l->tensor[l->n_tensors > 2 ? 2 : l->n_tensors - 1].decl->name);
 }
 
 static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
@@ -84,8 +78,11 @@ static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
 	int rc = 0;
 	while (!rc && (word = zr_next_word(&list, &len)))
 		rc = claim(s, group, word, len, &taken, err);
-	return rc || taken ? rc : bad_match(s, group, err, "match: groups before this one have all of its tensors; take it out or put it "
-							   "before them");
+	if (rc || taken)
+		return rc;
+	return zr_config_blame(s->cfg, s->param_group[group].section->name, ZR_EINVAL, err,
+			       "match: groups before this one have all of its tensors; take it out "
+			       "or put it before them");
 }
 
 /* ---- groups and their optimizers ---- */
@@ -220,9 +217,13 @@ static int check_shapes(const struct zr_setup *s, struct zr_error *err)
 		const struct zr_optimizer *o = &s->optimizer[g->optimizer];
 		if (s->frozen[i] || !zr_is_whole(o) || (t->ndim == 2 && zr_whole_work(o, t) != ZR_WORK_REFUSED))
 			continue;
-		return bad_match(s, s->group_of[i], err, "%s: tensor %s is no matrix that %s can update: give it to %s with another plugin",
-				 g->section->match ? "match" : "plugin", t->name, id_of(o),
-				 g->section->match ? "[optimizer] or a group before this one" : "an [optimizer.NAME]");
+		int match = g->section->match != NULL;
+		return zr_config_blame(s->cfg, g->section->name, ZR_EINVAL, err,
+				       "%s: tensor %s is no matrix that %s can update: give it to "
+				       "%s with another plugin",
+				       match ? "match" : "plugin", t->name, id_of(o),
+				       match ? "[optimizer] or a group before this one" :
+					       "an [optimizer.NAME]");
 	}
 	return 0;
 }

@@ -21,18 +21,18 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 {
 	uint64_t segments = ZR_CHUNK;
 	for (int32_t k = 0; k < s->n_optimizers; k++)
-		p->width = calls(&s->optimizer[k])->n_partial > p->width ? calls(&s->optimizer[k])->n_partial : p->width;
+		p->width = (uint32_t)zr_max(p->width, calls(&s->optimizer[k])->n_partial);
 	if (!p->width)
 		return at;
 	for (int32_t u = 0; u < s->layout.n_units; u++)
-		segments = (uint64_t)s->layout.unit[u].count > segments ? (uint64_t)s->layout.unit[u].count : segments;
-	uint64_t sums = (uint64_t)s->layout.n_tensors * p->width, others = (uint64_t)s->process.world - 1;
-	p->sums = at;
-	p->totals = p->sums + zr_up(sums * sizeof(struct zr_exact), 64);
-	p->call = p->totals + zr_up(sums * sizeof(double), 64);
-	p->arrived = p->call + zr_up(segments * p->width * sizeof(double), 64);
-	p->received = others * sums * sizeof(struct zr_exact);
-	return p->arrived + (others ? (others + 1) * AT_ONCE * sizeof(struct zr_exact) : 0);
+		segments = zr_max(segments, (uint64_t)s->layout.unit[u].count);
+	uint64_t sums = (uint64_t)s->layout.n_tensors * p->width;
+	uint64_t ranks = (uint64_t)s->process.world;
+	p->sums = zr_room(&at, sums * sizeof(struct zr_exact));
+	p->totals = zr_room(&at, sums * sizeof(double));
+	p->call = zr_room(&at, segments * p->width * sizeof(double));
+	p->arrived = at;
+	return at + (ranks > 1 ? ranks * AT_ONCE * sizeof(struct zr_exact) : 0);
 }
 
 static void *table(const struct zr_session *s, uint64_t at)

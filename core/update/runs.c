@@ -67,8 +67,8 @@ int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		int64_t blocks = most_held(s, k);
 		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++) {
 			p->state_bytes[i] = zr_state_bytes(zr_setup_state(s, i));
-			p->state[i] = p->region[ZR_R_STATE].bytes;
-			p->region[ZR_R_STATE].bytes += zr_up((uint64_t)blocks * p->state_bytes[i], 64);
+			p->state[i] = zr_room(&p->region[ZR_R_STATE].bytes,
+					      (uint64_t)blocks * p->state_bytes[i]);
 		}
 	}
 	return 0;

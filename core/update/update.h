@@ -34,7 +34,6 @@ int zr_partial_totals(struct zr_session *s, const struct zr_optimizer *o, struct
 
 /* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How many kinds of data there are, and go
  * back to who holds them; bytes of a block of one kind; where a kind begins in `blocks` blocks, or, of one more, where all end. */
-int zr_whole_brings(const struct zr_setup *s, int32_t unit, int rank, int owner); /* what it holds, to the owner */
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
 uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks, uint32_t kind);

@@ -4,12 +4,6 @@
  */
 #include "core/update/update.h"
 
-int zr_whole_brings(const struct zr_setup *s, int32_t unit, int rank, int owner)
-{
-	int32_t n = (int32_t)zr_group_ranks(s, s->groups[unit].state);
-	return rank / n == owner / n;
-}
-
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t k, int back)
 {
 	return s->optimizer[k].n_states + (back ? 1 : 2);
@@ -25,55 +19,28 @@ uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t k, int64_t blocks, u
 {
 	uint64_t at = 0;
 	for (uint32_t i = 0; i < kind; i++)
-		at += ((uint64_t)blocks * zr_whole_kind_bytes(s, k, i) + 63) / 64 * 64;
+		zr_room(&at, (uint64_t)blocks * zr_whole_kind_bytes(s, k, i));
 	return at;
 }
 
 /* ---- the plan ---- */
 
-enum { TO_OWNER, BACK };
-
-static uint64_t messages(const struct zr_setup *s, int32_t k, int64_t blocks, int64_t chunk, int way)
-{
-	return (uint64_t)(blocks / chunk) * zr_whole_kind_at(s, k, chunk, zr_whole_kinds(s, k, way == BACK)) + zr_whole_kind_at(s, k, blocks % chunk, zr_whole_kinds(s, k, way == BACK));
-}
-
-/* What this rank receives for the w-th whole tensor: the parts that others hold, and the result. */
-static uint64_t received(const struct zr_setup *s, const struct zr_whole_plan *p, int32_t w)
-{
-	const struct zr_place *t = &s->layout.tensor[p->tensor[w]];
-	int world = s->process.world, owner = w % world, me = s->process.rank;
-	int32_t k = zr_optimizer_of(s, p->tensor[w]);
-	uint64_t sum = me != owner ? messages(s, k, t->blocks, p->chunk, BACK) : 0;
-	for (int r = 0; r < world; r++) {
-		int64_t first, n;
-		if (!zr_whole_brings(s, t->unit, r, owner))
-			continue;
-		zr_rank_holds_of(s, p->tensor[w], r, &first, &n);
-		sum += r != owner && r != me ? messages(s, k, n, p->chunk, TO_OWNER) : 0;
-	}
-	return sum;
-}
-
 uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 {
-	uint64_t matrix = 0, message = 0;
+	uint64_t message = 0;
 	p->chunk = chunk;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		int32_t k = zr_optimizer_of(s, i);
 		if (!zr_is_whole(&s->optimizer[k]) || s->frozen[i])
 			continue;
-		uint64_t all = zr_whole_kind_at(s, k, s->layout.tensor[i].blocks, zr_whole_kinds(s, k, 0));
-		uint64_t part = zr_whole_kind_at(s, k, chunk, zr_whole_kinds(s, k, 0)), work = zr_whole_work(&s->optimizer[k], s->layout.tensor[i].decl);
-		matrix = all > matrix ? all : matrix;
-		message = part > message ? part : message;
-		p->work_bytes = work > p->work_bytes ? work : p->work_bytes;
+		const struct zr_place *t = &s->layout.tensor[i];
+		uint32_t kinds = zr_whole_kinds(s, k, 0);
+		p->work = zr_max(p->work, zr_whole_kind_at(s, k, t->blocks, kinds));
+		message = zr_max(message, zr_whole_kind_at(s, k, chunk, kinds));
+		p->work_bytes = zr_max(p->work_bytes, zr_whole_work(&s->optimizer[k], t->decl));
 		p->tensor[p->n++] = i;
 	}
-	for (int32_t w = 0; w < p->n; w++)
-		p->received += received(s, p, w);
-	p->work = matrix;
-	p->message = p->work + (p->work_bytes + 63) / 64 * 64;
+	p->message = p->work + zr_up(p->work_bytes, 64);
 	return p->message + message;
 }
 
