@@ -76,7 +76,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		{ "help", 0, NULL, 'h' },      { "memory", 1, NULL, 'm' },
 		{ "resume", 1, NULL, 'r' },    { "restarts", 1, NULL, 'R' },
 		{ "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' },
-		{ NULL, 0, NULL, 0 }
+		{ "other-data", 0, NULL, 'D' }, { NULL, 0, NULL, 0 }
 	};
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
@@ -103,6 +103,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			continue;
 		} else if (c == 'r' && named(usage, argv[0], "--resume")) {
 			out->resume = optarg;
+		} else if (c == 'D' && named(usage, argv[0], "--other-data")) {
+			out->other_data = 1;
 		} else if (c == 'm' && named(usage, argv[0], "--memory") &&
 			   !parse_memory(argv[0], optarg, &out->memory)) {
 			continue;

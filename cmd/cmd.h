@@ -12,7 +12,7 @@
 
 /* The options that most subcommands take: -o section.key=value..., one operand, and those of the
  * following that their usage names: --json, -n, --restarts, --min-ranks, --watchdog, --program,
- * --memory, --resume. */
+ * --memory, --resume, --other-data. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	/* with room for the overrides that restarts add */
@@ -24,6 +24,7 @@ struct zr_cmd_args {
 	double watchdog; /* --watchdog, 0 if not given */
 	int program; /* --program */
 	const char *resume; /* --resume, NULL if not given */
+	int other_data; /* --other-data */
 	uint64_t memory; /* --memory, 0 if not given */
 };
 

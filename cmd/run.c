@@ -39,6 +39,7 @@ struct run {
 	struct zr_progress progress;
 	const char *resume; /* what --resume says, or NULL */
 	char from[PATH_MAX]; /* the checkpoint that this is */
+	int other_data;      /* as --other-data says */
 	float *losses;      /* [train.steps] of every step, those before a checkpoint included */
 	struct zr_run_report *report;
 	int rank0; /* 1: rank 0, which prints and writes the run directory */
@@ -340,6 +341,7 @@ static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup
 static int resume(struct run *r, struct zr_error *err)
 {
 	double start = zr_now();
+	r->session->other_data = r->other_data;
 	int rc = zr_checkpoint_load(r->session, r->from, r->losses, &r->report->resumed, err);
 	r->report->resume_seconds = zr_now() - start;
 	if (rc || r->report->resumed >= 0)
@@ -519,10 +521,13 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	return rc || !r->rank0 ? rc : open_run(r, out, err);
 }
 
-int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report,
-		 struct zr_error *err)
+int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *out,
+		 struct zr_run_report *report, struct zr_error *err)
 {
-	struct run r = { .cfg = cfg, .resume = resume, .report = report };
+	struct run r = { .cfg = cfg,
+			 .resume = how ? how->from : NULL,
+			 .other_data = how && how->other_data,
+			 .report = report };
 	*report = (struct zr_run_report){ .resumed = -1 };
 	zr_signals_begin();
 	int rc = prepare(&r, out, err);

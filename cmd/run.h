@@ -39,12 +39,17 @@ struct zr_run_report {
 	char device[64], variant[64];
 };
 
+struct zr_run_resume {
+	const char *from; /* "auto" or a path, see resume.h; NULL: a new run */
+	int other_data;   /* whose data need not be that of the checkpoint */
+};
+
 /* Runs until train.steps, a signal of signals.h (after the step), or a non-finite stop; the weights
- * and the summary are written in each of these cases and the report is filled. resume: "auto", a
- * path, or NULL for a new run; see resume.h. Negative on any other failure. Signals stay caught
+ * and the summary are written in each of these cases and the report is filled. how: NULL for a
+ * new run. Negative on any other failure. Signals stay caught
  * until zr_signals_end, so that the process can report and end. */
-int zr_run_train(struct zr_config *cfg, const char *resume, FILE *out, struct zr_run_report *report,
-		 struct zr_error *err);
+int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *out,
+		 struct zr_run_report *report, struct zr_error *err);
 
 /* summary.c: the report as summary.json in the run directory. */
 struct zr_setup;

@@ -22,7 +22,7 @@
 
 static const char usage[] =
 	"usage: zeroth train [-n RANKS] [--restarts N [--min-ranks N]] [--watchdog SECONDS]\n"
-	"                    [--resume auto|PATH] [-o section.key=value]... CONF\n"
+	"                    [--resume auto|PATH [--other-data]] [-o section.key=value]... CONF\n"
 	"\n"
 	"Trains the model of CONF and writes a run directory: config.ini, metrics.jsonl,\n"
 	"model.safetensors, summary.json. Ctrl-C ends the run after the current step,\n"
@@ -44,7 +44,11 @@ static const char usage[] =
 	"[checkpoint] dir, or\n"
 	"                                  from PATH: a checkpoint, or a directory of them, or a "
 	"run's\n"
-	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
+	"      --other-data                with data that is not what the checkpoint was trained "
+	"on\n"
+	"  -o, --option section.key=value  sets an option over CONF; the last of several wins; "
+	"no value\n"
+	"                                  takes it back\n"
 	"  -h, --help                      shows this\n"
 	"\n"
 	"The last line of output is `digest: losses=<16 hex> params=<16 hex>`.\n";
@@ -96,7 +100,8 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 	if (rc)
 		return zr_exit_code(rc);
 	zr_cmd_log(cfg);
-	rc = zr_run_train(cfg, a->resume, stdout, &report, err);
+	rc = zr_run_train(cfg, &(struct zr_run_resume){ a->resume, a->other_data }, stdout, &report,
+			  err);
 	if (!rc && report.rank == 0)
 		print_summary(cfg, &report);
 	zr_config_free(cfg);
@@ -165,6 +170,10 @@ int zr_cmd_train(int argc, char **argv)
 		return rc;
 	if (a.min_ranks && !a.restarts) {
 		fprintf(stderr, "zeroth train: --min-ranks %d: is for --restarts\n", a.min_ranks);
+		return 2;
+	}
+	if (a.other_data && !a.resume) {
+		fprintf(stderr, "zeroth train: --other-data: is for --resume\n");
 		return 2;
 	}
 	if (!a.ranks && !a.restarts && a.watchdog <= 0)

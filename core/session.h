@@ -57,6 +57,7 @@ struct zr_session {
 	double update_seconds; /* of this step, so far */
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;
+	int other_data;        /* a checkpoint of other data may be gone on from */
 	uint64_t *frozen_hash; /* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
 	void (*before_update)(void *arg, const struct zr_piece *p); /* what the update calls before it changes a piece; NULL: nothing */
 	void *before_update_arg;

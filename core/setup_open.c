@@ -309,7 +309,8 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 {
 	if (s->mode == ZR_SETUP_SAMPLE)
 		return 0;
-	int rc = zr_setup_start(s, &s->data, "data", "zr.data/1", sizeof(struct zr_data_v1), err);
+	int rc = zr_setup_start(s, &s->data, "data", "zr.data/1",
+				offsetof(struct zr_data_v1, decode), err);
 	if (rc)
 		return rc;
 	const struct zr_data_v1 *data = s->data.vtbl;

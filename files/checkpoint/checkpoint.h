@@ -86,8 +86,7 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data);
 /* So many bytes in any region, as the host reads them: in place, or fetched to buf. */
 const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t bytes, void *buf, int *rc);
-/* Whether all that is saved has an address that the host can read. */
-int zr_entries_visible(const struct zr_session *s);
+int zr_entries_visible(const struct zr_session *s); /* all has an address that the host can read */
 uint64_t zr_entry_offset(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t blocks); /* bytes of so many of its blocks */
 
 /* replicas.c: whether all ranks still have the same in what each has whole: what differs is the error, on all of them. *bad:

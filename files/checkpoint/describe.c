@@ -22,15 +22,12 @@ static void set(json_t **to, const char *section, const char *key, const char *t
  * summed are compared by their meaning. */
 static int is_free(const char *section, const char *key)
 {
-	static const char *const keys[][2] = {
-		{ "train", "steps" }, { "train", "train_batch_size" }, { "train", "micro_batch_size" },
-		{ "train", "gradient_accumulation_steps" }, { "train", "communication_data_type" }, { "train", "reduction" },
-		{ "precision", "master" },
-	};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (!strcmp(keys[i][0], section) && !strcmp(keys[i][1], key))
-			return 1;
-	return 0;
+	static const char all[] = " train.steps train.train_batch_size train.micro_batch_size "
+				  "train.gradient_accumulation_steps train.reduction "
+				  "train.communication_data_type precision.master ";
+	char name[300];
+	snprintf(name, sizeof name, " %s.%s ", section, key);
+	return strstr(all, name) != NULL;
 }
 
 static void add_settings(json_t **to, const struct zr_section *s)
@@ -115,6 +112,25 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 	zr_describe_model(p, &m->meta);
 }
 
+/* "data.file 1" is "1653489 bytes, xxh3 0123456789abcdef in NAME". */
+static int describe_data(struct zr_instance *data, json_t **to, struct zr_error *err)
+{
+	const struct zr_data_v1 *v = data->vtbl;
+	struct zr_data_file f = { .size = sizeof f };
+	char key[32], hex[17], hash[80], text[1024];
+	for (uint32_t i = 0; ZR_HAS(v, struct zr_data_v1, file) && v->file; i++, f.name = NULL) {
+		int rc = zr_instance_failed(data, v->file(data->inst, i, &f), "file", err);
+		if (rc || !f.name)
+			return rc;
+		snprintf(key, sizeof key, ZR_DATA_FILE "%u", i + 1);
+		snprintf(hash, sizeof hash, "%lld bytes, %sxxh3 %s", (long long)f.bytes,
+			 f.sampled ? "sampled " : "", zr_hex(f.hash, hex));
+		snprintf(text, sizeof text, "%s in %s", hash, f.name);
+		zr_json_put(to, key, zr_json_string(text, hash));
+	}
+	return 0;
+}
+
 static char *config_text(const struct zr_config *cfg)
 {
 	char *text = NULL;
@@ -123,11 +139,9 @@ static char *config_text(const struct zr_config *cfg)
 	int bad = !f || zr_config_write_ini(cfg, f, 0);
 	if (f)
 		bad |= fclose(f);
-	if (bad) {
+	if (bad)
 		free(text);
-		return NULL;
-	}
-	return text;
+	return bad ? NULL : text;
 }
 
 static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optimizer *out, struct zr_error *err)
@@ -175,22 +189,20 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.model = p->model.section->plugin->desc->id, .data = p->data.section->plugin->desc->id,
 		.dtype = zr_dtype(p->types.dtype, NULL)->name,
 		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
-		.layout = p->layout, .source = s->frozen_hash,
+		.layout = p->layout, .source = s->frozen_hash, .other_data = s->other_data,
 		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
 	};
-	int rc = m.settings && m.plugins && m.meta && m.config ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	int rc = describe_optimizers(p, &m, err);
+	rc = rc ? rc : describe_data(&s->setup->data, &m.settings, err);
 	if (!rc)
-		rc = describe_optimizers(p, &m, err);
-	if (rc) {
+		describe_config(p, &m);
+	if (!rc && !(m.settings && m.plugins && m.meta && m.config))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	if (rc)
 		zr_undescribe(&m);
-		return rc;
-	}
-	describe_config(p, &m);
-	*out = m;
-	if (m.settings && m.plugins && m.meta)
-		return 0;
-	zr_undescribe(out);
-	return zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
+	else
+		*out = m;
+	return rc;
 }
 
 void zr_undescribe(struct zr_manifest *m)

@@ -77,12 +77,11 @@ static int64_t *list(const char *dir, int tmp, int64_t *n)
 		closedir(d);
 	if (steps && !no)
 		qsort(steps, (size_t)*n, sizeof *steps, ascending);
-	if (no) {
-		free(steps);
-		steps = NULL;
-		*n = -no;
-	}
-	return steps;
+	if (!no)
+		return steps;
+	free(steps);
+	*n = -no;
+	return NULL;
 }
 
 int64_t *zr_ckpt_steps(const char *dir, int64_t *n)
@@ -310,8 +309,7 @@ static int check_entries(struct check *c, const struct zr_st *file, int32_t rank
 	int rc = e ? 0 : zr_err(err, ZR_ENOMEM, "%s: out of memory", c->path);
 	if (!rc && file->n != n)
 		rc = zr_err(err, ZR_EINVAL, "%s: %lld tensors, but the manifest declares %lld", file->path, (long long)file->n, (long long)n);
-	if (!rc)
-		rc = zr_reader_run(c->reader, c->m, file, e, n, count_entry, c, err);
+	rc = rc ? rc : zr_reader_run(c->reader, c->m, file, e, n, count_entry, c, err);
 	free(e);
 	return rc;
 }

@@ -173,7 +173,6 @@ int zr_ckpt_read(const struct zr_manifest *m, const struct zr_st *file, const st
 {
 	struct zr_ckpt_found f;
 	int rc = zr_ckpt_find(m, file, e, &f, err);
-	if (!rc)
-		rc = zr_st_read(file, f.tensor, 0, e->bytes, buf, err);
+	rc = rc ? rc : zr_st_read(file, f.tensor, 0, e->bytes, buf, err);
 	return rc ? rc : zr_ckpt_same(file, &f, XXH3_64bits(buf, e->bytes), err);
 }

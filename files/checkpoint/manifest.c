@@ -173,16 +173,18 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_
 	if (here->state_version != saved->state_version)
 		return zr_err(err, ZR_EINVAL, "the state of optimizer %s was of version %u, is of version %u", here->id, saved->state_version,
 			      here->state_version);
-	int same = here->n_states == saved->n_states;
-	for (int32_t i = 0; same && i < here->n_states; i++) {
+	if (here->n_states != saved->n_states)
+		return zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id,
+			      saved->n_states, here->n_states);
+	for (int32_t i = 0; i < here->n_states; i++) {
 		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
-		same = !strcmp(a->name, b->name) && a->dtype == b->dtype && a->block_bytes == b->block_bytes;
-		if (!same)
+		if (strcmp(a->name, b->name) || a->dtype != b->dtype ||
+		    a->block_bytes != b->block_bytes)
 			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
 				      zr_dtype(b->dtype, NULL)->name, a->name,
 				      zr_dtype(a->dtype, NULL)->name);
 	}
-	return same ? 0 : zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
+	return 0;
 }
 
 /* What is left out here is where the model began, and must be what it was then. */
@@ -224,51 +226,67 @@ static const char *setting(const struct zr_manifest *m, const char *key)
 	return text ? text : "not there";
 }
 
-/* Says where a setting differs. The options of another plugin differ with its name, those of a device by its variant alone
- * (an older zeroth saved them as well). */
-static void log_change(const struct zr_manifest *here, const struct zr_manifest *saved, const char *key)
+/* Of data, "BYTES, HASH in NAME", the name may be another. */
+static int same_setting(const char *here, const char *saved, int is_data)
 {
-	const char *dot = strrchr(key, '.');
-	char plugin[300];
-	snprintf(plugin, sizeof plugin, "%.*s.plugin", dot ? (int)(dot - key) : 0, key);
-	if (!strcmp(setting(here, key), setting(saved, key)) || (!strncmp(key, "device.", 7) && strcmp(key, "device.variant")) ||
-	    (strcmp(key, plugin) && strcmp(setting(here, plugin), setting(saved, plugin))))
-		return;
-	zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key,
-		setting(saved, key), setting(here, key));
+	const char *name = is_data ? strstr(here, " in ") : NULL;
+	return !strncmp(here, saved, name ? (size_t)(name - here) : strlen(here) + 1);
 }
 
-static void log_changes(const struct zr_manifest *here, const struct zr_manifest *saved)
+static int has_data(const struct zr_manifest *m)
+{
+	return json_object_get(m->settings, ZR_DATA_FILE "1") != NULL;
+}
+
+/* Other data is refused, other settings are said. Options of another plugin differ with its name,
+ * those of a device by its variant alone (an older zeroth saved them as well). */
+static int same_settings(const struct zr_manifest *here, const struct zr_manifest *saved,
+			 const char *key, int log, struct zr_error *err)
+{
+	const char *dot = strrchr(key, '.'), *is = setting(here, key), *was = setting(saved, key);
+	int is_data = !strncmp(key, ZR_DATA_FILE, strlen(ZR_DATA_FILE));
+	char plugin[300];
+	snprintf(plugin, sizeof plugin, "%.*s.plugin", dot ? (int)(dot - key) : 0, key);
+	if (same_setting(is, was, is_data) || (is_data && !(has_data(here) && has_data(saved))) ||
+	    (!strncmp(key, "device.", 7) && strcmp(key, "device.variant")) ||
+	    (strcmp(key, plugin) && strcmp(setting(here, plugin), setting(saved, plugin))))
+		return 0;
+	if (is_data && !here->other_data)
+		return zr_err(err, ZR_EINVAL, "the data is another: %s was %s, is %s: give what it "
+			      "was, or go on with --other-data", strchr(key, '.') + 1, was, is);
+	if (log)
+		zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not "
+			"those of an uninterrupted run", key, was, is);
+	return 0;
+}
+
+static int all_settings(const struct zr_manifest *here, const struct zr_manifest *saved, int log,
+			struct zr_error *err)
 {
 	const char *key;
 	json_t *value;
-	json_object_foreach(here->settings, key, value)
-		log_change(here, saved, key);
-	json_object_foreach(saved->settings, key, value)
-		if (!json_object_get(here->settings, key))
-			log_change(here, saved, key);
+	int rc = 0;
+	if (log && has_data(here) && !has_data(saved))
+		zr_logf(ZR_LOG_INFO, "resume", "the checkpoint has no hash of its data: not compared");
+	for (int k = 0; k < 2; k++)
+		json_object_foreach((k ? saved : here)->settings, key, value)
+			if (!rc && (!k || !json_object_get(here->settings, key)))
+				rc = same_settings(here, saved, key, log, err);
+	return rc;
 }
 
 int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest *saved, int log, struct zr_error *err)
 {
 	int rc = same_text("[model] plugin", here->model, saved->model, err);
-	if (!rc)
-		rc = same_layout(here, saved, err);
-	if (!rc)
-		rc = same_number("[train] seed", here->seed, saved->seed, err);
-	if (!rc)
-		rc = same_number("[train] micro_batch_size", here->micro, saved->micro, err);
-	if (!rc)
-		rc = same_number("the number of micro-batches in a step of all ranks", here->slots, saved->slots, err);
-	if (!rc)
-		rc = same_number("[train] sequence_length", here->length, saved->length, err);
-	if (!rc)
-		rc = same_text("[data] plugin", here->data, saved->data, err);
-	if (!rc)
-		rc = same_text("the type of [precision]", here->dtype, saved->dtype, err);
+	rc = rc ? rc : same_layout(here, saved, err);
+	rc = rc ? rc : same_number("[train] seed", here->seed, saved->seed, err);
+	rc = rc ? rc : same_number("[train] micro_batch_size", here->micro, saved->micro, err);
+	rc = rc ? rc : same_number("the number of micro-batches in a step of all ranks",
+				   here->slots, saved->slots, err);
+	rc = rc ? rc : same_number("[train] sequence_length", here->length, saved->length, err);
+	rc = rc ? rc : same_text("[data] plugin", here->data, saved->data, err);
+	rc = rc ? rc : same_text("the type of [precision]", here->dtype, saved->dtype, err);
 	if (!rc)
 		rc = same_number("the number of bits that [precision] keeps of a parameter", here->master_bits, saved->master_bits, err);
-	if (!rc && log)
-		log_changes(here, saved);
-	return rc;
+	return rc ? rc : all_settings(here, saved, log, err);
 }

@@ -25,6 +25,7 @@
 #define ZR_META_CONFIG "zeroth.config.json" /* in meta: config.json of [model] path, as text */
 #define ZR_META_PATH "zeroth.path"          /* and the directory, absolute */
 #define ZR_META_PREFIX "zeroth.prefix"      /* and what may be before the names in its files */
+#define ZR_DATA_FILE "data.file "           /* in settings, and a number: which data it is */
 #define ZR_CKPT_LOSSES "losses"   /* the entry of rank 0 that has the loss of every step, fp32 */
 
 struct zr_ckpt_state {
@@ -65,10 +66,10 @@ struct zr_manifest {
 	uint64_t *source;             /* [n_tensors] of ZR_FROZEN_LEFT_OUT: XXH3-64 of its values in fp32 */
 	struct zr_ckpt_file *file;    /* [world]; NULL: not known yet */
 	json_t *settings;             /* {"optimizer.lr": "0.001"}: what changes results */
+	int other_data;               /* of a training that goes on: its data may be another */
 	json_t *plugins;              /* {"optimizer": "ID VERSION"} */
 	json_t *meta;                 /* {"n_layer": "12"}: the model's config.json */
 	const char *config;           /* the resolved configuration as an INI */
-
 	/* of one that was read: owns the above */
 	json_t *root;
 	struct zr_unit *units;

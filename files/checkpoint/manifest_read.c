@@ -67,8 +67,7 @@ static int read_scale(const struct reader *r)
 	if (rc || *end || end == exact || !(s->scale > 0))
 		return rc ? rc : bad(r, "loss_scale");
 	rc = number(r, j, "step", INT64_MAX, &s->step);
-	if (!rc)
-		rc = number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
+	rc = rc ? rc : number(r, j, "hysteresis", INT64_MAX, &s->hysteresis);
 	const json_t *last = json_object_get(j, "last_overflow");
 	if (rc || !json_is_integer(last)) /* -1: none */
 		return rc ? rc : bad(r, "last_overflow");
@@ -93,10 +92,8 @@ static int read_files(const struct reader *r)
 		const char *is, *header;
 		int64_t bytes;
 		int rc = text(r, j, "name", &is);
-		if (!rc)
-			rc = number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
-		if (!rc)
-			rc = text(r, j, "header_xxh3", &header);
+		rc = rc ? rc : number(r, j, "bytes", INT64_MAX / MOST_RANKS, &bytes);
+		rc = rc ? rc : text(r, j, "header_xxh3", &header);
 		if (rc || strcmp(is, zr_ckpt_file_name(i, r->m->world, name)) || hash_of(header, &r->m->file[i].header))
 			return rc ? rc : bad(r, "files");
 		r->m->file[i].bytes = (uint64_t)bytes;
@@ -118,8 +115,7 @@ static int read_state(const struct reader *r, const json_t *j, struct zr_ckpt_st
 	const char *dtype;
 	int64_t bytes = 0;
 	int rc = text(r, j, "name", &st->name);
-	if (!rc)
-		rc = text(r, j, "dtype", &dtype);
+	rc = rc ? rc : text(r, j, "dtype", &dtype);
 	if (!rc && !(st->dtype = type_of(dtype)))
 		rc = bad(r, "dtype");
 	if (!rc && strlen(st->name) > ZR_ENTRY_NAME / 4)
@@ -135,8 +131,7 @@ static int read_optimizer(const struct reader *r, const json_t *j, struct zr_ckp
 	const json_t *list = json_object_get(j, "states");
 	int64_t version;
 	int rc = text(r, j, "id", &o->id);
-	if (!rc)
-		rc = number(r, j, "state_version", UINT32_MAX, &version);
+	rc = rc ? rc : number(r, j, "state_version", UINT32_MAX, &version);
 	if (rc || !json_is_array(list) || json_array_size(list) > 64)
 		return rc ? rc : bad(r, "states");
 	o->state_version = (uint32_t)version;
@@ -206,8 +201,7 @@ static int read_tensor(const struct reader *r, const json_t *j, int32_t i, int64
 	int rc = text(r, j, "name", &t->name);
 	if (!rc && strlen(t->name) > ZR_ENTRY_NAME / 2)
 		rc = bad(r, "name");
-	if (!rc)
-		rc = number(r, j, "optimizer", r->m->n_optimizers - 1, &optimizer);
+	rc = rc ? rc : number(r, j, "optimizer", r->m->n_optimizers - 1, &optimizer);
 	if (rc)
 		return rc;
 	r->m->optimizer_of[i] = (int32_t)optimizer;
@@ -261,22 +255,14 @@ static int read_numbers(const struct reader *r)
 	const json_t *batch = json_object_get(m->root, "batch"), *seed = json_object_get(m->root, "seed");
 	int64_t world, block, bits;
 	int rc = number(r, m->root, "step", MOST_STEPS, &m->step);
-	if (!rc)
-		rc = number(r, m->root, "applied", m->step, &m->applied);
-	if (!rc)
-		rc = number(r, m->root, "world", MOST_RANKS, &world);
-	if (!rc)
-		rc = number(r, m->root, "block_elements", ZR_BLOCK, &block);
-	if (!rc)
-		rc = number(r, m->root, "entry_blocks", 1 << 20, &m->entry_blocks);
-	if (!rc)
-		rc = number(r, m->root, "master_bits", 32, &bits);
-	if (!rc)
-		rc = number(r, batch, "micro_batch_size", INT64_MAX, &m->micro);
-	if (!rc)
-		rc = number(r, batch, "slots", INT64_MAX, &m->slots);
-	if (!rc)
-		rc = number(r, batch, "sequence_length", INT64_MAX, &m->length);
+	rc = rc ? rc : number(r, m->root, "applied", m->step, &m->applied);
+	rc = rc ? rc : number(r, m->root, "world", MOST_RANKS, &world);
+	rc = rc ? rc : number(r, m->root, "block_elements", ZR_BLOCK, &block);
+	rc = rc ? rc : number(r, m->root, "entry_blocks", 1 << 20, &m->entry_blocks);
+	rc = rc ? rc : number(r, m->root, "master_bits", 32, &bits);
+	rc = rc ? rc : number(r, batch, "micro_batch_size", INT64_MAX, &m->micro);
+	rc = rc ? rc : number(r, batch, "slots", INT64_MAX, &m->slots);
+	rc = rc ? rc : number(r, batch, "sequence_length", INT64_MAX, &m->length);
 	if (rc)
 		return rc;
 	if (!world || block != ZR_BLOCK || !m->entry_blocks || !json_is_integer(seed))
@@ -293,10 +279,8 @@ static int read_texts(const struct reader *r)
 	const char *key;
 	json_t *value;
 	int rc = text(r, m->root, "model", &m->model);
-	if (!rc)
-		rc = text(r, m->root, "data", &m->data);
-	if (!rc)
-		rc = text(r, m->root, "dtype", &m->dtype);
+	rc = rc ? rc : text(r, m->root, "data", &m->data);
+	rc = rc ? rc : text(r, m->root, "dtype", &m->dtype);
 	m->config = json_string_value(json_object_get(m->root, "config"));
 	m->settings = json_object_get(m->root, "settings");
 	m->plugins = json_object_get(m->root, "plugins");
@@ -316,14 +300,10 @@ static int read_texts(const struct reader *r)
 static int read_fields(const struct reader *r)
 {
 	int rc = read_numbers(r);
-	if (!rc)
-		rc = read_texts(r);
-	if (!rc)
-		rc = read_scale(r);
-	if (!rc)
-		rc = read_optimizers(r);
-	if (!rc)
-		rc = read_units(r);
+	rc = rc ? rc : read_texts(r);
+	rc = rc ? rc : read_scale(r);
+	rc = rc ? rc : read_optimizers(r);
+	rc = rc ? rc : read_units(r);
 	return rc ? rc : read_files(r);
 }
 
@@ -351,10 +331,8 @@ int zr_manifest_parse(const char *at, size_t bytes, const char *path, struct zr_
 	if (hash_of(hex, &hash) || hash != XXH3_64bits(at + first, bytes - first))
 		return zr_err(err, ZR_EINVAL, "%s: the manifest is damaged: its checksum does not fit", path);
 	int rc = zr_json_object(at, bytes, path, &m.root, err);
-	if (!rc)
-		rc = check_version(&r);
-	if (!rc)
-		rc = read_fields(&r);
+	rc = rc ? rc : check_version(&r);
+	rc = rc ? rc : read_fields(&r);
 	if (rc)
 		zr_manifest_free(&m);
 	else

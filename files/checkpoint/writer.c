@@ -267,14 +267,11 @@ static void copy_entry(struct zr_ckpt_writer *w, int64_t i)
 	int no = copy && work ? each_chunk(w, e, work, work + CHUNK * ZR_BLOCK * 4, to_copy, copy) : ENOMEM;
 	free(work);
 	pthread_mutex_lock(&w->lock);
-	if (no) {
+	if (no)
 		free(copy);
-		w->state[i] = TODO;
-		w->copied -= e->bytes;
-	} else {
-		w->copy[i] = copy;
-		w->state[i] = COPIED;
-	}
+	w->copied -= no ? e->bytes : 0;
+	w->copy[i] = no ? NULL : copy;
+	w->state[i] = no ? TODO : COPIED;
 	pthread_cond_broadcast(&w->changed);
 }
 

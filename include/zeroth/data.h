@@ -40,6 +40,16 @@ struct zr_batch {
 				    * being the token after inputs[i] */
 };
 
+/* A file of the data: what a checkpoint remembers, so that no training goes on with another by
+ * mistake. GROWABLE. */
+struct zr_data_file {
+	uint32_t size;
+	uint32_t sampled; /* 0: the hash is of all bytes; 1: of samples, and the number of bytes */
+	const char *name; /* for messages; owned by the instance */
+	int64_t bytes;    /* as they are learned: of a compressed file, decompressed */
+	uint64_t hash;    /* the same for the same bytes, whatever the name and the place */
+};
+
 /* GROWABLE. */
 struct zr_data_v1 {
 	uint32_t size, rsv;
@@ -59,6 +69,10 @@ struct zr_data_v1 {
 	 * in all. */
 	int64_t (*encode)(const void *opts, const char *text, int64_t bytes, int32_t *out,
 			  int64_t max);
+	/* (optional) [main] The i-th file, from 0, of what is learned and then of what evaluates,
+	 * in the order in which they are read; a name of NULL behind the last. Called before a
+	 * training resumes and when it is saved: what takes long is done once. */
+	int (*file)(struct zr_inst *, uint32_t i, struct zr_data_file *);
 };
 
 #ifdef __cplusplus

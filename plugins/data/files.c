@@ -83,6 +83,19 @@ const struct file *files_at(const struct files *fs, int64_t *at)
 	return f;
 }
 
+void files_tell(const struct files fs[2], uint32_t i, struct zr_data_file *out)
+{
+	const uint32_t first = (uint32_t)fs[0].n, all = first + (uint32_t)fs[1].n;
+	const struct file *f = i < first ? &fs[0].f[i] : &fs[1].f[i - first];
+	out->name = NULL;
+	if (i >= all)
+		return;
+	out->name = f->name;
+	out->bytes = f->bytes;
+	out->hash = f->hash;
+	out->sampled = f->sampled;
+}
+
 static const char *scaled(int64_t n, double *v)
 {
 	static const char *const unit[] = { " ", " K ", " M ", " G ", " T " };

@@ -11,6 +11,9 @@
 struct file {
 	char *name;
 	int64_t n; /* tokens, set by the owner */
+	int64_t bytes;    /* and what it is told from another file by */
+	uint64_t hash;
+	uint32_t sampled; /* as in struct zr_data_file */
 };
 
 struct files {
@@ -26,6 +29,9 @@ void files_free(struct files *fs);
 
 /* The file that holds token `at` of the stream; *at becomes its position in that file. */
 const struct file *files_at(const struct files *fs, int64_t *at);
+
+/* The i-th file of both splits, as zr_data_v1.file() tells it. */
+void files_tell(const struct files fs[2], uint32_t i, struct zr_data_file *out);
 
 /* "jargon.txt.gz: 1.7 M bytes, 5 % held out" to text[room]. */
 void files_describe(const struct files *fs, const char *unit, int64_t train, int64_t val,

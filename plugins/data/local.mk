@@ -5,10 +5,11 @@ data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 
 %C%_text_la_SOURCES = %D%/text.c %D%/bytes.c %D%/bytes.h \
 	%D%/content.c %D%/content.h $(data_common)
-%C%_text_la_CFLAGS = $(PLUGIN_CFLAGS) $(ZLIB_CFLAGS)
+%C%_text_la_CFLAGS = $(PLUGIN_CFLAGS) $(ZLIB_CFLAGS) $(XXHASH_CFLAGS)
 %C%_text_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-%C%_text_la_LIBADD = $(ZLIB_LIBS)
+%C%_text_la_LIBADD = $(ZLIB_LIBS) $(XXHASH_LIBS)
 
 %C%_tokens_la_SOURCES = %D%/tokens.c $(data_common)
-%C%_tokens_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_tokens_la_CFLAGS = $(PLUGIN_CFLAGS) $(XXHASH_CFLAGS)
 %C%_tokens_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_tokens_la_LIBADD = $(XXHASH_LIBS)

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "bytes.h"
 #include "content.h"
@@ -60,6 +61,7 @@ struct reading {
 	int32_t from;
 	int64_t at; /* bytes of all its files so far */
 	struct file *file;
+	XXH3_state_t *hash; /* of the file, where its bytes are placed */
 };
 
 /* Whether the stream is split in two, having no validation files beside it. */
@@ -102,6 +104,7 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 {
 	struct reading *r = arg;
 	struct zr_inst *inst = r->inst;
+	XXH3_64bits_update(r->hash, p, (size_t)n);
 	while (n > 0) {
 		int64_t chunk = r->at / CHUNK, m = CHUNK - r->at % CHUNK, to = r->at;
 		int32_t split = r->from;
@@ -129,12 +132,16 @@ static int place_bytes(void *arg, const uint8_t *p, int64_t n)
 static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
 {
 	struct files *fs = &inst->files[from];
-	struct reading r = { .inst = inst, .from = from };
-	int i, rc = ZR_OK;
+	struct reading r = { .inst = inst, .from = from, .hash = XXH3_createState() };
+	int i, rc = r.hash ? ZR_OK : zr_fail(inst->h, ZR_ENOMEM, "no memory");
 	for (i = 0; i < fs->n && !rc; i++) {
 		r.file = &fs->f[i];
+		XXH3_64bits_reset(r.hash);
 		rc = bytes_read(inst->h, r.file->name, sink, &r);
+		r.file->bytes = r.file->n;
+		r.file->hash = XXH3_64bits_digest(r.hash);
 	}
+	XXH3_freeState(r.hash);
 	if (!rc && r.at < fs->tokens && sink == place_bytes)
 		rc = zr_fail(inst->h, ZR_EIO, "%s: shrank while it was read", r.file->name);
 	return rc;
@@ -223,6 +230,12 @@ static int text_batch(struct zr_inst *inst, const struct zr_batch *b)
 	return windows_batch(inst->h, inst->w, b, read_text, inst);
 }
 
+static int text_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
+{
+	files_tell(inst->files, i, out);
+	return ZR_OK;
+}
+
 static int text_decode(const void *opts, int32_t token, char *out)
 {
 	(void)opts;
@@ -289,6 +302,7 @@ static const struct zr_data_v1 vtbl = {
 	.batch = text_batch,
 	.decode = text_decode,
 	.encode = text_encode,
+	.file = text_file,
 };
 static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "files.h"
 #include "windows.h"
@@ -20,6 +21,9 @@
 #define HEADER 1024          /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
 #define MAGIC_GPT2 20240520  /* version 1: uint16 */
 #define MAGIC_LLAMA 20240801 /* version 7: uint32 */
+#define WHOLE (INT64_C(1) << 30) /* bytes of all files up to which they are hashed whole */
+#define PAGE 4096
+#define PAGES 1024           /* of all larger ones together that are hashed instead */
 #define GLANCE (1 << 20)      /* tokens of each file looked at before a run */
 
 enum { FORMAT_AUTO, FORMAT_LLMC, FORMAT_UINT16, FORMAT_UINT32 };
@@ -58,6 +62,7 @@ struct zr_inst {
 	struct mapping *map[2];
 	struct windows w[2];
 	int64_t vocabulary; /* tokens are below; 0: any */
+	int hashed;         /* the files are */
 };
 
 static int map_file(const struct zr_host *h, const char *name, struct mapping *m)
@@ -261,6 +266,49 @@ static int tokens_batch(struct zr_inst *inst, const struct zr_batch *b)
 	return windows_batch(inst->h, inst->w, b, read_tokens, inst);
 }
 
+/* Of pages evenly over the file, the first and the last among them. */
+static uint64_t hash_samples(const struct mapping *m, int64_t pages)
+{
+	uint64_t hash = 0;
+	int64_t i;
+	madvise((void *)m->base, (size_t)m->bytes, MADV_RANDOM); /* no page but these is read */
+	for (i = 0; i < pages; i++) {
+		int64_t at = (m->bytes / PAGE - 1) * i / (pages - 1) * PAGE;
+		hash = XXH3_64bits_withSeed(m->base + at, PAGE, hash);
+	}
+	madvise((void *)m->base, (size_t)m->bytes, MADV_NORMAL);
+	return XXH3_64bits_withSeed(m->base + m->bytes - PAGE, PAGE, hash);
+}
+
+/* To hash all of a large set of files would take minutes before the first step. */
+static void hash_files(struct zr_inst *inst)
+{
+	int64_t all = 0, n = inst->files[0].n + inst->files[1].n;
+	int split, i;
+	for (split = 0; split < 2; split++)
+		for (i = 0; i < inst->files[split].n; i++)
+			all += inst->map[split][i].bytes;
+	for (split = 0; split < 2; split++)
+		for (i = 0; i < inst->files[split].n; i++) {
+			const struct mapping *m = &inst->map[split][i];
+			struct file *f = &inst->files[split].f[i];
+			int64_t pages = PAGES / n > 16 ? PAGES / n : 16;
+			f->bytes = m->bytes;
+			f->sampled = all > WHOLE && m->bytes > pages * PAGE;
+			f->hash = f->sampled ? hash_samples(m, pages) :
+					       XXH3_64bits(m->base, (size_t)m->bytes);
+		}
+	inst->hashed = 1;
+}
+
+static int tokens_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
+{
+	if (!inst->hashed)
+		hash_files(inst);
+	files_tell(inst->files, i, out);
+	return ZR_OK;
+}
+
 static void tokens_destroy(struct zr_inst *inst)
 {
 	int split, i;
@@ -299,6 +347,7 @@ static const struct zr_data_v1 vtbl = {
 	.info = tokens_info,
 	.prepare = tokens_prepare,
 	.batch = tokens_batch,
+	.file = tokens_file,
 };
 static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 

@@ -4,6 +4,7 @@
 # Checkpoints as people meet them: saving and going on, what is refused and why (I7), what damage, a full disk and signals
 # do (I6), and `zeroth checkpoint`.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > text
@@ -115,6 +116,34 @@ train no --resume one -o train.steps=6 -o optimizer.lr=1e-4 -o train.gradient_cl
 is "what may change results goes on" "$?" 0
 like "I7: with a warning" "$(cat no.err)" '^zeroth: warning: resume: optimizer.lr was 0.001, is 0.0001: from here on results are not those of'
 is "for each of these settings alone" "$(grep -c warning no.err)" 2
+
+# ---- the data ----
+tr a-zA-Z n-za-mN-ZA-M < text > rot13
+refused "other data of the same size" "${at}the data is another: file 1 was [0-9]+ bytes, xxh3 [0-9a-f]{16} "\
+'in text, is [0-9]+ bytes, xxh3 [0-9a-f]{16} in rot13: give what it was, or go on with --other-data$' \
+	-o train.steps=6 -o data.path=rot13
+head -n 3999 text > less
+refused "fewer data" "${at}the data is another: file 1 was " -o train.steps=6 -o data.path=less
+refused "one file more" "${at}the data is another: file 2 was not there, is [0-9]+ bytes, " \
+	-o train.steps=6 -o data.val_path=text
+train no --resume one -o train.steps=6 -o data.path=rot13 --other-data
+is "other data on purpose" "$?" 0
+like "I7: is said" "$(cat no.err)" '^zeroth: warning: resume: data.file 1 was [0-9]+ bytes, .* in rot13: from here on results'
+rm -rf no
+mkdir elsewhere && cp text elsewhere/renamed && gzip -c text > packed.gz
+for same in elsewhere/renamed packed.gz; do
+	rm -rf no
+	train no --resume one/checkpoints/step-00000004 -o train.steps=6 -o data.path="$same"
+	is "the same data as $same" "$(digest no) $(grep -c warning no.err)" "$(digest whole) 0"
+done
+build unhashed text
+train old -o train.steps=4 -o checkpoint.every=4 -o data.plugin="$scratch/text.so"
+train old --resume auto -o train.steps=6 -o data.path=rot13
+is "a checkpoint of an older zeroth goes on" "$?" 0
+like "I7: and a line says what is not known" "$(cat old.err)" \
+	'^zeroth: resume: the checkpoint has no hash of its data: not compared$'
+"$ZEROTH" train --other-data "$ZR_SRCDIR/tests/lib/matrix.ini" 2> flag.err
+is "--other-data without --resume" "$? $(cat flag.err)" "2 zeroth train: --other-data: is for --resume"
 
 # ---- damage ----
 # broken NAME STEP TEXT: training goes on after STEP, with TEXT in the log and the same digest

@@ -190,6 +190,18 @@ static void test_what_must_be_equal(void **unused)
 	ckpt_manifest(&here, 1);
 	ckpt_manifest(&saved, 4);
 	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0); /* another world may be */
+	/* its data, of which an older zeroth says nothing */
+	json_object_set_new(here.settings, "data.file 1", json_string("9 bytes, xxh3 0 in a"));
+	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
+	json_object_set_new(saved.settings, "data.file 1", json_string("9 bytes, xxh3 0 in b in c"));
+	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
+	json_object_set_new(saved.settings, "data.file 2", json_string("8 bytes, xxh3 1"));
+	refused(&here, &saved, "the data is another: file 2 was 8 bytes, xxh3 1, is not there: give "
+		"what it was, or go on with --other-data");
+	here.other_data = 1;
+	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
+	json_object_del(saved.settings, "data.file 2");
+	here.other_data = 0;
 	here.seed = 3;
 	refused(&here, &saved, "[train] seed was -7, is 3");
 	here.seed = saved.seed;

@@ -199,6 +199,25 @@ static void what_is_no_text_is_refused_with_what_to_use_I7(void **state)
 	}
 }
 
+static void files_are_told_by_their_bytes(void **state)
+{
+	const char *const o[] = { "path", in_dir("t?"), "val_path", in_dir("val"), NULL };
+	struct zr_data_file f[4] = { { .size = sizeof *f }, { .size = sizeof *f } };
+	struct data d;
+	(void)state;
+	write_file("t1", "some text", 9);
+	write_file("t2", "some tex", 8);
+	write_file("val", "some text", 9);
+	assert_int_equal(data_open(&d, "data/text", o), ZR_OK);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(d.v->file(d.inst, i, &f[i]), ZR_OK);
+	assert_non_null(strstr(f[1].name, "/t2"));
+	assert_null(f[3].name);
+	assert_int_equal(f[1].bytes, 8);
+	assert_true(f[0].hash == f[2].hash && f[0].hash != f[1].hash);
+	data_close(&d);
+}
+
 static void bytes_are_tokens_and_back(void **state)
 {
 	static const char text[] = "A\377z";
@@ -329,6 +348,7 @@ int main(void)
 		cmocka_unit_test(short_or_empty_text_is_refused),
 		cmocka_unit_test(refused_memory_is_an_error_and_leaves_nothing),
 		cmocka_unit_test(what_is_no_text_is_refused_with_what_to_use_I7),
+		cmocka_unit_test(files_are_told_by_their_bytes),
 		cmocka_unit_test(bytes_are_tokens_and_back),
 #ifdef HAVE_ZLIB
 		cmocka_unit_test(compressed_text_is_the_same_text),

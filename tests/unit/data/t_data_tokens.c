@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* First token of sequence g of the run, of a stream of positions; the window must go on from there. */
 static int32_t window(struct data *d, uint64_t seed, int64_t g, int64_t length)
@@ -290,6 +291,76 @@ static void a_stream_shorter_than_a_window_is_refused(void **state)
 	data_close(&d);
 }
 
+static struct zr_data_file told(const char *path, const char *val_path, uint32_t i)
+{
+	const char *const o[] = { "path", path, "format", "uint16", "val_path", val_path, NULL };
+	struct zr_data_file f = { .size = sizeof f };
+	struct data d;
+	assert_int_equal(data_open(&d, "data/tokens", o), ZR_OK);
+	assert_int_equal(d.v->file(d.inst, i, &f), ZR_OK);
+	f.name = f.name ? "a name" : NULL;
+	data_close(&d);
+	return f;
+}
+
+static void write_at(const char *name, int64_t at, const char *bytes)
+{
+	FILE *f = fopen(in_dir(name), "r+");
+	assert_non_null(f);
+	assert_int_equal(fseeko(f, at, SEEK_SET), 0);
+	assert_int_equal(fputs(bytes, f) >= 0, 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void files_are_told_by_their_bytes(void **state)
+{
+	const char *one = in_dir("told-a"), *both = in_dir("told-?"), *val = in_dir("toldval");
+	(void)state;
+	write_tokens("told-a", 0, 3000, 2, -1);
+	write_tokens("told-b", 0, 3000, 2, -1);
+	write_tokens("toldval", 7, 40, 2, -1);
+	struct zr_data_file a = told(one, "", 0), b = told(both, val, 1), v = told(both, val, 2);
+	assert_int_equal(a.bytes, 6000);
+	assert_int_equal(a.sampled, 0);
+	assert_true(a.hash == b.hash); /* the same bytes under another name */
+	assert_int_equal(v.bytes, 80);
+	assert_null(told(one, "", 1).name);
+	assert_null(told(both, val, 3).name);
+	write_at("told-b", 4321, "x"); /* of the same size */
+	assert_true(told(both, val, 1).hash != b.hash);
+	assert_true(told(both, val, 0).hash == a.hash);
+	assert_int_equal(truncate(one, 5998), 0);
+	assert_true(told(one, "", 0).hash != a.hash);
+}
+
+/* A file with a hole, which takes neither time nor disk. */
+static void large_files_are_told_by_samples(void **state)
+{
+	const int64_t size = (INT64_C(1) << 30) + 8192;
+	const char *path = in_dir("large");
+	(void)state;
+	write_tokens("large", 0, 10, 2, -1);
+	if (truncate(path, size))
+		skip();
+	struct zr_data_file was = told(path, "", 0);
+	assert_int_equal(was.bytes, size);
+	assert_int_equal(was.sampled, 1);
+	write_at("large", size - 2, "x");
+	struct zr_data_file end = told(path, "", 0);
+	assert_true(end.hash != was.hash);
+	write_at("large", 100, "x");
+	assert_true(told(path, "", 0).hash != end.hash);
+	/* whatever is longer than the way from a sample to the next is seen */
+	was = told(path, "", 0);
+	for (int64_t at = size / 2; at < size / 2 + size / 1023 + 4096; at += 4096)
+		write_at("large", at, "x");
+	assert_true(told(path, "", 0).hash != was.hash);
+	assert_int_equal(truncate(path, size - 4096), 0);
+	assert_int_equal(told(path, "", 0).sampled, 1);
+	assert_int_equal(unlink(path), 0);
+	write_tokens("large", 0, 10, 2, -1);
+}
+
 static void a_batch_that_was_not_prepared_is_refused(void **state)
 {
 	const char *const o[] = { "path", in_dir("u32"), "format", "uint32", NULL };
@@ -322,6 +393,8 @@ int main(void)
 		cmocka_unit_test(a_name_with_pattern_characters_is_found),
 		cmocka_unit_test(a_token_outside_the_vocabulary_names_file_and_position_I7),
 		cmocka_unit_test(a_stream_shorter_than_a_window_is_refused),
+		cmocka_unit_test(files_are_told_by_their_bytes),
+		cmocka_unit_test(large_files_are_told_by_samples),
 		cmocka_unit_test(a_batch_that_was_not_prepared_is_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
