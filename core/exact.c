@@ -10,11 +10,6 @@
 #define BIAS 1088
 #define CARRY_AFTER (1 << 30)
 
-void zr_exact_clear(struct zr_exact *e)
-{
-	memset(e, 0, sizeof *e);
-}
-
 /* Brings every limb but the top one into [0, 2^32): the number is unchanged. */
 static void carry(struct zr_exact *e)
 {

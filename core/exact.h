@@ -18,7 +18,6 @@ struct zr_exact {
 	int64_t nonfinite; /* NaN or infinite terms: counted, not added */
 };
 
-void zr_exact_clear(struct zr_exact *e);
 void zr_exact_add(struct zr_exact *e, double x);
 void zr_exact_merge(struct zr_exact *e, const struct zr_exact *other);
 double zr_exact_value(struct zr_exact *e); /* the sum, rounded once (half to even); NaN if nonfinite > 0 */

@@ -75,18 +75,24 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	return rc;
 }
 
-static int learning_rate(struct zr_session *s, int32_t group, double *lr, struct zr_error *err)
+static int learning_rates(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_scheduler_v1 *scheduler = p->scheduler.vtbl;
-	struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied, .total_steps = (int64_t)p->train->steps,
-				     .base = p->param_group[group].lr };
-	int rc = scheduler->value(p->scheduler.inst, &at, lr);
-	if (zr_instance_failed(&p->scheduler, rc, "value", err))
-		return rc;
-	if (!isfinite(*lr) || *lr < 0)
-		return zr_err(err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; a learning rate is finite and not negative",
-			      p->scheduler.section->plugin->desc->id, *lr, (long long)s->applied);
+	for (int32_t group = 0; group < p->n_param_groups; group++) {
+		double *lr = &s->lr[group];
+		struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied,
+					     .total_steps = (int64_t)p->train->steps,
+					     .base = p->param_group[group].lr };
+		int rc = scheduler->value(p->scheduler.inst, &at, lr);
+		if (zr_instance_failed(&p->scheduler, rc, "value", err))
+			return rc;
+		if (!isfinite(*lr) || *lr < 0)
+			return zr_err(err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; a "
+				      "learning rate is finite and not negative",
+				      p->scheduler.section->plugin->desc->id, *lr,
+				      (long long)s->applied);
+	}
 	return 0;
 }
 
@@ -116,14 +122,6 @@ static void name_overflow(const struct zr_session *s, struct zr_step_result *r)
 	} else if (!isfinite(r->loss)) {
 		r->overflow = "loss";
 	}
-}
-
-static int learning_rates(struct zr_session *s, struct zr_error *err)
-{
-	int rc = 0;
-	for (int32_t g = 0; !rc && g < s->setup->n_param_groups; g++)
-		rc = learning_rate(s, g, &s->lr[g], err);
-	return rc;
 }
 
 /* With updates in the backward it is too late to leave the weights as they were. */

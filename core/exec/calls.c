@@ -93,7 +93,7 @@ static int add_sums(struct zr_session *s, const struct zr_call *c)
 	const struct zr_exact *arrived = (const struct zr_exact *)c->at[0];
 	struct zr_exact *sums = (struct zr_exact *)c->at[1];
 	for (int64_t i = 0; i < c->i->blocks; i++) {
-		zr_exact_clear(&sums[i]);
+		sums[i] = (struct zr_exact){ 0 };
 		for (int r = 0; r < s->setup->process.world; r++)
 			zr_exact_merge(&sums[i], &arrived[r * c->i->blocks + i]);
 	}

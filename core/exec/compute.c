@@ -108,32 +108,51 @@ int zr_begin_secure(struct zr_session *s, const struct zr_call *c, uint64_t *tic
 	return 0;
 }
 
+/* The operands of an update: master, gradient, copy, chunk, scalars, sums of one call, states. */
+static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_call *c)
+{
+	return (struct zr_opt_data){ .piece = piece_of(s, c),
+				     .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
+				     .grad = c->at[1],
+				     .chunk = (float *)c->at[3],
+				     .scalars = (const struct zr_scalars *)c->at[4],
+				     .sums = (double *)c->at[5],
+				     .state = c->at + 6 };
+}
+
 int zr_begin_optimize(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
+	struct zr_opt_data d = data_of(s, c);
 	(void)ticket;
-	return zr_step_piece(s, piece_of(s, c));
+	return zr_step_piece(s, &d);
 }
 
 int zr_begin_partial(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
+	struct zr_opt_data d = data_of(s, c);
 	(void)ticket;
-	return zr_partial_piece(s, piece_of(s, c));
+	return zr_partial_piece(s, &d);
 }
 
 int zr_begin_load(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
+	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	(void)ticket;
-	return zr_master_get(s, piece_of(s, c), 0, c->i->blocks, (float *)c->at[0]);
+	return zr_master_get(s, piece_of(s, c), &m, 0, c->i->blocks, (float *)c->at[0]);
 }
 
 int zr_begin_store(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
+	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	(void)ticket;
-	return zr_master_put(s, piece_of(s, c), 0, c->i->blocks, (float *)c->at[0]);
+	return zr_master_put(s, piece_of(s, c), &m, 0, c->i->blocks, (float *)c->at[0]);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
+	int32_t group = s->setup->group_of[c->i->number];
+	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i),
+						 (const struct zr_scalars *)c->at[2]);
 	(void)ticket;
-	return zr_step_whole(s, c->i->number, c->at[0], c->at[1]);
+	return zr_step_whole(s, c->i->number, &step, c->at[0], c->at[1]);
 }

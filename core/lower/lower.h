@@ -125,6 +125,7 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piec
 void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out);
 void zr_low_secure(struct zr_lowering *l, int32_t number); /* a save that is under way may still need what is about to change */
 struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number); /* computed where masters are */
+struct zr_operand zr_low_scalar_table(const struct zr_lowering *l); /* none: that of the session */
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit); /* of this micro-batch */
 int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *p); /* its number */
 

@@ -93,7 +93,7 @@ static int blind(const struct zr_lowering *l)
 	return on_device(l) && !l->s->device_info.host_ops;
 }
 
-static struct zr_operand scalars(const struct zr_lowering *l)
+struct zr_operand zr_low_scalar_table(const struct zr_lowering *l)
 {
 	return blind(l) ? zr_mine(ZR_R_MEASURE, l->s->plan.measure.scalars, (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars)) :
 			  zr_none();
@@ -102,7 +102,7 @@ static struct zr_operand scalars(const struct zr_lowering *l)
 void zr_low_scalars(struct zr_lowering *l)
 {
 	zr_low_host(l, ZR_H_SCALARS);
-	zr_low_arg(l, scalars(l), ZR_WRITES);
+	zr_low_arg(l, zr_low_scalar_table(l), ZR_WRITES);
 }
 
 /* The table of one call's sums over parameters, where operations read and write it. */
@@ -125,13 +125,13 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
+	zr_low_arg(l, s->types.master == ZR_MASTER_FP32 ? zr_none() :
+		      zr_mine(ZR_R_CHUNK, 0, s->plan.region[ZR_R_CHUNK].bytes), ZR_WRITES);
+	zr_low_arg(l, zr_low_scalar_table(l), ZR_READS);
+	zr_low_arg(l, call_table(l), ZR_WRITES);
 	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
 		if (zr_piece_has(s, p, d))
 			zr_low_arg(l, zr_low_datum(l, p, d), change);
-	if (s->types.master != ZR_MASTER_FP32)
-		zr_low_arg(l, zr_mine(ZR_R_CHUNK, 0, s->plan.region[ZR_R_CHUNK].bytes), ZR_WRITES);
-	zr_low_arg(l, scalars(l), ZR_READS);
-	zr_low_arg(l, call_table(l), ZR_WRITES);
 	l->unit = -1;
 }
 

@@ -152,6 +152,7 @@ static void update(struct zr_lowering *l, int32_t tensor)
 	zr_low_emit(l, zr_low_by_update(l, ZR_I_WHOLE, tensor));
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_mine(ZR_R_WHOLE, l->s->plan.whole.work, l->s->plan.whole.work_bytes), ZR_WRITES);
+	zr_low_arg(l, zr_low_scalar_table(l), ZR_READS);
 }
 
 static void give_back(struct zr_lowering *l, int32_t tensor, int owner)

@@ -74,95 +74,75 @@ int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 	return r->tier == ZR_TIER_DISK || (r->store == ZR_STORE_DEVICE && plan->region[ZR_R_MASTER].store != ZR_STORE_DEVICE);
 }
 
-char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d)
-{
-	const struct zr_staging *g = &s->setup->plan.staging;
-	if (!zr_has_datum(s->setup, p->unit, d))
-		return NULL;
-	return zr_datum_staged(s->setup, p->unit, d) ? s->region[ZR_R_STAGING] + (uint64_t)p->set * g->set_bytes + g->datum[d] : zr_at(s, zr_datum_spot(s->setup, p, d));
-}
-
 /* ---- masters in other formats ---- */
 
-int zr_updates_without_host(const struct zr_session *s)
+/* Between the compute copy, with what it lacks of the master, and masters in x. */
+static int convert(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+		   int64_t n, float *x, int back)
 {
-	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_ops;
-}
-
-const struct zr_ops *zr_update_ops(const struct zr_session *s)
-{
-	return s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE ? s->setup->ops : s->setup->host_ops;
-}
-
-/* What is kept of masters, for some of their blocks. */
-struct kept {
-	char *master;  /* NULL: nothing apart from the copy */
-	char *lowp;    /* the compute copy, NULL: it is the master */
-	uint16_t *rem; /* the master, where it is what the copy lacks; else NULL */
-};
-
-/* Between the compute copy, with what it lacks, and masters in x. */
-static int convert(struct zr_session *s, const struct zr_ops *ops, int32_t type, int64_t n,
-		   float *x, const struct kept *k, int back)
-{
-	struct zr_op_master op = { .size = sizeof op, .n = n, .master = x,
-				   .lowp = (uint16_t *)k->lowp, .rem = k->rem };
-	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = back ? type : ZR_F32,
-				   .src_dtype = back ? ZR_F32 : type, .n = n,
-				   .src = back ? (char *)x : k->lowp,
-				   .dst = back ? k->lowp : (char *)x };
-	int rc = !k->rem ? ops->cast(ops, NULL, &cast) :
-		 back ? ops->master_split(ops, NULL, &op) : ops->master_join(ops, NULL, &op);
-	return zr_op_failed(s, ops, rc, !k->rem ? "cast" : back ? "master_split" : "master_join");
-}
-
-static struct kept kept_of(struct zr_session *s, const struct zr_piece *p, int64_t from)
-{
-	int is_split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
-	char *master = zr_piece_data(s, p, ZR_D_MASTER), *lowp = zr_piece_data(s, p, ZR_D_LOWP);
-	master += master ? (uint64_t)from * zr_block_bytes(s->setup, p->unit, ZR_D_MASTER) : 0;
-	lowp += lowp ? (uint64_t)from * zr_block_bytes(s->setup, p->unit, ZR_D_LOWP) : 0;
-	return (struct kept){ master, lowp, is_split ? (uint16_t *)master : NULL };
-}
-
-int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
-{
-	struct kept k = kept_of(s, p, from);
 	int32_t type = zr_unit_dtype(s->setup, p->unit);
-	if (k.master && !k.rem)
+	int split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
+	struct zr_op_master op = { .size = sizeof op, .n = n * ZR_BLOCK, .master = x,
+				   .lowp = (uint16_t *)m->lowp, .rem = (uint16_t *)m->master };
+	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = back ? type : ZR_F32,
+				   .src_dtype = back ? ZR_F32 : type, .n = n * ZR_BLOCK,
+				   .src = back ? (char *)x : m->lowp,
+				   .dst = back ? m->lowp : (char *)x };
+	int rc = !split ? m->ops->cast(m->ops, NULL, &cast) :
+		 back ? m->ops->master_split(m->ops, NULL, &op) :
+			m->ops->master_join(m->ops, NULL, &op);
+	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join");
+}
+
+/* From block `from` of the piece on. */
+static struct zr_masters part(const struct zr_setup *s, const struct zr_piece *p,
+			      const struct zr_masters *m, int64_t from)
+{
+	struct zr_masters k = *m;
+	k.master += k.master ? (uint64_t)from * zr_block_bytes(s, p->unit, ZR_D_MASTER) : 0;
+	k.lowp += k.lowp ? (uint64_t)from * zr_block_bytes(s, p->unit, ZR_D_LOWP) : 0;
+	return k;
+}
+
+int zr_master_get(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+		  int64_t from, int64_t n, float *x)
+{
+	struct zr_masters k = part(s->setup, p, m, from);
+	if (zr_unit_master(s->setup, p->unit) == ZR_MASTER_FP32)
 		return zr_copy(s, x, k.master, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	return convert(s, zr_update_ops(s), type, n * ZR_BLOCK, x, &k, 0);
+	return convert(s, p, &k, n, x, 0);
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
-static int round_segments(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, const float *x, uint16_t *lowp)
+static int round_segments(struct zr_session *s, const struct zr_piece *p,
+			  const struct zr_masters *m, int64_t from, int64_t n, const float *x)
 {
-	const struct zr_setup *setup = s->setup;
-	const struct zr_ops *ops = zr_update_ops(s);
 	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n, s->seg);
 	int rc = 0;
-	for (uint64_t i = 0; !rc && i < count; i++) {
-		const struct zr_seg *g = &s->seg[i];
+	for (const struct zr_seg *g = s->seg; !rc && g < s->seg + count; g++) {
 		struct zr_op_round_stochastic op = {
-			.size = sizeof op, .n = g->n, .first = g->param_off, .src = x + g->off, .dst = lowp + g->off,
-			.rng = { .seed = (uint64_t)setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param,
-				 .site = UINT32_MAX - 1 },
+			.size = sizeof op, .n = g->n, .first = g->param_off, .src = x + g->off,
+			.dst = (uint16_t *)m->lowp + g->off,
+			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step,
+				 .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 },
 		};
-		rc = zr_op_failed(s, ops, ops->round_stochastic(ops, NULL, &op), "round_stochastic");
+		rc = zr_op_failed(s, m->ops, m->ops->round_stochastic(m->ops, NULL, &op),
+				  "round_stochastic");
 	}
 	return rc;
 }
 
-int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x)
+int zr_master_put(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+		  int64_t from, int64_t n, float *x)
 {
-	struct kept k = kept_of(s, p, from);
-	int32_t type = zr_unit_dtype(s->setup, p->unit);
-	if (!k.master)
-		return round_segments(s, p, from, n, x, (uint16_t *)k.lowp);
-	int rc = k.rem ? 0 : zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
-	if (rc || !k.lowp)
-		return rc;
-	return convert(s, zr_update_ops(s), type, n * ZR_BLOCK, x, &k, 1);
+	struct zr_masters k = part(s->setup, p, m, from);
+	int32_t kept = zr_unit_master(s->setup, p->unit);
+	int rc = 0;
+	if (kept == ZR_MASTER_NONE)
+		return round_segments(s, p, &k, from, n, x);
+	if (kept == ZR_MASTER_FP32)
+		rc = zr_copy(s, k.master, x, (uint64_t)(n * ZR_BLOCK) * sizeof *x);
+	return rc || !k.lowp ? rc : convert(s, p, &k, n, x, 1);
 }
 
 static int datum_get(struct zr_session *s, const struct zr_piece *p, int d, void *to)
@@ -179,37 +159,27 @@ int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, const vo
 	return zr_put(s, zr_datum_spot(s->setup, p, d), from, bytes);
 }
 
-/* Where masters pass through on their way between x and what is kept of them. */
-static struct kept on_way(struct zr_session *s, const struct zr_piece *p, uint16_t *work)
-{
-	int is_split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
-	return (struct kept){ .lowp = (char *)work,
-			      .rem = is_split ? work + p->n * ZR_BLOCK : NULL };
-}
-
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
 {
-	int32_t type = zr_unit_dtype(s->setup, p->unit);
-	int whole = zr_unit_master(s->setup, p->unit) == ZR_MASTER_FP32;
-	struct kept k = on_way(s, p, work);
-	if (whole || type == ZR_F32)
-		return datum_get(s, p, whole ? ZR_D_MASTER : ZR_D_LOWP, x);
-	int rc = datum_get(s, p, ZR_D_LOWP, k.lowp);
-	rc = rc || !k.rem ? rc : datum_get(s, p, ZR_D_MASTER, k.rem);
-	return rc ? rc : convert(s, s->setup->host_ops, type, p->n * ZR_BLOCK, x, &k, 0);
+	int32_t kept = zr_unit_master(s->setup, p->unit);
+	uint16_t *rem = work + p->n * ZR_BLOCK;
+	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
+	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
+		return datum_get(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x);
+	int rc = datum_get(s, p, ZR_D_LOWP, work);
+	rc = rc || kept != ZR_MASTER_SPLIT ? rc : datum_get(s, p, ZR_D_MASTER, rem);
+	return rc ? rc : convert(s, p, &m, p->n, x, 0);
 }
 
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
 {
-	int32_t type = zr_unit_dtype(s->setup, p->unit);
-	struct kept k = on_way(s, p, work);
-	int rc = 0;
-	if (type == ZR_F32)
-		k.lowp = (char *)x;
-	else
-		rc = convert(s, s->setup->host_ops, type, p->n * ZR_BLOCK, x, &k, 1);
-	rc = rc ? rc : zr_datum_put(s, p, ZR_D_MASTER, k.rem ? (char *)k.rem : (char *)x);
-	return rc ? rc : zr_datum_put(s, p, ZR_D_LOWP, k.lowp);
+	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
+	int split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
+	uint16_t *rem = work + p->n * ZR_BLOCK;
+	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
+	int rc = wide ? 0 : convert(s, p, &m, p->n, x, 1);
+	rc = rc ? rc : zr_datum_put(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x);
+	return rc ? rc : zr_datum_put(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)

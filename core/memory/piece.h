@@ -32,27 +32,22 @@ struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p,
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);
 
-char *zr_piece_data(const struct zr_session *s, const struct zr_piece *p, int d); /* address while the set is the piece's */
+/* Where what updates a piece reaches what is kept of its masters, and the operations that do it. */
+struct zr_masters {
+	const struct zr_ops *ops;
+	char *master; /* NULL: nothing but the copy */
+	char *lowp;   /* the compute copy, NULL: it is the master */
+};
 
-/* Blocks [from, from + n) of the piece as fp32 in x, where what updates it reaches them, whatever
- * is kept of the master. put keeps what is at x and makes the compute copy, rounded stochastically
- * where that is all that is kept. */
-int zr_master_get(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n, float *x);
-int zr_master_put(struct zr_session *s, const struct zr_piece *p, int64_t from, int64_t n,
-		  float *x);
-
-/* ZR_CHUNK blocks of fp32 within the processor's reach. */
-static inline float *zr_chunk(const struct zr_session *s)
-{
-	return (float *)s->region[ZR_R_CHUNK];
-}
-
-/* Whether what updates pieces cannot reach host memory; the operations that do it. */
-int zr_updates_without_host(const struct zr_session *s);
-const struct zr_ops *zr_update_ops(const struct zr_session *s);
+/* Blocks [from, from + n) of the piece as fp32 in x, which the same operations reach. put keeps
+ * what is at x and makes the compute copy, rounded stochastically where that is all there is. */
+int zr_master_get(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+		  int64_t from, int64_t n, float *x);
+int zr_master_put(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+		  int64_t from, int64_t n, float *x);
 
 /* All of the piece, wherever it is kept: to x in host memory, and from there, rounded to the
- * nearest. work: room for as many bytes as at x; of units in fp32 it may be NULL. */
+ * nearest. work: room for as many bytes as at x. */
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work);
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work);
 

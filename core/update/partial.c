@@ -40,26 +40,20 @@ static void *table(const struct zr_session *s, uint64_t at)
 	return s->region[ZR_R_HOST] + at;
 }
 
-/* The sums of one call, where operations write and read them. */
-static double *call_table(const struct zr_session *s)
-{
-	const struct zr_plan *p = &s->setup->plan;
-	return zr_updates_without_host(s) ? (double *)(s->region[ZR_R_MEASURE] + p->measure.partials) : table(s, p->partial.call);
-}
-
-static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
+static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
+	struct zr_optimizer *o = &s->setup->optimizer[d->piece->optimizer];
 	struct zr_exact *sums = table(s, p->sums);
-	double *out = table(s, p->call), *written = call_table(s);
+	double *out = table(s, p->call);
 	uint32_t n = calls(o)->n_partial;
 	uint64_t bytes = step->n_seg * n * sizeof *out;
 	memset(out, 0, (size_t)bytes);
-	int rc = written == out ? 0 : zr_copy(s, written, out, bytes);
-	if (!rc && (rc = calls(o)->partial(o->it.inst, step, written)))
+	int rc = d->sums == out ? 0 : zr_copy(s, d->sums, out, bytes);
+	if (!rc && (rc = calls(o)->partial(o->it.inst, step, d->sums)))
 		return zr_user_failed(s, &o->it, rc, "partial");
-	if (!rc && written != out)
-		rc = zr_copy(s, out, written, bytes);
+	if (!rc && d->sums != out)
+		rc = zr_copy(s, out, d->sums, bytes);
 	for (uint64_t i = 0; !rc && i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			zr_exact_add(&sums[(uint32_t)step->seg[i].param * p->width + k], out[i * n + k]);
@@ -67,17 +61,16 @@ static int call_partial(struct zr_session *s, struct zr_optimizer *o, struct zr_
 }
 
 /* Blocks [at, at + n) of a piece, each a segment of its own. */
-static int add_blocks(struct zr_session *s, const struct zr_piece *p, int64_t at, int64_t n)
+static int add_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t at, int64_t n)
 {
-	struct zr_opt_blocks b = { .piece = p, .from = at, .n = n };
+	struct zr_opt_blocks b = { .data = d, .from = at, .n = n, .master = (char *)d->chunk };
+	const struct zr_piece *p = d->piece;
 	uint64_t count = 0;
 	int rc = 0;
-	if (s->setup->types.master == ZR_MASTER_FP32) {
-		b.master = zr_piece_data(s, p, ZR_D_MASTER) + at * ZR_BLOCK * 4;
-	} else {
-		b.master = (char *)zr_chunk(s);
-		rc = zr_master_get(s, p, at, n, (float *)b.master);
-	}
+	if (d->chunk)
+		rc = zr_master_get(s, p, &d->kept, at, n, d->chunk);
+	else
+		b.master = d->kept.master + at * ZR_BLOCK * 4;
 	for (int64_t i = 0; i < n; i++) {
 		count += zr_cut_segments(s, p->unit, p->first + at + i, 1, s->seg + count);
 		s->seg[count - 1].off = i * ZR_BLOCK;
@@ -85,12 +78,12 @@ static int add_blocks(struct zr_session *s, const struct zr_piece *p, int64_t at
 	return rc ? rc : zr_opt_each_group(s, &b, count, call_partial);
 }
 
-int zr_partial_piece(struct zr_session *s, const struct zr_piece *p)
+int zr_partial_piece(struct zr_session *s, const struct zr_opt_data *d)
 {
 	int64_t at, end;
 	int rc = 0;
-	for (zr_counted(s->setup, p, &at, &end); !rc && at < end; at += ZR_CHUNK)
-		rc = add_blocks(s, p, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
+	for (zr_counted(s->setup, d->piece, &at, &end); !rc && at < end; at += ZR_CHUNK)
+		rc = add_blocks(s, d, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
 	return rc;
 }
 
@@ -108,15 +101,15 @@ int zr_partial_take(struct zr_session *s, struct zr_exact *sums, double *totals)
 	return rc;
 }
 
-int zr_partial_totals(struct zr_session *s, const struct zr_optimizer *o, struct zr_opt_step *step)
+int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
 	const double *totals = table(s, p->totals);
 	double *out = table(s, p->call);
-	uint32_t n = calls(o)->n_partial;
+	uint32_t n = calls(&s->setup->optimizer[d->piece->optimizer])->n_partial;
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)step->seg[i].param * p->width + k];
-	step->partials = n ? call_table(s) : NULL;
-	return n && step->partials != out ? zr_copy(s, call_table(s), out, step->n_seg * n * sizeof *out) : 0;
+	step->partials = n ? d->sums : NULL;
+	return n && d->sums != out ? zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out) : 0;
 }

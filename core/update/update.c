@@ -22,10 +22,10 @@ int zr_set_scalars(struct zr_session *s, char *device)
 	return device ? zr_copy(s, device, s->scalars, n * sizeof *s->scalars) : 0;
 }
 
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group)
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
+				  const struct zr_ops *ops, const struct zr_scalars *scalars)
 {
 	const struct zr_setup *p = s->setup;
-	const void *scalars = zr_updates_without_host(s) ? (void *)(s->region[ZR_R_MEASURE] + p->plan.measure.scalars) : s->scalars;
 	return (struct zr_opt_step){
 		.size = sizeof(struct zr_opt_step),
 		.n_state = p->optimizer[p->param_group[group].optimizer].n_states,
@@ -35,8 +35,8 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group)
 		.opts = p->param_group[group].section->opts,
 		.state = s->state_buf,
 		.seed = (uint64_t)p->train->seed,
-		.ops = zr_update_ops(s),
-		.scalars = (const struct zr_scalars *)scalars + group,
+		.ops = ops,
+		.scalars = (scalars ? scalars : s->scalars) + group,
 	};
 }
 
@@ -51,13 +51,13 @@ static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n)
 }
 
 /* The optimizer's states of blocks [from, from + n) of a piece. */
-static void point_states(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n)
+static void point_states(struct zr_session *s, const struct zr_opt_data *d, int64_t from, int64_t n)
 {
 	const struct zr_setup *p = s->setup;
-	const struct zr_optimizer *o = &p->optimizer[piece->optimizer];
+	const struct zr_optimizer *o = &p->optimizer[d->piece->optimizer];
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		uint32_t number = o->first_state + i;
-		char *data = zr_piece_data(s, piece, ZR_D_STATE + (int)number) + (uint64_t)from * p->plan.state_bytes[number];
+		char *data = d->state[i] + (uint64_t)from * p->plan.state_bytes[number];
 		s->state_buf[i] = zr_opt_buffer(s, data, n, zr_setup_state(p, number)->dtype);
 	}
 }
@@ -65,58 +65,63 @@ static void point_states(struct zr_session *s, const struct zr_piece *piece, int
 int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_piece *piece = b->piece;
+	const struct zr_opt_data *d = b->data;
 	int rc = 0;
-	point_states(s, piece, b->from, b->n);
+	point_states(s, d, b->from, b->n);
 	for (int32_t g = 0; !rc && g < p->n_param_groups; g++) {
-		struct zr_opt_step o = zr_opt_step_of(s, g);
+		struct zr_opt_step o = zr_opt_step_of(s, g, d->kept.ops, d->scalars);
 		o.master = zr_opt_buffer(s, b->master, b->n, ZR_F32);
-		o.grad = zr_opt_buffer(s, zr_piece_data(s, piece, ZR_D_GRAD) + b->from * ZR_BLOCK * 4, b->n, ZR_F32);
+		o.grad = zr_opt_buffer(s, d->grad + b->from * ZR_BLOCK * 4, b->n, ZR_F32);
 		o.seg = s->group_seg;
 		o.n_seg = of_group(s, g, segments);
 		if (b->lowp)
-			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, piece->unit));
+			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, d->piece->unit));
 		if (o.n_seg)
-			rc = fn(s, &p->optimizer[piece->optimizer], &o);
+			rc = fn(s, d, &o);
 	}
 	return rc;
 }
 
-static int call_step(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step)
+static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
-	int rc = zr_partial_totals(s, o, step);
+	struct zr_optimizer *o = &s->setup->optimizer[d->piece->optimizer];
+	int rc = zr_partial_totals(s, d, step);
 	rc = rc ? rc : ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step");
 }
 
 /* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`. */
-static int step_blocks(struct zr_session *s, const struct zr_piece *piece, int64_t from, int64_t n, char *master, char *lowp)
+static int step_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t from, int64_t n,
+		       char *master, char *lowp)
 {
-	struct zr_opt_blocks b = { piece, from, n, master, lowp };
-	return zr_opt_each_group(s, &b, zr_cut_segments(s, piece->unit, piece->first + from, n, s->seg), call_step);
+	struct zr_opt_blocks b = { d, from, n, master, lowp };
+	uint64_t segments = zr_cut_segments(s, d->piece->unit, d->piece->first + from, n, s->seg);
+	return zr_opt_each_group(s, &b, segments, call_step);
 }
 
 /* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */
-static int step_chunks(struct zr_session *s, const struct zr_piece *piece)
+static int step_chunks(struct zr_session *s, const struct zr_opt_data *d)
 {
-	float *x = zr_chunk(s);
+	const struct zr_piece *p = d->piece;
 	int rc = 0;
-	for (int64_t at = 0; !rc && at < piece->n; at += ZR_CHUNK) {
-		int64_t n = piece->n - at < ZR_CHUNK ? piece->n - at : ZR_CHUNK;
-		rc = zr_master_get(s, piece, at, n, x);
-		rc = rc ? rc : step_blocks(s, piece, at, n, (char *)x, NULL);
-		rc = rc ? rc : zr_master_put(s, piece, at, n, x);
+	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
+		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
+		rc = zr_master_get(s, p, &d->kept, at, n, d->chunk);
+		rc = rc ? rc : step_blocks(s, d, at, n, (char *)d->chunk, NULL);
+		rc = rc ? rc : zr_master_put(s, p, &d->kept, at, n, d->chunk);
 	}
 	return rc;
 }
 
-int zr_step_piece(struct zr_session *s, const struct zr_piece *piece)
+int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d)
 {
-	const struct zr_setup *p = s->setup;
-	if (p->types.master != ZR_MASTER_FP32)
-		return step_chunks(s, piece);
-	char *master = zr_piece_data(s, piece, ZR_D_MASTER), *copy = zr_piece_data(s, piece, ZR_D_LOWP);
-	int plain = zr_unit_dtype(p, piece->unit) == ZR_F32;
-	int rc = step_blocks(s, piece, 0, piece->n, master, plain ? NULL : copy);
-	return rc || !plain || !copy ? rc : zr_copy(s, copy, master, (uint64_t)(piece->n * ZR_BLOCK * 4));
+	const struct zr_masters *k = &d->kept;
+	int64_t n = d->piece->n;
+	if (d->chunk)
+		return step_chunks(s, d);
+	int plain = zr_unit_dtype(s->setup, d->piece->unit) == ZR_F32;
+	int rc = step_blocks(s, d, 0, n, k->master, plain ? NULL : k->lowp);
+	if (rc || !plain || !k->lowp)
+		return rc;
+	return zr_copy(s, k->lowp, k->master, (uint64_t)(n * ZR_BLOCK * 4));
 }

@@ -8,35 +8,50 @@
 
 #include "core/memory/piece.h"
 
+/* What an instruction of a piece works on, where its operations reach it. */
+struct zr_opt_data {
+	const struct zr_piece *piece;
+	struct zr_masters kept;
+	char *grad;
+	float *chunk;    /* ZR_CHUNK blocks, where masters are kept in another format */
+	const struct zr_scalars *scalars; /* NULL: those of the session */
+	double *sums;    /* over parameters, of one call; NULL: none */
+	char *const *state; /* of the piece's optimizer */
+};
+
 /* Blocks [from, from + n) of a piece, with their master in fp32 and, or NULL, where its rounding goes. */
 struct zr_opt_blocks {
-	const struct zr_piece *piece;
+	const struct zr_opt_data *data;
 	int64_t from, n;
 	char *master, *lowp;
 };
 
-/* Calls fn once for each group that has some of the first `segments` of s->seg, which lie in these blocks. */
-typedef int zr_opt_fn(struct zr_session *s, struct zr_optimizer *o, struct zr_opt_step *step);
+/* Calls fn once for each group that has some of the first `segments` of s->seg, which lie in these
+ * blocks. */
+typedef int zr_opt_fn(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn);
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group); /* without data */
+/* Of a group, without data. */
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
+				  const struct zr_ops *ops, const struct zr_scalars *scalars);
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
 
 /* The scalars of all groups; `device`: where operations read them if not in the session, else NULL. */
 int zr_set_scalars(struct zr_session *s, char *device);
 
-int zr_step_piece(struct zr_session *s, const struct zr_piece *piece);
+int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d);
 
 /* partial.c: adds a piece's part of the sums over whole parameters; what they are, once those of all ranks are in `sums`; those
  * of a step's segments. */
-int zr_partial_piece(struct zr_session *s, const struct zr_piece *p);
+int zr_partial_piece(struct zr_session *s, const struct zr_opt_data *d);
 int zr_partial_take(struct zr_session *s, struct zr_exact *sums, double *totals);
-int zr_partial_totals(struct zr_session *s, const struct zr_optimizer *o, struct zr_opt_step *step);
+int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 
 /* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How many kinds of data there are, and go
  * back to who holds them; bytes of a block of one kind; where a kind begins in `blocks` blocks, or, of one more, where all end. */
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
 uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks, uint32_t kind);
-int zr_step_whole(struct zr_session *s, int32_t tensor, char *matrix, char *work);
+int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
+		  char *work);
 
 #endif

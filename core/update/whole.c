@@ -44,24 +44,27 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 	return p->message + message;
 }
 
-int zr_step_whole(struct zr_session *s, int32_t tensor, char *matrix, char *work)
+int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
+		  char *work)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_tensor *decl = p->layout.tensor[tensor].decl;
-	struct zr_optimizer *o = &p->optimizer[zr_optimizer_of(p, tensor)];
-	int64_t n = p->layout.tensor[tensor].blocks;
+	const struct zr_place *t = &p->layout.tensor[tensor];
 	int32_t k = zr_optimizer_of(p, tensor);
-	struct zr_seg seg = { .n = p->layout.tensor[tensor].elements, .param = tensor, .ndim = decl->ndim, .dims = decl->dims,
-			      .name = decl->name };
-	struct zr_opt_step step = zr_opt_step_of(s, p->group_of[tensor]);
-	step.master = zr_opt_buffer(s, matrix, n, ZR_F32);
-	step.grad = zr_opt_buffer(s, matrix + zr_whole_kind_at(p, k, n, o->n_states + 1), n, ZR_F32);
-	for (uint32_t i = 0; i < o->n_states; i++)
-		s->state_buf[i] = zr_opt_buffer(s, matrix + zr_whole_kind_at(p, k, n, i + 1), n, zr_setup_state(p, o->first_state + i)->dtype);
-	step.seg = &seg;
-	step.n_seg = 1;
-	step.work = work;
-	step.work_bytes = p->plan.whole.work_bytes;
-	int rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step_whole(o->it.inst, &step);
+	struct zr_optimizer *o = &p->optimizer[k];
+	struct zr_seg seg = { .n = t->elements, .param = tensor, .ndim = t->decl->ndim,
+			      .dims = t->decl->dims, .name = t->decl->name };
+	uint64_t grad = zr_whole_kind_at(p, k, t->blocks, o->n_states + 1);
+	step->master = zr_opt_buffer(s, matrix, t->blocks, ZR_F32);
+	step->grad = zr_opt_buffer(s, matrix + grad, t->blocks, ZR_F32);
+	for (uint32_t i = 0; i < o->n_states; i++) {
+		char *data = matrix + zr_whole_kind_at(p, k, t->blocks, i + 1);
+		int32_t type = zr_setup_state(p, o->first_state + i)->dtype;
+		s->state_buf[i] = zr_opt_buffer(s, data, t->blocks, type);
+	}
+	step->seg = &seg;
+	step->n_seg = 1;
+	step->work = work;
+	step->work_bytes = p->plan.whole.work_bytes;
+	int rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step_whole(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step_whole");
 }

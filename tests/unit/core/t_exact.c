@@ -37,7 +37,7 @@ static double any_double(void)
 static double sum_of(const double *x, int n)
 {
 	struct zr_exact e;
-	zr_exact_clear(&e);
+	e = (struct zr_exact){ 0 };
 	for (int i = 0; i < n; i++)
 		zr_exact_add(&e, x[i]);
 	return zr_exact_value(&e);
@@ -70,8 +70,8 @@ static void I1_merging_parts_equals_the_whole(void **unused)
 	for (int i = 0; i < 100; i++)
 		x[i] = any_double();
 	double whole = sum_of(x, 100);
-	zr_exact_clear(&a);
-	zr_exact_clear(&b);
+	a = (struct zr_exact){ 0 };
+	b = (struct zr_exact){ 0 };
 	for (int i = 0; i < 100; i++)
 		zr_exact_add(i % 3 ? &a : &b, x[i]);
 	zr_exact_merge(&a, &b);
@@ -120,7 +120,7 @@ static void non_finite_terms_are_counted(void **unused)
 	(void)unused;
 	double x[] = { 1, INFINITY, NAN };
 	struct zr_exact e;
-	zr_exact_clear(&e);
+	e = (struct zr_exact){ 0 };
 	for (int i = 0; i < 3; i++)
 		zr_exact_add(&e, x[i]);
 	assert_int_equal(e.nonfinite, 2);
