@@ -18,6 +18,17 @@
 
 #include <zeroth/device.h>
 
+/* Rows of dwte that are wanted. */
+static inline int64_t zr_wte_first(const struct zr_op_embedding_bwd *op)
+{
+	return ZR_HAS(op, struct zr_op_embedding_bwd, n_rows) && op->n_rows ? op->first_row : 0;
+}
+static inline int64_t zr_wte_rows(const struct zr_op_embedding_bwd *op)
+{
+	int some = ZR_HAS(op, struct zr_op_embedding_bwd, n_rows) && op->n_rows;
+	return some ? op->n_rows : op->vocabulary;
+}
+
 #define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 
@@ -90,10 +101,14 @@ struct zr_cpu_kernels {
 	/* columns: all rows in index order */
 	void (*bias_bwd)(const struct zr_op_bias_bwd *, int64_t lo, int64_t hi);
 
-	/* One row of logits [V], fp32: returns its loss. If scale != 0, the row becomes
-	 * (softmax - onehot(target)) * scale in place. */
+	/* One row of logits [V], fp32: returns its loss. With `backward` the row becomes
+	 * (softmax - onehot(target)) * scale in place, and stats, if not NULL, gets two numbers. */
 	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward,
-			      float scale);
+			      float scale, float *stats);
+	/* n logits of such a row in place, from its stats: the same bits. target: counted from the
+	 * first of them, perhaps none of them. */
+	void (*softmax_part)(float *logits, int64_t n, int64_t target, float scale,
+			     const float *stats);
 
 	/* The finish of a matrix product's tile while it is in cache: rows x cols of an fp32 tile
 	 * (ld apart) + bias, optionally GELU, stored to D (and pre) as d_dtype. bias, d, pre point

@@ -96,6 +96,7 @@ struct zr_op_embedding_bwd {
 	const void *dout;
 	float *dwte, *dwpe;
 	const int32_t *position; /* as in the forward */
+	int64_t first_row, n_rows; /* embedding_bwd_rows: of dwte; else both 0 */
 };
 
 /* y = (x - mean) / sqrt(var + eps) * gamma + beta over rows of C (biased variance). GROWABLE. */
@@ -205,6 +206,8 @@ struct zr_op_head_loss {
 	float *dw;              /* [vocabulary, width]; NULL: not wanted */
 	void *work;             /* head_loss_work() bytes */
 	const float *weights;   /* [rows]; NULL: 1 */
+	float *stats;           /* [rows][2], with dx: what head_loss_rows needs; NULL: nothing */
+	int64_t first_row, n_rows; /* head_loss_rows: of w and dw; else both 0 */
 };
 
 /* Accumulates a gradient: acc = (or +=) g rounded to `comm_dtype`. If sumsq is not NULL, it also
@@ -495,6 +498,13 @@ struct zr_ops {
 	int (*swiglu)(const struct zr_ops *, struct zr_stream *, const struct zr_op_swiglu *);
 	int (*swiglu_bwd)(const struct zr_ops *, struct zr_stream *,
 			  const struct zr_op_swiglu_bwd *);
+	/* (optional) For a gradient in parts: nothing but rows [first_row, first_row + n_rows) of
+	 * dwte, or of dw by the stats of a head_loss. dwte and dw point to the first of them. Bits
+	 * are those of all rows at once. */
+	int (*embedding_bwd_rows)(const struct zr_ops *, struct zr_stream *,
+				  const struct zr_op_embedding_bwd *);
+	int (*head_loss_rows)(const struct zr_ops *, struct zr_stream *,
+			      const struct zr_op_head_loss *);
 };
 
 /* GROWABLE; filled by info(). */

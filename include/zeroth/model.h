@@ -72,7 +72,10 @@ struct zr_model_decl {
 
 /* Bytes of a layer for (batch, length). GROWABLE. */
 struct zr_layer_bytes {
-	uint32_t size, rsv;
+	uint32_t size;
+	/* 1 + the tensor, a matrix that is its unit alone, whose gradient the backward also gives
+	 * in rows; 0: none */
+	uint32_t rows_of;
 	/* its output: the input of the next layer, whose backward needs it too */
 	uint64_t out;
 	uint64_t saved;    /* kept from its forward to its backward */
@@ -109,6 +112,10 @@ struct zr_layer_call {
 	struct zr_rng rng;     /* seed, step, slot; the model sets site = layer*8 + n */
 	const struct zr_ops *ops;
 	struct zr_stream *stream;
+	/* backward, n_rows > 0: nothing but rows [first_row, first_row + n_rows) of the gradient
+	 * of zr_layer_bytes.rows_of, whose dparam, the only one, points to the first of them.
+	 * `work` and `grad` are as the call for everything else left them, just before. */
+	int64_t first_row, n_rows;
 };
 
 /* GROWABLE. */

@@ -50,11 +50,12 @@ ZR_INLINE void backward_columns(float *token, float *pos, const void *dout, int6
 
 ZR_INLINE void backward(const struct zr_op_embedding_bwd *op, int64_t lo, int64_t hi, int32_t dtype)
 {
-	int64_t width = op->width, c;
+	int64_t width = op->width, first = zr_wte_first(op), n = zr_wte_rows(op), c;
 
 	for (int64_t r = 0; r < op->batch * op->length; r++) {
 		const void *dout = zr_at(op->dout, r * width, dtype);
-		float *token = op->dwte ? op->dwte + op->tokens[r] * width : NULL;
+		int64_t row = op->tokens[r] - first;
+		float *token = op->dwte && row >= 0 && row < n ? op->dwte + row * width : NULL;
 		int64_t at = zr_position(op->position, r, op->length) * width;
 		float *pos = op->dwpe ? op->dwpe + at : NULL;
 		for (c = lo; c + ZR_W <= hi; c += ZR_W)
@@ -73,7 +74,7 @@ static void zero(float *rows, int64_t n, int64_t width, int64_t lo, int64_t hi)
 void ZR_SIMD(embedding_bwd)(const struct zr_op_embedding_bwd *op, int64_t lo, int64_t hi)
 {
 	if (op->dwte && !(op->flags & ZR_OP_ACCUMULATE_WTE))
-		zero(op->dwte, op->vocabulary, op->width, lo, hi);
+		zero(op->dwte, zr_wte_rows(op), op->width, lo, hi);
 	if (op->dwpe && !(op->flags & ZR_OP_ACCUMULATE_WPE))
 		zero(op->dwpe, op->positions, op->width, lo, hi);
 	ZR_BY_DTYPE(op->dtype, backward, op, lo, hi);

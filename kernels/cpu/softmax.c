@@ -6,6 +6,7 @@
  *   loss = log(sum over j of exp(x[j] - max)) + max - x[t]
  *   x[j] = (exp(x[j] - max) / sum - (j == t)) * scale        with backward
  *
+ * softmax_part makes the gradient of a few columns alone, from the two numbers that the row left.
  * The sum runs in eight interleaved lanes, added pairwise at the end: V reaches 50,000 and one
  * chain of fp32 additions would lose digits.
  */
@@ -14,7 +15,7 @@
 #define LANES 8
 
 zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, int backward,
-				zr_real scale)
+				zr_real scale, zr_real *stats)
 {
 	zr_real lane[LANES] = { 0 }, max = x[0], sum, loss, factor;
 
@@ -35,6 +36,19 @@ zr_real ZR_SCALAR(softmax_loss)(zr_real *x, int64_t vocabulary, int32_t target, 
 		for (int64_t j = 0; j < vocabulary; j++)
 			x[j] *= factor;
 		x[target] -= scale;
+		if (stats) {
+			stats[0] = max;
+			stats[1] = factor;
+		}
 	}
 	return loss;
+}
+
+void ZR_SCALAR(softmax_part)(zr_real *x, int64_t n, int64_t target, zr_real scale,
+			     const zr_real *stats)
+{
+	for (int64_t j = 0; j < n; j++)
+		x[j] = zr_exp(x[j] - stats[0]) * stats[1];
+	if (target >= 0 && target < n)
+		x[target] -= scale;
 }

@@ -59,7 +59,8 @@ static void row_scale(float *x, int64_t n, float factor)
 		vstore_f32_n(x + j, vload_f32_n(x + j, (int)(n - j)) * f, (int)(n - j));
 }
 
-float ZR_SIMD(softmax_loss)(float *x, int64_t vocabulary, int32_t target, int backward, float scale)
+float ZR_SIMD(softmax_loss)(float *x, int64_t vocabulary, int32_t target, int backward, float scale,
+			    float *stats)
 {
 	float max = row_max(x, vocabulary), loss = max - x[target], sum;
 	if (!backward)
@@ -67,5 +68,17 @@ float ZR_SIMD(softmax_loss)(float *x, int64_t vocabulary, int32_t target, int ba
 	sum = row_exp(x, vocabulary, max, 1);
 	row_scale(x, vocabulary, scale / sum);
 	x[target] -= scale;
+	if (stats) {
+		stats[0] = max;
+		stats[1] = scale / sum;
+	}
 	return loss + zr_ln(sum);
+}
+
+void ZR_SIMD(softmax_part)(float *x, int64_t n, int64_t target, float scale, const float *stats)
+{
+	row_exp(x, n, stats[0], 1);
+	row_scale(x, n, stats[1]);
+	if (target >= 0 && target < n)
+		x[target] -= scale;
 }

@@ -11,6 +11,7 @@ struct work {
 	void *y;      /* [rows, width], the norm's output */
 	float *stats; /* [stats][rows] */
 	void *dy;     /* [rows, width], backward only */
+	float *loss;  /* [rows][2], likewise: stats of head_loss */
 	void *ops;
 };
 
@@ -35,8 +36,10 @@ static uint64_t carve(const struct head *h, int backward, void *base, struct wor
 	struct zr_op_head_loss op = loss_op(h);
 	*w = (struct work){ .y = carver_take(&v, bytes) };
 	w->stats = carver_take(&v, (uint64_t)(h->stats * h->rows) * sizeof(float));
-	if (backward)
+	if (backward) {
 		op.dx = w->dy = carver_take(&v, bytes);
+		w->loss = carver_take(&v, (uint64_t)(2 * h->rows) * sizeof(float));
+	}
 	w->ops = carver_take(&v, carver_max(h->c->ops->head_loss_work(h->c->ops, &op),
 					    backward ? h->norm_bwd_work : 0));
 	return v.used;
@@ -61,6 +64,7 @@ static int loss(const struct head *h, const struct work *w)
 		op.flags = c->accumulate[h->weight] ? ZR_OP_ACCUMULATE : 0;
 		op.dx = w->dy;
 		op.dw = c->dparam[h->weight];
+		op.stats = w->loss;
 	}
 	return rc ? rc : c->ops->head_loss(c->ops, c->stream, &op);
 }
@@ -84,11 +88,37 @@ static int zero_grad(const struct head *h)
 	return c->ops->init(c->ops, c->stream, &op);
 }
 
+/* Some rows of the gradient w.r.t. W, from what head_backward left in the work. */
+static int rows_of_w(const struct head *h, const struct work *w)
+{
+	const struct zr_layer_call *c = h->c;
+	struct zr_op_head_loss op = loss_op(h);
+	op.flags = c->accumulate[h->weight] ? ZR_OP_ACCUMULATE : 0;
+	op.x = w->y;
+	op.w = c->param[h->weight];
+	op.dw = c->dparam[h->weight];
+	op.work = w->ops;
+	op.stats = w->loss;
+	op.first_row = c->first_row;
+	op.n_rows = c->n_rows;
+	return c->ops->head_loss_rows(c->ops, c->stream, &op);
+}
+
+uint32_t head_rows_of(const struct head *h)
+{
+	const struct zr_ops *ops = h->c->ops;
+	return ZR_HAS(ops, struct zr_ops, head_loss_rows) && ops->head_loss_rows ?
+		       1 + (uint32_t)h->weight :
+		       0;
+}
+
 int head_backward(const struct head *h)
 {
 	struct work w;
 	int rc;
 	carve(h, 1, h->c->work, &w);
+	if (ZR_HAS(h->c, struct zr_layer_call, n_rows) && h->c->n_rows)
+		return rows_of_w(h, &w);
 	if ((rc = loss(h, &w)) || (rc = zero_grad(h)))
 		return rc;
 	return h->norm_bwd(h->pass, w.dy, w.stats, w.ops);

@@ -28,6 +28,7 @@ struct head {
 
 /* Bytes of the call's work; head.c needs dtype, scale, ops only. */
 uint64_t head_work(const struct head *, int backward);
+uint32_t head_rows_of(const struct head *); /* of zr_layer_bytes */
 int head_forward(const struct head *);
 int head_backward(const struct head *);
 /* Scores of one row, [vocabulary] on the device; with the work of a forward. */

@@ -107,6 +107,7 @@ static void fill_ops(struct zr_inst *d)
 	d->ops.dev = d;
 	d->ops.matmul = cpu_matmul;
 	d->ops.head_loss = cpu_head_loss;
+	d->ops.head_loss_rows = cpu_head_loss_rows;
 	d->ops.head_loss_work = cpu_head_loss_work;
 	cpu_ops_fill(&d->ops);
 	cpu_attention_fill(&d->ops);

@@ -2,7 +2,8 @@
  *
  * head.c - the output projection fused with softmax cross entropy, in chunks of rows: the fp32
  * logits of a chunk are computed, become their own gradient in place, and are spent on dx and dw
- * before the next chunk overwrites them. The logits of a whole batch never exist.
+ * before the next chunk overwrites them. The logits of a whole batch never exist. Some rows of dw
+ * alone take their columns of the logits once more.
  */
 #include "cpu.h"
 
@@ -43,19 +44,27 @@ struct chunk {
 	const struct zr_inst *d;
 	const struct zr_op_head_loss *op;
 	int64_t first, rows, rows_per_item;
+	int64_t column, columns; /* of the logits */
+	float *stats;            /* NULL: not wanted */
 	float *logits;
 };
+
+static float weight_of(const struct zr_op_head_loss *o, int64_t r)
+{
+	return o->weights ? o->weights[r] : 1;
+}
 
 /* Of row r of the chunk, whose logits become their gradient. */
 static float row_loss(const struct chunk *c, int64_t r)
 {
 	const struct zr_op_head_loss *o = c->op;
 	float *logits = c->logits + r * stride_of(o);
-	float weight = o->weights ? o->weights[c->first + r] : 1;
+	float weight = weight_of(o, c->first + r);
+	float *stats = c->stats ? c->stats + 2 * (c->first + r) : NULL;
 	int32_t target = o->targets[c->first + r];
 	if (target >= 0)
 		return weight * c->d->k->softmax_loss(logits, o->vocabulary, target, o->dx != NULL,
-						      o->scale * weight);
+						      o->scale * weight, stats);
 	memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
 	return 0;
 }
@@ -70,17 +79,36 @@ static void loss_item(void *arg, int64_t item, int32_t worker)
 		o->loss[c->first + r] = row_loss(c, r);
 }
 
+/* The gradient of some columns of logits. */
+static void part_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct chunk *c = arg;
+	const struct zr_op_head_loss *o = c->op;
+	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
+	(void)worker;
+	for (r = lo; r < hi; r++) {
+		float *logits = c->logits + r * stride_of(o);
+		int64_t at = c->first + r;
+		if (o->targets[at] < 0)
+			memset(logits, 0, (size_t)c->columns * sizeof *logits);
+		else
+			c->d->k->softmax_part(logits, c->columns, o->targets[at] - c->column,
+					      o->scale * weight_of(o, at), c->stats + 2 * at);
+	}
+}
+
 /* logits = x w^T */
-static int project(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+static int project(const struct zr_ops *ops, const struct chunk *c)
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm, .flags = ZR_MM_TRANS_B, .a_dtype = o->dtype, .b_dtype = o->dtype,
-		.d_dtype = ZR_F32, .m = c->rows, .n = o->vocabulary, .k = o->width,
-		.a = cpu_at(o->x, o->dtype, c->first * o->width), .lda = o->width, .b = o->w,
+		.d_dtype = ZR_F32, .m = c->rows, .n = c->columns, .k = o->width,
+		.a = cpu_at(o->x, o->dtype, c->first * o->width), .lda = o->width,
+		.b = cpu_at(o->w, o->dtype, c->column * o->width),
 		.ldb = o->width, .d = c->logits, .ldd = stride_of(o),
 	};
-	return cpu_matmul(ops, s, &mm);
+	return cpu_matmul_of(ops, &mm, c->rows, o->vocabulary);
 }
 
 /* dx = dlogits w */
@@ -98,29 +126,58 @@ static int grad_x(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 }
 
 /* dw = or += dlogits^T x */
-static int grad_w(const struct zr_ops *ops, struct zr_stream *s, const struct chunk *c)
+static int grad_w(const struct zr_ops *ops, const struct chunk *c)
 {
 	const struct zr_op_head_loss *o = c->op;
 	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm, .flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
 		.a_dtype = ZR_F32, .b_dtype = o->dtype, .d_dtype = ZR_F32,
-		.m = o->vocabulary, .n = o->width, .k = c->rows,
+		.m = c->columns, .n = o->width, .k = c->rows,
 		.a = c->logits, .lda = stride_of(o),
 		.b = cpu_at(o->x, o->dtype, c->first * o->width), .ldb = o->width,
 		.d = o->dw, .ldd = o->width,
 	};
-	return cpu_matmul(ops, s, &mm);
+	return cpu_matmul_of(ops, &mm, o->vocabulary, o->width);
+}
+
+static struct chunk first_chunk(const struct zr_ops *ops, const struct zr_op_head_loss *o)
+{
+	int stats = ZR_HAS(o, struct zr_op_head_loss, n_rows);
+	return (struct chunk){ .d = ops->dev, .op = o, .columns = o->vocabulary, .logits = o->work,
+			       .rows_per_item = clamp(ITEM_ELEMENTS / o->vocabulary, 1,
+						      chunk_rows(o)),
+			       .stats = stats ? o->stats : NULL };
+}
+
+int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
+		       const struct zr_op_head_loss *o)
+{
+	struct chunk c = first_chunk(ops, o);
+	int64_t most = chunk_rows(o);
+	int rc = cpu_check_dtype(ops->dev, "head_loss_rows", o->dtype);
+	(void)s;
+	c.column = o->first_row;
+	c.columns = o->n_rows;
+	for (; !rc && c.first < o->rows; c.first += most) {
+		c.rows = cpu_min(most, o->rows - c.first);
+		rc = project(ops, &c);
+		if (rc)
+			break;
+		cpu_parallel(ops->dev, cpu_ceil_div(c.rows, c.rows_per_item), part_item, &c);
+		rc = grad_w(ops, &c);
+	}
+	return rc;
 }
 
 int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *o)
 {
-	int64_t most = chunk_rows(o), per_item = clamp(ITEM_ELEMENTS / o->vocabulary, 1, most), r;
-	struct chunk c = { ops->dev, o, 0, 0, per_item, o->work };
+	struct chunk c = first_chunk(ops, o);
+	int64_t most = chunk_rows(o), per_item = c.rows_per_item, r;
 	int rc = cpu_check_dtype(ops->dev, "head_loss", o->dtype);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = cpu_min(most, o->rows - c.first);
-		rc = project(ops, s, &c);
+		rc = project(ops, &c);
 		if (rc)
 			break;
 		cpu_parallel(ops->dev, cpu_ceil_div(c.rows, per_item), loss_item, &c);
@@ -128,7 +185,7 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 			continue;
 		rc = grad_x(ops, s, &c);
 		if (!rc && o->dw)
-			rc = grad_w(ops, s, &c);
+			rc = grad_w(ops, &c);
 	}
 	if (rc)
 		return rc;

@@ -145,15 +145,16 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return rc;
 }
 
-int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
+int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n)
 {
 	struct job job = { .d = ops->dev, .op = op };
 	int64_t tiles;
 	int rc = check(ops->dev, op);
-	(void)s;
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
-	job.g = grid_of(op->m, op->n, op->k);
+	job.g = grid_of(m, n, op->k);
+	job.g.nm = cpu_ceil_div(op->m, job.g.tm);
+	job.g.nn = cpu_ceil_div(op->n, job.g.tn);
 	tiles = job.g.nm * job.g.nn;
 	if (job.g.nk == 1) {
 		cpu_parallel(ops->dev, tiles, tile_item, &job);
@@ -162,4 +163,10 @@ int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op
 	cpu_parallel(ops->dev, tiles * job.g.nk, part_item, &job);
 	cpu_parallel(ops->dev, op->m, sum_item, &job);
 	return ZR_OK;
+}
+
+int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
+{
+	(void)s;
+	return cpu_matmul_of(ops, op, op->m, op->n);
 }

@@ -252,7 +252,7 @@ static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct
 void cpu_ops_fill(struct zr_ops *ops)
 {
 	ops->embedding = op_embedding;
-	ops->embedding_bwd = op_embedding_bwd;
+	ops->embedding_bwd = ops->embedding_bwd_rows = op_embedding_bwd;
 	ops->layernorm = op_layernorm;
 	ops->layernorm_bwd = op_layernorm_bwd;
 	ops->layernorm_bwd_work = layernorm_bwd_work;

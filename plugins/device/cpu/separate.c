@@ -17,7 +17,7 @@
 	OPERATION(matmul, matmul, pre, AT(a), AT(b), AT(d), AT(bias), AT(pre)) \
 	OPERATION(embedding, embedding, position, AT(tokens), AT(wte), AT(wpe), AT(out), \
 		  AT(position)) \
-	OPERATION(embedding_bwd, embedding_bwd, position, AT(tokens), AT(dout), AT(dwte), \
+	OPERATION(embedding_bwd, embedding_bwd, n_rows, AT(tokens), AT(dout), AT(dwte), \
 		  AT(dwpe), AT(position)) \
 	OPERATION(layernorm, layernorm, rstd, AT(x), AT(gamma), AT(beta), AT(y), AT(mean), \
 		  AT(rstd)) \
@@ -32,8 +32,8 @@
 	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act)) \
 	OPERATION(residual, residual, out, AT(a), AT(b), AT(out)) \
 	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db)) \
-	OPERATION(head_loss, head_loss, weights, AT(x), AT(w), AT(targets), AT(loss), \
-		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights)) \
+	OPERATION(head_loss, head_loss, n_rows, AT(x), AT(w), AT(targets), AT(loss), \
+		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats)) \
 	QUERY(head_loss_work, head_loss) \
 	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite)) \
 	OPERATION(adamw, adamw, rsv2, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp)) \
@@ -60,7 +60,11 @@
 	OPERATION(rotary, rotary, position, AT(x), AT(out), AT(position)) \
 	OPERATION(swiglu, swiglu, out, AT(gate), AT(up), AT(out)) \
 	OPERATION(swiglu_bwd, swiglu_bwd, act, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), \
-		  AT(act))
+		  AT(act)) \
+	OPERATION(embedding_bwd_rows, embedding_bwd, n_rows, AT(tokens), AT(dout), AT(dwte), \
+		  AT(dwpe), AT(position)) \
+	OPERATION(head_loss_rows, head_loss, n_rows, AT(x), AT(w), AT(targets), AT(loss), \
+		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
 		     const char *name, const char *members)

@@ -34,9 +34,16 @@ static int embed_backward(const struct gpt2_pass *p)
 					  .vocabulary = o->vocabulary, .positions = o->context,
 					  .tokens = c->tokens, .dout = c->grad,
 					  .dwte = c->dparam[WTE], .dwpe = c->dparam[WPE] };
-	int rc = p->dropout > 0 ? gpt2_residual(p, 0, NULL, c->grad, c->grad) : ZR_OK;
+	int some = ZR_HAS(c, struct zr_layer_call, n_rows) && c->n_rows, rc = ZR_OK;
 	op.flags = (c->accumulate[WTE] ? ZR_OP_ACCUMULATE_WTE : 0) |
 		   (c->accumulate[WPE] ? ZR_OP_ACCUMULATE_WPE : 0);
+	if (some) { /* the call before has dropped */
+		op.first_row = c->first_row;
+		op.n_rows = c->n_rows;
+		return c->ops->embedding_bwd_rows(c->ops, c->stream, &op);
+	}
+	if (p->dropout > 0)
+		rc = gpt2_residual(p, 0, NULL, c->grad, c->grad);
 	return rc ? rc : c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
 
@@ -119,8 +126,11 @@ int gpt2_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length, 
 		struct head head = head_of(&p);
 		out->work_fwd = head_work(&head, 0);
 		out->work_bwd = head_work(&head, 1);
+		out->rows_of = head_rows_of(&head);
 	} else if (layer > 0) {
 		gpt2_block_bytes(&p, out);
+	} else if (ZR_HAS(ops, struct zr_ops, embedding_bwd_rows) && ops->embedding_bwd_rows) {
+		out->rows_of = 1 + WTE;
 	}
 	return ZR_OK;
 }

@@ -35,6 +35,11 @@ static int embed_backward(const struct llama_pass *p)
 					  .tokens = c->tokens,
 					  .dout = c->grad,
 					  .dwte = c->dparam[EMBED_W] };
+	if (ZR_HAS(c, struct zr_layer_call, n_rows) && c->n_rows) {
+		op.first_row = c->first_row;
+		op.n_rows = c->n_rows;
+		return c->ops->embedding_bwd_rows(c->ops, c->stream, &op);
+	}
 	return c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
 
@@ -119,8 +124,11 @@ int llama_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length,
 		struct head head = head_of(&p);
 		out->work_fwd = head_work(&head, 0);
 		out->work_bwd = head_work(&head, 1);
+		out->rows_of = head_rows_of(&head);
 	} else if (layer > 0) {
 		llama_block_bytes(&p, out);
+	} else if (ZR_HAS(ops, struct zr_ops, embedding_bwd_rows) && ops->embedding_bwd_rows) {
+		out->rows_of = 1 + EMBED_W;
 	}
 	return ZR_OK;
 }

@@ -468,6 +468,101 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 		buf_free(&first[i]);
 }
 
+/* Rows [at, at + n) of dw alone, into `part` between guards. */
+static void some_rows(const struct dev *d, const struct head *t, int64_t at, int64_t n,
+		      const struct buf *before)
+{
+	struct zr_op_head_loss op = t->op;
+	struct buf part = buf_new(n * op.width, ZR_F32, 0);
+	uint64_t bytes = (uint64_t)(n * op.width) * 4;
+	if (before)
+		memcpy(part.p, (float *)(void *)before->p + at * op.width, bytes);
+	op.first_row = at;
+	op.n_rows = n;
+	op.dw = (float *)(void *)part.p;
+	op.dx = NULL;
+	op.loss_sum = NULL;
+	op.loss = NULL;
+	assert_int_equal(d->ops->head_loss_rows(d->ops, NULL, &op), ZR_OK);
+	assert_memory_equal(part.p, t->op.dw + at * op.width, bytes);
+	assert_true(buf_guarded(&part));
+	buf_free(&part);
+}
+
+/* I1: the bits of dw in parts of any size are those of all of it. */
+static void parts(const struct dev *d, const char *variant)
+{
+	/* rows, width, vocabulary: one chunk and several, sums along K that are split and not */
+	static const int64_t shape[][3] = { { 1, 8, 5 }, { 65, 9, 256 }, { 150, 16, 513 },
+					    { 600, 24, 130 }, { 1100, 8, 40 } };
+	static const int64_t part[] = { 1, 7, 64, 256 };
+	(void)variant;
+	for (int k = 0; k < 5 * 3 * 2; k++) {
+		const int64_t *n = shape[k % 5];
+		struct head t = head_new(d, n[0], n[1], n[2], types[k % 3], 1);
+		struct buf stats = buf_new(2 * t.op.rows, ZR_F32, 0), before = buf_copy(&t.dw);
+		if (k % 4 == 1)
+			head_mask(&t);
+		t.op.flags = k & 1 ? ZR_OP_ACCUMULATE : 0;
+		for (int64_t i = 0; k & 1 && i < before.n; i++)
+			((float *)(void *)before.p)[i] = t.op.dw[i] = (float)(i % 13) - 6;
+		t.op.stats = (float *)(void *)stats.p;
+		assert_int_equal(head_run(d, &t), ZR_OK);
+		for (int p = 0; p < 4; p++)
+			for (int64_t at = 0; at < t.op.vocabulary; at += part[p] * (p ? 1 : 17)) {
+				int64_t left = t.op.vocabulary - at, rows = part[p] < left ? part[p] : left;
+				some_rows(d, &t, at, rows, k & 1 ? &before : NULL);
+			}
+		assert_true(buf_guarded(&stats));
+		buf_free(&stats);
+		buf_free(&before);
+		head_free(&t);
+	}
+}
+
+static void I1_rows_of_dw_have_the_bits_of_all(void **state)
+{
+	(void)state;
+	on_every_variant(parts);
+}
+
+/* Likewise of the embedding. */
+static void parts_of_wte(const struct dev *d, const char *variant)
+{
+	enum { V = 37, C = 19, ROWS = 50 };
+	int32_t tokens[ROWS];
+	uint64_t seed = 5;
+	(void)variant;
+	for (int i = 0; i < ROWS; i++)
+		tokens[i] = (int32_t)((rnd(&seed) + 1) / 2 * V);
+	for (int k = 0; k < 6; k++) {
+		struct buf dout = buf_random(ROWS * C, types[k % 3], 1, 1);
+		struct buf all = buf_random(V * C, ZR_F32, 2, 1);
+		struct buf some = buf_copy(&all);
+		struct zr_op_embedding_bwd op = {
+			.size = sizeof op, .flags = k & 1 ? ZR_OP_ACCUMULATE_WTE : 0,
+			.dtype = types[k % 3], .batch = 2, .length = ROWS / 2, .width = C,
+			.vocabulary = V, .tokens = tokens, .dout = dout.p,
+			.dwte = (float *)(void *)all.p };
+		assert_int_equal(d->ops->embedding_bwd(d->ops, NULL, &op), ZR_OK);
+		for (op.first_row = 0; op.first_row < V; op.first_row += op.n_rows) {
+			op.n_rows = V - op.first_row < 10 ? V - op.first_row : 10;
+			op.dwte = (float *)(void *)some.p + op.first_row * C;
+			assert_int_equal(d->ops->embedding_bwd_rows(d->ops, NULL, &op), ZR_OK);
+		}
+		assert_true(buf_same(&all, &some) && buf_guarded(&some));
+		buf_free(&dout);
+		buf_free(&all);
+		buf_free(&some);
+	}
+}
+
+static void I1_rows_of_dwte_have_the_bits_of_all(void **state)
+{
+	(void)state;
+	on_every_variant(parts_of_wte);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -482,6 +577,8 @@ int main(void)
 		cmocka_unit_test(huge_logits_do_not_overflow_and_a_nan_shows),
 		cmocka_unit_test(logits_of_the_whole_batch_never_exist),
 		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
+		cmocka_unit_test(I1_rows_of_dw_have_the_bits_of_all),
+		cmocka_unit_test(I1_rows_of_dwte_have_the_bits_of_all),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

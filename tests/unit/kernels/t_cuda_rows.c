@@ -283,7 +283,7 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 	two(grad, ROWS * (v + 1), t, 0.5);
 	for (int r = 0; r < ROWS; r++) {
 		F(loss[0])[r] = targets[r] < 0 ? 0 : weights[r] * zr_cpu_scalar.softmax_loss(
-			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r]);
+			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r], NULL);
 		for (int64_t j = 0; backward && j < v; j++)
 			put(grad[0].p, t, r * (v + 1) + j, targets[r] < 0 ? 0 : (double)F(copy)[r * ld + j]);
 	}
