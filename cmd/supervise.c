@@ -86,15 +86,15 @@ const char *zr_other_launcher(void)
 
 /* ---- a rank ---------------------------------------------------------------------- */
 
-static void set_number(const char *name, int v)
+static int set_number(const char *name, int v)
 {
 	char text[16];
 	snprintf(text, sizeof text, "%d", v);
-	setenv(name, text, 1);
+	return setenv(name, text, 1);
 }
 
-/* In the child. */
-static void become_rank(struct crew *s, int rank, int err, pid_t parent)
+/* In the child. Not 0: out of memory. */
+static int become_rank(struct crew *s, int rank, int err, pid_t parent)
 {
 	int null = rank ? open("/dev/null", O_RDWR) : -1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -112,9 +112,8 @@ static void become_rank(struct crew *s, int rank, int err, pid_t parent)
 	close(s->signals);
 	for (int i = 0; i < rank; i++)
 		close(s->child[i].out);
-	set_number("ZEROTH_LOCAL_RANK", rank);
-	set_number("ZEROTH_LOCAL_WORLD", s->n);
-	set_number("ZEROTH_LOCAL_FD", s->area);
+	return set_number("ZEROTH_LOCAL_RANK", rank) || set_number("ZEROTH_LOCAL_WORLD", s->n) ||
+	       set_number("ZEROTH_LOCAL_FD", s->area);
 }
 
 /* A full disk or a closed pipe must not look like success. */
@@ -138,9 +137,11 @@ static int start(struct crew *s, int rank, int (*rank_main)(int, void *, struct 
 	pid_t pid = fork();
 	if (pid == 0) {
 		close(ends[0]);
-		become_rank(s, rank, ends[1], parent);
+		int lost = become_rank(s, rank, ends[1], parent);
 		zr_crash_watch(&s->why[rank]);
-		int code = flushed(rank_main(rank, arg, &why));
+		if (lost)
+			zr_err(&why, ZR_ENOMEM, "out of memory at the start of a rank");
+		int code = lost ? 4 : flushed(rank_main(rank, arg, &why));
 		zr_crash_unwatch();
 		s->why[rank] = why;
 		s->ended[rank] = 1;

@@ -213,6 +213,15 @@ for n in $(seq 1 130) 800 1100; do
 done
 is 'I6: a configuration for which memory is too short' "$short" ''
 
+short=
+for n in $(seq 1 8); do
+	rm -rf ranks
+	out=$(cd base && ZR_FAULT="call=alloc kind=ENOMEM n=$n process=1" LD_PRELOAD=$faults \
+		"${train[@]}" -n 2 -o run.dir=../ranks -o checkpoint.every=0 2>&1 > /dev/null) ||
+		[[ ${out##*$'\n'} = *emory* ]] || short+="$n: ${out##*$'\n'}"$'\n'
+done
+is 'I5: a rank for whose start memory is too short' "$short" ''
+
 # The last allocations of a command make its JSON: it is whole or not there. A plugin may be listed as unusable for this.
 mkdir -p "$scratch/one/scheduler"
 cp -L "$ZR_TEST_PLUGINS/scheduler/warmup_lr.so" "$scratch/one/scheduler/"
