@@ -6,11 +6,20 @@
 #   like NAME TEXT PATTERN  passes when an extended regular expression matches a line of the text
 #   pass NAME, fail NAME [WHY], skip NAME WHY, skip_all WHY
 #   children PID            its processes, one a line, ascending: bare machines have no ps
-# $scratch is an empty directory, removed at the end.
+# $scratch is an empty directory, removed at the end. What a sanitizer reports of any process fails
+# the test, also where nobody reads what that process prints.
 
 tap_count=0
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/zeroth-test.XXXXXX") || exit 99
-trap 'rm -rf "$scratch"' EXIT
+reports=
+if [ -n "$ZR_SANITIZE" ]; then
+	reports=$(mktemp -d "${TMPDIR:-/tmp}/zeroth-reports.XXXXXX") || exit 99
+	for tool in ASAN UBSAN TSAN; do
+		options=${tool}_OPTIONS
+		export "$options=${!options}${!options:+:}log_path=$reports/report"
+	done
+fi
+trap 'rm -rf "$scratch" ${reports:+"$reports"}' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -56,4 +65,13 @@ wanted a match: $3"; fi
 
 children() { grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n' | sort -n; }
 
-done_testing() { echo "1..$tap_count"; }
+# Prints what sanitizers reported, the first lines of each.
+reported() {
+	find "$reports" -type f -exec grep -hE -A 12 'ERROR: |runtime error: |WARNING: Thread' {} + |
+		head -n 60
+}
+
+done_testing() {
+	[ -z "$reports" ] || is 'no sanitizer reports anything' "$(reported)" ''
+	echo "1..$tap_count"
+}

@@ -20,7 +20,7 @@ clean() {
 	for host in $hosts; do ip netns del "$host"; done
 	ip link del "$bridge"
 } > /dev/null 2>&1
-trap 'clean; rm -rf "$scratch"' EXIT
+trap 'clean; rm -rf "$scratch" ${reports:+"$reports"}' EXIT
 
 make_hosts() {
 	local n=2
