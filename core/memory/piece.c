@@ -99,8 +99,8 @@ static struct zr_masters part(const struct zr_setup *s, const struct zr_piece *p
 			      const struct zr_masters *m, int64_t from)
 {
 	struct zr_masters k = *m;
-	k.master += k.master ? (uint64_t)from * zr_block_bytes(s, p->unit, ZR_D_MASTER) : 0;
-	k.lowp += k.lowp ? (uint64_t)from * zr_block_bytes(s, p->unit, ZR_D_LOWP) : 0;
+	k.master = k.master ? k.master + from * zr_block_bytes(s, p->unit, ZR_D_MASTER) : NULL;
+	k.lowp = k.lowp ? k.lowp + from * zr_block_bytes(s, p->unit, ZR_D_LOWP) : NULL;
 	return k;
 }
 
