@@ -21,7 +21,7 @@
 #define HEADER 1024          /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
 #define MAGIC_GPT2 20240520  /* version 1: uint16 */
 #define MAGIC_LLAMA 20240801 /* version 7: uint32 */
-#define WHOLE (INT64_C(1) << 30) /* bytes of all files up to which they are hashed whole */
+#define WHOLE (INT64_C(256) << 20) /* bytes of all files up to which they are hashed whole */
 #define PAGE 4096
 #define PAGES 1024           /* of all larger ones together that are hashed instead */
 #define GLANCE (1 << 20)      /* tokens of each file looked at before a run */
