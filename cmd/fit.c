@@ -6,6 +6,22 @@
 
 #include <stdio.h>
 
+uint64_t zr_plan_tier(const struct zr_plan *p, int tier)
+{
+	uint64_t sum = tier == ZR_TIER_HOST ? p->kept : 0;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		sum += p->region[i].tier == tier ? p->region[i].added : 0;
+	return sum;
+}
+
+uint64_t zr_plan_shared(const struct zr_plan *p, int tier)
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		sum += p->region[i].tier == tier ? p->region[i].bytes - p->region[i].added : 0;
+	return sum;
+}
+
 const char *zr_bytes_text(uint64_t bytes, char buf[32])
 {
 	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

@@ -12,6 +12,11 @@
  * see different numbers, without the memory that they already hold and that zr_plan_need counts. */
 uint64_t zr_memory_at_start(void);
 
+/* Bytes that all regions add, and what is kept; bytes that several regions take in turn, counted
+ * once too often. */
+uint64_t zr_plan_tier(const struct zr_plan *p, int tier);
+uint64_t zr_plan_shared(const struct zr_plan *p, int tier);
+
 /* Bytes of this machine's memory that all its ranks need, if each needs as much as this one: the
  * plan, and what plugins hold already. */
 uint64_t zr_plan_need(const struct zr_setup *s);

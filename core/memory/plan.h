@@ -169,8 +169,6 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 /* Blocks of a tensor's unit whose master and state a rank holds: *n may be 0. */
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);
 void zr_plan_free(struct zr_plan *p);
-uint64_t zr_plan_tier(const struct zr_plan *p, int tier); /* bytes that all regions add, and what is kept */
-uint64_t zr_plan_shared(const struct zr_plan *p, int tier); /* bytes that several regions take in turn, counted once too often */
 
 /* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the
  * address-space limit. */

@@ -389,19 +389,3 @@ void zr_plan_free(struct zr_plan *p)
 	free(p->staging.datum);
 	memset(p, 0, sizeof *p);
 }
-
-uint64_t zr_plan_tier(const struct zr_plan *p, int tier)
-{
-	uint64_t sum = tier == ZR_TIER_HOST ? p->kept : 0;
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		sum += p->region[i].tier == tier ? p->region[i].added : 0;
-	return sum;
-}
-
-uint64_t zr_plan_shared(const struct zr_plan *p, int tier)
-{
-	uint64_t sum = 0;
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		sum += p->region[i].tier == tier ? p->region[i].bytes - p->region[i].added : 0;
-	return sum;
-}
