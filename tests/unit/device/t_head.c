@@ -494,7 +494,7 @@ static void parts(const struct dev *d, const char *variant)
 {
 	/* rows, width, vocabulary: one chunk and several, sums along K that are split and not */
 	static const int64_t shape[][3] = { { 1, 8, 5 }, { 65, 9, 256 }, { 150, 16, 513 },
-					    { 600, 24, 130 }, { 1100, 8, 40 } };
+					    { 1024, 128, 40 }, { 64, 1024, 64 } };
 	static const int64_t part[] = { 1, 7, 64, 256 };
 	(void)variant;
 	for (int k = 0; k < 5 * 3 * 2; k++) {
