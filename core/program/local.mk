@@ -4,5 +4,4 @@
 core_libcore_la_SOURCES += \
 	%D%/program.c %D%/program.h \
 	%D%/record.c %D%/recorder.h %D%/verbs.c \
-	%D%/route.c %D%/route.h \
-	%D%/transfers.c %D%/transfers.h
+	%D%/route.c %D%/route.h

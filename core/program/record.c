@@ -36,11 +36,10 @@ static int tell(struct recorder *r, int32_t at, int32_t use, const int32_t *unit
 static int wait_left(struct recorder *r, const struct zr_act_move *m)
 {
 	int rc = 0;
-	for (int32_t i = r->transfers.first; !rc && i < r->transfers.n; i++) {
-		const struct zr_transfer *w = &r->transfers.transfer[i];
-		const struct zr_pop *op = &r->p->op[w->op];
-		if (!w->over && op->kind == ZR_P_SPILL && r->setup->train_act.move[op->use].offloaded == m->offloaded)
-			rc = zr_rec_wait(r, w->op);
+	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
+		const struct zr_pop *op = &r->p->op[i];
+		if (op->kind == ZR_P_SPILL && r->setup->train_act.move[op->use].offloaded == m->offloaded)
+			rc = zr_rec_wait(r, i);
 	}
 	return rc;
 }
@@ -52,13 +51,12 @@ static int post_moves(struct recorder *r, int32_t use, int32_t back)
 	int rc = 0;
 	for (; !rc && r->uses == &r->setup->train_uses && r->move < a->n_moves; r->move++) {
 		const struct zr_act_move *m = &a->move[r->move];
-		struct zr_route route = zr_route_move(r->setup, back);
+		struct zr_pop op = { .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move,
+				     .bytes = m->bytes, .hops = zr_route_move(r->setup, back).n };
 		if (m->use != use || m->back != back)
 			break;
 		rc = back ? wait_left(r, m) : 0;
-		if (!rc)
-			rc = zr_rec_emit(r, (struct zr_pop){ .kind = back ? ZR_P_FETCH : ZR_P_SPILL, .use = r->move, .bytes = m->bytes }, NULL, 0);
-		rc = rc ? rc : zr_transfers_add(&r->transfers, r->p->n - 1, route.n, r->err);
+		rc = rc ? rc : zr_rec_emit(r, op, NULL, 0);
 	}
 	return rc;
 }
@@ -196,7 +194,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	} else {
 		zr_program_free(&p);
 	}
-	void *scratch[] = { all, r.some, r.left, r.gathered, r.state, r.values, r.gather, r.transfers.transfer };
+	void *scratch[] = { all, r.some, r.left, r.gathered, r.state, r.values, r.gather };
 	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
 		free(scratch[i]);
 	return rc;

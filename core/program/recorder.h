@@ -5,7 +5,6 @@
 #ifndef ZR_CORE_RECORDER_H
 #define ZR_CORE_RECORDER_H
 
-#include "core/program/transfers.h"
 #include "core/setup.h"
 
 enum { NOT_YET, COMPLETE, REDUCED }; /* a unit's gradient in a micro program */
@@ -27,7 +26,7 @@ struct recorder {
 	int32_t *gather;      /* [n_units] number of the gather that is not waited for yet, -1: none */
 	int32_t reducing;     /* outstanding reduce, -1: none */
 	int32_t move;         /* next one of the activations */
-	struct zr_transfers transfers;  /* what is under way, or was */
+	int32_t first;        /* operations before it are not under way */
 };
 
 /* Fills the verbs and the queries of a stage whose impl is the recorder. */
@@ -40,6 +39,9 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 int zr_rec_wait(struct recorder *r, int32_t target);
 int zr_rec_wait_gather(struct recorder *r, int32_t unit);
 int zr_rec_wait_reduce(struct recorder *r);
+
+/* The next operation under way from operation i on, r->p->n: none. */
+int32_t zr_rec_under_way(struct recorder *r, int32_t i);
 
 /* All operations of a kind that are under way take their next hop. Activations that have none left are waited for; parameters
  * when a layer needs them. */

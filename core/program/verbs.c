@@ -55,27 +55,33 @@ int zr_rec_emit(struct recorder *r, struct zr_pop op, const int32_t *units, int3
 
 int zr_rec_wait(struct recorder *r, int32_t target)
 {
-	zr_transfers_end(&r->transfers, target);
+	r->p->op[target].hops = 0;
+	r->first = zr_rec_under_way(r, r->first);
 	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_WAIT, .target = target, .once = r->p->op[target].once }, NULL, 0);
 }
 
-static int take_hop(struct recorder *r, struct zr_transfer *w)
+int32_t zr_rec_under_way(struct recorder *r, int32_t i)
 {
-	w->left--;
-	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_HOP, .target = w->op }, NULL, 0);
+	while (i < r->p->n && !r->p->op[i].hops)
+		i++;
+	return i;
+}
+
+static int take_hop(struct recorder *r, int32_t target)
+{
+	r->p->op[target].hops--;
+	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_HOP, .target = target }, NULL, 0);
 }
 
 int zr_rec_advance(struct recorder *r, int32_t kind)
 {
 	int rc = 0;
-	for (int32_t i = r->transfers.first; !rc && i < r->transfers.n; i++) {
-		struct zr_transfer *w = &r->transfers.transfer[i];
-		if (w->over || r->p->op[w->op].kind != kind)
-			continue;
-		if (w->left > 0)
-			rc = take_hop(r, w);
-		else if (kind != ZR_P_GATHER)
-			rc = zr_rec_wait(r, w->op);
+	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
+		const struct zr_pop *op = &r->p->op[i];
+		if (op->kind == kind && op->hops > 1)
+			rc = take_hop(r, i);
+		else if (op->kind == kind && kind != ZR_P_GATHER)
+			rc = zr_rec_wait(r, i);
 	}
 	return rc;
 }
@@ -139,13 +145,13 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		if (!zr_unit_view(r->setup, units[i]))
 			op.bytes += received(r->setup, units[i], group, copy_size(r, units[i]));
 	}
-	int32_t number = r->p->n;
-	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))
+	if (rc || !n)
 		return rc;
-	struct zr_route route = zr_route_gather(r->setup, units[0]);
+	int32_t hops = zr_route_gather(r->setup, units[0]).n;
+	op.hops = hops < 2 ? 0 : hops;
 	for (int32_t i = 0; i < n; i++)
-		r->gather[units[i]] = number;
-	return route.n < 2 ? 0 : zr_transfers_add(&r->transfers, number, route.n, r->err);
+		r->gather[units[i]] = r->p->n;
+	return zr_rec_emit(r, op, units, n);
 }
 
 static int verb_drop(const struct zr_stage *st, const int32_t *units, int32_t n)
