@@ -6,7 +6,6 @@
 #ifndef ZR_CORE_BOUNDARY_H
 #define ZR_CORE_BOUNDARY_H
 
-#include "core/error.h"
 #include "core/exact.h"
 
 /* All members int64_t: it travels as such. */
@@ -18,8 +17,5 @@ struct zr_boundary {
 	int64_t stop;          /* signal number, 0: none */
 	int64_t check;         /* anything that must be equal on all ranks */
 };
-
-/* Replaces what this rank says by the merge of what all [ranks] say. */
-int zr_boundary_merge(struct zr_boundary *mine, const struct zr_boundary *all, int ranks, int rank, struct zr_error *err);
 
 #endif

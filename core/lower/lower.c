@@ -291,18 +291,12 @@ static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
 
 /* ---- programs ---- */
 
-static void lower_wait(struct zr_lowering *l, const struct zr_pop *target)
-{
-	if (target->kind == ZR_P_REDUCE)
-		zr_low_reduced(l, target);
-	else if (target->kind == ZR_P_PUBLISH)
-		zr_low_published(l, target);
-	else
-		zr_low_rest(l, target);
-}
-
 static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 {
+	static void (*const complete[])(struct zr_lowering *, const struct zr_pop *) = {
+		[ZR_P_GATHER] = zr_low_rest, [ZR_P_SPILL] = zr_low_rest, [ZR_P_FETCH] = zr_low_rest,
+		[ZR_P_REDUCE] = zr_low_reduced, [ZR_P_PUBLISH] = zr_low_published,
+	};
 	const struct zr_pop *target = &l->record->op[op->target];
 	l->now++;
 	switch (op->kind) {
@@ -333,7 +327,7 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 		zr_low_next(l, target);
 		break;
 	case ZR_P_WAIT:
-		lower_wait(l, target);
+		complete[target->kind](l, target);
 		break;
 	default:
 		break; /* a drop moves nothing */
@@ -444,34 +438,15 @@ static void eval(struct zr_lowering *l)
 
 static void lower(struct zr_lowering *l, int32_t id)
 {
+	static void (*const make[ZR_LOWERED])(struct zr_lowering *) = {
+		[ZR_S_FIRST] = micro, [ZR_S_MICRO] = micro, [ZR_S_LAST] = micro, [ZR_S_BOUNDARY] = boundary,
+		[ZR_S_MEET] = exchange_boundary, [ZR_S_UPDATE] = update, [ZR_S_EVAL] = eval, [ZR_S_VALUES] = values,
+	};
 	int64_t batches = l->s->batch.accumulation;
-	switch (id) {
-	case ZR_S_FIRST:
-	case ZR_S_MICRO:
-		l->store = id == ZR_S_FIRST;
-		if (batches > 1 + (id == ZR_S_MICRO))
-			micro(l);
-		break;
-	case ZR_S_LAST:
-		l->last = 1;
-		l->store = batches == 1;
-		micro(l);
-		break;
-	case ZR_S_BOUNDARY:
-		boundary(l);
-		break;
-	case ZR_S_MEET:
-		exchange_boundary(l);
-		break;
-	case ZR_S_UPDATE:
-		update(l);
-		break;
-	case ZR_S_EVAL:
-		eval(l);
-		break;
-	default:
-		values(l);
-	}
+	l->last = id == ZR_S_LAST;
+	l->store = id == ZR_S_FIRST || (l->last && batches == 1);
+	if ((id != ZR_S_FIRST || batches > 1) && (id != ZR_S_MICRO || batches > 2))
+		make[id](l);
 }
 
 static int start(struct zr_lowering *l)

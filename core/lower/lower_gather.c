@@ -8,15 +8,10 @@
 #include "core/lower/lower.h"
 #include "core/program/route.h"
 
-static uint64_t rank_in(const struct zr_setup *s, int32_t group)
-{
-	return (uint64_t)s->mesh.group[group].rank;
-}
-
 /* This rank's part of a gathered copy. */
 static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struct zr_operand full)
 {
-	return zr_part(full, rank_in(l->s, l->s->groups[u].param) * zr_unit_share_bytes(l->s, u), zr_unit_share_bytes(l->s, u));
+	return zr_part(full, (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * zr_unit_share_bytes(l->s, u), zr_unit_share_bytes(l->s, u));
 }
 
 /* ---- gathers ---- */
@@ -178,7 +173,7 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 		if (s->groups[u].param == s->groups[u].state)
 			continue;
 		struct zr_operand whole = l->whole[op->first + i] = whole_unit(l, u), values = zr_of_spot(m->held_copy, held_bytes(l, u));
-		struct zr_operand own = zr_part(whole, rank_in(s, s->groups[u].state) * held_bytes(l, u), held_bytes(l, u));
+		struct zr_operand own = zr_part(whole, (uint64_t)s->mesh.group[s->groups[u].state].rank * held_bytes(l, u), held_bytes(l, u));
 		if (m->offloaded)
 			zr_low_move(l, values, own, 0);
 		if (zr_group_ranks(s, s->groups[u].state) > 1)
@@ -199,7 +194,7 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		if (!zr_unit_apart(s, u))
 			continue;
 		struct zr_operand whole = l->whole[op->first + i];
-		uint64_t at = rank_in(s, s->groups[u].param) * zr_unit_share_bytes(s, u);
+		uint64_t at = (uint64_t)s->mesh.group[s->groups[u].param].rank * zr_unit_share_bytes(s, u);
 		uint64_t n = zr_unit_share_bytes(s, u), end = at + n < whole.bytes ? at + n : whole.bytes;
 		n = at < end ? end - at : 0; /* with the padding, or that alone: all ranks wait for it */
 		zr_low_keep(l, &whole);
