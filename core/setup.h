@@ -125,6 +125,11 @@ static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
 	return ZR_BLOCK * (uint64_t)zr_dtype_bytes(zr_unit_dtype(s, unit));
 }
 
+static inline int zr_has_documents(const struct zr_setup *s)
+{
+	return (s->data_info.flags & ZR_DATA_DOCUMENTS) != 0;
+}
+
 static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)
 {
 	return s->param_group[s->group_of[tensor]].optimizer;

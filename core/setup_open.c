@@ -441,6 +441,9 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	if (s->data_info.vocabulary > s->decl.vocabulary)
 		return zr_err(err, ZR_EINVAL, "the data has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
 			      (long long)s->data_info.vocabulary, (long long)s->decl.vocabulary);
+	if (zr_has_documents(s) && !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets))
+		return zr_err(err, ZR_EINVAL, "[data] %s: it has documents, but no function `targets`",
+			      s->data.section->plugin->desc->id);
 	int rc = data->prepare(s->data.inst, s->batch.length, s->decl.vocabulary);
 	return zr_instance_failed(&s->data, rc, "prepare", err);
 }

@@ -3,8 +3,9 @@
  * step.c - one optimizer step: micro-batches, the boundary (loss, norm, non-finite numbers, step or skip, learning
  * rate), the update. Also evaluation and logits, which run the forward program.
  *
- * Scaling: a slot's gradient is that of scale * (its mean token loss); the sum over slots times
- * 1 / (slots * scale) is the gradient of the mean loss. All factors are constants of the slot.
+ * Scaling: a slot's gradient is that of scale * (its token losses / its tokens); the sum over slots
+ * times tokens / (targets * scale) is the gradient of the mean loss of all targets of the step, by
+ * their weights. All factors are known before the step.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -43,6 +44,11 @@ static void prepare(struct zr_session *s, int split, int64_t slot)
 		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
 		.ops = p->ops,
 	};
+	if (!zr_has_documents(p))
+		return;
+	s->call.starts = (int32_t *)(batch + p->plan.starts);
+	s->call.positions = (int32_t *)(batch + p->plan.positions);
+	s->call.weights = (float *)(batch + p->plan.weights);
 }
 
 /* All programs and settings in one number, which every rank must agree on. */
@@ -136,7 +142,8 @@ static int refuse_late(struct zr_session *s, const struct zr_step_result *r, str
 }
 
 /* What all gradients together say: norm, loss, whether the step counts. */
-static int meet(struct zr_session *s, struct zr_step_result *r, double mult, struct zr_error *err)
+static int meet(struct zr_session *s, struct zr_step_result *r, double mult, double targets,
+		struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_precision_v1 *precision = p->precision.vtbl;
@@ -146,7 +153,7 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, str
 		return rc;
 	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length, .scale = s->scale.scale, .lr = s->lr[0],
 				      .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
-	r->loss = (float)(zr_exact_value(&b->loss) / (double)r->tokens);
+	r->loss = targets > 0 ? (float)(zr_exact_value(&b->loss) / targets) : 0;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
 	name_overflow(s, r);
 	rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action);
@@ -157,14 +164,16 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, str
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	double mult = 1 / ((double)p->batch.slots * s->scale.scale);
+	double tokens = (double)(p->batch.train * p->batch.length), targets, mult;
 	uint64_t before = bytes_in(s);
 	clear_boundary(s, stop);
+	int rc = zr_count_targets(s, ZR_SPLIT_TRAIN, 1, &targets, err);
+	mult = rc || !(targets > 0) ? 0 : 1 / ((double)p->batch.slots * s->scale.scale) * (tokens / targets);
 	s->update_seconds = 0;
 	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
-	int rc = learning_rates(s, err);
+	rc = rc ? rc : learning_rates(s, err);
 	rc = rc ? rc : run_micro_batches(s, err);
-	rc = rc ? rc : meet(s, r, mult, err);
+	rc = rc ? rc : meet(s, r, mult, targets, err);
 	if (rc)
 		return rc;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
@@ -191,7 +200,8 @@ int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
 	int64_t n = (int64_t)p->train->eval_batches, world = p->process.world;
-	int rc = 0;
+	double targets;
+	int rc = zr_count_targets(s, ZR_SPLIT_VAL, n, &targets, err);
 	clear_boundary(s, 0);
 	for (int64_t i = 0; !rc && i < (n + world - 1) / world; i++) {
 		prepare(s, ZR_SPLIT_VAL, i * world + p->process.rank);
@@ -200,7 +210,7 @@ int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
 			zr_exact_add(&s->boundary.loss, *(const double *)(host_batch(s) + p->plan.loss_sum));
 	}
 	rc = rc ? rc : zr_run(s, ZR_S_MEET, err);
-	*loss = zr_exact_value(&s->boundary.loss) / (double)(n * p->batch.micro * p->batch.length);
+	*loss = targets > 0 ? zr_exact_value(&s->boundary.loss) / targets : 0;
 	return rc;
 }
 

@@ -1,40 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calls.c - what the session itself does within a program: batches, losses, the boundary, scalars and sums of an update.
+ * calls.c - what the session itself does within a program: losses, the boundary, scalars and sums of an update.
  */
 #include <string.h>
 
 #include "core/exec/exec.h"
 #include "core/update/update.h"
-
-static int load_batch(struct zr_session *s, const struct zr_call *c)
-{
-	struct zr_setup *p = s->setup;
-	const struct zr_data_v1 *data = p->data.vtbl;
-	struct zr_batch b = {
-		.size = sizeof b,
-		.split = s->split,
-		.seed = (uint64_t)p->train->seed,
-		.step = s->split == ZR_SPLIT_TRAIN ? s->step : 0,
-		.slot = s->slot,
-		.slots = p->batch.slots,
-		.sequences = p->batch.micro,
-		.length = p->batch.length,
-		.inputs = (int32_t *)c->at[0],
-		.targets = (int32_t *)(c->at[0] + (p->plan.targets - p->plan.tokens)),
-	};
-	int rc = data->batch(p->data.inst, &b);
-	return zr_instance_failed(&p->data, rc, "batch", s->err);
-}
-
-/* Of who samples: no targets, but a loss is computed nevertheless. */
-static int take_given(struct zr_session *s, const struct zr_call *c)
-{
-	const struct zr_plan *p = &s->setup->plan;
-	memcpy(c->at[0], s->given, (size_t)s->call.length * sizeof *s->given);
-	memcpy(c->at[0] + (p->targets - p->tokens), s->given, (size_t)s->call.length * sizeof *s->given);
-	return 0;
-}
 
 static int add_loss(struct zr_session *s, const struct zr_call *c)
 {
@@ -130,7 +101,7 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 int zr_begin_host(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
 	static int (*const call[])(struct zr_session *, const struct zr_call *) = {
-		[ZR_H_BATCH] = load_batch,   [ZR_H_GIVEN] = take_given,    [ZR_H_LOSS] = add_loss, [ZR_H_MEASURE] = measure,
+		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given,    [ZR_H_LOSS] = add_loss, [ZR_H_MEASURE] = measure,
 		[ZR_H_SAY] = say,	     [ZR_H_MERGE] = merge,	   [ZR_H_SCALARS] = set_scalars, [ZR_H_CLEAR] = clear_sums,
 		[ZR_H_ADD] = add_sums,	     [ZR_H_TOTALS] = take_totals,
 	};

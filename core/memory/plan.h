@@ -144,7 +144,9 @@ struct zr_plan {
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
 	uint64_t act_grad_bytes; /* gradient of the activations */
-	uint64_t tokens, targets, loss_rows, loss_sum; /* bytes from the start of ZR_R_BATCH */
+	/* Bytes from the start of ZR_R_BATCH. Starts, positions and weights are there where the data
+	 * has documents. */
+	uint64_t tokens, targets, starts, positions, weights, loss_rows, loss_sum;
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
 	struct {

@@ -18,9 +18,15 @@ extern "C" {
 #define ZR_SPLIT_TRAIN 0
 #define ZR_SPLIT_VAL 1
 
+/* A sequence holds documents, of which no token sees another one; not every token is a target. */
+#define ZR_DATA_DOCUMENTS 1u
+
+#define ZR_NO_TARGET (-1)
+
 /* GROWABLE; filled by info(). */
 struct zr_data_info {
-	uint32_t size, rsv;
+	uint32_t size;
+	uint32_t flags;       /* ZR_DATA_* */
 	int64_t vocabulary;   /* every token is below this; 0 if the files do not say */
 	int64_t train_tokens; /* 0: none */
 	int64_t val_tokens;
@@ -38,6 +44,11 @@ struct zr_batch {
 	int64_t sequences, length; /* B, T */
 	int32_t *inputs, *targets; /* [B*T] each, in host memory; the plugin writes them, targets[i]
 				    * being the token after inputs[i] */
+	/* [B*T] each, written where info() says ZR_DATA_DOCUMENTS, else NULL; targets may be
+	 * ZR_NO_TARGET then */
+	int32_t *starts;           /* where in its sequence the token's document starts */
+	int32_t *positions;        /* of the token in its document, below the model's context */
+	float *weights;            /* of the target, finite and not negative; 0 where there is none */
 };
 
 /* A file of the data: what a checkpoint remembers, so that no training goes on with another by
@@ -73,6 +84,11 @@ struct zr_data_v1 {
 	 * in the order in which they are read; a name of NULL behind the last. Called before a
 	 * training resumes and when it is saved: what takes long is done once. */
 	int (*file)(struct zr_inst *, uint32_t i, struct zr_data_file *);
+	/* (optional, but not with ZR_DATA_DOCUMENTS) [step] The sum of all weights of step `step`,
+	 * over its `slots` slots, or of the evaluation batch `slot`: loss and gradients are divided
+	 * by it. Known before any batch is filled; `slot` does not matter in training, and the
+	 * arrays are NULL. */
+	int (*targets)(struct zr_inst *, const struct zr_batch *, double *sum);
 };
 
 #ifdef __cplusplus

@@ -71,8 +71,8 @@ struct zr_op_matmul {
 /* Gradients of parameters: += instead of =. The first contribution of a micro-batch stores. */
 #define ZR_OP_ACCUMULATE 1u
 
-/* out[r, :] = wte[tokens[r], :] + wpe[position of r, :], r = b*T+t; without wpe only the first term.
- * GROWABLE. */
+/* out[r, :] = wte[tokens[r], :] + wpe[position of r, :], r = b*T+t; without wpe only the first
+ * term. GROWABLE. */
 struct zr_op_embedding {
 	uint32_t size, flags;
 	int32_t dtype, rsv;

@@ -92,7 +92,8 @@ struct zr_layer_call {
 	int32_t training;      /* 0: evaluation, no dropout */
 	int32_t dtype;         /* of parameters and activations: ZR_F32, ZR_BF16, ZR_F16 */
 	int64_t batch, length; /* B, T */
-	const int32_t *tokens, *targets; /* [B*T], device memory */
+	/* [B*T], device memory; a target may be negative: none */
+	const int32_t *tokens, *targets;
 	const void *in;        /* output of the layer before */
 	void *out;             /* this layer's output */
 	void *saved, *work;
@@ -116,6 +117,11 @@ struct zr_layer_call {
 	 * of zr_layer_bytes.rows_of, whose dparam, the only one, points to the first of them.
 	 * `work` and `grad` are as the call for everything else left them, just before. */
 	int64_t first_row, n_rows;
+	/* [B*T], device memory, NULL: a sequence is one document, all targets count alike. Where in
+	 * its sequence a token's document starts, the token's position in it, the target's
+	 * weight. */
+	const int32_t *starts, *positions;
+	const float *weights;
 };
 
 /* GROWABLE. */

@@ -2,10 +2,10 @@
  *
  * embedding.c - token plus position embedding and its gradient, scalar.
  *
- * out[r,:] = wte[tokens[r],:] + wpe[position of r,:], r in [0, B*T), rows of C. dwte[tokens[r],:] +=
- * dout[r,:] and dwpe[position of r,:] += dout[r,:], r ascending. Workers split the gradient by columns,
- * since two tokens may be equal but two columns never are. Without wpe and dwpe, their terms are
- * absent. Of some rows of dwte, dwte is the first.
+ * out[r,:] = wte[tokens[r],:] + wpe[position of r,:], r in [0, B*T), rows of C. The gradients are
+ * dwte[tokens[r],:] += dout[r,:] and dwpe[position of r,:] += dout[r,:], r ascending. Workers split
+ * them by columns, since two tokens may be equal but two columns never are. Without wpe and dwpe,
+ * their terms are absent. Of some rows of dwte, dwte is the first.
  */
 #include "scalar.h"
 #include "table.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rotary.c - rotary position embedding, scalar: rotates the halves of each head of row r, as
- * complex numbers, by a = its position * frequency[i], i < D/2; its backward rotates by -a. An angle
- * is an fp32 product, because pretrained models have learnt long sequences with this rounding. Its
- * cosine and sine are used for all heads of the row.
+ * complex numbers, by a = its position * frequency[i], i < D/2; its backward rotates by -a. Each
+ * angle is an fp32 product, because pretrained models have learnt long sequences with this
+ * rounding. Its cosine and sine are used for all heads of the row.
  */
 #include "scalar.h"
 #include "table.h"

@@ -26,7 +26,8 @@ static struct zr_op_head_loss loss_op(const struct head *h)
 	return (struct zr_op_head_loss){ .size = sizeof(struct zr_op_head_loss), .dtype = c->dtype,
 					 .scale = c->grad_scale, .rows = h->rows, .width = h->width,
 					 .vocabulary = h->vocabulary, .targets = c->targets,
-					 .loss = c->loss_rows, .loss_sum = c->loss_sum };
+					 .loss = c->loss_rows, .loss_sum = c->loss_sum,
+					 .weights = c->weights };
 }
 
 static uint64_t carve(const struct head *h, int backward, void *base, struct work *w)

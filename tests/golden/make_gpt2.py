@@ -66,10 +66,10 @@ def linear(x, p, name):
     return x @ p[name + ".weight"] + p[name + ".bias"]
 
 
-def attention(qkv):
+def attention(qkv, apart):
     q, k, v = (x.reshape(B, T, H, C // H).transpose(1, 2) for x in qkv.split(C, dim=2))
     scores = q @ k.transpose(2, 3) / math.sqrt(C // H)
-    scores = scores.masked_fill(torch.ones(T, T).triu(1).bool(), float("-inf"))
+    scores = scores.masked_fill(apart, float("-inf"))
     return (scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, C)
 
 
@@ -77,11 +77,11 @@ def gelu(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def logits(p, tokens):
-    x = p["wte.weight"][tokens] + p["wpe.weight"][:T]
+def logits(p, tokens, positions, apart):
+    x = p["wte.weight"][tokens] + p["wpe.weight"][positions]
     for i in range(L):
         h = f"h.{i}."
-        x = x + linear(attention(linear(norm(x, p, h + "ln_1"), p, h + "attn.c_attn")), p, h + "attn.c_proj")
+        x = x + linear(attention(linear(norm(x, p, h + "ln_1"), p, h + "attn.c_attn"), apart), p, h + "attn.c_proj")
         x = x + linear(gelu(linear(norm(x, p, h + "ln_2"), p, h + "mlp.c_fc")), p, h + "mlp.c_proj")
     return norm(x, p, "ln_f") @ p["wte.weight"].T
 
@@ -90,15 +90,33 @@ def tokens(stream):
     return torch.tensor([(splitmix((stream << 32) + e) >> 33) % V for e in range(B * T)]).reshape(B, T)
 
 
-p = parameters()
-y = logits(p, tokens(1000)).reshape(B * T, V)
-loss = F.cross_entropy(y, tokens(1001).reshape(-1), reduction="none")
-loss.mean().backward()
-values = loss.tolist() + y[-1].tolist()
-for x in p.values():
-    values += x.grad.reshape(-1).tolist()
-with open(sys.argv[1], "wb") as f:
-    f.write(struct.pack("<%dd" % len(values), *values))
-print("%d values, mean loss %.6f" % (len(values), loss.mean()))
-for name, x in p.items():
-    print("%-24s |grad| %.3e" % (name, x.grad.norm()))
+
+def documents():
+    """As rig_documents() has it: starts [B, T], weights [B*T], 0 where there is no target."""
+    starts = []
+    for b in range(B):
+        t, n = 0, b
+        while t < T:
+            length = min([5, 1, 7][n % 3], T - t)
+            starts += [t] * length
+            t, n = t + length, n + 1
+    weights = [0 if i % 3 == 1 else i % 4 / 2 for i in range(B * T)]
+    return torch.tensor(starts).reshape(B, T), torch.tensor(weights, dtype=torch.float64)
+
+
+out = open(sys.argv[1], "wb")
+for packed in False, True:
+    p = parameters()
+    starts, weights = documents() if packed else (torch.zeros(B, T, dtype=torch.long), torch.ones(B * T).double())
+    t = torch.arange(T)
+    apart = (t[None, None, :] > t[None, :, None]) | (t[None, None, :] < starts[:, :, None])
+    y = logits(p, tokens(1000), t[None, :] - starts, apart[:, None]).reshape(B * T, V)
+    loss = F.cross_entropy(y, tokens(1001).reshape(-1), reduction="none") * weights
+    loss.mean().backward()
+    values = loss.tolist() + y[-1].tolist()
+    for x in p.values():
+        values += x.grad.reshape(-1).tolist()
+    out.write(struct.pack("<%dd" % len(values), *values))
+    print("%d values, mean loss %.6f" % (len(values), loss.mean()))
+    for name, x in p.items():
+        print("%-24s |grad| %.3e" % (name, x.grad.norm()))

@@ -7,7 +7,8 @@
 # Nothing that goes in is stored: parameters and tokens come from the hash below, which tests/lib/model_rig.c computes too, and
 # are exact in fp32. What comes out, as little-endian float32, case after case in the order of CASES:
 #   loss of each token [B*T], logits of the last token [V], then the gradient of their mean w.r.t. every parameter in
-#   canonical order (embed_tokens, layers.0.*, layers.1.*, norm, lm_head unless tied).
+#   canonical order (embed_tokens, layers.0.*, layers.1.*, norm, lm_head unless tied). Then PACKED: sequences that
+#   hold documents, of which no token sees another one, and the mean of the tokens' losses times their weights.
 import struct
 import sys
 
@@ -78,18 +79,43 @@ def tokens(stream):
     return torch.tensor([(splitmix((stream << 32) + e) >> 33) % V for e in range(B * T)]).reshape(B, T)
 
 
+# cases that come once more, cut into documents
+PACKED = ["gqa-linear", "qwen2"]
+
+
+def documents():
+    """As rig_documents() has it: starts [B, T], weights [B*T], 0 where there is no target."""
+    starts = []
+    for b in range(B):
+        t, n = 0, b
+        while t < T:
+            length = min([5, 1, 7][n % 3], T - t)
+            starts += [t] * length
+            t, n = t + length, n + 1
+    weights = [0 if i % 3 == 1 else i % 4 / 2 for i in range(B * T)]
+    return torch.tensor(starts).reshape(B, T), torch.tensor(weights, dtype=torch.float64)
+
+
 out = open(sys.argv[1], "wb")
-for case, (kind, options) in CASES.items():
+for case, packed in [(c, False) for c in CASES] + [(c, True) for c in PACKED]:
+    kind, options = CASES[case]
     config = kind(**{**SAME, **options}, attn_implementation="eager")
     model = (Qwen2ForCausalLM if kind is Qwen2Config else LlamaForCausalLM)(config).double().train()
     p = parameters(model)
-    y = model(tokens(1000), use_cache=False).logits.reshape(B * T, V).double()
-    loss = F.cross_entropy(y, tokens(1001).reshape(-1), reduction="none")
+    given, weights = {}, torch.ones(B * T).double()
+    if packed:
+        starts, weights = documents()
+        t = torch.arange(T)
+        apart = (t[None, None, :] > t[None, :, None]) | (t[None, None, :] < starts[:, :, None])
+        mask = torch.zeros(B, 1, T, T).double().masked_fill(apart[:, None], torch.finfo(torch.float64).min)
+        given = dict(position_ids=t[None, :] - starts, attention_mask=mask)
+    y = model(tokens(1000), use_cache=False, **given).logits.reshape(B * T, V).double()
+    loss = F.cross_entropy(y, tokens(1001).reshape(-1), reduction="none") * weights
     loss.mean().backward()
     values = loss.tolist() + y[-1].tolist()
     for _, x in p:
         values += x.grad.reshape(-1).tolist()
     out.write(struct.pack("<%df" % len(values), *values))
     print("%s: %d values, mean loss %.6f, least |grad| %.1e" % (case, len(values), loss.mean(), min(x.grad.norm() for _, x in p)))
-    if len(sys.argv) > 2:
+    if len(sys.argv) > 2 and not packed:
         model.float().save_pretrained(f"{sys.argv[2]}/{case}")

@@ -93,6 +93,25 @@ void rig_tokens(struct rig *r, uint64_t stream)
 	}
 }
 
+void rig_documents(struct rig *r)
+{
+	static const int64_t lengths[] = { 5, 1, 7 };
+	int64_t i, T = r->s.length, start = 0, n = 0;
+	r->documents = 1;
+	for (i = 0; i < r->s.batch * T; i++) {
+		if (i % T == 0)
+			n = i / T;
+		if (i % T == 0 || i % T == start + lengths[(n - 1) % 3]) {
+			start = i % T;
+			n++;
+		}
+		r->starts[i] = (int32_t)start;
+		r->positions[i] = (int32_t)(i % T - start);
+		r->targets[i] = i % 3 == 1 ? -1 : r->targets[i];
+		r->weights[i] = i % 3 == 1 ? 0 : (float)(i % 4) / 2;
+	}
+}
+
 /* Weights and biases in [-1/4, 1/4), gains of norms in [3/4, 5/4). */
 static void draw_values(struct rig *r)
 {
@@ -182,6 +201,9 @@ static void make_buffers(struct rig *r)
 	r->grad = room(r->grad_bytes);
 	r->tokens = room(n * 4);
 	r->targets = room(n * 4);
+	r->starts = room(n * 4);
+	r->positions = room(n * 4);
+	r->weights = room(n * 4);
 	r->loss_rows = room(n * 4);
 }
 
@@ -201,6 +223,9 @@ static void lend_buffers(struct rig *r)
 	lend(r, r->grad, r->grad_bytes);
 	lend(r, r->tokens, n * 4);
 	lend(r, r->targets, n * 4);
+	lend(r, r->starts, n * 4);
+	lend(r, r->positions, n * 4);
+	lend(r, r->weights, n * 4);
 	lend(r, r->loss_rows, n * 4);
 	lend(r, &r->loss_sum, sizeof r->loss_sum);
 }
@@ -278,6 +303,9 @@ void rig_free(struct rig *r)
 	free(r->grad);
 	free(r->tokens);
 	free(r->targets);
+	free(r->starts);
+	free(r->positions);
+	free(r->weights);
 	free(r->loss_rows);
 	free(r);
 }
@@ -308,6 +336,9 @@ static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, str
 		.work = lent(r, r->work), .grad = lent(r, r->grad), .param = t->param, .dparam = t->dparam,
 		.accumulate = t->accumulate, .loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, &r->loss_sum),
 		.grad_scale = r->scale / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
+		.starts = r->documents ? lent(r, r->starts) : NULL,
+		.positions = r->documents ? lent(r, r->positions) : NULL,
+		.weights = r->documents ? lent(r, r->weights) : NULL,
 	};
 }
 

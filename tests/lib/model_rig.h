@@ -52,6 +52,9 @@ struct rig {
 	void *work, *grad;
 	uint64_t work_bytes, grad_bytes;
 	int32_t *tokens, *targets;       /* [B*T] */
+	int32_t *starts, *positions;     /* [B*T] used if documents is 1, as are weights */
+	float *weights;
+	int documents;
 	float *loss_rows;                /* [B*T] */
 	double loss_sum;
 	struct zr_rng rng;
@@ -65,6 +68,10 @@ void rig_free(struct rig *r);
 uint64_t rig_hash(uint64_t stream, uint64_t element);
 void rig_load(struct rig *r); /* value -> param */
 void rig_tokens(struct rig *r, uint64_t stream); /* inputs by `stream`, targets by stream + 1; at first 1000 */
+
+/* Cuts each sequence into documents of 5, 1 and 7 tokens, in turn, of which the second sequence
+ * begins with the second. Every third row has no target, the others a weight of 0, 1/2, 1 or 3/2. */
+void rig_documents(struct rig *r);
 
 /* Mean loss by forward of all layers and backward of the last (training) or its forward (evaluation). */
 double rig_loss(struct rig *r, int training);

@@ -57,6 +57,7 @@ static struct zr_op_attention attention_op(const struct gpt2_pass *p, const stru
 		.out_stride = p->C, .scale = (float)(1 / sqrt((double)D)), .dropout = p->dropout,
 		.rng = gpt2_site(p, 0), .q = q, .k = q ? q + column : NULL,
 		.v = q ? q + 2 * column : NULL, .out = s->att, .lse = s->lse,
+		.starts = p->c->starts,
 	};
 }
 

@@ -18,7 +18,8 @@ static int embed_forward(const struct gpt2_pass *p)
 	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
 				      .length = p->T, .width = p->C, .vocabulary = o->vocabulary,
 				      .positions = o->context, .tokens = c->tokens,
-				      .wte = c->param[WTE], .wpe = c->param[WPE], .out = c->out };
+				      .wte = c->param[WTE], .wpe = c->param[WPE], .out = c->out,
+				      .position = c->positions };
 	int rc = c->ops->embedding(c->ops, c->stream, &op);
 	if (!rc && p->dropout > 0)
 		rc = gpt2_residual(p, 0, NULL, c->out, c->out);
@@ -33,7 +34,8 @@ static int embed_backward(const struct gpt2_pass *p)
 					  .length = p->T, .width = p->C,
 					  .vocabulary = o->vocabulary, .positions = o->context,
 					  .tokens = c->tokens, .dout = c->grad,
-					  .dwte = c->dparam[WTE], .dwpe = c->dparam[WPE] };
+					  .dwte = c->dparam[WTE], .dwpe = c->dparam[WPE],
+					  .position = c->positions };
 	int some = ZR_HAS(c, struct zr_layer_call, n_rows) && c->n_rows, rc = ZR_OK;
 	op.flags = (c->accumulate[WTE] ? ZR_OP_ACCUMULATE_WTE : 0) |
 		   (c->accumulate[WPE] ? ZR_OP_ACCUMULATE_WPE : 0);

@@ -58,7 +58,7 @@ static struct zr_op_attention attention_op(const struct llama_pass *p, const str
 		.q_stride = p->H * p->D, .k_stride = p->K * p->D, .v_stride = p->K * p->D,
 		.out_stride = p->H * p->D,
 		.scale = (float)(llama_rope_gain(p->g->o) / sqrt((double)p->D)), .q = s->q,
-		.k = s->k, .v = s->v, .out = s->att, .lse = s->lse,
+		.k = s->k, .v = s->v, .out = s->att, .lse = s->lse, .starts = p->c->starts,
 	};
 }
 

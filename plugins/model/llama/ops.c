@@ -131,7 +131,8 @@ int llama_rotate(const struct llama_pass *p, uint32_t flags, void *x, int64_t he
 {
 	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype,
 				   .batch = p->B, .length = p->T, .heads = heads, .head_dim = p->D,
-				   .stride = heads * p->D, .x = x, .out = x };
+				   .stride = heads * p->D, .x = x, .out = x,
+				   .position = p->c->positions };
 	int64_t i;
 	for (i = 0; i < p->D / 2; i++)
 		op.frequency[i] = p->g->frequency[i];

@@ -25,18 +25,22 @@ struct golden {
 	double gradient[]; /* of all parameters */
 };
 
-static struct golden *golden_read(int64_t total)
+/* The first case, or the second: sequences are cut into documents. */
+static struct golden *golden_read(int64_t total, int packed)
 {
 	const char *dir = getenv("ZR_SRCDIR");
 	size_t bytes = sizeof(struct golden) + (size_t)total * sizeof(double);
-	struct golden *g = malloc(bytes + 1);
+	struct golden *g = malloc(bytes);
 	char path[4096];
 	FILE *f;
 	snprintf(path, sizeof path, "%s/tests/golden/gpt2.bin", dir ? dir : ".");
 	f = fopen(path, "rb");
 	assert_non_null(g);
 	assert_non_null(f);
-	assert_int_equal(fread(g, 1, bytes + 1, f), bytes);
+	assert_int_equal(fseek(f, 0, SEEK_END), 0);
+	assert_int_equal(ftell(f), 2 * bytes);
+	assert_int_equal(fseek(f, packed ? (long)bytes : 0, SEEK_SET), 0);
+	assert_int_equal(fread(g, 1, bytes, f), bytes);
 	fclose(f);
 	return g;
 }
@@ -59,12 +63,14 @@ static void assert_near(const char *name, double distance, double limit)
 		fail_msg("%s: relative norm of the difference %.3g > %.3g", name, distance, limit);
 }
 
-static void compare_with_golden(struct rig_setup s, float scale, double limit)
+static void compare_case_with_golden(struct rig_setup s, float scale, double limit, int packed)
 {
 	struct rig *r = rig_new(s);
-	struct golden *g = golden_read(r->total);
+	struct golden *g = golden_read(r->total, packed);
 	float logits[V];
 	int t;
+	if (packed)
+		rig_documents(r);
 	r->scale = scale;
 	rig_step(r, 0);
 	for (int64_t i = 0; i < r->total; i++)
@@ -78,6 +84,22 @@ static void compare_with_golden(struct rig_setup s, float scale, double limit)
 	assert_near("logits", distance(logits, g->logits, V), limit);
 	free(g);
 	rig_free(r);
+}
+
+static void compare_with_golden(struct rig_setup s, float scale, double limit)
+{
+	compare_case_with_golden(s, scale, limit, 0);
+}
+
+static void documents_agree_with_pytorch(void **state)
+{
+	struct rig_setup s = tiny;
+	(void)state;
+	compare_case_with_golden(s, 1, 1e-5, 1);
+	s.separate = 1;
+	compare_case_with_golden(s, 1, 1e-5, 1);
+	s.dtype = ZR_BF16;
+	compare_case_with_golden(s, 1, 3e-2, 1);
 }
 
 static void loss_and_every_gradient_agree_with_pytorch(void **state)
@@ -347,6 +369,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_and_every_gradient_agree_with_pytorch),
+		cmocka_unit_test(documents_agree_with_pytorch),
 		cmocka_unit_test(bf16_stays_close_to_pytorch),
 		cmocka_unit_test(fp16_with_a_loss_scale_is_eight_times_closer),
 		cmocka_unit_test(too_large_a_loss_scale_overflows_fp16),

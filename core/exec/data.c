@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * data.c - what the training learns from: micro-batches of the data, and the sum of weights of all
+ * targets that a step's loss and gradient are divided by.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/exec/exec.h"
+
+static struct zr_batch request(const struct zr_session *s, int32_t split, int64_t slot)
+{
+	const struct zr_setup *p = s->setup;
+	return (struct zr_batch){ .size = sizeof(struct zr_batch), .split = split,
+				  .seed = (uint64_t)p->train->seed,
+				  .step = split == ZR_SPLIT_TRAIN ? s->step : 0, .slot = slot,
+				  .slots = p->batch.slots, .sequences = p->batch.micro,
+				  .length = p->batch.length };
+}
+
+/* What kernels rely on: they look nothing up that is not there. */
+static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
+{
+	int64_t t = r % b->length, start = b->starts[r];
+	int alone = start == t || (t && start >= 0 && start == b->starts[r - 1]);
+	return !alone || b->positions[r] < 0 || b->positions[r] >= d->context || b->inputs[r] < 0 ||
+	       b->inputs[r] >= d->vocabulary || b->targets[r] < ZR_NO_TARGET ||
+	       b->targets[r] >= d->vocabulary || !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
+	       (b->targets[r] < 0 && b->weights[r] > 0);
+}
+
+static int check_documents(const struct zr_session *s, const struct zr_batch *b)
+{
+	for (int64_t r = 0; r < b->sequences * b->length; r++)
+		if (is_wrong(b, &s->setup->decl, r))
+			return zr_err(s->err, ZR_EINVAL, "[data] %s: token %lld of slot %lld has "
+				      "start %d, position %d, token %d, target %d and weight %g, "
+				      "which do not fit together",
+				      s->setup->data.section->plugin->desc->id, (long long)r,
+				      (long long)b->slot, b->starts[r], b->positions[r],
+				      b->inputs[r], b->targets[r], (double)b->weights[r]);
+	return 0;
+}
+
+int zr_load_batch(struct zr_session *s, const struct zr_call *c)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_data_v1 *data = p->data.vtbl;
+	char *at = c->at[0] - p->plan.tokens;
+	struct zr_batch b = request(s, s->split, s->slot);
+	b.inputs = (int32_t *)(at + p->plan.tokens);
+	b.targets = (int32_t *)(at + p->plan.targets);
+	if (zr_has_documents(p)) {
+		b.starts = (int32_t *)(at + p->plan.starts);
+		b.positions = (int32_t *)(at + p->plan.positions);
+		b.weights = (float *)(at + p->plan.weights);
+	}
+	int rc = data->batch(p->data.inst, &b);
+	rc = zr_instance_failed(&p->data, rc, "batch", s->err);
+	return rc || !b.starts ? rc : check_documents(s, &b);
+}
+
+/* Of who samples: no targets, but a loss is computed nevertheless. */
+int zr_take_given(struct zr_session *s, const struct zr_call *c)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	memcpy(c->at[0], s->given, (size_t)s->call.length * sizeof *s->given);
+	memcpy(c->at[0] + (p->targets - p->tokens), s->given, (size_t)s->call.length * sizeof *s->given);
+	return 0;
+}
+
+int zr_count_targets(struct zr_session *s, int32_t split, int64_t n, double *sum, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	const struct zr_data_v1 *data = p->data.vtbl;
+	double all = (double)(n * p->batch.micro * p->batch.length), one;
+	int rc = 0;
+	*sum = zr_has_documents(p) ? 0 : split == ZR_SPLIT_TRAIN ? all * (double)p->batch.slots : all;
+	for (int64_t i = 0; !rc && zr_has_documents(p) && i < n; i++) {
+		struct zr_batch b = request(s, split, i);
+		rc = zr_instance_failed(&p->data, data->targets(p->data.inst, &b, &one), "targets", err);
+		*sum += rc ? 0 : one;
+	}
+	return rc;
+}
