@@ -151,6 +151,7 @@ int zr_offloaded(const struct zr_setup *s, int store);      /* whether the secti
 int32_t zr_store_tier(const struct zr_setup *s, int store);
 int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a view */
 int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
+int64_t zr_unit_part(const struct zr_setup *s, int32_t unit); /* blocks of a part of its gradient */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
 
 /* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */

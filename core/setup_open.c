@@ -96,6 +96,29 @@ int zr_unit_view(const struct zr_setup *s, int32_t unit)
 	return s->views && group != ZR_GROUP_SELF && zr_group_ranks(s, group) > 1 && !zr_unit_offloaded(s, unit);
 }
 
+/* Parts are whole rows and whole blocks, and all layers that use the unit must know of them. */
+int64_t zr_unit_part(const struct zr_setup *s, int32_t unit)
+{
+	const struct zr_unit_place *u = &s->layout.unit[unit];
+	const int64_t cols = s->layout.tensor[u->first].decl->dims[1], two = cols & -cols;
+	const int64_t least = cols / (two < ZR_BLOCK ? two : ZR_BLOCK);
+	const int disk = zr_store_tier(s, ZR_STORE_GRADIENT) == ZR_TIER_DISK;
+	uint64_t most = s->train->gradient_part_size;
+	most = most != ZR_AUTO_COUNT ? most : disk ? 8 << 20 : 0;
+	const int64_t n = (int64_t)(most / ZR_BLOCK) / least * least, part = n || !most ? n : least;
+	if (part >= u->blocks || u->count > 1 || s->frozen_unit[unit] || zr_sums_locally(s))
+		return 0;
+	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
+		const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
+		for (uint32_t k = 0, tensor = 1; k < l->n_units; k++) {
+			if (l->units[k] == unit && s->layer_bytes[i].rows_of != tensor)
+				return 0;
+			tensor += (uint32_t)s->layout.unit[l->units[k]].count;
+		}
+	}
+	return zr_offloaded(s, ZR_STORE_GRADIENT) ? part : 0;
+}
+
 int32_t zr_machine_ranks(const struct zr_setup *s)
 {
 	return s->ranks.machine_ranks > 0 ? s->ranks.machine_ranks : (int32_t)zr_group_ranks(s, ZR_GROUP_NODE);

@@ -43,6 +43,7 @@ struct zr_train_opts {
 	int32_t communication_data_type;      /* ZR_COMM_TYPE_* */
 	int32_t reduction;                    /* ZR_REDUCE_* */
 	const char *freeze;                   /* patterns of tensors that stay as they are */
+	uint64_t gradient_part_size;          /* elements; 0: never in parts */
 };
 
 /* [memory] Per rank; ZR_AUTO_COUNT: no limit of its own. */

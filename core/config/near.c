@@ -41,10 +41,8 @@ const char *zr_nearest(const char *word, const char *const *candidates, int n)
 			best = d;
 			near = candidates[i];
 		}
-		if (len >= 4 && strstr(candidates[i], word)) {
-			part = candidates[i];
-			parts++;
-		}
+		if (len >= 4 && strstr(candidates[i], word))
+			part = parts++ ? NULL : candidates[i];
 	}
-	return near ? near : parts == 1 ? part : NULL;
+	return near ? near : part;
 }

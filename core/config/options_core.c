@@ -15,9 +15,8 @@ static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_
 
 static const struct zr_opt train[] = {
 	AUTO_COUNT(train_batch_size,
-		   "Sequences per optimizer step over all ranks. Of this, micro_batch_size and gradient_accumulation_steps "
-		   "two are given and the third follows.",
-		   "sequences"),
+		   "Sequences per optimizer step over all ranks. Of this, micro_batch_size and "
+		   "gradient_accumulation_steps two are given and the third follows.", "sequences"),
 	AUTO_COUNT(micro_batch_size, "Sequences per rank and micro-batch.", "sequences"),
 	AUTO_COUNT(gradient_accumulation_steps, "Micro-batches per rank and optimizer step.", ""),
 	AUTO_COUNT(sequence_length, "Tokens per training sequence; auto is the model's context.", "tokens"),
@@ -33,6 +32,10 @@ static const struct zr_opt train[] = {
 	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Tensors that stay as they are, by patterns like those of a parameter group: they get no gradient, no master and no "
 	       "optimizer state."),
+	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements",
+	      "With [offload.gradient], larger gradients of embeddings and output projections are "
+	      "computed in parts of this size, which wait there: the same bits, but logits are "
+	      "computed twice. 0 is never; auto is 8388608 on disk, else 0."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
 };
 

@@ -69,14 +69,13 @@ static int check_elf(int fd, const char *path, uint64_t size, struct zr_error *e
 {
 	ElfW(Ehdr) h = { 0 };
 	ssize_t n = read_at(fd, &h, sizeof h, 0);
-	uint64_t end;
 	if (n < 0)
 		return zr_err(err, ZR_EIO, "plugin %s: cannot read it: %s", path, strerror(errno));
 	if (n < SELFMAG || memcmp(h.e_ident, ELFMAG, SELFMAG))
 		return zr_err(err, ZR_EINVAL, "plugin %s: not an ELF file; a plugin is a shared object", path);
 	if (n == sizeof h && h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return 0; /* dlopen says it best */
-	end = n == sizeof h ? promised(fd, &h) : sizeof h;
+	uint64_t end = n == sizeof h ? promised(fd, &h) : sizeof h;
 	if (end == UINT64_MAX && errno)
 		return zr_err(err, ZR_EIO, "plugin %s: cannot read its program headers: %s", path, strerror(errno));
 	if (end == UINT64_MAX)

@@ -22,9 +22,9 @@ static int measure(struct zr_session *s, const struct zr_call *c)
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		const struct zr_place *t = &p->layout.tensor[i];
 		const struct zr_unit_memory *m = &p->plan.unit[t->unit];
-		int64_t lo = p->layout.unit[t->unit].block + m->first;
+		int64_t lo = p->layout.unit[t->unit].block + m->own.first;
 		int64_t b = t->block, end = b + t->blocks;
-		zr_intersect(lo, p->frozen_unit[t->unit] ? lo : lo + m->n, &b, &end);
+		zr_intersect(lo, p->frozen_unit[t->unit] ? lo : lo + m->own.n, &b, &end);
 		for (; b < end; b++) {
 			if (bad[b] && s->boundary.bad_tensor == INT64_MAX)
 				s->boundary.bad_tensor = i;

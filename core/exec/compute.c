@@ -43,6 +43,8 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *tick
 	call->param = s->param;
 	call->dparam = s->dparam;
 	call->accumulate = s->accumulate;
+	call->first_row = c->i->block;
+	call->n_rows = c->i->blocks;
 	int rc = use->phase == ZR_BACKWARD ? model->backward(p->model.inst, call) : model->forward(p->model.inst, call);
 	return zr_user_failed(s, &p->model, rc, "layer");
 }

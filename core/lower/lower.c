@@ -87,9 +87,21 @@ static int on_disk(const struct zr_lowering *l, const struct zr_operand *o)
 	return l->s->plan.region[o->region].tier == ZR_TIER_DISK;
 }
 
+static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
+{
+	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
+}
+
 void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
 {
 	int read = on_disk(l, &from), write = on_disk(l, &to);
+	int device = read ? on_device(l, &to) : write && on_device(l, &from);
+	if (device && !l->s->device_info.host_access) {
+		struct zr_operand host = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, from.bytes, ZR_PAGE);
+		zr_low_move(l, from, host, idle);
+		zr_low_move(l, host, to, idle);
+		return;
+	}
 	zr_low_emit(l, (struct zr_instr){ .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
 					  .queue = read || write ? ZR_Q_STORE : ZR_Q_COPY,
 					  .flags = idle && !read && !write ? ZR_F_IDLE : 0 });
@@ -98,11 +110,6 @@ void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operan
 }
 
 /* ---- collectives ---- */
-
-static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
-{
-	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
-}
 
 /* Nobody looks at what other ranks than the root of a broadcast would send. */
 static int sends(const struct zr_lowering *l, const struct zr_instr *i)
@@ -238,53 +245,100 @@ struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
 	return *o;
 }
 
+/* A call of a layer. A backward has one more for each part of a gradient that comes in parts. */
+struct layer {
+	const struct zr_use *use;
+	int32_t number;
+	struct zr_operand work, part; /* part: of no region in the first call */
+	int64_t row, rows;
+};
+
 /* Its parameters, and, in the backward, where its gradients go. */
-static void layer_unit(struct zr_lowering *l, const struct zr_use *use, int32_t number, int32_t unit)
+static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit)
 {
-	int backward = use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit];
-	int first = backward && l->s->train_uses.first_grad[unit] == number;
+	int again = c->rows > 0, parts = l->s->plan.unit[unit].part > 0;
+	int backward = c->use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit] && again == parts;
+	int first = backward && l->s->train_uses.first_grad[unit] == c->number;
+	struct zr_operand to = !backward ? zr_none() : again ? c->part : zr_low_gradient(l, unit);
 	zr_low_arg(l, l->gathered[unit], ZR_READS);
-	zr_low_arg(l, backward ? zr_low_gradient(l, unit) : zr_none(), first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_arg(l, to, first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
 
 /* The first five operands of a layer: in, out, saved, work, gradient of the activations. */
-static void layer_activations(struct zr_lowering *l, const struct zr_schedule *uses, const struct zr_use_place *place, int32_t number)
+static void layer_activations(struct zr_lowering *l, const struct layer *c)
 {
-	const struct zr_use *use = &uses->use[number];
-	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
-	int backward = use->phase == ZR_BACKWARD;
+	const struct zr_use *use = c->use;
+	const struct zr_use_place *place = &activations(l)->use[c->number];
+	int backward = use->phase == ZR_BACKWARD, again = c->rows > 0;
 	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
-	uint64_t work = backward ? b->work_bwd : loss ? zr_max(b->work_fwd, b->work_bwd) : b->work_fwd;
-	int first = backward && loss && (!number || uses->use[number - 1].phase != ZR_BACKWARD);
+	int first = backward && loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);
 	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
 	if (backward && !l->work_grad.buffer)
 		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->s->plan.act_grad_bytes, 64);
 	zr_low_arg(l, use->layer ? zr_low_activation(l, place->in) : zr_none(), ZR_READS);
 	zr_low_arg(l, backward ? zr_none() : zr_low_activation(l, place->out), ZR_WRITES);
 	zr_low_arg(l, zr_low_activation(l, place->saved), backward ? changes : ZR_WRITES);
-	zr_low_arg(l, zr_low_buffer(l, ZR_R_WORK, work, 64), ZR_WRITES);
+	zr_low_arg(l, c->work, again ? ZR_READS | ZR_WRITES : ZR_WRITES);
 	zr_low_arg(l, backward ? l->work_grad : zr_none(), changes);
 }
 
-static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
+static void call_layer(struct zr_lowering *l, const struct layer *c)
 {
-	const struct zr_setup *s = l->s;
-	const struct zr_schedule *uses = l->record->id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses;
-	const struct zr_use *use = &uses->use[op->use];
-	const struct zr_plan *p = &s->plan;
-	l->unit = use->n_units ? use->units[0] : -1;
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .number = op->use });
-	layer_activations(l, uses, &activations(l)->use[op->use], op->use);
+	const struct zr_plan *p = &l->s->plan;
+	const struct zr_use *use = c->use;
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
+					  .number = c->number, .block = c->row, .blocks = c->rows });
+	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
-		layer_unit(l, use, op->use, use->units[k]);
+		layer_unit(l, c, use->units[k]);
 	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
-	if (zr_layer_at(&s->decl, use->layer)->flags & ZR_LAYER_LOSS)
+	if (zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS)
 		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, p->loss_sum + 8 - p->loss_rows), ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
 		const struct zr_operand *o = &l->gathered[use->units[k]];
 		if (o->whose == ZR_VIEW)
 			zr_low_arg(l, zr_mine(o->region, o->at, o->bytes), ZR_READS);
 	}
+}
+
+/* While a part is computed, the one before leaves. */
+static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
+{
+	const struct zr_unit_memory *m = &l->s->plan.unit[unit];
+	const struct zr_unit_place *u = &l->s->layout.unit[unit];
+	const int64_t *dims = l->s->layout.tensor[u->first].decl->dims;
+	for (int64_t at = 0, n; at < u->blocks; at += n) {
+		struct zr_operand before = c.part;
+		n = u->blocks - at > m->part ? m->part : m->own.per * l->s->process.world - at;
+		struct zr_operand far = zr_of_spot(m->parts, (uint64_t)n * ZR_BLOCK * 4);
+		far.at += (uint64_t)at * ZR_BLOCK * 4;
+		c.part = zr_low_buffer(l, ZR_R_GRAD_BUFFER, far.bytes, ZR_PAGE);
+		c.row = at * ZR_BLOCK / dims[1];
+		c.rows = n * ZR_BLOCK / dims[1];
+		c.rows = c.rows < dims[0] - c.row ? c.rows : dims[0] - c.row;
+		l->now++;
+		zr_low_keep(l, &before);
+		if (l->s->train_uses.first_grad[unit] != c.number)
+			zr_low_move(l, far, c.part, 0);
+		call_layer(l, &c);
+		zr_low_move(l, c.part, far, 0);
+	}
+}
+
+static void run_layer(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int eval = l->record->id == ZR_PROG_EVAL;
+	const struct zr_use *use = &(eval ? &l->s->eval_uses : &l->s->train_uses)->use[op->use];
+	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
+	int backward = use->phase == ZR_BACKWARD;
+	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	uint64_t work = backward || (loss && b->work_bwd > b->work_fwd) ? b->work_bwd : b->work_fwd;
+	struct layer c = { use, op->use, zr_low_buffer(l, ZR_R_WORK, work, 64), zr_none(), 0, 0 };
+	l->unit = use->n_units ? use->units[0] : -1;
+	call_layer(l, &c);
+	for (uint32_t k = 0; backward && k < use->n_units; k++)
+		if (l->s->plan.unit[use->units[k]].part)
+			call_parts(l, c, use->units[k]);
 	l->unit = -1;
 	zr_low_late(l);
 }
@@ -309,22 +363,16 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 	case ZR_P_REDUCE:
 		zr_low_reduce(l, op);
 		break;
-	case ZR_P_UPDATE:
-		zr_low_late(l); /* of what is updated, perhaps */
-		l->updates = l->last;
-		zr_low_update(l, op);
-		break;
+	case ZR_P_UPDATE: /* perhaps of what is late */
 	case ZR_P_PUBLISH:
 		zr_low_late(l);
 		l->updates = l->last;
-		zr_low_publish(l, op);
+		(op->kind == ZR_P_UPDATE ? zr_low_update : zr_low_publish)(l, op);
 		break;
 	case ZR_P_SPILL:
 	case ZR_P_FETCH:
-		zr_low_next(l, op);
-		break;
 	case ZR_P_HOP:
-		zr_low_next(l, target);
+		zr_low_next(l, op->kind == ZR_P_HOP ? target : op);
 		break;
 	case ZR_P_WAIT:
 		complete[target->kind](l, target);
@@ -439,13 +487,14 @@ static void eval(struct zr_lowering *l)
 static void lower(struct zr_lowering *l, int32_t id)
 {
 	static void (*const make[ZR_LOWERED])(struct zr_lowering *) = {
-		[ZR_S_FIRST] = micro, [ZR_S_MICRO] = micro, [ZR_S_LAST] = micro, [ZR_S_BOUNDARY] = boundary,
-		[ZR_S_MEET] = exchange_boundary, [ZR_S_UPDATE] = update, [ZR_S_EVAL] = eval, [ZR_S_VALUES] = values,
+		[ZR_S_FIRST] = micro,	  [ZR_S_MICRO] = micro,		 [ZR_S_LAST] = micro,
+		[ZR_S_BOUNDARY] = boundary, [ZR_S_MEET] = exchange_boundary, [ZR_S_UPDATE] = update,
+		[ZR_S_EVAL] = eval,	  [ZR_S_VALUES] = values,
 	};
-	int64_t batches = l->s->batch.accumulation;
+	int64_t before = l->s->batch.accumulation - 1; /* micro-batches before the last one */
 	l->last = id == ZR_S_LAST;
-	l->store = id == ZR_S_FIRST || (l->last && batches == 1);
-	if ((id != ZR_S_FIRST || batches > 1) && (id != ZR_S_MICRO || batches > 2))
+	l->store = id == ZR_S_FIRST || (l->last && !before);
+	if ((id != ZR_S_FIRST || before > 0) && (id != ZR_S_MICRO || before > 1))
 		make[id](l);
 }
 

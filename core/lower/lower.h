@@ -27,6 +27,7 @@ struct zr_lowering {
 	int updates;                /* 1: an update in the backward is lowered */
 	int32_t now;                /* what lives are counted in: grows with each operation, and where one has buffers in turn */
 	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
+	struct zr_share own, slice; /* blocks that are added now; slice: of parts */
 	int32_t late;               /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
@@ -84,8 +85,8 @@ void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access);
 /* A function of the session. */
 void zr_low_host(struct zr_lowering *l, int32_t call);
 
-/* Bytes from one place to another one of the same length, whatever lies between. idle: nothing that was enqueued on the device
- * uses either. */
+/* Bytes from one place to another one of the same length, whatever lies between. idle: nothing
+ * that was enqueued on the device uses either. */
 void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle);
 
 /* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to move. */

@@ -57,91 +57,74 @@ static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
 static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
 {
 	const struct zr_unit_memory *m = &l->s->plan.unit[u];
-	struct zr_operand o = zr_of_spot(m->grad, (uint64_t)m->n * ZR_BLOCK * 4);
+	struct zr_operand o = zr_of_spot(m->grad, (uint64_t)m->own.n * ZR_BLOCK * 4);
 	if (zr_sums_way(l->s, u) == ZR_SUMS_MEET) /* beside those of the others */
-		o.at += (uint64_t)l->s->process.rank * (uint64_t)m->per * ZR_BLOCK * 4;
+		o.at += (uint64_t)l->s->process.rank * (uint64_t)m->own.per * ZR_BLOCK * 4;
 	return o;
 }
 
 /* ---- sums ---- */
 
-struct adding {
-	int32_t unit, type;
-	int store, measure, on_host;
-};
-
-/* Blocks [first, first + n) of a contribution into their sum. */
-static void accumulate(struct zr_lowering *l, const struct adding *a, struct zr_operand from, struct zr_operand sum, int64_t first, int64_t n)
+/* Blocks [first, first + n) of a contribution of a type into their sum. */
+static void accumulate(struct zr_lowering *l, int32_t u, int32_t type, unsigned flags,
+		       struct zr_operand from, struct zr_operand sum, int64_t first, int64_t n)
 {
 	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose && from.buffer == sum.buffer;
-	if (n <= 0 || (same && !a->measure))
+	int host = (flags & ZR_F_ON_HOST) != 0, measure = (flags & ZR_F_MEASURE) != 0;
+	if (n <= 0 || (same && !measure))
 		return;
 	zr_low_emit(l, (struct zr_instr){
-		.kind = ZR_I_ACCUMULATE, .queue = a->on_host ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = a->type, .block = first, .blocks = n,
-		.flags = (uint16_t)((a->store ? ZR_F_STORE : 0) | (a->measure ? ZR_F_MEASURE : 0) | (a->on_host ? ZR_F_ON_HOST : 0)) });
+		.kind = ZR_I_ACCUMULATE, .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
+		.flags = (uint16_t)flags, .dtype = type, .block = first, .blocks = n });
 	zr_low_arg(l, from, ZR_READS);
-	zr_low_arg(l, sum, a->store && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
-	if (a->measure)
-		zr_low_sums(l, a->unit, first, n, a->on_host);
-}
-
-/* A contribution that is the sum, or joins it. */
-static struct zr_operand handed_over(struct zr_lowering *l, int32_t u)
-{
-	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
-	return goes_straight(l) ? owned_sum(l, u) : by_host(l) ? zr_low_buffer(l, ZR_R_GRAD_BOUNCE, bytes, 64) : zr_part(zr_low_gradient(l, u), 0, bytes);
-}
-
-/* Of a single rank: blocks [first, first + n). */
-static void add_own(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first, int64_t n, struct zr_operand sum)
-{
-	struct adding a = { u, l->s->types.comm_dtype, stores(l), l->last, sums_on_host(l) };
-	struct zr_operand from = l->s->plan.direct ? sum : zr_part(x->recv, (uint64_t)first * ZR_BLOCK * 4, sum.bytes);
-	accumulate(l, &a, from, sum, first, n);
+	zr_low_arg(l, sum, flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	if (measure)
+		zr_low_sums(l, u, first, n, host);
 }
 
 /* What rank r sent: 16 bits are widened first. */
-static struct zr_operand contribution(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int32_t r, int64_t first, int64_t n)
+static struct zr_operand contribution(struct zr_lowering *l, const struct zr_exchange *x, int32_t r,
+				      int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
-	const struct zr_unit_memory *m = &s->plan.unit[u];
-	uint64_t size = (uint64_t)zr_dtype_bytes(s->types.comm_dtype), at = (uint64_t)(first - m->first), count = (uint64_t)n * ZR_BLOCK;
-	struct zr_operand o;
-	if (s->plan.peers) {
-		o = zr_part(x->send, (uint64_t)(s->process.rank * m->per + (int64_t)at) * ZR_BLOCK * 4, count * 4);
+	int peers = s->plan.peers, wide = peers || alone(l) || s->types.comm_dtype == ZR_F32;
+	int64_t at = (peers ? s->process.rank : r) * l->own.per + first - l->own.first;
+	uint64_t block = ZR_BLOCK * (wide ? 4 : (uint64_t)zr_dtype_bytes(s->types.comm_dtype));
+	uint64_t from = (uint64_t)at * block, bytes = (uint64_t)n * block;
+	struct zr_operand o = zr_part(peers ? x->send : x->recv, from, bytes);
+	if (peers)
 		o.whose = r == s->process.rank ? ZR_MINE : r;
-		return o;
-	}
-	o = zr_part(x->recv, ((uint64_t)(r * m->per) + at) * ZR_BLOCK * size, count * size);
-	if (s->types.comm_dtype == ZR_F32)
+	if (wide)
 		return o;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = sums_on_host(l) ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = ZR_F32,
 					  .from = s->types.comm_dtype, .flags = sums_on_host(l) ? ZR_F_ON_HOST : 0 });
 	zr_low_arg(l, o, ZR_READS);
-	o = zr_part(l->wide, 0, count * 4);
+	o = zr_part(l->wide, 0, (uint64_t)n * ZR_BLOCK * 4);
 	zr_low_arg(l, o, ZR_WRITES);
 	return o;
 }
 
 /* All contributions to blocks [first, first + n) of a unit, into their sum. */
-static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first, int64_t n, struct zr_operand sum)
+static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first,
+		      int64_t n, struct zr_operand sum)
 {
-	int ranks = contributions(l);
-	if (alone(l)) {
-		add_own(l, u, x, first, n, sum);
-		return;
-	}
-	for (int32_t r = 0; r < ranks && n > 0; r++) {
-		struct adding a = { u, l->s->types.comm_dtype, stores(l) && r == 0, l->last && r == ranks - 1, sums_on_host(l) };
-		accumulate(l, &a, contribution(l, u, x, r, first, n), sum, first, n);
+	unsigned host = sums_on_host(l) ? ZR_F_ON_HOST : 0;
+	int32_t last = contributions(l) - 1;
+	for (int32_t r = 0; r <= last && n > 0; r++) {
+		struct zr_operand from = l->s->plan.direct ? sum : contribution(l, x, r, first, n);
+		unsigned flags = host | (stores(l) && r == 0 ? ZR_F_STORE : 0) |
+				 (l->last && r == last ? ZR_F_MEASURE : 0);
+		accumulate(l, u, l->s->types.comm_dtype, flags, from, sum, first, n);
 	}
 }
 
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read ahead. */
-static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum, int64_t first, int64_t n)
+static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x,
+		    struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
-	int64_t most = l->s->plan.unit[u].per, step = l->s->plan.staging.blocks < most ? l->s->plan.staging.blocks : most;
+	const int64_t n = l->own.n, per = l->own.per, most = l->s->plan.staging.blocks;
+	const int64_t step = per < most ? per : most;
 	struct zr_operand pair = zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO]) ? zr_mine(ZR_R_STAGING, 0, 0) :
 				 zr_low_buffer(l, ZR_R_SUMS, 2 * (uint64_t)step * block, ZR_PAGE);
 	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
@@ -152,7 +135,7 @@ static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *
 			zr_low_move(l, zr_part(sum, 0, here.bytes), here, 0);
 		if (next > 0 && !stores(l))
 			zr_low_move(l, zr_part(sum, (uint64_t)(k + now) * block, there.bytes), there, 0);
-		add_range(l, u, x, first + k, now, here);
+		add_range(l, u, x, l->own.first + k, now, here);
 		zr_low_move(l, here, zr_part(sum, (uint64_t)k * block, here.bytes), 0);
 	}
 	zr_low_keep(l, &pair);
@@ -161,18 +144,21 @@ static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *
 static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange *x)
 {
 	const struct zr_setup *s = l->s;
-	const struct zr_unit_memory *m = &s->plan.unit[u];
-	struct zr_operand sum = owned_sum(l, u);
+	const struct zr_share whole = s->plan.unit[u].own, own = l->slice.per ? l->slice : whole;
+	const uint64_t block = ZR_BLOCK * 4, bytes = (uint64_t)own.n * block;
+	const uint64_t skip = (uint64_t)(own.first - whole.first) * block;
+	struct zr_operand sum = zr_part(owned_sum(l, u), skip, bytes);
+	int region = sums_on_host(l) && !s->device_info.host_ops ? ZR_R_GRAD_BOUNCE : ZR_R_COMM;
+	l->own = own;
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
 	if (!alone(l) && !s->plan.peers && s->types.comm_dtype != ZR_F32)
-		l->wide = zr_low_buffer(l, sums_on_host(l) && !s->device_info.host_ops ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, (uint64_t)m->per * ZR_BLOCK * 4, 64);
-
-	l->p->in_place += l->s->plan.peers ? (uint64_t)((l->s->process.world - 1) * m->n * ZR_BLOCK * 4) : 0;
-	if (l->s->plan.region[sum.region].tier == ZR_TIER_DISK)
-		add_far(l, u, x, sum, m->first, m->n);
+		l->wide = zr_low_buffer(l, region, (uint64_t)own.per * block, 64);
+	l->p->in_place += s->plan.peers ? (uint64_t)(s->process.world - 1) * bytes : 0;
+	if (s->plan.region[sum.region].tier == ZR_TIER_DISK)
+		add_far(l, u, x, sum);
 	else
-		add_range(l, u, x, m->first, m->n, sum);
+		add_range(l, u, x, own.first, own.n, sum);
 	const struct zr_operand *used[] = { &sum, &l->wide, s->plan.peers ? &x->send : &x->recv };
 	for (int i = 0; i < 3; i++) /* also by a rank that owns nothing of it */
 		zr_low_keep(l, used[i]);
@@ -187,24 +173,27 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 
 /* ---- what ranks send ---- */
 
-static uint64_t sent_bytes(const struct zr_lowering *l, int32_t u)
+/* In 16 bits, what of it has data. */
+static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes,
+				int host)
 {
-	return (uint64_t)(zr_unit_padded_elements(l->s, u) * zr_dtype_bytes(l->s->types.comm_dtype));
-}
-
-static uint64_t received_bytes(const struct zr_lowering *l, int32_t u)
-{
-	return sent_bytes(l, u) / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
-}
-
-/* In 16 bits. */
-static struct zr_operand narrow(struct zr_lowering *l, int32_t u, struct zr_operand send)
-{
-	struct zr_operand to = zr_low_buffer(l, ZR_R_COMM, sent_bytes(l, u), 64);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE, .dtype = l->s->types.comm_dtype, .from = ZR_F32 });
-	zr_low_arg(l, zr_part(send, 0, (uint64_t)l->s->layout.unit[u].elements * 4), ZR_READS);
+	int32_t type = l->s->types.comm_dtype;
+	if (type == ZR_F32)
+		return send;
+	uint64_t size = send.bytes / 4 * (uint64_t)zr_dtype_bytes(type);
+	struct zr_operand to = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, size, 64);
+	zr_low_emit(l, (struct zr_instr){
+		.kind = ZR_I_CAST, .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = type,
+		.from = ZR_F32, .flags = host ? ZR_F_ON_HOST : 0 });
+	zr_low_arg(l, zr_part(send, 0, bytes), ZR_READS);
 	zr_low_arg(l, to, ZR_WRITES);
 	return to;
+}
+
+static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand *send)
+{
+	uint64_t bytes = send->bytes / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
+	return zr_low_buffer(l, l->s->plan.wire ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
 }
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host both
@@ -215,15 +204,13 @@ static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_opera
 	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u), zr_none() };
 	if (p->peers)
 		return x;
-	if (l->s->types.comm_dtype != ZR_F32)
-		x.send = narrow(l, u, x.send);
-	*from = x.send;
+	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
 	if (p->wire) {
-		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, sent_bytes(l, u), 64);
+		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
 		zr_low_move(l, x.send, copy, 0);
 		x.send = copy;
 	}
-	x.recv = zr_low_buffer(l, p->wire ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, received_bytes(l, u), 64);
+	x.recv = room_for(l, &x.send);
 	return x;
 }
 
@@ -257,51 +244,37 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	l->unit = -1;
 }
 
+/* What is the sum, or joins it. */
 static struct zr_exchange send_alone(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
-	struct zr_exchange x = { zr_none(), handed_over(l, u) };
-	*from = zr_low_gradient(l, u);
-	if (by_host(l))
-		zr_low_move(l, zr_part(zr_low_gradient(l, u), 0, x.recv.bytes), x.recv, 0);
-	else
+	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
+	struct zr_exchange x = { zr_none(), *from = zr_part(zr_low_gradient(l, u), 0, bytes) };
+	if (by_host(l)) {
+		x.recv = goes_straight(l) ? owned_sum(l, u) :
+					    zr_low_buffer(l, ZR_R_GRAD_BOUNCE, bytes, 64);
+		zr_low_move(l, *from, x.recv, 0);
+	} else {
 		add_unit(l, u, &x);
+	}
 	return x;
 }
 
 /* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
 static void add_locally(struct zr_lowering *l, int32_t u)
 {
-	struct adding a = { u, ZR_F32, l->store, 0, 0 };
-	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
-	struct zr_operand sum = local_sum(l, u);
-	accumulate(l, &a, zr_part(zr_low_gradient(l, u), 0, bytes), l->store ? sum : zr_part(sum, 0, bytes), 0, l->s->layout.unit[u].blocks);
-}
-
-void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
-{
-	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = l->unit = zr_low_units(l, op)[i];
-		if (alone(l))
-			l->reduce[op->first + i] = send_alone(l, u, &l->from[op->first + i]);
-		else if (zr_sums_locally(l->s))
-			add_locally(l, u);
-		if (sends(l))
-			l->reduce[op->first + i] = fill(l, u, &l->from[op->first + i]);
-	}
-	l->unit = -1;
-	if (!sends(l) || l->s->plan.wire)
-		return;
-	if (l->s->plan.peers)
-		fence(l, op, op->n);
-	else
-		exchange(l, op);
+	int64_t blocks = l->s->layout.unit[u].blocks;
+	uint64_t bytes = (uint64_t)blocks * ZR_BLOCK * 4;
+	struct zr_operand sum = local_sum(l, u), from = zr_part(zr_low_gradient(l, u), 0, bytes);
+	sum = l->store ? sum : zr_part(sum, 0, bytes);
+	accumulate(l, u, ZR_F32, l->store ? ZR_F_STORE : 0, from, sum, 0, blocks);
 }
 
 /* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */
 static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 {
 	const struct zr_unit_memory *m = &l->s->plan.unit[u];
-	uint64_t share = (uint64_t)m->per * ZR_BLOCK * 4, bytes = share * (uint64_t)l->s->process.world;
+	uint64_t share = (uint64_t)m->own.per * ZR_BLOCK * 4;
+	uint64_t bytes = share * (uint64_t)l->s->process.world;
 	int apart = zr_sums_way(l->s, u) == ZR_SUMS_PASS;
 	struct zr_operand sum = zr_of_spot(m->grad, share), all = zr_of_spot(m->grad, bytes);
 	if (apart)
@@ -344,13 +317,86 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		struct zr_operand *recv = &l->reduce[op->first + i].recv;
-		struct zr_operand to = goes_straight(l) ? zr_part(owned_sum(l, u), 0, recv->bytes) : zr_low_buffer(l, region, recv->bytes, 64);
+		int64_t skip = l->slice.per ? l->slice.first - l->s->plan.unit[u].own.first : 0;
+		struct zr_operand to = goes_straight(l) ?
+			zr_part(owned_sum(l, u), (uint64_t)skip * ZR_BLOCK * 4, recv->bytes) :
+			zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
 		zr_low_move(l, *recv, to, 0); /* with the padding, or nothing else: all ranks wait for what they send */
 		l->reduce[op->first + i].send = *recv; /* on its way until zr_low_late() */
 		*recv = to;
 	}
 	l->unit = -1;
+}
+
+static int in_parts(const struct zr_lowering *l, const struct zr_pop *op)
+{
+	return l->s->plan.unit[zr_low_units(l, op)[0]].part > 0;
+}
+
+/* What of a unit came in parts is read slice by slice: the same blocks of each rank's share. */
+static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
+{
+	const struct zr_plan *p = &l->s->plan;
+	const int32_t u = zr_low_units(l, op)[0], ranks = l->s->process.world;
+	const struct zr_share *own = &p->unit[u].own;
+	struct zr_exchange *x = &l->reduce[op->first];
+	int host = alone(l) ? by_host(l) : p->wire;
+	int64_t most = p->unit[u].part / ranks > 0 ? p->unit[u].part / ranks : 1;
+	for (int64_t at = 0, n; at < own->per; at += n) {
+		l->now++;
+		l->unit = u;
+		n = own->per - at < most ? own->per - at : most;
+		l->slice = (struct zr_share){ n, own->first + at, own->n > at ? own->n - at : 0 };
+		l->slice.n = l->slice.n < n ? l->slice.n : n;
+		uint64_t bytes = (uint64_t)n * ZR_BLOCK * 4, all = bytes * (uint64_t)ranks;
+		x->send = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all, ZR_PAGE);
+		for (int32_t r = 0; r < ranks; r++) {
+			struct zr_operand from = zr_of_spot(p->unit[u].parts, bytes);
+			from.at += (uint64_t)(r * own->per + at) * ZR_BLOCK * 4;
+			zr_low_move(l, from, zr_part(x->send, (uint64_t)r * bytes, bytes), 0);
+		}
+		x->recv = x->send;
+		if (p->peers) {
+			fence(l, op, 1);
+		} else if (!alone(l)) {
+			x->send = narrow(l, x->send, all, host);
+			x->recv = room_for(l, &x->send);
+			exchange(l, op);
+			if (by_host(l) && !p->wire)
+				move_received(l, op, ZR_R_GRAD_BOUNCE);
+		}
+		add_units(l, op);
+		if (p->peers)
+			fence(l, op, 0);
+	}
+	l->slice.per = 0;
+	if (l->last && !alone(l))
+		share_sums(l, op);
+}
+
+void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
+{
+	if (in_parts(l, op)) {
+		reduce_parts(l, op);
+		return;
+	}
+	for (int32_t i = 0; i < op->n; i++) {
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		if (alone(l))
+			l->reduce[op->first + i] = send_alone(l, u, &l->from[op->first + i]);
+		else if (zr_sums_locally(l->s))
+			add_locally(l, u);
+		if (sends(l))
+			l->reduce[op->first + i] = fill(l, u, &l->from[op->first + i]);
+	}
+	l->unit = -1;
+	if (!sends(l) || l->s->plan.wire)
+		return;
+	if (l->s->plan.peers)
+		fence(l, op, op->n);
+	else
+		exchange(l, op);
 }
 
 void zr_low_late(struct zr_lowering *l)
@@ -385,7 +431,7 @@ static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t whose = l->op;
-	if (alone(l) ? !by_host(l) : !sends(l))
+	if (in_parts(l, op) || (alone(l) ? !by_host(l) : !sends(l)))
 		return;
 	l->op = (int32_t)(op - l->record->op);
 	for (int32_t i = 0; i < op->n; i++)

@@ -32,6 +32,7 @@ enum zr_region_id {
 	ZR_R_MASTER,      /* master parameters */
 	ZR_R_GRAD,        /* fp32 sums over the slots, at their owners */
 	ZR_R_GRAD_BUFFER, /* a micro-batch's gradients on their way to the sum */
+	ZR_R_PARTS,       /* and of those that come in parts the parts so far */
 	ZR_R_LOCAL,       /* this rank's sums over its micro-batches, with reduction = local */
 	ZR_R_GATHER,      /* gathered copies of units that are split */
 	ZR_R_STATE,       /* of the optimizer */
@@ -75,7 +76,7 @@ struct zr_spot {
 
 /* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can work in place. */
 struct zr_unit_memory {
-	int64_t per, first, n;    /* where this rank adds gradients: blocks per rank, its first, how many it really has */
+	struct zr_share own;      /* the blocks whose gradients this rank adds */
 	struct zr_share held;     /* the blocks whose master and state it holds */
 	struct zr_share counted;  /* those of them that it alone saves, and counts in sums over parameters */
 	int64_t param_per;        /* blocks per rank of the parameters' group */
@@ -85,6 +86,8 @@ struct zr_unit_memory {
 	struct zr_spot master;    /* of the held blocks; nothing with master = none */
 	struct zr_spot grad;      /* sums, likewise; until the last contribution is added those of this rank's own blocks */
 	struct zr_spot local;     /* whole, with reduction = local */
+	struct zr_spot parts;     /* whole, of a gradient that comes in parts */
+	int64_t part;             /* blocks of one; 0: it comes whole */
 };
 
 /* Consecutive blocks that this rank holds, and that one optimizer updates. */

@@ -85,10 +85,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
 	int32_t world = s->process.world, rank = s->process.rank;
-	struct zr_share own = zr_share_of(u->blocks, world, rank);
-	m->per = own.per;
-	m->first = own.first;
-	m->n = own.n;
+	m->own = zr_share_of(u->blocks, world, rank);
 	m->held = zr_unit_share(s, unit, g->state, rank);
 	m->counted = zr_share_of(u->blocks, world, zr_mesh_part(&s->mesh, s->state_group, rank));
 	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
@@ -102,8 +99,10 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	m->grad = take(p, ZR_R_GRAD, m->held.per, ZR_F32);
 	if (s->program[ZR_PROG_LAST_MICRO].own_sums) /* a buffer, when that is lowered */
 		m->grad.at = 0;
+	if ((m->part = zr_unit_part(s, unit)))
+		m->parts = take(p, ZR_R_PARTS, world * m->own.per, ZR_F32);
 	if (zr_sums_locally(s))
-		m->local = take(p, ZR_R_LOCAL, world * m->per, ZR_F32);
+		m->local = take(p, ZR_R_LOCAL, world * m->own.per, ZR_F32);
 }
 
 /* Whether this kind of data must be staged for what updates it: on disk, or in a memory that it cannot reach. */
@@ -302,6 +301,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	int state = offloaded ? ZR_STORE_OPTIMIZER : ZR_STORE_DEVICE, host = s->device_info.unified ? ZR_STORE_DEVICE : ZR_STORE_HOST;
 	p->region[ZR_R_MASTER].store = p->region[ZR_R_STATE].store = state;
 	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
+	p->region[ZR_R_PARTS].store = p->region[ZR_R_GRAD].store;
 	p->region[ZR_R_PARAM_OFFLOADED].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
 	p->region[ZR_R_ACT_OFFLOADED].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = p->region[ZR_R_SUMS].store = host;
@@ -335,6 +335,7 @@ static void name_regions(struct zr_plan *p)
 		[ZR_R_STAGING] = "staging",	   [ZR_R_SUMS] = "staging",	   [ZR_R_PARAM_OFFLOADED] = "offloaded parameters",
 		[ZR_R_ACT_OFFLOADED] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_GRAD_BOUNCE] = "gradients on their way",
+		[ZR_R_PARTS] = "parts of gradients",
 		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
 	};
 	for (int i = 0; i < ZR_R_COUNT; i++)
@@ -363,6 +364,18 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	return 0;
 }
 
+static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct zr_error *err)
+{
+	int given = s->train->gradient_part_size && s->train->gradient_part_size != ZR_AUTO_COUNT;
+	if (s->mode == ZR_SETUP_SAMPLE || !given || p->region[ZR_R_PARTS].bytes)
+		return 0;
+	return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+			       "gradient_part_size: it does nothing here: it is for an embedding or "
+			       "output projection of more elements, needs [offload.gradient] and a "
+			       "device that computes rows of a gradient, and is not for reduction = "
+			       "local; take it out");
+}
+
 int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_plan *p = &s->plan;
@@ -375,6 +388,7 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 	if (s->mode != ZR_SETUP_SAMPLE)
 		rc = choose_sums(s, p, err);
 	rc = rc ? rc : size_regions(s, p, err);
+	rc = rc ? rc : check_parts(s, p, err);
 	rc = rc ? rc : zr_lower_all(s, err);
 	for (int i = 0; !rc && i < ZR_R_COUNT; i++)
 		if (p->region[i].store > ZR_STORE_HOST)

@@ -71,7 +71,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 {
 	static const char *const key[ZR_R_COUNT] = {
 		[ZR_R_PARAM_OFFLOADED] = "param", [ZR_R_MASTER] = "master", [ZR_R_GRAD] = "grad", [ZR_R_STATE] = "state",
-		[ZR_R_ACT_OFFLOADED] = "activation",
+		[ZR_R_ACT_OFFLOADED] = "activation", [ZR_R_PARTS] = "parts",
 	};
 	struct zr_setup *p = s->setup;
 	const struct zr_region *r = &p->plan.region[region];

@@ -173,6 +173,12 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 	struct recorder *r = recorder_of(st);
 	struct zr_pop op = { .kind = ZR_P_REDUCE };
 	int rc = check_list(r, "reduce", units, n);
+	for (int32_t i = 0; !rc && n > 1 && i < n; i++)
+		if (zr_unit_part(r->setup, units[i])) { /* is reduced alone */
+			rc = verb_reduce(st, units, i);
+			rc = rc ? rc : verb_reduce(st, units + i, 1);
+			return rc ? rc : verb_reduce(st, units + i + 1, n - i - 1);
+		}
 	if (!rc && (r->p->id == ZR_PROG_UPDATE || r->p->id == ZR_PROG_EVAL) && n)
 		rc = zr_rec_refuse(r, "is reduced in a program without gradients", units[0]);
 	for (int32_t i = 0; !rc && i < n; i++) {

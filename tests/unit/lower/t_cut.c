@@ -120,7 +120,7 @@ static void tier(struct options *o, const char *what, const char *plugin)
 	add(o, o->text[o->n_text++]);
 }
 
-#define PRODUCT (6 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3)
+#define PRODUCT (6 * 3 * 2 * 4 * 2 * 3 * 3 * 3 * 3 * 2 * 3 * 2)
 
 static void cut_one(int number, struct count *c)
 {
@@ -140,6 +140,10 @@ static void cut_one(int number, struct count *c)
 	tier(&o, "optimizer", tiers[pick(&k, 3)]);
 	tier(&o, "gradient", tiers[pick(&k, 3)]);
 	tier(&o, "param", tiers[pick(&k, 3)]);
+	if (pick(&k, 2)) {
+		add(&o, "model.vocabulary=200");
+		add(&o, "train.gradient_part_size=2048");
+	}
 	add(&o, "zero.sub_group_size=8192");
 	add(&o, "model.layers=4");
 	if (stage >= 3)
