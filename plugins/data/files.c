@@ -86,10 +86,10 @@ const struct file *files_at(const struct files *fs, int64_t *at)
 void files_tell(const struct files fs[2], uint32_t i, struct zr_data_file *out)
 {
 	const uint32_t first = (uint32_t)fs[0].n, all = first + (uint32_t)fs[1].n;
-	const struct file *f = i < first ? &fs[0].f[i] : &fs[1].f[i - first];
 	out->name = NULL;
 	if (i >= all)
 		return;
+	const struct file *f = i < first ? &fs[0].f[i] : &fs[1].f[i - first];
 	out->name = f->name;
 	out->bytes = f->bytes;
 	out->hash = f->hash;

@@ -36,7 +36,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 /* The number of bytes; -1: refused. */
-static int64_t by_plugin(const char *path)
+static int64_t by_plugin(const char *path, const char *content)
 {
 	struct zr_data_info info = { .size = sizeof info };
 	int32_t inputs[2 * LENGTH], targets[2 * LENGTH];
@@ -45,6 +45,7 @@ static int64_t by_plugin(const char *path)
 	int rc;
 	test_clear(host);
 	fuzz_check(!test_set(desc, opts, "path", path));
+	fuzz_check(!test_set(desc, opts, "content", content));
 	rc = test_create(host, desc, opts, &inst);
 	if (rc) {
 		fuzz_check(test_error_code(host) && *test_error(host));
@@ -89,7 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int compressed = size > 1 && data[0] == 0x1f && data[1] == 0x8b;
 	const char *path = fuzz_file(compressed ? "text.gz" : "text", data, size);
-	int64_t n = by_plugin(path), m = by_command(path);
+	int64_t text = by_plugin(path, "text"), n = by_plugin(path, "any"), m = by_command(path);
+	fuzz_check(text < 0 || text == n);
 	fuzz_check(n < 0 || n == m);
 	fuzz_check(n >= 0 || m <= 0);
 	return 0;
