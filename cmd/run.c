@@ -222,7 +222,8 @@ static uint64_t update_bytes(const struct zr_setup *s)
 {
 	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
 	uint64_t sum = 0;
-	for (const struct zr_instr *i = p->instr; i < p->instr + p->n; i++) {
+	for (int32_t n = 0; n < p->n; n++) {
+		const struct zr_instr *i = &p->instr[n];
 		const struct zr_operand *o = i->n ? p->operand + i->first : NULL;
 		uint64_t others = (uint64_t)zr_group_ranks(s, i->group) - 1;
 		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
