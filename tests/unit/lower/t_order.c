@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "order_rig.h"
-
 #include <cmocka.h> /* last: it defines fail() */
 
 #define R ZR_READS
@@ -282,9 +281,10 @@ static void refuses_unordered(void **unused)
 
 static void refuses_unwritten(void **unused)
 {
-	static const int32_t own[] = { ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_ACT, ZR_R_ACT_OFFLOADED,
-				       ZR_R_WORK, ZR_R_COMM, ZR_R_BATCH, ZR_R_STAGING, ZR_R_CHUNK,
-				       ZR_R_GRAD_BOUNCE, ZR_R_BOUNCE, ZR_R_WIRE, ZR_R_WHOLE, ZR_R_SUMS };
+	static const int32_t own[] = {
+		ZR_R_GRAD_BUFFER, ZR_R_GATHER, ZR_R_ACT, ZR_R_ACT_OFFLOADED, ZR_R_WORK, ZR_R_COMM,
+		ZR_R_BATCH, ZR_R_STAGING, ZR_R_CHUNK, ZR_R_GRAD_BOUNCE, ZR_R_BOUNCE, ZR_R_WIRE,
+		ZR_R_WHOLE, ZR_R_SUMS, ZR_R_PARTS };
 	uint32_t refuses = 0, expected = 0;
 	(void)unused;
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)

@@ -360,7 +360,7 @@ struct bits train_bits(struct training t)
 	if (!rc && t.align)
 		plant_store(s, t.align);
 	if (!rc && t.apart)
-		s->device_info.host_access = 0;
+		s->device_info.unified = s->device_info.host_access = 0;
 	if (!rc && t.planted)
 		rc = ask_again(s, &err);
 	if (!rc)

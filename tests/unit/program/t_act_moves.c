@@ -75,7 +75,7 @@ static void each_leg_runs_beside_a_use(void **unused)
 	planted[2] = planted[5] = (struct zr_act_choice){ ZR_ACT_OFFLOAD, ZR_ACT_OFFLOAD };
 	struct zr_setup *s = six(NULL);
 	plant_store(s, 4096);
-	s->device_info.host_access = 0;
+	s->device_info.unified = s->device_info.host_access = 0;
 	assert_int_equal(ask_again(s, &err), 0);
 	program_text(s, got);
 	assert_string_equal(got, " f0 f1 f2 >s2 f3 /s2 >o2 f4 )s2 /o2 f5 )o2 >s5 f6 /s5 )s5 <s5 b7 \\s5 b6 (s5 <o2 b5 \\o2 <s2 b4 (o2 \\s2"
@@ -115,7 +115,7 @@ static void nothing_touches_what_moves(void **unused)
 	struct zr_setup *s = six("precision.plugin=bf16");
 	int moves = 0;
 	for (uint32_t seed = 0; seed < 300; seed++) {
-		s->device_info.host_access = seed % 4 < 2;
+		s->device_info.unified = s->device_info.host_access = seed % 4 < 2;
 		plant_store(s, seed & 1 ? 64 : 4096);
 		plant_any(seed);
 		planted[1].saved = planted[1].saved == ZR_ACT_KEEP ? ZR_ACT_OFFLOAD : planted[1].saved;
@@ -198,7 +198,7 @@ static void a_failed_transfer_ends_the_step(void **unused)
 		assert_non_null(s);
 		plant_store(s, 64);
 		plant_offload(2);
-		s->device_info.host_access = nth % 8 == 1;
+		s->device_info.unified = s->device_info.host_access = nth % 8 == 1;
 		assert_int_equal(ask_again(s, &err), 0);
 		assert_int_equal(zr_session_open(s, &session, &err), 0);
 		assert_int_equal(zr_session_init(session, &err), 0);
