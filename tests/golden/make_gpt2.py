@@ -14,6 +14,8 @@ import sys
 import torch
 import torch.nn.functional as F
 
+from documents import documents
+
 V, C, H, L, CONTEXT, B, T = 97, 24, 3, 2, 16, 2, 13
 M64 = 2**64 - 1
 
@@ -91,23 +93,10 @@ def tokens(stream):
 
 
 
-def documents():
-    """As rig_documents() has it: starts [B, T], weights [B*T], 0 where there is no target."""
-    starts = []
-    for b in range(B):
-        t, n = 0, b
-        while t < T:
-            length = min([5, 1, 7][n % 3], T - t)
-            starts += [t] * length
-            t, n = t + length, n + 1
-    weights = [0 if i % 3 == 1 else i % 4 / 2 for i in range(B * T)]
-    return torch.tensor(starts).reshape(B, T), torch.tensor(weights, dtype=torch.float64)
-
-
 out = open(sys.argv[1], "wb")
 for packed in False, True:
     p = parameters()
-    starts, weights = documents() if packed else (torch.zeros(B, T, dtype=torch.long), torch.ones(B * T).double())
+    starts, weights = documents(B, T) if packed else (torch.zeros(B, T, dtype=torch.long), torch.ones(B * T).double())
     t = torch.arange(T)
     apart = (t[None, None, :] > t[None, :, None]) | (t[None, None, :] < starts[:, :, None])
     y = logits(p, tokens(1000), t[None, :] - starts, apart[:, None]).reshape(B * T, V)

@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from documents import documents
+
 V, B, T = 61, 2, 13
 M64 = 2**64 - 1
 SAME = dict(vocab_size=V, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
@@ -83,19 +85,6 @@ def tokens(stream):
 PACKED = ["gqa-linear", "qwen2"]
 
 
-def documents():
-    """As rig_documents() has it: starts [B, T], weights [B*T], 0 where there is no target."""
-    starts = []
-    for b in range(B):
-        t, n = 0, b
-        while t < T:
-            length = min([5, 1, 7][n % 3], T - t)
-            starts += [t] * length
-            t, n = t + length, n + 1
-    weights = [0 if i % 3 == 1 else i % 4 / 2 for i in range(B * T)]
-    return torch.tensor(starts).reshape(B, T), torch.tensor(weights, dtype=torch.float64)
-
-
 out = open(sys.argv[1], "wb")
 for case, packed in [(c, False) for c in CASES] + [(c, True) for c in PACKED]:
     kind, options = CASES[case]
@@ -104,7 +93,7 @@ for case, packed in [(c, False) for c in CASES] + [(c, True) for c in PACKED]:
     p = parameters(model)
     given, weights = {}, torch.ones(B * T).double()
     if packed:
-        starts, weights = documents()
+        starts, weights = documents(B, T)
         t = torch.arange(T)
         apart = (t[None, None, :] > t[None, :, None]) | (t[None, None, :] < starts[:, :, None])
         mask = torch.zeros(B, 1, T, T).double().masked_fill(apart[:, None], torch.finfo(torch.float64).min)
