@@ -18,12 +18,12 @@ static struct zr_batch request(const struct zr_session *s, int32_t split, int64_
 				  .length = p->batch.length };
 }
 
-/* What kernels rely on: they look nothing up that is not there. */
+/* Whether a value of row r is out of its range: kernels use these as indices. */
 static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int64_t r)
 {
 	int64_t t = r % b->length, start = b->starts[r];
-	int alone = start == t || (t && start >= 0 && start == b->starts[r - 1]);
-	return !alone || b->positions[r] < 0 || b->positions[r] >= d->context || b->inputs[r] < 0 ||
+	int fits = start == t || (t && start >= 0 && start == b->starts[r - 1]);
+	return !fits || b->positions[r] < 0 || b->positions[r] >= d->context || b->inputs[r] < 0 ||
 	       b->inputs[r] >= d->vocabulary || b->targets[r] < ZR_NO_TARGET ||
 	       b->targets[r] >= d->vocabulary || !(b->weights[r] >= 0 && isfinite(b->weights[r])) ||
 	       (b->targets[r] < 0 && b->weights[r] > 0);
