@@ -18,10 +18,11 @@ INI
 build hold
 export HOLD_DIR=$scratch
 
-# start WHERE COMMAND...: in the background, in a session of its own; waits until rank 0 stops at WHERE. Sets $run.
+# start WHERE COMMAND...: in the background, in a session of its own; waits until rank 0 stops at
+# WHERE. Sets $run. Under nohup the tests themselves ignore SIGHUP, and a training would, too.
 start() {
 	rm -rf r go held.* out
-	HOLD=$1 setsid "${@:2}" > out 2> err &
+	HOLD=$1 setsid env --default-signal=HUP "${@:2}" > out 2> err &
 	run=$!
 	until [ -e held.0 ]; do
 		kill -0 $run 2>/dev/null || break
