@@ -32,7 +32,8 @@ cmd_libcmd_la_SOURCES = \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h
+	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h \
+	cmd/token_text.c cmd/token_text.h
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

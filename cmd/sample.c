@@ -13,15 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zeroth/data.h>
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
+#include "cmd/token_text.h"
 #include "cmd/weights.h"
-#include "core/config/ini.h"
 #include "core/session.h"
-#include "files/tokenizer/tokenizer.h"
-#include "files/tokenizer/utf8.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"
@@ -49,19 +46,12 @@ struct sampler {
 	const char *overrides[66];
 	int n_overrides;
 	long tokens, top_k, seed;
-	int terminal; /* stdout is one */
 	double temperature;
 	struct zr_setup *setup;
 	struct zr_session *session;
-	/* for the text of tokens, without an instance; NULL: tokens are numbers */
-	const struct zr_data_v1 *data;
-	const void *data_opts;
-	struct zr_tokenizer *text; /* NULL: the text of a token is that of `data` */
-	char held[4];              /* bytes of a character that is not complete */
-	size_t n_held;
+	struct zr_token_text text;
+	struct zr_char_writer out;
 	int64_t vocabulary, context;
-	/* only tokens below this are drawn: those that have a text, if that is known */
-	int64_t drawn;
 	int32_t *window; /* [context] the tokens that the model sees */
 	int64_t n;
 	float *logits;
@@ -128,45 +118,12 @@ static int parse(int argc, char **argv, struct sampler *s)
 	return -1;
 }
 
-/* Prints one character, or n bytes that are not UTF-8. To a terminal it sends no control bytes,
- * which a model without much training may draw. */
-static int put_char(const struct sampler *s, const char *p, size_t n, int is_char)
-{
-	unsigned char c = (unsigned char)*p;
-	if (s->terminal && is_char && ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f))
-		p = "?";
-	else if (s->terminal && !is_char)
-		p = "\xef\xbf\xbd", n = 3;
-	return fwrite(p, 1, n, stdout) == n ? 0 : -1;
-}
-
-/* Prints the bytes of a token after those of a character that was not complete. Holds back a
- * character that is still not complete. */
-static int put_bytes(struct sampler *s, const char *p, size_t n)
-{
-	int rc = 0, len;
-	for (; !rc && n; n--) {
-		s->held[s->n_held++] = *p++;
-		while (!rc && s->n_held && (len = zr_utf8_at(s->held, s->n_held)) != 0) {
-			rc = put_char(s, s->held, (size_t)abs(len), len > 0);
-			s->n_held -= (size_t)abs(len);
-			memmove(s->held, s->held + abs(len), s->n_held);
-		}
-	}
-	return rc;
-}
-
 static int put_token(struct sampler *s, int32_t token)
 {
-	char text[16];
-	size_t n = 0;
-	if (s->text) {
-		const char *p = zr_tokenizer_bytes(s->text, token, &n);
-		return p ? put_bytes(s, p, n) : 0;
-	}
-	if (!s->data || !ZR_HAS(s->data, struct zr_data_v1, decode) || !s->data->decode)
-		return printf("%d ", token) < 0 ? -1 : 0;
-	return put_bytes(s, text, (size_t)s->data->decode(s->data_opts, token, text));
+	char scratch[16];
+	size_t n;
+	const char *p = zr_token_text_bytes(&s->text, token, &n, scratch);
+	return p ? zr_char_write(&s->out, p, n) : 0;
 }
 
 static void push(struct sampler *s, int32_t token)
@@ -192,45 +149,16 @@ static int take_prompt(void *arg, const int32_t *ids, size_t n)
 	return rc;
 }
 
-static int set_tokens(struct sampler *s, struct zr_error *err)
-{
-	struct zr_encoder *e;
-	int32_t eot = zr_tokenizer_added(s->text, "<|endoftext|>");
-	const char *text = s->prompt ? s->prompt : "\n";
-	if (!s->prompt && eot >= 0)
-		return take_prompt(s, &eot, 1);
-	int rc = zr_encoder_open(s->text, take_prompt, s, &e, err);
-	if (rc)
-		return rc;
-	rc = zr_encode(e, text, strlen(text), err);
-	rc = rc ? rc : zr_encode_end(e, err);
-	zr_encoder_close(e);
-	return rc || s->n ? rc : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
-}
-
 static int set_prompt(struct sampler *s, struct zr_error *err)
 {
-	if (s->text)
-		return set_tokens(s, err);
-	const struct zr_data_v1 *d = s->data;
 	const char *text = s->prompt ? s->prompt : "\n";
-	if (!d || !ZR_HAS(d, struct zr_data_v1, encode) || !d->encode) {
-		if (s->prompt)
-			return zr_err(
-				err, ZR_EINVAL,
-				"nothing here knows the text of its tokens: --prompt needs a "
-				"--tokenizer");
-		push(s, 0);
-		return 0;
-	}
-	int64_t n = d->encode(s->data_opts, text, (int64_t)strlen(text), NULL, 0);
-	int32_t *tokens = malloc((size_t)(n > 0 ? n : 1) * sizeof *tokens);
-	if (!tokens)
-		return zr_err(err, ZR_ENOMEM, "out of memory for the prompt");
-	d->encode(s->data_opts, text, (int64_t)strlen(text), tokens, n);
-	int rc = take_prompt(s, tokens, (size_t)(n > 0 ? n : 0));
-	free(tokens);
-	return n > 0 ? rc : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
+	int32_t start = s->text.tokenizer ?
+				zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>") :
+			zr_token_text_known(&s->text) ? -1 : 0;
+	if (!s->prompt && start >= 0)
+		return take_prompt(s, &start, 1);
+	int rc = zr_token_text_encode(&s->text, text, strlen(text), take_prompt, s, err);
+	return rc || s->n ? rc : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
 }
 
 static const float *sort_by;
@@ -254,11 +182,11 @@ static double uniform(uint64_t seed, uint64_t i)
 
 static int32_t draw(struct sampler *s, uint64_t i)
 {
-	int64_t k = s->top_k && s->top_k < s->drawn ? s->top_k : s->drawn;
-	for (int64_t v = 0; v < s->drawn; v++)
+	int64_t k = s->top_k && s->top_k < s->text.tokens ? s->top_k : s->text.tokens;
+	for (int64_t v = 0; v < s->text.tokens; v++)
 		s->order[v] = (int32_t)v;
 	sort_by = s->logits;
-	qsort(s->order, (size_t)s->drawn, sizeof *s->order, by_logit);
+	qsort(s->order, (size_t)s->text.tokens, sizeof *s->order, by_logit);
 	if (s->temperature == 0)
 		return s->order[0];
 	double sum = 0, top = s->logits[s->order[0]];
@@ -285,78 +213,17 @@ static int generate(struct sampler *s, struct zr_error *err)
 			return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
 		push(s, token);
 	}
-	if (!rc && s->n_held)
-		put_char(s, s->held, s->n_held, 0);
-	if (!rc)
-		putchar('\n');
-	return rc;
-}
-
-static int use_tokenizer(struct sampler *s, const char *path, struct zr_error *err)
-{
-	int rc = zr_tokenizer_open(path, &s->text, err);
-	int64_t n = rc ? 0 : zr_tokenizer_size(s->text);
-	if (!rc && n > s->vocabulary)
-		rc = zr_err(
-			err, ZR_EINVAL,
-			"%s: has %lld tokens, the model of %s knows %lld: it learned from another "
-			"one",
-			path, (long long)n, s->run, (long long)s->vocabulary);
 	if (!rc) {
-		s->drawn = n;
-		return 0;
+		zr_char_end(&s->out);
+		putchar('\n');
 	}
-	zr_tokenizer_close(s->text);
-	s->text = NULL;
 	return rc;
-}
-
-/* [model] path of a run's config.ini, which sampling itself does not read. */
-static int find_path(void *arg, const char *section, const char *key, const char *value, int line)
-{
-	(void)line;
-	if (key && !strcmp(section, "model") && !strcmp(key, "path"))
-		snprintf(arg, PATH_MAX, "%s", value);
-	return 0;
 }
 
 static int is_there(char file[PATH_MAX], const char *dir, const char *name)
 {
 	return *dir && snprintf(file, PATH_MAX, "%s/%s", dir, name) < PATH_MAX &&
 	       !access(file, F_OK);
-}
-
-/* If [data] does not know the text of tokens, uses the tokenizer in the directory of the model, if
- * there is one. */
-static void look_for_tokenizer(struct sampler *s)
-{
-	char file[PATH_MAX], dir[PATH_MAX] = "";
-	struct zr_error err = { 0 };
-	if (s->data && ZR_HAS(s->data, struct zr_data_v1, decode) && s->data->decode)
-		return;
-	snprintf(file, sizeof file, "%s/config.ini", s->run);
-	/* a directory of Hugging Face has no config.ini */
-	zr_ini_read(file, file, find_path, dir, NULL);
-	if (!is_there(file, s->run, "tokenizer.json") &&
-	    !is_there(file, s->run, "model-16bit/tokenizer.json") &&
-	    !is_there(file, dir, "tokenizer.json"))
-		return;
-	if (use_tokenizer(s, file, &err))
-		fprintf(stderr,
-			"zeroth: tokens are numbers here, since their tokenizer cannot be used: "
-			"%s\n",
-			err.text);
-	else
-		fprintf(stderr, "tokenizer   %s\n", file);
-}
-
-static int open_tokenizer(struct sampler *s, struct zr_error *err)
-{
-	s->drawn = s->vocabulary;
-	if (s->tokenizer)
-		return use_tokenizer(s, s->tokenizer, err);
-	look_for_tokenizer(s);
-	return 0;
 }
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
@@ -384,15 +251,12 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 		return rc;
 	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
 	rc = is_model ? zr_weights_begin(s->session, err) : zr_weights_load(s->session, path, err);
-	const struct zr_section *data = is_model ? NULL : zr_config_find(*cfg, "data");
-	if (!rc && data) {
-		s->data = zr_plugin_iface(data->plugin, "zr.data/1",
-					  offsetof(struct zr_data_v1, decode), err);
-		s->data_opts = data->opts;
-	}
 	s->vocabulary = s->setup->decl.vocabulary;
 	s->context = s->setup->batch.length;
-	rc = rc ? rc : open_tokenizer(s, err);
+	struct zr_token_source from = { .tokenizer = s->tokenizer, .dir = s->run,
+					.data = is_model ? NULL : zr_config_find(*cfg, "data"),
+					.vocabulary = s->vocabulary };
+	rc = rc ? rc : zr_token_text_open(&from, &s->text, err);
 	s->window = calloc((size_t)s->context, sizeof *s->window);
 	s->logits = calloc((size_t)s->vocabulary, sizeof *s->logits);
 	s->order = calloc((size_t)s->vocabulary, sizeof *s->order);
@@ -403,9 +267,8 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 
 int zr_cmd_sample(int argc, char **argv)
 {
-	struct sampler s = {
-		.tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1, .terminal = isatty(1)
-	};
+	struct sampler s = { .tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1,
+			     .out = { .f = stdout, .terminal = isatty(1) } };
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 	int rc = parse(argc, argv, &s);
@@ -417,7 +280,7 @@ int zr_cmd_sample(int argc, char **argv)
 	free(s.window);
 	free(s.logits);
 	free(s.order);
-	zr_tokenizer_close(s.text);
+	zr_token_text_close(&s.text);
 	zr_session_close(s.session);
 	zr_setup_close(s.setup);
 	zr_config_free(cfg);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * token_text.h - the text of tokens, and the tokens of a text: by a tokenizer.json, or as the data
+ * plugin of a run has it.
+ */
+#ifndef ZR_CMD_TOKEN_TEXT_H
+#define ZR_CMD_TOKEN_TEXT_H
+
+#include <stdio.h>
+
+#include "core/config/config.h"
+#include "files/tokenizer/tokenizer.h"
+
+struct zr_data_v1;
+
+/* Where to look for the text of tokens. All is borrowed for the call of zr_token_text_open. */
+struct zr_token_source {
+	const char *tokenizer; /* the file to use, whatever else is there; NULL: look for one */
+	/* a run or a model's directory, which may have a tokenizer.json; NULL: none */
+	const char *dir;
+	const struct zr_section *data; /* [data] of the run; NULL: none. Must outlive the text. */
+	int64_t vocabulary;            /* of the model; 0: not known */
+};
+
+struct zr_token_text {
+	const struct zr_data_v1 *data; /* NULL: there is none that knows the text of tokens */
+	const void *data_opts;
+	struct zr_tokenizer *tokenizer; /* NULL: the text of a token is that of `data` */
+	int64_t tokens; /* only those below have a text, if that is known; else the vocabulary */
+	char file[4096]; /* the tokenizer.json that is used; "": none */
+};
+
+/* Uses the tokenizer of the source, else what [data] knows, else the tokenizer.json in `dir`, in its
+ * model-16bit, or in the directory that [model] path of its config.ini names. One that is found, or
+ * that is found and cannot be used, is said on standard error. If nothing is there tokens have no
+ * text, which is no failure. zr_token_text_close also after a failure. */
+int zr_token_text_open(const struct zr_token_source *from, struct zr_token_text *t,
+		       struct zr_error *err);
+void zr_token_text_close(struct zr_token_text *t);
+
+int zr_token_text_known(const struct zr_token_text *t); /* 0: tokens are numbers */
+
+/* The bytes of a token, *n of them; valid until the next call and as long as t. Of a token that has
+ * none, no bytes; of one that is a number, its digits and a blank. */
+const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16]);
+
+/* The tokens of n bytes of text go to the sink. ZR_EINVAL if nothing here knows the text of tokens.
+ * A sink that fails has set err itself, or left it alone. */
+int zr_token_text_encode(const struct zr_token_text *t, const char *text, size_t n,
+			 zr_token_sink *sink, void *arg, struct zr_error *err);
+
+/* Characters of bytes that come in any pieces: one that is not complete is held back. To a terminal
+ * no control bytes are sent, which a model without much training may draw. */
+struct zr_char_writer {
+	FILE *f;
+	int terminal; /* f is one */
+	char held[4];
+	size_t n_held;
+};
+
+int zr_char_write(struct zr_char_writer *w, const char *p, size_t n); /* 0 or -1 */
+int zr_char_end(struct zr_char_writer *w); /* writes what is held, though it is no character */
+
+#endif
