@@ -199,13 +199,33 @@ static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 	return m && m->id == c->id;
 }
 
+static void put_symbol(struct zr_bpe_work *w, size_t i, int32_t id)
+{
+	w->symbol[i] = (struct symbol){ (uint32_t)id, (int32_t)i - 1, (int32_t)i + 1, 0 };
+}
+
+/* What merges begin with: bytes, or characters, of which those without a token are bytes. */
+static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	const struct zr_bpe *b = &w->t->bpe;
+	size_t symbols = 0, len;
+	for (size_t at = 0; at < n; at += len) {
+		len = b->characters ? (size_t)zr_utf8_at(p + at, n - at) : 1;
+		int32_t id = b->characters ? b->whole[whole_place(w->t, p + at, len)] : -1;
+		if (id >= 0)
+			put_symbol(w, symbols++, id);
+		for (size_t i = 0; id < 0 && i < len; i++)
+			put_symbol(w, symbols++, b->byte[(unsigned char)p[at + i]]);
+	}
+	w->symbol[symbols - 1].next = -1;
+	return symbols;
+}
+
 static size_t merge_all(struct zr_bpe_work *w, const char *p, size_t n)
 {
-	size_t ids = 0;
+	size_t ids = 0, symbols = put_symbols(w, p, n);
 	w->n_heap = 0;
-	for (size_t i = 0; i < n; i++)
-		w->symbol[i] = (struct symbol){ (uint32_t)w->t->bpe.byte[(unsigned char)p[i]], (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1, 0 };
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < symbols; i++)
 		consider(w, (int32_t)i);
 	while (w->n_heap) {
 		struct candidate c = pop(w);
@@ -231,7 +251,7 @@ static int64_t encode(struct zr_bpe_work *w, const char *p, size_t n)
 	const struct zr_bpe *b = &w->t->bpe;
 	if (make_room(w, n))
 		return ZR_ENOMEM;
-	if (b->whole) {
+	if (b->ignore_merges) {
 		w->id[0] = b->whole[whole_place(w->t, p, n)];
 		if (w->id[0] >= 0)
 			return 1;

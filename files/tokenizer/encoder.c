@@ -23,8 +23,10 @@ struct zr_encoder {
 	struct zr_buf composing; /* text that may be changed by what follows */
 	struct zr_buf section;  /* text that is not split yet */
 	size_t enough;          /* bytes of `section` that are worth another try */
-	struct zr_buf prefixed;
+	struct zr_buf prefixed, spaced;
 	int begun;              /* the section has text */
+	int normalizing;        /* it has text for the normalizer */
+	int not_first;          /* it is not the document's first */
 	uint64_t replaced;
 	int32_t out[OUT];
 	size_t n_out;
@@ -149,10 +151,16 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 static int split(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	size_t used = 0;
-	int rc = 0;
+	int rc = 0, spaces = e->t->spaces == ZR_SPACES_SPLIT, prefix = e->t->split[0].prefix;
+	e->spaced.n = 0;
+	if (spaces && zr_spaces(p, n, &e->spaced))
+		return no_memory(e);
+	if (spaces)
+		p = e->spaced.p, n = e->spaced.n;
 	if (n && !e->begun) {
 		e->begun = 1;
-		rc = e->t->split[0].prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
+		prefix = prefix == ZR_PREFIX_ALL || (prefix == ZR_PREFIX_FIRST && !e->not_first);
+		rc = prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
 	}
 	if (rc || zr_buf_add(&e->section, p, n))
 		return no_memory(e);
@@ -196,6 +204,7 @@ static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int
 			rc = settled(e, which, b->p + from, f.start - from, ends);
 		if (!rc && f.token)
 			rc = emit(e, &f.token->id, 1);
+		e->not_first |= f.token != NULL;
 		from = f.token ? f.stop : f.start;
 	} while (!rc && f.token);
 	e->in_word[which] = !final && (from ? zr_added_in_word(a, b->p, from) : e->in_word[which]);
@@ -208,9 +217,22 @@ static int composed(void *arg, const char *p, size_t n)
 	return extract(arg, NORMALIZED, p, n, 0);
 }
 
+/* Spaces as the normalizer has them. */
+static int normalize_spaces(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	struct zr_buf *b = &e->composing;
+	b->n = 0;
+	if (n && !e->normalizing && e->t->prepend && zr_buf_add(b, " ", 1))
+		return no_memory(e);
+	e->normalizing = !final && (n || e->normalizing);
+	return zr_spaces(p, n, b) ? no_memory(e) : extract(e, NORMALIZED, b->p, b->n, final);
+}
+
 static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	struct zr_buf *b = &e->composing;
+	if (e->t->spaces == ZR_SPACES_NORMALIZED)
+		return normalize_spaces(e, p, n, final);
 	if (!e->t->nfc)
 		return extract(e, NORMALIZED, p, n, final);
 	if (zr_buf_add(b, p, n))
@@ -250,6 +272,7 @@ void zr_encoder_close(struct zr_encoder *e)
 	zr_buf_free(&e->composing);
 	zr_buf_free(&e->section);
 	zr_buf_free(&e->prefixed);
+	zr_buf_free(&e->spaced);
 	free(e);
 }
 
@@ -271,6 +294,7 @@ int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
 {
 	e->err = err;
 	int rc = decode(e, 1);
+	e->not_first = 0;
 	return rc ? rc : flush(e);
 }
 

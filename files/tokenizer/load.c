@@ -58,18 +58,21 @@ static int byte_of(int32_t c)
 
 static int bytes_table[0x144]; /* byte_of, by c */
 
-/* The bytes of a vocabulary's token to out, which has room for them; their number, or -1: not all characters are bytes. */
-static int64_t to_bytes(const char *text, char *out)
+/* The n bytes of a token of a byte-level vocabulary to out, which has room for them. */
+static int to_bytes(const char *start, char *out, size_t *n)
 {
-	int64_t n = 0;
-	for (; *text; text += zr_utf8_at(text, strlen(text) < 4 ? strlen(text) : 4)) {
+	const char *text = start;
+	for (*n = 0; *text; text += zr_utf8_at(text, strlen(text) < 4 ? strlen(text) : 4)) {
 		int32_t c = zr_utf8_value(text);
 		int b = c < 0x144 ? bytes_table[c] : -1;
-		if (b < 0)
-			return -1;
-		out[n++] = (char)b;
+		if (b < 0) {
+			*n = strlen(start);
+			memcpy(out, start, *n);
+			return ZR_TOKEN_OTHER;
+		}
+		out[(*n)++] = (char)b;
 	}
-	return n;
+	return *n == 1 ? ZR_TOKEN_BYTE : ZR_TOKEN_MADE;
 }
 
 static int id_of(const struct zr_load *l, const char *place, const json_t *v, int64_t *id)
@@ -112,15 +115,16 @@ static int put_token(struct zr_load *l, const char *key, int64_t id)
 	struct zr_tokenizer *t = l->t;
 	struct zr_token *o = &t->token[id];
 	char *to = t->text.p + t->text.n;
-	int64_t n = to_bytes(key, to);
+	int characters = t->bpe.characters;
+	size_t n;
+	int kind = (characters ? zr_spaced_token : to_bytes)(key, to, &n);
 	if (o->p)
 		return zr_load_fail(l, ZR_EINVAL, "model.vocab", "two tokens have id %lld", (long long)id);
-	*o = (struct zr_token){ .p = to, .n = (uint32_t)(n < 0 ? (int64_t)strlen(key) : n), .made = n >= 0 };
-	if (n < 0)
-		memcpy(to, key, o->n);
-	to[o->n] = 0;
+	*o = (struct zr_token){ .p = to, .n = (uint32_t)n };
+	o->made = kind == ZR_TOKEN_MADE || (kind == ZR_TOKEN_BYTE && !characters);
+	to[n] = 0;
 	t->text.n += o->n + 1;
-	if (o->made && o->n == 1)
+	if (kind == ZR_TOKEN_BYTE)
 		t->bpe.byte[(unsigned char)to[0]] = (int32_t)id;
 	return 0;
 }
@@ -138,7 +142,8 @@ static int load_vocab(struct zr_load *l, const json_t *added)
 		rc = rc ? rc : put_token(l, key, json_integer_value(v));
 	for (int i = 0; !rc && i < 256; i++)
 		if (b->byte[i] < 0)
-			rc = zr_load_fail(l, ZR_ENOTSUP, "model.vocab", "has no token for byte 0x%02x: only byte-level vocabularies are supported", i);
+			rc = zr_load_fail(l, ZR_ENOTSUP, "model.vocab", "has no token for byte 0x%02x: only byte-level vocabularies, and those "
+					  "of SentencePiece with byte_fallback, are supported", i);
 	return rc;
 }
 
@@ -183,6 +188,7 @@ static int load_merge(struct zr_load *l, size_t i, const json_t *v, struct zr_bu
 	int64_t id = look_up(l, both->p);
 	if (id < 0)
 		return zr_load_fail(l, ZR_EINVAL, place, "%.60s is not in the vocabulary", both->p);
+	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(both->p);
 	zr_bpe_merge_put(&l->t->bpe, (uint32_t)a, (uint32_t)b, (uint32_t)i, (uint32_t)id);
 	return 0;
 }
@@ -223,15 +229,15 @@ static int check_model(const struct zr_load *l, const json_t *model)
 
 static int load_model(struct zr_load *l, const json_t *model, const json_t *added)
 {
-	int ignore_merges, rc;
+	int rc;
 	if (!json_is_object(model))
 		return zr_load_found(l, "model", "an object", model);
 	l->vocab = json_object_get(model, "vocab");
 	rc = check_model(l, model);
-	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &ignore_merges);
+	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &l->t->bpe.ignore_merges);
 	rc = rc ? rc : load_vocab(l, added);
 	rc = rc ? rc : load_merges(l, json_object_get(model, "merges"));
-	if (!rc && ignore_merges && zr_bpe_index(l->t))
+	if (!rc && (l->t->bpe.ignore_merges || l->t->bpe.characters) && zr_bpe_index(l->t))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	return rc;
 }
@@ -241,6 +247,7 @@ static int load(struct zr_load *l, const json_t *root)
 	const json_t *added = json_object_get(root, "added_tokens");
 	if (added && !json_is_null(added) && !json_is_array(added))
 		return zr_load_found(l, "added_tokens", "an array", added);
+	l->t->bpe.characters = zr_load_is_spaced(root);
 	int rc = load_model(l, json_object_get(root, "model"), added);
 	rc = rc ? rc : zr_load_normalizer(l, json_object_get(root, "normalizer"));
 	rc = rc ? rc : zr_load_splits(l, json_object_get(root, "pre_tokenizer"));

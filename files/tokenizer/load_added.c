@@ -38,7 +38,11 @@ static int append(void *arg, const char *p, size_t n)
 static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *content, int normalized)
 {
 	struct zr_buf text = { 0 };
-	int rc = normalized && l->t->nfc ? zr_nfc(content, strlen(content), append, &text, l->err) : zr_buf_add(&text, content, strlen(content));
+	int spaced = normalized && l->t->spaces == ZR_SPACES_NORMALIZED;
+	int rc = spaced ? (l->t->prepend && zr_buf_add(&text, " ", 1)) ||
+				  zr_spaces(content, strlen(content), &text) ?
+				  ZR_ENOMEM : 0 :
+		 normalized && l->t->nfc ? zr_nfc(content, strlen(content), append, &text, l->err) : zr_buf_add(&text, content, strlen(content));
 	a->len = (uint32_t)text.n;
 	rc = rc ? rc : zr_buf_add(&text, "", 1);
 	a->content = text.p;

@@ -41,7 +41,7 @@ static int load_normalizer(struct zr_load *l, const json_t *o, int depth)
 
 int zr_load_normalizer(struct zr_load *l, const json_t *o)
 {
-	return load_normalizer(l, o, 0);
+	return l->t->bpe.characters ? zr_load_spaced_normalizer(l, o) : load_normalizer(l, o, 0);
 }
 
 /* ---- pre-tokenizer ---- */
@@ -79,6 +79,7 @@ static int load_byte_level(struct zr_load *l, const json_t *o, const char *place
 {
 	int use_regex;
 	int rc = zr_load_flag(l, o, place, "add_prefix_space", 1, &s->prefix);
+	s->prefix *= ZR_PREFIX_ALL;
 	rc = rc ? rc : zr_load_flag(l, o, place, "use_regex", 1, &use_regex);
 	return rc || !use_regex ? rc : set_regex(l, s, place, BYTE_LEVEL, 0);
 }
@@ -102,6 +103,8 @@ int zr_load_splits(struct zr_load *l, const json_t *o)
 	size_t n = list ? json_array_size(list) : 1;
 	char place[64];
 	int rc = 0;
+	if (l->t->bpe.characters)
+		return zr_load_spaced_splits(l, o);
 	l->t->split = calloc(n + 1, sizeof *l->t->split);
 	if (!l->t->split)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");

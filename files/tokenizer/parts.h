@@ -59,7 +59,7 @@ enum { ZR_SPLIT_ISOLATED, ZR_SPLIT_REMOVED, ZR_SPLIT_CONTIGUOUS, ZR_SPLIT_WITH_P
 struct zr_split {
 	struct zr_regex *regex; /* NULL: pieces stay whole */
 	int behavior, invert;   /* ZR_SPLIT_*: of what matched; invert: of what did not */
-	int prefix;             /* puts a space before a piece that has none */
+	int prefix;             /* ZR_PREFIX_*: puts a space before a piece that has none */
 };
 
 struct zr_merge {
@@ -71,15 +71,24 @@ struct zr_bpe {
 	int32_t byte[256];
 	struct zr_merge *merge; /* [mask + 1], open addressing */
 	size_t mask;
-	int32_t *whole;         /* [whole_mask + 1] ids by their bytes, -1: empty; NULL without ignore_merges */
+	int32_t *whole;         /* [whole_mask + 1] ids by their bytes, -1: empty; NULL: not asked for */
 	size_t whole_mask;
+	int ignore_merges;      /* a word that is a token is that token */
+	int characters;         /* merges begin with characters, not with bytes */
 };
+
+/* Vocabularies of SentencePiece write a space as U+2581. Here both are a space: in the tokens, and
+ * in the text when it is normalized or split. */
+enum { ZR_SPACES_ARE_SPACES, ZR_SPACES_NORMALIZED, ZR_SPACES_SPLIT };
+enum { ZR_PREFIX_NONE, ZR_PREFIX_FIRST, ZR_PREFIX_ALL };
 
 struct zr_tokenizer {
 	struct zr_token *token; /* [size] */
 	int64_t size;
 	struct zr_buf text;     /* of all tokens */
 	int nfc;
+	int spaces;             /* ZR_SPACES_*: where U+2581 becomes a space */
+	int prepend;            /* the normalizer puts a space before each section */
 	struct zr_added added[2]; /* looked for in raw text, in normalized text */
 	struct zr_split *split;
 	int n_splits;
@@ -127,11 +136,14 @@ int zr_nfc_there(struct zr_error *err); /* 0, or ZR_ENOTSUP where this build can
 
 /* ---- load.c, load_steps.c ---- */
 
+enum { ZR_TOKEN_OTHER, ZR_TOKEN_MADE, ZR_TOKEN_BYTE };
+
 struct zr_load {
 	const char *file;
 	struct zr_tokenizer *t;
 	json_t *vocab; /* ids by content, in the end also those of added tokens */
 	struct zr_error *err;
+	int joins_words; /* of SentencePiece: a merge makes a token with a space behind another character */
 };
 /* Fails with "FILE: place: text". */
 int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
@@ -142,5 +154,17 @@ int zr_load_normalizer(struct zr_load *l, const json_t *o);
 int zr_load_splits(struct zr_load *l, const json_t *o);
 int zr_load_template(struct zr_load *l, const json_t *o);
 int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */
+
+/* ---- spaces.c ---- */
+
+/* Appends p[0..n), whole characters, with a space for each U+2581. 0 or ZR_ENOMEM. */
+int zr_spaces(const char *p, size_t n, struct zr_buf *out);
+/* Whether the vocabulary is one of SentencePiece. */
+int zr_load_is_spaced(const json_t *root);
+/* The n bytes of such a token to out, which has room for the text; returns its ZR_TOKEN_*. */
+int zr_spaced_token(const char *text, char *out, size_t *n);
+int zr_load_spaced_normalizer(struct zr_load *l, const json_t *o);
+int zr_load_spaced_splits(struct zr_load *l, const json_t *o);
+int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenizer.h - byte-level BPE tokenizers as Hugging Face's tokenizer.json describes them: GPT-2, Llama 3, Qwen2 and their
- * kin. The ids are those of the `tokenizers` library; what a file asks for beyond what is here is refused by name.
+ * tokenizer.h - BPE tokenizers as Hugging Face's tokenizer.json describes them: byte-level ones, of GPT-2, Llama 3, Qwen2
+ * and their kin, and those of SentencePiece with byte_fallback, of Llama 2, Mistral, Gemma, Phi-3. The ids are those of the `tokenizers` library; what a file asks for beyond what is here is refused by name.
  *
  * Text comes in pieces of any size, of which the ids do not depend: what the next byte could change is held back. One
  * thread per tokenizer.

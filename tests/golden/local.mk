@@ -6,5 +6,5 @@ EXTRA_DIST += %D%/attention.txt %D%/gpt2.bin %D%/head.txt %D%/kernels.txt %D%/ll
 EXTRA_DIST += %D%/documents.py %D%/make_attention.py %D%/make_gpt2.py %D%/make_head.py \
 	%D%/make_kernels.py %D%/make_llama.py %D%/make_optim.py %D%/make_pretrained.py %D%/make_schedules.py \
 	%D%/make_tokenizers.py %D%/make_warmup.py
-EXTRA_DIST += %D%/tokenizers/text $(foreach f,gpt2 llama3 qwen2 gpt4 joined, \
+EXTRA_DIST += %D%/tokenizers/text $(foreach f,gpt2 llama3 qwen2 gpt4 joined llama2 mistral gemma metaspace across, \
 	%D%/tokenizers/$f.json %D%/tokenizers/$f.ids)

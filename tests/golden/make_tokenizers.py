@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# The golden files of tests/system/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2 and GPT-4, small vocabularies
+# The golden files of tests/system/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2 and GPT-4, and with those of
+# SentencePiece in Llama 2, Mistral and Gemma; small vocabularies
 # that are trained on the spot, a text that is hard to split, and the ids that Hugging Face's `tokenizers` gives it.
 #
 #   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED]]]      needs the package tokenizers
@@ -115,6 +116,46 @@ def train(family, corpus, vocabulary):
 	return t
 
 
+# As SentencePiece: a space is U+2581, merges begin with characters, and what has no token becomes
+# tokens of its bytes. Some have spaces made by the normalizer, some by the pre-tokenizer.
+MARK = "\u2581"
+REPLACE = normalizers.Replace(" ", MARK)
+
+
+def spaced_families():
+	metaspace = pre_tokenizers.Metaspace
+	words = pre_tokenizers.Split(Regex(f"{MARK}*[^{MARK}]+|{MARK}+"), "isolated")
+	yield "llama2", normalizers.Sequence([normalizers.Prepend(MARK), REPLACE]), None, words
+	yield "mistral", None, metaspace(prepend_scheme="first", split=False), words
+	yield "gemma", REPLACE, pre_tokenizers.Split(" ", "merged_with_previous"), words
+	yield "metaspace", None, metaspace(), metaspace()
+	# with merges across words, as no pre-tokenizer kept them apart
+	yield "across", normalizers.Sequence([REPLACE]), None, \
+		pre_tokenizers.Split(Regex(r"[^\n]{1,30}\n*|\n+"), "isolated")
+
+
+def train_spaced(family, corpus, vocabulary):
+	name, normalizer, pre, words = family
+	t = Tokenizer(models.BPE())
+	t.normalizer, t.pre_tokenizer = REPLACE, words
+	t.train_from_iterator([c.replace("\0", "") for c in corpus], trainers.BpeTrainer(
+		vocab_size=vocabulary, show_progress=False, limit_alphabet=150))
+	model = json.loads(t.to_str())["model"]
+	special = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]
+	tokens = special + list(model["vocab"])
+	t = Tokenizer(models.BPE({x: i for i, x in enumerate(tokens)},
+				 [tuple(m) for m in model["merges"]], unk_token="<unk>",
+				 fuse_unk=True, byte_fallback=True))
+	if normalizer is not None:
+		t.normalizer = normalizer
+	if pre is not None:
+		t.pre_tokenizer = pre
+	added(t, special[:3] + ["<|endoftext|>"], name == "across")
+	t.post_processor = processors.TemplateProcessing(
+		single="<s> $A", pair=None, special_tokens=[("<s>", 1)])
+	return t
+
+
 def main():
 	where, size, vocabulary, seed = sys.argv[1], *(list(map(int, sys.argv[2:])) + [4000, 450, 1][len(sys.argv) - 2:])
 	os.makedirs(where, exist_ok=True)
@@ -122,8 +163,8 @@ def main():
 	open(f"{where}/text", "wb").write(data)
 	lossy = data.decode("utf-8", errors="replace")
 	corpus = [text(20000, 1000 + i).decode("utf-8", errors="replace") for i in range(max(4, size // 20000))]
-	for family in families():
-		t = train(family, corpus, vocabulary)
+	for family in [*families(), *spaced_families()]:
+		t = (train if len(family) > 4 else train_spaced)(family, corpus, vocabulary)
 		path = f"{where}/{family[0]}.json"
 		t.save(path, pretty=False)
 		if family[0] == "gpt2": # merges as files had them for long

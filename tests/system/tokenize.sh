@@ -57,6 +57,14 @@ for family in gpt2 llama3 qwen2 gpt4 joined; do
 	fi
 done
 
+# With spaces as SentencePiece writes them.
+for family in llama2 mistral gemma metaspace across; do
+	same 'the ids of tokenizers' $family "$golden/text"
+	for chunk in 1 7; do
+		same "in pieces of $chunk" $family --chunk-bytes $chunk "$golden/text"
+	done
+done
+
 # ---- the file ----
 printf 'one two' >a
 printf 'three' >b
@@ -112,6 +120,25 @@ refused 'an escape that means something else' 'pre_tokenizer\.pretokenizers\[0\]
 refused 'another normalizer' 'normalizer: Lowercase is not supported; NFC is' 's/"normalizer":null/"normalizer":{"type":"Lowercase"}/'
 refused 'dropout' 'model\.dropout: is not supported' 's/"dropout":null/"dropout":0.1/'
 refused 'a merge of strangers' 'model\.merges\[0\]: elephant is not in the vocabulary' 's/"merges":\[\[[^]]*\]/"merges":[["elephant","a"]/'
+spaced_refused() { # NAME PATTERN FAMILY SED
+	sed "$4" "$golden/$3.json" >bad.json
+	like "refused: $1" "$("$ZEROTH" tokenize -T bad.json -o bad.bin a 2>&1; echo "code $?")" \
+		"^zeroth: bad\.json: $2"
+}
+spaced_refused 'another normalizer beside byte_fallback' \
+	'normalizer: NFKC is not supported with byte_fallback; Prepend of U\+2581 and Replace' \
+	llama2 's/{"type":"Prepend","prepend":"[^"]*"}/{"type":"NFKC"}/'
+spaced_refused 'another pre-tokenizer beside byte_fallback' \
+	'pre_tokenizer: Digits is not supported with byte_fallback; Metaspace is' \
+	mistral 's/"type":"Metaspace"/"type":"Digits"/'
+spaced_refused 'spaces that nothing writes as U+2581' \
+	'pre_tokenizer: byte_fallback is not supported without Metaspace here or Replace' \
+	mistral 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":null/'
+spaced_refused 'another prepend_scheme' \
+	'pre_tokenizer.prepend_scheme: expected never, first or always, found "last"' \
+	mistral 's/"prepend_scheme":"first"/"prepend_scheme":"last"/'
+spaced_refused 'a byte without a token' 'model\.vocab: has no token for byte 0x0a' \
+	llama2 's/"<0x0A>"/"<0x0a>"/'
 refused 'a vocabulary that is not of bytes' 'model\.vocab: has no token for byte 0x21' 's/"vocab":{"!":/"vocab":{"elephant":/'
 
 # ---- sample ----
