@@ -109,6 +109,8 @@ struct zr_cpu_kernels {
 	 * first of them, perhaps none of them. */
 	void (*softmax_part)(float *logits, int64_t n, int64_t target, float scale,
 			     const float *stats);
+	/* Whether the target's logit is the largest of a row without NaN, and the first such. */
+	int (*softmax_right)(const float *logits, int64_t vocabulary, int32_t target);
 
 	/* The finish of a matrix product's tile while it is in cache: rows x cols of an fp32 tile
 	 * (ld apart) + bias, optionally GELU, stored to D (and pre) as d_dtype. bias, d, pre point

@@ -64,7 +64,7 @@ cudaError_t zr_cuda_bias_bwd(const struct zr_op_bias_bwd *, float *part, int64_t
 			     cudaStream_t);
 
 /* head.cu: rows of logits, `ld` floats apart: loss[r], and into `grad`, of dtype and ldd elements
- * apart, the gradient (softmax - onehot) * scale, if it is not NULL */
+ * apart, the gradient (softmax - onehot) * scale, if it is not NULL; right: as zr_op_head_loss */
 struct zr_cuda_softmax {
 	int64_t rows, vocabulary, ld, ldd;
 	int32_t dtype;
@@ -72,7 +72,7 @@ struct zr_cuda_softmax {
 	const float *logits;
 	const int32_t *targets;
 	const float *weights;
-	float *loss;
+	float *loss, *right;
 	void *grad;
 };
 cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *, cudaStream_t);

@@ -192,7 +192,8 @@ struct zr_op_bias_bwd {
  * loss[r] = logsumexp(logits[r]) - logits[r][targets[r]]; *loss_sum = fp64 sum of them in row
  * order. With dx: dlogits = (softmax - onehot) * scale; dx = dlogits w; dw = or += dlogits^T x.
  * Where there is no target, loss and dlogits are 0; with weights both are multiplied by the row's.
- * GROWABLE. */
+ * Without dx, right[r] is the row's weight where the target is the likeliest token, which is the
+ * first one with the largest logit; else 0, also where the loss is no number. GROWABLE. */
 struct zr_op_head_loss {
 	uint32_t size, flags;
 	int32_t dtype;
@@ -208,6 +209,7 @@ struct zr_op_head_loss {
 	const float *weights;   /* [rows]; NULL: 1 */
 	float *stats;           /* [rows][2], with dx: what head_loss_rows needs; NULL: nothing */
 	int64_t first_row, n_rows; /* head_loss_rows: of w and dw; else both 0 */
+	float *right;           /* [rows], without dx; NULL: not wanted */
 };
 
 /* Accumulates a gradient: acc = (or +=) g rounded to `comm_dtype`. If sumsq is not NULL, it also

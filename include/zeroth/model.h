@@ -122,6 +122,9 @@ struct zr_layer_call {
 	 * weight. */
 	const int32_t *starts, *positions;
 	const float *weights;
+	/* [B*T] loss layer, evaluation: the target's weight where it is the likeliest token, as in
+	 * zr_op_head_loss, else 0; NULL: not wanted */
+	float *right_rows;
 };
 
 /* GROWABLE. */

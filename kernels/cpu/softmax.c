@@ -7,6 +7,7 @@
  *   x[j] = (exp(x[j] - max) / sum - (j == t)) * scale        with backward
  *
  * softmax_part makes the gradient of a few columns alone, from the two numbers that the row left.
+ * softmax_right says whether t is the likeliest: of several largest logits the first one is.
  * The sum runs in eight interleaved lanes, added pairwise at the end: V reaches 50,000 and one
  * chain of fp32 additions would lose digits.
  */
@@ -51,4 +52,12 @@ void ZR_SCALAR(softmax_part)(zr_real *x, int64_t n, int64_t target, zr_real scal
 		x[j] = zr_exp(x[j] - stats[0]) * stats[1];
 	if (target >= 0 && target < n)
 		x[target] -= scale;
+}
+
+int ZR_SCALAR(softmax_right)(const zr_real *x, int64_t vocabulary, int32_t target)
+{
+	for (int64_t j = 0; j < vocabulary; j++)
+		if (x[j] > x[target] || (j < target && x[j] == x[target]))
+			return 0;
+	return 1;
 }

@@ -82,3 +82,9 @@ void ZR_SIMD(softmax_part)(float *x, int64_t n, int64_t target, float scale, con
 	if (target >= 0 && target < n)
 		x[target] -= scale;
 }
+
+int ZR_SIMD(softmax_right)(const float *x, int64_t vocabulary, int32_t target)
+{
+	return (target == 0 || row_max(x, target) < x[target]) &&
+	       row_max(x + target, vocabulary - target) <= x[target];
+}

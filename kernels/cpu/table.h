@@ -53,6 +53,7 @@
 	void zr_bias_bwd_##SUFFIX(const struct zr_op_bias_bwd *, int64_t, int64_t); \
 	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL, REAL *); \
 	void zr_softmax_part_##SUFFIX(REAL *, int64_t, int64_t, REAL, const REAL *); \
+	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t); \
 	void zr_gemm_finish_##SUFFIX(const struct zr_op_matmul *, const REAL *, int64_t, int64_t, \
 				     int64_t, const void *, void *, void *); \
 	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *, int64_t, int64_t, int64_t, \
@@ -105,6 +106,7 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.round_stochastic = zr_round_stochastic_##SUFFIX, .fold = zr_fold_##SUFFIX, \
 		.bias_bwd = zr_bias_bwd_##SUFFIX, .softmax_loss = zr_softmax_loss_##SUFFIX, \
 		.softmax_part = zr_softmax_part_##SUFFIX, \
+		.softmax_right = zr_softmax_right_##SUFFIX, \
 		.gemm_finish = zr_gemm_finish_##SUFFIX, .gemm_tile = zr_gemm_tile_##SUFFIX, \
 	}
 

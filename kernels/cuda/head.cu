@@ -33,6 +33,16 @@ ZR_DEVICE float block_max(float x, float *room)
 	return x;
 }
 
+/* Whether no logit of the row is larger than the target's, nor one before it as large. */
+ZR_DEVICE int is_likeliest(const float *x, int64_t n, int32_t target, float *room)
+{
+	float others = 0;
+	for (int64_t j = threadIdx.x; j < n; j += THREADS)
+		if (x[j] > x[target] || (j < target && x[j] == x[target]))
+			others = 1;
+	return block_max(others, room) == 0;
+}
+
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
 	softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op, int whole)
@@ -58,8 +68,14 @@ static __global__ void __launch_bounds__(THREADS)
 	}
 	const float all = block_max(max, room);
 	sum = block_sum(sum * zr_exp(max - all), room);
+	const float loss = target < 0 ? 0 : all - x[target] + zr_ln(sum);
 	if (threadIdx.x == 0)
-		op.loss[r] = target < 0 ? 0 : (all - x[target] + zr_ln(sum)) * weight;
+		op.loss[r] = loss * weight;
+	if (op.right) {
+		const int right = target >= 0 && is_likeliest(x, n, target, room);
+		if (threadIdx.x == 0)
+			op.right[r] = right && loss == loss ? weight : 0;
+	}
 	if (!op.grad)
 		return;
 	T *grad = (T *)op.grad + r * op.ldd;

@@ -61,6 +61,8 @@ static int loss(const struct head *h, const struct work *w)
 	op.x = w->y;
 	op.w = c->param[h->weight];
 	op.work = w->ops;
+	if (!w->dy && ZR_HAS(c, struct zr_layer_call, right_rows))
+		op.right = c->right_rows;
 	if (w->dy) {
 		op.flags = c->accumulate[h->weight] ? ZR_OP_ACCUMULATE : 0;
 		op.dx = w->dy;

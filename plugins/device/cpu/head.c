@@ -45,7 +45,7 @@ struct chunk {
 	const struct zr_op_head_loss *op;
 	int64_t first, rows, rows_per_item;
 	int64_t column, columns; /* of the logits */
-	float *stats;            /* NULL: not wanted */
+	float *stats, *right;    /* NULL: not wanted */
 	float *logits;
 };
 
@@ -62,11 +62,16 @@ static float row_loss(const struct chunk *c, int64_t r)
 	float weight = weight_of(o, c->first + r);
 	float *stats = c->stats ? c->stats + 2 * (c->first + r) : NULL;
 	int32_t target = o->targets[c->first + r];
+	float loss = 0;
 	if (target >= 0)
-		return weight * c->d->k->softmax_loss(logits, o->vocabulary, target, o->dx != NULL,
-						      o->scale * weight, stats);
-	memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
-	return 0;
+		loss = c->d->k->softmax_loss(logits, o->vocabulary, target, o->dx != NULL,
+					     o->scale * weight, stats);
+	else
+		memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
+	if (c->right)
+		c->right[c->first + r] = target >= 0 && loss == loss &&
+			c->d->k->softmax_right(logits, o->vocabulary, target) ? weight : 0;
+	return weight * loss;
 }
 
 static void loss_item(void *arg, int64_t item, int32_t worker)
@@ -143,11 +148,13 @@ static int grad_w(const struct zr_ops *ops, const struct chunk *c)
 
 static struct chunk first_chunk(const struct zr_ops *ops, const struct zr_op_head_loss *o)
 {
-	int stats = ZR_HAS(o, struct zr_op_head_loss, n_rows);
+	int stats = ZR_HAS(o, struct zr_op_head_loss, n_rows),
+	    right = ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx;
 	return (struct chunk){ .d = ops->dev, .op = o, .columns = o->vocabulary, .logits = o->work,
 			       .rows_per_item = clamp(ITEM_ELEMENTS / o->vocabulary, 1,
 						      chunk_rows(o)),
-			       .stats = stats ? o->stats : NULL };
+			       .stats = stats ? o->stats : NULL,
+			       .right = right ? o->right : NULL };
 }
 
 int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,

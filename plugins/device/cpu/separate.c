@@ -32,8 +32,8 @@
 	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act)) \
 	OPERATION(residual, residual, out, AT(a), AT(b), AT(out)) \
 	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db)) \
-	OPERATION(head_loss, head_loss, n_rows, AT(x), AT(w), AT(targets), AT(loss), \
-		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats)) \
+	OPERATION(head_loss, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
+		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	QUERY(head_loss_work, head_loss) \
 	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite)) \
 	OPERATION(adamw, adamw, rsv2, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp)) \
@@ -63,8 +63,8 @@
 		  AT(act)) \
 	OPERATION(embedding_bwd_rows, embedding_bwd, n_rows, AT(tokens), AT(dout), AT(dwte), \
 		  AT(dwpe), AT(position)) \
-	OPERATION(head_loss_rows, head_loss, n_rows, AT(x), AT(w), AT(targets), AT(loss), \
-		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats))
+	OPERATION(head_loss_rows, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
+		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
 		     const char *name, const char *members)

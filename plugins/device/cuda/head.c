@@ -43,7 +43,7 @@ uint64_t cuda_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_l
 struct chunk {
 	const struct zr_op_head_loss *op;
 	int64_t first, rows;
-	float *logits;
+	float *logits, *right; /* right: NULL: not wanted */
 	void *grad; /* of them, in op->dtype */
 };
 
@@ -107,6 +107,7 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 					   .targets = o->targets + c->first,
 					   .weights = o->weights ? o->weights + c->first : NULL,
 					   .loss = o->loss + c->first,
+					   .right = c->right ? c->right + c->first : NULL,
 					   .grad = o->dx ? c->grad : NULL };
 	int rc = project(ops, s, c);
 	if (!rc)
@@ -123,6 +124,8 @@ int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct z
 	int64_t most = chunk_rows(o);
 	struct chunk c = { .op = o, .logits = o->work,
 			   .grad = (float *)o->work + most * stride_of(o) };
+	if (ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx)
+		c.right = o->right;
 	int rc = cuda_check_dtype(ops->dev, "head_loss", o->dtype);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = min64(most, o->rows - c.first);

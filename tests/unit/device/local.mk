@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/device.
-device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_matmul %D%/t_separate \
-	%D%/t_twin
+device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_matmul %D%/t_right \
+	%D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 
@@ -21,6 +21,10 @@ TESTS += $(device_tests)
 %C%_t_matmul_SOURCES = %D%/t_matmul.c $(testdevice_h)
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_matmul_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_right_SOURCES = %D%/t_right.c $(testdevice_h)
+%C%_t_right_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_right_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_separate_SOURCES = %D%/t_separate.c $(testdevice_h) $(model_rig)
 %C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -278,10 +278,16 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 	int64_t ld = v + 3;
 	int32_t targets[ROWS] = { 0, (int32_t)v - 1, v % 3 ? (int32_t)v / 2 : -1 };
 	float weights[ROWS] = { 1, 0.75f, 2 };
-	struct buf logits = buf_random(ROWS * ld, ZR_F32, 7, 9), copy = buf_copy(&logits), loss[2], grad[2];
+	struct buf logits = buf_random(ROWS * ld, ZR_F32, 7, 9), copy, loss[2], grad[2], right[2];
+	for (int64_t i = 0; i < logits.n; i += 5) /* the largest, several times */
+		F(logits)[i] = 9;
+	copy = buf_copy(&logits);
+	two(right, ROWS, ZR_F32, 0);
 	two(loss, ROWS, ZR_F32, 0);
 	two(grad, ROWS * (v + 1), t, 0.5);
 	for (int r = 0; r < ROWS; r++) {
+		F(right[0])[r] = targets[r] >= 0 && zr_cpu_scalar.softmax_right(F(copy) + r * ld, v, targets[r]) ?
+			weights[r] : 0;
 		F(loss[0])[r] = targets[r] < 0 ? 0 : weights[r] * zr_cpu_scalar.softmax_loss(
 			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r], NULL);
 		for (int64_t j = 0; backward && j < v; j++)
@@ -289,8 +295,10 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 	}
 	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = v + 1, .dtype = t, .scale = 0.25f,
 				      .logits = F(logits), .targets = targets, .weights = weights, .loss = F(loss[1]),
-				      .grad = backward ? grad[1].p : NULL };
+				      .grad = backward ? grad[1].p : NULL, .right = F(right[1]) };
 	DONE(zr_cuda_softmax_loss(&op, NULL));
+	assert_true(buf_same(&right[0], &right[1]));
+	free_two(right);
 	close("softmax: loss", &loss[0], &loss[1], 16);
 	close("softmax: gradient", &grad[0], &grad[1], t == ZR_F32 ? 16 : 1);
 	free_two(loss);
