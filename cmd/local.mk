@@ -32,11 +32,11 @@ cmd_libcmd_la_SOURCES = \
 	cmd/config.c cmd/config_json.c cmd/plugin.c cmd/plugin.h cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/tokenize.c cmd/input.c cmd/input.h cmd/token_file.c cmd/token_file.h \
+	cmd/tokenize.c cmd/input.c cmd/input.h \
 	cmd/token_text.c cmd/token_text.h
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
-zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/tokenizer/libtokenizer.la core/libcore.la \
+zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/tokenizer/libtokenizer.la files/tokens/libtokens.la core/libcore.la \
 	$(JANSSON_LIBS) $(ZLIB_LIBS)

@@ -16,9 +16,10 @@
 #include "cmd/fit.h"
 #include "cmd/input.h"
 #include "cmd/progress.h"
-#include "cmd/token_file.h"
 #include "core/log.h"
 #include "files/tokenizer/tokenizer.h"
+#include "files/tokens/documents.h"
+#include "files/tokens/token_file.h"
 
 static const char usage[] =
 	"usage: zeroth tokenize --tokenizer FILE -o OUT [options] IN...\n"
@@ -37,6 +38,9 @@ static const char usage[] =
 	"                        but not with --add-special); none: nothing\n"
 	"      --add-special     puts around each document what the tokenizer's post-processor "
 	"does, e.g. <|begin_of_text|>\n"
+	"      --documents       keeps each IN a document of its own, in a file that only data/tokens "
+	"reads; the end token\n"
+	"                        comes behind it, so that it is learned\n"
 	"      --raw             no header: for more than 2147483647 tokens, and [data] format = "
 	"uint16 or uint32\n"
 	"  -h, --help            shows this\n";
@@ -48,11 +52,12 @@ static const char usage[] =
 struct job {
 	const char *tokenizer, *output, *eot;
 	char **in;
-	int n_in, add_special, raw;
+	int n_in, add_special, raw, apart; /* apart: --documents */
 	size_t chunk;       /* --chunk-bytes is for tests: tokens must not depend on it */
 	struct zr_tokenizer *t;
 	struct zr_encoder *encoder;
-	struct zr_token_file *file;
+	struct zr_token_file *file; /* or */
+	struct zr_documents *documents;
 	struct zr_error *err;
 	int32_t eot_id;     /* -1: none */
 	double start, shown;
@@ -83,7 +88,8 @@ static int parse(int argc, char **argv, struct job *j)
 		{ "tokenizer", 1, NULL, 'T' },	 { "output", 1, NULL, 'o' },
 		{ "eot", 1, NULL, 'e' },	 { "add-special", 0, NULL, 'a' },
 		{ "chunk-bytes", 1, NULL, 'c' }, { "help", 0, NULL, 'h' },
-		{ "raw", 0, NULL, 'r' },	 { NULL, 0, NULL, 0 }
+		{ "raw", 0, NULL, 'r' },	 { "documents", 0, NULL, 'd' },
+		{ NULL, 0, NULL, 0 }
 	};
 	int c;
 	optind = 1;
@@ -98,6 +104,8 @@ static int parse(int argc, char **argv, struct job *j)
 			j->add_special = 1;
 		else if (c == 'r')
 			j->raw = 1;
+		else if (c == 'd')
+			j->apart = 1;
 		else if (c == 'c' && atol(optarg) > 0)
 			j->chunk = (size_t)atol(optarg);
 		else if (c == 'h')
@@ -110,7 +118,30 @@ static int parse(int argc, char **argv, struct job *j)
 	return !j->tokenizer ? wrong("--tokenizer is missing") :
 	       !j->output    ? wrong("-o is missing") :
 	       !j->n_in	     ? wrong("IN is missing") :
+	       j->raw && j->apart ? wrong("--raw and --documents exclude each other") :
 			       -1;
+}
+
+/* ---- the file ---- */
+
+static int64_t tokens_of(const struct job *j)
+{
+	return j->documents ? zr_documents_totals(j->documents).tokens :
+	       j->file	    ? zr_token_file_tokens(j->file) :
+			      0;
+}
+
+static int create(struct job *j, int width)
+{
+	return j->apart ? zr_documents_create(j->output, zr_tokenizer_size(j->t), 0, &j->documents,
+					      j->err) :
+			  zr_token_file_create(j->output, width, j->raw, &j->file, j->err);
+}
+
+static int finish(struct job *j, int keep)
+{
+	return j->apart ? zr_documents_close(j->documents, keep, j->err) :
+			  zr_token_file_close(j->file, keep, j->err);
 }
 
 /* ---- progress ---- */
@@ -124,7 +155,7 @@ static void show(struct job *j, const struct zr_input *in)
 		return;
 	j->shown = now;
 	int n = snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s",
-			 zr_bytes_text(j->text, bytes), (long long)zr_token_file_tokens(j->file),
+			 zr_bytes_text(j->text, bytes), (long long)tokens_of(j),
 			 (double)j->text / took * 1e-6);
 	if (j->all && at && at <= j->all)
 		snprintf(line + n, sizeof line - (size_t)n, "  %.0f %%  ETA %s",
@@ -153,7 +184,8 @@ static void count_inputs(struct job *j)
 static int take(void *arg, const int32_t *ids, size_t n)
 {
 	struct job *j = arg;
-	return zr_token_file_put(j->file, ids, n, j->err);
+	return j->documents ? zr_documents_put(j->documents, ids, NULL, n, j->err) :
+			      zr_token_file_put(j->file, ids, n, j->err);
 }
 
 static int put_template(struct job *j, int after)
@@ -175,7 +207,7 @@ static int document(struct job *j, const char *path)
 	size_t got = 1;
 	int rc = buf ? zr_input_open(path, &in, j->err) :
 		       zr_err(j->err, ZR_ENOMEM, "out of memory");
-	if (!rc && j->eot_id >= 0)
+	if (!rc && j->eot_id >= 0 && !j->apart)
 		rc = take(j, &j->eot_id, 1);
 	rc = rc ? rc : put_template(j, 0);
 	while (!rc && got) {
@@ -188,6 +220,10 @@ static int document(struct job *j, const char *path)
 	}
 	rc = rc ? rc : zr_encode_end(j->encoder, j->err);
 	rc = rc ? rc : put_template(j, 1);
+	if (!rc && j->eot_id >= 0 && j->apart)
+		rc = take(j, &j->eot_id, 1);
+	if (!rc && j->apart)
+		rc = zr_documents_end(j->documents, j->err);
 	if (!rc)
 		j->done += zr_input_at(in);
 	zr_input_close(in);
@@ -221,9 +257,11 @@ static void report(const struct job *j, int64_t tokens, int bits)
 	printf("tokenized   %s in %d document%s%s%s: %lld tokens, %suint%d, %.2f bytes each, %.1f "
 	       "MB/s\n",
 	       zr_bytes_text(j->text, bytes), j->n_in, j->n_in == 1 ? "" : "s",
-	       j->eot_id < 0 ? "" : ", each after ", j->eot_id < 0 ? "" : j->eot, (long long)tokens,
-	       j->raw ? "raw " : "", bits, tokens ? (double)j->text / (double)tokens : 0,
-	       (double)j->text / took * 1e-6);
+	       j->eot_id < 0 ? "" :
+	       j->apart	     ? ", each before " :
+			       ", each after ",
+	       j->eot_id < 0 ? "" : j->eot, (long long)tokens, j->raw ? "raw " : "", bits,
+	       tokens ? (double)j->text / (double)tokens : 0, (double)j->text / took * 1e-6);
 }
 
 static int work(struct job *j)
@@ -232,15 +270,15 @@ static int work(struct job *j)
 	int width = !rc && zr_tokenizer_size(j->t) > 65536 ? 4 : 2;
 	rc = rc ? rc : choose_eot(j);
 	rc = rc ? rc : zr_encoder_open(j->t, take, j, &j->encoder, j->err);
-	rc = rc ? rc : zr_token_file_create(j->output, width, j->raw, &j->file, j->err);
+	rc = rc ? rc : create(j, width);
 	if (rc)
 		return rc;
 	count_inputs(j);
 	j->start = j->shown = zr_now();
 	for (int i = 0; !rc && i < j->n_in; i++)
 		rc = document(j, j->in[i]);
-	int64_t tokens = zr_token_file_tokens(j->file);
-	int end = zr_token_file_close(j->file, !rc, j->err);
+	int64_t tokens = tokens_of(j);
+	int end = finish(j, !rc);
 	rc = rc ? rc : end;
 	if (j->tty)
 		zr_log_live(stderr, NULL);

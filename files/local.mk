@@ -9,3 +9,4 @@ files_libfiles_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS)
 include files/checkpoint/local.mk
 include files/pretrained/local.mk
 include files/tokenizer/local.mk
+include files/tokens/local.mk

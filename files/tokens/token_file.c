@@ -3,7 +3,7 @@
  * token_file.c - see token_file.h.
  */
 #define _GNU_SOURCE
-#include "cmd/token_file.h"
+#include "files/tokens/token_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

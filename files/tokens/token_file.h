@@ -4,8 +4,8 @@
  * 0 ...}, then uint16 (magic 20240520, version 1) or uint32 (20240801, 7). It is called PATH.tmp
  * until it is complete. Little-endian hosts only. [main]
  */
-#ifndef ZR_CMD_TOKEN_FILE_H
-#define ZR_CMD_TOKEN_FILE_H
+#ifndef ZR_FILES_TOKEN_FILE_H
+#define ZR_FILES_TOKEN_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>

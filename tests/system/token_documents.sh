@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# zeroth tokenize --documents writes a file of safetensors that says where documents begin.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
+cd "$scratch" || exit 99
+printf 'one two' >a
+printf 'three' >b
+: >empty
+run() { "$ZEROTH" tokenize -T "$golden/gpt2.json" -o ab.tok "$@" >out 2>err; echo "$? $(cat err)"; }
+got=$(run --documents --eot none a empty b)
+case $got in *'needs PCRE2'*) skip_all 'no PCRE2' ;; esac
+
+# The header without its padding, and numbers of $1 from byte $2 of the data: type, count.
+header() { head -c 8192 "$1" | tail -c +9 | sed 's/ *$//'; }
+numbers() { od -An -v -t "$3" -w"$4" -j $((8192 + $2)) "$1" | tr -d ' ' | xargs; }
+
+is 'it runs' "$got" '0 '
+run --documents --eot none a empty b >/dev/null
+is 'the header has 8192 bytes' "$(od -An -t d8 -N8 ab.tok | tr -d ' ')" 8184
+"$ZEROTH" tokenize -T "$golden/gpt2.json" --raw --eot none -o a.bin a >/dev/null
+"$ZEROTH" tokenize -T "$golden/gpt2.json" --raw --eot none -o b.bin b >/dev/null
+na=$(($(stat -c %s a.bin) / 2)) nb=$(($(stat -c %s b.bin) / 2))
+n=$((na + nb)) size=$(grep -o '"id":[0-9]*' "$golden/gpt2.json" | tr -dc '0-9\n' | sort -n | tail -n 1)
+like 'format, vocabulary and tensors' "$(header ab.tok)" \
+	"\"format\":\"zeroth.documents/1\".*\"tokens\":\{\"dtype\":\"U16\",\"shape\":\[$n\],\"data_offsets\":\[0,$((2 * n))\]\}.*\"documents\":\{\"dtype\":\"I64\",\"shape\":\[3\],\"data_offsets\":\[$((2 * n)),$((2 * n + 24))\]\}"
+like 'the vocabulary' "$(header ab.tok)" "\"vocabulary\":\"$((size + 1))\""
+is 'tokens are those of the texts' "$(head -c $((8192 + 2 * n)) ab.tok | tail -c +8193 | sha256sum)" \
+	"$(cat a.bin b.bin | sha256sum)"
+is 'an empty text is no document' "$(numbers ab.tok $((2 * n)) d8 8)" "0 $na $n"
+is 'nothing else is in it' "$(stat -c %s ab.tok)" $((8192 + 2 * n + 24))
+is 'nothing is left over' "$(ls ./*.tmp* 2>/dev/null)" ''
+run --documents a b >/dev/null
+eot=$(grep -o '"id":[0-9]*,"content":"<|endoftext|>"' "$golden/gpt2.json" | tr -dc 0-9)
+n=$((n + 2))
+is 'each ends with <|endoftext|>' "$(numbers ab.tok $((2 * na)) d2 2 | cut -d' ' -f1) $(numbers ab.tok $((2 * n - 2)) d2 2 | cut -d' ' -f1)" "$eot $eot"
+like 'and it says so' "$(cat out)" '^tokenized   12 B in 2 documents, each before <\|endoftext\|>: '
+sed 's/"id":[0-9]*,"content":"<|a|>b"/"id":70000,"content":"<|a|>b"/' "$golden/gpt2.json" >large.json
+"$ZEROTH" tokenize -T large.json -o large.tok --documents --eot '<|a|>b' a >/dev/null
+is 'a large vocabulary: 4 bytes' "$(numbers large.tok $((4 * na)) d4 4 | cut -d' ' -f1)" 70000
+cp ab.tok before
+like '--raw has no documents' "$(run --raw --documents a)" '^2 zeroth tokenize: --raw and --documents exclude each other'
+like 'a file that is not there' "$(run --documents a nowhere)" '^2 zeroth: nowhere: No such file'
+is 'leaves the output as it was' "$(cmp ab.tok before && ls ./*.tmp* 2>/dev/null)" ''
+(trap '' XFSZ; ulimit -f 9; "$ZEROTH" tokenize -T "$golden/gpt2.json" --documents -o full.tok "$golden/text" >/dev/null 2>err)
+like 'a full disk' "$? $(cat err)" '^4 zeroth: full.tok.tmp: cannot write: File too large'
+is 'leaves nothing' "$(ls full* 2>/dev/null)" ''
+done_testing
