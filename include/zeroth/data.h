@@ -23,7 +23,7 @@ extern "C" {
 
 #define ZR_NO_TARGET (-1)
 
-/* GROWABLE; filled by info(). */
+/* GROWABLE; filled by info(), which is called again after prepare(). */
 struct zr_data_info {
 	uint32_t size;
 	uint32_t flags;       /* ZR_DATA_* */
@@ -31,6 +31,8 @@ struct zr_data_info {
 	int64_t train_tokens; /* 0: none */
 	int64_t val_tokens;
 	char describe[160];   /* one line for people: "jargon.txt.gz: 1.6 M bytes, 5 % held out" */
+	int64_t train_sequences; /* of an epoch, once prepared; 0: not told */
+	int64_t val_sequences;
 };
 
 /* One micro-batch. GROWABLE. */
@@ -61,6 +63,13 @@ struct zr_data_file {
 	uint64_t hash;    /* the same for the same bytes, whatever the name and the place */
 };
 
+/* A number that tells people what the data consists of. GROWABLE. */
+struct zr_data_count {
+	uint32_t size, rsv;
+	const char *name; /* owned by the instance */
+	int64_t value;
+};
+
 /* GROWABLE. */
 struct zr_data_v1 {
 	uint32_t size, rsv;
@@ -89,6 +98,9 @@ struct zr_data_v1 {
 	 * by it. Known before any batch is filled; `slot` does not matter in training, and the
 	 * arrays are NULL. */
 	int (*targets)(struct zr_inst *, const struct zr_batch *, double *sum);
+	/* (optional) [main] The i-th number, from 0, about what is learned (split = ZR_SPLIT_TRAIN)
+	 * or evaluates; a name of NULL behind the last. Called after prepare(). */
+	int (*count)(struct zr_inst *, int32_t split, uint32_t i, struct zr_data_count *);
 };
 
 #ifdef __cplusplus

@@ -9,7 +9,8 @@ data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 %C%_text_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_text_la_LIBADD = $(ZLIB_LIBS) $(XXHASH_LIBS)
 
-%C%_tokens_la_SOURCES = %D%/tokens.c $(data_common)
-%C%_tokens_la_CFLAGS = $(PLUGIN_CFLAGS) $(XXHASH_CFLAGS)
+%C%_tokens_la_SOURCES = %D%/tokens.c %D%/mapped.c %D%/mapped.h \
+	%D%/documents.c %D%/documents.h %D%/packing.c %D%/packing.h $(data_common)
+%C%_tokens_la_CFLAGS = $(PLUGIN_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 %C%_tokens_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-%C%_tokens_la_LIBADD = $(XXHASH_LIBS)
+%C%_tokens_la_LIBADD = $(XXHASH_LIBS) $(JANSSON_LIBS)

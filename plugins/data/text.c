@@ -191,6 +191,10 @@ static int text_info(struct zr_inst *inst, struct zr_data_info *info)
 	info->val_tokens = inst->n[ZR_SPLIT_VAL];
 	files_describe(&inst->files[ZR_SPLIT_TRAIN], "bytes", info->train_tokens, info->val_tokens,
 		       info->describe, sizeof info->describe);
+	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
+		info->train_sequences = inst->w[ZR_SPLIT_TRAIN].n;
+		info->val_sequences = inst->w[ZR_SPLIT_VAL].n;
+	}
 	return ZR_OK;
 }
 

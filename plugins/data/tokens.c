@@ -2,28 +2,21 @@
  *
  * tokens.c - files of token numbers, mapped and never copied: llm.c's .bin (a header of 256 int32,
  * then uint16 or uint32) and raw uint16 or uint32, little-endian. Files of a pattern are one stream
- * in order of their names; sequences may cross from one to the next.
+ * in order of their names; sequences may cross from one to the next. Files that know their
+ * documents (documents.h) are packed instead.
  */
 #include <zeroth/data.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <xxhash.h>
 
-#include "files.h"
+#include "documents.h"
+#include "mapped.h"
 #include "windows.h"
 
 #define HEADER 1024          /* bytes: 256 int32, {magic, version, tokens, 0 ...} */
 #define MAGIC_GPT2 20240520  /* version 1: uint16 */
 #define MAGIC_LLAMA 20240801 /* version 7: uint32 */
-#define WHOLE (INT64_C(256) << 20) /* bytes of all files up to which they are hashed whole */
-#define PAGE 4096
-#define PAGES 1024           /* of all larger ones together that are hashed instead */
 #define GLANCE (1 << 20)      /* tokens of each file looked at before a run */
 
 enum { FORMAT_AUTO, FORMAT_LLMC, FORMAT_UINT16, FORMAT_UINT32 };
@@ -31,26 +24,34 @@ static const char *const formats[] = { "auto", "llmc", "uint16", "uint32", NULL 
 
 struct tokens_opts {
 	const char *path, *val_path;
-	int32_t format, order;
+	int32_t format, order, packing;
+	double split;
 };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct tokens_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
 	       "File of tokens, or a pattern of several; relative to the working directory."),
 	ZR_OPT(struct tokens_opts, val_path, ZR_T_PATH, 0, "", 0, 0, "",
-	       "Files of tokens for validation; empty: there is none."),
+	       "Files of tokens for validation; empty: there is none, but for split."),
+	ZR_OPT(struct tokens_opts, split, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
+	       "Share of path that is held out for validation: documents chosen by a hash of "
+	       "their number, or the end of files that know no documents."),
 	ZR_OPT_ENUM(
 		struct tokens_opts, format, 0, "auto", formats,
 		"Layout of the files: llmc has llm.c's header, uint16 and uint32 have none, auto "
-		"wants the header."),
+		"wants the header, or that of a file with documents."),
 	ZR_OPT_ENUM(
 		struct tokens_opts, order, ZR_O_NUMERIC, "random", windows_orders,
 		"Order of the sequences of an epoch: random is a permutation by (seed, epoch)."),
+	ZR_OPT_ENUM(
+		struct tokens_opts, packing, ZR_O_NUMERIC, "bfd", packings,
+		"How documents share sequences: bfd puts the longest first where it leaves least "
+		"room, wrapped cuts them where a sequence is full, none takes a sequence for "
+		"each."),
 };
 
 struct mapping {
-	const uint8_t *base; /* NULL: not mapped */
-	int64_t bytes;
+	struct mapped m;
 	int64_t skip; /* bytes before the first token */
 	int width;    /* bytes per token */
 };
@@ -58,46 +59,24 @@ struct mapping {
 struct zr_inst {
 	const struct zr_host *h;
 	const struct tokens_opts *o;
-	struct files files[2]; /* ZR_SPLIT_* */
+	struct files files[2]; /* ZR_SPLIT_*; no validation files: split */
 	struct mapping *map[2];
+	int64_t n[2];          /* tokens of each part */
 	struct windows w[2];
+	struct documents documents[2]; /* of files[] */
+	struct documents_part part[2];
+	int has_documents;
 	int64_t vocabulary; /* tokens are below; 0: any */
 	int hashed;         /* the files are */
 };
-
-static int map_file(const struct zr_host *h, const char *name, struct mapping *m)
-{
-	struct stat st;
-	int rc = ZR_OK, fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	void *p;
-	if (fd < 0 || fstat(fd, &st)) {
-		rc = zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(errno));
-	} else if (!S_ISREG(st.st_mode)) {
-		rc = zr_fail(h, ZR_EINVAL, "%s: is not a regular file", name);
-	} else if (st.st_size == 0) {
-		rc = zr_fail(h, ZR_EINVAL, "%s: is empty", name);
-	} else {
-		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-		if (p == MAP_FAILED) {
-			rc = zr_fail(h, ZR_EIO, "%s: cannot map %lld bytes: %s", name,
-				     (long long)st.st_size, strerror(errno));
-		} else {
-			m->base = p;
-			m->bytes = st.st_size;
-		}
-	}
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
 
 /* Width of the tokens that a header of llm.c announces, 0 if it is none; *n their number. */
 static int header_width(const struct mapping *m, int64_t *n)
 {
 	int32_t head[3];
-	if (m->bytes < HEADER)
+	if (m->m.bytes < HEADER)
 		return 0;
-	memcpy(head, m->base, sizeof head);
+	memcpy(head, m->m.base, sizeof head);
 	*n = (uint32_t)head[2];
 	if (head[0] == MAGIC_GPT2 && head[1] == 1)
 		return 2;
@@ -107,7 +86,7 @@ static int header_width(const struct mapping *m, int64_t *n)
 static int layout_llmc(const struct zr_host *h, const struct file *f, struct mapping *m, int width,
 		       int64_t announced)
 {
-	int64_t room = m->bytes - HEADER;
+	int64_t room = m->m.bytes - HEADER;
 	m->skip = HEADER;
 	m->width = width;
 	if (room != announced * width)
@@ -123,12 +102,12 @@ static int layout_raw(const struct zr_host *h, const struct file *f, struct mapp
 		      const char *format)
 {
 	m->width = strcmp(format, "uint16") ? 4 : 2;
-	if (m->bytes % m->width)
+	if (m->m.bytes % m->width)
 		return zr_fail(
 			h, ZR_EINVAL,
 			"%s: %lld bytes are not a multiple of %d, the size of a token in format = "
 			"%s",
-			f->name, (long long)m->bytes, m->width, format);
+			f->name, (long long)m->m.bytes, m->width, format);
 	return ZR_OK;
 }
 
@@ -152,6 +131,30 @@ static int layout(const struct zr_host *h, const struct file *f, int32_t format,
 					"");
 }
 
+static int open_file(struct zr_inst *inst, int32_t split, int i)
+{
+	struct file *f = &inst->files[split].f[i];
+	struct mapping *m = &inst->map[split][i];
+	struct documents *d = &inst->documents[split];
+	int rc = mapped_open(inst->h, f->name, &m->m), first = split == ZR_SPLIT_TRAIN && !i, found;
+	if (rc)
+		return rc;
+	found = documents_found(m->m.base, m->m.bytes);
+	inst->has_documents = first ? found : inst->has_documents;
+	if (found && inst->o->format != FORMAT_AUTO)
+		return zr_fail(inst->h, ZR_EINVAL, "%s: is a file with documents: set format = auto",
+			       f->name);
+	if (found != inst->has_documents)
+		return zr_fail(inst->h, ZR_EINVAL, "%s: has %s documents, %s has%s: give files of "
+			       "one kind", f->name, found ? "its" : "no",
+			       inst->files[ZR_SPLIT_TRAIN].f[0].name, found ? " none" : " its");
+	rc = found ? documents_add(inst->h, d, f->name, m->m.base, m->m.bytes) :
+		     layout(inst->h, f, inst->o->format, m);
+	if (!rc)
+		f->n = found ? d->f[d->n - 1].n : (m->m.bytes - m->skip) / m->width;
+	return rc;
+}
+
 static int open_split(struct zr_inst *inst, int32_t split, const char *key, const char *pattern)
 {
 	struct files *fs = &inst->files[split];
@@ -162,29 +165,68 @@ static int open_split(struct zr_inst *inst, int32_t split, const char *key, cons
 	if (!inst->map[split])
 		return zr_fail(inst->h, ZR_ENOMEM, "no memory");
 	for (i = 0; i < fs->n && !rc; i++) {
-		struct mapping *m = &inst->map[split][i];
-		rc = map_file(inst->h, fs->f[i].name, m);
-		if (!rc)
-			rc = layout(inst->h, &fs->f[i], inst->o->format, m);
-		if (!rc)
-			fs->tokens += fs->f[i].n = (m->bytes - m->skip) / m->width;
+		rc = open_file(inst, split, i);
+		fs->tokens += rc ? 0 : fs->f[i].n;
 	}
 	return rc;
 }
 
+/* Which tokens are learned and which evaluate. */
+static int divide(struct zr_inst *inst)
+{
+	const struct tokens_opts *o = inst->o;
+	int val = inst->files[ZR_SPLIT_VAL].n > 0 || o->split > 0;
+	int from = inst->files[ZR_SPLIT_VAL].n > 0 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
+	if (!inst->has_documents) {
+		inst->n[ZR_SPLIT_VAL] = from == ZR_SPLIT_VAL ? inst->files[from].tokens :
+				(int64_t)((double)inst->files[from].tokens * o->split);
+		inst->n[ZR_SPLIT_TRAIN] = inst->files[ZR_SPLIT_TRAIN].tokens -
+					  (from == ZR_SPLIT_VAL ? 0 : inst->n[ZR_SPLIT_VAL]);
+		return ZR_OK;
+	}
+	documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN], o->split,
+			 ZR_SPLIT_TRAIN);
+	inst->part[ZR_SPLIT_TRAIN].shuffled = o->order == ORDER_RANDOM;
+	if (val)
+		documents_choose(&inst->part[ZR_SPLIT_VAL], &inst->documents[from], o->split,
+				 ZR_SPLIT_VAL);
+	for (int i = 0; i < 2; i++)
+		inst->n[i] = inst->part[i].tokens;
+	if (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val))
+		return ZR_OK;
+	return zr_fail(inst->h, ZR_EINVAL, "%s: split = %g leaves %lld documents to train on and "
+		       "%lld for validation: choose another", inst->files[from].f[0].name, o->split,
+		       (long long)inst->part[0].documents, (long long)inst->part[1].documents);
+}
+
 static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 {
+	char unit[64] = "tokens";
+	int64_t n[2];
+	for (int i = 0; i < 2; i++)
+		n[i] = inst->has_documents ? inst->part[i].packing.n : inst->w[i].n;
 	info->vocabulary = 0;
-	info->train_tokens = inst->files[ZR_SPLIT_TRAIN].tokens;
-	info->val_tokens = inst->files[ZR_SPLIT_VAL].tokens;
-	files_describe(&inst->files[ZR_SPLIT_TRAIN], "tokens", info->train_tokens, info->val_tokens,
+	for (int i = 0; i < 2 && inst->has_documents; i++)
+		if (inst->documents[i].vocabulary > info->vocabulary)
+			info->vocabulary = inst->documents[i].vocabulary;
+	info->flags |= inst->has_documents ? ZR_DATA_DOCUMENTS : 0;
+	info->train_tokens = inst->n[ZR_SPLIT_TRAIN];
+	info->val_tokens = inst->n[ZR_SPLIT_VAL];
+	if (inst->has_documents)
+		snprintf(unit, sizeof unit, "tokens in %lld documents",
+			 (long long)(inst->part[0].documents + inst->part[1].documents));
+	files_describe(&inst->files[ZR_SPLIT_TRAIN], unit, info->train_tokens, info->val_tokens,
 		       info->describe, sizeof info->describe);
+	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
+		info->train_sequences = n[ZR_SPLIT_TRAIN];
+		info->val_sequences = n[ZR_SPLIT_VAL];
+	}
 	return ZR_OK;
 }
 
 static int64_t token_at(const struct mapping *m, int64_t at)
 {
-	const uint8_t *p = m->base + m->skip;
+	const uint8_t *p = m->m.base + m->skip;
 	return m->width == 2 ? ((const uint16_t *)p)[at] : ((const uint32_t *)p)[at];
 }
 
@@ -201,10 +243,15 @@ static int64_t widen(const struct mapping *m, int64_t at, int64_t n, int64_t lim
 	return i;
 }
 
+/* What split holds out of a stream is its end. */
 static int read_tokens(struct zr_inst *inst, int32_t split, int64_t at, int64_t n, int32_t *to)
 {
-	const struct files *fs = &inst->files[split];
 	int64_t limit = inst->vocabulary > 0 ? inst->vocabulary : INT64_C(1) << 31;
+	if (split == ZR_SPLIT_VAL && !inst->files[ZR_SPLIT_VAL].n) {
+		at += inst->n[ZR_SPLIT_TRAIN];
+		split = ZR_SPLIT_TRAIN;
+	}
+	const struct files *fs = &inst->files[split];
 	while (n > 0) {
 		int64_t in_file = at, m, ok;
 		const struct file *f = files_at(fs, &in_file);
@@ -245,11 +292,17 @@ static int glance(struct zr_inst *inst, int32_t split)
 
 static int prepare_split(struct zr_inst *inst, int32_t split, int64_t length, int order)
 {
-	const struct files *fs = &inst->files[split];
-	int64_t need = windows_cut(&inst->w[split], fs->tokens, length, order);
-	if (need && fs->n)
-		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens, one sequence needs %lld",
-			       fs->f[0].name, (long long)fs->tokens, (long long)need);
+	struct documents_part *part = &inst->part[split];
+	if (inst->has_documents)
+		return part->of ? documents_pack(inst->h, part, inst->o->packing, length,
+						 inst->vocabulary) :
+				  ZR_OK;
+	int64_t n = inst->n[split], need = windows_cut(&inst->w[split], n, length, order);
+	int from = inst->files[split].n ? split : ZR_SPLIT_TRAIN;
+	if (need && (n || from == split))
+		return zr_fail(inst->h, ZR_EINVAL, "%s: %lld tokens%s, one sequence needs %lld",
+			       inst->files[from].f[0].name, (long long)n,
+			       from == split ? "" : " held out by split", (long long)need);
 	return glance(inst, split);
 }
 
@@ -263,41 +316,38 @@ static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabula
 
 static int tokens_batch(struct zr_inst *inst, const struct zr_batch *b)
 {
+	if (inst->has_documents)
+		return documents_batch(inst->h, &inst->part[b->split == ZR_SPLIT_VAL], b);
 	return windows_batch(inst->h, inst->w, b, read_tokens, inst);
 }
 
-/* Of pages evenly over the file, the first and the last among them. */
-static uint64_t hash_samples(const struct mapping *m, int64_t pages)
+static int tokens_targets(struct zr_inst *inst, const struct zr_batch *b, double *sum)
 {
-	uint64_t hash = 0;
-	int64_t i;
-	madvise((void *)m->base, (size_t)m->bytes, MADV_RANDOM); /* no page but these is read */
-	for (i = 0; i < pages; i++) {
-		int64_t at = (m->bytes / PAGE - 1) * i / (pages - 1) * PAGE;
-		hash = XXH3_64bits_withSeed(m->base + at, PAGE, hash);
-	}
-	madvise((void *)m->base, (size_t)m->bytes, MADV_NORMAL);
-	return XXH3_64bits_withSeed(m->base + m->bytes - PAGE, PAGE, hash);
+	int64_t all = b->sequences * b->length;
+	*sum = inst->has_documents ?
+		       documents_targets(&inst->part[b->split == ZR_SPLIT_VAL], b) :
+		       (double)(b->split == ZR_SPLIT_VAL ? all : all * b->slots);
+	return ZR_OK;
 }
 
-/* To hash all of a large set of files would take minutes before the first step. */
+static int tokens_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)
+{
+	out->name = NULL;
+	if (inst->has_documents && inst->part[split].of)
+		documents_tell(&inst->part[split], i, out);
+	return ZR_OK;
+}
+
 static void hash_files(struct zr_inst *inst)
 {
 	int64_t all = 0, n = inst->files[0].n + inst->files[1].n;
 	int split, i;
 	for (split = 0; split < 2; split++)
 		for (i = 0; i < inst->files[split].n; i++)
-			all += inst->map[split][i].bytes;
+			all += inst->map[split][i].m.bytes;
 	for (split = 0; split < 2; split++)
-		for (i = 0; i < inst->files[split].n; i++) {
-			const struct mapping *m = &inst->map[split][i];
-			struct file *f = &inst->files[split].f[i];
-			int64_t pages = PAGES / n > 16 ? PAGES / n : 16;
-			f->bytes = m->bytes;
-			f->sampled = all > WHOLE && m->bytes > pages * PAGE;
-			f->hash = f->sampled ? hash_samples(m, pages) :
-					       XXH3_64bits(m->base, (size_t)m->bytes);
-		}
+		for (i = 0; i < inst->files[split].n; i++)
+			mapped_hash(&inst->map[split][i].m, n, all, &inst->files[split].f[i]);
 	inst->hashed = 1;
 }
 
@@ -314,13 +364,21 @@ static void tokens_destroy(struct zr_inst *inst)
 	int split, i;
 	for (split = 0; split < 2; split++) {
 		for (i = 0; inst->map[split] && i < inst->files[split].n; i++)
-			if (inst->map[split][i].base)
-				munmap((void *)inst->map[split][i].base,
-				       (size_t)inst->map[split][i].bytes);
+			mapped_close(&inst->map[split][i].m);
 		free(inst->map[split]);
 		files_free(&inst->files[split]);
+		packing_free(&inst->part[split].packing);
+		documents_free(&inst->documents[split]);
 	}
 	free(inst);
+}
+
+static int tokens_check(const struct zr_host *h, const void *opts)
+{
+	const struct tokens_opts *o = opts;
+	return o->split > 0 && o->val_path && *o->val_path ?
+		       zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both") :
+		       ZR_OK;
 }
 
 static int tokens_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
@@ -335,6 +393,8 @@ static int tokens_create(const struct zr_host *h, const void *opts, struct zr_in
 	rc = open_split(inst, ZR_SPLIT_TRAIN, "path", o->path);
 	if (!rc && o->val_path && *o->val_path)
 		rc = open_split(inst, ZR_SPLIT_VAL, "val_path", o->val_path);
+	if (!rc)
+		rc = divide(inst);
 	if (rc)
 		tokens_destroy(inst);
 	else
@@ -348,6 +408,8 @@ static const struct zr_data_v1 vtbl = {
 	.prepare = tokens_prepare,
 	.batch = tokens_batch,
 	.file = tokens_file,
+	.targets = tokens_targets,
+	.count = tokens_count,
 };
 static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
 
@@ -357,12 +419,13 @@ static const struct zr_desc desc = {
 	.id = "tokens",
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Files of token numbers, uint16 or uint32, with llm.c's header or raw.",
+	.summary = "Files of token numbers: with documents, with llm.c's header, or raw.",
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,
 	.opt_stride = sizeof *options,
 	.opts_size = sizeof(struct tokens_opts),
+	.check = tokens_check,
 	.create = tokens_create,
 	.destroy = tokens_destroy,
 };

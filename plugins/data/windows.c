@@ -19,7 +19,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static uint64_t mix2(uint64_t a, uint64_t b)
+uint64_t windows_key(uint64_t a, uint64_t b)
 {
 	return mix(mix(a + 0x9e3779b97f4a7c15u) ^ (b + 0xd1b54a32d192ed03u));
 }
@@ -30,16 +30,16 @@ static uint64_t feistel(uint64_t x, int half, uint64_t key)
 	uint64_t mask = (UINT64_C(1) << half) - 1, left = x >> half, right = x & mask;
 	uint64_t round, t;
 	for (round = 0; round < 6; round++) {
-		t = left ^ (mix2(key + round, right) & mask);
+		t = left ^ (windows_key(key + round, right) & mask);
 		left = right;
 		right = t;
 	}
 	return left << half | right;
 }
 
-/* A permutation of [0, n): walk the cycle of the wider one until it is back inside (Black and
- * Rogaway 2002). 4^half < 4 n: fewer than four steps are expected. */
-static int64_t permute(int64_t x, int64_t n, uint64_t key)
+/* Walks the cycle of the wider one until it is back inside (Black and Rogaway 2002). 4^half < 4 n:
+ * fewer than four steps are expected. */
+int64_t windows_permute(int64_t x, int64_t n, uint64_t key)
 {
 	uint64_t y = (uint64_t)x;
 	int half = 1;
@@ -73,11 +73,11 @@ int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order
 
 int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
 {
-	uint64_t key = mix2(seed, (uint64_t)(g / w->n));
+	uint64_t key = windows_key(seed, (uint64_t)(g / w->n));
 	int64_t i = g % w->n;
 	if (!w->shuffled)
 		return i * w->length;
-	return (int64_t)(mix(key) % (uint64_t)w->phases) + permute(i, w->n, key) * w->length;
+	return (int64_t)(mix(key) % (uint64_t)w->phases) + windows_permute(i, w->n, key) * w->length;
 }
 
 int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b,

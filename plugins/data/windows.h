@@ -25,6 +25,11 @@ struct windows {
 	int shuffled;
 };
 
+/* A key of two numbers, and the place of x in the permutation of [0, n) that a key chooses.
+ * [pure] */
+uint64_t windows_key(uint64_t a, uint64_t b);
+int64_t windows_permute(int64_t x, int64_t n, uint64_t key);
+
 /* Cuts a stream of `tokens`. Returns the tokens that one window needs if there are fewer, else
  * 0. */
 int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order);

@@ -32,18 +32,44 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-static void read_batches(struct zr_inst *inst, int64_t val_tokens)
+static void check_batch(const struct zr_batch *b)
 {
-	int32_t inputs[SEQUENCES * LENGTH], targets[SEQUENCES * LENGTH];
+	for (int64_t r = 0; r < SEQUENCES * LENGTH; r++) {
+		fuzz_check(b->inputs[r] >= 0 && b->inputs[r] < VOCABULARY);
+		fuzz_check(b->targets[r] >= (b->starts ? ZR_NO_TARGET : 0));
+		fuzz_check(b->targets[r] < VOCABULARY);
+		fuzz_check(!b->starts || (b->positions[r] >= 0 &&
+					  b->starts[r] + b->positions[r] == r % LENGTH));
+	}
+}
+
+static void read_batches(struct zr_inst *inst, const struct zr_data_info *info)
+{
+	int32_t rows[4][SEQUENCES * LENGTH];
+	float weights[SEQUENCES * LENGTH];
+	int documents = (info->flags & ZR_DATA_DOCUMENTS) != 0;
 	for (int64_t step = 0; step < 4; step++) {
-		struct zr_batch b = { .size = sizeof b, .split = step % 2 && val_tokens ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, .seed = 1, .step = step,
-				      .slots = 1, .sequences = SEQUENCES, .length = LENGTH, .inputs = inputs, .targets = targets };
+		struct zr_batch b = {
+			.size = sizeof b,
+			.split = step % 2 && info->val_tokens ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN,
+			.seed = 1,
+			.step = step,
+			.slots = 1,
+			.sequences = SEQUENCES,
+			.length = LENGTH,
+			.inputs = rows[0],
+			.targets = rows[1],
+			.starts = documents ? rows[2] : NULL,
+			.positions = documents ? rows[3] : NULL,
+			.weights = documents ? weights : NULL,
+		};
+		double sum;
 		if (v->batch(inst, &b)) {
 			fuzz_check(test_error_code(host));
 			return;
 		}
-		for (int i = 0; i < SEQUENCES * LENGTH; i++)
-			fuzz_check(inputs[i] >= 0 && inputs[i] < VOCABULARY && targets[i] >= 0 && targets[i] < VOCABULARY);
+		check_batch(&b);
+		fuzz_check(!v->targets(inst, &b, &sum) && sum >= 0 && sum <= SEQUENCES * LENGTH);
 	}
 	fuzz_usable++;
 }
@@ -61,7 +87,7 @@ static void read_as(const char *path, const char *format, int val)
 	} else {
 		fuzz_check(!v->info(inst, &info) && info.train_tokens >= 0);
 		if (!v->prepare(inst, LENGTH, VOCABULARY))
-			read_batches(inst, info.val_tokens);
+			read_batches(inst, &info);
 		else
 			fuzz_check(test_error_code(host) && *test_error(host));
 		desc->destroy(inst);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/data.
-data_tests = %D%/t_data_text %D%/t_data_tokens
+data_tests = %D%/t_data_text %D%/t_data_tokens %D%/t_data_documents \
+	%D%/t_packing
 check_PROGRAMS += $(data_tests)
 TESTS += $(data_tests)
 
@@ -14,3 +15,11 @@ data_rig = %D%/data_rig.c %D%/data_rig.h
 %C%_t_data_tokens_SOURCES = %D%/t_data_tokens.c $(data_rig)
 %C%_t_data_tokens_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_data_tokens_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_data_documents_SOURCES = %D%/t_data_documents.c $(data_rig)
+%C%_t_data_documents_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_data_documents_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_packing_SOURCES = %D%/t_packing.c plugins/data/packing.c plugins/data/windows.c $(data_rig)
+%C%_t_packing_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_packing_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
