@@ -12,7 +12,8 @@
 
 #define MOST 65536
 
-static const char *const names[] = { "gpt2", "llama3", "qwen2", "gpt4", "joined" };
+static const char *const names[] = { "gpt2", "llama3", "qwen2", "gpt4", "joined", "llama2",
+				    "mistral", "gemma", "metaspace", "across" };
 #define N_NAMES (sizeof names / sizeof *names)
 static struct zr_tokenizer *tokenizer[N_NAMES]; /* NULL: this build cannot */
 
