@@ -19,7 +19,7 @@ static const char usage[] =
 	"\n"
 	"Prints `step,lr` for each of the first N updates, as the scheduler of CONF gives it.\n"
 	"\n"
-	"  -n, --steps N                   default: [train] steps\n"
+	"  -n, --steps N                   default: [train] steps; with epochs, these are N\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
 	"  -h, --help                      shows this\n";
 
@@ -81,6 +81,11 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 	struct zr_process process = { .world = 1, .local_world = 1 };
 	struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .steps = total };
 	struct zr_instance it = { 0 };
+	if (train->epochs > 0 && steps < 0)
+		return zr_err(err, ZR_EINVAL, "[train] epochs = %g: how many steps that is the data "
+			      "says, which is not read here: give --steps N", train->epochs);
+	if (train->epochs > 0)
+		total = facts.steps = steps;
 	int rc = base_lr(cfg, &facts.lr, err);
 	if (!rc)
 		rc = zr_config_resolve(cfg, "scheduler", &facts, err);

@@ -43,5 +43,9 @@ void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed o
 /* After a call on `it`, puts back how the processor rounds, with a warning (invariants I1, I7). Turns a failure into err:
  * "[data] text", with its place in the INI when that is to blame. Returns code; 0: it did not fail. */
 int zr_instance_failed(struct zr_instance *it, int code, const char *doing, struct zr_error *err);
+/* Calls function fn of the instance. */
+#define ZR_ASK(it, role, fn, err, ...) \
+	zr_instance_failed(it, ((const struct zr_##role##_v1 *)(it)->vtbl)->fn((it)->inst, \
+			   __VA_ARGS__), #fn, err)
 
 #endif

@@ -46,16 +46,14 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	if (!bytes)
 		return 0;
 	if (p->peers && store == ZR_STORE_DEVICE) {
-		const struct zr_comm_v1 *comm = p->comm.vtbl;
 		s->comm_owns_arena = 1;
-		rc = comm->mem_alloc(p->comm.inst, bytes, &base);
-		if (zr_instance_failed(&p->comm, rc, "mem_alloc", err))
-			return rc;
+		rc = ZR_ASK(&p->comm, comm, mem_alloc, err, bytes, &base);
 	} else {
-		rc = device(p)->mem_alloc(p->device.inst, bytes, store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
-		if (zr_instance_failed(&p->device, rc, "mem_alloc", err))
-			return rc;
+		rc = ZR_ASK(&p->device, device, mem_alloc, err, bytes,
+			    store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
 	}
+	if (rc)
+		return rc;
 	s->arena[store] = base;
 	for (int i = 0; i < ZR_R_COUNT; i++) {
 		const struct zr_region *r = &p->plan.region[i];
@@ -117,25 +115,17 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 static int map_views(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_comm_v1 *comm = p->comm.vtbl;
 	for (int32_t u = 0; u < p->layout.n_units; u++) {
 		void *view = NULL;
 		if (!zr_unit_view(p, u))
 			continue;
-		int rc = comm->mem_view(p->comm.inst, zr_at(s, p->plan.unit[u].param), zr_unit_share_bytes(p, u), p->groups[u].param, &view);
-		if (zr_instance_failed(&p->comm, rc, "mem_view", err))
+		int rc = ZR_ASK(&p->comm, comm, mem_view, err, zr_at(s, p->plan.unit[u].param),
+				zr_unit_share_bytes(p, u), p->groups[u].param, &view);
+		if (rc)
 			return rc;
 		s->view[u] = view;
 	}
 	return 0;
-}
-
-static int start_scale(struct zr_session *s, struct zr_error *err)
-{
-	struct zr_setup *p = s->setup;
-	const struct zr_precision_v1 *precision = p->precision.vtbl;
-	int rc = precision->start(p->precision.inst, &s->scale);
-	return zr_instance_failed(&p->precision, rc, "start", err);
 }
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err)
@@ -151,7 +141,7 @@ int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_e
 	rc = rc ? rc : make_tables(s, err);
 	rc = rc ? rc : map_views(s, err);
 	rc = rc ? rc : zr_bind(s, err);
-	rc = rc ? rc : start_scale(s, err);
+	rc = rc ? rc : ZR_ASK(&setup->precision, precision, start, err, &s->scale);
 	if (rc)
 		zr_session_close(s);
 	else

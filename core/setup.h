@@ -157,5 +157,11 @@ int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whol
 /* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
 		     struct zr_error *err);
+/* The steps of [train] epochs, if that is given. sequences: of an epoch; 0: not known. */
+int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,
+		      int64_t per_step, struct zr_error *err);
+/* Writes a value of [train] that was given as `auto` back to the config. */
+int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
+		    struct zr_error *err);
 
 #endif

@@ -170,7 +170,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.workers = s->process.pool ? zr_pool_size(s->process.pool) : (int32_t)(share > 1 ? share : 1),
 		.vocabulary = s->data_info.vocabulary,
 		.sequence_length = s->batch.length,
-		.steps = (int64_t)s->train->steps,
+		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
 		.lr = common_lr(s),
 		.memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
 		.parameters = s->layout.blocks * ZR_BLOCK,
@@ -216,10 +216,8 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
 	if (rc)
 		return rc;
-	const struct zr_boot_v1 *boot = s->boot.vtbl;
 	s->ranks.size = sizeof s->ranks;
-	rc = boot->info(s->boot.inst, &s->ranks);
-	if (zr_instance_failed(&s->boot, rc, "info", err))
+	if ((rc = ZR_ASK(&s->boot, boot, info, err, &s->ranks)))
 		return rc;
 	if (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err)))
 		return rc;
@@ -289,9 +287,7 @@ static int start_host_device(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
 	if (rc)
 		return rc;
-	const struct zr_device_v1 *dev = s->host_device.vtbl;
-	rc = dev->info(s->host_device.inst, &info);
-	if (zr_instance_failed(&s->host_device, rc, "info", err))
+	if ((rc = ZR_ASK(&s->host_device, device, info, err, &info)))
 		return rc;
 	if (!info.unified && !info.host_ops)
 		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, err,
@@ -315,10 +311,8 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
 	if (rc)
 		return rc;
-	const struct zr_device_v1 *dev = s->device.vtbl;
 	s->device_info.size = sizeof s->device_info;
-	rc = dev->info(s->device.inst, &s->device_info);
-	if (zr_instance_failed(&s->device, rc, "info", err))
+	if ((rc = ZR_ASK(&s->device, device, info, err, &s->device_info)))
 		return rc;
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
@@ -336,10 +330,8 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 				offsetof(struct zr_data_v1, decode), err);
 	if (rc)
 		return rc;
-	const struct zr_data_v1 *data = s->data.vtbl;
 	s->data_info.size = sizeof s->data_info;
-	rc = data->info(s->data.inst, &s->data_info);
-	return zr_instance_failed(&s->data, rc, "info", err);
+	return ZR_ASK(&s->data, data, info, err, &s->data_info);
 }
 
 static int start_model(struct zr_setup *s, struct zr_error *err)
@@ -347,34 +339,26 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
 	if (rc)
 		return rc;
-	const struct zr_model_v1 *model = s->model.vtbl;
 	s->decl.size = sizeof s->decl;
-	rc = model->declare(s->model.inst, &s->decl);
-	if (zr_instance_failed(&s->model, rc, "declare", err))
+	if ((rc = ZR_ASK(&s->model, model, declare, err, &s->decl)))
 		return rc;
 	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
-	char text[32];
-	snprintf(text, sizeof text, "%lld", (long long)length);
 	if (length > s->decl.context) {
 		const char *where = zr_config_source(s->cfg, "train", "sequence_length");
 		return zr_err(err, ZR_EINVAL, "%s: sequence_length = %lld exceeds the model's context of %lld", where ? where : "[train]",
 			      (long long)length, (long long)s->decl.context);
 	}
 	s->batch.length = length;
-	if (s->train->sequence_length == ZR_AUTO_COUNT)
-		rc = zr_config_set_auto(s->cfg, "train", "sequence_length", text, err);
-	return rc;
+	return zr_train_derive(s->cfg, "sequence_length", s->train->sequence_length, length, err);
 }
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
 	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", sizeof(struct zr_precision_v1), err);
 	if (!rc) {
-		const struct zr_precision_v1 *precision = s->precision.vtbl;
 		s->types.size = sizeof s->types;
 		s->types.master = ZR_MASTER_FP32;
-		rc = precision->info(s->precision.inst, &s->types);
-		if (zr_instance_failed(&s->precision, rc, "info", err))
+		if ((rc = ZR_ASK(&s->precision, precision, info, err, &s->types)))
 			return rc;
 		const struct zr_precision_info *t = &s->types;
 		if (!zr_dtype(t->dtype, NULL)->trains || !zr_dtype(t->comm_dtype, NULL)->trains)
@@ -413,13 +397,11 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	if (s->mode == ZR_SETUP_SAMPLE && s->groups)
 		return 0; /* one rank, no state: ZR_GROUP_SELF is 0 */
 	int rc = zr_setup_start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
-	const struct zr_zero_v1 *zero = s->zero.vtbl;
 	if (!rc && !s->groups)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
 		struct zr_groups *g = &s->groups[u];
-		rc = zero->groups(s->zero.inst, u, s->layout.unit[u].elements, g);
-		if (zr_instance_failed(&s->zero, rc, "groups", err))
+		if ((rc = ZR_ASK(&s->zero, zero, groups, err, u, s->layout.unit[u].elements, g)))
 			return rc;
 		s->state_group = s->state_group ? s->state_group : g->state;
 		const char *why = wrong_groups(s, g);
@@ -438,7 +420,6 @@ static int start_optimizers(struct zr_setup *s, struct zr_error *err)
 
 static int size_layers(struct zr_setup *s, struct zr_error *err)
 {
-	const struct zr_model_v1 *model = s->model.vtbl;
 	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
 	if (!s->layer_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for %u layers", s->decl.n_layers);
@@ -447,8 +428,9 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		struct zr_layer_bytes *b = &s->layer_bytes[i];
 		b->size = sizeof *b;
-		int rc = model->bytes(s->model.inst, (int32_t)i, s->batch.micro, s->batch.length, s->types.dtype, s->ops, b);
-		if (zr_instance_failed(&s->model, rc, "bytes", err))
+		int rc = ZR_ASK(&s->model, model, bytes, err, (int32_t)i, s->batch.micro,
+				s->batch.length, s->types.dtype, s->ops, b);
+		if (rc)
 			return rc;
 		if ((b->out | b->saved | b->work_fwd | b->work_bwd | b->grad) >> 46) /* sums over all layers fit, too */
 			return zr_err(err, ZR_EINVAL, "layer %u needs over 64 TiB a micro-batch; lower [train] micro_batch_size", i);
@@ -459,16 +441,16 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 static int check_data(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_data_v1 *data = s->data.vtbl;
-	if (s->mode == ZR_SETUP_SAMPLE)
-		return 0;
 	if (s->data_info.vocabulary > s->decl.vocabulary)
 		return zr_err(err, ZR_EINVAL, "the data has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
 			      (long long)s->data_info.vocabulary, (long long)s->decl.vocabulary);
 	if (zr_has_documents(s) && !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets))
 		return zr_err(err, ZR_EINVAL, "[data] %s: it has documents, but no function `targets`",
 			      s->data.section->plugin->desc->id);
-	int rc = data->prepare(s->data.inst, s->batch.length, s->decl.vocabulary);
-	return zr_instance_failed(&s->data, rc, "prepare", err);
+	int rc = ZR_ASK(&s->data, data, prepare, err, s->batch.length, s->decl.vocabulary);
+	rc = rc ? rc : ZR_ASK(&s->data, data, info, err, &s->data_info);
+	return rc ? rc : zr_epochs_resolve(s->cfg, s->train, s->data_info.train_sequences,
+					   s->batch.train, err);
 }
 
 static int record_programs(struct zr_setup *s, struct zr_error *err)
@@ -511,12 +493,12 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	rc = rc ? rc : start_stage(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE) {
 		rc = zr_offloads_check(s, err);
-		rc = rc ? rc : start_optimizers(s, err);
 		rc = rc ? rc : zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
+		rc = rc ? rc : check_data(s, err);
+		rc = rc ? rc : start_optimizers(s, err);
 	} else if (!rc) {
 		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
 	}
-	rc = rc ? rc : check_data(s, err);
 	return rc ? rc : make_tables(s, err);
 }
 

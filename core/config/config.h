@@ -36,6 +36,7 @@ struct zr_train_opts {
 	uint64_t gradient_accumulation_steps; /* micro-batches per rank and step */
 	uint64_t sequence_length;             /* auto: the model's context */
 	uint64_t steps;                       /* optimizer steps attempted */
+	double epochs;                        /* what steps follow from; 0: from nothing */
 	uint64_t eval_every;                  /* steps between evaluations; 0: never */
 	uint64_t eval_batches;                /* micro-batches per evaluation */
 	int64_t seed;

@@ -143,11 +143,9 @@ static const struct zr_part *first_with(const struct zr_config *cfg, const struc
 
 static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error *err)
 {
+	const struct zr_given *own = zr_given_last(cfg, p->s.name, "plugin");
 	struct zr_error e = { 0 };
-	if (is_group(p))
-		p->chosen = zr_part_find(cfg, "optimizer")->chosen;
-	if (zr_given_last(cfg, p->s.name, "plugin"))
-		p->chosen = zr_given_last(cfg, p->s.name, "plugin");
+	p->chosen = own || !is_group(p) ? own : zr_part_find(cfg, "optimizer")->chosen;
 	if (!p->chosen)
 		return zr_given_bad(p->first, err, "no plugin: add plugin = ID; `zeroth plugin list` shows the IDs");
 	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e))

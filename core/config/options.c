@@ -51,16 +51,9 @@ const char *zr_table_nearest(const struct zr_table *t, const char *word)
 
 static uint32_t width_of(const struct zr_opt *o)
 {
-	switch (o->type) {
-	case ZR_T_BOOL:
-		return 1;
-	case ZR_T_ENUM:
-		return 4;
-	case ZR_T_F64S:
-		return o->width && o->width % 8 == 0 && o->width <= 8 * ZR_LIST_MAX ? o->width : 8;
-	default:
-		return 8;
-	}
+	if (o->type == ZR_T_F64S && o->width && o->width % 8 == 0 && o->width <= 8 * ZR_LIST_MAX)
+		return o->width;
+	return o->type == ZR_T_BOOL ? 1 : o->type == ZR_T_ENUM ? 4 : 8;
 }
 
 static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct zr_error *err)

@@ -21,6 +21,8 @@ static const struct zr_opt train[] = {
 	AUTO_COUNT(gradient_accumulation_steps, "Micro-batches per rank and optimizer step.", ""),
 	AUTO_COUNT(sequence_length, "Tokens per training sequence; auto is the model's context.", "tokens"),
 	TRAIN(steps, ZR_T_COUNT, ZR_O_NUMERIC, "1000", 1, "", "Optimizer steps attempted."),
+	ZR_OPT(struct zr_train_opts, epochs, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "",
+	       "How often the data is gone through: steps follow from it; 0 is as often as steps say."),
 	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps", "Steps between evaluations on the held-out part; 0 is never."),
 	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "", "Micro-batches per evaluation."),
 	TRAIN(seed, ZR_T_I64, ZR_O_NUMERIC, "1234", 0, "", "Seed of initial weights, order of data and dropout."),

@@ -20,8 +20,7 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 		return rc;
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	o->info.size = sizeof o->info;
-	rc = v->info(o->it.inst, &o->info);
-	if (zr_instance_failed(&o->it, rc, "info", err))
+	if ((rc = ZR_ASK(&o->it, offload, info, err, &o->info)))
 		return rc;
 	if (o->info.direct && !v->map)
 		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function map; mend the plugin", o->it.section->plugin->path);

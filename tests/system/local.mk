@@ -6,7 +6,7 @@ system_tests = %D%/checkpoint.sh %D%/codec.sh %D%/commands.sh %D%/contract.sh \
 	%D%/gpu.sh %D%/headers.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh \
 	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/moved.sh %D%/mpi.sh \
 	%D%/netns.sh %D%/nonfinite.sh %D%/notfiles.sh %D%/offload.sh %D%/optimizers.sh \
-	%D%/outoftree.sh %D%/parts.sh %D%/pinned.sh %D%/precision.sh %D%/pretrained.sh %D%/ranks.sh \
+	%D%/outoftree.sh %D%/packed.sh %D%/parts.sh %D%/pinned.sh %D%/precision.sh %D%/pretrained.sh %D%/ranks.sh \
 	%D%/readme.sh %D%/repeat.sh %D%/restart.sh %D%/resume.sh %D%/rounding.sh %D%/run.sh \
 	%D%/same_bits.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/swaps.sh %D%/token_documents.sh \
 	%D%/tokenize.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh

@@ -120,7 +120,7 @@ static int64_t see(const struct packing *p, const struct documents *d, uint64_t 
 	const struct piece *q;
 	int64_t rows = 0, targets = 0;
 	for (int64_t i = 0; (q = packing_piece(p, &v, i)); i++) {
-		assert_true(q->rows > 0 && q->from + q->rows < d->tokens[q->document]);
+		assert_true(q->rows > 0 && (int)q->from + q->rows < d->tokens[q->document]);
 		for (int t = 1; t <= q->rows; t++)
 			seen[d->start[q->document] + (int)q->from + t]++;
 		assert_int_equal(q->targets, targets_of(d, q->document, q->from + 1, q->rows));

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A training on a file of documents, some longer than the context, some without a target: the same
+# bits over ranks, stages, tiers, accumulation and a resume within an epoch (I1); also epochs.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+
+cd "$scratch" || exit 99
+cat > make.c <<-'C'
+	#include <stdint.h>
+	#include <stdio.h>
+	#include <string.h>
+
+	int main(void)
+	{
+		static uint16_t tokens[20000];
+		static uint8_t learned[20000];
+		static int64_t offsets[151];
+		uint32_t x = 1, n = 0, d = 0;
+		char head[500];
+		for (; d < 150; d++, offsets[d] = n)
+			for (int i = 0, size = 2 + d * 37 % 90; i < size; i++, n++) {
+				x = x * 1103515245 + 12345;
+				tokens[n] = (x >> 16) % 61;
+				learned[n] = d % 7 && i % 11 > 3;
+			}
+		uint64_t size = snprintf(head, sizeof head,
+			"{\"__metadata__\":{\"format\":\"zeroth.documents/1\","
+			"\"vocabulary\":\"61\"},"
+			"\"tokens\":{\"dtype\":\"U16\",\"shape\":[%u],\"data_offsets\":[0,%u]},"
+			"\"learned\":{\"dtype\":\"U8\",\"shape\":[%u],\"data_offsets\":[%u,%u]},"
+			"\"documents\":{\"dtype\":\"I64\",\"shape\":[%u],"
+			"\"data_offsets\":[%u,%u]}}",
+			n, n * 2, n, n * 2, n * 3, d + 1, n * 3, n * 3 + (d + 1) * 8);
+		fwrite(&size, 8, 1, stdout);
+		fwrite(head, size, 1, stdout);
+		fwrite(tokens, 2, n, stdout);
+		fwrite(learned, 1, n, stdout);
+		fwrite(offsets, 8, d + 1, stdout);
+		return 0;
+	}
+C
+read -ra cc <<< "${CC:-cc}"
+"${cc[@]}" -w -o make make.c && ./make > packed || exit 99
+{
+	sed -e '/^steps/d' -e '/^\[data\]/,/^plugin/d' "$ZR_SRCDIR/tests/lib/matrix.ini"
+	printf 'train_batch_size = 12\n[data]\nplugin = tokens\npath = packed\nsplit = 0.1\n'
+} > gpt2.ini
+
+# train OPTION...: the digest, else the last line of the log; output in out, log in log
+conf=gpt2.ini
+train() {
+	rm -rf run
+	timeout 120 "$ZEROTH" train "$conf" -o run.dir=run "$@" > out 2> log
+	tail -n 1 out | grep '^digest' || tail -n 1 log
+}
+same() { is "I1 $1" "$(train "${@:2}")" "$want"; }
+
+mkdir disk
+disk=()
+for what in optimizer gradient param; do
+	disk+=(-o offload.$what.plugin=nvme -o offload.$what.path=disk)
+done
+
+# ---- epochs ----
+want=$(train -o train.epochs=1.25)
+like 'it trains' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+steps=$(grep -oE 'trained [0-9]+ steps' out | grep -oE '[0-9]+')
+cp run/config.ini both.ini
+conf=both.ini same 'the configuration that a run writes, which has steps and epochs, is that run'
+same 'epochs are steps' -o train.steps="$steps"
+like 'and no epochs less or more' "$(train -o train.steps="$steps" -o train.epochs=2)" \
+	"-o: steps = $steps, but epochs = 2 of [0-9]+ sequences are [0-9]+ steps; give one of"
+
+like 'nor a schedule without their number' "$("$ZEROTH" schedule gpt2.ini -o train.epochs=2 2>&1)" \
+	'\[train\] epochs = 2: how many steps that is the data says, which is not read here: give'
+decay=(gpt2.ini -o scheduler.plugin=warmup_decay_lr)
+is 'the schedule of so many steps' \
+	"$("$ZEROTH" schedule "${decay[@]}" -o train.epochs=2 --steps "$steps")" \
+	"$("$ZEROTH" schedule "${decay[@]}" -o train.steps="$steps")"
+build documents
+like 'epochs of data that does not say how many sequences it has' \
+	"$(train -o data.plugin=./documents.so -o train.epochs=2)" \
+	'\[train\] epochs: the data does not say how many sequences it has: give steps instead'
+for kind in wrapped none; do
+	like "packing = $kind trains" "$(train -o train.epochs=0.5 -o data.packing=$kind)" '^digest'
+done
+
+# ---- the same bits ----
+same 'accumulation on two ranks' -o train.epochs=1.25 -n 2
+same 'stage3 on three ranks' -o train.epochs=1.25 -n 3 -o zero.plugin=stage3 \
+	-o zero.persistence_threshold=0
+same 'a device that only copies reach' -o train.epochs=1.25 -n 2 -o zero.plugin=stage2 \
+	-o device.memory=48M -o device.separate=yes
+same 'everything on disk' -o train.epochs=1.25 -n 2 -o zero.plugin=stage3 "${disk[@]}" \
+	-o activation.plugin=recompute
+train -o train.steps=5 -o checkpoint.every=5 -n 2 > first
+like 'a part of the first epoch' "$(cat first)" '^digest'
+mv run part
+same 'a resume within an epoch' --resume part -o train.epochs=1.25 -n 3 -o zero.plugin=stage3
+before=$(train -o train.epochs=1 -o train.gradient_clipping=0)
+is 'I1 updates in the backward' "$(train -o train.epochs=1 -o train.gradient_clipping=0 -n 2 \
+	-o zero.update_in_backward=yes)" "$before"
+
+done_testing
