@@ -23,6 +23,7 @@ static const struct {
 	{ "sample", "print text that a trained model continues", zr_cmd_sample },
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
 	{ "config", "check a configuration, or show every value and its source", zr_cmd_config },
+	{ "data", "show what a training will learn from", zr_cmd_data },
 	{ "plugin", "list plugins, or show the options of one", zr_cmd_plugin },
 	{ "checkpoint", "list, verify, export or prune checkpoints", zr_cmd_checkpoint },
 	{ "schedule", "print the learning rate of every step", zr_cmd_schedule },

@@ -68,6 +68,7 @@ struct zr_data_count {
 	uint32_t size, rsv;
 	const char *name; /* owned by the instance */
 	int64_t value;
+	int64_t of; /* what it is a part of; 0: of nothing */
 };
 
 /* GROWABLE. */

@@ -379,14 +379,15 @@ double documents_targets(const struct documents_part *part, const struct zr_batc
 void documents_tell(const struct documents_part *part, uint32_t i, struct zr_data_count *out)
 {
 	const struct packing *p = &part->packing;
+	const int64_t rows = p->n * p->length;
 	const struct zr_data_count own[] = {
 		{ .name = "documents", .value = part->documents },
 		{ .name = "tokens", .value = part->tokens },
-		{ .name = "targets", .value = p->targets },
+		{ .name = "targets", .value = p->targets, .of = p->rows },
 		{ .name = "sequences", .value = p->n },
-		{ .name = "rows of padding", .value = p->n * p->length - p->rows },
+		{ .name = "rows of padding", .value = rows - p->rows, .of = rows },
 		{ .name = "tokens of the longest document", .value = p->longest },
-		{ .name = "documents cut", .value = p->cut },
+		{ .name = "documents cut", .value = p->cut, .of = part->documents },
 		{ .name = "left out: no target", .value = p->unlearned },
 	};
 	const uint32_t n = sizeof own / sizeof *own;
@@ -394,6 +395,7 @@ void documents_tell(const struct documents_part *part, uint32_t i, struct zr_dat
 	if (i < n) {
 		out->name = own[i].name;
 		out->value = own[i].value;
+		out->of = own[i].of;
 	} else if (i - n < part->of->counts) {
 		out->name = part->of->count[i - n].name;
 		out->value = part->of->count[i - n].value;

@@ -63,6 +63,25 @@ for what in optimizer gradient param; do
 	disk+=(-o offload.$what.plugin=nvme -o offload.$what.path=disk)
 done
 
+# ---- what is shown ----
+"$ZEROTH" data show gpt2.ini -n 134 > shown 2> log || cat log
+is 'all sequences of an epoch are shown' "$(grep -c '^===' shown)" 134
+is 'with their targets' \
+	"$(awk '/^---.*targets$/ { n += $(NF - 1) } END { print n }' shown)" \
+	"$(awk '$1 == "targets" { print $2; exit }' shown)"
+like 'masks are marked' "$(sed -n 3p shown)" '^\[-[0-9 ]+-\]([0-9 ]+\[-[0-9 ]+-\])*[0-9 ]*$'
+counts='training documents 133 tokens 6213 targets 3331 62\.4 % sequences 134'
+counts+=' rows of padding 21 0\.4 % tokens of the longest document 91 documents cut 65 48\.9 % left out: no target 20'
+like 'documents and padding are counted' "$(tr -s ' \n' ' ' < shown)" \
+	"$counts validation documents 17 "
+like 'the held-out part is shown' "$("$ZEROTH" data show --val -n 1 gpt2.ini)" \
+	'^=== sequence 1 of 13'
+like 'text is shown as text' "$("$ZEROTH" data show -n 1 -o data.plugin=text -o data.path=make.c \
+	-o data.split= -o model.vocabulary=256 -o data.order=sequential gpt2.ini)" \
+	'\[-#-\]include <stdint.h>'
+like 'what is not held out is not' "$("$ZEROTH" data show --val -o data.split= gpt2.ini 2>&1)" \
+	'^zeroth: \[data\] holds nothing out$'
+
 # ---- epochs ----
 want=$(train -o train.epochs=1.25)
 like 'it trains' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'

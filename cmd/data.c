@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * data.c - zeroth data show CONF: sequences as they will be learned, and what the data consists of.
+ *
+ * A token is learned if it is the target of the row before it. What is not is dimmed on a terminal
+ * and stands between [- and -] elsewhere.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/token_text.h"
+#include "core/setup.h"
+
+static const char usage[] =
+	"usage: zeroth data show [-n N] [--val] [-T FILE] [-o section.key=value]... CONF\n"
+	"\n"
+	"Prints the first N sequences that `zeroth train` would learn from: each document in lines\n"
+	"of its own, tokens that are no targets dimmed (where this is no terminal, between [- and "
+	"-]).\n"
+	"Then counts: documents, tokens, targets, padding, and what was cut or left out.\n"
+	"\n"
+	"  -n, --samples N                 default 3; 0: counts only\n"
+	"      --val                       sequences of the part that is held out\n"
+	"  -T, --tokenizer FILE            tokenizer.json that the tokens are from (default: what "
+	"[data]\n"
+	"                                  knows, else the one in [model] path)\n"
+	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
+	"  -h, --help                      shows this\n";
+
+struct show {
+	const char *conf, *tokenizer;
+	const char *overrides[ZR_CMD_OVERRIDES];
+	int n_overrides;
+	long samples;
+	int32_t split;
+	struct zr_setup *setup;
+	struct zr_token_text text;
+	struct zr_char_writer out;
+	int masked; /* what is written now */
+	struct zr_batch b; /* one sequence */
+};
+
+/* -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct show *s)
+{
+	static const struct option longs[] = {
+		{ "samples", 1, NULL, 'n' }, { "tokenizer", 1, NULL, 'T' },
+		{ "option", 1, NULL, 'o' },  { "val", 0, NULL, 'v' },
+		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
+	};
+	char *end;
+	int c;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "n:T:o:h", longs, NULL)) != -1) {
+		if (c == 'n') {
+			s->samples = strtol(optarg, &end, 10);
+			if (*optarg && !*end && s->samples >= 0 && s->samples <= 1 << 30)
+				continue;
+			fprintf(stderr, "zeroth data: -n %s: expected a number of sequences\n",
+				optarg);
+			return 2;
+		} else if (c == 'v') {
+			s->split = ZR_SPLIT_VAL;
+		} else if (c == 'T') {
+			s->tokenizer = optarg;
+		} else if (c == 'o' && s->n_overrides < ZR_CMD_OVERRIDES) {
+			s->overrides[s->n_overrides++] = optarg;
+		} else {
+			fputs(usage, c == 'h' ? stdout : stderr);
+			return c == 'h' ? 0 : 2;
+		}
+	}
+	s->conf = argv[optind];
+	if (optind + 1 == argc)
+		return -1;
+	fprintf(stderr, optind == argc ? "zeroth data: CONF is missing\n" :
+					 "zeroth data: unexpected argument: %s\n", argv[argc - 1]);
+	fputs(usage, stderr);
+	return 2;
+}
+
+/* ---- a sequence ---- */
+
+static void mask(struct show *s, int masked)
+{
+	static const char *const mark[2][2] = { { "-]", "[-" }, { "\033[0m", "\033[2m" } };
+	if (masked == s->masked)
+		return;
+	zr_char_end(&s->out);
+	fputs(mark[s->out.terminal][masked], stdout);
+	s->masked = masked;
+}
+
+static void put_token(struct show *s, int32_t token, int masked)
+{
+	char scratch[16];
+	size_t n;
+	const char *p = zr_token_text_bytes(&s->text, token, &n, scratch);
+	mask(s, masked);
+	if (p)
+		zr_char_write(&s->out, p, n);
+}
+
+/* Row r is the last one of its document. */
+static int ends(const struct zr_batch *b, int64_t r)
+{
+	return r + 1 == b->length || (b->starts && b->starts[r + 1] != b->starts[r]);
+}
+
+static int is_target(const struct zr_batch *b, int64_t r)
+{
+	return b->targets[r] >= 0 && (!b->weights || b->weights[r] > 0);
+}
+
+/* A row without a target that is a document of its own. */
+static int is_padding(const struct zr_batch *b, int64_t r)
+{
+	return b->starts && b->starts[r] == r && ends(b, r) && !is_target(b, r);
+}
+
+/* Prints the document that starts at row r; returns the row behind it. */
+static int64_t put_document(struct show *s, int64_t r)
+{
+	const struct zr_batch *b = &s->b;
+	int64_t end = r, targets = 0;
+	do
+		targets += is_target(b, end);
+	while (!ends(b, end++));
+	printf("--- row %lld: %lld rows, %lld targets\n", (long long)r, (long long)(end - r),
+	       (long long)targets);
+	put_token(s, b->inputs[r], 1);
+	for (; r < end; r++)
+		if (is_target(b, r))
+			put_token(s, b->targets[r], 0);
+		else if (r + 1 < end)
+			put_token(s, b->inputs[r + 1], 1);
+	mask(s, 0);
+	zr_char_end(&s->out);
+	putchar('\n');
+	return end;
+}
+
+static void put_sequence(struct show *s, int64_t sequences)
+{
+	const struct zr_batch *b = &s->b;
+	int64_t padding = 0;
+	printf("=== sequence %lld", (long long)b->slot + 1);
+	if (sequences)
+		printf(" of %lld", (long long)sequences);
+	putchar('\n');
+	for (int64_t r = 0; r < b->length;) {
+		if (is_padding(b, r))
+			r++, padding++;
+		else
+			r = put_document(s, r);
+	}
+	if (padding)
+		printf("--- %lld rows of padding\n", (long long)padding);
+}
+
+static int make_batch(struct show *s, struct zr_error *err)
+{
+	const int64_t rows = s->setup->batch.length;
+	const int documents = zr_has_documents(s->setup);
+	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
+	if (!all)
+		return zr_err(err, ZR_ENOMEM, "out of memory for a sequence");
+	s->b = (struct zr_batch){
+		.size = sizeof s->b,
+		.split = s->split,
+		.seed = (uint64_t)s->setup->train->seed,
+		.slots = s->samples,
+		.sequences = 1,
+		.length = rows,
+		.inputs = all,
+		.targets = all + rows,
+		.starts = documents ? all + 2 * rows : NULL,
+		.positions = documents ? all + 3 * rows : NULL,
+		.weights = documents ? (float *)(all + 4 * rows) : NULL,
+	};
+	return 0;
+}
+
+/* Micro-batches of one sequence: their slots are the numbers of the sequences of the run. */
+static int put_sequences(struct show *s, struct zr_error *err)
+{
+	const struct zr_data_info *info = &s->setup->data_info;
+	int64_t n = s->split == ZR_SPLIT_VAL ? info->val_sequences : info->train_sequences;
+	int rc = make_batch(s, err);
+	if (!rc && s->split == ZR_SPLIT_VAL && !info->val_tokens)
+		rc = zr_err(err, ZR_EINVAL, "[data] holds nothing out");
+	for (; !rc && s->b.slot < s->samples; s->b.slot++) {
+		rc = ZR_ASK(&s->setup->data, data, batch, err, &s->b);
+		if (!rc)
+			put_sequence(s, n);
+	}
+	free(s->b.inputs);
+	return rc;
+}
+
+/* ---- counts ---- */
+
+static int put_counts(struct show *s, int32_t split, struct zr_error *err)
+{
+	const struct zr_data_v1 *data = s->setup->data.vtbl;
+	const struct zr_data_info *info = &s->setup->data_info;
+	int told = ZR_HAS(data, struct zr_data_v1, count) && data->count;
+	int val = split == ZR_SPLIT_VAL;
+	int64_t tokens = val ? info->val_tokens : info->train_tokens;
+	int64_t sequences = val ? info->val_sequences : info->train_sequences;
+	struct zr_data_count c = { .size = sizeof c };
+	int rc = 0, any = 0;
+	if (!tokens)
+		return 0;
+	printf("%s\n", val ? "validation" : "training");
+	for (uint32_t i = 0; told && !rc; i++) {
+		c = (struct zr_data_count){ .size = sizeof c };
+		rc = ZR_ASK(&s->setup->data, data, count, err, split, i, &c);
+		if (rc || !c.name)
+			break;
+		printf("  %-30s %12lld", c.name, (long long)c.value);
+		if (c.of > 0)
+			printf("  %5.1f %%", 100.0 * (double)c.value / (double)c.of);
+		putchar('\n');
+		any = 1;
+	}
+	if (!any && !rc)
+		printf("  %-30s %12lld\n", "tokens", (long long)tokens);
+	if (!any && !rc && sequences)
+		printf("  %-30s %12lld\n", "sequences", (long long)sequences);
+	return rc;
+}
+
+static int show(struct show *s, struct zr_error *err)
+{
+	const struct zr_section *model = s->setup->model.section;
+	const struct zr_token_source from = { .tokenizer = s->tokenizer,
+					      .dir = model->path,
+					      .data = s->setup->data.section,
+					      .vocabulary = s->setup->decl.vocabulary };
+	int rc = zr_token_text_open(&from, &s->text, err);
+	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };
+	if (!rc && s->samples)
+		rc = put_sequences(s, err);
+	if (!rc && s->samples)
+		putchar('\n');
+	if (!rc)
+		printf("%s\n", s->setup->data_info.describe);
+	rc = rc ? rc : put_counts(s, ZR_SPLIT_TRAIN, err);
+	rc = rc ? rc : put_counts(s, ZR_SPLIT_VAL, err);
+	zr_token_text_close(&s->text);
+	return rc;
+}
+
+int zr_cmd_data(int argc, char **argv)
+{
+	struct show s = { .samples = 3 };
+	struct zr_config *cfg = NULL;
+	struct zr_error err = { 0 };
+	const char *verb = argc > 1 ? argv[1] : "";
+	int known = !strcmp(verb, "show");
+	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
+		fprintf(stderr, "zeroth data: expected show%s%s\n%s", *verb ? ", found " : "", verb,
+			usage);
+		return 2;
+	}
+	int rc = parse(argc - known, argv + known, &s);
+	if (rc >= 0)
+		return rc;
+	rc = zr_config_load(s.conf, s.overrides, s.n_overrides, &cfg, &err);
+	if (!rc)
+		zr_cmd_log(cfg);
+	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s.setup, &err);
+	rc = rc ? rc : show(&s, &err);
+	zr_setup_close(s.setup);
+	zr_config_free(cfg);
+	return rc ? zr_cmd_failed(&err) : 0;
+}
