@@ -22,9 +22,9 @@ static void set(json_t **to, const char *section, const char *key, const char *t
  * summed are compared by their meaning. */
 static int is_free(const char *section, const char *key)
 {
-	static const char all[] = " train.steps train.train_batch_size train.micro_batch_size "
-				  "train.gradient_accumulation_steps train.reduction "
-				  "train.communication_data_type precision.master ";
+	static const char all[] = " train.steps train.epochs train.train_batch_size "
+				  "train.micro_batch_size train.gradient_accumulation_steps "
+				  "train.reduction train.communication_data_type precision.master ";
 	char name[300];
 	snprintf(name, sizeof name, " %s.%s ", section, key);
 	return strstr(all, name) != NULL;

@@ -44,6 +44,19 @@ before=$(train gpt2.ini -o train.gradient_clipping=0)
 is "I1 updates in the backward" "$(train gpt2.ini -n 2 -o zero.update_in_backward=yes \
 	-o train.gradient_clipping=0)" "$before"
 
+# ---- sequences without a target, and steps ----
+export MASKED=1
+masked=(gpt2.ini -o train.steps=4 -o train.micro_batch_size=2 -o monitor.csv.plugin=csv)
+want=$(train "${masked[@]}")
+like 'rows without a target: it trains' "$want" '^digest'
+same 'rows without a target: three ranks' "${masked[@]}" -n 3 -o zero.plugin=stage3 \
+	-o zero.persistence_threshold=0
+same 'rows without a target: everything on disk' "${masked[@]}" -n 2 -o zero.plugin=stage3 \
+	"${disk[@]}"
+is 'a step without a target has no loss and no gradient' \
+	"$(awk -F, '$1 == 3 { print $2, $5 }' run/metrics.csv)" '0 0'
+unset MASKED
+
 # ---- what does not fit together ----
 for defect in start falls position target weight; do
 	DEFECT=$defect train gpt2.ini > last

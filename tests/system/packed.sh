@@ -82,6 +82,19 @@ like 'text is shown as text' "$("$ZEROTH" data show -n 1 -o data.plugin=text -o 
 like 'what is not held out is not' "$("$ZEROTH" data show --val -o data.split= gpt2.ini 2>&1)" \
 	'^zeroth: \[data\] holds nothing out$'
 
+# What `zeroth tokenize --documents` writes, in words.
+gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
+for i in 1 2 3; do echo "Text $i, of words that are said." > "text$i"; done
+if "$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o words text? 2> log; then
+	like 'documents of a tokenizer are shown in its words' \
+		"$("$ZEROTH" data show -n 1 -T "$gpt2" -o data.path=words -o data.split= \
+			-o data.order=sequential -o model.vocabulary=60000 -o model.context=60 \
+			gpt2.ini 2>&1)" \
+		'\[-T[a-z]*-\][a-z]* 1, of words that.*words: [0-9]* tokens in 3 documents'
+else
+	skip 'documents of a tokenizer are shown in its words' "$(cat log)"
+fi
+
 # ---- epochs ----
 want=$(train -o train.epochs=1.25)
 like 'it trains' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
