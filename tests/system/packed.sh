@@ -88,8 +88,8 @@ for i in 1 2 3; do echo "Text $i, of words that are said." > "text$i"; done
 if "$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o words text? 2> log; then
 	like 'documents of a tokenizer are shown in its words' \
 		"$("$ZEROTH" data show -n 1 -T "$gpt2" -o data.path=words -o data.split= \
-			-o data.order=sequential -o model.vocabulary=60000 -o model.context=60 \
-			gpt2.ini 2>&1)" \
+			-o data.order=sequential -o data.packing=none -o model.context=60 \
+			-o model.vocabulary=60000 gpt2.ini 2>&1)" \
 		'\[-T[a-z]*-\][a-z]* 1, of words that.*words: [0-9]* tokens in 3 documents'
 else
 	skip 'documents of a tokenizer are shown in its words' "$(cat log)"
