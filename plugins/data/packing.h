@@ -53,7 +53,7 @@ struct packing {
 	int64_t unlearned;    /* documents and pieces left out for having no target */
 };
 
-/* Packs all documents into sequences of `length` rows: in O(D log T), with about 30 bytes per piece
+/* Packs all documents into sequences of `length` rows: in O(D log T), with about 40 bytes per piece
  * while it works and 20 afterwards. Freed by packing_free, also if it fails. [main] */
 int packing_make(const struct zr_host *h, struct packing *p, int kind, int64_t length,
 		 const struct packing_source *src);

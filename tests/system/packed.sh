@@ -86,11 +86,10 @@ like 'what is not held out is not' "$("$ZEROTH" data show --val -o data.split= g
 gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
 for i in 1 2 3; do echo "Text $i, of words that are said." > "text$i"; done
 if "$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o words text? 2> log; then
-	like 'documents of a tokenizer are shown in its words' \
-		"$("$ZEROTH" data show -n 1 -T "$gpt2" -o data.path=words -o data.split= \
-			-o data.order=sequential -o data.packing=none -o model.context=60 \
-			-o model.vocabulary=60000 gpt2.ini 2>&1)" \
-		'\[-T[a-z]*-\][a-z]* 1, of words that.*words: [0-9]* tokens in 3 documents'
+	"$ZEROTH" data show -n 1 -T "$gpt2" -o data.path=words -o data.split= -o data.packing=none \
+		-o data.order=sequential -o model.vocabulary=60000 gpt2.ini > shown 2>&1
+	like 'documents of a tokenizer are shown in its words' "$(sed -n 3p shown)" \
+		'^\[-T[a-z]*-\][a-z]* 1, of words that are said\.$'
 else
 	skip 'documents of a tokenizer are shown in its words' "$(cat log)"
 fi
