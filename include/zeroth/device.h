@@ -54,6 +54,10 @@ struct zr_scalars {
 #define ZR_MM_TRANS_B 2u    /* B is stored [N, K] */
 #define ZR_MM_ACCUMULATE 4u /* D += instead of D =; D is fp32, no bias, no GELU */
 #define ZR_MM_GELU 8u       /* D = gelu(product + bias); `pre` receives product + bias */
+/* A row of D depends on its row of A, on B, N and K only, not on M: what is computed row by row has
+ * the bits of what is computed at once. A device whose products come from a library may do without;
+ * its results then agree within rounding. */
+#define ZR_MM_EACH_ROW 16u
 
 /* D[M,N] = op(A)[M,K] * op(B)[K,N] + bias[N]. GROWABLE. */
 struct zr_op_matmul {
@@ -129,17 +133,20 @@ struct zr_op_layernorm_bwd {
  * elements, head h at + h*head_dim; likewise k, v with kv_heads, each serving heads/kv_heads query
  * heads. dropout p > 0 acts on the probabilities: element ((b*heads+h)*T+i)*T+j of rng. Of several
  * documents in a sequence each is attended to by its own tokens only; what is computed for it is
- * what would be computed if it stood alone, bit for bit on the CPU without dropout. GROWABLE. */
+ * what would be computed if it stood alone, bit for bit on the CPU without dropout.
+ * With first > 0, only in a forward without dropout, queries before `first` are not computed: q,
+ * out and lse have only rows [first, length) of each batch entry, row `first` at their start. The
+ * others have the bits of the whole forward. GROWABLE. */
 struct zr_op_attention {
 	uint32_t size, flags;
-	int32_t dtype, rsv;
+	int32_t dtype, first;
 	int64_t batch, length, heads, kv_heads, head_dim;
 	int64_t q_stride, k_stride, v_stride, out_stride;
 	float scale, dropout;
 	struct zr_rng rng;
 	const void *q, *k, *v;
 	void *out;
-	float *lse; /* [B, heads, T]: log of the sum of exponentials, kept for backward */
+	float *lse; /* [B, heads, T - first]: log of the sum of exponentials, kept for backward */
 	/* [B*T] where in its sequence each token's document starts: at most t, never falling; NULL:
 	 * at 0 */
 	const int32_t *starts;

@@ -83,7 +83,14 @@ struct zr_layer_bytes {
 	/* scratch of one backward call (with ZR_LAYER_LOSS also of the evaluation) */
 	uint64_t work_bwd;
 	uint64_t grad;     /* gradient w.r.t. its output (for the loss layer: w.r.t. its input) */
+	/* what it keeps of the tokens of a sequence for those that follow, when sampling: keys and
+	 * values of attention; 0: nothing */
+	uint64_t cache;
 };
+
+/* What a token gets does not depend on how many are in the call: to sample with a cache gives the
+ * same bits as without, where the device's products can (ZR_MM_EACH_ROW). */
+#define ZR_CALL_EACH_ROW 1u
 
 /* One call. GROWABLE. Tensors are those of the layer's units, in order, numbered through. */
 struct zr_layer_call {
@@ -109,7 +116,7 @@ struct zr_layer_call {
 	float *loss_rows;      /* [B*T] loss layer: loss of each token */
 	double *loss_sum;      /* loss layer: fp64 sum of them, stored */
 	float grad_scale;      /* loss layer: d(objective)/d(loss of one token) */
-	uint32_t rsv;
+	uint32_t flags;        /* ZR_CALL_* */
 	struct zr_rng rng;     /* seed, step, slot; the model sets site = layer*8 + n */
 	const struct zr_ops *ops;
 	struct zr_stream *stream;
@@ -125,6 +132,12 @@ struct zr_layer_call {
 	/* [B*T] loss layer, evaluation: the target's weight where it is the likeliest token, as in
 	 * zr_op_head_loss, else 0; NULL: not wanted */
 	float *right_rows;
+	/* Sampling: zr_layer_bytes.cache bytes that the layer alone writes and reads, in which it
+	 * finds what it kept of the `past` tokens before these, and leaves what it keeps of these;
+	 * past + T is at most the length of bytes(). NULL, past = 0: nothing is kept. The batch is
+	 * one sequence then; `positions` are given, from `past` on. */
+	void *cache;
+	int64_t past;
 };
 
 /* GROWABLE. */

@@ -28,6 +28,13 @@ static int64_t row(const struct zr_op_attention *o, int64_t stride, int64_t b, i
 	return (b * o->length + t) * stride + h * o->head_dim;
 }
 
+/* The same of query t, of whose rows those before `first` are not there. */
+static int64_t query(const struct zr_op_attention *o, int64_t stride, int64_t b, int64_t t,
+		     int64_t h)
+{
+	return (b * (o->length - o->first) + t - o->first) * stride + h * o->head_dim;
+}
+
 static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, const void *y,
 		   int64_t yi)
 {
@@ -63,7 +70,7 @@ static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int6
 {
 	int64_t g = h / (o->heads / o->kv_heads);
 	return o->scale *
-	       dot(o, o->q, row(o, o->q_stride, b, i, h), o->k, row(o, o->k_stride, b, j, g));
+	       dot(o, o->q, query(o, o->q_stride, b, i, h), o->k, row(o, o->k_stride, b, j, g));
 }
 
 /* m_ij */
@@ -97,14 +104,15 @@ static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, i
 		sum += p;
 		add_row(o, acc, p * keep(o, b, h, i, j), o->v, row(o, o->v_stride, b, j, g));
 	}
-	store_row(o, o->out, row(o, o->out_stride, b, i, h), acc, 1 / sum);
-	zr_reals(o->lse)[(b * o->heads + h) * o->length + i] = max + zr_ln(sum);
+	store_row(o, o->out, query(o, o->out_stride, b, i, h), acc, 1 / sum);
+	zr_reals(o->lse)[(b * o->heads + h) * (o->length - o->first) + i - o->first] =
+		max + zr_ln(sum);
 }
 
 void ZR_SCALAR(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi, void *scratch)
 {
 	for (int64_t n = lo; n < hi; n++)
-		for (int64_t i = 0; i < o->length; i++)
+		for (int64_t i = o->first; i < o->length; i++)
 			forward_row(o, n / o->heads, n % o->heads, i, scratch);
 }
 

@@ -191,10 +191,19 @@ static void *at(const struct work *w, const void *p, int64_t stride, int64_t t, 
 	return zr_at(p, (w->b * w->o->length + w->start + t) * stride + h * w->D, w->o->dtype);
 }
 
-/* Number of token t among all rows of all heads. */
+/* The same in a tensor of queries, of which those before `first` are not there. */
+static void *at_query(const struct work *w, const void *p, int64_t stride, int64_t t)
+{
+	const struct zr_op_attention *o = w->o;
+	int64_t r = w->b * (o->length - o->first) + w->start + t - o->first;
+	return zr_at(p, r * stride + w->h * w->D, o->dtype);
+}
+
+/* Number of query t among all rows of all heads. */
 static int64_t row(const struct work *w, int64_t t)
 {
-	return (w->b * w->o->heads + w->h) * w->o->length + w->start + t;
+	const struct zr_op_attention *o = w->o;
+	return (w->b * o->heads + w->h) * (o->length - o->first) + w->start + t - o->first;
 }
 
 /* The next document of the head, T = 0: none is left. */
@@ -339,7 +348,7 @@ static void forward_finish(const struct work *w, int64_t q0, int64_t n)
 			vstore_f32(x + d * PW, vload_f32(x + d * PW) * r);
 	}
 	to_rows(w, w->rows, w->ot, n);
-	store_rows(w, at(w, o->out, o->out_stride, q0, w->h), o->out_stride, w->rows, n, 1);
+	store_rows(w, at_query(w, o->out, o->out_stride, q0), o->out_stride, w->rows, n, 1);
 	for (int64_t i = 0; i < n; i++)
 		lse[i] = w->max[i] + zr_ln(w->sum[i]);
 }
@@ -349,7 +358,7 @@ static void forward_tile(const struct work *w, int64_t q0)
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_rows(w, w->rows, w->Dp, panels * PW, at(w, o->q, o->q_stride, q0, w->h), o->q_stride,
+	load_rows(w, w->rows, w->Dp, panels * PW, at_query(w, o->q, o->q_stride, q0), o->q_stride,
 		  n, o->scale);
 	to_panels(w, w->qt, w->rows, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
@@ -419,9 +428,11 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 		w.b = n / o->heads;
 		w.h = n % o->heads;
 		w.g = w.h / (o->heads / o->kv_heads);
-		for (w.start = w.T = 0; next_document(&w);)
-			for (int64_t q0 = 0; q0 < w.T; q0 += TQ)
+		for (w.start = w.T = 0; next_document(&w);) {
+			int64_t q0 = w.start < o->first ? o->first - w.start : 0;
+			for (; q0 < w.T; q0 += TQ)
 				forward_tile(&w, q0);
+		}
 	}
 }
 

@@ -22,18 +22,18 @@ struct tile {
 	ZR_MEMBER float &at(int row, int d) const { return x[row * stride + d]; }
 };
 
-/* Tokens [t0, t0 + ROWS) of a head; 0 past the last. */
-template <class T>
+/* Tokens [t0, t0 + ROWS) of a head; 0 past the last, and for queries that are not computed. */
+template <class T, bool QUERY = false>
 ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const void *from, int64_t stride,
 		    int64_t b, int64_t h, int64_t t0)
 {
 	const int width = (int)o.head_dim;
 	for (int i = (int)threadIdx.x; i < ROWS * width; i += THREADS) {
 		int r = i / width, d = i % width;
-		to.at(r, d) =
-			t0 + r < o.length ?
-				zr_widen(((const T *)from)[row_of(o, stride, b, t0 + r, h) + d]) :
-				0;
+		bool inside = t0 + r < o.length && (!QUERY || t0 + r >= o.first);
+		int64_t at = QUERY ? query_of(o, stride, b, t0 + r, h) :
+				     row_of(o, stride, b, t0 + r, h);
+		to.at(r, d) = inside ? zr_widen(((const T *)from)[at + d]) : 0;
 	}
 }
 
@@ -109,11 +109,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
 		      g = h / (o.heads / o.kv_heads);
 	/* the longest walks start first */
-	const int64_t i0 = (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + row;
+	const int64_t i0 = o.first / ROWS * ROWS + (int64_t)(gridDim.x - 1 - blockIdx.x) * ROWS,
+		      i = i0 + row;
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0;
 
-	load<T>(o, q, o.q, o.q_stride, b, h, i0);
+	load<T, true>(o, q, o.q, o.q_stride, b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		float s[EACH], most = max;
 		__syncthreads();
@@ -147,11 +148,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		for (int j = 0; j < ROWS; j++)
 			add_row(acc, p.at(row, j), v, j, part, width);
 	}
-	if (i >= o.length)
+	if (i >= o.length || i < o.first)
 		return;
-	store_row((T *)o.out + row_of(o, o.out_stride, b, i, h), acc, 1 / sum, part, width);
+	store_row((T *)o.out + query_of(o, o.out_stride, b, i, h), acc, 1 / sum, part, width);
 	if (part == 0)
-		o.lse[(b * o.heads + h) * o.length + i] = max + zr_ln(sum);
+		o.lse[lse_of(o, b, h, i)] = max + zr_ln(sum);
 }
 
 /* ---- backward -------------------------------------------------------------------- */
@@ -293,7 +294,8 @@ static size_t shared_bytes(const struct zr_op_attention *o, int tiles, int score
 
 static dim3 grid_of(const struct zr_op_attention *o, int64_t heads)
 {
-	return dim3((unsigned)zr_ceil_div(o->length, ROWS), (unsigned)(o->batch * heads));
+	return dim3((unsigned)(zr_ceil_div(o->length, ROWS) - o->first / ROWS),
+		    (unsigned)(o->batch * heads));
 }
 
 template <class T>

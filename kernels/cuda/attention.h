@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention.h - what the kernels of attention share: where a row starts, where dropout's random
- * numbers are, and which keys a query attends to.
+ * numbers are, and which keys a query attends to. Of queries before `first` there is nothing: tiles
+ * begin where they would without it, and what they have of these is neither read nor stored.
  */
 #ifndef ZEROTH_KERNELS_CUDA_ATTENTION_H
 #define ZEROTH_KERNELS_CUDA_ATTENTION_H
@@ -13,6 +14,18 @@ ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, int64_t stride, int64_
 			 int64_t h)
 {
 	return (b * o.length + t) * stride + h * o.head_dim;
+}
+
+/* The same of query t of the forward, and its place in lse. */
+ZR_DEVICE int64_t query_of(const struct zr_op_attention &o, int64_t stride, int64_t b, int64_t t,
+			   int64_t h)
+{
+	return (b * (o.length - o.first) + t - o.first) * stride + h * o.head_dim;
+}
+
+ZR_DEVICE int64_t lse_of(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t t)
+{
+	return (b * o.heads + h) * (o.length - o.first) + t - o.first;
 }
 
 /* The generator's element of query i and key j. */

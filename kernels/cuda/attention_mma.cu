@@ -59,18 +59,19 @@ template <int D, bool HELD> struct rows16 {
 	}
 };
 
-/* Starts to bring `rows` tokens from t0 on of head h; 0 past the last. */
-template <int D>
+/* Starts to bring `rows` tokens from t0 on of head h; 0 past the last, and for queries that are not
+ * computed. */
+template <int D, bool QUERY = false>
 ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from,
 		    int64_t stride, int64_t b, int64_t h, int64_t t0)
 {
 #pragma unroll 1 /* registers are short, and these are not waited for */
 	for (int i = (int)threadIdx.x; i < rows * (D / 8); i += THREADS) {
 		int r = i / (D / 8), c = i % (D / 8) * 8;
-		bool inside = t0 + r < o.length;
-		zr_copy16(to.x + r * tile<D>::STRIDE + c,
-			  (const uint16_t *)from + row_of(o, stride, b, inside ? t0 + r : 0, h) + c,
-			  inside);
+		bool inside = t0 + r < o.length && (!QUERY || t0 + r >= o.first);
+		int64_t at = QUERY ? query_of(o, stride, b, inside ? t0 + r : o.first, h) :
+				     row_of(o, stride, b, inside ? t0 + r : 0, h);
+		zr_copy16(to.x + r * tile<D>::STRIDE + c, (const uint16_t *)from + at + c, inside);
 	}
 }
 
@@ -247,7 +248,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int64_t b = blockIdx.y / o.heads, h = blockIdx.y % o.heads,
 		      kv = h / (o.heads / o.kv_heads);
 	/* the longest walks start first */
-	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * BLOCK, mine = i0 + warp * 16 * M;
+	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
+		  mine = i0 + warp * 16 * M;
 	const int end = i0 + BLOCK < (int)o.length ? i0 + BLOCK : (int)o.length;
 	const float scale = o.scale * LOG2E, m = DROP ? keep_scale(o) : 1;
 	rows16<D, (M == 1 && !DROP)> a[M] = {};
@@ -263,7 +265,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			sum[r][half] = 0;
 			first[r][half] = first_key(o, b, mine + r * 16 + g + 8 * half);
 		}
-	load(o, q, BLOCK, o.q, o.q_stride, b, h, i0);
+	load<D, true>(o, q, BLOCK, o.q, o.q_stride, b, h, i0);
 	load(o, tile_at<D>(room, BLOCK), KEYS, o.k, o.k_stride, b, kv, from);
 	load(o, tile_at<D>(room, BLOCK + KEYS), KEYS, o.v, o.v_stride, b, kv, from);
 	for (int j0 = from, at = BLOCK, other = BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
@@ -303,12 +305,12 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		for (int half = 0; half < 2; half++) {
 			const int row = mine + r * 16 + g + 8 * half;
 			const float all = row_sum(sum[r][half]);
-			if (row >= o.length)
+			if (row >= o.length || row < o.first)
 				continue;
-			store_row<T, D>((T *)o.out + row_of(o, o.out_stride, b, row, h), acc[r],
+			store_row<T, D>((T *)o.out + query_of(o, o.out_stride, b, row, h), acc[r],
 					half, 1 / all);
 			if (t == 0)
-				o.lse[(b * o.heads + h) * o.length + row] =
+				o.lse[lse_of(o, b, h, row)] =
 					fmaf(max[r][half], LN2, zr_ln(all));
 		}
 }
@@ -532,7 +534,8 @@ int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
 
 static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int rows)
 {
-	return dim3((unsigned)zr_ceil_div(o->length, rows), (unsigned)(o->batch * heads));
+	return dim3((unsigned)(zr_ceil_div(o->length, rows) - o->first / rows),
+		    (unsigned)(o->batch * heads));
 }
 
 template <class T, int D, bool DROP>

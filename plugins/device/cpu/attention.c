@@ -61,6 +61,11 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: %lld heads are not a multiple of %lld key-value heads",
 			       (long long)o->heads, (long long)o->kv_heads);
+	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: from query %d on of %lld: only a forward without "
+			       "dropout leaves out queries",
+			       o->first, (long long)o->length);
 	if (need > CPU_SCRATCH)
 		return zr_fail(
 			d->h, ZR_ENOTSUP,

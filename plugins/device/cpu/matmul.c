@@ -2,7 +2,8 @@
  *
  * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where the grid
  * would be too small for the work (a long sum into a small result) K is split as well: the parts
- * are stored apart and added in index order. The grid depends on the shape only (I1).
+ * are stored apart and added in index order. The grid depends on the shape only (I1). How K is cut
+ * depends on M too, unless the caller wants each row as if it were alone: then K is not split.
  */
 #include "cpu.h"
 
@@ -32,13 +33,14 @@ static int64_t cost_of(const struct grid *g)
 	return 9600 / g->tm + 9600 / g->tn + (g->nk > 1 ? 16000 / g->tk : 0);
 }
 
-/* Tiles of about tm x tn, and K split if they are fewer than `want`. */
-static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t want)
+/* Tiles of about tm x tn, and K split, into `most` parts, if they are fewer than `want`. */
+static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_t tn, int64_t want,
+			     int64_t most)
 {
 	struct grid g = { .nm = cpu_ceil_div(m, tm), .nn = cpu_ceil_div(n, tn), .nk = 1 };
 	int64_t room = (int64_t)(CPU_SPLIT / sizeof(float)) / m / n;
 	g.nk = cpu_min(cpu_min(cpu_ceil_div(want, g.nm * g.nn), k / SHORTEST), room);
-	g.nk = g.nk > 1 ? g.nk : 1;
+	g.nk = cpu_min(g.nk > 1 ? g.nk : 1, most);
 	g.tm = even(m, g.nm, 8);
 	g.tn = even(n, g.nn, 48);
 	g.tk = even(k, g.nk, 64);
@@ -49,16 +51,17 @@ static struct grid grid_with(int64_t m, int64_t n, int64_t k, int64_t tm, int64_
 }
 
 /* The cheapest grid that has enough items, else the one with most. */
-static struct grid grid_of(int64_t m, int64_t n, int64_t k)
+static struct grid grid_of(int64_t m, int64_t n, int64_t k, int each_row)
 {
 	static const int64_t tms[] = { 256, 128, 64, 32 }, tns[] = { 1536, 768, 384, 192, 96, 48 };
-	int64_t want = cpu_min(GRID, 1 + m * n / 1024 * k / (BIG / 1024)), items, most = 0, cost,
-		least = 0;
+	/* of a few rows it is B that takes the time */
+	int64_t work = each_row && m < 16 ? 16 : m, items, most = 0, cost, least = 0;
+	int64_t want = cpu_min(GRID, 1 + work * n / 1024 * k / (BIG / 1024));
 	struct grid best = { 0 }, g;
 	size_t i, j;
 	for (i = 0; i < sizeof tms / sizeof *tms; i++)
 		for (j = 0; j < sizeof tns / sizeof *tns; j++) {
-			g = grid_with(m, n, k, tms[i], tns[j], want);
+			g = grid_with(m, n, k, tms[i], tns[j], want, each_row ? 1 : GRID);
 			items = cpu_min(g.nm * g.nn * g.nk, want);
 			cost = cost_of(&g);
 			if (items > most || (items == most && cost < least)) {
@@ -152,7 +155,7 @@ int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64
 	int rc = check(ops->dev, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
-	job.g = grid_of(m, n, op->k);
+	job.g = grid_of(m, n, op->k, !!(op->flags & ZR_MM_EACH_ROW));
 	job.g.nm = cpu_ceil_div(op->m, job.g.tm);
 	job.g.nn = cpu_ceil_div(op->n, job.g.tn);
 	tiles = job.g.nm * job.g.nn;

@@ -136,8 +136,13 @@ static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
 
 /* ---- attention ------------------------------------------------------------------- */
 
-static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o)
+static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o, int backward)
 {
+	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: from query %d on of %lld: only a forward without "
+			       "dropout leaves out queries",
+			       o->first, (long long)o->length);
 	if (o->kv_heads < 1 || o->heads % o->kv_heads)
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: %lld heads are not a multiple of %lld key-value heads",
@@ -156,7 +161,7 @@ static int op_attention(const struct zr_ops *ops, struct zr_stream *s,
 			const struct zr_op_attention *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
-	int rc = check_attention(ops->dev, o);
+	int rc = check_attention(ops->dev, o, 0);
 	if (rc)
 		return rc;
 	return launched(ops->dev,
@@ -175,7 +180,7 @@ static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 			    const struct zr_op_attention_bwd *o)
 {
 	cudaStream_t stream = cuda_stream(ops->dev, s);
-	int rc = check_attention(ops->dev, &o->fwd);
+	int rc = check_attention(ops->dev, &o->fwd, 1);
 	cudaError_t e;
 	if (rc)
 		return rc;

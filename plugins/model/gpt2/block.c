@@ -7,6 +7,8 @@
  * Kept from its forward to its backward, per token: qkv 3C, attention's output C, x2 C, the MLP
  * before GELU 4C, lse H, means and deviations 4. The outputs of the norms and of GELU are computed
  * again. Dropout sites: 0 attention probabilities, 1 attention branch, 2 MLP branch.
+ *
+ * With a cache qkv is there: the rows of all tokens so far, of which this call adds its own.
  */
 #include "gpt2.h"
 
@@ -28,6 +30,12 @@ struct block_work {
 	void *ops;  /* scratch of operations, one at a time */
 };
 
+/* Of n tokens. */
+static uint64_t qkv_bytes(const struct gpt2_pass *p, int64_t n)
+{
+	return (uint64_t)(n * 3 * p->C) * gpt2_element(p);
+}
+
 static uint64_t carve_saved(const struct gpt2_pass *p, void *base, struct block_saved *s)
 {
 	struct carver v = { (uintptr_t)base, 0 };
@@ -41,6 +49,8 @@ static uint64_t carve_saved(const struct gpt2_pass *p, void *base, struct block_
 	s->att = gpt2_take_rows(&v, p, p->C);
 	s->x2 = gpt2_take_rows(&v, p, p->C);
 	s->pre = gpt2_take_rows(&v, p, 4 * p->C);
+	if (p->c->cache)
+		s->qkv = (char *)p->c->cache + qkv_bytes(p, p->c->past);
 	return v.used;
 }
 
@@ -49,14 +59,15 @@ static struct zr_op_attention attention_op(const struct gpt2_pass *p, const stru
 {
 	int64_t D = p->C / p->H;
 	uint64_t column = (uint64_t)p->C * gpt2_element(p);
-	char *q = s->qkv;
+	char *q = s->qkv, *all = p->c->cache ? p->c->cache : q;
 	return (struct zr_op_attention){
-		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B,
-		.length = p->T, .heads = p->H, .kv_heads = p->H, .head_dim = D,
+		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype,
+		.first = (int32_t)p->c->past, .batch = p->B, .length = p->c->past + p->T,
+		.heads = p->H, .kv_heads = p->H, .head_dim = D,
 		.q_stride = 3 * p->C, .k_stride = 3 * p->C, .v_stride = 3 * p->C,
 		.out_stride = p->C, .scale = (float)(1 / sqrt((double)D)), .dropout = p->dropout,
-		.rng = gpt2_site(p, 0), .q = q, .k = q ? q + column : NULL,
-		.v = q ? q + 2 * column : NULL, .out = s->att, .lse = s->lse,
+		.rng = gpt2_site(p, 0), .q = q, .k = all ? all + column : NULL,
+		.v = all ? all + 2 * column : NULL, .out = s->att, .lse = s->lse,
 		.starts = p->c->starts,
 	};
 }
@@ -123,6 +134,7 @@ void gpt2_block_bytes(const struct gpt2_pass *p, struct zr_layer_bytes *out)
 	out->saved = carve_saved(p, NULL, &s);
 	out->work_fwd = carve_forward(p, NULL, &w);
 	out->work_bwd = carve_backward(p, NULL, &w);
+	out->cache = qkv_bytes(p, p->N);
 }
 
 int gpt2_block_forward(const struct gpt2_pass *p)

@@ -108,7 +108,7 @@ int gpt2_residual(const struct gpt2_pass *, int n, const void *a, const void *b,
 
 /* ---- block.c ---- */
 
-/* saved, work_fwd, work_bwd */
+/* saved, work_fwd, work_bwd, cache */
 void gpt2_block_bytes(const struct gpt2_pass *, struct zr_layer_bytes *out);
 int gpt2_block_forward(const struct gpt2_pass *);
 int gpt2_block_backward(const struct gpt2_pass *);

@@ -64,7 +64,8 @@ struct zr_op_matmul gpt2_matmul_op(const struct gpt2_pass *p, uint32_t flags)
 
 int gpt2_linear(const struct gpt2_pass *p, struct gpt2_linear l, const void *x, void *y, void *pre)
 {
-	struct zr_op_matmul op = gpt2_matmul_op(p, pre ? ZR_MM_GELU : 0);
+	uint32_t each = p->c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0;
+	struct zr_op_matmul op = gpt2_matmul_op(p, each | (pre ? ZR_MM_GELU : 0));
 	op.m = p->N;
 	op.n = l.to;
 	op.k = l.from;

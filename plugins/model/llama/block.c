@@ -9,6 +9,9 @@
  * Kept from its forward to its backward, per token: q and k after their rotation and v, (H + 2K) D;
  * attention's output H D; x2 C; gate and up 2F; lse H; the factors of both norms 2. The outputs of
  * the norms and of SwiGLU are computed again.
+ *
+ * With a cache k and v are there, side by side: the rows of all tokens so far, of which this call
+ * adds its own.
  */
 #include "llama.h"
 
@@ -18,6 +21,7 @@ struct block_saved {
 	float *rstd1, *rstd2;      /* [N] */
 	float *lse;                /* [B, H, T] */
 	void *q, *k, *v;           /* [N, H D], [N, K D], [N, K D] */
+	int64_t kv_stride;         /* elements between rows of k and of v */
 	void *att, *x2, *gate, *up; /* [N, H D], [N, C], [N, F], [N, F] */
 };
 
@@ -33,6 +37,12 @@ struct block_work {
 	void *ops;           /* scratch of operations, one at a time */
 };
 
+/* Of n tokens. */
+static uint64_t cache_bytes(const struct llama_pass *p, int64_t n)
+{
+	return (uint64_t)(n * 2 * p->K * p->D) * (llama_is16(p) ? 2 : 4);
+}
+
 static uint64_t carve_saved(const struct llama_pass *p, void *base, struct block_saved *s)
 {
 	struct carver v = { (uintptr_t)base, 0 };
@@ -47,51 +57,60 @@ static uint64_t carve_saved(const struct llama_pass *p, void *base, struct block
 	s->x2 = llama_take_rows(&v, p, p->C);
 	s->gate = llama_take_rows(&v, p, p->F);
 	s->up = llama_take_rows(&v, p, p->F);
+	s->kv_stride = p->K * p->D;
+	if (p->c->cache) {
+		s->k = (char *)p->c->cache + cache_bytes(p, p->c->past);
+		s->v = (char *)s->k + cache_bytes(p, 1) / 2;
+		s->kv_stride *= 2;
+	}
 	return v.used;
 }
 
 static struct zr_op_attention attention_op(const struct llama_pass *p, const struct block_saved *s)
 {
+	uint64_t before = cache_bytes(p, p->c->past); /* in k and in v */
 	return (struct zr_op_attention){
-		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype, .batch = p->B,
-		.length = p->T, .heads = p->H, .kv_heads = p->K, .head_dim = p->D,
-		.q_stride = p->H * p->D, .k_stride = p->K * p->D, .v_stride = p->K * p->D,
+		.size = sizeof(struct zr_op_attention), .dtype = p->c->dtype,
+		.first = (int32_t)p->c->past, .batch = p->B, .length = p->c->past + p->T,
+		.heads = p->H, .kv_heads = p->K, .head_dim = p->D,
+		.q_stride = p->H * p->D, .k_stride = s->kv_stride, .v_stride = s->kv_stride,
 		.out_stride = p->H * p->D,
 		.scale = (float)(llama_rope_gain(p->g->o) / sqrt((double)p->D)), .q = s->q,
-		.k = s->k, .v = s->v, .out = s->att, .lse = s->lse, .starts = p->c->starts,
+		.k = s->k ? (char *)s->k - before : NULL, .v = s->v ? (char *)s->v - before : NULL,
+		.out = s->att, .lse = s->lse, .starts = p->c->starts,
 	};
 }
 
 static struct llama_map map_q(const struct llama_pass *p)
 {
-	return (struct llama_map){ Q_W, p->g->o->qkv_bias ? Q_B : 0, p->C, p->H * p->D };
+	return (struct llama_map){ Q_W, p->g->o->qkv_bias ? Q_B : 0, p->C, p->H * p->D, 0 };
 }
 
 static struct llama_map map_k(const struct llama_pass *p)
 {
-	return (struct llama_map){ K_W, p->g->o->qkv_bias ? K_B : 0, p->C, p->K * p->D };
+	return (struct llama_map){ K_W, p->g->o->qkv_bias ? K_B : 0, p->C, p->K * p->D, 0 };
 }
 
 static struct llama_map map_v(const struct llama_pass *p)
 {
-	return (struct llama_map){ V_W, p->g->o->qkv_bias ? V_B : 0, p->C, p->K * p->D };
+	return (struct llama_map){ V_W, p->g->o->qkv_bias ? V_B : 0, p->C, p->K * p->D, 0 };
 }
 
 static struct llama_map map_o(const struct llama_pass *p)
 {
-	return (struct llama_map){ O_W, 0, p->H * p->D, p->C };
+	return (struct llama_map){ O_W, 0, p->H * p->D, p->C, 0 };
 }
 static struct llama_map map_gate(const struct llama_pass *p)
 {
-	return (struct llama_map){ GATE_W, 0, p->C, p->F };
+	return (struct llama_map){ GATE_W, 0, p->C, p->F, 0 };
 }
 static struct llama_map map_up(const struct llama_pass *p)
 {
-	return (struct llama_map){ UP_W, 0, p->C, p->F };
+	return (struct llama_map){ UP_W, 0, p->C, p->F, 0 };
 }
 static struct llama_map map_down(const struct llama_pass *p)
 {
-	return (struct llama_map){ DOWN_W, 0, p->F, p->C };
+	return (struct llama_map){ DOWN_W, 0, p->F, p->C, 0 };
 }
 
 static uint64_t carve_forward(const struct llama_pass *p, void *base, struct block_work *w)
@@ -135,6 +154,7 @@ void llama_block_bytes(const struct llama_pass *p, struct zr_layer_bytes *out)
 	out->saved = carve_saved(p, NULL, &s);
 	out->work_fwd = carve_forward(p, NULL, &w);
 	out->work_bwd = carve_backward(p, NULL, &w);
+	out->cache = cache_bytes(p, p->N);
 }
 
 static int attention_forward(const struct llama_pass *p, const struct block_saved *s,
@@ -142,13 +162,14 @@ static int attention_forward(const struct llama_pass *p, const struct block_save
 {
 	const struct zr_layer_call *c = p->c;
 	struct zr_op_attention att = attention_op(p, s);
+	struct llama_map k = map_k(p), v = map_v(p);
 	int rc;
+	k.stride = v.stride = s->kv_stride;
 	if ((rc = llama_norm(p, c->in, LN1_W, w->ln, s->rstd1, p->N)) ||
 	    (rc = llama_linear(p, map_q(p), w->ln, s->q)) ||
-	    (rc = llama_linear(p, map_k(p), w->ln, s->k)) ||
-	    (rc = llama_linear(p, map_v(p), w->ln, s->v)) ||
-	    (rc = llama_rotate(p, 0, s->q, p->H)) ||
-	    (rc = llama_rotate(p, 0, s->k, p->K)) ||
+	    (rc = llama_linear(p, k, w->ln, s->k)) || (rc = llama_linear(p, v, w->ln, s->v)) ||
+	    (rc = llama_rotate(p, 0, s->q, p->H, p->H * p->D)) ||
+	    (rc = llama_rotate(p, 0, s->k, p->K, s->kv_stride)) ||
 	    (rc = c->ops->attention(c->ops, c->stream, &att)) ||
 	    (rc = llama_linear(p, map_o(p), s->att, s->x2)))
 		return rc;
@@ -223,9 +244,9 @@ static int scores_backward(const struct llama_pass *p, const struct block_saved 
 	if ((rc = llama_linear_dw(p, map_o(p), s->att, c->grad)) ||
 	    (rc = llama_linear_dx(p, map_o(p), c->grad, w->datt)) ||
 	    (rc = c->ops->attention_bwd(c->ops, c->stream, &op)) ||
-	    (rc = llama_rotate(p, ZR_ROTARY_BACK, w->dq, p->H)))
+	    (rc = llama_rotate(p, ZR_ROTARY_BACK, w->dq, p->H, p->H * p->D)))
 		return rc;
-	return llama_rotate(p, ZR_ROTARY_BACK, w->dk, p->K);
+	return llama_rotate(p, ZR_ROTARY_BACK, w->dk, p->K, p->K * p->D);
 }
 
 static int attention_backward(const struct llama_pass *p, const struct block_saved *s,

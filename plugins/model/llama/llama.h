@@ -112,6 +112,7 @@ double llama_rope_gain(const struct llama_opts *o);
 struct llama_map {
 	int weight, bias;
 	int64_t from, to;
+	int64_t stride; /* elements between rows of a forward's y; 0: to */
 };
 
 struct zr_op_matmul llama_matmul_op(const struct llama_pass *, uint32_t flags);
@@ -133,14 +134,15 @@ uint64_t llama_norm_bwd_work(const struct llama_pass *); /* bytes of its work */
 int llama_norm_bwd(const struct llama_pass *, const void *dy, const void *x, int gamma,
 		   const float *rstd, void *work);
 
-/* x turns in place, x is [N, heads * D]; flags of struct zr_op_rotary */
-int llama_rotate(const struct llama_pass *, uint32_t flags, void *x, int64_t heads);
+/* x turns in place, x is [N, heads * D], rows `stride` apart; flags of struct zr_op_rotary */
+int llama_rotate(const struct llama_pass *, uint32_t flags, void *x, int64_t heads,
+		 int64_t stride);
 /* out = a + out */
 int llama_add(const struct llama_pass *, const void *a, void *out);
 
 /* ---- block.c ---- */
 
-/* saved, work_fwd, work_bwd */
+/* saved, work_fwd, work_bwd, cache */
 void llama_block_bytes(const struct llama_pass *, struct zr_layer_bytes *out);
 int llama_block_forward(const struct llama_pass *);
 int llama_block_backward(const struct llama_pass *);

@@ -57,7 +57,8 @@ struct zr_op_matmul llama_matmul_op(const struct llama_pass *p, uint32_t flags)
 
 int llama_linear(const struct llama_pass *p, struct llama_map l, const void *x, void *y)
 {
-	struct zr_op_matmul op = llama_matmul_op(p, ZR_MM_TRANS_B);
+	uint32_t each = p->c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0;
+	struct zr_op_matmul op = llama_matmul_op(p, each | ZR_MM_TRANS_B);
 	op.m = p->N;
 	op.n = l.to;
 	op.k = l.from;
@@ -66,7 +67,7 @@ int llama_linear(const struct llama_pass *p, struct llama_map l, const void *x, 
 	op.b = p->c->param[l.weight];
 	op.bias = l.bias ? p->c->param[l.bias] : NULL;
 	op.d = y;
-	op.ldd = l.to;
+	op.ldd = l.stride ? l.stride : l.to;
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
@@ -127,11 +128,12 @@ int llama_linear_dw(const struct llama_pass *p, struct llama_map l, const void *
 	return c->ops->bias_bwd(c->ops, c->stream, &bias);
 }
 
-int llama_rotate(const struct llama_pass *p, uint32_t flags, void *x, int64_t heads)
+int llama_rotate(const struct llama_pass *p, uint32_t flags, void *x, int64_t heads,
+		 int64_t stride)
 {
 	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype,
 				   .batch = p->B, .length = p->T, .heads = heads, .head_dim = p->D,
-				   .stride = heads * p->D, .x = x, .out = x,
+				   .stride = stride, .x = x, .out = x,
 				   .position = p->c->positions };
 	int64_t i;
 	for (i = 0; i < p->D / 2; i++)

@@ -192,6 +192,48 @@ void forward(const struct variant *v, struct problem *p, int64_t cut)
 	free(scratch);
 }
 
+/* Row by row of the queries from `first` on, in a copy of exactly these. */
+static char *queries_from(const struct problem *p, int64_t first)
+{
+	size_t row = (size_t)p->in_stride * p->elem, n = (size_t)(p->T - first);
+	char *q = poisoned((size_t)p->B * n * row);
+	for (size_t b = 0; b < (size_t)p->B; b++)
+		memcpy(q + b * n * row, p->qkv + (b * (size_t)p->T + (size_t)first) * row, n * row);
+	return q;
+}
+
+void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first)
+{
+	struct zr_op_attention o = p->op.fwd;
+	size_t n = (size_t)(p->T - first), row = (size_t)p->out_stride * p->elem;
+	size_t used = (size_t)(p->H * p->D) * p->elem, all = (size_t)p->T;
+	char *q = queries_from(p, first), *out = malloc((size_t)p->B * n * row + 1);
+	char *lse = poisoned((size_t)(p->B * p->H) * n * p->real), *scratch;
+	forward(v, p, 0);
+	memset(out, 0xff, (size_t)p->B * n * row);
+	o.first = (int32_t)first;
+	o.q = q;
+	o.out = out;
+	o.lse = (float *)(void *)lse;
+	scratch = poisoned(v->scratch(&o, 0));
+	v->forward(&o, 0, p->B * p->H, scratch);
+	for (size_t b = 0; b < (size_t)p->B; b++)
+		for (size_t t = 0; t < n; t++) {
+			const char *mine = out + (b * n + t) * row;
+			assert_memory_equal(mine, p->out + (b * all + (size_t)first + t) * row,
+					    used);
+			for (size_t i = used; i < row; i++)
+				assert_int_equal((unsigned char)mine[i], 0xff);
+		}
+	for (size_t h = 0; h < (size_t)(p->B * p->H); h++)
+		assert_memory_equal(lse + h * n * p->real,
+				    p->lse + (h * all + (size_t)first) * p->real, n * p->real);
+	free(q);
+	free(out);
+	free(lse);
+	free(scratch);
+}
+
 void backward(const struct variant *v, struct problem *p, int64_t cut)
 {
 	int64_t all = p->B * p->G * p->parts, heads = cut / p->parts;

@@ -59,6 +59,10 @@ void forward(const struct variant *v, struct problem *p, int64_t cut);
 void backward(const struct variant *v, struct problem *p, int64_t cut);
 void both(const struct variant *v, struct problem *p);
 
+/* A forward of the queries from `first` on alone gives the bits of the whole one, and touches no
+ * more. */
+void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first);
+
 /* |x - y|^2 and |y|^2, to assert a relative norm per tensor. */
 struct distance {
 	double diff, norm;

@@ -257,6 +257,21 @@ static void a_forward_of_16_bits_is_fp32_rounded_once(void **state)
 	rounded_once(ZR_F16);
 }
 
+static void last_queries_have_the_bits_of_all(void **state)
+{
+	(void)state;
+	for (size_t s = 0; s < N_SHAPES; s++)
+		for (int v = 0; v < n_variants; v++) {
+			int64_t T = shapes[s][1], firsts[] = { T - 1, T / 3, T > 30 ? 29 : 0 };
+			struct problem p = make(shapes[s], s % 3 == 2 ? ZR_BF16 : ZR_F32, s, 1);
+			if (s % 4 == 3)
+				give_documents(&p);
+			for (int i = 0; i < 3; i++)
+				assert_rows_alone(&variants[v], &p, firsts[i]);
+			drop(&p);
+		}
+}
+
 /* ---- properties --------------------------------------------------------------------------------- */
 
 static void I1_bits_do_not_depend_on_the_cut(void **state)
@@ -479,6 +494,7 @@ int main(void)
 		cmocka_unit_test(variants_agree_when_heads_that_share_a_key_are_cut),
 		cmocka_unit_test(variants_agree_on_documents),
 		cmocka_unit_test(a_document_gets_the_bits_that_it_gets_alone),
+		cmocka_unit_test(last_queries_have_the_bits_of_all),
 		cmocka_unit_test(variants_agree_in_bf16),
 		cmocka_unit_test(variants_agree_in_fp16),
 		cmocka_unit_test(a_forward_of_16_bits_is_fp32_rounded_once),

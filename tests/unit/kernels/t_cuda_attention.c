@@ -139,6 +139,23 @@ static void documents_agree_with_the_scalar_kernel(void **state)
 	documents = 0;
 }
 
+static void last_queries_have_the_bits_of_all(void **state)
+{
+	static const int64_t shapes[][5] = { { 1, 70, 2, 1, 64 }, { 2, 45, 2, 1, 80 } };
+	static const int64_t firsts[] = { 0, 1, 31, 44, 32 };
+	(void)state;
+	for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+		struct problem p = make(shapes[i % 2], i % 2 ? ZR_BF16 : ZR_F32, 5, 1), m;
+		assert_rows_alone(&fma_kernels, &p, firsts[i]);
+		drop(&p);
+		attention_pad = 8;
+		m = make(shapes[i % 2], i % 2 ? ZR_BF16 : ZR_F16, 5, 1);
+		assert_rows_alone(&mma_kernels, &m, firsts[i]);
+		drop(&m);
+		attention_pad = 3;
+	}
+}
+
 static void tensor_cores_refuse_what_they_cannot_take(void **state)
 {
 	static const int64_t good[5] = { 1, 5, 2, 1, 64 }, odd[5] = { 1, 5, 2, 1, 72 };
@@ -167,6 +184,7 @@ int main(void)
 		cmocka_unit_test(any_width_agrees_with_the_scalar_kernel),
 		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
 		cmocka_unit_test(documents_agree_with_the_scalar_kernel),
+		cmocka_unit_test(last_queries_have_the_bits_of_all),
 		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),
 	};
 	find_variants();
