@@ -34,7 +34,9 @@ cmd_libcmd_la_SOURCES = \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/input.c cmd/input.h \
-	cmd/token_text.c cmd/token_text.h
+	cmd/token_text.c cmd/token_text.h \
+	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
+	cmd/prompts.c cmd/prompts.h
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sample.c - zeroth sample RUN: text from a trained model, token by token.
- *
- * The next token is drawn from softmax(logits / temperature) over the top-k; each draw uses one
- * word of a counter-based generator, so a seed gives the same text again.
+ * sample.c - zeroth sample RUN: texts from a trained model, token by token.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/eos.h"
 #include "cmd/fit.h"
-#include "cmd/token_text.h"
+#include "cmd/generate.h"
+#include "cmd/prompts.h"
 #include "cmd/weights.h"
-#include "core/session.h"
+#include "core/files/json.h"
 
 static const char usage[] =
 	"usage: zeroth sample [options] RUN\n"
@@ -28,35 +26,47 @@ static const char usage[] =
 	"\n"
 	"  -p, --prompt TEXT       text to continue (default: a newline; with a tokenizer that has "
 	"it <|endoftext|>)\n"
+	"      --prompts FILE      a prompt a line, or JSONL with \"prompt\"; -: standard input\n"
+	"      --samples N         texts of each prompt (default 1)\n"
 	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: "
 	"bytes, where those of [data]\n"
 	"                          are, else the one in RUN or in the directory of [model] path, "
 	"if it is there)\n"
-	"  -n, --tokens N          tokens to draw (default 400)\n"
+	"  -n, --tokens N          most tokens to draw (default 400)\n"
+	"      --eos TOKEN|none    token that ends a text, by its text or number (default: what "
+	"the model's files say)\n"
+	"      --stop TEXT         ends a text too, and is not printed; may be given again\n"
 	"  -t, --temperature T     0 takes the likeliest token (default 0.8)\n"
 	"  -k, --top-k K           draws among the K likeliest only; 0: all (default 40)\n"
+	"      --top-p P           of these among the likeliest that have P of the probability "
+	"(default 1: all)\n"
 	"  -s, --seed S            another seed, another text (default 1)\n"
+	"      --json              a line of JSON per text: prompt, sample, text, tokens, end\n"
+	"      --no-cache          computes all tokens again for each new one: slower, less "
+	"memory\n"
 	"  -o, --option section.key=value  sets an option over the run's, e.g. device.threads=1\n"
 	"  -h, --help              shows this\n"
 	"\n"
-	"Tokens without a text are printed as numbers; control bytes appear as ? on a terminal.\n";
+	"Tokens without a text are printed as numbers; control bytes appear as ? on a terminal.\n"
+	"Several texts are separated by a line with ---.\n";
+
+#define STOPS 64 /* most --stop */
 
 struct sampler {
-	const char *run, *prompt, *tokenizer;
-	const char *overrides[66];
-	int n_overrides;
-	long tokens, top_k, seed;
-	double temperature;
+	const char *run, *prompt, *prompts, *tokenizer, *eos;
+	const char *overrides[66], *stop[STOPS];
+	int n_overrides, json, no_cache;
+	long samples;
 	struct zr_setup *setup;
-	struct zr_session *session;
 	struct zr_token_text text;
-	struct zr_char_writer out;
-	int64_t vocabulary, context;
-	int32_t *window; /* [context] the tokens that the model sees */
-	int64_t n;
-	float *logits;
-	int32_t *order;
+	struct zr_generator g;
+	struct zr_prompts list;
+	int32_t *tokens, *drawn; /* of a prompt, [most] of a text */
+	int64_t n_tokens, room;
+	int started;             /* a text is printed */
 };
+
+/* ---- the command line ---- */
 
 static int number(const char *text, double min, double max, double *out, const char *name)
 {
@@ -71,167 +81,122 @@ static int number(const char *text, double min, double max, double *out, const c
 	return 0;
 }
 
-/* -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct sampler *s)
+static int wrong(const char *what)
 {
-	static const struct option longs[] = {
-		{ "prompt", 1, NULL, 'p' },
-		{ "tokens", 1, NULL, 'n' },
-		{ "temperature", 1, NULL, 't' },
-		{ "top-k", 1, NULL, 'k' },
-		{ "seed", 1, NULL, 's' },
-		{ "option", 1, NULL, 'o' },
-		{ "help", 0, NULL, 'h' },
-		{ "tokenizer", 1, NULL, 'T' },
-		{ NULL, 0, NULL, 0 },
-	};
-	double v;
-	int c;
-	optind = 1;
-	while ((c = getopt_long(argc, argv, "p:T:n:t:k:s:o:h", longs, NULL)) != -1) {
-		if (c == 'p')
-			s->prompt = optarg;
-		else if (c == 'T')
-			s->tokenizer = optarg;
-		else if (c == 'n' && !number(optarg, 1, 1e9, &v, "tokens"))
-			s->tokens = (long)v;
-		else if (c == 't' && !number(optarg, 0, 100, &v, "temperature"))
-			s->temperature = v;
-		else if (c == 'k' && !number(optarg, 0, 1e9, &v, "top-k"))
-			s->top_k = (long)v;
-		else if (c == 's' && !number(optarg, 0, 9e15, &v, "seed"))
-			s->seed = (long)v;
-		else if (c == 'o' && s->n_overrides < 63)
-			s->overrides[s->n_overrides++] = optarg;
-		else if (c == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		} else {
-			return 2;
-		}
-	}
-	if (optind + 1 != argc) {
-		fputs(usage, stderr);
-		return 2;
-	}
-	s->run = argv[optind];
+	fprintf(stderr, "zeroth sample: %s\n", what);
 	return -1;
 }
 
-static int put_token(struct sampler *s, int32_t token)
+static int take_stop(struct sampler *s, const char *text)
 {
-	char scratch[16];
-	size_t n;
-	const char *p = zr_token_text_bytes(&s->text, token, &n, scratch);
-	return p ? zr_char_write(&s->out, p, n) : 0;
+	if (!*text)
+		return wrong("--stop must not be empty");
+	if (s->g.stops.n == STOPS)
+		return wrong("more than 64 --stop");
+	s->stop[s->g.stops.n++] = text;
+	return 0;
 }
 
-static void push(struct sampler *s, int32_t token)
-{
-	if (s->n == s->context) {
-		/* keep the newer half: the window moves rarely, so that positions stay as in
-		 * training */
-		int64_t keep = s->context / 2 > 0 ? s->context / 2 : 1;
-		memmove(s->window, s->window + s->n - keep, (size_t)keep * sizeof *s->window);
-		s->n = keep;
-	}
-	s->window[s->n++] = token;
-}
+enum { O_PROMPTS = 256, O_SAMPLES, O_EOS, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE };
 
-static int take_prompt(void *arg, const int32_t *ids, size_t n)
+static const struct option longs[] = {
+	{ "prompt", 1, NULL, 'p' },	   { "tokens", 1, NULL, 'n' },
+	{ "temperature", 1, NULL, 't' },   { "top-k", 1, NULL, 'k' },
+	{ "seed", 1, NULL, 's' },	   { "option", 1, NULL, 'o' },
+	{ "help", 0, NULL, 'h' },	   { "tokenizer", 1, NULL, 'T' },
+	{ "prompts", 1, NULL, O_PROMPTS }, { "samples", 1, NULL, O_SAMPLES },
+	{ "eos", 1, NULL, O_EOS },	   { "stop", 1, NULL, O_STOP },
+	{ "top-p", 1, NULL, O_TOP_P },	   { "json", 0, NULL, O_JSON },
+	{ "no-cache", 0, NULL, O_NO_CACHE }, { NULL, 0, NULL, 0 },
+};
+
+/* 0 or -1: the option is refused. */
+static int take_number(struct sampler *s, int c)
 {
-	struct sampler *s = arg;
-	int rc = 0;
-	for (size_t i = 0; i < n; i++) {
-		push(s, ids[i]);
-		rc = rc || !s->prompt ? rc : put_token(s, ids[i]);
-	}
+	struct zr_draw *d = &s->g.draw;
+	double v;
+	int rc = c == 'n' ? number(optarg, 1, 1e9, &v, "tokens") :
+		 c == 't' ? number(optarg, 0, 100, &d->temperature, "temperature") :
+		 c == 'k' ? number(optarg, 0, 1e9, &v, "top-k") :
+		 c == 's' ? number(optarg, 0, 9e15, &v, "seed") :
+		 c == O_TOP_P ? number(optarg, 0, 1, &d->top_p, "top-p") :
+				number(optarg, 1, 1e6, &v, "samples");
+	if (!rc && c == 'n')
+		s->g.most = (int64_t)v;
+	else if (!rc && c == 'k')
+		d->top_k = (int64_t)v;
+	else if (!rc && c == 's')
+		d->seed = (uint64_t)v;
+	else if (!rc && c == O_SAMPLES)
+		s->samples = (long)v;
 	return rc;
 }
 
-static int set_prompt(struct sampler *s, struct zr_error *err)
+static int take_option(struct sampler *s, int c)
 {
-	const char *text = s->prompt ? s->prompt : "\n";
-	int32_t start = s->text.tokenizer ?
-				zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>") :
-			zr_token_text_known(&s->text) ? -1 : 0;
-	if (!s->prompt && start >= 0)
-		return take_prompt(s, &start, 1);
-	int rc = zr_token_text_encode(&s->text, text, strlen(text), take_prompt, s, err);
-	return rc || s->n ? rc : zr_err(err, ZR_EINVAL, "--prompt must not be empty");
+	const char **text = c == 'p'	   ? &s->prompt :
+			    c == 'T'	   ? &s->tokenizer :
+			    c == O_PROMPTS ? &s->prompts :
+			    c == O_EOS	   ? &s->eos :
+					     NULL;
+	int *flag = c == O_JSON ? &s->json : c == O_NO_CACHE ? &s->no_cache : NULL;
+	if (text)
+		*text = optarg;
+	else if (flag)
+		*flag = 1;
+	else if (c == O_STOP)
+		return take_stop(s, optarg);
+	else if (c == 'o' && s->n_overrides < 63)
+		s->overrides[s->n_overrides++] = optarg;
+	else if (c == 'o' || c == '?')
+		return -1;
+	else
+		return take_number(s, c);
+	return 0;
 }
 
-static const float *sort_by;
-
-static int by_logit(const void *a, const void *b)
+/* -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct sampler *s)
 {
-	float x = sort_by[*(const int32_t *)a], y = sort_by[*(const int32_t *)b];
-	if (x != y)
-		return x < y ? 1 : -1;
-	return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;
-}
-
-/* A uniform number in [0, 1) from (seed, i): splitmix64's finaliser (Steele et al. 2014). */
-static double uniform(uint64_t seed, uint64_t i)
-{
-	uint64_t z = seed * 0x9e3779b97f4a7c15u + (i + 1) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
-static int32_t draw(struct sampler *s, uint64_t i)
-{
-	int64_t k = s->top_k && s->top_k < s->text.tokens ? s->top_k : s->text.tokens;
-	for (int64_t v = 0; v < s->text.tokens; v++)
-		s->order[v] = (int32_t)v;
-	sort_by = s->logits;
-	qsort(s->order, (size_t)s->text.tokens, sizeof *s->order, by_logit);
-	if (s->temperature == 0)
-		return s->order[0];
-	double sum = 0, top = s->logits[s->order[0]];
-	for (int64_t j = 0; j < k; j++)
-		sum += exp((s->logits[s->order[j]] - top) / s->temperature);
-	double u = uniform((uint64_t)s->seed, i) * sum;
-	for (int64_t j = 0; j < k; j++) {
-		u -= exp((s->logits[s->order[j]] - top) / s->temperature);
-		if (u < 0)
-			return s->order[j];
+	int c;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "p:T:n:t:k:s:o:h", longs, NULL)) != -1) {
+		if (c == 'h')
+			return fputs(usage, stdout), 0;
+		if (take_option(s, c))
+			return 2;
 	}
-	return s->order[k - 1];
+	if (optind + 1 != argc)
+		return fputs(usage, stderr), 2;
+	s->run = argv[optind];
+	return s->prompt && s->prompts ? wrong("--prompt and --prompts: give one of them"), 2 : -1;
 }
 
-static int generate(struct sampler *s, struct zr_error *err)
+/* ---- the model ---- */
+
+static int is_there(const char *dir, const char *name)
 {
-	int rc = set_prompt(s, err);
-	for (long i = 0; !rc && i < s->tokens; i++) {
-		rc = zr_session_logits(s->session, s->window, s->n, s->logits, err);
-		if (rc)
-			break;
-		int32_t token = draw(s, (uint64_t)i);
-		if (put_token(s, token) || fflush(stdout))
-			return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
-		push(s, token);
-	}
-	if (!rc) {
-		zr_char_end(&s->out);
-		putchar('\n');
-	}
-	return rc;
+	char file[PATH_MAX];
+	return snprintf(file, sizeof file, "%s/%s", dir, name) < PATH_MAX && !access(file, F_OK);
 }
 
-static int is_there(char file[PATH_MAX], const char *dir, const char *name)
+static int open_weights(struct sampler *s, int is_model, struct zr_error *err)
 {
-	return *dir && snprintf(file, PATH_MAX, "%s/%s", dir, name) < PATH_MAX &&
-	       !access(file, F_OK);
+	char path[PATH_MAX];
+	int rc = zr_session_open(s->setup, &s->g.session, err);
+	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
+	if (rc)
+		return rc;
+	return is_model ? zr_weights_begin(s->g.session, err) :
+			  zr_weights_load(s->g.session, path, err);
 }
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
 {
 	/* the run has weights of its own */
 	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=";
-	int is_model = !is_there(path, s->run, "config.ini") &&
-		       is_there(path, s->run, "config.json");
+	int is_model = !is_there(s->run, "config.ini") && is_there(s->run, "config.json");
+	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
 	if (is_model) {
 		snprintf(model, sizeof model, "model.path=%s", s->run);
 		/* [data] must have a path, although it is not read */
@@ -241,47 +206,190 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
 	int rc = zr_config_load(is_model ? NULL : path, s->overrides, s->n_overrides, cfg, err);
-	if (!rc)
-		rc = zr_setup_open(*cfg, ZR_SETUP_SAMPLE, 1, &s->setup, err);
-	if (!rc)
-		rc = zr_plan_check(s->setup, 0, err);
-	if (!rc)
-		rc = zr_session_open(s->setup, &s->session, err);
+	rc = rc ? rc : zr_setup_open(*cfg, mode, 1, &s->setup, err);
+	rc = rc ? rc : zr_plan_check(s->setup, 0, err);
+	rc = rc ? rc : open_weights(s, is_model, err);
 	if (rc)
 		return rc;
-	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
-	rc = is_model ? zr_weights_begin(s->session, err) : zr_weights_load(s->session, path, err);
-	s->vocabulary = s->setup->decl.vocabulary;
-	s->context = s->setup->batch.length;
 	struct zr_token_source from = { .tokenizer = s->tokenizer, .dir = s->run,
 					.data = is_model ? NULL : zr_config_find(*cfg, "data"),
-					.vocabulary = s->vocabulary };
-	rc = rc ? rc : zr_token_text_open(&from, &s->text, err);
-	s->window = calloc((size_t)s->context, sizeof *s->window);
-	s->logits = calloc((size_t)s->vocabulary, sizeof *s->logits);
-	s->order = calloc((size_t)s->vocabulary, sizeof *s->order);
-	if (!rc && (!s->window || !s->logits || !s->order))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory");
+					.vocabulary = s->setup->decl.vocabulary };
+	rc = zr_token_text_open(&from, &s->text, err);
+	s->g.text = &s->text;
+	s->g.stops.text = s->stop;
+	rc = rc ? rc : zr_eos_find(s->eos, s->run, &s->text, from.vocabulary, s->g.eos, ZR_EOS_MOST,
+				   &s->g.n_eos, err);
+	rc = rc ? rc : zr_generator_open(&s->g, err);
+	s->drawn = s->json ? malloc((size_t)s->g.most * sizeof *s->drawn) : NULL;
+	if (!rc && s->json && !s->drawn)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for --tokens");
+	return rc;
+}
+
+/* ---- prompts ---- */
+
+static int take_tokens(void *arg, const int32_t *ids, size_t n)
+{
+	struct sampler *s = arg;
+	if (s->n_tokens + (int64_t)n > s->room) {
+		int64_t room = 2 * (s->n_tokens + (int64_t)n);
+		int32_t *more = realloc(s->tokens, (size_t)room * sizeof *more);
+		if (!more)
+			return ZR_ENOMEM;
+		s->tokens = more;
+		s->room = room;
+	}
+	memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
+	s->n_tokens += (int64_t)n;
+	return 0;
+}
+
+/* prompt NULL: none. */
+static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_error *err)
+{
+	const char *text = prompt ? prompt->text : "\n";
+	int32_t start = s->text.tokenizer ?
+				zr_tokenizer_added(s->text.tokenizer, "<|endoftext|>") :
+			zr_token_text_known(&s->text) ? -1 : 0;
+	size_t bytes = prompt ? prompt->bytes : 1;
+	s->n_tokens = 0;
+	int rc = !prompt && start >= 0 ?
+			 take_tokens(s, &start, 1) :
+			 zr_token_text_encode(&s->text, text, bytes, take_tokens, s, err);
+	if (rc && !err->text[0])
+		return zr_err(err, rc, "out of memory for the prompt");
+	return rc || s->n_tokens ? rc : zr_err(err, ZR_EINVAL, "a prompt must not be empty");
+}
+
+/* ---- texts ---- */
+
+static int put(void *arg, const char *p, size_t n)
+{
+	return zr_char_write(arg, p, n) || fflush(((struct zr_char_writer *)arg)->f);
+}
+
+static int put_prompt(struct sampler *s, struct zr_char_writer *out)
+{
+	char scratch[16];
+	int rc = 0;
+	for (int64_t i = 0; !rc && i < s->n_tokens; i++) {
+		size_t n;
+		const char *p = zr_token_text_bytes(&s->text, s->tokens[i], &n, scratch);
+		rc = p ? zr_char_write(out, p, n) : 0;
+	}
+	return rc || fflush(out->f) ? -1 : 0;
+}
+
+static int write_failed(struct zr_error *err)
+{
+	return zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno));
+}
+
+static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_t number,
+		      struct zr_error *err)
+{
+	struct zr_char_writer out = { .f = stdout, .terminal = isatty(1) };
+	struct zr_drawn d = { .sink = put, .arg = &out, .number = number };
+	if ((s->started && puts("---") < 0) || (prompt && put_prompt(s, &out)))
+		return write_failed(err);
+	s->started = 1;
+	int rc = zr_generate(&s->g, &d, err);
+	if (rc)
+		return rc;
+	return zr_char_end(&out) || putchar('\n') < 0 ? write_failed(err) : 0;
+}
+
+/* The characters of n bytes, what is none of them as U+FFFD. */
+static json_t *json_text(const char *p, size_t n)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	struct zr_char_writer w = { .f = open_memstream(&text, &bytes), .utf8 = 1 };
+	int bad = !w.f || zr_char_write(&w, p, n) || zr_char_end(&w);
+	bad |= w.f && fclose(w.f);
+	json_t *j = bad ? NULL : json_stringn(text, bytes);
+	free(text);
+	return j;
+}
+
+static json_t *json_tokens(const struct zr_drawn *d)
+{
+	json_t *list = json_array();
+	for (int64_t i = 0; i < d->n; i++)
+		zr_json_add(&list, json_integer(d->tokens[i]));
+	return list;
+}
+
+static int keep(void *arg, const char *p, size_t n)
+{
+	return fwrite(p, 1, n, arg) == n ? 0 : -1;
+}
+
+static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_t number,
+		      struct zr_error *err)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+	struct zr_drawn d = { .sink = keep, .arg = f, .number = number, .tokens = s->drawn };
+	int rc = f ? zr_generate(&s->g, &d, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (f && fclose(f) && !rc)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the text");
+	if (!rc) {
+		json_t *j = json_object();
+		json_int_t which = (json_int_t)(number % (uint64_t)s->samples);
+		zr_json_put(&j, "prompt",
+			    prompt ? json_text(prompt->text, prompt->bytes) : json_null());
+		zr_json_put(&j, "sample", json_integer(which));
+		zr_json_put(&j, "text", json_text(text, bytes));
+		zr_json_put(&j, "tokens", json_tokens(&d));
+		zr_json_put(&j, "end", json_string(zr_ended_names[d.ended]));
+		char *line = zr_json_dump(j, JSON_COMPACT);
+		json_decref(j);
+		rc = !line ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
+		     puts(line) < 0 || fflush(stdout) ? write_failed(err) : 0;
+		free(line);
+	}
+	free(text);
+	return rc;
+}
+
+static int sample(struct sampler *s, struct zr_error *err)
+{
+	struct zr_prompt one = { (char *)s->prompt, s->prompt ? strlen(s->prompt) : 0 };
+	size_t n = s->prompts ? s->list.n : 1;
+	int rc = 0;
+	for (size_t i = 0; !rc && i < n; i++) {
+		const struct zr_prompt *p = s->prompts ? &s->list.at[i] : s->prompt ? &one : NULL;
+		rc = encode(s, p, err);
+		for (long k = 0; !rc && k < s->samples; k++) {
+			uint64_t number = (uint64_t)i * (uint64_t)s->samples + (uint64_t)k;
+			zr_generator_begin(&s->g, s->tokens, s->n_tokens);
+			rc = (s->json ? print_json : print_text)(s, p, number, err);
+		}
+	}
 	return rc;
 }
 
 int zr_cmd_sample(int argc, char **argv)
 {
-	struct sampler s = { .tokens = 400, .temperature = 0.8, .top_k = 40, .seed = 1,
-			     .out = { .f = stdout, .terminal = isatty(1) } };
+	struct sampler s = { .samples = 1,
+			     .g = { .most = 400, .draw = { .temperature = 0.8, .top_k = 40,
+							   .top_p = 1, .seed = 1 } } };
 	struct zr_config *cfg = NULL;
 	struct zr_error err = { 0 };
 	int rc = parse(argc, argv, &s);
 	if (rc >= 0)
 		return rc;
-	rc = open_run(&s, &cfg, &err);
-	if (!rc)
-		rc = generate(&s, &err);
-	free(s.window);
-	free(s.logits);
-	free(s.order);
+	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
+	rc = rc ? rc : open_run(&s, &cfg, &err);
+	rc = rc ? rc : sample(&s, &err);
+	zr_prompts_free(&s.list);
+	free(s.tokens);
+	free(s.drawn);
+	zr_generator_close(&s.g);
 	zr_token_text_close(&s.text);
-	zr_session_close(s.session);
+	zr_session_close(s.g.session);
 	zr_setup_close(s.setup);
 	zr_config_free(cfg);
 	return rc ? zr_cmd_failed(&err) : 0;

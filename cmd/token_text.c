@@ -47,22 +47,28 @@ static int find_path(void *arg, const char *section, const char *key, const char
 	return 0;
 }
 
-static int is_there(char file[PATH_MAX], const char *dir, const char *name)
+static int is_there(char file[ZR_MODEL_FILE], const char *dir, const char *in, const char *name)
 {
-	return *dir && snprintf(file, PATH_MAX, "%s/%s", dir, name) < PATH_MAX &&
+	return *dir &&
+	       snprintf(file, ZR_MODEL_FILE, "%s/%s%s", dir, in, name) < ZR_MODEL_FILE &&
 	       !access(file, F_OK);
+}
+
+int zr_model_file(const char *run, const char *name, char file[ZR_MODEL_FILE])
+{
+	char path[PATH_MAX] = "";
+	snprintf(file, ZR_MODEL_FILE, "%s/config.ini", run);
+	/* a directory of Hugging Face has no config.ini */
+	zr_ini_read(file, file, find_path, path, NULL);
+	return is_there(file, run, "", name) || is_there(file, run, "model-16bit/", name) ||
+	       is_there(file, path, "", name);
 }
 
 static void look_for_tokenizer(struct zr_token_text *t, const struct zr_token_source *from)
 {
-	char file[PATH_MAX], path[PATH_MAX] = "";
+	char file[ZR_MODEL_FILE];
 	struct zr_error err = { 0 };
-	snprintf(file, sizeof file, "%s/config.ini", from->dir);
-	/* a directory of Hugging Face has no config.ini */
-	zr_ini_read(file, file, find_path, path, NULL);
-	if (!is_there(file, from->dir, "tokenizer.json") &&
-	    !is_there(file, from->dir, "model-16bit/tokenizer.json") &&
-	    !is_there(file, path, "tokenizer.json"))
+	if (!zr_model_file(from->dir, "tokenizer.json", file))
 		return;
 	if (use_tokenizer(t, from, file, &err))
 		fprintf(stderr,
@@ -156,7 +162,7 @@ static int write_char(const struct zr_char_writer *w, const char *p, size_t n, i
 	unsigned char c = (unsigned char)*p;
 	if (w->terminal && is_char && ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f))
 		p = "?";
-	else if (w->terminal && !is_char)
+	else if ((w->terminal || w->utf8) && !is_char)
 		p = "\xef\xbf\xbd", n = 3;
 	return fwrite(p, 1, n, w->f) == n ? 0 : -1;
 }

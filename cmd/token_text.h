@@ -11,6 +11,8 @@
 #include "core/config/config.h"
 #include "files/tokenizer/tokenizer.h"
 
+#define ZR_MODEL_FILE 4096 /* bytes of a path */
+
 struct zr_data_v1;
 
 /* Where to look for the text of tokens. All is borrowed for the call of zr_token_text_open. */
@@ -22,18 +24,22 @@ struct zr_token_source {
 	int64_t vocabulary;            /* of the model; 0: not known */
 };
 
+/* The path of a file that belongs to the model of a run or of a model's directory: in it, in its
+ * model-16bit, or in the directory that [model] path of its config.ini names; 1: it is there. */
+int zr_model_file(const char *run, const char *name, char file[ZR_MODEL_FILE]);
+
 struct zr_token_text {
 	const struct zr_data_v1 *data; /* NULL: there is none that knows the text of tokens */
 	const void *data_opts;
 	struct zr_tokenizer *tokenizer; /* NULL: the text of a token is that of `data` */
 	int64_t tokens; /* only those below have a text, if that is known; else the vocabulary */
-	char file[4096]; /* the tokenizer.json that is used; "": none */
+	char file[ZR_MODEL_FILE]; /* the tokenizer.json that is used; "": none */
 };
 
-/* Uses the tokenizer of the source, else what [data] knows, else the tokenizer.json in `dir`, in its
- * model-16bit, or in the directory that [model] path of its config.ini names. One that is found, or
- * that is found and cannot be used, is said on standard error. If nothing is there tokens have no
- * text, which is no failure. zr_token_text_close also after a failure. */
+/* Uses the tokenizer of the source, else what [data] knows, else the tokenizer.json that belongs to
+ * the model of `dir`. One that is found there, whether it can be used or not, is said on standard
+ * error. If there is nothing tokens have no text, which is no failure. zr_token_text_close also
+ * after a failure. */
 int zr_token_text_open(const struct zr_token_source *from, struct zr_token_text *t,
 		       struct zr_error *err);
 void zr_token_text_close(struct zr_token_text *t);
@@ -54,6 +60,7 @@ int zr_token_text_encode(const struct zr_token_text *t, const char *text, size_t
 struct zr_char_writer {
 	FILE *f;
 	int terminal; /* f is one */
+	int utf8;     /* what is no character becomes U+FFFD, as it does on a terminal */
 	char held[4];
 	size_t n_held;
 };

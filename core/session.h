@@ -96,8 +96,10 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 /* Mean loss over the held-out batches; changes nothing else. Needs val_tokens > 0. */
 int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err);
 
-/* Logits [vocabulary] that follow tokens[0..n), n <= sequence length. One rank only. */
-int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, float *logits, struct zr_error *err);
+/* Logits [vocabulary] behind the n tokens, which follow the first `past` ones of those that the
+ * cache has; past + n <= sequence length. One rank only. */
+int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past, int64_t n,
+		      float *logits, struct zr_error *err);
 
 /* Calls fn for all fp32 masters in canonical order, tensor by tensor, piece by piece: elements [first, first + n) at x,
  * valid during the call. fn may be NULL on a rank that only takes part. */

@@ -33,6 +33,7 @@
 
 #define ZR_SETUP_TRAIN 0
 #define ZR_SETUP_SAMPLE 1 /* no data files, no gradients nor optimizer state, one sequence at a time */
+#define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
 #define ZR_SETUP_ALONE 2  /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
 
 /* The batch triple, resolved: train = micro * accumulation * world. */
@@ -50,7 +51,7 @@ struct zr_offload {
 
 struct zr_setup {
 	struct zr_config *cfg; /* borrowed */
-	int mode;
+	int mode, cached;      /* ZR_SETUP_*; with ZR_SETUP_CACHED */
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;

@@ -519,7 +519,8 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->cfg = cfg;
-	s->mode = mode;
+	s->mode = mode & ~ZR_SETUP_CACHED;
+	s->cached = mode & ZR_SETUP_CACHED;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process.account = &s->account;
 	s->process.cfg = cfg;

@@ -42,13 +42,11 @@ static void prepare(struct zr_session *s, int split, int64_t slot)
 		.loss_sum = (double *)(batch + p->plan.loss_sum),
 		.grad_scale = (float)(s->scale.scale / rows),
 		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
+		.starts = zr_has_documents(p) ? (int32_t *)(batch + p->plan.starts) : NULL,
+		.positions = zr_has_documents(p) ? (int32_t *)(batch + p->plan.positions) : NULL,
+		.weights = zr_has_documents(p) ? (float *)(batch + p->plan.weights) : NULL,
 		.ops = p->ops,
 	};
-	if (!zr_has_documents(p))
-		return;
-	s->call.starts = (int32_t *)(batch + p->plan.starts);
-	s->call.positions = (int32_t *)(batch + p->plan.positions);
-	s->call.weights = (float *)(batch + p->plan.weights);
 }
 
 /* All programs and settings in one number, which every rank must agree on. */
@@ -214,7 +212,8 @@ int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
 	return rc;
 }
 
-int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, float *logits, struct zr_error *err)
+int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past, int64_t n,
+		      float *logits, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_model_v1 *model = p->model.vtbl;
@@ -224,14 +223,11 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t n, fl
 	s->given = tokens;
 	s->call.batch = 1;
 	s->call.length = n;
+	s->call.past = past;
+	s->call.flags = ZR_CALL_EACH_ROW;
+	s->call.positions = (int32_t *)(s->region[ZR_R_BATCH] + p->plan.positions);
 	int rc = zr_run(s, ZR_S_EVAL, err);
-	if (rc)
-		return rc;
-	/* the program ended with the loss layer, whose call is still in place */
-	s->call.layer = (int32_t)p->decl.n_layers - 1;
-	float *out = p->device_info.host_ops ? logits : (float *)s->region[ZR_R_LOGITS];
-	rc = model->logits(p->model.inst, &s->call, n - 1, out);
-	if (rc)
-		return zr_user_failed(s, &p->model, rc, "logits");
-	return out == logits ? 0 : zr_copy(s, logits, out, (uint64_t)p->decl.vocabulary * sizeof *logits);
+	if (!rc)
+		memcpy(logits, host_batch(s) + p->plan.loss_sum, p->plan.loss_bytes);
+	return rc;
 }

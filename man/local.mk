@@ -6,6 +6,7 @@ dist_man_MANS += \
 	%D%/zeroth.1 \
 	%D%/zeroth-checkpoint.1 \
 	%D%/zeroth-data.1 \
+	%D%/zeroth-sample.1 \
 	%D%/zeroth-tokenize.1 \
 	%D%/zeroth-train.1 \
 	%D%/zeroth.ini.5 \

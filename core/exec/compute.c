@@ -32,6 +32,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *tick
 	const struct zr_schedule *uses = s->running->id == ZR_S_EVAL ? &p->eval_uses : &p->train_uses;
 	const struct zr_use *use = &uses->use[c->i->number];
 	struct zr_layer_call *call = &s->call;
+	int backward = use->phase == ZR_BACKWARD;
 	(void)ticket;
 	point_tensors(s, c, use);
 	call->layer = use->layer;
@@ -39,13 +40,18 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *tick
 	call->out = c->at[1];
 	call->saved = c->at[2];
 	call->work = c->at[3];
-	call->grad = c->at[4];
+	call->grad = backward ? c->at[4] : NULL;
+	call->cache = backward ? NULL : c->at[4];
 	call->param = s->param;
 	call->dparam = s->dparam;
 	call->accumulate = s->accumulate;
 	call->first_row = c->i->block;
 	call->n_rows = c->i->blocks;
-	int rc = use->phase == ZR_BACKWARD ? model->backward(p->model.inst, call) : model->forward(p->model.inst, call);
+	int last = p->mode == ZR_SETUP_SAMPLE && use->layer + 1 == (int32_t)p->decl.n_layers;
+	float *logits = (float *)(void *)call->loss_sum;
+	int rc = backward ? model->backward(p->model.inst, call) :
+		 last	  ? model->logits(p->model.inst, call, call->length - 1, logits) :
+			    model->forward(p->model.inst, call);
 	return zr_user_failed(s, &p->model, rc, "layer");
 }
 

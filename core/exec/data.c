@@ -60,12 +60,14 @@ int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 	return rc || !b.starts ? rc : check_documents(s, &b);
 }
 
-/* Of who samples: no targets, but a loss is computed nevertheless. */
+/* Of who samples: no targets, but positions, since there may be tokens before. */
 int zr_take_given(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_plan *p = &s->setup->plan;
+	int32_t *position = (int32_t *)(c->at[0] + (p->positions - p->tokens));
 	memcpy(c->at[0], s->given, (size_t)s->call.length * sizeof *s->given);
-	memcpy(c->at[0] + (p->targets - p->tokens), s->given, (size_t)s->call.length * sizeof *s->given);
+	for (int64_t t = 0; t < s->call.length; t++)
+		position[t] = (int32_t)(s->call.past + t);
 	return 0;
 }
 

@@ -209,9 +209,9 @@ static void load_batch(struct zr_lowering *l)
 
 static void fetch_loss(struct zr_lowering *l)
 {
-	uint64_t at = l->s->plan.loss_sum;
+	uint64_t at = l->s->plan.loss_sum, bytes = l->s->plan.loss_bytes;
 	if (!l->s->device_info.host_access)
-		zr_low_move(l, zr_mine(ZR_R_BATCH, at, 8), host_batch(l, at, 8), 0);
+		zr_low_move(l, zr_mine(ZR_R_BATCH, at, bytes), host_batch(l, at, bytes), 0);
 }
 
 static void add_loss(struct zr_lowering *l)
@@ -264,7 +264,14 @@ static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t uni
 	zr_low_arg(l, to, first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
 
-/* The first five operands of a layer: in, out, saved, work, gradient of the activations. */
+static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
+{
+	uint64_t bytes = l->s->cached ? l->s->layer_bytes[layer].cache : 0;
+	return bytes ? zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes) : zr_none();
+}
+
+/* The first five operands of a layer: in, out, saved, work, gradient of the activations or, in a
+ * forward, the cache. */
 static void layer_activations(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_use *use = c->use;
@@ -279,13 +286,14 @@ static void layer_activations(struct zr_lowering *l, const struct layer *c)
 	zr_low_arg(l, backward ? zr_none() : zr_low_activation(l, place->out), ZR_WRITES);
 	zr_low_arg(l, zr_low_activation(l, place->saved), backward ? changes : ZR_WRITES);
 	zr_low_arg(l, c->work, again ? ZR_READS | ZR_WRITES : ZR_WRITES);
-	zr_low_arg(l, backward ? l->work_grad : zr_none(), changes);
+	zr_low_arg(l, backward ? l->work_grad : cache(l, use->layer), changes);
 }
 
 static void call_layer(struct zr_lowering *l, const struct layer *c)
 {
 	const struct zr_plan *p = &l->s->plan;
 	const struct zr_use *use = c->use;
+	uint64_t end = p->loss_sum + p->loss_bytes;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
 					  .number = c->number, .block = c->row, .blocks = c->rows });
 	layer_activations(l, c);
@@ -293,7 +301,7 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 		layer_unit(l, c, use->units[k]);
 	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
 	if (zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS)
-		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, p->loss_sum + 8 - p->loss_rows), ZR_WRITES);
+		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, end - p->loss_rows), ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
 		const struct zr_operand *o = &l->gathered[use->units[k]];
 		if (o->whose == ZR_VIEW)

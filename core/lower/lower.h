@@ -28,6 +28,7 @@ struct zr_lowering {
 	int32_t now;                /* what lives are counted in: grows with each operation, and where one has buffers in turn */
 	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
 	struct zr_share own, slice; /* blocks that are added now; slice: of parts */
+	uint64_t cache;             /* bytes of the caches of layers so far */
 	int32_t late;               /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */

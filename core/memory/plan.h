@@ -43,15 +43,13 @@ enum zr_region_id {
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers */
-	ZR_R_SUMS,        /* sums on disk, on their way to what adds to them and back; beside updates in the backward they pass
-			   * through the staging */
+	ZR_R_SUMS,        /* sums on disk, on their way to what adds to them and back */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
-	ZR_R_GRAD_BOUNCE, /* gradients on the host, from a device that only copies reach, to sums or to ranks that cannot be
-			   * reached from there */
+	ZR_R_GRAD_BOUNCE, /* gradients on the host, of a device that copies alone reach */
 	ZR_R_BOUNCE,      /* what passes through host memory on its way, see core/program/route.h */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
-	ZR_R_LOGITS,      /* of such a device */
+	ZR_R_CACHE,       /* what layers keep of the tokens before, when sampling */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
 	ZR_R_COUNT
 };
@@ -61,8 +59,7 @@ struct zr_region {
 	uint64_t bytes;
 	uint64_t offset; /* in its arena; the same for all whose places are those of buffers */
 	uint64_t room;   /* bytes from there on among which it has its places: its own, or of all buffers */
-	uint64_t added;  /* bytes that it adds to what others take: where what is needed at other times lies in the same place, less than
-			  * `bytes` */
+	uint64_t added;  /* bytes that it adds to what others take: less where it shares */
 	int32_t store;   /* ZR_STORE_* */
 	int32_t tier;    /* ZR_TIER_* of that store */
 };
@@ -146,10 +143,10 @@ struct zr_plan {
 	int32_t n_runs, *first_run;
 	uint64_t *state;         /* [n_states] bytes from the start of ZR_R_STATE */
 	uint32_t *state_bytes;   /* [n_states] bytes per block */
-	uint64_t act_grad_bytes; /* gradient of the activations */
+	uint64_t act_grad_bytes; /* gradient of the activations, which layers hand to each other */
 	/* Bytes from the start of ZR_R_BATCH. Starts, positions and weights are there where the data
-	 * has documents. */
-	uint64_t tokens, targets, starts, positions, weights, loss_rows, loss_sum;
+	 * has documents. Where sampling has the logits is loss_sum; loss_bytes, their size. */
+	uint64_t tokens, targets, starts, positions, weights, loss_rows, loss_sum, loss_bytes;
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
 	struct {

@@ -11,15 +11,6 @@
 #include "core/program/route.h"
 #include "core/setup.h"
 
-/* Layers hand it to each other. */
-static uint64_t act_grad_bytes(const struct zr_setup *s)
-{
-	uint64_t most = 0;
-	for (uint32_t i = 0; s->mode != ZR_SETUP_SAMPLE && i < s->decl.n_layers; i++)
-		most = zr_max(most, s->layer_bytes[i].grad);
-	return most;
-}
-
 static struct zr_spot take(struct zr_plan *p, int region, int64_t blocks, int32_t dtype)
 {
 	struct zr_spot spot = { .region = region, .at = p->region[region].bytes };
@@ -258,12 +249,8 @@ static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint6
 	uint64_t at = 0, groups = (uint64_t)s->n_param_groups;
 	if (s->mode != ZR_SETUP_SAMPLE && s->types.master != ZR_MASTER_FP32)
 		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
-	if (s->device_info.host_ops)
+	if (s->device_info.host_ops || s->mode == ZR_SETUP_SAMPLE)
 		return;
-	if (s->mode == ZR_SETUP_SAMPLE) {
-		p->region[ZR_R_LOGITS].bytes = (uint64_t)s->decl.vocabulary * 4;
-		return;
-	}
 	p->measure.sumsq = zr_room(&at, sums ? blocks * 8 : 0);
 	p->measure.nonfinite = zr_room(&at, sums ? blocks * 4 : 0);
 	p->measure.scalars = zr_room(&at, updates ? groups * sizeof(struct zr_scalars) : 0);
@@ -275,17 +262,19 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 {
 	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0, host = 0;
 	uint64_t ranks = (uint64_t)s->process.world + 1; /* with what this one says */
-	uint64_t apart = zr_has_documents(s) ? rows * 4 : 0;
+	int sample = s->mode == ZR_SETUP_SAMPLE;
+	uint64_t apart = sample || zr_has_documents(s) ? rows * 4 : 0;
 	p->tokens = zr_room(&at, rows * 4);
 	p->targets = zr_room(&at, rows * 4);
 	p->starts = zr_room(&at, apart);
 	p->positions = zr_room(&at, apart);
 	p->weights = zr_room(&at, apart);
 	p->loss_rows = zr_room(&at, rows * 4);
-	p->loss_sum = zr_room(&at, sizeof(double));
+	p->loss_bytes = sample ? (uint64_t)s->decl.vocabulary * 4 : sizeof(double);
+	p->loss_sum = zr_room(&at, p->loss_bytes);
 	p->region[ZR_R_BATCH].bytes = at;
 	p->host_batch = zr_room(&host, s->device_info.host_access ? 0 : at);
-	if (s->mode != ZR_SETUP_SAMPLE) {
+	if (!sample) {
 		p->sumsq = zr_room(&host, blocks * 8);
 		p->nonfinite = zr_room(&host, blocks * 4);
 		p->exchange = zr_room(&host, sizeof(struct zr_boundary) * ranks);
@@ -335,8 +324,8 @@ static void name_regions(struct zr_plan *p)
 		[ZR_R_STAGING] = "staging",	   [ZR_R_SUMS] = "staging",	   [ZR_R_PARAM_OFFLOADED] = "offloaded parameters",
 		[ZR_R_ACT_OFFLOADED] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_GRAD_BOUNCE] = "gradients on their way",
-		[ZR_R_PARTS] = "parts of gradients",
-		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_WIRE] = "communication",	   [ZR_R_LOGITS] = "workspace",
+		[ZR_R_PARTS] = "parts of gradients", [ZR_R_CACHE] = "key-value cache",
+		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_WIRE] = "communication",
 	};
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].what = name[i];
@@ -353,7 +342,10 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 	if (rc)
 		return rc;
 	p->region[ZR_R_ACT_OFFLOADED].bytes = s->train_act.offloaded_bytes;
-	p->act_grad_bytes = act_grad_bytes(s);
+	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
+		p->act_grad_bytes = zr_max(p->act_grad_bytes, train ? s->layer_bytes[i].grad : 0);
+		zr_room(&p->region[ZR_R_CACHE].bytes, s->cached ? s->layer_bytes[i].cache : 0);
+	}
 	place_batch(s, p, blocks);
 	size_staging(s, p);
 	size_without_host(s, p, blocks);
@@ -379,14 +371,11 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_plan *p = &s->plan;
-	int rc = allocate_tables(s, p, err);
-	if (rc)
-		return rc;
 	name_regions(p);
 	choose_stores(s, p);
 	choose_ways(s, p);
-	if (s->mode != ZR_SETUP_SAMPLE)
-		rc = choose_sums(s, p, err);
+	int rc = allocate_tables(s, p, err);
+	rc = rc ? rc : choose_sums(s, p, err);
 	rc = rc ? rc : size_regions(s, p, err);
 	rc = rc ? rc : check_parts(s, p, err);
 	rc = rc ? rc : zr_lower_all(s, err);
@@ -398,12 +387,9 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 
 void zr_plan_free(struct zr_plan *p)
 {
-	free(p->unit);
-	free(p->whole.tensor);
-	free(p->run);
-	free(p->first_run);
-	free(p->state);
-	free(p->state_bytes);
-	free(p->staging.datum);
+	void *const table[] = { p->unit,  p->whole.tensor, p->run, p->first_run,
+				p->state, p->state_bytes,  p->staging.datum };
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		free(table[i]);
 	memset(p, 0, sizeof *p);
 }

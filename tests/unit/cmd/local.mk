@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The loop that people see, and the supervisor of local ranks.
-cmd_tests = %D%/t_oom %D%/t_run %D%/t_supervise
+cmd_tests = %D%/t_oom %D%/t_run %D%/t_sample %D%/t_supervise
 check_PROGRAMS += $(cmd_tests)
 TESTS += $(cmd_tests)
 
@@ -13,6 +13,12 @@ TESTS += $(cmd_tests)
 %C%_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_run_LDADD = cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+
+%C%_t_sample_SOURCES = %D%/t_sample.c
+%C%_t_sample_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_sample_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_sample_LDADD = cmd/libcmd.la cmd/librun.la files/tokenizer/libtokenizer.la core/libcore.la \
+	$(JANSSON_LIBS) $(ZLIB_LIBS) $(CMOCKA_LIBS)
 
 %C%_t_supervise_SOURCES = %D%/t_supervise.c
 %C%_t_supervise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

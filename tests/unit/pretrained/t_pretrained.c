@@ -157,7 +157,7 @@ static void compare_logits(const char *name)
 	}
 	fclose(f);
 	assert_true(n <= 1024);
-	if (zr_session_logits(r.session, tokens, LENGTH, logits, &err))
+	if (zr_session_logits(r.session, tokens, 0, LENGTH, logits, &err))
 		fail_msg("%s: %s", name, err.text);
 	assert_near(name, "logits", logits, expected(&st, "logits", "", n), n);
 	zr_st_close(&st);

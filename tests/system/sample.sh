@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What people ask of sampling: an end of the text, stop strings, many prompts, JSON; and that the
+# cache changes none of it.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+cd "$scratch" || exit 99
+
+for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
+golden=$ZR_SRCDIR/tests/golden
+"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=run \
+	-o train.eval_every=0 -o train.steps=60 -o optimizer.lr=0.01 > out 2>&1 ||
+	fail 'a training' "$(cat out)"
+sample() { "$ZEROTH" sample "$@" 2>&1; }
+
+# ---- the cache, whose window of 40 tokens moves ----
+text=$(sample run -n 150 -t 1 -k 0 -p 'line 12')
+is 'the cache changes no token' "$(sample run -n 150 -t 1 -k 0 -p 'line 12' --no-cache)" "$text"
+is 'nor on a device of its own memory' \
+	"$(sample run -n 150 -t 1 -k 0 -p 'line 12' -o device.separate=yes -o device.memory=64M)" "$text"
+is 'a prompt longer than the window' \
+	"$(sample run -n 9 -p "$(head -c 100 text)")" "$(sample run -n 9 -p "$(head -c 100 text)" --no-cache)"
+
+# ---- what ends a text ----
+greedy=$(sample run -t 0 -n 90 -p 'line')
+rest=${greedy#line}
+stop=${rest:20:3}
+is 'a stop string is not printed' "$(sample run -t 0 -n 90 -p line --stop "$stop")" "line${rest%%"$stop"*}"
+is 'the first of two that comes' "$(sample run -t 0 -n 90 -p line --stop nowhere --stop "$stop" --stop "$stop$stop")" \
+	"line${rest%%"$stop"*}"
+is 'what began like one is printed at the end' "$(sample run -t 0 -n 5 -p line --stop "${rest:3:20}")" \
+	"line${rest:0:5}"
+is 'one that the prompt has does not count' "$(sample run -t 0 -n 2 -p line --stop line)" "line${rest:0:2}"
+byte=$(printf '%d' "'${rest:7:1}")
+is 'a token by its number' "$(sample run -t 0 -n 90 -p line --eos "$byte")" "line${rest%%"${rest:7:1}"*}"
+like 'a token that is none' "$(sample run --eos '<|nothing|>')" \
+	'^zeroth: --eos <\|nothing\|>: is neither an added token of the tokenizer nor a number below 256, nor none$'
+is 'an empty stop string' "$(sample run --stop '')" 'zeroth sample: --stop must not be empty'
+
+# a model's directory, whose tokens are numbers here; the fourth token that it draws becomes its end
+cp -r "$golden/pretrained/gpt2" dir
+chmod -R u+w dir
+drawn=($(sample dir -t 0.9 -n 20 --eos none))
+end=${drawn[3]}
+want=
+for t in "${drawn[@]}"; do [ "$t" = "$end" ] && break; want+="$t "; done
+echo "{\"eos_token_id\": [511000000, $end]}" > dir/generation_config.json
+is 'generation_config.json says what ends a text' "$(sample dir -t 0.9 -n 20)" "$want"
+is 'unless --eos does' "$(sample dir -t 0.9 -n 20 --eos none)" "${drawn[*]} "
+rm dir/generation_config.json
+sed -i "s/\"eos_token_id\": *[0-9]*/\"eos_token_id\": $end/" dir/config.json
+is 'config.json says it, too' "$(sample dir -t 0.9 -n 20)" "$want"
+echo '{"eos_token_id": ' > dir/generation_config.json
+like 'a file that is damaged' "$(sample dir)" '^zeroth: dir/generation_config\.json:[0-9]+:[0-9]+: not JSON'
+
+# ---- many texts ----
+printf 'line 1\n\nof a\r\n' > prompts
+printf '{"prompt": "line 1", "id": 7}\n{"prompt": "of a"}\n' > prompts.jsonl
+is 'samples of a prompt: the first is the only one of before' \
+	"$(sample run -n 20 -p line --samples 3 | sed '/^---$/,$d')" "$(sample run -n 20 -p line)"
+is 'each is another one' "$(sample run -n 20 -p line --samples 3 --json --stop '
+' | grep -o '"text":"[^"]*"' | sort -u | wc -l)" 3
+sample run -n 20 --prompts prompts --samples 2 --json --stop of > plain.out
+is 'a line for each text' "$(grep -c '^{"prompt":"\(line 1\|of a\)","sample":[01],"text":".*","tokens":\[[0-9,]*\],"end":"[a-z]*"}$' plain.out)" 4
+is 'JSONL has the same prompts' "$(sample run -n 20 --prompts prompts.jsonl --samples 2 --json --stop of)" "$(cat plain.out)"
+is 'and without the cache the same texts' \
+	"$(sample run -n 20 --prompts - --samples 2 --json --stop of --no-cache < prompts)" "$(cat plain.out)"
+like 'why it ended: length' "$(sample run -n 3 -t 0 -p line --json)" '"end":"length"}$'
+like 'why it ended: stop' "$(sample run -n 90 -t 0 -p line --json --stop "$stop")" '"end":"stop"}$'
+like 'why it ended: eos' "$(sample run -n 90 -t 0 -p line --json --eos "$byte")" '"end":"eos"}$'
+printf '{"prompt": "a"}\n{"text": "b"}\n' > bad.jsonl
+like 'a line without a prompt' "$(sample run --prompts bad.jsonl)" '^zeroth: bad\.jsonl:2: has no text "prompt": '
+printf '{"prompt": "a"}\nb\n' > bad.jsonl
+like 'a line that is not JSON' "$(sample run --prompts bad.jsonl)" '^zeroth: bad\.jsonl:2: not JSON: '
+like 'no prompts' "$(sample run --prompts /dev/null)" '^zeroth: /dev/null: has no prompts$'
+like 'no file' "$(sample run --prompts nowhere)" '^zeroth: nowhere: cannot open: No such file'
+is 'two kinds of prompts' "$(sample run --prompts prompts -p x)" 'zeroth sample: --prompt and --prompts: give one of them'
+
+done_testing
