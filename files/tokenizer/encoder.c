@@ -30,6 +30,9 @@ struct zr_encoder {
 	uint64_t replaced;
 	int32_t out[OUT];
 	size_t n_out;
+	struct zr_marks marks;
+	const char *origin;     /* a byte that went into the section */
+	uint64_t origin_at;     /* which */
 };
 
 static int no_memory(struct zr_encoder *e)
@@ -71,6 +74,9 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 	if (n > ZR_TOKENIZER_PIECE)
 		return too_long(e);
 	int64_t count = zr_bpe_word(e->bpe, p, n, &ids);
+	uint64_t end = e->origin_at + (uint64_t)(p - e->origin);
+	for (int64_t i = 0; i < count; i++)
+		zr_marks_token(&e->marks, ZR_MARK_SECTION, end += e->t->token[ids[i]].n);
 	return count < 0 ? no_memory(e) : emit(e, ids, (size_t)count);
 }
 
@@ -80,6 +86,8 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 {
 	const struct zr_split *next = &e->t->split[step + 1];
+	const char *origin = e->origin;
+	uint64_t origin_at = e->origin_at;
 	size_t used;
 	if (step + 1 == e->t->n_splits)
 		return word(e, p, n);
@@ -87,10 +95,15 @@ static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 		e->prefixed.n = 0;
 		if (zr_buf_add(&e->prefixed, " ", 1) || zr_buf_add(&e->prefixed, p, n))
 			return no_memory(e);
+		e->origin_at += (uint64_t)(p - e->origin);
 		p = e->prefixed.p;
 		n = e->prefixed.n;
+		e->origin = p + 1;
 	}
-	return pieces(e, step + 1, p, n, 1, &used);
+	int rc = pieces(e, step + 1, p, n, 1, &used);
+	e->origin = origin;
+	e->origin_at = origin_at;
+	return rc;
 }
 
 /* A part of the text that may go on in the next one. */
@@ -148,9 +161,17 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 	return rc || w.start == w.stop ? rc : piece(e, step, p + w.start, w.stop - w.start);
 }
 
+/* n bytes of `stage` go to the next one, where there are `held` already. */
+static void pass(struct zr_encoder *e, int stage, size_t n, size_t held, zr_marks_map *map,
+		 const char *p)
+{
+	zr_marks_pass(&e->marks, stage, n, e->marks.at[stage + 1] + held, map, p);
+}
+
 static int split(struct zr_encoder *e, const char *p, size_t n, int final)
 {
-	size_t used = 0;
+	size_t used = 0, given = n;
+	const char *from = p;
 	int rc = 0, spaces = e->t->spaces == ZR_SPACES_SPLIT, prefix = e->t->split[0].prefix;
 	e->spaced.n = 0;
 	if (spaces && zr_spaces(p, n, &e->spaced))
@@ -162,13 +183,17 @@ static int split(struct zr_encoder *e, const char *p, size_t n, int final)
 		prefix = prefix == ZR_PREFIX_ALL || (prefix == ZR_PREFIX_FIRST && !e->not_first);
 		rc = prefix && *p != ' ' ? zr_buf_add(&e->section, " ", 1) : 0;
 	}
+	pass(e, ZR_MARK_NORMALIZED, given, e->section.n, spaces ? zr_spaces_place : NULL, from);
 	if (rc || zr_buf_add(&e->section, p, n))
 		return no_memory(e);
 	if (!final && e->section.n < e->enough)
 		return 0;
+	e->origin = e->section.p;
+	e->origin_at = e->marks.at[ZR_MARK_SECTION];
 	rc = pieces(e, 0, e->section.p, e->section.n, final, &used);
 	if (rc)
 		return rc;
+	e->marks.at[ZR_MARK_SECTION] += used;
 	zr_buf_drop(&e->section, used);
 	e->enough = 2 * e->section.n; /* so that a long piece is not looked at again for every few bytes */
 	if (e->enough > ZR_TOKENIZER_PIECE)
@@ -184,6 +209,15 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final);
 static int settled(struct zr_encoder *e, int which, const char *p, size_t n, int final)
 {
 	return which == RAW ? normalize(e, p, n, final) : split(e, p, n, final);
+}
+
+static int added(struct zr_encoder *e, int which, const struct zr_found *f)
+{
+	int stage = which == RAW ? ZR_MARK_RAW : ZR_MARK_NORMALIZED;
+	uint64_t *at = &e->marks.at[stage];
+	*at += f->stop - f->start;
+	zr_marks_token(&e->marks, stage, *at);
+	return emit(e, &f->token->id, 1);
 }
 
 static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int final)
@@ -203,7 +237,7 @@ static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int
 		if (f.start > from || ends)
 			rc = settled(e, which, b->p + from, f.start - from, ends);
 		if (!rc && f.token)
-			rc = emit(e, &f.token->id, 1);
+			rc = added(e, which, &f);
 		e->not_first |= f.token != NULL;
 		from = f.token ? f.stop : f.start;
 	} while (!rc && f.token);
@@ -225,19 +259,24 @@ static int normalize_spaces(struct zr_encoder *e, const char *p, size_t n, int f
 	if (n && !e->normalizing && e->t->prepend && zr_buf_add(b, " ", 1))
 		return no_memory(e);
 	e->normalizing = !final && (n || e->normalizing);
+	pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n + b->n, zr_spaces_place, p);
 	return zr_spaces(p, n, b) ? no_memory(e) : extract(e, NORMALIZED, b->p, b->n, final);
 }
 
 static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	struct zr_buf *b = &e->composing;
+	pass(e, ZR_MARK_RAW, n, e->t->nfc ? b->n : 0, NULL, p);
 	if (e->t->spaces == ZR_SPACES_NORMALIZED)
 		return normalize_spaces(e, p, n, final);
-	if (!e->t->nfc)
+	if (!e->t->nfc) {
+		pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
 		return extract(e, NORMALIZED, p, n, final);
+	}
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 	size_t sure = zr_nfc_settled(b->p, b->n, final);
+	pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place, b->p);
 	int rc = zr_nfc(b->p, sure, composed, e, e->err);
 	zr_buf_drop(b, sure);
 	if (!rc && final)
@@ -273,6 +312,7 @@ void zr_encoder_close(struct zr_encoder *e)
 	zr_buf_free(&e->section);
 	zr_buf_free(&e->prefixed);
 	zr_buf_free(&e->spaced);
+	free(e->marks.mark);
 	free(e);
 }
 
@@ -295,7 +335,19 @@ int zr_encode_end(struct zr_encoder *e, struct zr_error *err)
 	e->err = err;
 	int rc = decode(e, 1);
 	e->not_first = 0;
+	zr_marks_end(&e->marks);
 	return rc ? rc : flush(e);
+}
+
+int zr_encode_mark(struct zr_encoder *e, uint64_t at, struct zr_error *err)
+{
+	e->err = err;
+	return zr_marks_add(&e->marks, at) ? no_memory(e) : 0;
+}
+
+uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i)
+{
+	return e->marks.mark[i].at;
 }
 
 uint64_t zr_encoder_replaced(const struct zr_encoder *e)

@@ -61,6 +61,31 @@ int zr_nfc(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error 
 	return rc;
 }
 
+/* The bytes that p[0..n) has when it is normalized, and where the last character starts in them. */
+static size_t normal_bytes(const char *p, size_t n, size_t *last)
+{
+	utf8proc_uint8_t *out = NULL;
+	utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &out,
+					    UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+	size_t bytes = *last = len < 0 ? n : (size_t)len;
+	do
+		*last -= *last > 0;
+	while (len > 0 && *last && goes_on((char)out[*last]));
+	free(out);
+	return bytes;
+}
+
+size_t zr_nfc_place(const char *p, size_t n, size_t at)
+{
+	size_t end = at + 1, start = at, last;
+	while (end < n && goes_on(p[end]))
+		end++;
+	while (start && goes_on(p[start]))
+		start--;
+	size_t bytes = normal_bytes(p, end, &last);
+	return at == start ? last : bytes - 1;
+}
+
 int zr_nfc_there(struct zr_error *err)
 {
 	(void)err;
@@ -73,6 +98,12 @@ int zr_nfc(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error 
 {
 	(void)p, (void)n, (void)put, (void)arg;
 	return zr_nfc_there(err);
+}
+
+size_t zr_nfc_place(const char *p, size_t n, size_t at)
+{
+	(void)p, (void)n;
+	return at;
 }
 
 int zr_nfc_there(struct zr_error *err)

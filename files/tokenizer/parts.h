@@ -12,21 +12,12 @@
 
 #include <jansson.h>
 
+#include "files/tokenizer/buf.h"
 #include "files/tokenizer/regex.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokenizer/utf8.h"
 
 #define ZR_TOKENIZER_IDS (1 << 22) /* ids are below */
-
-/* ---- buf.c ---- */
-
-struct zr_buf {
-	char *p;
-	size_t n, room;
-};
-int zr_buf_add(struct zr_buf *b, const void *p, size_t n); /* 0 or ZR_ENOMEM */
-void zr_buf_drop(struct zr_buf *b, size_t n);              /* the first n bytes */
-void zr_buf_free(struct zr_buf *b);
 
 /* ---- the tokenizer ---- */
 
@@ -134,6 +125,35 @@ typedef int zr_nfc_put(void *arg, const char *p, size_t n);
 int zr_nfc(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error *err);
 int zr_nfc_there(struct zr_error *err); /* 0, or ZR_ENOTSUP where this build cannot */
 
+/* Where a byte of p[0..n) is when that is normalized: its character, or the one that it became a
+ * part of. */
+size_t zr_nfc_place(const char *p, size_t n, size_t at);
+
+/* ---- marks.c ---- */
+
+enum { ZR_MARK_RAW, ZR_MARK_NORMALIZER, ZR_MARK_NORMALIZED, ZR_MARK_SECTION, ZR_MARK_STAGES };
+
+struct zr_mark {
+	uint64_t at; /* in what went into the stage; in the end the number of its token */
+	int stage;
+};
+struct zr_marks {
+	struct zr_mark *mark;
+	size_t n, room, first;       /* those before `first` have a token */
+	uint64_t at[ZR_MARK_STAGES]; /* bytes that each stage handed on */
+	uint64_t tokens;             /* of the document, so far */
+	int settled;                 /* the document has ended */
+};
+int zr_marks_add(struct zr_marks *m, uint64_t at); /* 0 or ZR_ENOMEM */
+/* Where a byte of p[0..n) is in what that becomes. */
+typedef size_t zr_marks_map(const char *p, size_t n, size_t at);
+/* A stage hands on its next n bytes, from p on; in the next one they begin at `to`. map: NULL where
+ * they stay as they are. */
+void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map, const char *p);
+/* The next token is of a stage's bytes before `end`. */
+void zr_marks_token(struct zr_marks *m, int stage, uint64_t end);
+void zr_marks_end(struct zr_marks *m);
+
 /* ---- load.c, load_steps.c ---- */
 
 enum { ZR_TOKEN_OTHER, ZR_TOKEN_MADE, ZR_TOKEN_BYTE };
@@ -159,6 +179,8 @@ int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; 
 
 /* Appends p[0..n), whole characters, with a space for each U+2581. 0 or ZR_ENOMEM. */
 int zr_spaces(const char *p, size_t n, struct zr_buf *out);
+/* Where a byte of p[0..n) is then. */
+size_t zr_spaces_place(const char *p, size_t n, size_t at);
 /* Whether the vocabulary is one of SentencePiece. */
 int zr_load_is_spaced(const json_t *root);
 /* The n bytes of such a token to out, which has room for the text; returns its ZR_TOKEN_*. */

@@ -31,6 +31,18 @@ int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 	return 0;
 }
 
+size_t zr_spaces_place(const char *p, size_t n, size_t at)
+{
+	size_t less = 0;
+	for (const char *q = p, *mark; (mark = memmem(q, n - (size_t)(q - p), MARK, 3)); q = mark + 3) {
+		size_t m = (size_t)(mark - p);
+		if (m >= at)
+			break;
+		less += at >= m + 3 ? 2 : at - m;
+	}
+	return at - less;
+}
+
 static const char *type_of(const json_t *o)
 {
 	const char *type = json_string_value(json_object_get(o, "type"));

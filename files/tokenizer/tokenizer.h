@@ -43,6 +43,14 @@ void zr_encoder_close(struct zr_encoder *e); /* NULL is fine */
 int zr_encode(struct zr_encoder *e, const void *bytes, size_t n, struct zr_error *err);
 /* The document ends: the rest goes to the sink, and the next byte begins another. */
 int zr_encode_end(struct zr_encoder *e, struct zr_error *err);
+
+/* Follows byte `at` of the document that is to come or under way, in text of whole characters, to
+ * its token. Call it before that byte is given, in ascending order. */
+int zr_encode_mark(struct zr_encoder *e, uint64_t at, struct zr_error *err);
+/* When the document has ended, and until the next mark: of its i-th mark, the number of the token
+ * that has the byte, or if none has it of the next one; the first token of the document is 0. */
+uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i);
+
 uint64_t zr_encoder_replaced(const struct zr_encoder *e); /* U+FFFD that were not in the text */
 
 #endif

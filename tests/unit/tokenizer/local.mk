@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tokenizers.
-tokenizer_tests = %D%/t_tokenizer
+tokenizer_tests = %D%/t_marks %D%/t_tokenizer
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
 
@@ -9,4 +9,10 @@ TESTS += $(tokenizer_tests)
 %C%_t_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(PCRE2_CFLAGS) $(UTF8PROC_CFLAGS)
 %C%_t_tokenizer_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_tokenizer_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
+	$(CMOCKA_LIBS)
+
+%C%_t_marks_SOURCES = %D%/t_marks.c
+%C%_t_marks_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_marks_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_marks_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
 	$(CMOCKA_LIBS)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * buf.h - bytes that grow at the end and go at the front. [any]
+ */
+#ifndef ZR_TOKENIZER_BUF_H
+#define ZR_TOKENIZER_BUF_H
+
+#include <stddef.h>
+
+struct zr_buf {
+	char *p;
+	size_t n, room;
+};
+int zr_buf_add(struct zr_buf *b, const void *p, size_t n); /* 0 or ZR_ENOMEM */
+void zr_buf_drop(struct zr_buf *b, size_t n);              /* the first n bytes */
+void zr_buf_free(struct zr_buf *b);
+
+#endif

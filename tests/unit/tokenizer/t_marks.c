@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_marks.c - bytes of a text and the tokens that have them: the tokens lie one behind the other in
+ * the text, whatever comes between text and token, and however the text is cut into pieces.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/tokenizer.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+#define ROOM 1024
+
+struct run {
+	int32_t id[ROOM];
+	uint64_t token[ROOM]; /* of each byte of the text */
+	size_t n;
+};
+
+static int take(void *arg, const int32_t *ids, size_t n)
+{
+	struct run *r = arg;
+	assert_true(r->n + n <= ROOM);
+	memcpy(r->id + r->n, ids, n * sizeof *ids);
+	r->n += n;
+	return 0;
+}
+
+/* NULL: this build cannot. */
+static struct zr_tokenizer *open_family(const char *family)
+{
+	char path[4096];
+	struct zr_error err = { 0 };
+	struct zr_tokenizer *t = NULL;
+	snprintf(path, sizeof path, "%s/tests/golden/tokenizers/%s.json", getenv("ZR_SRCDIR"), family);
+	if (zr_tokenizer_open(path, &t, &err) && err.code != ZR_ENOTSUP)
+		fail_msg("%s", err.text);
+	return t;
+}
+
+/* Every byte is marked; the text comes in pieces. */
+static void encode(const struct zr_tokenizer *t, const char *text, size_t piece, struct run *r)
+{
+	struct zr_error err = { 0 };
+	struct zr_encoder *e;
+	size_t n = strlen(text);
+	r->n = 0;
+	assert_int_equal(zr_encoder_open(t, take, r, &e, &err), 0);
+	for (int twice = 0; twice < 2; twice++) { /* a document before changes nothing */
+		r->n = 0;
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(zr_encode_mark(e, i, &err), 0);
+		for (size_t i = 0; i < n; i += piece)
+			assert_int_equal(zr_encode(e, text + i, piece < n - i ? piece : n - i, &err), 0);
+		assert_int_equal(zr_encode_end(e, &err), 0);
+		for (size_t i = 0; i < n; i++)
+			r->token[i] = zr_encoder_marked(e, i);
+	}
+	zr_encoder_close(e);
+}
+
+#define TEXT \
+	"Hello,  world\n\n\ncaf\u00e9 \U0001f600 <|endoftext|> \u4eba\u5de5\u667a\u80fd it's  a <mask> \n x<right>\u3000 y"
+
+/* Of these no byte is lost or made: a byte's token is the one whose bytes it is among. */
+static void test_byte_level(void **unused)
+{
+	(void)unused;
+	for (int k = 0; k < 2; k++) {
+		struct zr_tokenizer *t = open_family(k ? "llama3" : "gpt2");
+		struct run r, cut;
+		if (!t)
+			skip();
+		const char *text = "Hello,  world\n\n\ncaf\u00e9 \U0001f600 \u4eba\u5de5 it's  a";
+		encode(t, text, 1000, &r);
+		size_t at = 0, n;
+		for (size_t i = 0; i < r.n; i++) {
+			zr_tokenizer_bytes(t, r.id[i], &n);
+			for (size_t j = 0; j < n; j++)
+				assert_int_equal(r.token[at + j], i);
+			at += n;
+		}
+		assert_int_equal(at, strlen(text));
+		for (size_t piece = 1; piece < 9; piece++) {
+			encode(t, text, piece, &cut);
+			assert_int_equal(cut.n, r.n);
+			assert_memory_equal(cut.token, r.token, strlen(text) * sizeof *r.token);
+		}
+		zr_tokenizer_close(t);
+	}
+}
+
+static void test_every_family(void **unused)
+{
+	static const char *const family[] = { "gpt2",  "llama3",  "qwen2", "gpt4",	"joined",
+					      "llama2", "mistral", "gemma", "metaspace", "across" };
+	(void)unused;
+	for (size_t k = 0; k < sizeof family / sizeof *family; k++) {
+		struct zr_tokenizer *t = open_family(family[k]);
+		struct run r, cut;
+		if (!t)
+			continue;
+		encode(t, TEXT, 1000, &r);
+		for (size_t i = 1; i < strlen(TEXT); i++)
+			if (r.token[i] < r.token[i - 1] || r.token[i] > r.n)
+				fail_msg("%s: byte %zu", family[k], i);
+		int32_t mask = zr_tokenizer_added(t, "<mask>");
+		size_t at = (size_t)(strstr(TEXT, "<mask>") - TEXT);
+		if (mask >= 0)
+			assert_int_equal(r.id[r.token[at]], mask);
+		encode(t, TEXT, 7, &cut);
+		assert_memory_equal(cut.token, r.token, strlen(TEXT) * sizeof *r.token);
+		zr_tokenizer_close(t);
+	}
+}
+
+/* A mark is not the start of a token, but inside one; and where NFC joins characters, both are in
+ * what they become. */
+static void test_inside(void **unused)
+{
+	struct zr_tokenizer *t = open_family("qwen2");
+	struct run r;
+	(void)unused;
+	if (!t)
+		skip();
+	encode(t, "x\n\nfoo", 100, &r);
+	assert_int_equal(r.token[1], r.token[2]);
+	assert_true(r.token[3] > r.token[2]);
+	encode(t, "e\u0301 people", 100, &r);
+	assert_int_equal(r.token[0], 0);
+	assert_int_equal(r.token[1], 0);
+	assert_int_equal(r.token[3], r.token[4]);
+	zr_tokenizer_close(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_byte_level),
+		cmocka_unit_test(test_every_family),
+		cmocka_unit_test(test_inside),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
