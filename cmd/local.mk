@@ -33,7 +33,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/tokenize.c cmd/input.c cmd/input.h \
+	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \
 	cmd/token_text.c cmd/token_text.h \
 	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
 	cmd/prompts.c cmd/prompts.h
@@ -41,5 +41,6 @@ cmd_libcmd_la_SOURCES = \
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c
 zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
-zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/tokenizer/libtokenizer.la files/tokens/libtokens.la core/libcore.la \
+zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/chat/libchat.la files/tokenizer/libtokenizer.la \
+	files/tokens/libtokens.la core/libcore.la \
 	$(JANSSON_LIBS) $(ZLIB_LIBS)

@@ -14,8 +14,9 @@
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
-#include "cmd/input.h"
+#include "files/chat/input.h"
 #include "cmd/progress.h"
+#include "cmd/tokenize.h"
 #include "core/log.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
@@ -38,16 +39,15 @@ static const char usage[] =
 	"                        but not with --add-special); none: nothing\n"
 	"      --add-special     puts around each document what the tokenizer's post-processor "
 	"does, e.g. <|begin_of_text|>\n"
-	"      --documents       keeps each IN a document of its own, in a file that only data/tokens "
-	"reads; the end token\n"
-	"                        comes behind it, so that it is learned\n"
+	"      --documents       keeps each IN a document of its own, in a file that only "
+	"data/tokens reads; the end\n"
+	"                        token comes behind it, so that it is learned\n"
 	"      --raw             no header: for more than 2147483647 tokens, and [data] format = "
 	"uint16 or uint32\n"
+	"      --chat            reads conversations: zeroth tokenize --chat --help\n"
 	"  -h, --help            shows this\n";
 
 #define CHUNK (1 << 18) /* bytes encoded at a time */
-#define EVERY_TTY 0.1   /* seconds between lines of progress on a terminal */
-#define EVERY_LOG 10.0  /* and elsewhere */
 
 struct job {
 	const char *tokenizer, *output, *eot;
@@ -71,6 +71,18 @@ static volatile sig_atomic_t interrupted;
 static void on_signal(int sig)
 {
 	interrupted = sig;
+}
+
+int zr_tokenize_stopped(void)
+{
+	return interrupted;
+}
+
+void zr_tokenize_catch(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
 }
 
 /* ---- the command line ---- */
@@ -146,37 +158,41 @@ static int finish(struct job *j, int keep)
 
 /* ---- progress ---- */
 
+void zr_tokenize_eta(uint64_t at, uint64_t all, double took, char text[80])
+{
+	char eta[32];
+	*text = 0;
+	if (all && at && at <= all)
+		snprintf(text, 80, "  %.0f %%  ETA %s", 100.0 * (double)at / (double)all,
+			 zr_duration_text(took * (double)(all - at) / (double)at, eta));
+}
+
+uint64_t zr_tokenize_bytes(char **in, int n)
+{
+	struct stat st;
+	uint64_t all = 0;
+	for (int i = 0; i < n; i++) {
+		if (!strcmp(in[i], "-") || stat(in[i], &st) || !S_ISREG(st.st_mode))
+			return 0;
+		all += (uint64_t)st.st_size;
+	}
+	return all;
+}
+
 static void show(struct job *j, const struct zr_input *in)
 {
 	double now = zr_now(), took = now - j->start;
-	uint64_t at = j->done + zr_input_at(in);
-	char bytes[32], eta[32], line[200];
-	if (now - j->shown < (j->tty ? EVERY_TTY : EVERY_LOG))
+	char bytes[32], eta[80], line[200];
+	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
 		return;
 	j->shown = now;
-	int n = snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s",
-			 zr_bytes_text(j->text, bytes), (long long)tokens_of(j),
-			 (double)j->text / took * 1e-6);
-	if (j->all && at && at <= j->all)
-		snprintf(line + n, sizeof line - (size_t)n, "  %.0f %%  ETA %s",
-			 100.0 * (double)at / (double)j->all,
-			 zr_duration_text(took * (double)(j->all - at) / (double)at, eta));
+	zr_tokenize_eta(j->done + zr_input_at(in), j->all, took, eta);
+	snprintf(line, sizeof line, "%s  %lld tokens  %.1f MB/s%s", zr_bytes_text(j->text, bytes),
+		 (long long)tokens_of(j), (double)j->text / took * 1e-6, eta);
 	if (j->tty)
 		zr_log_live(stderr, line);
 	else
 		fprintf(stderr, "%s\n", line);
-}
-
-static void count_inputs(struct job *j)
-{
-	struct stat st;
-	for (int i = 0; i < j->n_in; i++) {
-		if (!strcmp(j->in[i], "-") || stat(j->in[i], &st) || !S_ISREG(st.st_mode)) {
-			j->all = 0;
-			return;
-		}
-		j->all += (uint64_t)st.st_size;
-	}
 }
 
 /* ---- documents ---- */
@@ -273,7 +289,7 @@ static int work(struct job *j)
 	rc = rc ? rc : create(j, width);
 	if (rc)
 		return rc;
-	count_inputs(j);
+	j->all = zr_tokenize_bytes(j->in, j->n_in);
 	j->start = j->shown = zr_now();
 	for (int i = 0; !rc && i < j->n_in; i++)
 		rc = document(j, j->in[i]);
@@ -296,12 +312,13 @@ int zr_cmd_tokenize(int argc, char **argv)
 {
 	struct zr_error err = { 0 };
 	struct job j = { .chunk = CHUNK, .err = &err, .tty = isatty(STDERR_FILENO) };
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--chat"))
+			return zr_tokenize_chat(argc, argv);
 	int rc = parse(argc, argv, &j);
 	if (rc >= 0)
 		return rc;
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
+	zr_tokenize_catch();
 	rc = work(&j);
 	zr_encoder_close(j.encoder);
 	zr_tokenizer_close(j.t);

@@ -6,6 +6,7 @@ files_libfiles_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 files_libfiles_la_SOURCES = %D%/safetensors.c %D%/safetensors.h %D%/safetensors_write.c
 files_libfiles_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS)
 
+include files/chat/local.mk
 include files/checkpoint/local.mk
 include files/pretrained/local.mk
 include files/tokenizer/local.mk

@@ -27,6 +27,7 @@ include tests/fuzz/local.mk
 include tests/golden/local.mk
 include tests/gpu/local.mk
 include tests/system/local.mk
+include tests/unit/chat/local.mk
 include tests/unit/checkpoint/local.mk
 include tests/unit/cmd/local.mk
 include tests/unit/comm/local.mk

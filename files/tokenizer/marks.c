@@ -46,9 +46,12 @@ void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_ma
 
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end)
 {
-	while (m->first < m->n && (m->mark[m->first].stage > stage ||
-				   (m->mark[m->first].stage == stage && m->mark[m->first].at < end)))
-		m->mark[m->first++].at = m->tokens;
+	for (; m->first < m->n; m->first++) {
+		struct zr_mark *k = &m->mark[m->first];
+		if (k->stage < stage || (k->stage == stage && k->at >= end))
+			break;
+		k->at = m->tokens;
+	}
 	m->tokens++;
 }
 

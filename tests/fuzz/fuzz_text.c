@@ -9,7 +9,7 @@
 #include <zlib.h>
 #endif
 
-#include "cmd/input.h"
+#include "files/chat/input.h"
 #include "fuzz.h"
 #include "tests/lib/testhost.h"
 

@@ -58,7 +58,7 @@ fuzz_libs = %D%/libfuzz.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(X
 %C%_fuzz_safetensors_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_safetensors_LDADD = $(fuzz_libs)
 
-%C%_fuzz_text_SOURCES = %D%/fuzz_text.c cmd/input.c cmd/input.h
+%C%_fuzz_text_SOURCES = %D%/fuzz_text.c files/chat/input.c files/chat/input.h
 %C%_fuzz_text_CPPFLAGS = $(fuzz_cppflags) $(ZLIB_CFLAGS)
 %C%_fuzz_text_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_text_LDADD = tests/lib/libtesthost.la $(fuzz_libs) $(ZLIB_LIBS)

@@ -9,3 +9,4 @@ EXTRA_DIST += %D%/documents.py %D%/make_attention.py %D%/make_gpt2.py %D%/make_h
 	%D%/make_tokenizers.py %D%/make_warmup.py
 EXTRA_DIST += %D%/tokenizers/text $(foreach f,gpt2 llama3 qwen2 gpt4 joined llama2 mistral gemma metaspace across, \
 	%D%/tokenizers/$f.json %D%/tokenizers/$f.ids)
+EXTRA_DIST += %D%/make_chat.py %D%/chat

@@ -38,7 +38,8 @@ static struct zr_tokenizer *open_family(const char *family)
 	char path[4096];
 	struct zr_error err = { 0 };
 	struct zr_tokenizer *t = NULL;
-	snprintf(path, sizeof path, "%s/tests/golden/tokenizers/%s.json", getenv("ZR_SRCDIR"), family);
+	snprintf(path, sizeof path, "%s/tests/golden/tokenizers/%s.json", getenv("ZR_SRCDIR"),
+		 family);
 	if (zr_tokenizer_open(path, &t, &err) && err.code != ZR_ENOTSUP)
 		fail_msg("%s", err.text);
 	return t;
@@ -57,7 +58,8 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t piece,
 		for (size_t i = 0; i < n; i++)
 			assert_int_equal(zr_encode_mark(e, i, &err), 0);
 		for (size_t i = 0; i < n; i += piece)
-			assert_int_equal(zr_encode(e, text + i, piece < n - i ? piece : n - i, &err), 0);
+			assert_int_equal(zr_encode(e, text + i, piece < n - i ? piece : n - i,
+						   &err), 0);
 		assert_int_equal(zr_encode_end(e, &err), 0);
 		for (size_t i = 0; i < n; i++)
 			r->token[i] = zr_encoder_marked(e, i);
@@ -66,7 +68,8 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t piece,
 }
 
 #define TEXT \
-	"Hello,  world\n\n\ncaf\u00e9 \U0001f600 <|endoftext|> \u4eba\u5de5\u667a\u80fd it's  a <mask> \n x<right>\u3000 y"
+	"Hello,  world\n\n\ncaf\u00e9 \U0001f600 <|endoftext|> \u4eba\u5de5\u667a\u80fd it's  a " \
+	"<mask> \n x<right>\u3000 y"
 
 /* Of these no byte is lost or made: a byte's token is the one whose bytes it is among. */
 static void test_byte_level(void **unused)

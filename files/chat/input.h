@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * input.h - a file of text read in pieces, decompressed if it is gzip (told by its content), or
- * standard input. A gzip file that expands much further than text does is refused on the way.
+ * input.h - a file of text read in pieces, decompressed if it is gzip or zstd (told by its
+ * content), or standard input. A compressed file that expands much further than text does is
+ * refused on the way.
  * [main]
  */
-#ifndef ZR_CMD_INPUT_H
-#define ZR_CMD_INPUT_H
+#ifndef ZR_CHAT_INPUT_H
+#define ZR_CHAT_INPUT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * input.c - see input.h. Without zlib a gzip file is refused. Its stream is followed here, member
- * by member: zlib's gzread passes some files that are cut short as whole ones.
+ * input.c - see input.h. Without zlib or zstd what they compress is refused. A gzip stream is
+ * followed here, member by member: zlib's gzread passes some files that are cut short as whole
+ * ones.
  */
-#include "cmd/input.h"
+#include "files/chat/input.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,24 +14,33 @@
 #ifdef HAVE_ZLIB
 #include <zlib.h>
 #endif
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+#endif
 
 #define PIECE (1 << 18)
 /* most bytes of text for each compressed one; of prose it is 3, of logs 20, of one letter 1030 */
 #define RATIO 256
 #define SLACK (1 << 20)
 
+enum { PLAIN, GZIP, ZSTD };
+
 struct zr_input {
 	const char *path;
 	int fd;
 	uint64_t at;        /* bytes of the file that were read */
-	int begun, compressed;
+	int begun, compressed; /* PLAIN, GZIP or ZSTD */
+	uint64_t expanded;  /* bytes that came of it so far */
 	unsigned char *p;   /* what of `piece` is not used */
 	size_t n;
 	int end;            /* of the file */
 #ifdef HAVE_ZLIB
 	z_stream z;
 	int inside;         /* a member has begun and not ended */
-	uint64_t expanded;  /* bytes so far */
+#endif
+#ifdef HAVE_ZSTD
+	ZSTD_DStream *zstd;
+	int frame;          /* one has begun and not ended */
 #endif
 	unsigned char piece[PIECE];
 };
@@ -61,14 +71,6 @@ static int plain(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_
 	return rc;
 }
 
-#ifdef HAVE_ZLIB
-
-static int start(struct zr_input *in, struct zr_error *err)
-{
-	in->inside = 1;
-	return inflateInit2(&in->z, 15 + 16) == Z_OK ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
-}
-
 /* A small file must not fill the disk. */
 static int too_far(const struct zr_input *in, struct zr_error *err)
 {
@@ -77,9 +79,18 @@ static int too_far(const struct zr_input *in, struct zr_error *err)
 		       0 :
 		       zr_err(err, ZR_EINVAL,
 			      "%s: its first %llu bytes expand to more than %d times as much (%llu "
-			      "bytes), as no text does; if it is meant, gunzip it",
+			      "bytes), as no text does; if it is meant, %s",
 			      in->path, (unsigned long long)zr_input_at(in), RATIO,
-			      (unsigned long long)in->expanded);
+			      (unsigned long long)in->expanded,
+			      in->compressed == GZIP ? "gunzip it" : "decompress it first");
+}
+
+#ifdef HAVE_ZLIB
+
+static int start(struct zr_input *in, struct zr_error *err)
+{
+	in->inside = 1;
+	return inflateInit2(&in->z, 15 + 16) == Z_OK ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
 /* Some bytes, or none at the end. Members may be padded with zeros. */
@@ -112,13 +123,12 @@ static int expand(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 			return zr_err(err, code == Z_MEM_ERROR ? ZR_ENOMEM : ZR_EIO, "%s: %s",
 				      in->path, in->z.msg ? in->z.msg : "damaged");
 	}
-	in->expanded += *got;
-	return too_far(in, err);
+	return 0;
 }
 
 static void leave(struct zr_input *in)
 {
-	if (in->compressed)
+	if (in->compressed == GZIP)
 		inflateEnd(&in->z);
 }
 
@@ -145,14 +155,73 @@ static void leave(struct zr_input *in)
 
 #endif
 
+#ifdef HAVE_ZSTD
+
+static int start_zstd(struct zr_input *in, struct zr_error *err)
+{
+	in->zstd = ZSTD_createDStream();
+	return in->zstd ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+}
+
+static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
+{
+	ZSTD_outBuffer out = { p, n, 0 };
+	for (*got = 0; !*got; *got = out.pos) {
+		int rc = in->n ? 0 : refill(in, 1, err);
+		if (rc || (!in->n && !in->frame))
+			return rc;
+		ZSTD_inBuffer from = { in->p, in->n, 0 };
+		size_t left = ZSTD_decompressStream(in->zstd, &out, &from);
+		if (ZSTD_isError(left))
+			return zr_err(err, ZR_EIO, "%s: %s", in->path, ZSTD_getErrorName(left));
+		if (!in->n && !out.pos && left)
+			return zr_err(err, ZR_EINVAL, "%s: the compressed file is truncated",
+				      in->path);
+		in->p += from.pos;
+		in->n -= from.pos;
+		in->frame = left != 0;
+	}
+	return 0;
+}
+
+static void leave_zstd(struct zr_input *in)
+{
+	ZSTD_freeDStream(in->zstd);
+}
+
+#else
+
+static int start_zstd(struct zr_input *in, struct zr_error *err)
+{
+	return zr_err(err, ZR_ENOTSUP,
+		      "%s: is compressed by zstd, which this build lacks: decompress it, or "
+		      "install libzstd-dev and configure and build again", in->path);
+}
+
+static int expand_zstd(struct zr_input *in, void *p, size_t n, size_t *got, struct zr_error *err)
+{
+	return plain(in, p, n, got, err);
+}
+
+static void leave_zstd(struct zr_input *in)
+{
+	(void)in;
+}
+
+#endif
+
 static int look(struct zr_input *in, struct zr_error *err)
 {
-	int rc = refill(in, 2, err);
+	int rc = refill(in, 4, err), is = PLAIN;
 	in->begun = !rc;
-	if (rc || in->n < 2 || memcmp(in->p, "\x1f\x8b", 2))
+	if (rc)
 		return rc;
-	rc = start(in, err);
-	in->compressed = !rc;
+	if (in->n >= 2 && !memcmp(in->p, "\x1f\x8b", 2))
+		is = GZIP;
+	else if (in->n >= 4 && !memcmp(in->p, "\x28\xb5\x2f\xfd", 4))
+		is = ZSTD;
+	rc = is == GZIP ? start(in, err) : is == ZSTD ? start_zstd(in, err) : 0;
+	in->compressed = rc ? PLAIN : is;
 	return rc;
 }
 
@@ -160,7 +229,11 @@ int zr_input_read(struct zr_input *in, void *p, size_t n, size_t *got, struct zr
 {
 	int rc = in->begun ? 0 : look(in, err);
 	*got = 0;
-	return rc ? rc : in->compressed ? expand(in, p, n, got, err) : plain(in, p, n, got, err);
+	if (rc || in->compressed == PLAIN)
+		return rc ? rc : plain(in, p, n, got, err);
+	rc = in->compressed == GZIP ? expand(in, p, n, got, err) : expand_zstd(in, p, n, got, err);
+	in->expanded += *got;
+	return rc ? rc : too_far(in, err);
 }
 
 uint64_t zr_input_at(const struct zr_input *in)
@@ -191,6 +264,7 @@ void zr_input_close(struct zr_input *in)
 	if (!in)
 		return;
 	leave(in);
+	leave_zstd(in);
 	close(in->fd);
 	free(in);
 }

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tokenize_chat.c - zeroth tokenize --chat: conversations to a file of tokens for data/tokens, with
+ * what is learned of each.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/fit.h"
+#include "cmd/progress.h"
+#include "cmd/tokenize.h"
+#include "core/log.h"
+#include "files/chat/chat.h"
+#include "files/tokens/documents.h"
+
+static const char usage[] =
+	"usage: zeroth tokenize --chat --tokenizer FILE -o OUT [options] IN...\n"
+	"\n"
+	"Writes the tokens of the conversations IN, and which of them are learned, to OUT, as "
+	"data/tokens reads it. A line\n"
+	"of IN (plain, gzip or zstd; -: standard input) is a JSON object with messages, "
+	"conversations, prompt and\n"
+	"completion, instruction and output, or text.\n"
+	"\n"
+	"  -T, --tokenizer FILE      tokenizer.json; tokenizer_config.json is looked for beside "
+	"it\n"
+	"  -o, --output OUT          file to write; one that is there is replaced when the new one "
+	"is whole\n"
+	"  -t, --template NAME       how conversations are written: auto (default: as "
+	"tokenizer_config.json says), or a\n"
+	"                            name such as chatml, llama3, mistral-v3, gemma, phi3, alpaca\n"
+	"      --train-on WHAT       assistant (default): what the assistant says; completion: the "
+	"answer to a prompt;\n"
+	"                            last: the last answer; all: everything\n"
+	"      --system TEXT         system message of conversations that have none\n"
+	"      --max-length N        tokens of a conversation; longer ones lose their oldest "
+	"turns, or are left out\n"
+	"      --on-bad stop|skip    what a line does that cannot be read (default: stop)\n"
+	"      --field NAME=FIELD    the data has FIELD where NAME is usual: messages, role, "
+	"content, user, assistant, ...\n"
+	"      --user-form FORM, --assistant-form FORM, --system-form FORM, --first-form FORM,\n"
+	"      --begin FORM, --between FORM, --end FORM\n"
+	"                            a template of one's own, such as "
+	"'<|user|>\\n{content}<|end|>\\n'\n"
+	"      --bos TOKEN, --eos TOKEN\n"
+	"                            the first and the last token of a text, for {bos} and {eos}\n"
+	"  -j, --threads N           (default: one for each processor)\n"
+	"  -h, --help                shows this\n";
+
+struct job {
+	struct zr_chat_options o;
+	const char *output;
+	char fields[1024];
+	char **in;
+	int n_in;
+	struct zr_chat *chat;
+	struct zr_documents *documents;
+	struct zr_error *err;
+	double start, shown;
+	uint64_t all, done; /* bytes of all inputs, of those that are done; all = 0: not known */
+	int tty;
+};
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "zeroth tokenize --chat: %s\n%s", what, usage);
+	return 2;
+}
+
+/* ---- the command line ---- */
+
+enum { CHAT = 256, TRAIN_ON, SYSTEM, MAX_LENGTH, ON_BAD, FIELD, BEGIN, SYSTEM_FORM, USER_FORM,
+       FIRST_FORM, ASSISTANT_FORM, BETWEEN, END, BOS, EOS };
+
+static const struct option longs[] = {
+	{ "chat", 0, NULL, CHAT },
+	{ "tokenizer", 1, NULL, 'T' },
+	{ "output", 1, NULL, 'o' },
+	{ "template", 1, NULL, 't' },
+	{ "train-on", 1, NULL, TRAIN_ON },
+	{ "system", 1, NULL, SYSTEM },
+	{ "max-length", 1, NULL, MAX_LENGTH },
+	{ "on-bad", 1, NULL, ON_BAD },
+	{ "field", 1, NULL, FIELD },
+	{ "begin", 1, NULL, BEGIN },
+	{ "system-form", 1, NULL, SYSTEM_FORM },
+	{ "user-form", 1, NULL, USER_FORM },
+	{ "first-form", 1, NULL, FIRST_FORM },
+	{ "assistant-form", 1, NULL, ASSISTANT_FORM },
+	{ "between", 1, NULL, BETWEEN },
+	{ "end", 1, NULL, END },
+	{ "bos", 1, NULL, BOS },
+	{ "eos", 1, NULL, EOS },
+	{ "threads", 1, NULL, 'j' },
+	{ "help", 0, NULL, 'h' },
+	{ NULL, 0, NULL, 0 }
+};
+
+/* Where the text of an option goes; NULL: it is not one of these. */
+static const char **text_option(struct job *j, int c)
+{
+	struct zr_chat_options *o = &j->o;
+	const char **const to[] = { &o->train_on, &o->system, NULL, &o->on_bad, NULL, &o->begin,
+				    &o->system_form, &o->user_form, &o->first_form,
+				    &o->assistant_form, &o->between, &o->end, &o->bos, &o->eos };
+	return c == 'T' ? &o->tokenizer : c == 'o' ? &j->output : c == 't' ? &o->template :
+	       c >= TRAIN_ON ? to[c - TRAIN_ON] : NULL;
+}
+
+static int number(const char *text, int64_t most, int64_t *to)
+{
+	char *end;
+	*to = strtoll(text, &end, 10);
+	return *end || end == text || *to < 1 || *to > most;
+}
+
+static void add_field(struct job *j, const char *text)
+{
+	size_t n = strlen(j->fields);
+	snprintf(j->fields + n, sizeof j->fields - n, "%s ", text);
+}
+
+/* -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct job *j)
+{
+	int64_t threads = sysconf(_SC_NPROCESSORS_ONLN);
+	int c;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "T:o:t:j:h", longs, NULL)) != -1) {
+		const char **text = c == '?' ? NULL : text_option(j, c);
+		if (text)
+			*text = optarg;
+		else if (c == FIELD)
+			add_field(j, optarg);
+		else if (c == MAX_LENGTH && number(optarg, INT32_MAX, &j->o.max_length))
+			return wrong("--max-length: expected a number of tokens from 1");
+		else if (c == 'j' && number(optarg, 1024, &threads))
+			return wrong("--threads: expected a number from 1 to 1024");
+		else if (c == 'h')
+			return fputs(usage, stdout), 0;
+		else if (c == '?')
+			return fputs(usage, stderr), 2;
+	}
+	j->o.threads = threads < 1 ? 1 : (int)threads;
+	j->o.fields = j->fields;
+	j->in = argv + optind;
+	j->n_in = argc - optind;
+	return !j->o.tokenizer ? wrong("--tokenizer is missing") :
+	       !j->output      ? wrong("-o is missing") :
+	       !j->n_in	       ? wrong("IN is missing") :
+				 -1;
+}
+
+/* ---- work ---- */
+
+static void show(struct job *j)
+{
+	const struct zr_documents_totals n = zr_documents_totals(j->documents);
+	double now = zr_now(), took = now - j->start;
+	uint64_t text = zr_chat_counts(j->chat)->bytes;
+	char bytes[32], eta[80], line[200];
+	if (now - j->shown < (j->tty ? ZR_TOKENIZE_EVERY_TTY : ZR_TOKENIZE_EVERY_LOG))
+		return;
+	j->shown = now;
+	zr_tokenize_eta(j->done + zr_chat_at(j->chat), j->all, took, eta);
+	snprintf(line, sizeof line, "%s  %lld conversations  %lld tokens  %.1f MB/s%s",
+		 zr_bytes_text(text, bytes), (long long)n.documents, (long long)n.tokens,
+		 (double)text / took * 1e-6, eta);
+	if (j->tty)
+		zr_log_live(stderr, line);
+	else
+		fprintf(stderr, "%s\n", line);
+}
+
+static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
+{
+	struct job *j = arg;
+	int rc = zr_documents_put(j->documents, ids, learned, n, j->err);
+	rc = rc ? rc : zr_documents_end(j->documents, j->err);
+	if (zr_tokenize_stopped() && !rc)
+		rc = zr_err(j->err, ZR_EIO, "interrupted; %s is as it was", j->output);
+	show(j);
+	return rc;
+}
+
+static void note(void *arg, const char *text)
+{
+	(void)arg;
+	zr_logf(ZR_LOG_WARN, "tokenize", "%s", text);
+}
+
+static int put_counts(struct job *j)
+{
+	const struct zr_chat_counts *n = zr_chat_counts(j->chat);
+	int64_t dropped = n->records - n->documents;
+	int rc = zr_documents_count(j->documents, "records", n->records, j->err);
+	rc = rc ? rc : zr_documents_count(j->documents, "truncated", n->truncated, j->err);
+	rc = rc ? rc : zr_documents_count(j->documents, "dropped", dropped, j->err);
+	for (int i = 0; !rc && i < ZR_CHAT_REASONS; i++) {
+		char name[40];
+		snprintf(name, sizeof name, "dropped.%s", zr_chat_reason(i));
+		if (n->dropped[i])
+			rc = zr_documents_count(j->documents, name, n->dropped[i], j->err);
+	}
+	if (!rc && !n->documents)
+		rc = zr_err(j->err, ZR_EINVAL, "there is no conversation to learn from in %s",
+			    j->in[0]);
+	return rc;
+}
+
+static void report(const struct job *j)
+{
+	const struct zr_chat_counts *n = zr_chat_counts(j->chat);
+	char bytes[32];
+	double took = zr_now() - j->start + 1e-9;
+	printf("tokenized   %s, template %s: %lld of %lld records, %lld tokens, %lld targets "
+	       "(%.0f %%), longest %lld, %.1f MB/s\n",
+	       zr_bytes_text(n->bytes, bytes), zr_chat_template_of(j->chat),
+	       (long long)n->documents, (long long)n->records, (long long)n->tokens,
+	       (long long)n->targets, 100.0 * (double)n->targets / (double)n->tokens,
+	       (long long)n->longest, (double)n->bytes / took * 1e-6);
+	if (n->truncated)
+		printf("truncated   %lld lost their oldest turns\n", (long long)n->truncated);
+	for (int i = 0; i < ZR_CHAT_REASONS; i++)
+		if (n->dropped[i])
+			printf("dropped     %lld: %s\n", (long long)n->dropped[i],
+			       zr_chat_reason(i));
+}
+
+static int work(struct job *j)
+{
+	int rc = zr_chat_open(&j->o, &j->chat, j->err);
+	rc = rc ? rc : zr_documents_create(j->output, zr_chat_vocabulary(j->chat), 1, &j->documents,
+					   j->err);
+	if (rc)
+		return rc;
+	j->all = zr_tokenize_bytes(j->in, j->n_in);
+	j->start = j->shown = zr_now();
+	for (int i = 0; !rc && i < j->n_in; i++) {
+		rc = zr_chat_file(j->chat, j->in[i], j->err);
+		j->done += zr_chat_at(j->chat);
+	}
+	rc = rc ? rc : put_counts(j);
+	int end = zr_documents_close(j->documents, !rc, j->err);
+	if (j->tty)
+		zr_log_live(stderr, NULL);
+	if (!rc && !end)
+		report(j);
+	return rc ? rc : end;
+}
+
+int zr_tokenize_chat(int argc, char **argv)
+{
+	struct zr_error err = { 0 };
+	struct job j = { .err = &err, .tty = isatty(STDERR_FILENO) };
+	int rc = parse(argc, argv, &j), stopped;
+	if (rc >= 0)
+		return rc;
+	j.o.note = note;
+	j.o.sink = take;
+	j.o.arg = &j;
+	zr_tokenize_catch();
+	rc = work(&j);
+	zr_chat_close(j.chat);
+	rc = rc ? zr_cmd_failed(&err) : 0;
+	stopped = zr_tokenize_stopped();
+	return rc && stopped ? 128 + stopped : rc;
+}

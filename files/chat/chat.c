@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat.c - see chat.h: files in batches of lines, which threads encode and whose documents are
+ * handed on in order. Memory is that of a batch, or of the longest line.
+ */
+#include "files/chat/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/pool.h"
+#include "files/chat/input.h"
+#include "files/chat/parts.h"
+
+#define READ (1 << 18)
+#define BATCH (4 << 20)        /* bytes of lines that are encoded at a time */
+#define ITEM (1 << 16)         /* of them, by one thread at a time */
+#define LINE_MOST (256u << 20) /* bytes of a line */
+#define SHOWN 5                /* bad lines that are told one by one */
+
+/* Lines that follow one another, and what became of them. */
+struct item {
+	char *p;
+	size_t n;
+	int64_t line;              /* the number of the first one */
+	struct zr_buf ids, learned, sizes; /* of all documents; sizes: size_t each */
+	struct zr_chat_counts counts;
+	int rc;
+	struct zr_error err;       /* of the line that ends all */
+	char note[SHOWN][600];     /* lines that were left out */
+	int notes;
+};
+
+struct zr_chat {
+	struct zr_chat_options o;
+	struct zr_chat_setup s;
+	struct zr_chat_encoder *encoder; /* [threads] */
+	struct zr_pool *pool;
+	struct item *item;
+	int64_t items, room;
+	const char *path;          /* of the file under way */
+	struct zr_input *in;
+	struct zr_buf text;        /* of it */
+	int64_t line;
+	uint64_t at;
+	int shown;
+	struct zr_chat_counts counts;
+};
+
+static int no_memory(struct zr_error *err)
+{
+	return zr_err(err, ZR_ENOMEM, "out of memory");
+}
+
+const char *zr_chat_reason(int reason)
+{
+	static const char *const words[] = { "json", "fields", "roles", "too_long", "no_target" };
+	return words[reason];
+}
+
+/* ---- a thread ---- */
+
+static int keep(struct item *k, const struct zr_chat_encoder *e)
+{
+	size_t n = e->learned.n;
+	k->counts.documents++;
+	k->counts.tokens += (int64_t)n;
+	k->counts.targets += e->targets;
+	k->counts.truncated += e->truncated;
+	if ((int64_t)n > k->counts.longest)
+		k->counts.longest = (int64_t)n;
+	return zr_buf_add(&k->ids, e->ids.p, e->ids.n) ||
+			       zr_buf_add(&k->learned, e->learned.p, n) ||
+			       zr_buf_add(&k->sizes, &n, sizeof n) ?
+		       no_memory(&k->err) :
+		       0;
+}
+
+static int is_blank(const char *p, size_t n)
+{
+	while (n && strchr(" \t\r", *p) && *p)
+		p++, n--;
+	return !n;
+}
+
+/* Too long and without a target are no mistakes of a line. */
+static int leave_out(struct zr_chat *c, struct item *k, int reason, int64_t line,
+		     const struct zr_error *why)
+{
+	int mistake = reason != ZR_CHAT_LONG && reason != ZR_CHAT_NO_TARGET;
+	if (mistake && !c->s.skip)
+		return zr_err(&k->err, ZR_EINVAL,
+			      "%s:%lld: %s (on_bad = skip leaves such lines out)", c->path,
+			      (long long)line, why->text);
+	if (k->notes < SHOWN)
+		snprintf(k->note[k->notes++], sizeof *k->note, "%.200s:%lld: left out: %.300s",
+			 c->path, (long long)line, why->text);
+	k->counts.dropped[reason]++;
+	return 0;
+}
+
+static int line_of(struct zr_chat *c, struct zr_chat_encoder *e, struct item *k, char *p, size_t n,
+		   int64_t line)
+{
+	struct zr_error err = { 0 };
+	if (is_blank(p, n))
+		return 0;
+	k->counts.records++;
+	k->counts.bytes += n;
+	int rc = zr_chat_encode(e, p, n, &err);
+	if (rc && (rc != ZR_EINVAL || err.code == ZR_ENOMEM))
+		return zr_err(&k->err, rc, "%s:%lld: %s", c->path, (long long)line, err.text);
+	return rc ? leave_out(c, k, e->reason, line, &err) : keep(k, e);
+}
+
+static void encode_item(void *arg, int64_t i, int32_t worker)
+{
+	struct zr_chat *c = arg;
+	struct item *k = &c->item[i];
+	struct zr_chat_encoder *e = &c->encoder[worker];
+	int64_t line = k->line;
+	for (char *p = k->p, *end = p + k->n, *next; !k->rc && p < end; p = next, line++) {
+		char *stop = memchr(p, '\n', (size_t)(end - p));
+		next = stop ? stop + 1 : end;
+		k->rc = line_of(c, e, k, p, (size_t)((stop ? stop : end) - p), line);
+	}
+	if (k->n > BATCH)
+		zr_chat_encoder_shrink(e);
+}
+
+/* ---- batches ---- */
+
+static void add_counts(struct zr_chat_counts *to, const struct zr_chat_counts *from)
+{
+	to->records += from->records;
+	to->documents += from->documents;
+	to->tokens += from->tokens;
+	to->targets += from->targets;
+	to->truncated += from->truncated;
+	to->bytes += from->bytes;
+	to->longest = from->longest > to->longest ? from->longest : to->longest;
+	for (int i = 0; i < ZR_CHAT_REASONS; i++)
+		to->dropped[i] += from->dropped[i];
+}
+
+static int hand_on(struct zr_chat *c, struct item *k, struct zr_error *err)
+{
+	const int32_t *ids = (const int32_t *)k->ids.p;
+	const uint8_t *learned = (const uint8_t *)k->learned.p;
+	int rc = 0;
+	for (size_t i = 0, n; !rc && i < k->sizes.n; i += sizeof n, ids += n, learned += n) {
+		memcpy(&n, k->sizes.p + i, sizeof n);
+		rc = c->o.sink(c->o.arg, ids, learned, n);
+	}
+	add_counts(&c->counts, &k->counts);
+	for (int i = 0; i < k->notes && c->shown < SHOWN && c->o.note; i++, c->shown++)
+		c->o.note(c->o.arg, k->note[i]);
+	return rc ? rc : k->rc ? zr_err(err, k->rc, "%s", k->err.text) : 0;
+}
+
+static struct item *add_item(struct zr_chat *c)
+{
+	if (c->items == c->room) {
+		int64_t room = c->room ? 2 * c->room : 16;
+		struct item *more = realloc(c->item, (size_t)room * sizeof *more);
+		if (!more)
+			return NULL;
+		memset(more + c->room, 0, (size_t)(room - c->room) * sizeof *more);
+		c->item = more;
+		c->room = room;
+	}
+	struct item *k = &c->item[c->items++];
+	k->ids.n = k->learned.n = k->sizes.n = 0;
+	k->counts = (struct zr_chat_counts){ 0 };
+	k->rc = k->notes = 0;
+	k->err.code = 0;
+	return k;
+}
+
+static int cut_items(struct zr_chat *c, char *p, size_t n)
+{
+	c->items = 0;
+	for (char *end = p + n; p < end; p += c->item[c->items - 1].n) {
+		struct item *k = add_item(c);
+		if (!k)
+			return ZR_ENOMEM;
+		size_t left = (size_t)(end - p), size = left < ITEM ? left : ITEM;
+		char *stop = memchr(p + size - 1, '\n', left - size + 1);
+		k->p = p;
+		k->n = stop ? (size_t)(stop - p) + 1 : left;
+		k->line = c->line;
+		for (char *q = p, *e = p + k->n; q < e && (q = memchr(q, '\n', (size_t)(e - q)));
+		     q++)
+			c->line++;
+	}
+	return 0;
+}
+
+static void shrink(struct zr_buf *b, size_t most)
+{
+	if (b->room > most)
+		zr_buf_free(b);
+}
+
+static int run_batch(struct zr_chat *c, size_t n, struct zr_error *err)
+{
+	int rc = cut_items(c, c->text.p, n) ? no_memory(err) : 0;
+	if (!rc)
+		zr_pool_run(c->pool, c->items, encode_item, c);
+	for (int64_t i = 0; !rc && i < c->items; i++)
+		rc = hand_on(c, &c->item[i], err);
+	zr_buf_drop(&c->text, n);
+	if (n > 2 * BATCH) { /* one line was long */
+		if (!c->text.n)
+			shrink(&c->text, 2 * BATCH);
+		for (int64_t i = 0; i < c->items; i++)
+			shrink(&c->item[i].ids, BATCH), shrink(&c->item[i].learned, BATCH);
+	}
+	return rc;
+}
+
+/* ---- files ---- */
+
+/* A line that is not held: what is left of it goes. */
+static int skip_line(struct zr_chat *c, struct zr_error *err)
+{
+	struct zr_error why = { 0 };
+	struct item k = { 0 };
+	size_t got = 1;
+	zr_err(&why, ZR_EINVAL, "a line of more than %u MiB", LINE_MOST >> 20);
+	int rc = leave_out(c, &k, ZR_CHAT_JSON, c->line, &why);
+	if (rc)
+		return zr_err(err, rc, "%s", k.err.text);
+	k.counts.records = 1;
+	hand_on(c, &k, err);
+	char *stop = NULL;
+	while (!rc && got && !stop) {
+		c->text.n = 0;
+		rc = zr_input_read(c->in, c->text.p, READ, &got, err);
+		stop = got ? memchr(c->text.p, '\n', got) : NULL;
+		c->text.n = got;
+	}
+	if (stop)
+		zr_buf_drop(&c->text, (size_t)(stop - c->text.p) + 1);
+	else
+		c->text.n = 0;
+	c->line++;
+	return rc;
+}
+
+static const char *last_line_end(const char *p, size_t n)
+{
+	while (n && p[n - 1] != '\n')
+		n--;
+	return n ? p + n - 1 : NULL;
+}
+
+static int read_on(struct zr_chat *c, size_t *got, struct zr_error *err)
+{
+	static const char nothing[READ];
+	size_t n = c->text.n;
+	if (zr_buf_add(&c->text, nothing, READ))
+		return no_memory(err);
+	int rc = zr_input_read(c->in, c->text.p + n, READ, got, err);
+	c->text.n = n + *got;
+	c->at = zr_input_at(c->in);
+	return rc;
+}
+
+static int read_lines(struct zr_chat *c, struct zr_error *err)
+{
+	size_t got = 1, complete = 0; /* complete: bytes of whole lines */
+	int rc = 0, begun = 0;
+	while (!rc && got) {
+		size_t n = c->text.n;
+		rc = read_on(c, &got, err);
+		if (!begun && c->text.n >= 3) {
+			begun = 1;
+			if (!memcmp(c->text.p, "\xef\xbb\xbf", 3))
+				zr_buf_drop(&c->text, 3), n = 0;
+		}
+		const char *end = last_line_end(c->text.p + n, c->text.n - n);
+		complete = end ? (size_t)(end - c->text.p) + 1 : complete;
+		if (!rc && complete && complete >= BATCH) {
+			rc = run_batch(c, complete, err);
+			complete = 0;
+		}
+		if (!rc && !complete && c->text.n > LINE_MOST)
+			rc = skip_line(c, err);
+	}
+	return rc || !c->text.n ? rc : run_batch(c, c->text.n, err);
+}
+
+int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err)
+{
+	c->path = strcmp(path, "-") ? path : "standard input";
+	c->line = 1;
+	c->text.n = 0;
+	int rc = zr_input_open(path, &c->in, err);
+	rc = rc ? rc : read_lines(c, err);
+	zr_input_close(c->in);
+	c->in = NULL;
+	return rc;
+}
+
+/* ---- life ---- */
+
+int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct zr_error *err)
+{
+	struct zr_chat *c = calloc(1, sizeof *c);
+	if (!c)
+		return no_memory(err);
+	c->o = *o;
+	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
+	int rc = c->encoder && !zr_pool_new(o->threads, &c->pool) ? 0 : no_memory(err);
+	for (int i = 0; !rc && i < o->threads; i++) {
+		struct zr_chat_encoder *e = &c->encoder[i];
+		e->s = &c->s;
+		e->o = &c->o;
+		rc = zr_tokenizer_open(o->tokenizer, &e->t, err);
+		rc = rc ? rc : zr_chat_encoder_open(e, err);
+	}
+	rc = rc ? rc : zr_chat_setup(&c->o, c->encoder[0].t, &c->s, err);
+	if (rc)
+		zr_chat_close(c);
+	else
+		*out = c;
+	return rc;
+}
+
+void zr_chat_close(struct zr_chat *c)
+{
+	if (!c)
+		return;
+	for (int i = 0; c->encoder && i < c->o.threads; i++)
+		zr_chat_encoder_close(&c->encoder[i]);
+	for (int64_t i = 0; i < c->room; i++) {
+		zr_buf_free(&c->item[i].ids);
+		zr_buf_free(&c->item[i].learned);
+		zr_buf_free(&c->item[i].sizes);
+	}
+	if (c->pool)
+		zr_pool_free(c->pool);
+	zr_chat_setup_free(&c->s);
+	zr_buf_free(&c->text);
+	free(c->encoder);
+	free(c->item);
+	free(c);
+}
+
+int64_t zr_chat_vocabulary(const struct zr_chat *c)
+{
+	return zr_tokenizer_size(c->encoder[0].t);
+}
+
+const char *zr_chat_template_of(const struct zr_chat *c)
+{
+	return c->s.template.name;
+}
+
+uint64_t zr_chat_at(const struct zr_chat *c)
+{
+	return c->at;
+}
+
+const struct zr_chat_counts *zr_chat_counts(const struct zr_chat *c)
+{
+	return &c->counts;
+}

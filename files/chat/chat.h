@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat.h - files of conversations to documents of tokens, of which some are learned. The text of a
+ * conversation is tokenized as one, as apply_chat_template of Hugging Face's transformers does; a
+ * token is learned if it has a byte of what is learned. See template.h and record.h. [main]
+ */
+#ifndef ZR_CHAT_CHAT_H
+#define ZR_CHAT_CHAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+/* All borrowed for the life of what is opened; NULL: the usual. */
+struct zr_chat_options {
+	const char *tokenizer; /* tokenizer.json; tokenizer_config.json is looked for beside it */
+	const char *template;  /* auto: what tokenizer_config.json has; else a name */
+	/* forms in place of the template's, with \n, \t and \\; see template.h */
+	const char *begin, *system_form, *user_form, *first_form, *assistant_form, *between, *end;
+	const char *bos, *eos; /* tokens, as text */
+	const char *train_on;  /* assistant, completion, all or last */
+	const char *system;    /* system message of conversations without one */
+	const char *on_bad;    /* stop or skip */
+	const char *fields;    /* "messages=dialog, role=speaker": see record.h */
+	int64_t max_length;    /* tokens of a document; 0: any number */
+	int threads;           /* at least 1 */
+	/* A line for people; NULL: none. */
+	void (*note)(void *arg, const char *text);
+	/* Takes a document; learned: 0 or 1 for each token. 0 or a negative code that ends it. */
+	int (*sink)(void *arg, const int32_t *ids, const uint8_t *learned, size_t n);
+	void *arg;
+};
+
+enum { ZR_CHAT_JSON, ZR_CHAT_FIELDS, ZR_CHAT_ORDER, ZR_CHAT_LONG, ZR_CHAT_NO_TARGET,
+       ZR_CHAT_REASONS };
+
+struct zr_chat_counts {
+	int64_t records, documents, tokens, targets, longest;
+	int64_t truncated; /* documents that lost their oldest messages */
+	int64_t dropped[ZR_CHAT_REASONS];
+	uint64_t bytes;    /* of the text of the lines */
+};
+
+struct zr_chat;
+int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct zr_error *err);
+void zr_chat_close(struct zr_chat *c); /* NULL is fine */
+
+int64_t zr_chat_vocabulary(const struct zr_chat *c);
+const char *zr_chat_template_of(const struct zr_chat *c); /* its name */
+
+/* All documents of a file (plain, gzip or zstd; -: standard input) in their order. */
+int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err);
+uint64_t zr_chat_at(const struct zr_chat *c); /* bytes of the file that were read */
+const struct zr_chat_counts *zr_chat_counts(const struct zr_chat *c);
+const char *zr_chat_reason(int reason);       /* a word for counts: "json" ... */
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * encode.c - see parts.h. What is too long loses its oldest turns, the system message stays; the
+ * last turn of a user and what answers it are never cut.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/chat/parts.h"
+
+#define PIECE (1 << 20) /* bytes encoded at a time */
+#define SMALL (1 << 22) /* bytes that may stay in a buffer */
+
+static int no_memory(struct zr_error *err)
+{
+	return zr_err(err, ZR_ENOMEM, "out of memory");
+}
+
+static size_t count(const struct zr_chat_encoder *e)
+{
+	return e->ids.n / sizeof(int32_t);
+}
+
+static int take(void *arg, const int32_t *ids, size_t n)
+{
+	struct zr_chat_encoder *e = arg;
+	return zr_buf_add(&e->ids, ids, n * sizeof *ids);
+}
+
+static int encode_text(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
+{
+	int rc = 0;
+	for (size_t at = 0, m; !rc && at < n; at += m) {
+		m = n - at < PIECE ? n - at : PIECE;
+		rc = zr_encode(e->e, p + at, m, err);
+	}
+	rc = rc ? rc : zr_encode_end(e->e, err);
+	if (!rc)
+		return 0;
+	e->reason = ZR_CHAT_LONG; /* of what the pre-tokenizer does not split */
+	zr_encoder_close(e->e); /* another one takes its place */
+	e->e = NULL;
+	return rc == ZR_ENOMEM ? no_memory(err) : rc;
+}
+
+/* ---- what is learned ---- */
+
+static int is_learned(const struct zr_chat_encoder *e, const struct zr_chat_message *m,
+		      const struct zr_chat_span *s)
+{
+	int last = s + 1 == e->text.span + e->text.n;
+	return !m->ignored && (e->s->train_on == ZR_TRAIN_ASSISTANT ||
+			       (e->s->train_on == ZR_TRAIN_COMPLETION && m->completion) ||
+			       (e->s->train_on == ZR_TRAIN_LAST && last));
+}
+
+/* Keeps the spans that are learned. */
+static void choose_spans(struct zr_chat_encoder *e, const struct zr_chat_message *m)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < e->text.n; i++)
+		if (is_learned(e, &m[e->text.span[i].message], &e->text.span[i]))
+			n++;
+		else
+			e->text.span[i].to = e->text.span[i].from;
+	for (size_t i = 0, k = 0; i < e->text.n; i++)
+		if (e->text.span[i].to > e->text.span[i].from)
+			e->text.span[k++] = e->text.span[i];
+	e->text.n = n;
+}
+
+static int learn(struct zr_chat_encoder *e, int all, struct zr_error *err)
+{
+	char flags[4096];
+	size_t n = count(e);
+	memset(flags, all, sizeof flags);
+	e->learned.n = 0;
+	e->targets = 0;
+	for (size_t i = 0, m; i < n; i += m) {
+		m = n - i < sizeof flags ? n - i : sizeof flags;
+		if (zr_buf_add(&e->learned, flags, m))
+			return no_memory(err);
+	}
+	for (size_t i = 0; !all && i < e->text.n; i++)
+		for (uint64_t k = zr_encoder_marked(e->e, 2 * i);
+		     k < n && k <= zr_encoder_marked(e->e, 2 * i + 1); k++)
+			e->learned.p[k] = 1;
+	for (size_t i = 1; i < n; i++)
+		e->targets += e->learned.p[i];
+	return 0;
+}
+
+/* ---- documents ---- */
+
+static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_message *m, size_t n,
+			   struct zr_error *err)
+{
+	int all = e->s->train_on == ZR_TRAIN_ALL;
+	int rc = zr_chat_render(&e->s->template, m, n, 0, &e->text, err);
+	if (rc)
+		return rc;
+	choose_spans(e, m);
+	e->ids.n = 0;
+	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
+		rc = zr_encode_mark(e->e, e->text.span[i].from, err);
+		rc = rc ? rc : zr_encode_mark(e->e, e->text.span[i].to - 1, err);
+	}
+	rc = rc ? rc : encode_text(e, e->text.text.p, e->text.text.n, err);
+	return rc ? rc : learn(e, all, err);
+}
+
+/* A text without template: what the tokenizer puts before one, the text, the last token. */
+static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message *m,
+			struct zr_error *err)
+{
+	const char *eos = e->s->template.eos ? e->s->template.eos : "";
+	size_t len = strlen(eos);
+	const int32_t *before;
+	int ends = len <= m->n && !memcmp(m->text + m->n - len, eos, len), rc;
+	int has = zr_tokenizer_template(e->t, 0, &before, err);
+	if (has < 0)
+		return has;
+	e->text.text.n = e->ids.n = 0;
+	if (zr_buf_add(&e->text.text, m->text, m->n) ||
+	    zr_buf_add(&e->text.text, eos, ends ? 0 : len))
+		return no_memory(err);
+	rc = encode_text(e, e->text.text.p, e->text.text.n, err);
+	size_t given = (size_t)has * sizeof *before, n = e->ids.n;
+	int there = has && n >= given && !memcmp(e->ids.p, before, given);
+	if (!rc && has && !there) { /* in front */
+		if (zr_buf_add(&e->ids, before, given))
+			return no_memory(err);
+		memmove(e->ids.p + given, e->ids.p, n);
+		memcpy(e->ids.p, before, given);
+	}
+	return rc ? rc : learn(e, 1, err);
+}
+
+static int fits(const struct zr_chat_encoder *e)
+{
+	return !e->o->max_length || (int64_t)count(e) <= e->o->max_length;
+}
+
+/* Where the k-th turn of a user starts, from 0; n: there is none. */
+static size_t turn(const struct zr_conversation *c, size_t k)
+{
+	size_t i = c->m[0].role == ZR_CHAT_SYSTEM;
+	for (size_t turns = 0; i < c->n; i++)
+		if (c->m[i].role == ZR_CHAT_USER && turns++ == k)
+			return i;
+	return c->n;
+}
+
+/* The conversation from its k-th turn on, with its system message. */
+static int encode_from(struct zr_chat_encoder *e, size_t k, struct zr_error *err)
+{
+	const struct zr_conversation *c = &e->c;
+	size_t from = turn(c, k), first = c->m[0].role == ZR_CHAT_SYSTEM;
+	e->kept.n = 0;
+	if (zr_buf_add(&e->kept, c->m, first * sizeof *c->m) ||
+	    zr_buf_add(&e->kept, c->m + from, (c->n - from) * sizeof *c->m))
+		return no_memory(err);
+	return encode_messages(e, (const void *)e->kept.p, first + c->n - from, err);
+}
+
+/* As few turns go as need to. */
+static int shorten(struct zr_chat_encoder *e, struct zr_error *err)
+{
+	size_t low = 1, high = 1;
+	while (turn(&e->c, high) < e->c.n)
+		high++;
+	const size_t turns = high;
+	while (low < high) {
+		size_t k = (low + high) / 2;
+		int rc = encode_from(e, k, err);
+		if (rc)
+			return rc;
+		if (fits(e))
+			high = k;
+		else
+			low = k + 1;
+	}
+	e->truncated = low < turns;
+	return low < turns ? encode_from(e, low, err) : 0;
+}
+
+int zr_chat_encode(struct zr_chat_encoder *e, char *p, size_t n, struct zr_error *err)
+{
+	const char *word = NULL;
+	e->truncated = 0;
+	e->c.headed = e->s->headed;
+	int rc = e->e ? 0 : zr_chat_encoder_open(e, err);
+	if (rc)
+		return rc;
+	rc = zr_conversation_read(&e->c, p, n, &e->s->fields, e->o->system, &word, err);
+	e->reason = !word || !strcmp(word, "roles") ? ZR_CHAT_ORDER :
+		    !strcmp(word, "json")	    ? ZR_CHAT_JSON :
+						      ZR_CHAT_FIELDS;
+	if (rc)
+		return rc;
+	rc = e->c.plain ? encode_plain(e, e->c.m, err) : encode_messages(e, e->c.m, e->c.n, err);
+	const size_t before = count(e);
+	if (!rc && !fits(e) && !e->c.plain)
+		rc = shorten(e, err);
+	if (rc)
+		return rc;
+	e->reason = fits(e) ? ZR_CHAT_NO_TARGET : ZR_CHAT_LONG;
+	if (!fits(e))
+		return zr_err(err, ZR_EINVAL, "%zu tokens, more than the %lld that were asked for",
+			      before, (long long)e->o->max_length);
+	return e->targets ? 0 : zr_err(err, ZR_EINVAL, "nothing in it is learned");
+}
+
+/* ---- life ---- */
+
+int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err)
+{
+	return zr_encoder_open(e->t, take, e, &e->e, err);
+}
+
+static void shrink(struct zr_buf *b)
+{
+	if (b->room > SMALL)
+		zr_buf_free(b);
+}
+
+void zr_chat_encoder_shrink(struct zr_chat_encoder *e)
+{
+	shrink(&e->text.text);
+	shrink(&e->ids);
+	shrink(&e->learned);
+	shrink(&e->c.made);
+}
+
+void zr_chat_encoder_close(struct zr_chat_encoder *e)
+{
+	zr_encoder_close(e->e);
+	zr_tokenizer_close(e->t);
+	zr_conversation_free(&e->c);
+	zr_chat_text_free(&e->text);
+	zr_buf_free(&e->kept);
+	zr_buf_free(&e->ids);
+	zr_buf_free(&e->learned);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parts.h - what files/chat/ is made of. Only its files include it.
+ *
+ *   lines of files (chat.c) -> record.c -> render.c -> encode.c -> documents
+ */
+#ifndef ZR_CHAT_PARTS_H
+#define ZR_CHAT_PARTS_H
+
+#include "files/chat/chat.h"
+#include "files/chat/record.h"
+#include "files/chat/template.h"
+#include "files/tokenizer/tokenizer.h"
+
+enum { ZR_TRAIN_ASSISTANT, ZR_TRAIN_COMPLETION, ZR_TRAIN_ALL, ZR_TRAIN_LAST };
+
+/* ---- setup.c: what the options mean ---- */
+
+struct zr_chat_setup {
+	struct zr_chat_template template;
+	char *owned[9]; /* texts of it, and `jinja` */
+	int train_on, skip, headed;
+	struct zr_chat_fields fields;
+};
+int zr_chat_setup(const struct zr_chat_options *o, const struct zr_tokenizer *t,
+		  struct zr_chat_setup *s, struct zr_error *err);
+void zr_chat_setup_free(struct zr_chat_setup *s);
+
+/* ---- encode.c: a line to a document; one per thread ---- */
+
+struct zr_chat_encoder {
+	const struct zr_chat_setup *s;
+	const struct zr_chat_options *o;
+	struct zr_tokenizer *t;
+	struct zr_encoder *e;
+	struct zr_conversation c;
+	struct zr_chat_text text;
+	struct zr_buf kept;    /* messages that are left of it */
+	struct zr_buf ids, learned; /* int32_t and uint8_t for each token */
+	int64_t targets;
+	int truncated;
+	int reason;            /* ZR_CHAT_*: why a line is no document */
+};
+int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err);
+void zr_chat_encoder_close(struct zr_chat_encoder *e);
+/* Memory that one long line took goes back. */
+void zr_chat_encoder_shrink(struct zr_chat_encoder *e);
+/* The document of n bytes, which are overwritten. ZR_EINVAL: it is none, for `reason`. */
+int zr_chat_encode(struct zr_chat_encoder *e, char *p, size_t n, struct zr_error *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * record.h - a line of JSON as the messages that it is. These are known, looked for in this order:
+ *
+ *   messages        a list of {role, content}: system, user, assistant. content is a text, or a
+ *                   list of {type: text, text}. weight: 0 in a message: it is not learned.
+ *   conversations   the same with {from, value}: system, human, gpt (ShareGPT)
+ *   prompt, completion     two texts, or two lists of messages
+ *   instruction, output    and maybe input, which comes behind the instruction (alpaca)
+ *   text            learned as it is, without a template
+ *
+ * The first four may have a text `system`.
+ */
+#ifndef ZR_CHAT_RECORD_H
+#define ZR_CHAT_RECORD_H
+
+#include "files/chat/json.h"
+#include "files/chat/template.h"
+
+/* Names of fields and roles in the data, in place of the usual ones. */
+enum { ZR_FIELD_MESSAGES, ZR_FIELD_CONVERSATIONS, ZR_FIELD_ROLE, ZR_FIELD_CONTENT, ZR_FIELD_FROM,
+       ZR_FIELD_VALUE, ZR_FIELD_PROMPT, ZR_FIELD_COMPLETION, ZR_FIELD_INSTRUCTION, ZR_FIELD_INPUT,
+       ZR_FIELD_OUTPUT, ZR_FIELD_TEXT, ZR_FIELD_SYSTEM, ZR_FIELD_USER, ZR_FIELD_ASSISTANT,
+       ZR_FIELDS };
+struct zr_chat_fields {
+	char name[ZR_FIELDS][64]; /* "": the usual one */
+};
+/* "messages=dialog, role=speaker assistant=bot": adds to the names. */
+int zr_chat_fields_set(struct zr_chat_fields *f, const char *text, struct zr_error *err);
+
+struct zr_conversation {
+	struct zr_chat_message *m;
+	size_t n, room;
+	int plain;           /* one message, which no template writes */
+	int headed;          /* set by the owner: `input` has the heading of alpaca's prompts */
+	struct zr_buf made;  /* instruction with input */
+	struct zr_json_line line;
+};
+
+/* Reads a line of n bytes, which are overwritten and must outlive the messages. system: for records
+ * without; NULL: none. What is wrong goes to err, and a word for it to *reason. */
+int zr_conversation_read(struct zr_conversation *c, char *p, size_t n,
+			 const struct zr_chat_fields *f, const char *system, const char **reason,
+			 struct zr_error *err);
+void zr_conversation_free(struct zr_conversation *c);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * render.c - see template.h: messages to text.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/chat/template.h"
+#include "files/tokenizer/utf8.h"
+
+struct render {
+	const struct zr_chat_template *t;
+	const struct zr_chat_message *system; /* that {system} is; NULL: none */
+	struct zr_chat_text *out;
+	size_t content;   /* where the last {content} ended */
+	size_t start;     /* and began */
+	int rc;
+};
+
+static void put(struct render *r, const char *p, size_t n)
+{
+	if (!r->rc)
+		r->rc = zr_buf_add(&r->out->text, p, n);
+}
+
+static void put_text(struct render *r, const char *text)
+{
+	put(r, text ? text : "", text ? strlen(text) : 0);
+}
+
+/* ---- white space, as Python's str.strip has it ---- */
+
+static int is_space(int32_t c)
+{
+	return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+	       c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+	       c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static size_t spaces_before(const char *p, size_t n)
+{
+	size_t at = 0;
+	int len;
+	while (at < n && (len = zr_utf8_at(p + at, n - at)) > 0 && is_space(zr_utf8_value(p + at)))
+		at += (size_t)len;
+	return at;
+}
+
+static size_t without_spaces_behind(const char *p, size_t from, size_t n)
+{
+	while (n > from) {
+		size_t at = n - 1;
+		while (at > from && ((unsigned char)p[at] & 0xc0) == 0x80)
+			at--;
+		if (zr_utf8_at(p + at, n - at) <= 0 || !is_space(zr_utf8_value(p + at)))
+			break;
+		n = at;
+	}
+	return n;
+}
+
+/* Trims what the text has from `from` on. */
+static void trim_from(struct render *r, size_t from)
+{
+	struct zr_buf *b = &r->out->text;
+	if (r->rc || from >= b->n)
+		return;
+	b->n = without_spaces_behind(b->p, from, b->n);
+	size_t spaces = spaces_before(b->p + from, b->n - from);
+	memmove(b->p + from, b->p + from + spaces, b->n - from - spaces);
+	b->n -= spaces;
+}
+
+/* ---- forms ---- */
+
+static void put_content(struct render *r, const struct zr_chat_message *m, int trim)
+{
+	const char *p = m ? m->text : "";
+	size_t n = m ? m->n : 0;
+	if (trim) {
+		size_t end = without_spaces_behind(p, 0, n), from = spaces_before(p, end);
+		p += from;
+		n = end - from;
+	}
+	r->start = r->out->text.n;
+	put(r, p, n);
+	r->content = r->out->text.n;
+}
+
+static const char *const roles[] = { "system", "user", "assistant" };
+
+/* What `form` has up to `stop`, or to its end where that is NULL. */
+static void put_form(struct render *r, const char *form, const char *stop,
+		     const struct zr_chat_message *m)
+{
+	static const char *const names[] = { "{content}", "{content|trim}", "{system}", "{role}",
+					     "{bos}", "{eos}", "{trim}", "{/trim}" };
+	size_t trimmed = 0, k, known = sizeof names / sizeof *names;
+	const char *end = stop ? stop : form ? form + strlen(form) : NULL;
+	for (const char *p = form; p && p < end && !r->rc;) {
+		size_t n = *p == '{' ? 1 : strcspn(p, "{");
+		n = n < (size_t)(end - p) ? n : (size_t)(end - p);
+		for (k = 0; *p == '{' && k < known; k++)
+			if (!strncmp(p, names[k], strlen(names[k])))
+				break;
+		k = *p == '{' ? k : known;
+		if (k <= 1)
+			put_content(r, m, k == 1);
+		else if (k == 2 && r->system)
+			put(r, r->system->text, r->system->n);
+		else if (k == 3)
+			put_text(r, roles[m ? m->role : ZR_CHAT_ASSISTANT]);
+		else if (k == 4 || k == 5)
+			put_text(r, k == 4 ? r->t->bos : r->t->eos);
+		else if (k == 6)
+			trimmed = r->out->text.n;
+		else if (k == 7)
+			trim_from(r, trimmed);
+		else if (k == known)
+			put(r, p, n);
+		p += k < known ? strlen(names[k]) : n;
+	}
+}
+
+static void put_span(struct render *r, size_t message)
+{
+	struct zr_chat_text *o = r->out;
+	size_t to = o->text.n;
+	while (to > r->content && strchr(" \t\r\n", o->text.p[to - 1]))
+		to--;
+	if (r->rc || to == r->start)
+		return;
+	if (o->n == o->room) {
+		size_t room = o->room ? 2 * o->room : 16;
+		struct zr_chat_span *more = realloc(o->span, room * sizeof *more);
+		if (!more) {
+			r->rc = ZR_ENOMEM;
+			return;
+		}
+		o->span = more;
+		o->room = room;
+	}
+	o->span[o->n++] = (struct zr_chat_span){ r->start, to, message };
+}
+
+/* ---- conversations ---- */
+
+static int check(const struct zr_chat_template *t, const struct zr_chat_message *m, size_t n,
+		 struct zr_error *err)
+{
+	size_t first = m[0].role == ZR_CHAT_SYSTEM;
+	if (first && (t->rules & ZR_CHAT_NO_SYSTEM))
+		return zr_err(err, ZR_EINVAL, "template %s has no system message", t->name);
+	for (size_t i = first; i < n; i++) {
+		int wanted = (i - first) % 2 ? ZR_CHAT_ASSISTANT : ZR_CHAT_USER;
+		if ((t->rules & ZR_CHAT_ALTERNATES) && m[i].role != wanted)
+			return zr_err(err, ZR_EINVAL,
+				      "message %zu is of role %s, and template %s wants %s here",
+				      i + 1, roles[m[i].role], t->name, roles[wanted]);
+		if (m[i].role == ZR_CHAT_SYSTEM && !t->later)
+			return zr_err(err, ZR_EINVAL,
+				      "message %zu is of role system, which template %s has first "
+				      "only", i + 1, t->name);
+	}
+	return 0;
+}
+
+/* Whether {system} is written in message i. */
+static int has_system(const struct render *r, size_t i, size_t n)
+{
+	int last = (r->t->rules & ZR_CHAT_SYSTEM_LAST) != 0;
+	return r->t->first && r->system && i == (last ? n - 1 : 1);
+}
+
+static void put_message(struct render *r, const struct zr_chat_message *m, size_t i, size_t n)
+{
+	const struct zr_chat_template *t = r->t;
+	if (m[i].role == ZR_CHAT_ASSISTANT) {
+		r->start = r->content = r->out->text.n;
+		put_form(r, t->assistant, NULL, &m[i]);
+		put_span(r, i);
+	} else if (m[i].role == ZR_CHAT_USER) {
+		put_form(r, has_system(r, i, n) ? t->first : t->user, NULL, &m[i]);
+	} else if (m[i].n || !(t->rules & ZR_CHAT_NO_EMPTY_SYSTEM)) {
+		put_form(r, i ? t->later : t->system, NULL, &m[i]);
+	}
+}
+
+int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_message *m, size_t n,
+		   int prompt, struct zr_chat_text *out, struct zr_error *err)
+{
+	struct render r = { .t = t, .out = out };
+	int rc = check(t, m, n, err);
+	if (rc)
+		return rc;
+	out->text.n = out->n = 0;
+	r.system = m[0].role == ZR_CHAT_SYSTEM ? m : NULL;
+	put_form(&r, t->begin, NULL, NULL);
+	if (!r.system)
+		put_form(&r, t->no_system, NULL, NULL);
+	for (size_t i = 0; i < n; i++) {
+		int placed = m[i].role == ZR_CHAT_SYSTEM && t->first;
+		if (i && !(i == 1 && r.system && t->first))
+			put_form(&r, t->between, NULL, NULL);
+		if (!placed)
+			put_message(&r, m, i, n);
+	}
+	if (prompt) {
+		const char *stop = t->assistant ? strstr(t->assistant, "{content") : NULL;
+		put_form(&r, t->between, NULL, NULL);
+		put_form(&r, stop ? t->assistant : NULL, stop, NULL);
+	} else {
+		put_form(&r, t->end, NULL, NULL);
+	}
+	return r.rc ? zr_err(err, ZR_ENOMEM, "out of memory") : 0;
+}
+
+void zr_chat_text_free(struct zr_chat_text *t)
+{
+	zr_buf_free(&t->text);
+	free(t->span);
+	*t = (struct zr_chat_text){ 0 };
+}

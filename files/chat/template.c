@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * template.c - see template.h: the templates that are known, and the Jinja texts that they render
+ * like, by the hash of those, without a line end behind them: tests/golden/make_chat.py --hash.
+ */
+#include "files/chat/template.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#define CHATML_FORMS \
+	.system = "<|im_start|>system\n{content}<|im_end|>\n", \
+	.later = "<|im_start|>system\n{content}<|im_end|>\n", \
+	.user = "<|im_start|>user\n{content}<|im_end|>\n", \
+	.assistant = "<|im_start|>assistant\n{content}<|im_end|>\n"
+#define CHATML(name_, begin_, system_) \
+	{ .name = name_, .begin = begin_, CHATML_FORMS, \
+	  .no_system = "<|im_start|>system\n" system_ "<|im_end|>\n", .eos = "<|im_end|>" }
+
+#define LLAMA3_HEAD "<|start_header_id|>{role}<|end_header_id|>\n\n"
+#define LLAMA3_TURN LLAMA3_HEAD "{content|trim}<|eot_id|>"
+#define LLAMA3_DATE "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
+
+#define INST " [INST] {content} [/INST]"
+#define ALPACA \
+	"Below is an instruction that describes a task. Write a response that appropriately " \
+	"completes the request."
+
+static const struct zr_chat_template templates[] = {
+	{ .name = "chatml", CHATML_FORMS, .bos = "", .eos = "<|im_end|>" },
+	{ .name = "chatml-bos", .begin = "{bos}", CHATML_FORMS, .eos = "<|im_end|>" },
+	CHATML("qwen2", NULL, "You are a helpful assistant."),
+	CHATML("qwen2.5", NULL,
+	       "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+	CHATML("hermes3", "{bos}", "You are a helpful assistant."),
+	CHATML("smollm", NULL,
+	       "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+	{ .name = "llama2",
+	  .user = "{bos}[INST] {content|trim} [/INST]",
+	  .first = "{bos}[INST] {trim}<<SYS>>\n{system}\n<</SYS>>\n\n{content}{/trim} [/INST]",
+	  .assistant = " {content|trim} {eos}",
+	  .bos = "<s>", .eos = "</s>", .rules = ZR_CHAT_ALTERNATES },
+	{ .name = "llama3", .begin = "{bos}",
+	  .system = LLAMA3_TURN, .later = LLAMA3_TURN, .user = LLAMA3_TURN,
+	  .assistant = LLAMA3_TURN, .bos = "<|begin_of_text|>", .eos = "<|eot_id|>" },
+	{ .name = "llama3.1", .begin = "{bos}",
+	  .system = LLAMA3_HEAD LLAMA3_DATE "{content|trim}<|eot_id|>",
+	  .no_system = "<|start_header_id|>system<|end_header_id|>\n\n" LLAMA3_DATE "<|eot_id|>",
+	  .later = LLAMA3_TURN, .user = LLAMA3_TURN, .assistant = LLAMA3_TURN,
+	  .bos = "<|begin_of_text|>", .eos = "<|eot_id|>" },
+	{ .name = "mistral-v0.1", .begin = "{bos}", .user = "[INST] {content} [/INST]",
+	  .assistant = "{content}{eos} ", .bos = "<s>", .eos = "</s>",
+	  .rules = ZR_CHAT_ALTERNATES | ZR_CHAT_NO_SYSTEM },
+	{ .name = "mistral-v0.2", .begin = "{bos}", .user = "[INST] {content} [/INST]",
+	  .assistant = "{content}{eos}", .bos = "<s>", .eos = "</s>",
+	  .rules = ZR_CHAT_ALTERNATES | ZR_CHAT_NO_SYSTEM },
+	{ .name = "mistral-v1", .begin = "{bos}", .user = INST,
+	  .first = " [INST] {system}\n\n{content} [/INST]", .assistant = " {content}{eos}",
+	  .bos = "<s>", .eos = "</s>", .rules = ZR_CHAT_ALTERNATES },
+	{ .name = "mistral-v3", .begin = "{bos}", .user = "[INST] {content}[/INST]",
+	  .first = "[INST] {system}\n\n{content}[/INST]", .assistant = " {content|trim}{eos}",
+	  .bos = "<s>", .eos = "</s>", .rules = ZR_CHAT_ALTERNATES | ZR_CHAT_SYSTEM_LAST },
+	{ .name = "mistral-v3-tekken", .begin = "{bos}", .user = "[INST]{content}[/INST]",
+	  .first = "[INST]{system}\n\n{content}[/INST]", .assistant = "{content}{eos}",
+	  .bos = "<s>", .eos = "</s>", .rules = ZR_CHAT_ALTERNATES | ZR_CHAT_SYSTEM_LAST },
+	{ .name = "mistral-v7", .begin = "{bos}",
+	  .system = "[SYSTEM_PROMPT] {content}[/SYSTEM_PROMPT]",
+	  .later = "[SYSTEM_PROMPT] {content}[/SYSTEM_PROMPT]", .user = "[INST] {content}[/INST]",
+	  .assistant = " {content}{eos}", .bos = "<s>", .eos = "</s>" },
+	{ .name = "mistral-v7-tekken", .begin = "{bos}",
+	  .system = "[SYSTEM_PROMPT]{content}[/SYSTEM_PROMPT]",
+	  .later = "[SYSTEM_PROMPT]{content}[/SYSTEM_PROMPT]", .user = "[INST]{content}[/INST]",
+	  .assistant = "{content}{eos}", .bos = "<s>", .eos = "</s>" },
+	{ .name = "gemma", .begin = "{bos}",
+	  .user = "<start_of_turn>user\n{content|trim}<end_of_turn>\n",
+	  .assistant = "<start_of_turn>model\n{content|trim}<end_of_turn>\n",
+	  .bos = "<bos>", .eos = "<eos>", .rules = ZR_CHAT_ALTERNATES | ZR_CHAT_NO_SYSTEM },
+	{ .name = "gemma3", .begin = "{bos}",
+	  .user = "<start_of_turn>user\n{content|trim}<end_of_turn>\n",
+	  .first = "<start_of_turn>user\n{system}\n\n{content|trim}<end_of_turn>\n",
+	  .assistant = "<start_of_turn>model\n{content|trim}<end_of_turn>\n",
+	  .bos = "<bos>", .eos = "<eos>", .rules = ZR_CHAT_ALTERNATES },
+	{ .name = "phi3", .system = "<|system|>\n{content}<|end|>\n",
+	  .later = "<|system|>\n{content}<|end|>\n", .user = "<|user|>\n{content}<|end|>\n",
+	  .assistant = "<|assistant|>\n{content}<|end|>\n", .end = "{eos}",
+	  .bos = "<s>", .eos = "<|endoftext|>" },
+	{ .name = "phi3.5", .system = "<|system|>\n{content}<|end|>\n",
+	  .later = "<|system|>\n{content}<|end|>\n", .user = "<|user|>\n{content}<|end|>\n",
+	  .assistant = "<|assistant|>\n{content}<|end|>\n", .end = "{eos}",
+	  .bos = "<s>", .eos = "<|endoftext|>", .rules = ZR_CHAT_NO_EMPTY_SYSTEM },
+	{ .name = "phi4", .system = "<|im_start|>system<|im_sep|>{content}<|im_end|>",
+	  .later = "<|im_start|>system<|im_sep|>{content}<|im_end|>",
+	  .user = "<|im_start|>user<|im_sep|>{content}<|im_end|><|im_start|>assistant<|im_sep|>",
+	  .assistant = "{content}<|im_end|>", .eos = "<|im_end|>" },
+	{ .name = "phi4-mini", .system = "<|system|>{content}<|end|>",
+	  .later = "<|system|>{content}<|end|>", .user = "<|user|>{content}<|end|>",
+	  .assistant = "<|assistant|>{content}<|end|>", .end = "{eos}", .eos = "<|endoftext|>" },
+	{ .name = "zephyr", .system = "<|system|>\n{content}{eos}\n",
+	  .later = "<|system|>\n{content}{eos}\n", .user = "<|user|>\n{content}{eos}\n",
+	  .assistant = "<|assistant|>\n{content}{eos}\n", .bos = "<s>", .eos = "</s>" },
+	{ .name = "alpaca", .begin = "{bos}", .no_system = ALPACA "\n\n", .system = "{content}",
+	  .between = "\n\n", .user = "### Instruction:\n{content}",
+	  .assistant = "### Response:\n{content}{eos}", .bos = "" },
+	{ .name = "alpaca-plain", .begin = "{bos}", .system = "{content}", .between = "\n\n",
+	  .user = "### Instruction:\n{content}", .assistant = "### Response:\n{content}{eos}",
+	  .bos = "" },
+	{ .name = "none", .system = "{content}", .later = "{content}", .user = "{content}",
+	  .assistant = "{content}{eos}" },
+	{ .name = NULL }
+};
+
+static const struct {
+	uint64_t hash;
+	const char *name;
+} known[] = {
+	{ UINT64_C(0xda206a9e46a4ac01), "chatml" },
+	{ UINT64_C(0x4a8163316d06f462), "chatml" },
+	{ UINT64_C(0xa04f41d813a07b13), "chatml" },
+	{ UINT64_C(0x40f48cea39f88d70), "chatml" },
+	{ UINT64_C(0xcb74434bff709dd9), "chatml" },
+	{ UINT64_C(0xcfe9acb2abfa8022), "chatml-bos" },
+	{ UINT64_C(0xc0abd2b1a4abe5ad), "chatml-bos" },
+	{ UINT64_C(0x203ccc43ca77a32e), "chatml-bos" },
+	{ UINT64_C(0xd63c0ab8ac046a45), "qwen2" },
+	{ UINT64_C(0xd5d943bd0bd9082f), "qwen2" },
+	{ UINT64_C(0x41420706576a45ea), "qwen2" },
+	{ UINT64_C(0x2469c9508f79506e), "qwen2.5" },
+	{ UINT64_C(0xef2b96adf9b87224), "qwen2.5" },
+	{ UINT64_C(0x4c1f3557de33e6ff), "hermes3" },
+	{ UINT64_C(0x99ab995e9629dacd), "smollm" },
+	{ UINT64_C(0x24f6d97f87d647f5), "llama2" },
+	{ UINT64_C(0x3ec23d8d21f962b0), "llama2" },
+	{ UINT64_C(0x8e30cf11bd23649b), "llama2" },
+	{ UINT64_C(0xc620ae2775866bfb), "llama3" },
+	{ UINT64_C(0x9799ad6e2dea0594), "llama3" },
+	{ UINT64_C(0x6ca7779b7730196a), "llama3.1" },
+	{ UINT64_C(0xc3d57e38f5ff0756), "llama3.1" },
+	{ UINT64_C(0xb7f52373b11c60d7), "mistral-v0.1" },
+	{ UINT64_C(0xa5d004210ebce758), "mistral-v0.2" },
+	{ UINT64_C(0x98326487e3b467bd), "mistral-v1" },
+	{ UINT64_C(0xf89cfc57f651ff3d), "mistral-v1" },
+	{ UINT64_C(0xb091cda72d40416a), "mistral-v3" },
+	{ UINT64_C(0x9d869133a4d56603), "mistral-v3-tekken" },
+	{ UINT64_C(0x7d7f4fd94211f2e6), "mistral-v3-tekken" },
+	{ UINT64_C(0x6a6adf55847af499), "mistral-v3-tekken" },
+	{ UINT64_C(0x11381d1c62000f60), "mistral-v7" },
+	{ UINT64_C(0x02cdc546cb24cabe), "mistral-v7-tekken" },
+	{ UINT64_C(0x92fad981bd11bd05), "gemma" },
+	{ UINT64_C(0x2c2e86beabccd2a4), "gemma" },
+	{ UINT64_C(0xa31f39eb53a7a523), "gemma3" },
+	{ UINT64_C(0x07ef275748ae0182), "gemma3" },
+	{ UINT64_C(0xd9c620dcaf86f38d), "gemma3" },
+	{ UINT64_C(0x82fc89c04c54ba66), "phi3" },
+	{ UINT64_C(0xcd8aff863abd4554), "phi3.5" },
+	{ UINT64_C(0xbc5711ad3f99d670), "phi4" },
+	{ UINT64_C(0x1c0680782a7c9316), "phi4-mini" },
+	{ UINT64_C(0x1db34e9fc60441d8), "zephyr" },
+	{ UINT64_C(0x8f4b7a76da3e3c3f), "alpaca-plain" },
+	{ UINT64_C(0xf5f041d98b34a826), "alpaca" },
+	{ UINT64_C(0x6fd54bd37f7cb45d), "none" },
+	{ 0, NULL }
+};
+
+const struct zr_chat_template *zr_chat_template(const char *name)
+{
+	for (const struct zr_chat_template *t = templates; t->name; t++)
+		if (!strcmp(t->name, name))
+			return t;
+	return NULL;
+}
+
+const char *zr_chat_template_name(size_t i)
+{
+	return templates[i].name;
+}
+
+const struct zr_chat_template *zr_chat_recognize(const char *jinja, size_t n, uint64_t *hash)
+{
+	n -= n && jinja[n - 1] == '\n'; /* Jinja drops it */
+	*hash = XXH3_64bits(jinja, n);
+	for (size_t i = 0; known[i].name; i++)
+		if (known[i].hash == *hash)
+			return zr_chat_template(known[i].name);
+	return NULL;
+}

@@ -1,0 +1,156 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# zeroth tokenize --chat: lines of every format and of every kind of damage, templates, what is
+# learned, and what is left out and why. (Ids and masks: tests/unit/chat/t_chat.c.)
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/chat
+cd "$scratch" || exit 99
+cp "$golden/bytes.json" tokenizer.json
+
+chat() { "$ZEROTH" tokenize --chat -T tokenizer.json -o out.tok "$@" >out 2>err; echo "$? $(cat err)"; }
+# run TEMPLATE TEXT [argument]...: of lines that printf makes
+run() {
+	local template=$1 text=$2
+	shift 2
+	printf "$text" >in.jsonl
+	chat -t "$template" "$@" in.jsonl
+}
+# The file without its header, of records that are the same however they are written.
+data() { tail -c +8193 out.tok | sha256sum; }
+count() { head -c 8192 out.tok | grep -ao "\"$1\":\"[0-9]*\"" | tr -dc '0-9'; }
+
+hi='{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}\n'
+got=$(run chatml "$hi")
+case $got in *'build'*) skip_all 'no PCRE2 or no utf8proc' ;; esac
+is 'a conversation' "$got" '0 '
+wanted=$(data)
+like 'what is printed' "$(cat out)" '^tokenized   .*, template chatml: 1 of 1 records, [0-9]+ tokens, [0-9]+ targets \([0-9]+ %\), longest [0-9]+, '
+# same NAME LINE [argument]...: gives the same tokens and targets
+same() {
+	local name=$1 line=$2
+	shift 2
+	is "$name" "$(run chatml "$line" "$@") $(data)" "0  $wanted"
+}
+same 'as ShareGPT' '{"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello"}]}\n'
+same 'as prompt and completion' '{"prompt":"Hi","completion":"Hello"}\n'
+same 'as lists of them' '{"prompt":[{"role":"user","content":"Hi"}],"completion":[{"role":"assistant","content":"Hello"}]}\n'
+same 'as alpaca' '{"instruction":"Hi","input":"","output":"Hello"}\n'
+same 'in parts' '{"messages":[{"role":"user","content":[{"type":"text","text":"H"},{"text":"i","type":"text"}]},{"role":"assistant","content":"Hello"}]}\n'
+same 'with other names' '{"d":[{"who":"me","what":"Hi"},{"who":"you","what":"Hello"}]}\n' \
+	--field messages=d --field 'role=who, content=what' --field user=me --field assistant=you
+same 'with CRLF, a BOM and empty lines' '\xef\xbb\xbf\r\n{"prompt":"Hi","completion":"Hello"}\r\n \t\r\n\n'
+same 'without a line end' '{"prompt":"Hi","completion":"Hello"}'
+same 'with escapes' '{"prompt":"\\u0048\\u0069","completion":"Hell\\u006F","other":[1.5e3,null,{"a":[]}]}'
+same 'as a template of forms' "$hi" --user-form '<|im_start|>user\n{content}<|im_end|>\n' \
+	--assistant-form '<|im_start|>assistant\n{content}<|im_end|>\n' --end ''
+run chatml '{"messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}\n' >/dev/null
+wanted=$(data)
+same 'a system message from outside' "$hi" --system S
+same 'a system message beside' '{"system":"S","prompt":"Hi","completion":"Hello"}\n'
+is 'an emoji in two escapes is itself' "$(run none '{"text":"\\ud83d\\ude00\\u0000"}\n'; data)" \
+	"$(run none '{"text":"\xf0\x9f\x98\x80\\u0000"}\n'; data)"
+
+# ---- several files, compressed, standard input, threads ----
+for i in 1 2 3; do cat "$golden/conversations.jsonl"; done >many.jsonl
+chat -t llama3 -j 1 many.jsonl >/dev/null
+wanted=$(data)
+chat -t llama3 -j 4 many.jsonl >/dev/null
+is 'the same file from four threads' "$(data)" "$wanted"
+chat -t llama3 "$golden/conversations.jsonl" - "$golden/conversations.jsonl" <"$golden/conversations.jsonl" >/dev/null
+is 'and from three files' "$(data)" "$wanted"
+is '600 records' "$(count records)" 600
+gzip -c many.jsonl >many.gz
+got=$(chat -t llama3 many.gz)
+case $got in *'no zlib'*) skip 'gzip' 'no zlib' ;; *) is 'gzip' "$got $(data)" "0  $wanted" ;; esac
+if command -v zstd >/dev/null && zstd -q -c many.jsonl >many.zst; then
+	got=$(chat -t llama3 many.zst)
+	case $got in *libzstd-dev*) skip 'zstd' 'no zstd' ;; *) is 'zstd' "$got $(data)" "0  $wanted" ;; esac
+	head -c 2000 many.zst >short.zst
+	like 'zstd, cut short' "$(chat -t llama3 short.zst)" '^[24] zeroth: short.zst: .*(truncated|libzstd-dev)'
+else
+	skip 'zstd' 'no program zstd'
+fi
+
+# ---- what is learned ----
+two='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b c"},{"role":"user","content":"d"},{"role":"assistant","content":"e"}]}\n'
+targets() { run chatml "$@" >/dev/null; sed -n 's/.* \([0-9]*\) targets.*/\1/p' out; }
+one='{"prompt":"d","completion":"e"}\n'
+is 'completion: the answer to the last message' "$(targets "$two" --train-on completion)" "$(targets "$one")"
+is 'last: the last answer' "$(targets "$two" --train-on last)" "$(targets "$one")"
+ok 'assistant: both' test "$(targets "$two")" -gt "$(targets "$one")"
+is 'all: all but the first token' "$(targets "$one" --train-on all)" \
+	"$(($(run chatml "$one" >/dev/null; sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out) - 1))"
+is 'weight: 0 of a message' "$(targets "${two/\"b c\"/\"b c\",\"weight\":0}")" "$(targets "$one")"
+
+# ---- too long ----
+run chatml "$one" >/dev/null
+wanted=$(data)
+n=$(sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out)
+is 'the oldest turns go' "$(run chatml "$two" --max-length "$n") $(data)" "0  $wanted"
+is 'which is counted' "$(grep '^truncated' out) $(count truncated) $(count dropped)" 'truncated   1 lost their oldest turns 1 0'
+like 'what is too long without them is left out' "$(run chatml "$two{\"prompt\":\"d\",\"completion\":\"\"}\n" --max-length $((n - 1)))" \
+	"^zeroth: warning: tokenize: in.jsonl:1: left out: [0-9]+ tokens, more than the $((n - 1)) that were asked for$|^0 zeroth: warning: tokenize: in.jsonl:1: left out"
+is 'and counted' "$(count dropped) $(count 'dropped.too_long')" '1 1'
+
+# ---- damage: refused, and left out ----
+# bad NAME LINE PATTERN REASON [argument]...
+bad() {
+	local name=$1 line=$2 pattern=$3 reason=$4 template=${template:-chatml}
+	shift 4
+	like "$name" "$(run "$template" "$hi$line$hi" "$@")" "^(2 )?zeroth: in.jsonl:2: $pattern \(on_bad = skip leaves such lines out\)$"
+	run "$template" "$hi$line$hi" --on-bad skip "$@" >/dev/null
+	is "$name: skip" "$(count records) $(count dropped) $(count "dropped.$reason") $(grep -c '^dropped' out)" '3 1 1 1'
+}
+bad 'no JSON' 'hello\n' 'not JSON: byte 1: not a value' json
+bad 'cut short' '{"text":"a\n' 'not JSON: byte 11: a text without its end' json
+bad 'a NUL' '{"text":"a\0b"}\n' 'not JSON: byte 11: a control character in a text; JSON writes it as an escape' json
+bad 'no UTF-8' '{"text":"a\xff"}\n' 'not JSON: byte 11: not UTF-8' json
+bad 'half a surrogate' '{"text":"\\ud800x"}\n' 'not JSON: byte 11: half of a surrogate pair; .*' json
+bad 'two values' '{"text":"a"} {}\n' 'not JSON: byte 14: more than one value in a line' json
+bad 'a list' '[{"text":"a"}]\n' "a list; a line is one object: jq -c '\.\[\]' FILE makes lines of a list" json
+bad 'no field that is known' '{"a":1}\n' 'has none of the fields that are read: .*' fields
+bad 'a field twice' '{"text":"a","text":"b"}\n' 'text is there twice' fields
+bad 'a number as text' '{"text":1}\n' 'text: expected a text, found a number' fields
+bad 'no content' '{"messages":[{"role":"user","content":null}]}\n' 'message 1: has no content; it needs role and content' fields
+bad 'no answer' '{"prompt":"a"}\n' 'has prompt and no completion' fields
+bad 'an image' '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}\n' 'message 1: a part that is not .*; only text is read' fields
+bad 'calls of tools' '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}\n' 'message 1: tool_calls are not supported' fields
+bad 'an unknown role' '{"messages":[{"role":"tool","content":"x"}]}\n' 'message 1: role "tool"; .*' roles
+template=gemma bad 'an order that a template does not allow' '{"messages":[{"role":"assistant","content":"x"}]}\n' \
+	'message 1 is of role assistant, and template gemma wants user here' roles
+template=gemma bad 'a role that it lacks' '{"messages":[{"role":"system","content":"x"},{"role":"user","content":"x"}]}\n' \
+	'template gemma has no system message' roles
+like 'nothing to learn is no mistake' "$(run chatml "$hi"'{"messages":[{"role":"user","content":"x"}]}\n')" \
+	'^0 zeroth: warning: tokenize: in.jsonl:2: left out: nothing in it is learned$'
+is 'but counted' "$(count 'dropped.no_target')" 1
+like 'nothing at all' "$(run chatml '\n')" '^2 zeroth: there is no conversation to learn from in in.jsonl$'
+is 'leaves nothing behind' "$(ls ./*.tmp* 2>/dev/null)" ''
+
+# ---- templates ----
+like 'an unknown name' "$(run jinja "$hi")" '^2 zeroth: template jinja: expected auto, or one of chatml, .*, or none with --user-form'
+like 'auto without a configuration' "$(chat in.jsonl)" '^2 zeroth: tokenizer_config.json: has no chat_template: name one of chatml, '
+printf '{"chat_template":"{{ messages }}","eos_token":{"content":"</s>"}}' >tokenizer_config.json
+like 'auto: one that is not known' "$(chat in.jsonl)" \
+	'^2 zeroth: tokenizer_config.json: its chat_template \(hash [0-9a-f]{16}\) is none that is known: name one of chatml, .*, or give --user-form and --assistant-form$'
+known='{% for m in messages %}{{ m.content }}{% if m.role == '"'assistant'"' %}{{ eos_token }}{% endif %}{% endfor %}'
+run none "$hi" >/dev/null
+wanted=$(data)
+printf '%s\n' "$known" >chat_template.jinja
+is 'auto: one that is, in a file beside' "$(chat in.jsonl) $(data)" "0  $wanted"
+like 'which is said' "$(cat out)" ', template none: 1 of 1 records'
+rm chat_template.jinja
+printf '{"chat_template":[{"name":"tool_use","template":"x"},{"name":"default","template":"%s"}],"eos_token":"</s>"}' "$known" >tokenizer_config.json
+is 'auto: the default of several' "$(chat in.jsonl) $(data)" "0  $wanted"
+is 'another last token' "$(chat --eos '<|end|>' in.jsonl; data | grep -c "${wanted%% *}")" "0 
+0"
+like 'forms without content' "$(chat --user-form x --assistant-form y in.jsonl)" '^2 zeroth: --user-form and --assistant-form: both are needed, with \{content\} in each'
+sed 's/<|im_end|>/<|im_over|>/g' tokenizer.json >other.json
+like 'a template of tokens that are not there' "$("$ZEROTH" tokenize --chat -T other.json -t chatml -o o.tok in.jsonl 2>&1 >/dev/null)" \
+	'^zeroth: warning: tokenize: <\|im_end\|> of template chatml is no added token of other.json: it is written as several tokens$'
+like 'an unknown field' "$(chat --field a=b in.jsonl)" '^2 zeroth: a=b: expected NAME=FIELD, NAME one of messages, '
+
+# ---- a long line takes memory in proportion, and no more ----
+{ printf '{"prompt":"x","completion":"'; yes 'a few words and' | head -c 24000000 | tr '\n' ' '; printf '"}\n'; printf "$hi"; } >long.jsonl
+like 'a line of 24 MB' "$( (ulimit -v 1000000; chat -t chatml -j 1 long.jsonl); cat out)" '2 of 2 records'
+done_testing

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Conversations.
+chat_tests = %D%/t_chat
+check_PROGRAMS += $(chat_tests)
+TESTS += $(chat_tests)
+
+%C%_t_chat_SOURCES = %D%/t_chat.c
+%C%_t_chat_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_chat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_chat_LDADD = files/chat/libchat.la files/tokenizer/libtokenizer.la core/libcore.la \
+	$(JANSSON_LIBS) $(CMOCKA_LIBS)
