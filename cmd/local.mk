@@ -36,7 +36,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \
 	cmd/token_text.c cmd/token_text.h \
 	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
-	cmd/prompts.c cmd/prompts.h
+	cmd/prompts.c cmd/prompts.h cmd/chat.c cmd/chat.h
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

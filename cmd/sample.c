@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/chat.h"
 #include "cmd/cmd.h"
 #include "cmd/eos.h"
 #include "cmd/fit.h"
@@ -28,6 +29,11 @@ static const char usage[] =
 	"it <|endoftext|>)\n"
 	"      --prompts FILE      a prompt a line, or JSONL with \"prompt\"; -: standard input\n"
 	"      --samples N         texts of each prompt (default 1)\n"
+	"      --chat              a conversation: reads a line of standard input, answers, and so "
+	"on; /reset, /quit\n"
+	"      --template NAME     how --chat writes it: a name of tokenize --chat (default: as "
+	"tokenizer_config.json says)\n"
+	"      --system TEXT       system message of --chat\n"
 	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: "
 	"bytes, where those of [data]\n"
 	"                          are, else the one in RUN or in the directory of [model] path, "
@@ -53,9 +59,9 @@ static const char usage[] =
 #define STOPS 64 /* most --stop */
 
 struct sampler {
-	const char *run, *prompt, *prompts, *tokenizer, *eos;
+	const char *run, *prompt, *prompts, *tokenizer, *eos, *template, *system;
 	const char *overrides[66], *stop[STOPS];
-	int n_overrides, json, no_cache;
+	int n_overrides, json, no_cache, chat;
 	long samples;
 	struct zr_setup *setup;
 	struct zr_token_text text;
@@ -97,7 +103,8 @@ static int take_stop(struct sampler *s, const char *text)
 	return 0;
 }
 
-enum { O_PROMPTS = 256, O_SAMPLES, O_EOS, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE };
+enum { O_PROMPTS = 256, O_SAMPLES, O_EOS, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT, O_TEMPLATE,
+       O_SYSTEM };
 
 static const struct option longs[] = {
 	{ "prompt", 1, NULL, 'p' },	   { "tokens", 1, NULL, 'n' },
@@ -107,7 +114,9 @@ static const struct option longs[] = {
 	{ "prompts", 1, NULL, O_PROMPTS }, { "samples", 1, NULL, O_SAMPLES },
 	{ "eos", 1, NULL, O_EOS },	   { "stop", 1, NULL, O_STOP },
 	{ "top-p", 1, NULL, O_TOP_P },	   { "json", 0, NULL, O_JSON },
-	{ "no-cache", 0, NULL, O_NO_CACHE }, { NULL, 0, NULL, 0 },
+	{ "no-cache", 0, NULL, O_NO_CACHE }, { "chat", 0, NULL, O_CHAT },
+	{ "template", 1, NULL, O_TEMPLATE }, { "system", 1, NULL, O_SYSTEM },
+	{ NULL, 0, NULL, 0 },
 };
 
 /* 0 or -1: the option is refused. */
@@ -138,8 +147,13 @@ static int take_option(struct sampler *s, int c)
 			    c == 'T'	   ? &s->tokenizer :
 			    c == O_PROMPTS ? &s->prompts :
 			    c == O_EOS	   ? &s->eos :
+			    c == O_TEMPLATE ? &s->template :
+			    c == O_SYSTEM  ? &s->system :
 					     NULL;
-	int *flag = c == O_JSON ? &s->json : c == O_NO_CACHE ? &s->no_cache : NULL;
+	int *flag = c == O_JSON	    ? &s->json :
+		    c == O_NO_CACHE ? &s->no_cache :
+		    c == O_CHAT	    ? &s->chat :
+				      NULL;
 	if (text)
 		*text = optarg;
 	else if (flag)
@@ -152,6 +166,18 @@ static int take_option(struct sampler *s, int c)
 		return -1;
 	else
 		return take_number(s, c);
+	return 0;
+}
+
+static int check(const struct sampler *s)
+{
+	if (s->prompt && s->prompts)
+		return wrong("--prompt and --prompts: give one of them");
+	if (s->chat && (s->prompt || s->prompts || s->json || s->samples > 1))
+		return wrong("--chat reads standard input, and answers once: not with --prompt, "
+			     "--prompts, --samples or --json");
+	if (!s->chat && (s->system || s->template))
+		return wrong("--system and --template are for --chat");
 	return 0;
 }
 
@@ -169,7 +195,7 @@ static int parse(int argc, char **argv, struct sampler *s)
 	if (optind + 1 != argc)
 		return fputs(usage, stderr), 2;
 	s->run = argv[optind];
-	return s->prompt && s->prompts ? wrong("--prompt and --prompts: give one of them"), 2 : -1;
+	return check(s) ? 2 : -1;
 }
 
 /* ---- the model ---- */
@@ -383,7 +409,9 @@ int zr_cmd_sample(int argc, char **argv)
 		return rc;
 	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
 	rc = rc ? rc : open_run(&s, &cfg, &err);
-	rc = rc ? rc : sample(&s, &err);
+	rc = rc    ? rc :
+	     s.chat ? zr_converse(&s.g, s.template, s.system, &err) :
+		      sample(&s, &err);
 	zr_prompts_free(&s.list);
 	free(s.tokens);
 	free(s.drawn);

@@ -354,6 +354,11 @@ int64_t zr_chat_vocabulary(const struct zr_chat *c)
 	return zr_tokenizer_size(c->encoder[0].t);
 }
 
+const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c)
+{
+	return &c->s.template;
+}
+
 const char *zr_chat_template_of(const struct zr_chat *c)
 {
 	return c->s.template.name;

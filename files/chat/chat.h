@@ -48,6 +48,7 @@ void zr_chat_close(struct zr_chat *c); /* NULL is fine */
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c);
 const char *zr_chat_template_of(const struct zr_chat *c); /* its name */
+const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c); /* itself; see template.h */
 
 /* All documents of a file (plain, gzip or zstd; -: standard input) in their order. */
 int zr_chat_file(struct zr_chat *c, const char *path, struct zr_error *err);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What people ask of sampling: an end of the text, stop strings, many prompts, JSON; and that the
-# cache changes none of it.
+# What people ask of sampling: an end of the text, stop strings, many prompts, JSON, conversations;
+# and that the cache changes none of it.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 cd "$scratch" || exit 99
 
@@ -17,24 +17,28 @@ sample() { "$ZEROTH" sample "$@" 2>&1; }
 text=$(sample run -n 150 -t 1 -k 0 -p 'line 12')
 is 'the cache changes no token' "$(sample run -n 150 -t 1 -k 0 -p 'line 12' --no-cache)" "$text"
 is 'nor on a device of its own memory' \
-	"$(sample run -n 150 -t 1 -k 0 -p 'line 12' -o device.separate=yes -o device.memory=64M)" "$text"
+	"$(sample run -n 150 -t 1 -k 0 -p 'line 12' -o device.separate=yes -o device.memory=64M)" \
+	"$text"
 is 'a prompt longer than the window' \
-	"$(sample run -n 9 -p "$(head -c 100 text)")" "$(sample run -n 9 -p "$(head -c 100 text)" --no-cache)"
+	"$(sample run -n 9 -p "$(head -c 100 text)")" \
+	"$(sample run -n 9 -p "$(head -c 100 text)" --no-cache)"
 
 # ---- what ends a text ----
 greedy=$(sample run -t 0 -n 90 -p 'line')
+line() { sample run -t 0 -p line "$@"; }
 rest=${greedy#line}
 stop=${rest:20:3}
-is 'a stop string is not printed' "$(sample run -t 0 -n 90 -p line --stop "$stop")" "line${rest%%"$stop"*}"
-is 'the first of two that comes' "$(sample run -t 0 -n 90 -p line --stop nowhere --stop "$stop" --stop "$stop$stop")" \
+is 'a stop string is not printed' "$(line -n 90 --stop "$stop")" "line${rest%%"$stop"*}"
+is 'the first of two that comes' \
+	"$(line -n 90 --stop nowhere --stop "$stop" --stop "$stop$stop")" \
 	"line${rest%%"$stop"*}"
-is 'what began like one is printed at the end' "$(sample run -t 0 -n 5 -p line --stop "${rest:3:20}")" \
+is 'what began like one is printed at the end' "$(line -n 5 --stop "${rest:3:20}")" \
 	"line${rest:0:5}"
-is 'one that the prompt has does not count' "$(sample run -t 0 -n 2 -p line --stop line)" "line${rest:0:2}"
+is 'one that the prompt has does not count' "$(line -n 2 --stop line)" "line${rest:0:2}"
 byte=$(printf '%d' "'${rest:7:1}")
-is 'a token by its number' "$(sample run -t 0 -n 90 -p line --eos "$byte")" "line${rest%%"${rest:7:1}"*}"
+is 'a token by its number' "$(line -n 90 --eos "$byte")" "line${rest%%"${rest:7:1}"*}"
 like 'a token that is none' "$(sample run --eos '<|nothing|>')" \
-	'^zeroth: --eos <\|nothing\|>: is neither an added token of the tokenizer nor a number below 256, nor none$'
+	'^zeroth: --eos <\|nothing\|>: is neither an added token of the tokenizer nor a number'
 is 'an empty stop string' "$(sample run --stop '')" 'zeroth sample: --stop must not be empty'
 
 # a model's directory, whose tokens are numbers here; the fourth token that it draws becomes its end
@@ -51,7 +55,8 @@ rm dir/generation_config.json
 sed -i "s/\"eos_token_id\": *[0-9]*/\"eos_token_id\": $end/" dir/config.json
 is 'config.json says it, too' "$(sample dir -t 0.9 -n 20)" "$want"
 echo '{"eos_token_id": ' > dir/generation_config.json
-like 'a file that is damaged' "$(sample dir)" '^zeroth: dir/generation_config\.json:[0-9]+:[0-9]+: not JSON'
+like 'a file that is damaged' "$(sample dir)" \
+	'^zeroth: dir/generation_config\.json:[0-9]+:[0-9]+: not JSON'
 
 # ---- many texts ----
 printf 'line 1\n\nof a\r\n' > prompts
@@ -61,19 +66,75 @@ is 'samples of a prompt: the first is the only one of before' \
 is 'each is another one' "$(sample run -n 20 -p line --samples 3 --json --stop '
 ' | grep -o '"text":"[^"]*"' | sort -u | wc -l)" 3
 sample run -n 20 --prompts prompts --samples 2 --json --stop of > plain.out
-is 'a line for each text' "$(grep -c '^{"prompt":"\(line 1\|of a\)","sample":[01],"text":".*","tokens":\[[0-9,]*\],"end":"[a-z]*"}$' plain.out)" 4
-is 'JSONL has the same prompts' "$(sample run -n 20 --prompts prompts.jsonl --samples 2 --json --stop of)" "$(cat plain.out)"
+form='^{"prompt":"\(line 1\|of a\)","sample":[01],"text":".*","tokens":\[[0-9,]*\],"end":"[a-z]*"}$'
+is 'a line for each text' "$(grep -c "$form" plain.out)" 4
+is 'JSONL has the same prompts' \
+	"$(sample run -n 20 --prompts prompts.jsonl --samples 2 --json --stop of)" \
+	"$(cat plain.out)"
 is 'and without the cache the same texts' \
-	"$(sample run -n 20 --prompts - --samples 2 --json --stop of --no-cache < prompts)" "$(cat plain.out)"
+	"$(sample run -n 20 --prompts - --samples 2 --json --stop of --no-cache < prompts)" \
+	"$(cat plain.out)"
 like 'why it ended: length' "$(sample run -n 3 -t 0 -p line --json)" '"end":"length"}$'
 like 'why it ended: stop' "$(sample run -n 90 -t 0 -p line --json --stop "$stop")" '"end":"stop"}$'
 like 'why it ended: eos' "$(sample run -n 90 -t 0 -p line --json --eos "$byte")" '"end":"eos"}$'
 printf '{"prompt": "a"}\n{"text": "b"}\n' > bad.jsonl
-like 'a line without a prompt' "$(sample run --prompts bad.jsonl)" '^zeroth: bad\.jsonl:2: has no text "prompt": '
+like 'a line without a prompt' "$(sample run --prompts bad.jsonl)" \
+	'^zeroth: bad\.jsonl:2: has no text "prompt": '
 printf '{"prompt": "a"}\nb\n' > bad.jsonl
-like 'a line that is not JSON' "$(sample run --prompts bad.jsonl)" '^zeroth: bad\.jsonl:2: not JSON: '
+like 'a line that is not JSON' "$(sample run --prompts bad.jsonl)" \
+	'^zeroth: bad\.jsonl:2: not JSON: '
 like 'no prompts' "$(sample run --prompts /dev/null)" '^zeroth: /dev/null: has no prompts$'
 like 'no file' "$(sample run --prompts nowhere)" '^zeroth: nowhere: cannot open: No such file'
-is 'two kinds of prompts' "$(sample run --prompts prompts -p x)" 'zeroth sample: --prompt and --prompts: give one of them'
+is 'two kinds of prompts' "$(sample run --prompts prompts -p x)" \
+	'zeroth sample: --prompt and --prompts: give one of them'
+
+# ---- a conversation ----
+cp "$golden/chat/bytes.json" tokenizer.json
+got=$("$ZEROTH" tokenize -T tokenizer.json -o talk.bin text 2>&1)
+case $got in *'build'*) done_testing; exit ;; esac # no PCRE2 or no utf8proc
+"$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.plugin=tokens -o data.path=talk.bin \
+	-o model.vocabulary=512 -o model.context=200 -o run.dir=talk -o train.eval_every=0 \
+	-o train.steps=20 -o optimizer.lr=0.01 > out 2>&1 || fail 'a training' "$(cat out)"
+cp tokenizer.json talk
+talk() { "$ZEROTH" sample talk --chat --template chatml -t 0 -n 12 "$@" 2> talk.err; }
+# answer TEXT: what the model says behind it
+answer() {
+	local out
+	out=$("$ZEROTH" sample talk -t 0 -n 12 --eos '<|im_end|>' -p "$1" 2> /dev/null)
+	printf '%s' "${out#"$1"}"
+}
+# ask TEXT: as the template has it
+ask() { printf '<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n.' "$1"; }
+first=$(ask 'line 1') first=${first%.} second=$(ask 'a text') second=${second%.}
+one=$(answer "$first")
+two=$(answer "$first$one<|im_end|>
+$second")
+is 'an answer' "$(echo 'line 1' | talk)" "$one"
+is 'an answer to all that was said' "$(printf 'line 1\na text\n' | talk)" "$one
+$two"
+is 'the same without the cache' "$(printf 'line 1\na text' | talk --no-cache)" "$one
+$two"
+is '/reset forgets, /quit ends, empty lines are none' \
+	"$(printf 'line 1\r\n/reset\n\nline 1\n/quit\na text\n' | talk)" "$one
+$one"
+is 'a system message' "$(echo 'line 1' | talk --system 'of a text')" \
+	"$(answer "<|im_start|>system
+of a text<|im_end|>
+$first")"
+like 'what does not go together' "$(talk --json < /dev/null; cat talk.err)" \
+	'^zeroth sample: --chat reads standard input, and answers once: not with --prompt, '
+stop=${one:2:2}
+is 'a stop string ends an answer' "$(echo 'line 1' | talk --stop "$stop")" "${one%%"$stop"*}"
+is 'where many lines do not fit, the oldest go' \
+	"$(for i in 1 2 3 4 5 6; do echo "line $i of a text"; done | talk -n 30 > out; echo $?)" 0
+like 'and people are told' "$(cat talk.err)" \
+	'the oldest question and its answer are left out: the model sees 200 tokens$'
+is 'a question that does not fit is not asked' "$(printf '%0300d\nline 1\n' 1 | talk)" "$one"
+like 'and people are told that, too' "$(cat talk.err)" \
+	'tokens long, the model sees 200: ask shorter$'
+like 'no template' "$(echo x | sample talk --chat)" \
+	'talk/tokenizer_config\.json: has no chat_template: name one of '
+like 'bytes have no template' "$(echo x | sample run --chat)" \
+	'zeroth: --chat needs a tokenizer\.json'
 
 done_testing

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat.c - see chat.h.
+ */
+#include "cmd/chat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files/chat/chat.h"
+#include "files/chat/template.h"
+
+struct talk {
+	struct zr_generator *g;
+	const struct zr_chat_template *form;
+	const char *system;
+	struct zr_chat_message *message; /* [n], with texts that are owned */
+	size_t n, room;
+	struct zr_chat_text text;        /* of the conversation */
+	struct zr_buf ids, reply;        /* int32_t of it; what is drawn */
+	struct zr_char_writer out;
+	uint64_t turn;
+	char *stop;                      /* what ends an answer, if it is no single token */
+	const char **stops;              /* with those that the user gave */
+	struct zr_error *err;
+};
+
+static int no_memory(struct talk *t)
+{
+	return zr_err(t->err, ZR_ENOMEM, "out of memory for the conversation");
+}
+
+/* ---- messages -------------------------------------------------------------------- */
+
+static int add(struct talk *t, int role, const char *text, size_t n)
+{
+	if (t->n == t->room) {
+		size_t room = t->room ? 2 * t->room : 16;
+		struct zr_chat_message *more = realloc(t->message, room * sizeof *more);
+		if (!more)
+			return no_memory(t);
+		t->message = more;
+		t->room = room;
+	}
+	char *copy = malloc(n + 1);
+	if (!copy)
+		return no_memory(t);
+	memcpy(copy, text, n);
+	copy[n] = 0;
+	t->message[t->n++] = (struct zr_chat_message){ .role = role, .text = copy, .n = n };
+	return 0;
+}
+
+/* Messages [from, to) go. */
+static void forget(struct talk *t, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		free((char *)t->message[i].text);
+	memmove(t->message + from, t->message + to, (t->n - to) * sizeof *t->message);
+	t->n -= to - from;
+}
+
+static int restart(struct talk *t)
+{
+	forget(t, 0, t->n);
+	return t->system ? add(t, ZR_CHAT_SYSTEM, t->system, strlen(t->system)) : 0;
+}
+
+/* ---- tokens ---------------------------------------------------------------------- */
+
+static int take_ids(void *arg, const int32_t *ids, size_t n)
+{
+	return zr_buf_add(arg, ids, n * sizeof *ids);
+}
+
+static int encode(struct talk *t, const char *text, size_t n)
+{
+	t->ids.n = 0;
+	int rc = zr_token_text_encode(t->g->text, text, n, take_ids, &t->ids, t->err);
+	return rc && !t->err->text[0] ? no_memory(t) : rc;
+}
+
+static int64_t tokens(const struct talk *t)
+{
+	return (int64_t)(t->ids.n / sizeof(int32_t));
+}
+
+/* The tokens of the conversation up to where the answer begins. Where they and an answer do not fit
+ * the model's window, the oldest question and its answer are left out. */
+static int render(struct talk *t)
+{
+	int64_t most = t->g->context - t->g->context / 8;
+	size_t first = t->system ? 1 : 0;
+	for (;;) {
+		int rc = zr_chat_render(t->form, t->message, t->n, 1, &t->text, t->err);
+		rc = rc ? rc : encode(t, t->text.text.p, t->text.text.n);
+		if (rc || tokens(t) <= most)
+			return rc;
+		if (t->n < first + 3)
+			break;
+		forget(t, first, first + 2);
+		fprintf(stderr, "zeroth: the oldest question and its answer are left out: the "
+				"model sees %lld tokens\n",
+			(long long)t->g->context);
+	}
+	fprintf(stderr, "zeroth: this is %lld tokens long, the model sees %lld: ask shorter\n",
+		(long long)tokens(t), (long long)t->g->context);
+	t->ids.n = 0;
+	return 0;
+}
+
+/* Whether an added token is last of the tokens; it becomes one that ends a text. */
+static int ends_with_added(struct talk *t)
+{
+	struct zr_generator *g = t->g;
+	int32_t last = ((const int32_t *)(const void *)t->ids.p)[tokens(t) - 1];
+	char name[256];
+	size_t n = 0;
+	const char *p = zr_tokenizer_bytes(g->text->tokenizer, last, &n);
+	if (!p || n >= sizeof name || g->n_eos == ZR_EOS_MOST)
+		return 0;
+	memcpy(name, p, n);
+	name[n] = 0;
+	if (zr_tokenizer_added(g->text->tokenizer, name) != last)
+		return 0;
+	g->eos[g->n_eos++] = last;
+	return 1;
+}
+
+/* What the template puts behind an answer ends it when it is drawn: its last token, if that is an
+ * added one, else its text. */
+static int find_end(struct talk *t)
+{
+	struct zr_chat_message two[] = { { .role = ZR_CHAT_USER, .text = "a", .n = 1 },
+					 { .role = ZR_CHAT_ASSISTANT, .text = "a", .n = 1 } };
+	struct zr_generator *g = t->g;
+	int rc = zr_chat_render(t->form, two, 2, 0, &t->text, t->err);
+	if (rc || !t->text.n)
+		return rc;
+	const struct zr_chat_span *span = &t->text.span[t->text.n - 1];
+	size_t n = span->to - span->from - 1;
+	rc = n ? encode(t, t->text.text.p + span->from + 1, n) : 0;
+	if (rc || !n)
+		return rc;
+	if (ends_with_added(t))
+		return 0;
+	t->stop = strndup(t->text.text.p + span->from + 1, n);
+	t->stops = calloc((size_t)g->stops.n + 1, sizeof *t->stops);
+	if (!t->stop || !t->stops)
+		return no_memory(t);
+	for (int i = 0; i < g->stops.n; i++)
+		t->stops[i] = g->stops.text[i];
+	t->stops[g->stops.n++] = t->stop;
+	g->stops.text = t->stops;
+	char *held = realloc(g->stops.held, zr_stops_room(&g->stops));
+	g->stops.held = held ? held : g->stops.held;
+	return held ? 0 : no_memory(t);
+}
+
+/* ---- turns ----------------------------------------------------------------------- */
+
+static int hear(void *arg, const char *p, size_t n)
+{
+	struct talk *t = arg;
+	return zr_buf_add(&t->reply, p, n) || zr_char_write(&t->out, p, n) || fflush(stdout);
+}
+
+static int answer(struct talk *t)
+{
+	struct zr_drawn d = { .sink = hear, .arg = t, .number = t->turn++ };
+	int rc = render(t);
+	if (rc || !t->ids.n) {
+		forget(t, t->n - 1, t->n); /* as if it had not been asked */
+		return rc;
+	}
+	t->reply.n = 0;
+	zr_generator_begin(t->g, (const int32_t *)(const void *)t->ids.p, tokens(t));
+	rc = zr_generate(t->g, &d, t->err);
+	if (rc)
+		return rc;
+	if (zr_char_end(&t->out) || putchar('\n') < 0 || fflush(stdout))
+		return zr_err(t->err, ZR_EIO, "cannot write the text: %s", strerror(errno));
+	return add(t, ZR_CHAT_ASSISTANT, t->reply.n ? t->reply.p : "", t->reply.n);
+}
+
+static int converse(struct talk *t)
+{
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	int people = isatty(0) && isatty(1), rc = restart(t);
+	while (!rc && (!people || (fputs("> ", stdout) >= 0 && !fflush(stdout))) &&
+	       (n = getline(&line, &room, stdin)) >= 0) {
+		while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+			line[--n] = 0;
+		if (!strcmp(line, "/quit"))
+			break;
+		if (!strcmp(line, "/reset"))
+			rc = restart(t);
+		else if (n)
+			rc = add(t, ZR_CHAT_USER, line, (size_t)n) ? ZR_ENOMEM : answer(t);
+	}
+	free(line);
+	return rc;
+}
+
+static void note(void *arg, const char *text)
+{
+	(void)arg;
+	fprintf(stderr, "zeroth: %s\n", text);
+}
+
+int zr_converse(struct zr_generator *g, const char *chat_template, const char *system,
+		struct zr_error *err)
+{
+	struct talk t = { .g = g, .system = system, .err = err,
+			  .out = { .f = stdout, .terminal = isatty(1) } };
+	struct zr_chat_options o = { .tokenizer = g->text->file, .template = chat_template,
+				     .threads = 1, .note = note };
+	struct zr_chat *chat = NULL;
+	if (!g->text->tokenizer)
+		return zr_err(err, ZR_EINVAL,
+			      "--chat needs a tokenizer.json beside the model, or --tokenizer");
+	int rc = zr_chat_open(&o, &chat, err);
+	t.form = rc ? NULL : zr_chat_forms(chat);
+	rc = rc ? rc : find_end(&t);
+	rc = rc ? rc : converse(&t);
+	forget(&t, 0, t.n);
+	free(t.message);
+	free(t.stop);
+	free(t.stops);
+	zr_chat_text_free(&t.text);
+	zr_buf_free(&t.ids);
+	zr_buf_free(&t.reply);
+	zr_chat_close(chat);
+	return rc;
+}
