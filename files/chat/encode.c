@@ -184,7 +184,7 @@ static int shorten(struct zr_chat_encoder *e, struct zr_error *err)
 	return low < turns ? encode_from(e, low, err) : 0;
 }
 
-int zr_chat_encode(struct zr_chat_encoder *e, char *p, size_t n, struct zr_error *err)
+int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
 {
 	const char *word = NULL;
 	e->truncated = 0;
@@ -229,7 +229,7 @@ void zr_chat_encoder_shrink(struct zr_chat_encoder *e)
 	shrink(&e->text.text);
 	shrink(&e->ids);
 	shrink(&e->learned);
-	shrink(&e->c.made);
+	zr_conversation_free(&e->c);
 }
 
 void zr_chat_encoder_close(struct zr_chat_encoder *e)

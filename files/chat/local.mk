@@ -5,6 +5,6 @@ noinst_LTLIBRARIES += %D%/libchat.la
 %C%_libchat_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(ZLIB_CFLAGS) \
 	$(ZSTD_CFLAGS)
 %C%_libchat_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS) $(ZLIB_LIBS) $(ZSTD_LIBS)
-%C%_libchat_la_SOURCES = %D%/chat.c %D%/chat.h %D%/encode.c %D%/input.c %D%/input.h %D%/json.c \
-	%D%/json.h %D%/parts.h %D%/record.c %D%/record.h %D%/render.c %D%/setup.c %D%/template.c \
+%C%_libchat_la_SOURCES = %D%/chat.c %D%/chat.h %D%/encode.c %D%/input.c %D%/input.h \
+	%D%/parts.h %D%/record.c %D%/record.h %D%/render.c %D%/setup.c %D%/template.c \
 	%D%/template.h

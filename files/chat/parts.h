@@ -45,7 +45,7 @@ int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err);
 void zr_chat_encoder_close(struct zr_chat_encoder *e);
 /* Memory that one long line took goes back. */
 void zr_chat_encoder_shrink(struct zr_chat_encoder *e);
-/* The document of n bytes, which are overwritten. ZR_EINVAL: it is none, for `reason`. */
-int zr_chat_encode(struct zr_chat_encoder *e, char *p, size_t n, struct zr_error *err);
+/* The document of n bytes. ZR_EINVAL: it is none, for `reason`. */
+int zr_chat_encode(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err);
 
 #endif

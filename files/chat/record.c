@@ -33,8 +33,9 @@ struct reading {
 	const struct zr_chat_fields *f;
 	const char **reason;
 	struct zr_error *err;
-	const struct zr_json_value *record;
-	int completion; /* what is added now answers the prompt */
+	const json_t *record;
+	struct zr_buf made; /* a text out of several */
+	int completion;     /* what is added now answers the prompt */
 };
 
 static int wrong(struct reading *r, const char *reason, const char *fmt, ...)
@@ -91,41 +92,45 @@ int zr_chat_fields_set(struct zr_chat_fields *f, const char *text, struct zr_err
 	return rc;
 }
 
-static int is(const char *p, size_t n, const char *name)
+static int is(const json_t *text, const char *name)
 {
-	return strlen(name) == n && !memcmp(p, name, n);
+	return json_string_length(text) == strlen(name) &&
+	       !memcmp(json_string_value(text), name, strlen(name));
 }
 
-/* A member that is not null, NULL: none. One that is there twice is refused. */
-static const struct zr_json_value *get(struct reading *r, const struct zr_json_value *o, int field,
-				       int *rc)
+static const char *type_of(const json_t *v)
 {
-	const struct zr_json_value *found = NULL, *v = zr_json_child(&r->c->line, o);
-	const char *name = name_of(r->f, field);
-	for (; v; v = zr_json_next(&r->c->line, v)) {
-		if (!is(v->key, v->key_n, name))
-			continue;
-		if (found && !*rc)
-			*rc = wrong(r, "fields", "%s is there twice", name);
-		found = v;
-	}
-	return found && found->type != ZR_JSON_NULL ? found : NULL;
+	static const char *const names[] = {
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",	 [JSON_STRING] = "a text",
+		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number",	 [JSON_TRUE] = "true",
+		[JSON_FALSE] = "false",	     [JSON_NULL] = "null",
+	};
+	return names[json_typeof(v)];
 }
 
-static const struct zr_json_value *get_text(struct reading *r, int field, int *rc)
+/* A member that is not null, NULL: none. */
+static const json_t *get(struct reading *r, const json_t *o, int field)
 {
-	const struct zr_json_value *v = get(r, r->record, field, rc);
-	if (v && v->type != ZR_JSON_TEXT && !*rc)
+	const json_t *v = json_object_get(o, name_of(r->f, field));
+	return json_is_null(v) ? NULL : v;
+}
+
+static const json_t *get_text(struct reading *r, int field, int *rc)
+{
+	const json_t *v = get(r, r->record, field);
+	if (v && !json_is_string(v) && !*rc)
 		*rc = wrong(r, "fields", "%s: expected a text, found %s", name_of(r->f, field),
-			    zr_json_type(v));
+			    type_of(v));
 	return *rc ? NULL : v;
 }
 
 /* ---- messages ---- */
 
-static int add(struct reading *r, int role, const char *p, size_t n, int ignored)
+static int add(struct reading *r, int role, const json_t *text, int ignored)
 {
 	struct zr_conversation *c = r->c;
+	const char *p = json_string_value(text);
+	size_t n = json_string_length(text);
 	if (c->n == c->room) {
 		size_t room = c->room ? 2 * c->room : 16;
 		struct zr_chat_message *more = realloc(c->m, room * sizeof *more);
@@ -138,98 +143,86 @@ static int add(struct reading *r, int role, const char *p, size_t n, int ignored
 	return 0;
 }
 
-static int role_of(struct reading *r, const struct zr_json_value *v)
+static int role_of(struct reading *r, const json_t *v)
 {
 	for (int i = ZR_FIELD_SYSTEM; i <= ZR_FIELD_ASSISTANT; i++)
-		if (*r->f->name[i] && is(v->p, v->n, r->f->name[i]))
+		if (*r->f->name[i] && is(v, r->f->name[i]))
 			return i - ZR_FIELD_SYSTEM;
 	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-		if (is(v->p, v->n, roles[i].name))
+		if (is(v, roles[i].name))
 			return roles[i].role;
 	return wrong(r, "roles",
-		     "message %zu: role \"%.*s\"; system, user (human) and assistant (gpt, model) "
+		     "message %zu: role \"%.40s\"; system, user (human) and assistant (gpt, model) "
 		     "are known, and what --field user=NAME and the like name", r->c->n + 1,
-		     (int)(v->n < 40 ? v->n : 40), v->p);
+		     json_string_value(v));
 }
 
-/* The texts of a list of parts, moved together where they lie. */
-static int join(struct reading *r, const struct zr_json_value *list, const char **p, size_t *n)
+/* The text in r->made, which lives as long as the record. */
+static const json_t *keep_made(struct reading *r)
 {
-	const struct zr_json_line *l = &r->c->line;
-	char *to = NULL;
-	*p = "";
-	*n = 0;
-	for (const struct zr_json_value *v = zr_json_child(l, list); v; v = zr_json_next(l, v)) {
-		const struct zr_json_value *text = NULL, *k = zr_json_child(l, v);
-		int known = 1;
-		for (; k && v->type == ZR_JSON_OBJECT; k = zr_json_next(l, k)) {
-			if (is(k->key, k->key_n, "type"))
-				known = k->type == ZR_JSON_TEXT && is(k->p, k->n, "text");
-			else if (is(k->key, k->key_n, "text") && k->type == ZR_JSON_TEXT)
-				text = k;
+	json_t *text = json_stringn_nocheck(r->made.p, r->made.n);
+	return text && !json_array_append_new(r->c->made, text) ? text : NULL;
+}
+
+/* The texts of a list of parts as one; NULL: r->err says why not. */
+static const json_t *join(struct reading *r, const json_t *list, int *rc)
+{
+	json_t *part;
+	size_t i;
+	r->made.n = 0;
+	json_array_foreach((json_t *)list, i, part) {
+		const json_t *type = json_object_get(part, "type");
+		const json_t *text = json_object_get(part, "text");
+		if ((type && !is(type, "text")) || !json_is_string(text)) {
+			*rc = wrong(r, "fields",
+				    "message %zu: a part that is not {\"type\": \"text\", "
+				    "\"text\": ...}; only text is read", r->c->n + 1);
+			return NULL;
 		}
-		if (!known || !text)
-			return wrong(r, "fields",
-				     "message %zu: a part that is not {\"type\": \"text\", "
-				     "\"text\": ...}; only text is read", r->c->n + 1);
-		if (!to)
-			*p = to = (char *)text->p;
-		memmove(to, text->p, text->n);
-		to += text->n;
-		*n += text->n;
+		if (zr_buf_add(&r->made, json_string_value(text), json_string_length(text)))
+			break;
 	}
-	return 0;
+	const json_t *all = i < json_array_size(list) ? NULL : keep_made(r);
+	*rc = all ? 0 : no_memory(r);
+	return all;
 }
 
-static int add_message(struct reading *r, const struct zr_json_value *v, int share)
+static int add_message(struct reading *r, const json_t *v, int share)
 {
-	const struct zr_json_line *l = &r->c->line;
-	const char *p = NULL, *text_name = name_of(r->f, share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT);
-	size_t n = 0;
-	int rc = 0, ignored = 0;
-	if (v->type != ZR_JSON_OBJECT)
+	int field = share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT, rc = 0;
+	const char *role_name = name_of(r->f, share ? ZR_FIELD_FROM : ZR_FIELD_ROLE);
+	const char *text_name = name_of(r->f, field);
+	if (!json_is_object(v))
 		return wrong(r, "fields", "message %zu: expected an object, found %s", r->c->n + 1,
-			     zr_json_type(v));
-	const struct zr_json_value *role = get(r, v, share ? ZR_FIELD_FROM : ZR_FIELD_ROLE, &rc);
-	const struct zr_json_value *content =
-		get(r, v, share ? ZR_FIELD_VALUE : ZR_FIELD_CONTENT, &rc);
-	for (const struct zr_json_value *k = zr_json_child(l, v); k; k = zr_json_next(l, k)) {
-		if (is(k->key, k->key_n, "tool_calls") && k->type != ZR_JSON_NULL &&
-		    zr_json_child(l, k))
-			return wrong(r, "fields", "message %zu: tool_calls are not supported",
-				     r->c->n + 1);
-		if (is(k->key, k->key_n, "weight"))
-			ignored = !k->truth;
-	}
-	if (rc)
-		return rc;
-	if (!role || role->type != ZR_JSON_TEXT || !content)
+			     type_of(v));
+	const json_t *role = json_object_get(v, role_name), *content = get(r, v, field);
+	const json_t *calls = json_object_get(v, "tool_calls"), *weight = json_object_get(v, "weight");
+	if (json_array_size(calls) || json_object_size(calls))
+		return wrong(r, "fields", "message %zu: tool_calls are not supported",
+			     r->c->n + 1);
+	if (!json_is_string(role) || !content)
 		return wrong(r, "fields", "message %zu: has no %s; it needs %s and %s",
-			     r->c->n + 1, !content ? text_name : "role",
-			     name_of(r->f, share ? ZR_FIELD_FROM : ZR_FIELD_ROLE), text_name);
+			     r->c->n + 1, !content ? text_name : "role", role_name, text_name);
 	int is_role = role_of(r, role);
 	if (is_role < 0)
 		return is_role;
-	if (content->type == ZR_JSON_TEXT)
-		p = content->p, n = content->n;
-	else if (content->type == ZR_JSON_LIST)
-		rc = join(r, content, &p, &n);
-	else
+	if (json_is_array(content))
+		content = join(r, content, &rc);
+	else if (!json_is_string(content))
 		rc = wrong(r, "fields", "message %zu: %s: expected a text, found %s", r->c->n + 1,
-			   text_name, zr_json_type(content));
-	return rc ? rc : add(r, is_role, p, n, ignored);
+			   text_name, type_of(content));
+	int ignored = json_is_false(weight) || (json_is_number(weight) && json_number_value(weight) == 0);
+	return rc ? rc : add(r, is_role, content, ignored);
 }
 
-static int add_messages(struct reading *r, const struct zr_json_value *list, int field, int share)
+static int add_messages(struct reading *r, const json_t *list, int field, int share)
 {
-	const struct zr_json_line *l = &r->c->line;
 	int rc = 0;
-	if (list->type != ZR_JSON_LIST)
+	if (!json_is_array(list))
 		return wrong(r, "fields", "%s: expected a list of messages, found %s",
-			     name_of(r->f, field), zr_json_type(list));
-	const struct zr_json_value *v = zr_json_child(l, list);
-	for (; v && !rc; v = zr_json_next(l, v))
-		rc = add_message(r, v, share);
+			     name_of(r->f, field), type_of(list));
+	for (size_t i = 0; !rc && i < json_array_size(list); i++)
+		rc = add_message(r, json_array_get(list, i), share);
 	return rc;
 }
 
@@ -242,7 +235,7 @@ static void mark_completion(struct zr_conversation *c)
 		c->m[i - 1].completion = 1;
 }
 
-static int read_messages(struct reading *r, const struct zr_json_value *list, int field, int share)
+static int read_messages(struct reading *r, const json_t *list, int field, int share)
 {
 	int rc = add_messages(r, list, field, share);
 	mark_completion(r->c);
@@ -250,15 +243,14 @@ static int read_messages(struct reading *r, const struct zr_json_value *list, in
 }
 
 /* A text, or a list of messages. */
-static int read_side(struct reading *r, const struct zr_json_value *v, int field, int role)
+static int read_side(struct reading *r, const json_t *v, int field, int role)
 {
-	if (v->type == ZR_JSON_TEXT)
-		return add(r, role, v->p, v->n, 0);
+	if (json_is_string(v))
+		return add(r, role, v, 0);
 	return add_messages(r, v, field, 0);
 }
 
-static int read_pair(struct reading *r, const struct zr_json_value *prompt,
-		     const struct zr_json_value *completion)
+static int read_pair(struct reading *r, const json_t *prompt, const json_t *completion)
 {
 	if (!completion)
 		return wrong(r, "fields", "has %s and no %s", name_of(r->f, ZR_FIELD_PROMPT),
@@ -268,42 +260,42 @@ static int read_pair(struct reading *r, const struct zr_json_value *prompt,
 	return rc ? rc : read_side(r, completion, ZR_FIELD_COMPLETION, ZR_CHAT_ASSISTANT);
 }
 
-static int read_alpaca(struct reading *r, const struct zr_json_value *instruction)
+static int read_alpaca(struct reading *r, const json_t *instruction)
 {
 	int rc = 0;
-	struct zr_buf *made = &r->c->made;
-	const struct zr_json_value *input = get_text(r, ZR_FIELD_INPUT, &rc);
-	const struct zr_json_value *output = get_text(r, ZR_FIELD_OUTPUT, &rc);
-	const char *p = instruction->p, *heading = r->c->headed ? "\n\n### Input:\n" : "\n";
-	size_t n = instruction->n;
+	struct zr_buf *made = &r->made;
+	const json_t *input = get_text(r, ZR_FIELD_INPUT, &rc);
+	const json_t *output = get_text(r, ZR_FIELD_OUTPUT, &rc);
+	const char *heading = r->c->headed ? "\n\n### Input:\n" : "\n";
 	if (rc)
 		return rc;
 	if (!output)
 		return wrong(r, "fields", "has %s and no %s", name_of(r->f, ZR_FIELD_INSTRUCTION),
 			     name_of(r->f, ZR_FIELD_OUTPUT));
 	made->n = 0;
-	if (input && input->n) {
-		if (zr_buf_add(made, p, n) || zr_buf_add(made, heading, strlen(heading)) ||
-		    zr_buf_add(made, input->p, input->n))
+	if (json_string_length(input)) {
+		const char *p = json_string_value(instruction), *q = json_string_value(input);
+		if (zr_buf_add(made, p, json_string_length(instruction)) ||
+		    zr_buf_add(made, heading, strlen(heading)) ||
+		    zr_buf_add(made, q, json_string_length(input)))
 			return no_memory(r);
-		p = made->p;
-		n = made->n;
+		instruction = keep_made(r);
 	}
-	rc = add(r, ZR_CHAT_USER, p, n, 0);
+	rc = instruction ? add(r, ZR_CHAT_USER, instruction, 0) : no_memory(r);
 	r->completion = 1;
-	return rc ? rc : add(r, ZR_CHAT_ASSISTANT, output->p, output->n, 0);
+	return rc ? rc : add(r, ZR_CHAT_ASSISTANT, output, 0);
 }
 
 static int read_record(struct reading *r)
 {
-	const struct zr_json_value *v;
+	const json_t *v;
 	int rc = 0;
-	if ((v = get(r, r->record, ZR_FIELD_MESSAGES, &rc)) || rc)
-		return rc ? rc : read_messages(r, v, ZR_FIELD_MESSAGES, 0);
-	if ((v = get(r, r->record, ZR_FIELD_CONVERSATIONS, &rc)) || rc)
-		return rc ? rc : read_messages(r, v, ZR_FIELD_CONVERSATIONS, 1);
-	if ((v = get(r, r->record, ZR_FIELD_PROMPT, &rc)) || rc)
-		return rc ? rc : read_pair(r, v, get(r, r->record, ZR_FIELD_COMPLETION, &rc));
+	if ((v = get(r, r->record, ZR_FIELD_MESSAGES)))
+		return read_messages(r, v, ZR_FIELD_MESSAGES, 0);
+	if ((v = get(r, r->record, ZR_FIELD_CONVERSATIONS)))
+		return read_messages(r, v, ZR_FIELD_CONVERSATIONS, 1);
+	if ((v = get(r, r->record, ZR_FIELD_PROMPT)))
+		return read_pair(r, v, get(r, r->record, ZR_FIELD_COMPLETION));
 	if ((v = get_text(r, ZR_FIELD_INSTRUCTION, &rc)) || rc)
 		return rc ? rc : read_alpaca(r, v);
 	v = get_text(r, ZR_FIELD_TEXT, &rc);
@@ -313,57 +305,73 @@ static int read_record(struct reading *r)
 		return wrong(r, "fields", "has none of the fields that are read: " FORMATS);
 	r->c->plain = 1;
 	r->completion = 1;
-	return add(r, ZR_CHAT_ASSISTANT, v->p, v->n, 0);
+	return add(r, ZR_CHAT_ASSISTANT, v, 0);
 }
 
 /* A system message that is not among the messages comes first. */
 static int add_system(struct reading *r, const char *otherwise)
 {
 	struct zr_conversation *c = r->c;
-	int rc = 0;
-	const struct zr_json_value *v = get(r, r->record, ZR_FIELD_SYSTEM, &rc);
-	const char *p = v && v->type == ZR_JSON_TEXT ? v->p : otherwise;
-	if (rc || !p || c->plain || !c->n || c->m[0].role == ZR_CHAT_SYSTEM)
-		return rc;
+	const json_t *v = get(r, r->record, ZR_FIELD_SYSTEM);
+	if (c->plain || !c->n || c->m[0].role == ZR_CHAT_SYSTEM || (!json_is_string(v) && !otherwise))
+		return 0;
 	r->completion = 0;
-	rc = add(r, ZR_CHAT_SYSTEM, p, p == otherwise ? strlen(p) : v->n, 0);
+	int rc = add(r, ZR_CHAT_SYSTEM, v, 0);
 	if (rc)
 		return rc;
 	struct zr_chat_message first = c->m[c->n - 1];
+	if (!json_is_string(v)) {
+		first.text = otherwise;
+		first.n = strlen(otherwise);
+	}
 	memmove(c->m + 1, c->m, (c->n - 1) * sizeof *c->m);
 	c->m[0] = first;
 	return 0;
 }
 
-int zr_conversation_read(struct zr_conversation *c, char *p, size_t n,
+static int read_line(struct reading *r, const char *p, size_t n, const char *system)
+{
+	json_error_t why;
+	struct zr_conversation *c = r->c;
+	json_t *record = json_loadb(p, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+				    &why);
+	json_decref(c->record);
+	json_decref(c->made);
+	c->made = json_array();
+	r->record = c->record = record;
+	if (!record && json_error_code(&why) == json_error_out_of_memory)
+		return no_memory(r);
+	if (!record)
+		return wrong(r, "json", "not JSON: byte %d: %s", why.position, why.text);
+	if (json_is_array(record))
+		return wrong(r, "json", "a list; a line is one object: jq -c '.[]' FILE makes "
+					"lines of a list");
+	if (!json_is_object(record))
+		return wrong(r, "json", "expected an object, found %s", type_of(record));
+	if (!c->made)
+		return no_memory(r);
+	int rc = read_record(r);
+	return rc ? rc : add_system(r, system);
+}
+
+int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 			 const struct zr_chat_fields *f, const char *system, const char **reason,
 			 struct zr_error *err)
 {
 	struct reading r = { .c = c, .f = f, .reason = reason, .err = err };
 	c->n = 0;
 	c->plain = 0;
-	int rc = zr_json_line(&c->line, p, n);
-	if (rc == ZR_ENOMEM)
-		return no_memory(&r);
-	if (rc)
-		return wrong(&r, "json", "not JSON: %s", c->line.why);
-	r.record = c->line.v;
-	if (r.record->type == ZR_JSON_LIST)
-		return wrong(&r, "json", "a list; a line is one object: jq -c '.[]' FILE makes "
-					 "lines of a list");
-	if (r.record->type != ZR_JSON_OBJECT)
-		return wrong(&r, "json", "expected an object, found %s", zr_json_type(r.record));
-	rc = read_record(&r);
-	rc = rc ? rc : add_system(&r, system);
+	int rc = read_line(&r, p, n, system);
 	if (!rc && !c->n)
 		rc = wrong(&r, "fields", "there is no message in it");
+	zr_buf_free(&r.made);
 	return rc;
 }
 
 void zr_conversation_free(struct zr_conversation *c)
 {
 	free(c->m);
-	zr_buf_free(&c->made);
-	zr_json_line_free(&c->line);
+	json_decref(c->record);
+	json_decref(c->made);
 	*c = (struct zr_conversation){ 0 };
 }

@@ -14,7 +14,8 @@
 #ifndef ZR_CHAT_RECORD_H
 #define ZR_CHAT_RECORD_H
 
-#include "files/chat/json.h"
+#include <jansson.h>
+
 #include "files/chat/template.h"
 
 /* Names of fields and roles in the data, in place of the usual ones. */
@@ -33,13 +34,12 @@ struct zr_conversation {
 	size_t n, room;
 	int plain;           /* one message, which no template writes */
 	int headed;          /* set by the owner: `input` has the heading of alpaca's prompts */
-	struct zr_buf made;  /* instruction with input */
-	struct zr_json_line line;
+	json_t *record, *made; /* what has the texts: of the line, made of several */
 };
 
-/* Reads a line of n bytes, which are overwritten and must outlive the messages. system: for records
- * without; NULL: none. What is wrong goes to err, and a word for it to *reason. */
-int zr_conversation_read(struct zr_conversation *c, char *p, size_t n,
+/* Reads a line of n bytes. The messages are valid until the next call. system: for records without,
+ * must outlive the messages; NULL: none. What is wrong goes to err, and a word for it to *reason. */
+int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 			 const struct zr_chat_fields *f, const char *system, const char **reason,
 			 struct zr_error *err);
 void zr_conversation_free(struct zr_conversation *c);
