@@ -14,6 +14,7 @@
 #include "cmd/progress.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
+#include "core/pool.h"
 #include "files/chat/chat.h"
 #include "files/tokens/documents.h"
 
@@ -193,6 +194,12 @@ static void note(void *arg, const char *text)
 	zr_logf(ZR_LOG_WARN, "tokenize", "%s", text);
 }
 
+static void parallel(void *of, int64_t n, void (*fn)(void *arg, int64_t item, int32_t thread),
+		     void *arg)
+{
+	zr_pool_run(of, n, fn, arg);
+}
+
 static int put_counts(struct job *j)
 {
 	const struct zr_chat_counts *n = zr_chat_counts(j->chat);
@@ -264,8 +271,13 @@ int zr_tokenize_chat(int argc, char **argv)
 	j.o.sink = take;
 	j.o.arg = &j;
 	zr_tokenize_catch();
-	rc = work(&j);
+	struct zr_pool *pool = NULL;
+	rc = zr_pool_new(j.o.threads, &pool) ? zr_err(&err, ZR_ENOMEM, "no threads") : 0;
+	j.o.parallel = parallel;
+	j.o.of = pool;
+	rc = rc ? rc : work(&j);
 	zr_chat_close(j.chat);
+	zr_pool_free(pool);
 	rc = rc ? zr_cmd_failed(&err) : 0;
 	stopped = zr_tokenize_stopped();
 	return rc && stopped ? 128 + stopped : rc;

@@ -16,6 +16,12 @@ core_libcore_la_SOURCES = \
 	core/session_open.c core/session.h core/step.c \
 	core/setup_open.c core/setup.h
 
+# What files/ needs of it where a plugin links those.
+noinst_LTLIBRARIES += core/libbase.la
+core_libbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+core_libbase_la_LIBADD = $(JANSSON_LIBS)
+core_libbase_la_SOURCES = core/error.c core/files/file.c core/files/json.c
+
 # The paths are compiled in: another --prefix must reach them.
 core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: Makefile
 

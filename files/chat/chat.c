@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pool.h"
 #include "files/chat/input.h"
 #include "files/chat/parts.h"
 
@@ -36,7 +35,6 @@ struct zr_chat {
 	struct zr_chat_options o;
 	struct zr_chat_setup s;
 	struct zr_chat_encoder *encoder; /* [threads] */
-	struct zr_pool *pool;
 	struct item *item;
 	int64_t items, room;
 	const char *path;          /* of the file under way */
@@ -207,7 +205,7 @@ static int run_batch(struct zr_chat *c, size_t n, struct zr_error *err)
 {
 	int rc = cut_items(c, c->text.p, n) ? no_memory(err) : 0;
 	if (!rc)
-		zr_pool_run(c->pool, c->items, encode_item, c);
+		c->o.parallel(c->o.of, c->items, encode_item, c);
 	for (int64_t i = 0; !rc && i < c->items; i++)
 		rc = hand_on(c, &c->item[i], err);
 	zr_buf_drop(&c->text, n);
@@ -313,7 +311,7 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 		return no_memory(err);
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
-	int rc = c->encoder && !zr_pool_new(o->threads, &c->pool) ? 0 : no_memory(err);
+	int rc = c->encoder ? 0 : no_memory(err);
 	for (int i = 0; !rc && i < o->threads; i++) {
 		struct zr_chat_encoder *e = &c->encoder[i];
 		e->s = &c->s;
@@ -340,8 +338,6 @@ void zr_chat_close(struct zr_chat *c)
 		zr_buf_free(&c->item[i].learned);
 		zr_buf_free(&c->item[i].sizes);
 	}
-	if (c->pool)
-		zr_pool_free(c->pool);
 	zr_chat_setup_free(&c->s);
 	zr_buf_free(&c->text);
 	free(c->encoder);

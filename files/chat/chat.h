@@ -25,6 +25,11 @@ struct zr_chat_options {
 	const char *fields;    /* "messages=dialog, role=speaker": see record.h */
 	int64_t max_length;    /* tokens of a document; 0: any number */
 	int threads;           /* at least 1 */
+	/* Calls fn(arg, item, thread) for each item in [0, n), thread in [0, threads), and returns
+	 * when all are done. */
+	void (*parallel)(void *of, int64_t n,
+			 void (*fn)(void *arg, int64_t item, int32_t thread), void *arg);
+	void *of;
 	/* A line for people; NULL: none. */
 	void (*note)(void *arg, const char *text);
 	/* Takes a document; learned: 0 or 1 for each token. 0 or a negative code that ends it. */

@@ -2,12 +2,14 @@
  *
  * load.c - tokenizer.json: the file, the vocabulary and the merges; what surrounds them is in load_steps.c and load_added.c.
  */
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/pretrained/pretrained.h"
+#include "core/files/file.h"
+#include "core/files/json.h"
 #include "files/tokenizer/parts.h"
 
 #define MOST (1 << 30) /* bytes of a tokenizer.json */
@@ -259,7 +261,12 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 {
 	struct zr_load l = { .file = path, .err = err };
 	json_t *root = NULL;
-	int rc = zr_json_file(path, MOST, &root, err);
+	char *text;
+	size_t bytes;
+	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
+	int rc = no ? zr_file_failed(err, path, "", no) :
+		      zr_json_object(text, bytes, path, &root, err);
+	free(text);
 	if (rc)
 		return rc;
 	l.t = calloc(1, sizeof *l.t);

@@ -68,7 +68,9 @@ int content_check(const struct zr_host *h, const char *name, const uint8_t *p, i
 		if (n >= formats[i].n && !memcmp(p, formats[i].bytes, (size_t)formats[i].n))
 			return refuse(h, name, formats[i].is, formats[i].use);
 	if (is_json(p, n))
-		return refuse(h, name, "JSON", "make tokens of it by `zeroth tokenize --chat` and " TOKENS);
+		return refuse(h, name, "JSON",
+			      "if it is conversations, use [data] plugin = chat, or make tokens of "
+			      "them by `zeroth tokenize --chat`");
 	if (!zero)
 		return ZR_OK;
 	snprintf(is, sizeof is, "binary (byte %lld is zero)", (long long)(zero - p));

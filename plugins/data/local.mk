@@ -1,6 +1,6 @@
 # Plugins of the role data: which tokens a slot of a step holds.
 dataplugindir = $(plugindir)/data
-dataplugin_LTLIBRARIES = %D%/text.la %D%/tokens.la
+dataplugin_LTLIBRARIES = %D%/chat.la %D%/text.la %D%/tokens.la
 data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 
 %C%_text_la_SOURCES = %D%/text.c %D%/bytes.c %D%/bytes.h \
@@ -14,3 +14,11 @@ data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 %C%_tokens_la_CFLAGS = $(PLUGIN_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 %C%_tokens_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_tokens_la_LIBADD = $(XXHASH_LIBS) $(JANSSON_LIBS)
+
+# With what files/ has of conversations and tokenizers in it.
+%C%_chat_la_SOURCES = %D%/chat.c %D%/chat.h %D%/chat_cache.c %D%/mapped.c %D%/mapped.h \
+	%D%/documents.c %D%/documents.h %D%/packing.c %D%/packing.h $(data_common)
+%C%_chat_la_CFLAGS = $(PLUGIN_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
+%C%_chat_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_chat_la_LIBADD = files/chat/libchat.la files/tokenizer/libtokenizer.la \
+	files/tokens/libtokens.la core/libbase.la $(XXHASH_LIBS) $(JANSSON_LIBS)

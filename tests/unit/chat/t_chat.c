@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/pool.h"
 #include "files/chat/chat.h"
 #include "files/chat/template.h"
 
@@ -83,6 +84,12 @@ static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 	return 0;
 }
 
+static void parallel(void *of, int64_t n, void (*fn)(void *arg, int64_t item, int32_t thread),
+		     void *arg)
+{
+	zr_pool_run(of, n, fn, arg);
+}
+
 static void check(const char *template, int threads)
 {
 	static struct golden g;
@@ -90,6 +97,7 @@ static void check(const char *template, int threads)
 	char path[4096], tokenizer[4096], name[64];
 	struct zr_error err = { 0 };
 	struct zr_chat *c;
+	struct zr_pool *pool;
 	snprintf(path, sizeof path, "%s/tests/golden/chat/%s.txt", top, template);
 	g = (struct golden){ .template = template, .f = fopen(path, "r") };
 	assert_non_null(g.f);
@@ -97,7 +105,9 @@ static void check(const char *template, int threads)
 	snprintf(tokenizer, sizeof tokenizer, "%s/tests/golden/chat/%s.json", top, name);
 	struct zr_chat_options o = { .tokenizer = tokenizer, .template = template, .bos = "<s>",
 				     .eos = "</s>", .on_bad = "skip", .threads = threads,
-				     .sink = take, .arg = &g };
+				     .sink = take, .arg = &g, .parallel = parallel };
+	assert_int_equal(zr_pool_new(threads, &pool), 0);
+	o.of = pool;
 	if (zr_chat_open(&o, &c, &err)) {
 		if (err.code == ZR_ENOTSUP)
 			skip(); /* a build without PCRE2 or utf8proc */
@@ -110,6 +120,7 @@ static void check(const char *template, int threads)
 		fail_msg("%s: %d documents, golden goes on with %s", template, g.documents, g.line);
 	assert_true(g.documents > 50);
 	zr_chat_close(c);
+	zr_pool_free(pool);
 	fclose(g.f);
 }
 

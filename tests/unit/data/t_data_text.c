@@ -158,7 +158,7 @@ static const struct begin begins[] = {
 	BEGIN("PAR1", "a Parquet file"),
 	BEGIN("\xff\xfeh\0e\0", "UTF-16"),
 	BEGIN("some words\0and more", "binary (byte 10 is zero), not text: use [data]"),
-	BEGIN("{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "JSON, not text: write its"),
+	BEGIN("{\"text\": \"a\"}\n{\"text\": \"b\"}\n", "JSON, not text: if it is conversations, use"),
 	BEGIN("\xef\xbb\xbf\r\n[\n { \"a\\\"b\" :", "JSON"),
 	BEGIN("{\"text\"", NULL),
 	BEGIN("{\n\tint x = 1;\n}\n", NULL),

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat.c - conversations: files of JSON lines, which become a file of tokens with documents once
+ * (chat_cache.c) and are read as data/tokens reads that.
+ */
+#include "chat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "documents.h"
+#include "mapped.h"
+#include "windows.h"
+
+#define FORM(name_, text_) \
+	ZR_OPT(struct chat_opts, name_, ZR_T_STR, 0, "", 0, 0, "", text_)
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct chat_opts, path, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
+	       "File of conversations, or a pattern of several: JSON lines, plain, gzip or zstd; "
+	       "relative to the working directory."),
+	ZR_OPT(struct chat_opts, val_path, ZR_T_PATH, 0, "", 0, 0, "",
+	       "Files of conversations for validation; empty: there is none, but for split."),
+	ZR_OPT(struct chat_opts, split, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
+	       "Share of path that is held out for validation: conversations chosen by a hash of "
+	       "their number."),
+	ZR_OPT(struct chat_opts, tokenizer, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
+	       "tokenizer.json of the model; tokenizer_config.json is looked for beside it."),
+	ZR_OPT(struct chat_opts, template, ZR_T_STR, 0, "", 0, 0, "",
+	       "How a conversation is written, by name; empty or auto: as tokenizer_config.json "
+	       "says. See zeroth-tokenize(1)."),
+	ZR_OPT_ENUM(struct chat_opts, train_on, 0, "assistant", chat_train_on,
+		    "What is learned: what the assistant says, the completion of the prompt, all, "
+		    "or the last answer."),
+	ZR_OPT(struct chat_opts, system, ZR_T_STR, 0, "", 0, 0, "",
+	       "System message of conversations that have none."),
+	ZR_OPT(struct chat_opts, max_length, ZR_T_I64, 0, "0", 0, INT32_MAX, "",
+	       "Most tokens of a conversation; a longer one loses its oldest turns, or is left "
+	       "out. 0: any number, cut where a sequence is full."),
+	ZR_OPT_ENUM(struct chat_opts, on_bad, 0, "stop", chat_on_bad,
+		    "What a line does that cannot be read."),
+	FORM(fields, "Names of fields and roles in the data, as in messages=dialog, role=speaker."),
+	FORM(user_form, "A template of one's own: the form of a user's message, with {content}."),
+	FORM(assistant_form, "The form of an assistant's message."),
+	FORM(system_form, "The form of a system message."),
+	FORM(first_form, "The form of the first user's message after a system message that has no "
+			 "form of its own: with {system}."),
+	FORM(begin, "Before all messages."),
+	FORM(between, "Between two messages."),
+	FORM(end, "Behind all messages."),
+	FORM(bos, "The first token of a text, for {bos}; empty: that of tokenizer_config.json."),
+	FORM(eos, "The last token of a text, for {eos}."),
+	ZR_OPT_ENUM(struct chat_opts, order, ZR_O_NUMERIC, "random", windows_orders,
+		    "Order of the sequences of an epoch: random is a permutation by (seed, "
+		    "epoch)."),
+	ZR_OPT_ENUM(struct chat_opts, packing, ZR_O_NUMERIC, "bfd", packings,
+		    "How conversations share sequences: bfd puts the longest first where it "
+		    "leaves least room, wrapped cuts them where a sequence is full, none takes a "
+		    "sequence for each."),
+	ZR_OPT(struct chat_opts, cache, ZR_T_PATH, 0, "", 0, 0, "",
+	       "Directory where the tokens are kept for the next run; empty: zeroth in "
+	       "$XDG_CACHE_HOME, or in ~/.cache."),
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	const struct chat_opts *o;
+	struct files files[2]; /* ZR_SPLIT_*; as they were given */
+	char *name[2];         /* of the tokens */
+	struct mapped m[2];
+	struct documents documents[2];
+	struct documents_part part[2];
+};
+
+static int open_split(struct zr_inst *inst, int split, const char *key, const char *pattern)
+{
+	int rc = files_find(inst->h, key, pattern, &inst->files[split]);
+	rc = rc ? rc : chat_cached(inst->h, inst->o, &inst->files[split], &inst->name[split]);
+	rc = rc ? rc : mapped_open(inst->h, inst->name[split], &inst->m[split]);
+	if (!rc && !documents_found(inst->m[split].base, inst->m[split].bytes))
+		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is damaged: remove it", inst->name[split]);
+	return rc ? rc : documents_add(inst->h, &inst->documents[split], inst->name[split],
+				       inst->m[split].base, inst->m[split].bytes);
+}
+
+static int divide(struct zr_inst *inst)
+{
+	const struct chat_opts *o = inst->o;
+	int from = inst->files[ZR_SPLIT_VAL].n ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
+	int val = from == ZR_SPLIT_VAL || o->split > 0;
+	documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN], o->split,
+			 ZR_SPLIT_TRAIN);
+	inst->part[ZR_SPLIT_TRAIN].shuffled = o->order == ORDER_RANDOM;
+	if (val)
+		documents_choose(&inst->part[ZR_SPLIT_VAL], &inst->documents[from], o->split,
+				 ZR_SPLIT_VAL);
+	if (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val))
+		return ZR_OK;
+	return zr_fail(inst->h, ZR_EINVAL, "%s: split = %g leaves %lld conversations to train on "
+		       "and %lld for validation: choose another", inst->files[from].f[0].name,
+		       o->split, (long long)inst->part[0].documents,
+		       (long long)inst->part[1].documents);
+}
+
+static int chat_info(struct zr_inst *inst, struct zr_data_info *info)
+{
+	char unit[64];
+	info->vocabulary = inst->documents[ZR_SPLIT_TRAIN].vocabulary;
+	info->flags |= ZR_DATA_DOCUMENTS;
+	info->train_tokens = inst->part[ZR_SPLIT_TRAIN].tokens;
+	info->val_tokens = inst->part[ZR_SPLIT_VAL].tokens;
+	snprintf(unit, sizeof unit, "tokens in %lld conversations",
+		 (long long)(inst->part[0].documents + inst->part[1].documents));
+	files_describe(&inst->files[ZR_SPLIT_TRAIN], unit, info->train_tokens, info->val_tokens,
+		       info->describe, sizeof info->describe);
+	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
+		info->train_sequences = inst->part[ZR_SPLIT_TRAIN].packing.n;
+		info->val_sequences = inst->part[ZR_SPLIT_VAL].packing.n;
+	}
+	return ZR_OK;
+}
+
+static int chat_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
+{
+	int rc = ZR_OK;
+	for (int i = 0; i < 2 && !rc; i++)
+		if (inst->part[i].of)
+			rc = documents_pack(inst->h, &inst->part[i], inst->o->packing, length,
+					    vocabulary);
+	return rc;
+}
+
+static int chat_batch(struct zr_inst *inst, const struct zr_batch *b)
+{
+	return documents_batch(inst->h, &inst->part[b->split == ZR_SPLIT_VAL], b);
+}
+
+static int chat_targets(struct zr_inst *inst, const struct zr_batch *b, double *sum)
+{
+	*sum = documents_targets(&inst->part[b->split == ZR_SPLIT_VAL], b);
+	return ZR_OK;
+}
+
+static int chat_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)
+{
+	out->name = NULL;
+	if (inst->part[split].of)
+		documents_tell(&inst->part[split], i, out);
+	return ZR_OK;
+}
+
+/* Tokens are what is learned: the hash is theirs, whatever the files are called. */
+static int chat_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
+{
+	struct file f = { 0 };
+	int split = (int)i;
+	out->name = NULL;
+	if (split > 1 || !inst->files[split].n)
+		return ZR_OK;
+	mapped_hash(&inst->m[split], 1, inst->m[split].bytes, &f);
+	out->name = inst->files[split].f[0].name;
+	out->bytes = f.bytes;
+	out->hash = f.hash;
+	out->sampled = f.sampled;
+	return ZR_OK;
+}
+
+static void chat_destroy(struct zr_inst *inst)
+{
+	for (int i = 0; i < 2; i++) {
+		mapped_close(&inst->m[i]);
+		free(inst->name[i]);
+		files_free(&inst->files[i]);
+		packing_free(&inst->part[i].packing);
+		documents_free(&inst->documents[i]);
+	}
+	free(inst);
+}
+
+static int chat_check(const struct zr_host *h, const void *opts)
+{
+	const struct chat_opts *o = opts;
+	return o->split > 0 && o->val_path && *o->val_path ?
+		       zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both") :
+		       ZR_OK;
+}
+
+static int chat_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	const struct chat_opts *o = opts;
+	struct zr_inst *inst = calloc(1, sizeof *inst);
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	inst->o = o;
+	int rc = open_split(inst, ZR_SPLIT_TRAIN, "path", o->path);
+	if (!rc && o->val_path && *o->val_path)
+		rc = open_split(inst, ZR_SPLIT_VAL, "val_path", o->val_path);
+	rc = rc ? rc : divide(inst);
+	if (rc)
+		chat_destroy(inst);
+	else
+		*out = inst;
+	return rc;
+}
+
+static const struct zr_data_v1 vtbl = {
+	.size = sizeof vtbl,
+	.info = chat_info,
+	.prepare = chat_prepare,
+	.batch = chat_batch,
+	.file = chat_file,
+	.targets = chat_targets,
+	.count = chat_count,
+};
+static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "data",
+	.id = "chat",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Conversations in JSON lines, of which the answers are learned.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct chat_opts),
+	.check = chat_check,
+	.create = chat_create,
+	.destroy = chat_destroy,
+};
+ZR_PLUGIN(&desc);

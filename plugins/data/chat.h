@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat.h - conversations as a file of tokens with documents, which is written once and kept in a
+ * directory of its own.
+ */
+#ifndef ZR_DATA_CHAT_H
+#define ZR_DATA_CHAT_H
+
+#include <zeroth/data.h>
+
+#include "files.h"
+
+struct chat_opts {
+	const char *path, *val_path, *tokenizer, *template, *system, *fields, *cache;
+	const char *user_form, *assistant_form, *system_form, *first_form, *begin, *between, *end;
+	const char *bos, *eos;
+	int64_t max_length;
+	double split;
+	int32_t train_on, on_bad, order, packing;
+};
+
+extern const char *const chat_train_on[], *const chat_on_bad[];
+
+/* The name of the file of tokens of these files, owned by the caller: the one that is there, or a
+ * new one. Of several processes one writes, and the others wait for it. [main] */
+int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,
+		char **name);
+
+#endif

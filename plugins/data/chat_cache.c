@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * chat_cache.c - see chat.h. The name is a hash of all that decides the tokens: the version of this
+ * format, the options, and the bytes of the files, of the tokenizer and of what lies beside it.
+ */
+#define _GNU_SOURCE
+#include "chat.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "files/chat/chat.h"
+#include "files/tokens/documents.h"
+
+#define CACHE_FORMAT "zeroth.chat/1" /* another one where the same input gives other tokens */
+
+const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
+const char *const chat_on_bad[] = { "stop", "skip", NULL };
+
+struct cache {
+	const struct zr_host *h;
+	const struct chat_opts *o;
+	const struct files *fs;
+	struct zr_documents *documents;
+	struct zr_error err;
+};
+
+static int no_memory(const struct zr_host *h)
+{
+	return zr_fail(h, ZR_ENOMEM, "no memory");
+}
+
+static const char *given(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+/* ---- the name ---- */
+
+static void hash_text(XXH3_state_t *x, const char *text)
+{
+	XXH3_64bits_update(x, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* Of a file's bytes and their number; optional: it need not be there. */
+static int hash_file(const struct zr_host *h, XXH3_state_t *x, const char *name, int optional)
+{
+	char piece[1 << 16];
+	uint64_t all = 0;
+	ssize_t n = 1;
+	int fd = open(name, O_RDONLY | O_CLOEXEC), no = fd < 0 ? errno : 0;
+	while (!no && n) {
+		n = read(fd, piece, sizeof piece);
+		no = n < 0 ? errno : 0;
+		XXH3_64bits_update(x, piece, n < 0 ? 0 : (size_t)n);
+		all += n < 0 ? 0 : (uint64_t)n;
+	}
+	if (fd >= 0)
+		close(fd);
+	XXH3_64bits_update(x, &all, sizeof all);
+	return no && !(optional && no == ENOENT) ?
+		       zr_fail(h, ZR_EINVAL, "%s: %s", name, strerror(no)) :
+		       ZR_OK;
+}
+
+static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *name)
+{
+	const char *slash = strrchr(c->o->tokenizer, '/');
+	char *path;
+	if (asprintf(&path, "%.*s%s", slash ? (int)(slash - c->o->tokenizer) + 1 : 0,
+		     c->o->tokenizer, name) < 0)
+		return no_memory(c->h);
+	int rc = hash_file(c->h, x, path, 1);
+	free(path);
+	return rc;
+}
+
+static int hash_all(const struct cache *c, XXH3_state_t *x)
+{
+	const struct chat_opts *o = c->o;
+	const char *const texts[] = { CACHE_FORMAT, o->template, o->system, o->fields, o->user_form,
+				      o->assistant_form, o->system_form, o->first_form, o->begin,
+				      o->between, o->end, o->bos, o->eos,
+				      chat_train_on[o->train_on], chat_on_bad[o->on_bad] };
+	XXH3_64bits_reset(x);
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		hash_text(x, texts[i]);
+	XXH3_64bits_update(x, &o->max_length, sizeof o->max_length);
+	int rc = hash_file(c->h, x, o->tokenizer, 0);
+	rc = rc ? rc : hash_beside(c, x, "tokenizer_config.json");
+	rc = rc ? rc : hash_beside(c, x, "chat_template.jinja");
+	for (int i = 0; i < c->fs->n && !rc; i++)
+		rc = hash_file(c->h, x, c->fs->f[i].name, 0);
+	return rc;
+}
+
+/* The directory, made if need be; owned. */
+static int directory(const struct cache *c, char **dir)
+{
+	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	int n = given(c->o->cache) ? asprintf(dir, "%s", c->o->cache) :
+		given(base)	   ? asprintf(dir, "%s/zeroth", base) :
+				     asprintf(dir, "%s/.cache/zeroth", given(home) ? home : "/tmp");
+	if (n < 0)
+		return no_memory(c->h);
+	for (char *p = *dir + 1; ; p++) {
+		char was = *p;
+		if (was && was != '/')
+			continue;
+		*p = 0;
+		int no = mkdir(*dir, 0777) && errno != EEXIST ? errno : 0;
+		if (no && !was)
+			return zr_fail(c->h, ZR_EINVAL, "cache = %s: %s", *dir, strerror(no));
+		*p = was;
+		if (!was)
+			return ZR_OK;
+	}
+}
+
+static int find_name(const struct cache *c, char **name)
+{
+	char *dir = NULL;
+	XXH3_state_t *x = XXH3_createState();
+	int rc = x ? hash_all(c, x) : no_memory(c->h);
+	rc = rc ? rc : directory(c, &dir);
+	if (!rc && asprintf(name, "%s/chat-%016llx.tokens", dir,
+			    (unsigned long long)XXH3_64bits_digest(x)) < 0)
+		rc = no_memory(c->h);
+	XXH3_freeState(x);
+	free(dir);
+	return rc;
+}
+
+/* ---- the file ---- */
+
+static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
+{
+	struct cache *c = arg;
+	int rc = zr_documents_put(c->documents, ids, learned, n, &c->err);
+	return rc ? rc : zr_documents_end(c->documents, &c->err);
+}
+
+static void note(void *arg, const char *text)
+{
+	struct cache *c = arg;
+	zr_log(c->h, ZR_LOG_WARN, "%s", text);
+}
+
+static void parallel(void *of, int64_t n, void (*fn)(void *arg, int64_t item, int32_t thread),
+		     void *arg)
+{
+	const struct zr_host *h = of;
+	h->parallel(h, n, fn, arg);
+}
+
+static int put_counts(struct cache *c, const struct zr_chat_counts *n)
+{
+	struct zr_documents *d = c->documents;
+	int rc = zr_documents_count(d, "records", n->records, &c->err);
+	rc = rc ? rc : zr_documents_count(d, "truncated", n->truncated, &c->err);
+	rc = rc ? rc : zr_documents_count(d, "dropped", n->records - n->documents, &c->err);
+	for (int i = 0; !rc && i < ZR_CHAT_REASONS; i++) {
+		char name[40];
+		snprintf(name, sizeof name, "dropped.%s", zr_chat_reason(i));
+		if (n->dropped[i])
+			rc = zr_documents_count(d, name, n->dropped[i], &c->err);
+	}
+	if (!rc && !n->documents)
+		rc = zr_fail(c->h, ZR_EINVAL, "there is no conversation to learn from in %s",
+			     c->fs->f[0].name);
+	return rc;
+}
+
+static int write_file(struct cache *c, const char *name)
+{
+	const struct chat_opts *o = c->o;
+	struct zr_chat *chat = NULL;
+	const struct zr_chat_options options = {
+		.tokenizer = o->tokenizer, .template = given(o->template),
+		.begin = given(o->begin), .system_form = given(o->system_form),
+		.user_form = given(o->user_form), .first_form = given(o->first_form),
+		.assistant_form = given(o->assistant_form), .between = given(o->between),
+		.end = given(o->end), .bos = given(o->bos), .eos = given(o->eos),
+		.train_on = chat_train_on[o->train_on], .system = given(o->system),
+		.on_bad = chat_on_bad[o->on_bad], .fields = given(o->fields),
+		.max_length = o->max_length, .threads = c->h->workers > 0 ? c->h->workers : 1,
+		.parallel = parallel, .of = (void *)c->h, .note = note, .sink = take, .arg = c,
+	};
+	int rc = zr_chat_open(&options, &chat, &c->err);
+	rc = rc ? rc : zr_documents_create(name, zr_chat_vocabulary(chat), 1, &c->documents,
+					   &c->err);
+	if (!rc)
+		zr_log(c->h, ZR_LOG_INFO, "tokenizing %s, with template %s, to %s",
+		       c->fs->f[0].name, zr_chat_template_of(chat), name);
+	for (int i = 0; i < c->fs->n && !rc; i++)
+		rc = zr_chat_file(chat, c->fs->f[i].name, &c->err);
+	rc = rc ? rc : put_counts(c, zr_chat_counts(chat));
+	int end = zr_documents_close(c->documents, !rc, &c->err);
+	zr_chat_close(chat);
+	rc = rc ? rc : end;
+	return rc && *c->err.text ? zr_fail(c->h, rc, "%s", c->err.text) : rc;
+}
+
+int chat_cached(const struct zr_host *h, const struct chat_opts *o, const struct files *fs,
+		char **name)
+{
+	struct cache c = { .h = h, .o = o, .fs = fs };
+	char *lock = NULL;
+	int rc = find_name(&c, name), fd = -1;
+	if (!rc && !access(*name, R_OK))
+		return ZR_OK;
+	if (!rc && asprintf(&lock, "%s.lock", *name) < 0)
+		rc = no_memory(h);
+	if (!rc) {
+		fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (fd < 0 || flock(fd, LOCK_EX))
+			rc = zr_fail(h, ZR_EIO, "%s: %s", lock, strerror(errno));
+	}
+	if (!rc && access(*name, R_OK))
+		rc = write_file(&c, *name);
+	if (fd >= 0)
+		close(fd);
+	free(lock);
+	return rc;
+}
