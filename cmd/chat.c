@@ -58,7 +58,8 @@ static void forget(struct talk *t, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++)
 		free((char *)t->message[i].text);
-	memmove(t->message + from, t->message + to, (t->n - to) * sizeof *t->message);
+	if (from < to) /* there may be no list yet */
+		memmove(t->message + from, t->message + to, (t->n - to) * sizeof *t->message);
 	t->n -= to - from;
 }
 
