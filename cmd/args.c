@@ -76,7 +76,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		{ "help", 0, NULL, 'h' },      { "memory", 1, NULL, 'm' },
 		{ "resume", 1, NULL, 'r' },    { "restarts", 1, NULL, 'R' },
 		{ "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' },
-		{ "other-data", 0, NULL, 'D' }, { NULL, 0, NULL, 0 }
+		{ "other-data", 0, NULL, 'D' }, { "sequences", 1, NULL, 'S' },
+		{ NULL, 0, NULL, 0 }
 	};
 	int c;
 	*out = (struct zr_cmd_args){ 0 };
@@ -97,6 +98,10 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			continue;
 		} else if (c == 'M' && named(usage, argv[0], "--min-ranks") &&
 			   !parse_count(argv[0], "--min-ranks", "ranks", optarg, &out->min_ranks)) {
+			continue;
+		} else if (c == 'S' && named(usage, argv[0], "--sequences") &&
+			   !parse_count(argv[0], "--sequences", "sequences", optarg,
+					&out->sequences)) {
 			continue;
 		} else if (c == 'W' && named(usage, argv[0], "--watchdog") &&
 			   !parse_seconds(argv[0], "--watchdog", optarg, &out->watchdog)) {

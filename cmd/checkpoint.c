@@ -20,7 +20,8 @@
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"
 	"       zeroth checkpoint verify DIR\n"
-	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] [--shard-bytes N] DIR OUT\n"
+	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] [--shard-bytes N] [--best]\n"
+	"                                DIR OUT\n"
 	"       zeroth checkpoint prune --keep N DIR\n"
 	"\n"
 	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
@@ -32,18 +33,22 @@ static const char usage[] =
 	"  export  writes the parameters of the checkpoint, or of the latest whole one, as "
 	"directory OUT\n"
 	"          with model.safetensors and config.json, as Hugging Face's tools load them\n"
-	"  prune   removes all whole checkpoints but the newest N, and what was left unfinished\n"
+	"  prune   removes all whole checkpoints but the newest N and the best one, and what was\n"
+	"          left unfinished\n"
 	"\n"
 	"      --dtype TYPE     of the exported numbers: fp32 (default), bf16, fp16\n"
 	"      --shard-bytes N  most bytes of tensors in a file, unless one is larger (default "
 	"5e9);\n"
 	"                       what needs several files has model.safetensors.index.json\n"
+	"      --best           exports the one with the lowest loss, which [checkpoint] "
+	"keep_best kept\n"
 	"      --keep N         checkpoints that stay, 1 or more\n"
 	"  -h, --help           shows this\n";
 
 struct args {
 	const char *action, *dir, *out;
 	int64_t keep;
+	int best;
 	struct zr_export_how how;
 };
 
@@ -92,7 +97,7 @@ static const char *plugin(const struct zr_manifest *m, const char *role)
 	return text ? text : "?";
 }
 
-static void list_one(const struct zr_manifest *m, int latest)
+static void list_one(const struct zr_manifest *m, int latest, int best)
 {
 	char line[2048], size[32];
 	snprintf(line, sizeof line,
@@ -101,7 +106,8 @@ static void list_one(const struct zr_manifest *m, int latest)
 		 m->world == 1 ? " " : "s", plugin(m, "model"), plugin(m, "optimizer"),
 		 plugin(m, "precision"));
 	zr_one_line(line);
-	printf("%s  whole%s\n", line, latest ? ", latest" : "");
+	printf("%s  whole%s%s", line, latest ? ", latest" : "", best ? ", best" : "");
+	printf(best ? ": loss %.4f\n" : "\n", m->best.loss);
 }
 
 static int list(const struct args *a, struct zr_error *err)
@@ -109,8 +115,9 @@ static int list(const struct args *a, struct zr_error *err)
 	struct found f;
 	char path[PATH_MAX];
 	int rc = find(a->dir, &f, err);
-	int64_t latest = rc || f.alone ? -1 : zr_ckpt_latest(f.path);
+	int64_t latest = rc || f.alone ? -1 : zr_ckpt_named(f.path, "latest");
 	int no = errno;
+	int64_t best = rc || f.alone ? -1 : zr_ckpt_named(f.path, "best");
 	for (int64_t i = 0; !rc && i < f.n; i++) {
 		struct zr_manifest m;
 		struct zr_error why = { 0 };
@@ -120,7 +127,7 @@ static int list(const struct args *a, struct zr_error *err)
 			printf("%s  not whole: %s\n", path, why.text);
 			continue;
 		}
-		list_one(&m, m.step == latest);
+		list_one(&m, m.step == latest, m.step == best);
 		zr_manifest_free(&m);
 	}
 	free(f.step);
@@ -174,16 +181,19 @@ static int verify(const struct args *a, struct zr_error *err)
 
 /* ---- export ---- */
 
-/* In a directory, the checkpoint that `latest` names, or else the newest one. It is an error if
- * that one is not complete. */
+/* In a directory, the checkpoint that `best` or `latest` names, or else the newest one. It is an
+ * error if that one is not complete. */
 static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *err)
 {
 	struct found f;
 	int rc = find(a->dir, &f, err);
-	int64_t latest = rc ? -1 : zr_ckpt_latest(f.path);
+	int64_t step = rc ? -1 : zr_ckpt_named(f.path, a->best ? "best" : "latest");
 	int64_t i = f.n - 1;
-	while (!rc && !f.alone && latest >= 0 && i > 0 && f.step[i] > latest)
+	while (!rc && !f.alone && step >= 0 && i > 0 && f.step[i] > step)
 		i--;
+	if (!rc && a->best && (f.alone || step < 0 || f.step[i] != step))
+		rc = zr_err(err, ZR_EINVAL, "%s: no checkpoint is called the best: train with "
+			    "[checkpoint] keep_best = yes", a->dir);
 	if (!rc && path_of(&f, i, path))
 		rc = zr_err(err, ZR_EINVAL, "%s: a path too long", a->dir);
 	free(f.step);
@@ -263,6 +273,7 @@ static int parse(int argc, char **argv, struct args *a)
 	static const struct option longs[] = { { "dtype", 1, NULL, 'd' },
 					       { "keep", 1, NULL, 'k' },
 					       { "shard-bytes", 1, NULL, 's' },
+					       { "best", 0, NULL, 'b' },
 					       { "help", 0, NULL, 'h' },
 					       { NULL, 0, NULL, 0 } };
 	int64_t shard = (int64_t)ZR_EXPORT_SHARD;
@@ -274,7 +285,8 @@ static int parse(int argc, char **argv, struct args *a)
 			fputs(usage, stdout);
 			return 0;
 		}
-		if (!(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
+		a->best |= c == 'b';
+		if (c != 'b' && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
 		    !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
 		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
 			if (c == '?')
@@ -303,6 +315,8 @@ int zr_cmd_checkpoint(int argc, char **argv)
 		return wrong(exports ? "OUT is missing" : "one DIR only");
 	if (prunes != (a.keep > 0))
 		return wrong(prunes ? "prune needs --keep N" : "--keep is for prune");
+	if (a.best && !exports)
+		return wrong("--best is for export");
 	if (!exports && !prunes && strcmp(a.action, "ls") && strcmp(a.action, "verify"))
 		return wrong("expected ls, verify, export or prune");
 	if (exports)

@@ -12,7 +12,7 @@
 
 /* The options that most subcommands take: -o section.key=value..., one operand, and those of the
  * following that their usage names: --json, -n, --restarts, --min-ranks, --watchdog, --program,
- * --memory, --resume, --other-data. */
+ * --memory, --resume, --other-data, --sequences. */
 struct zr_cmd_args {
 	const char *operand; /* NULL if none was given */
 	/* with room for the overrides that restarts add */
@@ -26,6 +26,7 @@ struct zr_cmd_args {
 	const char *resume; /* --resume, NULL if not given */
 	int other_data; /* --other-data */
 	uint64_t memory; /* --memory, 0 if not given */
+	int sequences; /* --sequences, 0 if not given */
 };
 
 /* Parses the common options. operand: its name for messages, or NULL if the command takes none and
@@ -48,6 +49,7 @@ int zr_cmd_config_json(const struct zr_config *cfg);
 
 int zr_cmd_train(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);
+int zr_cmd_eval(int argc, char **argv);
 int zr_cmd_plan(int argc, char **argv);
 int zr_cmd_config(int argc, char **argv);
 int zr_cmd_data(int argc, char **argv);

@@ -81,6 +81,8 @@ static json_t *json_section(const struct zr_config *cfg, const struct zr_section
 		put(cfg, &j, s, "path", text_of(s->path));
 	if (s->match)
 		put(cfg, &j, s, "match", text_of(s->match));
+	if (s->sequences != ZR_AUTO_COUNT)
+		put(cfg, &j, s, "sequences", json_integer((json_int_t)s->sequences));
 	for (uint32_t i = 0; (o = zr_table_next(&s->table, 0, &i));)
 		if (zr_section_gives(s, o))
 			put(cfg, &j, s, o->name, json_of(o, s->opts));

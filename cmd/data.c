@@ -165,7 +165,7 @@ static void put_sequence(struct show *s, int64_t sequences)
 static int make_batch(struct show *s, struct zr_error *err)
 {
 	const int64_t rows = s->setup->batch.length;
-	const int documents = zr_has_documents(s->setup);
+	const int documents = zr_has_documents(s->setup->source);
 	int32_t *all = calloc((size_t)rows, 5 * sizeof *all);
 	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory for a sequence");
@@ -188,13 +188,13 @@ static int make_batch(struct show *s, struct zr_error *err)
 /* Micro-batches of one sequence: their slots are the numbers of the sequences of the run. */
 static int put_sequences(struct show *s, struct zr_error *err)
 {
-	const struct zr_data_info *info = &s->setup->data_info;
+	const struct zr_data_info *info = &s->setup->source->info;
 	int64_t n = s->split == ZR_SPLIT_VAL ? info->val_sequences : info->train_sequences;
 	int rc = make_batch(s, err);
 	if (!rc && s->split == ZR_SPLIT_VAL && !info->val_tokens)
 		rc = zr_err(err, ZR_EINVAL, "[data] holds nothing out");
 	for (; !rc && s->b.slot < s->samples; s->b.slot++) {
-		rc = ZR_ASK(&s->setup->data, data, batch, err, &s->b);
+		rc = ZR_ASK(&s->setup->source->it, data, batch, err, &s->b);
 		if (!rc)
 			put_sequence(s, n);
 	}
@@ -206,8 +206,8 @@ static int put_sequences(struct show *s, struct zr_error *err)
 
 static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 {
-	const struct zr_data_v1 *data = s->setup->data.vtbl;
-	const struct zr_data_info *info = &s->setup->data_info;
+	const struct zr_data_v1 *data = s->setup->source->it.vtbl;
+	const struct zr_data_info *info = &s->setup->source->info;
 	int told = ZR_HAS(data, struct zr_data_v1, count) && data->count;
 	int val = split == ZR_SPLIT_VAL;
 	int64_t tokens = val ? info->val_tokens : info->train_tokens;
@@ -219,7 +219,7 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 	printf("%s\n", val ? "validation" : "training");
 	for (uint32_t i = 0; told && !rc; i++) {
 		c = (struct zr_data_count){ .size = sizeof c };
-		rc = ZR_ASK(&s->setup->data, data, count, err, split, i, &c);
+		rc = ZR_ASK(&s->setup->source->it, data, count, err, split, i, &c);
 		if (rc || !c.name)
 			break;
 		printf("  %-30s %12lld", c.name, (long long)c.value);
@@ -240,7 +240,7 @@ static int show(struct show *s, struct zr_error *err)
 	const struct zr_section *model = s->setup->model.section;
 	const struct zr_token_source from = { .tokenizer = s->tokenizer,
 					      .dir = model->path,
-					      .data = s->setup->data.section,
+					      .data = s->setup->source->it.section,
 					      .vocabulary = s->setup->decl.vocabulary };
 	int rc = zr_token_text_open(&from, &s->text, err);
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };
@@ -249,7 +249,7 @@ static int show(struct show *s, struct zr_error *err)
 	if (!rc && s->samples)
 		putchar('\n');
 	if (!rc)
-		printf("%s\n", s->setup->data_info.describe);
+		printf("%s\n", s->setup->source->info.describe);
 	rc = rc ? rc : put_counts(s, ZR_SPLIT_TRAIN, err);
 	rc = rc ? rc : put_counts(s, ZR_SPLIT_VAL, err);
 	zr_token_text_close(&s->text);

@@ -227,4 +227,5 @@ void zr_describe_core_mdoc(FILE *out)
 		core_mdoc(c, out);
 	core_mdoc(&zr_model_table, out);
 	core_mdoc(&zr_group_table, out);
+	core_mdoc(&zr_eval_table, out);
 }

@@ -8,13 +8,14 @@ cmd_librun_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHAS
 cmd_librun_la_SOURCES = \
 	cmd/beat.c cmd/beat.h \
 	cmd/crash.c cmd/crash.h \
+	cmd/evaluate.c cmd/evaluate.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/json_text.c cmd/json_text.h \
 	cmd/fit.c cmd/fit.h \
 	cmd/lock.c cmd/lock.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
-	cmd/run.c cmd/run.h \
+	cmd/run.c cmd/run.h cmd/run_eval.c cmd/run_eval.h \
 	cmd/oom.c cmd/oom.h \
 	cmd/resume.c cmd/resume.h \
 	cmd/rundir.c cmd/rundir.h \
@@ -29,8 +30,8 @@ noinst_LTLIBRARIES += cmd/libcmd.la
 cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
 	cmd/cmd.h cmd/args.c \
-	cmd/config.c cmd/config_json.c cmd/data.c cmd/plugin.c cmd/plugin.h cmd/describe.c \
-	cmd/schedule.c \
+	cmd/config.c cmd/config_json.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
+	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \

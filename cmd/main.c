@@ -20,6 +20,7 @@ static const struct {
 } commands[] = {
 	{ "train", "train a model", zr_cmd_train },
 	{ "tokenize", "turn text into the tokens of a tokenizer.json", zr_cmd_tokenize },
+	{ "eval", "measure how well a model predicts what is held out", zr_cmd_eval },
 	{ "sample", "print text that a trained model continues", zr_cmd_sample },
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
 	{ "config", "check a configuration, or show every value and its source", zr_cmd_config },

@@ -10,7 +10,7 @@
 #include "core/host.h"
 #include "core/setup.h"
 
-#define ZR_METRICS_PER_STEP 16
+#define ZR_METRICS_PER_STEP 32
 
 struct zr_metrics;
 

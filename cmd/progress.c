@@ -138,16 +138,33 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 	zr_signals_flush(p->out);
 }
 
-void zr_progress_eval(struct zr_progress *p, int64_t step, double val_loss)
+void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all)
 {
+	char line[LINE];
 	double now = zr_now();
+	if (!p->tty || now - p->last_drawn < REDRAW)
+		return;
+	p->last_drawn = now;
+	snprintf(line, sizeof line, "evaluating %lld/%lld", (long long)done, (long long)all);
+	zr_log_live(p->out, line);
+}
+
+void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, double loss,
+		      double accuracy)
+{
 	char at[32];
-	p->val_loss = val_loss;
-	p->have_val = 1;
+	zr_duration_text(zr_now() - p->start, at);
 	if (p->tty)
 		zr_log_live(p->out, NULL);
-	fprintf(p->out, "step %lld  validation loss %.4f  after %s\n", (long long)step, val_loss,
-		zr_duration_text(now - p->start, at));
+	if (*name) {
+		fprintf(p->out, "step %lld  eval %s loss %.4f  accuracy %.2f %%  after %s\n",
+			(long long)step, name, loss, 100 * accuracy, at);
+	} else {
+		p->val_loss = loss;
+		p->have_val = 1;
+		fprintf(p->out, "step %lld  validation loss %.4f  after %s\n", (long long)step,
+			loss, at);
+	}
 	zr_signals_flush(p->out);
 	p->last = zr_now(); /* an evaluation is not part of a step's time */
 }

@@ -29,7 +29,10 @@ const char *zr_duration_text(double seconds, char buf[32]);
 
 void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s, uint64_t every);
 void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_result *r);
-void zr_progress_eval(struct zr_progress *p, int64_t step, double val_loss);
+void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all); /* of an evaluation */
+/* name: of the set, "": the held-out part. */
+void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, double loss,
+		      double accuracy);
 void zr_progress_end(struct zr_progress *p);
 
 #endif

@@ -75,7 +75,7 @@ static void go_on(struct restarts *r)
 	if (there && (atomic_load(&b->saved) || !r->resume))
 		r->a->resume = "auto";
 	int64_t step = r->a->resume && !strcmp(r->a->resume, "auto") && *b->checkpoints ?
-			       zr_ckpt_latest(b->checkpoints) :
+			       zr_ckpt_named(b->checkpoints, "latest") :
 			       -1;
 	if (step >= 0)
 		snprintf(r->from, sizeof r->from, "step %lld", (long long)step);

@@ -21,6 +21,7 @@
 #include "cmd/metrics.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
+#include "cmd/run_eval.h"
 #include "cmd/rundir.h"
 #include "cmd/signals.h"
 #include "cmd/supervise.h"
@@ -36,6 +37,7 @@ struct run {
 	struct zr_session *session;
 	struct zr_metrics *metrics;
 	struct zr_saver *saver;
+	struct zr_run_evals evals;
 	struct zr_progress progress;
 	const char *resume; /* what --resume says, or NULL */
 	char from[PATH_MAX]; /* the checkpoint that this is */
@@ -57,28 +59,44 @@ static void beat(void)
 	atomic_fetch_add(&zr_beat_shared()->count, 1);
 }
 
-static int evaluate(struct run *r, int64_t step, double *val, struct zr_error *err)
+static void note_round(void *arg, int64_t done, int64_t all)
 {
-	struct zr_run_report *rep = r->report;
-	int rc = zr_session_eval(r->session, val, err);
-	if (rc)
-		return rc;
-	if (!rep->evals++)
-		rep->first_val = *val;
-	rep->last_val = *val;
-	if (r->rank0)
-		zr_progress_eval(&r->progress, step, *val);
+	struct run *r = arg;
 	beat();
-	return 0;
+	if (r->rank0)
+		zr_progress_round(&r->progress, done, all);
 }
 
-static void push_metrics(struct run *r, const struct zr_step_result *s, const double *val)
+static int evaluate(struct run *r, int64_t step, struct zr_error *err)
+{
+	const struct zr_eval_how how = { .tick = note_round, .arg = r };
+	int rc = zr_run_evals(&r->evals, step, &how, err);
+	for (int i = 0; !rc && r->rank0 && i < r->evals.n; i++) {
+		const struct zr_run_set *e = &r->evals.set[i];
+		zr_progress_eval(&r->progress, step, e->name, e->last.loss, e->last.accuracy);
+	}
+	return rc;
+}
+
+/* Two of each set, in the order of the sets. */
+static uint32_t eval_metrics(const struct run *r, struct zr_metric *m)
+{
+	uint32_t n = 0;
+	for (int i = 0; i < r->evals.n; i++) { /* 17 at most: there is room */
+		const struct zr_run_set *e = &r->evals.set[i];
+		m[n++] = (struct zr_metric){ e->key[0], e->last.loss };
+		if (*e->key[1])
+			m[n++] = (struct zr_metric){ e->key[1], e->last.accuracy };
+	}
+	return n;
+}
+
+static void push_metrics(struct run *r, const struct zr_step_result *s, int evaluated)
 {
 	struct zr_metric m[ZR_METRICS_PER_STEP];
 	uint32_t n = 0;
 	m[n++] = (struct zr_metric){ "loss", (double)s->loss };
-	if (val)
-		m[n++] = (struct zr_metric){ "val_loss", *val };
+	n += evaluated ? eval_metrics(r, m + n) : 0;
 	m[n++] = (struct zr_metric){ "lr", s->lr };
 	m[n++] = (struct zr_metric){ "grad_norm", s->grad_norm };
 	if (r->setup->types.scaled)
@@ -126,7 +144,7 @@ static int one_step(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->setup->train;
 	struct zr_step_result s;
-	double val, start = zr_now();
+	double start = zr_now();
 	int rc = zr_session_step(r->session, zr_signals_caught(), &s, err);
 	if (rc)
 		return rc;
@@ -147,12 +165,15 @@ static int one_step(struct run *r, struct zr_error *err)
 	if (r->rank0)
 		zr_progress_step(&r->progress, step, &s);
 	note_action(r, &s);
-	int due = r->setup->data_info.val_tokens > 0 && t->eval_every > 0 && !r->report->stopped &&
+	int due = r->evals.n && t->eval_every > 0 && !r->report->stopped &&
 		  (step % (int64_t)t->eval_every == 0 || step == (int64_t)t->steps);
+	r->evals.improved = 0;
 	if (due)
-		rc = evaluate(r, step, &val, err);
+		rc = evaluate(r, step, err);
 	if (!rc && r->rank0)
-		push_metrics(r, &s, due ? &val : NULL);
+		push_metrics(r, &s, due);
+	r->report->enough = zr_run_evals_stop(&r->evals, r->report->stopped_text,
+					      sizeof r->report->stopped_text);
 	return rc;
 }
 
@@ -167,8 +188,9 @@ static int checkpoint(struct run *r, struct zr_error *err)
 {
 	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
 	int64_t step = r->session->step, every = (int64_t)o->every;
-	int due = (every > 0 && (step % every == 0 || step == (int64_t)r->setup->train->steps)) ||
-		  (r->stop && o->on_signal);
+	int last = step == (int64_t)r->setup->train->steps || r->report->enough;
+	int due = (every > 0 && (step % every == 0 || last)) || (r->stop && o->on_signal) ||
+		  (r->evals.improved && o->keep_best);
 	if (!due || r->report->stopped) {
 		int rc = zr_saver_poll(r->saver, err);
 		note_saved(r);
@@ -176,7 +198,7 @@ static int checkpoint(struct run *r, struct zr_error *err)
 	}
 	if (r->rank0)
 		zr_metrics_wait(r->metrics);
-	int rc = zr_saver_save(r->saver, r->losses, err);
+	int rc = zr_saver_save(r->saver, r->losses, &r->evals.best, err);
 	beat();
 	note_saved(r);
 	r->progress.last = zr_now(); /* a checkpoint is not part of a step's time */
@@ -186,12 +208,14 @@ static int checkpoint(struct run *r, struct zr_error *err)
 static int loop(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->setup->train;
-	double val;
+	struct zr_run_report *rep = r->report;
 	int rc = 0;
-	if (r->setup->data_info.val_tokens > 0 && t->eval_every > 0 && r->session->step == 0)
-		rc = evaluate(r, 0, &val, err);
+	if (r->evals.n && t->eval_every > 0 && r->session->step == 0)
+		rc = evaluate(r, 0, err);
 	double start = zr_now();
-	while (!rc && !r->stop && !r->report->stopped && r->session->step < (int64_t)t->steps) {
+	rep->enough = zr_run_evals_stop(&r->evals, rep->stopped_text, sizeof rep->stopped_text);
+	while (!rc && !r->stop && !rep->stopped && !rep->enough &&
+	       r->session->step < (int64_t)t->steps) {
 		rc = one_step(r, err);
 		if (r->setup->process.world == 1)
 			/* several ranks end together: all learn after the next step what one
@@ -209,6 +233,9 @@ static int loop(struct run *r, struct zr_error *err)
 		zr_saver_finish(r->saver, &late);
 	if (r->rank0)
 		zr_progress_end(&r->progress);
+	if (r->rank0 && rep->enough)
+		zr_logf(ZR_LOG_INFO, "train", "ends early, after step %lld: %s",
+			(long long)r->session->step, rep->stopped_text);
 	if (r->rank0 && r->stop == SIGPIPE)
 		zr_logf(ZR_LOG_WARN, "train",
 			"nobody reads standard output any more: the run ends after step %lld",
@@ -265,6 +292,10 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->process_steps = rep->steps - r->first;
 	rep->total_tokens = rep->steps * r->setup->batch.train * r->setup->batch.length;
 	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
+	rep->evals = r->evals.times;
+	rep->n_sets = r->evals.n;
+	memcpy(rep->set, r->evals.set, sizeof rep->set);
+	rep->best = r->evals.best_by ? r->evals.best : ZR_BEST_NONE;
 	rep->parameters = r->setup->layout.parameters;
 	rep->received_plan = received_plan(r->setup);
 	rep->planned = planned(r->setup);
@@ -284,7 +315,9 @@ static void announce(const struct run *r, FILE *out)
 	char a[32], b[32];
 	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
 		(double)s->layout.parameters / 1e6);
-	fprintf(out, "data    %s\n", s->data_info.describe);
+	fprintf(out, "data    %s\n", s->source->info.describe);
+	for (int32_t i = 1; i < s->n_sources; i++)
+		fprintf(out, "eval    %s: %s\n", s->source[i].name, s->source[i].info.describe);
 	fprintf(out, "device  %s (%s), %d thread%s\n", s->device_info.name, s->device_info.variant,
 		zr_pool_size(s->process.pool), zr_pool_size(s->process.pool) == 1 ? "" : "s");
 	if (s->process.world > 1)
@@ -343,7 +376,8 @@ static int resume(struct run *r, struct zr_error *err)
 {
 	double start = zr_now();
 	r->session->other_data = r->other_data;
-	int rc = zr_checkpoint_load(r->session, r->from, r->losses, &r->report->resumed, err);
+	int rc = zr_checkpoint_load(r->session, r->from, r->losses, &r->evals.best,
+				    &r->report->resumed, err);
 	r->report->resume_seconds = zr_now() - start;
 	if (rc || r->report->resumed >= 0)
 		return rc;
@@ -507,6 +541,8 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 		rc = zr_session_open(r->setup, &r->session, err);
 	zr_crash_session(r->session);
 	beat();
+	if (!rc)
+		rc = zr_run_evals_open(r->session, &r->evals, err);
 	if (!rc)
 		rc = leave_out(r, err);
 	if (!rc && r->resume)

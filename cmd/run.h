@@ -6,6 +6,7 @@
 #ifndef ZR_CMD_RUN_H
 #define ZR_CMD_RUN_H
 
+#include "cmd/run_eval.h"
 #include "files/checkpoint/checkpoint.h"
 
 struct zr_run_report {
@@ -22,8 +23,11 @@ struct zr_run_report {
 	double seconds;
 	double step_seconds, tokens_per_s; /* of its steps alone */
 	float first_loss, last_loss;
-	double first_val, last_val; /* valid if evals > 0 */
-	int64_t evals;
+	int64_t evals;          /* evaluations of this process */
+	int n_sets;             /* that each of these had */
+	struct zr_run_set set[ZR_EVAL_SETS + 1]; /* valid but for what it points to, if evals > 0 */
+	struct zr_best best;    /* of the evaluations that decide; step -1: none do */
+	int enough;             /* 1: [train] patience ended it; stopped_text says why */
 	int64_t parameters;
 	/* bytes per step that rank 0 receives from other ranks: recorded and measured */
 	uint64_t received_plan, received;

@@ -65,6 +65,31 @@ static json_t *checkpoints(const struct zr_saver_stats *s)
 			 s->seconds, "stall_seconds", s->stall);
 }
 
+/* The held-out part as ever, sets by their names, and the best one. */
+static void put_evals(json_t **to, const struct zr_run_report *r)
+{
+	json_t *sets = json_object(), *best = json_object();
+	for (int i = 0; r->evals && i < r->n_sets; i++) {
+		const struct zr_run_set *e = &r->set[i];
+		json_t *j = *e->name ? json_object() : NULL;
+		put_real(j ? &j : to, j ? "first_loss" : "first_val_loss", e->first.loss);
+		put_real(j ? &j : to, j ? "last_loss" : "last_val_loss", e->last.loss);
+		put_real(j ? &j : to, j ? "last_accuracy" : "last_val_accuracy", e->last.accuracy);
+		if (j)
+			zr_json_put(&sets, e->name, j);
+	}
+	put_real(&best, "loss", r->best.loss);
+	zr_json_put(&best, "step", json_integer((json_int_t)r->best.step));
+	if (json_object_size(sets))
+		zr_json_put(to, "evals", sets);
+	else
+		json_decref(sets);
+	if (r->best.step >= 0)
+		zr_json_put(to, "best", best);
+	else
+		json_decref(best);
+}
+
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 {
 	json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)r->steps, "skipped",
@@ -78,10 +103,7 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	put_real(&j, "last_loss", (double)r->last_loss);
 	zr_json_put(&j, "parameters", json_integer((json_int_t)r->parameters));
 	zr_json_put(&j, "memory", ledger(&s->account));
-	if (r->evals) {
-		put_real(&j, "first_val_loss", r->first_val);
-		put_real(&j, "last_val_loss", r->last_val);
-	}
+	put_evals(&j, r);
 	if (r->updates)
 		put_real(&j, "update_seconds", r->update_seconds / (double)r->updates);
 	if (r->resumed >= 0) {
@@ -103,8 +125,8 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "losses_digest", hex(r->losses_digest));
 	zr_json_put(&j, "params_digest", hex(r->params_digest));
 	zr_json_put(&j, "interrupted", json_boolean(r->interrupted));
-	if (r->stopped)
-		zr_json_put(&j, "stopped", zr_json_string(r->stopped_text, "(not UTF-8)"));
+	if (r->stopped || r->enough)
+		zr_json_put(&j, r->stopped ? "stopped" : "ended_early", zr_json_string(r->stopped_text, "(not UTF-8)"));
 	return j;
 }
 

@@ -73,8 +73,13 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 		       r->skipped == 1 ? "" : "s");
 	if (r->steps)
 		printf("loss        %.4f -> %.4f\n", (double)r->first_loss, (double)r->last_loss);
-	if (r->evals)
-		printf("validation  %.4f -> %.4f\n", r->first_val, r->last_val);
+	for (int i = 0; r->evals && i < r->n_sets; i++)
+		printf("%-11s %.4f -> %.4f\n", *r->set[i].name ? r->set[i].name : "validation",
+		       r->set[i].first.loss, r->set[i].last.loss);
+	if (r->best.step >= 0)
+		printf("best        %.4f after step %lld\n", r->best.loss, (long long)r->best.step);
+	if (r->enough)
+		printf("ended early %s\n", r->stopped_text);
 	printf("memory      %s planned, %s peak of the process\n",
 	       zr_bytes_text(r->planned, planned), zr_bytes_text(r->process_peak, peak));
 	if (r->world > 1)

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch.c - the batch triple: train_batch_size = micro_batch_size * gradient_accumulation_steps * ranks. Two
- * are given and the third derived; with only train_batch_size or only micro_batch_size nothing accumulates.
+ * batch.c - the batch triple: train_batch_size = micro_batch_size * gradient_accumulation_steps *
+ * ranks. Two are given and the third derived; with only train_batch_size or only micro_batch_size
+ * nothing accumulates.
  */
 #include <math.h>
 #include <string.h>
 
 #include "core/setup.h"
 
-static int64_t given(uint64_t v)
-{
-	return v == ZR_AUTO_COUNT ? 0 : (int64_t)v;
-}
+enum { TRAIN, MICRO, STEPS, ALL };
+static const char *const key[ALL] = { "train_batch_size", "micro_batch_size",
+				      "gradient_accumulation_steps" };
 
-static const char *source(const struct zr_config *cfg, const char *key)
+/* The one of n that is 0 follows from the others. */
+static int derive(const struct zr_config *cfg, int64_t n[ALL], int64_t world, struct zr_error *err)
 {
-	const char *s = zr_config_source(cfg, "train", key);
-	return s ? s : "[train]";
-}
-
-static int divide(const struct zr_config *cfg, int64_t train, int64_t part, const char *part_name, int64_t world,
-		  int64_t *out, struct zr_error *err)
-{
-	if (train % (part * world))
-		return zr_err(err, ZR_EINVAL,
-			      "%s: train_batch_size = %lld is not a multiple of %s = %lld times %lld rank%s; change one of them",
-			      source(cfg, "train_batch_size"), (long long)train, part_name, (long long)part, (long long)world,
-			      world == 1 ? "" : "s");
-	*out = train / (part * world);
-	return 0;
+	int from = n[MICRO] ? MICRO : STEPS, to = from == MICRO ? STEPS : MICRO;
+	const char *s = world == 1 ? "" : "s", *where = zr_config_source(cfg, "train", key[TRAIN]);
+	where = where ? where : "[train]";
+	if (!n[TRAIN])
+		n[TRAIN] = n[MICRO] * n[STEPS] * world;
+	if (!n[to] && n[TRAIN] % (n[from] * world))
+		return zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld is not a multiple of %s = %lld times %lld rank%s; change one of them",
+			      where, (long long)n[TRAIN], key[from], (long long)n[from], (long long)world, s);
+	if (!n[to])
+		n[to] = n[TRAIN] / (n[from] * world);
+	return n[TRAIN] == n[MICRO] * n[STEPS] * world ? 0 :
+		zr_err(err, ZR_EINVAL, "%s: train_batch_size = %lld, but micro_batch_size %lld x gradient_accumulation_steps %lld x %lld "
+		       "rank%s = %lld; drop one of the three to have it derived", where, (long long)n[TRAIN], (long long)n[MICRO],
+		       (long long)n[STEPS], (long long)world, s, (long long)(n[MICRO] * n[STEPS] * world));
 }
 
 int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
@@ -60,36 +61,18 @@ int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int6
 int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
 		     struct zr_error *err)
 {
-	int64_t train = given(t->train_batch_size), micro = given(t->micro_batch_size);
-	int64_t steps = given(t->gradient_accumulation_steps);
-	int rc = 0;
-	if (!train && !micro)
-		return zr_err(err, ZR_EINVAL,
-			      "[train] needs two of train_batch_size, micro_batch_size and gradient_accumulation_steps "
-			      "(the third is derived); found %s",
-			      steps ? "only gradient_accumulation_steps" : "none");
-	if (!steps && (!train || !micro))
-		steps = 1;
-	if (!train)
-		train = micro * steps * world;
-	else if (!micro)
-		rc = divide(cfg, train, steps, "gradient_accumulation_steps", world, &micro, err);
-	else if (!steps)
-		rc = divide(cfg, train, micro, "micro_batch_size", world, &steps, err);
-	if (rc)
-		return rc;
-	if (train != micro * steps * world)
-		return zr_err(err, ZR_EINVAL,
-			      "%s: train_batch_size = %lld, but micro_batch_size %lld x gradient_accumulation_steps %lld x %d "
-			      "rank%s = %lld; drop one of the three to have it derived",
-			      source(cfg, "train_batch_size"), (long long)train, (long long)micro, (long long)steps, world,
-			      world == 1 ? "" : "s", (long long)(micro * steps * world));
-	out->train = train;
-	out->micro = micro;
-	out->accumulation = steps;
-	out->slots = steps * world;
-	rc = zr_train_derive(cfg, "train_batch_size", t->train_batch_size, train, err);
-	rc = rc ? rc : zr_train_derive(cfg, "micro_batch_size", t->micro_batch_size, micro, err);
-	return rc ? rc : zr_train_derive(cfg, "gradient_accumulation_steps",
-					 t->gradient_accumulation_steps, steps, err);
+	const uint64_t given[ALL] = { t->train_batch_size, t->micro_batch_size, t->gradient_accumulation_steps };
+	int64_t n[ALL];
+	for (int i = 0; i < ALL; i++)
+		n[i] = given[i] == ZR_AUTO_COUNT ? 0 : (int64_t)given[i];
+	if (!n[TRAIN] && !n[MICRO])
+		return zr_err(err, ZR_EINVAL, "[train] needs two of train_batch_size, micro_batch_size and gradient_accumulation_steps "
+			      "(the third is derived); found %s", n[STEPS] ? "only gradient_accumulation_steps" : "none");
+	if (!n[STEPS] && (!n[TRAIN] || !n[MICRO]))
+		n[STEPS] = 1;
+	int rc = derive(cfg, n, world, err);
+	*out = (struct zr_batch_shape){ n[TRAIN], n[MICRO], n[STEPS], n[STEPS] * world, out->length };
+	for (int i = 0; !rc && i < ALL; i++)
+		rc = zr_train_derive(cfg, key[i], given[i], n[i], err);
+	return rc;
 }

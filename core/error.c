@@ -42,17 +42,6 @@ void zr_err_add(struct zr_error *e, const char *fmt, ...)
 
 int zr_exit_code(int code)
 {
-	switch (code) {
-	case ZR_OK:
-		return 0;
-	case ZR_EINVAL:
-	case ZR_ENOTSUP:
-		return 2;
-	case ZR_EFIT:
-		return 3;
-	case ZR_ENUMERIC:
-		return 5;
-	default:
-		return 4;
-	}
+	int refused = code == ZR_EINVAL || code == ZR_ENOTSUP;
+	return !code ? 0 : refused ? 2 : code == ZR_EFIT ? 3 : code == ZR_ENUMERIC ? 5 : 4;
 }

@@ -46,10 +46,8 @@ static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *wha
 	if (m == MAP_FAILED)
 		return NULL;
 	*m = (struct header){ .bytes = total, .what = what };
-	if (it->process->account) {
-		zr_account_plan(it->process->account, ZR_TIER_HOST, what, total);
+	if (it->process->account)
 		zr_account_take(it->process->account, ZR_TIER_HOST, what, total);
-	}
 	return m + 1;
 }
 

@@ -41,7 +41,9 @@ struct zr_session {
 	int32_t at, waiting;            /* instruction that runs now; 1: that is waited for */
 	struct zr_bound bound[ZR_LOWERED];
 	uint64_t *ticket;               /* [most instructions of a program] of what goes on, 0: nothing */
-	int32_t split;                  /* ZR_SPLIT_* of the batch to come */
+	struct zr_source *from;         /* of the batch to come; NULL: of who samples */
+	int64_t sequences;              /* of it: those behind have no target; 0: they go round */
+	int32_t split;                  /* ZR_SPLIT_* of it */
 	int64_t slot;                   /* its number in the global batch */
 	const int32_t *given;           /* tokens of who samples */
 	struct zr_layer_call call;
@@ -93,8 +95,15 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 /* stop: a signal this rank caught, which all then learn of in the result. */
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);
 
-/* Mean loss over the held-out batches; changes nothing else. Needs val_tokens > 0. */
-int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err);
+/* Evaluates micro-batch `slot`: where the host reads what its rows are, as in struct zr_layer_call. sequences: of
+ * the whole evaluation, those behind have no target; 0: they go round. Changes nothing else. */
+struct zr_rows {
+	int64_t n;
+	const int32_t *targets;
+	const float *loss, *right, *weights; /* weights NULL: 1 */
+};
+int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot, struct zr_rows *rows,
+		    struct zr_error *err);
 
 /* Logits [vocabulary] behind the n tokens, which follow the first `past` ones of those that the
  * cache has; past + n <= sequence length. One rank only. */

@@ -60,10 +60,8 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 		if (r->store != store)
 			continue;
 		s->region[i] = s->arena[store] + r->offset;
-		if (!r->added)
-			continue;
-		zr_account_plan(&p->account, r->tier, r->what, r->added);
-		zr_account_take(&p->account, r->tier, r->what, r->added);
+		if (r->added)
+			zr_account_take(&p->account, r->tier, r->what, r->added);
 	}
 	return 0;
 }

@@ -33,6 +33,7 @@
 
 #define ZR_SETUP_TRAIN 0
 #define ZR_SETUP_SAMPLE 1 /* no data files, no gradients nor optimizer state, one sequence at a time */
+#define ZR_SETUP_EVAL 3   /* all parameters are frozen, and nothing but evaluation runs */
 #define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
 #define ZR_SETUP_ALONE 2  /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
 
@@ -43,6 +44,13 @@ struct zr_batch_shape {
 	int64_t length; /* tokens per sequence */
 };
 
+/* [data], or a section [eval.NAME]. */
+struct zr_source {
+	const char *name;        /* NAME; "": [data] */
+	struct zr_instance it;
+	struct zr_data_info info;
+};
+
 /* A section [offload.X]. */
 struct zr_offload {
 	struct zr_instance it; /* it.section NULL: there is none */
@@ -51,11 +59,14 @@ struct zr_offload {
 
 struct zr_setup {
 	struct zr_config *cfg; /* borrowed */
-	int mode, cached;      /* ZR_SETUP_*; with ZR_SETUP_CACHED */
+	/* ZR_SETUP_*; with ZR_SETUP_CACHED; ZR_SETUP_EVAL, which is ZR_SETUP_TRAIN otherwise */
+	int mode, cached, evaluates;
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;
-	struct zr_instance boot, comm, host_comm, device, data, model, precision, activation, zero, scheduler;
+	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero, scheduler;
+	struct zr_source *source;       /* [n_sources] [data], and each [eval.NAME]; none when sampling */
+	int32_t n_sources;
 	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
 	struct zr_boot_info ranks;
 	struct zr_mesh mesh;
@@ -63,7 +74,6 @@ struct zr_setup {
 	const struct zr_ops *ops;
 	struct zr_instance host_device; /* [device.host], for a device whose operations reach its own memory only */
 	const struct zr_ops *host_ops;  /* on host memory: those of the device where it can */
-	struct zr_data_info data_info;
 	struct zr_model_decl decl;
 	struct zr_precision_info types;
 	struct zr_batch_shape batch;
@@ -126,9 +136,9 @@ static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
 	return ZR_BLOCK * (uint64_t)zr_dtype_bytes(zr_unit_dtype(s, unit));
 }
 
-static inline int zr_has_documents(const struct zr_setup *s)
+static inline int zr_has_documents(const struct zr_source *d)
 {
-	return (s->data_info.flags & ZR_DATA_DOCUMENTS) != 0;
+	return (d->info.flags & ZR_DATA_DOCUMENTS) != 0;
 }
 
 static inline int32_t zr_optimizer_of(const struct zr_setup *s, int32_t tensor)

@@ -168,7 +168,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.size = sizeof f,
 		.world = s->process.world,
 		.workers = s->process.pool ? zr_pool_size(s->process.pool) : (int32_t)(share > 1 ? share : 1),
-		.vocabulary = s->data_info.vocabulary,
+		.vocabulary = s->n_sources ? s->source->info.vocabulary : 0,
 		.sequence_length = s->batch.length,
 		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
 		.lr = common_lr(s),
@@ -183,6 +183,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err)
 {
 	struct zr_facts facts = facts_of(s);
+	facts.evaluates = !strncmp(section, "eval.", 5);
 	if (!zr_config_find(s->cfg, section))
 		return zr_err(err, ZR_EINVAL, "no [%s] section and no default for it", section);
 	return zr_config_resolve(s->cfg, section, &facts, err);
@@ -322,16 +323,29 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	return rc || s->device_info.host_ops ? rc : start_host_device(s, err);
 }
 
+static int start_source(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
+{
+	struct zr_source *d = &s->source[s->n_sources++];
+	const char *dot = strchr(sec->name, '.');
+	d->name = dot ? dot + 1 : "";
+	int rc = zr_setup_start(s, &d->it, sec->name, "zr.data/1",
+				offsetof(struct zr_data_v1, decode), err);
+	d->info.size = sizeof d->info;
+	return rc ? rc : ZR_ASK(&d->it, data, info, err, &d->info);
+}
+
+/* [data] is the first section of its role. */
 static int start_data(struct zr_setup *s, struct zr_error *err)
 {
-	if (s->mode == ZR_SETUP_SAMPLE)
-		return 0;
-	int rc = zr_setup_start(s, &s->data, "data", "zr.data/1",
-				offsetof(struct zr_data_v1, decode), err);
-	if (rc)
-		return rc;
-	s->data_info.size = sizeof s->data_info;
-	return ZR_ASK(&s->data, data, info, err, &s->data_info);
+	int n = s->mode == ZR_SETUP_SAMPLE ? 0 : zr_config_count(s->cfg), rc = 0;
+	if (n && !(s->source = calloc((size_t)n, sizeof *s->source)))
+		return zr_err(err, ZR_ENOMEM, "out of memory for the sets of data");
+	for (int i = 0; !rc && i < n; i++) {
+		const struct zr_section *sec = zr_config_at(s->cfg, i);
+		if (sec->role && !strcmp(sec->role, "data"))
+			rc = start_source(s, sec, err);
+	}
+	return rc;
 }
 
 static int start_model(struct zr_setup *s, struct zr_error *err)
@@ -438,19 +452,26 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
+static int check_source(struct zr_setup *s, struct zr_source *d, struct zr_error *err)
+{
+	const struct zr_data_v1 *data = d->it.vtbl;
+	if (d->info.vocabulary > s->decl.vocabulary)
+		return zr_err(err, ZR_EINVAL, "%s has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
+			      *d->name ? d->name : "the data", (long long)d->info.vocabulary, (long long)s->decl.vocabulary);
+	if (zr_has_documents(d) && !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets))
+		return zr_err(err, ZR_EINVAL, "[%s] %s: it has documents, but no function `targets`",
+			      d->it.section->name, d->it.section->plugin->desc->id);
+	int rc = ZR_ASK(&d->it, data, prepare, err, s->batch.length, s->decl.vocabulary);
+	return rc ? rc : ZR_ASK(&d->it, data, info, err, &d->info);
+}
+
 static int check_data(struct zr_setup *s, struct zr_error *err)
 {
-	const struct zr_data_v1 *data = s->data.vtbl;
-	if (s->data_info.vocabulary > s->decl.vocabulary)
-		return zr_err(err, ZR_EINVAL, "the data has %lld different tokens, but the model's vocabulary is %lld; raise [model] vocabulary",
-			      (long long)s->data_info.vocabulary, (long long)s->decl.vocabulary);
-	if (zr_has_documents(s) && !(ZR_HAS(data, struct zr_data_v1, targets) && data->targets))
-		return zr_err(err, ZR_EINVAL, "[data] %s: it has documents, but no function `targets`",
-			      s->data.section->plugin->desc->id);
-	int rc = ZR_ASK(&s->data, data, prepare, err, s->batch.length, s->decl.vocabulary);
-	rc = rc ? rc : ZR_ASK(&s->data, data, info, err, &s->data_info);
-	return rc ? rc : zr_epochs_resolve(s->cfg, s->train, s->data_info.train_sequences,
-					   s->batch.train, err);
+	int rc = 0;
+	for (int32_t i = 0; !rc && i < s->n_sources; i++)
+		rc = check_source(s, &s->source[i], err);
+	return rc || s->evaluates ? rc : zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences,
+							   s->batch.train, err);
 }
 
 static int record_programs(struct zr_setup *s, struct zr_error *err)
@@ -519,7 +540,8 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 	if (!s)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->cfg = cfg;
-	s->mode = mode & ~ZR_SETUP_CACHED;
+	s->evaluates = mode == ZR_SETUP_EVAL;
+	s->mode = s->evaluates ? ZR_SETUP_TRAIN : mode & ~ZR_SETUP_CACHED;
 	s->cached = mode & ZR_SETUP_CACHED;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process.account = &s->account;
@@ -539,8 +561,10 @@ void zr_setup_close(struct zr_setup *s)
 	if (!s)
 		return;
 	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->model,
-				      &s->data,	     &s->comm, &s->host_comm, &s->host_device, &s->device, &s->boot };
+				      &s->comm, &s->host_comm, &s->host_device, &s->device, &s->boot };
 	zr_optimizers_close(s);
+	for (int32_t i = 0; i < s->n_sources; i++)
+		zr_instance_destroy(&s->source[i].it);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);
 	for (int i = 0; i < ZR_OFFLOADS; i++)
@@ -551,17 +575,13 @@ void zr_setup_close(struct zr_setup *s)
 		zr_program_free(&s->program[i]);
 	for (int i = 0; i < ZR_LOWERED; i++)
 		zr_lowered_free(&s->lowered[i]);
-	free(s->groups);
-	free(s->frozen);
-	free(s->frozen_unit);
-	free(s->first_part);
-	free(s->parts);
 	zr_schedule_free(&s->train_uses);
 	zr_schedule_free(&s->eval_uses);
 	zr_layout_free(&s->layout);
-	free(s->layer_bytes);
-	free(s->act);
 	zr_activation_free(&s->train_act);
 	zr_activation_free(&s->eval_act);
-	free(s);
+	void *const own[] = { s->source, s->groups, s->frozen, s->frozen_unit, s->first_part, s->parts,
+			      s->layer_bytes, s->act, s };
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		free(own[i]);
 }

@@ -23,11 +23,13 @@ double zr_now(void)
 }
 
 /* The micro-batch that comes next is the `slot`-th of the global batch. */
-static void prepare(struct zr_session *s, int split, int64_t slot)
+static void prepare(struct zr_session *s, struct zr_source *from, int split, int64_t slot)
 {
 	struct zr_setup *p = s->setup;
 	char *batch = s->region[ZR_R_BATCH];
 	double rows = (double)(p->batch.micro * p->batch.length);
+	int documents = from && zr_has_documents(from);
+	s->from = from;
 	s->split = split;
 	s->slot = slot;
 	s->call = (struct zr_layer_call){
@@ -39,12 +41,13 @@ static void prepare(struct zr_session *s, int split, int64_t slot)
 		.tokens = (int32_t *)(batch + p->plan.tokens),
 		.targets = (int32_t *)(batch + p->plan.targets),
 		.loss_rows = (float *)(batch + p->plan.loss_rows),
+		.right_rows = (float *)(batch + p->plan.right_rows),
 		.loss_sum = (double *)(batch + p->plan.loss_sum),
 		.grad_scale = (float)(s->scale.scale / rows),
 		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
-		.starts = zr_has_documents(p) ? (int32_t *)(batch + p->plan.starts) : NULL,
-		.positions = zr_has_documents(p) ? (int32_t *)(batch + p->plan.positions) : NULL,
-		.weights = zr_has_documents(p) ? (float *)(batch + p->plan.weights) : NULL,
+		.starts = documents ? (int32_t *)(batch + p->plan.starts) : NULL,
+		.positions = documents ? (int32_t *)(batch + p->plan.positions) : NULL,
+		.weights = documents ? (float *)(batch + p->plan.weights) : NULL,
 		.ops = p->ops,
 	};
 }
@@ -73,7 +76,7 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 	const struct zr_setup *p = s->setup;
 	int rc = 0;
 	for (int64_t m = 0; !rc && m < p->batch.accumulation; m++) {
-		prepare(s, ZR_SPLIT_TRAIN, m * p->process.world + p->process.rank);
+		prepare(s, p->source, ZR_SPLIT_TRAIN, m * p->process.world + p->process.rank);
 		rc = zr_run(s, m + 1 == p->batch.accumulation ? ZR_S_LAST : m ? ZR_S_MICRO : ZR_S_FIRST, err);
 	}
 	return rc;
@@ -82,14 +85,13 @@ static int run_micro_batches(struct zr_session *s, struct zr_error *err)
 static int learning_rates(struct zr_session *s, struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_scheduler_v1 *scheduler = p->scheduler.vtbl;
 	for (int32_t group = 0; group < p->n_param_groups; group++) {
 		double *lr = &s->lr[group];
 		struct zr_sched_point at = { .size = sizeof at, .group = group, .step = s->applied,
 					     .total_steps = (int64_t)p->train->steps,
 					     .base = p->param_group[group].lr };
-		int rc = scheduler->value(p->scheduler.inst, &at, lr);
-		if (zr_instance_failed(&p->scheduler, rc, "value", err))
+		int rc = ZR_ASK(&p->scheduler, scheduler, value, err, &at, lr);
+		if (rc)
 			return rc;
 		if (!isfinite(*lr) || *lr < 0)
 			return zr_err(err, ZR_EINVAL, "[scheduler] %s answers %g for step %lld; a "
@@ -144,7 +146,6 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, dou
 		struct zr_error *err)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_precision_v1 *precision = p->precision.vtbl;
 	struct zr_boundary *b = &s->boundary;
 	int rc = zr_run(s, ZR_S_BOUNDARY, err);
 	if (rc)
@@ -154,9 +155,9 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, dou
 	r->loss = targets > 0 ? (float)(zr_exact_value(&b->loss) / targets) : 0;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
 	name_overflow(s, r);
-	rc = precision->next(p->precision.inst, &s->scale, r->overflow != NULL, &r->action);
+	rc = ZR_ASK(&p->precision, precision, next, err, &s->scale, r->overflow != NULL, &r->action);
 	r->next_scale = s->scale.scale;
-	return zr_instance_failed(&p->precision, rc, "next", err) ? rc : refuse_late(s, r, err);
+	return rc ? rc : refuse_late(s, r, err);
 }
 
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err)
@@ -165,7 +166,7 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	double tokens = (double)(p->batch.train * p->batch.length), targets, mult;
 	uint64_t before = bytes_in(s);
 	clear_boundary(s, stop);
-	int rc = zr_count_targets(s, ZR_SPLIT_TRAIN, 1, &targets, err);
+	int rc = zr_count_targets(s, &targets, err);
 	mult = rc || !(targets > 0) ? 0 : 1 / ((double)p->batch.slots * s->scale.scale) * (tokens / targets);
 	s->update_seconds = 0;
 	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
@@ -193,22 +194,18 @@ static const char *host_batch(const struct zr_session *s)
 	return p->device_info.host_access ? s->region[ZR_R_BATCH] : s->region[ZR_R_HOST] + p->plan.host_batch;
 }
 
-/* Batches go round the ranks; in the last round some ranks only take part. */
-int zr_session_eval(struct zr_session *s, double *loss, struct zr_error *err)
+int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot, struct zr_rows *rows,
+		    struct zr_error *err)
 {
-	const struct zr_setup *p = s->setup;
-	int64_t n = (int64_t)p->train->eval_batches, world = p->process.world;
-	double targets;
-	int rc = zr_count_targets(s, ZR_SPLIT_VAL, n, &targets, err);
-	clear_boundary(s, 0);
-	for (int64_t i = 0; !rc && i < (n + world - 1) / world; i++) {
-		prepare(s, ZR_SPLIT_VAL, i * world + p->process.rank);
-		rc = zr_run(s, ZR_S_EVAL, err);
-		if (!rc && s->slot < n)
-			zr_exact_add(&s->boundary.loss, *(const double *)(host_batch(s) + p->plan.loss_sum));
-	}
-	rc = rc ? rc : zr_run(s, ZR_S_MEET, err);
-	*loss = targets > 0 ? zr_exact_value(&s->boundary.loss) / targets : 0;
+	const struct zr_plan *p = &s->setup->plan;
+	const char *at = host_batch(s);
+	s->sequences = sequences;
+	prepare(s, from, ZR_SPLIT_VAL, slot);
+	int rc = zr_run(s, ZR_S_EVAL, err);
+	s->sequences = 0;
+	*rows = (struct zr_rows){ s->call.batch * s->call.length, (const int32_t *)(at + p->targets),
+				  (const float *)(at + p->loss_rows), (const float *)(at + p->right_rows),
+				  s->call.weights ? (const float *)(at + p->weights) : NULL };
 	return rc;
 }
 
@@ -219,7 +216,7 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	const struct zr_model_v1 *model = p->model.vtbl;
 	if (!ZR_HAS(model, struct zr_model_v1, logits) || !model->logits)
 		return zr_err(err, ZR_ENOTSUP, "model %s cannot sample: it has no logits", p->model.section->plugin->desc->id);
-	prepare(s, ZR_SPLIT_VAL, 0);
+	prepare(s, NULL, ZR_SPLIT_VAL, 0);
 	s->given = tokens;
 	s->call.batch = 1;
 	s->call.length = n;

@@ -39,6 +39,8 @@ struct zr_train_opts {
 	double epochs;                        /* what steps follow from; 0: from nothing */
 	uint64_t eval_every;                  /* steps between evaluations; 0: never */
 	uint64_t eval_batches;                /* micro-batches per evaluation */
+	uint64_t patience;                    /* evaluations without improvement; 0: any number */
+	const char *best_by;                  /* NAME of [eval.NAME]; "": held out */
 	int64_t seed;
 	double gradient_clipping;             /* global L2 norm; 0: off */
 	int32_t communication_data_type;      /* ZR_COMM_TYPE_* */
@@ -48,9 +50,7 @@ struct zr_train_opts {
 };
 
 /* [memory] Per rank; ZR_AUTO_COUNT: no limit of its own. */
-struct zr_memory_opts {
-	uint64_t host, disk;
-};
+struct zr_memory_opts { uint64_t host, disk; };
 
 /* [run] */
 struct zr_run_opts {
@@ -66,15 +66,14 @@ struct zr_checkpoint_opts {
 	const char *dir;    /* "auto": checkpoints/ in the run directory */
 	uint64_t every;     /* steps between checkpoints; 0: none but that of a signal */
 	uint64_t keep;      /* newest ones kept; 0: all */
+	uint8_t keep_best;  /* and the one with the lowest loss */
 	uint8_t async;      /* they are written while training goes on */
 	int32_t save;       /* ZR_SAVE_* */
 	uint8_t on_signal;  /* SIGINT and SIGTERM save one */
 };
 
 /* [log] */
-struct zr_log_opts {
-	int32_t level;
-};
+struct zr_log_opts { int32_t level; };
 
 struct zr_section {
 	const char *name;               /* "optimizer", "monitor.csv" */
@@ -83,6 +82,7 @@ struct zr_section {
 	struct zr_table table;          /* its options */
 	void *opts;                     /* the options struct, filled; owned by the config */
 	const char *match;              /* of a parameter group: its patterns; NULL: another section */
+	uint64_t sequences;             /* of a set: how many are evaluated; ZR_AUTO_COUNT: all */
 	const char *path;               /* of the model: the directory that it begins with; NULL: none */
 	const struct zr_section *like;  /* of a parameter group: the first section with its plugin, unless that is itself */
 };
@@ -137,12 +137,10 @@ static inline int zr_section_gives(const struct zr_section *s, const struct zr_o
 const char *zr_data_dir(void);
 
 /* Tables, for `plugin info`, man pages and tests. */
-struct zr_core_table {
-	const char *section, *doc;
-	struct zr_table table;
-};
+struct zr_core_table { const char *section, *doc; struct zr_table table; };
 extern const struct zr_core_table zr_core_tables[]; /* ends with section == NULL */
 extern const struct zr_core_table zr_group_table;   /* core's keys in [optimizer.NAME], offsets in struct zr_section */
 extern const struct zr_core_table zr_model_table;   /* and in [model] */
+extern const struct zr_core_table zr_eval_table;    /* and in [eval.NAME], whose plugins are those of data */
 
 #endif

@@ -23,7 +23,7 @@ struct zr_part {
 	struct zr_section s;
 	const char **source;            /* [s.table.n], borrowed from zr_given.place or static */
 	const struct zr_given *chosen;  /* the line that set `plugin`; NULL: a section of core */
-	const struct zr_given *match;   /* the line that set `match`; NULL: no parameter group */
+	const struct zr_given *own;     /* the line that set core's key, `match` or `sequences`; NULL: none did */
 	const struct zr_given *first;   /* its first line in the highest layer that has one, for messages; or NULL */
 	char left_out[512]; /* options for the plugin that -o replaced, and that this one lacks */
 };

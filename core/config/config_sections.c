@@ -17,9 +17,15 @@ static const struct zr_core_table *core_table(const char *section)
 	return t->section ? t : NULL;
 }
 
+static int is_eval(const char *section)
+{
+	return !strcmp(section, "eval") || !strncmp(section, "eval.", 5);
+}
+
 /* The role of "role" or "role.name"; NULL: none. */
 static const char *role_of(const char *section)
 {
+	section = is_eval(section) ? "data" : section;
 	size_t len = strcspn(section, ".");
 	for (int i = 0; zr_roles[i]; i++)
 		if (strlen(zr_roles[i]) == len && !strncmp(zr_roles[i], section, len))
@@ -54,10 +60,13 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 		return unknown_section(g, err);
 	if (!strcmp(role, "codec"))
 		return zr_given_bad(g, err, "nothing encodes what ranks exchange yet; take the section out");
+	if (!dot && is_eval(g->section))
+		return zr_given_bad(g, err, "a set to evaluate on has a name: [eval.NAME]");
 	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
-	if (strcmp(role, "monitor") && strcmp(role, "offload") && strcmp(role, "optimizer"))
-		return zr_given_bad(g, err, "there is one section [%s]; only monitor, offload and optimizer have named ones, and [device.host] and [comm.host]", role);
+	if (strcmp(role, "monitor") && strcmp(role, "offload") && strcmp(role, "optimizer") && !is_eval(g->section))
+		return zr_given_bad(g, err, "there is one section [%s]; only monitor, offload, optimizer and eval have named "
+				    "ones, and [device.host] and [comm.host]", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
 	return 0;
@@ -82,7 +91,7 @@ static void add_part(struct zr_config *cfg, const char *name, const char *role)
 	if (zr_part_find(cfg, name))
 		return;
 	struct zr_part *p = &cfg->part[cfg->n++];
-	p->s = (struct zr_section){ .name = name, .role = role };
+	p->s = (struct zr_section){ .name = name, .role = role, .sequences = ZR_AUTO_COUNT };
 	if (!role)
 		p->s.table = core_table(name)->table;
 	for (int i = 0; i < cfg->n_given; i++)
@@ -125,6 +134,13 @@ static int check_required(const struct zr_config *cfg, struct zr_error *err)
 static int is_group(const struct zr_part *p)
 {
 	return p->s.role && !strncmp(p->s.name, "optimizer.", 10);
+}
+
+/* Core's key among those of the plugin, NULL: none. */
+static const struct zr_opt *own_key(const struct zr_part *p)
+{
+	const struct zr_core_table *t = is_group(p) ? &zr_group_table : &zr_eval_table;
+	return is_group(p) || (p->s.role && is_eval(p->s.name)) ? t->table.opts : NULL;
 }
 
 static int is_model(const struct zr_part *p)
@@ -201,9 +217,9 @@ static int leave_out(struct zr_part *p, const struct zr_given *g)
 
 static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->s.table, g->key), *own = is_group(p) ? "match" : "path";
+	const char *near = zr_table_nearest(&p->s.table, g->key), *own = own_key(p) ? own_key(p)->name : "path";
 	char hint[160] = "";
-	if (!near && (is_group(p) || is_model(p)))
+	if (!near && (own_key(p) || is_model(p)))
 		near = zr_nearest(g->key, &own, 1);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
@@ -230,17 +246,18 @@ static int not_of_groups(const struct zr_part *p, const struct zr_given *g, stru
 static int apply(const struct zr_config *cfg, struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	struct zr_error e = { 0 };
-	const struct zr_opt *o;
+	const struct zr_opt *o, *own = own_key(p);
 	int other = is_others(cfg, p, g);
 	if (!g->key || strcmp(g->section, p->s.name) || (p->s.role && !strcmp(g->key, "plugin")) ||
 	    (other && g->layer == ZR_LAYER_DEFAULTS))
 		return 0;
 	if (is_model(p) && !strcmp(g->key, "path") && !zr_table_find(&p->s.table, "path"))
 		return 0; /* config_pretrained.c has read it */
-	if (is_group(p) && !strcmp(g->key, "match")) {
-		p->match = g;
-		p->s.match = g->value;
-		return g->value[strspn(g->value, " \t")] ? 0 : zr_given_bad(g, err, "expected patterns of tensors' names");
+	if (own && !strcmp(g->key, own->name)) {
+		p->own = g;
+		if (own->type == ZR_T_GLOBS && !g->value[strspn(g->value, " \t")])
+			return zr_given_bad(g, err, "expected patterns of tensors' names");
+		return zr_value_parse(own, g->value, &p->s, &e) ? zr_given_bad(g, err, "%s", e.text) : 0;
 	}
 	o = zr_table_find(&p->s.table, g->key);
 	if (other && (!o || !zr_section_gives(&p->s, o)))
@@ -270,7 +287,7 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 		zr_logf(ZR_LOG_INFO, NULL,
 			"-o %s.plugin=%s: [%s] goes without what it does not have: %s",
 			p->chosen->section, p->chosen->value, p->s.name, p->left_out);
-	if (!rc && is_group(p) && !p->match)
+	if (!rc && is_group(p) && !p->own)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place,
 			      p->s.name, zr_group_table.table.opts->doc);
 	if (!rc && is_model(p) && cfg->model_path) {

@@ -31,8 +31,8 @@ int zr_config_write_ini(const struct zr_config *cfg, FILE *out, int sources)
 			write_pair(out, "plugin", zr_config_plugin_text(cfg, &p->s), sources ? p->chosen->place : NULL);
 		if (p->s.path)
 			write_pair(out, "path", p->s.path, sources ? cfg->model_place : NULL);
-		if (p->match)
-			write_pair(out, "match", p->s.match, sources ? p->match->place : NULL);
+		if (p->own)
+			write_pair(out, p->own->key, p->own->value, sources ? p->own->place : NULL);
 		const struct zr_opt *o;
 		for (uint32_t j = 0; (o = zr_table_next(&p->s.table, 0, &j));) {
 			const char *text = zr_value_text(o, p->s.opts);

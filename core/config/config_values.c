@@ -87,8 +87,8 @@ const char *zr_config_source(const struct zr_config *cfg, const char *section, c
 	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
 	if (o)
 		return *zr_part_source(p, o);
-	if (p && p->match && !strcmp(key, "match"))
-		return p->match->place;
+	if (p && p->own && !strcmp(key, p->own->key))
+		return p->own->place;
 	if (p && p->s.path && !strcmp(key, "path"))
 		return cfg->model_place;
 	return p && p->chosen && !strcmp(key, "plugin") ? p->chosen->place : NULL;
@@ -119,8 +119,8 @@ int zr_config_blame(const struct zr_config *cfg, const char *section, int code,
 		for (int j = 0; !place && j < cfg->n_given; j++)
 			if (*zr_part_source(p, o) == cfg->given[j].place && has_word(text, o->name))
 				place = cfg->given[j].place;
-	if (!place && p->match && has_word(text, "match"))
-		place = p->match->place;
+	if (!place && p->own && has_word(text, p->own->key))
+		place = p->own->place;
 	if (!place && p->first && p->first->layer != ZR_LAYER_DEFAULTS)
 		place = p->first->place;
 	return zr_err(err, code, "%s%s[%s] %s", place ? place : "", place ? ": " : "", p->s.name, text);

@@ -4,6 +4,7 @@
  */
 #include "core/config/options.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -116,20 +117,12 @@ static void store_auto(const struct zr_opt *o, void *at)
 int zr_value_is_auto(const struct zr_opt *o, const void *opts)
 {
 	const void *at = (const char *)opts + o->offset;
-	switch (o->type) {
-	case ZR_T_ENUM:
-		return *(const int32_t *)at == ZR_AUTO_ENUM;
-	case ZR_T_I64:
-		return *(const int64_t *)at == ZR_AUTO_I64;
-	case ZR_T_COUNT:
-	case ZR_T_BYTES:
-		return *(const uint64_t *)at == ZR_AUTO_COUNT;
-	case ZR_T_F64:
-	case ZR_T_F64S:
-		return isnan(*(const double *)at);
-	default:
-		return 0;
-	}
+	int count = o->type == ZR_T_COUNT || o->type == ZR_T_BYTES;
+	int real = o->type == ZR_T_F64 || o->type == ZR_T_F64S;
+	return o->type == ZR_T_ENUM ? *(const int32_t *)at == ZR_AUTO_ENUM :
+	       o->type == ZR_T_I64  ? *(const int64_t *)at == ZR_AUTO_I64 :
+	       count		    ? *(const uint64_t *)at == ZR_AUTO_COUNT :
+				      real && isnan(*(const double *)at);
 }
 
 static int parse_enum(const struct zr_opt *o, const char *text, int32_t *out, struct zr_error *err)
@@ -163,22 +156,13 @@ static int parse_bool(const char *text, uint8_t *out, struct zr_error *err)
 
 static int parse_at(const struct zr_opt *o, const char *text, void *at, struct zr_error *err)
 {
-	switch (o->type) {
-	case ZR_T_BOOL:
-		return parse_bool(text, at, err);
-	case ZR_T_ENUM:
-		return parse_enum(o, text, at, err);
-	case ZR_T_I64:
-		return zr_parse_i64(o, text, at, err);
-	case ZR_T_COUNT:
-		return zr_parse_count(o, text, at, err);
-	case ZR_T_BYTES:
-		return zr_parse_bytes(o, text, at, err);
-	case ZR_T_F64S:
-		return zr_parse_list(o, text, at, err);
-	default:
-		return zr_parse_f64(o, text, at, err);
-	}
+	return o->type == ZR_T_BOOL  ? parse_bool(text, at, err) :
+	       o->type == ZR_T_ENUM  ? parse_enum(o, text, at, err) :
+	       o->type == ZR_T_I64   ? zr_parse_i64(o, text, at, err) :
+	       o->type == ZR_T_COUNT ? zr_parse_count(o, text, at, err) :
+	       o->type == ZR_T_BYTES ? zr_parse_bytes(o, text, at, err) :
+	       o->type == ZR_T_F64S  ? zr_parse_list(o, text, at, err) :
+				       zr_parse_f64(o, text, at, err);
 }
 
 int zr_value_parse(const struct zr_opt *o, const char *text, void *opts, struct zr_error *err)
@@ -231,22 +215,13 @@ int zr_value_format(const struct zr_opt *o, const void *opts, char *out, size_t 
 	const void *at = (const char *)opts + o->offset;
 	if (zr_value_is_auto(o, opts))
 		return snprintf(out, size, "auto");
-	switch (o->type) {
-	case ZR_T_BOOL:
-		return snprintf(out, size, "%s", *(const uint8_t *)at ? "yes" : "no");
-	case ZR_T_ENUM:
-		return snprintf(out, size, "%s", o->choices[*(const int32_t *)at]);
-	case ZR_T_I64:
-		return snprintf(out, size, "%lld", (long long)*(const int64_t *)at);
-	case ZR_T_COUNT:
-		return snprintf(out, size, "%llu", (unsigned long long)*(const uint64_t *)at);
-	case ZR_T_BYTES:
+	if (o->type == ZR_T_I64 || o->type == ZR_T_COUNT)
+		return o->type == ZR_T_I64 ? snprintf(out, size, "%" PRId64, *(const int64_t *)at) :
+					     snprintf(out, size, "%" PRIu64, *(const uint64_t *)at);
+	if (o->type == ZR_T_BYTES)
 		return zr_format_bytes(*(const uint64_t *)at, out, size);
-	case ZR_T_F64:
-		return zr_format_double(*(const double *)at, out, size);
-	case ZR_T_F64S:
+	if (o->type == ZR_T_F64 || o->type == ZR_T_F64S)
 		return format_list(o, at, out, size);
-	default:
-		return snprintf(out, size, "%s", zr_value_text(o, opts));
-	}
+	return snprintf(out, size, "%s", o->type == ZR_T_BOOL ? *(const uint8_t *)at ? "yes" : "no" :
+					 o->type == ZR_T_ENUM ? o->choices[*(const int32_t *)at] : zr_value_text(o, opts));
 }

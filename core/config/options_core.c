@@ -24,7 +24,10 @@ static const struct zr_opt train[] = {
 	ZR_OPT(struct zr_train_opts, epochs, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "",
 	       "How often the data is gone through: steps follow from it; 0 is as often as steps say."),
 	TRAIN(eval_every, ZR_T_COUNT, 0, "100", 0, "steps", "Steps between evaluations on the held-out part; 0 is never."),
-	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "", "Micro-batches per evaluation."),
+	TRAIN(eval_batches, ZR_T_COUNT, 0, "16", 1, "", "Micro-batches per evaluation on the held-out part."),
+	TRAIN(patience, ZR_T_COUNT, 0, "0", 0, "evaluations", "Ends after so many without a lower loss than before; 0 is never."),
+	ZR_OPT(struct zr_train_opts, best_by, ZR_T_STR, 0, "", 0, 0, "",
+	       "The NAME of the [eval.NAME] whose loss patience and keep_best go by; empty is the held-out part of [data]."),
 	TRAIN(seed, ZR_T_I64, ZR_O_NUMERIC, "1234", 0, "", "Seed of initial weights, order of data and dropout."),
 	ZR_OPT_ENUM(struct zr_train_opts, communication_data_type, ZR_O_NUMERIC, "auto", comm_types,
 		    "What gradients are rounded to before they are summed over ranks; auto is the precision's choice."),
@@ -56,6 +59,8 @@ static const struct zr_opt checkpoint[] = {
 	CHECKPOINT(dir, ZR_T_PATH, "auto", "", "Directory for checkpoints, one for all ranks; auto is checkpoints/ in the run directory."),
 	CHECKPOINT(every, ZR_T_COUNT, "0", "steps", "Steps between checkpoints, the last step included; 0 is never."),
 	CHECKPOINT(keep, ZR_T_COUNT, "3", "", "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
+	CHECKPOINT(keep_best, ZR_T_BOOL, "no", "",
+		   "An evaluation with the lowest loss so far, by [train] best_by, is saved, and kept until there is a lower one."),
 	CHECKPOINT(async, ZR_T_BOOL, "no", "",
 		   "Checkpoints are written while training goes on; what an update would change too early is copied first."),
 	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, 0, "all", saves,
@@ -97,6 +102,15 @@ const struct zr_core_table zr_group_table =
 	      "A parameter group: a tensor belongs to the first one, in the order of the file, that has a pattern for it, "
 	      "and to [optimizer] if none has.",
 	      group, struct zr_section);
+
+static const struct zr_opt eval[] = {
+	ZR_OPT(struct zr_section, sequences, ZR_T_COUNT, ZR_O_AUTO, "auto", 1, ZR_HI, "sequences",
+	       "Sequences per evaluation, from the first one on; auto is all, once."),
+};
+
+const struct zr_core_table zr_eval_table =
+	TABLE("eval.NAME", "A set to evaluate on beside the held-out part of [data], with a plugin for [data] and its options.",
+	      eval, struct zr_section);
 
 static const struct zr_opt model[] = {
 	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "",

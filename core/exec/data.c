@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.c - what the training learns from: micro-batches of the data, and the sum of weights of all
- * targets that a step's loss and gradient are divided by.
+ * data.c - what the training learns from, or is evaluated on: micro-batches of the data, and the sum
+ * of weights of all targets that a step's loss and gradient are divided by.
  */
 #include <math.h>
 #include <string.h>
@@ -29,35 +29,50 @@ static int is_wrong(const struct zr_batch *b, const struct zr_model_decl *d, int
 	       (b->targets[r] < 0 && b->weights[r] > 0);
 }
 
-static int check_documents(const struct zr_session *s, const struct zr_batch *b)
+static int check_documents(const struct zr_session *s, const struct zr_source *d,
+			   const struct zr_batch *b)
 {
 	for (int64_t r = 0; r < b->sequences * b->length; r++)
 		if (is_wrong(b, &s->setup->decl, r))
-			return zr_err(s->err, ZR_EINVAL, "[data] %s: token %lld of slot %lld has "
+			return zr_err(s->err, ZR_EINVAL, "[%s] %s: token %lld of slot %lld has "
 				      "start %d, position %d, token %d, target %d and weight %g, "
-				      "which do not fit together",
-				      s->setup->data.section->plugin->desc->id, (long long)r,
+				      "which do not fit together", d->it.section->name,
+				      d->it.section->plugin->desc->id, (long long)r,
 				      (long long)b->slot, b->starts[r], b->positions[r],
 				      b->inputs[r], b->targets[r], (double)b->weights[r]);
 	return 0;
 }
 
+/* The last micro-batch of an evaluation is filled up with rows that have no target. */
+static void leave_out(const struct zr_batch *b, int64_t sequences)
+{
+	int64_t left = (sequences - b->slot * b->sequences) * b->length;
+	for (int64_t r = left > 0 ? left : 0; r < b->sequences * b->length; r++) {
+		b->targets[r] = ZR_NO_TARGET;
+		if (b->weights)
+			b->weights[r] = 0;
+	}
+}
+
 int zr_load_batch(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_data_v1 *data = p->data.vtbl;
+	struct zr_source *d = s->from;
 	char *at = c->at[0] - p->plan.tokens;
 	struct zr_batch b = request(s, s->split, s->slot);
+	b.once = s->sequences > 0;
 	b.inputs = (int32_t *)(at + p->plan.tokens);
 	b.targets = (int32_t *)(at + p->plan.targets);
-	if (zr_has_documents(p)) {
+	if (zr_has_documents(d)) {
 		b.starts = (int32_t *)(at + p->plan.starts);
 		b.positions = (int32_t *)(at + p->plan.positions);
 		b.weights = (float *)(at + p->plan.weights);
 	}
-	int rc = data->batch(p->data.inst, &b);
-	rc = zr_instance_failed(&p->data, rc, "batch", s->err);
-	return rc || !b.starts ? rc : check_documents(s, &b);
+	int rc = ZR_ASK(&d->it, data, batch, s->err, &b);
+	rc = rc || !b.starts ? rc : check_documents(s, d, &b);
+	if (!rc && b.once)
+		leave_out(&b, s->sequences);
+	return rc;
 }
 
 /* Of who samples: no targets, but positions, since there may be tokens before. */
@@ -71,17 +86,10 @@ int zr_take_given(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
-int zr_count_targets(struct zr_session *s, int32_t split, int64_t n, double *sum, struct zr_error *err)
+int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err)
 {
-	struct zr_setup *p = s->setup;
-	const struct zr_data_v1 *data = p->data.vtbl;
-	double all = (double)(n * p->batch.micro * p->batch.length), one;
-	int rc = 0;
-	*sum = zr_has_documents(p) ? 0 : split == ZR_SPLIT_TRAIN ? all * (double)p->batch.slots : all;
-	for (int64_t i = 0; !rc && zr_has_documents(p) && i < n; i++) {
-		struct zr_batch b = request(s, split, i);
-		rc = zr_instance_failed(&p->data, data->targets(p->data.inst, &b, &one), "targets", err);
-		*sum += rc ? 0 : one;
-	}
-	return rc;
+	struct zr_source *d = s->setup->source;
+	struct zr_batch b = request(s, ZR_SPLIT_TRAIN, 0);
+	*sum = (double)(b.slots * b.sequences * b.length);
+	return zr_has_documents(d) ? ZR_ASK(&d->it, data, targets, err, &b, sum) : 0;
 }

@@ -33,11 +33,10 @@ zr_begin_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure,
 zr_begin_fn zr_begin_host;
 
 /* data.c: the micro-batch that the session is at. zr_count_targets: the sum of all weights of the
- * step (n = 1), or of n evaluation batches: the same on all ranks. */
+ * step, the same on all ranks. */
 int zr_load_batch(struct zr_session *s, const struct zr_call *c);
 int zr_take_given(struct zr_session *s, const struct zr_call *c);
-int zr_count_targets(struct zr_session *s, int32_t split, int64_t n, double *sum,
-		     struct zr_error *err);
+int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 
 /* bind.c: the addresses of all programs' operands; needs the session's memory. [main] */
 int zr_bind(struct zr_session *s, struct zr_error *err);

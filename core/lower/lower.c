@@ -207,16 +207,16 @@ static void load_batch(struct zr_lowering *l)
 		zr_low_move(l, host_batch(l, at, bytes), zr_mine(ZR_R_BATCH, at, bytes), 0);
 }
 
-static void fetch_loss(struct zr_lowering *l)
+static void fetch_loss(struct zr_lowering *l, uint64_t at) /* and all behind it */
 {
-	uint64_t at = l->s->plan.loss_sum, bytes = l->s->plan.loss_bytes;
+	uint64_t bytes = l->s->plan.loss_sum + l->s->plan.loss_bytes - at;
 	if (!l->s->device_info.host_access)
 		zr_low_move(l, zr_mine(ZR_R_BATCH, at, bytes), host_batch(l, at, bytes), 0);
 }
 
 static void add_loss(struct zr_lowering *l)
 {
-	fetch_loss(l);
+	fetch_loss(l, l->s->plan.loss_sum);
 	zr_low_host(l, ZR_H_LOSS);
 	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, 8), ZR_READS);
 }
@@ -489,7 +489,7 @@ static void eval(struct zr_lowering *l)
 {
 	load_batch(l);
 	lower_ops(l);
-	fetch_loss(l);
+	fetch_loss(l, l->s->plan.loss_rows);
 }
 
 static void lower(struct zr_lowering *l, int32_t id)
@@ -569,7 +569,8 @@ int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		held += s->plan.region[i].bytes;
 	for (int32_t id = 0; !rc && held >> 44 == 0 && id < ZR_LOWERED; id++)
-		if (s->mode != ZR_SETUP_SAMPLE || id == ZR_S_EVAL)
+		if (id == ZR_S_EVAL || (s->mode != ZR_SETUP_SAMPLE &&
+					(!s->evaluates || id == ZR_S_MEET || id == ZR_S_VALUES)))
 			rc = lower_one(s, id, err);
 	rc = rc ? rc : zr_place_all(s, err);
 	for (int32_t id = 0; !rc && id < ZR_LOWERED; id++)

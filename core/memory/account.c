@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * account.c - the ledger. Lines are made by the first plan or take of their name; there are few of them.
+ * account.c - the ledger. Lines are made by the first take of their name; there are few of them.
  */
 #include "core/memory/account.h"
 
@@ -18,19 +18,12 @@ static struct zr_account_line *line_of(struct zr_account *a, int tier, const cha
 	return l;
 }
 
-void zr_account_plan(struct zr_account *a, int tier, const char *what, uint64_t bytes)
-{
-	struct zr_account_line *l = line_of(a, tier, what);
-	if (l->held + bytes > l->planned)
-		l->planned = l->held + bytes;
-}
-
 void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes)
 {
 	struct zr_account_line *l = line_of(a, tier, what);
 	l->held += bytes;
 	if (l->held > l->peak)
-		l->peak = l->held;
+		l->planned = l->peak = l->held;
 }
 
 void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes)

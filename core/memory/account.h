@@ -23,8 +23,7 @@ struct zr_account {
 	int n;
 };
 
-/* bytes that are about to be taken, beside what is held */
-void zr_account_plan(struct zr_account *a, int tier, const char *what, uint64_t bytes);
+/* what is about to be allocated */
 void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 uint64_t zr_account_planned(const struct zr_account *a, int tier);

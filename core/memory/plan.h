@@ -146,7 +146,7 @@ struct zr_plan {
 	uint64_t act_grad_bytes; /* gradient of the activations, which layers hand to each other */
 	/* Bytes from the start of ZR_R_BATCH. Starts, positions and weights are there where the data
 	 * has documents. Where sampling has the logits is loss_sum; loss_bytes, their size. */
-	uint64_t tokens, targets, starts, positions, weights, loss_rows, loss_sum, loss_bytes;
+	uint64_t tokens, targets, starts, positions, weights, loss_rows, right_rows, loss_sum, loss_bytes;
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
 	struct {

@@ -263,13 +263,16 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	uint64_t rows = (uint64_t)(s->batch.micro * s->batch.length), at = 0, host = 0;
 	uint64_t ranks = (uint64_t)s->process.world + 1; /* with what this one says */
 	int sample = s->mode == ZR_SETUP_SAMPLE;
-	uint64_t apart = sample || zr_has_documents(s) ? rows * 4 : 0;
+	uint64_t apart = sample ? rows * 4 : 0;
+	for (int32_t i = 0; i < s->n_sources; i++)
+		apart = zr_has_documents(&s->source[i]) ? rows * 4 : apart;
 	p->tokens = zr_room(&at, rows * 4);
 	p->targets = zr_room(&at, rows * 4);
 	p->starts = zr_room(&at, apart);
 	p->positions = zr_room(&at, apart);
 	p->weights = zr_room(&at, apart);
 	p->loss_rows = zr_room(&at, rows * 4);
+	p->right_rows = zr_room(&at, rows * 4);
 	p->loss_bytes = sample ? (uint64_t)s->decl.vocabulary * 4 : sizeof(double);
 	p->loss_sum = zr_room(&at, p->loss_bytes);
 	p->region[ZR_R_BATCH].bytes = at;

@@ -22,14 +22,12 @@ static int register_memory(struct zr_session *s, struct zr_offload *o, struct zr
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	const struct zr_plan *plan = &s->setup->plan;
 	void *const arena[] = { s->setup->device_info.host_access ? s->arena[ZR_STORE_DEVICE] : NULL, s->arena[ZR_STORE_HOST] };
+	int rc = 0;
 	if (!o->it.section || o->info.direct || !ZR_HAS(v, struct zr_offload_v1, buffers) || !v->buffers)
 		return 0;
-	for (int i = 0; i < 2; i++) {
-		int rc = arena[i] ? v->buffers(o->it.inst, arena[i], plan->arena[i]) : 0;
-		if (zr_instance_failed(&o->it, rc, "buffers", err))
-			return rc;
-	}
-	return 0;
+	for (int i = 0; !rc && i < 2; i++)
+		rc = arena[i] ? ZR_ASK(&o->it, offload, buffers, err, arena[i], plan->arena[i]) : 0;
+	return rc;
 }
 
 /* Whether an instruction copies from or to an object. */
@@ -83,7 +81,6 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	s->made[region] = 1;
 	if (o->info.direct)
 		s->region[region] = v->map(o->it.inst, s->object[region]);
-	zr_account_plan(&p->account, r->tier, r->what, r->bytes);
 	zr_account_take(&p->account, r->tier, r->what, r->bytes);
 	return o->info.direct ? pin_object(s, region, key[region], err) : 0;
 }
@@ -119,10 +116,8 @@ void zr_tier_close(struct zr_session *s)
 int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_device_v1 *dev = p->device.vtbl;
-	int rc = dev->copy(p->device.inst, NULL, to, from, bytes);
-	rc = rc ? rc : dev->sync(p->device.inst, NULL);
-	return zr_instance_failed(&p->device, rc, "copy", s->err);
+	int rc = ZR_ASK(&p->device, device, copy, s->err, NULL, to, from, bytes);
+	return rc ? rc : ZR_ASK(&p->device, device, sync, s->err, NULL);
 }
 
 int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to,
@@ -143,9 +138,7 @@ int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, 
 
 int zr_copied(struct zr_session *s, uint64_t ticket)
 {
-	struct zr_setup *p = s->setup;
-	int rc = ticket ? ((const struct zr_device_v1 *)p->device.vtbl)->copy_wait(p->device.inst, ticket) : 0;
-	return zr_instance_failed(&p->device, rc, "copy_wait", s->err);
+	return ticket ? ZR_ASK(&s->setup->device, device, copy_wait, s->err, ticket) : 0;
 }
 
 int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)

@@ -143,6 +143,8 @@ int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 	s->first_part = calloc((size_t)s->decl.n_units + 1, sizeof *s->first_part);
 	if (!s->frozen || !s->first_part)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	int rc = s->mode == ZR_SETUP_SAMPLE ? 0 : freeze_all(s, err);
+	if (s->evaluates)
+		memset(s->frozen, 1, count_tensors(&s->decl));
+	int rc = s->evaluates || s->mode == ZR_SETUP_SAMPLE ? 0 : freeze_all(s, err);
 	return rc ? rc : take_parts(s, err);
 }

@@ -49,7 +49,6 @@ static int need_store(struct zr_setup *s, struct zr_error *err)
 
 int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 {
-	const struct zr_activation_v1 *policy = s->activation.vtbl;
 	uint32_t n = s->decl.n_layers;
 	struct zr_act_layer *l = calloc(n, sizeof *l);
 	s->act = calloc(n, sizeof *s->act);
@@ -57,8 +56,7 @@ int zr_activation_ask(struct zr_setup *s, struct zr_error *err)
 	for (uint32_t i = 0; !rc && i < n; i++)
 		l[i] = (struct zr_act_layer){ .out = s->layer_bytes[i].out, .saved = s->layer_bytes[i].saved,
 					      .flags = zr_layer_at(&s->decl, (int32_t)i)->flags };
-	if (!rc && (rc = policy->choose(s->activation.inst, l, n, sizeof *l, s->act)))
-		rc = zr_instance_failed(&s->activation, rc, "choose", err);
+	rc = rc ? rc : ZR_ASK(&s->activation, activation, choose, err, l, n, sizeof *l, s->act);
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		if (!l[i].out)
 			s->act[i].out = ZR_ACT_KEEP;

@@ -33,8 +33,9 @@ struct zr_saver_stats {
 /* dir: as rank 0 has it. */
 int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpoint_opts *o, struct zr_saver **out,
 		  struct zr_error *err);
-/* Saves the session as it is. losses: [s->step] fp32, one per step; they stay where they are until it is saved. */
-int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err);
+/* Saves the session as it is. losses: [s->step] fp32, one per step; they stay where they are until it is saved. With
+ * keep_best the checkpoint of best->step is called `best`, if there is one. */
+int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best *best, struct zr_error *err);
 /* Between two steps: ends an asynchronous save that all ranks have written. */
 int zr_saver_poll(struct zr_saver *v, struct zr_error *err);
 int zr_saver_finish(struct zr_saver *v, struct zr_error *err); /* waits for it */
@@ -45,9 +46,10 @@ void zr_saver_close(struct zr_saver *v); /* not collective; what is not finished
  * `latest` names or, where that is not whole, the newest whole one before it; what is passed over is logged. *step: that
  * of the checkpoint, or -1 where the directory has none. losses: room for one of each step in [train] steps. It takes
  * ZR_READER_BYTES beside the session while it reads. */
-int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err);
+int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best, int64_t *step,
+		       struct zr_error *err);
 
-/* frozen.c: from now on checkpoints leave the frozen tensors out, whose values are those of the files that the model
+/* replicas.c: from now on checkpoints leave the frozen tensors out, whose values are those of the files that the model
  * began with: a checkpoint has their hashes only. Before anything is loaded or saved. */
 int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err);
 
@@ -63,9 +65,8 @@ static inline int32_t zr_ckpt_part(const struct zr_session *s, int32_t rank)
 	return zr_mesh_part(&s->setup->mesh, s->setup->state_group, rank);
 }
 
-/* describe.c: a manifest of the session; what it points to lives as long as the session, or until zr_undescribe. */
+/* describe.c: a manifest of the session; what it points to lives as long as the session, or until it is freed. */
 int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, struct zr_error *err);
-void zr_undescribe(struct zr_manifest *m);
 
 /* What ranks tell each other about a checkpoint. All members int64_t or text. */
 struct zr_ckpt_word {

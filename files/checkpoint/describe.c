@@ -53,7 +53,7 @@ static int matters(const struct zr_section *s)
 	for (int i = 0; s->role && roles[i]; i++)
 		if (!strcmp(s->role, roles[i]))
 			return 0;
-	return 1;
+	return strncmp(s->name, "eval.", 5) != 0;
 }
 
 void zr_describe_model(const struct zr_setup *p, json_t **meta)
@@ -107,7 +107,7 @@ static void describe_config(const struct zr_setup *p, struct zr_manifest *m)
 			add_settings(&m->settings, s);
 	}
 	describe_sums(p, &m->settings);
-	snprintf(text, sizeof text, "%lld", (long long)p->data_info.train_tokens);
+	snprintf(text, sizeof text, "%lld", (long long)p->source->info.train_tokens);
 	set(&m->settings, "data", "tokens", text);
 	zr_describe_model(p, &m->meta);
 }
@@ -183,39 +183,24 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_manifest m = {
-		.step = s->step, .applied = s->applied, .seed = p->train->seed, .world = p->process.world,
+		.step = s->step, .applied = s->applied, .best = ZR_BEST_NONE, .seed = p->train->seed, .world = p->process.world,
 		.entry_blocks = ZR_CKPT_ENTRY_BLOCKS, .scale = s->scale,
 		.micro = p->batch.micro, .slots = p->batch.slots, .length = p->batch.length,
-		.model = p->model.section->plugin->desc->id, .data = p->data.section->plugin->desc->id,
+		.model = p->model.section->plugin->desc->id, .data = p->source->it.section->plugin->desc->id,
 		.dtype = zr_dtype(p->types.dtype, NULL)->name,
 		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
 		.layout = p->layout, .source = s->frozen_hash, .other_data = s->other_data,
 		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
 	};
 	int rc = describe_optimizers(p, &m, err);
-	rc = rc ? rc : describe_data(&s->setup->data, &m.settings, err);
+	rc = rc ? rc : describe_data(&s->setup->source->it, &m.settings, err);
 	if (!rc)
 		describe_config(p, &m);
 	if (!rc && !(m.settings && m.plugins && m.meta && m.config))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	if (rc)
-		zr_undescribe(&m);
+		zr_manifest_free(&m);
 	else
 		*out = m;
 	return rc;
-}
-
-void zr_undescribe(struct zr_manifest *m)
-{
-	for (int32_t k = 0; m->optimizer && k < m->n_optimizers; k++)
-		free(m->optimizer[k].state);
-	free(m->optimizer);
-	free(m->optimizer_of);
-	free(m->frozen);
-	free(m->file);
-	json_decref(m->settings);
-	json_decref(m->plugins);
-	json_decref(m->meta);
-	free((char *)m->config);
-	*m = (struct zr_manifest){ 0 };
 }

@@ -89,12 +89,12 @@ int64_t *zr_ckpt_steps(const char *dir, int64_t *n)
 	return list(dir, 0, n);
 }
 
-int64_t zr_ckpt_latest(const char *dir)
+int64_t zr_ckpt_named(const char *dir, const char *name)
 {
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	char *text = NULL;
 	size_t n;
-	int no = at < 0 ? errno : zr_file_text(at, "latest", 0, ZR_CKPT_NAME, &text, &n);
+	int no = at < 0 ? errno : zr_file_text(at, name, 0, ZR_CKPT_NAME, &text, &n);
 	if (at >= 0)
 		close(at);
 	if (!no)
@@ -137,7 +137,7 @@ int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err)
 
 int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed, struct zr_error *err)
 {
-	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, &n);
+	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, &n), best = zr_ckpt_named(dir, "best");
 	char path[PATH_MAX];
 	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir, strerror((int)-n)) : 0;
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
@@ -147,7 +147,7 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 		int bad = zr_ckpt_check(path, 0, NULL, NULL, NULL, &why);
 		if (bad && bad != ZR_EINVAL) /* it may be whole */
 			rc = zr_err(err, bad, "%s", why.text);
-		if (bad || ++whole <= keep)
+		if (bad || ++whole <= keep || steps[i] == best)
 			continue;
 		rc = zr_ckpt_remove(dir, steps[i], err);
 		if (!rc && removed)
@@ -238,21 +238,22 @@ static int write_manifest(int at, const char *tmp, const struct zr_manifest *m, 
 	return rc;
 }
 
-static int set_latest(int at, int64_t step)
+static int set_name(int at, const char *name, int64_t step)
 {
-	char text[ZR_CKPT_NAME];
+	char text[ZR_CKPT_NAME], tmp[ZR_CKPT_NAME];
 	int n = snprintf(text, sizeof text, STEP_DIR "\n", step, "");
-	int no = zr_file_put(at, "latest.tmp", text, (size_t)n);
-	if (!no && renameat(at, "latest.tmp", at, "latest"))
+	snprintf(tmp, sizeof tmp, "%s.tmp", name);
+	int no = zr_file_put(at, tmp, text, (size_t)n);
+	if (!no && renameat(at, tmp, at, name))
 		no = errno;
 	return no ? no : zr_sync_dir(at);
 }
 
 /* A checkpoint of the same step may be there: one that was damaged, or of a training that was left. It goes only when
  * the new one has its name. */
-int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, struct zr_error *err)
+int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best, struct zr_error *err)
 {
-	char path[PATH_MAX], tmp[ZR_CKPT_NAME], name[ZR_CKPT_NAME];
+	char path[PATH_MAX], tmp[ZR_CKPT_NAME], name[ZR_CKPT_NAME], best[ZR_CKPT_NAME];
 	int rc = zr_ckpt_path(dir, m->step, 1, path, err);
 	if (rc)
 		return rc;
@@ -263,9 +264,12 @@ int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, struct zr_error
 	int no = rc ? 0 : zr_take_name(top, tmp, name);
 	if (no)
 		rc = zr_err(err, ZR_EIO, "%s/%s: cannot give it its name: %s", dir, name, strerror(no));
-	no = rc ? 0 : set_latest(top, m->step);
+	step_name(m->best.step, 0, best);
+	no = rc ? 0 : set_name(top, "latest", m->step);
+	if (!rc && !no && keep_best && !faccessat(top, best, F_OK, 0))
+		no = set_name(top, "best", m->best.step);
 	if (no)
-		rc = zr_err(err, ZR_EIO, "%s/latest: cannot write: %s", dir, strerror(no));
+		rc = zr_err(err, ZR_EIO, "%s/latest or best: cannot write: %s", dir, strerror(no));
 	if (at >= 0)
 		close(at);
 	if (top >= 0)

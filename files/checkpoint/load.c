@@ -49,6 +49,7 @@ struct load {
 	struct zr_manifest here, saved;
 	char path[PATH_MAX];
 	float *losses;
+	struct zr_best *best;
 	struct zr_ckpt_word *words;
 	struct zr_reader *reader;
 };
@@ -148,6 +149,7 @@ static int take_over(struct load *l, struct zr_error *err)
 	s->step = l->saved.step;
 	s->applied = l->saved.applied;
 	s->scale = l->saved.scale;
+	*l->best = l->saved.best;
 	if (s->setup->process.rank == 0)
 		zr_manifest_accepts(&l->here, &l->saved, 1, NULL);
 	return zr_run(s, ZR_S_VALUES, err);
@@ -202,7 +204,7 @@ static void pass_over(const struct load *l, const struct zr_ckpt_word *bad)
 
 static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr_error *err)
 {
-	int64_t n, latest = zr_ckpt_latest(dir), *steps = zr_ckpt_steps(dir, &n);
+	int64_t n, latest = zr_ckpt_named(dir, "latest"), *steps = zr_ckpt_steps(dir, &n);
 	int rc = 0, refused = 0;
 	const struct zr_ckpt_word *bad;
 	struct zr_ckpt_word last = { 0 };
@@ -255,9 +257,10 @@ static int held_by_all(const struct zr_session *s)
 	return all && zr_group_ranks(s->setup, ZR_GROUP_NODE) > 1;
 }
 
-int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, int64_t *step, struct zr_error *err)
+int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best, int64_t *step,
+		       struct zr_error *err)
 {
-	struct load l = { .s = s, .losses = losses };
+	struct load l = { .s = s, .losses = losses, .best = best };
 	int rc = zr_describe_session(s, &l.here, err);
 	l.reader = zr_reader_new(held_by_all(s));
 	if (!rc && (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
@@ -267,6 +270,6 @@ int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, in
 		rc = is_checkpoint(path) ? load_exactly(&l, path, step, err) : load_newest(&l, path, step, err);
 	free(l.words);
 	zr_reader_free(l.reader);
-	zr_undescribe(&l.here);
+	zr_manifest_free(&l.here);
 	return rc;
 }

@@ -5,7 +5,6 @@ files_libfiles_la_SOURCES += \
 	%D%/checkpoint.h %D%/describe.c \
 	%D%/dir.c %D%/dir.h \
 	%D%/entries.c %D%/entry_data.c \
-	%D%/frozen.c \
 	%D%/load.c \
 	%D%/manifest.c %D%/manifest.h %D%/manifest_read.c \
 	%D%/reader.c %D%/reader.h \

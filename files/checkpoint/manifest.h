@@ -48,8 +48,13 @@ struct zr_ckpt_file {
 	uint64_t bytes, header; /* XXH3-64 of all before the data */
 };
 
+/* The lowest loss of all evaluations, the step after which, -1: there was none; evaluations since then. */
+struct zr_best { double loss; int64_t step, since; };
+#define ZR_BEST_NONE ((struct zr_best){ 0, -1, 0 })
+
 struct zr_manifest {
 	int64_t step, applied; /* as in struct zr_session */
+	struct zr_best best;
 	int64_t seed;
 	int32_t world;         /* ranks that wrote it */
 	int32_t n_optimizers;
@@ -90,7 +95,7 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err);
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
 int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
-void zr_manifest_free(struct zr_manifest *m); /* of one that was read */
+void zr_manifest_free(struct zr_manifest *m); /* read, or described */
 
 /* Whether training can go on from `saved` as `here` says: what must be equal and is not is refused by name. What
  * changes the results from here on is logged, if `log`. */

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,20 @@ static int read_scale(const struct reader *r)
 		return rc ? rc : bad(r, "last_overflow");
 	s->last_overflow = json_integer_value(last);
 	return 0;
+}
+
+/* An older zeroth wrote none. */
+static int read_best(const struct reader *r)
+{
+	const json_t *j = json_object_get(r->m->root, "best");
+	struct zr_best *b = &r->m->best;
+	int end = 0;
+	*b = ZR_BEST_NONE;
+	if (!j)
+		return 0;
+	const char *s = json_is_string(j) ? json_string_value(j) : "";
+	int n = sscanf(s, "%la %" SCNd64 " %" SCNd64 "%n", &b->loss, &b->step, &b->since, &end);
+	return n == 3 && !s[end] && b->step >= 0 && b->since >= 0 ? 0 : bad(r, "best");
 }
 
 static int read_files(const struct reader *r)
@@ -302,6 +317,7 @@ static int read_fields(const struct reader *r)
 	int rc = read_numbers(r);
 	rc = rc ? rc : read_texts(r);
 	rc = rc ? rc : read_scale(r);
+	rc = rc ? rc : read_best(r);
 	rc = rc ? rc : read_optimizers(r);
 	rc = rc ? rc : read_units(r);
 	return rc ? rc : read_files(r);
@@ -366,14 +382,15 @@ void zr_manifest_free(struct zr_manifest *m)
 {
 	for (int32_t k = 0; m->optimizer && k < m->n_optimizers; k++)
 		free(m->optimizer[k].state);
-	free(m->optimizer);
-	free(m->optimizer_of);
-	free(m->frozen);
-	free(m->source);
-	free(m->file);
-	zr_layout_free(&m->layout);
-	free(m->units);
-	free(m->tensors);
+	json_t *const described[] = { m->settings, m->plugins, m->meta };
+	for (int i = 0; !m->root && i < 3; i++)
+		json_decref(described[i]);
+	if (m->root)
+		zr_layout_free(&m->layout);
+	void *const own[] = { m->optimizer, m->optimizer_of, m->frozen, m->root ? m->source : NULL, m->file, m->units, m->tensors,
+			      m->root ? NULL : (char *)m->config };
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		free(own[i]);
 	json_decref(m->root);
 	*m = (struct zr_manifest){ 0 };
 }

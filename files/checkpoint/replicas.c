@@ -3,6 +3,7 @@
  * replicas.c - see checkpoint.h: masters and compute copies that every rank has whole, and shares
  * of them that each node has. Where ranks have drifted apart no one can tell which is right:
  * nothing is saved. Optimizer states are left out: where they differ, masters do an update later.
+ * Also the hashes of frozen tensors that checkpoints leave out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -124,5 +125,30 @@ int zr_replicas_compare(struct zr_session *s, struct zr_ckpt_word *words, const 
 	XXH3_freeState(h.hash);
 	free(h.chunk);
 	free(h.of);
+	return rc;
+}
+
+/* ---- tensors that are left out ---- */
+
+static int hash_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
+{
+	struct hashing *h = arg;
+	int64_t i = t - h->s->setup->layout.tensor;
+	if (!h->s->setup->frozen[i])
+		return 0;
+	if (first == 0)
+		XXH3_64bits_reset(h->hash);
+	XXH3_64bits_update(h->hash, x, (size_t)n * sizeof *x);
+	if (first + n == t->elements)
+		h->s->frozen_hash[i] = XXH3_64bits_digest(h->hash);
+	return 0;
+}
+
+int zr_checkpoint_leave_out(struct zr_session *s, struct zr_error *err)
+{
+	struct hashing h = { .s = s, .hash = XXH3_createState() };
+	s->frozen_hash = calloc((size_t)s->setup->layout.n_tensors + 1, sizeof *s->frozen_hash);
+	int rc = s->frozen_hash && h.hash ? zr_session_masters(s, hash_values, &h, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	XXH3_freeState(h.hash);
 	return rc;
 }

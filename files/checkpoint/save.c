@@ -57,7 +57,7 @@ static void commit_job(struct zr_saver *v)
 	struct zr_error err = { 0 };
 	if (!is_rank_0(v))
 		return;
-	if (!v->whole || zr_ckpt_commit(v->dir, &v->m, &err))
+	if (!v->whole || zr_ckpt_commit(v->dir, &v->m, v->o->keep_best, &err))
 		zr_ckpt_abandon(v->dir, v->m.step);
 	else if (zr_ckpt_prune(v->dir, v->m.step, (int64_t)v->o->keep, NULL, &err))
 		zr_logf(ZR_LOG_WARN, "checkpoint", "%s", err.text);
@@ -189,7 +189,7 @@ static void end_save(struct zr_saver *v)
 	v->phase = IDLE;
 	v->s->before_update = NULL;
 	v->stats.stall += v->stall;
-	zr_undescribe(&v->m);
+	zr_manifest_free(&v->m);
 }
 
 /* Every rank has a file of which all know size and hash, or one says why not. */
@@ -245,20 +245,15 @@ int zr_saver_poll(struct zr_saver *v, struct zr_error *err)
 	return rc;
 }
 
-static int finish(struct zr_saver *v, struct zr_error *err)
+int zr_saver_finish(struct zr_saver *v, struct zr_error *err)
 {
 	int rc = 0;
+	v->entered = zr_now();
 	while (!rc && v->phase != IDLE) {
 		join_job(v);
 		rc = advance(v, err);
 	}
 	return rc;
-}
-
-int zr_saver_finish(struct zr_saver *v, struct zr_error *err)
-{
-	v->entered = zr_now();
-	return finish(v, err);
 }
 
 /* ---- begin ---- */
@@ -294,7 +289,7 @@ static void begin_write(struct zr_saver *v, const float *losses)
 	zr_ckpt_say(&v->mine, &err);
 }
 
-int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
+int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best *best, struct zr_error *err)
 {
 	struct zr_ckpt_word mine = { 0 };
 	const struct zr_ckpt_word *bad;
@@ -305,6 +300,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 	v->start = v->entered = zr_now();
 	v->stall = 0;
 	rc = zr_describe_session(v->s, &v->m, err);
+	v->m.best = *best;
 	if (!rc && !(v->m.file = calloc((size_t)v->m.world, sizeof *v->m.file)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for a manifest");
 	rc = rc ? rc : zr_replicas_compare(v->s, v->words, &bad, err);
@@ -313,7 +309,7 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 	if (!rc && !bad)
 		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
 	if (rc) {
-		zr_undescribe(&v->m);
+		zr_manifest_free(&v->m);
 		return rc;
 	}
 	if (bad) {
@@ -322,7 +318,8 @@ int zr_saver_save(struct zr_saver *v, const float *losses, struct zr_error *err)
 		return 0;
 	}
 	begin_write(v, losses);
-	rc = v->overlap ? 0 : finish(v, err);
+	count_stall(v);
+	rc = v->overlap ? 0 : zr_saver_finish(v, err);
 	count_stall(v);
 	return rc;
 }

@@ -321,13 +321,9 @@ static void release(struct zr_ckpt_writer *w)
 		free(w->copy[i]);
 	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);
-	free(w->entry);
-	free(w->hash);
-	free(w->state);
-	free(w->copy);
-	free(w->chunk);
-	free(w->work);
-	free(w);
+	void *const own[] = { w->entry, w->hash, w->state, w->copy, w->chunk, w->work, w };
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		free(own[i]);
 }
 
 /* Space is taken at once where the file system can: what does not fit is known before anything is written. */

@@ -202,7 +202,7 @@ struct zr_facts {
 	 * that the gather consists of, for example from disk, to the device, and between the
 	 * ranks. */
 	int32_t gather_legs;
-	int32_t rsv2;
+	int32_t evaluates;       /* data: 1: nothing is learned from it, all of it is held out */
 };
 
 /* ---- descriptor and entry: constant data, read before any function is called ----- */

@@ -116,7 +116,9 @@ void files_describe(const struct files *fs, const char *unit, int64_t train, int
 		snprintf(what, sizeof what, "%s", slash ? slash + 1 : fs->f[0].name);
 	else
 		snprintf(what, sizeof what, "%d files", fs->n);
-	if (val)
+	if (val && !train)
+		snprintf(rest, sizeof rest, "all to evaluate on");
+	else if (val)
 		snprintf(rest, sizeof rest, "%.2g %% held out", share);
 	else
 		snprintf(rest, sizeof rest, "no validation");

@@ -23,6 +23,7 @@ struct text_opts {
 	int32_t order, content;
 	uint64_t max_bytes;
 	uint64_t memory; /* no option: that this rank may use; 0: not known */
+	int evaluates;   /* no option: 1: all of path is held out, as ZR_SPLIT_VAL */
 };
 
 enum { CONTENT_TEXT, CONTENT_ANY };
@@ -189,11 +190,11 @@ static int text_info(struct zr_inst *inst, struct zr_data_info *info)
 	info->vocabulary = 256;
 	info->train_tokens = inst->n[ZR_SPLIT_TRAIN];
 	info->val_tokens = inst->n[ZR_SPLIT_VAL];
-	files_describe(&inst->files[ZR_SPLIT_TRAIN], "bytes", info->train_tokens, info->val_tokens,
+	files_describe(&inst->files[inst->o->evaluates], "bytes", info->train_tokens, info->val_tokens,
 		       info->describe, sizeof info->describe);
 	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
 		info->train_sequences = inst->w[ZR_SPLIT_TRAIN].n;
-		info->val_sequences = inst->w[ZR_SPLIT_VAL].n;
+		info->val_sequences = windows_once(&inst->w[ZR_SPLIT_VAL]);
 	}
 	return ZR_OK;
 }
@@ -207,7 +208,7 @@ static int text_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary
 			inst->h, ZR_EINVAL,
 			"bytes need a model with a vocabulary of at least 256, this one has %lld",
 			(long long)vocabulary);
-	if (need)
+	if (need && !inst->o->evaluates)
 		return zr_fail(inst->h, ZR_EINVAL,
 			       "%s: %lld bytes to train on, one sequence needs %lld",
 			       inst->files[ZR_SPLIT_TRAIN].f[0].name,
@@ -273,8 +274,9 @@ static void text_destroy(struct zr_inst *inst)
 static int text_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	(void)h;
-	((struct text_opts *)opts)->memory =
-		ZR_HAS(facts, struct zr_facts, memory) ? facts->memory : 0;
+	struct text_opts *o = opts;
+	o->memory = ZR_HAS(facts, struct zr_facts, memory) ? facts->memory : 0;
+	o->evaluates = ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
 	return ZR_OK;
 }
 
@@ -287,8 +289,9 @@ static int text_create(const struct zr_host *h, const void *opts, struct zr_inst
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
 	inst->o = o;
-	rc = files_find(h, "path", o->path, &inst->files[ZR_SPLIT_TRAIN]);
-	if (!rc && o->val_path && *o->val_path)
+	rc = files_find(h, "path", o->path,
+			&inst->files[o->evaluates ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN]);
+	if (!rc && !o->evaluates && o->val_path && *o->val_path)
 		rc = files_find(h, "val_path", o->val_path, &inst->files[ZR_SPLIT_VAL]);
 	if (!rc)
 		rc = load(inst);

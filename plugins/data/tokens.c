@@ -26,6 +26,7 @@ struct tokens_opts {
 	const char *path, *val_path;
 	int32_t format, order, packing;
 	double split;
+	int evaluates; /* no option: 1: all of path is held out, as ZR_SPLIT_VAL */
 };
 
 static const struct zr_opt options[] = {
@@ -136,7 +137,8 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 	struct file *f = &inst->files[split].f[i];
 	struct mapping *m = &inst->map[split][i];
 	struct documents *d = &inst->documents[split];
-	int rc = mapped_open(inst->h, f->name, &m->m), first = split == ZR_SPLIT_TRAIN && !i, found;
+	int rc = mapped_open(inst->h, f->name, &m->m), found;
+	int all = inst->o->evaluates, first = split == all && !i;
 	if (rc)
 		return rc;
 	found = documents_found(m->m.base, m->m.bytes);
@@ -147,7 +149,7 @@ static int open_file(struct zr_inst *inst, int32_t split, int i)
 	if (found != inst->has_documents)
 		return zr_fail(inst->h, ZR_EINVAL, "%s: has %s documents, %s has%s: give files of "
 			       "one kind", f->name, found ? "its" : "no",
-			       inst->files[ZR_SPLIT_TRAIN].f[0].name, found ? " none" : " its");
+			       inst->files[all].f[0].name, found ? " none" : " its");
 	rc = found ? documents_add(inst->h, d, f->name, m->m.base, m->m.bytes) :
 		     layout(inst->h, f, inst->o->format, m);
 	if (!rc)
@@ -184,15 +186,17 @@ static int divide(struct zr_inst *inst)
 					  (from == ZR_SPLIT_VAL ? 0 : inst->n[ZR_SPLIT_VAL]);
 		return ZR_OK;
 	}
-	documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN], o->split,
-			 ZR_SPLIT_TRAIN);
+	if (!o->evaluates)
+		documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN],
+				 o->split, ZR_SPLIT_TRAIN);
 	inst->part[ZR_SPLIT_TRAIN].shuffled = o->order == ORDER_RANDOM;
 	if (val)
 		documents_choose(&inst->part[ZR_SPLIT_VAL], &inst->documents[from], o->split,
 				 ZR_SPLIT_VAL);
 	for (int i = 0; i < 2; i++)
 		inst->n[i] = inst->part[i].tokens;
-	if (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val))
+	if (o->evaluates ||
+	    (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val)))
 		return ZR_OK;
 	return zr_fail(inst->h, ZR_EINVAL, "%s: split = %g leaves %lld documents to train on and "
 		       "%lld for validation: choose another", inst->files[from].f[0].name, o->split,
@@ -204,7 +208,8 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 	char unit[64] = "tokens";
 	int64_t n[2];
 	for (int i = 0; i < 2; i++)
-		n[i] = inst->has_documents ? inst->part[i].packing.n : inst->w[i].n;
+		n[i] = inst->has_documents ? inst->part[i].packing.n :
+		       i == ZR_SPLIT_VAL   ? windows_once(&inst->w[i]) : inst->w[i].n;
 	info->vocabulary = 0;
 	for (int i = 0; i < 2 && inst->has_documents; i++)
 		if (inst->documents[i].vocabulary > info->vocabulary)
@@ -215,7 +220,7 @@ static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
 	if (inst->has_documents)
 		snprintf(unit, sizeof unit, "tokens in %lld documents",
 			 (long long)(inst->part[0].documents + inst->part[1].documents));
-	files_describe(&inst->files[ZR_SPLIT_TRAIN], unit, info->train_tokens, info->val_tokens,
+	files_describe(&inst->files[inst->o->evaluates], unit, info->train_tokens, info->val_tokens,
 		       info->describe, sizeof info->describe);
 	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
 		info->train_sequences = n[ZR_SPLIT_TRAIN];
@@ -310,7 +315,8 @@ static int tokens_prepare(struct zr_inst *inst, int64_t length, int64_t vocabula
 {
 	int rc;
 	inst->vocabulary = vocabulary;
-	rc = prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
+	rc = inst->o->evaluates ? ZR_OK :
+				  prepare_split(inst, ZR_SPLIT_TRAIN, length, inst->o->order);
 	return rc ? rc : prepare_split(inst, ZR_SPLIT_VAL, length, ORDER_SEQUENTIAL);
 }
 
@@ -381,6 +387,14 @@ static int tokens_check(const struct zr_host *h, const void *opts)
 		       ZR_OK;
 }
 
+static int tokens_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	(void)h;
+	((struct tokens_opts *)opts)->evaluates =
+		ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
+	return ZR_OK;
+}
+
 static int tokens_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct tokens_opts *o = opts;
@@ -390,8 +404,8 @@ static int tokens_create(const struct zr_host *h, const void *opts, struct zr_in
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
 	inst->o = o;
-	rc = open_split(inst, ZR_SPLIT_TRAIN, "path", o->path);
-	if (!rc && o->val_path && *o->val_path)
+	rc = open_split(inst, o->evaluates ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, "path", o->path);
+	if (!rc && !o->evaluates && o->val_path && *o->val_path)
 		rc = open_split(inst, ZR_SPLIT_VAL, "val_path", o->val_path);
 	if (!rc)
 		rc = divide(inst);
@@ -425,6 +439,7 @@ static const struct zr_desc desc = {
 	.n_opts = sizeof options / sizeof *options,
 	.opt_stride = sizeof *options,
 	.opts_size = sizeof(struct tokens_opts),
+	.resolve = tokens_resolve,
 	.check = tokens_check,
 	.create = tokens_create,
 	.destroy = tokens_destroy,

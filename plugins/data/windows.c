@@ -56,6 +56,7 @@ int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order
 	w->length = length;
 	w->shuffled = order == ORDER_RANDOM;
 	w->n = (tokens - 1) / length;
+	w->tail = tokens > length ? (tokens - 1) % length : 0;
 	w->phases = 1;
 	if (tokens <= length) {
 		w->n = 0;
@@ -80,18 +81,36 @@ int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g)
 	return (int64_t)(mix(key) % (uint64_t)w->phases) + windows_permute(i, w->n, key) * w->length;
 }
 
+/* The window behind the last whole one: what is behind the last token is no target. */
+static int read_tail(const struct windows *v, const struct zr_batch *b, int64_t i,
+		     windows_read *read, struct zr_inst *inst)
+{
+	int32_t *in = b->inputs + i * b->length, *out = b->targets + i * b->length;
+	int rc = read(inst, b->split, v->n * v->length, v->tail, in);
+	rc = rc ? rc : read(inst, b->split, v->n * v->length + 1, v->tail, out);
+	for (int64_t t = v->tail; t < b->length; t++) {
+		in[t] = 0;
+		out[t] = ZR_NO_TARGET;
+	}
+	return rc;
+}
+
 int windows_batch(const struct zr_host *h, const struct windows w[2], const struct zr_batch *b,
 		  windows_read *read, struct zr_inst *inst)
 {
 	const struct windows *v = &w[b->split == ZR_SPLIT_VAL];
 	int64_t first = b->split == ZR_SPLIT_VAL ? b->slot : b->step * b->slots + b->slot;
 	int64_t i, at, n = b->length;
-	int rc = ZR_OK;
+	int rc = ZR_OK, once = ZR_HAS(b, struct zr_batch, once) && b->once;
 	if (v->n == 0 || v->length != n)
 		return zr_fail(h, ZR_ESTATE, "%s batches of length %lld were not prepared",
 			       b->split == ZR_SPLIT_VAL ? "validation" : "training", (long long)n);
 	for (i = 0; i < b->sequences && !rc; i++) {
 		int32_t *in = b->inputs + i * n, *out = b->targets + i * n;
+		if (once && first * b->sequences + i == v->n && v->tail) {
+			rc = read_tail(v, b, i, read, inst);
+			continue;
+		}
 		at = windows_start(v, b->seed, first * b->sequences + i);
 		rc = read(inst, b->split, at, n, in);
 		if (!rc)

@@ -21,6 +21,7 @@ extern const char *const windows_orders[]; /* choices of the option `order` */
 struct windows {
 	int64_t length; /* T; 0: not prepared */
 	int64_t n;      /* windows per epoch */
+	int64_t tail;   /* targets behind the last whole window, in order from the start */
 	int64_t phases; /* the first window starts at one of 0 .. phases - 1 */
 	int shuffled;
 };
@@ -33,6 +34,12 @@ int64_t windows_permute(int64_t x, int64_t n, uint64_t key);
 /* Cuts a stream of `tokens`. Returns the tokens that one window needs if there are fewer, else
  * 0. */
 int64_t windows_cut(struct windows *w, int64_t tokens, int64_t length, int order);
+
+/* Windows that hold all targets, the last of which may not be whole. */
+static inline int64_t windows_once(const struct windows *w)
+{
+	return w->n + (w->tail > 0);
+}
 
 /* Where the window of sequence g starts in the stream. */
 int64_t windows_start(const struct windows *w, uint64_t seed, int64_t g);

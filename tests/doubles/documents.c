@@ -3,7 +3,8 @@
  * documents.c - a data plugin whose sequences hold documents of 1 to 12 tokens, drawn from the seed
  * and the place of each token, built and run by tests/system/documents.sh. The first third of a
  * document is no target, every fourth document counts half. DEFECT in the environment breaks one of
- * the arrays; with MASKED every other sequence, and all of each third step, has no target.
+ * the arrays; with MASKED every other sequence, and all of each third step, has no target; if that
+ * is `all`, none has.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,15 +41,18 @@ static uint64_t draw(uint64_t seed, uint64_t at)
 	return x ^ (x >> 31);
 }
 
-static int is_masked(const struct zr_batch *b, int64_t s)
-{
-	return getenv("MASKED") && (s % 2 || b->step % 3 == 2);
-}
-
 static int64_t sequence(const struct zr_batch *b, int64_t slot, int64_t s)
 {
-	int64_t first = b->split == ZR_SPLIT_VAL ? 1 << 20 : b->step * b->slots;
-	return (first + slot) * b->sequences + s;
+	int val = b->split == ZR_SPLIT_VAL;
+	return ((val ? 0 : b->step * b->slots) + slot) * b->sequences + s + (val ? 1 << 30 : 0);
+}
+
+static int is_masked(const struct zr_batch *b, int64_t slot, int64_t s)
+{
+	const char *masked = getenv("MASKED");
+	int all = masked && !strcmp(masked, "all");
+	int64_t n = b->split == ZR_SPLIT_VAL ? sequence(b, slot, s) : s;
+	return masked && (all || n % 2 || b->step % 3 == 2);
 }
 
 /* Writes one sequence where b has arrays; returns the sum of its weights. */
@@ -62,7 +66,7 @@ static double write(const struct zr_batch *b, int64_t slot, int64_t s)
 			start = t;
 			tokens = 1 + (int64_t)(draw(key, (uint64_t)++n) % 12);
 		}
-		int learned = (t - start) * 3 >= tokens && !is_masked(b, s);
+		int learned = (t - start) * 3 >= tokens && !is_masked(b, slot, s);
 		double weight = !learned ? 0 : n % 4 ? 1 : 0.5;
 		sum += weight;
 		if (!b->inputs)

@@ -114,7 +114,7 @@ int ckpt_write(const char *dir, struct zr_manifest *m, struct zr_error *err)
 	for (int32_t r = 0; !rc && r < m->world; r++)
 		rc = write_rank(tmp, m, r, err);
 	if (!rc)
-		rc = zr_ckpt_commit(dir, m, err);
+		rc = zr_ckpt_commit(dir, m, 0, err);
 	close(lock);
 	return rc;
 }

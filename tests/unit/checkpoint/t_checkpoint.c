@@ -363,7 +363,7 @@ static void test_prune(void **unused)
 	(void)unused;
 	for (int64_t step = 60; step <= 110; step += 10)
 		save(step);
-	assert_int_equal(zr_ckpt_latest(dir), 110);
+	assert_int_equal(zr_ckpt_named(dir, "latest"), 110);
 	snprintf(path, sizeof path, "%s/step-00000080/manifest.json", dir);
 	flip(path, 100);
 	assert_int_equal(zr_ckpt_prune(dir, 100, 2, &removed, NULL), 0);
@@ -384,7 +384,7 @@ static void test_again(void **unused)
 	has_steps("80 110 ");
 	snprintf(path, sizeof path, "%s/step-00000080", dir);
 	assert_int_equal(zr_ckpt_check(path, 1, NULL, NULL, NULL, NULL), 0);
-	assert_int_equal(zr_ckpt_latest(dir), 80);
+	assert_int_equal(zr_ckpt_named(dir, "latest"), 80);
 }
 
 /* Leftovers go, but not what a process writes. */
@@ -418,7 +418,7 @@ static void test_latest_is_checked(void **unused)
 		FILE *f = fopen(path, "w");
 		fputs(*bad, f);
 		fclose(f);
-		assert_int_equal(zr_ckpt_latest(dir), ZR_LATEST_DAMAGED);
+		assert_int_equal(zr_ckpt_named(dir, "latest"), ZR_LATEST_DAMAGED);
 	}
 }
 

@@ -234,9 +234,18 @@ static void the_end_of_a_stream_is_held_out(void **state)
 	assert_int_equal(info_of(&d).train_tokens, 70);
 	assert_int_equal(info_of(&d).val_tokens, 30);
 	assert_int_equal(info_of(&d).train_sequences, 9);
-	assert_int_equal(info_of(&d).val_sequences, 4);
+	assert_int_equal(info_of(&d).val_sequences, 5); /* the last one has a target only */
 	get(&d, &b);
 	assert_int_equal(inputs[0], 70);
+	b = request(ZR_SPLIT_VAL, 0, 4, 1, 1, 7); /* goes round */
+	get(&d, &b);
+	assert_int_equal(inputs[0], 70);
+	b.once = 1;
+	get(&d, &b);
+	assert_int_equal(inputs[0], 98);
+	assert_int_equal(targets[0], 99);
+	for (int i = 1; i < 7; i++)
+		assert_int_equal(targets[i], ZR_NO_TARGET);
 	b = request(ZR_SPLIT_TRAIN, 9, 0, 1, 1, 7);
 	get(&d, &b);
 	assert_int_equal(inputs[0], 0);

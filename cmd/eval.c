@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * eval.c - zeroth eval CONF|RUN|DIR: how well a model predicts what is held out, once.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/beat.h"
+#include "cmd/cmd.h"
+#include "cmd/crash.h"
+#include "cmd/evaluate.h"
+#include "cmd/fit.h"
+#include "cmd/progress.h"
+#include "cmd/stacks.h"
+#include "cmd/supervise.h"
+#include "cmd/token_text.h"
+#include "cmd/weights.h"
+#include "core/files/json.h"
+#include "core/log.h"
+
+static const char usage[] =
+	"usage: zeroth eval [-n RANKS] [--sequences N] [--json] [-o section.key=value]...\n"
+	"                   CONF|RUN|DIR\n"
+	"\n"
+	"Loss, perplexity, bits per byte and accuracy on what [data] holds out, each sequence\n"
+	"once, and on each [eval.NAME]: of the model that CONF begins with, of the weights of\n"
+	"run directory RUN, or of a model's directory of Hugging Face, which is evaluated on all of\n"
+	"what -o gives, as in -o data.plugin=tokens -o data.path=test.bin.\n"
+	"\n"
+	"  -n, --ranks RANKS               with so many processes on this machine\n"
+	"      --sequences N               the first N of what [data] holds out; default: all\n"
+	"      --json                      the results as JSON\n"
+	"  -o, --option section.key=value  sets an option over the configuration\n"
+	"  -h, --help                      shows this\n"
+	"\n"
+	"The digest is that of the exact sums: ranks, stages, tiers and the size of a\n"
+	"micro-batch do not change it.\n";
+
+struct eval {
+	const struct zr_cmd_args *a;
+	int first; /* rank of this machine that prints */
+	struct zr_config *cfg;
+	struct zr_setup *setup;
+	struct zr_session *session;
+	char weights[PATH_MAX]; /* "": those that the model begins with */
+	int is_model;           /* all of its [data] is evaluated, as [eval.data] */
+	uint16_t *bytes;        /* of the text of each token; NULL: not known */
+	double drawn;           /* when the line of progress was drawn */
+	json_t *json;
+};
+
+static int is_file(char path[PATH_MAX], const char *dir, const char *name)
+{
+	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !access(path, F_OK);
+}
+
+/* ---- which model, which data ---- */
+
+static int load_config(struct eval *e, struct zr_error *err)
+{
+	const char *from = e->a->operand, *o[2 * ZR_CMD_OVERRIDES + 4];
+	char path[PATH_MAX], model[PATH_MAX + 16], *copy[ZR_CMD_OVERRIDES];
+	int copies = 0;
+	struct stat st;
+	int n = 0, is_dir = !stat(from, &st) && S_ISDIR(st.st_mode);
+	int run = is_dir && is_file(path, from, "config.ini");
+	int hf = is_dir && !run && is_file(path, from, "config.json");
+	if (is_dir && !run && !hf)
+		return zr_err(err, ZR_EINVAL, "%s: neither a run, which has config.ini, nor a "
+			      "model's directory, which has config.json", from);
+	e->is_model = hf;
+	if (hf) {
+		snprintf(model, sizeof model, "model.path=%s", from);
+		o[n++] = model;
+		o[n++] = "train.micro_batch_size=1";
+	} else if (run) {
+		o[n++] = "model.path=";
+	}
+	for (int i = 0; i < e->a->n_overrides; i++) {
+		o[n++] = e->a->overrides[i];
+		if (hf && !strncmp(o[n - 1], "data.", 5) &&
+		    asprintf(&copy[copies], "eval.%s", o[n - 1]) > 0)
+			o[n++] = copy[copies++];
+	}
+	if (run && !is_file(e->weights, from, "model.safetensors"))
+		return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it ends "
+			      "with one; a checkpoint is made a model by `zeroth checkpoint export`",
+			      from);
+	if (run)
+		is_file(path, from, "config.ini");
+	int rc = zr_config_load(hf ? NULL : run ? path : from, o, n, &e->cfg, err);
+	while (copies)
+		free(copy[--copies]);
+	return rc;
+}
+
+/* Accumulation does not matter here: as many micro-batches at a time as there are ranks. And the
+ * nodes of a run are not those of who evaluates it. */
+static int one_at_a_time(struct eval *e, struct zr_error *err)
+{
+	const struct zr_train_opts *t = zr_config_find(e->cfg, "train")->opts;
+	const char *nodes = zr_config_source(e->cfg, "boot", "ranks_per_node");
+	int rc = nodes && *e->weights && strcmp(nodes, "-o") ?
+			 zr_config_set_auto(e->cfg, "boot", "ranks_per_node", "auto", err) : 0;
+	if (rc || t->micro_batch_size == ZR_AUTO_COUNT)
+		return rc;
+	rc = zr_config_set_auto(e->cfg, "train", "train_batch_size", "auto", err);
+	return rc ? rc : zr_config_set_auto(e->cfg, "train", "gradient_accumulation_steps", "auto",
+					    err);
+}
+
+static int open_model(struct eval *e, struct zr_error *err)
+{
+	int rc = one_at_a_time(e, err);
+	rc = rc ? rc : zr_setup_open(e->cfg, ZR_SETUP_EVAL, 0, &e->setup, err);
+	rc = rc ? rc : zr_plan_check(e->setup, 0, err);
+	rc = rc ? rc : zr_session_open(e->setup, &e->session, err);
+	zr_crash_session(e->session);
+	if (rc)
+		return rc;
+	return *e->weights ? zr_weights_load(e->session, e->weights, err) :
+			     zr_weights_begin(e->session, err);
+}
+
+/* Bits per byte are left out where nothing knows the text of tokens. */
+static int count_bytes(struct eval *e, struct zr_error *err)
+{
+	const struct zr_section *data = zr_config_find(e->cfg, "data");
+	int64_t n = e->setup->decl.vocabulary;
+	struct zr_token_source from = { .dir = e->a->operand, .data = data, .vocabulary = n };
+	struct zr_token_text text;
+	char scratch[16];
+	size_t bytes;
+	int rc = zr_token_text_open(&from, &text, err);
+	if (!rc && zr_token_text_known(&text)) {
+		e->bytes = calloc((size_t)n + 1, sizeof *e->bytes);
+		for (int64_t i = 0; e->bytes && i < n && i < text.tokens; i++) {
+			zr_token_text_bytes(&text, (int32_t)i, &bytes, scratch);
+			e->bytes[i] = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
+		}
+		if (!e->bytes)
+			rc = zr_err(err, ZR_ENOMEM, "out of memory for %lld tokens", (long long)n);
+	}
+	zr_token_text_close(&text);
+	return rc;
+}
+
+/* ---- what comes out ---- */
+
+static void note_round(void *arg, int64_t done, int64_t all)
+{
+	struct eval *e = arg;
+	char line[64];
+	double now = zr_now();
+	atomic_fetch_add(&zr_beat_shared()->count, 1);
+	if (!e->first || !isatty(2) || (now - e->drawn < 0.1 && done < all))
+		return;
+	e->drawn = now;
+	snprintf(line, sizeof line, "evaluating %lld/%lld", (long long)done, (long long)all);
+	zr_log_live(stderr, done < all ? line : NULL);
+}
+
+static void put(json_t **to, const char *key, double v)
+{
+	if (isfinite(v)) /* JSON has no other */
+		zr_json_put(to, key, json_real(v));
+}
+
+static double per_byte(const struct zr_eval_result *r)
+{
+	return r->bytes > 0 ? r->nats / log(2) / r->bytes : NAN;
+}
+
+static json_t *as_json(const struct zr_eval_result *r, int64_t sequences)
+{
+	json_t *j = json_pack("{s:I, s:I}", "sequences", (json_int_t)sequences, "targets",
+			      (json_int_t)r->targets);
+	put(&j, "loss", r->loss);
+	put(&j, "perplexity", exp(r->loss));
+	put(&j, "bits_per_byte", per_byte(r));
+	put(&j, "accuracy", r->accuracy);
+	zr_json_put(&j, "digest", json_sprintf("%016llx", (unsigned long long)r->digest));
+	return j;
+}
+
+static void print(const char *name, const struct zr_eval_result *r, int64_t sequences)
+{
+	printf("%s%s%s\n", *name ? "[eval." : "held out", name, *name ? "]" : "");
+	printf("  sequences      %lld\n", (long long)sequences);
+	printf("  targets        %lld\n", (long long)r->targets);
+	printf("  loss           %.6f\n", r->loss);
+	printf("  perplexity     %.4f\n", exp(r->loss));
+	if (r->bytes > 0)
+		printf("  bits per byte  %.6f\n", per_byte(r));
+	printf("  accuracy       %.4f %%\n", 100 * r->accuracy);
+	printf("  digest         %016llx\n", (unsigned long long)r->digest);
+}
+
+static int evaluate(struct eval *e, struct zr_source *from, int64_t want, struct zr_error *err)
+{
+	const struct zr_eval_how how = { note_round, e, e->bytes };
+	struct zr_eval_set set;
+	struct zr_eval_result r;
+	int rc = zr_eval_once(e->setup, from, want, &set, err);
+	rc = rc ? rc : zr_evaluate(e->session, &set, &how, &r, err);
+	if (rc || !e->first)
+		return rc;
+	if (e->a->json)
+		zr_json_put(&e->json, *from->name ? from->name : "held out",
+			    as_json(&r, set.sequences));
+	else
+		print(from->name, &r, set.sequences);
+	return 0;
+}
+
+static int evaluate_all(struct eval *e, struct zr_error *err)
+{
+	int64_t given = (int64_t)e->a->sequences;
+	int rc = 0, many = e->setup->n_sources > 1;
+	for (int32_t i = 0; !rc && i < e->setup->n_sources; i++) {
+		struct zr_source *d = &e->setup->source[i];
+		uint64_t own = d->it.section->sequences;
+		int64_t want = own == ZR_AUTO_COUNT ? 0 : (int64_t)own;
+		want = i && !(e->is_model && given) ? want : given;
+		if (i || (!e->is_model && (d->info.val_tokens || !many)))
+			rc = evaluate(e, d, want, err);
+	}
+	if (rc || !e->json)
+		return rc;
+	char *text = zr_json_dump(e->json, JSON_INDENT(2));
+	rc = text && puts(text) >= 0 ? 0 : zr_err(err, ZR_EIO, "cannot write the results");
+	free(text);
+	return rc;
+}
+
+/* ---- ranks ---- */
+
+static int run(int rank, void *arg, struct zr_error *err)
+{
+	struct eval e = { .a = arg, .first = rank == 0 };
+	e.json = e.first && e.a->json ? json_object() : NULL;
+	if (!e.first)
+		zr_log_level(ZR_LOG_ERROR); /* the first says it */
+	int rc = load_config(&e, err);
+	if (!rc && e.first)
+		zr_cmd_log(e.cfg);
+	rc = rc ? rc : open_model(&e, err);
+	rc = rc ? rc : count_bytes(&e, err);
+	e.first = e.first && e.setup && e.setup->process.rank == 0; /* of another launcher's */
+	rc = rc ? rc : evaluate_all(&e, err);
+	if (rc && e.setup)
+		zr_setup_abort(e.setup, err->text);
+	zr_crash_session(NULL);
+	zr_session_close(e.session);
+	zr_setup_close(e.setup);
+	zr_config_free(e.cfg);
+	free(e.bytes);
+	json_decref(e.json);
+	fflush(stdout);
+	return rc ? zr_exit_code(rc) : 0;
+}
+
+static int run_rank(int rank, void *arg, struct zr_error *why)
+{
+	zr_stacks_watch();
+	return run(rank, arg, why);
+}
+
+int zr_cmd_eval(int argc, char **argv)
+{
+	struct zr_cmd_args a;
+	struct zr_error err = { 0 };
+	int rc = zr_cmd_parse(argc, argv, usage, "CONF|RUN|DIR", &a);
+	if (rc >= 0)
+		return rc;
+	if (a.ranks) {
+		rc = zr_cmd_check_ranks(argv[0], a.ranks, ZR_SUPERVISE_MAX);
+		return rc ? rc : zr_supervise(a.ranks, run_rank, &a);
+	}
+	rc = run(0, &a, &err);
+	return rc ? zr_cmd_failed(&err) : 0;
+}

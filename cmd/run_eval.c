@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_eval.c - see run_eval.h.
+ */
+#include "cmd/run_eval.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int add_set(struct zr_run_evals *e, struct zr_source *from, struct zr_error *err)
+{
+	const struct zr_setup *p = e->session->setup;
+	uint64_t want = from->it.section->sequences;
+	struct zr_run_set *r = &e->set[e->n < ZR_EVAL_SETS ? e->n : ZR_EVAL_SETS];
+	int held_out = !*from->name;
+	int64_t n = (int64_t)p->train->eval_batches;
+	if (held_out && !from->info.val_tokens)
+		return 0;
+	if (e->n > ZR_EVAL_SETS)
+		return zr_err(err, ZR_EINVAL, "[%s] is one set to evaluate on too many: %d at most",
+			      from->it.section->name, ZR_EVAL_SETS);
+	*r = (struct zr_run_set){ .name = from->name, .set = { from, n, 0 } };
+	snprintf(r->key[0], sizeof r->key[0], held_out ? "val_loss" : "eval.%s.loss", r->name);
+	if (!held_out)
+		snprintf(r->key[1], sizeof r->key[1], "eval.%s.accuracy", r->name);
+	e->n++;
+	return held_out ? 0 : zr_eval_once(p, from, want == ZR_AUTO_COUNT ? 0 : (int64_t)want,
+					   &r->set, err);
+}
+
+/* The set that patience and keep_best go by. */
+static int find_best_by(struct zr_run_evals *e, struct zr_error *err)
+{
+	const struct zr_setup *p = e->session->setup;
+	const struct zr_checkpoint_opts *o = zr_config_find(p->cfg, "checkpoint")->opts;
+	const char *name = p->train->best_by;
+	int asked = *name || p->train->patience || o->keep_best;
+	for (int i = 0; i < e->n; i++)
+		if (asked && !strcmp(e->set[i].name, name))
+			e->best_by = &e->set[i];
+	if (!asked || (e->best_by && p->train->eval_every))
+		return 0;
+	if (!p->train->eval_every)
+		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "eval_every = 0: patience and "
+				       "[checkpoint] keep_best need evaluations");
+	if (*name)
+		return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by = %s: there is no "
+				       "[eval.%s]", name, name);
+	return zr_config_blame(p->cfg, "train", ZR_EINVAL, err, "best_by: nothing of [data] is held "
+			       "out that patience or [checkpoint] keep_best could go by: name an "
+			       "[eval.NAME] here");
+}
+
+int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err)
+{
+	struct zr_setup *p = s->setup;
+	int rc = 0;
+	*out = (struct zr_run_evals){ .session = s, .best = ZR_BEST_NONE };
+	for (int32_t i = 0; !rc && i < p->n_sources; i++)
+		rc = add_set(out, &p->source[i], err);
+	return rc ? rc : find_best_by(out, err);
+}
+
+static void compare(struct zr_run_evals *e, int64_t step)
+{
+	struct zr_best *b = &e->best;
+	double loss = e->best_by->last.loss;
+	e->improved = loss < b->loss || (b->step < 0 && loss == loss);
+	*b = (struct zr_best){ e->improved ? loss : b->loss, e->improved ? step : b->step,
+			       e->improved ? 0 : b->since + 1 };
+}
+
+int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
+		 struct zr_error *err)
+{
+	int rc = 0;
+	for (int i = 0; !rc && i < e->n; i++) {
+		struct zr_run_set *r = &e->set[i];
+		rc = zr_evaluate(e->session, &r->set, how, &r->last, err);
+		if (!e->times)
+			r->first = r->last;
+	}
+	e->times += !rc;
+	e->improved = 0;
+	if (!rc && step > 0 && e->best_by)
+		compare(e, step);
+	return rc;
+}
+
+int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size)
+{
+	int64_t patience = (int64_t)e->session->setup->train->patience;
+	if (!patience || !e->best_by || e->best.since < patience)
+		return 0;
+	snprintf(why, size, "%lld evaluation%s without a lower %s loss than %.4f, that of step %lld",
+		 (long long)e->best.since, e->best.since == 1 ? "" : "s",
+		 *e->best_by->name ? e->best_by->name : "validation", e->best.loss,
+		 (long long)e->best.step);
+	return 1;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run_eval.h - the evaluations of a training: the held-out part of [data] and each [eval.NAME], and
+ * what follows from the one that [train] best_by names. [step] but for open
+ */
+#ifndef ZR_CMD_RUN_EVAL_H
+#define ZR_CMD_RUN_EVAL_H
+
+#include "cmd/evaluate.h"
+#include "files/checkpoint/manifest.h"
+
+struct zr_run_set {
+	const char *name;   /* NAME; "": the held-out part */
+	char key[2][96];    /* of its metrics: loss, accuracy; of the held-out part val_loss and "" */
+	struct zr_eval_set set;
+	struct zr_eval_result first, last; /* of this process */
+};
+
+#define ZR_EVAL_SETS 8 /* beside the held-out part */
+
+struct zr_run_evals {
+	struct zr_session *session;
+	int n;
+	int64_t times;              /* that all were evaluated */
+	struct zr_run_set set[ZR_EVAL_SETS + 1];
+	struct zr_run_set *best_by; /* NULL: none decides */
+	struct zr_best best;     /* with what a checkpoint knew */
+	int improved;            /* the last time did */
+};
+
+/* Which there are; none is no failure, unless something is to go by it. */
+int zr_run_evals_open(struct zr_session *s, struct zr_run_evals *out, struct zr_error *err);
+
+/* Evaluates all after `step`; step 0, before any update, is not compared. */
+int zr_run_evals(struct zr_run_evals *e, int64_t step, const struct zr_eval_how *how,
+		 struct zr_error *err);
+/* Whether [train] patience is at its end, with the line that says so. */
+int zr_run_evals_stop(const struct zr_run_evals *e, char *why, size_t size);
+
+#endif
