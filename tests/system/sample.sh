@@ -96,6 +96,15 @@ case $got in *'build'*) done_testing; exit ;; esac # no PCRE2 or no utf8proc
 	-o model.vocabulary=512 -o model.context=200 -o run.dir=talk -o train.eval_every=0 \
 	-o train.steps=20 -o optimizer.lr=0.01 > out 2>&1 || fail 'a training' "$(cat out)"
 cp tokenizer.json talk
+# at that temperature all tokens are drawn alike
+hot() { "$ZEROTH" sample talk -t 100 -k 0 -n 9000 --json "$@" 2> /dev/null; }
+plain=$(hot)
+like 'a tokenizer alone: <|endoftext|> ends a text' "$plain" '"end":"eos"}$'
+is 'that is what it means' "$(hot --eos '<|endoftext|>')" "$plain"
+echo '{"eos_token": {"content": "<|im_end|>"}}' > talk/tokenizer_config.json
+is 'tokenizer_config.json says another token' "$(hot)" "$(hot --eos '<|im_end|>')"
+ok 'and that is another end' test "$(hot)" != "$plain"
+rm talk/tokenizer_config.json
 talk() { "$ZEROTH" sample talk --chat --template chatml -t 0 -n 12 "$@" 2> talk.err; }
 # answer TEXT: what the model says behind it
 answer() {
