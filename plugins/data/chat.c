@@ -88,13 +88,15 @@ static int divide(struct zr_inst *inst)
 	const struct chat_opts *o = inst->o;
 	int from = inst->files[ZR_SPLIT_VAL].n ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
 	int val = from == ZR_SPLIT_VAL || o->split > 0;
-	documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN], o->split,
-			 ZR_SPLIT_TRAIN);
+	if (!o->evaluates)
+		documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN],
+				 o->split, ZR_SPLIT_TRAIN);
 	inst->part[ZR_SPLIT_TRAIN].shuffled = o->order == ORDER_RANDOM;
 	if (val)
 		documents_choose(&inst->part[ZR_SPLIT_VAL], &inst->documents[from], o->split,
 				 ZR_SPLIT_VAL);
-	if (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val))
+	if (o->evaluates ||
+	    (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val)))
 		return ZR_OK;
 	return zr_fail(inst->h, ZR_EINVAL, "%s: split = %g leaves %lld conversations to train on "
 		       "and %lld for validation: choose another", inst->files[from].f[0].name,
@@ -105,13 +107,13 @@ static int divide(struct zr_inst *inst)
 static int chat_info(struct zr_inst *inst, struct zr_data_info *info)
 {
 	char unit[64];
-	info->vocabulary = inst->documents[ZR_SPLIT_TRAIN].vocabulary;
+	info->vocabulary = inst->documents[inst->o->evaluates].vocabulary;
 	info->flags |= ZR_DATA_DOCUMENTS;
 	info->train_tokens = inst->part[ZR_SPLIT_TRAIN].tokens;
 	info->val_tokens = inst->part[ZR_SPLIT_VAL].tokens;
 	snprintf(unit, sizeof unit, "tokens in %lld conversations",
 		 (long long)(inst->part[0].documents + inst->part[1].documents));
-	files_describe(&inst->files[ZR_SPLIT_TRAIN], unit, info->train_tokens, info->val_tokens,
+	files_describe(&inst->files[inst->o->evaluates], unit, info->train_tokens, info->val_tokens,
 		       info->describe, sizeof info->describe);
 	if (ZR_HAS(info, struct zr_data_info, val_sequences)) {
 		info->train_sequences = inst->part[ZR_SPLIT_TRAIN].packing.n;
@@ -185,6 +187,14 @@ static int chat_check(const struct zr_host *h, const void *opts)
 		       ZR_OK;
 }
 
+static int chat_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
+{
+	(void)h;
+	((struct chat_opts *)opts)->evaluates =
+		ZR_HAS(facts, struct zr_facts, evaluates) && facts->evaluates;
+	return ZR_OK;
+}
+
 static int chat_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	const struct chat_opts *o = opts;
@@ -193,8 +203,8 @@ static int chat_create(const struct zr_host *h, const void *opts, struct zr_inst
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
 	inst->o = o;
-	int rc = open_split(inst, ZR_SPLIT_TRAIN, "path", o->path);
-	if (!rc && o->val_path && *o->val_path)
+	int rc = open_split(inst, o->evaluates ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, "path", o->path);
+	if (!rc && !o->evaluates && o->val_path && *o->val_path)
 		rc = open_split(inst, ZR_SPLIT_VAL, "val_path", o->val_path);
 	rc = rc ? rc : divide(inst);
 	if (rc)
@@ -227,6 +237,7 @@ static const struct zr_desc desc = {
 	.n_opts = sizeof options / sizeof *options,
 	.opt_stride = sizeof *options,
 	.opts_size = sizeof(struct chat_opts),
+	.resolve = chat_resolve,
 	.check = chat_check,
 	.create = chat_create,
 	.destroy = chat_destroy,

@@ -17,6 +17,7 @@ struct chat_opts {
 	int64_t max_length;
 	double split;
 	int32_t train_on, on_bad, order, packing;
+	int evaluates; /* no option: 1: all of path is held out, as ZR_SPLIT_VAL */
 };
 
 extern const char *const chat_train_on[], *const chat_on_bad[];

@@ -29,6 +29,9 @@ is 'from the conversations: the same bits' "$(train chat.ini -n 3 -o run.dir=one
 is 'one rank of three wrote' "$(cat out log | grep -c 'tokenizing chat.jsonl, with template chatml, to cache/')" 1
 ok 'the same file' cmp chat.tok cache/chat-*.tokens
 is 'and nothing else' "$(find cache -type f ! -name '*.lock' | wc -l)" 1
+train chat.ini -o run.dir=set -o eval.set.plugin=chat -o eval.set.path=chat.jsonl \
+	-o eval.set.tokenizer=tokenizer.json -o eval.set.template=chatml -o eval.set.cache=cache >/dev/null
+like 'all conversations of a set are evaluated' "$(cat out)" '^eval    set: .* in 60 conversations, all to evaluate on$'
 is 'again: the same bits' "$(train chat.ini -o run.dir=two)" "$want"
 is 'from what was kept' "$(cat out log | grep -c tokenizing)" 0
 is 'by another name of the file' "$(cp chat.jsonl other.jsonl; train chat.ini -o data.path=other.jsonl -o run.dir=three)" "$want"
