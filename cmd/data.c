@@ -235,12 +235,24 @@ static int put_counts(struct show *s, int32_t split, struct zr_error *err)
 	return rc;
 }
 
+/* Of a mixture, one of its sets: all have the same tokens. */
+static const struct zr_section *who_decodes(const struct zr_setup *s)
+{
+	const struct zr_process *p = &s->process;
+	for (int i = 0; i < p->sources; i++) {
+		const struct zr_data_v1 *v = p->source[i].vtbl;
+		if (ZR_HAS(v, struct zr_data_v1, decode) && v->decode)
+			return p->source[i].section;
+	}
+	return s->source->it.section;
+}
+
 static int show(struct show *s, struct zr_error *err)
 {
 	const struct zr_section *model = s->setup->model.section;
 	const struct zr_token_source from = { .tokenizer = s->tokenizer,
 					      .dir = model->path,
-					      .data = s->setup->source->it.section,
+					      .data = who_decodes(s->setup),
 					      .vocabulary = s->setup->decl.vocabulary };
 	int rc = zr_token_text_open(&from, &s->text, err);
 	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(STDOUT_FILENO) == 1 };

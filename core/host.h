@@ -20,6 +20,8 @@ struct zr_process {
 	const char *run_dir;        /* NULL: none */
 	const struct zr_config *cfg; /* knows the places of options, for messages; NULL: none */
 	struct zr_instance *boot, *device; /* offered to comm; NULL before they exist */
+	struct zr_instance *source; /* [sources] those of [data.NAME], offered to data */
+	int sources;
 };
 
 struct zr_instance {
@@ -30,6 +32,7 @@ struct zr_instance {
 	struct zr_host host;
 	struct zr_error failed; /* text of the last fail() */
 	int warned;             /* that it changes how the processor rounds */
+	int taken;              /* another plugin asked for it */
 };
 
 /* Fills a host of a section for calls without an instance (resolve, check). `it` must stay where it is. */

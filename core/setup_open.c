@@ -214,13 +214,10 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 {
 	s->process.world = s->process.local_world = 1;
 	s->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
-	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
-	if (rc)
-		return rc;
 	s->ranks.size = sizeof s->ranks;
-	if ((rc = ZR_ASK(&s->boot, boot, info, err, &s->ranks)))
-		return rc;
-	if (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err)))
+	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
+	rc = rc ? rc : ZR_ASK(&s->boot, boot, info, err, &s->ranks);
+	if (rc || (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
 	s->process.rank = s->ranks.rank;
 	s->process.world = s->ranks.world;
@@ -259,12 +256,10 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 	if (!sec)
 		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
 	int rc = zr_setup_resolve(s, "comm", err);
-	if (rc)
-		return rc;
-	if (s->mode == ZR_SETUP_TRAIN)
+	if (!rc && s->mode == ZR_SETUP_TRAIN)
 		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", sizeof(struct zr_comm_v1), err);
-	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
-	if (!rc && v)
+	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
+	if (v)
 		rc = start_host_comm(s, v, err);
 	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 && s->device_info.host_access;
 	s->views = s->peers && s->device_info.unified && ZR_HAS(v, struct zr_comm_v1, mem_view) && v->mem_view;
@@ -286,9 +281,7 @@ static int start_host_device(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_device_info info = { .size = sizeof info };
 	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
-	if (rc)
-		return rc;
-	if ((rc = ZR_ASK(&s->host_device, device, info, err, &info)))
+	if (rc || (rc = ZR_ASK(&s->host_device, device, info, err, &info)))
 		return rc;
 	if (!info.unified && !info.host_ops)
 		return zr_config_blame(s->cfg, "device.host", ZR_EINVAL, err,
@@ -309,11 +302,9 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	if ((rc = zr_pool_new(n > 1 ? (int)n : 1, &s->process.pool)))
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "
 			      "memory, or too many threads", (long long)n, strerror(-rc));
-	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
-	if (rc)
-		return rc;
 	s->device_info.size = sizeof s->device_info;
-	if ((rc = ZR_ASK(&s->device, device, info, err, &s->device_info)))
+	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
+	if (rc || (rc = ZR_ASK(&s->device, device, info, err, &s->device_info)))
 		return rc;
 	s->device_info.host_access |= s->device_info.unified;
 	s->device_info.host_ops |= s->device_info.unified;
@@ -323,38 +314,46 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 	return rc || s->device_info.host_ops ? rc : start_host_device(s, err);
 }
 
-static int start_source(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
+static int start_source(struct zr_setup *s, const struct zr_section *sec, int lent, struct zr_error *err)
 {
-	struct zr_source *d = &s->source[s->n_sources++];
+	struct zr_source *d = &s->source[s->n_sources];
+	struct zr_instance *it = lent ? &s->process.source[s->process.sources++] : &d->it;
 	const char *dot = strchr(sec->name, '.');
+	s->n_sources += !lent;
+	int rc = zr_setup_start(s, it, sec->name, "zr.data/1", offsetof(struct zr_data_v1, decode), err);
+	if (rc || lent)
+		return rc;
 	d->name = dot ? dot + 1 : "";
-	int rc = zr_setup_start(s, &d->it, sec->name, "zr.data/1",
-				offsetof(struct zr_data_v1, decode), err);
 	d->info.size = sizeof d->info;
-	return rc ? rc : ZR_ASK(&d->it, data, info, err, &d->info);
+	return ZR_ASK(&d->it, data, info, err, &d->info);
 }
 
-/* [data] is the first section of its role. */
+/* First those of [data.NAME], for the plugin of [data] to draw from; [data] is the first of the others. */
 static int start_data(struct zr_setup *s, struct zr_error *err)
 {
 	int n = s->mode == ZR_SETUP_SAMPLE ? 0 : zr_config_count(s->cfg), rc = 0;
-	if (n && !(s->source = calloc((size_t)n, sizeof *s->source)))
+	s->source = calloc((size_t)n + 1, sizeof *s->source);
+	s->process.source = calloc((size_t)n + 1, sizeof *s->process.source);
+	if (!s->source || !s->process.source)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the sets of data");
-	for (int i = 0; !rc && i < n; i++) {
-		const struct zr_section *sec = zr_config_at(s->cfg, i);
-		if (sec->role && !strcmp(sec->role, "data"))
-			rc = start_source(s, sec, err);
+	for (int i = 0; !rc && i < 2 * n; i++) {
+		const struct zr_section *sec = zr_config_at(s->cfg, i % n);
+		if (sec->role && !strcmp(sec->role, "data") && (i < n) == !strncmp(sec->name, "data.", 5))
+			rc = start_source(s, sec, i < n, err);
 	}
+	for (int i = 0; !rc && i < s->process.sources; i++)
+		if (!s->process.source[i].taken)
+			rc = zr_config_blame(s->cfg, s->process.source[i].section->name, ZR_EINVAL, err,
+					     "plugin: [data] %s does not draw from this section; name it there, choose a plugin "
+					     "that mixes, or take it out", s->source->it.section->plugin->desc->id);
 	return rc;
 }
 
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
-	if (rc)
-		return rc;
 	s->decl.size = sizeof s->decl;
-	if ((rc = ZR_ASK(&s->model, model, declare, err, &s->decl)))
+	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
+	if (rc || (rc = ZR_ASK(&s->model, model, declare, err, &s->decl)))
 		return rc;
 	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
 	if (length > s->decl.context) {
@@ -567,6 +566,8 @@ void zr_setup_close(struct zr_setup *s)
 		zr_instance_destroy(&s->source[i].it);
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		zr_instance_destroy(all[i]);
+	for (int i = 0; i < s->process.sources; i++)
+		zr_instance_destroy(&s->process.source[i]);
 	for (int i = 0; i < ZR_OFFLOADS; i++)
 		zr_instance_destroy(&s->offload[i].it);
 	zr_pool_free(s->process.pool);
@@ -580,7 +581,7 @@ void zr_setup_close(struct zr_setup *s)
 	zr_layout_free(&s->layout);
 	zr_activation_free(&s->train_act);
 	zr_activation_free(&s->eval_act);
-	void *const own[] = { s->source, s->groups, s->frozen, s->frozen_unit, s->first_part, s->parts,
+	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit, s->first_part, s->parts,
 			      s->layer_bytes, s->act, s };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);

@@ -64,9 +64,9 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 		return zr_given_bad(g, err, "a set to evaluate on has a name: [eval.NAME]");
 	if (!dot || !strcmp(g->section, "device.host") || !strcmp(g->section, "comm.host"))
 		return 0;
-	if (strcmp(role, "monitor") && strcmp(role, "offload") && strcmp(role, "optimizer") && !is_eval(g->section))
-		return zr_given_bad(g, err, "there is one section [%s]; only monitor, offload, optimizer and eval have named "
-				    "ones, and [device.host] and [comm.host]", role);
+	if (!strstr("data monitor offload optimizer", role))
+		return zr_given_bad(g, err, "there is one section [%s]; only data, monitor, offload, optimizer and eval "
+				    "have named ones, and [device.host] and [comm.host]", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
 	return 0;

@@ -42,11 +42,6 @@ static struct zr_exchange exchange(const struct zr_lowering *l, int32_t u, const
 	return (struct zr_exchange){ r->hop[0] == ZR_HOP_READ ? own_share(l, u, meet) : w->shard, meet };
 }
 
-static void copy_in(struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct stops *w)
-{
-	zr_low_move(l, w->bounce, r->whole ? w->gathered : own_share(l, u, w->gathered), 0);
-}
-
 static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t hop)
 {
 	uint64_t at = 0;
@@ -57,7 +52,7 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 		if (hop == ZR_HOP_READ)
 			zr_low_move(l, w.shard, arrival(l, u, r, &w), 0);
 		else if (hop == ZR_HOP_COPY)
-			copy_in(l, u, r, &w);
+			zr_low_move(l, w.bounce, r->whole ? w.gathered : own_share(l, u, w.gathered), 0);
 		else
 			l->part[i] = exchange(l, u, r, &w);
 		at += zr_route_bounce_bytes(l->s, r, u);

@@ -156,15 +156,11 @@ static uint32_t sources(const struct zr_lowering *l)
 	       (l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0);
 }
 
-static const struct zr_optimizer_v1 *calls(const struct zr_lowering *l, const struct zr_piece *p)
-{
-	return l->s->optimizer[p->optimizer].it.vtbl;
-}
-
 static int counts(const struct zr_lowering *l, const struct zr_piece *p)
 {
+	const struct zr_optimizer_v1 *v = l->s->optimizer[p->optimizer].it.vtbl;
 	int64_t from, end;
-	return calls(l, p)->n_partial && zr_counted(l->s, p, &from, &end);
+	return v->n_partial && zr_counted(l->s, p, &from, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)

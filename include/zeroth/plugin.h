@@ -122,7 +122,8 @@ struct zr_host {
 
 	/* [main] The functions of another role's interface and, in *inst, their instance; NULL if
 	 * the host does not offer it. The host offers "zr.boot/1" and "zr.device/1" to comm
-	 * plugins; both outlive the caller's instance. */
+	 * plugins, and to that of [data] "zr.data/1:NAME" for each section [data.NAME]; all outlive
+	 * the caller's instance. A failure of theirs may be passed on without a text. */
 	const void *(*get)(const struct zr_host *h, const char *iface, struct zr_inst **inst);
 };
 

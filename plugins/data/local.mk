@@ -1,7 +1,12 @@
 # Plugins of the role data: which tokens a slot of a step holds.
 dataplugindir = $(plugindir)/data
-dataplugin_LTLIBRARIES = %D%/chat.la %D%/text.la %D%/tokens.la
+dataplugin_LTLIBRARIES = %D%/chat.la %D%/mix.la %D%/text.la %D%/tokens.la
 data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
+
+%C%_mix_la_SOURCES = %D%/mix.c
+%C%_mix_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_mix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_mix_la_LIBADD = -lm
 
 %C%_text_la_SOURCES = %D%/text.c %D%/bytes.c %D%/bytes.h \
 	%D%/content.c %D%/content.h $(data_common)

@@ -76,7 +76,7 @@ refused 'an option without a value' 2 '-o optimizer.lr: expected section.key=val
 refused 'a key that no other is like' 2 \
 	'-o optimizer.elephant=1: unknown key; `zeroth plugin info optimizer/adamw` lists the keys' -o optimizer.elephant=1
 refused 'a named section of a role that has one' 2 \
-	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only monitor, offload, optimizer and eval have named ones, and [device.host] and [comm.host]' \
+	'-o scheduler.a.plugin=constant: there is one section [scheduler]; only data, monitor, offload, optimizer and eval have named ones, and [device.host] and [comm.host]' \
 	-o scheduler.a.plugin=constant
 refused 'a tier for what there is not' 2 \
 	'-o: [offload.optimiser] plugin: nothing lies in a section of this name; there are [offload.optimizer], [offload.gradient], [offload.param] and [offload.activation]' \

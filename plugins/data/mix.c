@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mix.c - sequences of several sets, the sections [data.NAME], in the shares that weights give.
+ *
+ * Shares are whole numbers of a period: after each one every set has had its exact number of
+ * sequences, and within it they are spread evenly (the set that is furthest behind is next). So
+ * sequence g of the run, counted over all steps and slots, is one of set[g % period], and it is as
+ * many earlier periods had of that set, and of[g % period], that set's own number of it. Nothing is
+ * kept between calls. Evaluation goes through the sets that hold something out in the same way.
+ */
+#include <zeroth/data.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETS 64
+#define EXACT 1000000 /* weights have six digits behind the point */
+#define PERIOD (1 << 21)
+
+struct mix_opts {
+	const char *weights;
+};
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct mix_opts, weights, ZR_T_STR, ZR_O_REQUIRED | ZR_O_NUMERIC, NULL, 0, 0, "",
+	       "Sets and their shares of all sequences: names of sections [data.NAME], each with a "
+	       "colon and a weight, as in code:0.7 text:0.3."),
+};
+
+struct set {
+	char name[64];
+	int64_t weight;
+	const struct zr_data_v1 *v;
+	struct zr_inst *inst;
+	struct zr_data_info info;
+};
+
+/* Which set each sequence of a period is from, and which of its own within the period. */
+struct order {
+	int64_t period, share[SETS];
+	uint8_t *set;
+	uint32_t *of;
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	struct set set[SETS];
+	int n;
+	struct order order[2]; /* ZR_SPLIT_* */
+	int documents;         /* of one set at least */
+	int64_t length;
+	char counted[128];     /* the name of the last count */
+};
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static int add_set(struct zr_inst *inst, const char *word, size_t len)
+{
+	struct set *s = &inst->set[inst->n];
+	const char *colon = memchr(word, ':', len);
+	size_t name = colon ? (size_t)(colon - word) : len;
+	char iface[80], *end = NULL;
+	double weight = colon ? strtod(colon + 1, &end) : 1;
+	if (inst->n == SETS || !name || name >= sizeof s->name || (colon && end != word + len) ||
+	    !(weight * EXACT >= 1 && weight <= 1e6))
+		return zr_fail(inst->h, ZR_EINVAL, "weights: '%.*s': expected NAME:WEIGHT with a "
+			       "weight in [1e-06, 1e+06], of at most %d sets", (int)len, word,
+			       SETS);
+	memcpy(s->name, word, name);
+	s->weight = llrint(weight * EXACT);
+	snprintf(iface, sizeof iface, "zr.data/1:%s", s->name);
+	for (int i = 0; i < inst->n; i++)
+		if (!strcmp(inst->set[i].name, s->name))
+			return zr_fail(inst->h, ZR_EINVAL, "weights: %s is named twice", s->name);
+	s->v = inst->h->get(inst->h, iface, &s->inst);
+	if (!s->v)
+		return zr_fail(inst->h, ZR_EINVAL, "weights: there is no section [data.%s]",
+			       s->name);
+	inst->n++;
+	return ZR_OK;
+}
+
+static int add_sets(struct zr_inst *inst, const char *text)
+{
+	int rc = ZR_OK;
+	for (text += strspn(text, " \t"); !rc && *text; text += strspn(text, " \t")) {
+		size_t len = strcspn(text, " \t");
+		rc = add_set(inst, text, len);
+		text += len;
+	}
+	return rc || inst->n ? rc : zr_fail(inst->h, ZR_EINVAL, "weights: no set is named");
+}
+
+/* ---- the order ------------------------------------------------------------------------------- */
+
+static int64_t tokens_of(const struct set *s, int split)
+{
+	return split == ZR_SPLIT_VAL ? s->info.val_tokens : s->info.train_tokens;
+}
+
+/* The shares in lowest terms. */
+static void share_out(struct zr_inst *inst, int split)
+{
+	struct order *o = &inst->order[split];
+	int64_t divisor = 0, a, b, t;
+	int i;
+	for (i = 0; i < inst->n; i++) {
+		o->share[i] = tokens_of(&inst->set[i], split) ? inst->set[i].weight : 0;
+		for (a = divisor, b = o->share[i]; b; t = a % b, a = b, b = t)
+			;
+		divisor = a;
+	}
+	for (i = 0; i < inst->n && divisor; i++)
+		o->period += o->share[i] /= divisor;
+}
+
+static int make_order(struct zr_inst *inst, int split)
+{
+	struct order *o = &inst->order[split];
+	int64_t behind[SETS] = { 0 }, had[SETS] = { 0 };
+	share_out(inst, split);
+	if (!o->period)
+		return ZR_OK;
+	if (o->period > PERIOD)
+		return zr_fail(inst->h, ZR_EINVAL, "weights: their shares are exact after %lld "
+			       "sequences, %d are allowed: give rounder ones",
+			       (long long)o->period, PERIOD);
+	o->set = malloc((size_t)o->period * sizeof *o->set);
+	o->of = malloc((size_t)o->period * sizeof *o->of);
+	if (!o->set || !o->of)
+		return zr_fail(inst->h, ZR_ENOMEM, "no memory for an order of %lld sequences",
+			       (long long)o->period);
+	for (int64_t g = 0; g < o->period; g++) {
+		int best = 0;
+		for (int i = 0; i < inst->n; i++) {
+			behind[i] += o->share[i];
+			best = behind[i] > behind[best] ? i : best;
+		}
+		behind[best] -= o->period;
+		o->set[g] = (uint8_t)best;
+		o->of[g] = (uint32_t)had[best]++;
+	}
+	return ZR_OK;
+}
+
+/* The set of sequence g, and the request for it alone, without arrays. */
+static const struct set *find(const struct zr_inst *inst, const struct zr_batch *b, int64_t g,
+			      struct zr_batch *one)
+{
+	const int val = b->split == ZR_SPLIT_VAL;
+	const struct order *o = &inst->order[val];
+	const int k = o->set[g % o->period];
+	const int64_t number = g / o->period * o->share[k] + o->of[g % o->period];
+	*one = (struct zr_batch){ .size = sizeof *one, .split = b->split, .seed = b->seed,
+				  .step = val ? 0 : number, .slot = val ? number : 0, .slots = 1,
+				  .sequences = 1, .length = b->length };
+	return &inst->set[k];
+}
+
+/* ---- the role -------------------------------------------------------------------------------- */
+
+static int ask(struct zr_inst *inst)
+{
+	int rc = ZR_OK;
+	inst->documents = 0;
+	for (int i = 0; i < inst->n && !rc; i++) {
+		struct set *s = &inst->set[i];
+		s->info = (struct zr_data_info){ .size = sizeof s->info };
+		rc = s->v->info(s->inst, &s->info);
+		inst->documents |= (s->info.flags & ZR_DATA_DOCUMENTS) != 0;
+	}
+	return rc;
+}
+
+static int mix_info(struct zr_inst *inst, struct zr_data_info *info)
+{
+	int rc = ask(inst), told = ZR_HAS(info, struct zr_data_info, val_sequences);
+	int64_t sequences[2] = { 0, 0 };
+	size_t at = 0;
+	info->flags |= inst->documents ? ZR_DATA_DOCUMENTS : 0;
+	info->vocabulary = info->train_tokens = info->val_tokens = 0;
+	for (int i = 0; i < inst->n && !rc; i++) {
+		const struct zr_data_info *one = &inst->set[i].info;
+		if (one->vocabulary > info->vocabulary)
+			info->vocabulary = one->vocabulary;
+		info->train_tokens += one->train_tokens;
+		info->val_tokens += one->val_tokens;
+		sequences[0] += one->train_sequences;
+		sequences[1] += one->val_sequences;
+		if (at < sizeof info->describe)
+			at += (size_t)snprintf(info->describe + at, sizeof info->describe - at,
+					       "%s%s %.3g", i ? ", " : "", inst->set[i].name,
+					       (double)inst->set[i].weight / EXACT);
+	}
+	if (told) {
+		info->train_sequences = sequences[0];
+		info->val_sequences = sequences[1];
+	}
+	return rc;
+}
+
+static int mix_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
+{
+	int rc = ZR_OK;
+	for (int i = 0; i < inst->n && !rc; i++)
+		rc = inst->set[i].v->prepare(inst->set[i].inst, length, vocabulary);
+	inst->length = length;
+	return rc;
+}
+
+/* Of a set whose sequences are one document each. */
+static void fill_in(const struct zr_batch *b, int64_t first)
+{
+	for (int64_t t = 0; t < b->length; t++) {
+		b->starts[first + t] = 0;
+		b->positions[first + t] = (int32_t)t;
+		b->weights[first + t] = 1;
+	}
+}
+
+static int mix_batch(struct zr_inst *inst, const struct zr_batch *b)
+{
+	const int val = b->split == ZR_SPLIT_VAL;
+	const int64_t slot = val ? b->slot : b->step * b->slots + b->slot;
+	int rc = ZR_OK;
+	if (!inst->order[val].period || inst->length != b->length)
+		return zr_fail(inst->h, ZR_ESTATE, "%s batches of length %lld were not prepared",
+			       val ? "validation" : "training", (long long)b->length);
+	for (int64_t i = 0; i < b->sequences && !rc; i++) {
+		const int64_t first = i * b->length;
+		struct zr_batch one;
+		const struct set *s = find(inst, b, slot * b->sequences + i, &one);
+		const int documents = (s->info.flags & ZR_DATA_DOCUMENTS) != 0;
+		one.inputs = b->inputs + first;
+		one.targets = b->targets + first;
+		one.starts = documents ? b->starts + first : NULL;
+		one.positions = documents ? b->positions + first : NULL;
+		one.weights = documents ? b->weights + first : NULL;
+		rc = s->v->batch(s->inst, &one);
+		if (b->starts && !documents)
+			fill_in(b, first);
+	}
+	return rc;
+}
+
+static int mix_targets(struct zr_inst *inst, const struct zr_batch *b, double *sum)
+{
+	const int val = b->split == ZR_SPLIT_VAL;
+	int64_t g = (val ? b->slot : b->step * b->slots) * b->sequences;
+	const int64_t end = g + (val ? 1 : b->slots) * b->sequences;
+	int rc = ZR_OK;
+	for (*sum = 0; g < end && !rc && inst->order[val].period; g++) {
+		double of_one = (double)b->length;
+		struct zr_batch one;
+		const struct set *s = find(inst, b, g, &one);
+		if (s->info.flags & ZR_DATA_DOCUMENTS)
+			rc = s->v->targets(s->inst, &one, &of_one);
+		*sum += of_one;
+	}
+	return rc;
+}
+
+/* The files of all sets, one set after the other. */
+static int mix_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
+{
+	int rc = ZR_OK;
+	for (int k = 0; k < inst->n; k++) {
+		const struct set *s = &inst->set[k];
+		uint32_t n = 0;
+		out->name = NULL;
+		if (!ZR_HAS(s->v, struct zr_data_v1, file) || !s->v->file)
+			continue;
+		do
+			rc = s->v->file(s->inst, n, out);
+		while (!rc && out->name && n++ != i);
+		if (rc || out->name)
+			return rc;
+		i -= n;
+	}
+	return rc;
+}
+
+static int mix_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)
+{
+	int rc = ZR_OK;
+	for (int k = 0; k < inst->n; k++) {
+		const struct set *s = &inst->set[k];
+		uint32_t n = 0;
+		out->name = NULL;
+		if (!ZR_HAS(s->v, struct zr_data_v1, count) || !s->v->count)
+			continue;
+		do
+			rc = s->v->count(s->inst, split, n, out);
+		while (!rc && out->name && n++ != i);
+		if (!rc && out->name) {
+			snprintf(inst->counted, sizeof inst->counted, "%s: %s", s->name, out->name);
+			out->name = inst->counted;
+		}
+		if (rc || out->name)
+			return rc;
+		i -= n;
+	}
+	return rc;
+}
+
+static void mix_destroy(struct zr_inst *inst)
+{
+	for (int i = 0; i < 2; i++) {
+		free(inst->order[i].set);
+		free(inst->order[i].of);
+	}
+	free(inst);
+}
+
+static int mix_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = calloc(1, sizeof *inst);
+	int rc;
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	rc = add_sets(inst, ((const struct mix_opts *)opts)->weights);
+	rc = rc ? rc : ask(inst);
+	rc = rc ? rc : make_order(inst, ZR_SPLIT_TRAIN);
+	rc = rc ? rc : make_order(inst, ZR_SPLIT_VAL);
+	if (rc)
+		mix_destroy(inst);
+	else
+		*out = inst;
+	return rc;
+}
+
+static const struct zr_data_v1 vtbl = {
+	.size = sizeof vtbl,
+	.info = mix_info,
+	.prepare = mix_prepare,
+	.batch = mix_batch,
+	.file = mix_file,
+	.targets = mix_targets,
+	.count = mix_count,
+};
+static const struct zr_iface ifaces[] = { { "zr.data/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "data",
+	.id = "mix",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Sequences of several sets, sections [data.NAME], in shares that weights give.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct mix_opts),
+	.create = mix_create,
+	.destroy = mix_destroy,
+};
+ZR_PLUGIN(&desc);

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A mixture: exact shares over a period, each set in its own order as if it were alone, documents
+# beside plain text, and the same bits over ranks, stages and a resume within a period (I1).
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+
+cd "$scratch" || exit 99
+for i in $(seq 400); do printf '%s' "line $i of the first set, in small letters; "; done > small
+tr 'a-z' 'A-Z' < small > LARGE
+mix=(-o data.plugin=mix -o data.weights='s:0.7 l:0.3' -o data.s.plugin=text -o data.s.path=small
+	-o data.l.plugin=text -o data.l.path=LARGE)
+{
+	sed '/^\[data\]/,/^plugin/d' "$ZR_SRCDIR/tests/lib/matrix.ini"
+	printf 'train_batch_size = 6\n[data]\n'
+} > gpt2.ini
+
+# ---- shares ----
+# What a plugin draws is seen by the letters: one line for each sequence.
+"$ZEROTH" data show -n 200 "${mix[@]}" gpt2.ini 2>&1 |
+	awk '/^===/ { n++; next } /^---/ { next } /^$/ { exit } { text[n] = text[n] $0 }
+	END { for (i = 1; i <= n; i++) print (text[i] ~ /[a-z][a-z]/ ? "s" : "l") }' > order
+is 'sequences of both are drawn' "$(wc -l < order)" 200
+is 'shares are exact after each period of ten' \
+	"$(awk '{ s += $1 == "s" } NR % 10 == 0 && s * 10 != NR * 7 { print NR, s }' order)" ''
+is 'and never further off than one sequence' \
+	"$(awk '{ s += $1 == "s"; d = s - NR * 0.7 } d > 1 || d < -1 { print NR, s }' order)" ''
+
+# ---- each set as if it were alone ----
+texts() { awk '/^===/ { if (n++) print text; text = ""; next } /^---/ { next } /^$/ { exit }
+	{ text = text $0 "/" } END { print text }'; }
+"$ZEROTH" data show -n 100 "${mix[@]}" gpt2.ini 2>&1 | texts | grep -E '[a-z][a-z]' > of_small
+"$ZEROTH" data show -n 70 -o data.plugin=text -o data.path=small gpt2.ini 2>&1 | texts > alone
+is 'a set goes on in its own order' "$(cat of_small)" "$(cat alone)"
+is 'of seventy sequences' "$(wc -l < alone)" 70
+
+# ---- the same bits ----
+gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
+"$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o words small LARGE 2> log || {
+	skip 'documents in a mixture' "$(cat log)"
+	done_testing
+	exit
+}
+docs=(-o data.plugin=mix -o data.weights='s:2 d' -o data.s.plugin=text -o data.s.path=small
+	-o data.d.plugin=tokens -o data.d.path=words -o model.vocabulary=60000)
+train() {
+	rm -rf run
+	timeout 120 "$ZEROTH" train gpt2.ini "${docs[@]}" -o run.dir=run "$@" > out 2> log
+	tail -n 1 out | grep '^digest' || tail -n 1 log
+}
+want=$(train -o train.steps=5)
+like 'documents beside text: it trains' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+is 'I1 stage3 on three ranks' "$(train -o train.steps=5 -n 3 -o zero.plugin=stage3)" "$want"
+train -o train.steps=2 -o checkpoint.every=2 -n 2 > /dev/null
+mv run part
+is 'I1 a resume' "$(train --resume part -o train.steps=5 -n 2)" "$want"
+like 'data of a set is that of the run' \
+	"$(cp LARGE small; train --resume part -o train.steps=5)" 'the data is another'
+
+# ---- what is refused ----
+refused() { # NAME PATTERN OPTION...
+	like "I7 $1" "$(timeout 60 "$ZEROTH" config check gpt2.ini "${@:3}" 2>&1)" "$2"
+}
+refused 'a set without a section' '\[data\] weights: there is no section \[data.c\]' "${mix[@]}" \
+	-o data.weights='s:1 c:2'
+refused 'a set that is not named' \
+	'\[data.l\] plugin: \[data\] mix does not draw from this section' "${mix[@]}" -o data.weights=s
+refused 'a section that nothing mixes' \
+	'\[data.l\] plugin: \[data\] text does not draw from this section' \
+	-o data.plugin=text -o data.path=small -o data.l.plugin=text -o data.l.path=LARGE
+refused 'a weight of nothing' "weights: 'l:0': expected NAME:WEIGHT" "${mix[@]}" \
+	-o data.weights='s:1 l:0'
+refused 'a set named twice' 'weights: s is named twice' "${mix[@]}" -o data.weights='s s:2 l'
+printf 'a' > short
+refused 'what a set refuses, by its name' 'short: 1 bytes to train on, one sequence needs 41' \
+	"${mix[@]}" -o data.l.path=short
+
+done_testing
