@@ -4,6 +4,9 @@
 dist_pkgdata_DATA = \
 	%D%/defaults.ini \
 	%D%/quickstart.ini \
+	%D%/chat-demo.ini \
+	%D%/bytes.json \
+	%D%/jargon-chat.awk \
 	%D%/finetune-gpt2.ini \
 	%D%/gpt2-124m.ini \
 	%D%/gpt2-355m.ini \
