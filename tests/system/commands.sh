@@ -127,7 +127,9 @@ is 'and is a scheduler' "$(chmod go-w . halving.so; "$ZEROTH" schedule -n 4 -o s
 	tr '\n' ' ')" 'step,lr 0,0.1 1,0.1 2,0.05 3,0.05 '
 
 # ---- conf/ ----
-cp -r "$src/tests/golden/pretrained/gpt2" gpt2 # what finetune-gpt2.ini begins with
+for dir in gpt2 base; do # what finetune-gpt2.ini and chat-demo.ini begin with
+	cp -r "$src/tests/golden/pretrained/gpt2" $dir
+done
 for conf in "$src"/conf/*.ini; do
 	[ "${conf##*/}" = defaults.ini ] || ok "conf/${conf##*/} is valid" "$ZEROTH" schedule "$conf" -n 2
 done
