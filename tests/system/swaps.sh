@@ -98,7 +98,9 @@ for from in $optimizers; do
 done
 
 # ---- conf/ ----
-cp -r "$src/tests/golden/pretrained/gpt2" gpt2 # what finetune-gpt2.ini begins with
+for dir in gpt2 base; do # what finetune-gpt2.ini and chat-demo.ini begin with
+	cp -r "$src/tests/golden/pretrained/gpt2" $dir
+done
 for conf in "$src"/conf/*.ini; do
 	[ "${conf##*/}" != defaults.ini ] || continue
 	bad=
