@@ -32,3 +32,19 @@ build() {
 	"${cc[@]}" -std=gnu11 -w -shared -fPIC -I"$ZR_SRCDIR/include" -o "$out" "$ZR_SRCDIR/tests/doubles/$1.c" -ldl || exit 99
 	chmod 755 "$out"
 }
+
+# trained CONF [argument]...: the digest, else the last line of the log; output in out, log in log
+trained() {
+	rm -rf run
+	timeout 120 "$ZEROTH" train "$1" -o run.dir=run "${@:2}" >out 2>log
+	tail -n 1 out | grep '^digest' || tail -n 1 log
+}
+
+# use_disk: sets `disk`, the options that put everything on disk.
+use_disk() {
+	mkdir disk || exit 99
+	disk=()
+	for what in optimizer gradient param; do
+		disk+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=disk")
+	done
+}

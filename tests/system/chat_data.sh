@@ -4,6 +4,7 @@
 # [data] plugin = chat: conversations are tokenized once, by one of all ranks, and learned as
 # data/tokens learns the file that zeroth tokenize --chat writes of them.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/chat
 cd "$scratch" || exit 99
 cp "$golden/bytes.json" tokenizer.json
@@ -13,12 +14,8 @@ head -n 60 "$golden/conversations.jsonl" >chat.jsonl
 	printf '[data]\nplugin = chat\npath = chat.jsonl\ntokenizer = tokenizer.json\n'
 	printf 'template = chatml\nsplit = 0.1\ncache = cache\n'
 } >chat.ini
-# train [argument]...: the digest, else the last line
-train() {
-	timeout 120 "$ZEROTH" train "$@" -o model.vocabulary=1024 \
-		-o train.train_batch_size=3 >out 2>log
-	tail -n 1 out | grep '^digest' || tail -n 1 log
-}
+# train [argument]...: as trained, of a small batch
+train() { trained "$@" -o model.vocabulary=1024 -o train.train_batch_size=3; }
 "$ZEROTH" tokenize --chat -T tokenizer.json -t chatml -o chat.tok chat.jsonl >out 2>err
 grep -q ' build' err && skip_all 'no PCRE2 or no utf8proc'
 

@@ -16,19 +16,11 @@ build documents
 } > gpt2.ini
 sed -e 's/^plugin = gpt2/plugin = llama/' -e '/^dropout/d' gpt2.ini > llama.ini
 
-# train CONF OPTION...: the digest, else the last line of the log; output in out, log in log
-train() {
-	rm -rf run
-	timeout 120 "$ZEROTH" train "$@" -o train.train_batch_size=12 -o run.dir=run > out 2> log
-	tail -n 1 out | grep '^digest' || tail -n 1 log
-}
+# train CONF OPTION...: as trained
+train() { trained "$@" -o train.train_batch_size=12; }
 same() { is "I1 $1" "$(train "${@:2}")" "$want"; }
 
-mkdir disk
-disk=()
-for what in optimizer gradient param; do
-	disk+=(-o offload.$what.plugin=nvme -o offload.$what.path=disk)
-done
+use_disk
 for model in gpt2 llama; do
 	want=$(train $model.ini)
 	like "$model: it trains" "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'

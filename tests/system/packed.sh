@@ -48,20 +48,12 @@ read -ra cc <<< "${CC:-cc}"
 	printf 'train_batch_size = 12\n[data]\nplugin = tokens\npath = packed\nsplit = 0.1\n'
 } > gpt2.ini
 
-# train OPTION...: the digest, else the last line of the log; output in out, log in log
+# train OPTION...: as trained, of $conf
 conf=gpt2.ini
-train() {
-	rm -rf run
-	timeout 120 "$ZEROTH" train "$conf" -o run.dir=run "$@" > out 2> log
-	tail -n 1 out | grep '^digest' || tail -n 1 log
-}
+train() { trained "$conf" "$@"; }
 same() { is "I1 $1" "$(train "${@:2}")" "$want"; }
 
-mkdir disk
-disk=()
-for what in optimizer gradient param; do
-	disk+=(-o offload.$what.plugin=nvme -o offload.$what.path=disk)
-done
+use_disk
 
 # ---- what is shown ----
 "$ZEROTH" data show gpt2.ini -n 134 > shown 2> log || cat log
