@@ -3,7 +3,7 @@ dataplugindir = $(plugindir)/data
 dataplugin_LTLIBRARIES = %D%/chat.la %D%/mix.la %D%/text.la %D%/tokens.la
 data_common = %D%/files.c %D%/files.h %D%/windows.c %D%/windows.h
 
-%C%_mix_la_SOURCES = %D%/mix.c
+%C%_mix_la_SOURCES = %D%/mix.c %D%/windows.c %D%/windows.h
 %C%_mix_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_mix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_mix_la_LIBADD = -lm

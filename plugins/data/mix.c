@@ -3,16 +3,20 @@
  * mix.c - sequences of several sets, the sections [data.NAME], in the shares that weights give.
  *
  * Shares are whole numbers of a period: after each one every set has had its exact number of
- * sequences, and within it they are spread evenly (the set that is furthest behind is next). So
- * sequence g of the run, counted over all steps and slots, is one of set[g % period], and it is as
- * many earlier periods had of that set, and of[g % period], that set's own number of it. Nothing is
- * kept between calls. Evaluation goes through the sets that hold something out in the same way.
+ * sequences, and within it they are spread evenly (the set that is furthest behind is next). The
+ * seed chooses where in the period the run begins. So sequence g of the run, counted over all steps
+ * and slots, is at = first + g of an endless row of periods: one of set[at % period], whose own
+ * number of it is what earlier periods had of that set, and of[at % period], less what it had before
+ * `first`. Nothing is kept between calls. Evaluation goes through the sets that hold something out
+ * in the same way, from the start of the period.
  */
 #include <zeroth/data.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "windows.h"
 
 #define SETS 64
 #define EXACT 1000000 /* weights have six digits behind the point */
@@ -41,6 +45,9 @@ struct order {
 	int64_t period, share[SETS];
 	uint8_t *set;
 	uint32_t *of;
+	int64_t first, before[SETS]; /* where the run begins, and what each set had until there */
+	uint64_t seed;               /* that chose it, once begun */
+	int begun;
 };
 
 struct zr_inst {
@@ -144,14 +151,30 @@ static int make_order(struct zr_inst *inst, int split)
 	return ZR_OK;
 }
 
+/* Where in a period a run of this seed begins. */
+static void begin(struct order *o, uint64_t seed)
+{
+	if (o->begun && o->seed == seed)
+		return;
+	o->begun = 1;
+	o->seed = seed;
+	o->first = (int64_t)(windows_key(seed, 0) % (uint64_t)o->period);
+	memset(o->before, 0, sizeof o->before);
+	for (int64_t i = 0; i < o->first; i++)
+		o->before[o->set[i]]++;
+}
+
 /* The set of sequence g, and the request for it alone, without arrays. */
-static const struct set *find(const struct zr_inst *inst, const struct zr_batch *b, int64_t g,
+static const struct set *find(struct zr_inst *inst, const struct zr_batch *b, int64_t g,
 			      struct zr_batch *one)
 {
 	const int val = b->split == ZR_SPLIT_VAL;
-	const struct order *o = &inst->order[val];
-	const int k = o->set[g % o->period];
-	const int64_t number = g / o->period * o->share[k] + o->of[g % o->period];
+	struct order *o = &inst->order[val];
+	if (!val)
+		begin(o, b->seed);
+	const int64_t at = o->first + g, i = at % o->period;
+	const int k = o->set[i];
+	const int64_t number = at / o->period * o->share[k] + o->of[i] - o->before[k];
 	*one = (struct zr_batch){ .size = sizeof *one, .split = b->split, .seed = b->seed,
 				  .step = val ? 0 : number, .slot = val ? number : 0, .slots = 1,
 				  .sequences = 1, .length = b->length };

@@ -4,6 +4,7 @@
 # A mixture: exact shares over a period, each set in its own order as if it were alone, documents
 # beside plain text, and the same bits over ranks, stages and a resume within a period (I1).
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
 
 cd "$scratch" || exit 99
 for i in $(seq 400); do printf '%s' "line $i of the first set, in small letters; "; done > small
@@ -17,14 +18,23 @@ mix=(-o data.plugin=mix -o data.weights='s:0.7 l:0.3' -o data.s.plugin=text -o d
 
 # ---- shares ----
 # What a plugin draws is seen by the letters: one line for each sequence.
-"$ZEROTH" data show -n 200 "${mix[@]}" gpt2.ini 2>&1 |
-	awk '/^===/ { n++; next } /^---/ { next } /^$/ { exit } { text[n] = text[n] $0 }
-	END { for (i = 1; i <= n; i++) print (text[i] ~ /[a-z][a-z]/ ? "s" : "l") }' > order
-is 'sequences of both are drawn' "$(wc -l < order)" 200
-is 'shares are exact after each period of ten' \
-	"$(awk '{ s += $1 == "s" } NR % 10 == 0 && s * 10 != NR * 7 { print NR, s }' order)" ''
-is 'and never further off than one sequence' \
-	"$(awk '{ s += $1 == "s"; d = s - NR * 0.7 } d > 1 || d < -1 { print NR, s }' order)" ''
+order() {
+	"$ZEROTH" data show -n 200 "${mix[@]}" -o train.seed="$1" gpt2.ini 2>&1 |
+		awk '/^===/ { n++; next } /^---/ { next } /^$/ { exit } { text[n] = text[n] $0 }
+		END { for (i = 1; i <= n; i++) print (text[i] ~ /[a-z][a-z]/ ? "s" : "l") }'
+}
+for seed in 1 2 3 4; do
+	order $seed > order.$seed
+	is "seed $seed: sequences of both are drawn" "$(wc -l < order.$seed)" 200
+	is "seed $seed: shares are exact after each period of ten" \
+		"$(awk '{ s += $1 == "s" } NR % 10 == 0 && s * 10 != NR * 7 { print NR, s }' \
+			order.$seed)" ''
+	is "seed $seed: and never further off than two sequences" \
+		"$(awk '{ s += $1 == "s"; d = s - NR * 0.7 } d > 2 || d < -2 { print NR, s }' \
+			order.$seed)" ''
+done
+is 'one seed has one order' "$(order 4)" "$(cat order.4)"
+ok 'and seeds have different ones' test "$(md5sum order.? | cut -c 1-32 | sort -u | wc -l)" -gt 1
 
 # ---- each set as if it were alone ----
 texts() { awk '/^===/ { if (n++) print text; text = ""; next } /^---/ { next } /^$/ { exit }
@@ -43,11 +53,7 @@ gpt2=$ZR_SRCDIR/tests/golden/tokenizers/gpt2.json
 }
 docs=(-o data.plugin=mix -o data.weights='s:2 d' -o data.s.plugin=text -o data.s.path=small
 	-o data.d.plugin=tokens -o data.d.path=words -o model.vocabulary=60000)
-train() {
-	rm -rf run
-	timeout 120 "$ZEROTH" train gpt2.ini "${docs[@]}" -o run.dir=run "$@" > out 2> log
-	tail -n 1 out | grep '^digest' || tail -n 1 log
-}
+train() { trained gpt2.ini "${docs[@]}" "$@"; }
 want=$(train -o train.steps=5)
 like 'documents beside text: it trains' "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 is 'I1 stage3 on three ranks' "$(train -o train.steps=5 -n 3 -o zero.plugin=stage3)" "$want"
