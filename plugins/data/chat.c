@@ -65,7 +65,8 @@ static const struct zr_opt options[] = {
 struct zr_inst {
 	const struct zr_host *h;
 	const struct chat_opts *o;
-	struct files files[2]; /* ZR_SPLIT_*; as they were given */
+	struct files files[2]; /* ZR_SPLIT_*; as they were given; the first: with the tokens' hash */
+	int hashed;
 	char *name[2];         /* of the tokens */
 	struct mapped m[2];
 	struct documents documents[2];
@@ -81,27 +82,6 @@ static int open_split(struct zr_inst *inst, int split, const char *key, const ch
 		rc = zr_fail(inst->h, ZR_EINVAL, "%s: is damaged: remove it", inst->name[split]);
 	return rc ? rc : documents_add(inst->h, &inst->documents[split], inst->name[split],
 				       inst->m[split].base, inst->m[split].bytes);
-}
-
-static int divide(struct zr_inst *inst)
-{
-	const struct chat_opts *o = inst->o;
-	int from = inst->files[ZR_SPLIT_VAL].n ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
-	int val = from == ZR_SPLIT_VAL || o->split > 0;
-	if (!o->evaluates)
-		documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN],
-				 o->split, ZR_SPLIT_TRAIN);
-	inst->part[ZR_SPLIT_TRAIN].shuffled = o->order == ORDER_RANDOM;
-	if (val)
-		documents_choose(&inst->part[ZR_SPLIT_VAL], &inst->documents[from], o->split,
-				 ZR_SPLIT_VAL);
-	if (o->evaluates ||
-	    (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val)))
-		return ZR_OK;
-	return zr_fail(inst->h, ZR_EINVAL, "%s: split = %g leaves %lld conversations to train on "
-		       "and %lld for validation: choose another", inst->files[from].f[0].name,
-		       o->split, (long long)inst->part[0].documents,
-		       (long long)inst->part[1].documents);
 }
 
 static int chat_info(struct zr_inst *inst, struct zr_data_info *info)
@@ -145,25 +125,32 @@ static int chat_targets(struct zr_inst *inst, const struct zr_batch *b, double *
 
 static int chat_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)
 {
-	out->name = NULL;
-	if (inst->part[split].of)
-		documents_tell(&inst->part[split], i, out);
+	documents_tell(&inst->part[split], i, out);
 	return ZR_OK;
 }
 
 /* Tokens are what is learned: the hash is theirs, whatever the files are called. */
+static void hash_tokens(struct zr_inst *inst)
+{
+	for (int i = 0; i < 2; i++)
+		if (inst->m[i].base)
+			mapped_hash(&inst->m[i], 1, inst->m[i].bytes, &inst->files[i].f[0]);
+	inst->hashed = 1;
+}
+
 static int chat_file(struct zr_inst *inst, uint32_t i, struct zr_data_file *out)
 {
-	struct file f = { 0 };
-	int split = (int)i;
+	const uint32_t split = i + !inst->files[ZR_SPLIT_TRAIN].n;
 	out->name = NULL;
-	if (split > 1 || !inst->files[split].n)
+	if (split > ZR_SPLIT_VAL || !inst->files[split].n)
 		return ZR_OK;
-	mapped_hash(&inst->m[split], 1, inst->m[split].bytes, &f);
-	out->name = inst->files[split].f[0].name;
-	out->bytes = f.bytes;
-	out->hash = f.hash;
-	out->sampled = f.sampled;
+	if (!inst->hashed)
+		hash_tokens(inst);
+	const struct file *f = &inst->files[split].f[0];
+	out->name = f->name;
+	out->bytes = f->bytes;
+	out->hash = f->hash;
+	out->sampled = f->sampled;
 	return ZR_OK;
 }
 
@@ -182,9 +169,7 @@ static void chat_destroy(struct zr_inst *inst)
 static int chat_check(const struct zr_host *h, const void *opts)
 {
 	const struct chat_opts *o = opts;
-	return o->split > 0 && o->val_path && *o->val_path ?
-		       zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both") :
-		       ZR_OK;
+	return files_check_split(h, o->split, o->val_path);
 }
 
 static int chat_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
@@ -206,7 +191,8 @@ static int chat_create(const struct zr_host *h, const void *opts, struct zr_inst
 	int rc = open_split(inst, o->evaluates ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN, "path", o->path);
 	if (!rc && !o->evaluates && o->val_path && *o->val_path)
 		rc = open_split(inst, ZR_SPLIT_VAL, "val_path", o->val_path);
-	rc = rc ? rc : divide(inst);
+	rc = rc ? rc : documents_divide(h, inst->documents, o->split, o->evaluates,
+					o->order == ORDER_RANDOM, inst->part);
 	if (rc)
 		chat_destroy(inst);
 	else

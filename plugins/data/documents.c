@@ -251,8 +251,8 @@ static int64_t targets_of(const void *arg, int64_t i, int64_t from, int64_t n)
 
 /* ---- some of them, packed ------------------------------------------------------------------- */
 
-void documents_choose(struct documents_part *part, const struct documents *d, double held_out,
-		      int32_t split)
+static void choose(struct documents_part *part, const struct documents *d, double held_out,
+		   int32_t split)
 {
 	*part = (struct documents_part){ .of = d, .held_out = held_out, .split = split };
 	for (int64_t i = 0; i < d->documents; i++) {
@@ -260,6 +260,24 @@ void documents_choose(struct documents_part *part, const struct documents *d, do
 		part->tokens += n;
 		part->documents += n > 0;
 	}
+}
+
+int documents_divide(const struct zr_host *h, const struct documents d[2], double held_out,
+		     int evaluates, int shuffled, struct documents_part part[2])
+{
+	const int own = d[ZR_SPLIT_VAL].n > 0, val = own || held_out > 0;
+	const struct documents *from = &d[own ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN];
+	if (!evaluates)
+		choose(&part[ZR_SPLIT_TRAIN], &d[ZR_SPLIT_TRAIN], held_out, ZR_SPLIT_TRAIN);
+	part[ZR_SPLIT_TRAIN].shuffled = shuffled;
+	if (val)
+		choose(&part[ZR_SPLIT_VAL], from, held_out, ZR_SPLIT_VAL);
+	if (evaluates ||
+	    (part[ZR_SPLIT_TRAIN].documents && (part[ZR_SPLIT_VAL].documents || !val)))
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s: split = %g leaves %lld documents to train on and %lld "
+		       "for validation: choose another", from->f[0].name, held_out,
+		       (long long)part[0].documents, (long long)part[1].documents);
 }
 
 static int64_t token_at(const struct documents_file *f, int64_t at)
@@ -380,6 +398,9 @@ void documents_tell(const struct documents_part *part, uint32_t i, struct zr_dat
 {
 	const struct packing *p = &part->packing;
 	const int64_t rows = p->n * p->length;
+	out->name = NULL;
+	if (!part->of)
+		return;
 	const struct zr_data_count own[] = {
 		{ .name = "documents", .value = part->documents },
 		{ .name = "tokens", .value = part->tokens },
@@ -391,7 +412,6 @@ void documents_tell(const struct documents_part *part, uint32_t i, struct zr_dat
 		{ .name = "left out: no target", .value = p->unlearned },
 	};
 	const uint32_t n = sizeof own / sizeof *own;
-	out->name = NULL;
 	if (i < n) {
 		out->name = own[i].name;
 		out->value = own[i].value;

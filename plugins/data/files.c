@@ -75,6 +75,13 @@ void files_free(struct files *fs)
 	memset(fs, 0, sizeof *fs);
 }
 
+int files_check_split(const struct zr_host *h, double split, const char *val_path)
+{
+	return split > 0 && val_path && *val_path ?
+		       zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both") :
+		       ZR_OK;
+}
+
 const struct file *files_at(const struct files *fs, int64_t *at)
 {
 	const struct file *f = fs->f;

@@ -27,6 +27,9 @@ struct files {
 int files_find(const struct zr_host *h, const char *key, const char *pattern, struct files *out);
 void files_free(struct files *fs);
 
+/* Whether `split` and `val_path` can be given together: one of them says what evaluates. [pure] */
+int files_check_split(const struct zr_host *h, double split, const char *val_path);
+
 /* The file that holds token `at` of the stream; *at becomes its position in that file. */
 const struct file *files_at(const struct files *fs, int64_t *at);
 

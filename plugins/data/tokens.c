@@ -177,7 +177,6 @@ static int open_split(struct zr_inst *inst, int32_t split, const char *key, cons
 static int divide(struct zr_inst *inst)
 {
 	const struct tokens_opts *o = inst->o;
-	int val = inst->files[ZR_SPLIT_VAL].n > 0 || o->split > 0;
 	int from = inst->files[ZR_SPLIT_VAL].n > 0 ? ZR_SPLIT_VAL : ZR_SPLIT_TRAIN;
 	if (!inst->has_documents) {
 		inst->n[ZR_SPLIT_VAL] = from == ZR_SPLIT_VAL ? inst->files[from].tokens :
@@ -186,21 +185,11 @@ static int divide(struct zr_inst *inst)
 					  (from == ZR_SPLIT_VAL ? 0 : inst->n[ZR_SPLIT_VAL]);
 		return ZR_OK;
 	}
-	if (!o->evaluates)
-		documents_choose(&inst->part[ZR_SPLIT_TRAIN], &inst->documents[ZR_SPLIT_TRAIN],
-				 o->split, ZR_SPLIT_TRAIN);
-	inst->part[ZR_SPLIT_TRAIN].shuffled = o->order == ORDER_RANDOM;
-	if (val)
-		documents_choose(&inst->part[ZR_SPLIT_VAL], &inst->documents[from], o->split,
-				 ZR_SPLIT_VAL);
+	int rc = documents_divide(inst->h, inst->documents, o->split, o->evaluates,
+				  o->order == ORDER_RANDOM, inst->part);
 	for (int i = 0; i < 2; i++)
 		inst->n[i] = inst->part[i].tokens;
-	if (o->evaluates ||
-	    (inst->part[ZR_SPLIT_TRAIN].documents && (inst->part[ZR_SPLIT_VAL].documents || !val)))
-		return ZR_OK;
-	return zr_fail(inst->h, ZR_EINVAL, "%s: split = %g leaves %lld documents to train on and "
-		       "%lld for validation: choose another", inst->files[from].f[0].name, o->split,
-		       (long long)inst->part[0].documents, (long long)inst->part[1].documents);
+	return rc;
 }
 
 static int tokens_info(struct zr_inst *inst, struct zr_data_info *info)
@@ -338,9 +327,7 @@ static int tokens_targets(struct zr_inst *inst, const struct zr_batch *b, double
 
 static int tokens_count(struct zr_inst *inst, int32_t split, uint32_t i, struct zr_data_count *out)
 {
-	out->name = NULL;
-	if (inst->has_documents && inst->part[split].of)
-		documents_tell(&inst->part[split], i, out);
+	documents_tell(&inst->part[split], i, out);
 	return ZR_OK;
 }
 
@@ -382,9 +369,7 @@ static void tokens_destroy(struct zr_inst *inst)
 static int tokens_check(const struct zr_host *h, const void *opts)
 {
 	const struct tokens_opts *o = opts;
-	return o->split > 0 && o->val_path && *o->val_path ?
-		       zr_fail(h, ZR_EINVAL, "val_path and split: give one of them, not both") :
-		       ZR_OK;
+	return files_check_split(h, o->split, o->val_path);
 }
 
 static int tokens_resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
