@@ -2,24 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The golden files of tests/unit/chat/t_chat.c: conversations that are hard to write as text, small
-# tokenizers with the special tokens of chat templates, and the ids and masks that Hugging Face's
-# libraries give the conversations. The templates are those of models' tokenizers, one file each
-# (chatml.jinja, llama3.jinja, ...), and are not part of this repository.
+# tokenizers with the special tokens of chat templates, and the ids and masks that
+# apply_chat_template(return_assistant_tokens_mask=True) of Hugging Face's transformers gives them.
+# The templates are those of models' tokenizers; they are not part of this repository.
 #
-#   make_chat.py DIRECTORY TEMPLATES          needs the packages jinja2 and tokenizers
+#   make_chat.py DIRECTORY TEMPLATES          needs the package transformers (4.45.2 was used)
 #   make_chat.py --hash TEMPLATE.jinja...     what files/chat/template.c knows them by (xxhash)
 #
-# A mask is that of apply_chat_template(return_assistant_tokens_mask=True) where the answer and the
-# token that ends it are between {% generation %} and {% endgeneration %}: the token of the first
-# character, up to that of the last one.
+# TEMPLATES has files of Jinja, of any name: files/chat/template.c says by their hash which template
+# each is, and all texts of a template must give the same. Those texts do not say what the assistant
+# generates, so mark() puts {% generation %} around the answer and what ends it; that this changes
+# no text, and is around nothing else, is checked for every conversation.
+import glob
 import json
 import os
 import random
+import re
 import sys
 
-OPEN, CLOSE = "\ue000", "\ue001"  # around answers, until it is known where they are
+HERE = os.path.dirname(os.path.abspath(__file__))
+BEGIN, END = "{% generation %}", "{% endgeneration %}"
+OPEN, CLOSE = "\ue000", "\ue001"  # in their place, to look at what is between them
 
-# The token that ends an answer, and the tokenizer.
+# What ends an answer, and the tokenizer.
 TEMPLATES = {
 	"chatml": ("<|im_end|>", "bytes"), "chatml-bos": ("<|im_end|>", "bytes"),
 	"qwen2": ("<|im_end|>", "bytes"), "qwen2.5": ("<|im_end|>", "bytes"),
@@ -100,55 +105,83 @@ def conversation(draw, i):
 	return m if any(x["role"] == "assistant" for x in m) else conversation(draw, i)
 
 
-# An answer, which can still be told when it is part of a longer text.
-class Answer(str):
-	def __new__(cls, text):
-		return super().__new__(cls, OPEN + text + CLOSE)
+# {{ before + content + behind }}, with any of these names for the text of a message.
+WRITES = re.compile(r"""
+	\{\{(?P<left>-?) \s* (?:(?P<before>[^{}]*?) \s*\+\s*)?
+	(?P<content>\b(?:content | (?:message|m)(?:\.content | \[['"]content['"]\]))
+		(?:\s*\|\s*trim | \.strip\(\))?)
+	\s*\+\s* (?P<behind>[^{}]*?) \s* (?P<right>-?)\}\}""", re.X)
+# What writes it in templates that have none of these, and what is to be there for an answer.
+OTHERS = {
+	"chatml": [
+		("{{- message.content }}", BEGIN + "{{ message.content + '<|im_end|>' }}" + END),
+		("{{- '<|im_end|>' + '\n' }}", "{{ '\n' }}")
+	],
+	"qwen2": [
+		("{{ message['content'] }}<|im_end|>\n",
+		 BEGIN + "{{ message['content'] + '<|im_end|>' }}" + END + "{{ '\n' }}")
+	],
+	"llama3": [
+		("{{ content }}",
+		 "{% set n = content.index('<|end_header_id|>') + 19 %}{{ content[:n] }}"
+		 + BEGIN + "{{ content[n:] }}" + END)
+	],
+	"gemma3": [
+		("{{ message['content'] | trim }}",
+		 BEGIN + "{{ message['content'] | trim + '<end_of_turn>' }}" + END),
+		("{{ '<end_of_turn>\n' }}", "{{ '\n' }}")
+	],
+	"alpaca": [
+		("{{ m.content }}{{ eos_token }}", BEGIN + "{{ m.content + eos_token }}" + END)
+	],
+	"none": [
+		("{{ m.content }}{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}",
+		 BEGIN + "{{ m.content + eos_token }}" + END)
+	],
+}
 
-	def strip(self, chars=None):
-		return Answer(str(self)[1:-1].strip(chars))
+
+# `text` of a template for all messages but answers, which have `answer` there.
+def choose(text, answer):
+	left, right = ("-" if x else "" for x in (text.startswith("{{-"), text.endswith("-}}")))
+	message = "m" if "m.content" in text else "message"
+	return ("{{" + left + " '' }}{% if " + message + ".role == 'assistant' %}" + answer
+		+ "{% else %}" + text + "{% endif %}{{ '' " + right + "}}")
 
 
-def environment():
-	from jinja2.sandbox import ImmutableSandboxedEnvironment
+def mark(name, source, end):
+	def written(found):
+		before, content, behind = found.group("before", "content", "behind")
+		n = len(end)
+		return choose(found[0], "{% set behind = " + behind + " %}{{ " + (before or "''")
+			      + " }}" + BEGIN + "{{ " + content + " + behind[:%d] }}" % n + END
+			      + "{{ behind[%d:] }}" % n)
+	marked, n = WRITES.subn(written, source)
+	for text, answer in OTHERS[name] if not n else []:
+		marked = marked.replace(text, choose(text, answer), 1)
+	return marked
 
-	def raise_exception(message):
-		raise ValueError(message)
-	# as transformers has it
-	e = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-	e.globals["raise_exception"] = raise_exception
-	return e
 
+# Ids and mask, or None: the template refuses.
+def encode(tokenizer, source, marked, messages, end):
+	from jinja2.exceptions import TemplateError
 
-# The text, and where its answers are; None: the template refuses.
-def render(template, messages, end):
-	marked = [dict(m, content=Answer(m["content"])) if m["role"] == "assistant" else m
-		  for m in messages]
+	def apply(template, **how):
+		return tokenizer.apply_chat_template(messages, chat_template=template,
+						     date_string="26 Jul 2024", **how)
 	try:
-		text = template.render(messages=marked, bos_token="<s>", eos_token="</s>",
-				       add_generation_prompt=False)
-	except ValueError:
+		text = apply(source, tokenize=False)
+	except TemplateError:
 		return None
-	out, spans, start = "", [], None
-	for at, c in enumerate(text):
-		if c == OPEN:
-			start = len(out)
-		elif c == CLOSE:
-			if end and not text.startswith(end, at + 1):
-				return None
-			spans.append((start, len(out) + len(end)))
-		else:
-			out += c
-	return out, spans
-
-
-def encode(tokenizer, text, spans):
-	e = tokenizer.encode(text, add_special_tokens=False)
-	mask = [0] * len(e.ids)
-	for start, stop in spans:
-		for i in range(e.char_to_token(start), e.char_to_token(stop - 1) + 1):
-			mask[i] = 1
-	return e.ids, mask
+	shown = apply(marked.replace(BEGIN, OPEN).replace(END, CLOSE), tokenize=False)
+	assert shown.replace(OPEN, "").replace(CLOSE, "") == text, (text, shown)
+	said = [m["content"].strip() for m in messages if m["role"] == "assistant"]
+	found = re.findall(OPEN + "(.*?)" + CLOSE, shown, re.S)
+	assert all(x.endswith(end) for x in found), (end, found)
+	assert [x[:-len(end)].strip() for x in found] == said, (found, said)
+	both = apply(marked, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+	assert both["input_ids"] == tokenizer(text, add_special_tokens=False)["input_ids"]
+	return both["input_ids"], both["assistant_masks"]
 
 
 def fnv(values):
@@ -164,16 +197,24 @@ def allowed(name, m):
 	return not (late and (name in STRICT or name in FIRST_ONLY))
 
 
-def golden(name, source, end, tokenizer, conversations):
-	template = environment().from_string(source)
+# What all texts of a template that do not refuse a conversation give it.
+def agreed(name, tokenizer, texts, messages, end):
+	if not allowed(name, messages):
+		return None
+	found = [encode(tokenizer, s, t, messages, end) for s, t in texts]
+	found = [x for x in found if x]
+	assert all(x == found[0] for x in found), (name, messages, found)
+	return found[0] if found else None
+
+
+def golden(name, sources, end, tokenizer, conversations):
+	texts = [(s, mark(name, s, end)) for s in sources]
 	lines = []
 	for i, m in enumerate(conversations):
-		found = render(template, m, end) if allowed(name, m) else None
-		if not found:
+		found = agreed(name, tokenizer, texts, m, end)
+		if not found or not any(found[1][1:]):
 			continue
-		ids, mask = encode(tokenizer, *found)
-		if not any(mask[1:]):
-			continue
+		ids, mask = found
 		lines.append("%d %d %d %08x %08x" % (i + 1, len(ids), sum(mask[1:]), fnv(ids),
 						     fnv(mask)))
 		if len(ids) < 200 and sum(x[0] == "i" for x in lines) < 2:
@@ -184,13 +225,35 @@ def golden(name, source, end, tokenizer, conversations):
 
 def tokenizers(directory):
 	from tokenizers import AddedToken, Tokenizer
-	base = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizers")
+	from transformers import PreTrainedTokenizerFast
 	for name, of in (("bytes", "qwen2"), ("spaces", "llama2")):
-		t = Tokenizer.from_file(os.path.join(base, of + ".json"))
+		t = Tokenizer.from_file(os.path.join(HERE, "tokenizers", of + ".json"))
 		special = [AddedToken(x, special=True, normalized=False) for x in SPECIAL]
 		t.add_special_tokens(special)
-		t.save(os.path.join(directory, name + ".json"), pretty=False)
-		yield name, t
+		path = os.path.join(directory, name + ".json")
+		t.save(path, pretty=False)
+		yield name, PreTrainedTokenizerFast(tokenizer_file=path, bos_token="<s>",
+						    eos_token="</s>")
+
+
+def hash_of(text):
+	import xxhash
+	return xxhash.xxh3_64_hexdigest((text[:-1] if text.endswith("\n") else text).encode())
+
+
+# The texts of each template that files/chat/template.c lists.
+def find_sources(templates):
+	path = os.path.join(HERE, "..", "..", "files", "chat", "template.c")
+	with open(path, encoding="utf-8") as f:
+		known = dict(re.findall(r'UINT64_C\(0x(\w+)\), "([^"]+)"', f.read()))
+	texts = list(OURS.values())
+	for path in sorted(glob.glob(os.path.join(templates, "*"))):
+		with open(path, encoding="utf-8", newline="") as f:
+			texts.append(f.read())
+	texts = {hash_of(x): x for x in texts}
+	for missing in sorted(known.keys() - texts.keys()):
+		print("no text of", known[missing], missing)
+	return {n: [texts[h] for h in known if known[h] == n and h in texts] for n in TEMPLATES}
 
 
 def main(directory, templates):
@@ -202,22 +265,19 @@ def main(directory, templates):
 		for i, m in enumerate(conversations):
 			f.write(json.dumps({"messages": m}, ensure_ascii=bool(i % 2)) + "\n")
 	of = dict(tokenizers(directory))
+	sources = find_sources(templates)
 	for name, (end, tokenizer) in TEMPLATES.items():
-		path = os.path.join(templates, name + ".jinja")
-		source = OURS.get(name) or open(path, encoding="utf-8").read()
-		lines = golden(name, source, end, of[tokenizer], conversations)
+		lines = golden(name, sources[name], end, of[tokenizer], conversations)
 		path = os.path.join(directory, name + ".txt")
 		with open(path, "w", encoding="utf-8", newline="\n") as f:
 			f.write(tokenizer + "\n" + "\n".join(lines) + "\n")
-		print(name, sum(x[0].isdigit() for x in lines))
+		print(name, len(sources[name]), sum(x[0].isdigit() for x in lines))
 
 
 def print_hashes(paths):
-	import xxhash
 	for path in paths:
-		text = open(path, "rb").read()
-		text = text[:-1] if text.endswith(b"\n") else text
-		print("%s 0x%s" % (path, xxhash.xxh3_64_hexdigest(text)))
+		with open(path, encoding="utf-8", newline="") as f:
+			print(path, "0x" + hash_of(f.read()))
 
 
 if __name__ == "__main__":
