@@ -119,10 +119,10 @@ static int put_learned(struct zr_documents *d, const uint8_t *learned, size_t n)
 	for (size_t m; n; n -= m) {
 		m = n < ROOM ? n : ROOM;
 		for (size_t i = 0; i < m; i++, first = 0) {
-			flags[i] = !first && (!learned || *learned);
-			learned += learned != NULL;
+			flags[i] = !first && (!learned || learned[i]);
 			d->sum.targets += flags[i];
 		}
+		learned = learned ? learned + m : NULL;
 		if (d->learned && fwrite(flags, 1, m, d->learned) != m)
 			return 1;
 	}

@@ -240,10 +240,10 @@ static int64_t targets_of(const void *arg, int64_t i, int64_t from, int64_t n)
 {
 	const struct documents_part *part = arg;
 	const struct documents_file *f = file_at(part->of, &i);
-	const uint8_t *learned = f->learned + offset(f, i) + from;
 	int64_t sum = 0;
 	if (!f->learned)
 		return n;
+	const uint8_t *learned = f->learned + offset(f, i) + from;
 	for (i = 0; i < n; i++)
 		sum += learned[i] != 0;
 	return sum;
