@@ -213,14 +213,15 @@ static void note(void *arg, const char *text)
 	fprintf(stderr, "zeroth: %s\n", text);
 }
 
-int zr_converse(struct zr_generator *g, const char *chat_template, const char *system,
-		struct zr_error *err)
+int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, struct zr_error *err)
 {
-	struct talk t = { .g = g, .system = system, .err = err,
+	struct talk t = { .g = g, .system = forms->system, .err = err,
 			  .out = { .f = stdout, .terminal = isatty(1) } };
-	struct zr_chat_options o = { .tokenizer = g->text->file, .template = chat_template,
-				     .threads = 1, .note = note };
+	struct zr_chat_options o = *forms;
 	struct zr_chat *chat = NULL;
+	o.tokenizer = g->text->file;
+	o.threads = 1;
+	o.note = note;
 	if (!g->text->tokenizer)
 		return zr_err(err, ZR_EINVAL,
 			      "--chat needs a tokenizer.json beside the model, or --tokenizer");

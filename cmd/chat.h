@@ -8,9 +8,10 @@
 
 #include "cmd/generate.h"
 
-/* Until the input ends or says /quit; /reset begins anew. `chat_template`: a name, or NULL for that
- * of the model's tokenizer_config.json. system: the system message, NULL: none. */
-int zr_converse(struct zr_generator *g, const char *chat_template, const char *system,
-		struct zr_error *err);
+struct zr_chat_options;
+
+/* Until the input ends or says /quit; /reset begins anew. forms: the template, its forms and the
+ * system message; the rest of it is not used. */
+int zr_converse(struct zr_generator *g, const struct zr_chat_options *forms, struct zr_error *err);
 
 #endif

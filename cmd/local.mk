@@ -34,7 +34,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
-	cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \
+	cmd/forms.c cmd/forms.h cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \
 	cmd/token_text.c cmd/token_text.h \
 	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
 	cmd/prompts.c cmd/prompts.h cmd/chat.c cmd/chat.h

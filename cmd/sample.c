@@ -2,6 +2,7 @@
  *
  * sample.c - zeroth sample RUN: texts from a trained model, token by token.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -14,6 +15,7 @@
 #include "cmd/cmd.h"
 #include "cmd/eos.h"
 #include "cmd/fit.h"
+#include "cmd/forms.h"
 #include "cmd/generate.h"
 #include "cmd/prompts.h"
 #include "cmd/weights.h"
@@ -31,13 +33,16 @@ static const char usage[] =
 	"      --samples N         texts of each prompt (default 1)\n"
 	"      --chat              a conversation: reads a line of standard input, answers, and so "
 	"on; /reset, /quit\n"
-	"      --template NAME     how --chat writes it: a name of tokenize --chat (default: as "
-	"tokenizer_config.json says)\n"
+	"      --template NAME     how --chat writes it: auto, or a name of tokenize --chat; default "
+	"here and below: what [data]\n"
+	"                          of RUN has, else auto\n"
 	"      --system TEXT       system message of --chat\n"
+	ZR_FORMS_USAGE("                          ")
+	"      --bos TOKEN         the first token of a text, for {bos}; --eos for {eos}\n"
 	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: "
 	"bytes, where those of [data]\n"
-	"                          are, else the one in RUN or in the directory of [model] path, "
-	"if it is there)\n"
+	"                          are, else the one of [data], in RUN or in the directory of "
+	"[model] path, if it is there)\n"
 	"  -n, --tokens N          most tokens to draw (default 400)\n"
 	"      --eos TOKEN|none    token that ends a text, by its text or number (default: what "
 	"the model's files say)\n"
@@ -59,7 +64,8 @@ static const char usage[] =
 #define STOPS 64 /* most --stop */
 
 struct sampler {
-	const char *run, *prompt, *prompts, *tokenizer, *eos, *template, *system;
+	const char *run, *prompt, *prompts, *tokenizer, *eos;
+	struct zr_chat_options forms; /* of --chat */
 	const char *overrides[66], *stop[STOPS];
 	int n_overrides, json, no_cache, chat;
 	long samples;
@@ -103,8 +109,7 @@ static int take_stop(struct sampler *s, const char *text)
 	return 0;
 }
 
-enum { O_PROMPTS = 256, O_SAMPLES, O_EOS, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT, O_TEMPLATE,
-       O_SYSTEM };
+enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT };
 
 static const struct option longs[] = {
 	{ "prompt", 1, NULL, 'p' },	   { "tokens", 1, NULL, 'n' },
@@ -112,11 +117,9 @@ static const struct option longs[] = {
 	{ "seed", 1, NULL, 's' },	   { "option", 1, NULL, 'o' },
 	{ "help", 0, NULL, 'h' },	   { "tokenizer", 1, NULL, 'T' },
 	{ "prompts", 1, NULL, O_PROMPTS }, { "samples", 1, NULL, O_SAMPLES },
-	{ "eos", 1, NULL, O_EOS },	   { "stop", 1, NULL, O_STOP },
+	{ "chat", 0, NULL, O_CHAT },	   { "stop", 1, NULL, O_STOP },
 	{ "top-p", 1, NULL, O_TOP_P },	   { "json", 0, NULL, O_JSON },
-	{ "no-cache", 0, NULL, O_NO_CACHE }, { "chat", 0, NULL, O_CHAT },
-	{ "template", 1, NULL, O_TEMPLATE }, { "system", 1, NULL, O_SYSTEM },
-	{ NULL, 0, NULL, 0 },
+	{ "no-cache", 0, NULL, O_NO_CACHE }, ZR_FORMS(ZR_FORM_LONG) { NULL, 0, NULL, 0 },
 };
 
 /* 0 or -1: the option is refused. */
@@ -146,10 +149,7 @@ static int take_option(struct sampler *s, int c)
 	const char **text = c == 'p'	   ? &s->prompt :
 			    c == 'T'	   ? &s->tokenizer :
 			    c == O_PROMPTS ? &s->prompts :
-			    c == O_EOS	   ? &s->eos :
-			    c == O_TEMPLATE ? &s->template :
-			    c == O_SYSTEM  ? &s->system :
-					     NULL;
+					     zr_form_option(&s->forms, c);
 	int *flag = c == O_JSON	    ? &s->json :
 		    c == O_NO_CACHE ? &s->no_cache :
 		    c == O_CHAT	    ? &s->chat :
@@ -176,8 +176,8 @@ static int check(const struct sampler *s)
 	if (s->chat && (s->prompt || s->prompts || s->json || s->samples > 1))
 		return wrong("--chat reads standard input, and answers once: not with --prompt, "
 			     "--prompts, --samples or --json");
-	if (!s->chat && (s->system || s->template))
-		return wrong("--system and --template are for --chat");
+	if (!s->chat && zr_form_given(&s->forms))
+		return wrong("--system, --template, --bos and the forms are for --chat");
 	return 0;
 }
 
@@ -195,6 +195,9 @@ static int parse(int argc, char **argv, struct sampler *s)
 	if (optind + 1 != argc)
 		return fputs(usage, stderr), 2;
 	s->run = argv[optind];
+	s->eos = s->forms.eos;
+	if (s->eos && (!strcmp(s->eos, "none") || isdigit((unsigned char)*s->eos)))
+		s->forms.eos = NULL; /* no text for {eos} */
 	return check(s) ? 2 : -1;
 }
 
@@ -237,6 +240,9 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	rc = rc ? rc : open_weights(s, is_model, err);
 	if (rc)
 		return rc;
+	zr_forms_of_run(&s->forms, *cfg);
+	if (!s->tokenizer && s->forms.tokenizer)
+		fprintf(stderr, "tokenizer   %s\n", s->tokenizer = s->forms.tokenizer);
 	struct zr_token_source from = { .tokenizer = s->tokenizer, .dir = s->run,
 					.data = is_model ? NULL : zr_config_find(*cfg, "data"),
 					.vocabulary = s->setup->decl.vocabulary };
@@ -410,7 +416,7 @@ int zr_cmd_sample(int argc, char **argv)
 	rc = s.prompts ? zr_prompts_read(s.prompts, &s.list, &err) : 0;
 	rc = rc ? rc : open_run(&s, &cfg, &err);
 	rc = rc    ? rc :
-	     s.chat ? zr_converse(&s.g, s.template, s.system, &err) :
+	     s.chat ? zr_converse(&s.g, &s.forms, &err) :
 		      sample(&s, &err);
 	zr_prompts_free(&s.list);
 	free(s.tokens);

@@ -11,6 +11,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
+#include "cmd/forms.h"
 #include "cmd/progress.h"
 #include "cmd/tokenize.h"
 #include "core/log.h"
@@ -43,10 +44,7 @@ static const char usage[] =
 	"      --on-bad stop|skip    what a line does that cannot be read (default: stop)\n"
 	"      --field NAME=FIELD    the data has FIELD where NAME is usual: messages, role, "
 	"content, user, assistant, ...\n"
-	"      --user-form FORM, --assistant-form FORM, --system-form FORM, --first-form FORM,\n"
-	"      --begin FORM, --between FORM, --end FORM\n"
-	"                            a template of one's own, such as "
-	"'<|user|>\\n{content}<|end|>\\n'\n"
+	ZR_FORMS_USAGE("                            ")
 	"      --bos TOKEN, --eos TOKEN\n"
 	"                            the first and the last token of a text, for {bos} and {eos}\n"
 	"  -j, --threads N           (default: one for each processor)\n"
@@ -74,28 +72,17 @@ static int wrong(const char *what)
 
 /* ---- the command line ---- */
 
-enum { CHAT = 256, TRAIN_ON, SYSTEM, MAX_LENGTH, ON_BAD, FIELD, BEGIN, SYSTEM_FORM, USER_FORM,
-       FIRST_FORM, ASSISTANT_FORM, BETWEEN, END, BOS, EOS };
+enum { CHAT = 256, TRAIN_ON, MAX_LENGTH, ON_BAD, FIELD };
 
 static const struct option longs[] = {
 	{ "chat", 0, NULL, CHAT },
 	{ "tokenizer", 1, NULL, 'T' },
 	{ "output", 1, NULL, 'o' },
-	{ "template", 1, NULL, 't' },
 	{ "train-on", 1, NULL, TRAIN_ON },
-	{ "system", 1, NULL, SYSTEM },
 	{ "max-length", 1, NULL, MAX_LENGTH },
 	{ "on-bad", 1, NULL, ON_BAD },
 	{ "field", 1, NULL, FIELD },
-	{ "begin", 1, NULL, BEGIN },
-	{ "system-form", 1, NULL, SYSTEM_FORM },
-	{ "user-form", 1, NULL, USER_FORM },
-	{ "first-form", 1, NULL, FIRST_FORM },
-	{ "assistant-form", 1, NULL, ASSISTANT_FORM },
-	{ "between", 1, NULL, BETWEEN },
-	{ "end", 1, NULL, END },
-	{ "bos", 1, NULL, BOS },
-	{ "eos", 1, NULL, EOS },
+	ZR_FORMS(ZR_FORM_LONG)
 	{ "threads", 1, NULL, 'j' },
 	{ "help", 0, NULL, 'h' },
 	{ NULL, 0, NULL, 0 }
@@ -105,11 +92,12 @@ static const struct option longs[] = {
 static const char **text_option(struct job *j, int c)
 {
 	struct zr_chat_options *o = &j->o;
-	const char **const to[] = { &o->train_on, &o->system, NULL, &o->on_bad, NULL, &o->begin,
-				    &o->system_form, &o->user_form, &o->first_form,
-				    &o->assistant_form, &o->between, &o->end, &o->bos, &o->eos };
-	return c == 'T' ? &o->tokenizer : c == 'o' ? &j->output : c == 't' ? &o->template :
-	       c >= TRAIN_ON ? to[c - TRAIN_ON] : NULL;
+	return c == 'T'	     ? &o->tokenizer :
+	       c == 'o'	     ? &j->output :
+	       c == 't'	     ? &o->template :
+	       c == TRAIN_ON ? &o->train_on :
+	       c == ON_BAD   ? &o->on_bad :
+			       zr_form_option(o, c);
 }
 
 static int number(const char *text, int64_t most, int64_t *to)

@@ -141,6 +141,42 @@ like 'and people are told' "$(cat talk.err)" \
 is 'a question that does not fit is not asked' "$(printf '%0300d\nline 1\n' 1 | talk)" "$one"
 like 'and people are told that, too' "$(cat talk.err)" \
 	'tokens long, the model sees 200: ask shorter$'
+forms=(--user-form '<|im_start|>user\n{content}<|im_end|>\n'
+	--assistant-form '<|im_start|>assistant\n{content}{eos}\n')
+own() { "$ZEROTH" sample talk --chat -t 0 -n 12 "${forms[@]}" "$@" 2> talk.err; }
+is "a template of one's own" "$(printf 'line 1\na text\n' | own --eos '<|im_end|>')" "$one
+$two"
+is 'with what comes first' "$(echo 'line 1' | own --eos '<|im_end|>' --begin '{bos}\n' --bos '<s>')" \
+	"$(answer "<s>
+$first")"
+like 'without a conversation' "$(sample talk --begin x)" \
+	'^zeroth sample: --system, --template, --bos and the forms are for --chat$'
+
+# ---- a run says how its conversations were written ----
+mkdir elsewhere
+cp -r talk told
+mv told/tokenizer.json elsewhere
+awk '/^\[/ { data = /^\[data\]/ } !data' talk/config.ini > told/config.ini
+cat >> told/config.ini << 'EOF'
+[data]
+plugin = chat
+path = chat.jsonl
+tokenizer = elsewhere/tokenizer.json
+user_form = <|im_start|>user\n{content}<|im_end|>\n
+assistant_form = <|im_start|>assistant\n{content}{eos}\n
+system_form = <|im_start|>system\n{content}<|im_end|>\n
+system = of a text
+eos = <|im_end|>
+EOF
+told() { "$ZEROTH" sample told --chat -t 0 -n 12 "$@" 2> talk.err; }
+one=$(echo 'line 1' | talk --system 'of a text')
+is 'its forms and system message' "$(echo 'line 1' | told)" "$one"
+like 'and its tokenizer' "$(cat talk.err)" '^tokenizer   elsewhere/tokenizer\.json$'
+is 'options win' "$(echo 'line 1' | told --system x --user-form 'U{content}' --assistant-form 'A{content}' \
+	--system-form '{content}S')" "$("$ZEROTH" sample talk -t 0 -n 12 --eos '<|im_end|>' -p 'xSUline 1A' \
+	2> /dev/null | sed 's/^xSUline 1A//')"
+like 'a template has forms of its own' "$(echo x | told --template jinja; cat talk.err)" \
+	'zeroth: template jinja: expected auto, or one of chatml, '
 like 'no template' "$(echo x | sample talk --chat)" \
 	'talk/tokenizer_config\.json: has no chat_template: name one of '
 like 'bytes have no template' "$(echo x | sample run --chat)" \
