@@ -196,8 +196,8 @@ static int take_forms(struct setup *u)
 
 static int uses(const struct zr_chat_template *t, const char *what)
 {
-	const char *const forms[] = { t->begin, t->system,    t->user,
-				      t->first, t->assistant, t->end };
+	const char *const forms[] = { t->begin, t->system,    t->user, t->first,
+				      t->between, t->assistant, t->end };
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (forms[i] && strstr(forms[i], what))
 			return 1;

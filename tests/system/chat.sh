@@ -145,6 +145,10 @@ is 'auto: the default of several' "$(chat in.jsonl) $(data)" "0  $wanted"
 is 'another last token' "$(chat --eos '<|end|>' in.jsonl; data | grep -c "${wanted%% *}")" "0 
 0"
 like 'forms without content' "$(chat --user-form x --assistant-form y in.jsonl)" '^2 zeroth: --user-form and --assistant-form: both are needed, with \{content\} in each'
+mv tokenizer_config.json away
+like 'a first token that nobody names' "$(run none "$hi" --between '{bos}')" \
+	'^2 zeroth: template none has \{bos\}, and tokenizer_config.json names no bos_token: give --bos$'
+mv away tokenizer_config.json
 sed 's/<|im_end|>/<|im_over|>/g' tokenizer.json >other.json
 like 'a template of tokens that are not there' "$("$ZEROTH" tokenize --chat -T other.json -t chatml -o o.tok in.jsonl 2>&1 >/dev/null)" \
 	'^zeroth: warning: tokenize: <\|im_end\|> of template chatml is no added token of other.json: it is written as several tokens$'
