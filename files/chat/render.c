@@ -59,6 +59,13 @@ static size_t without_spaces_behind(const char *p, size_t from, size_t n)
 	return n;
 }
 
+/* Where a place of the text is when n bytes from `from` on are gone and it ends at `end`. */
+static size_t moved(size_t at, size_t from, size_t n, size_t end)
+{
+	at = at > from + n ? at - n : at > from ? from : at;
+	return at < end ? at : end;
+}
+
 /* Trims what the text has from `from` on. */
 static void trim_from(struct render *r, size_t from)
 {

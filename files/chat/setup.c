@@ -151,11 +151,28 @@ static int choose(struct setup *u)
 	return rc;
 }
 
+/* Each {trim} has a {/trim} behind it, before the next one. */
+static int is_paired(const char *form)
+{
+	int open = 0;
+	for (const char *p = form; (p = strstr(p, "trim}")); p += strlen("trim}")) {
+		int opens = p > form && p[-1] == '{';
+		int closes = p > form + 1 && p[-1] == '/' && p[-2] == '{';
+		if (opens ? open : closes && !open)
+			return 0;
+		open = opens || (open && !closes);
+	}
+	return !open;
+}
+
 /* A copy with \n, \t and \\ as what they mean. */
 static int copy_form(struct setup *u, int i, const char *form, const char **to)
 {
 	if (!form)
 		return 0;
+	if (!is_paired(form))
+		return zr_err(u->err, ZR_EINVAL,
+			      "form %s: expected a {/trim} behind each {trim}, and no other", form);
 	char *q = u->s->owned[i] = strdup(form);
 	if (!q)
 		return zr_err(u->err, ZR_ENOMEM, "out of memory");

@@ -149,6 +149,14 @@ mv tokenizer_config.json away
 like 'a first token that nobody names' "$(run none "$hi" --between '{bos}')" \
 	'^2 zeroth: template none has \{bos\}, and tokenizer_config.json names no bos_token: give --bos$'
 mv away tokenizer_config.json
+for form in '{/trim}' '{trim}' '{trim}{trim}{/trim}' '{trim}{/trim}{/trim}'; do
+	is "a form with $form" "$(run none "$hi" --begin "$form")" \
+		"2 zeroth: form $form: expected a {/trim} behind each {trim}, and no other"
+done
+run none "$hi" --assistant-form 'A {content}{eos}' >/dev/null
+wanted=$(data)
+is 'an answer that is trimmed is learned' "$(run none "${hi/Hello/ \\\\t Hello }" \
+	--assistant-form 'A {trim} {content} {/trim}{eos}') $(data)" "0  $wanted"
 sed 's/<|im_end|>/<|im_over|>/g' tokenizer.json >other.json
 like 'a template of tokens that are not there' "$("$ZEROTH" tokenize --chat -T other.json -t chatml -o o.tok in.jsonl 2>&1 >/dev/null)" \
 	'^zeroth: warning: tokenize: <\|im_end\|> of template chatml is no added token of other.json: it is written as several tokens$'
