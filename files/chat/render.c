@@ -76,6 +76,8 @@ static void trim_from(struct render *r, size_t from)
 	size_t spaces = spaces_before(b->p + from, b->n - from);
 	memmove(b->p + from, b->p + from + spaces, b->n - from - spaces);
 	b->n -= spaces;
+	r->start = moved(r->start, from, spaces, b->n);
+	r->content = moved(r->content, from, spaces, b->n);
 }
 
 /* ---- forms ---- */
@@ -193,6 +195,13 @@ static void put_message(struct render *r, const struct zr_chat_message *m, size_
 	}
 }
 
+/* What is between message i and the one before it, but for a system message that is in `first`. */
+static void put_between(struct render *r, size_t i)
+{
+	if (i && !(i == 1 && r->system && r->t->first))
+		put_form(r, r->t->between, NULL, NULL);
+}
+
 int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_message *m, size_t n,
 		   int prompt, struct zr_chat_text *out, struct zr_error *err)
 {
@@ -207,14 +216,13 @@ int zr_chat_render(const struct zr_chat_template *t, const struct zr_chat_messag
 		put_form(&r, t->no_system, NULL, NULL);
 	for (size_t i = 0; i < n; i++) {
 		int placed = m[i].role == ZR_CHAT_SYSTEM && t->first;
-		if (i && !(i == 1 && r.system && t->first))
-			put_form(&r, t->between, NULL, NULL);
+		put_between(&r, i);
 		if (!placed)
 			put_message(&r, m, i, n);
 	}
 	if (prompt) {
 		const char *stop = t->assistant ? strstr(t->assistant, "{content") : NULL;
-		put_form(&r, t->between, NULL, NULL);
+		put_between(&r, n);
 		put_form(&r, stop ? t->assistant : NULL, stop, NULL);
 	} else {
 		put_form(&r, t->end, NULL, NULL);

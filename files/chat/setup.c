@@ -33,6 +33,7 @@ static void note(const struct setup *u, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	zr_one_line(text); /* tokens of a file may have line ends */
 	if (u->o->note)
 		u->o->note(u->o->arg, text);
 }
