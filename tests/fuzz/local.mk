@@ -3,9 +3,9 @@
 # What reads bytes, under damaged input: a target each. `make check` runs a short slice with replay.c,
 # `make fuzz` libFuzzer (clang) in a build of its own: FUZZ_SECONDS in all, or FUZZ_RUNS inputs a
 # target; FUZZ_TARGETS: only these.
-fuzz_programs = %D%/fuzz_args %D%/fuzz_encode %D%/fuzz_index %D%/fuzz_ini %D%/fuzz_manifest \
-	%D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_text %D%/fuzz_tokenizer \
-	%D%/fuzz_tokens
+fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_index %D%/fuzz_ini \
+	%D%/fuzz_manifest %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_template \
+	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
 check_PROGRAMS += $(fuzz_programs)
 EXTRA_DIST += %D%/slice.sh %D%/campaign %D%/corpus %D%/json.dict %D%/ini.dict
 noinst_LTLIBRARIES += %D%/libfuzz.la
@@ -21,6 +21,13 @@ fuzz_libs = %D%/libfuzz.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(X
 %C%_fuzz_args_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_args_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_args_LDADD = $(fuzz_libs)
+
+fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_libs)
+
+%C%_fuzz_chat_SOURCES = %D%/fuzz_chat.c
+%C%_fuzz_chat_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_chat_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_chat_LDADD = $(fuzz_chat_libs)
 
 %C%_fuzz_encode_SOURCES = %D%/fuzz_encode.c
 %C%_fuzz_encode_CPPFLAGS = $(fuzz_cppflags)
@@ -57,6 +64,11 @@ fuzz_libs = %D%/libfuzz.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(X
 %C%_fuzz_safetensors_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_safetensors_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_safetensors_LDADD = $(fuzz_libs)
+
+%C%_fuzz_template_SOURCES = %D%/fuzz_template.c
+%C%_fuzz_template_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_template_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_template_LDADD = $(fuzz_chat_libs)
 
 %C%_fuzz_text_SOURCES = %D%/fuzz_text.c files/chat/input.c files/chat/input.h
 %C%_fuzz_text_CPPFLAGS = $(fuzz_cppflags) $(ZLIB_CFLAGS)

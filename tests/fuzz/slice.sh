@@ -18,6 +18,7 @@ slice() {
 }
 
 slice args 400
+slice chat 1000
 slice encode 1000
 slice index 1000
 slice ini 400
@@ -25,6 +26,7 @@ slice manifest 2000
 slice model 400
 slice plugin 2000
 slice safetensors 1500
+slice template 1000
 slice text 1000
 slice tokenizer 300
 slice tokens 500
