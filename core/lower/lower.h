@@ -98,6 +98,8 @@ void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, 
 
 /* ---- what operations become ---- */
 
+void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op); /* lower_layer.c */
+
 /* lower_gather.c */
 void zr_low_gather(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op);

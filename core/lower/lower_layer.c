@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lower_layer.c - calls of layers, with their activations, and where their gradients go: whole, or
+ * part by part.
+ */
+#include "core/lower/lower.h"
+
+struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit)
+{
+	uint64_t bytes = (uint64_t)zr_unit_padded_elements(l->s, unit) * 4;
+	struct zr_operand *o = &l->grad[unit];
+	if (l->s->plan.direct)
+		return zr_of_spot(l->s->plan.unit[unit].grad, bytes);
+	if (!o->buffer)
+		*o = zr_low_buffer(l, ZR_R_GRAD_BUFFER, bytes, 64);
+	return *o;
+}
+
+static const struct zr_activations *activations(const struct zr_lowering *l)
+{
+	return l->record->id == ZR_PROG_EVAL ? &l->s->eval_act : &l->s->train_act;
+}
+
+struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life)
+{
+	struct zr_operand *o = &l->life[life];
+	if (!o->buffer)
+		*o = zr_low_buffer(l, ZR_R_ACT, activations(l)->life_bytes[life], zr_activation_align(l->s));
+	return *o;
+}
+
+/* A call of a layer. A backward has one more for each part of a gradient that comes in parts. */
+struct layer {
+	const struct zr_use *use;
+	int32_t number;
+	struct zr_operand work, part; /* part: of no region in the first call */
+	int64_t row, rows;
+};
+
+/* Its parameters, and, in the backward, where its gradients go. */
+static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit)
+{
+	int again = c->rows > 0, parts = l->s->plan.unit[unit].part > 0;
+	int backward = c->use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit] && again == parts;
+	int first = backward && l->s->train_uses.first_grad[unit] == c->number;
+	struct zr_operand to = !backward ? zr_none() : again ? c->part : zr_low_gradient(l, unit);
+	zr_low_arg(l, l->gathered[unit], ZR_READS);
+	zr_low_arg(l, to, first ? ZR_WRITES : ZR_READS | ZR_WRITES);
+}
+
+static struct zr_operand cache(struct zr_lowering *l, int32_t layer)
+{
+	uint64_t bytes = l->s->cached ? l->s->layer_bytes[layer].cache : 0;
+	return bytes ? zr_mine(ZR_R_CACHE, zr_room(&l->cache, bytes), bytes) : zr_none();
+}
+
+/* The first five operands of a layer: in, out, saved, work, gradient of the activations or, in a
+ * forward, the cache. */
+static void layer_activations(struct zr_lowering *l, const struct layer *c)
+{
+	const struct zr_use *use = c->use;
+	const struct zr_use_place *place = &activations(l)->use[c->number];
+	int backward = use->phase == ZR_BACKWARD, again = c->rows > 0;
+	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	int first = backward && loss && !again && (!c->number || use[-1].phase != ZR_BACKWARD);
+	uint32_t changes = first ? ZR_WRITES : ZR_READS | ZR_WRITES;
+	if (backward && !l->work_grad.buffer)
+		l->work_grad = zr_low_buffer(l, ZR_R_WORK, l->s->plan.act_grad_bytes, 64);
+	zr_low_arg(l, use->layer ? zr_low_activation(l, place->in) : zr_none(), ZR_READS);
+	zr_low_arg(l, backward ? zr_none() : zr_low_activation(l, place->out), ZR_WRITES);
+	zr_low_arg(l, zr_low_activation(l, place->saved), backward ? changes : ZR_WRITES);
+	zr_low_arg(l, c->work, again ? ZR_READS | ZR_WRITES : ZR_WRITES);
+	zr_low_arg(l, backward ? l->work_grad : cache(l, use->layer), changes);
+}
+
+static void call_layer(struct zr_lowering *l, const struct layer *c)
+{
+	const struct zr_plan *p = &l->s->plan;
+	const struct zr_use *use = c->use;
+	uint64_t end = p->loss_sum + p->loss_bytes;
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
+					  .number = c->number, .block = c->row, .blocks = c->rows });
+	layer_activations(l, c);
+	for (uint32_t k = 0; k < use->n_units; k++)
+		layer_unit(l, c, use->units[k]);
+	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	if (zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS)
+		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, end - p->loss_rows), ZR_WRITES);
+	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
+		const struct zr_operand *o = &l->gathered[use->units[k]];
+		if (o->whose == ZR_VIEW)
+			zr_low_arg(l, zr_mine(o->region, o->at, o->bytes), ZR_READS);
+	}
+}
+
+/* While a part is computed, the one before leaves. */
+static void call_parts(struct zr_lowering *l, struct layer c, int32_t unit)
+{
+	const struct zr_unit_memory *m = &l->s->plan.unit[unit];
+	const struct zr_unit_place *u = &l->s->layout.unit[unit];
+	const int64_t *dims = l->s->layout.tensor[u->first].decl->dims;
+	for (int64_t at = 0, n; at < u->blocks; at += n) {
+		struct zr_operand before = c.part;
+		n = u->blocks - at > m->part ? m->part : m->own.per * l->s->process.world - at;
+		struct zr_operand far = zr_of_spot(m->parts, (uint64_t)n * ZR_BLOCK * 4);
+		far.at += (uint64_t)at * ZR_BLOCK * 4;
+		c.part = zr_low_buffer(l, ZR_R_GRAD_BUFFER, far.bytes, ZR_PAGE);
+		c.row = at * ZR_BLOCK / dims[1];
+		c.rows = n * ZR_BLOCK / dims[1];
+		c.rows = c.rows < dims[0] - c.row ? c.rows : dims[0] - c.row;
+		l->now++;
+		zr_low_keep(l, &before);
+		if (l->s->train_uses.first_grad[unit] != c.number)
+			zr_low_move(l, far, c.part, 0);
+		call_layer(l, &c);
+		zr_low_move(l, c.part, far, 0);
+	}
+}
+
+void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
+{
+	int eval = l->record->id == ZR_PROG_EVAL;
+	const struct zr_use *use = &(eval ? &l->s->eval_uses : &l->s->train_uses)->use[op->use];
+	const struct zr_layer_bytes *b = &l->s->layer_bytes[use->layer];
+	int backward = use->phase == ZR_BACKWARD;
+	int loss = zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS;
+	uint64_t work = backward || (loss && b->work_bwd > b->work_fwd) ? b->work_bwd : b->work_fwd;
+	struct layer c = { use, op->use, zr_low_buffer(l, ZR_R_WORK, work, 64), zr_none(), 0, 0 };
+	l->unit = use->n_units ? use->units[0] : -1;
+	call_layer(l, &c);
+	for (uint32_t k = 0; backward && k < use->n_units; k++)
+		if (l->s->plan.unit[use->units[k]].part)
+			call_parts(l, c, use->units[k]);
+	l->unit = -1;
+	zr_low_late(l);
+}
