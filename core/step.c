@@ -26,9 +26,7 @@ double zr_now(void)
 static void prepare(struct zr_session *s, struct zr_source *from, int split, int64_t slot)
 {
 	struct zr_setup *p = s->setup;
-	char *batch = s->region[ZR_R_BATCH];
 	double rows = (double)(p->batch.micro * p->batch.length);
-	int documents = from && zr_has_documents(from);
 	s->from = from;
 	s->split = split;
 	s->slot = slot;
@@ -38,16 +36,9 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 		.dtype = p->types.dtype,
 		.batch = p->batch.micro,
 		.length = p->batch.length,
-		.tokens = (int32_t *)(batch + p->plan.tokens),
-		.targets = (int32_t *)(batch + p->plan.targets),
-		.loss_rows = (float *)(batch + p->plan.loss_rows),
-		.right_rows = (float *)(batch + p->plan.right_rows),
-		.loss_sum = (double *)(batch + p->plan.loss_sum),
 		.grad_scale = (float)(s->scale.scale / rows),
-		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
-		.starts = documents ? (int32_t *)(batch + p->plan.starts) : NULL,
-		.positions = documents ? (int32_t *)(batch + p->plan.positions) : NULL,
-		.weights = documents ? (float *)(batch + p->plan.weights) : NULL,
+		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step,
+			 .slot = (uint32_t)slot },
 		.ops = p->ops,
 	};
 }
@@ -187,11 +178,10 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	return rc;
 }
 
-/* What the host reads of the batch: the device's own where it can. */
+/* What the host reads of the batch: its tokens are the first operand of the program. */
 static const char *host_batch(const struct zr_session *s)
 {
-	const struct zr_setup *p = s->setup;
-	return p->device_info.host_access ? s->region[ZR_R_BATCH] : s->region[ZR_R_HOST] + p->plan.host_batch;
+	return s->bound[ZR_S_EVAL].at[0] - s->setup->plan.tokens;
 }
 
 int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequences, int64_t slot, struct zr_rows *rows,
@@ -222,7 +212,6 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 	s->call.length = n;
 	s->call.past = past;
 	s->call.flags = ZR_CALL_EACH_ROW;
-	s->call.positions = (int32_t *)(s->region[ZR_R_BATCH] + p->plan.positions);
 	int rc = zr_run(s, ZR_S_EVAL, err);
 	if (!rc)
 		memcpy(logits, host_batch(s) + p->plan.loss_sum, p->plan.loss_bytes);

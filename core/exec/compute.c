@@ -25,6 +25,23 @@ static void point_tensors(struct zr_session *s, const struct zr_call *c, const s
 	}
 }
 
+/* Where its rows are: the operand behind those of the units. */
+static void point_batch(struct zr_session *s, char *tokens)
+{
+	const struct zr_plan *p = &s->setup->plan;
+	struct zr_layer_call *call = &s->call;
+	int documents = s->from && zr_has_documents(s->from);
+	char *batch = tokens - p->tokens;
+	call->tokens = (int32_t *)tokens;
+	call->targets = (int32_t *)(batch + p->targets);
+	call->loss_rows = (float *)(batch + p->loss_rows);
+	call->right_rows = (float *)(batch + p->right_rows);
+	call->loss_sum = (double *)(batch + p->loss_sum);
+	call->starts = documents ? (int32_t *)(batch + p->starts) : NULL;
+	call->positions = documents || !s->from ? (int32_t *)(batch + p->positions) : NULL;
+	call->weights = documents ? (float *)(batch + p->weights) : NULL;
+}
+
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
 {
 	struct zr_setup *p = s->setup;
@@ -35,6 +52,7 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *tick
 	int backward = use->phase == ZR_BACKWARD;
 	(void)ticket;
 	point_tensors(s, c, use);
+	point_batch(s, c->at[5 + 2 * use->n_units]);
 	call->layer = use->layer;
 	call->in = c->at[0];
 	call->out = c->at[1];

@@ -52,7 +52,17 @@ void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o)
 	if (!b)
 		return;
 	b->first = b->first < 0 ? l->now : b->first;
-	b->last = l->now;
+	b->last = b->last > l->now ? b->last : l->now;
+}
+
+struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes)
+{
+	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) :
+				      zr_none();
+	zr_low_keep(l, &o);
+	if (o.buffer)
+		l->p->buffer[o.buffer - 1].last = INT32_MAX;
+	return o;
 }
 
 void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
@@ -194,24 +204,26 @@ void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, 
 
 static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)
 {
-	return l->s->device_info.host_access ? zr_mine(ZR_R_BATCH, at, bytes) : zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
+	return l->s->device_info.host_access ? zr_part(l->batch, at, bytes) :
+		zr_mine(ZR_R_HOST, l->s->plan.host_batch + at, bytes);
 }
 
 static void load_batch(struct zr_lowering *l)
 {
 	const struct zr_plan *p = &l->s->plan;
 	uint64_t at = p->tokens, bytes = p->loss_rows - p->tokens;
+	l->batch = zr_low_whole_life(l, ZR_R_BATCH, p->loss_sum + p->loss_bytes);
 	zr_low_host(l, l->s->mode == ZR_SETUP_SAMPLE ? ZR_H_GIVEN : ZR_H_BATCH);
 	zr_low_arg(l, host_batch(l, at, bytes), ZR_WRITES);
 	if (!l->s->device_info.host_access)
-		zr_low_move(l, host_batch(l, at, bytes), zr_mine(ZR_R_BATCH, at, bytes), 0);
+		zr_low_move(l, host_batch(l, at, bytes), zr_part(l->batch, at, bytes), 0);
 }
 
 static void fetch_loss(struct zr_lowering *l, uint64_t at) /* and all behind it */
 {
 	uint64_t bytes = l->s->plan.loss_sum + l->s->plan.loss_bytes - at;
 	if (!l->s->device_info.host_access)
-		zr_low_move(l, zr_mine(ZR_R_BATCH, at, bytes), host_batch(l, at, bytes), 0);
+		zr_low_move(l, zr_part(l->batch, at, bytes), host_batch(l, at, bytes), 0);
 }
 
 static void add_loss(struct zr_lowering *l)

@@ -31,6 +31,7 @@ struct zr_lowering {
 	uint64_t cache;             /* bytes of the caches of layers so far */
 	int32_t late;               /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
+	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;    /* [lives] of activations: where each is */
@@ -49,6 +50,9 @@ struct zr_lowering {
 
 /* Lives from the first operation that has it among its operands to the last. align: at least 64. */
 struct zr_operand zr_low_buffer(struct zr_lowering *l, int32_t region, uint64_t bytes, uint32_t align);
+
+/* Lives as long as the program; of no bytes: none. */
+struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes);
 
 /* It lives at least until now: of what is under way, or what only some ranks use. */
 void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o);

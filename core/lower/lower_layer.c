@@ -83,9 +83,9 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, use->units[k]);
-	zr_low_arg(l, zr_mine(ZR_R_BATCH, p->tokens, p->loss_rows - p->tokens), ZR_READS);
+	zr_low_arg(l, zr_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
 	if (zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS)
-		zr_low_arg(l, zr_mine(ZR_R_BATCH, p->loss_rows, end - p->loss_rows), ZR_WRITES);
+		zr_low_arg(l, zr_part(l->batch, p->loss_rows, end - p->loss_rows), ZR_WRITES);
 	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
 		const struct zr_operand *o = &l->gathered[use->units[k]];
 		if (o->whose == ZR_VIEW)

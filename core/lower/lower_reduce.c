@@ -125,8 +125,8 @@ static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *
 	const uint64_t block = ZR_BLOCK * 4;
 	const int64_t n = l->own.n, per = l->own.per, most = l->s->plan.staging.blocks;
 	const int64_t step = per < most ? per : most;
-	struct zr_operand pair = zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO]) ? zr_mine(ZR_R_STAGING, 0, 0) :
-				 zr_low_buffer(l, ZR_R_SUMS, 2 * (uint64_t)step * block, ZR_PAGE);
+	struct zr_operand pair = l->staging.buffer ? l->staging :
+		zr_low_buffer(l, ZR_R_STAGING, 2 * (uint64_t)step * block, ZR_PAGE);
 	for (int64_t k = 0, b = 0; k < n; k += step, b ^= 1) {
 		int64_t now = n - k < step ? n - k : step, next = n - k - now < step ? n - k - now : step;
 		struct zr_operand here = zr_part(pair, (uint64_t)(b * step) * block, (uint64_t)now * block);

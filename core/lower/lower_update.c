@@ -10,19 +10,20 @@
 
 /* ---- pieces ---- */
 
-struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
-{
-	const struct zr_staging *g = &l->s->plan.staging;
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d);
-	if (!zr_piece_has(l->s, p, d))
-		return zr_none();
-	return zr_datum_staged(l->s, p->unit, d) ? zr_mine(ZR_R_STAGING, (uint64_t)p->set * g->set_bytes + g->datum[d], bytes) :
-						   zr_of_spot(zr_datum_spot(l->s, p, d), bytes);
-}
-
 static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece *p, int d)
 {
-	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
+	return zr_of_spot(zr_datum_spot(l->s, p, d),
+			  (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
+}
+
+struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
+{
+	uint64_t at = (uint64_t)p->set * l->s->plan.staging.set_bytes;
+	if (!zr_piece_has(l->s, p, d))
+		return zr_none();
+	if (!zr_datum_staged(l->s, p->unit, d))
+		return kept(l, p, d);
+	return zr_part(l->staging, at + zr_staged_at(l->s, p, d), kept(l, p, d).bytes);
 }
 
 void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)
@@ -68,6 +69,10 @@ static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 
 void zr_low_pieces(struct zr_lowering *l)
 {
+	const struct zr_staging *g = &l->s->plan.staging;
+	int narrow = l->s->types.master != ZR_MASTER_FP32;
+	l->staging = zr_low_whole_life(l, ZR_R_STAGING, g->bytes);
+	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
 	for (int32_t i = 0; i < l->record->n; i++)
 		if (l->record->op[i].kind == ZR_P_UPDATE)
 			list_op(l, &l->record->op[i]);
@@ -125,8 +130,7 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_MASTER), change);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
-	zr_low_arg(l, s->types.master == ZR_MASTER_FP32 ? zr_none() :
-		      zr_mine(ZR_R_CHUNK, 0, s->plan.region[ZR_R_CHUNK].bytes), ZR_WRITES);
+	zr_low_arg(l, l->chunk, ZR_WRITES);
 	zr_low_arg(l, zr_low_scalar_table(l), ZR_READS);
 	zr_low_arg(l, call_table(l), ZR_WRITES);
 	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
@@ -173,9 +177,9 @@ static void read_until(struct zr_lowering *l, int32_t last, int partial)
 }
 
 /* In the backward a piece can be read ahead if its gradient is not among what is read. */
-static int32_t readable(const struct zr_lowering *l, int32_t end)
+static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
-	int all = l->record->id == ZR_PROG_UPDATE || l->s->plan.staging.datum[ZR_D_GRAD] == ZR_IN_PLACE;
+	int all = l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD);
 	return all ? l->pieces : end;
 }
 
@@ -199,7 +203,8 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 {
-	int32_t end = l->piece_next + pieces_of(l, op), most = readable(l, end) - 1;
+	int32_t end = l->piece_next + pieces_of(l, op);
+	int32_t most = readable(l, zr_low_units(l, op)[0], end) - 1;
 	for (int32_t i = 0; i < op->n; i++) {
 		struct zr_operand sum = zr_of_spot(l->s->plan.unit[zr_low_units(l, op)[i]].grad, 0);
 		zr_low_keep(l, &sum); /* also on a rank that owns nothing of it */

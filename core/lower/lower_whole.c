@@ -9,8 +9,8 @@
 
 enum { TO_OWNER, BACK };
 
-/* Blocks [first, first + n) of a tensor's unit, together at `at` of ZR_R_WHOLE: the master, then each state, then the
- * gradient. */
+/* Blocks [first, first + n) of a tensor's unit, together at `at` of the buffer: the master, then
+ * each state, then the gradient. */
 struct chunk {
 	int32_t tensor, optimizer;
 	int64_t first, n;
@@ -33,15 +33,18 @@ static struct chunk message(const struct zr_lowering *l, int32_t tensor, int64_t
 }
 
 /* Blocks [from, from + n) of a chunk's data of one kind. */
-static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c, uint32_t kind, int64_t from, int64_t n)
+static struct zr_operand part(const struct zr_lowering *l, const struct chunk *c, uint32_t kind,
+			      int64_t from, int64_t n)
 {
 	uint64_t bytes = zr_whole_kind_bytes(l->s, c->optimizer, kind);
-	return zr_mine(ZR_R_WHOLE, c->at + zr_whole_kind_at(l->s, c->optimizer, c->n, kind) + (uint64_t)from * bytes, (uint64_t)n * bytes);
+	uint64_t at = c->at + zr_whole_kind_at(l->s, c->optimizer, c->n, kind);
+	return zr_part(l->matrix, at + (uint64_t)from * bytes, (uint64_t)n * bytes);
 }
 
 static struct zr_operand all_of(const struct zr_lowering *l, const struct chunk *c, int way)
 {
-	return zr_mine(ZR_R_WHOLE, c->at, zr_whole_kind_at(l->s, c->optimizer, c->n, zr_whole_kinds(l->s, c->optimizer, way == BACK)));
+	uint32_t kinds = zr_whole_kinds(l->s, c->optimizer, way == BACK);
+	return zr_part(l->matrix, c->at, zr_whole_kind_at(l->s, c->optimizer, c->n, kinds));
 }
 
 /* The blocks that both have, from one to the other. */
@@ -151,7 +154,8 @@ static void update(struct zr_lowering *l, int32_t tensor)
 	struct chunk all = matrix(l, tensor);
 	zr_low_emit(l, zr_low_by_update(l, ZR_I_WHOLE, tensor));
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
-	zr_low_arg(l, zr_mine(ZR_R_WHOLE, l->s->plan.whole.work, l->s->plan.whole.work_bytes), ZR_WRITES);
+	zr_low_arg(l, zr_part(l->matrix, l->s->plan.whole.work, l->s->plan.whole.work_bytes),
+		   ZR_WRITES);
 	zr_low_arg(l, zr_low_scalar_table(l), ZR_READS);
 }
 
@@ -181,8 +185,11 @@ void zr_low_whole(struct zr_lowering *l)
 {
 	const struct zr_whole_plan *p = &l->s->plan.whole;
 	int world = l->s->process.world, rank = l->s->process.rank;
+	if (p->n)
+		l->matrix = zr_low_buffer(l, ZR_R_WHOLE, zr_up(p->bytes, ZR_PAGE), ZR_PAGE);
 	for (int32_t first = 0; !l->rc && first < p->n; first += world) {
 		int n = p->n - first < world ? p->n - first : world;
+		zr_low_keep(l, &l->matrix); /* also on a rank that owns none */
 		each(l, first, n, bring);
 		if (rank < n)
 			update(l, p->tensor[first + rank]);

@@ -98,7 +98,7 @@ static int transient(const struct proof *v, const struct zr_operand *o)
 		[ZR_R_GRAD_BUFFER] = 1, [ZR_R_GATHER] = 1, [ZR_R_ACT] = 1, [ZR_R_ACT_OFFLOADED] = 1,
 		[ZR_R_WORK] = 1, [ZR_R_COMM] = 1, [ZR_R_BATCH] = 1, [ZR_R_STAGING] = 1,
 		[ZR_R_CHUNK] = 1, [ZR_R_GRAD_BOUNCE] = 1, [ZR_R_BOUNCE] = 1, [ZR_R_WIRE] = 1,
-		[ZR_R_WHOLE] = 1, [ZR_R_SUMS] = 1, [ZR_R_PARTS] = 1
+		[ZR_R_WHOLE] = 1, [ZR_R_PARTS] = 1
 	};
 	if (zr_operand_others(v->setup, o))
 		return 0;

@@ -14,6 +14,8 @@
 static int by_size(const void *a, const void *b)
 {
 	const struct zr_lifetime *x = *(struct zr_lifetime *const *)a, *y = *(struct zr_lifetime *const *)b;
+	if ((x->last == INT32_MAX) != (y->last == INT32_MAX))
+		return x->last == INT32_MAX ? -1 : 1;
 	if (x->bytes != y->bytes)
 		return x->bytes < y->bytes ? 1 : -1;
 	return x < y ? -1 : x > y;

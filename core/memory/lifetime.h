@@ -11,7 +11,8 @@
 struct zr_lifetime {
 	uint64_t bytes;
 	uint64_t align;      /* of the offset; 0: 64 */
-	int32_t first, last; /* points of the program at which it holds data, both included */
+	int32_t first, last; /* points of the program at which it holds data, both included; last
+			      * INT32_MAX: to its end, and its place is below that of all others */
 	uint64_t offset;     /* result */
 };
 

@@ -64,14 +64,21 @@ int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d)
 	return zr_has_datum(s, p->unit, d) && (d < ZR_D_STATE || has_state(s, p, d));
 }
 
-/* Staging was planned for the kinds of data that are out of reach somewhere: of the compute copies only some may be. */
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 {
-	const struct zr_plan *plan = &s->plan;
-	const struct zr_region *r = &plan->region[held_spot(s, unit, d).region];
-	if (plan->staging.datum[d] == ZR_IN_PLACE || !zr_has_datum(s, unit, d))
-		return 0;
-	return r->tier == ZR_TIER_DISK || (r->store == ZR_STORE_DEVICE && plan->region[ZR_R_MASTER].store != ZR_STORE_DEVICE);
+	const struct zr_region *r = &s->plan.region[held_spot(s, unit, d).region];
+	int apart = !s->device_info.unified && r->store == ZR_STORE_DEVICE &&
+		    s->plan.region[ZR_R_MASTER].store != ZR_STORE_DEVICE;
+	return zr_has_datum(s, unit, d) && (apart || r->tier == ZR_TIER_DISK);
+}
+
+uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_piece *p, int d)
+{
+	uint64_t block = 0;
+	for (int i = 0; i < d; i++)
+		if (zr_piece_has(s, p, i) && zr_datum_staged(s, p->unit, i))
+			block += zr_block_bytes(s, p->unit, i);
+	return block * (uint64_t)s->plan.staging.blocks;
 }
 
 /* ---- masters in other formats ---- */

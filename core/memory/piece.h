@@ -25,12 +25,14 @@ struct zr_piece {
 /* Whether a unit has this kind of data at all: a compute copy apart from its master, a master. */
 int zr_has_datum(const struct zr_setup *s, int32_t unit, int d);
 
-/* What follows from the plan alone: bytes per block, where a piece's data is kept, whether it has any, whether it passes
- * through a set of buffers. */
+/* What follows from the plan alone: bytes per block, where a piece's data is kept, whether it has
+ * any, whether it passes through a set of buffers, because what updates it cannot reach it; where it
+ * is in that set, or, of one kind more than there are, where all end. */
 uint64_t zr_block_bytes(const struct zr_setup *s, int32_t unit, int d);
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d);
+uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_piece *p, int d);
 
 /* Where what updates a piece reaches what is kept of its masters, and the operations that do it. */
 struct zr_masters {

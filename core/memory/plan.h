@@ -42,8 +42,7 @@ enum zr_region_id {
 	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place, or their sum */
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
-	ZR_R_STAGING,     /* pieces on their way between tiers */
-	ZR_R_SUMS,        /* sums on disk, on their way to what adds to them and back */
+	ZR_R_STAGING,     /* pieces on their way between tiers; sums on disk to what adds to them */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
 	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
 	ZR_R_GRAD_BOUNCE, /* gradients on the host, of a device that copies alone reach */
@@ -96,7 +95,6 @@ struct zr_run {
 
 /* A kind of data that an update reads or writes piece by piece; states follow. */
 enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
-#define ZR_IN_PLACE UINT64_MAX
 #define ZR_PAGE 4096u /* disks want places of whole pages */
 
 /* Sets of buffers for pieces whose data is out of reach of what updates it. */
@@ -104,10 +102,8 @@ struct zr_staging {
 	int64_t blocks;    /* a piece has at most */
 	int32_t sets;
 	int32_t ahead;     /* pieces read before their turn */
-	int32_t behind;    /* 1: a piece is written while the next one is computed */
-	int32_t n_data;
-	uint64_t set_bytes;
-	uint64_t *datum;   /* [n_data] offset in a set; ZR_IN_PLACE: never staged */
+	int32_t n_data;    /* kinds */
+	uint64_t set_bytes, bytes; /* of one set; of the buffer that has all of them */
 };
 #define ZR_CHUNK 64
 #define ZR_WIRE (8u << 20)   /* most bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
@@ -123,8 +119,8 @@ struct zr_partial_plan {
 struct zr_whole_plan {
 	int32_t *tensor, n;
 	int64_t chunk;          /* blocks that travel at a time */
-	uint64_t work, message; /* bytes from the start of ZR_R_WHOLE, where the matrix is */
-	uint64_t work_bytes;
+	uint64_t work, message; /* bytes from the start of the buffer, where the matrix is */
+	uint64_t work_bytes, bytes; /* bytes: of all of it, if there is a tensor */
 };
 
 struct zr_plan {
@@ -165,8 +161,7 @@ int zr_runs_place(const struct zr_setup *s, struct zr_plan *p, struct zr_error *
 /* update/partial.c: takes bytes of ZR_R_HOST from `at` on; returns where they end. */
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at);
 
-/* update/whole.c: fills the plan; returns the bytes of ZR_R_WHOLE. */
-uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
+void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk); /* update/whole.c */
 
 /* Blocks of a tensor's unit whose master and state a rank holds: *n may be 0. */
 void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);

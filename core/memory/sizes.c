@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/exec/boundary.h"
+#include "core/memory/piece.h"
 #include "core/program/route.h"
 #include "core/setup.h"
 
@@ -22,11 +23,6 @@ static struct zr_spot inside(struct zr_spot spot, int64_t blocks, int32_t dtype)
 {
 	spot.at += (uint64_t)(blocks * ZR_BLOCK * zr_dtype_bytes(dtype));
 	return spot;
-}
-
-static int same_spot(struct zr_spot a, struct zr_spot b)
-{
-	return a.region == b.region && a.at == b.at;
 }
 
 /* Where in the compute copy the blocks begin that this rank holds, unless they are apart. */
@@ -96,33 +92,6 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		m->local = take(p, ZR_R_LOCAL, world * m->own.per, ZR_F32);
 }
 
-/* Whether this kind of data must be staged for what updates it: on disk, or in a memory that it cannot reach. */
-static int out_of_reach(const struct zr_setup *s, const struct zr_plan *p, int32_t region)
-{
-	int on_device = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE;
-	if (!p->region[region].bytes)
-		return 0;
-	return p->region[region].tier == ZR_TIER_DISK || (!on_device && p->region[region].store == ZR_STORE_DEVICE && !s->device_info.unified);
-}
-
-/* Most bytes per block of a compute copy that an update writes apart from a master, 0: none. */
-static uint64_t written_copies(const struct zr_setup *s, const struct zr_plan *p)
-{
-	uint64_t most = 0;
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		const struct zr_unit_memory *m = &p->unit[u];
-		if (!s->frozen_unit[u] && !same_spot(m->held_copy, m->master))
-			most = zr_max(most, zr_unit_block(s, u));
-	}
-	return most;
-}
-
-static void stage(struct zr_plan *p, int datum, uint64_t block_bytes)
-{
-	p->staging.datum[datum] = p->staging.set_bytes;
-	p->staging.set_bytes += (uint64_t)p->staging.blocks * block_bytes;
-}
-
 /* The largest piece that a program updates: blocks. */
 static uint64_t piece_blocks(const struct zr_plan *p, const struct zr_program *prog)
 {
@@ -152,50 +121,31 @@ static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 		read |= t->pipeline_read != 0;
 		write |= t->pipeline_write != 0;
 	}
-	g->sets = buffers > 1 + read + write ? buffers : 1 + read + write;
-	g->behind = write;
-	g->ahead = read ? g->sets - 1 - write : 0;
-}
-
-/* A piece has the states of one optimizer: they share their place. */
-static void stage_states(const struct zr_setup *s, struct zr_plan *p)
-{
-	uint64_t start = p->staging.set_bytes, end = start;
-	for (int32_t k = 0; k < s->n_optimizers; k++) {
-		const struct zr_optimizer *o = &s->optimizer[k];
-		p->staging.set_bytes = start;
-		for (uint32_t i = o->first_state; i < o->first_state + o->n_states; i++)
-			stage(p, ZR_D_STATE + (int)i, p->state_bytes[i]);
-		end = zr_max(end, p->staging.set_bytes);
-	}
-	p->staging.set_bytes = end;
+	g->sets = !g->set_bytes ? 1 : buffers > 1 + read + write ? buffers : 1 + read + write;
+	g->ahead = read && g->set_bytes ? g->sets - 1 - write : 0;
 }
 
 static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 {
+	const struct zr_program *backward = &s->program[ZR_PROG_LAST_MICRO];
+	int copies = 0, sums = p->region[ZR_R_GRAD].tier == ZR_TIER_DISK;
 	struct zr_staging *g = &p->staging;
-	uint64_t copies = written_copies(s, p);
-	int staged = out_of_reach(s, p, ZR_R_PARAM_OFFLOADED) || out_of_reach(s, p, ZR_R_PARAM);
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
-	for (int32_t d = 0; d < g->n_data; d++)
-		g->datum[d] = ZR_IN_PLACE;
-	g->blocks = (int64_t)zr_max(piece_blocks(p, &s->program[ZR_PROG_LAST_MICRO]),
-				 piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
-	if (out_of_reach(s, p, ZR_R_MASTER))
-		stage(p, ZR_D_MASTER, ZR_BLOCK * (s->types.master == ZR_MASTER_SPLIT ? 2 : 4));
-	if (out_of_reach(s, p, ZR_R_GRAD))
-		stage(p, ZR_D_GRAD, ZR_BLOCK * 4);
-	if (copies && staged)
-		stage(p, ZR_D_LOWP, copies);
-	if (out_of_reach(s, p, ZR_R_STATE))
-		stage_states(s, p);
-	pipeline(s, g, g->datum[ZR_D_LOWP] != ZR_IN_PLACE && !s->device_info.unified);
-	if (!g->set_bytes)
-		g->sets = 1, g->ahead = g->behind = 0;
+	g->blocks = (int64_t)zr_max(piece_blocks(p, backward),
+				    piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
+	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
+		int32_t unit = s->layout.tensor[i].unit;
+		struct zr_piece piece = { .unit = unit, .optimizer = zr_optimizer_of(s, i) };
+		if (s->frozen[i])
+			continue;
+		g->set_bytes = zr_max(g->set_bytes, zr_staged_at(s, &piece, g->n_data));
+		copies |= zr_datum_staged(s, unit, ZR_D_LOWP);
+	}
+	pipeline(s, g, copies);
 	g->set_bytes = zr_up(g->set_bytes, ZR_PAGE);
-	p->region[ZR_R_STAGING].bytes = g->set_bytes * (uint64_t)g->sets;
-	if (zr_program_updates(&s->program[ZR_PROG_LAST_MICRO]) && p->region[ZR_R_GRAD].tier == ZR_TIER_DISK)
-		p->region[ZR_R_STAGING].bytes = zr_max(p->region[ZR_R_STAGING].bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
+	g->bytes = g->set_bytes * (uint64_t)g->sets;
+	if (zr_program_updates(backward) && sums) /* which have two buffers of it */
+		g->bytes = zr_max(g->bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 
 /* Whether comm adds what ranks send. A rank sends once per update: then the fold over ranks is one sum of them in rank order,
@@ -247,8 +197,6 @@ static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint6
 {
 	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	uint64_t at = 0, groups = (uint64_t)s->n_param_groups;
-	if (s->mode != ZR_SETUP_SAMPLE && s->types.master != ZR_MASTER_FP32)
-		p->region[ZR_R_CHUNK].bytes = ZR_CHUNK * ZR_BLOCK * 4;
 	if (s->device_info.host_ops || s->mode == ZR_SETUP_SAMPLE)
 		return;
 	p->measure.sumsq = zr_room(&at, sums ? blocks * 8 : 0);
@@ -275,7 +223,6 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	p->right_rows = zr_room(&at, rows * 4);
 	p->loss_bytes = sample ? (uint64_t)s->decl.vocabulary * 4 : sizeof(double);
 	p->loss_sum = zr_room(&at, p->loss_bytes);
-	p->region[ZR_R_BATCH].bytes = at;
 	p->host_batch = zr_room(&host, s->device_info.host_access ? 0 : at);
 	if (!sample) {
 		p->sumsq = zr_room(&host, blocks * 8);
@@ -296,7 +243,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_PARTS].store = p->region[ZR_R_GRAD].store;
 	p->region[ZR_R_PARAM_OFFLOADED].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
 	p->region[ZR_R_ACT_OFFLOADED].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
-	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = p->region[ZR_R_SUMS].store = host;
+	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
 	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
 	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_BOUNCE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
@@ -311,8 +258,8 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	p->first_run = calloc((size_t)s->layout.n_units + 1, sizeof *p->first_run);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
-	p->staging.datum = calloc(ZR_D_STATE + s->n_states, sizeof *p->staging.datum);
-	if (!p->staging.datum || !p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state || !p->state_bytes)
+	if (!p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state ||
+	    !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
@@ -324,7 +271,7 @@ static void name_regions(struct zr_plan *p)
 		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_LOCAL] = "local gradients", [ZR_R_GATHER] = "gathered parameters",
 		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
 		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
-		[ZR_R_STAGING] = "staging",	   [ZR_R_SUMS] = "staging",	   [ZR_R_PARAM_OFFLOADED] = "offloaded parameters",
+		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_OFFLOADED] = "offloaded parameters",
 		[ZR_R_ACT_OFFLOADED] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_GRAD_BOUNCE] = "gradients on their way",
 		[ZR_R_PARTS] = "parts of gradients", [ZR_R_CACHE] = "key-value cache",
@@ -350,11 +297,11 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		zr_room(&p->region[ZR_R_CACHE].bytes, s->cached ? s->layer_bytes[i].cache : 0);
 	}
 	place_batch(s, p, blocks);
-	size_staging(s, p);
 	size_without_host(s, p, blocks);
 	if (train) { /* what is staged travels by way of one set */
+		size_staging(s, p);
 		int few = p->staging.set_bytes && p->staging.blocks < ZR_CHUNK;
-		p->region[ZR_R_WHOLE].bytes = zr_whole_place(s, &p->whole, few ? p->staging.blocks : ZR_CHUNK);
+		zr_whole_place(s, &p->whole, few ? p->staging.blocks : ZR_CHUNK);
 	}
 	return 0;
 }
@@ -390,8 +337,8 @@ int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 
 void zr_plan_free(struct zr_plan *p)
 {
-	void *const table[] = { p->unit,  p->whole.tensor, p->run, p->first_run,
-				p->state, p->state_bytes,  p->staging.datum };
+	void *const table[] = { p->unit, p->whole.tensor, p->run, p->first_run, p->state,
+				p->state_bytes };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 	memset(p, 0, sizeof *p);

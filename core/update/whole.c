@@ -25,7 +25,7 @@ uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t k, int64_t blocks, u
 
 /* ---- the plan ---- */
 
-uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
+void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk)
 {
 	uint64_t message = 0;
 	p->chunk = chunk;
@@ -41,7 +41,7 @@ uint64_t zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chu
 		p->tensor[p->n++] = i;
 	}
 	p->message = p->work + zr_up(p->work_bytes, 64);
-	return p->message + message;
+	p->bytes = p->message + message;
 }
 
 int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,

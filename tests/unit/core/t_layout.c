@@ -236,6 +236,22 @@ static void buffers_share_bytes_when_they_can(void **unused)
 	assert_int_equal(total, 256);
 }
 
+/* Else what comes and goes would have to fit below it or above it. */
+static void what_lives_to_the_end_lies_below_the_others(void **unused)
+{
+	(void)unused;
+	struct zr_lifetime l[3] = { { .bytes = 192, .first = 0, .last = 0 },
+				    { .bytes = 64, .first = 0, .last = INT32_MAX },
+				    { .bytes = 128, .first = 1, .last = 1 } };
+	struct zr_error err = { 0 };
+	uint64_t total;
+	assert_int_equal(zr_lifetime_assign(l, 3, &total, &err), 0);
+	assert_int_equal(l[1].offset, 0);
+	assert_int_equal(l[0].offset, 64);
+	assert_int_equal(l[2].offset, 64);
+	assert_int_equal(total, 256);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +265,7 @@ int main(void)
 		cmocka_unit_test(buffers_that_live_together_do_not_overlap),
 		cmocka_unit_test(buffers_lie_as_low_as_they_can),
 		cmocka_unit_test(buffers_share_bytes_when_they_can),
+		cmocka_unit_test(what_lives_to_the_end_lies_below_the_others),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

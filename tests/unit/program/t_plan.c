@@ -412,6 +412,26 @@ static void arenas_have_one_place_for_what_is_needed_in_turn(void **unused)
 	plan_close(s);
 }
 
+/* Matrices are back where they are kept before new values are published. */
+static void a_whole_matrix_and_what_is_published_are_there_in_turn(void **unused)
+{
+	static const char *const options[] = { "optimizer.plugin=muon", "zero.plugin=hpz",
+		"optimizer.plain.plugin=adamw", "optimizer.plain.match=*.bias *ln_* *w?e*",
+		"boot.ranks_per_node=2", "zero.allgather_bucket_size=1e9", NULL };
+	struct zr_setup *s = plan_open(4, options);
+	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
+	uint64_t whole = 0, published = 0, end = 0;
+	(void)unused;
+	for (const struct zr_buffer *b = p->buffer; b < p->buffer + p->n_buffer; b++) {
+		whole += b->region == ZR_R_WHOLE ? b->bytes : 0;
+		published += b->region == ZR_R_GATHER ? b->bytes : 0;
+		end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
+	}
+	assert_true(whole > 0 && published > 0);
+	assert_int_equal(end, most(whole, published));
+	plan_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -422,6 +442,7 @@ int main(void)
 		cmocka_unit_test(small_units_stay_whole),
 		cmocka_unit_test(formulas_of_ZeRO_differ_by_what_is_explained),
 		cmocka_unit_test(arenas_have_one_place_for_what_is_needed_in_turn),
+		cmocka_unit_test(a_whole_matrix_and_what_is_published_are_there_in_turn),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, plan_data, plan_data_remove);
