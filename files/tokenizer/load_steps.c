@@ -8,9 +8,6 @@
 
 #include "files/tokenizer/parts.h"
 
-/* The pattern of ByteLevel, as the library has it built in. */
-#define BYTE_LEVEL "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-
 static const char *type_of(const json_t *o)
 {
 	const char *type = json_string_value(json_object_get(o, "type"));
@@ -81,7 +78,7 @@ static int load_byte_level(struct zr_load *l, const json_t *o, const char *place
 	int rc = zr_load_flag(l, o, place, "add_prefix_space", 1, &s->prefix);
 	s->prefix *= ZR_PREFIX_ALL;
 	rc = rc ? rc : zr_load_flag(l, o, place, "use_regex", 1, &use_regex);
-	return rc || !use_regex ? rc : set_regex(l, s, place, BYTE_LEVEL, 0);
+	return rc || !use_regex ? rc : set_regex(l, s, place, ZR_PATTERN_GPT2, 0);
 }
 
 static int load_step(struct zr_load *l, const json_t *o, const char *place, int last)

@@ -20,6 +20,7 @@ struct zr_regex {
 	pcre2_match_data *data;
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
+	int words; /* ZR_WORDS_* */
 };
 
 static int fail(struct zr_error *err, int code, const char *what)
@@ -67,6 +68,8 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 		return rc;
 	struct zr_regex *re = calloc(1, sizeof *re);
 	rc = re ? compile(re, text, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (re)
+		re->words = literal ? ZR_WORDS_OTHER : zr_words_known(pattern);
 	free(text);
 	if (rc)
 		zr_regex_free(re);
@@ -90,6 +93,10 @@ int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at,
 		  struct zr_error *err)
 {
 	uint32_t options = PCRE2_NO_UTF_CHECK | (partial ? PCRE2_PARTIAL_HARD : 0);
+	*start = at;
+	*stop = re->words ? zr_words_end(re->words, p, n, at, partial) : 0;
+	if (*stop)
+		return ZR_REGEX_FOUND;
 	int code = pcre2_match(re->code, (PCRE2_SPTR)p, n, at, options, re->data, re->context);
 	const PCRE2_SIZE *span = pcre2_get_ovector_pointer(re->data);
 	if (code == PCRE2_ERROR_NOMATCH)

@@ -24,6 +24,18 @@ void zr_regex_free(struct zr_regex *re); /* NULL is fine */
 int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
 		  struct zr_error *err);
 
+/* ---- words.c ---- */
+
+/* The pattern of ByteLevel, as the library has it built in. */
+#define ZR_PATTERN_GPT2 \
+	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+/* Patterns that are matched without PCRE2 where the text is ASCII. All match at every character. */
+enum { ZR_WORDS_OTHER, ZR_WORDS_GPT2, ZR_WORDS_LLAMA3, ZR_WORDS_QWEN2 };
+int zr_words_known(const char *pattern); /* ZR_WORDS_* */
+/* The end of the match at p[at], at < n. open: text may go on behind n. 0: PCRE2 has to say. */
+size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open);
+
 /* ---- pattern.c ---- */
 
 /* The pattern as PCRE2 wants it; returns owned. */

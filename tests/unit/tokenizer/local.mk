@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tokenizers.
-tokenizer_tests = %D%/t_marks %D%/t_tokenizer
+tokenizer_tests = %D%/t_marks %D%/t_tokenizer %D%/t_words
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
 
@@ -16,3 +16,7 @@ TESTS += $(tokenizer_tests)
 %C%_t_marks_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_marks_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
 	$(CMOCKA_LIBS)
+
+%C%_t_words_SOURCES = %D%/t_words.c
+%C%_t_words_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_words_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(CMOCKA_LIBS)

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * words.c - see regex.h: the patterns of GPT-2, Llama 3 and Qwen2 by hand, for ASCII. A match that
+ * needs a byte that is not ASCII, or one that has not come, is left to PCRE2.
+ *
+ *   GPT-2             'll| ?letters| ?digits| ?marks|white space but its last one|white space
+ *   Llama 3, Qwen2    'll|any letters|digits|?marks and line ends|white space up to its last line
+ *                     end|white space but its last one|white space
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "files/tokenizer/regex.h"
+
+#define UNDECIDED SIZE_MAX
+
+struct text {
+	const unsigned char *p;
+	size_t n;
+	int open; /* it may go on behind n */
+};
+
+static int is_letter(unsigned c)
+{
+	return (c | 32) - 'a' < 26;
+}
+
+static int is_digit(unsigned c)
+{
+	return c - '0' < 10;
+}
+
+static int is_white(unsigned c)
+{
+	return c == ' ' || c - 9 < 5;
+}
+
+static int is_mark(unsigned c)
+{
+	return c < 0x80 && !is_letter(c) && !is_digit(c) && !is_white(c);
+}
+
+static int is_line_end(unsigned c)
+{
+	return c == '\r' || c == '\n';
+}
+
+/* Where a run of such characters ends, whatever comes then. */
+static inline size_t run(const struct text *t, size_t at, int (*is)(unsigned))
+{
+	while (at < t->n && is(t->p[at]))
+		at++;
+	return at;
+}
+
+/* The end of a run that no character that may come is part of. */
+static size_t settled(const struct text *t, size_t end)
+{
+	return (end < t->n ? t->p[end] < 0x80 : !t->open) ? end : UNDECIDED;
+}
+
+/* 's, 't, 'm, 'd, 're, 've, 'll: where it ends; at: there is none. */
+static size_t contraction(const struct text *t, size_t at, unsigned any_case)
+{
+	if (t->p[at] != '\'')
+		return at;
+	if (t->n - at < 3)
+		return UNDECIDED;
+	unsigned a = t->p[at + 1], b = t->p[at + 2];
+	if (a >= 0x80 || b >= 0x80)
+		return UNDECIDED;
+	a |= is_letter(a) ? any_case : 0;
+	b |= is_letter(b) ? any_case : 0;
+	if (a == 's' || a == 't' || a == 'm' || a == 'd')
+		return at + 2;
+	return ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l') ? at + 3 : at;
+}
+
+/* White space; the last one goes with what follows, if there is more than one. */
+static size_t white(const struct text *t, size_t at)
+{
+	size_t end = settled(t, run(t, at, is_white));
+	return end == UNDECIDED || end == t->n || end - at == 1 ? end : end - 1;
+}
+
+static size_t gpt2(const struct text *t, size_t at)
+{
+	size_t end = contraction(t, at, 0);
+	if (end != at)
+		return end;
+	size_t from = at + (t->p[at] == ' ' && at + 1 < t->n && !is_white(t->p[at + 1]));
+	unsigned c = t->p[from];
+	if (is_white(c))
+		return white(t, at);
+	if (c >= 0x80)
+		return UNDECIDED;
+	return settled(t, run(t, from, is_letter(c) ? is_letter : is_digit(c) ? is_digit : is_mark));
+}
+
+static size_t digits(const struct text *t, size_t at, size_t most)
+{
+	size_t end = at;
+	while (end < t->n && end - at < most && is_digit(t->p[end]))
+		end++;
+	return end - at == most ? end : settled(t, end);
+}
+
+static size_t lines(const struct text *t, size_t at)
+{
+	size_t end = settled(t, run(t, at, is_white)), last = end;
+	if (end == UNDECIDED)
+		return end;
+	while (last > at && !is_line_end(t->p[last - 1]))
+		last--;
+	return last > at ? last : white(t, at);
+}
+
+static size_t llama3(const struct text *t, size_t at, size_t most)
+{
+	size_t end = contraction(t, at, 32);
+	unsigned c = t->p[at];
+	if (end != at)
+		return end;
+	if (is_letter(c))
+		return settled(t, run(t, at, is_letter));
+	if (is_digit(c))
+		return digits(t, at, most);
+	if (c >= 0x80 || at + 1 == t->n || t->p[at + 1] >= 0x80)
+		return UNDECIDED;
+	if (!is_line_end(c) && is_letter(t->p[at + 1]))
+		return settled(t, run(t, at + 1, is_letter));
+	size_t from = at + (c == ' ');
+	if (!is_mark(t->p[from]))
+		return lines(t, at);
+	end = settled(t, run(t, from, is_mark));
+	if (end == UNDECIDED)
+		return end;
+	end = run(t, end, is_line_end);
+	return end < t->n || !t->open ? end : UNDECIDED;
+}
+
+/* ---- the outside ---- */
+
+#define LLAMA3(digits) \
+	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits \
+	"| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+static const char *const patterns[] = {
+	[ZR_WORDS_GPT2] = ZR_PATTERN_GPT2,
+	[ZR_WORDS_LLAMA3] = LLAMA3("\\p{N}{1,3}"),
+	[ZR_WORDS_QWEN2] = LLAMA3("\\p{N}"),
+};
+
+int zr_words_known(const char *pattern)
+{
+	for (int i = 1; i < (int)(sizeof patterns / sizeof *patterns); i++)
+		if (!strcmp(pattern, patterns[i]))
+			return i;
+	return ZR_WORDS_OTHER;
+}
+
+size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open)
+{
+	const struct text t = { (const unsigned char *)p, n, open };
+	size_t end = words == ZR_WORDS_GPT2 ? gpt2(&t, at) :
+					      llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
+	return end == UNDECIDED ? 0 : end;
+}
