@@ -10,14 +10,15 @@
 #include "files/tokenizer/parts.h"
 
 #define EMPTY UINT64_MAX
-#define CACHE_WORDS (1 << 16) /* a word has one place; the last one that came stays */
-#define CACHE_BYTES 32
-#define CACHE_IDS 10
+#define CACHE_WORDS (1 << 17) /* a word has two places, of which the last two that came stay */
+#define CACHE_BYTES 30
+#define CACHE_IDS 8
 
+/* As large as a line of the processor's cache. */
 struct word {
+	int32_t id[CACHE_IDS];
 	uint8_t n, ids; /* n = 0: empty */
 	char bytes[CACHE_BYTES];
-	int32_t id[CACHE_IDS];
 };
 
 struct symbol {
@@ -114,9 +115,9 @@ struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t)
 	if (!w)
 		return NULL;
 	w->t = t;
-	w->cache = calloc(CACHE_WORDS, sizeof *w->cache);
+	w->cache = aligned_alloc(sizeof *w->cache, CACHE_WORDS * sizeof *w->cache);
 	if (w->cache)
-		return w;
+		return memset(w->cache, 0, CACHE_WORDS * sizeof *w->cache), w;
 	free(w);
 	return NULL;
 }
@@ -259,13 +260,31 @@ static int64_t encode(struct zr_bpe_work *w, const char *p, size_t n)
 	return (int64_t)merge_all(w, p, n);
 }
 
+static int is_word(const struct word *c, const char *p, size_t n)
+{
+	return c->n == n && !memcmp(c->bytes, p, n);
+}
+
+/* The first place of a word, with the word in it if it is remembered; else with the older one of the
+ * two that were there. */
+static struct word *find(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	struct word *c = &w->cache[XXH3_64bits(p, n) & (CACHE_WORDS - 2)], first;
+	if (is_word(c, p, n))
+		return c;
+	first = c[0];
+	c[0] = c[1];
+	c[1] = first;
+	return c;
+}
+
 int64_t zr_bpe_word(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
 {
 	struct word *c = NULL;
 	if (n <= CACHE_BYTES) {
-		c = &w->cache[XXH3_64bits(p, n) & (CACHE_WORDS - 1)];
+		c = find(w, p, n);
 		*ids = c->id;
-		if (c->n == n && !memcmp(c->bytes, p, n))
+		if (is_word(c, p, n))
 			return c->ids;
 	}
 	int64_t count = encode(w, p, n);

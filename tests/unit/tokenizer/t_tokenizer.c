@@ -177,12 +177,64 @@ static void test_long(void **unused)
 	free(text);
 }
 
+struct following {
+	const struct zr_tokenizer *t;
+	const char *at; /* where the tokens so far end in the text */
+};
+
+static int follow(void *arg, const int32_t *ids, size_t n)
+{
+	struct following *f = arg;
+	for (size_t i = 0, len; i < n; i++, f->at += len) {
+		const char *p = zr_tokenizer_bytes(f->t, ids[i], &len);
+		assert_memory_equal(p, f->at, len);
+	}
+	return 0;
+}
+
+/* " aaaa", " aaab" and so on. */
+static char *put_word(char *p, unsigned i)
+{
+	*p++ = ' ';
+	for (unsigned k = 0; k < 4; k++, i /= 26)
+		*p++ = (char)('a' + i % 26);
+	return p;
+}
+
+/* More words than are remembered, and again in another order: their tokens have their bytes. */
+static void test_many_words(void **unused)
+{
+	const unsigned words = 150000;
+	struct following f = { 0 };
+	struct zr_tokenizer *t;
+	struct zr_encoder *e;
+	struct zr_error err = { 0 };
+	char *text = malloc(2 * 5 * words), *p = text;
+	(void)unused;
+	assert_non_null(text);
+	if (!there(&t)) {
+		free(text);
+		skip();
+	}
+	for (unsigned i = 0; i < 2 * words; i++)
+		p = put_word(p, i < words ? i : i * 7919u % words);
+	f = (struct following){ t, text };
+	assert_int_equal(zr_encoder_open(t, follow, &f, &e, &err), 0);
+	assert_int_equal(zr_encode(e, text, (size_t)(p - text), &err), 0);
+	assert_int_equal(zr_encode_end(e, &err), 0);
+	assert_ptr_equal(f.at, p);
+	zr_encoder_close(e);
+	zr_tokenizer_close(t);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_many_words),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, setup, NULL);
