@@ -75,7 +75,10 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 		return too_long(e);
 	int64_t count = zr_bpe_word(e->bpe, p, n, &ids);
 	uint64_t end = e->origin_at + (uint64_t)(p - e->origin);
-	for (int64_t i = 0; i < count; i++)
+	int marked = zr_marks_before(&e->marks, ZR_MARK_SECTION, end + n);
+	if (!marked && count > 0)
+		e->marks.tokens += (uint64_t)count;
+	for (int64_t i = 0; marked && i < count; i++)
 		zr_marks_token(&e->marks, ZR_MARK_SECTION, end += e->t->token[ids[i]].n);
 	return count < 0 ? no_memory(e) : emit(e, ids, (size_t)count);
 }

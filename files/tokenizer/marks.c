@@ -44,14 +44,16 @@ void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_ma
 	}
 }
 
+int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end)
+{
+	const struct zr_mark *k = m->first < m->n ? &m->mark[m->first] : NULL;
+	return k && (k->stage > stage || (k->stage == stage && k->at < end));
+}
+
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end)
 {
-	for (; m->first < m->n; m->first++) {
-		struct zr_mark *k = &m->mark[m->first];
-		if (k->stage < stage || (k->stage == stage && k->at >= end))
-			break;
-		k->at = m->tokens;
-	}
+	while (zr_marks_before(m, stage, end))
+		m->mark[m->first++].at = m->tokens;
 	m->tokens++;
 }
 

@@ -150,6 +150,8 @@ typedef size_t zr_marks_map(const char *p, size_t n, size_t at);
 /* A stage hands on its next n bytes, from p on; in the next one they begin at `to`. map: NULL where
  * they stay as they are. */
 void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map, const char *p);
+/* Whether a mark is on a stage's bytes before `end`, or on what they become. */
+int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end);
 /* The next token is of a stage's bytes before `end`. */
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end);
 void zr_marks_end(struct zr_marks *m);

@@ -45,8 +45,9 @@ static struct zr_tokenizer *open_family(const char *family)
 	return t;
 }
 
-/* Every byte is marked; the text comes in pieces. */
-static void encode(const struct zr_tokenizer *t, const char *text, size_t piece, struct run *r)
+/* Every `step`th byte is marked; the text comes in pieces. */
+static void encode_some(const struct zr_tokenizer *t, const char *text, size_t piece, size_t step,
+			struct run *r)
 {
 	struct zr_error err = { 0 };
 	struct zr_encoder *e;
@@ -55,16 +56,21 @@ static void encode(const struct zr_tokenizer *t, const char *text, size_t piece,
 	assert_int_equal(zr_encoder_open(t, take, r, &e, &err), 0);
 	for (int twice = 0; twice < 2; twice++) { /* a document before changes nothing */
 		r->n = 0;
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < n; i += step)
 			assert_int_equal(zr_encode_mark(e, i, &err), 0);
 		for (size_t i = 0; i < n; i += piece)
 			assert_int_equal(zr_encode(e, text + i, piece < n - i ? piece : n - i,
 						   &err), 0);
 		assert_int_equal(zr_encode_end(e, &err), 0);
-		for (size_t i = 0; i < n; i++)
-			r->token[i] = zr_encoder_marked(e, i);
+		for (size_t i = 0; i < n; i += step)
+			r->token[i] = zr_encoder_marked(e, i / step);
 	}
 	zr_encoder_close(e);
+}
+
+static void encode(const struct zr_tokenizer *t, const char *text, size_t piece, struct run *r)
+{
+	encode_some(t, text, piece, 1, r);
 }
 
 #define TEXT \
@@ -119,6 +125,11 @@ static void test_every_family(void **unused)
 			assert_int_equal(r.id[r.token[at]], mask);
 		encode(t, TEXT, 7, &cut);
 		assert_memory_equal(cut.token, r.token, strlen(TEXT) * sizeof *r.token);
+		for (size_t step = 2; step < 40; step++) { /* words without a mark between */
+			encode_some(t, TEXT, 1000, step, &cut);
+			for (size_t i = 0; i < strlen(TEXT); i += step)
+				assert_int_equal(cut.token[i], r.token[i]);
+		}
 		zr_tokenizer_close(t);
 	}
 }
