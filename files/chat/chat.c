@@ -59,7 +59,18 @@ const char *zr_chat_reason(int reason)
 
 /* ---- a thread ---- */
 
-static int keep(struct item *k, const struct zr_chat_encoder *e)
+/* What is there goes behind what is kept; if that is nothing, in its place. */
+static int move(struct zr_buf *to, struct zr_buf *from)
+{
+	struct zr_buf empty = *to;
+	if (to->n)
+		return zr_buf_add(to, from->p, from->n);
+	*to = *from;
+	*from = empty;
+	return 0;
+}
+
+static int keep(struct item *k, struct zr_chat_encoder *e)
 {
 	size_t n = e->learned.n;
 	k->counts.documents++;
@@ -68,8 +79,7 @@ static int keep(struct item *k, const struct zr_chat_encoder *e)
 	k->counts.truncated += e->truncated;
 	if ((int64_t)n > k->counts.longest)
 		k->counts.longest = (int64_t)n;
-	return zr_buf_add(&k->ids, e->ids.p, e->ids.n) ||
-			       zr_buf_add(&k->learned, e->learned.p, n) ||
+	return move(&k->ids, &e->ids) || move(&k->learned, &e->learned) ||
 			       zr_buf_add(&k->sizes, &n, sizeof n) ?
 		       no_memory(&k->err) :
 		       0;

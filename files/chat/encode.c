@@ -16,6 +16,12 @@ static int no_memory(struct zr_error *err)
 	return zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
+static void shrink(struct zr_buf *b)
+{
+	if (b->room > SMALL)
+		zr_buf_free(b);
+}
+
 static size_t count(const struct zr_chat_encoder *e)
 {
 	return e->ids.n / sizeof(int32_t);
@@ -27,13 +33,23 @@ static int take(void *arg, const int32_t *ids, size_t n)
 	return zr_buf_add(&e->ids, ids, n * sizeof *ids);
 }
 
-static int encode_text(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
+static int encode_part(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
 {
 	int rc = 0;
 	for (size_t at = 0, m; !rc && at < n; at += m) {
 		m = n - at < PIECE ? n - at : PIECE;
 		rc = zr_encode(e->e, p + at, m, err);
 	}
+	return rc;
+}
+
+/* A text, and what comes behind it. */
+static int encode_text(struct zr_chat_encoder *e, const char *p, size_t n, const char *behind,
+		       struct zr_error *err)
+{
+	e->ids.n = 0;
+	int rc = encode_part(e, p, n, err);
+	rc = rc ? rc : encode_part(e, behind, strlen(behind), err);
 	rc = rc ? rc : zr_encode_end(e->e, err);
 	if (!rc)
 		return 0;
@@ -99,13 +115,15 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 	int rc = zr_chat_render(&e->s->template, m, n, 0, &e->text, err);
 	if (rc)
 		return rc;
+	if (!e->o->max_length)
+		zr_conversation_drop(&e->c); /* it is not looked at again */
 	choose_spans(e, m);
-	e->ids.n = 0;
 	for (size_t i = 0; !rc && !all && i < e->text.n; i++) {
 		rc = zr_encode_mark(e->e, e->text.span[i].from, err);
 		rc = rc ? rc : zr_encode_mark(e->e, e->text.span[i].to - 1, err);
 	}
-	rc = rc ? rc : encode_text(e, e->text.text.p, e->text.text.n, err);
+	rc = rc ? rc : encode_text(e, e->text.text.p, e->text.text.n, "", err);
+	shrink(&e->text.text);
 	return rc ? rc : learn(e, all, err);
 }
 
@@ -120,11 +138,8 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	int has = zr_tokenizer_template(e->t, 0, &before, err);
 	if (has < 0)
 		return has;
-	e->text.text.n = e->ids.n = 0;
-	if (zr_buf_add(&e->text.text, m->text, m->n) ||
-	    zr_buf_add(&e->text.text, eos, ends ? 0 : len))
-		return no_memory(err);
-	rc = encode_text(e, e->text.text.p, e->text.text.n, err);
+	rc = encode_text(e, m->text, m->n, ends ? "" : eos, err);
+	zr_conversation_drop(&e->c);
 	size_t given = (size_t)has * sizeof *before, n = e->ids.n;
 	int there = has && n >= given && !memcmp(e->ids.p, before, given);
 	if (!rc && has && !there) { /* in front */
@@ -218,15 +233,8 @@ int zr_chat_encoder_open(struct zr_chat_encoder *e, struct zr_error *err)
 	return zr_encoder_open(e->t, take, e, &e->e, err);
 }
 
-static void shrink(struct zr_buf *b)
-{
-	if (b->room > SMALL)
-		zr_buf_free(b);
-}
-
 void zr_chat_encoder_shrink(struct zr_chat_encoder *e)
 {
-	shrink(&e->text.text);
 	shrink(&e->ids);
 	shrink(&e->learned);
 	zr_conversation_free(&e->c);

@@ -333,10 +333,9 @@ static int read_line(struct reading *r, const char *p, size_t n, const char *sys
 {
 	json_error_t why;
 	struct zr_conversation *c = r->c;
+	zr_conversation_drop(c);
 	json_t *record = json_loadb(p, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
 				    &why);
-	json_decref(c->record);
-	json_decref(c->made);
 	c->made = json_array();
 	r->record = c->record = record;
 	if (!record && json_error_code(&why) == json_error_out_of_memory)
@@ -368,10 +367,16 @@ int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 	return rc;
 }
 
+void zr_conversation_drop(struct zr_conversation *c)
+{
+	json_decref(c->record);
+	json_decref(c->made);
+	c->record = c->made = NULL;
+}
+
 void zr_conversation_free(struct zr_conversation *c)
 {
 	free(c->m);
-	json_decref(c->record);
-	json_decref(c->made);
+	zr_conversation_drop(c);
 	*c = (struct zr_conversation){ 0 };
 }

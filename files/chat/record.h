@@ -42,6 +42,8 @@ struct zr_conversation {
 int zr_conversation_read(struct zr_conversation *c, const char *p, size_t n,
 			 const struct zr_chat_fields *f, const char *system, const char **reason,
 			 struct zr_error *err);
+/* What the messages say goes, and who says it stays. */
+void zr_conversation_drop(struct zr_conversation *c);
 void zr_conversation_free(struct zr_conversation *c);
 
 #endif
