@@ -24,6 +24,7 @@ static const struct {
 	{ "model", ZR_CHAT_ASSISTANT },
 };
 
+#define LONG (1 << 20) /* bytes of a line */
 #define FORMATS \
 	"messages, conversations, prompt and completion, instruction and output, or text are " \
 	"read; --field names others"
@@ -329,11 +330,22 @@ static int add_system(struct reading *r, const char *otherwise)
 	return 0;
 }
 
+/* Whether there is memory to read n bytes of JSON: jansson goes on where there is none for a text,
+ * and fails in ways of its own. */
+static int is_room(size_t n)
+{
+	void *p = n > LONG ? malloc(3 * n) : NULL;
+	free(p);
+	return p || n <= LONG;
+}
+
 static int read_line(struct reading *r, const char *p, size_t n, const char *system)
 {
 	json_error_t why;
 	struct zr_conversation *c = r->c;
 	zr_conversation_drop(c);
+	if (!is_room(n))
+		return no_memory(r);
 	json_t *record = json_loadb(p, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
 				    &why);
 	c->made = json_array();

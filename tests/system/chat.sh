@@ -166,4 +166,9 @@ like 'an unknown field' "$(chat --field a=b in.jsonl)" '^2 zeroth: a=b: expected
 { printf '{"prompt":"x","completion":"'; yes 'a few words and' | head -c 24000000 | tr '\n' ' '; printf '"}\n'; printf "$hi"; } >long.jsonl
 long() { ([ -n "$ZR_SANITIZE" ] || ulimit -v "$1"; chat -t chatml -j 1 long.jsonl); }
 like 'a line of 24 MB' "$(long 450000; cat out)" '2 of 2 records'
+if [ -n "$ZR_SANITIZE" ]; then
+	skip 'without that memory' 'sanitizers take more'
+else
+	like 'without that memory' "$(long 150000)" '^4 zeroth: long.jsonl:1: out of memory$'
+fi
 done_testing
