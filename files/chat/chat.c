@@ -157,11 +157,11 @@ static int hand_on(struct zr_chat *c, struct item *k, struct zr_error *err)
 	const int32_t *ids = (const int32_t *)k->ids.p;
 	const uint8_t *learned = (const uint8_t *)k->learned.p;
 	int rc = 0;
+	add_counts(&c->counts, &k->counts);
 	for (size_t i = 0, n; !rc && i < k->sizes.n; i += sizeof n, ids += n, learned += n) {
 		memcpy(&n, k->sizes.p + i, sizeof n);
 		rc = c->o.sink(c->o.arg, ids, learned, n);
 	}
-	add_counts(&c->counts, &k->counts);
 	for (int i = 0; i < k->notes && c->shown < SHOWN && c->o.note; i++, c->shown++)
 		c->o.note(c->o.arg, k->note[i]);
 	return rc ? rc : k->rc ? zr_err(err, k->rc, "%s", k->err.text) : 0;

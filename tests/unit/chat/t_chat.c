@@ -26,6 +26,7 @@ struct golden {
 	char line[LINE];
 	char ids[LINE], mask[LINE];
 	int documents;
+	const struct zr_chat *c;
 };
 
 static uint32_t fnv(uint64_t *h, uint64_t v)
@@ -50,6 +51,7 @@ static void compare(struct golden *g, const char *key, const char *got)
 static int take(void *arg, const int32_t *ids, const uint8_t *learned, size_t n)
 {
 	struct golden *g = arg;
+	assert_true(zr_chat_counts(g->c)->documents > g->documents); /* has this one */
 	uint64_t a = UINT64_C(0xcbf29ce484222325), b = a;
 	uint32_t ids_hash = 0, mask_hash = 0;
 	size_t targets = 0, at = 0;
@@ -114,6 +116,7 @@ static void check(const char *template, int threads)
 			skip(); /* a build without PCRE2 or utf8proc */
 		fail_msg("%s", err.text);
 	}
+	g.c = c;
 	snprintf(path, sizeof path, "%s/tests/golden/chat/conversations.jsonl", top);
 	if (zr_chat_file(c, path, &err))
 		fail_msg("%s", err.text);
