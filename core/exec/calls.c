@@ -98,13 +98,12 @@ static int take_totals(struct zr_session *s, const struct zr_call *c)
 	return zr_partial_take(s, (struct zr_exact *)c->at[0], (double *)c->at[1]);
 }
 
-int zr_begin_host(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_host(struct zr_session *s, const struct zr_call *c)
 {
-	static int (*const call[])(struct zr_session *, const struct zr_call *) = {
+	static zr_call_fn *const call[] = {
 		[ZR_H_BATCH] = zr_load_batch, [ZR_H_GIVEN] = zr_take_given,    [ZR_H_LOSS] = add_loss, [ZR_H_MEASURE] = measure,
 		[ZR_H_SAY] = say,	     [ZR_H_MERGE] = merge,	   [ZR_H_SCALARS] = set_scalars, [ZR_H_CLEAR] = clear_sums,
 		[ZR_H_ADD] = add_sums,	     [ZR_H_TOTALS] = take_totals,
 	};
-	(void)ticket;
 	return call[c->i->number](s, c);
 }

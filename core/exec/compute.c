@@ -42,7 +42,7 @@ static void point_batch(struct zr_session *s, char *tokens)
 	call->weights = documents ? (float *)(batch + p->weights) : NULL;
 }
 
-int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_setup *p = s->setup;
 	const struct zr_model_v1 *model = p->model.vtbl;
@@ -50,7 +50,6 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c, uint64_t *tick
 	const struct zr_use *use = &uses->use[c->i->number];
 	struct zr_layer_call *call = &s->call;
 	int backward = use->phase == ZR_BACKWARD;
-	(void)ticket;
 	point_tensors(s, c, use);
 	point_batch(s, c->at[5 + 2 * use->n_units]);
 	call->layer = use->layer;
@@ -80,13 +79,12 @@ static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_i
 	return i->flags & ZR_F_ON_HOST ? s->setup->host_ops : s->setup->ops;
 }
 
-int zr_begin_cast(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
 	int64_t n = (int64_t)(c->o[0].bytes / (uint64_t)zr_dtype_bytes(c->i->from));
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = c->i->dtype, .src_dtype = c->i->from, .n = n, .src = c->at[0],
 				 .dst = c->at[1] };
-	(void)ticket;
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
 }
 
@@ -103,13 +101,12 @@ static int accumulate(struct zr_session *s, const struct zr_call *c, int64_t lo,
 	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold");
 }
 
-int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_layout *l = &s->setup->layout;
 	const struct zr_unit_place *u = &l->unit[c->i->unit];
 	int64_t lo = c->i->block * ZR_BLOCK, hi = lo + c->i->blocks * ZR_BLOCK;
 	int rc = 0;
-	(void)ticket;
 	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
 		const struct zr_place *t = &l->tensor[i];
 		int64_t from = t->offset, to = from + t->elements;
@@ -126,9 +123,8 @@ static const struct zr_piece *piece_of(const struct zr_session *s, const struct 
 	return &s->running->piece[c->i->number];
 }
 
-int zr_begin_secure(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_secure(struct zr_session *s, const struct zr_call *c)
 {
-	(void)ticket;
 	if (s->before_update)
 		s->before_update(s->before_update_arg, piece_of(s, c));
 	return 0;
@@ -146,39 +142,34 @@ static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_ca
 				     .state = c->at + 6 };
 }
 
-int zr_begin_optimize(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_optimize(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = data_of(s, c);
-	(void)ticket;
 	return zr_step_piece(s, &d);
 }
 
-int zr_begin_partial(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_partial(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = data_of(s, c);
-	(void)ticket;
 	return zr_partial_piece(s, &d);
 }
 
-int zr_begin_load(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_load(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
-	(void)ticket;
 	return zr_master_get(s, piece_of(s, c), &m, 0, c->i->blocks, (float *)c->at[0]);
 }
 
-int zr_begin_store(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_store(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
-	(void)ticket;
 	return zr_master_put(s, piece_of(s, c), &m, 0, c->i->blocks, (float *)c->at[0]);
 }
 
-int zr_begin_whole(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_whole(struct zr_session *s, const struct zr_call *c)
 {
 	int32_t group = s->setup->group_of[c->i->number];
 	struct zr_opt_step step = zr_opt_step_of(s, group, ops_of(s, c->i),
 						 (const struct zr_scalars *)c->at[2]);
-	(void)ticket;
 	return zr_step_whole(s, c->i->number, &step, c->at[0], c->at[1]);
 }

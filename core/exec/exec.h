@@ -15,27 +15,26 @@ struct zr_call {
 	const struct zr_operand *o;
 	char *const *at;          /* [i->n], NULL: no address, or none is wanted */
 	const struct zr_comm_seg *seg; /* COLLECTIVE: [i->blocks] */
+	uint64_t *ticket;         /* that what goes on beside others gets: not 0 */
 };
 
-/* Begins an instruction; what goes on beside others gets a ticket that is not 0. */
-typedef int zr_begin_fn(struct zr_session *s, const struct zr_call *c, uint64_t *ticket);
-typedef int zr_end_fn(struct zr_session *s, const struct zr_call *c, uint64_t ticket);
+/* Begins an instruction, or ends it. */
+typedef int zr_call_fn(struct zr_session *s, const struct zr_call *c);
 
 /* moves.c */
-zr_begin_fn zr_begin_copy, zr_begin_read, zr_begin_write, zr_begin_collective;
-zr_end_fn zr_end_copy, zr_end_read, zr_end_write, zr_end_collective;
+zr_call_fn zr_begin_copy, zr_begin_read, zr_begin_write, zr_begin_collective;
+zr_call_fn zr_end_copy, zr_end_read, zr_end_write, zr_end_collective;
 
 /* compute.c */
-zr_begin_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_optimize, zr_begin_partial, zr_begin_load,
-	zr_begin_store, zr_begin_whole;
+zr_call_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_optimize;
+zr_call_fn zr_begin_partial, zr_begin_load, zr_begin_store, zr_begin_whole;
 
 /* calls.c */
-zr_begin_fn zr_begin_host;
+zr_call_fn zr_begin_host;
 
 /* data.c: the micro-batch that the session is at. zr_count_targets: the sum of all weights of the
  * step, the same on all ranks. */
-int zr_load_batch(struct zr_session *s, const struct zr_call *c);
-int zr_take_given(struct zr_session *s, const struct zr_call *c);
+zr_call_fn zr_load_batch, zr_take_given;
 int zr_count_targets(struct zr_session *s, double *sum, struct zr_error *err);
 
 /* bind.c: the addresses of all programs' operands; needs the session's memory. [main] */

@@ -4,7 +4,7 @@
  */
 #include "core/exec/exec.h"
 
-static zr_begin_fn *const begin[ZR_I_KINDS] = {
+static zr_call_fn *const begin[ZR_I_KINDS] = {
 	[ZR_I_HOST] = zr_begin_host,	     [ZR_I_LAYER] = zr_begin_layer,
 	[ZR_I_COPY] = zr_begin_copy,	     [ZR_I_READ] = zr_begin_read,
 	[ZR_I_WRITE] = zr_begin_write,	     [ZR_I_COLLECTIVE] = zr_begin_collective,
@@ -14,7 +14,7 @@ static zr_begin_fn *const begin[ZR_I_KINDS] = {
 	[ZR_I_STORE] = zr_begin_store,	     [ZR_I_WHOLE] = zr_begin_whole,
 };
 
-static zr_end_fn *const end[ZR_I_KINDS] = {
+static zr_call_fn *const end[ZR_I_KINDS] = {
 	[ZR_I_COPY] = zr_end_copy, [ZR_I_READ] = zr_end_read, [ZR_I_WRITE] = zr_end_write, [ZR_I_COLLECTIVE] = zr_end_collective,
 };
 
@@ -23,7 +23,7 @@ static struct zr_call call_of(const struct zr_session *s, const struct zr_lowere
 	const struct zr_bound *b = &s->bound[p->id];
 	int32_t first = p->instr[n].first;
 	const struct zr_operand *o = p->n_operand ? p->operand + first : NULL;
-	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first };
+	return (struct zr_call){ &p->instr[n], o, b->at + first, b->seg + first, &s->ticket[n] };
 }
 
 void zr_running_text(const struct zr_session *s, char *out, size_t size)
@@ -53,13 +53,12 @@ static int failed(struct zr_session *s, int rc)
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 {
 	struct zr_call c = call_of(s, p, n);
-	uint64_t ticket = s->ticket[n];
-	if (!ticket)
+	if (!*c.ticket)
 		return 0;
-	s->ticket[n] = 0;
 	s->at = n;
 	s->waiting = 1;
-	int rc = end[c.i->kind](s, &c, ticket);
+	int rc = end[c.i->kind](s, &c);
+	*c.ticket = 0;
 	return rc ? failed(s, rc) : 0;
 }
 
@@ -68,7 +67,7 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	struct zr_call c = call_of(s, p, n);
 	s->at = n;
 	s->waiting = 0;
-	s->ticket[n] = 0;
-	int rc = begin[c.i->kind](s, &c, &s->ticket[n]);
+	*c.ticket = 0;
+	int rc = begin[c.i->kind](s, &c);
 	return rc ? failed(s, rc) : 0;
 }

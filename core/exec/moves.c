@@ -5,15 +5,15 @@
 #include "core/exec/exec.h"
 #include "core/memory/tier.h"
 
-int zr_begin_copy(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_copy_begin(s, c->o[0].region, c->o[1].region, c->at[1], c->at[0], c->o[0].bytes, c->i->flags & ZR_F_IDLE, ticket);
+	return zr_copy_begin(s, c->o[0].region, c->o[1].region, c->at[1], c->at[0],
+			     c->o[0].bytes, c->i->flags & ZR_F_IDLE, c->ticket);
 }
 
-int zr_end_copy(struct zr_session *s, const struct zr_call *c, uint64_t ticket)
+int zr_end_copy(struct zr_session *s, const struct zr_call *c)
 {
-	(void)c;
-	return zr_copied(s, ticket);
+	return zr_copied(s, *c->ticket);
 }
 
 static struct zr_spot spot_of(const struct zr_operand *o)
@@ -21,24 +21,24 @@ static struct zr_spot spot_of(const struct zr_operand *o)
 	return (struct zr_spot){ .region = o->region, .at = o->at };
 }
 
-int zr_begin_read(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_read(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_read(s, spot_of(&c->o[0]), c->at[1], c->o[0].bytes, ticket);
+	return zr_read(s, spot_of(&c->o[0]), c->at[1], c->o[0].bytes, c->ticket);
 }
 
-int zr_end_read(struct zr_session *s, const struct zr_call *c, uint64_t ticket)
+int zr_end_read(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_moved(s, c->o[0].region, ticket);
+	return zr_moved(s, c->o[0].region, *c->ticket);
 }
 
-int zr_begin_write(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_write(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_write(s, spot_of(&c->o[1]), c->at[0], c->o[1].bytes, ticket);
+	return zr_write(s, spot_of(&c->o[1]), c->at[0], c->o[1].bytes, c->ticket);
 }
 
-int zr_end_write(struct zr_session *s, const struct zr_call *c, uint64_t ticket)
+int zr_end_write(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_moved(s, c->o[1].region, ticket);
+	return zr_moved(s, c->o[1].region, *c->ticket);
 }
 
 /* ---- ranks ---- */
@@ -64,17 +64,16 @@ int zr_complete(struct zr_session *s, zr_ticket ticket)
 	return zr_user_failed(s, comm, rc, "wait");
 }
 
-int zr_begin_collective(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int zr_begin_collective(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_instr *i = c->i;
 	struct zr_comm_op o = { .size = sizeof o, .kind = i->number, .group = i->group, .dtype = i->dtype, .root = i->root,
 				.n_seg = (int32_t)i->blocks, .seg = c->seg,
 				.tag = { .step = s->step + 1, .op = i->op, .unit = i->unit } };
-	return zr_post(s, &o, i->flags & ZR_F_DEVICE, ticket);
+	return zr_post(s, &o, i->flags & ZR_F_DEVICE, c->ticket);
 }
 
-int zr_end_collective(struct zr_session *s, const struct zr_call *c, uint64_t ticket)
+int zr_end_collective(struct zr_session *s, const struct zr_call *c)
 {
-	(void)c;
-	return zr_complete(s, ticket);
+	return zr_complete(s, *c->ticket);
 }

@@ -10,7 +10,7 @@
 
 void __real_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
 void __wrap_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
-zr_begin_fn __real_zr_begin_cast, __wrap_zr_begin_cast;
+zr_call_fn __real_zr_begin_cast, __wrap_zr_begin_cast;
 
 static void turn_over(struct zr_lowering *l, struct zr_operand from, struct zr_operand to)
 {
@@ -40,10 +40,10 @@ void __wrap_zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group
 		turn_over(l, l->part[i].recv, l->part[i].recv);
 }
 
-int __wrap_zr_begin_cast(struct zr_session *s, const struct zr_call *c, uint64_t *ticket)
+int __wrap_zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 {
 	if (c->i->dtype != ZR_U8)
-		return __real_zr_begin_cast(s, c, ticket);
+		return __real_zr_begin_cast(s, c);
 	for (uint64_t i = 0; i < c->o[0].bytes; i++)
 		c->at[1][i] = (char)~c->at[0][i];
 	return 0;
