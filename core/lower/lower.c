@@ -271,6 +271,7 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 		break; /* a drop moves nothing */
 	}
 	l->updates = 0;
+	l->unit = -1;
 }
 
 static void lower_ops(struct zr_lowering *l)
@@ -281,7 +282,7 @@ static void lower_ops(struct zr_lowering *l)
 			lower_op(l, &l->record->op[i]);
 	}
 	zr_low_late(l);
-	l->op = -1;
+	l->op = l->unit = -1;
 }
 
 /* Sums that begin and end in this program. */
@@ -396,11 +397,12 @@ static int start(struct zr_lowering *l)
 		ops = (size_t)l->s->program[i].n > ops ? (size_t)l->s->program[i].n : ops;
 		listed = (size_t)l->s->program[i].n_unit > listed ? (size_t)l->s->program[i].n_unit : listed;
 	}
-	l->hop = calloc(ops, sizeof *l->hop);
+	l->hop = calloc(2 * ops, sizeof *l->hop);
 	l->gathered = calloc(2 * units + lives + 2 * ops + 2 * listed, sizeof *l->gathered);
 	l->part = calloc(units + listed, sizeof *l->part);
 	if (!l->hop || !l->gathered || !l->part)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory while lowering a program");
+	l->end = l->hop + ops;
 	l->grad = l->gathered + units;
 	l->life = l->grad + units;
 	l->bounce = l->life + lives;

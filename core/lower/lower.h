@@ -21,7 +21,7 @@ struct zr_lowering {
 	struct zr_lowered *p;
 	struct zr_error *err;
 	int rc;
-	int32_t op, unit;           /* what is lowered now: operation of the record; unit, -1: none */
+	int32_t op, unit;           /* what is lowered now: operation of the record; unit of it, -1: none */
 	int store;                  /* 1: the micro-batch's contributions are the first of the step */
 	int last;                   /* 1: and the last */
 	int updates;                /* 1: an update in the backward is lowered */
@@ -31,6 +31,7 @@ struct zr_lowering {
 	uint64_t cache;             /* bytes of the caches of layers so far */
 	int32_t late;               /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
+	int32_t *end;               /* [record->n] of an update: of its pieces */
 	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */

@@ -8,60 +8,46 @@
 #include "core/lower/lower.h"
 #include "core/program/route.h"
 
-/* This rank's part of a gathered copy. */
+/* This rank's part of a place that holds all shares. */
 static struct zr_operand own_share(const struct zr_lowering *l, int32_t u, struct zr_operand full)
 {
-	return zr_part(full, (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * zr_unit_share_bytes(l->s, u), zr_unit_share_bytes(l->s, u));
+	uint64_t share = zr_unit_share_bytes(l->s, u);
+	return zr_part(full, (uint64_t)l->s->mesh.group[l->s->groups[u].param].rank * share, share);
 }
 
 /* ---- gathers ---- */
 
-/* Places that one unit passes through. */
-struct stops {
-	struct zr_operand shard; /* this rank's share where it is kept */
-	struct zr_operand bounce; /* in host memory: all shares, or this rank's; none: it does not pass through there */
-	struct zr_operand gathered;
-};
-
-static struct stops stops_of(const struct zr_lowering *l, const struct zr_pop *op, int32_t u, const struct zr_route *r, uint64_t at)
+/* From where to where a hop brings a unit. at: of it in the bounce buffer, in host memory, which is
+ * for all shares or for this rank's. */
+static struct zr_exchange leg(const struct zr_lowering *l, const struct zr_pop *op, int32_t u,
+			      const struct zr_route *r, int32_t hop, uint64_t at)
 {
-	struct zr_operand bounce = l->bounce[op - l->record->op];
-	return (struct stops){ zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u)),
-			     r->bounce ? zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u)) : zr_none(), l->gathered[u] };
+	struct zr_operand full = l->gathered[u], bounce = l->bounce[op - l->record->op];
+	struct zr_operand shard = zr_of_spot(l->s->plan.unit[u].param, zr_unit_share_bytes(l->s, u));
+	bounce = zr_part(bounce, at, zr_route_bounce_bytes(l->s, r, u));
+	struct zr_operand meet = r->whole ? bounce : full, own = own_share(l, u, meet);
+	if (hop == ZR_HOP_READ)
+		return (struct zr_exchange){ shard, r->bounce && !r->whole ? bounce : own };
+	if (hop == ZR_HOP_COPY)
+		return (struct zr_exchange){ bounce, r->whole ? full : own };
+	return (struct zr_exchange){ r->hop[0] == ZR_HOP_READ ? own : shard, meet };
 }
 
-/* Where this rank's share arrives first. */
-static struct zr_operand arrival(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct stops *w)
-{
-	return r->bounce && !r->whole ? w->bounce : own_share(l, u, r->bounce ? w->bounce : w->gathered);
-}
-
-static struct zr_exchange exchange(const struct zr_lowering *l, int32_t u, const struct zr_route *r, const struct stops *w)
-{
-	struct zr_operand meet = r->whole ? w->bounce : w->gathered;
-	return (struct zr_exchange){ r->hop[0] == ZR_HOP_READ ? own_share(l, u, meet) : w->shard, meet };
-}
-
-static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r, int32_t hop)
+static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const struct zr_route *r,
+		       int32_t hop)
 {
 	uint64_t at = 0;
 	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = zr_low_units(l, op)[i];
-		struct stops w = stops_of(l, op, u, r, at);
-		l->unit = u;
-		if (hop == ZR_HOP_READ)
-			zr_low_move(l, w.shard, arrival(l, u, r, &w), 0);
-		else if (hop == ZR_HOP_COPY)
-			zr_low_move(l, w.bounce, r->whole ? w.gathered : own_share(l, u, w.gathered), 0);
-		else
-			l->part[i] = exchange(l, u, r, &w);
+		int32_t u = l->unit = zr_low_units(l, op)[i];
+		l->part[i] = leg(l, op, u, r, hop, at);
+		if (hop != ZR_HOP_RANKS)
+			zr_low_move(l, l->part[i].send, l->part[i].recv, 0);
 		at += zr_route_bounce_bytes(l->s, r, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
 	if (hop == ZR_HOP_RANKS)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
 				  zr_unit_dtype(l->s, l->unit), 0, op->n);
-	l->unit = -1;
 }
 
 static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
@@ -177,7 +163,6 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, zr_unit_dtype(s, l->unit), 0, n);
-	l->unit = -1;
 }
 
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
@@ -196,7 +181,6 @@ void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)
 		if (n)
 			zr_low_move(l, zr_part(whole, at, n), zr_of_spot(m->param, n), 0);
 	}
-	l->unit = -1;
 }
 
 void zr_low_fence(struct zr_lowering *l)

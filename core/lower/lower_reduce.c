@@ -168,7 +168,6 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 {
 	for (int32_t i = 0; i < op->n; i++)
 		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
-	l->unit = -1;
 }
 
 /* ---- what ranks send ---- */
@@ -221,7 +220,6 @@ static void exchange(struct zr_lowering *l, const struct zr_pop *op)
 		l->part[i] = l->reduce[op->first + i];
 	l->unit = zr_low_units(l, op)[0];
 	zr_low_collective(l, kind, ZR_GROUP_WORLD, l->s->types.comm_dtype, 0, op->n);
-	l->unit = -1;
 }
 
 /* Contributions may be read where they lie, or, after the second fence, no more. `send`: what others look at is compared. */
@@ -241,7 +239,6 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 		if (n && zr_unit_view(l->s, u)) /* whoever came here looks at this share no more in this micro-batch */
 			zr_low_arg(l, share, ZR_READS | ZR_WRITES);
 	}
-	l->unit = -1;
 }
 
 /* What is the sum, or joins it. */
@@ -308,7 +305,6 @@ static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 			zr_low_move(l, zr_part(l->part[k].recv, number * bytes, bytes), zr_of_spot(m->grad, bytes), 0);
 		k += zr_sums_way(l->s, u) != ZR_SUMS_STAY;
 	}
-	l->unit = -1;
 }
 
 /* What was received goes on to another place. */
@@ -326,7 +322,6 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 		l->reduce[op->first + i].send = *recv; /* on its way until zr_low_late() */
 		*recv = to;
 	}
-	l->unit = -1;
 }
 
 static int in_parts(const struct zr_lowering *l, const struct zr_pop *op)
@@ -390,7 +385,6 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		if (sends(l))
 			l->reduce[op->first + i] = fill(l, u, &l->from[op->first + i]);
 	}
-	l->unit = -1;
 	if (!sends(l) || l->s->plan.wire)
 		return;
 	if (l->s->plan.peers)

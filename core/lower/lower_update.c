@@ -6,8 +6,6 @@
  */
 #include "core/lower/lower.h"
 
-#define SUMS_AT_ONCE 64 /* in one exchange */
-
 /* ---- pieces ---- */
 
 static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece *p, int d)
@@ -28,7 +26,6 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piec
 
 void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)
 {
-	int32_t unit = l->unit;
 	l->unit = p->unit;
 	for (int d = 0; d < l->s->plan.staging.n_data; d++) {
 		if (!(with & ZR_WITH(d)) || !zr_piece_has(l->s, p, d) || !zr_datum_staged(l->s, p->unit, d))
@@ -36,18 +33,11 @@ void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with,
 		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
 		zr_low_move(l, out ? here : there, out ? there : here, 1);
 	}
-	l->unit = unit;
 }
 
-/* Blocks of a piece of an operation; 0: all of a run. */
-static int64_t piece_blocks(const struct zr_pop *op)
+static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t elements)
 {
-	return op->piece > 0 ? (op->piece + ZR_BLOCK - 1) / ZR_BLOCK : 0;
-}
-
-static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t blocks)
-{
-	int64_t step = blocks ? blocks : r->n;
+	int64_t step = elements > 0 ? (elements + ZR_BLOCK - 1) / ZR_BLOCK : r->n;
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
@@ -63,7 +53,7 @@ static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
 		for (int32_t r = p->first_run[u]; r < p->first_run[u + 1]; r++)
-			list_run(l, &p->run[r], piece_blocks(op));
+			list_run(l, &p->run[r], op->piece);
 	}
 }
 
@@ -73,9 +63,12 @@ void zr_low_pieces(struct zr_lowering *l)
 	int narrow = l->s->types.master != ZR_MASTER_FP32;
 	l->staging = zr_low_whole_life(l, ZR_R_STAGING, g->bytes);
 	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
-	for (int32_t i = 0; i < l->record->n; i++)
-		if (l->record->op[i].kind == ZR_P_UPDATE)
-			list_op(l, &l->record->op[i]);
+	for (int32_t i = 0; i < l->record->n; i++) {
+		if (l->record->op[i].kind != ZR_P_UPDATE)
+			continue;
+		list_op(l, &l->record->op[i]);
+		l->end[i] = l->p->n_piece;
+	}
 	l->pieces = l->p->n_piece;
 	l->piece_next = l->piece_read = 0;
 }
@@ -136,7 +129,6 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
 		if (zr_piece_has(s, p, d))
 			zr_low_arg(l, zr_low_datum(l, p, d), change);
-	l->unit = -1;
 }
 
 /* A save that is under way may still need what is about to change. */
@@ -145,13 +137,11 @@ void zr_low_secure(struct zr_lowering *l, int32_t number)
 	if (l->rc) /* there may be no piece */
 		return;
 	const struct zr_piece *p = &l->p->piece[number];
-	int32_t unit = l->unit;
 	l->unit = p->unit;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
 	for (int d = 0; d < l->s->plan.staging.n_data; d++)
 		if (d != ZR_D_GRAD && zr_piece_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
-	l->unit = unit;
 }
 
 static uint32_t sources(const struct zr_lowering *l)
@@ -183,18 +173,6 @@ static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 	return all ? l->pieces : end;
 }
 
-static int32_t pieces_of(struct zr_lowering *l, const struct zr_pop *op)
-{
-	const struct zr_plan *p = &l->s->plan;
-	int64_t n = 0, step = piece_blocks(op);
-	for (int32_t i = 0; i < op->n; i++) {
-		int32_t u = zr_low_units(l, op)[i];
-		for (const struct zr_run *r = &p->run[p->first_run[u]]; r < &p->run[p->first_run[u + 1]]; r++)
-			n += zr_is_whole(&l->s->optimizer[r->optimizer]) || !r->n ? 0 : step ? (r->n + step - 1) / step : 1;
-	}
-	return (int32_t)n;
-}
-
 static int32_t ahead(const struct zr_lowering *l, int32_t most)
 {
 	int64_t last = l->piece_next + l->s->plan.staging.ahead;
@@ -203,7 +181,7 @@ static int32_t ahead(const struct zr_lowering *l, int32_t most)
 
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 {
-	int32_t end = l->piece_next + pieces_of(l, op);
+	int32_t end = l->end[op - l->record->op];
 	int32_t most = readable(l, zr_low_units(l, op)[0], end) - 1;
 	for (int32_t i = 0; i < op->n; i++) {
 		struct zr_operand sum = zr_of_spot(l->s->plan.unit[zr_low_units(l, op)[i]].grad, 0);
@@ -250,8 +228,9 @@ void zr_low_partial(struct zr_lowering *l)
 		zr_low_arg(l, sums, ZR_READS | ZR_WRITES);
 	}
 	l->piece_next = l->piece_read = 0;
-	for (int64_t i = 0; l->s->process.world > 1 && i < n; i += SUMS_AT_ONCE)
-		exchange_sums(l, i, n - i < SUMS_AT_ONCE ? n - i : SUMS_AT_ONCE);
+	l->unit = -1;
+	for (int64_t i = 0; l->s->process.world > 1 && i < n; i += ZR_SUMS_AT_ONCE)
+		exchange_sums(l, i, n - i < ZR_SUMS_AT_ONCE ? n - i : ZR_SUMS_AT_ONCE);
 	zr_low_host(l, ZR_H_TOTALS);
 	zr_low_arg(l, sums, ZR_READS);
 	zr_low_arg(l, zr_mine(ZR_R_HOST, p->totals, p->call - p->totals), ZR_WRITES);

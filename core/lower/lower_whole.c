@@ -195,5 +195,4 @@ void zr_low_whole(struct zr_lowering *l)
 			update(l, p->tensor[first + rank]);
 		each(l, first, n, give_back);
 	}
-	l->unit = -1;
 }

@@ -136,11 +136,6 @@ static void settle(struct zr_setup *s)
 			struct zr_operand *o = &s->lowered[id].operand[i];
 			o->at += o->buffer ? s->lowered[id].buffer[o->buffer - 1].offset : 0;
 		}
-	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		struct zr_spot *sum = &s->plan.unit[u].grad;
-		sum->at += sum->buffer ? s->lowered[ZR_S_LAST].buffer[sum->buffer - 1].offset : 0;
-		sum->buffer = 0;
-	}
 }
 
 int zr_place_all(struct zr_setup *s, struct zr_error *err)

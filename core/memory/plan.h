@@ -108,6 +108,8 @@ struct zr_staging {
 #define ZR_CHUNK 64
 #define ZR_WIRE (8u << 20)   /* most bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
 
+#define ZR_SUMS_AT_ONCE 64 /* over parameters, in one exchange */
+
 /* Sums over whole parameters: width 0 where no optimizer has any. */
 struct zr_partial_plan {
 	uint32_t width;                       /* sums per tensor: the most of any optimizer */

@@ -10,8 +10,6 @@
 #include "core/memory/tier.h"
 #include "core/update/update.h"
 
-#define AT_ONCE 64 /* sums in one exchange */
-
 static const struct zr_optimizer_v1 *calls(const struct zr_optimizer *o)
 {
 	return o->it.vtbl;
@@ -32,7 +30,7 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 	p->totals = zr_room(&at, sums * sizeof(double));
 	p->call = zr_room(&at, segments * p->width * sizeof(double));
 	p->arrived = at;
-	return at + (ranks > 1 ? ranks * AT_ONCE * sizeof(struct zr_exact) : 0);
+	return at + (ranks > 1 ? ranks * ZR_SUMS_AT_ONCE * sizeof(struct zr_exact) : 0);
 }
 
 static void *table(const struct zr_session *s, uint64_t at)
