@@ -299,14 +299,10 @@ static void make_sums(struct zr_lowering *l)
 
 static void micro(struct zr_lowering *l)
 {
-	int updates = l->last && zr_program_updates(l->record);
 	if (l->last && l->record->own_sums)
 		make_sums(l);
 	load_batch(l);
-	if (updates) {
-		zr_low_pieces(l);
-		zr_low_scalars(l);
-	}
+	zr_low_pieces(l);
 	lower_ops(l);
 	add_loss(l);
 }
@@ -344,7 +340,6 @@ static void update(struct zr_lowering *l)
 {
 	zr_low_pieces(l);
 	if (!zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO])) {
-		zr_low_scalars(l);
 		zr_low_partial(l);
 		zr_low_whole(l);
 	}

@@ -33,6 +33,7 @@ struct zr_lowering {
 	int32_t *hop;               /* [record->n] that an operation is at */
 	int32_t *end;               /* [record->n] of an update: of its pieces */
 	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
+	struct zr_operand scalars, sums; /* of an update; scalars: none if that of the session */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
 	struct zr_operand *grad;    /* [n_units] where layers leave its gradient */
 	struct zr_operand *life;    /* [lives] of activations: where each is */
@@ -119,8 +120,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_late(struct zr_lowering *l); /* what a reduce left for when the device is busy again */
 
 /* lower_update.c */
-void zr_low_scalars(struct zr_lowering *l);
-void zr_low_pieces(struct zr_lowering *l); /* lists those of the program */
+void zr_low_pieces(struct zr_lowering *l); /* lists those of the program, makes what they need */
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_partial(struct zr_lowering *l);
 
@@ -134,7 +134,6 @@ struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piec
 void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out);
 void zr_low_secure(struct zr_lowering *l, int32_t number); /* a save that is under way may still need what is about to change */
 struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number); /* computed where masters are */
-struct zr_operand zr_low_scalar_table(const struct zr_lowering *l); /* none: that of the session */
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit); /* of this micro-batch */
 int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *p); /* its number */
 

@@ -57,22 +57,6 @@ static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 	}
 }
 
-void zr_low_pieces(struct zr_lowering *l)
-{
-	const struct zr_staging *g = &l->s->plan.staging;
-	int narrow = l->s->types.master != ZR_MASTER_FP32;
-	l->staging = zr_low_whole_life(l, ZR_R_STAGING, g->bytes);
-	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
-	for (int32_t i = 0; i < l->record->n; i++) {
-		if (l->record->op[i].kind != ZR_P_UPDATE)
-			continue;
-		list_op(l, &l->record->op[i]);
-		l->end[i] = l->p->n_piece;
-	}
-	l->pieces = l->p->n_piece;
-	l->piece_next = l->piece_read = 0;
-}
-
 /* ---- the optimizer ---- */
 
 static int on_device(const struct zr_lowering *l)
@@ -91,25 +75,33 @@ static int blind(const struct zr_lowering *l)
 	return on_device(l) && !l->s->device_info.host_ops;
 }
 
-struct zr_operand zr_low_scalar_table(const struct zr_lowering *l)
+/* Scalars and the sums of one call, where operations read and write them. */
+static void make_tables(struct zr_lowering *l)
 {
-	return blind(l) ? zr_mine(ZR_R_MEASURE, l->s->plan.measure.scalars, (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars)) :
-			  zr_none();
-}
-
-void zr_low_scalars(struct zr_lowering *l)
-{
+	const struct zr_partial_plan *p = &l->s->plan.partial;
+	uint64_t scalars = (uint64_t)l->s->n_param_groups * sizeof(struct zr_scalars);
+	uint64_t sums = p->arrived - p->call;
+	l->scalars = zr_low_whole_life(l, ZR_R_WORK, blind(l) ? scalars : 0);
+	l->sums = blind(l) ? zr_low_whole_life(l, ZR_R_WORK, sums) : zr_mine(ZR_R_HOST, p->call, sums);
 	zr_low_host(l, ZR_H_SCALARS);
-	zr_low_arg(l, zr_low_scalar_table(l), ZR_WRITES);
+	zr_low_arg(l, l->scalars, ZR_WRITES);
 }
 
-/* The table of one call's sums over parameters, where operations read and write it. */
-static struct zr_operand call_table(const struct zr_lowering *l)
+void zr_low_pieces(struct zr_lowering *l)
 {
-	const struct zr_plan *p = &l->s->plan;
-	uint64_t bytes = p->partial.arrived - p->partial.call;
-	return !p->partial.width ? zr_none() :
-	       blind(l) ? zr_mine(ZR_R_MEASURE, p->measure.partials, bytes) : zr_mine(ZR_R_HOST, p->partial.call, bytes);
+	int narrow = l->s->types.master != ZR_MASTER_FP32;
+	if (!zr_program_updates(l->record))
+		return;
+	l->staging = zr_low_whole_life(l, ZR_R_STAGING, l->s->plan.staging.bytes);
+	l->chunk = zr_low_whole_life(l, ZR_R_CHUNK, narrow ? ZR_CHUNK * ZR_BLOCK * 4 : 0);
+	make_tables(l);
+	for (int32_t i = 0; i < l->record->n; i++) {
+		if (l->record->op[i].kind != ZR_P_UPDATE)
+			continue;
+		list_op(l, &l->record->op[i]);
+		l->end[i] = l->p->n_piece;
+	}
+	l->pieces = l->p->n_piece;
 }
 
 static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
@@ -124,8 +116,8 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_GRAD), ZR_READS);
 	zr_low_arg(l, zr_low_datum(l, p, ZR_D_LOWP), s->types.master == ZR_MASTER_FP32 ? (optimize ? ZR_WRITES : 0) : change);
 	zr_low_arg(l, l->chunk, ZR_WRITES);
-	zr_low_arg(l, zr_low_scalar_table(l), ZR_READS);
-	zr_low_arg(l, call_table(l), ZR_WRITES);
+	zr_low_arg(l, l->scalars, ZR_READS);
+	zr_low_arg(l, l->sums, ZR_WRITES);
 	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
 		if (zr_piece_has(s, p, d))
 			zr_low_arg(l, zr_low_datum(l, p, d), change);

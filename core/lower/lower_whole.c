@@ -156,7 +156,7 @@ static void update(struct zr_lowering *l, int32_t tensor)
 	zr_low_arg(l, all_of(l, &all, TO_OWNER), ZR_READS | ZR_WRITES);
 	zr_low_arg(l, zr_part(l->matrix, l->s->plan.whole.work, l->s->plan.whole.work_bytes),
 		   ZR_WRITES);
-	zr_low_arg(l, zr_low_scalar_table(l), ZR_READS);
+	zr_low_arg(l, l->scalars, ZR_READS);
 }
 
 static void give_back(struct zr_lowering *l, int32_t tensor, int owner)

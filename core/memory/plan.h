@@ -38,13 +38,13 @@ enum zr_region_id {
 	ZR_R_STATE,       /* of the optimizer */
 	ZR_R_ACT,         /* activations */
 	ZR_R_ACT_OFFLOADED,     /* those that [offload.activation] holds */
-	ZR_R_WORK,        /* scratch of operations, gradient of the activations */
+	ZR_R_WORK,        /* scratch of operations, gradient of the activations, tables of an update */
 	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place, or their sum */
 	ZR_R_BATCH,       /* tokens and losses */
 	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
 	ZR_R_STAGING,     /* pieces on their way between tiers; sums on disk to what adds to them */
 	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
-	ZR_R_MEASURE,     /* block sums, sums over parameters and scalars of an update where only the device can write and read */
+	ZR_R_MEASURE,     /* block sums where only the device can write */
 	ZR_R_GRAD_BOUNCE, /* gradients on the host, of a device that copies alone reach */
 	ZR_R_BOUNCE,      /* what passes through host memory on its way, see core/program/route.h */
 	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
@@ -148,7 +148,7 @@ struct zr_plan {
 	uint64_t host_batch;     /* likewise of ZR_R_HOST: tokens to loss_sum again where the host cannot reach the device */
 	uint64_t sumsq, nonfinite, exchange;
 	struct {
-		uint64_t sumsq, nonfinite, scalars, partials; /* bytes from the start of ZR_R_MEASURE */
+		uint64_t sumsq, nonfinite; /* bytes from the start of ZR_R_MEASURE */
 	} measure;
 	struct zr_partial_plan partial;
 	struct zr_whole_plan whole;

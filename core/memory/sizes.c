@@ -192,18 +192,15 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 		      (s->process.world == 1 || p->scatter);
 }
 
-/* What only a device without access to host memory needs. */
-static void size_without_host(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
+/* Block sums that a device measures which cannot write to host memory. */
+static void size_measure(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
 {
-	int updates = p->region[ZR_R_MASTER].store == ZR_STORE_DEVICE, sums = p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
-	uint64_t at = 0, groups = (uint64_t)s->n_param_groups;
-	if (s->device_info.host_ops || s->mode == ZR_SETUP_SAMPLE)
+	uint64_t *end = &p->region[ZR_R_MEASURE].bytes;
+	if (s->device_info.host_ops || s->mode == ZR_SETUP_SAMPLE ||
+	    p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE)
 		return;
-	p->measure.sumsq = zr_room(&at, sums ? blocks * 8 : 0);
-	p->measure.nonfinite = zr_room(&at, sums ? blocks * 4 : 0);
-	p->measure.scalars = zr_room(&at, updates ? groups * sizeof(struct zr_scalars) : 0);
-	p->measure.partials = zr_room(&at, updates ? p->partial.arrived - p->partial.call : 0);
-	p->region[ZR_R_MEASURE].bytes = at;
+	p->measure.sumsq = zr_room(end, blocks * 8);
+	p->measure.nonfinite = zr_room(end, blocks * 4);
 }
 
 static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t blocks)
@@ -297,7 +294,7 @@ static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *
 		zr_room(&p->region[ZR_R_CACHE].bytes, s->cached ? s->layer_bytes[i].cache : 0);
 	}
 	place_batch(s, p, blocks);
-	size_without_host(s, p, blocks);
+	size_measure(s, p, blocks);
 	if (train) { /* what is staged travels by way of one set */
 		size_staging(s, p);
 		int few = p->staging.set_bytes && p->staging.blocks < ZR_CHUNK;
