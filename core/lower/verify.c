@@ -91,18 +91,13 @@ static int check_instr(struct proof *v, int32_t i)
 
 /* ---- what it touches and posts ---- */
 
-/* Whether what an operand reads has to be written by the program itself. */
+/* Whether what an operand reads has to be written by the program itself. Of sums that are buffers,
+ * ranks exchange the padding, too. */
 static int transient(const struct proof *v, const struct zr_operand *o)
 {
-	static const uint8_t is[ZR_R_COUNT] = {
-		[ZR_R_GRAD_BUFFER] = 1, [ZR_R_GATHER] = 1, [ZR_R_ACT] = 1, [ZR_R_ACT_OFFLOADED] = 1,
-		[ZR_R_WORK] = 1, [ZR_R_COMM] = 1, [ZR_R_BATCH] = 1, [ZR_R_STAGING] = 1,
-		[ZR_R_CHUNK] = 1, [ZR_R_GRAD_BOUNCE] = 1, [ZR_R_BOUNCE] = 1, [ZR_R_WIRE] = 1,
-		[ZR_R_WHOLE] = 1, [ZR_R_PARTS] = 1
-	};
-	if (zr_operand_others(v->setup, o))
-		return 0;
-	return is[o->region];
+	int away = o->region == ZR_R_ACT_OFFLOADED || o->region == ZR_R_PARTS;
+	return !zr_operand_others(v->setup, o) &&
+	       (away || (o->buffer && o->region != ZR_R_GRAD));
 }
 
 static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,

@@ -135,13 +135,13 @@ static void random_request(struct zr_lowered *p, uint64_t *state, uint32_t width
 /* inside: what does not outlive the program is written first, and mostly so otherwise. */
 void rig_random_program(struct zr_lowered *p, uint64_t *state, int32_t n, int inside)
 {
-	static const int32_t region[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_WORK };
+	static const int32_t region[] = { ZR_R_PARAM, ZR_R_MASTER, ZR_R_PARTS };
 	static const int kind[ZR_QUEUES] = { ZR_I_LAYER, ZR_I_HOST, ZR_I_COPY, ZR_I_READ,
 					     ZR_I_COLLECTIVE };
 	uint32_t width = 1 + rig_random(state, 24), ordered = rig_random(state, 4);
 	if (inside || rig_random(state, 4)) {
 		rig_add(p, ZR_I_HOST, ZR_Q_HOST);
-		rig_touch(p, ZR_WRITES, ZR_R_WORK, ZR_MINE, 0, RIG_BYTES);
+		rig_touch(p, ZR_WRITES, ZR_R_PARTS, ZR_MINE, 0, RIG_BYTES);
 	}
 	while (p->n < n) {
 		int queue = (int)rig_random(state, ZR_QUEUES);
@@ -241,7 +241,7 @@ static int all_written(const struct zr_setup *s, const struct zr_lowered *p)
 		for (int writes = 0; writes < 2; writes++)
 			for (int32_t k = 0; k < p->instr[i].n; k++) {
 				const struct zr_operand *o = &p->operand[p->instr[i].first + k];
-				if (o->region != ZR_R_WORK || others(s, o))
+				if (o->region != ZR_R_PARTS || others(s, o))
 					continue;
 				for (uint64_t b = o->at; b < o->at + o->bytes; b++)
 					if (writes)
