@@ -48,6 +48,13 @@ static int contributions(const struct zr_lowering *l)
 	return l->s->plan.scatter ? 1 : l->s->process.world;
 }
 
+/* What layers left of a unit's gradient, without the padding. */
+static struct zr_operand gradient(struct zr_lowering *l, int32_t u)
+{
+	return zr_part(zr_low_gradient(l, u), 0,
+		       (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4);
+}
+
 static struct zr_operand local_sum(const struct zr_lowering *l, int32_t u)
 {
 	return zr_of_spot(l->s->plan.unit[u].local, (uint64_t)zr_unit_padded_elements(l->s, u) * 4);
@@ -164,12 +171,6 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange 
 		zr_low_keep(l, used[i]);
 }
 
-static void add_units(struct zr_lowering *l, const struct zr_pop *op)
-{
-	for (int32_t i = 0; i < op->n; i++)
-		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
-}
-
 /* ---- what ranks send ---- */
 
 /* In 16 bits, what of it has data. */
@@ -241,29 +242,21 @@ static void fence(struct zr_lowering *l, const struct zr_pop *op, int32_t n)
 	}
 }
 
-/* What is the sum, or joins it. */
-static struct zr_exchange send_alone(struct zr_lowering *l, int32_t u, struct zr_operand *from)
+static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 {
-	uint64_t bytes = (uint64_t)l->s->layout.unit[u].blocks * ZR_BLOCK * 4;
-	struct zr_exchange x = { zr_none(), *from = zr_part(zr_low_gradient(l, u), 0, bytes) };
-	if (by_host(l)) {
-		x.recv = goes_straight(l) ? owned_sum(l, u) :
-					    zr_low_buffer(l, ZR_R_GRAD_BOUNCE, bytes, 64);
-		zr_low_move(l, *from, x.recv, 0);
-	} else {
-		add_unit(l, u, &x);
-	}
-	return x;
+	for (int32_t i = 0; i < op->n; i++)
+		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
+	if (l->s->plan.peers)
+		fence(l, op, 0);
 }
 
 /* reduction = local: a micro-batch's gradient joins this rank's own sum, which the last one sends. */
 static void add_locally(struct zr_lowering *l, int32_t u)
 {
-	int64_t blocks = l->s->layout.unit[u].blocks;
-	uint64_t bytes = (uint64_t)blocks * ZR_BLOCK * 4;
-	struct zr_operand sum = local_sum(l, u), from = zr_part(zr_low_gradient(l, u), 0, bytes);
-	sum = l->store ? sum : zr_part(sum, 0, bytes);
-	accumulate(l, u, ZR_F32, l->store ? ZR_F_STORE : 0, from, sum, 0, blocks);
+	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
+	sum = l->store ? sum : zr_part(sum, 0, from.bytes);
+	accumulate(l, u, ZR_F32, l->store ? ZR_F_STORE : 0, from, sum, 0,
+		   l->s->layout.unit[u].blocks);
 }
 
 /* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */
@@ -288,22 +281,25 @@ static struct zr_exchange all_sums(struct zr_lowering *l, int32_t u)
 static void share_sums(struct zr_lowering *l, const struct zr_pop *op)
 {
 	int32_t n = 0;
+	if (!l->last || alone(l))
+		return;
 	l->now++; /* what came for the sums is over */
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		if (zr_sums_way(l->s, u))
-			l->part[n++] = all_sums(l, u);
+			l->part[n++] = l->reduce[op->first + i] = all_sums(l, u);
 	}
 	l->unit = zr_low_units(l, op)[0];
 	if (n)
 		zr_low_collective(l, ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_F32, 0, n);
-	for (int32_t i = 0, k = 0; i < op->n; i++) {
+	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
 		const struct zr_unit_memory *m = &l->s->plan.unit[u];
-		uint64_t bytes = (uint64_t)m->held.per * ZR_BLOCK * 4, number = (uint64_t)l->s->mesh.group[l->s->groups[u].state].rank;
+		uint64_t bytes = (uint64_t)m->held.per * ZR_BLOCK * 4;
+		uint64_t at = (uint64_t)l->s->mesh.group[l->s->groups[u].state].rank * bytes;
 		if (zr_sums_way(l->s, u) == ZR_SUMS_PASS)
-			zr_low_move(l, zr_part(l->part[k].recv, number * bytes, bytes), zr_of_spot(m->grad, bytes), 0);
-		k += zr_sums_way(l->s, u) != ZR_SUMS_STAY;
+			zr_low_move(l, zr_part(l->reduce[op->first + i].recv, at, bytes),
+				    zr_of_spot(m->grad, bytes), 0);
 	}
 }
 
@@ -319,7 +315,8 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 			zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
 		zr_low_move(l, *recv, to, 0); /* with the padding, or nothing else: all ranks wait for what they send */
-		l->reduce[op->first + i].send = *recv; /* on its way until zr_low_late() */
+		if (!alone(l)) /* on its way until zr_low_late() */
+			l->reduce[op->first + i].send = *recv;
 		*recv = to;
 	}
 }
@@ -362,12 +359,9 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 				move_received(l, op, ZR_R_GRAD_BOUNCE);
 		}
 		add_units(l, op);
-		if (p->peers)
-			fence(l, op, 0);
 	}
 	l->slice.per = 0;
-	if (l->last && !alone(l))
-		share_sums(l, op);
+	share_sums(l, op);
 }
 
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
@@ -378,18 +372,22 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = l->unit = zr_low_units(l, op)[i];
+		struct zr_exchange *x = &l->reduce[op->first + i];
+		struct zr_operand *from = &l->from[op->first + i];
 		if (alone(l))
-			l->reduce[op->first + i] = send_alone(l, u, &l->from[op->first + i]);
+			*x = (struct zr_exchange){ zr_none(), *from = gradient(l, u) };
 		else if (zr_sums_locally(l->s))
 			add_locally(l, u);
 		if (sends(l))
-			l->reduce[op->first + i] = fill(l, u, &l->from[op->first + i]);
+			*x = fill(l, u, from);
 	}
-	if (!sends(l) || l->s->plan.wire)
-		return;
-	if (l->s->plan.peers)
+	if (alone(l) && by_host(l))
+		move_received(l, op, ZR_R_GRAD_BOUNCE);
+	else if (alone(l))
+		add_units(l, op);
+	else if (sends(l) && l->s->plan.peers)
 		fence(l, op, op->n);
-	else
+	else if (sends(l) && !l->s->plan.wire)
 		exchange(l, op);
 }
 
@@ -406,8 +404,7 @@ void zr_low_late(struct zr_lowering *l)
 	if (!sums_on_host(l))
 		move_received(l, op, ZR_R_COMM);
 	add_units(l, op);
-	if (l->last && !alone(l))
-		share_sums(l, op);
+	share_sums(l, op);
 	l->op = whose;
 }
 
@@ -434,10 +431,7 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op)
 		leave_device(l, op);
 	} else {
 		add_units(l, op);
-		if (l->s->plan.peers)
-			fence(l, op, 0);
-		if (l->last)
-			share_sums(l, op);
+		share_sums(l, op);
 	}
 	l->op = whose;
 }
