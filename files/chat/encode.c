@@ -33,24 +33,17 @@ static int take(void *arg, const int32_t *ids, size_t n)
 	return zr_buf_add(&e->ids, ids, n * sizeof *ids);
 }
 
-static int encode_part(struct zr_chat_encoder *e, const char *p, size_t n, struct zr_error *err)
+static int encode_text(struct zr_chat_encoder *e, struct zr_error *err)
 {
+	const struct zr_buf *text = &e->text.text;
 	int rc = 0;
-	for (size_t at = 0, m; !rc && at < n; at += m) {
-		m = n - at < PIECE ? n - at : PIECE;
-		rc = zr_encode(e->e, p + at, m, err);
-	}
-	return rc;
-}
-
-/* A text, and what comes behind it. */
-static int encode_text(struct zr_chat_encoder *e, const char *p, size_t n, const char *behind,
-		       struct zr_error *err)
-{
 	e->ids.n = 0;
-	int rc = encode_part(e, p, n, err);
-	rc = rc ? rc : encode_part(e, behind, strlen(behind), err);
+	for (size_t at = 0, m; !rc && at < text->n; at += m) {
+		m = text->n - at < PIECE ? text->n - at : PIECE;
+		rc = zr_encode(e->e, text->p + at, m, err);
+	}
 	rc = rc ? rc : zr_encode_end(e->e, err);
+	shrink(&e->text.text);
 	if (!rc)
 		return 0;
 	e->reason = ZR_CHAT_LONG; /* of what the pre-tokenizer does not split */
@@ -122,8 +115,7 @@ static int encode_messages(struct zr_chat_encoder *e, const struct zr_chat_messa
 		rc = zr_encode_mark(e->e, e->text.span[i].from, err);
 		rc = rc ? rc : zr_encode_mark(e->e, e->text.span[i].to - 1, err);
 	}
-	rc = rc ? rc : encode_text(e, e->text.text.p, e->text.text.n, "", err);
-	shrink(&e->text.text);
+	rc = rc ? rc : encode_text(e, err);
 	return rc ? rc : learn(e, all, err);
 }
 
@@ -138,8 +130,12 @@ static int encode_plain(struct zr_chat_encoder *e, const struct zr_chat_message 
 	int has = zr_tokenizer_template(e->t, 0, &before, err);
 	if (has < 0)
 		return has;
-	rc = encode_text(e, m->text, m->n, ends ? "" : eos, err);
+	e->text.text.n = 0;
+	if (zr_buf_add(&e->text.text, m->text, m->n) ||
+	    zr_buf_add(&e->text.text, eos, ends ? 0 : len))
+		return no_memory(err);
 	zr_conversation_drop(&e->c);
+	rc = encode_text(e, err);
 	size_t given = (size_t)has * sizeof *before, n = e->ids.n;
 	int there = has && n >= given && !memcmp(e->ids.p, before, given);
 	if (!rc && has && !there) { /* in front */
