@@ -173,8 +173,8 @@ struct zr_op_gelu_bwd {
 	void *act; /* [n] or NULL; overlaps nothing */
 };
 
-/* out = a + keep(b), keep zeroing elements with probability `dropout` and scaling the rest by
- * 1/(1-dropout); element i of rng. a may be NULL (0). out may be a or b. The same operation with
+/* out = a + keep(gain * b), keep zeroing elements with probability `dropout` and scaling the rest
+ * by 1/(1-dropout); element i of rng. a may be NULL (0). out may be a or b. The same operation with
  * a = NULL and b = dout is its own backward. GROWABLE. */
 struct zr_op_residual {
 	uint32_t size, flags;
@@ -184,6 +184,8 @@ struct zr_op_residual {
 	struct zr_rng rng;
 	const void *a, *b;
 	void *out;
+	float gain; /* 0: 1 */
+	int32_t rsv;
 };
 
 /* db[N] = or += sum over rows of dy[M, N]. GROWABLE. */
@@ -280,7 +282,9 @@ struct zr_op_cast {
 
 /* dst[i] = mean + std * N(0,1) from element e = first+i of rng (std = 0: constant). Box-Muller
  * makes the normal from the words a = 2e and b = 2e+1 of the stream, sqrt(-2 ln((a + 1/2) / 2^32))
- * cos(2 pi b / 2^32), in fp64, which is rounded once. GROWABLE. */
+ * cos(2 pi b / 2^32), in fp64, which is rounded once. With ZR_INIT_OP_UNIFORM U(-1,1), (a + 1/2) /
+ * 2^31 - 1, is in the place of N(0,1). GROWABLE. */
+#define ZR_INIT_OP_UNIFORM 1u
 struct zr_op_init {
 	uint32_t size, flags;
 	int64_t n, first;

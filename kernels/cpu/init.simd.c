@@ -25,7 +25,10 @@ void ZR_SIMD(init)(const struct zr_op_init *op, int64_t lo, int64_t hi)
 			vistore(word + k * ZR_W, v[k]);
 		for (int k = 0; k < BATCH; k++)
 			value[k] = (float)(op->mean +
-					   op->std * zr_normal(word[2 * k], word[2 * k + 1]));
+					   op->std * (op->flags & ZR_INIT_OP_UNIFORM ?
+							      zr_centered(word[2 * k]) :
+							      zr_normal(word[2 * k],
+									word[2 * k + 1])));
 		memcpy(op->dst + i, value + odd, (size_t)n * sizeof *value);
 		i += n;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * residual.c - out = a + dropout(b) over n elements, scalar; a may be absent. Which elements are
+ * residual.c - out = a + dropout(gain b) over n elements, scalar; a may be absent. Which elements are
  * kept is a function of the generator's key and the element's index alone (invariant I1).
  */
 #include "scalar.h"
@@ -9,10 +9,10 @@
 void ZR_SCALAR(residual)(const struct zr_op_residual *op, int64_t lo, int64_t hi)
 {
 	uint32_t below = zr_drop_below(op->dropout), word[4];
-	zr_real scale = zr_drop_scale(op->dropout);
+	zr_real scale = zr_drop_scale(op->dropout), gain = op->gain != 0 ? op->gain : 1;
 
 	for (int64_t i = lo; i < hi; i++) {
-		zr_real b = zr_get(op->b, i, op->dtype);
+		zr_real b = zr_get(op->b, i, op->dtype) * gain;
 		if (op->dropout > 0) {
 			if (i == lo || i % 4 == 0)
 				zr_rng_block(&op->rng, (uint64_t)i / 4, word);

@@ -7,14 +7,20 @@
 
 struct drop {
 	uint32_t below;
-	float scale;
+	float scale, gain;
 };
+
+ZR_INLINE struct drop factors(const struct zr_op_residual *op)
+{
+	return (struct drop){ zr_drop_below(op->dropout), zr_drop_scale(op->dropout),
+			      op->gain != 0 ? op->gain : 1 };
+}
 
 /* word == NULL: nothing is dropped */
 ZR_INLINE void lanes(const struct zr_op_residual *op, int64_t i, const vi *word, struct drop drop,
 		     int32_t dtype, int n)
 {
-	vf x = vload_n(op->b, i, dtype, n);
+	vf x = vload_n(op->b, i, dtype, n) * vset(drop.gain);
 
 	if (word)
 		x = vdrop(x, *word, drop.below, drop.scale);
@@ -25,7 +31,7 @@ ZR_INLINE void lanes(const struct zr_op_residual *op, int64_t i, const vi *word,
 
 ZR_INLINE void plain(const struct zr_op_residual *op, int64_t lo, int64_t hi, int32_t dtype)
 {
-	struct drop none = { 0, 1 };
+	const struct drop none = factors(op);
 	int64_t i = lo;
 
 	for (; i + ZR_W <= hi; i += ZR_W)
@@ -38,7 +44,7 @@ ZR_INLINE void plain(const struct zr_op_residual *op, int64_t lo, int64_t hi, in
  * stream */
 ZR_INLINE void dropped(const struct zr_op_residual *op, int64_t lo, int64_t hi, int32_t dtype)
 {
-	struct drop drop = { zr_drop_below(op->dropout), zr_drop_scale(op->dropout) };
+	const struct drop drop = factors(op);
 	vi word[4];
 
 	for (int64_t i = lo; i < hi; i += 4 * ZR_W) {

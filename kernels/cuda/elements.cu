@@ -120,19 +120,22 @@ cudaError_t zr_cuda_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s
 
 struct drop {
 	uint32_t below;
-	float scale;
+	float scale, gain;
 };
 
 template <class T> struct residual {
 	struct zr_op_residual op;
 	ZR_MEMBER drop factors() const
 	{
-		return drop{ zr_drop_below(op.dropout), zr_drop_scale(op.dropout) };
+		return drop{ zr_drop_below(op.dropout), zr_drop_scale(op.dropout),
+			     op.gain != 0 ? op.gain : 1 };
 	}
 	ZR_MEMBER void quad(drop d, zr_place at) const
 	{
 		zr_quad b = zr_load<T>(op.b, at);
 		uint32_t word[4];
+		for (int k = 0; k < 4; k++)
+			b.x[k] *= d.gain;
 		if (op.dropout > 0) {
 			/* a place starts at a multiple of 4 */
 			zr_rng_block(&op.rng, (uint64_t)at.i / 4, word);
@@ -211,8 +214,11 @@ struct init {
 			}
 			if (k == 0 || e % 2 == 0)
 				zr_rng_block(&op.rng, e / 2, w);
-			q.x[k] = (float)(op.mean + op.std * (e % 2 ? zr_normal(w[2], w[3]) :
-								     zr_normal(w[0], w[1])));
+			const uint32_t a = e % 2 ? w[2] : w[0], b = e % 2 ? w[3] : w[1];
+			q.x[k] = (float)(op.mean +
+					 op.std * (op.flags & ZR_INIT_OP_UNIFORM ?
+							   zr_centered(a) :
+							   zr_normal(a, b)));
 		}
 		zr_store<float>(op.dst, at, q);
 	}

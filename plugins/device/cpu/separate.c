@@ -30,7 +30,7 @@
 		  AT(work)) \
 	QUERY(attention_bwd_work, attention_bwd) \
 	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act)) \
-	OPERATION(residual, residual, out, AT(a), AT(b), AT(out)) \
+	OPERATION(residual, residual, rsv, AT(a), AT(b), AT(out)) \
 	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db)) \
 	OPERATION(head_loss, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \

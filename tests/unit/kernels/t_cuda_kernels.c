@@ -136,7 +136,8 @@ static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_residual(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype, .dropout = trial & 1 ? 0.3f : 0, .n = n, .rng = { 5, 6, 7, 8 },
-				     .a = trial & 2 ? b[0].p : NULL, .b = b[1].p, .out = b[2].p };
+				     .a = trial & 2 ? b[0].p : NULL, .b = b[1].p, .out = b[2].p,
+				     .gain = trial & 2 ? 1.7f : 0 };
 	BY(residual, op, n);
 }
 
@@ -151,7 +152,8 @@ static void run_cast(struct buf *b, int64_t n, int32_t dtype, int device)
 static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_init op = { .size = sizeof op, .n = n, .first = trial ? 12345 : (1ll << 33) + 2, .mean = 1, .std = trial == 2 ? 0 : 2,
-				 .rng = { 9, 10, 11, 12 }, .dst = (float *)(void *)b[0].p };
+				 .rng = { 9, 10, 11, 12 }, .dst = (float *)(void *)b[0].p,
+				 .flags = trial == 1 ? ZR_INIT_OP_UNIFORM : 0 };
 	(void)dtype;
 	BY(init, op, n);
 }

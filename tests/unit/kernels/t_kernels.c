@@ -332,10 +332,15 @@ static void residual_adds(void **state)
 	op.a = rig_drawn(&x, 97, m->dtype, 1);
 	op.b = rig_drawn(&x, 97, m->dtype, 1);
 	op.out = out;
-	CALL(m, residual, &op, 0, 97);
-	for (int i = 0; i < 97; i++)
-		rig_near(rig_get(out, i, m->dtype),
-				    rig_get(op.a, i, m->dtype) + rig_get(op.b, i, m->dtype), 4 * m->tolerance);
+	for (int gained = 0; gained < 2; gained++) {
+		op.gain = gained ? 0 : 2.5f;
+		CALL(m, residual, &op, 0, 97);
+		for (int i = 0; i < 97; i++)
+			rig_near(rig_get(out, i, m->dtype),
+				 rig_get(op.a, i, m->dtype) +
+					 (gained ? 1 : 2.5) * rig_get(op.b, i, m->dtype),
+				 8 * m->tolerance);
+	}
 	op.out = (void *)(uintptr_t)op.b; /* in place, as the model does */
 	CALL(m, residual, &op, 0, 97);
 	assert_memory_equal(op.out, out, (size_t)(97 * rig_size(m->dtype)));

@@ -149,6 +149,31 @@ static void init_is_normal(void **state)
 	}
 }
 
+/* As <zeroth/device.h> says it. */
+static void init_is_uniform(void **state)
+{
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		struct zr_op_init op = { .flags = ZR_INIT_OP_UNIFORM, .n = N, .first = 5, .mean = 3,
+					 .std = 0.5, .rng = { 7, 0, 0, 1 },
+					 .dst = rig_buffer(N, ZR_F32) };
+		double sum = 0, squares = 0;
+		k->init(&op, 0, N);
+		for (int i = 0; i < N; i++) {
+			uint32_t a = zr_rng_word(&op.rng, 2 * (uint64_t)(5 + i));
+			double z = (a + 0.5) / 2147483648.0 - 1;
+			assert_true(op.dst[i] == (float)(3 + 0.5 * z));
+			sum += z / N;
+			squares += z * z / N;
+		}
+		rig_near(sum, 0, 5 / sqrt(3.0 * N));
+		rig_near(squares, 1 / 3.0, 5 / sqrt(N));
+		rig_release();
+	}
+}
+
 static void init_depends_on_the_element_alone(void **state)
 {
 	const struct zr_cpu_kernels *k;
@@ -493,6 +518,7 @@ int main(void)
 		cmocka_unit_test(dropout_keeps_its_share),
 		cmocka_unit_test(dropout_is_a_function_of_its_key),
 		cmocka_unit_test(init_is_normal),
+		cmocka_unit_test(init_is_uniform),
 		cmocka_unit_test(init_depends_on_the_element_alone),
 		cmocka_unit_test(normals_are_box_muller),
 		cmocka_unit_test(a_split_master_comes_back_and_its_upper_half_is_the_cast),

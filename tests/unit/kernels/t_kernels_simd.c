@@ -151,6 +151,7 @@ static void make_gelu_bwd(struct job *j, const struct shape *s, int32_t dtype, i
 static void make_residual(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	j->op.residual = (struct zr_op_residual){ .dtype = dtype, .dropout = variation < 2 ? 0.3f : 0, .n = s->n,
+						  .gain = variation % 2 ? 1.7f : 0,
 						  .rng = { 0x123456789abcdef0u, 77, 5, 17 },
 						  .a = variation & 1 ? noise(s->n, dtype) : NULL,
 						  .b = noise(s->n, dtype), .out = output(j, s->n, dtype, 1) };

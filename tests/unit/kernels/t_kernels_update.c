@@ -21,6 +21,7 @@ static void make_init(struct job *j, const struct shape *s, int32_t dtype, int v
 
 	(void)dtype;
 	j->op.init = (struct zr_op_init){ .n = s->n, .first = first[variation], .mean = 0.5,
+					  .flags = variation == 1 ? ZR_INIT_OP_UNIFORM : 0,
 					  .std = variation < 3 ? 0.02 : 0, .rng = { 1234, 0, 0, 3 },
 					  .dst = output(j, s->n, ZR_F32, 1) };
 }
