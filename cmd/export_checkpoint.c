@@ -91,7 +91,7 @@ static int open_began(struct source *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it leaves frozen tensors out, and does not say where they are",
 			      s->path);
-	return zr_tensor_files_open(path, &s->m.layout, prefix ? prefix : "", "*", &s->began, err);
+	return zr_tensor_files_open(path, &s->m.layout, ZR_FILES_WHOLE, prefix ? prefix : "", "*", &s->began, err);
 }
 
 /* Exports a tensor that the checkpoint leaves out, with the values that training used. */

@@ -23,7 +23,7 @@ cmd_librun_la_SOURCES = \
 	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \
 	cmd/supervise.c cmd/supervise.h \
-	cmd/weights.c cmd/weights.h
+	cmd/adapter.c cmd/adapter.h cmd/weights.c cmd/weights.h
 
 # The subcommands: programs of tests have them, too.
 noinst_LTLIBRARIES += cmd/libcmd.la

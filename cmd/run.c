@@ -25,6 +25,7 @@
 #include "cmd/rundir.h"
 #include "cmd/signals.h"
 #include "cmd/supervise.h"
+#include "cmd/adapter.h"
 #include "cmd/weights.h"
 #include "core/config/options.h"
 #include "core/log.h"
@@ -486,6 +487,7 @@ static int save_weights(struct run *r, struct zr_error *err)
 		rc = zr_export_session(r->session,
 				       zr_rundir_file(r->cfg, "model-16bit", path, sizeof path),
 				       r->resume != NULL, err);
+	rc = rc ? rc : zr_adapter_save(r->session, zr_rundir(r->cfg), err);
 	r->report->exported = !rc && exports(r);
 	return rc;
 }

@@ -5,8 +5,10 @@
 #include "cmd/weights.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
+#include "cmd/adapter.h"
 #include "core/files/json.h"
 #include "core/log.h"
 #include "core/pretrained/pretrained.h"
@@ -21,21 +23,42 @@ static json_t *metadata(const struct zr_model_decl *d)
 	return meta;
 }
 
-static int create(const struct zr_session *s, const char *path, struct zr_st_writer *w,
+/* A file that is written. */
+struct saving {
+	struct zr_st_writer w;
+	const struct zr_layout *layout;
+	const uint8_t *left_out; /* [n_tensors]; NULL: none is */
+	const char *prefix;
+};
+
+static int is_left_out(const struct saving *v, int64_t tensor)
+{
+	return v->left_out && v->left_out[tensor];
+}
+
+static int create(const struct zr_session *s, const char *path, struct saving *v,
 		  struct zr_error *err)
 {
-	const struct zr_layout *l = &s->setup->layout;
+	const struct zr_layout *l = v->layout;
+	const size_t room = strlen(v->prefix) + 256;
 	struct zr_st_tensor *t = malloc(((size_t)l->n_tensors + 1) * sizeof *t);
+	char *name = malloc(((size_t)l->n_tensors + 1) * room);
 	json_t *meta = metadata(&s->setup->decl);
 	uint64_t at = 0;
-	for (int32_t i = 0; t && i < l->n_tensors; i++) {
+	int32_t n = 0;
+	for (int32_t i = 0; t && name && i < l->n_tensors; i++) {
 		const struct zr_tensor *d = l->tensor[i].decl;
-		t[i] = zr_st_make(d->name, ZR_F32, d->ndim, d->dims, at);
-		at += t[i].bytes;
+		char *called = name + (size_t)n * room;
+		if (is_left_out(v, i))
+			continue;
+		snprintf(called, room, "%s%s", v->prefix, d->name);
+		t[n++] = zr_st_make(called, ZR_F32, d->ndim, d->dims, at);
+		at += t[n - 1].bytes;
 	}
-	int rc = t && meta ? zr_st_create(w, path, t, l->n_tensors, meta, err) :
-			     zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = t && name && meta ? zr_st_create(&v->w, path, t, n, meta, err) :
+				     zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(meta);
+	free(name);
 	free(t);
 	return rc;
 }
@@ -43,40 +66,71 @@ static int create(const struct zr_session *s, const char *path, struct zr_st_wri
 static int write_values(void *arg, const struct zr_place *t, int64_t first, int64_t n,
 			const float *x)
 {
-	(void)t, (void)first;
-	zr_st_append(arg, x, (size_t)n * sizeof *x);
+	struct saving *v = arg;
+	(void)first;
+	if (!is_left_out(v, t - v->layout->tensor))
+		zr_st_append(&v->w, x, (size_t)n * sizeof *x);
 	return 0;
+}
+
+static int save(struct zr_session *s, const char *path, struct saving *v, struct zr_error *err)
+{
+	v->layout = &s->setup->layout;
+	if (s->setup->process.rank)
+		return zr_session_masters(s, NULL, NULL, err);
+	int rc = create(s, path, v, err);
+	if (rc)
+		return rc;
+	rc = zr_session_masters(s, write_values, v, err);
+	int end = zr_st_finish(&v->w, !rc, err);
+	return rc ? rc : end;
 }
 
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err)
 {
-	struct zr_st_writer w;
-	if (s->setup->process.rank)
-		return zr_session_masters(s, NULL, NULL, err);
-	int rc = create(s, path, &w, err);
-	if (rc)
-		return rc;
-	rc = zr_session_masters(s, write_values, &w, err);
-	int end = zr_st_finish(&w, !rc, err);
-	return rc ? rc : end;
+	struct saving v = { .prefix = "" };
+	return save(s, path, &v, err);
+}
+
+int zr_weights_save_trained(struct zr_session *s, const char *path, const char *prefix,
+			    struct zr_error *err)
+{
+	struct saving v = { .prefix = prefix, .left_out = s->setup->frozen };
+	return save(s, path, &v, err);
 }
 
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err)
 {
 	struct zr_tensor_files *f = NULL;
-	int rc = zr_tensor_files_open(path, &s->setup->layout, "", "", &f, err);
+	int rc = zr_tensor_files_open(path, &s->setup->layout, ZR_FILES_WHOLE, "", "", &f, err);
 	if (!rc)
 		rc = zr_session_fill(s, zr_tensor_files_read, f, err);
 	zr_tensor_files_close(f);
 	return rc;
 }
 
-static int begin_with(struct zr_session *s, const struct zr_model_json *config,
-		      struct zr_error *err)
+/* Where first values come from: the first of these that has them. */
+struct origin {
+	struct zr_session *s;
+	struct zr_tensor_files *adapter, *model; /* NULL: none */
+};
+
+static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
+			struct zr_error *err)
+{
+	const struct origin *from = arg;
+	if (from->adapter && zr_tensor_files_have(from->adapter, i))
+		return zr_tensor_files_read(from->adapter, i, first, n, x, err);
+	if (from->model && zr_tensor_files_have(from->model, i))
+		return zr_tensor_files_read(from->model, i, first, n, x, err);
+	return zr_init_values(from->s, i, first, n, x, err);
+}
+
+static int open_model(struct zr_session *s, const struct zr_model_json *config,
+		      struct zr_tensor_files **f, struct zr_error *err)
 {
 	const struct zr_section *model = s->setup->model.section;
 	const struct zr_pretrained_v1 *v;
-	struct zr_tensor_files *f = NULL;
 	char unknown[400], named[400];
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
@@ -88,17 +142,20 @@ static int begin_with(struct zr_session *s, const struct zr_model_json *config,
 	zr_pretrained_named(config, v, model, named, sizeof named);
 	if (*named && s->setup->process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);
-	rc = zr_tensor_files_open(model->path, &s->setup->layout, v->prefix, v->ignored, &f, err);
-	if (!rc)
-		rc = zr_session_begin(s, zr_tensor_files_read, f, err);
-	zr_tensor_files_close(f);
-	return rc;
+	return zr_tensor_files_open(model->path, &s->setup->layout, ZR_FILES_MODEL, v->prefix,
+				    v->ignored, f, err);
 }
 
 int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 {
 	const struct zr_model_json *config = zr_config_model_json(s->setup->cfg);
-	return config ? begin_with(s, config, err) : zr_session_init(s, err);
+	struct origin from = { .s = s };
+	int rc = config ? open_model(s, config, &from.model, err) : 0;
+	rc = rc ? rc : zr_adapter_open(s->setup, &from.adapter, err);
+	rc = rc ? rc : zr_session_begin(s, first_values, &from, err);
+	zr_tensor_files_close(from.model);
+	zr_tensor_files_close(from.adapter);
+	return rc;
 }
 
 static int digest_values(void *arg, const struct zr_place *t, int64_t first, int64_t n,

@@ -12,8 +12,12 @@
 /* Collective: every rank calls, rank 0 writes. */
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err);
 
+/* The same of what is trained alone, under names with `prefix` before them. Collective. */
+int zr_weights_save_trained(struct zr_session *s, const char *path, const char *prefix,
+			    struct zr_error *err);
+
 /* Sets the masters and states with which a training starts: random values of the seed, or the
- * tensors of [model] path. Collective. */
+ * tensors of [model] path and of [adapter] path. Collective. */
 int zr_weights_begin(struct zr_session *s, struct zr_error *err);
 
 /* Fills the masters from the file (tensors of the same names and shapes) and publishes them. Each

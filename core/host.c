@@ -72,7 +72,8 @@ static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *a
 static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
 {
 	const struct zr_process *p = ((const struct zr_instance *)h->impl)->process;
-	struct zr_instance *it = !strcmp(iface, "zr.boot/1") ? p->boot : !strcmp(iface, "zr.device/1") ? p->device : NULL;
+	struct zr_instance *it = !strcmp(iface, "zr.boot/1") ? p->boot : !strcmp(iface, "zr.device/1") ? p->device :
+				 !strcmp(iface, "zr.model/1") ? p->model : NULL;
 	for (int i = 0; i < p->sources && !it && !strncmp(iface, "zr.data/1:", 10); i++)
 		it = strcmp(p->source[i].section->name + 5, iface + 10) ? NULL : &p->source[i];
 	if (!it || !it->inst)
@@ -115,6 +116,8 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 	for (int i = 0; i < it->process->sources && it->failed.code != code; i++)
 		if (it->process->source[i].failed.code == code) /* passed on */
 			it = &it->process->source[i];
+	if (it->process->model && it->failed.code != code && it->process->model->failed.code == code)
+		it = it->process->model;
 	snprintf(text, sizeof text, "%s", it->failed.text);
 	if (!it->failed.code)
 		snprintf(text, sizeof text, "%s failed with code %d and no text", doing, code);

@@ -20,6 +20,7 @@ struct zr_process {
 	const char *run_dir;        /* NULL: none */
 	const struct zr_config *cfg; /* knows the places of options, for messages; NULL: none */
 	struct zr_instance *boot, *device; /* offered to comm; NULL before they exist */
+	struct zr_instance *model;  /* offered to the adapter */
 	struct zr_instance *source; /* [sources] those of [data.NAME], offered to data */
 	int sources;
 };

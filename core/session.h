@@ -89,6 +89,8 @@ int zr_session_init(struct zr_session *s, struct zr_error *err); /* initial valu
 /* Masters and what follows from them, from values that fn writes to x: elements [first, first + n) of tensor i, for all
  * that this rank holds, piece by piece in canonical order. */
 typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
+/* Initial values of tensor i, which depend on (seed, i, element) only. session: a struct zr_session. */
+int zr_init_values(void *session, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err); /* with the optimizers' states */
 

@@ -226,8 +226,7 @@ int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr
 	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run(s, ZR_S_VALUES, err);
 }
 
-/* Values of tensor i depend on (seed, i, element) only. */
-static int init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
+int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)
 {
 	struct zr_session *s = arg;
 	struct zr_setup *p = s->setup;
@@ -235,7 +234,8 @@ static int init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 	struct zr_op_init op = {
 		.size = sizeof op,
 		.mean = decl->mean,
-		.std = decl->init == ZR_INIT_NORMAL ? decl->std : 0,
+		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
+		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
 		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
 		.first = first,
 		.n = n,
@@ -285,7 +285,7 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 
 int zr_session_init(struct zr_session *s, struct zr_error *err)
 {
-	return zr_session_begin(s, init_values, s, err);
+	return zr_session_begin(s, zr_init_values, s, err);
 }
 
 /* From who holds it to its group. */

@@ -8,6 +8,7 @@
 #define ZR_CORE_SETUP_H
 
 #include <zeroth/activation.h>
+#include <zeroth/adapter.h>
 #include <zeroth/boot.h>
 #include <zeroth/comm.h>
 #include <zeroth/data.h>
@@ -65,6 +66,7 @@ struct zr_setup {
 	struct zr_process process;
 	struct zr_account account;
 	struct zr_instance boot, comm, host_comm, device, model, precision, activation, zero, scheduler;
+	struct zr_instance adapter;     /* in front of the model; none: no inst */
 	struct zr_source *source;       /* [n_sources] [data], and each [eval.NAME]; none when sampling */
 	int32_t n_sources;
 	struct zr_offload offload[ZR_OFFLOADS]; /* by ZR_STORE_* - ZR_STORE_OPTIMIZER */
@@ -134,6 +136,12 @@ static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
 static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
 {
 	return ZR_BLOCK * (uint64_t)zr_dtype_bytes(zr_unit_dtype(s, unit));
+}
+
+/* What declares and computes the layers. */
+static inline struct zr_instance *zr_model_of(struct zr_setup *s)
+{
+	return s->adapter.inst ? &s->adapter : &s->model;
 }
 
 static inline int zr_has_documents(const struct zr_source *d)

@@ -352,8 +352,12 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
 	s->decl.size = sizeof s->decl;
-	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", offsetof(struct zr_model_v1, logits), err);
-	if (rc || (rc = ZR_ASK(&s->model, model, declare, err, &s->decl)))
+	const uint32_t least = offsetof(struct zr_model_v1, logits);
+	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", least, err);
+	s->process.model = &s->model;
+	if (!rc && zr_config_find(s->cfg, "adapter"))
+		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", least, err);
+	if (rc || (rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl)))
 		return rc;
 	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
 	if (length > s->decl.context) {
@@ -441,7 +445,7 @@ static int size_layers(struct zr_setup *s, struct zr_error *err)
 	for (uint32_t i = 0; i < s->decl.n_layers; i++) {
 		struct zr_layer_bytes *b = &s->layer_bytes[i];
 		b->size = sizeof *b;
-		int rc = ZR_ASK(&s->model, model, bytes, err, (int32_t)i, s->batch.micro,
+		int rc = ZR_ASK(zr_model_of(s), model, bytes, err, (int32_t)i, s->batch.micro,
 				s->batch.length, s->types.dtype, s->ops, b);
 		if (rc)
 			return rc;
@@ -559,7 +563,7 @@ void zr_setup_close(struct zr_setup *s)
 {
 	if (!s)
 		return;
-	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->model,
+	struct zr_instance *all[] = { &s->scheduler, &s->zero, &s->activation, &s->precision, &s->adapter, &s->model,
 				      &s->comm, &s->host_comm, &s->host_device, &s->device, &s->boot };
 	zr_optimizers_close(s);
 	for (int32_t i = 0; i < s->n_sources; i++)

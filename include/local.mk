@@ -2,6 +2,7 @@
 zerothincludedir = $(includedir)/zeroth
 zerothinclude_HEADERS = \
 	%D%/zeroth/activation.h \
+	%D%/zeroth/adapter.h \
 	%D%/zeroth/boot.h \
 	%D%/zeroth/codec.h \
 	%D%/zeroth/comm.h \

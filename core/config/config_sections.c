@@ -125,7 +125,7 @@ static int list_parts(struct zr_config *cfg, struct zr_error *err)
 static int check_required(const struct zr_config *cfg, struct zr_error *err)
 {
 	for (int r = 0; zr_roles[r]; r++)
-		if (!strstr("comm offload codec monitor", zr_roles[r]) && !zr_part_find(cfg, zr_roles[r]))
+		if (!strstr("adapter comm offload codec monitor", zr_roles[r]) && !zr_part_find(cfg, zr_roles[r]))
 			return zr_err(err, ZR_EINVAL, "%s%sno [%s] section: add one with plugin = ID; `zeroth plugin list` shows the IDs",
 				      cfg->path ? cfg->path : "", cfg->path ? ": " : "", zr_roles[r]);
 	return 0;

@@ -21,7 +21,7 @@
 #endif
 #define MAX_DIRS 32
 
-const char *const zr_roles[] = { "boot",      "comm",	   "device",	"model",      "data",  "zero",	  "offload",
+const char *const zr_roles[] = { "boot",      "comm",	   "device",	"model", "adapter", "data",  "zero",	  "offload",
 				 "optimizer", "scheduler", "precision", "activation", "codec", "monitor", NULL };
 
 const char *zr_trusted_env(const char *name)

@@ -45,7 +45,8 @@ static void point_batch(struct zr_session *s, char *tokens)
 int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_setup *p = s->setup;
-	const struct zr_model_v1 *model = p->model.vtbl;
+	struct zr_instance *it = zr_model_of(p);
+	const struct zr_model_v1 *model = it->vtbl;
 	const struct zr_schedule *uses = s->running->id == ZR_S_EVAL ? &p->eval_uses : &p->train_uses;
 	const struct zr_use *use = &uses->use[c->i->number];
 	struct zr_layer_call *call = &s->call;
@@ -66,10 +67,10 @@ int zr_begin_layer(struct zr_session *s, const struct zr_call *c)
 	call->n_rows = c->i->blocks;
 	int last = p->mode == ZR_SETUP_SAMPLE && use->layer + 1 == (int32_t)p->decl.n_layers;
 	float *logits = (float *)(void *)call->loss_sum;
-	int rc = backward ? model->backward(p->model.inst, call) :
-		 last	  ? model->logits(p->model.inst, call, call->length - 1, logits) :
-			    model->forward(p->model.inst, call);
-	return zr_user_failed(s, &p->model, rc, "layer");
+	int rc = backward ? model->backward(it->inst, call) :
+		 last	  ? model->logits(it->inst, call, call->length - 1, logits) :
+			    model->forward(it->inst, call);
+	return zr_user_failed(s, it, rc, "layer");
 }
 
 /* ---- gradients ---- */

@@ -37,11 +37,24 @@ static int freeze(struct zr_setup *s, const char *word, size_t len, struct zr_er
 					  "freeze: no tensor has a name like %s", pattern);
 }
 
+/* Those that the model itself does not train. */
+static void freeze_declared(struct zr_setup *s)
+{
+	uint8_t *frozen = s->frozen;
+	for (uint32_t u = 0; u < s->decl.n_units; u++) {
+		const struct zr_unit *unit = zr_unit_at(&s->decl, u);
+		for (uint32_t i = 0; i < unit->n_tensors; i++)
+			*frozen++ = zr_tensor_flags(&s->decl, zr_tensor_at(&s->decl, unit, i)) &
+				    ZR_TENSOR_FROZEN;
+	}
+}
+
 static int freeze_all(struct zr_setup *s, struct zr_error *err)
 {
 	const char *list = s->train->freeze, *word;
 	size_t len;
 	int rc = 0;
+	freeze_declared(s);
 	while (!rc && (word = zr_next_word(&list, &len)))
 		rc = freeze(s, word, len, err);
 	if (!rc && !memchr(s->frozen, 0, count_tensors(&s->decl)))

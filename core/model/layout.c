@@ -17,6 +17,11 @@ const struct zr_tensor *zr_tensor_at(const struct zr_model_decl *m, const struct
 	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
 }
 
+uint32_t zr_tensor_flags(const struct zr_model_decl *m, const struct zr_tensor *t)
+{
+	return m->tensor_stride < sizeof *t ? 0 : t->flags;
+}
+
 /* Elements of a shape; 0 if a dimension is not positive or the product is more than what is left. */
 static int64_t elements(const struct zr_tensor *t, int64_t left)
 {
@@ -36,6 +41,7 @@ static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_
 	for (uint32_t k = 0; k < decl->n_tensors; k++) {
 		struct zr_place *t = &l->tensor[l->n_tensors++];
 		*t = (struct zr_place){ .decl = zr_tensor_at(m, decl, k), .unit = i, .offset = u->elements, .block = l->blocks };
+		t->flags = zr_tensor_flags(m, t->decl);
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
 			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the model over 2^50 parameters", t->decl->name);

@@ -13,6 +13,7 @@
 struct zr_place {
 	const struct zr_tensor *decl; /* name, shape, init: owned by the model */
 	int32_t unit;
+	uint32_t flags;               /* ZR_TENSOR_* */
 	int64_t elements;             /* without padding */
 	int64_t offset;               /* elements from the start of its unit, a multiple of ZR_BLOCK */
 	int64_t block;                /* number of its first block in the whole model */
@@ -36,6 +37,7 @@ struct zr_layout {
 
 const struct zr_unit *zr_unit_at(const struct zr_model_decl *m, uint32_t i);
 const struct zr_tensor *zr_tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i);
+uint32_t zr_tensor_flags(const struct zr_model_decl *m, const struct zr_tensor *t);
 int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct zr_error *err);
 void zr_layout_free(struct zr_layout *l);
 

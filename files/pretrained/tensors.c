@@ -28,6 +28,7 @@ struct found {
 struct zr_tensor_files {
 	char *path;           /* of the one file, or of the index: for messages */
 	const struct zr_layout *layout;
+	int which;            /* ZR_FILES_* */
 	const char *prefix, *ignored;
 	struct zr_st *file;   /* [n] */
 	int32_t n;
@@ -154,6 +155,9 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 			if (t)
 				*at = (struct found){ k, t };
 		}
+	const int added = (f->layout->tensor[i].flags & ZR_TENSOR_ADDED) != 0;
+	if (at->file < 0 && f->which == (added ? ZR_FILES_MODEL : ZR_FILES_ADAPTER))
+		return 0;
 	return at->file >= 0 ? check_tensor(&f->file[at->file], at->tensor, want, err) :
 		zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);
 }
@@ -221,13 +225,15 @@ static int open_all(struct zr_tensor_files *f, const char *path, struct zr_error
 	return rc ? rc : check_others(f, err);
 }
 
-int zr_tensor_files_open(const char *path, const struct zr_layout *layout, const char *prefix, const char *ignored,
-			 struct zr_tensor_files **out, struct zr_error *err)
+int zr_tensor_files_open(const char *path, const struct zr_layout *layout, int which,
+			 const char *prefix, const char *ignored, struct zr_tensor_files **out,
+			 struct zr_error *err)
 {
 	struct zr_tensor_files *f = calloc(1, sizeof *f);
 	if (!f)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	*f = (struct zr_tensor_files){ .layout = layout, .prefix = prefix, .ignored = ignored };
+	*f = (struct zr_tensor_files){ .layout = layout, .which = which, .prefix = prefix,
+				       .ignored = ignored };
 	int rc = open_all(f, path, err);
 	if (rc)
 		zr_tensor_files_close(f);
@@ -282,6 +288,11 @@ static void widen(float *x, int64_t n, int32_t dtype)
 		memcpy(&h, (const char *)x + 2 * (n + i), sizeof h);
 		x[i] = dtype == ZR_BF16 ? from_bits((uint32_t)h << 16) : from_f16(h);
 	}
+}
+
+int zr_tensor_files_have(const struct zr_tensor_files *f, int32_t i)
+{
+	return f->found[i].file >= 0;
 }
 
 int zr_tensor_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err)

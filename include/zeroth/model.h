@@ -18,6 +18,17 @@ extern "C" {
 
 #define ZR_INIT_NORMAL 1 /* N(mean, std) by position in the tensor */
 #define ZR_INIT_CONST 2  /* mean everywhere */
+#define ZR_INIT_UNIFORM 3 /* U(mean - std, mean + std) by position */
+
+/* The weight of a linear map y = W x, as the tensor has it: rows are outputs, or inputs. Products
+ * with it are matmul operations of the device, whose operand b it is; the gradient of it is the
+ * operand d of one. What is no weight of a linear map, an embedding or the head, has ZR_MAP_NONE. */
+#define ZR_MAP_NONE 0
+#define ZR_MAP_OUT_IN 1
+#define ZR_MAP_IN_OUT 2
+
+#define ZR_TENSOR_FROZEN 1u /* not trained, whatever [train] freeze says */
+#define ZR_TENSOR_ADDED 2u  /* by an adapter: a model's files do not have it */
 
 /* GROWABLE by zr_model_decl.tensor_stride. */
 struct zr_tensor {
@@ -27,6 +38,8 @@ struct zr_tensor {
 	int32_t ndim;
 	int32_t init;      /* ZR_INIT_* */
 	double mean, std;
+	int32_t map;       /* ZR_MAP_* */
+	uint32_t flags;    /* ZR_TENSOR_* */
 };
 
 /* Parameters that are gathered, reduced and released together. If [train] freeze names some of

@@ -25,6 +25,15 @@ static inline struct zr_tensor decl_matrix(const char *name, int64_t rows, int64
 				   .init = ZR_INIT_NORMAL, .std = std };
 }
 
+/* The weight of a linear map, stored as `map` says. */
+static inline struct zr_tensor decl_map(const char *name, int32_t map, int64_t rows, int64_t cols,
+					double std)
+{
+	struct zr_tensor t = decl_matrix(name, rows, cols, std);
+	t.map = map;
+	return t;
+}
+
 static inline struct zr_tensor decl_vector(const char *name, int64_t n, double value)
 {
 	return (struct zr_tensor){ .name = name, .dims = { n, 1, 1, 1 }, .ndim = 1,

@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct zr_tensor_files *f;
 	struct zr_error err = { 0 };
 	fuzz_file("model.safetensors.index.json", data, size);
-	if (zr_tensor_files_open(fuzz_dir(), &layout, "", "lm_head.weight", &f, &err))
+	if (zr_tensor_files_open(fuzz_dir(), &layout, ZR_FILES_WHOLE, "", "lm_head.weight", &f, &err))
 		return fuzz_refused(&err);
 	for (int32_t i = 0; i < layout.n_tensors; i++)
 		fuzz_check(!zr_tensor_files_read(f, i, 0, layout.tensor[i].elements, x, &err));

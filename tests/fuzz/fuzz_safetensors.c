@@ -81,7 +81,7 @@ static void as_weights(const char *path)
 	static float x[MOST / 4];
 	struct zr_tensor_files *f;
 	struct zr_error err = { 0 };
-	if (zr_tensor_files_open(path, &manifest.layout, "transformer.", "lm_head.weight *.mask", &f, &err)) {
+	if (zr_tensor_files_open(path, &manifest.layout, ZR_FILES_WHOLE, "transformer.", "lm_head.weight *.mask", &f, &err)) {
 		fuzz_refused(&err);
 		return;
 	}

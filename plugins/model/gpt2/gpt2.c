@@ -104,9 +104,9 @@ static void declare_block(const struct gpt2_opts *o, int64_t i, struct zr_tensor
 	for (k = 0; k < BLOCK_TENSORS; k++) {
 		snprintf(names[k], sizeof *names, "h.%lld.%s", (long long)i, block_tensor[k].name);
 		if (block_tensor[k].cols)
-			t[k] = decl_matrix(names[k], block_tensor[k].rows * C,
-					   block_tensor[k].cols * C,
-					   k == PROJ_W || k == FC2_W ? residual_std : o->init_std);
+			t[k] = decl_map(names[k], ZR_MAP_IN_OUT, block_tensor[k].rows * C,
+					block_tensor[k].cols * C,
+					k == PROJ_W || k == FC2_W ? residual_std : o->init_std);
 		else
 			t[k] = decl_vector(names[k], block_tensor[k].rows * C,
 					   k == LN1_W || k == LN2_W);

@@ -53,8 +53,9 @@ static void declare_block(const struct llama_opts *o, int64_t i, struct zr_tenso
 		snprintf(names[k], sizeof *names, "model.layers.%lld.%s", (long long)i,
 			 block_tensor[k].name);
 		if (block_tensor[k].cols)
-			t[k] = decl_matrix(names[k], rows, extent(o, block_tensor[k].cols),
-				      k == O_W || k == DOWN_W ? residual_std : o->init_std);
+			t[k] = decl_map(names[k], ZR_MAP_OUT_IN, rows,
+					extent(o, block_tensor[k].cols),
+					k == O_W || k == DOWN_W ? residual_std : o->init_std);
 		else
 			t[k] = decl_vector(names[k], rows, k == LN1_W || k == LN2_W);
 	}
