@@ -27,6 +27,12 @@ static const struct zr_adapter_v1 *files_of(const struct zr_setup *s)
 		     NULL;
 }
 
+int zr_adapter_is_all(const struct zr_setup *s)
+{
+	const struct zr_adapter_v1 *v = files_of(s);
+	return v && v->config && v->path && zr_config_model_json(s->cfg);
+}
+
 static void prefix_of(const struct zr_setup *s, char *out, size_t room)
 {
 	struct zr_error unused = { 0 };

@@ -79,8 +79,12 @@ static int load_config(struct eval *e, struct zr_error *err)
 		snprintf(model, sizeof model, "model.path=%s", from);
 		o[n++] = model;
 		o[n++] = "train.micro_batch_size=1";
-	} else if (run) {
+	} else if (run && is_file(e->weights, from, "model.safetensors")) {
 		o[n++] = "model.path=";
+	}
+	if (run && is_file(path, from, "adapter_model.safetensors")) {
+		snprintf(model, sizeof model, "adapter.path=%s", from);
+		o[n++] = model;
 	}
 	for (int i = 0; i < e->a->n_overrides; i++) {
 		o[n++] = e->a->overrides[i];
@@ -88,10 +92,13 @@ static int load_config(struct eval *e, struct zr_error *err)
 		    asprintf(&copy[copies], "eval.%s", o[n - 1]) > 0)
 			o[n++] = copy[copies++];
 	}
-	if (run && !is_file(e->weights, from, "model.safetensors"))
-		return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it ends "
-			      "with one; a checkpoint is made a model by `zeroth checkpoint export`",
-			      from);
+	if (run && !is_file(e->weights, from, "model.safetensors")) {
+		*e->weights = 0;
+		if (!is_file(path, from, "adapter_model.safetensors"))
+			return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it "
+				      "ends with one; a checkpoint is made a model by `zeroth "
+				      "checkpoint export`", from);
+	}
 	if (run)
 		is_file(path, from, "config.ini");
 	int rc = zr_config_load(hf ? NULL : run ? path : from, o, n, &e->cfg, err);

@@ -91,7 +91,8 @@ static int open_began(struct source *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it leaves frozen tensors out, and does not say where they are",
 			      s->path);
-	return zr_tensor_files_open(path, &s->m.layout, ZR_FILES_WHOLE, prefix ? prefix : "", "*", &s->began, err);
+	return zr_tensor_files_open(path, &s->m.layout, ZR_FILES_WHOLE, prefix ? prefix : "", "*",
+				    &s->began, err);
 }
 
 /* Exports a tensor that the checkpoint leaves out, with the values that training used. */
@@ -158,7 +159,11 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 	int rc = zr_ckpt_check(path, 0, NULL, NULL, &s.m, err);
 	if (rc)
 		return rc;
-	rc = open_source(&s, err);
+	if (json_object_get(s.m.plugins, "adapter"))
+		rc = zr_err(err, ZR_ENOTSUP, "%s: has adapters, which are not merged yet: at its end "
+			    "a run writes them to adapter_model.safetensors in its directory, and "
+			    "--resume goes on to there", path);
+	rc = rc ? rc : open_source(&s, err);
 	if (!rc)
 		rc = zr_export_open(dir, &s.m.layout, s.m.meta, how, &x, err);
 	for (int32_t i = 0; !rc && i < s.m.layout.n_tensors; i++)

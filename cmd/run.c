@@ -469,6 +469,10 @@ static int exports(const struct run *r)
 
 static int check_export(const struct run *r, struct zr_error *err)
 {
+	if (exports(r) && zr_config_find(r->cfg, "adapter"))
+		return zr_config_blame(r->cfg, "zero", ZR_EINVAL, err,
+				       "gather_16bit_weights_on_model_save: adapters are not merged "
+				       "yet; adapter_model.safetensors has them");
 	return !exports(r) || r->setup->types.dtype != ZR_F32 ?
 		       0 :
 		       zr_config_blame(
@@ -481,13 +485,14 @@ static int check_export(const struct run *r, struct zr_error *err)
 static int save_weights(struct run *r, struct zr_error *err)
 {
 	char path[PATH_MAX];
-	int rc = zr_weights_save(
-		r->session, zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path), err);
+	const char *model = zr_rundir_file(r->cfg, "model.safetensors", path, sizeof path);
+	int rc = zr_adapter_is_all(r->setup) ? 0 : zr_weights_save(r->session, model, err);
 	if (!rc && exports(r))
 		rc = zr_export_session(r->session,
 				       zr_rundir_file(r->cfg, "model-16bit", path, sizeof path),
 				       r->resume != NULL, err);
 	rc = rc ? rc : zr_adapter_save(r->session, zr_rundir(r->cfg), err);
+	r->report->adapters = zr_adapter_is_all(r->setup);
 	r->report->exported = !rc && exports(r);
 	return rc;
 }

@@ -38,6 +38,7 @@ struct zr_run_report {
 	uint64_t losses_digest, params_digest;
 	int interrupted;                /* signal number, or 0 */
 	int exported;                   /* model-16bit/ is there */
+	int adapters;                   /* and adapters, instead of the model */
 	int stopped;                    /* ZR_ENUMERIC if non-finite numbers ended it, or 0 */
 	char stopped_text[512];
 	char device[64], variant[64];

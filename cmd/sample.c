@@ -31,6 +31,8 @@ static const char usage[] =
 	"it <|endoftext|>)\n"
 	"      --prompts FILE      a prompt a line, or JSONL with \"prompt\"; -: standard input\n"
 	"      --samples N         texts of each prompt (default 1)\n"
+	"      --adapter DIR       adapters of PEFT for a model's directory: adapter_config.json "
+	"and adapter_model.safetensors\n"
 	"      --chat              a conversation: reads a line of standard input, answers, and so "
 	"on; /reset, /quit\n"
 	"      --template NAME     how --chat writes it: auto, or a name of tokenize --chat; default "
@@ -64,9 +66,9 @@ static const char usage[] =
 #define STOPS 64 /* most --stop */
 
 struct sampler {
-	const char *run, *prompt, *prompts, *tokenizer, *eos;
+	const char *run, *adapter, *prompt, *prompts, *tokenizer, *eos;
 	struct zr_chat_options forms; /* of --chat */
-	const char *overrides[66], *stop[STOPS];
+	const char *overrides[70], *stop[STOPS];
 	int n_overrides, json, no_cache, chat;
 	long samples;
 	struct zr_setup *setup;
@@ -109,7 +111,8 @@ static int take_stop(struct sampler *s, const char *text)
 	return 0;
 }
 
-enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT };
+enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT,
+       O_ADAPTER };
 
 static const struct option longs[] = {
 	{ "prompt", 1, NULL, 'p' },	   { "tokens", 1, NULL, 'n' },
@@ -119,6 +122,7 @@ static const struct option longs[] = {
 	{ "prompts", 1, NULL, O_PROMPTS }, { "samples", 1, NULL, O_SAMPLES },
 	{ "chat", 0, NULL, O_CHAT },	   { "stop", 1, NULL, O_STOP },
 	{ "top-p", 1, NULL, O_TOP_P },	   { "json", 0, NULL, O_JSON },
+	{ "adapter", 1, NULL, O_ADAPTER },
 	{ "no-cache", 0, NULL, O_NO_CACHE }, ZR_FORMS(ZR_FORM_LONG) { NULL, 0, NULL, 0 },
 };
 
@@ -149,6 +153,7 @@ static int take_option(struct sampler *s, int c)
 	const char **text = c == 'p'	   ? &s->prompt :
 			    c == 'T'	   ? &s->tokenizer :
 			    c == O_PROMPTS ? &s->prompts :
+			    c == O_ADAPTER ? &s->adapter :
 					     zr_form_option(&s->forms, c);
 	int *flag = c == O_JSON	    ? &s->json :
 		    c == O_NO_CACHE ? &s->no_cache :
@@ -209,22 +214,26 @@ static int is_there(const char *dir, const char *name)
 	return snprintf(file, sizeof file, "%s/%s", dir, name) < PATH_MAX && !access(file, F_OK);
 }
 
-static int open_weights(struct sampler *s, int is_model, struct zr_error *err)
+/* begins: the weights are those that a training would begin with. */
+static int open_weights(struct sampler *s, int begins, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	int rc = zr_session_open(s->setup, &s->g.session, err);
 	snprintf(path, sizeof path, "%s/model.safetensors", s->run);
 	if (rc)
 		return rc;
-	return is_model ? zr_weights_begin(s->g.session, err) :
-			  zr_weights_load(s->g.session, path, err);
+	return begins ? zr_weights_begin(s->g.session, err) :
+			zr_weights_load(s->g.session, path, err);
 }
 
 static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *err)
 {
 	/* the run has weights of its own */
-	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=";
+	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=", adapter[PATH_MAX + 16];
 	int is_model = !is_there(s->run, "config.ini") && is_there(s->run, "config.json");
+	int is_adapter = !is_model && is_there(s->run, "adapter_model.safetensors");
+	int begins = is_model || (is_adapter && !is_there(s->run, "model.safetensors"));
+	const char *of = s->adapter ? s->adapter : is_adapter ? s->run : NULL;
 	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
 	if (is_model) {
 		snprintf(model, sizeof model, "model.path=%s", s->run);
@@ -232,12 +241,22 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 		s->overrides[s->n_overrides++] = "data.plugin=tokens";
 		s->overrides[s->n_overrides++] = "data.path=none";
 	}
-	s->overrides[s->n_overrides++] = model;
+	if (s->adapter && !is_model)
+		return zr_err(err, ZR_EINVAL, "--adapter: %s is a run, not a model's directory: it "
+			      "has what it was trained with", s->run);
+	if (s->adapter)
+		s->overrides[s->n_overrides++] = "adapter.plugin=lora";
+	if (of) {
+		snprintf(adapter, sizeof adapter, "adapter.path=%s", of);
+		s->overrides[s->n_overrides++] = adapter;
+	}
+	if (is_model || !begins)
+		s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
 	int rc = zr_config_load(is_model ? NULL : path, s->overrides, s->n_overrides, cfg, err);
 	rc = rc ? rc : zr_setup_open(*cfg, mode, 1, &s->setup, err);
 	rc = rc ? rc : zr_plan_check(s->setup, 0, err);
-	rc = rc ? rc : open_weights(s, is_model, err);
+	rc = rc ? rc : open_weights(s, begins, err);
 	if (rc)
 		return rc;
 	zr_forms_of_run(&s->forms, *cfg);

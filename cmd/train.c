@@ -85,8 +85,9 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	if (r->world > 1)
 		printf("received    %s per step and rank (planned %s)\n",
 		       zr_bytes_text(r->received, peak), zr_bytes_text(r->received_plan, planned));
-	printf("written     %s: model.safetensors config.ini summary.json%s\n", zr_rundir(cfg),
-	       r->exported ? " model-16bit/" : "");
+	printf("written     %s: %s config.ini summary.json%s\n", zr_rundir(cfg),
+	       r->adapters ? "adapter_model.safetensors adapter_config.json" :
+			     "model.safetensors", r->exported ? " model-16bit/" : "");
 	printf("sample      zeroth sample %s\n", zr_rundir(cfg));
 	printf("digest: losses=%016llx params=%016llx\n", (unsigned long long)r->losses_digest,
 	       (unsigned long long)r->params_digest);

@@ -10,7 +10,7 @@ export ZEROTH_PLUGIN_PATH=$plugins
 {
 	sed '/^\.\\" BEGIN OPTIONS/q' "$page"
 	"$zeroth" plugin info --mdoc
-	for role in boot comm device model data zero offload optimizer scheduler precision activation \
+	for role in boot comm device model adapter data zero offload optimizer scheduler precision activation \
 		codec monitor; do
 		for so in "$plugins/$role"/*.so; do
 			[ ! -e "$so" ] || "$zeroth" plugin info --mdoc "$role/$(basename "$so" .so)"

@@ -1,5 +1,6 @@
 # One part per role; each says where its plugins install and which they are.
 include plugins/activation/local.mk
+include plugins/adapter/local.mk
 include plugins/boot/local.mk
 include plugins/comm/local.mk
 include plugins/data/local.mk

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lora.c - adapter/lora: options, and the declaration of a model with its adapters: the model's
+ * units, whose tensors are frozen, and behind them one unit of adapters for each that has adapted
+ * tensors. A layer needs those of its units, too.
+ */
+#include "lora.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct zr_opt options[] = {
+	ZR_OPT(struct lora_opts, path, ZR_T_PATH, 0, "", 0, 0, "",
+	       "Directory with adapters of PEFT to go on from, adapter_config.json and "
+	       "adapter_model.safetensors: it says all of the below but dropout."),
+	ZR_OPT(struct lora_opts, r, ZR_T_I64, ZR_O_NUMERIC, "8", 1, 1 << 16, "",
+	       "Rank of the adapters."),
+	ZR_OPT(struct lora_opts, alpha, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MIN_OPEN, "8", 0, 1e6, "",
+	       "What an adapter adds is multiplied by alpha / r."),
+	ZR_OPT(struct lora_opts, rslora, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
+	       "It is multiplied by alpha / sqrt(r) instead."),
+	ZR_OPT(struct lora_opts, dropout, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MAX_OPEN, "0", 0, 1, "",
+	       "Probability to drop an element of what goes into an adapter, in training."),
+	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, "all-linear", 0, 0, "",
+	       "Modules that get an adapter: names, or their ends behind a dot, in which * and ? "
+	       "stand for letters; all-linear: every linear map but the head."),
+	ZR_OPT(struct lora_opts, rank_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Ranks of some of them, as in c_attn:16 mlp.c_proj:4; the first that fits counts."),
+	ZR_OPT(struct lora_opts, alpha_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "The same for alpha."),
+	ZR_OPT(struct lora_opts, modules_to_save, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "Modules that are trained as they are, beside the adapters."),
+};
+
+static const void *at(const void *base, uint32_t stride, uint32_t i)
+{
+	return (const char *)base + (size_t)i * stride;
+}
+
+static const struct zr_unit *unit_of(const struct zr_inst *inst, uint32_t i)
+{
+	return at(inst->decl.units, inst->decl.unit_stride, i);
+}
+
+static const struct zr_layer *layer_of(const struct zr_inst *inst, uint32_t i)
+{
+	return at(inst->decl.layers, inst->decl.layer_stride, i);
+}
+
+static uint32_t count_tensors(const struct zr_inst *inst)
+{
+	uint32_t n = 0;
+	for (uint32_t u = 0; u < inst->decl.n_units; u++)
+		n += unit_of(inst, u)->n_tensors;
+	return n;
+}
+
+/* Adapted tensors of a unit of the model; the first of them in *first. */
+static int32_t maps_of(const struct zr_inst *inst, int32_t unit, int32_t *first)
+{
+	int32_t n = 0;
+	for (*first = 0; *first < inst->maps && inst->map[*first].unit != unit;)
+		++*first;
+	while (*first + n < inst->maps && inst->map[*first + n].unit == unit)
+		n++;
+	return n;
+}
+
+/* ---- the declaration ------------------------------------------------------------------------ */
+
+/* Copies of the model's units and tensors; kept: those that are trained as they are. */
+static struct zr_tensor *copy_units(struct zr_inst *inst, const uint8_t *kept)
+{
+	struct zr_tensor *t = inst->tensors;
+	for (uint32_t u = 0; u < inst->decl.n_units; u++) {
+		const struct zr_unit *unit = unit_of(inst, u);
+		inst->units[u] = (struct zr_unit){ unit->name, t, unit->n_tensors, 0 };
+		for (uint32_t i = 0; i < unit->n_tensors; i++, t++) {
+			*t = *(const struct zr_tensor *)at(unit->tensors, inst->decl.tensor_stride,
+							   i);
+			t->flags |= *kept++ ? 0 : ZR_TENSOR_FROZEN;
+		}
+	}
+	return t;
+}
+
+/* A is U(-1, 1) / sqrt(in), B is 0: the model begins as it was. */
+static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*names)[128])
+{
+	const char *weight = strrchr(m->weight->name, '.');
+	const int module = (int)(weight - m->weight->name);
+	snprintf(names[0], sizeof *names, "%.*s.lora_A.weight", module, m->weight->name);
+	snprintf(names[1], sizeof *names, "%.*s.lora_B.weight", module, m->weight->name);
+	t[0] = (struct zr_tensor){ .name = names[0], .dims = { m->r, m->in, 1, 1 }, .ndim = 2,
+				   .init = ZR_INIT_UNIFORM, .std = 1 / sqrt((double)m->in),
+				   .flags = ZR_TENSOR_ADDED };
+	t[1] = (struct zr_tensor){ .name = names[1], .dims = { m->out, m->r, 1, 1 }, .ndim = 2,
+				   .init = ZR_INIT_CONST, .flags = ZR_TENSOR_ADDED };
+}
+
+/* Units of adapters, in the order of the model's. Returns how many units there are in all;
+ * unit[u]: the one beside unit u, -1: none. */
+static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *unit)
+{
+	uint32_t n = inst->decl.n_units;
+	char (*names)[128] = inst->names;
+	for (uint32_t u = 0; u < inst->decl.n_units; u++) {
+		int32_t first, maps = maps_of(inst, (int32_t)u, &first);
+		unit[u] = maps ? (int32_t)n : -1;
+		if (!maps)
+			continue;
+		snprintf(*names, sizeof *names, "%s.lora", unit_of(inst, u)->name);
+		inst->units[n++] = (struct zr_unit){ *names++, t, 2 * (uint32_t)maps, 0 };
+		for (int32_t i = first; i < first + maps; i++, t += 2, names += 2)
+			declare_map(&inst->map[i], t, names);
+	}
+	return n;
+}
+
+/* What a layer needs, and where its call has it. */
+static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside, int32_t **units)
+{
+	const struct zr_layer *of = layer_of(inst, i);
+	struct lora_layer *l = &inst->layer[i];
+	int32_t *mine = *units, a = 0, first;
+	uint32_t n = of->n_units;
+	for (uint32_t k = 0; k < of->n_units; k++)
+		a += (int32_t)unit_of(inst, (uint32_t)of->units[k])->n_tensors;
+	l->tensors = a;
+	for (uint32_t k = 0, tensor = 0; k < of->n_units; k++) {
+		const struct zr_unit *u = unit_of(inst, (uint32_t)of->units[k]);
+		const int32_t maps = maps_of(inst, of->units[k], &first);
+		mine[k] = of->units[k];
+		if (maps)
+			mine[n++] = beside[of->units[k]];
+		for (uint32_t t = 0; t < u->n_tensors; t++, tensor++)
+			for (int32_t m = first; m < first + maps; m++)
+				if (inst->map[m].weight ==
+				    at(u->tensors, inst->decl.tensor_stride, t)) {
+					l->use[l->n++] = (struct lora_use){ &inst->map[m],
+									    (int32_t)tensor, a };
+					a += 2;
+				}
+	}
+	inst->layers[i] = (struct zr_layer){ of->name, mine, n, of->flags };
+	*units = mine + n;
+	return a < LORA_TENSORS ? ZR_OK :
+				  zr_fail(inst->h, ZR_ENOTSUP, "layer %s has more than %d tensors",
+					  of->name, LORA_TENSORS - 1);
+}
+
+/* A weight that two layers use would have two gradients: the operations do not say which is which. */
+static int check_tied(const struct zr_inst *inst)
+{
+	for (int32_t m = 0; m < inst->maps; m++) {
+		int uses = 0;
+		for (uint32_t i = 0; i < inst->decl.n_layers; i++)
+			for (uint32_t k = 0; k < layer_of(inst, i)->n_units; k++)
+				uses += layer_of(inst, i)->units[k] == inst->map[m].unit;
+		if (uses != 1)
+			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is used by %d layers",
+				       inst->map[m].weight->name, uses);
+	}
+	return ZR_OK;
+}
+
+static void *alloc(struct zr_inst *inst, size_t n, size_t each)
+{
+	return inst->h->alloc(inst->h, (n + 1) * each, "adapter");
+}
+
+static int alloc_tables(struct zr_inst *inst, uint32_t tensors)
+{
+	const struct zr_model_decl *d = &inst->decl;
+	size_t maps = (size_t)inst->maps, listed = 0;
+	for (uint32_t i = 0; i < d->n_layers; i++)
+		listed += 2 * (size_t)layer_of(inst, i)->n_units;
+	inst->units = alloc(inst, 2 * (size_t)d->n_units, sizeof *inst->units);
+	inst->tensors = alloc(inst, tensors + 2 * maps, sizeof *inst->tensors);
+	inst->layers = alloc(inst, d->n_layers, sizeof *inst->layers);
+	inst->layer_units = alloc(inst, listed, sizeof *inst->layer_units);
+	inst->names = alloc(inst, d->n_units + 2 * maps, sizeof *inst->names);
+	inst->layer = alloc(inst, d->n_layers, sizeof *inst->layer);
+	inst->use = alloc(inst, maps, sizeof *inst->use);
+	inst->beside = alloc(inst, d->n_units, sizeof *inst->beside);
+	return inst->units && inst->tensors && inst->layers && inst->layer_units && inst->names &&
+			       inst->layer && inst->use && inst->beside ?
+		       ZR_OK :
+		       zr_fail(inst->h, ZR_ENOMEM, "no memory for the adapters' declaration");
+}
+
+static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
+{
+	int32_t *units = inst->layer_units;
+	struct lora_use *use = inst->use;
+	int rc = check_tied(inst);
+	struct zr_tensor *t = copy_units(inst, inst->kept);
+	const uint32_t n = add_units(inst, t, inst->beside);
+	for (uint32_t i = 0; i < inst->decl.n_layers && !rc; i++) {
+		inst->layer[i].use = use;
+		rc = declare_layer(inst, i, inst->beside, &units);
+		use += inst->layer[i].n;
+	}
+	out->n_units = n;
+	out->units = inst->units;
+	out->layers = inst->layers;
+	out->unit_stride = sizeof *inst->units;
+	out->layer_stride = sizeof *inst->layers;
+	out->tensor_stride = sizeof *inst->tensors;
+	return rc;
+}
+
+static int lora_declare(struct zr_inst *inst, struct zr_model_decl *out)
+{
+	int rc = inst->model->declare(inst->base, out);
+	if (rc)
+		return rc;
+	inst->decl = *out;
+	const uint32_t tensors = count_tensors(inst);
+	inst->map = alloc(inst, tensors, sizeof *inst->map);
+	inst->kept = alloc(inst, tensors, 1);
+	if (!inst->map || !inst->kept)
+		return zr_fail(inst->h, ZR_ENOMEM, "no memory for %u tensors", tensors);
+	rc = lora_find(inst, inst->kept);
+	rc = rc ? rc : alloc_tables(inst, tensors);
+	return rc ? rc : declare_all(inst, out);
+}
+
+/* ---- the role ------------------------------------------------------------------------------- */
+
+static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_t length,
+		      int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *out)
+{
+	const struct zr_layer_call c = { .batch = batch, .length = length, .dtype = dtype };
+	int rc = inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out);
+	const uint64_t work = rc ? 0 : lora_work(inst, &inst->layer[layer], &c);
+	out->work_fwd += work;
+	out->work_bwd += work;
+	return rc;
+}
+
+static int lora_forward(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	return lora_call(inst, c, 0);
+}
+
+static int lora_backward(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	return lora_call(inst, c, 1);
+}
+
+static void lora_destroy(struct zr_inst *inst)
+{
+	const struct zr_host *h = inst->h;
+	void *const own[] = { inst->map, inst->kept, inst->units, inst->tensors, inst->layers,
+			      inst->layer_units, inst->names, inst->layer, inst->use, inst->beside,
+			      inst->of_file[0], inst->of_file[1], inst->of_file[2],
+			      inst->of_file[3], inst };
+	free(inst->text);
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+		h->release(h, own[i]);
+}
+
+static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = h->alloc(h, sizeof *inst, "adapter");
+	if (!inst)
+		return zr_fail(h, ZR_ENOMEM, "no memory");
+	inst->h = h;
+	inst->o = *(const struct lora_opts *)opts;
+	inst->model = h->get(h, "zr.model/1", &inst->base);
+	int rc = inst->model ? ZR_OK : zr_fail(h, ZR_ESTATE, "there is no model to adapt");
+	if (!rc && *inst->o.path)
+		rc = lora_read_config(h, &inst->o, inst->of_file);
+	if (rc)
+		lora_destroy(inst);
+	else
+		*out = inst;
+	return rc;
+}
+
+static const char *lora_path(struct zr_inst *inst)
+{
+	return inst->o.path;
+}
+
+static const struct zr_adapter_v1 files = {
+	.size = sizeof files,
+	.path = lora_path,
+	.config = lora_config,
+};
+
+static const struct zr_model_v1 vtbl = {
+	.size = sizeof vtbl,
+	.declare = lora_declare,
+	.bytes = lora_bytes,
+	.forward = lora_forward,
+	.backward = lora_backward,
+	.logits = lora_logits,
+};
+static const struct zr_iface ifaces[] = {
+	{ "zr.model/1", &vtbl }, { "zr.adapter/1", &files }, { NULL, NULL }
+};
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "adapter",
+	.id = "lora",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Low-rank adapters beside the frozen linear maps of the model.",
+	.ifaces = ifaces,
+	.opts = options,
+	.n_opts = sizeof options / sizeof *options,
+	.opt_stride = sizeof *options,
+	.opts_size = sizeof(struct lora_opts),
+	.create = lora_create,
+	.destroy = lora_destroy,
+};
+ZR_PLUGIN(&desc);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lora.h - adapter/lora: low-rank adaptation (Hu et al. 2021), y = W x + s B A x, in front of any
+ * model whose declaration says which of its tensors are linear maps. W is frozen; A [r, in] and
+ * B [out, r] are tensors of their own, in a unit beside each unit of the model.
+ */
+#ifndef ZR_ADAPTER_LORA_H
+#define ZR_ADAPTER_LORA_H
+
+#include <zeroth/adapter.h>
+
+#define LORA_TENSORS 256 /* of a layer, most */
+
+struct lora_opts {
+	int64_t r;
+	double alpha, dropout;
+	uint8_t rslora;
+	const char *path, *targets, *rank_pattern, *alpha_pattern, *modules_to_save;
+};
+
+/* An adapted tensor. */
+struct lora_map {
+	const struct zr_tensor *weight; /* of the model */
+	int32_t unit;      /* of the model */
+	int64_t in, out, r;
+	double alpha;
+	float scale;       /* s */
+	uint32_t number;   /* among all */
+};
+
+/* The same as a layer sees it: numbers among the tensors of its call. */
+struct lora_use {
+	const struct lora_map *map;
+	int32_t weight, a; /* B is a + 1 */
+};
+
+struct lora_layer {
+	struct lora_use *use;
+	int32_t n, tensors; /* tensors of the model */
+};
+
+struct zr_inst {
+	const struct zr_host *h;
+	struct lora_opts o;           /* as adapter_config.json has them, if there is one */
+	char *of_file[4];             /* lists from there */
+	char *text;                   /* of lora_config */
+	const struct zr_model_v1 *model;
+	struct zr_inst *base;
+	struct zr_model_decl decl;    /* of the model */
+	struct lora_map *map;
+	int32_t maps;
+	uint8_t *kept;                /* [tensors of decl] trained as they are */
+	struct lora_layer *layer;     /* [n_layers] */
+	struct lora_use *use;         /* of all layers */
+	int32_t *beside;              /* [units of decl] the unit of its adapters, -1: none */
+	/* what declare() answers */
+	struct zr_unit *units;
+	struct zr_tensor *tensors;    /* behind the last one: no name */
+	struct zr_layer *layers;
+	int32_t *layer_units;
+	char (*names)[128];
+};
+
+/* targets.c: which tensors of `decl` are adapted, as `map`; marks those that are trained as they
+ * are. kept: [tensors of decl], set to 1 for those. [main] */
+int lora_find(struct zr_inst *inst, uint8_t *kept);
+
+/* config.c: what adapter_config.json in o->path says, in o; its lists are in text, freed by
+ * h->release. And the text of such a file, owned by the instance. [main] */
+int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[4]);
+const char *lora_config(struct zr_inst *inst, const char *base);
+
+/* maps.c: the products of one layer. */
+uint64_t lora_work(const struct zr_inst *inst, const struct lora_layer *l,
+		   const struct zr_layer_call *c);
+int lora_call(struct zr_inst *inst, const struct zr_layer_call *c, int backward);
+int lora_logits(struct zr_inst *inst, const struct zr_layer_call *c, int64_t row, float *logits);
+
+#endif

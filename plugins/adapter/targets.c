@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * targets.c - which linear maps get an adapter, and of which rank. Names are compared as PEFT does:
+ * a word names a module whose whole name it is, or whose name ends with it behind a dot; * and ?
+ * stand for letters. A module's name is that of its weight without ".weight".
+ */
+#include "lora.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME 256
+
+/* Whether the module is called `word`. */
+static int is_called(const char *module, const char *word)
+{
+	char behind[NAME + 2];
+	snprintf(behind, sizeof behind, "*.%s", word);
+	return !fnmatch(word, module, 0) || !fnmatch(behind, module, 0);
+}
+
+static int module_of(const char *tensor, char module[NAME])
+{
+	const char *dot = strrchr(tensor, '.');
+	if (!dot || (size_t)(dot - tensor) >= NAME)
+		return 0;
+	memcpy(module, tensor, (size_t)(dot - tensor));
+	module[dot - tensor] = 0;
+	return 1;
+}
+
+/* The next word of *text, in word. */
+static int next_word(const char **text, char word[NAME])
+{
+	const char *p = *text + strspn(*text, " ,\t");
+	size_t n = strcspn(p, " ,\t");
+	snprintf(word, NAME, "%.*s", (int)n, p);
+	*text = p + n;
+	return n > 0;
+}
+
+static int is_listed(const char *list, const char *module)
+{
+	char word[NAME];
+	while (next_word(&list, word))
+		if (is_called(module, word))
+			return 1;
+	return 0;
+}
+
+/* The value of the first word MODULE:VALUE of a list that names the module, else `otherwise`. */
+static int pattern_value(struct zr_inst *inst, const char *key, const char *list,
+			 const char *module, double *value)
+{
+	char word[NAME], *colon, *end;
+	while (next_word(&list, word)) {
+		colon = strrchr(word, ':');
+		double v = colon ? strtod(colon + 1, &end) : 0;
+		if (!colon || colon == word || end == colon + 1 || *end || !(v > 0) || v > 1e6)
+			return zr_fail(inst->h, ZR_EINVAL, "%s: '%s': expected MODULE:NUMBER with a "
+				       "number above 0", key, word);
+		*colon = 0;
+		if (is_called(module, word)) {
+			*value = v;
+			return ZR_OK;
+		}
+	}
+	return ZR_OK;
+}
+
+static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit,
+		   const char *module)
+{
+	const struct lora_opts *o = &inst->o;
+	const int rows_are_out = t->map == ZR_MAP_OUT_IN;
+	double r = (double)o->r, alpha = o->alpha;
+	int rc = pattern_value(inst, "rank_pattern", o->rank_pattern, module, &r);
+	rc = rc ? rc : pattern_value(inst, "alpha_pattern", o->alpha_pattern, module, &alpha);
+	if (rc)
+		return rc;
+	struct lora_map m = { .weight = t, .unit = unit, .r = (int64_t)r, .alpha = alpha,
+			      .in = t->dims[rows_are_out], .out = t->dims[!rows_are_out],
+			      .number = (uint32_t)inst->maps };
+	if (m.r < 1 || m.r > m.in || m.r > m.out)
+		return zr_fail(inst->h, ZR_EINVAL, "r = %lld: %s is a map from %lld to %lld elements: "
+			       "give a rank of at least 1 that is not larger", (long long)m.r, module,
+			       (long long)m.in, (long long)m.out);
+	m.scale = (float)(alpha / (o->rslora ? sqrt((double)m.r) : (double)m.r));
+	inst->map[inst->maps++] = m;
+	return ZR_OK;
+}
+
+static const struct zr_unit *unit_at(const struct zr_model_decl *d, uint32_t i)
+{
+	return (const void *)((const char *)d->units + (size_t)i * d->unit_stride);
+}
+
+static const struct zr_tensor *tensor_at(const struct zr_model_decl *d, const struct zr_unit *u,
+					 uint32_t i)
+{
+	return (const void *)((const char *)u->tensors + (size_t)i * d->tensor_stride);
+}
+
+static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit, uint8_t *kept)
+{
+	const struct lora_opts *o = &inst->o;
+	char module[NAME];
+	if (!module_of(t->name, module))
+		return ZR_OK;
+	*kept = (uint8_t)is_listed(o->modules_to_save, module);
+	const int all = !strcmp(o->targets, "all-linear"), is_map = t->map != ZR_MAP_NONE;
+	const char *dot = strrchr(t->name, '.');
+	if (strcmp(dot, ".weight") || !(all ? is_map : is_listed(o->targets, module)))
+		return ZR_OK;
+	if (!is_map)
+		return zr_fail(inst->h, ZR_EINVAL, "targets: %s is no linear map that can be adapted; "
+			       "what is to be trained as it is goes to modules_to_save", module);
+	if (*kept)
+		return zr_fail(inst->h, ZR_EINVAL, "modules_to_save: %s has an adapter: name it in "
+			       "one of the two", module);
+	return add_map(inst, t, unit, module);
+}
+
+/* Every word must name something: one that does not is a mistake. */
+static int check_words(struct zr_inst *inst, const char *key, const char *list, int maps)
+{
+	const struct zr_model_decl *d = &inst->decl;
+	char word[NAME], module[NAME];
+	while (next_word(&list, word)) {
+		int found = maps && !strcmp(word, "all-linear");
+		for (uint32_t u = 0; u < d->n_units && !found; u++)
+			for (uint32_t i = 0; i < unit_at(d, u)->n_tensors && !found; i++)
+				found = module_of(tensor_at(d, unit_at(d, u), i)->name, module) &&
+					is_called(module, word);
+		if (!found)
+			return zr_fail(inst->h, ZR_EINVAL, "%s: the model has no module called %s",
+				       key, word);
+	}
+	return ZR_OK;
+}
+
+int lora_find(struct zr_inst *inst, uint8_t *kept)
+{
+	const struct zr_model_decl *d = &inst->decl;
+	int rc = check_words(inst, "targets", inst->o.targets, 1);
+	rc = rc ? rc : check_words(inst, "modules_to_save", inst->o.modules_to_save, 0);
+	if (!rc && d->tensor_stride < sizeof(struct zr_tensor))
+		rc = zr_fail(inst->h, ZR_ENOTSUP, "the model does not say which of its tensors are "
+			     "linear maps: it is built for an older zeroth");
+	for (uint32_t u = 0; u < d->n_units && !rc; u++) {
+		const struct zr_unit *unit = unit_at(d, u);
+		for (uint32_t i = 0; i < unit->n_tensors && !rc; i++)
+			rc = look_at(inst, tensor_at(d, unit, i), (int32_t)u, kept++);
+	}
+	if (!rc && !inst->maps)
+		rc = zr_fail(inst->h, ZR_EINVAL, "targets: no linear map of the model is named");
+	return rc;
+}

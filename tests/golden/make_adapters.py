@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# make_adapters.py DIR [CASE...]: adapters as PEFT's save_pretrained leaves them, for the models in
+# tests/golden/pretrained, and beside each what twenty steps of AdamW from there on give in float64:
+# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one. The
+# steps see the two sequences of tokens.bin, each time. PEFT 0.13, transformers 4.45 and PyTorch
+# 2.15 wrote those that are here.
+import os
+import shutil
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # bases are looked for there otherwise
+
+import numpy
+import torch
+import torch.nn.functional as F
+from peft import LoraConfig, get_peft_model
+from peft.utils import get_peft_model_state_dict
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM
+
+B, T, STEPS = 2, 13, 20
+BASE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pretrained")
+
+CASES = {
+	"gpt2": ("gpt2", dict(r=4, lora_alpha=8, target_modules="all-linear",
+			      fan_in_fan_out=True)),
+	"llama": ("llama", dict(r=3, lora_alpha=6, use_rslora=True,
+				target_modules=["q_proj", "v_proj", "down_proj"],
+				rank_pattern={"v_proj": 2}, alpha_pattern={"1.mlp.down_proj": 5},
+				modules_to_save=["lm_head"])),
+	"qwen2": ("qwen2", dict(r=1, lora_alpha=1, target_modules="all-linear")),
+}
+
+
+def tokens():
+	t = numpy.fromfile(os.path.join(BASE, "tokens.bin"), dtype=numpy.uint16).astype("int64")
+	t = torch.from_numpy(t)
+	return t[:B * T].view(B, T), t[1:B * T + 1].view(B, T)
+
+
+def loss_of(model):
+	inputs, targets = tokens()
+	logits = model(inputs).logits
+	return F.cross_entropy(logits.double().view(B * T, -1), targets.reshape(-1))
+
+
+def make(root, name):
+	base, options = CASES[name]
+	where = os.path.join(root, name)
+	torch.manual_seed(16)
+	model = AutoModelForCausalLM.from_pretrained(os.path.join(BASE, base),
+						     torch_dtype=torch.float32)
+	model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", **options))
+	for key, p in model.named_parameters():
+		if "lora_B" in key:  # adapters that have learned something
+			torch.nn.init.normal_(p, std=0.1)
+	model.peft_config["default"].base_model_name_or_path = base
+	shutil.rmtree(where, ignore_errors=True)
+	model.save_pretrained(where)
+	os.remove(os.path.join(where, "README.md"))
+	model.double()
+	trained = [p for p in model.parameters() if p.requires_grad]
+	optimizer = torch.optim.AdamW(trained, lr=1e-2, betas=(0.9, 0.999), eps=1e-8,
+				      weight_decay=0.01)
+	losses = []
+	for _ in range(STEPS):
+		optimizer.zero_grad()
+		loss = loss_of(model)
+		loss.backward()
+		optimizer.step()
+		losses.append(loss.item())
+	with open(os.path.join(where, "losses.txt"), "w", encoding="ascii") as f:
+		f.write("".join("%.12g\n" % x for x in losses))
+	save_file({k: v.float().contiguous() for k, v in get_peft_model_state_dict(model).items()},
+		  os.path.join(where, "after.safetensors"))
+	print(name, losses[0], losses[-1])
+
+
+if __name__ == "__main__":
+	for case in sys.argv[2:] or CASES:
+		make(sys.argv[1], case)

@@ -1,0 +1,159 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# [adapter] plugin = lora: adapters of PEFT are gone on from, learn what PEFT's learn, and are left
+# as PEFT reads them; one digest over ranks, stages, tiers, recomputation and resumes (I1); and what
+# cannot be adapted is refused.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
+cd "$scratch" || exit 99
+
+# ---- PEFT as the oracle ----
+cat > peft.ini <<END
+[data]
+plugin = tokens
+path = $golden/pretrained/tokens.bin
+format = uint16
+order = sequential
+[train]
+sequence_length = 13
+steps = 20
+train_batch_size = 2
+micro_batch_size = 1
+eval_every = 0
+gradient_clipping = 0
+[optimizer]
+plugin = adamw
+lr = 1e-2
+betas = 0.9, 0.999
+eps = 1e-8
+weight_decay = 0.01
+[adapter]
+plugin = lora
+END
+# near FILE FILE: the largest difference between the numbers in two files; none: more than 2e-6
+near() {
+	paste "$1" "$2" | awk '{ d = $1 - $2; d = d < 0 ? -d : d; most = d > most ? d : most }
+		END { if (NR != 20 || !(most <= 2e-6)) print NR " lines, " most }'
+}
+for model in gpt2 llama qwen2; do
+	trained peft.ini -o model.path="$golden/pretrained/$model" \
+		-o adapter.path="$golden/adapters/$model" > digest
+	like "$model: it trains" "$(cat digest)" '^digest'
+	grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses
+	is "$model: twenty losses are PEFT's" "$(near losses "$golden/adapters/$model/losses.txt")" ''
+done
+
+# header FILE: its tensors, with types and shapes
+header() {
+	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
+		grep -oE '"base[^]]*\]' | sort
+}
+for model in gpt2 llama qwen2; do
+	adapters=$golden/adapters/$model
+	trained peft.ini -o model.path="$golden/pretrained/$model" -o adapter.path="$adapters" > digest
+	is "$model: what is left has PEFT's names, types and shapes" \
+		"$(header run/adapter_model.safetensors)" "$(header "$adapters/after.safetensors")"
+	is "$model: the model is not written again" "$(find run -name 'model*')" ''
+	like "$model: the run evaluates" \
+		"$("$ZEROTH" eval run -o data.val_path="$golden/pretrained/tokens.bin" 2>&1)" \
+		'^  digest '
+	tuned=(--no-cache -n 12 -t 0)
+	is "$model: the run samples as the model with its adapters" \
+		"$("$ZEROTH" sample "${tuned[@]}" run 2>&1)" \
+		"$("$ZEROTH" sample "${tuned[@]}" --adapter run "$golden/pretrained/$model" 2>&1)"
+	rm -rf left theirs
+	mv run left
+	mkdir theirs
+	cp "$adapters/adapter_config.json" theirs
+	cp "$adapters/after.safetensors" theirs/adapter_model.safetensors
+	for from in left theirs; do
+		trained peft.ini -o model.path="$golden/pretrained/$model" -o adapter.path=$from > digest
+		grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses.$from
+	done
+	is "$model: and goes on as what PEFT left does" "$(near losses.left losses.theirs)" ''
+done
+like 'the configuration names the base and the modules' \
+	"$(tr -d ' \n' < left/adapter_config.json)" \
+	'"base_model_name_or_path":"/[^"]*/qwen2",.*"r":1,.*"target_modules":\["q_proj","k_proj"'
+
+# ---- the same bits ----
+for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
+cp "$ZR_SRCDIR/tests/lib/matrix.ini" gpt2.ini
+sed -e 's/^plugin = gpt2/plugin = llama/' -e '/^dropout/d' gpt2.ini > llama.ini
+for model in gpt2 llama; do
+	printf '[train]\ntrain_batch_size = 12\n[adapter]\nplugin = lora\nr = 3\n' >> $model.ini
+	printf 'alpha = 5\ndropout = 0.1\n' >> $model.ini
+done
+use_disk
+ways() {
+	same 'accumulation on two ranks' -n 2
+	same 'stage3 on three ranks' -n 3 -o zero.plugin=stage3 -o zero.persistence_threshold=0
+	same 'a device that only copies reach' -n 2 -o zero.plugin=stage2 -o device.memory=48M \
+		-o device.separate=yes
+	same 'everything on disk, recomputed' -n 2 -o zero.plugin=stage3 "${disk[@]}" \
+		-o activation.plugin=recompute
+}
+for model in gpt2 llama; do
+	for type in fp32 bf16; do
+		# Under sanitizers one of the four is enough.
+		common=(-o data.path=text -o "precision.plugin=$type")
+		same() { is "I1 $model, $type: $1" "$(trained $model.ini "${common[@]}" "${@:2}")" "$want"; }
+		want=$(trained $model.ini "${common[@]}")
+		like "$model, $type: it trains" "$want" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
+		[ -n "$ZR_SANITIZE" ] && [ $model$type != llamabf16 ] || ways
+	done
+done
+is 'I1 sampling with a cache' "$("$ZEROTH" sample -n 30 run)" "$("$ZEROTH" sample -n 30 --no-cache run)"
+is 'I1 updates in the backward' \
+	"$(trained gpt2.ini -o data.path=text -n 2 -o zero.update_in_backward=yes \
+		-o train.gradient_clipping=0)" \
+	"$(trained gpt2.ini -o data.path=text -o train.gradient_clipping=0)"
+
+# ---- what a run leaves ----
+want=$(trained gpt2.ini -o data.path=text)
+mv run whole
+trained gpt2.ini -o data.path=text -o train.steps=2 -o checkpoint.every=2 > digest
+mv run part
+is 'I1 a resume' "$(trained gpt2.ini -o data.path=text --resume part)" "$want"
+rm -rf run && mv whole run
+like 'it evaluates' "$("$ZEROTH" eval run 2> log)" 'accuracy'
+ok 'it samples' "$ZEROTH" sample -n 4 run
+config=(-o "model.path=$golden/pretrained/gpt2" -o checkpoint.save=trainable -o checkpoint.every=20)
+trained peft.ini "${config[@]}" > digest
+size() { du -sb --apparent-size "$1" | cut -f 1; }
+all=$(size run/checkpoints/step-00000020)
+trained peft.ini "${config[@]}" -o adapter.targets=attn.c_proj -o adapter.r=1 > digest
+ok 'a checkpoint of what is trained is small' \
+	test $(($(size run/checkpoints/step-00000020) * 3)) -lt $((all * 2))
+
+like 'adapters are not exported as a model' \
+	"$("$ZEROTH" checkpoint export run/checkpoints/step-00000020 model 2>&1)" \
+	'has adapters, which are not merged yet'
+ok 'and nothing is left of that' test ! -e model -a ! -e model.tmp
+
+# ---- what is refused ----
+refused() { # NAME TEXT OPTION...
+	like "$1" "$(trained peft.ini -o "model.path=$golden/pretrained/gpt2" "${@:3}")" "$2"
+}
+refused 'a module that is not there' 'targets: the model has no module called q_proj' \
+	-o adapter.targets='c_attn q_proj'
+refused 'an embedding' 'targets: wte is no linear map that can be adapted' -o adapter.targets=wte
+refused 'a module that is adapted and trained' 'modules_to_save: h.0.attn.c_attn has an adapter' \
+	-o adapter.modules_to_save=c_attn
+refused 'a rank that is too large' 'r = 17: h.0.attn.c_attn is a map from 16 to 48 elements' \
+	-o adapter.r=17
+refused 'a pattern without a number' "rank_pattern: 'c_fc': expected MODULE:NUMBER" \
+	-o adapter.rank_pattern=c_fc
+refused 'weights in 16 bits' 'adapters are not merged yet' -o zero.plugin=stage3 \
+	-o zero.gather_16bit_weights_on_model_save=yes -o precision.plugin=bf16
+refused 'no adapters there' 'adapter_config.json' -o adapter.path=nowhere
+cp -r "$golden/adapters/gpt2" bad
+sed -i 's/"use_dora": false/"use_dora": true/' bad/adapter_config.json
+refused 'DoRA' 'bad/adapter_config.json: use_dora is not supported' -o adapter.path=bad
+sed -i -e 's/"use_dora": true/"use_dora": false/' -e 's/"r": 4/"r": 5/' bad/adapter_config.json
+refused 'another rank than the tensors have' 'lora_A.weight has shape \[4, 16\]' -o adapter.path=bad
+sed -i -e 's/"r": 5/"r": 4/' -e 's/"c_fc"/"c_(fc|x)"/' bad/adapter_config.json
+refused 'a regular expression' 'target_modules: expected a list of names' -o adapter.path=bad
+done_testing
