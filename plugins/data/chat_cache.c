@@ -18,7 +18,7 @@
 #include "files/chat/chat.h"
 #include "files/tokens/documents.h"
 
-#define CACHE_FORMAT "zeroth.chat/1" /* another one where the same input gives other tokens */
+#define CACHE_FORMAT "zeroth.chat/2" /* another one where the same input gives other tokens */
 
 const char *const chat_train_on[] = { "assistant", "completion", "all", "last", NULL };
 const char *const chat_on_bad[] = { "stop", "skip", NULL };
