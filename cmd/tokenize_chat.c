@@ -260,7 +260,9 @@ int zr_tokenize_chat(int argc, char **argv)
 	j.o.arg = &j;
 	zr_tokenize_catch();
 	struct zr_pool *pool = NULL;
-	rc = zr_pool_new(j.o.threads, &pool) ? zr_err(&err, ZR_ENOMEM, "no threads") : 0;
+	if ((rc = zr_pool_new(j.o.threads, &pool)))
+		rc = zr_err(&err, ZR_ENOMEM, "cannot start %d threads: %s: too little memory, or "
+			    "too many threads: give a smaller -j", j.o.threads, strerror(-rc));
 	j.o.parallel = parallel;
 	j.o.of = pool;
 	rc = rc ? rc : work(&j);

@@ -154,8 +154,26 @@ rm -rf plain
 try pretrained 10 --base pretrained --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/tokenizers
 tokenize=("$ZEROTH" tokenize -T "$golden/gpt2.json" -o out.bin text)
-! grep -q HAVE_PCRE2 "$ZR_BUILDDIR/config.status" ||
+if grep -q HAVE_PCRE2 "$ZR_BUILDDIR/config.status"; then
 	try tokenize 6 --base base -- "${tokenize[@]}" -- "${tokenize[@]}"
+fi
+
+# ---- conversations ----
+cp -r base talk
+cp "$golden/../chat/bytes.json" talk/tokenizer.json
+head -n 12 "$golden/../chat/conversations.jsonl" > talk/talk.jsonl
+printf '%s\n' '[data]' 'plugin = chat' 'path = talk.jsonl' 'tokenizer = tokenizer.json' \
+	'template = chatml' 'cache = cache' > talk/data
+sed -e '/^\[data\]/,/^path/d' -e '/^context/r talk/data' base/tiny.ini > talk/tiny.ini
+tokenize=("$ZEROTH" tokenize --chat -T tokenizer.json -t chatml -o out.tok talk.jsonl)
+if (cd talk && "${tokenize[@]}" > /dev/null 2>&1); then
+	end=$(cd talk && "${train[@]}" -o run.dir="$scratch/plain" -o train.steps=3 2> /dev/null | tail -n 1)
+	rm -rf plain talk/cache
+	# what is there is replaced by the same, or stays
+	try tokenize-chat 10 --base talk --end "$end" -- "${tokenize[@]}" -- "${train[@]}" -o train.steps=3 \
+		-o data.plugin=tokens -o data.path=out.tok -o data.tokenizer= -o data.template= -o data.cache=
+	try chat 10 --base talk --end "$end" -- "${train[@]}" -- "${resume[@]}" -o train.steps=3
+fi
 try plan 4 --base base -- "$ZEROTH" plan -n 2 --program tiny.ini -- "${train[@]}"
 try show 4 --base base -- "$ZEROTH" config show --json tiny.ini -- "${train[@]}"
 
