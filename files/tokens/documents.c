@@ -48,16 +48,16 @@ static FILE *create(const char *name)
 }
 
 /* A file in the directory of the other, which loses its name at once. */
-static FILE *nameless(const struct zr_documents *d, const char *what)
+static int nameless(const struct zr_documents *d, const char *what, FILE **out,
+		    struct zr_error *err)
 {
 	char *name;
 	if (asprintf(&name, "%s.%s", d->tmp, what) < 0)
-		return NULL;
-	FILE *f = create(name);
-	if (f)
-		unlink(name);
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	*out = create(name);
+	int rc = *out && !unlink(name) ? 0 : zr_err(err, ZR_EIO, "%s: %s", name, strerror(errno));
 	free(name);
-	return f;
+	return rc;
 }
 
 static int create_files(struct zr_documents *d, int masked, struct zr_error *err)
@@ -66,12 +66,13 @@ static int create_files(struct zr_documents *d, int masked, struct zr_error *err
 	d->tokens = create(d->tmp);
 	if (!d->tokens)
 		return zr_err(err, ZR_EINVAL, "%s: %s", d->tmp, strerror(errno));
-	d->starts = nameless(d, "documents");
-	d->learned = masked ? nameless(d, "learned") : NULL;
-	if (!d->starts || (masked && !d->learned) || fseek(d->tokens, HEADER, SEEK_SET) ||
-	    fwrite(&first, sizeof first, 1, d->starts) != 1)
-		return failed(d, "write", err);
-	return 0;
+	int rc = nameless(d, "documents", &d->starts, err);
+	if (!rc && masked)
+		rc = nameless(d, "learned", &d->learned, err);
+	if (!rc && (fseek(d->tokens, HEADER, SEEK_SET) ||
+		    fwrite(&first, sizeof first, 1, d->starts) != 1))
+		rc = failed(d, "write", err);
+	return rc;
 }
 
 int zr_documents_create(const char *path, int64_t vocabulary, int masked, struct zr_documents **out,

@@ -217,6 +217,12 @@ told 'I6: checkpoints of a run whose lock cannot be looked at' saved \
 	'call=stat kind=EIO n=1 path=run/.lock' 'run: process 1 is writing there' bash -c \
 	'rm run/config.ini; echo process 1 > run/.lock; exec 9< run/.lock; flock 9
 	exec "$0" checkpoint prune --keep 1 run' "$ZEROTH"
+if [ -e talk/out.tok ]; then
+	told 'I6: a part of a file of tokens that cannot be made' talk 'call=open kind=EIO n=1 path=tmp.documents' \
+		'^zeroth: out.tok.tmp.documents: Input/output error$' "${tokenize[@]}"
+	told 'I6: or stays behind' talk 'call=unlink kind=EIO n=2 path=tmp.learned' \
+		'^zeroth: out.tok.tmp.learned: Input/output error$' "${tokenize[@]}"
+fi
 for thread in 1:device 2:offload.optimizer 4:monitor; do
 	told "I7: no thread for ${thread#*:}" disk "call=thread n=${thread%:*} kind=EAGAIN" \
 		"^zeroth: .*${thread#*:}.*unavailable: too little memory, or too many threads" \
