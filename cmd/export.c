@@ -204,7 +204,7 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n)
 static json_t *value_of(const char *key, const char *text)
 {
 	json_error_t why;
-	json_t *j = zr_json_load(text, strlen(text), &why);
+	json_t *j = zr_json_load(text, strlen(text), 0, &why);
 	if (errno == ENOMEM || json_is_number(j) || json_is_boolean(j) || json_is_object(j))
 		return j;
 	json_decref(j);
@@ -243,7 +243,7 @@ static json_t *config_of(const struct zr_export *x)
 {
 	const char *read = meta_text(x, ZR_META_CONFIG), *key;
 	json_error_t why;
-	json_t *j = read ? zr_json_load(read, strlen(read), &why) : NULL, *text;
+	json_t *j = read ? zr_json_load(read, strlen(read), 0, &why) : NULL, *text;
 	if (j || (read && errno == ENOMEM))
 		return j;
 	j = json_object();

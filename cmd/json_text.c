@@ -19,7 +19,7 @@ char *zr_json_text(const json_t *j, size_t flags)
 	for (size_t digits = 15; j && !same && digits <= 17; digits++) {
 		free(text);
 		text = zr_json_dump(j, flags | JSON_REAL_PRECISION(digits));
-		json_t *back = text ? zr_json_load(text, strlen(text), &why) : NULL;
+		json_t *back = text ? zr_json_load(text, strlen(text), 0, &why) : NULL;
 		if (!back) /* out of memory */
 			break;
 		same = json_equal(j, back);

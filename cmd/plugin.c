@@ -106,7 +106,7 @@ static json_t *json_from(FILE *f)
 	json_error_t at;
 	json_t *j = NULL;
 	if (getdelim(&text, &room, 0, f) >= 0)
-		j = zr_json_load(text, strlen(text), &at);
+		j = zr_json_load(text, strlen(text), 0, &at);
 	int no = errno;
 	free(text);
 	errno = no;

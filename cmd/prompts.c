@@ -37,7 +37,7 @@ static int add_json(struct zr_prompts *p, const char *path, long at, const char 
 		    struct zr_error *err)
 {
 	json_error_t why;
-	json_t *j = zr_json_load(line, n, &why), *text = json_object_get(j, "prompt");
+	json_t *j = zr_json_load(line, n, 0, &why), *text = json_object_get(j, "prompt");
 	int rc = !j ? zr_err(err, errno == ENOMEM ? ZR_ENOMEM : ZR_EINVAL, "%s:%ld: not JSON: %s",
 			     path, at, why.text) :
 		 !json_is_string(text) ?

@@ -46,9 +46,13 @@ static _Thread_local struct reading {
 	int failed;
 } *now;
 
+/* Those that were there: malloc and free, or of another copy of this file, in a plugin. */
+static json_malloc_t take_before;
+static json_free_t give_before;
+
 static void *take(size_t n)
 {
-	void *p = malloc(n);
+	void *p = take_before(n);
 	if (p || !now)
 		return p;
 	now->failed = 1;
@@ -62,7 +66,7 @@ static void *take(size_t n)
 static void give(void *p)
 {
 	if (!now || !now->reserve || (char *)p < now->reserve || (char *)p >= now->reserve + now->size)
-		free(p);
+		give_before(p);
 }
 
 static size_t next(void *to, size_t room, void *arg)
@@ -78,10 +82,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void watch(void)
 {
+	json_get_alloc_funcs(&take_before, &give_before);
 	json_set_alloc_funcs(take, give);
 }
 
-json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
+json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t *why)
 {
 	const size_t size = SPARE + (bytes / 4 + 1) * 16;
 	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size };
@@ -91,7 +96,8 @@ json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
 	r.failed = !r.reserve;
 	now = &r;
 	if (!r.failed)
-		j = json_load_callback(next, &r, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, why);
+		j = json_load_callback(next, &r, flags | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
+				       why);
 	if (r.failed) {
 		json_decref(j);
 		j = NULL;
@@ -106,7 +112,7 @@ json_t *zr_json_load(const char *text, size_t bytes, json_error_t *why)
 int zr_json_object(const char *text, size_t n, const char *path, json_t **to, struct zr_error *err)
 {
 	json_error_t at;
-	json_t *j = zr_json_load(text, n, &at);
+	json_t *j = zr_json_load(text, n, 0, &at);
 	if (json_is_object(j))
 		return *to = j, 0;
 	int rc = j ? zr_err(err, ZR_EINVAL, "%s: not a JSON object", path) :

@@ -4,10 +4,13 @@
  */
 #include "files/chat/record.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/files/json.h"
 
 static const char *const usual[ZR_FIELDS] = { "messages", "conversations", "role",   "content",
 					      "from",	  "value",	   "prompt", "completion",
@@ -24,7 +27,6 @@ static const struct {
 	{ "model", ZR_CHAT_ASSISTANT },
 };
 
-#define LONG (1 << 20) /* bytes of a line */
 #define FORMATS \
 	"messages, conversations, prompt and completion, instruction and output, or text are " \
 	"read; --field names others"
@@ -330,27 +332,16 @@ static int add_system(struct reading *r, const char *otherwise)
 	return 0;
 }
 
-/* Whether there is memory to read n bytes of JSON: jansson goes on where there is none for a text,
- * and fails in ways of its own. */
-static int is_room(size_t n)
-{
-	void *p = n > LONG ? malloc(3 * n) : NULL;
-	free(p);
-	return p || n <= LONG;
-}
-
 static int read_line(struct reading *r, const char *p, size_t n, const char *system)
 {
 	json_error_t why;
 	struct zr_conversation *c = r->c;
 	zr_conversation_drop(c);
-	if (!is_room(n))
-		return no_memory(r);
-	json_t *record = json_loadb(p, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
-				    &why);
+	json_t *record = zr_json_load(p, n, JSON_ALLOW_NUL, &why);
+	int no = errno;
 	c->made = json_array();
 	r->record = c->record = record;
-	if (!record && json_error_code(&why) == json_error_out_of_memory)
+	if (!record && no == ENOMEM)
 		return no_memory(r);
 	if (!record)
 		return wrong(r, "json", "not JSON: byte %d: %s", why.position, why.text);

@@ -26,7 +26,7 @@ int zr_load_fail(const struct zr_load *l, int code, const char *place, const cha
 
 int zr_load_found(const struct zr_load *l, const char *place, const char *wanted, const json_t *found)
 {
-	char *text = found ? json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+	char *text = found ? zr_json_dump(found, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
 	int rc = zr_load_fail(l, ZR_EINVAL, place, "expected %s, found %.60s", wanted, found ? text ? text : "?" : "nothing");
 	free(text);
 	return rc;

@@ -29,6 +29,17 @@ struct zr_documents {
 	json_t *meta;
 };
 
+int zr_documents_header(const char *name, const char *text, size_t n, json_t **out,
+			struct zr_error *err)
+{
+	json_error_t why;
+	*out = zr_json_load(text, n, 0, &why);
+	return *out	       ? 0 :
+	       errno == ENOMEM ? zr_err(err, ZR_ENOMEM, "%s: out of memory", name) :
+				 zr_err(err, ZR_EINVAL, "%s: the header is no JSON: %s", name,
+					why.text);
+}
+
 static int failed(const struct zr_documents *d, const char *doing, struct zr_error *err)
 {
 	return zr_err(err, ZR_EIO, "%s: cannot %s: %s", d->tmp, doing, strerror(errno));

@@ -14,10 +14,15 @@
 #ifndef ZR_FILES_DOCUMENTS_H
 #define ZR_FILES_DOCUMENTS_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
+
+/* The header of the file `name`, n bytes of JSON. */
+int zr_documents_header(const char *name, const char *text, size_t n, json_t **out,
+			struct zr_error *err);
 
 struct zr_documents;
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/tokens/documents.h"
 #include "windows.h"
 
 #define FORMAT "zeroth.documents/1"
@@ -172,16 +173,16 @@ int documents_add(const struct zr_host *h, struct documents *d, const char *name
 	uint64_t header = header_bytes(bytes, n);
 	struct documents_file f = { .name = name, .first = d->documents };
 	struct reading r = { .h = h, .name = name };
-	json_error_t why;
+	struct zr_error err = { 0 };
 	if (header > (uint64_t)n - 8)
 		return zr_fail(h, ZR_EINVAL, "%s: a header of %" PRIu64 " bytes in a file of %lld: "
 			       "it is truncated", name, header, (long long)n);
-	r.header = json_loadb((const char *)bytes + 8, header, 0, &why);
-	if (!r.header)
-		return zr_fail(h, ZR_EINVAL, "%s: the header is no JSON: %s", name, why.text);
+	int rc = zr_documents_header(name, (const char *)bytes + 8, header, &r.header, &err);
+	if (rc)
+		return zr_fail(h, rc, "%s", err.text);
 	r.data = bytes + 8 + header;
 	r.bytes = n - 8 - (int64_t)header;
-	int rc = take_metadata(&r, d);
+	rc = take_metadata(&r, d);
 	rc = rc ? rc : find_tensors(&r, &f);
 	json_decref(r.header);
 	struct documents_file *more =

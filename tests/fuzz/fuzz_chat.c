@@ -73,13 +73,13 @@ static int is_kept(const struct zr_buf *text)
 	return !memmem(text->p, text->n, "<mask>", 6) && !memmem(text->p, text->n, "<right>", 7);
 }
 
-/* The tokens are the bytes of the text. */
+/* The tokens are the bytes of what a template wrote. */
 static void compare_bytes(void)
 {
 	const struct zr_buf *text = &encoder.text.text;
-	int all = encoder.s->train_on == ZR_TRAIN_ALL || encoder.c.plain;
+	int all = encoder.s->train_on == ZR_TRAIN_ALL;
 	size_t at = 0, n;
-	if (!is_kept(text))
+	if (encoder.c.plain || !is_kept(text))
 		return;
 	for (size_t i = 0; i < encoder.learned.n; i++, at += n) {
 		const char *p = zr_tokenizer_bytes(encoder.t, ids()[i], &n);
