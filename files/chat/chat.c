@@ -34,6 +34,7 @@ struct item {
 struct zr_chat {
 	struct zr_chat_options o;
 	struct zr_chat_setup s;
+	struct zr_tokenizer *tokenizer;
 	struct zr_chat_encoder *encoder; /* [threads] */
 	struct item *item;
 	int64_t items, room;
@@ -322,14 +323,15 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
 	int rc = c->encoder ? 0 : no_memory(err);
+	rc = rc ? rc : zr_tokenizer_open(o->tokenizer, &c->tokenizer, err);
 	for (int i = 0; !rc && i < o->threads; i++) {
 		struct zr_chat_encoder *e = &c->encoder[i];
 		e->s = &c->s;
 		e->o = &c->o;
-		rc = zr_tokenizer_open(o->tokenizer, &e->t, err);
-		rc = rc ? rc : zr_chat_encoder_open(e, err);
+		e->t = c->tokenizer;
+		rc = zr_chat_encoder_open(e, err);
 	}
-	rc = rc ? rc : zr_chat_setup(&c->o, c->encoder[0].t, &c->s, err);
+	rc = rc ? rc : zr_chat_setup(&c->o, c->tokenizer, &c->s, err);
 	if (rc)
 		zr_chat_close(c);
 	else
@@ -349,6 +351,7 @@ void zr_chat_close(struct zr_chat *c)
 		zr_buf_free(&c->item[i].sizes);
 	}
 	zr_chat_setup_free(&c->s);
+	zr_tokenizer_close(c->tokenizer);
 	zr_buf_free(&c->text);
 	free(c->encoder);
 	free(c->item);
@@ -357,7 +360,7 @@ void zr_chat_close(struct zr_chat *c)
 
 int64_t zr_chat_vocabulary(const struct zr_chat *c)
 {
-	return zr_tokenizer_size(c->encoder[0].t);
+	return zr_tokenizer_size(c->tokenizer);
 }
 
 const struct zr_chat_template *zr_chat_forms(const struct zr_chat *c)

@@ -239,7 +239,6 @@ void zr_chat_encoder_shrink(struct zr_chat_encoder *e)
 void zr_chat_encoder_close(struct zr_chat_encoder *e)
 {
 	zr_encoder_close(e->e);
-	zr_tokenizer_close(e->t);
 	zr_conversation_free(&e->c);
 	zr_chat_text_free(&e->text);
 	zr_buf_free(&e->kept);

@@ -31,7 +31,7 @@ void zr_chat_setup_free(struct zr_chat_setup *s);
 struct zr_chat_encoder {
 	const struct zr_chat_setup *s;
 	const struct zr_chat_options *o;
-	struct zr_tokenizer *t;
+	const struct zr_tokenizer *t; /* of the owner */
 	struct zr_encoder *e;
 	struct zr_conversation c;
 	struct zr_chat_text text;

@@ -71,26 +71,28 @@ static const struct zr_added_token *longest_at(const struct zr_added *a, const c
 }
 
 /* Whether the character at p is one of a word. */
-static int is_word(const struct zr_added *a, const char *p, size_t n)
+static int is_word(const struct zr_added *a, struct zr_match *m, const char *p, size_t n)
 {
-	size_t start, stop;
-	return zr_regex_find(a->word, p, (size_t)zr_utf8_at(p, n), 0, 0, &start, &stop, NULL) == ZR_REGEX_FOUND;
+	size_t start, stop, len = (size_t)zr_utf8_at(p, n);
+	return zr_regex_find(a->word, m, p, len, 0, 0, &start, &stop, NULL) == ZR_REGEX_FOUND;
 }
 
-int zr_added_in_word(const struct zr_added *a, const char *p, size_t n)
+int zr_added_in_word(const struct zr_added *a, struct zr_match *m, const char *p, size_t n)
 {
 	size_t last = previous(p, n);
-	return a->word && is_word(a, p + last, n - last);
+	return a->word && is_word(a, m, p + last, n - last);
 }
 
 /* A single word has none of another on either side. */
-static int stands_alone(const struct zr_added *a, const char *p, size_t n, size_t at, size_t end, int in_word)
+static int stands_alone(const struct zr_added *a, struct zr_match *m, const char *p, size_t n,
+			size_t at, size_t end, int in_word)
 {
-	int before = at ? zr_added_in_word(a, p, at) : in_word;
-	return !before && (end == n || !is_word(a, p + end, n - end));
+	int before = at ? zr_added_in_word(a, m, p, at) : in_word;
+	return !before && (end == n || !is_word(a, m, p + end, n - end));
 }
 
-void zr_added_find(const struct zr_added *a, const char *p, size_t n, size_t from, int final, int in_word, struct zr_found *out)
+void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, size_t n,
+		   size_t from, int final, int in_word, struct zr_found *out)
 {
 	size_t i = from;
 	out->token = NULL;
@@ -105,7 +107,7 @@ void zr_added_find(const struct zr_added *a, const char *p, size_t n, size_t fro
 			continue;
 		if (t->single_word && i + t->len == n && !final)
 			break; /* a word may go on */
-		if (t->single_word && !stands_alone(a, p, n, i, i + t->len, in_word)) {
+		if (t->single_word && !stands_alone(a, m, p, n, i, i + t->len, in_word)) {
 			i += t->len - 1; /* what it has is looked at once */
 			continue;
 		}

@@ -16,6 +16,7 @@ struct zr_encoder {
 	zr_token_sink *sink;
 	void *arg;
 	struct zr_bpe_work *bpe;
+	struct zr_match *match;
 	struct zr_error *err;   /* of the call under way */
 	struct zr_buf raw, text; /* bytes that may be part of a character; whole characters */
 	struct zr_buf held[2];  /* RAW, NORMALIZED: text that may be part of an added token */
@@ -148,7 +149,8 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 	int rc = 0, found = ZR_REGEX_FOUND;
 	size_t start, stop, at = 0;
 	for (; s->regex && at < n; at = stop) {
-		found = zr_regex_find(s->regex, p, n, at, !final, &start, &stop, e->err);
+		found = zr_regex_find(s->regex, e->match, p, n, at, !final, &start, &stop,
+				      e->err);
 		if (found != ZR_REGEX_FOUND)
 			break;
 		rc = part(e, step, p, &w, (struct part){ at, start, 0 });
@@ -235,7 +237,7 @@ static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 	do {
-		zr_added_find(a, b->p, b->n, from, final, e->in_word[which], &f);
+		zr_added_find(a, e->match, b->p, b->n, from, final, e->in_word[which], &f);
 		int ends = f.token || final;
 		if (f.start > from || ends)
 			rc = settled(e, which, b->p + from, f.start - from, ends);
@@ -244,7 +246,9 @@ static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int
 		e->not_first |= f.token != NULL;
 		from = f.token ? f.stop : f.start;
 	} while (!rc && f.token);
-	e->in_word[which] = !final && (from ? zr_added_in_word(a, b->p, from) : e->in_word[which]);
+	if (from && !final)
+		e->in_word[which] = zr_added_in_word(a, e->match, b->p, from);
+	e->in_word[which] &= !final;
 	zr_buf_drop(b, from);
 	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
 }
@@ -294,12 +298,13 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 	struct zr_encoder *e = calloc(1, sizeof *e);
 	if (e)
 		*e = (struct zr_encoder){ .t = t, .sink = sink, .arg = arg, .bpe = zr_bpe_open(t) };
-	if (!e || !e->bpe) {
-		free(e);
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	}
-	*out = e;
-	return 0;
+	int rc = e && e->bpe ? zr_match_open(&e->match, err) :
+			       zr_err(err, ZR_ENOMEM, "out of memory");
+	if (rc)
+		zr_encoder_close(e);
+	else
+		*out = e;
+	return rc;
 }
 
 void zr_encoder_close(struct zr_encoder *e)
@@ -307,6 +312,7 @@ void zr_encoder_close(struct zr_encoder *e)
 	if (!e)
 		return;
 	zr_bpe_close(e->bpe);
+	zr_match_close(e->match);
 	zr_buf_free(&e->raw);
 	zr_buf_free(&e->text);
 	zr_buf_free(&e->held[RAW]);

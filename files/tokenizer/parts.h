@@ -112,8 +112,10 @@ struct zr_found {
 };
 /* The first token in p[from..n). What is before `start` is settled; without final, a token or what is beside it may go on
  * behind n. in_word: before p there is a character of a word. */
-void zr_added_find(const struct zr_added *a, const char *p, size_t n, size_t from, int final, int in_word, struct zr_found *out);
-int zr_added_in_word(const struct zr_added *a, const char *p, size_t n); /* whether p[0..n) ends in one, n > 0 */
+void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, size_t n,
+		   size_t from, int final, int in_word, struct zr_found *out);
+/* Whether p[0..n) ends in one, n > 0. */
+int zr_added_in_word(const struct zr_added *a, struct zr_match *m, const char *p, size_t n);
 void zr_added_sort(struct zr_added *a);
 
 /* ---- nfc.c ---- */

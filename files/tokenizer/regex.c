@@ -17,10 +17,13 @@
 
 struct zr_regex {
 	pcre2_code *code;
+	int words; /* ZR_WORDS_* */
+};
+
+struct zr_match {
 	pcre2_match_data *data;
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
-	int words; /* ZR_WORDS_* */
 };
 
 static int fail(struct zr_error *err, int code, const char *what)
@@ -47,16 +50,8 @@ static int compile(struct zr_regex *re, const char *pattern, struct zr_error *er
 	re->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
 	if (!re->code)
 		return fail(err, code, "the pattern is wrong");
-	re->data = pcre2_match_data_create(1, NULL);
-	re->context = pcre2_match_context_create(NULL);
-	if (!re->data || !re->context)
-		return zr_err(err, ZR_ENOMEM, "out of memory");
-	pcre2_set_match_limit(re->context, STEPS_MOST);
 	/* Where there is no compiler to machine code, matching goes on without. */
-	if (!pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD)) {
-		re->stack = pcre2_jit_stack_create(STACK_START, STACK_MOST, NULL);
-		pcre2_jit_stack_assign(re->context, NULL, re->stack);
-	}
+	pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 	return check(re, err);
 }
 
@@ -82,23 +77,45 @@ void zr_regex_free(struct zr_regex *re)
 {
 	if (!re)
 		return;
-	pcre2_jit_stack_free(re->stack);
-	pcre2_match_context_free(re->context);
-	pcre2_match_data_free(re->data);
 	pcre2_code_free(re->code);
 	free(re);
 }
 
-int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
-		  struct zr_error *err)
+int zr_match_open(struct zr_match **out, struct zr_error *err)
+{
+	struct zr_match *m = *out = calloc(1, sizeof *m);
+	if (!m)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	m->data = pcre2_match_data_create(1, NULL);
+	m->context = pcre2_match_context_create(NULL);
+	if (!m->data || !m->context)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	pcre2_set_match_limit(m->context, STEPS_MOST);
+	m->stack = pcre2_jit_stack_create(STACK_START, STACK_MOST, NULL);
+	pcre2_jit_stack_assign(m->context, NULL, m->stack);
+	return 0;
+}
+
+void zr_match_close(struct zr_match *m)
+{
+	if (!m)
+		return;
+	pcre2_jit_stack_free(m->stack);
+	pcre2_match_context_free(m->context);
+	pcre2_match_data_free(m->data);
+	free(m);
+}
+
+int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n, size_t at,
+		  int partial, size_t *start, size_t *stop, struct zr_error *err)
 {
 	uint32_t options = PCRE2_NO_UTF_CHECK | (partial ? PCRE2_PARTIAL_HARD : 0);
 	*start = at;
 	*stop = re->words ? zr_words_end(re->words, p, n, at, partial) : 0;
 	if (*stop)
 		return ZR_REGEX_FOUND;
-	int code = pcre2_match(re->code, (PCRE2_SPTR)p, n, at, options, re->data, re->context);
-	const PCRE2_SIZE *span = pcre2_get_ovector_pointer(re->data);
+	int code = pcre2_match(re->code, (PCRE2_SPTR)p, n, at, options, m->data, m->context);
+	const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m->data);
 	if (code == PCRE2_ERROR_NOMATCH)
 		return ZR_REGEX_NONE;
 	if (code < 0 && code != PCRE2_ERROR_PARTIAL)
@@ -121,10 +138,23 @@ void zr_regex_free(struct zr_regex *re)
 	(void)re;
 }
 
-int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
-		  struct zr_error *err)
+int zr_match_open(struct zr_match **out, struct zr_error *err)
 {
-	(void)re, (void)p, (void)n, (void)at, (void)partial, (void)start, (void)stop, (void)err;
+	(void)err;
+	*out = NULL;
+	return 0;
+}
+
+void zr_match_close(struct zr_match *m)
+{
+	(void)m;
+}
+
+int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n, size_t at,
+		  int partial, size_t *start, size_t *stop, struct zr_error *err)
+{
+	(void)re, (void)m, (void)p, (void)n, (void)at;
+	(void)partial, (void)start, (void)stop, (void)err;
 	return ZR_REGEX_NONE;
 }
 

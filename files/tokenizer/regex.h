@@ -11,18 +11,22 @@
 #include "core/error.h"
 
 struct zr_regex;
+struct zr_match; /* what one thread needs to find with any of them */
 
 /* ZR_ENOTSUP: what the pattern uses is not here, or this build has no PCRE2. literal: the pattern is plain text. */
 int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err);
 void zr_regex_free(struct zr_regex *re); /* NULL is fine */
+
+int zr_match_open(struct zr_match **out, struct zr_error *err);
+void zr_match_close(struct zr_match *m); /* NULL is fine */
 
 #define ZR_REGEX_NONE 0  /* no match from `at` on */
 #define ZR_REGEX_FOUND 1 /* *start and *stop */
 #define ZR_REGEX_MORE 2  /* what is behind n decides; what is before *start is in no match */
 
 /* The first match in p[at..n), well-formed UTF-8. partial: text may go on behind n. Else a negative code. */
-int zr_regex_find(const struct zr_regex *re, const char *p, size_t n, size_t at, int partial, size_t *start, size_t *stop,
-		  struct zr_error *err);
+int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n, size_t at,
+		  int partial, size_t *start, size_t *stop, struct zr_error *err);
 
 /* ---- words.c ---- */
 

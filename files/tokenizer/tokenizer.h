@@ -4,7 +4,7 @@
  * and their kin, and those of SentencePiece with byte_fallback, of Llama 2, Mistral, Gemma, Phi-3. The ids are those of the `tokenizers` library; what a file asks for beyond what is here is refused by name.
  *
  * Text comes in pieces of any size, of which the ids do not depend: what the next byte could change is held back. One
- * thread per tokenizer.
+ * thread per encoder; they may share a tokenizer.
  */
 #ifndef ZR_TOKENIZER_H
 #define ZR_TOKENIZER_H

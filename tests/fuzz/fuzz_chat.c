@@ -16,6 +16,7 @@
 
 static struct zr_chat_options options;
 static struct zr_chat_setup setup[MOST]; /* as --template NAME has it */
+static struct zr_tokenizer *tokenizer;
 static struct zr_chat_encoder encoder;
 static size_t templates; /* 0: this build has no tokenizer */
 
@@ -24,6 +25,7 @@ static void cleanup(void)
 	for (size_t i = 0; i < templates; i++)
 		zr_chat_setup_free(&setup[i]);
 	zr_chat_encoder_close(&encoder);
+	zr_tokenizer_close(tokenizer);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -36,11 +38,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(path, sizeof path, "%s", fuzz_golden_path("chat/bytes.json"));
 	options = (struct zr_chat_options){ .tokenizer = path, .bos = "<s>", .eos = "</s>" };
 	atexit(cleanup);
-	if (zr_tokenizer_open(path, &encoder.t, &err)) {
+	if (zr_tokenizer_open(path, &tokenizer, &err)) {
 		fuzz_check(strstr(err.text, "this build")); /* lacks a library */
 		return 0;
 	}
 	encoder.o = &options;
+	encoder.t = tokenizer;
 	for (size_t i = 0; i < MOST && (name = zr_chat_template_name(i)); i++) {
 		options.template = name;
 		fuzz_check(!zr_chat_setup(&options, encoder.t, &setup[i], &err));

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/pool.h"
 #include "files/tokenizer/parts.h"
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -228,6 +229,58 @@ static void test_many_words(void **unused)
 	free(text);
 }
 
+/* ---- threads that share a tokenizer ---- */
+
+#define SHARED 32
+
+struct sharing {
+	const struct zr_tokenizer *t;
+	uint64_t hash[SHARED]; /* of the ids that each got */
+};
+
+static int add_to_hash(void *arg, const int32_t *ids, size_t n)
+{
+	uint64_t *hash = arg;
+	for (size_t i = 0; i < n; i++)
+		*hash = *hash * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)ids[i] + 1;
+	return 0;
+}
+
+static void encode_shared(void *arg, int64_t item, int32_t worker)
+{
+	static const char text[] = "caf\u00e9, \u4eba\u5de5 \u0661\u0662 it's\u3000 na\u00efve ";
+	struct sharing *s = arg;
+	struct zr_encoder *e;
+	struct zr_error err = { 0 };
+	(void)worker;
+	int rc = zr_encoder_open(s->t, add_to_hash, &s->hash[item], &e, &err);
+	if (rc)
+		return;
+	for (int i = 0; !rc && i < 5000; i++)
+		rc = zr_encode(e, text, sizeof text - 1, &err);
+	if (rc || zr_encode_end(e, &err))
+		s->hash[item] = 0;
+	zr_encoder_close(e);
+}
+
+static void test_shared(void **unused)
+{
+	struct sharing s = { 0 };
+	struct zr_tokenizer *t;
+	struct zr_pool *pool;
+	(void)unused;
+	if (!there(&t))
+		skip();
+	s.t = t;
+	assert_int_equal(zr_pool_new(4, &pool), 0);
+	zr_pool_run(pool, SHARED, encode_shared, &s);
+	assert_int_not_equal(s.hash[0], 0);
+	for (int i = 1; i < SHARED; i++)
+		assert_int_equal(s.hash[i], s.hash[0]);
+	zr_pool_free(pool);
+	zr_tokenizer_close(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_many_words),
+		cmocka_unit_test(test_shared),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, setup, NULL);
