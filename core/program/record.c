@@ -111,15 +111,15 @@ static int tell_update(struct recorder *r)
 	return n ? tell(r, ZR_AT_UPDATE, -1, r->left, n) : 0;
 }
 
-static int walk(struct recorder *r, const int32_t *all)
+static int walk(struct recorder *r)
 {
 	int32_t n = r->stage.n_units;
-	int rc = tell(r, ZR_AT_BEGIN, -1, all, n);
+	int rc = tell(r, ZR_AT_BEGIN, -1, r->all, n);
 	for (int32_t i = 0; !rc && i < r->uses->n; i++)
 		rc = record_use(r, i);
 	if (!rc && r->p->id == ZR_PROG_UPDATE)
 		rc = tell_update(r);
-	rc = rc ? rc : tell(r, ZR_AT_END, -1, all, n);
+	rc = rc ? rc : tell(r, ZR_AT_END, -1, r->all, n);
 	for (int32_t u = 0; !rc && u < n; u++)
 		rc = zr_rec_wait_gather(r, u);
 	rc = rc ? rc : zr_rec_wait_reduce(r);
@@ -150,15 +150,17 @@ static uint64_t hash(const struct recorder *r)
 static int start(struct recorder *r, const struct zr_setup *s)
 {
 	size_t n = (size_t)s->layout.n_units + 1;
-	r->some = calloc(n, sizeof *r->some);
-	r->left = calloc(n, sizeof *r->left);
-	r->gathered = calloc(n, 1);
-	r->state = calloc(n, 1);
-	r->values = calloc(n, 1);
-	r->gather = malloc(n * sizeof *r->gather);
-	if (!r->some || !r->left || !r->gathered || !r->state || !r->values || !r->gather)
+	r->all = calloc(4 * n, sizeof *r->all);
+	r->gathered = calloc(3 * n, 1);
+	if (!r->all || !r->gathered)
 		return zr_err(r->err, ZR_ENOMEM, "out of memory while recording a program");
+	r->some = r->all + n;
+	r->left = r->some + n;
+	r->gather = r->left + n;
+	r->state = r->gathered + n;
+	r->values = r->state + n;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
+		r->all[u] = u;
 		r->gathered[u] = s->groups[u].param == ZR_GROUP_SELF;
 		r->gather[u] = -1;
 	}
@@ -182,11 +184,8 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n, .world = s->process.world, .impl = &r,
 	};
 	zr_rec_offer(&r.stage);
-	int32_t *all = calloc((size_t)s->layout.n_units + 1, sizeof *all);
-	for (int32_t u = 0; all && u < s->layout.n_units; u++)
-		all[u] = u;
-	int rc = all ? start(&r, s) : zr_err(err, ZR_ENOMEM, "out of memory while recording a program");
-	rc = rc ? rc : walk(&r, all);
+	int rc = start(&r, s);
+	rc = rc ? rc : walk(&r);
 	if (!rc) {
 		p.own_sums = has_own_sums(&r);
 		p.hash = hash(&r);
@@ -194,8 +193,7 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 	} else {
 		zr_program_free(&p);
 	}
-	void *scratch[] = { all, r.some, r.left, r.gathered, r.state, r.values, r.gather };
-	for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
-		free(scratch[i]);
+	free(r.all);
+	free(r.gathered);
 	return rc;
 }
