@@ -94,7 +94,7 @@ static struct zr_operand contribution(struct zr_lowering *l, const struct zr_exc
 				      int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
-	int peers = s->plan.peers, wide = peers || alone(l) || s->types.comm_dtype == ZR_F32;
+	int peers = s->peers, wide = peers || alone(l) || s->types.comm_dtype == ZR_F32;
 	int64_t at = (peers ? s->process.rank : r) * l->own.per + first - l->own.first;
 	uint64_t block = ZR_BLOCK * (wide ? 4 : (uint64_t)zr_dtype_bytes(s->types.comm_dtype));
 	uint64_t from = (uint64_t)at * block, bytes = (uint64_t)n * block;
@@ -159,14 +159,14 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange 
 	l->own = own;
 	l->unit = u;
 	l->now++; /* units have buffers in turn */
-	if (!alone(l) && !s->plan.peers && s->types.comm_dtype != ZR_F32)
+	if (!alone(l) && !s->peers && s->types.comm_dtype != ZR_F32)
 		l->wide = zr_low_buffer(l, region, (uint64_t)own.per * block, 64);
-	l->p->in_place += s->plan.peers ? (uint64_t)(s->process.world - 1) * bytes : 0;
+	l->p->in_place += s->peers ? (uint64_t)(s->process.world - 1) * bytes : 0;
 	if (s->plan.region[sum.region].tier == ZR_TIER_DISK)
 		add_far(l, u, x, sum);
 	else
 		add_range(l, u, x, own.first, own.n, sum);
-	const struct zr_operand *used[] = { &sum, &l->wide, s->plan.peers ? &x->send : &x->recv };
+	const struct zr_operand *used[] = { &sum, &l->wide, s->peers ? &x->send : &x->recv };
 	for (int i = 0; i < 3; i++) /* also by a rank that owns nothing of it */
 		zr_low_keep(l, used[i]);
 }
@@ -202,7 +202,7 @@ static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_opera
 {
 	const struct zr_plan *p = &l->s->plan;
 	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u), zr_none() };
-	if (p->peers)
+	if (l->s->peers)
 		return x;
 	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
 	if (p->wire) {
@@ -246,7 +246,7 @@ static void add_units(struct zr_lowering *l, const struct zr_pop *op)
 {
 	for (int32_t i = 0; i < op->n; i++)
 		add_unit(l, zr_low_units(l, op)[i], &l->reduce[op->first + i]);
-	if (l->s->plan.peers)
+	if (l->s->peers)
 		fence(l, op, 0);
 }
 
@@ -349,7 +349,7 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 			zr_low_move(l, from, zr_part(x->send, (uint64_t)r * bytes, bytes), 0);
 		}
 		x->recv = x->send;
-		if (p->peers) {
+		if (l->s->peers) {
 			fence(l, op, 1);
 		} else if (!alone(l)) {
 			x->send = narrow(l, x->send, all, host);
@@ -385,7 +385,7 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (alone(l))
 		add_units(l, op);
-	else if (sends(l) && l->s->plan.peers)
+	else if (sends(l) && l->s->peers)
 		fence(l, op, op->n);
 	else if (sends(l) && !l->s->plan.wire)
 		exchange(l, op);

@@ -6,32 +6,21 @@
 
 uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
-	switch (d) {
-	case ZR_D_MASTER:
-		return p->types.master == ZR_MASTER_NONE ? 0 : p->types.master == ZR_MASTER_SPLIT ? ZR_BLOCK * 2 : ZR_BLOCK * 4;
-	case ZR_D_GRAD:
-		return ZR_BLOCK * 4;
-	case ZR_D_LOWP:
-		return zr_unit_block(p, unit);
-	default:
-		return p->plan.state_bytes[d - ZR_D_STATE];
-	}
+	int32_t kept = p->types.master;
+	uint64_t master = kept == ZR_MASTER_NONE ? 0 : kept == ZR_MASTER_SPLIT ? 2 : 4;
+	return d == ZR_D_MASTER ? ZR_BLOCK * master :
+	       d == ZR_D_GRAD	? ZR_BLOCK * 4 :
+	       d == ZR_D_LOWP	? zr_unit_block(p, unit) :
+				  p->plan.state_bytes[d - ZR_D_STATE];
 }
 
-/* Where the first block that this rank holds of a unit has its data of one kind; of a state, where the first of all is. */
+/* Where the first block that this rank holds of a unit has its data of one kind; of a state, where
+ * the first of all is. */
 static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
 {
-	const struct zr_unit_memory *m = &p->plan.unit[unit];
-	switch (d) {
-	case ZR_D_MASTER:
-		return m->master;
-	case ZR_D_GRAD:
-		return m->grad;
-	case ZR_D_LOWP:
-		return m->held_copy;
-	default:
-		return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
-	}
+	if (d < ZR_D_STATE)
+		return p->plan.unit[unit].datum[d];
+	return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
 }
 
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d)

@@ -70,6 +70,9 @@ struct zr_spot {
 	uint64_t at;    /* bytes */
 };
 
+/* A kind of data that an update reads or writes piece by piece; states follow. */
+enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
+
 /* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can work in place. */
 struct zr_unit_memory {
 	struct zr_share own;      /* the blocks whose gradients this rank adds */
@@ -78,9 +81,15 @@ struct zr_unit_memory {
 	int64_t param_per;        /* blocks per rank of the parameters' group */
 	int offloaded; /* 1: the compute copy is in ZR_R_PARAM_OFFLOADED: a layer needs it gathered, in a group of one too */
 	struct zr_spot param;     /* compute copy: whole, or this rank's share of its group */
-	struct zr_spot held_copy; /* compute copy of the held blocks; often inside param or master */
-	struct zr_spot master;    /* of the held blocks; nothing with master = none */
-	struct zr_spot grad;      /* sums, likewise; until the last contribution is added those of this rank's own blocks */
+	union {                   /* of the held blocks */
+		struct zr_spot datum[ZR_D_STATE]; /* by ZR_D_* */
+		struct {
+			struct zr_spot master;    /* nothing with master = none */
+			struct zr_spot grad;      /* sums; until the last contribution is added
+						   * those of this rank's own blocks */
+			struct zr_spot held_copy; /* compute copy; often inside param or master */
+		};
+	};
 	struct zr_spot local;     /* whole, with reduction = local */
 	struct zr_spot parts;     /* whole, of a gradient that comes in parts */
 	int64_t part;             /* blocks of one; 0: it comes whole */
@@ -93,8 +102,6 @@ struct zr_run {
 	int64_t state;    /* the first in that optimizer's states */
 };
 
-/* A kind of data that an update reads or writes piece by piece; states follow. */
-enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
 #define ZR_PAGE 4096u /* disks want places of whole pages */
 
 /* Sets of buffers for pieces whose data is out of reach of what updates it. */
@@ -131,7 +138,6 @@ struct zr_plan {
 	uint64_t kept;           /* of host memory that stores allocate for what lies there */
 	struct zr_staging staging;
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
-	int peers;               /* 1: ranks read each other's memory in place */
 	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
 	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
 	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_GRAD_BOUNCE, others ZR_R_WIRE */

@@ -185,7 +185,6 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 {
 	int leaves = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
-	p->peers = s->peers;
 	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
 	p->wire = zr_by_wire(s);
 	p->straight = leaves && !p->wire && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
