@@ -89,6 +89,10 @@ wanted=$(data)
 n=$(sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out)
 is 'the oldest turns go' "$(run chatml "$two" --max-length "$n") $(data)" "0  $wanted"
 is 'which is counted' "$(grep '^truncated' out) $(count truncated) $(count dropped)" 'truncated   1 lost their oldest turns 1 0'
+run chatml "$one" --system 'Be brief.' >/dev/null
+kept=$(data) most=$(sed -n 's/.* \([0-9]*\) tokens,.*/\1/p' out)
+is 'but not the system message' \
+	"$(run chatml "$two" --system 'Be brief.' --max-length "$most") $(data)" "0  $kept"
 like 'what is too long without them is left out' "$(run chatml "$two{\"prompt\":\"d\",\"completion\":\"\"}\n" --max-length $((n - 1)))" \
 	"^zeroth: warning: tokenize: in.jsonl:1: left out: [0-9]+ tokens, more than the $((n - 1)) that were asked for$|^0 zeroth: warning: tokenize: in.jsonl:1: left out"
 is 'and counted' "$(count dropped) $(count 'dropped.too_long')" '1 1'

@@ -60,6 +60,13 @@ is 'I1 stage3 on three ranks' "$(train -o train.steps=5 -n 3 -o zero.plugin=stag
 train -o train.steps=2 -o checkpoint.every=2 -n 2 > /dev/null
 mv run part
 is 'I1 a resume' "$(train --resume part -o train.steps=5 -n 2)" "$want"
+split -b 60 -a 3 small piece.
+"$ZEROTH" tokenize --documents --tokenizer "$gpt2" --eot none -o pieces piece.* > log 2>&1
+one=(-o data.plugin=tokens -o data.path=pieces -o data.packing=none
+	-o model.vocabulary=60000 -o train.steps=5)
+is 'I1 of one set: documents that leave room' \
+	"$(trained gpt2.ini "${one[@]//data./data.d.}" -o data.plugin=mix -o data.weights=d)" \
+	"$(trained gpt2.ini "${one[@]}")"
 like 'data of a set is that of the run' \
 	"$(cp LARGE small; train --resume part -o train.steps=5)" 'the data is another'
 
