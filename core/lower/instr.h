@@ -83,7 +83,8 @@ struct zr_operand {
  * the record, which are the same on all ranks: others may read a buffer where it lies. */
 struct zr_buffer {
 	int32_t region;
-	int32_t first, last;    /* operations between which it holds data, both included; -1: none yet */
+	int32_t first, last;    /* operations between which it holds data, both included; -1: none
+				 * yet; last INT32_MAX: to the end of the program */
 	uint32_t align;
 	uint64_t bytes, offset; /* offset: from where all buffers of its memory begin */
 };

@@ -189,17 +189,6 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 	post(l, i, l->part, n);
 }
 
-void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host)
-{
-	const struct zr_plan *p = &l->s->plan;
-	int blind = !on_host && !l->s->device_info.host_ops;
-	uint64_t block = (uint64_t)(l->s->layout.unit[unit].block + first);
-	int32_t region = blind ? ZR_R_MEASURE : ZR_R_HOST;
-	uint64_t squares = blind ? p->measure.sumsq : p->sumsq, counts = blind ? p->measure.nonfinite : p->nonfinite;
-	zr_low_arg(l, zr_mine(region, squares + block * 8, (uint64_t)n * 8), ZR_WRITES);
-	zr_low_arg(l, zr_mine(region, counts + block * 4, (uint64_t)n * 4), ZR_WRITES);
-}
-
 /* ---- the batch ---- */
 
 static struct zr_operand host_batch(const struct zr_lowering *l, uint64_t at, uint64_t bytes)

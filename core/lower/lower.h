@@ -99,9 +99,6 @@ void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operan
 /* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to move. */
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
 
-/* Where the block sums of a unit are measured: squares, counts. Blocks [first, first + n) of the unit. */
-void zr_low_sums(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host);
-
 /* ---- what operations become ---- */
 
 void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op); /* lower_layer.c */

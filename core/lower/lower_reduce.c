@@ -72,21 +72,34 @@ static struct zr_operand owned_sum(const struct zr_lowering *l, int32_t u)
 
 /* ---- sums ---- */
 
+/* Where blocks [first, first + n) of a unit are measured: squares, counts. */
+static void measure(struct zr_lowering *l, int32_t unit, int64_t first, int64_t n, int on_host)
+{
+	const struct zr_plan *p = &l->s->plan;
+	int blind = !on_host && !l->s->device_info.host_ops;
+	uint64_t block = (uint64_t)(l->s->layout.unit[unit].block + first);
+	int32_t region = blind ? ZR_R_MEASURE : ZR_R_HOST;
+	uint64_t squares = blind ? p->measure.sumsq : p->sumsq;
+	uint64_t counts = blind ? p->measure.nonfinite : p->nonfinite;
+	zr_low_arg(l, zr_mine(region, squares + block * 8, (uint64_t)n * 8), ZR_WRITES);
+	zr_low_arg(l, zr_mine(region, counts + block * 4, (uint64_t)n * 4), ZR_WRITES);
+}
+
 /* Blocks [first, first + n) of a contribution of a type into their sum. */
 static void accumulate(struct zr_lowering *l, int32_t u, int32_t type, unsigned flags,
 		       struct zr_operand from, struct zr_operand sum, int64_t first, int64_t n)
 {
 	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose && from.buffer == sum.buffer;
-	int host = (flags & ZR_F_ON_HOST) != 0, measure = (flags & ZR_F_MEASURE) != 0;
-	if (n <= 0 || (same && !measure))
+	int host = (flags & ZR_F_ON_HOST) != 0;
+	if (n <= 0 || (same && !(flags & ZR_F_MEASURE)))
 		return;
 	zr_low_emit(l, (struct zr_instr){
 		.kind = ZR_I_ACCUMULATE, .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
 		.flags = (uint16_t)flags, .dtype = type, .block = first, .blocks = n });
 	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, sum, flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
-	if (measure)
-		zr_low_sums(l, u, first, n, host);
+	if (flags & ZR_F_MEASURE)
+		measure(l, u, first, n, host);
 }
 
 /* What rank r sent: 16 bits are widened first. */
