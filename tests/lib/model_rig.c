@@ -242,6 +242,30 @@ static void set_options(struct rig *r)
 		must(r, test_set(r->desc, r->opts, o[0], o[1]), o[0]);
 }
 
+/* The rig whose model is lent to an adapter that is being created. */
+static const struct rig *lender;
+
+static const void *lend_model(const struct zr_host *h, const char *iface, struct zr_inst **inst)
+{
+	(void)h;
+	if (strcmp(iface, "zr.model/1"))
+		return NULL;
+	*inst = lender->base;
+	return test_iface(lender->desc, iface);
+}
+
+static void adapt(struct rig *r)
+{
+	r->adapter_desc = test_plugin("adapter/lora");
+	r->adapter_opts = test_options(r->adapter_desc);
+	for (const char *const *o = r->s.adapter; *o; o += 2)
+		must(r, test_set(r->adapter_desc, r->adapter_opts, o[0], o[1]), o[0]);
+	lender = r;
+	r->host->get = lend_model;
+	must(r, test_create(r->host, r->adapter_desc, r->adapter_opts, &r->model), "adapter");
+	r->v = test_iface(r->adapter_desc, "zr.model/1");
+}
+
 struct rig *rig_new(struct rig_setup s)
 {
 	struct rig *r = calloc(1, sizeof *r);
@@ -263,7 +287,10 @@ struct rig *rig_new(struct rig_setup s)
 		abort();
 	r->ops = r->dev_v->ops(r->dev);
 	set_options(r);
-	must(r, test_create(r->host, r->desc, r->opts, &r->model), "model");
+	must(r, test_create(r->host, r->desc, r->opts, &r->base), "model");
+	r->model = r->base;
+	if (s.adapter[0])
+		adapt(r);
 	must(r, r->v->declare(r->model, &r->d), "declare");
 	list_tensors(r);
 	make_buffers(r);
@@ -284,7 +311,10 @@ void rig_free(struct rig *r)
 	}
 	for (t = 0; t < r->n_tensors; t++)
 		free(r->param[t]);
-	r->desc->destroy(r->model);
+	if (r->adapter_desc)
+		r->adapter_desc->destroy(r->model);
+	r->desc->destroy(r->base);
+	free(r->adapter_opts);
 	r->dev_desc->destroy(r->dev);
 	test_host_free(r->host);
 	free(r->dev_opts);
@@ -310,7 +340,7 @@ void rig_free(struct rig *r)
 	free(r);
 }
 
-#define LAYER_TENSORS 16
+#define LAYER_TENSORS 32
 
 struct tensors {
 	const void *param[LAYER_TENSORS];

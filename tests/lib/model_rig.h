@@ -19,6 +19,7 @@ struct rig_setup {
 	int32_t dtype;
 	int64_t batch, length;
 	const char *options[25];
+	const char *adapter[9]; /* options of adapter/lora in front of it, as above; none: no adapter */
 	int separate; /* the model's pointers are to memory that only operations can touch */
 };
 
@@ -31,9 +32,9 @@ struct rig_twin {
 struct rig {
 	struct rig_setup s;
 	struct zr_host *host;
-	const struct zr_desc *dev_desc, *desc;
-	void *dev_opts, *opts;
-	struct zr_inst *dev, *model;
+	const struct zr_desc *dev_desc, *desc, *adapter_desc;
+	void *dev_opts, *opts, *adapter_opts;
+	struct zr_inst *dev, *base, *model; /* model: what is in front of base, or base itself */
 	const struct zr_device_v1 *dev_v;
 	struct rig_twin twin[64];
 	int n_twins;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/model.
-model_tests = %D%/t_gpt2 %D%/t_gpt2_options %D%/t_llama %D%/t_llama_options
+model_tests = %D%/t_gpt2 %D%/t_gpt2_options %D%/t_llama %D%/t_llama_options \
+	%D%/t_lora
 check_PROGRAMS += $(model_tests)
 TESTS += $(model_tests)
 
@@ -20,3 +21,7 @@ TESTS += $(model_tests)
 %C%_t_llama_options_SOURCES = %D%/t_llama_options.c $(model_rig)
 %C%_t_llama_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_llama_options_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_lora_SOURCES = %D%/t_lora.c $(model_rig)
+%C%_t_lora_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_lora_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm

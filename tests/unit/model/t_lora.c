@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_lora.c - adapter/lora in front of a model: adapters that add nothing change no bit, gradients
+ * agree with finite differences, also with dropout, and no gradient of an adapted weight is made.
+ * What adapters learn is compared with PEFT in tests/system/adapter.sh.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/model_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+static const char *const models[] = { "model/gpt2", "model/llama", NULL };
+
+static struct rig *rig_of(const char *model, const char *dropout, int32_t dtype)
+{
+	return rig_new((struct rig_setup){ .model = model, .workers = 2, .dtype = dtype, .batch = 2,
+					   .length = 9,
+					   .adapter = { "r", "3", "alpha", "4.5", "dropout",
+							dropout } });
+}
+
+static int is_adapter(const struct rig *r, int t)
+{
+	return (r->tensor[t]->flags & ZR_TENSOR_ADDED) != 0;
+}
+
+/* Sets all B to zero. */
+static void add_nothing(struct rig *r)
+{
+	for (int t = 0; t < r->n_tensors; t++)
+		if (strstr(r->tensor[t]->name, "lora_B"))
+			memset(r->value + r->start[t], 0, (size_t)r->numel[t] * sizeof(float));
+	rig_load(r);
+}
+
+/* In 16 bits GPT-2's GELU sees what an adapter was added to, which is rounded: only Llama's bits stay. */
+static void adapters_that_add_nothing_change_no_bit(void **state)
+{
+	(void)state;
+	for (int m = 0; models[m]; m++)
+		for (int k = 0; k <= m; k++) {
+			int32_t dtype = k ? ZR_BF16 : ZR_F32;
+			struct rig *with = rig_of(models[m], "0", dtype);
+			struct rig *without = rig_new((struct rig_setup){
+				.model = models[m], .workers = 2, .dtype = dtype, .batch = 2,
+				.length = 9 });
+			add_nothing(with);
+			memcpy(with->value, without->value, (size_t)without->total * sizeof(float));
+			rig_load(with);
+			double a = rig_loss(with, 0), b = rig_loss(without, 0);
+			if (a != b)
+				fail_msg("%s, %s: %.17g with adapters, %.17g without", models[m],
+					 k ? "bf16" : "fp32", a, b);
+			assert_true(rig_loss(with, 1) == rig_loss(without, 1));
+			rig_free(with);
+			rig_free(without);
+		}
+}
+
+static void adapted_weights_are_frozen(void **state)
+{
+	(void)state;
+	for (int m = 0; models[m]; m++) {
+		struct rig *r = rig_of(models[m], "0", ZR_F32);
+		for (int t = 0; t < r->n_tensors; t++)
+			assert_int_equal((r->tensor[t]->flags & ZR_TENSOR_FROZEN) != 0,
+					 !is_adapter(r, t));
+		rig_step(r, 0); /* gradients that are not written are NaN */
+		for (int t = 0; t < r->n_tensors; t++) {
+			const float *g = r->gradient + r->start[t];
+			int64_t unwritten = 0;
+			for (int64_t i = 0; i < r->numel[t]; i++)
+				unwritten += isnan(g[i]) != 0;
+			assert_int_equal(unwritten,
+					 r->tensor[t]->map == ZR_MAP_NONE ? 0 : r->numel[t]);
+		}
+		rig_free(r);
+	}
+}
+
+/* Derivative of the loss in the direction of hashed +-1 on elements [lo, hi), central difference. */
+static double difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at)
+{
+	const float h = 1e-3f;
+	double loss[2];
+	for (int side = 0; side < 2; side++) {
+		memcpy(r->value, at, (size_t)r->total * sizeof(float));
+		for (int64_t i = lo; i < hi; i++)
+			r->value[i] += rig_hash(direction, (uint64_t)i) >> 63 == (uint64_t)side ?
+					       h : -h;
+		rig_load(r);
+		loss[side] = rig_loss(r, 1);
+	}
+	return (loss[1] - loss[0]) / (2 * (double)h);
+}
+
+static double along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi)
+{
+	double sum = 0;
+	for (int64_t i = lo; i < hi; i++)
+		sum += rig_hash(direction, (uint64_t)i) >> 63 ? gradient[i] : -gradient[i];
+	return sum;
+}
+
+/* Of every tensor but the adapted weights: those of norms tell whether what goes on to the layers
+ * below is right. */
+static void gradients_agree_with_finite_differences(const char *model, const char *dropout)
+{
+	struct rig *r = rig_of(model, dropout, ZR_F32);
+	const size_t bytes = (size_t)r->total * sizeof(float);
+	float *at = malloc(bytes), *gradient = malloc(bytes);
+	assert_true(at && gradient);
+	memcpy(at, r->value, bytes);
+	rig_step(r, 0);
+	memcpy(gradient, r->gradient, bytes);
+	for (int t = 0; t < r->n_tensors; t++) {
+		const int64_t lo = r->start[t], hi = lo + r->numel[t];
+		if (r->tensor[t]->map != ZR_MAP_NONE)
+			continue;
+		double want = difference(r, 5000, lo, hi, at), got = along(gradient, 5000, lo, hi);
+		if (!(fabs(got - want) <= 5e-3 * fabs(want) + 5e-4))
+			fail_msg("%s, %s: gradient %.6g, finite difference %.6g", model,
+				 r->tensor[t]->name, got, want);
+	}
+	free(at);
+	free(gradient);
+	rig_free(r);
+}
+
+static void gradients_are_right(void **state)
+{
+	(void)state;
+	for (int m = 0; models[m]; m++) {
+		gradients_agree_with_finite_differences(models[m], "0");
+		gradients_agree_with_finite_differences(models[m], "0.3");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(adapters_that_add_nothing_change_no_bit),
+		cmocka_unit_test(adapted_weights_are_frozen),
+		cmocka_unit_test(gradients_are_right),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("lora", tests, NULL, NULL);
+}
