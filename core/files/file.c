@@ -31,10 +31,7 @@ int zr_file_open(int at, const char *name, int follow)
 	struct stat st;
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st))
-		no = errno;
-	else if (!S_ISREG(st.st_mode))
-		no = ENXIO;
+	no = fstat(fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : ENXIO;
 	if (!no)
 		return fd;
 	close(fd);
@@ -97,7 +94,7 @@ int zr_file_text(int at, const char *name, int follow, size_t most, char **text,
 
 int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 {
-	char *back;
+	char *back = NULL;
 	size_t n;
 	int no = unlinkat(at, name, 0) && errno != ENOENT ? errno : 0;
 	int fd = no ? -1 : openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -110,9 +107,8 @@ int zr_file_put(int at, const char *name, const void *data, size_t bytes)
 		no = errno;
 	if (!no)
 		no = zr_file_text(at, name, 0, bytes, &back, &n);
-	if (no)
-		return no;
-	no = n == bytes && !memcmp(back, data, n) ? 0 : EIO;
+	if (!no && (n != bytes || memcmp(back, data, n)))
+		no = EIO;
 	free(back);
 	return no;
 }

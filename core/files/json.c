@@ -14,10 +14,10 @@
 
 static void keep(json_t **to, int failed)
 {
-	if (!failed)
-		return;
-	json_decref(*to);
-	*to = NULL;
+	if (failed) {
+		json_decref(*to);
+		*to = NULL;
+	}
 }
 
 void zr_json_put(json_t **to, const char *key, json_t *value)
@@ -89,20 +89,18 @@ static void watch(void)
 json_t *zr_json_load(const char *text, size_t bytes, size_t flags, json_error_t *why)
 {
 	const size_t size = SPARE + (bytes / 4 + 1) * 16;
-	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size };
+	struct reading r = { .at = text, .end = text + bytes, .left = size, .size = size,
+			     .reserve = malloc(size) };
 	json_t *j = NULL;
 	pthread_once(&once, watch);
-	r.reserve = malloc(r.left);
 	r.failed = !r.reserve;
 	now = &r;
 	if (!r.failed)
 		j = json_load_callback(next, &r, flags | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY,
 				       why);
-	if (r.failed) {
-		json_decref(j);
-		j = NULL;
+	keep(&j, r.failed);
+	if (r.failed)
 		snprintf(why->text, sizeof why->text, "out of memory");
-	}
 	now = NULL;
 	free(r.reserve);
 	errno = r.failed ? ENOMEM : 0;
