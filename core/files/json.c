@@ -37,9 +37,9 @@ json_t *zr_json_string(const char *text, const char *otherwise)
 	return j || errno == ENOMEM ? j : json_string(otherwise);
 }
 
-/* What jansson reads a token into must grow: it does not look whether that worked. So the first allocation that fails is
- * served from a reserve, then the text ends. */
-static _Thread_local struct reading {
+/* jansson does not look whether a token could grow: the first allocation that fails is served from
+ * a reserve, then the text ends. (LeakSanitizer crashes on TLS that a plugin makes late.) */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct reading {
 	const char *at, *end;
 	char *reserve;
 	size_t left, size;

@@ -176,7 +176,7 @@ static void a_function_that_must_be_there_is_missed_by_name(void **unused)
 			required++;
 		}
 	}
-	assert_int_equal(roles, 12);
+	assert_int_equal(roles, 13);
 	assert_int_equal(required, 41);
 }
 
