@@ -160,9 +160,9 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 {
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
-	uint64_t step = ZR_WIRE / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
+	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
 	step = all < step ? all : step;
-	struct zr_operand host = zr_low_buffer(l, ZR_R_WIRE, step * (sent + received), 64);
+	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
 	l->now++;
 	for (uint64_t at = 0; at < all; at += step) {
 		uint64_t n = all - at < step ? all - at : step;
@@ -180,7 +180,7 @@ void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32
 	int device = 0;
 	for (int32_t k = 0; k < n; k++)
 		device |= on_device(l, &l->part[k].send) || on_device(l, &l->part[k].recv);
-	if (device && l->s->plan.wire) {
+	if (device && l->s->plan.comm_on_host) {
 		for (int32_t k = 0; k < n; k++)
 			through_host(l, i, &l->part[k]);
 		return;
@@ -244,7 +244,7 @@ static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 		break;
 	case ZR_P_UPDATE: /* perhaps of what is late */
 	case ZR_P_PUBLISH:
-		zr_low_late(l);
+		zr_low_pending(l);
 		l->updates = l->last;
 		(op->kind == ZR_P_UPDATE ? zr_low_update : zr_low_publish)(l, op);
 		break;
@@ -270,7 +270,7 @@ static void lower_ops(struct zr_lowering *l)
 		if (!l->record->op[i].once)
 			lower_op(l, &l->record->op[i]);
 	}
-	zr_low_late(l);
+	zr_low_pending(l);
 	l->op = l->unit = -1;
 }
 
@@ -390,8 +390,8 @@ static int start(struct zr_lowering *l)
 	l->grad = l->gathered + units;
 	l->life = l->grad + units;
 	l->bounce = l->life + lives;
-	l->busy = l->bounce + ops;
-	l->whole = l->busy + ops;
+	l->source = l->bounce + ops;
+	l->whole = l->source + ops;
 	l->from = l->whole + listed;
 	l->reduce = l->part + units;
 	for (int32_t u = 0; u < l->s->layout.n_units; u++)
@@ -417,7 +417,7 @@ static uint64_t hash(const struct zr_lowered *p)
 
 static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 {
-	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id], .err = err, .op = -1, .unit = -1, .late = -1 };
+	struct zr_lowering l = { .s = s, .record = zr_record_of(s, id), .p = &s->lowered[id], .err = err, .op = -1, .unit = -1, .pending = -1 };
 	zr_lowered_free(l.p);
 	l.p->id = id;
 	l.rc = start(&l);

@@ -29,7 +29,7 @@ struct zr_lowering {
 	struct zr_operand wide;     /* a contribution of 16 bits, in fp32 */
 	struct zr_share own, slice; /* blocks that are added now; slice: of parts */
 	uint64_t cache;             /* bytes of the caches of layers so far */
-	int32_t late;               /* a reduce with sums to come, -1: none */
+	int32_t pending;            /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
 	int32_t *end;               /* [record->n] of an update: of its pieces */
 	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
@@ -39,7 +39,7 @@ struct zr_lowering {
 	struct zr_operand *life;    /* [lives] of activations: where each is */
 	struct zr_operand work_grad; /* gradient of the activations */
 	struct zr_operand *bounce; /* [record->n] of an operation: where it passes through host memory */
-	struct zr_operand *busy;    /* [record->n] of an operation on its way: what its hop reads until the next one begins */
+	struct zr_operand *source;  /* [record->n] of an operation on its way: what its hop reads until the next one begins */
 	struct zr_operand *whole;   /* [record->n_unit] all of a unit that is published */
 	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
 	struct zr_exchange *reduce; /* [record->n_unit] what a reduce sends and receives of each of its units */
@@ -114,7 +114,7 @@ void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op); /* or all that
 /* lower_reduce.c */
 void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_late(struct zr_lowering *l); /* what a reduce left for when the device is busy again */
+void zr_low_pending(struct zr_lowering *l); /* what a reduce left for when the device is busy again */
 
 /* lower_update.c */
 void zr_low_pieces(struct zr_lowering *l); /* lists those of the program, makes what they need */

@@ -89,7 +89,7 @@ static void move_hop(struct zr_lowering *l, const struct zr_pop *op, const struc
 	struct zr_operand memory = r->bounce ? *bounce : resident;
 	struct zr_operand inner = hop == ZR_HOP_COPY ? resident : memory, outer = hop == ZR_HOP_COPY ? memory : offloaded;
 	zr_low_move(l, m->back ? outer : inner, m->back ? inner : outer, 0);
-	l->busy[op - l->record->op] = m->back ? outer : inner;
+	l->source[op - l->record->op] = m->back ? outer : inner;
 }
 
 /* ---- hops ---- */
@@ -105,7 +105,7 @@ void zr_low_next(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t number = (int32_t)(op - l->record->op), *at = &l->hop[number], whose = l->op;
 	if (*at >= r.n)
 		return;
-	zr_low_keep(l, &l->busy[number]);
+	zr_low_keep(l, &l->source[number]);
 	l->op = number;
 	if (op->kind == ZR_P_GATHER)
 		gather_hop(l, op, &r, r.hop[*at]);
@@ -120,7 +120,7 @@ void zr_low_rest(struct zr_lowering *l, const struct zr_pop *op)
 	int32_t n = route_of(l, op).n, number = (int32_t)(op - l->record->op);
 	while (l->hop[number] < n)
 		zr_low_next(l, op);
-	zr_low_keep(l, op->kind == ZR_P_GATHER ? &l->bounce[number] : &l->busy[number]);
+	zr_low_keep(l, op->kind == ZR_P_GATHER ? &l->bounce[number] : &l->source[number]);
 }
 
 /* ---- new values ---- */

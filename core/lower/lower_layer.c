@@ -131,5 +131,5 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 	for (uint32_t k = 0; backward && k < use->n_units; k++)
 		if (l->s->plan.unit[use->units[k]].part)
 			call_parts(l, c, use->units[k]);
-	zr_low_late(l);
+	zr_low_pending(l);
 }

@@ -22,7 +22,7 @@ static int sums_on_host(const struct zr_lowering *l)
 /* Whether gradients pass through host memory. */
 static int by_host(const struct zr_lowering *l)
 {
-	return !l->s->device_info.host_ops && (sums_on_host(l) || l->s->plan.wire);
+	return !l->s->device_info.host_ops && (sums_on_host(l) || l->s->plan.comm_on_host);
 }
 
 /* Whether what arrives becomes the sum. */
@@ -34,7 +34,7 @@ static int stores(const struct zr_lowering *l)
 /* Whether what leaves the device is the sum so far, and goes straight to its place. */
 static int goes_straight(const struct zr_lowering *l)
 {
-	return l->s->plan.straight && stores(l);
+	return l->s->plan.stored_directly && stores(l);
 }
 
 static int sends(const struct zr_lowering *l)
@@ -206,7 +206,7 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand *send)
 {
 	uint64_t bytes = send->bytes / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
-	return zr_low_buffer(l, l->s->plan.wire ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
+	return zr_low_buffer(l, l->s->plan.comm_on_host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
 }
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host both
@@ -218,7 +218,7 @@ static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_opera
 	if (l->s->peers)
 		return x;
 	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
-	if (p->wire) {
+	if (p->comm_on_host) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
 		zr_low_move(l, x.send, copy, 0);
 		x.send = copy;
@@ -328,7 +328,7 @@ static void move_received(struct zr_lowering *l, const struct zr_pop *op, int32_
 			zr_low_buffer(l, region, recv->bytes, 64);
 		zr_low_keep(l, recv);
 		zr_low_move(l, *recv, to, 0); /* with the padding, or nothing else: all ranks wait for what they send */
-		if (!alone(l)) /* on its way until zr_low_late() */
+		if (!alone(l)) /* on its way until zr_low_pending() */
 			l->reduce[op->first + i].send = *recv;
 		*recv = to;
 	}
@@ -346,7 +346,7 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 	const int32_t u = zr_low_units(l, op)[0], ranks = l->s->process.world;
 	const struct zr_share *own = &p->unit[u].own;
 	struct zr_exchange *x = &l->reduce[op->first];
-	int host = alone(l) ? by_host(l) : p->wire;
+	int host = alone(l) ? by_host(l) : p->comm_on_host;
 	int64_t most = p->unit[u].part / ranks > 0 ? p->unit[u].part / ranks : 1;
 	for (int64_t at = 0, n; at < own->per; at += n) {
 		l->now++;
@@ -368,7 +368,7 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 			x->send = narrow(l, x->send, all, host);
 			x->recv = room_for(l, &x->send);
 			exchange(l, op);
-			if (by_host(l) && !p->wire)
+			if (by_host(l) && !p->comm_on_host)
 				move_received(l, op, ZR_R_GRAD_BOUNCE);
 		}
 		add_units(l, op);
@@ -400,18 +400,18 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		add_units(l, op);
 	else if (sends(l) && l->s->peers)
 		fence(l, op, op->n);
-	else if (sends(l) && !l->s->plan.wire)
+	else if (sends(l) && !l->s->plan.comm_on_host)
 		exchange(l, op);
 }
 
-void zr_low_late(struct zr_lowering *l)
+void zr_low_pending(struct zr_lowering *l)
 {
-	const struct zr_pop *op = l->late < 0 ? NULL : &l->record->op[l->late];
+	const struct zr_pop *op = l->pending < 0 ? NULL : &l->record->op[l->pending];
 	int32_t whose = l->op;
 	if (!op)
 		return;
-	l->op = l->late;
-	l->late = -1;
+	l->op = l->pending;
+	l->pending = -1;
 	for (int32_t i = 0; i < op->n; i++)
 		zr_low_keep(l, &l->reduce[op->first + i].send);
 	if (!sums_on_host(l))
@@ -421,12 +421,12 @@ void zr_low_late(struct zr_lowering *l)
 	l->op = whose;
 }
 
-/* What uses buffers on the device that the next layers or the next reduce will use goes on; the rest is for zr_low_late. */
+/* What uses buffers on the device that the next layers or the next reduce will use goes on; the rest is for zr_low_pending. */
 static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
 {
-	zr_low_late(l);
-	l->late = (int32_t)(op - l->record->op);
-	if (!alone(l) && !l->s->plan.wire)
+	zr_low_pending(l);
+	l->pending = (int32_t)(op - l->record->op);
+	if (!alone(l) && !l->s->plan.comm_on_host)
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (!alone(l))
 		exchange(l, op);

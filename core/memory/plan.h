@@ -47,7 +47,7 @@ enum zr_region_id {
 	ZR_R_MEASURE,     /* block sums where only the device can write */
 	ZR_R_GRAD_BOUNCE, /* gradients on the host, of a device that copies alone reach */
 	ZR_R_BOUNCE,      /* what passes through host memory on its way, see core/program/route.h */
-	ZR_R_WIRE,        /* what is on such a device, on its way to other ranks and from them */
+	ZR_R_HOST_COMM,      /* what is on such a device, on its way to other ranks and from them */
 	ZR_R_CACHE,       /* what layers keep of the tokens before, when sampling */
 	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
 	ZR_R_COUNT
@@ -113,7 +113,7 @@ struct zr_staging {
 	uint64_t set_bytes, bytes; /* of one set; of the buffer that has all of them */
 };
 #define ZR_CHUNK 64
-#define ZR_WIRE (8u << 20)   /* most bytes of ZR_R_WIRE: at least two blocks of fp64 for each rank of a group */
+#define ZR_HOST_COMM (8u << 20)   /* most bytes of ZR_R_HOST_COMM: at least two blocks of fp64 for each rank of a group */
 
 #define ZR_SUMS_AT_ONCE 64 /* over parameters, in one exchange */
 
@@ -140,8 +140,8 @@ struct zr_plan {
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
 	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
-	int wire;                /* 1: collectives on device memory go through host memory: reduces ZR_R_GRAD_BOUNCE, others ZR_R_WIRE */
-	int straight;            /* 1: what is stored as a sum on the host goes there straight from the device, not by way of ZR_R_GRAD_BOUNCE */
+	int comm_on_host;        /* 1: collectives of the device go through host memory: ZR_R_GRAD_BOUNCE, ZR_R_HOST_COMM */
+	int stored_directly;     /* 1: the device stores sums on the host without ZR_R_GRAD_BOUNCE */
 	struct zr_unit_memory *unit; /* [n_units] */
 	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */
 	int32_t n_runs, *first_run;

@@ -186,8 +186,8 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 	int leaves = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
-	p->wire = zr_by_wire(s);
-	p->straight = leaves && !p->wire && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
+	p->comm_on_host = zr_comm_on_host(s);
+	p->stored_directly = leaves && !p->comm_on_host && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
 		      (s->process.world == 1 || p->scatter);
 }
 
@@ -241,7 +241,7 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_ACT_OFFLOADED].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
 	p->region[ZR_R_WHOLE].store = p->region[ZR_R_CHUNK].store = offloaded ? host : ZR_STORE_DEVICE;
-	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_WIRE].store = p->region[ZR_R_BOUNCE].store = host;
+	p->region[ZR_R_GRAD_BOUNCE].store = p->region[ZR_R_HOST_COMM].store = p->region[ZR_R_BOUNCE].store = host;
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].tier = zr_store_tier(s, p->region[i].store);
 }
@@ -271,7 +271,7 @@ static void name_regions(struct zr_plan *p)
 		[ZR_R_ACT_OFFLOADED] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
 		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_GRAD_BOUNCE] = "gradients on their way",
 		[ZR_R_PARTS] = "parts of gradients", [ZR_R_CACHE] = "key-value cache",
-		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_WIRE] = "communication",
+		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_HOST_COMM] = "communication",
 	};
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		p->region[i].what = name[i];

@@ -16,7 +16,7 @@ static int lacks_host_access(const struct zr_setup *s)
 	return !s->device_info.host_access;
 }
 
-int zr_by_wire(const struct zr_setup *s)
+int zr_comm_on_host(const struct zr_setup *s)
 {
 	return s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
 }
@@ -26,7 +26,7 @@ static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks
 {
 	struct zr_route r = { 0 };
 	int disk = offloaded && zr_store_tier(s, ZR_STORE_PARAM) == ZR_TIER_DISK;
-	r.whole = ranks && offloaded && zr_by_wire(s);
+	r.whole = ranks && offloaded && zr_comm_on_host(s);
 	r.bounce = r.whole || (disk && lacks_host_access(s));
 	/* a collective takes shares from where they lie, if it can address them */
 	if (offloaded && (disk || !ranks || (lacks_host_access(s) && !r.whole)))

@@ -26,7 +26,7 @@ struct zr_route {
 };
 
 /* Whether collectives on device memory go through host memory. */
-int zr_by_wire(const struct zr_setup *s);
+int zr_comm_on_host(const struct zr_setup *s);
 
 /* Of a unit's gather; units of one list have the same. No hop: it is there. */
 struct zr_route zr_route_gather(const struct zr_setup *s, int32_t unit);

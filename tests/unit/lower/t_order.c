@@ -526,8 +526,8 @@ static void layer(uint64_t l, int parts, int backward)
 	for (int k = 0; k < parts; k++) {
 		uint64_t part = (uint64_t)k * size;
 		two(ZR_I_READ, ZR_Q_STORE, ZR_R_STATE, at + part, ZR_R_BOUNCE, set + part, size);
-		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_BOUNCE, set + part, ZR_R_WIRE, set + part, size);
-		two(ZR_I_COPY, ZR_Q_COPY, ZR_R_WIRE, set + part, ZR_R_GATHER, set + part, size);
+		two(ZR_I_COLLECTIVE, ZR_Q_COMM, ZR_R_BOUNCE, set + part, ZR_R_HOST_COMM, set + part, size);
+		two(ZR_I_COPY, ZR_Q_COPY, ZR_R_HOST_COMM, set + part, ZR_R_GATHER, set + part, size);
 	}
 	if (backward)
 		two(ZR_I_READ, ZR_Q_STORE, ZR_R_ACT_OFFLOADED, l * 4096, ZR_R_ACT, l % 4 * 4096, 4096);
