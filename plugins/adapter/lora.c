@@ -150,7 +150,7 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 					  of->name, LORA_TENSORS - 1);
 }
 
-/* A weight that two layers use would have two gradients: the operations do not say which is which. */
+/* A weight that two layers use would have two gradients: operations do not say which is which. */
 static int check_tied(const struct zr_inst *inst)
 {
 	for (int32_t m = 0; m < inst->maps; m++) {

@@ -105,7 +105,8 @@ for model in gpt2 llama; do
 		[ -n "$ZR_SANITIZE" ] && [ $model$type != llamabf16 ] || ways
 	done
 done
-is 'I1 sampling with a cache' "$("$ZEROTH" sample -n 30 run)" "$("$ZEROTH" sample -n 30 --no-cache run)"
+is 'I1 sampling with a cache' "$("$ZEROTH" sample -n 30 run)" \
+	"$("$ZEROTH" sample -n 30 --no-cache run)"
 is 'I1 updates in the backward' \
 	"$(trained gpt2.ini -o data.path=text -n 2 -o zero.update_in_backward=yes \
 		-o train.gradient_clipping=0)" \

@@ -41,7 +41,7 @@ static void add_nothing(struct rig *r)
 	rig_load(r);
 }
 
-/* In 16 bits GPT-2's GELU sees what an adapter was added to, which is rounded: only Llama's bits stay. */
+/* In 16 bits GPT-2's GELU sees a rounded sum with what an adapter adds: Llama's bits stay. */
 static void adapters_that_add_nothing_change_no_bit(void **state)
 {
 	(void)state;
@@ -86,7 +86,7 @@ static void adapted_weights_are_frozen(void **state)
 	}
 }
 
-/* Derivative of the loss in the direction of hashed +-1 on elements [lo, hi), central difference. */
+/* Derivative of the loss in the direction of hashed +-1 on elements [lo, hi). */
 static double difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at)
 {
 	const float h = 1e-3f;
