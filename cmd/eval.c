@@ -71,6 +71,8 @@ static int load_config(struct eval *e, struct zr_error *err)
 	int n = 0, is_dir = !stat(from, &st) && S_ISDIR(st.st_mode);
 	int run = is_dir && is_file(path, from, "config.ini");
 	int hf = is_dir && !run && is_file(path, from, "config.json");
+	int whole = run && is_file(e->weights, from, "model.safetensors");
+	int adapters = run && is_file(path, from, "adapter_model.safetensors");
 	if (is_dir && !run && !hf)
 		return zr_err(err, ZR_EINVAL, "%s: neither a run, which has config.ini, nor a "
 			      "model's directory, which has config.json", from);
@@ -79,10 +81,10 @@ static int load_config(struct eval *e, struct zr_error *err)
 		snprintf(model, sizeof model, "model.path=%s", from);
 		o[n++] = model;
 		o[n++] = "train.micro_batch_size=1";
-	} else if (run && is_file(e->weights, from, "model.safetensors")) {
+	} else if (whole) {
 		o[n++] = "model.path=";
 	}
-	if (run && is_file(path, from, "adapter_model.safetensors")) {
+	if (adapters) {
 		snprintf(model, sizeof model, "adapter.path=%s", from);
 		o[n++] = model;
 	}
@@ -92,13 +94,12 @@ static int load_config(struct eval *e, struct zr_error *err)
 		    asprintf(&copy[copies], "eval.%s", o[n - 1]) > 0)
 			o[n++] = copy[copies++];
 	}
-	if (run && !is_file(e->weights, from, "model.safetensors")) {
+	if (run && !whole && !adapters)
+		return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it ends "
+			      "with one; a checkpoint is made a model by `zeroth checkpoint export`",
+			      from);
+	if (!whole)
 		*e->weights = 0;
-		if (!is_file(path, from, "adapter_model.safetensors"))
-			return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it "
-				      "ends with one; a checkpoint is made a model by `zeroth "
-				      "checkpoint export`", from);
-	}
 	if (run)
 		is_file(path, from, "config.ini");
 	int rc = zr_config_load(hf ? NULL : run ? path : from, o, n, &e->cfg, err);
