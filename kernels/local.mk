@@ -11,6 +11,8 @@ kernel_headers = \
 	%D%/cpu/adamw.h \
 	%D%/cpu/elementary.h \
 	%D%/cpu/lamb.h \
+	%D%/cpu/moments8.h \
+	%D%/cpu/moments8_simd.h \
 	%D%/cpu/rng.h \
 	%D%/cpu/scalar.h \
 	%D%/cpu/simd.h \

@@ -239,7 +239,15 @@ struct zr_op_fold {
  *   p -= lr*wd*p;  p -= lr/(1-b1^t) * m / (sqrt(v/(1-b2^t)) + eps).
  * l2 != 0: Adam's L2 form, g += wd*p instead of p -= lr*wd*p. bias_correction == 0: both 1-b^t are
  * 1. lowp, if not NULL, receives p rounded to lowp_dtype. Where m and v are bf16, p moves by their
- * fp32 values, which are rounded only when they are stored. GROWABLE. */
+ * fp32 values, which are rounded only when they are stored.
+ *
+ * As ZR_U8 m and v are blocks of ZR_MOMENT8_BYTES: a code of 8 bits per element, then an fp16 scale
+ * per group of ZR_MOMENT8_GROUP elements, the largest magnitude of the group. The code of m is
+ * round(127 * 2x/(1+|x|)) of x = m/scale, signed; v is kept as its root, whose code is
+ * round(255 * root/scale), but at least 1 if v is not 0. A group in which something is not finite
+ * reads as NaN. Their element 0 is that of a block; cuts are multiples of a group. GROWABLE. */
+#define ZR_MOMENT8_GROUP 32
+#define ZR_MOMENT8_BYTES (ZR_BLOCK + ZR_BLOCK / ZR_MOMENT8_GROUP * 2)
 struct zr_op_adamw {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -251,7 +259,7 @@ struct zr_op_adamw {
 	float *master;
 	void *m, *v; /* of moment_dtype */
 	void *lowp;
-	int32_t moment_dtype; /* ZR_F32 (also 0) or ZR_BF16 */
+	int32_t moment_dtype; /* ZR_F32 (also 0), ZR_BF16 or ZR_U8 */
 	int32_t rsv2;
 };
 
@@ -319,15 +327,17 @@ struct zr_op_round_stochastic {
 
 /* Lion (Chen et al. 2023):
  *   g = grad*grad_mult;  p = (1-lr*wd) p - lr * sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g.
- * sign(0) = 0. GROWABLE. */
+ * sign(0) = 0. As ZR_U8 m is that of struct zr_op_adamw. GROWABLE. */
 struct zr_op_lion {
 	uint32_t size, flags;
-	int32_t lowp_dtype, rsv;
+	int32_t lowp_dtype;
+	int32_t moment_dtype; /* ZR_F32 (also 0) or ZR_U8 */
 	int64_t n;
 	double beta1, beta2, weight_decay;
 	const struct zr_scalars *scalars;
 	const float *grad;
-	float *master, *m;
+	float *master;
+	void *m; /* of moment_dtype */
 	void *lowp;
 };
 

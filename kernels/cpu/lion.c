@@ -2,15 +2,43 @@
  *
  * lion.c - Lion (Chen et al. 2023) in one sweep over n elements, scalar.
  */
+#include "moments8.h"
 #include "table.h"
 #include "update.h"
+
+/* The average in 8 bits, group by group. */
+static void in_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi)
+{
+	const zr_real *grad = zr_reals(op->grad);
+	zr_real *master = zr_reals(op->master);
+	const struct lion_factors f = lion_factors(op);
+
+	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP) {
+		int n = hi - i < ZR_MOMENT8_GROUP ? (int)(hi - i) : ZR_MOMENT8_GROUP;
+		float m8[ZR_MOMENT8_GROUP];
+		zr_get8(op->m, i, n, 0, m8);
+		for (int k = 0; k < n; k++) {
+			zr_real m = m8[k];
+			zr_real p = lion_update(&f, master[i + k], grad[i + k], &m);
+			m8[k] = (float)m;
+			master[i + k] = p;
+			if (op->lowp)
+				zr_put(op->lowp, i + k, op->lowp_dtype, p);
+		}
+		zr_put8(op->m, i, n, 0, m8);
+	}
+}
 
 void ZR_SCALAR(lion)(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 {
 	const zr_real *grad = zr_reals(op->grad);
-	zr_real *master = zr_reals(op->master), *m = zr_reals(op->m);
+	zr_real *master = zr_reals(op->master), *m = op->m;
 	const struct lion_factors f = lion_factors(op);
 
+	if (op->moment_dtype == ZR_U8) {
+		in_groups(op, lo, hi);
+		return;
+	}
 	for (int64_t i = lo; i < hi; i++) {
 		zr_real p = lion_update(&f, master[i], grad[i], m + i);
 		master[i] = p;

@@ -72,12 +72,31 @@ ZR_INLINE vh vnarrow_f16(vf x)
 	return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* 8-bit integers, signed or not, as floats */
+ZR_INLINE vf vload_i8(const uint8_t *p)
+{
+	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+ZR_INLINE vf vload_u8(const uint8_t *p)
+{
+	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
+/* rounded to integers, their low 8 bits */
+ZR_INLINE void vstore_8(uint8_t *p, vf x)
+{
+	vi q = _mm256_and_si256(_mm256_cvtps_epi32(x), _mm256_set1_epi32(0xff));
+	vh h = _mm_packus_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+	_mm_storel_epi64((__m128i *)p, _mm_packus_epi16(h, h));
+}
+
 /* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */
 ZR_INLINE vf vsqrt(vf x) { return _mm256_sqrt_ps(x); }
 ZR_INLINE vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
 ZR_INLINE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
+ZR_INLINE vf vabs(vf x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
 
 /* 1 or -1 by the sign of x; 0 and NaN as they are */
 ZR_INLINE vf vsign(vf x)
@@ -146,6 +165,16 @@ ZR_INLINE void vistore(uint32_t *p, vi x) { _mm256_storeu_si256((__m256i *)p, x)
 ZR_INLINE vi viota(uint32_t x)
 {
 	return _mm256_add_epi32(viset(x), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* unsigned; the largest of all lanes */
+ZR_INLINE vi vimax(vi a, vi b) { return _mm256_max_epu32(a, b); }
+ZR_INLINE uint32_t vimaxh(vi x)
+{
+	__m128i q = _mm_max_epu32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+	q = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0x4e));
+	q = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0xb1));
+	return (uint32_t)_mm_cvtsi128_si32(q);
 }
 
 /* all ones where a >= b, unsigned */

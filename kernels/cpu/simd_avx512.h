@@ -46,12 +46,29 @@ ZR_INLINE vh vnarrow_f16(vf x)
 	return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* 8-bit integers, signed or not, as floats */
+ZR_INLINE vf vload_i8(const uint8_t *p)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+ZR_INLINE vf vload_u8(const uint8_t *p)
+{
+	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+/* rounded to integers, their low 8 bits */
+ZR_INLINE void vstore_8(uint8_t *p, vf x)
+{
+	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
 /* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */
 ZR_INLINE vf vsqrt(vf x) { return _mm512_sqrt_ps(x); }
 ZR_INLINE vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); } /* a < b ? a : b: a NaN in b stays */
 ZR_INLINE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
+ZR_INLINE vf vabs(vf x) { return _mm512_abs_ps(x); }
 
 /* 1 or -1 by the sign of x; 0 and NaN as they are */
 ZR_INLINE vf vsign(vf x)
@@ -113,6 +130,10 @@ ZR_INLINE vi viota(uint32_t x)
 	return _mm512_add_epi32(
 		viset(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
 }
+
+/* unsigned; the largest of all lanes */
+ZR_INLINE vi vimax(vi a, vi b) { return _mm512_max_epu32(a, b); }
+ZR_INLINE uint32_t vimaxh(vi x) { return _mm512_reduce_max_epu32(x); }
 
 /* hi + 1 where lo wrapped below first */
 ZR_INLINE vi vicarry(vi hi, vi lo, uint32_t first)

@@ -2,12 +2,13 @@
  *
  * updates.cu - the optimizers, each in one pass over masters, states and the copy of 16 bits. AdamW
  * reads 16 bytes of an element and writes 12 and the copy; with bf16 moments it reads 12 and writes
- * 8 and the copy. Results have the bits of the CPU's scalar kernels.
+ * 8 and the copy, with 8-bit ones 10.1 and 6.1 and the copy. Results have the bits of the CPU's scalar kernels.
  */
 #include "kernel.h"
 
 #include "../cpu/adamw.h"
 #include "../cpu/lamb.h"
+#include "../cpu/moments8.h"
 #include "../cpu/update.h"
 
 /* ---- one element after the other ------------------------------------------------- */
@@ -46,6 +47,111 @@ static cudaError_t launch(const U &u, const float *grad, void *a, void *b, cudaS
 	return zr_sweep(sweep<U, M, L>{ u, grad, { a, b } }, u.op.n, whole, s);
 }
 
+/* ---- moments in 8 bits ----------------------------------------------------------- */
+
+#define GROUP_THREADS (ZR_MOMENT8_GROUP / 4) /* four elements each */
+
+/* The largest number that one of the threads of a group has, in all of them. */
+ZR_DEVICE uint32_t group_max(uint32_t x)
+{
+	for (int mask = GROUP_THREADS / 2; mask > 0; mask /= 2) {
+		uint32_t y = __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP);
+		x = y > x ? y : x;
+	}
+	return x;
+}
+
+/* As sweep, with states in 8 bits: the first has a sign, the second is a root. */
+template <class U, class L> struct sweep8 {
+	U u;
+	const float *grad;
+	void *state[2];
+	ZR_MEMBER auto factors() const { return u.factors(); }
+
+	ZR_MEMBER zr_quad get(int i, zr_place at, float scale) const
+	{
+		const zr_packed<uint8_t> code =
+			*(const zr_packed<uint8_t> *)(const void *)zr_codes8(state[i], at.i);
+		zr_quad q;
+		for (int k = 0; k < 4; k++) {
+			float root = zr_root8(code.x[k], scale);
+			q.x[k] = k >= at.n ? 0 :
+				 i	   ? root * root :
+					     zr_signed8((int8_t)code.x[k], scale);
+		}
+		return q;
+	}
+
+	/* All threads of a warp are here. */
+	ZR_MEMBER void put(int i, zr_place at, zr_quad q) const
+	{
+		uint32_t most = 0;
+		for (int k = 0; k < at.n; k++) {
+			q.x[k] = i ? zr_sqrt(q.x[k]) : q.x[k];
+			most = zr_most8(most, q.x[k]);
+		}
+		const uint16_t h = zr_scale8_of(group_max(most));
+		const float scale = zr_from_f16(h);
+		for (int k = 0; k < at.n; k++)
+			zr_codes8(state[i], at.i)[k] =
+				!(scale > 0) ? 0 :
+				i	     ? (uint8_t)zr_root8_code(q.x[k], scale) :
+					       (uint8_t)zr_signed8_code(q.x[k], scale);
+		if (at.n && at.i % ZR_MOMENT8_GROUP == 0)
+			*zr_scale8(state[i], at.i) = h;
+	}
+
+	template <class F> ZR_MEMBER void next(const F &f, zr_place at, zr_quad s[2]) const
+	{
+		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at);
+#pragma unroll
+		for (int i = 0; i < U::STATES; i++)
+			s[i] = get(i, at, zr_from_f16(*zr_scale8(state[i], at.i)));
+		for (int k = 0; k < 4; k++)
+			p.x[k] = u.next(f, p.x[k], g.x[k], &s[0].x[k], &s[1].x[k]);
+		zr_store<float>(u.op.master, at, p);
+		if (u.op.lowp)
+			zr_store<L>(u.op.lowp, at, p);
+	}
+
+	template <class F> ZR_MEMBER void quad(const F &f, zr_place at) const
+	{
+		zr_quad s[2] = {};
+		if (at.n)
+			next(f, at, s);
+		__syncwarp(); /* scales were read */
+#pragma unroll
+		for (int i = 0; i < U::STATES; i++)
+			put(i, at, s[i]);
+	}
+};
+
+/* f.quad(f.factors(), place) in all threads of a block, where n ends with no elements. */
+template <class F>
+static __global__ void __launch_bounds__(ZR_THREADS)
+	groups_kernel(const __grid_constant__ F f, int64_t n, int whole)
+{
+	const auto k = f.factors();
+	const int64_t step = (int64_t)gridDim.x * ZR_THREADS * 4;
+
+	for (int64_t from = (int64_t)blockIdx.x * ZR_THREADS * 4; from < n; from += step) {
+		int64_t i = from + 4 * (int64_t)threadIdx.x, left = n > i ? n - i : 0;
+		int m = left < 4 ? (int)left : 4;
+		f.quad(k, zr_place{ i, m, whole && m == 4 });
+	}
+}
+
+template <class L, class U>
+static cudaError_t launch8(const U &u, const float *grad, void *a, void *b, cudaStream_t s)
+{
+	const int whole = zr_quads(grad, 4) && zr_quads(u.op.master, 4) &&
+			  zr_quads(u.op.lowp, sizeof(L));
+	const int64_t blocks = zr_ceil_div(u.op.n, 4 * ZR_THREADS);
+	return zr_launch(groups_kernel<sweep8<U, L>>,
+			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
+			 dim3(ZR_THREADS), 0, s, sweep8<U, L>{ u, grad, { a, b } }, u.op.n, whole);
+}
+
 /* ---- adamw ----------------------------------------------------------------------- */
 
 struct adamw {
@@ -61,6 +167,8 @@ struct adamw {
 
 template <class L> static cudaError_t launch_adamw(const struct zr_op_adamw *op, cudaStream_t s)
 {
+	if (op->moment_dtype == ZR_U8)
+		return launch8<L>(adamw{ *op }, op->grad, op->m, op->v, s);
 	return op->moment_dtype == ZR_BF16 ?
 		       launch<L, bf16>(adamw{ *op }, op->grad, op->m, op->v, s) :
 		       launch<L>(adamw{ *op }, op->grad, op->m, op->v, s);
@@ -107,6 +215,8 @@ struct lion {
 
 cudaError_t zr_cuda_lion(const struct zr_op_lion *op, cudaStream_t s)
 {
+	if (op->moment_dtype == ZR_U8)
+		return ZR_BY_TYPE(op->lowp_dtype, launch8, lion{ *op }, op->grad, op->m, NULL, s);
 	return ZR_BY_TYPE(op->lowp_dtype, launch, lion{ *op }, op->grad, op->m, NULL, s);
 }
 

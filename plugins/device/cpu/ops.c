@@ -84,7 +84,6 @@ OPERATION(residual, o->dtype, o->n, ELEMENTS)
 OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
 OPERATION(sgd, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
-OPERATION(lion, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(adagrad, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION(lamb, o->lowp ? o->lowp_dtype : ZR_F32, o->n, ELEMENTS)
 OPERATION_ON(lamb, lamb_norms, ZR_F32, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
@@ -109,18 +108,35 @@ static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct z
 	return rc;
 }
 
+/* An optimizer whose moments are in fp32 (also 0), 8 bits or, with bf16 != 0, in bf16. */
+static int check_moments(const struct zr_inst *d, const char *op, int32_t dtype, int bf16)
+{
+	if (!dtype || dtype == ZR_F32 || dtype == ZR_U8 || (bf16 && dtype == ZR_BF16))
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: moments cannot be of element type %d", op, dtype);
+}
+
 ITEM(adamw)
 
 static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_adamw *o)
 {
-	int rc = cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
+	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
 	(void)s;
-	if (!rc && o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
-		rc = zr_fail(ops->dev->h, ZR_ENOTSUP,
-			     "adamw: moments of element type %d are neither fp32 nor bf16",
-			     o->moment_dtype);
+	rc = rc ? rc : cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
+	return rc;
+}
+
+ITEM(lion)
+
+static int op_lion(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_lion *o)
+{
+	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
+	(void)s;
+	rc = rc ? rc : cpu_check_dtype(ops->dev, "lion", o->lowp ? o->lowp_dtype : ZR_F32);
+	if (!rc)
+		run(ops->dev, o, o->n, ELEMENTS, lion_item);
 	return rc;
 }
 

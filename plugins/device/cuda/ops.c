@@ -59,14 +59,26 @@ OPERATION_ON(muon, muon_momentum, ZR_F32)
 OPERATION_ON(muon, muon_update, o->lowp ? o->lowp_dtype : ZR_F32)
 OPERATION(adamw, o->lowp ? o->lowp_dtype : ZR_F32)
 
+/* Moments in fp32 (also 0), 8 bits or, with bf16 != 0, in bf16. */
+static int check_moments(const struct zr_inst *d, const char *op, int32_t dtype, int bf16)
+{
+	if (!dtype || dtype == ZR_F32 || dtype == ZR_U8 || (bf16 && dtype == ZR_BF16))
+		return ZR_OK;
+	return zr_fail(d->h, ZR_ENOTSUP, "%s: moments cannot be of element type %d", op, dtype);
+}
+
 static int op_adamw_checked(const struct zr_ops *ops, struct zr_stream *s,
 			    const struct zr_op_adamw *o)
 {
-	if (o->moment_dtype && o->moment_dtype != ZR_F32 && o->moment_dtype != ZR_BF16)
-		return zr_fail(ops->dev->h, ZR_ENOTSUP,
-			       "adamw: moments of element type %d are neither fp32 nor bf16",
-			       o->moment_dtype);
-	return op_adamw(ops, s, o);
+	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
+	return rc ? rc : op_adamw(ops, s, o);
+}
+
+static int op_lion_checked(const struct zr_ops *ops, struct zr_stream *s,
+			   const struct zr_op_lion *o)
+{
+	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
+	return rc ? rc : op_lion(ops, s, o);
 }
 
 static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
@@ -215,7 +227,7 @@ void cuda_ops_fill(struct zr_ops *ops)
 	ops->master_join = op_master_join;
 	ops->master_split = op_master_split;
 	ops->round_stochastic = op_round_stochastic;
-	ops->lion = op_lion;
+	ops->lion = op_lion_checked;
 	ops->adagrad = op_adagrad;
 	ops->lamb_norms = op_lamb_norms;
 	ops->lamb = op_lamb;

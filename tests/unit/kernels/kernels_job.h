@@ -47,7 +47,7 @@ struct job {
 		void *p;
 		int64_t n;
 		int32_t dtype;
-	} out[4];
+	} out[6];
 	int outs;
 };
 

@@ -15,7 +15,7 @@
 
 #define MOST 10
 
-/* An operand: `per` of `unit` elements each, of type `dtype` (0: that of the case). */
+/* An operand of type `dtype` (0: that of the case). ZR_U8: moments in 8 bits, zeros. */
 struct operand {
 	int32_t dtype;
 	int positive;
@@ -29,6 +29,12 @@ typedef void run_fn(struct buf *b, int64_t n, int32_t dtype, int device);
 
 static struct buf draw(const struct operand *o, int64_t n, int32_t dtype, int off, uint64_t seed)
 {
+	int64_t bytes = (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_MOMENT8_BYTES;
+	if (o->dtype == ZR_U8) {
+		struct buf zero = buf_new(bytes / 4, ZR_F32, off);
+		memset(zero.p, 0, (size_t)bytes);
+		return zero;
+	}
 	struct buf b = buf_new(n, o->dtype ? o->dtype : dtype, off);
 	for (int64_t i = 0; o->scale != 0 && i < n; i++) {
 		double x = rnd(&seed) * o->scale;
@@ -219,6 +225,13 @@ static void run_adamw(struct buf *b, int64_t n, int32_t dtype, int device)
 	op.v = b[5].p;
 	op.moment_dtype = ZR_BF16;
 	BY(adamw, op, n);
+	op.m = b[7].p;
+	op.v = b[8].p;
+	op.moment_dtype = ZR_U8;
+	BY(adamw, op, n);
+	for (int64_t i = 0; i < n; i++) /* again, with groups of zeros and of large numbers */
+		F(0)[i] *= i % 96 < 32 ? 0 : i % 96 < 64 ? 1e7f : 1;
+	BY(adamw, op, n);
 }
 
 static void run_sgd(struct buf *b, int64_t n, int32_t dtype, int device)
@@ -233,6 +246,10 @@ static void run_lion(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_lion op = { .size = sizeof op, .lowp_dtype = dtype, .n = n, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1,
 				 .scalars = &scalars[trial & 1], .grad = F(0), .master = F(1), .m = F(2), .lowp = b[6].p };
+	BY(lion, op, n);
+	op.m = b[7].p;
+	op.moment_dtype = ZR_U8;
+	BY(lion, op, n);
 	BY(lion, op, n);
 }
 
@@ -279,10 +296,13 @@ static void updates_have_the_bits_of_the_scalar_kernels(void **state)
 					    { ZR_BF16, 1, 1 }, { 0, 0, 0 } };
 	static const struct operand sums[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 1, 1 }, { ZR_BF16, 0, 1 },
 					       { ZR_BF16, 1, 1 }, { 0, 0, 0 }, { ZR_F64, 0, 0 }, { ZR_F64, 0, 0 } };
+	static const struct operand in_8_bits[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 }, { ZR_F32, 1, 1 },
+						    { ZR_BF16, 0, 1 }, { ZR_BF16, 1, 1 }, { 0, 0, 0 }, { ZR_U8, 0, 0 },
+						    { ZR_U8, 0, 0 } };
 	(void)state;
-	same_bits("adamw", run_adamw, o, 7);
+	same_bits("adamw", run_adamw, in_8_bits, 9);
 	same_bits("sgd", run_sgd, o, 7);
-	same_bits("lion", run_lion, o, 7);
+	same_bits("lion", run_lion, in_8_bits, 8);
 	same_bits("adagrad", run_adagrad, o, 7);
 	same_bits("lamb", run_lamb, sums, 9);
 	same_bits("muon", run_muon, sums, 8);

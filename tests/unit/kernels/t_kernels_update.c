@@ -3,6 +3,7 @@
  * t_kernels_update.c - invariant I1 inside the kernels around a model, from its initial values to its updates: see
  * kernels_job.h.
  */
+#include "cpu/moments8.h"
 #include "kernels_job.h"
 
 static void make_cast(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -40,6 +41,42 @@ static void make_adamw(struct job *j, const struct shape *s, int32_t dtype, int 
 					    .lowp = variation & 2 ? output(j, s->n, dtype, 1) : NULL };
 }
 
+/* Drawn moments in 8 bits, that the operation updates. What is behind element n is no zero. */
+static void *moments8(struct job *j, int64_t n, int root)
+{
+	float *x = noise(n, ZR_F32);
+	void *p = output(j, (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_MOMENT8_BYTES / 4, ZR_F32, 0);
+
+	for (int64_t i = 0; i < n; i += ZR_MOMENT8_GROUP) {
+		int count = n - i < ZR_MOMENT8_GROUP ? (int)(n - i) : ZR_MOMENT8_GROUP;
+		for (int k = 0; root && k < count; k++)
+			x[i + k] = fabsf(x[i + k]);
+		zr_put8(p, i, count, root, x + i);
+	}
+	return p;
+}
+
+/* Groups of zeros, of small numbers, of large ones, of some whose squares are infinite. */
+static float *grouped_noise(int64_t n)
+{
+	static const float size[] = { 1, 0, 1e-9f, 1e7f, 1e30f };
+	float *x = noise(n, ZR_F32);
+
+	for (int64_t i = 0; i < n; i++)
+		x[i] *= size[i / ZR_MOMENT8_GROUP % 5];
+	return x;
+}
+
+static void make_adamw8(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	make_adamw(j, s, dtype, variation);
+	j->op.adamw.grad = grouped_noise(s->n);
+	j->op.adamw.m = moments8(j, s->n, 0);
+	j->op.adamw.v = moments8(j, s->n, 1);
+	j->op.adamw.moment_dtype = ZR_U8;
+	j->grain = ZR_MOMENT8_GROUP;
+}
+
 static void make_sgd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	static const struct zr_scalars first = { 1, 0.37f, 1e-3f }, later = { 2, 0.37f, 1e-3f };
@@ -62,6 +99,15 @@ static void make_lion(struct job *j, const struct shape *s, int32_t dtype, int v
 					  .lowp = variation ? output(j, s->n, dtype, 1) : NULL };
 	for (int64_t i = 0; i < s->n; i += 3) /* all three signs */
 		grad[i] = m[i] = i % 2 ? -0.0f : 0;
+}
+
+static void make_lion8(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	make_lion(j, s, dtype, variation);
+	j->op.lion.grad = grouped_noise(s->n);
+	j->op.lion.m = moments8(j, s->n, 0);
+	j->op.lion.moment_dtype = ZR_U8;
+	j->grain = ZR_MOMENT8_GROUP;
 }
 
 static void make_adagrad(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -220,8 +266,10 @@ static const struct kernel kernels[] = {
 	{ "cast", make_cast, run_cast, 3, 0 },
 	{ "init", make_init, run_init, 4, 0 },
 	{ "adamw", make_adamw, run_adamw, 8, 0 },
+	{ "adamw in 8 bits", make_adamw8, run_adamw, 4, 0 },
 	{ "sgd", make_sgd, run_sgd, 4, 0 },
 	{ "lion", make_lion, run_lion, 2, 0 },
+	{ "lion in 8 bits", make_lion8, run_lion, 2, 0 },
 	{ "adagrad", make_adagrad, run_adagrad, 2, 0 },
 	{ "lamb", make_lamb, run_lamb, 2, 0 },
 	{ "lamb_norms", make_lamb_norms, run_lamb_norms, 2, 0 },
