@@ -8,7 +8,8 @@
 
 #include "piece.h"
 
-const char *const adam_moments[] = { "fp32", "bf16", NULL };
+const char *const adam_moments[] = { "fp32", "bf16", "8bit", NULL };
+static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_U8 }; /* of these */
 
 enum { EXP_AVG, EXP_AVG_SQ, N_STATE };
 static const struct zr_state wide[N_STATE] = {
@@ -19,11 +20,15 @@ static const struct zr_state narrow[N_STATE] = {
 	[EXP_AVG] = { "exp_avg", ZR_BF16, 0, 0 },
 	[EXP_AVG_SQ] = { "exp_avg_sq", ZR_BF16, 0, 0 },
 };
+static const struct zr_state codes[N_STATE] = {
+	[EXP_AVG] = { "exp_avg", 0, ZR_MOMENT8_BYTES, 0 },
+	[EXP_AVG_SQ] = { "exp_avg_sq", 0, ZR_MOMENT8_BYTES, 0 },
+};
 
 const struct zr_state *adam_states(struct zr_inst *inst, uint32_t *n)
 {
 	*n = N_STATE;
-	return inst->moment_dtype == ZR_BF16 ? narrow : wide;
+	return inst->moment_dtype == ZR_U8 ? codes : inst->moment_dtype == ZR_BF16 ? narrow : wide;
 }
 
 struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off,
@@ -71,7 +76,7 @@ int adam_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
-	inst->moment_dtype = o->moments ? ZR_BF16 : ZR_F32;
+	inst->moment_dtype = types[o->moments];
 	*out = inst;
 	return ZR_OK;
 }

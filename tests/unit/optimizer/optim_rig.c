@@ -40,14 +40,15 @@ int64_t optim_place(const struct optim *o, int64_t i)
 	return -1;
 }
 
-int64_t optim_state_size(const struct optim *o, uint32_t i)
+int64_t optim_state_bytes(const struct optim *o, uint32_t i)
 {
-	return o->state[i].dtype == ZR_BF16 ? 2 : 4;
+	const struct zr_state *st = &o->state[i];
+	return st->bytes_per_block ? st->bytes_per_block : st->dtype == ZR_BF16 ? 2 * ZR_BLOCK : 4 * ZR_BLOCK;
 }
 
-static void *buffer(const struct optim *o, int64_t size)
+static void *buffer(const struct optim *o, int64_t block_bytes)
 {
-	int64_t n = o->block[OPTIM_PARAMS] * ZR_BLOCK * size / 2, i;
+	int64_t n = o->block[OPTIM_PARAMS] * block_bytes / 2, i;
 	uint16_t *p = malloc((size_t)n * 2);
 	assert_non_null(p);
 	for (i = 0; i < n; i++)
@@ -66,6 +67,14 @@ static void open_device(struct optim *o, int workers)
 	o->ops = v->ops(o->device_inst);
 }
 
+/* Of moments in 8 bits, as struct zr_op_adamw has them: codes, then scales. */
+static void code_of_zero(void *state, int64_t at)
+{
+	char *block = (char *)state + at / ZR_BLOCK * ZR_MOMENT8_BYTES;
+	block[at % ZR_BLOCK] = 0;
+	((uint16_t *)(void *)(block + ZR_BLOCK))[at % ZR_BLOCK / ZR_MOMENT8_GROUP] = 0;
+}
+
 static void first_values(struct optim *o)
 {
 	int64_t i, at;
@@ -75,8 +84,10 @@ static void first_values(struct optim *o)
 		for (s = 0; s < o->n_state; s++)
 			if (o->state[s].dtype == ZR_F32)
 				((float *)o->state_data[s])[at] = (float)o->state[s].init;
-			else
+			else if (o->state[s].dtype)
 				((uint16_t *)o->state_data[s])[at] = 0;
+			else
+				code_of_zero(o->state_data[s], at);
 	}
 }
 
@@ -100,12 +111,12 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	assert_int_equal(test_create(o->h, o->desc, o->opts, &o->inst), ZR_OK);
 	declared = o->v->states(o->inst, &o->n_state);
 	assert_true(o->n_state <= OPTIM_STATES && o->v->state_stride == sizeof *declared);
-	o->master = buffer(o, 4);
-	o->grad = buffer(o, 4);
+	o->master = buffer(o, 4 * ZR_BLOCK);
+	o->grad = buffer(o, 4 * ZR_BLOCK);
 	for (s = 0; s < o->n_state; s++) {
 		o->state[s] = declared[s];
 		assert_true(o->state[s].init == 0 || o->state[s].dtype == ZR_F32);
-		o->state_data[s] = buffer(o, optim_state_size(o, s));
+		o->state_data[s] = buffer(o, optim_state_bytes(o, s));
 	}
 	for (p = 0; p < OPTIM_PARAMS && ZR_HAS(o->v, struct zr_optimizer_v1, whole_work) && o->v->whole_work; p++) {
 		uint64_t bytes = o->v->whole_work(o->inst, shape[p].dims, shape[p].ndim);
@@ -145,9 +156,9 @@ void optim_draw(struct optim *o, int t)
 	o->step.scalars = &scalars;
 }
 
-static struct zr_buf buf(void *p, int64_t first, int64_t blocks, int64_t size, int32_t dtype)
+static struct zr_buf buf(void *p, int64_t first, int64_t blocks, int64_t block_bytes, int32_t dtype)
 {
-	return (struct zr_buf){ p ? (char *)p + first * ZR_BLOCK * size : NULL, (uint64_t)(blocks * ZR_BLOCK), dtype,
+	return (struct zr_buf){ p ? (char *)p + first * block_bytes : NULL, (uint64_t)(blocks * ZR_BLOCK), dtype,
 				ZR_MEM_HOST };
 }
 
@@ -176,10 +187,10 @@ static void aim(struct optim *o, int64_t first, int64_t blocks, int64_t most, st
 {
 	uint32_t s;
 	for (s = 0; s < o->n_state; s++)
-		state[s] = buf(o->state_data[s], first, blocks, optim_state_size(o, s), o->state[s].dtype);
-	o->step.master = buf(o->master, first, blocks, 4, ZR_F32);
-	o->step.grad = buf(o->grad, first, blocks, 4, ZR_F32);
-	o->step.lowp = buf(o->lowp, first, blocks, 2, o->lowp_dtype);
+		state[s] = buf(o->state_data[s], first, blocks, optim_state_bytes(o, s), o->state[s].dtype);
+	o->step.master = buf(o->master, first, blocks, 4 * ZR_BLOCK, ZR_F32);
+	o->step.grad = buf(o->grad, first, blocks, 4 * ZR_BLOCK, ZR_F32);
+	o->step.lowp = buf(o->lowp, first, blocks, 2 * ZR_BLOCK, o->lowp_dtype);
 	o->step.state = state;
 	o->step.seg = segments;
 	o->step.n_seg = cut(o, first, blocks, most);
@@ -279,7 +290,8 @@ void optim_same(const struct optim *a, const struct optim *b)
 	uint32_t s;
 	assert_memory_equal(a->master, b->master, n * 4);
 	for (s = 0; s < a->n_state; s++)
-		assert_memory_equal(a->state_data[s], b->state_data[s], n * (size_t)optim_state_size(a, s));
+		assert_memory_equal(a->state_data[s], b->state_data[s],
+				    n / ZR_BLOCK * (size_t)optim_state_bytes(a, s));
 	if (a->lowp)
 		assert_memory_equal(a->lowp, b->lowp, n * 2);
 }

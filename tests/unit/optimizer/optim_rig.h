@@ -58,8 +58,8 @@ void optim_close(struct optim *o);
 int64_t optim_elements(const struct optim_shape *s);
 /* Element i of all parameters, one after the other, as an index into the buffers; -1 past the last. */
 int64_t optim_place(const struct optim *o, int64_t i);
-/* Bytes of an element of a state. */
-int64_t optim_state_size(const struct optim *o, uint32_t i);
+/* Bytes of a block of a state. */
+int64_t optim_state_bytes(const struct optim *o, uint32_t i);
 
 /* Draws the gradients of update t (1-based), 8 times too large, and sets the step's scalars. */
 void optim_draw(struct optim *o, int t);
