@@ -17,6 +17,7 @@
 #include "cmd/evaluate.h"
 #include "cmd/fit.h"
 #include "cmd/progress.h"
+#include "cmd/rundir.h"
 #include "cmd/stacks.h"
 #include "cmd/supervise.h"
 #include "cmd/token_text.h"
@@ -55,11 +56,6 @@ struct eval {
 	json_t *json;
 };
 
-static int is_file(char path[PATH_MAX], const char *dir, const char *name)
-{
-	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !access(path, F_OK);
-}
-
 /* ---- which model, which data ---- */
 
 static int load_config(struct eval *e, struct zr_error *err)
@@ -67,13 +63,11 @@ static int load_config(struct eval *e, struct zr_error *err)
 	const char *from = e->a->operand, *o[2 * ZR_CMD_OVERRIDES + 4];
 	char path[PATH_MAX], model[PATH_MAX + 16], *copy[ZR_CMD_OVERRIDES];
 	int copies = 0;
+	const struct zr_dir_kind kind = zr_dir_kind(from);
+	const int run = kind.run, hf = kind.model, whole = kind.weights, adapters = kind.adapters;
 	struct stat st;
-	int n = 0, is_dir = !stat(from, &st) && S_ISDIR(st.st_mode);
-	int run = is_dir && is_file(path, from, "config.ini");
-	int hf = is_dir && !run && is_file(path, from, "config.json");
-	int whole = run && is_file(e->weights, from, "model.safetensors");
-	int adapters = run && is_file(path, from, "adapter_model.safetensors");
-	if (is_dir && !run && !hf)
+	int n = 0;
+	if (!run && !hf && !stat(from, &st) && S_ISDIR(st.st_mode))
 		return zr_err(err, ZR_EINVAL, "%s: neither a run, which has config.ini, nor a "
 			      "model's directory, which has config.json", from);
 	e->is_model = hf;
@@ -98,10 +92,10 @@ static int load_config(struct eval *e, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "%s: the run has no model.safetensors yet: it ends "
 			      "with one; a checkpoint is made a model by `zeroth checkpoint export`",
 			      from);
-	if (!whole)
-		*e->weights = 0;
+	if (whole)
+		zr_dir_has(from, "model.safetensors", e->weights);
 	if (run)
-		is_file(path, from, "config.ini");
+		zr_dir_has(from, "config.ini", path);
 	int rc = zr_config_load(hf ? NULL : run ? path : from, o, n, &e->cfg, err);
 	while (copies)
 		free(copy[--copies]);

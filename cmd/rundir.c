@@ -163,21 +163,69 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 	return *made || resuming ? 0 : refuse_old(cfg, err); /* another run has made it meanwhile */
 }
 
+int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX])
+{
+	char own[PATH_MAX];
+	path = path ? path : own;
+	return snprintf(path, PATH_MAX, "%s/%s", dir, name) < PATH_MAX && !access(path, F_OK);
+}
+
+struct zr_dir_kind zr_dir_kind(const char *dir)
+{
+	const int run = zr_dir_has(dir, "config.ini", NULL);
+	return (struct zr_dir_kind){
+		.run = run,
+		.model = !run && zr_dir_has(dir, "config.json", NULL),
+		.weights = run && zr_dir_has(dir, "model.safetensors", NULL),
+		.adapters = run && zr_dir_has(dir, "adapter_model.safetensors", NULL),
+	};
+}
+
+int zr_new_dir_make(const char *dir, const char *tmp, int replace, struct zr_error *err)
+{
+	struct stat st;
+	if (!replace && !lstat(dir, &st))
+		return zr_err(err, ZR_EINVAL,
+			      "%s exists already; choose another directory or remove it", dir);
+	zr_remove(AT_FDCWD, tmp);
+	if (!mkdir(tmp, 0777))
+		return 0;
+	return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO,
+		      "%s: cannot make the directory: %s", tmp, strerror(errno));
+}
+
+/* Durable before it gets its name; then the one goes that had it. */
+int zr_new_dir_take(const char *dir, const char *tmp, int replace, struct zr_error *err)
+{
+	int fd = zr_dir_open(AT_FDCWD, tmp, 0), no = fd < 0 ? errno : zr_sync_dir(fd);
+	if (fd >= 0)
+		close(fd);
+	if (!no && replace)
+		no = zr_take_name(AT_FDCWD, tmp, dir);
+	else if (!no)
+		no = rename(tmp, dir) ? errno : zr_sync_parent(dir);
+	return no ? zr_err(err, ZR_EIO, "%s: cannot rename to %s: %s", tmp, dir, strerror(no)) : 0;
+}
+
+int zr_put_text(const char *path, const char *text, struct zr_error *err)
+{
+	char tmp[PATH_MAX + 8];
+	snprintf(tmp, sizeof tmp, "%s.tmp", path);
+	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;
+	no = no ? no : zr_take_name(AT_FDCWD, tmp, path);
+	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+}
+
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err)
 {
-	char path[PATH_MAX], tmp[PATH_MAX], *text = NULL;
+	char path[PATH_MAX], *text = NULL;
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
-	int no = !f || zr_config_write_ini(cfg, f, 1) ? ENOMEM : 0;
+	int bad = !f || zr_config_write_ini(cfg, f, 1);
 	/* when memory runs out, fclose may succeed without a text */
-	if ((f && fclose(f)) || no || !text)
-		no = ENOMEM;
-	zr_rundir_file(cfg, "config.ini", path, sizeof path);
-	zr_rundir_file(cfg, "config.ini.tmp", tmp, sizeof tmp);
-	if (!no)
-		no = zr_file_put(AT_FDCWD, tmp, text, bytes);
-	if (!no)
-		no = zr_take_name(AT_FDCWD, tmp, path);
+	bad |= f && fclose(f);
+	int rc = zr_put_text(zr_rundir_file(cfg, "config.ini", path, sizeof path),
+			     bad ? NULL : text, err);
 	free(text);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+	return rc;
 }

@@ -6,6 +6,8 @@
 #ifndef ZR_CMD_RUNDIR_H
 #define ZR_CMD_RUNDIR_H
 
+#include <limits.h>
+
 #include "core/config/config.h"
 
 /* Whether [run] dir may be made, or exists if `resuming`; resolves `auto` to runs/<name of the
@@ -18,6 +20,9 @@ int zr_rundir_make(struct zr_config *cfg, int resuming, int *made, struct zr_err
 /* writes config.ini, with resolved values */
 int zr_rundir_write_config(const struct zr_config *cfg, struct zr_error *err);
 
+/* Writes a file under another name, which it then takes. text NULL: memory ran out. */
+int zr_put_text(const char *path, const char *text, struct zr_error *err);
+
 /* Whether a path exists; *rc: the error if that cannot be found out. */
 int zr_is_there(const char *path, int *rc, struct zr_error *err);
 
@@ -25,6 +30,24 @@ int zr_is_there(const char *path, int *rc, struct zr_error *err);
  * these, with or without the files in it; a directory that has other files stays. */
 int zr_dir_make(const char *dir, int *made, struct zr_error *err);
 void zr_dir_unmake(const char *dir, int made, int with_files);
+
+/* What a directory is: a run's, with config.ini, or that of a model of Hugging Face, with
+ * config.json. */
+struct zr_dir_kind {
+	int run, model;
+	/* of a run: that has weights, model.safetensors, or adapters, which are all that it has
+	 * where its model is in [model] path */
+	int weights, adapters;
+};
+struct zr_dir_kind zr_dir_kind(const char *dir);
+/* Whether it has a file, whose path goes to `path`; NULL: not wanted. */
+int zr_dir_has(const char *dir, const char *name, char path[PATH_MAX]);
+
+/* A new directory `dir`, of which nothing is seen before it is complete: made as `tmp`, without
+ * what an earlier attempt left, and then given its name, durably. One that exists is refused, or
+ * replaced. */
+int zr_new_dir_make(const char *dir, const char *tmp, int replace, struct zr_error *err);
+int zr_new_dir_take(const char *dir, const char *tmp, int replace, struct zr_error *err);
 
 const char *zr_rundir(const struct zr_config *cfg);
 /* path of a file in it */

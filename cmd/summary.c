@@ -2,17 +2,13 @@
  *
  * summary.c - summary.json: the results of the run, and its memory, planned and held.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cmd/run.h"
 #include "cmd/rundir.h"
-#include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/setup.h"
 
@@ -132,15 +128,11 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 
 int zr_summary_write(const struct zr_setup *s, const struct zr_run_report *r, struct zr_error *err)
 {
-	char path[PATH_MAX], tmp[PATH_MAX];
+	char path[PATH_MAX];
 	json_t *j = describe(s, r);
 	char *text = zr_json_dump(j, JSON_INDENT(2));
-	zr_rundir_file(s->cfg, "summary.json", path, sizeof path);
-	zr_rundir_file(s->cfg, "summary.json.tmp", tmp, sizeof tmp);
-	int no = text ? zr_file_put(AT_FDCWD, tmp, text, strlen(text)) : ENOMEM;
-	if (!no && rename(tmp, path))
-		no = errno;
+	int rc = zr_put_text(zr_rundir_file(s->cfg, "summary.json", path, sizeof path), text, err);
 	free(text);
 	json_decref(j);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+	return rc;
 }
