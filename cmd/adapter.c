@@ -4,12 +4,15 @@
  */
 #include "cmd/adapter.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/rundir.h"
 #include "cmd/weights.h"
 #include "core/files/file.h"
 #include "core/pretrained/pretrained.h"
@@ -17,19 +20,18 @@
 
 #define PEFT "base_model.model."
 
-/* NULL: there is no adapter, or it has no files. */
-static const struct zr_adapter_v1 *files_of(const struct zr_setup *s)
+const struct zr_adapter_v1 *zr_adapter_files(const struct zr_setup *s)
 {
 	struct zr_error unused = { 0 };
 	const struct zr_section *sec = s->adapter.section;
-	return sec ? zr_plugin_iface(sec->plugin, "zr.adapter/1", sizeof(struct zr_adapter_v1),
-				     &unused) :
+	return sec ? zr_plugin_iface(sec->plugin, "zr.adapter/1",
+				     offsetof(struct zr_adapter_v1, options), &unused) :
 		     NULL;
 }
 
 int zr_adapter_is_all(const struct zr_setup *s)
 {
-	const struct zr_adapter_v1 *v = files_of(s);
+	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	return v && v->config && v->path && zr_config_model_json(s->cfg);
 }
 
@@ -44,7 +46,7 @@ static void prefix_of(const struct zr_setup *s, char *out, size_t room)
 
 int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_error *err)
 {
-	const struct zr_adapter_v1 *v = files_of(s);
+	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	const char *dir = v && v->path ? v->path(s->adapter.inst) : NULL;
 	char path[PATH_MAX], prefix[256];
 	*out = NULL;
@@ -55,31 +57,104 @@ int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_
 	return zr_tensor_files_open(path, &s->layout, ZR_FILES_ADAPTER, prefix, "", out, err);
 }
 
-static int write_config(struct zr_setup *s, const struct zr_adapter_v1 *v, const char *dir,
+int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
+{
+	const struct zr_adapter_v1 *v = zr_adapter_files(s);
+	int rc = 0;
+	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
+		return 0;
+	for (const char *const *o = v->options(s->adapter.inst); !rc && *o; o += 2)
+		rc = zr_config_set_auto(s->cfg, s->adapter.section->name, o[0], o[1], err);
+	return rc;
+}
+
+void zr_adapter_announce(const struct zr_setup *s, FILE *out)
+{
+	const struct zr_section *sec = s->adapter.section;
+	const struct zr_opt *o;
+	int64_t trained = 0;
+	if (!sec)
+		return;
+	for (int32_t i = 0; i < s->layout.n_tensors; i++)
+		trained += s->frozen[i] ? 0 : s->layout.tensor[i].elements;
+	fprintf(out, "adapter %s, %.3f M parameters trained", sec->plugin->desc->id,
+		(double)trained / 1e6);
+	for (uint32_t i = 0; (o = zr_table_next(&sec->table, 0, &i));) {
+		const char *text = zr_value_text(o, sec->opts);
+		char value[640];
+		if (!text)
+			zr_value_format(o, sec->opts, value, sizeof value);
+		if (text ? *text : 1)
+			fprintf(out, ", %s = %s", o->name, text ? text : value);
+	}
+	putc('\n', out);
+}
+
+int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	json_t *root = NULL;
+	size_t n = 0;
+	snprintf(path, sizeof path, "%s/adapter_config.json", dir);
+	int rc = zr_json_file(path, ZR_MODEL_JSON_MAX, &root, err);
+	const char *type = json_string_value(json_object_get(root, "peft_type"));
+	for (; type && isalnum((unsigned char)type[n]) && n + 1 < room; n++)
+		id[n] = (char)tolower((unsigned char)type[n]);
+	id[n] = 0;
+	if (!rc && (!type || !n || type[n]))
+		rc = zr_err(err, ZR_EINVAL, "%s: peft_type names no kind of adapter", path);
+	json_decref(root);
+	return rc;
+}
+
+static int write_config(struct zr_setup *s, const char *base, const char *dir,
 			struct zr_error *err)
 {
-	const char *base = s->model.section->path;
-	char path[PATH_MAX], tmp[PATH_MAX + 8], whole[PATH_MAX];
+	char path[PATH_MAX], whole[PATH_MAX];
 	if (base && *base && realpath(base, whole))
 		base = whole;
-	const char *text = v->config(s->adapter.inst, base ? base : "");
+	const char *text = zr_adapter_files(s)->config(s->adapter.inst, base ? base : "");
 	snprintf(path, sizeof path, "%s/adapter_config.json", dir);
-	snprintf(tmp, sizeof tmp, "%s.tmp", path);
-	if (!text)
-		return zr_err(err, ZR_ENOMEM, "out of memory for %s", path);
-	int no = zr_file_put(AT_FDCWD, tmp, text, strlen(text));
-	no = no ? no : zr_take_name(AT_FDCWD, tmp, path);
-	return no ? zr_err(err, ZR_EIO, "%s: cannot write: %s", path, strerror(no)) : 0;
+	return zr_put_text(path, text, err);
 }
 
 int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 {
-	const struct zr_adapter_v1 *v = files_of(s->setup);
+	const struct zr_adapter_v1 *v = zr_adapter_files(s->setup);
 	char path[PATH_MAX], prefix[256];
 	if (!v || !v->config)
 		return 0;
 	prefix_of(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
 	int rc = zr_weights_save_trained(s, path, prefix, err);
-	return rc || s->setup->process.rank ? rc : write_config(s->setup, v, dir, err);
+	return rc || s->setup->process.rank ? rc :
+					       write_config(s->setup, s->setup->model.section->path,
+							    dir, err);
+}
+
+int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base,
+		      const uint8_t *left_out, zr_values_fn *fn, void *arg, struct zr_error *err)
+{
+	const struct zr_adapter_v1 *v = zr_adapter_files(s);
+	char path[PATH_MAX], tmp[PATH_MAX], prefix[256];
+	if (!v || !v->config)
+		return zr_err(err, ZR_ENOTSUP, "[adapter] %s: it has no files of its own",
+			      s->adapter.section->plugin->desc->id);
+	if (strlen(dir) + 40 > PATH_MAX)
+		return zr_err(err, ZR_EINVAL, "%s: a path too long", dir);
+	prefix_of(s, prefix, sizeof prefix);
+	snprintf(tmp, sizeof tmp, "%s", dir);
+	for (size_t n = strlen(tmp); n > 1 && tmp[n - 1] == '/'; n--)
+		tmp[n - 1] = 0;
+	strcat(tmp, ".tmp");
+	int rc = zr_new_dir_make(dir, tmp, 0, err);
+	if (rc)
+		return rc;
+	snprintf(path, sizeof path, "%s/adapter_model.safetensors", tmp);
+	rc = zr_weights_save_values(s, path, prefix, left_out, fn, arg, err);
+	rc = rc ? rc : write_config(s, base, tmp, err);
+	rc = rc ? rc : zr_new_dir_take(dir, tmp, 0, err);
+	if (rc)
+		zr_remove(AT_FDCWD, tmp);
+	return rc;
 }

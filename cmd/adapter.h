@@ -16,7 +16,24 @@ int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_
 /* Whether a run leaves its adapters alone, since the model is in [model] path. */
 int zr_adapter_is_all(const struct zr_setup *s);
 
+/* The functions of the adapter for files; NULL: there is no adapter, or it has none. */
+const struct zr_adapter_v1 *zr_adapter_files(const struct zr_setup *s);
+
+/* Sets the options in the configuration that the files in [adapter] path decided. */
+int zr_adapter_settle(struct zr_setup *s, struct zr_error *err);
+
+/* A line on what is trained: how much of how much, and each option that says something. */
+void zr_adapter_announce(const struct zr_setup *s, FILE *out);
+
+/* Id of the plugin that reads the adapters in `dir`: their peft_type in small letters. */
+int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *err);
+
 /* Writes what is trained to dir, if there is an adapter that has such files. Collective. */
 int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err);
+
+/* The same to the new directory dir, of values that fn gives. base: names the model; left_out:
+ * [tensors of the layout] what is not trained. Not collective. */
+int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base,
+		      const uint8_t *left_out, zr_values_fn *fn, void *arg, struct zr_error *err);
 
 #endif

@@ -14,14 +14,17 @@
 #include "cmd/export.h"
 #include "cmd/fit.h"
 #include "cmd/lock.h"
+#include "cmd/merge.h"
 #include "cmd/resume.h"
+#include "cmd/rundir.h"
 #include "files/checkpoint/dir.h"
 
 static const char usage[] =
 	"usage: zeroth checkpoint ls DIR\n"
 	"       zeroth checkpoint verify DIR\n"
 	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] [--shard-bytes N] [--best]\n"
-	"                                DIR OUT\n"
+	"                                [--merge] DIR OUT\n"
+	"       zeroth checkpoint export --merge --adapter ADAPTER MODEL OUT\n"
 	"       zeroth checkpoint prune --keep N DIR\n"
 	"\n"
 	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
@@ -32,7 +35,9 @@ static const char usage[] =
 	"  verify  reads every byte of each checkpoint and compares all checksums\n"
 	"  export  writes the parameters of the checkpoint, or of the latest whole one, as "
 	"directory OUT\n"
-	"          with model.safetensors and config.json, as Hugging Face's tools load them\n"
+	"          with model.safetensors and config.json, as Hugging Face's tools load them; of a\n"
+	"          run with adapters: these, with adapter_model.safetensors and "
+	"adapter_config.json\n"
 	"  prune   removes all whole checkpoints but the newest N and the best one, and what was\n"
 	"          left unfinished\n"
 	"\n"
@@ -42,11 +47,15 @@ static const char usage[] =
 	"                       what needs several files has model.safetensors.index.json\n"
 	"      --best           exports the one with the lowest loss, which [checkpoint] "
 	"keep_best kept\n"
+	"      --merge          exports the model in which the adapters are merged; of a run that has no\n"
+	"                       checkpoint, that with which it ended\n"
+	"      --adapter DIR    merges adapters of PEFT into MODEL, a model's directory of Hugging "
+	"Face\n"
 	"      --keep N         checkpoints that stay, 1 or more\n"
 	"  -h, --help           shows this\n";
 
 struct args {
-	const char *action, *dir, *out;
+	const char *action, *dir, *out, *adapter;
 	int64_t keep;
 	int best;
 	struct zr_export_how how;
@@ -203,8 +212,14 @@ static int choose(const struct args *a, char path[PATH_MAX], struct zr_error *er
 static int export(const struct args *a, struct zr_error *err)
 {
 	char path[PATH_MAX];
-	int rc = choose(a, path, err);
-	return rc ? rc : zr_export_checkpoint(path, a->out, &a->how, err);
+	struct zr_error why = { 0 };
+	if (a->adapter)
+		return zr_merge_files(a->dir, a->adapter, a->out, &a->how, err);
+	int rc = choose(a, path, &why);
+	if (rc && a->how.merge && !a->best && zr_dir_kind(a->dir).adapters)
+		return zr_merge_files(a->dir, NULL, a->out, &a->how, err);
+	return rc ? zr_err(err, rc, "%s", why.text) :
+		    zr_export_checkpoint(path, a->out, &a->how, err);
 }
 
 /* ---- prune ---- */
@@ -274,6 +289,8 @@ static int parse(int argc, char **argv, struct args *a)
 					       { "keep", 1, NULL, 'k' },
 					       { "shard-bytes", 1, NULL, 's' },
 					       { "best", 0, NULL, 'b' },
+					       { "merge", 0, NULL, 'm' },
+					       { "adapter", 1, NULL, 'a' },
 					       { "help", 0, NULL, 'h' },
 					       { NULL, 0, NULL, 0 } };
 	int64_t shard = (int64_t)ZR_EXPORT_SHARD;
@@ -286,7 +303,9 @@ static int parse(int argc, char **argv, struct args *a)
 			return 0;
 		}
 		a->best |= c == 'b';
-		if (c != 'b' && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
+		a->how.merge |= c == 'm';
+		a->adapter = c == 'a' ? optarg : a->adapter;
+		if (!strchr("bma", c) && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
 		    !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
 		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
 			if (c == '?')
@@ -315,8 +334,10 @@ int zr_cmd_checkpoint(int argc, char **argv)
 		return wrong(exports ? "OUT is missing" : "one DIR only");
 	if (prunes != (a.keep > 0))
 		return wrong(prunes ? "prune needs --keep N" : "--keep is for prune");
-	if (a.best && !exports)
-		return wrong("--best is for export");
+	if ((a.best || a.how.merge || a.adapter) && !exports)
+		return wrong("--best, --merge and --adapter are for export");
+	if (a.adapter && (a.best || !a.how.merge))
+		return wrong("--adapter needs --merge, and no --best: what it names is no run");
 	if (!exports && !prunes && strcmp(a.action, "ls") && strcmp(a.action, "verify"))
 		return wrong("expected ls, verify, export or prune");
 	if (exports)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/adapter.h"
 #include "cmd/cmd.h"
 #include "core/setup.h"
 
@@ -53,6 +54,7 @@ int zr_cmd_config(int argc, char **argv)
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	if (!rc)
 		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, &err);
+	rc = rc ? rc : zr_adapter_settle(s, &err);
 	if (!rc && !strcmp(verb, "check"))
 		print_ok(cfg);
 	else if (!rc && (a.json ? zr_cmd_config_json(cfg) : zr_config_write_ini(cfg, stdout, 1)))

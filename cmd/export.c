@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "cmd/export.h"
 #include "cmd/json_text.h"
+#include "cmd/rundir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@ struct zr_export {
 	char *dir, *tmp;
 	const struct zr_layout *layout;
 	json_t *meta;
+	const char *base, *adapter; /* borrowed; NULL: nothing was merged */
 	int32_t dtype;
 	int replace;
 	int32_t *shard;   /* [n_tensors] number of the file that holds the tensor */
@@ -148,6 +150,10 @@ static int open_shard(struct zr_export *x, int32_t shard)
 	struct zr_st_tensor *t = malloc((size_t)x->layout->n_tensors * sizeof *t);
 	json_t *meta = json_pack("{s:s}", "format", "pt");
 	char path[PATH_MAX + NAME], name[NAME];
+	if (x->base)
+		zr_json_put(&meta, "base_model", zr_json_string(x->base, "(not UTF-8)"));
+	if (x->adapter)
+		zr_json_put(&meta, "adapter", zr_json_string(x->adapter, "(not UTF-8)"));
 	uint64_t at = 0;
 	int64_t n = 0;
 	for (int32_t i = 0; t && i < x->layout->n_tensors; i++)
@@ -343,18 +349,10 @@ static int check_space(const struct zr_export *x, struct zr_error *err)
 		(double)fs.f_bavail * (double)fs.f_frsize / 0x1p20);
 }
 
-/* Removes what an earlier export left unfinished. */
 static int make_tmp(struct zr_export *x, struct zr_error *err)
 {
-	struct stat st;
-	if (!x->replace && !lstat(x->dir, &st))
-		return zr_err(err, ZR_EINVAL,
-			      "%s exists already; choose another directory or remove it", x->dir);
-	zr_remove(AT_FDCWD, x->tmp);
-	if (mkdir(x->tmp, 0777))
-		return zr_err(err, errno == ENOENT || errno == ENOTDIR ? ZR_EINVAL : ZR_EIO,
-			      "%s: cannot make the directory: %s", x->tmp, strerror(errno));
-	return check_space(x, err);
+	int rc = zr_new_dir_make(x->dir, x->tmp, x->replace, err);
+	return rc ? rc : check_space(x, err);
 }
 
 int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta,
@@ -369,6 +367,8 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 	*x = (struct zr_export){ .dir = strndup(dir, len),
 				 .layout = layout,
 				 .meta = meta,
+				 .base = how->base,
+				 .adapter = how->adapter,
 				 .dtype = how->dtype,
 				 .replace = how->replace,
 				 .file = -1,
@@ -389,21 +389,6 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 	return rc;
 }
 
-/* Makes the directory durable before it gets its name, and then removes the one that had it. */
-static int take_name(struct zr_export *x)
-{
-	int fd = zr_dir_open(AT_FDCWD, x->tmp, 0), no = fd < 0 ? errno : zr_sync_dir(fd);
-	if (fd >= 0)
-		close(fd);
-	if (!no && x->replace)
-		no = zr_take_name(AT_FDCWD, x->tmp, x->dir);
-	else if (!no)
-		no = rename(x->tmp, x->dir) ? errno : zr_sync_parent(x->dir);
-	return no ? zr_err(&x->failed, ZR_EIO, "%s: cannot rename to %s: %s", x->tmp, x->dir,
-			   strerror(no)) :
-		    0;
-}
-
 int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err)
 {
 	int rc = close_shard(x, keep && !x->failed.code);
@@ -418,7 +403,7 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 	if (!rc && keep)
 		rc = copy_tokenizer(x);
 	if (!rc && keep)
-		rc = take_name(x);
+		rc = zr_new_dir_take(x->dir, x->tmp, x->replace, &x->failed);
 	if (rc || !keep)
 		zr_remove(AT_FDCWD, x->tmp);
 	if (infinite)
@@ -427,6 +412,16 @@ int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_
 		zr_err(err, rc, "%s", x->failed.text);
 	release(x);
 	return rc;
+}
+
+int zr_export_done(struct zr_export *x, int rc, struct zr_error *err)
+{
+	int64_t infinite = 0;
+	int end = zr_export_close(x, !rc, &infinite, err);
+	if (!rc && !end && infinite)
+		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
+			(long long)infinite);
+	return rc ? rc : end;
 }
 
 /* ---- from a session ---- */
@@ -442,7 +437,8 @@ int zr_export_session(struct zr_session *s, const char *dir, int replace, struct
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_export *x = NULL;
-	struct zr_export_how how = { p->types.dtype, replace, ZR_EXPORT_SHARD };
+	struct zr_export_how how = { .dtype = p->types.dtype, .replace = replace,
+				     .shard_bytes = ZR_EXPORT_SHARD };
 	struct zr_error why = { 0 };
 	if (p->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);

@@ -18,6 +18,9 @@ struct zr_export_how {
 	int32_t dtype;
 	int replace;
 	uint64_t shard_bytes; /* bytes of tensors in a file at most, unless one tensor is larger */
+	/* what was merged, for the files' metadata; borrowed while the export is open; NULL: nothing */
+	const char *base, *adapter;
+	int merge;            /* of what has an adapter: the model with it, not the adapter alone */
 };
 
 /* The tensors of a layout as `dtype`: ZR_F32, ZR_BF16 (rounded half away from zero, as in
@@ -34,8 +37,12 @@ void zr_export_put(struct zr_export *x, const float *values, int64_t n);
 /* keep = 0 removes all that was written. *infinite: values that became infinite in fp16. */
 int zr_export_close(struct zr_export *x, int keep, int64_t *infinite, struct zr_error *err);
 
+/* The same after `rc`, which it returns unless that is 0, with a warning about such values. */
+int zr_export_done(struct zr_export *x, int rc, struct zr_error *err);
+
 /* export_checkpoint.c: writes the parameters of the checkpoint at `path` to the new directory
- * `dir`, and a line about it to standard output. */
+ * `dir`, and a line about it to standard output. If it has adapters: these alone, as PEFT's files,
+ * or, with how->merge, the model in which they are merged. */
 int zr_export_checkpoint(const char *path, const char *dir, const struct zr_export_how *how,
 			 struct zr_error *err);
 

@@ -11,7 +11,10 @@
 #include <sys/resource.h>
 #include <xxhash.h>
 
+#include "cmd/adapter.h"
+#include "cmd/declare.h"
 #include "cmd/export.h"
+#include "cmd/merge.h"
 #include "files/checkpoint/dir.h"
 #include "files/pretrained/tensors.h"
 
@@ -21,10 +24,13 @@ struct source {
 	char path[PATH_MAX];
 	struct zr_st *file; /* [world] */
 	struct zr_ckpt_entry **entry;
-	int64_t *n, *next;  /* entries of each file; number of the next one to read */
+	int64_t *n, *next;  /* entries of each file; number of the one that was read last */
 	int32_t opened;
-	struct zr_tensor_files *began; /* the tensors that are left out; NULL: not opened yet */
+	const struct zr_ckpt_entry *have; /* what buf has; NULL: nothing */
 	float *buf;
+	struct zr_tensor_files *began; /* the tensors that are left out; NULL: not opened yet */
+	const struct zr_layout *declared; /* knows which tensors an adapter added; NULL: none is */
+	XXH3_state_t *hash;            /* of the one that is read */
 };
 
 static int open_source(struct source *s, struct zr_error *err)
@@ -41,7 +47,8 @@ static int open_source(struct source *s, struct zr_error *err)
 	s->n = calloc((size_t)s->m.world, sizeof *s->n);
 	s->next = calloc((size_t)s->m.world, sizeof *s->next);
 	s->buf = malloc((size_t)s->m.entry_blocks * ZR_BLOCK * sizeof *s->buf);
-	if (!s->file || !s->entry || !s->n || !s->next || !s->buf)
+	s->hash = XXH3_createState();
+	if (!s->file || !s->entry || !s->n || !s->next || !s->buf || !s->hash)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	for (int32_t r = 0; !rc && r < s->m.world; r++) {
 		rc = zr_ckpt_open(&s->m, s->path, r, &s->file[r], err);
@@ -66,6 +73,7 @@ static void close_source(struct source *s)
 	free(s->n);
 	free(s->next);
 	free(s->buf);
+	XXH3_freeState(s->hash);
 	zr_tensor_files_close(s->began);
 	zr_manifest_free(&s->m);
 }
@@ -91,61 +99,155 @@ static int open_began(struct source *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL,
 			      "%s: it leaves frozen tensors out, and does not say where they are",
 			      s->path);
-	return zr_tensor_files_open(path, &s->m.layout, ZR_FILES_WHOLE, prefix ? prefix : "", "*",
-				    &s->began, err);
+	return zr_tensor_files_open(path, s->declared ? s->declared : &s->m.layout,
+				    s->declared ? ZR_FILES_MODEL : ZR_FILES_WHOLE,
+				    prefix ? prefix : "", "*", &s->began, err);
 }
 
-/* Exports a tensor that the checkpoint leaves out, with the values that training used. */
-static int export_left_out(struct source *s, int32_t tensor, struct zr_export *x,
-			   struct zr_error *err)
+/* Elements of a tensor that the checkpoint leaves out, with the values that training used. They are
+ * read from the first to the last one, and then the hash is compared. */
+static int read_left_out(struct source *s, int32_t tensor, int64_t first, int64_t n, float *x,
+			 struct zr_error *err)
 {
-	const struct zr_place *t = &s->m.layout.tensor[tensor];
-	int64_t most = s->m.entry_blocks * ZR_BLOCK;
 	int32_t type = type_of(&s->m, tensor);
-	XXH3_state_t *hash = XXH3_createState();
-	int rc = !hash	  ? zr_err(err, ZR_ENOMEM, "out of memory") :
-		 s->began ? 0 :
-			    open_began(s, err);
-	if (hash)
-		XXH3_64bits_reset(hash);
-	for (int64_t at = 0; !rc && at < t->elements; at += most) {
-		int64_t n = t->elements - at < most ? t->elements - at : most;
-		rc = zr_tensor_files_read(s->began, tensor, at, n, s->buf, err);
-		for (int64_t i = 0; !rc && i < n; i++)
-			s->buf[i] = zr_export_rounded(type, s->buf[i]);
-		if (!rc) {
-			XXH3_64bits_update(hash, s->buf, (size_t)n * sizeof *s->buf);
-			zr_export_put(x, s->buf, n);
+	int rc = s->began ? 0 : open_began(s, err);
+	rc = rc ? rc : zr_tensor_files_read(s->began, tensor, first, n, x, err);
+	for (int64_t i = 0; !rc && i < n; i++)
+		x[i] = zr_export_rounded(type, x[i]);
+	if (rc)
+		return rc;
+	if (!first)
+		XXH3_64bits_reset(s->hash);
+	XXH3_64bits_update(s->hash, x, (size_t)n * sizeof *x);
+	if (first + n < s->m.layout.tensor[tensor].elements ||
+	    XXH3_64bits_digest(s->hash) == s->m.source[tensor])
+		return 0;
+	return zr_err(err, ZR_EINVAL,
+		      "%s: tensor %s, which the checkpoint leaves out, is not what it was in %s",
+		      s->path, s->m.layout.tensor[tensor].decl->name,
+		      json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
+}
+
+static int has(const struct zr_ckpt_entry *e, int32_t tensor, int64_t element)
+{
+	return e->tensor == tensor && e->state < 0 && e->first * ZR_BLOCK <= element &&
+	       element < e->first * ZR_BLOCK + e->elements;
+}
+
+/* Reads the entry with that element of a tensor. A search begins behind the entry of its file that
+ * was read last: most often that is the one. */
+static int find_entry(struct source *s, int32_t tensor, int64_t element, struct zr_error *err)
+{
+	if (s->have && has(s->have, tensor, element))
+		return 0;
+	s->have = NULL;
+	for (int32_t r = 0; r < s->m.world; r++)
+		for (int64_t i = 0, k = s->next[r]; i < s->n[r]; i++, k++) {
+			const struct zr_ckpt_entry *e = &s->entry[r][k % s->n[r]];
+			if (!has(e, tensor, element))
+				continue;
+			s->next[r] = k % s->n[r];
+			int rc = zr_ckpt_read(&s->m, &s->file[r], e, s->buf, err);
+			s->have = rc ? NULL : e;
+			return rc;
 		}
+	return zr_err(err, ZR_EINTERNAL, "%s: tensor %s: values are missing", s->path,
+		      s->m.layout.tensor[tensor].decl->name);
+}
+
+/* A zr_values_fn. */
+static int read_values(void *arg, int32_t tensor, int64_t first, int64_t n, float *x,
+		       struct zr_error *err)
+{
+	struct source *s = arg;
+	int rc = 0;
+	if (zr_manifest_frozen(&s->m, tensor) == ZR_FROZEN_LEFT_OUT)
+		return read_left_out(s, tensor, first, n, x, err);
+	while (!rc && n) {
+		rc = find_entry(s, tensor, first, err);
+		if (rc)
+			break;
+		const int64_t at = first - s->have->first * ZR_BLOCK, left = s->have->elements - at;
+		const int64_t now = n < left ? n : left;
+		memcpy(x, s->buf + at, (size_t)now * sizeof *x);
+		x += now;
+		first += now;
+		n -= now;
 	}
-	if (!rc && XXH3_64bits_digest(hash) != s->m.source[tensor])
-		rc = zr_err(
-			err, ZR_EINVAL,
-			"%s: tensor %s, which the checkpoint leaves out, is not what it was in %s",
-			s->path, t->decl->name,
-			json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
-	XXH3_freeState(hash);
 	return rc;
 }
 
-/* Ranks own consecutive parts of a unit, and the entries of each are in the order of the
- * tensors. */
-static int export_tensor(struct source *s, int32_t tensor, struct zr_export *x,
+/* ---- with an adapter ------------------------------------------------------------------------ */
+
+/* Whether the plugins still declare what the checkpoint has. */
+static int same_layout(const struct source *s, const struct zr_layout *l, struct zr_error *err)
+{
+	const struct zr_layout *was = &s->m.layout;
+	int same = l->n_tensors == was->n_tensors;
+	for (int32_t i = 0; same && i < l->n_tensors; i++) {
+		const struct zr_tensor *a = l->tensor[i].decl, *b = was->tensor[i].decl;
+		same = !strcmp(a->name, b->name) && a->ndim == b->ndim &&
+		       !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
+	}
+	return same ? 0 :
+		      zr_err(err, ZR_EINVAL, "%s: its [model] and [adapter] declare other tensors "
+			     "than it has: an older zeroth wrote it, or another plugin", s->path);
+}
+
+/* Its model and its adapter, as its configuration has them; what they began with is not needed. */
+static int open_declared(struct source *s, struct zr_config **cfg, struct zr_setup **setup,
 			 struct zr_error *err)
 {
-	int rc = 0;
-	if (zr_manifest_frozen(&s->m, tensor) == ZR_FROZEN_LEFT_OUT)
-		return export_left_out(s, tensor, x, err);
-	for (int32_t r = 0; !rc && r < s->m.world; r++)
-		for (; !rc && s->next[r] < s->n[r] && s->entry[r][s->next[r]].tensor == tensor;
-		     s->next[r]++) {
-			const struct zr_ckpt_entry *e = &s->entry[r][s->next[r]];
-			if (e->state >= 0)
-				continue;
-			rc = zr_ckpt_read(&s->m, &s->file[r], e, s->buf, err);
-			if (!rc)
-				zr_export_put(x, s->buf, e->elements);
-		}
+	static const char *const o[] = { "model.path=", "adapter.path=" };
+	if (!s->m.config)
+		return zr_err(err, ZR_EINVAL, "%s: it has no configuration", s->path);
+	int rc = zr_declare_config(s->m.config, s->path, o, 2, cfg, err);
+	rc = rc ? rc : zr_declare(*cfg, setup, err);
+	rc = rc ? rc : same_layout(s, &(*setup)->layout, err);
+	s->declared = rc ? NULL : &(*setup)->layout;
+	return rc;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static int export_model(struct source *s, struct zr_setup *adapted, const char *dir,
+			const struct zr_export_how *how, struct zr_error *err)
+{
+	struct zr_layout own = s->m.layout;
+	struct zr_export *x = NULL;
+	own.n_tensors = adapted ? zr_declared_own(&adapted->layout) : own.n_tensors;
+	int rc = zr_export_open(dir, &own, s->m.meta, how, &x, err);
+	if (rc)
+		return rc;
+	rc = zr_merge_put(adapted, &own, read_values, s, x, err);
+	return zr_export_done(x, rc, err);
+}
+
+static int export_adapted(struct source *s, const char *dir, const struct zr_export_how *how,
+			  struct zr_error *err)
+{
+	const char *base = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
+	struct zr_export_how named = *how;
+	struct zr_config *cfg = NULL;
+	struct zr_setup *setup = NULL;
+	int rc = how->merge || how->dtype == ZR_F32 ? 0 :
+		 zr_err(err, ZR_EINVAL, "--dtype is for a model: adapters are written in fp32; "
+			"--merge makes them one");
+	rc = rc ? rc : open_declared(s, &cfg, &setup, err);
+	named.base = base ? base : s->path;
+	named.adapter = s->path;
+	if (!rc)
+		rc = how->merge ? export_model(s, setup, dir, &named, err) :
+				  zr_adapter_export(setup, dir, base, s->m.frozen, read_values, s,
+						    err);
+	if (!rc && how->merge)
+		printf("merged      %s with step %lld of %s, to %s\n", named.base,
+		       (long long)s->m.step, s->path, dir);
+	else if (!rc)
+		printf("exported    the adapters of step %lld of %s to %s\n", (long long)s->m.step,
+		       s->path, dir);
+	zr_setup_close(setup);
+	zr_config_free(cfg);
 	return rc;
 }
 
@@ -153,30 +255,19 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 			 struct zr_error *err)
 {
 	struct source s = { 0 };
-	struct zr_export *x = NULL;
-	int64_t infinite = 0;
 	snprintf(s.path, sizeof s.path, "%s", path);
 	int rc = zr_ckpt_check(path, 0, NULL, NULL, &s.m, err);
 	if (rc)
 		return rc;
-	if (json_object_get(s.m.plugins, "adapter"))
-		rc = zr_err(err, ZR_ENOTSUP, "%s: has adapters, which are not merged yet: at its end "
-			    "a run writes them to adapter_model.safetensors in its directory, and "
-			    "--resume goes on to there", path);
+	const int adapted = json_object_get(s.m.plugins, "adapter") != NULL;
+	if (how->merge && !adapted)
+		rc = zr_err(err, ZR_EINVAL, "%s: --merge: there are no adapters in it", path);
 	rc = rc ? rc : open_source(&s, err);
 	if (!rc)
-		rc = zr_export_open(dir, &s.m.layout, s.m.meta, how, &x, err);
-	for (int32_t i = 0; !rc && i < s.m.layout.n_tensors; i++)
-		rc = export_tensor(&s, i, x, err);
-	if (x) {
-		int end = zr_export_close(x, !rc, &infinite, err);
-		rc = rc ? rc : end;
-	}
-	if (!rc)
+		rc = adapted ? export_adapted(&s, dir, how, err) :
+			       export_model(&s, NULL, dir, how, err);
+	if (!rc && !adapted)
 		printf("exported    step %lld of %s to %s\n", (long long)s.m.step, s.path, dir);
-	if (!rc && infinite)
-		fprintf(stderr, "zeroth: %lld values are too large for fp16 and are infinite now\n",
-			(long long)infinite);
 	close_source(&s);
 	return rc;
 }

@@ -8,11 +8,13 @@ cmd_librun_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHAS
 cmd_librun_la_SOURCES = \
 	cmd/beat.c cmd/beat.h \
 	cmd/crash.c cmd/crash.h \
+	cmd/declare.c cmd/declare.h \
 	cmd/evaluate.c cmd/evaluate.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/json_text.c cmd/json_text.h \
 	cmd/fit.c cmd/fit.h \
 	cmd/lock.c cmd/lock.h \
+	cmd/merge.c cmd/merge.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/run.c cmd/run.h cmd/run_eval.c cmd/run_eval.h \

@@ -316,6 +316,7 @@ static void announce(const struct run *r, FILE *out)
 	char a[32], b[32];
 	fprintf(out, "model   %s, %.2f M parameters\n", s->model.section->plugin->desc->id,
 		(double)s->layout.parameters / 1e6);
+	zr_adapter_announce(s, out);
 	fprintf(out, "data    %s\n", s->source->info.describe);
 	for (int32_t i = 1; i < s->n_sources; i++)
 		fprintf(out, "eval    %s: %s\n", s->source[i].name, s->source[i].info.describe);
@@ -471,8 +472,8 @@ static int check_export(const struct run *r, struct zr_error *err)
 {
 	if (exports(r) && zr_config_find(r->cfg, "adapter"))
 		return zr_config_blame(r->cfg, "zero", ZR_EINVAL, err,
-				       "gather_16bit_weights_on_model_save: adapters are not merged "
-				       "yet; adapter_model.safetensors has them");
+				       "gather_16bit_weights_on_model_save: adapters are merged by "
+				       "`zeroth checkpoint export --merge`");
 	return !exports(r) || r->setup->types.dtype != ZR_F32 ?
 		       0 :
 		       zr_config_blame(
@@ -530,14 +531,12 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	int rc = r->resume ? zr_resume_path(r->cfg, r->resume, r->from, err) : 0;
 	if (!rc)
 		rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
+	rc = rc ? rc : zr_adapter_settle(r->setup, err);
 	if (!rc)
 		r->setup->settings = hash_settings(r->cfg, r->setup);
-	if (!rc)
-		rc = check_launcher(r, err);
-	if (!rc)
-		rc = check_export(r, err);
-	if (!rc)
-		rc = zr_plan_check(r->setup, 0, err);
+	rc = rc ? rc : check_launcher(r, err);
+	rc = rc ? rc : check_export(r, err);
+	rc = rc ? rc : zr_plan_check(r->setup, 0, err);
 	r->rank0 = !rc && r->setup->process.rank == 0;
 	if (!rc && !(r->losses = calloc(r->setup->train->steps, sizeof *r->losses)))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/adapter.h"
 #include "cmd/chat.h"
 #include "cmd/cmd.h"
 #include "cmd/eos.h"
@@ -18,6 +19,7 @@
 #include "cmd/forms.h"
 #include "cmd/generate.h"
 #include "cmd/prompts.h"
+#include "cmd/rundir.h"
 #include "cmd/weights.h"
 #include "core/files/json.h"
 
@@ -208,12 +210,6 @@ static int parse(int argc, char **argv, struct sampler *s)
 
 /* ---- the model ---- */
 
-static int is_there(const char *dir, const char *name)
-{
-	char file[PATH_MAX];
-	return snprintf(file, sizeof file, "%s/%s", dir, name) < PATH_MAX && !access(file, F_OK);
-}
-
 /* begins: the weights are those that a training would begin with. */
 static int open_weights(struct sampler *s, int begins, struct zr_error *err)
 {
@@ -230,10 +226,11 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 {
 	/* the run has weights of its own */
 	char path[PATH_MAX], model[PATH_MAX + 16] = "model.path=", adapter[PATH_MAX + 16];
-	int is_model = !is_there(s->run, "config.ini") && is_there(s->run, "config.json");
-	int is_adapter = !is_model && is_there(s->run, "adapter_model.safetensors");
-	int begins = is_model || (is_adapter && !is_there(s->run, "model.safetensors"));
-	const char *of = s->adapter ? s->adapter : is_adapter ? s->run : NULL;
+	char plugin[80] = "adapter.plugin=";
+	const size_t at = strlen(plugin);
+	const struct zr_dir_kind kind = zr_dir_kind(s->run);
+	int is_model = kind.model, begins = is_model || (kind.adapters && !kind.weights), rc = 0;
+	const char *of = s->adapter ? s->adapter : kind.adapters ? s->run : NULL;
 	int mode = ZR_SETUP_SAMPLE | (s->no_cache ? 0 : ZR_SETUP_CACHED);
 	if (is_model) {
 		snprintf(model, sizeof model, "model.path=%s", s->run);
@@ -244,8 +241,10 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	if (s->adapter && !is_model)
 		return zr_err(err, ZR_EINVAL, "--adapter: %s is a run, not a model's directory: it "
 			      "has what it was trained with", s->run);
+	if (s->adapter && (rc = zr_adapter_plugin(s->adapter, plugin + at, sizeof plugin - at, err)))
+		return rc;
 	if (s->adapter)
-		s->overrides[s->n_overrides++] = "adapter.plugin=lora";
+		s->overrides[s->n_overrides++] = plugin;
 	if (of) {
 		snprintf(adapter, sizeof adapter, "adapter.path=%s", of);
 		s->overrides[s->n_overrides++] = adapter;
@@ -253,7 +252,7 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	if (is_model || !begins)
 		s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
-	int rc = zr_config_load(is_model ? NULL : path, s->overrides, s->n_overrides, cfg, err);
+	rc = zr_config_load(is_model ? NULL : path, s->overrides, s->n_overrides, cfg, err);
 	rc = rc ? rc : zr_setup_open(*cfg, mode, 1, &s->setup, err);
 	rc = rc ? rc : zr_plan_check(s->setup, 0, err);
 	rc = rc ? rc : open_weights(s, begins, err);

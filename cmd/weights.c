@@ -36,14 +36,14 @@ static int is_left_out(const struct saving *v, int64_t tensor)
 	return v->left_out && v->left_out[tensor];
 }
 
-static int create(const struct zr_session *s, const char *path, struct saving *v,
+static int create(const struct zr_setup *s, const char *path, struct saving *v,
 		  struct zr_error *err)
 {
 	const struct zr_layout *l = v->layout;
 	const size_t room = strlen(v->prefix) + 256;
 	struct zr_st_tensor *t = malloc(((size_t)l->n_tensors + 1) * sizeof *t);
 	char *name = malloc(((size_t)l->n_tensors + 1) * room);
-	json_t *meta = metadata(&s->setup->decl);
+	json_t *meta = metadata(&s->decl);
 	uint64_t at = 0;
 	int32_t n = 0;
 	for (int32_t i = 0; t && name && i < l->n_tensors; i++) {
@@ -78,7 +78,7 @@ static int save(struct zr_session *s, const char *path, struct saving *v, struct
 	v->layout = &s->setup->layout;
 	if (s->setup->process.rank)
 		return zr_session_masters(s, NULL, NULL, err);
-	int rc = create(s, path, v, err);
+	int rc = create(s->setup, path, v, err);
 	if (rc)
 		return rc;
 	rc = zr_session_masters(s, write_values, v, err);
@@ -99,6 +99,31 @@ int zr_weights_save_trained(struct zr_session *s, const char *path, const char *
 	return save(s, path, &v, err);
 }
 
+#define CHUNK (1 << 20) /* values that are copied at a time */
+
+int zr_weights_save_values(const struct zr_setup *s, const char *path, const char *prefix,
+			   const uint8_t *left_out, zr_values_fn *fn, void *arg,
+			   struct zr_error *err)
+{
+	struct saving v = { .layout = &s->layout, .prefix = prefix, .left_out = left_out };
+	float *x = malloc(CHUNK * sizeof *x);
+	int rc = x ? create(s, path, &v, err) : zr_err(err, ZR_ENOMEM, "out of memory");
+	if (!rc) {
+		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
+			const int64_t all = is_left_out(&v, i) ? 0 : s->layout.tensor[i].elements;
+			for (int64_t at = 0, n; !rc && at < all; at += n) {
+				n = all - at < CHUNK ? all - at : CHUNK;
+				rc = fn(arg, i, at, n, x, err);
+				zr_st_append(&v.w, x, rc ? 0 : (size_t)n * sizeof *x);
+			}
+		}
+		int end = zr_st_finish(&v.w, !rc, err);
+		rc = rc ? rc : end;
+	}
+	free(x);
+	return rc;
+}
+
 int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err)
 {
 	struct zr_tensor_files *f = NULL;
@@ -109,52 +134,79 @@ int zr_weights_load(struct zr_session *s, const char *path, struct zr_error *err
 	return rc;
 }
 
-/* Where first values come from: the first of these that has them. */
-struct origin {
-	struct zr_session *s;
-	struct zr_tensor_files *adapter, *model; /* NULL: none */
-};
-
-static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
-			struct zr_error *err)
-{
-	const struct origin *from = arg;
-	if (from->adapter && zr_tensor_files_have(from->adapter, i))
-		return zr_tensor_files_read(from->adapter, i, first, n, x, err);
-	if (from->model && zr_tensor_files_have(from->model, i))
-		return zr_tensor_files_read(from->model, i, first, n, x, err);
-	return zr_init_values(from->s, i, first, n, x, err);
-}
-
-static int open_model(struct zr_session *s, const struct zr_model_json *config,
+static int open_model(struct zr_setup *s, const struct zr_model_json *config,
 		      struct zr_tensor_files **f, struct zr_error *err)
 {
-	const struct zr_section *model = s->setup->model.section;
+	const struct zr_section *model = s->model.section;
 	const struct zr_pretrained_v1 *v;
 	char unknown[400], named[400];
 	int rc = zr_pretrained_tables(config, model->plugin, &v, err);
 	if (rc)
 		return rc;
 	zr_pretrained_unknown(config, v, unknown, sizeof unknown);
-	if (*unknown && s->setup->process.rank == 0)
+	if (*unknown && s->process.rank == 0)
 		zr_logf(ZR_LOG_WARN, "model", "%s: %s does not know and leaves alone: %s",
 			config->path, model->plugin->desc->id, unknown);
 	zr_pretrained_named(config, v, model, named, sizeof named);
-	if (*named && s->setup->process.rank == 0)
+	if (*named && s->process.rank == 0)
 		zr_logf(ZR_LOG_INFO, "model", "%s: not followed: %s", config->path, named);
-	return zr_tensor_files_open(model->path, &s->setup->layout, ZR_FILES_MODEL, v->prefix,
+	return zr_tensor_files_open(model->path, &s->layout, ZR_FILES_MODEL, v->prefix,
 				    v->ignored, f, err);
+}
+
+int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err)
+{
+	const struct zr_model_json *config = zr_config_model_json(s->cfg);
+	*out = (struct zr_weights_files){ 0 };
+	int rc = config ? open_model(s, config, &out->model, err) : 0;
+	rc = rc ? rc : zr_adapter_open(s, &out->adapter, err);
+	if (rc)
+		zr_weights_files_close(out);
+	return rc;
+}
+
+void zr_weights_files_close(struct zr_weights_files *f)
+{
+	zr_tensor_files_close(f->model);
+	zr_tensor_files_close(f->adapter);
+	*f = (struct zr_weights_files){ 0 };
+}
+
+int zr_weights_files_have(const struct zr_weights_files *f, int32_t i)
+{
+	return (f->adapter && zr_tensor_files_have(f->adapter, i)) ||
+	       (f->model && zr_tensor_files_have(f->model, i));
+}
+
+int zr_weights_files_read(void *files, int32_t i, int64_t first, int64_t n, float *x,
+			  struct zr_error *err)
+{
+	const struct zr_weights_files *f = files;
+	const int adapter = f->adapter && zr_tensor_files_have(f->adapter, i);
+	return zr_tensor_files_read(adapter ? f->adapter : f->model, i, first, n, x, err);
+}
+
+struct origin {
+	struct zr_session *s;
+	struct zr_weights_files files;
+};
+
+/* What no file has is random. */
+static int first_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
+			struct zr_error *err)
+{
+	struct origin *from = arg;
+	return zr_weights_files_have(&from->files, i) ?
+		       zr_weights_files_read(&from->files, i, first, n, x, err) :
+		       zr_init_values(from->s, i, first, n, x, err);
 }
 
 int zr_weights_begin(struct zr_session *s, struct zr_error *err)
 {
-	const struct zr_model_json *config = zr_config_model_json(s->setup->cfg);
 	struct origin from = { .s = s };
-	int rc = config ? open_model(s, config, &from.model, err) : 0;
-	rc = rc ? rc : zr_adapter_open(s->setup, &from.adapter, err);
+	int rc = zr_weights_files_open(s->setup, &from.files, err);
 	rc = rc ? rc : zr_session_begin(s, first_values, &from, err);
-	zr_tensor_files_close(from.model);
-	zr_tensor_files_close(from.adapter);
+	zr_weights_files_close(&from.files);
 	return rc;
 }
 

@@ -9,16 +9,32 @@
 
 #include "core/session.h"
 
+struct zr_tensor_files;
+
 /* Collective: every rank calls, rank 0 writes. */
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err);
 
 /* The same of what is trained alone, under names with `prefix` before them. Collective. */
 int zr_weights_save_trained(struct zr_session *s, const char *path, const char *prefix,
 			    struct zr_error *err);
+/* The same without a session: fn gives the values; left_out: [tensors of the layout]. */
+int zr_weights_save_values(const struct zr_setup *s, const char *path, const char *prefix,
+			   const uint8_t *left_out, zr_values_fn *fn, void *arg,
+			   struct zr_error *err);
 
 /* Sets the masters and states with which a training starts: random values of the seed, or the
  * tensors of [model] path and of [adapter] path. Collective. */
 int zr_weights_begin(struct zr_session *s, struct zr_error *err);
+
+/* Files with the values of a setup's tensors: each is read from the first that has it. */
+struct zr_weights_files {
+	struct zr_tensor_files *adapter, *model; /* NULL: none */
+};
+/* Those of [model] path and [adapter] path. On failure there is nothing to close. */
+int zr_weights_files_open(struct zr_setup *s, struct zr_weights_files *out, struct zr_error *err);
+void zr_weights_files_close(struct zr_weights_files *f); /* zeroed ones are fine */
+zr_values_fn zr_weights_files_read; /* arg: a struct zr_weights_files */
+int zr_weights_files_have(const struct zr_weights_files *f, int32_t i);
 
 /* Fills the masters from the file (tensors of the same names and shapes) and publishes them. Each
  * rank reads only what it holds. */

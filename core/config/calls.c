@@ -15,7 +15,7 @@ const struct zr_calls zr_calls[] = {
 	{ FROM(device, info), { "info", "ops", "mem_alloc", "mem_free", "copy", "sync", "?copy_start", "+copy_wait", "?native_stream",
 				"?mem_pin", "+mem_unpin", "?copy_now" } },
 	{ FROM(model, declare), { "declare", "bytes", "forward", "backward", "?logits" } },
-	{ FROM(adapter, path), { "?path", "?config" } },
+	{ FROM(adapter, path), { "?path", "?config", "?options", "?merge_with", "+merge" } },
 	{ FROM(data, info), { "info", "prepare", "batch", "?decode", "?encode", "?file", "?targets",
 			      "?count" } },
 	{ FROM(zero, groups), { "groups", "at" } },

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 4096 /* of a list of names, in words */
+#define TEXT 4000 /* of a list of names, in words: fits a line of an INI */
 
 static json_t *load(const struct zr_host *h, const char *dir, char *name, size_t room, int *rc)
 {
@@ -123,6 +123,21 @@ int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[4]
 	o->alpha_pattern = text[2];
 	o->modules_to_save = text[3];
 	return rc;
+}
+
+const char *const *lora_options(struct zr_inst *inst)
+{
+	const struct lora_opts *o = &inst->o;
+	const char *const all[] = { "r", inst->number[0], "alpha", inst->number[1], "rslora",
+				    o->rslora ? "yes" : "no", "targets", o->targets,
+				    "rank_pattern", o->rank_pattern, "alpha_pattern",
+				    o->alpha_pattern, "modules_to_save", o->modules_to_save };
+	if (!*o->path)
+		return inst->option; /* nothing */
+	snprintf(inst->number[0], sizeof *inst->number, "%lld", (long long)o->r);
+	snprintf(inst->number[1], sizeof *inst->number, "%.17g", o->alpha);
+	memcpy(inst->option, all, sizeof all);
+	return inst->option;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

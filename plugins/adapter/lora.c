@@ -10,13 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DEFAULT_R 8
+#define DEFAULT_ALPHA 8
+#define TEXT(x) #x
+#define VALUE(x) TEXT(x)
+
 static const struct zr_opt options[] = {
 	ZR_OPT(struct lora_opts, path, ZR_T_PATH, 0, "", 0, 0, "",
 	       "Directory with adapters of PEFT to go on from, adapter_config.json and "
 	       "adapter_model.safetensors: it says all of the below but dropout."),
-	ZR_OPT(struct lora_opts, r, ZR_T_I64, ZR_O_NUMERIC, "8", 1, 1 << 16, "",
+	ZR_OPT(struct lora_opts, r, ZR_T_I64, ZR_O_NUMERIC, VALUE(DEFAULT_R), 1, 1 << 16, "",
 	       "Rank of the adapters."),
-	ZR_OPT(struct lora_opts, alpha, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MIN_OPEN, "8", 0, 1e6, "",
+	ZR_OPT(struct lora_opts, alpha, ZR_T_F64, ZR_O_NUMERIC | ZR_O_MIN_OPEN,
+	       VALUE(DEFAULT_ALPHA), 0, 1e6, "",
 	       "What an adapter adds is multiplied by alpha / r."),
 	ZR_OPT(struct lora_opts, rslora, ZR_T_BOOL, ZR_O_NUMERIC, "no", 0, 0, "",
 	       "It is multiplied by alpha / sqrt(r) instead."),
@@ -112,8 +118,10 @@ static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *un
 			continue;
 		snprintf(*names, sizeof *names, "%s.lora", unit_of(inst, u)->name);
 		inst->units[n++] = (struct zr_unit){ *names++, t, 2 * (uint32_t)maps, 0 };
-		for (int32_t i = first; i < first + maps; i++, t += 2, names += 2)
+		for (int32_t i = first; i < first + maps; i++, t += 2, names += 2) {
+			inst->map[i].a = (int32_t)(t - inst->tensors);
 			declare_map(&inst->map[i], t, names);
+		}
 	}
 	return n;
 }
@@ -262,6 +270,22 @@ static void lora_destroy(struct zr_inst *inst)
 		h->release(h, own[i]);
 }
 
+/* What is not the default was given: the file must not say otherwise. */
+static int check_given(const struct zr_host *h, const struct lora_opts *given,
+		       const struct lora_opts *file)
+{
+	if (given->r != DEFAULT_R && given->r != file->r)
+		return zr_fail(h, ZR_EINVAL, "r = %lld: adapter_config.json in path says %lld; take "
+			       "the option out", (long long)given->r, (long long)file->r);
+	if (given->alpha != DEFAULT_ALPHA && given->alpha != file->alpha)
+		return zr_fail(h, ZR_EINVAL, "alpha = %g: adapter_config.json in path says %g; take "
+			       "the option out", given->alpha, file->alpha);
+	if (given->rslora && !file->rslora)
+		return zr_fail(h, ZR_EINVAL, "rslora = yes: adapter_config.json in path says no; "
+			       "take the option out");
+	return ZR_OK;
+}
+
 static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	struct zr_inst *inst = h->alloc(h, sizeof *inst, "adapter");
@@ -273,6 +297,7 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	int rc = inst->model ? ZR_OK : zr_fail(h, ZR_ESTATE, "there is no model to adapt");
 	if (!rc && *inst->o.path)
 		rc = lora_read_config(h, &inst->o, inst->of_file);
+	rc = rc ? rc : check_given(h, opts, &inst->o);
 	if (rc)
 		lora_destroy(inst);
 	else
@@ -289,6 +314,9 @@ static const struct zr_adapter_v1 files = {
 	.size = sizeof files,
 	.path = lora_path,
 	.config = lora_config,
+	.options = lora_options,
+	.merge_with = lora_merge_with,
+	.merge = lora_merge,
 };
 
 static const struct zr_model_v1 vtbl = {

@@ -26,6 +26,7 @@ struct lora_map {
 	double alpha;
 	float scale;       /* s */
 	uint32_t number;   /* among all */
+	int32_t tensor, a; /* numbers of W and A in the declaration; B is a + 1 */
 };
 
 /* The same as a layer sees it: numbers among the tensors of its call. */
@@ -43,6 +44,8 @@ struct zr_inst {
 	const struct zr_host *h;
 	struct lora_opts o;           /* as adapter_config.json has them, if there is one */
 	char *of_file[4];             /* lists from there */
+	char number[2][40];           /* and numbers, as text */
+	const char *option[15];       /* of lora_options */
 	char *text;                   /* of lora_config */
 	const struct zr_model_v1 *model;
 	struct zr_inst *base;
@@ -69,6 +72,11 @@ int lora_find(struct zr_inst *inst, uint8_t *kept);
  * h->release. And the text of such a file, owned by the instance. [main] */
 int lora_read_config(const struct zr_host *h, struct lora_opts *o, char *text[4]);
 const char *lora_config(struct zr_inst *inst, const char *base);
+const char *const *lora_options(struct zr_inst *inst); /* what the file said; none: no file */
+
+/* merge.c: W with what its adapter adds. [main] */
+int32_t lora_merge_with(struct zr_inst *inst, int32_t tensor, int32_t with[ZR_MERGE_WITH]);
+int lora_merge(struct zr_inst *inst, const struct zr_merge *g);
 
 /* maps.c: the products of one layer. */
 uint64_t lora_work(const struct zr_inst *inst, const struct lora_layer *l,

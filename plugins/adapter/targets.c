@@ -82,7 +82,8 @@ static int add_map(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 		return rc;
 	struct lora_map m = { .weight = t, .unit = unit, .r = (int64_t)r, .alpha = alpha,
 			      .in = t->dims[rows_are_out], .out = t->dims[!rows_are_out],
-			      .number = (uint32_t)inst->maps };
+			      .number = (uint32_t)inst->maps,
+			      .tensor = inst->map[inst->maps].tensor };
 	if (m.r < 1 || m.r > m.in || m.r > m.out)
 		return zr_fail(inst->h, ZR_EINVAL, "r = %lld: %s is a map from %lld to %lld elements: "
 			       "give a rank of at least 1 that is not larger", (long long)m.r, module,
@@ -144,6 +145,7 @@ static int check_words(struct zr_inst *inst, const char *key, const char *list, 
 int lora_find(struct zr_inst *inst, uint8_t *kept)
 {
 	const struct zr_model_decl *d = &inst->decl;
+	int32_t tensor = 0;
 	int rc = check_words(inst, "targets", inst->o.targets, 1);
 	rc = rc ? rc : check_words(inst, "modules_to_save", inst->o.modules_to_save, 0);
 	if (!rc && d->tensor_stride < sizeof(struct zr_tensor))
@@ -151,8 +153,10 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 			     "linear maps: it is built for an older zeroth");
 	for (uint32_t u = 0; u < d->n_units && !rc; u++) {
 		const struct zr_unit *unit = unit_at(d, u);
-		for (uint32_t i = 0; i < unit->n_tensors && !rc; i++)
+		for (uint32_t i = 0; i < unit->n_tensors && !rc; i++, tensor++) {
+			inst->map[inst->maps].tensor = tensor; /* if it gets an adapter */
 			rc = look_at(inst, tensor_at(d, unit, i), (int32_t)u, kept++);
+		}
 	}
 	if (!rc && !inst->maps)
 		rc = zr_fail(inst->h, ZR_EINVAL, "targets: no linear map of the model is named");

@@ -3,9 +3,10 @@
 #
 # make_adapters.py DIR [CASE...]: adapters as PEFT's save_pretrained leaves them, for the models in
 # tests/golden/pretrained, and beside each what twenty steps of AdamW from there on give in float64:
-# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one. The
-# steps see the two sequences of tokens.bin, each time. PEFT 0.13, transformers 4.45 and PyTorch
-# 2.15 wrote those that are here.
+# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one; and
+# merged.safetensors, the model that PEFT's merge_and_unload makes of the adapters, in float64 and
+# rounded once. The steps see the two sequences of tokens.bin, each time. PEFT 0.13, transformers
+# 4.45 and PyTorch 2.15 wrote those that are here.
 import os
 import shutil
 import sys
@@ -15,7 +16,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # bases are looked for there otherwise
 import numpy
 import torch
 import torch.nn.functional as F
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.utils import get_peft_model_state_dict
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
@@ -44,6 +45,18 @@ def loss_of(model):
 	inputs, targets = tokens()
 	logits = model(inputs).logits
 	return F.cross_entropy(logits.double().view(B * T, -1), targets.reshape(-1))
+
+
+def merge(root, name):
+	base, where = CASES[name][0], os.path.join(root, name)
+	model = AutoModelForCausalLM.from_pretrained(os.path.join(BASE, base),
+						     torch_dtype=torch.float64)
+	model = PeftModel.from_pretrained(model, where, autocast_adapter_dtype=False).double()
+	merged = model.merge_and_unload().state_dict()
+	tied = "lm_head.weight" if model.config.tie_word_embeddings else None
+	save_file({k.removeprefix("transformer."): v.float().contiguous()
+		   for k, v in merged.items() if k != tied},
+		  os.path.join(where, "merged.safetensors"))
 
 
 def make(root, name):
@@ -81,3 +94,4 @@ def make(root, name):
 if __name__ == "__main__":
 	for case in sys.argv[2:] or CASES:
 		make(sys.argv[1], case)
+		merge(sys.argv[1], case)

@@ -74,6 +74,14 @@ for model in gpt2 llama qwen2; do
 	done
 	is "$model: and goes on as what PEFT left does" "$(near losses.left losses.theirs)" ''
 done
+like 'the first lines say what is trained' "$(grep ^adapter out)" \
+	'^adapter lora, 0.000 M parameters trained, path = theirs, r = 1, alpha = 1, .*targets = '
+is 'config show shows what the file says' \
+	"$("$ZEROTH" config show peft.ini -o model.path="$golden/pretrained/llama" \
+		-o adapter.path="$golden/adapters/llama" 2>&1 |
+		sed -n 's/ *;.*//; /^r = /,/^modules_to_save/p' | tr '\n' '|')" \
+	"r = 3|alpha = 6|rslora = yes|dropout = 0|targets = down_proj q_proj v_proj|\
+rank_pattern = v_proj:2|alpha_pattern = 1.mlp.down_proj:5|modules_to_save = lm_head|"
 like 'the configuration names the base and the modules' \
 	"$(tr -d ' \n' < left/adapter_config.json)" \
 	'"base_model_name_or_path":"/[^"]*/qwen2",.*"r":1,.*"target_modules":\["q_proj","k_proj"'
@@ -129,11 +137,6 @@ trained peft.ini "${config[@]}" -o adapter.targets=attn.c_proj -o adapter.r=1 > 
 ok 'a checkpoint of what is trained is small' \
 	test $(($(size run/checkpoints/step-00000020) * 3)) -lt $((all * 2))
 
-like 'adapters are not exported as a model' \
-	"$("$ZEROTH" checkpoint export run/checkpoints/step-00000020 model 2>&1)" \
-	'has adapters, which are not merged yet'
-ok 'and nothing is left of that' test ! -e model -a ! -e model.tmp
-
 # ---- what is refused ----
 refused() { # NAME TEXT OPTION...
 	like "$1" "$(trained peft.ini -o "model.path=$golden/pretrained/gpt2" "${@:3}")" "$2"
@@ -147,11 +150,13 @@ refused 'a rank that is too large' 'r = 17: h.0.attn.c_attn is a map from 16 to 
 	-o adapter.r=17
 refused 'a pattern without a number' "rank_pattern: 'c_fc': expected MODULE:NUMBER" \
 	-o adapter.rank_pattern=c_fc
-refused 'weights in 16 bits' 'adapters are not merged yet' -o zero.plugin=stage3 \
+refused 'weights in 16 bits' 'adapters are merged by .zeroth checkpoint export --merge.' -o zero.plugin=stage3 \
 	-o zero.gather_16bit_weights_on_model_save=yes -o precision.plugin=bf16
 refused 'no adapters there' 'adapter_config.json' -o adapter.path=nowhere
 cp -r "$golden/adapters/gpt2" bad
 sed -i 's/"use_dora": false/"use_dora": true/' bad/adapter_config.json
+refused 'a rank that the file does not have' 'r = 16: adapter_config.json in path says 4' \
+	-o adapter.path="$golden/adapters/gpt2" -o adapter.r=16
 refused 'DoRA' 'bad/adapter_config.json: use_dora is not supported' -o adapter.path=bad
 sed -i -e 's/"use_dora": true/"use_dora": false/' -e 's/"r": 4/"r": 5/' bad/adapter_config.json
 refused 'another rank than the tensors have' 'lora_A.weight has shape \[4, 16\]' -o adapter.path=bad

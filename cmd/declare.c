@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * declare.c - see declare.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/declare.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/files/file.h"
+
+static int start(struct zr_setup *s, struct zr_instance *it, const char *section,
+		 const char *iface, uint32_t least, struct zr_error *err)
+{
+	const struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
+	const struct zr_section *sec = zr_config_find(s->cfg, section);
+	int rc = sec ? zr_config_resolve(s->cfg, section, &facts, err) :
+		       zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
+	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, least, err);
+}
+
+static int declare(struct zr_setup *s, struct zr_error *err)
+{
+	const uint32_t least = offsetof(struct zr_model_v1, logits);
+	int rc = start(s, &s->model, "model", "zr.model/1", least, err);
+	s->process.model = &s->model;
+	if (!rc && zr_config_find(s->cfg, "adapter"))
+		rc = start(s, &s->adapter, "adapter", "zr.model/1", least, err);
+	rc = rc ? rc : ZR_ASK(zr_model_of(s), model, declare, err, &s->decl);
+	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	rc = rc ? rc :
+		  start(s, &s->precision, "precision", "zr.precision/1",
+			sizeof(struct zr_precision_v1), err);
+	return rc ? rc : ZR_ASK(&s->precision, precision, info, err, &s->types);
+}
+
+int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *err)
+{
+	struct zr_setup *s = calloc(1, sizeof *s);
+	if (!s)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	s->cfg = cfg;
+	s->train = zr_config_find(cfg, "train")->opts;
+	s->process = (struct zr_process){ .world = 1, .local_world = 1, .account = &s->account,
+					  .cfg = cfg };
+	s->decl.size = sizeof s->decl;
+	s->types.size = sizeof s->types;
+	s->types.master = ZR_MASTER_FP32;
+	int rc = declare(s, err);
+	if (rc)
+		zr_setup_close(s);
+	else
+		*out = s;
+	return rc;
+}
+
+int zr_declare_config(const char *text, const char *path, const char *const *overrides, int n,
+		      struct zr_config **out, struct zr_error *err)
+{
+	struct zr_error why = { 0 };
+	char name[64];
+	int fd = memfd_create("config.ini", MFD_CLOEXEC);
+	int no = fd < 0 ? errno : zr_write_all_at(fd, text, strlen(text), 0);
+	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+	int rc = no ? zr_err(&why, ZR_EIO, "%s", strerror(no)) :
+		      zr_config_load(name, overrides, n, out, &why);
+	if (fd >= 0)
+		close(fd);
+	return rc ? zr_err(err, rc, "%s: the configuration in it: %s", path, why.text) : 0;
+}
+
+int32_t zr_declared_own(const struct zr_layout *l)
+{
+	int32_t n = 0;
+	while (n < l->n_tensors && !(l->tensor[n].flags & ZR_TENSOR_ADDED))
+		n++;
+	return n;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * merge.h - a model with its adapters as a model of its own. A few rows of a tensor at a time are in
+ * memory. [main]
+ */
+#ifndef ZR_CMD_MERGE_H
+#define ZR_CMD_MERGE_H
+
+#include "cmd/export.h"
+#include "core/session.h"
+
+/* Puts the tensors of `layout` to x; fn gives their values. s: of what declares an adapter, which
+ * merges them with those behind the layout's; NULL: as they are. */
+int zr_merge_put(struct zr_setup *s, const struct zr_layout *layout, zr_values_fn *fn, void *arg,
+		 struct zr_export *x, struct zr_error *err);
+
+/* Writes the model of `from`, a directory of Hugging Face, merged with `adapter`, a directory of
+ * PEFT; or that of a run, adapter NULL, with what it trained. To the new directory `dir`, with a
+ * line about it to standard output. */
+int zr_merge_files(const char *from, const char *adapter, const char *dir,
+		   const struct zr_export_how *how, struct zr_error *err);
+
+#endif
