@@ -147,8 +147,7 @@ struct zr_op_attention {
 	const void *q, *k, *v;
 	void *out;
 	float *lse; /* [B, heads, T - first]: log of the sum of exponentials, kept for backward */
-	/* [B*T] where in its sequence each token's document starts: at most t, never falling; NULL:
-	 * at 0 */
+	/* [B*T] where in its sequence a token's document starts: at most t, ascending; NULL: 0 */
 	const int32_t *starts;
 };
 
@@ -162,8 +161,7 @@ struct zr_op_attention_bwd {
 };
 
 /* dx = dy * gelu'(pre); tanh form of GELU (Hendrycks and Gimpel 2016, GPT-2's). dx may be dy. act,
- * if not NULL, receives gelu(pre), so that a forward that kept pre need not keep its result too.
- * GROWABLE. */
+ * if not NULL, receives gelu(pre): a forward that kept pre need not keep that too. GROWABLE. */
 struct zr_op_gelu_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -448,8 +446,7 @@ struct zr_op_rotary {
 	const int32_t *position;                /* [B*T]; NULL: t */
 };
 
-/* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020). out may be gate or up.
- * GROWABLE. */
+/* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020); it may be either. GROWABLE. */
 struct zr_op_swiglu {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -459,8 +456,7 @@ struct zr_op_swiglu {
 };
 
 /* dgate = dy * up * silu'(gate), dup = dy * silu(gate); each may be dy, gate or up. act, if not
- * NULL, receives the forward's out, so that a forward that kept gate and up need not keep it too.
- * GROWABLE. */
+ * NULL, receives the forward's out: a forward that kept gate and up need not. GROWABLE. */
 struct zr_op_swiglu_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -470,7 +466,8 @@ struct zr_op_swiglu_bwd {
 	void *act; /* [n] or NULL; overlaps nothing */
 };
 
-/* The operations, all [step]. Each gets this table as its first argument. GROWABLE. */
+/* The operations: all [step], those that end in _work [pure]. Each gets this table as its first
+ * argument. GROWABLE. */
 struct zr_ops {
 	uint32_t size, rsv;
 	struct zr_inst *dev;
@@ -481,18 +478,15 @@ struct zr_ops {
 	int (*layernorm)(const struct zr_ops *, struct zr_stream *, const struct zr_op_layernorm *);
 	int (*layernorm_bwd)(const struct zr_ops *, struct zr_stream *,
 			     const struct zr_op_layernorm_bwd *);
-	/* [pure] */
 	uint64_t (*layernorm_bwd_work)(const struct zr_ops *, const struct zr_op_layernorm_bwd *);
 	int (*attention)(const struct zr_ops *, struct zr_stream *, const struct zr_op_attention *);
 	int (*attention_bwd)(const struct zr_ops *, struct zr_stream *,
 			     const struct zr_op_attention_bwd *);
-	/* [pure] */
 	uint64_t (*attention_bwd_work)(const struct zr_ops *, const struct zr_op_attention_bwd *);
 	int (*gelu_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_gelu_bwd *);
 	int (*residual)(const struct zr_ops *, struct zr_stream *, const struct zr_op_residual *);
 	int (*bias_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_bias_bwd *);
 	int (*head_loss)(const struct zr_ops *, struct zr_stream *, const struct zr_op_head_loss *);
-	/* [pure] */
 	uint64_t (*head_loss_work)(const struct zr_ops *, const struct zr_op_head_loss *);
 	int (*fold)(const struct zr_ops *, struct zr_stream *, const struct zr_op_fold *);
 	int (*adamw)(const struct zr_ops *, struct zr_stream *, const struct zr_op_adamw *);
@@ -515,7 +509,6 @@ struct zr_ops {
 	int (*rmsnorm)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rmsnorm *);
 	int (*rmsnorm_bwd)(const struct zr_ops *, struct zr_stream *,
 			   const struct zr_op_rmsnorm_bwd *);
-	/* [pure] */
 	uint64_t (*rmsnorm_bwd_work)(const struct zr_ops *, const struct zr_op_rmsnorm_bwd *);
 	int (*rotary)(const struct zr_ops *, struct zr_stream *, const struct zr_op_rotary *);
 	int (*swiglu)(const struct zr_ops *, struct zr_stream *, const struct zr_op_swiglu *);
@@ -536,14 +529,11 @@ struct zr_device_info {
 	uint32_t unified;     /* 1: device memory is host memory, one tier */
 	char name[64];        /* "cpu", "NVIDIA H200" */
 	char variant[64];     /* all that results depend on bit for bit: "avx512+own" */
-	/* Bytes of device memory that this rank may use. Scratch that lies in device memory is not
-	 * included. */
+	/* Bytes of device memory that this rank may use, without scratch that lies there. */
 	uint64_t memory;
-	/* Bytes that the device allocated for itself in create(). What lies in host memory is on
-	 * its account there. */
+	/* Bytes that create() took for itself; those in host memory are on its account there. */
 	uint64_t scratch;
-	/* 1: host code may read and write device memory through its addresses. If unified is 1, so
-	 * are host_access and host_ops. */
+	/* 1: host code may use addresses of device memory. With unified this and host_ops are 1. */
 	uint32_t host_access;
 	uint32_t host_ops;    /* 1: operations take addresses of host memory too, in any mixture */
 };
@@ -554,8 +544,7 @@ struct zr_device_v1 {
 	int (*info)(struct zr_inst *, struct zr_device_info *);            /* [main] */
 	/* [main] valid until destroy */
 	const struct zr_ops *(*ops)(struct zr_inst *);
-	/* [main] Allocates `bytes` zeroed bytes, aligned to at least 64; the caller frees them with
-	 * mem_free. */
+	/* [main] Allocates zeroed bytes, aligned to at least 64; the caller frees with mem_free. */
 	int (*mem_alloc)(struct zr_inst *, uint64_t bytes, uint32_t kind, void **out);
 	void (*mem_free)(struct zr_inst *, void *p, uint64_t bytes, uint32_t kind); /* [main] */
 	/* [step] Enqueues a copy between host and device memory, in either direction. */
@@ -572,8 +561,7 @@ struct zr_device_v1 {
 	int (*copy_start)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
 			  uint64_t *ticket);
 	int (*copy_wait)(struct zr_inst *, uint64_t ticket);
-	/* (optional) [any] The platform's handle of a stream, for plugins that work with this
-	 * device: a cudaStream_t. */
+	/* (optional) [any] A stream's cudaStream_t, for plugins that work with such a device. */
 	void *(*native_stream)(struct zr_inst *, struct zr_stream *);
 	/* (optional, both) [main] mem_pin pins [p, p + bytes), host memory that somebody else
 	 * allocated and keeps mapped. Until mem_unpin, copies use it as ZR_MEM_PINNED memory. p is
@@ -583,8 +571,7 @@ struct zr_device_v1 {
 	 * this range that were not waited for end before it returns, or never start. */
 	int (*mem_pin)(struct zr_inst *, void *p, uint64_t bytes);
 	void (*mem_unpin)(struct zr_inst *, void *p);
-	/* (optional) [step] As copy_start, for memory that no enqueued operation uses, so that the
-	 * copy may start at once. */
+	/* (optional) [step] As copy_start, but at once: no enqueued operation uses the memory. */
 	int (*copy_now)(struct zr_inst *, void *dst, const void *src, uint64_t bytes,
 			uint64_t *ticket);
 };
