@@ -29,6 +29,22 @@ static inline int64_t zr_wte_rows(const struct zr_op_embedding_bwd *op)
 	return some ? op->n_rows : op->vocabulary;
 }
 
+/* U V in fp32, the product that a low-rank update scales and adds; its d is the caller's. */
+static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_low_rank *l)
+{
+	const int trans = (l->flags & ZR_LR_TRANS_V) != 0;
+	struct zr_op_matmul op = l->product;
+	op.flags = trans ? ZR_MM_TRANS_B : 0;
+	op.d_dtype = ZR_F32;
+	op.k = op.lda = l->r;
+	op.ldb = trans ? l->r : op.n;
+	op.a = l->u;
+	op.b = l->v;
+	op.d = op.pre = NULL;
+	op.bias = NULL;
+	return op;
+}
+
 #define ZR_LN_TILE 64     /* rows per partial of layernorm_bwd and rmsnorm_bwd */
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 
@@ -117,11 +133,15 @@ struct zr_cpu_kernels {
 	 * at the tile's first element, typed by the operation. d may be the tile itself. */
 	void (*gemm_finish)(const struct zr_op_matmul *, const float *tile, int64_t ld,
 			    int64_t rows, int64_t cols, const void *bias, void *d, void *pre);
+	/* Adds what a low-rank update adds to D[row0.., col0..] to rows x cols sums, ld apart.
+	 * scratch: ZR_GEMM_SCRATCH bytes. */
+	void (*gemm_low_rank)(const struct zr_op_matmul_low_rank *, int64_t row0, int64_t rows,
+			      int64_t col0, int64_t cols, float *tile, int64_t ld, void *scratch);
 	/* Own matrix product of one tile: D[row0.., col0..] of rows x cols over the full K,
-	 * everything of the operation (types, transposes, accumulate, bias, GELU). scratch:
-	 * ZR_GEMM_SCRATCH bytes. */
-	void (*gemm_tile)(const struct zr_op_matmul *, int64_t row0, int64_t rows, int64_t col0,
-			  int64_t cols, void *scratch);
+	 * everything of the operation (types, transposes, accumulate, bias, GELU), and the low-rank
+	 * update of it, unless that is NULL. scratch: ZR_GEMM_SCRATCH bytes. */
+	void (*gemm_tile)(const struct zr_op_matmul *, const struct zr_op_matmul_low_rank *,
+			  int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch);
 };
 
 /* Instruction sets in ascending order. AMX tiles would come after AVX-512: for bf16 products only,

@@ -81,6 +81,18 @@ cudaError_t zr_cuda_loss_sum(const float *loss, int64_t rows, double *sum, cudaS
 
 /* matmul.cu: any types, transposes and strides, in fp32: for what cuBLASLt does not take */
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *, cudaStream_t);
+/* D = or += drop(gain U V); nothing else of the product */
+cudaError_t zr_cuda_low_rank_update(const struct zr_op_matmul_low_rank *, cudaStream_t);
+
+/* U V into the product's D, = or += as there. */
+static inline struct zr_op_matmul zr_low_rank_update(const struct zr_op_matmul_low_rank *l)
+{
+	struct zr_op_matmul op = zr_low_rank_product(l);
+	op.flags |= l->product.flags & ZR_MM_ACCUMULATE;
+	op.d = l->product.d;
+	op.d_dtype = l->product.d_dtype;
+	return op;
+}
 
 /* attention.cu: any element type and head_dim up to ZR_CUDA_HEAD_DIM, in fp32. delta: [B, heads, T]
  * floats */

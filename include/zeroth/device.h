@@ -5,14 +5,12 @@
  * Every operation is enqueued on a stream and never synchronises; a device that computes at once
  * (the CPU) has finished it when the call returns. Planning refuses a model that needs an operation
  * whose pointer is NULL. Element order is row-major. `dtype` names the storage of activations and
- * parameters (ZR_F32, ZR_BF16 or ZR_F16); arithmetic is fp32, gradients of parameters are fp32
- * always.
+ * parameters (ZR_F32, ZR_BF16 or ZR_F16); arithmetic and gradients of parameters are fp32.
  *
  * Determinism (invariant I1): for one device and variant, results depend on the arguments alone,
  * never on the number of threads. Sums run over fixed tiles whose shape depends on the shapes only.
- * Values are rounded to bf16 half away from zero. They are rounded to fp16 to the nearest, ties to
- * even, with subnormals; past the range of fp16 they become infinite, by which a loss scale notices
- * an overflow.
+ * Values are rounded to bf16 half away from zero, to fp16 to the nearest, ties to even, with
+ * subnormals; past the range of fp16 they become infinite, by which a loss scale notices it.
  *
  * All pointers are borrowed for the call and, on a device with streams, until the stream has
  * executed it. Operations return ZR_OK, or a negative code after they passed a text that names the
@@ -70,6 +68,21 @@ struct zr_op_matmul {
 	void *d;
 	const void *bias;      /* [N] of b_dtype, or NULL */
 	void *pre;             /* with ZR_MM_GELU: [M, N] of d_dtype, ldd apart; may be NULL */
+};
+
+/* D = op(A) op(B) + drop(gain U V) + bias, then GELU, as `product` says: a low-rank update of op(B)
+ * (Hu et al. 2021). U is [M, r] of the product's a_dtype, V [r, N] of its b_dtype, or with
+ * ZR_LR_TRANS_V stored [N, r]; both without gaps. Element (i, j) of gain U V is dropped as element
+ * i*N+j of rng. All is added in fp32 and rounded once; where a library multiplies, the update may
+ * be rounded to D's type before. GROWABLE. */
+#define ZR_LR_TRANS_V 1u
+struct zr_op_matmul_low_rank {
+	uint32_t size, flags;
+	int64_t r;
+	float gain, dropout;
+	struct zr_rng rng;
+	const void *u, *v;
+	struct zr_op_matmul product;
 };
 
 /* Gradients of parameters: += instead of =. The first contribution of a micro-batch stores. */
@@ -373,8 +386,8 @@ struct zr_op_lamb {
 };
 
 /* The parts of Muon (Jordan 2024; the form of torch.optim.Muon) that are not matrix products.
- *   muon_momentum: g = grad*grad_mult; buf = mu*buf + (1-mu)*g; x = nesterov ? (1-mu)*g + mu*buf :
- *   buf.
+ *   muon_momentum: g = grad*grad_mult; buf = mu*buf + (1-mu)*g;
+ *     x = nesterov ? (1-mu)*g + mu*buf : buf.
  *   muon_normalize: x /= max(|x|, eps).
  *   muon_update: p = (1-lr*wd)*p - lr*ratio*x.
  * muon_momentum also writes the sum of squares of x per block of ZR_BLOCK elements; muon_normalize
@@ -521,6 +534,9 @@ struct zr_ops {
 				  const struct zr_op_embedding_bwd *);
 	int (*head_loss_rows)(const struct zr_ops *, struct zr_stream *,
 			      const struct zr_op_head_loss *);
+	/* (optional) adapters need it */
+	int (*matmul_low_rank)(const struct zr_ops *, struct zr_stream *,
+			       const struct zr_op_matmul_low_rank *);
 };
 
 /* GROWABLE; filled by info(). */

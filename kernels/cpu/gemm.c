@@ -4,7 +4,8 @@
  *
  *   D[M,N] = op(A)[M,K] op(B)[K,N] + bias[N], optionally through GELU, or D += op(A) op(B)
  *
- * Every element is one sum over ascending k, rounded after each multiplication and each addition.
+ * and beside it, before the bias, drop(gain U[M,r] V[r,N]). Every element is one sum over ascending
+ * k, rounded after each multiplication and each addition.
  */
 #include "scalar.h"
 
@@ -15,6 +16,7 @@
 struct room {
 	zr_real b[DEPTH][COLS];  /* of op(B), widened: read once for all rows */
 	zr_real sum[ROWS][COLS];
+	zr_real uv[ROWS][COLS];
 };
 _Static_assert(sizeof(struct room) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
 
@@ -65,28 +67,68 @@ static void add_row(const struct zr_op_matmul *op, int64_t i, int64_t k0, int64_
 	}
 }
 
-/* At most ROWS rows and COLS columns of the product. */
-static void part(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
-		 int64_t cols, struct room *room)
+/* sum = at most ROWS rows and COLS columns of op(A) op(B) */
+static void sum_up(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+		   int64_t cols, zr_real (*b)[COLS], zr_real (*sum)[COLS])
 {
-	int64_t at = row0 * op->ldd + col0;
-	memset(room->sum, 0, sizeof room->sum);
+	memset(sum, 0, ROWS * sizeof *sum);
 	for (int64_t k = 0; k < op->k; k += DEPTH) {
 		int64_t depth = op->k - k < DEPTH ? op->k - k : DEPTH;
-		pack(op, k, depth, col0, cols, room->b);
+		pack(op, k, depth, col0, cols, b);
 		for (int64_t i = 0; i < rows; i++)
-			add_row(op, row0 + i, k, depth, room->b, room->sum[i]);
+			add_row(op, row0 + i, k, depth, b, sum[i]);
 	}
+}
+
+/* tile[rows, cols], ld apart, += drop(gain uv) */
+static void add_update(const struct zr_op_matmul_low_rank *l, int64_t row0, int64_t rows,
+		       int64_t col0, int64_t cols, zr_real (*uv)[COLS], zr_real *tile, int64_t ld)
+{
+	const uint32_t below = zr_drop_below(l->dropout);
+	const zr_real scale = zr_drop_scale(l->dropout);
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j++) {
+			uint64_t element = (uint64_t)((row0 + i) * l->product.n + col0 + j);
+			zr_real x = uv[i][j] * l->gain;
+			if (l->dropout > 0)
+				x = zr_rng_word(&l->rng, element) >= below ? x * scale : 0;
+			tile[i * ld + j] += x;
+		}
+}
+
+void ZR_SCALAR(gemm_low_rank)(const struct zr_op_matmul_low_rank *l, int64_t row0, int64_t rows,
+			      int64_t col0, int64_t cols, zr_real *tile, int64_t ld, void *scratch)
+{
+	const struct zr_op_matmul uv = zr_low_rank_product(l);
+	struct room *room = scratch;
+	for (int64_t i = 0; i < rows; i += ROWS)
+		for (int64_t j = 0; j < cols; j += COLS) {
+			int64_t m = rows - i < ROWS ? rows - i : ROWS,
+				n = cols - j < COLS ? cols - j : COLS;
+			sum_up(&uv, row0 + i, m, col0 + j, n, room->b, room->uv);
+			add_update(l, row0 + i, m, col0 + j, n, room->uv, tile + i * ld + j, ld);
+		}
+}
+
+/* At most ROWS rows and COLS columns of the product. */
+static void part(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
+		 int64_t row0, int64_t rows, int64_t col0, int64_t cols, struct room *room)
+{
+	int64_t at = row0 * op->ldd + col0;
+	sum_up(op, row0, rows, col0, cols, room->b, room->sum);
+	if (low)
+		ZR_SCALAR(gemm_low_rank)
+		(low, row0, rows, col0, cols, room->sum[0], COLS, room);
 	ZR_SCALAR(gemm_finish)
 	(op, room->sum[0], COLS, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
 	 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
 }
 
-void ZR_SCALAR(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
-			  int64_t cols, void *scratch)
+void ZR_SCALAR(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
+			  int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch)
 {
 	for (int64_t i = 0; i < rows; i += ROWS)
 		for (int64_t j = 0; j < cols; j += COLS)
-			part(op, row0 + i, rows - i < ROWS ? rows - i : ROWS, col0 + j,
+			part(op, low, row0 + i, rows - i < ROWS ? rows - i : ROWS, col0 + j,
 			     cols - j < COLS ? cols - j : COLS, scratch);
 }

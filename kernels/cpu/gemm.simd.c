@@ -8,7 +8,9 @@
  * widens 16-bit types and resolves transposes, so one micro-kernel serves all types and layouts.
  *
  * An element is, over blocks of K in ascending order, the sum of chains of fused multiply-adds over
- * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1).
+ * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1). A
+ * low-rank update is another such product, into a place of its own, and is added while the tile is
+ * in the cache.
  */
 #include "simd.h"
 
@@ -26,14 +28,17 @@
  * sets. */
 #define A_PANEL (MR * KC + 16)
 #define NC 1536         /* columns of a tile whose sums need a place of their own */
+#define UC 192          /* columns of a low-rank update summed at once, a multiple of NR */
 
 /* Floats in the scratch of a tile: a panel of B, rows of B before they are transposed, packed A,
- * and the sums of a result that is not fp32. */
+ * the sums of a result that is not fp32, and those of a low-rank update. */
 #define B_PANEL 0
 #define B_ROWS (B_PANEL + KC * NR)
 #define A_BLOCK (B_ROWS + KC * NR)
 #define SUMS (A_BLOCK + MC / MR * A_PANEL)
-_Static_assert((SUMS + MC * NC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
+#define UPDATE (SUMS + MC * NC)
+_Static_assert((UPDATE + MC * UC) * sizeof(float) <= ZR_GEMM_SCRATCH, "scratch of gemm_tile");
+_Static_assert(UC % NR == 0, "columns of a low-rank update");
 
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -400,6 +405,75 @@ static void block(const struct block *t)
 	}
 }
 
+/* Length of the blocks of K: even, so that none is short. */
+static int64_t block_length(int64_t k)
+{
+	int64_t blocks = (k + KC - 1) / KC;
+	return blocks ? ((k + blocks - 1) / blocks + 3) / 4 * 4 : KC;
+}
+
+/* c (rows x cols, rows <= MC) = or += the product over all of K. */
+static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
+		   int64_t cols, float *c, int64_t ldc, int add, float *scratch)
+{
+	int64_t kb = block_length(op->k), k = 0;
+	do {
+		struct block t = { op, row0, rows, col0, cols, k, min(kb, op->k - k),
+				   c,  ldc,  add,  scratch };
+		block(&t);
+		add = 1;
+		k += kb;
+	} while (k < op->k);
+}
+
+/* ---- a low-rank update ----------------------------------------------------------- */
+
+/* Words of the elements from `element` on, which is that of word[element % 4]. */
+static void draw(const struct zr_rng *rng, uint64_t element, int64_t n, uint32_t *word)
+{
+	for (int64_t k = 0; k < n + 4; k += 4 * ZR_W) {
+		vi w[4];
+		vrng(rng, element / 4 + (uint64_t)k / 4, w);
+		for (int i = 0; i < 4; i++)
+			vistore(word + k + i * ZR_W, w[i]);
+	}
+}
+
+/* to[0..cols) += drop(gain uv), of which the first is `element` */
+static void add_update(const struct zr_op_matmul_low_rank *l, uint64_t element, int64_t cols,
+		       const float *uv, float *to)
+{
+	uint32_t word[UC + 5 * ZR_W];
+	const uint32_t below = zr_drop_below(l->dropout);
+	const float scale = zr_drop_scale(l->dropout);
+	const int drops = l->dropout > 0;
+	if (drops)
+		draw(&l->rng, element, cols + ZR_W, word);
+	for (int64_t j = 0; j < cols; j += ZR_W) {
+		const int n = vlanes(cols - j);
+		vf x = vload_n(uv, j, ZR_F32, n) * vset(l->gain);
+		if (drops)
+			x = vdrop(x, viload(word + element % 4 + j), below, scale);
+		vstore_n(to, j, ZR_F32, vload_n(to, j, ZR_F32, n) + x, n);
+	}
+}
+
+void ZR_SIMD(gemm_low_rank)(const struct zr_op_matmul_low_rank *l, int64_t row0, int64_t rows,
+			    int64_t col0, int64_t cols, float *tile, int64_t ld, void *scratch)
+{
+	const struct zr_op_matmul op = zr_low_rank_product(l);
+	float *uv = (float *)scratch + UPDATE;
+	for (int64_t i = 0; i < rows; i += MC)
+		for (int64_t j = 0; j < cols; j += UC) {
+			const int64_t m = min(MC, rows - i), n = min(UC, cols - j);
+			const int64_t first = (row0 + i) * op.n + col0 + j;
+			blocks(&op, row0 + i, m, col0 + j, n, uv, UC, 0, scratch);
+			for (int64_t r = 0; r < m; r++)
+				add_update(l, (uint64_t)(first + r * op.n), n, uv + r * UC,
+					   tile + (i + r) * ld + j);
+		}
+}
+
 /* ---- the tile -------------------------------------------------------------------- */
 
 static void store_row(const struct zr_op_matmul *op, const float *t, int64_t cols, const void *bias,
@@ -436,40 +510,28 @@ void ZR_SIMD(gemm_finish)(const struct zr_op_matmul *op, const float *tile, int6
 			  pre ? zr_at(pre, i * op->ldd, op->d_dtype) : NULL);
 }
 
-/* Length of the blocks of K: even, so that none is short. */
-static int64_t block_length(int64_t k)
-{
-	int64_t blocks = (k + KC - 1) / KC;
-	return blocks ? ((k + blocks - 1) / blocks + 3) / 4 * 4 : KC;
-}
-
 /* At most MC rows, and at most NC columns if the sums are not D itself. */
-static void subtile(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
-		    int64_t cols, float *scratch)
+static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
+		    int64_t row0, int64_t rows, int64_t col0, int64_t cols, float *scratch)
 {
-	int direct = op->d_dtype == ZR_F32, add = !!(op->flags & ZR_MM_ACCUMULATE);
-	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols, kb = block_length(op->k),
-		k = 0;
+	int direct = op->d_dtype == ZR_F32;
+	int64_t at = row0 * op->ldd + col0, ldc = direct ? op->ldd : cols;
 	float *c = direct ? (float *)op->d + at : scratch + SUMS;
-	do {
-		struct block t = { op, row0, rows, col0,   cols, k, min(kb, op->k - k),
-				   c,  ldc,  add,  scratch };
-		block(&t);
-		add = 1;
-		k += kb;
-	} while (k < op->k);
+	blocks(op, row0, rows, col0, cols, c, ldc, !!(op->flags & ZR_MM_ACCUMULATE), scratch);
+	if (low)
+		ZR_SIMD(gemm_low_rank)(low, row0, rows, col0, cols, c, ldc, scratch);
 	if (op->bias || op->flags & ZR_MM_GELU || !direct)
 		ZR_SIMD(gemm_finish)
 		(op, c, ldc, rows, cols, op->bias ? zr_at(op->bias, col0, op->b_dtype) : NULL,
 		 zr_at(op->d, at, op->d_dtype), op->pre ? zr_at(op->pre, at, op->d_dtype) : NULL);
 }
 
-void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
-			int64_t cols, void *scratch)
+void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
+			int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch)
 {
 	int64_t nc = op->d_dtype == ZR_F32 ? cols : NC;
 	for (int64_t i = 0; i < rows; i += MC)
 		for (int64_t j = 0; j < cols; j += nc)
-			subtile(op, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j),
+			subtile(op, low, row0 + i, min(MC, rows - i), col0 + j, min(nc, cols - j),
 				scratch);
 }

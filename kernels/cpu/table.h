@@ -56,8 +56,11 @@
 	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t); \
 	void zr_gemm_finish_##SUFFIX(const struct zr_op_matmul *, const REAL *, int64_t, int64_t, \
 				     int64_t, const void *, void *, void *); \
-	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *, int64_t, int64_t, int64_t, \
-				   int64_t, void *);
+	void zr_gemm_low_rank_##SUFFIX(const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
+				       int64_t, int64_t, REAL *, int64_t, void *); \
+	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *, \
+				   const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
+				   int64_t, int64_t, void *);
 
 ZR_CPU_PROTOTYPES(scalar, float)
 ZR_CPU_PROTOTYPES(avx2, float)
@@ -107,7 +110,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.bias_bwd = zr_bias_bwd_##SUFFIX, .softmax_loss = zr_softmax_loss_##SUFFIX, \
 		.softmax_part = zr_softmax_part_##SUFFIX, \
 		.softmax_right = zr_softmax_right_##SUFFIX, \
-		.gemm_finish = zr_gemm_finish_##SUFFIX, .gemm_tile = zr_gemm_tile_##SUFFIX, \
+		.gemm_finish = zr_gemm_finish_##SUFFIX, \
+		.gemm_low_rank = zr_gemm_low_rank_##SUFFIX, .gemm_tile = zr_gemm_tile_##SUFFIX, \
 	}
 
 #endif

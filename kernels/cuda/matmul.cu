@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * matmul.cu - any matrix product in fp32: for operands that cuBLASLt does not take, as mixed types
- * and odd strides. A CUDA block computes a tile of 64 x 64, a thread 4 x 4 of it, along K in one
- * chain of fma per element.
+ * and odd strides, and for low-rank updates with dropout. A CUDA block computes a tile of 64 x 64,
+ * a thread 4 x 4 of it, along K in one chain of fma per element.
  */
 #include "kernel.h"
 
 #define TILE 64
 #define DEPTH 16
 #define SIDE (TILE / 4) /* threads along either side */
+
+/* D = or += drop(gain op(A) op(B)), then the rest of `op` */
+struct scaled_product {
+	struct zr_op_matmul op;
+	float gain, dropout;
+	struct zr_rng rng;
+};
 
 /* Element (row, k) of op(A), or (k, col) of op(B); 0 outside. */
 ZR_DEVICE float at_a(const struct zr_op_matmul &op, int64_t row, int64_t k)
@@ -27,11 +34,17 @@ ZR_DEVICE float at_b(const struct zr_op_matmul &op, int64_t k, int64_t col)
 		      op.b_dtype);
 }
 
-ZR_DEVICE void finish(const struct zr_op_matmul &op, int64_t row, int64_t col, float x)
+ZR_DEVICE void finish(const struct scaled_product &p, int64_t row, int64_t col, float x)
 {
+	const struct zr_op_matmul &op = p.op;
 	int64_t at = row * op.ldd + col;
+	x *= p.gain;
+	if (p.dropout > 0) {
+		uint32_t word = zr_rng_word(&p.rng, (uint64_t)(row * op.n + col));
+		x = word >= zr_drop_below(p.dropout) ? x * zr_drop_scale(p.dropout) : 0;
+	}
 	if (op.flags & ZR_MM_ACCUMULATE)
-		x = ((const float *)op.d)[at] + x;
+		x = zr_get(op.d, at, op.d_dtype) + x;
 	if (op.bias)
 		x += zr_get(op.bias, col, op.b_dtype);
 	if (op.flags & ZR_MM_GELU) {
@@ -43,8 +56,9 @@ ZR_DEVICE void finish(const struct zr_op_matmul &op, int64_t row, int64_t col, f
 }
 
 static __global__ void __launch_bounds__(SIDE *SIDE)
-	matmul_kernel(const __grid_constant__ struct zr_op_matmul op)
+	matmul_kernel(const __grid_constant__ struct scaled_product p)
 {
+	const struct zr_op_matmul &op = p.op;
 	__shared__ float a[DEPTH][TILE + 1], b[DEPTH][TILE + 1];
 	const int64_t row0 = (int64_t)blockIdx.y * TILE, col0 = (int64_t)blockIdx.x * TILE;
 	const int me = (int)(threadIdx.y * SIDE + threadIdx.x);
@@ -78,14 +92,26 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
 			int64_t row = row0 + threadIdx.y + i * SIDE,
 				col = col0 + threadIdx.x + j * SIDE;
 			if (row < op.m && col < op.n)
-				finish(op, row, col, sum[i][j]);
+				finish(p, row, col, sum[i][j]);
 		}
+}
+
+static cudaError_t launch(const struct scaled_product &p, cudaStream_t s)
+{
+	return zr_launch(matmul_kernel,
+			 dim3((unsigned)zr_ceil_div(p.op.n, TILE),
+			      (unsigned)zr_ceil_div(p.op.m, TILE)),
+			 dim3(SIDE, SIDE), 0, s, p);
 }
 
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *op, cudaStream_t s)
 {
-	return zr_launch(
-		matmul_kernel,
-		dim3((unsigned)zr_ceil_div(op->n, TILE), (unsigned)zr_ceil_div(op->m, TILE)),
-		dim3(SIDE, SIDE), 0, s, *op);
+	const struct scaled_product p = { *op, 1, 0, {} };
+	return launch(p, s);
+}
+
+cudaError_t zr_cuda_low_rank_update(const struct zr_op_matmul_low_rank *l, cudaStream_t s)
+{
+	const struct scaled_product p = { zr_low_rank_update(l), l->gain, l->dropout, l->rng };
+	return launch(p, s);
 }

@@ -106,6 +106,7 @@ static void fill_ops(struct zr_inst *d)
 	d->ops.size = sizeof d->ops;
 	d->ops.dev = d;
 	d->ops.matmul = cpu_matmul;
+	d->ops.matmul_low_rank = cpu_matmul_low_rank;
 	d->ops.head_loss = cpu_head_loss;
 	d->ops.head_loss_rows = cpu_head_loss_rows;
 	d->ops.head_loss_work = cpu_head_loss_work;

@@ -120,6 +120,8 @@ void cpu_attention_fill(struct zr_ops *ops); /* attention.c */
 
 /* matmul.c, head.c */
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
+int cpu_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
+			const struct zr_op_matmul_low_rank *low);
 /* Some rows and columns of a product [m, n], with the bits that they have there. */
 int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n);
 int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,

@@ -3,7 +3,8 @@
  * matmul.c - a matrix product as a grid of tiles, each computed whole by one worker. Where the grid
  * would be too small for the work (a long sum into a small result) K is split as well: the parts
  * are stored apart and added in index order. The grid depends on the shape only (I1). How K is cut
- * depends on M too, unless the caller wants each row as if it were alone: then K is not split.
+ * depends on M too, unless the caller wants each row as if it were alone: then K is not split. A
+ * low-rank update is added to the sum over all of K, before it is rounded.
  */
 #include "cpu.h"
 
@@ -12,6 +13,7 @@
 #define GRID 8          /* items wanted of a big product, so that few workers end together */
 #define BIG (1ll << 21) /* multiply-adds worth an item of their own */
 #define SHORTEST 256    /* length of the shortest part of a split sum */
+#define ROWS 16         /* of split sums that are added up by one item */
 
 struct grid {
 	int64_t tm, tn, tk;    /* size of a tile and length of a part of the sum */
@@ -76,6 +78,7 @@ static struct grid grid_of(int64_t m, int64_t n, int64_t k, int each_row)
 struct job {
 	const struct zr_inst *d;
 	const struct zr_op_matmul *op;
+	const struct zr_op_matmul_low_rank *low; /* or NULL */
 	struct grid g;
 };
 
@@ -83,7 +86,7 @@ static void tile_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
 	int64_t row = item / j->g.nn * j->g.tm, col = item % j->g.nn * j->g.tn;
-	j->d->k->gemm_tile(j->op, row, cpu_min(j->g.tm, j->op->m - row), col,
+	j->d->k->gemm_tile(j->op, j->low, row, cpu_min(j->g.tm, j->op->m - row), col,
 			   cpu_min(j->g.tn, j->op->n - col), cpu_scratch(j->d, worker));
 }
 
@@ -111,27 +114,29 @@ static void part_item(void *arg, int64_t item, int32_t worker)
 	int64_t tiles = j->g.nm * j->g.nn, t = item % tiles;
 	int64_t row = t / j->g.nn * j->g.tm, col = t % j->g.nn * j->g.tn;
 	struct zr_op_matmul op = part_of(j, item / tiles);
-	j->d->k->gemm_tile(&op, row, cpu_min(j->g.tm, op.m - row), col,
+	j->d->k->gemm_tile(&op, NULL, row, cpu_min(j->g.tm, op.m - row), col,
 			   cpu_min(j->g.tn, op.n - col), cpu_scratch(j->d, worker));
 }
 
-/* Row `item` of the result: the parts in index order, then what the operation does to a sum. */
+/* Some rows of the result: the parts in index order, then what the operation does to a sum. */
 static void sum_item(void *arg, int64_t item, int32_t worker)
 {
 	const struct job *j = arg;
 	const struct zr_op_matmul *op = j->op;
-	const float *part = cpu_split(j->d) + item * op->n;
-	float *sum = cpu_scratch(j->d, worker);
-	int64_t p, i;
-	memcpy(sum, part, (size_t)op->n * sizeof *sum);
-	for (p = 1; p < j->g.nk; p++) {
+	const int64_t row = item * ROWS, rows = cpu_min(ROWS, op->m - row), n = rows * op->n;
+	float *sum = cpu_split(j->d) + row * op->n;
+	const float *part = sum;
+	for (int64_t p = 1; p < j->g.nk; p++) {
 		part += op->m * op->n;
-		for (i = 0; i < op->n; i++)
+		for (int64_t i = 0; i < n; i++)
 			sum[i] += part[i];
 	}
-	j->d->k->gemm_finish(op, sum, op->n, 1, op->n, op->bias,
-			     cpu_at(op->d, op->d_dtype, item * op->ldd),
-			     op->pre ? cpu_at(op->pre, op->d_dtype, item * op->ldd) : NULL);
+	if (j->low)
+		j->d->k->gemm_low_rank(j->low, row, rows, 0, op->n, sum, op->n,
+				       cpu_scratch(j->d, worker));
+	j->d->k->gemm_finish(op, sum, op->n, rows, op->n, op->bias,
+			     cpu_at(op->d, op->d_dtype, row * op->ldd),
+			     op->pre ? cpu_at(op->pre, op->d_dtype, row * op->ldd) : NULL);
 }
 
 static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
@@ -148,9 +153,11 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return rc;
 }
 
-int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n)
+/* Some rows and columns of a product [m, n]. */
+static int run(const struct zr_ops *ops, const struct zr_op_matmul *op,
+	       const struct zr_op_matmul_low_rank *low, int64_t m, int64_t n)
 {
-	struct job job = { .d = ops->dev, .op = op };
+	struct job job = { .d = ops->dev, .op = op, .low = low };
 	int64_t tiles;
 	int rc = check(ops->dev, op);
 	if (rc || op->m < 1 || op->n < 1)
@@ -164,12 +171,25 @@ int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64
 		return ZR_OK;
 	}
 	cpu_parallel(ops->dev, tiles * job.g.nk, part_item, &job);
-	cpu_parallel(ops->dev, op->m, sum_item, &job);
+	cpu_parallel(ops->dev, cpu_ceil_div(op->m, ROWS), sum_item, &job);
 	return ZR_OK;
+}
+
+int cpu_matmul_of(const struct zr_ops *ops, const struct zr_op_matmul *op, int64_t m, int64_t n)
+{
+	return run(ops, op, NULL, m, n);
 }
 
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
 {
 	(void)s;
-	return cpu_matmul_of(ops, op, op->m, op->n);
+	return run(ops, op, NULL, op->m, op->n);
+}
+
+int cpu_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
+			const struct zr_op_matmul_low_rank *low)
+{
+	const struct zr_op_matmul *op = &low->product;
+	(void)s;
+	return run(ops, op, low, op->m, op->n);
 }

@@ -64,7 +64,9 @@
 	OPERATION(embedding_bwd_rows, embedding_bwd, n_rows, AT(tokens), AT(dout), AT(dwte), \
 		  AT(dwpe), AT(position)) \
 	OPERATION(head_loss_rows, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
-		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right))
+		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
+	OPERATION(matmul_low_rank, matmul_low_rank, product, AT(u), AT(v), AT(product.a), \
+		  AT(product.b), AT(product.d), AT(product.bias), AT(product.pre))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
 		     const char *name, const char *members)

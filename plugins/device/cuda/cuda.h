@@ -96,6 +96,8 @@ int cuda_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
 
 /* matmul.c, head.c */
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);
+int cuda_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
+			 const struct zr_op_matmul_low_rank *low);
 int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_head_loss *op);
 uint64_t cuda_head_loss_work(const struct zr_ops *ops, const struct zr_op_head_loss *op);
 

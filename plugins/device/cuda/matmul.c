@@ -7,6 +7,10 @@
  * Deterministic: the algorithm is cuBLASLt's first proposal for a shape, types and alignment, asked
  * for once; the workspace is always the same; sums split along K are added by a kernel of their
  * own, in order. What cuBLASLt has no algorithm for, our own kernel computes.
+ *
+ * A low-rank update is a product of its own, into D, to which the large one is added: so the small
+ * term is rounded to D's type, and the sum once more with bias and GELU. Where it has dropout our
+ * kernel computes it.
  */
 #include "cuda.h"
 
@@ -232,41 +236,30 @@ static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 	return rc;
 }
 
-static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op)
+/* update: it is that of this operation, with its gain; else NULL. */
+static int own(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
+	       const struct zr_op_matmul_low_rank *update)
 {
+	cudaStream_t stream = cuda_stream(d, s);
 	d->last = "matmul";
-	return cuda_result(d, zr_cuda_matmul(op, cuda_stream(d, s)), "matmul");
+	return cuda_result(d,
+			   update ? zr_cuda_low_rank_update(update, stream) :
+				    zr_cuda_matmul(op, stream),
+			   "matmul");
 }
 
-/* An fp32 result keeps all its bits: cuBLASLt's GELU is made for 16. */
-static int then_gelu(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
+/* Of any type, with D added or not; neither M nor N is 0, and no GELU where D is fp32. */
+static int multiply(struct zr_inst *d, struct zr_stream *stream, const struct zr_op_matmul *op,
+		    const struct zr_op_matmul_low_rank *update)
 {
-	struct zr_op_matmul sum = *op;
-	sum.flags &= ~ZR_MM_GELU;
-	sum.d = op->pre ? op->pre : op->d;
-	sum.pre = NULL;
-	int rc = cuda_matmul(ops, s, &sum);
-	return rc ? rc :
-		    cuda_result(ops->dev,
-				zr_cuda_gelu(sum.d, op->d, op->m, op->n, op->ldd,
-					     cuda_stream(ops->dev, s)),
-				"matmul, GELU");
-}
-
-int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct zr_op_matmul *op)
-{
-	struct zr_inst *d = ops->dev;
-	const float one = 1, beta = op->flags & ZR_MM_ACCUMULATE ? 1 : 0;
+	const float gain = update ? update->gain : 1;
+	const float beta = op->flags & ZR_MM_ACCUMULATE ? 1 : 0;
 	struct cuda_shape shape = shape_of(op);
 	struct cuda_choice *c;
 	struct product p;
-	int rc = check(d, op);
-	if (rc || op->m < 1 || op->n < 1)
-		return rc;
-	if (op->flags & ZR_MM_GELU && op->d_dtype == ZR_F32)
-		return then_gelu(ops, stream, op);
-	if (op->k < 1 || op->a_dtype != op->b_dtype)
-		return own(d, stream, op);
+	int rc;
+	if (op->k < 1 || op->a_dtype != op->b_dtype || (update && update->dropout > 0))
+		return own(d, stream, op, update);
 	cublasStatus_t described = describe(d, &p, op);
 	c = choice_of(d, &shape);
 	if (memcmp(&c->shape, &shape, sizeof shape)) {
@@ -276,15 +269,70 @@ int cuda_matmul(const struct zr_ops *ops, struct zr_stream *stream, const struct
 		c->shape = shape;
 	}
 	if (c->own)
-		return own(d, stream, op);
+		return own(d, stream, op, update);
 	if (described)
 		return cuda_blas_result(d, described, "matmul: describing it");
 	d->last = "matmul";
-	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &one, op->b, &p.a, op->a, &p.b, &beta,
+	cublasStatus_t e = cublasLtMatmul(d->lt, &p.desc, &gain, op->b, &p.a, op->a, &p.b, &beta,
 					  op->d, &p.d, op->d, &p.d, &c->algo, d->scratch,
 					  CUDA_WORKSPACE, cuda_stream(d, stream));
 	if (!is_refusal(e))
 		return cuda_blas_result(d, e, "matmul");
 	rc = choose_own(d, op, c, e, "use for its own algorithm");
-	return rc ? rc : own(d, stream, op);
+	return rc ? rc : own(d, stream, op, update);
+}
+
+/* low: its product is op; NULL: none */
+static int with_update(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
+		       const struct zr_op_matmul_low_rank *low)
+{
+	if (!low)
+		return multiply(d, s, op, NULL);
+	const struct zr_op_matmul update = zr_low_rank_update(low);
+	struct zr_op_matmul rest = *op;
+	rest.flags |= ZR_MM_ACCUMULATE;
+	int rc = multiply(d, s, &update, low);
+	return rc ? rc : multiply(d, s, &rest, NULL);
+}
+
+/* An fp32 result keeps all its bits: cuBLASLt's GELU is made for 16. */
+static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
+		     const struct zr_op_matmul_low_rank *low)
+{
+	struct zr_op_matmul_low_rank update;
+	struct zr_op_matmul sum = *op;
+	sum.flags &= ~ZR_MM_GELU;
+	sum.d = op->pre ? op->pre : op->d;
+	sum.pre = NULL;
+	if (low) {
+		update = *low;
+		update.product = sum;
+	}
+	int rc = with_update(d, s, &sum, low ? &update : NULL);
+	return rc ? rc :
+		    cuda_result(d,
+				zr_cuda_gelu(sum.d, op->d, op->m, op->n, op->ldd,
+					     cuda_stream(d, s)),
+				"matmul, GELU");
+}
+
+static int run(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
+	       const struct zr_op_matmul_low_rank *low)
+{
+	int rc = check(d, op);
+	if (rc || op->m < 1 || op->n < 1)
+		return rc;
+	return op->flags & ZR_MM_GELU && op->d_dtype == ZR_F32 ? then_gelu(d, s, op, low) :
+								 with_update(d, s, op, low);
+}
+
+int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
+{
+	return run(ops->dev, s, op, NULL);
+}
+
+int cuda_matmul_low_rank(const struct zr_ops *ops, struct zr_stream *s,
+			 const struct zr_op_matmul_low_rank *low)
+{
+	return run(ops->dev, s, &low->product, low);
 }

@@ -206,6 +206,7 @@ static int op_attention_bwd(const struct zr_ops *ops, struct zr_stream *s,
 void cuda_ops_fill(struct zr_ops *ops)
 {
 	ops->matmul = cuda_matmul;
+	ops->matmul_low_rank = cuda_matmul_low_rank;
 	ops->embedding = op_embedding;
 	ops->embedding_bwd = op_embedding_bwd;
 	ops->layernorm = op_layernorm;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/device.
-device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_matmul %D%/t_right \
-	%D%/t_separate %D%/t_twin
+device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_low_rank %D%/t_matmul \
+	%D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 
@@ -17,6 +17,10 @@ TESTS += $(device_tests)
 %C%_t_head_SOURCES = %D%/t_head.c $(testdevice_h)
 %C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_head_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_low_rank_SOURCES = %D%/t_low_rank.c $(testdevice_h)
+%C%_t_low_rank_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_low_rank_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_matmul_SOURCES = %D%/t_matmul.c $(testdevice_h)
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

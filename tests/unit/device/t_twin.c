@@ -66,6 +66,52 @@ static void matrix_products_are_close(void **state)
 	all_agreed();
 }
 
+/* ---- low-rank updates ------------------------------------------------------------------------------- */
+
+/* arg: m, n, k, r, flags; variant: 1 bias, 2 V transposed, 4 dropout */
+static int low_rank(const struct side *s, int32_t dtype, int variant)
+{
+	const uint32_t flags = (uint32_t)arg[4];
+	struct zr_op_matmul_low_rank op = { .size = sizeof op, .flags = variant & 2 ? ZR_LR_TRANS_V : 0, .r = arg[3], .gain = 0.5f,
+					    .dropout = variant & 4 ? 0.2f : 0, .rng = { 1, 2, 3, 4 }, .u = at(s, 5), .v = at(s, 6) };
+	op.product = (struct zr_op_matmul){ .size = sizeof op.product, .flags = flags, .a_dtype = dtype, .b_dtype = dtype,
+					    .d_dtype = operands[3].dtype, .m = arg[0], .n = arg[1], .k = arg[2], .lda = arg[2],
+					    .ldb = flags & ZR_MM_TRANS_B ? arg[2] : arg[1], .ldd = arg[1], .a = at(s, 0),
+					    .b = at(s, 1), .d = at(s, 3), .bias = variant & 1 ? at(s, 2) : NULL,
+					    .pre = flags & ZR_MM_GELU ? at(s, 4) : NULL };
+	return s->d.ops->matmul_low_rank(OPS, &op);
+}
+
+static void updated_product(int32_t m, int32_t n, int32_t k, int32_t r, uint32_t flags, int32_t dtype, int32_t to, int variant)
+{
+	const int32_t set[] = { m, n, k, r, (int32_t)flags };
+	memcpy(arg, set, sizeof set);
+	begin((uint64_t)m);
+	operand(m * (int64_t)k, dtype, 1, 0, 0);
+	operand(n * (int64_t)k, dtype, 1, 0, 0);
+	operand(n, dtype, 1, 0, 0);
+	operand(m * (int64_t)n, to, 1, 0, to == ZR_F32 ? 256 : 2.01);
+	operand(m * (int64_t)n, to, 1, 0, to == ZR_F32 ? 256 : 2.01);
+	operand(m * (int64_t)r, dtype, 1, 0, 0);
+	operand(n * (int64_t)r, dtype, 1, 0, 0);
+	twins("matmul_low_rank", low_rank, dtype, variant);
+}
+
+static void low_rank_updates_are_close(void **state)
+{
+	(void)state;
+	for (int t = 0; t < 3; t++)
+		for (int v = 0; v < 8; v++) {
+			const uint32_t trans = v & 1 ? ZR_MM_TRANS_B : 0;
+			updated_product(128, 192, 64, 16, trans, dtypes[t], dtypes[t], v);
+			updated_product(64, 256, 128, 8, trans | ZR_MM_GELU, dtypes[t], dtypes[t], v);
+			updated_product(96, 64, 2048, 64, trans | ZR_MM_ACCUMULATE, dtypes[t], ZR_F32, v & 6);
+			updated_product(7, 33, 70, 3, trans | ZR_MM_GELU, dtypes[t], dtypes[t], v);
+			updated_product(5, 3, 1, 1, trans, dtypes[t], dtypes[t], v);
+		}
+	all_agreed();
+}
+
 /* ---- attention ---------------------------------------------------------------------------------------- */
 
 static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, int variant)
@@ -485,6 +531,7 @@ int main(int argc, char **argv)
 					    TEST(norms_of_layers_are_close),
 					    TEST(norms_of_squares_are_close),
 					    TEST(matrix_products_are_close),
+					    TEST(low_rank_updates_are_close),
 					    TEST(heads_are_close),
 					    TEST(attentions_of_any_width_are_close),
 					    TEST(attentions_of_any_width_backward_are_close),

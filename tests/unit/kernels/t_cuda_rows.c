@@ -339,7 +339,7 @@ static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t
 		if (i)
 			DONE(zr_cuda_matmul(&op, NULL));
 		else
-			zr_cpu_scalar.gemm_tile(&op, 0, m, 0, n, scratch);
+			zr_cpu_scalar.gemm_tile(&op, NULL, 0, m, 0, n, scratch);
 	}
 	close("matmul", &d[0], &d[1], td == ZR_F32 ? 64 : 1);
 	close("matmul: pre", &pre[0], &pre[1], td == ZR_F32 ? 64 : 1);
@@ -356,8 +356,52 @@ static void own_matrix_products_are_close(void **state)
 	for (uint32_t trans = 0; trans < 4; trans++) {
 		matmul_case(70, 67, 33, trans, ZR_F32, ZR_F32, ZR_F32, 0);
 		matmul_case(65, 130, 16, trans | ZR_MM_GELU, ZR_BF16, ZR_BF16, ZR_BF16, 1);
+		matmul_case(65, 130, 16, trans | ZR_MM_GELU | ZR_MM_ACCUMULATE, ZR_BF16, ZR_BF16, ZR_BF16, 1);
 		matmul_case(3, 5, 100, trans | ZR_MM_ACCUMULATE, ZR_F32, ZR_F16, ZR_F32, 0);
 		matmul_case(1, 1, 1, trans, ZR_F16, ZR_BF16, ZR_F16, 1);
+	}
+}
+
+/* The update alone, beside one of zeros or of what D held. */
+static void update_case(int64_t m, int64_t n, int64_t r, uint32_t flags, uint32_t low_flags, int32_t t, int32_t td, float dropout)
+{
+	static char scratch[ZR_GEMM_SCRATCH] __attribute__((aligned(64)));
+	struct buf u = buf_random(m * r, t, 1, 1), v = buf_random(r * n, t, 2, 1), d[2];
+	float *sum = calloc((size_t)(m * n), sizeof *sum);
+	assert_non_null(sum);
+	two(d, m * n, td, 1);
+	for (int i = 0; i < 2; i++) {
+		struct zr_op_matmul_low_rank op = { .size = sizeof op, .flags = low_flags, .r = r, .gain = 0.6f, .dropout = dropout,
+						    .rng = { 1, 2, 3, 4 }, .u = u.p, .v = v.p };
+		op.product = (struct zr_op_matmul){ .size = sizeof op.product, .flags = flags, .a_dtype = t, .b_dtype = t,
+						    .d_dtype = td, .m = m, .n = n, .ldd = n, .d = d[i].p };
+		if (i) {
+			DONE(zr_cuda_low_rank_update(&op, NULL));
+			continue;
+		}
+		for (int64_t e = 0; e < m * n && flags & ZR_MM_ACCUMULATE; e++)
+			sum[e] = (float)get(d[0].p, td, e);
+		zr_cpu_scalar.gemm_low_rank(&op, 0, m, 0, n, sum, n, scratch);
+		for (int64_t e = 0; e < m * n; e++)
+			put(d[0].p, td, e, (double)sum[e]);
+	}
+	close("low-rank update", &d[0], &d[1], td == ZR_F32 ? 64 : 1);
+	free(sum);
+	free_two(d);
+	buf_free(&u);
+	buf_free(&v);
+}
+
+static void low_rank_updates_are_close(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		const uint32_t add = i & 1 ? ZR_MM_ACCUMULATE : 0, trans = i & 2 ? ZR_LR_TRANS_V : 0;
+		const float dropout = i & 4 ? 0.3f : 0;
+		update_case(70, 67, 16, add, trans, ZR_F32, ZR_F32, dropout);
+		update_case(65, 130, 3, 0, trans, ZR_BF16, ZR_BF16, dropout);
+		update_case(3, 5, 64, add, trans, ZR_F16, ZR_F32, dropout);
+		update_case(1, 1, 1, add, trans, ZR_F16, ZR_F16, dropout);
 	}
 }
 
@@ -370,6 +414,7 @@ int main(void)
 		cmocka_unit_test(norms_are_close),
 		cmocka_unit_test(softmax_is_close_and_the_sum_of_losses_exact),
 		cmocka_unit_test(own_matrix_products_are_close),
+		cmocka_unit_test(low_rank_updates_are_close),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_low_rank.c - products with a low-rank update of device/cpu, for every instruction set: against
+ * double precision over ranks, shapes, layouts, types, biases and GELU; the bits of the separate
+ * operations in fp32, with and without dropout; and the same bits over workers and rows.
+ */
+#include "tests/lib/testdevice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define GAP 3 /* elements between the rows of A, B and D, NaN */
+
+struct low {
+	struct zr_op_matmul_low_rank op;
+	struct buf a, b, d, bias, pre, u, v;
+};
+
+static struct buf matrix(int64_t rows, int64_t cols, int64_t gap, int32_t dtype, uint64_t seed)
+{
+	struct buf m = buf_new(rows * (cols + gap), dtype, (int)(seed & 1));
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j++)
+			put(m.p, dtype, i * (cols + gap) + j, rnd(&seed));
+	return m;
+}
+
+/* m, n, k, r */
+static struct low low_new(const int64_t *shape, uint32_t flags, uint32_t low_flags, int32_t dtype,
+			  int32_t to, int bias, float dropout)
+{
+	const int64_t m = shape[0], n = shape[1], k = shape[2], r = shape[3];
+	const int tb = (flags & ZR_MM_TRANS_B) != 0, tv = (low_flags & ZR_LR_TRANS_V) != 0;
+	struct low t = { .a = matrix(m, k, GAP, dtype, 11),
+			 .b = matrix(tb ? n : k, tb ? k : n, GAP, dtype, 22),
+			 .d = matrix(m, n, GAP, to, 33),
+			 .bias = buf_random(n, dtype, 44, 1),
+			 .pre = buf_new(m * (n + GAP), to, 0),
+			 .u = matrix(m, r, 0, dtype, 55),
+			 .v = matrix(tv ? n : r, tv ? r : n, 0, dtype, 66) };
+	t.op = (struct zr_op_matmul_low_rank){
+		.size = sizeof t.op, .flags = low_flags, .r = r, .gain = 0.7f, .dropout = dropout,
+		.rng = { 5, 6, 7, 8 }, .u = t.u.p, .v = t.v.p,
+		.product = { .size = sizeof t.op.product, .flags = flags, .a_dtype = dtype,
+			     .b_dtype = dtype, .d_dtype = to, .m = m, .n = n, .k = k,
+			     .lda = k + GAP, .ldb = (tb ? k : n) + GAP, .ldd = n + GAP,
+			     .a = t.a.p, .b = t.b.p, .d = t.d.p, .bias = bias ? t.bias.p : NULL,
+			     .pre = flags & ZR_MM_GELU ? t.pre.p : NULL }
+	};
+	return t;
+}
+
+static void low_free(struct low *t)
+{
+	struct buf *all[] = { &t->a, &t->b, &t->d, &t->bias, &t->pre, &t->u, &t->v };
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		buf_free(all[i]);
+}
+
+static void on_every_variant(void (*fn)(const struct dev *, const char *))
+{
+	for (int i = 0; i < DEV_VARIANTS; i++) {
+		struct dev d;
+		if (!dev_open_variant(&d, 2, i))
+			fn(&d, dev_isas[i]);
+		else
+			assert_true(i > 0);
+		dev_close(&d);
+	}
+}
+
+/* ---- in double precision -------------------------------------------------------------------- */
+
+static double gelu(double x)
+{
+	return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+/* Element (i, j) before GELU, without dropout; `start`: what D held. */
+static double expected(const struct low *t, double start, int64_t i, int64_t j, double *size)
+{
+	const struct zr_op_matmul *o = &t->op.product;
+	const int tb = (o->flags & ZR_MM_TRANS_B) != 0, tv = (t->op.flags & ZR_LR_TRANS_V) != 0;
+	const double gain = (double)t->op.gain;
+	double sum = (o->flags & ZR_MM_ACCUMULATE ? start : 0) +
+		     (o->bias ? get(o->bias, o->b_dtype, j) : 0);
+	*size = fabs(sum) + 1e-3;
+	for (int64_t k = 0; k < o->k; k++) {
+		double x = get(o->a, o->a_dtype, i * o->lda + k) *
+			   get(o->b, o->b_dtype, tb ? j * o->ldb + k : k * o->ldb + j);
+		sum += x;
+		*size += fabs(x);
+	}
+	for (int64_t k = 0; k < t->op.r; k++) {
+		double x = gain * get(t->op.u, o->a_dtype, i * t->op.r + k) *
+			   get(t->op.v, o->b_dtype, tv ? j * t->op.r + k : k * o->n + j);
+		sum += x;
+		*size += fabs(x);
+	}
+	return sum;
+}
+
+/* fp32 rounding of sums of length k, and one rounding to the type that is stored. */
+static int close_to(double got, double want, double size, int64_t k, int32_t dtype)
+{
+	double tol = size * 0x1p-24 * (4 + sqrt((double)k));
+	if (dtype == ZR_BF16)
+		tol += fabs(want) * 0x1.02p-8;
+	if (dtype == ZR_F16)
+		tol += fabs(want) * 0x1.02p-11 + 0x1p-25;
+	return fabs(got - want) <= tol;
+}
+
+static void verify(const struct low *t, const struct buf *before, const char *variant)
+{
+	const struct zr_op_matmul *o = &t->op.product;
+	for (int64_t i = 0; i < o->m; i++)
+		for (int64_t j = 0; j < o->ldd; j++) {
+			const int64_t at = i * o->ldd + j, k = o->k + t->op.r;
+			double size, got = get(o->d, o->d_dtype, at), want;
+			if (j >= o->n) {
+				assert_true(isnan(got));
+				continue;
+			}
+			want = expected(t, get(before->p, o->d_dtype, at), i, j, &size);
+			int ok = !o->pre ||
+				 close_to(get(o->pre, o->d_dtype, at), want, size, k, o->d_dtype);
+			if (o->flags & ZR_MM_GELU)
+				want = gelu(want);
+			if (!ok || !close_to(got, want, 1.2 * size, k, o->d_dtype))
+				fail_msg("%s: m %d n %d k %d r %d flags %x %x types %d %d: (%d, %d) "
+					 "is %.9g, not %.9g", variant, (int)o->m, (int)o->n,
+					 (int)o->k, (int)t->op.r, o->flags, t->op.flags, o->a_dtype,
+					 o->d_dtype, (int)i, (int)j, got, want);
+		}
+	assert_true(buf_guarded(&t->d) && buf_guarded(&t->pre));
+}
+
+static void one(const struct dev *d, const char *variant, const int64_t *shape, uint32_t flags,
+		uint32_t low_flags, int32_t dtype, int32_t to, int bias)
+{
+	struct low t = low_new(shape, flags, low_flags, dtype, to, bias, 0);
+	struct buf before = buf_copy(&t.d);
+	assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
+	verify(&t, &before, variant);
+	buf_free(&before);
+	low_free(&t);
+}
+
+static const int64_t shapes[][4] = {
+	{ 1, 1, 1, 1 },      { 1, 7, 3, 8 },     { 3, 1, 5, 3 },      { 5, 17, 31, 1 },
+	{ 9, 49, 193, 3 },   { 33, 50, 257, 8 }, { 67, 24, 515, 64 }, { 129, 200, 129, 16 },
+	{ 13, 31, 64, 300 }, { 3, 3, 4500, 2 },  { 40, 60, 9000, 8 },
+};
+#define SHAPES (int)(sizeof shapes / sizeof *shapes)
+
+static void shapes_and_types(const struct dev *d, const char *variant)
+{
+	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	static const int64_t wide[] = { 300, 1700, 40, 16 };
+	for (int s = 0; s < SHAPES; s++)
+		for (int i = 0; i < 12; i++) {
+			const uint32_t b = i & 1 ? ZR_MM_TRANS_B : 0, v = i & 2 ? ZR_LR_TRANS_V : 0;
+			const int32_t t = type[i / 4];
+			one(d, variant, shapes[s], b, v, t, t, 1);
+			one(d, variant, shapes[s], b | ZR_MM_GELU, v, t, t, i & 1);
+			one(d, variant, shapes[s], b, v, t, ZR_F32, 0);
+			one(d, variant, shapes[s], b | ZR_MM_ACCUMULATE, v, t, ZR_F32, 0);
+		}
+	one(d, variant, wide, ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_BF16, 1);
+	one(d, variant, wide, ZR_MM_TRANS_B, 0, ZR_BF16, ZR_BF16, 0);
+}
+
+static void any_shape_rank_and_type_is_right(void **state)
+{
+	(void)state;
+	on_every_variant(shapes_and_types);
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
+
+/* D = A B, then D += drop(gain U V), of which every row is summed alone. */
+static void separately(const struct dev *d, const struct low *t, float *uv)
+{
+	const struct zr_op_matmul *o = &t->op.product;
+	struct zr_op_matmul low = { .size = sizeof low, .flags = ZR_MM_EACH_ROW,
+				    .a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_F32,
+				    .m = o->m, .n = o->n, .k = t->op.r, .lda = t->op.r,
+				    .ldb = o->n, .ldd = o->n, .a = t->op.u, .b = t->op.v,
+				    .d = uv };
+	struct zr_op_residual drop = { .size = sizeof drop, .dtype = ZR_F32,
+				       .dropout = t->op.dropout, .n = o->m * o->n,
+				       .rng = t->op.rng, .b = uv, .out = uv,
+				       .gain = t->op.gain };
+	assert_int_equal(d->ops->matmul(d->ops, NULL, o), ZR_OK);
+	assert_int_equal(d->ops->matmul(d->ops, NULL, &low), ZR_OK);
+	assert_int_equal(d->ops->residual(d->ops, NULL, &drop), ZR_OK);
+	for (int64_t i = 0; i < o->m; i++)
+		for (int64_t j = 0; j < o->n; j++)
+			((float *)o->d)[i * o->ldd + j] += uv[i * o->n + j];
+}
+
+static void parts(const struct dev *d, const char *variant)
+{
+	for (int i = 0; i < 2 * SHAPES; i++) {
+		const int64_t *shape = shapes[i / 2];
+		const float dropout = i & 1 ? 0.3f : 0;
+		struct low x = low_new(shape, 0, 0, ZR_F32, ZR_F32, 0, dropout);
+		struct low y = low_new(shape, 0, 0, ZR_F32, ZR_F32, 0, dropout);
+		float *uv = calloc((size_t)(shape[0] * shape[1]), sizeof *uv);
+		assert_non_null(uv);
+		separately(d, &x, uv);
+		assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &y.op), ZR_OK);
+		if (!buf_same(&x.d, &y.d))
+			fail_msg("%s: shape %d, dropout %g", variant, i / 2, (double)dropout);
+		free(uv);
+		low_free(&x);
+		low_free(&y);
+	}
+}
+
+static void it_is_the_separate_operations_in_fp32(void **state)
+{
+	(void)state;
+	on_every_variant(parts);
+}
+
+static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
+{
+	static const int64_t big[][4] = { { 256, 300, 768, 16 }, { 130, 128, 5000, 8 },
+					  { 70, 2000, 64, 64 }, { 16, 64, 20000, 3 } };
+	(void)state;
+	for (int v = 0; v < DEV_VARIANTS; v++)
+		for (int i = 0; i < 8; i++) {
+			struct buf first = { 0 };
+			for (int workers = 1; workers <= 3; workers++) {
+				struct dev d;
+				if (!dev_open(&d, workers, dev_isas[v])) {
+					struct low t = low_new(big[i / 2], ZR_MM_GELU, 0, ZR_BF16,
+							       i & 1 ? ZR_BF16 : ZR_F32, 1, 0.2f);
+					assert_int_equal(d.ops->matmul_low_rank(d.ops, NULL, &t.op),
+							 ZR_OK);
+					if (workers == 1)
+						first = buf_copy(&t.d);
+					else if (!buf_same(&first, &t.d))
+						fail_msg("%s: shape %d, %d workers", dev_isas[v],
+							 i / 2, workers);
+					low_free(&t);
+				}
+				dev_close(&d);
+			}
+			if (first.p)
+				buf_free(&first);
+		}
+}
+
+/* Rows that are asked for as such have the bits that they have among others. */
+static void rows_alone(const struct dev *d, const char *variant)
+{
+	static const int64_t shape[] = { 21, 70, 3000, 8 };
+	struct low t = low_new(shape, ZR_MM_EACH_ROW | ZR_MM_GELU, ZR_LR_TRANS_V, ZR_F32, ZR_F32, 1,
+			       0);
+	const struct zr_op_matmul all = t.op.product;
+	struct buf whole;
+	assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
+	whole = buf_copy(&t.d);
+	memset(all.d, 0, (size_t)(all.n * 4));
+	t.op.product.m = 1;
+	for (int64_t i = 0; i < all.m; i++) {
+		t.op.u = (const float *)(const void *)t.u.p + i * shape[3];
+		t.op.product.a = (const float *)all.a + i * all.lda;
+		t.op.product.d = (float *)all.d + i * all.ldd;
+		t.op.product.pre = NULL;
+		assert_int_equal(d->ops->matmul_low_rank(d->ops, NULL, &t.op), ZR_OK);
+	}
+	if (!buf_same(&whole, &t.d))
+		fail_msg("%s", variant);
+	buf_free(&whole);
+	low_free(&t);
+}
+
+static void I1_rows_alone_have_the_bits_of_all(void **state)
+{
+	(void)state;
+	on_every_variant(rows_alone);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_shape_rank_and_type_is_right),
+		cmocka_unit_test(it_is_the_separate_operations_in_fp32),
+		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
+		cmocka_unit_test(I1_rows_alone_have_the_bits_of_all),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("low-rank updates", tests, NULL, NULL);
+}
