@@ -241,7 +241,10 @@ static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_
 		      int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *out)
 {
 	const struct zr_layer_call c = { .batch = batch, .length = length, .dtype = dtype };
-	int rc = inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out);
+	int rc = ZR_HAS(ops, struct zr_ops, matmul_low_rank) && ops->matmul_low_rank ?
+			 inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out) :
+			 zr_fail(inst->h, ZR_ENOTSUP,
+				 "the device has no operation matmul_low_rank");
 	const uint64_t work = rc ? 0 : lora_work(inst, &inst->layer[layer], &c);
 	out->work_fwd += work;
 	out->work_bwd += work;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * maps.c - the layers of the model, with a table of operations in which matmul knows the adapted
- * weights. Of a product with W as its operand b it makes
+ * weights. Of a product with W as its operand b it makes one with a low-rank update:
  *
- *   forward:   y = x W + bias,  y += s (x' A^T) B^T             x' = drop(x)
- *   backward:  dx = dy W^T,     dx += drop'(s (dy B) A)
+ *   forward:   y = x W + s (x' A^T) B^T + bias             x' = drop(x)
+ *   backward:  dx = dy W^T + drop'(s (dy B) A)
  *
  * and of the product that is W's gradient, which the model makes of x and dy, since it is given a
  * place for it, dA = s (dy B)^T x' and dB = s dy^T (x' A^T). No product has the size of W.
@@ -21,7 +21,6 @@ static float nowhere[LORA_TENSORS];
 
 struct scratch {
 	void *low, *dlow; /* [N, r] x' A^T and dy B */
-	void *wide;       /* [N, in or out] of any type */
 	void *dropped;    /* [N, in] x' */
 };
 
@@ -56,16 +55,13 @@ static uint64_t carve(const struct zr_inst *inst, const struct lora_layer *l,
 	uint64_t r = 0, wide = 0, at = 0;
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
-		const uint64_t most = (uint64_t)(m->in > m->out ? m->in : m->out);
 		r = (uint64_t)m->r > r ? (uint64_t)m->r : r;
-		wide = most > wide ? most : wide;
+		wide = (uint64_t)m->in > wide ? (uint64_t)m->in : wide;
 	}
 	s->low = base;
 	at += up(rows * r * e);
 	s->dlow = base + at;
 	at += up(rows * r * e);
-	s->wide = base + at;
-	at += up(rows * wide * sizeof(float));
 	s->dropped = base + at;
 	return at + (inst->o.dropout > 0 ? up(rows * wide * e) : 0);
 }
@@ -93,29 +89,21 @@ static int product(const struct wrapped *w, uint32_t flags, int64_t m, int64_t n
 	return w->c->ops->matmul(w->c->ops, w->c->stream, &op);
 }
 
-/* out = a + drop(gain b), n elements. */
-static int add(const struct wrapped *w, const struct lora_map *m, int32_t dtype, int64_t n,
-	       float gain, float dropout, const void *a, const void *b, void *out)
+static struct zr_rng rng_of(const struct wrapped *w, const struct lora_map *m)
 {
-	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype, .dropout = dropout, .n = n,
-				     .rng = w->c->rng, .a = a, .b = b, .out = out, .gain = gain };
-	op.rng.site = SITE + m->number;
-	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
+	struct zr_rng rng = w->c->rng;
+	rng.site = SITE + m->number;
+	return rng;
 }
 
-/* Adds gain * wide[rows, n] to d, whose rows are ldd elements apart. */
-static int add_rows(const struct wrapped *w, const struct lora_map *m, int32_t dtype, int64_t rows,
-		    int64_t n, float gain, float dropout, void *d, int64_t ldd)
+/* out = drop(gain x), n elements. */
+static int scale(const struct wrapped *w, const struct lora_map *m, int64_t n, float gain,
+		 float dropout, const void *x, void *out)
 {
-	const int64_t e = dtype == ZR_F32 ? 4 : 2;
-	int rc = ZR_OK;
-	if (ldd == n)
-		return add(w, m, dtype, rows * n, gain, dropout, d, w->s.wide, d);
-	for (int64_t i = 0; i < rows && !rc; i++) {
-		char *row = (char *)d + i * ldd * e;
-		rc = add(w, m, dtype, n, gain, dropout, row, (char *)w->s.wide + i * n * e, row);
-	}
-	return rc;
+	struct zr_op_residual op = { .size = sizeof op, .dtype = w->c->dtype, .dropout = dropout,
+				     .n = n, .rng = rng_of(w, m), .b = x, .out = out,
+				     .gain = gain };
+	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
 }
 
 /* x', and low = x' A^T. */
@@ -125,8 +113,7 @@ static int lower(struct wrapped *w, const struct lora_use *u, uint32_t each, con
 	const struct lora_map *m = u->map;
 	int rc = ZR_OK;
 	if (drops(w->inst, w->c)) {
-		rc = add(w, m, w->c->dtype, rows * m->in, 1, (float)w->inst->o.dropout, NULL, *x,
-			 w->s.dropped);
+		rc = scale(w, m, rows * m->in, 1, (float)w->inst->o.dropout, *x, w->s.dropped);
 		*x = w->s.dropped;
 	}
 	return rc ? rc :
@@ -134,57 +121,32 @@ static int lower(struct wrapped *w, const struct lora_use *u, uint32_t each, con
 			    w->s.low, w->c->dtype);
 }
 
-/* act = gelu(pre); the operation that makes it makes a gradient, too, which goes to the scratch. */
-static int gelu(const struct wrapped *w, int64_t n, const void *pre, void *act)
+/* *op with s u v beside it. */
+static int updated(const struct wrapped *w, const struct lora_map *m, uint32_t flags, float dropout,
+		   const void *u, const void *v, const struct zr_op_matmul *op)
 {
-	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = w->c->dtype, .n = n, .dy = pre,
-				     .pre = pre, .dx = w->s.wide, .act = act };
-	return w->c->ops->gelu_bwd(w->c->ops, w->c->stream, &op);
-}
-
-static int with_gaps(const struct wrapped *w, const struct lora_map *m)
-{
-	return zr_fail(w->inst->h, ZR_ENOTSUP, "%s: a product with gaps between its rows",
-		       m->weight->name);
+	struct zr_op_matmul_low_rank low = { .size = sizeof low, .flags = flags, .r = m->r,
+					     .gain = m->scale, .dropout = dropout,
+					     .rng = rng_of(w, m), .u = u, .v = v,
+					     .product = *op };
+	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
 }
 
 static int forward(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
 {
-	const struct lora_map *m = u->map;
-	const uint32_t each = op->flags & ZR_MM_EACH_ROW;
-	const int bends = (op->flags & ZR_MM_GELU) != 0;
-	struct zr_op_matmul base = *op;
 	const void *x = op->a;
-	if (op->lda != m->in || (bends && (!op->pre || op->ldd != m->out)))
-		return with_gaps(w, m);
-	base.flags &= ~ZR_MM_GELU;
-	base.d = bends ? op->pre : op->d;
-	base.pre = NULL;
-	int rc = w->c->ops->matmul(w->c->ops, w->c->stream, &base);
-	rc = rc ? rc : lower(w, u, each, &x, op->m);
-	rc = rc ? rc :
-		  product(w, ZR_MM_TRANS_B | each, op->m, m->out, m->r, w->s.low,
-			  w->c->param[u->a + 1], w->s.wide, w->c->dtype);
-	rc = rc ? rc :
-		  add_rows(w, m, w->c->dtype, op->m, m->out, m->scale, 0, base.d, op->ldd);
-	return rc || !bends ? rc : gelu(w, op->m * m->out, op->pre, op->d);
+	int rc = lower(w, u, op->flags & ZR_MM_EACH_ROW, &x, op->m);
+	return rc ? rc :
+		    updated(w, u->map, ZR_LR_TRANS_V, 0, w->s.low, w->c->param[u->a + 1], op);
 }
 
 static int backward(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
 {
 	const struct lora_map *m = u->map;
 	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
-	if (op->lda != m->out || op->ldd != m->in)
-		return with_gaps(w, m);
-	int rc = w->c->ops->matmul(w->c->ops, w->c->stream, op);
-	rc = rc ? rc :
-		  product(w, 0, op->m, m->r, m->out, op->a, w->c->param[u->a + 1], w->s.dlow,
-			  w->c->dtype);
-	rc = rc ? rc :
-		  product(w, 0, op->m, m->in, m->r, w->s.dlow, w->c->param[u->a], w->s.wide,
-			  op->d_dtype);
-	return rc ? rc :
-		    add_rows(w, m, op->d_dtype, op->m, m->in, m->scale, dropout, op->d, op->ldd);
+	int rc = product(w, 0, op->m, m->r, m->out, op->a, w->c->param[u->a + 1], w->s.dlow,
+			 w->c->dtype);
+	return rc ? rc : updated(w, m, 0, dropout, w->s.dlow, w->c->param[u->a], op);
 }
 
 /* dA and dB; x and dy are the operands of the product that would be W's gradient. */
@@ -197,12 +159,10 @@ static int gradients(struct wrapped *w, const struct lora_use *u, const struct z
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
 	const uint32_t old = c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0;
 	int rc = lower(w, u, 0, &x, op->k);
-	rc = rc ? rc :
-		  add(w, m, c->dtype, op->k * m->r, m->scale, 0, NULL, w->s.low, w->s.low);
+	rc = rc ? rc : scale(w, m, op->k * m->r, m->scale, 0, w->s.low, w->s.low);
 	rc = rc ? rc :
 		  product(w, 0, op->k, m->r, m->out, dy, c->param[u->a + 1], w->s.dlow, c->dtype);
-	rc = rc ? rc :
-		  add(w, m, c->dtype, op->k * m->r, m->scale, 0, NULL, w->s.dlow, w->s.dlow);
+	rc = rc ? rc : scale(w, m, op->k * m->r, m->scale, 0, w->s.dlow, w->s.dlow);
 	if (!rc && da)
 		rc = product(w, ZR_MM_TRANS_A | old, m->r, m->in, op->k, w->s.dlow, x, da, ZR_F32);
 	if (!rc && db)
@@ -211,17 +171,26 @@ static int gradients(struct wrapped *w, const struct lora_use *u, const struct z
 	return rc;
 }
 
+/* A product with the weight of a map. */
+static int mapped(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
+{
+	const int transposed = (op->flags & ZR_MM_TRANS_B) != 0;
+	if (op->lda != op->k)
+		return zr_fail(w->inst->h, ZR_ENOTSUP, "%s: a product with gaps between its rows",
+			       u->map->weight->name);
+	return transposed == (u->map->weight->map == ZR_MAP_OUT_IN) ? forward(w, u, op) :
+								      backward(w, u, op);
+}
+
 static int matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
 {
 	struct wrapped *w = (struct wrapped *)(uintptr_t)ops;
 	for (int32_t i = 0; i < w->l->n; i++) {
 		const struct lora_use *u = &w->l->use[i];
-		const int transposed = (op->flags & ZR_MM_TRANS_B) != 0;
 		if (op->d == nowhere + i)
 			return gradients(w, u, op);
 		if (op->b == w->c->param[u->weight])
-			return transposed == (u->map->weight->map == ZR_MAP_OUT_IN) ?
-				       forward(w, u, op) : backward(w, u, op);
+			return mapped(w, u, op);
 	}
 	return w->c->ops->matmul(w->c->ops, s, op);
 }
@@ -241,6 +210,7 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 	const size_t known = c->ops->size < sizeof k->w.ops ? c->ops->size : sizeof k->w.ops;
 	k->w = (struct wrapped){ .inst = inst, .c = c, .l = l };
 	memcpy(&k->w.ops, c->ops, known);
+	k->w.ops.size = (uint32_t)known;
 	k->w.ops.matmul = matmul;
 	k->c = *c;
 	if (!l->n)

@@ -41,12 +41,11 @@ static void add_nothing(struct rig *r)
 	rig_load(r);
 }
 
-/* In 16 bits GPT-2's GELU sees a rounded sum with what an adapter adds: Llama's bits stay. */
 static void adapters_that_add_nothing_change_no_bit(void **state)
 {
 	(void)state;
 	for (int m = 0; models[m]; m++)
-		for (int k = 0; k <= m; k++) {
+		for (int k = 0; k < 2; k++) {
 			int32_t dtype = k ? ZR_BF16 : ZR_F32;
 			struct rig *with = rig_of(models[m], "0", dtype);
 			struct rig *without = rig_new((struct rig_setup){
