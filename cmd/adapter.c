@@ -60,9 +60,12 @@ int zr_adapter_open(struct zr_setup *s, struct zr_tensor_files **out, struct zr_
 int zr_adapter_settle(struct zr_setup *s, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
-	int rc = 0;
+	const struct zr_checkpoint_opts *c = zr_config_find(s->cfg, "checkpoint")->opts;
+	const char *save = s->adapter.inst && zr_config_model_json(s->cfg) ? "trainable" : "all";
+	int rc = c->save != ZR_AUTO_ENUM ? 0 :
+					   zr_config_set_auto(s->cfg, "checkpoint", "save", save, err);
 	if (!v || !ZR_HAS(v, struct zr_adapter_v1, options) || !v->options)
-		return 0;
+		return rc;
 	for (const char *const *o = v->options(s->adapter.inst); !rc && *o; o += 2)
 		rc = zr_config_set_auto(s->cfg, s->adapter.section->name, o[0], o[1], err);
 	return rc;

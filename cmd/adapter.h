@@ -19,7 +19,8 @@ int zr_adapter_is_all(const struct zr_setup *s);
 /* The functions of the adapter for files; NULL: there is no adapter, or it has none. */
 const struct zr_adapter_v1 *zr_adapter_files(const struct zr_setup *s);
 
-/* Sets the options in the configuration that the files in [adapter] path decided. */
+/* Sets the options in the configuration that the files in [adapter] path decided, and [checkpoint]
+ * save = auto. */
 int zr_adapter_settle(struct zr_setup *s, struct zr_error *err);
 
 /* A line on what is trained: how much of how much, and each option that says something. */

@@ -68,7 +68,7 @@ struct zr_checkpoint_opts {
 	uint64_t keep;      /* newest ones kept; 0: all */
 	uint8_t keep_best;  /* and the one with the lowest loss */
 	uint8_t async;      /* they are written while training goes on */
-	int32_t save;       /* ZR_SAVE_* */
+	int32_t save;       /* ZR_SAVE_*; ZR_AUTO_ENUM until resolved */
 	uint8_t on_signal;  /* SIGINT and SIGTERM save one */
 };
 

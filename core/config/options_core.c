@@ -63,8 +63,8 @@ static const struct zr_opt checkpoint[] = {
 		   "An evaluation with the lowest loss so far, by [train] best_by, is saved, and kept until there is a lower one."),
 	CHECKPOINT(async, ZR_T_BOOL, "no", "",
 		   "Checkpoints are written while training goes on; what an update would change too early is copied first."),
-	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, 0, "all", saves,
-		    "trainable leaves out what [train] freeze keeps as it is: going on reads it from [model] path, where it must be what it was."),
+	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, ZR_O_AUTO, "auto", saves, "trainable leaves out what is frozen: going on reads it "
+		    "from [model] path, where it must be what it was. auto: trainable with [adapter] and [model] path, else all."),
 	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that a signal or a closed pipe ends leaves a checkpoint of its last step."),
 };
 

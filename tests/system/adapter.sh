@@ -129,13 +129,24 @@ is 'I1 a resume' "$(trained gpt2.ini -o data.path=text --resume part)" "$want"
 rm -rf run && mv whole run
 like 'it evaluates' "$("$ZEROTH" eval run 2> log)" 'accuracy'
 ok 'it samples' "$ZEROTH" sample -n 4 run
-config=(-o "model.path=$golden/pretrained/gpt2" -o checkpoint.save=trainable -o checkpoint.every=20)
+config=(-o model.path="$golden/pretrained/gpt2" -o checkpoint.every=20)
+size() { cat run/checkpoints/step-00000020/*.safetensors | wc -c; }
 trained peft.ini "${config[@]}" > digest
-size() { du -sb --apparent-size "$1" | cut -f 1; }
-all=$(size run/checkpoints/step-00000020)
-trained peft.ini "${config[@]}" -o adapter.targets=attn.c_proj -o adapter.r=1 > digest
-ok 'a checkpoint of what is trained is small' \
-	test $(($(size run/checkpoints/step-00000020) * 3)) -lt $((all * 2))
+few=$(size)
+adapters=$(wc -c < run/adapter_model.safetensors)
+# A, B and two moments of each, and names
+ok 'a checkpoint has what is trained alone' test "$few" -lt $((adapters * 4))
+ok 'and names the rest by its hash' \
+	grep -q '"source_xxh3": "[0-9a-f]\{16\}"' run/checkpoints/step-00000020/manifest.json
+trained peft.ini "${config[@]}" -o checkpoint.save=all > digest
+ok 'unless all is to be saved' test "$(size)" -gt $((few + 25000))
+mv run all
+like 'of such a checkpoint the same is asked for' \
+	"$(trained peft.ini "${config[@]}" --resume all)" 'was saved: go on with \[checkpoint\] save = all$'
+like 'with which it goes on' \
+	"$(trained peft.ini "${config[@]}" --resume all -o checkpoint.save=all)" '^digest'
+trained gpt2.ini -o data.path=text -o train.steps=2 -o checkpoint.every=2 > digest
+like 'without [model] path all is saved' "$(cat run/config.ini)" 'save = all ; auto'
 
 # ---- what is refused ----
 refused() { # NAME TEXT OPTION...
