@@ -81,7 +81,7 @@ static int find(const char *path, struct found *f, struct zr_error *err)
 	if (!f->alone && errno != ENOENT)
 		return zr_err(err, ZR_EIO, "%s: %s", file, strerror(errno));
 	if (!f->alone)
-		f->step = zr_ckpt_steps(f->path, &f->n);
+		f->step = zr_ckpt_steps(f->path, 0, &f->n);
 	else
 		f->n = 1;
 	if (f->n < 0)

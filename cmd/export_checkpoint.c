@@ -128,6 +128,16 @@ static int read_left_out(struct source *s, int32_t tensor, int64_t first, int64_
 		      json_string_value(json_object_get(s->m.meta, ZR_META_PATH)));
 }
 
+/* All of an entry to s->buf. */
+static int read_entry(struct source *s, int32_t rank, const struct zr_ckpt_entry *e,
+		      struct zr_error *err)
+{
+	struct zr_ckpt_found f;
+	int rc = zr_ckpt_find(&s->m, &s->file[rank], e, &f, err);
+	rc = rc ? rc : zr_st_read(&s->file[rank], f.tensor, 0, e->bytes, s->buf, err);
+	return rc ? rc : zr_ckpt_same(&s->file[rank], &f, XXH3_64bits(s->buf, e->bytes), err);
+}
+
 static int has(const struct zr_ckpt_entry *e, int32_t tensor, int64_t element)
 {
 	return e->tensor == tensor && e->state < 0 && e->first * ZR_BLOCK <= element &&
@@ -147,7 +157,7 @@ static int find_entry(struct source *s, int32_t tensor, int64_t element, struct 
 			if (!has(e, tensor, element))
 				continue;
 			s->next[r] = k % s->n[r];
-			int rc = zr_ckpt_read(&s->m, &s->file[r], e, s->buf, err);
+			int rc = read_entry(s, r, e, err);
 			s->have = rc ? NULL : e;
 			return rc;
 		}

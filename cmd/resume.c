@@ -80,7 +80,7 @@ int zr_checkpoint_dir_check(const struct zr_config *cfg, struct zr_error *err)
 	int rc = zr_checkpoint_dir(cfg, dir, err);
 	if (rc)
 		return rc;
-	free(zr_ckpt_steps(dir, &n));
+	free(zr_ckpt_steps(dir, 0, &n));
 	if (n < 0)
 		return zr_err(err, ZR_EIO, "[checkpoint] dir = %s: %s", dir, strerror((int)-n));
 	return !n ? 0 :

@@ -52,8 +52,7 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* *n = -errno: the directory cannot be read. One that is not there has none. */
-static int64_t *list(const char *dir, int tmp, int64_t *n)
+int64_t *zr_ckpt_steps(const char *dir, int unfinished, int64_t *n)
 {
 	int64_t *steps = NULL, room = 0;
 	struct dirent *e;
@@ -61,7 +60,7 @@ static int64_t *list(const char *dir, int tmp, int64_t *n)
 	int no = d || errno == ENOENT || errno == ENOTDIR ? 0 : errno;
 	*n = 0;
 	while (d && !no && (errno = 0, e = readdir(d))) {
-		int64_t step = step_of(e->d_name, tmp);
+		int64_t step = step_of(e->d_name, unfinished);
 		if (step >= 0 && *n == room) {
 			room = room * 2 + 16;
 			int64_t *more = realloc(steps, (size_t)room * sizeof *steps);
@@ -84,19 +83,13 @@ static int64_t *list(const char *dir, int tmp, int64_t *n)
 	return NULL;
 }
 
-int64_t *zr_ckpt_steps(const char *dir, int64_t *n)
-{
-	return list(dir, 0, n);
-}
-
 int64_t zr_ckpt_named(const char *dir, const char *name)
 {
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	char *text = NULL;
 	size_t n;
 	int no = at < 0 ? errno : zr_file_text(at, name, 0, ZR_CKPT_NAME, &text, &n);
-	if (at >= 0)
-		close(at);
+	zr_ckpt_close(at);
 	if (!no)
 		text[strcspn(text, "\n")] = 0;
 	int64_t step = no ? -1 : step_of(text, 0);
@@ -113,10 +106,9 @@ void zr_ckpt_abandon(const char *dir, int64_t step)
 	char name[ZR_CKPT_NAME];
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	step_name(step, 1, name);
-	if (at < 0)
-		return;
-	zr_remove(at, name);
-	close(at);
+	if (at >= 0)
+		zr_remove(at, name);
+	zr_ckpt_close(at);
 }
 
 /* It loses its name first, durably: what has one is whole. */
@@ -130,14 +122,13 @@ int zr_ckpt_remove(const char *dir, int64_t step, struct zr_error *err)
 		no = zr_take_name(at, from, to);
 	if (!no)
 		no = zr_remove(at, to);
-	if (at >= 0)
-		close(at);
+	zr_ckpt_close(at);
 	return no ? zr_err(err, ZR_EIO, "%s/%s: cannot remove: %s", dir, from, strerror(no)) : 0;
 }
 
 int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed, struct zr_error *err)
 {
-	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, &n), best = zr_ckpt_named(dir, "best");
+	int64_t n, whole = 0, *steps = zr_ckpt_steps(dir, 0, &n), best = zr_ckpt_named(dir, "best");
 	char path[PATH_MAX];
 	int rc = n < 0 ? zr_err(err, ZR_EIO, "%s: cannot read the directory: %s", dir, strerror((int)-n)) : 0;
 	for (int64_t i = n - 1; !rc && keep > 0 && i >= 0; i--) {
@@ -159,7 +150,7 @@ int zr_ckpt_prune(const char *dir, int64_t step, int64_t keep, int64_t *removed,
 
 int64_t zr_ckpt_clear(const char *dir)
 {
-	int64_t n, removed = 0, *steps = list(dir, 1, &n);
+	int64_t n, removed = 0, *steps = zr_ckpt_steps(dir, 1, &n);
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	char name[ZR_CKPT_NAME];
 	for (int64_t i = 0; at >= 0 && i < n; i++) {
@@ -167,11 +158,9 @@ int64_t zr_ckpt_clear(const char *dir)
 		int fd = zr_dir_open(at, name, 0), other = fd < 0 && (errno == ENOTDIR || errno == ELOOP);
 		if ((other || (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))) && !zr_remove(at, name))
 			removed++;
-		if (fd >= 0)
-			close(fd);
+		zr_ckpt_close(fd);
 	}
-	if (at >= 0)
-		close(at);
+	zr_ckpt_close(at);
 	free(steps);
 	return removed;
 }
@@ -212,8 +201,7 @@ int zr_ckpt_begin(const char *dir, int64_t step, int *lock, struct zr_error *err
 	zr_ckpt_clear(dir);
 	int at = zr_dir_open(AT_FDCWD, dir, 1);
 	no = at < 0 || mkdirat(at, name, 0777) || (*lock = zr_dir_open(at, name, 0)) < 0 ? errno : 0;
-	if (at >= 0)
-		close(at);
+	zr_ckpt_close(at);
 	if (no)
 		return zr_err(err, ZR_EIO, "%s: cannot make the directory: %s%s", path, strerror(no),
 			      no == EEXIST ? ": another process writes it" : "");
@@ -270,10 +258,8 @@ int zr_ckpt_commit(const char *dir, const struct zr_manifest *m, int keep_best, 
 		no = set_name(top, "best", m->best.step);
 	if (no)
 		rc = zr_err(err, ZR_EIO, "%s/latest or best: cannot write: %s", dir, strerror(no));
-	if (at >= 0)
-		close(at);
-	if (top >= 0)
-		close(top);
+	zr_ckpt_close(at);
+	zr_ckpt_close(top);
 	return rc;
 }
 
@@ -323,8 +309,7 @@ static int check_size(const struct check *c, int32_t rank, struct zr_error *err)
 	char path[PATH_MAX];
 	struct stat st;
 	int fd = zr_ckpt_file(c->m, c->path, rank, path), no = fd < 0 || fstat(fd, &st) ? errno : 0;
-	if (fd >= 0)
-		close(fd);
+	zr_ckpt_close(fd);
 	if (no)
 		return zr_file_failed(err, path, "", no);
 	return (uint64_t)st.st_size == c->m->file[rank].bytes ? 0 :

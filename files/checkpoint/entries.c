@@ -31,6 +31,12 @@ int zr_manifest_frozen(const struct zr_manifest *m, int32_t tensor)
 	return m->frozen ? m->frozen[tensor] : 0;
 }
 
+uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements)
+{
+	return st->dtype == ZR_U8 ? (uint64_t)blocks * st->block_bytes :
+				    (uint64_t)(elements * zr_dtype_bytes(st->dtype));
+}
+
 static const struct zr_ckpt_state *state_of(const struct zr_manifest *m, const struct zr_ckpt_entry *e)
 {
 	return &m->optimizer[m->optimizer_of[e->tensor]].state[e->state];
@@ -48,10 +54,8 @@ static void add(const struct zr_manifest *m, struct list *l, struct zr_ckpt_entr
 	e.at = l->end;
 	if (e.tensor < 0 || e.state < 0)
 		e.bytes = (uint64_t)e.elements * 4;
-	else if (state_of(m, &e)->dtype == ZR_U8)
-		e.bytes = (uint64_t)e.blocks * state_of(m, &e)->block_bytes;
 	else
-		e.bytes = (uint64_t)e.elements * (uint64_t)zr_dtype_bytes(state_of(m, &e)->dtype);
+		e.bytes = zr_ckpt_state_bytes(state_of(m, &e), e.blocks, e.elements);
 	l->end += e.bytes;
 	if (l->at)
 		l->at[l->n] = e;
@@ -123,8 +127,7 @@ int zr_ckpt_file(const struct zr_manifest *m, const char *dir, int32_t rank, cha
 	char name[ZR_CKPT_NAME];
 	snprintf(path, PATH_MAX, "%s/%s", dir, zr_ckpt_file_name(rank, m->world, name));
 	int at = zr_ckpt_dir(dir), fd = at < 0 ? -1 : zr_file_open(at, name, 0), no = errno;
-	if (at >= 0)
-		close(at);
+	zr_ckpt_close(at);
 	errno = no;
 	return fd;
 }
@@ -167,12 +170,4 @@ int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64
 	char hex[17];
 	return !strcmp(zr_hex(hash, hex), f->hash) ? 0 : zr_err(err, ZR_EINVAL, "%s: tensor %s is damaged: checksum %s, written as %s",
 								file->path, f->name, hex, f->hash);
-}
-
-int zr_ckpt_read(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, void *buf, struct zr_error *err)
-{
-	struct zr_ckpt_found f;
-	int rc = zr_ckpt_find(m, file, e, &f, err);
-	rc = rc ? rc : zr_st_read(file, f.tensor, 0, e->bytes, buf, err);
-	return rc ? rc : zr_ckpt_same(file, &f, XXH3_64bits(buf, e->bytes), err);
 }

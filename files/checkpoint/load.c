@@ -204,7 +204,7 @@ static void pass_over(const struct load *l, const struct zr_ckpt_word *bad)
 
 static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr_error *err)
 {
-	int64_t n, latest = zr_ckpt_named(dir, "latest"), *steps = zr_ckpt_steps(dir, &n);
+	int64_t n, latest = zr_ckpt_named(dir, "latest"), *steps = zr_ckpt_steps(dir, 0, &n);
 	int rc = 0, refused = 0;
 	const struct zr_ckpt_word *bad;
 	struct zr_ckpt_word last = { 0 };

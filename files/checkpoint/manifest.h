@@ -15,6 +15,7 @@
 #define ZR_FILES_MANIFEST_H
 
 #include <limits.h>
+#include <unistd.h>
 #include <zeroth/precision.h>
 
 #include "core/model/layout.h"
@@ -94,6 +95,7 @@ int zr_manifest_same(const struct zr_manifest *m, const char *text, const struct
 /* path: for messages. A damaged one, or one of a newer version, is an error. On failure there is nothing to free. */
 int zr_manifest_parse(const char *text, size_t bytes, const char *path, struct zr_manifest *out, struct zr_error *err);
 int zr_manifest_read(const char *dir, struct zr_manifest *out, struct zr_error *err);
+static inline void zr_ckpt_close(int fd) { if (fd >= 0) close(fd); }
 int zr_ckpt_dir(const char *path); /* opened; -1: errno. One that is called step-... is no link. */
 void zr_manifest_free(struct zr_manifest *m); /* read, or described */
 
@@ -111,6 +113,7 @@ struct zr_ckpt_entry {
 	uint64_t at, bytes;    /* in the data of the file */
 };
 
+uint64_t zr_ckpt_state_bytes(const struct zr_ckpt_state *st, int64_t blocks, int64_t elements);
 /* All entries of a rank's file, in order: unit by unit, tensor by tensor. Returned owned; NULL: out of memory. */
 struct zr_ckpt_entry *zr_entries(const struct zr_manifest *m, int32_t rank, int64_t *n);
 /* The entry as a tensor, its name written to `name`; elements of ZR_U8 are bytes. */
@@ -135,8 +138,5 @@ struct zr_ckpt_found {
 int zr_ckpt_find(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, struct zr_ckpt_found *out,
 		 struct zr_error *err);
 int zr_ckpt_same(const struct zr_st *file, const struct zr_ckpt_found *f, uint64_t hash, struct zr_error *err); /* or it is damaged */
-
-/* Reads a whole entry to buf, at least e->bytes long, and checks its hash. */
-int zr_ckpt_read(const struct zr_manifest *m, const struct zr_st *file, const struct zr_ckpt_entry *e, void *buf, struct zr_error *err);
 
 #endif

@@ -49,10 +49,9 @@ static int text(const struct reader *r, const json_t *from, const char *key, con
 
 static int hash_of(const char *hex, uint64_t *out)
 {
-	char *end;
 	if (strlen(hex) != 16 || strspn(hex, "0123456789abcdef") != 16)
 		return -1;
-	*out = strtoull(hex, &end, 16);
+	*out = strtoull(hex, NULL, 16);
 	return 0;
 }
 

@@ -63,8 +63,7 @@ static void commit_job(struct zr_saver *v)
 		zr_logf(ZR_LOG_WARN, "checkpoint", "%s", err.text);
 	if (err.code && v->whole)
 		zr_ckpt_say(&v->mine, &err);
-	if (v->lock >= 0)
-		close(v->lock);
+	zr_ckpt_close(v->lock);
 	v->lock = -1;
 }
 
@@ -128,25 +127,23 @@ static void before_update(void *arg, const struct zr_piece *p)
 
 /* ---- phases ---- */
 
-/* Data of all files, and more than their headers can be. */
-static uint64_t bytes_of_all(const struct zr_manifest *m)
+/* Data of all files, which are as one file of one rank, and more than their headers can be. */
+static uint64_t bytes_of_all(struct zr_manifest m)
 {
-	uint64_t sum = (uint64_t)m->step * 4;
-	for (int32_t i = 0; i < m->layout.n_tensors; i++) {
-		const struct zr_ckpt_optimizer *o = &m->optimizer[m->optimizer_of[i]];
-		uint64_t n = (uint64_t)m->layout.tensor[i].elements, blocks = (uint64_t)m->layout.tensor[i].blocks;
-		sum += n * 4;
-		for (int32_t k = 0; k < o->n_states; k++)
-			sum += o->state[k].dtype == ZR_U8 ? blocks * o->state[k].block_bytes :
-				n * (uint64_t)zr_dtype_bytes(o->state[k].dtype);
-	}
-	return sum + sum / 1000 + ((uint64_t)m->world << 14);
+	uint64_t headers = (uint64_t)m.world << 14, sum = 0;
+	int64_t n;
+	m.world = 1;
+	struct zr_ckpt_entry *e = zr_entries(&m, 0, &n);
+	if (e && n)
+		sum = e[n - 1].at + e[n - 1].bytes;
+	free(e);
+	return sum + sum / 1000 + headers;
 }
 
 static int check_space(const struct zr_saver *v, struct zr_error *err)
 {
 	struct statvfs fs;
-	uint64_t need = bytes_of_all(&v->m), have;
+	uint64_t need = bytes_of_all(v->m), have;
 	if (statvfs(v->dir, &fs))
 		return zr_err(err, ZR_EIO, "%s: %s", v->dir, strerror(errno));
 	have = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -308,14 +305,11 @@ int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best 
 		zr_ckpt_say(&mine, &why);
 	if (!rc && !bad)
 		rc = zr_ckpt_share(v->s, &mine, v->words, &bad, err);
-	if (rc) {
-		zr_manifest_free(&v->m);
-		return rc;
-	}
-	if (bad) {
+	if (!rc && bad)
 		note_failure(v, (int32_t)(bad - v->words), bad->text);
+	if (rc || bad) {
 		end_save(v);
-		return 0;
+		return rc;
 	}
 	begin_write(v, losses);
 	count_stall(v);
@@ -383,8 +377,7 @@ void zr_saver_close(struct zr_saver *v)
 			zr_ckpt_abandon(v->dir, v->m.step);
 		end_save(v);
 	}
-	if (v->lock >= 0)
-		close(v->lock);
+	zr_ckpt_close(v->lock);
 	pthread_mutex_destroy(&v->mutex);
 	free(v->words);
 	free(v);

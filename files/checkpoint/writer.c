@@ -341,8 +341,7 @@ static int open_file(struct zr_ckpt_writer *w)
 	int at = zr_ckpt_dir(w->dir);
 	w->fd = at < 0 ? -1 : openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	int no = w->fd < 0 ? errno : 0;
-	if (at >= 0)
-		close(at);
+	zr_ckpt_close(at);
 	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
 		no = errno;
 	return no;
@@ -361,8 +360,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 	int no = !w->entry || allocate(w) ? ENOMEM : open_file(w);
 	if (no) {
 		zr_err(err, ZR_EIO, "%s: cannot write: %s", *w->path ? w->path : dir, strerror(no));
-		if (w->fd >= 0)
-			close(w->fd);
+		zr_ckpt_close(w->fd);
 		release(w);
 		return ZR_EIO;
 	}

@@ -347,7 +347,7 @@ static void save(int64_t step)
 
 static void has_steps(const char *want)
 {
-	int64_t n, *steps = zr_ckpt_steps(dir, &n);
+	int64_t n, *steps = zr_ckpt_steps(dir, 0, &n);
 	char got[128] = "";
 	for (int64_t i = 0; i < n; i++)
 		snprintf(got + strlen(got), sizeof got - strlen(got), "%lld ", (long long)steps[i]);
