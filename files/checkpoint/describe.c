@@ -148,6 +148,7 @@ static int describe_optimizer(const struct zr_optimizer *o, struct zr_ckpt_optim
 {
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	out->id = o->it.section->plugin->desc->id;
+	out->converts = ZR_HAS(v, struct zr_optimizer_v1, upgrade) && v->upgrade;
 	out->state_version = v->state_version;
 	out->n_states = (int32_t)o->n_states;
 	out->state = calloc(o->n_states + 1, sizeof *out->state);

@@ -52,6 +52,7 @@ struct load {
 	struct zr_best *best;
 	struct zr_ckpt_word *words;
 	struct zr_reader *reader;
+	uint32_t told; /* states that people know to be converted, as bits */
 };
 
 /* Blocks [*lo, *hi) of an entry that this rank holds. */
@@ -64,6 +65,40 @@ static void held_of(const struct load *l, const struct zr_ckpt_entry *e, int64_t
 	zr_intersect(0, e->blocks, lo, hi);
 }
 
+static int is_other(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, int32_t i)
+{
+	return here->state_version != saved->state_version || here->state[i].dtype != saved->state[i].dtype ||
+	       here->state[i].block_bytes != saved->state[i].block_bytes;
+}
+
+/* Blocks [from, end) of an entry whose state was of another version or type. */
+static int convert_entry(struct load *l, const struct zr_ckpt_entry *e, int64_t from, int64_t end, char *data, struct zr_error *err)
+{
+	const struct zr_ckpt_optimizer *was = &l->saved.optimizer[l->saved.optimizer_of[e->tensor]];
+	const struct zr_ckpt_state *st = &was->state[e->state];
+	struct zr_optimizer *o = &l->s->setup->optimizer[zr_optimizer_of(l->s->setup, e->tensor)];
+	const struct zr_optimizer_v1 *v = o->it.vtbl;
+	const struct zr_state *is = zr_optimizer_state(o, (uint32_t)e->state);
+	struct zr_buf old[ZR_STATES_MAX] = { 0 }, now[ZR_STATES_MAX] = { 0 };
+	uint32_t bit = 1u << (o->first_state + (uint32_t)e->state);
+	char *to = malloc(ZR_CHUNK * (size_t)zr_state_bytes(is));
+	int rc = to ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for states of another type");
+	if (!(l->told & bit) && l->s->setup->process.rank == 0)
+		zr_logf(ZR_LOG_WARN, "resume", "state %s of optimizer %s was kept in %s and is converted to %s", is->name, was->id,
+			zr_dtype(st->dtype, NULL)->name, zr_dtype(is->dtype ? is->dtype : ZR_U8, NULL)->name);
+	l->told |= bit;
+	for (int64_t at = from; !rc && at < end; at += ZR_CHUNK) {
+		int64_t n = end - at < ZR_CHUNK ? end - at : ZR_CHUNK;
+		old[e->state] = (struct zr_buf){ data + zr_ckpt_state_bytes(st, at, at * ZR_BLOCK), (uint64_t)(n * ZR_BLOCK),
+						 st->dtype == ZR_U8 ? 0 : st->dtype, ZR_MEM_HOST };
+		now[e->state] = (struct zr_buf){ to, (uint64_t)(n * ZR_BLOCK), is->dtype, ZR_MEM_HOST };
+		rc = zr_instance_failed(&o->it, v->upgrade(o->it.inst, was->state_version, old, o->n_states, now), "upgrade", err);
+		rc = rc ? rc : zr_entry_put(l->s, e, at, n, to);
+	}
+	free(to);
+	return rc;
+}
+
 static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, struct zr_error *err)
 {
 	struct load *l = arg;
@@ -74,6 +109,9 @@ static int place_entry(void *arg, const struct zr_ckpt_entry *e, void *data, str
 	}
 	held_of(l, e, &lo, &hi);
 	l->s->err = err;
+	if (e->state >= 0 && is_other(&l->here.optimizer[l->here.optimizer_of[e->tensor]],
+				      &l->saved.optimizer[l->saved.optimizer_of[e->tensor]], e->state))
+		return convert_entry(l, e, lo, hi, data, err);
 	return zr_entry_put(l->s, e, lo, hi - lo, (char *)data + zr_entry_offset(l->s, e, lo));
 }
 
@@ -139,7 +177,7 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 	for (int32_t r = 0; !rc && r < l->saved.world; r++)
 		if (concerns(l, r))
 			rc = load_file(l, r, err);
-	*refused = rc == ZR_ENOMEM; /* the checkpoint may be whole */
+	*refused = rc == ZR_ENOMEM || rc == ZR_ENOTSUP; /* the checkpoint may be whole */
 	return rc;
 }
 
@@ -196,12 +234,6 @@ static int agree(struct load *l, int64_t step, int64_t *agreed, struct zr_error 
 	return rc || *agreed >= -1 ? rc : zr_err(err, ZR_EIO, "%s: rank 0 cannot read the directory: %s", l->path, strerror((int)(-1 - *agreed)));
 }
 
-static void pass_over(const struct load *l, const struct zr_ckpt_word *bad)
-{
-	if (l->s->setup->process.rank == 0)
-		zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s", l->path, bad->text);
-}
-
 static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr_error *err)
 {
 	int64_t n, latest = zr_ckpt_named(dir, "latest"), *steps = zr_ckpt_steps(dir, 0, &n);
@@ -222,8 +254,8 @@ static int load_newest(struct load *l, const char *dir, int64_t *step, struct zr
 		last = *bad;
 		if (refused)
 			rc = zr_err(err, (int)last.code, "%s", last.text);
-		else
-			pass_over(l, bad);
+		else if (l->s->setup->process.rank == 0)
+			zr_logf(ZR_LOG_WARN, "resume", "%s is not whole and is passed over: %s", l->path, bad->text);
 	}
 	free(steps);
 	if (!rc && *step < 0 && last.code)
@@ -241,13 +273,6 @@ static int load_exactly(struct load *l, const char *path, int64_t *step, struct 
 	return rc || !bad ? rc : zr_err(err, (int)bad->code, "%s", bad->text);
 }
 
-static int is_checkpoint(const char *path)
-{
-	char file[PATH_MAX + 16];
-	snprintf(file, sizeof file, "%s/manifest.json", path);
-	return !access(file, F_OK);
-}
-
 /* Whether the ranks of a node read the same entries. */
 static int held_by_all(const struct zr_session *s)
 {
@@ -261,13 +286,15 @@ int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, st
 		       struct zr_error *err)
 {
 	struct load l = { .s = s, .losses = losses, .best = best };
+	char file[PATH_MAX + 16];
 	int rc = zr_describe_session(s, &l.here, err);
 	l.reader = zr_reader_new(held_by_all(s));
 	if (!rc && (!l.reader || !(l.words = calloc((size_t)s->setup->process.world, sizeof *l.words))))
 		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	*step = -1;
+	snprintf(file, sizeof file, "%s/manifest.json", path);
 	if (!rc)
-		rc = is_checkpoint(path) ? load_exactly(&l, path, step, err) : load_newest(&l, path, step, err);
+		rc = access(file, F_OK) ? load_newest(&l, path, step, err) : load_exactly(&l, path, step, err);
 	free(l.words);
 	zr_reader_free(l.reader);
 	zr_manifest_free(&l.here);

@@ -166,13 +166,13 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 				 (long long)here->elements);
 }
 
-/* Two optimizers are the same where they are the same plugin with the same states. */
+/* The same plugin with the same states, of versions and types that it reads. */
 static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, const char *tensor,
 			  struct zr_error *err)
 {
 	if (strcmp(here->id, saved->id))
 		return zr_err(err, ZR_EINVAL, "the optimizer of tensor %s was %s, is %s", tensor, saved->id, here->id);
-	if (here->state_version != saved->state_version)
+	if (here->state_version != saved->state_version && !here->converts)
 		return zr_err(err, ZR_EINVAL, "the state of optimizer %s was of version %u, is of version %u", here->id, saved->state_version,
 			      here->state_version);
 	if (here->n_states != saved->n_states)
@@ -180,8 +180,8 @@ static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_
 			      saved->n_states, here->n_states);
 	for (int32_t i = 0; i < here->n_states; i++) {
 		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
-		if (strcmp(a->name, b->name) || a->dtype != b->dtype ||
-		    a->block_bytes != b->block_bytes)
+		int other = a->dtype != b->dtype || a->block_bytes != b->block_bytes;
+		if (strcmp(a->name, b->name) || (other && !here->converts))
 			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
 				      zr_dtype(b->dtype, NULL)->name, a->name,
 				      zr_dtype(a->dtype, NULL)->name);

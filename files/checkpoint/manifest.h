@@ -40,6 +40,7 @@ struct zr_ckpt_optimizer {
 	uint32_t state_version;
 	int32_t n_states;
 	struct zr_ckpt_state *state;
+	int converts;         /* here: it takes states of other versions and types */
 };
 
 #define ZR_FROZEN_SAVED 1    /* it has no states */

@@ -118,8 +118,11 @@ struct zr_optimizer_v1 {
 	/* (optional) [step] With ZR_OPT_WHOLE: updates one segment, which is a whole parameter
 	 * without gaps. */
 	int (*step_whole)(struct zr_inst *, const struct zr_opt_step *);
-	/* (optional) [main] Converts state that version `from` wrote; without it the host refuses
-	 * old state. */
+	/* (optional) [main] Converts what a checkpoint has of the states, written by version `from`
+	 * or in other types, into those of states(). Host memory, whole blocks; one state per call:
+	 * data of the others is NULL. old[n_old] and now[n_old] are the same states; those without
+	 * a type (0) are of bytes_per_block. Without it the host refuses a checkpoint whose states
+	 * are not those of states(). */
 	int (*upgrade)(struct zr_inst *, uint32_t from, const struct zr_buf *old, uint32_t n_old,
 		       const struct zr_buf *now);
 

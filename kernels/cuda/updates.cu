@@ -2,7 +2,8 @@
  *
  * updates.cu - the optimizers, each in one pass over masters, states and the copy of 16 bits. AdamW
  * reads 16 bytes of an element and writes 12 and the copy; with bf16 moments it reads 12 and writes
- * 8 and the copy, with 8-bit ones 10.1 and 6.1 and the copy. Results have the bits of the CPU's scalar kernels.
+ * 8 and the copy, with 8-bit ones 10.1 and 6.1 and the copy. Results have the bits of the CPU's
+ * scalar kernels.
  */
 #include "kernel.h"
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "moments.h"
 #include "piece.h"
 
 const char *const adam_moments[] = { "fp32", "bf16", "8bit", NULL };
@@ -66,6 +67,15 @@ int adam_step(struct zr_inst *inst, const struct zr_opt_step *s, int l2)
 		rc = s->ops->adamw(s->ops, s->stream, &op);
 	}
 	return rc;
+}
+
+int adam_upgrade(struct zr_inst *inst, uint32_t from, const struct zr_buf *old, uint32_t n_old,
+		 const struct zr_buf *now)
+{
+	if (from != ADAM_STATE_VERSION)
+		return zr_fail(inst->h, ZR_ENOTSUP, "states of version %u are not known", from);
+	moments_convert(old, now, n_old, EXP_AVG_SQ);
+	return ZR_OK;
 }
 
 int adam_create(const struct zr_host *h, const void *opts, struct zr_inst **out)

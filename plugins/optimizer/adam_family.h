@@ -50,7 +50,11 @@ struct zr_inst {
 int adam_create(const struct zr_host *h, const void *opts, struct zr_inst **out);
 void adam_destroy(struct zr_inst *inst);
 
+#define ADAM_STATE_VERSION 1
 const struct zr_state *adam_states(struct zr_inst *inst, uint32_t *n);
+/* From each type of the moments to each. */
+int adam_upgrade(struct zr_inst *inst, uint32_t from, const struct zr_buf *old, uint32_t n_old,
+		 const struct zr_buf *now);
 
 /* The operation on elements [off, off + n) of a sub-group. l2: Adam's form of the weight decay. */
 struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step *s, int64_t off,

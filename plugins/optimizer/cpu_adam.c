@@ -65,10 +65,11 @@ static const struct zr_optimizer_v1 vtbl = {
 	.size = sizeof vtbl,
 	.caps = ZR_OPT_ELEMENTWISE,
 	.mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED,
-	.state_version = 1,
+	.state_version = ADAM_STATE_VERSION,
 	.state_stride = sizeof(struct zr_state),
 	.states = adam_states,
 	.step = cpu_adam_step,
+	.upgrade = adam_upgrade,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lion.c - Lion (Chen et al. 2023), computed by the device that holds the memory: one sweep per
- * segment, see struct zr_op_lion for the formula. State: one average per element, in fp32 or 8 bits.
+ * segment, see struct zr_op_lion for the formula. State: one average per element, in fp32 or 8
+ * bits.
  */
 #include <zeroth/device.h>
 #include <zeroth/optimizer.h>
 
 #include <stdlib.h>
 
+#include "moments.h"
 #include "piece.h"
 
 struct lion_opts {
@@ -34,6 +36,7 @@ static const struct zr_opt options[] = {
 		    "code of 8 bits, and a scale per 32 elements."),
 };
 
+#define STATE_VERSION 1
 static const struct zr_state wide[] = { { "exp_avg", ZR_F32, 0, 0 } };
 static const struct zr_state codes[] = { { "exp_avg", 0, ZR_MOMENT8_BYTES, 0 } };
 
@@ -76,6 +79,15 @@ static int lion_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	return rc;
 }
 
+static int lion_upgrade(struct zr_inst *inst, uint32_t from, const struct zr_buf *old,
+			uint32_t n_old, const struct zr_buf *now)
+{
+	if (from != STATE_VERSION)
+		return zr_fail(inst->h, ZR_ENOTSUP, "states of version %u are not known", from);
+	moments_convert(old, now, n_old, -1);
+	return ZR_OK;
+}
+
 static int lion_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 {
 	/* other options come with every sub-group, from its parameter group */
@@ -98,10 +110,11 @@ static const struct zr_optimizer_v1 vtbl = {
 	.size = sizeof vtbl,
 	.caps = ZR_OPT_ELEMENTWISE,
 	.mem_ok = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE,
-	.state_version = 1,
+	.state_version = STATE_VERSION,
 	.state_stride = sizeof(struct zr_state),
 	.states = lion_states,
 	.step = lion_step,
+	.upgrade = lion_upgrade,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 

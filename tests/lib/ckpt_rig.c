@@ -24,7 +24,7 @@ static const struct zr_unit units[] = {
 	{ .name = "b", .tensors = tensors + 2, .n_tensors = 2 },
 };
 static struct zr_ckpt_state adam[] = { { "exp_avg", ZR_F32, 0 }, { "exp_avg_sq", ZR_BF16, 0 }, { "scales", ZR_U8, 33 } };
-static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 3, adam }, { "sgd", 4, 0, adam } };
+static struct zr_ckpt_optimizer optimizers[] = { { "adam", 1, 3, adam, 0 }, { "sgd", 4, 0, adam, 0 } };
 static int32_t optimizer_of[] = { 0, 1, 0, 1 };
 
 void ckpt_manifest(struct zr_manifest *m, int32_t world)

@@ -95,7 +95,6 @@ refused "another seed" "$at\\[train\\] seed was 1234, is 5\$" -o train.steps=6 -
 refused "another batch" "${at}the number of micro-batches in a step of all ranks was 4, is 8\$" -o train.steps=6 -o train.train_batch_size=8
 refused "another shape" "${at}tensor wpe.weight had another shape: 1920 elements, now 960\$" -o train.steps=6 -o model.context=20
 refused "another optimizer" "${at}the optimizer of tensor wte.weight was adamw, is sgd\$" -o train.steps=6 -o optimizer.plugin=sgd
-refused "other state" "${at}state 0 of optimizer adamw was exp_avg in F32, is exp_avg in BF16\$" -o train.steps=6 -o optimizer.moments=bf16
 refused "another type" "${at}the type of \\[precision\\] was F32, is BF16\$" -o train.steps=6 -o precision.plugin=bf16
 refused "a training that is over" "${at}it is at step 5, and \\[train\\] steps = 4\$" -o train.steps=4
 ok "a refused training leaves nothing" test ! -e no

@@ -184,7 +184,7 @@ static void test_what_must_be_equal(void **unused)
 {
 	struct zr_manifest here, saved;
 	struct zr_ckpt_state moved[] = { { "exp_avg", ZR_BF16, 0 }, { "exp_avg_sq", ZR_BF16, 0 }, { "scales", ZR_U8, 33 } };
-	struct zr_ckpt_optimizer other[] = { { "adam", 1, 3, moved }, { "sgd", 4, 0, moved } };
+	struct zr_ckpt_optimizer other[] = { { "adam", 1, 3, moved, 0 }, { "sgd", 4, 0, moved, 0 } };
 	int32_t other_of[] = { 1, 1, 0, 1 };
 	(void)unused;
 	ckpt_manifest(&here, 1);
@@ -225,6 +225,9 @@ static void test_what_must_be_equal(void **unused)
 	here.optimizer_of = saved.optimizer_of;
 	here.optimizer = other;
 	refused(&here, &saved, "state 0 of optimizer adam was exp_avg in F32, is exp_avg in BF16");
+	other[0].converts = 1;
+	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
+	other[0].converts = 0;
 	moved[0].dtype = ZR_F32;
 	assert_int_equal(zr_manifest_accepts(&here, &saved, 0, NULL), 0);
 	other[0].state_version = 2;

@@ -280,6 +280,45 @@ static void moments_in_bf16_follow_those_in_fp32(void **state)
 	optim_close(&o);
 }
 
+/* What a checkpoint has, in each type from each. From 8 bits to more and back nothing changes. */
+static void states_are_converted(void **state)
+{
+	enum { BLOCKS = 2, N = BLOCKS * ZR_BLOCK, BYTES = BLOCKS * ZR_MOMENT8_BYTES };
+	static float wide[2][N], back[N];
+	static uint8_t codes[2][BYTES] __attribute__((aligned(2))), again[BYTES] __attribute__((aligned(2)));
+	static const char *const plugins[] = { "optimizer/adamw", "optimizer/adam", "optimizer/cpu_adam", "optimizer/lion" };
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		wide[0][i] = (float)((i * 37 % 101 - 50) * (i % 7)) / 64;
+		wide[1][i] = wide[0][i] * wide[0][i] / 16;
+	}
+	for (int p = 0; p < 4; p++) {
+		optim_open(&o, plugins[p], none, optim_golden, 1);
+		assert_non_null(o.v->upgrade);
+		for (uint32_t s = 0; s < o.n_state; s++) {
+			struct zr_buf a[2] = { { 0 } }, b[2] = { { 0 } }, c[2] = { { 0 } }, d[2] = { { 0 } };
+			double most = 0, off = 0;
+			a[s] = (struct zr_buf){ wide[s], N, ZR_F32, ZR_MEM_HOST };
+			b[s] = (struct zr_buf){ codes[s], N, 0, ZR_MEM_HOST };
+			c[s] = (struct zr_buf){ back, N, ZR_F32, ZR_MEM_HOST };
+			d[s] = (struct zr_buf){ again, N, 0, ZR_MEM_HOST };
+			assert_int_equal(o.v->upgrade(o.inst, 1, a, o.n_state, b), ZR_OK);
+			assert_int_equal(o.v->upgrade(o.inst, 1, b, o.n_state, c), ZR_OK);
+			assert_int_equal(o.v->upgrade(o.inst, 1, c, o.n_state, d), ZR_OK);
+			assert_memory_equal(codes[s], again, BYTES);
+			for (int i = 0; i < N; i++) {
+				double x = s ? sqrt(wide[s][i]) : wide[s][i], y = s ? sqrt(back[i]) : back[i];
+				most = fmax(most, fabs(x));
+				off = fmax(off, fabs(x - y));
+			}
+			assert_true(off > 0 && off < most / (s ? 500 : 120));
+		}
+		assert_int_equal(o.v->upgrade(o.inst, 2, NULL, 0, NULL), ZR_ENOTSUP);
+		assert_string_equal(test_error(o.h), "states of version 2 are not known");
+		optim_close(&o);
+	}
+}
+
 static void a_group_brings_its_own_options(void **state)
 {
 	static const char *const plugins[] = { "adamw", "adam", "cpu_adam", "sgd", "lion", "adagrad", "lamb" };
@@ -426,6 +465,7 @@ int main(void)
 		cmocka_unit_test(muon_refuses_what_is_no_whole_matrix),
 		cmocka_unit_test(without_bias_correction_the_first_step_is_as_the_formula_says),
 		cmocka_unit_test(moments_in_bf16_follow_those_in_fp32),
+		cmocka_unit_test(states_are_converted),
 		cmocka_unit_test(a_group_brings_its_own_options),
 		cmocka_unit_test(state_is_what_the_options_need),
 		cmocka_unit_test(a_device_without_the_operation_is_refused_by_name),
