@@ -129,14 +129,14 @@ int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err)
 		return 0;
 	prefix_of(s->setup, prefix, sizeof prefix);
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
-	int rc = zr_weights_save_trained(s, path, prefix, err);
+	int rc = zr_weights_save_adapter(s, path, prefix, err);
 	return rc || s->setup->process.rank ? rc :
 					       write_config(s->setup, s->setup->model.section->path,
 							    dir, err);
 }
 
-int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base,
-		      const uint8_t *left_out, zr_values_fn *fn, void *arg, struct zr_error *err)
+int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,
+		      void *arg, struct zr_error *err)
 {
 	const struct zr_adapter_v1 *v = zr_adapter_files(s);
 	char path[PATH_MAX], tmp[PATH_MAX], prefix[256];
@@ -154,7 +154,7 @@ int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base,
 	if (rc)
 		return rc;
 	snprintf(path, sizeof path, "%s/adapter_model.safetensors", tmp);
-	rc = zr_weights_save_values(s, path, prefix, left_out, fn, arg, err);
+	rc = zr_weights_write_adapter(s, path, prefix, fn, arg, err);
 	rc = rc ? rc : write_config(s, base, tmp, err);
 	rc = rc ? rc : zr_new_dir_take(dir, tmp, 0, err);
 	if (rc)

@@ -29,12 +29,12 @@ void zr_adapter_announce(const struct zr_setup *s, FILE *out);
 /* Id of the plugin that reads the adapters in `dir`: their peft_type in small letters. */
 int zr_adapter_plugin(const char *dir, char *id, size_t room, struct zr_error *err);
 
-/* Writes what is trained to dir, if there is an adapter that has such files. Collective. */
+/* Writes the adapters to dir, if there is an adapter that has such files. Collective. */
 int zr_adapter_save(struct zr_session *s, const char *dir, struct zr_error *err);
 
-/* The same to the new directory dir, of values that fn gives. base: names the model; left_out:
- * [tensors of the layout] what is not trained. Not collective. */
-int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base,
-		      const uint8_t *left_out, zr_values_fn *fn, void *arg, struct zr_error *err);
+/* The same to the new directory dir, of values that fn gives. base: names the model. Not
+ * collective. */
+int zr_adapter_export(struct zr_setup *s, const char *dir, const char *base, zr_values_fn *fn,
+		      void *arg, struct zr_error *err);
 
 #endif

@@ -111,6 +111,9 @@ static int read_left_out(struct source *s, int32_t tensor, int64_t first, int64_
 {
 	int32_t type = type_of(&s->m, tensor);
 	int rc = s->began ? 0 : open_began(s, err);
+	if (!rc && !zr_tensor_files_have(s->began, tensor))
+		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is left out, and no file has it",
+			    s->path, s->m.layout.tensor[tensor].decl->name);
 	rc = rc ? rc : zr_tensor_files_read(s->began, tensor, first, n, x, err);
 	for (int64_t i = 0; !rc && i < n; i++)
 		x[i] = zr_export_rounded(type, x[i]);
@@ -248,8 +251,7 @@ static int export_adapted(struct source *s, const char *dir, const struct zr_exp
 	named.adapter = s->path;
 	if (!rc)
 		rc = how->merge ? export_model(s, setup, dir, &named, err) :
-				  zr_adapter_export(setup, dir, base, s->m.frozen, read_values, s,
-						    err);
+				  zr_adapter_export(setup, dir, base, read_values, s, err);
 	if (!rc && how->merge)
 		printf("merged      %s with step %lld of %s, to %s\n", named.base,
 		       (long long)s->m.step, s->path, dir);

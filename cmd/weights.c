@@ -27,13 +27,13 @@ static json_t *metadata(const struct zr_model_decl *d)
 struct saving {
 	struct zr_st_writer w;
 	const struct zr_layout *layout;
-	const uint8_t *left_out; /* [n_tensors]; NULL: none is */
+	int of_adapter; /* what it added, and what it does not freeze, alone */
 	const char *prefix;
 };
 
 static int is_left_out(const struct saving *v, int64_t tensor)
 {
-	return v->left_out && v->left_out[tensor];
+	return v->of_adapter && v->layout->tensor[tensor].flags & ZR_TENSOR_FROZEN;
 }
 
 static int create(const struct zr_setup *s, const char *path, struct saving *v,
@@ -92,20 +92,19 @@ int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err
 	return save(s, path, &v, err);
 }
 
-int zr_weights_save_trained(struct zr_session *s, const char *path, const char *prefix,
+int zr_weights_save_adapter(struct zr_session *s, const char *path, const char *prefix,
 			    struct zr_error *err)
 {
-	struct saving v = { .prefix = prefix, .left_out = s->setup->frozen };
+	struct saving v = { .prefix = prefix, .of_adapter = 1 };
 	return save(s, path, &v, err);
 }
 
 #define CHUNK (1 << 20) /* values that are copied at a time */
 
-int zr_weights_save_values(const struct zr_setup *s, const char *path, const char *prefix,
-			   const uint8_t *left_out, zr_values_fn *fn, void *arg,
-			   struct zr_error *err)
+int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const char *prefix,
+			     zr_values_fn *fn, void *arg, struct zr_error *err)
 {
-	struct saving v = { .layout = &s->layout, .prefix = prefix, .left_out = left_out };
+	struct saving v = { .layout = &s->layout, .prefix = prefix, .of_adapter = 1 };
 	float *x = malloc(CHUNK * sizeof *x);
 	int rc = x ? create(s, path, &v, err) : zr_err(err, ZR_ENOMEM, "out of memory");
 	if (!rc) {

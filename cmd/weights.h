@@ -14,13 +14,13 @@ struct zr_tensor_files;
 /* Collective: every rank calls, rank 0 writes. */
 int zr_weights_save(struct zr_session *s, const char *path, struct zr_error *err);
 
-/* The same of what is trained alone, under names with `prefix` before them. Collective. */
-int zr_weights_save_trained(struct zr_session *s, const char *path, const char *prefix,
+/* The same of what an adapter added and what it does not freeze, under names with `prefix` before
+ * them. Collective. */
+int zr_weights_save_adapter(struct zr_session *s, const char *path, const char *prefix,
 			    struct zr_error *err);
-/* The same without a session: fn gives the values; left_out: [tensors of the layout]. */
-int zr_weights_save_values(const struct zr_setup *s, const char *path, const char *prefix,
-			   const uint8_t *left_out, zr_values_fn *fn, void *arg,
-			   struct zr_error *err);
+/* The same without a session: fn gives the values. */
+int zr_weights_write_adapter(const struct zr_setup *s, const char *path, const char *prefix,
+			     zr_values_fn *fn, void *arg, struct zr_error *err);
 
 /* Sets the masters and states with which a training starts: random values of the seed, or the
  * tensors of [model] path and of [adapter] path. Collective. */

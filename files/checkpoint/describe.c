@@ -137,8 +137,7 @@ static char *config_text(const struct zr_config *cfg)
 	size_t n;
 	FILE *f = open_memstream(&text, &n);
 	int bad = !f || zr_config_write_ini(cfg, f, 0);
-	if (f)
-		bad |= fclose(f);
+	bad |= f && fclose(f);
 	if (bad)
 		free(text);
 	return bad ? NULL : text;
@@ -175,7 +174,8 @@ static int describe_optimizers(const struct zr_setup *p, struct zr_manifest *m, 
 		rc = describe_optimizer(&p->optimizer[k], &m->optimizer[k], err);
 	for (int32_t i = 0; i < p->layout.n_tensors; i++) {
 		m->optimizer_of[i] = zr_optimizer_of(p, i);
-		m->frozen[i] = !p->frozen[i] ? 0 : m->source ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
+		const int kept = m->source && !(p->layout.tensor[i].flags & ZR_TENSOR_ADDED); /* in [model] path */
+		m->frozen[i] = !p->frozen[i] ? 0 : kept ? ZR_FROZEN_LEFT_OUT : ZR_FROZEN_SAVED;
 	}
 	return rc;
 }

@@ -155,8 +155,11 @@ static int find_tensor(struct zr_tensor_files *f, int32_t i, struct zr_error *er
 			if (t)
 				*at = (struct found){ k, t };
 		}
-	const int added = (f->layout->tensor[i].flags & ZR_TENSOR_ADDED) != 0;
-	if (at->file < 0 && f->which == (added ? ZR_FILES_MODEL : ZR_FILES_ADAPTER))
+	/* an adapter has what it added, and what it trains of the model */
+	const uint32_t flags = f->layout->tensor[i].flags;
+	const int adapted = flags & ZR_TENSOR_ADDED || !(flags & ZR_TENSOR_FROZEN);
+	if (at->file < 0 && (f->which == ZR_FILES_MODEL ? flags & ZR_TENSOR_ADDED :
+			     f->which == ZR_FILES_ADAPTER && !adapted))
 		return 0;
 	return at->file >= 0 ? check_tensor(&f->file[at->file], at->tensor, want, err) :
 		zr_err(err, ZR_EINVAL, "%s: tensor %s is missing", f->path, want->name);

@@ -15,7 +15,7 @@ struct zr_layout;
 struct zr_tensor_files;
 
 /* Which tensors of a layout must be there: all; those of the model, without what an adapter added;
- * or what an adapter added. */
+ * or what an adapter added and what it does not freeze. */
 enum { ZR_FILES_WHOLE, ZR_FILES_MODEL, ZR_FILES_ADAPTER };
 
 /* The files at a path, a directory or one file, with the tensors of a layout: each is there once,

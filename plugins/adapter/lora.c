@@ -158,18 +158,32 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 					  of->name, LORA_TENSORS - 1);
 }
 
-/* A weight that two layers use would have two gradients: operations do not say which is which. */
+static int layers_of(const struct zr_inst *inst, int32_t unit)
+{
+	int uses = 0;
+	for (uint32_t i = 0; i < inst->decl.n_layers; i++)
+		for (uint32_t k = 0; k < layer_of(inst, i)->n_units; k++)
+			uses += layer_of(inst, i)->units[k] == unit;
+	return uses;
+}
+
+/* A weight that two layers use would have two gradients: operations do not say which is which. And
+ * what is trained as it is would be another in PEFT: a copy of it, which one of the two uses. */
 static int check_tied(const struct zr_inst *inst)
 {
-	for (int32_t m = 0; m < inst->maps; m++) {
-		int uses = 0;
-		for (uint32_t i = 0; i < inst->decl.n_layers; i++)
-			for (uint32_t k = 0; k < layer_of(inst, i)->n_units; k++)
-				uses += layer_of(inst, i)->units[k] == inst->map[m].unit;
-		if (uses != 1)
+	const uint8_t *kept = inst->kept;
+	for (int32_t m = 0; m < inst->maps; m++)
+		if (layers_of(inst, inst->map[m].unit) != 1)
 			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is used by %d layers",
-				       inst->map[m].weight->name, uses);
-	}
+				       inst->map[m].weight->name, layers_of(inst, inst->map[m].unit));
+	for (uint32_t u = 0; u < inst->decl.n_units; u++)
+		for (uint32_t i = 0; i < unit_of(inst, u)->n_tensors; i++)
+			if (*kept++ && layers_of(inst, (int32_t)u) != 1)
+				return zr_fail(inst->h, ZR_ENOTSUP, "modules_to_save: unit %s is "
+					       "tied, %d layers use it: PEFT would train a copy "
+					       "for one of them; leave it frozen, or untie it",
+					       unit_of(inst, u)->name,
+					       layers_of(inst, (int32_t)u));
 	return ZR_OK;
 }
 

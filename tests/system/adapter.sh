@@ -120,6 +120,17 @@ is 'I1 updates in the backward' \
 		-o train.gradient_clipping=0)" \
 	"$(trained gpt2.ini -o data.path=text -o train.gradient_clipping=0)"
 
+# Adapters that are split over ranks in the middle: three rows of 720 elements are over one block.
+sed -e 's/^width = .*/width = 720/' -e 's/^layers = .*/layers = 1/' gpt2.ini > wide.ini
+wide=(-o data.path=text -o train.steps=2 -o train.eval_every=0 -o adapter.targets=attn.c_proj)
+want=$(trained wide.ini "${wide[@]}")
+like 'adapters of over a block: they train' "$want" '^digest'
+is 'I1 adapters of over a block on three ranks' \
+	"$(trained wide.ini "${wide[@]}" -n 3 -o zero.plugin=stage3)" "$want"
+wide+=(-o adapter.r=1 -o adapter.dropout=0)
+want=$(trained wide.ini "${wide[@]}")
+is 'I1 rank 1 on two ranks' "$(trained wide.ini "${wide[@]}" -n 2 -o zero.plugin=stage3)" "$want"
+
 # ---- what a run leaves ----
 want=$(trained gpt2.ini -o data.path=text)
 mv run whole
@@ -148,6 +159,21 @@ like 'with which it goes on' \
 trained gpt2.ini -o data.path=text -o train.steps=2 -o checkpoint.every=2 > digest
 like 'without [model] path all is saved' "$(cat run/config.ini)" 'save = all ; auto'
 
+# of an adapter that is frozen in part all is kept: no other file has it
+fixed=(-o model.path="$golden/pretrained/gpt2" -o 'train.freeze=*.lora_A.*' -o train.seed=7)
+trained peft.ini "${fixed[@]}" > digest
+mv run fixed
+is 'a file has what is frozen of the adapters, too' \
+	"$(header fixed/adapter_model.safetensors | grep -c lora_A)" 8
+trained peft.ini "${fixed[@]}" -o train.steps=10 -o checkpoint.every=10 > half
+mv run cut
+is 'I1 a resume with such adapters' "$(trained peft.ini "${fixed[@]}" --resume cut)" \
+	"$(cat digest)"
+rm -rf files
+"$ZEROTH" checkpoint export cut files > log
+ok 'which a checkpoint exports, too' cmp files/adapter_model.safetensors \
+	cut/adapter_model.safetensors
+
 # ---- what is refused ----
 refused() { # NAME TEXT OPTION...
 	like "$1" "$(trained peft.ini -o "model.path=$golden/pretrained/gpt2" "${@:3}")" "$2"
@@ -161,10 +187,18 @@ refused 'a rank that is too large' 'r = 17: h.0.attn.c_attn is a map from 16 to 
 	-o adapter.r=17
 refused 'a pattern without a number' "rank_pattern: 'c_fc': expected MODULE:NUMBER" \
 	-o adapter.rank_pattern=c_fc
+refused 'a tied embedding' 'modules_to_save: unit wte is tied, 2 layers use it' \
+	-o adapter.modules_to_save=wte
+refused 'a head that is the embedding' 'modules_to_save: the model has no module called lm_head' \
+	-o adapter.modules_to_save=lm_head
 refused 'weights in 16 bits' 'adapters are merged by .zeroth checkpoint export --merge.' -o zero.plugin=stage3 \
 	-o zero.gather_16bit_weights_on_model_save=yes -o precision.plugin=bf16
 refused 'no adapters there' 'adapter_config.json' -o adapter.path=nowhere
 cp -r "$golden/adapters/gpt2" bad
+sed -i 's/"modules_to_save": null/"modules_to_save": ["wpe"]/' bad/adapter_config.json
+refused 'a module to save that the file does not have' 'tensor wpe.weight is missing' \
+	-o adapter.path=bad
+cp "$golden/adapters/gpt2/adapter_config.json" bad
 sed -i 's/"use_dora": false/"use_dora": true/' bad/adapter_config.json
 refused 'a rank that the file does not have' 'r = 16: adapter_config.json in path says 4' \
 	-o adapter.path="$golden/adapters/gpt2" -o adapter.r=16
