@@ -259,9 +259,8 @@ static int lora_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_
 			 inst->model->bytes(inst->base, layer, batch, length, dtype, ops, out) :
 			 zr_fail(inst->h, ZR_ENOTSUP,
 				 "the device has no operation matmul_low_rank");
-	const uint64_t work = rc ? 0 : lora_work(inst, &inst->layer[layer], &c);
-	out->work_fwd += work;
-	out->work_bwd += work;
+	if (!rc && inst->layer[layer].n)
+		lora_add_bytes(inst, &inst->layer[layer], &c, out);
 	return rc;
 }
 

@@ -78,9 +78,9 @@ const char *const *lora_options(struct zr_inst *inst); /* what the file said; no
 int32_t lora_merge_with(struct zr_inst *inst, int32_t tensor, int32_t with[ZR_MERGE_WITH]);
 int lora_merge(struct zr_inst *inst, const struct zr_merge *g);
 
-/* maps.c: the products of one layer. */
-uint64_t lora_work(const struct zr_inst *inst, const struct lora_layer *l,
-		   const struct zr_layer_call *c);
+/* maps.c: the products of one layer, and the bytes that they keep and work with: added to *out. */
+void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
+		    const struct zr_layer_call *c, struct zr_layer_bytes *out);
 int lora_call(struct zr_inst *inst, const struct zr_layer_call *c, int backward);
 int lora_logits(struct zr_inst *inst, const struct zr_layer_call *c, int64_t row, float *logits);
 

@@ -7,7 +7,8 @@
  *   backward:  dx = dy W^T + drop'(s (dy B) A)
  *
  * and of the product that is W's gradient, which the model makes of x and dy, since it is given a
- * place for it, dA = s (dy B)^T x' and dB = s dy^T (x' A^T). No product has the size of W.
+ * place for it, dA = s (dy B)^T x' and dB = s dy^T (x' A^T). No product has the size of W. x' A^T is
+ * kept from the forward, dy B for the second of the two products of dy.
  */
 #include "lora.h"
 
@@ -19,9 +20,20 @@
 /* What the model is given as the place of the gradient of an adapted weight: never written. */
 static float nowhere[LORA_TENSORS];
 
-struct scratch {
-	void *low, *dlow; /* [N, r] x' A^T and dy B */
-	void *dropped;    /* [N, in] x' */
+/* of each map, `each` bytes apart: */
+struct place {
+	uint64_t each;
+	char *low;     /* [N, r] x' A^T, which lies before what the model keeps */
+	char *dlow;    /* [N, r] dy B */
+	void *scaled;  /* [N, r] one of them times s, of one map at a time */
+	void *dropped; /* [N, in] x', of one map at a time */
+};
+
+/* What a map's dlow was made of, and for which product; NULL: both were made. */
+struct made {
+	const void *dy;
+	int64_t rows;
+	int for_gradient;
 };
 
 struct wrapped {
@@ -29,7 +41,8 @@ struct wrapped {
 	const struct zr_inst *inst;
 	const struct zr_layer_call *c; /* as core made it */
 	const struct lora_layer *l;
-	struct scratch s;
+	struct place at;
+	struct made made[LORA_TENSORS];
 };
 
 static uint64_t up(uint64_t n)
@@ -47,31 +60,33 @@ static int drops(const struct zr_inst *inst, const struct zr_layer_call *c)
 	return inst->o.dropout > 0 && c->training;
 }
 
-/* Bytes of the scratch; base NULL: nothing but that. */
-static uint64_t carve(const struct zr_inst *inst, const struct lora_layer *l,
-		      const struct zr_layer_call *c, char *base, struct scratch *s)
+static struct place carve(const struct zr_inst *inst, const struct lora_layer *l,
+			  const struct zr_layer_call *c, struct zr_layer_bytes *bytes)
 {
 	const uint64_t rows = (uint64_t)(c->batch * c->length), e = (uint64_t)element(c);
-	uint64_t r = 0, wide = 0, at = 0;
+	struct place at = { .low = c->saved, .dlow = c->work };
+	uint64_t r = 0, wide = 0;
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
 		r = (uint64_t)m->r > r ? (uint64_t)m->r : r;
 		wide = (uint64_t)m->in > wide ? (uint64_t)m->in : wide;
 	}
-	s->low = base;
-	at += up(rows * r * e);
-	s->dlow = base + at;
-	at += up(rows * r * e);
-	s->dropped = base + at;
-	return at + (inst->o.dropout > 0 ? up(rows * wide * e) : 0);
+	at.each = up(rows * r * e);
+	at.scaled = (char *)((uintptr_t)at.dlow + (uint64_t)l->n * at.each);
+	at.dropped = (char *)((uintptr_t)at.scaled + at.each);
+	bytes->saved = (uint64_t)l->n * at.each;
+	bytes->work_fwd = bytes->saved + at.each + (inst->o.dropout > 0 ? up(rows * wide * e) : 0);
+	return at;
 }
 
-uint64_t lora_work(const struct zr_inst *inst, const struct lora_layer *l,
-		   const struct zr_layer_call *c)
+void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
+		    const struct zr_layer_call *c, struct zr_layer_bytes *out)
 {
-	static char none[1];
-	struct scratch s;
-	return l->n ? carve(inst, l, c, none, &s) : 0;
+	struct zr_layer_bytes own;
+	carve(inst, l, c, &own);
+	out->saved += own.saved;
+	out->work_fwd += own.work_fwd;
+	out->work_bwd += own.work_fwd;
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -106,19 +121,29 @@ static int scale(const struct wrapped *w, const struct lora_map *m, int64_t n, f
 	return w->c->ops->residual(w->c->ops, w->c->stream, &op);
 }
 
-/* x', and low = x' A^T. */
-static int lower(struct wrapped *w, const struct lora_use *u, uint32_t each, const void **x,
-		 int64_t rows)
+/* *x becomes x'. */
+static int drop(const struct wrapped *w, const struct lora_map *m, int64_t rows, const void **x)
 {
-	const struct lora_map *m = u->map;
-	int rc = ZR_OK;
-	if (drops(w->inst, w->c)) {
-		rc = scale(w, m, rows * m->in, 1, (float)w->inst->o.dropout, *x, w->s.dropped);
-		*x = w->s.dropped;
+	const void *whole = *x;
+	if (!drops(w->inst, w->c))
+		return ZR_OK;
+	*x = w->at.dropped;
+	return scale(w, m, rows * m->in, 1, (float)w->inst->o.dropout, whole, w->at.dropped);
+}
+
+/* dy B, which has been made for the other product of dy, or is made for it, too. */
+static int lower_gradient(struct wrapped *w, int32_t i, const void *dy, int64_t rows,
+			  int for_gradient)
+{
+	const struct lora_use *u = &w->l->use[i];
+	struct made *made = &w->made[i];
+	if (made->dy == dy && made->rows == rows && made->for_gradient != for_gradient) {
+		made->dy = NULL;
+		return ZR_OK;
 	}
-	return rc ? rc :
-		    product(w, ZR_MM_TRANS_B | each, rows, m->r, m->in, *x, w->c->param[u->a],
-			    w->s.low, w->c->dtype);
+	*made = (struct made){ dy, rows, for_gradient };
+	return product(w, 0, rows, u->map->r, u->map->out, dy, w->c->param[u->a + 1],
+		       w->at.dlow + (uint64_t)i * w->at.each, w->c->dtype);
 }
 
 /* *op with s u v beside it. */
@@ -132,65 +157,73 @@ static int updated(const struct wrapped *w, const struct lora_map *m, uint32_t f
 	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
 }
 
-static int forward(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
+static int forward(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
+	const struct lora_use *u = &w->l->use[i];
+	const struct lora_map *m = u->map;
+	const uint32_t each = op->flags & ZR_MM_EACH_ROW;
+	void *low = w->at.low + (uint64_t)i * w->at.each;
 	const void *x = op->a;
-	int rc = lower(w, u, op->flags & ZR_MM_EACH_ROW, &x, op->m);
-	return rc ? rc :
-		    updated(w, u->map, ZR_LR_TRANS_V, 0, w->s.low, w->c->param[u->a + 1], op);
+	int rc = drop(w, m, op->m, &x);
+	rc = rc ? rc :
+		  product(w, ZR_MM_TRANS_B | each, op->m, m->r, m->in, x, w->c->param[u->a], low,
+			  w->c->dtype);
+	return rc ? rc : updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
 }
 
-static int backward(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
+static int backward(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
-	const struct lora_map *m = u->map;
+	const struct lora_use *u = &w->l->use[i];
 	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
-	int rc = product(w, 0, op->m, m->r, m->out, op->a, w->c->param[u->a + 1], w->s.dlow,
-			 w->c->dtype);
-	return rc ? rc : updated(w, m, 0, dropout, w->s.dlow, w->c->param[u->a], op);
+	const void *dlow = w->at.dlow + (uint64_t)i * w->at.each;
+	int rc = lower_gradient(w, i, op->a, op->m, 0);
+	return rc ? rc : updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
 }
 
 /* dA and dB; x and dy are the operands of the product that would be W's gradient. */
-static int gradients(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
+static int gradients(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct zr_layer_call *c = w->c;
+	const struct lora_use *u = &w->l->use[i];
 	const struct lora_map *m = u->map;
 	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
+	const int64_t n = op->k * m->r;
 	const void *dy = out_in ? op->a : op->b, *x = out_in ? op->b : op->a;
+	const void *low = w->at.low + (uint64_t)i * w->at.each;
+	const void *dlow = w->at.dlow + (uint64_t)i * w->at.each;
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
-	const uint32_t old = c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0;
-	int rc = lower(w, u, 0, &x, op->k);
-	rc = rc ? rc : scale(w, m, op->k * m->r, m->scale, 0, w->s.low, w->s.low);
-	rc = rc ? rc :
-		  product(w, 0, op->k, m->r, m->out, dy, c->param[u->a + 1], w->s.dlow, c->dtype);
-	rc = rc ? rc : scale(w, m, op->k * m->r, m->scale, 0, w->s.dlow, w->s.dlow);
+	const uint32_t flags = ZR_MM_TRANS_A | (c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0);
+	int rc = drop(w, m, op->k, &x);
+	rc = rc ? rc : lower_gradient(w, i, dy, op->k, 1);
+	rc = rc ? rc : scale(w, m, n, m->scale, 0, dlow, w->at.scaled);
 	if (!rc && da)
-		rc = product(w, ZR_MM_TRANS_A | old, m->r, m->in, op->k, w->s.dlow, x, da, ZR_F32);
+		rc = product(w, flags, m->r, m->in, op->k, w->at.scaled, x, da, ZR_F32);
+	rc = rc ? rc : scale(w, m, n, m->scale, 0, low, w->at.scaled);
 	if (!rc && db)
-		rc = product(w, ZR_MM_TRANS_A | old, m->out, m->r, op->k, dy, w->s.low, db,
-			     ZR_F32);
+		rc = product(w, flags, m->out, m->r, op->k, dy, w->at.scaled, db, ZR_F32);
 	return rc;
 }
 
 /* A product with the weight of a map. */
-static int mapped(struct wrapped *w, const struct lora_use *u, const struct zr_op_matmul *op)
+static int mapped(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
+	const struct zr_tensor *weight = w->l->use[i].map->weight;
 	const int transposed = (op->flags & ZR_MM_TRANS_B) != 0;
 	if (op->lda != op->k)
 		return zr_fail(w->inst->h, ZR_ENOTSUP, "%s: a product with gaps between its rows",
-			       u->map->weight->name);
-	return transposed == (u->map->weight->map == ZR_MAP_OUT_IN) ? forward(w, u, op) :
-								      backward(w, u, op);
+			       weight->name);
+	return transposed == (weight->map == ZR_MAP_OUT_IN) ? forward(w, i, op) :
+							      backward(w, i, op);
 }
 
 static int matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
 {
 	struct wrapped *w = (struct wrapped *)(uintptr_t)ops;
 	for (int32_t i = 0; i < w->l->n; i++) {
-		const struct lora_use *u = &w->l->use[i];
 		if (op->d == nowhere + i)
-			return gradients(w, u, op);
-		if (op->b == w->c->param[u->weight])
-			return mapped(w, u, op);
+			return gradients(w, i, op);
+		if (op->b == w->c->param[w->l->use[i].weight])
+			return mapped(w, i, op);
 	}
 	return w->c->ops->matmul(w->c->ops, s, op);
 }
@@ -203,11 +236,12 @@ struct call {
 	float *dparam[LORA_TENSORS];
 };
 
-/* The call as the model is to see it: its scratch lies behind ours. */
+/* The call as the model is to see it: what it keeps and its scratch lie behind ours. */
 static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backward_, struct call *k)
 {
 	const struct lora_layer *l = &inst->layer[c->layer];
 	const size_t known = c->ops->size < sizeof k->w.ops ? c->ops->size : sizeof k->w.ops;
+	struct zr_layer_bytes own;
 	k->w = (struct wrapped){ .inst = inst, .c = c, .l = l };
 	memcpy(&k->w.ops, c->ops, known);
 	k->w.ops.size = (uint32_t)known;
@@ -216,7 +250,9 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 	if (!l->n)
 		return;
 	k->c.ops = &k->w.ops;
-	k->c.work = (char *)c->work + carve(inst, l, c, c->work, &k->w.s);
+	k->w.at = carve(inst, l, c, &own);
+	k->c.saved = (char *)c->saved + own.saved;
+	k->c.work = (char *)c->work + own.work_fwd;
 	for (int32_t i = 0; i < l->tensors && backward_; i++)
 		k->dparam[i] = c->dparam[i];
 	for (int32_t i = 0; i < l->n && backward_; i++)
