@@ -108,7 +108,9 @@ struct zr_cpu_kernels {
 	void (*master_join)(const struct zr_op_master *, int64_t lo, int64_t hi);
 	void (*master_split)(const struct zr_op_master *, int64_t lo, int64_t hi);
 	void (*round_stochastic)(const struct zr_op_round_stochastic *, int64_t lo, int64_t hi);
-	/* blocks of ZR_BLOCK elements */
+	/* blocks of ZR_BLOCK elements; casts into types of whole blocks, and out of them */
+	void (*encode)(const struct zr_op_cast *, int64_t lo, int64_t hi);
+	void (*decode)(const struct zr_op_cast *, int64_t lo, int64_t hi);
 	void (*fold)(const struct zr_op_fold *, int64_t lo, int64_t hi);
 	void (*lamb_norms)(const struct zr_op_lamb *, int64_t lo, int64_t hi);
 	void (*muon_momentum)(const struct zr_op_muon *, int64_t lo, int64_t hi);

@@ -9,6 +9,7 @@ kernel_flags = -I$(top_srcdir)/kernels
 kernel_headers = \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
+	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
 	%D%/cpu/lamb.h \
 	%D%/cpu/moments8.h \
@@ -28,6 +29,7 @@ kernel_scalar = \
 	%D%/cpu/attention.c \
 	%D%/cpu/bias_bwd.c \
 	%D%/cpu/cast.c \
+	%D%/cpu/codes.c \
 	%D%/cpu/embedding.c \
 	%D%/cpu/fold.c \
 	%D%/cpu/gelu_bwd.c \
@@ -52,6 +54,7 @@ kernel_simd = \
 	%D%/cpu/attention.simd.c \
 	%D%/cpu/bias_bwd.simd.c \
 	%D%/cpu/cast.simd.c \
+	%D%/cpu/codes.simd.c \
 	%D%/cpu/embedding.simd.c \
 	%D%/cpu/fold.simd.c \
 	%D%/cpu/gelu_bwd.simd.c \
@@ -104,6 +107,7 @@ cuda_kernels = \
 	%D%/cuda/attention.cu \
 	%D%/cuda/attention_mma.cu \
 	%D%/cuda/blocks.cu \
+	%D%/cuda/codes.cu \
 	%D%/cuda/columns.cu \
 	%D%/cuda/elements.cu \
 	%D%/cuda/head.cu \

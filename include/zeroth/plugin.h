@@ -77,6 +77,10 @@ extern "C" {
 #define ZR_I32 5
 #define ZR_I64 6
 #define ZR_U8 7
+/* Types of whole blocks of ZR_BLOCK elements, which a block's bytes are of together: codes, then an
+ * fp32 scale for each 64 elements. See struct zr_op_cast (zeroth/device.h). */
+#define ZR_NF4 8  /* 1152 bytes */
+#define ZR_INT8 9 /* 2176 bytes */
 
 /* Kinds of memory, as bits. */
 #define ZR_MEM_HOST 1u

@@ -225,4 +225,37 @@ ZR_INLINE uint32_t vnonfinite(vf x)
 	return (uint32_t)__builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad)));
 }
 
+/* ---- codes of 4 bits -------------------------------------------------------------- */
+
+/* count, and one more where x is above y */
+ZR_INLINE vi vicount_above(vi count, vf x, vf y)
+{
+	return _mm256_sub_epi32(count, _mm256_castps_si256(_mm256_cmp_ps(x, y, _CMP_GT_OQ)));
+}
+
+/* of each byte the high bits, then the low ones */
+ZR_INLINE vi viload_u4(const uint8_t *p)
+{
+	int32_t bytes;
+	memcpy(&bytes, p, sizeof bytes);
+	__m128i b = _mm_cvtsi32_si128(bytes), low = _mm_set1_epi8(15);
+	__m128i high = _mm_and_si128(_mm_srli_epi16(b, 4), low);
+	return _mm256_cvtepu8_epi32(_mm_unpacklo_epi8(high, _mm_and_si128(b, low)));
+}
+
+struct vtable16 {
+	vf low, high;
+};
+
+ZR_INLINE struct vtable16 vtable16(const float *p)
+{
+	return (struct vtable16){ vload_f32(p), vload_f32(p + 8) };
+}
+
+ZR_INLINE vf vlookup16(const struct vtable16 *t, vi i)
+{
+	vf low = _mm256_permutevar8x32_ps(t->low, i), high = _mm256_permutevar8x32_ps(t->high, i);
+	return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));
+}
+
 #endif

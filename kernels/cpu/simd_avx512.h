@@ -177,4 +177,34 @@ ZR_INLINE uint32_t vnonfinite(vf x)
 	return (uint32_t)__builtin_popcount(_mm512_fpclass_ps_mask(x, 0x01 | 0x08 | 0x10 | 0x80));
 }
 
+/* ---- codes of 4 bits -------------------------------------------------------------- */
+
+/* count, and one more where x is above y */
+ZR_INLINE vi vicount_above(vi count, vf x, vf y)
+{
+	return _mm512_mask_add_epi32(count, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), count, viset(1));
+}
+
+/* of each byte the high bits, then the low ones */
+ZR_INLINE vi viload_u4(const uint8_t *p)
+{
+	__m128i b = _mm_loadl_epi64((const __m128i *)(const void *)p), low = _mm_set1_epi8(15);
+	__m128i high = _mm_and_si128(_mm_srli_epi16(b, 4), low);
+	return _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(high, _mm_and_si128(b, low)));
+}
+
+struct vtable16 {
+	vf all;
+};
+
+ZR_INLINE struct vtable16 vtable16(const float *p)
+{
+	return (struct vtable16){ vload_f32(p) };
+}
+
+ZR_INLINE vf vlookup16(const struct vtable16 *t, vi i)
+{
+	return _mm512_permutexvar_ps(i, t->all);
+}
+
 #endif

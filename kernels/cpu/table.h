@@ -34,6 +34,8 @@
 	void zr_swiglu_bwd_##SUFFIX(const struct zr_op_swiglu_bwd *, int64_t, int64_t); \
 	void zr_residual_##SUFFIX(const struct zr_op_residual *, int64_t, int64_t); \
 	void zr_cast_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t); \
+	void zr_encode_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t); \
+	void zr_decode_##SUFFIX(const struct zr_op_cast *, int64_t, int64_t); \
 	void zr_init_##SUFFIX(const struct zr_op_init *, int64_t, int64_t); \
 	void zr_adamw_##SUFFIX(const struct zr_op_adamw *, int64_t, int64_t); \
 	void zr_sgd_##SUFFIX(const struct zr_op_sgd *, int64_t, int64_t); \
@@ -99,7 +101,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.attention_scratch = zr_attention_scratch_##SUFFIX, \
 		.gelu_bwd = zr_gelu_bwd_##SUFFIX, .swiglu = zr_swiglu_##SUFFIX, \
 		.swiglu_bwd = zr_swiglu_bwd_##SUFFIX, .residual = zr_residual_##SUFFIX, \
-		.cast = zr_cast_##SUFFIX, .init = zr_init_##SUFFIX, .adamw = zr_adamw_##SUFFIX, \
+		.cast = zr_cast_##SUFFIX, .encode = zr_encode_##SUFFIX, \
+		.decode = zr_decode_##SUFFIX, .init = zr_init_##SUFFIX, .adamw = zr_adamw_##SUFFIX, \
 		.sgd = zr_sgd_##SUFFIX, .lion = zr_lion_##SUFFIX, .adagrad = zr_adagrad_##SUFFIX, \
 		.lamb = zr_lamb_##SUFFIX, .lamb_norms = zr_lamb_norms_##SUFFIX, \
 		.muon_momentum = zr_muon_momentum_##SUFFIX, \

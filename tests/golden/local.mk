@@ -10,4 +10,5 @@ EXTRA_DIST += %D%/documents.py %D%/make_attention.py %D%/make_gpt2.py %D%/make_h
 EXTRA_DIST += %D%/tokenizers/text $(foreach f,gpt2 llama3 qwen2 gpt4 joined llama2 mistral gemma metaspace across, \
 	%D%/tokenizers/$f.json %D%/tokenizers/$f.ids)
 EXTRA_DIST += %D%/make_chat.py %D%/chat
+EXTRA_DIST += %D%/make_codes.py %D%/codes.txt
 EXTRA_DIST += %D%/make_adapters.py %D%/adapters

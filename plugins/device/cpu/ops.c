@@ -96,14 +96,27 @@ OPERATION_ON(master, master_join, ZR_F32, o->n, ELEMENTS)
 OPERATION_ON(master, master_split, ZR_F32, o->n, ELEMENTS)
 
 ITEM(cast)
+ITEM(encode)
+ITEM(decode)
+
+static int has_codes(int32_t dtype)
+{
+	return dtype == ZR_NF4 || dtype == ZR_INT8;
+}
 
 static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
-	int rc = cpu_check_dtype(ops->dev, "cast", o->dst_dtype);
+	int in = has_codes(o->dst_dtype) && o->src_dtype == ZR_F32, out = has_codes(o->src_dtype);
+	int rc = in ? ZR_OK : cpu_check_dtype(ops->dev, "cast", o->dst_dtype);
 	(void)s;
-	if (!rc)
+	if (!rc && !out)
 		rc = cpu_check_dtype(ops->dev, "cast", o->src_dtype);
-	if (!rc)
+	if (!rc && (in || out) && o->n % ZR_BLOCK)
+		rc = zr_fail(ops->dev->h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
+			     (long long)o->n);
+	if (!rc && (in || out))
+		run(ops->dev, o, o->n / ZR_BLOCK, BLOCKS, in ? encode_item : decode_item);
+	else if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, cast_item);
 	return rc;
 }

@@ -81,12 +81,25 @@ static int op_lion_checked(const struct zr_ops *ops, struct zr_stream *s,
 	return rc ? rc : op_lion(ops, s, o);
 }
 
+static int has_codes(int32_t dtype)
+{
+	return dtype == ZR_NF4 || dtype == ZR_INT8;
+}
+
 static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
-	int rc = cuda_check_dtype(ops->dev, "cast", o->dst_dtype);
-	if (!rc)
+	int in = has_codes(o->dst_dtype) && o->src_dtype == ZR_F32, out = has_codes(o->src_dtype);
+	int rc = in ? ZR_OK : cuda_check_dtype(ops->dev, "cast", o->dst_dtype);
+	cudaStream_t stream = cuda_stream(ops->dev, s);
+	if (!rc && !out)
 		rc = cuda_check_dtype(ops->dev, "cast", o->src_dtype);
-	return rc ? rc : launched(ops->dev, zr_cuda_cast(o, cuda_stream(ops->dev, s)), "cast");
+	if (!rc && (in || out) && o->n % ZR_BLOCK)
+		rc = zr_fail(ops->dev->h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
+			     (long long)o->n);
+	if (rc)
+		return rc;
+	return launched(ops->dev, in ? zr_cuda_encode(o, stream) :
+				  out ? zr_cuda_decode(o, stream) : zr_cuda_cast(o, stream), "cast");
 }
 
 /* ---- sums over rows -------------------------------------------------------------- */

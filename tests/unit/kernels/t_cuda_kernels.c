@@ -155,6 +155,19 @@ static void run_cast(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(cast, op, n);
 }
 
+/* Whole blocks into types of blocks, and out of them. */
+static void run_codes(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	int32_t type = trial & 1 ? ZR_NF4 : ZR_INT8;
+	int64_t blocks = n / ZR_BLOCK;
+	struct zr_op_cast in = { .size = sizeof in, .dst_dtype = type, .src_dtype = ZR_F32, .n = blocks * ZR_BLOCK,
+				 .src = b[0].p, .dst = b[1].p };
+	struct zr_op_cast out = { .size = sizeof out, .dst_dtype = dtype, .src_dtype = type, .n = blocks * ZR_BLOCK,
+				  .src = b[1].p, .dst = b[2].p };
+	BY(encode, in, blocks);
+	BY(decode, out, blocks);
+}
+
 static void run_init(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_init op = { .size = sizeof op, .n = n, .first = trial ? 12345 : (1ll << 33) + 2, .mean = 1, .std = trial == 2 ? 0 : 2,
@@ -196,6 +209,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	static const struct operand four[] = { { 0, 0, 4 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 0 } };
 	static const struct operand seven[] = { { 0, 0, 9 }, { 0, 0, 4 }, { 0, 0, 0 }, { 0, 0, 2 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } };
 	static const struct operand casts[] = { { 0, 0, 9 }, { ZR_F32, 0, 0 }, { ZR_F16, 0, 0 } };
+	static const struct operand codes[] = { { ZR_F32, 0, 9 }, { ZR_F32, 0, 0 }, { 0, 0, 0 } };
 	static const struct operand wide[] = { { ZR_F32, 0, 1 }, { ZR_BF16, 0, 0 }, { ZR_BF16, 0, 0 }, { ZR_F32, 0, 0 } };
 	static const struct operand two[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 } };
 	(void)state;
@@ -204,6 +218,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("rotary", run_rotary, four, 3);
 	same_bits("residual", run_residual, four, 3);
 	same_bits("cast", run_cast, casts, 3);
+	same_bits("codes", run_codes, codes, 3);
 	same_bits("init", run_init, wide, 1);
 	same_bits("master", run_master, wide, 4);
 	same_bits("round_stochastic", run_round_stochastic, wide, 2);
