@@ -87,20 +87,12 @@ void zr_host_init(struct zr_instance *it, struct zr_process *process, const stru
 {
 	*it = (struct zr_instance){ .section = section, .process = process };
 	it->host = (struct zr_host){
-		.size = sizeof it->host,
-		.abi_minor = ZR_ABI_MINOR,
-		.impl = it,
-		.rank = process->rank,
-		.world = process->world,
-		.local_rank = process->local_rank,
+		.size = sizeof it->host, .abi_minor = ZR_ABI_MINOR, .impl = it,
+		.rank = process->rank, .world = process->world, .local_rank = process->local_rank,
 		.local_world = process->local_world,
 		.workers = process->pool ? zr_pool_size(process->pool) : 1,
-		.run_dir = process->run_dir,
-		.log = host_log,
-		.fail = host_fail,
-		.alloc = host_alloc,
-		.release = host_release,
-		.parallel = host_parallel,
+		.run_dir = process->run_dir, .log = host_log, .fail = host_fail,
+		.alloc = host_alloc, .release = host_release, .parallel = host_parallel,
 		.get = host_get,
 	};
 }

@@ -84,8 +84,6 @@ struct zr_step_result {
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);
 void zr_session_close(struct zr_session *s); /* not collective */
 
-int zr_session_init(struct zr_session *s, struct zr_error *err); /* initial values from the seed */
-
 /* Masters and what follows from them, from values that fn writes to x: elements [first, first + n) of tensor i, for all
  * that this rank holds, piece by piece in canonical order. */
 typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);

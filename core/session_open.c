@@ -36,6 +36,15 @@ int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const c
 	return zr_instance_failed(it, rc, doing, s->err);
 }
 
+typedef void count_fn(struct zr_account *, int tier, const char *what, uint64_t bytes);
+
+static void count_arena(struct zr_setup *p, int store, count_fn *count)
+{
+	for (const struct zr_region *r = p->plan.region; r < p->plan.region + ZR_R_COUNT; r++)
+		if (r->store == store && r->added)
+			count(&p->account, r->tier, r->what, r->added);
+}
+
 /* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
 static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 {
@@ -55,14 +64,10 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	if (rc)
 		return rc;
 	s->arena[store] = base;
-	for (int i = 0; i < ZR_R_COUNT; i++) {
-		const struct zr_region *r = &p->plan.region[i];
-		if (r->store != store)
-			continue;
-		s->region[i] = s->arena[store] + r->offset;
-		if (r->added)
-			zr_account_take(&p->account, r->tier, r->what, r->added);
-	}
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		if (p->plan.region[i].store == store)
+			s->region[i] = s->arena[store] + p->plan.region[i].offset;
+	count_arena(p, store, zr_account_take);
 	return 0;
 }
 
@@ -71,11 +76,7 @@ static void give_arena(struct zr_session *s, int store)
 	struct zr_setup *p = s->setup;
 	if (!s->arena[store])
 		return;
-	for (int i = 0; i < ZR_R_COUNT; i++) {
-		const struct zr_region *r = &p->plan.region[i];
-		if (r->store == store && r->added)
-			zr_account_give(&p->account, r->tier, r->what, r->added);
-	}
+	count_arena(p, store, zr_account_give);
 	if (s->comm_owns_arena && store == ZR_STORE_DEVICE)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
 	else
@@ -232,14 +233,11 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 	struct zr_setup *p = s->setup;
 	const struct zr_tensor *decl = p->layout.tensor[i].decl;
 	struct zr_op_init op = {
-		.size = sizeof op,
-		.mean = decl->mean,
+		.size = sizeof op, .mean = decl->mean,
 		.std = decl->init == ZR_INIT_CONST ? 0 : decl->std,
 		.flags = decl->init == ZR_INIT_UNIFORM ? ZR_INIT_OP_UNIFORM : 0,
 		.rng = { .seed = (uint64_t)p->train->seed, .step = UINT64_MAX, .slot = (uint32_t)i, .site = UINT32_MAX },
-		.first = first,
-		.n = n,
-		.dst = x,
+		.first = first, .n = n, .dst = x,
 	};
 	int rc = p->host_ops->init(p->host_ops, NULL, &op);
 	s->err = err;
@@ -281,11 +279,6 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 	}
 	free(c);
 	return rc ? rc : zr_session_fill(s, fn, arg, err);
-}
-
-int zr_session_init(struct zr_session *s, struct zr_error *err)
-{
-	return zr_session_begin(s, zr_init_values, s, err);
 }
 
 /* From who holds it to its group. */

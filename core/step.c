@@ -31,14 +31,10 @@ static void prepare(struct zr_session *s, struct zr_source *from, int split, int
 	s->split = split;
 	s->slot = slot;
 	s->call = (struct zr_layer_call){
-		.size = sizeof s->call,
-		.training = split == ZR_SPLIT_TRAIN,
-		.dtype = p->types.dtype,
-		.batch = p->batch.micro,
-		.length = p->batch.length,
+		.size = sizeof s->call, .training = split == ZR_SPLIT_TRAIN,
+		.dtype = p->types.dtype, .batch = p->batch.micro, .length = p->batch.length,
 		.grad_scale = (float)(s->scale.scale / rows),
-		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step,
-			 .slot = (uint32_t)slot },
+		.rng = { .seed = (uint64_t)p->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)slot },
 		.ops = p->ops,
 	};
 }

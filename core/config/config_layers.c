@@ -11,6 +11,7 @@
 #include "core/config/config_impl.h"
 #include "core/config/ini.h"
 #include "core/config/plugin_file.h"
+#include "core/list.h"
 
 #ifndef ZR_DATADIR
 #define ZR_DATADIR "/usr/local/share/zeroth"
@@ -54,16 +55,11 @@ const struct zr_given *zr_given_last(const struct zr_config *cfg, const char *se
 int zr_layers_add(struct zr_config *cfg, enum zr_given_layer layer, const char *section, const char *key, const char *value,
 		  const char *place, struct zr_error *err)
 {
-	struct zr_given *g;
-	if (cfg->n_given == cfg->room) {
-		int room = cfg->room * 2 + 64;
-		g = realloc(cfg->given, (size_t)room * sizeof *g);
-		if (!g)
-			return zr_err(err, ZR_ENOMEM, "out of memory");
-		cfg->given = g;
-		cfg->room = room;
-	}
-	g = &cfg->given[cfg->n_given++];
+	struct zr_given *g = zr_list_grow(cfg->given, cfg->n_given + 1, &cfg->room, sizeof *g);
+	if (!g)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	cfg->given = g;
+	g += cfg->n_given++;
 	*g = (struct zr_given){ .layer = layer, .section = strdup(section), .place = strdup(place) };
 	if (key) {
 		g->key = strdup(key);

@@ -175,10 +175,9 @@ int zr_config_set_auto(struct zr_config *cfg, const char *section, const char *k
 	struct zr_part *p = zr_part_find(cfg, section);
 	const struct zr_opt *o = p ? zr_table_find(&p->s.table, key) : NULL;
 	struct zr_error e = { 0 };
-	struct zr_text *t;
 	if (!o)
 		return zr_err(err, ZR_EINTERNAL, "no option %s.%s to set", section, key);
-	t = malloc(sizeof *t + strlen(text) + 1);
+	struct zr_text *t = malloc(sizeof *t + strlen(text) + 1);
 	if (!t)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	strcpy(t->text, text);

@@ -68,9 +68,14 @@ static int merge(struct zr_session *s, const struct zr_call *c)
 	return 0;
 }
 
+/* Those of all groups; the operand is where operations read them if not in the session. */
 static int set_scalars(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_set_scalars(s, c->at[0]);
+	const struct zr_setup *p = s->setup;
+	size_t n = (size_t)p->n_param_groups;
+	for (size_t g = 0; g < n; g++)
+		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
+	return c->at[0] ? zr_copy(s, c->at[0], s->scalars, n * sizeof *s->scalars) : 0;
 }
 
 static int clear_sums(struct zr_session *s, const struct zr_call *c)

@@ -57,8 +57,7 @@ void zr_low_keep(struct zr_lowering *l, const struct zr_operand *o)
 
 struct zr_operand zr_low_whole_life(struct zr_lowering *l, int32_t region, uint64_t bytes)
 {
-	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) :
-				      zr_none();
+	struct zr_operand o = bytes ? zr_low_buffer(l, region, zr_up(bytes, ZR_PAGE), ZR_PAGE) : zr_none();
 	zr_low_keep(l, &o);
 	if (o.buffer)
 		l->p->buffer[o.buffer - 1].last = INT32_MAX;
@@ -224,41 +223,27 @@ static void add_loss(struct zr_lowering *l)
 
 /* ---- programs ---- */
 
+typedef void op_fn(struct zr_lowering *, const struct zr_pop *);
+
 static void lower_op(struct zr_lowering *l, const struct zr_pop *op)
 {
-	static void (*const complete[])(struct zr_lowering *, const struct zr_pop *) = {
+	static op_fn *const begin[] = { /* a drop moves nothing */
+		[ZR_P_LAYER] = zr_low_layer, [ZR_P_GATHER] = zr_low_gather, [ZR_P_REDUCE] = zr_low_reduce, [ZR_P_UPDATE] = zr_low_update,
+		[ZR_P_PUBLISH] = zr_low_publish, [ZR_P_SPILL] = zr_low_next, [ZR_P_FETCH] = zr_low_next, [ZR_P_HOP] = zr_low_next,
+	};
+	static op_fn *const complete[] = {
 		[ZR_P_GATHER] = zr_low_rest, [ZR_P_SPILL] = zr_low_rest, [ZR_P_FETCH] = zr_low_rest,
 		[ZR_P_REDUCE] = zr_low_reduced, [ZR_P_PUBLISH] = zr_low_published,
 	};
 	const struct zr_pop *target = &l->record->op[op->target];
+	op_fn *lower = op->kind == ZR_P_WAIT ? complete[target->kind] : begin[op->kind];
 	l->now++;
-	switch (op->kind) {
-	case ZR_P_LAYER:
-		zr_low_layer(l, op);
-		break;
-	case ZR_P_GATHER:
-		zr_low_gather(l, op);
-		break;
-	case ZR_P_REDUCE:
-		zr_low_reduce(l, op);
-		break;
-	case ZR_P_UPDATE: /* perhaps of what is late */
-	case ZR_P_PUBLISH:
+	if (op->kind == ZR_P_UPDATE || op->kind == ZR_P_PUBLISH) { /* perhaps of what is late */
 		zr_low_pending(l);
 		l->updates = l->last;
-		(op->kind == ZR_P_UPDATE ? zr_low_update : zr_low_publish)(l, op);
-		break;
-	case ZR_P_SPILL:
-	case ZR_P_FETCH:
-	case ZR_P_HOP:
-		zr_low_next(l, op->kind == ZR_P_HOP ? target : op);
-		break;
-	case ZR_P_WAIT:
-		complete[target->kind](l, target);
-		break;
-	default:
-		break; /* a drop moves nothing */
 	}
+	if (lower)
+		lower(l, op->kind == ZR_P_WAIT || op->kind == ZR_P_HOP ? target : op);
 	l->updates = 0;
 	l->unit = -1;
 }

@@ -68,8 +68,7 @@ int zr_spans_found(struct zr_spans *t, uint64_t at, int32_t instr)
 {
 	if (t->n_found && t->found[t->n_found - 1].instr == instr)
 		return 0;
-	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found,
-						sizeof *list);
+	struct zr_conflict *list = zr_list_grow(t->found, t->n_found + 1, &t->cap_found, sizeof *list);
 	if (!list)
 		return ZR_ENOMEM;
 	t->found = list;
@@ -155,8 +154,7 @@ static int was_read(struct zr_spans *t, struct zr_span *v, int32_t instr, int qu
 		v->reader[queue] = instr;
 		return 0;
 	}
-	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader,
-					      sizeof *list);
+	struct zr_reader *list = zr_list_grow(t->reader, t->n_reader + 1, &t->cap_reader, sizeof *list);
 	if (!list)
 		return ZR_ENOMEM;
 	t->reader = list;

@@ -125,8 +125,7 @@ int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, 
 {
 	struct zr_inst *it = s->setup->device.inst;
 	const struct zr_device_v1 *dev = s->setup->device.vtbl;
-	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start &&
-		     dev->copy_wait;
+	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start && dev->copy_wait;
 	int now = idle && ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	*ticket = 0;
 	if (!beside || s->pageable[from_region] || s->pageable[to_region])

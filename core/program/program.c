@@ -11,16 +11,6 @@ const char *const zr_program_name[] = { "micro", "last_micro", "update", "eval" 
 const char *const zr_pop_name[] = { "layer", "gather", "drop", "reduce", "update", "publish", "wait", "spill", "fetch", "hop" };
 const char *const zr_phase_name[] = { "forward", "recompute", "backward" };
 
-void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size)
-{
-	if (list && need <= *cap)
-		return list;
-	int32_t more = need > 32 ? 2 * need : 64;
-	void *grown = realloc(list, (size_t)more * size);
-	*cap = grown ? more : *cap;
-	return grown;
-}
-
 void zr_program_free(struct zr_program *p)
 {
 	free(p->op);

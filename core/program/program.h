@@ -11,6 +11,7 @@
 #include <zeroth/zero.h>
 
 #include "core/error.h"
+#include "core/list.h"
 #include "core/model/schedule.h"
 
 struct zr_setup;
@@ -55,9 +56,6 @@ void zr_program_free(struct zr_program *p);
 
 /* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
 extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];
-
-/* realloc for at least `need` elements. NULL: no memory, and nothing changed. */
-void *zr_list_grow(void *list, int32_t need, int32_t *cap, size_t size);
 
 /* Whether a program updates units: the update program, or last_micro where a stage has that done in the backward. The same on
  * all ranks, also on one that owns nothing. */

@@ -175,10 +175,8 @@ int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, st
 {
 	static const struct zr_schedule none;
 	struct zr_program p = { .id = id };
-	struct recorder r = {
-		.setup = s, .p = &p, .err = err, .reducing = -1,
-		.uses = id == ZR_PROG_UPDATE ? &none : id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses,
-	};
+	struct recorder r = { .setup = s, .p = &p, .err = err, .reducing = -1,
+			      .uses = id == ZR_PROG_UPDATE ? &none : id == ZR_PROG_EVAL ? &s->eval_uses : &s->train_uses };
 	*err = (struct zr_error){ 0 };
 	r.stage = (struct zr_stage){
 		.size = sizeof r.stage, .n_units = s->layout.n_units, .n_uses = r.uses->n, .world = s->process.world, .impl = &r,

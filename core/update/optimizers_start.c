@@ -64,8 +64,7 @@ static int claim(struct zr_setup *s, int32_t group, const char *word, size_t len
 	if (fits)
 		return 0;
 	return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
-			       "match: no tensor has a name like %s; their names are like %s and "
-			       "%s",
+			       "match: no tensor has a name like %s; their names are like %s and %s",
 			       pattern, l->tensor[0].decl->name,
 			       l->tensor[l->n_tensors > 2 ? 2 : l->n_tensors - 1].decl->name);
 }

@@ -13,15 +13,6 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 				.mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-int zr_set_scalars(struct zr_session *s, char *device)
-{
-	const struct zr_setup *p = s->setup;
-	size_t n = (size_t)p->n_param_groups;
-	for (size_t g = 0; g < n; g++)
-		s->scalars[g] = (struct zr_scalars){ .step = s->applied + 1, .grad_mult = (float)s->grad_mult, .lr = (float)s->lr[g] };
-	return device ? zr_copy(s, device, s->scalars, n * sizeof *s->scalars) : 0;
-}
-
 struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 				  const struct zr_ops *ops, const struct zr_scalars *scalars)
 {
@@ -29,13 +20,9 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 	return (struct zr_opt_step){
 		.size = sizeof(struct zr_opt_step),
 		.n_state = p->optimizer[p->param_group[group].optimizer].n_states,
-		.step = s->applied + 1,
-		.lr = s->lr[group],
-		.grad_mult = s->grad_mult,
-		.opts = p->param_group[group].section->opts,
-		.state = s->state_buf,
-		.seed = (uint64_t)p->train->seed,
-		.ops = ops,
+		.step = s->applied + 1, .lr = s->lr[group], .grad_mult = s->grad_mult,
+		.opts = p->param_group[group].section->opts, .state = s->state_buf,
+		.seed = (uint64_t)p->train->seed, .ops = ops,
 		.scalars = (scalars ? scalars : s->scalars) + group,
 	};
 }

@@ -35,9 +35,6 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 				  const struct zr_ops *ops, const struct zr_scalars *scalars);
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
 
-/* The scalars of all groups; `device`: where operations read them if not in the session, else NULL. */
-int zr_set_scalars(struct zr_session *s, char *device);
-
 int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d);
 
 /* partial.c: adds a piece's part of the sums over whole parameters; what they are, once those of all ranks are in `sums`; those

@@ -186,7 +186,7 @@ static struct run begin(const char *const *more, int n, int mode)
 	int rc = zr_config_load(NULL, options, 8 + n, &r.cfg, &err);
 	rc = rc ? rc : zr_setup_open(r.cfg, ZR_SETUP_SAMPLE | mode, 1, &r.setup, &err);
 	rc = rc ? rc : zr_session_open(r.setup, &r.session, &err);
-	rc = rc ? rc : zr_session_init(r.session, &err);
+	rc = rc ? rc : zr_session_begin(r.session, zr_init_values, r.session, &err);
 	if (rc)
 		fail_msg("%s", err.text);
 	return r;

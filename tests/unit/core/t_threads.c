@@ -50,7 +50,7 @@ static int steps(struct zr_session *s, struct rank *r)
 	struct zr_step_result step;
 	struct zr_eval_set set = { s->setup->source, 3, 0 };
 	struct zr_eval_result val;
-	int rc = zr_session_init(s, &r->err);
+	int rc = zr_session_begin(s, zr_init_values, s, &r->err);
 	r->digest = 0xcbf29ce484222325u;
 	for (int i = 0; !rc && i < STEPS; i++) {
 		rc = zr_session_step(s, 0, &step, &r->err);

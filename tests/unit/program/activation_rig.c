@@ -366,7 +366,7 @@ struct bits train_bits(struct training t)
 	if (!rc)
 		rc = zr_session_open(s, &session, &err);
 	if (!rc)
-		rc = zr_session_init(session, &err);
+		rc = zr_session_begin(session, zr_init_values, session, &err);
 	for (int i = 0; !rc && i < 2; i++) {
 		rc = zr_session_step(session, 0, &r, &err);
 		assert_true(rc || !store_outstanding());

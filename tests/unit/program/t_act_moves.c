@@ -201,7 +201,7 @@ static void a_failed_transfer_ends_the_step(void **unused)
 		s->device_info.unified = s->device_info.host_access = nth % 8 == 1;
 		assert_int_equal(ask_again(s, &err), 0);
 		assert_int_equal(zr_session_open(s, &session, &err), 0);
-		assert_int_equal(zr_session_init(session, &err), 0);
+		assert_int_equal(zr_session_begin(session, zr_init_values, session, &err), 0);
 		store_fail(nth);
 		assert_int_equal(zr_session_step(session, 0, &r, &err), ZR_EIO);
 		zr_session_close(session);

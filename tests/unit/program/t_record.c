@@ -316,7 +316,7 @@ static int run_step(struct zr_setup *s, struct outcome *out, struct zr_error *er
 	float first[64], *home;
 	int rc = zr_session_open(s, &session, err);
 	if (!rc)
-		rc = zr_session_init(session, err);
+		rc = zr_session_begin(session, zr_init_values, session, err);
 	if (rc) {
 		zr_session_close(session);
 		return rc;

@@ -51,7 +51,7 @@ static float **train(struct zr_setup **setup, int steps, const char *freeze, con
 		w.x[i] = malloc((size_t)s->layout.tensor[i].elements * sizeof **w.x);
 	int rc = zr_session_open(s, &session, &err);
 	if (!rc)
-		rc = zr_session_init(session, &err);
+		rc = zr_session_begin(session, zr_init_values, session, &err);
 	for (int i = 0; !rc && i < steps; i++)
 		rc = zr_session_step(session, 0, &r, &err);
 	if (!rc)
@@ -277,7 +277,7 @@ static void I7_patterns_that_cannot_be_meant(void **unused)
 {
 	(void)unused;
 	refused("-o: [train] freeze: no tensor has a name like h.7.*", "train.freeze=w* h.7.*");
-	refused("-o: [train] freeze: all tensors are frozen, so that nothing is left to train", "train.freeze=*");
+	refused("-o: [train] freeze: all tensors are frozen: nothing is left to train", "train.freeze=*");
 }
 
 int main(void)

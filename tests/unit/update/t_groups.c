@@ -148,7 +148,7 @@ static float **train(struct zr_setup **setup, int steps, double *lr, const char 
 		w.x[i] = malloc((size_t)s->layout.tensor[i].elements * sizeof **w.x);
 	int rc = zr_session_open(s, &session, &err);
 	if (!rc)
-		rc = zr_session_init(session, &err);
+		rc = zr_session_begin(session, zr_init_values, session, &err);
 	for (int i = 0; !rc && i < steps; i++)
 		rc = zr_session_step(session, 0, &r, &err);
 	if (!rc)
