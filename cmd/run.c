@@ -357,6 +357,7 @@ static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup
 	uint64_t h = XXH3_64bits(setup->group_of,
 				 (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
 	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
+	h = XXH3_64bits_withSeed(&setup->stored, sizeof setup->stored, h);
 	for (int i = 0; i < zr_config_count(cfg); i++) {
 		const struct zr_section *s = zr_config_at(cfg, i);
 		const char *id = s->plugin ? s->plugin->desc->id : NULL, *values = s->opts;
@@ -514,14 +515,14 @@ static int leave_out(struct run *r, struct zr_error *err)
 	int any = 0;
 	for (int32_t i = 0; i < r->setup->layout.n_tensors; i++)
 		any |= r->setup->frozen[i];
-	if (o->save != ZR_SAVE_TRAINABLE)
+	const char *section = r->setup->stored ? "model" : "checkpoint";
+	if (o->save != ZR_SAVE_TRAINABLE && !r->setup->stored)
 		return 0;
 	if (!any || !zr_config_model_json(r->cfg))
-		return zr_config_blame(
-			r->cfg, "checkpoint", ZR_EINVAL, err, "%s",
-			any ? "save = trainable needs [model] path: what is left out must be "
-			      "somewhere else" :
-			      "save = trainable leaves nothing out: there is no [train] freeze");
+		return zr_config_blame(r->cfg, section, ZR_EINVAL, err, "%s", r->setup->stored ?
+			"store needs [model] path: checkpoints leave out what is frozen" : any ?
+			"save = trainable needs [model] path: what is left out must be "
+			"somewhere else" : "save = trainable leaves nothing out: there is no [train] freeze");
 	int rc = zr_weights_begin(r->session, err);
 	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
 }

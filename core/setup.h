@@ -81,8 +81,9 @@ struct zr_setup {
 	struct zr_batch_shape batch;
 	uint64_t settings;              /* hash of the options that change results: compared over ranks */
 	struct zr_layout layout;
-	uint8_t *frozen;                /* [n_tensors] a compute copy and nothing else */
-	uint8_t *frozen_unit;           /* [n_units] all its tensors are, else none */
+	uint8_t *frozen;                /* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
+	uint8_t *frozen_unit;           /* [n_units] of all its tensors */
+	int32_t stored;                 /* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
 	int32_t model_units, *first_part; /* [model_units + 1] first unit of each that the model declares: decl has their parts */
 	void *parts;                    /* the units and layers of decl */
 	struct zr_schedule train_uses, eval_uses;
@@ -126,16 +127,20 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
 		   struct zr_error *err);
 
-/* Type of a unit's compute copy, and bytes of a block of it. */
+/* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)
 {
-	(void)unit; /* so far that of [precision] for all */
-	return s->types.dtype;
+	return s->frozen_unit[unit] > 1 ? s->stored : s->types.dtype;
+}
+
+static inline uint64_t zr_dtype_block(int32_t id)
+{
+	return id == ZR_NF4 ? 1152 : id == ZR_INT8 ? 2176 : ZR_BLOCK * (uint64_t)zr_dtype_bytes(id);
 }
 
 static inline uint64_t zr_unit_block(const struct zr_setup *s, int32_t unit)
 {
-	return ZR_BLOCK * (uint64_t)zr_dtype_bytes(zr_unit_dtype(s, unit));
+	return zr_dtype_block(zr_unit_dtype(s, unit));
 }
 
 /* What declares and computes the layers. */

@@ -55,7 +55,13 @@ int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
 
 struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank)
 {
-	return zr_mesh_share(&s->mesh, group, s->layout.unit[unit].blocks, rank);
+	/* 32 blocks of any type are whole pages, as comm wants them */
+	uint64_t grain = s->frozen_unit[unit] > 1 ? 32 * (uint64_t)s->process.world : 1;
+	int64_t blocks = s->layout.unit[unit].blocks, padded = (int64_t)zr_up((uint64_t)blocks, grain);
+	struct zr_share share = zr_mesh_share(&s->mesh, group, padded, rank);
+	share.first = share.first < blocks ? share.first : blocks;
+	share.n = blocks - share.first < share.n ? blocks - share.first : share.n;
+	return share;
 }
 
 int zr_unit_apart(const struct zr_setup *s, int32_t unit)
@@ -165,16 +171,13 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 {
 	int64_t share = cores() / zr_machine_ranks(s);
 	struct zr_facts f = {
-		.size = sizeof f,
-		.world = s->process.world,
+		.size = sizeof f, .world = s->process.world,
 		.workers = s->process.pool ? zr_pool_size(s->process.pool) : (int32_t)(share > 1 ? share : 1),
 		.vocabulary = s->n_sources ? s->source->info.vocabulary : 0,
 		.sequence_length = s->batch.length,
 		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
-		.lr = common_lr(s),
-		.memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
-		.parameters = s->layout.blocks * ZR_BLOCK,
-		.gather_legs = zr_route_of_split(s).n,
+		.lr = common_lr(s), .memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
+		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n,
 	};
 	size_units(s, &f);
 	return f;

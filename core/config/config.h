@@ -84,6 +84,7 @@ struct zr_section {
 	const char *match;              /* of a parameter group: its patterns; NULL: another section */
 	uint64_t sequences;             /* of a set: how many are evaluated; ZR_AUTO_COUNT: all */
 	const char *path;               /* of the model: the directory that it begins with; NULL: none */
+	int32_t store;                  /* of the model: 0: auto, bf16, int8, nf4 */
 	const struct zr_section *like;  /* of a parameter group: the first section with its plugin, unless that is itself */
 };
 

@@ -136,16 +136,16 @@ static int is_group(const struct zr_part *p)
 	return p->s.role && !strncmp(p->s.name, "optimizer.", 10);
 }
 
-/* Core's key among those of the plugin, NULL: none. */
-static const struct zr_opt *own_key(const struct zr_part *p)
-{
-	const struct zr_core_table *t = is_group(p) ? &zr_group_table : &zr_eval_table;
-	return is_group(p) || (p->s.role && is_eval(p->s.name)) ? t->table.opts : NULL;
-}
-
 static int is_model(const struct zr_part *p)
 {
 	return !strcmp(p->s.name, "model");
+}
+
+/* Core's key among those of the plugin, NULL: none; that of the model is beside its path. */
+static const struct zr_opt *own_key(const struct zr_part *p)
+{
+	return is_model(p) ? zr_model_table.table.opts + 1 : is_group(p) ? zr_group_table.table.opts :
+	       p->s.role && is_eval(p->s.name) ? zr_eval_table.table.opts : NULL;
 }
 
 /* Sections of a role are made in order: those before are complete. */
@@ -217,10 +217,10 @@ static int leave_out(struct zr_part *p, const struct zr_given *g)
 
 static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
-	const char *near = zr_table_nearest(&p->s.table, g->key), *own = own_key(p) ? own_key(p)->name : "path";
+	const char *near = zr_table_nearest(&p->s.table, g->key), *own[] = { own_key(p) ? own_key(p)->name : "", "path" };
 	char hint[160] = "";
-	if (!near && (own_key(p) || is_model(p)))
-		near = zr_nearest(g->key, &own, 1);
+	if (!near && own_key(p))
+		near = zr_nearest(g->key, own, is_model(p) ? 2 : 1);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
 	else if (p->s.plugin)

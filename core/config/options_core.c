@@ -100,8 +100,7 @@ const struct zr_core_table zr_core_tables[] = {
 const struct zr_core_table zr_group_table =
 	TABLE("optimizer.NAME",
 	      "A parameter group: a tensor belongs to the first one, in the order of the file, that has a pattern for it, "
-	      "and to [optimizer] if none has.",
-	      group, struct zr_section);
+	      "and to [optimizer] if none has.", group, struct zr_section);
 
 static const struct zr_opt eval[] = {
 	ZR_OPT(struct zr_section, sequences, ZR_T_COUNT, ZR_O_AUTO, "auto", 1, ZR_HI, "sequences",
@@ -112,11 +111,16 @@ const struct zr_core_table zr_eval_table =
 	TABLE("eval.NAME", "A set to evaluate on beside the held-out part of [data], with a plugin for [data] and its options.",
 	      eval, struct zr_section);
 
+static const char *const stores[] = { "auto", "bf16", "int8", "nf4", NULL };
+
 static const struct zr_opt model[] = {
 	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "",
 	       "Directory as Hugging Face's save_pretrained leaves it, that the model begins with: its config.json gives plugin and "
 	       "options, which may be left out here and not contradicted; its safetensors give the parameters. Empty is none: "
 	       "parameters begin with random values."),
+	ZR_OPT_ENUM(struct zr_section, store, ZR_O_NUMERIC, "auto", stores,
+		    "What frozen weights of linear maps are kept and moved in, codes with an fp32 scale for each 64 of them, until a layer "
+		    "needs them in what the precision computes in, which auto is. All else of the model stays as it is."),
 };
 
 const struct zr_core_table zr_model_table =

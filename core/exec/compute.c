@@ -11,10 +11,10 @@
 static void point_tensors(struct zr_session *s, const struct zr_call *c, const struct zr_use *use)
 {
 	const struct zr_setup *p = s->setup;
+	const int64_t block = (int64_t)zr_dtype_block(p->types.dtype);
 	for (uint32_t i = 0, n = 0; i < use->n_units; i++) {
 		const struct zr_unit_place *u = &p->layout.unit[use->units[i]];
 		char *const *at = &c->at[5 + 2 * i];
-		int64_t block = (int64_t)zr_unit_block(p, use->units[i]);
 		int later = at[1] && c->o[6 + 2 * i].access & ZR_READS;
 		for (int32_t k = u->first; k < u->first + u->count; k++, n++) {
 			int64_t offset = p->layout.tensor[k].offset;
@@ -83,7 +83,7 @@ static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_i
 int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	int64_t n = (int64_t)(c->o[0].bytes / (uint64_t)zr_dtype_bytes(c->i->from));
+	int64_t n = (int64_t)(c->o[1].bytes / (uint64_t)zr_dtype_bytes(c->i->dtype));
 	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = c->i->dtype, .src_dtype = c->i->from, .n = n, .src = c->at[0],
 				 .dst = c->at[1] };
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
@@ -136,11 +136,9 @@ static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_ca
 {
 	return (struct zr_opt_data){ .piece = piece_of(s, c),
 				     .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
-				     .grad = c->at[1],
-				     .chunk = (float *)c->at[3],
+				     .grad = c->at[1], .chunk = (float *)c->at[3],
 				     .scalars = (const struct zr_scalars *)c->at[4],
-				     .sums = (double *)c->at[5],
-				     .state = c->at + 6 };
+				     .sums = (double *)c->at[5], .state = c->at + 6 };
 }
 
 int zr_begin_optimize(struct zr_session *s, const struct zr_call *c)

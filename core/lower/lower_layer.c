@@ -37,14 +37,36 @@ struct layer {
 	int64_t row, rows;
 };
 
+/* With a view its own share is read, too. */
+static struct zr_operand own_share(struct zr_operand o)
+{
+	return o.whose == ZR_VIEW ? zr_mine(o.region, o.at, o.bytes) : zr_none();
+}
+
+/* Where a layer reads a unit: what is stored in another type comes into the type of the compute. */
+static struct zr_operand converted(struct zr_lowering *l, int32_t unit)
+{
+	const struct zr_setup *s = l->s;
+	struct zr_operand from = l->gathered[unit];
+	uint64_t bytes = (uint64_t)s->layout.unit[unit].blocks * zr_dtype_block(s->types.dtype);
+	if (zr_unit_dtype(s, unit) == s->types.dtype)
+		return from;
+	struct zr_operand to = zr_low_buffer(l, ZR_R_GATHER, bytes, 64);
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = ZR_Q_COMPUTE, .dtype = s->types.dtype, .from = s->stored });
+	zr_low_arg(l, from, ZR_READS);
+	zr_low_arg(l, to, ZR_WRITES);
+	zr_low_arg(l, own_share(from), ZR_READS);
+	return to;
+}
+
 /* Its parameters, and, in the backward, where its gradients go. */
-static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit)
+static void layer_unit(struct zr_lowering *l, const struct layer *c, int32_t unit, struct zr_operand from)
 {
 	int again = c->rows > 0, parts = l->s->plan.unit[unit].part > 0;
 	int backward = c->use->phase == ZR_BACKWARD && !l->s->frozen_unit[unit] && again == parts;
 	int first = backward && l->s->train_uses.first_grad[unit] == c->number;
 	struct zr_operand to = !backward ? zr_none() : again ? c->part : zr_low_gradient(l, unit);
-	zr_low_arg(l, l->gathered[unit], ZR_READS);
+	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, to, first ? ZR_WRITES : ZR_READS | ZR_WRITES);
 }
 
@@ -78,19 +100,18 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	const struct zr_plan *p = &l->s->plan;
 	const struct zr_use *use = c->use;
 	uint64_t end = p->loss_sum + p->loss_bytes;
+	for (uint32_t k = 0; k < use->n_units; k++)
+		l->part[k].recv = converted(l, use->units[k]);
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
 					  .number = c->number, .block = c->row, .blocks = c->rows });
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
-		layer_unit(l, c, use->units[k]);
+		layer_unit(l, c, use->units[k], l->part[k].recv);
 	zr_low_arg(l, zr_part(l->batch, p->tokens, p->loss_rows - p->tokens), ZR_READS);
 	if (zr_layer_at(&l->s->decl, use->layer)->flags & ZR_LAYER_LOSS)
 		zr_low_arg(l, zr_part(l->batch, p->loss_rows, end - p->loss_rows), ZR_WRITES);
-	for (uint32_t k = 0; k < use->n_units; k++) { /* with a view its own share is read, too */
-		const struct zr_operand *o = &l->gathered[use->units[k]];
-		if (o->whose == ZR_VIEW)
-			zr_low_arg(l, zr_mine(o->region, o->at, o->bytes), ZR_READS);
-	}
+	for (uint32_t k = 0; k < use->n_units; k++)
+		zr_low_arg(l, own_share(l->part[k].recv), ZR_READS);
 }
 
 /* While a part is computed, the one before leaves. */

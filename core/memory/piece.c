@@ -119,8 +119,7 @@ static int round_segments(struct zr_session *s, const struct zr_piece *p,
 		struct zr_op_round_stochastic op = {
 			.size = sizeof op, .n = g->n, .first = g->param_off, .src = x + g->off,
 			.dst = (uint16_t *)m->lowp + g->off,
-			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step,
-				 .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 },
+			.rng = { .seed = (uint64_t)s->setup->train->seed, .step = (uint64_t)s->step, .slot = (uint32_t)g->param, .site = UINT32_MAX - 1 },
 		};
 		rc = zr_op_failed(s, m->ops, m->ops->round_stochastic(m->ops, NULL, &op),
 				  "round_stochastic");

@@ -15,13 +15,13 @@
 static struct zr_spot take(struct zr_plan *p, int region, int64_t blocks, int32_t dtype)
 {
 	struct zr_spot spot = { .region = region, .at = p->region[region].bytes };
-	p->region[region].bytes += (uint64_t)(blocks * ZR_BLOCK * zr_dtype_bytes(dtype));
+	p->region[region].bytes += (uint64_t)blocks * zr_dtype_block(dtype);
 	return spot;
 }
 
 static struct zr_spot inside(struct zr_spot spot, int64_t blocks, int32_t dtype)
 {
-	spot.at += (uint64_t)(blocks * ZR_BLOCK * zr_dtype_bytes(dtype));
+	spot.at += (uint64_t)blocks * zr_dtype_block(dtype);
 	return spot;
 }
 

@@ -10,58 +10,74 @@
 
 #include "core/setup.h"
 
-static size_t count_tensors(const struct zr_model_decl *m)
+/* All tensors of the model, in canonical order. */
+struct tensors {
+	const struct zr_tensor **at;
+	size_t n;
+};
+
+static int list_tensors(const struct zr_model_decl *m, struct tensors *all, struct zr_error *err)
 {
 	size_t n = 0;
 	for (uint32_t u = 0; u < m->n_units; u++)
 		n += zr_unit_at(m, u)->n_tensors;
-	return n;
+	all->at = calloc(n + 1, sizeof *all->at);
+	if (!all->at)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	for (uint32_t u = 0; u < m->n_units; u++)
+		for (uint32_t i = 0; i < zr_unit_at(m, u)->n_tensors; i++)
+			all->at[all->n++] = zr_tensor_at(m, zr_unit_at(m, u), i);
+	return 0;
 }
 
 /* ---- which ---- */
 
-static int freeze(struct zr_setup *s, const char *word, size_t len, struct zr_error *err)
+static int freeze(struct zr_setup *s, const struct tensors *all, const char *word, size_t len, struct zr_error *err)
 {
 	char pattern[ZR_PATTERN];
-	size_t n = 0, fits = 0;
+	size_t fits = 0;
 	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
 		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 				       "freeze: a pattern of more than %d bytes", ZR_PATTERN - 1);
-	for (uint32_t u = 0; u < s->decl.n_units; u++)
-		for (uint32_t i = 0; i < zr_unit_at(&s->decl, u)->n_tensors; i++, n++)
-			if (!fnmatch(pattern, zr_tensor_at(&s->decl, zr_unit_at(&s->decl, u), i)->name, 0)) {
-				s->frozen[n] = 1;
-				fits++;
-			}
+	for (size_t n = 0; n < all->n; n++)
+		if (!fnmatch(pattern, all->at[n]->name, 0)) {
+			s->frozen[n] = 1;
+			fits++;
+		}
 	return fits ? 0 : zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
 					  "freeze: no tensor has a name like %s", pattern);
 }
 
-/* Those that the model itself does not train. */
-static void freeze_declared(struct zr_setup *s)
-{
-	uint8_t *frozen = s->frozen;
-	for (uint32_t u = 0; u < s->decl.n_units; u++) {
-		const struct zr_unit *unit = zr_unit_at(&s->decl, u);
-		for (uint32_t i = 0; i < unit->n_tensors; i++)
-			*frozen++ = zr_tensor_flags(&s->decl, zr_tensor_at(&s->decl, unit, i)) &
-				    ZR_TENSOR_FROZEN;
-	}
-}
-
-static int freeze_all(struct zr_setup *s, struct zr_error *err)
+/* What training does not change: what the model itself says, and [train] freeze. */
+static int freeze_all(struct zr_setup *s, const struct tensors *all, struct zr_error *err)
 {
 	const char *list = s->train->freeze, *word;
 	size_t len;
 	int rc = 0;
-	freeze_declared(s);
+	for (size_t n = 0; n < all->n; n++)
+		s->frozen[n] = zr_tensor_flags(&s->decl, all->at[n]) & ZR_TENSOR_FROZEN;
 	while (!rc && (word = zr_next_word(&list, &len)))
-		rc = freeze(s, word, len, err);
-	if (!rc && !memchr(s->frozen, 0, count_tensors(&s->decl)))
+		rc = freeze(s, all, word, len, err);
+	if (!rc && !memchr(s->frozen, 0, all->n))
 		rc = zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-				     "freeze: all tensors are frozen, so that nothing is left to "
-				     "train");
+				     "freeze: all tensors are frozen: nothing is left to train");
 	return rc;
+}
+
+/* Whether values are drawn or read makes no difference to what [model] store stores. */
+static int store(struct zr_setup *s, const struct tensors *all, struct zr_error *err)
+{
+	static const int32_t types[] = { 0, ZR_BF16, ZR_INT8, ZR_NF4 }; /* by zr_section.store */
+	int known = s->decl.tensor_stride >= sizeof **all->at;
+	size_t stored = 0;
+	s->stored = types[s->model.section->store];
+	for (size_t n = 0; n < all->n && s->stored && known; n++)
+		if (s->frozen[n] && all->at[n]->map != ZR_MAP_NONE) {
+			s->frozen[n] = 2;
+			stored++;
+		}
+	return !s->stored || stored ? 0 : zr_config_blame(s->cfg, "model", ZR_EINVAL, err,
+		"store: no linear map of the model is frozen: it needs [adapter], or [train] freeze");
 }
 
 /* ---- units of one kind ---- */
@@ -152,12 +168,17 @@ int64_t zr_model_unit(const struct zr_setup *s, int32_t unit)
 
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 {
-	s->frozen = calloc(count_tensors(&s->decl) + 1, 1);
+	struct tensors all = { 0 };
+	int rc = list_tensors(&s->decl, &all, err), trains = !s->evaluates && s->mode != ZR_SETUP_SAMPLE;
+	s->frozen = calloc(all.n + 1, 1);
 	s->first_part = calloc((size_t)s->decl.n_units + 1, sizeof *s->first_part);
-	if (!s->frozen || !s->first_part)
-		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	if (s->evaluates)
-		memset(s->frozen, 1, count_tensors(&s->decl));
-	int rc = s->evaluates || s->mode == ZR_SETUP_SAMPLE ? 0 : freeze_all(s, err);
+	if (!rc && (!s->frozen || !s->first_part))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	if (!rc && (trains || s->model.section->store))
+		rc = freeze_all(s, &all, err);
+	rc = rc ? rc : store(s, &all, err);
+	for (size_t n = 0; n < all.n && !rc && !trains; n++)
+		s->frozen[n] = s->frozen[n] > 1 ? 2 : (uint8_t)s->evaluates;
+	free(all.at);
 	return rc ? rc : take_parts(s, err);
 }

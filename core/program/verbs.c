@@ -118,15 +118,10 @@ static int check_list(struct recorder *r, const char *verb, const int32_t *units
 }
 
 /* Bytes of a unit's all-gather over a group that this rank receives: everybody else's share. */
-static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, int32_t size)
+static uint64_t received(const struct zr_setup *s, int32_t unit, int32_t group, uint64_t block)
 {
 	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
-	return (uint64_t)((ranks - 1) * per * ZR_BLOCK * size);
-}
-
-static int32_t copy_size(const struct recorder *r, int32_t unit)
-{
-	return zr_dtype_bytes(zr_unit_dtype(r->setup, unit));
+	return (uint64_t)((ranks - 1) * per) * block;
 }
 
 static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t n)
@@ -143,7 +138,7 @@ static int verb_gather(const struct zr_stage *st, const int32_t *units, int32_t 
 		r->gathered[units[i]] = 1;
 		r->live += r->setup->layout.unit[units[i]].elements;
 		if (!zr_unit_view(r->setup, units[i]))
-			op.bytes += received(r->setup, units[i], group, copy_size(r, units[i]));
+			op.bytes += received(r->setup, units[i], group, zr_unit_block(r->setup, units[i]));
 	}
 	if (rc || !n)
 		return rc;
@@ -186,9 +181,9 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 			rc = zr_rec_refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
 		r->state[units[i]] = REDUCED;
 		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_reduce_bytes(r->setup));
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, ZR_BLOCK * (uint64_t)zr_reduce_bytes(r->setup));
 		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, units[i]))
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, 4); /* the sums, to all who hold masters */
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, ZR_BLOCK * 4); /* the sums, to all who hold masters */
 	}
 	if (!rc && n)
 		rc = zr_rec_wait_reduce(r);
@@ -204,7 +199,7 @@ static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int fro
 {
 	int32_t count = 0;
 	for (int32_t i = 0; i < n; i++)
-		if (r->setup->frozen_unit[units[i]] == frozen)
+		if ((r->setup->frozen_unit[units[i]] > 0) == frozen)
 			r->some[count++] = units[i];
 	return count;
 }
@@ -267,7 +262,7 @@ static int publish(struct recorder *r, const int32_t *units, int32_t n, int once
 			rc = zr_rec_refuse(r, r->values[units[i]] == PUBLISHED ? "is published twice" : "is published before its update", units[i]);
 		r->values[units[i]] = PUBLISHED;
 		if (g->param != g->state && !once)
-			op.bytes += received(r->setup, units[i], g->state, copy_size(r, units[i]));
+			op.bytes += received(r->setup, units[i], g->state, zr_unit_block(r->setup, units[i]));
 	}
 	int32_t number = r->p->n;
 	if (rc || !n || (rc = zr_rec_emit(r, op, units, n)))

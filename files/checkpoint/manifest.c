@@ -203,7 +203,7 @@ static int same_frozen(const struct zr_manifest *here, const struct zr_manifest 
 		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: it needs [checkpoint] save = trainable and the [model] path "
 			      "that it is in", name);
 	if (was == ZR_FROZEN_LEFT_OUT && here->source[i] != saved->source[i])
-		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was%s", name,
+		return zr_err(err, ZR_EINVAL, "tensor %s is frozen and was left out: in [model] path it is not what it was, or [model] store is another%s", name,
 			      cut ? ", or an older zeroth saved this, with 32 bits of it: begin with what `zeroth checkpoint export` makes" : "");
 	return 0;
 }

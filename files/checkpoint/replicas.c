@@ -45,7 +45,6 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	const struct zr_setup *p = s->setup;
 	const struct zr_place *t = &p->layout.tensor[tensor];
 	struct zr_ckpt_entry e = { .tensor = tensor, .state = -1, .blocks = t->blocks, .elements = t->elements };
-	int64_t end = (at + n) * ZR_BLOCK, elements = (t->elements < end ? t->elements : end) - at * ZR_BLOCK;
 	uint64_t block = copy ? zr_unit_block(p, t->unit) : ZR_BLOCK * 4;
 	struct zr_spot spot = p->plan.unit[t->unit].param;
 	struct zr_share share = zr_unit_share(p, t->unit, p->groups[t->unit].param, p->process.rank);
@@ -54,7 +53,7 @@ static int add(const struct hashing *h, int32_t tensor, int copy, int64_t at, in
 	const void *data = copy ? zr_spot_get(s, spot, (uint64_t)n * block, h->chunk, &rc) :
 				  zr_entry_get(s, &e, at, n, h->chunk, h->chunk + CHUNK * ZR_BLOCK * 4, &rc);
 	if (!rc)
-		XXH3_64bits_update(h->hash, data, (uint64_t)elements * (block / ZR_BLOCK));
+		XXH3_64bits_update(h->hash, data, (uint64_t)n * block);
 	return rc;
 }
 
@@ -66,7 +65,7 @@ static int hash_tensor(const struct hashing *h, int32_t tensor, int copy)
 	struct zr_share share = zr_unit_share(p, t->unit, group, p->process.rank);
 	int64_t at = share.first - t->offset / ZR_BLOCK, end = at + share.n;
 	int rc = 0, same = copy && group == group_of(p, tensor, 0) && !zr_has_datum(p, t->unit, ZR_D_LOWP);
-	if (same || zr_group_ranks(p, group) == p->process.world)
+	if (same || zr_group_ranks(p, group) == p->process.world || (!copy && p->frozen[tensor] > 1))
 		return 0;
 	XXH3_64bits_reset(h->hash);
 	zr_intersect(0, t->blocks, &at, &end);

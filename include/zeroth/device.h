@@ -290,15 +290,8 @@ struct zr_op_sgd {
 	void *lowp;
 };
 
-/* dst = src converted, n elements; equal types copy. Into ZR_NF4 or ZR_INT8 from ZR_F32, out of them
- * to ZR_F32, ZR_BF16 or ZR_F16, n is a multiple of ZR_BLOCK. Their codes, of 64 elements x with the
- * largest magnitude a, an fp32:
- *   ZR_INT8  bytes, x / s to the nearest, ties to even; scale s = a / 127, rounded to 16
- *            significant bits so that codes times s are exact; element = code * s
- *   ZR_NF4   4 bits, the first of two elements in the high ones: the nearest of 16 values, the
- *            quantiles of a normal distribution (Dettmers et al., arXiv 2305.14314), to x * (1 / a);
- *            scale a; element = value * a. The codes of bitsandbytes.
- * What came out of them in fp32 goes in again with the same bytes. GROWABLE. */
+/* dst = src converted, n elements; equal types copy. A type of whole blocks comes from ZR_F32 and
+ * becomes ZR_F32, ZR_BF16 or ZR_F16; n is a multiple of ZR_BLOCK. GROWABLE. */
 struct zr_op_cast {
 	uint32_t size, flags;
 	int32_t dst_dtype, src_dtype;

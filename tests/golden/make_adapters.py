@@ -3,16 +3,18 @@
 #
 # make_adapters.py DIR [CASE...]: adapters as PEFT's save_pretrained leaves them, for the models in
 # tests/golden/pretrained, and beside each what twenty steps of AdamW from there on give in float64:
-# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one; and
-# merged.safetensors, the model that PEFT's merge_and_unload makes of the adapters, in float64 and
-# rounded once. The steps see the two sequences of tokens.bin, each time. PEFT 0.13, transformers
-# 4.45 and PyTorch 2.15 wrote those that are here.
+# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one; nf4.txt,
+# the losses where the linear maps of the base, but the output projection, are what bitsandbytes makes
+# of them in NF4 and back; and merged.safetensors, the model that PEFT's merge_and_unload makes of the
+# adapters, in float64 and rounded once. The steps see the two sequences of tokens.bin, each time.
+# PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote those that are here.
 import os
 import shutil
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # bases are looked for there otherwise
 
+import bitsandbytes.functional as quantised
 import numpy
 import torch
 import torch.nn.functional as F
@@ -73,6 +75,26 @@ def make(root, name):
 	shutil.rmtree(where, ignore_errors=True)
 	model.save_pretrained(where)
 	os.remove(os.path.join(where, "README.md"))
+	train(model, os.path.join(where, "losses.txt"))
+	save_file({k: v.float().contiguous() for k, v in get_peft_model_state_dict(model).items()},
+		  os.path.join(where, "after.safetensors"))
+	model = AutoModelForCausalLM.from_pretrained(os.path.join(BASE, base),
+						     torch_dtype=torch.float32)
+	quantise(model)
+	train(PeftModel.from_pretrained(model, where, is_trainable=True),
+	      os.path.join(where, "nf4.txt"))
+
+
+def quantise(model):
+	for key, p in model.named_parameters():
+		module = key.split(".")[-2]
+		if p.dim() == 2 and module not in ("wte", "wpe", "embed_tokens", "lm_head"):
+			codes, state = quantised.quantize_4bit(
+				p.data, blocksize=64, quant_type="nf4", compress_statistics=False)
+			p.data = quantised.dequantize_4bit(codes, state)
+
+
+def train(model, path):
 	model.double()
 	trained = [p for p in model.parameters() if p.requires_grad]
 	optimizer = torch.optim.AdamW(trained, lr=1e-2, betas=(0.9, 0.999), eps=1e-8,
@@ -84,11 +106,9 @@ def make(root, name):
 		loss.backward()
 		optimizer.step()
 		losses.append(loss.item())
-	with open(os.path.join(where, "losses.txt"), "w", encoding="ascii") as f:
+	with open(path, "w", encoding="ascii") as f:
 		f.write("".join("%.12g\n" % x for x in losses))
-	save_file({k: v.float().contiguous() for k, v in get_peft_model_state_dict(model).items()},
-		  os.path.join(where, "after.safetensors"))
-	print(name, losses[0], losses[-1])
+	print(path, losses[0], losses[-1])
 
 
 if __name__ == "__main__":
