@@ -50,27 +50,32 @@ static int add_word(char text[TEXT], const char *word, const char *behind)
 {
 	const size_t at = strlen(text);
 	/* a name, not a pattern of PEFT's regular expressions */
-	if (!*word || word[strcspn(word, " ,\t:\\^$()[]{}|+*?")])
+	if (!*word || strlen(word) >= LORA_NAME || word[strcspn(word, " ,\t:\\^$()[]{}|+*?")])
 		return -1;
 	const int n = snprintf(text + at, TEXT - at, "%s%s%s", at ? " " : "", word, behind);
 	return n < 0 || (size_t)n >= TEXT - at ? -1 : 0;
 }
 
-/* A list of names, or a text that is one. */
+/* A list of names; of the targets also a text: all-linear, or a regular expression. */
 static int read_names(const struct zr_host *h, const char *name, const json_t *root,
 		      const char *key, char text[TEXT])
 {
 	const json_t *list = json_object_get(root, key);
 	int bad = list && !json_is_null(list) && !json_is_array(list);
 	*text = 0;
-	if (json_is_string(list) && !strcmp(json_string_value(list), "all-linear"))
-		return add_word(text, "all-linear", "");
+	const char *one = strcmp(key, "target_modules") ? NULL : json_string_value(list);
+	if (one) {
+		const int all = !strcmp(one, "all-linear");
+		const int n = snprintf(text, TEXT, "%s%s", all ? "" : LORA_REGEX, one);
+		bad = n >= TEXT || one[strcspn(one, "\n\r")];
+	}
 	for (size_t i = 0; i < json_array_size(list) && !bad; i++) {
 		const char *word = json_string_value(json_array_get(list, i));
 		bad = !word || add_word(text, word, "");
 	}
 	return bad ? zr_fail(h, ZR_ENOTSUP, "%s: %s: expected a list of names, of %d letters at "
-			     "most; regular expressions are not read", name, key, TEXT - 1) : ZR_OK;
+			     "most, or a regular expression of target_modules", name, key,
+			     TEXT - 1) : ZR_OK;
 }
 
 /* {"MODULE": NUMBER}, as MODULE:NUMBER. */
@@ -160,7 +165,7 @@ static const char *last_part(const struct lora_map *m, int *n)
 /* Tensors of the model that end so and are linear maps, but are not adapted. */
 static int left_out(const struct zr_inst *inst, const char *part, int n)
 {
-	char end[200];
+	char end[LORA_NAME];
 	int maps = 0, adapted = 0;
 	snprintf(end, sizeof end, ".%.*s.weight", n, part);
 	const size_t len = strlen(end);
@@ -186,7 +191,7 @@ static json_t *targets(const struct zr_inst *inst)
 			part = m->weight->name;
 			n = module_length(m);
 		}
-		char word[200];
+		char word[LORA_NAME];
 		snprintf(word, sizeof word, "%.*s", n, part);
 		if (json_object_get(seen, word))
 			continue;
@@ -209,7 +214,7 @@ static json_t *pattern(const struct zr_inst *inst, int alpha)
 	json_t *o = json_object();
 	for (int32_t i = 0; i < inst->maps && o; i++) {
 		const struct lora_map *m = &inst->map[i];
-		char name[200];
+		char name[LORA_NAME];
 		snprintf(name, sizeof name, "%.*s", module_length(m), m->weight->name);
 		if (alpha ? m->alpha != inst->o.alpha : m->r != inst->o.r)
 			json_object_set_new(o, name, alpha ? number(m->alpha) :

@@ -30,7 +30,8 @@ static const struct zr_opt options[] = {
 	       "Probability to drop an element of what goes into an adapter, in training."),
 	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, "all-linear", 0, 0, "",
 	       "Modules that get an adapter: names, or their ends behind a dot, in which * and ? "
-	       "stand for letters; all-linear: every linear map but the head."),
+	       "stand for letters; all-linear: every linear map but the head; re: and a regular "
+	       "expression of Python that fits their whole names."),
 	ZR_OPT(struct lora_opts, rank_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Ranks of some of them, as in c_attn:16 mlp.c_proj:4; the first that fits counts."),
 	ZR_OPT(struct lora_opts, alpha_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
@@ -92,7 +93,7 @@ static struct zr_tensor *copy_units(struct zr_inst *inst, const uint8_t *kept)
 }
 
 /* A is U(-1, 1) / sqrt(in), B is 0: the model begins as it was. */
-static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*names)[128])
+static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*names)[LORA_NAME])
 {
 	const char *weight = strrchr(m->weight->name, '.');
 	const int module = (int)(weight - m->weight->name);
@@ -110,7 +111,7 @@ static void declare_map(const struct lora_map *m, struct zr_tensor t[2], char (*
 static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *unit)
 {
 	uint32_t n = inst->decl.n_units;
-	char (*names)[128] = inst->names;
+	char (*names)[LORA_NAME] = inst->names;
 	for (uint32_t u = 0; u < inst->decl.n_units; u++) {
 		int32_t first, maps = maps_of(inst, (int32_t)u, &first);
 		unit[u] = maps ? (int32_t)n : -1;
@@ -282,6 +283,7 @@ static void lora_destroy(struct zr_inst *inst)
 			      inst->of_file[0], inst->of_file[1], inst->of_file[2],
 			      inst->of_file[3], inst };
 	free(inst->text);
+	lora_regex_free(inst->regex);
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		h->release(h, own[i]);
 }

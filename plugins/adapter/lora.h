@@ -10,6 +10,8 @@
 #include <zeroth/adapter.h>
 
 #define LORA_TENSORS 256 /* of a layer, most */
+#define LORA_NAME 512    /* room for the name of a tensor or a module, or for a word of a list */
+#define LORA_REGEX "re:" /* what begins a regular expression in `targets` */
 
 struct lora_opts {
 	int64_t r;
@@ -53,6 +55,7 @@ struct zr_inst {
 	struct lora_map *map;
 	int32_t maps;
 	uint8_t *kept;                /* [tensors of decl] trained as they are */
+	struct lora_regex *regex;     /* of `targets`; NULL: it is a list */
 	struct lora_layer *layer;     /* [n_layers] */
 	struct lora_use *use;         /* of all layers */
 	int32_t *beside;              /* [units of decl] the unit of its adapters, -1: none */
@@ -61,12 +64,19 @@ struct zr_inst {
 	struct zr_tensor *tensors;    /* behind the last one: no name */
 	struct zr_layer *layers;
 	int32_t *layer_units;
-	char (*names)[128];
+	char (*names)[LORA_NAME];
 };
 
 /* targets.c: which tensors of `decl` are adapted, as `map`; marks those that are trained as they
  * are. kept: [tensors of decl], set to 1 for those. [main] */
 int lora_find(struct zr_inst *inst, uint8_t *kept);
+
+/* regex.c: a regular expression that is to fit whole names. NULL may be freed. [main] */
+struct lora_regex;
+int lora_regex_new(const struct zr_host *h, const char *text, struct lora_regex **out);
+int lora_regex_fits(const struct zr_host *h, const struct lora_regex *re, const char *name,
+		    int *fits);
+void lora_regex_free(struct lora_regex *re);
 
 /* config.c: what adapter_config.json in o->path says, in o; its lists are in text, freed by
  * h->release. And the text of such a file, owned by the instance. [main] */

@@ -11,20 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME 256
-
 /* Whether the module is called `word`. */
 static int is_called(const char *module, const char *word)
 {
-	char behind[NAME + 2];
+	char behind[LORA_NAME + 2];
 	snprintf(behind, sizeof behind, "*.%s", word);
 	return !fnmatch(word, module, 0) || !fnmatch(behind, module, 0);
 }
 
-static int module_of(const char *tensor, char module[NAME])
+static int module_of(const char *tensor, char module[LORA_NAME])
 {
 	const char *dot = strrchr(tensor, '.');
-	if (!dot || (size_t)(dot - tensor) >= NAME)
+	if (!dot || (size_t)(dot - tensor) >= LORA_NAME)
 		return 0;
 	memcpy(module, tensor, (size_t)(dot - tensor));
 	module[dot - tensor] = 0;
@@ -32,18 +30,18 @@ static int module_of(const char *tensor, char module[NAME])
 }
 
 /* The next word of *text, in word. */
-static int next_word(const char **text, char word[NAME])
+static int next_word(const char **text, char word[LORA_NAME])
 {
 	const char *p = *text + strspn(*text, " ,\t");
 	size_t n = strcspn(p, " ,\t");
-	snprintf(word, NAME, "%.*s", (int)n, p);
+	snprintf(word, LORA_NAME, "%.*s", (int)n, p);
 	*text = p + n;
 	return n > 0;
 }
 
 static int is_listed(const char *list, const char *module)
 {
-	char word[NAME];
+	char word[LORA_NAME];
 	while (next_word(&list, word))
 		if (is_called(module, word))
 			return 1;
@@ -54,7 +52,7 @@ static int is_listed(const char *list, const char *module)
 static int pattern_value(struct zr_inst *inst, const char *key, const char *list,
 			 const char *module, double *value)
 {
-	char word[NAME], *colon, *end;
+	char word[LORA_NAME], *colon, *end;
 	while (next_word(&list, word)) {
 		colon = strrchr(word, ':');
 		double v = colon ? strtod(colon + 1, &end) : 0;
@@ -107,14 +105,22 @@ static const struct zr_tensor *tensor_at(const struct zr_model_decl *d, const st
 static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit, uint8_t *kept)
 {
 	const struct lora_opts *o = &inst->o;
-	char module[NAME];
+	const int is_map = t->map != ZR_MAP_NONE;
+	char module[LORA_NAME];
+	int rc = ZR_OK, meant = is_map;
+	if (strlen(t->name) + 16 > LORA_NAME)
+		return zr_fail(inst->h, ZR_ENOTSUP, "a tensor has a name of over %d letters: %.60s...",
+			       LORA_NAME - 16, t->name);
 	if (!module_of(t->name, module))
 		return ZR_OK;
 	*kept = (uint8_t)is_listed(o->modules_to_save, module);
-	const int all = !strcmp(o->targets, "all-linear"), is_map = t->map != ZR_MAP_NONE;
+	if (inst->regex)
+		rc = lora_regex_fits(inst->h, inst->regex, module, &meant);
+	else if (strcmp(o->targets, "all-linear"))
+		meant = is_listed(o->targets, module);
 	const char *dot = strrchr(t->name, '.');
-	if (strcmp(dot, ".weight") || !(all ? is_map : is_listed(o->targets, module)))
-		return ZR_OK;
+	if (rc || strcmp(dot, ".weight") || !meant)
+		return rc;
 	if (!is_map)
 		return zr_fail(inst->h, ZR_EINVAL, "targets: %s is no linear map that can be adapted; "
 			       "what is to be trained as it is goes to modules_to_save", module);
@@ -128,7 +134,7 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 static int check_words(struct zr_inst *inst, const char *key, const char *list, int maps)
 {
 	const struct zr_model_decl *d = &inst->decl;
-	char word[NAME], module[NAME];
+	char word[LORA_NAME], module[LORA_NAME];
 	while (next_word(&list, word)) {
 		int found = maps && !strcmp(word, "all-linear");
 		for (uint32_t u = 0; u < d->n_units && !found; u++)
@@ -146,7 +152,10 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 {
 	const struct zr_model_decl *d = &inst->decl;
 	int32_t tensor = 0;
-	int rc = check_words(inst, "targets", inst->o.targets, 1);
+	const size_t n = strlen(LORA_REGEX);
+	int rc = !strncmp(inst->o.targets, LORA_REGEX, n) ?
+			 lora_regex_new(inst->h, inst->o.targets + n, &inst->regex) :
+			 check_words(inst, "targets", inst->o.targets, 1);
 	rc = rc ? rc : check_words(inst, "modules_to_save", inst->o.modules_to_save, 0);
 	if (!rc && d->tensor_stride < sizeof(struct zr_tensor))
 		rc = zr_fail(inst->h, ZR_ENOTSUP, "the model does not say which of its tensors are "
@@ -159,6 +168,8 @@ int lora_find(struct zr_inst *inst, uint8_t *kept)
 		}
 	}
 	if (!rc && !inst->maps)
-		rc = zr_fail(inst->h, ZR_EINVAL, "targets: no linear map of the model is named");
+		rc = zr_fail(inst->h, ZR_EINVAL, inst->regex ?
+			     "targets: no linear map of the model has a name that is fit as a whole" :
+			     "targets: no linear map of the model is named");
 	return rc;
 }

@@ -86,6 +86,39 @@ like 'the configuration names the base and the modules' \
 	"$(tr -d ' \n' < left/adapter_config.json)" \
 	'"base_model_name_or_path":"/[^"]*/qwen2",.*"r":1,.*"target_modules":\["q_proj","k_proj"'
 
+# PEFT's configuration may have a regular expression in place of the names.
+regex() { # MODEL EXPRESSION: the digest of a training whose file has it
+	rm -rf pattern
+	cp -r "$golden/adapters/$1" pattern
+	tr -d '\n' < "$golden/adapters/$1/adapter_config.json" |
+		sed 's/"target_modules": \[[^]]*\]/"target_modules": "EXPRESSION"/' > config.json
+	EXPRESSION=${2//\\/\\\\} awk '{ n = index($0, "EXPRESSION")
+		print substr($0, 1, n - 1) ENVIRON["EXPRESSION"] substr($0, n + 10) }' config.json \
+		> pattern/adapter_config.json
+	trained peft.ini -o model.path="$golden/pretrained/$1" -o adapter.path=pattern
+}
+names() { # MODEL
+	trained peft.ini -o model.path="$golden/pretrained/$1" -o adapter.path="$golden/adapters/$1"
+}
+said=$(regex gpt2 '.*\.c_(attn|proj|fc)')
+if grep -q 'needs PCRE2' <<< "$said"; then
+	like 'a regular expression without PCRE2' "$said" 'install libpcre2-dev'
+else
+	is 'a regular expression trains as the names' "$said" "$(names gpt2)"
+	is 'one with what POSIX has not, too' \
+		"$(regex llama '(?:.*?(?:self_attn|mlp).*?(?:[qv]_proj|down_proj))|(?:\bnone\.[\d]{1,})')" \
+		"$(names llama)"
+	ok 'it is sampled from' "$ZEROTH" sample --no-cache -n 2 run
+	like 'it is written with the names' "$(tr -d ' \n' < run/adapter_config.json)" \
+		'"target_modules":\["q_proj","v_proj","down_proj"\]'
+	like 'one that fits the ends of names alone' "$(regex gpt2 'c_(attn|proj|fc)')" \
+		'targets: no linear map of the model has a name that is fit as a whole'
+	like 'one that is none' "$(regex gpt2 '(c_fc')" \
+		'targets: re:\(c_fc: missing closing parenthesis at letter 6'
+	like 'one that fits an embedding' "$(regex gpt2 '.*')" \
+		'targets: wte is no linear map that can be adapted'
+fi
+
 # ---- the same bits ----
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > text
 cp "$ZR_SRCDIR/tests/lib/matrix.ini" gpt2.ini
