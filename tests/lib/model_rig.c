@@ -455,3 +455,27 @@ void rig_logits(struct rig *r, int64_t row, float *logits)
 	must(r, r->dev_v->copy(r->dev, NULL, logits, out, bytes), "copy");
 	r->dev_v->mem_free(r->dev, out, bytes, ZR_MEM_DEVICE);
 }
+
+double rig_difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at,
+		      double h)
+{
+	double loss[2];
+	for (int side = 0; side < 2; side++) {
+		memcpy(r->value, at, (size_t)r->total * sizeof(float));
+		for (int64_t i = lo; i < hi; i++) {
+			const int up = rig_hash(direction, (uint64_t)i) >> 63 == (uint64_t)side;
+			r->value[i] += (float)(up ? h : -h);
+		}
+		rig_load(r);
+		loss[side] = rig_loss(r, 1);
+	}
+	return (loss[1] - loss[0]) / (2 * h);
+}
+
+double rig_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi)
+{
+	double sum = 0;
+	for (int64_t i = lo; i < hi; i++)
+		sum += rig_hash(direction, (uint64_t)i) >> 63 ? gradient[i] : -gradient[i];
+	return sum;
+}

@@ -78,6 +78,11 @@ void rig_documents(struct rig *r);
 double rig_loss(struct rig *r, int training);
 /* The same and all gradients of the mean; stored, or with `add` added to r->gradient. */
 double rig_step(struct rig *r, int add);
+/* Derivative of the mean loss in the direction of hashed +-1 on elements [lo, hi), from losses at
+ * `at`, h of it away; and what a gradient [total] says it is. r->value is another afterwards. */
+double rig_difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at,
+		      double h);
+double rig_along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi);
 void rig_logits(struct rig *r, int64_t row, float *logits); /* after rig_loss(r, 0) */
 
 #endif

@@ -314,31 +314,6 @@ static void every_layer_and_branch_drops_at_a_site_of_its_own(void **state)
 	rig_free(r);
 }
 
-/* Derivative of the loss in the direction `sign` (hashed +-1 on elements [lo, hi)), central difference. */
-static double difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at, double h)
-{
-	double loss[2];
-	int side;
-	int64_t i;
-	for (side = 0; side < 2; side++) {
-		memcpy(r->value, at, (size_t)r->total * sizeof(float));
-		for (i = lo; i < hi; i++)
-			r->value[i] += (float)((rig_hash(direction, (uint64_t)i) >> 63 ? h : -h) * (side ? 1 : -1));
-		rig_load(r);
-		loss[side] = rig_loss(r, 1);
-	}
-	return (loss[1] - loss[0]) / (2 * h);
-}
-
-static double along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi)
-{
-	double sum = 0;
-	int64_t i;
-	for (i = lo; i < hi; i++)
-		sum += rig_hash(direction, (uint64_t)i) >> 63 ? gradient[i] : -gradient[i];
-	return sum;
-}
-
 /* Each site (embedding, attention, both branches) must drop in the backward what it dropped in the forward:
  * per tensor, so that every path from the loss is looked at. */
 static void gradient_with_dropout_agrees_with_finite_differences(void **state)
@@ -356,7 +331,8 @@ static void gradient_with_dropout_agrees_with_finite_differences(void **state)
 		for (direction = 0; direction < 2; direction++) {
 			int64_t lo = r->start[t], hi = lo + r->numel[t];
 			uint64_t d = (uint64_t)(5000 + direction);
-			double want = difference(r, d, lo, hi, at, 1e-3), got = along(gradient, d, lo, hi);
+			double want = rig_difference(r, d, lo, hi, at, 1e-3);
+			double got = rig_along(gradient, d, lo, hi);
 			if (!(fabs(got - want) <= 5e-3 * fabs(want) + 5e-4))
 				fail_msg("%s: gradient %.6g, finite difference %.6g", r->tensor[t]->name, got, want);
 		}

@@ -85,30 +85,6 @@ static void adapted_weights_are_frozen(void **state)
 	}
 }
 
-/* Derivative of the loss in the direction of hashed +-1 on elements [lo, hi). */
-static double difference(struct rig *r, uint64_t direction, int64_t lo, int64_t hi, const float *at)
-{
-	const float h = 1e-3f;
-	double loss[2];
-	for (int side = 0; side < 2; side++) {
-		memcpy(r->value, at, (size_t)r->total * sizeof(float));
-		for (int64_t i = lo; i < hi; i++)
-			r->value[i] += rig_hash(direction, (uint64_t)i) >> 63 == (uint64_t)side ?
-					       h : -h;
-		rig_load(r);
-		loss[side] = rig_loss(r, 1);
-	}
-	return (loss[1] - loss[0]) / (2 * (double)h);
-}
-
-static double along(const float *gradient, uint64_t direction, int64_t lo, int64_t hi)
-{
-	double sum = 0;
-	for (int64_t i = lo; i < hi; i++)
-		sum += rig_hash(direction, (uint64_t)i) >> 63 ? gradient[i] : -gradient[i];
-	return sum;
-}
-
 /* Of every tensor but the adapted weights: those of norms tell whether what goes on to the layers
  * below is right. */
 static void gradients_agree_with_finite_differences(const char *model, const char *dropout)
@@ -124,7 +100,8 @@ static void gradients_agree_with_finite_differences(const char *model, const cha
 		const int64_t lo = r->start[t], hi = lo + r->numel[t];
 		if (r->tensor[t]->map != ZR_MAP_NONE)
 			continue;
-		double want = difference(r, 5000, lo, hi, at), got = along(gradient, 5000, lo, hi);
+		double want = rig_difference(r, 5000, lo, hi, at, 1e-3);
+		double got = rig_along(gradient, 5000, lo, hi);
 		if (!(fabs(got - want) <= 5e-3 * fabs(want) + 5e-4))
 			fail_msg("%s, %s: gradient %.6g, finite difference %.6g", model,
 				 r->tensor[t]->name, got, want);
