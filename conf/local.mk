@@ -14,4 +14,9 @@ dist_pkgdata_DATA = \
 	%D%/gpt2-1558m.ini \
 	%D%/gpt2-1.3b-disk.ini \
 	%D%/llama-text.ini \
-	%D%/llama-tinyllama-1.1b.ini
+	%D%/llama-tinyllama-1.1b.ini \
+	%D%/llama2-13b.ini \
+	%D%/llama3-70b-qlora.ini \
+	%D%/llama3-8b-lora.ini \
+	%D%/llama3-8b-qlora.ini \
+	%D%/llama3-8b.ini

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The case studies of conf/: each fits the card that it is for, by its plan, and without what makes it
+# fit it does not; a small model runs with the settings of each.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+src=$(cd "$ZR_SRCDIR" && pwd)
+golden=$src/tests/golden/pretrained
+cd "$scratch" || exit 99
+head -c 100000 /dev/zero > tokens
+
+# planned CASE MEMORY [argument]...: the exit code of a plan for a card of so much memory
+planned() {
+	"$ZEROTH" plan "$src/conf/$1.ini" -o data.path=tokens -o data.format=uint16 \
+		-o device.separate=yes -o "device.memory=$2" --memory 256G "${@:3}" > plan 2>&1
+	echo $?
+}
+is 'LoRA on 8 B: 24 GB' "$(planned llama3-8b-lora 24G)" 0
+is 'and not 16 GB' "$(planned llama3-8b-lora 16G)" 3
+is 'QLoRA on 8 B: 12 GB' "$(planned llama3-8b-qlora 12G)" 0
+is 'and not with the base in bf16' "$(planned llama3-8b-qlora 12G -o model.store=auto)" 3
+is 'QLoRA on 70 B: two of 24 GB' "$(planned llama3-70b-qlora 24G -n 2)" 0
+is 'and not one' "$(planned llama3-70b-qlora 24G)" 3
+is 'all of 13 B: 32 GB' "$(planned llama2-13b 32G)" 0
+is 'and not with half of its host memory' "$(planned llama2-13b 32G --memory 128G)" 3
+is 'all of 8 B: 80 GB' "$(planned llama3-8b 80G)" 0
+is 'and not with moments of fp32' "$(planned llama3-8b 80G -o optimizer.moments=fp32)" 3
+
+# small CASE [argument]...: two steps of a small model with its settings
+small() {
+	trained "$src/conf/$1.ini" -o model.preset= -o "model.path=$golden/llama" -o train.steps=2 \
+		-o data.path=tokens -o data.format=uint16 -o train.sequence_length=13 \
+		-o train.eval_every=0 -o device.separate=yes -o device.memory=64M "${@:2}"
+}
+shape=(-o model.layers= -o model.heads= -o model.kv_heads= -o model.width= -o model.ffn_width=
+	-o model.context= -o model.vocabulary= -o model.rope_theta=)
+like 'LoRA runs' "$(small llama3-8b-lora -o adapter.r=2)" '^digest'
+like 'QLoRA runs' "$(small llama3-8b-qlora -o adapter.r=2)" '^digest'
+like 'QLoRA on two cards runs' "$(small llama3-70b-qlora -n 2 -o adapter.r=2 "${shape[@]}")" '^digest'
+like 'a full fine-tune with the host runs' "$(small llama2-13b)" '^digest'
+like 'a full fine-tune with moments of 8 bits runs' "$(small llama3-8b)" '^digest'
+done_testing
