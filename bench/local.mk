@@ -1,10 +1,14 @@
 # Measurements; built with the tests so that they stay buildable, run by hand.
 EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/nvme_checksums.sh \
 	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/ptxas.sh %D%/chat.py \
-	%D%/results/chat.txt %D%/results/ptxas.txt
+	%D%/results/chat.txt %D%/results/low_rank.txt \
+	%D%/results/ptxas.txt
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c
 %C%_matmul_LDADD = tests/lib/libtesthost.la -lm
+check_PROGRAMS += %D%/low_rank
+%C%_low_rank_SOURCES = %D%/low_rank.c
+%C%_low_rank_LDADD = tests/lib/libtesthost.la -lm
 check_PROGRAMS += %D%/disk
 %C%_disk_SOURCES = %D%/disk.c
 %C%_disk_LDADD = tests/lib/libtesthost.la

@@ -70,6 +70,14 @@ static const struct shape shapes[] = {
 	{ "llama gate dx", 512, 2048, 5632, NN | ZR_MM_ACCUMULATE, ZR_F32 },
 	{ "llama gate dw", 5632, 2048, 512, TN, ZR_F32 },
 	{ "llama gate bf16", 512, 5632, 2048, NT, ZR_BF16 },
+	{ "adapter x A^T", 1024, 16, 768, NT, ZR_F32 },
+	{ "adapter dy B", 1024, 16, 2304, NN, ZR_F32 },
+	{ "adapter dA", 16, 768, 1024, TN, ZR_F32 },
+	{ "adapter dB", 2304, 16, 1024, TN, ZR_F32 },
+	{ "adapter x A^T 16", 1024, 16, 768, NT, ZR_BF16 },
+	{ "adapter dy B 16", 1024, 16, 2304, NN, ZR_BF16 },
+	{ "adapter dA 16", 16, 768, 1024, TN, ZR_BF16 },
+	{ "adapter dB 16", 2304, 16, 1024, TN, ZR_BF16 },
 	{ "cube", 1024, 1024, 1024, NN, ZR_F32 },
 };
 
