@@ -104,6 +104,13 @@ static void print_frozen(const struct zr_setup *s)
 		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u "
 		       "layers\n",
 		       n, n == 1 ? "" : "s", (long long)elements, backwards(s), s->decl.n_layers);
+	elements = 0;
+	for (int32_t i = 0; i < s->layout.n_tensors; i++)
+		elements += s->frozen[i] > 1 ? s->layout.tensor[i].elements : 0;
+	if (elements)
+		printf("stored in %s: %lld of them, %.3g bits each\n",
+		       s->stored == ZR_NF4 ? "nf4" : s->stored == ZR_INT8 ? "int8" : "bf16",
+		       (long long)elements, (double)zr_dtype_block(s->stored) * 8 / ZR_BLOCK);
 }
 
 static void print_groups(const struct zr_setup *s)

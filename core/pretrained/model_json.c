@@ -20,7 +20,6 @@
 
 /* Of every model's config. What would change the mathematics must have the one value that does not. */
 static const struct zr_config_key common[] = {
-	{ .name = "quantization_config", .values = "null" },
 	{ .name = "is_encoder_decoder", .values = "false" },
 	{ .name = "add_cross_attention", .values = "false" },
 	{ .name = "cross_attention_hidden_size", .values = "null" },
@@ -52,6 +51,18 @@ int zr_json_file(const char *path, size_t most, json_t **out, struct zr_error *e
 	return rc;
 }
 
+/* The values in its files are codes of whoever quantised it. */
+static int refuse_quantised(const struct zr_model_json *f, struct zr_error *err)
+{
+	const json_t *config = json_object_get(f->root, "quantization_config");
+	const char *by = json_string_value(json_object_get(config, "quant_method"));
+	if (!config || json_is_null(config))
+		return 0;
+	return zr_err(err, ZR_EINVAL, "%s: quantization_config: %.80s has quantised its weights: give the directory of the model "
+		      "that they were made from; [model] store = nf4 or int8 keeps its frozen ones in as few bits", f->path,
+		      by ? by : "another program");
+}
+
 int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_error *err)
 {
 	struct zr_model_json f = { 0 };
@@ -62,6 +73,7 @@ int zr_model_json_open(const char *dir, struct zr_model_json *out, struct zr_err
 	if (!rc && !f.type)
 		rc = zr_err(err, ZR_EINVAL, "%s: no model_type, so it is no config.json of a model",
 			    f.path);
+	rc = rc ? rc : refuse_quantised(&f, err);
 	if (rc)
 		zr_model_json_close(&f);
 	else
