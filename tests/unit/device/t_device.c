@@ -534,6 +534,11 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	for (at = (const char *)&d.ops->matmul; at < (const char *)(d.ops + 1); at += sizeof(void *))
 		assert_non_null(*(void *const *)(const void *)at);
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
+	c.dst_dtype = ZR_NF4;
+	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "1 elements are no whole blocks"));
+	c = (struct zr_op_cast){ .size = sizeof c, .dst_dtype = ZR_INT8, .src_dtype = ZR_BF16 };
+	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
 	assert_int_equal(d.ops->gelu_bwd(d.ops, NULL, &g), ZR_ENOTSUP);
 	assert_non_null(strstr(test_error(d.h), "gelu_bwd"));
 	assert_int_equal(d.ops->adamw(d.ops, NULL, &m), ZR_ENOTSUP);
