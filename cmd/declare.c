@@ -32,7 +32,14 @@ static int declare(struct zr_setup *s, struct zr_error *err)
 	if (!rc && zr_config_find(s->cfg, "adapter"))
 		rc = start(s, &s->adapter, "adapter", "zr.model/1", least, err);
 	rc = rc ? rc : ZR_ASK(zr_model_of(s), model, declare, err, &s->decl);
+	rc = rc ? rc : zr_frozen_find(s, err);
 	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	if (!rc && s->stored) {
+		rc = start(s, &s->host_device, "device.host", "zr.device/1",
+			   offsetof(struct zr_device_v1, copy_start), err);
+		const struct zr_device_v1 *v = s->host_device.vtbl;
+		s->host_ops = rc ? NULL : v->ops(s->host_device.inst);
+	}
 	rc = rc ? rc :
 		  start(s, &s->precision, "precision", "zr.precision/1",
 			sizeof(struct zr_precision_v1), err);
@@ -80,4 +87,12 @@ int32_t zr_declared_own(const struct zr_layout *l)
 	while (n < l->n_tensors && !(l->tensor[n].flags & ZR_TENSOR_ADDED))
 		n++;
 	return n;
+}
+
+const char *zr_declared_store(const struct zr_setup *s)
+{
+	const struct zr_opt *o = zr_model_table.table.opts;
+	while (strcmp(o->name, "store"))
+		o++;
+	return s->stored ? o->choices[s->model.section->store] : NULL;
 }

@@ -30,7 +30,7 @@ struct zr_export {
 	char *dir, *tmp;
 	const struct zr_layout *layout;
 	json_t *meta;
-	const char *base, *adapter; /* borrowed; NULL: nothing was merged */
+	const char *base, *store, *adapter; /* borrowed; NULL: nothing was merged */
 	int32_t dtype;
 	int replace;
 	int32_t *shard;   /* [n_tensors] number of the file that holds the tensor */
@@ -152,6 +152,8 @@ static int open_shard(struct zr_export *x, int32_t shard)
 	char path[PATH_MAX + NAME], name[NAME];
 	if (x->base)
 		zr_json_put(&meta, "base_model", zr_json_string(x->base, "(not UTF-8)"));
+	if (x->store)
+		zr_json_put(&meta, "base_model_stored_as", json_string(x->store));
 	if (x->adapter)
 		zr_json_put(&meta, "adapter", zr_json_string(x->adapter, "(not UTF-8)"));
 	uint64_t at = 0;
@@ -368,6 +370,7 @@ int zr_export_open(const char *dir, const struct zr_layout *layout, json_t *meta
 				 .layout = layout,
 				 .meta = meta,
 				 .base = how->base,
+				 .store = how->store,
 				 .adapter = how->adapter,
 				 .dtype = how->dtype,
 				 .replace = how->replace,

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "cmd/adapter.h"
+#include "cmd/base.h"
 #include "cmd/declare.h"
 #include "cmd/export.h"
 #include "cmd/merge.h"
@@ -30,7 +31,7 @@ struct source {
 	float *buf;
 	struct zr_tensor_files *began; /* the tensors that are left out; NULL: not opened yet */
 	const struct zr_layout *declared; /* knows which tensors an adapter added; NULL: none is */
-	XXH3_state_t *hash;            /* of the one that is read */
+	struct zr_base base;           /* the same as training had them */
 };
 
 static int open_source(struct source *s, struct zr_error *err)
@@ -47,8 +48,7 @@ static int open_source(struct source *s, struct zr_error *err)
 	s->n = calloc((size_t)s->m.world, sizeof *s->n);
 	s->next = calloc((size_t)s->m.world, sizeof *s->next);
 	s->buf = malloc((size_t)s->m.entry_blocks * ZR_BLOCK * sizeof *s->buf);
-	s->hash = XXH3_createState();
-	if (!s->file || !s->entry || !s->n || !s->next || !s->buf || !s->hash)
+	if (!s->file || !s->entry || !s->n || !s->next || !s->buf)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	for (int32_t r = 0; !rc && r < s->m.world; r++) {
 		rc = zr_ckpt_open(&s->m, s->path, r, &s->file[r], err);
@@ -73,7 +73,7 @@ static void close_source(struct source *s)
 	free(s->n);
 	free(s->next);
 	free(s->buf);
-	XXH3_freeState(s->hash);
+	zr_base_close(&s->base);
 	zr_tensor_files_close(s->began);
 	zr_manifest_free(&s->m);
 }
@@ -104,27 +104,33 @@ static int open_began(struct source *s, struct zr_error *err)
 				    prefix ? prefix : "", "*", &s->began, err);
 }
 
-/* Elements of a tensor that the checkpoint leaves out, with the values that training used. They are
- * read from the first to the last one, and then the hash is compared. */
-static int read_left_out(struct source *s, int32_t tensor, int64_t first, int64_t n, float *x,
-			 struct zr_error *err)
+static int read_began(void *arg, int32_t tensor, int64_t first, int64_t n, float *x,
+		      struct zr_error *err)
 {
-	int32_t type = type_of(&s->m, tensor);
+	struct source *s = arg;
 	int rc = s->began ? 0 : open_began(s, err);
 	if (!rc && !zr_tensor_files_have(s->began, tensor))
 		rc = zr_err(err, ZR_EINVAL, "%s: tensor %s is left out, and no file has it",
 			    s->path, s->m.layout.tensor[tensor].decl->name);
-	rc = rc ? rc : zr_tensor_files_read(s->began, tensor, first, n, x, err);
-	for (int64_t i = 0; !rc && i < n; i++)
-		x[i] = zr_export_rounded(type, x[i]);
-	if (rc)
+	return rc ? rc : zr_tensor_files_read(s->began, tensor, first, n, x, err);
+}
+
+static int open_base(struct source *s, const struct zr_setup *declared, struct zr_error *err)
+{
+	s->base = (struct zr_base){ .layout = &s->m.layout, .kept = declared, .fn = read_began,
+				    .arg = s };
+	return zr_base_open(&s->base, err);
+}
+
+/* Elements of a tensor that the checkpoint leaves out. Behind the last one the hash is compared. */
+static int read_left_out(struct source *s, int32_t tensor, int64_t first, int64_t n, float *x,
+			 struct zr_error *err)
+{
+	s->base.dtype = type_of(&s->m, tensor);
+	int rc = zr_base_read(&s->base, tensor, first, n, x, err);
+	if (rc || first + n < s->m.layout.tensor[tensor].elements ||
+	    zr_base_hash(&s->base) == s->m.source[tensor])
 		return rc;
-	if (!first)
-		XXH3_64bits_reset(s->hash);
-	XXH3_64bits_update(s->hash, x, (size_t)n * sizeof *x);
-	if (first + n < s->m.layout.tensor[tensor].elements ||
-	    XXH3_64bits_digest(s->hash) == s->m.source[tensor])
-		return 0;
 	return zr_err(err, ZR_EINVAL,
 		      "%s: tensor %s, which the checkpoint leaves out, is not what it was in %s",
 		      s->path, s->m.layout.tensor[tensor].decl->name,
@@ -214,7 +220,8 @@ static int open_declared(struct source *s, struct zr_config **cfg, struct zr_set
 	static const char *const o[] = { "model.path=", "adapter.path=" };
 	if (!s->m.config)
 		return zr_err(err, ZR_EINVAL, "%s: it has no configuration", s->path);
-	int rc = zr_declare_config(s->m.config, s->path, o, 2, cfg, err);
+	const int adapted = json_object_get(s->m.plugins, "adapter") != NULL;
+	int rc = zr_declare_config(s->m.config, s->path, o, adapted ? 2 : 1, cfg, err);
 	rc = rc ? rc : zr_declare(*cfg, setup, err);
 	rc = rc ? rc : same_layout(s, &(*setup)->layout, err);
 	s->declared = rc ? NULL : &(*setup)->layout;
@@ -236,37 +243,43 @@ static int export_model(struct source *s, struct zr_setup *adapted, const char *
 	return zr_export_done(x, rc, err);
 }
 
-static int export_adapted(struct source *s, const char *dir, const struct zr_export_how *how,
-			  struct zr_error *err)
+static int export_adapted(struct source *s, struct zr_setup *setup, const char *dir,
+			  const struct zr_export_how *how, struct zr_error *err)
 {
 	const char *base = json_string_value(json_object_get(s->m.meta, ZR_META_PATH));
 	struct zr_export_how named = *how;
-	struct zr_config *cfg = NULL;
-	struct zr_setup *setup = NULL;
 	int rc = how->merge || how->dtype == ZR_F32 ? 0 :
 		 zr_err(err, ZR_EINVAL, "--dtype is for a model: adapters are written in fp32; "
 			"--merge makes them one");
-	rc = rc ? rc : open_declared(s, &cfg, &setup, err);
 	named.base = base ? base : s->path;
+	named.store = zr_declared_store(setup);
 	named.adapter = s->path;
 	if (!rc)
 		rc = how->merge ? export_model(s, setup, dir, &named, err) :
 				  zr_adapter_export(setup, dir, base, read_values, s, err);
 	if (!rc && how->merge)
-		printf("merged      %s with step %lld of %s, to %s\n", named.base,
+		printf("merged      %s%s%s with step %lld of %s, to %s\n", named.base,
+		       named.store ? " in " : "", named.store ? named.store : "",
 		       (long long)s->m.step, s->path, dir);
 	else if (!rc)
 		printf("exported    the adapters of step %lld of %s to %s\n", (long long)s->m.step,
 		       s->path, dir);
-	zr_setup_close(setup);
-	zr_config_free(cfg);
 	return rc;
+}
+
+/* Whether tensors are more than their names and values: an adapter's, or stored in codes. */
+static int is_declared(const struct zr_manifest *m)
+{
+	return json_object_get(m->plugins, "adapter") ||
+	       (m->config && strstr(m->config, "\nstore = "));
 }
 
 int zr_export_checkpoint(const char *path, const char *dir, const struct zr_export_how *how,
 			 struct zr_error *err)
 {
 	struct source s = { 0 };
+	struct zr_config *cfg = NULL;
+	struct zr_setup *setup = NULL;
 	snprintf(s.path, sizeof s.path, "%s", path);
 	int rc = zr_ckpt_check(path, 0, NULL, NULL, &s.m, err);
 	if (rc)
@@ -275,11 +288,16 @@ int zr_export_checkpoint(const char *path, const char *dir, const struct zr_expo
 	if (how->merge && !adapted)
 		rc = zr_err(err, ZR_EINVAL, "%s: --merge: there are no adapters in it", path);
 	rc = rc ? rc : open_source(&s, err);
+	if (!rc && is_declared(&s.m))
+		rc = open_declared(&s, &cfg, &setup, err);
+	rc = rc ? rc : open_base(&s, setup, err);
 	if (!rc)
-		rc = adapted ? export_adapted(&s, dir, how, err) :
+		rc = adapted ? export_adapted(&s, setup, dir, how, err) :
 			       export_model(&s, NULL, dir, how, err);
 	if (!rc && !adapted)
 		printf("exported    step %lld of %s to %s\n", (long long)s.m.step, s.path, dir);
 	close_source(&s);
+	zr_setup_close(setup);
+	zr_config_free(cfg);
 	return rc;
 }

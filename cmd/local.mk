@@ -6,6 +6,7 @@ noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 cmd_librun_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
+	cmd/base.c cmd/base.h \
 	cmd/beat.c cmd/beat.h \
 	cmd/crash.c cmd/crash.h \
 	cmd/declare.c cmd/declare.h \

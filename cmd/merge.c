@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cmd/adapter.h"
+#include "cmd/base.h"
 #include "cmd/declare.h"
 #include "cmd/rundir.h"
 #include "cmd/weights.h"
@@ -86,20 +87,28 @@ struct files {
 	struct zr_config *cfg;
 	struct zr_setup *setup;
 	struct zr_weights_files weights;
-	int rounded; /* training saw frozen tensors in the type of [precision] */
+	struct zr_base base; /* frozen tensors as training had them */
+	int trained;         /* the files have them as they were before that */
 };
+
+static int read_files(void *arg, int32_t i, int64_t first, int64_t n, float *x,
+		      struct zr_error *err)
+{
+	struct files *f = arg;
+	return zr_weights_files_have(&f->weights, i) ?
+		       zr_weights_files_read(&f->weights, i, first, n, x, err) :
+		       zr_err(err, ZR_EINVAL, "tensor %s is in no file",
+			      f->setup->layout.tensor[i].decl->name);
+}
 
 static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 		       struct zr_error *err)
 {
 	struct files *f = arg;
-	const struct zr_place *t = &f->setup->layout.tensor[i];
-	int rc = zr_weights_files_have(&f->weights, i) ?
-			 zr_weights_files_read(&f->weights, i, first, n, x, err) :
-			 zr_err(err, ZR_EINVAL, "tensor %s is in no file", t->decl->name);
-	for (int64_t k = 0; !rc && f->rounded && t->flags & ZR_TENSOR_FROZEN && k < n; k++)
-		x[k] = zr_export_rounded(f->setup->types.dtype, x[k]);
-	return rc;
+	const uint32_t flags = f->setup->layout.tensor[i].flags;
+	return f->trained && flags & ZR_TENSOR_FROZEN ?
+		       zr_base_read(&f->base, i, first, n, x, err) :
+		       read_files(f, i, first, n, x, err);
 }
 
 /* A model's directory with adapters, as a configuration. [data] must have a path, although it is
@@ -124,7 +133,7 @@ static int load_run(struct files *f, const char *from, struct zr_error *err)
 	const char *const o[] = { path, "model.path=" };
 	zr_dir_has(from, "config.ini", ini);
 	snprintf(path, sizeof path, "adapter.path=%s", from);
-	f->rounded = !whole;
+	f->trained = !whole;
 	return zr_config_load(ini, o, whole ? 2 : 1, &f->cfg, err);
 }
 
@@ -138,7 +147,10 @@ static int open_files(struct files *f, const char *from, struct zr_error *err)
 	if (!rc && !f->weights.model && zr_dir_has(from, "model.safetensors", path))
 		rc = zr_tensor_files_open(path, &f->setup->layout, ZR_FILES_WHOLE, "", "",
 					  &f->weights.model, err);
-	return rc;
+	f->base = (struct zr_base){ .layout = rc ? NULL : &f->setup->layout,
+				    .dtype = rc ? 0 : f->setup->types.dtype, .kept = f->setup,
+				    .fn = read_files, .arg = f };
+	return rc ? rc : zr_base_open(&f->base, err);
 }
 
 static int write_model(struct files *f, const char *dir, const struct zr_export_how *how,
@@ -169,11 +181,15 @@ int zr_merge_files(const char *from, const char *adapter, const char *dir,
 	if (!rc) {
 		const char *base = f.setup->model.section->path;
 		named.base = base ? base : from;
+		named.store = zr_declared_store(f.setup);
 		named.adapter = adapter ? adapter : from;
 		rc = write_model(&f, dir, &named, err);
 	}
 	if (!rc)
-		printf("merged      %s with %s, to %s\n", named.base, named.adapter, dir);
+		printf("merged      %s%s%s with %s, to %s\n", named.base,
+		       named.store ? " in " : "", named.store ? named.store : "", named.adapter,
+		       dir);
+	zr_base_close(&f.base);
 	zr_weights_files_close(&f.weights);
 	zr_setup_close(f.setup);
 	zr_config_free(f.cfg);

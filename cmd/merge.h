@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * merge.h - a model with its adapters as a model of its own. A few rows of a tensor at a time are in
- * memory. [main]
+ * merge.h - a model with its adapters as a model of its own. A few rows of a tensor at a time are
+ * in memory. [main]
  */
 #ifndef ZR_CMD_MERGE_H
 #define ZR_CMD_MERGE_H

@@ -110,6 +110,34 @@ like 'a base that was changed, on resuming' \
 	"$(trained peft.ini -o checkpoint.save=trainable -o model.path=base --resume was)" \
 	'tensor .* is frozen and was left out: in \[model\] path it is not what it was'
 
+# ---- a base in codes of 4 and 8 bits ----
+for case in gpt2-nf4-fp32 llama-int8-fp32 llama-nf4-bf16; do
+	IFS=- read -r model store type <<< "$case"
+	trained peft.ini -n 3 -o zero.plugin=stage3 -o model.path="$golden/pretrained/$model" \
+		-o adapter.path="$golden/adapters/$model" -o model.store="$store" \
+		-o precision.plugin="$type" > digest
+	like "$case: a checkpoint is merged onto what was trained" "$(merge run merged)" \
+		"^merged      .*pretrained/$model in $store with step 5 of run/"
+	mv run/checkpoints away
+	like "$case: a run is, too" "$(merge run again)" "pretrained/$model in $store with run"
+	rm -rf away
+	is "$case: to the same values" "$(values merged/model.safetensors | md5sum)" \
+		"$(values again/model.safetensors | md5sum)"
+	like "$case: the file says so" "$(head -c 400 merged/model.safetensors)" \
+		"\"base_model_stored_as\":\"$store\""
+	[ "$type" = bf16 ] || ok "$case: the merged model has the loss of the adapters" \
+		near "$(loss merged -o precision.plugin=fp32)" "$(loss run)"
+done
+merge "$golden/pretrained/llama" third --adapter run > log
+ok 'which is not the base of the files' \
+	test "$(values third/model.safetensors | md5sum)" != "$(values again/model.safetensors | md5sum)"
+sed '/adapter/,$d' peft.ini > frozen.ini
+trained frozen.ini -o model.path="$golden/pretrained/llama" -o model.store=nf4 \
+	-o train.freeze='*_proj.weight' > digest
+like 'without adapters: what was trained is exported' \
+	"$("$ZEROTH" checkpoint export run whole 2>&1)" '^exported    step 5 of run'
+ok 'with the loss of the run' near "$(loss whole -o precision.plugin=fp32)" "$(loss run)"
+
 # ---- a run of its own model, in which a tensor takes several entries and chunks ----
 for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
 cat > large.ini <<END
