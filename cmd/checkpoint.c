@@ -24,7 +24,8 @@ static const char usage[] =
 	"       zeroth checkpoint verify DIR\n"
 	"       zeroth checkpoint export [--dtype fp32|bf16|fp16] [--shard-bytes N] [--best]\n"
 	"                                [--merge] DIR OUT\n"
-	"       zeroth checkpoint export --merge --adapter ADAPTER MODEL OUT\n"
+	"       zeroth checkpoint export --merge --adapter ADAPTER [-o section.key=value]...\n"
+	"                                MODEL OUT\n"
 	"       zeroth checkpoint prune --keep N DIR\n"
 	"\n"
 	"DIR is a checkpoint, a directory of checkpoints, or a run directory.\n"
@@ -51,11 +52,16 @@ static const char usage[] =
 	"                       checkpoint, that with which it ended\n"
 	"      --adapter DIR    merges adapters of PEFT into MODEL, a model's directory of Hugging "
 	"Face\n"
+	"  -o, --option section.key=value\n"
+	"                       how ADAPTER was trained, as in -o model.store=nf4: onto that it is "
+	"merged\n"
 	"      --keep N         checkpoints that stay, 1 or more\n"
 	"  -h, --help           shows this\n";
 
 struct args {
-	const char *action, *dir, *out, *adapter;
+	const char *action, *dir, *out;
+	struct zr_merge_from from;
+	const char *option[ZR_MERGE_OPTIONS];
 	int64_t keep;
 	int best;
 	struct zr_export_how how;
@@ -213,11 +219,11 @@ static int export(const struct args *a, struct zr_error *err)
 {
 	char path[PATH_MAX];
 	struct zr_error why = { 0 };
-	if (a->adapter)
-		return zr_merge_files(a->dir, a->adapter, a->out, &a->how, err);
+	if (a->from.adapter)
+		return zr_merge_files(&a->from, a->out, &a->how, err);
 	int rc = choose(a, path, &why);
 	if (rc && a->how.merge && !a->best && zr_dir_kind(a->dir).adapters)
-		return zr_merge_files(a->dir, NULL, a->out, &a->how, err);
+		return zr_merge_files(&a->from, a->out, &a->how, err);
 	return rc ? zr_err(err, rc, "%s", why.text) :
 		    zr_export_checkpoint(path, a->out, &a->how, err);
 }
@@ -291,21 +297,26 @@ static int parse(int argc, char **argv, struct args *a)
 					       { "best", 0, NULL, 'b' },
 					       { "merge", 0, NULL, 'm' },
 					       { "adapter", 1, NULL, 'a' },
+					       { "option", 1, NULL, 'o' },
 					       { "help", 0, NULL, 'h' },
 					       { NULL, 0, NULL, 0 } };
 	int64_t shard = (int64_t)ZR_EXPORT_SHARD;
 	int c;
 	*a = (struct args){ .how.dtype = ZR_F32 };
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "ho:", longs, NULL)) != -1) {
 		if (c == 'h') {
 			fputs(usage, stdout);
 			return 0;
 		}
 		a->best |= c == 'b';
 		a->how.merge |= c == 'm';
-		a->adapter = c == 'a' ? optarg : a->adapter;
-		if (!strchr("bma", c) && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
+		a->from.adapter = c == 'a' ? optarg : a->from.adapter;
+		if (c == 'o' && a->from.options == ZR_MERGE_OPTIONS)
+			return wrong("too many -o");
+		if (c == 'o')
+			a->option[a->from.options++] = optarg;
+		else if (!strchr("bma", c) && !(c == 'd' && !parse_dtype(optarg, &a->how.dtype)) &&
 		    !(c == 'k' && !parse_count("--keep", optarg, &a->keep)) &&
 		    !(c == 's' && !parse_count("--shard-bytes", optarg, &shard))) {
 			if (c == '?')
@@ -317,6 +328,8 @@ static int parse(int argc, char **argv, struct args *a)
 	a->action = argv[optind];
 	a->dir = a->action ? argv[optind + 1] : NULL;
 	a->out = a->dir ? argv[optind + 2] : NULL;
+	a->from.model = a->dir;
+	a->from.option = a->option;
 	return a->dir ? -1 :
 			wrong(a->action ? "DIR is missing" :
 					  "ls, verify, export or prune is missing");
@@ -334,9 +347,11 @@ int zr_cmd_checkpoint(int argc, char **argv)
 		return wrong(exports ? "OUT is missing" : "one DIR only");
 	if (prunes != (a.keep > 0))
 		return wrong(prunes ? "prune needs --keep N" : "--keep is for prune");
-	if ((a.best || a.how.merge || a.adapter) && !exports)
+	if ((a.best || a.how.merge || a.from.adapter) && !exports)
 		return wrong("--best, --merge and --adapter are for export");
-	if (a.adapter && (a.best || !a.how.merge))
+	if (a.from.options && !a.from.adapter)
+		return wrong("-o is for --adapter: a run has its configuration");
+	if (a.from.adapter && (a.best || !a.how.merge))
 		return wrong("--adapter needs --merge, and no --best: what it names is no run");
 	if (!exports && !prunes && strcmp(a.action, "ls") && strcmp(a.action, "verify"))
 		return wrong("expected ls, verify, export or prune");

@@ -18,7 +18,8 @@ struct zr_export_how {
 	int32_t dtype;
 	int replace;
 	uint64_t shard_bytes; /* bytes of tensors in a file at most, unless one tensor is larger */
-	/* what was merged, and in what the base was stored, for the files' metadata; borrowed while the export is open; NULL: nothing */
+	/* what was merged, and in what the base was stored, for the files' metadata; borrowed while
+	 * the export is open; NULL: nothing */
 	const char *base, *store, *adapter;
 	int merge;            /* of what has an adapter: the model with it, not the adapter alone */
 };

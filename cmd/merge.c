@@ -113,15 +113,19 @@ static int read_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
 
 /* A model's directory with adapters, as a configuration. [data] must have a path, although it is
  * not read. */
-static int load_pair(struct files *f, const char *from, const char *adapter, struct zr_error *err)
+static int load_pair(struct files *f, const struct zr_merge_from *from, struct zr_error *err)
 {
 	char model[PATH_MAX + 16], path[PATH_MAX + 16], id[64], plugin[96];
-	const char *const o[] = { model, plugin, path, "data.plugin=tokens", "data.path=none" };
-	int rc = zr_adapter_plugin(adapter, id, sizeof id, err);
-	snprintf(model, sizeof model, "model.path=%s", from);
-	snprintf(path, sizeof path, "adapter.path=%s", adapter);
+	const char *o[ZR_MERGE_OPTIONS + 5] = { model, plugin, path, "data.plugin=tokens",
+						"data.path=none" };
+	int n = 5, rc = zr_adapter_plugin(from->adapter, id, sizeof id, err);
+	snprintf(model, sizeof model, "model.path=%s", from->model);
+	snprintf(path, sizeof path, "adapter.path=%s", from->adapter);
 	snprintf(plugin, sizeof plugin, "adapter.plugin=%s", id);
-	return rc ? rc : zr_config_load(NULL, o, sizeof o / sizeof *o, &f->cfg, err);
+	for (int i = 0; i < from->options; i++)
+		o[n++] = from->option[i];
+	f->trained = 1;
+	return rc ? rc : zr_config_load(NULL, o, n, &f->cfg, err);
 }
 
 /* A run that ended: its adapters are beside config.ini, and so is its model, unless that is in
@@ -171,18 +175,18 @@ static int write_model(struct files *f, const char *dir, const struct zr_export_
 	return rc;
 }
 
-int zr_merge_files(const char *from, const char *adapter, const char *dir,
+int zr_merge_files(const struct zr_merge_from *from, const char *dir,
 		   const struct zr_export_how *how, struct zr_error *err)
 {
 	struct files f = { 0 };
 	struct zr_export_how named = *how;
-	int rc = adapter ? load_pair(&f, from, adapter, err) : load_run(&f, from, err);
-	rc = rc ? rc : open_files(&f, from, err);
+	int rc = from->adapter ? load_pair(&f, from, err) : load_run(&f, from->model, err);
+	rc = rc ? rc : open_files(&f, from->model, err);
 	if (!rc) {
 		const char *base = f.setup->model.section->path;
-		named.base = base ? base : from;
+		named.base = base ? base : from->model;
 		named.store = zr_declared_store(f.setup);
-		named.adapter = adapter ? adapter : from;
+		named.adapter = from->adapter ? from->adapter : from->model;
 		rc = write_model(&f, dir, &named, err);
 	}
 	if (!rc)

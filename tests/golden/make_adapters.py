@@ -6,7 +6,7 @@
 # losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one; nf4.txt,
 # the losses where the linear maps of the base, but the output projection, are what bitsandbytes makes
 # of them in NF4 and back; and merged.safetensors, the model that PEFT's merge_and_unload makes of the
-# adapters, in float64 and rounded once. The steps see the two sequences of tokens.bin, each time.
+# adapters, in float64 and rounded once; merged_nf4.safetensors with that base. The steps see the two sequences of tokens.bin, each time.
 # PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote those that are here.
 import os
 import shutil
@@ -49,16 +49,17 @@ def loss_of(model):
 	return F.cross_entropy(logits.double().view(B * T, -1), targets.reshape(-1))
 
 
-def merge(root, name):
+def merge(root, name, file, nf4):
 	base, where = CASES[name][0], os.path.join(root, name)
 	model = AutoModelForCausalLM.from_pretrained(os.path.join(BASE, base),
-						     torch_dtype=torch.float64)
+						     torch_dtype=torch.float32)
+	if nf4:
+		quantise(model)
 	model = PeftModel.from_pretrained(model, where, autocast_adapter_dtype=False).double()
 	merged = model.merge_and_unload().state_dict()
 	tied = "lm_head.weight" if model.config.tie_word_embeddings else None
 	save_file({k.removeprefix("transformer."): v.float().contiguous()
-		   for k, v in merged.items() if k != tied},
-		  os.path.join(where, "merged.safetensors"))
+		   for k, v in merged.items() if k != tied}, os.path.join(where, file))
 
 
 def make(root, name):
@@ -114,4 +115,5 @@ def train(model, path):
 if __name__ == "__main__":
 	for case in sys.argv[2:] or CASES:
 		make(sys.argv[1], case)
-		merge(sys.argv[1], case)
+		merge(sys.argv[1], case, "merged.safetensors", False)
+	merge(sys.argv[1], "llama", "merged_nf4.safetensors", True)

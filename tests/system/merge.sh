@@ -131,6 +131,10 @@ done
 merge "$golden/pretrained/llama" third --adapter run > log
 ok 'which is not the base of the files' \
 	test "$(values third/model.safetensors | md5sum)" != "$(values again/model.safetensors | md5sum)"
+is 'but is with the same options' \
+	"$(merge "$golden/pretrained/llama" third --adapter run -o model.store=nf4 \
+		-o precision.plugin=bf16 > log; values third/model.safetensors | md5sum)" \
+	"$(values again/model.safetensors | md5sum)"
 sed '/adapter/,$d' peft.ini > frozen.ini
 trained frozen.ini -o model.path="$golden/pretrained/llama" -o model.store=nf4 \
 	-o train.freeze='*_proj.weight' > digest
@@ -195,6 +199,9 @@ refused 'a run without adapters' 'there are no adapters in it' merge run out
 like '--adapter without --merge' \
 	"$("$ZEROTH" checkpoint export --adapter files was out 2>&1 | head -n 1)" \
 	'^zeroth checkpoint: --adapter needs --merge'
+like '-o without --adapter' \
+	"$("$ZEROTH" checkpoint export --merge -o model.store=nf4 was out 2>&1 | head -n 1)" \
+	'^zeroth checkpoint: -o is for --adapter'
 like '--merge without export' "$("$ZEROTH" checkpoint ls --merge was 2>&1 | head -n 1)" \
 	'^zeroth checkpoint: --best, --merge and --adapter are for export'
 mkdir out

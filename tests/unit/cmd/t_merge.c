@@ -56,13 +56,16 @@ static void read_tensor(const struct zr_st *st, const char *name, float x[MOST],
 		fail_msg("%s", err.text);
 }
 
-static void merge(const char *model, const char *adapter, char dir[PATH_MAX],
+static void merge(const char *model, const char *option, char dir[PATH_MAX],
 		  const struct zr_export_how *how)
 {
+	const struct zr_merge_from from = { .model = golden("pretrained", model),
+					    .adapter = golden("adapters", model),
+					    .option = &option, .options = option != NULL };
 	struct zr_error err = { 0 };
 	snprintf(dir, PATH_MAX, "%s/%s", scratch, model);
 	zr_remove(AT_FDCWD, dir);
-	if (zr_merge_files(golden("pretrained", model), adapter, dir, how, &err))
+	if (zr_merge_files(&from, dir, how, &err))
 		fail_msg("%s: %s", model, err.text);
 }
 
@@ -71,14 +74,14 @@ static const struct zr_export_how fp32 = { .dtype = ZR_F32, .shard_bytes = ZR_EX
 
 /* W + s B A is rounded once, and s is: both are off by less than half a unit in the last place of
  * the largest element. */
-static void compare(const char *model)
+static void compare(const char *model, const char *option, const char *file)
 {
 	static float is[MOST], want[MOST];
 	char dir[PATH_MAX];
 	int64_t n, m;
-	merge(model, golden("adapters", model), dir, &fp32);
+	merge(model, option, dir, &fp32);
 	struct zr_st ours = open_file(dir, "model.safetensors");
-	struct zr_st theirs = open_file(golden("adapters", model), "merged.safetensors");
+	struct zr_st theirs = open_file(golden("adapters", model), file);
 	assert_int_equal(ours.n, theirs.n);
 	for (int64_t i = 0; i < theirs.n; i++) {
 		const char *name = theirs.tensor[i].name;
@@ -100,16 +103,23 @@ static void compare(const char *model)
 static void merges_as_peft(void **unused)
 {
 	(void)unused;
-	compare("gpt2");
-	compare("llama");
-	compare("qwen2");
+	compare("gpt2", NULL, "merged.safetensors");
+	compare("llama", NULL, "merged.safetensors");
+	compare("qwen2", NULL, "merged.safetensors");
+}
+
+/* Its base is what bitsandbytes makes of the weights. */
+static void merges_onto_nf4_as_peft(void **unused)
+{
+	(void)unused;
+	compare("llama", "model.store=nf4", "merged_nf4.safetensors");
 }
 
 static void files_name_what_was_merged(void **unused)
 {
 	char dir[PATH_MAX];
 	(void)unused;
-	merge("llama", golden("adapters", "llama"), dir, &fp32);
+	merge("llama", NULL, dir, &fp32);
 	struct zr_st st = open_file(dir, "model.safetensors");
 	const char *base = zr_st_meta(&st, "base_model"), *adapter = zr_st_meta(&st, "adapter");
 	assert_non_null(base);
@@ -125,14 +135,13 @@ static void what_is_no_adapter_is_refused(void **unused)
 	char dir[PATH_MAX];
 	(void)unused;
 	snprintf(dir, sizeof dir, "%s/none", scratch);
-	assert_int_equal(zr_merge_files(golden("pretrained", "llama"), golden("adapters", "none"),
-					dir, &fp32, &err),
-			 ZR_EINVAL);
+	struct zr_merge_from from = { .model = golden("pretrained", "qwen2"),
+				      .adapter = golden("adapters", "none") };
+	assert_int_equal(zr_merge_files(&from, dir, &fp32, &err), ZR_EINVAL);
 	assert_non_null(strstr(err.text, "adapters/none/adapter_config.json"));
 	memset(&err, 0, sizeof err);
-	assert_int_equal(zr_merge_files(golden("pretrained", "qwen2"), golden("adapters", "llama"),
-					dir, &fp32, &err),
-			 ZR_EINVAL);
+	from.adapter = golden("adapters", "llama");
+	assert_int_equal(zr_merge_files(&from, dir, &fp32, &err), ZR_EINVAL);
 	assert_int_equal(access(dir, F_OK), -1);
 }
 
@@ -158,6 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(merges_as_peft),
+		cmocka_unit_test(merges_onto_nf4_as_peft),
 		cmocka_unit_test(files_name_what_was_merged),
 		cmocka_unit_test(what_is_no_adapter_is_refused),
 	};
