@@ -1,6 +1,6 @@
 # Measurements; built with the tests so that they stay buildable, run by hand.
 EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/nvme_checksums.sh \
-	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/ptxas.sh %D%/chat.py \
+	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/store.sh %D%/ptxas.sh %D%/chat.py \
 	%D%/results/chat.txt %D%/results/low_rank.txt \
 	%D%/results/ptxas.txt
 check_PROGRAMS += %D%/matmul

@@ -12,7 +12,7 @@ core_libcore_la_SOURCES = \
 	core/exact.c core/exact.h \
 	core/host.c core/host.h \
 	core/log.c core/log.h \
-	core/pool.c core/pool.h \
+	core/list.h core/pool.c core/pool.h \
 	core/session_open.c core/session.h core/step.c \
 	core/setup_open.c core/setup.h
 
