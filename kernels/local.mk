@@ -97,7 +97,7 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 
 %C%_libkernels_avx512_la_SOURCES = $(kernel_simd)
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
-%C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq \
+%C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
 	-mavx512vl -mprefer-vector-width=512
 endif
 

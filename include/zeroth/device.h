@@ -255,8 +255,9 @@ struct zr_op_fold {
  * As ZR_U8 m and v are blocks of ZR_MOMENT8_BYTES: a code of 8 bits per element, then an fp16 scale
  * per group of ZR_MOMENT8_GROUP elements, the largest magnitude of the group. The code of m is
  * round(127 * 2x/(1+|x|)) of x = m/scale, signed; v is kept as its root, whose code is
- * round(255 * root/scale), but at least 1 if v is not 0. A group in which something is not finite
- * reads as NaN. Their element 0 is that of a block; cuts are multiples of a group. GROWABLE. */
+ * round(255 * root/scale), but at least 1. A group in which something is not finite reads as NaN,
+ * one of zeros has a scale and codes of 0. Their element 0 is that of a block; cuts are multiples
+ * of a group. GROWABLE. */
 #define ZR_MOMENT8_GROUP 32
 #define ZR_MOMENT8_BYTES (ZR_BLOCK + ZR_BLOCK / ZR_MOMENT8_GROUP * 2)
 struct zr_op_adamw {

@@ -65,8 +65,8 @@ ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32
 
 /* ---- moments in 8 bits ----------------------------------------------------------- */
 
-/* Where the elements of a group are. */
-struct group {
+/* Where the elements of some groups of a block are. */
+struct groups {
 	const float *grad;
 	float *master;
 	uint8_t *m, *v;
@@ -74,48 +74,61 @@ struct group {
 	void *lowp;
 };
 
-ZR_INLINE void update_group(const struct lanes *f, const struct group *a, int32_t lowp)
+ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
 {
-	float scale = zr_from_f16(*a->m_scale), each = zr_from_f16(*a->v_scale) / 255;
-	vf m[ZR_V8], root[ZR_V8];
+	float m8[ZR_GROUPS8 * ZR_MOMENT8_GROUP], root8[ZR_GROUPS8 * ZR_MOMENT8_GROUP];
+	uint32_t m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
 
-	for (int k = 0; k < ZR_V8; k++) {
-		vf p = vload(a->master, k * ZR_W, ZR_F32), g = vload(a->grad, k * ZR_W, ZR_F32);
-		vf r = vroot8(a->v, k, each), v = r * r;
-		m[k] = vsigned8(a->m, k, scale);
-		p = next(f, p, g, &m[k], &v, &root[k]);
-		vstore(a->master, k * ZR_W, ZR_F32, p);
-		if (lowp)
-			vstore(a->lowp, k * ZR_W, lowp, p);
+	for (int g = 0; g < n; g++) {
+		float scale = vscale8(a->m_scale[g]), each = vscale8(a->v_scale[g]) / 255;
+		vf m[ZR_V8], root[ZR_V8];
+#pragma GCC unroll 4
+		for (int k = 0; k < ZR_V8; k++) {
+			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
+			vf p = vload(a->master, i, ZR_F32), grad = vload(a->grad, i, ZR_F32);
+			vf r = vroot8(a->v + i, each), v = r * r;
+			m[k] = vsigned8(a->m + i, scale);
+			p = next(f, p, grad, &m[k], &v, &root[k]);
+			vstore(a->master, i, ZR_F32, p);
+			if (lowp)
+				vstore(a->lowp, i, lowp, p);
+			vstore(m8, i, ZR_F32, m[k]);
+			vstore(root8, i, ZR_F32, root[k]);
+		}
+		m_most[g] = vmost8(m);
+		v_most[g] = vmost8(root);
 	}
-	vput_signed8(a->m, a->m_scale, m);
-	vput_root8(a->v, a->v_scale, root);
+	for (int g = 0; g < n; g++) {
+		int i = g * ZR_MOMENT8_GROUP;
+		vput_signed8(a->m + i, a->m_scale + g, m8 + i, m_most[g]);
+		vput_root8(a->v + i, a->v_scale + g, root8 + i, v_most[g]);
+	}
 }
 
-ZR_INLINE struct group group_at(const struct zr_op_adamw *op, int64_t i, int32_t lowp)
+ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t lowp)
 {
-	return (struct group){ .grad = op->grad + i,
-			       .master = op->master + i,
-			       .m = zr_codes8(op->m, i),
-			       .v = zr_codes8(op->v, i),
-			       .m_scale = zr_scale8(op->m, i),
-			       .v_scale = zr_scale8(op->v, i),
-			       .lowp = lowp ? zr_at(op->lowp, i, lowp) : NULL };
+	return (struct groups){ .grad = op->grad + i,
+				.master = op->master + i,
+				.m = zr_codes8(op->m, i),
+				.v = zr_codes8(op->v, i),
+				.m_scale = zr_scale8(op->m, i),
+				.v_scale = zr_scale8(op->v, i),
+				.lowp = lowp ? zr_at(op->lowp, i, lowp) : NULL };
 }
 
 /* A last group of n elements: with zeros, as nothing that changes the others. */
-ZR_INLINE void update_part(const struct lanes *f, const struct group *a, int n, int32_t lowp)
+ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
 {
 	float grad[ZR_MOMENT8_GROUP] = { 0 }, master[ZR_MOMENT8_GROUP] = { 0 };
 	uint8_t m[ZR_MOMENT8_GROUP] = { 0 }, v[ZR_MOMENT8_GROUP] = { 0 };
 	float copy[ZR_MOMENT8_GROUP];
-	const struct group whole = { grad, master, m, v, a->m_scale, a->v_scale, copy };
+	const struct groups whole = { grad, master, m, v, a->m_scale, a->v_scale, copy };
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
 	memcpy(master, a->master, (size_t)n * sizeof *master);
 	memcpy(m, a->m, (size_t)n);
 	memcpy(v, a->v, (size_t)n);
-	update_group(f, &whole, lowp);
+	update_groups(f, &whole, 1, lowp);
 	memcpy(a->master, master, (size_t)n * sizeof *master);
 	memcpy(a->m, m, (size_t)n);
 	memcpy(a->v, v, (size_t)n);
@@ -126,13 +139,15 @@ ZR_INLINE void update_part(const struct lanes *f, const struct group *a, int n, 
 ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t lowp)
 {
 	struct lanes f = spread(op);
+	int64_t i = lo, n;
 
-	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP) {
-		struct group a = group_at(op, i, lowp);
-		if (hi - i >= ZR_MOMENT8_GROUP)
-			update_group(&f, &a, lowp);
-		else
-			update_part(&f, &a, (int)(hi - i), lowp);
+	for (; (n = vgroups8(i, hi)) > 0; i += n * ZR_MOMENT8_GROUP) {
+		struct groups a = groups_at(op, i, lowp);
+		update_groups(&f, &a, (int)n, lowp);
+	}
+	if (i < hi) {
+		struct groups a = groups_at(op, i, lowp);
+		update_part(&f, &a, (int)(hi - i), lowp);
 	}
 }
 

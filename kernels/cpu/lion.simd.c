@@ -58,21 +58,33 @@ ZR_INLINE void sweep(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_
 
 /* ---- the average in 8 bits ------------------------------------------------------- */
 
-ZR_INLINE void update_group(const struct lanes *f, const float *grad, float *master, uint8_t *code,
-			    uint16_t *scale, void *copy, int32_t lowp)
+/* n whole groups of a block, the first elements of which are given. */
+ZR_INLINE void update_groups(const struct lanes *f, const float *grad, float *master, uint8_t *code,
+			     uint16_t *scale, void *copy, int n, int32_t lowp)
 {
-	float s = zr_from_f16(*scale);
-	vf m[ZR_V8];
+	float m8[ZR_GROUPS8 * ZR_MOMENT8_GROUP];
+	uint32_t most[ZR_GROUPS8];
 
-	for (int k = 0; k < ZR_V8; k++) {
-		vf p = vload(master, k * ZR_W, ZR_F32), g = vload(grad, k * ZR_W, ZR_F32);
-		m[k] = vsigned8(code, k, s);
-		p = next(f, p, g, &m[k]);
-		vstore(master, k * ZR_W, ZR_F32, p);
-		if (lowp)
-			vstore(copy, k * ZR_W, lowp, p);
+	for (int g = 0; g < n; g++) {
+		float s = vscale8(scale[g]);
+		vf m[ZR_V8];
+#pragma GCC unroll 4
+		for (int k = 0; k < ZR_V8; k++) {
+			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
+			vf p = vload(master, i, ZR_F32);
+			m[k] = vsigned8(code + i, s);
+			p = next(f, p, vload(grad, i, ZR_F32), &m[k]);
+			vstore(master, i, ZR_F32, p);
+			if (lowp)
+				vstore(copy, i, lowp, p);
+			vstore(m8, i, ZR_F32, m[k]);
+		}
+		most[g] = vmost8(m);
 	}
-	vput_signed8(code, scale, m);
+	for (int g = 0; g < n; g++) {
+		int i = g * ZR_MOMENT8_GROUP;
+		vput_signed8(code + i, scale + g, m8 + i, most[g]);
+	}
 }
 
 /* A last group of n elements, with zeros behind them. */
@@ -86,7 +98,7 @@ ZR_INLINE void update_part(const struct lanes *f, const struct zr_op_lion *op, i
 	memcpy(grad, op->grad + i, (size_t)n * sizeof *grad);
 	memcpy(master, op->master + i, (size_t)n * sizeof *master);
 	memcpy(code, zr_codes8(op->m, i), (size_t)n);
-	update_group(f, grad, master, code, zr_scale8(op->m, i), copy, lowp);
+	update_groups(f, grad, master, code, zr_scale8(op->m, i), copy, 1, lowp);
 	memcpy(op->master + i, master, (size_t)n * sizeof *master);
 	memcpy(zr_codes8(op->m, i), code, (size_t)n);
 	if (lowp)
@@ -96,11 +108,12 @@ ZR_INLINE void update_part(const struct lanes *f, const struct zr_op_lion *op, i
 ZR_INLINE void sweep_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_t lowp)
 {
 	struct lanes f = spread(op);
-	int64_t i = lo;
+	int64_t i = lo, n;
 
-	for (; i + ZR_MOMENT8_GROUP <= hi; i += ZR_MOMENT8_GROUP)
-		update_group(&f, op->grad + i, op->master + i, zr_codes8(op->m, i),
-			     zr_scale8(op->m, i), lowp ? zr_at(op->lowp, i, lowp) : NULL, lowp);
+	for (; (n = vgroups8(i, hi)) > 0; i += n * ZR_MOMENT8_GROUP)
+		update_groups(&f, op->grad + i, op->master + i, zr_codes8(op->m, i),
+			      zr_scale8(op->m, i), lowp ? zr_at(op->lowp, i, lowp) : NULL, (int)n,
+			      lowp);
 	if (i < hi)
 		update_part(&f, op, i, (int)(hi - i), lowp);
 }

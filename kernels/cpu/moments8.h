@@ -4,8 +4,8 @@
  * and of a scale per group of ZR_MOMENT8_GROUP elements. The arithmetic is that of FlashOptim
  * (arXiv 2602.23349), but for three things: a scale that would be 0 or infinite in fp16 is the
  * smallest or largest that is not; codes are relative to the scale that is stored, not to the
- * number that was rounded to it; and a root that is not 0 keeps a code that is not 0, as m / eps
- * would be a step out of all proportion.
+ * number that was rounded to it; and a root has a code of at least 1, as m / eps would be a step out
+ * of all proportion.
  *
  * A group in which something is not finite has the scale NaN: all of it reads as NaN.
  */
@@ -68,7 +68,7 @@ ZR_INLINE float zr_signed8(int q, float scale)
 
 ZR_INLINE int zr_signed8_code(float m, float scale)
 {
-	return zr_nearest8(zr_between8(-127, 254 * m / (scale + (m < 0 ? -m : m)), 127));
+	return zr_nearest8(zr_between8(-127, 254 * (m / (scale + (m < 0 ? -m : m))), 127));
 }
 
 /* The root of v and its code: q = 255 * root / scale. */
@@ -79,7 +79,7 @@ ZR_INLINE float zr_root8(int q, float scale)
 
 ZR_INLINE int zr_root8_code(float root, float scale)
 {
-	return zr_nearest8(zr_between8(root > 0 ? 1 : 0, root * (255 / scale), 255));
+	return zr_nearest8(zr_between8(1, root * (255 / scale), 255));
 }
 
 /* n moments of the group that starts at element i, from storage to x and back. root: they are kept

@@ -90,6 +90,26 @@ ZR_INLINE void vstore_8(uint8_t *p, vf x)
 	_mm_storel_epi64((__m128i *)p, _mm_packus_epi16(h, h));
 }
 
+/* 32 floats, rounded to integers and cut to what 8 bits hold, signed or not; of large magnitudes the
+ * code is unspecified */
+ZR_INLINE vi vpack16(vf a, vf b)
+{
+	return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+}
+ZR_INLINE void vstore_packed(uint8_t *p, vi x) /* packing leaves the halves interleaved */
+{
+	vi order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+	_mm256_storeu_si256((__m256i *)p, _mm256_permutevar8x32_epi32(x, order));
+}
+ZR_INLINE void vstore_i8(uint8_t *p, const vf *x)
+{
+	vstore_packed(p, _mm256_packs_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3])));
+}
+ZR_INLINE void vstore_u8(uint8_t *p, const vf *x)
+{
+	vstore_packed(p, _mm256_packus_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3])));
+}
+
 /* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); } /* a b + c */

@@ -62,6 +62,21 @@ ZR_INLINE void vstore_8(uint8_t *p, vf x)
 	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
 }
 
+/* 32 floats, rounded to integers and cut to what 8 bits hold, signed or not; of large magnitudes the
+ * code is unspecified */
+ZR_INLINE void vstore_i8(uint8_t *p, const vf *x)
+{
+	for (int k = 0; k < 2; k++)
+		_mm_storeu_si128((__m128i *)p + k,
+				 _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x[k])));
+}
+ZR_INLINE void vstore_u8(uint8_t *p, const vf *x)
+{
+	for (int k = 0; k < 2; k++)
+		_mm_storeu_si128((__m128i *)p + k,
+				 _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x[k])));
+}
+
 /* ---- arithmetic ------------------------------------------------------------------ */
 
 ZR_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); } /* a b + c */

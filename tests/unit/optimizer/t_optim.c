@@ -311,7 +311,7 @@ static void states_are_converted(void **state)
 				most = fmax(most, fabs(x));
 				off = fmax(off, fabs(x - y));
 			}
-			assert_true(off > 0 && off < most / (s ? 500 : 120));
+			assert_true(off > 0 && off < most / (s ? 250 : 120));
 		}
 		assert_int_equal(o.v->upgrade(o.inst, 2, NULL, 0, NULL), ZR_ENOTSUP);
 		assert_string_equal(test_error(o.h), "states of version 2 are not known");
