@@ -63,11 +63,13 @@ int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 
 uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_piece *p, int d)
 {
-	uint64_t block = 0;
+	uint64_t at = 0, last = d < s->plan.staging.n_data ? zr_block_bytes(s, p->unit, d) : 0;
 	for (int i = 0; i < d; i++)
-		if (zr_piece_has(s, p, i) && zr_datum_staged(s, p->unit, i))
-			block += zr_block_bytes(s, p->unit, i);
-	return block * (uint64_t)s->plan.staging.blocks;
+		if (zr_piece_has(s, p, i) && zr_datum_staged(s, p->unit, i)) {
+			uint64_t block = zr_block_bytes(s, p->unit, i), room = block % ZR_PAGE ? ZR_PAGE - 1 : 0;
+			at += zr_up(block * (uint64_t)s->plan.staging.blocks + room, ZR_PAGE);
+		}
+	return at + (last % ZR_PAGE ? zr_datum_spot(s, p, d).at % ZR_PAGE : 0);
 }
 
 /* ---- masters in other formats ---- */

@@ -27,7 +27,7 @@ int zr_has_datum(const struct zr_setup *s, int32_t unit, int d);
 
 /* What follows from the plan alone: bytes per block, where a piece's data is kept, whether it has
  * any, whether it passes through a set of buffers, because what updates it cannot reach it; where it
- * is in that set, or, of one kind more than there are, where all end. */
+ * is in that set, as far into a page as where it is kept, or, of one kind more, where all end. */
 uint64_t zr_block_bytes(const struct zr_setup *s, int32_t unit, int d);
 struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d);
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d);

@@ -115,8 +115,7 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, 
 		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : s->device_info.name);
 }
 
-static int bad_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+__attribute__((format(printf, 4, 5)))
 static int bad_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err, const char *fmt, ...)
 {
 	char text[512];
@@ -150,15 +149,14 @@ static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error
 
 static int check_states(const struct zr_optimizer *o, struct zr_error *err)
 {
-	uint32_t stride = calls(o)->state_stride;
-	int rc = 0;
+	uint32_t stride = calls(o)->state_stride, i = 0;
 	if (o->n_states && (!o->states || stride < sizeof *o->states || stride % _Alignof(struct zr_state)))
 		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride of %u bytes, expected at least %zu, a "
 			      "multiple of %zu; mend the plugin", o->it.section->plugin->path, o->n_states, o->states ? "an address" : "NULL",
 			      stride, sizeof *o->states, _Alignof(struct zr_state));
-	for (uint32_t i = 0; !rc && i < o->n_states; i++)
-		rc = check_state(o, i, err);
-	return rc;
+	while (i < o->n_states && !check_state(o, i, err))
+		i++;
+	return i < o->n_states ? ZR_EINVAL : 0;
 }
 
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
