@@ -84,6 +84,12 @@ for model in gpt2 llama; do
 	done
 done
 common=(-o "model.path=$golden/pretrained/llama" -o adapter.targets=all-linear)
+want=$(trained base.ini "${common[@]}" -o train.steps=3)
+for order in 1 2 3; do
+	is "I1 instructions in another order: $order" "$(ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled \
+		SHUFFLE=$order trained base.ini "${common[@]}" -o train.steps=3 -n 2 \
+		-o zero.plugin=stage$order)" "$want"
+done
 bases=$(for store in auto bf16 int8 nf4; do
 	trained base.ini "${common[@]}" -o model.store=$store -o train.steps=2
 done | sort -u | wc -l)
