@@ -98,7 +98,7 @@ prepare() {
 	rm "$dir/changed"
 	touch "$dir/passed"
 	export ZEROTH=$dir/obj/zeroth ZEROTH_PLUGIN_PATH=$dir/obj/plugins ZEROTH_DATA_PATH=$dir/src/conf
-	export ZR_TEST_PLUGINS=$dir/obj/plugins ZR_SRCDIR=$dir/src ZR_BUILDDIR=$dir/obj
+	export ZR_TEST_PLUGINS=$dir/obj/plugins ZR_SRCDIR=$dir/src ZR_BUILDDIR=$dir/obj srcdir=$dir/src
 }
 
 plant() {

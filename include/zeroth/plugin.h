@@ -82,8 +82,7 @@ extern "C" {
  *   ZR_NF4   4 bits, the first of two elements in the high ones: the nearest of 16 values, quantiles
  *            of a normal distribution (Dettmers et al., arXiv 2305.14314), to x * (1 / a); scale a;
  *            element = value * a. The codes of bitsandbytes.
- *   ZR_INT8  bytes, x / s to the nearest, ties to even; scale s = a / 127, rounded to 16 significant
- *            bits, so that codes times s are exact; element = code * s
+ *   ZR_INT8  bytes, x / s to the nearest, ties to even; scale s = a / 127; element = code * s
  * What came out of them in fp32 goes in again with the same bytes. */
 #define ZR_NF4 8  /* 1152 bytes */
 #define ZR_INT8 9 /* 2176 bytes */

@@ -61,8 +61,7 @@ ZR_INLINE uint32_t zr_magnitude(float x)
 /* The scale of elements whose largest magnitude is a. */
 ZR_INLINE float zr_code_scale(int32_t dtype, uint32_t a)
 {
-	float most = zr_from_bits(a);
-	return dtype == ZR_NF4 ? most : zr_from_bits((zr_bits(most / 127) + 0x80u) & ~0xffu);
+	return dtype == ZR_NF4 ? zr_from_bits(a) : zr_from_bits(a) / 127;
 }
 
 /* What elements are multiplied by, or divided by, before their codes are found. */
