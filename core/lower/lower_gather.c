@@ -46,8 +46,8 @@ static void gather_hop(struct zr_lowering *l, const struct zr_pop *op, const str
 	}
 	l->unit = zr_low_units(l, op)[0];
 	if (hop == ZR_HOP_RANKS)
-		/* units of several types travel together: as bytes */
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param, ZR_U8, 0, op->n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, l->s->groups[l->unit].param,
+				  l->s->stored ? ZR_U8 : l->s->types.dtype, 0, op->n); /* of several types: as bytes */
 }
 
 static struct zr_operand gathered_copy(struct zr_lowering *l, int32_t u, int moves)
@@ -162,7 +162,7 @@ void zr_low_publish(struct zr_lowering *l, const struct zr_pop *op)
 	}
 	l->unit = op->n ? zr_low_units(l, op)[0] : -1;
 	if (n)
-		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, ZR_U8, 0, n);
+		zr_low_collective(l, ZR_COMM_ALL_GATHER, s->state_group, s->stored ? ZR_U8 : s->types.dtype, 0, n);
 }
 
 void zr_low_published(struct zr_lowering *l, const struct zr_pop *op)

@@ -72,7 +72,8 @@ static int64_t ranks_of(const struct zr_comm_op *op)
 
 static uint64_t width(int32_t dtype)
 {
-	return dtype == ZR_F32 || dtype == ZR_I32 ? 4 : dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : 8;
+	return dtype == ZR_U8 ? 1 : dtype == ZR_F32 || dtype == ZR_I32 ? 4 :
+	       dtype == ZR_BF16 || dtype == ZR_F16 ? 2 : 8;
 }
 
 /* Host code cannot look at device memory: an address that a copy from does not change is the host's. */
