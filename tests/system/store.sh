@@ -52,6 +52,7 @@ done
 
 # ---- the same bits ----
 use_disk
+build devcomm
 ways() {
 	same 'accumulation on two ranks' -n 2
 	same 'stage3 on four ranks' -n 4 -o zero.plugin=stage3 -o zero.persistence_threshold=0
@@ -59,6 +60,8 @@ ways() {
 		-o offload.param.path=disk
 	same 'a device that only copies reach' -n 2 -o zero.plugin=stage3 -o device.memory=48M \
 		-o device.separate=yes
+	same 'a comm of device memory' -n 2 -o zero.plugin=stage3 -o device.memory=48M \
+		-o device.separate=yes -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
 	same 'everything on disk, recomputed' -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 		-o activation.plugin=recompute
 	same 'shares in the node' -n 4 -o zero.plugin=hpz
