@@ -77,11 +77,11 @@ extern "C" {
 #define ZR_I32 5
 #define ZR_I64 6
 #define ZR_U8 7
-/* Types of whole blocks of ZR_BLOCK elements, whose bytes are all codes of a block, then an fp32 scale
- * for each 64 elements. Of 64 elements x, the largest magnitude a:
- *   ZR_NF4   4 bits, the first of two elements in the high ones: the nearest of 16 values, quantiles
- *            of a normal distribution (Dettmers et al., arXiv 2305.14314), to x * (1 / a); scale a;
- *            element = value * a. The codes of bitsandbytes.
+/* Types of whole blocks of ZR_BLOCK elements, whose bytes are all codes of a block, then an fp32
+ * scale for each 64 elements. Of 64 elements x, the largest magnitude a:
+ *   ZR_NF4   4 bits, the first of two elements in the high ones: the nearest of 16 values,
+ *            quantiles of a normal distribution (Dettmers et al., arXiv 2305.14314), to x *
+ *            (1 / a); scale a; element = value * a. The codes of bitsandbytes.
  *   ZR_INT8  bytes, x / s to the nearest, ties to even; scale s = a / 127; element = code * s
  * What came out of them in fp32 goes in again with the same bytes. */
 #define ZR_NF4 8  /* 1152 bytes */

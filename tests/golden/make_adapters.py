@@ -3,10 +3,11 @@
 #
 # make_adapters.py DIR [CASE...]: adapters as PEFT's save_pretrained leaves them, for the models in
 # tests/golden/pretrained, and beside each what twenty steps of AdamW from there on give in float64:
-# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one; nf4.txt,
-# the losses where the linear maps of the base, but the output projection, are what bitsandbytes makes
-# of them in NF4 and back; and merged.safetensors, the model that PEFT's merge_and_unload makes of the
-# adapters, in float64 and rounded once; merged_nf4.safetensors with that base. The steps see the two sequences of tokens.bin, each time.
+# losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one;
+# nf4.txt, the losses where the linear maps of the base, but the output projection, are what
+# bitsandbytes makes of them in NF4 and back; and merged.safetensors, the model that PEFT's
+# merge_and_unload makes of the adapters, in float64 and rounded once; merged_nf4.safetensors with
+# that base. The steps see the two sequences of tokens.bin, each time.
 # PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote those that are here.
 import os
 import shutil

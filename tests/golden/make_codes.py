@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes codes.txt: a block of 2048 numbers, the bytes that bitsandbytes 0.50 makes of them as NF4 in
-# groups of 64, and its scales. All numbers are bits in hexadecimal.
+# Writes codes.txt: a block of 2048 numbers, the bytes that bitsandbytes 0.50 makes of them as NF4
+# in groups of 64, and its scales. All numbers are bits in hexadecimal.
 #
 #   python3 make_codes.py > codes.txt      needs bitsandbytes and torch
 
@@ -10,8 +10,9 @@ import struct
 import bitsandbytes.functional as F
 import torch
 
-# Those that are no fp32 have no ties in the file: bitsandbytes rounds two of them to one neighbour in
-# its code for CUDA, which ours agrees with, and to the other in that for the CPU, which runs here.
+# Those that are no fp32 have no ties in the file: bitsandbytes rounds two of them to one neighbour
+# in its code for CUDA, which ours agrees with, and to the other in that for the CPU, which runs
+# here.
 MIDPOINTS = [
     -0.8480964004993439, -0.6106329262256622, -0.4599952697753906, -0.33967943489551544,
     -0.23460740596055984, -0.13791173323988914, -0.045525018125772476, 0.03979014977812767,

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The case studies of conf/: each fits the card that it is for, by its plan, and without what makes it
-# fit it does not; a small model runs with the settings of each.
+# The case studies of conf/: each fits the card that it is for, by its plan, and without what makes
+# it fit it does not; a small model runs with the settings of each.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
 src=$(cd "$ZR_SRCDIR" && pwd)
@@ -38,7 +38,8 @@ shape=(-o model.layers= -o model.heads= -o model.kv_heads= -o model.width= -o mo
 	-o model.context= -o model.vocabulary= -o model.rope_theta=)
 like 'LoRA runs' "$(small llama3-8b-lora -o adapter.r=2)" '^digest'
 like 'QLoRA runs' "$(small llama3-8b-qlora -o adapter.r=2)" '^digest'
-like 'QLoRA on two cards runs' "$(small llama3-70b-qlora -n 2 -o adapter.r=2 "${shape[@]}")" '^digest'
+like 'QLoRA on two cards runs' \
+	"$(small llama3-70b-qlora -n 2 -o adapter.r=2 "${shape[@]}")" '^digest'
 like 'a full fine-tune with the host runs' "$(small llama2-13b)" '^digest'
 like 'a full fine-tune with moments of 8 bits runs' "$(small llama3-8b)" '^digest'
 done_testing

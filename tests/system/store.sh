@@ -3,7 +3,7 @@
 #
 # [model] store: the frozen maps of a base in codes of 4 and 8 bits. Adapters learn beside it what
 # PEFT's learn beside what bitsandbytes made of the same weights; one digest over ranks, stages,
-# tiers, recomputation and resumes (I1); the plan counts the codes (I2); what makes no sense is refused.
+# tiers, recomputation and resumes (I1); what makes no sense is refused.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 . "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
 golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden
@@ -44,7 +44,8 @@ near() {
 }
 for model in gpt2 llama qwen2; do
 	adapters=$golden/adapters/$model
-	trained base.ini -o model.path="$golden/pretrained/$model" -o adapter.path="$adapters" > digest
+	trained base.ini -o model.path="$golden/pretrained/$model" \
+		-o adapter.path="$adapters" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
 	grep -o '"loss":[^,]*' run/metrics.jsonl | cut -d : -f 2 > losses
 	is "$model: twenty losses are PEFT's on NF4" "$(near losses "$adapters/nf4.txt")" ''
@@ -56,12 +57,13 @@ build devcomm
 ways() {
 	same 'accumulation on two ranks' -n 2
 	same 'stage3 on four ranks' -n 4 -o zero.plugin=stage3 -o zero.persistence_threshold=0
-	[ $type = fp32 ] || same 'parameters on disk' -n 2 -o zero.plugin=stage3 -o offload.param.plugin=nvme \
-		-o offload.param.path=disk
+	[ $type = fp32 ] || same 'parameters on disk' -n 2 -o zero.plugin=stage3 \
+		-o offload.param.plugin=nvme -o offload.param.path=disk
 	same 'a device that only copies reach' -n 2 -o zero.plugin=stage3 -o device.memory=48M \
 		-o device.separate=yes
 	same 'a comm of device memory' -n 2 -o zero.plugin=stage3 -o device.memory=48M \
-		-o device.separate=yes -o comm.plugin="$scratch/devcomm.so" -o comm.host.plugin=local
+		-o device.separate=yes -o comm.plugin="$scratch/devcomm.so" \
+		-o comm.host.plugin=local
 	same 'everything on disk, recomputed' -n 2 -o zero.plugin=stage3 "${disk[@]}" \
 		-o activation.plugin=recompute
 	same 'shares in the node' -n 4 -o zero.plugin=hpz
@@ -70,8 +72,9 @@ ways() {
 for model in gpt2 llama; do
 	for type in fp32 bf16 fp16; do
 		for store in nf4 int8; do
-			common=(-o "model.path=$golden/pretrained/$model" -o "precision.plugin=$type"
-				-o "model.store=$store" -o train.train_batch_size=8 -o train.steps=4
+			common=(-o "model.path=$golden/pretrained/$model"
+				-o "precision.plugin=$type" -o "model.store=$store"
+				-o train.train_batch_size=8 -o train.steps=4
 				-o adapter.r=3 -o adapter.dropout=0.1 -o adapter.targets=all-linear)
 			same() {
 				is "I1 $model, $type, $store: $1" \
@@ -79,6 +82,7 @@ for model in gpt2 llama; do
 			}
 			want=$(trained base.ini "${common[@]}")
 			like "$model, $type, $store: it trains" "$want" '^digest'
+			[ -z "$ZR_SANITIZE" ] || [ $model$type$store = gpt2fp32nf4 ] || continue
 			case $model-$type-$store in
 			gpt2-fp32-nf4 | llama-bf16-int8) ways ;;
 			*) same 'two ranks' -n 2 -o zero.plugin=stage3 ;;
@@ -89,8 +93,9 @@ done
 common=(-o "model.path=$golden/pretrained/llama" -o adapter.targets=all-linear)
 want=$(trained base.ini "${common[@]}" -o train.steps=3)
 for order in 1 2 3; do
-	is "I1 instructions in another order: $order" "$(ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled \
-		SHUFFLE=$order trained base.ini "${common[@]}" -o train.steps=3 -n 2 \
+	is "I1 instructions in another order: $order" \
+		"$(ZEROTH=$ZR_BUILDDIR/tests/doubles/shuffled SHUFFLE=$order \
+		trained base.ini "${common[@]}" -o train.steps=3 -n 2 \
 		-o zero.plugin=stage$order)" "$want"
 done
 bases=$(for store in auto bf16 int8 nf4; do
@@ -110,7 +115,8 @@ is 'without adapters: [train] freeze' \
 want=$(trained base.ini "${common[@]}" -n 2 -o zero.plugin=stage3 -o checkpoint.every=10)
 mv run/checkpoints/step-00000010 half
 is 'I1 a resume' "$(trained base.ini "${common[@]}" --resume half)" "$want"
-like 'a run evaluates' "$("$ZEROTH" eval run -o data.val_path="$golden/pretrained/tokens.bin" 2>&1)" \
+like 'a run evaluates' \
+	"$("$ZEROTH" eval run -o data.val_path="$golden/pretrained/tokens.bin" 2>&1)" \
 	'^  digest '
 ok 'and samples' "$ZEROTH" sample -n 4 run
 rm -rf store8
@@ -123,8 +129,10 @@ refused() { # NAME TEXT OPTION...
 	like "$1" "$(trained base.ini "${@:3}")" "$2"
 }
 refused 'a type that is none' 'auto, bf16, int8, nf4' "${common[@]}" -o model.store=fp4
-like 'I7 nothing frozen is refused' "$(trained plain.ini -o "model.path=$golden/pretrained/llama")" \
+like 'I7 nothing frozen is refused' \
+	"$(trained plain.ini -o "model.path=$golden/pretrained/llama")" \
 	'\[model\] store: no linear map of the model is frozen'
-refused 'a base that is drawn' 'store needs \[model\] path' -o model.plugin=llama -o model.layers=1 \
-	-o model.heads=2 -o model.width=32 -o model.context=32 -o model.vocabulary=64
+refused 'a base that is drawn' 'store needs \[model\] path' -o model.plugin=llama \
+	-o model.layers=1 -o model.heads=2 -o model.width=32 -o model.context=32 \
+	-o model.vocabulary=64
 done_testing
