@@ -43,7 +43,7 @@ for role in plugins/*/; do
 	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"")
 	[ "$role" != plugins/device/ ] || allowed+=('<cublasLt\.h>')
 	[ "$role" != plugins/data/ ] || allowed+=('"files/(chat/chat|tokens/documents)\.h"')
-	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?(${role#plugins/}|[a-z0-9_]+)\\.h\""
+	[ "$role" = plugins/device/ ] || allowed[2]="\"(${role})?([a-z0-9_]+/)?[a-z0-9_]+\\.h\""
 	found=$(strange_includes "$role" "${allowed[@]}")
 	case $role in
 	plugins/device/ | plugins/optimizer/) ;;

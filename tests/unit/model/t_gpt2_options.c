@@ -114,8 +114,8 @@ static void I7_options_that_cannot_be_are_refused_with_their_names(void **state)
 	struct zr_host *h = test_host(1);
 	(void)state;
 	assert_string_equal(refusal(h, heads), "heads = 5 does not divide width = 768");
-	assert_string_equal(refusal(h, nothing), "width is not set: give it, or choose a preset by size");
-	assert_string_equal(refusal(h, vocabulary), "vocabulary is not set: give it, or choose a preset by size");
+	assert_string_equal(refusal(h, nothing), "width is not set: give it, or choose a size");
+	assert_string_equal(refusal(h, vocabulary), "vocabulary is not set: give it, or choose a size");
 	assert_string_equal(refusal(h, override), "");
 	test_host_free(h);
 }

@@ -5,13 +5,13 @@
  * the very angles that it was trained with. Only the power is rounded once from fp64: there libm
  * may differ in bits that are far below.
  */
-#include "llama.h"
+#include "decoder.h"
 
 #include <math.h>
 
 /* Wavelengths beyond the original context over low_freq are stretched by factor, those below it
  * over high_freq are left, and in between the two are mixed. */
-static float llama3(const struct llama_opts *o, float f)
+static float llama3(const struct decoder_opts *o, float f)
 {
 	float original = (float)o->rope_original_context, factor = (float)o->rope_factor;
 	float low = (float)o->rope_low_freq, high = (float)o->rope_high_freq;
@@ -25,7 +25,7 @@ static float llama3(const struct llama_opts *o, float f)
 }
 
 /* Index of the pair that turns `rotations` times within the original context. */
-static double yarn_pair(const struct llama_opts *o, double rotations)
+static double yarn_pair(const struct decoder_opts *o, double rotations)
 {
 	return (double)o->head_dim *
 	       log((double)o->rope_original_context / (rotations * 2 * M_PI)) /
@@ -34,7 +34,7 @@ static double yarn_pair(const struct llama_opts *o, double rotations)
 
 /* YaRN (Peng et al. 2023): pairs of many rotations are left, those of few are stretched, with a
  * ramp between. */
-static float yarn(const struct llama_opts *o, int64_t i, float f, float power)
+static float yarn(const struct decoder_opts *o, int64_t i, float f, float power)
 {
 	double first = fmax(floor(yarn_pair(o, o->rope_beta_fast)), 0);
 	double last = fmin(ceil(yarn_pair(o, o->rope_beta_slow)), (double)o->head_dim - 1);
@@ -46,7 +46,7 @@ static float yarn(const struct llama_opts *o, int64_t i, float f, float power)
 	return stretched * ramp + f * (1 - ramp);
 }
 
-void llama_frequencies(const struct llama_opts *o, float *frequency)
+void rope_frequencies(const struct decoder_opts *o, float *frequency)
 {
 	int64_t i;
 	for (i = 0; i < o->head_dim / 2; i++) {
@@ -72,7 +72,7 @@ void llama_frequencies(const struct llama_opts *o, float *frequency)
 }
 
 /* YaRN scales queries and keys alike. */
-double llama_rope_gain(const struct llama_opts *o)
+double rope_gain(const struct decoder_opts *o)
 {
 	return o->rope_scaling == ROPE_YARN ? o->rope_attention * o->rope_attention : 1;
 }

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * declare.c - the units, tensors and layers of a model, with the family's names.
+ */
+#include "decoder.h"
+
+#include <math.h>
+#include <string.h>
+
+enum extent { NONE, WIDTH, QUERIES, KEYS, ALL_HEADS, FFN };
+
+/* What a tensor maps; `in` NONE: a vector. */
+static const struct {
+	enum extent out, in;
+} shape[BLOCK_TENSORS] = {
+	[NORM1_W] = { WIDTH, NONE },  [NORM1_B] = { WIDTH, NONE },
+	[QKV_W] = { ALL_HEADS, WIDTH }, [QKV_B] = { ALL_HEADS, NONE },
+	[Q_W] = { QUERIES, WIDTH },   [Q_B] = { QUERIES, NONE },
+	[K_W] = { KEYS, WIDTH },      [K_B] = { KEYS, NONE },
+	[V_W] = { KEYS, WIDTH },      [V_B] = { KEYS, NONE },
+	[O_W] = { WIDTH, QUERIES },   [O_B] = { WIDTH, NONE },
+	[NORM2_W] = { WIDTH, NONE },  [NORM2_B] = { WIDTH, NONE },
+	[GATE_W] = { FFN, WIDTH },    [UP_W] = { FFN, WIDTH },
+	[UP_B] = { FFN, NONE },       [DOWN_W] = { WIDTH, FFN },
+	[DOWN_B] = { WIDTH, NONE },
+};
+
+static int64_t extent(const struct decoder_opts *o, enum extent e)
+{
+	int64_t q = o->heads * o->head_dim, kv = o->kv_heads * o->head_dim;
+	const int64_t is[] = { 1, o->width, q, kv, q + 2 * kv, o->ffn_width };
+	return is[e];
+}
+
+static int is_there(const struct decoder_opts *o, const struct tensor_name *t)
+{
+	return t->needs == ALWAYS || o->qkv_bias;
+}
+
+void decoder_places(struct zr_inst *g)
+{
+	uint32_t i;
+	for (i = 0; i < BLOCK_TENSORS; i++)
+		g->at[i] = -1;
+	for (i = 0; i < g->f->n_tensors; i++)
+		if (is_there(g->o, &g->f->tensors[i]))
+			g->at[g->f->tensors[i].tensor] = g->n_block++;
+}
+
+static struct zr_tensor block_tensor(const struct zr_inst *g, enum block_tensor k, const char *name)
+{
+	const struct decoder_opts *o = g->o;
+	int64_t out = extent(o, shape[k].out), in = extent(o, shape[k].in);
+	int out_in = g->f->map == ZR_MAP_OUT_IN;
+	double std = k == O_W || k == DOWN_W ? o->init_std / sqrt(2.0 * (double)o->layers) :
+					       o->init_std;
+	if (shape[k].in == NONE)
+		return decl_vector(name, out, k == NORM1_W || k == NORM2_W);
+	return decl_map(name, g->f->map, out_in ? out : in, out_in ? in : out, std);
+}
+
+/* Tensors and names of block i. */
+static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *t,
+			  char (*names)[DECL_NAME])
+{
+	uint32_t k;
+	for (k = 0; k < g->f->n_tensors; k++) {
+		const struct tensor_name *n = &g->f->tensors[k];
+		if (!is_there(g->o, n))
+			continue;
+		snprintf(*names, sizeof *names, "%s.%lld.%s", g->f->blocks, (long long)i, n->name);
+		*t++ = block_tensor(g, n->tensor, *names++);
+	}
+}
+
+/* A unit of n tensors, the first of which is the unit's name and ".weight". */
+static struct zr_unit unit_of(const struct zr_tensor *t, uint32_t n, char *name)
+{
+	snprintf(name, DECL_NAME, "%.*s", (int)strlen(t->name) - (int)strlen(".weight"), t->name);
+	return (struct zr_unit){ .name = name, .tensors = t, .n_tensors = n };
+}
+
+/* The embeddings, the blocks, the last norm, the output projection unless it is the embedding.
+ * Returns how many. names: first those of the units */
+static int64_t declare_units(const struct zr_inst *g, struct decl *d)
+{
+	const struct decoder_opts *o = g->o;
+	const struct family *f = g->f;
+	int64_t i, u = 0, n = g->n_block;
+	struct zr_tensor *t = d->tensors;
+	char(*block_names)[DECL_NAME] = d->names + o->layers + 4;
+	*t = decl_matrix(f->tokens, o->vocabulary, o->width, o->init_std);
+	d->units[u] = unit_of(t++, 1, d->names[u]);
+	u++;
+	if (f->positions) {
+		*t = decl_matrix(f->positions, o->context, o->width, o->init_std);
+		d->units[u] = unit_of(t++, 1, d->names[u]);
+		u++;
+	}
+	for (i = 0; i < o->layers; i++, u++, t += n) {
+		declare_block(g, i, t, block_names + i * n);
+		snprintf(d->names[u], DECL_NAME, "%s.%lld", f->blocks, (long long)i);
+		d->units[u] = (struct zr_unit){ .name = d->names[u], .tensors = t,
+						.n_tensors = (uint32_t)n };
+	}
+	t[0] = decl_vector(f->norm, o->width, 1);
+	if (f->norm_bias)
+		t[1] = decl_vector(f->norm_bias, o->width, 0);
+	d->units[u] = unit_of(t, f->norm_bias ? 2 : 1, d->names[u]);
+	t += f->norm_bias ? 2 : 1;
+	u++;
+	if (o->tied)
+		return u;
+	*t = decl_matrix(f->head, o->vocabulary, o->width, o->init_std);
+	d->units[u] = unit_of(t, 1, d->names[u]);
+	return u + 1;
+}
+
+/* embed of the embeddings, the blocks, head of the last norm and the projection */
+static void declare_layers(const struct zr_inst *g, struct decl *d)
+{
+	int64_t i, L = g->o->layers, first = g->f->positions ? 2 : 1;
+	int32_t *u = d->layer_units;
+	for (i = 0; i < first + L + 2; i++)
+		u[i] = (int32_t)i;
+	if (g->o->tied)
+		u[first + L + 1] = 0;
+	d->layers[0] = (struct zr_layer){ "embed", u, (uint32_t)first, ZR_LAYER_INPUT };
+	for (i = 0; i < L; i++)
+		d->layers[1 + i] =
+			(struct zr_layer){ d->units[first + i].name, &u[first + i], 1, 0 };
+	d->layers[1 + L] = (struct zr_layer){ "head", &u[first + L], 2, ZR_LAYER_LOSS };
+}
+
+int decoder_declare_all(struct zr_inst *g)
+{
+	int64_t L = g->o->layers, n = g->n_block;
+	if (decl_alloc(g->host, &g->decl, L + 4, L * n + 5, L + 2, L + 4, L * (n + 1) + 4))
+		return ZR_ENOMEM;
+	g->n_units = declare_units(g, &g->decl);
+	declare_layers(g, &g->decl);
+	return ZR_OK;
+}
+
+/* Six operations per token and parameter of a matrix product (multiply and add, forward and twice
+ * in backward), the output projection included, lookups not. Attention: q k^T and p v take 2 T H D
+ * each per token and block, half of that because it is causal, three times that with the backward:
+ * 6 T H D. */
+static double flops_per_token(const struct zr_inst *g)
+{
+	const struct decoder_opts *o = g->o;
+	double block = 0, queries = (double)(o->heads * o->head_dim);
+	int k;
+	for (k = 0; k < BLOCK_TENSORS; k++)
+		if (g->at[k] >= 0 && shape[k].in != NONE)
+			block += (double)extent(o, shape[k].out) * (double)extent(o, shape[k].in);
+	return 6 * (block * (double)o->layers + (double)o->width * (double)o->vocabulary) +
+	       6 * (double)o->context * queries * (double)o->layers;
+}
+
+int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
+{
+	*out = decl_answer(&g->decl, g->n_units, g->o->layers + 2, g->meta.pairs);
+	out->vocabulary = g->o->vocabulary;
+	out->context = g->o->context;
+	out->flops_per_token = flops_per_token(g);
+	return ZR_OK;
+}

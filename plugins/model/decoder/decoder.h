@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * decoder.h - a decoder-only transformer, described: a family of models (plugins/model/FAMILY.c) is
+ * a struct family, a table of options and one of config.json's keys. The files of this folder
+ * compute all of them.
+ *
+ *   options.c    options, presets, what follows from them
+ *   rope.c       the frequencies of rotary positions
+ *   declare.c    units, tensors and layers
+ *   config.c     what config.json says of the model
+ *   layers.c     embedding, head, dispatch on the layer
+ *   block.c      a block's memory, its forward and backward
+ *   attention.c  the attention branch of a block
+ *   ffn.c        its feed-forward branch
+ *   ops.c        the device's operations, their common arguments filled in
+ *
+ * Names: B batch, T length, N = B*T rows, C width, H query heads, K key-value heads, D elements of
+ * a head, F width of the feed-forward part, L blocks, V vocabulary. Layer 0 embeds, layers 1..L are
+ * blocks, layer L+1 is the head.
+ */
+#ifndef ZR_DECODER_H
+#define ZR_DECODER_H
+
+#include <zeroth/model.h>
+
+#include "plugins/model/carver.h"
+#include "plugins/model/declare.h"
+
+enum rope_scaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN };
+
+/* The options of all families; each has a table of those that it offers. A value of 0 is "not
+ * given", which settle() replaces or which turns something off. */
+struct decoder_opts {
+	int32_t preset; /* 0: none */
+	int32_t tied;   /* the output projection is the embedding */
+	int32_t qkv_bias;
+	int32_t rope_scaling; /* enum rope_scaling */
+	int64_t layers, heads, kv_heads, head_dim, width, ffn_width, context, vocabulary;
+	double norm_eps, dropout, init_std;
+	double rope_theta, rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast,
+		rope_beta_slow, rope_attention;
+	int64_t rope_original_context;
+};
+
+/* Tensors of a block, of all families. */
+enum block_tensor {
+	NORM1_W, NORM1_B,           /* [C] before attention */
+	QKV_W, QKV_B,               /* q, k and v by one map */
+	Q_W, Q_B, K_W, K_B, V_W, V_B,
+	O_W, O_B,
+	NORM2_W, NORM2_B,           /* [C] before the feed-forward part */
+	GATE_W, UP_W, UP_B, DOWN_W, DOWN_B,
+	BLOCK_TENSORS
+};
+/* Tensors of the other layers, in the order of their param[]. */
+enum embed_tensor { TOKENS_W, POSITIONS_W };
+enum norm_kind { NORM_RMS, NORM_LAYER }; /* NORM_LAYER has a bias, which follows its weight */
+
+enum tensor_if { ALWAYS, QKV_BIAS }; /* which option a tensor depends on */
+
+struct tensor_name {
+	enum block_tensor tensor;
+	const char *name;
+	enum tensor_if needs;
+};
+#define TENSOR(which, text) { .tensor = which, .name = text }
+#define TENSOR_IF(option, which, text) { .tensor = which, .name = text, .needs = option }
+
+/* A key of config.json; `write`: also where a model is exported. */
+struct family_key {
+	struct zr_config_key key;
+	int write;
+};
+
+/* Static. */
+struct family {
+	const struct zr_opt *opts;
+	uint32_t n_opts;
+	const struct decoder_opts *presets; /* by decoder_opts.preset; 0: nothing is given */
+	struct decoder_opts base;           /* what a preset does not give */
+	/* (optional) fills what follows from other options */
+	int (*settle)(const struct zr_host *, struct decoder_opts *);
+	/* config.json's model_type and architectures */
+	void (*name)(const struct decoder_opts *, const char **type, const char **architecture);
+
+	const char *tokens, *positions; /* the embedding's tensors; positions NULL: rotary ones */
+	const char *blocks;             /* before ".NUMBER.NAME" of a block's tensor */
+	const struct tensor_name *tensors;
+	uint32_t n_tensors;
+	const char *norm, *norm_bias, *head; /* the last norm's, the output projection's */
+
+	int32_t map; /* ZR_MAP_*: how linear maps are stored */
+	enum norm_kind norm_kind;
+
+	const struct zr_pretrained_v1 *pretrained; /* its keys are struct family_key */
+};
+
+#define DECODER_META 32 /* keys of config.json that are written */
+
+struct decoder_meta {
+	const char *pairs[2 * DECODER_META + 1]; /* key, value, ..., NULL */
+	int n;
+	char text[DECODER_META][24];
+	char scaling[256];
+};
+
+struct zr_inst {
+	const struct zr_host *host;
+	const struct family *f;
+	const struct decoder_opts *o;
+	struct decl decl;
+	struct decoder_meta meta;
+	int at[BLOCK_TENSORS]; /* place of the tensor in a block's param[]; -1: it has none */
+	int n_block;           /* tensors of a block */
+	int64_t n_units;
+	float frequency[ZR_ROTARY_PAIRS];
+};
+
+/* One call, unpacked. */
+struct pass {
+	const struct zr_inst *g;
+	const struct family *f;
+	const struct decoder_opts *o;
+	const struct zr_layer_call *c;
+	int64_t B, T, N, C, H, K, D, F;
+	float dropout; /* 0 in evaluation */
+};
+
+static inline struct pass unpack(const struct zr_inst *g, const struct zr_layer_call *c)
+{
+	const struct decoder_opts *o = g->o;
+	return (struct pass){ .g = g, .f = g->f, .o = o, .c = c, .B = c->batch, .T = c->length,
+			      .N = c->batch * c->length, .C = o->width, .H = o->heads,
+			      .K = o->kv_heads, .D = o->head_dim, .F = o->ffn_width,
+			      .dropout = c->training ? (float)o->dropout : 0 };
+}
+
+static inline int is16(const struct pass *p)
+{
+	return p->c->dtype != ZR_F32;
+}
+
+/* Bytes of n activations. */
+static inline uint64_t activations(const struct pass *p, int64_t n)
+{
+	return (uint64_t)n * (is16(p) ? 2 : 4);
+}
+
+/* `columns` activations for each of the N rows. */
+static inline void *take_rows(struct carver *v, const struct pass *p, int64_t columns)
+{
+	return carver_take(v, activations(p, p->N * columns));
+}
+
+/* n activations behind p, which may be NULL where only sizes are asked for. */
+static inline void *skip(const struct pass *p, const void *from, int64_t n)
+{
+	return (void *)((uintptr_t)from + activations(p, n));
+}
+
+static inline int has(const struct pass *p, enum block_tensor t)
+{
+	return p->g->at[t] >= 0;
+}
+
+/* ---- options.c ---- */
+
+int decoder_resolve(const struct zr_host *, const struct zr_facts *, const struct family *,
+		    struct decoder_opts *);
+int decoder_check(const struct zr_host *, const struct family *, const struct decoder_opts *);
+extern const char *const decoder_scalings[]; /* names, by enum rope_scaling */
+extern const char *const decoder_yes_no[];
+
+/* ---- rope.c ---- */
+
+/* [head_dim/2] radians per position */
+void rope_frequencies(const struct decoder_opts *o, float *frequency);
+/* What rotary scaling multiplies the scores with. */
+double rope_gain(const struct decoder_opts *o);
+
+/* ---- declare.c ---- */
+
+/* The place of every tensor of a block, and their count. */
+void decoder_places(struct zr_inst *);
+int decoder_declare_all(struct zr_inst *); /* ZR_ENOMEM: decl_free is still due */
+int decoder_declare(struct zr_inst *, struct zr_model_decl *out); /* zr.model/1 */
+
+/* ---- config.c ---- */
+
+void decoder_config(const struct zr_inst *, struct decoder_meta *);
+
+/* ---- ops.c ---- */
+
+/* A linear map of the block. */
+struct map {
+	int weight, bias; /* places in param[]; bias -1: none */
+	int64_t from, to;
+	int64_t stride; /* elements between rows of a forward's y; 0: to */
+};
+
+struct map map_of(const struct pass *, enum block_tensor weight, enum block_tensor bias,
+		  int64_t from, int64_t to);
+/* y = W x + b; with `pre`: y = gelu of it, and pre = it */
+int linear(const struct pass *, struct map, const void *x, void *y, void *pre);
+/* dx = W^T dy */
+int linear_dx(const struct pass *, struct map, const void *dy, void *dx);
+/* dW = or += of dy and x, db = or += sums of dy's columns, where they are wanted */
+int linear_dw(const struct pass *, struct map, const void *x, const void *dy);
+
+/* What enters n maps that read the same x, and gradients w.r.t. what leaves them. */
+struct inputs {
+	int n;
+	struct map map[3];
+	const void *dy[3];
+};
+/* The maps' dW and db; dx, rounded once, by way of `sum`, fp32 [N, C], where there are several. */
+int inputs_backward(const struct pass *, const struct inputs *, const void *x, float *sum,
+		    void *dx);
+
+/* A norm's weight in param[]; stats: [norm_stats][p->N], kept for the backward. */
+int norm(const struct pass *, int weight, const void *x, void *y, float *stats, int64_t rows);
+int norm_stats(const struct pass *);
+uint64_t norm_bwd_work(const struct pass *); /* bytes of its work */
+/* grad += gradient w.r.t. x; those of the weights = or +=, where they are wanted */
+int norm_bwd(const struct pass *, int weight, const void *dy, const void *x, const float *stats,
+	     void *work);
+
+/* x turns in place, x is [N, heads * D], rows `stride` apart; flags of struct zr_op_rotary */
+int rotate(const struct pass *, uint32_t flags, void *x, int64_t heads, int64_t stride);
+
+/* The call's generator at dropout site n of the layer: 0 the embedding, or attention's
+ * probabilities; 1 the attention branch; 2 the feed-forward branch. */
+struct zr_rng site(const struct pass *, int n);
+/* out = a + drop(b), site n; a may be NULL, out may be a or b */
+int residual(const struct pass *, int n, const void *a, const void *b, void *out);
+
+/* ---- block.c ---- */
+
+/* A block's activations that live from its forward to its backward. */
+struct block_saved {
+	float *stats1, *stats2; /* of the norms */
+	float *lse;             /* [B, H, T] */
+	void *qkv;              /* [N, (H + 2K) D] with one map for the three */
+	void *q, *k, *v; /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is there */
+	int64_t q_stride, kv_stride; /* elements between rows of q, and of k and v */
+	void *att, *x2;         /* [N, H D], [N, C] */
+	void *gate, *up;        /* [N, F] each, without a gate: only up */
+};
+
+/* Scratch of a call. What is named together shares memory, see block.c. */
+struct block_work {
+	void *ln;           /* [N, C] output of a norm */
+	void *act;          /* [N, F] input of the map down */
+	/* backward only: */
+	void *dgate, *dup;  /* [N, F] */
+	void *dqkv;         /* [N, (H + 2K) D] */
+	void *dq, *dk, *dv; /* as q, k, v */
+	void *datt;         /* [N, H D] */
+	void *dln;          /* [N, C] gradient w.r.t. ln */
+	float *sum;         /* [N, C] the same in fp32 */
+	void *drop;         /* [N, C] gradient of a dropped branch */
+	void *ops;          /* scratch of operations, one at a time */
+};
+
+void block_bytes(const struct pass *, struct zr_layer_bytes *out);
+int block_forward(const struct pass *);
+int block_backward(const struct pass *);
+/* The gradient of branch n's output: grad itself, or what the dropout's mask leaves of it. */
+int branch_gradient(const struct pass *, int n, const struct block_work *, const void **dy);
+
+/* ---- attention.c ---- */
+
+uint64_t cache_bytes(const struct pass *, int64_t tokens);
+uint64_t attention_bwd_work(const struct pass *, const struct block_saved *);
+int attention_forward(const struct pass *, const struct block_saved *, const struct block_work *);
+int attention_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+
+/* ---- ffn.c ---- */
+
+int ffn_forward(const struct pass *, const struct block_saved *, const struct block_work *);
+int ffn_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layers.c - the embedding, the instance, and the functions of zr.model/1 that dispatch on the
+ * layer.
+ *
+ *   embedding: out = drop(tokens[token] + positions[position])   dropout site 0
+ */
+#include "head.h"
+#include "plugin.h"
+
+/* ---- embedding ---- */
+
+static int embed_forward(const struct pass *p)
+{
+	const struct zr_layer_call *c = p->c;
+	int learned = p->f->positions != NULL;
+	struct zr_op_embedding op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
+				      .length = p->T, .width = p->C,
+				      .vocabulary = p->o->vocabulary, .tokens = c->tokens,
+				      .wte = c->param[TOKENS_W], .out = c->out };
+	int rc;
+	if (learned) {
+		op.positions = p->o->context;
+		op.wpe = c->param[POSITIONS_W];
+		op.position = c->positions;
+	}
+	rc = c->ops->embedding(c->ops, c->stream, &op);
+	if (!rc && p->dropout > 0)
+		rc = residual(p, 0, NULL, c->out, c->out);
+	return rc;
+}
+
+static int embed_backward(const struct pass *p)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_embedding_bwd op = { .size = sizeof op, .dtype = c->dtype, .batch = p->B,
+					  .length = p->T, .width = p->C,
+					  .vocabulary = p->o->vocabulary, .tokens = c->tokens,
+					  .dout = c->grad, .dwte = c->dparam[TOKENS_W] };
+	int some = ZR_HAS(c, struct zr_layer_call, n_rows) && c->n_rows, rc = ZR_OK;
+	op.flags = c->accumulate[TOKENS_W] ? ZR_OP_ACCUMULATE_WTE : 0;
+	if (p->f->positions) {
+		op.flags |= c->accumulate[POSITIONS_W] ? ZR_OP_ACCUMULATE_WPE : 0;
+		op.positions = p->o->context;
+		op.dwpe = c->dparam[POSITIONS_W];
+		op.position = c->positions;
+	}
+	if (some) { /* the call before has dropped */
+		op.first_row = c->first_row;
+		op.n_rows = c->n_rows;
+		return c->ops->embedding_bwd_rows(c->ops, c->stream, &op);
+	}
+	if (p->dropout > 0)
+		rc = residual(p, 0, NULL, c->grad, c->grad);
+	return rc ? rc : c->ops->embedding_bwd(c->ops, c->stream, &op);
+}
+
+/* ---- entry points ---- */
+
+static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
+{
+	const char *missing = NULL;
+#define NEED(op) \
+	if (!ZR_HAS(ops, struct zr_ops, op) || !ops->op) \
+		missing = #op
+	NEED(matmul);
+	NEED(embedding);
+	NEED(embedding_bwd);
+	NEED(attention);
+	NEED(attention_bwd);
+	NEED(attention_bwd_work);
+	NEED(residual);
+	NEED(bias_bwd);
+	NEED(head_loss);
+	NEED(head_loss_work);
+	NEED(cast);
+	NEED(init);
+	if (g->f->norm_kind == NORM_LAYER) {
+		NEED(layernorm);
+		NEED(layernorm_bwd);
+		NEED(layernorm_bwd_work);
+	} else {
+		NEED(rmsnorm);
+		NEED(rmsnorm_bwd);
+		NEED(rmsnorm_bwd_work);
+	}
+	if (g->at[GATE_W] >= 0) {
+		NEED(swiglu);
+		NEED(swiglu_bwd);
+	} else {
+		NEED(gelu_bwd);
+	}
+	if (!g->f->positions)
+		NEED(rotary);
+#undef NEED
+	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) :
+			 ZR_OK;
+}
+
+static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_t length,
+			 int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *out)
+{
+	struct zr_layer_call c = { .size = sizeof c, .layer = layer, .training = 1, .dtype = dtype,
+				   .batch = batch, .length = length, .ops = ops };
+	struct pass p = unpack(g, &c);
+	struct carver row = { 0, 0 };
+	int rc = unsupported(g, ops);
+	if (rc)
+		return rc;
+	if (length > g->o->context)
+		return zr_fail(g->host, ZR_EINVAL,
+			       "sequences of %lld tokens are longer than context = %lld",
+			       (long long)length, (long long)g->o->context);
+	take_rows(&row, &p, p.C);
+	*out = (struct zr_layer_bytes){ .size = sizeof *out, .grad = row.used };
+	if (layer <= g->o->layers)
+		out->out = row.used;
+	if (layer > g->o->layers)
+		head_bytes(&p, out);
+	else if (layer > 0)
+		block_bytes(&p, out);
+	else if (ZR_HAS(ops, struct zr_ops, embedding_bwd_rows) && ops->embedding_bwd_rows)
+		out->rows_of = 1 + TOKENS_W;
+	return ZR_OK;
+}
+
+static int decoder_forward(struct zr_inst *g, const struct zr_layer_call *c)
+{
+	struct pass p = unpack(g, c);
+	if (c->layer == 0)
+		return embed_forward(&p);
+	return c->layer <= g->o->layers ? block_forward(&p) : head_forward(&p);
+}
+
+static int decoder_backward(struct zr_inst *g, const struct zr_layer_call *c)
+{
+	struct pass p = unpack(g, c);
+	if (c->layer == 0)
+		return embed_backward(&p);
+	return c->layer <= g->o->layers ? block_backward(&p) : head_backward(&p);
+}
+
+static int decoder_logits(struct zr_inst *g, const struct zr_layer_call *c, int64_t row,
+			  float *logits)
+{
+	struct pass p = unpack(g, c);
+	return head_logits(&p, row, logits);
+}
+
+const struct zr_model_v1 decoder_model = {
+	.size = sizeof decoder_model,
+	.declare = decoder_declare,
+	.bytes = decoder_bytes,
+	.forward = decoder_forward,
+	.backward = decoder_backward,
+	.logits = decoder_logits,
+};
+
+/* ---- instance ---- */
+
+void decoder_destroy(struct zr_inst *g)
+{
+	decl_free(g->host, &g->decl);
+	g->host->release(g->host, g);
+}
+
+int decoder_create(const struct zr_host *h, const struct family *f, const void *opts,
+		   struct zr_inst **out)
+{
+	struct zr_inst *g = h->alloc(h, sizeof *g, "model");
+	if (!g)
+		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
+	g->host = h;
+	g->f = f;
+	g->o = opts;
+	decoder_places(g);
+	if (decoder_declare_all(g)) {
+		decoder_destroy(g);
+		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
+	}
+	if (!f->positions)
+		rope_frequencies(g->o, g->frequency);
+	decoder_config(g, &g->meta);
+	*out = g;
+	return ZR_OK;
+}

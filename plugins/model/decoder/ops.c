@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ops.c - operations of the device with the arguments that all layers share.
+ */
+#include "decoder.h"
+
+/* ---- linear maps ---- */
+
+struct map map_of(const struct pass *p, enum block_tensor weight, enum block_tensor bias,
+		  int64_t from, int64_t to)
+{
+	return (struct map){ p->g->at[weight], p->g->at[bias], from, to, 0 };
+}
+
+static struct zr_op_matmul matmul_op(const struct pass *p, uint32_t flags)
+{
+	int32_t t = p->c->dtype;
+	return (struct zr_op_matmul){ .size = sizeof(struct zr_op_matmul), .flags = flags,
+				      .a_dtype = t, .b_dtype = t, .d_dtype = t };
+}
+
+static int out_in(const struct pass *p)
+{
+	return p->f->map == ZR_MAP_OUT_IN;
+}
+
+int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre)
+{
+	uint32_t each = p->c->flags & ZR_CALL_EACH_ROW ? ZR_MM_EACH_ROW : 0;
+	struct zr_op_matmul op = matmul_op(p, each | (out_in(p) ? ZR_MM_TRANS_B : 0) |
+						      (pre ? ZR_MM_GELU : 0));
+	op.m = p->N;
+	op.n = l.to;
+	op.k = l.from;
+	op.a = x;
+	op.lda = l.from;
+	op.b = p->c->param[l.weight];
+	op.ldb = out_in(p) ? l.from : l.to;
+	op.bias = l.bias >= 0 ? p->c->param[l.bias] : NULL;
+	op.d = y;
+	op.ldd = l.stride ? l.stride : l.to;
+	op.pre = pre;
+	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
+}
+
+static struct zr_op_matmul dx_op(const struct pass *p, struct map l, const void *dy, void *dx)
+{
+	struct zr_op_matmul op = matmul_op(p, out_in(p) ? 0 : ZR_MM_TRANS_B);
+	op.m = p->N;
+	op.n = l.from;
+	op.k = l.to;
+	op.a = dy;
+	op.lda = l.to;
+	op.b = p->c->param[l.weight];
+	op.ldb = out_in(p) ? l.from : l.to;
+	op.d = dx;
+	op.ldd = l.from;
+	return op;
+}
+
+int linear_dx(const struct pass *p, struct map l, const void *dy, void *dx)
+{
+	struct zr_op_matmul op = dx_op(p, l, dy, dx);
+	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
+}
+
+/* sum = or += W^T dy, in fp32 */
+static int linear_dx_add(const struct pass *p, struct map l, const void *dy, float *sum, int add)
+{
+	struct zr_op_matmul op = dx_op(p, l, dy, sum);
+	op.flags |= add ? ZR_MM_ACCUMULATE : 0;
+	op.d_dtype = ZR_F32;
+	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
+}
+
+int linear_dw(const struct pass *p, struct map l, const void *x, const void *dy)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_matmul op = matmul_op(
+		p, ZR_MM_TRANS_A | (c->accumulate[l.weight] ? ZR_MM_ACCUMULATE : 0));
+	struct zr_op_bias_bwd bias = {
+		.size = sizeof bias, .dtype = c->dtype, .rows = p->N, .width = l.to, .dy = dy
+	};
+	int rc = ZR_OK;
+	op.m = op.lda = out_in(p) ? l.to : l.from;
+	op.n = op.ldb = op.ldd = out_in(p) ? l.from : l.to;
+	op.k = p->N;
+	op.a = out_in(p) ? dy : x;
+	op.b = out_in(p) ? x : dy;
+	op.d = c->dparam[l.weight];
+	op.d_dtype = ZR_F32;
+	if (op.d)
+		rc = c->ops->matmul(c->ops, c->stream, &op);
+	if (rc || l.bias < 0 || !c->dparam[l.bias])
+		return rc;
+	bias.flags = c->accumulate[l.bias] ? ZR_OP_ACCUMULATE : 0;
+	bias.db = c->dparam[l.bias];
+	return c->ops->bias_bwd(c->ops, c->stream, &bias);
+}
+
+int inputs_backward(const struct pass *p, const struct inputs *in, const void *x, float *sum,
+		    void *dx)
+{
+	struct zr_op_cast round = { .size = sizeof round, .dst_dtype = p->c->dtype,
+				    .src_dtype = ZR_F32, .n = p->N * p->C, .src = sum, .dst = dx };
+	int i, rc = ZR_OK;
+	for (i = 0; !rc && i < in->n; i++)
+		rc = linear_dw(p, in->map[i], x, in->dy[i]);
+	if (!rc && in->n == 1)
+		return linear_dx(p, in->map[0], in->dy[0], dx);
+	for (i = 0; !rc && i < in->n; i++)
+		rc = linear_dx_add(p, in->map[i], in->dy[i], sum, i > 0);
+	return rc || !is16(p) ? rc : p->c->ops->cast(p->c->ops, p->c->stream, &round);
+}
+
+/* ---- norms ---- */
+
+int norm_stats(const struct pass *p)
+{
+	return p->f->norm_kind == NORM_LAYER ? 2 : 1;
+}
+
+static int layer_norm(const struct pass *p, int weight, const void *x, void *y, float *stats,
+		      int64_t rows)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_layernorm op = { .size = sizeof op, .dtype = c->dtype, .rows = rows,
+				      .width = p->C, .eps = (float)p->o->norm_eps, .x = x,
+				      .gamma = c->param[weight], .beta = c->param[weight + 1],
+				      .y = y, .mean = stats, .rstd = stats + p->N };
+	return c->ops->layernorm(c->ops, c->stream, &op);
+}
+
+int norm(const struct pass *p, int weight, const void *x, void *y, float *stats, int64_t rows)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = c->dtype, .rows = rows,
+				    .width = p->C, .eps = (float)p->o->norm_eps, .x = x,
+				    .gamma = c->param[weight], .y = y, .rstd = stats };
+	if (p->f->norm_kind == NORM_LAYER)
+		return layer_norm(p, weight, x, y, stats, rows);
+	return c->ops->rmsnorm(c->ops, c->stream, &op);
+}
+
+static struct zr_op_layernorm_bwd layer_norm_bwd_op(const struct pass *p)
+{
+	return (struct zr_op_layernorm_bwd){ .size = sizeof(struct zr_op_layernorm_bwd),
+					     .dtype = p->c->dtype, .rows = p->N, .width = p->C };
+}
+
+static struct zr_op_rmsnorm_bwd rms_norm_bwd_op(const struct pass *p)
+{
+	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd),
+					   .dtype = p->c->dtype, .rows = p->N, .width = p->C };
+}
+
+/* Before the operation's work lies what frozen weights would have got: it computes that in any
+ * case. */
+static uint64_t unwanted(const struct pass *p)
+{
+	return ((uint64_t)p->C * sizeof(float) + 63) / 64 * 64;
+}
+
+uint64_t norm_bwd_work(const struct pass *p)
+{
+	const struct zr_ops *ops = p->c->ops;
+	struct zr_op_layernorm_bwd layer = layer_norm_bwd_op(p);
+	struct zr_op_rmsnorm_bwd rms = rms_norm_bwd_op(p);
+	if (p->f->norm_kind == NORM_LAYER)
+		return 2 * unwanted(p) + ops->layernorm_bwd_work(ops, &layer);
+	return unwanted(p) + ops->rmsnorm_bwd_work(ops, &rms);
+}
+
+static int layer_norm_bwd(const struct pass *p, int weight, const void *dy, const void *x,
+			  const float *stats, void *work)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_layernorm_bwd op = layer_norm_bwd_op(p);
+	float *gone = work, *gone_too = (float *)((char *)work + unwanted(p));
+	/* a unit is accumulated as a whole: beta as gamma */
+	op.flags = c->accumulate[weight] ? ZR_OP_ACCUMULATE : 0;
+	op.dy = dy;
+	op.x = x;
+	op.gamma = c->param[weight];
+	op.mean = stats;
+	op.rstd = stats + p->N;
+	op.dx = c->grad;
+	op.dgamma = c->dparam[weight] ? c->dparam[weight] : gone;
+	op.dbeta = c->dparam[weight + 1] ? c->dparam[weight + 1] : gone_too;
+	op.work = (char *)work + 2 * unwanted(p);
+	return c->ops->layernorm_bwd(c->ops, c->stream, &op);
+}
+
+int norm_bwd(const struct pass *p, int weight, const void *dy, const void *x, const float *stats,
+	     void *work)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_rmsnorm_bwd op = rms_norm_bwd_op(p);
+	if (p->f->norm_kind == NORM_LAYER)
+		return layer_norm_bwd(p, weight, dy, x, stats, work);
+	op.flags = c->accumulate[weight] ? ZR_OP_ACCUMULATE : 0;
+	op.dy = dy;
+	op.x = x;
+	op.gamma = c->param[weight];
+	op.rstd = stats;
+	op.dx = c->grad;
+	op.dgamma = c->dparam[weight] ? c->dparam[weight] : work;
+	op.work = (char *)work + unwanted(p);
+	return c->ops->rmsnorm_bwd(c->ops, c->stream, &op);
+}
+
+/* ---- the rest ---- */
+
+int rotate(const struct pass *p, uint32_t flags, void *x, int64_t heads, int64_t stride)
+{
+	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype,
+				   .batch = p->B, .length = p->T, .heads = heads, .head_dim = p->D,
+				   .stride = stride, .x = x, .out = x,
+				   .position = p->c->positions };
+	int64_t i;
+	for (i = 0; i < p->D / 2; i++)
+		op.frequency[i] = p->g->frequency[i];
+	return p->c->ops->rotary(p->c->ops, p->c->stream, &op);
+}
+
+struct zr_rng site(const struct pass *p, int n)
+{
+	struct zr_rng r = p->c->rng;
+	r.site = (uint32_t)p->c->layer * 8 + (uint32_t)n;
+	return r;
+}
+
+int residual(const struct pass *p, int n, const void *a, const void *b, void *out)
+{
+	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .dropout = p->dropout,
+				     .n = p->N * p->C, .rng = site(p, n), .a = a, .b = b,
+				     .out = out };
+	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
+}

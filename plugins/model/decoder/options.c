@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.c - from what is given, a preset and a family's own values to all options, and the rules
+ * between them.
+ */
+#include "decoder.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const decoder_scalings[] = { "default", "linear", "dynamic", "llama3", "yarn", NULL };
+const char *const decoder_yes_no[] = { "no", "yes", NULL };
+
+static int is_auto(const struct zr_opt *o, const void *at)
+{
+	switch (o->type) {
+	case ZR_T_I64:
+		return *(const int64_t *)at == ZR_AUTO_I64;
+	case ZR_T_ENUM:
+		return *(const int32_t *)at == ZR_AUTO_ENUM;
+	case ZR_T_F64:
+		return isnan(*(const double *)at);
+	default:
+		return 0;
+	}
+}
+
+static int is_zero(const struct zr_opt *o, const void *at)
+{
+	return o->type == ZR_T_F64 ? !(*(const double *)at > 0) :
+	       o->type == ZR_T_I64 ? !*(const int64_t *)at :
+				     !*(const int32_t *)at;
+}
+
+/* What the family's table has: as given; where auto, as the preset or else the family says. */
+static void merge(const struct family *f, struct decoder_opts *o)
+{
+	const struct decoder_opts *preset = &f->presets[o->preset];
+	struct decoder_opts all = f->base;
+	uint32_t i;
+	for (i = 0; i < f->n_opts; i++) {
+		const struct zr_opt *e = &f->opts[i];
+		const char *from = (const char *)o + e->offset;
+		if (is_auto(e, from)) {
+			from = (const char *)preset + e->offset;
+			if (is_zero(e, from))
+				continue;
+		}
+		memcpy((char *)&all + e->offset, from, e->width);
+	}
+	*o = all;
+}
+
+static int needed(const struct zr_host *h, const struct family *f, const char *key, int64_t value)
+{
+	return value ? ZR_OK :
+		       zr_fail(h, ZR_EINVAL, "%s is not set: give it, or choose a %s", key,
+			       f->opts[0].name);
+}
+
+static int offers(const struct family *f, const char *name)
+{
+	uint32_t i;
+	for (i = 0; i < f->n_opts; i++)
+		if (!strcmp(f->opts[i].name, name))
+			return 1;
+	return 0;
+}
+
+static int settle_shape(const struct zr_host *h, const struct family *f, struct decoder_opts *o)
+{
+	int rc = needed(h, f, "layers", o->layers);
+	if (!rc)
+		rc = needed(h, f, "heads", o->heads);
+	if (!rc)
+		rc = needed(h, f, "width", o->width);
+	if (!rc)
+		rc = needed(h, f, "context", o->context);
+	if (!rc)
+		rc = needed(h, f, "vocabulary", o->vocabulary);
+	if (rc)
+		return rc;
+	if (!o->head_dim && o->width % o->heads)
+		return zr_fail(h, ZR_EINVAL, "heads = %lld does not divide width = %lld%s",
+			       (long long)o->heads, (long long)o->width,
+			       offers(f, "head_dim") ? ": give head_dim, or other heads" : "");
+	if (!o->head_dim)
+		o->head_dim = o->width / o->heads;
+	if (!o->kv_heads)
+		o->kv_heads = o->heads;
+	if (!o->ffn_width)
+		o->ffn_width = (o->width * 8 / 3 + 63) / 64 * 64;
+	return ZR_OK;
+}
+
+static void otherwise(double *value, double known)
+{
+	if (!(*value > 0))
+		*value = known;
+}
+
+static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
+{
+	otherwise(&o->rope_theta, 1e4);
+	otherwise(&o->rope_factor, o->rope_scaling == ROPE_DEFAULT ? 1 : 0);
+	if (!(o->rope_factor > 0))
+		return zr_fail(h, ZR_EINVAL, "rope_factor is not set: rope_scaling = %s needs it",
+			       decoder_scalings[o->rope_scaling]);
+	otherwise(&o->rope_low_freq, 1);
+	otherwise(&o->rope_high_freq, 4);
+	otherwise(&o->rope_beta_fast, 32);
+	otherwise(&o->rope_beta_slow, 1);
+	otherwise(&o->rope_attention, 0.1 * log(o->rope_factor) + 1);
+	if (!o->rope_original_context)
+		o->rope_original_context = o->context;
+	return ZR_OK;
+}
+
+int decoder_resolve(const struct zr_host *h, const struct zr_facts *facts, const struct family *f,
+		    struct decoder_opts *o)
+{
+	int rc;
+	merge(f, o);
+	if (!o->vocabulary && ZR_HAS(facts, struct zr_facts, vocabulary))
+		o->vocabulary = facts->vocabulary;
+	otherwise(&o->norm_eps, 1e-5);
+	rc = f->settle ? f->settle(h, o) : ZR_OK;
+	if (!rc)
+		rc = settle_shape(h, f, o);
+	return rc || f->positions ? rc : settle_rope(h, o);
+}
+
+int decoder_check(const struct zr_host *h, const struct family *f, const struct decoder_opts *o)
+{
+	if (o->heads % o->kv_heads)
+		return zr_fail(h, ZR_EINVAL, "kv_heads = %lld does not divide heads = %lld",
+			       (long long)o->kv_heads, (long long)o->heads);
+	if (f->positions)
+		return ZR_OK;
+	if (o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS)
+		return zr_fail(
+			h, ZR_EINVAL,
+			"head_dim = %lld: rotary positions need an even number of at most %d",
+			(long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
+	if (o->rope_scaling == ROPE_LLAMA3 && o->rope_low_freq >= o->rope_high_freq)
+		return zr_fail(h, ZR_EINVAL, "rope_low_freq = %g is not below rope_high_freq = %g",
+			       o->rope_low_freq, o->rope_high_freq);
+	return ZR_OK;
+}

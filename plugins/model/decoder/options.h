@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.h - entries of a family's table of options, of which each takes those that it offers.
+ */
+#ifndef ZR_DECODER_OPTIONS_H
+#define ZR_DECODER_OPTIONS_H
+
+#include "decoder.h"
+
+/* The upper limits keep every product of two of them, in bytes, far below 2^63. */
+#define OPT_COUNT(name, most, unit, doc) \
+	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, most, \
+	       unit, doc)
+#define OPT_POSITIVE(name, most, doc) \
+	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC | ZR_O_MIN_OPEN, \
+	       "auto", 0, most, "", doc)
+
+#define OPT_PRESET(names) \
+	ZR_OPT_ENUM(struct decoder_opts, preset, ZR_O_NUMERIC, "none", names, \
+		    "A published model, whose values those options take that are auto.")
+#define OPT_LAYERS OPT_COUNT(layers, 10000, "", "Transformer blocks; auto: the preset's.")
+#define OPT_HEADS \
+	OPT_COUNT(heads, 1 << 20, "", "Attention heads of queries; auto: the preset's.")
+#define OPT_KV_HEADS \
+	OPT_COUNT(kv_heads, 1 << 20, "", \
+		  "Heads of keys and values, each shared by heads / kv_heads of the queries; " \
+		  "auto: the preset's, else heads.")
+#define OPT_HEAD_DIM \
+	OPT_COUNT(head_dim, 2 * ZR_ROTARY_PAIRS, "", \
+		  "Elements of a head, an even number; auto: the preset's, else width / heads.")
+#define OPT_WIDTH \
+	OPT_COUNT(width, 1 << 20, "", "Elements of a token's activation; auto: the preset's.")
+#define OPT_FFN_WIDTH \
+	OPT_COUNT(ffn_width, 1 << 22, "", \
+		  "Elements between the products of the feed-forward part; auto: the preset's, " \
+		  "else 8/3 of width, up to a multiple of 64.")
+#define OPT_CONTEXT \
+	OPT_COUNT(context, 1 << 24, "tokens", "The longest sequence; auto: the preset's.")
+#define OPT_VOCABULARY \
+	ZR_OPT(struct decoder_opts, vocabulary, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 2, \
+	       INT32_MAX, "tokens", "Different tokens; auto: the preset's, else the data's.")
+#define OPT_TIED(otherwise) \
+	ZR_OPT_ENUM(struct decoder_opts, tied, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no, \
+		    "Whether the output projection is the embedding; auto: the preset's, else " \
+		    otherwise ".")
+#define OPT_NORM_EPS(otherwise) \
+	OPT_POSITIVE(norm_eps, 1, \
+		     "What the norms add to the mean square; auto: the preset's, else " otherwise \
+		     ".")
+#define OPT_ROPE_THETA(otherwise) \
+	ZR_OPT(struct decoder_opts, rope_theta, ZR_T_F64, \
+	       ZR_O_AUTO | ZR_O_NUMERIC | ZR_O_MIN_OPEN, "auto", 1, 1e12, "", \
+	       "Base of the wavelengths of rotary positions; auto: the preset's, else " otherwise \
+	       ".")
+#define OPT_INIT_STD(projections) \
+	ZR_OPT(struct decoder_opts, init_std, ZR_T_F64, ZR_O_NUMERIC, "0.02", 0, 100, "", \
+	       "Standard deviation of initial weights; " projections \
+	       " get it divided by sqrt(2 layers).")
+
+/* Stretched rotary positions: six options more. */
+#define OPTS_ROPE_SCALING \
+	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto", \
+		    decoder_scalings, \
+		    "How these wavelengths are stretched; dynamic: only beyond context. auto: " \
+		    "the preset's, else default."), \
+	ZR_OPT(struct decoder_opts, rope_factor, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, \
+	       1e6, "", "How far; auto: the preset's."), \
+	OPT_POSITIVE(rope_low_freq, 1e6, \
+		     "llama3: wavelengths beyond rope_original_context over this are stretched; " \
+		     "auto: 1."), \
+	OPT_POSITIVE(rope_high_freq, 1e6, \
+		     "llama3: those below rope_original_context over this are left; auto: 4."), \
+	OPT_POSITIVE(rope_beta_fast, 1e6, \
+		     "yarn: pairs that turn oftener within rope_original_context are left; " \
+		     "auto: 32."), \
+	OPT_POSITIVE(rope_beta_slow, 1e6, \
+		     "yarn: pairs that turn less often are stretched; auto: 1."), \
+	OPT_POSITIVE(rope_attention, 1e6, \
+		     "yarn: factor of queries and keys; auto: 0.1 ln(rope_factor) + 1."), \
+	OPT_COUNT(rope_original_context, 1 << 24, "tokens", \
+		  "The context before wavelengths were stretched; auto: the preset's, else " \
+		  "context.")
+
+#endif
