@@ -12,6 +12,7 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/monitor.h \
 	%D%/zeroth/offload.h \
 	%D%/zeroth/optimizer.h \
+	%D%/zeroth/parameters.h \
 	%D%/zeroth/plugin.h \
 	%D%/zeroth/precision.h \
 	%D%/zeroth/scheduler.h \
