@@ -7,6 +7,7 @@
 kernel_flags = -I$(top_srcdir)/kernels
 
 kernel_headers = \
+	%D%/checks.h \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
 	%D%/cpu/codes.h \

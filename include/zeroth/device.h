@@ -30,6 +30,12 @@ extern "C" {
 
 struct zr_stream; /* in-order queue of operations; NULL is the compute stream */
 
+
+/* Functions of one element. In an operation that has an `activation`, 0 is the one named there. */
+#define ZR_ACT_SILU 1      /* x / (1 + exp(-x)) */
+#define ZR_ACT_GELU_TANH 2 /* GELU's tanh form (Hendrycks and Gimpel 2016), GPT-2's */
+#define ZR_ACT_GELU_ERF 3  /* x Phi(x) (there), Phi the normal distribution: torch.nn.GELU() */
+
 #define ZR_MM_TRANS_A 1u    /* A is stored [K, M] */
 #define ZR_MM_TRANS_B 2u    /* B is stored [N, K] */
 #define ZR_MM_ACCUMULATE 4u /* D += instead of D =; D is fp32, no bias, no GELU */
@@ -43,7 +49,7 @@ struct zr_stream; /* in-order queue of operations; NULL is the compute stream */
 struct zr_op_matmul {
 	uint32_t size, flags;
 	int32_t a_dtype, b_dtype, d_dtype;
-	int32_t rsv;
+	int32_t activation; /* with ZR_MM_GELU: ZR_ACT_GELU_TANH (also 0) or ZR_ACT_GELU_ERF */
 	int64_t m, n, k;
 	int64_t lda, ldb, ldd; /* elements between rows as stored */
 	const void *a, *b;
@@ -152,11 +158,12 @@ struct zr_op_attention_bwd {
 	void *work;                 /* attention_bwd_work() bytes */
 };
 
-/* dx = dy * gelu'(pre); tanh form of GELU (Hendrycks and Gimpel 2016, GPT-2's). dx may be dy. act,
- * if not NULL, receives gelu(pre): a forward that kept pre need not keep that too. GROWABLE. */
+/* dx = dy * gelu'(pre). dx may be dy. act, if not NULL, receives gelu(pre): a forward that kept pre
+ * need not keep that too. GROWABLE. */
 struct zr_op_gelu_bwd {
 	uint32_t size, flags;
-	int32_t dtype, rsv;
+	int32_t dtype;
+	int32_t activation; /* ZR_ACT_GELU_TANH (also 0) or ZR_ACT_GELU_ERF */
 	int64_t n;
 	const void *dy, *pre;
 	void *dx;
@@ -255,24 +262,32 @@ struct zr_op_rotary {
 	const int32_t *position;                /* [B*T]; NULL: t */
 };
 
-/* out = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020); it may be either. GROWABLE. */
+/* out = f(gate) * up, f = silu in SwiGLU, gelu in GeGLU (Shazeer 2020). gate and up may lie in rows
+ * of `width` elements, `stride` apart, so that they can be the halves of each row of one matrix;
+ * out has no gaps. Where nothing has gaps out may be gate or up. GROWABLE. */
 struct zr_op_swiglu {
 	uint32_t size, flags;
-	int32_t dtype, rsv;
-	int64_t n;
+	int32_t dtype;
+	int32_t activation;    /* ZR_ACT_*; 0: ZR_ACT_SILU */
+	int64_t n;             /* elements of out: a multiple of width */
 	const void *gate, *up;
 	void *out;
+	int64_t width, stride; /* stride >= width; both 0: no gaps */
 };
 
-/* dgate = dy * up * silu'(gate), dup = dy * silu(gate); each may be dy, gate or up. act, if not
- * NULL, receives the forward's out: a forward that kept gate and up need not. GROWABLE. */
+/* dgate = dy * up * f'(gate), dup = dy * f(gate). gate, up, dgate and dup lie in rows as those of
+ * the forward, dy and act have no gaps. dgate and dup each may be gate or up, and dy where nothing
+ * has gaps. act, if not NULL, receives the forward's out: a forward that kept gate and up need not.
+ * GROWABLE. */
 struct zr_op_swiglu_bwd {
 	uint32_t size, flags;
-	int32_t dtype, rsv;
+	int32_t dtype;
+	int32_t activation;
 	int64_t n;
 	const void *dy, *gate, *up;
 	void *dgate, *dup;
 	void *act; /* [n] or NULL; overlaps nothing */
+	int64_t width, stride;
 };
 
 /* The operations: all [step], those that end in _work [pure]. Each gets this table as its first

@@ -42,7 +42,7 @@ extern "C" {
 
 /* Headers of draft roles change with every release. A plugin that includes one carries this number
  * and loads only into a host with the same one; see ZR_DRAFT_USED. */
-#define ZR_DRAFT_REVISION 6
+#define ZR_DRAFT_REVISION 7
 
 #define ZR_MAGIC 0x5a525031u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elementary.h - our own exp, log, cos, sin, GELU and SiLU: the results of libm depend on the CPU
- * (invariant I1). Included by scalar.h only.
+ * elementary.h - our own exp, log, cos, sin, GELU in both forms and SiLU: the results of libm
+ * depend on the CPU (invariant I1). Included by scalar.h only.
  */
 #ifndef ZEROTH_KERNELS_CPU_ELEMENTARY_H
 #define ZEROTH_KERNELS_CPU_ELEMENTARY_H
@@ -147,6 +147,75 @@ ZR_INLINE zr_real zr_gelu_grad(zr_real x)
 	return zr_fma(x * du, e * s * s, s);
 }
 
+/* The distribution function Phi of the normal distribution. For x <= 0 it is
+ *   exp(-x^2/2) F(v) / (t + 3),  t = |x|, v = (t - 3) / (t + 3),
+ * F a minimax polynomial of relative error 2e-8 for t <= ZR_CDF_END; for x > 0 it is 1 - Phi(-x).
+ * Relative error < 8 * 2^-24; 0 where it would be subnormal. */
+#define ZR_CDF_END 14
+#define ZR_CDF_F0 0x1.754a76p-1f
+#define ZR_CDF_F1 (-0x1.04c73p-1f)
+#define ZR_CDF_F2 0x1.d71390p-3f
+#define ZR_CDF_F3 (-0x1.832408p-5f)
+#define ZR_CDF_F4 (-0x1.56dd3cp-7f)
+#define ZR_CDF_F5 0x1.c6b43cp-8f
+#define ZR_CDF_F6 0x1.0ba22ap-10f
+#define ZR_CDF_F7 (-0x1.f03a30p-11f)
+#define ZR_CDF_F8 (-0x1.b5f2dap-13f)
+#define ZR_CDF_F9 0x1.9b38dap-15f
+#define ZR_BELL_SCALE 0.3989422804014327 /* 1 / sqrt(2 pi) */
+
+/* exp(-t^2/2) */
+ZR_INLINE zr_real zr_bell(zr_real t)
+{
+	zr_real square = t * t, lost = zr_fma(t, t, -square), e = zr_exp(square * (zr_real)-0.5);
+
+	return zr_fma(e, lost * (zr_real)-0.5, e);
+}
+
+/* x limited to where its tails are not constant yet; NaN stays NaN */
+ZR_INLINE zr_real zr_cdf_limit(zr_real x)
+{
+	return x > ZR_CDF_END ? ZR_CDF_END : x < -ZR_CDF_END ? -ZR_CDF_END : x;
+}
+
+/* Phi(x) of a limited x, bell: zr_bell(x) */
+ZR_INLINE zr_real zr_cdf(zr_real x, zr_real bell)
+{
+#if ZR_REAL_IS_F64
+	(void)bell;
+	return erfc(x * -0.7071067811865476) / 2;
+#else
+	float t = fabsf(x), w = 1 / (t + 3), v = (t - 3) * w, f;
+
+	f = fmaf(ZR_CDF_F9, v, ZR_CDF_F8);
+	f = fmaf(f, v, ZR_CDF_F7);
+	f = fmaf(f, v, ZR_CDF_F6);
+	f = fmaf(f, v, ZR_CDF_F5);
+	f = fmaf(f, v, ZR_CDF_F4);
+	f = fmaf(f, v, ZR_CDF_F3);
+	f = fmaf(f, v, ZR_CDF_F2);
+	f = fmaf(f, v, ZR_CDF_F1);
+	f = fmaf(f, v, ZR_CDF_F0);
+	f = f * w * bell;
+	return x < 0 ? f : 1 - f;
+#endif
+}
+
+/* GELU, x Phi(x), and its derivative, Phi(x) + x Phi'(x). */
+ZR_INLINE zr_real zr_gelu_erf(zr_real x)
+{
+	zr_real c = zr_cdf_limit(x);
+
+	return x * zr_cdf(c, zr_bell(c));
+}
+
+ZR_INLINE zr_real zr_gelu_erf_grad(zr_real x)
+{
+	zr_real c = zr_cdf_limit(x), bell = zr_bell(c);
+
+	return zr_fma(c * (zr_real)ZR_BELL_SCALE, bell, zr_cdf(c, bell));
+}
+
 #define ZR_SILU_END 80 /* exp of it is finite, and the derivative beyond it 0 or 1 */
 
 ZR_INLINE zr_real zr_silu(zr_real x)
@@ -163,6 +232,28 @@ ZR_INLINE zr_real zr_silu_grad(zr_real x)
 	e = zr_exp(-x);
 	s = 1 / (1 + e);
 	return zr_fma(x * s, e * s, s);
+}
+
+/* ---- activations of <zeroth/device.h> -------------------------------------------- */
+
+/* the one that 0 stands for in its place */
+ZR_INLINE int32_t zr_gelu_of(int32_t activation)
+{
+	return activation ? activation : ZR_ACT_GELU_TANH;
+}
+
+ZR_INLINE zr_real zr_activation(zr_real x, int32_t activation)
+{
+	if (activation == ZR_ACT_GELU_TANH)
+		return zr_gelu(x);
+	return activation == ZR_ACT_GELU_ERF ? zr_gelu_erf(x) : zr_silu(x);
+}
+
+ZR_INLINE zr_real zr_activation_grad(zr_real x, int32_t activation)
+{
+	if (activation == ZR_ACT_GELU_TANH)
+		return zr_gelu_grad(x);
+	return activation == ZR_ACT_GELU_ERF ? zr_gelu_erf_grad(x) : zr_silu_grad(x);
 }
 
 #endif

@@ -34,7 +34,7 @@ void ZR_SCALAR(gemm_finish)(const struct zr_op_matmul *op, const zr_real *tile, 
 			if (op->flags & ZR_MM_GELU) {
 				if (pre)
 					zr_put(pre, at, op->d_dtype, x);
-				x = zr_gelu(x);
+				x = zr_activation(x, zr_gelu_of(op->activation));
 			}
 			zr_put(d, at, op->d_dtype, x);
 		}

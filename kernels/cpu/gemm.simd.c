@@ -493,7 +493,7 @@ static void store_row(const struct zr_op_matmul *op, const float *t, int64_t col
 				vstore(pre, j, op->d_dtype, x);
 			else if (pre)
 				vstore_n(pre, j, op->d_dtype, x, n);
-			x = vgelu(x);
+			x = vactivation(x, zr_gelu_of(op->activation));
 		}
 		if (n == ZR_W)
 			vstore(d, j, op->d_dtype, x);

@@ -160,6 +160,20 @@ ZR_INLINE void *zr_at(const void *p, int64_t i, int32_t dtype)
 	return (char *)(uintptr_t)p + i * zr_size(dtype);
 }
 
+/* Rows of `width` elements that lie `stride` apart, both 0: no gaps. Where element i lies; and the
+ * element after the last one of its row, or hi, whichever is first. */
+ZR_INLINE int64_t zr_apart(int64_t i, int64_t width, int64_t stride)
+{
+	return width ? i / width * stride + i % width : i;
+}
+
+ZR_INLINE int64_t zr_row_end(int64_t i, int64_t hi, int64_t width)
+{
+	int64_t end = width ? (i / width + 1) * width : hi;
+
+	return end < hi ? end : hi;
+}
+
 #include "elementary.h"
 #include "rng.h"
 

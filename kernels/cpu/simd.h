@@ -152,6 +152,61 @@ ZR_INLINE vf vsilu_grad(vf x)
 	return vfma(c * s, e * s, s);
 }
 
+/* Formulas and bits of zr_bell, zr_cdf_limit, zr_cdf, zr_gelu_erf, zr_gelu_erf_grad. */
+ZR_INLINE vf vbell(vf t)
+{
+	vf square = t * t, lost = vfma(t, t, vset(-1) * square), e = vexp(square * vset(-0.5f));
+	return vfma(e, lost * vset(-0.5f), e);
+}
+
+ZR_INLINE vf vcdf_limit(vf x)
+{
+	return vmax(vset(-ZR_CDF_END), vmin(vset(ZR_CDF_END), x));
+}
+
+ZR_INLINE vf vcdf(vf x, vf bell)
+{
+	vf t = vabs(x), w = vset(1) / (t + vset(3)), v = (t - vset(3)) * w;
+	vf f = vfma(vset(ZR_CDF_F9), v, vset(ZR_CDF_F8));
+
+	f = vfma(f, v, vset(ZR_CDF_F7));
+	f = vfma(f, v, vset(ZR_CDF_F6));
+	f = vfma(f, v, vset(ZR_CDF_F5));
+	f = vfma(f, v, vset(ZR_CDF_F4));
+	f = vfma(f, v, vset(ZR_CDF_F3));
+	f = vfma(f, v, vset(ZR_CDF_F2));
+	f = vfma(f, v, vset(ZR_CDF_F1));
+	f = vfma(f, v, vset(ZR_CDF_F0));
+	f = f * w * bell;
+	return vselect_less(x, vset(0), f, vset(1) - f);
+}
+
+ZR_INLINE vf vgelu_erf(vf x)
+{
+	vf c = vcdf_limit(x);
+	return x * vcdf(c, vbell(c));
+}
+
+ZR_INLINE vf vgelu_erf_grad(vf x)
+{
+	vf c = vcdf_limit(x), bell = vbell(c);
+	return vfma(c * vset((float)ZR_BELL_SCALE), bell, vcdf(c, bell));
+}
+
+ZR_INLINE vf vactivation(vf x, int32_t activation)
+{
+	if (activation == ZR_ACT_GELU_TANH)
+		return vgelu(x);
+	return activation == ZR_ACT_GELU_ERF ? vgelu_erf(x) : vsilu(x);
+}
+
+ZR_INLINE vf vactivation_grad(vf x, int32_t activation)
+{
+	if (activation == ZR_ACT_GELU_TANH)
+		return vgelu_grad(x);
+	return activation == ZR_ACT_GELU_ERF ? vgelu_erf_grad(x) : vsilu_grad(x);
+}
+
 /* Words of elements [4*block, 4*block + 4*ZR_W) of the stream, in order: vector k holds elements
  * k*ZR_W .. of them. */
 ZR_INLINE void vrng(const struct zr_rng *g, uint64_t block, vi out[4])

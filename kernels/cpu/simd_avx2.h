@@ -140,6 +140,12 @@ ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
 	return _mm256_and_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ), x);
 }
 
+/* x in the lanes where a < b, `other` in the rest */
+ZR_INLINE vf vselect_less(vf a, vf b, vf x, vf other)
+{
+	return _mm256_blendv_ps(other, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+
 /* x in the first n lanes, `other` in the rest */
 ZR_INLINE vf vfirst(vf x, int n, vf other)
 {

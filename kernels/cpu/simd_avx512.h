@@ -99,6 +99,12 @@ ZR_INLINE vf vzero_where_less(vf x, vf a, vf b)
 	return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), x);
 }
 
+/* x in the lanes where a < b, `other` in the rest */
+ZR_INLINE vf vselect_less(vf a, vf b, vf x, vf other)
+{
+	return _mm512_mask_mov_ps(other, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), x);
+}
+
 /* x in the first n lanes, `other` in the rest */
 ZR_INLINE vf vfirst(vf x, int n, vf other) { return _mm512_mask_mov_ps(other, vmask(n), x); }
 

@@ -15,10 +15,11 @@ template <class T> struct gelu_bwd {
 	ZR_MEMBER nothing factors() const { return nothing(); }
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
+		const int32_t gelu = zr_gelu_of(op.activation);
 		zr_quad pre = zr_load<T>(op.pre, at), dy = zr_load<T>(op.dy, at), act;
 		for (int k = 0; k < 4; k++) {
-			act.x[k] = zr_gelu(pre.x[k]);
-			dy.x[k] = dy.x[k] * zr_gelu_grad(pre.x[k]);
+			act.x[k] = zr_activation(pre.x[k], gelu);
+			dy.x[k] = dy.x[k] * zr_activation_grad(pre.x[k], gelu);
 		}
 		if (op.act)
 			zr_store<T>(op.act, at, act);
@@ -39,42 +40,71 @@ cudaError_t zr_cuda_gelu_bwd(const struct zr_op_gelu_bwd *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_gelu_bwd, op, s);
 }
 
+template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
-	gelu_kernel(const float *from, float *to, int64_t n, int64_t width, int64_t ld)
+	gelu_kernel(const __grid_constant__ struct zr_cuda_gelu op)
 {
-	const int64_t step = (int64_t)gridDim.x * blockDim.x;
-	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
-		to[i / width * ld + i % width] = zr_gelu(from[i / width * ld + i % width]);
+	const int64_t n = op.rows * op.width, step = (int64_t)gridDim.x * blockDim.x;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+		const int64_t at = zr_apart(i, op.width, op.ld);
+		const float x = zr_widen(((const T *)op.from)[at]);
+		zr_narrow(zr_activation(x, op.activation), (T *)op.to + at);
+	}
 }
 
-cudaError_t zr_cuda_gelu(const float *from, float *to, int64_t rows, int64_t width, int64_t ld,
-			 cudaStream_t s)
+template <class T> static cudaError_t launch_gelu(const struct zr_cuda_gelu *op, cudaStream_t s)
 {
-	int64_t blocks = zr_ceil_div(rows * width, ZR_THREADS);
-	return zr_launch(gelu_kernel,
+	int64_t blocks = zr_ceil_div(op->rows * op->width, ZR_THREADS);
+	return zr_launch(gelu_kernel<T>,
 			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
-			 dim3(ZR_THREADS), 0, s, from, to, rows * width, width, ld);
+			 dim3(ZR_THREADS), 0, s, *op);
+}
+
+cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu *op, cudaStream_t s)
+{
+	return ZR_BY_TYPE(op->dtype, launch_gelu, op, s);
 }
 
 /* ---- SwiGLU ---------------------------------------------------------------------- */
+
+/* Where four elements lie in what has no gaps, and in rows that are apart. */
+struct glu_place {
+	zr_place dense, apart;
+};
+
+/* Rows of a sweep are filled up to whole fours. */
+ZR_DEVICE glu_place glu_place_of(zr_place at, int64_t width, int64_t stride)
+{
+	if (!width)
+		return glu_place{ at, at };
+	const int64_t filled = (width + 3) / 4 * 4, r = at.i / filled, c = at.i % filled;
+	const int n = width - c < 4 ? (int)(width - c) : 4;
+	return glu_place{ { r * width + c, n, at.whole }, { r * stride + c, n, at.whole } };
+}
+
+static inline int64_t glu_sweep(int64_t n, int64_t width)
+{
+	return width ? n / width * ((width + 3) / 4 * 4) : n;
+}
 
 template <class T> struct swiglu {
 	struct zr_op_swiglu op;
 	ZR_MEMBER nothing factors() const { return nothing(); }
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		zr_quad gate = zr_load<T>(op.gate, at), up = zr_load<T>(op.up, at);
+		const glu_place p = glu_place_of(at, op.width, op.stride);
+		zr_quad gate = zr_load<T>(op.gate, p.apart), up = zr_load<T>(op.up, p.apart);
 		for (int k = 0; k < 4; k++)
-			gate.x[k] = zr_silu(gate.x[k]) * up.x[k];
-		zr_store<T>(op.out, at, gate);
+			gate.x[k] = zr_activation(gate.x[k], op.activation) * up.x[k];
+		zr_store<T>(op.out, p.dense, gate);
 	}
 };
 
 template <class T> static cudaError_t launch_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
 {
 	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) &&
-		    zr_quads(op->out, sizeof(T));
-	return zr_sweep(swiglu<T>{ *op }, op->n, whole, s);
+		    zr_quads(op->out, sizeof(T)) && op->width % 4 == 0 && op->stride % 4 == 0;
+	return zr_sweep(swiglu<T>{ *op }, glu_sweep(op->n, op->width), whole, s);
 }
 
 cudaError_t zr_cuda_swiglu(const struct zr_op_swiglu *op, cudaStream_t s)
@@ -87,18 +117,20 @@ template <class T> struct swiglu_bwd {
 	ZR_MEMBER nothing factors() const { return nothing(); }
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		zr_quad gate = zr_load<T>(op.gate, at), up = zr_load<T>(op.up, at),
-			dy = zr_load<T>(op.dy, at), dgate, dup, act;
+		const glu_place p = glu_place_of(at, op.width, op.stride);
+		zr_quad gate = zr_load<T>(op.gate, p.apart), up = zr_load<T>(op.up, p.apart),
+			dy = zr_load<T>(op.dy, p.dense), dgate, dup, act;
 		for (int k = 0; k < 4; k++) {
-			float silu = zr_silu(gate.x[k]);
-			act.x[k] = silu * up.x[k];
-			dgate.x[k] = dy.x[k] * up.x[k] * zr_silu_grad(gate.x[k]);
-			dup.x[k] = dy.x[k] * silu;
+			float f = zr_activation(gate.x[k], op.activation);
+			act.x[k] = f * up.x[k];
+			dgate.x[k] = dy.x[k] * up.x[k] *
+				     zr_activation_grad(gate.x[k], op.activation);
+			dup.x[k] = dy.x[k] * f;
 		}
 		if (op.act)
-			zr_store<T>(op.act, at, act);
-		zr_store<T>(op.dgate, at, dgate);
-		zr_store<T>(op.dup, at, dup);
+			zr_store<T>(op.act, p.dense, act);
+		zr_store<T>(op.dgate, p.apart, dgate);
+		zr_store<T>(op.dup, p.apart, dup);
 	}
 };
 
@@ -107,8 +139,9 @@ static cudaError_t launch_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStre
 {
 	int whole = zr_quads(op->gate, sizeof(T)) && zr_quads(op->up, sizeof(T)) &&
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->dgate, sizeof(T)) &&
-		    zr_quads(op->dup, sizeof(T)) && zr_quads(op->act, sizeof(T));
-	return zr_sweep(swiglu_bwd<T>{ *op }, op->n, whole, s);
+		    zr_quads(op->dup, sizeof(T)) && zr_quads(op->act, sizeof(T)) &&
+		    op->width % 4 == 0 && op->stride % 4 == 0;
+	return zr_sweep(swiglu_bwd<T>{ *op }, glu_sweep(op->n, op->width), whole, s);
 }
 
 cudaError_t zr_cuda_swiglu_bwd(const struct zr_op_swiglu_bwd *op, cudaStream_t s)

@@ -50,7 +50,7 @@ ZR_DEVICE void finish(const struct scaled_product &p, int64_t row, int64_t col, 
 	if (op.flags & ZR_MM_GELU) {
 		if (op.pre)
 			zr_put(op.pre, at, op.d_dtype, x);
-		x = zr_gelu(x);
+		x = zr_activation(x, zr_gelu_of(op.activation));
 	}
 	zr_put(op.d, at, op.d_dtype, x);
 }

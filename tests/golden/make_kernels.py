@@ -103,6 +103,29 @@ def gelu():
     show("gelu.dx", x.grad)
 
 
+def gelu_erf():
+    draw = Draw(8)
+    x = (2 * draw.array(97)).requires_grad_()
+    dy = draw.array(97)
+    y = torch.nn.functional.gelu(x)
+    y.backward(dy)
+    show("gelu_erf.y", y)
+    show("gelu_erf.dx", x.grad)
+
+
+def glu(name, f):
+    """5 rows of 21."""
+    draw = Draw(9)
+    gate = (2 * draw.array(105)).requires_grad_()
+    up = draw.array(105).requires_grad_()
+    dy = draw.array(105)
+    y = f(gate) * up
+    y.backward(dy)
+    show("glu_%s.y" % name, y)
+    show("glu_%s.dgate" % name, gate.grad)
+    show("glu_%s.dup" % name, up.grad)
+
+
 def trajectory(name, make, state):
     """50 updates of 7 parameters; gradients are drawn and halved (grad_mult); seen after 1, 10, 50."""
     draw = Draw(4)
@@ -155,3 +178,7 @@ trajectory("nesterov", lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, nestero
 trajectory("lion", lambda p: Lion(p, lr=lr, betas=(0.9, 0.98), weight_decay=0.1), ("exp_avg",))
 trajectory("adagrad", lambda p: torch.optim.Adagrad(p, lr=lr, lr_decay=0.01, weight_decay=0.1,
                                                     initial_accumulator_value=0.25), ("sum",))
+gelu_erf()
+glu("silu", torch.nn.functional.silu)
+glu("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh"))
+glu("gelu_erf", torch.nn.functional.gelu)

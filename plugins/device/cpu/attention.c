@@ -72,7 +72,7 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 			"attention with heads of width %lld needs %llu bytes of scratch per "
 			"thread, there are %u",
 			(long long)o->head_dim, (unsigned long long)need, CPU_SCRATCH);
-	return cpu_check_dtype(d, "attention", o->dtype);
+	return zr_check_dtype(d->h, "attention", o->dtype);
 }
 
 static void forward_item(void *arg, int64_t item, int32_t worker)

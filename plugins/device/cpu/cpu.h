@@ -10,6 +10,7 @@
 #ifndef ZR_DEVICE_CPU_H
 #define ZR_DEVICE_CPU_H
 
+#include <checks.h>
 #include <kernels.h>
 
 #define CPU_SCRATCH (8u << 20) /* bytes per worker: packed operands, or attention's tiles */
@@ -111,8 +112,6 @@ void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);
 /* ops.c: runs fn on n items; one item runs on the caller at once. */
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t),
 		  void *arg);
-/* Fails unless dtype is one that operations store. */
-int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
 /* Fills the table but for attention, matmul and head_loss. */
 void cpu_ops_fill(struct zr_ops *ops);
 

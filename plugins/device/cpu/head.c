@@ -162,7 +162,7 @@ int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct chunk c = first_chunk(ops, o);
 	int64_t most = chunk_rows(o);
-	int rc = cpu_check_dtype(ops->dev, "head_loss_rows", o->dtype);
+	int rc = zr_check_dtype(ops->dev->h, "head_loss_rows", o->dtype);
 	(void)s;
 	c.column = o->first_row;
 	c.columns = o->n_rows;
@@ -181,7 +181,7 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 {
 	struct chunk c = first_chunk(ops, o);
 	int64_t most = chunk_rows(o), per_item = c.rows_per_item, r;
-	int rc = cpu_check_dtype(ops->dev, "head_loss", o->dtype);
+	int rc = zr_check_dtype(ops->dev->h, "head_loss", o->dtype);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = cpu_min(most, o->rows - c.first);
 		rc = project(ops, &c);

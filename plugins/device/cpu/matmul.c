@@ -141,16 +141,16 @@ static void sum_item(void *arg, int64_t item, int32_t worker)
 
 static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
-	int rc = cpu_check_dtype(d, "matmul", op->a_dtype);
+	int rc = zr_check_dtype(d->h, "matmul", op->a_dtype);
 	if (!rc)
-		rc = cpu_check_dtype(d, "matmul", op->b_dtype);
+		rc = zr_check_dtype(d->h, "matmul", op->b_dtype);
 	if (!rc)
-		rc = cpu_check_dtype(d, "matmul", op->d_dtype);
+		rc = zr_check_dtype(d->h, "matmul", op->d_dtype);
 	if (!rc && op->flags & ZR_MM_ACCUMULATE &&
 	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
 		rc = zr_fail(d->h, ZR_EINVAL,
 			     "matmul: only an fp32 result without bias and GELU can be added to");
-	return rc;
+	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
 }
 
 /* Some rows and columns of a product [m, n]. */

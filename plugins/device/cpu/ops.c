@@ -27,14 +27,6 @@ void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t
 		d->h->parallel(d->h, n, fn, arg);
 }
 
-int cpu_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
-{
-	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
-		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op,
-		       dtype);
-}
-
 static void run(const struct zr_inst *d, const void *op, int64_t n, int64_t cut,
 		void (*fn)(void *, int64_t, int32_t))
 {
@@ -59,27 +51,32 @@ static int64_t rows_per_item(int64_t width)
 		j->d->k->name(j->op, lo, cpu_min(lo + j->cut, j->n)); \
 	}
 
-/* The operation `name` on struct zr_op_<args>, cut every `cut` of `n`; o is its argument struct. */
-#define OPERATION_ON(args, name, dtype, n, cut) \
+/* The operation `name` on struct zr_op_<args>, if `check` is ZR_OK, cut every `cut` of `n`; o is
+ * its argument struct. */
+#define CHECKED_ON(args, name, check, n, cut) \
 	ITEM(name) \
 	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, \
 			     const struct zr_op_##args *o) \
 	{ \
-		int rc = cpu_check_dtype(ops->dev, #name, dtype); \
+		int rc = check; \
 		(void)s; \
 		if (!rc) \
 			run(ops->dev, o, n, cut, name##_item); \
 		return rc; \
 	}
+#define CHECKED(name, n, cut) \
+	CHECKED_ON(name, name, zr_check_##name(ops->dev->h, o), n, cut)
+#define OPERATION_ON(args, name, dtype, n, cut) \
+	CHECKED_ON(args, name, zr_check_dtype(ops->dev->h, #name, dtype), n, cut)
 #define OPERATION(name, dtype, n, cut) OPERATION_ON(name, name, dtype, n, cut)
 
 OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
 OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
 OPERATION(rmsnorm, o->dtype, o->rows, rows_per_item(o->width))
-OPERATION(gelu_bwd, o->dtype, o->n, ELEMENTS)
-OPERATION(swiglu, o->dtype, o->n, ELEMENTS)
-OPERATION(swiglu_bwd, o->dtype, o->n, ELEMENTS)
+CHECKED(gelu_bwd, o->n, ELEMENTS)
+CHECKED(swiglu, o->n, ELEMENTS)
+CHECKED(swiglu_bwd, o->n, ELEMENTS)
 OPERATION(residual, o->dtype, o->n, ELEMENTS)
 OPERATION(bias_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(fold, o->comm_dtype, cpu_ceil_div(o->n, ZR_BLOCK), BLOCKS)
@@ -107,10 +104,10 @@ static int has_codes(int32_t dtype)
 static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
 	int in = has_codes(o->dst_dtype) && o->src_dtype == ZR_F32, out = has_codes(o->src_dtype);
-	int rc = in ? ZR_OK : cpu_check_dtype(ops->dev, "cast", o->dst_dtype);
+	int rc = in ? ZR_OK : zr_check_dtype(ops->dev->h, "cast", o->dst_dtype);
 	(void)s;
 	if (!rc && !out)
-		rc = cpu_check_dtype(ops->dev, "cast", o->src_dtype);
+		rc = zr_check_dtype(ops->dev->h, "cast", o->src_dtype);
 	if (!rc && (in || out) && o->n % ZR_BLOCK)
 		rc = zr_fail(ops->dev->h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
 			     (long long)o->n);
@@ -135,7 +132,7 @@ static int op_adamw(const struct zr_ops *ops, struct zr_stream *s, const struct 
 {
 	int rc = check_moments(ops->dev, "adamw", o->moment_dtype, 1);
 	(void)s;
-	rc = rc ? rc : cpu_check_dtype(ops->dev, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
+	rc = rc ? rc : zr_check_dtype(ops->dev->h, "adamw", o->lowp ? o->lowp_dtype : ZR_F32);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, adamw_item);
 	return rc;
@@ -147,7 +144,7 @@ static int op_lion(const struct zr_ops *ops, struct zr_stream *s, const struct z
 {
 	int rc = check_moments(ops->dev, "lion", o->moment_dtype, 0);
 	(void)s;
-	rc = rc ? rc : cpu_check_dtype(ops->dev, "lion", o->lowp ? o->lowp_dtype : ZR_F32);
+	rc = rc ? rc : zr_check_dtype(ops->dev->h, "lion", o->lowp ? o->lowp_dtype : ZR_F32);
 	if (!rc)
 		run(ops->dev, o, o->n, ELEMENTS, lion_item);
 	return rc;
@@ -211,7 +208,7 @@ static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
-	int rc = cpu_check_dtype(ops->dev, "layernorm_bwd", o->dtype);
+	int rc = zr_check_dtype(ops->dev->h, "layernorm_bwd", o->dtype);
 	(void)s;
 	if (rc)
 		return rc;
@@ -251,7 +248,7 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
-	int rc = cpu_check_dtype(ops->dev, "rmsnorm_bwd", o->dtype);
+	int rc = zr_check_dtype(ops->dev->h, "rmsnorm_bwd", o->dtype);
 	(void)s;
 	if (rc)
 		return rc;
@@ -266,7 +263,7 @@ ITEM(rotary)
 
 static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rotary *o)
 {
-	int rc = cpu_check_dtype(ops->dev, "rotary", o->dtype);
+	int rc = zr_check_dtype(ops->dev->h, "rotary", o->dtype);
 	(void)s;
 	if (!rc && (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS))
 		rc = zr_fail(ops->dev->h, ZR_ENOTSUP,

@@ -58,8 +58,8 @@
 		  AT(dgamma), AT(work)) \
 	QUERY(rmsnorm_bwd_work, rmsnorm_bwd) \
 	OPERATION(rotary, rotary, position, AT(x), AT(out), AT(position)) \
-	OPERATION(swiglu, swiglu, out, AT(gate), AT(up), AT(out)) \
-	OPERATION(swiglu_bwd, swiglu_bwd, act, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), \
+	OPERATION(swiglu, swiglu, stride, AT(gate), AT(up), AT(out)) \
+	OPERATION(swiglu_bwd, swiglu_bwd, stride, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), \
 		  AT(act)) \
 	OPERATION(embedding_bwd_rows, embedding_bwd, n_rows, AT(tokens), AT(dout), AT(dwte), \
 		  AT(dwpe), AT(position)) \

@@ -9,6 +9,7 @@
 #ifndef ZR_DEVICE_CUDA_H
 #define ZR_DEVICE_CUDA_H
 
+#include <checks.h>
 #include <kernels_cuda.h>
 
 #include <cublasLt.h>
@@ -92,7 +93,6 @@ int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 
 /* ops.c */
 void cuda_ops_fill(struct zr_ops *ops);
-int cuda_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype);
 
 /* matmul.c, head.c */
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);

@@ -126,7 +126,7 @@ int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct z
 			   .grad = (float *)o->work + most * stride_of(o) };
 	if (ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx)
 		c.right = o->right;
-	int rc = cuda_check_dtype(ops->dev, "head_loss", o->dtype);
+	int rc = zr_check_dtype(ops->dev->h, "head_loss", o->dtype);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = min64(most, o->rows - c.first);
 		rc = run_chunk(ops, s, &c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.c - matrix products through cuBLASLt, bias and, in 16 bits, GELU as its epilogues.
+ * matmul.c - matrix products through cuBLASLt, bias and, in 16 bits, GELU's tanh form as its
+ * epilogues; the other form is a pass of its own over the result, which is rounded before.
  * cuBLASLt counts columns first: it is asked for D^T[N, M] = op(B)^T op(A)^T, where every matrix as
  * stored is its own transpose, and N of ours is m of its.
  *
@@ -224,16 +225,16 @@ static int choose(const struct zr_inst *d, struct product *p, const struct zr_op
 
 static int check(const struct zr_inst *d, const struct zr_op_matmul *op)
 {
-	int rc = cuda_check_dtype(d, "matmul", op->a_dtype);
+	int rc = zr_check_dtype(d->h, "matmul", op->a_dtype);
 	if (!rc)
-		rc = cuda_check_dtype(d, "matmul", op->b_dtype);
+		rc = zr_check_dtype(d->h, "matmul", op->b_dtype);
 	if (!rc)
-		rc = cuda_check_dtype(d, "matmul", op->d_dtype);
+		rc = zr_check_dtype(d->h, "matmul", op->d_dtype);
 	if (!rc && op->flags & ZR_MM_ACCUMULATE &&
 	    (op->d_dtype != ZR_F32 || op->bias || op->flags & ZR_MM_GELU))
 		rc = zr_fail(d->h, ZR_EINVAL,
 			     "matmul: only an fp32 result without bias and GELU can be added to");
-	return rc;
+	return rc ? rc : zr_check_gelu(d->h, "matmul", op->activation);
 }
 
 /* update: it is that of this operation, with its gain; else NULL. */
@@ -295,7 +296,12 @@ static int with_update(struct zr_inst *d, struct zr_stream *s, const struct zr_o
 	return rc ? rc : multiply(d, s, &rest, NULL);
 }
 
-/* An fp32 result keeps all its bits: cuBLASLt's GELU is made for 16. */
+/* cuBLASLt's GELU is the tanh form, made for 16 bits: an fp32 result keeps all of its own. */
+static int takes_gelu(const struct zr_op_matmul *op)
+{
+	return op->d_dtype != ZR_F32 && op->activation != ZR_ACT_GELU_ERF;
+}
+
 static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
 		     const struct zr_op_matmul_low_rank *low)
 {
@@ -309,11 +315,12 @@ static int then_gelu(struct zr_inst *d, struct zr_stream *s, const struct zr_op_
 		update.product = sum;
 	}
 	int rc = with_update(d, s, &sum, low ? &update : NULL);
-	return rc ? rc :
-		    cuda_result(d,
-				zr_cuda_gelu(sum.d, op->d, op->m, op->n, op->ldd,
-					     cuda_stream(d, s)),
-				"matmul, GELU");
+	const struct zr_cuda_gelu gelu = {
+		.rows = op->m, .width = op->n, .ld = op->ldd, .dtype = op->d_dtype,
+		.activation = op->activation ? op->activation : ZR_ACT_GELU_TANH,
+		.from = sum.d, .to = op->d,
+	};
+	return rc ? rc : cuda_result(d, zr_cuda_gelu(&gelu, cuda_stream(d, s)), "matmul, GELU");
 }
 
 static int run(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul *op,
@@ -322,8 +329,8 @@ static int run(struct zr_inst *d, struct zr_stream *s, const struct zr_op_matmul
 	int rc = check(d, op);
 	if (rc || op->m < 1 || op->n < 1)
 		return rc;
-	return op->flags & ZR_MM_GELU && op->d_dtype == ZR_F32 ? then_gelu(d, s, op, low) :
-								 with_update(d, s, op, low);
+	return op->flags & ZR_MM_GELU && !takes_gelu(op) ? then_gelu(d, s, op, low) :
+							   with_update(d, s, op, low);
 }
 
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)

@@ -6,31 +6,25 @@
 
 #define CUDA_GRID_Y 65535 /* rows of a grid */
 
-int cuda_check_dtype(const struct zr_inst *d, const char *op, int32_t dtype)
-{
-	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
-		return ZR_OK;
-	return zr_fail(d->h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op,
-		       dtype);
-}
-
 static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 {
 	d->last = op;
 	return cuda_result(d, e, op);
 }
 
-/* The operation `name` on struct zr_op_<args>, whose storage type is `dtype`; o is its argument
- * struct. */
-#define OPERATION_ON(args, name, dtype) \
+/* The operation `name` on struct zr_op_<args>, if `check` is ZR_OK; o is its argument struct. */
+#define CHECKED_ON(args, name, check) \
 	static int op_##name(const struct zr_ops *ops, struct zr_stream *s, \
 			     const struct zr_op_##args *o) \
 	{ \
-		int rc = cuda_check_dtype(ops->dev, #name, dtype); \
+		int rc = check; \
 		if (rc) \
 			return rc; \
 		return launched(ops->dev, zr_cuda_##name(o, cuda_stream(ops->dev, s)), #name); \
 	}
+#define CHECKED(name) CHECKED_ON(name, name, zr_check_##name(ops->dev->h, o))
+#define OPERATION_ON(args, name, dtype) \
+	CHECKED_ON(args, name, zr_check_dtype(ops->dev->h, #name, dtype))
 #define OPERATION(name, dtype) OPERATION_ON(name, name, dtype)
 
 OPERATION(embedding, o->dtype)
@@ -38,9 +32,9 @@ OPERATION(layernorm, o->dtype)
 OPERATION(layernorm_bwd, o->dtype)
 OPERATION(rmsnorm, o->dtype)
 OPERATION(rmsnorm_bwd, o->dtype)
-OPERATION(gelu_bwd, o->dtype)
-OPERATION(swiglu, o->dtype)
-OPERATION(swiglu_bwd, o->dtype)
+CHECKED(gelu_bwd)
+CHECKED(swiglu)
+CHECKED(swiglu_bwd)
 OPERATION(rotary, o->dtype)
 OPERATION(residual, o->dtype)
 OPERATION(fold, o->comm_dtype)
@@ -89,10 +83,10 @@ static int has_codes(int32_t dtype)
 static int op_cast(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_cast *o)
 {
 	int in = has_codes(o->dst_dtype) && o->src_dtype == ZR_F32, out = has_codes(o->src_dtype);
-	int rc = in ? ZR_OK : cuda_check_dtype(ops->dev, "cast", o->dst_dtype);
+	int rc = in ? ZR_OK : zr_check_dtype(ops->dev->h, "cast", o->dst_dtype);
 	cudaStream_t stream = cuda_stream(ops->dev, s);
 	if (!rc && !out)
-		rc = cuda_check_dtype(ops->dev, "cast", o->src_dtype);
+		rc = zr_check_dtype(ops->dev->h, "cast", o->src_dtype);
 	if (!rc && (in || out) && o->n % ZR_BLOCK)
 		rc = zr_fail(ops->dev->h, ZR_EINVAL, "cast: %lld elements are no whole blocks",
 			     (long long)o->n);
@@ -131,7 +125,7 @@ static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int64_t need = zr_cuda_embedding_bwd_room(o), room = CUDA_PARTS / sizeof(int32_t);
-	int rc = cuda_check_dtype(d, "embedding_bwd", o->dtype);
+	int rc = zr_check_dtype(d->h, "embedding_bwd", o->dtype);
 	if (!rc && need > room)
 		rc = zr_fail(
 			d->h, ZR_ENOTSUP,
@@ -150,7 +144,7 @@ static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
 {
 	struct zr_inst *d = ops->dev;
 	int64_t room = CUDA_PARTS / sizeof(float);
-	int rc = cuda_check_dtype(d, "bias_bwd", o->dtype);
+	int rc = zr_check_dtype(d->h, "bias_bwd", o->dtype);
 	if (!rc && (o->rows + 63) / 64 > room)
 		rc = zr_fail(d->h, ZR_ENOTSUP, "bias_bwd: %lld rows are more than %lld",
 			     (long long)o->rows, (long long)room * 64);
@@ -179,7 +173,7 @@ static int check_attention(const struct zr_inst *d, const struct zr_op_attention
 		return zr_fail(d->h, ZR_ENOTSUP,
 			       "attention: a batch of %lld with %lld heads is more than %d of them",
 			       (long long)o->batch, (long long)o->heads, CUDA_GRID_Y);
-	return cuda_check_dtype(d, "attention", o->dtype);
+	return zr_check_dtype(d->h, "attention", o->dtype);
 }
 
 static int op_attention(const struct zr_ops *ops, struct zr_stream *s,

@@ -524,6 +524,9 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	const char *at;
 	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F64, .src_dtype = ZR_F32, .n = 1 };
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = ZR_F64, .n = 1 };
+	struct zr_op_swiglu w = { .size = sizeof w, .dtype = ZR_F32, .activation = 4, .n = 6 };
+	struct zr_op_matmul p = { .size = sizeof p, .flags = ZR_MM_GELU, .a_dtype = ZR_F32,
+				  .b_dtype = ZR_F32, .d_dtype = ZR_F32, .activation = ZR_ACT_SILU };
 	struct zr_op_adamw m = { .size = sizeof m, .moment_dtype = ZR_F16, .n = 1 };
 	struct zr_op_attention a = { .size = sizeof a, .dtype = ZR_F32, .batch = 1, .length = 4, .heads = 3,
 				     .kv_heads = 2, .head_dim = 8 };
@@ -541,6 +544,21 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	assert_int_equal(d.ops->cast(d.ops, NULL, &c), ZR_ENOTSUP);
 	assert_int_equal(d.ops->gelu_bwd(d.ops, NULL, &g), ZR_ENOTSUP);
 	assert_non_null(strstr(test_error(d.h), "gelu_bwd"));
+	g.dtype = ZR_F32;
+	g.activation = ZR_ACT_SILU;
+	assert_int_equal(d.ops->gelu_bwd(d.ops, NULL, &g), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "gelu_bwd: activation 1 is no GELU"));
+	assert_int_equal(d.ops->matmul(d.ops, NULL, &p), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "matmul: activation 1 is no GELU"));
+	assert_int_equal(d.ops->swiglu(d.ops, NULL, &w), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "swiglu: there is no activation 4"));
+	for (i = 0; i < 4; i++) {
+		w.activation = 0;
+		w.width = (int[]){ 4, 3, -1, 0 }[i];
+		w.stride = (int[]){ 4, 2, 1, 5 }[i];
+		assert_int_equal(d.ops->swiglu(d.ops, NULL, &w), ZR_EINVAL);
+	}
+	assert_non_null(strstr(test_error(d.h), "6 elements are no rows of 0 that lie 5 apart"));
 	assert_int_equal(d.ops->adamw(d.ops, NULL, &m), ZR_ENOTSUP);
 	assert_non_null(strstr(test_error(d.h), "moments"));
 	assert_int_equal(d.ops->attention(d.ops, NULL, &a), ZR_EINVAL);

@@ -31,7 +31,8 @@ static int matmul(const struct side *s, int32_t dtype, int variant)
 				   .lda = (flags & ZR_MM_TRANS_A ? arg[0] : arg[2]) + pad,
 				   .ldb = (flags & ZR_MM_TRANS_B ? arg[2] : arg[1]) + pad, .ldd = arg[1] + pad, .a = at(s, 0),
 				   .b = at(s, 1), .d = at(s, 3), .bias = variant & 1 ? at(s, 2) : NULL,
-				   .pre = flags & ZR_MM_GELU && variant & 2 ? at(s, 4) : NULL };
+				   .pre = flags & ZR_MM_GELU && variant & 2 ? at(s, 4) : NULL,
+				   .activation = variant & 4 ? ZR_ACT_GELU_ERF : 0 };
 	return s->d.ops->matmul(OPS, &op);
 }
 
@@ -59,7 +60,9 @@ static void matrix_products_are_close(void **state)
 			product(256, 128, 96, trans, 8, dtypes[t], dtypes[t], 1);
 			product(64, 256, 128, trans | ZR_MM_GELU, 0, dtypes[t], dtypes[t], 3);
 			product(64, 256, 128, trans | ZR_MM_GELU, 0, dtypes[t], dtypes[t], 1);
+			product(64, 256, 128, trans | ZR_MM_GELU, 0, dtypes[t], dtypes[t], 5);
 			product(7, 33, 70, trans | ZR_MM_GELU, 3, dtypes[t], dtypes[t], 3);
+			product(7, 33, 70, trans | ZR_MM_GELU, 3, dtypes[t], dtypes[t], 7);
 			product(1, 5, 3, trans, 1, dtypes[t], dtypes[t], 1);
 			product(96, 64, 2048, trans, 0, dtypes[t], ZR_F32, 0); /* a long sum into a small result */
 		}
@@ -78,7 +81,8 @@ static int low_rank(const struct side *s, int32_t dtype, int variant)
 					    .d_dtype = operands[3].dtype, .m = arg[0], .n = arg[1], .k = arg[2], .lda = arg[2],
 					    .ldb = flags & ZR_MM_TRANS_B ? arg[2] : arg[1], .ldd = arg[1], .a = at(s, 0),
 					    .b = at(s, 1), .d = at(s, 3), .bias = variant & 1 ? at(s, 2) : NULL,
-					    .pre = flags & ZR_MM_GELU ? at(s, 4) : NULL };
+					    .pre = flags & ZR_MM_GELU ? at(s, 4) : NULL,
+					    .activation = variant & 2 ? ZR_ACT_GELU_ERF : 0 };
 	return s->d.ops->matmul_low_rank(OPS, &op);
 }
 
@@ -324,12 +328,18 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 {
 	const struct zr_ops *o = s->d.ops;
 	struct zr_op_gelu_bwd g = { .size = sizeof g, .dtype = dtype, .n = N, .dy = at(s, 0), .pre = at(s, 1), .dx = at(s, 2),
-				    .act = at(s, 3) };
+				    .activation = variant > 1 ? variant : 0, .act = at(s, 3) };
 	struct zr_op_residual r = { .size = sizeof r, .dtype = dtype, .dropout = variant ? 0.3f : 0, .n = N, .rng = { 5, 6, 7, 8 },
 				    .a = at(s, 0), .b = at(s, 1), .out = at(s, 4) };
 	struct zr_op_swiglu w = { .size = sizeof w, .dtype = dtype, .n = N, .gate = at(s, 0), .up = at(s, 1), .out = at(s, 5) };
 	struct zr_op_swiglu_bwd wb = { .size = sizeof wb, .dtype = dtype, .n = N, .dy = at(s, 5), .gate = at(s, 0), .up = at(s, 1),
 				       .dgate = at(s, 6), .dup = at(s, 7), .act = at(s, 8) };
+	w.activation = wb.activation = variant;
+	if (variant > 1) { /* rows with gaps */
+		w.width = wb.width = variant == 2 ? 15 : 16;
+		w.stride = wb.stride = 20;
+		w.n = wb.n = N / 20 * w.width;
+	}
 	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F32, .src_dtype = dtype, .n = N, .src = at(s, 0), .dst = at(s, 9) };
 	struct zr_op_rotary t = { .size = sizeof t, .flags = variant ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
 				  .length = N / 70, .heads = 3, .head_dim = 10, .stride = 35, .x = at(s, 0), .out = at(s, 10), .frequency = { 1, 0.5f, 0.2f, 0.1f, 0.01f } };
@@ -422,7 +432,7 @@ static void other_operands(int32_t dtype, const struct zr_scalars *scalars, int 
 static void elements_have_the_same_bits(void **state)
 {
 	(void)state;
-	for (int k = 0; k < 3 * 4; k++) {
+	for (int k = 0; k < 3 * 8; k++) {
 		int32_t t = dtypes[k % 3];
 		begin((uint64_t)k);
 		for (int i = 0; i < 11; i++)

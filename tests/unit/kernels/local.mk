@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
-kernel_tests = %D%/t_attention %D%/t_kernels %D%/t_kernels_bits %D%/t_kernels_codes %D%/t_kernels_simd \
-	%D%/t_kernels_slopes %D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8
+kernel_tests = %D%/t_activations %D%/t_attention %D%/t_kernels %D%/t_kernels_bits \
+	%D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes %D%/t_kernels_types \
+	%D%/t_kernels_update %D%/t_moments8
 check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
 
 attention_case = %D%/attention_case.c %D%/attention_case.h $(isa_h)
 kernel_rig = %D%/kernels_rig.c %D%/kernels_rig.h $(isa_h)
+kernel_mode = %D%/kernels_mode.h $(kernel_rig)
 kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_rig)
 kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 if HAVE_X86_64
@@ -15,12 +17,17 @@ kernel_test_cppflags += -DHAVE_X86_64
 endif
 kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 
+%C%_t_activations_SOURCES = %D%/t_activations.c $(kernel_mode)
+%C%_t_activations_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_activations_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_activations_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
+
 %C%_t_attention_SOURCES = %D%/t_attention.c $(attention_case)
 %C%_t_attention_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 %C%_t_attention_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_attention_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
 
-%C%_t_kernels_SOURCES = %D%/t_kernels.c $(kernel_rig)
+%C%_t_kernels_SOURCES = %D%/t_kernels.c $(kernel_mode)
 %C%_t_kernels_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)

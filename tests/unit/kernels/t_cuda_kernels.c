@@ -98,6 +98,7 @@ static int64_t blocks_of(int64_t n)
 static void run_gelu_bwd(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype, .n = n, .dy = b[0].p, .pre = b[1].p, .dx = b[2].p,
+				     .activation = trial & 2 ? ZR_ACT_GELU_ERF : 0,
 				     .act = trial & 1 ? b[3].p : NULL };
 	BY(gelu_bwd, op, n);
 }
@@ -105,13 +106,19 @@ static void run_gelu_bwd(struct buf *b, int64_t n, int32_t dtype, int device)
 /* Three columns of rows of five. */
 static void run_gelu(struct buf *b, int64_t n, int32_t dtype, int device)
 {
-	float *from = (float *)(void *)b[0].p, *to = trial & 1 ? from : (float *)(void *)b[1].p, dx[3];
-	(void)dtype;
+	char *from = b[0].p, *to = trial & 1 ? from : b[1].p, dx[12];
+	const struct zr_cuda_gelu gelu = {
+		.rows = n / 5, .width = 3, .ld = 5, .dtype = dtype, .from = from, .to = to,
+		.activation = trial & 2 ? ZR_ACT_GELU_ERF : ZR_ACT_GELU_TANH,
+	};
 	if (device)
-		assert_int_equal(zr_cuda_gelu(from, to, n / 5, 3, 5, NULL), cudaSuccess);
+		assert_int_equal(zr_cuda_gelu(&gelu, NULL), cudaSuccess);
 	for (int64_t i = 0; !device && i + 5 <= n; i += 5) {
-		struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = ZR_F32, .n = 3, .dy = from + i, .pre = from + i, .dx = dx,
-					     .act = to + i };
+		char *at = from + (size_t)i * width_of(dtype);
+		struct zr_op_gelu_bwd op = { .size = sizeof op, .dtype = dtype,
+					     .activation = gelu.activation, .n = 3, .dy = at,
+					     .pre = at, .dx = dx,
+					     .act = to + (size_t)i * width_of(dtype) };
 		zr_cpu_scalar.gelu_bwd(&op, 0, 3);
 	}
 }
@@ -121,8 +128,26 @@ static void run_swiglu(struct buf *b, int64_t n, int32_t dtype, int device)
 	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .n = n, .gate = b[0].p, .up = b[1].p, .out = b[2].p };
 	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype, .n = n, .dy = b[3].p, .gate = b[0].p, .up = b[1].p,
 					 .dgate = b[4].p, .dup = trial & 2 ? b[1].p : b[5].p, .act = trial & 1 ? b[6].p : NULL };
+	op.activation = back.activation = trial;
 	BY(swiglu, op, n);
 	BY(swiglu_bwd, back, n);
+}
+
+/* Rows of 6 or of 8, 12 apart. */
+static void run_glu_in_rows(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	int64_t width = trial & 1 ? 8 : 6, all = n / 12 * width;
+	struct zr_op_swiglu op = { .size = sizeof op, .dtype = dtype, .activation = 3 - trial,
+				   .n = all, .gate = b[0].p, .up = b[1].p, .out = b[2].p,
+				   .width = width, .stride = 12 };
+	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = dtype,
+					 .activation = 3 - trial, .n = all, .dy = b[3].p,
+					 .gate = b[0].p, .up = b[1].p, .dgate = b[4].p,
+					 .dup = trial & 2 ? b[1].p : b[5].p,
+					 .act = trial & 1 ? b[6].p : NULL, .width = width,
+					 .stride = 12 };
+	BY(swiglu, op, all);
+	BY(swiglu_bwd, back, all);
 }
 
 static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
@@ -212,9 +237,11 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	static const struct operand codes[] = { { ZR_F32, 0, 9 }, { ZR_F32, 0, 0 }, { 0, 0, 0 } };
 	static const struct operand wide[] = { { ZR_F32, 0, 1 }, { ZR_BF16, 0, 0 }, { ZR_BF16, 0, 0 }, { ZR_F32, 0, 0 } };
 	static const struct operand two[] = { { ZR_F32, 0, 1 }, { ZR_F32, 0, 1 } };
+	static const struct operand pair[] = { { 0, 0, 4 }, { 0, 0, 1 } };
 	(void)state;
 	same_bits("gelu_bwd", run_gelu_bwd, four, 4);
 	same_bits("swiglu", run_swiglu, seven, 7);
+	same_bits("glu in rows", run_glu_in_rows, seven, 7);
 	same_bits("rotary", run_rotary, four, 3);
 	same_bits("residual", run_residual, four, 3);
 	same_bits("cast", run_cast, casts, 3);
@@ -223,7 +250,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("master", run_master, wide, 4);
 	same_bits("round_stochastic", run_round_stochastic, wide, 2);
 	same_bits("muon_factor", run_muon_factor, two, 2);
-	same_bits("gelu", run_gelu, two, 2);
+	same_bits("gelu", run_gelu, pair, 2);
 }
 
 /* ---- updates ---------------------------------------------------------------------------------------- */

@@ -335,7 +335,8 @@ static void matmul_case(int64_t m, int64_t n, int64_t k, uint32_t flags, int32_t
 	for (int i = 0; i < 2; i++) {
 		struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = ta, .b_dtype = tb, .d_dtype = td, .m = m, .n = n,
 					   .k = k, .lda = lda, .ldb = ldb, .ldd = ldd, .a = a.p, .b = b.p, .d = d[i].p,
-					   .bias = extras ? bias.p : NULL, .pre = extras ? pre[i].p : NULL };
+					   .bias = extras ? bias.p : NULL, .pre = extras ? pre[i].p : NULL,
+					   .activation = flags & ZR_MM_TRANS_A ? ZR_ACT_GELU_ERF : 0 };
 		if (i)
 			DONE(zr_cuda_matmul(&op, NULL));
 		else

@@ -3,34 +3,7 @@
  * t_kernels.c - the formulas of the row and element kernels: every variant, and the oracle in double,
  * against PyTorch's float64 values.
  */
-#define ZR_REAL double
-#include "cpu/scalar.h"
-#include "cpu/table.h"
-
-#include <stdio.h>
-
-#include "kernels_rig.h"
-
-/* A variant at a storage type; k == NULL is the double oracle. */
-struct mode {
-	const struct zr_cpu_kernels *k;
-	int32_t dtype;
-	int32_t real;     /* dtype behind the `float *` of an operation */
-	double tolerance; /* of values stored as dtype */
-	double exact;     /* of gradients, statistics, masters */
-	char name[16];
-};
-
-/* k->op or zr_op_f64; buffers are void *, which suits both */
-#define CALL(m, op, ...) ((m)->k ? (m)->k->op(__VA_ARGS__) : zr_##op##_f64(__VA_ARGS__))
-
-static const struct mode f64 = { NULL, ZR_F64, ZR_F64, 1e-9, 1e-9, "f64" };
-
-static void need(const struct mode *m)
-{
-	if (m->k && !rig_runs(m->k))
-		skip();
-}
+#include "kernels_mode.h"
 
 /* ---- golden values ---------------------------------------------------------------------------- */
 
@@ -522,11 +495,7 @@ static void adamw_with_bf16_moments(void **state)
 
 /* ---- every test for every mode ---------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	CMUnitTestFunction run;
-	int reals_only; /* no storage type in it */
-} golden[] = {
+static const struct mode_test tests[] = {
 	{ "embedding and its gradient agree with torch", embedding_golden, 0 },
 	{ "layernorm and its gradient agree with torch", layernorm_golden, 0 },
 	{ "the embedding does without positions", embedding_without_positions, 0 },
@@ -547,41 +516,7 @@ static const struct {
 	{ "50 steps of Adagrad agree with torch", adagrad_trajectory, 1 },
 };
 
-#define GOLDEN (int)(sizeof golden / sizeof *golden)
-
-static int add_mode(struct CMUnitTest *tests, int n, char (*names)[96], struct mode *m)
-{
-	for (int t = 0; t < GOLDEN; t++) {
-		if (m->k && m->dtype != ZR_F32 && golden[t].reals_only)
-			continue;
-		snprintf(names[n], sizeof names[n], "%s: %s", m->name, golden[t].name);
-		tests[n] = (struct CMUnitTest){ .name = names[n], .test_func = golden[t].run, .initial_state = m };
-		n++;
-	}
-	return n;
-}
-
 int main(void)
 {
-	static struct mode modes[16];
-	static struct CMUnitTest tests[16 * GOLDEN];
-	static char names[16 * GOLDEN][96];
-	const struct zr_cpu_kernels *k;
-	int n, used = 0;
-
-	cmocka_set_message_output(CM_OUTPUT_TAP);
-	modes[used] = f64;
-	n = add_mode(tests, 0, names, &modes[used++]);
-	for (int i = 0; (k = rig_kernels(i)); i++) {
-		modes[used] = (struct mode){ k, ZR_F32, ZR_F32, 3e-6, 3e-6, "" };
-		snprintf(modes[used].name, sizeof modes[used].name, "%s f32", k->name);
-		n = add_mode(tests, n, names, &modes[used++]);
-		modes[used] = (struct mode){ k, ZR_BF16, ZR_F32, 0x1p-8, 3e-6, "" };
-		snprintf(modes[used].name, sizeof modes[used].name, "%s bf16", k->name);
-		n = add_mode(tests, n, names, &modes[used++]);
-		modes[used] = (struct mode){ k, ZR_F16, ZR_F32, 0x1p-11, 3e-6, "" };
-		snprintf(modes[used].name, sizeof modes[used].name, "%s f16", k->name);
-		n = add_mode(tests, n, names, &modes[used++]);
-	}
-	return _cmocka_run_group_tests("kernels", tests, (size_t)n, NULL, NULL);
+	return mode_main("kernels", tests, (int)(sizeof tests / sizeof *tests));
 }

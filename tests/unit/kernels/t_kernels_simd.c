@@ -122,28 +122,39 @@ static void make_rotary(struct job *j, const struct shape *s, int32_t dtype, int
 
 static void make_swiglu(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)variation;
-	j->op.swiglu = (struct zr_op_swiglu){ .dtype = dtype, .n = s->n, .gate = noise(s->n, dtype), .up = noise(s->n, dtype),
-					      .out = output(j, s->n, dtype, 1) };
-	for (int64_t i = 0; i < s->n; i++) /* both tails, too */
+	/* a second half of them in rows with gaps: gates of odd sizes */
+	int64_t width = variation < 4 ? 0 : s->width, stride = variation < 4 ? 0 : s->width + 3;
+	int64_t n = width ? s->rows * width : s->n, room = width ? s->rows * stride : s->n;
+
+	j->op.swiglu = (struct zr_op_swiglu){ .dtype = dtype, .activation = variation % 4, .n = n,
+					      .gate = noise(room, dtype), .up = noise(room, dtype),
+					      .out = output(j, n, dtype, 1), .width = width,
+					      .stride = stride };
+	j->span = n;
+	for (int64_t i = 0; i < room; i++) /* both tails, too */
 		zr_put((void *)(uintptr_t)j->op.swiglu.gate, i, dtype, 60 * zr_get(j->op.swiglu.gate, i, dtype));
 }
 
 static void make_swiglu_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	make_swiglu(j, s, dtype, 0);
+	make_swiglu(j, s, dtype, variation);
 	struct zr_op_swiglu op = j->op.swiglu;
-	j->outs = variation; /* whether it has its out again */
-	j->op.swiglu_bwd = (struct zr_op_swiglu_bwd){ .dtype = dtype, .n = s->n, .dy = noise(s->n, dtype), .gate = op.gate,
-						      .up = op.up, .dgate = output(j, s->n, dtype, 1),
-						      .dup = output(j, s->n, dtype, 1), .act = variation ? op.out : NULL };
+	int64_t room = op.width ? s->rows * op.stride : op.n;
+	j->outs = variation & 1; /* whether it has its out again */
+	j->op.swiglu_bwd = (struct zr_op_swiglu_bwd){
+		.dtype = dtype, .activation = op.activation, .n = op.n, .dy = noise(op.n, dtype),
+		.gate = op.gate, .up = op.up, .dgate = output(j, room, dtype, !op.width),
+		.dup = output(j, room, dtype, !op.width), .act = variation & 1 ? op.out : NULL,
+		.width = op.width, .stride = op.stride };
 }
 
 static void make_gelu_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	j->op.gelu_bwd = (struct zr_op_gelu_bwd){ .dtype = dtype, .n = s->n, .dy = noise(s->n, dtype),
+	j->op.gelu_bwd = (struct zr_op_gelu_bwd){ .dtype = dtype,
+						  .activation = variation & 2 ? ZR_ACT_GELU_ERF : 0,
+						  .n = s->n, .dy = noise(s->n, dtype),
 						  .pre = noise(s->n, dtype), .dx = output(j, s->n, dtype, 1),
-						  .act = variation ? output(j, s->n, dtype, 1) : NULL };
+						  .act = variation & 1 ? output(j, s->n, dtype, 1) : NULL };
 	for (int64_t i = 0; i < s->n; i++) /* both tails, too */
 		zr_put((void *)(uintptr_t)j->op.gelu_bwd.pre, i, dtype, 6 * zr_get(j->op.gelu_bwd.pre, i, dtype));
 }
@@ -224,9 +235,9 @@ static const struct kernel kernels[] = {
 	{ "rmsnorm_bwd", make_rmsnorm_bwd, run_rmsnorm_bwd, 1, 2e-5 },
 	{ "rmsnorm_bwd_sum", make_rmsnorm_sum, run_rmsnorm_sum, 2, 0 },
 	{ "rotary", make_rotary, run_rotary, 2, 0 },
-	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 2, 0 },
-	{ "swiglu", make_swiglu, run_swiglu, 1, 0 },
-	{ "swiglu_bwd", make_swiglu_bwd, run_swiglu_bwd, 2, 0 },
+	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 4, 0 },
+	{ "swiglu", make_swiglu, run_swiglu, 8, 0 },
+	{ "swiglu_bwd", make_swiglu_bwd, run_swiglu_bwd, 8, 0 },
 	{ "residual", make_residual, run_residual, 4, 0 },
 	{ "bias_bwd", make_bias_bwd, run_bias_bwd, 2, 0 },
 };

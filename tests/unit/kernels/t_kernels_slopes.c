@@ -149,10 +149,13 @@ static void rotary_back_is_the_slope_of_rotary(void **state)
 	rig_release();
 }
 
+static int32_t activation;
+
 static double swiglu_loss(void *arg)
 {
 	double *gate_up = arg, out;
-	struct zr_op_swiglu op = { .dtype = ZR_F64, .n = 1, .gate = gate_up, .up = gate_up + 1, .out = &out };
+	struct zr_op_swiglu op = { .dtype = ZR_F64, .activation = activation, .n = 1,
+				   .gate = gate_up, .up = gate_up + 1, .out = &out };
 	zr_swiglu_f64(&op, 0, 1);
 	return out;
 }
@@ -160,14 +163,16 @@ static double swiglu_loss(void *arg)
 static void swiglu_bwd_is_the_slope_of_swiglu(void **state)
 {
 	(void)state;
-	for (double at = -30; at < 30; at += 0.37) {
-		double x[2] = { at, 1.25 }, dy = 1, dgate, dup;
-		struct zr_op_swiglu_bwd op = { .dtype = ZR_F64, .n = 1, .dy = &dy, .gate = x, .up = x + 1,
-					       .dgate = &dgate, .dup = &dup };
-		zr_swiglu_bwd_f64(&op, 0, 1);
-		check_slope(swiglu_loss, x, x, 0, dgate);
-		check_slope(swiglu_loss, x, x, 1, dup);
-	}
+	for (activation = 0; activation <= ZR_ACT_GELU_ERF; activation++)
+		for (double at = -30; at < 30; at += 0.37) {
+			double x[2] = { at, 1.25 }, dy = 1, dgate, dup;
+			struct zr_op_swiglu_bwd op = { .dtype = ZR_F64, .activation = activation,
+						       .n = 1, .dy = &dy, .gate = x, .up = x + 1,
+						       .dgate = &dgate, .dup = &dup };
+			zr_swiglu_bwd_f64(&op, 0, 1);
+			check_slope(swiglu_loss, x, x, 0, dgate);
+			check_slope(swiglu_loss, x, x, 1, dup);
+		}
 }
 
 static const int32_t tokens[10] = { 3, 0, 3, 10, 7, 7, 3, 1, 1, 0 };
@@ -212,18 +217,20 @@ static void embedding_bwd_is_the_slope_of_embedding(void **state)
 
 static double gelu_loss(void *x)
 {
-	return zr_gelu(*(double *)x);
+	return zr_activation(*(double *)x, zr_gelu_of(activation));
 }
 
 static void gelu_bwd_is_the_slope_of_gelu(void **state)
 {
 	(void)state;
-	for (double at = -9; at < 9; at += 0.37) {
-		double x = at, dy = 1, dx;
-		struct zr_op_gelu_bwd op = { .dtype = ZR_F64, .n = 1, .dy = &dy, .pre = &x, .dx = &dx };
-		zr_gelu_bwd_f64(&op, 0, 1);
-		check_slope(gelu_loss, &x, &x, 0, dx);
-	}
+	for (activation = 0; activation <= ZR_ACT_GELU_ERF; activation += ZR_ACT_GELU_ERF)
+		for (double at = -9; at < 9; at += 0.37) {
+			double x = at, dy = 1, dx;
+			struct zr_op_gelu_bwd op = { .dtype = ZR_F64, .activation = activation,
+						     .n = 1, .dy = &dy, .pre = &x, .dx = &dx };
+			zr_gelu_bwd_f64(&op, 0, 1);
+			check_slope(gelu_loss, &x, &x, 0, dx);
+		}
 }
 
 struct residual_case {

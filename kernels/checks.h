@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checks.h - arguments of operations that no device takes. Each function returns ZR_OK, or fails
+ * with a text that names the operation.
+ */
+#ifndef ZEROTH_KERNELS_CHECKS_H
+#define ZEROTH_KERNELS_CHECKS_H
+
+#include <zeroth/device.h>
+
+static inline int zr_check_dtype(const struct zr_host *h, const char *op, int32_t dtype)
+{
+	if (dtype == ZR_F32 || dtype == ZR_BF16 || dtype == ZR_F16)
+		return ZR_OK;
+	return zr_fail(h, ZR_ENOTSUP, "%s: element type %d is none of fp32, bf16 and fp16", op,
+		       dtype);
+}
+
+static inline int zr_check_gelu(const struct zr_host *h, const char *op, int32_t activation)
+{
+	if (!activation || activation == ZR_ACT_GELU_TANH || activation == ZR_ACT_GELU_ERF)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s: activation %d is no GELU", op, activation);
+}
+
+static inline int zr_check_gelu_bwd(const struct zr_host *h, const struct zr_op_gelu_bwd *o)
+{
+	int rc = zr_check_dtype(h, "gelu_bwd", o->dtype);
+	return rc ? rc : zr_check_gelu(h, "gelu_bwd", o->activation);
+}
+
+static inline int zr_check_glu(const struct zr_host *h, const char *op, int32_t dtype,
+			       int32_t activation, int64_t n, int64_t width, int64_t stride)
+{
+	int rc = zr_check_dtype(h, op, dtype);
+	if (!rc && (activation < 0 || activation > ZR_ACT_GELU_ERF))
+		rc = zr_fail(h, ZR_EINVAL, "%s: there is no activation %d", op, activation);
+	if (!rc && (width < 0 || stride < width || (!width && stride) || (width && n % width)))
+		rc = zr_fail(h, ZR_EINVAL,
+			     "%s: %lld elements are no rows of %lld that lie %lld apart", op,
+			     (long long)n, (long long)width, (long long)stride);
+	return rc;
+}
+
+static inline int zr_check_swiglu(const struct zr_host *h, const struct zr_op_swiglu *o)
+{
+	return zr_check_glu(h, "swiglu", o->dtype, o->activation, o->n, o->width, o->stride);
+}
+
+static inline int zr_check_swiglu_bwd(const struct zr_host *h, const struct zr_op_swiglu_bwd *o)
+{
+	return zr_check_glu(h, "swiglu_bwd", o->dtype, o->activation, o->n, o->width, o->stride);
+}
+
+#endif
