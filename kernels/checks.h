@@ -52,4 +52,34 @@ static inline int zr_check_swiglu_bwd(const struct zr_host *h, const struct zr_o
 	return zr_check_glu(h, "swiglu_bwd", o->dtype, o->activation, o->n, o->width, o->stride);
 }
 
+/* Rows in groups of per_row that lie `stride` apart. */
+static inline int zr_check_row_groups(const struct zr_host *h, const char *op, int64_t width,
+				      int64_t per_row, int64_t stride)
+{
+	if (per_row >= 0 && (!stride || stride >= (per_row ? per_row : 1) * width))
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s: no %lld rows of %lld fit where groups lie %lld apart", op,
+		       (long long)per_row, (long long)width, (long long)stride);
+}
+
+static inline int zr_check_rmsnorm(const struct zr_host *h, const struct zr_op_rmsnorm *o)
+{
+	int rc = zr_check_dtype(h, "rmsnorm", o->dtype);
+	if (!rc)
+		rc = zr_check_row_groups(h, "rmsnorm: x", o->width, o->per_row, o->x_stride);
+	return rc ? rc :
+		    zr_check_row_groups(h, "rmsnorm: y", o->width, o->per_row, o->y_stride);
+}
+
+static inline int zr_check_rmsnorm_bwd(const struct zr_host *h, const struct zr_op_rmsnorm_bwd *o)
+{
+	int rc = zr_check_dtype(h, "rmsnorm_bwd", o->dtype);
+	if (!rc)
+		rc = zr_check_row_groups(h, "rmsnorm_bwd: dy", o->width, o->per_row, o->dy_stride);
+	if (!rc)
+		rc = zr_check_row_groups(h, "rmsnorm_bwd: x", o->width, o->per_row, o->x_stride);
+	return rc ? rc :
+		    zr_check_row_groups(h, "rmsnorm_bwd: dx", o->width, o->per_row, o->dx_stride);
+}
+
 #endif

@@ -66,7 +66,7 @@ struct zr_cpu_kernels {
 	void (*layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *, const float *part,
 				  int64_t n_part, int64_t lo, int64_t hi);
 
-	/* as those of layernorm, part is [C] */
+	/* as those of layernorm, part is [C], or NULL without dgamma */
 	void (*rmsnorm)(const struct zr_op_rmsnorm *, int64_t lo, int64_t hi);
 	void (*rmsnorm_bwd)(const struct zr_op_rmsnorm_bwd *, int64_t lo, int64_t hi, float *part);
 	void (*rmsnorm_bwd_sum)(const struct zr_op_rmsnorm_bwd *, const float *part, int64_t n_part,

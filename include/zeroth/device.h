@@ -30,7 +30,6 @@ extern "C" {
 
 struct zr_stream; /* in-order queue of operations; NULL is the compute stream */
 
-
 /* Functions of one element. In an operation that has an `activation`, 0 is the one named there. */
 #define ZR_ACT_SILU 1      /* x / (1 + exp(-x)) */
 #define ZR_ACT_GELU_TANH 2 /* GELU's tanh form (Hendrycks and Gimpel 2016), GPT-2's */
@@ -218,19 +217,27 @@ struct zr_op_head_loss {
 	float *right;           /* [rows], without dx; NULL: not wanted */
 };
 
-/* y = x / sqrt(mean of x^2 + eps) * gamma over rows of C (Zhang and Sennrich 2019). GROWABLE. */
+/* y = x / sqrt(mean of x^2 + eps) * gamma over rows of C (Zhang and Sennrich 2019). With
+ * ZR_RMSNORM_PLUS_ONE the factor is 1 + gamma, added in fp32, as Gemma stores it. y may be x.
+ * Rows lie in groups of per_row, as the heads of a token in a matrix of tokens: a group's rows
+ * without gaps, groups of x x_stride elements apart, those of y y_stride. GROWABLE. */
+#define ZR_RMSNORM_PLUS_ONE 2u
+#define ZR_RMSNORM_STORE 4u
 struct zr_op_rmsnorm {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t rows, width;
 	float eps;
 	int32_t rsv2;
-	const void *x, *gamma;
+	const void *x, *gamma; /* gamma: [C], or NULL: the factor is 1 */
 	void *y;
 	float *rstd; /* [rows], the factor of the row, kept for backward */
+	int64_t per_row;            /* 0: 1 */
+	int64_t x_stride, y_stride; /* at least per_row * C; 0: that */
 };
 
-/* dx += gradient w.r.t. x; dgamma = or += by ZR_OP_ACCUMULATE. GROWABLE. */
+/* dx += gradient w.r.t. x, or = with ZR_RMSNORM_STORE; then dx may be dy. dgamma = or += by
+ * ZR_OP_ACCUMULATE; NULL: not wanted. Rows lie in groups as in the forward. GROWABLE. */
 struct zr_op_rmsnorm_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -239,7 +246,9 @@ struct zr_op_rmsnorm_bwd {
 	const float *rstd;
 	void *dx;
 	float *dgamma;
-	void *work; /* rmsnorm_bwd_work() bytes */
+	void *work; /* rmsnorm_bwd_work() bytes; without dgamma it may be NULL */
+	int64_t per_row;
+	int64_t dy_stride, x_stride, dx_stride;
 };
 
 /* Rotary position embedding (Su et al. 2021), in halves: element i < D/2 of each head of row b*T+t

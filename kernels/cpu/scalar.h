@@ -174,6 +174,15 @@ ZR_INLINE int64_t zr_row_end(int64_t i, int64_t hi, int64_t width)
 	return end < hi ? end : hi;
 }
 
+/* Rows of `width` elements in groups of per_row (0: 1), which lie `stride` apart, 0: no gaps. Where
+ * row r starts. */
+ZR_INLINE int64_t zr_row_at(int64_t r, int64_t width, int64_t per_row, int64_t stride)
+{
+	if (!per_row)
+		per_row = 1;
+	return stride ? r / per_row * stride + r % per_row * width : r * width;
+}
+
 #include "elementary.h"
 #include "rng.h"
 

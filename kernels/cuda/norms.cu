@@ -156,30 +156,46 @@ cudaError_t zr_cuda_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cudaStre
 
 /* ---- RMSNorm --------------------------------------------------------------------- */
 
+/* What xh is multiplied by. */
+template <class T> ZR_DEVICE zr_quad rmsnorm_factor(const void *gamma, zr_place col, uint32_t flags)
+{
+	if (!gamma)
+		return zr_quad{ { 1, 1, 1, 1 } };
+	zr_quad f = zr_load<T>(gamma, col);
+	for (int k = 0; k < 4 && flags & ZR_RMSNORM_PLUS_ONE; k++)
+		f.x[k] = 1 + f.x[k];
+	return f;
+}
+
+/* Columns c.. of the row that starts at element `at`. */
+ZR_DEVICE zr_place row_place(int64_t at, int64_t c, int64_t width, int whole)
+{
+	return zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole };
+}
+
 template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	rmsnorm_kernel(const __grid_constant__ struct zr_op_rmsnorm op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
-		      at = r * width;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width;
+	const int64_t at = zr_row_at(r, width, op.per_row, op.x_stride),
+		      to = zr_row_at(r, width, op.per_row, op.y_stride);
 	float squares = 0;
 
 	if (r >= op.rows) /* a whole warp */
 		return;
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_quad x = zr_load<T>(
-			op.x, zr_place{ at + c, width - c < 4 ? (int)(width - c) : 4, whole });
+		zr_quad x = zr_load<T>(op.x, row_place(at, c, width, whole));
 		for (int k = 0; k < 4; k++)
 			squares = fmaf(x.x[k], x.x[k], squares);
 	}
 	const float rstd = 1 / sqrtf(zr_warp_sum(squares) / (float)width + op.eps);
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
-			 col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), gamma = zr_load<T>(op.gamma, col);
+		zr_quad x = zr_load<T>(op.x, row_place(at, c, width, whole)),
+			f = rmsnorm_factor<T>(op.gamma, row_place(0, c, width, whole), op.flags);
 		for (int k = 0; k < 4; k++)
-			x.x[k] = x.x[k] * rstd * gamma.x[k];
-		zr_store<T>(op.y, row, x);
+			x.x[k] = x.x[k] * rstd * f.x[k];
+		zr_store<T>(op.y, row_place(to, c, width, whole), x);
 	}
 	if (threadIdx.x == 0)
 		op.rstd[r] = rstd;
@@ -187,8 +203,9 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 
 template <class T> static cudaError_t launch_rmsnorm(const struct zr_op_rmsnorm *op, cudaStream_t s)
 {
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
-		    zr_quads(op->y, sizeof(T)) && zr_quads(op->gamma, sizeof(T));
+	int whole = op->width % 4 == 0 && op->x_stride % 4 == 0 && op->y_stride % 4 == 0 &&
+		    zr_quads(op->x, sizeof(T)) && zr_quads(op->y, sizeof(T)) &&
+		    zr_quads(op->gamma, sizeof(T));
 	return zr_launch(rmsnorm_kernel<T>, dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
 			 dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
@@ -203,70 +220,86 @@ template <class T>
 static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	rmsnorm_dx_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op, int whole)
 {
-	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width,
-		      at = r * width;
+	const int64_t r = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.y, width = op.width;
+	const int64_t at = zr_row_at(r, width, op.per_row, op.x_stride),
+		      from = zr_row_at(r, width, op.per_row, op.dy_stride),
+		      to = zr_row_at(r, width, op.per_row, op.dx_stride);
 	float mean = 0;
 
 	if (r >= op.rows)
 		return;
 	const float rstd = op.rstd[r];
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
-			 col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row),
-			gamma = zr_load<T>(op.gamma, col);
+		zr_quad x = zr_load<T>(op.x, row_place(at, c, width, whole)),
+			dy = zr_load<T>(op.dy, row_place(from, c, width, whole)),
+			f = rmsnorm_factor<T>(op.gamma, row_place(0, c, width, whole), op.flags);
 		for (int k = 0; k < 4; k++)
-			mean = fmaf(dy.x[k] * gamma.x[k], x.x[k] * rstd, mean);
+			mean = fmaf(dy.x[k] * f.x[k], x.x[k] * rstd, mean);
 	}
 	mean = zr_warp_sum(mean) / (float)width;
 	for (int64_t c = 4 * threadIdx.x; c < width; c += 4 * ZR_WARP) {
-		zr_place row = { at + c, width - c < 4 ? (int)(width - c) : 4, whole },
-			 col = { c, row.n, whole };
-		zr_quad x = zr_load<T>(op.x, row), dy = zr_load<T>(op.dy, row),
-			gamma = zr_load<T>(op.gamma, col);
-		zr_quad dx = zr_load<T>(op.dx, row);
+		const zr_place out = row_place(to, c, width, whole);
+		zr_quad x = zr_load<T>(op.x, row_place(at, c, width, whole)),
+			dy = zr_load<T>(op.dy, row_place(from, c, width, whole)),
+			f = rmsnorm_factor<T>(op.gamma, row_place(0, c, width, whole), op.flags);
 		for (int k = 0; k < 4; k++)
-			dx.x[k] += rstd * (dy.x[k] * gamma.x[k] - x.x[k] * rstd * mean);
-		zr_store<T>(op.dx, row, dx);
+			dy.x[k] = rstd * (dy.x[k] * f.x[k] - x.x[k] * rstd * mean);
+		if (!(op.flags & ZR_RMSNORM_STORE)) {
+			zr_quad dx = zr_load<T>(op.dx, out);
+			for (int k = 0; k < 4; k++)
+				dy.x[k] = dx.x[k] + dy.x[k];
+		}
+		zr_store<T>(op.dx, out, dy);
 	}
 }
 
-/* part[tile][width]: sums of dy * xh. */
+/* part[tile][width]: sums of dy * xh. The grid's first side has most room, and heads are many rows. */
 template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
 	rmsnorm_part_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op)
 {
-	const int64_t c = (int64_t)blockIdx.x * ZR_THREADS + threadIdx.x,
-		      from = (int64_t)blockIdx.y * TILE;
-	const int64_t to = from + TILE < op.rows ? from + TILE : op.rows;
+	const int64_t c = (int64_t)blockIdx.y * ZR_THREADS + threadIdx.x,
+		      first = (int64_t)blockIdx.x * TILE;
+	const int64_t end = first + TILE < op.rows ? first + TILE : op.rows;
 	const T *x = (const T *)op.x, *dy = (const T *)op.dy;
 	float gamma = 0;
 
 	if (c >= op.width)
 		return;
 #pragma unroll 4
-	for (int64_t r = from; r < to; r++)
-		gamma += zr_widen(dy[r * op.width + c]) *
-			 (zr_widen(x[r * op.width + c]) * op.rstd[r]);
-	((float *)op.work)[blockIdx.y * op.width + c] = gamma;
+	for (int64_t r = first; r < end; r++) {
+		const int64_t at = zr_row_at(r, op.width, op.per_row, op.x_stride),
+			      from = zr_row_at(r, op.width, op.per_row, op.dy_stride);
+		gamma += zr_widen(dy[from + c]) * (zr_widen(x[at + c]) * op.rstd[r]);
+	}
+	((float *)op.work)[blockIdx.x * op.width + c] = gamma;
 }
 
 template <class T>
-static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
+static cudaError_t rmsnorm_dgamma(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
-	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
-		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
-		    zr_quads(op->dx, sizeof(T));
-	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>, columns_by(op->width, tiles),
+	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>,
+				  dim3((unsigned)tiles, (unsigned)zr_ceil_div(op->width, ZR_THREADS)),
 				  dim3(ZR_THREADS), 0, s, *op);
-	if (e == cudaSuccess)
-		e = zr_launch(rmsnorm_dx_kernel<T>,
-			      dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
-			      dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 	return e != cudaSuccess ? e :
 				  sum_parts((const float *)op->work, op->width, tiles, op->dgamma,
 					    op->width, op->flags, s);
+}
+
+/* dx may be dy: dgamma comes first. */
+template <class T>
+static cudaError_t launch_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
+{
+	int whole = op->width % 4 == 0 && op->x_stride % 4 == 0 && op->dy_stride % 4 == 0 &&
+		    op->dx_stride % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
+		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
+		    zr_quads(op->dx, sizeof(T));
+	cudaError_t e = op->dgamma ? rmsnorm_dgamma<T>(op, s) : cudaSuccess;
+	return e != cudaSuccess ? e :
+				  zr_launch(rmsnorm_dx_kernel<T>,
+					    dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
+					    dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_rmsnorm_bwd(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)

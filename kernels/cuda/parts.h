@@ -20,7 +20,7 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 
 	if (c >= columns)
 		return;
-#pragma unroll 8
+#pragma unroll 32
 	for (int64_t t = 0; t < tiles; t++)
 		sum += part[t * stride + c];
 	out[c] = accumulate ? out[c] + sum : sum;

@@ -126,6 +126,21 @@ def glu(name, f):
     show("glu_%s.dup" % name, up.grad)
 
 
+def rmsnorm_heads():
+    """10 rows of 20, by 1 + gamma as Gemma's; and without gamma."""
+    draw = Draw(10)
+    x, gamma = (draw.array(*s).requires_grad_() for s in ((10, 20), (20,)))
+    dy = draw.array(10, 20)
+    xh = x / torch.sqrt((x * x).mean(1, keepdim=True) + 1e-5)
+    y = xh * (1 + gamma)
+    dx, dgamma = torch.autograd.grad(y, (x, gamma), dy, retain_graph=True)
+    show("rmsnorm_heads.y", y)
+    show("rmsnorm_heads.dx", dx)
+    show("rmsnorm_heads.dgamma", dgamma)
+    show("rmsnorm_plain.y", xh)
+    show("rmsnorm_plain.dx", torch.autograd.grad(xh, x, dy)[0])
+
+
 def trajectory(name, make, state):
     """50 updates of 7 parameters; gradients are drawn and halved (grad_mult); seen after 1, 10, 50."""
     draw = Draw(4)
@@ -182,3 +197,4 @@ gelu_erf()
 glu("silu", torch.nn.functional.silu)
 glu("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh"))
 glu("gelu_erf", torch.nn.functional.gelu)
+rmsnorm_heads()

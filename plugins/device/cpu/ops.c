@@ -73,7 +73,7 @@ static int64_t rows_per_item(int64_t width)
 OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
 OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
-OPERATION(rmsnorm, o->dtype, o->rows, rows_per_item(o->width))
+CHECKED(rmsnorm, o->rows, rows_per_item(o->width))
 CHECKED(gelu_bwd, o->n, ELEMENTS)
 CHECKED(swiglu, o->n, ELEMENTS)
 CHECKED(swiglu_bwd, o->n, ELEMENTS)
@@ -225,7 +225,8 @@ static void rmsnorm_bwd_item(void *arg, int64_t item, int32_t worker)
 	const struct zr_op_rmsnorm_bwd *o = j->op;
 	int64_t lo = item * ZR_LN_TILE;
 	(void)worker;
-	j->d->k->rmsnorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows), j->part + item * o->width);
+	j->d->k->rmsnorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows),
+			     o->dgamma ? j->part + item * o->width : NULL);
 }
 
 static void rmsnorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
@@ -248,12 +249,14 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 {
 	int64_t tiles = cpu_ceil_div(o->rows, ZR_LN_TILE);
 	struct job job = { ops->dev, o, tiles, ZR_LN_TILE, o->work };
-	int rc = zr_check_dtype(ops->dev->h, "rmsnorm_bwd", o->dtype);
+	int rc = zr_check_rmsnorm_bwd(ops->dev->h, o);
 	(void)s;
 	if (rc)
 		return rc;
 	cpu_parallel(ops->dev, tiles, rmsnorm_bwd_item, &job);
-	cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item, &job);
+	if (o->dgamma)
+		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item,
+			     &job);
 	return ZR_OK;
 }
 

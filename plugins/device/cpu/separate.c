@@ -53,8 +53,8 @@
 	OPERATION(muon_normalize, muon, lowp, AT(x), AT(sumsq)) \
 	OPERATION(muon_factor, muon_factor, square, AT(gram), AT(square)) \
 	OPERATION(muon_update, muon, lowp, AT(scalars), AT(master), AT(x), AT(lowp)) \
-	OPERATION(rmsnorm, rmsnorm, rstd, AT(x), AT(gamma), AT(y), AT(rstd)) \
-	OPERATION(rmsnorm_bwd, rmsnorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), \
+	OPERATION(rmsnorm, rmsnorm, y_stride, AT(x), AT(gamma), AT(y), AT(rstd)) \
+	OPERATION(rmsnorm_bwd, rmsnorm_bwd, dx_stride, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), \
 		  AT(dgamma), AT(work)) \
 	QUERY(rmsnorm_bwd_work, rmsnorm_bwd) \
 	OPERATION(rotary, rotary, position, AT(x), AT(out), AT(position)) \

@@ -2,7 +2,7 @@
 #
 # plugins/device.
 device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_low_rank %D%/t_matmul \
-	%D%/t_right %D%/t_separate %D%/t_twin
+	%D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 
@@ -25,6 +25,10 @@ TESTS += $(device_tests)
 %C%_t_matmul_SOURCES = %D%/t_matmul.c $(testdevice_h)
 %C%_t_matmul_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_matmul_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_refused_SOURCES = %D%/t_refused.c $(testdevice_h)
+%C%_t_refused_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_refused_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_right_SOURCES = %D%/t_right.c $(testdevice_h)
 %C%_t_right_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -271,13 +271,24 @@ static int layernorm(const struct side *s, int32_t dtype, int variant)
 	return rc ? rc : s->d.ops->layernorm_bwd(OPS, &b);
 }
 
+/* variant: 1 the gradient is added to; 2 heads of half the width, 1 + gamma, dx is dy */
 static int rmsnorm(const struct side *s, int32_t dtype, int variant)
 {
-	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = dtype, .rows = arg[0], .width = arg[1], .eps = 1e-5f, .x = at(s, 0),
-				    .gamma = at(s, 1), .y = at(s, 3), .rstd = f32(s, 5) };
-	struct zr_op_rmsnorm_bwd b = { .size = sizeof b, .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtype, .rows = arg[0],
-				       .width = arg[1], .dy = at(s, 6), .x = at(s, 0), .gamma = at(s, 1), .rstd = f32(s, 5),
-				       .dx = at(s, 7), .dgamma = f32(s, 8), .work = at(s, 10) };
+	const int heads = variant & 2 && arg[1] > 8;
+	const int64_t width = heads ? arg[1] / 2 - 1 : arg[1], rows = heads ? 2 * arg[0] : arg[0];
+	const uint32_t flags = heads ? ZR_RMSNORM_PLUS_ONE : 0;
+	struct zr_op_rmsnorm op = { .size = sizeof op, .flags = flags, .dtype = dtype, .rows = rows, .width = width, .eps = 1e-5f,
+				    .x = at(s, 0), .gamma = at(s, 1), .y = at(s, 3), .rstd = f32(s, 11), .per_row = heads ? 2 : 0,
+				    .x_stride = heads ? arg[1] : 0, .y_stride = heads ? arg[1] : 0 };
+	struct zr_op_rmsnorm_bwd b = { .size = sizeof b, .flags = flags | (variant & 1 ? ZR_OP_ACCUMULATE : 0), .dtype = dtype,
+				       .rows = rows, .width = width, .dy = at(s, 6), .x = at(s, 0), .gamma = at(s, 1),
+				       .rstd = f32(s, 11), .dx = at(s, 7), .dgamma = f32(s, 8), .work = at(s, 10),
+				       .per_row = op.per_row, .dy_stride = op.x_stride, .x_stride = op.x_stride,
+				       .dx_stride = op.x_stride };
+	if (heads) {
+		b.flags |= ZR_RMSNORM_STORE;
+		b.dy = b.dx;
+	}
 	int rc = s->d.ops->rmsnorm(OPS, &op);
 	return rc ? rc : s->d.ops->rmsnorm_bwd(OPS, &b);
 }
@@ -285,10 +296,10 @@ static int rmsnorm(const struct side *s, int32_t dtype, int variant)
 static void norms(op_fn *op, const char *name)
 {
 	static const int32_t sizes[][2] = { { 130, 768 }, { 67, 129 }, { 1, 5 } };
-	for (int k = 0; k < 3 * 3 * 2; k++) {
+	for (int k = 0; k < 3 * 3 * 4; k++) {
 		int32_t rows = sizes[k % 3][0], c = sizes[k % 3][1], t = dtypes[k / 3 % 3];
 		int64_t n = (int64_t)rows * c;
-		int off = k / 9;
+		int off = k / 9 & 1;
 		arg[0] = rows;
 		arg[1] = c;
 		begin((uint64_t)k);
@@ -303,6 +314,7 @@ static void norms(op_fn *op, const char *name)
 		operand(c, ZR_F32, 1, 0, 256);
 		operand(c, ZR_F32, 1, 0, 256);
 		operand(n / 32 * 2 + 2 * c, ZR_F32, 1, 0, 1e30); /* work */
+		operand(2 * rows, ZR_F32, 1, 0, 64);
 		twins(name, op, t, k / 9);
 	}
 	all_agreed();

@@ -217,21 +217,32 @@ static void norm_case(int64_t rows, int64_t c, int32_t t, int add)
 	buf_free(&dy);
 }
 
-static void rms_case(int64_t rows, int64_t c, int32_t t, int add)
+/* ways: 1 of 1 + gamma, 2 of rows in groups of `per` with gaps, 4 of a stored dx, 8 of no gamma and
+ * no gradient of it. */
+static void rms_case(int64_t rows, int64_t c, int32_t t, int add, int ways)
 {
-	struct buf x = buf_random(rows * c, t, 1, 2), gamma = buf_random(c, t, 2, 1), dy = buf_random(rows * c, t, 4, 1);
+	const int64_t per = ways & 2 ? 2 : 0, gap = per ? per * c + c % 8 : 0;
+	const int64_t n = per ? (rows + 1) / 2 * gap : rows * c;
+	const uint32_t plus = ways & 1 ? ZR_RMSNORM_PLUS_ONE : 0;
+	struct buf x = buf_random(n, t, 1, 2), gamma = buf_random(c, t, 2, 1), dy = buf_random(n, t, 4, 1);
 	struct buf y[2], rstd[2], dx[2], dg[2], work[2];
-	two(y, rows * c, t, 0);
+	two(y, n, t, per ? 1 : 0);
 	two(rstd, rows, ZR_F32, 0);
-	two(dx, rows * c, t, 1);
+	two(dx, n, t, 1);
 	two(dg, c, ZR_F32, 1);
 	two(work, (rows + ZR_LN_TILE - 1) / ZR_LN_TILE * c, ZR_F32, 0);
 	for (int k = 0; k < 2; k++) {
-		struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = t, .rows = rows, .width = c, .eps = 1e-5f, .x = x.p,
-					    .gamma = gamma.p, .y = y[k].p, .rstd = F(rstd[k]) };
-		struct zr_op_rmsnorm_bwd b = { .size = sizeof b, .flags = add ? ZR_OP_ACCUMULATE : 0, .dtype = t, .rows = rows,
-					       .width = c, .dy = dy.p, .x = x.p, .gamma = gamma.p, .rstd = F(rstd[0]), .dx = dx[k].p,
-					       .dgamma = F(dg[k]), .work = work[k].p };
+		struct zr_op_rmsnorm op = { .size = sizeof op, .flags = plus, .dtype = t, .rows = rows, .width = c,
+					    .eps = 1e-5f, .x = x.p, .gamma = ways & 8 ? NULL : gamma.p, .y = y[k].p,
+					    .rstd = F(rstd[k]), .per_row = per, .x_stride = gap, .y_stride = gap };
+		struct zr_op_rmsnorm_bwd b = { .size = sizeof b,
+					       .flags = plus | (add ? ZR_OP_ACCUMULATE : 0) |
+							(ways & 4 ? ZR_RMSNORM_STORE : 0),
+					       .dtype = t, .rows = rows, .width = c, .dy = dy.p, .x = x.p,
+					       .gamma = op.gamma, .rstd = F(rstd[0]), .dx = dx[k].p,
+					       .dgamma = ways & 8 ? NULL : F(dg[k]), .work = work[k].p,
+					       .per_row = per, .dy_stride = gap, .x_stride = gap,
+					       .dx_stride = gap };
 		if (k) {
 			DONE(zr_cuda_rmsnorm(&op, NULL));
 			DONE(zr_cuda_rmsnorm_bwd(&b, NULL));
@@ -239,8 +250,10 @@ static void rms_case(int64_t rows, int64_t c, int32_t t, int add)
 		}
 		zr_cpu_scalar.rmsnorm(&op, 0, rows);
 		for (int64_t lo = 0; lo < rows; lo += ZR_LN_TILE)
-			zr_cpu_scalar.rmsnorm_bwd(&b, lo, lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows, F(work[0]) + lo / ZR_LN_TILE * c);
-		zr_cpu_scalar.rmsnorm_bwd_sum(&b, F(work[0]), (rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
+			zr_cpu_scalar.rmsnorm_bwd(&b, lo, lo + ZR_LN_TILE < rows ? lo + ZR_LN_TILE : rows,
+						  ways & 8 ? NULL : F(work[0]) + lo / ZR_LN_TILE * c);
+		if (b.dgamma)
+			zr_cpu_scalar.rmsnorm_bwd_sum(&b, F(work[0]), (rows + ZR_LN_TILE - 1) / ZR_LN_TILE, 0, c);
 	}
 	close("rmsnorm", &y[0], &y[1], t == ZR_F32 ? 16 : 1);
 	close("rmsnorm: rstd", &rstd[0], &rstd[1], 16);
@@ -264,9 +277,12 @@ static void norms_are_close(void **state)
 		norm_case(70, 130, dtypes[t], 1);
 		norm_case(131, 257, dtypes[t], 0);
 		norm_case(6, 768, dtypes[t], 1);
-		rms_case(1, 5, dtypes[t], 0);
-		rms_case(70, 130, dtypes[t], 1);
-		rms_case(131, 256, dtypes[t], 0);
+		rms_case(1, 5, dtypes[t], 0, 0);
+		rms_case(70, 130, dtypes[t], 1, 1);
+		rms_case(131, 256, dtypes[t], 0, 0);
+		rms_case(131, 64, dtypes[t], 1, 2);
+		rms_case(70, 129, dtypes[t], 0, 2 | 4);
+		rms_case(66, 128, dtypes[t], 0, 1 | 2 | 4 | 8);
 	}
 }
 

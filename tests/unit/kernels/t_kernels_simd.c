@@ -71,25 +71,39 @@ static void make_layernorm_sum(struct job *j, const struct shape *s, int32_t dty
 	j->grain = 1;
 }
 
+/* Variations: 1 of 1 + gamma, 2 of rows in groups of three with gaps, both without gamma. */
 static void make_rmsnorm(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)variation;
-	j->op.rmsnorm = (struct zr_op_rmsnorm){ .dtype = dtype, .rows = s->rows, .width = s->width, .eps = 1e-5f,
-						.x = noise(s->rows * s->width, dtype), .gamma = noise(s->width, dtype),
-						.y = output(j, s->rows * s->width, dtype, 1),
-						.rstd = output(j, s->rows, ZR_F32, 1) };
+	int64_t per = variation & 2 ? 3 : 0, gap = per ? per * s->width + 5 : 0;
+	int64_t n = per ? (s->rows + 2) / 3 * gap : s->rows * s->width;
+	void *gamma = noise(s->width, dtype);
+
+	j->op.rmsnorm = (struct zr_op_rmsnorm){ .flags = variation & 1 ? ZR_RMSNORM_PLUS_ONE : 0,
+						.dtype = dtype, .rows = s->rows, .width = s->width,
+						.eps = 1e-5f, .x = noise(n, dtype),
+						.gamma = variation == 3 ? NULL : gamma,
+						.y = output(j, n, dtype, !per),
+						.rstd = output(j, s->rows, ZR_F32, 1),
+						.per_row = per, .x_stride = gap, .y_stride = gap };
 	j->span = s->rows;
 	j->grain = 1;
 }
 
+/* As above; 4: dx is stored; 8: it is dy. */
 static void make_rmsnorm_bwd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)variation;
-	j->op.rmsnorm_bwd = (struct zr_op_rmsnorm_bwd){ .dtype = dtype, .rows = s->rows, .width = s->width,
-							.dy = noise(s->rows * s->width, dtype),
-							.x = noise(s->rows * s->width, dtype), .gamma = noise(s->width, dtype),
-							.rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32),
-							.dx = output(j, s->rows * s->width, dtype, 0) };
+	int64_t per = variation & 2 ? 3 : 0, gap = per ? per * s->width + 5 : 0;
+	int64_t n = per ? (s->rows + 2) / 3 * gap : s->rows * s->width;
+	void *gamma = noise(s->width, dtype), *dx = output(j, n, dtype, 0);
+
+	j->op.rmsnorm_bwd = (struct zr_op_rmsnorm_bwd){
+		.flags = (variation & 1 ? ZR_RMSNORM_PLUS_ONE : 0) |
+			 (variation & 12 ? ZR_RMSNORM_STORE : 0),
+		.dtype = dtype, .rows = s->rows, .width = s->width, .x = noise(n, dtype),
+		.dy = variation & 8 ? dx : noise(n, dtype), .dx = dx,
+		.gamma = variation % 4 == 3 ? NULL : gamma,
+		.rstd = absolute(noise(s->rows, ZR_F32), s->rows, ZR_F32), .per_row = per,
+		.x_stride = gap, .dy_stride = gap, .dx_stride = gap };
 	j->span = (s->rows + ZR_LN_TILE - 1) / ZR_LN_TILE;
 	j->grain = 1;
 	j->part = output(j, j->span * s->width, ZR_F32, 1);
@@ -231,8 +245,8 @@ static const struct kernel kernels[] = {
 	{ "layernorm", make_layernorm, run_layernorm, 1, 4e-6 },
 	{ "layernorm_bwd", make_layernorm_bwd, run_layernorm_bwd, 1, 2e-5 },
 	{ "layernorm_bwd_sum", make_layernorm_sum, run_layernorm_sum, 2, 0 },
-	{ "rmsnorm", make_rmsnorm, run_rmsnorm, 1, 4e-6 },
-	{ "rmsnorm_bwd", make_rmsnorm_bwd, run_rmsnorm_bwd, 1, 2e-5 },
+	{ "rmsnorm", make_rmsnorm, run_rmsnorm, 4, 4e-6 },
+	{ "rmsnorm_bwd", make_rmsnorm_bwd, run_rmsnorm_bwd, 12, 2e-5 },
 	{ "rmsnorm_bwd_sum", make_rmsnorm_sum, run_rmsnorm_sum, 2, 0 },
 	{ "rotary", make_rotary, run_rotary, 2, 0 },
 	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 4, 0 },

@@ -89,16 +89,15 @@ static double rmsnorm_loss(void *arg)
 	return dot(c->op.y, c->dy, c->op.rows * c->op.width);
 }
 
-static void rmsnorm_bwd_is_the_slope_of_rmsnorm(void **state)
+static void check_rmsnorm(uint32_t flags)
 {
 	enum { R = 3, C = 7 };
 	uint64_t x = 15;
-	struct rmsnorm_case c = { .op = { .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
-	struct zr_op_rmsnorm_bwd bwd = { .dtype = ZR_F64, .rows = R, .width = C };
+	struct rmsnorm_case c = { .op = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C, .eps = 1e-3f } };
+	struct zr_op_rmsnorm_bwd bwd = { .flags = flags, .dtype = ZR_F64, .rows = R, .width = C };
 	double part[C], dgamma[C], dx[R * C] = { 0 };
 	double *in = rig_drawn(&x, R * C, ZR_F64, 1), *gamma = rig_drawn(&x, C, ZR_F64, 1);
 
-	(void)state;
 	c.op.x = bwd.x = in;
 	c.op.gamma = bwd.gamma = gamma;
 	bwd.dy = c.dy = rig_drawn(&x, R * C, ZR_F64, 1);
@@ -114,6 +113,13 @@ static void rmsnorm_bwd_is_the_slope_of_rmsnorm(void **state)
 	for (int i = 0; i < C; i++)
 		check_slope(rmsnorm_loss, &c, gamma, i, dgamma[i]);
 	rig_release();
+}
+
+static void rmsnorm_bwd_is_the_slope_of_rmsnorm(void **state)
+{
+	(void)state;
+	check_rmsnorm(0);
+	check_rmsnorm(ZR_RMSNORM_PLUS_ONE | ZR_RMSNORM_STORE);
 }
 
 struct rotary_case {

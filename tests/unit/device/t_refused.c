@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_refused.c - arguments that an operation cannot mean: a device refuses them with a text that says
+ * which, and touches nothing.
+ */
+#include "tests/lib/testdevice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static struct dev d;
+
+static int open_device(void **state)
+{
+	(void)state;
+	return dev_open(&d, 1, "auto");
+}
+
+static int close_device(void **state)
+{
+	(void)state;
+	dev_close(&d);
+	return 0;
+}
+
+static void refused(int rc, const char *text)
+{
+	assert_int_equal(rc, ZR_EINVAL);
+	if (!strstr(test_error(d.h), text))
+		fail_msg("\"%s\" does not say \"%s\"", test_error(d.h), text);
+}
+
+static void activations(void **state)
+{
+	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = ZR_F32, .n = 1,
+				       .activation = ZR_ACT_SILU };
+	struct zr_op_matmul product = { .size = sizeof product, .flags = ZR_MM_GELU,
+					.a_dtype = ZR_F32, .b_dtype = ZR_F32, .d_dtype = ZR_F32,
+					.activation = 4 };
+	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = ZR_F32, .activation = 4 };
+	struct zr_op_swiglu_bwd back = { .size = sizeof back, .dtype = ZR_F32, .activation = -1 };
+	(void)state;
+	refused(d.ops->gelu_bwd(d.ops, NULL, &gelu), "gelu_bwd: activation 1 is no GELU");
+	refused(d.ops->matmul(d.ops, NULL, &product), "matmul: activation 4 is no GELU");
+	refused(d.ops->swiglu(d.ops, NULL, &glu), "swiglu: there is no activation 4");
+	refused(d.ops->swiglu_bwd(d.ops, NULL, &back), "swiglu_bwd: there is no activation -1");
+}
+
+static void rows_of_gates(void **state)
+{
+	static const int64_t width[] = { 4, 3, -1, 0 }, stride[] = { 4, 2, 1, 5 };
+	struct zr_op_swiglu glu = { .size = sizeof glu, .dtype = ZR_F32, .n = 6 };
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		glu.width = width[i];
+		glu.stride = stride[i];
+		refused(d.ops->swiglu(d.ops, NULL, &glu), "swiglu: 6 elements are no rows of ");
+	}
+}
+
+static void groups_of_rows(void **state)
+{
+	struct zr_op_rmsnorm norm = { .size = sizeof norm, .dtype = ZR_F32, .rows = 4, .width = 8,
+				      .per_row = 2, .x_stride = 15 };
+	struct zr_op_rmsnorm_bwd back = { .size = sizeof back, .dtype = ZR_F32, .rows = 4,
+					  .width = 8, .per_row = -1 };
+	(void)state;
+	refused(d.ops->rmsnorm(d.ops, NULL, &norm),
+		"rmsnorm: x: no 2 rows of 8 fit where groups lie 15 apart");
+	norm.x_stride = 0;
+	norm.y_stride = -16;
+	refused(d.ops->rmsnorm(d.ops, NULL, &norm), "rmsnorm: y: ");
+	refused(d.ops->rmsnorm_bwd(d.ops, NULL, &back), "rmsnorm_bwd: dy: no -1 rows");
+	back.per_row = 0;
+	back.x_stride = 7;
+	refused(d.ops->rmsnorm_bwd(d.ops, NULL, &back), "rmsnorm_bwd: x: ");
+	back.x_stride = 8;
+	back.dx_stride = 7;
+	refused(d.ops->rmsnorm_bwd(d.ops, NULL, &back), "rmsnorm_bwd: dx: ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(activations),
+		cmocka_unit_test(rows_of_gates),
+		cmocka_unit_test(groups_of_rows),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, open_device, close_device);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_norms.c - the norms as families of models ask for them: rows in groups with gaps, a factor of
+ * 1 + gamma or none, gradients that are stored or not wanted. PyTorch's values, in every variant.
+ */
+#include "kernels_mode.h"
+
+/* Tokens hold 2 heads of 20 and 7 elements more; those of dx 9. */
+enum { TOKENS = 5, HEADS = 2, C = 20, ROWS = TOKENS * HEADS, N = ROWS * C, GAP = 7 };
+enum { STRIDE = HEADS * C + GAP, WIDE = STRIDE + 2 };
+
+static int64_t apart(int64_t i, int64_t stride)
+{
+	return i / (HEADS * C) * stride + i % (HEADS * C);
+}
+
+/* `dense` in groups of rows, between poison */
+static void *spread(const void *dense, int64_t stride, int32_t dtype)
+{
+	void *p = rig_buffer(TOKENS * stride, dtype);
+
+	for (int64_t i = 0; i < N; i++)
+		rig_set(p, apart(i, stride), dtype, rig_get(dense, i, dtype));
+	return p;
+}
+
+static void expect(const struct mode *m, const char *name, const void *p, int64_t stride)
+{
+	void *dense = rig_buffer(N, m->dtype);
+	const void *poison = zr_at(p, TOKENS * stride, m->dtype); /* the guard */
+
+	for (int64_t i = 0; i < N; i++)
+		rig_set(dense, i, m->dtype, rig_get(p, apart(i, stride), m->dtype));
+	rig_golden(m->name, name, dense, N, m->dtype, m->tolerance);
+	for (int64_t g = 0; g < TOKENS; g++)
+		for (int64_t i = HEADS * C; i < stride; i++)
+			assert_memory_equal(zr_at(p, g * stride + i, m->dtype), poison,
+					    (size_t)rig_size(m->dtype));
+}
+
+/* Forward in place, backward with its results in dy. */
+static void heads_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 10;
+	need(m);
+	void *part = rig_buffer(C, m->real), *in = rig_drawn(&x, N, m->dtype, 1);
+	struct zr_op_rmsnorm op = { .flags = ZR_RMSNORM_PLUS_ONE, .dtype = m->dtype, .rows = ROWS,
+				    .width = C, .eps = 1e-5f, .per_row = HEADS,
+				    .x_stride = STRIDE, .y_stride = STRIDE };
+	struct zr_op_rmsnorm_bwd bwd = { .flags = ZR_RMSNORM_PLUS_ONE | ZR_RMSNORM_STORE,
+					 .dtype = m->dtype, .rows = ROWS, .width = C,
+					 .per_row = HEADS, .x_stride = STRIDE,
+					 .dy_stride = WIDE, .dx_stride = WIDE };
+
+	op.x = op.y = spread(in, STRIDE, m->dtype);
+	bwd.x = spread(in, STRIDE, m->dtype);
+	bwd.gamma = op.gamma = rig_drawn(&x, C, m->dtype, 1);
+	bwd.dy = bwd.dx = spread(rig_drawn(&x, N, m->dtype, 1), WIDE, m->dtype);
+	bwd.rstd = op.rstd = rig_buffer(ROWS, m->real);
+	bwd.dgamma = rig_buffer(C, m->real);
+	CALL(m, rmsnorm, &op, 0, ROWS);
+	expect(m, "rmsnorm_heads.y", op.y, STRIDE);
+	CALL(m, rmsnorm_bwd, &bwd, 0, ROWS, part);
+	CALL(m, rmsnorm_bwd_sum, &bwd, part, 1, 0, C);
+	expect(m, "rmsnorm_heads.dx", bwd.dx, WIDE);
+	rig_golden(m->name, "rmsnorm_heads.dgamma", bwd.dgamma, C, m->real, m->exact);
+	rig_release();
+}
+
+/* Without gamma, from rows with gaps to rows without, and without its gradient. */
+static void no_gamma_golden(void **state)
+{
+	const struct mode *m = *state;
+	uint64_t x = 10;
+	need(m);
+	void *in = rig_drawn(&x, N, m->dtype, 1);
+	struct zr_op_rmsnorm op = { .dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f,
+				    .per_row = HEADS, .x_stride = STRIDE };
+	struct zr_op_rmsnorm_bwd bwd = { .flags = ZR_RMSNORM_STORE, .dtype = m->dtype,
+					 .rows = ROWS, .width = C, .per_row = HEADS,
+					 .x_stride = STRIDE };
+
+	rig_drawn(&x, C, m->dtype, 1);
+	bwd.x = op.x = spread(in, STRIDE, m->dtype);
+	op.y = rig_buffer(N, m->dtype);
+	bwd.dy = rig_drawn(&x, N, m->dtype, 1);
+	bwd.dx = rig_buffer(N, m->dtype);
+	bwd.rstd = op.rstd = rig_buffer(ROWS, m->real);
+	CALL(m, rmsnorm, &op, 0, ROWS);
+	CALL(m, rmsnorm_bwd, &bwd, 0, ROWS, NULL);
+	rig_golden(m->name, "rmsnorm_plain.y", op.y, N, m->dtype, m->tolerance);
+	rig_golden(m->name, "rmsnorm_plain.dx", bwd.dx, N, m->dtype, m->tolerance);
+	rig_release();
+}
+
+static const struct mode_test tests[] = {
+	{ "RMSNorm of heads by 1 + gamma agrees with torch", heads_golden, 0 },
+	{ "RMSNorm without gamma agrees with torch", no_gamma_golden, 0 },
+};
+
+int main(void)
+{
+	return mode_main("norms", tests, (int)(sizeof tests / sizeof *tests));
+}
