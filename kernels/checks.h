@@ -82,4 +82,49 @@ static inline int zr_check_rmsnorm_bwd(const struct zr_host *h, const struct zr_
 		    zr_check_row_groups(h, "rmsnorm_bwd: dx", o->width, o->per_row, o->dx_stride);
 }
 
+static inline int zr_check_experts(const struct zr_host *h, const char *op, int64_t places,
+				   int64_t experts)
+{
+	if (experts < 1 || experts > ZR_EXPERTS)
+		return zr_fail(h, ZR_ENOTSUP, "%s: %lld experts are not 1 to %d", op,
+			       (long long)experts, ZR_EXPERTS);
+	if (places > INT32_MAX)
+		return zr_fail(h, ZR_ENOTSUP, "%s: %lld places are more than %d", op,
+			       (long long)places, INT32_MAX);
+	return ZR_OK;
+}
+
+static inline int zr_check_route(const struct zr_host *h, const char *op, int64_t rows,
+				 int64_t experts, int64_t k)
+{
+	if (k < 1 || k > experts)
+		return zr_fail(h, ZR_EINVAL, "%s: %lld of %lld experts cannot be chosen", op,
+			       (long long)k, (long long)experts);
+	return zr_check_experts(h, op, rows * k, experts);
+}
+
+static inline int zr_check_combine(const struct zr_host *h, const struct zr_op_expert_combine *o)
+{
+	int rc = zr_check_dtype(h, "expert_combine", o->dtype);
+	return rc ? rc : zr_check_dtype(h, "expert_combine", o->out_dtype);
+}
+
+static inline int zr_check_grouped(const struct zr_host *h, const struct zr_op_matmul_grouped *o)
+{
+	int rc = zr_check_experts(h, "matmul_grouped", o->rows, o->experts);
+	rc = rc ? rc : zr_check_dtype(h, "matmul_grouped", o->a_dtype);
+	rc = rc ? rc : zr_check_dtype(h, "matmul_grouped", o->b_dtype);
+	rc = rc ? rc : zr_check_dtype(h, "matmul_grouped", o->d_dtype);
+	if (!rc && o->flags & ZR_MM_ACCUMULATE && o->d_dtype != ZR_F32)
+		rc = zr_fail(h, ZR_EINVAL, "matmul_grouped: only an fp32 result can be added to");
+	return rc;
+}
+
+static inline int zr_check_grouped_dw(const struct zr_host *h,
+				      const struct zr_op_matmul_grouped_dw *o)
+{
+	int rc = zr_check_experts(h, "matmul_grouped_dw", o->rows, o->experts);
+	return rc ? rc : zr_check_dtype(h, "matmul_grouped_dw", o->dtype);
+}
+
 #endif

@@ -119,6 +119,13 @@ struct zr_cpu_kernels {
 	/* columns: all rows in index order */
 	void (*bias_bwd)(const struct zr_op_bias_bwd *, int64_t lo, int64_t hi);
 
+	/* tokens: p, lse, ids and weights; dlogits */
+	void (*route)(const struct zr_op_route *, int64_t lo, int64_t hi);
+	void (*route_bwd)(const struct zr_op_route_bwd *, int64_t lo, int64_t hi);
+	/* rows of out; places by s */
+	void (*expert_combine)(const struct zr_op_expert_combine *, int64_t lo, int64_t hi);
+	void (*expert_weigh)(const struct zr_op_expert_weigh *, int64_t lo, int64_t hi);
+
 	/* One row of logits [V], fp32: returns its loss. With `backward` the row becomes
 	 * (softmax - onehot(target)) * scale in place, and stats, if not NULL, gets two numbers. */
 	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward,

@@ -87,6 +87,19 @@ cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *, cudaStream_t);
 /* *sum = fp64 sum of loss[rows] in row order */
 cudaError_t zr_cuda_loss_sum(const float *loss, int64_t rows, double *sum, cudaStream_t);
 
+/* experts.cu: bits of the CPU's scalar kernels; sums: room for experts + 1 numbers, with losses */
+cudaError_t zr_cuda_route(const struct zr_op_route *, double *sums, cudaStream_t);
+cudaError_t zr_cuda_route_bwd(const struct zr_op_route_bwd *, cudaStream_t);
+cudaError_t zr_cuda_expert_rows(const struct zr_op_expert_rows *, cudaStream_t);
+cudaError_t zr_cuda_expert_combine(const struct zr_op_expert_combine *, cudaStream_t);
+cudaError_t zr_cuda_expert_weigh(const struct zr_op_expert_weigh *, cudaStream_t);
+
+/* matmul_grouped.cu: bf16 and fp16 on tensor cores, else any types in fp32; the tiles of rows that
+ * there could be, of which a grid has at most 65535 */
+cudaError_t zr_cuda_matmul_grouped(const struct zr_op_matmul_grouped *, cudaStream_t);
+cudaError_t zr_cuda_matmul_grouped_dw(const struct zr_op_matmul_grouped_dw *, cudaStream_t);
+int64_t zr_cuda_grouped_tiles(const struct zr_op_matmul_grouped *);
+
 /* matmul.cu: any types, transposes and strides, in fp32: for what cuBLASLt does not take */
 cudaError_t zr_cuda_matmul(const struct zr_op_matmul *, cudaStream_t);
 /* D = or += drop(gain U V); nothing else of the product */

@@ -16,6 +16,7 @@ kernel_headers = \
 	%D%/cpu/moments8.h \
 	%D%/cpu/moments8_simd.h \
 	%D%/cpu/rng.h \
+	%D%/cpu/route.h \
 	%D%/cpu/scalar.h \
 	%D%/cpu/simd.h \
 	%D%/cpu/simd_avx2.h \
@@ -32,6 +33,7 @@ kernel_scalar = \
 	%D%/cpu/cast.c \
 	%D%/cpu/codes.c \
 	%D%/cpu/embedding.c \
+	%D%/cpu/experts.c \
 	%D%/cpu/fold.c \
 	%D%/cpu/gelu_bwd.c \
 	%D%/cpu/gemm.c \
@@ -57,6 +59,7 @@ kernel_simd = \
 	%D%/cpu/cast.simd.c \
 	%D%/cpu/codes.simd.c \
 	%D%/cpu/embedding.simd.c \
+	%D%/cpu/experts.simd.c \
 	%D%/cpu/fold.simd.c \
 	%D%/cpu/gelu_bwd.simd.c \
 	%D%/cpu/gemm.simd.c \
@@ -111,8 +114,10 @@ cuda_kernels = \
 	%D%/cuda/codes.cu \
 	%D%/cuda/columns.cu \
 	%D%/cuda/elements.cu \
+	%D%/cuda/experts.cu \
 	%D%/cuda/head.cu \
 	%D%/cuda/matmul.cu \
+	%D%/cuda/matmul_grouped.cu \
 	%D%/cuda/norms.cu \
 	%D%/cuda/updates.cu
 cuda_headers = %D%/kernels_cuda.h \

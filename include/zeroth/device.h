@@ -20,6 +20,7 @@
 #ifndef ZEROTH_DEVICE_H
 #define ZEROTH_DEVICE_H
 
+#include <zeroth/experts.h>
 #include <zeroth/parameters.h>
 #undef ZR_DRAFT_USED
 #define ZR_DRAFT_USED ZR_DRAFT_REVISION
@@ -357,6 +358,19 @@ struct zr_ops {
 	/* (optional) adapters need it */
 	int (*matmul_low_rank)(const struct zr_ops *, struct zr_stream *,
 			       const struct zr_op_matmul_low_rank *);
+	/* (optional) mixtures of experts need them */
+	int (*route)(const struct zr_ops *, struct zr_stream *, const struct zr_op_route *);
+	int (*route_bwd)(const struct zr_ops *, struct zr_stream *, const struct zr_op_route_bwd *);
+	int (*expert_rows)(const struct zr_ops *, struct zr_stream *,
+			   const struct zr_op_expert_rows *);
+	int (*expert_combine)(const struct zr_ops *, struct zr_stream *,
+			      const struct zr_op_expert_combine *);
+	int (*expert_weigh)(const struct zr_ops *, struct zr_stream *,
+			    const struct zr_op_expert_weigh *);
+	int (*matmul_grouped)(const struct zr_ops *, struct zr_stream *,
+			      const struct zr_op_matmul_grouped *);
+	int (*matmul_grouped_dw)(const struct zr_ops *, struct zr_stream *,
+				 const struct zr_op_matmul_grouped_dw *);
 };
 
 /* GROWABLE; filled by info(). */

@@ -112,6 +112,7 @@ static void fill_ops(struct zr_inst *d)
 	d->ops.head_loss_work = cpu_head_loss_work;
 	cpu_ops_fill(&d->ops);
 	cpu_attention_fill(&d->ops);
+	cpu_experts_fill(&d->ops);
 	cpu_separate_fill(&d->separate_ops, d);
 }
 

@@ -112,10 +112,11 @@ void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d);
 /* ops.c: runs fn on n items; one item runs on the caller at once. */
 void cpu_parallel(const struct zr_inst *d, int64_t n, void (*fn)(void *, int64_t, int32_t),
 		  void *arg);
-/* Fills the table but for attention, matmul and head_loss. */
+/* Fills the table but for attention, experts, matmul and head_loss. */
 void cpu_ops_fill(struct zr_ops *ops);
 
 void cpu_attention_fill(struct zr_ops *ops); /* attention.c */
+void cpu_experts_fill(struct zr_ops *ops);   /* experts.c */
 
 /* matmul.c, head.c */
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);

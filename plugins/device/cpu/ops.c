@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops.c - how each operation but the matrix products and attention is cut into items for the
- * workers. A cut is chosen for the cache and for balance, from the shapes only.
+ * ops.c - how each operation but the matrix products, attention and those of experts is cut into
+ * items for the workers. A cut is chosen for the cache and for balance, from the shapes only.
  */
 #include "cpu.h"
 

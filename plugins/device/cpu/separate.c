@@ -66,7 +66,18 @@
 	OPERATION(head_loss_rows, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	OPERATION(matmul_low_rank, matmul_low_rank, product, AT(u), AT(v), AT(product.a), \
-		  AT(product.b), AT(product.d), AT(product.bias), AT(product.pre))
+		  AT(product.b), AT(product.d), AT(product.bias), AT(product.pre)) \
+	OPERATION(route, route, losses, AT(logits), AT(lse), AT(ids), AT(weights), AT(offsets), \
+		  AT(order), AT(where), AT(losses)) \
+	OPERATION(route_bwd, route_bwd, dlogits, AT(p), AT(lse), AT(ids), AT(weights), \
+		  AT(offsets), AT(dweights), AT(dlogits)) \
+	OPERATION(expert_rows, expert_rows, out, AT(order), AT(x), AT(out)) \
+	OPERATION(expert_combine, expert_combine, out, AT(where), AT(weights), AT(y), AT(out)) \
+	OPERATION(expert_weigh, expert_weigh, dweights, AT(order), AT(weights), AT(x), AT(dy), \
+		  AT(dweights)) \
+	OPERATION(matmul_grouped, matmul_grouped, b, AT(offsets), AT(a), AT(d), EACH(b)) \
+	OPERATION(matmul_grouped_dw, matmul_grouped_dw, dw, AT(offsets), AT(order), AT(dy), \
+		  AT(x), EACH(dw))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
 		     const char *name, const char *members)
@@ -88,6 +99,13 @@ static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size
 }
 
 #define AT(member) offsetof(T, member)
+/* of an array of ZR_EXPERTS pointers */
+#define FOUR(a, i) AT(a[i]), AT(a[(i) + 1]), AT(a[(i) + 2]), AT(a[(i) + 3])
+#define SIXTEEN(a, i) FOUR(a, i), FOUR(a, (i) + 4), FOUR(a, (i) + 8), FOUR(a, (i) + 12)
+#define QUARTER(a, i) \
+	SIXTEEN(a, i), SIXTEEN(a, (i) + 16), SIXTEEN(a, (i) + 32), SIXTEEN(a, (i) + 48)
+#define EACH(a) QUARTER(a, 0), QUARTER(a, 64), QUARTER(a, 128), QUARTER(a, 192)
+_Static_assert(ZR_EXPERTS == 256, "EACH");
 
 #define CALL(name, arg, last, ...) \
 	static int name(const struct zr_ops *ops, struct zr_stream *s, \

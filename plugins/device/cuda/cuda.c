@@ -159,6 +159,7 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->ops.size = sizeof d->ops;
 	d->ops.dev = d;
 	cuda_ops_fill(&d->ops);
+	cuda_experts_fill(&d->ops);
 	*out = d;
 	return ZR_OK;
 }

@@ -23,6 +23,7 @@
 /* bytes left free for kernels, which are loaded when first used, and their stacks */
 #define CUDA_CODE (512ull << 20)
 #define CUDA_COPIES 256              /* copies under way at most; one more is done at once */
+#define CUDA_GRID_Y 65535            /* rows of a grid */
 #define CUDA_LEAST 80               /* compute capability * 10 */
 
 /* What an algorithm of cuBLASLt was chosen for. Compared as bytes. */
@@ -91,8 +92,9 @@ int cuda_copy_start(struct zr_inst *d, void *dst, const void *src, uint64_t byte
 int cuda_copy_now(struct zr_inst *d, void *dst, const void *src, uint64_t bytes, uint64_t *ticket);
 int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 
-/* ops.c */
+/* ops.c, experts.c */
 void cuda_ops_fill(struct zr_ops *ops);
+void cuda_experts_fill(struct zr_ops *ops);
 
 /* matmul.c, head.c */
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);

@@ -3,8 +3,8 @@
 # device/cuda: an NVIDIA GPU.
 if HAVE_CUDA
 deviceplugin_LTLIBRARIES += plugins/device/cuda.la
-plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/error.c %D%/head.c %D%/matmul.c \
-	%D%/memory.c %D%/ops.c plugins/cuda_missing.h
+plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/error.c %D%/experts.c %D%/head.c \
+	%D%/matmul.c %D%/memory.c %D%/ops.c plugins/cuda_missing.h
 plugins_device_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
 	-D_GNU_SOURCE $(CUDA_CPPFLAGS)
 plugins_device_cuda_la_CFLAGS = $(PLUGIN_CFLAGS)

@@ -4,7 +4,6 @@
  */
 #include "cuda.h"
 
-#define CUDA_GRID_Y 65535 /* rows of a grid */
 
 static int launched(struct zr_inst *d, cudaError_t e, const char *op)
 {

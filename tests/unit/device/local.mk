@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/device.
-device_tests = %D%/t_attention_long %D%/t_device %D%/t_head %D%/t_low_rank %D%/t_matmul \
-	%D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
+device_tests = %D%/t_attention_long %D%/t_device %D%/t_experts %D%/t_head %D%/t_low_rank \
+	%D%/t_matmul %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 
@@ -13,6 +13,10 @@ TESTS += $(device_tests)
 %C%_t_device_SOURCES = %D%/t_device.c $(testdevice_h) $(isa_h)
 %C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_device_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_experts_SOURCES = %D%/t_experts.c $(testdevice_h)
+%C%_t_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_experts_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_head_SOURCES = %D%/t_head.c $(testdevice_h)
 %C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -38,7 +42,7 @@ TESTS += $(device_tests)
 %C%_t_separate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_separate_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_twin_SOURCES = %D%/t_twin.c %D%/twin.h $(testdevice_h)
+%C%_t_twin_SOURCES = %D%/t_twin.c %D%/twin.h %D%/twin_experts.h $(testdevice_h)
 %C%_t_twin_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_twin_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 

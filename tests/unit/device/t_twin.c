@@ -19,6 +19,7 @@ static double rounded(int32_t dtype)
 }
 
 #define OPS s->d.ops, NULL
+#include "twin_experts.h"
 
 /* ---- matrix products --------------------------------------------------------------------------------- */
 
@@ -550,6 +551,7 @@ int main(int argc, char **argv)
 					    TEST(updates_of_other_kinds_have_the_same_bits),
 					    TEST(casts_have_the_same_bits),
 					    TEST(columns_have_the_same_bits),
+					    TEST(experts_are_close),
 					    TEST(norms_of_layers_are_close),
 					    TEST(norms_of_squares_are_close),
 					    TEST(matrix_products_are_close),

@@ -359,6 +359,7 @@ static inline int32_t atomicAdd(int32_t *to, int32_t x)
 }
 
 static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __popc(uint32_t x) { return __builtin_popcount(x); }
 
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int, cudaStream_t)
 {

@@ -74,7 +74,7 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 
 EXTRA_DIST += %D%/cuda_emulated.h
 if HAVE_CXX
-cuda_tests = %D%/t_cuda_attention %D%/t_cuda_kernels %D%/t_cuda_rows
+cuda_tests = %D%/t_cuda_attention %D%/t_cuda_experts %D%/t_cuda_kernels %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 
@@ -97,6 +97,13 @@ $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 %C%_t_cuda_attention_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_attention_LDADD = kernels/libkernels_f64.la $(cuda_test_libs)
 EXTRA_%C%_t_cuda_attention_DEPENDENCIES = $(emulated_objects)
+
+%C%_t_cuda_experts_SOURCES = %D%/t_cuda_experts.c $(testdevice_h)
+%C%_t_cuda_experts_CPPFLAGS = $(emulated_flags)
+%C%_t_cuda_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_experts_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_experts_LDADD = $(cuda_test_libs)
+EXTRA_%C%_t_cuda_experts_DEPENDENCIES = $(emulated_objects)
 
 %C%_t_cuda_kernels_SOURCES = %D%/t_cuda_kernels.c $(testdevice_h)
 %C%_t_cuda_kernels_CPPFLAGS = $(emulated_flags)

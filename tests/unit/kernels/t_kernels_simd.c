@@ -206,6 +206,8 @@ RUN(gelu_bwd)
 RUN(swiglu)
 RUN(swiglu_bwd)
 RUN(residual)
+RUN(expert_combine)
+RUN(expert_weigh)
 RUN(bias_bwd)
 
 /* spans tiles: a caller may not cut them */
@@ -239,6 +241,38 @@ static void run_rmsnorm_sum(const struct zr_cpu_kernels *k, struct job *j, int64
 	k->rmsnorm_bwd_sum(&j->op.rmsnorm_bwd, j->part, PARTS, lo, hi);
 }
 
+/* Places in descending order. */
+static const int32_t *mixed(int64_t n)
+{
+	int32_t *p = rig_buffer(n, ZR_F32);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = (int32_t)(n - 1 - i);
+	return p;
+}
+
+static void make_combine(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	j->op.expert_combine = (struct zr_op_expert_combine){
+		.dtype = dtype, .out_dtype = variation ? ZR_F32 : dtype, .rows = s->rows, .k = 3, .width = s->width,
+		.where = mixed(3 * s->rows), .weights = variation ? NULL : noise(3 * s->rows, ZR_F32),
+		.y = noise(3 * s->rows * s->width, dtype),
+		.out = output(j, s->rows * s->width, variation ? ZR_F32 : dtype, 1) };
+	j->span = s->rows;
+	j->grain = 1;
+}
+
+static void make_weigh(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	(void)variation;
+	j->op.expert_weigh = (struct zr_op_expert_weigh){ .dtype = dtype, .places = s->rows, .width = s->width,
+							  .order = mixed(s->rows), .weights = noise(s->rows, ZR_F32),
+							  .x = output(j, s->rows * s->width, dtype, 0),
+							  .dy = output(j, s->rows * s->width, dtype, 0),
+							  .dweights = output(j, s->rows, ZR_F32, 1) };
+	j->span = s->rows;
+	j->grain = 1;
+}
+
 static const struct kernel kernels[] = {
 	{ "embedding", make_embedding, run_embedding, 1, 0 },
 	{ "embedding_bwd", make_embedding_bwd, run_embedding_bwd, 2, 0 },
@@ -254,6 +288,8 @@ static const struct kernel kernels[] = {
 	{ "swiglu_bwd", make_swiglu_bwd, run_swiglu_bwd, 8, 0 },
 	{ "residual", make_residual, run_residual, 4, 0 },
 	{ "bias_bwd", make_bias_bwd, run_bias_bwd, 2, 0 },
+	{ "expert_combine", make_combine, run_expert_combine, 2, 0 },
+	{ "expert_weigh", make_weigh, run_expert_weigh, 1, 0 },
 };
 
 int main(void)

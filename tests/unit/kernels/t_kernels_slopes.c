@@ -298,6 +298,99 @@ static void bias_bwd_is_the_slope_of_a_bias(void **state)
 	rig_release();
 }
 
+enum { TOKENS = 4, EXPERTS = 5, CHOSEN = 2 };
+
+struct route_case {
+	struct zr_op_route op;
+	const double *dweights;
+	double *logits, p[TOKENS * EXPERTS];
+	double count[EXPERTS]; /* of places, as the first call chose them: a step changes none */
+};
+
+static double route_loss(void *arg)
+{
+	struct route_case *c = arg;
+	double loss = 0, *lse = zr_reals(c->op.lse);
+	memcpy(c->p, c->logits, sizeof c->p);
+	zr_route_f64(&c->op, 0, TOKENS);
+	for (int e = 0; e < EXPERTS; e++)
+		for (int r = 0; r < TOKENS; r++)
+			loss += 0.75 * EXPERTS * (c->count[e] / TOKENS) * (c->p[r * EXPERTS + e] / TOKENS);
+	for (int r = 0; r < TOKENS; r++)
+		loss += 0.5 * lse[r] * lse[r] / TOKENS;
+	return loss + dot(zr_reals(c->op.weights), c->dweights, TOKENS * CHOSEN);
+}
+
+static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
+{
+	(void)state;
+	for (uint32_t flags = 0; flags <= ZR_ROUTE_NORMALISE; flags++) {
+		uint64_t x = 17;
+		double lse[TOKENS], weights[TOKENS * CHOSEN], dlogits[TOKENS * EXPERTS];
+		int32_t ids[TOKENS * CHOSEN], offsets[EXPERTS + 1] = { 0 };
+		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .ids = ids,
+						.lse = (float *)(void *)lse, .weights = (float *)(void *)weights } };
+		c.op.logits = (float *)(void *)c.p;
+		c.logits = rig_drawn(&x, TOKENS * EXPERTS, ZR_F64, 1);
+		c.dweights = rig_drawn(&x, TOKENS * CHOSEN, ZR_F64, 1);
+		for (int i = 0; i < TOKENS * EXPERTS; i++) /* none within a step of another */
+			c.logits[i] += 0.001 * i;
+		route_loss(&c);
+		for (int i = 0; i < TOKENS * CHOSEN; i++)
+			c.count[ids[i]]++;
+		for (int e = 0; e < EXPERTS; e++)
+			offsets[e + 1] = offsets[e] + (int32_t)c.count[e];
+		struct zr_op_route_bwd bwd = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .balance = 0.75f,
+					       .z = 0.5f, .p = c.op.logits, .lse = c.op.lse, .ids = ids, .weights = c.op.weights,
+					       .offsets = offsets, .dweights = (const float *)(const void *)c.dweights,
+					       .dlogits = (float *)(void *)dlogits };
+		zr_route_bwd_f64(&bwd, 0, TOKENS);
+		for (int i = 0; i < TOKENS * EXPERTS; i++)
+			check_slope(route_loss, &c, c.logits, i, dlogits[i]);
+		rig_release();
+	}
+}
+
+struct combine_case {
+	struct zr_op_expert_combine op;
+	const double *dout;
+};
+
+static double combine_loss(void *arg)
+{
+	struct combine_case *c = arg;
+	zr_expert_combine_f64(&c->op, 0, 3);
+	return dot(c->op.out, c->dout, 3 * 19);
+}
+
+/* Width 19: more than there are lanes. */
+static void expert_weigh_is_the_slope_of_expert_combine(void **state)
+{
+	static const int32_t order[6] = { 3, 0, 4, 1, 5, 2 }, where[6] = { 1, 3, 5, 0, 2, 4 };
+	uint64_t x = 18;
+	struct combine_case c = { .op = { .dtype = ZR_F64, .out_dtype = ZR_F64, .rows = 3, .k = 2, .width = 19, .where = where } };
+	double *y = rig_drawn(&x, 6 * 19, ZR_F64, 1), *weights = rig_drawn(&x, 6, ZR_F64, 1), dy[6 * 19], kept[6 * 19], dweights[6];
+	struct zr_op_expert_weigh bwd = { .dtype = ZR_F64, .places = 6, .width = 19, .order = order, .x = kept, .dy = dy,
+					  .weights = (float *)(void *)weights, .dweights = (float *)(void *)dweights };
+
+	(void)state;
+	c.op.y = y;
+	c.op.weights = (float *)(void *)weights;
+	c.op.out = rig_buffer(3 * 19, ZR_F64);
+	c.dout = rig_drawn(&x, 3 * 19, ZR_F64, 1);
+	memcpy(kept, y, sizeof kept);
+	for (int i = 0; i < 6 * 19; i++)
+		dy[i] = c.dout[order[i / 19] / 2 * 19 + i % 19];
+	zr_expert_weigh_f64(&bwd, 0, 6);
+	for (int i = 0; i < 6 * 19; i++) {
+		check_slope(combine_loss, &c, y, i, dy[i]);
+		rig_near(kept[i], y[i] * weights[order[i / 19]], 0);
+	}
+	for (int i = 0; i < 6; i++)
+		check_slope(combine_loss, &c, weights, i, dweights[i]);
+	rig_release();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +402,8 @@ int main(void)
 		cmocka_unit_test(swiglu_bwd_is_the_slope_of_swiglu),
 		cmocka_unit_test(dropout_is_its_own_slope),
 		cmocka_unit_test(bias_bwd_is_the_slope_of_a_bias),
+		cmocka_unit_test(route_bwd_is_the_slope_of_route_and_its_losses),
+		cmocka_unit_test(expert_weigh_is_the_slope_of_expert_combine),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * experts.c - the operations of a mixture of experts: each checks what device/cpu checks, and what
+ * a grid holds, and launches its kernels.
+ */
+#include "cuda.h"
+
+static int launched(struct zr_inst *d, cudaError_t e, const char *op)
+{
+	d->last = op;
+	return cuda_result(d, e, op);
+}
+
+static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_route(d->h, "route", o->rows, o->experts, o->k);
+	double *sums = (double *)(void *)cuda_parts(d);
+	return rc ? rc : launched(d, zr_cuda_route(o, sums, cuda_stream(d, s)), "route");
+}
+
+static int op_route_bwd(const struct zr_ops *ops, struct zr_stream *s,
+			const struct zr_op_route_bwd *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_route(d->h, "route_bwd", o->rows, o->experts, o->k);
+	return rc ? rc : launched(d, zr_cuda_route_bwd(o, cuda_stream(d, s)), "route_bwd");
+}
+
+static int op_expert_rows(const struct zr_ops *ops, struct zr_stream *s,
+			  const struct zr_op_expert_rows *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_dtype(d->h, "expert_rows", o->dtype);
+	return rc ? rc : launched(d, zr_cuda_expert_rows(o, cuda_stream(d, s)), "expert_rows");
+}
+
+static int op_expert_combine(const struct zr_ops *ops, struct zr_stream *s,
+			     const struct zr_op_expert_combine *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_combine(d->h, o);
+	return rc ? rc : launched(d, zr_cuda_expert_combine(o, cuda_stream(d, s)),
+				  "expert_combine");
+}
+
+static int op_expert_weigh(const struct zr_ops *ops, struct zr_stream *s,
+			   const struct zr_op_expert_weigh *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_dtype(d->h, "expert_weigh", o->dtype);
+	return rc ? rc : launched(d, zr_cuda_expert_weigh(o, cuda_stream(d, s)), "expert_weigh");
+}
+
+static int op_matmul_grouped(const struct zr_ops *ops, struct zr_stream *s,
+			     const struct zr_op_matmul_grouped *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_grouped(d->h, o);
+	if (!rc && zr_cuda_grouped_tiles(o) > CUDA_GRID_Y)
+		rc = zr_fail(d->h, ZR_ENOTSUP, "matmul_grouped: %lld rows are too many",
+			     (long long)o->rows);
+	return rc ? rc : launched(d, zr_cuda_matmul_grouped(o, cuda_stream(d, s)),
+				  "matmul_grouped");
+}
+
+static int op_matmul_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
+				const struct zr_op_matmul_grouped_dw *o)
+{
+	struct zr_inst *d = ops->dev;
+	int rc = zr_check_grouped_dw(d->h, o);
+	return rc ? rc : launched(d, zr_cuda_matmul_grouped_dw(o, cuda_stream(d, s)),
+				  "matmul_grouped_dw");
+}
+
+void cuda_experts_fill(struct zr_ops *ops)
+{
+	ops->route = op_route;
+	ops->route_bwd = op_route_bwd;
+	ops->expert_rows = op_expert_rows;
+	ops->expert_combine = op_expert_combine;
+	ops->expert_weigh = op_expert_weigh;
+	ops->matmul_grouped = op_matmul_grouped;
+	ops->matmul_grouped_dw = op_matmul_grouped_dw;
+}
