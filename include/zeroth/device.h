@@ -128,10 +128,11 @@ struct zr_op_layernorm_bwd {
 
 /* Causal attention: out = softmax(mask(q k^T * scale)) v, per batch entry and head. At no time is
  * more than a tile of the T x T matrix in memory. Row (b, t) of q starts at q + (b*T+t)*q_stride
- * elements, head h at + h*head_dim; likewise k, v with kv_heads, each serving heads/kv_heads query
- * heads. dropout p > 0 acts on the probabilities: element ((b*heads+h)*T+i)*T+j of rng. Of several
- * documents in a sequence each is attended to by its own tokens only; what is computed for it is
- * what would be computed if it stood alone, bit for bit on the CPU without dropout.
+ * elements, head h at + h*q_head; likewise k, v with kv_heads, each serving heads/kv_heads query
+ * heads, and out, whose heads are head_dim apart. dropout p > 0 acts on the probabilities: element
+ * ((b*heads+h)*T+i)*T+j of rng. Of several documents in a sequence each is attended to by its own
+ * tokens only; what is computed for it is what would be computed if it stood alone, bit for bit on
+ * the CPU without dropout.
  * With first > 0, only in a forward without dropout, queries before `first` are not computed: q,
  * out and lse have only rows [first, length) of each batch entry, row `first` at their start. The
  * others have the bits of the whole forward. GROWABLE. */
@@ -147,14 +148,15 @@ struct zr_op_attention {
 	float *lse; /* [B, heads, T - first]: log of the sum of exponentials, kept for backward */
 	/* [B*T] where in its sequence a token's document starts: at most t, ascending; NULL: 0 */
 	const int32_t *starts;
+	int64_t q_head, k_head, v_head; /* elements between heads of q, k, v; 0: head_dim */
 };
 
-/* Stores dq, dk and dv, without adding, with the strides of the forward. GROWABLE. */
+/* Stores dq, dk and dv, without adding, laid out as q, k and v. GROWABLE. */
 struct zr_op_attention_bwd {
 	uint32_t size, flags;
 	struct zr_op_attention fwd; /* as in the forward; out and lse are read */
 	const void *dout;           /* out_stride apart */
-	void *dq, *dk, *dv;         /* q_stride, k_stride, v_stride apart */
+	void *dq, *dk, *dv;
 	void *work;                 /* attention_bwd_work() bytes */
 };
 

@@ -22,17 +22,32 @@
 #include "scalar.h"
 #include "table.h"
 
-/* Index of the first element of token t, head h. */
-static int64_t row(const struct zr_op_attention *o, int64_t stride, int64_t b, int64_t t, int64_t h)
+/* Index of the first element of token t, head h, where heads are `head` apart, or head_dim. */
+static int64_t row(const struct zr_op_attention *o, int64_t stride, int64_t head, int64_t b,
+		   int64_t t, int64_t h)
 {
-	return (b * o->length + t) * stride + h * o->head_dim;
+	return (b * o->length + t) * stride + h * (head ? head : o->head_dim);
 }
 
-/* The same of query t, of whose rows those before `first` are not there. */
-static int64_t query(const struct zr_op_attention *o, int64_t stride, int64_t b, int64_t t,
-		     int64_t h)
+static int64_t k_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t g)
 {
-	return (b * (o->length - o->first) + t - o->first) * stride + h * o->head_dim;
+	return row(o, o->k_stride, o->k_head, b, t, g);
+}
+
+static int64_t v_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t g)
+{
+	return row(o, o->v_stride, o->v_head, b, t, g);
+}
+
+/* Of queries, the rows before `first` are not there. */
+static int64_t q_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t h)
+{
+	return row(o, o->q_stride, o->q_head, b, t, h) - (b + 1) * o->first * o->q_stride;
+}
+
+static int64_t out_row(const struct zr_op_attention *o, int64_t b, int64_t t, int64_t h)
+{
+	return row(o, o->out_stride, 0, b, t, h) - (b + 1) * o->first * o->out_stride;
 }
 
 static zr_real dot(const struct zr_op_attention *o, const void *x, int64_t xi, const void *y,
@@ -69,8 +84,7 @@ static int64_t first_key(const struct zr_op_attention *o, int64_t b, int64_t i)
 static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
 	int64_t g = h / (o->heads / o->kv_heads);
-	return o->scale *
-	       dot(o, o->q, query(o, o->q_stride, b, i, h), o->k, row(o, o->k_stride, b, j, g));
+	return o->scale * dot(o, o->q, q_row(o, b, i, h), o->k, k_row(o, b, j, g));
 }
 
 /* m_ij */
@@ -102,9 +116,9 @@ static void forward_row(const struct zr_op_attention *o, int64_t b, int64_t h, i
 		}
 		p = zr_exp(s - max);
 		sum += p;
-		add_row(o, acc, p * keep(o, b, h, i, j), o->v, row(o, o->v_stride, b, j, g));
+		add_row(o, acc, p * keep(o, b, h, i, j), o->v, v_row(o, b, j, g));
 	}
-	store_row(o, o->out, query(o, o->out_stride, b, i, h), acc, 1 / sum);
+	store_row(o, o->out, out_row(o, b, i, h), acc, 1 / sum);
 	zr_reals(o->lse)[(b * o->heads + h) * (o->length - o->first) + i - o->first] =
 		max + zr_ln(sum);
 }
@@ -124,8 +138,7 @@ static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *de
 	int64_t n = (b * f->heads + h) * f->length + i, g = h / (f->heads / f->kv_heads);
 	zr_real x = score(f, b, h, i, j) - zr_reals(f->lse)[n];
 	zr_real p = zr_exp(x > 0 ? 0 : x), m = keep(f, b, h, i, j);
-	zr_real dp =
-		dot(f, o->dout, row(f, f->out_stride, b, i, h), f->v, row(f, f->v_stride, b, j, g));
+	zr_real dp = dot(f, o->dout, out_row(f, b, i, h), f->v, v_row(f, b, j, g));
 
 	*mp = m * p;
 	return p * (m * dp - delta[n]);
@@ -135,15 +148,15 @@ static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, 
 			   int64_t h, int64_t i, zr_real *acc)
 {
 	const struct zr_op_attention *f = &o->fwd;
-	int64_t at = row(f, f->out_stride, b, i, h), g = h / (f->heads / f->kv_heads);
+	int64_t at = out_row(f, b, i, h), g = h / (f->heads / f->kv_heads);
 
 	delta[(b * f->heads + h) * f->length + i] = dot(f, o->dout, at, f->out, at);
 	memset(acc, 0, (size_t)f->head_dim * sizeof *acc);
 	for (int64_t j = first_key(f, b, i); j <= i; j++) {
 		zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
-		add_row(f, acc, ds, f->k, row(f, f->k_stride, b, j, g));
+		add_row(f, acc, ds, f->k, k_row(f, b, j, g));
 	}
-	store_row(f, o->dq, row(f, f->q_stride, b, i, h), acc, f->scale);
+	store_row(f, o->dq, q_row(f, b, i, h), acc, f->scale);
 }
 
 /* What the query heads [first, first + heads) add to dk and dv of key j, into sum[0, D) and sum[D,
@@ -158,8 +171,8 @@ static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *del
 	for (int64_t h = first; h < first + heads; h++)
 		for (int64_t i = j; i < end; i++) {
 			zr_real mp, ds = grad_score(o, delta, b, h, i, j, &mp);
-			add_row(f, sum, ds, f->q, row(f, f->q_stride, b, i, h));
-			add_row(f, sum + f->head_dim, mp, o->dout, row(f, f->out_stride, b, i, h));
+			add_row(f, sum, ds, f->q, q_row(f, b, i, h));
+			add_row(f, sum + f->head_dim, mp, o->dout, out_row(f, b, i, h));
 		}
 }
 
@@ -190,10 +203,8 @@ void ZR_SCALAR(attention_bwd_sum)(const struct zr_op_attention_bwd *o, int64_t p
 		for (int64_t i = size; i < parts * size; i++)
 			sums[i % size] += sums[i];
 		for (int64_t j = 0; j < f->length; j++) {
-			store_row(f, o->dk, row(f, f->k_stride, b, j, g), sums + 2 * j * D,
-				  f->scale);
-			store_row(f, o->dv, row(f, f->v_stride, b, j, g), sums + (2 * j + 1) * D,
-				  1);
+			store_row(f, o->dk, k_row(f, b, j, g), sums + 2 * j * D, f->scale);
+			store_row(f, o->dv, v_row(f, b, j, g), sums + (2 * j + 1) * D, 1);
 		}
 	}
 }

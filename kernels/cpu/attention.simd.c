@@ -185,18 +185,43 @@ static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, in
 		}
 }
 
-/* Address of token t of head h in a tensor of rows `stride` apart. */
-static void *at(const struct work *w, const void *p, int64_t stride, int64_t t, int64_t h)
+/* Address of row r of the heads at h, `head` apart, or D. */
+static void *at(const struct work *w, const void *p, int64_t stride, int64_t head, int64_t r,
+		int64_t h)
 {
-	return zr_at(p, (w->b * w->o->length + w->start + t) * stride + h * w->D, w->o->dtype);
+	return zr_at(p, r * stride + h * (head ? head : w->D), w->o->dtype);
 }
 
-/* The same in a tensor of queries, of which those before `first` are not there. */
-static void *at_query(const struct work *w, const void *p, int64_t stride, int64_t t)
+/* Row of token t; of query t, of which those before `first` are not there. */
+static int64_t token(const struct work *w, int64_t t)
 {
-	const struct zr_op_attention *o = w->o;
-	int64_t r = w->b * (o->length - o->first) + w->start + t - o->first;
-	return zr_at(p, r * stride + w->h * w->D, o->dtype);
+	return w->b * w->o->length + w->start + t;
+}
+
+static int64_t query(const struct work *w, int64_t t)
+{
+	return token(w, t) - (w->b + 1) * w->o->first;
+}
+
+/* Of token t: in k or dk, in v or dv, in q or dq, in out or dout. */
+static void *at_k(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->k_stride, w->o->k_head, token(w, t), w->g);
+}
+
+static void *at_v(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->v_stride, w->o->v_head, token(w, t), w->g);
+}
+
+static void *at_q(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->q_stride, w->o->q_head, query(w, t), w->h);
+}
+
+static void *at_out(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->out_stride, 0, query(w, t), w->h);
 }
 
 /* Number of query t among all rows of all heads. */
@@ -219,10 +244,8 @@ static void load_keys(const struct work *w, int64_t k0)
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TK, w->T - k0);
 
-	load_rows(w, w->k, w->ldk, UP(n, MR), at(w, o->k, o->k_stride, k0, w->g), o->k_stride, n,
-		  1);
-	load_rows(w, w->v, w->ldk, UP(n, MR), at(w, o->v, o->v_stride, k0, w->g), o->v_stride, n,
-		  1);
+	load_rows(w, w->k, w->ldk, UP(n, MR), at_k(w, o->k, k0), o->k_stride, n, 1);
+	load_rows(w, w->v, w->ldk, UP(n, MR), at_v(w, o->v, k0), o->v_stride, n, 1);
 }
 
 /* Rows of the tile's panels from rows, or back. */
@@ -348,7 +371,7 @@ static void forward_finish(const struct work *w, int64_t q0, int64_t n)
 			vstore_f32(x + d * PW, vload_f32(x + d * PW) * r);
 	}
 	to_rows(w, w->rows, w->ot, n);
-	store_rows(w, at_query(w, o->out, o->out_stride, q0), o->out_stride, w->rows, n, 1);
+	store_rows(w, at_out(w, o->out, q0), o->out_stride, w->rows, n, 1);
 	for (int64_t i = 0; i < n; i++)
 		lse[i] = w->max[i] + zr_ln(w->sum[i]);
 }
@@ -358,8 +381,7 @@ static void forward_tile(const struct work *w, int64_t q0)
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_rows(w, w->rows, w->Dp, panels * PW, at_query(w, o->q, o->q_stride, q0), o->q_stride,
-		  n, o->scale);
+	load_rows(w, w->rows, w->Dp, panels * PW, at_q(w, o->q, q0), o->q_stride, n, o->scale);
 	to_panels(w, w->qt, w->rows, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
 	for (int64_t i = 0; i < panels * PW; i++) {
@@ -486,8 +508,7 @@ static void load_delta(const struct work *w, int64_t q0, int64_t n, float *delta
 	const struct zr_op_attention *o = w->o;
 	int64_t padded = UP(n, PW);
 
-	load_rows(w, w->rows, w->Dp, padded, at(w, o->out, o->out_stride, q0, w->h), o->out_stride,
-		  n, 1);
+	load_rows(w, w->rows, w->Dp, padded, at_out(w, o->out, q0), o->out_stride, n, 1);
 	to_panels(w, w->ot, w->rows, n);
 	for (int64_t i = 0; i < padded; i += ZR_W) {
 		int64_t x = i / PW * w->panel_size + i % PW;
@@ -507,12 +528,10 @@ static void backward_tile(const struct work *w, const struct zr_op_attention_bwd
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TQ, w->T - q0), panels = UP(n, PW) / PW;
 
-	load_rows(w, w->drows, w->Dp, panels * PW, at(w, op->dout, o->out_stride, q0, w->h),
-		  o->out_stride, n, 1);
+	load_rows(w, w->drows, w->Dp, panels * PW, at_out(w, op->dout, q0), o->out_stride, n, 1);
 	to_panels(w, w->dot, w->drows, n);
 	load_delta(w, q0, n, delta);
-	load_rows(w, w->rows, w->Dp, panels * PW, at(w, o->q, o->q_stride, q0, w->h), o->q_stride,
-		  n, o->scale);
+	load_rows(w, w->rows, w->Dp, panels * PW, at_q(w, o->q, q0), o->q_stride, n, o->scale);
 	to_panels(w, w->qt, w->rows, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
 	for (int64_t k0 = 0; k0 < q0 + n; k0 += TK) {
@@ -521,7 +540,7 @@ static void backward_tile(const struct work *w, const struct zr_op_attention_bwd
 			backward_panel(w, i, q0 + i * PW, k0);
 	}
 	to_rows(w, w->rows, w->ot, n);
-	store_rows(w, at(w, op->dq, o->q_stride, q0, w->h), o->q_stride, w->rows, n, o->scale);
+	store_rows(w, at_q(w, op->dq, q0), o->q_stride, w->rows, n, o->scale);
 }
 
 int64_t ZR_SIMD(attention_sums)(const struct zr_op_attention *o)
@@ -570,7 +589,7 @@ void ZR_SIMD(attention_bwd_sum)(const struct zr_op_attention_bwd *op, int64_t pa
 			for (int64_t i = 0; i < size; i += ZR_W)
 				vstore_f32(w.dk + i,
 					   vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
-		store_rows(&w, at(&w, op->dk, o->k_stride, 0, w.g), o->k_stride, w.dk, w.T, 1);
-		store_rows(&w, at(&w, op->dv, o->v_stride, 0, w.g), o->v_stride, w.dv, w.T, 1);
+		store_rows(&w, at_k(&w, op->dk, 0), o->k_stride, w.dk, w.T, 1);
+		store_rows(&w, at_v(&w, op->dv, 0), o->v_stride, w.dv, w.T, 1);
 	}
 }

@@ -24,16 +24,16 @@ struct tile {
 
 /* Tokens [t0, t0 + ROWS) of a head; 0 past the last, and for queries that are not computed. */
 template <class T, bool QUERY = false>
-ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const void *from, int64_t stride,
-		    int64_t b, int64_t h, int64_t t0)
+ZR_DEVICE void load(const struct zr_op_attention &o, tile to, const heads &from, int64_t b,
+		    int64_t h, int64_t t0)
 {
 	const int width = (int)o.head_dim;
 	for (int i = (int)threadIdx.x; i < ROWS * width; i += THREADS) {
 		int r = i / width, d = i % width;
 		bool inside = t0 + r < o.length && (!QUERY || t0 + r >= o.first);
-		int64_t at = QUERY ? query_of(o, stride, b, t0 + r, h) :
-				     row_of(o, stride, b, t0 + r, h);
-		to.at(r, d) = inside ? zr_widen(((const T *)from)[at + d]) : 0;
+		int64_t at = QUERY ? query_of(o, from, b, t0 + r, h) :
+				     row_of(o, from, b, t0 + r, h);
+		to.at(r, d) = inside ? zr_widen(((const T *)from.x)[at + d]) : 0;
 	}
 }
 
@@ -114,12 +114,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 }, max = -INFINITY, sum = 0;
 
-	load<T, true>(o, q, o.q, o.q_stride, b, h, i0);
+	load<T, true>(o, q, as_q(o, o.q), b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		float s[EACH], most = max;
 		__syncthreads();
-		load<T>(o, k, o.k, o.k_stride, b, g, j0);
-		load<T>(o, v, o.v, o.v_stride, b, g, j0);
+		load<T>(o, k, as_k(o, o.k), b, g, j0);
+		load<T>(o, v, as_v(o, o.v), b, g, j0);
 		__syncthreads();
 #pragma unroll
 		for (int m = 0; m < EACH; m++) {
@@ -150,7 +150,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	}
 	if (i >= o.length || i < o.first)
 		return;
-	store_row((T *)o.out + query_of(o, o.out_stride, b, i, h), acc, 1 / sum, part, width);
+	store_row((T *)o.out + query_of(o, as_out(o, o.out), b, i, h), acc, 1 / sum, part, width);
 	if (part == 0)
 		o.lse[lse_of(o, b, h, i)] = max + zr_ln(sum);
 }
@@ -190,12 +190,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int first = first_key(o, b, i);
 	float acc[MOST] = { 0 };
 
-	load<T>(o, q, o.q, o.q_stride, b, h, i0);
-	load<T>(o, dout, op.dout, o.out_stride, b, h, i0);
+	load<T>(o, q, as_q(o, o.q), b, h, i0);
+	load<T>(o, dout, as_out(o, op.dout), b, h, i0);
 	for (int64_t j0 = first_key(o, b, i0) / ROWS * ROWS; j0 <= i0; j0 += ROWS) {
 		__syncthreads();
-		load<T>(o, k, o.k, o.k_stride, b, g, j0);
-		load<T>(o, v, o.v, o.v_stride, b, g, j0);
+		load<T>(o, k, as_k(o, o.k), b, g, j0);
+		load<T>(o, v, as_v(o, o.v), b, g, j0);
 		__syncthreads();
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
@@ -209,7 +209,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 			add_row(acc, ds.at(row, j), k, j, part, width);
 	}
 	if (i < o.length)
-		store_row((T *)op.dq + row_of(o, o.q_stride, b, i, h), acc, o.scale, part, width);
+		store_row((T *)op.dq + row_of(o, as_q(o, op.dq), b, i, h), acc, o.scale, part,
+			  width);
 }
 
 /* A row is a key; the queries of all heads that read it. */
@@ -230,14 +231,14 @@ static __global__ void __launch_bounds__(THREADS, 1)
 	const int64_t j0 = (int64_t)blockIdx.x * ROWS, j = j0 + row;
 	float dk[MOST] = { 0 }, dv[MOST] = { 0 };
 
-	load<T>(o, k, o.k, o.k_stride, b, g, j0);
-	load<T>(o, v, o.v, o.v_stride, b, g, j0);
+	load<T>(o, k, as_k(o, o.k), b, g, j0);
+	load<T>(o, v, as_v(o, o.v), b, g, j0);
 	for (int64_t h = g * share; h < (g + 1) * share; h++)
 		for (int64_t i0 = j0; i0 < o.length && first_key(o, b, i0) < j0 + ROWS;
 		     i0 += ROWS) {
 			__syncthreads();
-			load<T>(o, q, o.q, o.q_stride, b, h, i0);
-			load<T>(o, dout, op.dout, o.out_stride, b, h, i0);
+			load<T>(o, q, as_q(o, o.q), b, h, i0);
+			load<T>(o, dout, as_out(o, op.dout), b, h, i0);
 			__syncthreads();
 			for (int m = 0; m < EACH; m++) {
 				int at = part + m * SHARE;
@@ -258,8 +259,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		}
 	if (j >= o.length)
 		return;
-	store_row((T *)op.dk + row_of(o, o.k_stride, b, j, g), dk, o.scale, part, width);
-	store_row((T *)op.dv + row_of(o, o.v_stride, b, j, g), dv, 1, part, width);
+	store_row((T *)op.dk + row_of(o, as_k(o, op.dk), b, j, g), dk, o.scale, part, width);
+	store_row((T *)op.dv + row_of(o, as_v(o, op.dv), b, j, g), dv, 1, part, width);
 }
 
 /* delta = dout . out: a warp takes a row. */
@@ -276,7 +277,7 @@ static __global__ void __launch_bounds__(DELTA_WARPS *ZR_WARP)
 
 	if (n >= o.batch * o.heads * o.length) /* a whole warp */
 		return;
-	const int64_t at = row_of(o, o.out_stride, n / o.length / o.heads, t, h);
+	const int64_t at = row_of(o, as_out(o, o.out), n / o.length / o.heads, t, h);
 	for (int64_t d = threadIdx.x; d < o.head_dim; d += ZR_WARP)
 		sum = fmaf(zr_widen(((const T *)op.dout)[at + d]),
 			   zr_widen(((const T *)o.out)[at + d]), sum);

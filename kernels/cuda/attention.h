@@ -9,18 +9,50 @@
 
 #include "kernel.h"
 
+/* A tensor of q, k, v or out, or its gradient: rows are `stride` elements apart, heads `head`. */
+struct heads {
+	const void *x;
+	int64_t stride, head;
+};
+
+ZR_DEVICE heads heads_of(const struct zr_op_attention &o, const void *x, int64_t stride,
+			 int64_t head)
+{
+	return heads{ x, stride, head ? head : o.head_dim };
+}
+
+ZR_DEVICE heads as_q(const struct zr_op_attention &o, const void *x)
+{
+	return heads_of(o, x, o.q_stride, o.q_head);
+}
+
+ZR_DEVICE heads as_k(const struct zr_op_attention &o, const void *x)
+{
+	return heads_of(o, x, o.k_stride, o.k_head);
+}
+
+ZR_DEVICE heads as_v(const struct zr_op_attention &o, const void *x)
+{
+	return heads_of(o, x, o.v_stride, o.v_head);
+}
+
+ZR_DEVICE heads as_out(const struct zr_op_attention &o, const void *x)
+{
+	return heads_of(o, x, o.out_stride, 0);
+}
+
 /* Of token t, head h of batch entry b. */
-ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, int64_t stride, int64_t b, int64_t t,
+ZR_DEVICE int64_t row_of(const struct zr_op_attention &o, const heads &x, int64_t b, int64_t t,
 			 int64_t h)
 {
-	return (b * o.length + t) * stride + h * o.head_dim;
+	return (b * o.length + t) * x.stride + h * x.head;
 }
 
 /* The same of query t of the forward, and its place in lse. */
-ZR_DEVICE int64_t query_of(const struct zr_op_attention &o, int64_t stride, int64_t b, int64_t t,
+ZR_DEVICE int64_t query_of(const struct zr_op_attention &o, const heads &x, int64_t b, int64_t t,
 			   int64_t h)
 {
-	return (b * (o.length - o.first) + t - o.first) * stride + h * o.head_dim;
+	return (b * (o.length - o.first) + t - o.first) * x.stride + h * x.head;
 }
 
 ZR_DEVICE int64_t lse_of(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t t)

@@ -62,16 +62,17 @@ template <int D, bool HELD> struct rows16 {
 /* Starts to bring `rows` tokens from t0 on of head h; 0 past the last, and for queries that are not
  * computed. */
 template <int D, bool QUERY = false>
-ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const void *from,
-		    int64_t stride, int64_t b, int64_t h, int64_t t0)
+ZR_DEVICE void load(const struct zr_op_attention &o, tile<D> to, int rows, const heads &from,
+		    int64_t b, int64_t h, int64_t t0)
 {
 #pragma unroll 1 /* registers are short, and these are not waited for */
 	for (int i = (int)threadIdx.x; i < rows * (D / 8); i += THREADS) {
 		int r = i / (D / 8), c = i % (D / 8) * 8;
 		bool inside = t0 + r < o.length && (!QUERY || t0 + r >= o.first);
-		int64_t at = QUERY ? query_of(o, stride, b, inside ? t0 + r : o.first, h) :
-				     row_of(o, stride, b, inside ? t0 + r : 0, h);
-		zr_copy16(to.x + r * tile<D>::STRIDE + c, (const uint16_t *)from + at + c, inside);
+		int64_t at = QUERY ? query_of(o, from, b, inside ? t0 + r : o.first, h) :
+				     row_of(o, from, b, inside ? t0 + r : 0, h);
+		zr_copy16(to.x + r * tile<D>::STRIDE + c, (const uint16_t *)from.x + at + c,
+			  inside);
 	}
 }
 
@@ -265,9 +266,9 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			sum[r][half] = 0;
 			first[r][half] = first_key(o, b, mine + r * 16 + g + 8 * half);
 		}
-	load<D, true>(o, q, BLOCK, o.q, o.q_stride, b, h, i0);
-	load(o, tile_at<D>(room, BLOCK), KEYS, o.k, o.k_stride, b, kv, from);
-	load(o, tile_at<D>(room, BLOCK + KEYS), KEYS, o.v, o.v_stride, b, kv, from);
+	load<D, true>(o, q, BLOCK, as_q(o, o.q), b, h, i0);
+	load(o, tile_at<D>(room, BLOCK), KEYS, as_k(o, o.k), b, kv, from);
+	load(o, tile_at<D>(room, BLOCK + KEYS), KEYS, as_v(o, o.v), b, kv, from);
 	for (int j0 = from, at = BLOCK, other = BLOCK + 2 * KEYS; j0 < end; j0 += KEYS) {
 		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + KEYS);
 		float s[M][KEYS / 8][4] = { { { 0 } } };
@@ -279,8 +280,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			for (int r = 0; r < M; r++)
 				a[r].start(q, (warp * M + r) * 16);
 		if (j0 + KEYS < end) {
-			load(o, tile_at<D>(room, other), KEYS, o.k, o.k_stride, b, kv, j0 + KEYS);
-			load(o, tile_at<D>(room, other + KEYS), KEYS, o.v, o.v_stride, b, kv,
+			load(o, tile_at<D>(room, other), KEYS, as_k(o, o.k), b, kv, j0 + KEYS);
+			load(o, tile_at<D>(room, other + KEYS), KEYS, as_v(o, o.v), b, kv,
 			     j0 + KEYS);
 		}
 		other = at;
@@ -307,8 +308,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 			const float all = row_sum(sum[r][half]);
 			if (row >= o.length || row < o.first)
 				continue;
-			store_row<T, D>((T *)o.out + query_of(o, o.out_stride, b, row, h), acc[r],
-					half, 1 / all);
+			store_row<T, D>((T *)o.out + query_of(o, as_out(o, o.out), b, row, h),
+					acc[r], half, 1 / all);
 			if (t == 0)
 				o.lse[lse_of(o, b, h, row)] =
 					fmaf(max[r][half], LN2, zr_ln(all));
@@ -354,10 +355,10 @@ static __global__ void __launch_bounds__(THREADS)
 		delta[half] = row < o.length ? ((const float *)op.work)[n0 + row] : 0;
 		first[half] = first_key(o, b, row);
 	}
-	load(o, tile_at<D>(room, 0), ROWS, o.q, o.q_stride, b, h, i0);
-	load(o, tile_at<D>(room, ROWS), ROWS, op.dout, o.out_stride, b, h, i0);
-	load(o, tile_at<D>(room, 2 * ROWS), STEP, o.k, o.k_stride, b, kv, from);
-	load(o, tile_at<D>(room, 2 * ROWS + STEP), STEP, o.v, o.v_stride, b, kv, from);
+	load(o, tile_at<D>(room, 0), ROWS, as_q(o, o.q), b, h, i0);
+	load(o, tile_at<D>(room, ROWS), ROWS, as_out(o, op.dout), b, h, i0);
+	load(o, tile_at<D>(room, 2 * ROWS), STEP, as_k(o, o.k), b, kv, from);
+	load(o, tile_at<D>(room, 2 * ROWS + STEP), STEP, as_v(o, o.v), b, kv, from);
 	for (int j0 = from, at = 2 * ROWS, other = 2 * ROWS + 2 * STEP; j0 < end; j0 += STEP) {
 		const tile<D> k = tile_at<D>(room, at), v = tile_at<D>(room, at + STEP);
 		float s[1][STEP / 8][4] = { { { 0 } } }, dp[1][STEP / 8][4] = { { { 0 } } };
@@ -369,8 +370,8 @@ static __global__ void __launch_bounds__(THREADS)
 			dout[0].start(tile_at<D>(room, ROWS), warp * 16);
 		}
 		if (j0 + STEP < end) {
-			load(o, tile_at<D>(room, other), STEP, o.k, o.k_stride, b, kv, j0 + STEP);
-			load(o, tile_at<D>(room, other + STEP), STEP, o.v, o.v_stride, b, kv,
+			load(o, tile_at<D>(room, other), STEP, as_k(o, o.k), b, kv, j0 + STEP);
+			load(o, tile_at<D>(room, other + STEP), STEP, as_v(o, o.v), b, kv,
 			     j0 + STEP);
 		}
 		other = at;
@@ -395,7 +396,7 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
 	for (int half = 0; half < 2; half++)
 		if (i + 8 * half < o.length)
-			store_row<T, D>((T *)op.dq + row_of(o, o.q_stride, b, i + 8 * half, h),
+			store_row<T, D>((T *)op.dq + row_of(o, as_q(o, op.dq), b, i + 8 * half, h),
 					acc[0], half, o.scale);
 }
 
@@ -421,8 +422,8 @@ ZR_DEVICE void load_queries(const struct zr_op_attention_bwd &op, queries<D> to,
 			    int64_t h, int64_t i0)
 {
 	const struct zr_op_attention &o = op.fwd;
-	load(o, to.q, STEP, o.q, o.q_stride, b, h, i0);
-	load(o, to.dout, STEP, op.dout, o.out_stride, b, h, i0);
+	load(o, to.q, STEP, as_q(o, o.q), b, h, i0);
+	load(o, to.dout, STEP, as_out(o, op.dout), b, h, i0);
 	if (threadIdx.x < STEP) {
 		const int64_t i = i0 + threadIdx.x, n = (b * o.heads + h) * o.length + i;
 		to.lse[threadIdx.x] = i < o.length ? o.lse[n] * LOG2E : INFINITY;
@@ -459,8 +460,8 @@ static __global__ void __launch_bounds__(THREADS)
 	rows16<D, HELD> k[1], v[1];
 	float dk[1][D / 8][4] = { { { 0 } } }, dv[1][D / 8][4] = { { { 0 } } };
 
-	load(o, tile_at<D>(room, 0), ROWS, o.k, o.k_stride, b, kv, j0);
-	load(o, tile_at<D>(room, ROWS), ROWS, o.v, o.v_stride, b, kv, j0);
+	load(o, tile_at<D>(room, 0), ROWS, as_k(o, o.k), b, kv, j0);
+	load(o, tile_at<D>(room, ROWS), ROWS, as_v(o, o.v), b, kv, j0);
 	load_queries(op, queries_at<D>(room, rows, 0), b, kv * share, j0);
 	for (int n = 0, step = 0, h = (int)(kv * share); n < all; n++) {
 		const int i0 = j0 + step * STEP, mine = h;
@@ -504,18 +505,18 @@ static __global__ void __launch_bounds__(THREADS)
 	for (int half = 0; half < 2; half++) {
 		if (j + 8 * half >= o.length)
 			continue;
-		store_row<T, D>((T *)op.dk + row_of(o, o.k_stride, b, j + 8 * half, kv), dk[0],
+		store_row<T, D>((T *)op.dk + row_of(o, as_k(o, op.dk), b, j + 8 * half, kv), dk[0],
 				half, o.scale);
-		store_row<T, D>((T *)op.dv + row_of(o, o.v_stride, b, j + 8 * half, kv), dv[0],
+		store_row<T, D>((T *)op.dv + row_of(o, as_v(o, op.dv), b, j + 8 * half, kv), dv[0],
 				half, 1);
 	}
 }
 
 /* ---- launches -------------------------------------------------------------------- */
 
-static int vectors(const void *p, int64_t stride)
+static int vectors(const void *p, int64_t stride, int64_t head)
 {
-	return (uintptr_t)p % 16 == 0 && stride % 8 == 0;
+	return (uintptr_t)p % 16 == 0 && stride % 8 == 0 && head % 8 == 0;
 }
 
 int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)
@@ -523,13 +524,13 @@ int zr_cuda_attention_mma_takes(const struct zr_op_attention *o)
 	return (o->dtype == ZR_BF16 || o->dtype == ZR_F16) && o->length < 1 << 24 &&
 	       (o->head_dim == 64 || o->head_dim == 80 || o->head_dim == 96 ||
 		o->head_dim == 128) &&
-	       vectors(o->q, o->q_stride) && vectors(o->k, o->k_stride) &&
-	       vectors(o->v, o->v_stride);
+	       vectors(o->q, o->q_stride, o->q_head) && vectors(o->k, o->k_stride, o->k_head) &&
+	       vectors(o->v, o->v_stride, o->v_head);
 }
 
 int zr_cuda_attention_mma_takes_bwd(const struct zr_op_attention_bwd *op)
 {
-	return zr_cuda_attention_mma_takes(&op->fwd) && vectors(op->dout, op->fwd.out_stride);
+	return zr_cuda_attention_mma_takes(&op->fwd) && vectors(op->dout, op->fwd.out_stride, 0);
 }
 
 static dim3 grid_of(const struct zr_op_attention *o, int64_t heads, int rows)

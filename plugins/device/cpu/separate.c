@@ -24,7 +24,7 @@
 	OPERATION(layernorm_bwd, layernorm_bwd, work, AT(dy), AT(x), AT(gamma), AT(mean), \
 		  AT(rstd), AT(dx), AT(dgamma), AT(dbeta), AT(work)) \
 	QUERY(layernorm_bwd_work, layernorm_bwd) \
-	OPERATION(attention, attention, starts, AT(q), AT(k), AT(v), AT(out), AT(lse), AT(starts)) \
+	OPERATION(attention, attention, v_head, AT(q), AT(k), AT(v), AT(out), AT(lse), AT(starts)) \
 	OPERATION(attention_bwd, attention_bwd, work, AT(fwd.q), AT(fwd.k), AT(fwd.v), \
 		  AT(fwd.out), AT(fwd.lse), AT(fwd.starts), AT(dout), AT(dq), AT(dk), AT(dv), \
 		  AT(work)) \

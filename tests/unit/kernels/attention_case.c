@@ -257,6 +257,55 @@ void both(const struct variant *v, struct problem *p)
 	backward(v, p, 0);
 }
 
+/* Tokens' q, k and v of p, head by head in rows of s. */
+static char *side_by_side(const struct problem *p, const char *from, const struct problem *s)
+{
+	char *to = poisoned((size_t)s->n_in * s->elem);
+	const int64_t heads[3] = { p->H, p->G, p->G }, starts[3] = { 0, p->H, p->H + p->G };
+	for (int64_t r = 0; r < p->B * p->T; r++)
+		for (int part = 0; part < 3; part++)
+			for (int64_t h = 0; h < heads[part]; h++) {
+				int64_t in = r * s->in_stride + h * s->op.fwd.q_head + part * p->D,
+					out = r * p->in_stride + (starts[part] + h) * p->D;
+				memcpy(to + (size_t)in * p->elem, from + (size_t)out * p->elem,
+				       (size_t)p->D * p->elem);
+			}
+	return to;
+}
+
+void assert_heads_apart(const struct variant *v, struct problem *p)
+{
+	struct problem s = *p;
+	struct zr_op_attention *o = &s.op.fwd;
+	size_t D = (size_t)p->D * p->elem;
+	char *want;
+	o->q_head = o->k_head = o->v_head = 3 * p->D + attention_pad;
+	s.in_stride = p->H * o->q_head + attention_pad;
+	s.n_in = p->B * p->T * s.in_stride;
+	s.qkv = side_by_side(p, p->qkv, &s);
+	s.dqkv = poisoned((size_t)s.n_in * s.elem);
+	s.out = poisoned((size_t)s.n_out * s.elem);
+	s.lse = poisoned((size_t)s.n_lse * s.real);
+	describe(&s);
+	o->k = s.qkv + D;
+	o->v = s.qkv + 2 * D;
+	s.op.dk = s.dqkv + D;
+	s.op.dv = s.dqkv + 2 * D;
+	both(v, p);
+	both(v, &s);
+	want = side_by_side(p, p->dqkv, &s);
+	assert_memory_equal(s.out, p->out, (size_t)s.n_out * s.elem);
+	assert_memory_equal(s.lse, p->lse, (size_t)s.n_lse * s.real);
+	assert_memory_equal(s.dqkv, want, (size_t)s.n_in * s.elem);
+	if (o->dropout <= 0)
+		assert_rows_alone(v, &s, p->T / 3);
+	free(want);
+	free(s.qkv);
+	free(s.dqkv);
+	free(s.out);
+	free(s.lse);
+}
+
 /* ---- comparisons -------------------------------------------------------------------------------- */
 
 void measure(struct distance *d, double x, double y)

@@ -63,6 +63,10 @@ void both(const struct variant *v, struct problem *p);
  * more. */
 void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first);
 
+/* Forward and backward give the same bits where q, k and v of a head lie side by side, with padding
+ * behind each head, as where the heads of each are together. */
+void assert_heads_apart(const struct variant *v, struct problem *p);
+
 /* |x - y|^2 and |y|^2, to assert a relative norm per tensor. */
 struct distance {
 	double diff, norm;

@@ -272,6 +272,21 @@ static void last_queries_have_the_bits_of_all(void **state)
 		}
 }
 
+static void heads_apart_have_the_bits_of_heads_together(void **state)
+{
+	(void)state;
+	for (size_t s = 0; s < N_SHAPES; s++)
+		for (int v = 0; v < n_variants; v++) {
+			static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_F16 };
+			struct problem p = make(shapes[s], dtypes[s % 3], s, 1);
+			p.op.fwd.dropout = s % 2 ? 0.25f : 0;
+			if (s % 4 == 3)
+				give_documents(&p);
+			assert_heads_apart(&variants[v], &p);
+			drop(&p);
+		}
+}
+
 /* ---- properties --------------------------------------------------------------------------------- */
 
 static void I1_bits_do_not_depend_on_the_cut(void **state)
@@ -495,6 +510,7 @@ int main(void)
 		cmocka_unit_test(variants_agree_on_documents),
 		cmocka_unit_test(a_document_gets_the_bits_that_it_gets_alone),
 		cmocka_unit_test(last_queries_have_the_bits_of_all),
+		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),
 		cmocka_unit_test(variants_agree_in_bf16),
 		cmocka_unit_test(variants_agree_in_fp16),
 		cmocka_unit_test(a_forward_of_16_bits_is_fp32_rounded_once),

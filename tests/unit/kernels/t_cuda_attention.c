@@ -156,6 +156,22 @@ static void last_queries_have_the_bits_of_all(void **state)
 	}
 }
 
+static void heads_apart_have_the_bits_of_heads_together(void **state)
+{
+	static const int64_t shape[5] = { 2, 70, 4, 2, 64 };
+	struct problem p = make(shape, ZR_F32, 5, 1);
+	(void)state;
+	assert_heads_apart(&fma_kernels, &p);
+	drop(&p);
+	attention_pad = 8;
+	p = make(shape, ZR_BF16, 5, 1);
+	assert_heads_apart(&mma_kernels, &p);
+	p.op.fwd.q_head = 68; /* rows of a head lie across vectors */
+	assert_false(zr_cuda_attention_mma_takes(&p.op.fwd));
+	drop(&p);
+	attention_pad = 3;
+}
+
 static void tensor_cores_refuse_what_they_cannot_take(void **state)
 {
 	static const int64_t good[5] = { 1, 5, 2, 1, 64 }, odd[5] = { 1, 5, 2, 1, 72 };
@@ -185,6 +201,7 @@ int main(void)
 		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
 		cmocka_unit_test(documents_agree_with_the_scalar_kernel),
 		cmocka_unit_test(last_queries_have_the_bits_of_all),
+		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),
 		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),
 	};
 	find_variants();
