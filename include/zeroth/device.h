@@ -132,7 +132,9 @@ struct zr_op_layernorm_bwd {
  * heads, and out, whose heads are head_dim apart. dropout p > 0 acts on the probabilities: element
  * ((b*heads+h)*T+i)*T+j of rng. Of several documents in a sequence each is attended to by its own
  * tokens only; what is computed for it is what would be computed if it stood alone, bit for bit on
- * the CPU without dropout.
+ * the CPU without dropout. Of these keys, with window > 0, query i attends to j only if i - j <
+ * window (Beltagy et al. 2020), and tiles in which no query attends to a key are not computed; a
+ * window of `length` or more has the bits of 0.
  * With first > 0, only in a forward without dropout, queries before `first` are not computed: q,
  * out and lse have only rows [first, length) of each batch entry, row `first` at their start. The
  * others have the bits of the whole forward. GROWABLE. */
@@ -148,6 +150,7 @@ struct zr_op_attention {
 	float *lse; /* [B, heads, T - first]: log of the sum of exponentials, kept for backward */
 	/* [B*T] where in its sequence a token's document starts: at most t, ascending; NULL: 0 */
 	const int32_t *starts;
+	int64_t window; /* tokens that a query attends to, itself and those before it; 0: all */
 	int64_t q_head, k_head, v_head; /* elements between heads of q, k, v; 0: head_dim */
 };
 

@@ -4,7 +4,7 @@
  *
  * Shapes, per batch entry b and head h of D = head_dim; query head h reads key-value head h /
  * share, share = heads / kv_heads. With s_ij = scale q_i.k_j for the j <= i of i's document and
- * mask m_ij = 0 or 1/(1-dropout):
+ * window and mask m_ij = 0 or 1/(1-dropout):
  *
  *   forward   lse_i = log sum_j exp(s_ij),  P_ij = exp(s_ij - lse_i),  out_i = sum_j m_ij P_ij v_j
  *   backward  delta_i = dout_i.out_i,  dS_ij = P_ij (m_ij dout_i.v_j - delta_i)
@@ -77,7 +77,9 @@ static void store_row(const struct zr_op_attention *o, void *dst, int64_t di, co
 /* The first token that query i attends to. */
 static int64_t first_key(const struct zr_op_attention *o, int64_t b, int64_t i)
 {
-	return o->starts ? o->starts[b * o->length + i] : 0;
+	int64_t start = o->starts ? o->starts[b * o->length + i] : 0;
+	int64_t oldest = o->window ? i - o->window + 1 : 0;
+	return oldest > start ? oldest : start;
 }
 
 /* s_ij of batch entry b, query head h. */
@@ -165,7 +167,7 @@ static void backward_key(const struct zr_op_attention_bwd *o, const zr_real *del
 			 int64_t first, int64_t heads, int64_t j, zr_real *sum)
 {
 	const struct zr_op_attention *f = &o->fwd;
-	int64_t end = j + zr_document(f, b, j);
+	int64_t n = zr_document(f, b, j), end = j + (f->window && f->window < n ? f->window : n);
 
 	memset(sum, 0, 2 * (size_t)f->head_dim * sizeof *sum);
 	for (int64_t h = first; h < first + heads; h++)

@@ -13,7 +13,8 @@
  *   dV += P dO  dK += dS Q       add_keys     [keys, Dp]    Q, dO [PW, Dp], Dp = D padded
  *   Ot += V' P  dQt += K' dS     add_queries  [D, PW]
  *
- * K and V of a tile are widened to fp32 into scratch. Keys beyond a panel's last query are skipped.
+ * K and V of a tile are widened to fp32 into scratch. Keys beyond a panel's last query are skipped,
+ * and tiles before the window of a panel's first.
  * Products round their rows up to MR: what lies there is zero or never read.
  *
  * Invariant I1: a head (backward: a part of those that share a key-value head) is computed by one
@@ -25,6 +26,8 @@
  */
 #include "simd.h"
 #include "table.h"
+
+#include <float.h>
 
 #define TQ 128 /* queries per tile: how often a loaded K and V is used */
 #define TK 64
@@ -50,6 +53,7 @@
 struct work {
 	const struct zr_op_attention *o;
 	int64_t T, D, Dp, ldk, panel_size;
+	int64_t window;          /* tokens that a query attends to, at most all */
 	int64_t b, h, g;         /* batch entry, query head, key-value head */
 	int64_t start;           /* the document's first token; T of them */
 	float *k, *v;            /* [KEYS, ldk] */
@@ -64,6 +68,11 @@ struct work {
 static int64_t least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* ---- products -------------------------------------------------------------------- */
@@ -263,10 +272,23 @@ static void to_rows(const struct work *w, float *rows, const float *panels, int6
 
 /* ---- a panel's mask and dropout -------------------------------------------------- */
 
-/* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede
- * them. */
-static void mask_panel(float *s, int64_t q0, int64_t k0, int64_t keys)
+/* The first tile of keys that query q0 attends to. */
+static int64_t first_tile(const struct work *w, int64_t q0)
 {
+	return most(0, q0 - w->window + 1) / TK * TK;
+}
+
+/* How many keys of the tile at k0 the queries [q0, q0 + PW) go through, 0 or less for none. */
+static int64_t keys_of(const struct work *w, int64_t q0, int64_t k0)
+{
+	return k0 < first_tile(w, q0) ? 0 : least(TK, least(w->T, q0 + PW) - k0);
+}
+
+/* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede them or
+ * whose window does. */
+static void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0, int64_t keys)
+{
+	int64_t passed = q0 + PW - w->window - k0; /* keys that the last query attends to no more */
 	for (int64_t j = q0 < k0 ? 0 : q0 - k0 + 1; j < keys; j++)
 		for (int c = 0; c < PV; c++) {
 			int64_t n = k0 + j - q0 - c * ZR_W; /* lanes whose query precedes the key */
@@ -274,6 +296,13 @@ static void mask_panel(float *s, int64_t q0, int64_t k0, int64_t keys)
 			if (n > 0)
 				vstore_f32(at_s,
 					   vfirst(vset(-INFINITY), vlanes(n), vload_f32(at_s)));
+		}
+	for (int64_t j = 0; j < least(keys, passed); j++)
+		for (int c = 0; c < PV; c++) {
+			int64_t n = w->window + k0 + j - q0 - c * ZR_W; /* that still do */
+			float *at_s = s + j * PW + c * ZR_W;
+			vstore_f32(at_s, vfirst(vload_f32(at_s), vlanes(most(n, 0)),
+						vset(-INFINITY)));
 		}
 }
 
@@ -299,7 +328,8 @@ static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t 
 
 /* ---- forward --------------------------------------------------------------------- */
 
-/* New maximum of each query in m; what the old sums shrink by, in shrink. */
+/* New maximum of each query in m, finite where it has not seen a key yet; what the old sums shrink
+ * by, in shrink. */
 ZR_INLINE void panel_max(const float *s, int64_t keys, float *max, vf m[PV], vf shrink[PV])
 {
 	UNROLL for (int c = 0; c < PV; c++)
@@ -308,8 +338,10 @@ ZR_INLINE void panel_max(const float *s, int64_t keys, float *max, vf m[PV], vf 
 		UNROLL for (int c = 0; c < PV; c++)
 			m[c] = vmax(m[c], vload_f32(s + j * PW + c * ZR_W));
 	UNROLL for (int c = 0; c < PV; c++) {
-		shrink[c] = vexp(vload_f32(max + c * ZR_W) - m[c]);
+		vf old = vload_f32(max + c * ZR_W);
 		vstore_f32(max + c * ZR_W, m[c]);
+		m[c] = vmax(vset(-FLT_MAX), m[c]);
+		shrink[c] = vexp(old - m[c]);
 	}
 }
 
@@ -344,13 +376,13 @@ static void softmax_panel(const struct work *w, float *p, int64_t keys, float *m
 /* Queries [q0, q0 + PW), panel i of the tile, against the keys in scratch, from k0 on. */
 static void forward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0)
 {
-	int64_t keys = least(TK, least(w->T, q0 + PW) - k0);
+	int64_t keys = keys_of(w, q0, k0);
 	float *ot = w->ot + i * w->panel_size;
 
 	if (keys <= 0)
 		return;
 	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
-	mask_panel(w->p, q0, k0, keys);
+	mask_panel(w, w->p, q0, k0, keys);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q0, k0, keys);
 	softmax_panel(w, w->p, keys, w->max + i * PW, w->sum + i * PW, ot,
@@ -388,7 +420,7 @@ static void forward_tile(const struct work *w, int64_t q0)
 		w->max[i] = -INFINITY;
 		w->sum[i] = 0;
 	}
-	for (int64_t k0 = 0; k0 < q0 + n; k0 += TK) {
+	for (int64_t k0 = first_tile(w, q0); k0 < q0 + n; k0 += TK) {
 		load_keys(w, k0);
 		for (int64_t i = 0; i < panels; i++)
 			forward_panel(w, i, q0 + i * PW, k0);
@@ -413,6 +445,7 @@ static uint64_t layout(struct work *w, const struct zr_op_attention *o, char *ba
 
 	w->o = o;
 	w->D = o->head_dim;
+	w->window = o->window ? least(o->window, o->length) : o->length;
 	w->Dp = UP(w->D, NR * ZR_W);
 	w->ldk = w->Dp + MR;
 	w->panel_size = (w->Dp + MR) * PW;
@@ -485,12 +518,12 @@ static void grad_panel(float *p, float *ds, int64_t keys, const float *lse, cons
 
 static void backward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0)
 {
-	int64_t keys = least(TK, least(w->T, q0 + PW) - k0);
+	int64_t keys = keys_of(w, q0, k0);
 
 	if (keys <= 0)
 		return;
 	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
-	mask_panel(w->p, q0, k0, keys);
+	mask_panel(w, w->p, q0, k0, keys);
 	scores(w, w->ds, w->v, w->dot + i * w->panel_size, keys);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q0, k0, keys);
@@ -534,7 +567,7 @@ static void backward_tile(const struct work *w, const struct zr_op_attention_bwd
 	load_rows(w, w->rows, w->Dp, panels * PW, at_q(w, o->q, q0), o->q_stride, n, o->scale);
 	to_panels(w, w->qt, w->rows, n);
 	memset(w->ot, 0, (size_t)(panels * w->panel_size) * sizeof *w->ot);
-	for (int64_t k0 = 0; k0 < q0 + n; k0 += TK) {
+	for (int64_t k0 = first_tile(w, q0); k0 < q0 + n; k0 += TK) {
 		load_keys(w, k0);
 		for (int64_t i = 0; i < panels; i++)
 			backward_panel(w, i, q0 + i * PW, k0);

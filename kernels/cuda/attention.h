@@ -68,10 +68,12 @@ ZR_DEVICE uint64_t element(const struct zr_op_attention &o, int64_t b, int64_t h
 	return ((uint64_t)(b * o.heads + h) * n + (uint64_t)i) * n + (uint64_t)j;
 }
 
-/* The first key that query i attends to: where its document starts. It never falls as i grows. */
+/* The first key that query i attends to: of its document and window. It never falls as i grows. */
 ZR_DEVICE int first_key(const struct zr_op_attention &o, int64_t b, int64_t i)
 {
-	return o.starts && i < o.length ? o.starts[b * o.length + i] : 0;
+	const int start = o.starts && i < o.length ? o.starts[b * o.length + i] : 0;
+	const int64_t oldest = o.window ? i - o.window + 1 : 0;
+	return oldest > start ? (int)oldest : start;
 }
 
 /* Of rows of which some have not seen a key yet: their largest score is -infinity, to which there

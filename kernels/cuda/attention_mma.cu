@@ -255,6 +255,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const float scale = o.scale * LOG2E, m = DROP ? keep_scale(o) : 1;
 	rows16<D, (M == 1 && !DROP)> a[M] = {};
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
+	const int seen = first_key(o, b, mine);
 	float acc[M][D / 8][4] = { { { 0 } } }, max[M][2], sum[M][2];
 	int first[M][2];
 
@@ -286,7 +287,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		}
 		other = at;
 		at = 2 * BLOCK + 2 * KEYS - at;
-		if (j0 >= mine + 16 * M) /* a whole warp */
+		/* a whole warp: these keys come after its queries, or before its first one's */
+		if (j0 >= mine + 16 * M || j0 + KEYS <= seen)
 			continue;
 		add_scores<T>(s, a, k);
 #pragma unroll
@@ -343,7 +345,8 @@ static __global__ void __launch_bounds__(THREADS)
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g;
 	const int end = i0 + ROWS < (int)o.length ? i0 + ROWS : (int)o.length;
 	const float scale = o.scale * LOG2E, m = keep_scale(o);
-	const int from = first_key(o, b, i0) / STEP * STEP;
+	const int from = first_key(o, b, i0) / STEP * STEP,
+		  seen = first_key(o, b, i0 + warp * 16);
 	rows16<D, true> q[1], dout[1];
 	float acc[1][D / 8][4] = { { { 0 } } }, lse[2], delta[2];
 	int first[2];
@@ -376,7 +379,8 @@ static __global__ void __launch_bounds__(THREADS)
 		}
 		other = at;
 		at = 4 * ROWS + 2 * STEP - at;
-		if (j0 > i0 + warp * 16 + 15) /* a whole warp */
+		/* a whole warp: these keys come after its queries, or before its first one's */
+		if (j0 > i0 + warp * 16 + 15 || j0 + STEP <= seen)
 			continue;
 		add_scores<T>(s, q, k);
 		add_scores<T>(dp, dout, v);
@@ -481,8 +485,8 @@ static __global__ void __launch_bounds__(THREADS)
 		if (n + 1 < all)
 			load_queries(op, queries_at<D>(room, rows, (n + 1) & 1), b, h,
 				     j0 + step * STEP);
-		/* a whole warp: these queries come before its keys */
-		if (i0 + STEP <= j0 + warp * 16)
+		/* a whole warp: these queries come before its keys, or attend to later ones */
+		if (i0 + STEP <= j0 + warp * 16 || now.first[0] > j0 + warp * 16 + 15)
 			continue;
 		add_scores<T>(s, k, now.q);
 		add_scores<T>(dp, v, now.dout);

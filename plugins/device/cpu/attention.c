@@ -61,6 +61,10 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: %lld heads are not a multiple of %lld key-value heads",
 			       (long long)o->heads, (long long)o->kv_heads);
+	if (o->window < 0)
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: a window of %lld tokens: it is 0 for all, or more",
+			       (long long)o->window);
 	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: from query %d on of %lld: only a forward without "

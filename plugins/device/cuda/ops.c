@@ -156,6 +156,10 @@ static int op_bias_bwd(const struct zr_ops *ops, struct zr_stream *s,
 
 static int check_attention(const struct zr_inst *d, const struct zr_op_attention *o, int backward)
 {
+	if (o->window < 0)
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: a window of %lld tokens: it is 0 for all, or more",
+			       (long long)o->window);
 	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: from query %d on of %lld: only a forward without "

@@ -374,7 +374,7 @@ static void llama_ops(const struct dev *d, float *x, int32_t dtype)
 	struct zr_op_attention a = { .size = sizeof a, .dtype = dtype, .batch = B, .length = T, .heads = HEADS,
 				     .kv_heads = HEADS / 2, .head_dim = C / HEADS, .q_stride = 2 * C, .k_stride = 2 * C,
 				     .v_stride = 2 * C, .out_stride = C, .scale = 0.25f, .q = slot(x, 80),
-				     .out = slot(x, 81), .lse = slot(x, 82) };
+				     .out = slot(x, 81), .lse = slot(x, 82), .window = T / 2 };
 	struct zr_op_attention_bwd ab = { .size = sizeof ab, .dout = slot(x, 19), .dq = slot(x, 83), .work = slot(x, 87) };
 	struct zr_op_swiglu g = { .size = sizeof g, .dtype = dtype, .n = N, .gate = slot(x, 27), .up = slot(x, 28),
 				  .out = slot(x, 84) };
@@ -560,6 +560,10 @@ static void every_operation_is_there_and_unknown_types_are_refused(void **state)
 	assert_non_null(strstr(test_error(d.h), "moments"));
 	assert_int_equal(d.ops->attention(d.ops, NULL, &a), ZR_EINVAL);
 	assert_non_null(strstr(test_error(d.h), "3 heads"));
+	a.kv_heads = 1;
+	a.window = -1;
+	assert_int_equal(d.ops->attention(d.ops, NULL, &a), ZR_EINVAL);
+	assert_non_null(strstr(test_error(d.h), "a window of -1 tokens"));
 	for (i = 0; i < 3; i++) {
 		r.head_dim = (int[]){ 0, 258, 37 }[i];
 		assert_int_equal(d.ops->rotary(d.ops, NULL, &r), ZR_ENOTSUP);

@@ -162,6 +162,14 @@ void give_documents(struct problem *p)
 	p->op.fwd.starts = p->starts;
 }
 
+void give_options(struct problem *p, const struct options *options)
+{
+	p->op.fwd.dropout = options->dropout;
+	p->op.fwd.window = options->window;
+	if (options->documents)
+		give_documents(p);
+}
+
 void drop(struct problem *p)
 {
 	free(p->starts);
@@ -306,6 +314,49 @@ void assert_heads_apart(const struct variant *v, struct problem *p)
 	free(s.lse);
 }
 
+void assert_wide_windows(const struct variant *v, struct problem *p)
+{
+	const int64_t windows[] = { p->T, INT64_MAX };
+	struct problem w = *p;
+	both(v, p);
+	w.out = poisoned((size_t)w.n_out * w.elem);
+	w.dqkv = poisoned((size_t)w.n_in * w.elem);
+	w.lse = poisoned((size_t)w.n_lse * w.real);
+	describe(&w);
+	for (int i = 0; i < 2; i++) {
+		w.op.fwd.window = windows[i];
+		both(v, &w);
+		assert_memory_equal(w.out, p->out, (size_t)w.n_out * w.elem);
+		assert_memory_equal(w.lse, p->lse, (size_t)w.n_lse * w.real);
+		assert_memory_equal(w.dqkv, p->dqkv, (size_t)w.n_in * w.elem);
+	}
+	free(w.out);
+	free(w.dqkv);
+	free(w.lse);
+}
+
+void assert_window_forgets(const struct variant *v, int32_t dtype, int64_t head_dim)
+{
+	enum { ALL = 161, GONE = 128, UNREAD = 64, WINDOW = 16 };
+	const int64_t shape[5] = { 1, ALL, 1, 1, head_dim }, tail[5] = { 1, ALL - GONE, 1, 1, head_dim };
+	struct problem p = make(shape, dtype, 3, 1), t = make(tail, dtype, 3, 1);
+	size_t in = (size_t)p.in_stride * p.elem, out = (size_t)p.out_stride * p.elem;
+	size_t from = WINDOW - 1, n = ALL - GONE - from;
+	memcpy(t.qkv, p.qkv + GONE * in, (ALL - GONE) * in);
+	memcpy(t.dout, p.dout + GONE * out, (ALL - GONE) * out);
+	memset(p.qkv, 0xff, UNREAD * in);
+	p.op.fwd.window = t.op.fwd.window = WINDOW;
+	both(v, &p);
+	both(v, &t);
+	assert_memory_equal(p.out + (GONE + from) * out, t.out + from * out, n * out);
+	assert_memory_equal(p.dqkv + (GONE + from) * in, t.dqkv + from * in, n * in);
+	assert_memory_equal(p.lse + (GONE + from) * p.real, t.lse + from * p.real, n * p.real);
+	for (int64_t i = 0; i < p.D; i++)
+		assert_true(isfinite(get(&p, p.out, (ALL - 1) * p.out_stride + i)));
+	drop(&p);
+	drop(&t);
+}
+
 /* ---- comparisons -------------------------------------------------------------------------------- */
 
 void measure(struct distance *d, double x, double y)
@@ -351,4 +402,43 @@ void compare_all(const struct problem *x, const struct problem *y, double tolera
 	for (int64_t i = 0; i < x->n_lse; i++)
 		measure(&d, get_lse(x, i), get_lse(y, i));
 	assert_close(&d, tolerance, x, variant, "lse");
+}
+
+const int64_t attention_shapes[N_ATTENTION_SHAPES][5] = {
+	{ 1, 1, 1, 1, 1 },   { 2, 13, 3, 3, 5 },   { 1, 31, 2, 1, 16 },   { 1, 33, 1, 1, 31 }, { 1, 64, 2, 2, 64 },
+	{ 1, 65, 3, 1, 32 }, { 2, 70, 4, 2, 8 },   { 1, 127, 1, 1, 7 },   { 1, 128, 1, 1, 17 }, { 1, 129, 2, 1, 33 },
+	{ 1, 193, 1, 1, 96 }, { 1, 260, 1, 1, 20 }, { 1, 65, 1, 1, 128 }, { 1, 40, 1, 1, 200 },
+};
+
+/* Rounds n elements to what a problem of dtype holds. */
+static void as_stored(struct problem *p, void *base, int64_t n, int32_t dtype)
+{
+	for (int64_t i = 0; i < n; i++) {
+		float x;
+		zr_put(&x, 0, dtype, (float)get(p, base, i));
+		put(p, base, i, (double)zr_get(&x, 0, dtype));
+	}
+}
+
+void assert_variants_agree(int64_t parts, int32_t dtype, const struct options *options, double tolerance)
+{
+	for (size_t s = 0; s < N_ATTENTION_SHAPES; s++) {
+		if (attention_shapes[s][2] / attention_shapes[s][3] % parts)
+			continue;
+		struct problem want = make(attention_shapes[s], ZR_F64, 100 + s, 1);
+
+		give_options(&want, options);
+		as_stored(&want, want.qkv, want.n_in, dtype);
+		as_stored(&want, want.dout, want.n_out, dtype);
+		both(&oracle64, &want);
+		for (int v = 0; v < n_variants; v++) {
+			struct problem p = make(attention_shapes[s], dtype, 100 + s, 1);
+			p.parts = parts;
+			give_options(&p, options);
+			both(&variants[v], &p);
+			compare_all(&p, &want, tolerance, variants[v].name);
+			drop(&p);
+		}
+		drop(&want);
+	}
 }

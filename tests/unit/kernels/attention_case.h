@@ -50,6 +50,13 @@ void drop(struct problem *p);
 /* Cuts each sequence into documents, some of one token, some longer than a tile. */
 void give_documents(struct problem *p);
 
+struct options {
+	float dropout;
+	int documents; /* 1: give_documents() */
+	int64_t window;
+};
+void give_options(struct problem *p, const struct options *options);
+
 double get(const struct problem *p, const void *base, int64_t i);
 void put(const struct problem *p, void *base, int64_t i, double x);
 double get_lse(const struct problem *p, int64_t i);
@@ -66,6 +73,21 @@ void assert_rows_alone(const struct variant *v, struct problem *p, int64_t first
 /* Forward and backward give the same bits where q, k and v of a head lie side by side, with padding
  * behind each head, as where the heads of each are together. */
 void assert_heads_apart(const struct variant *v, struct problem *p);
+
+/* B, T, heads, kv_heads, head_dim; around every tile, panel, vector and block of the vector kernels */
+#define N_ATTENTION_SHAPES 14
+extern const int64_t attention_shapes[N_ATTENTION_SHAPES][5];
+
+/* Every variant agrees with the oracle on these shapes; `parts` as in struct problem, of shapes that have
+ * so many. */
+void assert_variants_agree(int64_t parts, int32_t dtype, const struct options *options, double tolerance);
+
+/* A window of the length or more gives the bits of no window. */
+void assert_wide_windows(const struct variant *v, struct problem *p);
+
+/* In a window, the last tokens of a sequence get the bits that they get without the first 128, and
+ * of the first 64 nothing is read for them. */
+void assert_window_forgets(const struct variant *v, int32_t dtype, int64_t head_dim);
 
 /* |x - y|^2 and |y|^2, to assert a relative norm per tensor. */
 struct distance {

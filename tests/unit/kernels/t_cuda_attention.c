@@ -76,21 +76,21 @@ static double tolerance(const struct variant *v, int32_t dtype)
 	return (v->forward == forward_mma ? 2 : 1) * (dtype == ZR_F32 ? 2e-6 : dtype == ZR_BF16 ? 3e-3 : 4e-4);
 }
 
-static int documents; /* 1: sequences are cut into some */
-
-static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype, float dropout)
+static void agree_with(const struct variant *v, const int64_t shape[5], int32_t dtype, const struct options *options)
 {
 	struct problem x = make(shape, dtype, 5, 1), y = make(shape, dtype, 5, 1);
-	x.op.fwd.dropout = y.op.fwd.dropout = dropout;
-	if (documents) {
-		give_documents(&x);
-		give_documents(&y);
-	}
+	give_options(&x, options);
+	give_options(&y, options);
 	both(v, &x);
 	both(&variants[0], &y);
 	compare_all(&x, &y, tolerance(v, dtype), v->name);
 	drop(&x);
 	drop(&y);
+}
+
+static void agree(const struct variant *v, const int64_t shape[5], int32_t dtype, float dropout)
+{
+	agree_with(v, shape, dtype, &(struct options){ .dropout = dropout });
 }
 
 static void any_width_agrees_with_the_scalar_kernel(void **state)
@@ -127,16 +127,57 @@ static void documents_agree_with_the_scalar_kernel(void **state)
 {
 	static const int64_t shapes[][5] = { { 2, 70, 2, 1, 64 }, { 1, 131, 2, 2, 96 }, { 1, 261, 1, 1, 128 } };
 	(void)state;
-	documents = 1;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-		agree(&fma_kernels, shapes[i], ZR_F32, i % 2 ? 0.2f : 0);
+		agree_with(&fma_kernels, shapes[i], ZR_F32,
+			   &(struct options){ .documents = 1, .dropout = i % 2 ? 0.2f : 0 });
 	attention_pad = 8;
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-		agree(&mma_kernels, shapes[i], i % 2 ? ZR_BF16 : ZR_F16, i % 2 ? 0 : 0.2f);
-	agree(&mma_kernels, shapes[2], ZR_BF16, 0);
-	agree(&mma_kernels, shapes[0], ZR_F16, 0);
+		agree_with(&mma_kernels, shapes[i], i % 2 ? ZR_BF16 : ZR_F16,
+			   &(struct options){ .documents = 1, .dropout = i % 2 ? 0 : 0.2f });
+	agree_with(&mma_kernels, shapes[2], ZR_BF16, &(struct options){ .documents = 1 });
+	agree_with(&mma_kernels, shapes[0], ZR_F16, &(struct options){ .documents = 1 });
 	attention_pad = 3;
-	documents = 0;
+}
+
+static void windows_agree_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shapes[][5] = { { 2, 40, 2, 1, 64 }, { 1, 131, 1, 1, 64 } };
+	(void)state;
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		int64_t window = i ? 40 : 2;
+		agree_with(&fma_kernels, shapes[i], ZR_F32,
+			   &(struct options){ .window = window, .dropout = i ? 0.2f : 0 });
+		attention_pad = 8;
+		agree_with(&mma_kernels, shapes[i], i ? ZR_BF16 : ZR_F16,
+			   &(struct options){ .window = window, .dropout = i ? 0 : 0.2f });
+		attention_pad = 3;
+	}
+	attention_pad = 8;
+	agree_with(&mma_kernels, shapes[0], ZR_BF16, &(struct options){ .window = 20, .documents = 1 });
+	attention_pad = 3;
+}
+
+static void a_window_of_all_has_the_bits_of_none(void **state)
+{
+	static const int64_t shape[5] = { 1, 37, 1, 1, 64 };
+	struct problem p = make(shape, ZR_F32, 5, 1);
+	(void)state;
+	assert_wide_windows(&fma_kernels, &p);
+	drop(&p);
+	attention_pad = 8;
+	p = make(shape, ZR_BF16, 5, 1);
+	assert_wide_windows(&mma_kernels, &p);
+	drop(&p);
+	attention_pad = 3;
+}
+
+static void what_no_window_reaches_is_not_read(void **state)
+{
+	(void)state;
+	assert_window_forgets(&fma_kernels, ZR_F32, 24);
+	attention_pad = 8;
+	assert_window_forgets(&mma_kernels, ZR_BF16, 64);
+	attention_pad = 3;
 }
 
 static void last_queries_have_the_bits_of_all(void **state)
@@ -146,10 +187,12 @@ static void last_queries_have_the_bits_of_all(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
 		struct problem p = make(shapes[i % 2], i % 2 ? ZR_BF16 : ZR_F32, 5, 1), m;
+		p.op.fwd.window = i % 2 ? 9 : 0;
 		assert_rows_alone(&fma_kernels, &p, firsts[i]);
 		drop(&p);
 		attention_pad = 8;
 		m = make(shapes[i % 2], i % 2 ? ZR_BF16 : ZR_F16, 5, 1);
+		m.op.fwd.window = i % 2 ? 0 : 33;
 		assert_rows_alone(&mma_kernels, &m, firsts[i]);
 		drop(&m);
 		attention_pad = 3;
@@ -158,7 +201,7 @@ static void last_queries_have_the_bits_of_all(void **state)
 
 static void heads_apart_have_the_bits_of_heads_together(void **state)
 {
-	static const int64_t shape[5] = { 2, 70, 4, 2, 64 };
+	static const int64_t shape[5] = { 1, 37, 2, 1, 64 };
 	struct problem p = make(shape, ZR_F32, 5, 1);
 	(void)state;
 	assert_heads_apart(&fma_kernels, &p);
@@ -200,6 +243,9 @@ int main(void)
 		cmocka_unit_test(any_width_agrees_with_the_scalar_kernel),
 		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
 		cmocka_unit_test(documents_agree_with_the_scalar_kernel),
+		cmocka_unit_test(windows_agree_with_the_scalar_kernel),
+		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
+		cmocka_unit_test(what_no_window_reaches_is_not_read),
 		cmocka_unit_test(last_queries_have_the_bits_of_all),
 		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),
 		cmocka_unit_test(tensor_cores_refuse_what_they_cannot_take),
