@@ -10,6 +10,7 @@ kernel_headers = \
 	%D%/checks.h \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
+	%D%/cpu/attention_simd.h \
 	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
 	%D%/cpu/lamb.h \

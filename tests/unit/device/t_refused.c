@@ -80,12 +80,24 @@ static void groups_of_rows(void **state)
 	refused(d.ops->rmsnorm_bwd(d.ops, NULL, &back), "rmsnorm_bwd: dx: ");
 }
 
+static void windows(void **state)
+{
+	struct zr_op_attention_bwd o = { .size = sizeof o,
+					 .fwd = { .size = sizeof o.fwd, .dtype = ZR_F32, .batch = 1,
+						  .length = 1, .heads = 1, .kv_heads = 1,
+						  .head_dim = 8, .window = -1 } };
+	(void)state;
+	refused(d.ops->attention(d.ops, NULL, &o.fwd), "attention: a window of -1 tokens");
+	refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: a window of -1 tokens");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(activations),
 		cmocka_unit_test(rows_of_gates),
 		cmocka_unit_test(groups_of_rows),
+		cmocka_unit_test(windows),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

@@ -2,8 +2,8 @@
 #
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
 kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_kernels \
-	%D%/t_kernels_bits %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes %D%/t_kernels_types \
-	%D%/t_kernels_update %D%/t_moments8 %D%/t_norms
+	%D%/t_kernels_bits %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
+	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms
 check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
 

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_simd.h - the tiles of attention.simd.c, which alone includes it: their products, how
+ * they are loaded and stored, and a panel's mask and dropout.
+ */
+#ifndef ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
+#define ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
+
+#include "simd.h"
+#include "table.h"
+
+#define TQ 128 /* queries per tile: how often a loaded K and V is used */
+#define TK 64
+#define PW 32
+#define PV (PW / ZR_W) /* vectors across a panel */
+
+/* The micro-kernel's block: MR rows of NR vectors. */
+#define NR 2
+#if ZR_W == 16
+#define MR 8
+#else
+#define MR 6
+#endif
+
+#define UP(x, unit) (((x) + (unit)-1) / (unit) * (unit))
+#define KEYS UP(TK, MR)
+/* dropout factors of a query and a tile's keys, wherever they start */
+#define WORDS (4 + TK + 4 * ZR_W)
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* The work on one document of a head: where its operands are, and scratch. Panels are [D, PW],
+ * panel_size floats. Tokens are counted from the document's first one. */
+struct work {
+	const struct zr_op_attention *o;
+	int64_t T, D, Dp, ldk, panel_size;
+	int64_t window;          /* tokens that a query attends to, at most all */
+	int64_t b, h, g;         /* batch entry, query head, key-value head */
+	int64_t start;           /* the document's first token; T of them */
+	float *k, *v;            /* [KEYS, ldk] */
+	float *p, *ds;           /* [KEYS, PW] */
+	float *keep, *words;     /* [KEYS, PW], [PW, WORDS]: dropout's factors */
+	float *max, *sum;        /* [TQ] */
+	float *rows, *drows;     /* [TQ, Dp]: Q, dO */
+	float *qt, *ot, *dot;    /* panels: Q, O or dQ, dO */
+	float *dk, *dv;          /* [T + KEYS, Dp], sums of a part */
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- products -------------------------------------------------------------------- */
+
+/* c[MR, NR*ZR_W] (+)= sum over k of a[m*row + k*step] * b[k, NR*ZR_W] */
+ZR_INLINE void micro(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step,
+		     const float *b, int64_t ldb, int64_t k)
+{
+	vf acc[MR][NR];
+
+	UNROLL for (int i = 0; i < MR; i++)
+		UNROLL for (int n = 0; n < NR; n++)
+			acc[i][n] = add ? vload_f32(c + i * ldc + n * ZR_W) : vset(0);
+	for (int64_t j = 0; j < k; j++) {
+		vf y[NR];
+		UNROLL for (int n = 0; n < NR; n++)
+			y[n] = vload_f32(b + n * ZR_W);
+		UNROLL for (int i = 0; i < MR; i++) {
+			vf x = vset(a[i * row]);
+			UNROLL for (int n = 0; n < NR; n++)
+				acc[i][n] = vfma(x, y[n], acc[i][n]);
+		}
+		a += step;
+		b += ldb;
+	}
+	UNROLL for (int i = 0; i < MR; i++)
+		UNROLL for (int n = 0; n < NR; n++)
+			vstore_f32(c + i * ldc + n * ZR_W, acc[i][n]);
+}
+
+/* c[UP(m, MR), n] (+)= A b[k, n]; n a multiple of NR * ZR_W. */
+ZR_INLINE void product(int add, float *c, int64_t ldc, const float *a, int64_t row, int64_t step,
+		       const float *b, int64_t ldb, int64_t m, int64_t n, int64_t k)
+{
+	for (int64_t col = 0; col < n; col += NR * ZR_W)
+		for (int64_t i = 0; i < m; i += MR)
+			micro(add, c + i * ldc + col, ldc, a + i * row, row, step, b + col, ldb, k);
+}
+
+/* c[keys, PW] = a[keys, D] b[D, PW] */
+static void scores(const struct work *w, float *c, const float *a, const float *b, int64_t keys)
+{
+	product(0, c, PW, a, w->ldk, 1, b, PW, keys, PW, w->D);
+}
+
+/* c[keys, Dp] += a[keys, PW] b[PW, Dp] */
+static void add_keys(const struct work *w, float *c, const float *a, const float *b, int64_t keys)
+{
+	product(1, c, w->Dp, a, PW, 1, b, w->Dp, keys, w->Dp, PW);
+}
+
+/* c[D, PW] += a[keys, D]' b[keys, PW] */
+static void add_queries(const struct work *w, float *c, const float *a, const float *b,
+			int64_t keys)
+{
+	product(1, c, PW, a, 1, w->ldk, b, PW, w->D, PW, keys);
+}
+
+/* ---- load and store -------------------------------------------------------------- */
+
+ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int64_t stride,
+		    int64_t n, int64_t D, float scale, int32_t dtype)
+{
+	for (int64_t i = 0; i < padded; i++) {
+		int64_t d = 0;
+		for (; i < n && d < D; d += ZR_W) {
+			int64_t e = i * stride + d;
+			vf x = D - d < ZR_W ? vload_n(src, e, dtype, (int)(D - d)) :
+					      vload(src, e, dtype);
+			vstore_f32(dst + i * ld + d, x * vset(scale));
+		}
+		for (; d < ld; d++)
+			dst[i * ld + d] = 0;
+	}
+}
+
+/* dst[padded, ld] = scale * rows [0, n) of src, `stride` elements apart, D wide; zeros around. */
+static void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padded, const void *src,
+		      int64_t stride, int64_t n, float scale)
+{
+	ZR_BY_DTYPE(w->o->dtype, load, dst, ld, padded, src, stride, n, w->D, scale);
+}
+
+ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, int64_t n, int64_t D,
+		     float scale, int32_t dtype)
+{
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t d = 0; d < D; d += ZR_W) {
+			vf x = vload_f32(src + i * ld + d) * vset(scale);
+			if (D - d < ZR_W)
+				vstore_n(dst, i * stride + d, dtype, x, (int)(D - d));
+			else
+				vstore(dst, i * stride + d, dtype, x);
+		}
+}
+
+/* rows [0, n) of dst, `stride` elements apart = scale * src[n, Dp] */
+static void store_rows(const struct work *w, void *dst, int64_t stride, const float *src, int64_t n,
+		       float scale)
+{
+	ZR_BY_DTYPE(w->o->dtype, store, dst, stride, src, w->Dp, n, w->D, scale);
+}
+
+/* dst[cols, ldd] = src[rows, lds]'; rows and cols are multiples of 4 */
+static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows,
+		      int64_t cols)
+{
+	for (int64_t i = 0; i < rows; i += 4)
+		for (int64_t j = 0; j < cols; j += 4) {
+			const float *s = src + i * lds + j;
+			float *d = dst + j * ldd + i;
+			__m128 a = _mm_loadu_ps(s), b = _mm_loadu_ps(s + lds);
+			__m128 c = _mm_loadu_ps(s + 2 * lds), e = _mm_loadu_ps(s + 3 * lds);
+			_MM_TRANSPOSE4_PS(a, b, c, e);
+			_mm_storeu_ps(d, a);
+			_mm_storeu_ps(d + ldd, b);
+			_mm_storeu_ps(d + 2 * ldd, c);
+			_mm_storeu_ps(d + 3 * ldd, e);
+		}
+}
+
+/* Address of row r of the heads at h, `head` apart, or D. */
+static void *at(const struct work *w, const void *p, int64_t stride, int64_t head, int64_t r,
+		int64_t h)
+{
+	return zr_at(p, r * stride + h * (head ? head : w->D), w->o->dtype);
+}
+
+/* Row of token t; of query t, of which those before `first` are not there. */
+static int64_t token(const struct work *w, int64_t t)
+{
+	return w->b * w->o->length + w->start + t;
+}
+
+static int64_t query(const struct work *w, int64_t t)
+{
+	return token(w, t) - (w->b + 1) * w->o->first;
+}
+
+/* Of token t: in k or dk, in v or dv, in q or dq, in out or dout. */
+static void *at_k(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->k_stride, w->o->k_head, token(w, t), w->g);
+}
+
+static void *at_v(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->v_stride, w->o->v_head, token(w, t), w->g);
+}
+
+static void *at_q(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->q_stride, w->o->q_head, query(w, t), w->h);
+}
+
+static void *at_out(const struct work *w, const void *p, int64_t t)
+{
+	return at(w, p, w->o->out_stride, 0, query(w, t), w->h);
+}
+
+/* Number of query t among all rows of all heads. */
+static int64_t row(const struct work *w, int64_t t)
+{
+	const struct zr_op_attention *o = w->o;
+	return (w->b * o->heads + w->h) * (o->length - o->first) + w->start + t - o->first;
+}
+
+/* The next document of the head, T = 0: none is left. */
+static int next_document(struct work *w)
+{
+	w->start += w->T;
+	w->T = w->start < w->o->length ? zr_document(w->o, w->b, w->start) : 0;
+	return w->T > 0;
+}
+
+static void load_keys(const struct work *w, int64_t k0)
+{
+	const struct zr_op_attention *o = w->o;
+	int64_t n = least(TK, w->T - k0);
+
+	load_rows(w, w->k, w->ldk, UP(n, MR), at_k(w, o->k, k0), o->k_stride, n, 1);
+	load_rows(w, w->v, w->ldk, UP(n, MR), at_v(w, o->v, k0), o->v_stride, n, 1);
+}
+
+/* Rows of the tile's panels from rows, or back. */
+static void to_panels(const struct work *w, float *panels, const float *rows, int64_t n)
+{
+	for (int64_t i = 0; i < n; i += PW)
+		transpose(panels + i / PW * w->panel_size, PW, rows + i * w->Dp, w->Dp, PW, w->Dp);
+}
+
+static void to_rows(const struct work *w, float *rows, const float *panels, int64_t n)
+{
+	for (int64_t i = 0; i < n; i += PW)
+		transpose(rows + i * w->Dp, w->Dp, panels + i / PW * w->panel_size, PW, w->Dp, PW);
+}
+
+/* ---- a panel's mask and dropout -------------------------------------------------- */
+
+/* The first tile of keys that query q0 attends to. */
+static int64_t first_tile(const struct work *w, int64_t q0)
+{
+	return most(0, q0 - w->window + 1) / TK * TK;
+}
+
+/* How many keys of the tile at k0 the queries [q0, q0 + PW) go through, 0 or less for none. */
+static int64_t keys_of(const struct work *w, int64_t q0, int64_t k0)
+{
+	return k0 < first_tile(w, q0) ? 0 : least(TK, least(w->T, q0 + PW) - k0);
+}
+
+/* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede them or
+ * whose window does. */
+static void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0, int64_t keys)
+{
+	int64_t passed = q0 + PW - w->window - k0; /* keys that the last query attends to no more */
+	for (int64_t j = q0 < k0 ? 0 : q0 - k0 + 1; j < keys; j++)
+		for (int c = 0; c < PV; c++) {
+			int64_t n = k0 + j - q0 - c * ZR_W; /* lanes whose query precedes the key */
+			float *at_s = s + j * PW + c * ZR_W;
+			if (n > 0)
+				vstore_f32(at_s,
+					   vfirst(vset(-INFINITY), vlanes(n), vload_f32(at_s)));
+		}
+	for (int64_t j = 0; j < least(keys, passed); j++)
+		for (int c = 0; c < PV; c++) {
+			int64_t n = w->window + k0 + j - q0 - c * ZR_W; /* that still do */
+			float *at_s = s + j * PW + c * ZR_W;
+			vstore_f32(at_s, vfirst(vload_f32(at_s), vlanes(most(n, 0)),
+						vset(-INFINITY)));
+		}
+}
+
+/* keep[keys, PW] = 0 or 1 / (1 - dropout) */
+static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
+{
+	uint32_t below = zr_drop_below(w->o->dropout);
+	float scale = zr_drop_scale(w->o->dropout);
+
+	for (int64_t i = 0; i < PW; i++) {
+		uint64_t e = (uint64_t)(row(w, q0 + i) * w->o->length + w->start + k0);
+		/* of the first word of e's block; e itself at 4 */
+		float *f = w->words + i * WORDS + 4 - e % 4;
+		for (int64_t j = 0; j < keys + (int64_t)(e % 4); j += 4 * ZR_W) {
+			vi word[4];
+			vrng(&w->o->rng, (e + (uint64_t)j) / 4, word);
+			for (int c = 0; c < 4; c++)
+				vstore_f32(f + j + c * ZR_W, vdrop(vset(1), word[c], below, scale));
+		}
+	}
+	transpose(w->keep, PW, w->words + 4, WORDS, PW, UP(keys, 4));
+}
+
+#endif
