@@ -31,36 +31,6 @@ void zr_added_sort(struct zr_added *a)
 	}
 }
 
-/* White_Space of Unicode. */
-static int is_space(int32_t c)
-{
-	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
-	       c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
-/* Where the character before `at` starts. */
-static size_t previous(const char *p, size_t at)
-{
-	while (((unsigned char)p[--at] & 0xc0) == 0x80)
-		;
-	return at;
-}
-
-/* The start of the white space that ends at `at`, not before `from`. */
-static size_t spaces_before(const char *p, size_t from, size_t at)
-{
-	while (at > from && is_space(zr_utf8_value(p + previous(p, at))))
-		at = previous(p, at);
-	return at;
-}
-
-static size_t spaces_after(const char *p, size_t at, size_t n)
-{
-	while (at < n && is_space(zr_utf8_value(p + at)))
-		at += (size_t)zr_utf8_at(p + at, n - at);
-	return at;
-}
-
 static const struct zr_added_token *longest_at(const struct zr_added *a, const char *p, size_t n)
 {
 	unsigned char first = (unsigned char)p[0];
@@ -79,7 +49,7 @@ static int is_word(const struct zr_added *a, struct zr_match *m, const char *p, 
 
 int zr_added_in_word(const struct zr_added *a, struct zr_match *m, const char *p, size_t n)
 {
-	size_t last = previous(p, n);
+	size_t last = zr_utf8_previous(p, n);
 	return a->word && is_word(a, m, p + last, n - last);
 }
 
@@ -111,12 +81,12 @@ void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, 
 			i += t->len - 1; /* what it has is looked at once */
 			continue;
 		}
-		out->stop = t->rstrip ? spaces_after(p, i + t->len, n) : i + t->len;
+		out->stop = t->rstrip ? zr_utf8_spaces_after(p, i + t->len, n) : i + t->len;
 		if (t->rstrip && out->stop == n && !final)
 			break; /* there may be more white space */
 		out->token = t;
-		out->start = t->lstrip ? spaces_before(p, from, i) : i;
+		out->start = t->lstrip ? zr_utf8_spaces_before(p, from, i) : i;
 		return;
 	}
-	out->start = a->lstrip && !final ? spaces_before(p, from, i) : i;
+	out->start = a->lstrip && !final ? zr_utf8_spaces_before(p, from, i) : i;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bpe.c - byte pair encoding of a word: as long as there are neighbours with a merge, the one of the lowest rank is merged,
- * of several the leftmost. The ids of short words are remembered.
+ * bpe.c - byte pair encoding of a word: as long as there are neighbours with a merge, the one of
+ * the lowest rank is merged, of several the leftmost.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +10,6 @@
 #include "files/tokenizer/parts.h"
 
 #define EMPTY UINT64_MAX
-#define CACHE_WORDS (1 << 17) /* a word has two places, of which the last two that came stay */
-#define CACHE_BYTES 30
-#define CACHE_IDS 8
-
-/* As large as a line of the processor's cache. */
-struct word {
-	int32_t id[CACHE_IDS];
-	uint8_t n, ids; /* n = 0: empty */
-	char bytes[CACHE_BYTES];
-};
 
 struct symbol {
 	uint32_t id;
@@ -34,7 +24,6 @@ struct candidate {
 
 struct zr_bpe_work {
 	const struct zr_tokenizer *t;
-	struct word *cache;
 	struct symbol *symbol;
 	struct candidate *heap;
 	int32_t *id;
@@ -112,21 +101,15 @@ int zr_bpe_index(struct zr_tokenizer *t)
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t)
 {
 	struct zr_bpe_work *w = calloc(1, sizeof *w);
-	if (!w)
-		return NULL;
-	w->t = t;
-	w->cache = aligned_alloc(sizeof *w->cache, CACHE_WORDS * sizeof *w->cache);
-	if (w->cache)
-		return memset(w->cache, 0, CACHE_WORDS * sizeof *w->cache), w;
-	free(w);
-	return NULL;
+	if (w)
+		w->t = t;
+	return w;
 }
 
 void zr_bpe_close(struct zr_bpe_work *w)
 {
 	if (!w)
 		return;
-	free(w->cache);
 	free(w->symbol);
 	free(w->heap);
 	free(w->id);
@@ -200,25 +183,58 @@ static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 	return m && m->id == c->id;
 }
 
-static void put_symbol(struct zr_bpe_work *w, size_t i, int32_t id)
+static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
 {
-	w->symbol[i] = (struct symbol){ (uint32_t)id, (int32_t)i - 1, (int32_t)i + 1, 0 };
+	int32_t i = (int32_t)(*n)++;
+	w->symbol[i] = (struct symbol){ (uint32_t)id, i - 1, i + 1, 0 };
 }
 
-/* What merges begin with: bytes, or characters, of which those without a token are bytes. */
-static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
+/* A character as tokens of its bytes; 0: not all of them have one. */
+static int put_bytes(struct zr_bpe_work *w, const char *p, size_t len, size_t *n)
+{
+	const int32_t *byte = w->t->byte;
+	for (size_t i = 0; i < len; i++)
+		if (byte[(unsigned char)p[i]] < 0)
+			return 0;
+	for (size_t i = 0; i < len; i++)
+		put_symbol(w, n, byte[(unsigned char)p[i]]);
+	return 1;
+}
+
+/* Merges begin with characters, of which those without a token are bytes, or else unknown. Unknown
+ * ones wait for the next character with a token, as they do in the library. */
+static size_t put_characters(struct zr_bpe_work *w, const char *p, size_t n)
 {
 	const struct zr_bpe *b = &w->t->bpe;
-	size_t symbols = 0, len;
+	int32_t unknown = w->t->unknown;
+	size_t symbols = 0, len, waiting = 0;
 	for (size_t at = 0; at < n; at += len) {
-		len = b->characters ? (size_t)zr_utf8_at(p + at, n - at) : 1;
-		int32_t id = b->characters ? b->whole[whole_place(w->t, p + at, len)] : -1;
+		len = (size_t)zr_utf8_at(p + at, n - at);
+		int32_t id = b->whole[whole_place(w->t, p + at, len)];
+		if (id < 0 && put_bytes(w, p + at, len, &symbols))
+			continue;
+		if (waiting && (id >= 0 || !b->fuse_unknown)) {
+			put_symbol(w, &symbols, unknown);
+			waiting = 0;
+		}
 		if (id >= 0)
-			put_symbol(w, symbols++, id);
-		for (size_t i = 0; id < 0 && i < len; i++)
-			put_symbol(w, symbols++, b->byte[(unsigned char)p[at + i]]);
+			put_symbol(w, &symbols, id);
+		waiting += id < 0 && unknown >= 0;
 	}
-	w->symbol[symbols - 1].next = -1;
+	if (waiting)
+		put_symbol(w, &symbols, unknown);
+	return symbols;
+}
+
+static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	size_t symbols = 0;
+	if (w->t->bpe.characters)
+		symbols = put_characters(w, p, n);
+	else
+		put_bytes(w, p, n, &symbols);
+	if (symbols)
+		w->symbol[symbols - 1].next = -1;
 	return symbols;
 }
 
@@ -242,58 +258,21 @@ static size_t merge_all(struct zr_bpe_work *w, const char *p, size_t n)
 			consider(w, s->prev);
 		consider(w, (int32_t)c.at);
 	}
-	for (int32_t i = 0; i >= 0; i = w->symbol[i].next)
+	for (int32_t i = symbols ? 0 : -1; i >= 0; i = w->symbol[i].next)
 		w->id[ids++] = (int32_t)w->symbol[i].id;
 	return ids;
 }
 
-static int64_t encode(struct zr_bpe_work *w, const char *p, size_t n)
+int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
 {
 	const struct zr_bpe *b = &w->t->bpe;
 	if (make_room(w, n))
 		return ZR_ENOMEM;
+	*ids = w->id;
 	if (b->ignore_merges) {
 		w->id[0] = b->whole[whole_place(w->t, p, n)];
 		if (w->id[0] >= 0)
 			return 1;
 	}
 	return (int64_t)merge_all(w, p, n);
-}
-
-static int is_word(const struct word *c, const char *p, size_t n)
-{
-	return c->n == n && !memcmp(c->bytes, p, n);
-}
-
-/* The first place of a word, with the word in it if it is remembered; else with the older one of the
- * two that were there. */
-static struct word *find(struct zr_bpe_work *w, const char *p, size_t n)
-{
-	struct word *c = &w->cache[XXH3_64bits(p, n) & (CACHE_WORDS - 2)], first;
-	if (is_word(c, p, n))
-		return c;
-	first = c[0];
-	c[0] = c[1];
-	c[1] = first;
-	return c;
-}
-
-int64_t zr_bpe_word(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
-{
-	struct word *c = NULL;
-	if (n <= CACHE_BYTES) {
-		c = find(w, p, n);
-		*ids = c->id;
-		if (is_word(c, p, n))
-			return c->ids;
-	}
-	int64_t count = encode(w, p, n);
-	*ids = w->id;
-	if (c && count > 0 && count <= CACHE_IDS) {
-		c->n = (uint8_t)n;
-		c->ids = (uint8_t)count;
-		memcpy(c->bytes, p, n);
-		memcpy(c->id, w->id, (size_t)count * sizeof *c->id);
-	}
-	return count;
 }

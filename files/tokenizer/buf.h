@@ -12,6 +12,7 @@ struct zr_buf {
 	size_t n, room;
 };
 int zr_buf_add(struct zr_buf *b, const void *p, size_t n); /* 0 or ZR_ENOMEM */
+int zr_buf_reserve(struct zr_buf *b, size_t n);            /* room for n more; 0 or ZR_ENOMEM */
 void zr_buf_drop(struct zr_buf *b, size_t n);              /* the first n bytes */
 void zr_buf_free(struct zr_buf *b);
 

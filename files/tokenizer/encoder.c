@@ -15,16 +15,21 @@ struct zr_encoder {
 	const struct zr_tokenizer *t;
 	zr_token_sink *sink;
 	void *arg;
-	struct zr_bpe_work *bpe;
+	struct zr_model_work *model;
 	struct zr_match *match;
 	struct zr_error *err;   /* of the call under way */
 	struct zr_buf raw, text; /* bytes that may be part of a character; whole characters */
 	struct zr_buf held[2];  /* RAW, NORMALIZED: text that may be part of an added token */
 	int in_word[2];         /* whether the text before that ends in a word */
 	struct zr_buf composing; /* text that may be changed by what follows */
+	size_t enough_to_normalize; /* bytes of it that are worth another try */
+	struct zr_buf normalized;   /* what the steps made of it */
 	struct zr_buf section;  /* text that is not split yet */
 	size_t enough;          /* bytes of `section` that are worth another try */
 	struct zr_buf prefixed, spaced;
+	struct zr_buf alphabet; /* a piece in ByteLevel's characters */
+	struct zr_buf bytes;	/* a word of it */
+	int in_alphabet;	/* the piece under way is in them */
 	int begun;              /* the section has text */
 	int normalizing;        /* it has text for the normalizer */
 	int not_first;          /* it is not the document's first */
@@ -69,44 +74,95 @@ static int too_long(struct zr_encoder *e)
 	return zr_err(e->err, ZR_EINVAL, "more than %u MiB of text that the pre-tokenizer does not split", ZR_TOKENIZER_PIECE >> 20);
 }
 
+/* The tokens of a word that starts at a byte of what went into the section, where a mark is. */
+static void mark_tokens(struct zr_encoder *e, const int32_t *ids, int64_t count, uint64_t start,
+			size_t n)
+{
+	uint64_t end = start;
+	for (int64_t i = 0; i < count; i++) {
+		end += e->t->token[ids[i]].n;
+		if (i + 1 == count || end > start + n) /* an unknown one may have any text */
+			end = start + n;
+		zr_marks_token(&e->marks, ZR_MARK_SECTION, end);
+	}
+}
+
 static int word(struct zr_encoder *e, const char *p, size_t n)
 {
 	const int32_t *ids;
+	size_t at = (size_t)(p - e->origin);
+	if (e->in_alphabet) {
+		at = zr_alphabet_count(e->origin, at);
+		e->bytes.n = 0;
+		if (zr_alphabet_read(p, n, &e->bytes))
+			return no_memory(e);
+		p = e->bytes.p;
+		n = e->bytes.n;
+	}
 	if (n > ZR_TOKENIZER_PIECE)
 		return too_long(e);
-	int64_t count = zr_bpe_word(e->bpe, p, n, &ids);
-	uint64_t end = e->origin_at + (uint64_t)(p - e->origin);
-	int marked = zr_marks_before(&e->marks, ZR_MARK_SECTION, end + n);
-	if (!marked && count > 0)
-		e->marks.tokens += (uint64_t)count;
-	for (int64_t i = 0; marked && i < count; i++)
-		zr_marks_token(&e->marks, ZR_MARK_SECTION, end += e->t->token[ids[i]].n);
+	int64_t count = zr_model_word(e->model, p, n, &ids);
+	uint64_t start = e->origin_at + at;
+	if (!zr_marks_before(&e->marks, ZR_MARK_SECTION, start + n))
+		e->marks.tokens += count > 0 ? (uint64_t)count : 0;
+	else
+		mark_tokens(e, ids, count, start, n);
 	return count < 0 ? no_memory(e) : emit(e, ids, (size_t)count);
 }
 
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
 
+/* p[0..n) in another buffer; it stands for what starts at `from` of the origin. */
+static void move(struct zr_encoder *e, const char *from, const struct zr_buf *to, size_t prefix)
+{
+	e->origin_at += (uint64_t)(from - e->origin);
+	e->origin = to->p + prefix;
+}
+
+/* Writes a piece as the next step reads it: with spaces, with one before it. */
+static int write_spaces(struct zr_encoder *e, const struct zr_split *next, const char **p,
+			size_t *n)
+{
+	uint64_t at = e->origin_at + (uint64_t)(*p - e->origin);
+	int first = !e->not_first && !at;
+	int starts = **p == ' ' || (next->spaces && *n >= 3 && !memcmp(*p, "\u2581", 3));
+	int prefix = !starts &&
+		     (next->prefix == ZR_PREFIX_ALL || (next->prefix == ZR_PREFIX_FIRST && first));
+	if (!prefix && !next->spaces)
+		return 0;
+	e->prefixed.n = 0;
+	if ((prefix && zr_buf_add(&e->prefixed, " ", 1)) ||
+	    (next->spaces ? zr_spaces(*p, *n, &e->prefixed) : zr_buf_add(&e->prefixed, *p, *n)))
+		return no_memory(e);
+	move(e, *p, &e->prefixed, (size_t)prefix);
+	*p = e->prefixed.p;
+	*n = e->prefixed.n;
+	return 0;
+}
+
 /* A piece that `step` made goes to the next one. */
 static int piece(struct zr_encoder *e, int step, const char *p, size_t n)
 {
-	const struct zr_split *next = &e->t->split[step + 1];
+	const struct zr_split *s = &e->t->split[step];
 	const char *origin = e->origin;
 	uint64_t origin_at = e->origin_at;
+	int in_alphabet = e->in_alphabet;
 	size_t used;
 	if (step + 1 == e->t->n_splits)
 		return word(e, p, n);
-	if (next->prefix && *p != ' ') {
-		e->prefixed.n = 0;
-		if (zr_buf_add(&e->prefixed, " ", 1) || zr_buf_add(&e->prefixed, p, n))
-			return no_memory(e);
-		e->origin_at += (uint64_t)(p - e->origin);
-		p = e->prefixed.p;
-		n = e->prefixed.n;
-		e->origin = p + 1;
+	int rc = write_spaces(e, s + 1, &p, &n);
+	if (!rc && s->alphabet) {
+		e->alphabet.n = 0;
+		rc = zr_alphabet_write(p, n, &e->alphabet) ? no_memory(e) : 0;
+		move(e, p, &e->alphabet, 0);
+		p = e->alphabet.p;
+		n = e->alphabet.n;
+		e->in_alphabet = 1;
 	}
-	int rc = pieces(e, step + 1, p, n, 1, &used);
+	rc = rc ? rc : pieces(e, step + 1, p, n, 1, &used);
 	e->origin = origin;
 	e->origin_at = origin_at;
+	e->in_alphabet = in_alphabet;
 	return rc;
 }
 
@@ -170,7 +226,7 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 static void pass(struct zr_encoder *e, int stage, size_t n, size_t held, zr_marks_map *map,
 		 const char *p)
 {
-	zr_marks_pass(&e->marks, stage, n, e->marks.at[stage + 1] + held, map, p);
+	zr_marks_pass(&e->marks, stage, n, e->marks.at[stage + 1] + held, map, e, p);
 }
 
 static int split(struct zr_encoder *e, const char *p, size_t n, int final)
@@ -270,25 +326,69 @@ static int normalize_spaces(struct zr_encoder *e, const char *p, size_t n, int f
 	return zr_spaces(p, n, b) ? no_memory(e) : extract(e, NORMALIZED, b->p, b->n, final);
 }
 
-static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
+/* Where a byte of a section's text is when the steps have changed that: at the end of its
+ * character. */
+static size_t place(const void *arg, const char *p, size_t n, size_t at)
+{
+	const struct zr_encoder *e = arg;
+	struct zr_buf out = { 0 };
+	size_t end = at + 1;
+	while (end < n && ((unsigned char)p[end] & 0xc0) == 0x80)
+		end++;
+	int rc = zr_normalize(&e->t->normalizer, e->match, p, end, !e->normalizing, &out, NULL);
+	size_t to = rc || !out.n ? 0 : out.n - 1;
+	zr_buf_free(&out);
+	return to;
+}
+
+/* By steps: what is settled of the section. */
+static int normalize_by_steps(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	const struct zr_normalizer *z = &e->t->normalizer;
+	struct zr_buf *b = &e->composing;
+	if (zr_buf_add(b, p, n))
+		return no_memory(e);
+	if (!final && b->n < e->enough_to_normalize)
+		return 0;
+	size_t sure = zr_normalize_settled(z, b->p, b->n, final);
+	e->normalized.n = 0;
+	int rc = zr_normalize(z, e->match, b->p, sure, !e->normalizing, &e->normalized, e->err);
+	pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, place, b->p);
+	e->normalizing = !final && (e->normalized.n || e->normalizing);
+	rc = rc ? rc : extract(e, NORMALIZED, e->normalized.p, e->normalized.n, final);
+	zr_buf_drop(b, sure);
+	e->enough_to_normalize = sure ? 0 : 2 * b->n;
+	if (e->enough_to_normalize > ZR_TOKENIZER_PIECE)
+		e->enough_to_normalize = ZR_TOKENIZER_PIECE + 1;
+	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
+}
+
+static int normalize_form(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	struct zr_buf *b = &e->composing;
-	pass(e, ZR_MARK_RAW, n, e->t->nfc ? b->n : 0, NULL, p);
-	if (e->t->spaces == ZR_SPACES_NORMALIZED)
-		return normalize_spaces(e, p, n, final);
-	if (!e->t->nfc) {
-		pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
-		return extract(e, NORMALIZED, p, n, final);
-	}
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 	size_t sure = zr_nfc_settled(b->p, b->n, final);
 	pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, zr_nfc_place, b->p);
-	int rc = zr_nfc(b->p, sure, composed, e, e->err);
+	int rc = zr_form(ZR_FORM_C, b->p, sure, composed, e, e->err);
 	zr_buf_drop(b, sure);
 	if (!rc && final)
 		rc = extract(e, NORMALIZED, "", 0, 1);
 	return rc ? rc : b->n > ZR_TOKENIZER_PIECE ? too_long(e) : 0;
+}
+
+static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
+{
+	const struct zr_tokenizer *t = e->t;
+	pass(e, ZR_MARK_RAW, n, t->nfc || t->normalizer.n ? e->composing.n : 0, NULL, p);
+	if (t->normalizer.n)
+		return normalize_by_steps(e, p, n, final);
+	if (t->spaces == ZR_SPACES_NORMALIZED)
+		return normalize_spaces(e, p, n, final);
+	if (t->nfc)
+		return normalize_form(e, p, n, final);
+	pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, NULL, p);
+	return extract(e, NORMALIZED, p, n, final);
 }
 
 /* ---- the outside ---- */
@@ -297,9 +397,11 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 {
 	struct zr_encoder *e = calloc(1, sizeof *e);
 	if (e)
-		*e = (struct zr_encoder){ .t = t, .sink = sink, .arg = arg, .bpe = zr_bpe_open(t) };
-	int rc = e && e->bpe ? zr_match_open(&e->match, err) :
-			       zr_err(err, ZR_ENOMEM, "out of memory");
+		*e = (struct zr_encoder){
+			.t = t, .sink = sink, .arg = arg, .model = zr_model_open(t)
+		};
+	int rc = e && e->model ? zr_match_open(&e->match, err) :
+				 zr_err(err, ZR_ENOMEM, "out of memory");
 	if (rc)
 		zr_encoder_close(e);
 	else
@@ -311,7 +413,7 @@ void zr_encoder_close(struct zr_encoder *e)
 {
 	if (!e)
 		return;
-	zr_bpe_close(e->bpe);
+	zr_model_close(e->model);
 	zr_match_close(e->match);
 	zr_buf_free(&e->raw);
 	zr_buf_free(&e->text);
@@ -321,6 +423,9 @@ void zr_encoder_close(struct zr_encoder *e)
 	zr_buf_free(&e->section);
 	zr_buf_free(&e->prefixed);
 	zr_buf_free(&e->spaced);
+	zr_buf_free(&e->normalized);
+	zr_buf_free(&e->alphabet);
+	zr_buf_free(&e->bytes);
 	free(e->marks.mark);
 	free(e);
 }

@@ -45,28 +45,12 @@ int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, co
 
 /* ---- vocabulary ---- */
 
-/* Byte-level vocabularies write a byte as a character: itself where it is printable, the others from U+0100 on in order.
- * The byte that c stands for, or -1. */
-static int byte_of(int32_t c)
-{
-	int n = 0;
-	if ((c > 0x20 && c < 0x7f) || (c > 0xa0 && c < 0x100 && c != 0xad))
-		return c;
-	for (int b = 0; b < 256; b++)
-		if (!((b > 0x20 && b < 0x7f) || (b > 0xa0 && b != 0xad)) && c == 0x100 + n++)
-			return b;
-	return -1;
-}
-
-static int bytes_table[0x144]; /* byte_of, by c */
-
 /* The n bytes of a token of a byte-level vocabulary to out, which has room for them. */
 static int to_bytes(const char *start, char *out, size_t *n)
 {
 	const char *text = start;
 	for (*n = 0; *text; text += zr_utf8_at(text, strlen(text) < 4 ? strlen(text) : 4)) {
-		int32_t c = zr_utf8_value(text);
-		int b = c < 0x144 ? bytes_table[c] : -1;
+		int b = zr_alphabet_byte(zr_utf8_value(text));
 		if (b < 0) {
 			*n = strlen(start);
 			memcpy(out, start, *n);
@@ -87,69 +71,93 @@ static int id_of(const struct zr_load *l, const char *place, const json_t *v, in
 	return zr_load_found(l, place, wanted, v);
 }
 
-/* Room for all tokens, with a byte behind each. */
-static int make_room(struct zr_load *l, const json_t *added)
+static int count_token(struct zr_load *l, const char *place, const json_t *id, const char *text,
+		       size_t *bytes)
+{
+	int64_t at;
+	int rc = id_of(l, place, id, &at);
+	if (!rc && at >= l->t->size)
+		l->t->size = at + 1;
+	*bytes += (text ? strlen(text) : 0) + 1;
+	return rc;
+}
+
+/* Room for `bytes` of the vocabulary's tokens and for the added ones, with a byte behind each. */
+int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 {
 	struct zr_tokenizer *t = l->t;
-	const char *key;
 	json_t *v;
-	size_t i, bytes = 0;
-	int64_t id;
+	size_t i;
 	int rc = 0;
-	json_object_foreach (l->vocab, key, v) {
-		rc = rc ? rc : id_of(l, "model.vocab", v, &id);
-		t->size = !rc && id >= t->size ? id + 1 : t->size;
-		bytes += strlen(key) + 1;
-	}
-	json_array_foreach (added, i, v) {
-		rc = rc ? rc : id_of(l, "added_tokens", json_object_get(v, "id"), &id);
-		t->size = !rc && id >= t->size ? id + 1 : t->size;
-		bytes += json_string_length(json_object_get(v, "content")) + 1;
-	}
+	json_array_foreach (added, i, v)
+		rc = rc ? rc :
+			  count_token(l, "added_tokens", json_object_get(v, "id"),
+				      json_string_value(json_object_get(v, "content")), &bytes);
 	t->token = calloc((size_t)t->size + 1, sizeof *t->token);
 	t->text.p = malloc(bytes + 1);
 	t->text.room = bytes + 1;
+	memset(t->byte, 0xff, sizeof t->byte);
 	return rc ? rc : t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
-static int put_token(struct zr_load *l, const char *key, int64_t id)
+int zr_load_token(struct zr_load *l, const char *key, int64_t id, int *kind)
 {
 	struct zr_tokenizer *t = l->t;
 	struct zr_token *o = &t->token[id];
 	char *to = t->text.p + t->text.n;
-	int characters = t->bpe.characters;
+	int bytes = t->model == ZR_MODEL_BPE && !t->bpe.characters;
 	size_t n;
-	int kind = (characters ? zr_spaced_token : to_bytes)(key, to, &n);
+	*kind = bytes ? to_bytes(key, to, &n) : zr_spaced_token(t, key, to, &n);
 	if (o->p)
 		return zr_load_fail(l, ZR_EINVAL, "model.vocab", "two tokens have id %lld", (long long)id);
 	*o = (struct zr_token){ .p = to, .n = (uint32_t)n };
-	o->made = kind == ZR_TOKEN_MADE || (kind == ZR_TOKEN_BYTE && !characters);
+	o->made = *kind == ZR_TOKEN_MADE || (*kind == ZR_TOKEN_BYTE && bytes);
 	to[n] = 0;
 	t->text.n += o->n + 1;
-	if (kind == ZR_TOKEN_BYTE)
-		t->bpe.byte[(unsigned char)to[0]] = (int32_t)id;
+	if (*kind == ZR_TOKEN_BYTE)
+		t->byte[(unsigned char)to[0]] = (int32_t)id;
 	return 0;
 }
 
-static int load_vocab(struct zr_load *l, const json_t *added)
+int zr_load_vocab(struct zr_load *l, const json_t *added)
 {
-	struct zr_bpe *b = &l->t->bpe;
 	const char *key;
 	json_t *v;
-	int rc = make_room(l, added);
-	for (int32_t c = 0; c < 0x144; c++)
-		bytes_table[c] = byte_of(c);
-	memset(b->byte, 0xff, sizeof b->byte);
+	size_t bytes = 0;
+	int rc = 0, kind;
+	if (!json_is_object(l->vocab))
+		return zr_load_found(l, "model.vocab", "an object", l->vocab);
 	json_object_foreach (l->vocab, key, v)
-		rc = rc ? rc : put_token(l, key, json_integer_value(v));
-	for (int i = 0; !rc && i < 256; i++)
-		if (b->byte[i] < 0)
-			rc = zr_load_fail(l, ZR_ENOTSUP, "model.vocab", "has no token for byte 0x%02x: only byte-level vocabularies, and those "
-					  "of SentencePiece with byte_fallback, are supported", i);
+		rc = rc ? rc : count_token(l, "model.vocab", v, key, &bytes);
+	rc = rc ? rc : zr_load_room(l, bytes, added);
+	json_object_foreach (l->vocab, key, v)
+		rc = rc ? rc : zr_load_token(l, key, json_integer_value(v), &kind);
 	return rc;
 }
 
+int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise)
+{
+	const char *text = v ? json_string_value(v) : otherwise;
+	const json_t *id = text ? json_object_get(l->vocab, text) : NULL;
+	l->t->unknown = id ? (int32_t)json_integer_value(id) : -1;
+	if (text ? !id : v && !json_is_null(v))
+		return zr_load_found(l, "model.unk_token", "a token of the vocabulary", v);
+	return 0;
+}
+
 /* ---- merges ---- */
+
+/* A vocabulary of bytes has all of them. */
+static int check_bytes(const struct zr_load *l)
+{
+	for (int i = 0; i < 256; i++)
+		if (l->t->byte[i] < 0)
+			return zr_load_fail(l, ZR_ENOTSUP, "model.vocab",
+					    "has no token for byte 0x%02x, "
+					    "as a byte-level vocabulary must",
+					    i);
+	return 0;
+}
 
 static int64_t look_up(const struct zr_load *l, const char *text)
 {
@@ -211,13 +219,11 @@ static int load_merges(struct zr_load *l, const json_t *merges)
 
 /* ---- model ---- */
 
-/* What would change the ids and is not here. unk_token, fuse_unk and byte_fallback would not: every byte has a token. */
-static int check_model(const struct zr_load *l, const json_t *model)
+/* What would change the ids and is not here. */
+static int check_bpe(const struct zr_load *l, const json_t *model)
 {
-	static const char *const unset[] = { "dropout", "continuing_subword_prefix", "end_of_word_suffix" };
-	const json_t *type = json_object_get(model, "type"); /* old files have none */
-	if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE")))
-		return zr_load_found(l, "model.type", "BPE", type);
+	static const char *const unset[] = { "dropout", "continuing_subword_prefix",
+					     "end_of_word_suffix" };
 	for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) {
 		const json_t *v = json_object_get(model, unset[i]);
 		char place[64];
@@ -226,22 +232,57 @@ static int check_model(const struct zr_load *l, const json_t *model)
 		if (!none)
 			return zr_load_fail(l, ZR_ENOTSUP, place, "is not supported");
 	}
-	return json_is_object(l->vocab) ? 0 : zr_load_found(l, "model.vocab", "an object", l->vocab);
+	return 0;
 }
 
-static int load_model(struct zr_load *l, const json_t *model, const json_t *added)
+static int load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
 {
-	int rc;
-	if (!json_is_object(model))
-		return zr_load_found(l, "model", "an object", model);
-	l->vocab = json_object_get(model, "vocab");
-	rc = check_model(l, model);
-	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &l->t->bpe.ignore_merges);
-	rc = rc ? rc : load_vocab(l, added);
+	struct zr_bpe *b = &l->t->bpe;
+	int rc = check_bpe(l, model);
+	rc = rc ? rc : zr_load_flag(l, model, "model", "ignore_merges", 0, &b->ignore_merges);
+	rc = rc ? rc : zr_load_flag(l, model, "model", "fuse_unk", 0, &b->fuse_unknown);
+	rc = rc ? rc : zr_load_vocab(l, added);
+	rc = rc		   ? rc :
+	     b->characters ? zr_load_unknown(l, json_object_get(model, "unk_token"), NULL) :
+			     check_bytes(l);
 	rc = rc ? rc : load_merges(l, json_object_get(model, "merges"));
-	if (!rc && (l->t->bpe.ignore_merges || l->t->bpe.characters) && zr_bpe_index(l->t))
+	if (!rc && (b->ignore_merges || b->characters) && zr_bpe_index(l->t))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	return rc;
+}
+
+static int load_model(struct zr_load *l, json_t *model, const json_t *added)
+{
+	static const char *const names[] = { [ZR_MODEL_BPE] = "BPE",
+					     [ZR_MODEL_UNIGRAM] = "Unigram",
+					     [ZR_MODEL_WORDPIECE] = "WordPiece" };
+	int known = sizeof names / sizeof *names;
+	if (!json_is_object(model))
+		return zr_load_found(l, "model", "an object", model);
+	const json_t *type = json_object_get(model, "type"); /* old files have none */
+	const char *name = type ? json_string_value(type) : names[ZR_MODEL_BPE];
+	while (l->t->model < known && strcmp(name ? name : "", names[l->t->model]))
+		l->t->model++;
+	if (l->t->model == known)
+		return zr_load_found(l, "model.type", "BPE, Unigram or WordPiece", type);
+	l->t->bpe.characters &= l->t->model == ZR_MODEL_BPE;
+	l->t->spaced &= l->t->bpe.characters || l->t->model == ZR_MODEL_UNIGRAM;
+	l->vocab = json_object_get(model, "vocab");
+	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &l->t->byte_fallback);
+	if (rc)
+		return rc;
+	return l->t->model == ZR_MODEL_UNIGRAM	 ? zr_load_unigram(l, model, added) :
+	       l->t->model == ZR_MODEL_WORDPIECE ? zr_load_wordpiece(l, model, added) :
+						   load_bpe(l, model, added);
+}
+
+static int is_byte_level(const json_t *root)
+{
+	const json_t *pre = json_object_get(root, "pre_tokenizer"), *o;
+	for (size_t i = 0; (o = zr_load_step(pre, "pretokenizers", i)); i++)
+		if (!strcmp(zr_load_type(o), "ByteLevel"))
+			return 1;
+	return 0;
 }
 
 static int load(struct zr_load *l, const json_t *root)
@@ -249,7 +290,8 @@ static int load(struct zr_load *l, const json_t *root)
 	const json_t *added = json_object_get(root, "added_tokens");
 	if (added && !json_is_null(added) && !json_is_array(added))
 		return zr_load_found(l, "added_tokens", "an array", added);
-	l->t->bpe.characters = zr_load_is_spaced(root);
+	l->t->spaced = zr_load_is_spaced(root);
+	l->t->bpe.characters = !is_byte_level(root);
 	int rc = load_model(l, json_object_get(root, "model"), added);
 	rc = rc ? rc : zr_load_normalizer(l, json_object_get(root, "normalizer"));
 	rc = rc ? rc : zr_load_splits(l, json_object_get(root, "pre_tokenizer"));

@@ -37,25 +37,33 @@ static int append(void *arg, const char *p, size_t n)
 /* The content as it is looked for, owned by the token. */
 static int wanted_text(struct zr_load *l, struct zr_added_token *a, const char *content, int normalized)
 {
+	const struct zr_tokenizer *t = l->t;
+	struct zr_match *match = NULL;
 	struct zr_buf text = { 0 };
-	int spaced = normalized && l->t->spaces == ZR_SPACES_NORMALIZED;
-	int rc = spaced ? (l->t->prepend && zr_buf_add(&text, " ", 1)) ||
-				  zr_spaces(content, strlen(content), &text) ?
-				  ZR_ENOMEM : 0 :
-		 normalized && l->t->nfc ? zr_nfc(content, strlen(content), append, &text, l->err) : zr_buf_add(&text, content, strlen(content));
+	size_t n = strlen(content);
+	int rc = 0;
+	if (normalized && t->normalizer.n) {
+		rc = zr_match_open(&match, l->err);
+		rc = rc ? rc : zr_normalize(&t->normalizer, match, content, n, 1, &text, l->err);
+		zr_match_close(match);
+	} else if (normalized && t->spaces == ZR_SPACES_NORMALIZED) {
+		rc = (t->prepend && zr_buf_add(&text, " ", 1)) || zr_spaces(content, n, &text) ?
+			     ZR_ENOMEM :
+			     0;
+	} else {
+		rc = normalized && t->nfc ? zr_form(ZR_FORM_C, content, n, append, &text, l->err) :
+					    zr_buf_add(&text, content, n);
+	}
 	a->len = (uint32_t)text.n;
 	rc = rc ? rc : zr_buf_add(&text, "", 1);
 	a->content = text.p;
 	return rc ? zr_err(l->err, rc, "out of memory") : 0;
 }
 
-/* What \w is in Rust: letters and what else is Alphabetic, marks, digits, connectors and joiners. */
 static int need_words(struct zr_load *l, struct zr_added *all, const char *place)
 {
-	static const char word[] = "[\\p{L}\\p{M}\\p{Nl}\\p{Nd}\\p{Pc}\u200c\u200d\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169"
-				   "\U0001f170-\U0001f189]";
 	struct zr_error why = { 0 };
-	int rc = zr_regex_compile(word, 0, &all->word, &why);
+	int rc = zr_regex_compile("[" ZR_WORD_CLASS "]", 0, &all->word, &why);
 	return rc ? zr_load_fail(l, rc, place, "single_word: %s", why.text) : 0;
 }
 
@@ -76,6 +84,10 @@ static int load_one(struct zr_load *l, const json_t *o, const char *place)
 		return rc;
 	struct zr_added *all = &l->t->added[normalized];
 	rc = wanted_text(l, &a, content, normalized);
+	if (!rc && !a.len) { /* nor one of which nothing is left */
+		free((char *)a.content);
+		return 0;
+	}
 	all->token[all->n++] = a;
 	return rc || !a.single_word || all->word ? rc : need_words(l, all, place);
 }
@@ -116,6 +128,9 @@ void zr_tokenizer_close(struct zr_tokenizer *t)
 	for (int i = 0; i < t->n_splits; i++)
 		zr_regex_free(t->split[i].regex);
 	free(t->split);
+	zr_normalizer_free(&t->normalizer);
+	zr_trie_free(&t->trie);
+	free(t->score);
 	free(t->bpe.merge);
 	free(t->bpe.whole);
 	free(t->token);
@@ -147,8 +162,12 @@ int32_t zr_tokenizer_added(const struct zr_tokenizer *t, const char *content)
 
 int zr_tokenizer_template(const struct zr_tokenizer *t, int after, const int32_t **ids, struct zr_error *err)
 {
-	if (*t->unknown)
-		return zr_err(err, ZR_ENOTSUP, "the post-processor is %s, of which this program does not know what it adds", t->unknown);
+	if (*t->processor)
+		return zr_err(
+			err, ZR_ENOTSUP,
+			"the post-processor is %s, of which this program does not know what it "
+			"adds",
+			t->processor);
 	*ids = t->template[after];
 	return t->n_template[after];
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * load_steps.c - normalizer, pre-tokenizer and post-processor of tokenizer.json.
+ * load_steps.c - pre-tokenizer and post-processor of tokenizer.json.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,110 +8,193 @@
 
 #include "files/tokenizer/parts.h"
 
-static const char *type_of(const json_t *o)
+const char *zr_load_type(const json_t *o)
 {
 	const char *type = json_string_value(json_object_get(o, "type"));
 	return type ? type : "";
 }
 
-/* ---- normalizer ---- */
-
-static int load_normalizer(struct zr_load *l, const json_t *o, int depth)
+static const json_t *nth(const json_t *o, const char *list, size_t *i)
 {
-	const json_t *list = json_object_get(o, "normalizers");
-	json_t *v;
-	size_t i;
-	int rc = 0;
-	if (!o || json_is_null(o))
-		return 0;
-	if (!strcmp(type_of(o), "NFC")) {
-		l->t->nfc = 1;
-		struct zr_error why = { 0 };
-		return zr_nfc_there(&why) ? zr_load_fail(l, ZR_ENOTSUP, "normalizer", "%s", why.text) : 0;
-	}
-	if (strcmp(type_of(o), "Sequence") || !json_is_array(list) || depth)
-		return zr_load_fail(l, ZR_ENOTSUP, "normalizer", "%.60s is not supported; NFC is", *type_of(o) ? type_of(o) : "one without a type");
-	json_array_foreach (list, i, v)
-		rc = rc ? rc : load_normalizer(l, v, depth + 1);
-	return rc;
+	const json_t *found = NULL, *steps = json_object_get(o, list);
+	if (strcmp(zr_load_type(o), "Sequence"))
+		return !o || json_is_null(o) || (*i)-- ? NULL : o;
+	for (size_t k = 0; !found && k < json_array_size(steps); k++)
+		found = nth(json_array_get(steps, k), list, i);
+	return found;
 }
 
-int zr_load_normalizer(struct zr_load *l, const json_t *o)
+const json_t *zr_load_step(const json_t *o, const char *list, size_t i)
 {
-	return l->t->bpe.characters ? zr_load_spaced_normalizer(l, o) : load_normalizer(l, o, 0);
+	return nth(o, list, &i);
+}
+
+int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
+		  struct zr_regex **out)
+{
+	struct zr_error why = { 0 };
+	int rc = zr_regex_compile(pattern, literal, out, &why);
+	return rc ? zr_load_fail(l, rc, place, "%s", why.text) : 0;
 }
 
 /* ---- pre-tokenizer ---- */
 
-static int set_regex(struct zr_load *l, struct zr_split *s, const char *place, const char *pattern, int literal)
+static int load_behavior(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
 {
-	struct zr_error why = { 0 };
-	int rc = zr_regex_compile(pattern, literal, &s->regex, &why);
-	return rc ? zr_load_fail(l, rc, place, "%s", why.text) : 0;
-}
-
-static int load_split(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
-{
-	const json_t *pattern = json_object_get(o, "pattern");
-	const char *regex = json_string_value(json_object_get(pattern, "Regex")), *text = json_string_value(json_object_get(pattern, "String"));
 	const char *behavior = json_string_value(json_object_get(o, "behavior"));
 	static const char *const names[] = {
 		[ZR_SPLIT_ISOLATED] = "Isolated", [ZR_SPLIT_REMOVED] = "Removed", [ZR_SPLIT_CONTIGUOUS] = "Contiguous",
 		[ZR_SPLIT_WITH_PREVIOUS] = "MergedWithPrevious", [ZR_SPLIT_WITH_NEXT] = "MergedWithNext",
 	};
-	int known = sizeof names / sizeof *names, rc = zr_load_flag(l, o, place, "invert", 0, &s->invert);
+	int known = sizeof names / sizeof *names;
+	while (s->behavior < known && strcmp(behavior ? behavior : "", names[s->behavior]))
+		s->behavior++;
+	return s->behavior < known ?
+		       0 :
+		       zr_load_fail(
+			       l, ZR_ENOTSUP, place,
+			       "behavior %.60s is not supported; Isolated, Removed, Contiguous, "
+			       "MergedWithPrevious "
+			       "and MergedWithNext are",
+			       behavior ? behavior : "none");
+}
+
+static int load_split(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+{
+	const json_t *pattern = json_object_get(o, "pattern");
+	const char *regex = json_string_value(json_object_get(pattern, "Regex")),
+		   *text = json_string_value(json_object_get(pattern, "String"));
+	int rc = zr_load_flag(l, o, place, "invert", 0, &s->invert);
+	rc = rc ? rc : load_behavior(l, o, place, s);
 	if (rc)
 		return rc;
 	if (!regex == !text || !*(regex ? regex : text))
 		return zr_load_found(l, place, "a pattern that is a Regex or a String", pattern);
-	while (s->behavior < known && strcmp(behavior ? behavior : "", names[s->behavior]))
-		s->behavior++;
-	if (s->behavior == known)
-		return zr_load_fail(l, ZR_ENOTSUP, place, "behavior %.60s is not supported; Isolated, Removed, Contiguous, MergedWithPrevious "
-				    "and MergedWithNext are", behavior ? behavior : "none");
-	return set_regex(l, s, place, regex ? regex : text, !regex);
+	if (l->t->spaces == ZR_SPACES_NORMALIZED && (regex || strcmp(text, " ")))
+		return zr_load_fail(l, ZR_ENOTSUP, place,
+				    "Split is not supported where the normalizer writes spaces "
+				    "as U+2581, but for one at spaces");
+	if (l->t->spaces == ZR_SPACES_NORMALIZED) /* of which it has left none */
+		return 0;
+	return zr_load_regex(l, place, regex ? regex : text, !regex, &s->regex);
 }
 
-static int load_byte_level(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+static int load_byte_level(struct zr_load *l, const json_t *o, const char *place,
+			   struct zr_split *s, int last)
 {
 	int use_regex;
+	if (l->byte_level++)
+		return zr_load_fail(l, ZR_ENOTSUP, place, "a second ByteLevel is not supported");
 	int rc = zr_load_flag(l, o, place, "add_prefix_space", 1, &s->prefix);
 	s->prefix *= ZR_PREFIX_ALL;
+	s->alphabet = !last;
 	rc = rc ? rc : zr_load_flag(l, o, place, "use_regex", 1, &use_regex);
-	return rc || !use_regex ? rc : set_regex(l, s, place, ZR_PATTERN_GPT2, 0);
+	return rc || !use_regex ? rc : zr_load_regex(l, place, ZR_PATTERN_GPT2, 0, &s->regex);
+}
+
+static int load_digits(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+{
+	int each;
+	int rc = zr_load_flag(l, o, place, "individual_digits", 0, &each);
+	s->behavior = each ? ZR_SPLIT_ISOLATED : ZR_SPLIT_CONTIGUOUS;
+	return rc ? rc : zr_load_regex(l, place, ZR_PATTERN_DIGIT, 0, &s->regex);
+}
+
+static int load_punctuation(struct zr_load *l, const json_t *o, const char *place,
+			    struct zr_split *s)
+{
+	int rc = json_object_get(o, "behavior") ? load_behavior(l, o, place, s) : 0;
+	return rc ? rc : zr_load_regex(l, place, ZR_PATTERN_PUNCTUATION, 0, &s->regex);
+}
+
+/* What matches is a piece, the rest is removed. */
+static int load_words(struct zr_load *l, const char *pattern, const char *place, struct zr_split *s)
+{
+	s->behavior = ZR_SPLIT_REMOVED;
+	s->invert = 1;
+	return zr_load_regex(l, place, pattern, 0, &s->regex);
+}
+
+static int load_delimiter(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
+{
+	const char *text = json_string_value(json_object_get(o, "delimiter"));
+	s->behavior = ZR_SPLIT_REMOVED;
+	return text && *text ?
+		       zr_load_regex(l, place, text, 1, &s->regex) :
+		       zr_load_found(l, place, "a delimiter", json_object_get(o, "delimiter"));
 }
 
 static int load_step(struct zr_load *l, const json_t *o, const char *place, int last)
 {
 	struct zr_split *s = &l->t->split[l->t->n_splits++];
-	int byte_level = !strcmp(type_of(o), "ByteLevel");
-	if (byte_level != last)
-		return zr_load_fail(l, ZR_ENOTSUP, place, last ? "the last pre-tokenizer must be ByteLevel" : "after ByteLevel nothing is supported");
-	if (byte_level)
-		return load_byte_level(l, o, place, s);
-	if (!strcmp(type_of(o), "Split"))
+	const char *type = zr_load_type(o);
+	int metaspace = !strcmp(type, "Metaspace");
+	if (metaspace && !last)
+		return zr_load_fail(l, ZR_ENOTSUP, place, "after Metaspace nothing is supported");
+	if (metaspace && l->t->spaced)
+		return zr_load_metaspace(l, o, place, s);
+	if (!strcmp(type, "Split"))
 		return load_split(l, o, place, s);
-	return zr_load_fail(l, ZR_ENOTSUP, place, "%.60s is not supported; Split and ByteLevel are", *type_of(o) ? type_of(o) : "one without a type");
+	if (l->t->spaces == ZR_SPACES_NORMALIZED)
+		return zr_load_fail(l, ZR_ENOTSUP, place,
+				    "%.60s is not supported where the normalizer writes spaces "
+				    "as U+2581",
+				    *type ? type : "one without a type");
+	if (!strcmp(type, "ByteLevel") && l->t->model == ZR_MODEL_BPE)
+		return load_byte_level(l, o, place, s, last);
+	if (!strcmp(type, "Digits"))
+		return load_digits(l, o, place, s);
+	if (!strcmp(type, "Punctuation"))
+		return load_punctuation(l, o, place, s);
+	if (!strcmp(type, "BertPreTokenizer"))
+		return load_words(l, ZR_PATTERN_BERT, place, s);
+	if (!strcmp(type, "Whitespace"))
+		return load_words(l, ZR_PATTERN_WORDS, place, s);
+	if (!strcmp(type, "WhitespaceSplit"))
+		return load_words(l, ZR_PATTERN_NO_SPACES, place, s);
+	if (!strcmp(type, "CharDelimiterSplit"))
+		return load_delimiter(l, o, place, s);
+	return zr_load_fail(
+		l, ZR_ENOTSUP, place,
+		"%.60s is not supported%s; BertPreTokenizer, ByteLevel, "
+		"CharDelimiterSplit, Digits, "
+		"Metaspace, Punctuation, Split, Whitespace and WhitespaceSplit are",
+		*type ? type : "one without a type",
+		metaspace || !strcmp(type, "ByteLevel") ? " with this model" : "");
+}
+
+/* The only step: no merge goes on behind a space, so that words can be taken one by one. */
+static int load_no_step(struct zr_load *l)
+{
+	const struct zr_tokenizer *t = l->t;
+	int words =
+		t->model == ZR_MODEL_BPE && t->spaces == ZR_SPACES_NORMALIZED && !l->joins_words;
+	return words ? zr_load_regex(l, "pre_tokenizer", ZR_PATTERN_SPACED_WORDS, 0,
+				     &t->split->regex) :
+		       0;
 }
 
 int zr_load_splits(struct zr_load *l, const json_t *o)
 {
-	const json_t *list = strcmp(type_of(o), "Sequence") ? NULL : json_object_get(o, "pretokenizers");
-	size_t n = list ? json_array_size(list) : 1;
-	char place[64];
+	const json_t *one;
+	size_t n = 0;
 	int rc = 0;
-	if (l->t->bpe.characters)
-		return zr_load_spaced_splits(l, o);
+	while (zr_load_step(o, "pretokenizers", n))
+		n++;
 	l->t->split = calloc(n + 1, sizeof *l->t->split);
 	if (!l->t->split)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
-	if (!list || !n)
-		return load_step(l, o, "pre_tokenizer", 1);
-	for (size_t i = 0; !rc && i < n; i++) {
-		snprintf(place, sizeof place, "pre_tokenizer.pretokenizers[%zu]", i);
-		rc = load_step(l, json_array_get(list, i), place, i + 1 == n);
+	for (size_t i = 0; !rc && (one = zr_load_step(o, "pretokenizers", i)); i++) {
+		char place[64] = "pre_tokenizer";
+		if (one != o)
+			snprintf(place, sizeof place, "pre_tokenizer.pretokenizers[%zu]", i);
+		rc = load_step(l, one, place, i + 1 == n);
 	}
-	return rc;
+	if (!n)
+		l->t->n_splits = 1;
+	int whole = l->t->n_splits == 1 && !l->t->split->regex && !l->byte_level &&
+		    strcmp(zr_load_type(zr_load_step(o, "pretokenizers", 0)), "Metaspace");
+	return rc || !whole ? rc : load_no_step(l);
 }
 
 /* ---- post-processor ---- */
@@ -153,16 +236,39 @@ static int template(struct zr_load *l, const json_t *o)
 	return rc || texts ? rc : zr_load_found(l, "post_processor.single", "a list with one text", single);
 }
 
+/* BERT's and RoBERTa's: ["[CLS]", 101] before, ["[SEP]", 102] after. */
+static int first_and_last(struct zr_load *l, const json_t *o)
+{
+	static const char *const keys[2] = { "cls", "sep" };
+	int rc = 0;
+	for (int after = 0; !rc && after < 2; after++) {
+		json_t *ids = json_array();
+		if (!ids ||
+		    json_array_append(ids, json_array_get(json_object_get(o, keys[after]), 1)))
+			rc = zr_load_found(l, "post_processor",
+					   "cls and sep, each a token and its id", o);
+		rc = rc ? rc : put_ids(l, after, ids);
+		json_decref(ids);
+	}
+	return rc;
+}
+
 int zr_load_template(struct zr_load *l, const json_t *o)
 {
 	const json_t *list = json_object_get(o, "processors");
 	int rc = 0;
-	if (!o || json_is_null(o) || !strcmp(type_of(o), "ByteLevel"))
+	if (!o || json_is_null(o) || !strcmp(zr_load_type(o), "ByteLevel"))
 		return 0;
-	if (!strcmp(type_of(o), "TemplateProcessing") && !l->t->template[0] && !l->t->template[1])
+	if (!strcmp(zr_load_type(o), "TemplateProcessing") && !l->t->template[0] &&
+	    !l->t->template[1])
 		return template(l, o);
-	if (strcmp(type_of(o), "Sequence") || !json_is_array(list)) {
-		snprintf(l->t->unknown, sizeof l->t->unknown, "%s", *type_of(o) ? type_of(o) : "one without a type");
+	int pair = !strcmp(zr_load_type(o), "BertProcessing") ||
+		   !strcmp(zr_load_type(o), "RobertaProcessing");
+	if (pair && !l->t->template[0] && !l->t->template[1])
+		return first_and_last(l, o);
+	if (strcmp(zr_load_type(o), "Sequence") || !json_is_array(list)) {
+		snprintf(l->t->processor, sizeof l->t->processor, "%s",
+			 *zr_load_type(o) ? zr_load_type(o) : "one without a type");
 		return 0;
 	}
 	for (size_t i = 0; !rc && i < json_array_size(list); i++)

@@ -28,7 +28,7 @@ int zr_marks_add(struct zr_marks *m, uint64_t at)
 }
 
 void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
-		   const char *p)
+		   const void *arg, const char *p)
 {
 	uint64_t from = m->at[stage];
 	m->at[stage] += n;
@@ -39,7 +39,7 @@ void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_ma
 		if (k->stage != stage)
 			continue;
 		size_t off = (size_t)(k->at - from);
-		k->at = to + (map ? map(p, (size_t)n, off) : off);
+		k->at = to + (map ? map(arg, p, (size_t)n, off) : off);
 		k->stage++;
 	}
 }

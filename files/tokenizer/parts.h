@@ -2,7 +2,8 @@
  *
  * parts.h - what a tokenizer is made of. Only files/tokenizer/ and its tests include it.
  *
- *   bytes -> utf8.c -> added.c (raw) -> nfc.c -> added.c (normalized) -> split.c -> bpe.c -> ids
+ *   bytes -> utf8.c -> added.c (raw) -> normalizer.c -> added.c (normalized) -> encoder.c splits
+ *         -> model.c: bpe.c, unigram.c, wordpiece.c -> ids
  *
  * Each stage hands on what no later byte can change, and holds the rest. A section is the text between two added tokens:
  * its end is as final as that of the document.
@@ -51,6 +52,33 @@ struct zr_split {
 	struct zr_regex *regex; /* NULL: pieces stay whole */
 	int behavior, invert;   /* ZR_SPLIT_*: of what matched; invert: of what did not */
 	int prefix;             /* ZR_PREFIX_*: puts a space before a piece that has none */
+	int spaces;             /* U+2581 becomes a space before that */
+	int alphabet;           /* pieces of this step are written in ByteLevel's characters */
+};
+
+/* One step of the normalizer. */
+enum {
+	ZR_STEP_FORM, ZR_STEP_CHARACTERS, ZR_STEP_CHARSMAP, ZR_STEP_REPLACE, ZR_STEP_STRIP,
+	ZR_STEP_PREPEND, ZR_STEP_SPACES
+};
+struct zr_step {
+	int kind;
+	int form;                    /* ZR_FORM_* */
+	struct zr_regex *regex;      /* of ZR_STEP_REPLACE */
+	char *text;                  /* what is put in */
+	int left, right;             /* of ZR_STEP_STRIP */
+	struct zr_charsmap *map;     /* of ZR_STEP_CHARSMAP */
+	int clean, spaced_chinese;   /* of ZR_STEP_CHARACTERS, in this order: as BERT cleans */
+	int decompose, unmark;       /* form D; no marks: UNMARK_* */
+	int lower, nmt;              /* lower case; as the normalizer Nmt */
+	int16_t ascii[128];          /* what becomes of these; -1: nothing */
+};
+enum { ZR_UNMARK_NONE, ZR_UNMARK_NONSPACING, ZR_UNMARK_ALL };
+
+struct zr_normalizer {
+	struct zr_step *step;
+	int n;
+	int whole; /* a section is not normalized before it has ended */
 };
 
 struct zr_merge {
@@ -59,13 +87,13 @@ struct zr_merge {
 };
 
 struct zr_bpe {
-	int32_t byte[256];
 	struct zr_merge *merge; /* [mask + 1], open addressing */
 	size_t mask;
 	int32_t *whole;         /* [whole_mask + 1] ids by their bytes, -1: empty; NULL: not asked for */
 	size_t whole_mask;
 	int ignore_merges;      /* a word that is a token is that token */
 	int characters;         /* merges begin with characters, not with bytes */
+	int fuse_unknown;       /* neighbours without a token are one unknown token */
 };
 
 /* Vocabularies of SentencePiece write a space as U+2581. Here both are a space: in the tokens, and
@@ -73,10 +101,35 @@ struct zr_bpe {
 enum { ZR_SPACES_ARE_SPACES, ZR_SPACES_NORMALIZED, ZR_SPACES_SPLIT };
 enum { ZR_PREFIX_NONE, ZR_PREFIX_FIRST, ZR_PREFIX_ALL };
 
+/* Texts by their beginnings, byte by byte. Node 0 is the root; as the result of a step: none. */
+struct zr_trie_node {
+	uint32_t child;  /* its first one; they go up to that of the next node */
+	int32_t id;      /* of the text that ends here; -1: none */
+	uint8_t byte;    /* that leads here */
+};
+struct zr_trie {
+	struct zr_trie_node *node;
+	size_t n;
+	uint32_t first[256]; /* children of the root by their byte */
+};
+struct zr_trie_text {
+	const char *p;
+	uint32_t n;
+	int32_t id; /* of equal texts the largest counts */
+};
+
+enum { ZR_MODEL_BPE, ZR_MODEL_UNIGRAM, ZR_MODEL_WORDPIECE };
+
 struct zr_tokenizer {
 	struct zr_token *token; /* [size] */
 	int64_t size;
 	struct zr_buf text;     /* of all tokens */
+	int model;              /* ZR_MODEL_* */
+	int32_t byte[256];      /* tokens of single bytes; -1: none */
+	int32_t unknown;        /* token of what has none; -1: there is none */
+	int byte_fallback;      /* what has no token becomes tokens of its bytes */
+	int spaced;             /* U+2581 is a space in tokens, and in text from some step on */
+	struct zr_normalizer normalizer; /* without steps: `nfc`, `spaces` and `prepend` say all */
 	int nfc;
 	int spaces;             /* ZR_SPACES_*: where U+2581 becomes a space */
 	int prepend;            /* the normalizer puts a space before each section */
@@ -84,20 +137,74 @@ struct zr_tokenizer {
 	struct zr_split *split;
 	int n_splits;
 	struct zr_bpe bpe;
+	struct zr_trie trie;    /* tokens of Unigram and WordPiece */
+	double *score;          /* [size] of Unigram's */
+	double unknown_score;
+	uint32_t continuing;    /* node of what tokens begin with that go on with a word */
+	int no_continuing;      /* there are none */
+	size_t longest_word;    /* characters; longer ones are unknown */
 	int32_t *template[2], n_template[2]; /* before, after */
-	char unknown[64];       /* type of a post-processor that we do not know */
+	char processor[64];     /* type of a post-processor that we do not know */
 };
 
 /* ---- bpe.c ---- */
 
-struct zr_bpe_work; /* what one thread needs: a cache of words, symbols */
+struct zr_bpe_work; /* what one thread needs: symbols, candidates */
 int zr_bpe_merges(struct zr_bpe *b, size_t n); /* room for n merges; 0 or ZR_ENOMEM */
 void zr_bpe_merge_put(struct zr_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
-int zr_bpe_index(struct zr_tokenizer *t); /* for ignore_merges: finds whole words; 0 or ZR_ENOMEM */
+/* For ignore_merges and characters: finds whole words; 0 or ZR_ENOMEM. */
+int zr_bpe_index(struct zr_tokenizer *t);
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t);
-void zr_bpe_close(struct zr_bpe_work *w);
-/* The ids of a word of n bytes, valid until the next call; returns their number, or ZR_ENOMEM. */
-int64_t zr_bpe_word(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids);
+void zr_bpe_close(struct zr_bpe_work *w); /* NULL is fine */
+int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids);
+
+/* ---- trie.c ---- */
+
+/* Sorts the n texts and builds the trie of them; 0 or ZR_ENOMEM. */
+int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n);
+void zr_trie_free(struct zr_trie *t);
+uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, unsigned char byte);
+/* The child of a node that a byte leads to; 0: none. */
+static inline uint32_t zr_trie_next(const struct zr_trie *t, uint32_t node, unsigned char byte)
+{
+	return node ? zr_trie_search(t, node, byte) : t->first[byte];
+}
+uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n); /* from the root */
+
+/* The best way to a place of a word. */
+struct zr_trie_best {
+	double score;
+	uint32_t from; /* where its last token starts */
+	int32_t id;    /* which it is */
+};
+struct zr_trie_work {
+	struct zr_trie_best *best; /* [room] */
+	int32_t *id;               /* [room] */
+	size_t room;
+};
+int zr_trie_room(struct zr_trie_work *w, size_t n); /* for n elements; 0 or ZR_ENOMEM */
+
+/* ---- model.c, unigram.c, wordpiece.c ---- */
+
+/* The ids of a word of n > 0 bytes, valid until the next call; returns their number, or
+ * ZR_ENOMEM. */
+int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_trie_work *w, const char *p,
+			  size_t n, const int32_t **ids);
+int64_t zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_trie_work *w, const char *p,
+			    size_t n, const int32_t **ids);
+/* The same of any model, with a memory of words. */
+struct zr_model_work; /* what one thread needs */
+struct zr_model_work *zr_model_open(const struct zr_tokenizer *t);
+void zr_model_close(struct zr_model_work *w); /* NULL is fine */
+int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids);
+
+/* ---- alphabet.c ---- */
+
+int zr_alphabet_byte(int32_t c); /* what a character stands for, -1: nothing */
+/* Appends p[0..n), bytes, as characters, and back; 0 or ZR_ENOMEM, ZR_EINVAL. */
+int zr_alphabet_write(const char *p, size_t n, struct zr_buf *out);
+int zr_alphabet_read(const char *p, size_t n, struct zr_buf *out);
+size_t zr_alphabet_count(const char *p, size_t n); /* characters in p[0..n) */
 
 /* ---- utf8.c ---- */
 
@@ -118,18 +225,42 @@ void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, 
 int zr_added_in_word(const struct zr_added *a, struct zr_match *m, const char *p, size_t n);
 void zr_added_sort(struct zr_added *a);
 
-/* ---- nfc.c ---- */
+/* ---- forms.c ---- */
 
+enum { ZR_FORM_C, ZR_FORM_D, ZR_FORM_KC, ZR_FORM_KD };
+/* Passes p[0..n) in a form to put: of form C what is settled, of the others all there is. */
+typedef int zr_form_put(void *arg, const char *p, size_t n);
+int zr_form(int form, const char *p, size_t n, zr_form_put *put, void *arg, struct zr_error *err);
+int zr_unicode_there(struct zr_error *err); /* 0, or ZR_ENOTSUP where this build cannot */
 /* Bytes of p[0..n) that are settled: with final all, else up to a character that combines with nothing before it. */
 size_t zr_nfc_settled(const char *p, size_t n, int final);
-/* Passes p[0..n), which must be settled, normalized to put. */
-typedef int zr_nfc_put(void *arg, const char *p, size_t n);
-int zr_nfc(const char *p, size_t n, zr_nfc_put *put, void *arg, struct zr_error *err);
-int zr_nfc_there(struct zr_error *err); /* 0, or ZR_ENOTSUP where this build cannot */
-
 /* Where a byte of p[0..n) is when that is normalized: its character, or the one that it became a
  * part of. */
-size_t zr_nfc_place(const char *p, size_t n, size_t at);
+size_t zr_nfc_place(const void *unused, const char *p, size_t n, size_t at);
+
+/* ---- characters.c ---- */
+
+/* Appends p[0..n), changed character by character; 0 or ZR_ENOMEM. */
+int zr_characters(const struct zr_step *s, const char *p, size_t n, struct zr_buf *out);
+void zr_characters_ready(struct zr_step *s); /* when the step has been read */
+/* The last place in p[0..n) between two letters or digits that no step joins; 0: there is none. */
+size_t zr_characters_cut(const char *p, size_t n);
+
+/* ---- charsmap.c ---- */
+
+/* A map of SentencePiece, in base64; what is wrong with it is said. */
+int zr_charsmap_open(const char *base64, struct zr_charsmap **out, struct zr_error *err);
+void zr_charsmap_close(struct zr_charsmap *m); /* NULL is fine */
+int zr_charsmap(const struct zr_charsmap *m, const char *p, size_t n, struct zr_buf *out);
+
+/* ---- normalizer.c ---- */
+
+/* Appends p[0..n) as the steps change it. begins: it is the start of a section. */
+int zr_normalize(const struct zr_normalizer *z, struct zr_match *m, const char *p, size_t n,
+		 int begins, struct zr_buf *out, struct zr_error *err);
+/* Bytes of p[0..n) that do not depend on what follows. */
+size_t zr_normalize_settled(const struct zr_normalizer *z, const char *p, size_t n, int final);
+void zr_normalizer_free(struct zr_normalizer *z);
 
 /* ---- marks.c ---- */
 
@@ -148,10 +279,11 @@ struct zr_marks {
 };
 int zr_marks_add(struct zr_marks *m, uint64_t at); /* 0 or ZR_ENOMEM */
 /* Where a byte of p[0..n) is in what that becomes. */
-typedef size_t zr_marks_map(const char *p, size_t n, size_t at);
+typedef size_t zr_marks_map(const void *arg, const char *p, size_t n, size_t at);
 /* A stage hands on its next n bytes, from p on; in the next one they begin at `to`. map: NULL where
  * they stay as they are. */
-void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map, const char *p);
+void zr_marks_pass(struct zr_marks *m, int stage, uint64_t n, uint64_t to, zr_marks_map *map,
+		   const void *arg, const char *p);
 /* Whether a mark is on a stage's bytes before `end`, or on what they become. */
 int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end);
 /* The next token is of a stage's bytes before `end`. */
@@ -167,6 +299,7 @@ struct zr_load {
 	struct zr_tokenizer *t;
 	json_t *vocab; /* ids by content, in the end also those of added tokens */
 	struct zr_error *err;
+	int byte_level; /* ByteLevel in the pre-tokenizer so far */
 	int joins_words; /* of SentencePiece: a merge makes a token with a space behind another character */
 };
 /* Fails with "FILE: place: text". */
@@ -174,23 +307,38 @@ int zr_load_fail(const struct zr_load *l, int code, const char *place, const cha
 /* Fails for a value of another type: "FILE: place: text, found ...". */
 int zr_load_found(const struct zr_load *l, const char *place, const char *wanted, const json_t *found);
 int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key, int otherwise, int *out);
-int zr_load_normalizer(struct zr_load *l, const json_t *o);
+const char *zr_load_type(const json_t *o); /* "": it has none */
+/* The i-th step of a normalizer, pre-tokenizer or decoder, those of sequences one after the other;
+ * NULL: behind the last. `list` is what a sequence calls its steps. */
+const json_t *zr_load_step(const json_t *o, const char *list, size_t i);
+int zr_load_unigram(struct zr_load *l, json_t *model, const json_t *added); /* load_models.c */
+int zr_load_wordpiece(struct zr_load *l, json_t *model, const json_t *added);
+int zr_load_vocab(struct zr_load *l, const json_t *added);
+int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added);
+int zr_load_token(struct zr_load *l, const char *key, int64_t id, int *kind);
+int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise);
+int zr_load_normalizer(struct zr_load *l, const json_t *o); /* load_normalizer.c */
+int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
+		  struct zr_regex **out);
 int zr_load_splits(struct zr_load *l, const json_t *o);
 int zr_load_template(struct zr_load *l, const json_t *o);
 int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */
 
 /* ---- spaces.c ---- */
 
+#define ZR_SPACE "\u2581" /* what a space is written as; 3 bytes */
+
 /* Appends p[0..n), whole characters, with a space for each U+2581. 0 or ZR_ENOMEM. */
 int zr_spaces(const char *p, size_t n, struct zr_buf *out);
 /* Where a byte of p[0..n) is then. */
-size_t zr_spaces_place(const char *p, size_t n, size_t at);
-/* Whether the vocabulary is one of SentencePiece. */
+size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at);
+/* Whether a step of the tokenizer writes spaces so. */
 int zr_load_is_spaced(const json_t *root);
-/* The n bytes of such a token to out, which has room for the text; returns its ZR_TOKEN_*. */
-int zr_spaced_token(const char *text, char *out, size_t *n);
-int zr_load_spaced_normalizer(struct zr_load *l, const json_t *o);
-int zr_load_spaced_splits(struct zr_load *l, const json_t *o);
+int zr_load_is_space_step(const json_t *o); /* the normalizer's */
+/* The n bytes of a token to out, which has room for the text; returns its ZR_TOKEN_*. */
+int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n);
+/* A Metaspace, the last step. */
+int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s);
 int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
 
 #endif

@@ -8,8 +8,10 @@
  *   \w \b   Oniguruma knows more letters: refused
  *   \p{..}  general categories are the same, as far as the versions of Unicode are; scripts and other properties: refused
  *   {2}+    possessive in PCRE2 only: refused
- *   [[]&&]  sets of sets in Oniguruma only: refused
- *   ^ $ .   lines, and what is in them: refused
+ *   [a[b]]  a set in a set, in Oniguruma only: both as one, but a negated one is refused
+ *   [a&&b]  what is in both, in Oniguruma only: refused
+ *   $ .     the end of any line, and what is in one: the first written out, the second the same
+ *   ^       the start of any line: refused, as it looks behind
  *
  * Looking behind is refused because the text before a piece is not kept.
  */
@@ -25,7 +27,7 @@ struct scan {
 	const char *pattern, *p; /* where we are */
 	struct zr_buf out;
 	struct zr_error *err;
-	int in_class;
+	int in_class; /* how many classes deep */
 };
 
 static int refuse(const struct scan *s, size_t n, const char *why)
@@ -117,12 +119,12 @@ static int class_open(struct scan *s)
 
 static int in_class(struct scan *s)
 {
-	if (*s->p == '[')
-		return refuse(s, 1, "a class inside a class is not supported");
+	if (*s->p == '[' && (strchr("^]:", s->p[1]) || s->p[-1] == '-'))
+		return refuse(s, 1, "such a class inside a class is not supported");
 	if (s->p[0] == '&' && s->p[1] == '&')
 		return refuse(s, 2, "intersections are not supported");
-	s->in_class = *s->p != ']';
-	return copy(s, 1);
+	s->in_class += (*s->p == '[') - (*s->p == ']');
+	return *s->p == '[' || (*s->p == ']' && s->in_class) ? instead(s, 1, "") : copy(s, 1);
 }
 
 static int one(struct scan *s)
@@ -138,10 +140,10 @@ static int one(struct scan *s)
 		return group(s);
 	case '{':
 		return interval(s);
-	case '^':
 	case '$':
-	case '.':
-		return refuse(s, 1, "anchors and . are not supported");
+		return instead(s, 1, "(?m:$)");
+	case '^':
+		return refuse(s, 1, "the start of a line looks behind, which is not supported");
 	default:
 		return copy(s, 1);
 	}

@@ -47,7 +47,14 @@ static int compile(struct zr_regex *re, const char *pattern, struct zr_error *er
 {
 	int code;
 	PCRE2_SIZE at;
-	re->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+	pcre2_compile_context *lines = pcre2_compile_context_create(NULL);
+	if (!lines)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	pcre2_set_newline(lines, PCRE2_NEWLINE_LF);
+	re->code =
+		pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+			      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, lines);
+	pcre2_compile_context_free(lines);
 	if (!re->code)
 		return fail(err, code, "the pattern is wrong");
 	/* Where there is no compiler to machine code, matching goes on without. */

@@ -34,6 +34,32 @@ int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, 
 #define ZR_PATTERN_GPT2 \
 	"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
+/* \w of Rust: letters and what else is Alphabetic, marks, digits, connectors and joiners. */
+#define ZR_WORD_CLASS \
+	"\\p{L}\\p{M}\\p{Nl}\\p{Nd}\\p{Pc}\u200c\u200d\u24b6-\u24e9\U0001f130-\U0001f149" \
+	"\U0001f150-\U0001f169\U0001f170-\U0001f189"
+/* What the library calls punctuation: its tables are of Unicode 8, so that what came later is none;
+ * and what ASCII calls so. */
+#define ZR_PUNCTUATION_CLASS "\\p{P}$+<=>\\^`|~\u166d\U000111c9"
+#define ZR_LATER_PUNCTUATION \
+	"[\u061d\u09fd-\u0a76\u0c77-\u0c84\u1b4e\u1b4f\u1b7d-\u1b7f\u2e43-\u2e63" \
+	"\U00010d6e-\U00010f89\U000113d4-\U0001145d\U00011660-\U000116b9" \
+	"\U0001183b-\U00011fff\U00012ff1\U00012ff2" \
+	"\U00016d6d-\U00016fe2\U0001e5ff-\U0001e95f]"
+
+/* Of the pre-tokenizers Digits, Punctuation, BertPreTokenizer, Whitespace and WhitespaceSplit, of
+ * the last three what a piece is. */
+#define ZR_PATTERN_DIGIT "\\p{N}"
+#define ZR_PATTERN_PUNCTUATION "(?!" ZR_LATER_PUNCTUATION ")[" ZR_PUNCTUATION_CLASS "]"
+#define ZR_PATTERN_BERT \
+	"(?:[^\\s" ZR_PUNCTUATION_CLASS "]++|" ZR_LATER_PUNCTUATION ")+|[" ZR_PUNCTUATION_CLASS "]"
+#define ZR_PATTERN_WORDS "[" ZR_WORD_CLASS "]+|[^\\s" ZR_WORD_CLASS "]+"
+#define ZR_PATTERN_NO_SPACES "[^\\s]+"
+/* Pieces that no merge crosses where no token has a space behind another character, and where each
+ * space begins a piece. */
+#define ZR_PATTERN_SPACED_WORDS " *[^ ]+| +"
+#define ZR_PATTERN_SPACES_BEGIN " [^ ]*|[^ ]+"
+
 /* Patterns that are matched without PCRE2 where the text is ASCII. All match at every character. */
 enum { ZR_WORDS_OTHER, ZR_WORDS_GPT2, ZR_WORDS_LLAMA3, ZR_WORDS_QWEN2 };
 int zr_words_known(const char *pattern); /* ZR_WORDS_* */

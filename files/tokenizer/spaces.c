@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spaces.c - tokenizers of SentencePiece as Hugging Face's tokenizer.json describes them: Llama 2,
- * Mistral, Gemma, Phi-3. They differ from byte-level ones in that a space is written U+2581, merges
- * begin with characters, and a character without a token becomes tokens of its bytes, <0x00> to
- * <0xFF>.
+ * spaces.c - vocabularies of SentencePiece as Hugging Face's tokenizer.json has them. They differ
+ * from byte-level ones in that a space is written U+2581, and that a character without a token may
+ * become tokens of its bytes, <0x00> to <0xFF>.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -11,17 +10,10 @@
 
 #include "files/tokenizer/parts.h"
 
-#define MARK "\u2581" /* what a space is written as; 3 bytes */
-
-/* Pieces that no merge crosses: where no token has a space behind another character, and where
- * each space begins a piece. */
-#define WORDS " *[^ ]+| +"
-#define EACH " [^ ]*|[^ ]+"
-
 int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 {
 	while (n) {
-		const char *mark = memmem(p, n, MARK, 3);
+		const char *mark = memmem(p, n, ZR_SPACE, 3);
 		size_t before = mark ? (size_t)(mark - p) : n;
 		if (zr_buf_add(out, p, before) || (mark && zr_buf_add(out, " ", 1)))
 			return ZR_ENOMEM;
@@ -31,10 +23,12 @@ int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 	return 0;
 }
 
-size_t zr_spaces_place(const char *p, size_t n, size_t at)
+size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at)
 {
 	size_t less = 0;
-	for (const char *q = p, *mark; (mark = memmem(q, n - (size_t)(q - p), MARK, 3)); q = mark + 3) {
+	(void)unused;
+	for (const char *q = p, *mark; (mark = memmem(q, n - (size_t)(q - p), ZR_SPACE, 3));
+	     q = mark + 3) {
 		size_t m = (size_t)(mark - p);
 		if (m >= at)
 			break;
@@ -43,29 +37,25 @@ size_t zr_spaces_place(const char *p, size_t n, size_t at)
 	return at - less;
 }
 
-static const char *type_of(const json_t *o)
+int zr_load_is_space_step(const json_t *o)
 {
-	const char *type = json_string_value(json_object_get(o, "type"));
-	return type ? type : "";
-}
-
-/* The steps of a normalizer or pre-tokenizer: those of a sequence, or itself; NULL behind the
- * last. */
-static const json_t *step(const json_t *o, const char *list, size_t i)
-{
-	if (!strcmp(type_of(o), "Sequence"))
-		return json_array_get(json_object_get(o, list), i);
-	return i || json_is_null(o) ? NULL : o;
+	const char *pattern =
+		json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
+	const char *content = json_string_value(json_object_get(o, "content"));
+	return !strcmp(zr_load_type(o), "Replace") && pattern && !strcmp(pattern, " ") && content &&
+	       !strcmp(content, ZR_SPACE);
 }
 
 int zr_load_is_spaced(const json_t *root)
 {
-	const json_t *pre = json_object_get(root, "pre_tokenizer"), *o;
-	int bytes = 0;
-	for (size_t i = 0; (o = step(pre, "pretokenizers", i)); i++)
-		bytes |= !strcmp(type_of(o), "ByteLevel");
-	return !bytes && json_is_true(json_object_get(json_object_get(root, "model"),
-						      "byte_fallback"));
+	const json_t *normalizer = json_object_get(root, "normalizer"), *o;
+	const json_t *pre = json_object_get(root, "pre_tokenizer");
+	int spaced = 0;
+	for (size_t i = 0; (o = zr_load_step(normalizer, "normalizers", i)); i++)
+		spaced |= zr_load_is_space_step(o);
+	for (size_t i = 0; (o = zr_load_step(pre, "pretokenizers", i)); i++)
+		spaced |= !strcmp(zr_load_type(o), "Metaspace");
+	return spaced;
 }
 
 static int hex(char c)
@@ -74,62 +64,29 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-int zr_spaced_token(const char *text, char *out, size_t *n)
+int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n)
 {
 	struct zr_buf to = { .p = out, .room = SIZE_MAX }; /* out has the room; nothing grows */
-	if (strlen(text) == 6 && !memcmp(text, "<0x", 3) && text[5] == '>' && hex(text[3]) >= 0 &&
-	    hex(text[4]) >= 0) {
+	if (t->byte_fallback && strlen(text) == 6 && !memcmp(text, "<0x", 3) && text[5] == '>' &&
+	    hex(text[3]) >= 0 && hex(text[4]) >= 0) {
 		*out = (char)(hex(text[3]) << 4 | hex(text[4]));
 		*n = 1;
 		return ZR_TOKEN_BYTE;
 	}
-	zr_spaces(text, strlen(text), &to);
+	if (t->spaced)
+		zr_spaces(text, strlen(text), &to);
+	else
+		memcpy(out, text, to.n = strlen(text));
 	*n = to.n;
-	return strchr(text, ' ') ? ZR_TOKEN_OTHER : ZR_TOKEN_MADE;
+	return t->spaced && strchr(text, ' ') ? ZR_TOKEN_OTHER : ZR_TOKEN_MADE;
 }
 
 int zr_spaced_joins(const char *text)
 {
-	while (!strncmp(text, MARK, 3))
+	while (!strncmp(text, ZR_SPACE, 3))
 		text += 3;
-	return strstr(text, MARK) != NULL;
+	return strstr(text, ZR_SPACE) != NULL;
 }
-
-/* ---- normalizer ---- */
-
-static int load_normalizer(struct zr_load *l, const json_t *o)
-{
-	const char *pattern = json_string_value(json_object_get(json_object_get(o, "pattern"),
-								"String"));
-	const char *content = json_string_value(json_object_get(o, "content"));
-	const char *prepend = json_string_value(json_object_get(o, "prepend"));
-	if (!strcmp(type_of(o), "Prepend") && prepend && !strcmp(prepend, MARK)) {
-		l->t->prepend = 1;
-		return 0;
-	}
-	if (!strcmp(type_of(o), "Replace") && pattern && !strcmp(pattern, " ") && content &&
-	    !strcmp(content, MARK)) {
-		l->t->spaces = ZR_SPACES_NORMALIZED;
-		return 0;
-	}
-	return zr_load_fail(l, ZR_ENOTSUP, "normalizer",
-			    "%.60s is not supported with byte_fallback; Prepend of U+2581 and "
-			    "Replace of a space by U+2581 are", *type_of(o) ? type_of(o) : "one without a type");
-}
-
-int zr_load_spaced_normalizer(struct zr_load *l, const json_t *o)
-{
-	const json_t *one;
-	int rc = 0;
-	for (size_t i = 0; !rc && (one = step(o, "normalizers", i)); i++)
-		rc = load_normalizer(l, one);
-	if (!rc && l->t->prepend && !l->t->spaces)
-		rc = zr_load_fail(l, ZR_ENOTSUP, "normalizer",
-				  "Prepend without Replace is not supported");
-	return rc;
-}
-
-/* ---- pre-tokenizer ---- */
 
 /* prepend_scheme, or what older files have for it. */
 static int load_prefix(struct zr_load *l, const json_t *o, struct zr_split *s)
@@ -148,41 +105,24 @@ static int load_prefix(struct zr_load *l, const json_t *o, struct zr_split *s)
 	return zr_load_found(l, "pre_tokenizer.prepend_scheme", "never, first or always", scheme);
 }
 
-static int load_split(struct zr_load *l, const json_t *o, struct zr_split *s, int *each)
+int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s)
 {
-	const json_t *pattern = json_object_get(o, "pattern");
-	const char *text = json_string_value(json_object_get(pattern, "String"));
 	const char *mark = json_string_value(json_object_get(o, "replacement"));
-	if (!strcmp(type_of(o), "Metaspace") && mark && !strcmp(mark, MARK)) {
-		if (!l->t->spaces)
-			l->t->spaces = ZR_SPACES_SPLIT;
-		int rc = zr_load_flag(l, o, "pre_tokenizer", "split", 1, each);
-		return rc ? rc : load_prefix(l, o, s);
-	}
-	/* Gemma splits at spaces, of which its normalizer has left none. */
-	if (!strcmp(type_of(o), "Split") && text && !strcmp(text, " ") &&
-	    l->t->spaces == ZR_SPACES_NORMALIZED)
-		return 0;
-	return zr_load_fail(l, ZR_ENOTSUP, "pre_tokenizer",
-			    "%.60s is not supported with byte_fallback; Metaspace is",
-			    *type_of(o) ? type_of(o) : "one without a type");
-}
-
-int zr_load_spaced_splits(struct zr_load *l, const json_t *o)
-{
-	const json_t *one;
-	int each = 0, rc = 0;
-	struct zr_split *s = l->t->split = calloc(1, sizeof *s);
-	if (!s)
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
-	l->t->n_splits = 1;
-	for (size_t i = 0; !rc && (one = step(o, "pretokenizers", i)); i++)
-		rc = load_split(l, one, s, &each);
-	if (!rc && !l->t->spaces)
-		rc = zr_load_fail(l, ZR_ENOTSUP, "pre_tokenizer",
-				  "byte_fallback is not supported without Metaspace here or Replace "
-				  "in the normalizer");
-	if (rc || (l->joins_words && !each))
-		return rc; /* what is not split is one piece */
-	return zr_regex_compile(each ? EACH : WORDS, 0, &s->regex, l->err);
+	int each;
+	if (!mark || strcmp(mark, ZR_SPACE))
+		return zr_load_found(l, place, "the replacement U+2581",
+				     json_object_get(o, "replacement"));
+	int rc = zr_load_flag(l, o, place, "split", 1, &each);
+	rc = rc ? rc : load_prefix(l, o, s);
+	if (s != l->t->split)
+		s->spaces = 1;
+	else if (!l->t->spaces)
+		l->t->spaces = ZR_SPACES_SPLIT;
+	/* what is not split is one piece, unless no token goes on behind a space */
+	int words = l->t->model == ZR_MODEL_BPE && !l->joins_words;
+	return rc || (!each && !words) ?
+		       rc :
+		       zr_load_regex(l, place,
+				     each ? ZR_PATTERN_SPACES_BEGIN : ZR_PATTERN_SPACED_WORDS, 0,
+				     &s->regex);
 }

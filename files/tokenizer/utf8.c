@@ -38,6 +38,34 @@ int32_t zr_utf8_value(const char *p)
 	return (u[0] & 7) << 18 | (u[1] & 0x3f) << 12 | (u[2] & 0x3f) << 6 | (u[3] & 0x3f);
 }
 
+size_t zr_utf8_previous(const char *p, size_t at)
+{
+	while (((unsigned char)p[--at] & 0xc0) == 0x80)
+		;
+	return at;
+}
+
+int zr_utf8_is_space(int32_t c)
+{
+	return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+	       (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+	       c == 0x205f || c == 0x3000;
+}
+
+size_t zr_utf8_spaces_before(const char *p, size_t from, size_t at)
+{
+	while (at > from && zr_utf8_is_space(zr_utf8_value(p + zr_utf8_previous(p, at))))
+		at = zr_utf8_previous(p, at);
+	return at;
+}
+
+size_t zr_utf8_spaces_after(const char *p, size_t at, size_t n)
+{
+	while (at < n && zr_utf8_is_space(zr_utf8_value(p + at)))
+		at += (size_t)zr_utf8_at(p + at, n - at);
+	return at;
+}
+
 /* How far p is well-formed. */
 static size_t well_formed(const char *p, size_t n)
 {

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# The golden files of tests/system/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2 and GPT-4, and with those of
-# SentencePiece in Llama 2, Mistral and Gemma; small vocabularies
-# that are trained on the spot, a text that is hard to split, and the ids that Hugging Face's `tokenizers` gives it.
+# The golden files of tests/system/tokenize.sh: tokenizers with the rules of GPT-2, Llama 3, Qwen2
+# and GPT-4, with those of SentencePiece in Llama 2, Mistral and Gemma, and of models with Unigram
+# or WordPiece; small vocabularies that are trained on the spot, a text that is hard to split, and
+# the ids that Hugging Face's `tokenizers` gives it.
 #
-#   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED]]]      needs the package tokenizers
+#   make_tokenizers.py DIRECTORY [BYTES [VOCABULARY [SEED]]]
+#
+# Needs the packages tokenizers, sentencepiece and protobuf. Its trainers of Unigram and WordPiece
+# draw by chance: another run makes other vocabularies of these, of the same rules.
+import io
 import json
 import os
 import random
 import sys
+import tempfile
 import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -95,6 +101,12 @@ def families():
 	yield "gpt4", normalizers.NFC(), sequence([split(GPT4, "removed", True), pre_tokenizers.ByteLevel(add_prefix_space=True)]), {}, \
 		["<|endoftext|>"], False
 	yield "joined", None, joined(), {}, ["<|endoftext|>"], True
+	# in ByteLevel's characters there are other digits
+	yield "falcon", None, sequence([
+		pre_tokenizers.Punctuation("contiguous"), byte_level(), pre_tokenizers.Digits(False),
+		split("[0-9][0-9][0-9]")]), {}, ["<|endoftext|>"], False
+	yield "digits", None, sequence([pre_tokenizers.Digits(True), byte_level()]), {}, \
+		["<|endoftext|>"], False
 
 
 def train(family, corpus, vocabulary):
@@ -122,9 +134,12 @@ MARK = "\u2581"
 REPLACE = normalizers.Replace(" ", MARK)
 
 
+def spaced_words():
+	return pre_tokenizers.Split(Regex(f"{MARK}*[^{MARK}]+|{MARK}+"), "isolated")
+
+
 def spaced_families():
-	metaspace = pre_tokenizers.Metaspace
-	words = pre_tokenizers.Split(Regex(f"{MARK}*[^{MARK}]+|{MARK}+"), "isolated")
+	metaspace, words = pre_tokenizers.Metaspace, spaced_words()
 	yield "llama2", normalizers.Sequence([normalizers.Prepend(MARK), REPLACE]), None, words
 	yield "mistral", None, metaspace(prepend_scheme="first", split=False), words
 	yield "gemma", REPLACE, pre_tokenizers.Split(" ", "merged_with_previous"), words
@@ -156,6 +171,120 @@ def train_spaced(family, corpus, vocabulary):
 	return t
 
 
+# SentencePiece's way to write what characters become, from a few rules of NFKC and some of its own.
+def charsmap():
+	import sentencepiece
+	from sentencepiece import sentencepiece_model_pb2
+	rules = [(c, unicodedata.normalize("NFKC", c)) for c in "\u00a0\u3000\u2003\u2009\ufb01\u00bd"
+		 "\u2177\u216b\u00b2\u2460\u32bf\u212b\u212a\u00fc\u0130"]
+	rules += [("e\u0301", "\u00e9"), ("a\u0308\u0323", "\u1ea1\u0308"), ("\u1100\u1161", "\uac00")]
+	rules += [("\t", " "), ("\n", " "), ("\r", " "), ("\u200b", ""), ("\x7f", ""), ("\u0301", "")]
+	rules += [("\u0627", "alef"), ("\u0915", "k"), ("\U0001f468", "man")]
+	rules = [rule for rule in rules if rule[0] != rule[1]]
+	with tempfile.NamedTemporaryFile("w", suffix=".tsv") as f:
+		for a, b in rules:
+			f.write("\t".join(" ".join(f"{ord(c):X}" for c in side) for side in (a, b)) + "\n")
+		f.flush()
+		out = io.BytesIO()
+		sentencepiece.SentencePieceTrainer.train(
+			sentence_iterator=iter([f"some words {i} of a text" for i in range(100)]),
+			model_writer=out, vocab_size=40, normalization_rule_tsv=f.name,
+			hard_vocab_limit=False, minloglevel=2)
+	model = sentencepiece_model_pb2.ModelProto()
+	model.ParseFromString(out.getvalue())
+	return model.normalizer_spec.precompiled_charsmap
+
+
+def unigram_families():
+	metaspace, replace = pre_tokenizers.Metaspace, normalizers.Replace
+	spaces = replace(Regex(" {2,}"), " ")
+	yield "t5", normalizers.Sequence([normalizers.Precompiled(charsmap()), spaces]), \
+		pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace()]), False
+	yield "albert", normalizers.Sequence([
+		replace("``", '"'), replace("''", '"'), normalizers.NFKD(), normalizers.StripAccents(),
+		normalizers.Lowercase(), normalizers.Strip(), spaces]), \
+		metaspace(prepend_scheme="first"), False
+	yield "fallback", normalizers.Nmt(), metaspace(prepend_scheme="never", split=False), True
+	yield "plain", None, pre_tokenizers.CharDelimiterSplit(" "), False
+
+
+def train_unigram(family, corpus, vocabulary):
+	name, normalizer, pre, fallback = family
+	t = Tokenizer(models.Unigram())
+	if normalizer:
+		t.normalizer = normalizer
+	t.pre_tokenizer = pre if name != "fallback" else pre_tokenizers.Metaspace()
+	special = ["<pad>", "</s>", "<unk>"] + [f"<0x{i:02X}>" for i in range(256)] * fallback
+	t.train_from_iterator([c.replace("\0", "") for c in corpus], trainers.UnigramTrainer(
+		vocab_size=2 * vocabulary + len(special), show_progress=False, unk_token="<unk>",
+		special_tokens=special))
+	model = json.loads(t.to_str())
+	# characters that are rare are left out, for want of room and to be unknown
+	rows = model["model"]["vocab"]
+	rare = sorted((s, p) for p, s in rows if len(p) == 1 and ord(p) > 0x7f and p != MARK)
+	rare = {p for _, p in rare[:len(rare) * 4 // 5]}
+	model["model"]["vocab"] = [r for r in rows if r[0] not in rare]
+	model["model"]["byte_fallback"] = fallback
+	t = Tokenizer.from_str(json.dumps(model))
+	t.pre_tokenizer = pre
+	t.decoder = decoders.Metaspace(prepend_scheme="never" if name == "fallback" else "always")
+	t.post_processor = processors.TemplateProcessing(
+		single="$A </s>", pair=None, special_tokens=[("</s>", t.token_to_id("</s>"))])
+	added(t, ["<|endoftext|>"], name == "albert")
+	return t
+
+
+def wordpiece_families():
+	bert, sequence = normalizers.BertNormalizer, normalizers.Sequence
+	yield "bert", bert(), pre_tokenizers.BertPreTokenizer(), 100
+	yield "cased", bert(lowercase=False, handle_chinese_chars=False), pre_tokenizers.Sequence([
+		pre_tokenizers.WhitespaceSplit(),
+		pre_tokenizers.Punctuation("merged_with_previous")]), 100
+	yield "wordpiece", sequence([normalizers.NFD(), normalizers.Lowercase(),
+				     normalizers.StripAccents(), normalizers.NFKC()]), \
+		pre_tokenizers.Whitespace(), 8
+
+
+def train_wordpiece(family, corpus, vocabulary):
+	name, normalizer, pre, longest = family
+	t = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=longest))
+	t.normalizer, t.pre_tokenizer = normalizer, pre
+	t.decoder = decoders.WordPiece(cleanup=name != "cased")
+	t.train_from_iterator([c.replace("\0", "") for c in corpus], trainers.WordPieceTrainer(
+		vocab_size=vocabulary, show_progress=False, limit_alphabet=200,
+		special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"]))
+	added(t, ["<|endoftext|>", "[CLS]", "[SEP]"], False)
+	t.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+	return t
+
+
+# Of SentencePiece, where what has no token is unknown.
+def train_unknown(name, corpus, vocabulary):
+	t = train_spaced((name, None, None, spaced_words()), corpus, vocabulary)
+	model = json.loads(t.to_str())["model"]
+	tokens = [x for x in model["vocab"] if not x.startswith("<0x")]
+	t = Tokenizer(models.BPE({x: i for i, x in enumerate(tokens)},
+				 [tuple(m) for m in model["merges"]], unk_token="<unk>",
+				 fuse_unk=name == "fused"))
+	t.pre_tokenizer = pre_tokenizers.Metaspace()
+	t.decoder = decoders.Metaspace()
+	added(t, ["<|endoftext|>"], True)
+	return t
+
+
+def tokenizers(corpus, vocabulary):
+	for family in families():
+		yield family[0], train(family, corpus, vocabulary)
+	for family in spaced_families():
+		yield family[0], train_spaced(family, corpus, vocabulary)
+	for family in unigram_families():
+		yield family[0], train_unigram(family, corpus, vocabulary)
+	for family in wordpiece_families():
+		yield family[0], train_wordpiece(family, corpus, vocabulary)
+	for name in ("fused", "unknown"):
+		yield name, train_unknown(name, corpus, vocabulary)
+
+
 def main():
 	where, size, vocabulary, seed = sys.argv[1], *(list(map(int, sys.argv[2:])) + [4000, 450, 1][len(sys.argv) - 2:])
 	os.makedirs(where, exist_ok=True)
@@ -163,19 +292,18 @@ def main():
 	open(f"{where}/text", "wb").write(data)
 	lossy = data.decode("utf-8", errors="replace")
 	corpus = [text(20000, 1000 + i).decode("utf-8", errors="replace") for i in range(max(4, size // 20000))]
-	for family in [*families(), *spaced_families()]:
-		t = (train if len(family) > 4 else train_spaced)(family, corpus, vocabulary)
-		path = f"{where}/{family[0]}.json"
+	for name, t in tokenizers(corpus, vocabulary):
+		path = f"{where}/{name}.json"
 		t.save(path, pretty=False)
-		if family[0] == "gpt2": # merges as files had them for long
+		if name == "gpt2": # merges as files had them for long
 			j = json.load(open(path))
 			j["model"]["merges"] = [" ".join(m) for m in j["model"]["merges"]]
 			del j["model"]["type"]
 			json.dump(j, open(path, "w"), ensure_ascii=False, separators=(",", ":"))
 		ids = t.encode(lossy, add_special_tokens=False).ids
 		rows = (" ".join(map(str, ids[i:i + 25])) for i in range(0, len(ids), 25))
-		open(f"{where}/{family[0]}.ids", "w").write("\n".join(rows) + "\n")
-		print(family[0], len(ids))
+		open(f"{where}/{name}.ids", "w").write("\n".join(rows) + "\n")
+		print(name, len(ids))
 
 
 if __name__ == "__main__":

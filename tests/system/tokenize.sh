@@ -65,6 +65,20 @@ for family in llama2 mistral gemma metaspace across; do
 	done
 done
 
+# With other models, and steps that only they have.
+for family in falcon digits plain fused unknown t5 albert fallback bert cased wordpiece; do
+	case $family$nfc in
+	t5 | albert | fallback | bert | cased | wordpiece)
+		skip "$family" 'no utf8proc'
+		continue
+		;;
+	esac
+	same 'the ids of tokenizers' $family "$golden/text"
+	for chunk in 1 7; do
+		same "in pieces of $chunk" $family --chunk-bytes $chunk "$golden/text"
+	done
+done
+
 # ---- the file ----
 printf 'one two' >a
 printf 'three' >b
@@ -113,11 +127,17 @@ refused() {
 	sed "$3" "$golden/llama3.json" >bad.json
 	like "refused: $1" "$("$ZEROTH" tokenize -T bad.json -o bad.bin a 2>&1; echo "code $?")" "^zeroth: bad\.json: $2"
 }
-refused 'another model' 'model\.type: expected BPE, found "WordPiece"$' 's/"type":"BPE"/"type":"WordPiece"/'
-refused 'another pre-tokenizer' 'pre_tokenizer\.pretokenizers\[0\]: Digits is not supported' 's/"type":"Split"/"type":"Digits"/'
+refused 'another model' \
+	'model\.type: expected BPE, Unigram or WordPiece, found "WordLevel"$' \
+	's/"type":"BPE"/"type":"WordLevel"/'
+refused 'another pre-tokenizer' \
+	'pre_tokenizer\.pretokenizers\[0\]: UnicodeScripts is not supported; BertPreTokenizer, ' \
+	's/"type":"Split"/"type":"UnicodeScripts"/'
 refused 'another behavior' 'pre_tokenizer\.pretokenizers\[0\]: behavior MergedWithBoth is not supported; Isolated, .* and MergedWithNext are$' 's/"Isolated"/"MergedWithBoth"/'
 refused 'an escape that means something else' 'pre_tokenizer\.pretokenizers\[0\]: \\w at byte 1 of the pattern' 's/"Regex":"/&\\\\w|/'
-refused 'another normalizer' 'normalizer: Lowercase is not supported; NFC is' 's/"normalizer":null/"normalizer":{"type":"Lowercase"}/'
+refused 'another normalizer' \
+	'normalizer: ByteLevel is not supported; BertNormalizer, ' \
+	's/"normalizer":null/"normalizer":{"type":"ByteLevel"}/'
 refused 'dropout' 'model\.dropout: is not supported' 's/"dropout":null/"dropout":0.1/'
 refused 'a merge of strangers' 'model\.merges\[0\]: elephant is not in the vocabulary' 's/"merges":\[\[[^]]*\]/"merges":[["elephant","a"]/'
 spaced_refused() { # NAME PATTERN FAMILY SED
@@ -125,20 +145,28 @@ spaced_refused() { # NAME PATTERN FAMILY SED
 	like "refused: $1" "$("$ZEROTH" tokenize -T bad.json -o bad.bin a 2>&1; echo "code $?")" \
 		"^zeroth: bad\.json: $2"
 }
-spaced_refused 'another normalizer beside byte_fallback' \
-	'normalizer: NFKC is not supported with byte_fallback; Prepend of U\+2581 and Replace' \
-	llama2 's/{"type":"Prepend","prepend":"[^"]*"}/{"type":"NFKC"}/'
-spaced_refused 'another pre-tokenizer beside byte_fallback' \
-	'pre_tokenizer: Digits is not supported with byte_fallback; Metaspace is' \
-	mistral 's/"type":"Metaspace"/"type":"Digits"/'
-spaced_refused 'spaces that nothing writes as U+2581' \
-	'pre_tokenizer: byte_fallback is not supported without Metaspace here or Replace' \
-	mistral 's/"pre_tokenizer":{[^}]*}/"pre_tokenizer":null/'
+spaced_refused 'a normalizer behind that of spaces' \
+	'normalizer: NFKC after a Replace of a space by U\+2581 is not supported' \
+	gemma 's/"normalizer":\({[^}]*}[^}]*}\)/"normalizer":{"type":"Sequence","normalizers":[\1,{"type":"NFKC"}]}/'
+spaced_refused 'a pre-tokenizer that would see other spaces' \
+	'pre_tokenizer: Digits is not supported where the normalizer writes spaces as U\+2581' \
+	gemma 's/"type":"Split"/"type":"Digits"/'
+spaced_refused 'steps behind Metaspace' 'pre_tokenizer.pretokenizers\[0\]: after Metaspace nothing is' \
+	mistral 's/"pre_tokenizer":\({[^}]*}\)/"pre_tokenizer":{"type":"Sequence","pretokenizers":[\1,\1]}/'
+if [ $nfc ]; then
+	spaced_refused 'Metaspace with WordPiece' 'pre_tokenizer: Metaspace is not supported with this model' \
+		bert 's/"type":"BertPreTokenizer"/"type":"Metaspace"/'
+	spaced_refused 'a map that is none' 'normalizer: Precompiled is no map of SentencePiece in base64' \
+		t5 's/"precompiled_charsmap":"[^"]*"/"precompiled_charsmap":"AAAA"/'
+	spaced_refused 'Unigram without an unknown token' 'model.unk_id: expected the id of a token, found null' \
+		t5 's/"unk_id":[0-9]*/"unk_id":null/'
+fi
+spaced_refused 'an unknown token that is none' \
+	'model.unk_token: expected a token of the vocabulary, found "<none>"' \
+	llama2 's/"unk_token":"<unk>"/"unk_token":"<none>"/'
 spaced_refused 'another prepend_scheme' \
 	'pre_tokenizer.prepend_scheme: expected never, first or always, found "last"' \
 	mistral 's/"prepend_scheme":"first"/"prepend_scheme":"last"/'
-spaced_refused 'a byte without a token' 'model\.vocab: has no token for byte 0x0a' \
-	llama2 's/"<0x0A>"/"<0x0a>"/'
 refused 'a vocabulary that is not of bytes' 'model\.vocab: has no token for byte 0x21' 's/"vocab":{"!":/"vocab":{"elephant":/'
 
 # ---- sample ----

@@ -61,8 +61,11 @@ static void test_utf8(void **unused)
 
 static void test_patterns(void **unused)
 {
-	static const char *const same[] = { "a|b*+c?+", "(?i:'s|'T)", "\\p{L}\\P{Nd}\\p{^Lu}{1,3}", "[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)", "\\(\\[\\." };
-	static const char *const refused[] = { "\\w", "\\bx", "\\h", "\\p{Han}", "\\p{L", "\\pL", "a{2}+", "[a[b]]", "[a&&b]", "^a", "a$", "a.b", "(?<=a)b",
+	static const char *const same[] = { "a|b*+c?+", "(?i:'s|'T)", "\\p{L}\\P{Nd}\\p{^Lu}{1,3}", "[^\\r\\n\\p{L}]", "(?=x)(?!y)(?>z)(?:w)",
+					    "a.b", "\\(\\[\\." };
+	static const char *const refused[] = { "\\w", "\\bx", "\\h", "\\p{Han}", "\\p{L", "\\pL", "a{2}+",
+					       "[a[^b]]", "[a[]]", "[a-[b]]", "[[:alpha:]]", "[a[b]",
+					       "[a&&b]", "^a", "(?<=a)b",
 					       "(?i)a", "(*ACCEPT)", "[\\S]", "a\\", "[]a]", "[a", "x{,3}", "\\1" };
 	struct zr_error err = { 0 };
 	char *text;
@@ -80,6 +83,9 @@ static void test_patterns(void **unused)
 	}
 	assert_int_equal(zr_pattern_translate("\\d", 0, &text, &err), 0);
 	assert_string_equal(text, "\\p{Nd}");
+	free(text);
+	assert_int_equal(zr_pattern_translate("[^a[b.]c]$", 0, &text, &err), 0);
+	assert_string_equal(text, "[^ab.c](?m:$)");
 	free(text);
 	assert_int_equal(zr_pattern_translate("a.b-[", 1, &text, &err), 0);
 	assert_string_equal(text, "a\\.b\\-\\[");
