@@ -22,16 +22,20 @@ ZR_INLINE struct lanes spread(const struct zr_op_adamw *op)
 			       vset(f.root),	  vset(f.eps), op->l2 };
 }
 
-/* The new p of elements with gradients g; *m and *v become the new moments, *root that of *v. */
-ZR_INLINE vf next(const struct lanes *f, vf p, vf g, vf *m, vf *v, vf *root)
+ZR_INLINE vf gradient(const struct lanes *f, vf p, vf g)
 {
 	g = g * f->grad_mult;
 	if (f->add_l2)
 		g = g + p * f->l2;
-	*m = f->b1 * *m + f->b1c * g;
-	*v = f->b2 * *v + f->b2c * g * g;
-	*root = vsqrt(*v);
-	return p * f->keep - f->step * *m / (*root * f->root + f->eps);
+	return g;
+}
+
+/* New moments, and with these, the new p. */
+ZR_INLINE vf first(const struct lanes *f, vf m, vf g) { return f->b1 * m + f->b1c * g; }
+ZR_INLINE vf second(const struct lanes *f, vf v, vf g) { return f->b2 * v + f->b2c * g * g; }
+ZR_INLINE vf next(const struct lanes *f, vf p, vf m, vf root)
+{
+	return p * f->keep - f->step * m / (root * f->root + f->eps);
 }
 
 /* type: of the moments; lowp: of the copy, or 0 for none */
@@ -39,9 +43,12 @@ ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64
 		      int32_t type, int32_t lowp)
 {
 	vf p = vload_n(op->master, i, ZR_F32, n), g = vload_n(op->grad, i, ZR_F32, n);
-	vf m = vload_n(op->m, i, type, n), v = vload_n(op->v, i, type, n), root;
+	vf m = vload_n(op->m, i, type, n), v = vload_n(op->v, i, type, n);
 
-	p = next(f, p, g, &m, &v, &root);
+	g = gradient(f, p, g);
+	m = first(f, m, g);
+	v = second(f, v, g);
+	p = next(f, p, m, vsqrt(v));
 	vstore_n(op->m, i, type, m, n);
 	vstore_n(op->v, i, type, v, n);
 	vstore_n(op->master, i, ZR_F32, p, n);
@@ -65,7 +72,7 @@ ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32
 
 /* ---- moments in 8 bits ----------------------------------------------------------- */
 
-/* Where the elements of some groups of a block are. */
+/* Where the elements of ZR_GROUPS8 groups of a block are. */
 struct groups {
 	const float *grad;
 	float *master;
@@ -74,35 +81,46 @@ struct groups {
 	void *lowp;
 };
 
-ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
+ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int32_t lowp)
 {
-	float m8[ZR_GROUPS8 * ZR_MOMENT8_GROUP], root8[ZR_GROUPS8 * ZR_MOMENT8_GROUP];
-	uint32_t m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
+	float m8[ZR_SOME8], root8[ZR_SOME8];
+	vi m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
+	struct groups8 scale = vgroups8(vscales8(a->m_scale));
+	struct groups8 each = vgroups8(vscales8(a->v_scale) / 255);
+	v8 m_scale, v_scale;
 
-	for (int g = 0; g < n; g++) {
-		float scale = vscale8(a->m_scale[g]), each = vscale8(a->v_scale[g]) / 255;
-		vf m[ZR_V8], root[ZR_V8];
+	for (int g = 0; g < ZR_GROUPS8; g++) {
+		vf root[ZR_V8];
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
 			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vload(a->master, i, ZR_F32), grad = vload(a->grad, i, ZR_F32);
-			vf r = vroot8(a->v + i, each), v = r * r;
-			m[k] = vsigned8(a->m + i, scale);
-			p = next(f, p, grad, &m[k], &v, &root[k]);
-			vstore(a->master, i, ZR_F32, p);
-			if (lowp)
-				vstore(a->lowp, i, lowp, p);
-			vstore(m8, i, ZR_F32, m[k]);
-			vstore(root8, i, ZR_F32, root[k]);
+			vf p = vload_f32(a->master + i), r = vroot8(a->v + i, each.x[g]);
+			vf grad = gradient(f, p, vload_f32(a->grad + i));
+			root[k] = vsqrt(second(f, r * r, grad));
+			vstore_f32(root8 + i, root[k]);
 		}
-		m_most[g] = vmost8(m);
 		v_most[g] = vmost8(root);
 	}
-	for (int g = 0; g < n; g++) {
-		int i = g * ZR_MOMENT8_GROUP;
-		vput_signed8(a->m + i, a->m_scale + g, m8 + i, m_most[g]);
-		vput_root8(a->v + i, a->v_scale + g, root8 + i, v_most[g]);
+	v_scale = vput_scales8(a->v_scale, v_most);
+	vget_signed8(m8, a->m, &scale);
+	for (int g = 0; g < ZR_GROUPS8; g++) {
+		vf m[ZR_V8];
+#pragma GCC unroll 4
+		for (int k = 0; k < ZR_V8; k++) {
+			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
+			vf p = vload_f32(a->master + i);
+			m[k] = first(f, vload_f32(m8 + i), gradient(f, p, vload_f32(a->grad + i)));
+			p = next(f, p, m[k], vload_f32(root8 + i));
+			vstore_f32(a->master + i, p);
+			if (lowp)
+				vstore(a->lowp, i, lowp, p);
+			vstore_f32(m8 + i, m[k]);
+		}
+		m_most[g] = vmost8(m);
 	}
+	m_scale = vput_scales8(a->m_scale, m_most);
+	vput_root8(a->v, root8, v_scale);
+	vput_signed8(a->m, m8, m_scale);
 }
 
 ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t lowp)
@@ -116,22 +134,27 @@ ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32
 				.lowp = lowp ? zr_at(op->lowp, i, lowp) : NULL };
 }
 
-/* A last group of n elements: with zeros, as nothing that changes the others. */
+/* n elements of them, with zeros behind, which change nothing. */
 ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
 {
-	float grad[ZR_MOMENT8_GROUP] = { 0 }, master[ZR_MOMENT8_GROUP] = { 0 };
-	uint8_t m[ZR_MOMENT8_GROUP] = { 0 }, v[ZR_MOMENT8_GROUP] = { 0 };
-	float copy[ZR_MOMENT8_GROUP];
-	const struct groups whole = { grad, master, m, v, a->m_scale, a->v_scale, copy };
+	const size_t scales = (size_t)(n + ZR_MOMENT8_GROUP - 1) / ZR_MOMENT8_GROUP * 2;
+	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8];
+	uint8_t m[ZR_SOME8] = { 0 }, v[ZR_SOME8] = { 0 };
+	uint16_t m_scale[ZR_GROUPS8] = { 0 }, v_scale[ZR_GROUPS8] = { 0 };
+	const struct groups whole = { grad, master, m, v, m_scale, v_scale, copy };
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
 	memcpy(master, a->master, (size_t)n * sizeof *master);
 	memcpy(m, a->m, (size_t)n);
 	memcpy(v, a->v, (size_t)n);
-	update_groups(f, &whole, 1, lowp);
+	memcpy(m_scale, a->m_scale, scales);
+	memcpy(v_scale, a->v_scale, scales);
+	update_groups(f, &whole, lowp);
 	memcpy(a->master, master, (size_t)n * sizeof *master);
 	memcpy(a->m, m, (size_t)n);
 	memcpy(a->v, v, (size_t)n);
+	memcpy(a->m_scale, m_scale, scales);
+	memcpy(a->v_scale, v_scale, scales);
 	if (lowp)
 		memcpy(a->lowp, copy, (size_t)(n * zr_size(lowp)));
 }
@@ -139,15 +162,15 @@ ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n,
 ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t lowp)
 {
 	struct lanes f = spread(op);
-	int64_t i = lo, n;
+	int n;
 
-	for (; (n = vgroups8(i, hi)) > 0; i += n * ZR_MOMENT8_GROUP) {
+	for (int64_t i = lo; i < hi; i += n) {
 		struct groups a = groups_at(op, i, lowp);
-		update_groups(&f, &a, (int)n, lowp);
-	}
-	if (i < hi) {
-		struct groups a = groups_at(op, i, lowp);
-		update_part(&f, &a, (int)(hi - i), lowp);
+		n = vsome8(i, hi);
+		if (n == ZR_SOME8)
+			update_groups(&f, &a, lowp);
+		else
+			update_part(&f, &a, n, lowp);
 	}
 }
 

@@ -58,64 +58,92 @@ ZR_INLINE void sweep(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_
 
 /* ---- the average in 8 bits ------------------------------------------------------- */
 
-/* n whole groups of a block, the first elements of which are given. */
-ZR_INLINE void update_groups(const struct lanes *f, const float *grad, float *master, uint8_t *code,
-			     uint16_t *scale, void *copy, int n, int32_t lowp)
-{
-	float m8[ZR_GROUPS8 * ZR_MOMENT8_GROUP];
-	uint32_t most[ZR_GROUPS8];
+/* Where the elements of some groups of a block are. */
+struct groups {
+	const float *grad;
+	float *master;
+	uint8_t *m;
+	uint16_t *m_scale;
+	void *lowp;
+};
 
-	for (int g = 0; g < n; g++) {
-		float s = vscale8(scale[g]);
+ZR_INLINE struct groups groups_at(const struct zr_op_lion *op, int64_t i, int32_t lowp)
+{
+	return (struct groups){ op->grad + i, op->master + i, zr_codes8(op->m, i),
+				zr_scale8(op->m, i), lowp ? zr_at(op->lowp, i, lowp) : NULL };
+}
+
+/* Of ZR_GROUPS8 groups the scales, and in m8 what the codes are to be made from. */
+ZR_INLINE v8 update_groups(const struct lanes *f, const struct groups *a, float *m8, int32_t lowp)
+{
+	struct groups8 scale = vgroups8(vscales8(a->m_scale));
+	vi most[ZR_GROUPS8];
+
+	vget_signed8(m8, a->m, &scale);
+	for (int g = 0; g < ZR_GROUPS8; g++) {
 		vf m[ZR_V8];
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
 			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vload(master, i, ZR_F32);
-			m[k] = vsigned8(code + i, s);
-			p = next(f, p, vload(grad, i, ZR_F32), &m[k]);
-			vstore(master, i, ZR_F32, p);
+			vf p = vload_f32(a->master + i);
+			m[k] = vload_f32(m8 + i);
+			p = next(f, p, vload_f32(a->grad + i), &m[k]);
+			vstore_f32(a->master + i, p);
 			if (lowp)
-				vstore(copy, i, lowp, p);
-			vstore(m8, i, ZR_F32, m[k]);
+				vstore(a->lowp, i, lowp, p);
+			vstore_f32(m8 + i, m[k]);
 		}
 		most[g] = vmost8(m);
 	}
-	for (int g = 0; g < n; g++) {
-		int i = g * ZR_MOMENT8_GROUP;
-		vput_signed8(code + i, scale + g, m8 + i, most[g]);
-	}
+	return vput_scales8(a->m_scale, most);
 }
 
-/* A last group of n elements, with zeros behind them. */
-ZR_INLINE void update_part(const struct lanes *f, const struct zr_op_lion *op, int64_t i, int n,
-			   int32_t lowp)
+/* n elements of them, with zeros behind. */
+ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
 {
-	float grad[ZR_MOMENT8_GROUP] = { 0 }, master[ZR_MOMENT8_GROUP] = { 0 };
-	uint8_t code[ZR_MOMENT8_GROUP] = { 0 };
-	float copy[ZR_MOMENT8_GROUP];
+	const size_t scales = (size_t)(n + ZR_MOMENT8_GROUP - 1) / ZR_MOMENT8_GROUP * 2;
+	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8], m8[ZR_SOME8];
+	uint8_t m[ZR_SOME8] = { 0 };
+	uint16_t m_scale[ZR_GROUPS8] = { 0 };
+	const struct groups whole = { grad, master, m, m_scale, copy };
 
-	memcpy(grad, op->grad + i, (size_t)n * sizeof *grad);
-	memcpy(master, op->master + i, (size_t)n * sizeof *master);
-	memcpy(code, zr_codes8(op->m, i), (size_t)n);
-	update_groups(f, grad, master, code, zr_scale8(op->m, i), copy, 1, lowp);
-	memcpy(op->master + i, master, (size_t)n * sizeof *master);
-	memcpy(zr_codes8(op->m, i), code, (size_t)n);
+	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
+	memcpy(master, a->master, (size_t)n * sizeof *master);
+	memcpy(m, a->m, (size_t)n);
+	memcpy(m_scale, a->m_scale, scales);
+	vput_signed8(m, m8, update_groups(f, &whole, m8, lowp));
+	memcpy(a->master, master, (size_t)n * sizeof *master);
+	memcpy(a->m, m, (size_t)n);
+	memcpy(a->m_scale, m_scale, scales);
 	if (lowp)
-		memcpy(zr_at(op->lowp, i, lowp), copy, (size_t)(n * zr_size(lowp)));
+		memcpy(a->lowp, copy, (size_t)(n * zr_size(lowp)));
 }
 
 ZR_INLINE void sweep_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_t lowp)
 {
 	struct lanes f = spread(op);
-	int64_t i = lo, n;
+	float m8[2][ZR_SOME8];
+	int n;
 
-	for (; (n = vgroups8(i, hi)) > 0; i += n * ZR_MOMENT8_GROUP)
-		update_groups(&f, op->grad + i, op->master + i, zr_codes8(op->m, i),
-			      zr_scale8(op->m, i), lowp ? zr_at(op->lowp, i, lowp) : NULL, (int)n,
-			      lowp);
-	if (i < hi)
-		update_part(&f, op, i, (int)(hi - i), lowp);
+	for (int64_t i = lo; i < hi; i += n) {
+		struct groups a = groups_at(op, i, lowp), b;
+		n = vsome8(i, hi);
+		if (n < ZR_SOME8) {
+			update_part(&f, &a, n, lowp);
+			continue;
+		}
+		/* two at a time: what follows a search for scales does not wait for it */
+		v8 scale = update_groups(&f, &a, m8[0], lowp), next_scale;
+		if (vsome8(i + n, hi) < ZR_SOME8) {
+			vput_signed8(a.m, m8[0], scale);
+			continue;
+		}
+		b = groups_at(op, i + n, lowp);
+		next_scale = update_groups(&f, &b, m8[1], lowp);
+		vput_signed8(a.m, m8[0], scale);
+		vput_signed8(b.m, m8[1], next_scale);
+		n *= 2;
+	}
 }
 
 void ZR_SIMD(lion)(const struct zr_op_lion *op, int64_t lo, int64_t hi)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moments8_simd.h - whole groups of moments8.h with vectors, same operations, same bits. A group is
- * ZR_V8 vectors; a kernel stages a last group that is not whole. It takes up to ZR_GROUPS8 of a
- * block at a time: it computes all of them, and then puts them, as a group alone would wait for its
- * scale longer than the processor looks ahead.
+ * moments8_simd.h - groups of moments8.h with vectors, same operations, same bits. A kernel takes
+ * ZR_GROUPS8 groups of a block at a time, in passes over all of them: in a pass the chain from load
+ * to store is short, and the processor works on many vectors at once. What is not that many groups,
+ * at the ends of a range, it stages.
  */
 #ifndef ZEROTH_KERNELS_CPU_MOMENTS8_SIMD_H
 #define ZEROTH_KERNELS_CPU_MOMENTS8_SIMD_H
@@ -12,78 +12,127 @@
 #include "simd.h"
 
 #define ZR_GROUPS8 8
+#define ZR_SOME8 (ZR_GROUPS8 * ZR_MOMENT8_GROUP)
 #define ZR_V8 (ZR_MOMENT8_GROUP / ZR_W)
 
-/* Whole groups of elements [i, hi) that are taken at a time: of one block, 0: there is none. */
-ZR_INLINE int64_t vgroups8(int64_t i, int64_t hi)
+/* A number of each of the groups: one in a register, for arithmetic, one in memory, to spread. */
+typedef __m256 v8;
+struct groups8 {
+	float x[ZR_GROUPS8];
+};
+
+ZR_INLINE struct groups8 vgroups8(v8 x)
 {
-	int64_t most = ZR_GROUPS8 - i / ZR_MOMENT8_GROUP % ZR_GROUPS8;
-	int64_t n = (hi - i) / ZR_MOMENT8_GROUP;
-	return n < most ? n : most;
+	struct groups8 s;
+	_mm256_storeu_ps(s.x, x);
+	return s;
 }
 
-/* A vector of moments whose codes are at `code`; `each` is a 255th of the scale. */
-ZR_INLINE vf vsigned8(const uint8_t *code, float scale)
+/* Elements from i on that are taken at a time: ZR_SOME8 of a block, or what is left of these. */
+ZR_INLINE int vsome8(int64_t i, int64_t hi)
 {
-	vf q = vload_i8(code);
-	return vset(scale) * (q / (vset(254) - vabs(q)));
+	int64_t most = ZR_SOME8 - i % ZR_SOME8;
+	return (int)(hi - i < most ? hi - i : most);
 }
 
-ZR_INLINE vf vroot8(const uint8_t *code, float each)
+/* ---- scales ---------------------------------------------------------------------- */
+
+ZR_INLINE v8 vscales8(const uint16_t *from)
 {
-	return vload_u8(code) * vset(each);
+	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
 }
 
-/* The largest magnitude of a group, as bits. */
-ZR_INLINE uint32_t vmost8(const vf *x)
+/* Lanes of all ones or zeros, in 16 bits. */
+ZR_INLINE __m128i vhalve8(__m256i x)
+{
+	return _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+}
+
+/* Puts the scales of groups whose largest magnitudes are in lanes of x, as zr_scale8_of. */
+ZR_INLINE v8 vput_scales8(uint16_t *to, const vi *x)
+{
+	__m256i most = vimaxh8(x), infinity = _mm256_set1_epi32(0x7f800000);
+	__m128i finite = vhalve8(_mm256_cmpgt_epi32(infinity, most));
+	__m128i some = vhalve8(_mm256_cmpgt_epi32(most, _mm256_setzero_si256()));
+	__m128i h = _mm256_cvtps_ph(_mm256_castsi256_ps(most), _MM_FROUND_TO_NEAREST_INT);
+
+	h = _mm_min_epu16(h, _mm_set1_epi16(ZR_SCALE8_MOST));
+	h = _mm_max_epu16(h, _mm_and_si128(some, _mm_set1_epi16(1)));
+	h = _mm_blendv_epi8(_mm_set1_epi16(ZR_SCALE8_NAN), h, finite);
+	_mm_storeu_si128((__m128i *)to, h);
+	return _mm256_cvtph_ps(h);
+}
+
+/* The largest magnitude of a group in each lane, as bits. */
+ZR_INLINE vi vmost8(const vf *x)
 {
 	vi most = vbits(vabs(x[0]));
 #pragma GCC unroll 4
 	for (int k = 1; k < ZR_V8; k++)
 		most = vimax(most, vbits(vabs(x[k])));
-	return vimaxh(most);
+	return most;
 }
 
-/* Value and bits of zr_from_f16, zr_scale8_of. */
-ZR_INLINE float vscale8(uint16_t h) { return _cvtsh_ss(h); }
-ZR_INLINE uint16_t vscale8_of(uint32_t most)
-{
-	uint16_t h = _cvtss_sh(zr_from_bits(most), _MM_FROUND_TO_NEAREST_INT);
-	h = h > ZR_SCALE8_MOST ? ZR_SCALE8_MOST : h;
-	h = h == 0 && most != 0 ? 1 : h;
-	return most >= 0x7f800000u ? ZR_SCALE8_NAN : h;
-}
+/* ---- passes over ZR_SOME8 elements ------------------------------------------------- */
 
-/* A group of first moments at x, or of roots of second ones, whose largest magnitude is `most`. */
-ZR_INLINE void vput_signed8(uint8_t *code, uint16_t *to, const float *x, uint32_t most)
+/* First moments. */
+ZR_INLINE void vget_signed8(float *x, const uint8_t *code, const struct groups8 *scale)
 {
-	float scale = vscale8(*to = vscale8_of(most));
-	vf y[ZR_V8];
-	if (!(scale > 0)) {
-		memset(code, 0, ZR_MOMENT8_GROUP);
-		return;
-	}
+	for (int g = 0; g < ZR_GROUPS8; g++)
 #pragma GCC unroll 4
-	for (int k = 0; k < ZR_V8; k++) {
-		vf m = vload_f32(x + k * ZR_W);
-		y[k] = vset(254) * (m / (vset(scale) + vabs(m)));
-		y[k] = vmax(y[k], vset(-127));
-	}
-	vstore_i8(code, y);
+		for (int k = 0; k < ZR_V8; k++) {
+			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
+			vf q = vload_i8(code + i);
+			vstore_f32(x + i, vset(scale->x[g]) * (q / (vset(254) - vabs(q))));
+		}
 }
 
-ZR_INLINE void vput_root8(uint8_t *code, uint16_t *to, const float *x, uint32_t most)
+/* A vector of roots of second moments; `each` is a 255th of the group's scale. */
+ZR_INLINE vf vroot8(const uint8_t *code, float each)
 {
-	float scale = vscale8(*to = vscale8_of(most));
-	vf y[ZR_V8];
-	if (!(scale > 0)) {
-		memset(code, 0, ZR_MOMENT8_GROUP);
-		return;
-	}
+	return vload_u8(code) * vset(each);
+}
+
+/* No codes where there is no scale. */
+ZR_INLINE void vclear8(uint8_t *code, v8 scale)
+{
+	int some = _mm256_movemask_ps(_mm256_cmp_ps(scale, _mm256_setzero_ps(), _CMP_GT_OQ));
+	for (int g = 0; some != 255 && g < ZR_GROUPS8; g++)
+		if (!(some >> g & 1))
+			memset(code + g * ZR_MOMENT8_GROUP, 0, ZR_MOMENT8_GROUP);
+}
+
+ZR_INLINE void vput_signed8(uint8_t *code, const float *x, v8 scale)
+{
+	struct groups8 s = vgroups8(scale);
+
+	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
+		vf y[4];
 #pragma GCC unroll 4
-	for (int k = 0; k < ZR_V8; k++)
-		y[k] = vmax(vmin(vload_f32(x + k * ZR_W) * vset(255 / scale), vset(255)), vset(1));
-	vstore_u8(code, y);
+		for (int k = 0; k < 4; k++) {
+			int j = i + k * ZR_W;
+			vf m = vload_f32(x + j);
+			y[k] = vset(254) * (m / (vset(s.x[j / ZR_MOMENT8_GROUP]) + vabs(m)));
+		}
+		vstore_i8(code + i, y, -127);
+	}
+	vclear8(code, scale);
+}
+
+ZR_INLINE void vput_root8(uint8_t *code, const float *x, v8 scale)
+{
+	struct groups8 per = vgroups8(255 / scale);
+
+	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
+		vf y[4];
+#pragma GCC unroll 4
+		for (int k = 0; k < 4; k++) {
+			int j = i + k * ZR_W;
+			y[k] = vmin(vload_f32(x + j) * vset(per.x[j / ZR_MOMENT8_GROUP]), vset(255));
+		}
+		vstore_u8(code + i, y, 1);
+	}
+	vclear8(code, scale);
 }
 
 #endif

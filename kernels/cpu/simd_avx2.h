@@ -90,8 +90,8 @@ ZR_INLINE void vstore_8(uint8_t *p, vf x)
 	_mm_storel_epi64((__m128i *)p, _mm_packus_epi16(h, h));
 }
 
-/* 32 floats, rounded to integers and cut to what 8 bits hold, signed or not; of large magnitudes the
- * code is unspecified */
+/* 4 vectors, rounded to integers and cut to what 8 bits hold but at least `least`, signed or not;
+ * of magnitudes from 2^31 on the code is unspecified */
 ZR_INLINE vi vpack16(vf a, vf b)
 {
 	return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
@@ -101,13 +101,15 @@ ZR_INLINE void vstore_packed(uint8_t *p, vi x) /* packing leaves the halves inte
 	vi order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 	_mm256_storeu_si256((__m256i *)p, _mm256_permutevar8x32_epi32(x, order));
 }
-ZR_INLINE void vstore_i8(uint8_t *p, const vf *x)
+ZR_INLINE void vstore_i8(uint8_t *p, const vf *x, int8_t least)
 {
-	vstore_packed(p, _mm256_packs_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3])));
+	vi q = _mm256_packs_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3]));
+	vstore_packed(p, _mm256_max_epi8(q, _mm256_set1_epi8(least)));
 }
-ZR_INLINE void vstore_u8(uint8_t *p, const vf *x)
+ZR_INLINE void vstore_u8(uint8_t *p, const vf *x, uint8_t least)
 {
-	vstore_packed(p, _mm256_packus_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3])));
+	vi q = _mm256_packus_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3]));
+	vstore_packed(p, _mm256_max_epu8(q, _mm256_set1_epi8((char)least)));
 }
 
 /* ---- arithmetic ------------------------------------------------------------------ */
@@ -201,6 +203,22 @@ ZR_INLINE uint32_t vimaxh(vi x)
 	q = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0x4e));
 	q = _mm_max_epu32(q, _mm_shuffle_epi32(q, 0xb1));
 	return (uint32_t)_mm_cvtsi128_si32(q);
+}
+
+/* of each of 8 vectors */
+ZR_INLINE __m256i vimaxh8(const vi *x)
+{
+	vi pair[4], four[2];
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		pair[k] = vimax(_mm256_unpacklo_epi32(x[2 * k], x[2 * k + 1]),
+				_mm256_unpackhi_epi32(x[2 * k], x[2 * k + 1]));
+#pragma GCC unroll 2
+	for (int k = 0; k < 2; k++)
+		four[k] = vimax(_mm256_unpacklo_epi64(pair[2 * k], pair[2 * k + 1]),
+				_mm256_unpackhi_epi64(pair[2 * k], pair[2 * k + 1]));
+	return vimax(_mm256_permute2x128_si256(four[0], four[1], 0x20),
+		     _mm256_permute2x128_si256(four[0], four[1], 0x31));
 }
 
 /* all ones where a >= b, unsigned */

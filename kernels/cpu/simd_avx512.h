@@ -62,19 +62,26 @@ ZR_INLINE void vstore_8(uint8_t *p, vf x)
 	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
 }
 
-/* 32 floats, rounded to integers and cut to what 8 bits hold, signed or not; of large magnitudes the
- * code is unspecified */
-ZR_INLINE void vstore_i8(uint8_t *p, const vf *x)
+/* 4 vectors, rounded to integers and cut to what 8 bits hold but at least `least`, signed or not;
+ * of magnitudes from 2^31 on the code is unspecified */
+ZR_INLINE vi vpack16(vf a, vf b)
 {
-	for (int k = 0; k < 2; k++)
-		_mm_storeu_si128((__m128i *)p + k,
-				 _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x[k])));
+	return _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
 }
-ZR_INLINE void vstore_u8(uint8_t *p, const vf *x)
+ZR_INLINE void vstore_packed(uint8_t *p, vi x) /* packing leaves the quarters interleaved */
 {
-	for (int k = 0; k < 2; k++)
-		_mm_storeu_si128((__m128i *)p + k,
-				 _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32(x[k])));
+	vi order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+	_mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, x));
+}
+ZR_INLINE void vstore_i8(uint8_t *p, const vf *x, int8_t least)
+{
+	vi q = _mm512_packs_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3]));
+	vstore_packed(p, _mm512_max_epi8(q, _mm512_set1_epi8(least)));
+}
+ZR_INLINE void vstore_u8(uint8_t *p, const vf *x, uint8_t least)
+{
+	vi q = _mm512_packus_epi16(vpack16(x[0], x[1]), vpack16(x[2], x[3]));
+	vstore_packed(p, _mm512_max_epu8(q, _mm512_set1_epi8((char)least)));
 }
 
 /* ---- arithmetic ------------------------------------------------------------------ */
@@ -155,6 +162,24 @@ ZR_INLINE vi viota(uint32_t x)
 /* unsigned; the largest of all lanes */
 ZR_INLINE vi vimax(vi a, vi b) { return _mm512_max_epu32(a, b); }
 ZR_INLINE uint32_t vimaxh(vi x) { return _mm512_reduce_max_epu32(x); }
+
+/* of each of 8 vectors */
+ZR_INLINE __m256i vimaxh8(const vi *x)
+{
+	vi pair[4], four[2], all;
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		pair[k] = vimax(_mm512_unpacklo_epi32(x[2 * k], x[2 * k + 1]),
+				_mm512_unpackhi_epi32(x[2 * k], x[2 * k + 1]));
+#pragma GCC unroll 2
+	for (int k = 0; k < 2; k++)
+		four[k] = vimax(_mm512_unpacklo_epi64(pair[2 * k], pair[2 * k + 1]),
+				_mm512_unpackhi_epi64(pair[2 * k], pair[2 * k + 1]));
+	all = vimax(_mm512_shuffle_i64x2(four[0], four[1], 0x44),
+		    _mm512_shuffle_i64x2(four[0], four[1], 0xee));
+	all = vimax(all, _mm512_shuffle_i64x2(all, all, 0xb1));
+	return _mm512_castsi512_si256(_mm512_shuffle_i64x2(all, all, 0x88));
+}
 
 /* hi + 1 where lo wrapped below first */
 ZR_INLINE vi vicarry(vi hi, vi lo, uint32_t first)
