@@ -127,4 +127,23 @@ static inline int zr_check_grouped_dw(const struct zr_host *h,
 	return rc ? rc : zr_check_dtype(h, "matmul_grouped_dw", o->dtype);
 }
 
+static inline int zr_check_rotary(const struct zr_host *h, const struct zr_op_rotary *o)
+{
+	int64_t dim = o->rotary_dim ? o->rotary_dim : o->head_dim;
+	int rc = zr_check_dtype(h, "rotary", o->dtype);
+	if (!rc && (dim < 2 || dim % 2 || dim > 2 * ZR_ROTARY_PAIRS))
+		rc = zr_fail(h, ZR_ENOTSUP,
+			     "rotary: heads of width %lld are not even or wider than %d",
+			     (long long)dim, 2 * ZR_ROTARY_PAIRS);
+	if (!rc && dim > o->head_dim)
+		rc = zr_fail(h, ZR_EINVAL, "rotary: heads of width %lld do not have %lld elements",
+			     (long long)o->head_dim, (long long)dim);
+	if (!rc && o->head_stride && o->head_stride < o->head_dim)
+		rc = zr_fail(h, ZR_EINVAL, "rotary: heads of width %lld do not lie %lld apart",
+			     (long long)o->head_dim, (long long)o->head_stride);
+	if (!rc && o->gain - o->gain != 0)
+		rc = zr_fail(h, ZR_EINVAL, "rotary: a gain of %g is no number", (double)o->gain);
+	return rc;
+}
+
 #endif

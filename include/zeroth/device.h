@@ -260,21 +260,26 @@ struct zr_op_rmsnorm_bwd {
 /* Rotary position embedding (Su et al. 2021), in halves: element i < D/2 of each head of row b*T+t
  * is paired with element i + D/2, and the pair is rotated by the angle a = position of the row *
  * frequency[i], one fp32 product:
- *   out[i] = x[i] cos a - x[i + D/2] sin a,  out[i + D/2] = x[i + D/2] cos a + x[i] sin a.
- * ZR_ROTARY_BACK rotates by -a, which is the backward. Row r starts at r*stride elements, head h at
- * + h*head_dim. Elements between the heads of two rows stay as they are. out may be x. GROWABLE. */
+ *   out[i] = g (x[i] cos a - x[i + D/2] sin a),  out[i + D/2] = g (x[i + D/2] cos a + x[i] sin a),
+ * where cos a and sin a are what g multiplies, in fp32. ZR_ROTARY_BACK rotates by -a, which is the
+ * backward. D is rotary_dim: a head's further elements are copied to out. Row r starts at r*stride
+ * elements, head h at + h*head_stride. Elements between heads stay as they are. out may be x.
+ * GROWABLE. */
 #define ZR_ROTARY_BACK 1u
 #define ZR_ROTARY_PAIRS 128
 struct zr_op_rotary {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
-	/* head_dim is even and at most 2 * ZR_ROTARY_PAIRS */
 	int64_t batch, length, heads, head_dim;
 	int64_t stride;                         /* of x and of out */
 	const void *x;
 	void *out;
-	float frequency[ZR_ROTARY_PAIRS];       /* [head_dim/2] radians per position, in [0, 4] */
+	float frequency[ZR_ROTARY_PAIRS];       /* [D/2] radians per position, in [0, 4] */
 	const int32_t *position;                /* [B*T]; NULL: t */
+	int64_t rotary_dim;  /* D, even, at most head_dim and 2 * ZR_ROTARY_PAIRS; 0: head_dim */
+	int64_t head_stride; /* of x and of out, at least head_dim; 0: head_dim */
+	float gain;          /* g; 0: 1 */
+	int32_t rsv2;
 };
 
 /* out = f(gate) * up, f = silu in SwiGLU, gelu in GeGLU (Shazeer 2020). gate and up may lie in rows

@@ -387,37 +387,52 @@ cudaError_t zr_cuda_embedding(const struct zr_op_embedding *op, cudaStream_t s)
 
 /* ---- rotary ---------------------------------------------------------------------- */
 
-/* A thread takes one pair of all heads of a row: its angle is theirs. */
+/* A thread takes one pair of all heads of a row: its angle is theirs. Or, where out is not x, an
+ * element of all heads that is copied. `each`: of both. */
 template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
-	rotary_kernel(const __grid_constant__ struct zr_op_rotary op)
+	rotary_kernel(const __grid_constant__ struct zr_op_rotary op, int64_t dim, int64_t head,
+		      int64_t each)
 {
-	const int64_t half = op.head_dim / 2, n = op.batch * op.length * half,
+	const int64_t half = dim / 2, n = op.batch * op.length * each,
 		      step = (int64_t)gridDim.x * blockDim.x;
+	const float gain = op.gain != 0 ? op.gain : 1;
+	const T *x = (const T *)op.x;
+	T *out = (T *)op.out;
 
 	for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < n; k += step) {
-		int64_t r = k / half, i = k % half;
-		int64_t position = op.position ? op.position[r] : r % op.length;
-		float angle = (float)position * op.frequency[i], cosine = zr_cos(angle),
-		      sine = zr_sin(angle);
+		const int64_t r = k / each, i = k % each;
+		if (i >= half) {
+			for (int64_t h = 0; h < op.heads; h++) {
+				const int64_t at = r * op.stride + h * head + half + i;
+				out[at] = x[at];
+			}
+			continue;
+		}
+		const int64_t position = op.position ? op.position[r] : r % op.length;
+		const float angle = (float)position * op.frequency[i];
+		const float cosine = zr_cos(angle) * gain;
+		float sine = zr_sin(angle) * gain;
 		if (op.flags & ZR_ROTARY_BACK)
 			sine = -sine;
 		for (int64_t h = 0; h < op.heads; h++) {
-			int64_t at = r * op.stride + h * op.head_dim + i;
-			float a = zr_widen(((const T *)op.x)[at]),
-			      b = zr_widen(((const T *)op.x)[at + half]);
-			zr_narrow(fmaf(a, cosine, -(b * sine)), &((T *)op.out)[at]);
-			zr_narrow(fmaf(b, cosine, a * sine), &((T *)op.out)[at + half]);
+			const int64_t at = r * op.stride + h * head + i;
+			float a = zr_widen(x[at]), b = zr_widen(x[at + half]);
+			zr_narrow(fmaf(a, cosine, -(b * sine)), &out[at]);
+			zr_narrow(fmaf(b, cosine, a * sine), &out[at + half]);
 		}
 	}
 }
 
 template <class T> static cudaError_t launch_rotary(const struct zr_op_rotary *op, cudaStream_t s)
 {
-	int64_t blocks = zr_ceil_div(op->batch * op->length * (op->head_dim / 2), ZR_THREADS);
+	const int64_t dim = op->rotary_dim ? op->rotary_dim : op->head_dim,
+		      head = op->head_stride ? op->head_stride : op->head_dim,
+		      each = dim / 2 + (op->out != op->x ? op->head_dim - dim : 0),
+		      blocks = zr_ceil_div(op->batch * op->length * each, ZR_THREADS);
 	return zr_launch(rotary_kernel<T>,
 			 dim3((unsigned)(blocks < ZR_MOST_BLOCKS ? blocks : ZR_MOST_BLOCKS)),
-			 dim3(ZR_THREADS), 0, s, *op);
+			 dim3(ZR_THREADS), 0, s, *op, dim, head, each);
 }
 
 cudaError_t zr_cuda_rotary(const struct zr_op_rotary *op, cudaStream_t s)

@@ -253,7 +253,7 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP)
 	}
 }
 
-/* part[tile][width]: sums of dy * xh. The grid's first side has most room, and heads are many rows. */
+/* part[tile][width]: sums of dy * xh. Heads are many rows: the grid's first side has most room. */
 template <class T>
 static __global__ void __launch_bounds__(ZR_THREADS)
 	rmsnorm_part_kernel(const __grid_constant__ struct zr_op_rmsnorm_bwd op)
@@ -279,9 +279,8 @@ template <class T>
 static cudaError_t rmsnorm_dgamma(const struct zr_op_rmsnorm_bwd *op, cudaStream_t s)
 {
 	int64_t tiles = zr_ceil_div(op->rows, TILE);
-	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>,
-				  dim3((unsigned)tiles, (unsigned)zr_ceil_div(op->width, ZR_THREADS)),
-				  dim3(ZR_THREADS), 0, s, *op);
+	dim3 grid((unsigned)tiles, (unsigned)zr_ceil_div(op->width, ZR_THREADS));
+	cudaError_t e = zr_launch(rmsnorm_part_kernel<T>, grid, dim3(ZR_THREADS), 0, s, *op);
 	return e != cudaSuccess ? e :
 				  sum_parts((const float *)op->work, op->width, tiles, op->dgamma,
 					    op->width, op->flags, s);

@@ -141,6 +141,24 @@ def rmsnorm_heads():
     show("rmsnorm_plain.dx", torch.autograd.grad(xh, x, dy)[0])
 
 
+def rotary_part():
+    """Of heads of 22 the first 16 turn; cosine and sine are scaled, as by YaRN."""
+    draw = Draw(11)
+    x = draw.array(2, 5, 2, 22).requires_grad_()
+    dout = draw.array(2, 5, 2, 22)
+    frequency = torch.tensor([3.5 / 2**i for i in range(8)])
+    angle = torch.outer(torch.arange(5).float(), frequency).double()
+    angle = torch.cat((angle, angle), 1)[None, :, None, :]
+    cos, sin = 1.375 * torch.cos(angle), 1.375 * torch.sin(angle)
+    turned, rest = x[..., :16], x[..., 16:]
+    turned = turned * cos + torch.cat((-turned[..., 8:], turned[..., :8]), 3) * sin
+    out = torch.cat((turned, rest), 3)
+    out.backward(dout)
+    show("rotary_part.x", x)
+    show("rotary_part.out", out)
+    show("rotary_part.dx", x.grad)
+
+
 def trajectory(name, make, state):
     """50 updates of 7 parameters; gradients are drawn and halved (grad_mult); seen after 1, 10, 50."""
     draw = Draw(4)
@@ -198,3 +216,4 @@ glu("silu", torch.nn.functional.silu)
 glu("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh"))
 glu("gelu_erf", torch.nn.functional.gelu)
 rmsnorm_heads()
+rotary_part()

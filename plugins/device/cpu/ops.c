@@ -74,6 +74,7 @@ OPERATION(embedding, o->dtype, o->batch * o->length, rows_per_item(o->width))
 OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
 CHECKED(rmsnorm, o->rows, rows_per_item(o->width))
+CHECKED(rotary, o->batch * o->length, rows_per_item(o->heads * o->head_dim))
 CHECKED(gelu_bwd, o->n, ELEMENTS)
 CHECKED(swiglu, o->n, ELEMENTS)
 CHECKED(swiglu_bwd, o->n, ELEMENTS)
@@ -258,24 +259,6 @@ static int op_rmsnorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), rmsnorm_bwd_sum_item,
 			     &job);
 	return ZR_OK;
-}
-
-/* ---- rotary ---------------------------------------------------------------------- */
-
-ITEM(rotary)
-
-static int op_rotary(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_rotary *o)
-{
-	int rc = zr_check_dtype(ops->dev->h, "rotary", o->dtype);
-	(void)s;
-	if (!rc && (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS))
-		rc = zr_fail(ops->dev->h, ZR_ENOTSUP,
-			     "rotary: heads of width %lld are not even or wider than %d",
-			     (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
-	if (!rc)
-		run(ops->dev, o, o->batch * o->length, rows_per_item(o->heads * o->head_dim),
-		    rotary_item);
-	return rc;
 }
 
 void cpu_ops_fill(struct zr_ops *ops)

@@ -57,7 +57,7 @@
 	OPERATION(rmsnorm_bwd, rmsnorm_bwd, dx_stride, AT(dy), AT(x), AT(gamma), AT(rstd), AT(dx), \
 		  AT(dgamma), AT(work)) \
 	QUERY(rmsnorm_bwd_work, rmsnorm_bwd) \
-	OPERATION(rotary, rotary, position, AT(x), AT(out), AT(position)) \
+	OPERATION(rotary, rotary, rsv2, AT(x), AT(out), AT(position)) \
 	OPERATION(swiglu, swiglu, stride, AT(gate), AT(up), AT(out)) \
 	OPERATION(swiglu_bwd, swiglu_bwd, stride, AT(dy), AT(gate), AT(up), AT(dgate), AT(dup), \
 		  AT(act)) \

@@ -34,7 +34,7 @@ CHECKED(rmsnorm_bwd)
 CHECKED(gelu_bwd)
 CHECKED(swiglu)
 CHECKED(swiglu_bwd)
-OPERATION(rotary, o->dtype)
+CHECKED(rotary)
 OPERATION(residual, o->dtype)
 OPERATION(fold, o->comm_dtype)
 OPERATION(init, ZR_F32)
@@ -107,16 +107,6 @@ static uint64_t rmsnorm_bwd_work(const struct zr_ops *ops, const struct zr_op_rm
 {
 	(void)ops;
 	return (uint64_t)((o->rows + ZR_LN_TILE - 1) / ZR_LN_TILE * o->width) * sizeof(float);
-}
-
-static int op_rotary_checked(const struct zr_ops *ops, struct zr_stream *s,
-			     const struct zr_op_rotary *o)
-{
-	if (o->head_dim < 2 || o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS)
-		return zr_fail(ops->dev->h, ZR_ENOTSUP,
-			       "rotary: heads of width %lld are not even or wider than %d",
-			       (long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
-	return op_rotary(ops, s, o);
 }
 
 static int op_embedding_bwd(const struct zr_ops *ops, struct zr_stream *s,
@@ -249,7 +239,7 @@ void cuda_ops_fill(struct zr_ops *ops)
 	ops->rmsnorm = op_rmsnorm;
 	ops->rmsnorm_bwd = op_rmsnorm_bwd;
 	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
-	ops->rotary = op_rotary_checked;
+	ops->rotary = op_rotary;
 	ops->swiglu = op_swiglu;
 	ops->swiglu_bwd = op_swiglu_bwd;
 }

@@ -91,6 +91,22 @@ static void windows(void **state)
 	refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: a window of -1 tokens");
 }
 
+static void parts_of_heads(void **state)
+{
+	struct zr_op_rotary turn = { .size = sizeof turn, .dtype = ZR_F32, .batch = 1, .length = 1,
+				     .heads = 1, .head_dim = 8, .rotary_dim = 10 };
+	(void)state;
+	refused(d.ops->rotary(d.ops, NULL, &turn), "rotary: heads of width 8 do not have 10");
+	turn.rotary_dim = 7;
+	assert_int_equal(d.ops->rotary(d.ops, NULL, &turn), ZR_ENOTSUP);
+	turn.rotary_dim = 4;
+	turn.head_stride = 6;
+	refused(d.ops->rotary(d.ops, NULL, &turn), "rotary: heads of width 8 do not lie 6 apart");
+	turn.head_stride = 0;
+	turn.gain = INFINITY;
+	refused(d.ops->rotary(d.ops, NULL, &turn), "rotary: a gain of inf is no number");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -98,6 +114,7 @@ int main(void)
 		cmocka_unit_test(rows_of_gates),
 		cmocka_unit_test(groups_of_rows),
 		cmocka_unit_test(windows),
+		cmocka_unit_test(parts_of_heads),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

@@ -354,8 +354,13 @@ static int elements(const struct side *s, int32_t dtype, int variant)
 		w.n = wb.n = N / 20 * w.width;
 	}
 	struct zr_op_cast c = { .size = sizeof c, .dst_dtype = ZR_F32, .src_dtype = dtype, .n = N, .src = at(s, 0), .dst = at(s, 9) };
-	struct zr_op_rotary t = { .size = sizeof t, .flags = variant ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
+	struct zr_op_rotary t = { .size = sizeof t, .flags = variant & 1 ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
 				  .length = N / 70, .heads = 3, .head_dim = 10, .stride = 35, .x = at(s, 0), .out = at(s, 10), .frequency = { 1, 0.5f, 0.2f, 0.1f, 0.01f } };
+	if (variant > 1) { /* a part of heads that lie apart */
+		t.rotary_dim = 2 * variant;
+		t.head_stride = 12;
+		t.gain = 1.25f;
+	}
 	int rc = o->gelu_bwd(OPS, &g);
 	rc = rc ? rc : o->residual(OPS, &r);
 	rc = rc ? rc : o->swiglu(OPS, &w);

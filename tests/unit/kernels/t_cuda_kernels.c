@@ -161,6 +161,11 @@ static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 	for (int i = 0; i < 5; i++)
 		op.frequency[i] = 1.0f / (float)(1 + i * i);
 	BY(rotary, op, op.batch * op.length);
+	op.out = b[2].p; /* of heads that lie apart a part */
+	op.rotary_dim = trial & 1 ? 6 : 0;
+	op.head_stride = 12;
+	op.gain = 0.7f;
+	BY(rotary, op, op.batch * op.length);
 	free(position);
 }
 

@@ -119,15 +119,20 @@ static void make_rmsnorm_sum(struct job *j, const struct shape *s, int32_t dtype
 	j->grain = 1;
 }
 
-/* Heads of every width up to the widest; forward with gaps between rows, backward in place. */
+/* Heads of every width up to the widest; forward with gaps between rows, backward in place. From
+ * variation 2 on a part of each head turns, and heads lie apart. */
 static void make_rotary(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	int64_t dim = 2 * (s->width < ZR_ROTARY_PAIRS ? s->width : ZR_ROTARY_PAIRS), stride = 3 * dim + (variation ? 0 : 5);
+	int64_t dim = 2 * (s->width < ZR_ROTARY_PAIRS ? s->width : ZR_ROTARY_PAIRS);
+	int64_t head = variation < 2 ? 0 : dim + 7;
+	int64_t stride = 3 * (head ? head : dim) + (variation & 1 ? 0 : 5);
 
-	j->op.rotary = (struct zr_op_rotary){ .flags = variation ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
+	j->op.rotary = (struct zr_op_rotary){ .flags = variation & 1 ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2,
+					      .rotary_dim = variation < 2 ? 0 : (dim + 3) / 4 * 2,
+					      .head_stride = head, .gain = variation < 2 ? 0 : 1.3f,
 					      .length = s->rows, .heads = 3, .head_dim = dim, .stride = stride };
 	j->op.rotary.out = output(j, 2 * s->rows * stride, dtype, 0);
-	j->op.rotary.x = variation ? j->op.rotary.out : noise(2 * s->rows * stride, dtype);
+	j->op.rotary.x = variation & 1 ? j->op.rotary.out : noise(2 * s->rows * stride, dtype);
 	for (int64_t i = 0; i < dim / 2; i++)
 		j->op.rotary.frequency[i] = 4.0f / (float)(1 + i * i);
 	j->span = 2 * s->rows;
@@ -282,7 +287,7 @@ static const struct kernel kernels[] = {
 	{ "rmsnorm", make_rmsnorm, run_rmsnorm, 4, 4e-6 },
 	{ "rmsnorm_bwd", make_rmsnorm_bwd, run_rmsnorm_bwd, 12, 2e-5 },
 	{ "rmsnorm_bwd_sum", make_rmsnorm_sum, run_rmsnorm_sum, 2, 0 },
-	{ "rotary", make_rotary, run_rotary, 2, 0 },
+	{ "rotary", make_rotary, run_rotary, 4, 0 },
 	{ "gelu_bwd", make_gelu_bwd, run_gelu_bwd, 4, 0 },
 	{ "swiglu", make_swiglu, run_swiglu, 8, 0 },
 	{ "swiglu_bwd", make_swiglu_bwd, run_swiglu_bwd, 8, 0 },

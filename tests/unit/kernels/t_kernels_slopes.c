@@ -142,6 +142,8 @@ static void rotary_back_is_the_slope_of_rotary(void **state)
 	double *in = rig_drawn(&x, 4 * 12, ZR_F64, 1), dx[4 * 12];
 
 	(void)state;
+	c.op.rotary_dim = 4;
+	c.op.gain = 1.7f;
 	c.op.x = in;
 	c.op.out = rig_buffer(4 * 12, ZR_F64);
 	c.dout = rig_drawn(&x, 4 * 12, ZR_F64, 1);
