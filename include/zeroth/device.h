@@ -134,7 +134,8 @@ struct zr_op_layernorm_bwd {
  * tokens only; what is computed for it is what would be computed if it stood alone, bit for bit on
  * the CPU without dropout. Of these keys, with window > 0, query i attends to j only if i - j <
  * window (Beltagy et al. 2020), and tiles in which no query attends to a key are not computed; a
- * window of `length` or more has the bits of 0.
+ * window of `length` or more has the bits of 0. With softcap > 0 a score s = scale q.k becomes
+ * softcap * tanh(s / softcap) before it is masked (Gemma 2, 2024).
  * With first > 0, only in a forward without dropout, queries before `first` are not computed: q,
  * out and lse have only rows [first, length) of each batch entry, row `first` at their start. The
  * others have the bits of the whole forward. GROWABLE. */
@@ -151,6 +152,8 @@ struct zr_op_attention {
 	/* [B*T] where in its sequence a token's document starts: at most t, ascending; NULL: 0 */
 	const int32_t *starts;
 	int64_t window; /* tokens that a query attends to, itself and those before it; 0: all */
+	float softcap;  /* finite; 0: scores stay as they are */
+	int32_t rsv2;
 	int64_t q_head, k_head, v_head; /* elements between heads of q, k, v; 0: head_dim */
 };
 

@@ -3,11 +3,12 @@
  * attention.c - causal attention and its gradients, the scalar oracle.
  *
  * Shapes, per batch entry b and head h of D = head_dim; query head h reads key-value head h /
- * share, share = heads / kv_heads. With s_ij = scale q_i.k_j for the j <= i of i's document and
- * window and mask m_ij = 0 or 1/(1-dropout):
+ * share, share = heads / kv_heads. With s_ij = scale q_i.k_j, under the soft cap c if there is
+ * one c tanh(scale q_i.k_j / c), for the j <= i of i's document and window, and mask m_ij = 0 or
+ * 1/(1-dropout):
  *
  *   forward   lse_i = log sum_j exp(s_ij),  P_ij = exp(s_ij - lse_i),  out_i = sum_j m_ij P_ij v_j
- *   backward  delta_i = dout_i.out_i,  dS_ij = P_ij (m_ij dout_i.v_j - delta_i)
+ *   backward  delta_i = dout_i.out_i,  dS_ij = P_ij (m_ij dout_i.v_j - delta_i) (1 - (s_ij/c)^2)
  *             dq_i = scale sum_j dS_ij k_j,  dk_j = scale sum_i,h dS_ij q_i,
  *             dv_j = sum_i,h m_ij P_ij dout_i
  *
@@ -86,7 +87,8 @@ static int64_t first_key(const struct zr_op_attention *o, int64_t b, int64_t i)
 static zr_real score(const struct zr_op_attention *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
 	int64_t g = h / (o->heads / o->kv_heads);
-	return o->scale * dot(o, o->q, q_row(o, b, i, h), o->k, k_row(o, b, j, g));
+	zr_real s = o->scale * dot(o, o->q, q_row(o, b, i, h), o->k, k_row(o, b, j, g));
+	return o->softcap > 0 ? zr_softcap(s, o->softcap) : s;
 }
 
 /* m_ij */
@@ -138,12 +140,14 @@ static zr_real grad_score(const struct zr_op_attention_bwd *o, const zr_real *de
 {
 	const struct zr_op_attention *f = &o->fwd;
 	int64_t n = (b * f->heads + h) * f->length + i, g = h / (f->heads / f->kv_heads);
-	zr_real x = score(f, b, h, i, j) - zr_reals(f->lse)[n];
+	zr_real s = score(f, b, h, i, j), x = s - zr_reals(f->lse)[n];
 	zr_real p = zr_exp(x > 0 ? 0 : x), m = keep(f, b, h, i, j);
 	zr_real dp = dot(f, o->dout, out_row(f, b, i, h), f->v, v_row(f, b, j, g));
 
+	zr_real ds = p * (m * dp - delta[n]);
+
 	*mp = m * p;
-	return p * (m * dp - delta[n]);
+	return f->softcap > 0 ? ds * zr_softcap_slope(s, f->softcap) : ds;
 }
 
 static void backward_query(const struct zr_op_attention_bwd *o, zr_real *delta, int64_t b,

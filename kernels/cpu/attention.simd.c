@@ -83,8 +83,7 @@ static void forward_panel(const struct work *w, int64_t i, int64_t q0, int64_t k
 
 	if (keys <= 0)
 		return;
-	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
-	mask_panel(w, w->p, q0, k0, keys);
+	score_panel(w, i, q0, k0, keys);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q0, k0, keys);
 	softmax_panel(w, w->p, keys, w->max + i * PW, w->sum + i * PW, ot,
@@ -197,9 +196,9 @@ void ZR_SIMD(attention)(const struct zr_op_attention *o, int64_t lo, int64_t hi,
 
 /* p from scores to m P, ds from dP to dS; lse and delta [PW]. P is at most 1 (see attention.c). */
 static void grad_panel(float *p, float *ds, int64_t keys, const float *lse, const float *delta,
-		       const float *keep)
+		       const float *keep, float cap)
 {
-	vf l[PV], r[PV];
+	vf l[PV], r[PV], by = vset(1) / vset(cap > 0 ? cap : 1);
 
 	UNROLL for (int c = 0; c < PV; c++) {
 		l[c] = vload_f32(lse + c * ZR_W);
@@ -208,10 +207,15 @@ static void grad_panel(float *p, float *ds, int64_t keys, const float *lse, cons
 	for (int64_t j = 0; j < keys; j++)
 		UNROLL for (int c = 0; c < PV; c++) {
 			int64_t i = j * PW + c * ZR_W;
-			vf e = vexp(vmin(vset(0), vload_f32(p + i) - l[c])), dp = vload_f32(ds + i);
+			vf s = vload_f32(p + i), e = vexp(vmin(vset(0), s - l[c]));
 			vf m = keep ? vload_f32(keep + i) : vset(1);
+			vf x = e * (m * vload_f32(ds + i) - r[c]);
+			if (cap > 0) { /* a masked score is -infinity, its slope finite */
+				vf t = vmax(vset(-1), s * by);
+				x = x * vfma(vset(-1) * t, t, vset(1));
+			}
 			vstore_f32(p + i, m * e);
-			vstore_f32(ds + i, e * (m * dp - r[c]));
+			vstore_f32(ds + i, x);
 		}
 	/* rows that add_keys rounds up to */
 	for (int64_t i = keys * PW; i < UP(keys, MR) * PW; i++)
@@ -224,13 +228,12 @@ static void backward_panel(const struct work *w, int64_t i, int64_t q0, int64_t 
 
 	if (keys <= 0)
 		return;
-	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
-	mask_panel(w, w->p, q0, k0, keys);
+	score_panel(w, i, q0, k0, keys);
 	scores(w, w->ds, w->v, w->dot + i * w->panel_size, keys);
 	if (w->o->dropout > 0)
 		dropout_panel(w, q0, k0, keys);
 	grad_panel(w->p, w->ds, keys, w->max + i * PW, w->sum + i * PW,
-		   w->o->dropout > 0 ? w->keep : NULL);
+		   w->o->dropout > 0 ? w->keep : NULL, w->o->softcap);
 	add_keys(w, w->dv + (w->start + k0) * w->Dp, w->p, w->drows + i * PW * w->Dp, keys);
 	add_keys(w, w->dk + (w->start + k0) * w->Dp, w->ds, w->rows + i * PW * w->Dp, keys);
 	add_queries(w, w->ot + i * w->panel_size, w->k, w->ds, keys);

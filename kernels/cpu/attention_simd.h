@@ -250,7 +250,17 @@ static void to_rows(const struct work *w, float *rows, const float *panels, int6
 		transpose(rows + i * w->Dp, w->Dp, panels + i / PW * w->panel_size, PW, w->Dp, PW);
 }
 
-/* ---- a panel's mask and dropout -------------------------------------------------- */
+/* ---- a panel's soft cap, mask and dropout ---------------------------------------- */
+
+/* s[keys, PW], formula of zr_softcap. */
+static void cap_panel(float *s, int64_t keys, float cap)
+{
+	vf c = vset(cap), r = vset(1) / c;
+
+	for (int64_t i = 0; i < keys * PW; i += ZR_W)
+		vstore_f32(s + i, c * vtanh(vload_f32(s + i) * r));
+}
+
 
 /* The first tile of keys that query q0 attends to. */
 static int64_t first_tile(const struct work *w, int64_t q0)
@@ -284,6 +294,16 @@ static void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0, i
 			vstore_f32(at_s, vfirst(vload_f32(at_s), vlanes(most(n, 0)),
 						vset(-INFINITY)));
 		}
+}
+
+/* p[keys, PW]: scores of panel i of the tile, the queries from q0 on, against the keys in scratch,
+ * from k0 on. */
+static void score_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0, int64_t keys)
+{
+	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
+	if (w->o->softcap > 0)
+		cap_panel(w->p, keys, w->o->softcap);
+	mask_panel(w, w->p, q0, k0, keys);
 }
 
 /* keep[keys, PW] = 0 or 1 / (1 - dropout) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elementary.h - our own exp, log, cos, sin, GELU in both forms and SiLU: the results of libm
- * depend on the CPU (invariant I1). Included by scalar.h only.
+ * elementary.h - our own exp, tanh, log, cos, sin, GELU in both forms and SiLU: the results of
+ * libm depend on the CPU (invariant I1). Included by scalar.h only.
  */
 #ifndef ZEROTH_KERNELS_CPU_ELEMENTARY_H
 #define ZEROTH_KERNELS_CPU_ELEMENTARY_H
@@ -20,6 +20,17 @@
 #define ZR_EXP_Q4 0x1.6a2256p-10f
 #define ZR_ROUND_MAGIC 0x1.8p+23f /* x + magic - magic rounds |x| < 2^22 to an integer */
 
+/* exp(r) - 1 for |r| <= ln(2)/2. */
+ZR_INLINE float zr_exp_less_1(float r)
+{
+	float q = fmaf(ZR_EXP_Q4, r, ZR_EXP_Q3);
+
+	q = fmaf(q, r, ZR_EXP_Q2);
+	q = fmaf(q, r, ZR_EXP_Q1);
+	q = fmaf(q, r, ZR_EXP_Q0);
+	return fmaf(q, r * r, r);
+}
+
 ZR_INLINE float zr_expf(float x)
 {
 	float big, n, r, q;
@@ -34,14 +45,26 @@ ZR_INLINE float zr_expf(float x)
 	e = (int32_t)(zr_bits(big) - zr_bits(ZR_ROUND_MAGIC));
 	r = fmaf(n, -ZR_EXP_LN2_HI, x);
 	r = fmaf(n, -ZR_EXP_LN2_LO, r);
-	q = fmaf(ZR_EXP_Q4, r, ZR_EXP_Q3);
-	q = fmaf(q, r, ZR_EXP_Q2);
-	q = fmaf(q, r, ZR_EXP_Q1);
-	q = fmaf(q, r, ZR_EXP_Q0);
-	q = fmaf(q, r * r, r) + 1.0f;
+	q = zr_exp_less_1(r) + 1.0f;
 	/* 2^e in two factors: e reaches 128 */
 	return q * zr_from_bits((uint32_t)((e >> 1) + 127) << 23) *
 	       zr_from_bits((uint32_t)(e - (e >> 1) + 127) << 23);
+}
+
+#define ZR_TANH_END 10.0f /* beyond it tanh is 1 or -1 to fp32's last bit */
+
+/* t / (t + 2) of t = exp(2x) - 1, which is 2^n (exp(r) - 1) + (2^n - 1): relative error < 3e-7. NaN
+ * stays NaN. */
+ZR_INLINE float zr_tanhf(float x)
+{
+	float y = 2 * (x > ZR_TANH_END ? ZR_TANH_END : x < -ZR_TANH_END ? -ZR_TANH_END : x);
+	float big = y * ZR_EXP_LOG2E + ZR_ROUND_MAGIC, n = big - ZR_ROUND_MAGIC, r, power, t;
+
+	r = fmaf(n, -ZR_EXP_LN2_HI, y);
+	r = fmaf(n, -ZR_EXP_LN2_LO, r);
+	power = zr_from_bits((zr_bits(big) - zr_bits(ZR_ROUND_MAGIC) + 127) << 23);
+	t = fmaf(power, zr_exp_less_1(r), power - 1);
+	return t / (t + 2);
 }
 
 /* Natural logarithm of a positive normal number; relative error < 1e-14. No fma: the bits are the
@@ -105,6 +128,7 @@ ZR_INLINE uint32_t zr_turn(float a)
 ZR_INLINE zr_real zr_cos(float a) { return cos((double)a); }
 ZR_INLINE zr_real zr_sin(float a) { return sin((double)a); }
 ZR_INLINE zr_real zr_exp(zr_real x) { return exp(x); }
+ZR_INLINE zr_real zr_tanh(zr_real x) { return tanh(x); }
 ZR_INLINE zr_real zr_ln(zr_real x) { return log(x); }
 ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrt(x); }
 ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fma(a, b, c); }
@@ -112,6 +136,7 @@ ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fma(a, b, c);
 ZR_INLINE zr_real zr_cos(float a) { return (float)zr_cos_turn(zr_turn(a)); }
 ZR_INLINE zr_real zr_sin(float a) { return (float)zr_cos_turn(zr_turn(a) - 0x40000000u); }
 ZR_INLINE zr_real zr_exp(zr_real x) { return zr_expf(x); }
+ZR_INLINE zr_real zr_tanh(zr_real x) { return zr_tanhf(x); }
 ZR_INLINE zr_real zr_ln(zr_real x) { return (float)zr_logd(x); } /* positive normal x */
 ZR_INLINE zr_real zr_sqrt(zr_real x) { return sqrtf(x); }
 ZR_INLINE zr_real zr_fma(zr_real a, zr_real b, zr_real c) { return fmaf(a, b, c); }
@@ -254,6 +279,18 @@ ZR_INLINE zr_real zr_activation_grad(zr_real x, int32_t activation)
 	if (activation == ZR_ACT_GELU_TANH)
 		return zr_gelu_grad(x);
 	return activation == ZR_ACT_GELU_ERF ? zr_gelu_erf_grad(x) : zr_silu_grad(x);
+}
+
+/* Attention's scores under a soft cap, and the derivative as a function of the capped score. */
+ZR_INLINE zr_real zr_softcap(zr_real s, zr_real cap)
+{
+	return cap * zr_tanh(s * (1 / cap));
+}
+
+ZR_INLINE zr_real zr_softcap_slope(zr_real s, zr_real cap)
+{
+	zr_real t = s * (1 / cap);
+	return zr_fma(-t, t, 1);
 }
 
 #endif

@@ -105,19 +105,35 @@ ZR_INLINE void vstore_n(void *p, int64_t i, int32_t dtype, vf x, int n)
 		vstore_f32_n((float *)p + i, x, n);
 }
 
+/* Formula and bits of zr_exp_less_1. */
+ZR_INLINE vf vexp_less_1(vf r)
+{
+	vf q = vfma(vset(ZR_EXP_Q4), r, vset(ZR_EXP_Q3));
+
+	q = vfma(q, r, vset(ZR_EXP_Q2));
+	q = vfma(q, r, vset(ZR_EXP_Q1));
+	q = vfma(q, r, vset(ZR_EXP_Q0));
+	return vfma(q, r * r, r);
+}
+
 /* exp, formula and bits of zr_expf. */
 ZR_INLINE vf vexp(vf x)
 {
 	vf c = vmin(vset(ZR_EXP_MAX), x);
 	vf n = (c * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
 	vf r = vfma(n, vset(-ZR_EXP_LN2_LO), vfma(n, vset(-ZR_EXP_LN2_HI), c));
-	vf q = vfma(vset(ZR_EXP_Q4), r, vset(ZR_EXP_Q3));
+	return vzero_where_less(vscale2(vexp_less_1(r) + vset(1), n), x, vset(ZR_EXP_MIN));
+}
 
-	q = vfma(q, r, vset(ZR_EXP_Q2));
-	q = vfma(q, r, vset(ZR_EXP_Q1));
-	q = vfma(q, r, vset(ZR_EXP_Q0));
-	q = vfma(q, r * r, r) + vset(1);
-	return vzero_where_less(vscale2(q, n), x, vset(ZR_EXP_MIN));
+/* tanh, formula and bits of zr_tanhf. */
+ZR_INLINE vf vtanh(vf x)
+{
+	vf c = vmax(vset(-ZR_TANH_END), vmin(vset(ZR_TANH_END), x)), y = c + c;
+	vf n = (y * vset(ZR_EXP_LOG2E) + vset(ZR_ROUND_MAGIC)) - vset(ZR_ROUND_MAGIC);
+	vf r = vfma(n, vset(-ZR_EXP_LN2_LO), vfma(n, vset(-ZR_EXP_LN2_HI), y));
+	vf power = vscale2(vset(1), n), t = vfma(power, vexp_less_1(r), power - vset(1));
+
+	return t / (t + vset(2));
 }
 
 /* Formulas and bits of zr_gelu, zr_gelu_grad. */

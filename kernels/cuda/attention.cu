@@ -65,6 +65,12 @@ ZR_DEVICE void store_row(T *to, const float (&acc)[MOST], float x, int part, int
 			zr_narrow(acc[m] * x, &to[part + m * SHARE]);
 }
 
+/* s_ij of q_i.k_j */
+ZR_DEVICE float score(const struct zr_op_attention &o, float qk)
+{
+	return o.softcap > 0 ? zr_softcap(o.scale * qk, o.softcap) : o.scale * qk;
+}
+
 /* 0 or 1/(1-dropout) */
 ZR_DEVICE float keep(const struct zr_op_attention &o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
@@ -125,7 +131,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 		for (int m = 0; m < EACH; m++) {
 			int j = part + m * SHARE;
 			s[m] = j0 + j >= first && j0 + j <= i && j0 + j < o.length ?
-				       o.scale * dot(q, row, k, j, width) :
+				       score(o, dot(q, row, k, j, width)) :
 				       -INFINITY;
 			most = zr_larger(most, s[m]);
 		}
@@ -166,8 +172,9 @@ ZR_DEVICE pair grad_score(const struct zr_op_attention &o, int64_t b, int64_t h,
 {
 	if (j < first || j > i || i >= o.length)
 		return pair{ 0, 0 };
-	float x = o.scale * qk - lse, p = zr_exp(x > 0 ? 0 : x), m = keep(o, b, h, i, j);
-	return pair{ m * p, p * (m * dov - delta) };
+	float s = score(o, qk), x = s - lse, p = zr_exp(x > 0 ? 0 : x), m = keep(o, b, h, i, j);
+	float ds = p * (m * dov - delta);
+	return pair{ m * p, o.softcap > 0 ? ds * zr_softcap_slope(s, o.softcap) : ds };
 }
 
 template <class T, int MOST>

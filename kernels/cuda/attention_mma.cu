@@ -4,7 +4,8 @@
  * width 64, 80, 96 and 128; formulas as in cpu/attention.c. A CUDA block is four warps; a warp
  * takes 16 or 32 queries (for dk and dv, 16 keys), holds them in registers where those suffice, and
  * walks the keys (queries) in tiles that the block loads into shared memory together: one tile
- * arrives while the one before is computed. Scores are in units of log2, and scores, sums and
+ * arrives while the one before is computed. Scores are in units of log2, or of a soft cap,
+ * and scores, sums and
  * results in fp32; probabilities and their gradients are rounded to 16 bits, to the nearest even,
  * where they enter a product.
  */
@@ -165,6 +166,29 @@ ZR_DEVICE float keep_scale(const struct zr_op_attention &o)
 	return o.dropout > 0 ? zr_drop_scale(o.dropout) : 1;
 }
 
+/* Scores under a soft cap, in units of the cap: tanh of so many of what add_scores has left, of an
+ * absolute error of 3e-7. Without a cap they stay. */
+template <int N, int M>
+ZR_DEVICE void soft_cap(const struct zr_op_attention &o, float (&s)[M][N][4])
+{
+	if (o.softcap <= 0)
+		return;
+	const float by = 2 * LOG2E * o.scale / o.softcap;
+#pragma unroll
+	for (int m = 0; m < M; m++)
+#pragma unroll
+		for (int n = 0; n < N; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				s[m][n][e] = 1 - 2 * zr_reciprocal(1 + zr_exp2(s[m][n][e] * by));
+}
+
+/* What takes those to units of log2. */
+ZR_DEVICE float score_unit(const struct zr_op_attention &o)
+{
+	return (o.softcap > 0 ? o.softcap : o.scale) * LOG2E;
+}
+
 /* Over the four lanes that share a row. */
 ZR_DEVICE float row_sum(float x)
 {
@@ -252,7 +276,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 	const int i0 = (o.first / BLOCK + (int)(gridDim.x - 1 - blockIdx.x)) * BLOCK,
 		  mine = i0 + warp * 16 * M;
 	const int end = i0 + BLOCK < (int)o.length ? i0 + BLOCK : (int)o.length;
-	const float scale = o.scale * LOG2E, m = DROP ? keep_scale(o) : 1;
+	const float scale = score_unit(o), m = DROP ? keep_scale(o) : 1;
 	rows16<D, (M == 1 && !DROP)> a[M] = {};
 	const int from = first_key(o, b, i0) / KEYS * KEYS;
 	const int seen = first_key(o, b, mine);
@@ -291,6 +315,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 		if (j0 >= mine + 16 * M || j0 + KEYS <= seen)
 			continue;
 		add_scores<T>(s, a, k);
+		soft_cap(o, s);
 #pragma unroll
 		for (int r = 0; r < M; r++) {
 			const int i = mine + r * 16 + g, j = j0 + 2 * t;
@@ -320,15 +345,18 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 /* ---- backward -------------------------------------------------------------------- */
 
-/* s becomes m_ij P_ij and dp becomes dS_ij: lse is in units of log2, infinite past the last query;
- * m is m_ij. */
-ZR_DEVICE void grad_score(float scale, bool seen, float m, float lse, float delta, float *s,
-			  float *dp)
+/* s, of soft_cap, becomes m_ij P_ij and dp becomes dS_ij: lse is in units of log2, infinite past
+ * the last query; m is m_ij. */
+ZR_DEVICE void grad_score(float scale, bool seen, bool capped, float m, float lse, float delta,
+			  float *s, float *dp)
 {
 	/* rounding must not let it grow */
 	float x = fmaf(*s, scale, -lse), p = seen ? zr_exp2(x > 0 ? 0 : x) : 0;
+	const float slope = capped ? fmaf(-*s, *s, 1) : 1;
 	*s = m * p;
 	*dp = p * (m * *dp - delta);
+	if (capped)
+		*dp *= slope;
 }
 
 template <class T, int D>
@@ -344,7 +372,7 @@ static __global__ void __launch_bounds__(THREADS)
 	const int64_t n0 = (b * o.heads + h) * o.length;
 	const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, i = i0 + warp * 16 + g;
 	const int end = i0 + ROWS < (int)o.length ? i0 + ROWS : (int)o.length;
-	const float scale = o.scale * LOG2E, m = keep_scale(o);
+	const float scale = score_unit(o), m = keep_scale(o);
 	const int from = first_key(o, b, i0) / STEP * STEP,
 		  seen = first_key(o, b, i0 + warp * 16);
 	rows16<D, true> q[1], dout[1];
@@ -383,6 +411,7 @@ static __global__ void __launch_bounds__(THREADS)
 		if (j0 > i0 + warp * 16 + 15 || j0 + STEP <= seen)
 			continue;
 		add_scores<T>(s, q, k);
+		soft_cap(o, s);
 		add_scores<T>(dp, dout, v);
 		const uint32_t bits =
 			kept<STEP / 8>(o, element(o, b, h, i, j0 + 2 * t), (uint64_t)o.length, 1);
@@ -392,6 +421,7 @@ static __global__ void __launch_bounds__(THREADS)
 			for (int e = 0; e < 4; e++) {
 				const int key = j0 + n * 8 + 2 * t + e % 2;
 				grad_score(scale, key <= i + e / 2 * 8 && key >= first[e / 2],
+					   o.softcap > 0,
 					   bits >> (4 * n + e) & 1 ? m : 0, lse[e / 2],
 					   delta[e / 2], &s[0][n][e], &dp[0][n][e]);
 			}
@@ -460,7 +490,7 @@ static __global__ void __launch_bounds__(THREADS)
 		      kv = blockIdx.y % o.kv_heads;
 	const int j0 = (int)blockIdx.x * ROWS, j = j0 + warp * 16 + g;
 	const int steps = steps_of(o, b, j0), all = (int)share * steps;
-	const float scale = o.scale * LOG2E, m = keep_scale(o);
+	const float scale = score_unit(o), m = keep_scale(o);
 	rows16<D, HELD> k[1], v[1];
 	float dk[1][D / 8][4] = { { { 0 } } }, dv[1][D / 8][4] = { { { 0 } } };
 
@@ -489,6 +519,7 @@ static __global__ void __launch_bounds__(THREADS)
 		if (i0 + STEP <= j0 + warp * 16 || now.first[0] > j0 + warp * 16 + 15)
 			continue;
 		add_scores<T>(s, k, now.q);
+		soft_cap(o, s);
 		add_scores<T>(dp, v, now.dout);
 		const uint32_t bits = kept<STEP / 8>(o, element(o, b, mine, i0 + 2 * t, j), 1,
 						     (uint64_t)o.length);
@@ -499,6 +530,7 @@ static __global__ void __launch_bounds__(THREADS)
 				int at = c * 8 + 2 * t + e % 2;
 				const int key = j + e / 2 * 8;
 				grad_score(scale, key <= i0 + at && key >= now.first[at],
+					   o.softcap > 0,
 					   bits >> (4 * c + e) & 1 ? m : 0, now.lse[at],
 					   now.delta[at], &s[0][c][e], &dp[0][c][e]);
 			}

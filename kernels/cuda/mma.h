@@ -103,6 +103,11 @@ ZR_DEVICE float zr_exp2(float x)
 	return exp2f(x);
 }
 
+ZR_DEVICE float zr_reciprocal(float x)
+{
+	return 1 / x;
+}
+
 #else
 
 ZR_DEVICE uint32_t zr_pair(float low, float high, bf16)
@@ -170,6 +175,14 @@ ZR_DEVICE float zr_exp2(float x)
 {
 	float y;
 	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+/* 1/x, of one unit in the last place; the same on every device of this kind. */
+ZR_DEVICE float zr_reciprocal(float x)
+{
+	float y;
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
 	return y;
 }
 

@@ -5,9 +5,10 @@
 # float64, through autograd. Inputs are not stored: q, k, v, dout, in this order, are drawn from the
 # generator below, whose values are exact in fp32; tests/unit/kernels/t_attention.c draws the same.
 #
-# Per case: "case B T heads kv_heads head_dim", and behind it what differs from 0 of "window W" and
-# "documents 1" (sequences cut as by give_documents() of attention_case.c); then the arrays, one a
-# line, as "name count values": out, dq [B, T, heads, head_dim], dk, dv [B, T, kv_heads, head_dim], lse [B, heads, T].
+# Per case: "case B T heads kv_heads head_dim", and behind it what differs from 0 of "window W",
+# "softcap C" and "documents 1" (sequences cut as by give_documents() of attention_case.c); then the
+# arrays, one a line, as "name count values": out, dq [B, T, heads, head_dim], dk, dv [B, T, kv_heads,
+# head_dim], lse [B, heads, T].
 import torch
 
 CASES = [
@@ -21,6 +22,9 @@ CASES = [
     (1, 13, 2, 1, 3, {"window": 13}),
     (1, 13, 2, 1, 3, {"window": 14}),
     (1, 70, 2, 1, 3, {"window": 20, "documents": 1}),
+    (1, 9, 4, 2, 6, {"softcap": 0.75}),
+    (2, 13, 2, 1, 3, {"softcap": 0.5, "window": 4}),
+    (1, 70, 2, 1, 3, {"softcap": 30, "window": 33, "documents": 1}),
 ]
 LENGTHS = [3, 1, 1, 33, 2, 67, 130, 5]
 
@@ -57,6 +61,8 @@ def attention(q, k, v, scale, options):
     share = q.shape[2] // k.shape[2]
     k, v = (x.repeat_interleave(share, dim=2) for x in (k, v))
     s = torch.einsum("bihd,bjhd->bhij", q, k) * scale
+    if "softcap" in options:
+        s = options["softcap"] * torch.tanh(s / options["softcap"])
     b, t = q.shape[:2]
     distance = torch.arange(t)[:, None] - torch.arange(t)[None, :]
     hidden = (distance < 0).expand(b, t, t)

@@ -65,6 +65,10 @@ static int check(const struct zr_inst *d, const struct zr_op_attention *o, int b
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: a window of %lld tokens: it is 0 for all, or more",
 			       (long long)o->window);
+	if (!(o->softcap >= 0) || o->softcap > FLT_MAX)
+		return zr_fail(d->h, ZR_EINVAL,
+			       "attention: a soft cap of %g: it is 0 for none, or more",
+			       (double)o->softcap);
 	if (o->first < 0 || o->first > o->length || (o->first && (backward || o->dropout > 0)))
 		return zr_fail(d->h, ZR_EINVAL,
 			       "attention: from query %d on of %lld: only a forward without "

@@ -374,7 +374,8 @@ static void llama_ops(const struct dev *d, float *x, int32_t dtype)
 	struct zr_op_attention a = { .size = sizeof a, .dtype = dtype, .batch = B, .length = T, .heads = HEADS,
 				     .kv_heads = HEADS / 2, .head_dim = C / HEADS, .q_stride = 2 * C, .k_stride = 2 * C,
 				     .v_stride = 2 * C, .out_stride = C, .scale = 0.25f, .q = slot(x, 80),
-				     .out = slot(x, 81), .lse = slot(x, 82), .window = T / 2 };
+				     .out = slot(x, 81), .lse = slot(x, 82), .window = T / 2,
+				     .softcap = 2 };
 	struct zr_op_attention_bwd ab = { .size = sizeof ab, .dout = slot(x, 19), .dq = slot(x, 83), .work = slot(x, 87) };
 	struct zr_op_swiglu g = { .size = sizeof g, .dtype = dtype, .n = N, .gate = slot(x, 27), .up = slot(x, 28),
 				  .out = slot(x, 84) };

@@ -5,6 +5,7 @@
  */
 #include "tests/lib/testdevice.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -80,7 +81,7 @@ static void groups_of_rows(void **state)
 	refused(d.ops->rmsnorm_bwd(d.ops, NULL, &back), "rmsnorm_bwd: dx: ");
 }
 
-static void windows(void **state)
+static void windows_and_soft_caps(void **state)
 {
 	struct zr_op_attention_bwd o = { .size = sizeof o,
 					 .fwd = { .size = sizeof o.fwd, .dtype = ZR_F32, .batch = 1,
@@ -89,6 +90,12 @@ static void windows(void **state)
 	(void)state;
 	refused(d.ops->attention(d.ops, NULL, &o.fwd), "attention: a window of -1 tokens");
 	refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: a window of -1 tokens");
+	o.fwd.window = 0;
+	for (int i = 0; i < 3; i++) {
+		o.fwd.softcap = (float[]){ -1, INFINITY, NAN }[i];
+		refused(d.ops->attention(d.ops, NULL, &o.fwd), "attention: a soft cap of ");
+		refused(d.ops->attention_bwd(d.ops, NULL, &o), "attention: a soft cap of ");
+	}
 }
 
 static void parts_of_heads(void **state)
@@ -113,7 +120,7 @@ int main(void)
 		cmocka_unit_test(activations),
 		cmocka_unit_test(rows_of_gates),
 		cmocka_unit_test(groups_of_rows),
-		cmocka_unit_test(windows),
+		cmocka_unit_test(windows_and_soft_caps),
 		cmocka_unit_test(parts_of_heads),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

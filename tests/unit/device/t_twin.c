@@ -126,10 +126,11 @@ static struct zr_op_attention attention_of(const struct side *s, int32_t dtype, 
 	return (struct zr_op_attention){ .size = sizeof(struct zr_op_attention), .dtype = dtype, .batch = arg[0], .length = arg[1],
 					 .heads = arg[2], .kv_heads = arg[3], .head_dim = w, .q_stride = row, .k_stride = row,
 					 .v_stride = row, .out_stride = arg[2] * w + arg[5], .scale = 1 / sqrtf((float)w),
-					 .dropout = variant ? 0.2f : 0, .rng = { 1, 2, 3, 4 }, .q = at(s, 0),
+					 .dropout = variant & 1 ? 0.2f : 0, .rng = { 1, 2, 3, 4 }, .q = at(s, 0),
 					 .k = (char *)at(s, 0) + (size_t)(arg[2] * w) * size,
 					 .v = (char *)at(s, 0) + (size_t)((arg[2] + arg[3]) * w) * size, .out = at(s, 1),
-					 .lse = f32(s, 2) };
+					 .lse = f32(s, 2), .window = variant & 2 ? 20 : 0,
+					 .softcap = variant & 2 ? 0.5f : 0 };
 }
 
 static int attention(const struct side *s, int32_t dtype, int variant)
@@ -156,7 +157,7 @@ static int64_t attention_work(int32_t dtype, int variant)
 	return (int64_t)((a > b ? a : b) / sizeof(float));
 }
 
-/* Rows are `pad` elements longer than what they hold. */
+/* Rows are `pad` elements longer than what they hold. variant: 1 dropout, 2 a window and a soft cap */
 static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t length, int32_t heads, int32_t kv_heads, int32_t width, int32_t pad, int32_t dtype,
 			   int variant)
 {
@@ -181,6 +182,7 @@ static void wide_attentions(op_fn *op, const char *name, int t, int drop)
 	attention_case(op, name, 1, 65, 2, 1, 80, 8, dtypes[t], drop);
 	attention_case(op, name, 1, 200, 6, 2, 96, 16, dtypes[t], drop);
 	attention_case(op, name, 1, 97, 2, 2, 128, 0, dtypes[t], drop);
+	attention_case(op, name, 1, 200, 6, 2, 96, 16, dtypes[t], drop | 2);
 }
 
 static void other_attentions(op_fn *op, const char *name)
@@ -188,6 +190,7 @@ static void other_attentions(op_fn *op, const char *name)
 	for (int t = 0; t < 3; t++)
 		for (int drop = 0; drop < 2; drop++) {
 			attention_case(op, name, 1, 33, 3, 1, 18, 3, dtypes[t], drop);
+			attention_case(op, name, 1, 33, 3, 1, 18, 3, dtypes[t], drop | 2);
 			attention_case(op, name, 1, 1, 1, 1, 130, 1, dtypes[t], drop);
 			if (dtypes[t] == ZR_F32)
 				wide_attentions(op, name, t, drop);

@@ -166,6 +166,7 @@ void give_options(struct problem *p, const struct options *options)
 {
 	p->op.fwd.dropout = options->dropout;
 	p->op.fwd.window = options->window;
+	p->op.fwd.softcap = options->softcap;
 	if (options->documents)
 		give_documents(p);
 }

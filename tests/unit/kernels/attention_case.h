@@ -54,6 +54,7 @@ struct options {
 	float dropout;
 	int documents; /* 1: give_documents() */
 	int64_t window;
+	float softcap;
 };
 void give_options(struct problem *p, const struct options *options);
 

@@ -63,6 +63,8 @@ static int next_case(FILE *f, int32_t dtype, uint64_t seed, struct problem *p)
 	for (const char *at = line; sscanf(at, "%15s %lf%n", name, &value, &n) == 2; at += n)
 		if (!strcmp(name, "window"))
 			p->op.fwd.window = (int64_t)value;
+		else if (!strcmp(name, "softcap"))
+			p->op.fwd.softcap = (float)value;
 		else if (!strcmp(name, "documents"))
 			give_documents(p);
 		else
@@ -86,7 +88,7 @@ static void golden(const struct variant *v, int32_t dtype)
 		check_golden(f, "dv", &p, p.dqkv, p.in_stride, q + k, k, v->name);
 		drop(&p);
 	}
-	assert_int_equal(seed, 11);
+	assert_int_equal(seed, 14);
 	fclose(f);
 }
 
@@ -140,6 +142,7 @@ static void gradients_are_finite_differences(void **state)
 	(void)state;
 	differences(&(struct options){ 0 });
 	differences(&(struct options){ .window = 3 });
+	differences(&(struct options){ .softcap = 0.75f });
 	differences(&(struct options){ .documents = 1 });
 	differences(&(struct options){ .documents = 1, .window = 2 });
 }
@@ -148,7 +151,7 @@ static void gradients_are_finite_differences_under_dropout(void **state)
 {
 	(void)state;
 	differences(&(struct options){ .dropout = 0.3f });
-	differences(&(struct options){ .dropout = 0.3f, .documents = 1, .window = 3 });
+	differences(&(struct options){ .dropout = 0.3f, .documents = 1, .window = 3, .softcap = 0.5f });
 }
 
 /* ---- variants against the oracle ----------------------------------------------------------------- */
@@ -240,6 +243,7 @@ static void last_queries_have_the_bits_of_all(void **state)
 				give_documents(&p);
 			if (s % 2)
 				p.op.fwd.window = 1 + T / 4;
+			p.op.fwd.softcap = s % 5 ? 0 : 2;
 			for (int i = 0; i < 3; i++)
 				assert_rows_alone(&variants[v], &p, firsts[i]);
 			drop(&p);
@@ -259,6 +263,7 @@ static void I1_bits_do_not_depend_on_the_cut(void **state)
 			a.op.fwd.dropout = b.op.fwd.dropout = 0.1f;
 			a.parts = b.parts = 1 + cut % 2;
 			a.op.fwd.window = b.op.fwd.window = cut % 3 * 16;
+			a.op.fwd.softcap = b.op.fwd.softcap = cut % 4 ? 0 : 2;
 			both(&variants[v], &a);
 			forward(&variants[v], &b, cut);
 			backward(&variants[v], &b, cut % (6 * b.parts));
@@ -304,6 +309,7 @@ static void check_alone(const struct variant *v, const struct problem *p, int64_
 
 	one.parts = p->parts;
 	one.op.fwd.window = p->op.fwd.window;
+	one.op.fwd.softcap = p->op.fwd.softcap;
 	copy_tokens(one.qkv, p->qkv, first, end - start, p->in_stride, p->elem);
 	copy_tokens(one.dout, p->dout, first, end - start, p->out_stride, p->elem);
 	both(v, &one);
@@ -326,6 +332,7 @@ static void a_document_gets_the_bits_that_it_gets_alone(void **state)
 			struct problem p = make(shape, dtype, 9, 1);
 			p.parts = 1 + v % 2;
 			p.op.fwd.window = dtype == ZR_F32 ? 0 : 40;
+			p.op.fwd.softcap = dtype == ZR_F32 ? 0 : 2;
 			give_documents(&p);
 			both(&variants[v], &p);
 			for (int64_t i = 0, end; i < p.B * p.T; i = end) {
@@ -375,6 +382,7 @@ static void a_nan_is_not_lost(void **state)
 	for (int v = 0; v < n_variants; v++)
 		for (int tensor = 0; tensor < 3; tensor++) {
 			struct problem p = make(shape, ZR_F32, 8, 1);
+			p.op.fwd.softcap = v % 2 ? 2 : 0;
 			put(&p, p.qkv, 40 * p.in_stride + tensor * 24 + 23, NAN);
 			both(&variants[v], &p);
 			assert_true(isnan(get(&p, p.out, 40 * p.out_stride + 23)));

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_attention_options.c - attention in windows and with heads that are not together: every variant against the oracle, and
- * bits where what is computed is the same.
+ * t_attention_options.c - attention in windows, under a soft cap and with heads that are not together: every variant against the
+ * oracle, and bits where what is computed is the same.
  */
 #include "attention_case.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 static void variants_agree_in_windows(void **state)
 {
@@ -14,6 +17,62 @@ static void variants_agree_in_windows(void **state)
 	}
 	assert_variants_agree(1, ZR_BF16, &(struct options){ .window = 24 }, 4e-3);
 	assert_variants_agree(2, ZR_F32, &(struct options){ .dropout = 0.25f, .window = 24, .documents = 1 }, 2e-6);
+}
+
+static void variants_agree_under_a_soft_cap(void **state)
+{
+	(void)state;
+	assert_variants_agree(1, ZR_F32, &(struct options){ .softcap = 0.75f }, 2e-6);
+	assert_variants_agree(1, ZR_BF16, &(struct options){ .softcap = 30, .window = 24 }, 4e-3);
+	assert_variants_agree(1, ZR_F16, &(struct options){ .softcap = 1, .documents = 1, .dropout = 0.25f }, 5e-4);
+	assert_variants_agree(2, ZR_F32, &(struct options){ .softcap = 2, .window = 24, .dropout = 0.25f }, 2e-6);
+}
+
+/* lse of a single key is its score: so every variant has the tanh of the scalar one. */
+static void capped_scores_have_the_bits_of_the_scalar_kernel(void **state)
+{
+	static const int64_t shape[5] = { 512, 1, 2, 1, 1 };
+	(void)state;
+	for (double by = 1e-3; by < 100; by *= 9) {
+		struct problem want = make(shape, ZR_F32, 7, by);
+		want.op.fwd.scale = 1;
+		want.op.fwd.softcap = 3;
+		both(&variants[0], &want);
+		for (int64_t r = 0; r < want.B; r++)
+			for (int64_t h = 0; h < want.H; h++) {
+				double q = get(&want, want.qkv, r * want.in_stride + h),
+				       k = get(&want, want.qkv, r * want.in_stride + want.H);
+				double s = 3 * tanh(q * k / 3);
+				assert_true(fabs(get_lse(&want, r * want.H + h) - s) <= 4e-7 * fabs(s));
+			}
+		for (int v = 1; v < n_variants; v++) {
+			struct problem p = make(shape, ZR_F32, 7, by);
+			p.op.fwd.scale = 1;
+			p.op.fwd.softcap = 3;
+			both(&variants[v], &p);
+			assert_memory_equal(p.lse, want.lse, (size_t)p.n_lse * p.real);
+			drop(&p);
+		}
+		drop(&want);
+	}
+}
+
+/* Scores of 1e10 are all as good as the cap: nothing flows through them, and rows are means. */
+static void a_soft_cap_calms_large_scores(void **state)
+{
+	static const int64_t shape[5] = { 1, 150, 2, 1, 40 };
+	(void)state;
+	for (int v = 0; v < n_variants; v++) {
+		struct problem p = make(shape, ZR_F32, 8, 1e5);
+		p.op.fwd.softcap = 30;
+		both(&variants[v], &p);
+		for (int64_t i = 0; i < p.n_lse; i++)
+			assert_true(fabs(get_lse(&p, i)) <= 30 + log(150));
+		for (int64_t r = 0; r < p.B * p.T; r++)
+			for (int64_t i = 0; i < (p.H + p.G) * p.D; i++)
+				assert_true(fabs(get(&p, p.dqkv, r * p.in_stride + i)) < 1e13);
+		drop(&p);
+	}
 }
 
 static void a_window_of_all_has_the_bits_of_none(void **state)
@@ -57,6 +116,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variants_agree_in_windows),
+		cmocka_unit_test(variants_agree_under_a_soft_cap),
+		cmocka_unit_test(capped_scores_have_the_bits_of_the_scalar_kernel),
+		cmocka_unit_test(a_soft_cap_calms_large_scores),
 		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
 		cmocka_unit_test(what_no_window_reaches_is_not_read),
 		cmocka_unit_test(heads_apart_have_the_bits_of_heads_together),

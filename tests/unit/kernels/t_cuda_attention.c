@@ -157,6 +157,29 @@ static void windows_agree_with_the_scalar_kernel(void **state)
 	attention_pad = 3;
 }
 
+static void soft_caps_agree_with_the_scalar_kernel(void **state)
+{
+	static const int64_t shape[5] = { 1, 70, 2, 1, 64 }, single[5] = { 40, 1, 2, 1, 1 };
+	const struct options caps[] = { { .softcap = 0.75f }, { .softcap = 30, .window = 33, .dropout = 0.2f } };
+	struct problem x, y;
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		agree_with(&fma_kernels, shape, i ? ZR_BF16 : ZR_F32, &caps[i]);
+		attention_pad = 8;
+		agree_with(&mma_kernels, shape, i ? ZR_F16 : ZR_BF16, &caps[i]);
+		attention_pad = 3;
+	}
+	x = make(single, ZR_F32, 7, 3); /* lse of a single key is its score */
+	y = make(single, ZR_F32, 7, 3);
+	give_options(&x, &caps[0]);
+	give_options(&y, &caps[0]);
+	both(&fma_kernels, &x);
+	both(&variants[0], &y);
+	assert_memory_equal(x.lse, y.lse, (size_t)x.n_lse * x.real);
+	drop(&x);
+	drop(&y);
+}
+
 static void a_window_of_all_has_the_bits_of_none(void **state)
 {
 	static const int64_t shape[5] = { 1, 37, 1, 1, 64 };
@@ -244,6 +267,7 @@ int main(void)
 		cmocka_unit_test(tensor_cores_agree_with_the_scalar_kernel),
 		cmocka_unit_test(documents_agree_with_the_scalar_kernel),
 		cmocka_unit_test(windows_agree_with_the_scalar_kernel),
+		cmocka_unit_test(soft_caps_agree_with_the_scalar_kernel),
 		cmocka_unit_test(a_window_of_all_has_the_bits_of_none),
 		cmocka_unit_test(what_no_window_reaches_is_not_read),
 		cmocka_unit_test(last_queries_have_the_bits_of_all),

@@ -510,6 +510,18 @@ static void silu_is_accurate_and_calm_in_its_tails(void **state)
 	assert_true(isnan(zr_silu(NAN)) && isnan(zr_silu_grad(NAN)));
 }
 
+static void tanh_is_accurate_everywhere(void **state)
+{
+	(void)state;
+	for (float x = 1e-30f; x < 1e30f; x *= 1.003f) {
+		double want = tanh((double)x);
+		rig_near(zr_tanhf(x), want, 3e-7 * want);
+		rig_near(zr_tanhf(-x), -want, 3e-7 * want);
+	}
+	assert_true(zr_tanhf(INFINITY) == 1 && zr_tanhf(-INFINITY) == -1 && zr_tanhf(0) == 0);
+	assert_true(isnan(zr_tanhf(NAN)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +547,7 @@ int main(void)
 		cmocka_unit_test(gelu_is_accurate_and_calm_in_its_tails),
 		cmocka_unit_test(sine_and_cosine_hold_for_long_sequences),
 		cmocka_unit_test(silu_is_accurate_and_calm_in_its_tails),
+		cmocka_unit_test(tanh_is_accurate_everywhere),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
