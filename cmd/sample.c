@@ -43,9 +43,9 @@ static const char usage[] =
 	"      --system TEXT       system message of --chat\n"
 	ZR_FORMS_USAGE("                          ")
 	"      --bos TOKEN         the first token of a text, for {bos}; --eos for {eos}\n"
-	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from (default: "
-	"bytes, where those of [data]\n"
-	"                          are, else the one of [data], in RUN or in the directory of "
+	"  -T, --tokenizer FILE    tokenizer.json that the model's tokens are from, or its "
+	"directory (default: bytes, where those of\n"
+	"                          [data] are, else the one of [data], in RUN or in the directory of "
 	"[model] path, if it is there)\n"
 	"  -n, --tokens N          most tokens to draw (default 400)\n"
 	"      --eos TOKEN|none    token that ends a text, by its text or number (default: what "

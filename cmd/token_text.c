@@ -20,7 +20,10 @@
 static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *from,
 			 const char *path, struct zr_error *err)
 {
-	int rc = zr_tokenizer_open(path, &t->tokenizer, err);
+	char file[ZR_TOKENIZER_PATH];
+	int rc = zr_tokenizer_find(path, file, err);
+	path = rc ? path : file;
+	rc = rc ? rc : zr_tokenizer_open(path, &t->tokenizer, err);
 	int64_t n = rc ? 0 : zr_tokenizer_size(t->tokenizer);
 	if (!rc && from->vocabulary && n > from->vocabulary)
 		rc = zr_err(

@@ -17,7 +17,8 @@ struct zr_data_v1;
 
 /* Where to look for the text of tokens. All is borrowed for the call of zr_token_text_open. */
 struct zr_token_source {
-	const char *tokenizer; /* the file to use, whatever else is there; NULL: look for one */
+	/* the file to use, or its directory, whatever else is there; NULL: look for one */
+	const char *tokenizer;
 	/* a run or a model's directory, which may have a tokenizer.json; NULL: none */
 	const char *dir;
 	const struct zr_section *data; /* [data] of the run; NULL: none. Must outlive the text. */

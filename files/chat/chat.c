@@ -34,6 +34,7 @@ struct item {
 struct zr_chat {
 	struct zr_chat_options o;
 	struct zr_chat_setup s;
+	char file[ZR_TOKENIZER_PATH]; /* the tokenizer.json */
 	struct zr_tokenizer *tokenizer;
 	struct zr_chat_encoder *encoder; /* [threads] */
 	struct item *item;
@@ -323,7 +324,9 @@ int zr_chat_open(const struct zr_chat_options *o, struct zr_chat **out, struct z
 	c->o = *o;
 	c->encoder = calloc((size_t)o->threads, sizeof *c->encoder);
 	int rc = c->encoder ? 0 : no_memory(err);
-	rc = rc ? rc : zr_tokenizer_open(o->tokenizer, &c->tokenizer, err);
+	rc = rc ? rc : zr_tokenizer_find(o->tokenizer, c->file, err);
+	c->o.tokenizer = c->file;
+	rc = rc ? rc : zr_tokenizer_open(c->file, &c->tokenizer, err);
 	for (int i = 0; !rc && i < o->threads; i++) {
 		struct zr_chat_encoder *e = &c->encoder[i];
 		e->s = &c->s;

@@ -301,10 +301,13 @@ static int load(struct zr_load *l, const json_t *root)
 
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
 {
-	struct zr_load l = { .file = path, .err = err };
+	struct zr_load l = { .err = err };
 	json_t *root = NULL;
-	char *text;
+	char *text, file[ZR_TOKENIZER_PATH];
 	size_t bytes;
+	if (zr_tokenizer_find(path, file, err))
+		return err->code;
+	l.file = path = file;
 	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
 	int rc = no ? zr_file_failed(err, path, "", no) :
 		      zr_json_object(text, bytes, path, &root, err);

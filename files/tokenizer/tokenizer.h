@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenizer.h - BPE tokenizers as Hugging Face's tokenizer.json describes them: byte-level ones, of GPT-2, Llama 3, Qwen2
- * and their kin, and those of SentencePiece with byte_fallback, of Llama 2, Mistral, Gemma, Phi-3. The ids are those of the `tokenizers` library; what a file asks for beyond what is here is refused by name.
+ * tokenizer.h - tokenizers as Hugging Face's tokenizer.json describes them: BPE, byte-level as of
+ * GPT-2, Llama 3, Qwen2 and their kin, or of SentencePiece as of Llama 2, Mistral, Gemma and Phi-3;
+ * Unigram as of T5, ALBERT and XLM-R; WordPiece as of BERT. The ids are those of the `tokenizers`
+ * library; what a file asks for beyond what is here is refused by name.
  *
  * Text comes in pieces of any size, of which the ids do not depend: what the next byte could change is held back. One
  * thread per encoder; they may share a tokenizer.
@@ -19,6 +21,14 @@
 struct zr_tokenizer;
 struct zr_encoder;
 
+#define ZR_TOKENIZER_PATH 4096 /* bytes of a path */
+
+/* The tokenizer.json that a path means: itself, or the one in the directory that it is. ZR_EINVAL:
+ * the directory has none; ZR_ENOTSUP: the path, or what the directory has instead, is a tokenizer in
+ * another format, of which the text of the error says how to write it as tokenizer.json. */
+int zr_tokenizer_find(const char *path, char file[ZR_TOKENIZER_PATH], struct zr_error *err);
+
+/* path: as zr_tokenizer_find takes it. */
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err);
 void zr_tokenizer_close(struct zr_tokenizer *t); /* NULL is fine */
 

@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "files/chat/chat.h"
+#include "files/tokenizer/tokenizer.h"
 #include "files/tokens/documents.h"
 
 #define CACHE_FORMAT "zeroth.chat/2" /* another one where the same input gives other tokens */
@@ -69,12 +70,13 @@ static int hash_file(const struct zr_host *h, XXH3_state_t *x, const char *name,
 		       ZR_OK;
 }
 
-static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *name)
+/* A file beside the tokenizer.json. */
+static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *tokenizer,
+		       const char *name)
 {
-	const char *slash = strrchr(c->o->tokenizer, '/');
+	const char *slash = strrchr(tokenizer, '/');
 	char *path;
-	if (asprintf(&path, "%.*s%s", slash ? (int)(slash - c->o->tokenizer) + 1 : 0,
-		     c->o->tokenizer, name) < 0)
+	if (asprintf(&path, "%.*s%s", slash ? (int)(slash - tokenizer) + 1 : 0, tokenizer, name) < 0)
 		return no_memory(c->h);
 	int rc = hash_file(c->h, x, path, 1);
 	free(path);
@@ -92,9 +94,13 @@ static int hash_all(const struct cache *c, XXH3_state_t *x)
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		hash_text(x, texts[i]);
 	XXH3_64bits_update(x, &o->max_length, sizeof o->max_length);
-	int rc = hash_file(c->h, x, o->tokenizer, 0);
-	rc = rc ? rc : hash_beside(c, x, "tokenizer_config.json");
-	rc = rc ? rc : hash_beside(c, x, "chat_template.jinja");
+	struct zr_error why = { 0 };
+	char file[ZR_TOKENIZER_PATH];
+	if (zr_tokenizer_find(o->tokenizer, file, &why))
+		return zr_fail(c->h, why.code, "%s", why.text);
+	int rc = hash_file(c->h, x, file, 0);
+	rc = rc ? rc : hash_beside(c, x, file, "tokenizer_config.json");
+	rc = rc ? rc : hash_beside(c, x, file, "chat_template.jinja");
 	for (int i = 0; i < c->fs->n && !rc; i++)
 		rc = hash_file(c->h, x, c->fs->f[i].name, 0);
 	return rc;

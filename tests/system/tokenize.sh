@@ -169,6 +169,29 @@ spaced_refused 'another prepend_scheme' \
 	mistral 's/"prepend_scheme":"first"/"prepend_scheme":"last"/'
 refused 'a vocabulary that is not of bytes' 'model\.vocab: has no token for byte 0x21' 's/"vocab":{"!":/"vocab":{"elephant":/'
 
+# ---- a directory ----
+mkdir -p model/other model/none
+cp "$golden/gpt2.json" model/tokenizer.json
+run --eot none a >/dev/null
+cp ab.bin file.bin
+"$ZEROTH" tokenize -T model/ --eot none -o dir.bin a >/dev/null
+ok 'a directory: its tokenizer.json' cmp dir.bin file.bin
+# other NAME PATTERN TEXT: a directory that has this file instead
+other() {
+	rm -f model/other/*
+	printf '%b' "$3" >"model/other/$1"
+	local how="is $2, which is not read; this writes its tokenizer\.json: python3 -c .*from_pretrained\('model/other'\)"
+	like "a directory with $1" "$("$ZEROTH" tokenize -T model/other -o x.bin a 2>&1)" "^zeroth: model/other/$1: $how"
+	like "$1 itself" "$("$ZEROTH" tokenize -T "model/other/$1" -o x.bin a 2>&1)" "^zeroth: model/other/$1: $how"
+}
+other tokenizer.model 'a model of SentencePiece, as of Llama 2, Mistral and Gemma' '\n\016\n\005<unk>'
+other tokenizer.model 'a vocabulary of tiktoken' 'IQ== 0\nIg== 1\n'
+other spiece.model 'a model of SentencePiece, as of T5 and ALBERT' '\n\016'
+other vocab.txt 'a vocabulary of WordPiece, as of BERT' '[PAD]\n'
+other vocab.json 'half of a byte-level BPE, as of GPT-2' '{}'
+other tekken.json "a tokenizer of Mistral's own, Tekken" '{}'
+like 'a directory without one' "$("$ZEROTH" tokenize -T model/none -o x.bin a 2>&1)" '^zeroth: model/none: is a directory without a tokenizer\.json$'
+
 # ---- sample ----
 "$ZEROTH" tokenize -T "$golden/gpt2.json" -o train.bin "$golden/text" >/dev/null 2>&1
 if "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.plugin=tokens -o data.path=train.bin -o model.vocabulary=512 -o run.dir=run \
@@ -190,6 +213,8 @@ if "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.plugin=tokens -o da
 	like 'sample: that of [model] path' "$("$ZEROTH" sample run -n 3 2>&1)" '^tokenizer   dir/tokenizer.json'
 	"$ZEROTH" sample run -T "$golden/gpt2.json" -n 3 >/dev/null 2>err
 	is 'sample: one that is given is used' "$?$(cat err)" 0
+	"$ZEROTH" sample run -T dir -n 3 >/dev/null 2>err
+	is 'sample: a directory' "$?$(cat err)" 0
 	like 'sample: a tokenizer of more tokens' "$("$ZEROTH" sample run -T large.json 2>&1)" \
 		'^zeroth: large\.json: has 70001 tokens, the model of run knows 512: '
 else
