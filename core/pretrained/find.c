@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -52,10 +53,11 @@ int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *
 	return 0;
 }
 
-/* In the child, for every model plugin that reads directories: a line with + or -, its id and its model_types. */
+/* In the child, for every model plugin that reads directories a line: "+ID", or "-ID" with the count of what differs and
+ * what that is. */
 struct scan {
 	FILE *out;
-	const char *type;
+	const struct zr_model_json *f;
 };
 
 static int scan_one(void *arg, const char *role, const char *id, const char *path, int shadowed)
@@ -64,19 +66,19 @@ static int scan_one(void *arg, const char *role, const char *id, const char *pat
 	const struct zr_pretrained_v1 *v;
 	const struct zr_plugin *p;
 	struct zr_error unused = { 0 };
-	char types[256];
+	char differences[512];
 	(void)path;
 	if (strcmp(role, "model") || shadowed || zr_plugin_load(role, id, &p, &unused) || !(v = tables_of(p)))
 		return unused.code == ZR_ENOMEM ? ENOMEM : unused.code == ZR_EIO ? EIO : 0;
-	types_text(v, types, sizeof types);
-	fprintf(s->out, "%c%s %s\n", reads(v, s->type) ? '+' : '-', id, types);
+	int n = zr_pretrained_differences(s->f, v, differences, sizeof differences);
+	fprintf(s->out, "%c%s %d %s\n", reads(v, s->f->type) ? '+' : '-', id, n, differences);
 	return 0;
 }
 
 /* The child's exit status is an errno. */
-static void scan_to(int fd, const char *type)
+static void scan_to(int fd, const struct zr_model_json *f)
 {
-	struct scan s = { fdopen(fd, "w"), type };
+	struct scan s = { fdopen(fd, "w"), f };
 	int null = open("/dev/null", O_RDWR), no;
 	dup2(null, 1);
 	dup2(null, 2);
@@ -86,7 +88,7 @@ static void scan_to(int fd, const char *type)
 }
 
 /* The lines of the child in *out, owned. */
-static int scan(const char *type, char **out, struct zr_error *err)
+static int scan(const struct zr_model_json *f, char **out, struct zr_error *err)
 {
 	int fd[2], status = 0, c, no;
 	size_t n = 0, room = 65536;
@@ -95,7 +97,7 @@ static int scan(const char *type, char **out, struct zr_error *err)
 	fflush(NULL);
 	pid_t child = fork();
 	if (!child)
-		scan_to(fd[1], type);
+		scan_to(fd[1], f);
 	no = child < 0 ? errno : 0;
 	close(fd[1]);
 	FILE *in = fdopen(fd[0], "r");
@@ -114,34 +116,41 @@ static int scan(const char *type, char **out, struct zr_error *err)
 	if (!no)
 		return 0;
 	free(*out);
-	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%s): name one by [model] plugin", type,
+	return zr_err(err, ZR_EIO, "cannot look for a plugin that reads model_type %.80s (%s): name one by [model] plugin", f->type,
 		      strerror(no));
 }
 
 int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], struct zr_error *err)
 {
-	char *text = NULL, *line, *rest, fits[256] = "", all[512] = "";
-	int n = 0, named = 0, rc = scan(f->type, &text, err);
+	char *text = NULL, *line, *rest, fits[256] = "", *nearest = "", *differs = "";
+	int n = 0, named = 0, least = INT_MAX, rc = scan(f, &text, err);
 	if (rc)
 		return rc;
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		char *types = strchr(line, ' ');
-		size_t len = strlen(all);
-		*types++ = 0;
-		snprintf(all + len, sizeof all - len, "%s%s reads %s", len ? "; " : "", line + 1, types);
+		char *count = strchr(line, ' '), *what;
+		size_t len = strlen(fits);
+		*count++ = 0;
+		long differences = strtol(count, &what, 10);
+		if (*line == '-' && differences < least) {
+			least = (int)differences;
+			nearest = line + 1;
+			differs = what;
+		}
 		if (*line == '-' || (named && strcmp(line + 1, f->type)))
 			continue;
 		named |= !strcmp(line + 1, f->type);
-		len = strlen(fits);
 		snprintf(fits + len, sizeof fits - len, "%s%s", len ? ", " : "", line + 1);
 		snprintf(id, ZR_PLUGIN_ID, "%s", line + 1);
 		n++;
 	}
-	free(text);
 	if (named)
 		snprintf(id, ZR_PLUGIN_ID, "%s", f->type);
 	if (!n)
-		return zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: no plugin reads it%s%s", f->path, f->type, *all ? ": " : "", all);
-	return n == 1 || named ? 0 : zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: several plugins read it: name one by [model] plugin: %s",
-					    f->path, f->type, fits);
+		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: no plugin reads it. The nearest is [model] plugin = %s, %s%s", f->path,
+			    f->type, nearest, least ? "which does not compute" : "whose keys are the same", least ? differs : "");
+	else if (n > 1 && !named)
+		rc = zr_err(err, ZR_EINVAL, "%s: model_type = %.80s: several plugins read it: name one by [model] plugin: %s", f->path,
+			    f->type, fits);
+	free(text);
+	return rc;
 }

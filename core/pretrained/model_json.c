@@ -16,7 +16,7 @@
 #include "core/host.h"
 #include "core/pretrained/pretrained.h"
 
-#define VALUE 256
+#define VALUE 4096 /* bytes of a value's text, a list included */
 
 /* Of every model's config. What would change the mathematics must have the one value that does not. */
 static const struct zr_config_key common[] = {
@@ -205,11 +205,11 @@ static int use_key(const struct pass *s, const struct zr_config_key *k)
 	int rc = 0;
 	if (k->flags & ZR_KEY_NAMED || !concerns(k, s->f->type))
 		return 0;
-	if (json_is_null(v) || (!v && !k->def))
-		return 0;
-	if (!v)
-		return use_text(s, k, k->def);
-	if (!json_is_array(v)) {
+	if (!v || json_is_null(v)) {
+		const char *other = v ? k->null : k->def;
+		return other ? use_text(s, k, other) : 0;
+	}
+	if (!json_is_array(v) || !k->values) {
 		text_of(v, text);
 		return use_text(s, k, text);
 	}
@@ -274,6 +274,33 @@ void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretra
 	json_object_foreach(f->root, key, value)
 		if (!is_known(v, key) && !json_is_null(value) && at < size)
 			at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", key);
+}
+
+int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size)
+{
+	char unknown[VALUE], text[VALUE], to[VALUE];
+	size_t at = 0;
+	int n = 0;
+	*out = 0;
+	for (uint32_t i = 0; i < v->n_keys; i++) {
+		const struct zr_config_key *k = key_at(v, i);
+		const json_t *value = lookup(f->root, k->name);
+		if (!k->values || k->types || !value || json_is_null(value) || json_is_array(value))
+			continue;
+		text_of(value, text);
+		if (accepted(k->values, text, to))
+			continue;
+		n++;
+		if (at < size)
+			at += (size_t)snprintf(out + at, size - at, "%s%s = %.80s", at ? ", " : "", k->name, text);
+	}
+	zr_pretrained_unknown(f, v, unknown, sizeof unknown);
+	for (const char *c = unknown; *c; c++)
+		n += *c == ',';
+	n += *unknown != 0;
+	if (*unknown && at < size)
+		snprintf(out + at, size - at, "%s%s", at ? ", " : "", unknown);
+	return n;
 }
 
 /* "KEY = VALUE (here OPTION = VALUE)" where these differ; returns its length. */

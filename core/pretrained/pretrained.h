@@ -42,6 +42,8 @@ int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin 
 int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err);
 /* Keys that neither the plugin nor Zeroth knows, "a, b", cut where `size` ends. */
 void zr_pretrained_unknown(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size);
+/* These keys, and those whose values it does not compute, "a = 1, b"; returns how many. */
+int zr_pretrained_differences(const struct zr_model_json *f, const struct zr_pretrained_v1 *v, char *out, size_t size);
 /* What of the file training does not follow, "KEY = VALUE (here ...), ...", cut at `size`. */
 struct zr_section;
 void zr_pretrained_named(const struct zr_model_json *f, const struct zr_pretrained_v1 *v,

@@ -101,10 +101,12 @@ static int is_there(const char *dir, const char *name)
 static int open_dir(struct zr_tensor_files *f, const char *dir, struct zr_error *err)
 {
 	int one = is_there(dir, "model.safetensors"), many = is_there(dir, "model.safetensors.index.json");
+	if (!one && !many && (is_there(dir, "pytorch_model.bin") || is_there(dir, "pytorch_model.bin.index.json")))
+		return zr_err(err, ZR_EINVAL, "%s: pytorch_model.bin can hold programs and is not read; this converts it: python3 -c "
+			      "\"from transformers import AutoModelForCausalLM as M; M.from_pretrained('%s').save_pretrained('%s')\"",
+			      dir, dir, dir);
 	if (!one && !many)
-		return zr_err(err, ZR_EINVAL, "%s: no model.safetensors there, nor model.safetensors.index.json%s", dir,
-			      is_there(dir, "pytorch_model.bin") || is_there(dir, "pytorch_model.bin.index.json") ?
-			      "; pytorch_model.bin is not read: have transformers save it again" : "");
+		return zr_err(err, ZR_EINVAL, "%s: no model.safetensors there, nor model.safetensors.index.json", dir);
 	if (asprintf(&f->path, "%s/model.safetensors%s", dir, one ? "" : ".index.json") < 0) {
 		f->path = NULL;
 		return zr_err(err, ZR_ENOMEM, "out of memory");

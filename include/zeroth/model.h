@@ -181,10 +181,10 @@ struct zr_model_v1 {
  * what the file has and what counts. */
 #define ZR_KEY_NAMED 2u
 
-/* A key of config.json. A null value counts as a missing key, unless `values` contains null.
- * GROWABLE by key_stride. */
+/* A key of config.json. GROWABLE by key_stride. */
 struct zr_config_key {
-	/* "rope_scaling.factor" is in a nested object; of a list every element counts */
+	/* "rope_scaling.factor" is in a nested object; of a list every element counts, or where
+	 * `values` is NULL all of it as one text, "[1,2]" */
 	const char *name;
 	const char *option; /* the option that gets the value; NULL: none */
 	/* The accepted values, separated by blanks; NULL: any. "silu", or "true=yes" where the
@@ -194,6 +194,7 @@ struct zr_config_key {
 	/* values of model_type to which the key applies, separated by blanks; NULL: all */
 	const char *types;
 	uint32_t flags, rsv;
+	const char *null; /* the value of a null; NULL: it says nothing, `def` neither */
 };
 
 /* GROWABLE. */
