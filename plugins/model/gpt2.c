@@ -8,8 +8,6 @@
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
-#include <stdlib.h>
-
 static const char *const sizes[] = { "none", "124m", "355m", "774m", "1558m", NULL };
 
 #define SIZE(l, h, c) \
@@ -29,16 +27,20 @@ static const struct zr_opt opts[] = {
 	OPT_COUNT(context, 1 << 24, "tokens",
 		  "Learned positions, the longest sequence; auto: the preset's."),
 	OPT_VOCABULARY,
-	ZR_OPT(struct decoder_opts, dropout, ZR_T_F64, ZR_O_MAX_OPEN | ZR_O_NUMERIC, "0", 0, 1, "",
-	       "Probability to drop, in training: embeddings, attention probabilities, both "
-	       "residual branches."),
+	OPT_COUNT(ffn_width, 1 << 22, "",
+		  "Elements between the products of the feed-forward part; auto: 4 times width."),
+	OPT_TIED("yes"),
+	OPT_ACTIVATION("gelu_tanh"),
+	OPT_NORM_EPS("1e-5"),
+	OPT_DROPOUT,
 	OPT_INIT_STD("residual projections"),
 };
 
 static int settle(const struct zr_host *h, struct decoder_opts *o)
 {
 	(void)h;
-	o->ffn_width = 4 * o->width;
+	if (!o->ffn_width)
+		o->ffn_width = 4 * o->width;
 	return ZR_OK;
 }
 
@@ -51,31 +53,29 @@ static const struct tensor_name tensors[] = {
 	TENSOR(DOWN_W, "mlp.c_proj.weight"),  TENSOR(DOWN_B, "mlp.c_proj.bias"),
 };
 
-/* Of training, where the INI decides. */
-#define DROPOUT(n) \
-	{ .key = { .name = n, .option = "dropout", .def = "0.1", .flags = ZR_KEY_NAMED } }
-
 static const struct family_key keys[] = {
-	{ .key = { .name = "n_layer", .option = "layers", .def = "12" }, .write = 1 },
-	{ .key = { .name = "n_head", .option = "heads", .def = "12" }, .write = 1 },
-	{ .key = { .name = "n_embd", .option = "width", .def = "768" }, .write = 1 },
-	{ .key = { .name = "n_positions", .option = "context", .def = "1024" }, .write = 1 },
-	{ .key = { .name = "vocab_size", .option = "vocabulary", .def = "50257" }, .write = 1 },
+	KEY_DEF("n_layer", "layers", "12"),
+	KEY_DEF("n_head", "heads", "12"),
+	KEY_DEF("n_embd", "width", "768"),
+	KEY_DEF("n_positions", "context", "1024"),
+	KEY_DEF("vocab_size", "vocabulary", "50257"),
+	KEY("n_inner", "ffn_width"),
+	{ .key = { .name = "activation_function", .option = "activation", .def = "gelu_new",
+		   .values = "gelu_new=gelu_tanh gelu_pytorch_tanh=gelu_tanh gelu=gelu" },
+	  .write = 1 },
+	KEY_DEF("layer_norm_epsilon", "norm_eps", "1e-5"),
+	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
 	/* what there is one way of */
 	KEY_MUST("architectures", "GPT2LMHeadModel GPT2Model"),
-	KEY_ONLY("activation_function", "gelu_new gelu_pytorch_tanh"),
-	KEY_ONLY("layer_norm_epsilon", "1e-5"),
-	{ .key = { .name = "n_inner", .flags = ZR_KEY_ASK } },
 	KEY_MUST("scale_attn_weights", "true"),
 	KEY_MUST("scale_attn_by_inverse_layer_idx", "false"),
 	KEY_MUST("reorder_and_upcast_attn", "false"),
-	KEY_ONLY("tie_word_embeddings", "true"),
 	/* of training, and of what is not the language model */
 	KEY_MUST("n_ctx", NULL),
 	KEY_MUST("initializer_range", NULL),
-	DROPOUT("resid_pdrop"),
-	DROPOUT("embd_pdrop"),
-	DROPOUT("attn_pdrop"),
+	KEY_DROPOUT("resid_pdrop", "0.1"),
+	KEY_DROPOUT("embd_pdrop", "0.1"),
+	KEY_DROPOUT("attn_pdrop", "0.1"),
 	KEY_MUST("summary_type", NULL),
 	KEY_MUST("summary_use_proj", NULL),
 	KEY_MUST("summary_activation", NULL),
@@ -83,56 +83,21 @@ static const struct family_key keys[] = {
 	KEY_MUST("summary_first_dropout", NULL),
 };
 
-static int accepts(const struct zr_host *h, const void *options, const char *key, const char *value)
-{
-	const struct decoder_opts *o = options;
-	(void)key; /* n_inner is the only one */
-	return strtoll(value, NULL, 10) == 4 * o->width ?
-		       ZR_OK :
-		       zr_fail(h, ZR_EINVAL,
-			       "the feed-forward part is as wide as four times n_embd = %lld",
-			       (long long)o->width);
-}
-
 static const char *const types[] = { "gpt2", NULL };
 
-static const struct zr_pretrained_v1 pretrained = {
-	.size = sizeof pretrained,
-	.n_keys = sizeof keys / sizeof *keys,
-	.key_stride = sizeof *keys,
-	.keys = &keys->key,
-	.types = types,
-	.presets = "size",
-	.prefix = "transformer.",
-	/* masks, and the tied embedding again */
-	.ignored = "h.*.attn.bias h.*.attn.masked_bias lm_head.weight",
-	.accepts = accepts,
-};
+/* masks, and the tied embedding again */
+DECODER_FILES("h.*.attn.bias h.*.attn.masked_bias lm_head.weight", .presets = "size",
+	      .prefix = "transformer.");
 
-static void name(const struct decoder_opts *o, const char **type, const char **architecture)
-{
-	(void)o;
-	*type = "gpt2";
-	*architecture = "GPT2LMHeadModel";
-}
+#define GPT2(before) \
+	DECODER_TABLES, .type = "gpt2", .architecture = "GPT2LMHeadModel", \
+	.base = { .tied = 1, .norm_eps = 1e-5, .activation = ACT_GELU_TANH }, .settle = settle, \
+	.tokens = before "wte.weight", .positions = before "wpe.weight", .blocks = before "h", \
+	.norm = before "ln_f.weight", .norm_bias = before "ln_f.bias", .head = "lm_head.weight", \
+	.map = ZR_MAP_IN_OUT, .norm_kind = NORM_LAYER
 
-static const struct family family = {
-	.name = name,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.presets = presets,
-	.base = { .tied = 1, .norm_eps = 1e-5 },
-	.settle = settle,
-	.tokens = "wte.weight",
-	.positions = "wpe.weight",
-	.blocks = "h",
-	.tensors = tensors,
-	.n_tensors = sizeof tensors / sizeof *tensors,
-	.norm = "ln_f.weight",
-	.norm_bias = "ln_f.bias",
-	.map = ZR_MAP_IN_OUT,
-	.norm_kind = NORM_LAYER,
-	.pretrained = &pretrained,
-};
+/* Beside lm_head.weight transformers wants the others with their prefix. */
+static const struct family untied = { GPT2("transformer.") };
+static const struct family family = { GPT2(""), .untied = &untied };
 
-DECODER_PLUGIN("gpt2", "GPT-2: learned positions, pre-norm blocks, tied output projection");
+DECODER_PLUGIN("gpt2", "GPT-2: learned positions, layer norms before the branches, biases everywhere");

@@ -12,9 +12,6 @@ static const char *const names[] = { "none",	   "tinyllama-1.1b", "llama2-7b",  
 				     "llama3-8b",  "llama3.1-8b",    "llama3.2-1b", "llama3.2-3b",
 				     "qwen2-0.5b", "qwen2-1.5b",     "qwen2-7b",    NULL };
 
-#define SHAPE(l, h, k, c, f, t, v) \
-	.layers = l, .heads = h, .kv_heads = k, .width = c, .ffn_width = f, .context = t, \
-	.vocabulary = v
 #define STRETCHED(x) \
 	.rope_scaling = ROPE_LLAMA3, .rope_factor = x, .rope_original_context = 8192
 #define QWEN2 .qkv_bias = 1, .norm_eps = 1e-6, .rope_theta = 1e6
@@ -37,20 +34,14 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPT_PRESET(names),
-	OPT_LAYERS,
-	OPT_HEADS,
-	OPT_KV_HEADS,
-	OPT_HEAD_DIM,
-	OPT_WIDTH,
-	OPT_FFN_WIDTH,
-	OPT_CONTEXT,
-	OPT_VOCABULARY,
+	OPTS_SHAPE(names),
 	OPT_TIED("no"),
-	ZR_OPT_ENUM(
-		struct decoder_opts, qkv_bias, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no,
-		"Whether queries, keys and values have biases, as in Qwen2; auto: the preset's, "
-		"else no."),
+	OPT_YES_NO(qkv_bias,
+		   "Whether queries, keys and values have biases, as in Qwen2; auto: the "
+		   "preset's, else no."),
+	OPT_O_BIAS,
+	OPT_MLP_BIAS,
+	OPT_WINDOW("0"),
 	OPT_NORM_EPS("1e-5"),
 	OPT_ROPE_THETA("10000"),
 	OPTS_ROPE_SCALING,
@@ -70,68 +61,69 @@ static const struct tensor_name tensors[] = {
 	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
 	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
 	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
+	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+	TENSOR_IF(MLP_BIAS, GATE_B, "mlp.gate_proj.bias"),
+	TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"),
+	TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias"),
 };
 
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
-	{ .key = { .name = "tie_word_embeddings", .option = "tied", .values = "true=yes false=no",
-	    .def = "false" }, .write = 1 },
-	{ .key = { .name = "model_type", .option = "qkv_bias",
-	    .values = "llama=no mistral=no qwen2=yes" } },
-	{ .key = { .name = "rms_norm_eps", .option = "norm_eps", .def = "1e-6" }, .write = 1 },
+	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
+	{ .key = { .name = "model_type", .option = "qkv_bias", .values = "qwen2=yes",
+		   .types = "qwen2" } },
+	{ .key = { .name = "attention_bias", .option = "qkv_bias",
+		   .values = "true=yes false=no", .types = "llama" } },
+	{ .key = { .name = "attention_bias", .option = "o_bias", .values = "true=yes false=no",
+		   .types = "llama" },
+	  .write = 1 },
+	{ .key = { .name = "attention_bias", .values = "false", .types = "mistral qwen2" } },
+	{ .key = { .name = "mlp_bias", .option = "mlp_bias", .values = "true=yes false=no",
+		   .types = "llama" },
+	  .write = 1 },
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEYS_ROPE,
+	{ .key = { .name = "sliding_window", .option = "window", .def = "4096",
+		   .types = "mistral" },
+	  .write = 1 },
+	{ .key = { .name = "sliding_window", .types = "llama qwen2" } }, /* not in use */
 	/* what there is one way of */
 	KEY_MUST("architectures", "LlamaForCausalLM MistralForCausalLM Qwen2ForCausalLM"),
 	KEY_ONLY("hidden_act", "silu"),
-	KEY_MUST("attention_bias", "false"),
-	KEY_MUST("mlp_bias", "false"),
 	KEY_MUST("attention_dropout", "0"),
 	KEY_MUST("partial_rotary_factor", "1"),
 	KEY_MUST("pretraining_tp", "1"),
 	KEY_MUST("use_sliding_window", "false"),
 	{ .key = { .name = "use_sliding_window", .values = "false", .types = "qwen2" },
 	  .write = 1 },
-	{ .key = { .name = "sliding_window", .values = "null", .types = "mistral" } },
-	KEY_MUST("sliding_window", NULL), /* not in use */
 	KEY_MUST("max_window_layers", NULL),
 	KEY_MUST("layer_types", "full_attention"),
 };
 
 static const char *const types[] = { "llama", "mistral", "qwen2", NULL };
 
-static const struct zr_pretrained_v1 pretrained = {
-	.size = sizeof pretrained,
-	.n_keys = sizeof keys / sizeof *keys,
-	.key_stride = sizeof *keys,
-	.keys = &keys->key,
-	.types = types,
-	.presets = "preset",
-	.prefix = "",
-	/* constants, and the tied embedding again */
-	.ignored = "model.layers.*.self_attn.rotary_emb.inv_freq lm_head.weight",
-};
+/* constants, and the tied embedding again */
+DECODER_FILES("model.layers.*.self_attn.rotary_emb.inv_freq lm_head.weight", .presets = "preset",
+	      .prefix = "");
 
 static void name(const struct decoder_opts *o, const char **type, const char **architecture)
 {
-	*type = o->qkv_bias ? "qwen2" : "llama";
-	*architecture = o->qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM";
+	int qwen = o->qkv_bias && !o->o_bias;
+	*type = o->window ? "mistral" : qwen ? "qwen2" : "llama";
+	*architecture = o->window ? "MistralForCausalLM" :
+			qwen	  ? "Qwen2ForCausalLM" :
+				    "LlamaForCausalLM";
 }
 
 static const struct family family = {
+	DECODER_TABLES,
 	.name = name,
-	.opts = opts,
-	.n_opts = sizeof opts / sizeof *opts,
-	.presets = presets,
 	.tokens = "model.embed_tokens.weight",
 	.blocks = "model.layers",
-	.tensors = tensors,
-	.n_tensors = sizeof tensors / sizeof *tensors,
 	.norm = "model.norm.weight",
 	.head = "lm_head.weight",
 	.map = ZR_MAP_OUT_IN,
-	.norm_kind = NORM_RMS,
-	.pretrained = &pretrained,
 };
 
-DECODER_PLUGIN("llama",
-	       "Llama and Qwen2: rotary positions, grouped keys and values, RMSNorm, SwiGLU");
+DECODER_PLUGIN("llama", "Llama, Mistral and Qwen2: rotary positions, grouped keys and values, "
+			"RMSNorm, SwiGLU");

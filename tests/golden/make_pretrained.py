@@ -4,8 +4,10 @@
 # make_pretrained.py DIR [CASE...]: directories as transformers' save_pretrained leaves them, of tiny random models, and
 # beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
 #   loss, of the mean over B*T tokens; logits after the first sequence; grad.NAME of every parameter, NAME as in the model
-#   file. tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
-# transformers 4.44 with PyTorch 1.13 wrote those that are here (4.40 the GPT-2s; 5.23, 2.15 llama-dynamic).
+#   file; losses of 20 steps of AdamW (lr 1e-3, weight decay 0.1), each on the same tokens.
+# tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
+# transformers 4.44 with PyTorch 1.13 wrote gpt2, llama and qwen2 (4.40 the GPT-2s; 5.23, 2.15 llama-dynamic), without losses;
+# 4.57 with 2.4 those of the other families.
 import json
 import os
 import sys
@@ -47,9 +49,60 @@ CASES = {
     "qwen2": (llama(transformers.Qwen2Config, num_key_value_heads=2, tie_word_embeddings=True), torch.float16, False, "4KB"),
 }
 
+LONG = {"type": "longrope", "short_factor": [1.0, 1.1, 1.3], "long_factor": [1.0, 2.5, 4.0]}
+
+
+def small(kind, **more):
+    return llama(kind, **{**dict(num_key_value_heads=2, pad_token_id=0), **more})
+
+
+def gemma(kind, **more):
+    return small(kind, **{**dict(head_dim=8, num_attention_heads=2, num_key_value_heads=1), **more})
+
+
+def neox(**more):
+    return transformers.GPTNeoXConfig(vocab_size=V, hidden_size=16, intermediate_size=40, num_hidden_layers=2,
+                                      num_attention_heads=2, max_position_embeddings=16, initializer_range=0.2, **more)
+
+
+if hasattr(transformers, "SmolLM3Config"):
+    CASES.update({name: (config, torch.float32, False, "1GB") for name, config in {
+        "gpt2-untied": gpt2(tie_word_embeddings=False, activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-3),
+        "llama-bias": small(transformers.LlamaConfig, attention_bias=True, mlp_bias=True),
+        "mistral": small(transformers.MistralConfig, sliding_window=5),
+        "qwen3": small(transformers.Qwen3Config, head_dim=6, tie_word_embeddings=True),
+        "gemma": gemma(transformers.GemmaConfig),
+        "gemma2": gemma(transformers.Gemma2Config, num_hidden_layers=3, sliding_window=4, query_pre_attn_scalar=10,
+                        attn_logit_softcapping=2.0, final_logit_softcapping=3.0),
+        "gemma3": gemma(transformers.Gemma3TextConfig, num_hidden_layers=3, sliding_window=6, sliding_window_pattern=2,
+                        query_pre_attn_scalar=7, rope_scaling={"rope_type": "linear", "factor": 2.0}, rope_theta=1e4,
+                        rope_local_base_freq=100.0),
+        "phi3": small(transformers.Phi3Config, sliding_window=6, partial_rotary_factor=0.5, original_max_position_embeddings=32),
+        "phi3-long": small(transformers.Phi3Config, hidden_size=24, rope_scaling=LONG,
+                           original_max_position_embeddings=8),
+        "olmo2": small(transformers.Olmo2Config, rms_norm_eps=1e-5),
+        "smollm3": small(transformers.SmolLM3Config, no_rope_layer_interval=2),
+        "gpt-neox": neox(rotary_pct=0.5),
+        "gpt-neox-serial": neox(use_parallel_residual=False, rotary_pct=1.0, hidden_act="gelu_new", tie_word_embeddings=True),
+        "granite": small(transformers.GraniteConfig, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.3,
+                         logits_scaling=2.0),
+    }.items()})
+
 
 def tokens():
     return torch.tensor([(i * 37 + i * i * 11 + 5) % V for i in range(B * T + 1)])
+
+
+def train(model, ids):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ids[:-1].reshape(B, T)).logits.reshape(B * T, V), ids[1:])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
 
 
 def make(root, name):
@@ -62,17 +115,18 @@ def make(root, name):
             p.data += 0.3 * torch.randn_like(p)
     model = model.to(dtype)
     (model.base_model if base else model).save_pretrained(where, safe_serialization=True, max_shard_size=shard)
-    model = transformers.AutoModelForCausalLM.from_pretrained(where).double().eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(where, attn_implementation="eager").double().eval()
     ids = tokens()
     logits = model(ids[:-1].reshape(B, T)).logits
     loss = F.cross_entropy(logits.reshape(B * T, V), ids[1:])
     loss.backward()
     expect = {"loss": loss.detach().reshape(1), "logits": logits[0, -1].detach()}
     for key, p in (model.base_model if base else model).named_parameters():
-        expect["grad." + key] = p.grad
+        expect["grad." + key] = p.grad.clone()
+    expect["losses"] = torch.tensor(train(model, ids))
     save_file({k: v.float().contiguous() for k, v in expect.items()}, os.path.join(where, "expect.safetensors"))
     os.path.exists(extra := os.path.join(where, "generation_config.json")) and os.remove(extra)
-    print("%-16s loss %.6f, %d tensors" % (name, loss.item(), len(expect) - 2))
+    print("%-16s loss %.6f, %d tensors" % (name, loss.item(), len(expect) - 3))
 
 
 root = sys.argv[1]

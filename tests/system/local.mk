@@ -2,7 +2,7 @@
 #
 # The program zeroth as people meet it, and the tree itself: a script each.
 system_tests = %D%/adapter.sh %D%/cases.sh %D%/chat.sh %D%/chat_data.sh %D%/checkpoint.sh %D%/codec.sh %D%/commands.sh %D%/contract.sh \
-	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/errors.sh %D%/eval.sh %D%/faults.sh %D%/fit.sh %D%/freeze.sh %D%/groups.sh \
+	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/freeze.sh %D%/groups.sh \
 	%D%/gpu.sh %D%/headers.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh \
 	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/merge.sh %D%/mix.sh %D%/moments8.sh %D%/moved.sh \
 	%D%/mpi.sh \
@@ -32,5 +32,5 @@ soak: all
 
 # Every call of every case, more than 10000; the test alone tries some of each.
 check-faults: all $(check_LTLIBRARIES) $(check_PROGRAMS)
-	@$(AM_TESTS_ENVIRONMENT) FAULTS=full bash $(srcdir)/%D%/faults.sh | $(fails_with_a_test)
+	@$(AM_TESTS_ENVIRONMENT) FAULTS=full bash $(srcdir)/%D%/families.sh %D%/faults.sh | $(fails_with_a_test)
 .PHONY: check-matrix check-shuffled soak check-faults

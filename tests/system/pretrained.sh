@@ -73,13 +73,12 @@ asks() { # asks KEY VALUE TEXT
 	edit "$1" "$2"
 	refused "$1" "^zeroth: dir/config.json: $1 = $3"
 }
-asks activation_function '"relu"' 'relu: \[model\] plugin = gpt2 can do gelu_new or gelu_pytorch_tanh only$'
+asks activation_function '"relu"' 'relu: \[model\] plugin = gpt2 can do gelu_new or gelu_pytorch_tanh or gelu only$'
 asks scale_attn_by_inverse_layer_idx true 'true: .* can do false only$'
 asks reorder_and_upcast_attn true 'true: '
 asks scale_attn_weights false 'false: '
-asks tie_word_embeddings false 'false: '
-asks layer_norm_epsilon 1e-6 '1e-06: .* can do 1e-5 only$'
-asks n_inner 63 '63: the feed-forward part is as wide as four times n_embd = 16$'
+edit n_inner 40
+like "a width of its own" "$("$ZEROTH" config show a.ini)" '^ffn_width = 40 ; dir/config.json \(n_inner\)$'
 edit quantization_config '{"quant_method": "bitsandbytes", "load_in_4bit": true}'
 refused "weights of bitsandbytes" \
 	'dir/config.json: quantization_config: bitsandbytes has quantised its weights: give the directory of the model that they were made from'
@@ -88,7 +87,7 @@ refused "weights of others" 'quantization_config: another program has quantised'
 asks add_cross_attention true 'true: '
 asks architectures '["GPT2ForSequenceClassification"]' 'GPT2ForSequenceClassification: '
 edit model_type '"mamba"'
-refused "a model_type that nobody reads" '^zeroth: dir/config.json: model_type = mamba: no plugin reads it: .*gpt2 reads gpt2'
+refused "a model_type that nobody reads" '^zeroth: dir/config.json: model_type = mamba: no plugin reads it. The nearest is \[model\] plugin = [a-z0-9_]+, wh'
 refused "or not the plugin that is named" '^zeroth: dir/config.json: model_type = mamba: \[model\] plugin = gpt2 reads gpt2$' -o model.plugin=gpt2
 edit n_layer 0
 refused "a value out of range" '^zeroth: dir/config.json \(n_layer\): \[model\] layers = 0: '
@@ -159,7 +158,7 @@ broken "a file cut short" '^zeroth: dir/model.safetensors: tensor .*: a place ou
 fresh
 rm dir/model.safetensors
 touch dir/pytorch_model.bin
-broken "no safetensors" '^zeroth: dir: no model.safetensors there, nor .*; pytorch_model.bin is not read: have transformers save it again$'
+broken "PyTorch's pickles" "^zeroth: dir: pytorch_model.bin .* is not read; this converts it: python3 -c .*from_pretrained\('dir'\)"
 fresh "$golden/gpt2-shards"
 rm dir/model-00002-of-00003.safetensors
 broken "a missing shard" '^zeroth: dir/model-00002-of-00003.safetensors: No such file'
@@ -190,8 +189,7 @@ sed -i -e '/"rope_theta"/d' -e 's/"torch_dtype"/"dtype"/' -e 's/^{$/{\n  "rope_p
 train newer
 is "and as transformers 5 writes it" "$(digest newer)" "$(digest llama)"
 asks hidden_act '"gelu"' 'gelu: \[model\] plugin = llama can do silu only$'
-asks attention_bias true 'true: '
-asks mlp_bias true 'true: '
+asks partial_rotary_factor 0.5 '0.5: '
 asks use_sliding_window true 'true: '
 edit rope_scaling '{"rope_type": "longrope", "factor": 2.0}'
 refused "a scaling that is not there" '^zeroth: dir/config.json: rope_scaling.rope_type = longrope: .* can do default or linear or dynamic or llama3 or yarn only$'
@@ -201,9 +199,11 @@ edit rope_parameters '{"rope_type": "linear"}'
 refused "two keys that differ" '^zeroth: dir/config.json: rope_parameters.rope_type means rope_scaling = linear, but .*\(rope_scaling.rope_type\) says llama3$'
 edit model_type '"mistral"'
 sed -i 's/^{$/{\n  "sliding_window": 4096,/' dir/config.json
-refused "a window in use" '^zeroth: dir/config.json: sliding_window = 4096: .* can do null only$'
+like "a window" "$("$ZEROTH" config show a.ini)" '^window = 4096 ; dir/config.json \(sliding_window\)$'
 sed -i 's/4096/null/' dir/config.json
-ok "none in use" "$ZEROTH" config check a.ini
+like "null: none" "$("$ZEROTH" config show a.ini)" '^window = 0 ; auto'
+sed -i '/sliding_window/d' dir/config.json
+like "the class's where the key is missing" "$("$ZEROTH" config show a.ini)" '^window = 4096 ; dir/config.json \(sliding_window\)$'
 edit tie_word_embeddings true
 train tied
 is "a tied head leaves lm_head.weight of the file alone" "$?" 0

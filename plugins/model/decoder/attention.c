@@ -2,9 +2,10 @@
  *
  * attention.c - the attention branch of a block:
  *
- *   x2 = x + drop(attention(turn(q), turn(k), v) Wo + bo),  q, k, v linear maps of norm(x)
+ *   x2 = x + drop(gain norm(attention(turn(norm(q)), turn(norm(k)), v) Wo + bo)),
+ *   q, k, v linear maps of norm(x)
  *
- * turn: rotary positions, where the family has them.
+ * turn: rotary positions. Each of the norms, and turn, is there where the family has it.
  */
 #include "decoder.h"
 
@@ -13,12 +14,18 @@
 /* What a token keeps in the cache: k and v, or the row of q, k and v. */
 static int64_t cache_width(const struct pass *p)
 {
-	return (2 * p->K + (has(p, QKV_W) ? p->H : 0)) * p->D;
+	return has(p, QKV_W) ? qkv_width(p) : 2 * p->K * p->D;
 }
 
 uint64_t cache_bytes(const struct pass *p, int64_t tokens)
 {
 	return activations(p, tokens * cache_width(p));
+}
+
+static double score_gain(const struct pass *p)
+{
+	double gain = p->o->score_gain;
+	return gain > 0 ? gain : rope_score_gain(p->o) / sqrt(p->o->score_width);
 }
 
 static struct zr_op_attention attention_op(const struct pass *p, const struct block_saved *s)
@@ -29,9 +36,12 @@ static struct zr_op_attention attention_op(const struct pass *p, const struct bl
 		.first = (int32_t)p->c->past, .batch = p->B, .length = p->c->past + p->T,
 		.heads = p->H, .kv_heads = p->K, .head_dim = p->D, .q_stride = s->q_stride,
 		.k_stride = s->kv_stride, .v_stride = s->kv_stride, .out_stride = p->H * p->D,
-		.scale = (float)(rope_gain(p->o) / sqrt((double)p->D)), .dropout = p->dropout,
+		.scale = (float)score_gain(p), .dropout = p->dropout,
 		.rng = site(p, 0), .q = s->q, .k = skip(p, s->k, -before),
 		.v = skip(p, s->v, -before), .out = s->att, .lse = s->lse, .starts = p->c->starts,
+		.window = is_local(p->o, block_of(p)) ? p->o->window : 0,
+		.softcap = (float)p->o->score_softcap, .q_head = s->q_head, .k_head = s->kv_head,
+		.v_head = s->kv_head,
 	};
 }
 
@@ -46,7 +56,7 @@ static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 {
 	int64_t q = p->H * p->D, kv = p->K * p->D;
 	if (has(p, QKV_W))
-		return (struct inputs){ 1, { map_of(p, QKV_W, QKV_B, p->C, q + 2 * kv) },
+		return (struct inputs){ 1, { map_of(p, QKV_W, QKV_B, p->C, qkv_width(p)) },
 					{ w->dqkv } };
 	return (struct inputs){ 3,
 				{ map_of(p, Q_W, Q_B, p->C, q), map_of(p, K_W, K_B, p->C, kv),
@@ -59,57 +69,87 @@ static struct map map_o(const struct pass *p)
 	return map_of(p, O_W, O_B, p->H * p->D, p->C);
 }
 
-static int project(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+static int project(const struct pass *p, const struct block_saved *s, const struct block_work *w,
+		   const void *x)
 {
 	struct inputs in = inputs_of(p, w);
-	void *y[] = { s->q, s->k, s->v };
-	int i, rc = ZR_OK;
-	for (i = 0; !rc && i < in.n; i++) {
-		in.map[i].stride = i ? s->kv_stride : s->q_stride;
-		rc = linear(p, in.map[i], w->ln, in.n == 1 ? s->qkv : y[i], NULL);
-	}
+	int normed = has(p, Q_NORM_W), i, rc = ZR_OK;
+	void *y[] = { normed ? s->q_raw : s->q, normed ? s->k_raw : s->k, s->v };
+	if (in.n == 1)
+		return linear(p, in.map[0], x, s->qkv, NULL);
+	if (!normed)
+		in.map[1].stride = s->kv_stride;
+	in.map[2].stride = s->kv_stride;
+	for (i = 0; !rc && i < in.n; i++)
+		rc = linear(p, in.map[i], x, y[i], NULL);
 	return rc;
 }
 
-static int turn(const struct pass *p, uint32_t flags, void *q, int64_t q_stride, void *k,
-		int64_t k_stride)
+static int turn(const struct pass *p, uint32_t flags, const struct block_saved *s, void *q, void *k)
 {
 	int rc;
-	if (p->f->positions)
+	if (p->f->positions || !is_turned(p->o, block_of(p)))
 		return ZR_OK;
-	rc = rotate(p, flags, q, p->H, q_stride);
-	return rc ? rc : rotate(p, flags, k, p->K, k_stride);
+	rc = rotate(p, flags, q, p->H, s->q_stride, s->q_head);
+	return rc ? rc : rotate(p, flags, k, p->K, s->kv_stride, s->kv_head);
+}
+
+/* From what the maps gave to what attention reads. */
+static int norm_and_turn(const struct pass *p, const struct block_saved *s)
+{
+	const int *at = p->g->at;
+	int rc;
+	if (has(p, Q_NORM_W) &&
+	    ((rc = heads_norm(p, at[Q_NORM_W], p->H, s->q_raw, s->q, s->q_stride, s->q_stats)) ||
+	     (rc = heads_norm(p, at[K_NORM_W], p->K, s->k_raw, s->k, s->kv_stride, s->k_stats))))
+		return rc;
+	return turn(p, 0, s, s->q, s->k);
 }
 
 int attention_forward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
+	const int *at = p->g->at;
 	struct zr_op_attention att = attention_op(p, s);
-	int rc;
-	if ((rc = norm(p, p->g->at[NORM1_W], c->in, w->ln, s->stats1, p->N)) ||
-	    (rc = project(p, s, w)) ||
-	    (rc = turn(p, 0, s->q, s->q_stride, s->k, s->kv_stride)) ||
+	const void *x = has(p, NORM1_W) ? w->ln : c->in;
+	void *o = has(p, AFTER1_W) ? s->o : s->x2;
+	int rc = ZR_OK;
+	if (has(p, NORM1_W))
+		rc = norm(p, at[NORM1_W], c->in, w->ln, s->stats1, p->N);
+	if (rc || (rc = project(p, s, w, x)) || (rc = norm_and_turn(p, s)) ||
 	    (rc = c->ops->attention(c->ops, c->stream, &att)) ||
-	    (rc = linear(p, map_o(p), s->att, s->x2, NULL)))
+	    (rc = linear(p, map_o(p), s->att, o, NULL)))
 		return rc;
-	return residual(p, 1, c->in, s->x2, s->x2);
+	if (has(p, AFTER1_W))
+		rc = norm(p, at[AFTER1_W], s->o, s->x2, s->after_stats1, p->N);
+	return rc ? rc : residual(p, 1, c->in, s->x2, s->x2);
 }
 
-/* dq, dk, dv, before they were turned, from the gradient w.r.t. the branch's output */
+/* The gradients w.r.t. what the maps gave, from that w.r.t. the branch's output. */
 static int scores_backward(const struct pass *p, const struct block_saved *s,
 			   const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
+	const int *at = p->g->at;
 	struct zr_op_attention_bwd op = { .size = sizeof op, .fwd = attention_op(p, s),
 					  .dout = w->datt, .dq = w->dq, .dk = w->dk, .dv = w->dv,
 					  .work = w->ops };
 	const void *dy;
 	int rc;
-	if ((rc = branch_gradient(p, 1, w, &dy)) || (rc = linear_dw(p, map_o(p), s->att, dy)) ||
-	    (rc = linear_dx(p, map_o(p), dy, w->datt)) ||
-	    (rc = c->ops->attention_bwd(c->ops, c->stream, &op)))
+	if ((rc = branch_gradient(p, 1, AFTER1_W, s->o, s->after_stats1, w, &dy)) ||
+	    (rc = linear_dw(p, map_o(p), s->att, dy)) ||
+	    (rc = linear_dx(p, map_o(p), dy, w->datt)))
 		return rc;
-	return turn(p, ZR_ROTARY_BACK, w->dq, s->q_stride, w->dk, s->kv_stride);
+	if (has(p, Q_NORM_W) && (rc = norm_and_turn(p, s)))
+		return rc;
+	if ((rc = c->ops->attention_bwd(c->ops, c->stream, &op)) ||
+	    (rc = turn(p, ZR_ROTARY_BACK, s, w->dq, w->dk)))
+		return rc;
+	if (!has(p, Q_NORM_W))
+		return ZR_OK;
+	rc = heads_norm_bwd(p, at[Q_NORM_W], p->H, w->dq, s->q_raw, s->q_stats, w->ops);
+	return rc ? rc :
+		    heads_norm_bwd(p, at[K_NORM_W], p->K, w->dk, s->k_raw, s->k_stats, w->ops);
 }
 
 int attention_backward(const struct pass *p, const struct block_saved *s,
@@ -117,10 +157,11 @@ int attention_backward(const struct pass *p, const struct block_saved *s,
 {
 	const struct zr_layer_call *c = p->c;
 	struct inputs in = inputs_of(p, w);
-	int rc, weight = p->g->at[NORM1_W];
-	if ((rc = scores_backward(p, s, w)) ||
-	    (rc = norm(p, weight, c->in, w->ln, s->stats1, p->N)) ||
-	    (rc = inputs_backward(p, &in, w->ln, w->sum, w->dln)))
+	const void *x = has(p, NORM1_W) ? w->ln : c->in;
+	int rc = scores_backward(p, s, w);
+	if (!rc && has(p, NORM1_W))
+		rc = norm(p, p->g->at[NORM1_W], c->in, w->ln, s->stats1, p->N);
+	if (rc || (rc = inputs_backward(p, &in, x, w->sum, w->dln)))
 		return rc;
-	return norm_bwd(p, weight, w->dln, c->in, s->stats1, w->ops);
+	return input_gradient(p, NORM1_W, c->in, s->stats1, w);
 }

@@ -2,47 +2,100 @@
  *
  * block.c - a transformer block: the attention branch, then the feed-forward branch.
  *
- * Kept from its forward to its backward, per token: q and k after they were turned and v,
- * (H + 2K) D; attention's output H D; x2 C; what the feed-forward part's activation reads, F or,
- * with a gate, 2F; lse H; of each norm 1 or 2. The outputs of the norms and of the activation are
- * computed again.
+ * Kept from its forward to its backward, per token: q and k after they were turned, or before
+ * their norms where they have some, and v, (H + 2K) D; attention's output H D; x2 C; what the
+ * feed-forward part's activation reads, F or, with a gate, 2F; lse H; of each norm 1 or 2, and what
+ * the norms after a branch read, C each. The other outputs of norms, and that of the activation,
+ * are computed again.
  *
  * With a cache k and v are there, or all of q, k and v where one map gives them: the rows of all
  * tokens so far, of which this call adds its own.
  */
 #include "decoder.h"
 
-static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved *s)
+static float *take_stats(struct carver *v, const struct pass *p, int64_t of_a_token)
 {
-	struct carver v = { (uintptr_t)base, 0 };
-	uint64_t stat = (uint64_t)p->N * sizeof(float);
+	return carver_take(v, (uint64_t)(p->N * of_a_token) * sizeof(float));
+}
+
+/* q, k and v in the rows that one map gives. */
+static void split(const struct pass *p, void *rows, void **q, void **k, void **v)
+{
+	int by_head = p->f->qkv_by_head;
+	*q = rows;
+	*k = skip(p, rows, by_head ? p->D : p->H * p->D);
+	*v = skip(p, rows, by_head ? 2 * p->D : (p->H + p->K) * p->D);
+}
+
+static void carve_qkv(const struct pass *p, struct carver *v, struct block_saved *s)
+{
 	int64_t q = p->H * p->D, kv = p->K * p->D;
 	void *cache = p->c->cache ? (char *)p->c->cache + cache_bytes(p, p->c->past) : NULL;
-	*s = (struct block_saved){ .q_stride = q, .kv_stride = kv };
-	s->stats1 = carver_take(&v, stat * (uint64_t)norm_stats(p));
-	s->stats2 = carver_take(&v, stat * (uint64_t)norm_stats(p));
-	s->lse = carver_take(&v, stat * (uint64_t)p->H);
+	s->q_stride = q;
+	s->kv_stride = kv;
+	s->q_head = s->kv_head = p->f->qkv_by_head ? 3 * p->D : p->D;
 	if (has(p, QKV_W)) {
-		s->qkv = take_rows(&v, p, q + 2 * kv);
-		s->q = s->qkv = cache ? cache : s->qkv;
-		s->k = skip(p, s->qkv, q);
-		s->v = skip(p, s->qkv, q + kv);
-		s->q_stride = s->kv_stride = q + 2 * kv;
-	} else {
-		s->q = take_rows(&v, p, q);
-		s->k = take_rows(&v, p, kv);
-		s->v = take_rows(&v, p, kv);
+		s->qkv = take_rows(v, p, qkv_width(p));
+		s->qkv = cache ? cache : s->qkv;
+		split(p, s->qkv, &s->q, &s->k, &s->v);
+		s->q_stride = s->kv_stride = qkv_width(p);
+		return;
 	}
-	s->att = take_rows(&v, p, q);
-	s->x2 = take_rows(&v, p, p->C);
-	s->gate = has(p, GATE_W) ? take_rows(&v, p, p->F) : NULL;
-	s->up = take_rows(&v, p, p->F);
-	if (cache && !has(p, QKV_W)) {
+	s->q = s->q_raw = take_rows(v, p, q);
+	s->k = s->k_raw = take_rows(v, p, kv);
+	s->v = take_rows(v, p, kv);
+	if (has(p, Q_NORM_W)) {
+		s->q_stats = take_stats(v, p, heads_norm_stats(p, p->H));
+		s->k_stats = take_stats(v, p, heads_norm_stats(p, p->K));
+	}
+	if (cache) {
 		s->k = cache;
 		s->v = skip(p, cache, kv);
 		s->kv_stride = 2 * kv;
 	}
+}
+
+static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved *s)
+{
+	struct carver v = { (uintptr_t)base, 0 };
+	*s = (struct block_saved){ 0 };
+	s->stats1 = take_stats(&v, p, norm_stats(p));
+	s->stats2 = take_stats(&v, p, norm_stats(p));
+	s->lse = take_stats(&v, p, p->H);
+	carve_qkv(p, &v, s);
+	s->att = take_rows(&v, p, p->H * p->D);
+	s->x2 = take_rows(&v, p, p->C);
+	if (has(p, GATE_UP_W)) {
+		s->gate = take_rows(&v, p, 2 * p->F);
+		s->up = skip(p, s->gate, p->F);
+	} else {
+		s->gate = has(p, GATE_W) ? take_rows(&v, p, p->F) : NULL;
+		s->up = take_rows(&v, p, p->F);
+	}
+	if (has(p, AFTER1_W)) {
+		s->o = take_rows(&v, p, p->C);
+		s->down = take_rows(&v, p, p->C);
+		s->after_stats1 = take_stats(&v, p, norm_stats(p));
+		s->after_stats2 = take_stats(&v, p, norm_stats(p));
+	}
 	return v.used;
+}
+
+/* What q and k become by their norms; the cache has k itself. */
+static void carve_normed(const struct pass *p, struct carver *v, struct block_work *w)
+{
+	if (!has(p, Q_NORM_W))
+		return;
+	w->q = take_rows(v, p, p->H * p->D);
+	w->k = take_rows(v, p, p->K * p->D);
+}
+
+static void use_normed(const struct pass *p, struct block_saved *s, const struct block_work *w)
+{
+	if (!has(p, Q_NORM_W))
+		return;
+	s->q = w->q;
+	s->k = p->c->cache ? s->k : w->k;
 }
 
 static uint64_t carve_forward(const struct pass *p, void *base, struct block_work *w)
@@ -50,6 +103,7 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 	struct carver v = { (uintptr_t)base, 0 };
 	*w = (struct block_work){ .ln = take_rows(&v, p, p->C) };
 	w->act = take_rows(&v, p, p->F);
+	carve_normed(p, &v, w);
 	return v.used;
 }
 
@@ -57,19 +111,31 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 static uint64_t carve_gradients(const struct pass *p, struct carver at, struct block_work *w)
 {
 	struct carver ffn = at, att = at;
-	int64_t q = p->H * p->D, kv = p->K * p->D;
-	w->dgate = has(p, GATE_W) ? take_rows(&ffn, p, p->F) : NULL;
-	w->dup = take_rows(&ffn, p, p->F);
-	if (has(p, QKV_W)) {
-		w->dq = w->dqkv = take_rows(&att, p, q + 2 * kv);
-		w->dk = skip(p, w->dqkv, q);
-		w->dv = skip(p, w->dqkv, q + kv);
+	if (has(p, GATE_UP_W)) {
+		w->dgate = take_rows(&ffn, p, 2 * p->F);
+		w->dup = skip(p, w->dgate, p->F);
+		w->dact = take_rows(&ffn, p, p->F);
 	} else {
-		w->dq = take_rows(&att, p, q);
-		w->dk = take_rows(&att, p, kv);
-		w->dv = take_rows(&att, p, kv);
+		w->dgate = has(p, GATE_W) ? take_rows(&ffn, p, p->F) : NULL;
+		w->dup = take_rows(&ffn, p, p->F);
+		w->dact = has(p, GATE_W) ? w->dgate : w->dup;
 	}
+	if (has(p, QKV_W)) {
+		w->dqkv = take_rows(&att, p, qkv_width(p));
+		split(p, w->dqkv, &w->dq, &w->dk, &w->dv);
+	} else {
+		w->dq = take_rows(&att, p, p->H * p->D);
+		w->dk = take_rows(&att, p, p->K * p->D);
+		w->dv = take_rows(&att, p, p->K * p->D);
+	}
+	carve_normed(p, &att, w);
 	return carver_max(ffn.used, att.used);
+}
+
+/* Whether a branch's gradient is not that of the block's output. */
+static int branches_differ(const struct pass *p)
+{
+	return p->dropout > 0 || p->o->residual_gain > 0 || has(p, AFTER1_W);
 }
 
 /* ln, dln and sum lie where act was: it is used up before they are written. So is datt before
@@ -89,8 +155,8 @@ static uint64_t carve_backward(const struct pass *p, void *base, struct block_wo
 		 several  ? carver_take(&high, (uint64_t)(p->N * p->C) * sizeof(float)) :
 			    NULL;
 	low.used = carver_max(low.used, high.used);
-	if (p->dropout > 0)
-		w->drop = take_rows(&low, p, p->C);
+	w->dbranch = branches_differ(p) ? take_rows(&low, p, p->C) : NULL;
+	w->dout = p->o->parallel ? take_rows(&low, p, p->C) : NULL;
 	carve_saved(p, NULL, &s);
 	w->ops = carver_take(&low, carver_max(norm_bwd_work(p), attention_bwd_work(p, &s)));
 	return low.used;
@@ -113,23 +179,44 @@ int block_forward(const struct pass *p)
 	int rc;
 	carve_saved(p, p->c->saved, &s);
 	carve_forward(p, p->c->work, &w);
+	use_normed(p, &s, &w);
 	rc = attention_forward(p, &s, &w);
 	return rc ? rc : ffn_forward(p, &s, &w);
 }
 
-int branch_gradient(const struct pass *p, int n, const struct block_work *w, const void **dy)
+int branch_gradient(const struct pass *p, int n, enum block_tensor after, const void *x,
+		    const float *stats, const struct block_work *w, const void **dy)
 {
-	*dy = p->dropout > 0 ? w->drop : p->c->grad;
-	return p->dropout > 0 ? residual(p, n, NULL, p->c->grad, w->drop) : ZR_OK;
+	const void *dout = p->o->parallel ? w->dout : p->c->grad;
+	int rc;
+	*dy = branches_differ(p) ? w->dbranch : dout;
+	if (!branches_differ(p))
+		return ZR_OK;
+	rc = residual(p, n, NULL, dout, w->dbranch);
+	return rc || !has(p, after) ? rc :
+				      norm_bwd_in_place(p, p->g->at[after], w->dbranch, x, stats,
+							w->ops);
+}
+
+int input_gradient(const struct pass *p, enum block_tensor before, const void *x,
+		   const float *stats, const struct block_work *w)
+{
+	if (!has(p, before))
+		return add(p, p->c->grad, 1, w->dln, p->c->grad);
+	return norm_bwd(p, p->g->at[before], w->dln, x, stats, w->ops);
 }
 
 int block_backward(const struct pass *p)
 {
 	struct block_saved s;
 	struct block_work w;
-	int rc;
+	int rc = ZR_OK;
 	carve_saved(p, p->c->saved, &s);
 	carve_backward(p, p->c->work, &w);
-	rc = ffn_backward(p, &s, &w);
+	use_normed(p, &s, &w);
+	if (p->o->parallel)
+		rc = add(p, NULL, 1, p->c->grad, w.dout);
+	if (!rc)
+		rc = ffn_backward(p, &s, &w);
 	return rc ? rc : attention_backward(p, &s, &w);
 }

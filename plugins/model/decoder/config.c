@@ -24,31 +24,44 @@ static void real_text(char *out, size_t n, double x)
 		snprintf(out + strlen(out), n - strlen(out), ".0");
 }
 
-/* "rope_scaling" as the text of a JSON object */
-static void scaling_text(const struct decoder_opts *o, char *out, size_t n)
+/* What more a rule of rotary scaling has. */
+static size_t rule_text(const struct decoder_opts *o, char *out, size_t n)
 {
-	char factor[32], first[32], second[32], gain[32];
-	int llama3 = o->rope_scaling == ROPE_LLAMA3, yarn = o->rope_scaling == ROPE_YARN;
-	size_t at;
-	real_text(factor, sizeof factor, o->rope_factor);
+	char first[32], second[32], gain[32];
+	long long original = (long long)o->rope_original_context;
+	int llama3 = o->rope_scaling == ROPE_LLAMA3;
 	real_text(first, sizeof first, llama3 ? o->rope_low_freq : o->rope_beta_fast);
 	real_text(second, sizeof second, llama3 ? o->rope_high_freq : o->rope_beta_slow);
 	real_text(gain, sizeof gain, o->rope_attention);
+	if (llama3)
+		return (size_t)snprintf(out, n,
+					", \"original_max_position_embeddings\": %lld, "
+					"\"low_freq_factor\": %s, \"high_freq_factor\": %s",
+					original, first, second);
+	if (o->rope_scaling == ROPE_YARN)
+		return (size_t)snprintf(out, n,
+					", \"original_max_position_embeddings\": %lld, "
+					"\"beta_fast\": %s, \"beta_slow\": %s, "
+					"\"attention_factor\": %s",
+					original, first, second, gain);
+	return 0;
+}
+
+/* "rope_scaling" as the text of a JSON object */
+static void scaling_text(const struct decoder_opts *o, char *out, size_t n)
+{
+	char factor[32];
+	size_t at;
+	if (o->rope_scaling == ROPE_LONG) {
+		snprintf(out, n,
+			 "{\"type\": \"longrope\", \"short_factor\": %s, \"long_factor\": %s}",
+			 o->rope_short, o->rope_long);
+		return;
+	}
+	real_text(factor, sizeof factor, o->rope_factor);
 	at = (size_t)snprintf(out, n, "{\"rope_type\": \"%s\", \"factor\": %s",
 			      decoder_scalings[o->rope_scaling], factor);
-	if (llama3 || yarn)
-		at += (size_t)snprintf(out + at, n - at,
-				       ", \"original_max_position_embeddings\": %lld",
-				       (long long)o->rope_original_context);
-	if (llama3)
-		at += (size_t)snprintf(out + at, n - at,
-				       ", \"low_freq_factor\": %s, \"high_freq_factor\": %s", first,
-				       second);
-	if (yarn)
-		at += (size_t)snprintf(
-			out + at, n - at,
-			", \"beta_fast\": %s, \"beta_slow\": %s, \"attention_factor\": %s", first,
-			second, gain);
+	at += rule_text(o, out + at, n - at);
 	snprintf(out + at, n - at, "}");
 }
 
@@ -73,7 +86,9 @@ static void value_text(const struct zr_inst *g, const struct zr_config_key *k, c
 	while (strcmp(e->name, k->option))
 		e++;
 	const void *at = (const char *)g->o + e->offset;
-	if (e->type == ZR_T_I64)
+	if (k->null && !*(const int64_t *)at) /* also the real number */
+		snprintf(out, n, "null");
+	else if (e->type == ZR_T_I64)
 		snprintf(out, n, "%lld", (long long)*(const int64_t *)at);
 	else if (e->type == ZR_T_F64)
 		real_text(out, n, *(const double *)at);
@@ -93,8 +108,9 @@ void decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 {
 	const struct zr_pretrained_v1 *v = g->f->pretrained;
 	const struct family_key *k = (const struct family_key *)v->keys, *end = k + v->n_keys;
-	const char *type, *architecture;
-	g->f->name(g->o, &type, &architecture);
+	const char *type = g->f->type, *architecture = g->f->architecture;
+	if (g->f->name)
+		g->f->name(g->o, &type, &architecture);
 	put(m, "architectures", architecture);
 	put(m, "model_type", type);
 	for (; k < end; k++) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum extent { NONE, WIDTH, QUERIES, KEYS, ALL_HEADS, FFN };
+enum extent { NONE, WIDTH, QUERIES, KEYS, ALL_HEADS, FFN, GATE_AND_UP, Q_NORM, K_NORM };
 
 /* What a tensor maps; `in` NONE: a vector. */
 static const struct {
@@ -18,23 +18,43 @@ static const struct {
 	[Q_W] = { QUERIES, WIDTH },   [Q_B] = { QUERIES, NONE },
 	[K_W] = { KEYS, WIDTH },      [K_B] = { KEYS, NONE },
 	[V_W] = { KEYS, WIDTH },      [V_B] = { KEYS, NONE },
+	[Q_NORM_W] = { Q_NORM, NONE }, [K_NORM_W] = { K_NORM, NONE },
 	[O_W] = { WIDTH, QUERIES },   [O_B] = { WIDTH, NONE },
+	[AFTER1_W] = { WIDTH, NONE },
 	[NORM2_W] = { WIDTH, NONE },  [NORM2_B] = { WIDTH, NONE },
-	[GATE_W] = { FFN, WIDTH },    [UP_W] = { FFN, WIDTH },
-	[UP_B] = { FFN, NONE },       [DOWN_W] = { WIDTH, FFN },
-	[DOWN_B] = { WIDTH, NONE },
+	[GATE_W] = { FFN, WIDTH },    [GATE_B] = { FFN, NONE },
+	[UP_W] = { FFN, WIDTH },      [UP_B] = { FFN, NONE },
+	[GATE_UP_W] = { GATE_AND_UP, WIDTH },
+	[DOWN_W] = { WIDTH, FFN },    [DOWN_B] = { WIDTH, NONE },
+	[AFTER2_W] = { WIDTH, NONE },
 };
 
-static int64_t extent(const struct decoder_opts *o, enum extent e)
+static int64_t extent(const struct zr_inst *g, enum extent e)
 {
-	int64_t q = o->heads * o->head_dim, kv = o->kv_heads * o->head_dim;
-	const int64_t is[] = { 1, o->width, q, kv, q + 2 * kv, o->ffn_width };
+	const struct decoder_opts *o = g->o;
+	int64_t D = o->head_dim, q = o->heads * D, kv = o->kv_heads * D;
+	int whole = g->f->qk_norm_whole;
+	const int64_t is[] = { 1, o->width, q, kv, q + 2 * kv, o->ffn_width, 2 * o->ffn_width,
+			       whole ? q : D, whole ? kv : D };
 	return is[e];
 }
 
 static int is_there(const struct decoder_opts *o, const struct tensor_name *t)
 {
-	return t->needs == ALWAYS || o->qkv_bias;
+	const int is[] = { 1, o->qkv_bias, o->o_bias, o->mlp_bias };
+	return is[t->needs];
+}
+
+/* The weight of a norm starts as the factor 1. */
+static double norm_start(const struct zr_inst *g)
+{
+	return !g->f->norm_plus_one;
+}
+
+static int is_norm(enum block_tensor k)
+{
+	return k == NORM1_W || k == NORM2_W || k == AFTER1_W || k == AFTER2_W || k == Q_NORM_W ||
+	       k == K_NORM_W;
 }
 
 void decoder_places(struct zr_inst *g)
@@ -50,12 +70,12 @@ void decoder_places(struct zr_inst *g)
 static struct zr_tensor block_tensor(const struct zr_inst *g, enum block_tensor k, const char *name)
 {
 	const struct decoder_opts *o = g->o;
-	int64_t out = extent(o, shape[k].out), in = extent(o, shape[k].in);
+	int64_t out = extent(g, shape[k].out), in = extent(g, shape[k].in);
 	int out_in = g->f->map == ZR_MAP_OUT_IN;
 	double std = k == O_W || k == DOWN_W ? o->init_std / sqrt(2.0 * (double)o->layers) :
 					       o->init_std;
 	if (shape[k].in == NONE)
-		return decl_vector(name, out, k == NORM1_W || k == NORM2_W);
+		return decl_vector(name, out, is_norm(k) ? norm_start(g) : 0);
 	return decl_map(name, g->f->map, out_in ? out : in, out_in ? in : out, std);
 }
 
@@ -103,7 +123,7 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 		d->units[u] = (struct zr_unit){ .name = d->names[u], .tensors = t,
 						.n_tensors = (uint32_t)n };
 	}
-	t[0] = decl_vector(f->norm, o->width, 1);
+	t[0] = decl_vector(f->norm, o->width, norm_start(g));
 	if (f->norm_bias)
 		t[1] = decl_vector(f->norm_bias, o->width, 0);
 	d->units[u] = unit_of(t, f->norm_bias ? 2 : 1, d->names[u]);
@@ -144,18 +164,26 @@ int decoder_declare_all(struct zr_inst *g)
 
 /* Six operations per token and parameter of a matrix product (multiply and add, forward and twice
  * in backward), the output projection included, lookups not. Attention: q k^T and p v take 2 T H D
- * each per token and block, half of that because it is causal, three times that with the backward:
- * 6 T H D. */
+ * each per token and block, had each seen T tokens; three times that with the backward. */
+static double tokens_seen(const struct decoder_opts *o, int64_t block)
+{
+	double T = (double)o->context, W = (double)o->window;
+	return is_local(o, block) && W < T ? W - W * W / (2 * T) : T / 2;
+}
+
 static double flops_per_token(const struct zr_inst *g)
 {
 	const struct decoder_opts *o = g->o;
-	double block = 0, queries = (double)(o->heads * o->head_dim);
+	double block = 0, seen = 0, queries = (double)(o->heads * o->head_dim);
+	int64_t i;
 	int k;
 	for (k = 0; k < BLOCK_TENSORS; k++)
 		if (g->at[k] >= 0 && shape[k].in != NONE)
-			block += (double)extent(o, shape[k].out) * (double)extent(o, shape[k].in);
+			block += (double)extent(g, shape[k].out) * (double)extent(g, shape[k].in);
+	for (i = 0; i < o->layers; i++)
+		seen += tokens_seen(o, i);
 	return 6 * (block * (double)o->layers + (double)o->width * (double)o->vocabulary) +
-	       6 * (double)o->context * queries * (double)o->layers;
+	       12 * seen * queries;
 }
 
 int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)

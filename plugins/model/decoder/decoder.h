@@ -26,20 +26,33 @@
 #include "plugins/model/carver.h"
 #include "plugins/model/declare.h"
 
-enum rope_scaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN };
+enum rope_scaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONG };
+enum activation { ACT_SILU, ACT_GELU_TANH, ACT_GELU }; /* ZR_ACT_* less 1 */
 
 /* The options of all families; each has a table of those that it offers. A value of 0 is "not
  * given", which settle() replaces or which turns something off. */
 struct decoder_opts {
 	int32_t preset; /* 0: none */
 	int32_t tied;   /* the output projection is the embedding */
-	int32_t qkv_bias;
+	int32_t qkv_bias, o_bias, mlp_bias;
+	int32_t activation;   /* enum activation */
+	int32_t parallel;     /* both branches read the block's input */
 	int32_t rope_scaling; /* enum rope_scaling */
 	int64_t layers, heads, kv_heads, head_dim, width, ffn_width, context, vocabulary;
 	double norm_eps, dropout, init_std;
-	double rope_theta, rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast,
-		rope_beta_slow, rope_attention;
+	/* Layers of local attention: a token sees `window` tokens, its own included. */
+	int64_t window, global_every; /* every so manieth layer sees all; 0: none */
+	int64_t rope_skip_every;      /* every so manieth layer does without positions; 0: none */
+	double rope_fraction;         /* of a head's elements turn */
+	double rope_theta, rope_local_theta; /* of layers of local attention; 0: as the others */
+	double rope_factor, rope_low_freq, rope_high_freq, rope_beta_fast, rope_beta_slow,
+		rope_attention;
 	int64_t rope_original_context;
+	const char *rope_short, *rope_long; /* ROPE_LONG: factor per pair; numbers */
+	double score_gain;  /* of q k^T; 0: 1 / sqrt(score_width) */
+	double score_width; /* otherwise head_dim */
+	double score_softcap, logit_softcap;             /* 0: none */
+	double embed_gain, residual_gain, logit_divisor; /* 0: 1 */
 };
 
 /* Tensors of a block, of all families. */
@@ -47,16 +60,21 @@ enum block_tensor {
 	NORM1_W, NORM1_B,           /* [C] before attention */
 	QKV_W, QKV_B,               /* q, k and v by one map */
 	Q_W, Q_B, K_W, K_B, V_W, V_B,
+	Q_NORM_W, K_NORM_W,         /* of q and k, see struct family */
 	O_W, O_B,
+	AFTER1_W,                   /* [C] norm of the attention branch */
 	NORM2_W, NORM2_B,           /* [C] before the feed-forward part */
-	GATE_W, UP_W, UP_B, DOWN_W, DOWN_B,
+	GATE_W, GATE_B, UP_W, UP_B, /* up alone: no gate */
+	GATE_UP_W,                  /* gate and up by one map */
+	DOWN_W, DOWN_B,
+	AFTER2_W,                   /* [C] norm of the feed-forward branch */
 	BLOCK_TENSORS
 };
 /* Tensors of the other layers, in the order of their param[]. */
 enum embed_tensor { TOKENS_W, POSITIONS_W };
 enum norm_kind { NORM_RMS, NORM_LAYER }; /* NORM_LAYER has a bias, which follows its weight */
 
-enum tensor_if { ALWAYS, QKV_BIAS }; /* which option a tensor depends on */
+enum tensor_if { ALWAYS, QKV_BIAS, O_BIAS, MLP_BIAS }; /* which option a tensor depends on */
 
 struct tensor_name {
 	enum block_tensor tensor;
@@ -80,9 +98,11 @@ struct family {
 	struct decoder_opts base;           /* what a preset does not give */
 	/* (optional) fills what follows from other options */
 	int (*settle)(const struct zr_host *, struct decoder_opts *);
-	/* config.json's model_type and architectures */
+	const char *type, *architecture; /* config.json's model_type and architectures */
+	/* (optional) replaces them by what the options say */
 	void (*name)(const struct decoder_opts *, const char **type, const char **architecture);
 
+	const struct family *untied; /* (optional) it, with other names, where it is not tied */
 	const char *tokens, *positions; /* the embedding's tensors; positions NULL: rotary ones */
 	const char *blocks;             /* before ".NUMBER.NAME" of a block's tensor */
 	const struct tensor_name *tensors;
@@ -91,6 +111,9 @@ struct family {
 
 	int32_t map; /* ZR_MAP_*: how linear maps are stored */
 	enum norm_kind norm_kind;
+	int norm_plus_one; /* RMSNorm's factor is 1 + its weight */
+	int qk_norm_whole; /* norms of q and k go over all heads, [H D]; else over each, [D] */
+	int qkv_by_head;   /* the joint map gives q, k, v of head 0, then of head 1, ...; K = H */
 
 	const struct zr_pretrained_v1 *pretrained; /* its keys are struct family_key */
 };
@@ -101,8 +124,16 @@ struct decoder_meta {
 	const char *pairs[2 * DECODER_META + 1]; /* key, value, ..., NULL */
 	int n;
 	char text[DECODER_META][24];
-	char scaling[256];
+	char scaling[4096];
 };
+
+/* Rotary positions of a layer. */
+struct rope {
+	float frequency[ZR_ROTARY_PAIRS]; /* [dim/2] radians per position */
+	float gain;                       /* of what is turned */
+};
+/* ROPE_FAR: of sequences beyond rope_original_context, with ROPE_LONG */
+enum rope_of { ROPE_GLOBAL, ROPE_LOCAL, ROPE_FAR, ROPES };
 
 struct zr_inst {
 	const struct zr_host *host;
@@ -113,7 +144,8 @@ struct zr_inst {
 	int at[BLOCK_TENSORS]; /* place of the tensor in a block's param[]; -1: it has none */
 	int n_block;           /* tensors of a block */
 	int64_t n_units;
-	float frequency[ZR_ROTARY_PAIRS];
+	int64_t rope_dim; /* elements of a head that turn */
+	struct rope rope[ROPES];
 };
 
 /* One call, unpacked. */
@@ -158,6 +190,24 @@ static inline void *skip(const struct pass *p, const void *from, int64_t n)
 	return (void *)((uintptr_t)from + activations(p, n));
 }
 
+/* The block's place among the blocks. */
+static inline int64_t block_of(const struct pass *p)
+{
+	return p->c->layer - 1;
+}
+
+/* Whether a block's attention sees a window only. */
+static inline int is_local(const struct decoder_opts *o, int64_t block)
+{
+	return o->window && !(o->global_every && (block + 1) % o->global_every == 0);
+}
+
+/* Whether a block's attention knows positions, of a model with rotary ones. */
+static inline int is_turned(const struct decoder_opts *o, int64_t block)
+{
+	return !(o->rope_skip_every && (block + 1) % o->rope_skip_every == 0);
+}
+
 static inline int has(const struct pass *p, enum block_tensor t)
 {
 	return p->g->at[t] >= 0;
@@ -168,15 +218,23 @@ static inline int has(const struct pass *p, enum block_tensor t)
 int decoder_resolve(const struct zr_host *, const struct zr_facts *, const struct family *,
 		    struct decoder_opts *);
 int decoder_check(const struct zr_host *, const struct family *, const struct decoder_opts *);
+/* zr_pretrained_v1.accepts() for layer_types and no_rope_layers, lists with an element per layer:
+ * whether they say what the options say. */
+int decoder_accepts_layers(const struct zr_host *, const struct family *, const void *opts,
+			   const char *key, const char *value);
 extern const char *const decoder_scalings[]; /* names, by enum rope_scaling */
+extern const char *const decoder_scalings_of_all[]; /* without ROPE_LONG */
 extern const char *const decoder_yes_no[];
+extern const char *const decoder_activations[]; /* by enum activation */
 
 /* ---- rope.c ---- */
 
-/* [head_dim/2] radians per position */
-void rope_frequencies(const struct decoder_opts *o, float *frequency);
+int64_t rope_dim(const struct decoder_opts *);
+/* All that the model's layers use; ZR_EINVAL where rope_short or rope_long is no list of
+ * rope_dim/2 numbers. */
+int rope_set_up(const struct zr_host *, const struct decoder_opts *, struct rope rope[ROPES]);
 /* What rotary scaling multiplies the scores with. */
-double rope_gain(const struct decoder_opts *o);
+double rope_score_gain(const struct decoder_opts *o);
 
 /* ---- declare.c ---- */
 
@@ -217,58 +275,92 @@ struct inputs {
 int inputs_backward(const struct pass *, const struct inputs *, const void *x, float *sum,
 		    void *dx);
 
-/* A norm's weight in param[]; stats: [norm_stats][p->N], kept for the backward. */
+/* A norm over rows of C: its weight in param[]; stats: [norm_stats][p->N], kept for the
+ * backward. */
 int norm(const struct pass *, int weight, const void *x, void *y, float *stats, int64_t rows);
 int norm_stats(const struct pass *);
-uint64_t norm_bwd_work(const struct pass *); /* bytes of its work */
+uint64_t norm_bwd_work(const struct pass *); /* bytes of its work, also of heads_norm_bwd */
 /* grad += gradient w.r.t. x; those of the weights = or +=, where they are wanted */
 int norm_bwd(const struct pass *, int weight, const void *dy, const void *x, const float *stats,
 	     void *work);
+/* dy becomes the gradient w.r.t. x */
+int norm_bwd_in_place(const struct pass *, int weight, void *dy, const void *x,
+		      const float *stats, void *work);
 
-/* x turns in place, x is [N, heads * D], rows `stride` apart; flags of struct zr_op_rotary */
-int rotate(const struct pass *, uint32_t flags, void *x, int64_t heads, int64_t stride);
+/* RMSNorm of q or k, [N, heads * D], rows of y `stride` apart; stats: [N, heads] or [N] */
+int heads_norm(const struct pass *, int weight, int64_t heads, const void *x, void *y,
+	       int64_t stride, float *stats);
+int64_t heads_norm_stats(const struct pass *, int64_t heads); /* of a token */
+int heads_norm_bwd(const struct pass *, int weight, int64_t heads, void *dy, const void *x,
+		   const float *stats, void *work);
+
+/* x turns in place, x is [N, heads * D], rows `stride` and heads `head` apart; flags of struct
+ * zr_op_rotary */
+int rotate(const struct pass *, uint32_t flags, void *x, int64_t heads, int64_t stride,
+	   int64_t head);
 
 /* The call's generator at dropout site n of the layer: 0 the embedding, or attention's
  * probabilities; 1 the attention branch; 2 the feed-forward branch. */
 struct zr_rng site(const struct pass *, int n);
-/* out = a + drop(b), site n; a may be NULL, out may be a or b */
+/* out = a + drop(residual_gain * b), site n; a may be NULL, out may be a or b */
 int residual(const struct pass *, int n, const void *a, const void *b, void *out);
+/* out = a + gain * b, without dropout */
+int add(const struct pass *, const void *a, float gain, const void *b, void *out);
 
 /* ---- block.c ---- */
 
 /* A block's activations that live from its forward to its backward. */
 struct block_saved {
-	float *stats1, *stats2; /* of the norms */
+	float *stats1, *stats2;           /* of the norms before the branches */
+	float *after_stats1, *after_stats2; /* of those after them */
+	float *q_stats, *k_stats;
 	float *lse;             /* [B, H, T] */
 	void *qkv;              /* [N, (H + 2K) D] with one map for the three */
-	void *q, *k, *v; /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is there */
+	void *q_raw, *k_raw;    /* q and k before their norms, where they have some */
+	void *q, *k, *v;        /* [N, H D], [N, K D], [N, K D]; columns of qkv where that is */
 	int64_t q_stride, kv_stride; /* elements between rows of q, and of k and v */
+	int64_t q_head, kv_head;     /* elements between heads */
 	void *att, *x2;         /* [N, H D], [N, C] */
-	void *gate, *up;        /* [N, F] each, without a gate: only up */
+	void *o, *down;         /* [N, C] the branches before the norms after them */
+	void *gate, *up;        /* [N, F] each, or rows of both side by side; no gate: only up */
 };
 
-/* Scratch of a call. What is named together shares memory, see block.c. */
+/* Scratch of a call. Some share memory, see block.c. */
 struct block_work {
 	void *ln;           /* [N, C] output of a norm */
 	void *act;          /* [N, F] input of the map down */
+	void *q, *k;        /* [N, H D], [N, K D] after their norms */
 	/* backward only: */
-	void *dgate, *dup;  /* [N, F] */
+	void *dact;         /* [N, F] */
+	void *dgate, *dup;  /* as gate, up */
 	void *dqkv;         /* [N, (H + 2K) D] */
 	void *dq, *dk, *dv; /* as q, k, v */
 	void *datt;         /* [N, H D] */
 	void *dln;          /* [N, C] gradient w.r.t. ln */
 	float *sum;         /* [N, C] the same in fp32 */
-	void *drop;         /* [N, C] gradient of a dropped branch */
+	void *dbranch;      /* [N, C] gradient of a branch, where grad itself is not it */
+	void *dout;         /* [N, C] the gradient w.r.t. the block's output, for both branches */
 	void *ops;          /* scratch of operations, one at a time */
 };
 
 void block_bytes(const struct pass *, struct zr_layer_bytes *out);
 int block_forward(const struct pass *);
 int block_backward(const struct pass *);
-/* The gradient of branch n's output: grad itself, or what the dropout's mask leaves of it. */
-int branch_gradient(const struct pass *, int n, const struct block_work *, const void **dy);
+/* *dy: the gradient w.r.t. what branch n (1, 2) gives before its norm, dropout and gain; x and
+ * stats are those of the norm. */
+int branch_gradient(const struct pass *, int n, enum block_tensor after, const void *x,
+		    const float *stats, const struct block_work *, const void **dy);
+/* grad += the gradient w.r.t. x by way of the norm `before` or, without one, dln itself */
+int input_gradient(const struct pass *, enum block_tensor before, const void *x,
+		   const float *stats, const struct block_work *);
 
 /* ---- attention.c ---- */
+
+/* Elements of q, k and v of a token, where one map gives them. */
+static inline int64_t qkv_width(const struct pass *p)
+{
+	return (p->H + 2 * p->K) * p->D;
+}
 
 uint64_t cache_bytes(const struct pass *, int64_t tokens);
 uint64_t attention_bwd_work(const struct pass *, const struct block_saved *);

@@ -2,9 +2,12 @@
  *
  * ffn.c - the feed-forward branch of a block:
  *
- *   out = x2 + drop(act Wdown + bdown),
- *   act = silu(norm(x2) Wgate) * (norm(x2) Wup)  with a gate (SwiGLU, Shazeer 2020),
- *         gelu(norm(x2) Wup + bup)               without
+ *   out = x2 + drop(gain norm(act Wdown + bdown)),
+ *   act = f(y Wgate + bgate) * (y Wup + bup)  with a gate (SwiGLU, GeGLU, Shazeer 2020),
+ *         f(y Wup + bup)                      without
+ *
+ * y = norm(x2), where the block has parallel branches norm(x) of the block's input x; f is SiLU or
+ * a form of GELU.
  */
 #include "decoder.h"
 
@@ -13,27 +16,60 @@ static struct map map_down(const struct pass *p)
 	return map_of(p, DOWN_W, DOWN_B, p->F, p->C);
 }
 
-/* The maps from norm(x2); dy is the backward's. */
+static int gated(const struct pass *p)
+{
+	return has(p, GATE_W) || has(p, GATE_UP_W);
+}
+
+/* The maps from y; dy is the backward's. */
 static struct inputs inputs_of(const struct pass *p, const struct block_work *w)
 {
 	struct map up = map_of(p, UP_W, UP_B, p->C, p->F);
+	if (has(p, GATE_UP_W))
+		return (struct inputs){ 1, { map_of(p, GATE_UP_W, UP_B, p->C, 2 * p->F) },
+					{ w->dgate } };
 	if (!has(p, GATE_W))
 		return (struct inputs){ 1, { up }, { w->dup } };
-	return (struct inputs){ 2, { map_of(p, GATE_W, UP_B, p->C, p->F), up },
+	return (struct inputs){ 2, { map_of(p, GATE_W, GATE_B, p->C, p->F), up },
 				{ w->dgate, w->dup } };
+}
+
+/* What the branch reads, before its norm. */
+static const void *source(const struct pass *p, const struct block_saved *s)
+{
+	return p->o->parallel ? p->c->in : s->x2;
+}
+
+/* y; w->ln has it where there is a norm. */
+static const void *input(const struct pass *p, const struct block_saved *s,
+			 const struct block_work *w)
+{
+	return has(p, NORM2_W) ? w->ln : source(p, s);
+}
+
+static int norm_input(const struct pass *p, const struct block_saved *s, const struct block_work *w)
+{
+	return has(p, NORM2_W) ?
+		       norm(p, p->g->at[NORM2_W], source(p, s), w->ln, s->stats2, p->N) : ZR_OK;
 }
 
 static int activate(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
 	struct inputs in = inputs_of(p, w);
-	struct zr_op_swiglu op = { .size = sizeof op, .dtype = c->dtype, .n = p->N * p->F,
+	struct zr_op_swiglu op = { .size = sizeof op, .dtype = c->dtype,
+				   .activation = p->o->activation + 1, .n = p->N * p->F,
 				   .gate = s->gate, .up = s->up, .out = w->act };
+	const void *y = input(p, s, w);
 	int rc;
-	if (in.n == 1)
-		return linear(p, in.map[0], w->ln, w->act, s->up);
-	if ((rc = linear(p, in.map[0], w->ln, s->gate, NULL)) ||
-	    (rc = linear(p, in.map[1], w->ln, s->up, NULL)))
+	if (!gated(p))
+		return linear(p, in.map[0], y, w->act, s->up);
+	if (has(p, GATE_UP_W)) {
+		op.width = p->F;
+		op.stride = 2 * p->F;
+	}
+	if ((rc = linear(p, in.map[0], y, s->gate, NULL)) ||
+	    (in.n > 1 && (rc = linear(p, in.map[1], y, s->up, NULL))))
 		return rc;
 	return c->ops->swiglu(c->ops, c->stream, &op);
 }
@@ -41,39 +77,46 @@ static int activate(const struct pass *p, const struct block_saved *s, const str
 int ffn_forward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
+	void *down = has(p, AFTER2_W) ? s->down : c->out;
 	int rc;
-	if ((rc = norm(p, p->g->at[NORM2_W], s->x2, w->ln, s->stats2, p->N)) ||
-	    (rc = activate(p, s, w)) || (rc = linear(p, map_down(p), w->act, c->out, NULL)))
+	if ((rc = norm_input(p, s, w)) || (rc = activate(p, s, w)) ||
+	    (rc = linear(p, map_down(p), w->act, down, NULL)))
 		return rc;
-	return residual(p, 2, s->x2, c->out, c->out);
+	if (has(p, AFTER2_W))
+		rc = norm(p, p->g->at[AFTER2_W], s->down, c->out, s->after_stats2, p->N);
+	return rc ? rc : residual(p, 2, s->x2, c->out, c->out);
 }
 
-/* act again, and from the gradient w.r.t. it, which is in w->dgate or w->dup, those w.r.t. what
- * the maps gave */
+/* act again, and from the gradient w.r.t. it those w.r.t. what the maps gave */
 static int activate_backward(const struct pass *p, const struct block_saved *s,
 			     const struct block_work *w)
 {
 	const struct zr_layer_call *c = p->c;
-	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype, .n = p->N * p->F,
-				       .dy = w->dup, .pre = s->up, .dx = w->dup, .act = w->act };
-	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = c->dtype, .n = p->N * p->F,
-					.dy = w->dgate, .gate = s->gate, .up = s->up,
-					.dgate = w->dgate, .dup = w->dup, .act = w->act };
-	return has(p, GATE_W) ? c->ops->swiglu_bwd(c->ops, c->stream, &glu) :
-				c->ops->gelu_bwd(c->ops, c->stream, &gelu);
+	int32_t activation = p->o->activation + 1;
+	struct zr_op_gelu_bwd gelu = { .size = sizeof gelu, .dtype = c->dtype,
+				       .activation = activation, .n = p->N * p->F, .dy = w->dact,
+				       .pre = s->up, .dx = w->dup, .act = w->act };
+	struct zr_op_swiglu_bwd glu = { .size = sizeof glu, .dtype = c->dtype,
+					.activation = activation, .n = p->N * p->F, .dy = w->dact,
+					.gate = s->gate, .up = s->up, .dgate = w->dgate,
+					.dup = w->dup, .act = w->act };
+	if (has(p, GATE_UP_W)) {
+		glu.width = p->F;
+		glu.stride = 2 * p->F;
+	}
+	return gated(p) ? c->ops->swiglu_bwd(c->ops, c->stream, &glu) :
+			  c->ops->gelu_bwd(c->ops, c->stream, &gelu);
 }
 
 int ffn_backward(const struct pass *p, const struct block_saved *s, const struct block_work *w)
 {
 	struct inputs in = inputs_of(p, w);
 	const void *dy;
-	int rc, weight = p->g->at[NORM2_W];
-	if ((rc = branch_gradient(p, 2, w, &dy)) ||
-	    (rc = linear_dx(p, map_down(p), dy, has(p, GATE_W) ? w->dgate : w->dup)) ||
-	    (rc = activate_backward(p, s, w)) ||
-	    (rc = linear_dw(p, map_down(p), w->act, dy)) ||
-	    (rc = norm(p, weight, s->x2, w->ln, s->stats2, p->N)) ||
-	    (rc = inputs_backward(p, &in, w->ln, w->sum, w->dln)))
+	int rc;
+	if ((rc = branch_gradient(p, 2, AFTER2_W, s->down, s->after_stats2, w, &dy)) ||
+	    (rc = linear_dx(p, map_down(p), dy, w->dact)) || (rc = activate_backward(p, s, w)) ||
+	    (rc = linear_dw(p, map_down(p), w->act, dy)) || (rc = norm_input(p, s, w)) ||
+	    (rc = inputs_backward(p, &in, input(p, s, w), w->sum, w->dln)))
 		return rc;
-	return norm_bwd(p, weight, w->dln, s->x2, s->stats2, w->ops);
+	return input_gradient(p, NORM2_W, source(p, s), s->stats2, w);
 }

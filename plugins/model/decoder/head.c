@@ -134,7 +134,7 @@ int head_logits(const struct pass *p, int64_t row, float *logits)
 	struct work w;
 	int rc;
 	carve(p, 0, c->work, &w);
-	rc = norm(p, NORM_W, skip(p, c->in, row * p->C), w.y, w.stats, 1);
 	op.a = w.y;
+	rc = norm(p, NORM_W, skip(p, c->in, row * p->C), w.y, w.stats, 1);
 	return rc ? rc : c->ops->matmul(c->ops, c->stream, &op);
 }

@@ -20,6 +20,20 @@
 		KEY("hidden_size", "width"), KEY("intermediate_size", "ffn_width"), \
 		KEY("max_position_embeddings", "context"), KEY("vocab_size", "vocabulary")
 
+#define KEY_YES_NO(key_name, to, missing) \
+	{ .key = { .name = key_name, .option = to, .values = "true=yes false=no", .def = missing }, \
+	  .write = 1 }
+#define KEY_DEF(key_name, to, missing) \
+	{ .key = { .name = key_name, .option = to, .def = missing }, .write = 1 }
+/* A missing one and null have values of their own; 0 is written as null. */
+#define KEY_OR_NULL(key_name, to, missing, of_null) \
+	{ .key = { .name = key_name, .option = to, .def = missing, .null = of_null }, .write = 1 }
+/* accepts() decides. */
+#define KEY_ASK(key_name) { .key = { .name = key_name, .flags = ZR_KEY_ASK } }
+/* The probability of dropout is of training, where the INI decides. */
+#define KEY_DROPOUT(key_name, missing) \
+	{ .key = { .name = key_name, .option = "dropout", .def = missing, .flags = ZR_KEY_NAMED } }
+
 /* Rotary scaling is in one object or, since transformers 5, in another. */
 #define KEYS_ROPE_IN(in) \
 	{ .key = { .name = in ".rope_type", .option = "rope_scaling", \
@@ -36,8 +50,9 @@
 		KEY_MUST(in ".partial_rotary_factor", "1")
 
 /* config.c writes rope_scaling. */
-#define KEYS_ROPE \
-	KEY("rope_theta", "rope_theta"), KEY_READ("rope_parameters.rope_theta", "rope_theta"), \
+#define KEYS_ROPE KEY("rope_theta", "rope_theta"), KEYS_ROPE_SCALING
+#define KEYS_ROPE_SCALING \
+	KEY_READ("rope_parameters.rope_theta", "rope_theta"), \
 		{ .key = { .name = "rope_scaling.type", .option = "rope_scaling", \
 			   .values = "default linear dynamic llama3 yarn" } }, \
 		KEYS_ROPE_IN("rope_scaling"), KEYS_ROPE_IN("rope_parameters")

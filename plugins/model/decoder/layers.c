@@ -3,12 +3,27 @@
  * layers.c - the embedding, the instance, and the functions of zr.model/1 that dispatch on the
  * layer.
  *
- *   embedding: out = drop(tokens[token] + positions[position])   dropout site 0
+ *   embedding: out = drop(gain * (tokens[token] + positions[position]))   dropout site 0
  */
 #include "head.h"
 #include "plugin.h"
 
+#include <string.h>
+
 /* ---- embedding ---- */
+
+/* As the classes of Gemma do it, a factor of bf16's activations is rounded to bf16, too. */
+static float embed_gain(const struct pass *p)
+{
+	float gain = (float)p->o->embed_gain;
+	uint32_t bits;
+	if (p->c->dtype != ZR_BF16)
+		return gain;
+	memcpy(&bits, &gain, sizeof bits);
+	bits = (bits + 0x8000) & 0xffff0000;
+	memcpy(&gain, &bits, sizeof bits);
+	return gain;
+}
 
 static int embed_forward(const struct pass *p)
 {
@@ -25,6 +40,8 @@ static int embed_forward(const struct pass *p)
 		op.position = c->positions;
 	}
 	rc = c->ops->embedding(c->ops, c->stream, &op);
+	if (!rc && p->o->embed_gain > 0)
+		rc = add(p, NULL, embed_gain(p), c->out, c->out);
 	if (!rc && p->dropout > 0)
 		rc = residual(p, 0, NULL, c->out, c->out);
 	return rc;
@@ -52,6 +69,8 @@ static int embed_backward(const struct pass *p)
 	}
 	if (p->dropout > 0)
 		rc = residual(p, 0, NULL, c->grad, c->grad);
+	if (!rc && p->o->embed_gain > 0)
+		rc = add(p, NULL, embed_gain(p), c->grad, c->grad);
 	return rc ? rc : c->ops->embedding_bwd(c->ops, c->stream, &op);
 }
 
@@ -84,7 +103,7 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 		NEED(rmsnorm_bwd);
 		NEED(rmsnorm_bwd_work);
 	}
-	if (g->at[GATE_W] >= 0) {
+	if (g->at[GATE_W] >= 0 || g->at[GATE_UP_W] >= 0) {
 		NEED(swiglu);
 		NEED(swiglu_bwd);
 	} else {
@@ -168,18 +187,23 @@ int decoder_create(const struct zr_host *h, const struct family *f, const void *
 		   struct zr_inst **out)
 {
 	struct zr_inst *g = h->alloc(h, sizeof *g, "model");
+	int rc;
 	if (!g)
 		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
 	g->host = h;
-	g->f = f;
 	g->o = opts;
+	g->f = !g->o->tied && f->untied ? f->untied : f;
 	decoder_places(g);
-	if (decoder_declare_all(g)) {
+	rc = decoder_declare_all(g);
+	if (rc)
+		zr_fail(h, rc, "no memory for the model's description");
+	g->rope_dim = rope_dim(g->o);
+	if (!rc && !f->positions)
+		rc = rope_set_up(h, g->o, g->rope);
+	if (rc) {
 		decoder_destroy(g);
-		return zr_fail(h, ZR_ENOMEM, "no memory for the model's description");
+		return rc;
 	}
-	if (!f->positions)
-		rope_frequencies(g->o, g->frequency);
 	decoder_config(g, &g->meta);
 	*out = g;
 	return ZR_OK;

@@ -4,6 +4,8 @@
  */
 #include "decoder.h"
 
+#include <string.h>
+
 /* ---- linear maps ---- */
 
 struct map map_of(const struct pass *p, enum block_tensor weight, enum block_tensor bias,
@@ -40,6 +42,7 @@ int linear(const struct pass *p, struct map l, const void *x, void *y, void *pre
 	op.d = y;
 	op.ldd = l.stride ? l.stride : l.to;
 	op.pre = pre;
+	op.activation = pre ? p->o->activation + 1 : 0;
 	return p->c->ops->matmul(p->c->ops, p->c->stream, &op);
 }
 
@@ -131,15 +134,51 @@ static int layer_norm(const struct pass *p, int weight, const void *x, void *y, 
 	return c->ops->layernorm(c->ops, c->stream, &op);
 }
 
+static struct zr_op_rmsnorm rms_norm_op(const struct pass *p, int weight)
+{
+	return (struct zr_op_rmsnorm){ .size = sizeof(struct zr_op_rmsnorm),
+				       .flags = p->f->norm_plus_one ? ZR_RMSNORM_PLUS_ONE : 0,
+				       .dtype = p->c->dtype, .width = p->C,
+				       .eps = (float)p->o->norm_eps,
+				       .gamma = p->c->param[weight] };
+}
+
 int norm(const struct pass *p, int weight, const void *x, void *y, float *stats, int64_t rows)
 {
-	const struct zr_layer_call *c = p->c;
-	struct zr_op_rmsnorm op = { .size = sizeof op, .dtype = c->dtype, .rows = rows,
-				    .width = p->C, .eps = (float)p->o->norm_eps, .x = x,
-				    .gamma = c->param[weight], .y = y, .rstd = stats };
+	struct zr_op_rmsnorm op;
 	if (p->f->norm_kind == NORM_LAYER)
 		return layer_norm(p, weight, x, y, stats, rows);
-	return c->ops->rmsnorm(c->ops, c->stream, &op);
+	op = rms_norm_op(p, weight);
+	op.rows = rows;
+	op.x = x;
+	op.y = y;
+	op.rstd = stats;
+	return p->c->ops->rmsnorm(p->c->ops, p->c->stream, &op);
+}
+
+static int64_t row_heads(const struct pass *p, int64_t heads)
+{
+	return p->f->qk_norm_whole ? heads : 1;
+}
+
+int64_t heads_norm_stats(const struct pass *p, int64_t heads)
+{
+	return heads / row_heads(p, heads);
+}
+
+int heads_norm(const struct pass *p, int weight, int64_t heads, const void *x, void *y,
+	       int64_t stride, float *stats)
+{
+	struct zr_op_rmsnorm op = rms_norm_op(p, weight);
+	op.per_row = heads_norm_stats(p, heads);
+	op.rows = p->N * op.per_row;
+	op.width = row_heads(p, heads) * p->D;
+	op.y_stride = stride;
+	op.x_stride = heads * p->D;
+	op.x = x;
+	op.y = y;
+	op.rstd = stats;
+	return p->c->ops->rmsnorm(p->c->ops, p->c->stream, &op);
 }
 
 static struct zr_op_layernorm_bwd layer_norm_bwd_op(const struct pass *p)
@@ -151,24 +190,47 @@ static struct zr_op_layernorm_bwd layer_norm_bwd_op(const struct pass *p)
 static struct zr_op_rmsnorm_bwd rms_norm_bwd_op(const struct pass *p)
 {
 	return (struct zr_op_rmsnorm_bwd){ .size = sizeof(struct zr_op_rmsnorm_bwd),
+					   .flags = p->f->norm_plus_one ? ZR_RMSNORM_PLUS_ONE : 0,
 					   .dtype = p->c->dtype, .rows = p->N, .width = p->C };
+}
+
+static struct zr_op_rmsnorm_bwd heads_norm_bwd_op(const struct pass *p, int64_t heads)
+{
+	struct zr_op_rmsnorm_bwd op = rms_norm_bwd_op(p);
+	op.flags |= ZR_RMSNORM_STORE;
+	op.rows = p->N * heads_norm_stats(p, heads);
+	op.width = row_heads(p, heads) * p->D;
+	return op;
+}
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* Before the operation's work lies what frozen weights would have got: it computes that in any
  * case. */
 static uint64_t unwanted(const struct pass *p)
 {
-	return ((uint64_t)p->C * sizeof(float) + 63) / 64 * 64;
+	int64_t width = has(p, Q_NORM_W) ? max_of(p->C, p->H * p->D) : p->C;
+	return ((uint64_t)width * sizeof(float) + 63) / 64 * 64;
 }
 
 uint64_t norm_bwd_work(const struct pass *p)
 {
 	const struct zr_ops *ops = p->c->ops;
 	struct zr_op_layernorm_bwd layer = layer_norm_bwd_op(p);
-	struct zr_op_rmsnorm_bwd rms = rms_norm_bwd_op(p);
+	struct zr_op_rmsnorm_bwd rms = rms_norm_bwd_op(p), q = heads_norm_bwd_op(p, p->H),
+				 k = heads_norm_bwd_op(p, p->K);
+	uint64_t work;
 	if (p->f->norm_kind == NORM_LAYER)
 		return 2 * unwanted(p) + ops->layernorm_bwd_work(ops, &layer);
-	return unwanted(p) + ops->rmsnorm_bwd_work(ops, &rms);
+	work = ops->rmsnorm_bwd_work(ops, &rms);
+	if (has(p, Q_NORM_W)) {
+		work = carver_max(work, ops->rmsnorm_bwd_work(ops, &q));
+		work = carver_max(work, ops->rmsnorm_bwd_work(ops, &k));
+	}
+	return unwanted(p) + work;
 }
 
 static int layer_norm_bwd(const struct pass *p, int weight, const void *dy, const void *x,
@@ -191,35 +253,65 @@ static int layer_norm_bwd(const struct pass *p, int weight, const void *dy, cons
 	return c->ops->layernorm_bwd(c->ops, c->stream, &op);
 }
 
+static int rms_norm_bwd(const struct pass *p, struct zr_op_rmsnorm_bwd *op, int weight,
+			const void *dy, const void *x, const float *stats, void *dx, void *work)
+{
+	const struct zr_layer_call *c = p->c;
+	op->flags |= c->accumulate[weight] ? ZR_OP_ACCUMULATE : 0;
+	op->dy = dy;
+	op->x = x;
+	op->gamma = c->param[weight];
+	op->rstd = stats;
+	op->dx = dx;
+	op->dgamma = c->dparam[weight] ? c->dparam[weight] : work;
+	op->work = (char *)work + unwanted(p);
+	return c->ops->rmsnorm_bwd(c->ops, c->stream, op);
+}
+
 int norm_bwd(const struct pass *p, int weight, const void *dy, const void *x, const float *stats,
 	     void *work)
 {
-	const struct zr_layer_call *c = p->c;
 	struct zr_op_rmsnorm_bwd op = rms_norm_bwd_op(p);
 	if (p->f->norm_kind == NORM_LAYER)
 		return layer_norm_bwd(p, weight, dy, x, stats, work);
-	op.flags = c->accumulate[weight] ? ZR_OP_ACCUMULATE : 0;
-	op.dy = dy;
-	op.x = x;
-	op.gamma = c->param[weight];
-	op.rstd = stats;
-	op.dx = c->grad;
-	op.dgamma = c->dparam[weight] ? c->dparam[weight] : work;
-	op.work = (char *)work + unwanted(p);
-	return c->ops->rmsnorm_bwd(c->ops, c->stream, &op);
+	return rms_norm_bwd(p, &op, weight, dy, x, stats, p->c->grad, work);
+}
+
+int norm_bwd_in_place(const struct pass *p, int weight, void *dy, const void *x,
+		      const float *stats, void *work)
+{
+	struct zr_op_rmsnorm_bwd op = rms_norm_bwd_op(p);
+	op.flags |= ZR_RMSNORM_STORE;
+	return rms_norm_bwd(p, &op, weight, dy, x, stats, dy, work);
+}
+
+int heads_norm_bwd(const struct pass *p, int weight, int64_t heads, void *dy, const void *x,
+		   const float *stats, void *work)
+{
+	struct zr_op_rmsnorm_bwd op = heads_norm_bwd_op(p, heads);
+	return rms_norm_bwd(p, &op, weight, dy, x, stats, dy, work);
 }
 
 /* ---- the rest ---- */
 
-int rotate(const struct pass *p, uint32_t flags, void *x, int64_t heads, int64_t stride)
+static const struct rope *rope_of(const struct pass *p)
 {
+	if (is_local(p->o, block_of(p)))
+		return &p->g->rope[ROPE_LOCAL];
+	return &p->g->rope[p->c->past + p->T > p->o->rope_original_context ? ROPE_FAR :
+									     ROPE_GLOBAL];
+}
+
+int rotate(const struct pass *p, uint32_t flags, void *x, int64_t heads, int64_t stride,
+	   int64_t head)
+{
+	const struct rope *r = rope_of(p);
 	struct zr_op_rotary op = { .size = sizeof op, .flags = flags, .dtype = p->c->dtype,
 				   .batch = p->B, .length = p->T, .heads = heads, .head_dim = p->D,
 				   .stride = stride, .x = x, .out = x,
-				   .position = p->c->positions };
-	int64_t i;
-	for (i = 0; i < p->D / 2; i++)
-		op.frequency[i] = p->g->frequency[i];
+				   .position = p->c->positions, .rotary_dim = p->g->rope_dim,
+				   .head_stride = head, .gain = r->gain };
+	memcpy(op.frequency, r->frequency, (size_t)p->g->rope_dim / 2 * sizeof *op.frequency);
 	return p->c->ops->rotary(p->c->ops, p->c->stream, &op);
 }
 
@@ -234,6 +326,13 @@ int residual(const struct pass *p, int n, const void *a, const void *b, void *ou
 {
 	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .dropout = p->dropout,
 				     .n = p->N * p->C, .rng = site(p, n), .a = a, .b = b,
-				     .out = out };
+				     .out = out, .gain = (float)p->o->residual_gain };
+	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
+}
+
+int add(const struct pass *p, const void *a, float gain, const void *b, void *out)
+{
+	struct zr_op_residual op = { .size = sizeof op, .dtype = p->c->dtype, .n = p->N * p->C,
+				     .a = a, .b = b, .out = out, .gain = gain };
 	return p->c->ops->residual(p->c->ops, p->c->stream, &op);
 }

@@ -8,8 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-const char *const decoder_scalings[] = { "default", "linear", "dynamic", "llama3", "yarn", NULL };
+const char *const decoder_scalings[] = { "default", "linear", "dynamic", "llama3", "yarn",
+					  "longrope", NULL };
+const char *const decoder_scalings_of_all[] = { "default", "linear", "dynamic", "llama3", "yarn",
+						NULL };
 const char *const decoder_yes_no[] = { "no", "yes", NULL };
+const char *const decoder_activations[] = { "silu", "gelu_tanh", "gelu", NULL };
 
 static int is_auto(const struct zr_opt *o, const void *at)
 {
@@ -27,9 +31,8 @@ static int is_auto(const struct zr_opt *o, const void *at)
 
 static int is_zero(const struct zr_opt *o, const void *at)
 {
-	return o->type == ZR_T_F64 ? !(*(const double *)at > 0) :
-	       o->type == ZR_T_I64 ? !*(const int64_t *)at :
-				     !*(const int32_t *)at;
+	static const char zero[8];
+	return !memcmp(at, zero, o->width);
 }
 
 /* What the family's table has: as given; where auto, as the preset or else the family says. */
@@ -67,6 +70,12 @@ static int offers(const struct family *f, const char *name)
 	return 0;
 }
 
+static void otherwise(double *value, double known)
+{
+	if (!(*value > 0))
+		*value = known;
+}
+
 static int settle_shape(const struct zr_host *h, const struct family *f, struct decoder_opts *o)
 {
 	int rc = needed(h, f, "layers", o->layers);
@@ -90,19 +99,22 @@ static int settle_shape(const struct zr_host *h, const struct family *f, struct 
 		o->kv_heads = o->heads;
 	if (!o->ffn_width)
 		o->ffn_width = (o->width * 8 / 3 + 63) / 64 * 64;
+	otherwise(&o->score_width, (double)o->head_dim);
 	return ZR_OK;
 }
 
-static void otherwise(double *value, double known)
+/* LongRoPE's factor of queries and keys, by how much the context grew. */
+static double long_attention(const struct decoder_opts *o)
 {
-	if (!(*value > 0))
-		*value = known;
+	double original = (double)o->rope_original_context, grown = (double)o->context / original;
+	return grown <= 1 ? 1 : sqrt(1 + log(grown) / log(original));
 }
 
 static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 {
 	otherwise(&o->rope_theta, 1e4);
-	otherwise(&o->rope_factor, o->rope_scaling == ROPE_DEFAULT ? 1 : 0);
+	int needs = o->rope_scaling != ROPE_DEFAULT && o->rope_scaling != ROPE_LONG;
+	otherwise(&o->rope_factor, needs ? 0 : 1);
 	if (!(o->rope_factor > 0))
 		return zr_fail(h, ZR_EINVAL, "rope_factor is not set: rope_scaling = %s needs it",
 			       decoder_scalings[o->rope_scaling]);
@@ -110,9 +122,11 @@ static int settle_rope(const struct zr_host *h, struct decoder_opts *o)
 	otherwise(&o->rope_high_freq, 4);
 	otherwise(&o->rope_beta_fast, 32);
 	otherwise(&o->rope_beta_slow, 1);
-	otherwise(&o->rope_attention, 0.1 * log(o->rope_factor) + 1);
 	if (!o->rope_original_context)
 		o->rope_original_context = o->context;
+	otherwise(&o->rope_attention, o->rope_scaling == ROPE_LONG ? long_attention(o) :
+								     0.1 * log(o->rope_factor) + 1);
+	otherwise(&o->rope_fraction, 1);
 	return ZR_OK;
 }
 
@@ -130,11 +144,24 @@ int decoder_resolve(const struct zr_host *h, const struct zr_facts *facts, const
 	return rc || f->positions ? rc : settle_rope(h, o);
 }
 
+static int has_gate(const struct family *f)
+{
+	uint32_t i;
+	for (i = 0; i < f->n_tensors; i++)
+		if (f->tensors[i].tensor == GATE_W || f->tensors[i].tensor == GATE_UP_W)
+			return 1;
+	return 0;
+}
+
 int decoder_check(const struct zr_host *h, const struct family *f, const struct decoder_opts *o)
 {
 	if (o->heads % o->kv_heads)
 		return zr_fail(h, ZR_EINVAL, "kv_heads = %lld does not divide heads = %lld",
 			       (long long)o->kv_heads, (long long)o->heads);
+	if (!has_gate(f) && o->activation == ACT_SILU)
+		return zr_fail(h, ZR_EINVAL,
+			       "activation = silu needs a gate, which this model has not: gelu or "
+			       "gelu_tanh");
 	if (f->positions)
 		return ZR_OK;
 	if (o->head_dim % 2 || o->head_dim > 2 * ZR_ROTARY_PAIRS)
@@ -142,8 +169,44 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 			h, ZR_EINVAL,
 			"head_dim = %lld: rotary positions need an even number of at most %d",
 			(long long)o->head_dim, 2 * ZR_ROTARY_PAIRS);
+	if (rope_dim(o) % 2 || !rope_dim(o))
+		return zr_fail(h, ZR_EINVAL,
+			       "rope_fraction = %g of head_dim = %lld is no even number",
+			       o->rope_fraction, (long long)o->head_dim);
 	if (o->rope_scaling == ROPE_LLAMA3 && o->rope_low_freq >= o->rope_high_freq)
 		return zr_fail(h, ZR_EINVAL, "rope_low_freq = %g is not below rope_high_freq = %g",
 			       o->rope_low_freq, o->rope_high_freq);
+	return ZR_OK;
+}
+
+/* Of a JSON list of scalars the next one, without quotes; returns its length, 0: no more. */
+static size_t next_element(const char **list, const char **element)
+{
+	size_t n;
+	*list += strspn(*list, "[], \"");
+	*element = *list;
+	n = strcspn(*list, "[], \"");
+	*list += n;
+	return n;
+}
+
+int decoder_accepts_layers(const struct zr_host *h, const struct family *f, const void *opts,
+			   const char *key, const char *value)
+{
+	struct decoder_opts o = *(const struct decoder_opts *)opts;
+	int types = !strcmp(key, "layer_types");
+	const char *at;
+	int64_t i;
+	size_t n;
+	merge(f, &o);
+	for (i = 0; (n = next_element(&value, &at)); i++) {
+		const char *want = types ? (is_local(&o, i) ? "sliding_attention" : "full_attention") :
+				   is_turned(&o, i) ? "1" : "0";
+		if (n != strlen(want) || memcmp(at, want, n))
+			return zr_fail(h, ZR_ENOTSUP,
+				       "layer %lld is %.*s, and by the other keys %s: only layers "
+				       "that differ every so many are computed",
+				       (long long)i, (int)n, at, want);
+	}
 	return ZR_OK;
 }

@@ -7,6 +7,11 @@
 
 #include "decoder.h"
 
+/* Of a preset. */
+#define SHAPE(l, h, k, c, f, t, v) \
+	.layers = l, .heads = h, .kv_heads = k, .width = c, .ffn_width = f, .context = t, \
+	.vocabulary = v
+
 /* The upper limits keep every product of two of them, in bytes, far below 2^63. */
 #define OPT_COUNT(name, most, unit, doc) \
 	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, most, \
@@ -57,10 +62,57 @@
 	       "Standard deviation of initial weights; " projections \
 	       " get it divided by sqrt(2 layers).")
 
+#define OPT_DROPOUT \
+	ZR_OPT(struct decoder_opts, dropout, ZR_T_F64, ZR_O_MAX_OPEN | ZR_O_NUMERIC, "0", 0, 1, \
+	       "", \
+	       "Probability to drop, in training: embeddings, attention probabilities, both " \
+	       "residual branches.")
+#define OPT_ACTIVATION(otherwise) \
+	ZR_OPT_ENUM(struct decoder_opts, activation, ZR_O_AUTO | ZR_O_NUMERIC, "auto", \
+		    decoder_activations, \
+		    "The feed-forward part's function: silu, or GELU by way of tanh or in its " \
+		    "exact form; auto: the preset's, else " otherwise ".")
+#define OPTS_SHAPE(names) \
+	OPT_PRESET(names), OPT_LAYERS, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_WIDTH, \
+		OPT_FFN_WIDTH, OPT_CONTEXT, OPT_VOCABULARY
+#define OPT_YES_NO(name, doc) \
+	ZR_OPT_ENUM(struct decoder_opts, name, ZR_O_AUTO | ZR_O_NUMERIC, "auto", decoder_yes_no, \
+		    doc)
+#define OPT_QKV_BIAS \
+	OPT_YES_NO(qkv_bias, "Whether queries, keys and values have biases; auto: the preset's, " \
+			     "else no.")
+#define OPT_O_BIAS \
+	OPT_YES_NO(o_bias, "Whether attention's output has a bias; auto: the preset's, else no.")
+#define OPT_MLP_BIAS \
+	OPT_YES_NO(mlp_bias, "Whether the maps of the feed-forward part have biases; auto: the " \
+			     "preset's, else no.")
+#define OPT_COUNT0(name, most, unit, doc) \
+	ZR_OPT(struct decoder_opts, name, ZR_T_I64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, most, \
+	       unit, doc)
+#define OPT_WINDOW(otherwise) \
+	OPT_COUNT0(window, 1 << 24, "tokens", \
+		   "How many tokens a token sees in a layer of local attention, its own " \
+		   "included; 0: all. auto: the preset's, else " otherwise ".")
+#define OPT_GLOBAL_EVERY(otherwise) \
+	OPT_COUNT0(global_every, 10000, "", \
+		   "Every so manieth layer sees all tokens; 0: none does where there is a " \
+		   "window. auto: the preset's, else " otherwise ".")
+#define OPT_ROPE_FRACTION(otherwise) \
+	OPT_POSITIVE(rope_fraction, 1, \
+		     "The part of a head's elements that rotary positions turn; auto: the " \
+		     "preset's, else " otherwise ".")
+#define OPT_REAL(name, otherwise, doc) \
+	OPT_POSITIVE(name, 1e9, doc " auto: the preset's, else " otherwise ".")
+#define OPT_SOFTCAP(name, otherwise, of) \
+	ZR_OPT(struct decoder_opts, name, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 0, 1e6, "", \
+	       "c of c tanh(s / c) over " of "; 0: none. auto: the preset's, else " otherwise ".")
+#define OPT_SCORE_WIDTH(otherwise) \
+	OPT_REAL(score_width, otherwise, "Attention's scores are divided by its root.")
+
 /* Stretched rotary positions: six options more. */
 #define OPTS_ROPE_SCALING \
 	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto", \
-		    decoder_scalings, \
+		    decoder_scalings_of_all, \
 		    "How these wavelengths are stretched; dynamic: only beyond context. auto: " \
 		    "the preset's, else default."), \
 	ZR_OPT(struct decoder_opts, rope_factor, ZR_T_F64, ZR_O_AUTO | ZR_O_NUMERIC, "auto", 1, \
@@ -77,6 +129,8 @@
 		     "yarn: pairs that turn less often are stretched; auto: 1."), \
 	OPT_POSITIVE(rope_attention, 1e6, \
 		     "yarn: factor of queries and keys; auto: 0.1 ln(rope_factor) + 1."), \
+	OPT_ROPE_ORIGINAL
+#define OPT_ROPE_ORIGINAL \
 	OPT_COUNT(rope_original_context, 1 << 24, "tokens", \
 		  "The context before wavelengths were stretched; auto: the preset's, else " \
 		  "context.")

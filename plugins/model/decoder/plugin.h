@@ -12,6 +12,24 @@ int decoder_create(const struct zr_host *, const struct family *, const void *op
 void decoder_destroy(struct zr_inst *);
 extern const struct zr_model_v1 decoder_model;
 
+/* The model directories that it reads; `ignore` and further members of struct zr_pretrained_v1. */
+#define DECODER_FILES(ignore, ...) \
+	static const struct zr_pretrained_v1 pretrained = { \
+		.size = sizeof pretrained, \
+		.n_keys = sizeof keys / sizeof *keys, \
+		.key_stride = sizeof *keys, \
+		.keys = &keys->key, \
+		.types = types, \
+		.ignored = ignore, \
+		__VA_ARGS__ \
+	}
+
+/* The members of `family` that are its tables. */
+#define DECODER_TABLES \
+	.opts = opts, .n_opts = sizeof opts / sizeof *opts, .presets = presets, \
+	.tensors = tensors, .n_tensors = sizeof tensors / sizeof *tensors, \
+	.pretrained = &pretrained
+
 #define DECODER_PLUGIN(plugin_id, text) \
 	static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts) \
 	{ \

@@ -8,6 +8,8 @@
 #include "decoder.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Wavelengths beyond the original context over low_freq are stretched by factor, those below it
  * over high_freq are left, and in between the two are mixed. */
@@ -27,7 +29,7 @@ static float llama3(const struct decoder_opts *o, float f)
 /* Index of the pair that turns `rotations` times within the original context. */
 static double yarn_pair(const struct decoder_opts *o, double rotations)
 {
-	return (double)o->head_dim *
+	return (double)rope_dim(o) *
 	       log((double)o->rope_original_context / (rotations * 2 * M_PI)) /
 	       (2 * log(o->rope_theta));
 }
@@ -37,7 +39,7 @@ static double yarn_pair(const struct decoder_opts *o, double rotations)
 static float yarn(const struct decoder_opts *o, int64_t i, float f, float power)
 {
 	double first = fmax(floor(yarn_pair(o, o->rope_beta_fast)), 0);
-	double last = fmin(ceil(yarn_pair(o, o->rope_beta_slow)), (double)o->head_dim - 1);
+	double last = fmin(ceil(yarn_pair(o, o->rope_beta_slow)), (double)rope_dim(o) - 1);
 	float ramp, stretched = 1 / ((float)o->rope_factor * power);
 	if (first == last)
 		last += 0.001;
@@ -46,14 +48,43 @@ static float yarn(const struct decoder_opts *o, int64_t i, float f, float power)
 	return stretched * ramp + f * (1 - ramp);
 }
 
-void rope_frequencies(const struct decoder_opts *o, float *frequency)
+/* LongRoPE (Ding et al. 2024): each pair's wavelength is stretched by its own factor, of one list
+ * up to the original context and of another beyond it. */
+static int listed(const struct zr_host *h, const char *option, const char *list, int64_t n,
+		  double *factor)
 {
+	const char *at = list ? list : "";
 	int64_t i;
-	for (i = 0; i < o->head_dim / 2; i++) {
-		float power = (float)pow(o->rope_theta,
-					 (double)((float)(2 * i) / (float)o->head_dim)),
+	for (i = 0; i < n; i++) {
+		char *end;
+		at += strspn(at, " \t,[]");
+		factor[i] = strtod(at, &end);
+		if (end == at || !(factor[i] > 0))
+			break;
+		at = end;
+	}
+	at += strspn(at, " \t,[]");
+	return i == n && !*at ? ZR_OK :
+				zr_fail(h, ZR_EINVAL,
+					"%s = %.60s: rope_scaling = longrope needs %lld positive "
+					"numbers, one for each pair of elements that turn",
+					option, list ? list : "", (long long)n);
+}
+
+int64_t rope_dim(const struct decoder_opts *o)
+{
+	return (int64_t)((double)o->head_dim * o->rope_fraction);
+}
+
+static void frequencies(const struct decoder_opts *o, double theta, int32_t scaling,
+			const double *factor, struct rope *r)
+{
+	int64_t i, dim = rope_dim(o);
+	r->gain = 1;
+	for (i = 0; i < dim / 2; i++) {
+		float power = (float)pow(theta, (double)((float)(2 * i) / (float)dim)),
 		      f = 1 / power;
-		switch (o->rope_scaling) {
+		switch (scaling) {
 		case ROPE_LINEAR:
 			f /= (float)o->rope_factor;
 			break;
@@ -63,16 +94,39 @@ void rope_frequencies(const struct decoder_opts *o, float *frequency)
 		case ROPE_YARN:
 			f = yarn(o, i, f, power);
 			break;
+		case ROPE_LONG:
+			f = 1 / ((float)factor[i] * power);
+			break;
 		/* ROPE_DYNAMIC changes only sequences longer than the context, which are refused */
 		default:
 			break;
 		}
-		frequency[i] = f;
+		r->frequency[i] = f;
 	}
 }
 
+int rope_set_up(const struct zr_host *h, const struct decoder_opts *o, struct rope rope[ROPES])
+{
+	double theta = o->rope_theta, near_by[ZR_ROTARY_PAIRS] = { 0 },
+	       far[ZR_ROTARY_PAIRS] = { 0 };
+	int64_t n = rope_dim(o) / 2;
+	int rc;
+	if (o->rope_scaling == ROPE_LONG &&
+	    ((rc = listed(h, "rope_short", o->rope_short, n, near_by)) ||
+	     (rc = listed(h, "rope_long", o->rope_long, n, far))))
+		return rc;
+	frequencies(o, theta, o->rope_scaling, near_by, &rope[ROPE_GLOBAL]);
+	frequencies(o, theta, o->rope_scaling, far, &rope[ROPE_FAR]);
+	rope[ROPE_LOCAL] = rope[ROPE_GLOBAL];
+	if (o->rope_local_theta > 0)
+		frequencies(o, o->rope_local_theta, ROPE_DEFAULT, NULL, &rope[ROPE_LOCAL]);
+	if (o->rope_scaling == ROPE_LONG)
+		rope[ROPE_GLOBAL].gain = rope[ROPE_FAR].gain = (float)o->rope_attention;
+	return ZR_OK;
+}
+
 /* YaRN scales queries and keys alike. */
-double rope_gain(const struct decoder_opts *o)
+double rope_score_gain(const struct decoder_opts *o)
 {
 	return o->rope_scaling == ROPE_YARN ? o->rope_attention * o->rope_attention : 1;
 }

@@ -25,13 +25,18 @@
 
 #define LENGTH 13
 #define LIMIT 1e-4
+#define STEPS 20
+#define LOSS_LIMIT 2e-6
 #define MOST 65536 /* elements of a tensor of these models */
 
 /* A golden directory; the precision whose types are those of its files. */
 static const struct golden {
 	const char *name, *precision;
 } goldens[] = { { "gpt2", "fp32" }, { "gpt2-bf16", "bf16" }, { "gpt2-shards", "fp16" }, { "llama", "fp32" },
-	       { "llama-tied", "bf16" }, { "llama-yarn", "fp32" }, { "llama-dynamic", "fp32" }, { "qwen2", "fp16" } };
+	       { "llama-tied", "bf16" }, { "llama-yarn", "fp32" }, { "llama-dynamic", "fp32" }, { "qwen2", "fp16" },
+	       { "gpt2-untied", "fp32" }, { "llama-bias", "fp32" }, { "mistral", "fp32" }, { "qwen3", "fp32" }, { "gemma", "fp32" },
+	       { "gemma3", "fp32" }, { "phi3", "fp32" }, { "phi3-long", "fp32" }, { "olmo2", "fp32" }, { "smollm3", "fp32" },
+	       { "gpt-neox", "fp32" }, { "gpt-neox-serial", "fp32" } };
 
 static const char *golden_path(const char *name)
 {
@@ -49,7 +54,8 @@ struct run {
 	struct zr_session *session;
 };
 
-static struct run begin(const char *name, int mode, const char *more)
+static struct run begin_with(const char *name, int mode, const char *more, const char *optimizer, const char *lr,
+			     const char *decay, const char *betas)
 {
 	char option[4][PATH_MAX + 32];
 	struct zr_error err = { 0 };
@@ -59,8 +65,8 @@ static struct run begin(const char *name, int mode, const char *more)
 	snprintf(option[2], sizeof *option, "train.sequence_length=%d", LENGTH);
 	snprintf(option[3], sizeof *option, "%s", more);
 	const char *options[] = { option[0], option[1], option[2], option[3], "data.plugin=tokens", "data.format=uint16",
-				  "data.order=sequential", "train.micro_batch_size=2", "train.gradient_accumulation_steps=1",
-				  "optimizer.plugin=sgd", "optimizer.lr=0", "train.eval_every=0", "device.threads=1" };
+				  "data.order=sequential", "train.micro_batch_size=2", "train.gradient_accumulation_steps=1", "train.gradient_clipping=0",
+				  optimizer, lr, decay, betas, "train.eval_every=0", "device.threads=1" };
 	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &r.cfg, &err);
 	if (!rc)
 		rc = zr_setup_open(r.cfg, mode, 1, &r.setup, &err);
@@ -71,6 +77,12 @@ static struct run begin(const char *name, int mode, const char *more)
 	if (rc)
 		fail_msg("%s: %s", name, err.text);
 	return r;
+}
+
+static struct run begin(const char *name, int mode, const char *more)
+{
+	return begin_with(name, mode, more, "optimizer.plugin=sgd", "optimizer.lr=0", "optimizer.weight_decay=0",
+			  "optimizer.momentum=0");
 }
 
 static void end(struct run r)
@@ -141,6 +153,29 @@ static void compare_step(const char *name)
 	end(r);
 }
 
+/* As make_pretrained.py trains, in fp32 here and in fp64 there. */
+static void compare_losses(const char *name)
+{
+	struct zr_st st = open_expected(name);
+	struct zr_error err = { 0 };
+	if (!zr_st_find(&st, "losses")) { /* of the first directories */
+		zr_st_close(&st);
+		return;
+	}
+	struct run r = begin_with(name, ZR_SETUP_TRAIN, "precision.plugin=fp32", "optimizer.plugin=adamw",
+				  "optimizer.lr=1e-3", "optimizer.weight_decay=0.1", "optimizer.betas=0.9, 0.999");
+	const float *want = expected(&st, "losses", "", STEPS);
+	for (int64_t step = 0; step < STEPS; step++) {
+		struct zr_step_result result;
+		if (zr_session_step(r.session, 0, &result, &err))
+			fail_msg("%s: %s", name, err.text);
+		if (!(fabs(result.loss / want[step] - 1) <= LOSS_LIMIT))
+			fail_msg("%s: loss of step %d is %.8g, not %.8g", name, (int)step + 1, result.loss, want[step]);
+	}
+	zr_st_close(&st);
+	end(r);
+}
+
 static void compare_logits(const char *name)
 {
 	struct run r = begin(name, ZR_SETUP_SAMPLE, "precision.plugin=fp32");
@@ -170,6 +205,7 @@ static void loss_logits_and_every_gradient_are_those_of_transformers(void **unus
 	for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
 		compare_step(goldens[i].name);
 		compare_logits(goldens[i].name);
+		compare_losses(goldens[i].name);
 	}
 }
 

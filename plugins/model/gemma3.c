@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gemma3.c - model/gemma3: the text model of Gemma 3 (Gemma team 2025): Gemma 2 with norms of q and
+ * k in place of soft caps, and a window, with rotary positions of its own, in five of six layers.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+#include <math.h>
+
+static const char *const names[] = { "none", "gemma3-270m", "gemma3-1b", NULL };
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ SHAPE(18, 4, 1, 640, 2048, 32768, 262144) },
+	{ SHAPE(26, 4, 1, 1152, 6912, 32768, 262144) },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),
+	OPT_TIED("yes"),
+	OPT_WINDOW("512"),
+	OPT_GLOBAL_EVERY("6"),
+	OPT_SCORE_WIDTH("256"),
+	OPT_SOFTCAP(score_softcap, "0", "attention's scores"),
+	OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("1000000"),
+	OPT_REAL(rope_local_theta, "10000", "rope_theta of the layers with a window."),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static int settle(const struct zr_host *h, struct decoder_opts *o)
+{
+	(void)h;
+	o->embed_gain = sqrt((double)o->width);
+	return ZR_OK;
+}
+
+static const struct tensor_name tensors[] = {
+	TENSOR(Q_W, "self_attn.q_proj.weight"),
+	TENSOR(K_W, "self_attn.k_proj.weight"),
+	TENSOR(V_W, "self_attn.v_proj.weight"),
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
+	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSOR(GATE_W, "mlp.gate_proj.weight"),
+	TENSOR(UP_W, "mlp.up_proj.weight"),
+	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(AFTER1_W, "post_attention_layernorm.weight"),
+	TENSOR(NORM2_W, "pre_feedforward_layernorm.weight"),
+	TENSOR(AFTER2_W, "post_feedforward_layernorm.weight"),
+};
+
+static const struct family_key keys[] = {
+	KEYS_SHAPE,
+	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
+	KEY_DEF("sliding_window", "window", "4096"),
+	KEY_DEF("query_pre_attn_scalar", "score_width", "256"),
+	KEY_OR_NULL("attn_logit_softcapping", "score_softcap", NULL, "0"),
+	KEY_MUST("final_logit_softcapping", "null"),
+	KEY_DEF("sliding_window_pattern", "global_every", "6"),
+	KEY_READ("_sliding_window_pattern", "global_every"),
+	KEY_DEF("rope_local_base_freq", "rope_local_theta", "10000"),
+	KEYS_ROPE,
+	KEY_ASK("layer_types"),
+	/* what there is one way of */
+	KEY_ONLY("hidden_activation", "gelu_pytorch_tanh"),
+	KEY_MUST("hidden_act", "gelu_pytorch_tanh"),
+	KEY_MUST("architectures", "Gemma3ForCausalLM"),
+	KEY_ONLY("attention_bias", "false"),
+	KEY_MUST("attention_dropout", "0"),
+	KEY_MUST("cache_implementation", NULL),
+	KEY_MUST("use_bidirectional_attention", "false"),
+};
+
+static const struct family family;
+
+static int accepts(const struct zr_host *h, const void *options, const char *key, const char *value)
+{
+	return decoder_accepts_layers(h, &family, options, key, value);
+}
+
+static const char *const types[] = { "gemma3_text", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "gemma3_text",
+	.architecture = "Gemma3ForCausalLM",
+	.base = { .tied = 1, .head_dim = 256, .norm_eps = 1e-6, .activation = ACT_GELU_TANH,
+		  .window = 512, .global_every = 6, .score_width = 256, .rope_theta = 1e6,
+		  .rope_local_theta = 1e4 },
+	.settle = settle,
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+	.norm_plus_one = 1,
+};
+
+DECODER_PLUGIN("gemma3", "Gemma 3 (text): Gemma 2 with norms of queries and keys, windows in most layers");

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * phi3.c - model/phi3: Phi-3 and Phi-4 (Abdin et al. 2024): Llama's block with q, k and v from one
+ * map, gate and up from another, and long context by a factor for each wavelength.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+static const char *const names[] = { "none", "phi3-mini-4k", "phi4", NULL };
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ SHAPE(32, 32, 32, 3072, 8192, 4096, 32064), .window = 2047 },
+	{ SHAPE(40, 40, 10, 5120, 17920, 16384, 100352), .rope_theta = 250000 },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),
+	OPT_TIED("no"),
+	OPT_WINDOW("0"),
+	OPT_NORM_EPS("1e-5"),
+	OPT_ROPE_FRACTION("1"),
+	OPT_ROPE_THETA("10000"),
+	ZR_OPT_ENUM(struct decoder_opts, rope_scaling, ZR_O_AUTO | ZR_O_NUMERIC, "auto",
+		    decoder_scalings,
+		    "How these wavelengths are stretched; dynamic: only beyond context. auto: "
+		    "the preset's, else default."),
+	ZR_OPT(struct decoder_opts, rope_short, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "longrope: the factor of each wavelength in sequences up to "
+	       "rope_original_context, numbers."),
+	ZR_OPT(struct decoder_opts, rope_long, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
+	       "longrope: the same in longer ones."),
+	OPT_POSITIVE(rope_attention, 1e6,
+		     "longrope: factor of queries and keys; auto: sqrt(1 + ln(context / "
+		     "rope_original_context) / ln(rope_original_context))."),
+	OPT_ROPE_ORIGINAL,
+	OPT_DROPOUT,
+	OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static const struct tensor_name tensors[] = {
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR(QKV_W, "self_attn.qkv_proj.weight"),
+	TENSOR(GATE_UP_W, "mlp.gate_up_proj.weight"),
+	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
+};
+
+#define KEYS_LONG_IN(in) \
+	{ .key = { .name = in ".type", .option = "rope_scaling", \
+		   .values = "default=default longrope=longrope su=longrope" } }, \
+		{ .key = { .name = in ".rope_type", .option = "rope_scaling", \
+			   .values = "default=default longrope=longrope su=longrope" } }, \
+		KEY_READ(in ".short_factor", "rope_short"), \
+		KEY_READ(in ".long_factor", "rope_long"), \
+		KEY_READ(in ".attention_factor", "rope_attention"), KEY_MUST(in ".factor", NULL)
+
+static const struct family_key keys[] = {
+	KEYS_SHAPE,
+	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-5"),
+	KEY_OR_NULL("sliding_window", "window", NULL, "0"),
+	KEY_DEF("partial_rotary_factor", "rope_fraction", "1"),
+	KEY("rope_theta", "rope_theta"),
+	KEY_DEF("original_max_position_embeddings", "rope_original_context", "4096"),
+	KEYS_LONG_IN("rope_scaling"),
+	KEY_READ("rope_parameters.rope_theta", "rope_theta"),
+	KEYS_LONG_IN("rope_parameters"),
+	KEY_DROPOUT("resid_pdrop", "0"),
+	KEY_DROPOUT("embd_pdrop", "0"),
+	KEY_DROPOUT("attention_dropout", "0"),
+	/* what there is one way of */
+	KEY_MUST("architectures", "Phi3ForCausalLM"),
+	KEY_ONLY("hidden_act", "silu"),
+	KEY_MUST("attention_bias", "false"),
+	KEY_MUST("mlp_bias", "false"),
+	KEY_MUST("lm_head_bias", "false"),
+	KEY_MUST("full_attn_mod", "1"),
+	KEY_MUST("interpolate_factor", "1"),
+};
+
+static const char *const types[] = { "phi3", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "phi3",
+	.architecture = "Phi3ForCausalLM",
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+};
+
+DECODER_PLUGIN("phi3", "Phi-3 and Phi-4: joint maps, long rotary positions");

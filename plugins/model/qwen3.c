@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * qwen3.c - model/qwen3: Qwen3 (Yang et al. 2025): Llama's block with an RMSNorm of each head of q
+ * and k.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+static const char *const names[] = { "none",	 "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b",
+				     "qwen3-8b", "qwen3-14b",  "qwen3-32b",  NULL };
+
+#define QWEN3(l, h, c, f) SHAPE(l, h, 8, c, f, 40960, 151936)
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ QWEN3(28, 16, 1024, 3072), .tied = 1 },
+	{ QWEN3(28, 16, 2048, 6144), .tied = 1 },
+	{ QWEN3(36, 32, 2560, 9728), .tied = 1 },
+	{ QWEN3(36, 32, 4096, 12288) },
+	{ QWEN3(40, 40, 5120, 17408) },
+	{ QWEN3(64, 64, 5120, 25600) },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),	 OPT_TIED("no"),	   OPT_QKV_BIAS,
+	OPT_O_BIAS,		 OPT_NORM_EPS("1e-6"),	   OPT_ROPE_THETA("1000000"),
+	OPTS_ROPE_SCALING,	 OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static const struct tensor_name tensors[] = {
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(Q_W, "self_attn.q_proj.weight"),
+	TENSOR(K_W, "self_attn.k_proj.weight"),
+	TENSOR(V_W, "self_attn.v_proj.weight"),
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
+	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
+	TENSOR(GATE_W, "mlp.gate_proj.weight"),
+	TENSOR(UP_W, "mlp.up_proj.weight"),
+	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
+	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
+	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
+	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+};
+
+static const struct family_key keys[] = {
+	KEYS_SHAPE,
+	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
+	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
+	{ .key = { .name = "attention_bias", .option = "o_bias",
+		   .values = "true=yes false=no" } },
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
+	KEYS_ROPE,
+	/* what there is one way of */
+	KEY_MUST("architectures", "Qwen3ForCausalLM"),
+	KEY_ONLY("hidden_act", "silu"),
+	KEY_MUST("attention_dropout", "0"),
+	KEY_ONLY("use_sliding_window", "false"),
+	KEY_MUST("sliding_window", NULL), /* not in use */
+	KEY_MUST("max_window_layers", NULL),
+	KEY_MUST("layer_types", "full_attention"),
+};
+
+static const char *const types[] = { "qwen3", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "qwen3",
+	.architecture = "Qwen3ForCausalLM",
+	.base = { .head_dim = 128, .norm_eps = 1e-6, .rope_theta = 1e6 },
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+};
+
+DECODER_PLUGIN("qwen3", "Qwen3: Llama's block with norms of queries and keys");

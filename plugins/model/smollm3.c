@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * smollm3.c - model/smollm3: SmolLM3 (Bakouch et al. 2025): Llama's block, without positions in
+ * every fourth layer.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+static const char *const names[] = { "none", "smollm3-3b", NULL };
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ SHAPE(36, 16, 4, 2048, 11008, 65536, 128256), .rope_theta = 5e6, .tied = 1 },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),
+	OPT_TIED("yes"),
+	OPT_QKV_BIAS,
+	OPT_O_BIAS,
+	OPT_MLP_BIAS,
+	OPT_COUNT0(rope_skip_every, 10000, "",
+		   "Every so manieth layer does without positions; 0: none. auto: 4."),
+	OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("2000000"),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static const struct tensor_name tensors[] = {
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(Q_W, "self_attn.q_proj.weight"),
+	TENSOR(K_W, "self_attn.k_proj.weight"),
+	TENSOR(V_W, "self_attn.v_proj.weight"),
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
+	TENSOR(GATE_W, "mlp.gate_proj.weight"),
+	TENSOR(UP_W, "mlp.up_proj.weight"),
+	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
+	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
+	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
+	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+	TENSOR_IF(MLP_BIAS, GATE_B, "mlp.gate_proj.bias"),
+	TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"),
+	TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias"),
+};
+
+static const struct family_key keys[] = {
+	KEYS_SHAPE,
+	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
+	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
+	{ .key = { .name = "attention_bias", .option = "o_bias",
+		   .values = "true=yes false=no" } },
+	KEY_YES_NO("mlp_bias", "mlp_bias", "false"),
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
+	KEY_DEF("no_rope_layer_interval", "rope_skip_every", "4"),
+	KEY_ASK("no_rope_layers"),
+	KEY_ASK("layer_types"),
+	KEYS_ROPE,
+	/* what there is one way of */
+	KEY_MUST("architectures", "SmolLM3ForCausalLM"),
+	KEY_ONLY("hidden_act", "silu"),
+	KEY_MUST("attention_dropout", "0"),
+	KEY_ONLY("use_sliding_window", "false"),
+	KEY_MUST("sliding_window", NULL), /* not in use */
+	KEY_MUST("max_window_layers", NULL),
+};
+
+static const struct family family;
+
+static int accepts(const struct zr_host *h, const void *options, const char *key, const char *value)
+{
+	return decoder_accepts_layers(h, &family, options, key, value);
+}
+
+static const char *const types[] = { "smollm3", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "smollm3",
+	.architecture = "SmolLM3ForCausalLM",
+	.base = { .tied = 1, .norm_eps = 1e-6, .rope_theta = 2e6, .rope_skip_every = 4 },
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+};
+
+DECODER_PLUGIN("smollm3", "SmolLM3: Llama's block, without positions in some layers");
