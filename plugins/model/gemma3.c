@@ -102,4 +102,4 @@ static const struct family family = {
 	.norm_plus_one = 1,
 };
 
-DECODER_PLUGIN("gemma3", "Gemma 3 (text): Gemma 2 with norms of queries and keys, windows in most layers");
+DECODER_PLUGIN("gemma3", "Gemma 3 (text): norms of queries and keys, windows in most layers");

@@ -100,4 +100,4 @@ DECODER_FILES("h.*.attn.bias h.*.attn.masked_bias lm_head.weight", .presets = "s
 static const struct family untied = { GPT2("transformer.") };
 static const struct family family = { GPT2(""), .untied = &untied };
 
-DECODER_PLUGIN("gpt2", "GPT-2: learned positions, layer norms before the branches, biases everywhere");
+DECODER_PLUGIN("gpt2", "GPT-2: learned positions, layer norms, biases everywhere");

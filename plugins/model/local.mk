@@ -4,7 +4,7 @@
 modelplugindir = $(plugindir)/model
 modelplugin_LTLIBRARIES = %D%/gemma.la %D%/gemma3.la %D%/gpt2.la %D%/gpt_neox.la \
 	%D%/llama.la %D%/olmo2.la %D%/phi3.la %D%/qwen3.la \
-	%D%/smollm3.la
+	%D%/smollm3.la %D%/starcoder2.la
 
 include plugins/model/decoder/local.mk
 
@@ -55,3 +55,8 @@ decoder_libs = plugins/model/decoder/libdecoder.la -lm
 %C%_smollm3_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_smollm3_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_smollm3_la_LIBADD = $(decoder_libs)
+
+%C%_starcoder2_la_SOURCES = %D%/starcoder2.c $(decoder)
+%C%_starcoder2_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_starcoder2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_starcoder2_la_LIBADD = $(decoder_libs)

@@ -20,8 +20,12 @@ static const struct decoder_opts presets[] = {
 };
 
 static const struct zr_opt opts[] = {
-	OPTS_SHAPE(names), OPT_TIED("no"),	       OPT_NORM_EPS("1e-6"), OPT_ROPE_THETA("500000"),
-	OPTS_ROPE_SCALING, OPT_INIT_STD("o_proj and down_proj"),
+	OPTS_SHAPE(names),
+	OPT_TIED("no"),
+	OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("500000"),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
 };
 
 static const struct tensor_name tensors[] = {

@@ -84,6 +84,7 @@ if hasattr(transformers, "SmolLM3Config"):
         "smollm3": small(transformers.SmolLM3Config, no_rope_layer_interval=2),
         "gpt-neox": neox(rotary_pct=0.5),
         "gpt-neox-serial": neox(use_parallel_residual=False, rotary_pct=1.0, hidden_act="gelu_new", tie_word_embeddings=True),
+        "starcoder2": small(transformers.Starcoder2Config, sliding_window=7, norm_epsilon=1e-4),
         "granite": small(transformers.GraniteConfig, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.3,
                          logits_scaling=2.0),
     }.items()})

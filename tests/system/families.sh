@@ -34,7 +34,7 @@ digest() { tail -n 1 "$1.out"; }
 mkdir store
 disk=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path=store
 	-o offload.param.plugin=nvme -o offload.param.path=store)
-for f in mistral qwen3 gemma gemma3 phi3 phi3-long olmo2 smollm3 gpt-neox; do
+for f in mistral qwen3 gemma gemma3 phi3 phi3-long olmo2 smollm3 starcoder2 gpt-neox; do
 	from=(-o model.path="$golden/$f")
 	train "$f" "${from[@]}"
 	like "$f trains" "$(digest "$f")" '^digest: '

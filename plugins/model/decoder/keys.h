@@ -21,7 +21,8 @@
 		KEY("max_position_embeddings", "context"), KEY("vocab_size", "vocabulary")
 
 #define KEY_YES_NO(key_name, to, missing) \
-	{ .key = { .name = key_name, .option = to, .values = "true=yes false=no", .def = missing }, \
+	{ .key = { .name = key_name, .option = to, .values = "true=yes false=no", \
+		   .def = missing }, \
 	  .write = 1 }
 #define KEY_DEF(key_name, to, missing) \
 	{ .key = { .name = key_name, .option = to, .def = missing }, .write = 1 }

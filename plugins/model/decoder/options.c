@@ -200,8 +200,8 @@ int decoder_accepts_layers(const struct zr_host *h, const struct family *f, cons
 	size_t n;
 	merge(f, &o);
 	for (i = 0; (n = next_element(&value, &at)); i++) {
-		const char *want = types ? (is_local(&o, i) ? "sliding_attention" : "full_attention") :
-				   is_turned(&o, i) ? "1" : "0";
+		const char *type = is_local(&o, i) ? "sliding_attention" : "full_attention";
+		const char *want = types ? type : is_turned(&o, i) ? "1" : "0";
 		if (n != strlen(want) || memcmp(at, want, n))
 			return zr_fail(h, ZR_ENOTSUP,
 				       "layer %lld is %.*s, and by the other keys %s: only layers "

@@ -32,6 +32,7 @@ static const struct {
 	{ "model/olmo2", "olmo2-13b", 13716198400 },
 	{ "model/olmo2", "olmo2-32b", 32234279936 },
 	{ "model/smollm3", "smollm3-3b", 3075098624 },
+	{ "model/starcoder2", "starcoder2-3b", 3030371328 },
 	{ "model/gpt_neox", "pythia-70m", 70426624 },
 	{ "model/gpt_neox", "pythia-160m", 162322944 },
 	{ "model/gpt_neox", "pythia-410m", 405334016 },
