@@ -47,6 +47,20 @@ for f in mistral qwen3 gemma gemma3 phi3 phi3-long olmo2 smollm3 starcoder2 gpt-
 	is "I1: $f goes on from step 2 with two ranks" "$(digest "$f.on")" "$(digest "$f")"
 done
 
+# ---- adapters beside them, on codes of 4 bits, too ----
+adapter=(-o adapter.plugin=lora -o adapter.r=4 -o adapter.targets=all-linear)
+for f in phi3 gpt-neox gemma3; do
+	for store in as-is nf4; do
+		from=(-o model.path="$golden/$f" "${adapter[@]}" -o model.store="$store")
+		[ "$store" = nf4 ] || unset 'from[-1]' 'from[-1]'
+		train "lora.$f" "${from[@]}"
+		train "lora.$f.2" "${from[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=recompute
+		is "I1: adapters of $f, $store" "$(digest "lora.$f.2")" "$(digest "lora.$f")"
+		like "they learn" "$(digest "lora.$f")" '^digest: '
+		rm -r "lora.$f" "lora.$f.2"
+	done
+done
+
 # ---- without a directory: config.json is made from the options ----
 for f in qwen3 gemma3 phi3 smollm3 gpt_neox; do
 	small=(-o model.plugin="$f" -o model.layers=2 -o model.heads=2 -o model.width=16

@@ -270,6 +270,27 @@ static void a_cache_changes_no_bit_of_llama_with_shared_heads(void **unused)
 	logits_have_the_bits_of_a_whole_forward("model.plugin=llama", "model.kv_heads=2");
 }
 
+/* Norms of q and k before what is kept, joint rows, heads side by side, windows. */
+static void a_cache_changes_no_bit_of_the_other_families(void **unused)
+{
+	static const char *const families[][2] = {
+		{ "model.plugin=qwen3", "model.kv_heads=2" },
+		{ "model.plugin=gemma3", "model.window=20" },
+		{ "model.plugin=phi3", "model.window=33" },
+		{ "model.plugin=olmo2", "model.kv_heads=1" },
+		{ "model.plugin=smollm3", "model.rope_skip_every=2" },
+		{ "model.plugin=gpt_neox", "model.parallel=no" },
+		{ "model.plugin=starcoder2", "model.window=7" },
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+		const char *more[] = { families[i][0], families[i][1], "precision.plugin=fp32" };
+		compare(more, 3);
+		more[2] = "precision.plugin=bf16";
+		compare(more, 3);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +300,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_a_stop_string_is_not_held_back),
 		cmocka_unit_test(a_cache_changes_no_bit_of_gpt2),
 		cmocka_unit_test(a_cache_changes_no_bit_of_llama_with_shared_heads),
+		cmocka_unit_test(a_cache_changes_no_bit_of_the_other_families),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("t_sample", tests, NULL, NULL);
