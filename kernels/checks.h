@@ -52,6 +52,26 @@ static inline int zr_check_swiglu_bwd(const struct zr_host *h, const struct zr_o
 	return zr_check_glu(h, "swiglu_bwd", o->dtype, o->activation, o->n, o->width, o->stride);
 }
 
+static inline int zr_check_cap(const struct zr_host *h, const char *op, float gain, float softcap)
+{
+	if (gain - gain == 0 && softcap >= 0 && softcap - softcap == 0)
+		return ZR_OK;
+	return zr_fail(h, ZR_EINVAL, "%s: logits are not scaled by %g and capped at %g", op,
+		       (double)gain, (double)softcap);
+}
+
+static inline int zr_check_logit_cap(const struct zr_host *h, const struct zr_op_logit_cap *o)
+{
+	return zr_check_cap(h, "logit_cap", o->gain, o->softcap);
+}
+
+static inline int zr_check_head(const struct zr_host *h, const char *op,
+				const struct zr_op_head_loss *o)
+{
+	int rc = zr_check_dtype(h, op, o->dtype);
+	return rc ? rc : zr_check_cap(h, op, o->logit_gain, o->softcap);
+}
+
 /* Rows in groups of per_row that lie `stride` apart. */
 static inline int zr_check_row_groups(const struct zr_host *h, const char *op, int64_t width,
 				      int64_t per_row, int64_t stride)

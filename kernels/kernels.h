@@ -126,6 +126,11 @@ struct zr_cpu_kernels {
 	void (*expert_combine)(const struct zr_op_expert_combine *, int64_t lo, int64_t hi);
 	void (*expert_weigh)(const struct zr_op_expert_weigh *, int64_t lo, int64_t hi);
 
+	/* elements; any cut at a multiple of 64 */
+	void (*logit_cap)(const struct zr_op_logit_cap *, int64_t lo, int64_t hi);
+	/* grad[n] *= the slope at what logit_cap left in x */
+	void (*logit_cap_bwd)(const struct zr_op_logit_cap *, float *grad);
+
 	/* One row of logits [V], fp32: returns its loss. With `backward` the row becomes
 	 * (softmax - onehot(target)) * scale in place, and stats, if not NULL, gets two numbers. */
 	float (*softmax_loss)(float *logits, int64_t vocabulary, int32_t target, int backward,

@@ -30,6 +30,7 @@ struct zr_cuda_gelu {
 	void *to;
 };
 cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu *, cudaStream_t);
+cudaError_t zr_cuda_logit_cap(const struct zr_op_logit_cap *, cudaStream_t);
 cudaError_t zr_cuda_residual(const struct zr_op_residual *, cudaStream_t);
 cudaError_t zr_cuda_cast(const struct zr_op_cast *, cudaStream_t);
 cudaError_t zr_cuda_encode(const struct zr_op_cast *, cudaStream_t);
@@ -77,6 +78,7 @@ struct zr_cuda_softmax {
 	int64_t rows, vocabulary, ld, ldd;
 	int32_t dtype;
 	float scale;
+	float gain, softcap; /* of the logits before: gain 1 and softcap 0 for none */
 	const float *logits;
 	const int32_t *targets;
 	const float *weights;

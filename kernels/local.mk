@@ -42,6 +42,7 @@ kernel_scalar = \
 	%D%/cpu/lamb.c \
 	%D%/cpu/layernorm.c \
 	%D%/cpu/lion.c \
+	%D%/cpu/logit_cap.c \
 	%D%/cpu/master.c \
 	%D%/cpu/muon.c \
 	%D%/cpu/residual.c \
@@ -68,6 +69,7 @@ kernel_simd = \
 	%D%/cpu/lamb.simd.c \
 	%D%/cpu/layernorm.simd.c \
 	%D%/cpu/lion.simd.c \
+	%D%/cpu/logit_cap.simd.c \
 	%D%/cpu/master.simd.c \
 	%D%/cpu/muon.simd.c \
 	%D%/cpu/residual.simd.c \

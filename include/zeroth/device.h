@@ -202,9 +202,11 @@ struct zr_op_bias_bwd {
 	float *db;
 };
 
-/* Softmax cross entropy fused with the output projection, in chunks of rows: logits = x w^T.
+/* Softmax cross entropy fused with the output projection, in chunks of rows: logits = x w^T *
+ * logit_gain and then, with softcap > 0, softcap * tanh(logits / softcap) (Gemma 2, 2024).
  * loss[r] = logsumexp(logits[r]) - logits[r][targets[r]]; *loss_sum = fp64 sum of them in row
- * order. With dx: dlogits = (softmax - onehot) * scale; dx = dlogits w; dw = or += dlogits^T x.
+ * order. With dx: dlogits = (softmax - onehot) * scale, times the slope of what was done to the
+ * product; dx = dlogits w; dw = or += dlogits^T x.
  * Where there is no target, loss and dlogits are 0; with weights both are multiplied by the row's.
  * Without dx, right[r] is the row's weight where the target is the likeliest token, which is the
  * first one with the largest logit; else 0, also where the loss is no number. GROWABLE. */
@@ -224,6 +226,17 @@ struct zr_op_head_loss {
 	float *stats;           /* [rows][2], with dx: what head_loss_rows needs; NULL: nothing */
 	int64_t first_row, n_rows; /* head_loss_rows: of w and dw; else both 0 */
 	float *right;           /* [rows], without dx; NULL: not wanted */
+	float logit_gain;       /* finite; 0: 1 */
+	float softcap;          /* finite; 0: none */
+};
+
+/* x = gain * x and then, with softcap > 0, softcap * tanh(x / softcap), in place: what head_loss
+ * does to logits, for those that are sampled from. GROWABLE. */
+struct zr_op_logit_cap {
+	uint32_t size, flags;
+	int64_t n;
+	float gain, softcap; /* finite; 0: 1, none */
+	float *x;            /* [n] */
 };
 
 /* y = x / sqrt(mean of x^2 + eps) * gamma over rows of C (Zhang and Sennrich 2019). With
@@ -384,6 +397,8 @@ struct zr_ops {
 			      const struct zr_op_matmul_grouped *);
 	int (*matmul_grouped_dw)(const struct zr_ops *, struct zr_stream *,
 				 const struct zr_op_matmul_grouped_dw *);
+	/* (optional) sampling from models that scale or cap logits needs it */
+	int (*logit_cap)(const struct zr_ops *, struct zr_stream *, const struct zr_op_logit_cap *);
 };
 
 /* GROWABLE; filled by info(). */

@@ -57,6 +57,8 @@
 	void zr_route_bwd_##SUFFIX(const struct zr_op_route_bwd *, int64_t, int64_t); \
 	void zr_expert_combine_##SUFFIX(const struct zr_op_expert_combine *, int64_t, int64_t); \
 	void zr_expert_weigh_##SUFFIX(const struct zr_op_expert_weigh *, int64_t, int64_t); \
+	void zr_logit_cap_##SUFFIX(const struct zr_op_logit_cap *, int64_t, int64_t); \
+	void zr_logit_cap_bwd_##SUFFIX(const struct zr_op_logit_cap *, REAL *); \
 	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL, REAL *); \
 	void zr_softmax_part_##SUFFIX(REAL *, int64_t, int64_t, REAL, const REAL *); \
 	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t); \
@@ -115,7 +117,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.muon_factor = zr_muon_factor_##SUFFIX, .muon_update = zr_muon_update_##SUFFIX, \
 		.master_join = zr_master_join_##SUFFIX, .master_split = zr_master_split_##SUFFIX, \
 		.round_stochastic = zr_round_stochastic_##SUFFIX, .fold = zr_fold_##SUFFIX, \
-		.bias_bwd = zr_bias_bwd_##SUFFIX, .route = zr_route_scalar, \
+		.bias_bwd = zr_bias_bwd_##SUFFIX, .logit_cap = zr_logit_cap_##SUFFIX, \
+		.logit_cap_bwd = zr_logit_cap_bwd_##SUFFIX, .route = zr_route_scalar, \
 		.route_bwd = zr_route_bwd_scalar, \
 		.expert_combine = zr_expert_combine_##SUFFIX, \
 		.expert_weigh = zr_expert_weigh_##SUFFIX, .softmax_loss = zr_softmax_loss_##SUFFIX, \

@@ -65,6 +65,28 @@ cudaError_t zr_cuda_gelu(const struct zr_cuda_gelu *op, cudaStream_t s)
 	return ZR_BY_TYPE(op->dtype, launch_gelu, op, s);
 }
 
+/* ---- logit_cap ------------------------------------------------------------------- */
+
+struct logit_cap {
+	struct zr_op_logit_cap op;
+	ZR_MEMBER nothing factors() const { return nothing(); }
+	ZR_MEMBER void quad(nothing, zr_place at) const
+	{
+		const float gain = op.gain != 0 ? op.gain : 1;
+		zr_quad x = zr_load<float>(op.x, at);
+		for (int k = 0; k < 4; k++) {
+			x.x[k] = x.x[k] * gain;
+			x.x[k] = op.softcap > 0 ? zr_softcap(x.x[k], op.softcap) : x.x[k];
+		}
+		zr_store<float>(op.x, at, x);
+	}
+};
+
+cudaError_t zr_cuda_logit_cap(const struct zr_op_logit_cap *op, cudaStream_t s)
+{
+	return zr_sweep(logit_cap{ *op }, op->n, zr_quads(op->x, 4), s);
+}
+
 /* ---- SwiGLU ---------------------------------------------------------------------- */
 
 /* Where four elements lie in what has no gaps, and in rows that are apart. */

@@ -33,17 +33,37 @@ ZR_DEVICE float block_max(float x, float *room)
 	return x;
 }
 
-/* Whether no logit of the row is larger than the target's, nor one before it as large. */
-ZR_DEVICE int is_likeliest(const float *x, int64_t n, int32_t target, float *room)
+/* The logit that x, of the product, becomes, and the slope there. */
+template <int CAPPED> ZR_DEVICE float logit_of(const struct zr_cuda_softmax &op, float x)
 {
+	if (!CAPPED)
+		return x;
+	return op.softcap > 0 ? zr_softcap(x * op.gain, op.softcap) : x * op.gain;
+}
+
+template <int CAPPED> ZR_DEVICE float slope_of(const struct zr_cuda_softmax &op, float logit)
+{
+	if (!CAPPED)
+		return 1;
+	return op.softcap > 0 ? zr_softcap_slope(logit, op.softcap) * op.gain : op.gain;
+}
+
+/* Whether no logit of the row is larger than the target's, nor one before it as large. */
+template <int CAPPED>
+ZR_DEVICE int is_likeliest(const struct zr_cuda_softmax &op, const float *x, int64_t n,
+			   int32_t target, float *room)
+{
+	const float mine = logit_of<CAPPED>(op, x[target]);
 	float others = 0;
-	for (int64_t j = threadIdx.x; j < n; j += THREADS)
-		if (x[j] > x[target] || (j < target && x[j] == x[target]))
+	for (int64_t j = threadIdx.x; j < n; j += THREADS) {
+		const float logit = logit_of<CAPPED>(op, x[j]);
+		if (logit > mine || (j < target && logit == mine))
 			others = 1;
+	}
 	return block_max(others, room) == 0;
 }
 
-template <class T>
+template <class T, int CAPPED>
 static __global__ void __launch_bounds__(THREADS)
 	softmax_kernel(const __grid_constant__ struct zr_cuda_softmax op, int whole)
 {
@@ -57,7 +77,9 @@ static __global__ void __launch_bounds__(THREADS)
 
 	for (int64_t j = 4 * (int64_t)threadIdx.x; j < n; j += 4 * THREADS) {
 		const int m = n - j < 4 ? (int)(n - j) : 4;
-		const zr_quad q = zr_load<float>(x, zr_place{ j, m, whole && m == 4 });
+		zr_quad q = zr_load<float>(x, zr_place{ j, m, whole && m == 4 });
+		for (int k = 0; k < 4; k++)
+			q.x[k] = logit_of<CAPPED>(op, q.x[k]);
 		float most = max, more = 0;
 		for (int k = 0; k < 4; k++)
 			most = k < m ? zr_larger(most, q.x[k]) : most;
@@ -68,11 +90,11 @@ static __global__ void __launch_bounds__(THREADS)
 	}
 	const float all = block_max(max, room);
 	sum = block_sum(sum * zr_exp(max - all), room);
-	const float loss = target < 0 ? 0 : all - x[target] + zr_ln(sum);
+	const float loss = target < 0 ? 0 : all - logit_of<CAPPED>(op, x[target]) + zr_ln(sum);
 	if (threadIdx.x == 0)
 		op.loss[r] = loss * weight;
 	if (op.right) {
-		const int right = target >= 0 && is_likeliest(x, n, target, room);
+		const int right = target >= 0 && is_likeliest<CAPPED>(op, x, n, target, room);
 		if (threadIdx.x == 0)
 			op.right[r] = right && loss == loss ? weight : 0;
 	}
@@ -85,8 +107,10 @@ static __global__ void __launch_bounds__(THREADS)
 		const zr_place at = { j, m, whole && m == 4 };
 		zr_quad q = zr_load<float>(x, at);
 		for (int k = 0; k < 4; k++) {
-			float g = zr_exp(q.x[k] - all) * factor;
-			q.x[k] = target < 0 ? 0 : j + k == target ? g - scale : g;
+			float logit = logit_of<CAPPED>(op, q.x[k]), slope = slope_of<CAPPED>(op, logit);
+			float g = zr_exp(logit - all) * factor;
+			g = j + k == target ? g - scale : g;
+			q.x[k] = target < 0 ? 0 : g * slope;
 		}
 		zr_store<T>(grad, at, q);
 	}
@@ -97,8 +121,9 @@ static cudaError_t launch_softmax(const struct zr_cuda_softmax *op, cudaStream_t
 {
 	int whole = op->ld % 4 == 0 && op->ldd % 4 == 0 && zr_quads(op->logits, 4) &&
 		    zr_quads(op->grad, sizeof(T));
-	return zr_launch(softmax_kernel<T>, dim3((unsigned)op->rows), dim3(THREADS), 0, s, *op,
-			 whole);
+	int capped = op->softcap > 0 || op->gain != 1;
+	return zr_launch(capped ? softmax_kernel<T, 1> : softmax_kernel<T, 0>,
+			 dim3((unsigned)op->rows), dim3(THREADS), 0, s, *op, whole);
 }
 
 cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *op, cudaStream_t s)

@@ -40,3 +40,23 @@ pre = a @ b / 4 + bias
 u = (2 / torch.pi) ** 0.5 * (pre + 0.044715 * pre**3)
 show("matmul.pre", pre)
 show("matmul.gelu", 0.5 * pre * (1 + torch.tanh(u)))
+
+
+def capped(name, gain, softcap):
+    """Logits scaled and under a soft cap, as those of Gemma 2."""
+    draw = Draw(8)
+    x, w = draw.array(7, 6).requires_grad_(), draw.array(13, 6).requires_grad_()
+    logits = x @ w.T * gain
+    if softcap:
+        logits = softcap * torch.tanh(logits / softcap)
+    loss = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    loss.mul(0.25).sum().backward()
+    show(name + ".logits", logits)
+    show(name + ".loss", loss)
+    show(name + ".dx", x.grad)
+    show(name + ".dw", w.grad)
+
+
+capped("scaled", 0.375, 0)
+capped("capped", 1, 3)
+capped("both", 0.375, 3)

@@ -2,7 +2,8 @@
  *
  * head.c - the output projection fused with softmax cross entropy, in chunks of rows: the fp32
  * logits of a chunk are computed, become their own gradient in place, and are spent on dx and dw
- * before the next chunk overwrites them. The logits of a whole batch never exist. Some rows of dw
+ * before the next chunk overwrites them. The logits of a whole batch never exist. Those under a soft
+ * cap are kept for its slope, a row at a time, while they become their gradient. Some rows of dw
  * alone take their columns of the logits once more.
  */
 #include "cpu.h"
@@ -54,19 +55,54 @@ static float weight_of(const struct zr_op_head_loss *o, int64_t r)
 	return o->weights ? o->weights[r] : 1;
 }
 
+/* What is done to n logits of a row after the product; `kept`: room for n, if a soft cap is. */
+struct cap {
+	struct zr_op_logit_cap op;
+	int wanted;
+	float *kept;
+};
+
+static struct cap cap_of(const struct chunk *c, float *logits, int64_t n, int32_t worker)
+{
+	const struct zr_op_head_loss *o = c->op;
+	return (struct cap){ .op = { .size = sizeof(struct zr_op_logit_cap), .n = n,
+				     .gain = o->logit_gain, .softcap = o->softcap, .x = logits },
+			     .wanted = o->softcap > 0 || (o->logit_gain != 0 && o->logit_gain != 1),
+			     .kept = cpu_scratch(c->d, worker) };
+}
+
+static void cap_logits(const struct chunk *c, struct cap *cap, int backward)
+{
+	if (!cap->wanted)
+		return;
+	c->d->k->logit_cap(&cap->op, 0, cap->op.n);
+	if (backward && cap->op.softcap > 0)
+		cap->op.x = memcpy(cap->kept, cap->op.x, (size_t)cap->op.n * sizeof(float));
+}
+
+static void cap_gradient(const struct chunk *c, const struct cap *cap, float *grad)
+{
+	if (cap->wanted)
+		c->d->k->logit_cap_bwd(&cap->op, grad);
+}
+
 /* Of row r of the chunk, whose logits become their gradient. */
-static float row_loss(const struct chunk *c, int64_t r)
+static float row_loss(const struct chunk *c, int64_t r, int32_t worker)
 {
 	const struct zr_op_head_loss *o = c->op;
 	float *logits = c->logits + r * stride_of(o);
 	float weight = weight_of(o, c->first + r);
 	float *stats = c->stats ? c->stats + 2 * (c->first + r) : NULL;
 	int32_t target = o->targets[c->first + r];
+	struct cap cap = cap_of(c, logits, o->vocabulary, worker);
 	float loss = 0;
-	if (target >= 0)
+	if (target >= 0) {
+		cap_logits(c, &cap, o->dx != NULL);
 		loss = c->d->k->softmax_loss(logits, o->vocabulary, target, o->dx != NULL,
 					     o->scale * weight, stats);
-	else
+		if (o->dx)
+			cap_gradient(c, &cap, logits);
+	} else
 		memset(logits, 0, (size_t)o->vocabulary * sizeof *logits);
 	if (c->right)
 		c->right[c->first + r] = target >= 0 && loss == loss &&
@@ -79,9 +115,8 @@ static void loss_item(void *arg, int64_t item, int32_t worker)
 	const struct chunk *c = arg;
 	const struct zr_op_head_loss *o = c->op;
 	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
-	(void)worker;
 	for (r = lo; r < hi; r++)
-		o->loss[c->first + r] = row_loss(c, r);
+		o->loss[c->first + r] = row_loss(c, r, worker);
 }
 
 /* The gradient of some columns of logits. */
@@ -90,15 +125,18 @@ static void part_item(void *arg, int64_t item, int32_t worker)
 	const struct chunk *c = arg;
 	const struct zr_op_head_loss *o = c->op;
 	int64_t lo = item * c->rows_per_item, hi = cpu_min(lo + c->rows_per_item, c->rows), r;
-	(void)worker;
 	for (r = lo; r < hi; r++) {
 		float *logits = c->logits + r * stride_of(o);
 		int64_t at = c->first + r;
-		if (o->targets[at] < 0)
+		struct cap cap = cap_of(c, logits, c->columns, worker);
+		if (o->targets[at] < 0) {
 			memset(logits, 0, (size_t)c->columns * sizeof *logits);
-		else
-			c->d->k->softmax_part(logits, c->columns, o->targets[at] - c->column,
-					      o->scale * weight_of(o, at), c->stats + 2 * at);
+			continue;
+		}
+		cap_logits(c, &cap, 1);
+		c->d->k->softmax_part(logits, c->columns, o->targets[at] - c->column,
+				      o->scale * weight_of(o, at), c->stats + 2 * at);
+		cap_gradient(c, &cap, logits);
 	}
 }
 
@@ -157,12 +195,22 @@ static struct chunk first_chunk(const struct zr_ops *ops, const struct zr_op_hea
 			       .right = right ? o->right : NULL };
 }
 
+static int check(const struct zr_inst *d, const char *op, const struct zr_op_head_loss *o)
+{
+	const int64_t most = CPU_SCRATCH / (int64_t)sizeof(float);
+	int rc = zr_check_head(d->h, op, o);
+	if (!rc && o->softcap > 0 && o->vocabulary > most)
+		rc = zr_fail(d->h, ZR_ENOTSUP, "%s: of %lld logits under a soft cap %lld are kept",
+			     op, (long long)o->vocabulary, (long long)most);
+	return rc;
+}
+
 int cpu_head_loss_rows(const struct zr_ops *ops, struct zr_stream *s,
 		       const struct zr_op_head_loss *o)
 {
 	struct chunk c = first_chunk(ops, o);
 	int64_t most = chunk_rows(o);
-	int rc = zr_check_dtype(ops->dev->h, "head_loss_rows", o->dtype);
+	int rc = check(ops->dev, "head_loss_rows", o);
 	(void)s;
 	c.column = o->first_row;
 	c.columns = o->n_rows;
@@ -181,7 +229,7 @@ int cpu_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct zr
 {
 	struct chunk c = first_chunk(ops, o);
 	int64_t most = chunk_rows(o), per_item = c.rows_per_item, r;
-	int rc = zr_check_dtype(ops->dev->h, "head_loss", o->dtype);
+	int rc = check(ops->dev, "head_loss", o);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = cpu_min(most, o->rows - c.first);
 		rc = project(ops, &c);

@@ -75,6 +75,7 @@ OPERATION(embedding_bwd, o->dtype, o->width, COLUMNS)
 OPERATION(layernorm, o->dtype, o->rows, rows_per_item(o->width))
 CHECKED(rmsnorm, o->rows, rows_per_item(o->width))
 CHECKED(rotary, o->batch * o->length, rows_per_item(o->heads * o->head_dim))
+CHECKED(logit_cap, o->n, ELEMENTS)
 CHECKED(gelu_bwd, o->n, ELEMENTS)
 CHECKED(swiglu, o->n, ELEMENTS)
 CHECKED(swiglu_bwd, o->n, ELEMENTS)
@@ -291,6 +292,7 @@ void cpu_ops_fill(struct zr_ops *ops)
 	ops->rmsnorm_bwd = op_rmsnorm_bwd;
 	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
 	ops->rotary = op_rotary;
+	ops->logit_cap = op_logit_cap;
 	ops->swiglu = op_swiglu;
 	ops->swiglu_bwd = op_swiglu_bwd;
 }

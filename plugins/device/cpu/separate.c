@@ -32,7 +32,7 @@
 	OPERATION(gelu_bwd, gelu_bwd, act, AT(dy), AT(pre), AT(dx), AT(act)) \
 	OPERATION(residual, residual, rsv, AT(a), AT(b), AT(out)) \
 	OPERATION(bias_bwd, bias_bwd, db, AT(dy), AT(db)) \
-	OPERATION(head_loss, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
+	OPERATION(head_loss, head_loss, softcap, AT(x), AT(w), AT(targets), AT(loss), \
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	QUERY(head_loss_work, head_loss) \
 	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite)) \
@@ -63,7 +63,7 @@
 		  AT(act)) \
 	OPERATION(embedding_bwd_rows, embedding_bwd, n_rows, AT(tokens), AT(dout), AT(dwte), \
 		  AT(dwpe), AT(position)) \
-	OPERATION(head_loss_rows, head_loss, right, AT(x), AT(w), AT(targets), AT(loss), \
+	OPERATION(head_loss_rows, head_loss, softcap, AT(x), AT(w), AT(targets), AT(loss), \
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	OPERATION(matmul_low_rank, matmul_low_rank, product, AT(u), AT(v), AT(product.a), \
 		  AT(product.b), AT(product.d), AT(product.bias), AT(product.pre)) \
@@ -77,7 +77,8 @@
 		  AT(dweights)) \
 	OPERATION(matmul_grouped, matmul_grouped, b, AT(offsets), AT(a), AT(d), EACH(b)) \
 	OPERATION(matmul_grouped_dw, matmul_grouped_dw, dw, AT(offsets), AT(order), AT(dy), \
-		  AT(x), EACH(dw))
+		  AT(x), EACH(dw)) \
+	OPERATION(logit_cap, logit_cap, x, AT(x))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
 		     const char *name, const char *members)

@@ -103,6 +103,8 @@ static int run_chunk(const struct zr_ops *ops, struct zr_stream *s, const struct
 					   .ldd = stride_of(o),
 					   .dtype = o->dtype,
 					   .scale = o->scale,
+					   .gain = o->logit_gain != 0 ? o->logit_gain : 1,
+					   .softcap = o->softcap,
 					   .logits = c->logits,
 					   .targets = o->targets + c->first,
 					   .weights = o->weights ? o->weights + c->first : NULL,
@@ -126,7 +128,7 @@ int cuda_head_loss(const struct zr_ops *ops, struct zr_stream *s, const struct z
 			   .grad = (float *)o->work + most * stride_of(o) };
 	if (ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx)
 		c.right = o->right;
-	int rc = zr_check_dtype(ops->dev->h, "head_loss", o->dtype);
+	int rc = zr_check_head(ops->dev->h, "head_loss", o);
 	for (; !rc && c.first < o->rows; c.first += most) {
 		c.rows = min64(most, o->rows - c.first);
 		rc = run_chunk(ops, s, &c);

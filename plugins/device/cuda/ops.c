@@ -31,6 +31,7 @@ OPERATION(layernorm, o->dtype)
 OPERATION(layernorm_bwd, o->dtype)
 CHECKED(rmsnorm)
 CHECKED(rmsnorm_bwd)
+CHECKED(logit_cap)
 CHECKED(gelu_bwd)
 CHECKED(swiglu)
 CHECKED(swiglu_bwd)
@@ -244,6 +245,7 @@ void cuda_ops_fill(struct zr_ops *ops)
 	ops->rmsnorm_bwd = op_rmsnorm_bwd;
 	ops->rmsnorm_bwd_work = rmsnorm_bwd_work;
 	ops->rotary = op_rotary;
+	ops->logit_cap = op_logit_cap;
 	ops->swiglu = op_swiglu;
 	ops->swiglu_bwd = op_swiglu_bwd;
 }

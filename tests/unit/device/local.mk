@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/device.
-device_tests = %D%/t_attention_long %D%/t_device %D%/t_experts %D%/t_head %D%/t_low_rank \
+device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_experts %D%/t_head %D%/t_low_rank \
 	%D%/t_matmul %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
@@ -9,6 +9,10 @@ TESTS += $(device_tests)
 %C%_t_attention_long_SOURCES = %D%/t_attention_long.c $(testdevice_h)
 %C%_t_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_attention_long_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+%C%_t_cap_SOURCES = %D%/t_cap.c %D%/golden.h $(testdevice_h)
+%C%_t_cap_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cap_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_device_SOURCES = %D%/t_device.c $(testdevice_h) $(isa_h)
 %C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -18,7 +22,7 @@ TESTS += $(device_tests)
 %C%_t_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_experts_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-%C%_t_head_SOURCES = %D%/t_head.c $(testdevice_h)
+%C%_t_head_SOURCES = %D%/t_head.c %D%/golden.h $(testdevice_h)
 %C%_t_head_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_head_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 

@@ -3,11 +3,7 @@
  * t_head.c - the output projection fused with softmax cross entropy: against PyTorch's float64, against
  * a plain softmax in double and its finite differences, over shapes that need several chunks.
  */
-#include "tests/lib/testdevice.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "golden.h"
 
 struct head {
 	struct zr_op_head_loss op;
@@ -92,48 +88,6 @@ static void on_every_variant(void (*fn)(const struct dev *, const char *))
 }
 
 /* ---- golden values -------------------------------------------------------------------------------- */
-
-static double draw(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return (double)(*state >> 40 & 0xff) / 64 - 2;
-}
-
-static void drawn(const struct buf *b, uint64_t *state)
-{
-	int64_t i;
-	for (i = 0; i < b->n; i++)
-		put(b->p, b->dtype, i, draw(state));
-}
-
-/* Compares with a line of golden/head.txt. */
-static void golden(const char *variant, const char *name, const struct buf *got, double tolerance)
-{
-	const char *src = getenv("ZR_SRCDIR");
-	char path[4096], word[64];
-	int64_t n, i;
-	double want;
-	FILE *f;
-	snprintf(path, sizeof path, "%s/tests/golden/head.txt", src ? src : ".");
-	f = fopen(path, "r");
-	assert_non_null(f);
-	while (fscanf(f, "%63s %ld", word, &n) == 2) {
-		int here = !strcmp(word, name);
-		if (here)
-			assert_int_equal(n, got->n);
-		for (i = 0; i < n; i++) {
-			assert_int_equal(fscanf(f, "%lf", &want), 1);
-			if (here && !(fabs(get(got->p, got->dtype, i) - want) <= tolerance * (1 + fabs(want))))
-				fail_msg("%s: %s[%d] is %.9g, not %.9g", variant, name, (int)i,
-					 get(got->p, got->dtype, i), want);
-		}
-		if (here) {
-			fclose(f);
-			return;
-		}
-	}
-	fail_msg("no %s in %s", name, path);
-}
 
 static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_F16 };
 static const double rounding[] = { 0, 0x1p-8, 0x1p-11 }; /* of a stored number, relative */

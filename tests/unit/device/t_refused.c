@@ -114,6 +114,23 @@ static void parts_of_heads(void **state)
 	refused(d.ops->rotary(d.ops, NULL, &turn), "rotary: a gain of inf is no number");
 }
 
+static void logits(void **state)
+{
+	struct zr_op_logit_cap cap = { .size = sizeof cap, .softcap = -1 };
+	struct zr_op_head_loss head = { .size = sizeof head, .dtype = ZR_F32, .rows = 1, .width = 1,
+					.vocabulary = 1, .logit_gain = NAN };
+	(void)state;
+	refused(d.ops->logit_cap(d.ops, NULL, &cap),
+		"logit_cap: logits are not scaled by 0 and capped at -1");
+	refused(d.ops->head_loss(d.ops, NULL, &head), "head_loss: logits are not scaled by ");
+	head.logit_gain = 0;
+	head.softcap = INFINITY;
+	refused(d.ops->head_loss(d.ops, NULL, &head),
+		"head_loss: logits are not scaled by 0 and capped at inf");
+	if (d.ops->head_loss_rows)
+		refused(d.ops->head_loss_rows(d.ops, NULL, &head), "head_loss_rows: logits ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +139,7 @@ int main(void)
 		cmocka_unit_test(groups_of_rows),
 		cmocka_unit_test(windows_and_soft_caps),
 		cmocka_unit_test(parts_of_heads),
+		cmocka_unit_test(logits),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, open_device, close_device);

@@ -41,6 +41,7 @@ struct job {
 		struct zr_op_round_stochastic round_stochastic;
 		struct zr_op_fold fold;
 		struct zr_op_bias_bwd bias_bwd;
+		struct zr_op_logit_cap logit_cap;
 		struct zr_op_expert_combine expert_combine;
 		struct zr_op_expert_weigh expert_weigh;
 	} op;

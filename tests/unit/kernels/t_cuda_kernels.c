@@ -150,6 +150,14 @@ static void run_glu_in_rows(struct buf *b, int64_t n, int32_t dtype, int device)
 	BY(swiglu_bwd, back, all);
 }
 
+static void run_logit_cap(struct buf *b, int64_t n, int32_t dtype, int device)
+{
+	struct zr_op_logit_cap op = { .size = sizeof op, .n = n, .gain = trial & 1 ? 1.3f : 0,
+				      .softcap = trial & 2 ? 0.8f : 0, .x = (float *)(void *)b[0].p };
+	(void)dtype;
+	BY(logit_cap, op, n);
+}
+
 static void run_rotary(struct buf *b, int64_t n, int32_t dtype, int device)
 {
 	struct zr_op_rotary op = { .size = sizeof op, .flags = trial & 1 ? ZR_ROTARY_BACK : 0, .dtype = dtype, .batch = 2, .length = n / 70,
@@ -256,6 +264,7 @@ static void elements_have_the_bits_of_the_scalar_kernels(void **state)
 	same_bits("round_stochastic", run_round_stochastic, wide, 2);
 	same_bits("muon_factor", run_muon_factor, two, 2);
 	same_bits("gelu", run_gelu, pair, 2);
+	same_bits("logit_cap", run_logit_cap, two, 1);
 }
 
 /* ---- updates ---------------------------------------------------------------------------------------- */

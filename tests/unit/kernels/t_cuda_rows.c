@@ -288,7 +288,8 @@ static void norms_are_close(void **state)
 
 /* ---- the head ---------------------------------------------------------------------------------------- */
 
-static void softmax_case(int64_t v, int32_t t, int backward)
+/* cap: logits are scaled by 0.75 and under a soft cap of it, unless it is 0 */
+static void softmax_case(int64_t v, int32_t t, int backward, float cap)
 {
 	enum { ROWS = 3 };
 	int64_t ld = v + 3;
@@ -298,6 +299,11 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 	for (int64_t i = 0; i < logits.n; i += 5) /* the largest, several times */
 		F(logits)[i] = 9;
 	copy = buf_copy(&logits);
+	struct zr_op_logit_cap way = { .size = sizeof way, .n = logits.n, .gain = 0.75f,
+				       .softcap = cap, .x = F(copy) };
+	if (cap > 0)
+		zr_cpu_scalar.logit_cap(&way, 0, way.n);
+	struct buf capped = buf_copy(&copy);
 	two(right, ROWS, ZR_F32, 0);
 	two(loss, ROWS, ZR_F32, 0);
 	two(grad, ROWS * (v + 1), t, 0.5);
@@ -306,10 +312,15 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 			weights[r] : 0;
 		F(loss[0])[r] = targets[r] < 0 ? 0 : weights[r] * zr_cpu_scalar.softmax_loss(
 			F(copy) + r * ld, v, targets[r], backward, 0.25f * weights[r], NULL);
+		way.x = F(capped) + r * ld;
+		way.n = v;
+		if (backward && cap > 0)
+			zr_cpu_scalar.logit_cap_bwd(&way, F(copy) + r * ld);
 		for (int64_t j = 0; backward && j < v; j++)
 			put(grad[0].p, t, r * (v + 1) + j, targets[r] < 0 ? 0 : (double)F(copy)[r * ld + j]);
 	}
 	struct zr_cuda_softmax op = { .rows = ROWS, .vocabulary = v, .ld = ld, .ldd = v + 1, .dtype = t, .scale = 0.25f,
+				      .gain = cap > 0 ? 0.75f : 1, .softcap = cap,
 				      .logits = F(logits), .targets = targets, .weights = weights, .loss = F(loss[1]),
 				      .grad = backward ? grad[1].p : NULL, .right = F(right[1]) };
 	DONE(zr_cuda_softmax_loss(&op, NULL));
@@ -321,6 +332,7 @@ static void softmax_case(int64_t v, int32_t t, int backward)
 	free_two(grad);
 	buf_free(&logits);
 	buf_free(&copy);
+	buf_free(&capped);
 }
 
 static void softmax_is_close_and_the_sum_of_losses_exact(void **state)
@@ -331,7 +343,7 @@ static void softmax_is_close_and_the_sum_of_losses_exact(void **state)
 	(void)state;
 	for (int t = 0; t < 3; t++)
 		for (int64_t v = 1; v < 4000; v = v * 7 + 3)
-			softmax_case(v, dtypes[t], v % 2 == 0 || v == 1);
+			softmax_case(v, dtypes[t], v % 2 == 0 || v == 1, v % 3 ? 2.5f : 0);
 	for (int i = 0; i < 1300; i++)
 		sum += (double)(loss[i] = (float)rnd(&seed) * 5);
 	DONE(zr_cuda_loss_sum(loss, 1300, &got, NULL));

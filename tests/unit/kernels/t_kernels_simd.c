@@ -197,6 +197,28 @@ static void make_bias_bwd(struct job *j, const struct shape *s, int32_t dtype, i
 	j->grain = 1;
 }
 
+/* variation: 1 no cap, 2 the slope */
+static void make_logit_cap(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	(void)dtype;
+	j->op.logit_cap = (struct zr_op_logit_cap){ .n = s->n, .gain = 1.7f,
+						    .softcap = variation & 1 ? 0 : 0.9f,
+						    .x = output(j, s->n, ZR_F32, 0) };
+	j->part = variation & 2 ? output(j, s->n, ZR_F32, 0) : NULL;
+}
+
+static void run_logit_cap(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)
+{
+	struct zr_op_logit_cap op = j->op.logit_cap;
+
+	k->logit_cap(&op, lo, hi);
+	if (!j->part)
+		return;
+	op.x += lo;
+	op.n = hi - lo;
+	k->logit_cap_bwd(&op, j->part + lo);
+}
+
 #define RUN(name)                                                                                          \
 	static void run_##name(const struct zr_cpu_kernels *k, struct job *j, int64_t lo, int64_t hi)      \
 	{                                                                                                  \
@@ -292,6 +314,7 @@ static const struct kernel kernels[] = {
 	{ "swiglu", make_swiglu, run_swiglu, 8, 0 },
 	{ "swiglu_bwd", make_swiglu_bwd, run_swiglu_bwd, 8, 0 },
 	{ "residual", make_residual, run_residual, 4, 0 },
+	{ "logit_cap", make_logit_cap, run_logit_cap, 4, 0 },
 	{ "bias_bwd", make_bias_bwd, run_bias_bwd, 2, 0 },
 	{ "expert_combine", make_combine, run_expert_combine, 2, 0 },
 	{ "expert_weigh", make_weigh, run_expert_weigh, 1, 0 },
