@@ -59,10 +59,11 @@ struct zr_cpu_kernels {
 	/* rows */
 	void (*layernorm)(const struct zr_op_layernorm *, int64_t lo, int64_t hi);
 	/* rows of one tile, hi - lo <= ZR_LN_TILE: dx, and the partial sums of this tile,
-	 * part[0..C) for dgamma and part[C..2C) for dbeta (stored) */
+	 * part[0..C) for dgamma and part[C..2C) for dbeta (stored), or NULL with neither */
 	void (*layernorm_bwd)(const struct zr_op_layernorm_bwd *, int64_t lo, int64_t hi,
 			      float *part);
-	/* columns: dgamma, dbeta = or += the sum of n_part partials in index order */
+	/* columns: those of dgamma and dbeta that are wanted, = or += the sum of n_part partials
+	 * in index order */
 	void (*layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *, const float *part,
 				  int64_t n_part, int64_t lo, int64_t hi);
 

@@ -101,20 +101,21 @@ struct zr_op_embedding_bwd {
 	int64_t first_row, n_rows; /* embedding_bwd_rows: of dwte; else both 0 */
 };
 
-/* y = (x - mean) / sqrt(var + eps) * gamma + beta over rows of C (biased variance). GROWABLE. */
+/* y = (x - mean) / sqrt(var + eps) * gamma + beta over rows of C (biased variance). Without beta
+ * nothing is added. GROWABLE. */
 struct zr_op_layernorm {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
 	int64_t rows, width;
 	float eps;
 	int32_t rsv2;
-	const void *x, *gamma, *beta;
+	const void *x, *gamma, *beta; /* gamma, beta: [C]; beta may be NULL */
 	void *y;
 	float *mean, *rstd; /* [rows], kept for backward */
 };
 
 /* dx += gradient w.r.t. x, since dx already has the gradient of the residual stream.
- * dgamma, dbeta: = or += by ZR_OP_ACCUMULATE. GROWABLE. */
+ * dgamma, dbeta: = or += by ZR_OP_ACCUMULATE; NULL: not wanted. GROWABLE. */
 struct zr_op_layernorm_bwd {
 	uint32_t size, flags;
 	int32_t dtype, rsv;
@@ -123,7 +124,7 @@ struct zr_op_layernorm_bwd {
 	const float *mean, *rstd;
 	void *dx;
 	float *dgamma, *dbeta;
-	void *work; /* layernorm_bwd_work() bytes */
+	void *work; /* layernorm_bwd_work() bytes; with neither it may be NULL */
 };
 
 /* Causal attention: out = softmax(mask(q k^T * scale)) v, per batch entry and head. At no time is

@@ -26,8 +26,9 @@ static void forward_row(const struct zr_op_layernorm *op, int64_t r)
 	rstd = 1 / zr_sqrt(squares / (zr_real)width + op->eps);
 	for (int64_t c = 0; c < width; c++) {
 		zr_real xh = (zr_get(op->x, at + c, op->dtype) - mean) * rstd;
+		zr_real beta = op->beta ? zr_get(op->beta, c, op->dtype) : 0;
 		zr_put(op->y, at + c, op->dtype,
-		       zr_fma(xh, zr_get(op->gamma, c, op->dtype), zr_get(op->beta, c, op->dtype)));
+		       zr_fma(xh, zr_get(op->gamma, c, op->dtype), beta));
 	}
 	zr_reals(op->mean)[r] = mean;
 	zr_reals(op->rstd)[r] = rstd;
@@ -39,8 +40,8 @@ void ZR_SCALAR(layernorm)(const struct zr_op_layernorm *op, int64_t lo, int64_t 
 		forward_row(op, r);
 }
 
-static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_real *dgamma,
-			 zr_real *dbeta)
+/* part: sums for dgamma, then for dbeta, or NULL */
+static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_real *part)
 {
 	int64_t width = op->width, at = r * width;
 	zr_real mean = zr_reals(op->mean)[r], rstd = zr_reals(op->rstd)[r], sum_n = 0, sum_nx = 0;
@@ -51,8 +52,10 @@ static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_rea
 			n = dy * zr_get(op->gamma, c, op->dtype);
 		sum_n += n;
 		sum_nx += n * xh;
-		dgamma[c] += dy * xh;
-		dbeta[c] += dy;
+		if (part) {
+			part[c] += dy * xh;
+			part[width + c] += dy;
+		}
 	}
 	sum_n /= (zr_real)width;
 	sum_nx /= (zr_real)width;
@@ -67,24 +70,29 @@ static void backward_row(const struct zr_op_layernorm_bwd *op, int64_t r, zr_rea
 void ZR_SCALAR(layernorm_bwd)(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi,
 			      zr_real *part)
 {
-	memset(part, 0, 2 * (size_t)op->width * sizeof *part);
+	if (part)
+		memset(part, 0, 2 * (size_t)op->width * sizeof *part);
 	for (int64_t r = lo; r < hi; r++)
-		backward_row(op, r, part, part + op->width);
+		backward_row(op, r, part);
+}
+
+static void sum_columns(zr_real *out, const zr_real *part, int64_t n_part, int64_t stride,
+			int accumulate, int64_t lo, int64_t hi)
+{
+	for (int64_t c = lo; c < hi && out; c++) {
+		zr_real sum = part[c];
+		for (int64_t p = 1; p < n_part; p++)
+			sum += part[p * stride + c];
+		out[c] = accumulate ? out[c] + sum : sum;
+	}
 }
 
 void ZR_SCALAR(layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *op, const zr_real *part,
 				  int64_t n_part, int64_t lo, int64_t hi)
 {
-	zr_real *dgamma = zr_reals(op->dgamma), *dbeta = zr_reals(op->dbeta);
 	int accumulate = op->flags & ZR_OP_ACCUMULATE;
+	int64_t width = op->width;
 
-	for (int64_t c = lo; c < hi; c++) {
-		zr_real g = part[c], b = part[op->width + c];
-		for (int64_t p = 1; p < n_part; p++) {
-			g += part[2 * p * op->width + c];
-			b += part[(2 * p + 1) * op->width + c];
-		}
-		dgamma[c] = accumulate ? dgamma[c] + g : g;
-		dbeta[c] = accumulate ? dbeta[c] + b : b;
-	}
+	sum_columns(zr_reals(op->dgamma), part, n_part, 2 * width, accumulate, lo, hi);
+	sum_columns(zr_reals(op->dbeta), part + width, n_part, 2 * width, accumulate, lo, hi);
 }

@@ -44,9 +44,9 @@ ZR_INLINE void normalise(const struct zr_op_layernorm *op, int64_t at, int64_t c
 			 int32_t dtype, int n)
 {
 	vf xh = (vload_n(op->x, at + c, dtype, n) - mean) * rstd;
-	vf y = vfma(xh, vload_n(op->gamma, c, dtype, n), vload_n(op->beta, c, dtype, n));
+	vf beta = op->beta ? vload_n(op->beta, c, dtype, n) : vset(0);
 
-	vstore_n(op->y, at + c, dtype, y, n);
+	vstore_n(op->y, at + c, dtype, vfma(xh, vload_n(op->gamma, c, dtype, n), beta), n);
 }
 
 ZR_INLINE void forward(const struct zr_op_layernorm *op, int64_t lo, int64_t hi, int32_t dtype)
@@ -77,7 +77,7 @@ struct backward {
 	int64_t at; /* first element of the row */
 	vf mean, rstd;
 	vf sum_n, sum_nx; /* first the lanes' sums, then both means over the row */
-	float *dgamma, *dbeta;
+	float *dgamma, *dbeta; /* partial sums, or both NULL */
 };
 
 /* Lanes past the row's end add 0: dy is 0 there. */
@@ -89,6 +89,8 @@ ZR_INLINE void gather_sums(struct backward *b, int64_t c, int32_t dtype, int n)
 
 	b->sum_n = b->sum_n + d;
 	b->sum_nx = vfma(d, vfirst(xh, n, vset(0)), b->sum_nx);
+	if (!b->dgamma)
+		return;
 	vstore_n(b->dgamma, c, ZR_F32, vfma(dy, xh, vload_n(b->dgamma, c, ZR_F32, n)), n);
 	vstore_n(b->dbeta, c, ZR_F32, vload_n(b->dbeta, c, ZR_F32, n) + dy, n);
 }
@@ -110,7 +112,7 @@ ZR_INLINE void backward(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_
 	for (int64_t r = lo; r < hi; r++) {
 		struct backward b = {
 			op,	 r * width, vset(op->mean[r]), vset(op->rstd[r]), vset(0),
-			vset(0), part,	    part + width
+			vset(0), part,	    part ? part + width : NULL
 		};
 		for (c = 0; c + ZR_W <= width; c += ZR_W)
 			gather_sums(&b, c, dtype, ZR_W);
@@ -128,7 +130,8 @@ ZR_INLINE void backward(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_
 void ZR_SIMD(layernorm_bwd)(const struct zr_op_layernorm_bwd *op, int64_t lo, int64_t hi,
 			    float *part)
 {
-	memset(part, 0, 2 * (size_t)op->width * sizeof *part);
+	if (part)
+		memset(part, 0, 2 * (size_t)op->width * sizeof *part);
 	ZR_BY_DTYPE(op->dtype, backward, op, lo, hi, part);
 }
 
@@ -152,7 +155,10 @@ void ZR_SIMD(layernorm_bwd_sum)(const struct zr_op_layernorm_bwd *op, const floa
 
 	for (int64_t c = lo; c < hi; c += ZR_W) {
 		int n = vlanes(hi - c);
-		sum_columns(op->dgamma + c, part + c, n_part, 2 * width, accumulate, n);
-		sum_columns(op->dbeta + c, part + width + c, n_part, 2 * width, accumulate, n);
+		if (op->dgamma)
+			sum_columns(op->dgamma + c, part + c, n_part, 2 * width, accumulate, n);
+		if (op->dbeta)
+			sum_columns(op->dbeta + c, part + width + c, n_part, 2 * width, accumulate,
+				    n);
 	}
 }

@@ -38,6 +38,8 @@ static __global__ void __launch_bounds__(ROW_WARPS *ZR_WARP, 8)
 		int n = width - c < 4 ? (int)(width - c) : 4;
 		zr_quad x = zr_load<T>(op.x, zr_place{ at + c, n, whole });
 		zr_quad gamma = zr_load<T>(op.gamma, zr_place{ c, n, whole }),
+			beta = { { 0, 0, 0, 0 } };
+		if (op.beta)
 			beta = zr_load<T>(op.beta, zr_place{ c, n, whole });
 		for (int k = 0; k < 4; k++)
 			x.x[k] = fmaf((x.x[k] - mean) * rstd, gamma.x[k], beta.x[k]);
@@ -135,15 +137,17 @@ static cudaError_t launch_layernorm_bwd(const struct zr_op_layernorm_bwd *op, cu
 	int whole = op->width % 4 == 0 && zr_quads(op->x, sizeof(T)) &&
 		    zr_quads(op->dy, sizeof(T)) && zr_quads(op->gamma, sizeof(T)) &&
 		    zr_quads(op->dx, sizeof(T));
-	cudaError_t e = zr_launch(layernorm_part_kernel<T>, columns_by(op->width, tiles),
-				  dim3(ZR_THREADS), 0, s, *op);
+	cudaError_t e = cudaSuccess;
+	if (op->dgamma || op->dbeta)
+		e = zr_launch(layernorm_part_kernel<T>, columns_by(op->width, tiles),
+			      dim3(ZR_THREADS), 0, s, *op);
 	if (e == cudaSuccess)
 		e = zr_launch(layernorm_dx_kernel<T>,
 			      dim3((unsigned)zr_ceil_div(op->rows, ROW_WARPS)),
 			      dim3(ZR_WARP, ROW_WARPS), 0, s, *op, whole);
-	if (e == cudaSuccess)
+	if (e == cudaSuccess && op->dgamma)
 		e = sum_parts(part, 2 * op->width, tiles, op->dgamma, op->width, op->flags, s);
-	if (e == cudaSuccess)
+	if (e == cudaSuccess && op->dbeta)
 		e = sum_parts(part + op->width, 2 * op->width, tiles, op->dbeta, op->width,
 			      op->flags, s);
 	return e;

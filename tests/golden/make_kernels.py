@@ -159,6 +159,18 @@ def rotary_part():
     show("rotary_part.dx", x.grad)
 
 
+def layernorm_plain():
+    """10 rows of 20 without beta."""
+    draw = Draw(12)
+    x, gamma = (draw.array(*s).requires_grad_() for s in ((10, 20), (20,)))
+    dy, dx = draw.array(10, 20), draw.array(10, 20)
+    y = torch.nn.functional.layer_norm(x, (20,), gamma, None, eps=1e-5)
+    y.backward(dy)
+    show("layernorm_plain.y", y)
+    show("layernorm_plain.dx", dx + x.grad)
+    show("layernorm_plain.dgamma", gamma.grad)
+
+
 def trajectory(name, make, state):
     """50 updates of 7 parameters; gradients are drawn and halved (grad_mult); seen after 1, 10, 50."""
     draw = Draw(4)
@@ -217,3 +229,4 @@ glu("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh"))
 glu("gelu_erf", torch.nn.functional.gelu)
 rmsnorm_heads()
 rotary_part()
+layernorm_plain()

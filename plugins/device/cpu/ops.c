@@ -187,7 +187,7 @@ static void layernorm_bwd_item(void *arg, int64_t item, int32_t worker)
 	int64_t lo = item * ZR_LN_TILE;
 	(void)worker;
 	j->d->k->layernorm_bwd(o, lo, cpu_min(lo + ZR_LN_TILE, o->rows),
-			       j->part + item * 2 * o->width);
+			       o->dgamma || o->dbeta ? j->part + item * 2 * o->width : NULL);
 }
 
 static void layernorm_bwd_sum_item(void *arg, int64_t item, int32_t worker)
@@ -215,7 +215,9 @@ static int op_layernorm_bwd(const struct zr_ops *ops, struct zr_stream *s,
 	if (rc)
 		return rc;
 	cpu_parallel(ops->dev, tiles, layernorm_bwd_item, &job);
-	cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), layernorm_bwd_sum_item, &job);
+	if (o->dgamma || o->dbeta)
+		cpu_parallel(ops->dev, cpu_ceil_div(o->width, COLUMNS), layernorm_bwd_sum_item,
+			     &job);
 	return ZR_OK;
 }
 

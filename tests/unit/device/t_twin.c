@@ -267,10 +267,11 @@ static void heads_are_close(void **state)
 static int layernorm(const struct side *s, int32_t dtype, int variant)
 {
 	struct zr_op_layernorm op = { .size = sizeof op, .dtype = dtype, .rows = arg[0], .width = arg[1], .eps = 1e-5f, .x = at(s, 0),
-				      .gamma = at(s, 1), .beta = at(s, 2), .y = at(s, 3), .mean = f32(s, 4), .rstd = f32(s, 5) };
+				      .gamma = at(s, 1), .beta = variant & 2 ? NULL : at(s, 2), .y = at(s, 3), .mean = f32(s, 4), .rstd = f32(s, 5) };
 	struct zr_op_layernorm_bwd b = { .size = sizeof b, .flags = variant & 1 ? ZR_OP_ACCUMULATE : 0, .dtype = dtype, .rows = arg[0],
 					 .width = arg[1], .dy = at(s, 6), .x = at(s, 0), .gamma = at(s, 1), .mean = f32(s, 4),
-					 .rstd = f32(s, 5), .dx = at(s, 7), .dgamma = f32(s, 8), .dbeta = f32(s, 9), .work = at(s, 10) };
+					 .rstd = f32(s, 5), .dx = at(s, 7), .dgamma = variant == 2 ? NULL : f32(s, 8),
+					 .dbeta = variant & 2 ? NULL : f32(s, 9), .work = at(s, 10) };
 	int rc = s->d.ops->layernorm(OPS, &op);
 	return rc ? rc : s->d.ops->layernorm_bwd(OPS, &b);
 }

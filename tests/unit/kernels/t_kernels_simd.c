@@ -33,10 +33,10 @@ static void make_embedding_bwd(struct job *j, const struct shape *s, int32_t dty
 
 static void make_layernorm(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)variation;
 	j->op.layernorm = (struct zr_op_layernorm){ .dtype = dtype, .rows = s->rows, .width = s->width, .eps = 1e-5f,
 						    .x = noise(s->rows * s->width, dtype),
-						    .gamma = noise(s->width, dtype), .beta = noise(s->width, dtype),
+						    .gamma = noise(s->width, dtype),
+						    .beta = variation ? NULL : noise(s->width, dtype),
 						    .y = output(j, s->rows * s->width, dtype, 1),
 						    .mean = output(j, s->rows, ZR_F32, 1),
 						    .rstd = output(j, s->rows, ZR_F32, 1) };
@@ -303,7 +303,7 @@ static void make_weigh(struct job *j, const struct shape *s, int32_t dtype, int 
 static const struct kernel kernels[] = {
 	{ "embedding", make_embedding, run_embedding, 1, 0 },
 	{ "embedding_bwd", make_embedding_bwd, run_embedding_bwd, 2, 0 },
-	{ "layernorm", make_layernorm, run_layernorm, 1, 4e-6 },
+	{ "layernorm", make_layernorm, run_layernorm, 2, 4e-6 },
 	{ "layernorm_bwd", make_layernorm_bwd, run_layernorm_bwd, 1, 2e-5 },
 	{ "layernorm_bwd_sum", make_layernorm_sum, run_layernorm_sum, 2, 0 },
 	{ "rmsnorm", make_rmsnorm, run_rmsnorm, 4, 4e-6 },

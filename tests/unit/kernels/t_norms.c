@@ -94,7 +94,39 @@ static void no_gamma_golden(void **state)
 	rig_release();
 }
 
+/* Without beta; then with no gradient of parameters, and with that of gamma only. */
+static void no_beta_golden(void **state)
+{
+	const struct mode *m = *state;
+	need(m);
+	for (int wanted = 0; wanted < 2; wanted++) {
+		uint64_t x = 12;
+		void *part = wanted ? rig_buffer(2 * C, m->real) : NULL;
+		struct zr_op_layernorm op = { .dtype = m->dtype, .rows = ROWS, .width = C, .eps = 1e-5f };
+		struct zr_op_layernorm_bwd bwd = { .dtype = m->dtype, .rows = ROWS, .width = C };
+
+		bwd.x = op.x = rig_drawn(&x, N, m->dtype, 1);
+		bwd.gamma = op.gamma = rig_drawn(&x, C, m->dtype, 1);
+		bwd.dy = rig_drawn(&x, N, m->dtype, 1);
+		bwd.dx = rig_drawn(&x, N, m->dtype, 1);
+		op.y = rig_buffer(N, m->dtype);
+		bwd.mean = op.mean = rig_buffer(ROWS, m->real);
+		bwd.rstd = op.rstd = rig_buffer(ROWS, m->real);
+		CALL(m, layernorm, &op, 0, ROWS);
+		CALL(m, layernorm_bwd, &bwd, 0, ROWS, part);
+		rig_golden(m->name, "layernorm_plain.y", op.y, N, m->dtype, m->tolerance);
+		rig_golden(m->name, "layernorm_plain.dx", bwd.dx, N, m->dtype, m->tolerance);
+		if (!wanted)
+			continue;
+		bwd.dgamma = rig_buffer(C, m->real);
+		CALL(m, layernorm_bwd_sum, &bwd, part, 1, 0, C);
+		rig_golden(m->name, "layernorm_plain.dgamma", bwd.dgamma, C, m->real, m->exact);
+	}
+	rig_release();
+}
+
 static const struct mode_test tests[] = {
+	{ "LayerNorm without beta agrees with torch", no_beta_golden, 0 },
 	{ "RMSNorm of heads by 1 + gamma agrees with torch", heads_golden, 0 },
 	{ "RMSNorm without gamma agrees with torch", no_gamma_golden, 0 },
 };
