@@ -2,8 +2,8 @@
 #
 # Plugins of the role model: units of parameters, layers, their forward and backward.
 modelplugindir = $(plugindir)/model
-modelplugin_LTLIBRARIES = %D%/gemma.la %D%/gemma3.la %D%/gpt2.la %D%/gpt_neox.la \
-	%D%/llama.la %D%/olmo2.la %D%/phi3.la %D%/qwen3.la \
+modelplugin_LTLIBRARIES = %D%/gemma.la %D%/gemma2.la %D%/gemma3.la %D%/gpt2.la %D%/gpt_neox.la \
+	%D%/granite.la %D%/llama.la %D%/olmo2.la %D%/phi3.la %D%/qwen3.la \
 	%D%/smollm3.la %D%/starcoder2.la
 
 include plugins/model/decoder/local.mk
@@ -60,3 +60,13 @@ decoder_libs = plugins/model/decoder/libdecoder.la -lm
 %C%_starcoder2_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_starcoder2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_starcoder2_la_LIBADD = $(decoder_libs)
+
+%C%_gemma2_la_SOURCES = %D%/gemma2.c $(decoder)
+%C%_gemma2_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_gemma2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_gemma2_la_LIBADD = $(decoder_libs)
+
+%C%_granite_la_SOURCES = %D%/granite.c $(decoder)
+%C%_granite_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_granite_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_granite_la_LIBADD = $(decoder_libs)

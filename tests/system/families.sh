@@ -34,7 +34,7 @@ digest() { tail -n 1 "$1.out"; }
 mkdir store
 disk=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path=store
 	-o offload.param.plugin=nvme -o offload.param.path=store)
-for f in mistral qwen3 gemma gemma3 phi3 phi3-long olmo2 smollm3 starcoder2 gpt-neox; do
+for f in mistral qwen3 gemma gemma2 gemma3 phi3 phi3-long olmo2 smollm3 starcoder2 gpt-neox granite; do
 	from=(-o model.path="$golden/$f")
 	train "$f" "${from[@]}"
 	like "$f trains" "$(digest "$f")" '^digest: '
@@ -62,7 +62,7 @@ for f in phi3 gpt-neox gemma3; do
 done
 
 # ---- without a directory: config.json is made from the options ----
-for f in qwen3 gemma3 phi3 smollm3 gpt_neox; do
+for f in qwen3 gemma3 phi3 smollm3 gpt_neox granite; do
 	small=(-o model.plugin="$f" -o model.layers=2 -o model.heads=2 -o model.width=16
 		-o model.ffn_width=24 -o model.context=16 -o model.vocabulary=61)
 	train "new.$f" "${small[@]}" -o checkpoint.every=3

@@ -21,6 +21,12 @@ struct work {
 	void *ops;
 };
 
+static float gain(const struct pass *p)
+{
+	double divisor = p->o->logit_divisor;
+	return divisor > 0 ? (float)(1 / divisor) : 0;
+}
+
 static struct zr_op_head_loss loss_op(const struct pass *p)
 {
 	const struct zr_layer_call *c = p->c;
@@ -28,7 +34,8 @@ static struct zr_op_head_loss loss_op(const struct pass *p)
 					 .scale = c->grad_scale, .rows = p->N, .width = p->C,
 					 .vocabulary = p->o->vocabulary, .targets = c->targets,
 					 .loss = c->loss_rows, .loss_sum = c->loss_sum,
-					 .weights = c->weights };
+					 .weights = c->weights, .logit_gain = gain(p),
+					 .softcap = (float)p->o->logit_softcap };
 }
 
 static uint64_t carve(const struct pass *p, int backward, void *base, struct work *w)
@@ -131,10 +138,14 @@ int head_logits(const struct pass *p, int64_t row, float *logits)
 				   .n = p->o->vocabulary, .k = p->C, .lda = p->C, .ldb = p->C,
 				   .ldd = p->o->vocabulary, .b = c->param[projection(p)],
 				   .d = logits };
+	struct zr_op_logit_cap cap = { .size = sizeof cap, .n = p->o->vocabulary, .gain = gain(p),
+				       .softcap = (float)p->o->logit_softcap, .x = logits };
 	struct work w;
 	int rc;
 	carve(p, 0, c->work, &w);
 	op.a = w.y;
-	rc = norm(p, NORM_W, skip(p, c->in, row * p->C), w.y, w.stats, 1);
-	return rc ? rc : c->ops->matmul(c->ops, c->stream, &op);
+	if ((rc = norm(p, NORM_W, skip(p, c->in, row * p->C), w.y, w.stats, 1)) ||
+	    (rc = c->ops->matmul(c->ops, c->stream, &op)) || !(cap.gain > 0 || cap.softcap > 0))
+		return rc;
+	return c->ops->logit_cap(c->ops, c->stream, &cap);
 }

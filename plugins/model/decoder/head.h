@@ -2,7 +2,7 @@
  *
  * head.h - the last layer of a decoder:
  *
- *   loss = cross entropy(norm(x) W^T)        W [V, C]
+ *   loss = cross entropy(cap(gain norm(x) W^T))        W [V, C], cap(z) = c tanh(z / c) if given
  */
 #ifndef ZR_DECODER_HEAD_H
 #define ZR_DECODER_HEAD_H

@@ -111,6 +111,8 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 	}
 	if (!g->f->positions)
 		NEED(rotary);
+	if (g->o->logit_softcap > 0 || g->o->logit_divisor > 0)
+		NEED(logit_cap);
 #undef NEED
 	return missing ? zr_fail(g->host, ZR_ENOTSUP, "the device has no operation %s", missing) :
 			 ZR_OK;

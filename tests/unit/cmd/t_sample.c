@@ -276,6 +276,8 @@ static void a_cache_changes_no_bit_of_the_other_families(void **unused)
 	static const char *const families[][2] = {
 		{ "model.plugin=qwen3", "model.kv_heads=2" },
 		{ "model.plugin=gemma3", "model.window=20" },
+		{ "model.plugin=gemma2", "model.window=9" },
+		{ "model.plugin=granite", "model.logit_divisor=3" },
 		{ "model.plugin=phi3", "model.window=33" },
 		{ "model.plugin=olmo2", "model.kv_heads=1" },
 		{ "model.plugin=smollm3", "model.rope_skip_every=2" },

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * granite.c - model/granite: Granite 3 (IBM 2024): Llama's block with a factor each for the
+ * embedding, the scores, the branches and the logits.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+static const char *const names[] = { "none", "granite3.1-2b", "granite3.1-8b", NULL };
+
+#define GRANITE3 \
+	.tied = 1, .norm_eps = 1e-5, .rope_theta = 5e6, .embed_gain = 12, .residual_gain = 0.22
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ SHAPE(40, 32, 8, 2048, 8192, 131072, 49155), GRANITE3, .score_gain = 0.015625,
+	  .logit_divisor = 8 },
+	{ SHAPE(40, 32, 8, 4096, 12800, 131072, 49155), GRANITE3, .score_gain = 0.0078125,
+	  .logit_divisor = 16 },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),
+	OPT_TIED("no"),
+	OPT_QKV_BIAS,
+	OPT_O_BIAS,
+	OPT_MLP_BIAS,
+	OPT_REAL(embed_gain, "1", "The embedding is multiplied by it."),
+	OPT_REAL(residual_gain, "1", "What a branch adds is multiplied by it."),
+	OPT_REAL(score_gain, "1", "Attention's scores are multiplied by it."),
+	OPT_REAL(logit_divisor, "1", "The logits are divided by it."),
+	OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("10000"),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static const struct tensor_name tensors[] = {
+	TENSOR(Q_W, "self_attn.q_proj.weight"),
+	TENSOR(K_W, "self_attn.k_proj.weight"),
+	TENSOR(V_W, "self_attn.v_proj.weight"),
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
+	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
+	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
+	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+	TENSOR(GATE_W, "mlp.gate_proj.weight"),
+	TENSOR(UP_W, "mlp.up_proj.weight"),
+	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSOR_IF(MLP_BIAS, GATE_B, "mlp.gate_proj.bias"),
+	TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"),
+	TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias"),
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
+};
+
+static const struct family_key keys[] = {
+	KEYS_SHAPE,
+	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
+	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
+	{ .key = { .name = "attention_bias", .option = "o_bias",
+		   .values = "true=yes false=no" } },
+	KEY_YES_NO("mlp_bias", "mlp_bias", "false"),
+	KEY_DEF("embedding_multiplier", "embed_gain", "1"),
+	KEY_DEF("residual_multiplier", "residual_gain", "1"),
+	KEY_DEF("attention_multiplier", "score_gain", "1"),
+	KEY_DEF("logits_scaling", "logit_divisor", "1"),
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
+	KEYS_ROPE,
+	/* what there is one way of */
+	KEY_MUST("architectures", "GraniteForCausalLM"),
+	KEY_ONLY("hidden_act", "silu"),
+	KEY_MUST("attention_dropout", "0"),
+};
+
+static const char *const types[] = { "granite", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "granite",
+	.architecture = "GraniteForCausalLM",
+	.base = { .norm_eps = 1e-6, .embed_gain = 1, .residual_gain = 1, .score_gain = 1,
+		  .logit_divisor = 1 },
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+};
+
+DECODER_PLUGIN("granite", "Granite 3: Llama's block with a factor at every sum");
