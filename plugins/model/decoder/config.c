@@ -113,6 +113,7 @@ void decoder_config(const struct zr_inst *g, struct decoder_meta *m)
 		g->f->name(g->o, &type, &architecture);
 	put(m, "architectures", architecture);
 	put(m, "model_type", type);
+	put(m, "pad_token_id", "null"); /* those of the classes may be no token of this model */
 	for (; k < end; k++) {
 		char *text = m->text[m->n / 2];
 		if (!k->write || !concerns(k->key.types, type))
