@@ -25,8 +25,8 @@ static const char usage[] =
 	"\n"
 	"  -n, --samples N                 default 3; 0: counts only\n"
 	"      --val                       sequences of the part that is held out\n"
-	"  -T, --tokenizer FILE            tokenizer.json that the tokens are from, or its directory "
-	"(default: what [data]\n"
+	"  -T, --tokenizer FILE            tokenizer.json that the tokens are from, or its "
+	"directory (default: what [data]\n"
 	"                                  knows, else the one in [model] path)\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
 	"  -h, --help                      shows this\n";

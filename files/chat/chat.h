@@ -14,7 +14,7 @@
 
 /* All borrowed for the life of what is opened; NULL: the usual. */
 struct zr_chat_options {
-	/* tokenizer.json, or the directory that has it; tokenizer_config.json is looked for beside it */
+	/* tokenizer.json, or the directory that has it; beside it is tokenizer_config.json */
 	const char *tokenizer;
 	const char *template;  /* auto: what tokenizer_config.json has; else a name */
 	/* forms in place of the template's, with \n, \t and \\; see template.h */

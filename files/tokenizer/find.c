@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * find.c - where the tokenizer.json is that a path means, and what a tokenizer is that has none; see
- * tokenizer.h.
+ * find.c - where the tokenizer.json is that a path means, and what a tokenizer is that has none;
+ * see tokenizer.h.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -59,8 +59,8 @@ static const char *family_of(const char *path)
 static int refuse(const char *path, const char *dir, size_t n, struct zr_error *err)
 {
 	return zr_err(err, ZR_ENOTSUP,
-		      "%s: is %s, which is not read; this writes its tokenizer.json: python3 -c \"from "
-		      "transformers import AutoTokenizer as A; "
+		      "%s: is %s, which is not read; this writes its tokenizer.json: python3 -c "
+		      "\"from transformers import AutoTokenizer as A; "
 		      "A.from_pretrained('%.*s').save_pretrained('%.*s')\"",
 		      path, family_of(path), (int)n, dir, (int)n, dir);
 }

@@ -24,8 +24,8 @@ struct zr_encoder;
 #define ZR_TOKENIZER_PATH 4096 /* bytes of a path */
 
 /* The tokenizer.json that a path means: itself, or the one in the directory that it is. ZR_EINVAL:
- * the directory has none; ZR_ENOTSUP: the path, or what the directory has instead, is a tokenizer in
- * another format, of which the text of the error says how to write it as tokenizer.json. */
+ * the directory has none; ZR_ENOTSUP: the path, or what the directory has instead, is a tokenizer
+ * in another format, of which the text of the error says how to write it as tokenizer.json. */
 int zr_tokenizer_find(const char *path, char file[ZR_TOKENIZER_PATH], struct zr_error *err);
 
 /* path: as zr_tokenizer_find takes it. */

@@ -25,8 +25,8 @@ static const struct zr_opt options[] = {
 	       "Share of path that is held out for validation: conversations chosen by a hash of "
 	       "their number."),
 	ZR_OPT(struct chat_opts, tokenizer, ZR_T_PATH, ZR_O_REQUIRED, NULL, 0, 0, "",
-	       "tokenizer.json of the model, or the directory that has it; tokenizer_config.json is "
-	       "looked for beside it."),
+	       "tokenizer.json of the model, or the directory that has it; tokenizer_config.json "
+	       "is looked for beside it."),
 	ZR_OPT(struct chat_opts, template, ZR_T_STR, 0, "", 0, 0, "",
 	       "How a conversation is written, by name; empty or auto: as tokenizer_config.json "
 	       "says. See zeroth-tokenize(1)."),

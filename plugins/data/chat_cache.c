@@ -76,7 +76,8 @@ static int hash_beside(const struct cache *c, XXH3_state_t *x, const char *token
 {
 	const char *slash = strrchr(tokenizer, '/');
 	char *path;
-	if (asprintf(&path, "%.*s%s", slash ? (int)(slash - tokenizer) + 1 : 0, tokenizer, name) < 0)
+	int dir = slash ? (int)(slash - tokenizer) + 1 : 0;
+	if (asprintf(&path, "%.*s%s", dir, tokenizer, name) < 0)
 		return no_memory(c->h);
 	int rc = hash_file(c->h, x, path, 1);
 	free(path);
