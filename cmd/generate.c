@@ -52,6 +52,7 @@ static void push(struct zr_generator *g, int32_t token)
 void zr_generator_begin(struct zr_generator *g, const int32_t *tokens, int64_t n)
 {
 	g->n = 0;
+	zr_token_text_begin(g->text, 1);
 	for (int64_t i = 0; i < n; i++)
 		push(g, tokens[i]);
 }
@@ -79,10 +80,21 @@ static int put(struct zr_generator *g, struct zr_drawn *d, int32_t token, int *s
 	char scratch[16];
 	const char *found = NULL;
 	size_t n;
-	const char *p = zr_token_text_bytes(g->text, token, &n, scratch);
+	const char *p = zr_token_text_next(g->text, token, &n, scratch);
 	int rc = p ? zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found) : 0;
 	*stopped = found != NULL;
 	return rc;
+}
+
+/* What waited for more tokens, and what the stop strings held back. */
+static int put_rest(struct zr_generator *g, struct zr_drawn *d, int *stopped)
+{
+	const char *found = NULL;
+	size_t n;
+	const char *p = zr_token_text_rest(g->text, &n);
+	int rc = n ? zr_stops_write(&g->stops, p, n, d->sink, d->arg, &found) : 0;
+	*stopped = found != NULL;
+	return rc || found ? rc : zr_stops_end(&g->stops, d->sink, d->arg);
 }
 
 int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err)
@@ -106,8 +118,9 @@ int zr_generate(struct zr_generator *g, struct zr_drawn *d, struct zr_error *err
 		d->n++;
 		rc = put(g, d, token, &stopped);
 	}
+	if (!rc && !stopped)
+		rc = put_rest(g, d, &stopped);
 	if (stopped)
 		d->ended = ZR_ENDED_STOP;
-	rc = rc || stopped ? rc : zr_stops_end(&g->stops, d->sink, d->arg);
 	return rc ? zr_err(err, ZR_EIO, "cannot write the text: %s", strerror(errno)) : 0;
 }

@@ -323,9 +323,10 @@ static int put_prompt(struct sampler *s, struct zr_char_writer *out)
 {
 	char scratch[16];
 	int rc = 0;
+	zr_token_text_begin(&s->text, 0);
 	for (int64_t i = 0; !rc && i < s->n_tokens; i++) {
 		size_t n;
-		const char *p = zr_token_text_bytes(&s->text, s->tokens[i], &n, scratch);
+		const char *p = zr_token_text_next(&s->text, s->tokens[i], &n, scratch);
 		rc = p ? zr_char_write(out, p, n) : 0;
 	}
 	return rc || fflush(out->f) ? -1 : 0;

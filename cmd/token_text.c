@@ -34,6 +34,9 @@ static int use_tokenizer(struct zr_token_text *t, const struct zr_token_source *
 	if (!rc) {
 		t->tokens = n;
 		snprintf(t->file, sizeof t->file, "%s", path);
+		/* without one, tokens have their bytes */
+		if (zr_decoder_open(t->tokenizer, &t->decoder, &(struct zr_error){ 0 }))
+			t->decoder = NULL;
 		return 0;
 	}
 	zr_tokenizer_close(t->tokenizer);
@@ -100,8 +103,10 @@ int zr_token_text_open(const struct zr_token_source *from, struct zr_token_text 
 
 void zr_token_text_close(struct zr_token_text *t)
 {
+	zr_decoder_close(t->decoder);
 	zr_tokenizer_close(t->tokenizer);
 	t->tokenizer = NULL;
+	t->decoder = NULL;
 }
 
 /* ---- tokens and bytes ---- */
@@ -122,6 +127,25 @@ const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *
 	else
 		*n = (size_t)snprintf(scratch, 16, "%d ", token);
 	return scratch;
+}
+
+const char *zr_token_text_next(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16])
+{
+	if (!t->decoder)
+		return zr_token_text_bytes(t, token, n, scratch);
+	return zr_decode(t->decoder, token, n);
+}
+
+const char *zr_token_text_rest(struct zr_token_text *t, size_t *n)
+{
+	*n = 0;
+	return t->decoder ? zr_decode_end(t->decoder, n) : NULL;
+}
+
+void zr_token_text_begin(struct zr_token_text *t, int behind_text)
+{
+	if (t->decoder)
+		zr_decoder_begin(t->decoder, behind_text);
 }
 
 static int encode_by_tokenizer(const struct zr_token_text *t, const char *text, size_t n,

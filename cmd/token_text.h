@@ -33,6 +33,7 @@ struct zr_token_text {
 	const struct zr_data_v1 *data; /* NULL: there is none that knows the text of tokens */
 	const void *data_opts;
 	struct zr_tokenizer *tokenizer; /* NULL: the text of a token is that of `data` */
+	struct zr_decoder *decoder;     /* NULL: its decoder is not known, or there is none */
 	int64_t tokens; /* only those below have a text, if that is known; else the vocabulary */
 	char file[ZR_MODEL_FILE]; /* the tokenizer.json that is used; "": none */
 };
@@ -50,6 +51,14 @@ int zr_token_text_known(const struct zr_token_text *t); /* 0: tokens are numbers
 /* The bytes of a token, *n of them; valid until the next call and as long as t. Of a token that has
  * none, no bytes; of one that is a number, its digits and a blank. */
 const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16]);
+
+/* The same with regard to the tokens before it, as the tokenizer decodes them: some have no space
+ * at the start of a text, some wait for more. */
+const char *zr_token_text_next(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16]);
+/* What waited, at the end of the text. */
+const char *zr_token_text_rest(struct zr_token_text *t, size_t *n);
+/* The next token is the first of a text, or comes behind others. */
+void zr_token_text_begin(struct zr_token_text *t, int behind_text);
 
 /* The tokens of n bytes of text go to the sink. ZR_EINVAL if nothing here knows the text of tokens.
  * A sink that fails has set err itself, or left it alone. */

@@ -296,6 +296,7 @@ static int load(struct zr_load *l, const json_t *root)
 	rc = rc ? rc : zr_load_normalizer(l, json_object_get(root, "normalizer"));
 	rc = rc ? rc : zr_load_splits(l, json_object_get(root, "pre_tokenizer"));
 	rc = rc ? rc : zr_load_added(l, added);
+	rc = rc ? rc : zr_load_decoder(l, json_object_get(root, "decoder"));
 	return rc ? rc : zr_load_template(l, json_object_get(root, "post_processor"));
 }
 

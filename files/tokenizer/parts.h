@@ -101,6 +101,18 @@ struct zr_bpe {
 enum { ZR_SPACES_ARE_SPACES, ZR_SPACES_NORMALIZED, ZR_SPACES_SPLIT };
 enum { ZR_PREFIX_NONE, ZR_PREFIX_FIRST, ZR_PREFIX_ALL };
 
+/* How tokens become text. */
+enum { ZR_DECODE_BYTES, ZR_DECODE_SPACES, ZR_DECODE_WORDPIECE, ZR_DECODE_UNKNOWN };
+struct zr_decoding {
+	int kind;           /* ZR_DECODE_* */
+	int replaced;       /* of ZR_DECODE_SPACES: U+2581 becomes a space */
+	int bytes, fused;   /* <0x0A> becomes a byte; the text is one then */
+	int strip;          /* spaces that go from the start of the text */
+	int unspaced_first; /* the first token loses all of its spaces */
+	char *prefix;       /* of ZR_DECODE_WORDPIECE: of tokens that go on with a word */
+	int cleanup;        /* some spaces before marks go */
+};
+
 /* Texts by their beginnings, byte by byte. Node 0 is the root; as the result of a step: none. */
 struct zr_trie_node {
 	uint32_t child;  /* its first one; they go up to that of the next node */
@@ -143,6 +155,7 @@ struct zr_tokenizer {
 	uint32_t continuing;    /* node of what tokens begin with that go on with a word */
 	int no_continuing;      /* there are none */
 	size_t longest_word;    /* characters; longer ones are unknown */
+	struct zr_decoding decoding;
 	int32_t *template[2], n_template[2]; /* before, after */
 	char processor[64];     /* type of a post-processor that we do not know */
 };
@@ -322,6 +335,7 @@ int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int
 		  struct zr_regex **out);
 int zr_load_splits(struct zr_load *l, const json_t *o);
 int zr_load_template(struct zr_load *l, const json_t *o);
+int zr_load_decoder(struct zr_load *l, const json_t *o); /* decode.c */
 int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */
 
 /* ---- spaces.c ---- */

@@ -61,6 +61,24 @@ int zr_encode_mark(struct zr_encoder *e, uint64_t at, struct zr_error *err);
  * that has the byte, or if none has it of the next one; the first token of the document is 0. */
 uint64_t zr_encoder_marked(const struct zr_encoder *e, size_t i);
 
+/* ---- back to text ----
+ *
+ * What the library's decode makes of ids, special tokens among them; a file without a decoder: the
+ * tokens one behind the other. One thread per decoder. */
+struct zr_decoder;
+/* t is borrowed until zr_decoder_close. ZR_ENOTSUP: the decoder of the file is not known. */
+int zr_decoder_open(const struct zr_tokenizer *t, struct zr_decoder **out, struct zr_error *err);
+void zr_decoder_close(struct zr_decoder *d); /* NULL is fine */
+/* The next token is the first of a text, as it is of a new decoder; or, behind_text, it comes behind
+ * others that are not given. */
+void zr_decoder_begin(struct zr_decoder *d, int behind_text);
+/* The text of the next token, and of those that waited for it: *n bytes, valid until the next call;
+ * NULL: there is no memory. Of byte-level tokens it is bytes, of which those that are no UTF-8 are
+ * U+FFFD for the library. */
+const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *n);
+/* What waits for more: tokens of bytes that are characters only together. */
+const char *zr_decode_end(struct zr_decoder *d, size_t *n);
+
 uint64_t zr_encoder_replaced(const struct zr_encoder *e); /* U+FFFD that were not in the text */
 
 #endif

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tokenizers.
-tokenizer_tests = %D%/t_marks %D%/t_tokenizer %D%/t_words
+tokenizer_tests = %D%/t_decode %D%/t_marks %D%/t_tokenizer %D%/t_words
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
+
+%C%_t_decode_SOURCES = %D%/t_decode.c
+%C%_t_decode_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_decode_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_decode_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
+	$(CMOCKA_LIBS)
 
 %C%_t_tokenizer_SOURCES = %D%/t_tokenizer.c
 %C%_t_tokenizer_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(PCRE2_CFLAGS) $(UTF8PROC_CFLAGS)

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * decode.c - ids to text, as the decoder of tokenizer.json has it; see tokenizer.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+struct zr_decoder {
+	const struct zr_tokenizer *t;
+	int begun;          /* it had a token */
+	int to_strip;       /* spaces that are still to go from the start of the text */
+	struct zr_buf run;  /* bytes of tokens that are one byte each */
+	struct zr_buf text; /* of the token under way */
+	struct zr_buf out;
+};
+
+/* ---- from tokenizer.json ---- */
+
+static int is_text(const json_t *o, const char *key, const char *text)
+{
+	const char *found = json_string_value(json_object_get(o, key));
+	return found && !strcmp(found, text);
+}
+
+static int load_wordpiece(struct zr_load *l, const json_t *o)
+{
+	struct zr_decoding *d = &l->t->decoding;
+	const char *prefix = json_string_value(json_object_get(o, "prefix"));
+	d->kind = ZR_DECODE_WORDPIECE;
+	d->prefix = strdup(prefix ? prefix : "##");
+	int rc = zr_load_flag(l, o, "decoder", "cleanup", 1, &d->cleanup);
+	return rc || d->prefix ? rc : zr_err(l->err, ZR_ENOMEM, "out of memory");
+}
+
+/* Spaces for U+2581, which the tokens have already, and none before the text. */
+static int load_metaspace(struct zr_load *l, const json_t *o)
+{
+	struct zr_decoding *d = &l->t->decoding;
+	int add = 1;
+	int rc = zr_load_flag(l, o, "decoder", "add_prefix_space", 1, &add);
+	d->kind = ZR_DECODE_SPACES;
+	d->unspaced_first = json_object_get(o, "prepend_scheme") ?
+				    !is_text(o, "prepend_scheme", "never") :
+				    add;
+	return rc;
+}
+
+/* One step of those that SentencePiece's vocabularies have; 0: it is another. */
+static int is_of_spaces(struct zr_decoding *d, const json_t *o)
+{
+	const char *type = zr_load_type(o);
+	const json_t *start = json_object_get(o, "start");
+	int replace = !strcmp(type, "Replace") && is_text(o, "content", " ") &&
+		      is_text(json_object_get(o, "pattern"), "String", ZR_SPACE);
+	int strip = !strcmp(type, "Strip") && d->fused && is_text(o, "content", " ") &&
+		    json_integer_value(start) >= 0 && json_integer_value(start) < 100 &&
+		    json_integer_value(json_object_get(o, "stop")) == 0;
+	d->replaced |= replace;
+	d->bytes |= !strcmp(type, "ByteFallback");
+	d->fused |= !strcmp(type, "Fuse");
+	if (strip)
+		d->strip = (int)json_integer_value(start);
+	return replace || strip || !strcmp(type, "ByteFallback") || !strcmp(type, "Fuse");
+}
+
+int zr_load_decoder(struct zr_load *l, const json_t *o)
+{
+	struct zr_tokenizer *t = l->t;
+	const json_t *one, *first = zr_load_step(o, "decoders", 0);
+	int alone = !zr_load_step(o, "decoders", 1), known = 1, bytes;
+	if (!first)
+		return 0;
+	bytes = alone && !strcmp(zr_load_type(first), "ByteLevel");
+	if (bytes && t->model == ZR_MODEL_BPE && !t->bpe.characters)
+		return 0;
+	if (alone && !strcmp(zr_load_type(first), "WordPiece") && !t->spaced)
+		return load_wordpiece(l, first);
+	int metaspace = alone && !strcmp(zr_load_type(first), "Metaspace");
+	if (metaspace && is_text(first, "replacement", ZR_SPACE) && t->spaced)
+		return load_metaspace(l, first);
+	for (size_t i = 0; known && (one = zr_load_step(o, "decoders", i)); i++)
+		known = is_of_spaces(&t->decoding, one);
+	t->decoding.kind = ZR_DECODE_SPACES;
+	if (known && (t->decoding.replaced || !t->spaced))
+		return 0;
+	t->decoding = (struct zr_decoding){ .kind = ZR_DECODE_UNKNOWN };
+	return 0;
+}
+
+/* ---- text ---- */
+
+int zr_decoder_open(const struct zr_tokenizer *t, struct zr_decoder **out, struct zr_error *err)
+{
+	struct zr_decoder *d;
+	if (t->decoding.kind == ZR_DECODE_UNKNOWN)
+		return zr_err(err, ZR_ENOTSUP,
+			      "the decoder of the tokenizer is none that is known; ByteLevel, "
+			      "Metaspace, WordPiece, and sequences of Replace, ByteFallback, Fuse "
+			      "and Strip are");
+	d = *out = calloc(1, sizeof *d);
+	if (!d)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	d->t = t;
+	zr_decoder_begin(d, 0);
+	return 0;
+}
+
+void zr_decoder_close(struct zr_decoder *d)
+{
+	if (!d)
+		return;
+	zr_buf_free(&d->run);
+	zr_buf_free(&d->text);
+	zr_buf_free(&d->out);
+	free(d);
+}
+
+void zr_decoder_begin(struct zr_decoder *d, int behind_text)
+{
+	d->begun = behind_text;
+	d->to_strip = behind_text ? 0 : d->t->decoding.strip;
+	d->run.n = 0;
+}
+
+/* Text goes out, but for the spaces before it. */
+static int put(struct zr_decoder *d, const char *p, size_t n)
+{
+	for (; d->to_strip && n && *p == ' '; d->to_strip--)
+		p++, n--;
+	if (n)
+		d->to_strip = 0;
+	return zr_buf_add(&d->out, p, n);
+}
+
+/* Bytes that are characters all together are these, else each is U+FFFD. */
+static int put_run(struct zr_decoder *d)
+{
+	size_t at = 0;
+	int rc = 0, len = 1;
+	while (at < d->run.n && (len = zr_utf8_at(d->run.p + at, d->run.n - at)) > 0)
+		at += (size_t)len;
+	if (at == d->run.n)
+		rc = put(d, d->run.p ? d->run.p : "", d->run.n);
+	else
+		for (size_t i = 0; !rc && i < d->run.n; i++)
+			rc = put(d, "\xef\xbf\xbd", 3);
+	d->run.n = 0;
+	return rc;
+}
+
+/* What BERT's tokenizer takes back of the spaces it put: " ." is ".", and so on. The rules come
+ * one after the other. */
+static int clean_up(struct zr_buf *b)
+{
+	static const char *const rules[][2] = {
+		{ " .", "." },	 { " ?", "?" },	    { " !", "!" },
+		{ " ,", "," },	 { " ' ", "'" },    { " n't", "n't" },
+		{ " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" },
+		{ " 've", "'ve" }, { " 're", "'re" },
+	};
+	struct zr_buf to = { 0 };
+	int rc = zr_buf_add(b, "", 1);
+	for (size_t i = 0; !rc && i < sizeof rules / sizeof *rules; i++) {
+		size_t len = strlen(rules[i][0]);
+		const char *p = b->p, *found;
+		if (!strstr(p, rules[i][0]))
+			continue;
+		for (to.n = 0; !rc && (found = strstr(p, rules[i][0])); p = found + len) {
+			rc = zr_buf_add(&to, p, (size_t)(found - p));
+			rc = rc ? rc : zr_buf_add(&to, rules[i][1], strlen(rules[i][1]));
+		}
+		rc = rc ? rc : zr_buf_add(&to, p, strlen(p) + 1);
+		b->n = 0;
+		rc = rc ? rc : zr_buf_add(b, to.p, to.n);
+	}
+	zr_buf_free(&to);
+	b->n -= !rc;
+	return rc;
+}
+
+static int put_word(struct zr_decoder *d, const char *p, size_t n)
+{
+	const struct zr_decoding *how = &d->t->decoding;
+	size_t prefix = strlen(how->prefix);
+	int goes_on = n >= prefix && !memcmp(p, how->prefix, prefix), rc = 0;
+	d->text.n = 0;
+	if (d->begun && goes_on)
+		p += prefix, n -= prefix;
+	else if (d->begun)
+		rc = zr_buf_add(&d->text, " ", 1);
+	rc = rc ? rc : zr_buf_add(&d->text, p, n);
+	rc = rc || !how->cleanup ? rc : clean_up(&d->text);
+	return rc ? rc : put(d, d->text.p, d->text.n);
+}
+
+static int put_spaced(struct zr_decoder *d, int32_t id, const char *p, size_t n)
+{
+	const struct zr_decoding *how = &d->t->decoding;
+	char byte[8];
+	int is_byte = n == 1 && d->t->byte_fallback && d->t->byte[(unsigned char)*p] == id;
+	if (is_byte && how->bytes)
+		return zr_buf_add(&d->run, p, 1);
+	if (is_byte) {
+		n = (size_t)snprintf(byte, sizeof byte, "<0x%02X>", (unsigned char)*p);
+		p = byte;
+	}
+	int rc = put_run(d);
+	if (d->begun || !how->unspaced_first)
+		return rc ? rc : put(d, p, n);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = p[i] == ' ' ? 0 : put(d, p + i, 1);
+	return rc;
+}
+
+/* A token that is no token of bytes may be of characters that stand for some, as the library has
+ * it. */
+static int put_bytes(struct zr_decoder *d, int32_t id, const char *p, size_t n)
+{
+	d->text.n = 0;
+	if (d->t->token[id].made || zr_alphabet_read(p, n, &d->text))
+		return put(d, p, n);
+	return put(d, d->text.p, d->text.n);
+}
+
+/* Of an added token that is looked for in normalized text it is that text which comes back. */
+static const char *text_of(const struct zr_tokenizer *t, int32_t id, size_t *n)
+{
+	const struct zr_added *a = &t->added[1];
+	const char *p = zr_tokenizer_bytes(t, id, n);
+	for (int32_t i = 0; p && !t->token[id].made && i < a->n; i++)
+		if (a->token[i].id == id) {
+			*n = a->token[i].len;
+			return a->token[i].content;
+		}
+	return p;
+}
+
+static const char *result(struct zr_decoder *d, int rc, size_t *n)
+{
+	*n = d->out.n;
+	return rc || zr_buf_reserve(&d->out, 1) ? NULL : d->out.p;
+}
+
+const char *zr_decode(struct zr_decoder *d, int32_t id, size_t *bytes)
+{
+	size_t n;
+	const char *p = text_of(d->t, id, &n);
+	int rc = 0;
+	d->out.n = 0;
+	if (!p)
+		return result(d, 0, bytes);
+	switch (d->t->decoding.kind) {
+	case ZR_DECODE_WORDPIECE:
+		rc = put_word(d, p, n);
+		break;
+	case ZR_DECODE_SPACES:
+		rc = put_spaced(d, id, p, n);
+		break;
+	default:
+		rc = put_bytes(d, id, p, n);
+	}
+	d->begun = 1;
+	return result(d, rc, bytes);
+}
+
+const char *zr_decode_end(struct zr_decoder *d, size_t *n)
+{
+	d->out.n = 0;
+	return result(d, put_run(d), n);
+}
