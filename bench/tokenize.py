@@ -6,8 +6,9 @@
 # family. zeroth's time has reading the tokenizer and the text and writing the tokens in it, the
 # other's the encoding alone, without offsets, in texts of 64 KiB.
 #
-#   bench/tokenize.py TEXT [ROUNDS]      ZEROTH: the program (default: zeroth in PATH); needs the package tokenizers
+#   bench/tokenize.py TEXT [ROUNDS [FAMILY...]]
 #
+# ZEROTH: the program (default: zeroth in PATH). Needs what tests/golden/make_tokenizers.py does.
 # Prints megabytes a second, medians over rounds, and their ratio: above 1 zeroth is faster.
 import os
 import resource
@@ -46,14 +47,13 @@ def main():
 	text = open(path, errors="replace", newline="").read()
 	size = os.path.getsize(path) * 1e-6
 	texts = [text[i:i + 65536] for i in range(0, len(text), 65536)]
-	print(f"{'':8} {'zeroth':>10} {'tokenizers':>10}  ratio")
+	print(f"{'':10} {'zeroth':>10} {'tokenizers':>10}  ratio")
 	with tempfile.TemporaryDirectory() as work:
-		for family in make_tokenizers.families():
-			t = make_tokenizers.train(family, texts, 32768)
+		for name, t in make_tokenizers.tokenizers(texts, 32768, sys.argv[3:]):
 			t.save(f"{work}/t.json")
 			pairs = [(ours(f"{work}/t.json", path, f"{work}/out.bin"), theirs(t, texts)) for _ in range(rounds)]
 			a, b = (size / statistics.median(side) for side in zip(*pairs))
-			print(f"{family[0]:8} {a:10.1f} {b:10.1f}  {a / b:.2f}", flush=True)
+			print(f"{name:10} {a:10.1f} {b:10.1f}  {a / b:.2f}", flush=True)
 
 
 main()

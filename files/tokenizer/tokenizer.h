@@ -69,8 +69,8 @@ struct zr_decoder;
 /* t is borrowed until zr_decoder_close. ZR_ENOTSUP: the decoder of the file is not known. */
 int zr_decoder_open(const struct zr_tokenizer *t, struct zr_decoder **out, struct zr_error *err);
 void zr_decoder_close(struct zr_decoder *d); /* NULL is fine */
-/* The next token is the first of a text, as it is of a new decoder; or, behind_text, it comes behind
- * others that are not given. */
+/* The next token is the first of a text, as it is of a new decoder; or, behind_text, it comes
+ * behind others that are not given. */
 void zr_decoder_begin(struct zr_decoder *d, int behind_text);
 /* The text of the next token, and of those that waited for it: *n bytes, valid until the next call;
  * NULL: there is no memory. Of byte-level tokens it is bytes, of which those that are no UTF-8 are

@@ -272,17 +272,16 @@ def train_unknown(name, corpus, vocabulary):
 	return t
 
 
-def tokenizers(corpus, vocabulary):
-	for family in families():
-		yield family[0], train(family, corpus, vocabulary)
-	for family in spaced_families():
-		yield family[0], train_spaced(family, corpus, vocabulary)
-	for family in unigram_families():
-		yield family[0], train_unigram(family, corpus, vocabulary)
-	for family in wordpiece_families():
-		yield family[0], train_wordpiece(family, corpus, vocabulary)
-	for name in ("fused", "unknown"):
-		yield name, train_unknown(name, corpus, vocabulary)
+# All of them, or those with these names.
+def tokenizers(corpus, vocabulary, names=()):
+	makers = [(family[0], train, family) for family in families()]
+	makers += [(family[0], train_spaced, family) for family in spaced_families()]
+	makers += [(family[0], train_unigram, family) for family in unigram_families()]
+	makers += [(family[0], train_wordpiece, family) for family in wordpiece_families()]
+	makers += [(name, train_unknown, name) for name in ("fused", "unknown")]
+	for name, make, family in makers:
+		if not names or name in names:
+			yield name, make(family, corpus, vocabulary)
 
 
 def main():

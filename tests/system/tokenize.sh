@@ -215,6 +215,10 @@ if "$ZEROTH" train "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.plugin=tokens -o da
 	is 'sample: one that is given is used' "$?$(cat err)" 0
 	"$ZEROTH" sample run -T dir -n 3 >/dev/null 2>err
 	is 'sample: a directory' "$?$(cat err)" 0
+	if [ $nfc ]; then
+		like 'sample: a prompt as the tokenizer decodes it' \
+			"$("$ZEROTH" sample run -T "$golden/bert.json" -p 'the room, go!' -n 3 -k 0)" '^the room, go!'
+	fi
 	like 'sample: a tokenizer of more tokens' "$("$ZEROTH" sample run -T large.json 2>&1)" \
 		'^zeroth: large\.json: has 70001 tokens, the model of run knows 512: '
 else
