@@ -60,8 +60,12 @@ int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, 
 #define ZR_PATTERN_SPACED_WORDS " *[^ ]+| +"
 #define ZR_PATTERN_SPACES_BEGIN " [^ ]*|[^ ]+"
 
-/* Patterns that are matched without PCRE2 where the text is ASCII. All match at every character. */
-enum { ZR_WORDS_OTHER, ZR_WORDS_GPT2, ZR_WORDS_LLAMA3, ZR_WORDS_QWEN2 };
+/* Patterns that are matched without PCRE2 where the text is ASCII, the last two where it is any.
+ * All match at every character. */
+enum {
+	ZR_WORDS_OTHER, ZR_WORDS_GPT2, ZR_WORDS_LLAMA3, ZR_WORDS_QWEN2, ZR_WORDS_SPACED,
+	ZR_WORDS_SPACES_BEGIN
+};
 int zr_words_known(const char *pattern); /* ZR_WORDS_* */
 /* The end of the match at p[at], at < n. open: text may go on behind n. 0: PCRE2 has to say. */
 size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open);

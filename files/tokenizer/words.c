@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * words.c - see regex.h: the patterns of GPT-2, Llama 3 and Qwen2 by hand, for ASCII. A match that
- * needs a byte that is not ASCII, or one that has not come, is left to PCRE2.
+ * words.c - see regex.h: the patterns of GPT-2, Llama 3 and Qwen2 by hand, for ASCII, and those of
+ * words with their spaces. A match that needs a byte that is not ASCII, or one that has not come,
+ * is left to PCRE2.
  *
  *   GPT-2             'll| ?letters| ?digits| ?marks|white space but its last one|white space
  *   Llama 3, Qwen2    'll|any letters|digits|?marks and line ends|white space up to its last line
@@ -139,6 +140,18 @@ static size_t llama3(const struct text *t, size_t at, size_t most)
 	return end < t->n || !t->open ? end : UNDECIDED;
 }
 
+/* A word with the spaces before it, or with one at most. */
+static size_t spaced(const struct text *t, size_t at, int one)
+{
+	size_t from = at;
+	while (from < t->n && t->p[from] == ' ' && !(one && from > at))
+		from++;
+	const unsigned char *space = from < t->n ? memchr(t->p + from, ' ', t->n - from) : NULL;
+	if (space)
+		return (size_t)(space - t->p);
+	return t->open ? UNDECIDED : t->n;
+}
+
 /* ---- the outside ---- */
 
 #define LLAMA3(digits) \
@@ -149,6 +162,8 @@ static const char *const patterns[] = {
 	[ZR_WORDS_GPT2] = ZR_PATTERN_GPT2,
 	[ZR_WORDS_LLAMA3] = LLAMA3("\\p{N}{1,3}"),
 	[ZR_WORDS_QWEN2] = LLAMA3("\\p{N}"),
+	[ZR_WORDS_SPACED] = ZR_PATTERN_SPACED_WORDS,
+	[ZR_WORDS_SPACES_BEGIN] = ZR_PATTERN_SPACES_BEGIN,
 };
 
 int zr_words_known(const char *pattern)
@@ -162,7 +177,8 @@ int zr_words_known(const char *pattern)
 size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open)
 {
 	const struct text t = { (const unsigned char *)p, n, open };
-	size_t end = words == ZR_WORDS_GPT2 ? gpt2(&t, at) :
-					      llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
+	size_t end = words == ZR_WORDS_GPT2   ? gpt2(&t, at) :
+		     words >= ZR_WORDS_SPACED ? spaced(&t, at, words == ZR_WORDS_SPACES_BEGIN) :
+						llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
 	return end == UNDECIDED ? 0 : end;
 }

@@ -22,7 +22,8 @@
 	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?" \
 	"[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-static const char *const patterns[] = { ZR_PATTERN_GPT2, LLAMA3, QWEN2 };
+static const char *const patterns[] = { ZR_PATTERN_GPT2, LLAMA3, QWEN2, ZR_PATTERN_SPACED_WORDS,
+					ZR_PATTERN_SPACES_BEGIN };
 
 /* With the marks of contractions, and with characters of which one more decides. */
 static const char *const parts[] = {
@@ -82,7 +83,7 @@ static void test_same(void **unused)
 	struct zr_error why = { 0 };
 	(void)unused;
 	assert_int_equal(zr_match_open(&match, &why), 0);
-	for (int k = 0; k < 3; k++) {
+	for (int k = 0; k < 5; k++) {
 		struct zr_regex *re;
 		struct zr_error err = { 0 };
 		int words = zr_words_known(patterns[k]);
@@ -106,7 +107,7 @@ static void test_open(void **unused)
 	static const char text[] = "It's 1234 (words),\n\n  not much.\n end";
 	const size_t n = sizeof text - 1, last = n - strlen(" end");
 	(void)unused;
-	for (int words = ZR_WORDS_GPT2; words <= ZR_WORDS_QWEN2; words++) {
+	for (int words = ZR_WORDS_GPT2; words <= ZR_WORDS_SPACES_BEGIN; words++) {
 		size_t at = 0, end;
 		while ((end = zr_words_end(words, text, n, at, 1))) {
 			assert_in_range(end, at + 1, last);
