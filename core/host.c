@@ -72,15 +72,16 @@ static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *a
 static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
 {
 	const struct zr_process *p = ((const struct zr_instance *)h->impl)->process;
-	struct zr_instance *it = !strcmp(iface, "zr.boot/1") ? p->boot : !strcmp(iface, "zr.device/1") ? p->device :
-				 !strcmp(iface, "zr.model/1") ? p->model : NULL;
+	const int tables = !strcmp(iface, "zr.pretrained/1");
+	struct zr_instance *it = !strcmp(iface, "zr.boot/1") ? p->boot : !strcmp(iface, "zr.device/1") ?
+				 p->device : !strcmp(iface, "zr.model/1") || tables ? p->model : NULL;
 	for (int i = 0; i < p->sources && !it && !strncmp(iface, "zr.data/1:", 10); i++)
 		it = strcmp(p->source[i].section->name + 5, iface + 10) ? NULL : &p->source[i];
 	if (!it || !it->inst)
 		return NULL;
 	it->taken = 1;
 	*inst = it->inst;
-	return it->vtbl;
+	return !tables ? it->vtbl : zr_plugin_iface(it->section->plugin, iface, 4, &(struct zr_error){ 0 });
 }
 
 void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section)

@@ -2,10 +2,10 @@
  *
  * zeroth/adapter.h - DRAFT. Role "adapter": trains little beside a model that is frozen. An adapter
  * has interface "zr.model/1" (zeroth/model.h) and stands in front of the model, which it gets by
- * host->get("zr.model/1"): its declaration is the model's with tensors of its own behind the
- * model's, which have ZR_TENSOR_ADDED, while what it does not train has ZR_TENSOR_FROZEN; its calls
- * lead to the model's. Interface "zr.adapter/1", optional beside it: how the adapters are written
- * and read as files of Hugging Face's PEFT.
+ * host->get("zr.model/1"), as "zr.pretrained/1" if that has it: its declaration is the model's with
+ * tensors of its own behind the model's, which have ZR_TENSOR_ADDED, while what it does not train
+ * has ZR_TENSOR_FROZEN; its calls lead to the model's. Interface "zr.adapter/1", optional beside it:
+ * how the adapters are written and read as files of Hugging Face's PEFT.
  */
 #ifndef ZEROTH_ADAPTER_H
 #define ZEROTH_ADAPTER_H

@@ -312,6 +312,9 @@ static int lora_create(const struct zr_host *h, const void *opts, struct zr_inst
 	inst->h = h;
 	inst->o = *(const struct lora_opts *)opts;
 	inst->model = h->get(h, "zr.model/1", &inst->base);
+	const struct zr_pretrained_v1 *files_of = h->get(h, "zr.pretrained/1", &inst->base);
+	inst->prefix = files_of && ZR_HAS(files_of, struct zr_pretrained_v1, prefix) ?
+			       files_of->prefix : "";
 	int rc = inst->model ? ZR_OK : zr_fail(h, ZR_ESTATE, "there is no model to adapt");
 	if (!rc && *inst->o.path)
 		rc = lora_read_config(h, &inst->o, inst->of_file);

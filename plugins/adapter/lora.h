@@ -52,6 +52,7 @@ struct zr_inst {
 	const struct zr_model_v1 *model;
 	struct zr_inst *base;
 	struct zr_model_decl decl;    /* of the model */
+	const char *prefix;           /* of names in the model's files, "": none */
 	struct lora_map *map;
 	int32_t maps;
 	uint8_t *kept;                /* [tensors of decl] trained as they are */

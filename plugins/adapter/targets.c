@@ -102,6 +102,18 @@ static const struct zr_tensor *tensor_at(const struct zr_model_decl *d, const st
 	return (const void *)((const char *)u->tensors + (size_t)i * d->tensor_stride);
 }
 
+/* Whether the expression fits the module's name, or that with the prefix of the model's files, which
+ * is its name in PEFT. */
+static int fits(const struct zr_inst *inst, const char *module, int *meant)
+{
+	char whole[2 * LORA_NAME];
+	int rc = lora_regex_fits(inst->h, inst->regex, module, meant);
+	if (rc || *meant || !*inst->prefix)
+		return rc;
+	snprintf(whole, sizeof whole, "%s%s", inst->prefix, module);
+	return lora_regex_fits(inst->h, inst->regex, whole, meant);
+}
+
 static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit, uint8_t *kept)
 {
 	const struct lora_opts *o = &inst->o;
@@ -115,7 +127,7 @@ static int look_at(struct zr_inst *inst, const struct zr_tensor *t, int32_t unit
 		return ZR_OK;
 	*kept = (uint8_t)is_listed(o->modules_to_save, module);
 	if (inst->regex)
-		rc = lora_regex_fits(inst->h, inst->regex, module, &meant);
+		rc = fits(inst, module, &meant);
 	else if (strcmp(o->targets, "all-linear"))
 		meant = is_listed(o->targets, module);
 	const char *dot = strrchr(t->name, '.');

@@ -111,7 +111,12 @@ else
 	ok 'it is sampled from' "$ZEROTH" sample --no-cache -n 2 run
 	like 'it is written with the names' "$(tr -d ' \n' < run/adapter_config.json)" \
 		'"target_modules":\["q_proj","v_proj","down_proj"\]'
+	is 'one of names as PEFT has them, with what is before them in files' \
+		"$(regex gpt2 'transformer\.h\.\d+\.(?:attn|mlp)\.c_(attn|proj|fc)')" "$said"
 	like 'one that fits the ends of names alone' "$(regex gpt2 'c_(attn|proj|fc)')" \
+		'targets: no linear map of the model has a name that is fit as a whole'
+	like 'one with what is not before them' \
+		"$(regex gpt2 'model\.h\.\d+\..*\.c_(attn|proj|fc)')" \
 		'targets: no linear map of the model has a name that is fit as a whole'
 	like 'one that is none' "$(regex gpt2 '(c_fc')" \
 		'targets: re:\(c_fc: missing closing parenthesis at letter 6'
