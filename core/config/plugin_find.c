@@ -132,18 +132,18 @@ int zr_plugin_scan(int (*fn)(void *arg, const char *role, const char *id, const 
 static char *unknown(const struct dirs *d, const char *role, const char *id, struct zr_error *err)
 {
 	struct list l = list_role(d, role);
-	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near = NULL;
+	const char **names = calloc((size_t)l.n + 1, sizeof *names), *near;
 	char where[512] = "";
 	for (int i = 0; names && i < l.n; i++)
 		names[i] = l.v[i].id;
-	if (names)
-		near = zr_nearest(id, names, l.n);
+	near = names ? zr_nearest(id, names, l.n) : NULL;
 	for (int i = 0; i < d->n; i++) {
 		size_t len = strlen(where);
 		snprintf(where + len, sizeof where - len, "%s%s", i ? ":" : "", d->dir[i]);
 	}
 	if (near)
-		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s?", role, id, near);
+		zr_err(err, ZR_EINVAL, "no %s plugin '%s'; did you mean %s? `zeroth plugin info %s/%s` lists its options",
+		       role, id, near, role, near);
 	else
 		zr_err(err, ZR_EINVAL, "no %s plugin '%s' in %s; see `zeroth plugin list`", role, id, where);
 	free(names);

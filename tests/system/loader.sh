@@ -131,7 +131,7 @@ is 'an id is found in ZEROTH_PLUGIN_PATH' "$(good "$dir" scheduler/good | head -
 is 'a relative directory is refused' "$(good plugins:$dir scheduler/good)" \
 	"zeroth: ZEROTH_PLUGIN_PATH: 'plugins' is not an absolute path"
 is 'a misspelt id gets the nearest' "$(good "$dir" scheduler/godo)" \
-	"zeroth: no scheduler plugin 'godo'; did you mean good?"
+	"zeroth: no scheduler plugin 'godo'; did you mean good? \`zeroth plugin info scheduler/good\` lists its options"
 like 'an id like no other gets the directories' "$(good "$dir" scheduler/elephant)" \
 	"^zeroth: no scheduler plugin 'elephant' in $dir:/.*; see .zeroth plugin list.\$"
 is 'a path is not an id' "$(good "$dir" scheduler/../good)" 'zeroth: plugin scheduler/../good: No such file or directory'
