@@ -18,6 +18,13 @@ static double rounded(int32_t dtype)
 	return dtype == ZR_F32 ? 64 : 2.01;
 }
 
+/* Whether case `i` is to be left out: under sanitizers one of three shows as much. */
+static int left_out(uint32_t i)
+{
+	const char *sanitize = getenv("ZR_SANITIZE");
+	return sanitize && *sanitize && i % 3;
+}
+
 #define OPS s->d.ops, NULL
 #include "twin_experts.h"
 
@@ -56,6 +63,8 @@ static void matrix_products_are_close(void **state)
 	(void)state;
 	for (int t = 0; t < 3; t++)
 		for (uint32_t trans = 0; trans < 4; trans++) {
+			if (left_out((uint32_t)t + trans))
+				continue;
 			product(128, 192, 64, trans, 0, dtypes[t], ZR_F32, 0);
 			product(128, 192, 64, trans | ZR_MM_ACCUMULATE, 0, dtypes[t], ZR_F32, 0);
 			product(256, 128, 96, trans, 8, dtypes[t], dtypes[t], 1);
@@ -108,6 +117,8 @@ static void low_rank_updates_are_close(void **state)
 	for (int t = 0; t < 3; t++)
 		for (int v = 0; v < 8; v++) {
 			const uint32_t trans = v & 1 ? ZR_MM_TRANS_B : 0;
+			if (left_out((uint32_t)(t + v)))
+				continue;
 			updated_product(128, 192, 64, 16, trans, dtypes[t], dtypes[t], v);
 			updated_product(64, 256, 128, 8, trans | ZR_MM_GELU, dtypes[t], dtypes[t], v);
 			updated_product(96, 64, 2048, 64, trans | ZR_MM_ACCUMULATE, dtypes[t], ZR_F32, v & 6);
@@ -213,7 +224,7 @@ static void attentions_of_any_width_backward_are_close(void **state)
 static void attentions_in_16_bits_are_close(void **state)
 {
 	(void)state;
-	for (int k = 0; k < 4; k++)
+	for (int k = 0; k < 4; k += left_out(1) ? 3 : 1)
 		wide_attentions(attention, "attention", 1 + k / 2, k % 2);
 	all_agreed();
 }
@@ -221,7 +232,7 @@ static void attentions_in_16_bits_are_close(void **state)
 static void attentions_in_16_bits_backward_are_close(void **state)
 {
 	(void)state;
-	for (int k = 0; k < 4; k++)
+	for (int k = 0; k < 4; k += left_out(1) ? 3 : 1)
 		wide_attentions(attention_bwd, "attention_bwd", 1 + k / 2, k % 2);
 	all_agreed();
 }
