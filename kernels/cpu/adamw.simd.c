@@ -89,6 +89,7 @@ ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int3
 	struct groups8 each = vgroups8(vscales8(a->v_scale) / 255);
 	v8 m_scale, v_scale;
 
+	vget_signed8(m8, a->m, &scale);
 	for (int g = 0; g < ZR_GROUPS8; g++) {
 		vf root[ZR_V8];
 #pragma GCC unroll 4
@@ -102,7 +103,6 @@ ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int3
 		v_most[g] = vmost8(root);
 	}
 	v_scale = vput_scales8(a->v_scale, v_most);
-	vget_signed8(m8, a->m, &scale);
 	for (int g = 0; g < ZR_GROUPS8; g++) {
 		vf m[ZR_V8];
 #pragma GCC unroll 4
