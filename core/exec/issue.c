@@ -69,5 +69,5 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	s->waiting = 0;
 	*c.ticket = 0;
 	int rc = begin[c.i->kind](s, &c);
-	return rc ? failed(s, rc) : 0;
+	return rc && rc != ZR_EAGAIN ? failed(s, rc) : rc;
 }

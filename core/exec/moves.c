@@ -16,14 +16,10 @@ int zr_end_copy(struct zr_session *s, const struct zr_call *c)
 	return zr_copied(s, *c->ticket);
 }
 
-static struct zr_spot spot_of(const struct zr_operand *o)
-{
-	return (struct zr_spot){ .region = o->region, .at = o->at };
-}
-
 int zr_begin_read(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_read(s, spot_of(&c->o[0]), c->at[1], c->o[0].bytes, c->ticket);
+	struct zr_spot from = { .region = c->o[0].region, .at = c->o[0].at };
+	return zr_read(s, from, c->at[1], c->o[0].bytes, c->ticket);
 }
 
 int zr_end_read(struct zr_session *s, const struct zr_call *c)
@@ -33,7 +29,8 @@ int zr_end_read(struct zr_session *s, const struct zr_call *c)
 
 int zr_begin_write(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_write(s, spot_of(&c->o[1]), c->at[0], c->o[1].bytes, c->ticket);
+	struct zr_spot to = { .region = c->o[1].region, .at = c->o[1].at };
+	return zr_write(s, to, c->at[0], c->o[1].bytes, c->ticket);
 }
 
 int zr_end_write(struct zr_session *s, const struct zr_call *c)
@@ -54,7 +51,7 @@ int zr_post(struct zr_session *s, const struct zr_comm_op *o, int device, zr_tic
 	int rc = ((const struct zr_comm_v1 *)comm->vtbl)->post(comm->inst, o, ticket);
 	if (comm == &p->host_comm && *ticket)
 		*ticket |= HOST_COMM;
-	return zr_user_failed(s, comm, rc, "post");
+	return rc == ZR_EAGAIN ? rc : zr_user_failed(s, comm, rc, "post");
 }
 
 int zr_complete(struct zr_session *s, zr_ticket ticket)

@@ -10,7 +10,11 @@ static int run_one(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	int rc = 0;
 	for (int32_t k = i->after; !rc && k < i->after + i->n_after; k++)
 		rc = zr_end(s, p, p->dep[k]);
-	return rc ? rc : zr_begin(s, p, n);
+	rc = rc ? rc : zr_begin(s, p, n);
+	for (int32_t k = 0; rc == ZR_EAGAIN && k < n; k++) /* comm holds no more: the oldest ends */
+		if (s->ticket[k] && !(rc = zr_end(s, p, k)))
+			rc = zr_begin(s, p, n);
+	return rc;
 }
 
 int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
