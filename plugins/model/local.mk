@@ -3,8 +3,8 @@
 # Plugins of the role model: units of parameters, layers, their forward and backward.
 modelplugindir = $(plugindir)/model
 modelplugin_LTLIBRARIES = %D%/gemma.la %D%/gemma2.la %D%/gemma3.la %D%/gpt2.la %D%/gpt_neox.la \
-	%D%/granite.la %D%/llama.la %D%/olmo2.la %D%/phi3.la %D%/qwen3.la \
-	%D%/smollm3.la %D%/starcoder2.la
+	%D%/granite.la %D%/llama.la %D%/mixtral.la %D%/olmo2.la %D%/olmoe.la %D%/phi3.la %D%/qwen3.la \
+	%D%/qwen3_moe.la %D%/smollm3.la %D%/starcoder2.la
 
 include plugins/model/decoder/local.mk
 
@@ -70,3 +70,18 @@ decoder_libs = plugins/model/decoder/libdecoder.la -lm
 %C%_granite_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_granite_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_granite_la_LIBADD = $(decoder_libs)
+
+%C%_mixtral_la_SOURCES = %D%/mixtral.c $(decoder)
+%C%_mixtral_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_mixtral_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_mixtral_la_LIBADD = $(decoder_libs)
+
+%C%_olmoe_la_SOURCES = %D%/olmoe.c $(decoder)
+%C%_olmoe_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_olmoe_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_olmoe_la_LIBADD = $(decoder_libs)
+
+%C%_qwen3_moe_la_SOURCES = %D%/qwen3_moe.c $(decoder)
+%C%_qwen3_moe_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_qwen3_moe_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_qwen3_moe_la_LIBADD = $(decoder_libs)

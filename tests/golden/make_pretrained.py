@@ -85,6 +85,10 @@ if hasattr(transformers, "SmolLM3Config"):
         "gpt-neox": neox(rotary_pct=0.5),
         "gpt-neox-serial": neox(use_parallel_residual=False, rotary_pct=1.0, hidden_act="gelu_new", tie_word_embeddings=True),
         "starcoder2": small(transformers.Starcoder2Config, sliding_window=7, norm_epsilon=1e-4),
+        "mixtral": small(transformers.MixtralConfig, num_local_experts=4, intermediate_size=12, pad_token_id=None),
+        "qwen3-moe": small(transformers.Qwen3MoeConfig, head_dim=6, num_experts=5, num_experts_per_tok=2, norm_topk_prob=True,
+                           moe_intermediate_size=12, tie_word_embeddings=True, pad_token_id=None),
+        "olmoe": small(transformers.OlmoeConfig, num_experts=4, num_experts_per_tok=3, intermediate_size=12, pad_token_id=None),
         "granite": small(transformers.GraniteConfig, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.3,
                          logits_scaling=2.0),
     }.items()})

@@ -5,7 +5,7 @@
  * Kept from its forward to its backward, per token: q and k after they were turned, or before
  * their norms where they have some, and v, (H + 2K) D; attention's output H D; x2 C; what the
  * feed-forward part's activation reads, F or, with a gate, 2F; lse H; of each norm 1 or 2, and what
- * the norms after a branch read, C each. The other outputs of norms, and that of the activation,
+ * the norms after a branch read, C each; moe.c has what experts keep. The other outputs of norms, and that of the activation,
  * are computed again.
  *
  * With a cache k and v are there, or all of q, k and v where one map gives them: the rows of all
@@ -65,7 +65,9 @@ static uint64_t carve_saved(const struct pass *p, void *base, struct block_saved
 	carve_qkv(p, &v, s);
 	s->att = take_rows(&v, p, p->H * p->D);
 	s->x2 = take_rows(&v, p, p->C);
-	if (has(p, GATE_UP_W)) {
+	if (p->o->experts) {
+		moe_carve_saved(p, &v, &s->routing);
+	} else if (has(p, GATE_UP_W)) {
 		s->gate = take_rows(&v, p, 2 * p->F);
 		s->up = skip(p, s->gate, p->F);
 	} else {
@@ -102,7 +104,10 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 {
 	struct carver v = { (uintptr_t)base, 0 };
 	*w = (struct block_work){ .ln = take_rows(&v, p, p->C) };
-	w->act = take_rows(&v, p, p->F);
+	if (p->o->experts)
+		moe_carve_forward(p, &v, &w->moe);
+	else
+		w->act = take_rows(&v, p, p->F);
 	carve_normed(p, &v, w);
 	return v.used;
 }
@@ -111,7 +116,9 @@ static uint64_t carve_forward(const struct pass *p, void *base, struct block_wor
 static uint64_t carve_gradients(const struct pass *p, struct carver at, struct block_work *w)
 {
 	struct carver ffn = at, att = at;
-	if (has(p, GATE_UP_W)) {
+	if (p->o->experts) {
+		moe_carve_backward(p, &ffn, &w->moe);
+	} else if (has(p, GATE_UP_W)) {
 		w->dgate = take_rows(&ffn, p, 2 * p->F);
 		w->dup = skip(p, w->dgate, p->F);
 		w->dact = take_rows(&ffn, p, p->F);
@@ -148,7 +155,8 @@ static uint64_t carve_backward(const struct pass *p, void *base, struct block_wo
 	*w = (struct block_work){ 0 };
 	low.used = carve_gradients(p, low, w);
 	high = low;
-	w->act = take_rows(&low, p, p->F);
+	if (!p->o->experts)
+		w->act = take_rows(&low, p, p->F);
 	w->ln = take_rows(&high, p, p->C);
 	w->dln = w->datt = take_rows(&high, p, p->C > p->H * p->D ? p->C : p->H * p->D);
 	w->sum = !is16(p) ? w->dln :
@@ -181,7 +189,9 @@ int block_forward(const struct pass *p)
 	carve_forward(p, p->c->work, &w);
 	use_normed(p, &s, &w);
 	rc = attention_forward(p, &s, &w);
-	return rc ? rc : ffn_forward(p, &s, &w);
+	if (rc)
+		return rc;
+	return p->o->experts ? moe_forward(p, &s, &w) : ffn_forward(p, &s, &w);
 }
 
 int branch_gradient(const struct pass *p, int n, enum block_tensor after, const void *x,
@@ -217,6 +227,6 @@ int block_backward(const struct pass *p)
 	if (p->o->parallel)
 		rc = add(p, NULL, 1, p->c->grad, w.dout);
 	if (!rc)
-		rc = ffn_backward(p, &s, &w);
+		rc = p->o->experts ? moe_backward(p, &s, &w) : ffn_backward(p, &s, &w);
 	return rc ? rc : attention_backward(p, &s, &w);
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum extent { NONE, WIDTH, QUERIES, KEYS, ALL_HEADS, FFN, GATE_AND_UP, Q_NORM, K_NORM };
+enum extent { NONE, WIDTH, QUERIES, KEYS, ALL_HEADS, FFN, GATE_AND_UP, Q_NORM, K_NORM, EXPERTS };
 
 /* What a tensor maps; `in` NONE: a vector. */
 static const struct {
@@ -27,6 +27,7 @@ static const struct {
 	[GATE_UP_W] = { GATE_AND_UP, WIDTH },
 	[DOWN_W] = { WIDTH, FFN },    [DOWN_B] = { WIDTH, NONE },
 	[AFTER2_W] = { WIDTH, NONE },
+	[ROUTER_W] = { EXPERTS, WIDTH },
 };
 
 static int64_t extent(const struct zr_inst *g, enum extent e)
@@ -35,7 +36,7 @@ static int64_t extent(const struct zr_inst *g, enum extent e)
 	int64_t D = o->head_dim, q = o->heads * D, kv = o->kv_heads * D;
 	int whole = g->f->qk_norm_whole;
 	const int64_t is[] = { 1, o->width, q, kv, q + 2 * kv, o->ffn_width, 2 * o->ffn_width,
-			       whole ? q : D, whole ? kv : D };
+			       whole ? q : D, whole ? kv : D, o->experts };
 	return is[e];
 }
 
@@ -76,6 +77,8 @@ static struct zr_tensor block_tensor(const struct zr_inst *g, enum block_tensor 
 					       o->init_std;
 	if (shape[k].in == NONE)
 		return decl_vector(name, out, is_norm(k) ? norm_start(g) : 0);
+	if (k == ROUTER_W) /* fp32 logits: not a product that an adapter knows */
+		return decl_matrix(name, out, in, std);
 	return decl_map(name, g->f->map, out_in ? out : in, out_in ? in : out, std);
 }
 
@@ -90,6 +93,30 @@ static void declare_block(const struct zr_inst *g, int64_t i, struct zr_tensor *
 			continue;
 		snprintf(*names, sizeof *names, "%s.%lld.%s", g->f->blocks, (long long)i, n->name);
 		*t++ = block_tensor(g, n->tensor, *names++);
+	}
+}
+
+/* The experts of block i, each a unit of its own; products with them are matmul_grouped's. names:
+ * the unit's, then those of its tensors */
+static void declare_experts(const struct zr_inst *g, int64_t i, struct zr_unit *units,
+			    struct zr_tensor *t, char (*names)[DECL_NAME])
+{
+	const struct decoder_opts *o = g->o;
+	double down_std = o->init_std / sqrt(2.0 * (double)o->layers);
+	int64_t e, C = o->width, F = o->ffn_width;
+	int k;
+	for (e = 0; e < o->experts; e++, units++) {
+		char *unit = *names++;
+		snprintf(unit, DECL_NAME, "%s.%lld.%s.%lld", g->f->blocks, (long long)i,
+			 g->f->experts, (long long)e);
+		*units = (struct zr_unit){ .name = unit, .tensors = t, .n_tensors = EXPERT_TENSORS };
+		for (k = 0; k < EXPERT_TENSORS; k++, t++, names++) {
+			int down = k == EXPERT_DOWN_W;
+			snprintf(*names, DECL_NAME, "%s.%lld.%s.%lld.%s", g->f->blocks,
+				 (long long)i, g->f->experts, (long long)e, g->f->expert[k]);
+			*t = decl_matrix(*names, down ? C : F, down ? F : C,
+					 down ? down_std : o->init_std);
+		}
 	}
 }
 
@@ -108,54 +135,59 @@ static int64_t declare_units(const struct zr_inst *g, struct decl *d)
 	const struct family *f = g->f;
 	int64_t i, u = 0, n = g->n_block;
 	struct zr_tensor *t = d->tensors;
-	char(*block_names)[DECL_NAME] = d->names + o->layers + 4;
+	char(*name)[DECL_NAME] = d->names, (*block_names)[DECL_NAME] = name + o->layers + 4;
 	*t = decl_matrix(f->tokens, o->vocabulary, o->width, o->init_std);
-	d->units[u] = unit_of(t++, 1, d->names[u]);
-	u++;
+	d->units[u++] = unit_of(t++, 1, *name++);
 	if (f->positions) {
 		*t = decl_matrix(f->positions, o->context, o->width, o->init_std);
-		d->units[u] = unit_of(t++, 1, d->names[u]);
-		u++;
+		d->units[u++] = unit_of(t++, 1, *name++);
 	}
-	for (i = 0; i < o->layers; i++, u++, t += n) {
-		declare_block(g, i, t, block_names + i * n);
-		snprintf(d->names[u], DECL_NAME, "%s.%lld", f->blocks, (long long)i);
-		d->units[u] = (struct zr_unit){ .name = d->names[u], .tensors = t,
-						.n_tensors = (uint32_t)n };
+	for (i = 0; i < o->layers; i++) {
+		declare_block(g, i, t, block_names);
+		snprintf(*name, DECL_NAME, "%s.%lld", f->blocks, (long long)i);
+		d->units[u++] = (struct zr_unit){ .name = *name++, .tensors = t,
+						  .n_tensors = (uint32_t)n };
+		declare_experts(g, i, &d->units[u], t + n, block_names + n);
+		u += o->experts;
+		t += n + o->experts * EXPERT_TENSORS;
+		block_names += n + o->experts * (EXPERT_TENSORS + 1);
 	}
 	t[0] = decl_vector(f->norm, o->width, norm_start(g));
 	if (f->norm_bias)
 		t[1] = decl_vector(f->norm_bias, o->width, 0);
-	d->units[u] = unit_of(t, f->norm_bias ? 2 : 1, d->names[u]);
+	d->units[u++] = unit_of(t, f->norm_bias ? 2 : 1, *name++);
 	t += f->norm_bias ? 2 : 1;
-	u++;
 	if (o->tied)
 		return u;
 	*t = decl_matrix(f->head, o->vocabulary, o->width, o->init_std);
-	d->units[u] = unit_of(t, 1, d->names[u]);
+	d->units[u] = unit_of(t, 1, *name);
 	return u + 1;
 }
 
-/* embed of the embeddings, the blocks, head of the last norm and the projection */
+/* embed of the embeddings, the blocks with their experts, head of the last norm and the
+ * projection */
 static void declare_layers(const struct zr_inst *g, struct decl *d)
 {
-	int64_t i, L = g->o->layers, first = g->f->positions ? 2 : 1;
+	int64_t i, L = g->o->layers, first = g->f->positions ? 2 : 1, each = 1 + g->o->experts;
+	int64_t last = first + L * each;
 	int32_t *u = d->layer_units;
-	for (i = 0; i < first + L + 2; i++)
+	for (i = 0; i < last + 2; i++)
 		u[i] = (int32_t)i;
 	if (g->o->tied)
-		u[first + L + 1] = 0;
+		u[last + 1] = 0;
 	d->layers[0] = (struct zr_layer){ "embed", u, (uint32_t)first, ZR_LAYER_INPUT };
 	for (i = 0; i < L; i++)
-		d->layers[1 + i] =
-			(struct zr_layer){ d->units[first + i].name, &u[first + i], 1, 0 };
-	d->layers[1 + L] = (struct zr_layer){ "head", &u[first + L], 2, ZR_LAYER_LOSS };
+		d->layers[1 + i] = (struct zr_layer){ d->units[first + i * each].name,
+						      &u[first + i * each], (uint32_t)each, 0 };
+	d->layers[1 + L] = (struct zr_layer){ "head", &u[last], 2, ZR_LAYER_LOSS };
 }
 
 int decoder_declare_all(struct zr_inst *g)
 {
-	int64_t L = g->o->layers, n = g->n_block;
-	if (decl_alloc(g->host, &g->decl, L + 4, L * n + 5, L + 2, L + 4, L * (n + 1) + 4))
+	int64_t L = g->o->layers, n = g->n_block, units = L * (1 + g->o->experts) + 4;
+	int64_t of_experts = L * g->o->experts * EXPERT_TENSORS;
+	if (decl_alloc(g->host, &g->decl, units, L * n + of_experts + 5, L + 2, units,
+		       L * n + of_experts + units))
 		return ZR_ENOMEM;
 	g->n_units = declare_units(g, &g->decl);
 	declare_layers(g, &g->decl);
@@ -180,6 +212,7 @@ static double flops_per_token(const struct zr_inst *g)
 	for (k = 0; k < BLOCK_TENSORS; k++)
 		if (g->at[k] >= 0 && shape[k].in != NONE)
 			block += (double)extent(g, shape[k].out) * (double)extent(g, shape[k].in);
+	block += 3.0 * (double)(o->experts_per_token * o->width) * (double)o->ffn_width;
 	for (i = 0; i < o->layers; i++)
 		seen += tokens_seen(o, i);
 	return 6 * (block * (double)o->layers + (double)o->width * (double)o->vocabulary) +

@@ -12,10 +12,12 @@
  *   block.c      a block's memory, its forward and backward
  *   attention.c  the attention branch of a block
  *   ffn.c        its feed-forward branch
+ *   moe.c        the same as a mixture of experts
  *   ops.c        the device's operations, their common arguments filled in
  *
  * Names: B batch, T length, N = B*T rows, C width, H query heads, K key-value heads, D elements of
- * a head, F width of the feed-forward part, L blocks, V vocabulary. Layer 0 embeds, layers 1..L are
+ * a head, F width of the feed-forward part or of an
+ * expert's, L blocks, V vocabulary. Layer 0 embeds, layers 1..L are
  * blocks, layer L+1 is the head.
  */
 #ifndef ZR_DECODER_H
@@ -53,6 +55,10 @@ struct decoder_opts {
 	double score_width; /* otherwise head_dim */
 	double score_softcap, logit_softcap;             /* 0: none */
 	double embed_gain, residual_gain, logit_divisor; /* 0: 1 */
+	/* A mixture of experts, as config.json names its properties; experts 0: none. */
+	int64_t experts, experts_per_token;
+	int32_t norm_topk_prob; /* the weights of a token's experts add up to 1 */
+	double router_aux_loss_coef, router_z_loss_coef;
 };
 
 /* Tensors of a block, of all families. */
@@ -68,8 +74,11 @@ enum block_tensor {
 	GATE_UP_W,                  /* gate and up by one map */
 	DOWN_W, DOWN_B,
 	AFTER2_W,                   /* [C] norm of the feed-forward branch */
+	ROUTER_W,                   /* [experts, C] */
 	BLOCK_TENSORS
 };
+/* Tensors of an expert, each expert a unit: its param[] follow those of the block. */
+enum expert_tensor { EXPERT_GATE_W, EXPERT_UP_W, EXPERT_DOWN_W, EXPERT_TENSORS };
 /* Tensors of the other layers, in the order of their param[]. */
 enum embed_tensor { TOKENS_W, POSITIONS_W };
 enum norm_kind { NORM_RMS, NORM_LAYER }; /* NORM_LAYER has a bias, which follows its weight */
@@ -107,6 +116,8 @@ struct family {
 	const char *blocks;             /* before ".NUMBER.NAME" of a block's tensor */
 	const struct tensor_name *tensors;
 	uint32_t n_tensors;
+	/* With experts: what stands between a block's name and ".NUMBER.NAME", and the NAMEs. */
+	const char *experts, *expert[EXPERT_TENSORS];
 	const char *norm, *norm_bias, *head; /* the last norm's, the output projection's */
 
 	int32_t map; /* ZR_MAP_*: how linear maps are stored */
@@ -309,8 +320,25 @@ int add(const struct pass *, const void *a, float gain, const void *b, void *out
 
 /* ---- block.c ---- */
 
+/* What a mixture of experts keeps: the routing of zr_op_route, and of all places gate and up. */
+struct routing {
+	float *p, *lse, *weights;                    /* [N, E], [N], [N, k] */
+	int32_t *ids, *offsets, *order, *where;      /* [N, k], [E + 1], [N k], [N k] */
+	void *gate, *up;                             /* [N k, F] */
+};
+
+/* Its scratch, by place. */
+struct moe_work {
+	void *x, *y, *act;        /* [N k, C], [N k, C], [N k, F] */
+	/* backward only: */
+	void *dy, *dgate, *dup;   /* [N k, C], [N k, F], [N k, F] */
+	float *dx;                /* [N k, C] */
+	float *dweights, *dlogits; /* [N, k], [N, E] */
+};
+
 /* A block's activations that live from its forward to its backward. */
 struct block_saved {
+	struct routing routing;
 	float *stats1, *stats2;           /* of the norms before the branches */
 	float *after_stats1, *after_stats2; /* of those after them */
 	float *q_stats, *k_stats;
@@ -327,6 +355,7 @@ struct block_saved {
 
 /* Scratch of a call. Some share memory, see block.c. */
 struct block_work {
+	struct moe_work moe;
 	void *ln;           /* [N, C] output of a norm */
 	void *act;          /* [N, F] input of the map down */
 	void *q, *k;        /* [N, H D], [N, K D] after their norms */
@@ -366,6 +395,14 @@ uint64_t cache_bytes(const struct pass *, int64_t tokens);
 uint64_t attention_bwd_work(const struct pass *, const struct block_saved *);
 int attention_forward(const struct pass *, const struct block_saved *, const struct block_work *);
 int attention_backward(const struct pass *, const struct block_saved *, const struct block_work *);
+
+/* ---- moe.c ---- */
+
+void moe_carve_saved(const struct pass *, struct carver *, struct routing *);
+void moe_carve_forward(const struct pass *, struct carver *, struct moe_work *);
+void moe_carve_backward(const struct pass *, struct carver *, struct moe_work *);
+int moe_forward(const struct pass *, const struct block_saved *, const struct block_work *);
+int moe_backward(const struct pass *, const struct block_saved *, const struct block_work *);
 
 /* ---- ffn.c ---- */
 

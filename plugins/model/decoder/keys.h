@@ -35,6 +35,13 @@
 #define KEY_DROPOUT(key_name, missing) \
 	{ .key = { .name = key_name, .option = "dropout", .def = missing, .flags = ZR_KEY_NAMED } }
 
+/* Of a mixture of experts; weights of losses are of training, where the INI decides. */
+#define KEYS_ROUTER \
+	KEY("num_experts_per_tok", "experts_per_token"), \
+		{ .key = { .name = "router_aux_loss_coef", .option = "router_aux_loss_coef", \
+			   .flags = ZR_KEY_NAMED } }, \
+		KEY_MUST("output_router_logits", NULL)
+
 /* Rotary scaling is in one object or, since transformers 5, in another. */
 #define KEYS_ROPE_IN(in) \
 	{ .key = { .name = in ".rope_type", .option = "rope_scaling", \

@@ -103,7 +103,16 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 		NEED(rmsnorm_bwd);
 		NEED(rmsnorm_bwd_work);
 	}
-	if (g->at[GATE_W] >= 0 || g->at[GATE_UP_W] >= 0) {
+	if (g->o->experts) {
+		NEED(route);
+		NEED(route_bwd);
+		NEED(expert_rows);
+		NEED(expert_combine);
+		NEED(expert_weigh);
+		NEED(matmul_grouped);
+		NEED(matmul_grouped_dw);
+	}
+	if (g->at[GATE_W] >= 0 || g->at[GATE_UP_W] >= 0 || g->o->experts) {
 		NEED(swiglu);
 		NEED(swiglu_bwd);
 	} else {

@@ -79,6 +79,10 @@ static void otherwise(double *value, double known)
 static int settle_shape(const struct zr_host *h, const struct family *f, struct decoder_opts *o)
 {
 	int rc = needed(h, f, "layers", o->layers);
+	if (!rc && f->experts)
+		rc = needed(h, f, "experts", o->experts);
+	if (!rc && f->experts)
+		rc = needed(h, f, "experts_per_token", o->experts_per_token);
 	if (!rc)
 		rc = needed(h, f, "heads", o->heads);
 	if (!rc)
@@ -158,7 +162,11 @@ int decoder_check(const struct zr_host *h, const struct family *f, const struct 
 	if (o->heads % o->kv_heads)
 		return zr_fail(h, ZR_EINVAL, "kv_heads = %lld does not divide heads = %lld",
 			       (long long)o->kv_heads, (long long)o->heads);
-	if (!has_gate(f) && o->activation == ACT_SILU)
+	if (o->experts_per_token > o->experts)
+		return zr_fail(h, ZR_EINVAL,
+			       "experts_per_token = %lld is more than experts = %lld",
+			       (long long)o->experts_per_token, (long long)o->experts);
+	if (!has_gate(f) && !f->experts && o->activation == ACT_SILU)
 		return zr_fail(h, ZR_EINVAL,
 			       "activation = silu needs a gate, which this model has not: gelu or "
 			       "gelu_tanh");

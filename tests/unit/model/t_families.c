@@ -47,6 +47,11 @@ static const struct {
 	{ "model/gpt_neox", "pythia-6.9b", 6857302016 },
 	{ "model/gpt_neox", "pythia-12b", 11846072320 },
 	{ "model/gpt_neox", "gpt-neox-20b", 20554567680 },
+	{ "model/mixtral", "mixtral-8x7b", 46702792704 },
+	{ "model/mixtral", "mixtral-8x22b", 140630071296 },
+	{ "model/qwen3_moe", "qwen3-30b-a3b", 30532122624 },
+	{ "model/qwen3_moe", "qwen3-235b-a22b", 235093634560 },
+	{ "model/olmoe", "olmoe-1b-7b", 6919161856 },
 };
 
 /* A model of options, pairs that end with NULL; closed by done(). */

@@ -37,7 +37,8 @@ static const struct golden {
 	       { "gpt2-untied", "fp32" }, { "llama-bias", "fp32" }, { "mistral", "fp32" }, { "qwen3", "fp32" }, { "gemma", "fp32" },
 	       { "gemma3", "fp32" }, { "phi3", "fp32" }, { "phi3-long", "fp32" }, { "olmo2", "fp32" }, { "smollm3", "fp32" },
 	       { "gpt-neox", "fp32" }, { "gpt-neox-serial", "fp32" }, { "starcoder2", "fp32" },
-	       { "gemma2", "fp32" }, { "granite", "fp32" } };
+	       { "gemma2", "fp32" }, { "granite", "fp32" },
+	       { "mixtral", "fp32" }, { "qwen3-moe", "fp32" }, { "olmoe", "fp32" } };
 
 static const char *golden_path(const char *name)
 {

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * olmoe.c - model/olmoe: OLMoE (Muennighoff et al. 2024): an RMSNorm of all heads of q and of k at
+ * once, and a mixture of experts whose weights are not divided by their sum.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+static const char *const names[] = { "none", "olmoe-1b-7b", NULL };
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ SHAPE(16, 16, 16, 2048, 1024, 4096, 50304), .experts = 64, .experts_per_token = 8 },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),
+	OPTS_EXPERTS,
+	OPT_NORM_TOPK_PROB("no"),
+	OPT_TIED("no"),
+	OPT_NORM_EPS("1e-5"),
+	OPT_ROPE_THETA("10000"),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static const struct tensor_name tensors[] = {
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(Q_W, "self_attn.q_proj.weight"),
+	TENSOR(K_W, "self_attn.k_proj.weight"),
+	TENSOR(V_W, "self_attn.v_proj.weight"),
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
+	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
+	TENSOR(ROUTER_W, "mlp.gate.weight"),
+};
+
+static const struct family_key keys[] = {
+	KEYS_SHAPE,
+	KEY_DEF("num_experts", "experts", "64"),
+	KEYS_ROUTER,
+	KEY_YES_NO("norm_topk_prob", "norm_topk_prob", "false"),
+	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-5"),
+	KEYS_ROPE,
+	/* what there is one way of */
+	KEY_MUST("architectures", "OlmoeForCausalLM"),
+	KEY_ONLY("hidden_act", "silu"),
+	KEY_ONLY("attention_bias", "false"),
+	KEY_MUST("attention_dropout", "0"),
+	KEY_MUST("clip_qkv", "null"),
+};
+
+static const char *const types[] = { "olmoe", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "olmoe",
+	.architecture = "OlmoeForCausalLM",
+	.base = { .norm_eps = 1e-5 },
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.experts = "mlp.experts",
+	.expert = { "gate_proj.weight", "up_proj.weight", "down_proj.weight" },
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+	.qk_norm_whole = 1,
+};
+
+DECODER_PLUGIN("olmoe", "OLMoE: norms of queries and keys, and a mixture of experts");

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * qwen3_moe.c - model/qwen3_moe: Qwen3's mixtures of experts (Yang et al. 2025): an RMSNorm of each
+ * head of q and k, and many small experts.
+ */
+#include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/options.h"
+#include "plugins/model/decoder/plugin.h"
+
+static const char *const names[] = { "none", "qwen3-30b-a3b", "qwen3-235b-a22b", NULL };
+
+#define QWEN3_MOE(l, h, c, f) \
+	SHAPE(l, h, 4, c, f, 40960, 151936), .experts = 128, .experts_per_token = 8, \
+		.norm_topk_prob = 1, .rope_theta = 1e6
+static const struct decoder_opts presets[] = {
+	{ 0 },
+	{ QWEN3_MOE(48, 32, 2048, 768) },
+	{ QWEN3_MOE(94, 64, 4096, 1536) },
+};
+
+static const struct zr_opt opts[] = {
+	OPTS_SHAPE(names),
+	OPTS_EXPERTS,
+	OPT_NORM_TOPK_PROB("no"),
+	OPT_TIED("no"),
+	OPT_QKV_BIAS,
+	OPT_O_BIAS,
+	OPT_NORM_EPS("1e-6"),
+	OPT_ROPE_THETA("10000"),
+	OPTS_ROPE_SCALING,
+	OPT_INIT_STD("o_proj and down_proj"),
+};
+
+static const struct tensor_name tensors[] = {
+	TENSOR(NORM1_W, "input_layernorm.weight"),
+	TENSOR(Q_W, "self_attn.q_proj.weight"),
+	TENSOR(K_W, "self_attn.k_proj.weight"),
+	TENSOR(V_W, "self_attn.v_proj.weight"),
+	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
+	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
+	TENSOR(ROUTER_W, "mlp.gate.weight"),
+	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
+	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
+	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
+	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+};
+
+static const struct family_key keys[] = {
+	KEY("num_hidden_layers", "layers"),
+	KEY("num_attention_heads", "heads"),
+	KEY("num_key_value_heads", "kv_heads"),
+	KEY("head_dim", "head_dim"),
+	KEY("hidden_size", "width"),
+	KEY_DEF("moe_intermediate_size", "ffn_width", "768"),
+	KEY("max_position_embeddings", "context"),
+	KEY("vocab_size", "vocabulary"),
+	KEY_DEF("num_experts", "experts", "128"),
+	KEYS_ROUTER,
+	KEY_YES_NO("norm_topk_prob", "norm_topk_prob", "false"),
+	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
+	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
+	{ .key = { .name = "attention_bias", .option = "o_bias",
+		   .values = "true=yes false=no" } },
+	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
+	KEYS_ROPE,
+	/* what there is one way of */
+	KEY_MUST("architectures", "Qwen3MoeForCausalLM"),
+	KEY_ONLY("hidden_act", "silu"),
+	KEY_ONLY("decoder_sparse_step", "1"),
+	KEY_MUST("mlp_only_layers", "null"),
+	KEY_MUST("intermediate_size", NULL), /* of layers without experts, which there are none of */
+	KEY_MUST("attention_dropout", "0"),
+	KEY_ONLY("use_sliding_window", "false"),
+	KEY_MUST("sliding_window", NULL), /* not in use */
+	KEY_MUST("max_window_layers", NULL),
+};
+
+static const char *const types[] = { "qwen3_moe", NULL };
+DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "");
+
+static const struct family family = {
+	DECODER_TABLES,
+	.type = "qwen3_moe",
+	.architecture = "Qwen3MoeForCausalLM",
+	.base = { .head_dim = 128, .norm_eps = 1e-6 },
+	.tokens = "model.embed_tokens.weight",
+	.blocks = "model.layers",
+	.experts = "mlp.experts",
+	.expert = { "gate_proj.weight", "up_proj.weight", "down_proj.weight" },
+	.norm = "model.norm.weight",
+	.head = "lm_head.weight",
+	.map = ZR_MAP_OUT_IN,
+};
+
+DECODER_PLUGIN("qwen3_moe", "Qwen3-MoE: Qwen3's block with a mixture of experts");

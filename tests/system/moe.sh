@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Mixtures of experts, from directories that transformers wrote (golden/make_pretrained.py; tests/unit/pretrained compares
+# them with its numbers): one digest over threads, ranks, stages, tiers, recomputation, buckets and a resume (I1), with the
+# losses of balance and of the router's logits; routing at its limits; sampling by a cache; export; what is refused (I7).
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+
+cd "$scratch" || exit 99
+golden=$(cd "$ZR_SRCDIR" && pwd)/tests/golden/pretrained
+cat > a.ini <<END
+[data]
+plugin = tokens
+path = $golden/tokens.bin
+format = uint16
+[train]
+sequence_length = 13
+steps = 3
+train_batch_size = 4
+micro_batch_size = 1
+eval_every = 0
+[optimizer]
+plugin = adamw
+lr = 1e-2
+END
+train() { # train RUN OPTION...
+	local dir=$1
+	shift
+	"$ZEROTH" train a.ini -o run.dir="$dir" "$@" > "$dir.out" 2> "$dir.err" || cat "$dir.err"
+}
+digest() { tail -n 1 "$1.out"; }
+same() { is "I1: $1" "$(digest "$2")" "$(digest "$3")"; }
+
+mkdir store
+disk=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path=store
+	-o offload.param.plugin=nvme -o offload.param.path=store)
+losses=(-o model.router_aux_loss_coef=0.1 -o model.router_z_loss_coef=0.01)
+for f in mixtral qwen3-moe olmoe; do
+	from=(-o model.path="$golden/$f" "${losses[@]}")
+	train "$f" "${from[@]}"
+	like "$f trains" "$(digest "$f")" '^digest: '
+	train "$f.split" "${from[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=recompute
+	same "$f split by two ranks, activations computed again" "$f.split" "$f"
+	train "$f.disk" "${from[@]}" -o zero.plugin=stage3 "${disk[@]}"
+	same "$f on disk" "$f.disk" "$f"
+	train "$f.part" "${from[@]}" -o train.steps=2 -o checkpoint.every=2
+	train "$f.on" "${from[@]}" -n 2 -o zero.plugin=stage2 --resume "$f.part"
+	same "$f goes on from step 2 with two ranks" "$f.on" "$f"
+done
+from=(-o model.path="$golden/mixtral" "${losses[@]}")
+train threads "${from[@]}" -o device.threads=3
+same "threads" threads mixtral
+train four "${from[@]}" -n 4 -o zero.plugin=stage1
+same "four ranks, stage 1" four mixtral
+train kept "${from[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=offload -o activation.keep=1 -o device.memory=64M -o device.separate=yes
+same "a device of its own, activations fetched back" kept mixtral
+train plain -o model.path="$golden/mixtral"
+ok "the losses of the router change what is learned" test "$(digest plain)" != "$(digest mixtral)"
+
+# ---- routing at its limits, in bf16 ----
+new=(-o model.plugin=mixtral -o model.layers=2 -o model.heads=2 -o model.width=16 -o model.ffn_width=24
+	-o model.context=16 -o model.vocabulary=61 -o precision.plugin=bf16)
+for shape in '1 1' '4 4' '200 1'; do
+	few=(-o model.experts="${shape% *}" -o model.experts_per_token="${shape#* }")
+	train "one.${shape/ /.}" "${new[@]}" "${few[@]}"
+	like "${shape/ /, } of them each trains" "$(digest "one.${shape/ /.}")" '^digest: '
+	train "two.${shape/ /.}" "${new[@]}" "${few[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=recompute
+	same "${shape/ /, }: split" "two.${shape/ /.}" "one.${shape/ /.}"
+done
+
+# ---- the rest of a model's life ----
+train kept4 "${new[@]}" -o model.experts=4 -o model.experts_per_token=2 -o checkpoint.every=3
+"$ZEROTH" checkpoint export kept4 out > export.out 2>&1
+is "it is exported" "$?" 0
+train again -o model.path=out -o precision.plugin=bf16 -o optimizer.lr=0 -o optimizer.weight_decay=0
+is "and read again" "$(digest again | grep -o 'params=.*')" "$(digest kept4 | grep -o 'params=.*')"
+"$ZEROTH" plan a.ini "${new[@]}" -o model.experts=4 -o model.experts_per_token=2 > plan.out 2>&1
+is "it is planned" "$?" 0
+like "I7: more experts of a token than there are" "$("$ZEROTH" config check a.ini "${new[@]}" -o model.experts=2 \
+	-o model.experts_per_token=3 2>&1)" 'experts_per_token = 3 is more than experts = 2'
+like "I7: no experts" "$("$ZEROTH" config check a.ini "${new[@]}" 2>&1)" 'experts is not set: give it, or choose a preset'
+done_testing
