@@ -65,8 +65,7 @@ static void host_release(const struct zr_host *h, void *p)
 static void host_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker),
 			  void *arg)
 {
-	struct zr_instance *it = h->impl;
-	zr_pool_run(it->process->pool, n, fn, arg);
+	zr_pool_run(((struct zr_instance *)h->impl)->process->pool, n, fn, arg);
 }
 
 static const void *host_get(const struct zr_host *h, const char *iface, struct zr_inst **inst)
