@@ -23,7 +23,9 @@ for what in fifo link dir /dev/zero; do
 	refused "text: $what" "path = $what: is not a regular file" "$ZEROTH" train tiny.ini -o run.dir=r -o data.path=$what
 	refused "tokens: $what" "path = $what: is not a regular file" "$ZEROTH" train tiny.ini -o run.dir=r -o data.plugin=tokens \
 		-o data.path=$what
-	refused "tokenizer.json: $what" "$what: not a regular file" "$ZEROTH" tokenize --tokenizer $what -o out text
+	[ "$what" != dir ] || not="is a directory without a tokenizer.json" # it may be a model's
+	refused "tokenizer.json: $what" "$what: ${not:-not a regular file}" "$ZEROTH" tokenize --tokenizer $what -o out text
+	not=
 	mkdir -p model
 	ln -sfn "$(realpath $what)" model/config.json
 	refused "config.json: $what" 'config.json.*not a regular file' "$ZEROTH" train tiny.ini -o run.dir=r -o model.path=model
