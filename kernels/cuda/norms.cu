@@ -266,15 +266,24 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 		      first = (int64_t)blockIdx.x * TILE;
 	const int64_t end = first + TILE < op.rows ? first + TILE : op.rows;
 	const T *x = (const T *)op.x, *dy = (const T *)op.dy;
+	const int64_t per = op.per_row ? op.per_row : 1;
+	int64_t place = first % per, at = zr_row_at(first, op.width, op.per_row, op.x_stride),
+		from = zr_row_at(first, op.width, op.per_row, op.dy_stride);
+	/* from the last row of a group to the first of the next one */
+	const int64_t x_step = (op.x_stride ? op.x_stride : per * op.width) - (per - 1) * op.width,
+		      dy_step = (op.dy_stride ? op.dy_stride : per * op.width) -
+				(per - 1) * op.width;
 	float gamma = 0;
 
 	if (c >= op.width)
 		return;
 #pragma unroll 4
 	for (int64_t r = first; r < end; r++) {
-		const int64_t at = zr_row_at(r, op.width, op.per_row, op.x_stride),
-			      from = zr_row_at(r, op.width, op.per_row, op.dy_stride);
+		const bool last = ++place == per;
 		gamma += zr_widen(dy[from + c]) * (zr_widen(x[at + c]) * op.rstd[r]);
+		at += last ? x_step : op.width;
+		from += last ? dy_step : op.width;
+		place = last ? 0 : place;
 	}
 	((float *)op.work)[blockIdx.x * op.width + c] = gamma;
 }
