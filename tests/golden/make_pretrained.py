@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# make_pretrained.py DIR [CASE...]: directories as transformers' save_pretrained leaves them, of tiny random models, and
-# beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
+# make_pretrained.py DIR [[--losses] CASE...]: directories as transformers' save_pretrained leaves them, of tiny random
+# models, and beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
 #   loss, of the mean over B*T tokens; logits after the first sequence; grad.NAME of every parameter, NAME as in the model
 #   file; losses of 20 steps of AdamW (lr 1e-3, weight decay 0.1), each on the same tokens.
 # tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
-# transformers 4.44 with PyTorch 1.13 wrote gpt2, llama and qwen2 (4.40 the GPT-2s; 5.23, 2.15 llama-dynamic), without losses;
-# 4.57 with 2.4 those of the other families.
+# transformers 4.44 with PyTorch 1.13 wrote gpt2, llama and qwen2 (4.40 the GPT-2s; 5.23, 2.15 llama-dynamic); 4.57 with 2.4
+# the other families and, with --losses, the losses of all.
 import json
 import os
 import sys
@@ -16,7 +16,7 @@ import numpy
 import torch
 import torch.nn.functional as F
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 B, T, V = 2, 13, 61
 
@@ -134,7 +134,21 @@ def make(root, name):
     print("%-16s loss %.6f, %d tensors" % (name, loss.item(), len(expect) - 3))
 
 
+def losses_of(root, name):
+    """Adds the losses of a directory that is there already."""
+    where = os.path.join(root, name)
+    model = transformers.AutoModelForCausalLM.from_pretrained(where, attn_implementation="eager").double().eval()
+    ids, expect = tokens(), load_file(os.path.join(where, "expect.safetensors"))
+    expect["losses"] = torch.tensor(train(model, ids)).float()
+    assert abs(expect["losses"][0] / expect["loss"][0] - 1) < 1e-6, "not the model that it was"
+    save_file(expect, os.path.join(where, "expect.safetensors"))
+
+
 root = sys.argv[1]
+if sys.argv[2:3] == ["--losses"]:
+    for name in sys.argv[3:]:
+        losses_of(root, name)
+    sys.exit()
 os.makedirs(root, exist_ok=True)
 tokens().numpy().astype("<u2").tofile(os.path.join(root, "tokens.bin"))
 for name in sys.argv[2:] or CASES:
