@@ -4,10 +4,9 @@
  * 1 + weight, and an embedding that is multiplied by sqrt(width).
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
-
-#include <math.h>
 
 static const char *const names[] = { "none", "gemma-2b", "gemma-7b", NULL };
 static const struct decoder_opts presets[] = {
@@ -22,21 +21,9 @@ static const struct zr_opt opts[] = {
 	OPTS_ROPE_SCALING,	 OPT_INIT_STD("o_proj and down_proj"),
 };
 
-static int settle(const struct zr_host *h, struct decoder_opts *o)
-{
-	(void)h;
-	o->embed_gain = sqrt((double)o->width);
-	return ZR_OK;
-}
-
 static const struct tensor_name tensors[] = {
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSORS_QKVO,
+	TENSORS_GATED,
 	TENSOR(NORM1_W, "input_layernorm.weight"),
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
 };
@@ -65,12 +52,8 @@ static const struct family family = {
 	.type = "gemma",
 	.architecture = "GemmaForCausalLM",
 	.base = { .tied = 1, .head_dim = 256, .norm_eps = 1e-6, .activation = ACT_GELU_TANH },
-	.settle = settle,
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	.embed_by_width = 1,
+	NAMES_AROUND_BLOCKS,
 	.norm_plus_one = 1,
 };
 

@@ -4,10 +4,9 @@
  * branch, soft caps of scores and logits, and a window in every other layer.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
-
-#include <math.h>
 
 static const char *const names[] = { "none", "gemma2-2b", "gemma2-9b", "gemma2-27b", NULL };
 static const struct decoder_opts presets[] = {
@@ -31,21 +30,9 @@ static const struct zr_opt opts[] = {
 	OPT_INIT_STD("o_proj and down_proj"),
 };
 
-static int settle(const struct zr_host *h, struct decoder_opts *o)
-{
-	(void)h;
-	o->embed_gain = sqrt((double)o->width);
-	return ZR_OK;
-}
-
 static const struct tensor_name tensors[] = {
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSORS_QKVO,
+	TENSORS_GATED,
 	TENSOR(NORM1_W, "input_layernorm.weight"),
 	TENSOR(AFTER1_W, "post_attention_layernorm.weight"),
 	TENSOR(NORM2_W, "pre_feedforward_layernorm.weight"),
@@ -71,12 +58,7 @@ static const struct family_key keys[] = {
 	KEY_MUST("cache_implementation", NULL),
 };
 
-static const struct family family;
-
-static int accepts(const struct zr_host *h, const void *options, const char *key, const char *value)
-{
-	return decoder_accepts_layers(h, &family, options, key, value);
-}
+DECODER_ACCEPTS_LAYERS
 
 static const char *const types[] = { "gemma2", NULL };
 DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
@@ -88,12 +70,8 @@ static const struct family family = {
 	.base = { .tied = 1, .head_dim = 256, .norm_eps = 1e-6, .activation = ACT_GELU_TANH,
 		  .window = 4096, .global_every = 2, .score_width = 256, .score_softcap = 50,
 		  .logit_softcap = 30 },
-	.settle = settle,
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	.embed_by_width = 1,
+	NAMES_AROUND_BLOCKS,
 	.norm_plus_one = 1,
 };
 

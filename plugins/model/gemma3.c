@@ -4,10 +4,9 @@
  * k in place of soft caps, and a window, with rotary positions of its own, in five of six layers.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
-
-#include <math.h>
 
 static const char *const names[] = { "none", "gemma3-270m", "gemma3-1b", NULL };
 static const struct decoder_opts presets[] = {
@@ -31,23 +30,10 @@ static const struct zr_opt opts[] = {
 	OPT_INIT_STD("o_proj and down_proj"),
 };
 
-static int settle(const struct zr_host *h, struct decoder_opts *o)
-{
-	(void)h;
-	o->embed_gain = sqrt((double)o->width);
-	return ZR_OK;
-}
-
 static const struct tensor_name tensors[] = {
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
-	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSORS_QKVO,
+	TENSORS_QK_NORM,
+	TENSORS_GATED,
 	TENSOR(NORM1_W, "input_layernorm.weight"),
 	TENSOR(AFTER1_W, "post_attention_layernorm.weight"),
 	TENSOR(NORM2_W, "pre_feedforward_layernorm.weight"),
@@ -77,12 +63,7 @@ static const struct family_key keys[] = {
 	KEY_MUST("use_bidirectional_attention", "false"),
 };
 
-static const struct family family;
-
-static int accepts(const struct zr_host *h, const void *options, const char *key, const char *value)
-{
-	return decoder_accepts_layers(h, &family, options, key, value);
-}
+DECODER_ACCEPTS_LAYERS
 
 static const char *const types[] = { "gemma3_text", NULL };
 DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
@@ -94,12 +75,8 @@ static const struct family family = {
 	.base = { .tied = 1, .head_dim = 256, .norm_eps = 1e-6, .activation = ACT_GELU_TANH,
 		  .window = 512, .global_every = 6, .score_width = 256, .rope_theta = 1e6,
 		  .rope_local_theta = 1e4 },
-	.settle = settle,
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	.embed_by_width = 1,
+	NAMES_AROUND_BLOCKS,
 	.norm_plus_one = 1,
 };
 

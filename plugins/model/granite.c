@@ -4,6 +4,7 @@
  * embedding, the scores, the branches and the logits.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -36,20 +37,10 @@ static const struct zr_opt opts[] = {
 };
 
 static const struct tensor_name tensors[] = {
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
-	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
-	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
-	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
-	TENSOR_IF(MLP_BIAS, GATE_B, "mlp.gate_proj.bias"),
-	TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"),
-	TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias"),
+	TENSORS_QKVO,
+	TENSORS_QKVO_BIASES,
+	TENSORS_GATED,
+	TENSORS_GATED_BIASES,
 	TENSOR(NORM1_W, "input_layernorm.weight"),
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
 };
@@ -57,9 +48,7 @@ static const struct tensor_name tensors[] = {
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
-	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
-	{ .key = { .name = "attention_bias", .option = "o_bias",
-		   .values = "true=yes false=no" } },
+	KEYS_ATTENTION_BIAS,
 	KEY_YES_NO("mlp_bias", "mlp_bias", "false"),
 	KEY_DEF("embedding_multiplier", "embed_gain", "1"),
 	KEY_DEF("residual_multiplier", "residual_gain", "1"),
@@ -82,11 +71,7 @@ static const struct family family = {
 	.architecture = "GraniteForCausalLM",
 	.base = { .norm_eps = 1e-6, .embed_gain = 1, .residual_gain = 1, .score_gain = 1,
 		  .logit_divisor = 1 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	NAMES_AROUND_BLOCKS,
 };
 
 DECODER_PLUGIN("granite", "Granite 3: Llama's block with a factor at every sum");

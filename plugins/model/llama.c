@@ -5,6 +5,7 @@
  * Face's; defaults of config.json are those of its configuration classes.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -50,21 +51,11 @@ static const struct zr_opt opts[] = {
 
 static const struct tensor_name tensors[] = {
 	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSORS_QKVO,
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
-	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
-	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
-	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
-	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
-	TENSOR_IF(MLP_BIAS, GATE_B, "mlp.gate_proj.bias"),
-	TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"),
-	TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias"),
+	TENSORS_GATED,
+	TENSORS_QKVO_BIASES,
+	TENSORS_GATED_BIASES,
 };
 
 static const struct family_key keys[] = {
@@ -118,11 +109,7 @@ static void name(const struct decoder_opts *o, const char **type, const char **a
 static const struct family family = {
 	DECODER_TABLES,
 	.name = name,
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	NAMES_AROUND_BLOCKS,
 };
 
 DECODER_PLUGIN("llama", "Llama, Mistral and Qwen2: rotary positions, grouped keys and values, "

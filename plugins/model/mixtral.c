@@ -4,6 +4,7 @@
  * a mixture of experts.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -27,10 +28,7 @@ static const struct zr_opt opts[] = {
 
 static const struct tensor_name tensors[] = {
 	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSORS_QKVO,
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
 	TENSOR(ROUTER_W, "block_sparse_moe.gate.weight"),
 };
@@ -58,13 +56,9 @@ static const struct family family = {
 	.type = "mixtral",
 	.architecture = "MixtralForCausalLM",
 	.base = { .norm_eps = 1e-5, .rope_theta = 1e6, .norm_topk_prob = 1 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
+	NAMES_AROUND_BLOCKS,
 	.experts = "block_sparse_moe.experts",
 	.expert = { "w1.weight", "w3.weight", "w2.weight" },
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
 };
 
 DECODER_PLUGIN("mixtral", "Mixtral: Llama's block with a mixture of experts");

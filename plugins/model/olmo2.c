@@ -4,6 +4,7 @@
  * all heads of q and of k at once.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -29,15 +30,9 @@ static const struct zr_opt opts[] = {
 };
 
 static const struct tensor_name tensors[] = {
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
-	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
+	TENSORS_QKVO,
+	TENSORS_QK_NORM,
+	TENSORS_GATED,
 	TENSOR(AFTER1_W, "post_attention_layernorm.weight"),
 	TENSOR(AFTER2_W, "post_feedforward_layernorm.weight"),
 };
@@ -62,11 +57,7 @@ static const struct family family = {
 	.type = "olmo2",
 	.architecture = "Olmo2ForCausalLM",
 	.base = { .norm_eps = 1e-6, .rope_theta = 5e5 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	NAMES_AROUND_BLOCKS,
 	.qk_norm_whole = 1,
 };
 

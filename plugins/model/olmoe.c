@@ -4,6 +4,7 @@
  * once, and a mixture of experts whose weights are not divided by their sum.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -26,12 +27,8 @@ static const struct zr_opt opts[] = {
 
 static const struct tensor_name tensors[] = {
 	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
-	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSORS_QKVO,
+	TENSORS_QK_NORM,
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
 	TENSOR(ROUTER_W, "mlp.gate.weight"),
 };
@@ -60,13 +57,9 @@ static const struct family family = {
 	.type = "olmoe",
 	.architecture = "OlmoeForCausalLM",
 	.base = { .norm_eps = 1e-5 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
+	NAMES_AROUND_BLOCKS,
 	.experts = "mlp.experts",
 	.expert = { "gate_proj.weight", "up_proj.weight", "down_proj.weight" },
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
 	.qk_norm_whole = 1,
 };
 

@@ -4,6 +4,7 @@
  * map, gate and up from another, and long context by a factor for each wavelength.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -87,11 +88,7 @@ static const struct family family = {
 	DECODER_TABLES,
 	.type = "phi3",
 	.architecture = "Phi3ForCausalLM",
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	NAMES_AROUND_BLOCKS,
 };
 
 DECODER_PLUGIN("phi3", "Phi-3 and Phi-4: joint maps, long rotary positions");

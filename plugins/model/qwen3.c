@@ -4,6 +4,7 @@
  * and k.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -29,28 +30,17 @@ static const struct zr_opt opts[] = {
 
 static const struct tensor_name tensors[] = {
 	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
-	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSORS_QKVO,
+	TENSORS_QK_NORM,
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
-	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
-	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
-	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
-	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+	TENSORS_GATED,
+	TENSORS_QKVO_BIASES,
 };
 
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
-	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
-	{ .key = { .name = "attention_bias", .option = "o_bias",
-		   .values = "true=yes false=no" } },
+	KEYS_ATTENTION_BIAS,
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEYS_ROPE,
 	/* what there is one way of */
@@ -71,11 +61,7 @@ static const struct family family = {
 	.type = "qwen3",
 	.architecture = "Qwen3ForCausalLM",
 	.base = { .head_dim = 128, .norm_eps = 1e-6, .rope_theta = 1e6 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	NAMES_AROUND_BLOCKS,
 };
 
 DECODER_PLUGIN("qwen3", "Qwen3: Llama's block with norms of queries and keys");

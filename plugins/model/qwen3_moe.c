@@ -4,6 +4,7 @@
  * head of q and k, and many small experts.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -33,18 +34,11 @@ static const struct zr_opt opts[] = {
 
 static const struct tensor_name tensors[] = {
 	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
-	TENSOR(Q_NORM_W, "self_attn.q_norm.weight"),
-	TENSOR(K_NORM_W, "self_attn.k_norm.weight"),
+	TENSORS_QKVO,
+	TENSORS_QK_NORM,
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
 	TENSOR(ROUTER_W, "mlp.gate.weight"),
-	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
-	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
-	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
-	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
+	TENSORS_QKVO_BIASES,
 };
 
 static const struct family_key keys[] = {
@@ -60,9 +54,7 @@ static const struct family_key keys[] = {
 	KEYS_ROUTER,
 	KEY_YES_NO("norm_topk_prob", "norm_topk_prob", "false"),
 	KEY_YES_NO("tie_word_embeddings", "tied", "false"),
-	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
-	{ .key = { .name = "attention_bias", .option = "o_bias",
-		   .values = "true=yes false=no" } },
+	KEYS_ATTENTION_BIAS,
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEYS_ROPE,
 	/* what there is one way of */
@@ -85,13 +77,9 @@ static const struct family family = {
 	.type = "qwen3_moe",
 	.architecture = "Qwen3MoeForCausalLM",
 	.base = { .head_dim = 128, .norm_eps = 1e-6 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
+	NAMES_AROUND_BLOCKS,
 	.experts = "mlp.experts",
 	.expert = { "gate_proj.weight", "up_proj.weight", "down_proj.weight" },
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
 };
 
 DECODER_PLUGIN("qwen3_moe", "Qwen3-MoE: Qwen3's block with a mixture of experts");

@@ -4,6 +4,7 @@
  * every fourth layer.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -29,29 +30,17 @@ static const struct zr_opt opts[] = {
 
 static const struct tensor_name tensors[] = {
 	TENSOR(NORM1_W, "input_layernorm.weight"),
-	TENSOR(Q_W, "self_attn.q_proj.weight"),
-	TENSOR(K_W, "self_attn.k_proj.weight"),
-	TENSOR(V_W, "self_attn.v_proj.weight"),
-	TENSOR(O_W, "self_attn.o_proj.weight"),
+	TENSORS_QKVO,
 	TENSOR(NORM2_W, "post_attention_layernorm.weight"),
-	TENSOR(GATE_W, "mlp.gate_proj.weight"),
-	TENSOR(UP_W, "mlp.up_proj.weight"),
-	TENSOR(DOWN_W, "mlp.down_proj.weight"),
-	TENSOR_IF(QKV_BIAS, Q_B, "self_attn.q_proj.bias"),
-	TENSOR_IF(QKV_BIAS, K_B, "self_attn.k_proj.bias"),
-	TENSOR_IF(QKV_BIAS, V_B, "self_attn.v_proj.bias"),
-	TENSOR_IF(O_BIAS, O_B, "self_attn.o_proj.bias"),
-	TENSOR_IF(MLP_BIAS, GATE_B, "mlp.gate_proj.bias"),
-	TENSOR_IF(MLP_BIAS, UP_B, "mlp.up_proj.bias"),
-	TENSOR_IF(MLP_BIAS, DOWN_B, "mlp.down_proj.bias"),
+	TENSORS_GATED,
+	TENSORS_QKVO_BIASES,
+	TENSORS_GATED_BIASES,
 };
 
 static const struct family_key keys[] = {
 	KEYS_SHAPE,
 	KEY_YES_NO("tie_word_embeddings", "tied", "true"),
-	KEY_YES_NO("attention_bias", "qkv_bias", "false"),
-	{ .key = { .name = "attention_bias", .option = "o_bias",
-		   .values = "true=yes false=no" } },
+	KEYS_ATTENTION_BIAS,
 	KEY_YES_NO("mlp_bias", "mlp_bias", "false"),
 	KEY_DEF("rms_norm_eps", "norm_eps", "1e-6"),
 	KEY_DEF("no_rope_layer_interval", "rope_skip_every", "4"),
@@ -67,12 +56,7 @@ static const struct family_key keys[] = {
 	KEY_MUST("max_window_layers", NULL),
 };
 
-static const struct family family;
-
-static int accepts(const struct zr_host *h, const void *options, const char *key, const char *value)
-{
-	return decoder_accepts_layers(h, &family, options, key, value);
-}
+DECODER_ACCEPTS_LAYERS
 
 static const char *const types[] = { "smollm3", NULL };
 DECODER_FILES("lm_head.weight", .presets = "preset", .prefix = "", .accepts = accepts);
@@ -82,11 +66,7 @@ static const struct family family = {
 	.type = "smollm3",
 	.architecture = "SmolLM3ForCausalLM",
 	.base = { .tied = 1, .norm_eps = 1e-6, .rope_theta = 2e6, .rope_skip_every = 4 },
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
+	NAMES_AROUND_BLOCKS,
 };
 
 DECODER_PLUGIN("smollm3", "SmolLM3: Llama's block, without positions in some layers");

@@ -4,6 +4,7 @@
  * GPT-2, grouped keys and values, rotary positions, and a window.
  */
 #include "plugins/model/decoder/keys.h"
+#include "plugins/model/decoder/names.h"
 #include "plugins/model/decoder/options.h"
 #include "plugins/model/decoder/plugin.h"
 
@@ -88,12 +89,8 @@ static const struct family family = {
 	.architecture = "Starcoder2ForCausalLM",
 	.base = { .qkv_bias = 1, .activation = ACT_GELU_TANH },
 	.settle = settle,
-	.tokens = "model.embed_tokens.weight",
-	.blocks = "model.layers",
-	.norm = "model.norm.weight",
+	NAMES_AROUND_BLOCKS,
 	.norm_bias = "model.norm.bias",
-	.head = "lm_head.weight",
-	.map = ZR_MAP_OUT_IN,
 	.norm_kind = NORM_LAYER,
 };
 

@@ -122,6 +122,7 @@ struct family {
 
 	int32_t map; /* ZR_MAP_*: how linear maps are stored */
 	enum norm_kind norm_kind;
+	int embed_by_width; /* the embedding is multiplied by sqrt(C) */
 	int norm_plus_one; /* RMSNorm's factor is 1 + its weight */
 	int qk_norm_whole; /* norms of q and k go over all heads, [H D]; else over each, [D] */
 	int qkv_by_head;   /* the joint map gives q, k, v of head 0, then of head 1, ...; K = H */

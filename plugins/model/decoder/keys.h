@@ -26,6 +26,10 @@
 	  .write = 1 }
 #define KEY_DEF(key_name, to, missing) \
 	{ .key = { .name = key_name, .option = to, .def = missing }, .write = 1 }
+/* Of all four maps of attention. */
+#define KEYS_ATTENTION_BIAS \
+	KEY_YES_NO("attention_bias", "qkv_bias", "false"), \
+	{ .key = { .name = "attention_bias", .option = "o_bias", .values = "true=yes false=no" } }
 /* A missing one and null have values of their own; 0 is written as null. */
 #define KEY_OR_NULL(key_name, to, missing, of_null) \
 	{ .key = { .name = key_name, .option = to, .def = missing, .null = of_null }, .write = 1 }

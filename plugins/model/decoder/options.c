@@ -142,6 +142,8 @@ int decoder_resolve(const struct zr_host *h, const struct zr_facts *facts, const
 	if (!o->vocabulary && ZR_HAS(facts, struct zr_facts, vocabulary))
 		o->vocabulary = facts->vocabulary;
 	otherwise(&o->norm_eps, 1e-5);
+	if (f->embed_by_width)
+		o->embed_gain = sqrt((double)o->width);
 	rc = f->settle ? f->settle(h, o) : ZR_OK;
 	if (!rc)
 		rc = settle_shape(h, f, o);

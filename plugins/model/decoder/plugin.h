@@ -24,6 +24,15 @@ extern const struct zr_model_v1 decoder_model;
 		__VA_ARGS__ \
 	}
 
+/* accepts() of a family whose files list what each layer is. */
+#define DECODER_ACCEPTS_LAYERS \
+	static const struct family family; \
+	static int accepts(const struct zr_host *h, const void *options, const char *key, \
+			   const char *value) \
+	{ \
+		return decoder_accepts_layers(h, &family, options, key, value); \
+	}
+
 /* The members of `family` that are its tables. */
 #define DECODER_TABLES \
 	.opts = opts, .n_opts = sizeof opts / sizeof *opts, .presets = presets, \
