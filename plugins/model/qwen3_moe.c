@@ -62,7 +62,7 @@ static const struct family_key keys[] = {
 	KEY_ONLY("hidden_act", "silu"),
 	KEY_ONLY("decoder_sparse_step", "1"),
 	KEY_MUST("mlp_only_layers", "null"),
-	KEY_MUST("intermediate_size", NULL), /* of layers without experts, which there are none of */
+	KEY_MUST("intermediate_size", NULL), /* of layers without experts: there are none */
 	KEY_MUST("attention_dropout", "0"),
 	KEY_ONLY("use_sliding_window", "false"),
 	KEY_MUST("sliding_window", NULL), /* not in use */

@@ -5,8 +5,8 @@
  * Kept from its forward to its backward, per token: q and k after they were turned, or before
  * their norms where they have some, and v, (H + 2K) D; attention's output H D; x2 C; what the
  * feed-forward part's activation reads, F or, with a gate, 2F; lse H; of each norm 1 or 2, and what
- * the norms after a branch read, C each; moe.c has what experts keep. The other outputs of norms, and that of the activation,
- * are computed again.
+ * the norms after a branch read, C each; moe.c has what experts keep. The other outputs of norms,
+ * and that of the activation, are computed again.
  *
  * With a cache k and v are there, or all of q, k and v where one map gives them: the rows of all
  * tokens so far, of which this call adds its own.

@@ -109,7 +109,8 @@ static void declare_experts(const struct zr_inst *g, int64_t i, struct zr_unit *
 		char *unit = *names++;
 		snprintf(unit, DECL_NAME, "%s.%lld.%s.%lld", g->f->blocks, (long long)i,
 			 g->f->experts, (long long)e);
-		*units = (struct zr_unit){ .name = unit, .tensors = t, .n_tensors = EXPERT_TENSORS };
+		*units = (struct zr_unit){ .name = unit, .tensors = t,
+					   .n_tensors = EXPERT_TENSORS };
 		for (k = 0; k < EXPERT_TENSORS; k++, t++, names++) {
 			int down = k == EXPERT_DOWN_W;
 			snprintf(*names, DECL_NAME, "%s.%lld.%s.%lld.%s", g->f->blocks,
