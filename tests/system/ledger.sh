@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # I2: in random configurations every line of the ledger has a peak of exactly what was planned. LEDGER_SEED chooses them,
-# LEDGER_RUNS how many.
+# LEDGER_RUNS and
+# LEDGER_MIXTURES how many.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 cd "$scratch" || exit 99
 for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
@@ -39,12 +40,40 @@ choose() {
 	options=("$@")
 }
 
-for i in $(seq "${LEDGER_RUNS:-18}"); do
-	choose
+run_chosen() { # run_chosen INI
+	local lines
 	rm -rf run
-	"$ZEROTH" train "${options[@]:0:2}" "$ZR_SRCDIR/tests/lib/matrix.ini" -o data.path=text -o run.dir=run "${options[@]:2}" > out 2> err ||
+	"$ZEROTH" train "${options[@]:0:2}" "$1" -o data.path=text -o run.dir=run "${options[@]:2}" > out 2> err ||
 		note "$(tail -n 1 err)"
 	lines=$(tr -d ' \n' < run/summary.json | grep -o '"[a-z ]*":{"planned":[0-9]*,"peak":[0-9]*')
 	is "I2: $i: ${options[*]}" "$(grep -vE '"planned":([0-9]+),"peak":\1$' <<< "${lines:-no lines}")" ''
+}
+for i in $(seq "${LEDGER_RUNS:-18}"); do
+	choose
+	run_chosen "$ZR_SRCDIR/tests/lib/matrix.ini"
+done
+
+# ---- mixtures of experts ----
+sed '/^heads/d; /^dropout/d; /gpt2/d' "$ZR_SRCDIR/tests/lib/matrix.ini" > mixture.ini
+choose_mixture() {
+	local r
+	one_of 1 2 3; r=$choice
+	set -- -n "$r" -o device.threads=1 -o train.steps=2 -o train.eval_every=1 -o model.width=24 -o model.heads=2
+	one_of mixtral olmoe; set -- "$@" -o model.plugin="$choice"
+	one_of 0 1 2 3; set -- "$@" -o zero.plugin=stage"$choice"
+	one_of 3 5 16; set -- "$@" -o model.experts="$choice"
+	one_of 1 2 3; set -- "$@" -o model.experts_per_token="$choice"
+	one_of 12 40; set -- "$@" -o model.ffn_width="$choice"
+	one_of fp32 bf16; set -- "$@" -o precision.plugin="$choice"
+	one_of keep recompute; set -- "$@" -o activation.plugin="$choice"
+	one_of 0.1 0; set -- "$@" -o model.router_aux_loss_coef="$choice"
+	one_of none cpu nvme
+	[ "$choice" = none ] || set -- "$@" -o offload.optimizer.plugin="$choice" -o device.memory=64M
+	[ "$choice" != nvme ] || set -- "$@" -o offload.optimizer.path=disk
+	options=("$@")
+}
+for i in $(seq "${LEDGER_MIXTURES:-6}"); do
+	choose_mixture
+	run_chosen mixture.ini
 done
 done_testing

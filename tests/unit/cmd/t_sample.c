@@ -293,6 +293,23 @@ static void a_cache_changes_no_bit_of_the_other_families(void **unused)
 	}
 }
 
+/* Experts get other numbers of tokens at a time. */
+static void a_cache_changes_no_bit_of_mixtures(void **unused)
+{
+	static const char *const types[] = { "precision.plugin=fp32", "precision.plugin=bf16",
+					     "precision.plugin=fp16" };
+	static const char *const families[] = { "model.plugin=mixtral", "model.plugin=qwen3_moe",
+						"model.plugin=olmoe" };
+	(void)unused;
+	for (int f = 0; f < 3; f++)
+		for (int t = 0; t < (f ? 1 : 3); t++) {
+			const char *more[] = { families[f], types[t], "device.threads=2",
+					       "model.experts=5", "model.experts_per_token=2",
+					       "model.ffn_width=72", "model.head_dim=64" };
+			compare(more, 7);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +320,7 @@ int main(void)
 		cmocka_unit_test(a_cache_changes_no_bit_of_gpt2),
 		cmocka_unit_test(a_cache_changes_no_bit_of_llama_with_shared_heads),
 		cmocka_unit_test(a_cache_changes_no_bit_of_the_other_families),
+		cmocka_unit_test(a_cache_changes_no_bit_of_mixtures),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("t_sample", tests, NULL, NULL);
