@@ -18,6 +18,7 @@ cmd_librun_la_SOURCES = \
 	cmd/merge.c cmd/merge.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/progress.c cmd/progress.h \
+	cmd/rates.c cmd/rates.h \
 	cmd/run.c cmd/run.h cmd/run_eval.c cmd/run_eval.h \
 	cmd/oom.c cmd/oom.h \
 	cmd/resume.c cmd/resume.h \

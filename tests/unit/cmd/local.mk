@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The loop that people see, and the supervisor of local ranks.
-cmd_tests = %D%/t_merge %D%/t_oom %D%/t_run %D%/t_sample %D%/t_supervise
+cmd_tests = %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_sample %D%/t_supervise
 check_PROGRAMS += $(cmd_tests)
 TESTS += $(cmd_tests)
 
@@ -13,6 +13,10 @@ TESTS += $(cmd_tests)
 %C%_t_oom_SOURCES = %D%/t_oom.c
 %C%_t_oom_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_oom_LDADD = cmd/librun.la $(CMOCKA_LIBS)
+
+%C%_t_rates_SOURCES = %D%/t_rates.c
+%C%_t_rates_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_rates_LDADD = cmd/librun.la core/libcore.la $(CMOCKA_LIBS) -lm
 
 %C%_t_run_SOURCES = %D%/t_run.c $(ranks_rig)
 %C%_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
