@@ -26,6 +26,8 @@ cmd_librun_la_SOURCES = \
 	cmd/signals.c cmd/signals.h \
 	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \
+	cmd/timeline.c cmd/timeline.h \
+	cmd/traffic.c cmd/traffic.h \
 	cmd/supervise.c cmd/supervise.h \
 	cmd/adapter.c cmd/adapter.h cmd/weights.c cmd/weights.h
 

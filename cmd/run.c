@@ -25,6 +25,8 @@
 #include "cmd/rundir.h"
 #include "cmd/signals.h"
 #include "cmd/supervise.h"
+#include "cmd/timeline.h"
+#include "cmd/traffic.h"
 #include "cmd/adapter.h"
 #include "cmd/weights.h"
 #include "core/config/options.h"
@@ -40,6 +42,7 @@ struct run {
 	struct zr_saver *saver;
 	struct zr_run_evals evals;
 	struct zr_progress progress;
+	struct zr_timeline timeline;
 	const char *resume; /* what --resume says, or NULL */
 	char from[PATH_MAX]; /* the checkpoint that this is */
 	int other_data;      /* as --other-data says */
@@ -146,6 +149,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	const struct zr_train_opts *t = r->setup->train;
 	struct zr_step_result s;
 	double start = zr_now();
+	zr_timeline_begin(&r->timeline);
 	int rc = zr_session_step(r->session, zr_signals_caught(), &s, err);
 	if (rc)
 		return rc;
@@ -160,7 +164,7 @@ static int one_step(struct run *r, struct zr_error *err)
 	r->report->received = s.received;
 	/* the first update warms up caches and does not count */
 	if (s.action == ZR_STEP_APPLY && r->session->applied > 1) {
-		r->report->update_seconds += s.update_seconds;
+		r->report->update_seconds += r->timeline.update;
 		r->report->updates++;
 	}
 	if (r->rank0)
@@ -245,35 +249,6 @@ static int loop(struct run *r, struct zr_error *err)
 	return rc;
 }
 
-/* Bytes that others send to this rank in an update. */
-static uint64_t update_bytes(const struct zr_setup *s)
-{
-	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
-	uint64_t sum = 0;
-	for (int32_t n = 0; n < p->n; n++) {
-		const struct zr_instr *i = &p->instr[n];
-		const struct zr_operand *o = i->n ? p->operand + i->first : NULL;
-		uint64_t others = (uint64_t)zr_group_ranks(s, i->group) - 1;
-		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
-			continue;
-		for (int64_t k = 0; k < i->blocks; k++)
-			sum += i->number == ZR_COMM_ALL_GATHER	? others * o[2 * k].bytes :
-			       i->root != s->process.rank	? o[2 * k + 1].bytes :
-								  0;
-	}
-	return sum;
-}
-
-/* Bytes that this rank receives in one step. */
-static uint64_t received_plan(const struct zr_setup *s)
-{
-	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) *
-			 (uint64_t)(s->batch.accumulation - 1);
-	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
-	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
-	       exchange;
-}
-
 static uint64_t planned(const struct zr_setup *s)
 {
 	return zr_account_planned(&s->account, ZR_TIER_HOST) +
@@ -298,7 +273,7 @@ static int finish_report(struct run *r, struct zr_error *err)
 	memcpy(rep->set, r->evals.set, sizeof rep->set);
 	rep->best = r->evals.best_by ? r->evals.best : ZR_BEST_NONE;
 	rep->parameters = r->setup->layout.parameters;
-	rep->received_plan = received_plan(r->setup);
+	rep->received_plan = zr_traffic_received(r->setup);
 	rep->planned = planned(r->setup);
 	if (!getrusage(RUSAGE_SELF, &u))
 		rep->process_peak = (uint64_t)u.ru_maxrss * 1024;
@@ -579,6 +554,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *o
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
 		if (r.rank0)
 			zr_progress_begin(&r.progress, out, r.setup, o->log_every);
+		zr_timeline_watch(&r.timeline, r.session);
 		rc = loop(&r, err);
 	}
 	if (!rc)

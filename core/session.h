@@ -48,6 +48,9 @@ struct zr_session {
 	const int32_t *given;           /* tokens of who samples */
 	struct zr_layer_call call;
 	struct zr_error *err;
+	/* called when instruction n has begun, or was waited for; may not allocate; NULL: nobody watches */
+	void (*ran)(void *arg, const struct zr_lowered *p, int32_t n, int waited);
+	void *ran_arg;
 
 	/* the run so far */
 	int64_t step;    /* attempted */
@@ -56,7 +59,6 @@ struct zr_session {
 	double *lr;        /* [n_param_groups] of the update to come */
 	struct zr_scalars *scalars; /* [n_param_groups] likewise */
 	double grad_mult;
-	double update_seconds; /* of this step, so far */
 	uint64_t in_place; /* bytes of other ranks' gradients read where they lie, so far */
 	struct zr_boundary boundary;
 	int other_data;        /* a checkpoint of other data may be gone on from */
@@ -78,7 +80,6 @@ struct zr_step_result {
 	int64_t tokens;
 	uint64_t received;    /* bytes of other ranks' data that this rank took in, copied or read in place */
 	int stop;             /* a signal that some rank caught, 0: none */
-	double update_seconds; /* that updates took, what they publish included */
 };
 
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);

@@ -155,7 +155,6 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 	clear_boundary(s, stop);
 	int rc = zr_count_targets(s, &targets, err);
 	mult = rc || !(targets > 0) ? 0 : 1 / ((double)p->batch.slots * s->scale.scale) * (tokens / targets);
-	s->update_seconds = 0;
 	s->grad_mult = mult; /* what an update in the backward goes by: nothing is clipped then */
 	rc = rc ? rc : learning_rates(s, err);
 	rc = rc ? rc : run_micro_batches(s, err);
@@ -164,9 +163,7 @@ int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, st
 		return rc;
 	s->grad_mult = clip(mult, r->grad_norm, p->train->gradient_clipping);
 	if (r->action == ZR_STEP_APPLY) {
-		double start = zr_now();
 		rc = zr_run(s, ZR_S_UPDATE, err);
-		r->update_seconds = s->update_seconds + zr_now() - start;
 		s->applied += !rc;
 	}
 	s->step += !rc;

@@ -59,6 +59,8 @@ int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	s->waiting = 1;
 	int rc = end[c.i->kind](s, &c);
 	*c.ticket = 0;
+	if (!rc && s->ran)
+		s->ran(s->ran_arg, p, n, 1);
 	return rc ? failed(s, rc) : 0;
 }
 
@@ -69,5 +71,7 @@ int zr_begin(struct zr_session *s, const struct zr_lowered *p, int32_t n)
 	s->waiting = 0;
 	*c.ticket = 0;
 	int rc = begin[c.i->kind](s, &c);
+	if (!rc && s->ran)
+		s->ran(s->ran_arg, p, n, 0);
 	return rc && rc != ZR_EAGAIN ? failed(s, rc) : rc;
 }

@@ -23,11 +23,8 @@ int zr_run(struct zr_session *s, int32_t id, struct zr_error *err)
 	int rc = 0;
 	s->err = err;
 	s->running = p;
-	for (int32_t n = 0; !rc && n < p->n; n++) {
-		double start = p->instr[n].flags & ZR_F_UPDATE ? zr_now() : 0;
+	for (int32_t n = 0; !rc && n < p->n; n++)
 		rc = run_one(s, p, n);
-		s->update_seconds += start > 0 ? zr_now() - start : 0;
-	}
 	for (int32_t n = 0; !rc && n < p->n; n++)
 		rc = zr_end(s, p, n);
 	s->in_place += p->in_place;

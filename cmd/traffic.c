@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * traffic.c - see traffic.h.
+ */
+#include "cmd/traffic.h"
+
+#include "core/exec/boundary.h"
+
+/* Bytes that others send to this rank in an update. */
+static uint64_t update_bytes(const struct zr_setup *s)
+{
+	const struct zr_lowered *p = &s->lowered[ZR_S_UPDATE];
+	uint64_t sum = 0;
+	for (int32_t n = 0; n < p->n; n++) {
+		const struct zr_instr *i = &p->instr[n];
+		const struct zr_operand *o = i->n ? p->operand + i->first : NULL;
+		uint64_t others = (uint64_t)zr_group_ranks(s, i->group) - 1;
+		if (i->kind != ZR_I_COLLECTIVE || i->number == ZR_COMM_FENCE)
+			continue;
+		for (int64_t k = 0; k < i->blocks; k++)
+			sum += i->number == ZR_COMM_ALL_GATHER	? others * o[2 * k].bytes :
+			       i->root != s->process.rank	? o[2 * k + 1].bytes :
+								  0;
+	}
+	return sum;
+}
+
+uint64_t zr_traffic_received(const struct zr_setup *s)
+{
+	uint64_t micro = zr_program_bytes(&s->program[ZR_PROG_MICRO]) *
+			 (uint64_t)(s->batch.accumulation - 1);
+	uint64_t exchange = (uint64_t)(s->process.world - 1) * sizeof(struct zr_boundary);
+	return micro + zr_program_bytes(&s->program[ZR_PROG_LAST_MICRO]) + update_bytes(s) +
+	       exchange;
+}
