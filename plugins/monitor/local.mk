@@ -1,6 +1,6 @@
 # Plugins of the role monitor: where metrics go.
 monitorplugindir = $(plugindir)/monitor
-monitorplugin_LTLIBRARIES = %D%/csv.la %D%/jsonl.la
+monitorplugin_LTLIBRARIES = %D%/csv.la %D%/jsonl.la %D%/tensorboard.la
 
 %C%_csv_la_SOURCES = %D%/csv.c %D%/cut.c %D%/line.c %D%/line.h
 %C%_csv_la_CFLAGS = $(PLUGIN_CFLAGS)
@@ -11,3 +11,8 @@ monitorplugin_LTLIBRARIES = %D%/csv.la %D%/jsonl.la
 %C%_jsonl_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_jsonl_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 %C%_jsonl_la_LIBADD = -lm
+
+%C%_tensorboard_la_SOURCES = %D%/tensorboard.c %D%/message.c %D%/message.h %D%/output.c \
+	%D%/output.h %D%/tag.c %D%/tag.h
+%C%_tensorboard_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_tensorboard_la_LDFLAGS = $(PLUGIN_LDFLAGS)

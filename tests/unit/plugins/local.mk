@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Roles whose plugins are small: a test each.
-plugin_tests = %D%/t_boot %D%/t_fp16 %D%/t_monitor %D%/t_sched %D%/t_small
+plugin_tests = %D%/t_boot %D%/t_fp16 %D%/t_monitor %D%/t_sched %D%/t_small \
+	%D%/t_tensorboard
 check_PROGRAMS += $(plugin_tests)
 TESTS += $(plugin_tests)
 
@@ -24,3 +25,7 @@ TESTS += $(plugin_tests)
 %C%_t_small_SOURCES = %D%/t_small.c
 %C%_t_small_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_small_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+
+%C%_t_tensorboard_SOURCES = %D%/t_tensorboard.c plugins/monitor/message.c plugins/monitor/tag.c
+%C%_t_tensorboard_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_tensorboard_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
