@@ -100,6 +100,8 @@ static void push_metrics(struct run *r, const struct zr_step_result *s, int eval
 	struct zr_metric m[ZR_METRICS_PER_STEP];
 	uint32_t n = 0;
 	m[n++] = (struct zr_metric){ "loss", (double)s->loss };
+	if (r->setup->decl.aux_loss)
+		m[n++] = (struct zr_metric){ "aux_loss", s->aux_loss };
 	n += evaluated ? eval_metrics(r, m + n) : 0;
 	m[n++] = (struct zr_metric){ "lr", s->lr };
 	m[n++] = (struct zr_metric){ "grad_norm", s->grad_norm };

@@ -69,6 +69,7 @@ struct zr_session {
 
 struct zr_step_result {
 	float loss;           /* mean over the tokens of the step */
+	double aux_loss;      /* mean over the micro-batches of the step, 0: the model has none */
 	double grad_norm;     /* global L2 norm of the mean gradient, before clipping */
 	double lr;            /* of [optimizer] itself */
 	double scale;         /* loss scale the step was computed with */

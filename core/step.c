@@ -140,6 +140,7 @@ static int meet(struct zr_session *s, struct zr_step_result *r, double mult, dou
 	*r = (struct zr_step_result){ .tokens = p->batch.train * p->batch.length, .scale = s->scale.scale, .lr = s->lr[0],
 				      .stop = (int)b->stop, .bad_rank = (int)b->bad_rank };
 	r->loss = targets > 0 ? (float)(zr_exact_value(&b->loss) / targets) : 0;
+	r->aux_loss = zr_exact_value(&b->aux_loss) / (double)p->batch.slots;
 	r->grad_norm = sqrt(zr_exact_value(&b->norm)) * mult;
 	name_overflow(s, r);
 	rc = ZR_ASK(&p->precision, precision, next, err, &s->scale, r->overflow != NULL, &r->action);

@@ -89,8 +89,9 @@ cudaError_t zr_cuda_softmax_loss(const struct zr_cuda_softmax *, cudaStream_t);
 /* *sum = fp64 sum of loss[rows] in row order */
 cudaError_t zr_cuda_loss_sum(const float *loss, int64_t rows, double *sum, cudaStream_t);
 
-/* experts.cu: bits of the CPU's scalar kernels; sums: room for experts + 1 numbers, with losses */
-cudaError_t zr_cuda_route(const struct zr_op_route *, double *sums, cudaStream_t);
+/* experts.cu: bits of the CPU's scalar kernels */
+cudaError_t zr_cuda_route(const struct zr_op_route *, cudaStream_t);
+cudaError_t zr_cuda_router_losses(const struct zr_op_router_losses *, cudaStream_t);
 cudaError_t zr_cuda_route_bwd(const struct zr_op_route_bwd *, cudaStream_t);
 cudaError_t zr_cuda_expert_rows(const struct zr_op_expert_rows *, cudaStream_t);
 cudaError_t zr_cuda_expert_combine(const struct zr_op_expert_combine *, cudaStream_t);

@@ -11,6 +11,7 @@
 /* All members int64_t: it travels as such. */
 struct zr_boundary {
 	struct zr_exact loss;  /* sum of the token losses of this rank's slots */
+	struct zr_exact aux_loss; /* sum of the means of its slots */
 	struct zr_exact norm;  /* sum of squares of the blocks that it owns */
 	int64_t bad_tensor;    /* first with non-finite numbers, INT64_MAX: none */
 	int64_t bad_rank;      /* of it */

@@ -9,7 +9,9 @@
 
 static int add_loss(struct zr_session *s, const struct zr_call *c)
 {
-	zr_exact_add(&s->boundary.loss, *(const double *)c->at[0]);
+	const double *loss = (const double *)c->at[0];
+	zr_exact_add(&s->boundary.loss, loss[0]);
+	zr_exact_add(&s->boundary.aux_loss, s->setup->decl.aux_loss ? loss[1] : 0);
 	return 0;
 }
 
@@ -43,6 +45,7 @@ static int say(struct zr_session *s, const struct zr_call *c)
 static void add_boundary(struct zr_boundary *to, const struct zr_boundary *from, int rank)
 {
 	zr_exact_merge(&to->loss, &from->loss);
+	zr_exact_merge(&to->aux_loss, &from->aux_loss);
 	zr_exact_merge(&to->norm, &from->norm);
 	if (from->bad_tensor < to->bad_tensor) {
 		to->bad_tensor = from->bad_tensor;

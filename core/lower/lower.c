@@ -218,7 +218,7 @@ static void add_loss(struct zr_lowering *l)
 {
 	fetch_loss(l, l->s->plan.loss_sum);
 	zr_low_host(l, ZR_H_LOSS);
-	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, 8), ZR_READS);
+	zr_low_arg(l, host_batch(l, l->s->plan.loss_sum, l->s->plan.loss_bytes), ZR_READS);
 }
 
 /* ---- programs ---- */

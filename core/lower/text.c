@@ -42,8 +42,7 @@ static const char *part_of(const struct zr_lowered *p, const struct zr_instr *i)
 		return call[i->number];
 	return p->id == ZR_S_BOUNDARY || p->id == ZR_S_MEET ? "exchange of loss and norm" :
 	       p->id == ZR_S_UPDATE			    ? "update" :
-	       p->id == ZR_S_VALUES			    ? "publish" :
-							      zr_instr_name[i->kind];
+	       p->id == ZR_S_VALUES ? "publish" : zr_instr_name[i->kind];
 }
 
 /* The use that an operation runs, or is beside; NULL: another kind. */

@@ -96,8 +96,7 @@ static int check_instr(struct proof *v, int32_t i)
 static int transient(const struct proof *v, const struct zr_operand *o)
 {
 	int away = o->region == ZR_R_ACT_OFFLOADED || o->region == ZR_R_PARTS;
-	return !zr_operand_others(v->setup, o) &&
-	       (away || (o->buffer && o->region != ZR_R_GRAD));
+	return !zr_operand_others(v->setup, o) && (away || (o->buffer && o->region != ZR_R_GRAD));
 }
 
 static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
@@ -111,8 +110,7 @@ static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
 		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
 			     name(v, j, a), at, what);
 	return WRONG(v, "%s and %s touch byte %" PRIu64 " of %s%s, one of them writes it, and "
-		     "nothing orders them", name(v, c->instr, a), name(v, j, b), at, what,
-		     whose);
+		     "nothing orders them", name(v, c->instr, a), name(v, j, b), at, what, whose);
 }
 
 /* What was there before a buffer is not its own. */

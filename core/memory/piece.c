@@ -10,8 +10,7 @@ uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 	uint64_t master = kept == ZR_MASTER_NONE ? 0 : kept == ZR_MASTER_SPLIT ? 2 : 4;
 	return d == ZR_D_MASTER ? ZR_BLOCK * master :
 	       d == ZR_D_GRAD	? ZR_BLOCK * 4 :
-	       d == ZR_D_LOWP	? zr_unit_block(p, unit) :
-				  p->plan.state_bytes[d - ZR_D_STATE];
+	       d == ZR_D_LOWP	? zr_unit_block(p, unit) : p->plan.state_bytes[d - ZR_D_STATE];
 }
 
 /* Where the first block that this rank holds of a unit has its data of one kind; of a state, where

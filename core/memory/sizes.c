@@ -217,7 +217,7 @@ static void place_batch(const struct zr_setup *s, struct zr_plan *p, uint64_t bl
 	p->weights = zr_room(&at, apart);
 	p->loss_rows = zr_room(&at, rows * 4);
 	p->right_rows = zr_room(&at, rows * 4);
-	p->loss_bytes = sample ? (uint64_t)s->decl.vocabulary * 4 : sizeof(double);
+	p->loss_bytes = sample ? (uint64_t)s->decl.vocabulary * 4 : (1 + s->decl.aux_loss) * 8;
 	p->loss_sum = zr_room(&at, p->loss_bytes);
 	p->host_batch = zr_room(&host, s->device_info.host_access ? 0 : at);
 	if (!sample) {

@@ -400,6 +400,9 @@ struct zr_ops {
 				 const struct zr_op_matmul_grouped_dw *);
 	/* (optional) sampling from models that scale or cap logits needs it */
 	int (*logit_cap)(const struct zr_ops *, struct zr_stream *, const struct zr_op_logit_cap *);
+	/* (optional) mixtures of experts with losses of their routers need it */
+	int (*router_losses)(const struct zr_ops *, struct zr_stream *,
+			     const struct zr_op_router_losses *);
 };
 
 /* GROWABLE; filled by info(). */

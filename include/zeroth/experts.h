@@ -22,10 +22,8 @@ extern "C" {
 /* p = softmax(logits) of each token. ids: the experts with the k largest logits, descending, the
  * lowest of equal ones first, and weights: their p, with ZR_ROUTE_NORMALISE divided by the sum of
  * these k. order[offsets[e] .. offsets[e + 1]) are the places of expert e, ascending, and where is
- * the inverse: order[where[i]] = i. With losses:
- *   losses[0] = experts * sum over e of f[e] P[e]   (Fedus et al. 2022, as transformers counts)
- *   losses[1] = mean of lse^2                       (Zoph et al. 2022)
- * where f[e] is the number of places of e per token, whose sum is k, and P[e] the mean of p[e].
+ * the inverse: order[where[i]] = i. With `sums`, added to those of `before`, what router_losses
+ * needs: sums[e] = places of e, sums[experts + e] = sum of p[e], sums[2 experts] = sum of lse^2.
  * GROWABLE. */
 #define ZR_ROUTE_NORMALISE 1u
 struct zr_op_route {
@@ -37,11 +35,25 @@ struct zr_op_route {
 	float *weights;           /* [rows, k] */
 	int32_t *offsets;         /* [experts + 1] */
 	int32_t *order, *where;   /* [rows * k] */
-	double *losses;           /* [2]; NULL: not wanted */
+	const double *before;     /* [2 experts + 1]; NULL: 0 */
+	double *sums;             /* the same; NULL: not wanted */
 };
 
-/* dlogits = gradient w.r.t. the logits of sum(dweights * weights) + balance * losses[0] +
- * z * losses[1], where f counts as constant. GROWABLE. */
+/* The losses of routers, from the sums of `tokens` tokens, each counted once in each block:
+ *   *loss = balance * experts * sum over e of f[e] P[e] + z * mean of lse^2
+ * (Fedus et al. 2022, as transformers counts; Zoph et al. 2022), where f[e] is the number of places
+ * of e per token, whose sum is k, and P[e] the mean of p[e]. GROWABLE. */
+struct zr_op_router_losses {
+	uint32_t size, flags;
+	int64_t tokens, experts;
+	float balance, z;
+	const double *sums;       /* [2 experts + 1] */
+	float *share;             /* [experts]: f */
+	double *loss;
+};
+
+/* dlogits = gradient w.r.t. the logits of sum(dweights * weights) + balance * experts * sum of
+ * share * P + z * mean of lse^2, P and mean over these tokens. GROWABLE. */
 struct zr_op_route_bwd {
 	uint32_t size, flags;     /* as in the forward, like all that is read */
 	int64_t rows, experts, k;
@@ -50,7 +62,7 @@ struct zr_op_route_bwd {
 	const float *lse;         /* [rows] */
 	const int32_t *ids;       /* [rows, k] */
 	const float *weights;     /* [rows, k] */
-	const int32_t *offsets;   /* [experts + 1] */
+	const float *share;       /* [experts]; NULL where balance is 0 */
 	const float *dweights;    /* [rows, k] */
 	float *dlogits;           /* [rows, experts]; may be p */
 };

@@ -81,6 +81,9 @@ struct zr_model_decl {
 	/* key, value, ..., NULL: written to the metadata of weights files, as config.json would say
 	 * it */
 	const char *const *meta;
+	/* 1: gradients are of more than the mean loss of a micro-batch's tokens, as with losses of
+	 * a mixture's routers: the loss layer's backward stores what is added as loss_sum[1] */
+	uint32_t aux_loss, rsv;
 };
 
 /* Bytes of a layer for (batch, length). GROWABLE. */
@@ -127,7 +130,7 @@ struct zr_layer_call {
 	/* [tensors] 0: store, the first contribution of a micro-batch; 1: add */
 	const uint8_t *accumulate;
 	float *loss_rows;      /* [B*T] loss layer: loss of each token */
-	double *loss_sum;      /* loss layer: fp64 sum of them, stored */
+	double *loss_sum;      /* loss layer: fp64 sum of them, stored; [1]: see zr_model_decl */
 	float grad_scale;      /* loss layer: d(objective)/d(loss of one token) */
 	uint32_t flags;        /* ZR_CALL_* */
 	struct zr_rng rng;     /* seed, step, slot; the model sets site = layer*8 + n */

@@ -47,11 +47,11 @@ ZR_INLINE void zr_route_token(const struct zr_op_route *op, int64_t r)
 	zr_reals(op->lse)[r] = max + zr_ln(sum);
 }
 
-/* What balance * losses[0] adds to the gradient w.r.t. p[e] of every token. */
+/* What the loss of balance adds to the gradient w.r.t. p[e] of every token. */
 ZR_INLINE zr_real zr_route_pull(const struct zr_op_route_bwd *op, int64_t e)
 {
-	zr_real rows = (zr_real)op->rows, here = (zr_real)(op->offsets[e + 1] - op->offsets[e]);
-	return (zr_real)op->balance * (zr_real)op->experts * (here / rows) / rows;
+	return (zr_real)op->balance * (zr_real)op->experts * zr_reals(op->share)[e] /
+	       (zr_real)op->rows;
 }
 
 /* Token r: dlogits. A softmax turns a gradient g w.r.t. its result p into p (g - sum of g p). */

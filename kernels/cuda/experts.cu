@@ -93,35 +93,42 @@ static __global__ void __launch_bounds__(ZR_THREADS)
 	}
 }
 
-/* sums[e] = sum of p[e] over the tokens, sums[experts] that of lse^2 */
+/* Block e < experts: the sums of expert e; the last block: that of lse^2 */
 static __global__ void __launch_bounds__(ZR_THREADS)
-	loss_sums_kernel(const __grid_constant__ struct zr_op_route op, double *sums)
+	sums_kernel(const __grid_constant__ struct zr_op_route op)
 {
 	__shared__ double sum[ZR_THREADS];
 	const int me = (int)threadIdx.x;
+	const int64_t e = blockIdx.x, at = op.experts + e;
 	double x = 0;
 
 	for (int64_t r = me; r < op.rows; r += ZR_THREADS)
-		x += blockIdx.x < op.experts ? (double)op.logits[r * op.experts + blockIdx.x] :
-					       (double)op.lse[r] * (double)op.lse[r];
+		x += e < op.experts ? (double)op.logits[r * op.experts + e] :
+				      (double)op.lse[r] * (double)op.lse[r];
 	sum[me] = x;
 	for (int half = ZR_THREADS / 2; half > 0; half /= 2) {
 		__syncthreads();
 		if (me < half)
 			sum[me] += sum[me + half];
 	}
-	if (!me)
-		sums[blockIdx.x] = sum[0];
+	if (me)
+		return;
+	op.sums[at] = (op.before ? op.before[at] : 0) + sum[0];
+	if (e < op.experts)
+		op.sums[e] = (op.before ? op.before[e] : 0) +
+			     (double)(op.offsets[e + 1] - op.offsets[e]);
 }
 
-static __global__ void losses_kernel(const __grid_constant__ struct zr_op_route op,
-				     const double *sums)
+static __global__ void losses_kernel(const __grid_constant__ struct zr_op_router_losses op)
 {
-	double rows = (double)op.rows, balance = 0;
-	for (int64_t e = 0; e < op.experts; e++)
-		balance += (double)(op.offsets[e + 1] - op.offsets[e]) / rows * (sums[e] / rows);
-	op.losses[0] = (double)op.experts * balance;
-	op.losses[1] = sums[op.experts] / rows;
+	const double tokens = (double)op.tokens, *p = op.sums + op.experts;
+	double balance = 0;
+	for (int64_t e = 0; e < op.experts; e++) {
+		balance += op.sums[e] / tokens * (p[e] / tokens);
+		op.share[e] = (float)(op.sums[e] / tokens);
+	}
+	*op.loss = (double)op.balance * ((double)op.experts * balance) +
+		   (double)op.z * (p[op.experts] / tokens);
 }
 
 static dim3 blocks_of(int64_t n, int64_t each)
@@ -129,7 +136,7 @@ static dim3 blocks_of(int64_t n, int64_t each)
 	return dim3((unsigned)zr_ceil_div(n, each));
 }
 
-cudaError_t zr_cuda_route(const struct zr_op_route *op, double *sums, cudaStream_t s)
+cudaError_t zr_cuda_route(const struct zr_op_route *op, cudaStream_t s)
 {
 	const dim3 experts((unsigned)op->experts), threads(ZR_THREADS);
 	cudaError_t e = zr_launch(route_kernel, blocks_of(op->rows, ZR_THREADS), threads, 0, s,
@@ -140,10 +147,14 @@ cudaError_t zr_cuda_route(const struct zr_op_route *op, double *sums, cudaStream
 		e = zr_launch(offsets_kernel, dim3(1), dim3(ZR_EXPERTS), 0, s, *op);
 	if (e == cudaSuccess)
 		e = zr_launch(place_kernel, experts, threads, 0, s, *op);
-	if (e != cudaSuccess || !op->losses)
-		return e;
-	e = zr_launch(loss_sums_kernel, dim3((unsigned)op->experts + 1), threads, 0, s, *op, sums);
-	return e == cudaSuccess ? zr_launch(losses_kernel, dim3(1), dim3(1), 0, s, *op, sums) : e;
+	if (e == cudaSuccess && op->sums)
+		e = zr_launch(sums_kernel, dim3((unsigned)op->experts + 1), threads, 0, s, *op);
+	return e;
+}
+
+cudaError_t zr_cuda_router_losses(const struct zr_op_router_losses *op, cudaStream_t s)
+{
+	return zr_launch(losses_kernel, dim3(1), dim3(1), 0, s, *op);
 }
 
 cudaError_t zr_cuda_route_bwd(const struct zr_op_route_bwd *op, cudaStream_t s)

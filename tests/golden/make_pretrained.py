@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# make_pretrained.py DIR [[--losses] CASE...]: directories as transformers' save_pretrained leaves them, of tiny random
+# make_pretrained.py DIR [[--losses | --aux] CASE...]: directories as transformers' save_pretrained leaves them, of tiny random
 # models, and beside their config.json and safetensors what one step of theirs gives in float64, as expect.safetensors:
 #   loss, of the mean over B*T tokens; logits after the first sequence; grad.NAME of every parameter, NAME as in the model
-#   file; losses of 20 steps of AdamW (lr 1e-3, weight decay 0.1), each on the same tokens.
+#   file; losses of 20 steps of AdamW (lr 1e-3, weight decay 0.1), each on the same tokens;
+#   of mixtures of experts also aux.loss, which is 0.5 times transformers' load balancing loss plus 0.125 times the mean
+#   square of the log of the sum of exponentials of the routers' logits, and aux.grad.NAME and aux.losses: gradients and
+#   20 losses as above, of a training to which that is added.
 # tokens.bin has the tokens, uint16: sequence b is [b*T, b*T + T), its targets one further.
 # transformers 4.44 with PyTorch 1.13 wrote gpt2, llama and qwen2 (4.40 the GPT-2s; 5.23, 2.15 llama-dynamic); 4.57 with 2.4
-# the other families and, with --losses, the losses of all.
+# the other families and, with --losses, the losses of all; with --aux, those of routers.
 import json
 import os
 import sys
@@ -98,13 +101,23 @@ def tokens():
     return torch.tensor([(i * 37 + i * i * 11 + 5) % V for i in range(B * T + 1)])
 
 
-def train(model, ids):
+def plain(model, ids):
+    return F.cross_entropy(model(ids[:-1].reshape(B, T)).logits.reshape(B * T, V), ids[1:]), 0
+
+
+def with_routers(model, ids):
+    out = model(ids[:-1].reshape(B, T), output_router_logits=True)
+    z = torch.cat(out.router_logits).logsumexp(-1).square().mean()
+    return F.cross_entropy(out.logits.reshape(B * T, V), ids[1:]), 0.5 * out.aux_loss + 0.125 * z
+
+
+def train(model, ids, both=plain):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
     losses = []
     for _ in range(20):
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(ids[:-1].reshape(B, T)).logits.reshape(B * T, V), ids[1:])
-        loss.backward()
+        loss, aux = both(model, ids)
+        (loss + aux).backward()
         optimizer.step()
         losses.append(loss.item())
     return losses
@@ -134,20 +147,37 @@ def make(root, name):
     print("%-16s loss %.6f, %d tensors" % (name, loss.item(), len(expect) - 3))
 
 
-def losses_of(root, name):
-    """Adds the losses of a directory that is there already."""
+def there(root, name):
     where = os.path.join(root, name)
     model = transformers.AutoModelForCausalLM.from_pretrained(where, attn_implementation="eager").double().eval()
-    ids, expect = tokens(), load_file(os.path.join(where, "expect.safetensors"))
+    return where, model, tokens(), load_file(os.path.join(where, "expect.safetensors"))
+
+
+def aux_of(root, name):
+    """Adds what the losses of routers change to a directory that is there already."""
+    where, model, ids, expect = there(root, name)
+    loss, aux = with_routers(model, ids)
+    (loss + aux).backward()
+    expect["aux.loss"] = aux.detach().reshape(1).float()
+    for key, p in model.named_parameters():
+        expect["aux.grad." + key] = p.grad.float()
+    expect["aux.losses"] = torch.tensor(train(model, ids, with_routers)).float()
+    save_file(expect, os.path.join(where, "expect.safetensors"))
+    print("%-16s aux.loss %.6f" % (name, aux.item()))
+
+
+def losses_of(root, name):
+    """Adds the losses of a directory that is there already."""
+    where, model, ids, expect = there(root, name)
     expect["losses"] = torch.tensor(train(model, ids)).float()
     assert abs(expect["losses"][0] / expect["loss"][0] - 1) < 1e-6, "not the model that it was"
     save_file(expect, os.path.join(where, "expect.safetensors"))
 
 
 root = sys.argv[1]
-if sys.argv[2:3] == ["--losses"]:
+if sys.argv[2:3] in (["--losses"], ["--aux"]):
     for name in sys.argv[3:]:
-        losses_of(root, name)
+        (losses_of if sys.argv[2] == "--losses" else aux_of)(root, name)
     sys.exit()
 os.makedirs(root, exist_ok=True)
 tokens().numpy().astype("<u2").tofile(os.path.join(root, "tokens.bin"))

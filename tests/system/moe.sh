@@ -3,7 +3,8 @@
 #
 # Mixtures of experts, from directories that transformers wrote (golden/make_pretrained.py; tests/unit/pretrained compares
 # them with its numbers): one digest over threads, ranks, stages, tiers, recomputation, buckets and a resume (I1), with the
-# losses of balance and of the router's logits; routing at its limits; sampling by a cache; export; what is refused (I7).
+# losses of balance and of the router's logits and
+# their value; routing at its limits; sampling by a cache; export; what is refused (I7).
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
@@ -29,6 +30,7 @@ train() { # train RUN OPTION...
 	"$ZEROTH" train a.ini -o run.dir="$dir" "$@" > "$dir.out" 2> "$dir.err" || cat "$dir.err"
 }
 digest() { tail -n 1 "$1.out"; }
+aux() { grep -o '"aux_loss":[^,]*' "$1/metrics.jsonl" | tr '\n' ' '; }
 same() { is "I1: $1" "$(digest "$2")" "$(digest "$3")"; }
 
 mkdir store
@@ -46,6 +48,8 @@ for f in mixtral qwen3-moe olmoe; do
 	train "$f.part" "${from[@]}" -o train.steps=2 -o checkpoint.every=2
 	train "$f.on" "${from[@]}" -n 2 -o zero.plugin=stage2 --resume "$f.part"
 	same "$f goes on from step 2 with two ranks" "$f.on" "$f"
+	is "I1: $f: the losses of the routers, too" \
+		"$(aux "$f.split") $(aux "$f.disk")" "$(aux "$f") $(aux "$f")"
 done
 from=(-o model.path="$golden/mixtral" "${losses[@]}")
 train threads "${from[@]}" -o device.threads=3
@@ -55,6 +59,8 @@ same "four ranks, stage 1" four mixtral
 train kept "${from[@]}" -n 2 -o zero.plugin=stage3 -o activation.plugin=offload -o activation.keep=1 -o device.memory=64M -o device.separate=yes
 same "a device of its own, activations fetched back" kept mixtral
 train plain -o model.path="$golden/mixtral"
+is "without these losses there is no value of them" "$(aux plain)" ''
+like "with them there is one for each step" "$(aux mixtral)" '^("aux_loss":[0-9.]+ ){3}$'
 ok "the losses of the router change what is learned" test "$(digest plain)" != "$(digest mixtral)"
 
 # ---- routing at its limits, in bf16 ----

@@ -15,7 +15,7 @@
 #define ELEMENTS 16384 /* per item of what goes over rows */
 #define TILE_ROWS 256
 #define TILE_COLS 384
-#define SUMS 256       /* of a loss, over every 256th token, added pairwise */
+#define SUMS 256       /* partial sums, each over every 256th token, added pairwise */
 
 _Static_assert(ZR_GEMM_SCRATCH + TILE_ROWS * TILE_COLS * sizeof(float) <= CPU_SCRATCH,
 	       "a tile of a gradient beside the scratch of gemm_tile");
@@ -79,20 +79,20 @@ static double add_up(double *sum)
 	return sum[0];
 }
 
-static void add_losses(const struct zr_op_route *o)
+static void add_sums(const struct zr_op_route *o)
 {
-	double sum[SUMS] = { 0 }, rows = (double)o->rows, balance = 0;
-	for (int64_t r = 0; r < o->rows; r++)
-		sum[r % SUMS] += (double)o->lse[r] * (double)o->lse[r];
-	o->losses[1] = add_up(sum) / rows;
-	for (int64_t e = 0; e < o->experts; e++) {
-		double here = (double)(o->offsets[e + 1] - o->offsets[e]);
-		memset(sum, 0, sizeof sum);
+	const int64_t E = o->experts;
+	for (int64_t i = 0; i < 2 * E + 1; i++)
+		o->sums[i] = o->before ? o->before[i] : 0;
+	for (int64_t e = 0; e <= E; e++) {
+		double sum[SUMS] = { 0 };
 		for (int64_t r = 0; r < o->rows; r++)
-			sum[r % SUMS] += (double)o->logits[r * o->experts + e];
-		balance += here / rows * (add_up(sum) / rows);
+			sum[r % SUMS] += e < E ? (double)o->logits[r * E + e] :
+						 (double)o->lse[r] * (double)o->lse[r];
+		o->sums[E + e] += add_up(sum);
+		if (e < E)
+			o->sums[e] += (double)(o->offsets[e + 1] - o->offsets[e]);
 	}
-	o->losses[0] = (double)o->experts * balance;
 }
 
 static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_route *o)
@@ -103,8 +103,24 @@ static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct 
 		return rc;
 	run(ops->dev, o, o->rows, ROUTED, route_item);
 	sort_places(o);
-	if (o->losses)
-		add_losses(o);
+	if (o->sums)
+		add_sums(o);
+	return ZR_OK;
+}
+
+static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
+			    const struct zr_op_router_losses *o)
+{
+	const double tokens = (double)o->tokens, *p = o->sums + o->experts;
+	double balance = 0;
+	(void)ops;
+	(void)s;
+	for (int64_t e = 0; e < o->experts; e++) {
+		balance += o->sums[e] / tokens * (p[e] / tokens);
+		o->share[e] = (float)(o->sums[e] / tokens);
+	}
+	*o->loss = (double)o->balance * ((double)o->experts * balance) +
+		   (double)o->z * (p[o->experts] / tokens);
 	return ZR_OK;
 }
 
@@ -288,6 +304,7 @@ void cpu_experts_fill(struct zr_ops *ops)
 {
 	ops->route = op_route;
 	ops->route_bwd = op_route_bwd;
+	ops->router_losses = op_router_losses;
 	ops->expert_rows = op_expert_rows;
 	ops->expert_combine = op_expert_combine;
 	ops->expert_weigh = op_expert_weigh;

@@ -67,10 +67,10 @@
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	OPERATION(matmul_low_rank, matmul_low_rank, product, AT(u), AT(v), AT(product.a), \
 		  AT(product.b), AT(product.d), AT(product.bias), AT(product.pre)) \
-	OPERATION(route, route, losses, AT(logits), AT(lse), AT(ids), AT(weights), AT(offsets), \
-		  AT(order), AT(where), AT(losses)) \
+	OPERATION(route, route, sums, AT(logits), AT(lse), AT(ids), AT(weights), AT(offsets), \
+		  AT(order), AT(where), AT(before), AT(sums)) \
 	OPERATION(route_bwd, route_bwd, dlogits, AT(p), AT(lse), AT(ids), AT(weights), \
-		  AT(offsets), AT(dweights), AT(dlogits)) \
+		  AT(share), AT(dweights), AT(dlogits)) \
 	OPERATION(expert_rows, expert_rows, out, AT(order), AT(x), AT(out)) \
 	OPERATION(expert_combine, expert_combine, out, AT(where), AT(weights), AT(y), AT(out)) \
 	OPERATION(expert_weigh, expert_weigh, dweights, AT(order), AT(weights), AT(x), AT(dy), \
@@ -78,7 +78,8 @@
 	OPERATION(matmul_grouped, matmul_grouped, b, AT(offsets), AT(a), AT(d), EACH(b)) \
 	OPERATION(matmul_grouped_dw, matmul_grouped_dw, dw, AT(offsets), AT(order), AT(dy), \
 		  AT(x), EACH(dw)) \
-	OPERATION(logit_cap, logit_cap, x, AT(x))
+	OPERATION(logit_cap, logit_cap, x, AT(x)) \
+	OPERATION(router_losses, router_losses, loss, AT(sums), AT(share), AT(loss))
 
 static int translate(const struct zr_inst *d, void *op, const uint16_t *at, size_t n,
 		     const char *name, const char *members)

@@ -15,8 +15,14 @@ static int op_route(const struct zr_ops *ops, struct zr_stream *s, const struct 
 {
 	struct zr_inst *d = ops->dev;
 	int rc = zr_check_route(d->h, "route", o->rows, o->experts, o->k);
-	double *sums = (double *)(void *)cuda_parts(d);
-	return rc ? rc : launched(d, zr_cuda_route(o, sums, cuda_stream(d, s)), "route");
+	return rc ? rc : launched(d, zr_cuda_route(o, cuda_stream(d, s)), "route");
+}
+
+static int op_router_losses(const struct zr_ops *ops, struct zr_stream *s,
+			    const struct zr_op_router_losses *o)
+{
+	struct zr_inst *d = ops->dev;
+	return launched(d, zr_cuda_router_losses(o, cuda_stream(d, s)), "router_losses");
 }
 
 static int op_route_bwd(const struct zr_ops *ops, struct zr_stream *s,
@@ -77,6 +83,7 @@ void cuda_experts_fill(struct zr_ops *ops)
 {
 	ops->route = op_route;
 	ops->route_bwd = op_route_bwd;
+	ops->router_losses = op_router_losses;
 	ops->expert_rows = op_expert_rows;
 	ops->expert_combine = op_expert_combine;
 	ops->expert_weigh = op_expert_weigh;

@@ -226,5 +226,6 @@ int decoder_declare(struct zr_inst *g, struct zr_model_decl *out)
 	out->vocabulary = g->o->vocabulary;
 	out->context = g->o->context;
 	out->flops_per_token = flops_per_token(g);
+	out->aux_loss = (uint32_t)moe_has_losses(g->o);
 	return ZR_OK;
 }

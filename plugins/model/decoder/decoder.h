@@ -399,6 +399,14 @@ int attention_backward(const struct pass *, const struct block_saved *, const st
 
 /* ---- moe.c ---- */
 
+/* Whether the routers have losses of their own. Then, in training, something lies behind the rows
+ * of activations and gradients that layers pass on, else NULL and 0. */
+int moe_has_losses(const struct decoder_opts *);
+uint64_t moe_bytes_behind(const struct pass *);
+void *moe_behind(const struct pass *, const void *rows);
+int moe_clear_sums(const struct pass *); /* the embedding's */
+int moe_losses(const struct pass *);     /* the head's */
+
 void moe_carve_saved(const struct pass *, struct carver *, struct routing *);
 void moe_carve_forward(const struct pass *, struct carver *, struct moe_work *);
 void moe_carve_backward(const struct pass *, struct carver *, struct moe_work *);

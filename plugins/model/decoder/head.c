@@ -125,7 +125,7 @@ int head_backward(const struct pass *p)
 	carve(p, 1, p->c->work, &w);
 	if (ZR_HAS(p->c, struct zr_layer_call, n_rows) && p->c->n_rows)
 		return rows_of_w(p, &w);
-	if ((rc = loss(p, &w)) || (rc = zero_grad(p)))
+	if ((rc = loss(p, &w)) || (rc = zero_grad(p)) || (rc = moe_losses(p)))
 		return rc;
 	return norm_bwd(p, NORM_W, w.dy, p->c->in, w.stats, w.ops);
 }

@@ -44,7 +44,7 @@ static int embed_forward(const struct pass *p)
 		rc = add(p, NULL, embed_gain(p), c->out, c->out);
 	if (!rc && p->dropout > 0)
 		rc = residual(p, 0, NULL, c->out, c->out);
-	return rc;
+	return rc ? rc : moe_clear_sums(p);
 }
 
 static int embed_backward(const struct pass *p)
@@ -111,6 +111,7 @@ static int unsupported(const struct zr_inst *g, const struct zr_ops *ops)
 		NEED(expert_weigh);
 		NEED(matmul_grouped);
 		NEED(matmul_grouped_dw);
+		NEED(router_losses);
 	}
 	if (g->at[GATE_W] >= 0 || g->at[GATE_UP_W] >= 0 || g->o->experts) {
 		NEED(swiglu);
@@ -142,6 +143,7 @@ static int decoder_bytes(struct zr_inst *g, int32_t layer, int64_t batch, int64_
 			       "sequences of %lld tokens are longer than context = %lld",
 			       (long long)length, (long long)g->o->context);
 	take_rows(&row, &p, p.C);
+	carver_take(&row, moe_bytes_behind(&p));
 	*out = (struct zr_layer_bytes){ .size = sizeof *out, .grad = row.used };
 	if (layer <= g->o->layers)
 		out->out = row.used;

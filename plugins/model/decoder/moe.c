@@ -7,9 +7,12 @@
  *   weights of the k largest softmax(y Wrouter)
  *
  * Places, tokens sorted by expert, are the rows of what experts compute (zeroth/experts.h). Kept
- * from the forward: the routing, and gate and up of all places. The loss of balance and that of
- * the router's logits enter by their gradients alone: as if they were added to the mean loss of
- * this micro-batch's tokens, divided by the number of blocks.
+ * from the forward: the routing, and gate and up of all places.
+ *
+ * The losses of the routers are added to the mean loss of this micro-batch's tokens. They are made
+ * of sums over the tokens of all blocks, as transformers does it: sums go from block to block
+ * behind the activations, to the head, which gives the losses; and behind gradients each expert's
+ * share of the places comes back.
  */
 #include "decoder.h"
 
@@ -27,6 +30,43 @@ static void *take_places(struct carver *v, const struct pass *p, int64_t columns
 static void *take_words(struct carver *v, int64_t n)
 {
 	return carver_take(v, (uint64_t)n * 4);
+}
+
+int moe_has_losses(const struct decoder_opts *o)
+{
+	return o->experts && (o->router_aux_loss_coef > 0 || o->router_z_loss_coef > 0);
+}
+
+/* Sums of zr_op_router_losses, or shares, which need less room. */
+uint64_t moe_bytes_behind(const struct pass *p)
+{
+	return moe_has_losses(p->o) ? (uint64_t)(2 * p->o->experts + 1) * sizeof(double) : 0;
+}
+
+void *moe_behind(const struct pass *p, const void *rows)
+{
+	struct carver v = { (uintptr_t)rows, 0 };
+	take_rows(&v, p, p->C);
+	return moe_has_losses(p->o) && p->c->training ? carver_take(&v, moe_bytes_behind(p)) : NULL;
+}
+
+int moe_clear_sums(const struct pass *p)
+{
+	struct zr_op_init op = { .size = sizeof op, .n = (int64_t)(moe_bytes_behind(p) / 4),
+				 .dst = moe_behind(p, p->c->out) };
+	return op.dst ? p->c->ops->init(p->c->ops, p->c->stream, &op) : ZR_OK;
+}
+
+int moe_losses(const struct pass *p)
+{
+	const struct zr_layer_call *c = p->c;
+	struct zr_op_router_losses op = {
+		.size = sizeof op, .tokens = p->o->layers * p->N, .experts = p->o->experts,
+		.balance = (float)p->o->router_aux_loss_coef, .z = (float)p->o->router_z_loss_coef,
+		.sums = moe_behind(p, c->in), .share = moe_behind(p, c->grad),
+		.loss = c->loss_sum + 1
+	};
+	return op.sums ? c->ops->router_losses(c->ops, c->stream, &op) : ZR_OK;
 }
 
 void moe_carve_saved(const struct pass *p, struct carver *v, struct routing *r)
@@ -140,7 +180,8 @@ static int route(const struct pass *p, const struct routing *r, const void *x)
 	struct zr_op_route op = { .size = sizeof op, .flags = route_flags(p), .rows = p->N,
 				  .experts = E, .k = p->o->experts_per_token, .logits = r->p,
 				  .lse = r->lse, .ids = r->ids, .weights = r->weights,
-				  .offsets = r->offsets, .order = r->order, .where = r->where };
+				  .offsets = r->offsets, .order = r->order, .where = r->where,
+				  .before = moe_behind(p, c->in), .sums = moe_behind(p, c->out) };
 	int rc = c->ops->matmul(c->ops, c->stream, &logits);
 	return rc ? rc : c->ops->route(c->ops, c->stream, &op);
 }
@@ -230,7 +271,7 @@ static int router_backward(const struct pass *p, const struct routing *r, const 
 				      .balance = (float)p->o->router_aux_loss_coef * loss,
 				      .z = (float)p->o->router_z_loss_coef * loss, .p = r->p,
 				      .lse = r->lse, .ids = r->ids, .weights = r->weights,
-				      .offsets = r->offsets, .dweights = m->dweights,
+				      .share = moe_behind(p, c->grad), .dweights = m->dweights,
 				      .dlogits = m->dlogits };
 	struct zr_op_matmul dx = { .size = sizeof dx, .flags = ZR_MM_ACCUMULATE, .a_dtype = ZR_F32,
 				   .b_dtype = c->dtype, .d_dtype = ZR_F32, .m = p->N, .n = p->C,

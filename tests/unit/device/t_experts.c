@@ -21,7 +21,8 @@ struct mix {
 	struct buf xs, hg, hu, act, y, out; /* forward, by place */
 	struct buf dys, dact, dxs, dx, dgate, dwg, dwu, dwd;
 	struct buf ids, offsets, order, where; /* whole numbers, as those of ZR_F32 */
-	double losses[2];
+	double losses[2], sums[2 * ZR_EXPERTS + 1];
+	float share[ZR_EXPERTS];
 };
 
 #define F(b) ((float *)(void *)(b).p)
@@ -132,8 +133,14 @@ static void route(const struct dev *d, struct mix *m)
 {
 	struct zr_op_route op = { .size = sizeof op, .flags = m->flags, .rows = m->rows, .experts = m->experts, .k = m->k,
 				  .logits = F(m->logits), .lse = F(m->lse), .ids = I(m->ids), .weights = F(m->weights),
-				  .offsets = I(m->offsets), .order = I(m->order), .where = I(m->where), .losses = m->losses };
+				  .offsets = I(m->offsets), .order = I(m->order), .where = I(m->where), .sums = m->sums };
 	done(d, d->ops->route(d->ops, NULL, &op));
+	for (int i = 0; i < 2; i++) {
+		struct zr_op_router_losses loss = { .size = sizeof loss, .tokens = m->rows, .experts = m->experts,
+						    .balance = (float)!i, .z = (float)i, .sums = m->sums,
+						    .share = m->share, .loss = &m->losses[i] };
+		done(d, d->ops->router_losses(d->ops, NULL, &loss));
+	}
 }
 
 static void score(const struct dev *d, struct mix *m)
@@ -162,7 +169,7 @@ static void router_backward(const struct dev *d, struct mix *m)
 {
 	struct zr_op_route_bwd op = { .size = sizeof op, .flags = m->flags, .rows = m->rows, .experts = m->experts, .k = m->k,
 				      .balance = m->balance, .z = m->z, .p = F(m->logits), .lse = F(m->lse), .ids = I(m->ids),
-				      .weights = F(m->weights), .offsets = I(m->offsets), .dweights = F(m->dweights),
+				      .weights = F(m->weights), .share = m->share, .dweights = F(m->dweights),
 				      .dlogits = F(m->dlogits) };
 	struct zr_op_matmul dx = { .size = sizeof dx, .flags = ZR_MM_ACCUMULATE, .a_dtype = ZR_F32, .b_dtype = m->dtype,
 				   .d_dtype = ZR_F32, .m = m->rows, .n = m->width, .k = m->experts, .lda = m->experts,

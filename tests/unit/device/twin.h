@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #define ROOM (24ull << 20) /* bytes of device memory, each */
-#define MOST 16
+#define MOST 18
 
 /* ---- two devices with the same memory ----------------------------------------------------------------- */
 

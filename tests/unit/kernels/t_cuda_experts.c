@@ -69,7 +69,8 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 {
 	struct buf logits[2], lse[2], ids[2], weights[2], offsets[2], order[2], where[2], dlogits[2];
 	struct buf dweights = buf_random(rows * k, ZR_F32, 8, 1);
-	double losses[2][2], sums[ZR_EXPERTS + 1];
+	double sums[2][2 * ZR_EXPERTS + 1], before[2 * ZR_EXPERTS + 1], loss[2];
+	float share[2][ZR_EXPERTS];
 	two(logits, rows * experts, ZR_F32, spread, 1);
 	for (int64_t i = 0; i < rows * experts; i += 3) /* ties */
 		F(logits[0])[i] = F(logits[1])[i] = (float)(i % 2);
@@ -80,20 +81,27 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 	two(order, rows * k, ZR_F32, 0, 1);
 	two(where, rows * k, ZR_F32, 0, 1);
 	two(dlogits, rows * experts, ZR_F32, 0, 1);
+	for (int64_t i = 0; i < 2 * experts + 1; i++)
+		before[i] = (double)i / 3;
 	for (int i = 0; i < 2; i++) {
+		struct zr_op_router_losses sum = { .size = sizeof sum, .tokens = 2 * rows, .experts = experts,
+						   .balance = 0.5f, .z = 0.25f, .sums = sums[i], .share = share[i],
+						   .loss = &loss[i] };
 		struct zr_op_route op = { .size = sizeof op, .flags = flags, .rows = rows, .experts = experts, .k = k,
 					  .logits = F(logits[i]), .lse = F(lse[i]), .ids = I(ids[i]), .weights = F(weights[i]),
 					  .offsets = I(offsets[i]), .order = I(order[i]), .where = I(where[i]),
-					  .losses = losses[i] };
+					  .before = flags ? before : NULL, .sums = sums[i] };
 		struct zr_op_route_bwd bwd = { .size = sizeof bwd, .flags = flags, .rows = rows, .experts = experts, .k = k,
 					       .balance = flags ? 0.5f : 0, .z = 0.25f, .p = F(logits[i]), .lse = F(lse[i]),
-					       .ids = I(ids[i]), .weights = F(weights[i]), .offsets = I(offsets[i]),
+					       .ids = I(ids[i]), .weights = F(weights[i]), .share = share[i],
 					       .dweights = F(dweights), .dlogits = F(dlogits[i]) };
 		if (i) {
-			DONE(zr_cuda_route(&op, sums, NULL));
+			DONE(zr_cuda_route(&op, NULL));
+			DONE(zr_cuda_router_losses(&sum, NULL));
 			DONE(zr_cuda_route_bwd(&bwd, NULL));
 		} else {
 			assert_int_equal(d.ops->route(d.ops, NULL, &op), ZR_OK);
+			assert_int_equal(d.ops->router_losses(d.ops, NULL, &sum), ZR_OK);
 			assert_int_equal(d.ops->route_bwd(d.ops, NULL, &bwd), ZR_OK);
 		}
 	}
@@ -105,7 +113,9 @@ static void route_case(int64_t rows, int64_t experts, int64_t k, uint32_t flags,
 	same("order", order);
 	same("where", where);
 	same("dlogits", dlogits);
-	assert_memory_equal(losses[0], losses[1], sizeof *losses);
+	assert_memory_equal(sums[0], sums[1], (size_t)(2 * experts + 1) * sizeof **sums);
+	assert_memory_equal(share[0], share[1], (size_t)experts * sizeof **share);
+	assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
 	buf_free(&dweights);
 }
 

@@ -329,7 +329,8 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 	for (uint32_t flags = 0; flags <= ZR_ROUTE_NORMALISE; flags++) {
 		uint64_t x = 17;
 		double lse[TOKENS], weights[TOKENS * CHOSEN], dlogits[TOKENS * EXPERTS];
-		int32_t ids[TOKENS * CHOSEN], offsets[EXPERTS + 1] = { 0 };
+		double share[EXPERTS];
+		int32_t ids[TOKENS * CHOSEN];
 		struct route_case c = { .op = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .ids = ids,
 						.lse = (float *)(void *)lse, .weights = (float *)(void *)weights } };
 		c.op.logits = (float *)(void *)c.p;
@@ -341,10 +342,10 @@ static void route_bwd_is_the_slope_of_route_and_its_losses(void **state)
 		for (int i = 0; i < TOKENS * CHOSEN; i++)
 			c.count[ids[i]]++;
 		for (int e = 0; e < EXPERTS; e++)
-			offsets[e + 1] = offsets[e] + (int32_t)c.count[e];
+			share[e] = c.count[e] / TOKENS;
 		struct zr_op_route_bwd bwd = { .flags = flags, .rows = TOKENS, .experts = EXPERTS, .k = CHOSEN, .balance = 0.75f,
 					       .z = 0.5f, .p = c.op.logits, .lse = c.op.lse, .ids = ids, .weights = c.op.weights,
-					       .offsets = offsets, .dweights = (const float *)(const void *)c.dweights,
+					       .share = (float *)(void *)share, .dweights = (const float *)(const void *)c.dweights,
 					       .dlogits = (float *)(void *)dlogits };
 		zr_route_bwd_f64(&bwd, 0, TOKENS);
 		for (int i = 0; i < TOKENS * EXPERTS; i++)

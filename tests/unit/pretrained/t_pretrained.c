@@ -56,17 +56,17 @@ struct run {
 	struct zr_session *session;
 };
 
-static struct run begin_with(const char *name, int mode, const char *more, const char *optimizer, const char *lr,
+/* more: two options */
+static struct run begin_with(const char *name, int mode, const char *const *more, const char *optimizer, const char *lr,
 			     const char *decay, const char *betas)
 {
-	char option[4][PATH_MAX + 32];
+	char option[3][PATH_MAX + 32];
 	struct zr_error err = { 0 };
 	struct run r = { 0 };
 	snprintf(option[0], sizeof *option, "model.path=%s", golden_path(name));
 	snprintf(option[1], sizeof *option, "data.path=%s", golden_path("tokens.bin"));
 	snprintf(option[2], sizeof *option, "train.sequence_length=%d", LENGTH);
-	snprintf(option[3], sizeof *option, "%s", more);
-	const char *options[] = { option[0], option[1], option[2], option[3], "data.plugin=tokens", "data.format=uint16",
+	const char *options[] = { option[0], option[1], option[2], more[0], more[1], "data.plugin=tokens", "data.format=uint16",
 				  "data.order=sequential", "train.micro_batch_size=2", "train.gradient_accumulation_steps=1", "train.gradient_clipping=0",
 				  optimizer, lr, decay, betas, "train.eval_every=0", "device.threads=1" };
 	int rc = zr_config_load(NULL, options, sizeof options / sizeof *options, &r.cfg, &err);
@@ -81,8 +81,9 @@ static struct run begin_with(const char *name, int mode, const char *more, const
 	return r;
 }
 
-static struct run begin(const char *name, int mode, const char *more)
+static struct run begin(const char *name, int mode, const char *precision)
 {
+	const char *more[] = { precision, "train.seed=1" };
 	return begin_with(name, mode, more, "optimizer.plugin=sgd", "optimizer.lr=0", "optimizer.weight_decay=0",
 			  "optimizer.momentum=0");
 }
@@ -137,32 +138,40 @@ static struct zr_st open_expected(const char *name)
 	return st;
 }
 
-static void compare_step(const char *name)
+static const char *const fp32[] = { "precision.plugin=fp32", "train.seed=1" };
+static const char *const routers[] = { "model.router_aux_loss_coef=0.5", "model.router_z_loss_coef=0.125" };
+
+/* kind: what stands before the names of gradients */
+static void compare_step(const char *name, const char *const *more, const char *kind)
 {
-	struct run r = begin(name, ZR_SETUP_TRAIN, "precision.plugin=fp32");
+	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=sgd", "optimizer.lr=0",
+				  "optimizer.weight_decay=0", "optimizer.momentum=0");
 	struct zr_st st = open_expected(name);
 	struct zr_step_result result;
 	struct zr_error err = { 0 };
 	if (zr_session_step(r.session, 0, &result, &err))
 		fail_msg("%s: %s", name, err.text);
+	float aux = (float)result.aux_loss;
 	assert_near(name, "loss", &result.loss, expected(&st, "loss", "", 1), 1);
+	if (more == routers)
+		assert_near(name, "aux_loss", &aux, expected(&st, "aux.loss", "", 1), 1);
 	for (int32_t i = 0; i < r.setup->layout.n_tensors; i++) { /* one micro-batch: sums are gradients of the mean */
 		const struct zr_place *t = &r.setup->layout.tensor[i];
 		const float *sum = (const float *)zr_at(r.session, r.setup->plan.unit[t->unit].grad) + t->offset;
-		assert_near(name, t->decl->name, sum, expected(&st, "grad.", t->decl->name, t->elements), t->elements);
+		assert_near(name, t->decl->name, sum, expected(&st, kind, t->decl->name, t->elements), t->elements);
 	}
 	zr_st_close(&st);
 	end(r);
 }
 
 /* As make_pretrained.py trains, in fp32 here and in fp64 there. */
-static void compare_losses(const char *name)
+static void compare_losses(const char *name, const char *const *more, const char *losses)
 {
 	struct zr_st st = open_expected(name);
 	struct zr_error err = { 0 };
-	struct run r = begin_with(name, ZR_SETUP_TRAIN, "precision.plugin=fp32", "optimizer.plugin=adamw",
+	struct run r = begin_with(name, ZR_SETUP_TRAIN, more, "optimizer.plugin=adamw",
 				  "optimizer.lr=1e-3", "optimizer.weight_decay=0.1", "optimizer.betas=0.9, 0.999");
-	const float *want = expected(&st, "losses", "", STEPS);
+	const float *want = expected(&st, losses, "", STEPS);
 	for (int64_t step = 0; step < STEPS; step++) {
 		struct zr_step_result result;
 		if (zr_session_step(r.session, 0, &result, &err))
@@ -201,9 +210,19 @@ static void loss_logits_and_every_gradient_are_those_of_transformers(void **unus
 {
 	(void)unused;
 	for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
-		compare_step(goldens[i].name);
+		compare_step(goldens[i].name, fp32, "grad.");
 		compare_logits(goldens[i].name);
-		compare_losses(goldens[i].name);
+		compare_losses(goldens[i].name, fp32, "losses");
+	}
+}
+
+static void losses_of_routers_are_those_of_transformers(void **unused)
+{
+	static const char *const mixtures[] = { "mixtral", "qwen3-moe", "olmoe" };
+	(void)unused;
+	for (int i = 0; i < 3; i++) {
+		compare_step(mixtures[i], routers, "aux.grad.");
+		compare_losses(mixtures[i], routers, "aux.losses");
 	}
 }
 
@@ -322,6 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_logits_and_every_gradient_are_those_of_transformers),
+		cmocka_unit_test(losses_of_routers_are_those_of_transformers),
 		cmocka_unit_test(every_fp16_is_widened_exactly),
 		cmocka_unit_test(an_export_of_what_was_read_is_what_was_read),
 	};
