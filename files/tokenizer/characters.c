@@ -6,20 +6,6 @@
 
 #define GROWS 4 /* bytes that one byte becomes at most: U+0390, of 2, has 6 in form D */
 
-static char *put(char *to, int32_t c)
-{
-	if (c < 0x80) {
-		*to++ = (char)c;
-		return to;
-	}
-	int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-	static const unsigned char lead[] = { 0, 0xc0, 0xe0, 0xf0 };
-	*to++ = (char)(lead[more] | c >> (6 * more));
-	while (more-- > 0)
-		*to++ = (char)(0x80 | (c >> (6 * more) & 0x3f));
-	return to;
-}
-
 /* The normalizer Nmt: no control characters, and what it takes for white space as a space. */
 static int32_t nmt(int32_t c)
 {
@@ -108,8 +94,8 @@ static int is_mark(int32_t c, int kind)
 static char *put_lower(const struct zr_step *s, int32_t c, char *to)
 {
 	if (s->lower && c == 0x130) /* the one that becomes two */
-		return put(put(to, 'i'), 0x307);
-	return put(to, s->lower ? utf8proc_tolower(c) : c);
+		return zr_utf8_put(zr_utf8_put(to, 'i'), 0x307);
+	return zr_utf8_put(to, s->lower ? utf8proc_tolower(c) : c);
 }
 
 static char *put_marked(const struct zr_step *s, int32_t c, char *to)
@@ -166,7 +152,7 @@ static char *put_changed(const struct zr_step *s, int32_t c, char *to)
 {
 	if (s->nmt && (c = nmt(c)) < 0)
 		return to;
-	return is_chinese(c) && s->spaced_chinese ? to : put(to, c);
+	return is_chinese(c) && s->spaced_chinese ? to : zr_utf8_put(to, c);
 }
 
 static int is_apart(int32_t c)

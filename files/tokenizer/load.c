@@ -32,6 +32,21 @@ int zr_load_found(const struct zr_load *l, const char *place, const char *wanted
 	return rc;
 }
 
+int zr_load_unread(const struct zr_load *l, const char *place, const char *wanted,
+		   const char *found)
+{
+	json_t *v = NULL;
+	int rc = zr_json_object(l->text, l->bytes, l->file, &v, l->err);
+	if (rc)
+		return rc;
+	json_decref(v);
+	json_error_t why;
+	v = found ? json_loads(found, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &why) : NULL;
+	rc = zr_load_found(l, place, wanted, v);
+	json_decref(v);
+	return rc;
+}
+
 int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key, int otherwise, int *out)
 {
 	const json_t *v = json_object_get(o, key);
@@ -61,14 +76,13 @@ static int to_bytes(const char *start, char *out, size_t *n)
 	return *n == 1 ? ZR_TOKEN_BYTE : ZR_TOKEN_MADE;
 }
 
+#define AN_ID "an id in [0, 4194303]"
+_Static_assert(ZR_TOKENIZER_IDS == 4194304, "AN_ID says another number");
+
 static int id_of(const struct zr_load *l, const char *place, const json_t *v, int64_t *id)
 {
 	*id = json_is_integer(v) ? json_integer_value(v) : -1;
-	if (*id >= 0 && *id < ZR_TOKENIZER_IDS)
-		return 0;
-	char wanted[64];
-	snprintf(wanted, sizeof wanted, "an id in [0, %d]", ZR_TOKENIZER_IDS - 1);
-	return zr_load_found(l, place, wanted, v);
+	return *id >= 0 && *id < ZR_TOKENIZER_IDS ? 0 : zr_load_found(l, place, AN_ID, v);
 }
 
 static int count_token(struct zr_load *l, const char *place, const json_t *id, const char *text,
@@ -100,47 +114,77 @@ int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added)
 	return rc ? rc : t->token && t->text.p ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
-int zr_load_token(struct zr_load *l, const char *key, int64_t id, int *kind)
+int zr_load_names(struct zr_load *l, const json_t *added)
+{
+	const struct zr_list *list = &l->lists.vocab;
+	int rc = zr_names_room(&l->names, list->entries + json_array_size(added));
+	return rc || zr_buf_reserve(&l->names.text, list->bytes + 1) ?
+		       zr_err(l->err, ZR_ENOMEM, "out of memory") :
+		       0;
+}
+
+int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind)
 {
 	struct zr_tokenizer *t = l->t;
-	struct zr_token *o = &t->token[id];
+	struct zr_token *o = &t->token[name->id];
 	char *to = t->text.p + t->text.n;
 	int bytes = t->model == ZR_MODEL_BPE && !t->bpe.characters;
 	size_t n;
-	*kind = bytes ? to_bytes(key, to, &n) : zr_spaced_token(t, key, to, &n);
+	*kind = bytes ? to_bytes(name->p, to, &n) : zr_spaced_token(t, name->p, to, &n);
 	if (o->p)
-		return zr_load_fail(l, ZR_EINVAL, "model.vocab", "two tokens have id %lld", (long long)id);
+		return zr_load_fail(l, ZR_EINVAL, "model.vocab", "two tokens have id %d", name->id);
 	*o = (struct zr_token){ .p = to, .n = (uint32_t)n };
 	o->made = *kind == ZR_TOKEN_MADE || (*kind == ZR_TOKEN_BYTE && bytes);
 	to[n] = 0;
 	t->text.n += o->n + 1;
 	if (*kind == ZR_TOKEN_BYTE)
-		t->byte[(unsigned char)to[0]] = (int32_t)id;
+		t->byte[(unsigned char)to[0]] = name->id;
 	return 0;
+}
+
+/* The names and ids of the vocabulary. */
+static int read_names(struct zr_load *l)
+{
+	struct zr_list list = l->lists.vocab;
+	struct zr_buf *to = &l->names.text;
+	int64_t id;
+	int more;
+	while ((more = zr_list_next(&list)) == 1) {
+		const char *name = to->p + to->n;
+		const char *value = zr_list_mark(zr_list_string(list.p, to), ':');
+		size_t n = (size_t)(to->p + to->n - name);
+		list.p = zr_list_integer(value, &id);
+		if (!list.p || id < 0 || id >= ZR_TOKENIZER_IDS)
+			return zr_load_unread(l, "model.vocab", AN_ID, value);
+		if (zr_buf_add(to, "", 1))
+			return zr_err(l->err, ZR_ENOMEM, "out of memory");
+		if (zr_names_put(&l->names, name, n, id)) /* jansson refuses it too */
+			return zr_load_unread(l, "model.vocab", "each token once", list.text);
+		l->t->size = id >= l->t->size ? id + 1 : l->t->size;
+	}
+	return more ? zr_load_unread(l, "model.vocab", "an object", list.text) : 0;
 }
 
 int zr_load_vocab(struct zr_load *l, const json_t *added)
 {
-	const char *key;
-	json_t *v;
-	size_t bytes = 0;
-	int rc = 0, kind;
-	if (!json_is_object(l->vocab))
-		return zr_load_found(l, "model.vocab", "an object", l->vocab);
-	json_object_foreach (l->vocab, key, v)
-		rc = rc ? rc : count_token(l, "model.vocab", v, key, &bytes);
-	rc = rc ? rc : zr_load_room(l, bytes, added);
-	json_object_foreach (l->vocab, key, v)
-		rc = rc ? rc : zr_load_token(l, key, json_integer_value(v), &kind);
+	const struct zr_list *list = &l->lists.vocab;
+	int rc, kind;
+	if (!list->text || *list->text != '{')
+		return zr_load_unread(l, "model.vocab", "an object", list->text);
+	rc = zr_load_names(l, added);
+	rc = rc ? rc : read_names(l);
+	rc = rc ? rc : zr_load_room(l, l->names.text.n, added);
+	for (size_t i = 0; !rc && i < l->names.n; i++)
+		rc = zr_load_token(l, &l->names.name[i], &kind);
 	return rc;
 }
 
 int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise)
 {
 	const char *text = v ? json_string_value(v) : otherwise;
-	const json_t *id = text ? json_object_get(l->vocab, text) : NULL;
-	l->t->unknown = id ? (int32_t)json_integer_value(id) : -1;
-	if (text ? !id : v && !json_is_null(v))
+	const struct zr_name *name = text ? zr_names_find(&l->names, text, strlen(text)) : NULL;
+	l->t->unknown = name ? name->id : -1;
+	if (text ? !name : v && !json_is_null(v))
 		return zr_load_found(l, "model.unk_token", "a token of the vocabulary", v);
 	return 0;
 }
@@ -159,60 +203,75 @@ static int check_bytes(const struct zr_load *l)
 	return 0;
 }
 
-static int64_t look_up(const struct zr_load *l, const char *text)
+/* "a b" or ["a", "b"]: both, one behind the other; the first has *left bytes. */
+static const char *two_of(const char *p, struct zr_buf *both, size_t *left)
 {
-	const json_t *v = json_object_get(l->vocab, text);
-	return v ? json_integer_value(v) : -1;
-}
-
-/* "a b" or ["a", "b"]: both, one after the other with a 0 between, to `both`, which has the first's length in its n. */
-static int two_of(const json_t *v, struct zr_buf *both)
-{
-	const char *left = json_string_value(json_array_get(v, 0)), *right = json_string_value(json_array_get(v, 1));
-	const char *text = json_string_value(v), *space = text ? strchr(text, ' ') : NULL;
-	size_t n = space ? (size_t)(space - text) : left ? strlen(left) : 0;
 	both->n = 0;
-	if (space)
-		left = text, right = strchr(space + 1, ' ') ? NULL : space + 1;
-	if (!left || !right || (!text && json_array_size(v) != 2))
-		return ZR_EINVAL;
-	int rc = zr_buf_add(both, left, n);
-	rc = rc ? rc : zr_buf_add(both, "", 1);
-	rc = rc ? rc : zr_buf_add(both, right, strlen(right) + 1);
-	both->n = n;
-	return rc;
+	if (*p == '[') {
+		p = zr_list_string(p + 1, both);
+		*left = both->n;
+		return zr_list_mark(zr_list_string(zr_list_mark(p, ','), both), ']');
+	}
+	p = zr_list_string(p, both);
+	char *space = p ? memchr(both->p, ' ', both->n) : NULL;
+	if (!space)
+		return NULL;
+	*left = (size_t)(space - both->p);
+	both->n--;
+	memmove(space, space + 1, both->n - *left);
+	return memchr(space, ' ', both->n - *left) ? NULL : p;
 }
 
-static int load_merge(struct zr_load *l, size_t i, const json_t *v, struct zr_buf *both)
+/* A part of a merge; NULL: no token, which is said. */
+static const struct zr_name *part_of(const struct zr_load *l, const char *place, const char *p,
+				     size_t n)
+{
+	const struct zr_name *name = zr_names_find(&l->names, p, n);
+	if (!name)
+		zr_load_fail(l, ZR_EINVAL, place, "%.*s is not in the vocabulary",
+			     n < 60 ? (int)n : 60, p);
+	return name;
+}
+
+/* *made: what the merge before made; in most files they make one token after the other. */
+static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct zr_buf *both,
+		      const struct zr_name **made)
 {
 	char place[64];
-	int rc = two_of(v, both);
+	size_t left = 0;
+	const char *p = two_of(list->p, both, &left);
 	snprintf(place, sizeof place, "model.merges[%zu]", i);
-	if (rc)
-		return rc == ZR_ENOMEM ? zr_err(l->err, rc, "out of memory") : zr_load_found(l, place, "\"a b\" or [\"a\", \"b\"]", v);
-	char *right = both->p + both->n + 1;
-	int64_t a = look_up(l, both->p), b = look_up(l, right);
-	if (a < 0 || b < 0)
-		return zr_load_fail(l, ZR_EINVAL, place, "%.60s is not in the vocabulary", a < 0 ? both->p : right);
-	memmove(right - 1, right, strlen(right) + 1);
-	int64_t id = look_up(l, both->p);
-	if (id < 0)
-		return zr_load_fail(l, ZR_EINVAL, place, "%.60s is not in the vocabulary", both->p);
-	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(both->p);
-	zr_bpe_merge_put(&l->t->bpe, (uint32_t)a, (uint32_t)b, (uint32_t)i, (uint32_t)id);
+	if (!p)
+		return zr_load_unread(l, place, "\"a b\" or [\"a\", \"b\"]", list->p);
+	list->p = p;
+	const struct zr_name *a = part_of(l, place, both->p, left);
+	const struct zr_name *b = a ? part_of(l, place, both->p + left, both->n - left) : NULL;
+	const struct zr_name *end = l->names.name + l->names.n, *ab = *made ? *made + 1 : NULL;
+	if (!ab || ab == end || ab->n != both->n || memcmp(ab->p, both->p, both->n))
+		ab = b ? part_of(l, place, both->p, both->n) : NULL;
+	if (!b || !ab)
+		return ZR_EINVAL;
+	*made = ab;
+	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(ab->p);
+	zr_bpe_merge_put(&l->t->bpe, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)i,
+			 (uint32_t)ab->id);
 	return 0;
 }
 
-static int load_merges(struct zr_load *l, const json_t *merges)
+static int load_merges(struct zr_load *l)
 {
+	struct zr_list list = l->lists.merges;
 	struct zr_buf both = { 0 };
-	size_t i;
-	json_t *v;
-	int rc = json_is_array(merges) ? 0 : zr_load_found(l, "model.merges", "an array", merges);
-	if (!rc && zr_bpe_merges(&l->t->bpe, json_array_size(merges)))
+	const struct zr_name *made = NULL;
+	size_t i = 0;
+	int rc = 0, more;
+	if (!list.text || *list.text != '[')
+		return zr_load_unread(l, "model.merges", "an array", list.text);
+	if (zr_bpe_merges(&l->t->bpe, list.entries) || zr_buf_reserve(&both, list.bytes))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
-	json_array_foreach (merges, i, v)
-		rc = rc ? rc : load_merge(l, i, v, &both);
+	while (!rc && (more = zr_list_next(&list)))
+		rc = more < 0 ? zr_load_unread(l, "model.merges", "an array", list.text) :
+				load_merge(l, i++, &list, &both, &made);
 	zr_buf_free(&both);
 	return rc;
 }
@@ -245,13 +304,13 @@ static int load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
 	rc = rc		   ? rc :
 	     b->characters ? zr_load_unknown(l, json_object_get(model, "unk_token"), NULL) :
 			     check_bytes(l);
-	rc = rc ? rc : load_merges(l, json_object_get(model, "merges"));
+	rc = rc ? rc : load_merges(l);
 	if (!rc && (b->ignore_merges || b->characters) && zr_bpe_index(l->t))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	return rc;
 }
 
-static int load_model(struct zr_load *l, json_t *model, const json_t *added)
+static int load_model(struct zr_load *l, const json_t *model, const json_t *added)
 {
 	static const char *const names[] = { [ZR_MODEL_BPE] = "BPE",
 					     [ZR_MODEL_UNIGRAM] = "Unigram",
@@ -267,7 +326,6 @@ static int load_model(struct zr_load *l, json_t *model, const json_t *added)
 		return zr_load_found(l, "model.type", "BPE, Unigram or WordPiece", type);
 	l->t->bpe.characters &= l->t->model == ZR_MODEL_BPE;
 	l->t->spaced &= l->t->bpe.characters || l->t->model == ZR_MODEL_UNIGRAM;
-	l->vocab = json_object_get(model, "vocab");
 	int rc = zr_load_flag(l, model, "model", "byte_fallback", 0, &l->t->byte_fallback);
 	if (rc)
 		return rc;
@@ -300,6 +358,18 @@ static int load(struct zr_load *l, const json_t *root)
 	return rc ? rc : zr_load_template(l, json_object_get(root, "post_processor"));
 }
 
+/* All of the file but for its lists. */
+static int read_root(struct zr_load *l, json_t **root)
+{
+	struct zr_error why = { 0 };
+	if (zr_lists_find(&l->lists, l->text, l->bytes))
+		return zr_err(l->err, ZR_ENOMEM, "out of memory");
+	const struct zr_buf *rest = &l->lists.rest;
+	return zr_json_object(rest->p, rest->n, l->file, root, &why) ?
+		       zr_json_object(l->text, l->bytes, l->file, root, l->err) : /* says where */
+		       0;
+}
+
 int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_error *err)
 {
 	struct zr_load l = { .err = err };
@@ -310,14 +380,17 @@ int zr_tokenizer_open(const char *path, struct zr_tokenizer **out, struct zr_err
 		return err->code;
 	l.file = path = file;
 	int no = zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	int rc = no ? zr_file_failed(err, path, "", no) :
-		      zr_json_object(text, bytes, path, &root, err);
+	int rc = no ? zr_file_failed(err, path, "", no) : 0;
+	l.text = text;
+	l.bytes = bytes;
+	rc = rc ? rc : read_root(&l, &root);
+	if (!rc)
+		l.t = calloc(1, sizeof *l.t);
+	rc = rc ? rc : l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
 	free(text);
-	if (rc)
-		return rc;
-	l.t = calloc(1, sizeof *l.t);
-	rc = l.t ? load(&l, root) : zr_err(err, ZR_ENOMEM, "out of memory");
 	json_decref(root);
+	zr_buf_free(&l.lists.rest);
+	zr_names_free(&l.names);
 	if (rc)
 		zr_tokenizer_close(l.t);
 	else

@@ -12,16 +12,15 @@
 static int claim(struct zr_load *l, const char *place, const char *content, int64_t id)
 {
 	struct zr_tokenizer *t = l->t;
-	const json_t *known = json_object_get(l->vocab, content);
 	size_t n = strlen(content);
-	if (known && json_integer_value(known) != id)
-		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has id %lld, and also %lld", content, (long long)id,
-				    (long long)json_integer_value(known));
+	const struct zr_name *known = zr_names_find(&l->names, content, n);
+	if (known && known->id != id)
+		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has id %lld, and also %d",
+				    content, (long long)id, known->id);
 	if (!known && t->token[id].p)
 		return zr_load_fail(l, ZR_EINVAL, place, "%.60s has the id %lld of %.60s", content, (long long)id, t->token[id].p);
-	if (!known && json_object_set_new(l->vocab, content, json_integer(id)))
-		return zr_err(l->err, ZR_ENOMEM, "out of memory");
 	if (!known) {
+		zr_names_put(&l->names, content, n, id);
 		t->token[id] = (struct zr_token){ .p = t->text.p + t->text.n, .n = (uint32_t)n };
 		memcpy(t->text.p + t->text.n, content, n + 1);
 		t->text.n += n + 1;

@@ -221,6 +221,9 @@ size_t zr_alphabet_count(const char *p, size_t n); /* characters in p[0..n) */
 
 /* ---- utf8.c ---- */
 
+char *zr_utf8_put(char *to, int32_t c); /* writes a character; returns where it ends */
+size_t zr_utf8_well_formed(const char *p, size_t n); /* how many bytes of p[0..n), from p on */
+
 /* Decodes what is complete of `raw`, or with final all, to `out`, and drops it there. */
 int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, uint64_t *replaced);
 
@@ -303,6 +306,49 @@ int zr_marks_before(const struct zr_marks *m, int stage, uint64_t end);
 void zr_marks_token(struct zr_marks *m, int stage, uint64_t end);
 void zr_marks_end(struct zr_marks *m);
 
+/* ---- lists.c ---- */
+
+/* An array or an object in the text of a file, or another value that stands in its place. */
+struct zr_list {
+	const char *text; /* where it starts; NULL: the file has none */
+	const char *p;    /* the entry that is read */
+	size_t bytes, entries;
+};
+struct zr_lists {
+	struct zr_list vocab, merges;
+	struct zr_buf rest; /* the file's text without them, for jansson */
+};
+/* Of the n bytes of a tokenizer.json, which end with a 0 that is not counted; 0 or ZR_ENOMEM. */
+int zr_lists_find(struct zr_lists *s, const char *text, size_t n);
+/* 1: l->p is where the next entry starts; 0: there is none; -1: not JSON. After 1 whoever read the
+ * entry sets l->p behind it. */
+int zr_list_next(struct zr_list *l);
+/* Read what stands at p, after white space, and return where it ends. NULL: it is something else,
+ * or not JSON, or p is NULL. The text of a string is appended. */
+const char *zr_list_mark(const char *p, char mark);
+const char *zr_list_string(const char *p, struct zr_buf *to);
+const char *zr_list_integer(const char *p, int64_t *value);
+const char *zr_list_number(const char *p, double *value); /* as the library rounds it */
+
+/* ---- names.c ---- */
+
+struct zr_name {
+	const char *p; /* borrowed */
+	uint32_t n;
+	int32_t id;
+};
+struct zr_names {
+	struct zr_name *name; /* [n] in the order they came */
+	size_t n, mask;
+	uint32_t *at;         /* [mask + 1] open addressing: one more than the number of a name */
+	struct zr_buf text;   /* for their texts; has room, as these must not move */
+};
+int zr_names_room(struct zr_names *s, size_t n); /* for n of them; 0 or ZR_ENOMEM */
+void zr_names_free(struct zr_names *s);
+const struct zr_name *zr_names_find(const struct zr_names *s, const char *p, size_t n);
+/* The id goes with the name from now on; there is room. Returns whether another did before. */
+int zr_names_put(struct zr_names *s, const char *p, size_t n, int64_t id);
+
 /* ---- load.c, load_steps.c ---- */
 
 enum { ZR_TOKEN_OTHER, ZR_TOKEN_MADE, ZR_TOKEN_BYTE };
@@ -310,7 +356,10 @@ enum { ZR_TOKEN_OTHER, ZR_TOKEN_MADE, ZR_TOKEN_BYTE };
 struct zr_load {
 	const char *file;
 	struct zr_tokenizer *t;
-	json_t *vocab; /* ids by content, in the end also those of added tokens */
+	const char *text; /* of the file, `bytes` of it */
+	size_t bytes;
+	struct zr_lists lists;
+	struct zr_names names; /* of the vocabulary, in the end also those of added tokens */
 	struct zr_error *err;
 	int byte_level; /* ByteLevel in the pre-tokenizer so far */
 	int joins_words; /* of SentencePiece: a merge makes a token with a space behind another character */
@@ -319,16 +368,22 @@ struct zr_load {
 int zr_load_fail(const struct zr_load *l, int code, const char *place, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Fails for a value of another type: "FILE: place: text, found ...". */
 int zr_load_found(const struct zr_load *l, const char *place, const char *wanted, const json_t *found);
+/* The same of what stands in the file's text; NULL: nothing. Or the file is no JSON at all. */
+int zr_load_unread(const struct zr_load *l, const char *place, const char *wanted,
+		   const char *found);
 int zr_load_flag(const struct zr_load *l, const json_t *o, const char *place, const char *key, int otherwise, int *out);
 const char *zr_load_type(const json_t *o); /* "": it has none */
 /* The i-th step of a normalizer, pre-tokenizer or decoder, those of sequences one after the other;
  * NULL: behind the last. `list` is what a sequence calls its steps. */
 const json_t *zr_load_step(const json_t *o, const char *list, size_t i);
-int zr_load_unigram(struct zr_load *l, json_t *model, const json_t *added); /* load_models.c */
-int zr_load_wordpiece(struct zr_load *l, json_t *model, const json_t *added);
+/* load_models.c */
+int zr_load_unigram(struct zr_load *l, const json_t *model, const json_t *added);
+int zr_load_wordpiece(struct zr_load *l, const json_t *model, const json_t *added);
 int zr_load_vocab(struct zr_load *l, const json_t *added);
 int zr_load_room(struct zr_load *l, size_t bytes, const json_t *added);
-int zr_load_token(struct zr_load *l, const char *key, int64_t id, int *kind);
+/* Room for the names of the vocabulary, and these. */
+int zr_load_names(struct zr_load *l, const json_t *added);
+int zr_load_token(struct zr_load *l, const struct zr_name *name, int *kind);
 int zr_load_unknown(struct zr_load *l, const json_t *v, const char *otherwise);
 int zr_load_normalizer(struct zr_load *l, const json_t *o); /* load_normalizer.c */
 int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,

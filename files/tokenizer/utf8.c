@@ -38,6 +38,20 @@ int32_t zr_utf8_value(const char *p)
 	return (u[0] & 7) << 18 | (u[1] & 0x3f) << 12 | (u[2] & 0x3f) << 6 | (u[3] & 0x3f);
 }
 
+char *zr_utf8_put(char *to, int32_t c)
+{
+	if (c < 0x80) {
+		*to++ = (char)c;
+		return to;
+	}
+	int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+	static const unsigned char lead[] = { 0, 0xc0, 0xe0, 0xf0 };
+	*to++ = (char)(lead[more] | c >> (6 * more));
+	while (more-- > 0)
+		*to++ = (char)(0x80 | (c >> (6 * more) & 0x3f));
+	return to;
+}
+
 size_t zr_utf8_previous(const char *p, size_t at)
 {
 	while (((unsigned char)p[--at] & 0xc0) == 0x80)
@@ -66,8 +80,7 @@ size_t zr_utf8_spaces_after(const char *p, size_t at, size_t n)
 	return at;
 }
 
-/* How far p is well-formed. */
-static size_t well_formed(const char *p, size_t n)
+size_t zr_utf8_well_formed(const char *p, size_t n)
 {
 	size_t i = 0;
 	for (;;) {
@@ -89,7 +102,7 @@ int zr_utf8_lossy(struct zr_buf *raw, int final, struct zr_buf *out, uint64_t *r
 	size_t i = 0;
 	int rc = 0;
 	while (!rc && i < raw->n) {
-		size_t good = well_formed(raw->p + i, raw->n - i);
+		size_t good = zr_utf8_well_formed(raw->p + i, raw->n - i);
 		rc = zr_buf_add(out, raw->p + i, good);
 		i += good;
 		if (rc || i == raw->n)

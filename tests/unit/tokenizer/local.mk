@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tokenizers.
-tokenizer_tests = %D%/t_decode %D%/t_marks %D%/t_tokenizer %D%/t_words
+tokenizer_tests = %D%/t_decode %D%/t_lists %D%/t_marks %D%/t_tokenizer %D%/t_words
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
 
@@ -9,6 +9,12 @@ TESTS += $(tokenizer_tests)
 %C%_t_decode_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_decode_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_decode_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
+	$(CMOCKA_LIBS)
+
+%C%_t_lists_SOURCES = %D%/t_lists.c
+%C%_t_lists_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_lists_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_lists_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
 	$(CMOCKA_LIBS)
 
 %C%_t_tokenizer_SOURCES = %D%/t_tokenizer.c

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lists.c - the vocabulary and the merges of a tokenizer.json, a hundred thousand entries and more,
+ * read where they stand in the file's text; see parts.h. jansson reads the rest of the file, and
+ * the whole of one that is not JSON, to say where.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+static const char *behind_space(const char *p)
+{
+	while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
+		p++;
+	return p;
+}
+
+/* ---- values ---- */
+
+static int hex_of(const char *p)
+{
+	int value = 0;
+	for (int i = 0; i < 4; i++) {
+		int c = p[i] | 32, digit = c >= 'a' ? c - 'a' + 10 : c - '0';
+		if (!strchr("0123456789abcdefABCDEF", p[i]) || !p[i])
+			return -1;
+		value = value << 4 | digit;
+	}
+	return value;
+}
+
+/* \u and four digits, or two of these for a character behind U+FFFF; NULL: not JSON. */
+static const char *read_unicode(const char *p, struct zr_buf *to)
+{
+	char text[4];
+	int c = hex_of(p + 2), low = 0;
+	p += 6;
+	if (c >= 0xd800 && c < 0xdc00) {
+		low = p[0] == '\\' && p[1] == 'u' ? hex_of(p + 2) : 0;
+		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+		p += 6;
+	}
+	if (c <= 0 || (c >= 0xd800 && c < 0xe000) || (low && (low < 0xdc00 || low > 0xdfff)) ||
+	    (c > 0xffff && !low))
+		return NULL;
+	return zr_buf_add(to, text, (size_t)(zr_utf8_put(text, c) - text)) ? NULL : p;
+}
+
+static const char *read_escape(const char *p, struct zr_buf *to)
+{
+	static const char from[] = "\"\\/bfnrt", becomes[] = "\"\\/\b\f\n\r\t";
+	if (p[1] == 'u')
+		return read_unicode(p, to);
+	const char *at = p[1] ? strchr(from, p[1]) : NULL;
+	return at && !zr_buf_add(to, &becomes[at - from], 1) ? p + 2 : NULL;
+}
+
+const char *zr_list_string(const char *p, struct zr_buf *to)
+{
+	if (!p || *(p = behind_space(p)) != '"')
+		return NULL;
+	p++;
+	while (p && *p != '"') {
+		const char *from = p;
+		while ((unsigned char)*p >= ' ' && *p != '"' && *p != '\\')
+			p++;
+		if (zr_buf_add(to, from, (size_t)(p - from)) || (unsigned char)*p < ' ')
+			return NULL;
+		if (*p == '\\')
+			p = read_escape(p, to);
+	}
+	return p ? p + 1 : NULL;
+}
+
+const char *zr_list_mark(const char *p, char mark)
+{
+	p = p ? behind_space(p) : NULL;
+	return p && *p == mark ? p + 1 : NULL;
+}
+
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Digits, without a 0 before others. */
+static const char *behind_digits(const char *p)
+{
+	if (!is_digit(*p) || (*p == '0' && is_digit(p[1])))
+		return NULL;
+	while (is_digit(*p))
+		p++;
+	return p;
+}
+
+const char *zr_list_integer(const char *p, int64_t *value)
+{
+	const char *from = p ? behind_space(p) : NULL;
+	const char *end = from ? behind_digits(from + (*from == '-')) : NULL;
+	if (!end || end - from > 18 || *end == '.' || (*end | 32) == 'e')
+		return NULL;
+	*value = strtoll(from, NULL, 10);
+	return end;
+}
+
+/* As the library reads it: the digits, as many as 64 bits hold, an integer, times or by a power of
+ * ten, each rounded to a double: not always the double that is nearest. */
+static double as_read(const char *p, const char *end)
+{
+	const char *start = p + (*p == '-');
+	uint64_t digits = 0;
+	long exponent = 0, ignored = 0, behind = 0;
+	for (p = start; p < end && (*p | 32) != 'e'; p++) {
+		unsigned d = (unsigned)(*p - '0');
+		behind |= *p == '.';
+		if (*p == '.')
+			continue;
+		ignored |= digits > (UINT64_MAX - d) / 10;
+		if (!ignored)
+			digits = digits * 10 + d;
+		exponent += (ignored && !behind) - (!ignored && behind);
+	}
+	if (p < end)
+		exponent += strtol(p + 1, NULL, 10);
+	double value = (double)digits, power = 1;
+	if (labs(exponent) > 22) /* powers up to here are exact */
+		return strtod(start, NULL);
+	for (long i = 0; i < labs(exponent); i++)
+		power *= 10;
+	return exponent < 0 ? value / power : value * power;
+}
+
+const char *zr_list_number(const char *p, double *value)
+{
+	const char *from = p ? behind_space(p) : NULL;
+	const char *end = from ? behind_digits(from + (*from == '-')) : NULL;
+	if (end && *end == '.') {
+		end = is_digit(end[1]) ? end + 1 : NULL;
+		while (end && is_digit(*end))
+			end++;
+	}
+	if (end && (*end | 32) == 'e') {
+		end += 1 + (end[1] == '+' || end[1] == '-');
+		if (!is_digit(*end))
+			return NULL;
+		while (is_digit(*end))
+			end++;
+	}
+	if (!end)
+		return NULL;
+	*value = as_read(from, end);
+	*value = *from == '-' ? -*value : *value;
+	return end;
+}
+
+/* ---- lists ---- */
+
+int zr_list_next(struct zr_list *l)
+{
+	int first = l->p == l->text;
+	const char *p = behind_space(l->p + first);
+	int ends = *p == (*l->text == '{' ? '}' : ']');
+	if (ends || (!first && *p != ','))
+		return ends ? 0 : -1;
+	l->p = first ? p : behind_space(p + 1);
+	return 1;
+}
+
+/* Behind a string, of which nothing is asked. */
+static const char *behind_string(const char *p)
+{
+	for (p++; *p && *p != '"'; p++)
+		p += *p == '\\' && p[1];
+	return *p ? p + 1 : NULL;
+}
+
+/* Behind an array or an object, of so many entries; NULL: the text ends in it. */
+static const char *behind_list(const char *p, size_t *entries)
+{
+	size_t depth = 0;
+	*entries = 1;
+	do {
+		depth += *p == '{' || *p == '[';
+		depth -= *p == '}' || *p == ']';
+		*entries += *p == ',' && depth == 1;
+		p = *p == '"' ? behind_string(p) : p + 1;
+	} while (p && *p && depth);
+	return depth ? NULL : p;
+}
+
+static const char *behind_value(struct zr_list *l)
+{
+	const char *p = l->text;
+	if (*p == '{' || *p == '[')
+		p = behind_list(p, &l->entries);
+	else if (*p == '"')
+		p = behind_string(p);
+	else
+		p += strcspn(p, ",]} \n\r\t");
+	l->bytes = p ? (size_t)(p - l->text) : 0;
+	return p;
+}
+
+/* The next key of an object, and its value, which is passed over; 0: there is none, or no JSON. */
+static int next_key(struct zr_list *o, struct zr_buf *key, struct zr_list *value)
+{
+	key->n = 0;
+	if (zr_list_next(o) != 1)
+		return 0;
+	const char *p = zr_list_mark(zr_list_string(o->p, key), ':');
+	if (!p || zr_buf_add(key, "", 1))
+		return 0;
+	*value = (struct zr_list){ .text = behind_space(p) };
+	value->p = value->text;
+	o->p = behind_value(value);
+	return o->p != NULL;
+}
+
+/* Appends the file's text up to a list, and null for that. */
+static int leave_out(struct zr_buf *rest, const struct zr_list *l, const char **from)
+{
+	if (!l->text || (*l->text != '{' && *l->text != '['))
+		return 0;
+	int rc = zr_buf_add(rest, *from, (size_t)(l->text - *from));
+	*from = l->text + l->bytes;
+	return rc ? rc : zr_buf_add(rest, "null", 4);
+}
+
+int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
+{
+	struct zr_buf key = { 0 };
+	struct zr_list root = { .text = behind_space(text) }, model = { 0 }, v;
+	int bpe = 1;
+	root.p = root.text;
+	if (*root.text == '{' && zr_utf8_well_formed(text, n) == n)
+		while (!model.text && next_key(&root, &key, &v))
+			model = strcmp(key.p, "model") || *v.text != '{' ? model : v;
+	while (model.text && next_key(&model, &key, &v)) {
+		if (!strcmp(key.p, "vocab") && !s->vocab.text)
+			s->vocab = v;
+		else if (!strcmp(key.p, "merges") && !s->merges.text)
+			s->merges = v;
+		else if (!strcmp(key.p, "type"))
+			bpe = !strncmp(v.text, "\"BPE\"", 5);
+	}
+	zr_buf_free(&key);
+	/* what is not read here has to be looked at by jansson */
+	const struct zr_list none = { 0 }, *merges = bpe ? &s->merges : &none;
+	int merges_first = merges->text && merges->text < s->vocab.text;
+	const char *end = text + n;
+	int rc = leave_out(&s->rest, merges_first ? merges : &s->vocab, &text);
+	rc = rc ? rc : leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
+	return rc ? rc : zr_buf_add(&s->rest, text, (size_t)(end - text));
+}
