@@ -36,7 +36,7 @@ noinst_LTLIBRARIES += cmd/libcmd.la
 cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
 	cmd/cmd.h cmd/args.c \
-	cmd/config.c cmd/config_json.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
+	cmd/config.c cmd/config_json.c cmd/import/command.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \
@@ -44,6 +44,10 @@ cmd_libcmd_la_SOURCES = \
 	cmd/token_text.c cmd/token_text.h \
 	cmd/draw.c cmd/draw.h cmd/eos.c cmd/eos.h cmd/generate.c cmd/generate.h \
 	cmd/prompts.c cmd/prompts.h cmd/chat.c cmd/chat.h
+
+cmd_libcmd_la_LIBADD = cmd/import/libimport.la
+
+include cmd/import/local.mk
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * import.c - see import.h: which program a file is of, and a row of its table for each setting.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/import/import.h"
+#include "core/config/loader.h"
+#include "core/config/options.h"
+
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed };
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+/* The row of a path: its own, or that of a block of which nothing is told apart. */
+static const struct zr_import_key *row_of(const struct zr_import_kind *kind, const char *path)
+{
+	for (const struct zr_import_key *k = kind->keys; k->path; k++) {
+		const size_t n = strlen(k->path);
+		if (!strcmp(k->path, path) ||
+		    (n > 2 && !strcmp(k->path + n - 2, ".*") && !strncmp(k->path, path, n - 1)))
+			return k;
+	}
+	return NULL;
+}
+
+static int has_block(const struct zr_import_kind *kind, const char *path)
+{
+	const size_t n = strlen(path);
+	for (const struct zr_import_key *k = kind->keys; k->path; k++)
+		if (!strncmp(k->path, path, n) && k->path[n] == '.')
+			return 1;
+	return 0;
+}
+
+/* The one that knows most of the keys at the top; the first of equals. */
+static const struct zr_import_kind *guess(const json_t *root)
+{
+	const struct zr_import_kind *best = kinds[0];
+	int most = -1;
+	for (size_t i = 0; i < KINDS; i++) {
+		const char *key;
+		json_t *value;
+		int n = 0;
+		json_object_foreach ((json_t *)root, key, value)
+			n += row_of(kinds[i], key) || has_block(kinds[i], key);
+		if (n > most) {
+			most = n;
+			best = kinds[i];
+		}
+	}
+	return best;
+}
+
+static int unknown(struct zr_setting *s)
+{
+	const struct zr_import_key *keys = s->from->kind->keys;
+	const char *names[1024], *near, *dot = strrchr(s->path, '.');
+	int n = 0;
+	for (const struct zr_import_key *k = keys; k->path && n < 1024; k++)
+		names[n++] = k->path;
+	near = zr_nearest(s->path, names, n);
+	for (n = 0; !near && keys[n].path && n < 1024; n++) {
+		const char *last = strrchr(keys[n].path, '.');
+		names[n] = last ? last + 1 : keys[n].path;
+		if (!strcmp(names[n], dot ? dot + 1 : s->path))
+			near = keys[n].path;
+	}
+	return near ? zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key; did you mean %s?", near) :
+		      zr_import_fate(s, ZR_FATE_UNKNOWN, "unknown key of %s", s->from->kind->name);
+}
+
+/* auto is what the arguments say, which have the name of the block. */
+static int is_switched(struct zr_import *im, const struct zr_import_kind *kind, const char *path)
+{
+	const struct zr_setting *s = zr_import_find(im, kind, path);
+	char name[512];
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(path, "."), path);
+	if (s && zr_import_is(s->value, "auto") && im->source[0].kind != kind)
+		return zr_import_is_on(im, im->source[0].kind, name);
+	return zr_import_is_on(im, kind, path);
+}
+
+/* A block with a switch, and the switch is off. */
+static int is_off(struct zr_import *im, struct zr_setting *s, char block[512])
+{
+	for (const char *dot = strchr(s->path, '.'); dot; dot = strchr(dot + 1, '.')) {
+		const struct zr_import_kind *kind = s->from->kind;
+		const struct zr_import_key *row;
+		snprintf(block, 512, "%.*s.enabled", (int)(dot - s->path), s->path);
+		row = row_of(kind, block);
+		if (!strcmp(block, s->path) || !row || is_switched(im, kind, block))
+			continue;
+		if (!strcmp(row->path, block) || zr_import_find(im, kind, block))
+			return 1;
+	}
+	return 0;
+}
+
+static int automatic(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (im->source[0].kind != s->from->kind)
+		return zr_import_fate(s, ZR_FATE_MAPPED, "auto: as %s says", im->file);
+	if (k->takes_auto)
+		return zr_import_put(im, s, k->to, "auto", NULL);
+	return k->to ? zr_import_fate(s, ZR_FATE_AUTO, "auto: [%.*s] %s has its default here",
+				      (int)(strrchr(k->to, '.') - k->to), k->to,
+				      strrchr(k->to, '.') + 1) :
+		       zr_import_fate(s, ZR_FATE_AUTO, "auto: off");
+}
+
+static int settle(struct zr_import *im, struct zr_setting *s)
+{
+	const struct zr_import_key *k = s->key = row_of(s->from->kind, s->path);
+	char block[512], *text = NULL;
+	int rc;
+	if (s->fate != ZR_FATE_OPEN)
+		return 0;
+	if (json_is_object(s->value) && (!k || !k->map))
+		return has_block(s->from->kind, s->path) ?
+			       zr_import_fate(s, ZR_FATE_NONE, "empty") :
+			       unknown(s);
+	if (!k)
+		return unknown(s);
+	if (json_is_null(s->value))
+		return zr_import_fate(s, ZR_FATE_NONE, "null");
+	if (is_off(im, s, block))
+		return zr_import_fate(s, ZR_FATE_NONE, "%s is off", block);
+	if (zr_import_is(s->value, "auto") && k->map != zr_import_none &&
+	    k->map != zr_import_refuse)
+		return automatic(im, s, k);
+	if (k->map)
+		return k->map(im, s, k);
+	rc = zr_import_text(s->value, &text);
+	rc = rc ? rc : zr_import_put(im, s, k->to, text, NULL);
+	free(text);
+	return rc;
+}
+
+int zr_import_none(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	(void)im;
+	return zr_import_fate(s, ZR_FATE_NONE, "%s", k->text);
+}
+
+/* Whether one of the words is the value's text. */
+static int has_word(const char *words, const char *text)
+{
+	const size_t n = strlen(text);
+	for (const char *at = words; n && (at = strstr(at, text)); at += n)
+		if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+			return 1;
+	return !n;
+}
+
+int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	char *text = NULL;
+	int rc = zr_import_text(s->value, &text), off = 0;
+	(void)im;
+	if (!rc)
+		off = json_is_false(s->value) || (k->off && has_word(k->off, text)) ||
+		      (json_is_array(s->value) && !json_array_size(s->value));
+	free(text);
+	return rc  ? rc :
+	       off ? zr_import_fate(s, ZR_FATE_NONE, "off here, too") :
+		     zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
+}
+
+int zr_import_partly(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	char *text = NULL;
+	int rc = zr_import_text(s->value, &text);
+	rc = rc ? rc : zr_import_put(im, s, k->to, text, NULL);
+	rc = rc || s->fate != ZR_FATE_MAPPED ? rc :
+					       zr_import_fate(s, ZR_FATE_PARTLY, "%s", k->text);
+	free(text);
+	return rc;
+}
+
+/* DeepSpeed's settings below "deepspeed", or the file that it names, are a source of their own. */
+static int read_second(struct zr_import *im, struct zr_error *err)
+{
+	struct zr_import_source *first = &im->source[0], *second = &im->source[1];
+	struct zr_setting *s = zr_import_find(im, first->kind, "deepspeed");
+	int rc = 0;
+	*second = (struct zr_import_source){ .kind = &zr_deepspeed };
+	if (first->kind == &zr_deepspeed)
+		return 0;
+	if (s && json_is_string(s->value) && *json_string_value(s->value)) {
+		const char *name = json_string_value(s->value), *slash = strrchr(im->file, '/');
+		char path[PATH_MAX];
+		snprintf(path, sizeof path, "%s", name);
+		if (*name != '/' && slash && access(name, F_OK))
+			snprintf(path, sizeof path, "%.*s/%s", (int)(slash - im->file), im->file,
+				 name);
+		rc = zr_tree_read(path, &im->trees[1], err);
+		rc = rc ? rc : zr_settings_read(second, im->trees[1], err);
+		rc = rc ? rc : zr_import_fate(s, ZR_FATE_MAPPED, "imported with it");
+		im->n_sources += !rc;
+		return rc;
+	}
+	second->settings = calloc((size_t)first->n + 1, sizeof *second->settings);
+	if (!second->settings)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	const int n = first->n;
+	first->n = 0;
+	for (int i = 0; i < n; i++) {
+		struct zr_setting *from = &first->settings[i];
+		if (strncmp(from->path, "deepspeed.", 10)) {
+			first->settings[first->n++] = *from;
+			continue;
+		}
+		memmove(from->path, from->path + 10, strlen(from->path + 10) + 1);
+		from->from = second;
+		second->settings[second->n++] = *from;
+	}
+	im->n_sources += second->n > 0;
+	return 0;
+}
+
+/* --model, --data and --device. */
+static int put_given(struct zr_import *im)
+{
+	const char *dot = im->data ? strrchr(im->data, '.') : NULL;
+	const char *plugin = dot && !strncmp(dot, ".json", 5)			  ? "chat" :
+			     dot && (!strcmp(dot, ".txt") || !strcmp(dot, ".gz")) ? "text" :
+										    "tokens";
+	int rc = im->model ? zr_import_put(im, NULL, "model.path", im->model, "--model") : 0;
+	if (!rc && strcmp(im->device, "cpu"))
+		rc = zr_import_put(im, NULL, "device.plugin", im->device, "--device");
+	if (!rc && im->data)
+		rc = zr_import_put(im, NULL, "data.plugin", plugin, "--data");
+	rc = rc || !im->data ? rc : zr_import_put(im, NULL, "data.path", im->data, "--data");
+	if (!rc && im->data && im->model && !strcmp(plugin, "chat"))
+		rc = zr_import_put(im, NULL, "data.tokenizer", im->model, "--model");
+	return rc;
+}
+
+int zr_import_run(struct zr_import *im, struct zr_error *err)
+{
+	int rc = zr_tree_read(im->file, &im->trees[0], err);
+	const struct zr_plugin *cuda;
+	struct zr_error ignored = { 0 };
+	im->err = err;
+	if (rc)
+		return rc;
+	if (!im->device)
+		im->device = zr_plugin_load("device", "cuda", &cuda, &ignored) ? "cpu" : "cuda";
+	im->source[0].kind = guess(im->trees[0]->root);
+	im->n_sources = 1;
+	rc = zr_settings_read(&im->source[0], im->trees[0], err);
+	rc = rc ? rc : read_second(im, err);
+	rc = rc ? rc : put_given(im);
+	for (int i = im->n_sources - 1; i >= 0; i--) /* what it names may be more exact */
+		for (int j = 0; !rc && j < im->source[i].n; j++)
+			rc = settle(im, &im->source[i].settings[j]);
+	for (int i = im->n_sources - 1; !rc && i >= 0; i--)
+		rc = im->source[i].kind->finish(im);
+	rc = rc ? rc : zr_import_check(im);
+	return rc ? zr_err(err, rc, "out of memory") : 0;
+}
+
+int zr_import_count(const struct zr_import *im, enum zr_fate fate)
+{
+	int n = 0;
+	for (int i = 0; i < im->n_sources; i++)
+		for (int j = 0; j < im->source[i].n; j++)
+			n += im->source[i].settings[j].fate == fate;
+	return n;
+}
+
+void zr_import_free(struct zr_import *im)
+{
+	for (int i = 0; i < 2; i++) {
+		for (int j = 0; j < im->source[i].n; j++) {
+			free(im->source[i].settings[j].path);
+			free(im->source[i].settings[j].why);
+		}
+		free(im->source[i].settings);
+		zr_tree_free(im->trees[i]);
+	}
+	zr_lines_free(im);
+}

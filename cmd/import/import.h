@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * import.h - a configuration of another program as an INI file: DeepSpeed's JSON, the training
+ * arguments of Hugging Face's transformers, Axolotl's YAML. A file is read as a tree, the tree as a
+ * list of settings, and a table of each program's keys says what becomes of every one: a line of
+ * the INI, nothing and why, or an error. [main] thread.
+ */
+#ifndef ZR_CMD_IMPORT_H
+#define ZR_CMD_IMPORT_H
+
+#include <stdio.h>
+
+#include "core/files/json.h"
+
+enum zr_fate {
+	ZR_FATE_OPEN,	 /* not looked at yet */
+	ZR_FATE_MAPPED,	 /* a line of the INI, or a part of one */
+	ZR_FATE_PARTLY,	 /* the same, but it differs: `why` says in what */
+	ZR_FATE_AUTO,	 /* "auto", and nothing says what: the default of the option counts */
+	ZR_FATE_NONE,	 /* no effect here: `why` */
+	ZR_FATE_REFUSED, /* not possible here: `why` says what to use */
+	ZR_FATE_UNKNOWN, /* no key of that program */
+	ZR_FATES
+};
+
+/* One value of a file: all that is no object with keys. */
+struct zr_setting {
+	char *path;	     /* "zero_optimization.stage"; owned */
+	const json_t *value; /* borrowed from the tree */
+	const char *file;
+	int line;
+	enum zr_fate fate;
+	char *why;			 /* owned, or NULL */
+	const struct zr_import_key *key; /* its row; NULL: unknown */
+	const struct zr_import_source *from;
+};
+
+struct zr_import;
+
+/* A row of a table of keys. */
+struct zr_import_key {
+	const char *path; /* with dots; a last part of * stands for all keys below */
+	const char *to;	  /* "section.key" of the INI; NULL: none, or `map` says */
+	/* Decides the fate. NULL: the value goes to `to` as it is. Returns 0, or ZR_ENOMEM. */
+	int (*map)(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k);
+	const char *text; /* for map: why it has no effect, what differs, or what to use */
+	const char *off;  /* for zr_import_refuse: values without effect, separated by blanks */
+	int takes_auto;	  /* the option of `to` may be auto, too */
+};
+
+/* A program whose configuration can be imported. */
+struct zr_import_kind {
+	const char *name;		  /* "DeepSpeed", for people */
+	const struct zr_import_key *keys; /* ends with path == NULL */
+	/* What follows from several settings, or from those that are missing. 0 or ZR_ENOMEM. */
+	int (*finish)(struct zr_import *im);
+};
+
+extern const struct zr_import_kind zr_deepspeed, zr_trainer, zr_axolotl;
+
+/* One file, or the part of one that is another program's. */
+struct zr_import_source {
+	const struct zr_import_kind *kind;
+	struct zr_setting *settings;
+	int32_t n, room;
+};
+
+/* A line of the INI that is made. */
+struct zr_import_line {
+	char *section, *key, *value, *note; /* owned; note: where it comes from */
+	struct zr_setting *from;	    /* NULL: no setting */
+};
+
+struct zr_import {
+	const char *file;	  /* that of the command line */
+	const char *model, *data; /* --model, --data, or NULL */
+	const char *device; /* --device: the plugin; NULL: cuda if it can be loaded, else cpu */
+	struct zr_import_source source[2]; /* the file, and DeepSpeed's that it names */
+	int n_sources;
+	struct zr_import_line *lines;
+	int32_t n_lines, room;
+	struct zr_tree *trees[2];
+	struct zr_error *err;
+};
+
+/* ---- tree.c: a file as JSON, and the line of every key ---- */
+
+struct zr_tree {
+	json_t *root;
+	char *file;
+	int *line; /* of each key of an object, in the order of the file, depth first */
+	int32_t n, room;
+};
+
+/* Reads JSON, with comments of //, #, and slash and star, and commas before a closing bracket; or
+ * YAML, where the name ends in .yml or .yaml. */
+int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err);
+/* The same from a text, `path` as messages call it. */
+int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tree *to,
+		 struct zr_error *err);
+int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tree *to,
+		 struct zr_error *err);
+void zr_tree_free(struct zr_tree *t);
+
+/* ---- settings.c ---- */
+
+/* The settings of a tree. */
+int zr_settings_read(struct zr_import_source *to, const struct zr_tree *t, struct zr_error *err);
+/* Of a source of that kind; NULL: there is none. */
+struct zr_setting *zr_import_find(struct zr_import *im, const struct zr_import_kind *kind,
+				  const char *path);
+/* Whether a switch is on: given, and neither false, null nor what turns it off. auto: what the
+ * arguments say. */
+int zr_import_is_on(struct zr_import *im, const struct zr_import_kind *kind, const char *path);
+/* A value as the INI has it: yes and no, counts without an exponent, lists with commas. 0 or
+ * ZR_ENOMEM. */
+int zr_import_text(const json_t *value, char **text);
+int zr_import_is(const json_t *value, const char *text);
+/* The number that a value is, or `otherwise`. */
+double zr_import_number(const struct zr_setting *s, double otherwise);
+/* Says what becomes of a setting. Returns 0, or ZR_ENOMEM. */
+int zr_import_fate(struct zr_setting *s, enum zr_fate fate, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* ---- lines.c ---- */
+
+/* Adds "section.key = value"; a second one of the same key must have the same value. s may be NULL:
+ * the line is then a default of the other program, as `note` says. */
+int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, const char *value,
+		  const char *note);
+/* Gives a key another value. 0 or ZR_ENOMEM. */
+int zr_import_change(struct zr_import *im, const char *to, const char *value, const char *note);
+void zr_import_drop(struct zr_import *im, const char *to);
+/* NULL: no line gives it. */
+const char *zr_import_given(const struct zr_import *im, const char *to);
+/* The number that a line gives, or 0. */
+long long zr_import_given_count(const struct zr_import *im, const char *to);
+/* The INI: sections in the order of zeroth.ini(5), the source of each line as a comment. 0 or -1.
+ */
+int zr_import_write(const struct zr_import *im, FILE *out);
+void zr_lines_free(struct zr_import *im);
+
+/* ---- import.c ---- */
+
+/* Every setting gets its fate. im->file, model and data are set; err says what could not be read.
+ */
+int zr_import_run(struct zr_import *im, struct zr_error *err);
+void zr_import_free(struct zr_import *im);
+int zr_import_count(const struct zr_import *im, enum zr_fate fate);
+
+/* check.c: refuses settings whose lines the options do not take. 0, ZR_ENOMEM, or ZR_EINVAL for
+ * what the command line gave. */
+int zr_import_check(struct zr_import *im);
+
+/* maps that several tables use */
+int zr_import_none(struct zr_import *im, struct zr_setting *s,
+		   const struct zr_import_key *k); /* no effect */
+int zr_import_refuse(struct zr_import *im, struct zr_setting *s,
+		     const struct zr_import_key *k); /* unless off */
+int zr_import_partly(struct zr_import *im, struct zr_setting *s,
+		     const struct zr_import_key *k); /* as it is */
+
+/* ---- report.c ---- */
+
+/* What became of the settings: for people to `out`, or as JSON. */
+void zr_import_report(const struct zr_import *im, FILE *out);
+json_t *zr_import_json(const struct zr_import *im);
+
+/* ---- spelling.c ---- */
+
+/* Prints what a key that another program knows is called here, as in "steps_per_print is [run]
+ * log_every here", to `text`. Returns 0 if no program knows it. section may be NULL. */
+int zr_import_spelling(const char *section, const char *key, char *text, size_t room);
+
+#endif
