@@ -48,6 +48,7 @@ cmd_libcmd_la_SOURCES = \
 cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 
 include cmd/import/local.mk
+include cmd/bench/local.mk
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

@@ -4,8 +4,8 @@
  * time of a step. [main]
  *
  * It is an INI file. [machine] says where and when; each section [ranks R threads T] has what was
- * measured while R processes with T threads each did the same at once, per rank. A key is a name and
- * the size that was measured, as `matmul.fp32.nn.64x256x1024`; its value is work per second:
+ * measured while R processes with T threads each did the same at once, per rank. A key is a name
+ * and the size that was measured, as `matmul.fp32.nn.64x256x1024`; its value is work per second:
  *
  *   name                              size                    work that is counted
  *   matmul.TYPE.nn nt tn              M x N x K               2 M N K operations. nt: B is stored
@@ -33,11 +33,15 @@
  *                                                             request takes size / rate seconds
  *   to_device from_device             bytes                   bytes, page-locked memory; only where
  *                                                             the device has memory of its own
- *   step                              1                       training steps of a small model
+ *   step                              1                       training steps of a small model; its
+ *                                                             tokens, updated parameters and
+ *                                                             operations are step.tokens, .update
+ *                                                             and .products
  *   limit.WHAT                        as WHAT                 what the machine allows, measured by
  *                                                             other means: limit.fma.fp32 and
  *                                                             limit.fma.bf16 (operations, size 1),
- *                                                             limit.copy, limit.shared_copy,
+ *                                                             limit.copy, limit.update,
+ *                                                             limit.shared_copy,
  *                                                             limit.disk_read, limit.disk_write
  *
  * TYPE is fp32 or bf16, of what is stored; sums are fp32.
@@ -79,7 +83,8 @@ struct zr_rates {
 /* ${XDG_STATE_HOME:-$HOME/.local/state}/zeroth/rates.ini */
 int zr_rates_path(char path[PATH_MAX], struct zr_error *err);
 
-/* *r is zeroed before and freed by the caller. ZR_EINVAL with file and line, also without a file. */
+/* *r is zeroed before and freed by the caller. ZR_EINVAL with file and line, also without a
+ * file. */
 int zr_rates_read(const char *path, struct zr_rates *r, struct zr_error *err);
 void zr_rates_free(struct zr_rates *r); /* a zeroed one is fine */
 /* Puts the file in place as a whole, with the directories that its path lacks. */
@@ -89,11 +94,11 @@ int zr_rates_write(const char *path, const struct zr_rates *r, struct zr_error *
 int zr_rates_set(struct zr_rates *r, const char *name, int ranks, int threads, const double *at,
 		 int dims, double rate, struct zr_error *err);
 
-/* The rate of one rank at a size [dims], while `ranks` of `threads` do the same; 0: nothing is known
- * of the name. Between points of a grid it is interpolated, the logarithms of rate over those of
- * size. What is smaller than the smallest takes as long as that; what is larger than the largest has
- * its rate. Of what was not measured with so many ranks or threads the nearest counts, by the share
- * of the processors that a rank has. */
+/* The rate of one rank at a size [dims], while `ranks` of `threads` do the same; 0: nothing is
+ * known of the name. Between points of a grid it is interpolated, the logarithms of rate over those
+ * of size. What is smaller than the smallest takes as long as that; what is larger than the largest
+ * has its rate. Of what was not measured with so many ranks or threads the nearest counts, by the
+ * share of the processors that a rank has. */
 double zr_rate_at(const struct zr_rates *r, const char *name, int ranks, int threads,
 		  const double *at, int dims);
 

@@ -4,6 +4,7 @@
 # writes them.
 dist_man_MANS += \
 	%D%/zeroth.1 \
+	%D%/zeroth-bench.1 \
 	%D%/zeroth-checkpoint.1 \
 	%D%/zeroth-data.1 \
 	%D%/zeroth-sample.1 \

@@ -36,7 +36,7 @@ only 'files includes files, core and the public headers' files "$libc" '<zeroth/
 	'"files/((chat|checkpoint|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
 only 'cmd includes cmd, files, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|model|memory|program|lower|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
-	'"files/((chat|checkpoint|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"' '"cmd/(import/)?[a-z0-9_]+\.h"' "$mine"
+	'"files/((chat|checkpoint|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"' '"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
 
 plugin_found=
 for role in plugins/*/; do

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench.c - zeroth bench: what this machine's processors, memory, disk and ranks can do by the
+ * plugins of a configuration, beside what they allow.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "cmd/cmd.h"
+#include "cmd/json_text.h"
+#include "cmd/supervise.h"
+#include "core/config/options.h"
+#include "core/files/file.h"
+#include "core/files/json.h"
+#include "core/log.h"
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+static const char usage[] =
+	"usage: zeroth bench [gemm|ops|adam|comm|io|step] [-n RANKS] [--seconds S] [--dir DIR]\n"
+	"                    [--rates FILE] [--json] [-o section.key=value]... [CONF]\n"
+	"\n"
+	"Measures what training is made of, by the plugins that CONF names, and beside it what\n"
+	"the machine allows. Without a subject it measures all and writes the rates, from which\n"
+	"`zeroth plan` forecasts the time of a step.\n"
+	"\n"
+	"  gemm  matrix products, attention, loss, beside multiply-adds in registers\n"
+	"  ops   norms, activations, casts, copies, beside a copy past the caches\n"
+	"  adam  updates with states in fp32 and in 8 bits, beside the same memory streamed\n"
+	"  comm  collectives between ranks, beside copies of shared memory\n"
+	"  io    requests to a disk, beside threads with O_DIRECT\n"
+	"  step  steps of a small model, or of that of CONF\n"
+	"\n"
+	"  -n, --ranks RANKS               with one rank, and with so many; default: 2, if there\n"
+	"                                  are 2 processors\n"
+	"      --seconds S                 for each measurement, instead of 0.02 to 1.5\n"
+	"      --dir DIR                   for files of io; default: the working directory\n"
+	"      --rates FILE                where rates are put; a subject's replace those there\n"
+	"      --json                      machine-readable\n"
+	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
+	"  -h, --help                      shows this\n";
+
+static const struct zr_bench_subject *const subjects[] = {
+	&zr_bench_gemm, &zr_bench_ops, &zr_bench_adam, &zr_bench_adam8,
+	&zr_bench_comm, &zr_bench_io,  &zr_bench_step,
+};
+#define SUBJECTS (sizeof subjects / sizeof *subjects)
+
+struct bench {
+	struct zr_cmd_args a;
+	const char *subject, *conf, *dir, *rates; /* NULL: all, none, the working directory, none */
+	double seconds;
+	char path[PATH_MAX]; /* of the rates; "": none are written */
+	char text[PATH_MAX]; /* of the data that a model of bench's own learns from; "": none */
+	struct zr_rates r;
+	json_t *list;
+	struct zr_bench_shared *shared;
+	char *copied;
+};
+
+/* Removes `option VALUE` from argv, so that the common parser sees the rest. NULL: not given. */
+static const char *take(int *argc, char **argv, const char *option)
+{
+	const size_t len = strlen(option);
+	const char *value = NULL;
+	int to = 1;
+	for (int i = 1; i < *argc; i++) {
+		if (!strcmp(argv[i], option) && i + 1 < *argc)
+			value = argv[++i];
+		else if (!strncmp(argv[i], option, len) && argv[i][len] == '=')
+			value = argv[i] + len + 1;
+		else
+			argv[to++] = argv[i];
+	}
+	argv[to] = NULL;
+	*argc = to;
+	return value;
+}
+
+/* The first argument, if it is a subject: it is taken out of argv. */
+static const char *take_subject(int *argc, char **argv)
+{
+	const char *name = NULL;
+	for (size_t i = 0; i < SUBJECTS && *argc > 1; i++)
+		if (!strcmp(argv[1], subjects[i]->name))
+			name = subjects[i]->name;
+	for (int i = 1; name && i < *argc; i++)
+		argv[i] = argv[i + 1];
+	*argc -= name != NULL;
+	return name;
+}
+
+/* ---- the machine ----------------------------------------------------------------- */
+
+static void cpu_name(char *out, size_t room)
+{
+	char line[512];
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	while (f && fgets(line, sizeof line, f)) {
+		char *v = strchr(line, ':');
+		if (strncmp(line, "model name", 10) || !v)
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		snprintf(out, room, "%s", v + 1 + strspn(v + 1, " \t"));
+		break;
+	}
+	if (f)
+		fclose(f);
+}
+
+static void describe(struct bench *b)
+{
+	const time_t now = time(NULL);
+	struct tm tm;
+	struct zr_rates *r = &b->r;
+	r->processors = zr_bench_processors();
+	r->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	cpu_name(r->cpu, sizeof r->cpu);
+	if (gmtime_r(&now, &tm))
+		strftime(r->date, sizeof r->date, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	snprintf(r->version, sizeof r->version, "%s", PACKAGE_VERSION);
+	if (realpath(b->dir ? b->dir : ".", b->path))
+		snprintf(r->disk, sizeof r->disk, "%.*s", (int)sizeof r->disk - 1, b->path);
+	*b->path = 0;
+}
+
+/* ---- data for a model of bench's own ---------------------------------------------- */
+
+/* Words of letters that repeat: what they are does not change the time of a step. */
+static int write_text(struct bench *b, struct zr_error *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	char line[64];
+	uint32_t seed = 1;
+	snprintf(b->text, sizeof b->text, "%s/zeroth-bench.XXXXXX",
+		 tmp && *tmp == '/' ? tmp : "/tmp");
+	int fd = mkostemp(b->text, O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f) {
+		int no = errno;
+		zr_file_failed(err, b->text, "written", no);
+		*b->text = 0;
+		return err->code;
+	}
+	for (int i = 0; i < 2000; i++) {
+		for (size_t k = 0; k < sizeof line; k++) {
+			seed = seed * 1664525u + 1013904223u;
+			line[k] = k + 1 == sizeof line ? '\n' : (char)('a' + (seed >> 24) % 26);
+		}
+		fwrite(line, 1, sizeof line, f);
+	}
+	return fclose(f) ? zr_file_failed(err, b->text, "written", errno) : 0;
+}
+
+/* Core asks for a model and data. This one is small, but no toy: widths of 256. */
+static int own_model(struct bench *b, const char **out, char path[PATH_MAX + 16],
+		     struct zr_error *err)
+{
+	static const char *const options[] = {
+		"model.plugin=gpt2", "model.layers=4", "model.heads=4", "model.width=256",
+		"model.context=128", "data.plugin=text", "train.micro_batch_size=4",
+		"train.steps=1000", "optimizer.lr=1e-4",
+	};
+	int n = 0;
+	if (b->conf)
+		return 0;
+	if (write_text(b, err))
+		return -1;
+	snprintf(path, PATH_MAX + 16, "data.path=%s", b->text);
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+		out[n++] = options[i];
+	out[n++] = path;
+	return n;
+}
+
+/* ---- measurements ---------------------------------------------------------------- */
+
+/* To the digits that a measurement has. */
+static json_t *rounded(double x)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%.4g", x);
+	return json_real(strtod(text, NULL));
+}
+
+static json_t *rate_json(const struct zr_bench_rate *r, int ranks, int threads)
+{
+	json_t *size = json_array();
+	for (int d = 0; d < r->dims; d++)
+		zr_json_add(&size, json_integer((json_int_t)r->at[d]));
+	json_t *j = json_pack("{s:s, s:i, s:i, s:o, s:o, s:s}", "name", r->name, "ranks", ranks,
+			      "threads", threads, "size", size, "rate", rounded(r->rate), "unit",
+			      r->unit);
+	if (r->share > 0)
+		zr_json_put(&j, "of_limit", rounded(r->share));
+	return j;
+}
+
+static int keep(struct bench *b, const struct zr_bench_job *job, struct zr_error *err)
+{
+	int rc = 0;
+	memcpy(b->r.device, b->shared->device, sizeof b->r.device);
+	memcpy(b->r.variant, b->shared->variant, sizeof b->r.variant);
+	for (int i = 0; i < b->shared->n && !rc; i++) {
+		const struct zr_bench_rate *r = &b->shared->rate[i];
+		rc = zr_rates_set(&b->r, r->name, job->ranks, job->threads, r->at, r->dims, r->rate,
+				  err);
+		zr_json_add(&b->list, rate_json(r, job->ranks, job->threads));
+	}
+	return rc;
+}
+
+/* Returns an exit code; *err has a text only if no rank has said why. */
+static int measure(struct bench *b, struct zr_bench_job *job, struct zr_error *err)
+{
+	pthread_barrierattr_t attr;
+	b->shared->n = 0;
+	if (pthread_barrierattr_init(&attr) ||
+	    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED) ||
+	    pthread_barrier_init(&b->shared->barrier, &attr, (unsigned)job->ranks))
+		return zr_exit_code(zr_err(err, ZR_ENOMEM, "the ranks cannot meet"));
+	if (job->table && job->subject->summary)
+		printf("%s: %s; %d rank%s of %d thread%s\n", job->subject->name,
+		       job->subject->summary, job->ranks, job->ranks == 1 ? "" : "s", job->threads,
+		       job->threads == 1 ? "" : "s");
+	int code = zr_supervise(job->ranks, zr_bench_rank, job);
+	pthread_barrier_destroy(&b->shared->barrier);
+	if (!code && keep(b, job, err))
+		code = zr_exit_code(err->code);
+	return code;
+}
+
+static int measure_all(struct bench *b, struct zr_error *err)
+{
+	const char *overrides[ZR_CMD_OVERRIDES + 16];
+	char data[PATH_MAX + 16], disk[PATH_MAX + 32];
+	const int processors = zr_bench_processors();
+	int most = b->a.ranks ? b->a.ranks : processors > 1 ? 2 : 1, code = 0;
+	int n = own_model(b, overrides, data, err);
+	if (n < 0)
+		return zr_exit_code(err->code);
+	for (int i = 0; i < b->a.n_overrides; i++)
+		overrides[n++] = b->a.overrides[i];
+	for (int ranks = 1; ranks <= most && !code; ranks += most > 1 ? most - 1 : 1)
+		for (size_t i = 0; i < SUBJECTS && !code; i++) {
+			const struct zr_bench_subject *s = subjects[i];
+			struct zr_bench_job job = { .subject = s, .conf = b->conf,
+						    .overrides = overrides, .n_overrides = n,
+						    .ranks = ranks, .threads = processors / ranks,
+						    .seconds = b->seconds,
+						    .dir = b->dir ? b->dir : ".",
+						    .progress = !b->a.json && isatty(STDOUT_FILENO),
+						    .table = !b->a.json, .shared = b->shared,
+						    .copied = b->copied };
+			job.threads = job.threads > 1 ? job.threads : 1;
+			if ((b->subject && strcmp(b->subject, s->name)) || ranks < s->least_ranks)
+				continue;
+			if (s == &zr_bench_io) {
+				snprintf(disk, sizeof disk, "offload.optimizer.path=%s", job.dir);
+				overrides[n] = disk;
+				job.n_overrides = n + 1;
+			}
+			code = measure(b, &job, err);
+		}
+	return code;
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static int make_shared(struct bench *b, struct zr_error *err)
+{
+	const size_t bytes = ZR_BENCH_RANKS * ZR_BENCH_COPY;
+	void *m = mmap(NULL, sizeof *b->shared + bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m == MAP_FAILED)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	b->shared = m;
+	b->copied = (char *)m + sizeof *b->shared;
+	b->copied += 4096 - (uintptr_t)b->copied % 4096;
+	return 0;
+}
+
+static int report(struct bench *b, struct zr_error *err)
+{
+	int rc = 0;
+	if (*b->path)
+		rc = zr_rates_write(b->path, &b->r, err);
+	if (b->a.json) {
+		json_t *j = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:O}", "cpu", b->r.cpu,
+				      "processors", b->r.processors, "device", b->r.device,
+				      "variant", b->r.variant, "date", b->r.date, "version",
+				      b->r.version, "rates", b->list);
+		struct zr_error no_text = { 0 };
+		int printed = zr_json_print(j, JSON_INDENT(1), "the rates", &no_text);
+		return rc || !printed ? rc : zr_err(err, printed, "%s", no_text.text);
+	}
+	if (!rc && *b->path)
+		printf("rates written to %s\n", b->path);
+	return rc;
+}
+
+/* The rates that are there stay, but for those that are measured now: another machine's do not. */
+static int begin(struct bench *b, struct zr_error *err)
+{
+	struct zr_rates now = { 0 };
+	int rc = 0;
+	if (b->rates)
+		snprintf(b->path, sizeof b->path, "%s", b->rates);
+	else if (!b->subject)
+		rc = zr_rates_path(b->path, err);
+	if (!rc && b->rates && b->subject && !access(b->path, F_OK))
+		rc = zr_rates_read(b->path, &now, err);
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s", b->path);
+	describe(b);
+	snprintf(b->path, sizeof b->path, "%s", path);
+	if (!rc && now.n && !strcmp(now.cpu, b->r.cpu) && now.processors == b->r.processors) {
+		b->r.n = now.n;
+		b->r.rate = now.rate;
+		now.n = 0;
+		now.rate = NULL;
+	}
+	zr_rates_free(&now);
+	return rc ? rc : make_shared(b, err);
+}
+
+static int parse(int argc, char **argv, struct bench *b)
+{
+	const char *seconds = take(&argc, argv, "--seconds");
+	b->dir = take(&argc, argv, "--dir");
+	b->rates = take(&argc, argv, "--rates");
+	b->subject = take_subject(&argc, argv);
+	char *end = NULL;
+	int has_conf = 0;
+	for (int i = 1; i < argc; i++) {
+		const int valued = !strcmp(argv[i], "-o") || !strcmp(argv[i], "-n") ||
+				   !strcmp(argv[i], "--ranks") || !strcmp(argv[i], "--option");
+		has_conf |= *argv[i] != '-';
+		i += valued;
+	}
+	int rc = zr_cmd_parse(argc, argv, usage, has_conf ? "CONF" : NULL, &b->a);
+	if (rc >= 0)
+		return rc;
+	b->conf = has_conf ? b->a.operand : NULL;
+	if (b->conf && access(b->conf, F_OK)) {
+		const char *names[SUBJECTS], *near;
+		for (size_t i = 0; i < SUBJECTS; i++)
+			names[i] = subjects[i]->name;
+		near = zr_nearest(b->conf, names, SUBJECTS);
+		fprintf(stderr, "zeroth bench: %s: neither a subject nor a file%s%s%s\n", b->conf,
+			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+		return 2;
+	}
+	if (seconds)
+		b->seconds = strtod(seconds, &end);
+	if (seconds && (!*seconds || *end || !(b->seconds > 0 && b->seconds < 3600))) {
+		fprintf(stderr, "zeroth bench: --seconds %s: expected a number of seconds, more "
+			"than 0\n", seconds);
+		return 2;
+	}
+	if (b->dir && access(b->dir, W_OK | X_OK)) {
+		fprintf(stderr, "zeroth bench: --dir %s: %s\n", b->dir, strerror(errno));
+		return 2;
+	}
+	return zr_cmd_check_ranks(argv[0], b->a.ranks, ZR_BENCH_RANKS) ? 2 : -1;
+}
+
+int zr_cmd_bench(int argc, char **argv)
+{
+	struct bench b = { .list = json_array() };
+	struct zr_error err = { 0 };
+	int code = parse(argc, argv, &b);
+	if (code < 0) {
+		code = begin(&b, &err) ? zr_exit_code(err.code) : measure_all(&b, &err);
+		if (!code && report(&b, &err))
+			code = zr_exit_code(err.code);
+		if (err.code)
+			zr_cmd_failed(&err);
+	}
+	if (*b.text)
+		unlink(b.text);
+	zr_rates_free(&b.r);
+	json_decref(b.list);
+	return code;
+}

@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# zeroth bench: each subject measures what it says, with one rank and with two; the file of rates has it, and a second
+# subject's rates join those that are there. How fast anything is no test says.
+. "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
+[ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
+cd "$scratch" || exit 99
+export TMPDIR=$scratch XDG_STATE_HOME=$scratch/state
+
+bench() { "$ZEROTH" bench "$@" --seconds 0.0001 >out 2>err; }
+
+# keys NAME: the sizes that the file has of a name, with one rank and with two
+keys() { grep -c "^$1\.[0-9x]* = [0-9.e+]*$" rates.ini; }
+
+ok 'adam' bench adam --rates rates.ini
+is 'adam: three sizes, both kinds of states, one rank and two' "$(keys adamw.fp32) $(keys adamw.8bit)" '6 6'
+like 'adam: a bar beside its limit' "$(cat out)" 'adamw\.fp32 +8388608 +[0-9.]+ [kMG]parameter/s +\[[# ]{20}\] +[0-9]+ %'
+ok 'comm' bench comm --rates rates.ini
+is 'comm: four sizes of two ranks' "$(keys all_gather) $(keys reduce_scatter) $(keys fence)" '4 4 1'
+is 'what adam has measured stays' "$(keys adamw.fp32)" 6
+ok 'io' bench io -n 1 --dir . --rates rates.ini
+is 'io: three sizes' "$(keys disk_read) $(keys disk_write_one) $(keys disk_mixed)" '3 3 3'
+ok 'step' bench step -n 1 -o model.width=32 -o model.layers=1 --rates rates.ini
+is 'step' "$(keys step)" 1
+ok 'gemm' bench gemm -n 1 --rates rates.ini
+is 'gemm: a grid of sizes' "$(keys matmul.fp32.nn) $(keys matmul.bf16.tn) $(keys attention_bwd.fp32) $(keys head_loss.bf16)" '64 64 9 12'
+ok 'ops' bench ops -n 1 --rates rates.ini
+is 'ops: three sizes' "$(keys layernorm.fp32) $(keys swiglu_bwd.bf16) $(keys copy)" '3 3 3'
+is 'and nothing but keys that the reader knows' "$(grep -cvE '^(;.*|\[machine\]|\[ranks [12] threads [0-9]+\]||[a-z0-9_.]+\.[0-9x]+ = [0-9.e+]+|(cpu|device|variant|date|version|disk|processors|memory) = .*)$' rates.ini)" 0
+is 'no subject writes the rates of the machine' "$(ls)" "$(printf '%s\n' err out rates.ini)"
+
+if command -v python3 >/dev/null; then
+	bench adam -n 1 --json
+	is '--json' "$(python3 -c 'import json, sys
+r = json.load(open("out"))
+print(len(r["rates"]), all(x["rate"] > 0 and x["ranks"] == 1 for x in r["rates"]), sorted(r))')" \
+		"7 True ['cpu', 'date', 'device', 'processors', 'rates', 'variant', 'version']"
+else
+	skip '--json' 'no python3'
+fi
+
+# ---- what cannot be measured ----
+says() { # says NAME CODE PATTERN [argument]...
+	local name=$1 code=$2 pattern=$3
+	shift 3
+	"$ZEROTH" bench "$@" >out 2>err
+	is "$name: exit code" $? "$code"
+	like "$name" "$(cat err)" "$pattern"
+}
+says 'a subject that is none' 2 '^zeroth bench: gem: neither a subject nor a file; did you mean gemm\?$' gem
+says 'seconds that are no number' 2 '^zeroth bench: --seconds soon: expected a number of seconds' --seconds soon
+says 'no such directory' 2 '^zeroth bench: --dir nowhere: No such file or directory$' io --dir nowhere
+says 'too many ranks' 2 '^zeroth bench: -n 65: expected a number of ranks in \[1, 64\]$' comm -n 65
+says 'an option that is none' 2 '^zeroth: rank 0 failed .*elephant=1: unknown key' adam -n 1 -o device.elephant=1
+echo '[ranks 1 threads 1]
+copy = fast' >bad.ini
+says 'a file of rates that is none' 2 '^zeroth: bad\.ini:2: expected NAME\.SIZE = RATE' adam --rates bad.ini
+is 'and nothing stays behind' "$(ls)" "$(printf '%s\n' bad.ini err out rates.ini)"
+
+done_testing
