@@ -12,6 +12,7 @@
 #define PROGRAM "a step is one recorded program; `zeroth plan --program` prints it"
 #define REMOVED "DeepSpeed has removed it; take it out"
 #define DISK_OPS "one thread keeps queue_depth operations in flight"
+#define NO_WANDB "a run writes metrics.jsonl; `wandb sync` reads what [monitor] tensorboard writes"
 #define NO_TRACE "there is no trace of modules: layers are known before training"
 
 static const struct zr_import_key keys[] = {
@@ -259,7 +260,8 @@ static const struct zr_import_key keys[] = {
 	STOP("aio.use_gds", "no", "files pass through host memory; set it to false"),
 
 	/* activations */
-	MADE("activation_checkpointing.cpu_checkpointing", "activation.plugin", ds_cpu_checkpointing),
+	MADE("activation_checkpointing.cpu_checkpointing", "activation.plugin",
+	     ds_cpu_checkpointing),
 	NONE("activation_checkpointing.partition_activations", "layers are not split over ranks"),
 	NONE("activation_checkpointing.contiguous_memory_optimization",
 	     "buffers lie where the plan says"),
@@ -273,13 +275,13 @@ static const struct zr_import_key keys[] = {
 	MADE("csv_monitor.enabled", "monitor.csv.plugin", ds_csv),
 	MADE("csv_monitor.output_path", "monitor.csv.path", ds_csv_path),
 	NONE("csv_monitor.job_name", "a run has a directory of its own"),
-	NONE("tensorboard.enabled", "a run writes metrics.jsonl"),
-	NONE("tensorboard.output_path", "a run writes metrics.jsonl"),
-	NONE("tensorboard.job_name", "a run writes metrics.jsonl"),
-	NONE("wandb.enabled", "a run writes metrics.jsonl"),
-	NONE("wandb.group", "a run writes metrics.jsonl"),
-	NONE("wandb.team", "a run writes metrics.jsonl"),
-	NONE("wandb.project", "a run writes metrics.jsonl"),
+	MADE("tensorboard.enabled", "monitor.tensorboard.plugin", ds_tensorboard),
+	MADE("tensorboard.output_path", "monitor.tensorboard.path", ds_path),
+	NONE("tensorboard.job_name", "a run has a directory of its own"),
+	NONE("wandb.enabled", NO_WANDB),
+	NONE("wandb.group", NO_WANDB),
+	NONE("wandb.team", NO_WANDB),
+	NONE("wandb.project", NO_WANDB),
 	NONE("comet.*", "a run writes metrics.jsonl"),
 	NONE("flops_profiler.*", "`zeroth plan` knows a step before it runs"),
 

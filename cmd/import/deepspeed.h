@@ -35,6 +35,8 @@ DS_MAP(clipping); /* max_grad_norm of the optimizer */
 DS_MAP(cpu_checkpointing);
 DS_MAP(csv);
 DS_MAP(csv_path);
+DS_MAP(tensorboard);
+DS_MAP(path); /* as it is, unless empty */
 DS_MAP(once); /* as it is, but null and 0 are never */
 
 /* What follows from several keys. */

@@ -408,6 +408,17 @@ int ds_csv_path(struct zr_import *im, struct zr_setting *s, const struct zr_impo
 	return rc ? rc : partly(s, "one file with a column for each metric");
 }
 
+int ds_tensorboard(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	return json_is_true(s->value) ? zr_import_put(im, s, k->to, "tensorboard", NULL) :
+					none(s, "off");
+}
+
+int ds_path(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	return zr_import_is(s->value, "") ? none(s, "empty") : as_it_is(im, s, k->to);
+}
+
 int ds_once(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	return zr_import_number(s, 1) >= 1 ? as_it_is(im, s, k->to) : none(s, "off");

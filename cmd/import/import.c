@@ -13,7 +13,7 @@
 #include "core/config/loader.h"
 #include "core/config/options.h"
 
-static const struct zr_import_kind *const kinds[] = { &zr_deepspeed };
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* The row of a path: its own, or that of a block of which nothing is told apart. */

@@ -67,6 +67,19 @@ refused 'a disk without a path' \
 	'device: give nvme_path beside it: a directory$'
 refused 'all of them at once' '{ "gradient_cliping": 1,
  "sparse_attention": { "mode": "fixed" } }' ':2: sparse_attention\.mode: DeepSpeed has removed it'
+refused 'two files that differ' '{ "per_device_train_batch_size": 2,
+ "deepspeed": { "train_micro_batch_size_per_gpu": 4 } }' \
+	'size: \[train\] micro_batch_size would be 2, and 4 by train_micro_batch_size_per_gpu'
+refused 'a share of unknown steps' '{ "num_train_epochs": 1, "warmup_ratio": 0.1 }' \
+	':1: warmup_ratio: how many steps that is depends on the data: give warmup_steps'
+refused 'an optimizer of transformers that is not here' '{ "max_steps": 9, "optim": "galore_adamw" }' \
+	': optim: use adamw_torch, '
+printf '{ "zero_optimization": { "stage": 1 } }' >ds.json
+printf '{ "max_steps": 9, "deepspeed": "ds.json" }' >arguments.json
+mkdir below
+mv ds.json arguments.json below
+like "DeepSpeed's file lies beside the arguments" "$(import below/arguments.json; cat out)" \
+	'^plugin = stage1 ; zero_optimization.stage, line 1$'
 refused 'no JSON' '{ "stage": }' '^2 zeroth: refused\.json:1:.*not JSON'
 like 'no file' "$(import none.json)" '^2 zeroth: none\.json: '
 like '--json without -o' "$(import --json warmup.json)" '^2 zeroth config import: --json needs -o'

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * hf.c - see hf.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/import/hf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct zr_setting *beside(struct zr_import *im, const struct zr_setting *s, const char *key)
+{
+	return zr_import_find(im, s->from->kind, key);
+}
+
+static int none(struct zr_setting *s, const char *why)
+{
+	return zr_import_fate(s, ZR_FATE_NONE, "%s", why);
+}
+
+static int partly(struct zr_setting *s, const char *why)
+{
+	return s->fate == ZR_FATE_MAPPED ? zr_import_fate(s, ZR_FATE_PARTLY, "%s", why) : 0;
+}
+
+static int as_it_is(struct zr_import *im, struct zr_setting *s, const char *to)
+{
+	char *text = NULL;
+	int rc = zr_import_text(s->value, &text);
+	rc = rc ? rc : zr_import_put(im, s, to, text, NULL);
+	free(text);
+	return rc;
+}
+
+static const char *word(const struct zr_setting *s)
+{
+	return s && json_is_string(s->value) ? json_string_value(s->value) : "";
+}
+
+int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	static const struct {
+		const char *name, *plugin, *moments;
+	} known[] = {
+		{ "adamw_torch", "adamw", NULL },
+		{ "adamw_torch_fused", "adamw", NULL },
+		{ "adamw_hf", "adamw", NULL },
+		{ "adamw_apex_fused", "adamw", NULL },
+		{ "adamw_torch_xla", "adamw", NULL },
+		{ "adamw_torch_npu_fused", "adamw", NULL },
+		{ "adamw", "adamw", NULL },
+		{ "adamw_8bit", "adamw", "8bit" },
+		{ "adamw_bnb_8bit", "adamw", "8bit" },
+		{ "adamw_torch_8bit", "adamw", "8bit" },
+		{ "paged_adamw_32bit", "adamw", NULL },
+		{ "paged_adamw_8bit", "adamw", "8bit" },
+		{ "lion_32bit", "lion", NULL },
+		{ "paged_lion_32bit", "lion", NULL },
+		{ "lion_8bit", "lion", "8bit" },
+		{ "paged_lion_8bit", "lion", "8bit" },
+		{ "sgd", "sgd", NULL },
+		{ "adagrad", "adagrad", NULL },
+		{ NULL, NULL, NULL },
+	};
+	const char *name = word(s);
+	int i = 0, rc;
+	if (zr_import_given(im, k->to))
+		return none(s, "DeepSpeed's configuration names the optimizer");
+	while (known[i].name && strcmp(known[i].name, name))
+		i++;
+	if (!known[i].name)
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "use adamw_torch, adamw_8bit, lion_32bit, lion_8bit, "
+				      "adagrad or sgd");
+	rc = zr_import_put(im, s, k->to, known[i].plugin, NULL);
+	if (!rc && known[i].moments)
+		rc = zr_import_put(im, s, "optimizer.moments", known[i].moments, NULL);
+	return rc || strncmp(name, "paged", 5) ?
+		       rc :
+		       partly(s, "states stay on the device; [offload.optimizer] takes them to "
+				 "memory or disk");
+}
+
+int hf_beside(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	(void)im;
+	return zr_import_fate(s, ZR_FATE_MAPPED, "with %s", k->text);
+}
+
+/* What updates: the name in the INI, or the default's. */
+static const char *plugin_of(const struct zr_import *im)
+{
+	const char *plugin = zr_import_given(im, "optimizer.plugin");
+	return plugin ? plugin : "adamw";
+}
+
+int hf_epsilon(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const struct zr_setting *name = beside(im, s, k->text);
+	if (strstr(word(name), "lion") || strstr(word(name), "sgd"))
+		return none(s, "the optimizer has none");
+	return as_it_is(im, s, k->to);
+}
+
+int hf_weight_decay(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	int rc = as_it_is(im, s, k->to);
+	return rc || zr_import_number(s, 0) == 0 ? rc :
+						   partly(s, "biases and norms decay, too, unless "
+							     "an [optimizer.NAME] gives them 0");
+}
+
+int hf_epochs(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (zr_import_number(beside(im, s, "max_steps"), -1) > 0)
+		return none(s, "max_steps says how long");
+	return as_it_is(im, s, k->to);
+}
+
+int hf_max_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	return zr_import_number(s, -1) > 0 ? as_it_is(im, s, k->to) :
+					     none(s, "off: epochs say how long");
+}
+
+int hf_precision(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (!zr_import_is_on(im, s->from->kind, s->path))
+		return none(s, "off");
+	return zr_import_put(im, s, k->to, k->text, NULL);
+}
+
+int hf_tf32(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	return strcmp(im->device, "cuda") ? none(s, "of GPUs") : as_it_is(im, s, k->to);
+}
+
+int hf_recompute(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (json_is_false(s->value) || json_is_null(s->value))
+		return none(s, "off");
+	if (strcmp(word(s), "offload") && strcmp(word(s), "offload_disk"))
+		return zr_import_put(im, s, k->to, "recompute", NULL);
+	int rc = zr_import_put(im, s, k->to, "recompute", NULL);
+	if (rc || !strcmp(im->device, "cpu"))
+		return rc ? rc :
+			    partly(s, "with [device] plugin = cpu nothing leaves for host memory");
+	return zr_import_put(im, s, "activation.outputs", "offload", NULL);
+}
+
+int hf_count(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const double n = zr_import_number(s, 1);
+	if (n > 0 && n < 1)
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "give a number of steps, not a share of them");
+	return n <= 0 ? none(s, "off") : as_it_is(im, s, k->to);
+}
+
+int hf_save_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const char *when = word(beside(im, s, "save_strategy"));
+	return *when && strcmp(when, "steps") ? none(s, "save_strategy says when") :
+						hf_count(im, s, k);
+}
+
+int hf_save_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	int rc;
+	if (zr_import_is(s->value, "steps"))
+		return zr_import_fate(s, ZR_FATE_MAPPED, "with save_steps");
+	if (zr_import_is(s->value, "no") || json_is_false(s->value))
+		return zr_import_put(im, s, k->to, "0", NULL);
+	if (zr_import_is(s->value, "best"))
+		return zr_import_put(im, s, "checkpoint.keep_best", "yes", NULL);
+	if (!zr_import_is(s->value, "epoch"))
+		return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, steps, epoch or best");
+	rc = zr_import_put(im, s, k->to, "500", NULL);
+	return rc ? rc : partly(s, "checkpoints come every so many steps: choose how many");
+}
+
+int hf_eval_steps(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	const struct zr_setting *given = beside(im, s, "eval_strategy");
+	const char *when = word(given ? given : beside(im, s, "evaluation_strategy"));
+	return *when && strcmp(when, "steps") ? none(s, "eval_strategy says when") :
+						hf_count(im, s, k);
+}
+
+int hf_eval_strategy(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (zr_import_is(s->value, "steps"))
+		return zr_import_fate(s, ZR_FATE_MAPPED, "with eval_steps");
+	if (zr_import_is(s->value, "no") || json_is_false(s->value))
+		return zr_import_put(im, s, k->to, "0", NULL);
+	if (!zr_import_is(s->value, "epoch"))
+		return zr_import_fate(s, ZR_FATE_REFUSED, "expected no, steps or epoch");
+	int rc = zr_import_put(im, s, k->to, "100", NULL);
+	return rc ? rc : partly(s, "evaluations come every so many steps: choose how many");
+}
+
+int hf_model(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	if (im->model)
+		return none(s, "--model says it");
+	int rc = as_it_is(im, s, k->to);
+	return rc ? rc : partly(s, "a directory on this machine: nothing is downloaded");
+}
+
+int hf_yes(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	return zr_import_is_on(im, s->from->kind, s->path) ?
+		       zr_import_put(im, s, k->to, k->text, NULL) :
+		       none(s, "off");
+}
+
+int hf_monitors(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	char *text = NULL;
+	int rc = zr_import_text(s->value, &text), any = 0;
+	(void)k;
+	if (!rc && (strstr(text, "tensorboard") || !strcmp(text, "all"))) {
+		any = 1;
+		rc = zr_import_put(im, s, "monitor.tensorboard.plugin", "tensorboard", NULL);
+	}
+	any += !rc && !any && (!*text || !strcmp(text, "none")) ? 2 : 0;
+	free(text);
+	return rc || any == 1 ? rc :
+				none(s, any ? "off" :
+					      "a run writes metrics.jsonl; use tensorboard, which "
+					      "`wandb sync` reads");
+}
+
+int hf_fsdp(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	char *text = NULL;
+	int rc = zr_import_text(s->value, &text);
+	if (rc)
+		return rc;
+	const char *stage = strstr(text, "hybrid_shard")  ? "hpz" :
+			    strstr(text, "shard_grad_op") ? "stage2" :
+			    strstr(text, "no_shard")	  ? "stage0" :
+							    "stage3";
+	const int off = !*text || !strcmp(text, "no"), offload = !!strstr(text, "offload");
+	free(text);
+	if (off)
+		return none(s, "off");
+	rc = zr_import_put(im, s, k->to, stage, NULL);
+	if (rc || !offload)
+		return rc;
+	if (!strcmp(im->device, "cpu"))
+		return partly(s, "device and host are one memory with [device] plugin = cpu");
+	rc = zr_import_put(im, s, "offload.optimizer.plugin", "cpu", NULL);
+	return rc || strcmp(stage, "stage3") ?
+		       rc :
+		       zr_import_put(im, s, "offload.param.plugin", "cpu", NULL);
+}
+
+/* ---- schedules ---- */
+
+int hf_scheduler(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
+{
+	static const char *const names[][2] = {
+		{ "linear", "warmup_decay_lr" },
+		{ "cosine", "warmup_cosine_lr" },
+		{ "cosine_with_min_lr", "warmup_cosine_lr" },
+		{ "constant", "constant" },
+		{ "constant_with_warmup", "warmup_lr" },
+		{ NULL, NULL },
+	};
+	int i = 0, rc;
+	if (zr_import_given(im, k->to))
+		return none(s, "DeepSpeed's configuration names the schedule");
+	while (names[i][0] && strcmp(names[i][0], word(s)))
+		i++;
+	if (!names[i][0])
+		return zr_import_fate(s, ZR_FATE_REFUSED,
+				      "use linear, cosine, cosine_with_min_lr, constant or "
+				      "constant_with_warmup");
+	rc = zr_import_put(im, s, k->to, names[i][1], NULL);
+	return rc || !strcmp(names[i][1], "constant") ?
+		       rc :
+		       partly(s, "the warm-up begins one update later, with two updates at its "
+				 "lowest rate");
+}
+
+/* The length of the warm-up, and the setting that says so. -1: it is a share of a number that is
+ * not known. */
+static long long warmup_of(struct zr_import *im, const struct hf_names *n, struct zr_setting **from)
+{
+	struct zr_setting *steps = zr_import_find(im, n->kind, "warmup_steps");
+	struct zr_setting *ratio = zr_import_find(im, n->kind, "warmup_ratio");
+	const double most = zr_import_number(zr_import_find(im, n->kind, "max_steps"), -1);
+	const double given = zr_import_number(steps, 0);
+	*from = given > 0 || !ratio ? steps : ratio;
+	if (given >= 1)
+		return (long long)given;
+	const double share = given > 0 ? given : zr_import_number(ratio, 0);
+	if (!(share > 0))
+		return steps || ratio ? 0 : n->warmup;
+	return most > 0 ? (long long)ceil(share * most) : -1;
+}
+
+static int finish_schedule(struct zr_import *im, const struct hf_names *n)
+{
+	const char *plugin = zr_import_given(im, "scheduler.plugin");
+	struct zr_setting *from, *name = zr_import_find(im, n->kind, n->scheduler);
+	const struct zr_import_kind *ds = &zr_deepspeed;
+	const int theirs = !!zr_import_find(im, ds, "scheduler.type");
+	const long long warmup = warmup_of(im, n, &from);
+	char text[32];
+	int rc = 0;
+	if (!plugin && name)
+		return 0; /* refused */
+	if (!plugin) {
+		plugin = n->scheduler_default;
+		rc = zr_import_put(im, NULL, "scheduler.plugin", plugin, n->note);
+	}
+	if (rc || !strcmp(plugin, "constant") || strncmp(plugin, "warmup", 6))
+		return rc;
+	if (warmup < 0)
+		return zr_import_fate(from, ZR_FATE_REFUSED,
+				      "how many steps that is depends on the data: give "
+				      "warmup_steps as a number, or max_steps");
+	snprintf(text, sizeof text, "%lld", warmup > 0 ? warmup : 1);
+	if (!zr_import_given(im, "scheduler.warmup_num_steps"))
+		rc = zr_import_put(im, from, "scheduler.warmup_num_steps", text,
+				   from ? NULL : n->note);
+	if (!rc && !theirs)
+		rc = zr_import_put(im, NULL, "scheduler.warmup_type", "linear",
+				   "as transformers warms up");
+	if (!rc && !theirs && !strcmp(plugin, "warmup_cosine_lr") &&
+	    !zr_import_given(im, "scheduler.cos_min_ratio"))
+		rc = zr_import_put(im, NULL, "scheduler.cos_min_ratio", "0",
+				   "as transformers warms up");
+	return rc;
+}
+
+static int finish_betas(struct zr_import *im, const struct hf_names *n)
+{
+	struct zr_setting *one = zr_import_find(im, n->kind, "adam_beta1");
+	struct zr_setting *two = zr_import_find(im, n->kind, "adam_beta2");
+	const char *plugin = plugin_of(im);
+	char text[64];
+	if ((!one && !two) || zr_import_given(im, "optimizer.betas"))
+		return 0;
+	if (!strstr("adamw cpu_adam lion lamb", plugin)) {
+		int rc = one ? none(one, "the optimizer has none") : 0;
+		return rc || !two ? rc : none(two, "the optimizer has none");
+	}
+	snprintf(text, sizeof text, "%.15g, %.15g", zr_import_number(one, 0.9),
+		 zr_import_number(two, 0.999));
+	return zr_import_put(im, one ? one : two, "optimizer.betas", text, NULL);
+}
+
+int hf_finish(struct zr_import *im, const struct hf_names *n)
+{
+	int rc = finish_betas(im, n);
+	rc = rc ? rc : finish_schedule(im, n);
+	for (int i = 0; !rc && n->defaults[i][0]; i++)
+		if (!zr_import_given(im, n->defaults[i][0]))
+			rc = zr_import_put(im, NULL, n->defaults[i][0], n->defaults[i][1], n->note);
+	return rc;
+}
