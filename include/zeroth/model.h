@@ -22,7 +22,9 @@ extern "C" {
 
 /* The weight of a linear map y = W x, as the tensor has it: rows are outputs, or inputs. Products
  * with it are matmul operations of the device, whose operand b it is; the gradient of it is the
- * operand d of one. What is no weight of a linear map, an embedding or the head, has ZR_MAP_NONE. */
+ * operand d of one. Maps of a mixture's experts are ZR_MAP_OUT_IN, and operands b of
+ * matmul_grouped and dw of matmul_grouped_dw. What is no weight of a linear map, an embedding or
+ * the head, has ZR_MAP_NONE. */
 #define ZR_MAP_NONE 0
 #define ZR_MAP_OUT_IN 1
 #define ZR_MAP_IN_OUT 2
@@ -40,6 +42,8 @@ struct zr_tensor {
 	double mean, std;
 	int32_t map;       /* ZR_MAP_* */
 	uint32_t flags;    /* ZR_TENSOR_* */
+	/* of an expert's map: the experts of a token, each a row of its products; else 0 */
+	int32_t experts_per_token, rsv;
 };
 
 /* Parameters that are gathered, reduced and released together. If [train] freeze names some of

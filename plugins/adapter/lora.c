@@ -30,8 +30,8 @@ static const struct zr_opt options[] = {
 	       "Probability to drop an element of what goes into an adapter, in training."),
 	ZR_OPT(struct lora_opts, targets, ZR_T_STR, ZR_O_NUMERIC, "all-linear", 0, 0, "",
 	       "Modules that get an adapter: names, or their ends behind a dot, in which * and ? "
-	       "stand for letters; all-linear: every linear map but the head; re: and a regular "
-	       "expression of Python that fits their whole names."),
+	       "stand for letters; all-linear: every linear map but the head and routers; re: and "
+	       "a regular expression of Python that fits their whole names."),
 	ZR_OPT(struct lora_opts, rank_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
 	       "Ranks of some of them, as in c_attn:16 mlp.c_proj:4; the first that fits counts."),
 	ZR_OPT(struct lora_opts, alpha_pattern, ZR_T_STR, ZR_O_NUMERIC, "", 0, 0, "",
@@ -127,6 +127,48 @@ static uint32_t add_units(struct zr_inst *inst, struct zr_tensor *t, int32_t *un
 	return n;
 }
 
+/* The number of an adapted tensor in its unit. */
+static int64_t place_in(const struct zr_inst *inst, const struct lora_map *m)
+{
+	const char *first = (const char *)unit_of(inst, (uint32_t)m->unit)->tensors;
+	return ((const char *)m->weight - first) / inst->decl.tensor_stride;
+}
+
+static int is_expert(const struct zr_unit *u)
+{
+	return u->n_tensors && u->tensors->experts_per_token;
+}
+
+/* The products of a layer's experts are one operation: all have the same adapters, and dropout by
+ * one number. */
+static int join_experts(struct zr_inst *inst, const struct zr_layer *of)
+{
+	const struct zr_unit *first = NULL;
+	int32_t maps = 0, from = 0, at;
+	for (uint32_t k = 0; k < of->n_units; k++) {
+		const struct zr_unit *u = unit_of(inst, (uint32_t)of->units[k]);
+		const int32_t n = maps_of(inst, of->units[k], &at);
+		if (!is_expert(u))
+			continue;
+		from = first ? from : at;
+		maps = first ? maps : n;
+		first = first ? first : u;
+		int alike = n == maps;
+		for (int32_t j = 0; j < n && alike; j++) {
+			const struct lora_map *a = &inst->map[from + j];
+			struct lora_map *b = &inst->map[at + j];
+			alike = place_in(inst, a) == place_in(inst, b) && a->r == b->r &&
+				a->scale == b->scale;
+			b->number = a->number;
+		}
+		if (!alike)
+			return zr_fail(inst->h, ZR_ENOTSUP, "targets: %s is not adapted as %s is: "
+				       "experts of a layer all have adapters of one rank and "
+				       "alpha, or none has", u->name, first->name);
+	}
+	return ZR_OK;
+}
+
 /* What a layer needs, and where its call has it. */
 static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside, int32_t **units)
 {
@@ -147,8 +189,11 @@ static int declare_layer(struct zr_inst *inst, uint32_t i, const int32_t *beside
 			for (int32_t m = first; m < first + maps; m++)
 				if (inst->map[m].weight ==
 				    at(u->tensors, inst->decl.tensor_stride, t)) {
-					l->use[l->n++] = (struct lora_use){ &inst->map[m],
-									    (int32_t)tensor, a };
+					const int expert = inst->map[m].weight->experts_per_token;
+					l->use[l->n++] = (struct lora_use){
+						&inst->map[m], (int32_t)tensor, a,
+						expert ? -1 : l->kept++
+					};
 					a += 2;
 				}
 	}
@@ -222,7 +267,8 @@ static int declare_all(struct zr_inst *inst, struct zr_model_decl *out)
 	const uint32_t n = add_units(inst, t, inst->beside);
 	for (uint32_t i = 0; i < inst->decl.n_layers && !rc; i++) {
 		inst->layer[i].use = use;
-		rc = declare_layer(inst, i, inst->beside, &units);
+		rc = join_experts(inst, layer_of(inst, i));
+		rc = rc ? rc : declare_layer(inst, i, inst->beside, &units);
 		use += inst->layer[i].n;
 	}
 	out->n_units = n;

@@ -9,7 +9,7 @@
 
 #include <zeroth/adapter.h>
 
-#define LORA_TENSORS 256 /* of a layer, most */
+#define LORA_TENSORS 2560 /* of a layer, most */
 #define LORA_NAME 512    /* room for the name of a tensor or a module, or for a word of a list */
 #define LORA_REGEX "re:" /* what begins a regular expression in `targets` */
 
@@ -27,7 +27,7 @@ struct lora_map {
 	int64_t in, out, r;
 	double alpha;
 	float scale;       /* s */
-	uint32_t number;   /* among all */
+	uint32_t number;   /* of its dropout: among all, but experts have that of their first */
 	int32_t tensor, a; /* numbers of W and A in the declaration; B is a + 1 */
 };
 
@@ -35,11 +35,13 @@ struct lora_map {
 struct lora_use {
 	const struct lora_map *map;
 	int32_t weight, a; /* B is a + 1 */
+	int32_t kept;      /* number among those of which products are kept; -1: an expert's */
 };
 
 struct lora_layer {
 	struct lora_use *use;
 	int32_t n, tensors; /* tensors of the model */
+	int32_t kept;       /* maps that are no expert's */
 };
 
 struct zr_inst {

@@ -10,40 +10,27 @@
  * place for it, dA = s (dy B)^T x' and dB = s dy^T (x' A^T). No product has the size of W. x' A^T is
  * kept from the forward, dy B for the second of the two products of dy.
  */
-#include "lora.h"
+#include "maps.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define SITE 0x40000000u /* of dropout: beyond those of a model's layers */
-
 /* What the model is given as the place of the gradient of an adapted weight: never written. */
 static float nowhere[LORA_TENSORS];
 
-/* of each map, `each` bytes apart: */
-struct place {
-	uint64_t each;
-	char *low;     /* [N, r] x' A^T, which lies before what the model keeps */
-	char *dlow;    /* [N, r] dy B */
-	void *scaled;  /* [N, r] one of them times s, of one map at a time */
-	void *dropped; /* [N, in] x', of one map at a time */
-};
+int32_t lora_marked(const void *gradient)
+{
+	const uintptr_t at = (uintptr_t)gradient - (uintptr_t)nowhere;
+	return at < sizeof nowhere ? (int32_t)(at / sizeof *nowhere) : -1;
+}
 
-/* What a map's dlow was made of, and for which product; NULL: both were made. */
-struct made {
-	const void *dy;
-	int64_t rows;
-	int for_gradient;
-};
-
-struct wrapped {
-	struct zr_ops ops; /* the first member: what the model passes leads here */
-	const struct zr_inst *inst;
-	const struct zr_layer_call *c; /* as core made it */
-	const struct lora_layer *l;
-	struct place at;
-	struct made made[LORA_TENSORS];
-};
+int32_t lora_use_of(const struct lora_wrapped *w, const void *weight, int32_t from)
+{
+	for (int32_t i = from; i < w->l->n; i++)
+		if (weight == w->c->param[w->l->use[i].weight])
+			return i;
+	return -1;
+}
 
 static uint64_t up(uint64_t n)
 {
@@ -60,22 +47,25 @@ static int drops(const struct zr_inst *inst, const struct zr_layer_call *c)
 	return inst->o.dropout > 0 && c->training;
 }
 
-static struct place carve(const struct zr_inst *inst, const struct lora_layer *l,
+static struct lora_place carve(const struct zr_inst *inst, const struct lora_layer *l,
 			  const struct zr_layer_call *c, struct zr_layer_bytes *bytes)
 {
 	const uint64_t rows = (uint64_t)(c->batch * c->length), e = (uint64_t)element(c);
-	struct place at = { .low = c->saved, .dlow = c->work };
+	struct lora_place at = { .low = c->saved, .dlow = c->work };
 	uint64_t r = 0, wide = 0;
 	for (int32_t i = 0; i < l->n; i++) {
 		const struct lora_map *m = l->use[i].map;
+		if (l->use[i].kept < 0)
+			continue;
 		r = (uint64_t)m->r > r ? (uint64_t)m->r : r;
 		wide = (uint64_t)m->in > wide ? (uint64_t)m->in : wide;
 	}
 	at.each = up(rows * r * e);
-	at.scaled = (char *)((uintptr_t)at.dlow + (uint64_t)l->n * at.each);
+	at.scaled = (char *)((uintptr_t)at.dlow + (uint64_t)l->kept * at.each);
 	at.dropped = (char *)((uintptr_t)at.scaled + at.each);
-	bytes->saved = (uint64_t)l->n * at.each;
+	bytes->saved = (uint64_t)l->kept * at.each;
 	bytes->work_fwd = bytes->saved + at.each + (inst->o.dropout > 0 ? up(rows * wide * e) : 0);
+	at.experts = lora_experts_at(inst, l, c, (char *)at.dlow, &bytes->work_fwd);
 	return at;
 }
 
@@ -92,7 +82,7 @@ void lora_add_bytes(const struct zr_inst *inst, const struct lora_layer *l,
 /* ---- products ------------------------------------------------------------------------------- */
 
 /* d[m, n] = op(a)[m, k] op(b)[k, n], all without gaps. */
-static int product(const struct wrapped *w, uint32_t flags, int64_t m, int64_t n, int64_t k,
+static int product(const struct lora_wrapped *w, uint32_t flags, int64_t m, int64_t n, int64_t k,
 		   const void *a, const void *b, void *d, int32_t d_dtype)
 {
 	const int32_t t = w->c->dtype;
@@ -104,15 +94,15 @@ static int product(const struct wrapped *w, uint32_t flags, int64_t m, int64_t n
 	return w->c->ops->matmul(w->c->ops, w->c->stream, &op);
 }
 
-static struct zr_rng rng_of(const struct wrapped *w, const struct lora_map *m)
+static struct zr_rng rng_of(const struct lora_wrapped *w, const struct lora_map *m)
 {
 	struct zr_rng rng = w->c->rng;
-	rng.site = SITE + m->number;
+	rng.site = LORA_SITE + m->number;
 	return rng;
 }
 
 /* out = drop(gain x), n elements. */
-static int scale(const struct wrapped *w, const struct lora_map *m, int64_t n, float gain,
+static int scale(const struct lora_wrapped *w, const struct lora_map *m, int64_t n, float gain,
 		 float dropout, const void *x, void *out)
 {
 	struct zr_op_residual op = { .size = sizeof op, .dtype = w->c->dtype, .dropout = dropout,
@@ -122,7 +112,8 @@ static int scale(const struct wrapped *w, const struct lora_map *m, int64_t n, f
 }
 
 /* *x becomes x'. */
-static int drop(const struct wrapped *w, const struct lora_map *m, int64_t rows, const void **x)
+static int drop(const struct lora_wrapped *w, const struct lora_map *m, int64_t rows,
+		const void **x)
 {
 	const void *whole = *x;
 	if (!drops(w->inst, w->c))
@@ -132,23 +123,23 @@ static int drop(const struct wrapped *w, const struct lora_map *m, int64_t rows,
 }
 
 /* dy B, which has been made for the other product of dy, or is made for it, too. */
-static int lower_gradient(struct wrapped *w, int32_t i, const void *dy, int64_t rows,
+static int lower_gradient(struct lora_wrapped *w, int32_t i, const void *dy, int64_t rows,
 			  int for_gradient)
 {
 	const struct lora_use *u = &w->l->use[i];
-	struct made *made = &w->made[i];
+	struct lora_made *made = &w->made[u->kept];
 	if (made->dy == dy && made->rows == rows && made->for_gradient != for_gradient) {
 		made->dy = NULL;
 		return ZR_OK;
 	}
-	*made = (struct made){ dy, rows, for_gradient };
+	*made = (struct lora_made){ dy, rows, for_gradient };
 	return product(w, 0, rows, u->map->r, u->map->out, dy, w->c->param[u->a + 1],
-		       w->at.dlow + (uint64_t)i * w->at.each, w->c->dtype);
+		       w->at.dlow + (uint64_t)u->kept * w->at.each, w->c->dtype);
 }
 
 /* *op with s u v beside it. */
-static int updated(const struct wrapped *w, const struct lora_map *m, uint32_t flags, float dropout,
-		   const void *u, const void *v, const struct zr_op_matmul *op)
+static int updated(const struct lora_wrapped *w, const struct lora_map *m, uint32_t flags,
+		   float dropout, const void *u, const void *v, const struct zr_op_matmul *op)
 {
 	struct zr_op_matmul_low_rank low = { .size = sizeof low, .flags = flags, .r = m->r,
 					     .gain = m->scale, .dropout = dropout,
@@ -157,12 +148,12 @@ static int updated(const struct wrapped *w, const struct lora_map *m, uint32_t f
 	return w->c->ops->matmul_low_rank(w->c->ops, w->c->stream, &low);
 }
 
-static int forward(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
+static int forward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct lora_use *u = &w->l->use[i];
 	const struct lora_map *m = u->map;
 	const uint32_t each = op->flags & ZR_MM_EACH_ROW;
-	void *low = w->at.low + (uint64_t)i * w->at.each;
+	void *low = w->at.low + (uint64_t)u->kept * w->at.each;
 	const void *x = op->a;
 	int rc = drop(w, m, op->m, &x);
 	rc = rc ? rc :
@@ -171,17 +162,17 @@ static int forward(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
 	return rc ? rc : updated(w, m, ZR_LR_TRANS_V, 0, low, w->c->param[u->a + 1], op);
 }
 
-static int backward(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
+static int backward(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct lora_use *u = &w->l->use[i];
 	const float dropout = drops(w->inst, w->c) ? (float)w->inst->o.dropout : 0;
-	const void *dlow = w->at.dlow + (uint64_t)i * w->at.each;
+	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	int rc = lower_gradient(w, i, op->a, op->m, 0);
 	return rc ? rc : updated(w, u->map, 0, dropout, dlow, w->c->param[u->a], op);
 }
 
 /* dA and dB; x and dy are the operands of the product that would be W's gradient. */
-static int gradients(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
+static int gradients(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct zr_layer_call *c = w->c;
 	const struct lora_use *u = &w->l->use[i];
@@ -189,8 +180,8 @@ static int gradients(struct wrapped *w, int32_t i, const struct zr_op_matmul *op
 	const int out_in = m->weight->map == ZR_MAP_OUT_IN;
 	const int64_t n = op->k * m->r;
 	const void *dy = out_in ? op->a : op->b, *x = out_in ? op->b : op->a;
-	const void *low = w->at.low + (uint64_t)i * w->at.each;
-	const void *dlow = w->at.dlow + (uint64_t)i * w->at.each;
+	const void *low = w->at.low + (uint64_t)u->kept * w->at.each;
+	const void *dlow = w->at.dlow + (uint64_t)u->kept * w->at.each;
 	float *da = c->dparam[u->a], *db = c->dparam[u->a + 1];
 	const uint32_t flags = ZR_MM_TRANS_A | (c->accumulate[u->a] ? ZR_MM_ACCUMULATE : 0);
 	int rc = drop(w, m, op->k, &x);
@@ -205,7 +196,7 @@ static int gradients(struct wrapped *w, int32_t i, const struct zr_op_matmul *op
 }
 
 /* A product with the weight of a map. */
-static int mapped(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
+static int mapped(struct lora_wrapped *w, int32_t i, const struct zr_op_matmul *op)
 {
 	const struct zr_tensor *weight = w->l->use[i].map->weight;
 	const int transposed = (op->flags & ZR_MM_TRANS_B) != 0;
@@ -218,20 +209,18 @@ static int mapped(struct wrapped *w, int32_t i, const struct zr_op_matmul *op)
 
 static int matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op)
 {
-	struct wrapped *w = (struct wrapped *)(uintptr_t)ops;
-	for (int32_t i = 0; i < w->l->n; i++) {
-		if (op->d == nowhere + i)
-			return gradients(w, i, op);
-		if (op->b == w->c->param[w->l->use[i].weight])
-			return mapped(w, i, op);
-	}
-	return w->c->ops->matmul(w->c->ops, s, op);
+	struct lora_wrapped *w = (struct lora_wrapped *)(uintptr_t)ops;
+	int32_t i = lora_marked(op->d);
+	if (i >= 0)
+		return gradients(w, i, op);
+	i = lora_use_of(w, op->b, 0);
+	return i < 0 ? w->c->ops->matmul(w->c->ops, s, op) : mapped(w, i, op);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 struct call {
-	struct wrapped w;
+	struct lora_wrapped w;
 	struct zr_layer_call c;
 	float *dparam[LORA_TENSORS];
 };
@@ -242,10 +231,14 @@ static void wrap(struct zr_inst *inst, const struct zr_layer_call *c, int backwa
 	const struct lora_layer *l = &inst->layer[c->layer];
 	const size_t known = c->ops->size < sizeof k->w.ops ? c->ops->size : sizeof k->w.ops;
 	struct zr_layer_bytes own;
-	k->w = (struct wrapped){ .inst = inst, .c = c, .l = l };
+	k->w = (struct lora_wrapped){ .inst = inst, .c = c, .l = l };
 	memcpy(&k->w.ops, c->ops, known);
 	k->w.ops.size = (uint32_t)known;
 	k->w.ops.matmul = matmul;
+	if (l->n > l->kept) {
+		k->w.ops.matmul_grouped = lora_grouped;
+		k->w.ops.matmul_grouped_dw = lora_grouped_dw;
+	}
 	k->c = *c;
 	if (!l->n)
 		return;

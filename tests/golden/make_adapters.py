@@ -4,11 +4,12 @@
 # make_adapters.py DIR [CASE...]: adapters as PEFT's save_pretrained leaves them, for the models in
 # tests/golden/pretrained, and beside each what twenty steps of AdamW from there on give in float64:
 # losses.txt, the loss of each step, and after.safetensors, the adapters behind the last one;
-# nf4.txt, the losses where the linear maps of the base, but the output projection, are what
-# bitsandbytes makes of them in NF4 and back; and merged.safetensors, the model that PEFT's
+# nf4.txt, the losses where the linear maps of the base, but the output projection and routers, are
+# what bitsandbytes makes of them in NF4 and back; and merged.safetensors, the model that PEFT's
 # merge_and_unload makes of the adapters, in float64 and rounded once; merged_nf4.safetensors with
 # that base. The steps see the two sequences of tokens.bin, each time.
-# PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote those that are here.
+# PEFT 0.13, transformers 4.45, PyTorch 2.15 and bitsandbytes 0.50 wrote gpt2, llama and qwen2; PEFT
+# 0.17, transformers 4.57, PyTorch 2.4 and bitsandbytes 0.50 the mixtures of experts.
 import os
 import shutil
 import sys
@@ -35,6 +36,11 @@ CASES = {
 				rank_pattern={"v_proj": 2}, alpha_pattern={"1.mlp.down_proj": 5},
 				modules_to_save=["lm_head"])),
 	"qwen2": ("qwen2", dict(r=1, lora_alpha=1, target_modules="all-linear")),
+	"mixtral": ("mixtral", dict(r=3, lora_alpha=6, use_rslora=True,
+				    target_modules=["q_proj", "o_proj", "w1", "w2", "w3"],
+				    rank_pattern={"w2": 2})),
+	"qwen3-moe": ("qwen3-moe", dict(r=2, lora_alpha=3,
+					target_modules=["gate_proj", "down_proj"])),
 }
 
 
@@ -90,10 +96,13 @@ def make(root, name):
 def quantise(model):
 	for key, p in model.named_parameters():
 		module = key.split(".")[-2]
-		if p.dim() == 2 and module not in ("wte", "wpe", "embed_tokens", "lm_head"):
+		if p.dim() == 2 and module not in ("wte", "wpe", "embed_tokens", "lm_head", "gate"):
 			codes, state = quantised.quantize_4bit(
 				p.data, blocksize=64, quant_type="nf4", compress_statistics=False)
-			p.data = quantised.dequantize_4bit(codes, state)
+			# not dequantize_4bit: beside PyTorch 2.4 it mixes up small ones on a CPU
+			pairs = torch.stack([codes.flatten() >> 4, codes.flatten() & 15], 1)
+			values = state.code[pairs.flatten().long()].view(-1, 64)
+			p.data = (values * state.absmax.view(-1, 1)).view(p.shape)
 
 
 def train(model, path):
@@ -117,4 +126,5 @@ if __name__ == "__main__":
 	for case in sys.argv[2:] or CASES:
 		make(sys.argv[1], case)
 		merge(sys.argv[1], case, "merged.safetensors", False)
-	merge(sys.argv[1], "llama", "merged_nf4.safetensors", True)
+		if case == "llama":
+			merge(sys.argv[1], case, "merged_nf4.safetensors", True)

@@ -340,7 +340,7 @@ void rig_free(struct rig *r)
 	free(r);
 }
 
-#define LAYER_TENSORS 32
+#define LAYER_TENSORS 64
 
 struct tensors {
 	const void *param[LAYER_TENSORS];

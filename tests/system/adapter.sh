@@ -37,7 +37,7 @@ near() {
 	paste "$1" "$2" | awk '{ d = $1 - $2; d = d < 0 ? -d : d; most = d > most ? d : most }
 		END { if (NR != 20 || !(most <= 2e-6)) print NR " lines, " most }'
 }
-for model in gpt2 llama qwen2; do
+for model in gpt2 llama qwen2 mixtral qwen3-moe; do
 	trained peft.ini -o model.path="$golden/pretrained/$model" \
 		-o adapter.path="$golden/adapters/$model" > digest
 	like "$model: it trains" "$(cat digest)" '^digest'
@@ -50,7 +50,7 @@ header() {
 	tail -c +9 "$1" | head -c "$(od -An -tu8 -N8 "$1")" | tr '}' '\n' |
 		grep -oE '"base[^]]*\]' | sort
 }
-for model in gpt2 llama qwen2; do
+for model in gpt2 llama mixtral qwen2; do
 	adapters=$golden/adapters/$model
 	trained peft.ini -o model.path="$golden/pretrained/$model" -o adapter.path="$adapters" > digest
 	is "$model: what is left has PEFT's names, types and shapes" \

@@ -74,6 +74,26 @@ for shape in '1 1' '4 4' '200 1'; do
 	same "${shape/ /, }: split" "two.${shape/ /.}" "one.${shape/ /.}"
 done
 
+# ---- adapters of experts, on a base in 4 bits ----
+tune=(-o model.path="$golden/mixtral" -o model.store=nf4 -o adapter.plugin=lora -o adapter.r=2
+	-o adapter.dropout=0.1)
+for type in fp32 bf16; do
+	how=(-o precision.plugin=$type)
+	train "lora.$type" "${tune[@]}" "${how[@]}"
+	like "$type: adapters of experts train" "$(digest "lora.$type")" '^digest: '
+	train "lora2.$type" "${tune[@]}" "${how[@]}" -n 2 -o zero.plugin=stage3 \
+		-o activation.plugin=recompute
+	same "$type: adapters of experts, split, computed again" "lora2.$type" "lora.$type"
+	train "lora3.$type" "${tune[@]}" "${how[@]}" -o zero.plugin=stage3 -o device.threads=3 \
+		"${disk[@]:0:4}"
+	same "$type: adapters of experts, threads, states on disk" "lora3.$type" "lora.$type"
+done
+refused() { like "I7: $1" "$("$ZEROTH" plan a.ini "${tune[@]}" "${@:3}" 2>&1)" "$2"; }
+refused 'adapters of one expert alone' 'experts.1 is not adapted as .*experts.0 is: experts of' \
+	-o adapter.targets=experts.0.w1
+refused 'another rank of one expert' 'experts.2 is not adapted as .*experts.0 is: experts of' \
+	-o adapter.rank_pattern=experts.2.w2:1
+
 # ---- the rest of a model's life ----
 train kept4 "${new[@]}" -o model.experts=4 -o model.experts_per_token=2 -o checkpoint.every=3
 "$ZEROTH" checkpoint export kept4 out > export.out 2>&1

@@ -42,7 +42,7 @@ near() {
 	paste "$1" "$2" | awk '{ d = $1 - $2; d = d < 0 ? -d : d; most = d > most ? d : most }
 		END { if (NR != 20 || !(most <= 2e-6)) print NR " lines, " most }'
 }
-for model in gpt2 llama qwen2; do
+for model in gpt2 llama qwen2 mixtral qwen3-moe; do
 	adapters=$golden/adapters/$model
 	trained base.ini -o model.path="$golden/pretrained/$model" \
 		-o adapter.path="$adapters" > digest

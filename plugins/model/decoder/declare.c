@@ -115,8 +115,9 @@ static void declare_experts(const struct zr_inst *g, int64_t i, struct zr_unit *
 			int down = k == EXPERT_DOWN_W;
 			snprintf(*names, DECL_NAME, "%s.%lld.%s.%lld.%s", g->f->blocks,
 				 (long long)i, g->f->experts, (long long)e, g->f->expert[k]);
-			*t = decl_matrix(*names, down ? C : F, down ? F : C,
-					 down ? down_std : o->init_std);
+			*t = decl_map(*names, ZR_MAP_OUT_IN, down ? C : F, down ? F : C,
+				      down ? down_std : o->init_std);
+			t->experts_per_token = (int32_t)o->experts_per_token;
 		}
 	}
 }

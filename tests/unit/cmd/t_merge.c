@@ -106,6 +106,8 @@ static void merges_as_peft(void **unused)
 	compare("gpt2", NULL, "merged.safetensors");
 	compare("llama", NULL, "merged.safetensors");
 	compare("qwen2", NULL, "merged.safetensors");
+	compare("mixtral", NULL, "merged.safetensors");
+	compare("qwen3-moe", NULL, "merged.safetensors");
 }
 
 /* Its base is what bitsandbytes makes of the weights. */
@@ -153,10 +155,10 @@ static int set_up(void **unused)
 
 static int clean_up(void **unused)
 {
-	static const char *const made[] = { "gpt2", "llama", "qwen2" };
+	static const char *const made[] = { "gpt2", "llama", "qwen2", "mixtral", "qwen3-moe" };
 	char dir[PATH_MAX];
 	(void)unused;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 5; i++) {
 		snprintf(dir, sizeof dir, "%s/%s", scratch, made[i]);
 		zr_remove(AT_FDCWD, dir);
 	}

@@ -17,14 +17,27 @@
 #include <cmocka.h>
 #include <math.h>
 
-static const char *const models[] = { "model/gpt2", "model/llama", NULL };
+static const char *const models[] = { "model/gpt2", "model/llama", "model/mixtral", NULL };
+
+/* Of a mixture all experts are chosen: a small step changes no choice. */
+static struct rig_setup setup_of(const char *model, int32_t dtype)
+{
+	struct rig_setup s = { .model = model, .workers = 2, .dtype = dtype, .batch = 2,
+			       .length = 9 };
+	if (!strcmp(model, "model/mixtral")) {
+		const char *const more[] = { "experts", "3", "experts_per_token", "3",
+					     "ffn_width", "20" };
+		memcpy(s.options, more, sizeof more);
+	}
+	return s;
+}
 
 static struct rig *rig_of(const char *model, const char *dropout, int32_t dtype)
 {
-	return rig_new((struct rig_setup){ .model = model, .workers = 2, .dtype = dtype, .batch = 2,
-					   .length = 9,
-					   .adapter = { "r", "3", "alpha", "4.5", "dropout",
-							dropout } });
+	const char *const adapter[] = { "r", "3", "alpha", "4.5", "dropout", dropout };
+	struct rig_setup s = setup_of(model, dtype);
+	memcpy(s.adapter, adapter, sizeof adapter);
+	return rig_new(s);
 }
 
 static int is_adapter(const struct rig *r, int t)
@@ -48,9 +61,7 @@ static void adapters_that_add_nothing_change_no_bit(void **state)
 		for (int k = 0; k < 2; k++) {
 			int32_t dtype = k ? ZR_BF16 : ZR_F32;
 			struct rig *with = rig_of(models[m], "0", dtype);
-			struct rig *without = rig_new((struct rig_setup){
-				.model = models[m], .workers = 2, .dtype = dtype, .batch = 2,
-				.length = 9 });
+			struct rig *without = rig_new(setup_of(models[m], dtype));
 			add_nothing(with);
 			memcpy(with->value, without->value, (size_t)without->total * sizeof(float));
 			rig_load(with);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * experts.c - the products of a mixture's experts with adapters beside their weights, all experts
+ * at once, as <zeroth/experts.h> has them:
+ *
+ *   forward:   y = x W^T + s (x' A^T) B^T          x' = drop(x)
+ *   backward:  dx = dy W + drop'(s (dy B) A);  dA = s (dy B)^T x';  dB = s dy^T (x' A^T)
+ *
+ * A, B and W are those of the row's expert. Nothing is kept from the forward: the x of a gradient
+ * may be weighed by the routing, and both low products are small. What is added to a result of 16
+ * bits is rounded to 16 bits before.
+ */
+#include "maps.h"
+
+struct lora_experts lora_experts_at(const struct zr_inst *inst, const struct lora_layer *l,
+				    const struct zr_layer_call *c, char *work, uint64_t *bytes)
+{
+	const uint64_t N = (uint64_t)(c->batch * c->length), e = c->dtype == ZR_F32 ? 4 : 2;
+	uint64_t low = 0, wide = 0;
+	for (int32_t i = 0; i < l->n; i++) {
+		const struct lora_map *m = l->use[i].map;
+		const uint64_t places = N * (uint64_t)m->weight->experts_per_token;
+		const int64_t most = m->in > m->out ? m->in : m->out;
+		low = places * (uint64_t)m->r > low ? places * (uint64_t)m->r : low;
+		wide = places * (uint64_t)most > wide ? places * (uint64_t)most : wide;
+	}
+	low = (low * e + 63) / 64 * 64;
+	wide = (wide * (inst->o.dropout > 0 ? 4 : c->dtype == ZR_F32 ? 0 : 2) + 63) / 64 * 64;
+	char *at = (char *)((uintptr_t)work + *bytes);
+	struct lora_experts x = { at, (char *)((uintptr_t)at + low),
+				  (char *)((uintptr_t)at + low + wide) };
+	*bytes += low + wide + (inst->o.dropout > 0 ? wide : 0);
+	return x;
+}
+
+/* The adapters of the experts of one product. */
+struct group {
+	const struct lora_wrapped *w;
+	const struct lora_map *m; /* of the first: rank, scale and sizes are those of all */
+	int64_t rows, experts;
+	const int32_t *offsets;
+	const struct lora_use *use[ZR_EXPERTS];
+};
+
+/* Of these weights; m NULL: they have no adapters. */
+static void find(struct group *g, const void *const *weight)
+{
+	for (int64_t e = 0, i = 0; e < g->experts; e++, i++) {
+		i = lora_use_of(g->w, weight[e], (int32_t)i);
+		if (i < 0)
+			return;
+		g->use[e] = &g->w->l->use[i];
+	}
+	g->m = g->use[0]->map;
+}
+
+static float dropout(const struct group *g)
+{
+	return g->w->c->training ? (float)g->w->inst->o.dropout : 0;
+}
+
+/* out = a + drop(gain b) */
+static int add(const struct group *g, int32_t dtype, int64_t n, float gain, float drop,
+	       const void *a, const void *b, void *out)
+{
+	const struct zr_layer_call *c = g->w->c;
+	struct zr_op_residual op = { .size = sizeof op, .dtype = dtype, .dropout = drop, .n = n,
+				     .rng = c->rng, .a = a, .b = b, .out = out, .gain = gain };
+	op.rng.site = LORA_SITE + g->m->number;
+	return c->ops->residual(c->ops, c->stream, &op);
+}
+
+/* d = x times A (which: 0) or B (1) of the row's expert, of k columns and n */
+static int multiply(const struct group *g, int which, uint32_t flags, int64_t n, int64_t k,
+		    const void *x, void *d, int32_t d_dtype)
+{
+	const struct zr_layer_call *c = g->w->c;
+	struct zr_op_matmul_grouped op = { .size = sizeof op, .flags = flags, .a_dtype = c->dtype,
+					   .b_dtype = c->dtype, .d_dtype = d_dtype,
+					   .rows = g->rows, .experts = g->experts, .n = n, .k = k,
+					   .offsets = g->offsets, .a = x, .d = d };
+	for (int64_t e = 0; e < g->experts; e++)
+		op.b[e] = c->param[g->use[e]->a + which];
+	return c->ops->matmul_grouped(c->ops, c->stream, &op);
+}
+
+/* *x becomes x' */
+static int drop_inputs(const struct group *g, const void **x)
+{
+	const void *whole = *x;
+	if (!(dropout(g) > 0))
+		return ZR_OK;
+	*x = g->w->at.experts.dropped;
+	return add(g, g->w->c->dtype, g->rows * g->m->in, 1, dropout(g), NULL, whole,
+		   g->w->at.experts.dropped);
+}
+
+/* low = s x A^T, or s dy B */
+static int lower(const struct group *g, int which, const void *x)
+{
+	const int32_t t = g->w->c->dtype;
+	void *low = g->w->at.experts.low;
+	const int64_t k = which ? g->m->out : g->m->in;
+	int rc = multiply(g, which, which ? 0 : ZR_MM_TRANS_B, g->m->r, k, x, low, t);
+	return rc ? rc : add(g, t, g->rows * g->m->r, g->m->scale, 0, NULL, low, low);
+}
+
+/* d += drop(low B^T), or low A */
+static int raise_to(const struct group *g, int which, float drop, void *d, int32_t d_dtype)
+{
+	const uint32_t flags = which ? ZR_MM_TRANS_B : 0;
+	const int64_t n = which ? g->m->out : g->m->in;
+	const void *low = g->w->at.experts.low;
+	void *wide = g->w->at.experts.wide;
+	if (d_dtype == ZR_F32 && !(drop > 0))
+		return multiply(g, which, flags | ZR_MM_ACCUMULATE, n, g->m->r, low, d, d_dtype);
+	int rc = multiply(g, which, flags, n, g->m->r, low, wide, d_dtype);
+	return rc ? rc : add(g, d_dtype, g->rows * n, 1, drop, d, wide, d);
+}
+
+int lora_grouped(const struct zr_ops *ops, struct zr_stream *s,
+		 const struct zr_op_matmul_grouped *op)
+{
+	const struct lora_wrapped *w = (const struct lora_wrapped *)(const void *)ops;
+	const struct zr_ops *device = w->c->ops;
+	struct group g = { .w = w, .rows = op->rows, .experts = op->experts,
+			   .offsets = op->offsets };
+	const void *x = op->a;
+	find(&g, op->b);
+	int rc = device->matmul_grouped(device, s, op);
+	if (rc || !g.m)
+		return rc;
+	if (!(op->flags & ZR_MM_TRANS_B)) {
+		rc = lower(&g, 1, x);
+		return rc ? rc : raise_to(&g, 0, dropout(&g), op->d, op->d_dtype);
+	}
+	rc = drop_inputs(&g, &x);
+	rc = rc ? rc : lower(&g, 0, x);
+	return rc ? rc : raise_to(&g, 1, 0, op->d, op->d_dtype);
+}
+
+/* Gradients = or += dy^T x of A (which: 0) or B (1): first of those that store, then of those that
+ * add. */
+static int gradients(const struct group *g, const struct zr_op_matmul_grouped_dw *given, int which,
+		     const void *dy, const void *x)
+{
+	const struct zr_layer_call *c = g->w->c;
+	struct zr_op_matmul_grouped_dw op = *given;
+	int rc = ZR_OK;
+	op.m = which ? g->m->out : g->m->r;
+	op.n = which ? g->m->r : g->m->in;
+	op.dy = dy;
+	op.x = x;
+	for (int flag = 0; !rc && flag < 2; flag++) {
+		int wanted = 0;
+		op.flags = flag ? ZR_OP_ACCUMULATE : 0;
+		for (int64_t e = 0; e < g->experts; e++) {
+			const int32_t i = g->use[e]->a + which;
+			const int here = given->dw[e] && !c->accumulate[i] == !flag;
+			op.dw[e] = here ? c->dparam[i] : NULL;
+			wanted |= op.dw[e] != NULL;
+		}
+		if (wanted)
+			rc = c->ops->matmul_grouped_dw(c->ops, c->stream, &op);
+	}
+	return rc;
+}
+
+int lora_grouped_dw(const struct zr_ops *ops, struct zr_stream *s,
+		    const struct zr_op_matmul_grouped_dw *op)
+{
+	const struct lora_wrapped *w = (const struct lora_wrapped *)(const void *)ops;
+	const struct zr_ops *device = w->c->ops;
+	struct group g = { .w = w, .rows = op->rows, .experts = op->experts,
+			   .offsets = op->offsets };
+	int32_t first = -1;
+	for (int64_t e = 0; e < op->experts && first < 0; e++)
+		first = lora_marked(op->dw[e]);
+	if (first < 0)
+		return device->matmul_grouped_dw(device, s, op);
+	const struct lora_map *m = w->l->use[first].map;
+	for (int64_t e = 0; e < op->experts; e++) {
+		const int32_t i = lora_marked(op->dw[e]);
+		g.use[e] = &w->l->use[i < 0 ? first : i];
+	}
+	g.m = m;
+	const void *x = op->x;
+	int rc = drop_inputs(&g, &x);
+	rc = rc ? rc : lower(&g, 1, op->dy);
+	rc = rc ? rc : gradients(&g, op, 0, w->at.experts.low, x);
+	rc = rc ? rc : lower(&g, 0, x);
+	return rc ? rc : gradients(&g, op, 1, op->dy, w->at.experts.low);
+}

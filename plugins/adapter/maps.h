@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * maps.h - one call of a layer with adapted maps: maps.c, and for those of experts experts.c.
+ */
+#ifndef ZR_ADAPTER_MAPS_H
+#define ZR_ADAPTER_MAPS_H
+
+#include "lora.h"
+
+#define LORA_SITE 0x40000000u /* of dropout: beyond those of a model's layers */
+
+/* Scratch of the experts' products, of one group at a time: a row for each place. */
+struct lora_experts {
+	void *low;     /* [places, r] */
+	void *wide;    /* [places, in or out] of the type of what it is added to */
+	void *dropped; /* [places, in] */
+};
+
+/* Of each map that is no expert's, `each` bytes apart: */
+struct lora_place {
+	uint64_t each;
+	char *low;     /* [N, r] x' A^T, which lies before what the model keeps */
+	char *dlow;    /* [N, r] dy B */
+	void *scaled;  /* [N, r] one of them times s, of one map at a time */
+	void *dropped; /* [N, in] x', of one map at a time */
+	struct lora_experts experts;
+};
+
+/* What a map's dlow was made of, and for which product; NULL: both were made. */
+struct lora_made {
+	const void *dy;
+	int64_t rows;
+	int for_gradient;
+};
+
+struct lora_wrapped {
+	struct zr_ops ops; /* the first member: what the model passes leads here */
+	const struct zr_inst *inst;
+	const struct zr_layer_call *c; /* as core made it */
+	const struct lora_layer *l;
+	struct lora_place at;
+	struct lora_made made[LORA_TENSORS];
+};
+
+/* maps.c: the map whose gradient's place this is, and the first from `from` on that has this
+ * weight; -1: none */
+int32_t lora_marked(const void *gradient);
+int32_t lora_use_of(const struct lora_wrapped *, const void *weight, int32_t from);
+
+/* experts.c: its scratch, behind *bytes from `work` on, which are raised by it */
+struct lora_experts lora_experts_at(const struct zr_inst *, const struct lora_layer *,
+				    const struct zr_layer_call *, char *work, uint64_t *bytes);
+int lora_grouped(const struct zr_ops *, struct zr_stream *, const struct zr_op_matmul_grouped *);
+int lora_grouped_dw(const struct zr_ops *, struct zr_stream *,
+		    const struct zr_op_matmul_grouped_dw *);
+
+#endif
