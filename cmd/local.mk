@@ -8,6 +8,7 @@ cmd_librun_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHAS
 cmd_librun_la_SOURCES = \
 	cmd/base.c cmd/base.h \
 	cmd/beat.c cmd/beat.h \
+	cmd/breakdown.c cmd/breakdown.h \
 	cmd/crash.c cmd/crash.h \
 	cmd/declare.c cmd/declare.h \
 	cmd/evaluate.c cmd/evaluate.h \
@@ -17,6 +18,7 @@ cmd_librun_la_SOURCES = \
 	cmd/lock.c cmd/lock.h \
 	cmd/merge.c cmd/merge.h \
 	cmd/metrics.c cmd/metrics.h \
+	cmd/pace.c cmd/pace.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/rates.c cmd/rates.h \
 	cmd/run.c cmd/run.h cmd/run_eval.c cmd/run_eval.h \
@@ -27,6 +29,7 @@ cmd_librun_la_SOURCES = \
 	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \
 	cmd/timeline.c cmd/timeline.h \
+	cmd/trace.c cmd/trace.h \
 	cmd/traffic.c cmd/traffic.h \
 	cmd/supervise.c cmd/supervise.h \
 	cmd/adapter.c cmd/adapter.h cmd/weights.c cmd/weights.h

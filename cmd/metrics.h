@@ -10,7 +10,7 @@
 #include "core/host.h"
 #include "core/setup.h"
 
-#define ZR_METRICS_PER_STEP 32
+#define ZR_METRICS_PER_STEP 64
 
 struct zr_metrics;
 

@@ -6,6 +6,7 @@
 #include "cmd/progress.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -44,67 +45,102 @@ const char *zr_duration_text(double seconds, char buf[32])
 	return buf;
 }
 
-void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s, uint64_t every)
+void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s,
+		       const struct zr_pace *pace, uint64_t every)
 {
 	*p = (struct zr_progress){ .out = out,
 				   .tty = isatty(fileno(out)),
 				   .total = (int64_t)s->train->steps,
 				   .every = every ? (int64_t)every : 1,
-				   .device_bytes = s->plan.arena[ZR_STORE_DEVICE],
-				   .unified = s->device_info.unified != 0,
+				   .pace = pace,
 				   .scaled = s->types.scaled };
-	p->start = p->last = zr_now();
+	p->last = zr_now();
 }
 
-static void rate_text(double per_s, char buf[32])
+static const char *count_text(double n, char buf[32])
 {
-	if (per_s >= 1e6)
-		snprintf(buf, 32, "%.2fM", per_s / 1e6);
-	else if (per_s >= 1e3)
-		snprintf(buf, 32, "%.1fk", per_s / 1e3);
+	static const char letter[] = " kMGT";
+	int i = 0;
+	for (; n >= 1000 && i < 4; i++)
+		n /= 1000;
+	if (i)
+		snprintf(buf, 32, "%.*f%c", i == 1 ? 1 : 2, n, letter[i]);
 	else
-		snprintf(buf, 32, "%.0f", per_s);
+		snprintf(buf, 32, "%.0f", n);
+	return buf;
 }
 
-#define LINE 384
+static double rate(const struct zr_pace *p)
+{
+	return p->smooth > 0 ? (double)p->step_tokens / p->smooth : 0;
+}
+
+#define LINE 512
+
+/* What is known of the machine's limits: "  mfu 41 %  of products 63 %  of possible 87 % (store)". */
+static void limits_text(const struct zr_pace *p, char *out, size_t size)
+{
+	int n = 0;
+	*out = 0;
+	if (isfinite(p->mfu))
+		n += snprintf(out + n, size - (size_t)n, "  mfu %.0f %%", 100 * p->mfu);
+	if (isfinite(p->mfu_product))
+		n += snprintf(out + n, size - (size_t)n, "  of products %.0f %%",
+			      100 * p->mfu_product);
+	if (isfinite(p->possible))
+		snprintf(out + n, size - (size_t)n, "  of possible %.0f %% (%s)",
+			 100 * p->possible, p->binding ? p->binding : "?");
+}
 
 static void compose(const struct zr_progress *p, char line[LINE], int64_t step,
 		    const struct zr_step_result *r)
 {
-	char rate[32], mem[32], dev[32], eta[32], val[32] = "", scale[32] = "", tiers[80];
+	const struct zr_pace *pace = p->pace;
+	char speed[32], mem[32], dev[32], eta[32], past[32], tokens[32], limits[128];
+	char val[32] = "", scale[32] = "", epoch[32] = "", tiers[80];
 	if (p->have_val)
 		snprintf(val, sizeof val, "  val %.4f", p->val_loss);
 	if (p->scaled)
 		snprintf(scale, sizeof scale, "  scale %.10g", r->scale);
-	rate_text(p->tokens_per_s, rate);
+	if (isfinite(pace->epoch))
+		snprintf(epoch, sizeof epoch, "  epoch %.3g", pace->epoch);
 	zr_bytes_text(zr_process_memory(), mem);
-	if (p->unified)
+	if (!pace->device_bytes)
 		snprintf(tiers, sizeof tiers, "host %s", mem);
 	else
 		snprintf(tiers, sizeof tiers, "device %s host %s",
-			 zr_bytes_text(p->device_bytes, dev), mem);
-	zr_duration_text(p->ema * (double)(p->total - step), eta);
+			 zr_bytes_text(pace->device_bytes, dev), mem);
+	limits_text(pace, limits, sizeof limits);
 	snprintf(line, LINE,
-		 "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s  %s tok/s  %s  ETA %s",
+		 "step %lld/%lld  loss %.4f%s  lr %.2e  |g| %.3f%s  %s tok/s%s  %s  "
+		 "%s tokens%s  %s  ETA %s",
 		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
-		 scale, rate, tiers, eta);
+		 scale, count_text(rate(pace), speed), limits, tiers,
+		 count_text((double)pace->tokens, tokens), epoch,
+		 zr_duration_text(zr_pace_elapsed(pace), past),
+		 zr_duration_text(p->ema * (double)(p->total - step), eta));
 }
 
-/* The same in 80 columns, with the memory of the first tier only. */
+/* The same in 80 columns: instead of the memory of the first tier, how close to the limit. */
 static void compose_narrow(const struct zr_progress *p, char line[LINE], int64_t step,
 			   const struct zr_step_result *r)
 {
-	char rate[32], mem[32], eta[32], val[32] = "", scale[32] = "";
+	const struct zr_pace *pace = p->pace;
+	char speed[32], mem[32], eta[32], val[32] = "", scale[32] = "";
+	double of = isfinite(pace->possible) ? pace->possible : pace->mfu;
 	if (p->have_val)
 		snprintf(val, sizeof val, " val %.3f", p->val_loss);
 	if (p->scaled)
 		snprintf(scale, sizeof scale, " x%.3g", r->scale);
-	rate_text(p->tokens_per_s, rate);
-	zr_bytes_text(p->unified ? zr_process_memory() : p->device_bytes, mem);
-	zr_duration_text(p->ema * (double)(p->total - step), eta);
+	if (isfinite(of))
+		snprintf(mem, sizeof mem, "%s %.0f%%",
+			 isfinite(pace->possible) ? "possible" : "mfu", 100 * of);
+	else
+		zr_bytes_text(pace->device_bytes ? pace->device_bytes : zr_process_memory(), mem);
 	snprintf(line, LINE, "%lld/%lld loss %.3f%s lr %.1e |g| %.3g%s %s/s %s ETA %s",
 		 (long long)step, (long long)p->total, (double)r->loss, val, r->lr, r->grad_norm,
-		 scale, rate, mem, eta);
+		 scale, count_text(rate(pace), speed), mem,
+		 zr_duration_text(p->ema * (double)(p->total - step), eta));
 }
 
 static void draw(const struct zr_progress *p, char line[LINE], int64_t step,
@@ -125,7 +161,6 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 	double now = zr_now(), took = now - p->last;
 	p->last = now;
 	p->ema = p->ema > 0 ? 0.9 * p->ema + 0.1 * took : took;
-	p->tokens_per_s = took > 0 ? (double)r->tokens / took : 0;
 	int last = step == p->total;
 	if (p->tty ? now - p->last_drawn < REDRAW && !last : step % p->every && step != 1 && !last)
 		return;
@@ -136,6 +171,26 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 	else
 		fprintf(p->out, "%s\n", line);
 	zr_signals_flush(p->out);
+}
+
+void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds[ZR_PARTS])
+{
+	double all = 0;
+	p->parts_of++;
+	for (int i = 0; i < ZR_PARTS; i++)
+		all += p->parts[i] += seconds[i];
+	if (step % p->every && step != 1 && step != p->total)
+		return;
+	if (p->tty)
+		zr_log_live(p->out, NULL);
+	fprintf(p->out, "step %lld  %.4g s:", (long long)step, all / (double)p->parts_of);
+	for (int i = 0; i < ZR_PARTS; i++)
+		if (all > 0 && p->parts[i] >= 0.0005 * all)
+			fprintf(p->out, "  %s %.1f %%", zr_part_name[i], 100 * p->parts[i] / all);
+	fputc('\n', p->out);
+	zr_signals_flush(p->out);
+	memset(p->parts, 0, sizeof p->parts);
+	p->parts_of = 0;
 }
 
 void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all)
@@ -153,7 +208,7 @@ void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, dou
 		      double accuracy)
 {
 	char at[32];
-	zr_duration_text(zr_now() - p->start, at);
+	zr_duration_text(zr_pace_elapsed(p->pace), at);
 	if (p->tty)
 		zr_log_live(p->out, NULL);
 	if (*name) {

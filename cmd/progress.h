@@ -8,27 +8,32 @@
 
 #include <stdio.h>
 
-#include "core/session.h"
+#include "cmd/pace.h"
+#include "cmd/timeline.h"
 
 struct zr_progress {
 	FILE *out;
 	int tty;
 	int64_t total, every;     /* steps; steps between plain lines */
-	double start, last, ema;  /* seconds; ema of one step's time */
+	const struct zr_pace *pace;
+	double last, ema;         /* seconds; ema of one step's time and what follows it */
 	double last_drawn;
 	double val_loss;
 	int have_val;
-	uint64_t device_bytes;    /* planned on the device's tier */
-	int unified;
 	int scaled;               /* there is a loss scale to show */
-	double tokens_per_s;      /* of the last step */
+	double parts[ZR_PARTS];   /* seconds, since the line of parts before, */
+	int64_t parts_of;         /* of so many steps */
 };
 
 uint64_t zr_process_memory(void); /* resident bytes of this process, no allocation */
 const char *zr_duration_text(double seconds, char buf[32]);
 
-void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s, uint64_t every);
+/* pace lives as long as p. */
+void zr_progress_begin(struct zr_progress *p, FILE *out, const struct zr_setup *s,
+		       const struct zr_pace *pace, uint64_t every);
 void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_result *r);
+/* The parts of a step, which come as a line every so many steps. */
+void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds[ZR_PARTS]);
 void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all); /* of an evaluation */
 /* name: of the set, "": the held-out part. */
 void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, double loss,

@@ -19,6 +19,7 @@
 #include "cmd/fit.h"
 #include "cmd/lock.h"
 #include "cmd/metrics.h"
+#include "cmd/pace.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
 #include "cmd/run_eval.h"
@@ -43,6 +44,7 @@ struct run {
 	struct zr_run_evals evals;
 	struct zr_progress progress;
 	struct zr_timeline timeline;
+	struct zr_pace pace;
 	const char *resume; /* what --resume says, or NULL */
 	char from[PATH_MAX]; /* the checkpoint that this is */
 	int other_data;      /* as --other-data says */
@@ -53,7 +55,8 @@ struct run {
 	 * is elsewhere. */
 	int made, made_checkpoints;
 	struct zr_locks locks;
-	int64_t first; /* steps that came before this process started */
+	int64_t first; /* steps that came before this process started, */
+	double elapsed; /* and their seconds */
 	int stop;  /* the signal that some rank caught */
 };
 
@@ -107,8 +110,12 @@ static void push_metrics(struct run *r, const struct zr_step_result *s, int eval
 	m[n++] = (struct zr_metric){ "grad_norm", s->grad_norm };
 	if (r->setup->types.scaled)
 		m[n++] = (struct zr_metric){ "loss_scale", s->scale };
-	m[n++] = (struct zr_metric){ "tokens_per_s", r->progress.tokens_per_s };
+	m[n++] = (struct zr_metric){ "tokens_per_s", r->pace.tokens_per_s };
 	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };
+	m[n++] = (struct zr_metric){ "skipped", s->action == ZR_STEP_SKIP };
+	n += zr_pace_metrics(&r->pace, m + n);
+	for (int i = 0; r->timeline.wanted && i < ZR_PARTS; i++)
+		m[n++] = (struct zr_metric){ zr_part_metric[i], r->timeline.part[i] };
 	zr_metrics_push(r->metrics, r->session->step, m, n);
 }
 
@@ -150,13 +157,14 @@ static int one_step(struct run *r, struct zr_error *err)
 {
 	const struct zr_train_opts *t = r->setup->train;
 	struct zr_step_result s;
-	double start = zr_now();
 	zr_timeline_begin(&r->timeline);
 	int rc = zr_session_step(r->session, zr_signals_caught(), &s, err);
 	if (rc)
 		return rc;
 	int64_t step = r->session->step;
-	r->report->step_seconds += zr_now() - start;
+	double took = zr_timeline_end(&r->timeline);
+	r->report->step_seconds += took;
+	zr_pace_step(&r->pace, step, took);
 	beat();
 	if (r->rank0)
 		atomic_fetch_add(&zr_beat_shared()->steps, 1);
@@ -171,6 +179,8 @@ static int one_step(struct run *r, struct zr_error *err)
 	}
 	if (r->rank0)
 		zr_progress_step(&r->progress, step, &s);
+	if (r->rank0 && r->timeline.wanted)
+		zr_progress_parts(&r->progress, step, r->timeline.part);
 	note_action(r, &s);
 	int due = r->evals.n && t->eval_every > 0 && !r->report->stopped &&
 		  (step % (int64_t)t->eval_every == 0 || step == (int64_t)t->steps);
@@ -268,6 +278,8 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->last_loss = rep->steps ? r->losses[rep->steps - 1] : 0;
 	rep->checkpoints = *zr_saver_stats(r->saver);
 	rep->process_steps = rep->steps - r->first;
+	rep->breakdown = r->timeline.wanted;
+	memcpy(rep->part, r->timeline.sum, sizeof rep->part);
 	rep->total_tokens = rep->steps * r->setup->batch.train * r->setup->batch.length;
 	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
 	rep->evals = r->evals.times;
@@ -414,6 +426,7 @@ static int note_place(const struct run *r, struct zr_error *err)
 /* Opens what only rank 0 has: the run directory and the monitors. */
 static int open_run(struct run *r, FILE *out, struct zr_error *err)
 {
+	char path[PATH_MAX];
 	int rc = zr_rundir_make(r->cfg, r->resume != NULL, &r->made, err);
 	if (!rc)
 		rc = take_locks(r, 1, err);
@@ -422,6 +435,9 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 		rc = note_place(r, err);
 	if (!rc)
 		rc = zr_metrics_open(r->setup, r->resume ? r->first : -1, &r->metrics, err);
+	if (!rc && r->first)
+		r->elapsed = zr_pace_elapsed_before(
+			zr_rundir_file(r->cfg, "metrics.jsonl", path, sizeof path));
 	if (!rc)
 		rc = zr_rundir_write_config(r->cfg, err);
 	if (!rc)
@@ -534,6 +550,10 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc && r->report->resumed < 0 && !r->session->frozen_hash)
 		rc = zr_weights_begin(r->session, err);
 	if (!rc)
+		rc = zr_timeline_open(&r->timeline, r->session, err);
+	if (!rc)
+		rc = zr_timeline_trace(&r->timeline, zr_rundir(r->cfg), err);
+	if (!rc)
 		/* collective: after it no rank can refuse the run any more */
 		rc = open_saver(r, err);
 	zr_signals_defer();
@@ -554,15 +574,17 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *o
 	int rc = prepare(&r, out, err);
 	if (!rc) {
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
+		zr_pace_begin(&r.pace, r.setup, r.elapsed);
 		if (r.rank0)
-			zr_progress_begin(&r.progress, out, r.setup, o->log_every);
-		zr_timeline_watch(&r.timeline, r.session);
+			zr_progress_begin(&r.progress, out, r.setup, &r.pace, o->log_every);
 		rc = loop(&r, err);
 	}
 	if (!rc)
 		rc = save_weights(&r, err);
 	if (!rc)
 		rc = finish_report(&r, err);
+	if (!rc && r.timeline.trace)
+		zr_trace_merge(r.timeline.trace, r.session->step);
 	if (!rc && r.rank0)
 		rc = zr_summary_write(r.setup, report, err);
 	if (rc && r.setup)
@@ -570,6 +592,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *o
 	zr_saver_close(r.saver);
 	leave_dirs(&r, rc);
 	zr_crash_session(NULL);
+	zr_timeline_close(&r.timeline);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
 	free(r.losses);

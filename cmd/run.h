@@ -6,6 +6,7 @@
 #ifndef ZR_CMD_RUN_H
 #define ZR_CMD_RUN_H
 
+#include "cmd/breakdown.h"
 #include "cmd/run_eval.h"
 #include "files/checkpoint/checkpoint.h"
 
@@ -31,6 +32,8 @@ struct zr_run_report {
 	int64_t parameters;
 	/* bytes per step that rank 0 receives from other ranks: recorded and measured */
 	uint64_t received_plan, received;
+	int breakdown;          /* 1: the parts of a step are wanted: */
+	double part[ZR_PARTS];  /* seconds of this process in all its steps, on rank 0 */
 	/* sum over the updates after the first one, and number of these updates */
 	double update_seconds;
 	int64_t updates;

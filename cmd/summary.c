@@ -86,6 +86,15 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 		json_decref(best);
 }
 
+/* Mean seconds of a step. */
+static json_t *breakdown(const struct zr_run_report *r)
+{
+	json_t *j = json_object();
+	for (int i = 0; i < ZR_PARTS; i++)
+		put_real(&j, zr_part_metric[i], r->part[i] / (double)r->process_steps);
+	return j;
+}
+
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 {
 	json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)r->steps, "skipped",
@@ -100,6 +109,8 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "parameters", json_integer((json_int_t)r->parameters));
 	zr_json_put(&j, "memory", ledger(&s->account));
 	put_evals(&j, r);
+	if (r->breakdown && r->process_steps)
+		zr_json_put(&j, "breakdown", breakdown(r));
 	if (r->updates)
 		put_real(&j, "update_seconds", r->update_seconds / (double)r->updates);
 	if (r->resumed >= 0) {

@@ -22,10 +22,9 @@ static double operations(const struct zr_setup *s)
 
 static int steps(struct zr_bench *b, struct zr_session *ss)
 {
-	struct zr_timeline line = { 0 };
+	struct zr_timeline line;
 	double whole = 0, update = 0, began = zr_now();
-	int n = 0, rc = 0;
-	zr_timeline_watch(&line, ss);
+	int n = 0, rc = zr_timeline_open(&line, ss, b->err);
 	for (int i = 0; i < MOST && !rc; i++) {
 		struct zr_step_result r;
 		const double t = zr_now();
@@ -33,14 +32,16 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 		const int last = !b->rank && i > FIRST && t - began > b->seconds;
 		zr_timeline_begin(&line);
 		rc = zr_session_step(ss, last, &r, b->err);
+		const double took = zr_timeline_end(&line);
 		if (i >= FIRST) {
-			whole += zr_now() - t;
+			whole += took;
 			update += line.update;
 			n++;
 		}
 		if (r.stop)
 			break;
 	}
+	zr_timeline_close(&line);
 	if (rc || !n)
 		return rc;
 	const struct zr_batch_shape *batch = &b->s->batch;

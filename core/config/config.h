@@ -56,6 +56,8 @@ struct zr_memory_opts { uint64_t host, disk; };
 struct zr_run_opts {
 	const char *dir;     /* "auto": runs/<name of the INI>-<date>-<time> */
 	uint64_t log_every;  /* steps between lines where stderr is not a terminal */
+	uint8_t wall_clock_breakdown;
+	const char *trace;   /* steps: "10 20-22"; "": none */
 };
 
 #define ZR_SAVE_ALL 0

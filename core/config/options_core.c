@@ -5,7 +5,6 @@
 #include "core/config/config.h"
 
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL }; /* ZR_LOG_* in order */
-
 static const char *const comm_types[] = { "auto", "fp32", "bf16", "fp16", NULL }; /* ZR_COMM_TYPE_* in order */
 static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_REDUCE_* in order */
 
@@ -14,8 +13,7 @@ static const char *const reductions[] = { "slots", "local", NULL };       /* ZR_
 #define TRAIN(f, T, flags, def, min, unit, doc) ZR_OPT(struct zr_train_opts, f, T, flags, def, min, ZR_HI, unit, doc)
 
 static const struct zr_opt train[] = {
-	AUTO_COUNT(train_batch_size,
-		   "Sequences per optimizer step over all ranks. Of this, micro_batch_size and "
+	AUTO_COUNT(train_batch_size, "Sequences per optimizer step over all ranks. Of this, micro_batch_size and "
 		   "gradient_accumulation_steps two are given and the third follows.", "sequences"),
 	AUTO_COUNT(micro_batch_size, "Sequences per rank and micro-batch.", "sequences"),
 	AUTO_COUNT(gradient_accumulation_steps, "Micro-batches per rank and optimizer step.", ""),
@@ -34,21 +32,23 @@ static const struct zr_opt train[] = {
 	ZR_OPT_ENUM(struct zr_train_opts, reduction, ZR_O_NUMERIC, "slots", reductions,
 		    "slots: the owner of a block adds every micro-batch's gradient in slot order, so that bits do not depend on "
 		    "the number of ranks; local: each rank sums its micro-batches first and sends once per step."),
-	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "",
-	       "Tensors that stay as they are, by patterns like those of a parameter group: they get no gradient, no master and no "
-	       "optimizer state."),
-	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements",
-	      "With [offload.gradient], larger gradients of embeddings and output projections are "
-	      "computed in parts of this size, which wait there: the same bits, but logits are "
-	      "computed twice. 0 is never; auto is 8388608 on disk, else 0."),
+	ZR_OPT(struct zr_train_opts, freeze, ZR_T_GLOBS, ZR_O_NUMERIC, "", 0, 0, "", "Tensors that stay as they are, by "
+	       "patterns like those of a parameter group: they get no gradient, no master and no optimizer state."),
+	TRAIN(gradient_part_size, ZR_T_COUNT, ZR_O_AUTO, "auto", 0, "elements", "With [offload.gradient], larger gradients of "
+	      "embeddings and output projections are computed in parts of this size, which wait there: the same bits, but "
+	      "logits are computed twice. 0 is never; auto is 8388608 on disk, else 0."),
 	TRAIN(gradient_clipping, ZR_T_F64, ZR_O_NUMERIC, "1.0", 0, "", "Largest global L2 norm of the gradient; 0 is off."),
 };
 
+#define RUN(f, T, def, min, unit, doc) ZR_OPT(struct zr_run_opts, f, T, 0, def, min, ZR_HI, unit, doc)
+
 static const struct zr_opt run[] = {
-	ZR_OPT(struct zr_run_opts, dir, ZR_T_PATH, 0, "auto", 0, 0, "",
-	       "Directory for the files of the run, which must not exist; auto is runs/NAME-DATE-TIME."),
-	ZR_OPT(struct zr_run_opts, log_every, ZR_T_COUNT, 0, "10", 1, ZR_HI, "steps",
-	       "Steps between lines of progress where the output is no terminal."),
+	RUN(dir, ZR_T_PATH, "auto", 0, "", "Directory for the files of the run, which must not exist; auto is runs/NAME-DATE-TIME."),
+	RUN(log_every, ZR_T_COUNT, "10", 1, "steps", "Steps between lines of progress where the output is no terminal."),
+	RUN(wall_clock_breakdown, ZR_T_BOOL, "no", 0, "", "The seconds of each step in forward, backward and other parts, as metrics "
+	    "and every log_every steps as a line. A device that computes later is waited for after each of its operations."),
+	RUN(trace, ZR_T_STR, "", 0, "", "Steps of which the run directory gets a trace, as 10 20-22: for Perfetto, each instruction of "
+	    "each rank with its times. While these run a device that computes later is waited for after each of its operations."),
 };
 
 static const char *const saves[] = { "all", "trainable", NULL }; /* ZR_SAVE_* in order */
@@ -59,10 +59,10 @@ static const struct zr_opt checkpoint[] = {
 	CHECKPOINT(dir, ZR_T_PATH, "auto", "", "Directory for checkpoints, one for all ranks; auto is checkpoints/ in the run directory."),
 	CHECKPOINT(every, ZR_T_COUNT, "0", "steps", "Steps between checkpoints, the last step included; 0 is never."),
 	CHECKPOINT(keep, ZR_T_COUNT, "3", "", "Newest checkpoints that are kept once a new one is whole; 0 keeps all."),
-	CHECKPOINT(keep_best, ZR_T_BOOL, "no", "",
-		   "An evaluation with the lowest loss so far, by [train] best_by, is saved, and kept until there is a lower one."),
-	CHECKPOINT(async, ZR_T_BOOL, "no", "",
-		   "Checkpoints are written while training goes on; what an update would change too early is copied first."),
+	CHECKPOINT(keep_best, ZR_T_BOOL, "no", "", "An evaluation with the lowest loss so far, by [train] best_by, is saved, and "
+		   "kept until there is a lower one."),
+	CHECKPOINT(async, ZR_T_BOOL, "no", "", "Checkpoints are written while training goes on; what an update would change too early "
+		   "is copied first."),
 	ZR_OPT_ENUM(struct zr_checkpoint_opts, save, ZR_O_AUTO, "auto", saves, "trainable leaves out what is frozen: going on reads it "
 		    "from [model] path, where it must be what it was. auto: trainable with [adapter] and [model] path, else all."),
 	CHECKPOINT(on_signal, ZR_T_BOOL, "yes", "", "A training that a signal or a closed pipe ends leaves a checkpoint of its last step."),
@@ -73,10 +73,9 @@ static const struct zr_opt log_opts[] = {
 };
 
 static const struct zr_opt memory[] = {
-	ZR_OPT(struct zr_memory_opts, host, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes",
-	       "Host memory that each rank may plan with; auto is its share of what the machine has available."),
-	ZR_OPT(struct zr_memory_opts, disk, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes",
-	       "Disk space that each rank may plan with; auto is what the disk has."),
+#define TIER(f, doc) ZR_OPT(struct zr_memory_opts, f, ZR_T_BYTES, ZR_O_AUTO, "auto", 1, ZR_HI, "bytes", doc)
+	TIER(host, "Host memory that each rank may plan with; auto is its share of what the machine has available."),
+	TIER(disk, "Disk space that each rank may plan with; auto is what the disk has."),
 };
 
 static const struct zr_opt group[] = {
@@ -114,10 +113,9 @@ const struct zr_core_table zr_eval_table =
 static const char *const stores[] = { "auto", "bf16", "int8", "nf4", NULL };
 
 static const struct zr_opt model[] = {
-	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "",
-	       "Directory as Hugging Face's save_pretrained leaves it, that the model begins with: its config.json gives plugin and "
-	       "options, which may be left out here and not contradicted; its safetensors give the parameters. Empty is none: "
-	       "parameters begin with random values."),
+	ZR_OPT(struct zr_section, path, ZR_T_PATH, 0, "", 0, 0, "", "Directory as Hugging Face's save_pretrained leaves it, that the "
+	       "model begins with: its config.json gives plugin and options, which may be left out here and not contradicted; its "
+	       "safetensors give the parameters. Empty is none: parameters begin with random values."),
 	ZR_OPT_ENUM(struct zr_section, store, ZR_O_NUMERIC, "auto", stores,
 		    "What frozen weights of linear maps are kept and moved in, codes with an fp32 scale for each 64 of them, until a layer "
 		    "needs them in what the precision computes in, which auto is. All else of the model stays as it is."),

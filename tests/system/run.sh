@@ -30,7 +30,7 @@ is "train succeeds" "$?" 0
 is "I7: nothing is logged on a run without a fault" "$(cat err)" ""
 is "a plain line for each step in a pipe" "$(grep -c '^step [0-9]*/8 ' <<<"$out")" 8
 like "a line has loss, rate, norm, memory and time" "$out" \
-	'^step 8/8  loss [0-9.]+  val [0-9.]+  lr [0-9.e+-]+  \|g\| [0-9.]+  [0-9.kM]+ tok/s  host [0-9.]+ MiB  ETA 0s$'
+	'^step 8/8  loss [0-9.]+  val [0-9.]+  lr [0-9.e+-]+  \|g\| [0-9.]+  [0-9.kM]+ tok/s  host [0-9.]+ MiB  512 tokens  epoch [0-9.e-]+  0s  ETA 0s$'
 is "evaluations before, between and at the end" "$(grep -c '^step [048]  validation loss' <<<"$out")" 3
 like "the digest is last" "$(tail -n 1 <<<"$out")" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 is "the run directory is whole" "$(ls one | tr '\n' ' ')" "config.ini metrics.jsonl model.safetensors summary.json "

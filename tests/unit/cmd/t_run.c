@@ -224,6 +224,13 @@ static void I3_no_allocation_in_fp16_that_overflows(void **unused)
 	no_allocation(extra);
 }
 
+static void I3_no_allocation_while_steps_are_traced(void **unused)
+{
+	(void)unused;
+	static const char *const extra[] = { "run.trace=2-6", "run.wall_clock_breakdown=yes", NULL };
+	no_allocation(extra);
+}
+
 /* ---- two ranks ---- */
 
 static struct two {
@@ -279,7 +286,8 @@ static void I3_no_allocation_with_two_ranks(void **unused)
 	static const char *const stages[] = { "zero.plugin=stage0", "zero.plugin=stage1", "zero.plugin=stage3", "zero.plugin=hpz", "zero.plugin=mics" };
 	for (int i = 0; i < 10; i++) {
 		const char *const extra[] = { stages[i % 5], "train.gradient_accumulation_steps=2", "train.steps=8",
-					      "zero.reduce_bucket_size=1", i < 5 ? NULL : "boot.ranks_per_node=1", NULL };
+					      "zero.reduce_bucket_size=1", i % 2 ? "run.trace=2-8" : "run.trace=",
+					      i < 5 ? NULL : "boot.ranks_per_node=1", NULL };
 		train_two(extra);
 		for (int r = 0; r < 2; r++)
 			if (two->allocated[r])
@@ -450,6 +458,7 @@ int main(void)
 		cmocka_unit_test(I3_no_allocation_after_the_first_step),
 		cmocka_unit_test(I3_no_allocation_in_bf16_with_accumulation),
 		cmocka_unit_test(I3_no_allocation_in_fp16_that_overflows),
+		cmocka_unit_test(I3_no_allocation_while_steps_are_traced),
 		cmocka_unit_test(an_interrupted_run_keeps_its_weights),
 		cmocka_unit_test(I6_weights_come_back_bit_for_bit_or_are_refused),
 	};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * breakdown.h - the parts that the time of a step is divided into, by what the main thread ran or
+ * waited for.
+ */
+#ifndef ZR_CMD_BREAKDOWN_H
+#define ZR_CMD_BREAKDOWN_H
+
+#include "core/setup.h"
+
+enum zr_part {
+	ZR_PART_FORWARD,
+	ZR_PART_BACKWARD,    /* and what it computes again of the forward */
+	ZR_PART_REDUCE,      /* gradients on their way to those who add them, and adding */
+	ZR_PART_GATHER_WAIT, /* parameters from other ranks and from host memory */
+	ZR_PART_READ_WAIT,   /* from a store; activations that return */
+	ZR_PART_OPTIMIZER,
+	ZR_PART_WRITE_WAIT,  /* to a store; activations that leave */
+	ZR_PART_PUBLISH,     /* new parameters to all who hold them */
+	ZR_PART_BOUNDARY,    /* loss, norm and non-finite numbers of all ranks */
+	ZR_PART_DATA,        /* the batch */
+	ZR_PART_OTHER,       /* all else */
+	ZR_PARTS
+};
+
+/* "gather wait", and the metric of its seconds: "gather_wait_s". */
+extern const char *const zr_part_name[ZR_PARTS], *const zr_part_metric[ZR_PARTS];
+
+/* The part of instruction n of a program of s, which may have been lowered for another rank. */
+enum zr_part zr_part_of(const struct zr_setup *s, const struct zr_lowered *p, int32_t n);
+
+#endif

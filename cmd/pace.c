@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pace.c - see pace.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/pace.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/progress.h"
+
+/* Dense products, from the makers' data sheets: 16-bit types with sums in fp32, and fp32 without
+ * tensor cores. The first name that the device's contains counts. */
+static const struct {
+	const char *name;
+	double half, single; /* 1e12 operations per second */
+} cards[] = {
+	{ "B200", 2250, 80 },	      { "GH200", 989, 67 },	   { "H200", 989, 67 },
+	{ "H100 PCIe", 756, 51 },     { "H100 NVL", 835, 60 },	   { "H100", 989, 67 },
+	{ "A100", 312, 19.5 },	      { "L40S", 362, 91.6 },	   { "L40", 181, 90.5 },
+	{ "L4", 121, 30.3 },	      { "A40", 149.7, 37.4 },	   { "A10G", 70, 31.5 },
+	{ "A10", 125, 31.2 },	      { "A30", 165, 10.3 },	   { "RTX 6000 Ada", 364, 91.1 },
+	{ "RTX A6000", 154.8, 38.7 }, { "RTX 4090", 165.2, 82.6 }, { "RTX 3090", 71, 35.6 },
+	{ "V100", 125, 15.7 },	      { "T4", 65, 8.1 },
+};
+
+double zr_pace_nominal(const char *device, int32_t dtype)
+{
+	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
+		if (strstr(device, cards[i].name))
+			return 1e12 * (dtype == ZR_F32 ? cards[i].single : cards[i].half);
+	return 0;
+}
+
+double zr_pace_elapsed_before(const char *metrics)
+{
+	char tail[16384];
+	int fd = open(metrics, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	off_t from = size > (off_t)sizeof tail - 1 ? size - (off_t)sizeof tail + 1 : 0;
+	ssize_t n = size > 0 ? pread(fd, tail, sizeof tail - 1, from) : 0;
+	if (fd >= 0)
+		close(fd);
+	tail[n > 0 ? n : 0] = 0;
+	const char *last = NULL, *key = "\"elapsed\":";
+	for (const char *p = tail; (p = strstr(p, key)); p++)
+		last = p + strlen(key);
+	double v = last ? strtod(last, NULL) : 0;
+	return isfinite(v) && v > 0 ? v : 0;
+}
+
+void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
+{
+	const struct zr_data_info *data = &s->source->info;
+	double world = (double)s->process.world;
+	*p = (struct zr_pace){
+		.step_tokens = s->batch.train * s->batch.length,
+		.step_sequences = s->batch.train,
+		.epoch_sequences = ZR_HAS(data, struct zr_data_info, train_sequences) ?
+					   data->train_sequences : 0,
+		.nominal = world * zr_pace_nominal(s->device_info.name, s->types.dtype),
+		.device_bytes = s->device_info.unified ? 0 : s->plan.arena[ZR_STORE_DEVICE],
+		.epoch = NAN, .mfu = NAN, .mfu_product = NAN, .possible = NAN,
+	};
+	p->flops = s->decl.flops_per_token * (double)p->step_tokens;
+	p->started = zr_now() - elapsed;
+}
+
+double zr_pace_elapsed(const struct zr_pace *p)
+{
+	return zr_now() - p->started;
+}
+
+static double part_of(double rate, double limit)
+{
+	return rate > 0 && limit > 0 ? rate / limit : NAN;
+}
+
+void zr_pace_step(struct zr_pace *p, int64_t step, double seconds)
+{
+	double rate = seconds > 0 ? 1 / seconds : 0;
+	p->seconds = seconds;
+	p->tokens = step * p->step_tokens;
+	p->tokens_per_s = rate * (double)p->step_tokens;
+	int64_t of = ++p->steps > 10 ? 10 : p->steps > 2 ? p->steps - 1 : 1;
+	p->smooth += (seconds - p->smooth) / (double)of; /* the first warms up caches */
+	if (p->epoch_sequences)
+		p->epoch = (double)step * (double)p->step_sequences / (double)p->epoch_sequences;
+	p->mfu = part_of(p->flops * rate, p->nominal);
+	p->mfu_product = part_of(p->flops * rate, p->product);
+	p->possible = part_of(p->forecast, seconds);
+}
+
+/* Enough digits for people. */
+static double milliseconds(double s)
+{
+	return floor(1e3 * s) / 1e3;
+}
+
+static void add(struct zr_metric *m, uint32_t *n, const char *name, double value)
+{
+	if (isfinite(value))
+		m[(*n)++] = (struct zr_metric){ name, value };
+}
+
+uint32_t zr_pace_metrics(const struct zr_pace *p, struct zr_metric m[ZR_PACE_METRICS])
+{
+	struct timespec now;
+	uint32_t n = 0;
+	clock_gettime(CLOCK_REALTIME, &now);
+	add(m, &n, "step_seconds", p->seconds);
+	add(m, &n, "elapsed", milliseconds(zr_pace_elapsed(p)));
+	add(m, &n, "time", milliseconds((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
+	add(m, &n, "tokens", (double)p->tokens);
+	add(m, &n, "epoch", p->epoch);
+	add(m, &n, "mfu", p->mfu);
+	add(m, &n, "mfu_product", p->mfu_product);
+	add(m, &n, "possible", p->possible);
+	add(m, &n, "host_bytes", (double)zr_process_memory());
+	if (p->device_bytes)
+		add(m, &n, "device_bytes", (double)p->device_bytes);
+	return n;
+}

@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Where the time of a step goes: its parts, as lines, metrics and in the summary; its trace.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+command -v python3 >/dev/null || skip_all 'no python3'
+
+cd "$scratch" || exit 99
+tiny text 2 4 6 </dev/null
+use_disk
+
+# parts RUN: of the metrics, what is wrong with the parts of each step, and those that took any time
+parts() {
+	python3 - "$1" <<'PY'
+import json, sys
+names = ["forward", "backward", "reduce", "gather_wait", "read_wait", "optimizer", "write_wait", "publish", "boundary", "data",
+         "other"]
+seen, before = set(), 0
+sums = dict.fromkeys(names, 0.0)
+rows = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+for row in rows:
+    took, parts = row["step_seconds"], {name: row[name + "_s"] for name in names}
+    if abs(sum(parts.values()) - took) > 0.01 * took:
+        print("step", row["step"], "takes", took, "its parts", sum(parts.values()))
+    if min(parts.values()) < 0 or not before <= row["elapsed"] or row["tokens"] != 128 * row["step"]:
+        print("step", row["step"], row)
+    before = row["elapsed"]
+    for name in names:
+        sums[name] += parts[name] / len(rows)
+    seen |= {name for name in names[:-1] if parts[name] > 0}
+summary = json.load(open(sys.argv[1] + "/summary.json"))
+for name in names:
+    if abs(summary["breakdown"][name + "_s"] - sums[name]) > 1e-9 + 1e-6 * sums[name]:
+        print("summary", name, summary["breakdown"][name + "_s"], sums[name])
+print(len(rows), *[name for name in names if name in seen])
+PY
+}
+
+on=(-o train.eval_every=3 -o run.wall_clock_breakdown=yes -o run.log_every=2)
+plain=$(trained tiny.ini -o train.eval_every=3)
+like 'a plain run' "$plain" '^digest'
+is 'I1: parts are counted without a change' "$(trained tiny.ini "${on[@]}")" "$plain"
+is 'the parts of each step add up to it' "$(parts run)" '6 forward backward reduce optimizer boundary data'
+is 'as often as other lines' "$(grep -cE '^step [1246]  [0-9.e-]+ s:  forward [0-9.]+ %  .*backward [0-9.]+ %' out)" 4
+is 'two ranks' "$(trained tiny.ini -n 2 -o zero.plugin=stage1 "${on[@]}"; parts run)" "$plain
+6 forward backward reduce optimizer publish boundary data"
+is 'two ranks, all on disk' "$(trained tiny.ini -n 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 "${disk[@]}" "${on[@]}"
+	parts run)" "$plain
+6 forward backward reduce gather_wait read_wait optimizer write_wait boundary data"
+is 'without it there are none' "$(trained tiny.ini | grep -c digest; grep -c forward_s run/metrics.jsonl)" '1
+0'
+
+# ---- traces ----
+
+# traced FILE: what breaks the rules of a trace in JSON; its ranks and threads, in order; the parts, the units that layers have,
+# and the seconds in them beside those of the metrics
+traced() {
+	python3 - "$@" <<'PY'
+import json, sys
+trace = json.load(open(sys.argv[1]))
+ranks, threads, spans = {}, {}, {}
+for e in trace["traceEvents"]:
+    if e["ph"] == "M":
+        if e["name"] == "process_name":
+            ranks[e["pid"]] = e["args"]["name"]
+        elif e["name"] == "thread_name":
+            threads[e["pid"], e["tid"]] = e["args"]["name"]
+        elif e["name"] not in ("process_sort_index", "thread_sort_index"):
+            print("strange", e)
+        continue
+    if e["ph"] != "X" or e["ts"] < 0 or e["dur"] < 0 or not e["name"] or not e["cat"] or e["args"]["waited_us"] < 0:
+        print("strange", e)
+    spans.setdefault((e["pid"], e["tid"]), []).append(e)
+for thread, events in spans.items():
+    if thread not in threads or thread[0] not in ranks:
+        print("without a name", thread)
+    if threads[thread].split()[0] != ["compute", "host", "copy", "store", "comm"][thread[1] % 5]:
+        print("another queue", thread, threads[thread])
+    events.sort(key=lambda e: e["ts"])
+    for a, b in zip(events, events[1:]):
+        if round(1e3 * (a["ts"] + a["dur"])) > round(1e3 * b["ts"]):
+            print("overlap", a, b)
+everything = [e for events in spans.values() for e in events]
+if min(e["ts"] for e in everything) != 0:
+    print("begins at", min(e["ts"] for e in everything))
+print(*[ranks[r] for r in sorted(ranks)], "|", *sorted({name.split()[0] for name in threads.values()}))
+print(*sorted({e["args"]["unit"] for e in everything if e["args"]["kind"] == "layer"}))
+print(*sorted({e["args"]["kind"] for e in everything if e["args"]["bytes"] > 0}))
+if len(sys.argv) > 2: # all that rank 0 did itself is in the parts of the step
+    row = [json.loads(line) for line in open(sys.argv[2] + "/metrics.jsonl")][trace["otherData"]["step"] - 1]
+    for part in "forward", "backward":
+        took = sum(e["dur"] for e in everything if e["cat"] == part and e["pid"] == 0) / 1e6
+        if abs(took - row[part + "_s"]) > 0.01 * row[part + "_s"]:
+            print(part, took, row[part + "_s"])
+PY
+}
+
+is 'I1: a trace changes nothing' "$(trained tiny.ini "${on[@]}" -o 'run.trace=2 4-5')" "$plain"
+is 'and logs nothing' "$(cat log)" ''
+is 'the steps that were asked for' "$(ls run/trace | tr '\n' ' ')" 'step-000002.json step-000004.json step-000005.json '
+is 'its instructions' "$(traced run/trace/step-000004.json run)" "rank 0 | compute host
+h.0 h.1 ln_f wte
+accumulate call layer optimize secure"
+is 'two ranks' "$(trained tiny.ini -n 2 -o zero.plugin=stage3 -o zero.persistence_threshold=0 -o comm.cross_read=off \
+	-o train.eval_every=3 -o run.trace=6; traced run/trace/step-000006.json; ls run/trace)" "$plain
+rank 0 rank 1 | comm compute host
+h.0 h.1 ln_f wte
+accumulate call collective layer optimize secure
+step-000006.json"
+is 'requests to the disk, which overlap' "$(trained tiny.ini -o zero.plugin=stage3 "${disk[@]}" -o train.eval_every=3 \
+	-o run.trace=3; traced run/trace/step-000003.json)" "$plain
+rank 0 | compute host store
+h.0 h.1 ln_f wte
+accumulate call layer optimize read secure write"
+for text in 0 1,2 3-2 x 4- 1-2-3 99999999999999999999; do
+	is "trace = $text" "$(trained tiny.ini -o run.trace="$text")" \
+		"zeroth: -o: [run] trace = $text: expected at most 64 steps and ranges of steps, as 10 20-22"
+done
+mkdir -p run
+ln -s "$scratch" run/trace
+is 'a link in its place is not followed' "$(timeout 120 "$ZEROTH" train tiny.ini -o run.dir=run -o run.trace=2 --resume auto \
+	2>&1 >/dev/null | tail -n 1)" 'zeroth: warning: trace: run/trace/step-000002.rank-0: Too many levels of symbolic links: no more steps are traced'
+done_testing
