@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config_diff.c - zeroth config diff A B: the values of two configurations, or runs, that differ.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/adapter.h"
+#include "cmd/cmd.h"
+#include "cmd/rundir.h"
+#include "core/list.h"
+#include "core/setup.h"
+
+static const char usage[] =
+	"usage: zeroth config diff A B\n"
+	"\n"
+	"Prints each value that differs between two configurations, with the file and line of\n"
+	"both. A and B are INI files, whose `auto` is resolved first, or directories of runs.\n"
+	"Exits with 0 if no value differs, with 1 if one does.\n"
+	"\n"
+	"  -h, --help  shows this\n";
+
+struct value {
+	char *section, *key, *text, *source; /* owned */
+};
+
+struct side {
+	const char *name;
+	struct value *value;
+	int32_t n, room;
+};
+
+static int add(struct side *to, const char *section, const char *key, const char *text,
+	       const char *source)
+{
+	struct value *grown = zr_list_grow(to->value, to->n + 1, &to->room, sizeof *grown);
+	if (!grown)
+		return ZR_ENOMEM;
+	to->value = grown;
+	grown[to->n] = (struct value){ strdup(section), strdup(key), strdup(text),
+				       strdup(source ? source : "default") };
+	const struct value *v = &grown[to->n++];
+	return v->section && v->key && v->text && v->source ? 0 : ZR_ENOMEM;
+}
+
+static int add_section(struct side *to, const struct zr_config *cfg, const struct zr_section *s)
+{
+	const struct zr_opt *o;
+	char text[640];
+	int rc = 0;
+#define OWN(key, text) add(to, s->name, key, text, zr_config_source(cfg, s->name, key))
+	if (s->plugin)
+		rc = OWN("plugin", zr_config_plugin_text(cfg, s));
+	if (!rc && s->path)
+		rc = OWN("path", s->path);
+	if (!rc && s->store)
+		rc = OWN("store", zr_model_table.table.opts[1].choices[s->store]);
+	if (!rc && s->match)
+		rc = OWN("match", s->match);
+	if (!rc && s->sequences != ZR_AUTO_COUNT) {
+		snprintf(text, sizeof text, "%llu", (unsigned long long)s->sequences);
+		rc = OWN("sequences", text);
+	}
+	for (uint32_t i = 0; !rc && (o = zr_table_next(&s->table, 0, &i));) {
+		const char *own = zr_value_text(o, s->opts);
+		if (!zr_section_gives(s, o))
+			continue;
+		if (!own)
+			zr_value_format(o, s->opts, text, sizeof text);
+		rc = OWN(o->name, own ? own : text);
+	}
+#undef OWN
+	return rc;
+}
+
+/* The values of an INI, or of the one that a run wrote, in which nothing is `auto`. */
+static int read_side(struct side *to, struct zr_error *err)
+{
+	struct zr_config *cfg = NULL;
+	struct zr_setup *s = NULL;
+	char path[PATH_MAX];
+	const int run = zr_dir_has(to->name, "config.ini", path);
+	int rc = zr_config_load(run ? path : to->name, NULL, 0, &cfg, err);
+	if (!rc && !run)
+		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, err);
+	rc = rc || run ? rc : zr_adapter_settle(s, err);
+	for (int i = 0; !rc && i < zr_config_count(cfg); i++)
+		if (add_section(to, cfg, zr_config_at(cfg, i)))
+			rc = zr_err(err, ZR_ENOMEM, "out of memory");
+	zr_setup_close(s);
+	zr_config_free(cfg);
+	return rc;
+}
+
+static const struct value *find(const struct side *in, const struct value *like)
+{
+	for (int i = 0; i < in->n; i++)
+		if (!strcmp(in->value[i].section, like->section) &&
+		    !strcmp(in->value[i].key, like->key))
+			return &in->value[i];
+	return NULL;
+}
+
+static void print(const struct value *a, const struct value *b)
+{
+	const struct value *any = a ? a : b;
+	printf("[%s] %s\n", any->section, any->key);
+	if (a)
+		printf("- %s ; %s\n", a->text, a->source);
+	if (b)
+		printf("+ %s ; %s\n", b->text, b->source);
+}
+
+/* Prints what differs, in the order of a, then what only b has. Returns whether anything does. */
+static int compare(const struct side *a, const struct side *b)
+{
+	int any = 0;
+	for (int i = 0; i < a->n; i++) {
+		const struct value *other = find(b, &a->value[i]);
+		if (other && !strcmp(other->text, a->value[i].text))
+			continue;
+		print(&a->value[i], other);
+		any = 1;
+	}
+	for (int i = 0; i < b->n; i++)
+		if (!find(a, &b->value[i])) {
+			print(NULL, &b->value[i]);
+			any = 1;
+		}
+	return any;
+}
+
+static void free_side(struct side *s)
+{
+	for (int i = 0; i < s->n; i++) {
+		free(s->value[i].section);
+		free(s->value[i].key);
+		free(s->value[i].text);
+		free(s->value[i].source);
+	}
+	free(s->value);
+}
+
+int zr_cmd_config_diff(int argc, char **argv)
+{
+	static const struct option longs[] = { { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+	struct side a = { 0 }, b = { 0 };
+	struct zr_error err = { 0 };
+	int c, rc, differ = 0;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1)
+		return fputs(usage, c == 'h' ? stdout : stderr), c == 'h' ? 0 : 2;
+	if (argc - optind != 2) {
+		fprintf(stderr, "zeroth config diff: expected two configurations\n%s", usage);
+		return 2;
+	}
+	a.name = argv[optind];
+	b.name = argv[optind + 1];
+	rc = read_side(&a, &err);
+	rc = rc ? rc : read_side(&b, &err);
+	if (!rc)
+		differ = compare(&a, &b);
+	free_side(&a);
+	free_side(&b);
+	return rc ? zr_cmd_failed(&err) : differ;
+}
