@@ -28,6 +28,8 @@ void zr_added_sort(struct zr_added *a)
 	for (int32_t i = 0; i < a->n; i++) {
 		a->longest = a->token[i].len > a->longest ? a->token[i].len : a->longest;
 		a->lstrip |= a->token[i].lstrip;
+		unsigned char b = (unsigned char)a->token[i].content[1]; /* 0: it ends there */
+		a->second[(unsigned char)a->token[i].content[0]] |= b ? 1u << (b % 32) : UINT32_MAX;
 	}
 }
 
@@ -38,6 +40,16 @@ static const struct zr_added_token *longest_at(const struct zr_added *a, const c
 		if (a->token[i].len <= n && !memcmp(a->token[i].content, p, a->token[i].len))
 			return &a->token[i];
 	return NULL;
+}
+
+/* The first place from i on where a token may start: with its first bytes, or too near the end. */
+static size_t next_start(const struct zr_added *a, const char *p, size_t n, size_t i)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	for (; i + 1 < n; i++)
+		if (a->second[u[i]] & 1u << (u[i + 1] % 32))
+			return i;
+	return i < n && !a->second[u[i]] ? n : i;
 }
 
 /* Whether the character at p is one of a word. */
@@ -66,19 +78,18 @@ void zr_added_find(const struct zr_added *a, struct zr_match *m, const char *p, 
 {
 	size_t i = from;
 	out->token = NULL;
-	for (; i < n; i++) {
-		unsigned char c = (unsigned char)p[i];
-		if (a->of[c] == a->of[c + 1])
-			continue;
+	while ((i = next_start(a, p, n, i)) < n) {
 		if (!final && n - i < a->longest)
 			break;
 		const struct zr_added_token *t = longest_at(a, p + i, n - i);
-		if (!t)
+		if (!t) {
+			i++;
 			continue;
+		}
 		if (t->single_word && i + t->len == n && !final)
 			break; /* a word may go on */
 		if (t->single_word && !stands_alone(a, m, p, n, i, i + t->len, in_word)) {
-			i += t->len - 1; /* what it has is looked at once */
+			i += t->len; /* what it has is looked at once */
 			continue;
 		}
 		out->stop = t->rstrip ? zr_utf8_spaces_after(p, i + t->len, n) : i + t->len;

@@ -10,6 +10,8 @@
 #include "files/tokenizer/parts.h"
 
 #define EMPTY UINT64_MAX
+#define NO_MERGE UINT32_MAX
+#define FEW 24 /* symbols that need no heap */
 
 struct symbol {
 	uint32_t id;
@@ -82,17 +84,30 @@ static size_t whole_place(const struct zr_tokenizer *t, const char *p, size_t n)
 	return i;
 }
 
+static void put_character(struct zr_bpe *b, int32_t c, int32_t id)
+{
+	if (c < ZR_BMP)
+		b->character[c] = id;
+}
+
 int zr_bpe_index(struct zr_tokenizer *t)
 {
 	struct zr_bpe *b = &t->bpe;
 	b->whole_mask = power_of_two(2 * (size_t)t->size + 1) - 1;
 	b->whole = malloc((b->whole_mask + 1) * sizeof *b->whole);
-	if (!b->whole)
+	b->character = b->characters ? malloc(ZR_BMP * sizeof *b->character) : NULL;
+	if (!b->whole || (b->characters && !b->character))
 		return ZR_ENOMEM;
+	if (b->characters)
+		memset(b->character, 0xff, ZR_BMP * sizeof *b->character);
 	memset(b->whole, 0xff, (b->whole_mask + 1) * sizeof *b->whole);
-	for (int64_t i = 0; i < t->size; i++)
-		if (t->token[i].made)
-			b->whole[whole_place(t, t->token[i].p, t->token[i].n)] = (int32_t)i;
+	for (int64_t i = 0; i < t->size; i++) {
+		const struct zr_token *o = &t->token[i];
+		if (o->made)
+			b->whole[whole_place(t, o->p, o->n)] = (int32_t)i;
+		if (b->characters && o->made && o->n && (size_t)zr_utf8_at(o->p, o->n) == o->n)
+			put_character(b, zr_utf8_value(o->p), (int32_t)i);
+	}
 	return 0;
 }
 
@@ -185,8 +200,7 @@ static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 
 static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
 {
-	int32_t i = (int32_t)(*n)++;
-	w->symbol[i] = (struct symbol){ (uint32_t)id, i - 1, i + 1, 0 };
+	w->id[(*n)++] = id;
 }
 
 /* A character as tokens of its bytes; 0: not all of them have one. */
@@ -210,7 +224,9 @@ static size_t put_characters(struct zr_bpe_work *w, const char *p, size_t n)
 	size_t symbols = 0, len, waiting = 0;
 	for (size_t at = 0; at < n; at += len) {
 		len = (size_t)zr_utf8_at(p + at, n - at);
-		int32_t id = b->whole[whole_place(w->t, p + at, len)];
+		int32_t c = zr_utf8_value(p + at);
+		int32_t id = c < ZR_BMP ? b->character[c] :
+					  b->whole[whole_place(w->t, p + at, len)];
 		if (id < 0 && put_bytes(w, p + at, len, &symbols))
 			continue;
 		if (waiting && (id >= 0 || !b->fuse_unknown)) {
@@ -230,19 +246,20 @@ static size_t put_symbols(struct zr_bpe_work *w, const char *p, size_t n)
 {
 	size_t symbols = 0;
 	if (w->t->bpe.characters)
-		symbols = put_characters(w, p, n);
-	else
-		put_bytes(w, p, n, &symbols);
-	if (symbols)
-		w->symbol[symbols - 1].next = -1;
+		return put_characters(w, p, n);
+	put_bytes(w, p, n, &symbols);
 	return symbols;
 }
 
-static size_t merge_all(struct zr_bpe_work *w, const char *p, size_t n)
+/* The symbols in w->id[0..n) by a heap of candidates; returns how many are left. */
+static size_t merge_many(struct zr_bpe_work *w, size_t n)
 {
-	size_t ids = 0, symbols = put_symbols(w, p, n);
+	size_t ids = 0;
 	w->n_heap = 0;
-	for (size_t i = 0; i < symbols; i++)
+	for (int32_t i = 0; i < (int32_t)n; i++)
+		w->symbol[i] = (struct symbol){ (uint32_t)w->id[i], i - 1, i + 1, 0 };
+	w->symbol[n - 1].next = -1;
+	for (size_t i = 0; i < n; i++)
 		consider(w, (int32_t)i);
 	while (w->n_heap) {
 		struct candidate c = pop(w);
@@ -258,9 +275,39 @@ static size_t merge_all(struct zr_bpe_work *w, const char *p, size_t n)
 			consider(w, s->prev);
 		consider(w, (int32_t)c.at);
 	}
-	for (int32_t i = symbols ? 0 : -1; i >= 0; i = w->symbol[i].next)
+	for (int32_t i = 0; i >= 0; i = w->symbol[i].next)
 		w->id[ids++] = (int32_t)w->symbol[i].id;
 	return ids;
+}
+
+static struct zr_merge merge_at(const struct zr_bpe *b, const int32_t *id)
+{
+	const struct zr_merge *m = merge_of(b, (uint32_t)id[0], (uint32_t)id[1]);
+	return m ? *m : (struct zr_merge){ .rank = NO_MERGE };
+}
+
+/* The same of n <= FEW, looking at all of them for each merge. */
+static size_t merge_few(const struct zr_bpe *b, int32_t *id, size_t n)
+{
+	struct zr_merge merge[FEW]; /* of id[i] and the next */
+	for (size_t i = 0; i + 1 < n; i++)
+		merge[i] = merge_at(b, id + i);
+	while (n > 1) {
+		size_t best = 0;
+		for (size_t i = 1; i + 1 < n; i++)
+			best = merge[i].rank < merge[best].rank ? i : best;
+		if (merge[best].rank == NO_MERGE)
+			break;
+		id[best] = (int32_t)merge[best].id;
+		n--;
+		memmove(id + best + 1, id + best + 2, (n - best - 1) * sizeof *id);
+		memmove(merge + best, merge + best + 1, (n - best - 1) * sizeof *merge);
+		if (best)
+			merge[best - 1] = merge_at(b, id + best - 1);
+		if (best + 1 < n)
+			merge[best] = merge_at(b, id + best);
+	}
+	return n;
 }
 
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
@@ -274,5 +321,6 @@ int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int3
 		if (w->id[0] >= 0)
 			return 1;
 	}
-	return (int64_t)merge_all(w, p, n);
+	n = put_symbols(w, p, n);
+	return (int64_t)(n <= FEW ? merge_few(b, w->id, n) : merge_many(w, n));
 }

@@ -222,14 +222,19 @@ static const char *two_of(const char *p, struct zr_buf *both, size_t *left)
 	return memchr(space, ' ', both->n - *left) ? NULL : p;
 }
 
-/* A part of a merge; NULL: no token, which is said. */
-static const struct zr_name *part_of(const struct zr_load *l, const char *place, const char *p,
-				     size_t n)
+static const char *merge_place(size_t i, char place[64])
+{
+	snprintf(place, 64, "model.merges[%zu]", i);
+	return place;
+}
+
+/* A part of merge i; NULL: no token, which is said. */
+static const struct zr_name *part_of(const struct zr_load *l, size_t i, const char *p, size_t n)
 {
 	const struct zr_name *name = zr_names_find(&l->names, p, n);
 	if (!name)
-		zr_load_fail(l, ZR_EINVAL, place, "%.*s is not in the vocabulary",
-			     n < 60 ? (int)n : 60, p);
+		zr_load_fail(l, ZR_EINVAL, merge_place(i, (char[64]){ 0 }),
+			     "%.*s is not in the vocabulary", n < 60 ? (int)n : 60, p);
 	return name;
 }
 
@@ -237,18 +242,17 @@ static const struct zr_name *part_of(const struct zr_load *l, const char *place,
 static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct zr_buf *both,
 		      const struct zr_name **made)
 {
-	char place[64];
 	size_t left = 0;
 	const char *p = two_of(list->p, both, &left);
-	snprintf(place, sizeof place, "model.merges[%zu]", i);
 	if (!p)
-		return zr_load_unread(l, place, "\"a b\" or [\"a\", \"b\"]", list->p);
+		return zr_load_unread(l, merge_place(i, (char[64]){ 0 }),
+				      "\"a b\" or [\"a\", \"b\"]", list->p);
 	list->p = p;
-	const struct zr_name *a = part_of(l, place, both->p, left);
-	const struct zr_name *b = a ? part_of(l, place, both->p + left, both->n - left) : NULL;
+	const struct zr_name *a = part_of(l, i, both->p, left);
+	const struct zr_name *b = a ? part_of(l, i, both->p + left, both->n - left) : NULL;
 	const struct zr_name *end = l->names.name + l->names.n, *ab = *made ? *made + 1 : NULL;
 	if (!ab || ab == end || ab->n != both->n || memcmp(ab->p, both->p, both->n))
-		ab = b ? part_of(l, place, both->p, both->n) : NULL;
+		ab = b ? part_of(l, i, both->p, both->n) : NULL;
 	if (!b || !ab)
 		return ZR_EINVAL;
 	*made = ab;
@@ -305,9 +309,10 @@ static int load_bpe(struct zr_load *l, const json_t *model, const json_t *added)
 	     b->characters ? zr_load_unknown(l, json_object_get(model, "unk_token"), NULL) :
 			     check_bytes(l);
 	rc = rc ? rc : load_merges(l);
-	if (!rc && (b->ignore_merges || b->characters) && zr_bpe_index(l->t))
-		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
-	return rc;
+	int no = !rc && (b->ignore_merges || b->characters) ? zr_bpe_index(l->t) : 0;
+	if (!rc && !no && b->characters && !b->ignore_merges)
+		no = zr_joins_open(l->t, &b->joins);
+	return no ? zr_err(l->err, ZR_ENOMEM, "out of memory") : rc;
 }
 
 static int load_model(struct zr_load *l, const json_t *model, const json_t *added)

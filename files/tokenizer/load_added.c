@@ -133,6 +133,8 @@ void zr_tokenizer_close(struct zr_tokenizer *t)
 	free(t->decoding.prefix);
 	free(t->bpe.merge);
 	free(t->bpe.whole);
+	free(t->bpe.character);
+	zr_joins_close(t->bpe.joins);
 	free(t->token);
 	zr_buf_free(&t->text);
 	free(t);

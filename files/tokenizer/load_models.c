@@ -23,9 +23,10 @@ static int load_entry(struct zr_load *l, size_t i, struct zr_list *list, struct 
 	int kind;
 	name.n = (uint32_t)(to->p + to->n - name.p);
 	p = zr_list_mark(zr_list_number(zr_list_mark(p, ','), &t->score[i]), ']');
-	snprintf(place, sizeof place, "model.vocab[%zu]", i);
-	if (!p || !isfinite(t->score[i]))
+	if (!p || !isfinite(t->score[i])) {
+		snprintf(place, sizeof place, "model.vocab[%zu]", i);
 		return zr_load_unread(l, place, "a token and its score", list->p);
+	}
 	list->p = p;
 	int rc = zr_buf_add(to, "", 1) ? zr_err(l->err, ZR_ENOMEM, "out of memory") :
 					 zr_load_token(l, &name, &kind);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.c - a word to ids, whatever the model. The ids of short words are remembered.
+ * model.c - a word to ids, whatever the model. The ids of short words, or
+ * of their parts, are remembered.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
+#include <sys/mman.h>
 
 #include "files/tokenizer/parts.h"
 
 #define CACHE_WORDS (1 << 17) /* a word has two places, of which the last two that came stay */
 #define CACHE_BYTES 30
+#define LARGE_PAGE (1 << 21)
 #define CACHE_IDS 8
 
 /* As large as a line of the processor's cache. */
@@ -24,7 +27,19 @@ struct zr_model_work {
 	struct word *cache;
 	struct zr_bpe_work *bpe;
 	struct zr_trie_work trie;
+	int32_t *id; /* [room] of a word of parts */
+	size_t room;
 };
+
+static struct word *open_cache(void)
+{
+	size_t bytes = CACHE_WORDS * sizeof(struct word);
+	struct word *cache = aligned_alloc(LARGE_PAGE, bytes);
+	if (!cache)
+		return NULL;
+	madvise(cache, bytes, MADV_HUGEPAGE); /* words are all over it */
+	return memset(cache, 0, bytes);
+}
 
 struct zr_model_work *zr_model_open(const struct zr_tokenizer *t)
 {
@@ -33,9 +48,9 @@ struct zr_model_work *zr_model_open(const struct zr_tokenizer *t)
 		return NULL;
 	w->t = t;
 	w->bpe = zr_bpe_open(t);
-	w->cache = aligned_alloc(sizeof *w->cache, CACHE_WORDS * sizeof *w->cache);
+	w->cache = open_cache();
 	if (w->bpe && w->cache)
-		return memset(w->cache, 0, CACHE_WORDS * sizeof *w->cache), w;
+		return w;
 	zr_model_close(w);
 	return NULL;
 }
@@ -48,6 +63,7 @@ void zr_model_close(struct zr_model_work *w)
 	free(w->trie.best);
 	free(w->trie.id);
 	free(w->cache);
+	free(w->id);
 	free(w);
 }
 
@@ -63,39 +79,100 @@ static int64_t encode(struct zr_model_work *w, const char *p, size_t n, const in
 	}
 }
 
-static int is_word(const struct word *c, const char *p, size_t n)
+/* ---- the memory of words ---- */
+
+static inline uint64_t bytes_at(const char *p, size_t n)
 {
-	return c->n == n && !memcmp(c->bytes, p, n);
+	uint64_t x = 0;
+	memcpy(&x, p, n);
+	return x;
 }
 
-/* The first place of a word, with the word in it if it is remembered; else with the older one of
- * the two that were there. */
-static struct word *find(struct zr_model_work *w, const char *p, size_t n)
+static inline uint64_t mix(uint64_t x, uint64_t y)
 {
-	struct word *c = &w->cache[XXH3_64bits(p, n) & (CACHE_WORDS - 2)], first;
+	x = (x ^ y) * UINT64_C(0x9e3779b97f4a7c15);
+	return x ^ x >> 29;
+}
+
+/* Of n <= CACHE_BYTES bytes. */
+static inline uint64_t hash(const char *p, size_t n)
+{
+	uint64_t h = n;
+	for (; n >= 8; p += 8, n -= 8)
+		h = mix(h, bytes_at(p, 8));
+	if (n >= 4)
+		h = mix(h, bytes_at(p, 4) << 32 | bytes_at(p + n - 4, 4));
+	else if (n)
+		h = mix(h, bytes_at(p, 1) << 16 | bytes_at(p + n / 2, 1) << 8 |
+				   bytes_at(p + n - 1, 1));
+	return mix(h, h >> 32);
+}
+
+static inline int is_word(const struct word *c, const char *p, size_t n)
+{
+	const char *q = c->bytes;
+	if (c->n != n)
+		return 0;
+	if (n < 8)
+		return n >= 4 ? bytes_at(p, 4) == bytes_at(q, 4) &&
+					bytes_at(p + n - 4, 4) == bytes_at(q + n - 4, 4) :
+				!memcmp(p, q, n);
+	for (size_t i = 0; i + 8 < n; i += 8)
+		if (bytes_at(p + i, 8) != bytes_at(q + i, 8))
+			return 0;
+	return bytes_at(p + n - 8, 8) == bytes_at(q + n - 8, 8);
+}
+
+/* A word without a break. */
+static int64_t whole(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
+{
+	if (n > CACHE_BYTES)
+		return encode(w, p, n, ids);
+	struct word *c = &w->cache[hash(p, n) & (CACHE_WORDS - 2)];
+	c += !is_word(c, p, n) && is_word(c + 1, p, n);
+	*ids = c->id;
 	if (is_word(c, p, n))
-		return c;
-	first = c[0];
-	c[0] = c[1];
-	c[1] = first;
-	return c;
-}
-
-int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
-{
-	struct word *c = NULL;
-	if (n <= CACHE_BYTES) {
-		c = find(w, p, n);
-		*ids = c->id;
-		if (is_word(c, p, n))
-			return c->ids;
-	}
+		return c->ids;
 	int64_t count = encode(w, p, n, ids);
-	if (c && count >= 0 && count <= CACHE_IDS) {
+	if (count >= 0 && count <= CACHE_IDS) {
+		c[1] = c[0];
 		c->n = (uint8_t)n;
 		c->ids = (uint8_t)count;
 		memcpy(c->bytes, p, n);
 		memcpy(c->id, *ids, (size_t)count * sizeof *c->id);
 	}
+	return count;
+}
+
+static int room(struct zr_model_work *w, size_t n)
+{
+	if (n <= w->room)
+		return 0;
+	free(w->id);
+	w->room = n < 1024 ? 1024 : 2 * n;
+	w->id = malloc(w->room * sizeof *w->id);
+	w->room = w->id ? w->room : 0;
+	return w->id ? 0 : ZR_ENOMEM;
+}
+
+int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
+{
+	const struct zr_joins *joins = w->t->bpe.joins;
+	int64_t count = 0;
+	int32_t id;
+	if (!joins)
+		return whole(w, p, n, ids);
+	if (room(w, n))
+		return ZR_ENOMEM;
+	for (size_t len; n; p += len, n -= len) {
+		const int32_t *part = &id;
+		len = zr_joins_part(joins, p, n, &id);
+		int64_t more = id >= 0 ? 1 : whole(w, p, len, &part);
+		if (more < 0)
+			return more;
+		memcpy(w->id + count, part, (size_t)more * sizeof *part);
+		count += more;
+	}
+	*ids = w->id;
 	return count;
 }

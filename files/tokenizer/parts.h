@@ -40,6 +40,7 @@ struct zr_added_token {
 struct zr_added {
 	struct zr_added_token *token; /* those with the same first byte together, the longest first */
 	int32_t n, of[257];           /* token[of[b] .. of[b + 1]) start with byte b */
+	uint32_t second[256];         /* what the second may be: bit b % 32 */
 	size_t longest;
 	int lstrip;                   /* any has it */
 	struct zr_regex *word;        /* a character of words; NULL: no token is a single word */
@@ -94,6 +95,8 @@ struct zr_bpe {
 	int ignore_merges;      /* a word that is a token is that token */
 	int characters;         /* merges begin with characters, not with bytes */
 	int fuse_unknown;       /* neighbours without a token are one unknown token */
+	int32_t *character;     /* [ZR_BMP] tokens of single characters, -1: none; or NULL */
+	struct zr_joins *joins; /* NULL: words are merged whole */
 };
 
 /* Vocabularies of SentencePiece write a space as U+2581. Here both are a space: in the tokens, and
@@ -130,6 +133,8 @@ struct zr_trie_text {
 	int32_t id; /* of equal texts the largest counts */
 };
 
+#define ZR_BMP 65536 /* characters below are in tables */
+
 enum { ZR_MODEL_BPE, ZR_MODEL_UNIGRAM, ZR_MODEL_WORDPIECE };
 
 struct zr_tokenizer {
@@ -165,11 +170,20 @@ struct zr_tokenizer {
 struct zr_bpe_work; /* what one thread needs: symbols, candidates */
 int zr_bpe_merges(struct zr_bpe *b, size_t n); /* room for n merges; 0 or ZR_ENOMEM */
 void zr_bpe_merge_put(struct zr_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
-/* For ignore_merges and characters: finds whole words; 0 or ZR_ENOMEM. */
+/* For ignore_merges and characters: finds whole words and characters; 0 or ZR_ENOMEM. */
 int zr_bpe_index(struct zr_tokenizer *t);
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t);
 void zr_bpe_close(struct zr_bpe_work *w); /* NULL is fine */
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids);
+
+/* ---- joins.c ---- */
+
+/* From the merges and the vocabulary. *out: NULL where merges may join anything. 0 or ZR_ENOMEM. */
+int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out);
+void zr_joins_close(struct zr_joins *j); /* NULL is fine */
+/* How many bytes of a word p[0..n), n > 0, come before the first place that no merge crosses. *id:
+ * their token if they are one character that has one, else -1. */
+size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t *id);
 
 /* ---- trie.c ---- */
 

@@ -8,8 +8,8 @@ EXTRA_DIST += %D%/documents.py %D%/make_attention.py %D%/make_categories.py \
 	%D%/make_gpt2.py %D%/make_head.py \
 	%D%/make_kernels.py %D%/make_llama.py %D%/make_moments8.py %D%/make_optim.py %D%/make_pretrained.py %D%/make_right.py \
 	%D%/make_schedules.py \
-	%D%/make_tokenizers.py %D%/make_warmup.py
-EXTRA_DIST += %D%/tokenizers/decoded.json
+	%D%/make_tokenizers.py %D%/make_warmup.py %D%/make_words.py
+EXTRA_DIST += %D%/tokenizers/decoded.json %D%/tokenizers/words.txt
 EXTRA_DIST += %D%/tokenizers/text $(foreach f,gpt2 llama3 qwen2 gpt4 joined llama2 mistral gemma \
 	metaspace across \
 	falcon digits t5 albert fallback plain bert cased wordpiece fused unknown, \

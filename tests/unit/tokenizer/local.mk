@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tokenizers.
-tokenizer_tests = %D%/t_decode %D%/t_lists %D%/t_marks %D%/t_tokenizer %D%/t_words
+tokenizer_tests = %D%/t_decode %D%/t_joins %D%/t_lists %D%/t_marks %D%/t_tokenizer \
+	%D%/t_words
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
 
@@ -9,6 +10,12 @@ TESTS += $(tokenizer_tests)
 %C%_t_decode_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_decode_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_decode_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
+	$(CMOCKA_LIBS)
+
+%C%_t_joins_SOURCES = %D%/t_joins.c
+%C%_t_joins_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_joins_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_joins_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
 	$(CMOCKA_LIBS)
 
 %C%_t_lists_SOURCES = %D%/t_lists.c

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * joins.c - where merges cannot join the characters of a word: between two that no merge has as its
+ * first part's last and its second part's first character. What is between two such places is
+ * merged by itself, whatever is beside it: a shorter word, which comes more often.
+ */
+#include <stdlib.h>
+
+#include "files/tokenizer/parts.h"
+
+#define BITS 32   /* for each merge: few of those that are not set share one */
+
+struct zr_joins {
+	uint64_t *bit;      /* of the pairs of characters that a merge joins, by their hash */
+	unsigned shift;
+	int all_bytes; /* what has no token becomes tokens of bytes, which nothing joins */
+	const int32_t *token; /* of a character alone; borrowed */
+};
+
+static size_t place(const struct zr_joins *j, uint32_t a, uint32_t b)
+{
+	return (size_t)(((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15) >> j->shift);
+}
+
+/* Characters without a token may be unknown together with their neighbours. */
+static int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
+{
+	size_t at = place(j, a, b);
+	if (j->bit[at / 64] >> (at % 64) & 1)
+		return 1;
+	return !j->all_bytes && (a >= ZR_BMP || b >= ZR_BMP || j->token[a] < 0 || j->token[b] < 0);
+}
+
+/* The character at p, of which *len bytes follow. */
+static inline uint32_t character(const unsigned char *p, size_t *len)
+{
+	uint32_t c = p[0];
+	*len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+	return c < 0x80 ? c :
+	       c < 0xe0 ? (c & 0x1f) << 6 | (p[1] & 0x3f) :
+	       c < 0xf0 ? (c & 0xf) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3f) :
+			  (uint32_t)zr_utf8_value((const char *)p);
+}
+
+size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t *id)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	size_t len, end;
+	uint32_t c = character(u, &end), next;
+	*id = -1;
+	if (end == n || !may_join(j, c, next = character(u + end, &len))) {
+		*id = c < ZR_BMP ? j->token[c] : -1;
+		return end;
+	}
+	for (end += len; end < n; end += len, c = next) {
+		c = next;
+		next = character(u + end, &len);
+		if (!may_join(j, c, next))
+			break;
+	}
+	return end;
+}
+
+/* ---- what the merges say ---- */
+
+/* Whether it is a token of text that merges can begin with: not that of a byte. */
+static int is_text(const struct zr_tokenizer *t, uint32_t id)
+{
+	const struct zr_token *o = &t->token[id];
+	return o->n && !(o->n == 1 && t->byte[(unsigned char)o->p[0]] == (int32_t)id);
+}
+
+static int put_pair(struct zr_joins *j, const struct zr_tokenizer *t, uint64_t pair)
+{
+	uint32_t left = (uint32_t)(pair >> 32), right = (uint32_t)pair;
+	if (!is_text(t, left) || !is_text(t, right))
+		return 0;
+	const struct zr_token *a = &t->token[left], *b = &t->token[right];
+	const char *last = a->p + zr_utf8_previous(a->p, a->n);
+	size_t at = place(j, (uint32_t)zr_utf8_value(last), (uint32_t)zr_utf8_value(b->p));
+	j->bit[at / 64] |= UINT64_C(1) << (at % 64);
+	return 1;
+}
+
+int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
+{
+	const struct zr_bpe *b = &t->bpe;
+	struct zr_joins *j = malloc(sizeof *j);
+	int good = 1, bits = 10;
+	*out = j;
+	if (!j)
+		return ZR_ENOMEM;
+	while (bits < 40 && (size_t)1 << bits < BITS / 2 * b->mask)
+		bits++;
+	j->shift = 64 - (unsigned)bits;
+	j->bit = calloc((size_t)1 << (bits - 6), sizeof *j->bit);
+	if (!j->bit)
+		return ZR_ENOMEM;
+	j->token = b->character;
+	j->all_bytes = 1;
+	for (int i = 0; i < 256; i++)
+		j->all_bytes &= t->byte[i] >= 0;
+	for (size_t i = 0; good && i <= b->mask; i++)
+		if (b->merge[i].pair != UINT64_MAX)
+			good = put_pair(j, t, b->merge[i].pair);
+	if (!good) {
+		zr_joins_close(j);
+		*out = NULL;
+	}
+	return 0;
+}
+
+void zr_joins_close(struct zr_joins *j)
+{
+	if (j)
+		free(j->bit);
+	free(j);
+}

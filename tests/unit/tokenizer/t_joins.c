@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_joins.c - long words, and words in parts that no merge joins, have the ids of `tokenizers`
+ * (tests/golden/make_words.py); the parts have the ids of the whole, remembered or not.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/tokenizer/parts.h"
+
+#include <cmocka.h> /* last: it defines fail() */
+
+#define MOST 4096
+
+struct ids {
+	int32_t id[MOST];
+	size_t n;
+};
+
+static FILE *golden(const char *name, const char *end, char path[4096])
+{
+	const char *src = getenv("ZR_SRCDIR");
+	snprintf(path, 4096, "%s/tests/golden/tokenizers/%s%s", src ? src : ".", name, end);
+	return fopen(path, "r");
+}
+
+/* NULL: this build cannot read it. */
+static struct zr_tokenizer *open_golden(const char *name)
+{
+	char path[4096];
+	struct zr_tokenizer *t = NULL;
+	struct zr_error err = { 0 };
+	FILE *f = golden(name, ".json", path);
+	assert_non_null(f);
+	fclose(f);
+	int rc = zr_tokenizer_open(path, &t, &err);
+	if (rc && !strstr(err.text, "which this build lacks"))
+		fail_msg("%s", err.text);
+	return t;
+}
+
+static int keep(void *arg, const int32_t *ids, size_t n)
+{
+	struct ids *to = arg;
+	assert_true(n <= MOST - to->n);
+	memcpy(to->id + to->n, ids, n * sizeof *ids);
+	to->n += n;
+	return 0;
+}
+
+static void encode(const struct zr_tokenizer *t, const char *text, size_t n, struct ids *to)
+{
+	struct zr_encoder *e;
+	struct zr_error err = { 0 };
+	to->n = 0;
+	assert_int_equal(zr_encoder_open(t, keep, to, &e, &err), 0);
+	assert_int_equal(zr_encode(e, text, n, &err), 0);
+	assert_int_equal(zr_encode_end(e, &err), 0);
+	zr_encoder_close(e);
+}
+
+/* "name "text" id id ...": whether this build could look. */
+static int check_line(char *line)
+{
+	static struct ids got;
+	char *text = strchr(line, ' '), *rest;
+	*text++ = 0;
+	json_error_t why;
+	json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &why);
+	assert_non_null(v);
+	struct zr_tokenizer *t = open_golden(line);
+	if (!t)
+		return json_decref(v), 0;
+	encode(t, json_string_value(v), json_string_length(v), &got);
+	rest = text + why.position;
+	for (size_t i = 0; i < got.n; i++)
+		if (strtol(rest, &rest, 10) != got.id[i])
+			fail_msg("%s: %s: token %zu is %d", line, text, i, got.id[i]);
+	assert_string_equal(rest, "\n");
+	json_decref(v);
+	zr_tokenizer_close(t);
+	return 1;
+}
+
+static void test_golden(void **unused)
+{
+	char path[4096], *line = NULL;
+	size_t room = 0;
+	int lines = 0;
+	FILE *f = golden("words", ".txt", path);
+	(void)unused;
+	assert_non_null(f);
+	while (getline(&line, &room, f) > 0)
+		lines += check_line(line);
+	free(line);
+	fclose(f);
+	if (!lines)
+		skip();
+}
+
+static uint64_t state = 1;
+
+static size_t draw(size_t n)
+{
+	state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (size_t)(state >> 33) % n;
+}
+
+/* Text of tokens, and of characters that have none. */
+static size_t random_text(const struct zr_tokenizer *t, char *to, size_t room)
+{
+	static const char *const others[] = { " ", "\u2581", "\u0416", "\U0001f600",
+					      "\n", "\u4eba", "x" };
+	size_t n = 0, len;
+	while (n + 64 < room) {
+		int64_t id = (int64_t)draw((size_t)zr_tokenizer_size(t));
+		const char *p = zr_tokenizer_bytes(t, id, &len);
+		if (!p || !draw(4)) {
+			p = others[draw(sizeof others / sizeof *others)];
+			len = strlen(p);
+		}
+		len = len < 64 ? len : 0;
+		memcpy(to + n, p, len);
+		n += len;
+	}
+	return n;
+}
+
+static void test_parts(void **unused)
+{
+	static const char *const names[] = { "llama2", "metaspace", "across", "fused", "unknown" };
+	static struct ids parts, whole;
+	char text[600];
+	(void)unused;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct zr_tokenizer *t = open_golden(names[i]);
+		for (int k = 0; t && k < 100; k++) {
+			size_t n = random_text(t, text, sizeof text);
+			encode(t, text, n, &parts);
+			struct zr_joins *joins = t->bpe.joins;
+			assert_non_null(joins);
+			t->bpe.joins = NULL;
+			encode(t, text, n, &whole);
+			t->bpe.joins = joins;
+			assert_int_equal(parts.n, whole.n);
+			assert_memory_equal(parts.id, whole.id, whole.n * sizeof *whole.id);
+		}
+		zr_tokenizer_close(t);
+	}
+}
+
+/* More words than are remembered, each twice: those that are remembered, those that were, and those
+ * that cannot be have the ids that the model gives them. */
+static void test_forgotten(void **unused)
+{
+	const unsigned words = 150000;
+	struct zr_tokenizer *t = open_golden("gpt2");
+	(void)unused;
+	if (!t)
+		skip();
+	struct zr_model_work *w = zr_model_open(t);
+	struct zr_bpe_work *b = zr_bpe_open(t);
+	assert_non_null(w);
+	assert_non_null(b);
+	for (unsigned i = 0; i < 2 * words; i++) {
+		char word[64];
+		const int32_t *a, *wanted;
+		unsigned k = i < words ? i : (i - words) * 7919u % words;
+		size_t n = (size_t)snprintf(word, sizeof word, " the%x%.*s", k, (int)(k % 40),
+					    "andingtheofandingtheofandingtheofandingthe");
+		int64_t got = zr_model_word(w, word, n, &a);
+		assert_int_equal(got, zr_bpe_encode(b, word, n, &wanted));
+		assert_memory_equal(a, wanted, (size_t)got * sizeof *a);
+	}
+	zr_model_close(w);
+	zr_bpe_close(b);
+	zr_tokenizer_close(t);
+}
+
+/* A merge that has a token of a byte, as none has that is published: nothing is known then. */
+static void test_merged_bytes(void **unused)
+{
+	struct zr_merge merge[2] = { { (uint64_t)1 << 32 | 2, 0, 3 }, { UINT64_MAX, 0, 0 } };
+	struct zr_token token[4] = {
+		{ "a", 1, 1 }, { "b", 1, 1 }, { "\n", 1, 0 }, { "b\n", 2, 1 }
+	};
+	int32_t *character = malloc(ZR_BMP * sizeof *character), id;
+	struct zr_tokenizer t = { .token = token, .size = 4 };
+	struct zr_joins *j;
+	(void)unused;
+	assert_non_null(character);
+	memset(character, 0xff, ZR_BMP * sizeof *character);
+	memset(t.byte, 0xff, sizeof t.byte);
+	character['a'] = 0;
+	character['b'] = 1;
+	t.bpe = (struct zr_bpe){ .merge = merge, .mask = 1, .character = character };
+	assert_int_equal(zr_joins_open(&t, &j), 0);
+	assert_int_equal(zr_joins_part(j, "ab\n", 3, &id), 1);
+	assert_int_equal(id, 0);
+	assert_int_equal(zr_joins_part(j, "b\na", 3, &id), 3);
+	assert_int_equal(id, -1);
+	zr_joins_close(j);
+	t.byte['\n'] = 2;
+	assert_int_equal(zr_joins_open(&t, &j), 0);
+	assert_null(j);
+	free(character);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_forgotten),
+		cmocka_unit_test(test_merged_bytes),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
