@@ -59,5 +59,6 @@ int zr_cmd_schedule(int argc, char **argv);
 int zr_cmd_checkpoint(int argc, char **argv);
 int zr_cmd_tokenize(int argc, char **argv);
 int zr_cmd_bench(int argc, char **argv);
+int zr_cmd_doctor(int argc, char **argv);
 
 #endif

@@ -52,6 +52,7 @@ cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 
 include cmd/import/local.mk
 include cmd/bench/local.mk
+include cmd/doctor/local.mk
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

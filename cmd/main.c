@@ -27,6 +27,7 @@ static const struct {
 	{ "data", "show what a training will learn from", zr_cmd_data },
 	{ "plugin", "list plugins, or show the options of one", zr_cmd_plugin },
 	{ "checkpoint", "list, verify, export or prune checkpoints", zr_cmd_checkpoint },
+	{ "doctor", "show what this machine lacks for training, and what mends it", zr_cmd_doctor },
 	{ "bench", "measure what this machine can do, for forecasts", zr_cmd_bench },
 	{ "schedule", "print the learning rate of every step", zr_cmd_schedule },
 };

@@ -216,16 +216,24 @@ static int cannot_list(int no, struct zr_error *err)
 			       "cannot list the plugins: %s", strerror(no));
 }
 
-static int list(const struct zr_cmd_args *a)
+int zr_plugins_list(json_t **out, struct zr_error *err)
 {
-	struct zr_error err = { 0 };
 	json_t *found = json_array();
 	int no = zr_plugin_scan(list_one, &found);
 	if (no) {
 		json_decref(found);
-		cannot_list(no, &err);
-		return zr_cmd_failed(&err);
+		return cannot_list(no, err);
 	}
+	*out = found;
+	return 0;
+}
+
+static int list(const struct zr_cmd_args *a)
+{
+	struct zr_error err = { 0 };
+	json_t *found;
+	if (zr_plugins_list(&found, &err))
+		return zr_cmd_failed(&err);
 	if (a->json)
 		return print_json(found, "the list of plugins");
 	print_list(found);

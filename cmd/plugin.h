@@ -16,4 +16,9 @@ void zr_describe_text(const struct zr_plugin *p, FILE *out);
 void zr_describe_mdoc(const struct zr_plugin *p, FILE *out);
 void zr_describe_core_mdoc(FILE *out); /* the sections of core */
 
+/* Every plugin that a configuration can name, each loaded in a process of its own: an array of
+ * zr_describe, with role, id, file and shadowed; `error` or `missing` say why one cannot be used.
+ * *out is owned by the caller. */
+int zr_plugins_list(json_t **out, struct zr_error *err);
+
 #endif

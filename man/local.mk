@@ -7,6 +7,7 @@ dist_man_MANS += \
 	%D%/zeroth-bench.1 \
 	%D%/zeroth-checkpoint.1 \
 	%D%/zeroth-data.1 \
+	%D%/zeroth-doctor.1 \
 	%D%/zeroth-sample.1 \
 	%D%/zeroth-tokenize.1 \
 	%D%/zeroth-train.1 \

@@ -194,5 +194,6 @@ int main(void)
 	};
 	if (!mkdtemp(dir))
 		return 1;
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, clean);
 }
