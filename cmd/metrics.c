@@ -8,11 +8,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/log.h"
 
-#define RING 64
+#define RING 2048  /* steps that a monitor may be behind */
 #define MONITORS 8
+#define PATIENCE 5 /* seconds that a checkpoint, and the end, wait for a monitor */
 
 struct record {
 	int64_t step;
@@ -20,67 +22,86 @@ struct record {
 	struct zr_metric metric[ZR_METRICS_PER_STEP];
 };
 
-struct zr_metrics {
-	struct zr_instance monitor[MONITORS];
-	int stopped[MONITORS]; /* it failed once, which was logged; it is not called again */
-	int n;
+/* A monitor, on a thread of its own. */
+struct reader {
+	struct zr_metrics *of;
+	struct zr_instance monitor;
 	pthread_t thread;
-	int running;
+	int running;      /* there is a thread */
+	int stopped;      /* it failed or was too slow, which was logged; it is not called again */
+	int over;         /* its thread has ended */
+	int flush;        /* asked of the thread */
+	uint64_t tail;    /* records that it has taken in */
+	struct record at; /* that it takes in now */
+};
+
+struct zr_metrics {
+	struct reader reader[MONITORS];
+	int n;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct record ring[RING];
-	uint64_t head, tail; /* written, read */
-	int flush, close;    /* asked of the thread */
+	uint64_t head; /* records written */
+	int close;     /* asked of the threads */
 };
 
-static void deliver(struct zr_metrics *m, const struct record *r)
+/* The lock is held. */
+static void stop(struct reader *r, int64_t step, const char *why)
 {
-	for (int i = 0; i < m->n; i++) {
-		const struct zr_monitor_v1 *v = m->monitor[i].vtbl;
-		if (m->stopped[i] || !v->metrics(m->monitor[i].inst, r->step, r->metric, r->n))
-			continue;
-		m->stopped[i] = 1;
-		zr_logf(ZR_LOG_WARN, m->monitor[i].section->name, "stopped at step %lld: %s",
-			(long long)r->step, m->monitor[i].failed.text);
-	}
+	r->stopped = 1;
+	zr_logf(ZR_LOG_WARN, r->monitor.section->name, "stopped at step %lld: %s", (long long)step,
+		why);
 }
 
-static void flush(struct zr_metrics *m)
+static void deliver(struct reader *r)
 {
-	for (int i = 0; i < m->n; i++) {
-		const struct zr_monitor_v1 *v = m->monitor[i].vtbl;
-		if (!m->stopped[i] && ZR_HAS(v, struct zr_monitor_v1, flush) && v->flush &&
-		    v->flush(m->monitor[i].inst))
-			zr_logf(ZR_LOG_WARN, m->monitor[i].section->name, "%s",
-				m->monitor[i].failed.text);
-	}
+	const struct zr_monitor_v1 *v = r->monitor.vtbl;
+	const struct record *at = &r->at;
+	int rc = v->metrics(r->monitor.inst, at->step, at->metric, at->n);
+	pthread_mutex_lock(&r->of->lock);
+	if (rc && !r->stopped)
+		stop(r, at->step, r->monitor.failed.text);
+	r->tail++;
+	pthread_cond_broadcast(&r->of->changed);
+	pthread_mutex_unlock(&r->of->lock);
+}
+
+static void flush(struct reader *r)
+{
+	const struct zr_monitor_v1 *v = r->monitor.vtbl;
+	if (ZR_HAS(v, struct zr_monitor_v1, flush) && v->flush && v->flush(r->monitor.inst))
+		zr_logf(ZR_LOG_WARN, r->monitor.section->name, "%s", r->monitor.failed.text);
 }
 
 static void *thread_main(void *arg)
 {
-	struct zr_metrics *m = arg;
+	struct reader *r = arg;
+	struct zr_metrics *m = r->of;
 	pthread_mutex_lock(&m->lock);
 	for (;;) {
-		while (m->tail == m->head && !m->flush && !m->close)
+		while (r->tail == m->head && !r->flush && !m->close && !r->stopped)
 			pthread_cond_wait(&m->changed, &m->lock);
-		if (m->tail == m->head && m->close)
+		if (r->stopped || (r->tail == m->head && m->close))
 			break;
-		if (m->tail == m->head) {
-			m->flush = 0;
+		if (r->tail != m->head) {
+			r->at = m->ring[r->tail % RING];
 			pthread_mutex_unlock(&m->lock);
-			flush(m);
-			pthread_mutex_lock(&m->lock);
-			continue;
+			deliver(r);
+		} else {
+			r->flush = 0;
+			pthread_mutex_unlock(&m->lock);
+			flush(r);
 		}
-		const struct record *r = &m->ring[m->tail % RING];
-		pthread_mutex_unlock(&m->lock);
-		deliver(m, r);
 		pthread_mutex_lock(&m->lock);
-		m->tail++;
-		pthread_cond_broadcast(&m->changed);
 	}
+	int flushes = !r->stopped;
 	pthread_mutex_unlock(&m->lock);
-	flush(m);
+	if (flushes)
+		flush(r);
+	pthread_mutex_lock(&m->lock);
+	r->over = 1;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->lock);
 	return NULL;
 }
 
@@ -114,33 +135,46 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t
 				      sec->name, MONITORS);
 		int rc = zr_config_resolve(setup->cfg, sec->name, &facts, err);
 		if (!rc)
-			rc = create_monitor(&m->monitor[m->n], setup, sec, resumed, err);
+			rc = create_monitor(&m->reader[m->n].monitor, setup, sec, resumed, err);
 		if (rc)
 			return rc;
-		m->n++;
+		m->reader[m->n++].of = m;
 	}
 	return 0;
+}
+
+static int start_threads(struct zr_metrics *m, struct zr_error *err)
+{
+	sigset_t all, old; /* signals are handled by the control thread */
+	int no = 0;
+	sigfillset(&all);
+	sigdelset(&all, ZR_SIGNAL_STACKS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (int i = 0; i < m->n && !no; i++) {
+		struct reader *r = &m->reader[i];
+		no = pthread_create(&r->thread, NULL, thread_main, r);
+		r->running = !no;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return no ? zr_err(err, ZR_ENOMEM, "cannot start the monitor thread: %s: too little "
+			   "memory, or too many threads", strerror(no)) :
+		    0;
 }
 
 int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics **out,
 		    struct zr_error *err)
 {
 	struct zr_metrics *m = calloc(1, sizeof *m);
+	pthread_condattr_t attr;
 	if (!m)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&m->lock, NULL);
-	pthread_cond_init(&m->changed, NULL);
+	pthread_cond_init(&m->changed, &attr);
+	pthread_condattr_destroy(&attr);
 	int rc = create_monitors(m, setup, resumed, err);
-	sigset_t all, old; /* signals are handled by the control thread */
-	sigfillset(&all);
-	sigdelset(&all, ZR_SIGNAL_STACKS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int no = rc ? 0 : pthread_create(&m->thread, NULL, thread_main, m);
-	if (no)
-		rc = zr_err(err, ZR_ENOMEM, "cannot start the monitor thread: %s: too little "
-			    "memory, or too many threads", strerror(no));
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	m->running = !rc;
+	rc = rc ? rc : start_threads(m, err);
 	if (rc)
 		zr_metrics_close(m);
 	else
@@ -151,8 +185,9 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric, uint32_t n)
 {
 	pthread_mutex_lock(&m->lock);
-	while (m->head - m->tail == RING)
-		pthread_cond_wait(&m->changed, &m->lock);
+	for (int i = 0; i < m->n; i++)
+		if (!m->reader[i].stopped && m->head - m->reader[i].tail == RING)
+			stop(&m->reader[i], step, "slower than the steps, 2048 of which wait for it");
 	struct record *r = &m->ring[m->head % RING];
 	r->step = step;
 	r->n = n < ZR_METRICS_PER_STEP ? n : ZR_METRICS_PER_STEP;
@@ -162,29 +197,70 @@ void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric 
 	pthread_mutex_unlock(&m->lock);
 }
 
+static struct timespec in_seconds(int seconds)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += seconds;
+	return t;
+}
+
+/* The lock is held. A monitor that is too late is stopped. */
+static void wait_for(struct zr_metrics *m, const struct timespec *until)
+{
+	for (int i = 0; i < m->n; i++) {
+		struct reader *r = &m->reader[i];
+		int no = 0;
+		while (r->running && !r->stopped && r->tail != m->head && !no)
+			no = pthread_cond_timedwait(&m->changed, &m->lock, until);
+		if (no)
+			stop(r, m->ring[r->tail % RING].step,
+			     "it takes more than 5 s for what it has been given");
+	}
+}
+
 void zr_metrics_wait(struct zr_metrics *m)
 {
+	const struct timespec until = in_seconds(PATIENCE);
 	pthread_mutex_lock(&m->lock);
-	while (m->tail != m->head)
-		pthread_cond_wait(&m->changed, &m->lock);
-	m->flush = 1;
+	wait_for(m, &until);
+	for (int i = 0; i < m->n; i++)
+		m->reader[i].flush = 1;
 	pthread_cond_broadcast(&m->changed);
 	pthread_mutex_unlock(&m->lock);
 }
 
 void zr_metrics_close(struct zr_metrics *m)
 {
+	int left = 0;
 	if (!m)
 		return;
-	if (m->running) {
-		pthread_mutex_lock(&m->lock);
-		m->close = 1;
-		pthread_cond_broadcast(&m->changed);
-		pthread_mutex_unlock(&m->lock);
-		pthread_join(m->thread, NULL);
+	struct timespec until = in_seconds(PATIENCE);
+	pthread_mutex_lock(&m->lock);
+	m->close = 1;
+	pthread_cond_broadcast(&m->changed);
+	wait_for(m, &until);
+	for (int i = 0; i < m->n; i++) {
+		struct reader *r = &m->reader[i];
+		int no = 0;
+		until = in_seconds(r->stopped ? 1 : PATIENCE); /* for what is flushed */
+		while (r->running && !r->over && !no)
+			no = pthread_cond_timedwait(&m->changed, &m->lock, &until);
+		left += no != 0;
 	}
-	for (int i = 0; i < m->n; i++)
-		zr_instance_destroy(&m->monitor[i]);
+	pthread_mutex_unlock(&m->lock);
+	for (int i = 0; i < m->n; i++) {
+		struct reader *r = &m->reader[i];
+		if (r->running && !r->over) {
+			pthread_detach(r->thread);
+			continue;
+		}
+		if (r->running)
+			pthread_join(r->thread, NULL);
+		zr_instance_destroy(&r->monitor);
+	}
+	if (left)
+		return; /* a monitor that does not return needs it until the process ends */
 	pthread_cond_destroy(&m->changed);
 	pthread_mutex_destroy(&m->lock);
 	free(m);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metrics.h - carries the metrics of each step to the monitor plugins, on a thread of their own.
- * Records wait in a ring; when it is full the step waits: nothing is lost. Nothing allocates after
- * opening (I3).
+ * metrics.h - carries the metrics of each step to the monitor plugins, each on a thread of its own.
+ * Records wait in a ring. No step waits for a monitor: one that fails, or is 2048 steps behind, is
+ * stopped with a warning, and the others go on. Nothing allocates after opening (I3).
  */
 #ifndef ZR_CMD_METRICS_H
 #define ZR_CMD_METRICS_H
@@ -22,9 +22,11 @@ int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics *
 void zr_metrics_push(struct zr_metrics *m, int64_t step, const struct zr_metric *metric,
 		     uint32_t n);
 /* [main] Returns when the monitors have what was pushed, so that a checkpoint that follows has no
- * step of which they know nothing, even where the process is killed then. They flush it meanwhile. */
+ * step of which they know nothing, even where the process is killed then. They flush it meanwhile.
+ * One that does not have it after 5 s is stopped with a warning. */
 void zr_metrics_wait(struct zr_metrics *m);
-/* [main] waits until everything is written; NULL is fine */
+/* [main] Waits likewise until everything is written and flushed. A monitor that does not return by
+ * then keeps its memory. NULL is fine. */
 void zr_metrics_close(struct zr_metrics *m);
 
 #endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * slowmonitor.c - a monitor that takes so many milliseconds for each step: SLOWMONITOR=10.
+ */
+#define _GNU_SOURCE
+#include <zeroth/monitor.h>
+
+#include <stdlib.h>
+#include <time.h>
+
+struct zr_inst {
+	struct timespec takes;
+};
+
+static int take(struct zr_inst *inst, int64_t step, const struct zr_metric *m, uint32_t n)
+{
+	(void)step, (void)m, (void)n;
+	nanosleep(&inst->takes, NULL);
+	return ZR_OK;
+}
+
+static int create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	const char *text = getenv("SLOWMONITOR");
+	long ms = text ? atol(text) : 0;
+	(void)h, (void)opts;
+	*out = malloc(sizeof **out);
+	if (!*out)
+		return ZR_ENOMEM;
+	(*out)->takes = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
+	return ZR_OK;
+}
+
+static void destroy(struct zr_inst *inst)
+{
+	free(inst);
+}
+
+static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = take };
+static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
+
+static const struct zr_desc desc = {
+	.size = sizeof desc,
+	.role = "monitor",
+	.id = "slow",
+	.version = "1",
+	.license = "Apache-2.0",
+	.summary = "Takes its time.",
+	.ifaces = ifaces,
+	.create = create,
+	.destroy = destroy,
+};
+ZR_PLUGIN(&desc);

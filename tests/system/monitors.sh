@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A monitor that is slow or fails is stopped with a warning, and neither a step nor another monitor waits for it.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+
+cd "$scratch" || exit 99
+tiny text 1 1 2500 <<'INI'
+[optimizer]
+lr = 1e-4
+[scheduler]
+plugin = constant
+[run]
+log_every = 100000
+INI
+build slowmonitor slow
+slow=(-o train.eval_every=0 -o model.width=8 -o model.context=8 -o model.heads=1 -o monitor.slow.plugin="$scratch/slow.so")
+
+# run MILLISECONDS [argument]...: the digest; how many steps metrics.jsonl has
+run() {
+	SLOWMONITOR=$1 trained tiny.ini "${slow[@]}" "${@:2}"
+	wc -l < run/metrics.jsonl
+}
+
+plain=$(run 0)
+like 'a monitor that is fast enough' "$plain" '^2500$'
+is 'and nothing to say' "$(cat log)" ''
+is 'one that never returns' "$(SECONDS=0; run 1000000; ((SECONDS < 60)) || echo "it took $SECONDS s")" "$plain"
+like 'is stopped with a warning' "$(cat log)" \
+	'^zeroth: warning: monitor\.slow: stopped at step 20[0-9][0-9]: slower than the steps, 2048 of which wait for it$'
+is 'once' "$(wc -l < log)" 1
+is 'a checkpoint waits for it, but not for ever' "$(run 1000000 -o train.steps=6 -o checkpoint.every=2 |
+	tail -n 1)" 6
+is 'and says so' "$(grep warning log)" 'zeroth: warning: monitor.slow: stopped at step 1: it takes more than 5 s for what it has been given'
+is 'what it has' "$(ls run/checkpoints | tr '\n' ' ')" 'latest step-00000002 step-00000004 step-00000006 '
+done_testing
