@@ -164,8 +164,8 @@ static void single(const struct bench *b, enum product what, int64_t lo, int64_t
 	char *wide = b->wide + (size_t)(lo * s->ffn) * size;
 	const char *weight = b->weight + (size_t)(e * s->ffn * s->width) * size;
 	const struct zr_op_matmul ops[] = {
-		[FORWARD] = { .flags = ZR_MM_TRANS_B, .d_dtype = s->dtype, .m = hi - lo, .n = s->ffn,
-			      .k = s->width, .lda = s->width, .ldb = s->width, .ldd = s->ffn,
+		[FORWARD] = { .flags = ZR_MM_TRANS_B, .d_dtype = s->dtype, .m = hi - lo,
+			      .n = s->ffn, .k = s->width, .lda = s->width, .ldb = s->width, .ldd = s->ffn,
 			      .a = narrow, .b = weight, .d = wide },
 		[INPUT] = { .d_dtype = s->dtype, .m = hi - lo, .n = s->width, .k = s->ffn,
 			    .lda = s->ffn, .ldb = s->width, .ldd = s->width, .a = wide, .b = weight,

@@ -30,19 +30,19 @@ static int same_value(const struct zr_opt *o, const char *x, const char *y)
 	return !strcmp(text[0], text[1]);
 }
 
-static int add_option(void *arg, const char *option, const char *value, const char *key, struct zr_error *err)
+static int add_option(void *arg, const struct zr_config_key *k, const char *value, struct zr_error *err)
 {
 	const struct apply *a = arg;
+	const char *path = a->cfg->model_json.path, *option = k->option, *key = k->name;
 	const struct zr_given *was = zr_given_last(a->cfg, "model", option);
 	const struct zr_opt *o = zr_table_find(&a->table, option);
-	const char *path = a->cfg->model_json.path;
 	char place[4400];
 	if (!o)
 		return zr_err(err, ZR_EINVAL, "%s: %s is to set option %s, which the plugin does not have", path, key, option);
 	if (was && was->layer == ZR_LAYER_PRETRAINED && !same_value(o, was->value, value))
-		return zr_err(err, ZR_EINVAL, "%s: %s means %s = %s, but %s says %s", path, key, option, value, was->place, was->value);
+		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_err(err, ZR_EINVAL, "%s: %s means %s = %s, but %s says %s", path, key, option, value, was->place, was->value);
 	if (was && strcmp(was->value, "auto") && !same_value(o, was->value, value))
-		return zr_given_bad(was, err, "%s has %s = %s; take the option out, or choose another [model] path", path, key, value);
+		return k->flags & ZR_KEY_DEFAULT ? 0 : zr_given_bad(was, err, "%s has %s = %s; take the option out, or choose another [model] path", path, key, value);
 	snprintf(place, sizeof place, "%s (%s)", path, key);
 	return zr_layers_add(a->cfg, ZR_LAYER_PRETRAINED, "model", option, value, place, err);
 }

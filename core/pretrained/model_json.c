@@ -195,7 +195,7 @@ static int use_text(const struct pass *s, const struct zr_config_key *k, const c
 		return zr_err(s->err, ZR_EINVAL, "%s: %s = %.160s: [model] plugin = %s can do %s only", s->f->path, k->name, value,
 			      s->p->desc->id, list);
 	}
-	return k->option ? s->set(s->arg, k->option, to, k->name, s->err) : 0;
+	return k->option && (*to || !k->values) ? s->set(s->arg, k, to, s->err) : 0;
 }
 
 static int use_key(const struct pass *s, const struct zr_config_key *k)

@@ -32,11 +32,12 @@ int zr_pretrained_find(const struct zr_model_json *f, char id[ZR_PLUGIN_ID], str
 
 /* The tables of a plugin that reads it. */
 struct zr_pretrained_v1;
+struct zr_config_key;
 int zr_pretrained_tables(const struct zr_model_json *f, const struct zr_plugin *p, const struct zr_pretrained_v1 **out,
 			 struct zr_error *err);
 
 /* Calls set for every option that the file determines, with the key that does it; fails with what the plugin lacks. */
-typedef int zr_option_fn(void *arg, const char *option, const char *value, const char *key, struct zr_error *err);
+typedef int zr_option_fn(void *arg, const struct zr_config_key *k, const char *value, struct zr_error *err);
 int zr_pretrained_options(const struct zr_model_json *f, const struct zr_plugin *p, zr_option_fn *set, void *arg, struct zr_error *err);
 /* What the plugin says to values that depend on its options. */
 int zr_pretrained_accepts(const struct zr_model_json *f, const struct zr_plugin *p, const void *opts, struct zr_error *err);

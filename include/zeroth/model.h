@@ -187,6 +187,8 @@ struct zr_model_v1 {
 /* The option does not get the value: it is for the INI to decide. Where the two differ a line says
  * what the file has and what counts. */
 #define ZR_KEY_NAMED 2u
+/* The option gets the value where the INI gives it none, and no key before this one. */
+#define ZR_KEY_DEFAULT 4u
 
 /* A key of config.json. GROWABLE by key_stride. */
 struct zr_config_key {
@@ -195,7 +197,7 @@ struct zr_config_key {
 	const char *name;
 	const char *option; /* the option that gets the value; NULL: none */
 	/* The accepted values, separated by blanks; NULL: any. "silu", or "true=yes" where the
-	 * option gets `yes`. */
+	 * option gets `yes`, or "true=" where it gets nothing. */
 	const char *values;
 	const char *def;    /* the value of a missing key; NULL: none */
 	/* values of model_type to which the key applies, separated by blanks; NULL: all */

@@ -63,6 +63,17 @@ is "without these losses there is no value of them" "$(aux plain)" ''
 like "with them there is one for each step" "$(aux mixtral)" '^("aux_loss":[0-9.]+ ){3}$'
 ok "the losses of the router change what is learned" test "$(digest plain)" != "$(digest mixtral)"
 
+# ---- what config.json says of them ----
+cp -r "$golden/mixtral" balanced
+sed 's/"output_router_logits": false/"output_router_logits": true/
+	s/"router_aux_loss_coef": [0-9.]*/"router_aux_loss_coef": 0.3/' \
+	"$golden/mixtral/config.json" > balanced/config.json
+train balanced1 -o model.path=balanced
+train balanced2 -o model.path="$golden/mixtral" -o model.router_aux_loss_coef=0.3
+is 'output_router_logits adds the loss of balance' "$(digest balanced1)" "$(digest balanced2)"
+train balanced3 -o model.path=balanced -o model.router_aux_loss_coef=0
+is 'the INI counts before it' "$(digest balanced3)" "$(digest plain)"
+
 # ---- routing at its limits, in bf16 ----
 new=(-o model.plugin=mixtral -o model.layers=2 -o model.heads=2 -o model.width=16 -o model.ffn_width=24
 	-o model.context=16 -o model.vocabulary=61 -o precision.plugin=bf16)

@@ -39,12 +39,15 @@
 #define KEY_DROPOUT(key_name, missing) \
 	{ .key = { .name = key_name, .option = "dropout", .def = missing, .flags = ZR_KEY_NAMED } }
 
-/* Of a mixture of experts; weights of losses are of training, where the INI decides. */
+/* Of a mixture of experts. As transformers trains it: the loss of balance is added where
+ * output_router_logits says so. */
 #define KEYS_ROUTER \
 	KEY("num_experts_per_tok", "experts_per_token"), \
+		{ .key = { .name = "output_router_logits", .option = "router_aux_loss_coef", \
+			   .values = "false=0 true=", .def = "false", \
+			   .flags = ZR_KEY_DEFAULT } }, \
 		{ .key = { .name = "router_aux_loss_coef", .option = "router_aux_loss_coef", \
-			   .flags = ZR_KEY_NAMED } }, \
-		KEY_MUST("output_router_logits", NULL)
+			   .flags = ZR_KEY_DEFAULT } }
 
 /* Rotary scaling is in one object or, since transformers 5, in another. */
 #define KEYS_ROPE_IN(in) \

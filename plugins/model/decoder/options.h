@@ -117,7 +117,8 @@
 	ZR_OPT(struct decoder_opts, router_aux_loss_coef, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "", \
 	       "Weight of the load balancing loss: experts times the sum over experts of the " \
 	       "tokens' share that goes there times the mean probability, each over all blocks " \
-	       "of a micro-batch. It is added to what is learned, and shown as aux_loss."), \
+	       "of a micro-batch. It is added to what is learned, and shown as aux_loss. Where the " \
+	       "INI does not give it, that of config.json counts if output_router_logits is true."), \
 	ZR_OPT(struct decoder_opts, router_z_loss_coef, ZR_T_F64, ZR_O_NUMERIC, "0", 0, 1e6, "", \
 	       "Likewise of the mean square of the log of the sum of exponentials of a token's " \
 	       "router logits; aux_loss is the sum of both.")
