@@ -2,14 +2,17 @@
  *
  * args.c - see cmd.h.
  */
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "core/config/options.h"
+#include "core/files/file.h"
 #include "core/log.h"
 
 /* Whether the usage text names an option. Others are refused. */
@@ -67,6 +70,22 @@ int zr_cmd_check_ranks(const char *argv0, int ranks, int most)
 	return 2;
 }
 
+/* A configuration of another program where an INI is expected. */
+static int is_foreign(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	char text[256] = "";
+	int fd = zr_file_open(AT_FDCWD, path, 1);
+	if (fd < 0)
+		return 0;
+	if (read(fd, text, sizeof text - 1) < 0)
+		*text = 0;
+	close(fd);
+	if (text[strspn(text, " \t\r\n")] == '{')
+		return 1;
+	return dot && (!strcmp(dot, ".json") || !strcmp(dot, ".yml") || !strcmp(dot, ".yaml"));
+}
+
 int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		 struct zr_cmd_args *out)
 {
@@ -122,6 +141,13 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		}
 	}
 	out->operand = argv[optind];
+	if (operand && argc - optind == 1 && !strncmp(operand, "CONF", 4) &&
+	    is_foreign(out->operand)) {
+		fprintf(stderr, "zeroth: %s is no INI but a configuration of another program: "
+				"zeroth config import %s -o imported.ini\n",
+			out->operand, out->operand);
+		return 2;
+	}
 	if (argc - optind == (operand ? 1 : 0))
 		return -1;
 	if (operand && optind == argc)

@@ -52,6 +52,7 @@ int zr_cmd_sample(int argc, char **argv);
 int zr_cmd_eval(int argc, char **argv);
 int zr_cmd_plan(int argc, char **argv);
 int zr_cmd_config(int argc, char **argv);
+int zr_cmd_config_diff(int argc, char **argv);
 int zr_cmd_config_import(int argc, char **argv);
 int zr_cmd_data(int argc, char **argv);
 int zr_cmd_plugin(int argc, char **argv);

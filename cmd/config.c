@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.c - zeroth config check|show CONF; `import` is in cmd/import/.
+ * config.c - zeroth config check|show CONF; `diff` is in config_diff.c, `import` in cmd/import/.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,12 +13,14 @@
 static const char usage[] =
 	"usage: zeroth config check [-o section.key=value]... CONF\n"
 	"       zeroth config show [--json] [-o section.key=value]... CONF\n"
+	"       zeroth config diff A B\n"
 	"       zeroth config import [-o OUT.ini] [--model DIR] [--data FILE] [--json] FILE\n"
 	"\n"
 	"check  reads CONF as `zeroth train` would, with the data and the model it names,\n"
 	"       and prints what it is, or the first error\n"
 	"show   prints every value, `auto` resolved, and where it comes from; what it\n"
 	"       prints is a configuration that loads to the same values\n"
+	"diff   prints what differs between two configurations, or runs\n"
 	"import writes DeepSpeed's JSON and others as an INI: see `zeroth config import --help`\n"
 	"\n"
 	"  -o, --option section.key=value  sets an option over CONF; the last of several wins\n"
@@ -47,8 +49,10 @@ int zr_cmd_config(int argc, char **argv)
 	int rc;
 	if (!strcmp(verb, "import"))
 		return zr_cmd_config_import(argc - 1, argv + 1);
+	if (!strcmp(verb, "diff"))
+		return zr_cmd_config_diff(argc - 1, argv + 1);
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth config: expected check, show or import%s%s\n%s",
+		fprintf(stderr, "zeroth config: expected check, show, diff or import%s%s\n%s",
 			*verb ? ", found " : "", verb, usage);
 		return 2;
 	}

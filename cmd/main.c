@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
 #include "cmd/fit.h"
+#include "cmd/import/import.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
@@ -68,6 +69,7 @@ static int unknown(const char *name)
 int main(int argc, char **argv)
 {
 	zr_memory_at_start();
+	zr_spelling = zr_import_spelling;
 	if (argc < 2) {
 		usage(stderr);
 		return 2;

@@ -42,7 +42,7 @@ static const struct zr_import_key keys[] = {
 	     ds_parameter),
 	MADE("optimizer.params.adam_w_mode", NULL, ds_adam_w_mode),
 	MADE("optimizer.params.torch_adam", NULL, ds_adam_w_mode),
-	MADE("optimizer.params.max_grad_norm", "train.gradient_clipping", ds_clipping),
+	MADE("optimizer.params.max_grad_norm", NULL, ds_clipping),
 	STOP("optimizer.params.amsgrad", "no", "no optimizer has it; take it out"),
 	STOP("optimizer.params.maximize", "no", "the loss is minimized; take it out"),
 	STOP("optimizer.params.eps_inside_sqrt", "no", "eps is added to the root; take it out"),

@@ -286,3 +286,56 @@ void zr_import_free(struct zr_import *im)
 	}
 	zr_lines_free(im);
 }
+
+static json_t *json_of(const char *value)
+{
+	double number;
+	if (!strcmp(value, "yes") || !strcmp(value, "true"))
+		return json_true();
+	if (!strcmp(value, "no") || !strcmp(value, "false"))
+		return json_false();
+	return zr_parse_double(value, &number) ? zr_json_string(value, "") : json_real(number);
+}
+
+enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_import_key *k,
+			   const char *value, char *text, size_t room)
+{
+	struct zr_error err = { 0 };
+	struct zr_import im = { .file = "", .device = "cuda", .n_sources = 1, .err = &err };
+	/* the key, and what DeepSpeed would need beside it */
+	static const char *const needs[][2] = {
+		{ "zero_optimization.stage", "3" },
+		{ "zero_optimization.offload_optimizer.nvme_path", "DIRECTORY" },
+		{ "zero_optimization.offload_param.nvme_path", "DIRECTORY" },
+		{ "zero_optimization.offload_optimizer.device", "nvme" },
+	};
+	struct zr_setting settings[5] = {
+		{ .path = (char *)k->path, .value = json_of(value), .file = "", .from = im.source },
+	};
+	const int32_t beside = strstr(k->path, "aio") || strstr(k->path, "offload") ? 5 : 4;
+	enum zr_fate fate;
+	for (int i = 1; i < 5; i++)
+		settings[i] = (struct zr_setting){ .path = (char *)needs[i - 1][0],
+						   .value = json_of(needs[i - 1][1]),
+						   .file = "" };
+	im.source[0] = (struct zr_import_source){ .kind = kind, .settings = settings, .n = beside };
+	if (settle(&im, &settings[0]))
+		settings[0].fate = ZR_FATE_NONE;
+	fate = settings[0].fate;
+	if (im.n_lines)
+		snprintf(text, room, "[%s] %s = %s", im.lines[0].section, im.lines[0].key,
+			 im.lines[0].value);
+	else
+		snprintf(text, room, "%s", settings[0].why ? settings[0].why : "");
+	if (k->to && strchr(k->to, '.') && !im.n_lines && fate != ZR_FATE_REFUSED) {
+		snprintf(text, room, "[%.*s] %s", (int)(strrchr(k->to, '.') - k->to), k->to,
+			 strrchr(k->to, '.') + 1);
+		fate = ZR_FATE_MAPPED;
+	}
+	for (int i = 0; i < 5; i++) {
+		json_decref((json_t *)settings[i].value);
+		free(settings[i].why);
+	}
+	zr_lines_free(&im);
+	return fate;
+}

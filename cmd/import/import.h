@@ -146,6 +146,9 @@ void zr_lines_free(struct zr_import *im);
  */
 int zr_import_run(struct zr_import *im, struct zr_error *err);
 void zr_import_free(struct zr_import *im);
+/* What becomes of one key with a value, given as text: the line of the INI, or why there is none. */
+enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_import_key *k,
+			   const char *value, char *text, size_t room);
 int zr_import_count(const struct zr_import *im, enum zr_fate fate);
 
 /* check.c: refuses settings whose lines the options do not take. 0, ZR_ENOMEM, or ZR_EINVAL for
@@ -168,8 +171,10 @@ json_t *zr_import_json(const struct zr_import *im);
 
 /* ---- spelling.c ---- */
 
-/* Prints what a key that another program knows is called here, as in "steps_per_print is [run]
- * log_every here", to `text`. Returns 0 if no program knows it. section may be NULL. */
-int zr_import_spelling(const char *section, const char *key, char *text, size_t room);
+/* A message about a key that is unknown here, for zr_spelling: what it is called here if another
+ * program knows it, as in "; DeepSpeed's steps_per_print is [run] log_every = 5 here". key NULL: of a
+ * section. Returns 0, and leaves `hint`, if none knows it. */
+int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
+		       size_t room);
 
 #endif

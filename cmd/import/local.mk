@@ -5,4 +5,4 @@ noinst_LTLIBRARIES += %D%/libimport.la
 %C%_libimport_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_libimport_la_LIBADD = $(JANSSON_LIBS)
 %C%_libimport_la_SOURCES = %D%/import.h %D%/rows.h %D%/deepspeed.h %D%/deepspeed.c %D%/deepspeed_values.c \
-	%D%/check.c %D%/hf.c %D%/hf.h %D%/import.c %D%/lines.c %D%/report.c %D%/settings.c %D%/trainer.c %D%/tree.c
+	%D%/check.c %D%/hf.c %D%/hf.h %D%/import.c %D%/lines.c %D%/report.c %D%/settings.c %D%/spelling.c %D%/trainer.c %D%/tree.c

@@ -224,4 +224,4 @@ static int finish(struct zr_import *im)
 	return rc;
 }
 
-const struct zr_import_kind zr_trainer = { "training arguments", keys, finish };
+const struct zr_import_kind zr_trainer = { "transformers", keys, finish };

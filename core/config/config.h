@@ -136,6 +136,9 @@ static inline int zr_section_gives(const struct zr_section *s, const struct zr_o
 	return !s->like || o->flags & ZR_O_GROUP;
 }
 
+/* If not NULL: may put what an unknown key, or section without a key, is called here in a message. */
+extern int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint, size_t room);
+
 /* Directory of defaults.ini and conf/: $ZEROTH_DATA_PATH (absolute; ignored when set-user-id) or the installed one. */
 const char *zr_data_dir(void);
 

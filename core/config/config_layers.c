@@ -13,10 +13,6 @@
 #include "core/config/plugin_file.h"
 #include "core/list.h"
 
-#ifndef ZR_DATADIR
-#define ZR_DATADIR "/usr/local/share/zeroth"
-#endif
-
 struct reader {
 	struct zr_config *cfg;
 	enum zr_given_layer layer;

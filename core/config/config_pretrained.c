@@ -78,8 +78,7 @@ static int find_plugin(struct zr_config *cfg, const struct zr_plugin **p, struct
 	if (chosen)
 		return load(cfg, p, chosen->value, chosen, err);
 	int rc = zr_pretrained_find(&cfg->model_json, id, err);
-	if (!rc)
-		rc = load(cfg, p, id, NULL, err);
+	rc = rc ? rc : load(cfg, p, id, NULL, err);
 	snprintf(place, sizeof place, "%s (model_type)", cfg->model_json.path);
 	return rc ? rc : zr_layers_add(cfg, ZR_LAYER_PRETRAINED, "model", "plugin", id, place, err);
 }
@@ -109,8 +108,7 @@ int zr_layers_pretrained(struct zr_config *cfg, struct zr_error *err)
 	if (zr_model_json_open(path->value, &cfg->model_json, &e))
 		return zr_given_bad(path, err, "%s", e.text);
 	int rc = find_plugin(cfg, &p, err);
-	if (!rc)
-		rc = zr_pretrained_tables(&cfg->model_json, p, &v, err);
+	rc = rc ? rc : zr_pretrained_tables(&cfg->model_json, p, &v, err);
 	if (rc)
 		return rc;
 	a.table = zr_table_of(p->desc);

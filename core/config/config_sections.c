@@ -9,6 +9,8 @@
 #include "core/config/config_impl.h"
 #include "core/log.h"
 
+int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint, size_t room);
+
 static const struct zr_core_table *core_table(const char *section)
 {
 	const struct zr_core_table *t = zr_core_tables;
@@ -36,7 +38,7 @@ static const char *role_of(const char *section)
 static int unknown_section(const struct zr_given *g, struct zr_error *err)
 {
 	const char *names[32], *near;
-	char head[64], hint[64] = "";
+	char head[64], hint[256] = "";
 	int n = 0;
 	for (const struct zr_core_table *t = zr_core_tables; t->section; t++)
 		names[n++] = t->section;
@@ -46,6 +48,8 @@ static int unknown_section(const struct zr_given *g, struct zr_error *err)
 	near = zr_nearest(head, names, n);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean [%s]?", near);
+	else if (zr_spelling)
+		zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (g->layer == ZR_LAYER_OVERRIDE && g->key)
 		return zr_given_bad(g, err, "unknown section [%s]%s", g->section, hint);
 	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s", g->place, g->section, hint);
@@ -82,8 +86,7 @@ struct zr_part *zr_part_find(const struct zr_config *cfg, const char *name)
 
 const char **zr_part_source(const struct zr_part *p, const struct zr_opt *o)
 {
-	ptrdiff_t at = (const char *)o - (const char *)p->s.table.opts;
-	return &p->source[(size_t)at / p->s.table.stride];
+	return &p->source[(size_t)((const char *)o - (const char *)p->s.table.opts) / p->s.table.stride];
 }
 
 static void add_part(struct zr_config *cfg, const char *name, const char *role)
@@ -161,9 +164,13 @@ static int load_plugin(struct zr_config *cfg, struct zr_part *p, struct zr_error
 {
 	const struct zr_given *own = zr_given_last(cfg, p->s.name, "plugin");
 	struct zr_error e = { 0 };
+	char hint[256] = ": add plugin = ID; `zeroth plugin list` shows the IDs";
 	p->chosen = own || !is_group(p) ? own : zr_part_find(cfg, "optimizer")->chosen;
+	for (struct zr_given *g = cfg->given; !p->chosen && zr_spelling && g < cfg->given + cfg->n_given; g++)
+		if (g->key && !strcmp(g->section, p->s.name))
+			zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (!p->chosen)
-		return zr_given_bad(p->first, err, "no plugin: add plugin = ID; `zeroth plugin list` shows the IDs");
+		return zr_given_bad(p->first, err, "no plugin%s", hint);
 	if (zr_plugin_load(p->s.role, p->chosen->value, &p->s.plugin, &e))
 		return zr_given_bad(p->chosen, err, "%s", e.text);
 	p->s.table = zr_table_of(p->s.plugin->desc);
@@ -218,13 +225,15 @@ static int leave_out(struct zr_part *p, const struct zr_given *g)
 static int unknown_key(const struct zr_part *p, const struct zr_given *g, struct zr_error *err)
 {
 	const char *near = zr_table_nearest(&p->s.table, g->key), *own[] = { own_key(p) ? own_key(p)->name : "", "path" };
-	char hint[160] = "";
+	char hint[256] = "";
 	if (!near && own_key(p))
 		near = zr_nearest(g->key, own, is_model(p) ? 2 : 1);
 	if (near)
 		snprintf(hint, sizeof hint, "; did you mean %s?", near);
 	else if (p->s.plugin)
 		snprintf(hint, sizeof hint, "; `zeroth plugin info %s/%s` lists the keys", p->s.role, p->s.plugin->desc->id);
+	if (zr_spelling)
+		zr_spelling(g->section, g->key, g->value, hint, sizeof hint);
 	if (g->layer == ZR_LAYER_OVERRIDE)
 		return zr_given_bad(g, err, "unknown key%s", hint);
 	return zr_err(err, ZR_EINVAL, "%s: [%s] %s: unknown key%s", g->place, g->section, g->key, hint);
@@ -237,8 +246,7 @@ static int not_of_groups(const struct zr_part *p, const struct zr_given *g, stru
 	const struct zr_opt *o;
 	size_t len = 0;
 	for (uint32_t i = 0; len < sizeof list && (o = zr_table_next(&p->s.table, ZR_O_GROUP, &i));)
-		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s",
-					o->name);
+		len += (size_t)snprintf(list + len, sizeof list - len, len ? ", %s" : "%s", o->name);
 	return zr_given_bad(g, err, "one value serves all groups of %s: give it in [%s]; a group may have its own %s",
 			    p->s.plugin->desc->id, p->s.like->name, *list ? list : "match only");
 }
@@ -284,8 +292,7 @@ static int make_part(struct zr_config *cfg, struct zr_part *p, struct zr_error *
 	for (int i = 0; !rc && i < cfg->n_given; i++)
 		rc = apply(cfg, p, &cfg->given[i], err);
 	if (!rc && *p->left_out)
-		zr_logf(ZR_LOG_INFO, NULL,
-			"-o %s.plugin=%s: [%s] goes without what it does not have: %s",
+		zr_logf(ZR_LOG_INFO, NULL, "-o %s.plugin=%s: [%s] goes without what it does not have: %s",
 			p->chosen->section, p->chosen->value, p->s.name, p->left_out);
 	if (!rc && is_group(p) && !p->own)
 		return zr_err(err, ZR_EINVAL, "%s: [%s] match: missing: %s", p->first->place,

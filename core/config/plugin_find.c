@@ -16,9 +16,6 @@
 #include "core/log.h"
 #include "core/config/plugin_file.h"
 
-#ifndef ZR_PLUGINDIR
-#define ZR_PLUGINDIR "/usr/local/lib/zeroth"
-#endif
 #define MAX_DIRS 32
 
 const char *const zr_roles[] = { "boot",      "comm",	   "device",	"model", "adapter", "data",  "zero",	  "offload",

@@ -35,7 +35,7 @@ for command in train sample plan config schedule 'config check' 'config show' 'd
 	says "$command without its operand" 2 '' '^usage: ' $command
 done
 says 'two operands' 2 '' '^zeroth schedule: unexpected argument: b$' schedule a b
-says 'config with another verb' 2 '' '^zeroth config: expected check, show or import, found chekc$' config chekc x
+says 'config with another verb' 2 '' '^zeroth config: expected check, show, diff or import, found chekc$' config chekc x
 says 'plugin with another verb' 2 '' '^zeroth plugin: expected list or info, found lsit$' plugin lsit
 says 'an operand after plugin list' 2 '' '^zeroth list: unexpected argument: x$' plugin list x
 says 'steps that are no number' 2 '' '^zeroth schedule: --steps many: expected a whole number >= 1$' schedule x --steps many

@@ -95,4 +95,58 @@ else
 	skip 'every key is in the report' 'no python3'
 fi
 
+# ---- keys of other programs where an INI is expected ----
+cat >a.ini <<'END'
+[train]
+micro_batch_size = 2
+[model]
+path = model
+[data]
+plugin = tokens
+path = train.bin
+format = uint16
+END
+# hints OPTION TEXT: an unknown key is told as that program's
+hints() { like "-o $1" "$("$ZEROTH" schedule a.ini -o "$1" 2>&1)" "$2"; }
+hints zero.stage=2 'key; zero_optimization\.stage of DeepSpeed is \[zero\] plugin = stage2 here$'
+hints optimizer.type=Lamb 'key; optimizer\.type of DeepSpeed is \[optimizer\] plugin = lamb here$'
+hints train.max_grad_norm=2 \
+	'key; max_grad_norm of transformers is \[train\] gradient_clipping = 2 here$'
+hints run.steps_per_print=5 'key; steps_per_print of DeepSpeed is \[run\] log_every = 5 here$'
+hints offload.optimizer.device=cpu \
+	'no plugin; .*offload_optimizer\.device of DeepSpeed is \[offload\.optimizer\] plugin = cpu here$'
+hints fp16.enabled=yes 'section \[fp16\]; .* of DeepSpeed is \[precision\] plugin = fp16 here$'
+hints zero.contiguous_gradients=yes 'of DeepSpeed has no effect here: gradients lie'
+hints zero.overlap_com=yes 'unknown key; did you mean overlap_comm\?$'
+printf '[offload.param]\ndevice = cpu\n' | cat a.ini - >b.ini
+like 'the same in a file' "$("$ZEROTH" schedule b.ini 2>&1)" \
+	'^zeroth: b\.ini:9: .*no plugin; .*offload_param\.device of DeepSpeed is \[offload\.param\] plugin'
+for command in train plan schedule 'config check'; do
+	like "$command with DeepSpeed's file" "$("$ZEROTH" $command warmup.json 2>&1; echo "code $?")" \
+		'^zeroth: warmup\.json is no INI .*: zeroth config import warmup\.json -o imported\.ini$'
+done
+
+# ---- config diff ----
+sed 's/= 2/= 4/' a.ini >b.ini
+printf '[optimizer]\nplugin = sgd\n' >>b.ini
+diff_of() { "$ZEROTH" config diff "$@" >out 2>err; echo "$?"; }
+is 'config diff: nothing differs' "$(diff_of a.ini a.ini) $(cat out err)" '0 '
+is 'config diff: it exits with 1' "$(diff_of a.ini b.ini)" 1
+is 'a value, with both lines' "$(sed -n 4,6p out)" '[train] micro_batch_size
+- 2 ; a.ini:2
++ 4 ; b.ini:2'
+is 'what follows from it' "$(sed -n 1,3p out)" '[train] train_batch_size
+- 2 ; auto
++ 4 ; auto'
+is 'an option that one plugin has' "$(grep -A 1 'optimizer\] momentum' out)" '[optimizer] momentum
++ 0 ; default'
+ok 'a run' "$ZEROTH" train a.ini -o train.steps=1 -o train.eval_every=0 -o run.dir=run
+is 'config diff of a run' "$(diff_of a.ini run)" 1
+is 'and the steps that it had' "$(grep -A 2 'train\] steps' out | cut -d ' ' -f 1,2)" '[train] steps
+- 1000
++ 1'
+is 'config diff of one file' "$(diff_of a.ini) $(head -n 1 err)" \
+	'2 zeroth config diff: expected two configurations'
+is 'config diff of no file' "$(diff_of a.ini none.ini)" 2
+
 done_testing

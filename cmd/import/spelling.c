@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * spelling.c - see import.h: a key that is unknown here, looked up in the tables of other programs.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/import/import.h"
+#include "core/config/options.h"
+
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer };
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static const char *last_part(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	return dot ? dot + 1 : path;
+}
+
+/* Whether "section.key" is a path, as in zero_optimization.stage; or the line that a row leads to.
+ */
+static int joins(const char *path, const char *section, const char *key)
+{
+	const size_t n = strlen(section);
+	return !strncmp(path, section, n) && path[n] == '.' && !strcmp(path + n + 1, key);
+}
+
+/* How well a row fits [section] key, 0: not at all. Words that many blocks have fit in theirs only.
+ */
+static int fit(const struct zr_import_key *k, const char *section, const char *key)
+{
+	static const char *const common[] = {
+		"enabled", "type", "device", "params", "path", "name"
+	};
+	const size_t n = strlen(section);
+	if (strcmp(last_part(k->path), key) || (k->to && joins(k->to, section, key)))
+		return 0;
+	if (joins(k->path, section, key))
+		return 4;
+	if (k->to && !strncmp(k->to, section, n) && k->to[n] == '.' && !strchr(k->to + n + 1, '.'))
+		return 3;
+	for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+		if (!strcmp(common[i], key))
+			return 0;
+	return k->to ? 2 : 1;
+}
+
+static const struct zr_import_key *find(const char *section, const char *key,
+					const struct zr_import_kind **kind)
+{
+	const struct zr_import_key *best = NULL;
+	int most = 0;
+	for (size_t i = 0; i < KINDS; i++)
+		for (const struct zr_import_key *k = kinds[i]->keys; k->path; k++)
+			if (fit(k, section, key) > most) {
+				most = fit(k, section, key);
+				best = k;
+				*kind = kinds[i];
+			}
+	return best;
+}
+
+/* A block of another program: the section that its first key with a line leads to. */
+static int block(const char *section, char *hint, size_t room)
+{
+	const size_t n = strlen(section);
+	for (size_t i = 0; i < KINDS; i++)
+		for (const struct zr_import_key *k = kinds[i]->keys; k->path; k++)
+			if (k->to && strchr(k->to, '.') && !strncmp(k->path, section, n) &&
+			    k->path[n] == '.') {
+				snprintf(hint, room, "; %s of %s is [%.*s] here", section,
+					 kinds[i]->name, (int)(strrchr(k->to, '.') - k->to), k->to);
+				return 1;
+			}
+	return 0;
+}
+
+int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
+		       size_t room)
+{
+	const struct zr_import_kind *kind;
+	const struct zr_import_key *k = key ? find(section, key, &kind) : NULL;
+	char line[160];
+	if (!k)
+		return !key && block(section, hint, room);
+	switch (zr_import_one(kind, k, value, line, sizeof line)) {
+	case ZR_FATE_MAPPED:
+	case ZR_FATE_PARTLY:
+		snprintf(hint, room, "; %s of %s is %s here", k->path, kind->name, line);
+		return 1;
+	case ZR_FATE_REFUSED:
+		snprintf(hint, room, "; %s of %s: %s", k->path, kind->name, line);
+		return 1;
+	default:
+		snprintf(hint, room, "; %s of %s has no effect here: %s", k->path, kind->name,
+			 line);
+		return 1;
+	}
+}
