@@ -14,6 +14,8 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
+const char *plan_ini = "matrix.ini";
+
 static char text_path[] = "/tmp/zeroth-plan-XXXXXX";
 
 int plan_data(void **unused)
@@ -40,7 +42,7 @@ struct zr_setup *plan_try(int mode, int world, const char *const *options, struc
 	struct zr_config *cfg;
 	struct zr_setup *s = NULL;
 	const char *src = getenv("ZR_SRCDIR");
-	snprintf(ini, sizeof ini, "%s/tests/lib/matrix.ini", src ? src : ".");
+	snprintf(ini, sizeof ini, "%s/tests/lib/%s", src ? src : ".", plan_ini);
 	snprintf(data, sizeof data, "data.path=%s", text_path);
 	while (options && *options && n < 32)
 		o[n++] = *options++;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_rig.h - setups of the small model of tests/lib/matrix.ini, as they are before memory
- * is taken.
+ * plan_rig.h - setups of a small model of tests/lib, as they are before memory is taken.
  */
 #ifndef ZR_TESTS_PLAN_RIG_H
 #define ZR_TESTS_PLAN_RIG_H
 
 #include "core/setup.h"
+
+extern const char *plan_ini; /* "matrix.ini" */
 
 /* Fixtures of a group: the text that the model reads. */
 int plan_data(void **unused);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Recording and planning, before memory is taken.
-program_tests = %D%/t_act_moves %D%/t_activation %D%/t_plan %D%/t_program %D%/t_record
+program_tests = %D%/t_act_moves %D%/t_activation %D%/t_plan %D%/t_plan_experts \
+	%D%/t_program %D%/t_record
 check_PROGRAMS += $(program_tests)
 TESTS += $(program_tests)
 
@@ -18,6 +19,10 @@ activation_rig = %D%/activation_rig.c %D%/activation_rig.h $(plan_rig)
 %C%_t_plan_SOURCES = %D%/t_plan.c $(plan_rig)
 %C%_t_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_plan_LDADD = core/libcore.la $(CMOCKA_LIBS)
+
+%C%_t_plan_experts_SOURCES = %D%/t_plan_experts.c $(plan_rig)
+%C%_t_plan_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_plan_experts_LDADD = core/libcore.la $(CMOCKA_LIBS)
 
 %C%_t_program_SOURCES = %D%/t_program.c $(plan_rig)
 %C%_t_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
