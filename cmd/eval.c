@@ -133,24 +133,10 @@ static int open_model(struct eval *e, struct zr_error *err)
 /* Bits per byte are left out where nothing knows the text of tokens. */
 static int count_bytes(struct eval *e, struct zr_error *err)
 {
-	const struct zr_section *data = zr_config_find(e->cfg, "data");
-	int64_t n = e->setup->decl.vocabulary;
-	struct zr_token_source from = { .dir = e->a->operand, .data = data, .vocabulary = n };
-	struct zr_token_text text;
-	char scratch[16];
-	size_t bytes;
-	int rc = zr_token_text_open(&from, &text, err);
-	if (!rc && zr_token_text_known(&text)) {
-		e->bytes = calloc((size_t)n + 1, sizeof *e->bytes);
-		for (int64_t i = 0; e->bytes && i < n && i < text.tokens; i++) {
-			zr_token_text_bytes(&text, (int32_t)i, &bytes, scratch);
-			e->bytes[i] = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
-		}
-		if (!e->bytes)
-			rc = zr_err(err, ZR_ENOMEM, "out of memory for %lld tokens", (long long)n);
-	}
-	zr_token_text_close(&text);
-	return rc;
+	const struct zr_token_source from = { .dir = e->a->operand,
+					      .data = zr_config_find(e->cfg, "data"),
+					      .vocabulary = e->setup->decl.vocabulary };
+	return zr_token_lengths(&from, &e->bytes, err);
 }
 
 /* ---- what comes out ---- */
@@ -174,18 +160,13 @@ static void put(json_t **to, const char *key, double v)
 		zr_json_put(to, key, json_real(v));
 }
 
-static double per_byte(const struct zr_eval_result *r)
-{
-	return r->bytes > 0 ? r->nats / log(2) / r->bytes : NAN;
-}
-
 static json_t *as_json(const struct zr_eval_result *r, int64_t sequences)
 {
 	json_t *j = json_pack("{s:I, s:I}", "sequences", (json_int_t)sequences, "targets",
 			      (json_int_t)r->targets);
 	put(&j, "loss", r->loss);
 	put(&j, "perplexity", exp(r->loss));
-	put(&j, "bits_per_byte", per_byte(r));
+	put(&j, "bits_per_byte", zr_eval_per_byte(r));
 	put(&j, "accuracy", r->accuracy);
 	zr_json_put(&j, "digest", json_sprintf("%016llx", (unsigned long long)r->digest));
 	return j;
@@ -199,7 +180,7 @@ static void print(const char *name, const struct zr_eval_result *r, int64_t sequ
 	printf("  loss           %.6f\n", r->loss);
 	printf("  perplexity     %.4f\n", exp(r->loss));
 	if (r->bytes > 0)
-		printf("  bits per byte  %.6f\n", per_byte(r));
+		printf("  bits per byte  %.6f\n", zr_eval_per_byte(r));
 	printf("  accuracy       %.4f %%\n", 100 * r->accuracy);
 	printf("  digest         %016llx\n", (unsigned long long)r->digest);
 }

@@ -4,6 +4,7 @@
  */
 #include "cmd/evaluate.h"
 
+#include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -70,6 +71,11 @@ static void conclude(struct zr_exact sum[SUMS], struct zr_eval_result *out)
 		out->loss = value[LOSS] / value[WEIGHT];
 		out->accuracy = value[RIGHT] / value[WEIGHT];
 	}
+}
+
+double zr_eval_per_byte(const struct zr_eval_result *r)
+{
+	return r->bytes > 0 ? r->nats / log(2) / r->bytes : NAN;
 }
 
 int zr_evaluate(struct zr_session *s, const struct zr_eval_set *set, const struct zr_eval_how *how,

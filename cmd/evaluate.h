@@ -38,6 +38,8 @@ struct zr_eval_how {
 	const uint16_t *bytes; /* [vocabulary] of the text of each token; NULL: not asked */
 };
 
+double zr_eval_per_byte(const struct zr_eval_result *r); /* bits; NAN: not known */
+
 /* [collective] */
 int zr_evaluate(struct zr_session *s, const struct zr_eval_set *set, const struct zr_eval_how *how,
 		struct zr_eval_result *out, struct zr_error *err);

@@ -19,9 +19,11 @@ cmd_librun_la_SOURCES = \
 	cmd/merge.c cmd/merge.h \
 	cmd/metrics.c cmd/metrics.h \
 	cmd/pace.c cmd/pace.h \
+	cmd/plan_json.c cmd/plan_json.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/rates.c cmd/rates.h \
 	cmd/run.c cmd/run.h cmd/run_eval.c cmd/run_eval.h \
+	cmd/run_metrics.c cmd/run_metrics.h \
 	cmd/oom.c cmd/oom.h \
 	cmd/resume.c cmd/resume.h \
 	cmd/rundir.c cmd/rundir.h \

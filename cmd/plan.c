@@ -8,8 +8,8 @@
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
 #include "cmd/json_text.h"
+#include "cmd/plan_json.h"
 #include "cmd/program.h"
-#include "core/files/json.h"
 #include "core/setup.h"
 
 #define RANKS_MAX 4096
@@ -29,8 +29,6 @@ static const char usage[] =
 	"                                  what it waits for\n"
 	"  -h, --help                      shows this\n";
 
-#define KEPT "kept by stores" /* for their own use, as for checksums */
-
 /* Counts also the host memory that plugins hold, by the account. Scratch in device memory is not
  * part of device_info.memory. */
 static void print_tier(const struct zr_setup *s, int tier)
@@ -42,7 +40,7 @@ static void print_tier(const struct zr_setup *s, int tier)
 			printf("%-8s %-20s %12s\n", zr_tier_name(tier), s->plan.region[i].what,
 			       zr_bytes_text(s->plan.region[i].bytes, a));
 	if (tier == ZR_TIER_HOST && s->plan.kept)
-		printf("%-8s %-20s %12s\n", zr_tier_name(tier), KEPT,
+		printf("%-8s %-20s %12s\n", zr_tier_name(tier), ZR_PLAN_KEPT,
 		       zr_bytes_text(s->plan.kept, a));
 	for (int i = 0; i < s->account.n && tier == ZR_TIER_HOST; i++) {
 		printf("%-8s %-20s %12s  held by plugins\n", zr_tier_name(tier),
@@ -60,50 +58,15 @@ static void print_tier(const struct zr_setup *s, int tier)
 		putchar('\n');
 }
 
-static int uses_of(const struct zr_setup *s, int32_t phase)
-{
-	int n = 0;
-	for (int32_t i = 0; i < s->train_uses.n; i++)
-		n += s->train_uses.use[i].phase == phase;
-	return n;
-}
-
-/* Layers whose forward runs again in backward. */
-static int recomputed(const struct zr_setup *s)
-{
-	return uses_of(s, ZR_RECOMPUTE);
-}
-
-/* Layers whose backward runs: those from the lowest one with a trainable tensor on. */
-static int backwards(const struct zr_setup *s)
-{
-	return uses_of(s, ZR_BACKWARD);
-}
-
-#define FROZEN (-1)
-
-/* The number of tensors of a parameter group, or with FROZEN of those that are in no group, and in
- * *elements the number of their parameters. */
-static int32_t tensors_of(const struct zr_setup *s, int32_t group, int64_t *elements)
-{
-	int32_t n = 0;
-	*elements = 0;
-	for (int32_t i = 0; i < s->layout.n_tensors; i++)
-		if ((s->frozen[i] ? FROZEN : s->group_of[i]) == group) {
-			*elements += s->layout.tensor[i].elements;
-			n++;
-		}
-	return n;
-}
-
 static void print_frozen(const struct zr_setup *s)
 {
 	int64_t elements;
-	int32_t n = tensors_of(s, FROZEN, &elements);
+	int32_t n = zr_plan_tensors(s, ZR_PLAN_FROZEN, &elements);
 	if (n)
 		printf("frozen: %d tensor%s, %lld parameters; backward runs through %d of %u "
 		       "layers\n",
-		       n, n == 1 ? "" : "s", (long long)elements, backwards(s), s->decl.n_layers);
+		       n, n == 1 ? "" : "s", (long long)elements, zr_plan_uses(s, ZR_BACKWARD),
+		       s->decl.n_layers);
 	elements = 0;
 	for (int32_t i = 0; i < s->layout.n_tensors; i++)
 		elements += s->frozen[i] > 1 ? s->layout.tensor[i].elements : 0;
@@ -118,7 +81,7 @@ static void print_groups(const struct zr_setup *s)
 	for (int32_t g = 0; g < s->n_param_groups && s->n_param_groups > 1; g++) {
 		const struct zr_section *sec = s->param_group[g].section;
 		int64_t elements;
-		int32_t n = tensors_of(s, g, &elements);
+		int32_t n = zr_plan_tensors(s, g, &elements);
 		printf("%s: %s, %d tensor%s, %lld parameters\n", sec->name, sec->plugin->desc->id,
 		       n, n == 1 ? "" : "s", (long long)elements);
 	}
@@ -134,8 +97,9 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	       (double)s->layout.parameters / 1e6, (long long)s->batch.micro,
 	       (long long)s->batch.length, s->types.dtype == ZR_F32 ? "fp32" : "16-bit");
 	printf("activations: %s", s->activation.section->plugin->desc->id);
-	if (recomputed(s))
-		printf(", the forward of %d layers runs again in backward", recomputed(s));
+	int recomputed = zr_plan_uses(s, ZR_RECOMPUTE);
+	if (recomputed)
+		printf(", the forward of %d layers runs again in backward", recomputed);
 	putchar('\n');
 	print_groups(s);
 	print_frozen(s);
@@ -147,65 +111,6 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	if (zr_machine_ranks(s) > 1)
 		printf(" for %d ranks", zr_machine_ranks(s));
 	printf(", %s available\n", zr_bytes_text(have, b));
-}
-
-static json_t *count(uint64_t n)
-{
-	return json_integer((json_int_t)n);
-}
-
-static json_t *tier_json(const struct zr_setup *s, int tier)
-{
-	json_t *region = json_object();
-	for (const struct zr_region *r = s->plan.region; r < s->plan.region + ZR_R_COUNT; r++)
-		if (r->tier == tier && r->bytes)
-			zr_json_put(&region, r->what, count(r->bytes));
-	if (tier == ZR_TIER_HOST && s->plan.kept)
-		zr_json_put(&region, KEPT, count(s->plan.kept));
-	return region;
-}
-
-static json_t *groups_json(const struct zr_setup *s)
-{
-	json_t *list = json_array();
-	for (int32_t g = 0; g < s->n_param_groups; g++) {
-		const struct zr_section *sec = s->param_group[g].section;
-		int64_t elements;
-		int32_t n = tensors_of(s, g, &elements);
-		zr_json_add(&list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin",
-					     sec->plugin->desc->id, "tensors", n, "parameters",
-					     (json_int_t)elements));
-	}
-	return list;
-}
-
-static int print_json(const struct zr_setup *s, uint64_t have, int fits, struct zr_error *err)
-{
-	json_t *planned = json_object(), *total = json_object(), *held = json_object(),
-	       *shared = json_object();
-	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
-		zr_json_put(&planned, zr_tier_name(tier), tier_json(s, tier));
-		zr_json_put(&shared, zr_tier_name(tier), count(zr_plan_shared(&s->plan, tier)));
-		zr_json_put(&total, zr_tier_name(tier), count(zr_plan_tier(&s->plan, tier)));
-	}
-	for (int i = 0; i < s->account.n; i++)
-		zr_json_put(&held, s->account.line[i].what, count(s->account.line[i].held));
-	int64_t frozen;
-	tensors_of(s, FROZEN, &frozen);
-	json_t *j = json_object();
-	zr_json_put(&j, "parameters", count((uint64_t)s->layout.parameters));
-	zr_json_put(&j, "frozen", count((uint64_t)frozen));
-	zr_json_put(&j, "activation", json_string(s->activation.section->plugin->desc->id));
-	zr_json_put(&j, "recomputed_layers", json_integer(recomputed(s)));
-	zr_json_put(&j, "groups", groups_json(s));
-	zr_json_put(&j, "planned", planned);
-	zr_json_put(&j, "shared", shared);
-	zr_json_put(&j, "total", total);
-	zr_json_put(&j, "held_by_plugins", held);
-	zr_json_put(&j, "needed", count(zr_plan_need(s)));
-	zr_json_put(&j, "available", count(have));
-	zr_json_put(&j, "fits", json_boolean(fits));
-	return zr_json_print(j, JSON_INDENT(2), "the plan", err);
 }
 
 int zr_cmd_plan(int argc, char **argv)
@@ -230,7 +135,8 @@ int zr_cmd_plan(int argc, char **argv)
 		if (a.program)
 			zr_programs_print(s, a.json, &unprinted);
 		else if (a.json)
-			print_json(s, have, !rc, &unprinted);
+			zr_json_print(zr_plan_json(s, have, !rc), JSON_INDENT(2), "the plan",
+				      &unprinted);
 		else
 			print_table(s, have, !rc);
 		if (!rc && unprinted.code)

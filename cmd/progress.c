@@ -204,8 +204,8 @@ void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all)
 	zr_log_live(p->out, line);
 }
 
-void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, double loss,
-		      double accuracy)
+void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
+		      const struct zr_eval_result *r)
 {
 	char at[32];
 	zr_duration_text(zr_pace_elapsed(p->pace), at);
@@ -213,12 +213,15 @@ void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, dou
 		zr_log_live(p->out, NULL);
 	if (*name) {
 		fprintf(p->out, "step %lld  eval %s loss %.4f  accuracy %.2f %%  after %s\n",
-			(long long)step, name, loss, 100 * accuracy, at);
+			(long long)step, name, r->loss, 100 * r->accuracy, at);
 	} else {
-		p->val_loss = loss;
+		p->val_loss = r->loss;
 		p->have_val = 1;
-		fprintf(p->out, "step %lld  validation loss %.4f  after %s\n", (long long)step,
-			loss, at);
+		fprintf(p->out, "step %lld  validation loss %.4f  perplexity %.4g", (long long)step,
+			r->loss, exp(r->loss));
+		if (r->bytes > 0)
+			fprintf(p->out, "  %.4f bits per byte", zr_eval_per_byte(r));
+		fprintf(p->out, "  after %s\n", at);
 	}
 	zr_signals_flush(p->out);
 	p->last = zr_now(); /* an evaluation is not part of a step's time */

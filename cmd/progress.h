@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "cmd/evaluate.h"
 #include "cmd/pace.h"
 #include "cmd/timeline.h"
 
@@ -36,8 +37,8 @@ void zr_progress_step(struct zr_progress *p, int64_t step, const struct zr_step_
 void zr_progress_parts(struct zr_progress *p, int64_t step, const double seconds[ZR_PARTS]);
 void zr_progress_round(struct zr_progress *p, int64_t done, int64_t all); /* of an evaluation */
 /* name: of the set, "": the held-out part. */
-void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name, double loss,
-		      double accuracy);
+void zr_progress_eval(struct zr_progress *p, int64_t step, const char *name,
+		      const struct zr_eval_result *r);
 void zr_progress_end(struct zr_progress *p);
 
 #endif

@@ -20,9 +20,11 @@
 #include "cmd/lock.h"
 #include "cmd/metrics.h"
 #include "cmd/pace.h"
+#include "cmd/plan_json.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
 #include "cmd/run_eval.h"
+#include "cmd/run_metrics.h"
 #include "cmd/rundir.h"
 #include "cmd/signals.h"
 #include "cmd/supervise.h"
@@ -48,6 +50,7 @@ struct run {
 	const char *resume; /* what --resume says, or NULL */
 	char from[PATH_MAX]; /* the checkpoint that this is */
 	int other_data;      /* as --other-data says */
+	uint16_t *bytes;    /* [vocabulary] of the text of each token; NULL: not known */
 	float *losses;      /* [train.steps] of every step, those before a checkpoint included */
 	struct zr_run_report *report;
 	int rank0; /* 1: rank 0, which prints and writes the run directory */
@@ -76,47 +79,22 @@ static void note_round(void *arg, int64_t done, int64_t all)
 
 static int evaluate(struct run *r, int64_t step, struct zr_error *err)
 {
-	const struct zr_eval_how how = { .tick = note_round, .arg = r };
+	const struct zr_eval_how how = { .tick = note_round, .arg = r, .bytes = r->bytes };
 	int rc = zr_run_evals(&r->evals, step, &how, err);
 	for (int i = 0; !rc && r->rank0 && i < r->evals.n; i++) {
 		const struct zr_run_set *e = &r->evals.set[i];
-		zr_progress_eval(&r->progress, step, e->name, e->last.loss, e->last.accuracy);
+		zr_progress_eval(&r->progress, step, e->name, &e->last);
 	}
 	return rc;
-}
-
-/* Two of each set, in the order of the sets. */
-static uint32_t eval_metrics(const struct run *r, struct zr_metric *m)
-{
-	uint32_t n = 0;
-	for (int i = 0; i < r->evals.n; i++) { /* 17 at most: there is room */
-		const struct zr_run_set *e = &r->evals.set[i];
-		m[n++] = (struct zr_metric){ e->key[0], e->last.loss };
-		if (*e->key[1])
-			m[n++] = (struct zr_metric){ e->key[1], e->last.accuracy };
-	}
-	return n;
 }
 
 static void push_metrics(struct run *r, const struct zr_step_result *s, int evaluated)
 {
 	struct zr_metric m[ZR_METRICS_PER_STEP];
-	uint32_t n = 0;
-	m[n++] = (struct zr_metric){ "loss", (double)s->loss };
-	if (r->setup->decl.aux_loss)
-		m[n++] = (struct zr_metric){ "aux_loss", s->aux_loss };
-	n += evaluated ? eval_metrics(r, m + n) : 0;
-	m[n++] = (struct zr_metric){ "lr", s->lr };
-	m[n++] = (struct zr_metric){ "grad_norm", s->grad_norm };
-	if (r->setup->types.scaled)
-		m[n++] = (struct zr_metric){ "loss_scale", s->scale };
-	m[n++] = (struct zr_metric){ "tokens_per_s", r->pace.tokens_per_s };
-	m[n++] = (struct zr_metric){ "memory", (double)zr_process_memory() };
-	m[n++] = (struct zr_metric){ "skipped", s->action == ZR_STEP_SKIP };
-	n += zr_pace_metrics(&r->pace, m + n);
-	for (int i = 0; r->timeline.wanted && i < ZR_PARTS; i++)
-		m[n++] = (struct zr_metric){ zr_part_metric[i], r->timeline.part[i] };
-	zr_metrics_push(r->metrics, r->session->step, m, n);
+	const struct zr_run_step step = { .setup = r->setup, .result = s, .pace = &r->pace,
+					  .evals = evaluated ? &r->evals : NULL,
+					  .part = r->timeline.wanted ? r->timeline.part : NULL };
+	zr_metrics_push(r->metrics, r->session->step, m, zr_run_metrics(&step, m));
 }
 
 static void overflow_text(const struct zr_step_result *s, char *out, size_t size)
@@ -441,6 +419,8 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = zr_rundir_write_config(r->cfg, err);
 	if (!rc)
+		rc = zr_plan_write(r->setup, err);
+	if (!rc)
 		announce(r, out);
 	return rc;
 }
@@ -520,7 +500,7 @@ static int leave_out(struct run *r, struct zr_error *err)
 	return rc ? rc : zr_checkpoint_leave_out(r->session, err);
 }
 
-static int prepare(struct run *r, FILE *out, struct zr_error *err)
+static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struct zr_error *err)
 {
 	int rc = r->resume ? zr_resume_path(r->cfg, r->resume, r->from, err) : 0;
 	if (!rc)
@@ -543,6 +523,8 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	beat();
 	if (!rc)
 		rc = zr_run_evals_open(r->session, &r->evals, err);
+	if (!rc && r->evals.n && how->bytes)
+		rc = how->bytes(r->setup, &r->bytes, err);
 	if (!rc)
 		rc = leave_out(r, err);
 	if (!rc && r->resume)
@@ -562,16 +544,18 @@ static int prepare(struct run *r, FILE *out, struct zr_error *err)
 	return rc || !r->rank0 ? rc : open_run(r, out, err);
 }
 
-int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *out,
+int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		 struct zr_run_report *report, struct zr_error *err)
 {
+	static const struct zr_run_how new_run = { 0 };
+	how = how ? how : &new_run;
 	struct run r = { .cfg = cfg,
-			 .resume = how ? how->from : NULL,
-			 .other_data = how && how->other_data,
+			 .resume = how->from,
+			 .other_data = how->other_data,
 			 .report = report };
 	*report = (struct zr_run_report){ .resumed = -1 };
 	zr_signals_begin();
-	int rc = prepare(&r, out, err);
+	int rc = prepare(&r, how, out, err);
 	if (!rc) {
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
 		zr_pace_begin(&r.pace, r.setup, r.elapsed);
@@ -595,6 +579,7 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *o
 	zr_timeline_close(&r.timeline);
 	zr_session_close(r.session);
 	zr_setup_close(r.setup);
+	free(r.bytes);
 	free(r.losses);
 	return rc;
 }

@@ -47,16 +47,19 @@ struct zr_run_report {
 	char device[64], variant[64];
 };
 
-struct zr_run_resume {
+struct zr_run_how {
 	const char *from; /* "auto" or a path, see resume.h; NULL: a new run */
 	int other_data;   /* whose data need not be that of the checkpoint */
+	/* *out: [vocabulary] bytes of the text of each token, to be freed, or NULL: not known. The
+	 * same on all ranks. NULL: nobody asks. */
+	int (*bytes)(const struct zr_setup *s, uint16_t **out, struct zr_error *err);
 };
 
 /* Runs until train.steps, a signal of signals.h (after the step), or a non-finite stop; the weights
  * and the summary are written in each of these cases and the report is filled. how: NULL for a
  * new run. Negative on any other failure. Signals stay caught
  * until zr_signals_end, so that the process can report and end. */
-int zr_run_train(struct zr_config *cfg, const struct zr_run_resume *how, FILE *out,
+int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		 struct zr_run_report *report, struct zr_error *err);
 
 /* summary.c: the report as summary.json in the run directory. */

@@ -129,6 +129,27 @@ const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *
 	return scratch;
 }
 
+int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct zr_error *err)
+{
+	struct zr_token_text text;
+	char scratch[16];
+	size_t bytes;
+	int rc = zr_token_text_open(from, &text, err);
+	*out = NULL;
+	if (!rc && zr_token_text_known(&text)) {
+		*out = calloc((size_t)from->vocabulary + 1, sizeof **out);
+		for (int64_t i = 0; *out && i < from->vocabulary && i < text.tokens; i++) {
+			zr_token_text_bytes(&text, (int32_t)i, &bytes, scratch);
+			(*out)[i] = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
+		}
+		if (!*out)
+			rc = zr_err(err, ZR_ENOMEM, "out of memory for %lld tokens",
+				    (long long)from->vocabulary);
+	}
+	zr_token_text_close(&text);
+	return rc;
+}
+
 const char *zr_token_text_next(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16])
 {
 	if (!t->decoder)

@@ -52,6 +52,9 @@ int zr_token_text_known(const struct zr_token_text *t); /* 0: tokens are numbers
  * none, no bytes; of one that is a number, its digits and a blank. */
 const char *zr_token_text_bytes(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16]);
 
+/* *out: [vocabulary] bytes of the text of each token, to be freed; NULL: not known. */
+int zr_token_lengths(const struct zr_token_source *from, uint16_t **out, struct zr_error *err);
+
 /* The same with regard to the tokens before it, as the tokenizer decodes them: some have no space
  * at the start of a text, some wait for more. */
 const char *zr_token_text_next(struct zr_token_text *t, int32_t token, size_t *n, char scratch[16]);

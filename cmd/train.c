@@ -18,6 +18,7 @@
 #include "cmd/signals.h"
 #include "cmd/stacks.h"
 #include "cmd/supervise.h"
+#include "cmd/token_text.h"
 #include "core/log.h"
 
 static const char usage[] =
@@ -94,6 +95,23 @@ static void print_summary(const struct zr_config *cfg, const struct zr_run_repor
 	fflush(stdout);
 }
 
+/* As the data plugin has the text of tokens, or the tokenizer.json of the model that the training
+ * begins with. A tokenizer that cannot be used knows none. */
+static int token_lengths(const struct zr_setup *s, uint16_t **out, struct zr_error *err)
+{
+	char file[ZR_MODEL_FILE];
+	struct zr_error unused = { 0 };
+	struct zr_token_source from = { .data = zr_config_find(s->cfg, "data"),
+					.vocabulary = s->decl.vocabulary };
+	int rc = zr_token_lengths(&from, out, err);
+	const char *dir = zr_config_find(s->cfg, "model")->path;
+	if (rc || *out || !dir || !zr_dir_has(dir, "tokenizer.json", file))
+		return rc;
+	from.tokenizer = from.dir = file;
+	zr_token_lengths(&from, out, &unused);
+	return 0;
+}
+
 /* Runs this process as one rank, which may be the only one. first: of those on this machine.
  * Returns the exit code; *err says why it failed. */
 static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
@@ -106,8 +124,8 @@ static int train(const struct zr_cmd_args *a, int first, struct zr_error *err)
 	if (rc)
 		return zr_exit_code(rc);
 	zr_cmd_log(cfg);
-	rc = zr_run_train(cfg, &(struct zr_run_resume){ a->resume, a->other_data }, stdout, &report,
-			  err);
+	const struct zr_run_how how = { a->resume, a->other_data, token_lengths };
+	rc = zr_run_train(cfg, &how, stdout, &report, err);
 	if (!rc && report.rank == 0)
 		print_summary(cfg, &report);
 	zr_config_free(cfg);

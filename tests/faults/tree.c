@@ -145,7 +145,7 @@ struct list {
 static void list_one(const char *path, const char *name, const struct stat *st, void *arg)
 {
 	struct list *l = arg;
-	int timed = !strcmp(name, "metrics.jsonl") || !strcmp(name, "summary.json");
+	int timed = !strcmp(name, "metrics.jsonl") || !strcmp(name, "summary.json") || !strcmp(name, "plan.json");
 	fprintf(l->out, "%s %c %llx\n", path + l->skip, S_ISDIR(st->st_mode) ? 'd' : S_ISREG(st->st_mode) ? 'f' : '?',
 		S_ISREG(st->st_mode) ? (unsigned long long)hash_file(path, timed) : 0);
 	if (S_ISDIR(st->st_mode))

@@ -12,7 +12,7 @@ void tree_remove(const char *path);
 void tree_copy(const char *from, const char *to);
 
 /* A line per file: its path and a hash of what it has. Of files whose contents depend on time (metrics.jsonl,
- * summary.json) the number of lines is taken. Returns an owned text. */
+ * summary.json, plan.json) the number of lines is taken. Returns an owned text. */
 char *tree_list(const char *path);
 
 /* The first line that only one of two lists has, as "+path" or "-path"; "": none. Lines with one of the texts of

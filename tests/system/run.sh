@@ -33,10 +33,16 @@ like "a line has loss, rate, norm, memory and time" "$out" \
 	'^step 8/8  loss [0-9.]+  val [0-9.]+  lr [0-9.e+-]+  \|g\| [0-9.]+  [0-9.kM]+ tok/s  host [0-9.]+ MiB  512 tokens  epoch [0-9.e-]+  0s  ETA 0s$'
 is "evaluations before, between and at the end" "$(grep -c '^step [048]  validation loss' <<<"$out")" 3
 like "the digest is last" "$(tail -n 1 <<<"$out")" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
-is "the run directory is whole" "$(ls one | tr '\n' ' ')" "config.ini metrics.jsonl model.safetensors summary.json "
+is "the run directory is whole" "$(ls one | tr '\n' ' ')" "config.ini metrics.jsonl model.safetensors plan.json summary.json "
 is "metrics of each step" "$(wc -l < one/metrics.jsonl)" 8
 like "metrics have all names" "$(sed -n 4p one/metrics.jsonl)" \
 	'"step": ?4,"loss": ?[0-9.e-]+,"val_loss": ?[0-9.e-]+,"lr": ?[0-9.e-]+,"grad_norm": ?[0-9.e-]+,"tokens_per_s": ?[0-9.e+]+,"memory": ?[0-9.e+]+'
+like "a byte is a token of text" "$(sed -n 4p one/metrics.jsonl)" '"val_perplexity":[0-9.]+,"val_bits_per_byte":[0-9.]+'
+is "and its loss in bits" "$(sed 's/.*"val_loss":\([0-9.]*\).*"val_perplexity":\([0-9.]*\),"val_bits_per_byte":\([0-9.]*\).*/\1 \2 \3/; t; d' \
+	one/metrics.jsonl | awk '{ n++; bits = $1 / log(2) / $3; up = exp($1) / $2; ok += bits > 0.999 && bits < 1.001 && up > 0.999 && up < 1.001 }
+	END { print ok, n }')" '2 2'
+is "plan.json is what plan prints" "$("$ZEROTH" plan --json one/config.ini | grep -vE '"available"|held' | head -n 30)" \
+	"$(grep -vE '"available"|held' one/plan.json | head -n 30)"
 is "summary has the digest of the last line" "$(grep -o '"params_digest": "[0-9a-f]*"' one/summary.json | cut -d'"' -f4)" \
 	"$(tail -n 1 <<<"$out" | sed 's/.*params=//')"
 

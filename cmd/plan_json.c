@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_json.c - see plan_json.h.
+ */
+#include "cmd/plan_json.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "cmd/fit.h"
+#include "cmd/json_text.h"
+#include "cmd/rundir.h"
+#include "core/files/json.h"
+
+int zr_plan_uses(const struct zr_setup *s, int32_t phase)
+{
+	int n = 0;
+	for (int32_t i = 0; i < s->train_uses.n; i++)
+		n += s->train_uses.use[i].phase == phase;
+	return n;
+}
+
+int32_t zr_plan_tensors(const struct zr_setup *s, int32_t group, int64_t *elements)
+{
+	int32_t n = 0;
+	*elements = 0;
+	for (int32_t i = 0; i < s->layout.n_tensors; i++)
+		if ((s->frozen[i] ? ZR_PLAN_FROZEN : s->group_of[i]) == group) {
+			*elements += s->layout.tensor[i].elements;
+			n++;
+		}
+	return n;
+}
+
+static json_t *count(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+static json_t *tier_json(const struct zr_setup *s, int tier)
+{
+	json_t *region = json_object();
+	for (const struct zr_region *r = s->plan.region; r < s->plan.region + ZR_R_COUNT; r++)
+		if (r->tier == tier && r->bytes)
+			zr_json_put(&region, r->what, count(r->bytes));
+	if (tier == ZR_TIER_HOST && s->plan.kept)
+		zr_json_put(&region, ZR_PLAN_KEPT, count(s->plan.kept));
+	return region;
+}
+
+static json_t *groups_json(const struct zr_setup *s)
+{
+	json_t *list = json_array();
+	for (int32_t g = 0; g < s->n_param_groups; g++) {
+		const struct zr_section *sec = s->param_group[g].section;
+		int64_t elements;
+		int32_t n = zr_plan_tensors(s, g, &elements);
+		zr_json_add(&list, json_pack("{s:s, s:s, s:i, s:I}", "section", sec->name, "plugin",
+					     sec->plugin->desc->id, "tensors", n, "parameters",
+					     (json_int_t)elements));
+	}
+	return list;
+}
+
+json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits)
+{
+	json_t *planned = json_object(), *total = json_object(), *held = json_object(),
+	       *shared = json_object();
+	for (int tier = ZR_TIER_DEVICE; tier <= ZR_TIER_DISK; tier++) {
+		zr_json_put(&planned, zr_tier_name(tier), tier_json(s, tier));
+		zr_json_put(&shared, zr_tier_name(tier), count(zr_plan_shared(&s->plan, tier)));
+		zr_json_put(&total, zr_tier_name(tier), count(zr_plan_tier(&s->plan, tier)));
+	}
+	for (int i = 0; i < s->account.n; i++)
+		zr_json_put(&held, s->account.line[i].what, count(s->account.line[i].held));
+	int64_t frozen;
+	zr_plan_tensors(s, ZR_PLAN_FROZEN, &frozen);
+	json_t *j = json_object();
+	zr_json_put(&j, "parameters", count((uint64_t)s->layout.parameters));
+	zr_json_put(&j, "frozen", count((uint64_t)frozen));
+	zr_json_put(&j, "activation", json_string(s->activation.section->plugin->desc->id));
+	zr_json_put(&j, "recomputed_layers", json_integer(zr_plan_uses(s, ZR_RECOMPUTE)));
+	zr_json_put(&j, "groups", groups_json(s));
+	zr_json_put(&j, "planned", planned);
+	zr_json_put(&j, "shared", shared);
+	zr_json_put(&j, "total", total);
+	zr_json_put(&j, "held_by_plugins", held);
+	zr_json_put(&j, "needed", count(zr_plan_need(s)));
+	zr_json_put(&j, "available", count(have));
+	zr_json_put(&j, "fits", json_boolean(fits));
+	return j;
+}
+
+int zr_plan_write(const struct zr_setup *s, struct zr_error *err)
+{
+	char path[PATH_MAX];
+	json_t *j = zr_plan_json(s, zr_memory_at_start(), 1);
+	char *text = zr_json_text(j, JSON_INDENT(2));
+	int rc = zr_put_text(zr_rundir_file(s->cfg, "plan.json", path, sizeof path), text, err);
+	free(text);
+	json_decref(j);
+	return rc;
+}
