@@ -24,7 +24,7 @@ static const struct {
 	{ "eval", "measure how well a model predicts what is held out", zr_cmd_eval },
 	{ "sample", "print text that a trained model continues", zr_cmd_sample },
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
-	{ "config", "check a configuration, or show every value and its source", zr_cmd_config },
+	{ "config", "check, show, compare or import configurations", zr_cmd_config },
 	{ "data", "show what a training will learn from", zr_cmd_data },
 	{ "plugin", "list plugins, or show the options of one", zr_cmd_plugin },
 	{ "checkpoint", "list, verify, export or prune checkpoints", zr_cmd_checkpoint },

@@ -6,6 +6,7 @@ dist_man_MANS += \
 	%D%/zeroth.1 \
 	%D%/zeroth-bench.1 \
 	%D%/zeroth-checkpoint.1 \
+	%D%/zeroth-config.1 \
 	%D%/zeroth-data.1 \
 	%D%/zeroth-doctor.1 \
 	%D%/zeroth-sample.1 \

@@ -13,7 +13,7 @@
 #include "core/config/loader.h"
 #include "core/config/options.h"
 
-static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer };
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* The row of a path: its own, or that of a block of which nothing is told apart. */
@@ -127,11 +127,11 @@ static int settle(struct zr_import *im, struct zr_setting *s)
 	if (!k)
 		return unknown(s);
 	if (json_is_null(s->value))
-		return zr_import_fate(s, ZR_FATE_NONE, "null");
+		return zr_import_fate(s, ZR_FATE_NONE, "null is the default");
 	if (is_off(im, s, block))
 		return zr_import_fate(s, ZR_FATE_NONE, "%s is off", block);
-	if (zr_import_is(s->value, "auto") && k->map != zr_import_none &&
-	    k->map != zr_import_refuse)
+	if (s->from->kind == &zr_deepspeed && zr_import_is(s->value, "auto") &&
+	    k->map != zr_import_none && k->map != zr_import_refuse)
 		return automatic(im, s, k);
 	if (k->map)
 		return k->map(im, s, k);

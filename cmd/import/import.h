@@ -100,6 +100,8 @@ int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tre
 		 struct zr_error *err);
 int zr_tree_yaml(const char *text, size_t bytes, const char *path, struct zr_tree *to,
 		 struct zr_error *err);
+/* The line of the next key. 0 or ZR_ENOMEM. */
+int zr_tree_add_line(struct zr_tree *t, int line);
 void zr_tree_free(struct zr_tree *t);
 
 /* ---- settings.c ---- */
@@ -146,7 +148,8 @@ void zr_lines_free(struct zr_import *im);
  */
 int zr_import_run(struct zr_import *im, struct zr_error *err);
 void zr_import_free(struct zr_import *im);
-/* What becomes of one key with a value, given as text: the line of the INI, or why there is none. */
+/* What becomes of one key with a value, given as text: the line of the INI, or why there is none.
+ */
 enum zr_fate zr_import_one(const struct zr_import_kind *kind, const struct zr_import_key *k,
 			   const char *value, char *text, size_t room);
 int zr_import_count(const struct zr_import *im, enum zr_fate fate);
@@ -172,8 +175,8 @@ json_t *zr_import_json(const struct zr_import *im);
 /* ---- spelling.c ---- */
 
 /* A message about a key that is unknown here, for zr_spelling: what it is called here if another
- * program knows it, as in "; DeepSpeed's steps_per_print is [run] log_every = 5 here". key NULL: of a
- * section. Returns 0, and leaves `hint`, if none knows it. */
+ * program knows it, as in "; DeepSpeed's steps_per_print is [run] log_every = 5 here". key NULL: of
+ * a section. Returns 0, and leaves `hint`, if none knows it. */
 int zr_import_spelling(const char *section, const char *key, const char *value, char *hint,
 		       size_t room);
 

@@ -2,7 +2,8 @@
 #
 # cmd/import: configurations of other programs as INI files.
 noinst_LTLIBRARIES += %D%/libimport.la
-%C%_libimport_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-%C%_libimport_la_LIBADD = $(JANSSON_LIBS)
-%C%_libimport_la_SOURCES = %D%/import.h %D%/rows.h %D%/deepspeed.h %D%/deepspeed.c %D%/deepspeed_values.c \
-	%D%/check.c %D%/hf.c %D%/hf.h %D%/import.c %D%/lines.c %D%/report.c %D%/settings.c %D%/spelling.c %D%/trainer.c %D%/tree.c
+%C%_libimport_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(YAML_CFLAGS)
+%C%_libimport_la_LIBADD = $(JANSSON_LIBS) $(YAML_LIBS)
+%C%_libimport_la_SOURCES = %D%/import.h %D%/rows.h %D%/axolotl.c %D%/check.c %D%/deepspeed.c \
+	%D%/deepspeed.h %D%/deepspeed_values.c %D%/hf.c %D%/hf.h %D%/import.c %D%/lines.c \
+	%D%/report.c %D%/settings.c %D%/spelling.c %D%/trainer.c %D%/tree.c %D%/yaml.c

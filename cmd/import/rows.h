@@ -13,6 +13,11 @@
 /* What a function makes of it. */
 #define MADE(path, to, map) { path, to, map, NULL, NULL, 0 }
 #define MADE_AUTO(path, to, map) { path, to, map, NULL, NULL, 1 }
+/* The same, of a function that takes a text. */
+#define WITH(path, to, map, text)                                                                  \
+	{                                                                                          \
+		path, to, map, text, NULL, 0                                                       \
+	}
 /* As it is, but that differs, and in what. */
 #define PART(path, to, text) { path, to, zr_import_partly, text, NULL, 0 }
 /* No effect, and why. */

@@ -9,7 +9,7 @@
 #include "cmd/import/import.h"
 #include "core/config/options.h"
 
-static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer };
+static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static const char *last_part(const char *path)

@@ -6,12 +6,6 @@
 #include "cmd/import/hf.h"
 #include "cmd/import/rows.h"
 
-/* A function that needs a text. */
-#define WITH(path, to, map, text)                                                                  \
-	{                                                                                          \
-		path, to, map, text, NULL, 0                                                       \
-	}
-
 #define HUB "nothing is uploaded"
 #define LOADER "there is no loader of batches: sequences are read where they lie"
 #define KERNELS "all kernels are fused"

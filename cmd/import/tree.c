@@ -53,7 +53,7 @@ static size_t string_end(const struct scan *s)
 	return i < s->n ? i + 1 : s->n;
 }
 
-static int add_line(struct zr_tree *t, int line)
+int zr_tree_add_line(struct zr_tree *t, int line)
 {
 	int *grown = zr_list_grow(t->line, t->n + 1, &t->room, sizeof *grown);
 	if (!grown)
@@ -85,7 +85,7 @@ static int clean(struct scan *s)
 			if ((c == '}' || c == ']') && comma < s->n)
 				s->text[comma] = ' ';
 			if (c == ':' && s->quoted)
-				rc = add_line(s->to, s->quoted);
+				rc = zr_tree_add_line(s->to, s->quoted);
 			comma = c == ',' ? s->at : s->n;
 			s->quoted = c == '"' ? line : 0;
 		}
@@ -109,6 +109,12 @@ int zr_tree_json(const char *text, size_t bytes, const char *path, struct zr_tre
 	return rc;
 }
 
+static int is_yaml(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	return dot && (!strcmp(dot, ".yml") || !strcmp(dot, ".yaml"));
+}
+
 int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err)
 {
 	struct zr_tree *t = calloc(1, sizeof *t);
@@ -116,7 +122,9 @@ int zr_tree_read(const char *path, struct zr_tree **out, struct zr_error *err)
 	size_t bytes = 0;
 	int no = t && (t->file = strdup(path)) ? 0 : ENOMEM, rc;
 	no = no ? no : zr_file_text(AT_FDCWD, path, 1, MOST, &text, &bytes);
-	rc = no ? zr_file_failed(err, path, "read", no) : zr_tree_json(text, bytes, path, t, err);
+	rc = no		   ? zr_file_failed(err, path, "read", no) :
+	     is_yaml(path) ? zr_tree_yaml(text, bytes, path, t, err) :
+			     zr_tree_json(text, bytes, path, t, err);
 	free(text);
 	if (rc) {
 		zr_tree_free(t);

@@ -10,6 +10,7 @@ src=$(cd "${ZR_SRCDIR:-.}" && pwd)
 cd "$scratch" || exit 99
 cp "$src"/tests/golden/import/* .
 cp -r "$src/tests/golden/pretrained/gpt2" model
+cp -r "$src/tests/golden/pretrained/llama" llama
 printf '\001\000%.0s' {1..5000} >train.bin
 mkdir disk
 
@@ -25,8 +26,20 @@ refused() {
 # made COMMAND...: of the INI that was made
 made() { "$ZEROTH" "$@" made.ini -o data.format=uint16 "${played[@]}" 2>&1; }
 
-for json in *.json; do
-	name=${json%.json}
+# Without libyaml Axolotl's files are refused, by name.
+printf 'base_model: x\n' >x.yaml
+files=$(ls *.json *.yml)
+case $(import x.yaml) in
+*'built without libyaml'*)
+	files=$(ls *.json)
+	skip 'YAML' 'no libyaml'
+	;;
+esac
+
+for json in $files; do
+	name=${json%.*}
+	model=model
+	[ $json != axolotl.yml ] || model=llama
 	import --device cuda -o "$name.made" "$json" >/dev/null
 	if [ -n "$ZR_GOLDEN" ]; then
 		cp "$name.made" "$src/tests/golden/import/$name.ini"
@@ -37,7 +50,7 @@ for json in *.json; do
 	for device in cpu cuda; do
 		played=()
 		[ $device = cpu ] || played=(-o device.plugin=cpu -o device.memory=1G)
-		import --device $device --model model --data train.bin -o made.ini "$json" >/dev/null
+		import --device $device --model $model --data train.bin -o made.ini "$json" >/dev/null
 		like "$name: plan for $device" "$(made plan)" '^fits'
 	done
 done
@@ -80,6 +93,20 @@ mkdir below
 mv ds.json arguments.json below
 like "DeepSpeed's file lies beside the arguments" "$(import below/arguments.json; cat out)" \
 	'^plugin = stage1 ; zero_optimization.stage, line 1$'
+if [ -e axolotl.made ]; then
+	mv refused.json other.json
+	yaml() { # yaml NAME TEXT PATTERN
+		printf '%b' "$2" >refused.yml
+		like "$1" "$(import refused.yml)" "$3"
+	}
+	yaml 'YAML: an unknown key' 'base_model: x\nmicro_batch_size: 1\nlora_rr: 8\n' \
+		'^2 zeroth: refused\.yml:3: lora_rr: unknown key; did you mean lora_r\?$'
+	yaml 'YAML: what is not here' 'micro_batch_size: 1\nmax_steps: 3\nrl: dpo\n' \
+		':3: rl: only the likelihood of targets is trained'
+	yaml 'YAML: a key given twice' 'max_steps: 1\nmax_steps: 2\n' ':2: a key given twice$'
+	yaml 'YAML: none' 'a: [1, 2\n' '^2 zeroth: refused\.yml:[0-9]+: not YAML: '
+	yaml 'YAML: an alias of itself' 'base_model: &a [*a]\n' 'too deep or too large|not YAML'
+fi
 refused 'no JSON' '{ "stage": }' '^2 zeroth: refused\.json:1:.*not JSON'
 like 'no file' "$(import none.json)" '^2 zeroth: none\.json: '
 like '--json without -o' "$(import --json warmup.json)" '^2 zeroth config import: --json needs -o'
