@@ -47,6 +47,15 @@ void zr_cmd_log(const struct zr_config *cfg);
 /* Prints every value and its source as JSON: `config show --json`. 0 or -1. */
 int zr_cmd_config_json(const struct zr_config *cfg);
 
+/* commands.c: what `zeroth --help` lists, in this order. */
+#define ZR_COMMANDS 32
+struct zr_command {
+	const char *name, *summary;
+	int (*run)(int argc, char **argv);
+};
+extern const struct zr_command zr_commands[];
+extern const int zr_n_commands;
+
 int zr_cmd_train(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);
 int zr_cmd_eval(int argc, char **argv);
@@ -61,5 +70,6 @@ int zr_cmd_checkpoint(int argc, char **argv);
 int zr_cmd_tokenize(int argc, char **argv);
 int zr_cmd_bench(int argc, char **argv);
 int zr_cmd_doctor(int argc, char **argv);
+int zr_cmd_completion(int argc, char **argv);
 
 #endif

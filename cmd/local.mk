@@ -40,7 +40,7 @@ cmd_librun_la_SOURCES = \
 noinst_LTLIBRARIES += cmd/libcmd.la
 cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
-	cmd/cmd.h cmd/args.c \
+	cmd/cmd.h cmd/args.c cmd/commands.c \
 	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
@@ -55,6 +55,7 @@ cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 include cmd/import/local.mk
 include cmd/bench/local.mk
 include cmd/doctor/local.mk
+include cmd/completion/local.mk
 
 bin_PROGRAMS += zeroth
 zeroth_SOURCES = cmd/main.c

@@ -25,7 +25,7 @@ says '-h' 0 '^usage: zeroth COMMAND' '' -h
 says '--version' 0 '^zeroth [0-9.]+ \(plugin ABI 1\.[0-9]+, draft [0-9]+\)$' '' --version
 says 'a misspelt command' 2 '' '^zeroth: no command trian; did you mean train\?$' trian
 says 'an unknown command' 2 '' '^zeroth: no command elephant; see zeroth --help$' elephant
-for command in train tokenize sample plan config data plugin schedule checkpoint bench doctor 'config check' \
+for command in train tokenize sample plan config data plugin schedule checkpoint bench doctor completion 'config check' \
 	'config show' 'data show' 'plugin list' 'plugin info'; do
 	says "$command --help" 0 "^usage: zeroth ${command%% *}" '' $command --help
 	says "$command with an unknown option" 2 '' '.' $command --elephant
