@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #include "cmd/progress.h"
+#include "cmd/rates.h"
+#include "core/log.h"
+#include "core/pool.h"
 
 /* Dense products, from the makers' data sheets: 16-bit types with sums in fp32, and fp32 without
  * tensor cores. The first name that the device's contains counts. */
@@ -69,6 +72,39 @@ void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 	};
 	p->flops = s->decl.flops_per_token * (double)p->step_tokens;
 	p->started = zr_now() - elapsed;
+}
+
+/* The highest rate of products of matrices, of a rank while all of this machine compute. */
+static double product_of(const struct zr_rates *r, const struct zr_setup *s)
+{
+	const char *name = s->types.dtype == ZR_F32  ? "matmul.fp32.nn" :
+			   s->types.dtype == ZR_BF16 ? "matmul.bf16.nn" : "";
+	int ranks = zr_machine_ranks(s), threads = zr_pool_size(s->process.pool);
+	double best = 0;
+	for (int i = 0; i < r->n; i++) {
+		const struct zr_rate *e = &r->rate[i];
+		for (int k = 0; k < e->n && !strcmp(e->name, name); k++) {
+			double v = zr_rate_at(r, name, ranks, threads, e->point[k].at, e->dims);
+			best = v > best ? v : best;
+		}
+	}
+	return best;
+}
+
+void zr_pace_read_rates(struct zr_pace *p, const struct zr_setup *s)
+{
+	char path[PATH_MAX];
+	struct zr_rates r = { 0 };
+	struct zr_error err = { 0 };
+	if (zr_rates_path(path, &err) || access(path, R_OK))
+		return;
+	if (zr_rates_read(path, &r, &err))
+		zr_logf(ZR_LOG_WARN, "train", "how fast this machine is, is not known: %s",
+			err.text);
+	else if (!strcmp(r.device, s->device_info.name) &&
+		 !strcmp(r.variant, s->device_info.variant))
+		p->product = product_of(&r, s) * s->process.world;
+	zr_rates_free(&r);
 }
 
 double zr_pace_elapsed(const struct zr_pace *p)

@@ -560,6 +560,8 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
 		zr_pace_begin(&r.pace, r.setup, r.elapsed);
 		if (r.rank0)
+			zr_pace_read_rates(&r.pace, r.setup);
+		if (r.rank0)
 			zr_progress_begin(&r.progress, out, r.setup, &r.pace, o->log_every);
 		rc = loop(&r, err);
 	}

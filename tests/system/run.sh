@@ -3,6 +3,7 @@
 #
 # What a user does: train, interrupt, sample, plan; what a run leaves behind (I5, I6).
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+export XDG_STATE_HOME=$scratch/state
 
 for i in $(seq 1 3000); do echo "line $i of a text that is long enough"; done > "$scratch/text"
 cat > "$scratch/tiny.ini" <<INI

@@ -7,6 +7,7 @@
 command -v python3 >/dev/null || skip_all 'no python3'
 
 cd "$scratch" || exit 99
+export XDG_STATE_HOME=$scratch/state
 tiny text 2 4 6 </dev/null
 use_disk
 
@@ -50,6 +51,36 @@ is 'two ranks, all on disk' "$(trained tiny.ini -n 2 -o zero.plugin=stage3 -o ze
 6 forward backward reduce gather_wait read_wait optimizer write_wait boundary data"
 is 'without it there are none' "$(trained tiny.ini | grep -c digest; grep -c forward_s run/metrics.jsonl)" '1
 0'
+
+# ---- what the machine can do ----
+
+# rates PRODUCT: a file of rates of this device, at 64 x 64 x 64
+rates() {
+	mkdir -p "$XDG_STATE_HOME/zeroth"
+	sed -n 's/^device  \(.*\) (\(.*\)), .*/[machine]\ndevice = \1\nvariant = \2/p' out > machine
+	{ cat machine; printf '[ranks 1 threads 1]\nmatmul.fp32.nn.64x64x64 = %s\n' "$1"; } > "$XDG_STATE_HOME/zeroth/rates.ini"
+}
+
+# operations: those of a step, as the parts of the highest rate of products and the seconds say, in each step
+operations() {
+	sed -n 's/.*"step_seconds":\([^,]*\),.*"mfu_product":\([^,}]*\).*/\1 \2/p' run/metrics.jsonl |
+		awk -v rate="$1" '{ printf "%.0f\n", $1 * $2 * rate }' | sort -u
+}
+
+rates 1e9
+is 'rates change nothing' "$(trained tiny.ini -o train.eval_every=3)" "$plain"
+first=$(operations 1e9)
+like 'the part of products that steps reach' "$first" '^[0-9]{6,}$'
+like 'in the line, too' "$(cat out)" '^step 6/6 .* tok/s  of products [0-9]+ %  host '
+rates 2e9
+is 'by the rate' "$(trained tiny.ini -o train.eval_every=3; operations 2e9)" "$plain
+$first"
+sed -i 's/^variant.*/variant = another/' "$XDG_STATE_HOME/zeroth/rates.ini"
+is 'rates of another machine' "$(trained tiny.ini -o train.eval_every=3; operations 2e9)" "$plain"
+echo nonsense > "$XDG_STATE_HOME/zeroth/rates.ini"
+trained tiny.ini > digest
+like 'a file that is none' "$(cat log)" '^zeroth: warning: train: how fast this machine is, is not known: .*rates.ini:1'
+rm "$XDG_STATE_HOME/zeroth/rates.ini"
 
 # ---- traces ----
 
