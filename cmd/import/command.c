@@ -73,19 +73,6 @@ static int parse(int argc, char **argv, struct args *a, struct zr_import *im)
 	return 2;
 }
 
-/* All that stands in the way, not only the first. */
-static int print_refused(const struct zr_import *im)
-{
-	for (int i = 0; i < im->n_sources; i++)
-		for (int j = 0; j < im->source[i].n; j++) {
-			const struct zr_setting *s = &im->source[i].settings[j];
-			if (s->fate == ZR_FATE_REFUSED || s->fate == ZR_FATE_UNKNOWN)
-				fprintf(stderr, "zeroth: %s:%d: %s: %s\n", s->file, s->line,
-					s->path, s->why);
-		}
-	return 2;
-}
-
 static int write_ini(const struct zr_import *im, const char *path, struct zr_error *err)
 {
 	char *text = NULL;
@@ -116,6 +103,10 @@ int zr_cmd_config_import(int argc, char **argv)
 	rc = zr_import_run(&im, &err);
 	if (!rc)
 		bad = zr_import_count(&im, ZR_FATE_REFUSED) + zr_import_count(&im, ZR_FATE_UNKNOWN);
+	if (bad) { /* all that stands in the way, not only the first */
+		zr_import_list(&im, ZR_FATE_UNKNOWN, "zeroth: ", stderr);
+		zr_import_list(&im, ZR_FATE_REFUSED, "zeroth: ", stderr);
+	}
 	if (!rc && !bad)
 		rc = write_ini(&im, a.output, &err);
 	if (!rc && a.json)
@@ -125,7 +116,7 @@ int zr_cmd_config_import(int argc, char **argv)
 	if (rc)
 		rc = zr_cmd_failed(&err);
 	else if (bad)
-		rc = print_refused(&im);
+		rc = 2;
 	zr_import_free(&im);
 	return rc;
 }

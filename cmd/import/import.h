@@ -170,6 +170,8 @@ int zr_import_partly(struct zr_import *im, struct zr_setting *s,
 
 /* What became of the settings: for people to `out`, or as JSON. */
 void zr_import_report(const struct zr_import *im, FILE *out);
+/* The settings with that fate, a line each behind a text. Returns how many. */
+int zr_import_list(const struct zr_import *im, enum zr_fate fate, const char *before, FILE *out);
 json_t *zr_import_json(const struct zr_import *im);
 
 /* ---- spelling.c ---- */

@@ -11,7 +11,8 @@
 #include "core/config/ini.h"
 #include "core/list.h"
 
-#define WIDE 96 /* columns: beyond them a comment stands above its line */
+#define LONGEST 2048 /* bytes of a value */
+#define WIDE 96	     /* columns: beyond them a comment stands above its line */
 
 static struct zr_import_line *find(const struct zr_import *im, const char *section, size_t len,
 				   const char *key)
@@ -85,6 +86,15 @@ static int contradicts(struct zr_setting *s, const struct zr_import_line *first,
 			      f->line);
 }
 
+/* Whether a line of an INI can have it. */
+static int has_line(const char *value)
+{
+	for (const char *c = value; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 127)
+			return 0;
+	return strlen(value) < LONGEST;
+}
+
 int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, const char *value,
 		  const char *note)
 {
@@ -92,6 +102,10 @@ int zr_import_put(struct zr_import *im, struct zr_setting *s, const char *to, co
 	const struct zr_import_line *first = find(im, to, (size_t)(dot - to), dot + 1);
 	struct zr_import_line l = { .from = s };
 	int rc = 0;
+	if (!has_line(value))
+		return s ? zr_import_fate(s, ZR_FATE_REFUSED,
+					  "a control character, or longer than %d bytes", LONGEST) :
+			   zr_err(im->err, ZR_EINVAL, "%s: a control character, or too long", note);
 	if (first && strcmp(first->value, value))
 		return s ? contradicts(s, first, value) : 0;
 	if (!first) {
@@ -157,8 +171,11 @@ int zr_import_write(const struct zr_import *im, FILE *out)
 	for (int i = 0; i < im->n_lines; i++)
 		sorted[i] = &im->lines[i];
 	qsort(sorted, (size_t)im->n_lines, sizeof *sorted, compare);
-	fprintf(out, "; Imported from %s (%s) by `zeroth config import`.\n", im->file,
-		im->source[0].kind->name);
+	char head[LONGEST];
+	snprintf(head, sizeof head, "Imported from %s (%s) by `zeroth config import`.", im->file,
+		 im->source[0].kind->name);
+	zr_one_line(head);
+	fprintf(out, "; %s\n", head);
 	for (int i = 0; i < im->n_lines; i++) {
 		if (!i || strcmp(sorted[i]->section, sorted[i - 1]->section))
 			fprintf(out, "\n[%s]\n", sorted[i]->section);

@@ -9,15 +9,22 @@
 static const char *const names[ZR_FATES] = { "open",	       "mapped",  "partly", "default",
 					     "without effect", "refused", "unknown" };
 
-static void list(const struct zr_import *im, enum zr_fate fate, FILE *out)
+int zr_import_list(const struct zr_import *im, enum zr_fate fate, const char *before, FILE *out)
 {
+	int n = 0;
 	for (int i = 0; i < im->n_sources; i++)
 		for (int j = 0; j < im->source[i].n; j++) {
 			const struct zr_setting *s = &im->source[i].settings[j];
-			if (s->fate == fate)
-				fprintf(out, "  %s:%d: %s: %s\n", s->file, s->line, s->path,
-					s->why ? s->why : "");
+			char line[2048];
+			if (s->fate != fate)
+				continue;
+			snprintf(line, sizeof line, "%s:%d: %s: %s", s->file, s->line, s->path,
+				 s->why ? s->why : "");
+			zr_one_line(line);
+			fprintf(out, "%s%s\n", before, line);
+			n++;
 		}
+	return n;
 }
 
 void zr_import_report(const struct zr_import *im, FILE *out)
@@ -40,7 +47,7 @@ void zr_import_report(const struct zr_import *im, FILE *out)
 		if (!zr_import_count(im, parts[i].fate))
 			continue;
 		fprintf(out, "%s:\n", parts[i].text);
-		list(im, parts[i].fate, out);
+		zr_import_list(im, parts[i].fate, "  ", out);
 	}
 }
 

@@ -3,7 +3,8 @@
 # What reads bytes, under damaged input: a target each. `make check` runs a short slice with replay.c,
 # `make fuzz` libFuzzer (clang) in a build of its own: FUZZ_SECONDS in all, or FUZZ_RUNS inputs a
 # target; FUZZ_TARGETS: only these.
-fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_index %D%/fuzz_ini \
+fuzz_programs = %D%/fuzz_args %D%/fuzz_chat %D%/fuzz_encode %D%/fuzz_import %D%/fuzz_index \
+	%D%/fuzz_ini \
 	%D%/fuzz_manifest %D%/fuzz_model %D%/fuzz_plugin %D%/fuzz_safetensors %D%/fuzz_template \
 	%D%/fuzz_text %D%/fuzz_tokenizer %D%/fuzz_tokens
 check_PROGRAMS += $(fuzz_programs)
@@ -33,6 +34,11 @@ fuzz_chat_libs = files/chat/libchat.la files/tokenizer/libtokenizer.la $(fuzz_li
 %C%_fuzz_encode_CPPFLAGS = $(fuzz_cppflags)
 %C%_fuzz_encode_LDFLAGS = $(FUZZ_LDFLAGS)
 %C%_fuzz_encode_LDADD = files/tokenizer/libtokenizer.la $(fuzz_libs)
+
+%C%_fuzz_import_SOURCES = %D%/fuzz_import.c
+%C%_fuzz_import_CPPFLAGS = $(fuzz_cppflags)
+%C%_fuzz_import_LDFLAGS = $(FUZZ_LDFLAGS)
+%C%_fuzz_import_LDADD = cmd/import/libimport.la $(fuzz_libs)
 
 %C%_fuzz_index_SOURCES = %D%/fuzz_index.c
 %C%_fuzz_index_CPPFLAGS = $(fuzz_cppflags)

@@ -20,6 +20,7 @@ slice() {
 slice args 400
 slice chat 1000
 slice encode 1000
+slice import 500
 slice index 1000
 slice ini 400
 slice manifest 2000
