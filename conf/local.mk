@@ -19,4 +19,5 @@ dist_pkgdata_DATA = \
 	%D%/llama3-70b-qlora.ini \
 	%D%/llama3-8b-lora.ini \
 	%D%/llama3-8b-qlora.ini \
-	%D%/llama3-8b.ini
+	%D%/llama3-8b.ini \
+	%D%/qwen3-30b-a3b-qlora.ini

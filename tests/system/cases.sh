@@ -23,6 +23,8 @@ like 'the plan says what is stored' "$(cat plan)" 'stored in nf4: 6979321856 of 
 is 'and not with the base in bf16' "$(planned llama3-8b-qlora 12G -o model.store=auto)" 3
 is 'QLoRA on 70 B: two of 24 GB' "$(planned llama3-70b-qlora 24G -n 2)" 0
 is 'and not one' "$(planned llama3-70b-qlora 24G)" 3
+is 'QLoRA on a mixture of 30 B: 40 GB' "$(planned qwen3-30b-a3b-qlora 40G)" 0
+is 'and not with the base in bf16' "$(planned qwen3-30b-a3b-qlora 40G -o model.store=auto)" 3
 is 'all of 13 B: 32 GB' "$(planned llama2-13b 32G)" 0
 is 'and not with half of its host memory' "$(planned llama2-13b 32G --memory 128G)" 3
 is 'all of 8 B: 80 GB' "$(planned llama3-8b 80G)" 0
@@ -40,6 +42,8 @@ like 'LoRA runs' "$(small llama3-8b-lora -o adapter.r=2)" '^digest'
 like 'QLoRA runs' "$(small llama3-8b-qlora -o adapter.r=2)" '^digest'
 like 'QLoRA on two cards runs' \
 	"$(small llama3-70b-qlora -n 2 -o adapter.r=2 "${shape[@]}")" '^digest'
+like 'QLoRA on a mixture runs' \
+	"$(small qwen3-30b-a3b-qlora -o "model.path=$golden/qwen3-moe" -o adapter.r=2)" '^digest'
 like 'a full fine-tune with the host runs' "$(small llama2-13b)" '^digest'
 like 'a full fine-tune with moments of 8 bits runs' "$(small llama3-8b)" '^digest'
 done_testing
