@@ -136,11 +136,11 @@ static int run(struct zr_bench *b)
 
 const struct zr_bench_subject zr_bench_adam = {
 	.name = "adam", .summary = "updates, states in fp32 and in 8 bits", .run = run,
-	.room = 4ull * 4 * MOST + (1 << 20), .seconds = 0.1, .least_ranks = 1,
+	.room = 4ull * 4 * MOST + (1 << 20), .seconds = 0.1, .least_ranks = 1, .by_thread = 1,
 };
 
 static const char *const in_8_bits[] = { "optimizer.moments=8bit", NULL };
 const struct zr_bench_subject zr_bench_adam8 = {
 	.name = "adam", .summary = NULL, .run = run, .room = 4ull * 4 * MOST + (1 << 20),
-	.seconds = 0.1, .least_ranks = 1, .overrides = in_8_bits,
+	.seconds = 0.1, .least_ranks = 1, .by_thread = 1, .overrides = in_8_bits,
 };

@@ -41,8 +41,8 @@ static const char usage[] =
 	"  io    requests to a disk, beside threads with O_DIRECT\n"
 	"  step  steps of a small model, or of that of CONF\n"
 	"\n"
-	"  -n, --ranks RANKS               with one rank, and with so many; default: 2, if there\n"
-	"                                  are 2 processors\n"
+	"  -n, --ranks RANKS               with one rank, and with so many; default: with one,\n"
+	"                                  with one of one thread, and with 2\n"
 	"      --seconds S                 for each measurement, instead of 0.02 to 1.5\n"
 	"      --dir DIR                   for files of io; default: the working directory\n"
 	"      --rates FILE                where rates are put; a subject's replace those there\n"
@@ -240,38 +240,72 @@ static int measure(struct bench *b, struct zr_bench_job *job, struct zr_error *e
 	return code;
 }
 
+struct ways {
+	const char *overrides[ZR_CMD_OVERRIDES + 16];
+	int n_overrides, n;
+	struct {
+		int ranks, threads;
+	} at[3];
+};
+
+/* All processors by one rank, then one of them alone, then all of them by several ranks. */
+static void choose_ways(const struct bench *b, struct ways *w)
+{
+	const int processors = zr_bench_processors(),
+		  most = b->a.ranks ? b->a.ranks : processors > 1 ? 2 : 1;
+	w->at[w->n].ranks = 1;
+	w->at[w->n++].threads = processors;
+	if (processors > 1 && !b->a.ranks) {
+		w->at[w->n].ranks = 1;
+		w->at[w->n++].threads = 1;
+	}
+	if (most > 1) {
+		w->at[w->n].ranks = most;
+		w->at[w->n++].threads = processors > most ? processors / most : 1;
+	}
+}
+
+static int measure_way(struct bench *b, struct ways *w, int way, struct zr_error *err)
+{
+	char disk[PATH_MAX + 32];
+	int code = 0;
+	for (size_t i = 0; i < SUBJECTS && !code; i++) {
+		const struct zr_bench_subject *s = subjects[i];
+		struct zr_bench_job job = { .subject = s, .conf = b->conf,
+					    .overrides = w->overrides,
+					    .n_overrides = w->n_overrides,
+					    .ranks = w->at[way].ranks,
+					    .threads = w->at[way].threads, .seconds = b->seconds,
+					    .dir = b->dir ? b->dir : ".",
+					    .progress = !b->a.json && isatty(STDOUT_FILENO),
+					    .table = !b->a.json, .shared = b->shared,
+					    .copied = b->copied };
+		const int by_thread = way > 0 && job.ranks == 1;
+		if ((b->subject && strcmp(b->subject, s->name)) || job.ranks < s->least_ranks ||
+		    (by_thread && !s->by_thread))
+			continue;
+		if (s == &zr_bench_io) {
+			snprintf(disk, sizeof disk, "offload.optimizer.path=%s", job.dir);
+			w->overrides[job.n_overrides++] = disk;
+		}
+		code = measure(b, &job, err);
+	}
+	return code;
+}
+
 static int measure_all(struct bench *b, struct zr_error *err)
 {
-	const char *overrides[ZR_CMD_OVERRIDES + 16];
-	char data[PATH_MAX + 16], disk[PATH_MAX + 32];
-	const int processors = zr_bench_processors();
-	int most = b->a.ranks ? b->a.ranks : processors > 1 ? 2 : 1, code = 0;
-	int n = own_model(b, overrides, data, err);
+	struct ways w = { .n = 0 };
+	char data[PATH_MAX + 16];
+	int code = 0, n = own_model(b, w.overrides, data, err);
 	if (n < 0)
 		return zr_exit_code(err->code);
 	for (int i = 0; i < b->a.n_overrides; i++)
-		overrides[n++] = b->a.overrides[i];
-	for (int ranks = 1; ranks <= most && !code; ranks += most > 1 ? most - 1 : 1)
-		for (size_t i = 0; i < SUBJECTS && !code; i++) {
-			const struct zr_bench_subject *s = subjects[i];
-			struct zr_bench_job job = { .subject = s, .conf = b->conf,
-						    .overrides = overrides, .n_overrides = n,
-						    .ranks = ranks, .threads = processors / ranks,
-						    .seconds = b->seconds,
-						    .dir = b->dir ? b->dir : ".",
-						    .progress = !b->a.json && isatty(STDOUT_FILENO),
-						    .table = !b->a.json, .shared = b->shared,
-						    .copied = b->copied };
-			job.threads = job.threads > 1 ? job.threads : 1;
-			if ((b->subject && strcmp(b->subject, s->name)) || ranks < s->least_ranks)
-				continue;
-			if (s == &zr_bench_io) {
-				snprintf(disk, sizeof disk, "offload.optimizer.path=%s", job.dir);
-				overrides[n] = disk;
-				job.n_overrides = n + 1;
-			}
-			code = measure(b, &job, err);
-		}
+		w.overrides[n++] = b->a.overrides[i];
+	w.n_overrides = n;
+	choose_ways(b, &w);
+	for (int way = 0; way < w.n && !code; way++)
+		code = measure_way(b, &w, way, err);
 	return code;
 }
 

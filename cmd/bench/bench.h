@@ -65,6 +65,7 @@ struct zr_bench_subject {
 	uint64_t room;     /* bytes of device memory that it wants */
 	double seconds;    /* of one measurement */
 	int least_ranks;
+	int by_thread;     /* 1: also one rank with one thread */
 	const char *const *overrides; /* of each of its runs, NULL at the end */
 };
 extern const struct zr_bench_subject zr_bench_gemm, zr_bench_ops, zr_bench_adam, zr_bench_adam8,

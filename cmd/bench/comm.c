@@ -95,19 +95,18 @@ static int run(struct zr_bench *b)
 {
 	const struct zr_comm_v1 *comm = b->s->comm.vtbl;
 	struct exchange x = { .b = b };
-	void *own = NULL;
-	char *send, *recv;
+	void *own = NULL, *host = NULL;
 	int rc = 0;
-	if (b->s->peers) { /* as the memory of a training */
+	if (b->s->peers) /* as the memory of a training */
 		rc = ZR_ASK(&b->s->comm, comm, mem_alloc, b->err, 2 * LARGEST, &own);
-		send = own;
-		recv = send + LARGEST;
-	} else {
-		send = zr_bench_take(b, LARGEST);
-		recv = zr_bench_take(b, LARGEST);
-	}
+	else if (!b->s->device_comm && !(host = aligned_alloc(4096, 2 * LARGEST)))
+		rc = zr_err(b->err, ZR_ENOMEM, "out of memory");
 	if (rc)
 		return rc;
+	if (host)
+		memset(host, 0, 2 * LARGEST);
+	char *send = own ? own : host ? host : zr_bench_take(b, 2 * LARGEST);
+	char *recv = send + LARGEST;
 	double limit = 0;
 	if (b->s->peers) {
 		const double at = LARGEST;
@@ -125,6 +124,7 @@ static int run(struct zr_bench *b)
 	zr_bench_meet(b);
 	if (own)
 		comm->mem_free(b->s->comm.inst, own);
+	free(host);
 	return rc;
 }
 

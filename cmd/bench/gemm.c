@@ -202,5 +202,5 @@ static int run(struct zr_bench *b)
 
 const struct zr_bench_subject zr_bench_gemm = {
 	.name = "gemm", .summary = "matrix products, attention, loss", .run = run,
-	.room = 96 << 20, .seconds = 0.02, .least_ranks = 1,
+	.room = 96 << 20, .seconds = 0.02, .least_ranks = 1, .by_thread = 1,
 };

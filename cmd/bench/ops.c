@@ -330,4 +330,5 @@ static int run(struct zr_bench *b)
 const struct zr_bench_subject zr_bench_ops = {
 	.name = "ops", .summary = "norms, activations, casts, copies", .run = run,
 	.room = 4ull * ARRAYS * MOST + (16 << 20), .seconds = 0.02, .least_ranks = 1,
+	.by_thread = 1,
 };

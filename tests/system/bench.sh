@@ -13,10 +13,10 @@ bench() { "$ZEROTH" bench "$@" --seconds 0.0001 >out 2>err; }
 # keys NAME: the sizes that the file has of a name, with one rank and with two
 keys() { grep -c "^$1\.[0-9x]* = [0-9.e+]*$" rates.ini; }
 
-ok 'adam' bench adam --rates rates.ini
+ok 'adam' bench adam -n 2 --rates rates.ini
 is 'adam: three sizes, both kinds of states, one rank and two' "$(keys adamw.fp32) $(keys adamw.8bit)" '6 6'
 like 'adam: a bar beside its limit' "$(cat out)" 'adamw\.fp32 +8388608 +[0-9.]+ [kMG]parameter/s +\[[# ]{20}\] +[0-9]+ %'
-ok 'comm' bench comm --rates rates.ini
+ok 'comm' bench comm -n 2 --rates rates.ini
 is 'comm: four sizes of two ranks' "$(keys all_gather) $(keys reduce_scatter) $(keys fence)" '4 4 1'
 is 'what adam has measured stays' "$(keys adamw.fp32)" 6
 ok 'io' bench io -n 1 --dir . --rates rates.ini
@@ -39,6 +39,20 @@ print(len(r["rates"]), all(x["rate"] > 0 and x["ranks"] == 1 for x in r["rates"]
 else
 	skip '--json' 'no python3'
 fi
+
+if [ "$(nproc)" -gt 1 ]; then
+	bench adam --rates ways.ini
+	is 'without -n: one rank, one thread, two ranks' "$(grep '^\[r' ways.ini)" "[ranks 1 threads $(nproc)]
+[ranks 1 threads 1]
+[ranks 2 threads $(($(nproc) / 2))]"
+	rm ways.ini
+else
+	skip 'without -n: one rank, one thread, two ranks' 'one processor'
+fi
+# A device with memory of its own, which only its operations and copies can touch.
+for subject in adam comm; do
+	ok "$subject on a separate device" bench $subject -n 2 -o device.memory=1G -o device.separate=yes
+done
 
 # ---- what cannot be measured ----
 says() { # says NAME CODE PATTERN [argument]...
