@@ -59,9 +59,40 @@ static int check_line(const struct zr_import *im, const struct zr_import_line *l
 	return rc;
 }
 
-int zr_import_check(struct zr_import *im)
+/* A line of a section that needs a plugin, and no line names one. */
+static int is_idle(const struct zr_import *im, const struct zr_import_line *l)
+{
+	static const char *const roles[] = { "adapter", "offload.", "monitor.", "data" };
+	char to[80];
+	snprintf(to, sizeof to, "%s.plugin", l->section);
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+		if (!strncmp(l->section, roles[i], strlen(roles[i])))
+			return !zr_import_given(im, to);
+	return 0;
+}
+
+/* Takes these lines out: what they are for is off. */
+static int drop_idle(struct zr_import *im)
 {
 	int rc = 0;
+	for (int i = 0; !rc && i < im->n_lines; i++) {
+		const struct zr_import_line *l = &im->lines[i];
+		char to[128];
+		if (!is_idle(im, l))
+			continue;
+		if (l->from)
+			rc = zr_import_fate(l->from, ZR_FATE_NONE, "nothing asks for [%s]",
+					    l->section);
+		snprintf(to, sizeof to, "%s.%s", l->section, l->key);
+		zr_import_drop(im, to);
+		i = -1;
+	}
+	return rc;
+}
+
+int zr_import_check(struct zr_import *im)
+{
+	int rc = drop_idle(im);
 	for (int i = 0; !rc && i < im->n_lines; i++) {
 		struct zr_error why = { 0 };
 		struct zr_setting *s = im->lines[i].from;

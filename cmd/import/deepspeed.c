@@ -147,11 +147,7 @@ static const struct zr_import_key keys[] = {
 	/* training */
 	COPY("gradient_clipping", "train.gradient_clipping"),
 	MADE("steps_per_print", "run.log_every", ds_once),
-#ifdef ZR_HAVE_BREAKDOWN
 	COPY("wall_clock_breakdown", "run.wall_clock_breakdown"),
-#else
-	NONE("wall_clock_breakdown", "metrics.jsonl has the time of each step"),
-#endif
 	NONE("memory_breakdown", "`zeroth plan` shows memory by tier and category"),
 	NONE("dump_state", "`zeroth config show` prints every value"),
 	NONE("disable_python_gc", "there is no Python"),

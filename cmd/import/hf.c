@@ -302,6 +302,20 @@ static long long warmup_of(struct zr_import *im, const struct hf_names *n, struc
 	return most > 0 ? (long long)ceil(share * most) : -1;
 }
 
+/* Settings of a warm-up that is not theirs have no effect. */
+static int finish_warmup(struct zr_import *im, const struct hf_names *n,
+			 const struct zr_setting *used, const char *why)
+{
+	static const char *const keys[] = { "warmup_steps", "warmup_ratio" };
+	int rc = 0;
+	for (int i = 0; !rc && i < 2; i++) {
+		struct zr_setting *s = zr_import_find(im, n->kind, keys[i]);
+		if (s && s != used && s->fate != ZR_FATE_REFUSED)
+			rc = none(s, why);
+	}
+	return rc;
+}
+
 static int finish_schedule(struct zr_import *im, const struct hf_names *n)
 {
 	const char *plugin = zr_import_given(im, "scheduler.plugin");
@@ -317,16 +331,17 @@ static int finish_schedule(struct zr_import *im, const struct hf_names *n)
 		plugin = n->scheduler_default;
 		rc = zr_import_put(im, NULL, "scheduler.plugin", plugin, n->note);
 	}
-	if (rc || !strcmp(plugin, "constant") || strncmp(plugin, "warmup", 6))
-		return rc;
+	if (rc || strncmp(plugin, "warmup", 6))
+		return rc ? rc : finish_warmup(im, n, NULL, "the schedule has no warm-up");
+	if (zr_import_given(im, "scheduler.warmup_num_steps"))
+		return finish_warmup(im, n, NULL, "DeepSpeed's configuration says how long");
 	if (warmup < 0)
 		return zr_import_fate(from, ZR_FATE_REFUSED,
 				      "how many steps that is depends on the data: give "
 				      "warmup_steps as a number, or max_steps");
 	snprintf(text, sizeof text, "%lld", warmup > 0 ? warmup : 1);
-	if (!zr_import_given(im, "scheduler.warmup_num_steps"))
-		rc = zr_import_put(im, from, "scheduler.warmup_num_steps", text,
-				   from ? NULL : n->note);
+	rc = zr_import_put(im, from, "scheduler.warmup_num_steps", text, from ? NULL : n->note);
+	rc = rc ? rc : finish_warmup(im, n, from, "the other of the two counts");
 	if (!rc && !theirs)
 		rc = zr_import_put(im, NULL, "scheduler.warmup_type", "linear",
 				   "as transformers warms up");
@@ -343,11 +358,13 @@ static int finish_betas(struct zr_import *im, const struct hf_names *n)
 	struct zr_setting *two = zr_import_find(im, n->kind, "adam_beta2");
 	const char *plugin = plugin_of(im);
 	char text[64];
-	if ((!one && !two) || zr_import_given(im, "optimizer.betas"))
+	const int given = !!zr_import_given(im, "optimizer.betas");
+	const char *why = given ? "DeepSpeed's configuration says them" : "the optimizer has none";
+	if (!one && !two)
 		return 0;
-	if (!strstr("adamw cpu_adam lion lamb", plugin)) {
-		int rc = one ? none(one, "the optimizer has none") : 0;
-		return rc || !two ? rc : none(two, "the optimizer has none");
+	if (given || !strstr("adamw cpu_adam lion lamb", plugin)) {
+		int rc = one ? none(one, why) : 0;
+		return rc || !two ? rc : none(two, why);
 	}
 	snprintf(text, sizeof text, "%.15g, %.15g", zr_import_number(one, 0.9),
 		 zr_import_number(two, 0.999));

@@ -171,17 +171,6 @@ int zr_import_refuse(struct zr_import *im, struct zr_setting *s, const struct zr
 		     zr_import_fate(s, ZR_FATE_REFUSED, "%s", k->text);
 }
 
-int zr_import_partly(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
-{
-	char *text = NULL;
-	int rc = zr_import_text(s->value, &text);
-	rc = rc ? rc : zr_import_put(im, s, k->to, text, NULL);
-	rc = rc || s->fate != ZR_FATE_MAPPED ? rc :
-					       zr_import_fate(s, ZR_FATE_PARTLY, "%s", k->text);
-	free(text);
-	return rc;
-}
-
 /* DeepSpeed's settings below "deepspeed", or the file that it names, are a source of their own. */
 static int read_second(struct zr_import *im, struct zr_error *err)
 {

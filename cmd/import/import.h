@@ -163,8 +163,6 @@ int zr_import_none(struct zr_import *im, struct zr_setting *s,
 		   const struct zr_import_key *k); /* no effect */
 int zr_import_refuse(struct zr_import *im, struct zr_setting *s,
 		     const struct zr_import_key *k); /* unless off */
-int zr_import_partly(struct zr_import *im, struct zr_setting *s,
-		     const struct zr_import_key *k); /* as it is */
 
 /* ---- report.c ---- */
 

@@ -18,8 +18,6 @@
 	{                                                                                          \
 		path, to, map, text, NULL, 0                                                       \
 	}
-/* As it is, but that differs, and in what. */
-#define PART(path, to, text) { path, to, zr_import_partly, text, NULL, 0 }
 /* No effect, and why. */
 #define NONE(path, text) { path, NULL, zr_import_none, text, NULL, 0 }
 /* Refused unless it is false or one of the words `off`, and what to use. */

@@ -87,6 +87,23 @@ refused 'a share of unknown steps' '{ "num_train_epochs": 1, "warmup_ratio": 0.1
 	':1: warmup_ratio: how many steps that is depends on the data: give warmup_steps'
 refused 'an optimizer of transformers that is not here' '{ "max_steps": 9, "optim": "galore_adamw" }' \
 	': optim: use adamw_torch, '
+# without NAME JSON PATTERN: imported, and a key has no effect
+without() {
+	printf '%s\n' "$2" >without.json
+	like "$1" "$(import without.json)" "$3"
+}
+without 'a warm-up that the schedule lacks' \
+	'{ "max_steps": 9, "lr_scheduler_type": "constant", "warmup_steps": 3 }' \
+	'warmup_steps: the schedule has no warm-up$'
+without 'two warm-ups' '{ "max_steps": 9, "warmup_ratio": 0.5, "warmup_steps": 3 }' \
+	'warmup_ratio: the other of the two counts$'
+without "a warm-up beside DeepSpeed's" '{ "max_steps": 9, "warmup_steps": 3, "deepspeed": { "scheduler":
+ { "type": "WarmupLR", "params": { "warmup_num_steps": 4 } } } }' \
+	'warmup_steps: DeepSpeed.s configuration says how long$'
+without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
+	'adam_beta1: the optimizer has none$'
+without 'a sub-block that is off' '{ "zero_optimization": { "stage": 2,
+ "offload_optimizer": { "device": "none", "pin_memory": true } } }' ':2: .*pin_memory: '
 printf '{ "zero_optimization": { "stage": 1 } }' >ds.json
 printf '{ "max_steps": 9, "deepspeed": "ds.json" }' >arguments.json
 mkdir below
@@ -101,6 +118,8 @@ if [ -e axolotl.made ]; then
 	}
 	yaml 'YAML: an unknown key' 'base_model: x\nmicro_batch_size: 1\nlora_rr: 8\n' \
 		'^2 zeroth: refused\.yml:3: lora_rr: unknown key; did you mean lora_r\?$'
+	yaml 'YAML: an adapter that is off' 'micro_batch_size: 1\nadapter:\nlora_r: 8\n' \
+		'lora_r: nothing asks for \[adapter\]$'
 	yaml 'YAML: what is not here' 'micro_batch_size: 1\nmax_steps: 3\nrl: dpo\n' \
 		':3: rl: only the likelihood of targets is trained'
 	yaml 'YAML: a key given twice' 'max_steps: 1\nmax_steps: 2\n' ':2: a key given twice$'
