@@ -27,6 +27,7 @@ cmd_librun_la_SOURCES = \
 	cmd/oom.c cmd/oom.h \
 	cmd/resume.c cmd/resume.h \
 	cmd/rundir.c cmd/rundir.h \
+	cmd/share.c cmd/share.h \
 	cmd/signals.c cmd/signals.h \
 	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \

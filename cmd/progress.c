@@ -77,7 +77,7 @@ static double rate(const struct zr_pace *p)
 
 #define LINE 512
 
-/* What is known of the machine's limits: "  mfu 41 %  of products 63 %  of possible 87 % (store)". */
+/* How close to the machine's limits: "  mfu 41 %  of products 63 %  of possible 87 % (store)". */
 static void limits_text(const struct zr_pace *p, char *out, size_t size)
 {
 	int n = 0;

@@ -257,7 +257,6 @@ static int finish_report(struct run *r, struct zr_error *err)
 	rep->checkpoints = *zr_saver_stats(r->saver);
 	rep->process_steps = rep->steps - r->first;
 	rep->breakdown = r->timeline.wanted;
-	memcpy(rep->part, r->timeline.sum, sizeof rep->part);
 	rep->total_tokens = rep->steps * r->setup->batch.train * r->setup->batch.length;
 	rep->tokens_per_s = rep->step_seconds > 0 ? (double)rep->tokens / rep->step_seconds : 0;
 	rep->evals = r->evals.times;
@@ -274,7 +273,8 @@ static int finish_report(struct run *r, struct zr_error *err)
 	memcpy(rep->variant, r->setup->device_info.variant, sizeof rep->variant);
 	rep->rank = r->setup->process.rank;
 	rep->world = r->setup->process.world;
-	return zr_weights_digest(r->session, &rep->params_digest, err);
+	int rc = zr_timeline_ranks(&r->timeline, rep->part, rep->part_min, rep->part_max, err);
+	return rc ? rc : zr_weights_digest(r->session, &rep->params_digest, err);
 }
 
 static void announce(const struct run *r, FILE *out)

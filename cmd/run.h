@@ -33,7 +33,8 @@ struct zr_run_report {
 	/* bytes per step that rank 0 receives from other ranks: recorded and measured */
 	uint64_t received_plan, received;
 	int breakdown;          /* 1: the parts of a step are wanted: */
-	double part[ZR_PARTS];  /* seconds of this process in all its steps, on rank 0 */
+	/* seconds in all steps of this process: of rank 0, of the rank with fewest, with most */
+	double part[ZR_PARTS], part_min[ZR_PARTS], part_max[ZR_PARTS];
 	/* sum over the updates after the first one, and number of these updates */
 	double update_seconds;
 	int64_t updates;

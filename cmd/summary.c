@@ -87,12 +87,23 @@ static void put_evals(json_t **to, const struct zr_run_report *r)
 }
 
 /* Mean seconds of a step. */
-static json_t *breakdown(const struct zr_run_report *r)
+static json_t *breakdown(const struct zr_run_report *r, const double part[ZR_PARTS])
 {
 	json_t *j = json_object();
 	for (int i = 0; i < ZR_PARTS; i++)
-		put_real(&j, zr_part_metric[i], r->part[i] / (double)r->process_steps);
+		put_real(&j, zr_part_metric[i], part[i] / (double)r->process_steps);
 	return j;
+}
+
+static void put_breakdowns(json_t **to, const struct zr_run_report *r)
+{
+	if (!r->breakdown || !r->process_steps)
+		return;
+	zr_json_put(to, "breakdown", breakdown(r, r->part));
+	if (r->world > 1) {
+		zr_json_put(to, "breakdown_min", breakdown(r, r->part_min));
+		zr_json_put(to, "breakdown_max", breakdown(r, r->part_max));
+	}
 }
 
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
@@ -109,8 +120,7 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	zr_json_put(&j, "parameters", json_integer((json_int_t)r->parameters));
 	zr_json_put(&j, "memory", ledger(&s->account));
 	put_evals(&j, r);
-	if (r->breakdown && r->process_steps)
-		zr_json_put(&j, "breakdown", breakdown(r));
+	put_breakdowns(&j, r);
 	if (r->updates)
 		put_real(&j, "update_seconds", r->update_seconds / (double)r->updates);
 	if (r->resumed >= 0) {

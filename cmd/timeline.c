@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/share.h"
+
 /* A failure comes back from the device's next operation. */
 static void wait_for_device(const struct zr_setup *s)
 {
@@ -86,4 +88,26 @@ double zr_timeline_end(struct zr_timeline *t)
 	if (t->trace) /* all ranks have been at the boundary of this step */
 		zr_trace_merge(t->trace, t->session->step - 1);
 	return now - t->began;
+}
+
+int zr_timeline_ranks(const struct zr_timeline *t, double mine[ZR_PARTS], double min[ZR_PARTS],
+		      double max[ZR_PARTS], struct zr_error *err)
+{
+	const size_t bytes = sizeof t->sum;
+	int world = t->session->setup->process.world;
+	memcpy(mine, t->sum, bytes);
+	memcpy(min, t->sum, bytes);
+	memcpy(max, t->sum, bytes);
+	if (!t->wanted)
+		return 0;
+	double (*all)[ZR_PARTS] = calloc((size_t)world, bytes);
+	int rc = all ? zr_share(t->session, mine, all, bytes, err) :
+		       zr_err(err, ZR_ENOMEM, "out of memory");
+	for (int r = 0; !rc && r < world; r++)
+		for (int i = 0; i < ZR_PARTS; i++) {
+			min[i] = all[r][i] < min[i] ? all[r][i] : min[i];
+			max[i] = all[r][i] > max[i] ? all[r][i] : max[i];
+		}
+	free(all);
+	return rc;
 }

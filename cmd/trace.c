@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cmd/breakdown.h"
+#include "cmd/share.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/log.h"
@@ -121,20 +122,14 @@ static int take_memory(struct zr_trace *t, struct zr_error *err)
 /* All ranks get rank 0's. */
 static int share_dir(struct zr_trace *t, const char *dir, struct zr_error *err)
 {
-	const int world = t->session->setup->process.world;
-	char mine[PATH_MAX] = "", *all = world > 1 ? calloc((size_t)world, PATH_MAX) : NULL;
-	struct zr_comm_seg seg = { .send = mine, .recv = all, .count = PATH_MAX / sizeof(int64_t) };
-	struct zr_comm_op o = { .size = sizeof o, .kind = ZR_COMM_ALL_GATHER,
-				.group = ZR_GROUP_WORLD, .dtype = ZR_I64, .n_seg = 1, .seg = &seg,
-				.tag = { .step = 0, .op = -1, .unit = -1 } };
-	zr_ticket ticket;
-	snprintf(mine, sizeof mine, "%s/trace", dir);
-	if (world > 1 && !all)
+	char mine[PATH_MAX] = "";
+	char *all = calloc((size_t)t->session->setup->process.world, PATH_MAX);
+	if (!all)
 		return zr_err(err, ZR_ENOMEM, "out of memory");
-	t->session->err = err;
-	int rc = world > 1 ? zr_post(t->session, &o, 0, &ticket) : 0;
-	rc = rc || world == 1 ? rc : zr_complete(t->session, ticket);
-	memcpy(t->dir, all ? all : mine, PATH_MAX);
+	if (snprintf(mine, sizeof mine, "%s/trace", dir) >= PATH_MAX)
+		*mine = 0; /* what fails later, and ends the tracing */
+	int rc = zr_share(t->session, mine, all, PATH_MAX, err);
+	memcpy(t->dir, all, PATH_MAX);
 	free(all);
 	return rc;
 }

@@ -34,6 +34,13 @@ summary = json.load(open(sys.argv[1] + "/summary.json"))
 for name in names:
     if abs(summary["breakdown"][name + "_s"] - sums[name]) > 1e-9 + 1e-6 * sums[name]:
         print("summary", name, summary["breakdown"][name + "_s"], sums[name])
+if "breakdown_min" in summary:
+    for name in names:
+        lo, at, hi = (summary[which][name + "_s"] for which in ("breakdown_min", "breakdown", "breakdown_max"))
+        if not lo <= at <= hi:
+            print("ranks", name, lo, at, hi)
+    if summary["breakdown_min"] == summary["breakdown_max"]:
+        print("two ranks took the same time")
 print(len(rows), *[name for name in names if name in seen])
 PY
 }
