@@ -2,7 +2,8 @@
  *
  * csv.c - one row per step: its number, then the metrics named by `columns`, empty where a metric
  * was not measured. The first line of the file names the columns; a resumed run goes on under the
- * same ones, without the rows of steps that it trains again.
+ * same ones, also where the columns of a new file are others by now, without the rows of steps that
+ * it trains again.
  */
 #include <zeroth/monitor.h>
 
@@ -12,6 +13,11 @@
 #include "line.h"
 
 #define MAX_COLUMNS 64
+#define STEP "step,"
+
+/* Those of a new file. New ones come last. */
+static const char usual[] = "loss val_loss lr grad_norm loss_scale tokens_per_s memory "
+			    "step_seconds elapsed tokens epoch skipped";
 
 struct csv_opts {
 	const char *path;
@@ -21,9 +27,10 @@ struct csv_opts {
 static const struct zr_opt options[] = {
 	ZR_OPT(struct csv_opts, path, ZR_T_STR, 0, "metrics.csv", 0, 0, "",
 	       "File to append to, relative to the run directory."),
-	ZR_OPT(struct csv_opts, columns, ZR_T_STR, 0,
-	       "loss val_loss lr grad_norm loss_scale tokens_per_s memory", 0, 0, "",
-	       "Metrics to write after the step, separated by blanks."),
+	ZR_OPT(struct csv_opts, columns, ZR_T_STR, 0, "auto", 0, 0, "",
+	       "Metrics to write after the step, separated by blanks. auto is those of the file, or of a "
+	       "new one loss val_loss lr grad_norm loss_scale tokens_per_s memory step_seconds elapsed "
+	       "tokens epoch skipped."),
 };
 
 struct zr_inst {
@@ -51,15 +58,21 @@ static int split_columns(struct zr_inst *inst, const char *columns)
 	return ZR_OK;
 }
 
-/* Writes the header, or compares it with the one that is there. */
+/* Those of the file's header, which is in the line's text, if it has one. */
+static int take_columns(struct zr_inst *inst)
+{
+	const char *there = inst->line.text;
+	inst->told = 1; /* they are a choice of all metrics */
+	return split_columns(inst, strncmp(there, STEP, strlen(STEP)) ? usual :
+									there + strlen(STEP));
+}
+
+/* Writes the header, or compares it with the one that is there, in the line's text. */
 static int header(struct zr_inst *inst)
 {
 	struct line *l = &inst->line;
 	char found[LINE_ROOM];
 	uint32_t i;
-	int rc = line_first(l);
-	if (rc)
-		return rc;
 	memcpy(found, l->text, sizeof found);
 	line_text(l, "step");
 	for (i = 0; i < inst->n; i++) {
@@ -129,15 +142,21 @@ static int csv_create(const struct zr_host *h, const void *opts, struct zr_inst 
 {
 	const struct csv_opts *o = opts;
 	struct zr_inst *inst = calloc(1, sizeof *inst);
-	int rc;
+	int rc, automatic;
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
-	rc = split_columns(inst, o->columns);
+	automatic = !strcmp(o->columns, "auto");
+	rc = automatic ? ZR_OK : split_columns(inst, o->columns);
 	if (!rc)
 		rc = line_open(&inst->line, h, o->path);
-	if (!rc && (rc = header(inst)))
-		line_close(&inst->line);
+	if (!rc) {
+		rc = line_first(&inst->line);
+		rc = rc || !automatic ? rc : take_columns(inst);
+		rc = rc ? rc : header(inst);
+		if (rc)
+			line_close(&inst->line);
+	}
 	if (rc)
 		free(inst);
 	else

@@ -114,6 +114,25 @@ static void csv_of_a_resumed_run_goes_on_under_the_same_header(void **state)
 	assert_string_equal(content("c.csv"), "step,loss\n1,2\n2,1.5\n");
 }
 
+static void csv_goes_on_under_the_columns_of_an_older_program(void **state)
+{
+	const struct zr_metric x[] = { { "step_seconds", 0.5 }, { "lr", 1.5 }, { "surprise", 2 } };
+	struct monitor m;
+	(void)state;
+	write_file("old.csv", "step,lr,loss\n1,2,3\n");
+	assert_int_equal(open_monitor(&m, "monitor/csv", "old.csv", NULL), ZR_OK);
+	assert_int_equal(m.v->metrics(m.inst, 2, x, 3), ZR_OK);
+	close_monitor(&m);
+	assert_string_equal(content("old.csv"), "step,lr,loss\n1,2,3\n2,1.5,\n");
+	assert_int_equal(open_monitor(&m, "monitor/csv", "new.csv", NULL), ZR_OK);
+	assert_int_equal(m.v->metrics(m.inst, 1, x, 3), ZR_OK);
+	close_monitor(&m);
+	assert_string_equal(content("new.csv"),
+			    "step,loss,val_loss,lr,grad_norm,loss_scale,tokens_per_s,memory,"
+			    "step_seconds,elapsed,tokens,epoch,skipped\n1,,,1.5,,,,,0.5,,,,\n");
+	assert_string_equal(test_log(host), "");
+}
+
 static void csv_refuses_a_file_with_other_columns(void **state)
 {
 	struct monitor m;
@@ -315,6 +334,7 @@ int main(void)
 		cmocka_unit_test(csv_has_a_header_and_empty_fields_for_what_was_not_measured),
 		cmocka_unit_test(csv_tells_once_of_a_metric_without_a_column_I7),
 		cmocka_unit_test(csv_of_a_resumed_run_goes_on_under_the_same_header),
+		cmocka_unit_test(csv_goes_on_under_the_columns_of_an_older_program),
 		cmocka_unit_test(csv_refuses_a_file_with_other_columns),
 		cmocka_unit_test(a_resumed_run_has_every_step_once),
 		cmocka_unit_test(jsonl_of_a_resumed_run_has_every_step_once),
