@@ -31,30 +31,18 @@ static int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
 	return !j->all_bytes && (a >= ZR_BMP || b >= ZR_BMP || j->token[a] < 0 || j->token[b] < 0);
 }
 
-/* The character at p, of which *len bytes follow. */
-static inline uint32_t character(const unsigned char *p, size_t *len)
-{
-	uint32_t c = p[0];
-	*len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-	return c < 0x80 ? c :
-	       c < 0xe0 ? (c & 0x1f) << 6 | (p[1] & 0x3f) :
-	       c < 0xf0 ? (c & 0xf) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3f) :
-			  (uint32_t)zr_utf8_value((const char *)p);
-}
-
 size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t *id)
 {
-	const unsigned char *u = (const unsigned char *)p;
 	size_t len, end;
-	uint32_t c = character(u, &end), next;
+	uint32_t c = zr_utf8_read(p, &end), next;
 	*id = -1;
-	if (end == n || !may_join(j, c, next = character(u + end, &len))) {
+	if (end == n || !may_join(j, c, next = zr_utf8_read(p + end, &len))) {
 		*id = c < ZR_BMP ? j->token[c] : -1;
 		return end;
 	}
 	for (end += len; end < n; end += len, c = next) {
 		c = next;
-		next = character(u + end, &len);
+		next = zr_utf8_read(p + end, &len);
 		if (!may_join(j, c, next))
 			break;
 	}

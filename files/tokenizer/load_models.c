@@ -37,9 +37,9 @@ static int load_entry(struct zr_load *l, size_t i, struct zr_list *list, struct 
 	if (!i || t->score[i] < t->unknown_score)
 		t->unknown_score = t->score[i];
 	struct zr_trie_text *next = &text[*texts];
-	*next = (struct zr_trie_text){ token->p, token->n, name.id };
+	*next = (struct zr_trie_text){ token->p, token->n, name.id, 0 };
 	if (kind == ZR_TOKEN_BYTE) /* in text it stands for what it is written as */
-		*next = (struct zr_trie_text){ name.p, name.n, name.id };
+		*next = (struct zr_trie_text){ name.p, name.n, name.id, 0 };
 	*texts += kind != ZR_TOKEN_OTHER && next->n;
 	return 0;
 }
@@ -94,7 +94,7 @@ static int build_trie(struct zr_load *l)
 		return zr_err(l->err, ZR_ENOMEM, "out of memory");
 	for (size_t i = 0; i < l->names.n; i++) {
 		const struct zr_name *name = &l->names.name[i];
-		text[n] = (struct zr_trie_text){ name->p, name->n, name->id };
+		text[n] = (struct zr_trie_text){ name->p, name->n, name->id, 0 };
 		n += text[n].n > 0;
 	}
 	int rc = zr_trie_build(&t->trie, text, n) ? zr_err(l->err, ZR_ENOMEM, "out of memory") : 0;

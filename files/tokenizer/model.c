@@ -26,9 +26,8 @@ struct zr_model_work {
 	const struct zr_tokenizer *t;
 	struct word *cache;
 	struct zr_bpe_work *bpe;
-	struct zr_trie_work trie;
-	int32_t *id; /* [room] of a word of parts */
-	size_t room;
+	struct zr_unigram_work unigram;
+	struct zr_ids wordpiece, parts;
 };
 
 static struct word *open_cache(void)
@@ -60,20 +59,33 @@ void zr_model_close(struct zr_model_work *w)
 	if (!w)
 		return;
 	zr_bpe_close(w->bpe);
-	free(w->trie.best);
-	free(w->trie.id);
+	free(w->unigram.place);
+	free(w->unigram.ids.id);
+	free(w->wordpiece.id);
+	free(w->parts.id);
 	free(w->cache);
-	free(w->id);
 	free(w);
+}
+
+int zr_ids_room(struct zr_ids *ids, size_t n)
+{
+	if (n <= ids->room)
+		return 0;
+	free(ids->id);
+	for (ids->room = 1024; ids->room < n; ids->room *= 2)
+		;
+	ids->id = malloc(ids->room * sizeof *ids->id);
+	ids->room = ids->id ? ids->room : 0;
+	return ids->id ? 0 : ZR_ENOMEM;
 }
 
 static int64_t encode(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
 {
 	switch (w->t->model) {
 	case ZR_MODEL_UNIGRAM:
-		return zr_unigram_encode(w->t, &w->trie, p, n, ids);
+		return zr_unigram_encode(w->t, &w->unigram, p, n, ids);
 	case ZR_MODEL_WORDPIECE:
-		return zr_wordpiece_encode(w->t, &w->trie, p, n, ids);
+		return zr_wordpiece_encode(w->t, &w->wordpiece, p, n, ids);
 	default:
 		return zr_bpe_encode(w->bpe, p, n, ids);
 	}
@@ -144,17 +156,6 @@ static int64_t whole(struct zr_model_work *w, const char *p, size_t n, const int
 	return count;
 }
 
-static int room(struct zr_model_work *w, size_t n)
-{
-	if (n <= w->room)
-		return 0;
-	free(w->id);
-	w->room = n < 1024 ? 1024 : 2 * n;
-	w->id = malloc(w->room * sizeof *w->id);
-	w->room = w->id ? w->room : 0;
-	return w->id ? 0 : ZR_ENOMEM;
-}
-
 int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
 {
 	const struct zr_joins *joins = w->t->bpe.joins;
@@ -162,7 +163,7 @@ int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const in
 	int32_t id;
 	if (!joins)
 		return whole(w, p, n, ids);
-	if (room(w, n))
+	if (zr_ids_room(&w->parts, n))
 		return ZR_ENOMEM;
 	for (size_t len; n; p += len, n -= len) {
 		const int32_t *part = &id;
@@ -170,9 +171,9 @@ int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const in
 		int64_t more = id >= 0 ? 1 : whole(w, p, len, &part);
 		if (more < 0)
 			return more;
-		memcpy(w->id + count, part, (size_t)more * sizeof *part);
+		memcpy(w->parts.id + count, part, (size_t)more * sizeof *part);
 		count += more;
 	}
-	*ids = w->id;
+	*ids = w->parts.id;
 	return count;
 }

@@ -116,21 +116,28 @@ struct zr_decoding {
 	int cleanup;        /* some spaces before marks go */
 };
 
-/* Texts by their beginnings, byte by byte. Node 0 is the root; as the result of a step: none. */
+/* Texts by their beginnings, character by character. Node 0 is the root; as the result of a step:
+ * none. */
 struct zr_trie_node {
-	uint32_t child;  /* its first one; they go up to that of the next node */
-	int32_t id;      /* of the text that ends here; -1: none */
-	uint8_t byte;    /* that leads here */
+	uint32_t c : 21;     /* the character that leads here */
+	uint32_t last : 1;   /* of its siblings */
+	uint32_t shared : 1; /* two of its children have the same bit */
+	uint32_t has;        /* bits c % 32 of the children's characters */
+	uint32_t child;      /* its first one; they are in the order of c % 32 */
+	int32_t id;          /* of the text that ends here; -1: none */
 };
 struct zr_trie {
 	struct zr_trie_node *node;
 	size_t n;
-	uint32_t first[256]; /* children of the root by their byte */
+	uint32_t *first;  /* [ZR_BMP] children of the root by their character */
+	uint32_t *second; /* those of `widest`, which but for the root has the most; in `first` */
+	uint32_t widest;
 };
 struct zr_trie_text {
 	const char *p;
 	uint32_t n;
 	int32_t id; /* of equal texts the largest counts */
+	uint64_t beginning; /* zr_trie_build sets it */
 };
 
 #define ZR_BMP 65536 /* characters below are in tables */
@@ -190,34 +197,48 @@ size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t 
 /* Sorts the n texts and builds the trie of them; 0 or ZR_ENOMEM. */
 int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n);
 void zr_trie_free(struct zr_trie *t);
-uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, unsigned char byte);
-/* The child of a node that a byte leads to; 0: none. */
-static inline uint32_t zr_trie_next(const struct zr_trie *t, uint32_t node, unsigned char byte)
+uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, uint32_t c);
+/* The child of a node that a character leads to; 0: none. */
+static inline uint32_t zr_trie_next(const struct zr_trie *t, uint32_t node, uint32_t c)
 {
-	return node ? zr_trie_search(t, node, byte) : t->first[byte];
+	const struct zr_trie_node *o = &t->node[node];
+	if ((!node || node == t->widest) && c < ZR_BMP)
+		return node ? t->second[c] : t->first[c];
+	if (!(o->has >> (c % 32) & 1))
+		return 0;
+	return zr_trie_search(t, node, c);
 }
 uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n); /* from the root */
 
-/* The best way to a place of a word. */
-struct zr_trie_best {
-	double score;
-	uint32_t from; /* where its last token starts */
-	int32_t id;    /* which it is */
-};
-struct zr_trie_work {
-	struct zr_trie_best *best; /* [room] */
-	int32_t *id;               /* [room] */
+/* ---- model.c, unigram.c, wordpiece.c ---- */
+
+struct zr_ids {
+	int32_t *id;
 	size_t room;
 };
-int zr_trie_room(struct zr_trie_work *w, size_t n); /* for n elements; 0 or ZR_ENOMEM */
+/* Room for n ids, of which none is kept; 0 or ZR_ENOMEM. */
+int zr_ids_room(struct zr_ids *ids, size_t n);
 
-/* ---- model.c, unigram.c, wordpiece.c ---- */
+/* A place between two characters, and the best way to it. */
+struct zr_unigram_place {
+	double score;
+	uint32_t from; /* where its last token starts: another place */
+	int32_t id;    /* which it is */
+	uint32_t c;    /* the character behind the place */
+	uint32_t at;   /* bytes of the word before it */
+};
+struct zr_unigram_work {
+	struct zr_unigram_place *place; /* [room]; characters are read up to place n */
+	size_t room, n;
+	size_t farthest; /* place that a token ends at */
+	struct zr_ids ids;
+};
 
 /* The ids of a word of n > 0 bytes, valid until the next call; returns their number, or
  * ZR_ENOMEM. */
-int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_trie_work *w, const char *p,
+int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
 			  size_t n, const int32_t **ids);
-int64_t zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_trie_work *w, const char *p,
+int64_t zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *w, const char *p,
 			    size_t n, const int32_t **ids);
 /* The same of any model, with a memory of words. */
 struct zr_model_work; /* what one thread needs */

@@ -1,81 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trie.c - texts by their beginnings; see parts.h. The nodes are numbered level by level, so that
- * the children of one are neighbours, in the order of the bytes that lead to them.
+ * trie.c - texts by their beginnings, character by character; see parts.h. The children of a node
+ * are neighbours, in an order in which their number says where one is, unless two share a bit.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "files/tokenizer/parts.h"
 
+/* What orders texts of up to 8 bytes: the order of their bytes is that of their characters. */
+static uint64_t beginning(const struct zr_trie_text *text)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < 8; i++)
+		bytes = bytes << 8 | (i < text->n ? (unsigned char)text->p[i] : 0);
+	return bytes;
+}
+
 static int by_text(const void *a, const void *b)
 {
 	const struct zr_trie_text *x = a, *y = b;
+	if (x->beginning != y->beginning)
+		return x->beginning < y->beginning ? -1 : 1;
 	int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
 	if (order)
 		return order;
 	return x->n != y->n ? (x->n < y->n ? -1 : 1) : (x->id > y->id) - (x->id < y->id);
 }
 
-/* The texts that start as the node does. */
+/* The texts that start as the node does, with `depth` bytes. */
 struct range {
-	size_t from, to;
+	size_t from, to, depth;
 };
 
 static int add_node(struct zr_trie *t, struct range **of, size_t *room, struct range texts,
-		    unsigned byte)
+		    uint32_t c)
 {
 	if (t->n == *room) {
 		size_t more = 2 * *room;
 		void *a = realloc(*of, more * sizeof **of);
 		*of = a ? a : *of;
-		void *b = a ? realloc(t->node, (more + 1) * sizeof *t->node) : NULL;
+		void *b = a ? realloc(t->node, more * sizeof *t->node) : NULL;
 		t->node = b ? b : t->node;
 		if (!b)
 			return ZR_ENOMEM;
 		*room = more;
 	}
 	(*of)[t->n] = texts;
-	t->node[t->n++] = (struct zr_trie_node){ .id = -1, .byte = (uint8_t)byte };
+	t->node[t->n++] = (struct zr_trie_node){ .c = c & 0x1fffff, .id = -1 };
 	return 0;
 }
 
-/* The node's id and children; its texts have the first `depth` bytes in common. */
-static int fill(struct zr_trie *t, size_t node, size_t depth, const struct zr_trie_text *text,
-		struct range **of, size_t *room)
+/* Puts the last node where it belongs among the children from `first` on. */
+static void sort_in(struct zr_trie *t, struct range *of, size_t first)
+{
+	struct zr_trie_node node = t->node[t->n - 1];
+	struct range texts = of[t->n - 1];
+	size_t at = t->n - 1;
+	for (; at > first && t->node[at - 1].c % 32 > node.c % 32; at--) {
+		t->node[at] = t->node[at - 1];
+		of[at] = of[at - 1];
+	}
+	t->node[at] = node;
+	of[at] = texts;
+}
+
+/* The node's id and children. */
+static int fill(struct zr_trie *t, size_t node, const struct zr_trie_text *text, struct range **of,
+		size_t *room)
 {
 	struct range r = (*of)[node];
-	t->node[node].child = (uint32_t)t->n;
-	for (; r.from < r.to && text[r.from].n == depth; r.from++)
+	size_t first = t->n, len, end;
+	uint32_t has = 0, shared = 0;
+	for (; r.from < r.to && text[r.from].n == r.depth; r.from++)
 		t->node[node].id = text[r.from].id;
-	for (size_t end; r.from < r.to; r.from = end) {
-		unsigned char byte = (unsigned char)text[r.from].p[depth];
-		for (end = r.from; end < r.to && (unsigned char)text[end].p[depth] == byte; end++)
+	for (; r.from < r.to; r.from = end) {
+		const char *p = text[r.from].p + r.depth;
+		uint32_t c = zr_utf8_read(p, &len);
+		for (end = r.from; end < r.to && !memcmp(text[end].p + r.depth, p, len); end++)
 			;
-		if (add_node(t, of, room, (struct range){ r.from, end }, byte))
+		if (add_node(t, of, room, (struct range){ r.from, end, r.depth + len }, c))
 			return ZR_ENOMEM;
+		sort_in(t, *of, first);
+		shared |= has >> (c % 32) & 1;
+		has |= UINT32_C(1) << (c % 32);
 	}
+	struct zr_trie_node *o = &t->node[node];
+	o->has = has;
+	o->child = (uint32_t)first;
+	o->shared = shared != 0;
+	if (has)
+		t->node[t->n - 1].last = 1;
 	return 0;
+}
+
+/* The nodes that follow one come soon behind it, as they do in texts. */
+static int fill_all(struct zr_trie *t, const struct zr_trie_text *text, struct range **of,
+		    size_t *room)
+{
+	struct zr_buf stack = { 0 };
+	uint32_t node = 0, most = 0;
+	int rc = zr_buf_add(&stack, &node, sizeof node);
+	while (!rc && stack.n) {
+		stack.n -= sizeof node;
+		memcpy(&node, stack.p + stack.n, sizeof node);
+		rc = fill(t, node, text, of, room);
+		uint32_t first = t->node[node].child, children = (uint32_t)t->n - first;
+		if (node && children > most) {
+			most = children;
+			t->widest = node;
+		}
+		for (uint32_t child = (uint32_t)t->n; !rc && child-- > first;)
+			rc = zr_buf_add(&stack, &child, sizeof child);
+	}
+	zr_buf_free(&stack);
+	return rc;
+}
+
+/* The children of a node by their character. */
+static void list_children(const struct zr_trie *t, uint32_t node, uint32_t *by_character)
+{
+	const struct zr_trie_node *o = &t->node[t->node[node].child];
+	for (int more = t->node[node].has != 0; more; more = !o++->last)
+		if (o->c < ZR_BMP)
+			by_character[o->c] = (uint32_t)(o - t->node);
 }
 
 int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 {
-	size_t room = 2 * n + 16, end = 1, depth = 0;
+	size_t room = 2 * n + 16;
 	struct range *of = malloc(room * sizeof *of);
-	t->node = malloc((room + 1) * sizeof *t->node);
-	int rc = of && t->node ? add_node(t, &of, &room, (struct range){ 0, n }, 0) : ZR_ENOMEM;
+	t->node = malloc(room * sizeof *t->node);
+	t->first = calloc(2 * ZR_BMP, sizeof *t->first);
+	t->second = t->first ? t->first + ZR_BMP : NULL;
+	int rc = of && t->node && t->first ?
+			 add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0) :
+			 ZR_ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		text[i].beginning = beginning(&text[i]);
 	qsort(text, n, sizeof *text, by_text);
-	for (size_t i = 0; !rc && i < t->n; i++) {
-		if (i == end) {
-			depth++;
-			end = t->n;
-		}
-		rc = fill(t, i, depth, text, &of, &room);
+	rc = rc ? rc : fill_all(t, text, &of, &room);
+	if (!rc) {
+		list_children(t, 0, t->first);
+		list_children(t, t->widest, t->second);
 	}
-	if (!rc)
-		t->node[t->n].child = (uint32_t)t->n; /* where the children of the last one end */
-	for (int b = 0; !rc && b < 256; b++)
-		t->first[b] = zr_trie_search(t, 0, (unsigned char)b);
 	free(of);
 	return rc;
 }
@@ -83,20 +151,32 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 void zr_trie_free(struct zr_trie *t)
 {
 	free(t->node);
+	free(t->first);
 	*t = (struct zr_trie){ 0 };
 }
 
-uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, unsigned char byte)
+/* How many bits are set. */
+static uint32_t count(uint32_t x)
 {
-	uint32_t from = t->node[node].child, to = t->node[node + 1].child;
-	while (from < to) {
-		uint32_t mid = from + (to - from) / 2;
-		if (t->node[mid].byte == byte)
-			return mid;
-		if (t->node[mid].byte < byte)
-			from = mid + 1;
-		else
-			to = mid;
+	x -= x >> 1 & 0x55555555;
+	x = (x & 0x33333333) + (x >> 2 & 0x33333333);
+	x = (x + (x >> 4)) & 0x0f0f0f0f;
+	return x * 0x01010101 >> 24;
+}
+
+uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, uint32_t c)
+{
+	const struct zr_trie_node *o = &t->node[node];
+	uint32_t bit = UINT32_C(1) << (c % 32), at = o->child + count(o->has & (bit - 1));
+	if (!(o->has & bit))
+		return 0;
+	if (!o->shared)
+		return t->node[at].c == c ? at : 0;
+	for (; t->node[at].c % 32 <= c % 32; at++) {
+		if (t->node[at].c == c)
+			return at;
+		if (t->node[at].last)
+			break;
 	}
 	return 0;
 }
@@ -104,23 +184,9 @@ uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, unsigned char by
 uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n)
 {
 	uint32_t node = 0;
-	for (size_t i = 0; i < n && (node || !i); i++)
-		node = zr_trie_next(t, node, (unsigned char)p[i]);
+	for (size_t at = 0, len; at < n && (node || !at); at += len) {
+		uint32_t c = zr_utf8_read(p + at, &len);
+		node = zr_trie_next(t, node, c);
+	}
 	return node;
-}
-
-int zr_trie_room(struct zr_trie_work *w, size_t n)
-{
-	if (n <= w->room)
-		return 0;
-	for (w->room = 64; w->room < n; w->room *= 2)
-		;
-	free(w->best);
-	free(w->id);
-	w->best = malloc(w->room * sizeof *w->best);
-	w->id = malloc(w->room * sizeof *w->id);
-	if (w->best && w->id)
-		return 0;
-	w->room = 0;
-	return ZR_ENOMEM;
 }

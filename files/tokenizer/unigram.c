@@ -4,45 +4,81 @@
  * "Subword Regularization", section 3.2; Viterbi's search). Sums are made in the order of the text
  * and in doubles, and of equal ones the first that was found stands, as in the library: ties and
  * roundings decide as they do there.
+ *
+ * Where a token ends that every way has in common, with none across, what comes before is settled:
+ * a long text needs no more room than that between two such places.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "files/tokenizer/parts.h"
 
 #define NOWHERE UINT32_MAX
 #define SPACE "\u2581"
+#define ENOUGH 256 /* characters that are worth being settled */
 
-static void reach(struct zr_trie_best *to, double score, uint32_t from, int32_t id)
+static int make_room(struct zr_unigram_work *w)
 {
-	if (to->from == NOWHERE || score > to->score)
-		*to = (struct zr_trie_best){ score, from, id };
+	size_t room = w->room ? 2 * w->room : 4 * ENOUGH;
+	struct zr_unigram_place *more = realloc(w->place, room * sizeof *more);
+	if (!more)
+		return ZR_ENOMEM;
+	w->place = more;
+	w->room = room;
+	return 0;
 }
 
-/* The best way to each place of the word. */
-static void search(const struct zr_tokenizer *t, struct zr_trie_best *best, const char *p, size_t n)
+/* Reads the character at the last place, so that there is one more. 0 or ZR_ENOMEM. */
+static int read_on(struct zr_unigram_work *w, const char *p)
 {
-	const struct zr_trie *trie = &t->trie;
-	for (size_t i = 0; i <= n; i++)
-		best[i] = (struct zr_trie_best){ 0, NOWHERE, 0 };
-	for (size_t at = 0, len; at < n; at += len) {
-		double score = best[at].score;
-		uint32_t node = 0;
-		int single = 0;
-		len = (size_t)zr_utf8_at(p + at, n - at);
-		for (size_t end = at; end < n; end++) {
-			node = zr_trie_next(trie, node, (unsigned char)p[end]);
-			if (!node)
+	size_t len;
+	if (w->n + 2 > w->room && make_room(w))
+		return ZR_ENOMEM;
+	struct zr_unigram_place *last = &w->place[w->n++];
+	last->c = zr_utf8_read(p + last->at, &len);
+	last[1].at = last->at + (uint32_t)len;
+	last[1].from = NOWHERE;
+	return 0;
+}
+
+static void reach(struct zr_unigram_work *w, size_t to, double score, size_t from, int32_t id)
+{
+	struct zr_unigram_place *place = &w->place[to];
+	w->farthest = to > w->farthest ? to : w->farthest;
+	if (place->from != NOWHERE && score <= place->score)
+		return;
+	place->score = score;
+	place->from = (uint32_t)from;
+	place->id = id;
+}
+
+/* The tokens that start at place i. */
+static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
+		      size_t n, size_t i)
+{
+	double score = w->place[i].score;
+	size_t end = i;
+	int single = 0, rc = 0;
+	uint32_t node = 0;
+	do {
+		if (end == w->n) {
+			rc = w->place[end].at < n ? read_on(w, p) : 0;
+			if (rc || end == w->n)
 				break;
-			int32_t id = trie->node[node].id;
-			if (id < 0)
-				continue;
-			reach(&best[end + 1], score + t->score[id], (uint32_t)at, id);
-			single |= end + 1 == at + len;
 		}
-		if (!single)
-			reach(&best[at + len], score + t->unknown_score, (uint32_t)at, t->unknown);
-	}
+		node = zr_trie_next(&t->trie, node, w->place[end++].c);
+		int32_t id = node ? t->trie.node[node].id : -1;
+		if (id < 0)
+			continue;
+		reach(w, end, score + t->score[id], i, id);
+		single |= end == i + 1;
+	} while (node && t->trie.node[node].has);
+	if (!rc && !single)
+		reach(w, i + 1, score + t->unknown_score, i, t->unknown);
+	return rc;
 }
+
+/* ---- what is settled ---- */
 
 static size_t put_byte(const struct zr_tokenizer *t, int32_t *id, unsigned char byte)
 {
@@ -79,23 +115,45 @@ static size_t put_unknown(const struct zr_tokenizer *t, int32_t *id, const char 
 	return ids ? ids : 1;
 }
 
-int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_trie_work *w, const char *p,
-			  size_t n, const int32_t **ids)
+/* Adds the ids up to place `last`, which becomes the first. */
+static size_t settle(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
+		     size_t ids, size_t last)
 {
-	if (zr_trie_room(w, 3 * n + 1))
-		return ZR_ENOMEM;
-	int32_t *end = w->id + 3 * n, *id = end;
-	search(t, w->best, p, n);
-	for (size_t at = n, from; at; at = from) {
-		from = w->best[at].from;
-		if (w->best[at].id != t->unknown) {
-			*--id = w->best[at].id;
+	struct zr_unigram_place *place = w->place;
+	int32_t *end = w->ids.id + ids + 3 * (place[last].at - place[0].at), *id = end;
+	for (size_t at = last, from; at; at = from) {
+		from = place[at].from;
+		if (place[at].id != t->unknown) {
+			*--id = place[at].id;
 			continue;
 		}
-		while (from && w->best[from].id == t->unknown) /* neighbours are one */
-			from = w->best[from].from;
-		id -= put_unknown(t, id, p + from, at - from);
+		while (from && place[from].id == t->unknown) /* neighbours are one */
+			from = place[from].from;
+		id -= put_unknown(t, id, p + place[from].at, place[at].at - place[from].at);
 	}
-	*ids = id;
-	return end - id;
+	memmove(w->ids.id + ids, id, (size_t)(end - id) * sizeof *id);
+	w->n -= last;
+	w->farthest -= last;
+	memmove(place, place + last, (w->n + 1) * sizeof *place);
+	return ids + (size_t)(end - id);
+}
+
+int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
+			  size_t n, const int32_t **ids)
+{
+	size_t count = 0, i = 0;
+	if (zr_ids_room(&w->ids, 3 * n + 1) || (!w->room && make_room(w)))
+		return ZR_ENOMEM;
+	w->n = w->farthest = 0;
+	w->place[0] = (struct zr_unigram_place){ 0 };
+	for (; w->place[i].at < n; i++) {
+		if (i == w->farthest && i >= ENOUGH && w->place[i].id != t->unknown) {
+			count = settle(t, w, p, count, i);
+			i = 0;
+		}
+		if (reach_from(t, w, p, n, i))
+			return ZR_ENOMEM;
+	}
+	*ids = w->ids.id;
+	return (int64_t)settle(t, w, p, count, i);
 }

@@ -11,6 +11,17 @@
 /* Bytes of the well-formed character at p; 0: the n bytes are only the start of one; -k: the first k are none. */
 int zr_utf8_at(const char *p, size_t n);
 int32_t zr_utf8_value(const char *p); /* of a well-formed character */
+/* The well-formed character at p, and its bytes. */
+static inline uint32_t zr_utf8_read(const char *p, size_t *len)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	uint32_t c = u[0];
+	*len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+	return c < 0x80 ? c :
+	       c < 0xe0 ? (c & 0x1f) << 6 | (u[1] & 0x3f) :
+	       c < 0xf0 ? (c & 0xf) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3f) :
+			  (uint32_t)zr_utf8_value(p);
+}
 size_t zr_utf8_previous(const char *p, size_t at); /* where the character before `at` starts */
 
 /* White_Space of Unicode: a character; where it starts that ends at `at`, not before `from`; where

@@ -2,7 +2,7 @@
 #
 # Tokenizers.
 tokenizer_tests = %D%/t_decode %D%/t_joins %D%/t_lists %D%/t_marks %D%/t_tokenizer \
-	%D%/t_words
+	%D%/t_trie %D%/t_words
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
 
@@ -35,6 +35,11 @@ TESTS += $(tokenizer_tests)
 %C%_t_marks_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_marks_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
 	$(CMOCKA_LIBS)
+
+%C%_t_trie_SOURCES = %D%/t_trie.c
+%C%_t_trie_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_trie_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_trie_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(CMOCKA_LIBS)
 
 %C%_t_words_SOURCES = %D%/t_words.c
 %C%_t_words_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
