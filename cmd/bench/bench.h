@@ -66,7 +66,8 @@ struct zr_bench_subject {
 	double seconds;    /* of one measurement */
 	int least_ranks;
 	int by_thread;     /* 1: also one rank with one thread */
-	const char *const *overrides; /* of each of its runs, NULL at the end */
+	const char *const *overrides; /* of its runs, NULL at the end */
+	const char *needs; /* an option of [optimizer] that these set; NULL: none */
 };
 extern const struct zr_bench_subject zr_bench_gemm, zr_bench_ops, zr_bench_adam, zr_bench_adam8,
 	zr_bench_comm, zr_bench_io, zr_bench_step;

@@ -162,6 +162,28 @@ static int copy(const struct sweep *s)
 	return s->ops->cast(s->ops, NULL, &op);
 }
 
+#define SHORT 16 /* K of a product that little else is in */
+
+static int multiply(const struct sweep *s, uint32_t flags)
+{
+	struct zr_op_matmul op = { .size = sizeof op, .flags = flags, .a_dtype = s->dtype,
+				   .b_dtype = s->dtype, .d_dtype = s->dtype, .m = s->rows,
+				   .n = WIDTH, .k = SHORT, .lda = SHORT, .ldb = WIDTH,
+				   .ldd = WIDTH, .a = s->x[0], .b = s->x[1], .d = s->x[2],
+				   .bias = s->x[1], .pre = flags ? s->x[3] : NULL };
+	return s->ops->matmul(s->ops, NULL, &op);
+}
+
+static int product_gelu(const struct sweep *s)
+{
+	return multiply(s, ZR_MM_GELU);
+}
+
+static int product(const struct sweep *s)
+{
+	return multiply(s, 0);
+}
+
 static const struct op {
 	const char *name;
 	int (*fn)(const struct sweep *);
@@ -238,6 +260,23 @@ static int measure(struct call *c, const char *type, double bytes, double limit)
 	return t > 0 ? 0 : c->s.b->err->code;
 }
 
+/* How much longer a product takes for the GELU of its result, which is stored beside it. */
+static int measure_gelu(struct call *c, const char *type)
+{
+	char name[ZR_RATE_NAME];
+	const double at = (double)c->s.n;
+	c->name = "matmul";
+	c->fn = product;
+	const double plain = zr_bench_time(c->s.b, run_call, c);
+	c->fn = product_gelu;
+	const double both = plain > 0 ? zr_bench_time(c->s.b, run_call, c) : 0;
+	snprintf(name, sizeof name, "gelu.%s", type);
+	if (both > 1.1 * plain) /* less is noise */
+		zr_bench_note(c->s.b, name, &at, 1, at, both - plain, "element/s", 0,
+			      c->s.n == MOST);
+	return both > 0 ? 0 : c->s.b->err->code;
+}
+
 static int at_size(struct call *c, double limit)
 {
 	static const struct {
@@ -261,6 +300,10 @@ static int at_size(struct call *c, double limit)
 			rc = measure(c, type ? "bf16" : "fp32",
 				     o->arrays * (type ? 2 : 4) + o->fp32 * 4, limit);
 		}
+	for (int type = 0; type < 2 && !rc; type++) {
+		c->s.dtype = type ? ZR_BF16 : ZR_F32;
+		rc = measure_gelu(c, type ? "bf16" : "fp32");
+	}
 	for (int i = 0; i < 2 && !rc; i++) {
 		c->s.dtype = casts[i].from;
 		c->s.to = casts[i].to;

@@ -196,22 +196,45 @@ static int take_room(struct zr_bench *b)
 
 /* ---- the rank -------------------------------------------------------------------- */
 
+static int lacks(const struct zr_config *cfg, const char *option)
+{
+	return option && !zr_table_find(&zr_config_find(cfg, "optimizer")->table, option);
+}
+
+/* *out is NULL if the subject needs an option that the configuration's optimizer does not have. */
+static int load(const struct zr_bench_job *job, struct zr_config **out, struct zr_error *err)
+{
+	const char *overrides[160];
+	int n = 0;
+	for (int i = 0; i < job->n_overrides && n < 150; i++)
+		overrides[n++] = job->overrides[i];
+	*out = NULL;
+	if (job->subject->needs) {
+		int rc = zr_config_load(job->conf, overrides, n, out, err);
+		if (rc || lacks(*out, job->subject->needs)) {
+			zr_config_free(*out);
+			*out = NULL;
+			return rc;
+		}
+		zr_config_free(*out);
+	}
+	for (const char *const *o = job->subject->overrides; o && *o; o++)
+		overrides[n++] = *o;
+	return zr_config_load(job->conf, overrides, n, out, err);
+}
+
 int zr_bench_rank(int rank, void *arg, struct zr_error *why)
 {
 	const struct zr_bench_job *job = arg;
-	const char *overrides[160];
 	char threads[40];
 	struct zr_config *cfg = NULL;
 	struct zr_bench b = { .job = job, .rank = rank, .err = why,
 			      .seconds = job->seconds > 0 ? job->seconds : job->subject->seconds };
-	int n = 0;
 	if (rank)
 		zr_log_level(ZR_LOG_ERROR);
-	for (int i = 0; i < job->n_overrides && n < 150; i++)
-		overrides[n++] = job->overrides[i];
-	for (const char *const *o = job->subject->overrides; o && *o; o++)
-		overrides[n++] = *o;
-	int rc = zr_config_load(job->conf, overrides, n, &cfg, why);
+	int rc = load(job, &cfg, why);
+	if (!rc && !cfg)
+		return 0;
 	/* only devices that compute on this machine's processors have the option */
 	snprintf(threads, sizeof threads, "%d", job->threads);
 	if (!rc && zr_table_find(&zr_config_find(cfg, "device")->table, "threads"))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cmd/fit.h"
 #include "cmd/timeline.h"
 
 #define MOST 200 /* steps */
@@ -62,7 +63,8 @@ static int steps(struct zr_bench *b, struct zr_session *ss)
 static int run(struct zr_bench *b)
 {
 	struct zr_session *ss = NULL;
-	int rc = zr_session_open(b->s, &ss, b->err);
+	int rc = zr_plan_check(b->s, 0, b->err);
+	rc = rc ? rc : zr_session_open(b->s, &ss, b->err);
 	rc = rc ? rc : zr_session_begin(ss, zr_init_values, ss, b->err);
 	rc = rc ? rc : steps(b, ss);
 	zr_bench_meet(b);

@@ -54,6 +54,11 @@ for subject in adam comm; do
 	ok "$subject on a separate device" bench $subject -n 2 -o device.memory=1G -o device.separate=yes
 done
 
+# An optimizer without states in 8 bits, and a configuration that does not fit.
+bench adam -n 1 -o optimizer.plugin=sgd --rates sgd.ini
+is 'another optimizer' "$(grep -c '^sgd\.fp32\.[0-9]* = ' sgd.ini) $(grep -c 8bit sgd.ini)" '3 0'
+rm sgd.ini
+
 # ---- what cannot be measured ----
 says() { # says NAME CODE PATTERN [argument]...
 	local name=$1 code=$2 pattern=$3
@@ -69,6 +74,7 @@ says 'too many ranks' 2 '^zeroth bench: -n 65: expected a number of ranks in \[1
 says 'an option that is none' 2 '^zeroth: rank 0 failed .*elephant=1: unknown key' adam -n 1 -o device.elephant=1
 echo '[ranks 1 threads 1]
 copy = fast' >bad.ini
+says 'a model that does not fit' 3 'does not fit: needs ' step -n 1 -o model.width=65536 -o model.layers=96
 says 'a file of rates that is none' 2 '^zeroth: bad\.ini:2: expected NAME\.SIZE = RATE' adam --rates bad.ini
 is 'and nothing stays behind' "$(ls)" "$(printf '%s\n' bad.ini err out rates.ini)"
 
