@@ -227,7 +227,7 @@ static void lend_buffers(struct rig *r)
 	lend(r, r->positions, n * 4);
 	lend(r, r->weights, n * 4);
 	lend(r, r->loss_rows, n * 4);
-	lend(r, &r->loss_sum, sizeof r->loss_sum);
+	lend(r, r->loss_sum, sizeof r->loss_sum);
 }
 
 static void set_options(struct rig *r)
@@ -364,7 +364,7 @@ static struct zr_layer_call call_of(struct rig *r, uint32_t l, int training, str
 		.batch = r->s.batch, .length = r->s.length, .tokens = lent(r, r->tokens), .targets = lent(r, r->targets),
 		.in = l ? lent(r, r->out[l - 1]) : NULL, .out = lent(r, r->out[l]), .saved = lent(r, r->saved[l]),
 		.work = lent(r, r->work), .grad = lent(r, r->grad), .param = t->param, .dparam = t->dparam,
-		.accumulate = t->accumulate, .loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, &r->loss_sum),
+		.accumulate = t->accumulate, .loss_rows = lent(r, r->loss_rows), .loss_sum = lent(r, r->loss_sum),
 		.grad_scale = r->scale / (float)(r->s.batch * r->s.length), .rng = r->rng, .ops = r->ops,
 		.starts = r->documents ? lent(r, r->starts) : NULL,
 		.positions = r->documents ? lent(r, r->positions) : NULL,
@@ -422,12 +422,18 @@ static void backward(struct rig *r, uint32_t first, int add)
 	free(seen);
 }
 
+static double mean_loss(const struct rig *r, int training)
+{
+	return r->loss_sum[0] / (double)(r->s.batch * r->s.length) +
+	       (training && r->d.aux_loss ? r->loss_sum[1] : 0);
+}
+
 double rig_loss(struct rig *r, int training)
 {
 	forward(r, r->d.n_layers - (training ? 1 : 0), training);
 	if (training)
 		backward(r, r->d.n_layers - 1, 0);
-	return r->loss_sum / (double)(r->s.batch * r->s.length);
+	return mean_loss(r, training);
 }
 
 double rig_step(struct rig *r, int add)
@@ -436,7 +442,7 @@ double rig_step(struct rig *r, int add)
 	if (!add)
 		memset(r->gradient, NAN_BYTES, (uint64_t)r->total * 4);
 	backward(r, 0, add);
-	return r->loss_sum / (double)(r->s.batch * r->s.length);
+	return mean_loss(r, 1);
 }
 
 void rig_logits(struct rig *r, int64_t row, float *logits)

@@ -57,7 +57,7 @@ struct rig {
 	float *weights;
 	int documents;
 	float *loss_rows;                /* [B*T] */
-	double loss_sum;
+	double loss_sum[2];              /* as in zr_layer_call */
 	struct zr_rng rng;
 	float scale;                     /* of the gradient, 1: that of the mean loss */
 };
@@ -74,7 +74,8 @@ void rig_tokens(struct rig *r, uint64_t stream); /* inputs by `stream`, targets 
  * begins with the second. Every third row has no target, the others a weight of 0, 1/2, 1 or 3/2. */
 void rig_documents(struct rig *r);
 
-/* Mean loss by forward of all layers and backward of the last (training) or its forward (evaluation). */
+/* Mean loss by forward of all layers and backward of the last (training, with what the model adds to
+ * it) or its forward (evaluation). */
 double rig_loss(struct rig *r, int training);
 /* The same and all gradients of the mean; stored, or with `add` added to r->gradient. */
 double rig_step(struct rig *r, int add);
