@@ -59,6 +59,7 @@ extern const int zr_n_commands;
 int zr_cmd_train(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);
 int zr_cmd_eval(int argc, char **argv);
+int zr_cmd_report(int argc, char **argv);
 int zr_cmd_plan(int argc, char **argv);
 int zr_cmd_config(int argc, char **argv);
 int zr_cmd_config_diff(int argc, char **argv);

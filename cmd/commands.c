@@ -8,6 +8,7 @@ const struct zr_command zr_commands[] = {
 	{ "train", "train a model", zr_cmd_train },
 	{ "tokenize", "turn text into the tokens of a tokenizer.json", zr_cmd_tokenize },
 	{ "eval", "measure how well a model predicts what is held out", zr_cmd_eval },
+	{ "report", "write a page of runs: curves, time, memory, differences", zr_cmd_report },
 	{ "sample", "print text that a trained model continues", zr_cmd_sample },
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
 	{ "config", "check, show, compare or import configurations", zr_cmd_config },

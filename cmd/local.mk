@@ -64,3 +64,5 @@ zeroth_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 zeroth_LDADD = cmd/libcmd.la cmd/librun.la files/chat/libchat.la files/tokenizer/libtokenizer.la \
 	files/tokens/libtokens.la core/libcore.la \
 	$(JANSSON_LIBS) $(ZLIB_LIBS)
+
+include cmd/report/local.mk

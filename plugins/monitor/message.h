@@ -23,7 +23,8 @@ void message_float(struct message *m, uint32_t field, float v);
 void message_bytes(struct message *m, uint32_t field, const void *v, size_t n);
 void message_text(struct message *m, uint32_t field, const char *text);
 
-/* A message in a message: what is appended between these two calls. begin returns what end takes. */
+/* A message in a message: what is appended between these two calls. begin returns what end takes.
+ */
 size_t message_begin(struct message *m, uint32_t field);
 void message_end(struct message *m, size_t begun);
 

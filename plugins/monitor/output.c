@@ -32,9 +32,9 @@ int output_dir(struct output *o, const struct zr_host *h, const char *path)
 	if (o->dir >= 0)
 		return ZR_OK;
 	return zr_fail(h, ZR_EINVAL, "path = %s: %s", o->name,
-		       errno == ENOTDIR || errno == ELOOP ?
-			       "is not a directory of the run: remove it" :
-			       strerror(errno));
+		       errno == ENOTDIR || errno == ELOOP ? "is not a directory of the run: remove "
+							    "it"
+							  : strerror(errno));
 }
 
 int output_file(struct output *o, const char *name, int make)

@@ -97,7 +97,8 @@ static double wall_time(const struct zr_metric *metric, uint32_t n)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric *metric, uint32_t n)
+static int tb_metrics(struct zr_inst *inst, int64_t step, const struct zr_metric *metric,
+		      uint32_t n)
 {
 	const double wall = wall_time(metric, n);
 	struct message m;
@@ -154,8 +155,8 @@ static int make_file(struct zr_inst *inst)
 	char host[64] = "", name[160];
 	if (gethostname(host, sizeof host - 1) || !*host || strchr(host, '/'))
 		strcpy(host, "localhost");
-	snprintf(name, sizeof name, PREFIX "%010lld.%s.%ld.0", (long long)time_of_name(inst->out.dir),
-		 host, (long)getpid());
+	snprintf(name, sizeof name, PREFIX "%010lld.%s.%ld.0",
+		 (long long)time_of_name(inst->out.dir), host, (long)getpid());
 	return output_file(&inst->out, name, 1);
 }
 
@@ -185,8 +186,9 @@ static void tb_destroy(struct zr_inst *inst)
 	free(inst);
 }
 
-static const struct zr_monitor_v1 vtbl = { .size = sizeof vtbl, .metrics = tb_metrics,
-					   .flush = tb_flush, .resume = tb_resume };
+static const struct zr_monitor_v1 vtbl = {
+	.size = sizeof vtbl, .metrics = tb_metrics, .flush = tb_flush, .resume = tb_resume
+};
 static const struct zr_iface ifaces[] = { { "zr.monitor/1", &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {

@@ -29,6 +29,12 @@ TESTS += $(cmd_tests)
 %C%_t_rates_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_rates_LDADD = cmd/librun.la core/libcore.la $(CMOCKA_LIBS) -lm
 
+check_PROGRAMS += %D%/t_report
+TESTS += %D%/t_report
+%C%_t_report_SOURCES = %D%/t_report.c
+%C%_t_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_report_LDADD = cmd/report/libreport.la core/libcore.la $(CMOCKA_LIBS) -lm
+
 %C%_t_run_SOURCES = %D%/t_run.c $(ranks_rig)
 %C%_t_run_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_run_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# cmd/report: the metrics of runs, and the page that `zeroth report` makes of them.
+cmd_libcmd_la_LIBADD += %D%/libreport.la
+noinst_LTLIBRARIES += %D%/libreport.la
+%C%_libreport_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_libreport_la_LIBADD = $(JANSSON_LIBS) -lm
+%C%_libreport_la_SOURCES = cmd/report.c \
+	%D%/breakdown.c %D%/chart.c %D%/chart.h %D%/curves.c \
+	%D%/decimate.c %D%/decimate.h %D%/html.c %D%/html.h %D%/memory.c %D%/page.c \
+	%D%/report.h %D%/rows.c %D%/rows.h %D%/rows_file.c %D%/run.c %D%/run.h \
+	%D%/tables.c %D%/ticks.c %D%/timeline.c
+EXTRA_DIST += %D%/page.css %D%/page.js
+
+# Style and script as strings, a line each.
+nodist_%C%_libreport_la_SOURCES = %D%/page_text.c
+CLEANFILES += %D%/page_text.c
+page_lines = sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/",/'
+%D%/page_text.c: %D%/page.css %D%/page.js
+	@$(MKDIR_P) %D%
+	$(AM_V_GEN){ echo '#include "cmd/report/report.h"'; \
+		echo 'const char *const zr_page_css[] = {'; \
+		$(page_lines) $(srcdir)/%D%/page.css; echo 'NULL };'; \
+		echo 'const char *const zr_page_js[] = {'; \
+		$(page_lines) $(srcdir)/%D%/page.js; echo 'NULL };'; } >$@

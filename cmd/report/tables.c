@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tables.c - what of the page is text: an overview, the numbers behind the curves, configurations
+ * and where they differ, the machine, samples.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/report/html.h"
+#include "cmd/report/report.h"
+
+static double last_of(const struct zr_rows *rows, const char *name)
+{
+	const double *y = zr_rows_find(rows, name);
+	for (int64_t i = rows->n; y && i-- > 0;)
+		if (!isnan(y[i]))
+			return y[i];
+	return NAN;
+}
+
+static double best_of(const struct zr_rows *rows, const char *name, int64_t *at)
+{
+	const double *y = zr_rows_find(rows, name);
+	double best = NAN;
+	for (int64_t i = 0; y && i < rows->n; i++)
+		if (isfinite(y[i]) && !(y[i] >= best)) {
+			best = y[i];
+			*at = i;
+		}
+	return best;
+}
+
+/* ---- overview ---- */
+
+static void fact(FILE *f, const char *name, const char *value)
+{
+	if (!strcmp(value, "-"))
+		return;
+	fprintf(f, "<div><dt>%s</dt><dd>%s</dd></div>", name, value);
+}
+
+static double first_known(double a, double b)
+{
+	return isfinite(a) ? a : b;
+}
+
+static void write_facts(const struct zr_run_files *run, FILE *f)
+{
+	const struct zr_rows *rows = &run->metrics.rows;
+	char a[ZR_NUMBER_ROOM], text[160];
+	const char *planned = zr_run_value(run, "train", "steps");
+	int64_t at = 0;
+	double best = best_of(rows, "val_loss", &at),
+	       step = rows->n ? rows->value[0][rows->n - 1] : zr_run_summary(run, "steps");
+	if (planned && strtod(planned, NULL) > 0) {
+		char b[ZR_NUMBER_ROOM];
+		snprintf(text, sizeof text, "%s of %s", zr_number(isnan(step) ? 0 : step, a),
+			 zr_number(strtod(planned, NULL), b));
+		fact(f, "steps", text);
+	} else {
+		fact(f, "steps", zr_number(step, a));
+	}
+	fact(f, "last loss", zr_number(last_of(rows, "loss"), a));
+	if (!isnan(best)) {
+		snprintf(text, sizeof text, "%s <small>at step %.0f</small>", zr_number(best, a),
+			 rows->value[0][at]);
+		fact(f, "best validation loss", text);
+	}
+	fact(f, "tokens",
+	     zr_number(first_known(zr_run_summary(run, "total_tokens"), last_of(rows, "tokens")),
+		       a));
+	fact(f, "tokens per second",
+	     zr_number(first_known(zr_run_summary(run, "tokens_per_s"), last_of(rows, "tokens_per_"
+										      "s")),
+		       a));
+	fact(f, "time",
+	     zr_number_seconds(
+		     first_known(last_of(rows, "elapsed"), zr_run_summary(run, "seconds")), a));
+	double possible = last_of(rows, "possible");
+	if (isfinite(possible)) {
+		snprintf(text, sizeof text, "%.0f%%", 100 * possible);
+		fact(f, "of what is possible", text);
+	}
+	fact(f, "skipped steps", zr_number(zr_run_summary(run, "skipped"), a));
+}
+
+void zr_report_overview(struct zr_report *r)
+{
+	char state[600];
+	fputs("<div class=\"grid2\">", r->page);
+	for (int i = 0; i < r->n; i++) {
+		const struct zr_run_files *run = &r->run[i];
+		fprintf(r->page,
+			"<section class=\"card run\" data-run=\"%d\"><h3><i class=\"b%d\"></i>", i,
+			i % 8);
+		zr_html_text(r->page, run->name);
+		fputs("</h3><p class=\"state\">", r->page);
+		zr_run_state(run, state, sizeof state);
+		zr_html_text(r->page, state);
+		fputs("</p><dl>", r->page);
+		write_facts(run, r->page);
+		fputs("</dl>", r->page);
+		if (run->metrics.rows.bad)
+			fprintf(r->page,
+				"<p class=\"note\">Lines of the metrics that are no row of "
+				"numbers: %lld.</p>",
+				(long long)run->metrics.rows.bad);
+		if (run->metrics.torn)
+			fputs("<p class=\"note\">The last line of the metrics has no end and was "
+			      "left "
+			      "out.</p>",
+			      r->page);
+		if (*run->problem) {
+			fputs("<p class=\"note\">Not readable: ", r->page);
+			zr_html_text(r->page, run->problem);
+			fputs("</p>", r->page);
+		}
+		fputs("</section>\n", r->page);
+	}
+	fputs("</div>\n", r->page);
+	for (int i = 0; i < r->n; i++)
+		if (!r->run[i].has_metrics)
+			zr_report_missing(r, &r->run[i],
+					  "neither metrics.jsonl nor metrics.csv: there "
+					  "are no curves of it");
+}
+
+/* ---- numbers ---- */
+
+static void write_row(const struct zr_rows *rows, int c, FILE *f)
+{
+	const double *y = rows->value[c];
+	double first = NAN, last = NAN, low = NAN, high = NAN, sum = 0;
+	int64_t n = 0;
+	char t[5][ZR_NUMBER_ROOM];
+	for (int64_t i = 0; i < rows->n; i++) {
+		if (!isfinite(y[i]))
+			continue;
+		first = n ? first : y[i];
+		last = y[i];
+		low = fmin(low, y[i]);
+		high = fmax(high, y[i]);
+		sum += y[i];
+		n++;
+	}
+	fputs("<tr><th scope=\"row\">", f);
+	zr_html_text(f, rows->name[c]);
+	fprintf(f, "</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%lld</td></tr>",
+		zr_number(first, t[0]), zr_number(last, t[1]), zr_number(low, t[2]),
+		zr_number(high, t[3]), zr_number(n ? sum / (double)n : NAN, t[4]), (long long)n);
+}
+
+void zr_report_numbers(struct zr_report *r)
+{
+	zr_report_heading(r, "numbers", "Numbers");
+	for (int i = 0; i < r->n; i++) {
+		const struct zr_rows *rows = &r->run[i].metrics.rows;
+		if (!rows->n)
+			continue;
+		fprintf(r->page, "<details class=\"card\"%s><summary>", r->n == 1 ? " open" : "");
+		zr_html_text(r->page, r->run[i].name);
+		fputs("</summary><div "
+		      "class=\"wide\"><table><thead><tr><th>metric</th><th>first</th>"
+		      "<th>last</th><th>least</th><th>greatest</th><th>mean</th><th>steps</th></tr>"
+		      "</thead><tbody>",
+		      r->page);
+		for (int c = 1; c < rows->columns; c++)
+			write_row(rows, c, r->page);
+		fputs("</tbody></table></div></details>\n", r->page);
+	}
+}
+
+/* ---- configuration ---- */
+
+static int differs(const struct zr_report *r, const char *section, const char *key)
+{
+	const char *a = zr_run_value(&r->run[0], section, key);
+	for (int i = 1; i < r->n; i++) {
+		const char *b = zr_run_value(&r->run[i], section, key);
+		if ((!a) != (!b) || (a && strcmp(a, b)))
+			return 1;
+	}
+	return 0;
+}
+
+static int write_difference(struct zr_report *r, const struct zr_run_value *v, int n)
+{
+	if (!n) {
+		fputs("<div class=\"card wide\"><table class=\"text\"><thead><tr><th>option</th>",
+		      r->page);
+		for (int i = 0; i < r->n; i++) {
+			fputs("<th>", r->page);
+			zr_html_text(r->page, r->run[i].name);
+			fputs("</th>", r->page);
+		}
+		fputs("</tr></thead><tbody>", r->page);
+	}
+	fputs("<tr><th scope=\"row\">", r->page);
+	zr_html_text(r->page, v->section);
+	putc('.', r->page);
+	zr_html_text(r->page, v->key);
+	fputs("</th>", r->page);
+	for (int i = 0; i < r->n; i++) {
+		const char *value = zr_run_value(&r->run[i], v->section, v->key);
+		fputs("<td>", r->page);
+		zr_html_text(r->page, value ? value : "-");
+		fputs("</td>", r->page);
+	}
+	fputs("</tr>", r->page);
+	return n + 1;
+}
+
+static void write_differences(struct zr_report *r)
+{
+	int n = 0;
+	for (int i = 0; i < r->n; i++)
+		for (int k = 0; k < r->run[i].n_values; k++) {
+			const struct zr_run_value *v = &r->run[i].value[k];
+			int before = !strcmp(v->section, "run") && !strcmp(v->key, "dir");
+			for (int j = 0; j < i && !before; j++)
+				before = zr_run_value(&r->run[j], v->section, v->key) != NULL;
+			if (!before && differs(r, v->section, v->key))
+				n = write_difference(r, v, n);
+		}
+	fputs(n ? "</tbody></table></div>\n"
+		: "<p class=\"card\">All options but the directory are the same.</p>\n",
+	      r->page);
+}
+
+void zr_report_config(struct zr_report *r)
+{
+	zr_report_heading(r, "config",
+			  r->n > 1 ? "Configurations and where they differ" : "Configuration");
+	if (r->n > 1)
+		write_differences(r);
+	for (int i = 0; i < r->n; i++) {
+		const struct zr_run_files *run = &r->run[i];
+		const char *section = "";
+		if (!run->n_values) {
+			zr_report_missing(r, run, "no config.ini");
+			continue;
+		}
+		fputs("<details class=\"card\"><summary>config.ini of ", r->page);
+		zr_html_text(r->page, run->name);
+		fputs("</summary><pre>", r->page);
+		for (int k = 0; k < run->n_values; k++) {
+			const struct zr_run_value *v = &run->value[k];
+			if (strcmp(section, v->section)) {
+				section = v->section;
+				fputs(k ? "\n[" : "[", r->page);
+				zr_html_text(r->page, section);
+				fputs("]\n", r->page);
+			}
+			zr_html_text(r->page, v->key);
+			fputs(" = ", r->page);
+			zr_html_text(r->page, v->text);
+			putc('\n', r->page);
+		}
+		fputs("</pre></details>\n", r->page);
+	}
+}
+
+/* ---- machine, samples ---- */
+
+void zr_report_machine(struct zr_report *r)
+{
+	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM], c[ZR_NUMBER_ROOM];
+	zr_report_heading(r, "machine", "Machine");
+	fputs("<div class=\"card wide\"><table "
+	      "class=\"text\"><thead><tr><th>run</th><th>device</th>"
+	      "<th>instructions</th><th>ranks</th><th>memory available</th><th>memory "
+	      "needed</th></tr>"
+	      "</thead><tbody>",
+	      r->page);
+	for (int i = 0; i < r->n; i++) {
+		const struct zr_run_files *run = &r->run[i];
+		const char *device = json_string_value(json_object_get(run->summary, "device"));
+		const char *variant = json_string_value(json_object_get(run->summary, "device_"
+										      "variant"));
+		const char *configured = zr_run_value(run, "device", "plugin");
+		json_t *have = json_object_get(run->plan, "available");
+		json_t *need = json_object_get(run->plan, "needed");
+		fputs("<tr><th scope=\"row\">", r->page);
+		zr_html_text(r->page, run->name);
+		fputs("</th><td>", r->page);
+		zr_html_text(r->page, device ? device : configured ? configured : "-");
+		fputs("</td><td>", r->page);
+		zr_html_text(r->page, variant ? variant : "-");
+		fprintf(r->page, "</td><td>%s</td><td>%s</td><td>%s</td></tr>",
+			zr_number(zr_run_summary(run, "world"), a),
+			have ? zr_number_bytes(json_number_value(have), b) : "-",
+			need ? zr_number_bytes(json_number_value(need), c) : "-");
+	}
+	fputs("</tbody></table></div>\n", r->page);
+	for (int i = 0; i < r->n; i++)
+		if (!r->run[i].summary)
+			zr_report_missing(r, &r->run[i],
+					  "device and ranks stand in summary.json, which is "
+					  "written "
+					  "when the run ends");
+}
+
+void zr_report_samples(struct zr_report *r)
+{
+	zr_report_heading(r, "samples", "Samples");
+	for (int i = 0; i < r->n; i++) {
+		const struct zr_run_files *run = &r->run[i];
+		if (!run->samples) {
+			zr_report_missing(r, run,
+					  "no sample was drawn in the run (no samples.txt)");
+			continue;
+		}
+		fprintf(r->page, "<details class=\"card\"%s><summary>", r->n == 1 ? " open" : "");
+		zr_html_text(r->page, run->name);
+		fputs(run->samples_cut ? " (the end of samples.txt)" : "", r->page);
+		fputs("</summary><pre>", r->page);
+		zr_html_text(r->page, run->samples);
+		fputs("</pre></details>\n", r->page);
+	}
+}
