@@ -73,7 +73,10 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 		return zr_import_fate(s, ZR_FATE_REFUSED,
 				      "use adamw_torch, adamw_8bit, lion_32bit, lion_8bit, "
 				      "adagrad or sgd");
-	rc = zr_import_put(im, s, k->to, known[i].plugin, NULL);
+	const char *plugin = known[i].plugin;
+	if (!strcmp(plugin, "adamw") && zr_import_given(im, "offload.optimizer.plugin"))
+		plugin = "cpu_adam"; /* where its state is */
+	rc = zr_import_put(im, s, k->to, plugin, NULL);
 	if (!rc && known[i].moments)
 		rc = zr_import_put(im, s, "optimizer.moments", known[i].moments, NULL);
 	return rc || strncmp(name, "paged", 5) ?
