@@ -11,6 +11,7 @@
 
 #define EMPTY UINT64_MAX
 #define NO_MERGE UINT32_MAX
+#define BITS 8 /* of `there` for each merge */
 #define FEW 24 /* symbols that need no heap */
 
 struct symbol {
@@ -42,9 +43,14 @@ static size_t power_of_two(size_t least)
 	return n;
 }
 
+static uint64_t hash(uint64_t pair)
+{
+	return pair * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 static size_t place(const struct zr_bpe *b, uint64_t pair)
 {
-	size_t i = (size_t)((pair * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & b->mask;
+	size_t i = (size_t)(hash(pair) >> 32) & b->mask;
 	while (b->merge[i].pair != pair && b->merge[i].pair != EMPTY)
 		i = (i + 1) & b->mask;
 	return i;
@@ -52,7 +58,10 @@ static size_t place(const struct zr_bpe *b, uint64_t pair)
 
 static const struct zr_merge *merge_of(const struct zr_bpe *b, uint32_t left, uint32_t right)
 {
-	const struct zr_merge *m = &b->merge[place(b, (uint64_t)left << 32 | right)];
+	uint64_t pair = (uint64_t)left << 32 | right, bit = hash(pair) >> b->shift;
+	if (!(b->there[bit / 64] >> (bit % 64) & 1))
+		return NULL;
+	const struct zr_merge *m = &b->merge[place(b, pair)];
 	return m->pair == EMPTY ? NULL : m;
 }
 
@@ -62,12 +71,16 @@ int zr_bpe_merges(struct zr_bpe *b, size_t n)
 	b->merge = malloc((b->mask + 1) * sizeof *b->merge);
 	for (size_t i = 0; b->merge && i <= b->mask; i++)
 		b->merge[i].pair = EMPTY;
-	return b->merge ? 0 : ZR_ENOMEM;
+	for (b->shift = 58; b->shift > 24 && BITS * n >> (64 - b->shift);)
+		b->shift--;
+	b->there = calloc(((size_t)1 << (64 - b->shift)) / 64 + 1, sizeof *b->there);
+	return b->merge && b->there ? 0 : ZR_ENOMEM;
 }
 
 void zr_bpe_merge_put(struct zr_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
 {
-	uint64_t pair = (uint64_t)left << 32 | right;
+	uint64_t pair = (uint64_t)left << 32 | right, bit = hash(pair) >> b->shift;
+	b->there[bit / 64] |= UINT64_C(1) << (bit % 64);
 	b->merge[place(b, pair)] = (struct zr_merge){ pair, rank, id };
 }
 

@@ -87,9 +87,26 @@ static void mark_tokens(struct zr_encoder *e, const int32_t *ids, int64_t count,
 	}
 }
 
+/* The ids of a word, or of a part of one. */
+static int take(void *arg, const int32_t *ids, size_t count, uint64_t start, size_t n)
+{
+	struct zr_encoder *e = arg;
+	if (!zr_marks_before(&e->marks, ZR_MARK_SECTION, start + n))
+		e->marks.tokens += count;
+	else
+		mark_tokens(e, ids, (int64_t)count, start, n);
+	return emit(e, ids, count);
+}
+
+/* The ids of all words so far. */
+static int finish_words(struct zr_encoder *e)
+{
+	int rc = zr_model_flush(e->model);
+	return rc == ZR_ENOMEM ? no_memory(e) : rc;
+}
+
 static int word(struct zr_encoder *e, const char *p, size_t n)
 {
-	const int32_t *ids;
 	size_t at = (size_t)(p - e->origin);
 	if (e->in_alphabet) {
 		at = zr_alphabet_count(e->origin, at);
@@ -101,13 +118,9 @@ static int word(struct zr_encoder *e, const char *p, size_t n)
 	}
 	if (n > ZR_TOKENIZER_PIECE)
 		return too_long(e);
-	int64_t count = zr_model_word(e->model, p, n, &ids);
-	uint64_t start = e->origin_at + at;
-	if (!zr_marks_before(&e->marks, ZR_MARK_SECTION, start + n))
-		e->marks.tokens += count > 0 ? (uint64_t)count : 0;
-	else
-		mark_tokens(e, ids, count, start, n);
-	return count < 0 ? no_memory(e) : emit(e, ids, (size_t)count);
+	int rc = zr_model_put(e->model, p, n, e->origin_at + at);
+	rc = rc == ZR_ENOMEM ? no_memory(e) : rc;
+	return rc || !e->in_alphabet ? rc : finish_words(e);
 }
 
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used);
@@ -130,13 +143,20 @@ static int write_spaces(struct zr_encoder *e, const struct zr_split *next, const
 		     (next->prefix == ZR_PREFIX_ALL || (next->prefix == ZR_PREFIX_FIRST && first));
 	if (!prefix && !next->spaces)
 		return 0;
-	e->prefixed.n = 0;
-	if ((prefix && zr_buf_add(&e->prefixed, " ", 1)) ||
-	    (next->spaces ? zr_spaces(*p, *n, &e->prefixed) : zr_buf_add(&e->prefixed, *p, *n)))
+	struct zr_buf *b = &e->prefixed;
+	if (b->room - b->n <= *n) { /* words that wait are in it */
+		int rc = finish_words(e);
+		if (rc)
+			return rc;
+		b->n = 0;
+	}
+	size_t before = b->n;
+	if ((prefix && zr_buf_add(b, " ", 1)) ||
+	    (next->spaces ? zr_spaces(*p, *n, b) : zr_buf_add(b, *p, *n)))
 		return no_memory(e);
-	move(e, *p, &e->prefixed, (size_t)prefix);
-	*p = e->prefixed.p;
-	*n = e->prefixed.n;
+	move(e, *p, b, before + (size_t)prefix);
+	*p = b->p + before;
+	*n = b->n - before;
 	return 0;
 }
 
@@ -252,6 +272,7 @@ static int split(struct zr_encoder *e, const char *p, size_t n, int final)
 	e->origin = e->section.p;
 	e->origin_at = e->marks.at[ZR_MARK_SECTION];
 	rc = pieces(e, 0, e->section.p, e->section.n, final, &used);
+	rc = rc ? rc : finish_words(e);
 	if (rc)
 		return rc;
 	e->marks.at[ZR_MARK_SECTION] += used;
@@ -398,7 +419,7 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 	struct zr_encoder *e = calloc(1, sizeof *e);
 	if (e)
 		*e = (struct zr_encoder){
-			.t = t, .sink = sink, .arg = arg, .model = zr_model_open(t)
+			.t = t, .sink = sink, .arg = arg, .model = zr_model_open(t, take, e)
 		};
 	int rc = e && e->model ? zr_match_open(&e->match, err) :
 				 zr_err(err, ZR_ENOMEM, "out of memory");

@@ -13,6 +13,7 @@
 #define CACHE_WORDS (1 << 17) /* a word has two places, of which the last two that came stay */
 #define CACHE_BYTES 30
 #define LARGE_PAGE (1 << 21)
+#define WAITING 64
 #define CACHE_IDS 8
 
 /* As large as a line of the processor's cache. */
@@ -22,12 +23,25 @@ struct word {
 	char bytes[CACHE_BYTES];
 };
 
+/* A word, or a part of one, whose place comes into the processor's cache while others are read. */
+struct part {
+	const char *p;
+	size_t n;
+	uint64_t start;
+	struct word *place; /* NULL: it is not remembered */
+	int32_t id;         /* that is all of it; -1: others may be */
+};
+
 struct zr_model_work {
 	const struct zr_tokenizer *t;
 	struct word *cache;
 	struct zr_bpe_work *bpe;
 	struct zr_unigram_work unigram;
-	struct zr_ids wordpiece, parts;
+	struct zr_ids wordpiece;
+	zr_model_sink *sink;
+	void *arg;
+	struct part part[WAITING];
+	size_t n;
 };
 
 static struct word *open_cache(void)
@@ -40,12 +54,14 @@ static struct word *open_cache(void)
 	return memset(cache, 0, bytes);
 }
 
-struct zr_model_work *zr_model_open(const struct zr_tokenizer *t)
+struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink *sink, void *arg)
 {
 	struct zr_model_work *w = calloc(1, sizeof *w);
 	if (!w)
 		return NULL;
 	w->t = t;
+	w->sink = sink;
+	w->arg = arg;
 	w->bpe = zr_bpe_open(t);
 	w->cache = open_cache();
 	if (w->bpe && w->cache)
@@ -62,7 +78,6 @@ void zr_model_close(struct zr_model_work *w)
 	free(w->unigram.place);
 	free(w->unigram.ids.id);
 	free(w->wordpiece.id);
-	free(w->parts.id);
 	free(w->cache);
 	free(w);
 }
@@ -135,12 +150,10 @@ static inline int is_word(const struct word *c, const char *p, size_t n)
 	return bytes_at(p + n - 8, 8) == bytes_at(q + n - 8, 8);
 }
 
-/* A word without a break. */
-static int64_t whole(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
+/* The ids of a word that may be in one of two places. */
+static int64_t look_up(struct zr_model_work *w, struct word *c, const char *p, size_t n,
+		       const int32_t **ids)
 {
-	if (n > CACHE_BYTES)
-		return encode(w, p, n, ids);
-	struct word *c = &w->cache[hash(p, n) & (CACHE_WORDS - 2)];
 	c += !is_word(c, p, n) && is_word(c + 1, p, n);
 	*ids = c->id;
 	if (is_word(c, p, n))
@@ -156,24 +169,38 @@ static int64_t whole(struct zr_model_work *w, const char *p, size_t n, const int
 	return count;
 }
 
-int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
+/* ---- words that wait ---- */
+
+int zr_model_flush(struct zr_model_work *w)
+{
+	int rc = 0;
+	for (size_t i = 0; !rc && i < w->n; i++) {
+		const struct part *o = &w->part[i];
+		const int32_t *ids = &o->id;
+		int64_t count = o->id >= 0 ? 1 :
+				o->place   ? look_up(w, o->place, o->p, o->n, &ids) :
+					     encode(w, o->p, o->n, &ids);
+		rc = count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+	}
+	w->n = 0;
+	return rc;
+}
+
+int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start)
 {
 	const struct zr_joins *joins = w->t->bpe.joins;
-	int64_t count = 0;
-	int32_t id;
-	if (!joins)
-		return whole(w, p, n, ids);
-	if (zr_ids_room(&w->parts, n))
-		return ZR_ENOMEM;
-	for (size_t len; n; p += len, n -= len) {
-		const int32_t *part = &id;
-		len = zr_joins_part(joins, p, n, &id);
-		int64_t more = id >= 0 ? 1 : whole(w, p, len, &part);
-		if (more < 0)
-			return more;
-		memcpy(w->parts.id + count, part, (size_t)more * sizeof *part);
-		count += more;
+	for (size_t len; n; p += len, n -= len, start += len) {
+		struct part *o = &w->part[w->n++];
+		*o = (struct part){ .p = p, .id = -1, .start = start };
+		len = joins ? zr_joins_part(joins, p, n, &o->id) : n;
+		o->n = len;
+		if (o->id < 0 && len <= CACHE_BYTES) {
+			o->place = &w->cache[hash(p, len) & (CACHE_WORDS - 2)];
+			__builtin_prefetch(o->place);
+		}
+		int rc = w->n == WAITING ? zr_model_flush(w) : 0;
+		if (rc)
+			return rc;
 	}
-	*ids = w->parts.id;
-	return count;
+	return 0;
 }

@@ -88,6 +88,8 @@ struct zr_merge {
 };
 
 struct zr_bpe {
+	uint64_t *there;        /* by a pair's hash a bit; not set: it has no merge */
+	unsigned shift;         /* of the hash, to the number of the bit */
 	struct zr_merge *merge; /* [mask + 1], open addressing */
 	size_t mask;
 	int32_t *whole;         /* [whole_mask + 1] ids by their bytes, -1: empty; NULL: not asked for */
@@ -242,9 +244,14 @@ int64_t zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *w, cons
 			    size_t n, const int32_t **ids);
 /* The same of any model, with a memory of words. */
 struct zr_model_work; /* what one thread needs */
-struct zr_model_work *zr_model_open(const struct zr_tokenizer *t);
+/* Takes the ids of n bytes; `start`: as it was put. 0 or a negative code. */
+typedef int zr_model_sink(void *arg, const int32_t *ids, size_t count, uint64_t start, size_t n);
+struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink *sink, void *arg);
 void zr_model_close(struct zr_model_work *w); /* NULL is fine */
-int64_t zr_model_word(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids);
+/* A word of n > 0 bytes, which stay where they are until zr_model_flush: until then its ids may
+ * wait. start: of the first byte. 0, ZR_ENOMEM or what the sink returns. */
+int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start);
+int zr_model_flush(struct zr_model_work *w);
 
 /* ---- alphabet.c ---- */
 
