@@ -56,6 +56,8 @@ static int flush(struct zr_encoder *e)
 static int emit(struct zr_encoder *e, const int32_t *ids, size_t n)
 {
 	int rc = 0;
+	for (; n && n <= 4 && e->n_out < OUT - 1; n--) /* most words have few */
+		e->out[e->n_out++] = *ids++;
 	while (!rc && n) {
 		size_t m = n < OUT - e->n_out ? n : OUT - e->n_out;
 		memcpy(e->out + e->n_out, ids, m * sizeof *ids);

@@ -140,10 +140,11 @@ static inline int is_word(const struct word *c, const char *p, size_t n)
 	const char *q = c->bytes;
 	if (c->n != n)
 		return 0;
+	if (n < 4)
+		return p[0] == q[0] && p[n / 2] == q[n / 2] && p[n - 1] == q[n - 1];
 	if (n < 8)
-		return n >= 4 ? bytes_at(p, 4) == bytes_at(q, 4) &&
-					bytes_at(p + n - 4, 4) == bytes_at(q + n - 4, 4) :
-				!memcmp(p, q, n);
+		return bytes_at(p, 4) == bytes_at(q, 4) &&
+		       bytes_at(p + n - 4, 4) == bytes_at(q + n - 4, 4);
 	for (size_t i = 0; i + 8 < n; i += 8)
 		if (bytes_at(p + i, 8) != bytes_at(q + i, 8))
 			return 0;
