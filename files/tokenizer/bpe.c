@@ -56,7 +56,7 @@ static size_t place(const struct zr_bpe *b, uint64_t pair)
 	return i;
 }
 
-static const struct zr_merge *merge_of(const struct zr_bpe *b, uint32_t left, uint32_t right)
+static inline const struct zr_merge *merge_of(const struct zr_bpe *b, uint32_t left, uint32_t right)
 {
 	uint64_t pair = (uint64_t)left << 32 | right, bit = hash(pair) >> b->shift;
 	if (!(b->there[bit / 64] >> (bit % 64) & 1))
@@ -293,7 +293,7 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 	return ids;
 }
 
-static struct zr_merge merge_at(const struct zr_bpe *b, const int32_t *id)
+static inline struct zr_merge merge_at(const struct zr_bpe *b, const int32_t *id)
 {
 	const struct zr_merge *m = merge_of(b, (uint32_t)id[0], (uint32_t)id[1]);
 	return m ? *m : (struct zr_merge){ .rank = NO_MERGE };

@@ -17,13 +17,13 @@ struct zr_joins {
 	const int32_t *token; /* of a character alone; borrowed */
 };
 
-static size_t place(const struct zr_joins *j, uint32_t a, uint32_t b)
+static inline size_t place(const struct zr_joins *j, uint32_t a, uint32_t b)
 {
 	return (size_t)(((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15) >> j->shift);
 }
 
 /* Characters without a token may be unknown together with their neighbours. */
-static int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
+static inline int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
 {
 	size_t at = place(j, a, b);
 	if (j->bit[at / 64] >> (at % 64) & 1)

@@ -170,9 +170,13 @@ int zr_list_next(struct zr_list *l)
 /* Behind a string, of which nothing is asked. */
 static const char *behind_string(const char *p)
 {
-	for (p++; *p && *p != '"'; p++)
-		p += *p == '\\' && p[1];
-	return *p ? p + 1 : NULL;
+	for (p++; *p != '"'; p++) {
+		if (*p == '\\')
+			p++;
+		if (!*p)
+			return NULL;
+	}
+	return p + 1;
 }
 
 /* Behind an array or an object, of so many entries; NULL: the text ends in it. */
