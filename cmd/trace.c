@@ -290,13 +290,15 @@ static void give_up(struct zr_trace *t, const char *name, int no)
 
 /* ---- what a rank writes ---- */
 
+/* Of at most 256 bytes, for which put() keeps room. */
 static void put_text(struct file *f, const char *text)
 {
-	for (const char *p = text; *p; p++)
+	for (const char *p = text; *p && p < text + 256; p++) {
 		if (*p == '"' || *p == '\\')
-			put(f, "\\%c", *p);
-		else if ((unsigned char)*p >= ' ')
-			put(f, "%c", *p);
+			f->buf[f->used++] = '\\';
+		if ((unsigned char)*p >= ' ')
+			f->buf[f->used++] = *p;
+	}
 }
 
 /* Of a move what arrives, else what an instruction reads and writes. */

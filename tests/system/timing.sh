@@ -151,10 +151,28 @@ is 'requests to the disk, which overlap' "$(trained tiny.ini -o zero.plugin=stag
 rank 0 | compute host store
 h.0 h.1 ln_f wte
 accumulate call layer optimize read secure write"
+is 'I1: a device that is waited for after each operation' "$(trained tiny.ini "${on[@]}" -o run.trace=1-6 -o device.memory=32M \
+	-o device.separate=yes -o device.late_copies=yes; parts run)" "$plain
+6 forward backward reduce optimizer boundary data"
 for text in 0 1,2 3-2 x 4- 1-2-3 99999999999999999999; do
 	is "trace = $text" "$(trained tiny.ini -o run.trace="$text")" \
 		"zeroth: -o: [run] trace = $text: expected at most 64 steps and ranges of steps, as 10 20-22"
 done
+
+# ---- a run that goes on ----
+
+is 'the first half' "$(trained tiny.ini -o train.eval_every=3 -o train.steps=3 -o checkpoint.every=3 -o run.trace=3; ls run/trace)" \
+	"$(trained tiny.ini -o train.eval_every=3 -o train.steps=3)
+step-000003.json"
+trained tiny.ini -o train.eval_every=3 -o train.steps=3 -o checkpoint.every=3 -o run.trace=3 > digest
+sed -i '3s/"elapsed":[0-9.]*/"elapsed":1000/' run/metrics.jsonl
+echo torn > run/trace/step-000005.rank-0
+is 'and the second' "$("$ZEROTH" train tiny.ini -o run.dir=run -o train.eval_every=3 -o run.trace='2 4' --resume auto 2>log | tail -n 1)" \
+	"$plain"
+is 'its time goes on' "$(sed 's/.*"elapsed":\([0-9]*\).*/\1/' run/metrics.jsonl | tail -n 4 | tr '\n' ' ')" '1000 1000 1000 1000 '
+is 'what a killed rank left is gone' "$(ls run/trace | tr '\n' ' ')" 'step-000003.json step-000004.json '
+rm -rf run
+
 mkdir -p run
 ln -s "$scratch" run/trace
 is 'a link in its place is not followed' "$(timeout 120 "$ZEROTH" train tiny.ini -o run.dir=run -o run.trace=2 --resume auto \
