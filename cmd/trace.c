@@ -54,6 +54,7 @@ struct zr_trace {
 	int64_t n, room, dropped;
 	int32_t *latest[ZR_LOWERED]; /* [instructions] the event of each in the last run of the program */
 	int failed;
+	int at;               /* the directory, once there is a trace; -1: none yet */
 	struct file out, in;
 };
 
@@ -161,7 +162,7 @@ int zr_trace_open(struct zr_session *s, const char *dir, struct zr_trace **out,
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	t->session = s;
 	t->merged = s->step;
-	t->out.fd = t->in.fd = -1;
+	t->out.fd = t->in.fd = t->at = -1;
 	clock_gettime(CLOCK_REALTIME, &now);
 	t->since_1970 = now.tv_sec * 1000000000ll + now.tv_nsec - (int64_t)(1e9 * zr_now());
 	int rc = parse(t, o->trace) ?
@@ -187,6 +188,8 @@ void zr_trace_close(struct zr_trace *t)
 	for (int id = 0; id < ZR_LOWERED; id++)
 		free(t->latest[id]);
 	free(t->event);
+	if (t->at >= 0)
+		close(t->at);
 	free(t);
 }
 
@@ -222,9 +225,11 @@ void zr_trace_note(struct zr_trace *t, const struct zr_lowered *p, int32_t n, in
 
 static int make_file(struct file *f, int dir, const char *name)
 {
-	unlinkat(dir, name, 0);
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 	f->at = f->used = 0;
-	f->fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	f->fd = openat(dir, name, flags, 0666);
+	if (f->fd < 0 && errno == EEXIST && !unlinkat(dir, name, 0))
+		f->fd = openat(dir, name, flags, 0666);
 	return f->no = f->fd < 0 ? errno : 0;
 }
 
@@ -365,19 +370,25 @@ static void rank_name(int64_t step, int rank, char name[NAME])
 	snprintf(name, NAME, "step-%06lld.rank-%d", (long long)step, rank);
 }
 
+static int open_dir(struct zr_trace *t)
+{
+	if (t->at < 0 && mkdir(t->dir, 0777) && errno != EEXIST)
+		return errno;
+	if (t->at < 0)
+		t->at = zr_dir_open(AT_FDCWD, t->dir, 0);
+	return t->at < 0 ? errno : 0;
+}
+
 void zr_trace_end(struct zr_trace *t)
 {
 	char name[NAME];
 	rank_name(t->step, t->session->setup->process.rank, name);
-	int no = mkdir(t->dir, 0777) && errno != EEXIST ? errno : 0;
-	int dir = no ? -1 : zr_dir_open(AT_FDCWD, t->dir, 0);
-	no = no ? no : dir < 0 ? errno : make_file(&t->out, dir, name);
+	int no = open_dir(t);
+	no = no ? no : make_file(&t->out, t->at, name);
 	if (!no) {
 		put_events(t);
 		no = close_file(&t->out);
 	}
-	if (dir >= 0)
-		close(dir);
 	if (no)
 		give_up(t, name, no);
 	else if (t->dropped)
@@ -405,12 +416,12 @@ static void put_thread(struct file *f, int rank, int tid)
 	put(f, "\"}},\n");
 }
 
-static int open_rank(struct zr_trace *t, int dir, int64_t step, int rank)
+static int open_rank(struct zr_trace *t, int64_t step, int rank)
 {
 	char name[NAME];
 	rank_name(step, rank, name);
 	t->in.at = t->in.used = 0;
-	t->in.fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	t->in.fd = openat(t->at, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return t->in.fd < 0 ? errno : 0;
 }
 
@@ -421,12 +432,12 @@ static void close_rank(struct zr_trace *t)
 }
 
 /* When the first rank began. *ranks: how many have written something. */
-static int64_t begin_of(struct zr_trace *t, int dir, int64_t step, int *ranks)
+static int64_t begin_of(struct zr_trace *t, int64_t step, int *ranks)
 {
 	int64_t begin = INT64_MAX;
 	*ranks = 0;
 	for (int r = 0; r < t->session->setup->process.world; r++) {
-		if (open_rank(t, dir, step, r))
+		if (open_rank(t, step, r))
 			continue;
 		char *line = next_line(&t->in);
 		int64_t ns = line ? strtoll(line, NULL, 10) : 0;
@@ -459,19 +470,19 @@ static void merge_rank(struct zr_trace *t, int rank, int64_t begin)
 	    "\"rank %d\"}}", rank, rank);
 }
 
-static int merge(struct zr_trace *t, int dir, int64_t step, char name[NAME])
+static int merge(struct zr_trace *t, int64_t step, char name[NAME])
 {
 	const int world = t->session->setup->process.world;
 	char tmp[NAME + 8], of_rank[NAME];
 	int ranks, n = 0;
-	int64_t begin = begin_of(t, dir, step, &ranks);
+	int64_t begin = begin_of(t, step, &ranks);
 	snprintf(name, NAME, "step-%06lld.json", (long long)step);
 	snprintf(tmp, sizeof tmp, "%s.tmp", name);
-	int no = make_file(&t->out, dir, tmp);
+	int no = make_file(&t->out, t->at, tmp);
 	put(&t->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"step\":%lld},\"traceEvents\":[\n",
 	    (long long)step);
 	for (int r = 0; !no && r < world; r++) {
-		if (open_rank(t, dir, step, r))
+		if (open_rank(t, step, r))
 			continue;
 		merge_rank(t, r, begin);
 		put(&t->out, "%s\n", ++n < ranks ? "," : "");
@@ -479,11 +490,11 @@ static int merge(struct zr_trace *t, int dir, int64_t step, char name[NAME])
 	}
 	put(&t->out, "]}\n");
 	no = no ? no : close_file(&t->out);
-	if (!no && renameat(dir, tmp, dir, name))
+	if (!no && renameat(t->at, tmp, t->at, name))
 		no = errno;
 	for (int r = 0; !no && r < world; r++) {
 		rank_name(step, r, of_rank);
-		unlinkat(dir, of_rank, 0);
+		unlinkat(t->at, of_rank, 0);
 	}
 	if (!no && ranks < world)
 		zr_logf(ZR_LOG_WARN, "trace", "%s/%s: %d of %d ranks: the others write no files "
@@ -499,10 +510,7 @@ void zr_trace_merge(struct zr_trace *t, int64_t step)
 	for (t->merged++; t->merged <= step; t->merged++) {
 		if (!zr_trace_wants(t, t->merged))
 			continue;
-		int dir = zr_dir_open(AT_FDCWD, t->dir, 0);
-		int no = dir < 0 ? errno : merge(t, dir, t->merged, name);
-		if (dir >= 0)
-			close(dir);
+		int no = merge(t, t->merged, name);
 		if (no)
 			give_up(t, name, no);
 	}
