@@ -16,3 +16,10 @@ monitorplugin_LTLIBRARIES = %D%/csv.la %D%/jsonl.la %D%/tensorboard.la
 	%D%/output.h %D%/tag.c %D%/tag.h
 %C%_tensorboard_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_tensorboard_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+monitorplugin_LTLIBRARIES += %D%/wandb.la
+%C%_wandb_la_SOURCES = %D%/wandb.c %D%/wandb_log.c %D%/wandb_log.h %D%/message.c %D%/message.h \
+	%D%/output.c %D%/output.h %D%/tag.c %D%/tag.h
+%C%_wandb_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_wandb_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+%C%_wandb_la_LIBADD = -lm

@@ -37,6 +37,21 @@ int output_dir(struct output *o, const struct zr_host *h, const char *path)
 							  : strerror(errno));
 }
 
+int output_enter(struct output *o, const char *name, int make)
+{
+	size_t used = strlen(o->name);
+	int dir;
+	snprintf(o->name + used, sizeof o->name - used, "/%s", name);
+	if (make && mkdirat(o->dir, name, 0777))
+		return output_failed(o, "make the directory");
+	dir = openat(o->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return output_failed(o, "open the directory");
+	close(o->dir);
+	o->dir = dir;
+	return ZR_OK;
+}
+
 int output_file(struct output *o, const char *name, int make)
 {
 	size_t used = strlen(o->name);

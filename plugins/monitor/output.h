@@ -18,6 +18,8 @@ struct output {
 /* Opens directory `path` (relative to the run directory), which is made where there is none. In a
  * run directory a symbolic link is not followed. */
 int output_dir(struct output *o, const struct zr_host *h, const char *path);
+/* Goes on in directory `name` in it, which is made, or with make = 0 is there. */
+int output_enter(struct output *o, const char *name, int make);
 /* Makes file `name` in it, or with make = 0 opens the one that is there. */
 int output_file(struct output *o, const char *name, int make);
 void output_close(struct output *o);

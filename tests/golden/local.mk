@@ -19,4 +19,5 @@ EXTRA_DIST += %D%/make_codes.py %D%/codes.txt
 EXTRA_DIST += %D%/make_adapters.py %D%/adapters
 EXTRA_DIST += %D%/make_experts.py %D%/experts.txt
 EXTRA_DIST += %D%/make_events.py %D%/events.bin
+EXTRA_DIST += %D%/make_wandb.py %D%/offline.wandb
 EXTRA_DIST += %D%/import

@@ -29,3 +29,9 @@ TESTS += $(plugin_tests)
 %C%_t_tensorboard_SOURCES = %D%/t_tensorboard.c plugins/monitor/message.c plugins/monitor/tag.c
 %C%_t_tensorboard_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_tensorboard_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += %D%/t_wandb
+TESTS += %D%/t_wandb
+%C%_t_wandb_SOURCES = %D%/t_wandb.c
+%C%_t_wandb_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_wandb_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS)
