@@ -60,6 +60,7 @@ int zr_cmd_train(int argc, char **argv);
 int zr_cmd_sample(int argc, char **argv);
 int zr_cmd_eval(int argc, char **argv);
 int zr_cmd_report(int argc, char **argv);
+int zr_cmd_watch(int argc, char **argv);
 int zr_cmd_plan(int argc, char **argv);
 int zr_cmd_config(int argc, char **argv);
 int zr_cmd_config_diff(int argc, char **argv);

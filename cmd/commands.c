@@ -9,6 +9,7 @@ const struct zr_command zr_commands[] = {
 	{ "tokenize", "turn text into the tokens of a tokenizer.json", zr_cmd_tokenize },
 	{ "eval", "measure how well a model predicts what is held out", zr_cmd_eval },
 	{ "report", "write a page of runs: curves, time, memory, differences", zr_cmd_report },
+	{ "watch", "show a run in the terminal while it trains", zr_cmd_watch },
 	{ "sample", "print text that a trained model continues", zr_cmd_sample },
 	{ "plan", "show the memory that a training will take", zr_cmd_plan },
 	{ "config", "check, show, compare or import configurations", zr_cmd_config },

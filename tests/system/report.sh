@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# zeroth report: one HTML page of run directories, of any age and state.
+# zeroth report: one HTML page of run directories, of any age and state. zeroth watch: the same in a terminal.
 . "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
 . "$ZR_SRCDIR/tests/lib/rig.sh"
 [ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
@@ -65,6 +65,31 @@ is 'and never markup' "$(grep -c 'old <b>' both.html)" 0
 like 'a torn line is said' "$page" 'last line of the metrics has no end'
 like 'that it goes on, too' "$page" 'still going, or was killed'
 like 'where configurations differ' "$page" '<td>12</td><td>-</td>'
+
+# ---- zeroth watch ----
+watch() { COLUMNS=100 LINES=30 "$ZEROTH" watch "$@"; }
+LC_ALL=C watch run >out 2>err
+is 'watch: exit code, messages' "$? $(cat err)" '0 '
+like 'watch: how the run ended' "$(head -n 1 out)" '^run  finished$'
+like 'watch: where it stands' "$(sed -n 2p out)" '^step 12 of 12 \(100%\)  loss [0-9.]+'
+like 'watch: curves' "$(cat out)" 'loss  [0-9.]+.*tokens/s'
+is 'watch: no line is longer than the terminal' "$(awk 'length > 100' out)" ''
+is 'watch: no codes of a terminal in a file' "$(grep -c $'\033' out)" 0
+is 'watch: ASCII where the locale is' "$(LC_ALL=C grep -c '[^ -~]' out)" 0
+if locale -a 2>/dev/null | grep -qi '^C\.utf'; then
+	ok 'watch: braille where the locale is UTF-8' eval 'LC_ALL=C.UTF-8 watch run | grep -q "[⠀-⣿]"'
+else
+	skip 'watch: braille where the locale is UTF-8' 'no C.UTF-8'
+fi
+touch -d '100 seconds ago' 'old <b>/metrics.csv'
+like 'watch: a run that stalls' "$(LC_ALL=C watch 'old <b>' | head -n 1)" '^old <b>  no step for [0-9.]+ s$'
+mkdir new
+cp run/config.ini new
+like 'watch: a run without a step yet' "$(LC_ALL=C watch new | head -n 1)" '^new  no step yet$'
+is 'watch without a run' "$("$ZEROTH" watch 2>&1 | head -n 1)" 'zeroth watch: RUN is missing'
+is 'watch: an interval that is none' "$("$ZEROTH" watch -i 0 run 2>&1)" \
+	'zeroth watch: -i 0: expected seconds in [0.05, 3600]'
+ok 'watch --help' "$ZEROTH" watch --help
 
 fails() { # fails NAME PATTERN [argument]...
 	local name=$1 pattern=$2
