@@ -52,7 +52,8 @@ for json in $files; do
 	for device in $devices; do
 		played=()
 		[ $device = cpu ] || played=(-o device.plugin=cpu -o device.memory=1G)
-		import --device $device --model $model --data train.bin -o made.ini "$json" >/dev/null
+		import --device $device --model $model --data train.bin -o made.ini "$json" \
+			>/dev/null
 		like "$name: plan for $device" "$(made plan)" '^fits'
 	done
 done
@@ -63,7 +64,7 @@ like 'without --model the INI names no model' "$("$ZEROTH" config check warmup.i
 refused 'an unknown key' '{
   "zero_optimization": { "stage": 2,
     "overlap_com": true } }' \
-	'^2 zeroth: refused\.json:3: .*_com: unknown key; did you mean zero_optimization\.overlap_comm\?$'
+	'^2 zeroth: refused\.json:3: .*_com: unknown key; did you mean .*\.overlap_comm\?$'
 refused 'what is not here' \
 	'{ "zero_optimization": { "stage": 3, "zero_quantized_weights": true } }' \
 	': zero_optimization\.zero_quantized_weights: nothing encodes what ranks exchange'
@@ -87,7 +88,8 @@ refused 'two files that differ' '{ "per_device_train_batch_size": 2,
 	'size: \[train\] micro_batch_size would be 2, and 4 by train_micro_batch_size_per_gpu'
 refused 'a share of unknown steps' '{ "num_train_epochs": 1, "warmup_ratio": 0.1 }' \
 	':1: warmup_ratio: how many steps that is depends on the data: give warmup_steps'
-refused 'an optimizer of transformers that is not here' '{ "max_steps": 9, "optim": "galore_adamw" }' \
+refused 'an optimizer of transformers that is not here' \
+	'{ "max_steps": 9, "optim": "galore_adamw" }' \
 	': optim: use adamw_torch, '
 printf '%s\n' '{ "max_steps": 9, "optim": "adamw_torch", "deepspeed": { "zero_optimization": {
  "stage": 2, "offload_optimizer": { "device": "cpu" } } } }' >offloaded.json
@@ -103,7 +105,8 @@ without 'a warm-up that the schedule lacks' \
 	'warmup_steps: the schedule has no warm-up$'
 without 'two warm-ups' '{ "max_steps": 9, "warmup_ratio": 0.5, "warmup_steps": 3 }' \
 	'warmup_ratio: the other of the two counts$'
-without "a warm-up beside DeepSpeed's" '{ "max_steps": 9, "warmup_steps": 3, "deepspeed": { "scheduler":
+without "a warm-up beside DeepSpeed's" \
+	'{ "max_steps": 9, "warmup_steps": 3, "deepspeed": { "scheduler":
  { "type": "WarmupLR", "params": { "warmup_num_steps": 4 } } } }' \
 	'warmup_steps: DeepSpeed.s configuration says how long$'
 without 'betas that the optimizer lacks' '{ "max_steps": 9, "optim": "sgd", "adam_beta1": 0.8 }' \
@@ -166,16 +169,16 @@ hints train.max_grad_norm=2 \
 	'key; max_grad_norm of transformers is \[train\] gradient_clipping = 2 here$'
 hints run.steps_per_print=5 'key; steps_per_print of DeepSpeed is \[run\] log_every = 5 here$'
 hints offload.optimizer.device=cpu \
-	'no plugin; .*offload_optimizer\.device of DeepSpeed is \[offload\.optimizer\] plugin = cpu here$'
+	'no plugin; .*_optimizer\.device of DeepSpeed is \[offload\.optimizer\] plugin = cpu here$'
 hints fp16.enabled=yes 'section \[fp16\]; .* of DeepSpeed is \[precision\] plugin = fp16 here$'
 hints zero.contiguous_gradients=yes 'of DeepSpeed has no effect here: gradients lie'
 hints zero.overlap_com=yes 'unknown key; did you mean overlap_comm\?$'
 printf '[offload.param]\ndevice = cpu\n' | cat a.ini - >b.ini
 like 'the same in a file' "$("$ZEROTH" schedule b.ini 2>&1)" \
-	'^zeroth: b\.ini:9: .*no plugin; .*offload_param\.device of DeepSpeed is \[offload\.param\] plugin'
+	'^zeroth: b\.ini:9: .*no plugin; .*_param\.device of DeepSpeed is \[offload\.param\]'
 for command in train plan schedule 'config check'; do
-	like "$command with DeepSpeed's file" "$("$ZEROTH" $command warmup.json 2>&1; echo "code $?")" \
-		'^zeroth: warmup\.json is no INI .*: zeroth config import warmup\.json -o imported\.ini$'
+	like "$command with DeepSpeed's file" "$("$ZEROTH" $command warmup.json 2>&1)" \
+		'^zeroth: warmup\.json is no INI .*: zeroth config import warmup\.json -o '
 done
 
 # ---- config diff ----
