@@ -210,12 +210,40 @@ double zr_run_summary(const struct zr_run_files *r, const char *key)
 	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
+static double changed(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return NAN;
+	return (double)st.st_mtim.tv_sec + 1e-9 * (double)st.st_mtim.tv_nsec;
+}
+
+double zr_run_last_step(const struct zr_run_files *r)
+{
+	return r->has_metrics ? changed(r->metrics.path) : NAN;
+}
+
+int zr_run_ended(const struct zr_run_files *r)
+{
+	const struct zr_rows *rows = &r->metrics.rows;
+	char path[PATH_MAX];
+	if (!r->summary ||
+	    snprintf(path, sizeof path, "%s/summary.json", r->dir) >= (int)sizeof path)
+		return 0;
+	/* a second for the clocks of file systems */
+	return !(changed(path) < zr_run_last_step(r) - 1) &&
+	       !(rows->n && rows->value[0][rows->n - 1] > zr_run_summary(r, "steps"));
+}
+
 void zr_run_state(const struct zr_run_files *r, char *text, size_t size)
 {
 	const char *stopped = json_string_value(json_object_get(r->summary, "stopped"));
 	const char *early = json_string_value(json_object_get(r->summary, "ended_early"));
 	if (!r->summary)
 		snprintf(text, size, "no summary.json: it is still going, or was killed");
+	else if (!zr_run_ended(r))
+		snprintf(text, size,
+			 "gone on since it ended once: it is still going, or was killed");
 	else if (stopped)
 		snprintf(text, size, "stopped: %s", stopped);
 	else if (early)

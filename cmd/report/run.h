@@ -36,6 +36,10 @@ void zr_run_files_close(struct zr_run_files *r);
 const char *zr_run_value(const struct zr_run_files *r, const char *section, const char *key);
 /* A number in the summary, or NaN. */
 double zr_run_summary(const struct zr_run_files *r, const char *key);
+/* When the last step was written, Unix seconds; NaN: there is none. */
+double zr_run_last_step(const struct zr_run_files *r);
+/* Whether the summary is of all steps. An older one is of an earlier part of a run that goes on. */
+int zr_run_ended(const struct zr_run_files *r);
 /* How the run stands: "finished", "stopped: ...", ... or that it goes on or was killed. */
 void zr_run_state(const struct zr_run_files *r, char *text, size_t size);
 /* Reads summary.json again. */

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "cmd/report/html.h"
@@ -58,24 +57,13 @@ static double recent(const struct zr_rows *rows, const char *name)
 	return n ? sum / n : NAN;
 }
 
-static double changed(const char *dir, const char *path)
-{
-	char name[PATH_MAX];
-	struct stat st;
-	int n = dir ? snprintf(name, sizeof name, "%s/%s", dir, path) : 0;
-	if (n >= (int)sizeof name || stat(dir ? name : path, &st))
-		return NAN;
-	return (double)st.st_mtim.tv_sec + 1e-9 * (double)st.st_mtim.tv_nsec;
-}
-
-/* How the run stands. A summary that is older than the last step is of an earlier part of it. */
+/* How the run stands. */
 static void state_text(const struct zr_run_files *run, char *text, size_t size)
 {
 	char number[ZR_NUMBER_ROOM];
-	double step = run->has_metrics ? changed(NULL, run->metrics.path) : NAN;
-	double end = changed(run->dir, "summary.json");
+	double step = zr_run_last_step(run);
 	double each = recent(&run->metrics.rows, "step_seconds");
-	if (run->summary && !(end < step - 1)) {
+	if (zr_run_ended(run)) {
 		zr_run_state(run, text, size);
 		return;
 	}

@@ -83,6 +83,11 @@ else
 fi
 touch -d '100 seconds ago' 'old <b>/metrics.csv'
 like 'watch: a run that stalls' "$(LC_ALL=C watch 'old <b>' | head -n 1)" '^old <b>  no step for [0-9.]+ s$'
+cp -r run again
+sed -n 's/\"step\":12/\"step\":13/p' run/metrics.jsonl >>again/metrics.jsonl
+like 'watch: a run that goes on after its end' "$(LC_ALL=C watch again | head -n 1)" '^again  training$'
+"$ZEROTH" report again >out
+like 'report: a run that goes on after its end' "$(cat again/report.html)" 'gone on since it ended once'
 mkdir new
 cp run/config.ini new
 like 'watch: a run without a step yet' "$(LC_ALL=C watch new | head -n 1)" '^new  no step yet$'

@@ -13,6 +13,7 @@
 #include "cmd/report/chart.h"
 #include "cmd/report/decimate.h"
 #include "cmd/report/html.h"
+#include "cmd/report/plot.h"
 #include "cmd/report/rows.h"
 
 #include <cmocka.h> /* after the headers with members that its macros name */
@@ -259,6 +260,28 @@ static void numbers_for_people(void **state)
 	assert_string_equal(zr_number_seconds(7500, t), "2 h 05 min");
 }
 
+static void a_curve_in_text_goes_from_point_to_point(void **state)
+{
+	static const char *const want[] = { "         up  3           ", /* rows of 16 places */
+					    "       3           .....'",
+					    "       0 .....'''''      ",
+					    "         0              3" };
+	const double x[] = { 0, 1, 2, 3 }, y[] = { 0, NAN, 2, 3 };
+	char **line = zr_plot("up", x, y, 4, 2, 25, ZR_PLOT_ASCII);
+	(void)state;
+	assert_non_null(line);
+	for (int i = 0; i < 4; i++)
+		assert_string_equal(line[i], want[i]);
+	zr_plot_free(line, 2);
+	line = zr_plot("none", x, y, 0, 1, 24, ZR_PLOT_BRAILLE);
+	assert_string_equal(line[0], "         none  no values");
+	assert_string_equal(line[1], "                        ");
+	zr_plot_free(line, 1);
+	line = zr_plot("dot", x, y, 1, 1, 24, ZR_PLOT_BRAILLE);
+	assert_string_equal(line[1], "       0 \xe2\xa0\x82              ");
+	zr_plot_free(line, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +295,7 @@ int main(void)
 		cmocka_unit_test(ticks_are_round_numbers_in_the_range),
 		cmocka_unit_test(text_cannot_leave_its_place_in_html),
 		cmocka_unit_test(numbers_for_people),
+		cmocka_unit_test(a_curve_in_text_goes_from_point_to_point),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
