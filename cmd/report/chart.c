@@ -41,7 +41,8 @@ int zr_chart_has_points(const struct zr_chart *c)
 static int choose_points(const struct zr_curve *c, int64_t most, struct points *p)
 {
 	const int mean = c->kind == ZR_CURVE_MEAN ||
-			 (c->kind == ZR_CURVE_DASHED && zr_finite_points(c->y, c->n) > most / 2);
+			 (c->kind >= ZR_CURVE_DASHED && c->kind <= ZR_CURVE_DOTTED &&
+			  zr_finite_points(c->y, c->n) > most / 2);
 	const int64_t parts = mean ? most / 4 : most / 2;
 	int64_t *at = malloc((size_t)(2 * parts + 2) * sizeof *at);
 	p->x = malloc((size_t)(2 * parts + 2) * sizeof *p->x);
@@ -108,7 +109,7 @@ static double place_y(const struct range *r, double v)
 
 static const char *kind_name(enum zr_curve_kind kind)
 {
-	static const char *const name[] = { "line", "faint", "mean", "dashed", "marks" };
+	static const char *const name[] = { "line", "faint", "mean", "dashed", "dotted", "marks" };
 	return name[kind];
 }
 

@@ -14,8 +14,9 @@ enum zr_curve_kind {
 	ZR_CURVE_LINE,
 	ZR_CURVE_FAINT, /* every step, behind a mean */
 	ZR_CURVE_MEAN,
-	ZR_CURVE_DASHED, /* of many points the means */
-	ZR_CURVE_MARKS	 /* a tick at the bottom where y is 1 */
+	ZR_CURVE_DASHED, /* of many points the means; so is the next */
+	ZR_CURVE_DOTTED,
+	ZR_CURVE_MARKS /* a tick at the bottom where y is 1 */
 };
 
 enum zr_chart_unit { ZR_CHART_NUMBER, ZR_CHART_BYTES, ZR_CHART_PERCENT, ZR_CHART_SECONDS };

@@ -137,7 +137,10 @@ static void add_metric(const struct zr_report *r, struct zr_chart *c, const char
 		if (!v.y)
 			continue;
 		v.label = label(r, i, metric, room, used);
-		v.kind = at ? ZR_CURVE_DASHED : mean ? ZR_CURVE_FAINT : ZR_CURVE_LINE;
+		v.kind = at > 1 ? ZR_CURVE_DOTTED
+			 : at	? ZR_CURVE_DASHED
+			 : mean ? ZR_CURVE_FAINT
+				: ZR_CURVE_LINE;
 		zr_chart_add(c, v);
 		v.kind = ZR_CURVE_MEAN;
 		if (mean && !at)
