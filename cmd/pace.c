@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "cmd/pace.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,9 +35,11 @@ static const struct {
 
 double zr_pace_nominal(const char *device, int32_t dtype)
 {
-	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
-		if (strstr(device, cards[i].name))
+	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+		const char *at = strstr(device, cards[i].name);
+		if (at && !isalnum((unsigned char)at[strlen(cards[i].name)]))
 			return 1e12 * (dtype == ZR_F32 ? cards[i].single : cards[i].half);
+	}
 	return 0;
 }
 

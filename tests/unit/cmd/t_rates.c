@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/pace.h"
 #include "cmd/rates.h"
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -184,9 +185,25 @@ static int clean(void **unused)
 	return 0;
 }
 
+static void peaks_are_those_of_the_device(void **unused)
+{
+	static const struct { const char *device; double half, single; } want[] = {
+		{ "NVIDIA H200", 989e12, 67e12 },	    { "NVIDIA H100 PCIe", 756e12, 51e12 },
+		{ "NVIDIA H100 80GB HBM3", 989e12, 67e12 }, { "NVIDIA L40S", 362e12, 91.6e12 },
+		{ "NVIDIA A100-SXM4-80GB", 312e12, 19.5e12 }, { "NVIDIA L4", 121e12, 30.3e12 },
+		{ "Quadro T400", 0, 0 },		    { "cpu", 0, 0 },
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+		assert_true(zr_pace_nominal(want[i].device, ZR_BF16) == want[i].half);
+		assert_true(zr_pace_nominal(want[i].device, ZR_F32) == want[i].single);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(peaks_are_those_of_the_device),
 		cmocka_unit_test(between_sizes),	cmocka_unit_test(in_a_grid),
 		cmocka_unit_test(without_a_corner),	cmocka_unit_test(of_other_ranks),
 		cmocka_unit_test(reads_what_it_wrote), cmocka_unit_test(refuses_what_is_none),
