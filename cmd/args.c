@@ -49,15 +49,15 @@ static int parse_seconds(const char *argv0, const char *option, const char *text
 	return -1;
 }
 
-static int parse_memory(const char *argv0, const char *text, uint64_t *out)
+static int parse_memory(const char *argv0, const char *option, const char *text, uint64_t *out)
 {
 	static const struct zr_opt o = {
-		.name = "memory", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI
+		.name = "bytes", .type = ZR_T_BYTES, .min = 1, .max = ZR_HI
 	};
 	struct zr_error e = { 0 };
 	if (!zr_parse_bytes(&o, text, out, &e))
 		return 0;
-	fprintf(stderr, "zeroth %s: --memory %s: %s\n", argv0, text, e.text);
+	fprintf(stderr, "zeroth %s: %s %s: %s\n", argv0, option, text, e.text);
 	return -1;
 }
 
@@ -96,6 +96,10 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		{ "resume", 1, NULL, 'r' },    { "restarts", 1, NULL, 'R' },
 		{ "min-ranks", 1, NULL, 'M' }, { "watchdog", 1, NULL, 'W' },
 		{ "other-data", 0, NULL, 'D' }, { "sequences", 1, NULL, 'S' },
+		{ "device", 1, NULL, '1' },    { "host", 1, NULL, '2' },
+		{ "disk", 1, NULL, '3' },      { "rates", 1, NULL, '4' },
+		{ "card", 1, NULL, '5' },      { "scale", 1, NULL, '6' },
+		{ "compare", 0, NULL, '7' },   { "fit", 0, NULL, '8' },
 		{ NULL, 0, NULL, 0 }
 	};
 	int c;
@@ -130,8 +134,27 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		} else if (c == 'D' && named(usage, argv[0], "--other-data")) {
 			out->other_data = 1;
 		} else if (c == 'm' && named(usage, argv[0], "--memory") &&
-			   !parse_memory(argv[0], optarg, &out->memory)) {
+			   !parse_memory(argv[0], "--memory", optarg, &out->memory)) {
 			continue;
+		} else if (c == '1' && named(usage, argv[0], "--device") &&
+			   !parse_memory(argv[0], "--device", optarg, &out->device)) {
+			continue;
+		} else if (c == '2' && named(usage, argv[0], "--host") &&
+			   !parse_memory(argv[0], "--host", optarg, &out->host)) {
+			continue;
+		} else if (c == '3' && named(usage, argv[0], "--disk") &&
+			   !parse_memory(argv[0], "--disk", optarg, &out->disk)) {
+			continue;
+		} else if (c == '4' && named(usage, argv[0], "--rates")) {
+			out->rates = optarg;
+		} else if (c == '5' && named(usage, argv[0], "--card")) {
+			out->card = optarg;
+		} else if (c == '6' && named(usage, argv[0], "--scale")) {
+			out->scale = optarg;
+		} else if (c == '7' && named(usage, argv[0], "--compare")) {
+			out->compare = 1;
+		} else if (c == '8' && named(usage, argv[0], "--fit")) {
+			out->fit = 1;
 		} else if (c == 'h') {
 			fputs(usage, stdout);
 			return 0;

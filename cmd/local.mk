@@ -53,6 +53,7 @@ cmd_libcmd_la_SOURCES = \
 
 cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 
+include cmd/forecast/local.mk
 include cmd/import/local.mk
 include cmd/bench/local.mk
 include cmd/doctor/local.mk

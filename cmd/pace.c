@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "cmd/pace.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,34 +13,10 @@
 #include <unistd.h>
 
 #include "cmd/progress.h"
-#include "cmd/rates.h"
+#include "cmd/forecast/forecast.h"
+#include "cmd/forecast/source.h"
 #include "core/log.h"
 #include "core/pool.h"
-
-/* Dense products, from the makers' data sheets: 16-bit types with sums in fp32, and fp32 without
- * tensor cores. The first name that the device's contains counts. */
-static const struct {
-	const char *name;
-	double half, single; /* 1e12 operations per second */
-} cards[] = {
-	{ "B200", 2250, 80 },	      { "GH200", 989, 67 },	   { "H200", 989, 67 },
-	{ "H100 PCIe", 756, 51 },     { "H100 NVL", 835, 60 },	   { "H100", 989, 67 },
-	{ "A100", 312, 19.5 },	      { "L40S", 362, 91.6 },	   { "L40", 181, 90.5 },
-	{ "L4", 121, 30.3 },	      { "A40", 149.7, 37.4 },	   { "A10G", 70, 31.5 },
-	{ "A10", 125, 31.2 },	      { "A30", 165, 10.3 },	   { "RTX 6000 Ada", 364, 91.1 },
-	{ "RTX A6000", 154.8, 38.7 }, { "RTX 4090", 165.2, 82.6 }, { "RTX 3090", 71, 35.6 },
-	{ "V100", 125, 15.7 },	      { "T4", 65, 8.1 },
-};
-
-double zr_pace_nominal(const char *device, int32_t dtype)
-{
-	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
-		const char *at = strstr(device, cards[i].name);
-		if (at && !isalnum((unsigned char)at[strlen(cards[i].name)]))
-			return 1e12 * (dtype == ZR_F32 ? cards[i].single : cards[i].half);
-	}
-	return 0;
-}
 
 double zr_pace_elapsed_before(const char *metrics)
 {
@@ -69,7 +44,7 @@ void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed)
 		.step_sequences = s->batch.train,
 		.epoch_sequences = ZR_HAS(data, struct zr_data_info, train_sequences) ?
 					   data->train_sequences : 0,
-		.nominal = world * zr_pace_nominal(s->device_info.name, s->types.dtype),
+		.nominal = world * zr_card_peak(s->device_info.name, s->types.dtype),
 		.device_bytes = s->device_info.unified ? 0 : s->plan.arena[ZR_STORE_DEVICE],
 		.epoch = NAN, .mfu = NAN, .mfu_product = NAN, .possible = NAN,
 	};
@@ -94,20 +69,22 @@ static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 	return best;
 }
 
-void zr_pace_read_rates(struct zr_pace *p, const struct zr_setup *s)
+void zr_pace_read_rates(struct zr_pace *p, struct zr_setup *s)
 {
-	char path[PATH_MAX];
-	struct zr_rates r = { 0 };
+	struct zr_rate_source r;
+	struct zr_forecast f;
 	struct zr_error err = { 0 };
-	if (zr_rates_path(path, &err) || access(path, R_OK))
-		return;
-	if (zr_rates_read(path, &r, &err))
+	int rc = zr_rate_source_open(NULL, NULL, &r, &err);
+	if (!rc && zr_rate_source_suits(&r, s)) {
+		p->product = product_of(&r.rates, s) * s->process.world;
+		rc = zr_forecast(s, &r.rates, &f, &err);
+		p->forecast = rc ? 0 : f.seconds;
+		p->binding = rc ? NULL : zr_queue_name[f.binding];
+	}
+	if (rc)
 		zr_logf(ZR_LOG_WARN, "train", "how fast this machine is, is not known: %s",
 			err.text);
-	else if (!strcmp(r.device, s->device_info.name) &&
-		 !strcmp(r.variant, s->device_info.variant))
-		p->product = product_of(&r, s) * s->process.world;
-	zr_rates_free(&r);
+	zr_rate_source_close(&r);
 }
 
 double zr_pace_elapsed(const struct zr_pace *p)

@@ -37,17 +37,13 @@ struct zr_pace {
 /* elapsed: seconds of the run that this one continues. [main] */
 void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed);
 /* What the machine can do, by the file of `zeroth bench`, if there is one that was measured on this
- * device. [main] */
-void zr_pace_read_rates(struct zr_pace *p, const struct zr_setup *s);
+ * device, and what a step takes by it. [main] */
+void zr_pace_read_rates(struct zr_pace *p, struct zr_setup *s);
 void zr_pace_step(struct zr_pace *p, int64_t step, double seconds);
 double zr_pace_elapsed(const struct zr_pace *p); /* seconds */
 
 /* Returns how many. */
 uint32_t zr_pace_metrics(const struct zr_pace *p, struct zr_metric m[ZR_PACE_METRICS]);
-
-/* Operations per second that the maker of a device says it can do in products, without sparsity:
- * of type ZR_F32, or of 16 bits; 0: the device is not known. */
-double zr_pace_nominal(const char *device, int32_t dtype);
 
 /* The "elapsed" of the last line of a file of metrics; 0: it has none. [main] */
 double zr_pace_elapsed_before(const char *metrics);

@@ -7,22 +7,30 @@
 
 #include "cmd/cmd.h"
 #include "cmd/fit.h"
+#include "cmd/forecast/print.h"
+#include "cmd/forecast/trial.h"
 #include "cmd/json_text.h"
 #include "cmd/plan_json.h"
 #include "cmd/program.h"
+#include "core/files/json.h"
 #include "core/setup.h"
 
 #define RANKS_MAX 4096
 
 static const char usage[] =
-	"usage: zeroth plan [-n N] [--json] [--program] [-o section.key=value]... CONF\n"
+	"usage: zeroth plan [-n N] [--json] [--program] [--compare] [--rates FILE | --card NAME]\n"
+	"                   [-o section.key=value]... CONF\n"
 	"\n"
 	"Shows the memory that training CONF will take, by tier and category, without\n"
-	"taking it. Exit code 0: it fits this machine; 3: it does not.\n"
+	"taking it, and how long a step will take. Exit code 0: it fits this machine; 3: it\n"
+	"does not.\n"
 	"\n"
 	"  -o, --option section.key=value  sets an option over CONF\n"
 	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
 	"      --memory BYTES              of a machine with this much memory (K M G T)\n"
+	"      --rates FILE                what `zeroth bench` measured; default: this machine's\n"
+	"      --card NAME                 the data sheet of a card, as H100, in place of rates\n"
+	"      --compare                   also a table of stages 0 to 3 and tiers\n"
 	"      --json                      machine-readable\n"
 	"      --program                   what runs in a step, one line per instruction:\n"
 	"                                  its queue, what it reads (<) and writes (>),\n"
@@ -113,11 +121,52 @@ static void print_table(const struct zr_setup *s, uint64_t have, int fits)
 	printf(", %s available\n", zr_bytes_text(have, b));
 }
 
+static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_forecast *f,
+		    struct zr_error *err)
+{
+	return zr_rate_source_suits(rates, s) ? zr_forecast(s, &rates->rates, f, err) : 0;
+}
+
+static int print_as_json(struct zr_setup *s, uint64_t have, int fits,
+			 const struct zr_rate_source *rates, const struct zr_forecast *f,
+			 struct zr_error *err)
+{
+	json_t *j = zr_plan_json(s, have, fits);
+	if (f->seconds > 0)
+		zr_json_put(&j, "forecast", zr_forecast_json(s, f, rates->by));
+	return zr_json_print(j, JSON_INDENT(2), "the plan", err);
+}
+
+static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr_rate_source *rates,
+		      struct zr_error *err)
+{
+	uint64_t have = a->memory ? a->memory : zr_memory_at_start();
+	struct zr_error unprinted = { 0 };
+	struct zr_forecast f = { 0 };
+	int rc = zr_plan_check(s, have, err);
+	if (a->program || forecast(s, rates, &f, &unprinted)) {
+		if (a->program)
+			zr_programs_print(s, a->json, &unprinted);
+	} else if (a->json) {
+		print_as_json(s, have, !rc, rates, &f, &unprinted);
+	} else {
+		print_table(s, have, !rc);
+		if (f.seconds > 0)
+			zr_forecast_print(s, &f, rates->by);
+		else
+			printf("\ntime of a step: %s\n", rates->by);
+		if (a->compare)
+			zr_plan_compare(a, rates, &unprinted);
+	}
+	return rc || !unprinted.code ? rc : zr_err(err, unprinted.code, "%s", unprinted.text);
+}
+
 int zr_cmd_plan(int argc, char **argv)
 {
 	struct zr_cmd_args a;
 	struct zr_config *cfg = NULL;
 	struct zr_setup *s = NULL;
+	struct zr_rate_source rates = { 0 };
 	struct zr_error err = { 0 };
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
 	if (rc >= 0)
@@ -125,23 +174,11 @@ int zr_cmd_plan(int argc, char **argv)
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, RANKS_MAX);
 	if (rc)
 		return rc;
-	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
-	if (!rc)
-		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
-	if (!rc) {
-		uint64_t have = a.memory ? a.memory : zr_memory_at_start();
-		struct zr_error unprinted = { 0 };
-		rc = zr_plan_check(s, have, &err);
-		if (a.program)
-			zr_programs_print(s, a.json, &unprinted);
-		else if (a.json)
-			zr_json_print(zr_plan_json(s, have, !rc), JSON_INDENT(2), "the plan",
-				      &unprinted);
-		else
-			print_table(s, have, !rc);
-		if (!rc && unprinted.code)
-			rc = zr_err(&err, unprinted.code, "%s", unprinted.text);
-	}
+	rc = zr_rate_source_open(a.rates, a.card, &rates, &err);
+	rc = rc ? rc : zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
+	rc = rc ? rc : print_plan(&a, s, &rates, &err);
+	zr_rate_source_close(&rates);
 	zr_setup_close(s);
 	zr_config_free(cfg);
 	return rc ? zr_cmd_failed(&err) : 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The loop that people see, and the supervisor of local ranks.
-cmd_tests = %D%/t_doctor %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_sample \
+cmd_tests = %D%/t_doctor %D%/t_forecast %D%/t_import %D%/t_merge %D%/t_oom %D%/t_rates %D%/t_run %D%/t_sample \
 	%D%/t_supervise
 check_PROGRAMS += $(cmd_tests)
 TESTS += $(cmd_tests)
@@ -10,6 +10,11 @@ TESTS += $(cmd_tests)
 %C%_t_doctor_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_doctor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_doctor_LDADD = cmd/libcmd.la cmd/librun.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS)
+
+%C%_t_forecast_SOURCES = %D%/t_forecast.c
+%C%_t_forecast_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_forecast_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_forecast_LDADD = cmd/librun.la files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 
 %C%_t_import_SOURCES = %D%/t_import.c
 %C%_t_import_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

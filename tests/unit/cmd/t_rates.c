@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/pace.h"
+#include "cmd/forecast/source.h"
 #include "cmd/rates.h"
 
 #include <cmocka.h> /* last: it defines fail() */
@@ -195,8 +195,8 @@ static void peaks_are_those_of_the_device(void **unused)
 	};
 	(void)unused;
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-		assert_true(zr_pace_nominal(want[i].device, ZR_BF16) == want[i].half);
-		assert_true(zr_pace_nominal(want[i].device, ZR_F32) == want[i].single);
+		assert_true(zr_card_peak(want[i].device, ZR_BF16) == want[i].half);
+		assert_true(zr_card_peak(want[i].device, ZR_F32) == want[i].single);
 	}
 }
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compare.c - see trial.h: what each stage takes of each memory, with state on the device, in host
+ * memory and on disk, and how long a step takes then.
+ */
+#include <stdio.h>
+
+#include "cmd/fit.h"
+#include "cmd/forecast/print.h"
+#include "cmd/forecast/trial.h"
+
+static const char *const stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+				     "zero.plugin=stage2", "zero.plugin=stage3" };
+
+/* Which of the tiers a row uses, and what it is called. */
+static const struct tiers {
+	const char *name;
+	const char *set[5];
+	int stage3; /* 1: parameters move, which only stage 3 can */
+	int host;   /* 1: makes a difference only if the device has a memory of its own */
+} tiers[] = {
+	{ "-", { 0 }, 0, 0 },
+	{ "state: cpu", { "offload.optimizer.plugin=cpu" }, 0, 1 },
+	{ "state, parameters: cpu",
+	  { "offload.optimizer.plugin=cpu", "offload.param.plugin=cpu" },
+	  1,
+	  1 },
+	{ "state: nvme", { "offload.optimizer.plugin=nvme", "offload.optimizer.path=." }, 0, 0 },
+	{ "state, parameters: nvme",
+	  { "offload.optimizer.plugin=nvme", "offload.optimizer.path=.",
+	    "offload.param.plugin=nvme", "offload.param.path=." },
+	  1,
+	  0 },
+};
+
+static void print_row(const struct zr_trial *t, int s, const struct tiers *o)
+{
+	char a[32], b[32], c[32], d[32], e[32];
+	printf("%-6d %-24s", s, o->name);
+	if (t->refused) {
+		printf(" %s\n", t->why);
+		return;
+	}
+	printf(" %10s %10s %10s %10s", zr_bytes_text(t->device, a), zr_bytes_text(t->host, b),
+	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
+	if (t->forecast)
+		printf(" %10s", zr_bytes_text(t->f.received, e));
+	if (t->forecast)
+		printf(" %10s", zr_bytes_text(t->f.read + t->f.written, e));
+	if (t->forecast)
+		printf(" %9s %10.4g %s", zr_seconds_text(t->f.seconds, e),
+		       t->f.seconds > 0 ? t->tokens / t->f.seconds : 0,
+		       zr_queue_name[t->f.binding]);
+	putchar('\n');
+}
+
+int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err)
+{
+	int rc = 0, separate = 1;
+	printf("\n%-6s %-24s %10s %10s %10s %10s", "stage", "offload", "device", "host", "disk",
+	       "all ranks");
+	printf(rates->known ? " %10s %10s %9s %10s bound by\n" : "\n", "received", "disk a step",
+	       "step", "tokens/s");
+	for (int s = 0; s < 4; s++) {
+		for (size_t o = 0; !rc && o < sizeof tiers / sizeof *tiers; o++) {
+			struct zr_trial t = { .set = { stage[s], tiers[o].set[0], tiers[o].set[1],
+						       tiers[o].set[2], tiers[o].set[3] },
+					      .ranks = a->ranks ? a->ranks : 1 };
+			if ((tiers[o].stage3 && s < 3) || (tiers[o].host && !separate))
+				continue;
+			rc = zr_trial_run(a, rates, &t, err);
+			separate = rc || t.refused ? separate : t.separate;
+			if (!rc)
+				print_row(&t, s, &tiers[o]);
+		}
+	}
+	if (!rc)
+		printf("device, host, disk: bytes of a rank; all ranks: of the machine's memory, "
+		       "by %d rank%s\n",
+		       a->ranks ? a->ranks : 1, a->ranks > 1 ? "s" : "");
+	return rc;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cost.c - see forecast.h: what each instruction of a program takes on its queue. Layers are called
+ * with operations that compute nothing, and with addresses that nothing lies at: a model may not
+ * read what they point to.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd/forecast/forecast.h"
+#include "cmd/forecast/tally.h"
+#include "core/memory/piece.h"
+#include "core/memory/tier.h"
+
+#define DISPATCH 1e-6 /* seconds that the executor takes for an instruction */
+/* what AdamW touches of a parameter: its gradient, and both ways its master, m and v */
+#define ADAMW_BYTES 28.0
+
+struct costs {
+	struct zr_setup *s;
+	const struct zr_lowered *p;
+	struct zr_tally tally;
+	struct zr_forecast *f;
+	const void **param; /* of a layer */
+	float **dparam;
+	uint8_t *accumulate;
+	int both_ways; /* the program reads and writes stores */
+};
+
+/* An address at which nothing lies, far from the others. */
+static void *nowhere(uint64_t n)
+{
+	return (void *)(uintptr_t)((n + 1) << 40);
+}
+
+static void point_tensors(const struct costs *c, const struct zr_instr *i, const struct zr_use *use)
+{
+	const struct zr_operand *o = &c->p->operand[i->first];
+	int n = 0;
+	for (uint32_t k = 0; k < use->n_units; k++) {
+		const struct zr_unit_place *u = &c->s->layout.unit[use->units[k]];
+		const struct zr_operand *grad = &o[6 + 2 * k];
+		for (int32_t t = 0; t < u->count; t++, n++) {
+			c->param[n] = nowhere(64 + 2 * (uint64_t)n);
+			c->dparam[n] = grad->bytes ? nowhere(65 + 2 * (uint64_t)n) : NULL;
+			c->accumulate[n] = (grad->access & ZR_READS) != 0;
+		}
+	}
+}
+
+static int layer(struct costs *c, const struct zr_instr *i, double *seconds, struct zr_error *err)
+{
+	struct zr_setup *s = c->s;
+	struct zr_instance *it = zr_model_of(s);
+	const struct zr_model_v1 *model = it->vtbl;
+	const struct zr_use *use = &s->train_uses.use[i->number];
+	const int backward = use->phase == ZR_BACKWARD;
+	const int documents = zr_has_documents(s->source);
+	struct zr_layer_call call = {
+		.size = sizeof call,
+		.layer = use->layer,
+		.training = 1,
+		.dtype = s->types.dtype,
+		.batch = s->batch.micro,
+		.length = s->batch.length,
+		.tokens = nowhere(0),
+		.targets = nowhere(1),
+		.in = nowhere(2),
+		.out = nowhere(3),
+		.saved = nowhere(4),
+		.work = nowhere(5),
+		.grad = backward ? nowhere(6) : NULL,
+		.param = c->param,
+		.dparam = c->dparam,
+		.accumulate = c->accumulate,
+		.loss_rows = nowhere(7),
+		.loss_sum = nowhere(8),
+		.grad_scale = 1,
+		.ops = &c->tally.ops,
+		.first_row = i->block,
+		.n_rows = i->blocks,
+		.starts = documents ? nowhere(9) : NULL,
+		.positions = documents ? nowhere(10) : NULL,
+		.weights = documents ? nowhere(11) : NULL,
+		.right_rows = nowhere(12),
+	};
+	point_tensors(c, i, use);
+	c->tally.seconds = 0;
+	int rc = backward ? model->backward(it->inst, &call) : model->forward(it->inst, &call);
+	*seconds = c->tally.seconds;
+	return zr_instance_failed(it, rc, "layer", err);
+}
+
+/* ---- what moves ---------------------------------------------------------------------------- */
+
+/* Seconds of work that host memory takes, or the device's. */
+static double streamed(const struct costs *c, const struct zr_instr *i, const char *name, double n)
+{
+	char full[ZR_RATE_NAME];
+	snprintf(full, sizeof full, "host.%s", name);
+	double s = i->flags & ZR_F_ON_HOST || i->queue == ZR_Q_HOST
+			   ? zr_tally_seconds(&c->tally, n, full, 1, n, 1, 1)
+			   : 0;
+	return s > 0 ? s : zr_tally_seconds(&c->tally, n, name, 1, n, 1, 1);
+}
+
+static double touches(const struct costs *c, const struct zr_instr *i, double bytes)
+{
+	return streamed(c, i, "copy", bytes / 2);
+}
+
+static double disk(const struct costs *c, const char *name, double bytes)
+{
+	double s = zr_tally_seconds(&c->tally, bytes, name, 1, bytes, 1, 1);
+	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
+}
+
+/* A store is in host memory, or on a disk, which does less of each when it does both. */
+static double transfer(const struct costs *c, const struct zr_instr *i)
+{
+	const struct zr_operand *o = &c->p->operand[i->first];
+	const int reads = i->kind == ZR_I_READ;
+	const double bytes = (double)o->bytes;
+	const int32_t region = reads ? o[0].region : o[1].region;
+	if (c->s->plan.region[region].tier != ZR_TIER_DISK)
+		return zr_tally_bytes(&c->tally, 2 * bytes);
+	*(reads ? &c->f->read : &c->f->written) += o->bytes;
+	return disk(c, c->both_ways ? "disk_mixed" : reads ? "disk_read" : "disk_write", bytes);
+}
+
+static double copy(const struct costs *c, const struct zr_instr *i)
+{
+	const struct zr_operand *o = &c->p->operand[i->first];
+	const double bytes = (double)o[0].bytes;
+	const int to_device = c->s->plan.region[o[1].region].tier == ZR_TIER_DEVICE;
+	const char *way = to_device ? "to_device" : "from_device";
+	double s = c->s->device_info.host_ops
+			   ? 0
+			   : zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
+	c->f->copied += o[0].bytes;
+	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
+}
+
+/* A ring over the links of a machine, or over its network if the group has ranks elsewhere:
+ * seconds = (R - 1) / R bytes / rate + (R - 1) hops; further machines are hops of the network. */
+static double by_links(const struct costs *c, const struct zr_instr *i, double bytes)
+{
+	const double ranks = (double)zr_group_ranks(c->s, i->group);
+	const double node = (double)zr_group_ranks(c->s, ZR_GROUP_NODE);
+	const int far = ranks > node;
+	const double machines = far ? ranks / node : 1, near = far ? node : ranks;
+	return zr_tally_seconds(&c->tally, bytes * (ranks - 1) / ranks,
+				far ? "link.world" : "link.node", 1, 1, 1, 1) +
+	       zr_tally_seconds(&c->tally, near - 1, "hop.node", 1, 1, 1, 1) +
+	       zr_tally_seconds(&c->tally, machines - 1, "hop.world", 1, 1, 1, 1);
+}
+
+/* By a rate of just this collective, or by those of links. */
+static double exchange(const struct costs *c, const struct zr_instr *i, double work, double bytes)
+{
+	static const char *const name[] = {
+		[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
+		[ZR_COMM_ALL_REDUCE] = "all_reduce", [ZR_COMM_BROADCAST] = "broadcast",
+		[ZR_COMM_ALL_TO_ALL] = "all_to_all", [ZR_COMM_BARRIER] = "barrier",
+		[ZR_COMM_FENCE] = "fence",
+	};
+	double s = zr_group_ranks(c->s, i->group) > 1
+			   ? zr_tally_seconds(&c->tally, work, name[i->number], 1, work, 1, 1)
+			   : 0;
+	return s > 0 ? s : by_links(c, i, bytes);
+}
+
+static double collective(const struct costs *c, const struct zr_instr *i)
+{
+	const struct zr_operand *o = i->n ? &c->p->operand[i->first] : NULL;
+	double sent = 0, got = 0, whole;
+	if (i->number == ZR_COMM_BARRIER || i->number == ZR_COMM_FENCE)
+		return exchange(c, i, 1, 0);
+	for (int64_t k = 0; k < i->blocks; k++) {
+		sent += (double)o[2 * k].bytes;
+		got += (double)o[2 * k + 1].bytes;
+	}
+	whole = sent > got ? sent : got;
+	return exchange(c, i, whole, i->number == ZR_COMM_ALL_REDUCE ? 2 * whole : whole);
+}
+
+/* ---- what is computed ---------------------------------------------------------------------- */
+
+static uint64_t touched(const struct costs *c, const struct zr_instr *i)
+{
+	uint64_t bytes = 0;
+	for (int32_t k = i->first; k < i->first + i->n; k++) {
+		const struct zr_operand *o = &c->p->operand[k];
+		const uint32_t ways = o->access & (ZR_READS | ZR_WRITES);
+		if (o->region >= 0)
+			bytes += o->bytes * (ways == (ZR_READS | ZR_WRITES) ? 2 : ways != 0);
+	}
+	return bytes;
+}
+
+/* By the bytes of AdamW that the sizes of operands make more or fewer, or by those of 8 bits. */
+static double optimize(const struct costs *c, const struct zr_instr *i)
+{
+	const struct zr_piece *p = &c->p->piece[i->number];
+	const double n = (double)p->n * ZR_BLOCK;
+	const struct zr_optimizer *o = p->optimizer >= 0 ? &c->s->optimizer[p->optimizer] : NULL;
+	const int narrow = o && o->n_states && zr_optimizer_state(o, 0)->bytes_per_block > 0;
+	double s = streamed(c, i, narrow ? "adamw.8bit" : "adamw.fp32", n);
+	if (!(s > 0))
+		return touches(c, i, (double)touched(c, i));
+	return narrow ? s : s * (double)touched(c, i) / (n * ADAMW_BYTES);
+}
+
+static double accumulate(const struct costs *c, const struct zr_instr *i)
+{
+	const double n = (double)i->blocks * ZR_BLOCK;
+	double s = c->s->device_info.host_ops
+			   ? zr_tally_seconds(&c->tally, n, "fold.fp32", 1, n, 1, 1)
+			   : 0;
+	return s > 0 ? s : touches(c, i, (double)touched(c, i));
+}
+
+/* As five iterations of Newton and Schulz on a matrix take (Jordan 2024). */
+static double whole(struct costs *c, const struct zr_instr *i)
+{
+	const int64_t *d = c->s->layout.tensor[i->number].decl->dims;
+	const double a = (double)(d[0] < d[1] ? d[0] : d[1]),
+		     b = (double)(d[0] < d[1] ? d[1] : d[0]);
+	const double flops = 5 * (4 * a * a * b + 2 * a * a * a);
+	return zr_tally_seconds(&c->tally, flops, "matmul.fp32.nn", 3, a, b, a);
+}
+
+static double seconds_of(struct costs *c, const struct zr_instr *i)
+{
+	switch (i->kind) {
+	case ZR_I_COPY:
+		return copy(c, i);
+	case ZR_I_READ:
+	case ZR_I_WRITE:
+		return transfer(c, i);
+	case ZR_I_COLLECTIVE:
+		return collective(c, i);
+	case ZR_I_OPTIMIZE:
+		return optimize(c, i);
+	case ZR_I_ACCUMULATE:
+		return accumulate(c, i);
+	case ZR_I_WHOLE:
+		return whole(c, i);
+	case ZR_I_CAST:
+	case ZR_I_PARTIAL:
+	case ZR_I_LOAD:
+	case ZR_I_STORE:
+		return touches(c, i, (double)touched(c, i));
+	default: /* HOST, SECURE: a few numbers */
+		return 0;
+	}
+}
+
+static int begin(struct costs *c)
+{
+	int32_t most = 1;
+	for (uint32_t l = 0; l < c->s->decl.n_layers; l++) {
+		int32_t n = zr_setup_layer_tensors(c->s, (int32_t)l);
+		most = n > most ? n : most;
+	}
+	c->param = malloc((size_t)most * sizeof *c->param);
+	c->dparam = malloc((size_t)most * sizeof *c->dparam);
+	c->accumulate = malloc((size_t)most);
+	int reads = 0, writes = 0;
+	for (int32_t n = 0; n < c->p->n; n++) {
+		reads |= c->p->instr[n].kind == ZR_I_READ;
+		writes |= c->p->instr[n].kind == ZR_I_WRITE;
+	}
+	c->both_ways = reads && writes;
+	return c->param && c->dparam && c->accumulate;
+}
+
+int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const struct zr_lowered *p,
+		      double *cost, struct zr_forecast *f, struct zr_error *err)
+{
+	struct costs c = { .s = s, .p = p, .f = f };
+	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
+	const int card = !*rates->device; /* one rank each */
+	zr_tally_open(&c.tally, s->ops, rates, card ? 1 : zr_machine_ranks(s),
+		      card || !s->process.pool ? 1 : zr_pool_size(s->process.pool));
+	for (int32_t n = 0; !rc && n < p->n; n++) {
+		if (p->instr[n].kind == ZR_I_LAYER)
+			rc = layer(&c, &p->instr[n], &cost[n], err);
+		else
+			cost[n] = seconds_of(&c, &p->instr[n]);
+		cost[n] += DISPATCH;
+		f->queue[p->instr[n].queue] += cost[n];
+	}
+	f->flops += c.tally.flops;
+	f->guessed += c.tally.without;
+	free(c.param);
+	free(c.dparam);
+	free(c.accumulate);
+	return rc;
+}

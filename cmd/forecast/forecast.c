@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * forecast.c - see forecast.h: a step is the programs of its micro-batches, the boundary and the
+ * update.
+ */
+#include "cmd/forecast/forecast.h"
+
+#include <stdlib.h>
+
+#include "cmd/traffic.h"
+
+/* How often a program runs in a step. */
+static double runs(const struct zr_setup *s, int id)
+{
+	const int64_t micro = s->batch.accumulation;
+	switch (id) {
+	case ZR_S_FIRST:
+		return micro > 1;
+	case ZR_S_MICRO:
+		return micro > 2 ? (double)(micro - 2) : 0;
+	case ZR_S_LAST:
+	case ZR_S_BOUNDARY:
+	case ZR_S_UPDATE:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static void add(struct zr_forecast *to, const struct zr_forecast *f, double times)
+{
+	for (int q = 0; q < ZR_QUEUES; q++)
+		to->queue[q] += times * f->queue[q];
+	to->flops += times * f->flops;
+	to->guessed += times * f->guessed;
+	to->read += (uint64_t)times * f->read;
+	to->written += (uint64_t)times * f->written;
+	to->copied += (uint64_t)times * f->copied;
+}
+
+static int program(struct zr_setup *s, const struct zr_rates *rates, int id,
+		   struct zr_forecast *out, struct zr_error *err)
+{
+	const struct zr_lowered *p = &s->lowered[id];
+	const double times = runs(s, id);
+	struct zr_forecast f = { 0 };
+	if (!(times > 0) || !p->n)
+		return 0;
+	double *cost = malloc((size_t)p->n * 2 * sizeof *cost);
+	if (!cost)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	int rc = zr_forecast_costs(s, rates, p, cost, &f, err);
+	if (!rc) {
+		out->program[id] = times * zr_forecast_run(s, p, cost, 0, cost + p->n);
+		out->seconds += out->program[id];
+		out->critical += times * zr_forecast_run(s, p, cost, 1, cost + p->n);
+		add(out, &f, times);
+	}
+	free(cost);
+	return rc;
+}
+
+int zr_forecast(struct zr_setup *s, const struct zr_rates *rates, struct zr_forecast *out,
+		struct zr_error *err)
+{
+	int rc = 0;
+	*out = (struct zr_forecast){ 0 };
+	for (int id = 0; !rc && id < ZR_LOWERED; id++)
+		rc = program(s, rates, id, out, err);
+	out->received = zr_traffic_received(s);
+	for (int q = 0; q < ZR_QUEUES; q++)
+		if (out->queue[q] > out->queue[out->binding])
+			out->binding = q;
+	return rc;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * print.c - see print.h.
+ */
+#include "cmd/forecast/print.h"
+
+#include <stdio.h>
+
+#include "cmd/fit.h"
+#include "core/files/json.h"
+
+#define BAR 30
+#define DAY 86400.0
+
+const char *zr_seconds_text(double s, char buf[32])
+{
+	if (s >= 1)
+		snprintf(buf, 32, "%.3g s", s);
+	else if (s >= 1e-3)
+		snprintf(buf, 32, "%.3g ms", 1e3 * s);
+	else
+		snprintf(buf, 32, "%.3g us", 1e6 * s);
+	return buf;
+}
+
+double zr_forecast_wear(const struct zr_forecast *f)
+{
+	return f->seconds > 0 ? (double)f->written * DAY / f->seconds : 0;
+}
+
+static void print_queue(const struct zr_forecast *f, int q)
+{
+	static const char bar[BAR + 1] = "##############################";
+	double share = f->seconds > 0 ? f->queue[q] / f->seconds : 0;
+	char a[32];
+	if (f->queue[q] > 0)
+		printf("  %-8s %10s %4.0f %%  %.*s\n", zr_queue_name[q],
+		       zr_seconds_text(f->queue[q], a), 100 * share,
+		       (int)(BAR * (share < 1 ? share : 1) + 0.5), bar);
+}
+
+static void print_moved(const struct zr_forecast *f)
+{
+	char a[32], b[32], c[32];
+	if (f->received)
+		printf("from other ranks: %s a step\n", zr_bytes_text(f->received, a));
+	if (f->copied)
+		printf("between memories: %s a step\n", zr_bytes_text(f->copied, a));
+	if (f->read || f->written)
+		printf("disk: %s read and %s written a step; %s written a day\n",
+		       zr_bytes_text(f->read, a), zr_bytes_text(f->written, b),
+		       zr_bytes_text((uint64_t)zr_forecast_wear(f), c));
+}
+
+void zr_forecast_print(const struct zr_setup *s, const struct zr_forecast *f, const char *by)
+{
+	char a[32], b[32];
+	double tokens = (double)(s->batch.train * s->batch.length);
+	printf("\na step takes %s, %.4g tokens/s, by %s\n", zr_seconds_text(f->seconds, a),
+	       f->seconds > 0 ? tokens / f->seconds : 0, by);
+	for (int q = 0; q < ZR_QUEUES; q++)
+		print_queue(f, q);
+	printf("bound by %s; dependencies alone would take %s\n", zr_queue_name[f->binding],
+	       zr_seconds_text(f->critical, b));
+	print_moved(f);
+}
+
+static json_t *count(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+json_t *zr_forecast_json(const struct zr_setup *s, const struct zr_forecast *f, const char *by)
+{
+	json_t *j = json_object(), *queues = json_object(), *programs = json_object();
+	double tokens = (double)(s->batch.train * s->batch.length);
+	for (int q = 0; q < ZR_QUEUES; q++)
+		zr_json_put(&queues, zr_queue_name[q], json_real(f->queue[q]));
+	for (int p = 0; p < ZR_LOWERED; p++)
+		if (f->program[p] > 0)
+			zr_json_put(&programs, zr_lowered_name[p], json_real(f->program[p]));
+	zr_json_put(&j, "seconds", json_real(f->seconds));
+	zr_json_put(&j, "tokens_per_s", json_real(f->seconds > 0 ? tokens / f->seconds : 0));
+	zr_json_put(&j, "by", json_string(by));
+	zr_json_put(&j, "binding", json_string(zr_queue_name[f->binding]));
+	zr_json_put(&j, "queues", queues);
+	zr_json_put(&j, "programs", programs);
+	zr_json_put(&j, "critical_path", json_real(f->critical));
+	zr_json_put(&j, "flops", json_real(f->flops));
+	zr_json_put(&j, "guessed_seconds", json_real(f->guessed));
+	zr_json_put(&j, "received_bytes", count(f->received));
+	zr_json_put(&j, "copied_bytes", count(f->copied));
+	zr_json_put(&j, "disk_read_bytes", count(f->read));
+	zr_json_put(&j, "disk_written_bytes", count(f->written));
+	zr_json_put(&j, "disk_written_bytes_per_day", json_real(zr_forecast_wear(f)));
+	return j;
+}

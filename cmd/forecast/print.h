@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * print.h - a forecast for people and for programs. [main]
+ */
+#ifndef ZR_CMD_FORECAST_PRINT_H
+#define ZR_CMD_FORECAST_PRINT_H
+
+#include <jansson.h>
+
+#include "cmd/forecast/forecast.h"
+
+/* Seconds with a unit that suits them: "1.32 s", "45.1 ms". */
+const char *zr_seconds_text(double s, char buf[32]);
+
+void zr_forecast_print(const struct zr_setup *s, const struct zr_forecast *f, const char *by);
+
+/* NULL: no memory. */
+json_t *zr_forecast_json(const struct zr_setup *s, const struct zr_forecast *f, const char *by);
+
+/* Bytes that a day of such steps writes to disks. */
+double zr_forecast_wear(const struct zr_forecast *f);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simulate.c - see forecast.h: a program on queues. The thread that issues instructions begins them
+ * in order (core/exec/run.c): before one it waits for what goes on beside it and is named in the
+ * dependencies. On a device that computes at once, computing and what the host does are that
+ * thread's own time, and so are collectives of ranks that are processes.
+ */
+#include "cmd/forecast/forecast.h"
+
+struct clocks {
+	double issue;		/* of the thread */
+	double free[ZR_QUEUES]; /* when each queue has done all that it was given */
+};
+
+/* Whether the thread does it itself. */
+static int by_thread(const struct zr_setup *s, const struct zr_instr *i)
+{
+	if (i->queue == ZR_Q_HOST)
+		return 1;
+	return s->device_info.host_ops && (i->queue == ZR_Q_COMPUTE || i->queue == ZR_Q_COMM);
+}
+
+static double later(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static double start_of(const struct zr_lowered *p, const struct zr_instr *i, const double *end)
+{
+	double start = 0;
+	for (int32_t k = i->after; k < i->after + i->n_after; k++)
+		start = later(start, end[p->dep[k]]);
+	return start;
+}
+
+static void bound(const struct zr_setup *s, const struct zr_lowered *p, struct clocks *c, int32_t n,
+		  const double *cost, double *end)
+{
+	const struct zr_instr *i = &p->instr[n];
+	for (int32_t k = i->after; k < i->after + i->n_after; k++)
+		if (p->instr[p->dep[k]].queue != ZR_Q_COMPUTE || i->queue == ZR_Q_HOST)
+			c->issue = later(c->issue, end[p->dep[k]]);
+	double start = later(c->issue, c->free[i->queue]);
+	if (i->queue == ZR_Q_COPY && !(i->flags & ZR_F_IDLE))
+		start = later(start, c->free[ZR_Q_COMPUTE]);
+	end[n] = c->free[i->queue] = start + cost[n];
+	if (by_thread(s, i))
+		c->issue = end[n];
+}
+
+double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, const double *cost,
+		       int unbound, double *end)
+{
+	struct clocks c = { 0 };
+	double over = 0;
+	for (int32_t n = 0; n < p->n; n++) {
+		const struct zr_instr *i = &p->instr[n];
+		if (!unbound) {
+			bound(s, p, &c, n, cost, end);
+		} else { /* what is computed is in order all the same */
+			double start = start_of(p, i, end);
+			start = i->queue < ZR_Q_IN_ORDER ? later(start, c.free[i->queue]) : start;
+			end[n] = start + cost[n];
+			c.free[i->queue] = later(c.free[i->queue], end[n]);
+		}
+		over = later(over, end[n]);
+	}
+	return over;
+}

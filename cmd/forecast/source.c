@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * source.c - see source.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/forecast/source.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int zr_rate_source_open(const char *path, const char *card, struct zr_rate_source *out,
+			struct zr_error *err)
+{
+	char own[PATH_MAX];
+	struct zr_error unused = { 0 };
+	int rc = 0;
+	*out = (struct zr_rate_source){ 0 };
+	if (card) {
+		rc = zr_card_rates(card, &out->rates, err);
+		out->known = !rc;
+		snprintf(out->by, sizeof out->by, "the data sheet of %s", out->rates.cpu);
+	} else if (path || (!zr_rates_path(own, &unused) && !access(own, R_OK))) {
+		rc = zr_rates_read(path ? path : own, &out->rates, err);
+		out->known = !rc;
+		snprintf(out->by, sizeof out->by, "the rates of %.100s, measured %.31s",
+			 out->rates.cpu, out->rates.date);
+	} else {
+		snprintf(out->by, sizeof out->by,
+			 "no rates: `zeroth bench` measures this machine, --card NAME takes a data "
+			 "sheet");
+	}
+	if (rc)
+		zr_rate_source_close(out);
+	return rc;
+}
+
+void zr_rate_source_close(struct zr_rate_source *r)
+{
+	zr_rates_free(&r->rates);
+	r->known = 0;
+}
+
+int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup *s)
+{
+	const char *device = r->rates.device, *variant = r->rates.variant;
+	if (!r->known || !*device || /* a card's are for whatever stands for it */
+	    (!strcmp(device, s->device_info.name) && !strcmp(variant, s->device_info.variant)))
+		return r->known;
+	snprintf(r->by, sizeof r->by,
+		 "no rates of %.63s (%.63s): the file has those of %.63s (%.63s); `zeroth bench "
+		 "CONF` measures",
+		 s->device_info.name, s->device_info.variant, device, variant);
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * source.h - where the rates of a forecast come from: a file that `zeroth bench` wrote, or a card
+ * whose data sheet is known. [main]
+ */
+#ifndef ZR_CMD_FORECAST_SOURCE_H
+#define ZR_CMD_FORECAST_SOURCE_H
+
+#include "cmd/rates.h"
+#include "core/setup.h"
+
+struct zr_rate_source {
+	struct zr_rates rates;
+	int known;    /* 0: there are none, which `by` says */
+	char by[448]; /* what they are, or what to do to get some */
+};
+
+/* path NULL: this machine's file, which may be absent; card NULL: none. A file or card that was
+ * given is refused if it is not there. */
+int zr_rate_source_open(const char *path, const char *card, struct zr_rate_source *out,
+			struct zr_error *err);
+void zr_rate_source_close(struct zr_rate_source *r); /* a zeroed one is fine */
+
+/* Whether rates that were measured are those of the setup's device; else `by` says why not. */
+int zr_rate_source_suits(struct zr_rate_source *r, const struct zr_setup *s);
+
+/* cards.c: rates that follow from a card's data sheet: peaks, times what large products reach of
+ * them. */
+int zr_card_rates(const char *card, struct zr_rates *out, struct zr_error *err);
+/* Operations per second at most, with fp32 sums; 0: the device is no known card. */
+double zr_card_peak(const char *device, int32_t dtype);
+/* Bytes of memory of a card; 0: not known. */
+uint64_t zr_card_memory(const char *card);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tally.h - what the operations of a layer would cost: a table of operations that computes nothing
+ * and touches no memory, but adds up their work and, by the rates of a machine, their seconds. A
+ * model is given it in place of the device's. [main]
+ */
+#ifndef ZR_CMD_TALLY_H
+#define ZR_CMD_TALLY_H
+
+#include <zeroth/device.h>
+
+#include "cmd/rates.h"
+
+struct zr_tally {
+	struct zr_ops ops;	   /* first: what a model passes on leads here */
+	const struct zr_ops *real; /* answers queries of work memory */
+	const struct zr_rates *rates;
+	int ranks, threads; /* how many do the same at once */
+	double seconds;
+	double flops; /* of products and attention, as they are usually counted: 2 per multiply and
+			 add */
+	double without; /* seconds of operations of which no rate is known, guessed by bytes that
+			   they touch */
+};
+
+void zr_tally_open(struct zr_tally *t, const struct zr_ops *real, const struct zr_rates *rates,
+		   int ranks, int threads);
+
+/* Seconds of `work` at the rate of `name`, whose size has `dims` numbers; 0: no such rate. */
+double zr_tally_seconds(const struct zr_tally *t, double work, const char *name, int dims, double a,
+			double b, double c);
+
+/* Seconds to touch so many bytes, half of them written. */
+double zr_tally_bytes(const struct zr_tally *t, double bytes);
+
+const char *zr_tally_type(int32_t dtype); /* "fp32", "bf16" */
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * trial.c - see trial.h.
+ */
+#define _GNU_SOURCE
+#include "cmd/forecast/trial.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cmd/fit.h"
+
+static int is_offload(const char *line)
+{
+	line += strspn(line, " \t");
+	return !strncmp(line, "[offload.", 9);
+}
+
+/* The INI at `path` without its sections [offload.X], in memory; returns its descriptor, -1 with
+ * errno. */
+static int without_offload(const char *path)
+{
+	char *line = NULL;
+	size_t room = 0;
+	int fd = memfd_create("ini", MFD_CLOEXEC), skip = 0;
+	FILE *from = fopen(path, "re"), *to = fd < 0 ? NULL : fdopen(dup(fd), "w");
+	while (from && to && getline(&line, &room, from) >= 0) {
+		skip = line[strspn(line, " \t")] == '[' ? is_offload(line) : skip;
+		fputs(skip ? "\n" : line, to);
+	}
+	int bad = !from || !to || ferror(from) || ferror(to);
+	free(line);
+	if (from)
+		fclose(from);
+	if ((to && fclose(to)) || bad) {
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_trial *t,
+		   struct zr_error *err)
+{
+	t->device = zr_plan_tier(&s->plan, ZR_TIER_DEVICE);
+	t->host = zr_plan_tier(&s->plan, ZR_TIER_HOST);
+	t->disk = zr_plan_tier(&s->plan, ZR_TIER_DISK);
+	t->machine = zr_plan_need(s);
+	t->separate = !s->device_info.unified;
+	t->tokens = (double)(s->batch.train * s->batch.length);
+	t->forecast = zr_rate_source_suits(rates, s);
+	return t->forecast ? zr_forecast(s, &rates->rates, &t->f, err) : 0;
+}
+
+int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_trial *t,
+		 struct zr_error *err)
+{
+	const char *all[ZR_CMD_OVERRIDES + 4 + ZR_TRIAL_SETS];
+	struct zr_config *cfg = NULL;
+	struct zr_setup *s = NULL;
+	struct zr_error e = { 0 };
+	char ini[64];
+	int n = 0, fd = without_offload(a->operand);
+	for (int i = 0; i < a->n_overrides; i++)
+		if (strncmp(a->overrides[i], "offload.", 8))
+			all[n++] = a->overrides[i];
+	for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
+		all[n++] = t->set[i];
+	snprintf(ini, sizeof ini, "/proc/self/fd/%d", fd);
+	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno))
+			: zr_config_load(ini, all, n, &cfg, &e);
+	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, t->ranks, &s, &e);
+	rc = rc ? rc : measure(s, rates, t, &e);
+	t->refused = rc != 0;
+	if (rc)
+		snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, e.text);
+	zr_setup_close(s);
+	zr_config_free(cfg);
+	if (fd >= 0)
+		close(fd);
+	return rc == ZR_ENOMEM ? zr_err(err, rc, "%s", e.text) : 0;
+}

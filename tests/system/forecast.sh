@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What plan says of the time of a step: by the rates of a file and by a card's data sheet, also as a table of stages and
+# tiers; its bytes are those of a run, and a run says how close it comes.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+. "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
+cd "$scratch" || exit 99
+export XDG_STATE_HOME=$scratch/state
+tiny text 2 4 3 <<< ''
+field() { sed -nE "s/.*\"$1\": ?([-0-9.e+]+).*/\1/p" | head -n 1; }
+
+like 'without rates plan says how to get some' "$("$ZEROTH" plan tiny.ini)" 'time of a step: no rates: `zeroth bench` measures'
+is 'JSON has no forecast then' "$("$ZEROTH" plan --json tiny.ini | grep -c '"forecast"')" 0
+card=$("$ZEROTH" plan --card H100 tiny.ini)
+like 'by the data sheet of a card' "$card" 'a step takes .* tokens/s, by the data sheet of H100'
+like 'and what binds it' "$card" 'bound by compute; dependencies alone'
+like 'an unknown card is refused with those that are known' "$("$ZEROTH" plan --card Voodoo tiny.ini 2>&1)" \
+	'card Voodoo: not known; known are B200, '
+like 'a file of rates that is not there is refused' "$("$ZEROTH" plan --rates none tiny.ini 2>&1)" 'none'
+
+table=$("$ZEROTH" plan -n 4 --card A100 --compare tiny.ini -o device.separate=yes -o device.memory=64M -o model.width=16 -o model.layers=1)
+is 'the table has four stages and all tiers' "$(grep -cE '^[0-3]      (-|state)' <<< "$table")" 14
+is 'of which none is refused' "$(grep -cE '^[0-3]      (-|state).* (compute|host|copy|store|comm)$' <<< "$table")" 14
+device() { sed -nE "s/^$1      -  *([0-9]+)(\.[0-9])? KiB.*/\1/p" <<< "$table"; }
+is 'stage 1 has less on a device than stage 0' "$(awk "BEGIN { print ($(device 1) < $(device 0)) }")" 1
+moved() { sed -nE "s/^3      $1  *([0-9]+)(\.[0-9])? KiB.*/\1/p" <<< "$table"; }
+is 'parameters in host memory leave more of it' \
+	"$(awk "BEGIN { print ($(moved 'state, parameters: cpu') < $(moved 'state: cpu')) }")" 1
+like 'an [offload.X] of the file is not in the rows without it' \
+	"$(printf '[offload.param]\nplugin = nvme\npath = .\n[zero]\nplugin = stage3\n' | cat tiny.ini - > off.ini
+	"$ZEROTH" plan --compare off.ini)" $'\n0      -  *0 B'
+
+# A file of rates for this device: of a processor that does everything at the same pace.
+like 'a run names device and variant' "$(trained tiny.ini -o train.steps=1)" '^digest'
+mkdir -p state/zeroth
+{
+	echo '[machine]'
+	sed -nE 's/^ *"device": "(.*)",?$/device = \1/p; s/^ *"device_variant": "(.*)",?$/variant = \1/p' run/summary.json
+	printf 'processors = 2\n[ranks 1 threads 1]\n'
+	for kind in nn nt tn; do echo "matmul.fp32.$kind.64x64x64 = 1e9"; done
+	printf '%s = 1e9\n' attention.fp32.64x64 attention_bwd.fp32.64x64 head_loss.fp32.64x64x64 copy.65536 adamw.fp32.65536
+} > state/zeroth/rates.ini
+like 'a run by these rates' "$(trained tiny.ini -n 2 -o zero.plugin=stage2)" '^digest'
+like 'its metrics have the part of what is possible' "$(tail -n 1 run/metrics.jsonl)" '"possible":[0-9.]+'
+plan=$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2)
+like 'bytes come from other ranks' "$(field received_bytes <<< "$plan")" '^[1-9]'
+is 'as many as in the run' "$(field received_bytes <<< "$plan")" \
+	"$(field measured < run/summary.json)"
+more=$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2 -o train.train_batch_size=8)
+is 'twice the micro-batches take longer' \
+	"$(awk "BEGIN { r = $(field seconds <<< "$more") / $(field seconds <<< "$plan"); print (r > 1.4 && r < 2.1) }")" 1
+done_testing

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_forecast.c - a program on queues takes as long as can be counted by hand; operations cost what
+ * their sizes and rates say; a card's rates are known by its name.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cmd/forecast/forecast.h"
+#include "cmd/forecast/source.h"
+#include "cmd/forecast/tally.h"
+
+#define N 4
+
+/* Two reads, each before what computes on it. */
+static int32_t after[] = { 0, 1 };
+static struct zr_instr instr[N] = {
+	{ .kind = ZR_I_READ, .queue = ZR_Q_STORE },
+	{ .kind = ZR_I_READ, .queue = ZR_Q_STORE },
+	{ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .after = 0, .n_after = 1 },
+	{ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .after = 1, .n_after = 1 },
+};
+static const struct zr_lowered program = { .n = N, .instr = instr, .dep = after };
+
+static double run(int host_ops, int unbound, const double cost[N])
+{
+	struct zr_setup *s = calloc(1, sizeof *s);
+	double end[N];
+	assert_non_null(s);
+	s->device_info.host_ops = (uint32_t)host_ops;
+	double t = zr_forecast_run(s, &program, cost, unbound, end);
+	free(s);
+	return t;
+}
+
+static void test_queues(void **state)
+{
+	(void)state;
+	/* reads 0-2, 2-4; computes 2-3 and, after the second read, 4-5 */
+	assert_float_equal(run(1, 0, (double[]){ 2, 2, 1, 1 }), 5, 1e-12);
+	assert_float_equal(run(0, 0, (double[]){ 2, 2, 1, 1 }), 5, 1e-12);
+	/* computes 1-4, 4-7: the second read hides behind the first layer */
+	assert_float_equal(run(1, 0, (double[]){ 1, 1, 3, 3 }), 7, 1e-12);
+	/* both reads at once: 0-2; computes 2-3, 3-4 */
+	assert_float_equal(run(1, 1, (double[]){ 2, 2, 1, 1 }), 4, 1e-12);
+}
+
+/* What the thread does itself holds up what comes after, whatever that waits for. */
+static void test_thread(void **state)
+{
+	struct zr_instr order[2] = { { .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE },
+				     { .kind = ZR_I_WRITE, .queue = ZR_Q_STORE } };
+	const struct zr_lowered p = { .n = 2, .instr = order };
+	const double cost[] = { 3, 2 };
+	struct zr_setup *s = calloc(1, sizeof *s);
+	double end[2];
+	(void)state;
+	assert_non_null(s);
+	s->device_info.host_ops = 1;
+	assert_float_equal(zr_forecast_run(s, &p, cost, 0, end), 5, 1e-12);
+	s->device_info.host_ops = 0; /* a card computes beside it */
+	assert_float_equal(zr_forecast_run(s, &p, cost, 0, end), 3, 1e-12);
+	free(s);
+}
+
+static void test_work(void **state)
+{
+	const double at[] = { 8, 8, 8 };
+	struct zr_rates r = { .processors = 1 };
+	struct zr_error err = { 0 };
+	struct zr_ops none = { .size = sizeof none };
+	struct zr_tally t;
+	(void)state;
+	assert_int_equal(zr_rates_set(&r, "matmul.fp32.nn", 1, 1, at, 3, 1000, &err), 0);
+	assert_int_equal(zr_rates_set(&r, "matmul.fp32.tn", 1, 1, at, 3, 500, &err), 0);
+	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, at, 1, 100, &err), 0);
+	zr_tally_open(&t, &none, &r, 1, 1);
+	struct zr_op_matmul op = { .size = sizeof op, .a_dtype = ZR_F32, .d_dtype = ZR_F32,
+				   .m = 10, .n = 20, .k = 30 };
+	assert_int_equal(t.ops.matmul(&t.ops, NULL, &op), 0);
+	assert_float_equal(t.seconds, 12, 1e-9);
+	op.flags = ZR_MM_TRANS_A;
+	assert_int_equal(t.ops.matmul(&t.ops, NULL, &op), 0);
+	assert_float_equal(t.seconds, 12 + 24, 1e-9);
+	assert_float_equal(t.flops, 24000, 1e-9);
+	/* no rate of it: three times 4 bytes of each element, half of them written */
+	struct zr_op_residual add = { .size = sizeof add, .dtype = ZR_F32, .n = 50 };
+	assert_int_equal(t.ops.residual(&t.ops, NULL, &add), 0);
+	assert_float_equal(t.without, 3, 1e-9);
+	assert_float_equal(t.seconds, 39, 1e-9);
+	zr_rates_free(&r);
+}
+
+/* Half of the keys in the window, less what the first ones lack. */
+static void test_window(void **state)
+{
+	const double at[] = { 64, 16, 1 };
+	struct zr_rates r = { .processors = 1 };
+	struct zr_error err = { 0 };
+	struct zr_ops none = { .size = sizeof none };
+	struct zr_tally t;
+	struct zr_op_attention op = { .size = sizeof op, .dtype = ZR_F32, .batch = 1, .length = 64,
+				      .heads = 1, .head_dim = 16 };
+	(void)state;
+	assert_int_equal(zr_rates_set(&r, "attention.fp32", 1, 1, at, 2, 1, &err), 0);
+	zr_tally_open(&t, &none, &r, 1, 1);
+	assert_int_equal(t.ops.attention(&t.ops, NULL, &op), 0);
+	assert_float_equal(t.flops, 2 * 64 * 64 * 16, 1e-9);
+	op.window = 32;
+	assert_int_equal(t.ops.attention(&t.ops, NULL, &op), 0);
+	assert_float_equal(t.flops, 2 * 64 * 64 * 16 * 1.75, 1e-6);
+	zr_rates_free(&r);
+}
+
+static void test_cards(void **state)
+{
+	struct zr_rates r = { 0 };
+	struct zr_error err = { 0 };
+	const double large[] = { 8192, 8192, 8192 }, small[] = { 128, 8192, 8192 };
+	(void)state;
+	assert_int_equal(zr_card_rates("H100", &r, &err), 0);
+	double most = zr_rate_at(&r, "matmul.bf16.nn", 1, 1, large, 3);
+	assert_true(most < zr_card_peak("NVIDIA H100 80GB HBM3", ZR_BF16));
+	assert_true(zr_rate_at(&r, "matmul.bf16.nn", 1, 1, small, 3) < most / 4);
+	zr_rates_free(&r);
+	assert_int_not_equal(zr_card_rates("Voodoo 2", &r, &err), 0);
+	assert_non_null(strstr(err.text, "known are B200"));
+	zr_rates_free(&r);
+	assert_float_equal(zr_card_peak("cpu", ZR_F32), 0, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_queues), cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_work),   cmocka_unit_test(test_window),
+		cmocka_unit_test(test_cards),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
