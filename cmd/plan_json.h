@@ -24,7 +24,8 @@ int32_t zr_plan_tensors(const struct zr_setup *s, int32_t group, int64_t *elemen
 /* have: bytes of memory that the machine has. The caller owns the result; NULL: out of memory. */
 json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits);
 
-/* Writes plan.json to the run directory. */
-int zr_plan_write(const struct zr_setup *s, struct zr_error *err);
+/* Writes plan.json to the run directory, with a forecast where the rates of this machine are
+ * known. */
+int zr_plan_write(struct zr_setup *s, struct zr_error *err);
 
 #endif

@@ -78,7 +78,8 @@ rates 1e9
 is 'rates change nothing' "$(trained tiny.ini -o train.eval_every=3)" "$plain"
 first=$(operations 1e9)
 like 'the part of products that steps reach' "$first" '^[0-9]{6,}$'
-like 'in the line, too' "$(cat out)" '^step 6/6 .* tok/s  of products [0-9]+ %  host '
+like 'in the line, too' "$(cat out)" '^step 6/6 .* tok/s  of products [0-9]+ %  of possible [0-9]+ % \([a-z]+\)  host '
+like 'and in plan.json how long a step takes' "$(tr -d ' \n' < run/plan.json)" '"forecast":\{.*"seconds":[0-9.e-]+'
 rates 2e9
 is 'by the rate' "$(trained tiny.ini -o train.eval_every=3; operations 2e9)" "$plain
 $first"
