@@ -31,6 +31,10 @@ static const char usage[] =
 	"      --rates FILE                what `zeroth bench` measured; default: this machine's\n"
 	"      --card NAME                 the data sheet of a card, as H100, in place of rates\n"
 	"      --compare                   also a table of stages 0 to 3 and tiers\n"
+	"      --fit                       the fastest of stages, tiers, micro-batches,\n"
+	"                                  recomputation and 8-bit states that fits, as INI\n"
+	"      --device BYTES              with --fit: on cards of so much memory each,\n"
+	"      --host BYTES, --disk BYTES  and on a machine with so much for all ranks\n"
 	"      --json                      machine-readable\n"
 	"      --program                   what runs in a step, one line per instruction:\n"
 	"                                  its queue, what it reads (<) and writes (>),\n"
@@ -175,6 +179,11 @@ int zr_cmd_plan(int argc, char **argv)
 	if (rc)
 		return rc;
 	rc = zr_rate_source_open(a.rates, a.card, &rates, &err);
+	if (!rc && a.fit) {
+		rc = zr_plan_search(&a, &rates, &err);
+		zr_rate_source_close(&rates);
+		return rc ? zr_cmd_failed(&err) : 0;
+	}
 	rc = rc ? rc : zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
 	rc = rc ? rc : print_plan(&a, s, &rates, &err);

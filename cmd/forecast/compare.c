@@ -9,31 +9,7 @@
 #include "cmd/forecast/print.h"
 #include "cmd/forecast/trial.h"
 
-static const char *const stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
-				     "zero.plugin=stage2", "zero.plugin=stage3" };
-
-/* Which of the tiers a row uses, and what it is called. */
-static const struct tiers {
-	const char *name;
-	const char *set[5];
-	int stage3; /* 1: parameters move, which only stage 3 can */
-	int host;   /* 1: makes a difference only if the device has a memory of its own */
-} tiers[] = {
-	{ "-", { 0 }, 0, 0 },
-	{ "state: cpu", { "offload.optimizer.plugin=cpu" }, 0, 1 },
-	{ "state, parameters: cpu",
-	  { "offload.optimizer.plugin=cpu", "offload.param.plugin=cpu" },
-	  1,
-	  1 },
-	{ "state: nvme", { "offload.optimizer.plugin=nvme", "offload.optimizer.path=." }, 0, 0 },
-	{ "state, parameters: nvme",
-	  { "offload.optimizer.plugin=nvme", "offload.optimizer.path=.",
-	    "offload.param.plugin=nvme", "offload.param.path=." },
-	  1,
-	  0 },
-};
-
-static void print_row(const struct zr_trial *t, int s, const struct tiers *o)
+static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 {
 	char a[32], b[32], c[32], d[32], e[32];
 	printf("%-6d %-24s", s, o->name);
@@ -62,16 +38,19 @@ int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, s
 	printf(rates->known ? " %10s %10s %9s %10s bound by\n" : "\n", "received", "disk a step",
 	       "step", "tokens/s");
 	for (int s = 0; s < 4; s++) {
-		for (size_t o = 0; !rc && o < sizeof tiers / sizeof *tiers; o++) {
-			struct zr_trial t = { .set = { stage[s], tiers[o].set[0], tiers[o].set[1],
-						       tiers[o].set[2], tiers[o].set[3] },
+		for (int o = 0; !rc && o < zr_n_trial_tiers; o++) {
+			struct zr_trial t = { .set = { zr_trial_stage[s], zr_trial_tiers[o].set[0],
+						       zr_trial_tiers[o].set[1],
+						       zr_trial_tiers[o].set[2],
+						       zr_trial_tiers[o].set[3] },
 					      .ranks = a->ranks ? a->ranks : 1 };
-			if ((tiers[o].stage3 && s < 3) || (tiers[o].host && !separate))
+			if ((zr_trial_tiers[o].stage3 && s < 3) ||
+			    (zr_trial_tiers[o].host && !separate))
 				continue;
 			rc = zr_trial_run(a, rates, &t, err);
 			separate = rc || t.refused ? separate : t.separate;
 			if (!rc)
-				print_row(&t, s, &tiers[o]);
+				print_row(&t, s, &zr_trial_tiers[o]);
 		}
 	}
 	if (!rc)

@@ -12,7 +12,7 @@
 #include "cmd/rates.h"
 
 struct zr_tally {
-	struct zr_ops ops;	   /* first: what a model passes on leads here */
+	struct zr_ops ops;	   /* whose `dev` is this struct */
 	const struct zr_ops *real; /* answers queries of work memory */
 	const struct zr_rates *rates;
 	int ranks, threads; /* how many do the same at once */

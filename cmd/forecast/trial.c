@@ -14,6 +14,25 @@
 
 #include "cmd/fit.h"
 
+const char *const zr_trial_stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
+				       "zero.plugin=stage2", "zero.plugin=stage3" };
+
+const struct zr_tiers zr_trial_tiers[] = {
+	{ "-", { 0 }, 0, 0 },
+	{ "state: cpu", { "offload.optimizer.plugin=cpu" }, 0, 1 },
+	{ "state, parameters: cpu",
+	  { "offload.optimizer.plugin=cpu", "offload.param.plugin=cpu" },
+	  1,
+	  1 },
+	{ "state: nvme", { "offload.optimizer.plugin=nvme", "offload.optimizer.path=." }, 0, 0 },
+	{ "state, parameters: nvme",
+	  { "offload.optimizer.plugin=nvme", "offload.optimizer.path=.",
+	    "offload.param.plugin=nvme", "offload.param.path=." },
+	  1,
+	  0 },
+};
+const int zr_n_trial_tiers = sizeof zr_trial_tiers / sizeof *zr_trial_tiers;
+
 static int is_offload(const char *line)
 {
 	line += strspn(line, " \t");
@@ -52,6 +71,7 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->disk = zr_plan_tier(&s->plan, ZR_TIER_DISK);
 	t->machine = zr_plan_need(s);
 	t->separate = !s->device_info.unified;
+	t->sequences = s->batch.train;
 	t->tokens = (double)(s->batch.train * s->batch.length);
 	t->forecast = zr_rate_source_suits(rates, s);
 	return t->forecast ? zr_forecast(s, &rates->rates, &t->f, err) : 0;

@@ -23,6 +23,7 @@ struct zr_trial {
 	int separate;		     /* the device has a memory of its own */
 	int forecast;		     /* 1: f is known */
 	double tokens;		     /* of a step */
+	int64_t sequences;
 	struct zr_forecast f;
 };
 
@@ -31,8 +32,24 @@ struct zr_trial {
 int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_trial *t,
 		 struct zr_error *err);
 
+/* "zero.plugin=stage0" and so on. */
+extern const char *const zr_trial_stage[];
+
+/* Where state and parameters may lie. */
+struct zr_tiers {
+	const char *name;
+	const char *set[5]; /* ends with NULL */
+	int stage3;	    /* 1: parameters move, which only stage 3 can */
+	int host;	    /* 1: makes a difference only if the device has a memory of its own */
+};
+extern const struct zr_tiers zr_trial_tiers[];
+extern const int zr_n_trial_tiers;
+
 /* compare.c: a table of stages and tiers. */
 int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates,
 		    struct zr_error *err);
+
+/* search.c: the fastest that fits a->device, host and disk. ZR_EFIT: nothing does. */
+int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err);
 
 #endif

@@ -15,6 +15,7 @@ is 'JSON has no forecast then' "$("$ZEROTH" plan --json tiny.ini | grep -c '"for
 card=$("$ZEROTH" plan --card H100 tiny.ini)
 like 'by the data sheet of a card' "$card" 'a step takes .* tokens/s, by the data sheet of H100'
 like 'and what binds it' "$card" 'bound by compute; dependencies alone'
+like 'with an adapter, too' "$("$ZEROTH" plan --card H100 tiny.ini -o adapter.plugin=lora)" 'bound by compute'
 like 'an unknown card is refused with those that are known' "$("$ZEROTH" plan --card Voodoo tiny.ini 2>&1)" \
 	'card Voodoo: not known; known are B200, '
 like 'a file of rates that is not there is refused' "$("$ZEROTH" plan --rates none tiny.ini 2>&1)" 'none'
@@ -30,6 +31,27 @@ is 'parameters in host memory leave more of it' \
 like 'an [offload.X] of the file is not in the rows without it' \
 	"$(printf '[offload.param]\nplugin = nvme\npath = .\n[zero]\nplugin = stage3\n' | cat tiny.ini - > off.ini
 	"$ZEROTH" plan --compare off.ini)" $'\n0      -  *0 B'
+
+# What fits, as INI that plans and fits.
+fit() { "$ZEROTH" plan -n 2 --fit --card A100 "$@" tiny.ini; }
+fit --device 900K > fits
+is 'something fits 900 KiB a card' "$?" 0
+like 'the fastest is named' "$(cat fits)" '^fastest: .* tokens/s, bound by .*, by the data sheet of A100'
+like 'rows say why the others do not' "$(cat fits)" '^0      -  *needs [0-9.]+ .iB of 900\.0 KiB device memory'
+overrides=()
+section=
+while read -r line; do
+	case $line in
+	'['*) section=${line:1:-1} ;;
+	*=*) overrides+=(-o "$section.${line%% =*}=${line#*= }") ;;
+	esac
+done < <(sed '1,/^; in place/d' fits)
+like 'its INI plans within it' "$("$ZEROTH" plan -n 2 tiny.ini "${overrides[@]}" -o device.separate=yes -o device.memory=900K 2>&1)" '^fits: '
+fit --device 20K > fits
+is 'nothing fits 20 KiB: exit code' "$?" 3
+like 'adapters were tried' "$(cat fits)" '^with LoRA on a base in 4 bits'
+like 'as JSON' "$(fit --device 900K --json)" '"options": \['
+like 'without rates there is nothing to search by' "$("$ZEROTH" plan --fit tiny.ini 2>&1)" 'fit: no rates: '
 
 # A file of rates for this device: of a processor that does everything at the same pace.
 like 'a run names device and variant' "$(trained tiny.ini -o train.steps=1)" '^digest'

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * search.c - see trial.h: which stage, tiers, micro-batch, recomputation and states fit the
+ * memories, and which of them is fastest. The batch of a step stays what CONF says. Where nothing
+ * fits, adapters are tried, on the model as it is and on one in 4 bits: they train something else.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/fit.h"
+#include "cmd/forecast/print.h"
+#include "cmd/forecast/trial.h"
+#include "cmd/json_text.h"
+#include "core/files/json.h"
+
+#define MICROS 7 /* 1, 2, 4, ... 64 */
+#define WORD 64
+
+static const char *const recompute[] = { "activation.plugin=keep", "activation.plugin=recompute" };
+static const char *const states[] = { "optimizer.moments=fp32", "optimizer.moments=8bit" };
+static const char *const adapters[][3] = {
+	{ NULL },
+	{ "adapter.plugin=lora", NULL },
+	{ "adapter.plugin=lora", "model.store=nf4", NULL },
+};
+
+struct search {
+	const struct zr_cmd_args *a;
+	struct zr_rate_source *rates;
+	struct zr_error *err;
+	int ranks, separate, narrow;
+	int64_t sequences; /* of a step */
+	int planned, fit;
+	struct zr_trial best;
+	char best_word[2][WORD]; /* what its sets point to */
+};
+
+/* What a row of stage and tiers comes to. */
+struct row {
+	int fits;
+	double seconds;
+	char why[512]; /* of the least that does not fit */
+	double over;   /* by which part of the memory */
+};
+
+static void add(struct zr_trial *t, const char *set)
+{
+	int n = 0;
+	while (n < ZR_TRIAL_SETS && t->set[n])
+		n++;
+	if (set && n < ZR_TRIAL_SETS)
+		t->set[n] = set;
+}
+
+static double lack(const char *what, uint64_t need, uint64_t have, char *why, size_t size,
+		   double least)
+{
+	char a[32], b[32];
+	double over = have ? (double)need / (double)have : 0;
+	if (over > 1 && over > least)
+		snprintf(why, size, "needs %s of %s %s", zr_bytes_text(need, a),
+			 zr_bytes_text(have, b), what);
+	return over > least ? over : least;
+}
+
+/* By how much the fullest memory is over; at most 1: it fits. */
+static double over(const struct search *s, const struct zr_trial *t, char *why, size_t size)
+{
+	uint64_t host = s->a->host ? s->a->host : zr_memory_at_start();
+	double most =
+		lack("device memory", t->device, t->separate ? s->a->device : 0, why, size, 0);
+	most = lack("host memory", t->machine, host, why, size, most);
+	return lack("disk", t->disk * (uint64_t)s->ranks, s->a->disk, why, size, most);
+}
+
+static void judge(struct search *s, const struct zr_trial *t, const char word[2][WORD],
+		  struct row *r)
+{
+	char why[320] = "";
+	double by = over(s, t, why, sizeof why);
+	if (by <= 1) {
+		s->fit++;
+		if (!r->fits || t->f.seconds < r->seconds)
+			r->seconds = t->f.seconds;
+		r->fits = 1;
+		if (s->best.forecast && s->best.f.seconds <= t->f.seconds)
+			return;
+		s->best = *t;
+		memcpy(s->best_word, word, sizeof s->best_word);
+		for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
+			for (int k = 0; k < 2; k++)
+				if (t->set[i] == word[k])
+					s->best.set[i] = s->best_word[k];
+	} else if (!r->fits && (!(r->over > 0) || by < r->over)) {
+		r->over = by;
+		snprintf(r->why, sizeof r->why, "%s", why);
+	}
+}
+
+/* One micro-batch size. Returns 1 if larger ones need not be tried. */
+static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int micro, int again,
+		     int narrow, int adapter, struct row *r, int *rc)
+{
+	char word[2][WORD];
+	struct zr_trial t = { .ranks = s->ranks };
+	snprintf(word[0], WORD, "train.train_batch_size=%lld", (long long)s->sequences);
+	snprintf(word[1], WORD, "train.micro_batch_size=%d", micro);
+	if (s->a->device) {
+		add(&t, "device.separate=yes");
+		add(&t, "device.memory=1T"); /* whether it fits is judged here */
+	}
+	add(&t, zr_trial_stage[stage]);
+	add(&t, word[0]);
+	add(&t, word[1]);
+	add(&t, "train.gradient_accumulation_steps=auto");
+	add(&t, recompute[again]);
+	add(&t, s->narrow ? states[narrow] : NULL);
+	for (int i = 0; adapters[adapter][i]; i++)
+		add(&t, adapters[adapter][i]);
+	for (int i = 0; o->set[i]; i++)
+		add(&t, o->set[i]);
+	*rc = zr_trial_run(s->a, s->rates, &t, s->err);
+	s->planned++;
+	if (*rc || t.refused || !t.forecast) {
+		if (!r->fits && !r->why[0])
+			snprintf(r->why, sizeof r->why, "%s", t.refused ? t.why : s->rates->by);
+		return 1;
+	}
+	judge(s, &t, (const char(*)[WORD])word, r);
+	return over(s, &t, (char[320]){ 0 }, 320) > 1;
+}
+
+static int try_row(struct search *s, const struct zr_tiers *o, int stage, int adapter)
+{
+	struct row r = { 0 };
+	char a[32];
+	int rc = 0;
+	for (int narrow = 0; narrow <= s->narrow; narrow++)
+		for (int again = 0; again < 2; again++)
+			for (int m = 0; !rc && m < MICROS; m++) {
+				if (s->sequences % ((int64_t)s->ranks << m) ||
+				    try_micro(s, o, stage, 1 << m, again, narrow, adapter, &r, &rc))
+					break;
+			}
+	if (!rc && !s->a->json)
+		printf("%-6d %-24s %s%s\n", stage, o->name, r.fits ? "fits: a step takes " : r.why,
+		       r.fits ? zr_seconds_text(r.seconds, a) : "");
+	return rc;
+}
+
+static int try_all(struct search *s, int adapter)
+{
+	static const char *const what[] = { "", "with LoRA on all linear maps\n",
+					    "with LoRA on a base in 4 bits\n" };
+	int rc = 0;
+	if (!s->a->json)
+		printf("%s%-6s %-24s\n", what[adapter], "stage", "offload");
+	for (int stage = 0; stage < 4; stage++) /* one rank splits nothing */
+		for (int o = 0; !rc && o < zr_n_trial_tiers && !(s->ranks == 1 && stage % 3); o++)
+			if (!(zr_trial_tiers[o].stage3 && stage < 3) &&
+			    !(zr_trial_tiers[o].host && !s->separate))
+				rc = try_row(s, &zr_trial_tiers[o], stage, adapter);
+	return rc;
+}
+
+/* before: what was printed last, which may be of the same section; NULL: nothing. */
+static void print_set(const char *set, const char *before)
+{
+	const char *eq = strchr(set, '='), *dot = eq;
+	while (dot > set && *dot != '.')
+		dot--;
+	if (!before || strncmp(before, set, (size_t)(dot - set) + 1))
+		printf("[%.*s]\n", (int)(dot - set), set);
+	printf("%.*s = %s\n", (int)(eq - dot - 1), dot + 1, eq + 1);
+}
+
+static void print_best(const struct search *s)
+{
+	const struct zr_trial *t = &s->best;
+	char a[32], b[32], c[32], d[32];
+	printf("\n%d configurations planned, %d fit\n", s->planned, s->fit);
+	if (!s->fit)
+		return;
+	printf("fastest: %s a step, %.4g tokens/s, bound by %s, by %s\n"
+	       "         %s of device memory and %s of disk a rank, %s of host memory\n\n",
+	       zr_seconds_text(t->f.seconds, a), t->tokens / t->f.seconds,
+	       zr_queue_name[t->f.binding], s->rates->by, zr_bytes_text(t->device, b),
+	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
+	printf("; in place of what %s says of these, and of all its [offload.X]\n", s->a->operand);
+	const char *before = NULL;
+	for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
+		if (strncmp(t->set[i], "device.", 7)) {
+			print_set(t->set[i], before);
+			before = t->set[i];
+		}
+}
+
+static int print_json(const struct search *s)
+{
+	const struct zr_trial *t = &s->best;
+	json_t *j = json_object(), *set = json_array();
+	for (int i = 0; s->fit && i < ZR_TRIAL_SETS && t->set[i]; i++)
+		if (strncmp(t->set[i], "device.", 7))
+			zr_json_add(&set, json_string(t->set[i]));
+	zr_json_put(&j, "planned", json_integer(s->planned));
+	zr_json_put(&j, "fit", json_integer(s->fit));
+	zr_json_put(&j, "options", set);
+	if (s->fit) {
+		zr_json_put(&j, "seconds", json_real(t->f.seconds));
+		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
+		zr_json_put(&j, "binding", json_string(zr_queue_name[t->f.binding]));
+		zr_json_put(&j, "device_bytes", json_integer((json_int_t)t->device));
+		zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->machine));
+		zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
+	}
+	return zr_json_print(j, JSON_INDENT(2), "the plan", s->err);
+}
+
+/* CONF as it is: its batch, and whether it can be planned at all. */
+static int look(struct search *s)
+{
+	struct zr_trial t = { .ranks = s->ranks }, n = { .set = { states[1] }, .ranks = s->ranks };
+	if (s->a->device) {
+		add(&t, "device.separate=yes");
+		add(&t, "device.memory=1T");
+	}
+	int rc = zr_trial_run(s->a, s->rates, &t, s->err);
+	rc = rc ? rc : zr_trial_run(s->a, s->rates, &n, s->err);
+	if (rc || t.refused)
+		return rc ? rc : zr_err(s->err, ZR_EINVAL, "%s", t.why);
+	s->sequences = t.sequences;
+	s->separate = t.separate;
+	s->narrow = !n.refused;
+	return s->rates->known && t.forecast ? 0
+					     : zr_err(s->err, ZR_EINVAL, "--fit: %s", s->rates->by);
+}
+
+int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err)
+{
+	struct search s = { .a = a, .rates = rates, .err = err, .ranks = a->ranks ? a->ranks : 1 };
+	int rc = look(&s);
+	for (int adapter = 0; !rc && !s.fit && adapter < 3; adapter++)
+		rc = try_all(&s, adapter);
+	if (!rc && a->json)
+		rc = print_json(&s);
+	else if (!rc)
+		print_best(&s);
+	return rc || s.fit
+		       ? rc
+		       : zr_err(err, ZR_EFIT, "nothing fits: of %d configurations none", s.planned);
+}
