@@ -21,3 +21,33 @@ dist_pkgdata_DATA = \
 	%D%/llama3-8b-qlora.ini \
 	%D%/llama3-8b.ini \
 	%D%/qwen3-30b-a3b-qlora.ini
+
+# One file for each situation of a training, to be read and copied from.
+gallerydir = $(pkgdatadir)/gallery
+dist_gallery_DATA = \
+	%D%/gallery/accumulation-clipping.ini \
+	%D%/gallery/activation-checkpointing.ini \
+	%D%/gallery/bf16.ini \
+	%D%/gallery/breakdown-trace.ini \
+	%D%/gallery/data-mixture.ini \
+	%D%/gallery/early-stopping.ini \
+	%D%/gallery/fp16-loss-scale.ini \
+	%D%/gallery/full-finetune.ini \
+	%D%/gallery/gpt-1t-nvme.ini \
+	%D%/gallery/gpt2-1.5b-4x24g.ini \
+	%D%/gallery/gpt3-175b-nvme.ini \
+	%D%/gallery/llama2-7b-4-cards.ini \
+	%D%/gallery/lora.ini \
+	%D%/gallery/mixture-of-experts.ini \
+	%D%/gallery/monitors.ini \
+	%D%/gallery/one-cycle.ini \
+	%D%/gallery/parameter-groups.ini \
+	%D%/gallery/qlora.ini \
+	%D%/gallery/resume-elsewhere.ini \
+	%D%/gallery/stage1.ini \
+	%D%/gallery/stage2-cpu-offload.ini \
+	%D%/gallery/stage2.ini \
+	%D%/gallery/stage3-cpu-offload.ini \
+	%D%/gallery/stage3-nvme.ini \
+	%D%/gallery/stage3.ini \
+	%D%/gallery/warmup-decay.ini
