@@ -358,6 +358,8 @@ static int load(struct zr_load *l, const json_t *root)
 	int rc = load_model(l, json_object_get(root, "model"), added);
 	rc = rc ? rc : zr_load_normalizer(l, json_object_get(root, "normalizer"));
 	rc = rc ? rc : zr_load_splits(l, json_object_get(root, "pre_tokenizer"));
+	if (!rc && l->t->model == ZR_MODEL_UNIGRAM && l->t->spaced)
+		l->t->apart = !l->t->split[l->t->n_splits - 1].regex && zr_unigram_apart(l->t);
 	rc = rc ? rc : zr_load_added(l, added);
 	rc = rc ? rc : zr_load_decoder(l, json_object_get(root, "decoder"));
 	return rc ? rc : zr_load_template(l, json_object_get(root, "post_processor"));

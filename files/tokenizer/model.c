@@ -28,6 +28,7 @@ struct part {
 	const char *p;
 	size_t n;
 	uint64_t start;
+	int first; /* of what was put */
 	struct word *place; /* NULL: it is not remembered */
 	int32_t id;         /* that is all of it; -1: others may be */
 };
@@ -157,10 +158,11 @@ static int64_t look_up(struct zr_model_work *w, struct word *c, const char *p, s
 {
 	c += !is_word(c, p, n) && is_word(c + 1, p, n);
 	*ids = c->id;
-	if (is_word(c, p, n))
+	if (is_word(c, p, n) &&
+	    (!w->t->apart || zr_unigram_add(w->t, &w->unigram, c->id, c->ids)))
 		return c->ids;
 	int64_t count = encode(w, p, n, ids);
-	if (count >= 0 && count <= CACHE_IDS) {
+	if (count >= 0 && count <= CACHE_IDS && (!w->t->apart || w->unigram.sure)) {
 		c[1] = c[0];
 		c->n = (uint8_t)n;
 		c->ids = (uint8_t)count;
@@ -178,6 +180,7 @@ int zr_model_flush(struct zr_model_work *w)
 	for (size_t i = 0; !rc && i < w->n; i++) {
 		const struct part *o = &w->part[i];
 		const int32_t *ids = &o->id;
+		w->unigram.sum = o->first ? 0 : w->unigram.sum;
 		int64_t count = o->id >= 0 ? 1 :
 				o->place   ? look_up(w, o->place, o->p, o->n, &ids) :
 					     encode(w, o->p, o->n, &ids);
@@ -190,10 +193,13 @@ int zr_model_flush(struct zr_model_work *w)
 int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start)
 {
 	const struct zr_joins *joins = w->t->bpe.joins;
-	for (size_t len; n; p += len, n -= len, start += len) {
+	int first = 1;
+	for (size_t len; n; p += len, n -= len, start += len, first = 0) {
 		struct part *o = &w->part[w->n++];
-		*o = (struct part){ .p = p, .id = -1, .start = start };
-		len = joins ? zr_joins_part(joins, p, n, &o->id) : n;
+		*o = (struct part){ .p = p, .id = -1, .start = start, .first = first };
+		len = joins	  ? zr_joins_part(joins, p, n, &o->id) :
+		      w->t->apart ? zr_unigram_part(p, n) :
+				    n;
 		o->n = len;
 		if (o->id < 0 && len <= CACHE_BYTES) {
 			o->place = &w->cache[hash(p, len) & (CACHE_WORDS - 2)];

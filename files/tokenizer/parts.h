@@ -166,6 +166,7 @@ struct zr_tokenizer {
 	struct zr_trie trie;    /* tokens of Unigram and WordPiece */
 	double *score;          /* [size] of Unigram's */
 	double unknown_score;
+	int apart;              /* Unigram takes the words of a text one by one */
 	uint32_t continuing;    /* node of what tokens begin with that go on with a word */
 	int no_continuing;      /* there are none */
 	size_t longest_word;    /* characters; longer ones are unknown */
@@ -224,6 +225,7 @@ int zr_ids_room(struct zr_ids *ids, size_t n);
 /* A place between two characters, and the best way to it. */
 struct zr_unigram_place {
 	double score;
+	double second; /* of the second best way */
 	uint32_t from; /* where its last token starts: another place */
 	int32_t id;    /* which it is */
 	uint32_t c;    /* the character behind the place */
@@ -234,8 +236,16 @@ struct zr_unigram_work {
 	size_t room, n;
 	size_t farthest; /* place that a token ends at */
 	struct zr_ids ids;
+	double sum; /* of the scores before a word; then with its own */
+	int sure;   /* the word's ids are the same after another sum */
 };
 
+/* Whether no token goes on behind a word, so that each has ids of its own. */
+int zr_unigram_apart(const struct zr_tokenizer *t);
+size_t zr_unigram_part(const char *p, size_t n); /* bytes of the first word, with its spaces */
+/* Adds the scores of ids that are sure. 0: they are not, after this sum. */
+int zr_unigram_add(const struct zr_tokenizer *t, struct zr_unigram_work *w, const int32_t *ids,
+		   size_t n);
 /* The ids of a word of n > 0 bytes, valid until the next call; returns their number, or
  * ZR_ENOMEM. */
 int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,

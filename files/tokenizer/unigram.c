@@ -5,9 +5,14 @@
  * and in doubles, and of equal ones the first that was found stands, as in the library: ties and
  * roundings decide as they do there.
  *
+ * A text that is not split at spaces is searched word by word where no token goes on behind a
+ * word, each with the sum of those before it. The tokens of a word may be remembered where no
+ * rounding changes them: the second best way is far from the best.
+ *
  * Where a token ends that every way has in common, with none across, what comes before is settled:
  * a long text needs no more room than that between two such places.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +21,12 @@
 #define NOWHERE UINT32_MAX
 #define SPACE "\u2581"
 #define ENOUGH 256 /* characters that are worth being settled */
+
+/* Roundings are below FAR in sums up to MOST_SUM and the 30 scores, each below MOST_SCORE, that a
+ * remembered word has at most. */
+#define MOST_SCORE 1e6
+#define MOST_SUM 1e8
+#define FAR 1e-5
 
 static int make_room(struct zr_unigram_work *w)
 {
@@ -41,12 +52,21 @@ static int read_on(struct zr_unigram_work *w, const char *p)
 	return 0;
 }
 
-static void reach(struct zr_unigram_work *w, size_t to, double score, size_t from, int32_t id)
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static void reach(struct zr_unigram_work *w, size_t to, double more, size_t from, int32_t id)
 {
 	struct zr_unigram_place *place = &w->place[to];
+	double score = w->place[from].score + more, second = w->place[from].second + more;
 	w->farthest = to > w->farthest ? to : w->farthest;
-	if (place->from != NOWHERE && score <= place->score)
+	if (place->from != NOWHERE && score <= place->score) {
+		place->second = larger(place->second, score);
 		return;
+	}
+	place->second = place->from == NOWHERE ? second : larger(second, place->score);
 	place->score = score;
 	place->from = (uint32_t)from;
 	place->id = id;
@@ -56,7 +76,6 @@ static void reach(struct zr_unigram_work *w, size_t to, double score, size_t fro
 static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
 		      size_t n, size_t i)
 {
-	double score = w->place[i].score;
 	size_t end = i;
 	int single = 0, rc = 0;
 	uint32_t node = 0;
@@ -70,11 +89,11 @@ static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, c
 		int32_t id = node ? t->trie.node[node].id : -1;
 		if (id < 0)
 			continue;
-		reach(w, end, score + t->score[id], i, id);
+		reach(w, end, t->score[id], i, id);
 		single |= end == i + 1;
 	} while (node && t->trie.node[node].has);
 	if (!rc && !single)
-		reach(w, i + 1, score + t->unknown_score, i, t->unknown);
+		reach(w, i + 1, t->unknown_score, i, t->unknown);
 	return rc;
 }
 
@@ -127,6 +146,7 @@ static size_t settle(const struct zr_tokenizer *t, struct zr_unigram_work *w, co
 			*--id = place[at].id;
 			continue;
 		}
+		w->sure = 0; /* its score is not that of its ids */
 		while (from && place[from].id == t->unknown) /* neighbours are one */
 			from = place[from].from;
 		id -= put_unknown(t, id, p + place[from].at, place[at].at - place[from].at);
@@ -145,7 +165,7 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 	if (zr_ids_room(&w->ids, 3 * n + 1) || (!w->room && make_room(w)))
 		return ZR_ENOMEM;
 	w->n = w->farthest = 0;
-	w->place[0] = (struct zr_unigram_place){ 0 };
+	w->place[0] = (struct zr_unigram_place){ .score = w->sum, .second = -INFINITY };
 	for (; w->place[i].at < n; i++) {
 		if (i == w->farthest && i >= ENOUGH && w->place[i].id != t->unknown) {
 			count = settle(t, w, p, count, i);
@@ -155,5 +175,39 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 			return ZR_ENOMEM;
 	}
 	*ids = w->ids.id;
+	w->sum = w->place[i].score;
+	w->sure = w->sum - w->place[i].second > FAR && fabs(w->sum) < MOST_SUM;
 	return (int64_t)settle(t, w, p, count, i);
+}
+
+/* ---- words of a text that is not split ---- */
+
+int zr_unigram_apart(const struct zr_tokenizer *t)
+{
+	uint32_t space = t->trie.first[' '];
+	int good = space && t->trie.node[space].id >= 0 && t->trie.node[space].id != t->unknown;
+	for (int64_t i = 0; good && i < t->size; i++)
+		good = fabs(t->score[i]) < MOST_SCORE;
+	for (uint32_t i = 1; good && i < t->trie.n; i++)
+		good = t->trie.node[i].c == ' ' || !zr_trie_next(&t->trie, i, ' ');
+	return good;
+}
+
+size_t zr_unigram_part(const char *p, size_t n)
+{
+	size_t at = 0;
+	while (at < n && p[at] == ' ')
+		at++;
+	const char *space = at < n ? memchr(p + at, ' ', n - at) : NULL;
+	return space ? (size_t)(space - p) : n;
+}
+
+int zr_unigram_add(const struct zr_tokenizer *t, struct zr_unigram_work *w, const int32_t *ids,
+		   size_t n)
+{
+	if (fabs(w->sum) >= MOST_SUM)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		w->sum += t->score[ids[i]];
+	return 1;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_joins.c - long words, and words in parts that no merge joins, have the ids of `tokenizers`
- * (tests/golden/make_words.py); the parts have the ids of the whole, remembered or not.
+ * (tests/golden/make_words.py); the parts have the ids of the whole, remembered or not. So do the
+ * words of a text that Unigram takes one by one.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -167,6 +168,31 @@ static void test_parts(void **unused)
 	}
 }
 
+/* Words that come again, some of them of many ways with the same sum. */
+static void test_words_apart(void **unused)
+{
+	static struct ids apart, whole;
+	char text[1200];
+	(void)unused;
+	struct zr_tokenizer *t = open_golden("fallback");
+	if (!t)
+		skip();
+	assert_true(t->apart);
+	for (int k = 0; k < 200; k++) {
+		size_t n = random_text(t, text, sizeof text / 2 - 40);
+		n += (size_t)sprintf(text + n, " %.*s %.*s ", k % 16, "aaaaaaaaaaaaaaaa",
+				     k % 8, "abababab");
+		memcpy(text + n, text, n);
+		t->apart = 1;
+		encode(t, text, 2 * n, &apart);
+		t->apart = 0;
+		encode(t, text, 2 * n, &whole);
+		assert_int_equal(apart.n, whole.n);
+		assert_memory_equal(apart.id, whole.id, whole.n * sizeof *whole.id);
+	}
+	zr_tokenizer_close(t);
+}
+
 /* More words than are remembered, each twice: those that are remembered, those that were, and those
  * that cannot be have the ids that the model gives them. */
 static void test_forgotten(void **unused)
@@ -232,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_words_apart),
 		cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_merged_bytes),
 	};
