@@ -29,10 +29,13 @@ static const char usage[] =
 	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
 	"      --memory BYTES              of a machine with this much memory (K M G T)\n"
 	"      --rates FILE                what `zeroth bench` measured; default: this machine's\n"
-	"      --card NAME                 the data sheet of a card, as H100, in place of rates\n"
+	"      --card NAME                 the data sheet of a card, as H100: of so much\n"
+	"                                  memory, beside rates that follow from it\n"
 	"      --compare                   also a table of stages 0 to 3 and tiers\n"
 	"      --fit                       the fastest of stages, tiers, micro-batches,\n"
 	"                                  recomputation and 8-bit states that fits, as INI\n"
+	"      --scale N,N,...             memory, traffic and time of so many ranks, in\n"
+	"                                  machines of 8\n"
 	"      --device BYTES              with --fit: on cards of so much memory each,\n"
 	"      --host BYTES, --disk BYTES  and on a machine with so much for all ranks\n"
 	"      --json                      machine-readable\n"
@@ -165,6 +168,21 @@ static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr
 	return rc || !unprinted.code ? rc : zr_err(err, unprinted.code, "%s", unprinted.text);
 }
 
+/* What stands for a card comes before what the user says. */
+static void be_card(struct zr_cmd_args *a, char *memory, size_t size)
+{
+	const char *first[] = { "device.plugin=cpu", "device.separate=yes", memory,
+				"comm.plugin=planned" };
+	const int n = sizeof first / sizeof *first;
+	if (a->n_overrides + n > ZR_CMD_OVERRIDES)
+		return;
+	snprintf(memory, size, "device.memory=%llu", (unsigned long long)zr_card_memory(a->card));
+	memmove(a->overrides + n, a->overrides, (size_t)a->n_overrides * sizeof *a->overrides);
+	memcpy(a->overrides, first, sizeof first);
+	a->n_overrides += n;
+	a->device = a->device ? a->device : zr_card_memory(a->card);
+}
+
 int zr_cmd_plan(int argc, char **argv)
 {
 	struct zr_cmd_args a;
@@ -172,6 +190,7 @@ int zr_cmd_plan(int argc, char **argv)
 	struct zr_setup *s = NULL;
 	struct zr_rate_source rates = { 0 };
 	struct zr_error err = { 0 };
+	char memory[64];
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
 	if (rc >= 0)
 		return rc;
@@ -179,8 +198,11 @@ int zr_cmd_plan(int argc, char **argv)
 	if (rc)
 		return rc;
 	rc = zr_rate_source_open(a.rates, a.card, &rates, &err);
-	if (!rc && a.fit) {
-		rc = zr_plan_search(&a, &rates, &err);
+	if (!rc && a.card)
+		be_card(&a, memory, sizeof memory);
+	if (!rc && (a.fit || a.scale)) {
+		rc = a.fit ? zr_plan_search(&a, &rates, &err) :
+			     zr_plan_scale(&a, &rates, a.card ? zr_card_peak(a.card, ZR_BF16) : 0, &err);
 		zr_rate_source_close(&rates);
 		return rc ? zr_cmd_failed(&err) : 0;
 	}

@@ -39,16 +39,16 @@ static int is_offload(const char *line)
 	return !strncmp(line, "[offload.", 9);
 }
 
-/* The INI at `path` without its sections [offload.X], in memory; returns its descriptor, -1 with
- * errno. */
-static int without_offload(const char *path)
+/* The INI at `path`, without its sections [offload.X] but for `keep`, in memory; returns its
+ * descriptor, -1 with errno. */
+static int without_offload(const char *path, int keep)
 {
 	char *line = NULL;
 	size_t room = 0;
 	int fd = memfd_create("ini", MFD_CLOEXEC), skip = 0;
 	FILE *from = fopen(path, "re"), *to = fd < 0 ? NULL : fdopen(dup(fd), "w");
 	while (from && to && getline(&line, &room, from) >= 0) {
-		skip = line[strspn(line, " \t")] == '[' ? is_offload(line) : skip;
+		skip = line[strspn(line, " \t")] == '[' ? is_offload(line) && !keep : skip;
 		fputs(skip ? "\n" : line, to);
 	}
 	int bad = !from || !to || ferror(from) || ferror(to);
@@ -71,6 +71,7 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	t->disk = zr_plan_tier(&s->plan, ZR_TIER_DISK);
 	t->machine = zr_plan_need(s);
 	t->separate = !s->device_info.unified;
+	t->flops = s->decl.flops_per_token * (double)(s->batch.train * s->batch.length);
 	t->sequences = s->batch.train;
 	t->tokens = (double)(s->batch.train * s->batch.length);
 	t->forecast = zr_rate_source_suits(rates, s);
@@ -85,9 +86,9 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	struct zr_setup *s = NULL;
 	struct zr_error e = { 0 };
 	char ini[64];
-	int n = 0, fd = without_offload(a->operand);
+	int n = 0, fd = without_offload(a->operand, t->keep_offload);
 	for (int i = 0; i < a->n_overrides; i++)
-		if (strncmp(a->overrides[i], "offload.", 8))
+		if (t->keep_offload || strncmp(a->overrides[i], "offload.", 8))
 			all[n++] = a->overrides[i];
 	for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
 		all[n++] = t->set[i];

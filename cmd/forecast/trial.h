@@ -15,6 +15,7 @@
 struct zr_trial {
 	const char *set[ZR_TRIAL_SETS]; /* "section.key=value"; ends with NULL; borrowed */
 	int ranks;
+	int keep_offload; /* 1: its own [offload.X] count */
 	/* filled by zr_trial_run: */
 	int refused; /* 1: `why` says what cannot be */
 	char why[256];
@@ -23,6 +24,7 @@ struct zr_trial {
 	int separate;		     /* the device has a memory of its own */
 	int forecast;		     /* 1: f is known */
 	double tokens;		     /* of a step */
+	double flops; /* of a step and all ranks, by the model, without what is computed again */
 	int64_t sequences;
 	struct zr_forecast f;
 };
@@ -51,5 +53,9 @@ int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates,
 
 /* search.c: the fastest that fits a->device, host and disk. ZR_EFIT: nothing does. */
 int zr_plan_search(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err);
+
+/* scale.c: a row for each number of ranks in a->scale. peak: of a card, 0: not known. */
+int zr_plan_scale(const struct zr_cmd_args *a, struct zr_rate_source *rates, double peak,
+		  struct zr_error *err);
 
 #endif

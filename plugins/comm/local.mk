@@ -9,3 +9,4 @@ comm_sum = %D%/sum.c %D%/sum.h
 include plugins/comm/local/local.mk
 include plugins/comm/mpi/local.mk
 include plugins/comm/nccl/local.mk
+include plugins/comm/planned/local.mk
