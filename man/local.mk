@@ -14,7 +14,7 @@ dist_man_MANS += \
 	%D%/zeroth-train.1 \
 	%D%/zeroth.ini.5 \
 	%D%/zeroth-plugin.7
-dist_man_MANS += %D%/zeroth-report.1 %D%/zeroth-watch.1
+dist_man_MANS += %D%/zeroth-report.1 %D%/zeroth-watch.1 %D%/zeroth-tutorial.7
 EXTRA_DIST += %D%/options.sh
 
 man-options: all
