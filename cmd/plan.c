@@ -201,8 +201,9 @@ int zr_cmd_plan(int argc, char **argv)
 	if (!rc && a.card)
 		be_card(&a, memory, sizeof memory);
 	if (!rc && (a.fit || a.scale)) {
+		double peak = a.card ? zr_card_peak(a.card, ZR_BF16) : 0;
 		rc = a.fit ? zr_plan_search(&a, &rates, &err) :
-			     zr_plan_scale(&a, &rates, a.card ? zr_card_peak(a.card, ZR_BF16) : 0, &err);
+			     zr_plan_scale(&a, &rates, peak, &err);
 		zr_rate_source_close(&rates);
 		return rc ? zr_cmd_failed(&err) : 0;
 	}

@@ -51,8 +51,9 @@ static const struct card {
 };
 
 #define NETWORK (50 * GB) /* bytes per second of a card's part of a network, 400 Gbit/s */
-#define HOP_LINK 5e-6	  /* seconds that a collective takes for each further rank of a machine, */
-#define HOP_NETWORK 15e-6 /* and for each further machine */
+/* Seconds that a collective takes for each further rank of a machine, and each machine. */
+#define HOP_LINK 5e-6
+#define HOP_NETWORK 15e-6
 #define LAUNCH 5e-6	  /* seconds of a kernel that has next to nothing to do */
 #define HOST_STREAM (80 * GB) /* bytes per second of host memory, of each card */
 #define DISK_READ (6 * GB)
