@@ -3,7 +3,7 @@ EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/nvme_check
 	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/store.sh %D%/ptxas.sh %D%/chat.py \
 	%D%/results/chat.txt %D%/results/attention.txt %D%/results/low_rank.txt \
 	%D%/results/experts.txt %D%/moments8.sh %D%/results/moments8.txt \
-	%D%/watching.sh %D%/results/watching.txt %D%/results/ptxas.txt %D%/results/tokenizers.txt
+	%D%/forecast.sh %D%/watching.sh %D%/results/watching.txt %D%/results/ptxas.txt %D%/results/tokenizers.txt
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c
 %C%_matmul_LDADD = tests/lib/libtesthost.la -lm
