@@ -24,6 +24,9 @@ struct costs {
 	const void **param; /* of a layer */
 	float **dparam;
 	uint8_t *accumulate;
+	int64_t added;  /* blocks of the last sum, */
+	int added_flags;
+	double added_seconds; /* and what it takes */
 	int both_ways; /* the program reads and writes stores */
 };
 
@@ -211,13 +214,19 @@ static double optimize(const struct costs *c, const struct zr_instr *i)
 	return narrow ? s : s * (double)touched(c, i) / (n * ADAMW_BYTES);
 }
 
-static double accumulate(const struct costs *c, const struct zr_instr *i)
+/* Of thousands of ranks there are as many, nearly all of one size. */
+static double accumulate(struct costs *c, const struct zr_instr *i)
 {
 	const double n = (double)i->blocks * ZR_BLOCK;
-	double s = c->s->device_info.host_ops
-			   ? zr_tally_seconds(&c->tally, n, "fold.fp32", 1, n, 1, 1)
-			   : 0;
-	return s > 0 ? s : touches(c, i, (double)touched(c, i));
+	if (c->added == i->blocks && c->added_flags == i->flags)
+		return c->added_seconds;
+	double s = c->s->device_info.host_ops ?
+			   zr_tally_seconds(&c->tally, n, "fold.fp32", 1, n, 1, 1) :
+			   0;
+	c->added = i->blocks;
+	c->added_flags = i->flags;
+	c->added_seconds = s > 0 ? s : touches(c, i, (double)touched(c, i));
+	return c->added_seconds;
 }
 
 /* As five iterations of Newton and Schulz on a matrix take (Jordan 2024). */
