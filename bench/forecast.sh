@@ -20,7 +20,7 @@ cat > c.ini <<INI
 [run]
 dir = run
 [train]
-steps = 9
+steps = 17
 eval_every = 0
 micro_batch_size = 2
 gradient_accumulation_steps = 1
@@ -45,7 +45,7 @@ one() { # NAME [argument]...
 	said=$("$zeroth" plan ${rates:+--rates "$rates"} --json c.ini "$@" | sed -nE 's/^    "seconds": ([-0-9.e]+),/\1/p')
 	rm -rf run
 	"$zeroth" train c.ini "$@" > log 2>&1 || { tail -n 1 log; return; }
-	took=$(sed -nE 's/.*"step_seconds":([-0-9.e]+).*/\1/p' run/metrics.jsonl | tail -n +3 | sort -g | sed -n 4p)
+	took=$(sed -nE 's/.*"step_seconds":([-0-9.e]+).*/\1/p' run/metrics.jsonl | tail -n +3 | sort -g | sed -n 8p)
 	awk -v n="$name, $ranks rank$([ "$ranks" = 1 ] || echo s)" -v f="$said" -v m="$took" \
 		'BEGIN { printf "%-54s %8.1f ms %7.1f ms %7.2f\n", n, 1000 * f, 1000 * m, f / m }'
 }

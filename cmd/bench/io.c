@@ -17,6 +17,7 @@
 #define LARGEST (16ull << 20)
 #define POSTED 4   /* requests at any time, as an update has them */
 #define BLOCK (1u << 20)
+#define HUGE (2u << 20)
 #define DEPTH 32   /* threads of the limit, at most */
 
 struct disk {
@@ -70,11 +71,12 @@ struct thread {
 static void *blocks(void *arg)
 {
 	struct thread *t = arg;
-	char *p = aligned_alloc(4096, BLOCK);
+	char *p = aligned_alloc(HUGE, HUGE);
 	if (!p) {
 		t->failed = ENOMEM;
 		return NULL;
 	}
+	madvise(p, HUGE, MADV_HUGEPAGE);
 	memset(p, t->number + 1, BLOCK);
 	for (uint64_t i = (uint64_t)t->number; zr_now() < t->until; i += (uint64_t)t->depth) {
 		const off_t at = (off_t)(i * BLOCK % FILE_BYTES);
@@ -170,6 +172,7 @@ static int run(struct zr_bench *b)
 		       -1, 0);
 	if (m == MAP_FAILED)
 		return zr_err(b->err, ZR_ENOMEM, "out of memory");
+	madvise(m, POSTED * LARGEST, MADV_HUGEPAGE); /* as the memory of a run has them */
 	d.memory = m;
 	memset(m, 1, POSTED * LARGEST);
 	const struct zr_offload_v1 *v = d.it->vtbl;

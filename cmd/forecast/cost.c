@@ -16,6 +16,10 @@
 /* what AdamW touches of a parameter: its gradient, and both ways its master, m and v */
 #define ADAMW_BYTES 28.0
 
+/* Elements of parameters come from memory: the rate is that of so many, whatever the caches hold.
+ */
+#define COLD 8388608.0
+
 struct costs {
 	struct zr_setup *s;
 	const struct zr_lowered *p;
@@ -24,10 +28,10 @@ struct costs {
 	const void **param; /* of a layer */
 	float **dparam;
 	uint8_t *accumulate;
-	int64_t added;  /* blocks of the last sum, */
+	int64_t added; /* blocks of the last sum, */
 	int added_flags;
 	double added_seconds; /* and what it takes */
-	int both_ways; /* the program reads and writes stores */
+	int both_ways;	      /* the program reads and writes stores */
 };
 
 /* An address at which nothing lies, far from the others. */
@@ -99,12 +103,13 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 /* Seconds of work that host memory takes, or the device's. */
 static double streamed(const struct costs *c, const struct zr_instr *i, const char *name, double n)
 {
+	const double cold = n > COLD ? n : COLD;
 	char full[ZR_RATE_NAME];
 	snprintf(full, sizeof full, "host.%s", name);
 	double s = i->flags & ZR_F_ON_HOST || i->queue == ZR_Q_HOST
-			   ? zr_tally_seconds(&c->tally, n, full, 1, n, 1, 1)
+			   ? zr_tally_seconds(&c->tally, n, full, 1, cold, 1, 1)
 			   : 0;
-	return s > 0 ? s : zr_tally_seconds(&c->tally, n, name, 1, n, 1, 1);
+	return s > 0 ? s : zr_tally_seconds(&c->tally, n, name, 1, cold, 1, 1);
 }
 
 static double touches(const struct costs *c, const struct zr_instr *i, double bytes)
@@ -220,9 +225,7 @@ static double accumulate(struct costs *c, const struct zr_instr *i)
 	const double n = (double)i->blocks * ZR_BLOCK;
 	if (c->added == i->blocks && c->added_flags == i->flags)
 		return c->added_seconds;
-	double s = c->s->device_info.host_ops ?
-			   zr_tally_seconds(&c->tally, n, "fold.fp32", 1, n, 1, 1) :
-			   0;
+	double s = c->s->device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
 	c->added = i->blocks;
 	c->added_flags = i->flags;
 	c->added_seconds = s > 0 ? s : touches(c, i, (double)touched(c, i));

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define COLD 33554432.0 /* bytes of a copy that no cache holds */
+
 const char *zr_tally_type(int32_t dtype)
 {
 	return dtype == ZR_F32 ? "fp32" : "bf16"; /* fp16 takes the same units */
@@ -47,6 +49,12 @@ static int elements(const struct zr_ops *ops, const char *name, int32_t dtype, d
 	return ZR_OK;
 }
 
+/* What is used once a step is in no cache then, as it is where a rate is measured. */
+static void come_from_memory(struct zr_tally *t, double bytes)
+{
+	t->seconds += zr_tally_seconds(t, bytes / 2, "copy", 1, COLD, 1, 1);
+}
+
 /* `times` products of m x n x k. */
 static void product(struct zr_tally *t, int32_t dtype, const char *kind, double m, double n,
 		    double k, double times)
@@ -56,6 +64,8 @@ static void product(struct zr_tally *t, int32_t dtype, const char *kind, double 
 	snprintf(name, sizeof name, "matmul.%s.%s", zr_tally_type(dtype), kind);
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, name, 3, m, n, k);
+	/* a weight, or its gradient in fp32 */
+	come_from_memory(t, times * (*kind == 't' ? 4 * m * n : (dtype == ZR_F32 ? 4 : 2) * k * n));
 }
 
 static int matmul(const struct zr_ops *ops, struct zr_stream *st, const struct zr_op_matmul *op)
@@ -208,6 +218,8 @@ static int head_loss(const struct zr_ops *ops, struct zr_stream *st,
 	snprintf(name, sizeof name, "head_loss.%s", zr_tally_type(op->dtype));
 	t->flops += flops;
 	t->seconds += zr_tally_seconds(t, flops, name, 3, rows, c, v);
+	come_from_memory(
+		t, v * c * ((op->dtype == ZR_F32 ? 4 : 2) * (op->dx ? 2 : 1) + (op->dw ? 4 : 0)));
 	return ZR_OK;
 }
 
