@@ -161,7 +161,9 @@ static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr
 		if (f.seconds > 0)
 			zr_forecast_print(s, &f, rates->by);
 		else
-			printf("\ntime of a step: %s\n", rates->by);
+			printf("\ntime of a step: %s\n",
+			       rates->known ? "a rank would hold too much for a program: take more ranks" :
+					      rates->by);
 		if (a->compare)
 			zr_plan_compare(a, rates, &unprinted);
 	}
