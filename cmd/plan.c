@@ -162,7 +162,7 @@ static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr
 			zr_forecast_print(s, &f, rates->by);
 		else
 			printf("\ntime of a step: %s\n",
-			       rates->known ? "a rank would hold too much for a program: take more ranks" :
+			       rates->known ? "a rank would hold too much: take more ranks" :
 					      rates->by);
 		if (a->compare)
 			zr_plan_compare(a, rates, &unprinted);

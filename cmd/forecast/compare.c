@@ -11,7 +11,7 @@
 
 static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 {
-	char a[32], b[32], c[32], d[32], e[32];
+	char a[32], b[32], c[32], d[32], e[32], f[32], g[32];
 	printf("%-6d %-24s", s, o->name);
 	if (t->refused) {
 		printf(" %s\n", t->why);
@@ -20,11 +20,9 @@ static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 	printf(" %10s %10s %10s %10s", zr_bytes_text(t->device, a), zr_bytes_text(t->host, b),
 	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
 	if (t->forecast)
-		printf(" %10s", zr_bytes_text(t->f.received, e));
-	if (t->forecast)
-		printf(" %10s", zr_bytes_text(t->f.read + t->f.written, e));
-	if (t->forecast)
-		printf(" %9s %10.4g %s", zr_seconds_text(t->f.seconds, e),
+		printf(" %10s %10s %9s %10.4g %s", zr_bytes_text(t->f.received, e),
+		       zr_bytes_text(t->f.read + t->f.written, f),
+		       zr_seconds_text(t->f.seconds, g),
 		       t->f.seconds > 0 ? t->tokens / t->f.seconds : 0,
 		       zr_queue_name[t->f.binding]);
 	putchar('\n');
@@ -39,14 +37,11 @@ int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, s
 	       "step", "tokens/s");
 	for (int s = 0; s < 4; s++) {
 		for (int o = 0; !rc && o < zr_n_trial_tiers; o++) {
-			struct zr_trial t = { .set = { zr_trial_stage[s], zr_trial_tiers[o].set[0],
-						       zr_trial_tiers[o].set[1],
-						       zr_trial_tiers[o].set[2],
-						       zr_trial_tiers[o].set[3] },
+			struct zr_trial t = { .set = { zr_trial_stage[s] },
 					      .ranks = a->ranks ? a->ranks : 1 };
-			if ((zr_trial_tiers[o].stage3 && s < 3) ||
-			    (zr_trial_tiers[o].host && !separate))
+			if (!zr_tiers_suit(&zr_trial_tiers[o], s, separate))
 				continue;
+			zr_trial_set_all(&t, zr_trial_tiers[o].set);
 			rc = zr_trial_run(a, rates, &t, err);
 			separate = rc || t.refused ? separate : t.separate;
 			if (!rc)

@@ -44,15 +44,6 @@ struct row {
 	double over;   /* by which part of the memory */
 };
 
-static void add(struct zr_trial *t, const char *set)
-{
-	int n = 0;
-	while (n < ZR_TRIAL_SETS && t->set[n])
-		n++;
-	if (set && n < ZR_TRIAL_SETS)
-		t->set[n] = set;
-}
-
 static double lack(const char *what, uint64_t need, uint64_t have, char *why, size_t size,
 		   double least)
 {
@@ -107,19 +98,17 @@ static int try_micro(struct search *s, const struct zr_tiers *o, int stage, int 
 	snprintf(word[0], WORD, "train.train_batch_size=%lld", (long long)s->sequences);
 	snprintf(word[1], WORD, "train.micro_batch_size=%d", micro);
 	if (s->a->device) {
-		add(&t, "device.separate=yes");
-		add(&t, "device.memory=1T"); /* whether it fits is judged here */
+		zr_trial_set(&t, "device.separate=yes");
+		zr_trial_set(&t, "device.memory=1T"); /* whether it fits is judged here */
 	}
-	add(&t, zr_trial_stage[stage]);
-	add(&t, word[0]);
-	add(&t, word[1]);
-	add(&t, "train.gradient_accumulation_steps=auto");
-	add(&t, recompute[again]);
-	add(&t, s->narrow ? states[narrow] : NULL);
-	for (int i = 0; adapters[adapter][i]; i++)
-		add(&t, adapters[adapter][i]);
-	for (int i = 0; o->set[i]; i++)
-		add(&t, o->set[i]);
+	zr_trial_set(&t, zr_trial_stage[stage]);
+	zr_trial_set(&t, word[0]);
+	zr_trial_set(&t, word[1]);
+	zr_trial_set(&t, "train.gradient_accumulation_steps=auto");
+	zr_trial_set(&t, recompute[again]);
+	zr_trial_set(&t, s->narrow ? states[narrow] : NULL);
+	zr_trial_set_all(&t, adapters[adapter]);
+	zr_trial_set_all(&t, o->set);
 	*rc = zr_trial_run(s->a, s->rates, &t, s->err);
 	s->planned++;
 	if (*rc || t.refused || !t.forecast) {
@@ -158,8 +147,7 @@ static int try_all(struct search *s, int adapter)
 		printf("%s%-6s %-24s\n", what[adapter], "stage", "offload");
 	for (int stage = 0; stage < 4; stage++) /* one rank splits nothing */
 		for (int o = 0; !rc && o < zr_n_trial_tiers && !(s->ranks == 1 && stage % 3); o++)
-			if (!(zr_trial_tiers[o].stage3 && stage < 3) &&
-			    !(zr_trial_tiers[o].host && !s->separate))
+			if (zr_tiers_suit(&zr_trial_tiers[o], stage, s->separate))
 				rc = try_row(s, &zr_trial_tiers[o], stage, adapter);
 	return rc;
 }
@@ -222,8 +210,8 @@ static int look(struct search *s)
 {
 	struct zr_trial t = { .ranks = s->ranks }, n = { .set = { states[1] }, .ranks = s->ranks };
 	if (s->a->device) {
-		add(&t, "device.separate=yes");
-		add(&t, "device.memory=1T");
+		zr_trial_set(&t, "device.separate=yes");
+		zr_trial_set(&t, "device.memory=1T");
 	}
 	int rc = zr_trial_run(s->a, s->rates, &t, s->err);
 	rc = rc ? rc : zr_trial_run(s->a, s->rates, &n, s->err);

@@ -33,6 +33,26 @@ const struct zr_tiers zr_trial_tiers[] = {
 };
 const int zr_n_trial_tiers = sizeof zr_trial_tiers / sizeof *zr_trial_tiers;
 
+int zr_tiers_suit(const struct zr_tiers *o, int stage, int separate)
+{
+	return (stage == 3 || !o->stage3) && (separate || !o->host);
+}
+
+void zr_trial_set(struct zr_trial *t, const char *set)
+{
+	int n = 0;
+	while (n < ZR_TRIAL_SETS && t->set[n])
+		n++;
+	if (set && n < ZR_TRIAL_SETS)
+		t->set[n] = set;
+}
+
+void zr_trial_set_all(struct zr_trial *t, const char *const *sets)
+{
+	for (; *sets; sets++)
+		zr_trial_set(t, *sets);
+}
+
 static int is_offload(const char *line)
 {
 	line += strspn(line, " \t");

@@ -47,6 +47,13 @@ struct zr_tiers {
 extern const struct zr_tiers zr_trial_tiers[];
 extern const int zr_n_trial_tiers;
 
+/* Whether these tiers make sense with a stage, on a device with a memory of its own or not. */
+int zr_tiers_suit(const struct zr_tiers *o, int stage, int separate);
+
+/* Adds a value to those of a trial; NULL adds none. */
+void zr_trial_set(struct zr_trial *t, const char *set);
+void zr_trial_set_all(struct zr_trial *t, const char *const *sets); /* ends with NULL */
+
 /* compare.c: a table of stages and tiers. */
 int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates,
 		    struct zr_error *err);
