@@ -117,8 +117,6 @@ int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past,
 typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 
-int zr_failed_in(struct zr_session *s, int rc, const char *doing); /* adds which rank was at what; returns rc */
-
 /* Time, places and collectives. */
 double zr_now(void); /* monotonic seconds */
 char *zr_at(const struct zr_session *s, struct zr_spot spot);

@@ -22,8 +22,8 @@ struct zr_call {
 typedef int zr_call_fn(struct zr_session *s, const struct zr_call *c);
 
 /* moves.c */
-zr_call_fn zr_begin_copy, zr_begin_read, zr_begin_write, zr_begin_collective;
-zr_call_fn zr_end_copy, zr_end_read, zr_end_write, zr_end_collective;
+zr_call_fn zr_begin_copy, zr_begin_request, zr_begin_collective;
+zr_call_fn zr_end_copy, zr_end_request, zr_end_collective;
 
 /* compute.c */
 zr_call_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_optimize;

@@ -6,8 +6,8 @@
 
 static zr_call_fn *const begin[ZR_I_KINDS] = {
 	[ZR_I_HOST] = zr_begin_host,	     [ZR_I_LAYER] = zr_begin_layer,
-	[ZR_I_COPY] = zr_begin_copy,	     [ZR_I_READ] = zr_begin_read,
-	[ZR_I_WRITE] = zr_begin_write,	     [ZR_I_COLLECTIVE] = zr_begin_collective,
+	[ZR_I_COPY] = zr_begin_copy,	     [ZR_I_READ] = zr_begin_request,
+	[ZR_I_WRITE] = zr_begin_request,	     [ZR_I_COLLECTIVE] = zr_begin_collective,
 	[ZR_I_CAST] = zr_begin_cast,	     [ZR_I_ACCUMULATE] = zr_begin_accumulate,
 	[ZR_I_SECURE] = zr_begin_secure,     [ZR_I_OPTIMIZE] = zr_begin_optimize,
 	[ZR_I_PARTIAL] = zr_begin_partial,   [ZR_I_LOAD] = zr_begin_load,
@@ -15,7 +15,8 @@ static zr_call_fn *const begin[ZR_I_KINDS] = {
 };
 
 static zr_call_fn *const end[ZR_I_KINDS] = {
-	[ZR_I_COPY] = zr_end_copy, [ZR_I_READ] = zr_end_read, [ZR_I_WRITE] = zr_end_write, [ZR_I_COLLECTIVE] = zr_end_collective,
+	[ZR_I_COPY] = zr_end_copy,     [ZR_I_READ] = zr_end_request,
+	[ZR_I_WRITE] = zr_end_request, [ZR_I_COLLECTIVE] = zr_end_collective,
 };
 
 static struct zr_call call_of(const struct zr_session *s, const struct zr_lowered *p, int32_t n)
@@ -34,20 +35,15 @@ void zr_running_text(const struct zr_session *s, char *out, size_t size)
 		zr_instr_text(s->setup, s->running, s->at, out + n, size - (size_t)n);
 }
 
-/* What another rank fails with says where already. */
-int zr_failed_in(struct zr_session *s, int rc, const char *doing)
-{
-	if (rc && rc != ZR_EPEER)
-		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank, (long long)s->step + 1, doing);
-	return rc;
-}
-
-/* What ran: whoever failed does not know. */
+/* What ran: whoever failed does not know. What another rank fails with says where already. */
 static int failed(struct zr_session *s, int rc)
 {
 	char doing[256];
 	zr_running_text(s, doing, sizeof doing);
-	return zr_failed_in(s, rc, doing);
+	if (rc != ZR_EPEER)
+		zr_err_add(s->err, "; rank %d, step %lld, %s", s->setup->process.rank,
+			   (long long)s->step + 1, doing);
+	return rc;
 }
 
 int zr_end(struct zr_session *s, const struct zr_lowered *p, int32_t n)

@@ -5,37 +5,42 @@
 #include "core/exec/exec.h"
 #include "core/memory/tier.h"
 
+/* Memory that is not pinned is copied at once. */
 int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_copy_begin(s, c->o[0].region, c->o[1].region, c->at[1], c->at[0],
-			     c->o[0].bytes, c->i->flags & ZR_F_IDLE, c->ticket);
+	struct zr_inst *it = s->setup->device.inst;
+	const struct zr_device_v1 *dev = s->setup->device.vtbl;
+	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start && dev->copy_wait;
+	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
+	if (!beside || s->pageable[c->o[0].region] || s->pageable[c->o[1].region])
+		return zr_copy(s, c->at[1], c->at[0], c->o[0].bytes);
+	now = now && c->i->flags & ZR_F_IDLE;
+	int rc = now ? dev->copy_now(it, c->at[1], c->at[0], c->o[0].bytes, c->ticket) :
+		       dev->copy_start(it, c->at[1], c->at[0], c->o[0].bytes, c->ticket);
+	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", s->err);
 }
 
 int zr_end_copy(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_copied(s, *c->ticket);
+	return ZR_ASK(&s->setup->device, device, copy_wait, s->err, *c->ticket);
 }
 
-int zr_begin_read(struct zr_session *s, const struct zr_call *c)
+/* Which of the two operands the store has. */
+static int stored(const struct zr_call *c)
 {
-	struct zr_spot from = { .region = c->o[0].region, .at = c->o[0].at };
-	return zr_read(s, from, c->at[1], c->o[0].bytes, c->ticket);
+	return c->i->kind == ZR_I_WRITE;
 }
 
-int zr_end_read(struct zr_session *s, const struct zr_call *c)
+int zr_begin_request(struct zr_session *s, const struct zr_call *c)
 {
-	return zr_moved(s, c->o[0].region, *c->ticket);
+	const struct zr_operand *o = &c->o[stored(c)];
+	struct zr_spot spot = { .region = o->region, .at = o->at };
+	return zr_request(s, spot, c->at[!stored(c)], o->bytes, stored(c), c->ticket);
 }
 
-int zr_begin_write(struct zr_session *s, const struct zr_call *c)
+int zr_end_request(struct zr_session *s, const struct zr_call *c)
 {
-	struct zr_spot to = { .region = c->o[1].region, .at = c->o[1].at };
-	return zr_write(s, to, c->at[0], c->o[1].bytes, c->ticket);
-}
-
-int zr_end_write(struct zr_session *s, const struct zr_call *c)
-{
-	return zr_moved(s, c->o[1].region, *c->ticket);
+	return zr_requested(s, c->o[stored(c)].region, *c->ticket);
 }
 
 /* ---- ranks ---- */

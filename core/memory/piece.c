@@ -147,7 +147,7 @@ static int datum_get(struct zr_session *s, const struct zr_piece *p, int d, void
 	return zr_get(s, zr_datum_spot(s->setup, p, d), to, bytes);
 }
 
-int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, const void *from)
+int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, void *from)
 {
 	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
 	if (!zr_piece_has(s->setup, p, d))

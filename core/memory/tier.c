@@ -120,63 +120,42 @@ int zr_copy(struct zr_session *s, void *to, const void *from, uint64_t bytes)
 	return rc ? rc : ZR_ASK(&p->device, device, sync, s->err, NULL);
 }
 
-int zr_copy_begin(struct zr_session *s, int32_t from_region, int32_t to_region, void *to,
-		  const void *from, uint64_t bytes, int idle, uint64_t *ticket)
+int zr_request(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write,
+	       uint64_t *ticket)
 {
-	struct zr_inst *it = s->setup->device.inst;
-	const struct zr_device_v1 *dev = s->setup->device.vtbl;
-	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start && dev->copy_wait;
-	int now = idle && ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
-	*ticket = 0;
-	if (!beside || s->pageable[from_region] || s->pageable[to_region])
-		return zr_copy(s, to, from, bytes);
-	int rc = now ? dev->copy_now(it, to, from, bytes, ticket) :
-		       dev->copy_start(it, to, from, bytes, ticket);
-	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", s->err);
-}
-
-int zr_copied(struct zr_session *s, uint64_t ticket)
-{
-	return ticket ? ZR_ASK(&s->setup->device, device, copy_wait, s->err, ticket) : 0;
-}
-
-int zr_read(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes, uint64_t *ticket)
-{
-	const struct zr_offload *o = store_of(s, from.region);
+	const struct zr_offload *o = store_of(s, spot.region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
+	uint64_t object = s->object[spot.region];
 	*ticket = 0;
-	return failed(s, from.region, v->read(o->it.inst, s->object[from.region], from.at, to, bytes, ticket), "read");
+	int rc = write ? v->write(o->it.inst, object, spot.at, memory, bytes, ticket) :
+			 v->read(o->it.inst, object, spot.at, memory, bytes, ticket);
+	return failed(s, spot.region, rc, write ? "write" : "read");
 }
 
-int zr_write(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes, uint64_t *ticket)
-{
-	const struct zr_offload *o = store_of(s, to.region);
-	const struct zr_offload_v1 *v = o->it.vtbl;
-	*ticket = 0;
-	return failed(s, to.region, v->write(o->it.inst, s->object[to.region], to.at, from, bytes, ticket), "write");
-}
-
-int zr_moved(struct zr_session *s, int32_t region, uint64_t ticket)
+int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket)
 {
 	const struct zr_offload *o = store_of(s, region);
 	const struct zr_offload_v1 *v = o->it.vtbl;
 	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait") : 0;
 }
 
-int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes)
+static int pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write)
 {
 	uint64_t ticket;
-	if (zr_addressed(s, from.region))
-		return zr_copy(s, to, zr_at(s, from), bytes);
-	int rc = zr_read(s, from, to, bytes, &ticket);
-	return rc ? rc : zr_moved(s, from.region, ticket);
+	if (zr_addressed(s, spot.region) && write)
+		return zr_copy(s, zr_at(s, spot), memory, bytes);
+	if (zr_addressed(s, spot.region))
+		return zr_copy(s, memory, zr_at(s, spot), bytes);
+	int rc = zr_request(s, spot, memory, bytes, write, &ticket);
+	return rc ? rc : zr_requested(s, spot.region, ticket);
 }
 
-int zr_put(struct zr_session *s, struct zr_spot to, const void *from, uint64_t bytes)
+int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes)
 {
-	uint64_t ticket;
-	if (zr_addressed(s, to.region))
-		return zr_copy(s, zr_at(s, to), from, bytes);
-	int rc = zr_write(s, to, from, bytes, &ticket);
-	return rc ? rc : zr_moved(s, to.region, ticket);
+	return pass(s, from, to, bytes, 0);
+}
+
+int zr_put(struct zr_session *s, struct zr_spot to, void *from, uint64_t bytes)
+{
+	return pass(s, to, from, bytes, 1);
 }
