@@ -512,8 +512,8 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	rc = rc ? rc : start_data(s, err);
 	rc = rc ? rc : start_comm(s, err);
 	rc = rc ? rc : start_model(s, err);
-	rc = rc ? rc : zr_frozen_find(s, err);
 	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	rc = rc ? rc : zr_frozen_find(s, err);
 	rc = rc ? rc : start_policies(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE)
 		rc = zr_offloads_start(s, err);

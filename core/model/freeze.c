@@ -10,72 +10,62 @@
 
 #include "core/setup.h"
 
-/* All tensors of the model, in canonical order. */
-struct tensors {
-	const struct zr_tensor **at;
-	size_t n;
-};
-
-static int list_tensors(const struct zr_model_decl *m, struct tensors *all, struct zr_error *err)
-{
-	size_t n = 0;
-	for (uint32_t u = 0; u < m->n_units; u++)
-		n += zr_unit_at(m, u)->n_tensors;
-	all->at = calloc(n + 1, sizeof *all->at);
-	if (!all->at)
-		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	for (uint32_t u = 0; u < m->n_units; u++)
-		for (uint32_t i = 0; i < zr_unit_at(m, u)->n_tensors; i++)
-			all->at[all->n++] = zr_tensor_at(m, zr_unit_at(m, u), i);
-	return 0;
-}
-
 /* ---- which ---- */
 
-static int freeze(struct zr_setup *s, const struct tensors *all, const char *word, size_t len, struct zr_error *err)
+int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *key, const char *list,
+			 zr_match_fn *take, struct zr_error *err)
 {
-	char pattern[ZR_PATTERN];
-	size_t fits = 0;
-	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
-		return zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-				       "freeze: a pattern of more than %d bytes", ZR_PATTERN - 1);
-	for (size_t n = 0; n < all->n; n++)
-		if (!fnmatch(pattern, all->at[n]->name, 0)) {
-			s->frozen[n] = 1;
-			fits++;
-		}
-	return fits ? 0 : zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-					  "freeze: no tensor has a name like %s", pattern);
+	const struct zr_layout *l = &s->layout;
+	const char *word;
+	char pattern[256];
+	int32_t taken = 0, last = l->n_tensors - 1;
+	for (size_t len; (word = zr_next_word(&list, &len));) {
+		int32_t fits = 0;
+		if (len >= sizeof pattern)
+			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
+					       "%s: a pattern of more than %zu bytes", key,
+					       sizeof pattern - 1);
+		snprintf(pattern, sizeof pattern, "%.*s", (int)len, word);
+		for (int32_t i = 0; i < l->n_tensors; i++)
+			if (!fnmatch(pattern, l->tensor[i].decl->name, 0)) {
+				fits++;
+				taken += take(s, i);
+			}
+		if (!fits)
+			return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
+					       "%s: no tensor has a name like %s; their names are "
+					       "like %s and %s", key, pattern, l->tensor[0].decl->name,
+					       l->tensor[last < 2 ? last : 2].decl->name);
+	}
+	return taken;
+}
+
+static int freeze(struct zr_setup *s, int32_t tensor)
+{
+	return s->frozen[tensor] = 1;
 }
 
 /* What training does not change: what the model itself says, and [train] freeze. */
-static int freeze_all(struct zr_setup *s, const struct tensors *all, struct zr_error *err)
+static int freeze_all(struct zr_setup *s, struct zr_error *err)
 {
-	const char *list = s->train->freeze, *word;
-	size_t len;
-	int rc = 0;
-	for (size_t n = 0; n < all->n; n++)
-		s->frozen[n] = zr_tensor_flags(&s->decl, all->at[n]) & ZR_TENSOR_FROZEN;
-	while (!rc && (word = zr_next_word(&list, &len)))
-		rc = freeze(s, all, word, len, err);
-	if (!rc && !memchr(s->frozen, 0, all->n))
-		rc = zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
-				     "freeze: all tensors are frozen: nothing is left to train");
-	return rc;
+	size_t n = (size_t)s->layout.n_tensors;
+	for (size_t i = 0; i < n; i++)
+		s->frozen[i] = s->layout.tensor[i].flags & ZR_TENSOR_FROZEN;
+	int rc = zr_match_tensors(s, "train", "freeze", s->train->freeze, freeze, err);
+	return rc < 0 ? rc : memchr(s->frozen, 0, n) ? 0 :
+		zr_config_blame(s->cfg, "train", ZR_EINVAL, err,
+				"freeze: all tensors are frozen: nothing is left to train");
 }
 
 /* Whether values are drawn or read makes no difference to what [model] store stores. */
-static int store(struct zr_setup *s, const struct tensors *all, struct zr_error *err)
+static int store(struct zr_setup *s, struct zr_error *err)
 {
 	static const int32_t types[] = { 0, ZR_BF16, ZR_INT8, ZR_NF4 }; /* by zr_section.store */
-	int known = s->decl.tensor_stride >= sizeof **all->at;
-	size_t stored = 0;
+	int known = s->decl.tensor_stride >= sizeof(struct zr_tensor), stored = 0;
 	s->stored = types[s->model.section->store];
-	for (size_t n = 0; n < all->n && s->stored && known; n++)
-		if (s->frozen[n] && all->at[n]->map != ZR_MAP_NONE) {
-			s->frozen[n] = 2;
-			stored++;
-		}
+	for (int32_t i = 0; i < s->layout.n_tensors && s->stored && known; i++)
+		if (s->frozen[i] && s->layout.tensor[i].decl->map != ZR_MAP_NONE)
+			stored = s->frozen[i] = 2;
 	return !s->stored || stored ? 0 : zr_config_blame(s->cfg, "model", ZR_EINVAL, err,
 		"store: no linear map of the model is frozen: it needs [adapter], or [train] freeze");
 }
@@ -90,17 +80,20 @@ struct parts {
 	size_t units, listed, letters;
 };
 
-/* A unit's parts; p->unit NULL: counts them. frozen: of its tensors. */
-static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit *u, const uint8_t *frozen)
+/* A unit's parts; p->unit NULL: counts them. */
+static void cut_unit(struct zr_setup *s, struct parts *p, const struct zr_unit_place *u)
 {
+	const struct zr_place *t = &s->layout.tensor[u->first];
+	const uint8_t *frozen = &s->frozen[u->first];
 	size_t room = strlen(u->name) + 12;
-	for (uint32_t from = 0, to, k = 1; from < u->n_tensors; from = to, k++) {
-		for (to = from + 1; to < u->n_tensors && frozen[to] == frozen[from];)
+	for (int32_t from = 0, to, k = 1; from < u->count; from = to, k++) {
+		for (to = from + 1; to < u->count && frozen[to] == frozen[from];)
 			to++;
 		if (p->unit) {
 			char *name = p->name + p->letters;
-			snprintf(name, room, to - from == u->n_tensors ? "%s" : "%s/%u", u->name, k);
-			p->unit[p->units] = (struct zr_unit){ name, zr_tensor_at(&s->decl, u, from), to - from, 0 };
+			snprintf(name, room, to - from == u->count ? "%s" : "%s/%d", u->name, k);
+			p->unit[p->units] =
+				(struct zr_unit){ name, t[from].decl, (uint32_t)(to - from), 0 };
 			s->frozen_unit[p->units] = frozen[from];
 		}
 		p->units++;
@@ -122,14 +115,12 @@ static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
 
 static void cut(struct zr_setup *s, struct parts *p)
 {
-	const uint8_t *frozen = s->frozen;
 	p->units = p->listed = p->letters = 0;
-	for (uint32_t u = 0; u < s->decl.n_units; u++) {
+	for (int32_t u = 0; u < s->layout.n_units; u++) {
 		s->first_part[u] = (int32_t)p->units;
-		cut_unit(s, p, zr_unit_at(&s->decl, u), frozen);
-		frozen += zr_unit_at(&s->decl, u)->n_tensors;
+		cut_unit(s, p, &s->layout.unit[u]);
 	}
-	s->first_part[s->decl.n_units] = (int32_t)p->units;
+	s->first_part[s->layout.n_units] = (int32_t)p->units;
 	for (uint32_t i = 0; i < s->decl.n_layers; i++)
 		cut_layer(s, p, i);
 }
@@ -168,17 +159,17 @@ int64_t zr_model_unit(const struct zr_setup *s, int32_t unit)
 
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 {
-	struct tensors all = { 0 };
-	int rc = list_tensors(&s->decl, &all, err), trains = !s->evaluates && s->mode != ZR_SETUP_SAMPLE;
-	s->frozen = calloc(all.n + 1, 1);
+	int trains = !s->evaluates && s->mode != ZR_SETUP_SAMPLE, rc = 0;
+	s->frozen = calloc((size_t)s->layout.n_tensors + 1, 1);
 	s->first_part = calloc((size_t)s->decl.n_units + 1, sizeof *s->first_part);
-	if (!rc && (!s->frozen || !s->first_part))
-		rc = zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	if (!rc && (trains || s->model.section->store))
-		rc = freeze_all(s, &all, err);
-	rc = rc ? rc : store(s, &all, err);
-	for (size_t n = 0; n < all.n && !rc && !trains; n++)
-		s->frozen[n] = s->frozen[n] > 1 ? 2 : (uint8_t)s->evaluates;
-	free(all.at);
-	return rc ? rc : take_parts(s, err);
+	if (!s->frozen || !s->first_part)
+		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	if (trains || s->model.section->store)
+		rc = freeze_all(s, err);
+	rc = rc ? rc : store(s, err);
+	for (int32_t i = 0; i < s->layout.n_tensors && !rc && !trains; i++)
+		s->frozen[i] = s->frozen[i] > 1 ? 2 : (uint8_t)s->evaluates;
+	rc = rc ? rc : take_parts(s, err);
+	zr_layout_free(&s->layout);
+	return rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
 }

@@ -7,19 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct zr_unit *zr_unit_at(const struct zr_model_decl *m, uint32_t i)
+static const struct zr_unit *unit_at(const struct zr_model_decl *m, uint32_t i)
 {
 	return (const struct zr_unit *)((const char *)m->units + (size_t)i * m->unit_stride);
 }
 
-const struct zr_tensor *zr_tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i)
+static const struct zr_tensor *tensor_at(const struct zr_model_decl *m, const struct zr_unit *u,
+					 uint32_t i)
 {
 	return (const struct zr_tensor *)((const char *)u->tensors + (size_t)i * m->tensor_stride);
-}
-
-uint32_t zr_tensor_flags(const struct zr_model_decl *m, const struct zr_tensor *t)
-{
-	return m->tensor_stride < sizeof *t ? 0 : t->flags;
 }
 
 /* Elements of a shape; 0 if a dimension is not positive or the product is more than what is left. */
@@ -34,14 +30,14 @@ static int64_t elements(const struct zr_tensor *t, int64_t left)
 
 static int place_unit(const struct zr_model_decl *m, struct zr_layout *l, int32_t i, struct zr_error *err)
 {
-	const struct zr_unit *decl = zr_unit_at(m, (uint32_t)i);
+	const struct zr_unit *decl = unit_at(m, (uint32_t)i);
 	struct zr_unit_place *u = &l->unit[i];
 	*u = (struct zr_unit_place){ .name = decl->name, .first = l->n_tensors, .count = (int32_t)decl->n_tensors,
 				     .block = l->blocks };
 	for (uint32_t k = 0; k < decl->n_tensors; k++) {
 		struct zr_place *t = &l->tensor[l->n_tensors++];
-		*t = (struct zr_place){ .decl = zr_tensor_at(m, decl, k), .unit = i, .offset = u->elements, .block = l->blocks };
-		t->flags = zr_tensor_flags(m, t->decl);
+		*t = (struct zr_place){ .decl = tensor_at(m, decl, k), .unit = i, .offset = u->elements, .block = l->blocks };
+		t->flags = m->tensor_stride < sizeof *t->decl ? 0 : t->decl->flags;
 		t->elements = elements(t->decl, (1LL << 50) - l->parameters);
 		if (!t->elements)
 			return zr_err(err, ZR_EINVAL, "tensor %s has an impossible shape, or the model over 2^50 parameters", t->decl->name);
@@ -59,7 +55,7 @@ int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct 
 	struct zr_layout l = { .n_units = (int32_t)m->n_units };
 	size_t tensors = 0;
 	for (uint32_t i = 0; i < m->n_units; i++)
-		tensors += zr_unit_at(m, i)->n_tensors;
+		tensors += unit_at(m, i)->n_tensors;
 	l.unit = calloc(m->n_units + 1, sizeof *l.unit);
 	l.tensor = calloc(tensors + 1, sizeof *l.tensor);
 	int rc = l.unit && l.tensor ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the layout of %zu tensors", tensors);

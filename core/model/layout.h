@@ -35,9 +35,6 @@ struct zr_layout {
 	int64_t parameters; /* without padding */
 };
 
-const struct zr_unit *zr_unit_at(const struct zr_model_decl *m, uint32_t i);
-const struct zr_tensor *zr_tensor_at(const struct zr_model_decl *m, const struct zr_unit *u, uint32_t i);
-uint32_t zr_tensor_flags(const struct zr_model_decl *m, const struct zr_tensor *t);
 int zr_layout_make(const struct zr_model_decl *m, struct zr_layout *out, struct zr_error *err);
 void zr_layout_free(struct zr_layout *l);
 

@@ -42,9 +42,12 @@ uint32_t zr_state_bytes(const struct zr_state *st); /* per block */
 int zr_is_whole(const struct zr_optimizer *o);      /* its tensors are updated as whole matrices */
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t); /* work memory for one of them */
 
-#define ZR_PATTERN 256 /* room for a pattern of names of tensors */
-
-/* core/model/freeze.c: fills frozen, makes units of one kind, as [train] freeze says. */
+/* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`. The sum of what
+ * that returns, or an error: the key has a pattern that fits none. */
+typedef int zr_match_fn(struct zr_setup *s, int32_t tensor);
+int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *key, const char *list,
+			 zr_match_fn *take, struct zr_error *err);
+/* Fills frozen, as [train] freeze says, and makes units of one kind, in a layout of their own. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
 int64_t zr_model_unit(const struct zr_setup *s, int32_t unit); /* elements of a unit that the model declares, once there is a layout */
 

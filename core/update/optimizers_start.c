@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "core/update/optimizers.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,47 +40,21 @@ uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 
 /* ---- which tensor belongs to which group ---- */
 
-/* Takes the tensors of one pattern that no group before has; counts them in *taken. */
-static int claim(struct zr_setup *s, int32_t group, const char *word, size_t len, int32_t *taken,
-		 struct zr_error *err)
+/* For the last group so far, if none before it has the tensor. */
+static int claim(struct zr_setup *s, int32_t tensor)
 {
-	const char *section = s->param_group[group].section->name;
-	const struct zr_layout *l = &s->layout;
-	char pattern[ZR_PATTERN];
-	int32_t fits = 0;
-	if ((size_t)snprintf(pattern, sizeof pattern, "%.*s", (int)len, word) >= sizeof pattern)
-		return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
-				       "match: a pattern of more than %d bytes", ZR_PATTERN - 1);
-	for (int32_t i = 0; i < l->n_tensors; i++) {
-		if (fnmatch(pattern, l->tensor[i].decl->name, 0))
-			continue;
-		fits++;
-		if (s->group_of[i] != 0)
-			continue;
-		s->group_of[i] = group;
-		++*taken;
-	}
-	if (fits)
-		return 0;
-	return zr_config_blame(s->cfg, section, ZR_EINVAL, err,
-			       "match: no tensor has a name like %s; their names are like %s and %s",
-			       pattern, l->tensor[0].decl->name,
-			       l->tensor[l->n_tensors > 2 ? 2 : l->n_tensors - 1].decl->name);
+	int taken = s->group_of[tensor] == 0;
+	s->group_of[tensor] = taken ? s->n_param_groups - 1 : s->group_of[tensor];
+	return taken;
 }
 
-static int claim_all(struct zr_setup *s, int32_t group, struct zr_error *err)
+static int claim_all(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
-	const char *list = s->param_group[group].section->match, *word;
-	int32_t taken = 0;
-	size_t len;
-	int rc = 0;
-	while (!rc && (word = zr_next_word(&list, &len)))
-		rc = claim(s, group, word, len, &taken, err);
-	if (rc || taken)
-		return rc;
-	return zr_config_blame(s->cfg, s->param_group[group].section->name, ZR_EINVAL, err,
-			       "match: groups before this one have all of its tensors; take it out "
-			       "or put it before them");
+	int32_t taken = zr_match_tensors(s, sec->name, "match", sec->match, claim, err);
+	return taken > 0 ? 0 : taken < 0 ? taken :
+		zr_config_blame(s->cfg, sec->name, ZR_EINVAL, err,
+				"match: groups before this one have all of its tensors; take it "
+				"out or put it before them");
 }
 
 /* ---- groups and their optimizers ---- */
@@ -193,7 +166,7 @@ static int add_group(struct zr_setup *s, const struct zr_section *sec, struct zr
 	int rc = g->optimizer < s->n_optimizers ? zr_setup_resolve(s, sec->name, err) : start_instance(s, sec, err);
 	rc = rc ? rc : learning_rate(sec, &g->lr, err);
 	s->n_param_groups++;
-	return rc || !sec->match ? rc : claim_all(s, s->n_param_groups - 1, err);
+	return rc || !sec->match ? rc : claim_all(s, sec, err);
 }
 
 static int allocate(struct zr_setup *s, int32_t groups, struct zr_error *err)

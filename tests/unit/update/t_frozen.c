@@ -276,7 +276,8 @@ static void refused(const char *text, const char *option)
 static void I7_patterns_that_cannot_be_meant(void **unused)
 {
 	(void)unused;
-	refused("-o: [train] freeze: no tensor has a name like h.7.*", "train.freeze=w* h.7.*");
+	refused("-o: [train] freeze: no tensor has a name like h.7.*; their names are like "
+		"wte.weight and h.0.ln_1.weight", "train.freeze=w* h.7.*");
 	refused("-o: [train] freeze: all tensors are frozen: nothing is left to train", "train.freeze=*");
 }
 
