@@ -12,9 +12,6 @@
 
 #define NAME 160
 
-/* Refuses. */
-#define WRONG(v, ...) zr_err((v)->err, ZR_ESTATE, __VA_ARGS__)
-
 struct proof {
 	const struct zr_setup *setup;
 	const struct zr_lowered *p;
@@ -41,31 +38,40 @@ static const char *name(const struct proof *v, int32_t i, char *buf)
 	return buf;
 }
 
+/* Refuses instruction i. */
+__attribute__((format(printf, 3, 4)))
+static int wrong(struct proof *v, int32_t i, const char *fmt, ...)
+{
+	char a[NAME], text[3 * NAME];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return zr_err(v->err, ZR_ESTATE, "%s %s", name(v, i, a), text);
+}
+
 /* ---- each instruction by itself ---- */
 
 static int check_operand(struct proof *v, int32_t i, const struct zr_operand *o)
 {
-	char a[NAME];
 	const struct zr_region *r = v->setup->plan.region + (o->region < 0 ? 0 : o->region);
 	if (o->region >= ZR_R_COUNT)
-		return WRONG(v, "%s has an operand in region %d, which does not exist",
-			     name(v, i, a), o->region);
+		return wrong(v, i, "has an operand in region %d, which does not exist", o->region);
 	if (o->region < 0 || (o->at <= r->room && o->bytes <= r->room - o->at))
 		return 0;
-	return WRONG(v, "%s touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %"
-		     PRIu64, name(v, i, a), o->bytes, o->at, r->what, r->room);
+	return wrong(v, i, "touches %" PRIu64 " bytes from byte %" PRIu64 " of %s, which has %"
+		     PRIu64, o->bytes, o->at, r->what, r->room);
 }
 
 static int check_waits(struct proof *v, int32_t i)
 {
 	const struct zr_instr *in = &v->p->instr[i];
-	char a[NAME], b[NAME];
+	char b[NAME];
 	zr_before_enter(&v->before, i);
 	for (int32_t k = 0; k < in->n_after; k++) {
 		int32_t d = v->p->dep[in->after + k];
 		if (d < 0 || d >= i)
-			return WRONG(v, "%s waits for %s, which does not come before it",
-				     name(v, i, a), name(v, d, b));
+			return wrong(v, i, "waits for %s, which does not come before it", name(v, d, b));
 		zr_before_wait(&v->before, i, d);
 	}
 	zr_before_leave(&v->before, i);
@@ -76,14 +82,12 @@ static int check_instr(struct proof *v, int32_t i)
 {
 	const struct zr_lowered *p = v->p;
 	const struct zr_instr *in = &p->instr[i];
-	char a[NAME];
 	int rc = 0;
 	if (in->queue >= ZR_QUEUES || (in->kind == ZR_I_COLLECTIVE && in->queue != ZR_Q_COMM))
-		return WRONG(v, "%s is in queue %d, which does not run it", name(v, i, a),
-			     in->queue);
+		return wrong(v, i, "is in queue %d, which does not run it", in->queue);
 	if (in->first < 0 || in->n < 0 || in->n > p->n_operand - in->first || in->after < 0 ||
 	    in->n_after < 0 || in->n_after > p->n_dep - in->after)
-		return WRONG(v, "%s has operands or dependencies that do not exist", name(v, i, a));
+		return wrong(v, i, "has operands or dependencies that do not exist");
 	for (int32_t k = 0; !rc && k < in->n; k++)
 		rc = check_operand(v, i, &p->operand[in->first + k]);
 	return rc ? rc : check_waits(v, i);
@@ -99,38 +103,26 @@ static int transient(const struct proof *v, const struct zr_operand *o)
 	return !zr_operand_others(v->setup, o) && (away || (o->buffer && o->region != ZR_R_GRAD));
 }
 
-static int refuse(struct proof *v, int32_t j, const struct zr_operand *o,
-		  const struct zr_conflict *c)
+static int not_written(struct proof *v, int32_t j, uint64_t at, const struct zr_operand *o)
 {
-	const char *what = v->setup->plan.region[o->region].what;
-	const char *whose = zr_operand_others(v->setup, o) ? " of other ranks" : "";
-	uint64_t at = c->at - zr_operand_base(v->setup, o);
-	char a[NAME], b[NAME];
-	if (c->instr < 0)
-		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
-			     name(v, j, a), at, what);
-	return WRONG(v, "%s and %s touch byte %" PRIu64 " of %s%s, one of them writes it, and "
-		     "nothing orders them", name(v, c->instr, a), name(v, j, b), at, what, whose);
+	return wrong(v, j, "reads byte %" PRIu64 " of %s, which nothing before it writes", at,
+		     v->setup->plan.region[o->region].what);
 }
 
 /* What was there before a buffer is not its own. */
 static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
 {
-	char a[NAME];
 	uint64_t from = o->at, to = o->at + o->bytes;
 	if (!o->buffer)
 		return 0;
 	const struct zr_buffer *b = &v->p->buffer[o->buffer - 1];
 	if (from < b->offset || to > b->offset + b->bytes)
-		return WRONG(v, "%s leaves its buffer of %s", name(v, j, a),
-			     v->setup->plan.region[o->region].what);
+		return wrong(v, j, "leaves its buffer of %s", v->setup->plan.region[o->region].what);
 	if (!transient(v, o) || !o->bytes)
 		return 0;
 	struct written *w = &v->written[o->buffer - 1];
 	if (o->access & ZR_READS && (from < w->from || to > w->to))
-		return WRONG(v, "%s reads byte %" PRIu64 " of %s, which nothing before it writes",
-			     name(v, j, a), from < w->from || from >= w->to ? from : w->to,
-			     v->setup->plan.region[o->region].what);
+		return not_written(v, j, from < w->from || from >= w->to ? from : w->to, o);
 	if (o->access & ZR_WRITES)
 		*w = (struct written){ w->to && w->from < from ? w->from : from,
 				       w->to > to ? w->to : to };
@@ -139,16 +131,21 @@ static int check_buffer(struct proof *v, int32_t j, const struct zr_operand *o)
 
 static int check_touched(struct proof *v, int32_t j, const struct zr_operand *o)
 {
-	int wrong = check_buffer(v, j, o);
-	if (wrong)
-		return wrong;
 	struct zr_spans *t = &v->spans;
+	char b[NAME];
 	t->n_found = 0;
-	int rc = zr_spans_find(t, o);
+	int rc = check_buffer(v, j, o);
+	rc = rc ? rc : zr_spans_find(t, o);
 	for (int32_t k = 0; !rc && k < t->n_found; k++) {
 		int32_t i = t->found[k].instr;
-		if (i < 0 ? transient(v, o) : !zr_before(&v->before, i, j))
-			rc = refuse(v, j, o, &t->found[k]);
+		uint64_t at = t->found[k].at - zr_operand_base(v->setup, o);
+		if (i < 0 && transient(v, o))
+			return not_written(v, j, at, o);
+		if (i >= 0 && !zr_before(&v->before, i, j))
+			return wrong(v, i, "and %s touch byte %" PRIu64 " of %s%s, one of them writes "
+				     "it, and nothing orders them", name(v, j, b), at,
+				     v->setup->plan.region[o->region].what,
+				     zr_operand_others(v->setup, o) ? " of other ranks" : "");
 	}
 	return rc;
 }
@@ -158,21 +155,21 @@ static int check_requests(struct proof *v, int32_t j)
 	int store = zr_before_request(&v->before, j);
 	uint32_t most = store < 0 ? 0 : v->setup->offload[store].info.max_inflight;
 	int32_t i = 0;
-	char a[NAME], b[NAME];
+	char b[NAME];
 	if (!most || v->before.requests[store] <= most)
 		return 0;
 	while (zr_before_request(&v->before, i) != store)
 		i++;
-	return WRONG(v, "%s is one request more than the %" PRIu32 " that its store takes at a "
-		     "time: nothing waits for %s", name(v, j, a), most, name(v, i, b));
+	return wrong(v, j, "is one request more than the %" PRIu32 " that its store takes at a "
+		     "time: nothing waits for %s", most, name(v, i, b));
 }
 
 static int check_comms(struct proof *v, int32_t j)
 {
-	char a[NAME], b[NAME];
+	char b[NAME];
 	for (int32_t i = zr_before_switch(&v->before, j); i < j; i++)
 		if (v->p->instr[i].kind == ZR_I_COLLECTIVE && !zr_before(&v->before, i, j))
-			return WRONG(v, "%s is posted while %s is under way on another comm", name(v, j, a),
+			return wrong(v, j, "is posted while %s is under way on another comm",
 				     name(v, i, b));
 	return 0;
 }
