@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/supervise.h"
 #include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/log.h"

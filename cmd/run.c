@@ -241,8 +241,10 @@ static int loop(struct run *r, struct zr_error *err)
 
 static uint64_t planned(const struct zr_setup *s)
 {
-	return zr_account_planned(&s->account, ZR_TIER_HOST) +
-	       zr_account_planned(&s->account, ZR_TIER_DEVICE);
+	uint64_t sum = 0;
+	for (const struct zr_account_line *l = s->account.line; l < s->account.line + s->account.n; l++)
+		sum += l->tier == ZR_TIER_HOST || l->tier == ZR_TIER_DEVICE ? l->peak : 0;
+	return sum;
 }
 
 static int finish_report(struct run *r, struct zr_error *err)

@@ -26,8 +26,8 @@ static json_t *tier(const struct zr_account *a, int tier, int *n)
 		if ((int)l->tier != tier)
 			continue;
 		zr_json_put(&t, l->what,
-			    json_pack("{s:I, s:I}", "planned", (json_int_t)l->planned, "peak",
-				      (json_int_t)l->peak));
+			    json_pack("{s:I, s:I}", "planned", (json_int_t)l->peak, "peak",
+				      (json_int_t)l->peak)); /* what is planned is taken at once */
 		++*n;
 	}
 	return t;

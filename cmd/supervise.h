@@ -13,6 +13,14 @@
 
 #define ZR_SUPERVISE_MAX 256 /* ranks that boot/local and comm/local connect */
 
+/* Exit code of a process that ends with a ZR_E* code: 0 done, 2 bad config or input, 3 cannot fit,
+ * 4 a rank died or a system error, 5 numerical stop. */
+static inline int zr_exit_code(int code)
+{
+	int refused = code == ZR_EINVAL || code == ZR_ENOTSUP;
+	return !code ? 0 : refused ? 2 : code == ZR_EFIT ? 3 : code == ZR_ENUMERIC ? 5 : 4;
+}
+
 /* Forks n ranks, which call rank_main and exit with what it returns. The caller must not have
  * threads. Each finds ZEROTH_LOCAL_RANK, ZEROTH_LOCAL_WORLD and ZEROTH_LOCAL_FD (an empty memfd for
  * boot) in its environment. Rank 0 keeps standard input and output, the others have none; lines on

@@ -39,9 +39,3 @@ void zr_err_add(struct zr_error *e, const char *fmt, ...)
 		write_at(e, strlen(e->text), fmt, ap);
 	va_end(ap);
 }
-
-int zr_exit_code(int code)
-{
-	int refused = code == ZR_EINVAL || code == ZR_ENOTSUP;
-	return !code ? 0 : refused ? 2 : code == ZR_EFIT ? 3 : code == ZR_ENUMERIC ? 5 : 4;
-}

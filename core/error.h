@@ -22,7 +22,4 @@ void zr_err_add(struct zr_error *e, const char *fmt, ...) __attribute__((format(
 /* Blanks for control characters, of UTF-8's own for the first byte: a terminal would obey texts of files. */
 void zr_one_line(char *text);
 
-/* Process exit code: 0 done, 2 bad config or input, 3 cannot fit, 4 a rank died or a system error, 5 numerical stop. */
-int zr_exit_code(int code);
-
 #endif

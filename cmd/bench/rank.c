@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cmd/supervise.h"
 #include "core/log.h"
 #include "core/session.h"
 

@@ -23,19 +23,10 @@ void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t 
 	struct zr_account_line *l = line_of(a, tier, what);
 	l->held += bytes;
 	if (l->held > l->peak)
-		l->planned = l->peak = l->held;
+		l->peak = l->held;
 }
 
 void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes)
 {
 	line_of(a, tier, what)->held -= bytes;
-}
-
-uint64_t zr_account_planned(const struct zr_account *a, int tier)
-{
-	uint64_t sum = 0;
-	for (int i = 0; i < a->n; i++)
-		if (a->line[i].tier == tier)
-			sum += a->line[i].planned;
-	return sum;
 }

@@ -13,7 +13,6 @@
 struct zr_account_line {
 	const char *what;  /* "parameters", "gradients", ...: static */
 	int32_t tier;      /* ZR_TIER_* of zeroth/zero.h */
-	uint64_t planned;  /* bytes that are to be held at once, at most */
 	uint64_t held;     /* bytes allocated now */
 	uint64_t peak;
 };
@@ -26,6 +25,5 @@ struct zr_account {
 /* what is about to be allocated */
 void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes);
 void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes);
-uint64_t zr_account_planned(const struct zr_account *a, int tier);
 
 #endif
