@@ -10,6 +10,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define STACK_START (32u << 10)
 #define STACK_MOST (64u << 20) /* bytes that a match may go deep */
@@ -18,12 +19,14 @@
 struct zr_regex {
 	pcre2_code *code;
 	int words; /* ZR_WORDS_* */
+	int runs;  /* below ZR_RUNS: found by classes */
 };
 
 struct zr_match {
 	pcre2_match_data *data;
 	pcre2_match_context *context;
 	pcre2_jit_stack *stack;
+	unsigned char *class_of[ZR_RUNS]; /* NULL: not needed yet */
 };
 
 static int fail(struct zr_error *err, int code, const char *what)
@@ -70,8 +73,10 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 		return rc;
 	struct zr_regex *re = calloc(1, sizeof *re);
 	rc = re ? compile(re, text, err) : zr_err(err, ZR_ENOMEM, "out of memory");
-	if (re)
+	if (re) {
 		re->words = literal ? ZR_WORDS_OTHER : zr_words_known(pattern);
+		re->runs = literal ? ZR_RUNS : zr_runs_known(pattern);
+	}
 	free(text);
 	if (rc)
 		zr_regex_free(re);
@@ -110,13 +115,61 @@ void zr_match_close(struct zr_match *m)
 	pcre2_jit_stack_free(m->stack);
 	pcre2_match_context_free(m->context);
 	pcre2_match_data_free(m->data);
+	for (int i = 0; i < ZR_RUNS; i++)
+		free(m->class_of[i]);
 	free(m);
 }
+
+/* ---- runs ---- */
+
+struct question {
+	const struct zr_regex *re;
+	struct zr_match *m;
+};
+
+/* How much of p[0..n), n > 0, a match at its start has. */
+static size_t matched(const struct question *q, const char *p, size_t n)
+{
+	int code = pcre2_match(q->re->code, (PCRE2_SPTR)p, n, 0,
+			       PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, q->m->data, q->m->context);
+	return code < 0 ? 0 : pcre2_get_ovector_pointer(q->m->data)[1];
+}
+
+/* By what it matches with a letter, or with itself, behind it. */
+static unsigned class_of(const void *arg, const char *p, size_t n)
+{
+	char two[8];
+	memcpy(two, p, n);
+	two[n] = 'a';
+	size_t with_letter = matched(arg, two, n + 1);
+	memcpy(two + n, p, n);
+	return !with_letter			? ZR_CLASS_NONE :
+	       with_letter > n			? ZR_CLASS_RUN :
+	       matched(arg, two, 2 * n) > n	? ZR_CLASS_OTHER_RUN :
+						  ZR_CLASS_ALONE;
+}
+
+static int find_run(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n,
+		    size_t at, int partial, size_t *start, size_t *stop, struct zr_error *err)
+{
+	unsigned char **classes = &m->class_of[re->runs];
+	const struct question q = { re, m };
+	if (!*classes)
+		*classes = calloc(ZR_CHARACTERS, 1);
+	if (!*classes)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	const struct zr_runs runs = { *classes, class_of, &q };
+	return zr_runs_find(&runs, p, n, at, partial, start, stop);
+}
+
+/* ---- any pattern ---- */
 
 int zr_regex_find(const struct zr_regex *re, struct zr_match *m, const char *p, size_t n, size_t at,
 		  int partial, size_t *start, size_t *stop, struct zr_error *err)
 {
 	uint32_t options = PCRE2_NO_UTF_CHECK | (partial ? PCRE2_PARTIAL_HARD : 0);
+	if (re->runs < ZR_RUNS)
+		return find_run(re, m, p, n, at, partial, start, stop, err);
 	*start = at;
 	*stop = re->words ? zr_words_end(re->words, p, n, at, partial) : 0;
 	if (*stop)

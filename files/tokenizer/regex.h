@@ -70,6 +70,21 @@ int zr_words_known(const char *pattern); /* ZR_WORDS_* */
 /* The end of the match at p[at], at < n. open: text may go on behind n. 0: PCRE2 has to say. */
 size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open);
 
+/* ---- runs.c ---- */
+
+enum { ZR_CLASS_NONE = 1, ZR_CLASS_ALONE, ZR_CLASS_RUN, ZR_CLASS_OTHER_RUN };
+#define ZR_RUNS 5            /* patterns that are found by the classes of characters */
+#define ZR_CHARACTERS 0x110000
+struct zr_runs {
+	unsigned char *class_of; /* [ZR_CHARACTERS] ZR_CLASS_*; 0: not asked for yet */
+	unsigned (*ask)(const void *arg, const char *p, size_t n); /* of the character p[0..n) */
+	const void *arg;
+};
+int zr_runs_known(const char *pattern); /* which of them it is; ZR_RUNS: none */
+/* As zr_regex_find. */
+int zr_runs_find(const struct zr_runs *r, const char *p, size_t n, size_t at, int open,
+		 size_t *start, size_t *stop);
+
 /* ---- pattern.c ---- */
 
 /* The pattern as PCRE2 wants it; returns owned. */

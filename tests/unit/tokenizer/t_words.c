@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_words.c - what words.c matches by hand is what PCRE2 matches, whatever text comes behind; and
- * of ASCII it leaves nothing to PCRE2.
+ * t_words.c - what words.c and runs.c match by hand is what PCRE2 matches, whatever text comes
+ * behind; and of ASCII words.c leaves nothing to PCRE2.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,11 +117,65 @@ static void test_open(void **unused)
 	}
 }
 
+static const char *const by_class[] = { ZR_PATTERN_BERT, ZR_PATTERN_NO_SPACES,
+					 ZR_PATTERN_PUNCTUATION, ZR_PATTERN_WORDS,
+					 ZR_PATTERN_DIGIT };
+
+/* All matches in the text, one behind the other, as both have them. */
+static void check_all(const struct zr_regex *re, const struct zr_regex *other, const char *text,
+		      size_t n, int open)
+{
+	size_t start, stop = 0, from, to;
+	int found, same;
+	do {
+		size_t at = stop;
+		found = zr_regex_find(re, match, text, n, at, open, &start, &stop, NULL);
+		same = zr_regex_find(other, match, text, n, at, open, &from, &to, NULL);
+		if ((found == ZR_REGEX_FOUND) != (same == ZR_REGEX_FOUND))
+			fail_msg("\"%s\" from %zu, %d: %d, not %d", text, at, open, found, same);
+		if (found == ZR_REGEX_FOUND && (start != from || stop != to))
+			fail_msg("\"%s\" from %zu, %d: %zu to %zu, not %zu to %zu", text, at, open,
+				 start, stop, from, to);
+	} while (found == ZR_REGEX_FOUND && stop < n);
+}
+
+static void test_classes(void **unused)
+{
+	static const char *const rare[] = {
+		"\u2e43", "\u061d", "\u00ab", "$", "`", "_", "\u4e2d", "\u200d", "\u2160", "\u00b2",
+		"\U0001d7ce", "\U00011660", "\u2028", "\xc2\x85", "\u00ad", "\u20ac", "\u1680",
+	};
+	char pattern[1024], text[256];
+	struct zr_error err = { 0 };
+	(void)unused;
+	assert_int_equal(zr_match_open(&match, &err), 0);
+	for (int k = 0; k < ZR_RUNS; k++) {
+		struct zr_regex *re, *other;
+		assert_int_equal(zr_runs_known(by_class[k]), k);
+		snprintf(pattern, sizeof pattern, "(?:%s)", by_class[k]);
+		assert_int_equal(zr_runs_known(pattern), ZR_RUNS);
+		if (zr_regex_compile(pattern, 0, &other, &err) == ZR_ENOTSUP)
+			skip(); /* a build without PCRE2 */
+		assert_int_equal(zr_regex_compile(by_class[k], 0, &re, &err), 0);
+		for (int i = 0; i < 20000; i++) {
+			size_t n = make(text, i % 3 ? PARTS : ASCII);
+			for (size_t more = draw(3); more--;)
+				n += (size_t)sprintf(text + n, "%s%s", rare[draw(sizeof rare / sizeof *rare)],
+						     parts[draw(PARTS)]);
+			check_all(re, other, text, n, i % 2);
+		}
+		zr_regex_free(re);
+		zr_regex_free(other);
+	}
+	zr_match_close(match);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_classes),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
