@@ -8,6 +8,7 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/comm.h \
 	%D%/zeroth/data.h \
 	%D%/zeroth/device.h \
+	%D%/zeroth/elementwise.h \
 	%D%/zeroth/experts.h \
 	%D%/zeroth/model.h \
 	%D%/zeroth/monitor.h \

@@ -113,6 +113,12 @@ struct zr_cpu_kernels {
 	void (*encode)(const struct zr_op_cast *, int64_t lo, int64_t hi);
 	void (*decode)(const struct zr_op_cast *, int64_t lo, int64_t hi);
 	void (*fold)(const struct zr_op_fold *, int64_t lo, int64_t hi);
+	/* elements of states of 8 bits, to fp32 and back; x is that of element lo, which starts a
+	 * group. root: they are kept as square roots */
+	void (*state8_get)(const void *codes, int root, float *x, int64_t lo, int64_t hi);
+	void (*state8_put)(void *codes, int root, const float *x, int64_t lo, int64_t hi);
+	/* words of elements; w is that of element lo, a multiple of 4 */
+	void (*random_words)(const struct zr_rng *, uint32_t *w, int64_t lo, int64_t hi);
 	void (*lamb_norms)(const struct zr_op_lamb *, int64_t lo, int64_t hi);
 	void (*muon_momentum)(const struct zr_op_muon *, int64_t lo, int64_t hi);
 	/* rows */

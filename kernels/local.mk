@@ -8,6 +8,7 @@ kernel_flags = -I$(top_srcdir)/kernels
 
 kernel_headers = \
 	%D%/checks.h \
+	%D%/elementwise.h \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
 	%D%/cpu/attention_simd.h \
@@ -51,6 +52,7 @@ kernel_scalar = \
 	%D%/cpu/round_stochastic.c \
 	%D%/cpu/sgd.c \
 	%D%/cpu/softmax.c \
+	%D%/cpu/state8.c \
 	%D%/cpu/swiglu.c
 
 kernel_simd = \
@@ -78,6 +80,7 @@ kernel_simd = \
 	%D%/cpu/round_stochastic.simd.c \
 	%D%/cpu/sgd.simd.c \
 	%D%/cpu/softmax.simd.c \
+	%D%/cpu/state8.simd.c \
 	%D%/cpu/swiglu.simd.c \
 	%D%/cpu/table.simd.c
 

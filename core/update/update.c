@@ -24,6 +24,7 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 		.opts = p->param_group[group].section->opts, .state = s->state_buf,
 		.seed = (uint64_t)p->train->seed, .ops = ops,
 		.scalars = (scalars ? scalars : s->scalars) + group,
+		.native = ops->native, .elementwise = ops->elementwise,
 	};
 }
 

@@ -30,6 +30,9 @@ extern "C" {
 #endif
 
 struct zr_stream; /* in-order queue of operations; NULL is the compute stream */
+struct zr_opt_step; /* zeroth/optimizer.h */
+struct zr_native;
+struct zr_elementwise; /* zeroth/elementwise.h */
 
 /* Functions of one element. In an operation that has an `activation`, 0 is the one named there. */
 #define ZR_ACT_SILU 1      /* x / (1 + exp(-x)) */
@@ -403,6 +406,9 @@ struct zr_ops {
 	/* (optional) mixtures of experts with losses of their routers need it */
 	int (*router_losses)(const struct zr_ops *, struct zr_stream *,
 			     const struct zr_op_router_losses *);
+	/* (optional, both) what core lends optimizers as members of struct zr_opt_step */
+	const struct zr_native *native;
+	int (*elementwise)(const struct zr_opt_step *, const struct zr_elementwise *);
 };
 
 /* GROWABLE; filled by info(). */

@@ -24,6 +24,23 @@ extern "C" {
 struct zr_ops;     /* zeroth/device.h, draft: operations of the device that owns the memory */
 struct zr_stream;  /* zeroth/device.h */
 struct zr_scalars; /* zeroth/device.h: the scalars below in the memory kind of the buffers */
+struct zr_elementwise; /* zeroth/elementwise.h */
+
+#define ZR_NATIVE_HOST 0
+#define ZR_NATIVE_CUDA 1
+#define ZR_NATIVE_HIP 2
+
+/* The programming interface of the device that owns the memory, for plugins with kernels of their
+ * own. GROWABLE. */
+struct zr_native {
+	uint32_t size;
+	uint32_t api;   /* ZR_NATIVE_* */
+	int32_t device; /* its number there; 0 on the host */
+	int32_t rsv;
+	/* what to enqueue on, after all that came before: a cudaStream_t or hipStream_t; NULL on the
+	 * host, where a call has done its work when it returns */
+	void *stream;
+};
 
 /* Memory that is lent for one call. FROZEN. */
 struct zr_buf {
@@ -93,6 +110,11 @@ struct zr_opt_step {
 	 * not initialised */
 	void *work;
 	uint64_t work_bytes;
+	/* since minor 4 */
+	const struct zr_native *native; /* NULL: unknown */
+	/* (optional) [step] The whole update, or its sums, by a text: zeroth/elementwise.h. Returns
+	 * ZR_OK or fails with a text. */
+	int (*elementwise)(const struct zr_opt_step *s, const struct zr_elementwise *e);
 };
 
 /* GROWABLE. */

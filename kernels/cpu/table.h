@@ -52,6 +52,9 @@
 	void zr_round_stochastic_##SUFFIX(const struct zr_op_round_stochastic *, int64_t, \
 					  int64_t); \
 	void zr_fold_##SUFFIX(const struct zr_op_fold *, int64_t, int64_t); \
+	void zr_state8_get_##SUFFIX(const void *, int, float *, int64_t, int64_t); \
+	void zr_state8_put_##SUFFIX(void *, int, const float *, int64_t, int64_t); \
+	void zr_random_words_##SUFFIX(const struct zr_rng *, uint32_t *, int64_t, int64_t); \
 	void zr_bias_bwd_##SUFFIX(const struct zr_op_bias_bwd *, int64_t, int64_t); \
 	void zr_route_##SUFFIX(const struct zr_op_route *, int64_t, int64_t); \
 	void zr_route_bwd_##SUFFIX(const struct zr_op_route_bwd *, int64_t, int64_t); \
@@ -92,8 +95,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 	return position ? position[r] : r % length;
 }
 
-/* Initialiser of struct zr_cpu_kernels. Routing is little work: the scalar kernels do it in every
- * variant. */
+/* Initialiser of struct zr_cpu_kernels. Routing and random words of updates are little work:
+ * the scalar kernels do them in every variant. */
 #define ZR_CPU_TABLE(SUFFIX) \
 	{ \
 		.name = #SUFFIX, .embedding = zr_embedding_##SUFFIX, \
@@ -117,6 +120,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.muon_factor = zr_muon_factor_##SUFFIX, .muon_update = zr_muon_update_##SUFFIX, \
 		.master_join = zr_master_join_##SUFFIX, .master_split = zr_master_split_##SUFFIX, \
 		.round_stochastic = zr_round_stochastic_##SUFFIX, .fold = zr_fold_##SUFFIX, \
+		.state8_get = zr_state8_get_##SUFFIX, .state8_put = zr_state8_put_##SUFFIX, \
+		.random_words = zr_random_words_scalar, \
 		.bias_bwd = zr_bias_bwd_##SUFFIX, .logit_cap = zr_logit_cap_##SUFFIX, \
 		.logit_cap_bwd = zr_logit_cap_bwd_##SUFFIX, .route = zr_route_scalar, \
 		.route_bwd = zr_route_bwd_scalar, \

@@ -113,6 +113,8 @@ static void fill_ops(struct zr_inst *d)
 	cpu_ops_fill(&d->ops);
 	cpu_attention_fill(&d->ops);
 	cpu_experts_fill(&d->ops);
+	d->ops.native = &d->native;
+	d->ops.elementwise = cpu_elementwise;
 	cpu_separate_fill(&d->separate_ops, d);
 }
 
@@ -125,6 +127,8 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 		return zr_fail(h, ZR_ENOMEM, "no memory for the instance");
 	d->h = h;
 	d->k = zr_cpu_variant(o->isa);
+	d->isa = o->isa;
+	d->native = (struct zr_native){ .size = sizeof d->native, .api = ZR_NATIVE_HOST };
 	d->workers = h->workers;
 	rc = take_memory(d, o);
 	if (rc) {

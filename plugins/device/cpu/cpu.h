@@ -12,6 +12,7 @@
 
 #include <checks.h>
 #include <kernels.h>
+#include <zeroth/optimizer.h>
 
 #define CPU_SCRATCH (8u << 20) /* bytes per worker: packed operands, or attention's tiles */
 /* bytes for the partial products of a matrix product split along K */
@@ -38,7 +39,8 @@ struct cpu_copy {
 struct zr_inst {
 	const struct zr_host *h;
 	const struct zr_cpu_kernels *k;
-	int32_t workers;
+	struct zr_native native; /* by which cpu_elementwise() is called */
+	int32_t isa, workers;
 	char *scratch; /* owned: CPU_SCRATCH bytes per worker, then CPU_SPLIT bytes */
 	uint64_t scratch_bytes;
 	char variant[64];
@@ -117,6 +119,9 @@ void cpu_ops_fill(struct zr_ops *ops);
 
 void cpu_attention_fill(struct zr_ops *ops); /* attention.c */
 void cpu_experts_fill(struct zr_ops *ops);   /* experts.c */
+
+/* elementwise.c, on a separate memory, too */
+int cpu_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e);
 
 /* matmul.c, head.c */
 int cpu_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);

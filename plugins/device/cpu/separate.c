@@ -140,6 +140,7 @@ struct rows {
 	uint32_t size, rsv;
 	struct zr_inst *dev;
 	ROWS(SLOT, SLOT)
+	SLOT(native) SLOT(elementwise)
 };
 #define IN_PLACE(name, ...) \
 	_Static_assert(offsetof(struct rows, name) == offsetof(struct zr_ops, name), \
@@ -151,5 +152,6 @@ _Static_assert(sizeof(struct rows) == sizeof(struct zr_ops),
 void cpu_separate_fill(struct zr_ops *ops, struct zr_inst *d)
 {
 #define NAME(name, ...) .name = name,
-	*ops = (struct zr_ops){ .size = sizeof *ops, .dev = d, ROWS(NAME, NAME) };
+	*ops = (struct zr_ops){ .size = sizeof *ops, .dev = d, ROWS(NAME, NAME)
+				.native = d->ops.native, .elementwise = d->ops.elementwise };
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # plugins/device.
-device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_experts %D%/t_head %D%/t_low_rank \
+device_tests = %D%/t_attention_long %D%/t_cap %D%/t_device %D%/t_elementwise %D%/t_experts %D%/t_head %D%/t_low_rank \
 	%D%/t_matmul %D%/t_refused %D%/t_right %D%/t_separate %D%/t_twin
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
@@ -17,6 +17,13 @@ TESTS += $(device_tests)
 %C%_t_device_SOURCES = %D%/t_device.c $(testdevice_h) $(isa_h)
 %C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_device_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+
+elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_lamb.c %D%/elementwise_many.c \
+	%D%/elementwise_random.c %D%/elementwise_texts.h
+
+%C%_t_elementwise_SOURCES = %D%/t_elementwise.c $(elementwise_texts) $(testdevice_h)
+%C%_t_elementwise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_elementwise_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
 %C%_t_experts_SOURCES = %D%/t_experts.c $(testdevice_h)
 %C%_t_experts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

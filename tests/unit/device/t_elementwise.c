@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_elementwise.c - updates by a function of one element: the bits of the device's own operations in
+ * every variant, on any number of threads, in any type of the states, whatever the cut.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include "tests/lib/testdevice.h"
+
+#include <zeroth/optimizer.h>
+#include <zeroth/parameters.h>
+
+#include "elementwise_texts.h"
+
+#include <cmocka.h> /* after the headers with members that its macros name */
+
+#define MOST (9 * ZR_BLOCK)
+#define BLOCKS (MOST / ZR_BLOCK)
+#define STEP 3
+#define SEED 77
+#define PARAM 5
+
+/* One parameter and all that belongs to it, with room that nobody may touch behind its end. */
+struct data {
+	float grad[MOST], master[MOST];
+	union {
+		float wide[MOST];
+		uint16_t half[MOST];
+		uint8_t codes[BLOCKS * ZR_STATE8_BYTES];
+	} state[ZR_ELEMENTWISE_STATES];
+	uint32_t lowp[MOST];
+};
+
+static const struct zr_scalars scalars = { .step = STEP, .grad_mult = 0.25f, .lr = 0x1p-6f };
+
+static void draw(struct data *x, const struct dev *d, int32_t type, uint32_t states, uint32_t roots)
+{
+	uint64_t seed = 9;
+	memset(x, 0x77, sizeof *x);
+	for (int i = 0; i < MOST; i++) {
+		x->grad[i] = (float)rnd(&seed) * 3;
+		x->master[i] = (float)rnd(&seed);
+	}
+	for (uint32_t j = 0; j < states; j++) {
+		static float v[MOST];
+		for (int i = 0; i < MOST; i++)
+			v[i] = (float)rnd(&seed) * (i / 32 % 5 ? 0.5f : 0);
+		for (int i = 0; i < MOST && roots >> j & 1; i++)
+			v[i] = v[i] * v[i];
+		struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = ZR_F32,
+					 .n = MOST, .src = v, .dst = &x->state[j] };
+		if (type)
+			assert_int_equal(d->ops->cast(d->ops, NULL, &op), 0);
+		for (int i = 0; !type && i < MOST; i++) {
+			int64_t b = i / ZR_BLOCK * ZR_STATE8_BYTES;
+			x->state[j].codes[b + i % ZR_BLOCK] = (uint8_t)(v[i] * 255);
+			uint16_t scale = (uint16_t)(0x3000 + i / 32);
+			memcpy(x->state[j].codes + b + ZR_BLOCK + i % ZR_BLOCK / 32 * 2, &scale, 2);
+		}
+	}
+}
+
+struct call {
+	struct zr_opt_step s;
+	struct zr_elementwise e;
+	struct zr_buf state[ZR_ELEMENTWISE_STATES];
+	struct zr_seg seg;
+	int64_t dims[1];
+	float k[ZR_ELEMENTWISE_CONSTANTS];
+};
+
+static struct zr_buf buf(void *p, int32_t dtype)
+{
+	return (struct zr_buf){ p, MOST, dtype, ZR_MEM_HOST };
+}
+
+/* Elements [from, from + n) of a parameter; from is a multiple of a block. */
+static int elementwise(const struct dev *d, const struct text *t, struct data *x, int32_t type,
+		       int32_t lowp, int64_t from, int64_t n, const double *totals, double *sums)
+{
+	struct call c = { .dims = { MOST }, .e = *t->e };
+	c.seg = (struct zr_seg){ from, n, from, PARAM, 1, c.dims, "p" };
+	t->constants(STEP, (double)scalars.lr, c.k);
+	c.e.k = c.k;
+	c.e.roots = t->roots;
+	c.e.sums = sums;
+	c.e.name = "text";
+	for (uint32_t j = 0; j < c.e.n_state; j++)
+		c.state[j] = buf(&x->state[j], type);
+	c.s = (struct zr_opt_step){ .size = sizeof c.s, .n_state = c.e.n_state, .step = STEP,
+				    .lr = (double)scalars.lr,
+				    .grad_mult = (double)scalars.grad_mult,
+				    .master = buf(x->master, ZR_F32),
+				    .grad = buf(x->grad, ZR_F32), .state = c.state, .seg = &c.seg,
+				    .n_seg = 1, .partials = totals, .seed = SEED,
+				    .native = d->ops->native };
+	if (lowp)
+		c.s.lowp = buf(x->lowp, lowp);
+	return d->ops->elementwise(&c.s, &c.e);
+}
+
+static int adamw(const struct dev *d, struct data *x, int32_t type, int32_t lowp, int64_t n)
+{
+	struct zr_op_adamw op = { .size = sizeof op, .lowp_dtype = lowp, .bias_correction = 1,
+				  .n = n, .beta1 = TEXT_BETA1, .beta2 = TEXT_BETA2,
+				  .eps = TEXT_EPS, .weight_decay = TEXT_DECAY,
+				  .scalars = &scalars, .grad = x->grad, .master = x->master,
+				  .m = &x->state[0], .v = &x->state[1],
+				  .lowp = lowp ? x->lowp : NULL,
+				  .moment_dtype = type ? type : ZR_U8 };
+	return d->ops->adamw(d->ops, NULL, &op);
+}
+
+static const int32_t types[] = { ZR_F32, ZR_BF16, 0 };
+static const int32_t copies[] = { 0, ZR_F32, ZR_BF16, ZR_F16 };
+static const int64_t sizes[] = { 1, 31, 33, 1024, 2047, 2049, MOST - 3 };
+#define N(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static struct data a, b;
+
+static void adamw_has_the_bits_of_the_operation(void **state)
+{
+	(void)state;
+	for (int v = 0; v < DEV_VARIANTS; v++) {
+		struct dev d;
+		if (dev_open_variant(&d, v % 2 ? 3 : 1, v) == 0)
+			for (int t = 0; t < N(types); t++)
+				for (int c = 0; c < N(copies); c++)
+					for (int n = 0; n < N(sizes); n++) {
+						draw(&a, &d, types[t], 2, 2);
+						b = a;
+						assert_int_equal(adamw(&d, &a, types[t], copies[c], sizes[n]), 0);
+						assert_int_equal(elementwise(&d, &text_adamw, &b, types[t],
+									     copies[c], 0, sizes[n], NULL, NULL), 0);
+						assert_memory_equal(&a, &b, sizeof a);
+					}
+		dev_close(&d);
+	}
+}
+
+static int lamb(const struct dev *d, struct data *x, int64_t n, const double *totals, double *sums)
+{
+	struct zr_op_lamb op = { .size = sizeof op, .lowp_dtype = ZR_BF16, .bias_correction = 1,
+				 .n = n, .beta1 = TEXT_BETA1, .beta2 = TEXT_BETA2,
+				 .eps = TEXT_EPS, .weight_decay = TEXT_DECAY, .min_coeff = 0.01,
+				 .max_coeff = 10, .scalars = &scalars, .grad = x->grad,
+				 .master = x->master, .m = x->state[0].wide, .v = x->state[1].wide,
+				 .lowp = x->lowp, .block_norms = sums, .norms = totals };
+	return sums ? d->ops->lamb_norms(d->ops, NULL, &op) : d->ops->lamb(d->ops, NULL, &op);
+}
+
+static void sums_have_the_bits_of_lambs(void **state)
+{
+	(void)state;
+	for (int v = 0; v < DEV_VARIANTS; v++) {
+		struct dev d;
+		if (dev_open_variant(&d, 2, v) == 0)
+			for (int n = 0; n < N(sizes); n++) {
+				double want[BLOCKS][2], got[BLOCKS][2], total[2] = { 0, 0 };
+				draw(&a, &d, ZR_F32, 2, 2);
+				b = a;
+				assert_int_equal(lamb(&d, &a, sizes[n], NULL, &want[0][0]), 0);
+				for (int64_t at = 0; at < sizes[n]; at += ZR_BLOCK) {
+					int64_t left = sizes[n] - at, k = at / ZR_BLOCK;
+					assert_int_equal(elementwise(&d, &text_lamb, &b, ZR_F32, ZR_BF16, at,
+								     left < ZR_BLOCK ? left : ZR_BLOCK, NULL,
+								     got[k]), 0);
+					assert_memory_equal(got[k], want[k], sizeof got[k]);
+					total[0] += got[k][0];
+					total[1] += got[k][1];
+				}
+				assert_memory_equal(&a, &b, sizeof a);
+				assert_int_equal(lamb(&d, &a, sizes[n], total, NULL), 0);
+				assert_int_equal(elementwise(&d, &text_lamb, &b, ZR_F32, ZR_BF16, 0, sizes[n],
+							     total, NULL), 0);
+				assert_memory_equal(&a, &b, sizeof a);
+			}
+		dev_close(&d);
+	}
+}
+
+static void sums_are_refused_without_totals(void **state)
+{
+	struct dev d;
+	(void)state;
+	assert_int_equal(dev_open(&d, 1, "scalar"), 0);
+	draw(&a, &d, ZR_F32, 2, 2);
+	assert_int_equal(elementwise(&d, &text_lamb, &a, ZR_F32, 0, 0, 5, NULL, NULL), ZR_ESTATE);
+	dev_close(&d);
+}
+
+/* Words are those of the device's own random numbers: of init, which takes two for an element. */
+static void random_words_are_those_of_the_stream(void **state)
+{
+	static float want[MOST / 2];
+	struct dev d;
+	(void)state;
+	assert_int_equal(dev_open(&d, 3, "scalar"), 0);
+	struct zr_op_init op = { .size = sizeof op, .flags = ZR_INIT_OP_UNIFORM, .n = MOST / 2,
+				 .std = 1, .rng = { SEED, STEP, PARAM, 0xfffffffdu }, .dst = want };
+	assert_int_equal(d.ops->init(d.ops, NULL, &op), 0);
+	draw(&a, &d, ZR_F32, 0, 0);
+	assert_int_equal(elementwise(&d, &text_random, &a, ZR_F32, 0, 0, MOST, NULL, NULL), 0);
+	for (int i = 0; i < MOST / 2; i++)
+		assert_memory_equal(&a.master[2 * i], &want[i], sizeof want[i]);
+	dev_close(&d);
+}
+
+/* Eight states, every function: all variants, cuts and threads agree, and nothing else is touched. */
+static void variants_cuts_and_threads_agree(void **state)
+{
+	(void)state;
+	for (int t = 0; t < N(types); t++) {
+		int first = 1;
+		for (int v = 0; v < DEV_VARIANTS; v++) {
+			struct dev d;
+			if (dev_open_variant(&d, 1 + v, v) == 0) {
+				draw(&b, &d, types[t], 8, text_many.roots);
+				for (int64_t at = 0; at < MOST - 5; at += (v + 1) * ZR_BLOCK) {
+					int64_t left = MOST - 5 - at, most = (v + 1) * ZR_BLOCK;
+					assert_int_equal(elementwise(&d, &text_many, &b, types[t], ZR_F16, at,
+								     left < most ? left : most, NULL, NULL), 0);
+				}
+				if (first)
+					a = b;
+				assert_memory_equal(&a, &b, sizeof a);
+				first = 0;
+			}
+			dev_close(&d);
+		}
+	}
+}
+
+/* exp against the C library's in double, to 2 units of the last place. */
+static void exp_is_exact_enough(void **state)
+{
+	(void)state;
+	for (int i = -87000; i <= 88000; i += 7) {
+		float x = (float)i * 1e-3f, got = zr_exp(x);
+		double want = exp((double)x);
+		assert_true(fabs((double)got - want) <= 2 * want * 0x1p-23);
+	}
+	assert_true(zr_exp(-100) == 0 && isinf(zr_exp(100)) && isnan(zr_exp(NAN)));
+}
+
+/* The text carries all that its author wrote, and what it may call. */
+static void text_is_carried(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(text_adamw.e->text, "zr_sqrt(s[V]) * k[ROOT] + k[EPS]"));
+	assert_non_null(strstr(text_adamw.e->functions, "ZR_FN float zr_exp(float x)"));
+	assert_int_equal(text_many.e->n_state, 8);
+	assert_int_equal(text_many.e->flags, ZR_ELEMENTWISE_RANDOM);
+	assert_int_equal(text_lamb.e->n_sum, 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(adamw_has_the_bits_of_the_operation),
+		cmocka_unit_test(sums_have_the_bits_of_lambs),
+		cmocka_unit_test(sums_are_refused_without_totals),
+		cmocka_unit_test(random_words_are_those_of_the_stream),
+		cmocka_unit_test(variants_cuts_and_threads_agree),
+		cmocka_unit_test(exp_is_exact_enough),
+		cmocka_unit_test(text_is_carried),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
