@@ -16,6 +16,14 @@ static inline int zr_check_dtype(const struct zr_host *h, const char *op, int32_
 		       dtype);
 }
 
+static inline int zr_check_master(const struct zr_host *h, const char *op,
+				  const struct zr_op_master *o)
+{
+	if (!o->rem_bits || o->rem_bits == 16 || o->rem_bits == 8)
+		return ZR_OK;
+	return zr_fail(h, ZR_ENOTSUP, "%s: a remainder has 16 or 8 bits, not %d", op, o->rem_bits);
+}
+
 static inline int zr_check_gelu(const struct zr_host *h, const char *op, int32_t activation)
 {
 	if (!activation || activation == ZR_ACT_GELU_TANH || activation == ZR_ACT_GELU_ERF)

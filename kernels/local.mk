@@ -15,6 +15,8 @@ kernel_headers = \
 	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
 	%D%/cpu/lamb.h \
+	%D%/cpu/master.h \
+	%D%/cpu/master_simd.h \
 	%D%/cpu/moments8.h \
 	%D%/cpu/moments8_simd.h \
 	%D%/cpu/rng.h \

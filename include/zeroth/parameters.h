@@ -121,13 +121,21 @@ struct zr_op_init {
  *   split: lowp = (bits + 0x8000) >> 16, rem = bits & 0xffff;
  *   join: bits = (lowp - (rem >> 15)) << 16 | rem.
  * join restores every finite and infinite value bit for bit. A NaN stays a NaN: lowp is made quiet,
- * and its payload may change. GROWABLE. */
+ * and its payload may change.
+ *
+ * rem_bits = 8: split rounds the master to 24 bits first, half away from zero, bits = (bits + 0x80)
+ * & ~0xff, and rem has bits 8 to 15: 15 of the 23 bits of the fraction are left, and join restores
+ * what was rounded. These are the sizes of FlashOptim (arXiv 2602.23349), whose correction has 255
+ * values instead of 256 and is relative to the exponent of lowp: there a tie between two bf16
+ * numbers may come back as the other one. GROWABLE. */
 struct zr_op_master {
 	uint32_t size, flags;
 	int64_t n;
 	float *master;  /* join writes it, split reads it */
 	uint16_t *lowp; /* bf16; join reads it, split writes it */
-	uint16_t *rem;
+	void *rem;      /* uint16_t, or uint8_t */
+	int32_t rem_bits; /* 16 (also 0) or 8 */
+	int32_t rsv;
 };
 
 /* Stochastic rounding: dst[i] = src[i] as bf16, rounded away from zero with a probability that

@@ -2,45 +2,43 @@
  *
  * master.simd.c - master.c with vectors, same bits.
  */
-#include "simd.h"
+#include "master_simd.h"
 #include "table.h"
 
-ZR_INLINE void join(const struct zr_op_master *op, int64_t i, int n)
+ZR_INLINE void join(const struct zr_op_master *op, int64_t lo, int64_t hi, int bits)
 {
-	vi low = viwiden(n == ZR_W ? vhload(op->rem + i) : vhload_n(op->rem + i, n));
-	vi high = viwiden(n == ZR_W ? vhload(op->lowp + i) : vhload_n(op->lowp + i, n));
+	int64_t i = lo;
 
-	high = visub(high, vishr(low, 15));
-	vstore_n(op->master, i, ZR_F32, vfrom_bits(vior(vishl(high, 16), low)), n);
+	for (; i + ZR_W <= hi; i += ZR_W)
+		vstore_f32(op->master + i, vjoined(op->lowp, op->rem, i, ZR_W, bits));
+	if (i < hi)
+		vstore_f32_n(op->master + i, vjoined(op->lowp, op->rem, i, (int)(hi - i), bits),
+			     (int)(hi - i));
 }
 
-ZR_INLINE void split(const struct zr_op_master *op, int64_t i, int n)
+ZR_INLINE void split(const struct zr_op_master *op, int64_t lo, int64_t hi, int bits)
 {
-	vf x = vload_n(op->master, i, ZR_F32, n);
+	int64_t i = lo;
 
-	vstore_n(op->lowp, i, ZR_BF16, x, n);
-	if (n == ZR_W)
-		vhstore(op->rem + i, vinarrow(vbits(x)));
-	else
-		vhstore_n(op->rem + i, vinarrow(vbits(x)), n);
+	for (; i + ZR_W <= hi; i += ZR_W)
+		vsplit(op->lowp, op->rem, i, vload_f32(op->master + i), ZR_W, bits);
+	if (i < hi)
+		vsplit(op->lowp, op->rem, i, vload_f32_n(op->master + i, (int)(hi - i)),
+		       (int)(hi - i), bits);
 }
 
 void ZR_SIMD(master_join)(const struct zr_op_master *op, int64_t lo, int64_t hi)
 {
-	int64_t i = lo;
-
-	for (; i + ZR_W <= hi; i += ZR_W)
-		join(op, i, ZR_W);
-	if (i < hi)
-		join(op, i, (int)(hi - i));
+	if (op->rem_bits == 8)
+		join(op, lo, hi, 8);
+	else
+		join(op, lo, hi, 16);
 }
 
 void ZR_SIMD(master_split)(const struct zr_op_master *op, int64_t lo, int64_t hi)
 {
-	int64_t i = lo;
-
-	for (; i + ZR_W <= hi; i += ZR_W)
-		split(op, i, ZR_W);
-	if (i < hi)
-		split(op, i, (int)(hi - i));
+	if (op->rem_bits == 8)
+		split(op, lo, hi, 8);
+	else
+		split(op, lo, hi, 16);
 }

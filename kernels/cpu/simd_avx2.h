@@ -65,6 +65,16 @@ ZR_INLINE vh vnarrow_with(vf x, vi add)
 	return _mm_packus_epi32(_mm256_castsi256_si128(r), _mm256_extracti128_si256(r, 1));
 }
 
+/* bits of zr_master24 */
+ZR_INLINE vf vround24(vf x)
+{
+	vi u = _mm256_castps_si256(x), nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+	vi r = _mm256_add_epi32(u, _mm256_set1_epi32(0x80));
+	r = _mm256_and_si256(r, _mm256_set1_epi32(~0xff));
+	r = _mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x00400000)), nan);
+	return _mm256_castsi256_ps(r);
+}
+
 /* values and bits of zr_from_f16, zr_f16 */
 ZR_INLINE vf vwiden_f16(vh h) { return _mm256_cvtph_ps(h); }
 ZR_INLINE vh vnarrow_f16(vf x)
@@ -72,23 +82,27 @@ ZR_INLINE vh vnarrow_f16(vf x)
 	return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* 8-bit integers, unsigned; the low bytes of the lanes */
+ZR_INLINE vi vbload(const uint8_t *p)
+{
+	return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+ZR_INLINE void vbstore(uint8_t *p, vi x)
+{
+	vi q = _mm256_and_si256(x, _mm256_set1_epi32(0xff));
+	vh h = _mm_packus_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+	_mm_storel_epi64((__m128i *)p, _mm_packus_epi16(h, h));
+}
+
 /* 8-bit integers, signed or not, as floats */
 ZR_INLINE vf vload_i8(const uint8_t *p)
 {
 	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
-ZR_INLINE vf vload_u8(const uint8_t *p)
-{
-	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
-}
+ZR_INLINE vf vload_u8(const uint8_t *p) { return _mm256_cvtepi32_ps(vbload(p)); }
 
 /* rounded to integers, their low 8 bits */
-ZR_INLINE void vstore_8(uint8_t *p, vf x)
-{
-	vi q = _mm256_and_si256(_mm256_cvtps_epi32(x), _mm256_set1_epi32(0xff));
-	vh h = _mm_packus_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
-	_mm_storel_epi64((__m128i *)p, _mm_packus_epi16(h, h));
-}
+ZR_INLINE void vstore_8(uint8_t *p, vf x) { vbstore(p, _mm256_cvtps_epi32(x)); }
 
 /* 4 vectors, rounded to integers and cut to what 8 bits hold but at least `least`, signed or not;
  * of magnitudes from 2^31 on the code is unspecified */

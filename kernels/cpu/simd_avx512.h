@@ -39,6 +39,16 @@ ZR_INLINE vh vnarrow_with(vf x, vi add)
 	return vinarrow(_mm512_srli_epi32(r, 16));
 }
 
+/* bits of zr_master24 */
+ZR_INLINE vf vround24(vf x)
+{
+	vi u = _mm512_castps_si512(x);
+	__mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+	vi r = _mm512_add_epi32(u, _mm512_set1_epi32(0x80));
+	r = _mm512_and_si512(r, _mm512_set1_epi32(~0xff));
+	return _mm512_castsi512_ps(_mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x00400000)));
+}
+
 /* values and bits of zr_from_f16, zr_f16 */
 ZR_INLINE vf vwiden_f16(vh h) { return _mm512_cvtph_ps(h); }
 ZR_INLINE vh vnarrow_f16(vf x)
@@ -46,21 +56,25 @@ ZR_INLINE vh vnarrow_f16(vf x)
 	return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+/* 8-bit integers, unsigned; the low bytes of the lanes */
+ZR_INLINE vi vbload(const uint8_t *p)
+{
+	return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+ZR_INLINE void vbstore(uint8_t *p, vi x)
+{
+	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(x));
+}
+
 /* 8-bit integers, signed or not, as floats */
 ZR_INLINE vf vload_i8(const uint8_t *p)
 {
 	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
-ZR_INLINE vf vload_u8(const uint8_t *p)
-{
-	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
-}
+ZR_INLINE vf vload_u8(const uint8_t *p) { return _mm512_cvtepi32_ps(vbload(p)); }
 
 /* rounded to integers, their low 8 bits */
-ZR_INLINE void vstore_8(uint8_t *p, vf x)
-{
-	_mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
-}
+ZR_INLINE void vstore_8(uint8_t *p, vf x) { vbstore(p, _mm512_cvtps_epi32(x)); }
 
 /* 4 vectors, rounded to integers and cut to what 8 bits hold but at least `least`, signed or not;
  * of magnitudes from 2^31 on the code is unspecified */

@@ -6,6 +6,8 @@
  */
 #include "kernel.h"
 
+#include "../cpu/master.h"
+
 struct nothing {};
 
 /* ---- gelu_bwd -------------------------------------------------------------------- */
@@ -313,10 +315,8 @@ struct master_join {
 	ZR_MEMBER nothing factors() const { return nothing(); }
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		for (int k = 0; k < at.n; k++) {
-			uint32_t low = op.rem[at.i + k], high = op.lowp[at.i + k] - (low >> 15);
-			op.master[at.i + k] = zr_from_bits(high << 16 | low);
-		}
+		for (int k = 0; k < at.n; k++)
+			op.master[at.i + k] = zr_master_joined(&op, at.i + k);
 	}
 };
 
@@ -330,11 +330,8 @@ struct master_split {
 	ZR_MEMBER nothing factors() const { return nothing(); }
 	ZR_MEMBER void quad(nothing, zr_place at) const
 	{
-		for (int k = 0; k < at.n; k++) {
-			float x = op.master[at.i + k];
-			op.lowp[at.i + k] = zr_bf16(x);
-			op.rem[at.i + k] = (uint16_t)zr_bits(x);
-		}
+		for (int k = 0; k < at.n; k++)
+			zr_master_split(&op, at.i + k, op.master[at.i + k]);
 	}
 };
 

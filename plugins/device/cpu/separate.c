@@ -40,8 +40,8 @@
 	OPERATION(sgd, sgd, lowp, AT(scalars), AT(grad), AT(master), AT(buf), AT(lowp)) \
 	OPERATION(cast, cast, dst, AT(src), AT(dst)) \
 	OPERATION(init, init, dst, AT(dst)) \
-	OPERATION(master_join, master, rem, AT(master), AT(lowp), AT(rem)) \
-	OPERATION(master_split, master, rem, AT(master), AT(lowp), AT(rem)) \
+	OPERATION(master_join, master, rsv, AT(master), AT(lowp), AT(rem)) \
+	OPERATION(master_split, master, rsv, AT(master), AT(lowp), AT(rem)) \
 	OPERATION(round_stochastic, round_stochastic, dst, AT(src), AT(dst)) \
 	OPERATION(lion, lion, lowp, AT(scalars), AT(grad), AT(master), AT(m), AT(lowp)) \
 	OPERATION(adagrad, adagrad, lowp, AT(scalars), AT(grad), AT(master), AT(sum), AT(lowp)) \

@@ -319,7 +319,7 @@ static void update_ops(const struct dev *d, float *x, int32_t dtype)
 				   .weight_decay = 0.1, .scalars = s, .grad = slot(x, 31), .master = slot(x, 51),
 				   .sum = slot(x, 52), .lowp = slot(x, 53) };
 	struct zr_op_master m = { .size = sizeof m, .n = N, .master = slot(x, 31), .lowp = (uint16_t *)(void *)slot(x, 54),
-				  .rem = (uint16_t *)(void *)slot(x, 55) };
+				  .rem = slot(x, 55) };
 	struct zr_op_round_stochastic r = { .size = sizeof r, .n = N, .first = 12345, .rng = { 9, 10, 11, 12 },
 					    .src = slot(x, 31), .dst = (uint16_t *)(void *)slot(x, 57) };
 	must(d, o->adamw(o, NULL, &a));

@@ -423,6 +423,9 @@ static int updates(const struct side *s, int32_t dtype, int variant)
 	rc = rc ? rc : o->init(OPS, &i);
 	rc = rc ? rc : o->master_split(OPS, &m);
 	rc = rc ? rc : o->master_join(OPS, &m);
+	m.rem_bits = 8;
+	rc = rc ? rc : o->master_split(OPS, &m);
+	rc = rc ? rc : o->master_join(OPS, &m);
 	return rc ? rc : o->round_stochastic(OPS, &q);
 }
 

@@ -2,7 +2,7 @@
 #
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
 kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_kernels \
-	%D%/t_kernels_bits %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
+	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
 	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_rotary
 check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
@@ -41,6 +41,11 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_kernels_bits_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_kernels_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_kernels_bits_LDADD = $(kernel_test_ldadd)
+
+%C%_t_master_SOURCES = %D%/t_master.c $(kernel_rig)
+%C%_t_master_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_master_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_master_LDADD = $(kernel_test_ldadd)
 
 %C%_t_kernels_codes_SOURCES = %D%/t_kernels_codes.c $(kernel_rig)
 %C%_t_kernels_codes_CPPFLAGS = $(kernel_test_cppflags)

@@ -207,46 +207,6 @@ static void normals_are_box_muller(void **state)
 	assert_true(isfinite(zr_normal(0, 0)) && isfinite(zr_normal(UINT32_MAX, UINT32_MAX)));
 }
 
-/* ---- the formats of a master -------------------------------------------------------------------- */
-
-enum { SPAN = 65536 }; /* patterns of the lower half */
-
-/* All patterns with this upper half: split, compared with the cast, joined. */
-static void split_and_join(const struct zr_cpu_kernels *k, uint32_t upper)
-{
-	static float from[SPAN], back[SPAN];
-	static uint16_t lowp[SPAN], rem[SPAN], cast[SPAN];
-	struct zr_op_master split = { .n = SPAN, .master = from, .lowp = lowp, .rem = rem };
-	struct zr_op_master join = { .n = SPAN, .master = back, .lowp = lowp, .rem = rem };
-	struct zr_op_cast copy = { .dst_dtype = ZR_BF16, .src_dtype = ZR_F32, .n = SPAN, .src = from, .dst = cast };
-
-	for (uint32_t i = 0; i < SPAN; i++)
-		from[i] = zr_from_bits(upper << 16 | i);
-	k->master_split(&split, 0, SPAN);
-	k->cast(&copy, 0, SPAN);
-	k->master_join(&join, 0, SPAN);
-	assert_memory_equal(lowp, cast, sizeof lowp);
-	for (uint32_t i = 0; i < SPAN; i++)
-		if (isnan(from[i]) ? !isnan(back[i]) : zr_bits(back[i]) != zr_bits(from[i]))
-			fail_msg("%s: %08x became %04x, %04x, %08x", k->name, zr_bits(from[i]), lowp[i], rem[i],
-				 zr_bits(back[i]));
-}
-
-/* Every 61st upper half, and those beside zero, infinity and NaN of either sign. */
-static void a_split_master_comes_back_and_its_upper_half_is_the_cast(void **state)
-{
-	static const uint16_t edges[] = { 0, 1, 0x7f, 0x80, 0x7f7e, 0x7f7f, 0x7f80, 0x7f81, 0x7fbf, 0x7fc0, 0x7fff };
-	const struct zr_cpu_kernels *k;
-
-	(void)state;
-	EACH_VARIANT(k) {
-		for (uint32_t upper = 3; upper < SPAN; upper += 61)
-			split_and_join(k, upper);
-		for (size_t i = 0; i < 2 * (sizeof edges / sizeof *edges); i++)
-			split_and_join(k, edges[i / 2] | (i % 2 ? 0x8000u : 0));
-	}
-}
-
 static float *filled(float x)
 {
 	float *p = rig_buffer(N, ZR_F32);
@@ -533,7 +493,6 @@ int main(void)
 		cmocka_unit_test(init_is_uniform),
 		cmocka_unit_test(init_depends_on_the_element_alone),
 		cmocka_unit_test(normals_are_box_muller),
-		cmocka_unit_test(a_split_master_comes_back_and_its_upper_half_is_the_cast),
 		cmocka_unit_test(stochastic_rounding_has_no_bias),
 		cmocka_unit_test(stochastic_rounding_leaves_what_bf16_holds),
 		cmocka_unit_test(stochastic_rounding_depends_on_the_element_alone),

@@ -177,18 +177,22 @@ static void make_muon_factor(struct job *j, const struct shape *s, int32_t dtype
 
 static void make_split(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)dtype, (void)variation;
-	j->op.master = (struct zr_op_master){ .n = s->n, .master = noise(s->n, ZR_F32),
-					      .lowp = output(j, s->n, ZR_BF16, 1), .rem = output(j, s->n, ZR_BF16, 1) };
+	(void)dtype;
+	j->op.master = (struct zr_op_master){ .n = s->n, .master = noise(s->n, ZR_F32), .rem_bits = variation ? 8 : 0,
+					      .lowp = output(j, s->n, ZR_BF16, 1),
+					      .rem = variation ? output(j, (s->n + 1) / 2, ZR_BF16, 0) :
+								 output(j, s->n, ZR_BF16, 1) };
 }
 
 static void make_join(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
-	(void)dtype, (void)variation;
+	uint16_t *rem = noise(s->n, ZR_BF16);
+
+	(void)dtype;
 	j->op.master = (struct zr_op_master){ .n = s->n, .master = output(j, s->n, ZR_F32, 1),
-					      .lowp = noise(s->n, ZR_BF16), .rem = noise(s->n, ZR_BF16) };
+					      .lowp = noise(s->n, ZR_BF16), .rem = rem, .rem_bits = variation ? 8 : 16 };
 	for (int64_t i = 0; i < s->n; i++) /* all 16 bits */
-		j->op.master.rem[i] = (uint16_t)(j->op.master.rem[i] * 40503);
+		rem[i] = (uint16_t)(rem[i] * 40503);
 }
 
 /* As with init: element 2^34 takes the first block whose counter carries into its high word. */
@@ -277,8 +281,8 @@ static const struct kernel kernels[] = {
 	{ "muon_normalize", make_muon, run_muon_normalize, 1, 0 },
 	{ "muon_factor", make_muon_factor, run_muon_factor, 1, 0 },
 	{ "muon_update", make_muon, run_muon_update, 2, 0 },
-	{ "master_split", make_split, run_split, 1, 0 },
-	{ "master_join", make_join, run_join, 1, 0 },
+	{ "master_split", make_split, run_split, 2, 0 },
+	{ "master_join", make_join, run_join, 2, 0 },
 	{ "round_stochastic", make_round_stochastic, run_round_stochastic, 4, 0 },
 	{ "fold", make_fold, run_fold, 4, 0 },
 };
