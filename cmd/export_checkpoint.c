@@ -85,7 +85,7 @@ static int32_t type_of(const struct zr_manifest *m, int32_t tensor)
 	const struct zr_unit_place *u = &m->layout.unit[m->layout.tensor[tensor].unit];
 	int master = 0;
 	for (int32_t i = u->first; i < u->first + u->count; i++)
-		master |= m->master_bits == 32 && !zr_manifest_frozen(m, i);
+		master |= m->master_bits > 16 && !zr_manifest_frozen(m, i);
 	int32_t kept = zr_dtype(0, m->dtype)->id;
 	return !master && (kept == ZR_BF16 || kept == ZR_F16) ? kept : ZR_F32;
 }

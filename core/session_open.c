@@ -167,7 +167,7 @@ void zr_session_close(struct zr_session *s)
 /* Everything that comes or goes passes through a chunk of masters in host memory. */
 struct chunk {
 	float x[ZR_CHUNK * ZR_BLOCK];
-	uint16_t work[2 * ZR_CHUNK * ZR_BLOCK]; /* what is kept of them in 16 bits */
+	uint16_t work[2 * ZR_CHUNK * ZR_BLOCK]; /* what is kept of them in 16 bits and below */
 	zr_values_fn *in;
 	zr_masters_fn *out;
 	void *arg;

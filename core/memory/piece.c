@@ -6,9 +6,10 @@
 
 uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
-	int32_t kept = p->types.master;
-	uint64_t master = kept == ZR_MASTER_NONE ? 0 : kept == ZR_MASTER_SPLIT ? 2 : 4;
-	return d == ZR_D_MASTER ? ZR_BLOCK * master :
+	static const uint64_t master[] = { [ZR_MASTER_FP32] = 4,
+					   [ZR_MASTER_SPLIT] = 2,
+					   [ZR_MASTER_SPLIT24] = 1 };
+	return d == ZR_D_MASTER ? ZR_BLOCK * master[p->types.master] :
 	       d == ZR_D_GRAD	? ZR_BLOCK * 4 :
 	       d == ZR_D_LOWP	? zr_unit_block(p, unit) : p->plan.state_bytes[d - ZR_D_STATE];
 }
@@ -73,14 +74,21 @@ uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_piece *p, int d)
 
 /* ---- masters in other formats ---- */
 
+int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit)
+{
+	int32_t kept = zr_unit_master(s, unit);
+	return kept == ZR_MASTER_SPLIT ? 16 : kept == ZR_MASTER_SPLIT24 ? 8 : 0;
+}
+
 /* Between the compute copy, with what it lacks of the master, and masters in x. */
 static int convert(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
 		   int64_t n, float *x, int back)
 {
 	int32_t type = zr_unit_dtype(s->setup, p->unit);
-	int split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
+	int32_t split = zr_unit_rem_bits(s->setup, p->unit);
 	struct zr_op_master op = { .size = sizeof op, .n = n * ZR_BLOCK, .master = x,
-				   .lowp = (uint16_t *)m->lowp, .rem = (uint16_t *)m->master };
+				   .lowp = (uint16_t *)m->lowp, .rem = m->master,
+				   .rem_bits = split };
 	struct zr_op_cast cast = { .size = sizeof cast, .dst_dtype = back ? type : ZR_F32,
 				   .src_dtype = back ? ZR_F32 : type, .n = n * ZR_BLOCK,
 				   .src = back ? (char *)x : m->lowp,
@@ -163,14 +171,14 @@ int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint
 	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
 		return datum_get(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x);
 	int rc = datum_get(s, p, ZR_D_LOWP, work);
-	rc = rc || kept != ZR_MASTER_SPLIT ? rc : datum_get(s, p, ZR_D_MASTER, rem);
+	rc = rc || kept == ZR_MASTER_NONE ? rc : datum_get(s, p, ZR_D_MASTER, rem);
 	return rc ? rc : convert(s, p, &m, p->n, x, 0);
 }
 
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
 {
 	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
-	int split = zr_unit_master(s->setup, p->unit) == ZR_MASTER_SPLIT;
+	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
 	int rc = wide ? 0 : convert(s, p, &m, p->n, x, 1);

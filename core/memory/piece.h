@@ -41,6 +41,9 @@ struct zr_masters {
 	char *lowp;   /* the compute copy, NULL: it is the master */
 };
 
+/* Bits of a split master that its compute copy lacks; else 0. */
+int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit);
+
 /* Blocks [from, from + n) of the piece as fp32 in x, which the same operations reach. put keeps
  * what is at x and makes the compute copy, rounded stochastically where that is all there is. */
 int zr_master_get(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,

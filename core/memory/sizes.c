@@ -57,10 +57,10 @@ static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	struct zr_unit_memory *m = &p->unit[unit];
 	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
 	int32_t type = zr_unit_dtype(s, unit), kept = zr_unit_master(s, unit);
-	m->master = (struct zr_spot){ .region = ZR_R_MASTER };
-	if (kept != ZR_MASTER_NONE)
-		m->master = take(p, ZR_R_MASTER, m->held.per,
-				 kept == ZR_MASTER_SPLIT ? ZR_BF16 : ZR_F32);
+	m->master = take(p, ZR_R_MASTER, kept == ZR_MASTER_NONE ? 0 : m->held.per,
+			 kept == ZR_MASTER_SPLIT24 ? ZR_U8 :
+			 kept == ZR_MASTER_SPLIT   ? ZR_BF16 :
+						     ZR_F32);
 	m->param = take(p, region, m->param_per, type);
 	m->held_copy = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) :
 						inside(m->param, held_in_param(s, m, unit), type);

@@ -189,7 +189,7 @@ int zr_describe_session(const struct zr_session *s, struct zr_manifest *out, str
 		.micro = p->batch.micro, .slots = p->batch.slots, .length = p->batch.length,
 		.model = p->model.section->plugin->desc->id, .data = p->source->it.section->plugin->desc->id,
 		.dtype = zr_dtype(p->types.dtype, NULL)->name,
-		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : 32,
+		.master_bits = p->types.master == ZR_MASTER_NONE ? 16 : p->types.master == ZR_MASTER_SPLIT24 ? 24 : 32,
 		.layout = p->layout, .source = s->frozen_hash, .other_data = s->other_data,
 		.settings = json_object(), .plugins = json_object(), .meta = json_object(), .config = config_text(p->cfg),
 	};

@@ -45,10 +45,8 @@ int zr_entries_visible(const struct zr_session *s)
 	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
 		struct zr_piece piece = { .unit = u, .optimizer = ZR_ANY };
 		int32_t kept = zr_unit_master(p, u);
-		if (kept != ZR_MASTER_NONE)
-			all = visible(s, zr_datum_spot(s->setup, &piece, ZR_D_MASTER).region);
-		if (all && kept != ZR_MASTER_FP32)
-			all = visible(s, zr_datum_spot(s->setup, &piece, ZR_D_LOWP).region);
+		all = (kept == ZR_MASTER_NONE || visible(s, zr_datum_spot(p, &piece, ZR_D_MASTER).region)) &&
+		      (kept == ZR_MASTER_FP32 || visible(s, zr_datum_spot(p, &piece, ZR_D_LOWP).region));
 	}
 	return all;
 }
@@ -76,10 +74,12 @@ static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, vo
 }
 
 /* As struct zr_op_master says. Not the device's operation: that may run on the training thread only. */
-static void join(const uint16_t *lowp, const uint16_t *rem, int64_t n, uint32_t *out)
+static void join(const uint16_t *lowp, const void *rem, int32_t bits, int64_t n, uint32_t *out)
 {
-	for (int64_t i = 0; i < n; i++)
-		out[i] = ((uint32_t)lowp[i] - (rem ? rem[i] >> 15 : 0)) << 16 | (rem ? rem[i] : 0);
+	for (int64_t i = 0; i < n; i++) {
+		uint32_t low = bits == 8 ? (uint32_t)((const uint8_t *)rem)[i] << 8 : bits ? ((const uint16_t *)rem)[i] : 0;
+		out[i] = (lowp[i] - (low >> 15)) << 16 | low;
+	}
 }
 
 const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc)
@@ -92,13 +92,11 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 	if (type == ZR_F32) /* frozen: there is only the copy */
 		return raw(s, &p, ZR_D_LOWP, out, rc);
 	const uint16_t *lowp = raw(s, &p, ZR_D_LOWP, work, rc);
-	const uint16_t *rem = NULL;
-	if (!*rc && kept == ZR_MASTER_SPLIT)
-		rem = raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, rc);
+	const void *rem = *rc || kept == ZR_MASTER_NONE ? NULL : raw(s, &p, ZR_D_MASTER, (uint16_t *)work + n * ZR_BLOCK, rc);
 	if (!*rc && type == ZR_F16)
 		zr_widen_f16(lowp, n * ZR_BLOCK, out);
 	else if (!*rc)
-		join(lowp, rem, n * ZR_BLOCK, out);
+		join(lowp, rem, zr_unit_rem_bits(s->setup, p.unit), n * ZR_BLOCK, out);
 	return out;
 }
 

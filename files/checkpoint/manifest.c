@@ -288,7 +288,10 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 	rc = rc ? rc : same_number("[train] sequence_length", here->length, saved->length, err);
 	rc = rc ? rc : same_text("[data] plugin", here->data, saved->data, err);
 	rc = rc ? rc : same_text("the type of [precision]", here->dtype, saved->dtype, err);
-	if (!rc)
+	if (!rc && (here->master_bits == 16 || saved->master_bits == 16))
 		rc = same_number("the number of bits that [precision] keeps of a parameter", here->master_bits, saved->master_bits, err);
+	if (!rc && log && here->master_bits != saved->master_bits)
+		zr_logf(ZR_LOG_WARN, "resume", "masters had %d bits, have %d: from here on results are not those of an uninterrupted run",
+			saved->master_bits, here->master_bits);
 	return rc ? rc : all_settings(here, saved, log, err);
 }

@@ -65,7 +65,7 @@ struct zr_manifest {
 	int64_t micro, slots, length; /* the batch */
 	const char *model, *data;     /* ids of the plugins */
 	const char *dtype;            /* of the compute copies, as safetensors has it */
-	int32_t master_bits;          /* 32, or 16: the compute copies are all there is */
+	int32_t master_bits;          /* 32 or 24, in fp32, or 16: the compute copies are all there is */
 	struct zr_layout layout;      /* of names and shapes, units as the session cuts them; the rest is not known */
 	struct zr_ckpt_optimizer *optimizer;
 	int32_t *optimizer_of;        /* [n_tensors] */

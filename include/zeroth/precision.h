@@ -26,13 +26,15 @@ extern "C" {
 #define ZR_MASTER_SPLIT 1
 /* Not at all: only the bf16 copy exists, and each update rounds it stochastically. */
 #define ZR_MASTER_NONE 2
+/* As the bf16 compute copy and 8 bits more: rounded to 24 bits after each update, in 3 bytes. */
+#define ZR_MASTER_SPLIT24 3
 
 /* GROWABLE; filled by info(). */
 struct zr_precision_info {
 	uint32_t size;
 	int32_t dtype;      /* parameters and activations */
 	int32_t comm_dtype; /* gradients sent between ranks, if communication_data_type is `auto` */
-	int32_t master;     /* ZR_MASTER_*; SPLIT and NONE with ZR_BF16 only */
+	int32_t master;     /* ZR_MASTER_*; all but FP32 with ZR_BF16 only */
 	int32_t scaled;     /* 1: there is a loss scale, and the host shows it */
 };
 

@@ -9,7 +9,7 @@ struct bf16_opts {
 	int32_t master;
 };
 
-static const char *const masters[] = { "fp32", "split", "none", NULL }; /* ZR_MASTER_* in order */
+static const char *const masters[] = { "fp32", "split", "none", "split24", NULL }; /* ZR_MASTER_* */
 
 static const struct zr_opt options[] = {
 	UNSCALED_ON_NONFINITE,
@@ -17,7 +17,9 @@ static const struct zr_opt options[] = {
 		struct bf16_opts, master, ZR_O_NUMERIC, "fp32", masters,
 		"fp32: a master copy of each parameter in fp32; split: the same bits as the bf16 "
 		"copy and the 16 bits it lacks, 4 bytes a parameter instead of 6; none: only the "
-		"bf16 copy, rounded stochastically after each update."),
+		"bf16 copy, rounded stochastically after each update; split24: the bf16 copy and 8 "
+		"bits more, 3 bytes: what an update changes by less than a 2^-17th of a parameter "
+		"is lost, so not for the lowest learning rates."),
 };
 
 static int bf16_info(struct zr_inst *inst, struct zr_precision_info *info)
