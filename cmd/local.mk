@@ -56,6 +56,7 @@ cmd_libcmd_la_LIBADD = cmd/import/libimport.la
 include cmd/forecast/local.mk
 include cmd/import/local.mk
 include cmd/bench/local.mk
+include cmd/check/local.mk
 include cmd/doctor/local.mk
 include cmd/completion/local.mk
 

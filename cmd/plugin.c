@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin.c - zeroth plugin list|info. `list` loads each file in a process of its own, so that a
+ * plugin.c - zeroth plugin list|info|check. `list` loads each file in a process of its own, so that a
  * plugin that crashes, hangs or prints disturbs no other.
  */
 #define _GNU_SOURCE
@@ -14,23 +14,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/check/command.h"
 #include "cmd/cmd.h"
 #include "cmd/json_text.h"
+#include "core/config/plugin_file.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
 
 #define PATIENCE 10 /* seconds that one plugin may take to load */
 
-static const char usage[] =
+const char zr_plugin_usage[] =
 	"usage: zeroth plugin list [--json]\n"
 	"       zeroth plugin info [--json] [ROLE/]ID|PATH\n"
+	"       zeroth plugin check [--json] [--include PATTERN] [--exclude PATTERN]\n"
+	"                           [--timeout S] [-o KEY=VALUE]... [ROLE/]ID|PATH\n"
 	"\n"
-	"list  shows every plugin that a configuration can name, and why one cannot be used\n"
-	"info  shows the options of one: type, range, default, meaning\n"
+	"list   shows every plugin that a configuration can name, and why one cannot be used\n"
+	"info   shows the options of one: type, range, default, meaning\n"
+	"check  tests one: its file, its options, its life and what its role demands, each test\n"
+	"       in a process of its own. Prints TAP. Exit code 0: it passed; 1: a test failed;\n"
+	"       2: it cannot be loaded\n"
 	"\n"
-	"      --json  machine-readable\n"
-	"      --mdoc  info: as a part of zeroth.ini(5); without a name, core's sections\n"
-	"  -h, --help  shows this\n"
+	"      --json              machine-readable\n"
+	"      --mdoc              info: as a part of zeroth.ini(5); without a name, core's\n"
+	"                          sections\n"
+	"      --include PATTERN   check: only tests whose names match, as \"step*\"\n"
+	"      --exclude PATTERN   check: all tests but those\n"
+	"      --timeout S         check: seconds that a test may take; default: 30\n"
+	"      --tests             check: shows the tests\n"
+	"  -o, --option KEY=VALUE  check: sets an option of the plugin\n"
+	"  -h, --help              shows this\n"
 	"\n"
 	"Plugins are ROLE/ID.so in the directories of ZEROTH_PLUGIN_PATH and the installed one.\n";
 
@@ -270,38 +283,54 @@ static int look(void *arg, const char *role, const char *id, const char *path, i
 	return 0;
 }
 
-static int load_id(const char *id, const struct zr_plugin **p, struct zr_error *err)
+static int role_of_id(struct search *s, struct zr_error *err)
 {
-	struct search s = { .id = id };
-	int rc = zr_plugin_scan(look, &s);
+	int rc = zr_plugin_scan(look, s);
 	const char *near = NULL;
 	if (rc)
 		rc = cannot_list(rc, err);
-	else if (s.n_roles == 1)
-		rc = zr_plugin_load(s.role, id, p, err);
-	else if (s.n_roles)
-		rc = zr_err(err, ZR_EINVAL, "%s is ambiguous: %s", id, s.roles);
-	else if ((near = zr_nearest(id, (const char *const *)s.ids, s.n_ids)))
-		rc = zr_err(err, ZR_EINVAL, "no plugin '%s'; did you mean %s?", id, near);
-	else
-		rc = zr_err(err, ZR_EINVAL, "no plugin '%s'; see `zeroth plugin list`", id);
-	for (int i = 0; i < s.n_ids; i++)
-		free(s.ids[i]);
-	free(s.ids);
+	else if (s->n_roles > 1)
+		rc = zr_err(err, ZR_EINVAL, "%s is ambiguous: %s", s->id, s->roles);
+	else if (!s->n_roles && (near = zr_nearest(s->id, (const char *const *)s->ids, s->n_ids)))
+		rc = zr_err(err, ZR_EINVAL, "no plugin '%s'; did you mean %s?", s->id, near);
+	else if (!s->n_roles)
+		rc = zr_err(err, ZR_EINVAL, "no plugin '%s'; see `zeroth plugin list`", s->id);
+	for (int i = 0; i < s->n_ids; i++)
+		free(s->ids[i]);
+	free(s->ids);
 	return rc;
+}
+
+/* Of [ROLE/]ID: its role, and *name becomes ID. *role NULL: it is a path. */
+static int find_role(const char **name, const char **role, struct zr_error *err)
+{
+	static struct search s;
+	const char *slash = strchr(*name, '/');
+	*role = NULL;
+	if (!slash) {
+		s = (struct search){ .id = *name };
+		*role = s.role;
+		return role_of_id(&s, err);
+	}
+	for (int i = 0; zr_roles[i] && !*role; i++)
+		if (strlen(zr_roles[i]) == (size_t)(slash - *name) &&
+		    !strncmp(zr_roles[i], *name, (size_t)(slash - *name)) &&
+		    !strpbrk(slash + 1, "/."))
+			*role = zr_roles[i];
+	*name = *role ? slash + 1 : *name;
+	return 0;
+}
+
+static char *find_file(const char **name, const char **role, struct zr_error *err)
+{
+	return find_role(name, role, err) ? NULL : zr_plugin_file_find(*role, *name, err);
 }
 
 static int load(const char *name, const struct zr_plugin **p, struct zr_error *err)
 {
-	const char *slash = strchr(name, '/');
-	if (!slash)
-		return load_id(name, p, err);
-	for (int i = 0; zr_roles[i]; i++)
-		if (strlen(zr_roles[i]) == (size_t)(slash - name) &&
-		    !strncmp(zr_roles[i], name, (size_t)(slash - name)) &&
-		    !strpbrk(slash + 1, "/."))
-			return zr_plugin_load(zr_roles[i], slash + 1, p, err);
-	return zr_plugin_load(NULL, name, p, err);
+	const char *role;
+	int rc = find_role(&name, &role, err);
+	return rc ? rc : zr_plugin_load(role, name, p, err);
 }
 
 static int info(const struct zr_cmd_args *a, int mdoc)
@@ -346,12 +375,14 @@ int zr_cmd_plugin(int argc, char **argv)
 	int mdoc = is_info && take_mdoc(&argc, argv);
 	const char *operand = is_list || (mdoc && argc == 2) ? NULL : "[ROLE/]ID or PATH";
 	int rc;
+	if (!strcmp(verb, "check"))
+		return zr_cmd_plugin_check(argc - 1, argv + 1, find_file);
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth plugin: expected list or info%s%s\n%s",
-			*verb ? ", found " : "", verb, usage);
+		fprintf(stderr, "zeroth plugin: expected list, info or check%s%s\n%s",
+			*verb ? ", found " : "", verb, zr_plugin_usage);
 		return 2;
 	}
-	rc = zr_cmd_parse(argc - known, argv + known, usage, operand, &a);
+	rc = zr_cmd_parse(argc - known, argv + known, zr_plugin_usage, operand, &a);
 	if (rc >= 0)
 		return rc;
 	return is_list ? list(&a) : info(&a, mdoc);

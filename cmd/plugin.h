@@ -10,6 +10,8 @@
 #include "core/config/loader.h"
 #include "core/config/options.h"
 
+extern const char zr_plugin_usage[]; /* of all of `zeroth plugin` */
+
 /* A new reference, or NULL: out of memory. No text of it is borrowed. */
 json_t *zr_describe(const struct zr_plugin *p);
 void zr_describe_text(const struct zr_plugin *p, FILE *out);

@@ -29,8 +29,9 @@ config check
 config show
 data show
 plugin info
+plugin check
 checkpoint export"
-for command in 'config check' 'data show' 'plugin info list' 'checkpoint export ls prune verify'; do
+for command in 'config check' 'data show' 'plugin check info list' 'checkpoint export ls prune verify'; do
 	like "verbs of ${command%% *}" " $(words ${command%% *} '')" " ${command#* }"
 done
 is 'subjects of bench, and configurations' "$(words bench '')" 'adam bin/ c.ini comm gemm io ops other/ runs/ step '

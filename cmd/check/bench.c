@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench.c - see optimizer.h.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/device.h>
+
+#include "cmd/check/optimizer.h"
+#include "core/exact.h"
+
+#define BLOCKS 7
+
+const struct zr_bench_tensor zr_bench_tensors[ZR_BENCH_TENSORS] = {
+	{ "a.weight", 2, { 40, 60 }, 2400, 0, 2 },
+	{ "a.bias", 1, { 2048, 0 }, 2048, 2, 1 },
+	{ "b.gain", 1, { 1, 0 }, 1, 3, 1 },
+	{ "b.weight", 2, { 96, 64 }, 6144, 4, 3 },
+};
+
+int zr_bench_padding(int64_t element)
+{
+	for (int i = 0; i < ZR_BENCH_TENSORS; i++) {
+		int64_t at = element - zr_bench_tensors[i].first * ZR_BLOCK;
+		if (at >= 0 && at < zr_bench_tensors[i].elements)
+			return 0;
+	}
+	return 1;
+}
+
+uint64_t zr_bench_block(const struct zr_state *s)
+{
+	return s->dtype ? (s->dtype == ZR_F32 ? 4 : 2) * ZR_BLOCK : s->bytes_per_block;
+}
+
+static void *grab(struct zr_check *c, uint64_t bytes)
+{
+	void *p = calloc(1, bytes);
+	if (!p)
+		zr_check_skip(c, "no memory for the test");
+	return p;
+}
+
+static uint16_t bits16(int32_t dtype, float x)
+{
+	uint32_t u;
+	memcpy(&u, &x, 4);
+	if (dtype == ZR_BF16)
+		return (uint16_t)(u >> 16);
+	return x == 0 ? 0 : 0x3c00; /* first values of states: 0, or 1 */
+}
+
+static void fill_state(struct zr_bench *b, uint32_t i)
+{
+	const struct zr_state *s = &b->state[i];
+	float init = (float)s->init;
+	for (int64_t k = 0; k < b->blocks * ZR_BLOCK && s->dtype; k++) {
+		uint16_t half = bits16(s->dtype, init);
+		if (s->dtype == ZR_F32)
+			memcpy(b->data[i] + 4 * k, &init, 4);
+		else
+			memcpy(b->data[i] + 2 * k, &half, 2);
+	}
+}
+
+/* Only stable for the life of an instance, so it is read again for each. */
+static void read_states(struct zr_bench *b)
+{
+	struct zr_check *c = b->c;
+	uint32_t n = 0;
+	zr_enter(c, ZR_MAIN, "states");
+	const struct zr_state *s = b->v->states(b->it.inst, &n);
+	zr_left(c, 0);
+	if (n > ZR_BENCH_STATES)
+		zr_check_skip(c, "it has more states than this test can hold");
+	if (n && (!s || b->v->state_stride < sizeof *s))
+		zr_check_fail(c, "%u states at %p with a stride of %u bytes, expected at least %zu",
+			      n, (const void *)s, b->v->state_stride, sizeof *s);
+	b->n_states = n;
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(&b->state[i], (const char *)s + (size_t)i * b->v->state_stride, sizeof *s);
+}
+
+static void prepare(struct zr_bench *b)
+{
+	const int64_t n = b->blocks * ZR_BLOCK;
+	const uint32_t padding = ZR_BENCH_PADDING;
+	b->master = grab(b->c, (uint64_t)n * 4);
+	b->grad = grab(b->c, (uint64_t)n * 4);
+	b->lowp = grab(b->c, (uint64_t)n * 2);
+	for (uint32_t i = 0; i < b->n_states; i++) {
+		b->data[i] = grab(b->c, (uint64_t)b->blocks * zr_bench_block(&b->state[i]));
+		fill_state(b, i);
+	}
+	zr_fill_random(b->master, n, 1, 0.5f);
+	memset(b->lowp, 0x5c, (size_t)n * 2);
+	for (int64_t k = 0; k < n; k++)
+		if (zr_bench_padding(k))
+			memcpy(&b->master[k], &padding, 4);
+}
+
+/* The gradients of one step. */
+static void fill_grad(struct zr_bench *b, const struct zr_bench_way *way, int step)
+{
+	const uint32_t padding = ZR_BENCH_PADDING;
+	static const float odd[] = { INFINITY, -INFINITY, NAN, 1e-40f, 3e38f, -0.0f };
+	zr_fill_random(b->grad, b->blocks * ZR_BLOCK, (uint64_t)(10 + step),
+		       way->scale ? way->scale : 1);
+	for (int64_t k = 0; k < b->blocks * ZR_BLOCK; k++) {
+		if (way->odd && k % 512 == 7)
+			b->grad[k] = odd[k / 512 % 6];
+		if (zr_bench_padding(k))
+			memcpy(&b->grad[k], &padding, 4);
+	}
+}
+
+/* ---- one call -------------------------------------------------------------------- */
+
+struct piece {
+	int64_t first, n; /* blocks */
+	struct zr_seg seg[BLOCKS];
+	uint64_t n_seg;
+	struct zr_buf state[ZR_BENCH_STATES];
+	double *partials;
+	struct zr_opt_step *step;
+	struct zr_scalars *scalars;
+	void *work;
+	uint64_t work_bytes;
+};
+
+/* Its segments; `apart`: each in one block. */
+static void cut(struct piece *p, int apart)
+{
+	p->n_seg = 0;
+	for (int i = 0; i < ZR_BENCH_TENSORS; i++) {
+		const struct zr_bench_tensor *t = &zr_bench_tensors[i];
+		int64_t from = p->first > t->first ? p->first : t->first;
+		int64_t end = t->first + t->blocks;
+		end = end < p->first + p->n ? end : p->first + p->n;
+		for (int64_t at = from, to; at < end; at = to) {
+			int64_t off = (at - t->first) * ZR_BLOCK, n;
+			to = apart ? at + 1 : end;
+			n = (to - at) * ZR_BLOCK;
+			n = n < t->elements - off ? n : t->elements - off;
+			p->seg[p->n_seg++] = (struct zr_seg){ (at - p->first) * ZR_BLOCK, n, off, i,
+							      t->ndim, t->dims, t->name };
+		}
+	}
+}
+
+static void *lend(struct zr_bench *b, const char *name, const char *from, uint64_t block,
+		  const struct piece *p)
+{
+	char *to = zr_area(b->c, name, (uint64_t)p->n * block, 64);
+	memcpy(to, from + (uint64_t)p->first * block, (size_t)p->n * block);
+	return to;
+}
+
+static void give_back(struct zr_bench *b, void *lent, char *to, uint64_t block,
+		      const struct piece *p)
+{
+	memcpy(to + (uint64_t)p->first * block, lent, (size_t)p->n * block);
+	zr_area_free(b->c, lent);
+}
+
+static struct zr_buf buffer(void *data, int64_t blocks, int32_t dtype)
+{
+	return (struct zr_buf){ data, data ? (uint64_t)(blocks * ZR_BLOCK) : 0, dtype,
+				ZR_MEM_HOST };
+}
+
+static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way, int number)
+{
+	struct zr_check *c = b->c;
+	static const char *const names[] = { "state 0", "state 1", "state 2", "state 3" };
+	const double lr = way->lr ? way->lr : 1e-2, mult = way->scale ? 0.5 / way->scale : 0.5;
+	const struct zr_scalars scalars = { number, (float)mult, (float)lr };
+	const struct zr_ops *ops = zr_check_ops(c);
+	struct zr_opt_step s = {
+		.size = sizeof s,
+		.n_state = b->n_states,
+		.step = number,
+		.lr = lr,
+		.grad_mult = mult,
+		.opts = b->it.opts,
+		.state = p->state,
+		.seg = p->seg,
+		.n_seg = p->n_seg,
+		.seed = 42,
+		.ops = ops,
+	};
+	for (uint32_t i = 0; i < b->n_states; i++)
+		p->state[i] = buffer(lend(b, names[i % 4], b->data[i],
+					  zr_bench_block(&b->state[i]), p),
+				     p->n, b->state[i].dtype);
+	s.master = buffer(lend(b, "the master", (char *)b->master, 4 * ZR_BLOCK, p), p->n, ZR_F32);
+	s.grad = buffer(lend(b, "the gradient", (char *)b->grad, 4 * ZR_BLOCK, p), p->n, ZR_F32);
+	zr_area_protect(c, s.grad.data, 1);
+	if (way->lowp)
+		s.lowp = buffer(lend(b, "the copy in 16 bits", b->lowp, 2 * ZR_BLOCK, p), p->n,
+				way->lowp);
+	p->scalars = zr_area(c, "struct zr_scalars", sizeof *p->scalars, 8);
+	*p->scalars = scalars;
+	s.scalars = ops ? p->scalars : NULL;
+	p->partials = NULL;
+	if (b->v->n_partial) {
+		p->partials = zr_area(c, "the partial sums",
+				      p->n_seg * b->v->n_partial * sizeof(double), 8);
+		for (uint64_t i = 0; i < p->n_seg; i++)
+			for (uint32_t k = 0; k < b->v->n_partial; k++)
+				p->partials[i * b->v->n_partial + k] = b->total[p->seg[i].param][k];
+	}
+	s.partials = p->partials;
+	s.work = p->work;
+	s.work_bytes = p->work_bytes;
+	p->step = zr_lend(c, "struct zr_opt_step", &s, sizeof s,
+			  c->minor < 1 ? offsetof(struct zr_opt_step, work) : sizeof s);
+}
+
+static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way)
+{
+	struct zr_check *c = b->c;
+	for (uint32_t i = 0; i < b->n_states; i++)
+		give_back(b, p->state[i].data, b->data[i], zr_bench_block(&b->state[i]), p);
+	give_back(b, p->step->master.data, (char *)b->master, 4 * ZR_BLOCK, p);
+	if (way->lowp)
+		give_back(b, p->step->lowp.data, b->lowp, 2 * ZR_BLOCK, p);
+	zr_area_free(c, p->step->grad.data);
+	zr_area_free(c, p->scalars);
+	if (p->partials)
+		zr_area_free(c, p->partials);
+	zr_area_free(c, p->step);
+}
+
+static void judge(struct zr_bench *b, const struct zr_bench_way *way, int rc)
+{
+	if (way->lenient)
+		zr_may_fail(&b->it, rc);
+	else if (rc == ZR_ENOTSUP && way->lowp == ZR_F16 && zr_may_fail(&b->it, rc))
+		b->no_fp16 = 1;
+	else
+		zr_must(&b->it, rc);
+}
+
+static void sum_piece(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way,
+		      int number, struct zr_exact sums[][64])
+{
+	struct zr_check *c = b->c;
+	cut(p, 1);
+	begin(b, p, way, number);
+	double *out = p->partials;
+	memset(out, 0, p->n_seg * b->v->n_partial * sizeof *out);
+	judge(b, way, ZR_CALL(c, ZR_STEP, "partial", b->v->partial(b->it.inst, p->step, out)));
+	for (uint64_t i = 0; i < p->n_seg; i++)
+		for (uint32_t k = 0; k < b->v->n_partial; k++)
+			zr_exact_add(&sums[p->seg[i].param][k], out[i * b->v->n_partial + k]);
+	if (memcmp(p->step->master.data, (char *)b->master + p->first * 4 * ZR_BLOCK,
+		   (size_t)p->n * 4 * ZR_BLOCK))
+		zr_check_fail(c, "partial() changed the master; it may only sum");
+	finish(b, p, way);
+}
+
+static void step_piece(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way,
+		       int number)
+{
+	struct zr_check *c = b->c;
+	cut(p, 0);
+	begin(b, p, way, number);
+	b->it.code = 0;
+	judge(b, way, ZR_CALL(c, ZR_STEP, "step", b->v->step(b->it.inst, p->step)));
+	finish(b, p, way);
+}
+
+static void step_tensor(struct zr_bench *b, int i, const struct zr_bench_way *way, int number)
+{
+	struct zr_check *c = b->c;
+	const struct zr_bench_tensor *t = &zr_bench_tensors[i];
+	struct piece p = { .first = t->first, .n = t->blocks };
+	uint64_t bytes = 0;
+	if (c->minor >= 1 && ZR_HAS(b->v, struct zr_optimizer_v1, whole_work) && b->v->whole_work)
+		bytes = (zr_enter(c, ZR_MAIN, "whole_work"),
+			 b->v->whole_work(b->it.inst, t->dims, t->ndim));
+	zr_left(c, 0);
+	if (bytes == ZR_WORK_REFUSED)
+		return;
+	cut(&p, 0);
+	p.work_bytes = bytes;
+	p.work = bytes ? zr_area(c, "the work memory", bytes, 64) : NULL;
+	begin(b, &p, way, number);
+	judge(b, way, ZR_CALL(c, ZR_STEP, "step_whole", b->v->step_whole(b->it.inst, p.step)));
+	finish(b, &p, way);
+	if (p.work)
+		zr_area_free(c, p.work);
+}
+
+static void update(struct zr_bench *b, const struct zr_bench_way *way, int number)
+{
+	int64_t piece = way->piece ? way->piece : b->blocks;
+	int64_t n = (b->blocks + piece - 1) / piece;
+	static struct zr_exact sums[ZR_BENCH_TENSORS][64];
+	struct piece p = { 0 };
+	fill_grad(b, way, number);
+	if (b->v->caps & ZR_OPT_WHOLE) {
+		for (int i = 0; i < ZR_BENCH_TENSORS; i++)
+			step_tensor(b, way->backwards ? ZR_BENCH_TENSORS - 1 - i : i, way, number);
+		return;
+	}
+	memset(sums, 0, sizeof sums);
+	for (int pass = b->v->n_partial ? 0 : 1; pass < 2; pass++) {
+		for (int64_t i = 0; i < n; i++) {
+			int64_t k = way->backwards ? n - 1 - i : i;
+			p.first = k * piece;
+			p.n = b->blocks - p.first < piece ? b->blocks - p.first : piece;
+			if (pass)
+				step_piece(b, &p, way, number);
+			else
+				sum_piece(b, &p, way, number, sums);
+		}
+		for (int i = 0; !pass && i < ZR_BENCH_TENSORS; i++)
+			for (uint32_t k = 0; k < b->v->n_partial; k++)
+				b->total[i][k] = zr_exact_value(&sums[i][k]);
+	}
+}
+
+struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way)
+{
+	struct zr_bench *b = grab(c, sizeof *b);
+	uint32_t minor = c->minor;
+	uint64_t grown = c->grown;
+	b->c = c;
+	b->v = c->vtbl;
+	b->blocks = BLOCKS;
+	b->it = (struct zr_try){ .c = c, .rank = way->rank, .world = way->world };
+	if (!b->v || !(b->v->mem_ok & ZR_MEM_HOST))
+		zr_check_skip(c, "it takes no host memory");
+	if (b->v->n_partial > 64)
+		zr_check_skip(c, "it has more partial sums than this test can hold");
+	c->minor = way->minor == 0 ? minor : way->minor - 1;
+	c->grown = way->grown;
+	zr_try_open(c, &b->it);
+	read_states(b);
+	prepare(b);
+	for (int step = 1; step <= (way->steps ? way->steps : 3); step++) {
+		if (step == way->restart) {
+			zr_try_close(&b->it);
+			zr_must(&b->it, zr_try_create(&b->it));
+			read_states(b);
+		}
+		update(b, way, step);
+	}
+	zr_try_close(&b->it);
+	zr_area_free(c, b->it.opts);
+	zr_area_free(c, b->it.h);
+	c->minor = minor;
+	c->grown = grown;
+	zr_blame(c, b->v->caps & ZR_OPT_WHOLE ? "step_whole" : "step");
+	return b;
+}
+
+/* ---- comparison ------------------------------------------------------------------ */
+
+/* The first element of n, of `bytes` each, that differs; -1: none. Padding is left out. */
+static int64_t differs(const char *a, const char *b, int64_t n, uint64_t bytes)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (!zr_bench_padding(i) && memcmp(a + (uint64_t)i * bytes, b + (uint64_t)i * bytes,
+						   bytes))
+			return i;
+	return -1;
+}
+
+static int64_t state_differs(const struct zr_bench *a, const struct zr_bench *b, uint32_t i)
+{
+	uint64_t block = zr_bench_block(&a->state[i]);
+	if (a->state[i].dtype)
+		return differs(a->data[i], b->data[i], a->blocks * ZR_BLOCK, block / ZR_BLOCK);
+	for (int64_t k = 0; k < a->blocks; k++)
+		if (!zr_bench_padding((k + 1) * ZR_BLOCK - 1) &&
+		    memcmp(a->data[i] + (uint64_t)k * block, b->data[i] + (uint64_t)k * block,
+			   block))
+			return k * ZR_BLOCK;
+	return -1;
+}
+
+int zr_bench_equal(const struct zr_bench *a, const struct zr_bench *b)
+{
+	if (differs((char *)a->master, (char *)b->master, a->blocks * ZR_BLOCK, 4) >= 0)
+		return 0;
+	for (uint32_t i = 0; i < a->n_states; i++)
+		if (state_differs(a, b, i) >= 0)
+			return 0;
+	return 1;
+}
+
+void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what)
+{
+	int64_t at = differs((char *)a->master, (char *)b->master, a->blocks * ZR_BLOCK, 4);
+	if (at >= 0)
+		zr_check_fail(a->c, "with %s element %" PRId64 " of the master becomes %a, which "
+			      "is %a else; the same bits are promised", what, at, b->master[at],
+			      a->master[at]);
+	for (uint32_t i = 0; i < a->n_states; i++)
+		if ((at = state_differs(a, b, i)) >= 0)
+			zr_check_fail(a->c, "with %s state %s differs from element %" PRId64
+				      " on; the same bits are promised", what,
+				      a->state[i].name, at);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check.h - what the tests of `zeroth plugin check` share. Each test runs in a process of its own,
+ * which ends where it fails: no function below returns after a failure. The verdict lies in memory
+ * that the process which waits for it reads.
+ */
+#ifndef ZR_CMD_CHECK_H
+#define ZR_CMD_CHECK_H
+
+#include "core/config/loader.h"
+#include "core/config/options.h"
+#include "core/pool.h"
+
+enum { ZR_CHECK_RUNS, ZR_CHECK_PASSED, ZR_CHECK_FAILED, ZR_CHECK_SKIPPED };
+
+struct zr_verdict {
+	volatile int state;
+	char plugin[128];   /* "optimizer/adamw", once it is loaded */
+	char role[32];
+	char function[64];  /* of the plugin that runs, or ran last; "": none yet */
+	char text[1600];
+};
+
+#define ZR_CHECK_AREAS 64
+
+/* Memory that is lent to the plugin, between pages that nobody may touch. */
+struct zr_area {
+	const char *name;
+	char *base, *map;
+	uint64_t bytes, mapped;
+	int read_only;
+};
+
+/* Thread tags, as plugin.h has them. */
+enum { ZR_PURE, ZR_MAIN, ZR_STEP };
+
+struct zr_check {
+	struct zr_verdict *verdict;
+	const char *path;          /* of the file, absolute */
+	const char *const *given;  /* [n_given] "key=value" over the defaults */
+	int n_given;
+	const char *scratch;       /* a directory of the test's own */
+	const struct zr_plugin *plugin; /* NULL before it is loaded */
+	const void *vtbl;          /* of the interface of its role */
+	struct zr_pool *pool;      /* three threads */
+	struct zr_area area[ZR_CHECK_AREAS];
+	int n_areas;
+	int tag;                   /* of the function that runs */
+	int64_t calls;
+	int output[2];             /* where standard output and error go */
+	uint64_t grown;            /* bytes that structs of the host have behind those of today */
+	uint32_t minor;            /* of the host; less than today's: its structs end earlier */
+};
+
+struct zr_test {
+	const char *name, *role;   /* role NULL: of every plugin */
+	void (*run)(struct zr_check *c);
+	const char *says;          /* one sentence */
+	int unloaded;              /* 1: it looks at the file alone */
+};
+extern const struct zr_test zr_tests[]; /* ends with name NULL */
+
+/* ---- verdict.c ---- */
+void zr_check_fail(struct zr_check *c, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
+void zr_check_skip(struct zr_check *c, const char *why) __attribute__((noreturn));
+void zr_check_pass(struct zr_check *c) __attribute__((noreturn));
+/* Crashes from now on say what the plugin did. */
+void zr_check_catch(struct zr_check *c);
+
+/* The function that a failure names from now on. */
+void zr_blame(struct zr_check *c, const char *function);
+/* Nothing was printed, and the floating-point mode is as it was. */
+void zr_check_quiet(struct zr_check *c);
+/* Before and after each call of the plugin: what it changed is a failure. */
+void zr_enter(struct zr_check *c, int tag, const char *function);
+int zr_left(struct zr_check *c, int rc);
+#define ZR_CALL(c, tag, function, call) zr_left(c, (zr_enter(c, tag, function), (call)))
+#define ZR_CALL_VOID(c, tag, function, call) (zr_enter(c, tag, function), (call), zr_left(c, 0))
+
+/* ---- process.c: what of the process a plugin must leave as it is ---- */
+struct zr_process_state {
+	char cwd[512], locale[256];
+	uint64_t environment, handlers;
+	int files, threads;
+};
+void zr_process_look(struct zr_process_state *s);
+/* What differs, for people; NULL: nothing. All: open files and threads, too. */
+const char *zr_process_differs(const struct zr_process_state *a, const struct zr_process_state *b,
+			       int all);
+
+/* ---- areas.c ---- */
+/* Zeroed bytes that end where the next page may not be touched, aligned to `align`. */
+void *zr_area(struct zr_check *c, const char *name, uint64_t bytes, uint64_t align);
+void zr_area_free(struct zr_check *c, const void *base);
+void zr_area_protect(struct zr_check *c, const void *base, int read_only);
+/* The area that an address belongs to, or is next to; NULL: none. */
+const struct zr_area *zr_area_near(const struct zr_check *c, const void *at);
+/* A struct of the host of `size` bytes: as the plugin sees it from a host of c->minor, where it
+ * ends after `minor_size` bytes, or from a later one, c->grown bytes longer. The first member is
+ * its size. To be given back by zr_area_free. */
+void *zr_lend(struct zr_check *c, const char *name, const void *from, uint32_t size,
+	      uint32_t minor_size);
+
+/* ---- calls of the C library ---- */
+/* imports.c: from now on the plugin's calls of malloc and the like are counted, and those of exit
+ * and the like are failures. */
+void zr_imports_watch(struct zr_check *c);
+int64_t zr_imports_made(void);  /* allocations so far */
+int64_t zr_imports_held(void);  /* blocks that the plugin holds */
+void *zr_imports_alloc(uint64_t bytes); /* for the host: zeroed, counted and refused, too */
+void zr_imports_refuse(int64_t nth); /* the nth from now fails; 0: none does */
+
+/* ---- instance.c: an instance, with a host of its own ---- */
+struct zr_try {
+	struct zr_check *c;
+	struct zr_host *h;
+	void *opts;
+	struct zr_inst *inst;
+	int code;              /* of the last fail(), 0: none */
+	char text[1024];
+	int64_t held;          /* blocks of alloc() */
+	int32_t rank, world;
+	int no_run;            /* there is no run directory */
+	/* What host->get answers; NULL: nothing. */
+	const void *(*offer)(struct zr_try *t, const char *iface, struct zr_inst **inst);
+};
+void zr_try_host(struct zr_check *c, struct zr_try *t);
+/* Options: defaults, those given, and for those that must be given a value in range. */
+void zr_try_options(struct zr_check *c, struct zr_try *t);
+/* Sets one, and says whether its table takes it. */
+int zr_try_set(struct zr_try *t, const char *key, const char *text);
+int zr_try_resolve(struct zr_try *t); /* resolve() and check() */
+int zr_try_create(struct zr_try *t);  /* the code */
+/* All of it; a failure of the plugin is one of the test. */
+void zr_try_open(struct zr_check *c, struct zr_try *t);
+void zr_try_close(struct zr_try *t);
+/* Of resolve() and create(): skips the test if they say which option they lack, or what else. */
+void zr_try_options_suit(struct zr_try *t, int rc);
+/* The call must have succeeded. */
+void zr_must(struct zr_try *t, int rc);
+/* A call that fails says why. Returns whether it failed. */
+int zr_may_fail(struct zr_try *t, int rc);
+
+/* ---- device.c of the tests: that of this installation ---- */
+struct zr_ops;
+const struct zr_ops *zr_check_ops(struct zr_check *c); /* NULL: the plugin knows none */
+
+/* The table of functions of an interface, by id; NULL: not offered. */
+const void *zr_check_table(const struct zr_check *c, const char *id);
+
+void zr_fill_random(float *x, int64_t n, uint64_t seed, float scale);
+
+/* file.c: of the file */
+void zr_test_symbols(struct zr_check *c);
+void zr_test_sections(struct zr_check *c);
+void zr_test_runpath(struct zr_check *c);
+void zr_test_imports(struct zr_check *c);
+/* general.c */
+void zr_test_load(struct zr_check *c);
+void zr_test_descriptor(struct zr_check *c);
+void zr_test_options(struct zr_check *c);
+void zr_test_boundaries(struct zr_check *c);
+void zr_test_alone(struct zr_check *c);
+void zr_test_lifecycle(struct zr_check *c);
+void zr_test_no_memory(struct zr_check *c);
+void zr_test_hosts(struct zr_check *c);
+/* optimizer.c */
+void zr_test_states(struct zr_check *c);
+void zr_test_step(struct zr_check *c);
+void zr_test_padding(struct zr_check *c);
+void zr_test_rounding(struct zr_check *c);
+void zr_test_cut(struct zr_check *c);
+void zr_test_repeat(struct zr_check *c);
+void zr_test_restore(struct zr_check *c);
+void zr_test_ranks(struct zr_check *c);
+void zr_test_multiplier(struct zr_check *c);
+void zr_test_nonfinite(struct zr_check *c);
+void zr_test_shorter(struct zr_check *c);
+void zr_test_longer(struct zr_check *c);
+/* roles.c */
+void zr_test_schedule(struct zr_check *c);
+void zr_test_schedule_sizes(struct zr_check *c);
+void zr_test_precision(struct zr_check *c);
+void zr_test_activation(struct zr_check *c);
+void zr_test_monitor(struct zr_check *c);
+void zr_test_monitor_resume(struct zr_check *c);
+/* data.c */
+void zr_test_data(struct zr_check *c);
+void zr_test_data_again(struct zr_check *c);
+/* offload.c */
+void zr_test_offload(struct zr_check *c);
+void zr_test_offload_limits(struct zr_check *c);
+/* training.c: as a part of a small training */
+void zr_test_groups(struct zr_check *c);
+void zr_test_programs(struct zr_check *c);
+void zr_test_plans(struct zr_check *c);
+
+#endif

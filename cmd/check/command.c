@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * command.c - zeroth plugin check: runs each test in a process of its own, with a limit of time,
+ * and prints what became of it.
+ */
+#define _GNU_SOURCE
+#include "cmd/check/command.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/check/check.h"
+#include "cmd/cmd.h"
+#include "cmd/crash.h"
+#include "cmd/json_text.h"
+#include "cmd/plugin.h"
+#include "core/config/plugin_file.h"
+#include "core/files/json.h"
+
+#define MOST 64 /* patterns, or options */
+
+struct request {
+	const char *include[MOST], *exclude[MOST], *given[MOST];
+	int n_include, n_exclude, n_given, json, list;
+	double timeout;
+	const char *name;   /* FILE or ROLE/ID */
+	const char *role;   /* NULL: it is a file */
+	char *path;
+	char scratch[64];
+};
+
+/* ---- in the process of a test ---------------------------------------------------- */
+
+static void find_given(struct zr_check *c)
+{
+	struct zr_table t = zr_table_of(c->plugin->desc);
+	for (int i = 0; i < c->n_given; i++) {
+		char key[128];
+		snprintf(key, sizeof key, "%.*s", (int)strcspn(c->given[i], "="), c->given[i]);
+		const char *near = zr_table_nearest(&t, key);
+		if (!zr_table_find(&t, key))
+			zr_check_fail(c, "it has no option %s%s%s%s", key,
+				      near ? "; did you mean " : "", near ? near : "",
+				      near ? "?" : "");
+	}
+}
+
+static void load(struct zr_check *c, const struct request *r)
+{
+	struct zr_process_state before, after;
+	struct zr_error err = { 0 };
+	char iface[64];
+	snprintf(c->verdict->function, sizeof c->verdict->function, "%s", "");
+	zr_process_look(&before);
+	if (zr_plugin_load(r->role, r->role ? r->name : r->path, &c->plugin, &err))
+		zr_check_fail(c, "%s", err.text);
+	const struct zr_desc *d = c->plugin->desc;
+	snprintf(c->verdict->plugin, sizeof c->verdict->plugin, "%s/%s", d->role, d->id);
+	snprintf(c->verdict->role, sizeof c->verdict->role, "%s", d->role);
+	zr_process_look(&after);
+	const char *what = zr_process_differs(&before, &after, 1);
+	if (what)
+		zr_check_fail(c, "loading it changed %s; a plugin has no constructors", what);
+	zr_check_quiet(c);
+	snprintf(iface, sizeof iface, "zr.%s/1", strcmp(d->role, "adapter") ? d->role : "model");
+	c->vtbl = zr_check_table(c, iface);
+	find_given(c);
+	zr_imports_watch(c);
+}
+
+static int catch_output(void)
+{
+	return memfd_create("output", MFD_CLOEXEC);
+}
+
+static void run_test(const struct request *r, const struct zr_test *t, struct zr_verdict *v)
+{
+	struct zr_check c = { .verdict = v, .path = r->path, .given = r->given,
+			      .n_given = r->n_given, .scratch = r->scratch,
+			      .minor = ZR_ABI_MINOR };
+	for (int i = 0; i < 2; i++) {
+		c.output[i] = catch_output();
+		dup2(c.output[i], 1 + i);
+	}
+	if (zr_pool_new(3, &c.pool))
+		zr_check_skip(&c, "no threads for the test");
+	zr_check_catch(&c);
+	if (!t || !t->unloaded)
+		load(&c, r);
+	if (t)
+		t->run(&c);
+	zr_check_quiet(&c);
+	zr_check_pass(&c);
+}
+
+/* ---- in the process that waits --------------------------------------------------- */
+
+static void say(struct zr_verdict *v, const char *text)
+{
+	v->state = ZR_CHECK_FAILED;
+	snprintf(v->text, sizeof v->text, "%s", text);
+}
+
+static void judge_end(struct zr_verdict *v, int status, int late, double timeout)
+{
+	char text[256], name[64];
+	if (late && v->state == ZR_CHECK_RUNS)
+		snprintf(text, sizeof text, "it did not return within %g s; look for a loop or a "
+			 "wait without end, or give --timeout", timeout);
+	else if (v->state != ZR_CHECK_RUNS)
+		return;
+	else if (WIFSIGNALED(status))
+		snprintf(text, sizeof text, "it was killed by %s; run the test in a debugger",
+			 zr_signal_text(WTERMSIG(status), name, sizeof name));
+	else
+		snprintf(text, sizeof text, "it ended the process with code %d; return a code "
+			 "after zr_fail instead", WEXITSTATUS(status));
+	say(v, text);
+}
+
+static void wait_for(pid_t child, struct zr_verdict *v, double timeout)
+{
+	int status = 0, late = 0, fd = (int)syscall(SYS_pidfd_open, child, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int rc;
+	while ((rc = poll(&p, 1, (int)(timeout * 1000))) < 0 && errno == EINTR)
+		;
+	if (!rc) {
+		late = 1;
+		kill(-child, SIGKILL);
+		kill(child, SIGKILL);
+	}
+	close(fd);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	kill(-child, SIGKILL); /* what it left behind */
+	judge_end(v, status, late, timeout);
+}
+
+static void empty_directory(const char *dir)
+{
+	char command[256];
+	pid_t child = fork();
+	if (!child) {
+		snprintf(command, sizeof command, "%s", dir);
+		execlp("rm", "rm", "-rf", "--", command, (char *)NULL);
+		_exit(1);
+	}
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* t NULL: it is loaded and nothing else. */
+static void run_apart(struct request *r, const struct zr_test *t, struct zr_verdict *v)
+{
+	memset(v, 0, sizeof *v);
+	snprintf(r->scratch, sizeof r->scratch, "/tmp/zeroth-check-XXXXXX");
+	if (!mkdtemp(r->scratch)) {
+		say(v, "no directory for the test can be made in /tmp");
+		return;
+	}
+	fflush(NULL);
+	pid_t child = fork();
+	if (!child) {
+		setpgid(0, 0);
+		run_test(r, t, v);
+	}
+	if (child < 0)
+		say(v, strerror(errno));
+	else
+		wait_for(child, v, r->timeout);
+	empty_directory(r->scratch);
+}
+
+static int matches(const char *const *pattern, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (!fnmatch(pattern[i], name, 0))
+			return 1;
+	return 0;
+}
+
+static int wanted(const struct request *r, const struct zr_test *t, const char *role)
+{
+	return (!t->role || !strcmp(t->role, role)) &&
+	       (!r->n_include || matches(r->include, r->n_include, t->name)) &&
+	       !matches(r->exclude, r->n_exclude, t->name);
+}
+
+/* ---- printing -------------------------------------------------------------------- */
+
+static const char *const results[] = { "fail", "pass", "fail", "skip" };
+
+static void print_tap(int number, const struct request *r, const struct zr_test *t,
+		      const struct zr_verdict *v)
+{
+	const char *plugin = *v->plugin ? v->plugin : r->path;
+	printf("%s %d - %s: %s", v->state == ZR_CHECK_FAILED ? "not ok" : "ok", number, t->name,
+	       t->says);
+	if (v->state == ZR_CHECK_SKIPPED)
+		printf(" # SKIP %s", v->text);
+	putchar('\n');
+	if (v->state == ZR_CHECK_FAILED)
+		printf("# plugin %s%s%s%s: %s\n", plugin, *v->function ? ", " : "", v->function,
+		       *v->function ? "()" : "", v->text);
+}
+
+static json_t *as_json(const struct zr_test *t, const struct zr_verdict *v)
+{
+	json_t *j = json_object();
+	zr_json_put(&j, "test", json_string(t->name));
+	zr_json_put(&j, "says", json_string(t->says));
+	zr_json_put(&j, "result", json_string(results[v->state]));
+	if (v->state != ZR_CHECK_PASSED) {
+		zr_json_put(&j, "function", zr_json_string(v->function, "(not UTF-8)"));
+		zr_json_put(&j, "text", zr_json_string(v->text, "(not UTF-8)"));
+	}
+	return j;
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static int run_all(struct request *r, struct zr_verdict *v)
+{
+	static const struct zr_test loads = { "load", NULL, NULL, "it can be loaded", 0 };
+	json_t *tests = json_array(), *all = json_object();
+	struct zr_verdict first;
+	struct zr_error err = { 0 };
+	int n = 0, failed = 0, unloaded = 1;
+	run_apart(r, NULL, v);
+	first = *v;
+	unloaded = v->state == ZR_CHECK_FAILED && !*v->plugin;
+	for (const struct zr_test *t = zr_tests; t->name; t++) {
+		if (!wanted(r, t, first.role) || (first.state == ZR_CHECK_FAILED && !t->unloaded))
+			continue;
+		run_apart(r, t, v);
+		failed += v->state == ZR_CHECK_FAILED;
+		n++;
+		snprintf(v->plugin, sizeof v->plugin, "%s", first.plugin);
+		if (!r->json)
+			print_tap(n, r, t, v);
+		zr_json_add(&tests, as_json(t, v));
+	}
+	if (first.state == ZR_CHECK_FAILED) {
+		failed++;
+		n++;
+		if (!r->json)
+			print_tap(n, r, &loads, &first);
+		zr_json_add(&tests, as_json(&loads, &first));
+	}
+	if (!r->json)
+		printf("1..%d\n", n);
+	zr_json_put(&all, "plugin", zr_json_string(first.plugin, "(not UTF-8)"));
+	zr_json_put(&all, "file", zr_json_string(r->path, "(not UTF-8)"));
+	zr_json_put(&all, "tests", tests);
+	if (r->json && zr_json_print(all, JSON_INDENT(2), "the tests", &err))
+		return zr_cmd_failed(&err);
+	if (!r->json)
+		json_decref(all);
+	return unloaded ? 2 : failed ? 1 : 0;
+}
+
+static int list(void)
+{
+	for (const struct zr_test *t = zr_tests; t->name; t++)
+		printf("%-12s %-22s %s\n", t->role ? t->role : "all", t->name, t->says);
+	return 0;
+}
+
+static int add(const char **to, int *n, const char *text)
+{
+	if (*n == MOST)
+		return -1;
+	to[(*n)++] = text;
+	return 0;
+}
+
+/* -1 to continue, else the exit code. */
+static int parse(int argc, char **argv, struct request *r)
+{
+	static const struct option longs[] = {
+		{ "option", 1, NULL, 'o' },  { "include", 1, NULL, 'i' },
+		{ "exclude", 1, NULL, 'x' }, { "timeout", 1, NULL, 't' },
+		{ "json", 0, NULL, 'j' },    { "tests", 0, NULL, 'l' },
+		{ "help", 0, NULL, 'h' },    { NULL, 0, NULL, 0 },
+	};
+	int c;
+	r->timeout = 30;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(zr_plugin_usage, stdout);
+			return 0;
+		}
+		if (c == 'j')
+			r->json = 1;
+		else if (c == 'l')
+			r->list = 1;
+		else if ((c == 'o' && strchr(optarg, '=') && !add(r->given, &r->n_given, optarg)) ||
+			 (c == 'i' && !add(r->include, &r->n_include, optarg)) ||
+			 (c == 'x' && !add(r->exclude, &r->n_exclude, optarg)))
+			continue;
+		else if (c != 't' || zr_parse_double(optarg, &r->timeout) ||
+			 !(r->timeout > 0 && r->timeout < 1e6)) {
+			fputs(zr_plugin_usage, stderr);
+			return 2;
+		}
+	}
+	if (argc - optind == !r->list) {
+		r->name = argv[optind];
+		return -1;
+	}
+	if (r->list || optind < argc)
+		fprintf(stderr, "zeroth plugin check: unexpected argument: %s\n%s",
+			argv[r->list ? optind : optind + 1], zr_plugin_usage);
+	else
+		fprintf(stderr, "zeroth plugin check: [ROLE/]ID or PATH is missing\n%s",
+			zr_plugin_usage);
+	return 2;
+}
+
+int zr_cmd_plugin_check(int argc, char **argv, zr_plugin_find_fn *find)
+{
+	struct request r = { 0 };
+	struct zr_error err = { 0 };
+	int rc = parse(argc, argv, &r);
+	if (rc >= 0)
+		return rc;
+	if (r.list)
+		return list();
+	r.path = find(&r.name, &r.role, &err);
+	if (!r.path)
+		return zr_cmd_failed(&err);
+	struct zr_verdict *v = mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (v == MAP_FAILED)
+		rc = zr_cmd_failed(&(struct zr_error){ ZR_ENOMEM, "out of memory" });
+	else
+		rc = run_all(&r, v);
+	free(r.path);
+	return rc;
+}

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `zeroth plugin check`: tests of a plugin that anybody wrote.
+cmd_libcmd_la_SOURCES += \
+	%D%/areas.c %D%/bench.c %D%/check.h %D%/command.c %D%/command.h %D%/device.c %D%/file.c \
+	%D%/general.c %D%/imports.c %D%/instance.c %D%/optimizer.c %D%/optimizer.h %D%/process.c \
+	%D%/roles.c %D%/tests.c %D%/verdict.c

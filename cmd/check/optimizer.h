@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimizer.h - a few small parameters, with gradients and states, that an optimizer updates as
+ * core would: in pieces of whole blocks, each lent between pages that nobody may touch.
+ */
+#ifndef ZR_CMD_CHECK_OPTIMIZER_H
+#define ZR_CMD_CHECK_OPTIMIZER_H
+
+#include <zeroth/optimizer.h>
+
+#include "cmd/check/check.h"
+
+#define ZR_BENCH_STATES 16
+#define ZR_BENCH_TENSORS 4
+
+/* How a test differs from the plainest run. */
+struct zr_bench_way {
+	int piece;         /* blocks of a piece; 0: all at once, or with step_whole a tensor */
+	int backwards;     /* pieces from last to first */
+	int32_t lowp;      /* ZR_BF16, ZR_F16; 0: none */
+	int steps;         /* 0: 3 */
+	int restart;       /* a new instance before this step; 0: none */
+	int32_t rank, world;
+	float scale;       /* of the gradients, which grad_mult takes back; 0: 1 */
+	double lr;         /* 0: 1e-2 */
+	int odd;           /* some gradients are not finite, or tiny */
+	int lenient;       /* steps may fail */
+	uint32_t minor;    /* of the host; 0: today's */
+	uint64_t grown;    /* bytes behind the structs of today */
+};
+
+/* All bytes after the steps: masters, states, copies in 16 bits. */
+struct zr_bench {
+	struct zr_check *c;
+	struct zr_try it;
+	const struct zr_optimizer_v1 *v;
+	struct zr_state state[ZR_BENCH_STATES]; /* as declared */
+	uint32_t n_states;
+	int64_t blocks;
+	float *master, *grad;
+	int no_fp16;       /* it says that it does not write such copies */
+	char *lowp, *data[ZR_BENCH_STATES];
+	double total[ZR_BENCH_TENSORS][64]; /* of partial() */
+};
+
+struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way);
+/* Bytes of a block of a state. */
+uint64_t zr_bench_block(const struct zr_state *s);
+/* Fails with the first element that differs; `what` continues "with ... ". */
+void zr_bench_same(const struct zr_bench *a, const struct zr_bench *b, const char *what);
+int zr_bench_equal(const struct zr_bench *a, const struct zr_bench *b);
+
+/* Bits of what lies behind the elements of a tensor in its last block. */
+#define ZR_BENCH_PADDING 0x7fc0b10cu
+
+/* The tensors, and where they start, in blocks. */
+struct zr_bench_tensor {
+	const char *name;
+	int32_t ndim;
+	int64_t dims[2], elements, first, blocks;
+};
+extern const struct zr_bench_tensor zr_bench_tensors[ZR_BENCH_TENSORS];
+int zr_bench_padding(int64_t element); /* whether it belongs to no tensor */
+
+#endif

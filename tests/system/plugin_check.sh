@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# zeroth plugin check: our own plugins pass, and each planted fault is named; see broken.c.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+[ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
+cd "$scratch" || exit 99
+umask 022
+
+read -ra cc <<< "${CC:-cc}"
+# build SOURCE [flag]...: ./broken.so
+build() {
+	local source=$1
+	shift
+	"${cc[@]}" -std=gnu11 -w -O0 -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so \
+		"$ZR_SRCDIR/tests/doubles/$source" "$@" -lm
+}
+
+# named NAME TEST TEXT CODE: of ./broken.so this test fails, with a text that the pattern matches
+named() {
+	local said code=$4
+	said=$("$ZEROTH" plugin check --include "$2" --include symbols --timeout 1 ./broken.so 2>&1)
+	is "$1: exit code" "$?" "$code"
+	like "$1: $2 fails, and says why" "$(grep -A 1 "^not ok [0-9]* - $2:" <<< "$said")" "^# plugin .*$3"
+}
+# macro TEST TEXT CODE FLAG: a fault that is built in
+macro() {
+	build broken.c "$4"
+	named "$4" "$1" "$2" "$3"
+}
+# fault NAME TEST TEXT: one that is in ./broken.so
+fault() { BROKEN=$1 named "$1" "$2" "$3" 1; }
+
+macro symbols 'exports helper' 1 -DEXPORTS
+macro symbols 'does not export zr_plugin_entry_v1' 2 -DNO_ENTRY
+macro sections 'executable stack' 1 -Wl,-z,execstack
+macro runpath '"lib"' 1 -Wl,-rpath,lib,--enable-new-dtags
+macro load 'working directory' 1 -DCHANGES_DIRECTORY
+macro load 'floating-point mode' 2 -DCHANGES_ROUNDING
+macro imports 'signal\(\)' 1 -DHANDLER
+named -DHANDLER lifecycle 'create\(\): it changed the handler of a signal' 1
+macro imports '_Exit\(\)' 1 -DENDS
+named -DENDS step 'step\(\): it called _Exit\(\)' 1
+macro imports 'fesetround\(\)' 1 -DROUNDS
+named -DROUNDS step 'step\(\): it left another floating-point mode' 1
+macro options 'momentum has no doc' 1 -DDOC
+macro options 'lr and momentum share bytes' 1 -DOVERLAP
+macro options 'leaves option period auto' 1 -DAUTO_STAYS
+
+build broken.c
+said=$(BROKEN='' "$ZEROTH" plugin check ./broken.so)
+is 'without a fault it passes' "$?" 0
+is 'with a result of each test' "$(grep -c '^ok ' <<< "$said")" "$(tail -n 1 <<< "$said" | cut -d. -f3)"
+fault USES_GET alone 'create\(\): it used address \(nil\)'
+fault LEAKS lifecycle 'destroy\(\): it leaks'
+fault SHARED lifecycle 'destroy\(\): it was killed by SIGABRT'
+fault NO_LOOK no_memory 'create\(\): it used address'
+fault SILENT no_memory 'create\(\): it returned -4 and no text'
+fault LOSES no_memory 'create\(\): when allocation 2 of 2 fails, 1 blocks of malloc are not freed'
+fault NAMES states 'states\(\): .*mo/mentum'
+fault INFINITE states 'states\(\): .*momentum begins with'
+fault ALLOCATES step 'step\(\): it called host->alloc, which is \[main\]'
+fault NESTS step 'step\(\): it called host->parallel in an item'
+fault LOG_LEVEL step 'step\(\): host->log got level 9'
+fault WRITES_GRAD step 'step\(\): it wrote into the gradient'
+fault WRITES_OPTIONS step 'step\(\): it wrote into the options'
+fault BEYOND step 'step\(\): it went beyond the master of 57344 bytes, to 57344'
+fault PRINTS step 'step\(\): it printed "hello" to standard output'
+fault POSITIVE step 'step\(\): it returned 1'
+fault OWN_LR step 'step\(\): it ignores the lr'
+fault NO_MULT multiplier 'step\(\): .*grad_mult'
+fault PADS padding 'step\(\): .*at element 2400'
+fault TRUNCATES rounding 'step\(\): .*bf16 is 0x'
+fault PLACE cut 'step\(\): with pieces of one block'
+fault MALLOCS repeat 'step\(\): it allocates memory, 8 times in 4 calls'
+fault REMEMBERS restore 'step\(\): with a new instance'
+fault RANK ranks 'step\(\): with rank 1 of 2'
+fault HANGS nonfinite 'step\(\): it did not return within 1 s'
+fault NEWER shorter 'step\(\): it went beyond struct zr_opt_step'
+build brokenschedule.c
+is 'a scheduler without a fault' "$(BROKEN='' "$ZEROTH" plugin check ./broken.so | grep -c '^not ok')" 0
+fault COUNTS schedule 'value\(\): .*depends on which steps'
+fault NEGATIVE schedule 'value\(\): .*step 101 is -'
+fault ENDLESS schedule 'value\(\): .*step 50 is inf'
+fault UNSET schedule 'value\(\): .*set \*lr'
+
+# ---- the command ----
+build broken.c
+export BROKEN=PADS
+if command -v python3 > /dev/null; then
+	is '--json says the same' "$("$ZEROTH" plugin check --json --include 'pad*' ./broken.so | python3 -c 'import json, sys
+j = json.load(sys.stdin); t = j["tests"][0]
+print(j["plugin"], len(j["tests"]), t["test"], t["result"], "padding" in t["text"])')" 'optimizer/broken 1 padding fail True'
+else
+	skip '--json says the same' 'no python3'
+fi
+"$ZEROTH" plugin check --exclude 'pad*' ./broken.so > said
+is '--exclude leaves a test out' "$? $(grep -c padding said)" '0 0'
+is 'a file that is not there' "$("$ZEROTH" plugin check ./nowhere.so 2>&1; echo $?)" \
+	"zeroth: plugin ./nowhere.so: No such file or directory
+2"
+like 'an option that it does not have' "$("$ZEROTH" plugin check -o elephant=1 ./broken.so 2>&1)" 'elephant'
+is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer ')" 12
+
+# ---- our own ----
+unset BROKEN
+seq 10000 12999 > text
+own() {
+	local said
+	said=$("$ZEROTH" plugin check "$@")
+	is "$* passes" "$? $(grep -A 1 '^not ok' <<< "$said")" '0 '
+}
+for so in "${ZR_TEST_PLUGINS:-plugins}"/*/*.so; do
+	name=${so%.so} name=${name#"${ZR_TEST_PLUGINS:-plugins}/"}
+	case $name in
+	model/*moe | model/mixtral) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 -o experts=4 -o experts_per_token=2 ;;
+	model/*) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 ;;
+	data/tokens) own "$name" -o path="$scratch/text" -o format=uint16 ;;
+	offload/nvme) own "$name" -o path="$scratch" ;;
+	optimizer/muon) own "$name" --exclude shorter ;; # it cannot say yet that it needs minor 1
+	*) own "$name" ;;
+	esac
+done
+
+done_testing
