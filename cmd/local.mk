@@ -2,40 +2,50 @@
 #
 # cmd: the program `zeroth`, one file per subcommand. librun.la: a whole run with its output.
 
+# What a training does beside its steps, without a word about it: libzeroth has it, too.
+noinst_LTLIBRARIES += cmd/libtrain.la
+cmd_libtrain_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
+cmd_libtrain_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+cmd_libtrain_la_SOURCES = \
+	cmd/adapter.c cmd/adapter.h \
+	cmd/evaluate.c cmd/evaluate.h \
+	cmd/fit.c cmd/fit.h \
+	cmd/launcher.c cmd/launcher.h \
+	cmd/lock.c cmd/lock.h \
+	cmd/metrics.c cmd/metrics.h \
+	cmd/resume.c cmd/resume.h \
+	cmd/run_eval.c cmd/run_eval.h \
+	cmd/rundir.c cmd/rundir.h \
+	cmd/settings.c cmd/settings.h \
+	cmd/share.c cmd/share.h \
+	cmd/weights.c cmd/weights.h
+
 noinst_LTLIBRARIES += cmd/librun.la
 cmd_librun_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-cmd_librun_la_LIBADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+cmd_librun_la_LIBADD = cmd/libtrain.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 cmd_librun_la_SOURCES = \
 	cmd/base.c cmd/base.h \
 	cmd/beat.c cmd/beat.h \
 	cmd/breakdown.c cmd/breakdown.h \
 	cmd/crash.c cmd/crash.h \
 	cmd/declare.c cmd/declare.h \
-	cmd/evaluate.c cmd/evaluate.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/json_text.c cmd/json_text.h \
-	cmd/fit.c cmd/fit.h \
-	cmd/lock.c cmd/lock.h \
 	cmd/merge.c cmd/merge.h \
-	cmd/metrics.c cmd/metrics.h \
 	cmd/pace.c cmd/pace.h \
 	cmd/plan_json.c cmd/plan_json.h \
 	cmd/progress.c cmd/progress.h \
 	cmd/rates.c cmd/rates.h \
-	cmd/run.c cmd/run.h cmd/run_eval.c cmd/run_eval.h \
+	cmd/run.c cmd/run.h \
 	cmd/run_metrics.c cmd/run_metrics.h \
 	cmd/oom.c cmd/oom.h \
-	cmd/resume.c cmd/resume.h \
-	cmd/rundir.c cmd/rundir.h \
-	cmd/share.c cmd/share.h \
 	cmd/signals.c cmd/signals.h \
 	cmd/stacks.c cmd/stacks.h \
 	cmd/summary.c \
 	cmd/timeline.c cmd/timeline.h \
 	cmd/trace.c cmd/trace.h \
 	cmd/traffic.c cmd/traffic.h \
-	cmd/supervise.c cmd/supervise.h \
-	cmd/adapter.c cmd/adapter.h cmd/weights.c cmd/weights.h
+	cmd/supervise.c cmd/supervise.h
 
 # The subcommands: programs of tests have them, too.
 noinst_LTLIBRARIES += cmd/libcmd.la

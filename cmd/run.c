@@ -17,6 +17,7 @@
 #include "cmd/crash.h"
 #include "cmd/export.h"
 #include "cmd/fit.h"
+#include "cmd/launcher.h"
 #include "cmd/lock.h"
 #include "cmd/metrics.h"
 #include "cmd/pace.h"
@@ -26,13 +27,12 @@
 #include "cmd/run_eval.h"
 #include "cmd/run_metrics.h"
 #include "cmd/rundir.h"
+#include "cmd/settings.h"
 #include "cmd/signals.h"
-#include "cmd/supervise.h"
 #include "cmd/timeline.h"
 #include "cmd/traffic.h"
 #include "cmd/adapter.h"
 #include "cmd/weights.h"
-#include "core/config/options.h"
 #include "core/log.h"
 #include "core/session.h"
 #include "files/checkpoint/checkpoint.h"
@@ -320,28 +320,6 @@ static int check_launcher(const struct run *r, struct zr_error *err)
 		       0;
 }
 
-/* Leaves out texts, since paths may differ between machines. */
-static uint64_t hash_settings(const struct zr_config *cfg, const struct zr_setup *setup)
-{
-	uint64_t h = XXH3_64bits(setup->group_of,
-				 (size_t)setup->layout.n_tensors * sizeof *setup->group_of);
-	h = XXH3_64bits_withSeed(setup->frozen, (size_t)setup->layout.n_tensors, h);
-	h = XXH3_64bits_withSeed(&setup->stored, sizeof setup->stored, h);
-	for (int i = 0; i < zr_config_count(cfg); i++) {
-		const struct zr_section *s = zr_config_at(cfg, i);
-		const char *id = s->plugin ? s->plugin->desc->id : NULL, *values = s->opts;
-		const struct zr_opt *o;
-		if (s->match)
-			h = XXH3_64bits_withSeed(s->match, strlen(s->match), h);
-		if (id)
-			h = XXH3_64bits_withSeed(id, strlen(id), h);
-		for (uint32_t k = 0; (o = zr_table_next(&s->table, ZR_O_NUMERIC, &k));)
-			if (!zr_value_text(o, values))
-				h = XXH3_64bits_withSeed(values + o->offset, o->width, h);
-	}
-	return h;
-}
-
 /* Loads the session from a checkpoint. With `auto` and no checkpoint the training starts at the
  * beginning. */
 static int resume(struct run *r, struct zr_error *err)
@@ -509,7 +487,7 @@ static int prepare(struct run *r, const struct zr_run_how *how, FILE *out, struc
 		rc = zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
 	rc = rc ? rc : zr_adapter_settle(r->setup, err);
 	if (!rc)
-		r->setup->settings = hash_settings(r->cfg, r->setup);
+		r->setup->settings = zr_settings_hash(r->setup);
 	rc = rc ? rc : check_launcher(r, err);
 	rc = rc ? rc : check_export(r, err);
 	rc = rc ? rc : zr_plan_check(r->setup, 0, err);

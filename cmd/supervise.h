@@ -55,8 +55,4 @@ struct zr_crew_end {
 };
 int zr_supervise_crew(const struct zr_crew_how *how, struct zr_crew_end *end);
 
-/* The variable by which another launcher shows that it started several ranks,
- * "OMPI_COMM_WORLD_SIZE=4"; NULL: none. */
-const char *zr_other_launcher(void);
-
 #endif

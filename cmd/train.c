@@ -11,6 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
 #include "cmd/fit.h"
+#include "cmd/launcher.h"
 #include "cmd/progress.h"
 #include "cmd/restart.h"
 #include "cmd/run.h"

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/launcher.h"
 #include "cmd/supervise.h"
 
 #include <cmocka.h> /* last: it defines fail() */
