@@ -14,6 +14,8 @@
 
 #define ERASE "\r\033[K"
 
+int (*zr_log_taker)(int level, const char *topic, const char *text);
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int max_level = ZR_LOG_INFO;
 static FILE *live_out;     /* under lock, as live_text */
@@ -39,12 +41,14 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	static const char *const names[] = { "error: ", "warning: ", "", "debug: " };
 	char text[2048];
 	va_list ap;
-	if (level > max_level)
+	if (level > max_level && !zr_log_taker)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	zr_one_line(text);
+	if ((zr_log_taker && zr_log_taker(level, topic, text)) || level > max_level)
+		return;
 	pthread_mutex_lock(&lock);
 	if (live_text[0]) {
 		fputs(ERASE, live_out);

@@ -100,12 +100,9 @@ static char *prepare(struct source *s, size_t len)
 	p = strip(p);
 	if (!p)
 		refuse(s, "a value whose quotes are not closed");
-	else if (*p == '[' && header(s, p))
+	else if (*p == '[' ? header(s, p) :
+		 *p && !is_pair(p) && refuse(s, "expected `key = value` or `[section]`"))
 		p = NULL;
-	else if (*p && *p != '[' && !is_pair(p)) {
-		refuse(s, "expected `key = value` or `[section]`");
-		p = NULL;
-	}
 	return p;
 }
 
@@ -165,17 +162,15 @@ int zr_ini_read(const char *path, const char *name,
 		struct zr_error *err)
 {
 	struct source s = { .file = fopen(path, "re"), .name = name, .fn = fn, .arg = arg, .err = err };
-	int *limit = &ini_max_line, old = limit ? *limit : 0, rc;
+	int fixed = 0, *limit = &ini_max_line ? &ini_max_line : &fixed, old = *limit, rc;
 	struct stat st;
 	if (!s.file || fstat(fileno(s.file), &st))
 		return zr_err(err, ZR_EINVAL, "%s: %s", name, strerror(errno));
 	if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev != makedev(1, 3) && !isatty(fileno(s.file)))) /* 1, 3: null */
 		s.rc = zr_err(err, ZR_EINVAL, "%s: a device, which is no text", name);
-	if (limit)
-		*limit = LONGEST_LINE;
+	*limit = LONGEST_LINE;
 	rc = ini_parse_stream(next_line, &s, pair, &s);
-	if (limit)
-		*limit = old;
+	*limit = old;
 	if (!s.rc && rc)
 		s.rc = zr_err(err, ZR_EINVAL, "%s:%d: not understood", name, rc > 0 ? rc : s.line);
 	free(s.text);

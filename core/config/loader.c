@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fenv.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 #define SYMBOL "zr_plugin_entry_v1"
 
 const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
+const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
 
 /* Control bits of the floating-point mode: rounding, exceptions, flush to zero. */
 static uint64_t fp_mode(void)
@@ -133,10 +135,8 @@ static const struct zr_desc *choose(const struct zr_entry *entry, const char *ro
 
 static void id_of(const char *id_or_path, char *out, size_t size)
 {
-	const char *name = strrchr(id_or_path, '/');
-	size_t len;
-	name = name ? name + 1 : id_or_path;
-	len = strlen(name);
+	const char *slash = strrchr(id_or_path, '/'), *name = slash ? slash + 1 : id_or_path;
+	size_t len = strlen(name);
 	if (name != id_or_path && len > 3 && !strcmp(name + len - 3, ".so"))
 		len -= 3;
 	snprintf(out, size, "%.*s", (int)len, name);
@@ -144,29 +144,33 @@ static void id_of(const char *id_or_path, char *out, size_t size)
 
 static const struct zr_plugin *keep(const struct zr_entry *entry, const struct zr_desc *desc, char *path)
 {
-	for (const struct zr_plugin *p = zr_plugins; p; p = p->next)
-		if (p->desc == desc) {
-			free(path);
-			return p;
-		}
-	struct zr_plugin *p = malloc(sizeof *p);
-	if (!p)
-		return NULL;
-	*p = (struct zr_plugin){ desc, entry, path, zr_plugins };
-	return zr_plugins = p;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&lock);
+	const struct zr_plugin *p = zr_plugins;
+	while (p && p->desc != desc)
+		p = p->next;
+	struct zr_plugin *made = p ? NULL : malloc(sizeof *made);
+	if (made) {
+		*made = (struct zr_plugin){ desc, entry, path, zr_plugins };
+		zr_plugins = p = made;
+	} else {
+		free(path);
+	}
+	pthread_mutex_unlock(&lock);
+	return p;
 }
 
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err)
 {
-	const struct zr_entry *entry = NULL;
+	const struct zr_entry *entry = zr_plugin_inside ? zr_plugin_inside(role, id_or_path) : NULL;
 	const struct zr_desc *desc = NULL;
 	const struct zr_plugin *p;
-	char id[256], *path = zr_plugin_file_find(role, id_or_path, err);
+	char id[256], *path = entry ? strdup(id_or_path) : zr_plugin_file_find(role, id_or_path, err);
 	void *so;
 	if (!path)
 		return ZR_EINVAL;
 	id_of(id_or_path, id, sizeof id);
-	if (!zr_plugin_file_check(path, err) && (so = open_file(path, err)))
+	if (!entry && !zr_plugin_file_check(path, err) && (so = open_file(path, err)))
 		entry = find_entry(so, path, err);
 	if (entry && !check_entry(entry, path, err))
 		desc = choose(entry, role, id, path, err);

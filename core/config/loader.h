@@ -19,6 +19,9 @@ struct zr_plugin {
 };
 extern const struct zr_plugin *zr_plugins; /* all that are loaded */
 
+/* If not NULL: the entry that has a plugin inside the program, which comes before files; NULL: none. */
+extern const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
+
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err);
 
 /* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers. `min_size`:

@@ -59,8 +59,8 @@ static uint64_t promised(int fd, const ElfW(Ehdr) *h)
 		uint64_t at = h->e_phoff + (uint64_t)i * sizeof p;
 		if (read_at(fd, &p, sizeof p, at) != sizeof p)
 			return UINT64_MAX;
-		if (p.p_type == PT_LOAD && end_of(p.p_offset, p.p_filesz) > end)
-			end = end_of(p.p_offset, p.p_filesz);
+		uint64_t last = p.p_type == PT_LOAD ? end_of(p.p_offset, p.p_filesz) : 0;
+		end = last > end ? last : end;
 	}
 	return end;
 }
@@ -95,10 +95,8 @@ int zr_plugin_file_check(const char *path, struct zr_error *err)
 		rc = zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
 		rc = zr_err(err, ZR_EINVAL, "plugin %s: not a regular file", path);
-	if (!rc)
-		rc = check_owner(path, &st, err);
-	if (!rc)
-		rc = check_elf(fd, path, (uint64_t)st.st_size, err);
+	rc = rc ? rc : check_owner(path, &st, err);
+	rc = rc ? rc : check_elf(fd, path, (uint64_t)st.st_size, err);
 	if (fd >= 0)
 		close(fd);
 	return rc;
