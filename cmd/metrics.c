@@ -119,6 +119,13 @@ static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
 	return rc;
 }
 
+/* Only the defaults ask for it, and there is no directory that its file could be in. */
+static int is_left_out(const struct zr_setup *setup, const struct zr_section *sec)
+{
+	const char *place = zr_config_source(setup->cfg, sec->name, "plugin");
+	return !setup->process.run_dir && place && !strncmp(place, "defaults.ini:", 13);
+}
+
 static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t resumed,
 			   struct zr_error *err)
 {
@@ -128,7 +135,7 @@ static int create_monitors(struct zr_metrics *m, struct zr_setup *setup, int64_t
 				  .lr = setup->param_group[0].lr };
 	for (int i = 0; i < zr_config_count(setup->cfg); i++) {
 		const struct zr_section *sec = zr_config_at(setup->cfg, i);
-		if (!sec->role || strcmp(sec->role, "monitor"))
+		if (!sec->role || strcmp(sec->role, "monitor") || is_left_out(setup, sec))
 			continue;
 		if (m->n == MONITORS)
 			return zr_err(err, ZR_EINVAL, "[%s] is one monitor too many: %d at most",

@@ -14,7 +14,8 @@
 
 struct zr_metrics;
 
-/* Creates every [monitor.*] of the setup's config; process.run_dir is set. resumed: the step after
+/* Creates every [monitor.*] of the setup's config; process.run_dir is set, or NULL: without that of
+ * defaults.ini, which writes there. resumed: the step after
  * which a run goes on, of which monitors keep what came before; -1: a new run. [main] */
 int zr_metrics_open(struct zr_setup *setup, int64_t resumed, struct zr_metrics **out,
 		    struct zr_error *err);

@@ -18,4 +18,5 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/plugin.h \
 	%D%/zeroth/precision.h \
 	%D%/zeroth/scheduler.h \
-	%D%/zeroth/zero.h
+	%D%/zeroth/zero.h \
+	%D%/zeroth/zeroth.h

@@ -38,6 +38,10 @@ only 'cmd includes cmd, files, core and the public headers' cmd "$libc" '<zeroth
 	'"core/((config|model|memory|program|lower|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
 	'"files/((chat|checkpoint|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"' '"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
 
+only 'embed includes the silent parts of cmd, files, core and the public headers' embed "$libc" \
+	'<zeroth/[a-z]+\.h>' '"core/((config|memory|files)/)?[a-z0-9_]+\.h"' '"files/checkpoint/checkpoint\.h"' \
+	'"cmd/(adapter|evaluate|fit|launcher|lock|metrics|resume|run_eval|rundir|settings|weights)\.h"' '"embed/[a-z]+\.h"'
+
 plugin_found=
 for role in plugins/*/; do
 	allowed=("$libc" '<zeroth/[a-z]+\.h>' "\"(${role})?[a-z0-9_]+\\.h\"")
@@ -97,11 +101,11 @@ ok "both pretrained have at most 1000 lines (they have $lines)" test "$lines" -l
 upward=$(sources core | xargs grep -HnE '"files/' /dev/null)
 is 'core does not know of formats on disk' "$upward" ''
 
-long=$(sources include core files cmd plugins kernels tests | xargs wc -l |
+long=$(sources include core files cmd embed plugins kernels tests | xargs wc -l |
 	awk '$2 != "total" && $1 > 600')
 is 'no file has more than 600 lines' "$long" ''
 
-unlicensed=$(sources include core files cmd plugins kernels tests bench | while read -r f; do
+unlicensed=$(sources include core files cmd embed plugins kernels tests bench | while read -r f; do
 	head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"
 done)
 is 'every source file states its license' "$unlicensed" ''

@@ -2,7 +2,7 @@
 #
 # The program zeroth as people meet it, and the tree itself: a script each.
 system_tests = %D%/adapter.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_data.sh %D%/checkpoint.sh %D%/codec.sh %D%/commands.sh %D%/completion.sh %D%/contract.sh %D%/doctor.sh \
-	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/forecast.sh %D%/freeze.sh %D%/groups.sh \
+	%D%/documents.sh %D%/drift.sh %D%/durable.sh %D%/embed.sh %D%/errors.sh %D%/eval.sh %D%/families.sh %D%/faults.sh %D%/fit.sh %D%/forecast.sh %D%/freeze.sh %D%/groups.sh \
 	%D%/gpu.sh %D%/headers.sh %D%/import.sh %D%/kill.sh %D%/late.sh %D%/layering.sh %D%/ledger.sh \
 	%D%/links.sh %D%/llama.sh %D%/loader.sh %D%/matrix.sh %D%/merge.sh %D%/moe.sh %D%/mix.sh %D%/moments8.sh %D%/monitors.sh %D%/moved.sh \
 	%D%/mpi.sh \
@@ -12,7 +12,7 @@ system_tests = %D%/adapter.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_dat
 	%D%/same_bits.sh %D%/sample.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/swaps.sh \
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh
 TESTS += $(system_tests)
-EXTRA_DIST += $(system_tests) tests/examples/signsgd.c
+EXTRA_DIST += $(system_tests) tests/examples/signsgd.c tests/examples/embed_train.c
 
 TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/tutorial.sh
 EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/tutorial.sh

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calls.c - see zeroth.h: the calls of an engine as commands to its ranks.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <xxhash.h>
+
+#include "core/files/file.h"
+#include "core/memory/account.h"
+#include "embed/engine.h"
+
+#define STACK (8 << 20) /* bytes, as the main thread's */
+
+/* ---- commands -------------------------------------------------------------------- */
+
+void rank_answer(struct rank *r, const struct zr_error *err)
+{
+	struct zeroth *e = r->engine;
+	pthread_mutex_lock(&e->lock);
+	r->err = *err;
+	r->busy = 0;
+	pthread_cond_broadcast(&e->answered);
+	pthread_mutex_unlock(&e->lock);
+}
+
+enum command rank_next(struct rank *r)
+{
+	struct zeroth *e = r->engine;
+	pthread_mutex_lock(&e->lock);
+	while (!r->asked)
+		pthread_cond_wait(&e->asked, &e->lock);
+	enum command c = r->asked;
+	r->asked = CMD_NONE;
+	pthread_mutex_unlock(&e->lock);
+	return c;
+}
+
+/* The first failure that is not about another rank, else the first. */
+static const struct zr_error *first_failure(const struct zeroth *e)
+{
+	const struct zr_error *found = NULL;
+	for (int i = 0; i < e->n; i++) {
+		const struct zr_error *err = &e->rank[i].err;
+		if (err->code && (!found || (found->code == ZR_EPEER && err->code != ZR_EPEER)))
+			found = err;
+	}
+	return found;
+}
+
+/* Has all ranks do it, and waits for them. */
+static int ask(struct zeroth *e, enum command c)
+{
+	int harmless = 1;
+	pthread_mutex_lock(&e->lock);
+	for (int i = 0; i < e->n; i++) {
+		e->rank[i].harmless = 0;
+		e->rank[i].asked = c;
+		e->rank[i].busy = 1;
+	}
+	pthread_cond_broadcast(&e->asked);
+	for (int i = 0; i < e->n; i++)
+		while (e->rank[i].busy)
+			pthread_cond_wait(&e->answered, &e->lock);
+	for (int i = 0; i < e->n; i++)
+		harmless &= e->rank[i].harmless || !e->rank[i].err.code;
+	const struct zr_error *err = first_failure(e);
+	pthread_mutex_unlock(&e->lock);
+	if (!err)
+		return 0;
+	e->broken = harmless ? 0 : err->code;
+	return engine_fail(e, err->code, "%s", err->text);
+}
+
+/* Whether a call may come now: the engine is open and well, and no step is in parts. */
+static int ready(struct zeroth *e, const char *what)
+{
+	if (e->broken)
+		return e->broken; /* its text is there */
+	*e->error = 0;
+	if (!e->open)
+		return engine_fail(e, ZR_ESTATE, "%s comes after zeroth_open", what);
+	if (e->at != BETWEEN)
+		return engine_fail(e, ZR_ESTATE, "%s comes between steps: %s is missing", what,
+			    e->at == FORWARDED ? "zeroth_backward" : "zeroth_step");
+	return 0;
+}
+
+static int start_threads(struct zeroth *e)
+{
+	pthread_attr_t attr;
+	sigset_t all, old; /* signals are the program's */
+	int no = 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (int i = 0; i < e->n && !no; i++) {
+		e->rank[i].engine = e;
+		e->rank[i].number = i;
+		no = pthread_create(&e->rank[i].thread, &attr, rank_main, &e->rank[i]);
+		e->started += !no;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return no ? engine_fail(e, e->broken = ZR_ENOMEM, "cannot start %d threads: %s", e->n,
+			 strerror(no)) : 0;
+}
+
+/* A file without a name holds the text. */
+static int keep_text(struct zeroth *e)
+{
+	if (!e->text)
+		return 0;
+	e->text_fd = memfd_create("zeroth.ini", MFD_CLOEXEC);
+	int no = e->text_fd < 0 ? errno : zr_write_all_at(e->text_fd, e->text, strlen(e->text), 0);
+	return no ? engine_fail(e, ZR_EIO, "cannot keep the text of the configuration: %s",
+			 strerror(no)) : 0;
+}
+
+int zeroth_open(struct zeroth *e)
+{
+	int rc = engine_is_new(e, "a second zeroth_open");
+	rc = rc ? rc : keep_text(e);
+	if (rc)
+		return rc;
+	e->rank = calloc((size_t)e->n, sizeof *e->rank);
+	e->meeting = e->n > 1 ? meeting_new(e->n) : NULL;
+	if (!e->rank || (e->n > 1 && !e->meeting))
+		return engine_fail(e, e->broken = ZR_ENOMEM, "out of memory");
+	rc = start_threads(e);
+	rc = rc ? rc : ask(e, CMD_OPEN);
+	e->open = !rc;
+	return rc;
+}
+
+int zeroth_resume(struct zeroth *e, const char *path, int64_t *step)
+{
+	int rc = ready(e, "zeroth_resume");
+	if (!rc && e->rank->begun)
+		return engine_fail(e, ZR_ESTATE, "zeroth_resume comes before all but zeroth_open");
+	e->name = path;
+	e->resumed = -1;
+	rc = rc ? rc : ask(e, CMD_RESUME);
+	if (!rc && step)
+		*step = e->resumed;
+	return rc;
+}
+
+/* ---- steps ----------------------------------------------------------------------- */
+
+/* Copies to a struct of the caller's, which may be shorter or longer. */
+static void hand_over(void *to, const void *from, uint32_t size)
+{
+	uint32_t theirs = *(uint32_t *)to, n = theirs < size ? theirs : size;
+	memcpy((char *)to + sizeof n, (const char *)from + sizeof n, n > 4 ? n - sizeof n : 0);
+}
+
+static void report(const struct zeroth *e, int pending, struct zeroth_result *out)
+{
+	const struct rank *r = e->rank;
+	const struct zr_step_result *s = &r->result;
+	struct zeroth_result v = { .outcome = ZEROTH_PENDING, .step = r->session->step };
+	if (!pending)
+		v = (struct zeroth_result){
+			.outcome = s->action == ZR_STEP_APPLY ? ZEROTH_APPLIED : ZEROTH_SKIPPED,
+			.step = r->session->step, .loss = (double)s->loss,
+			.grad_norm = s->grad_norm, .lr = s->lr, .loss_scale = s->scale,
+			.seconds = r->seconds };
+	if (out)
+		hand_over(out, &v, sizeof v);
+}
+
+/* A step that cannot begin, before any rank is asked: it ends nothing. */
+static int more_steps(struct zeroth *e)
+{
+	const struct rank *r = e->rank;
+	const int64_t all = (int64_t)r->setup->train->steps;
+	return r->session->step < all ? 0 : engine_fail(e, ZR_ESTATE, "all %lld steps of [train] steps "
+						 "are done", (long long)all);
+}
+
+int zeroth_step(struct zeroth *e, struct zeroth_result *out)
+{
+	int pending = 0, rc;
+	if (!e->broken && e->at == BACKWARDED) {
+		*e->error = 0;
+		pending = e->micro < e->rank->setup->batch.accumulation;
+		rc = pending ? 0 : ask(e, CMD_STEP);
+		if (!pending) {
+			e->at = BETWEEN;
+			e->micro = 0;
+		}
+	} else {
+		rc = ready(e, "zeroth_step");
+		rc = rc ? rc : more_steps(e);
+		if (!rc && e->model.size && !e->model.load)
+			rc = engine_fail(e, ZR_ESTATE, "zeroth_step: the model has no function load: "
+				  "zeroth_forward and zeroth_backward come first");
+		rc = rc ? rc : ask(e, CMD_STEP);
+	}
+	if (!rc)
+		report(e, pending, out);
+	return rc;
+}
+
+/* The batches of the ranks; afterwards the mean of their losses. */
+static int run_batches(struct zeroth *e, enum command c, const void *const *batch, double *loss)
+{
+	double sum = 0;
+	for (int i = 0; i < e->n; i++) {
+		e->rank[i].given = batch ? batch[i] : NULL;
+		e->rank[i].fresh = 1;
+	}
+	int rc = ask(e, c);
+	for (int i = 0; i < e->n; i++)
+		sum += e->rank[i].loss / e->n;
+	if (!rc && loss)
+		*loss = sum;
+	return rc;
+}
+
+int zeroth_forward(struct zeroth *e, const void *const *batch, double *loss)
+{
+	const int goes_on = e->at == BACKWARDED;
+	int rc = e->broken;
+	if (!rc && goes_on && e->micro == e->rank->setup->batch.accumulation)
+		rc = ready(e, "zeroth_forward");
+	else if (!goes_on)
+		rc = ready(e, "zeroth_forward");
+	if (!rc && !e->model.size)
+		rc = engine_fail(e, ZR_ESTATE, "zeroth_forward is for a model of zeroth_set_model");
+	rc = rc || goes_on ? rc : more_steps(e);
+	rc = rc ? rc : run_batches(e, CMD_FORWARD, batch, loss);
+	if (!rc)
+		e->at = FORWARDED;
+	return rc;
+}
+
+int zeroth_backward(struct zeroth *e)
+{
+	if (e->broken)
+		return e->broken;
+	*e->error = 0;
+	if (e->at != FORWARDED)
+		return engine_fail(e, ZR_ESTATE, "zeroth_backward comes after zeroth_forward");
+	int rc = ask(e, CMD_BACKWARD);
+	if (!rc)
+		e->at = BACKWARDED;
+	e->micro += !rc;
+	return rc;
+}
+
+int zeroth_infer(struct zeroth *e, const void *const *batch, double *loss)
+{
+	int rc = ready(e, "zeroth_infer");
+	if (!rc && !e->model.size)
+		rc = engine_fail(e, ZR_ESTATE, "zeroth_infer is for a model of zeroth_set_model");
+	return rc ? rc : run_batches(e, CMD_INFER, batch, loss);
+}
+
+/* Whether [data] or [eval.NAME] is there to be evaluated on. */
+static int check_set(struct zeroth *e, const char *name)
+{
+	const struct zr_run_evals *evals = &e->rank->evals;
+	for (int i = 0; i < evals->n; i++)
+		if (!strcmp(evals->set[i].name, name))
+			return 0;
+	return engine_fail(e, ZR_EINVAL, *name ? "there is no [eval.%s]" :
+		    "nothing is held out to evaluate on%s", name);
+}
+
+int zeroth_evaluate(struct zeroth *e, const char *name, struct zeroth_evaluation *out)
+{
+	int rc = ready(e, "zeroth_evaluate");
+	e->name = name ? name : "";
+	rc = rc ? rc : check_set(e, e->name);
+	rc = rc ? rc : ask(e, CMD_EVALUATE);
+	const struct zeroth_evaluation v = { .loss = e->eval.loss, .accuracy = e->eval.accuracy,
+					     .targets = e->eval.targets };
+	if (!rc && out)
+		hand_over(out, &v, sizeof v);
+	return rc;
+}
+
+/* ---- what comes out -------------------------------------------------------------- */
+
+int zeroth_save(struct zeroth *e)
+{
+	int rc = ready(e, "zeroth_save");
+	return rc ? rc : ask(e, CMD_SAVE);
+}
+
+int zeroth_save_weights(struct zeroth *e, const char *file)
+{
+	int rc = ready(e, "zeroth_save_weights");
+	e->name = file;
+	return rc ? rc : ask(e, CMD_WEIGHTS);
+}
+
+int zeroth_tensor(struct zeroth *e, int64_t i, struct zeroth_tensor_info *out)
+{
+	if (!e->open)
+		return engine_fail(e, ZR_ESTATE, "zeroth_tensor comes after zeroth_open");
+	const struct zr_layout *l = &e->rank->setup->layout;
+	if (i < 0 || i >= l->n_tensors)
+		return engine_fail(e, ZR_EINVAL, "there are %d tensors", l->n_tensors);
+	const struct zr_place *t = &l->tensor[i];
+	struct zeroth_tensor_info v = { .ndim = t->decl->ndim, .name = t->decl->name,
+					.elements = t->elements };
+	memcpy(v.dims, t->decl->dims, sizeof v.dims);
+	hand_over(out, &v, sizeof v);
+	return 0;
+}
+
+int zeroth_get(struct zeroth *e, zeroth_get_fn *fn, void *arg)
+{
+	int rc = ready(e, "zeroth_get");
+	e->get = fn;
+	e->arg = arg;
+	return rc ? rc : ask(e, CMD_GET);
+}
+
+int zeroth_put(struct zeroth *e, zeroth_put_fn *fn, void *arg)
+{
+	int rc = ready(e, "zeroth_put");
+	e->put = fn;
+	e->arg = arg;
+	return rc ? rc : ask(e, CMD_PUT);
+}
+
+int zeroth_metrics(struct zeroth *e, const struct zr_metric **m)
+{
+	e->n_metrics = e->open && e->rank->session->step ? rank_metrics(e->rank, e->metric) : 0;
+	*m = e->metric;
+	return e->n_metrics;
+}
+
+int zeroth_metric(struct zeroth *e, const char *name, double *value)
+{
+	const struct zr_metric *m;
+	int n = zeroth_metrics(e, &m);
+	for (int i = 0; i < n; i++)
+		if (!strcmp(m[i].name, name)) {
+			*value = m[i].value;
+			return 0;
+		}
+	return engine_fail(e, ZR_EINVAL, "there is no metric %s now", name);
+}
+
+static uint64_t bytes_taken(const struct zr_account *a)
+{
+	uint64_t sum = 0;
+	for (const struct zr_account_line *l = a->line; l < a->line + a->n; l++)
+		sum += l->tier == ZR_TIER_HOST || l->tier == ZR_TIER_DEVICE ? l->peak : 0;
+	return sum;
+}
+
+int zeroth_facts(struct zeroth *e, struct zeroth_facts *out)
+{
+	if (!e->open)
+		return engine_fail(e, ZR_ESTATE, "zeroth_facts comes after zeroth_open");
+	const struct zr_setup *s = e->rank->setup;
+	const struct zeroth_facts v = {
+		.ranks = s->process.world, .rank = s->process.rank,
+		.accumulation = (int32_t)s->batch.accumulation, .micro_batch = s->batch.micro,
+		.parameters = s->layout.parameters, .step = e->rank->session->step,
+		.steps = (int64_t)s->train->steps,
+		.bytes = bytes_taken(&s->account),
+	};
+	hand_over(out, &v, sizeof v);
+	return 0;
+}
+
+int zeroth_digest(struct zeroth *e, uint64_t *losses, uint64_t *parameters)
+{
+	int rc = ready(e, "zeroth_digest");
+	rc = rc ? rc : ask(e, CMD_DIGEST);
+	const struct rank *r = e->rank;
+	if (!rc && losses)
+		*losses = XXH3_64bits(r->losses, (size_t)r->session->step * sizeof *r->losses);
+	if (!rc && parameters)
+		*parameters = e->digest;
+	return rc;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.c - see zeroth.h: what a program says before an engine is opened, its log, its end.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "embed/engine.h"
+
+static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct zeroth *engines; /* all of them, for lines of log */
+
+/* ---- failures -------------------------------------------------------------------- */
+
+int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e->error, sizeof e->error, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+const char *zeroth_error(const struct zeroth *e)
+{
+	return e ? e->error : "out of memory";
+}
+
+const char *zeroth_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+/* ---- log ------------------------------------------------------------------------- */
+
+static void tell(struct zeroth *e, int level, const char *topic, const char *text)
+{
+	pthread_mutex_lock(&e->log_lock);
+	if (e->log && level <= e->log_level)
+		e->log(e->log_arg, level, topic ? topic : "", text);
+	pthread_mutex_unlock(&e->log_lock);
+}
+
+/* What each rank has to say, the first one says. */
+static int take_line(int level, const char *topic, const char *text)
+{
+	if (rank_here) {
+		if (!rank_here->number || level == ZR_LOG_ERROR)
+			tell(rank_here->engine, level, topic, text);
+		return 1;
+	}
+	pthread_mutex_lock(&engines_lock);
+	for (struct zeroth *e = engines; e; e = e->next)
+		tell(e, level, topic, text);
+	pthread_mutex_unlock(&engines_lock);
+	return 1;
+}
+
+int zeroth_set_log(struct zeroth *e, int level, zeroth_log_fn *fn, void *arg)
+{
+	pthread_mutex_lock(&e->log_lock);
+	e->log_level = level;
+	e->log = fn;
+	e->log_arg = arg;
+	pthread_mutex_unlock(&e->log_lock);
+	return 0;
+}
+
+/* ---- plugins inside the program -------------------------------------------------- */
+
+static int has(const struct zr_entry *entry, const char *role, const char *id)
+{
+	for (int i = 0; entry->descs && entry->descs[i]; i++) {
+		const struct zr_desc *d = entry->descs[i];
+		if (d->role && d->id && role && !strcmp(d->role, role) && !strcmp(d->id, id))
+			return 1;
+	}
+	return 0;
+}
+
+static const struct zr_entry *find_entry(const char *role, const char *id)
+{
+	const struct zeroth *e = rank_here ? rank_here->engine : NULL;
+	for (int i = 0; e && i < e->n_entries; i++)
+		if (has(e->entry[i], role, id))
+			return e->entry[i];
+	if (e && e->n > 1 && has(&threads_entry, role, id))
+		return &threads_entry;
+	return e && e->model.size && has(&functions_entry, role, id) ? &functions_entry :
+									  NULL;
+}
+
+/* ---- before it is opened --------------------------------------------------------- */
+
+static void take_hooks(void)
+{
+	zr_log_taker = take_line;
+	zr_plugin_inside = find_entry;
+}
+
+struct zeroth *zeroth_new(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct zeroth *e = calloc(1, sizeof *e);
+	if (!e)
+		return NULL;
+	pthread_once(&once, take_hooks);
+	e->n = 1;
+	e->text_fd = -1;
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_init(&e->put_lock, NULL);
+	pthread_mutex_init(&e->log_lock, NULL);
+	pthread_cond_init(&e->asked, NULL);
+	pthread_cond_init(&e->answered, NULL);
+	pthread_mutex_lock(&engines_lock);
+	e->next = engines;
+	engines = e;
+	pthread_mutex_unlock(&engines_lock);
+	return e;
+}
+
+int engine_is_new(struct zeroth *e, const char *what)
+{
+	*e->error = 0;
+	return !e->rank ? 0 : engine_fail(e, ZR_ESTATE, "%s comes before zeroth_open", what);
+}
+
+static int set_config(struct zeroth *e, char **to, const char *from, const char *what)
+{
+	int rc = engine_is_new(e, what);
+	char *copy = rc ? NULL : strdup(from);
+	if (rc || !copy)
+		return rc ? rc : engine_fail(e, ZR_ENOMEM, "out of memory");
+	free(e->path);
+	free(e->text);
+	e->path = e->text = NULL;
+	*to = copy;
+	return 0;
+}
+
+int zeroth_set_file(struct zeroth *e, const char *path)
+{
+	return set_config(e, &e->path, path, "zeroth_set_file");
+}
+
+int zeroth_set_text(struct zeroth *e, const char *text)
+{
+	return set_config(e, &e->text, text, "zeroth_set_text");
+}
+
+int zeroth_set(struct zeroth *e, const char *option)
+{
+	int rc = engine_is_new(e, "zeroth_set");
+	if (rc)
+		return rc;
+	char **more = realloc(e->option, ((size_t)e->n_options + 1) * sizeof *more);
+	e->option = more ? more : e->option;
+	if (!more || !(e->option[e->n_options] = strdup(option)))
+		return engine_fail(e, ZR_ENOMEM, "out of memory");
+	e->n_options++;
+	return 0;
+}
+
+int zeroth_add_plugins(struct zeroth *e, const struct zr_entry *entry)
+{
+	int rc = engine_is_new(e, "zeroth_add_plugins");
+	if (rc)
+		return rc;
+	const struct zr_entry **more = realloc(e->entry, ((size_t)e->n_entries + 1) * sizeof *more);
+	if (!more)
+		return engine_fail(e, ZR_ENOMEM, "out of memory");
+	e->entry = more;
+	e->entry[e->n_entries++] = entry;
+	return 0;
+}
+
+int zeroth_set_ranks(struct zeroth *e, int ranks)
+{
+	int rc = engine_is_new(e, "zeroth_set_ranks");
+	if (!rc && (ranks < 1 || ranks > ZEROTH_MAX_RANKS))
+		rc = engine_fail(e, ZR_EINVAL, "zeroth_set_ranks: %d; expected 1 to %d", ranks,
+			  ZEROTH_MAX_RANKS);
+	e->n = rc ? e->n : ranks;
+	return rc;
+}
+
+int zeroth_set_model(struct zeroth *e, const struct zeroth_model *m)
+{
+	int rc = engine_is_new(e, "zeroth_set_model");
+	if (rc)
+		return rc;
+	if (m->size < offsetof(struct zeroth_model, held_out) + sizeof m->held_out ||
+	    !m->layer_size || !m->unit_size || !m->tensor_size)
+		return engine_fail(e, ZR_EINVAL, "zeroth_set_model: size is %u, expected %zu at least, "
+			    "and the sizes of its structs", m->size, sizeof *m);
+	memcpy(&e->model, m, m->size < sizeof *m ? m->size : sizeof *m);
+	return 0;
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+static void end_threads(struct zeroth *e)
+{
+	pthread_mutex_lock(&e->lock);
+	for (int i = 0; i < e->started; i++)
+		e->rank[i].asked = CMD_END;
+	pthread_cond_broadcast(&e->asked);
+	pthread_mutex_unlock(&e->lock);
+	for (int i = 0; i < e->started; i++)
+		pthread_join(e->rank[i].thread, NULL);
+}
+
+void zeroth_close(struct zeroth *e)
+{
+	if (!e)
+		return;
+	end_threads(e);
+	pthread_mutex_lock(&engines_lock);
+	struct zeroth **at = &engines;
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	pthread_mutex_unlock(&engines_lock);
+	if (e->text_fd >= 0)
+		close(e->text_fd);
+	for (int i = 0; i < e->n_options; i++)
+		free(e->option[i]);
+	meeting_free(e->meeting);
+	free(e->rank);
+	free(e->option);
+	free(e->entry);
+	free(e->path);
+	free(e->text);
+	pthread_cond_destroy(&e->answered);
+	pthread_cond_destroy(&e->asked);
+	pthread_mutex_destroy(&e->log_lock);
+	pthread_mutex_destroy(&e->put_lock);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.h - an engine from inside: what the program said before it was opened, and its ranks.
+ *
+ * Each rank is a thread, which does one command at a time while the program's thread waits. A step
+ * of a model of the program's own is one command to the rank, too, but the program sees it in
+ * parts: where a part ends, within a call of core, the rank answers and waits for the next command.
+ */
+#ifndef ZR_EMBED_ENGINE_H
+#define ZR_EMBED_ENGINE_H
+
+#include <pthread.h>
+#include <zeroth/zeroth.h>
+
+#include "cmd/lock.h"
+#include "cmd/metrics.h"
+#include "cmd/run_eval.h"
+#include "core/session.h"
+#include "files/checkpoint/checkpoint.h"
+
+#define ZEROTH_MAX_RANKS 64
+
+enum command {
+	CMD_NONE, CMD_OPEN, CMD_STEP, CMD_FORWARD, CMD_BACKWARD, CMD_INFER, CMD_EVALUATE, CMD_RESUME,
+	CMD_SAVE, CMD_WEIGHTS, CMD_GET, CMD_PUT, CMD_DIGEST, CMD_END
+};
+
+/* What the ranks of an engine meet by; see boot.c. */
+struct meeting;
+
+struct rank {
+	struct zeroth *engine;
+	int number;              /* among the ranks of this process */
+	pthread_t thread;
+	/* under the engine's lock */
+	enum command asked;      /* not yet taken */
+	int busy;                /* has not answered yet */
+	int harmless;            /* the failure ends nothing, and no rank waits for another */
+	struct zr_error err;     /* of the last answer */
+
+	/* the thread's own */
+	struct zr_config *cfg;
+	struct zr_setup *setup;
+	struct zr_session *session;
+	struct zr_run_evals evals;
+	struct zr_saver *saver;
+	struct zr_metrics *metrics;
+	struct zr_locks locks;
+	float *losses;           /* [train.steps] */
+	int begun;               /* parameters have values */
+	int resumed;             /* from a checkpoint */
+	int ending;              /* the engine is closed within a step */
+	int evaluated;           /* since the last step */
+	struct zr_step_result result;
+	double seconds;          /* of the last step */
+
+	/* of a model of the program's own */
+	int parts;               /* 1: the step comes in forward, backward, step */
+	int fresh;               /* 1: forward was asked for, and its batch is not taken yet */
+	int inferring;
+	const void *given;       /* batch of the forward or inference that was asked for */
+	const void *batch;       /* that layers compute on */
+	int64_t step, slot;      /* of it */
+	double loss;             /* mean of it */
+};
+
+struct zeroth {
+	char *path, *text;       /* of the configuration; at most one */
+	int text_fd;             /* of the text, -1: none */
+	char **option;           /* [n_options] */
+	int n_options;
+	const struct zr_entry **entry; /* [n_entries] */
+	int n_entries;
+	int n;                   /* ranks of this process */
+	struct zeroth_model model; /* size 0: none */
+
+	pthread_mutex_t lock;
+	pthread_cond_t asked, answered;
+	struct rank *rank;       /* [n] */
+	int started;             /* threads */
+	struct meeting *meeting; /* NULL: one rank */
+	int open;
+	int broken;              /* code of the failure that ended it */
+	enum { BETWEEN, FORWARDED, BACKWARDED } at; /* of a step in parts */
+	int64_t micro;           /* micro-batches of it so far */
+	char error[sizeof(((struct zr_error *)0)->text)];
+
+	/* arguments and results of the command that runs */
+	const void *const *batches;
+	const char *name;
+	zeroth_get_fn *get;
+	zeroth_put_fn *put;
+	void *arg;
+	pthread_mutex_t put_lock;
+	struct zr_eval_result eval;
+	uint64_t digest;
+	int64_t resumed;
+
+	struct zr_metric metric[ZR_METRICS_PER_STEP];
+	int n_metrics;
+
+	pthread_mutex_t log_lock;
+	int log_level;
+	zeroth_log_fn *log;
+	void *log_arg;
+	struct zeroth *next;     /* of all engines */
+};
+
+/* The rank that this thread is; NULL: none. */
+extern _Thread_local struct rank *rank_here;
+
+/* engine.c: the text of a failure; returns code. And whether it is not opened yet, else a failure. */
+int engine_fail(struct zeroth *e, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int engine_is_new(struct zeroth *e, const char *what);
+
+/* calls.c, on the rank's thread: says that the command is done, and waits for the next one. */
+void rank_answer(struct rank *r, const struct zr_error *err);
+enum command rank_next(struct rank *r);
+
+/* rank.c: the thread's function; arg: a struct rank. */
+void *rank_main(void *arg);
+/* The parts of a step: called where each may end. The first two fail where the engine is closed. */
+int rank_take_batch(struct rank *r);
+int rank_forward_done(struct rank *r, double loss);
+
+/* metrics.c: the numbers of the last step and of what was evaluated since. */
+int rank_metrics(const struct rank *r, struct zr_metric m[ZR_METRICS_PER_STEP]);
+
+/* boot.c */
+struct meeting *meeting_new(int ranks); /* NULL: out of memory */
+void meeting_free(struct meeting *m);
+
+extern const struct zr_entry threads_entry; /* boot/threads */
+extern const struct zr_entry functions_entry;   /* model/functions and data/functions */
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model.c - a model that is functions of the program: model/functions makes what roles of models
+ * are asked for of struct zeroth_model, and data/functions the batches that go with it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/data.h>
+#include <zeroth/model.h>
+
+#include "core/files/dtype.h"
+#include "embed/engine.h"
+
+struct zr_inst {
+	const struct zr_host *h;
+	struct rank *rank;
+	const struct zeroth_model *m;
+	struct zr_tensor *tensor;
+	struct zr_unit *unit;
+	struct zr_layer *layer;
+};
+
+static const struct zeroth_layer *layer_at(const struct zeroth_model *m, uint32_t i)
+{
+	return (const void *)((const char *)m->layers + (size_t)i * m->layer_size);
+}
+
+static const struct zeroth_unit *unit_at(const struct zeroth_model *m, uint32_t i)
+{
+	return (const void *)((const char *)m->units + (size_t)i * m->unit_size);
+}
+
+static const struct zeroth_tensor *tensor_at(const struct zeroth_model *m,
+					     const struct zeroth_unit *u, uint32_t i)
+{
+	return (const void *)((const char *)u->tensors + (size_t)i * m->tensor_size);
+}
+
+static uint64_t up(uint64_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+/* ---- the model ------------------------------------------------------------------- */
+
+static int check_tensor(const struct zr_inst *inst, const struct zeroth_tensor *t, uint32_t unit)
+{
+	if (!t->name || !*t->name)
+		return zr_fail(inst->h, ZR_EINVAL, "a tensor of unit %u has no name", unit);
+	if (t->ndim < 1 || t->ndim > 4)
+		return zr_fail(inst->h, ZR_EINVAL, "tensor %s has ndim = %d; expected 1 to 4",
+			       t->name, t->ndim);
+	for (int d = 0; d < t->ndim; d++)
+		if (t->dims[d] < 1)
+			return zr_fail(inst->h, ZR_EINVAL, "tensor %s: dims[%d] is %lld", t->name,
+				       d, (long long)t->dims[d]);
+	if (t->init < ZEROTH_INIT_NORMAL || t->init > ZEROTH_INIT_UNIFORM)
+		return zr_fail(inst->h, ZR_EINVAL, "tensor %s: init is %d, not ZEROTH_INIT_*",
+			       t->name, t->init);
+	return 0;
+}
+
+static int check_layer(const struct zr_inst *inst, uint32_t i)
+{
+	const struct zeroth_model *m = inst->m;
+	const struct zeroth_layer *l = layer_at(m, i);
+	const char *name = l->name ? l->name : "";
+	if (!*name || !l->forward || !l->backward)
+		return zr_fail(inst->h, ZR_EINVAL,
+			       "layer %u (%s) lacks one of name, forward, backward", i, name);
+	if ((i + 1 == m->n_layers) != !l->out)
+		return zr_fail(inst->h, ZR_EINVAL, "layer %s: out is %llu; it is 0 for the last "
+			       "layer, and for no other", name, (unsigned long long)l->out);
+	if ((l->out | l->saved | l->work) >> 40)
+		return zr_fail(inst->h, ZR_EINVAL, "layer %s needs over 2^40 of something", name);
+	for (uint32_t k = 0; k < l->n_units; k++)
+		if (l->units[k] < 0 || (uint32_t)l->units[k] >= m->n_units)
+			return zr_fail(inst->h, ZR_EINVAL, "layer %s uses unit %d of %u", name,
+				       l->units[k], m->n_units);
+	return 0;
+}
+
+static int take_units(struct zr_inst *inst)
+{
+	const struct zeroth_model *m = inst->m;
+	struct zr_tensor *t = inst->tensor;
+	int rc = 0;
+	for (uint32_t i = 0; !rc && i < m->n_units; i++) {
+		const struct zeroth_unit *u = unit_at(m, i);
+		if (!u->name || !u->n_tensors)
+			return zr_fail(inst->h, ZR_EINVAL, "unit %u has no name or no tensors", i);
+		inst->unit[i] = (struct zr_unit){ u->name, t, u->n_tensors, 0 };
+		for (uint32_t k = 0; !rc && k < u->n_tensors; k++) {
+			const struct zeroth_tensor *from = tensor_at(m, u, k);
+			rc = check_tensor(inst, from, i);
+			*t = (struct zr_tensor){ .name = from->name, .ndim = from->ndim,
+						 .init = from->init, .mean = from->mean,
+						 .std = from->std };
+			for (int d = 0; d < 4; d++)
+				t->dims[d] = d < from->ndim ? from->dims[d] : 1;
+			t++;
+		}
+	}
+	return rc;
+}
+
+static int take_model(struct zr_inst *inst)
+{
+	const struct zeroth_model *m = inst->m;
+	size_t tensors = 0;
+	for (uint32_t i = 0; i < m->n_units; i++)
+		tensors += unit_at(m, i)->n_tensors;
+	inst->tensor = calloc(tensors + 1, sizeof *inst->tensor);
+	inst->unit = calloc(m->n_units + 1, sizeof *inst->unit);
+	inst->layer = calloc(m->n_layers + 1, sizeof *inst->layer);
+	if (!inst->tensor || !inst->unit || !inst->layer)
+		return zr_fail(inst->h, ZR_ENOMEM, "no memory");
+	if (m->n_layers < 2 || !m->n_units)
+		return zr_fail(inst->h, ZR_EINVAL, "%u units and %u layers; expected a unit and "
+			       "two layers at least", m->n_units, m->n_layers);
+	int rc = take_units(inst);
+	for (uint32_t i = 0; !rc && i < m->n_layers; i++) {
+		const struct zeroth_layer *l = layer_at(m, i);
+		rc = check_layer(inst, i);
+		inst->layer[i] = (struct zr_layer){ l->name, l->units, l->n_units,
+						    (i ? 0 : ZR_LAYER_INPUT) |
+						    (l->out ? 0 : ZR_LAYER_LOSS) };
+	}
+	return rc;
+}
+
+static int model_declare(struct zr_inst *inst, struct zr_model_decl *d)
+{
+	d->n_units = inst->m->n_units;
+	d->n_layers = inst->m->n_layers;
+	d->unit_stride = sizeof *inst->unit;
+	d->layer_stride = sizeof *inst->layer;
+	d->tensor_stride = sizeof *inst->tensor;
+	d->units = inst->unit;
+	d->layers = inst->layer;
+	d->vocabulary = d->context = 1; /* a sample is a sequence of one token */
+	return ZR_OK;
+}
+
+static uint64_t out_bytes(const struct zr_inst *inst, int32_t layer, int64_t samples, int32_t dtype)
+{
+	return layer < 0 ? 0 : layer_at(inst->m, (uint32_t)layer)->out * (uint64_t)samples *
+			       (uint64_t)zr_dtype_bytes(dtype);
+}
+
+/* The gradient comes and goes in one buffer; here it is copied behind the layer's own scratch. */
+static int model_bytes(struct zr_inst *inst, int32_t layer, int64_t batch, int64_t length,
+		       int32_t dtype, const struct zr_ops *ops, struct zr_layer_bytes *b)
+{
+	const struct zeroth_layer *l = layer_at(inst->m, (uint32_t)layer);
+	const uint64_t samples = (uint64_t)(batch * length);
+	const uint64_t out = out_bytes(inst, layer, batch * length, dtype);
+	const uint64_t in = out_bytes(inst, layer - 1, batch * length, dtype);
+	(void)ops;
+	b->out = out;
+	b->saved = l->saved * samples;
+	b->work_fwd = l->work * samples;
+	b->work_bwd = up(b->work_fwd) + out;
+	b->grad = in > out ? in : out;
+	return ZR_OK;
+}
+
+static struct zeroth_call call_of(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	struct rank *r = inst->rank;
+	return (struct zeroth_call){
+		.size = sizeof(struct zeroth_call), .layer = c->layer, .rank = inst->h->rank,
+		.training = c->training, .dtype = c->dtype, .samples = c->batch * c->length,
+		.step = r->step, .slot = r->slot, .arg = inst->m->arg, .batch = r->batch,
+		.in = c->layer ? c->in : NULL, .saved = c->saved, .work = c->work,
+		.param = c->param, .dparam = c->dparam, .accumulate = c->accumulate,
+		.loss = c->loss_rows, .scale = c->grad_scale,
+	};
+}
+
+static int failed(struct zr_inst *inst, const struct zeroth_layer *l, int rc, const char *doing)
+{
+	return !rc ? 0 : zr_fail(inst->h, rc < 0 ? rc : ZR_EINTERNAL,
+				 "%s of layer %s failed with code %d", doing, l->name, rc);
+}
+
+static double sum_losses(const struct zr_layer_call *c)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < c->batch * c->length; i++)
+		sum += (double)c->loss_rows[i];
+	return *c->loss_sum = sum;
+}
+
+static int model_forward(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	const struct zeroth_layer *l = layer_at(inst->m, (uint32_t)c->layer);
+	struct zeroth_call call = call_of(inst, c);
+	call.out = l->out ? c->out : NULL;
+	call.dparam = NULL;
+	call.accumulate = NULL;
+	if (!l->out && c->right_rows) {
+		memset(c->right_rows, 0, (size_t)call.samples * sizeof *c->right_rows);
+		call.right = c->right_rows;
+	}
+	int rc = failed(inst, l, l->forward(&call), "forward");
+	if (!rc && !l->out)
+		sum_losses(c);
+	return rc;
+}
+
+static int model_backward(struct zr_inst *inst, const struct zr_layer_call *c)
+{
+	const struct zeroth_layer *l = layer_at(inst->m, (uint32_t)c->layer);
+	struct zeroth_call call = call_of(inst, c);
+	if (l->out) {
+		const uint64_t bytes = out_bytes(inst, c->layer, call.samples, c->dtype);
+		char *copy = (char *)c->work + up(l->work * (uint64_t)call.samples);
+		memcpy(copy, c->grad, bytes);
+		call.dout = copy;
+		call.out = c->out;
+	}
+	call.din = c->layer ? c->grad : NULL;
+	int rc = failed(inst, l, l->backward(&call), "backward");
+	if (rc || l->out)
+		return rc;
+	rc = rank_forward_done(inst->rank, sum_losses(c) / (double)call.samples);
+	return rc ? zr_fail(inst->h, rc, "the engine is closed within a step") : 0;
+}
+
+static void destroy(struct zr_inst *inst)
+{
+	free(inst->tensor);
+	free(inst->unit);
+	free(inst->layer);
+	free(inst);
+}
+
+static struct zr_inst *new_inst(const struct zr_host *h)
+{
+	struct zr_inst *inst = calloc(1, sizeof *inst);
+	if (!inst)
+		return NULL;
+	inst->h = h;
+	inst->rank = rank_here;
+	inst->m = &rank_here->engine->model;
+	return inst;
+}
+
+static int model_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	struct zr_inst *inst = new_inst(h);
+	(void)opts;
+	int rc = inst ? take_model(inst) : zr_fail(h, ZR_ENOMEM, "no memory");
+	if (rc && inst)
+		destroy(inst);
+	*out = rc ? NULL : inst;
+	return rc;
+}
+
+static const struct zr_model_v1 model_vtbl = {
+	.size = sizeof model_vtbl, .declare = model_declare, .bytes = model_bytes,
+	.forward = model_forward, .backward = model_backward,
+};
+static const struct zr_iface model_ifaces[] = { { "zr.model/1", &model_vtbl }, { NULL, NULL } };
+
+/* ---- its data -------------------------------------------------------------------- */
+
+static int data_info(struct zr_inst *inst, struct zr_data_info *info)
+{
+	info->vocabulary = 1;
+	info->train_tokens = INT64_MAX / 2; /* there is no end */
+	info->val_tokens = info->val_sequences = inst->m->load ? inst->m->held_out : 0;
+	snprintf(info->describe, sizeof info->describe, "functions of the program");
+	return ZR_OK;
+}
+
+static int data_prepare(struct zr_inst *inst, int64_t length, int64_t vocabulary)
+{
+	(void)vocabulary;
+	return length == 1 ? ZR_OK : zr_fail(inst->h, ZR_EINVAL, "[train] sequence_length is %lld; "
+					     "a sample is one token", (long long)length);
+}
+
+/* Which samples there are is the program's: the tokens say nothing. */
+static int data_batch(struct zr_inst *inst, const struct zr_batch *b)
+{
+	struct rank *r = inst->rank;
+	const int training = b->split == ZR_SPLIT_TRAIN;
+	int rc = 0;
+	memset(b->inputs, 0, (size_t)b->sequences * sizeof *b->inputs);
+	memset(b->targets, 0, (size_t)b->sequences * sizeof *b->targets);
+	r->step = b->step;
+	r->slot = b->slot;
+	if (training && r->parts) {
+		rc = rank_take_batch(r);
+		return rc ? zr_fail(inst->h, rc, "the engine is closed within a step") : 0;
+	}
+	if (!training && r->inferring) {
+		r->batch = r->given;
+		return 0;
+	}
+	if (!inst->m->load)
+		return zr_fail(inst->h, ZR_ESTATE, "the model has no function load");
+	rc = inst->m->load(inst->m->arg, r->number, training, b->step, b->slot, b->sequences,
+			   &r->batch);
+	return !rc ? 0 : zr_fail(inst->h, rc < 0 ? rc : ZR_EINTERNAL,
+				 "load of slot %lld failed with code %d", (long long)b->slot, rc);
+}
+
+static int data_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
+{
+	(void)opts;
+	*out = new_inst(h);
+	return *out ? ZR_OK : zr_fail(h, ZR_ENOMEM, "no memory");
+}
+
+static const struct zr_data_v1 data_vtbl = {
+	.size = sizeof data_vtbl, .info = data_info, .prepare = data_prepare, .batch = data_batch,
+};
+static const struct zr_iface data_ifaces[] = { { "zr.data/1", &data_vtbl }, { NULL, NULL } };
+
+/* ---- both ------------------------------------------------------------------------ */
+
+static const struct zr_desc model_desc = {
+	.size = sizeof model_desc, .role = "model", .id = "functions", .version = "1",
+	.license = "Apache-2.0", .summary = "Layers that are functions of the program.",
+	.ifaces = model_ifaces, .create = model_create, .destroy = destroy,
+};
+static const struct zr_desc data_desc = {
+	.size = sizeof data_desc, .role = "data", .id = "functions", .version = "1",
+	.license = "Apache-2.0", .summary = "Batches that are the program's.",
+	.ifaces = data_ifaces, .create = data_create, .destroy = destroy,
+};
+static const struct zr_desc *const descs[] = { &model_desc, &data_desc, NULL };
+const struct zr_entry functions_entry = {
+	.magic = ZR_MAGIC, .size = sizeof(struct zr_entry), .abi_major = ZR_ABI_MAJOR,
+	.abi_minor = ZR_ABI_MINOR, .draft = ZR_DRAFT_REVISION, .build = __VERSION__, .descs = descs,
+};

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rank.c - what the thread of a rank does for each command.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cmd/adapter.h"
+#include "cmd/fit.h"
+#include "cmd/launcher.h"
+#include "cmd/resume.h"
+#include "cmd/rundir.h"
+#include "cmd/settings.h"
+#include "cmd/weights.h"
+#include "embed/engine.h"
+
+_Thread_local struct rank *rank_here;
+
+/* ---- open ------------------------------------------------------------------------ */
+
+/* The name of a text is that of a descriptor, which no message should have. */
+static void name_text(struct zr_error *err, const char *path)
+{
+	char *at = strstr(err->text, path);
+	size_t n = strlen(path);
+	if (!at || n < strlen("text"))
+		return;
+	memcpy(at, "text", 4);
+	memmove(at + 4, at + n, strlen(at + n) + 1);
+}
+
+static int load_config(struct rank *r, struct zr_error *err)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* libinih has a global limit */
+	const struct zeroth *e = r->engine;
+	const char **option = calloc((size_t)e->n_options + 3, sizeof *option);
+	char path[64] = "";
+	int n = 0;
+	if (!option)
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	for (int i = 0; i < e->n_options; i++)
+		option[n++] = e->option[i];
+	if (e->n > 1)
+		option[n++] = "boot.plugin=threads";
+	if (e->model.size) {
+		option[n++] = "model.plugin=functions";
+		option[n++] = "data.plugin=functions";
+	}
+	if (e->text_fd >= 0)
+		snprintf(path, sizeof path, "/proc/self/fd/%d", e->text_fd);
+	pthread_mutex_lock(&one);
+	int rc = zr_config_load(*path ? path : e->path, option, n, &r->cfg, err);
+	pthread_mutex_unlock(&one);
+	if (rc && *path)
+		name_text(err, path);
+	free(option);
+	return rc;
+}
+
+static int check(struct rank *r, struct zr_error *err)
+{
+	const struct zr_setup *s = r->setup;
+	const char *other = s->process.world == 1 ? zr_other_launcher() : NULL;
+	if (other)
+		return zr_err(err, ZR_EINVAL, "a launcher started several ranks (%s), but [boot] "
+			      "found only one: choose a plugin for [boot] that knows this launcher",
+			      other);
+	if (r->engine->model.size && !s->device_info.host_access)
+		return zr_err(err, ZR_ENOTSUP, "[device] %s: a model of the program's own needs a "
+			      "device whose memory the program reads, as cpu",
+			      s->device.section->plugin->desc->id);
+	return zr_plan_check(s, 0, err);
+}
+
+static int open_all(struct rank *r, struct zr_error *err)
+{
+	int rc = load_config(r, err);
+	rc = rc ? rc : zr_setup_open(r->cfg, ZR_SETUP_TRAIN, 0, &r->setup, err);
+	rc = rc ? rc : zr_adapter_settle(r->setup, err);
+	if (rc)
+		return rc;
+	r->setup->settings = zr_settings_hash(r->setup);
+	rc = check(r, err);
+	r->losses = calloc(r->setup->train->steps, sizeof *r->losses);
+	if (!rc && !r->losses)
+		rc = zr_err(err, ZR_ENOMEM, "out of memory for the losses of %llu steps",
+			    (unsigned long long)r->setup->train->steps);
+	rc = rc ? rc : zr_session_open(r->setup, &r->session, err);
+	return rc ? rc : zr_run_evals_open(r->session, &r->evals, err);
+}
+
+/* ---- the beginning --------------------------------------------------------------- */
+
+/* The first rank of all makes the directory of the run, if there is one, and opens the monitors. */
+static int open_run(struct rank *r, struct zr_error *err)
+{
+	const int named = strcmp(zr_rundir(r->cfg), "auto") != 0;
+	int made = 0, rc = 0;
+	if (r->setup->process.rank)
+		return 0;
+	if (named) {
+		rc = zr_rundir_check(r->cfg, r->resumed, err);
+		rc = rc ? rc : zr_rundir_make(r->cfg, r->resumed, &made, err);
+		rc = rc ? rc : zr_locks_add(&r->locks, zr_rundir(r->cfg), err);
+		rc = rc ? rc : zr_rundir_write_config(r->cfg, err);
+		r->setup->process.run_dir = zr_rundir(r->cfg);
+	}
+	return rc ? rc : zr_metrics_open(r->setup, r->resumed ? r->session->step : -1, &r->metrics,
+					 err);
+}
+
+static int begin(struct rank *r, struct zr_error *err)
+{
+	if (r->begun)
+		return 0;
+	int rc = r->resumed ? 0 : zr_weights_begin(r->session, err);
+	rc = rc ? rc : open_run(r, err);
+	r->begun = !rc;
+	return rc;
+}
+
+static int resume(struct rank *r, struct zr_error *err)
+{
+	char from[PATH_MAX];
+	int64_t step = -1;
+	if (r->begun)
+		return zr_err(err, ZR_ESTATE, "zeroth_resume: the training has begun");
+	int rc = zr_resume_path(r->cfg, r->engine->name, from, err);
+	rc = rc ? rc : zr_checkpoint_load(r->session, from, r->losses, &r->evals.best, &step, err);
+	if (!rc && step < 0 && strcmp(r->engine->name, "auto"))
+		rc = zr_err(err, ZR_EINVAL, "%s: no checkpoint there", from);
+	r->resumed = !rc && step >= 0;
+	if (!r->number)
+		r->engine->resumed = step;
+	return rc ? rc : begin(r, err);
+}
+
+/* ---- steps ----------------------------------------------------------------------- */
+
+int rank_take_batch(struct rank *r)
+{
+	static const struct zr_error none = { 0 };
+	if (!r->fresh) {
+		rank_answer(r, &none); /* of backward */
+		r->ending = rank_next(r) == CMD_END;
+	}
+	r->fresh = 0;
+	r->batch = r->given;
+	return r->ending ? ZR_ESTATE : 0;
+}
+
+int rank_forward_done(struct rank *r, double loss)
+{
+	static const struct zr_error none = { 0 };
+	if (!r->parts)
+		return 0;
+	r->loss = loss;
+	rank_answer(r, &none);
+	r->ending = rank_next(r) == CMD_END;
+	return r->ending ? ZR_ESTATE : 0;
+}
+
+/* All micro-batches are done: what backward did ends here, and the rest is the step's. */
+static void at_boundary(void *arg, const struct zr_lowered *p, int32_t n, int waited)
+{
+	static const struct zr_error none = { 0 };
+	struct rank *r = arg;
+	if (p->id != ZR_S_BOUNDARY || n || waited || !r->parts || r->ending)
+		return;
+	rank_answer(r, &none);
+	r->ending = rank_next(r) == CMD_END;
+	if (r->ending && r->setup->process.world > 1)
+		zr_setup_abort(r->setup, "the engine is closed within a step");
+}
+
+static int step(struct rank *r, int parts, struct zr_error *err)
+{
+	const int64_t all = (int64_t)r->setup->train->steps;
+	int rc = begin(r, err);
+	if (!rc && r->session->step >= all)
+		return zr_err(err, ZR_ESTATE, "all %lld steps of [train] steps are done",
+			      (long long)all);
+	double start = zr_now();
+	r->parts = r->fresh = parts;
+	r->session->ran = parts ? at_boundary : NULL;
+	r->session->ran_arg = r;
+	rc = rc ? rc : zr_session_step(r->session, 0, &r->result, err);
+	r->seconds = zr_now() - start;
+	if (rc)
+		return rc;
+	r->losses[r->session->step - 1] = r->result.loss;
+	if (r->metrics) {
+		struct zr_metric m[ZR_METRICS_PER_STEP];
+		zr_metrics_push(r->metrics, r->session->step, m, (uint32_t)rank_metrics(r, m));
+	}
+	r->evaluated = 0;
+	if (r->result.action != ZR_STEP_STOP)
+		return 0;
+	return zr_err(err, ZR_ENUMERIC, "step %lld: non-finite numbers in %s%s%s, rank %d; the "
+		      "parameters are those before this step", (long long)r->session->step,
+		      r->result.unit ? "the gradient of " : "the ", r->result.overflow,
+		      r->result.unit ? "" : " of the step", r->result.bad_rank);
+}
+
+/* ---- evaluations ----------------------------------------------------------------- */
+
+static int infer(struct rank *r, struct zr_error *err)
+{
+	struct zr_rows rows = { 0 };
+	int rc = begin(r, err);
+	r->inferring = 1;
+	rc = rc ? rc : zr_session_eval(r->session, r->setup->source, 0, r->setup->process.rank,
+				       &rows, err);
+	r->inferring = 0;
+	r->loss = 0;
+	for (int64_t i = 0; !rc && i < rows.n; i++)
+		r->loss += (double)rows.loss[i] / (double)rows.n;
+	return rc;
+}
+
+static int evaluate(struct rank *r, struct zr_error *err)
+{
+	const struct zr_eval_how how = { 0 };
+	struct zr_run_set *set = NULL;
+	int rc = begin(r, err);
+	for (int i = 0; i < r->evals.n; i++)
+		if (!strcmp(r->evals.set[i].name, r->engine->name))
+			set = &r->evals.set[i];
+	if (!rc && !set)
+		rc = zr_err(err, ZR_EINVAL, *r->engine->name ? "there is no [eval.%s]" :
+			    "nothing of [data] is held out%s", r->engine->name);
+	if (!rc && r->engine->model.size)
+		rc = zr_eval_once(r->setup, set->set.from, 0, &set->set, err);
+	rc = rc ? rc : zr_evaluate(r->session, &set->set, &how, &set->last, err);
+	if (!rc && !r->number)
+		r->engine->eval = set->last;
+	r->evaluated |= !rc;
+	return rc;
+}
+
+/* ---- files ----------------------------------------------------------------------- */
+
+static int open_saver(struct rank *r, struct zr_error *err)
+{
+	const struct zr_checkpoint_opts *o = zr_config_find(r->cfg, "checkpoint")->opts;
+	const int first = r->setup->process.rank == 0;
+	char dir[PATH_MAX] = "";
+	int made, rc = 0;
+	r->harmless = !strcmp(o->dir, "auto") && !strcmp(zr_rundir(r->cfg), "auto");
+	if (r->harmless)
+		return zr_err(err, ZR_EINVAL, "zeroth_save: give [checkpoint] dir or [run] dir");
+	if (first) {
+		rc = zr_checkpoint_dir(r->cfg, dir, err);
+		rc = rc || r->resumed ? rc : zr_checkpoint_dir_check(r->cfg, err);
+	}
+	if (!rc && first && strcmp(o->dir, "auto")) {
+		rc = zr_dir_make(dir, &made, err);
+		rc = rc ? rc : zr_locks_add_checkpoints(&r->locks, dir, err);
+	}
+	return rc ? rc : zr_saver_open(r->session, dir, o, &r->saver, err);
+}
+
+static int save(struct rank *r, struct zr_error *err)
+{
+	int rc = begin(r, err);
+	rc = rc || r->saver ? rc : open_saver(r, err);
+	if (rc)
+		return rc;
+	const int64_t failed = zr_saver_stats(r->saver)->failed;
+	if (r->metrics)
+		zr_metrics_wait(r->metrics);
+	rc = zr_saver_save(r->saver, r->losses, &r->evals.best, err);
+	rc = rc ? rc : zr_saver_finish(r->saver, err);
+	const struct zr_saver_stats *now = zr_saver_stats(r->saver);
+	if (rc || now->failed == failed)
+		return rc;
+	r->harmless = 1;
+	return zr_err(err, ZR_EIO, "%s", *now->why ? now->why : "the checkpoint cannot be written");
+}
+
+struct visit {
+	struct rank *r;
+	const struct zr_layout *layout;
+};
+
+static int get_values(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x)
+{
+	const struct visit *v = arg;
+	const struct zeroth *e = v->r->engine;
+	return e->get(e->arg, t - v->layout->tensor, first, n, x);
+}
+
+static int put_values(void *arg, int32_t i, int64_t first, int64_t n, float *x,
+		      struct zr_error *err)
+{
+	struct zeroth *e = ((struct visit *)arg)->r->engine;
+	pthread_mutex_lock(&e->put_lock);
+	int rc = e->put(e->arg, i, first, n, x);
+	pthread_mutex_unlock(&e->put_lock);
+	return !rc ? 0 : zr_err(err, rc < 0 ? rc : ZR_EINTERNAL,
+				"values of tensor %d: the function failed with code %d", i, rc);
+}
+
+static int visit(struct rank *r, int put, struct zr_error *err)
+{
+	struct visit v = { r, &r->setup->layout };
+	int rc = begin(r, err);
+	if (rc)
+		return rc;
+	if (put)
+		return zr_session_fill(r->session, put_values, &v, err);
+	rc = zr_session_masters(r->session, r->number ? NULL : get_values, &v, err);
+	return rc ? zr_err(err, rc, "reading parameters failed with code %d", rc) : 0;
+}
+
+static int digest(struct rank *r, struct zr_error *err)
+{
+	uint64_t d;
+	int rc = begin(r, err);
+	rc = rc ? rc : zr_weights_digest(r->session, &d, err);
+	if (!rc && !r->number)
+		r->engine->digest = d;
+	return rc;
+}
+
+/* ---- the thread ------------------------------------------------------------------ */
+
+static int run(struct rank *r, enum command c, struct zr_error *err)
+{
+	int rc;
+	switch (c) {
+	case CMD_OPEN:
+		return open_all(r, err);
+	case CMD_STEP:
+		return step(r, 0, err);
+	case CMD_FORWARD:
+		return step(r, 1, err);
+	case CMD_INFER:
+		return infer(r, err);
+	case CMD_EVALUATE:
+		return evaluate(r, err);
+	case CMD_RESUME:
+		return resume(r, err);
+	case CMD_SAVE:
+		return save(r, err);
+	case CMD_WEIGHTS:
+		rc = begin(r, err);
+		return rc ? rc : zr_weights_save(r->session, r->engine->name, err);
+	case CMD_GET:
+	case CMD_PUT:
+		return visit(r, c == CMD_PUT, err);
+	case CMD_DIGEST:
+		return digest(r, err);
+	default:
+		return zr_err(err, ZR_EINTERNAL, "unknown command %d", c);
+	}
+}
+
+static void close_all(struct rank *r)
+{
+	zr_saver_close(r->saver);
+	zr_metrics_close(r->metrics);
+	zr_locks_release(&r->locks);
+	zr_session_close(r->session);
+	zr_setup_close(r->setup);
+	zr_config_free(r->cfg);
+	free(r->losses);
+}
+
+void *rank_main(void *arg)
+{
+	struct rank *r = arg;
+	enum command c;
+	rank_here = r;
+	while (!r->ending && (c = rank_next(r)) != CMD_END) {
+		struct zr_error err = { 0 };
+		int rc = run(r, c, &err);
+		if (rc && !err.code)
+			zr_err(&err, rc, "failed with code %d", rc);
+		if (rc && r->setup && !r->harmless)
+			zr_setup_abort(r->setup, err.text);
+		if (!r->ending)
+			rank_answer(r, &err);
+	}
+	close_all(r);
+	return NULL;
+}
