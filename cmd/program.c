@@ -16,7 +16,7 @@ static uint64_t moved(const struct zr_lowered *p, const struct zr_instr *i)
 	const struct zr_operand *o = i->n ? &p->operand[i->first] : NULL;
 	uint64_t bytes = 0;
 	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
-		return o[0].bytes;
+		return (uint64_t)(i->block * i->blocks);
 	for (int64_t k = 0; i->kind == ZR_I_COLLECTIVE && k < i->blocks; k++)
 		bytes += o[2 * k + 1].bytes;
 	return bytes;

@@ -311,8 +311,9 @@ static uint64_t bytes_of(const struct zr_lowered *p, const struct zr_instr *i)
 {
 	const struct zr_operand *o = p->operand + i->first;
 	uint64_t sum = 0;
-	int pairs = i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE ||
-		    i->kind == ZR_I_COLLECTIVE;
+	int pairs = i->kind == ZR_I_COLLECTIVE;
+	if (i->kind == ZR_I_COPY || i->kind == ZR_I_READ || i->kind == ZR_I_WRITE)
+		return (uint64_t)(i->block * i->blocks);
 	for (int32_t k = pairs; k < i->n; k += 1 + pairs)
 		sum += o[k].region < 0 ? 0 : o[k].bytes;
 	return sum;

@@ -139,13 +139,13 @@ static double transfer(const struct costs *c, const struct zr_instr *i)
 static double copy(const struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
-	const double bytes = (double)o[0].bytes;
+	const double bytes = (double)(i->block * i->blocks);
 	const int to_device = c->s->plan.region[o[1].region].tier == ZR_TIER_DEVICE;
 	const char *way = to_device ? "to_device" : "from_device";
 	double s = c->s->device_info.host_ops
 			   ? 0
 			   : zr_tally_seconds(&c->tally, bytes, way, 1, bytes, 1, 1);
-	c->f->copied += o[0].bytes;
+	c->f->copied += (uint64_t)(i->block * i->blocks);
 	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
 
@@ -219,17 +219,19 @@ static double optimize(const struct costs *c, const struct zr_instr *i)
 	return narrow ? s : s * (double)touched(c, i) / (n * ADAMW_BYTES);
 }
 
-/* Of thousands of ranks there are as many, nearly all of one size. */
+/* One contribution after the other. In place there are instructions for each, nearly all alike. */
 static double accumulate(struct costs *c, const struct zr_instr *i)
 {
-	const double n = (double)i->blocks * ZR_BLOCK;
-	if (c->added == i->blocks && c->added_flags == i->flags)
+	const double n = (double)i->blocks * ZR_BLOCK, ranks = i->number;
+	const double cast = i->from == ZR_F32 ? 0 : zr_dtype_bytes(i->from) + 4;
+	const double add = 12 - (i->flags & ZR_F_STORE ? 4 / ranks : 0);
+	if (c->added == i->blocks && c->added_flags == i->flags && i->number == 1)
 		return c->added_seconds;
 	double s = c->s->device_info.host_ops ? streamed(c, i, "fold.fp32", n) : 0;
+	s = s > 0 ? s + touches(c, i, n * cast) : touches(c, i, n * (add + cast));
 	c->added = i->blocks;
 	c->added_flags = i->flags;
-	c->added_seconds = s > 0 ? s : touches(c, i, (double)touched(c, i));
-	return c->added_seconds;
+	return c->added_seconds = ranks * s;
 }
 
 /* As five iterations of Newton and Schulz on a matrix take (Jordan 2024). */

@@ -80,40 +80,59 @@ static const struct zr_ops *ops_of(const struct zr_session *s, const struct zr_i
 	return i->flags & ZR_F_ON_HOST ? s->setup->host_ops : s->setup->ops;
 }
 
-int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
+static int cast(struct zr_session *s, const struct zr_call *c, int32_t type, int64_t n, char *from,
+		char *to)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	int64_t n = (int64_t)(c->o[1].bytes / (uint64_t)zr_dtype_bytes(c->i->dtype));
-	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = c->i->dtype, .src_dtype = c->i->from, .n = n, .src = c->at[0],
-				 .dst = c->at[1] };
+	struct zr_op_cast op = { .size = sizeof op, .dst_dtype = type, .src_dtype = c->i->from,
+				 .n = n, .src = from, .dst = to };
 	return zr_op_failed(s, ops, ops->cast(ops, NULL, &op), "cast");
 }
 
-/* The part of a contribution that is one tensor's: elements [from, to) of the unit, the contribution begins at `lo`. */
-static int accumulate(struct zr_session *s, const struct zr_call *c, int64_t lo, int64_t from, int64_t to)
+int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
+{
+	uint64_t n = c->o[1].bytes / (uint64_t)zr_dtype_bytes(c->i->dtype);
+	return cast(s, c, c->i->dtype, (int64_t)n, c->at[0], c->at[1]);
+}
+
+/* What of contribution g, which begins at `lo`, is one tensor's: elements [from, to) of the unit. */
+static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t number, float *g,
+		      int64_t lo, int64_t from, int64_t to)
 {
 	const struct zr_ops *ops = ops_of(s, c->i);
-	int measure = c->i->flags & ZR_F_MEASURE;
+	int measure = c->i->flags & ZR_F_MEASURE && number == c->i->number - 1;
 	int64_t block = (from - lo) / ZR_BLOCK;
-	struct zr_op_fold op = { .size = sizeof op, .flags = c->i->flags & ZR_F_STORE ? 0 : ZR_OP_ACCUMULATE,
-				 .comm_dtype = c->i->dtype, .n = to - from, .g = (float *)c->at[0] + (from - lo),
-				 .acc = (float *)c->at[1] + (from - lo), .sumsq = measure ? (double *)c->at[2] + block : NULL,
-				 .nonfinite = measure ? (uint32_t *)c->at[3] + block : NULL };
+	struct zr_op_fold op = {
+		.size = sizeof op, .comm_dtype = c->i->dtype, .n = to - from,
+		.flags = c->i->flags & ZR_F_STORE && !number ? 0 : ZR_OP_ACCUMULATE,
+		.g = g + (from - lo), .acc = (float *)c->at[1] + (from - lo),
+		.sumsq = measure ? (double *)c->at[3] + block : NULL,
+		.nonfinite = measure ? (uint32_t *)c->at[4] + block : NULL };
 	return zr_op_failed(s, ops, ops->fold(ops, NULL, &op), "fold");
+}
+
+static int add_contribution(struct zr_session *s, const struct zr_call *c, int32_t number)
+{
+	const struct zr_layout *l = &s->setup->layout;
+	const struct zr_unit_place *u = &l->unit[c->i->unit];
+	int64_t n = c->i->blocks * ZR_BLOCK, lo = c->i->block * ZR_BLOCK;
+	uint64_t bytes = (uint64_t)c->i->blocks * zr_dtype_block(c->i->from);
+	char *g = c->at[0] + (uint64_t)number * zr_parts_apart(c->o, c->i->number, bytes);
+	int wide = c->i->from == ZR_F32, rc = wide ? 0 : cast(s, c, ZR_F32, n, g, c->at[2]);
+	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
+		const struct zr_place *t = &l->tensor[i];
+		int64_t from = t->offset, to = from + t->elements;
+		if (zr_intersect(lo, lo + n, &from, &to))
+			rc = add_tensor(s, c, number, (float *)(wide ? g : c->at[2]), lo, from, to);
+	}
+	return rc;
 }
 
 int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 {
-	const struct zr_layout *l = &s->setup->layout;
-	const struct zr_unit_place *u = &l->unit[c->i->unit];
-	int64_t lo = c->i->block * ZR_BLOCK, hi = lo + c->i->blocks * ZR_BLOCK;
 	int rc = 0;
-	for (int32_t i = u->first; !rc && i < u->first + u->count; i++) {
-		const struct zr_place *t = &l->tensor[i];
-		int64_t from = t->offset, to = from + t->elements;
-		if (zr_intersect(lo, hi, &from, &to))
-			rc = accumulate(s, c, lo, from, to);
-	}
+	for (int32_t k = 0; !rc && k < c->i->number; k++)
+		rc = add_contribution(s, c, k);
 	return rc;
 }
 

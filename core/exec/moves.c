@@ -6,18 +6,35 @@
 #include "core/memory/tier.h"
 
 /* Memory that is not pinned is copied at once. */
-int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
+static int copy_part(struct zr_session *s, const struct zr_call *c, int64_t part)
 {
 	struct zr_inst *it = s->setup->device.inst;
 	const struct zr_device_v1 *dev = s->setup->device.vtbl;
+	const uint64_t bytes = (uint64_t)c->i->block, k = (uint64_t)part;
+	char *from = c->at[0] + k * zr_parts_apart(&c->o[0], c->i->blocks, bytes);
+	char *to = c->at[1] + k * zr_parts_apart(&c->o[1], c->i->blocks, bytes);
 	int beside = ZR_HAS(dev, struct zr_device_v1, copy_wait) && dev->copy_start && dev->copy_wait;
 	int now = ZR_HAS(dev, struct zr_device_v1, copy_now) && dev->copy_now;
 	if (!beside || s->pageable[c->o[0].region] || s->pageable[c->o[1].region])
-		return zr_copy(s, c->at[1], c->at[0], c->o[0].bytes);
+		return zr_copy(s, to, from, bytes);
 	now = now && c->i->flags & ZR_F_IDLE;
-	int rc = now ? dev->copy_now(it, c->at[1], c->at[0], c->o[0].bytes, c->ticket) :
-		       dev->copy_start(it, c->at[1], c->at[0], c->o[0].bytes, c->ticket);
+	int rc = now ? dev->copy_now(it, to, from, bytes, c->ticket) :
+		       dev->copy_start(it, to, from, bytes, c->ticket);
 	return zr_instance_failed(&s->setup->device, rc, now ? "copy_now" : "copy_start", s->err);
+}
+
+/* One part is under way while the next one begins. */
+int zr_begin_copy(struct zr_session *s, const struct zr_call *c)
+{
+	int rc = 0;
+	for (int64_t k = 0; !rc && k < c->i->blocks; k++) {
+		uint64_t before = *c->ticket;
+		*c->ticket = 0;
+		rc = copy_part(s, c, k);
+		if (before && !rc)
+			rc = ZR_ASK(&s->setup->device, device, copy_wait, s->err, before);
+	}
+	return rc;
 }
 
 int zr_end_copy(struct zr_session *s, const struct zr_call *c)

@@ -17,12 +17,15 @@ struct zr_program;
 enum zr_instr_kind {
 	ZR_I_HOST,       /* a function of the session on host memory: number is ZR_H_* */
 	ZR_I_LAYER,      /* the model's forward or backward: number is the use */
-	ZR_I_COPY,       /* between memories: from the first operand to the second */
+	ZR_I_COPY,       /* between memories: from the first operand to the second, in `blocks`
+			  * parts of `block` bytes */
 	ZR_I_READ,       /* from a store: likewise */
 	ZR_I_WRITE,      /* to a store: likewise */
 	ZR_I_COLLECTIVE, /* number is ZR_COMM_*; pairs of operands: sent, received */
 	ZR_I_CAST,       /* from the first operand to the second: types `from` and `dtype` */
-	ZR_I_ACCUMULATE, /* the first operand's gradients into the second's sums; squares and counts per block: third, fourth */
+	ZR_I_ACCUMULATE, /* the first operand's `number` contributions of type `from` into the
+			  * second's sums; third: room for one in fp32; squares and counts per
+			  * block: fourth, fifth */
 	ZR_I_SECURE,     /* a save that is under way takes what is about to change: number is the piece */
 	ZR_I_OPTIMIZE,   /* the optimizer on a piece */
 	ZR_I_PARTIAL,    /* sums over parameters of a piece */
@@ -53,8 +56,8 @@ enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QU
 
 /* Flags. */
 #define ZR_F_IDLE 1u    /* COPY: nothing enqueued on the device uses the memory */
-#define ZR_F_STORE 2u   /* ACCUMULATE: the first contribution, which becomes the sum */
-#define ZR_F_MEASURE 4u /* ACCUMULATE: the last one */
+#define ZR_F_STORE 2u   /* ACCUMULATE: the first contribution becomes the sum */
+#define ZR_F_MEASURE 4u /* ACCUMULATE: the last one is the last of all */
 #define ZR_F_ON_HOST 8u /* computed by the operations on host memory */
 #define ZR_F_DEVICE 16u /* COLLECTIVE: on device memory */
 #define ZR_F_UPDATE 32u /* part of an update in the backward: its time is counted */
@@ -78,6 +81,12 @@ struct zr_operand {
 	int32_t rsv;
 	uint64_t at, bytes;
 };
+
+/* How far apart `n` equal parts of an operand begin, which reach from its begin to its end. */
+static inline uint64_t zr_parts_apart(const struct zr_operand *o, int64_t n, uint64_t bytes)
+{
+	return n > 1 ? (o->bytes - bytes) / (uint64_t)(n - 1) : 0;
+}
 
 /* Memory for a part of a program, in the region whose kind it is. Its life is counted in operations of
  * the record, which are the same on all ranks: others may read a buffer where it lies. */

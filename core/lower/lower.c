@@ -101,21 +101,42 @@ static int on_device(const struct zr_lowering *l, const struct zr_operand *o)
 	return o->region >= 0 && l->s->plan.region[o->region].store == ZR_STORE_DEVICE;
 }
 
-void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
+/* Part k of an operand's equal parts. */
+static struct zr_operand part_of(struct zr_operand o, int64_t k, int64_t parts, uint64_t bytes)
 {
-	int read = on_disk(l, &from), write = on_disk(l, &to);
+	return zr_part(o, (uint64_t)k * zr_parts_apart(&o, parts, bytes), bytes);
+}
+
+/* A store takes one part at a time; parts that touch are one. */
+void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
+		       int64_t parts, uint64_t bytes, int idle)
+{
+	int read = on_disk(l, &from), write = on_disk(l, &to), disk = read || write;
+	uint64_t all = (uint64_t)parts * bytes;
 	int device = read ? on_device(l, &to) : write && on_device(l, &from);
+	if (from.bytes == all && to.bytes == all) {
+		bytes = all;
+		parts = 1;
+	}
 	if (device && !l->s->device_info.host_access) {
-		struct zr_operand host = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, from.bytes, ZR_PAGE);
-		zr_low_move(l, from, host, idle);
-		zr_low_move(l, host, to, idle);
+		struct zr_operand host = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, all, ZR_PAGE);
+		zr_low_move_parts(l, from, host, parts, bytes, idle);
+		zr_low_move_parts(l, host, to, parts, bytes, idle);
 		return;
 	}
-	zr_low_emit(l, (struct zr_instr){ .kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
-					  .queue = read || write ? ZR_Q_STORE : ZR_Q_COPY,
-					  .flags = idle && !read && !write ? ZR_F_IDLE : 0 });
-	zr_low_arg(l, from, ZR_READS);
-	zr_low_arg(l, to, ZR_WRITES);
+	for (int64_t k = 0; k < (disk ? parts : 1); k++) {
+		zr_low_emit(l, (struct zr_instr){
+			.kind = read ? ZR_I_READ : write ? ZR_I_WRITE : ZR_I_COPY,
+			.queue = disk ? ZR_Q_STORE : ZR_Q_COPY, .flags = idle && !disk ? ZR_F_IDLE : 0,
+			.block = (int64_t)bytes, .blocks = disk ? 1 : parts });
+		zr_low_arg(l, disk ? part_of(from, k, parts, bytes) : from, ZR_READS);
+		zr_low_arg(l, disk ? part_of(to, k, parts, bytes) : to, ZR_WRITES);
+	}
+}
+
+void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle)
+{
+	zr_low_move_parts(l, from, to, 1, from.bytes, idle);
 }
 
 /* ---- collectives ---- */
@@ -143,15 +164,10 @@ static uint64_t parts(int32_t kind, int received, uint64_t ranks)
 	return many ? ranks : 1;
 }
 
-/* Bytes [at, at + n) of each part of a buffer: together in host memory, or back. */
-static void move_parts(struct zr_lowering *l, struct zr_operand host, struct zr_operand device, uint64_t parts, uint64_t at, uint64_t n,
-		       int back)
+/* Bytes [at, at + n) of each of a buffer's parts. */
+static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t at, uint64_t n)
 {
-	uint64_t apart = device.bytes / parts;
-	for (uint64_t k = 0; k < parts; k++) {
-		struct zr_operand there = zr_part(device, k * apart + at, n), here = zr_part(host, k * n, n);
-		zr_low_move(l, back ? here : there, back ? there : here, 0);
-	}
+	return zr_part(o, at, (parts - 1) * (o.bytes / parts) + n);
 }
 
 /* Chunk by chunk, each through the same piece of host memory. */
@@ -160,6 +176,7 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
 	uint64_t sent = parts(i.number, 0, ranks), received = parts(i.number, 1, ranks), all = x->recv.bytes / received;
 	uint64_t step = ZR_HOST_COMM / ((sent + received) * size) / ZR_BLOCK * ZR_BLOCK * size;
+	step = step ? step : 16 * ZR_BLOCK * size; /* more ranks than it has blocks for */
 	step = all < step ? all : step;
 	struct zr_operand host = zr_low_buffer(l, ZR_R_HOST_COMM, step * (sent + received), 64);
 	l->now++;
@@ -167,9 +184,11 @@ static void through_host(struct zr_lowering *l, struct zr_instr i, const struct 
 		uint64_t n = all - at < step ? all - at : step;
 		struct zr_exchange part = { zr_part(host, 0, sent * n), zr_part(host, step * sent, received * n) };
 		if (sends(l, &i))
-			move_parts(l, part.send, x->send, sent, at, n, 0);
+			zr_low_move_parts(l, of_each(x->send, sent, at, n), part.send,
+					  (int64_t)sent, n, 0);
 		post(l, i, &part, 1);
-		move_parts(l, part.recv, x->recv, received, at, n, 1);
+		zr_low_move_parts(l, part.recv, of_each(x->recv, received, at, n),
+				  (int64_t)received, n, 0);
 	}
 }
 

@@ -96,6 +96,10 @@ void zr_low_host(struct zr_lowering *l, int32_t call);
  * that was enqueued on the device uses either. */
 void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operand to, int idle);
 
+/* Equal parts, as far apart as each operand says: zr_parts_apart(). */
+void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
+		       int64_t parts, uint64_t bytes, int idle);
+
 /* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to move. */
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
 

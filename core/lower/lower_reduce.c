@@ -48,6 +48,12 @@ static int contributions(const struct zr_lowering *l)
 	return l->s->plan.scatter ? 1 : l->s->process.world;
 }
 
+/* The type in which they come: in place, and of this rank alone, as layers left them. */
+static int32_t contribution_type(const struct zr_lowering *l)
+{
+	return l->s->peers || alone(l) ? ZR_F32 : l->s->types.comm_dtype;
+}
+
 /* What layers left of a unit's gradient, without the padding. */
 static struct zr_operand gradient(struct zr_lowering *l, int32_t u)
 {
@@ -85,42 +91,39 @@ static void measure(struct zr_lowering *l, int32_t unit, int64_t first, int64_t 
 	zr_low_arg(l, zr_mine(region, counts + block * 4, (uint64_t)n * 4), ZR_WRITES);
 }
 
-/* Blocks [first, first + n) of a contribution of a type into their sum. */
-static void accumulate(struct zr_lowering *l, int32_t u, int32_t type, unsigned flags,
-		       struct zr_operand from, struct zr_operand sum, int64_t first, int64_t n)
+/* Blocks [first, first + n) of contributions into their sum. of: their number and types. */
+static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, struct zr_operand from,
+		       struct zr_operand sum, int64_t first, int64_t n)
 {
+	unsigned flags = of.flags;
 	int same = from.region == sum.region && from.at == sum.at && from.whose == sum.whose && from.buffer == sum.buffer;
 	int host = (flags & ZR_F_ON_HOST) != 0;
 	if (n <= 0 || (same && !(flags & ZR_F_MEASURE)))
 		return;
-	zr_low_emit(l, (struct zr_instr){
-		.kind = ZR_I_ACCUMULATE, .queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE,
-		.flags = (uint16_t)flags, .dtype = type, .block = first, .blocks = n });
+	of.kind = ZR_I_ACCUMULATE;
+	of.queue = host ? ZR_Q_HOST : ZR_Q_COMPUTE;
+	of.block = first;
+	of.blocks = n;
+	zr_low_emit(l, of);
 	zr_low_arg(l, from, ZR_READS);
 	zr_low_arg(l, sum, flags & ZR_F_STORE && !same ? ZR_WRITES : ZR_READS | ZR_WRITES);
+	zr_low_arg(l, of.from == ZR_F32 ? zr_none() : zr_part(l->wide, 0, sum.bytes), ZR_WRITES);
 	if (flags & ZR_F_MEASURE)
 		measure(l, u, first, n, host);
 }
 
-/* What rank r sent: 16 bits are widened first. */
-static struct zr_operand contribution(struct zr_lowering *l, const struct zr_exchange *x, int32_t r,
-				      int64_t first, int64_t n)
+/* What ranks sent of blocks [first, first + n): rank r's, read where it lies, or that of all. */
+static struct zr_operand contributions_of(const struct zr_lowering *l, const struct zr_exchange *x,
+					  int32_t r, int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
-	int peers = s->peers, wide = peers || alone(l) || s->types.comm_dtype == ZR_F32;
-	int64_t at = (peers ? s->process.rank : r) * l->own.per + first - l->own.first;
-	uint64_t block = ZR_BLOCK * (wide ? 4 : (uint64_t)zr_dtype_bytes(s->types.comm_dtype));
-	uint64_t from = (uint64_t)at * block, bytes = (uint64_t)n * block;
-	struct zr_operand o = zr_part(peers ? x->send : x->recv, from, bytes);
-	if (peers)
-		o.whose = r == s->process.rank ? ZR_MINE : r;
-	if (wide)
-		return o;
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_CAST, .queue = sums_on_host(l) ? ZR_Q_HOST : ZR_Q_COMPUTE, .dtype = ZR_F32,
-					  .from = s->types.comm_dtype, .flags = sums_on_host(l) ? ZR_F_ON_HOST : 0 });
-	zr_low_arg(l, o, ZR_READS);
-	o = zr_part(l->wide, 0, (uint64_t)n * ZR_BLOCK * 4);
-	zr_low_arg(l, o, ZR_WRITES);
+	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)n * block;
+	uint64_t at = (uint64_t)(first - l->own.first) * block;
+	uint64_t share = (uint64_t)l->own.per * block;
+	if (!s->peers)
+		return zr_part(x->recv, at, (uint64_t)(contributions(l) - 1) * share + bytes);
+	struct zr_operand o = zr_part(x->send, (uint64_t)s->process.rank * share + at, bytes);
+	o.whose = r == s->process.rank ? ZR_MINE : r;
 	return o;
 }
 
@@ -129,12 +132,14 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 		      int64_t n, struct zr_operand sum)
 {
 	unsigned host = sums_on_host(l) ? ZR_F_ON_HOST : 0;
-	int32_t last = contributions(l) - 1;
+	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
+	struct zr_instr of = { .dtype = l->s->types.comm_dtype, .from = contribution_type(l),
+			       .number = last ? 1 : ranks };
 	for (int32_t r = 0; r <= last && n > 0; r++) {
-		struct zr_operand from = l->s->plan.direct ? sum : contribution(l, x, r, first, n);
-		unsigned flags = host | (stores(l) && r == 0 ? ZR_F_STORE : 0) |
-				 (l->last && r == last ? ZR_F_MEASURE : 0);
-		accumulate(l, u, l->s->types.comm_dtype, flags, from, sum, first, n);
+		struct zr_operand from = contributions_of(l, x, r, first, n);
+		of.flags = (uint16_t)(host | (stores(l) && r == 0 ? ZR_F_STORE : 0) |
+				      (l->last && r == last ? ZR_F_MEASURE : 0));
+		accumulate(l, u, of, l->s->plan.direct ? sum : from, sum, first, n);
 	}
 }
 
@@ -268,8 +273,9 @@ static void add_locally(struct zr_lowering *l, int32_t u)
 {
 	struct zr_operand sum = local_sum(l, u), from = gradient(l, u);
 	sum = l->store ? sum : zr_part(sum, 0, from.bytes);
-	accumulate(l, u, ZR_F32, l->store ? ZR_F_STORE : 0, from, sum, 0,
-		   l->s->layout.unit[u].blocks);
+	struct zr_instr of = { .dtype = ZR_F32, .from = ZR_F32, .number = 1,
+			       .flags = l->store ? ZR_F_STORE : 0 };
+	accumulate(l, u, of, from, sum, 0, l->s->layout.unit[u].blocks);
 }
 
 /* The sums of a unit's blocks that this rank adds; room for those of all: in place, or apart. */
@@ -356,11 +362,10 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 		l->slice.n = l->slice.n < n ? l->slice.n : n;
 		uint64_t bytes = (uint64_t)n * ZR_BLOCK * 4, all = bytes * (uint64_t)ranks;
 		x->send = zr_low_buffer(l, host ? ZR_R_GRAD_BOUNCE : ZR_R_GRAD_BUFFER, all, ZR_PAGE);
-		for (int32_t r = 0; r < ranks; r++) {
-			struct zr_operand from = zr_of_spot(p->unit[u].parts, bytes);
-			from.at += (uint64_t)(r * own->per + at) * ZR_BLOCK * 4;
-			zr_low_move(l, from, zr_part(x->send, (uint64_t)r * bytes, bytes), 0);
-		}
+		uint64_t last = (uint64_t)((ranks - 1) * own->per) * ZR_BLOCK * 4;
+		struct zr_operand from = zr_of_spot(p->unit[u].parts, last + bytes);
+		from.at += (uint64_t)at * ZR_BLOCK * 4;
+		zr_low_move_parts(l, from, x->send, ranks, bytes, 0);
 		x->recv = x->send;
 		if (l->s->peers) {
 			fence(l, op, 1);

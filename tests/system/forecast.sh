@@ -51,6 +51,17 @@ is 'each number of ranks has its own memory' "$many" 3
 like 'a list that is none is refused' "$("$ZEROTH" plan --scale 1,x tiny.ini 2>&1)" 'expected numbers of ranks in'
 like 'comm/planned trains nothing' "$(trained tiny.ini -n 2 -o comm.plugin=planned)" 'planned'
 
+# What ranks send is moved and added by as many instructions, however many ranks there are: also if
+# their blocks are more than host memory has room for.
+instructions() {
+	"$ZEROTH" plan -n "$1" --program --memory 1T tiny.ini -o device.separate=yes \
+		-o device.memory=64M -o train.train_batch_size=auto \
+		-o train.gradient_accumulation_steps=2 \
+		-o train.communication_data_type="$2" | grep -c '^ '
+}
+is '512 ranks have the instructions of 4' "$(instructions 512 fp32)" "$(instructions 4 fp32)"
+is 'also where 16 bits are sent' "$(instructions 512 bf16)" "$(instructions 4 bf16)"
+
 # What fits, as INI that plans and fits.
 fit() { "$ZEROTH" plan -n 2 --fit --card A100 "$@" tiny.ini; }
 fit --device 900K > fits
