@@ -123,9 +123,9 @@ struct zr_decoding {
 struct zr_trie_node {
 	uint32_t c : 21;     /* the character that leads here */
 	uint32_t last : 1;   /* of its siblings */
-	uint32_t shared : 1; /* two of its children have the same bit */
-	uint32_t has;        /* bits c % 32 of the children's characters */
-	uint32_t child;      /* its first one; they are in the order of c % 32 */
+	uint32_t shares : 1; /* its bit, with siblings behind those that have one to themselves */
+	uint32_t has[2];     /* zr_trie_bit of the children's characters */
+	uint32_t child;      /* its first one; the first of each bit are in the order of these */
 	int32_t id;          /* of the text that ends here; -1: none */
 };
 struct zr_trie {
@@ -200,16 +200,45 @@ size_t zr_joins_part(const struct zr_joins *j, const char *p, size_t n, int32_t 
 /* Sorts the n texts and builds the trie of them; 0 or ZR_ENOMEM. */
 int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n);
 void zr_trie_free(struct zr_trie *t);
-uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, uint32_t c);
+/* The number of its bit: those of small letters are not those of ASCII's digits and marks. */
+static inline uint32_t zr_trie_bit(uint32_t c)
+{
+	return (c ^ (c >> 1 & 32)) % 64;
+}
+static inline uint64_t zr_trie_has(const struct zr_trie_node *o)
+{
+	return (uint64_t)o->has[1] << 32 | o->has[0];
+}
+/* How many bits are set. */
+static inline uint32_t zr_trie_count(uint64_t x)
+{
+	x -= x >> 1 & UINT64_C(0x5555555555555555);
+	x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+	x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	return (uint32_t)(x * UINT64_C(0x0101010101010101) >> 56);
+}
+/* Where the child of a node is that a character leads to, if there is one; 0: there is none. */
+static inline uint32_t zr_trie_place(const struct zr_trie *t, uint32_t node, uint32_t c)
+{
+	const struct zr_trie_node *o = &t->node[node];
+	uint64_t has = zr_trie_has(o), bit = UINT64_C(1) << zr_trie_bit(c);
+	if ((!node || node == t->widest) && c < ZR_BMP)
+		return node ? t->second[c] : t->first[c];
+	return has & bit ? o->child + zr_trie_count(has & (bit - 1)) : 0;
+}
+/* What is there; 0: none of the character. */
+static inline uint32_t zr_trie_at(const struct zr_trie *t, uint32_t place, uint32_t c)
+{
+	const struct zr_trie_node *o = &t->node[place];
+	if (o->c != c && o->shares)
+		while (!o->last && (++o)->c != c)
+			;
+	return o->c == c ? (uint32_t)(o - t->node) : 0;
+}
 /* The child of a node that a character leads to; 0: none. */
 static inline uint32_t zr_trie_next(const struct zr_trie *t, uint32_t node, uint32_t c)
 {
-	const struct zr_trie_node *o = &t->node[node];
-	if ((!node || node == t->widest) && c < ZR_BMP)
-		return node ? t->second[c] : t->first[c];
-	if (!(o->has >> (c % 32) & 1))
-		return 0;
-	return zr_trie_search(t, node, c);
+	return zr_trie_at(t, zr_trie_place(t, node, c), c);
 }
 uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n); /* from the root */
 
@@ -231,9 +260,20 @@ struct zr_unigram_place {
 	uint32_t c;    /* the character behind the place */
 	uint32_t at;   /* bytes of the word before it */
 };
+#define ZR_AHEAD 32       /* places that are looked from at the same time */
+#define ZR_AHEAD_DEPTH 16 /* characters of a token that are looked for so */
+/* What starts at the places from `first` on: looked for together, as the processor waits for the
+ * memory of all of them at once. */
+struct zr_unigram_ahead {
+	size_t first, n;
+	uint32_t length[ZR_AHEAD]; /* characters that texts of the trie start with */
+	uint32_t node[ZR_AHEAD];   /* where more of them are; 0: none */
+	int32_t id[ZR_AHEAD][ZR_AHEAD_DEPTH]; /* of the token with one more character; -1: none */
+};
 struct zr_unigram_work {
 	struct zr_unigram_place *place; /* [room]; characters are read up to place n */
 	size_t room, n;
+	struct zr_unigram_ahead ahead;
 	size_t farthest; /* place that a token ends at */
 	struct zr_ids ids;
 	double sum; /* of the scores before a word; then with its own */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * trie.c - texts by their beginnings, character by character; see parts.h. The children of a node
- * are neighbours, in an order in which their number says where one is, unless two share a bit.
+ * are neighbours, in an order in which their bits say where one is, unless two share a bit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,13 +51,19 @@ static int add_node(struct zr_trie *t, struct range **of, size_t *room, struct r
 	return 0;
 }
 
-/* Puts the last node where it belongs among the children from `first` on. */
-static void sort_in(struct zr_trie *t, struct range *of, size_t first)
+/* Puts the last node where it belongs among the children from `first` on: the first of each bit in
+ * their order, then the others. has: bits of those before it. */
+static void sort_in(struct zr_trie *t, struct range *of, size_t first, uint64_t has)
 {
 	struct zr_trie_node node = t->node[t->n - 1];
 	struct range texts = of[t->n - 1];
-	size_t at = t->n - 1;
-	for (; at > first && t->node[at - 1].c % 32 > node.c % 32; at--) {
+	uint64_t bit = UINT64_C(1) << zr_trie_bit(node.c);
+	size_t at = t->n - 1, to = first + zr_trie_count(has & (bit - 1));
+	if (has & bit) {
+		t->node[to].shares = 1;
+		return;
+	}
+	for (; at > to; at--) {
 		t->node[at] = t->node[at - 1];
 		of[at] = of[at - 1];
 	}
@@ -71,7 +77,7 @@ static int fill(struct zr_trie *t, size_t node, const struct zr_trie_text *text,
 {
 	struct range r = (*of)[node];
 	size_t first = t->n, len, end;
-	uint32_t has = 0, shared = 0;
+	uint64_t has = 0;
 	for (; r.from < r.to && text[r.from].n == r.depth; r.from++)
 		t->node[node].id = text[r.from].id;
 	for (; r.from < r.to; r.from = end) {
@@ -81,14 +87,13 @@ static int fill(struct zr_trie *t, size_t node, const struct zr_trie_text *text,
 			;
 		if (add_node(t, of, room, (struct range){ r.from, end, r.depth + len }, c))
 			return ZR_ENOMEM;
-		sort_in(t, *of, first);
-		shared |= has >> (c % 32) & 1;
-		has |= UINT32_C(1) << (c % 32);
+		sort_in(t, *of, first, has);
+		has |= UINT64_C(1) << zr_trie_bit(c);
 	}
 	struct zr_trie_node *o = &t->node[node];
-	o->has = has;
+	o->has[0] = (uint32_t)has;
+	o->has[1] = (uint32_t)(has >> 32);
 	o->child = (uint32_t)first;
-	o->shared = shared != 0;
 	if (has)
 		t->node[t->n - 1].last = 1;
 	return 0;
@@ -121,7 +126,7 @@ static int fill_all(struct zr_trie *t, const struct zr_trie_text *text, struct r
 static void list_children(const struct zr_trie *t, uint32_t node, uint32_t *by_character)
 {
 	const struct zr_trie_node *o = &t->node[t->node[node].child];
-	for (int more = t->node[node].has != 0; more; more = !o++->last)
+	for (int more = zr_trie_has(&t->node[node]) != 0; more; more = !o++->last)
 		if (o->c < ZR_BMP)
 			by_character[o->c] = (uint32_t)(o - t->node);
 }
@@ -153,32 +158,6 @@ void zr_trie_free(struct zr_trie *t)
 	free(t->node);
 	free(t->first);
 	*t = (struct zr_trie){ 0 };
-}
-
-/* How many bits are set. */
-static uint32_t count(uint32_t x)
-{
-	x -= x >> 1 & 0x55555555;
-	x = (x & 0x33333333) + (x >> 2 & 0x33333333);
-	x = (x + (x >> 4)) & 0x0f0f0f0f;
-	return x * 0x01010101 >> 24;
-}
-
-uint32_t zr_trie_search(const struct zr_trie *t, uint32_t node, uint32_t c)
-{
-	const struct zr_trie_node *o = &t->node[node];
-	uint32_t bit = UINT32_C(1) << (c % 32), at = o->child + count(o->has & (bit - 1));
-	if (!(o->has & bit))
-		return 0;
-	if (!o->shared)
-		return t->node[at].c == c ? at : 0;
-	for (; t->node[at].c % 32 <= c % 32; at++) {
-		if (t->node[at].c == c)
-			return at;
-		if (t->node[at].last)
-			break;
-	}
-	return 0;
 }
 
 uint32_t zr_trie_walk(const struct zr_trie *t, const char *p, size_t n)

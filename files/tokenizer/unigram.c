@@ -72,29 +72,84 @@ static void reach(struct zr_unigram_work *w, size_t to, double more, size_t from
 	place->id = id;
 }
 
+/* Reads the characters up to a place, if there are so many. */
+static int read_up_to(struct zr_unigram_work *w, const char *p, size_t n, size_t place)
+{
+	int rc = 0;
+	while (!rc && w->n < place && w->place[w->n].at < n)
+		rc = read_on(w, p);
+	return rc;
+}
+
+/* Looks for the tokens that start at place i and those behind it. */
+static int look_ahead(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
+		      size_t n, size_t i)
+{
+	struct zr_unigram_ahead *a = &w->ahead;
+	uint32_t c[ZR_AHEAD + ZR_AHEAD_DEPTH], from[ZR_AHEAD], node[ZR_AHEAD];
+	size_t chars = 0, active = 0;
+	if (read_up_to(w, p, n, i + ZR_AHEAD + ZR_AHEAD_DEPTH))
+		return ZR_ENOMEM;
+	for (; chars < ZR_AHEAD + ZR_AHEAD_DEPTH && i + chars < w->n; chars++)
+		c[chars] = w->place[i + chars].c;
+	a->first = i;
+	a->n = chars < ZR_AHEAD ? chars : ZR_AHEAD;
+	for (uint32_t k = 0; k < a->n; k++) {
+		a->length[k] = a->node[k] = 0;
+		from[active] = k;
+		node[active] = zr_trie_next(&t->trie, 0, c[k]);
+		active += node[active] != 0;
+	}
+	for (uint32_t depth = 0; active && depth < ZR_AHEAD_DEPTH; depth++) {
+		size_t still = 0, found = 0;
+		for (size_t k = 0; k < active; k++) {
+			uint32_t at = from[k], last = at + depth + 1;
+			int32_t id = t->trie.node[node[k]].id;
+			a->id[at][depth] = id;
+			a->length[at] = last - at;
+			__builtin_prefetch(&t->score[id < 0 ? 0 : id]);
+			from[still] = at;
+			node[still] =
+				last < chars ? zr_trie_place(&t->trie, node[k], c[last]) : 0;
+			__builtin_prefetch(&t->trie.node[node[still]]);
+			still += node[still] != 0;
+		}
+		for (size_t k = 0; k < still; k++) {
+			from[found] = from[k];
+			node[found] = zr_trie_at(&t->trie, node[k], c[from[k] + depth + 1]);
+			found += node[found] != 0;
+		}
+		active = found;
+	}
+	for (size_t k = 0; k < active; k++)
+		a->node[from[k]] = node[k];
+	return 0;
+}
+
 /* The tokens that start at place i. */
 static int reach_from(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
 		      size_t n, size_t i)
 {
-	size_t end = i;
-	int single = 0, rc = 0;
-	uint32_t node = 0;
-	do {
-		if (end == w->n) {
-			rc = w->place[end].at < n ? read_on(w, p) : 0;
-			if (rc || end == w->n)
-				break;
-		}
-		node = zr_trie_next(&t->trie, node, w->place[end++].c);
-		int32_t id = node ? t->trie.node[node].id : -1;
-		if (id < 0)
-			continue;
-		reach(w, end, t->score[id], i, id);
-		single |= end == i + 1;
-	} while (node && t->trie.node[node].has);
-	if (!rc && !single)
+	const struct zr_unigram_ahead *a = &w->ahead;
+	if (i - a->first >= a->n && look_ahead(t, w, p, n, i))
+		return ZR_ENOMEM;
+	size_t from = i - a->first, end = i + a->length[from];
+	int single = a->length[from] && a->id[from][0] >= 0;
+	uint32_t node = a->node[from];
+	for (uint32_t k = 0; k < a->length[from]; k++)
+		if (a->id[from][k] >= 0)
+			reach(w, i + k + 1, t->score[a->id[from][k]], i, a->id[from][k]);
+	while (node) {
+		end++;
+		if (t->trie.node[node].id >= 0)
+			reach(w, end, t->score[t->trie.node[node].id], i, t->trie.node[node].id);
+		if (read_up_to(w, p, n, end + 1))
+			return ZR_ENOMEM;
+		node = end < w->n ? zr_trie_next(&t->trie, node, w->place[end].c) : 0;
+	}
+	if (!single)
 		reach(w, i + 1, t->unknown_score, i, t->unknown);
-	return rc;
+	return 0;
 }
 
 /* ---- what is settled ---- */
@@ -155,6 +210,7 @@ static size_t settle(const struct zr_tokenizer *t, struct zr_unigram_work *w, co
 	w->n -= last;
 	w->farthest -= last;
 	memmove(place, place + last, (w->n + 1) * sizeof *place);
+	w->ahead.n = 0;
 	return ids + (size_t)(end - id);
 }
 
@@ -164,7 +220,7 @@ int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *
 	size_t count = 0, i = 0;
 	if (zr_ids_room(&w->ids, 3 * n + 1) || (!w->room && make_room(w)))
 		return ZR_ENOMEM;
-	w->n = w->farthest = 0;
+	w->n = w->farthest = w->ahead.n = 0;
 	w->place[0] = (struct zr_unigram_place){ .score = w->sum, .second = -INFINITY };
 	for (; w->place[i].at < n; i++) {
 		if (i == w->farthest && i >= ENOUGH && w->place[i].id != t->unknown) {
