@@ -112,12 +112,18 @@ static int load_prepend(struct zr_load *l, const json_t *o, struct zr_step *s)
 	return s->text ? 0 : zr_err(l->err, ZR_ENOMEM, "out of memory");
 }
 
+/* White space beside a letter or a digit that text is cut at, which Strip would take. */
+static int may_make_spaces(const struct zr_step *s)
+{
+	return s->kind == ZR_STEP_CHARSMAP || s->spaced_chinese;
+}
+
 static int load_strip(struct zr_load *l, const json_t *o, struct zr_step *s)
 {
 	int rc = zr_load_flag(l, o, "normalizer", "strip_left", 1, &s->left);
 	s->kind = ZR_STEP_STRIP;
-	if (s != l->t->normalizer.step) /* a step before may make white space of letters */
-		l->t->normalizer.whole = 1;
+	for (const struct zr_step *before = l->t->normalizer.step; before < s; before++)
+		l->t->normalizer.whole |= may_make_spaces(before);
 	return rc ? rc : zr_load_flag(l, o, "normalizer", "strip_right", 1, &s->right);
 }
 
