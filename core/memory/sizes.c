@@ -32,38 +32,28 @@ static int64_t held_in_param(const struct zr_setup *s, const struct zr_unit_memo
 	return g->param == ZR_GROUP_SELF ? s->mesh.group[g->state].rank * m->held.per : 0;
 }
 
-/* In fp32 the master serves as the compute copy wherever both are split alike and in the same tier. */
-static void place_fp32(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
+/* The compute copy of a unit, what this rank holds of it, and the master. In fp32 the master serves
+ * as the compute copy wherever both are split alike and in the same tier, and where they are not of
+ * one size is a part of it. What is frozen has a compute copy alone. */
+static void place_values(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
 {
 	const struct zr_groups *g = &s->groups[unit];
 	struct zr_unit_memory *m = &p->unit[unit];
 	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
-	int together = p->region[region].tier == p->region[ZR_R_MASTER].tier, apart = zr_unit_apart(s, unit);
-	if (together && !apart && g->param != g->state) {
-		m->param = take(p, region, m->param_per, ZR_F32);
-		m->master = m->held_copy = inside(m->param, held_in_param(s, m, unit), ZR_F32);
-		return;
-	}
-	m->master = take(p, ZR_R_MASTER, m->held.per, ZR_F32);
-	m->param = together && !apart ? m->master : take(p, region, m->param_per, ZR_F32);
-	m->held_copy = !apart ? inside(m->param, held_in_param(s, m, unit), ZR_F32) :
-		  together ? m->master : take(p, region, m->held.per, ZR_F32);
-}
-
-/* A compute copy in the type of the compute, and what of it is held: inside it, or apart. What is
- * frozen has nothing else. */
-static void place_copy(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
-{
-	struct zr_unit_memory *m = &p->unit[unit];
-	int region = m->offloaded ? ZR_R_PARAM_OFFLOADED : ZR_R_PARAM;
-	int32_t type = zr_unit_dtype(s, unit), kept = zr_unit_master(s, unit);
-	m->master = take(p, ZR_R_MASTER, kept == ZR_MASTER_NONE ? 0 : m->held.per,
-			 kept == ZR_MASTER_SPLIT24 ? ZR_U8 :
-			 kept == ZR_MASTER_SPLIT   ? ZR_BF16 :
-						     ZR_F32);
-	m->param = take(p, region, m->param_per, type);
-	m->held_copy = zr_unit_apart(s, unit) ? take(p, region, m->held.per, type) :
-						inside(m->param, held_in_param(s, m, unit), type);
+	int32_t type = zr_unit_dtype(s, unit);
+	int fp32 = type == ZR_F32 && !s->frozen_unit[unit];
+	int32_t kept = fp32 ? ZR_MASTER_FP32 : zr_unit_master(s, unit);
+	int serves = fp32 && p->region[region].tier == p->region[ZR_R_MASTER].tier;
+	int apart = zr_unit_apart(s, unit), part = serves && !apart && g->param != g->state;
+	if (!part)
+		m->master = take(p, ZR_R_MASTER, kept == ZR_MASTER_NONE ? 0 : m->held.per,
+				 kept == ZR_MASTER_SPLIT24 ? ZR_U8 :
+				 kept == ZR_MASTER_SPLIT   ? ZR_BF16 : ZR_F32);
+	m->param = serves && !apart && !part ? m->master : take(p, region, m->param_per, type);
+	m->held_copy = !apart ? inside(m->param, held_in_param(s, m, unit), type) :
+		       serves ? m->master : take(p, region, m->held.per, type);
+	if (part)
+		m->master = m->held_copy;
 }
 
 static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit)
@@ -77,10 +67,7 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 	m->counted = zr_share_of(u->blocks, world, zr_mesh_part(&s->mesh, s->state_group, rank));
 	m->param_per = zr_unit_share(s, unit, g->param, rank).per;
 	m->offloaded = zr_unit_offloaded(s, unit);
-	if (zr_unit_dtype(s, unit) == ZR_F32 && !s->frozen_unit[unit])
-		place_fp32(s, p, unit);
-	else
-		place_copy(s, p, unit);
+	place_values(s, p, unit);
 	if (s->mode == ZR_SETUP_SAMPLE || s->frozen_unit[unit])
 		return;
 	m->grad = take(p, ZR_R_GRAD, m->held.per, ZR_F32);
