@@ -11,6 +11,7 @@
 #include "core/setup.h"
 
 struct zr_piece;
+struct zr_chunk;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
 struct zr_bound {
@@ -33,6 +34,7 @@ struct zr_session {
 	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
 	int early;                      /* last_micro updates units, if perhaps none that this rank holds */
 	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */
+	struct zr_chunk *chunk;         /* scratch of values on their way in and out */
 	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */
 	struct zr_buf *state_buf;       /* [n_states] likewise */
 

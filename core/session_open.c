@@ -9,6 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Everything that comes or goes passes through masters in host memory, so many at a time. */
+struct zr_chunk {
+	float x[ZR_CHUNK * ZR_BLOCK];
+	uint16_t work[2 * ZR_CHUNK * ZR_BLOCK]; /* what is kept of them in 16 bits and below */
+	zr_values_fn *in;
+	zr_masters_fn *out;
+	void *arg;
+};
+
 static const struct zr_device_v1 *device(const struct zr_setup *p)
 {
 	return p->device.vtbl;
@@ -103,9 +112,10 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 	s->lr = calloc(groups, sizeof *s->lr);
 	s->scalars = calloc(groups, sizeof *s->scalars);
 	s->state_buf = calloc(p->n_states + 1, sizeof *s->state_buf);
+	s->chunk = aligned_alloc(64, zr_up(sizeof *s->chunk, 64));
 	s->early = zr_program_updates(&p->program[ZR_PROG_LAST_MICRO]);
 	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg && s->lr &&
-	    s->scalars && s->state_buf)
+	    s->scalars && s->state_buf && s->chunk)
 		return 0;
 	return zr_err(err, ZR_ENOMEM, "out of memory for the session's tables");
 }
@@ -157,40 +167,16 @@ void zr_session_close(struct zr_session *s)
 	give_arena(s, ZR_STORE_DEVICE);
 	zr_unbind(s);
 	void *const table[] = { s->param, s->dparam, s->accumulate, s->view, s->seg, s->group_seg,
-				s->lr, s->scalars, s->state_buf, s->frozen_hash, s };
+				s->lr, s->scalars, s->state_buf, s->chunk, s->frozen_hash, s };
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		free(table[i]);
 }
 
 /* ---- values in and out ---- */
 
-/* Everything that comes or goes passes through a chunk of masters in host memory. */
-struct chunk {
-	float x[ZR_CHUNK * ZR_BLOCK];
-	uint16_t work[2 * ZR_CHUNK * ZR_BLOCK]; /* what is kept of them in 16 bits and below */
-	zr_values_fn *in;
-	zr_masters_fn *out;
-	void *arg;
-};
-
-static struct chunk *new_chunk(zr_values_fn *in, zr_masters_fn *out, void *arg,
-			       struct zr_error *err)
-{
-	struct chunk *c = aligned_alloc(64, zr_up(sizeof *c, 64));
-	if (!c) {
-		zr_err(err, ZR_ENOMEM, "out of memory for a chunk of parameters");
-		return NULL;
-	}
-	c->in = in;
-	c->out = out;
-	c->arg = arg;
-	return c;
-}
-
 /* Calls fn for a rank's share of a unit, chunk by chunk. */
-typedef int chunk_fn(struct zr_session *s, const struct zr_piece *p, int32_t rank, struct chunk *c);
-static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn,
-		      struct chunk *c)
+typedef int chunk_fn(struct zr_session *s, const struct zr_piece *p, int32_t rank);
+static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn)
 {
 	const struct zr_setup *p = s->setup;
 	struct zr_share share = zr_unit_share(p, unit, p->groups[unit].state, rank);
@@ -199,14 +185,15 @@ static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn
 	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
 		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
 		struct zr_piece piece = zr_piece_in(p, &all, share.first + at, n);
-		rc = fn(s, &piece, rank, c);
+		rc = fn(s, &piece, rank);
 	}
 	return rc;
 }
 
 /* Padding is zero and stays so. */
-static int fill(struct zr_session *s, const struct zr_piece *p, int32_t rank, struct chunk *c)
+static int fill(struct zr_session *s, const struct zr_piece *p, int32_t rank)
 {
+	struct zr_chunk *c = s->chunk;
 	uint64_t count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
 	int rc = 0;
 	(void)rank;
@@ -218,12 +205,12 @@ static int fill(struct zr_session *s, const struct zr_piece *p, int32_t rank, st
 
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
-	struct chunk *c = new_chunk(fn, NULL, arg, err);
-	int rc = c ? 0 : ZR_ENOMEM;
+	int rc = 0;
 	s->err = err;
+	s->chunk->in = fn;
+	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < s->setup->layout.n_units; u++)
-		rc = each_chunk(s, u, s->setup->process.rank, fill, c);
-	free(c);
+		rc = each_chunk(s, u, s->setup->process.rank, fill);
 	return rc || s->setup->mode == ZR_SETUP_SAMPLE ? rc : zr_run(s, ZR_S_VALUES, err);
 }
 
@@ -245,7 +232,7 @@ int zr_init_values(void *arg, int32_t i, int64_t first, int64_t n, float *x, str
 }
 
 /* First values of one state of a run. Memory and objects of stores are zero already. */
-static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i, struct chunk *c)
+static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
 {
 	const struct zr_state *st = zr_setup_state(s->setup, i);
 	const struct zr_section *sec = s->setup->optimizer[r->optimizer].it.section;
@@ -257,11 +244,11 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i, 
 			      "optimizer %s: state %s starts at %g, which needs the type fp32",
 			      sec->plugin->desc->id, st->name, st->init);
 	for (int64_t k = 0; k < ZR_CHUNK * ZR_BLOCK; k++)
-		c->x[k] = (float)st->init;
+		s->chunk->x[k] = (float)st->init;
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
 		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
 		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, n);
-		rc = zr_datum_put(s, &p, ZR_D_STATE + (int)i, c->x);
+		rc = zr_datum_put(s, &p, ZR_D_STATE + (int)i, s->chunk->x);
 	}
 	return rc;
 }
@@ -269,15 +256,13 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i, 
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	struct chunk *c = new_chunk(NULL, NULL, NULL, err);
-	int rc = c ? 0 : ZR_ENOMEM;
+	int rc = 0;
 	s->err = err;
 	for (int32_t r = 0; r < p->plan.n_runs; r++) {
 		const struct zr_optimizer *o = &p->optimizer[p->plan.run[r].optimizer];
 		for (uint32_t i = 0; !rc && i < o->n_states; i++)
-			rc = init_state(s, &p->plan.run[r], o->first_state + i, c);
+			rc = init_state(s, &p->plan.run[r], o->first_state + i);
 	}
-	free(c);
 	return rc ? rc : zr_session_fill(s, fn, arg, err);
 }
 
@@ -297,9 +282,10 @@ static int send_chunk(struct zr_session *s, const struct zr_piece *p, int32_t ra
 	return rc ? rc : zr_complete(s, ticket);
 }
 
-static int hand_out(struct zr_session *s, const struct zr_piece *p, int32_t rank, struct chunk *c)
+static int hand_out(struct zr_session *s, const struct zr_piece *p, int32_t rank)
 {
 	const struct zr_setup *setup = s->setup;
+	struct zr_chunk *c = s->chunk;
 	uint64_t count = c->out ? zr_cut_segments(s, p->unit, p->first, p->n, s->seg) : 0;
 	int rc = rank == setup->process.rank ? zr_master_out(s, p, c->x, c->work) : 0;
 	rc = rc ? rc : send_chunk(s, p, rank, c->x);
@@ -312,14 +298,14 @@ static int hand_out(struct zr_session *s, const struct zr_piece *p, int32_t rank
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err)
 {
 	const struct zr_setup *p = s->setup;
-	struct chunk *c = new_chunk(NULL, fn, arg, err);
-	int rc = c ? 0 : ZR_ENOMEM;
+	int rc = 0;
 	s->err = err;
+	s->chunk->out = fn;
+	s->chunk->arg = arg;
 	for (int32_t u = 0; !rc && u < p->layout.n_units; u++) {
 		const struct zr_axis *a = &p->mesh.group[p->groups[u].state];
 		for (int32_t r = 0; !rc && r < a->n; r++)
-			rc = each_chunk(s, u, p->process.rank - a->rank + r, hand_out, c);
+			rc = each_chunk(s, u, p->process.rank - a->rank + r, hand_out);
 	}
-	free(c);
 	return rc;
 }
