@@ -144,9 +144,9 @@ static uint32_t sources(const struct zr_lowering *l)
 
 static int counts(const struct zr_lowering *l, const struct zr_piece *p)
 {
-	const struct zr_optimizer_v1 *v = l->s->optimizer[p->optimizer].it.vtbl;
+	const struct zr_optimizer *o = &l->s->optimizer[p->optimizer];
 	int64_t from, end;
-	return v->n_partial && zr_counted(l->s, p, &from, &end);
+	return zr_optimizer_calls(o)->n_partial && zr_counted(l->s, p, &from, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)

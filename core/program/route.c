@@ -11,11 +11,6 @@ static void add(struct zr_route *r, int32_t hop)
 	r->hop[r->n++] = hop;
 }
 
-static int lacks_host_access(const struct zr_setup *s)
-{
-	return !s->device_info.host_access;
-}
-
 int zr_comm_on_host(const struct zr_setup *s)
 {
 	return s->process.world > 1 && !s->device_info.host_access && !s->device_comm;
@@ -27,9 +22,9 @@ static struct zr_route gather(const struct zr_setup *s, int offloaded, int ranks
 	struct zr_route r = { 0 };
 	int disk = offloaded && zr_store_tier(s, ZR_STORE_PARAM) == ZR_TIER_DISK;
 	r.whole = ranks && offloaded && zr_comm_on_host(s);
-	r.bounce = r.whole || (disk && lacks_host_access(s));
+	r.bounce = r.whole || (disk && !s->device_info.host_access);
 	/* a collective takes shares from where they lie, if it can address them */
-	if (offloaded && (disk || !ranks || (lacks_host_access(s) && !r.whole)))
+	if (offloaded && (disk || !ranks || (!s->device_info.host_access && !r.whole)))
 		add(&r, ZR_HOP_READ);
 	if (r.bounce && !r.whole)
 		add(&r, ZR_HOP_COPY);
@@ -53,7 +48,8 @@ struct zr_route zr_route_of_split(const struct zr_setup *s)
 
 struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 {
-	struct zr_route r = { .bounce = lacks_host_access(s) && zr_store_tier(s, ZR_STORE_ACTIVATION) == ZR_TIER_DISK };
+	int disk = zr_store_tier(s, ZR_STORE_ACTIVATION) == ZR_TIER_DISK;
+	struct zr_route r = { .bounce = disk && !s->device_info.host_access };
 	if (back)
 		add(&r, ZR_HOP_READ);
 	if (r.bounce)

@@ -28,10 +28,15 @@ struct zr_param_group {
 	double lr;                   /* its own, before the schedule */
 };
 
+static inline const struct zr_optimizer_v1 *zr_optimizer_calls(const struct zr_optimizer *o)
+{
+	return o->it.vtbl;
+}
+
 static inline const struct zr_state *zr_optimizer_state(const struct zr_optimizer *o, uint32_t i)
 {
-	uint32_t stride = ((const struct zr_optimizer_v1 *)o->it.vtbl)->state_stride;
-	return (const struct zr_state *)((const char *)o->states + (size_t)i * stride);
+	size_t at = (size_t)i * zr_optimizer_calls(o)->state_stride;
+	return (const struct zr_state *)((const char *)o->states + at);
 }
 
 #define ZR_STATE_NAME 128        /* bytes of a state's name; checkpoints read names of that length back */

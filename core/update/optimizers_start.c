@@ -12,11 +12,6 @@
 #include "core/config/options.h"
 #include "core/setup.h"
 
-static const struct zr_optimizer_v1 *calls(const struct zr_optimizer *o)
-{
-	return o->it.vtbl;
-}
-
 static const char *id_of(const struct zr_optimizer *o)
 {
 	return o->it.section->plugin->desc->id;
@@ -29,12 +24,12 @@ uint32_t zr_state_bytes(const struct zr_state *st)
 
 int zr_is_whole(const struct zr_optimizer *o)
 {
-	return (calls(o)->caps & ZR_OPT_WHOLE) != 0;
+	return (zr_optimizer_calls(o)->caps & ZR_OPT_WHOLE) != 0;
 }
 
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t)
 {
-	const struct zr_optimizer_v1 *v = calls(o);
+	const struct zr_optimizer_v1 *v = zr_optimizer_calls(o);
 	return ZR_HAS(v, struct zr_optimizer_v1, whole_work) && v->whole_work ? v->whole_work(o->it.inst, t->dims, t->ndim) : 0;
 }
 
@@ -80,7 +75,7 @@ static int32_t optimizer_of(const struct zr_setup *s, const struct zr_section *s
 static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, struct zr_error *err)
 {
 	int on_device = !zr_offloaded(s, ZR_STORE_OPTIMIZER) && !s->device_info.host_access;
-	if (calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
+	if (zr_optimizer_calls(o)->mem_ok & (on_device ? ZR_MEM_DEVICE : ZR_MEM_HOST))
 		return 0;
 	if (on_device)
 		return zr_err(err, ZR_EINVAL, "optimizer %s runs on host memory only: add [offload.optimizer]", id_of(o));
@@ -88,53 +83,52 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, 
 		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : s->device_info.name);
 }
 
-__attribute__((format(printf, 4, 5)))
-static int bad_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	return zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the plugin's table", o->it.section->plugin->path, i + 1,
-		      o->n_states, text);
-}
-
-/* What a checkpoint could not be read back with. Entries are called TENSOR/STATE@FIRST, the parameters' own "master". */
+/* What a checkpoint could not be read back with. Entries are called TENSOR/STATE@FIRST, the
+ * parameters' own "master". */
 static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
 {
 	const struct zr_state *st = zr_optimizer_state(o, i);
-	size_t n = st->name ? strspn(st->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") : 0;
+	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	size_t n = st->name ? strspn(st->name, letters) : 0;
 	if (!n || n > ZR_STATE_NAME || st->name[n])
-		return bad_state(o, i, err, "its name must have 1 to %d letters, digits, _ - or .", ZR_STATE_NAME);
+		return zr_err(err, ZR_EINVAL, "its name must have 1 to %d letters, digits, _ - or .",
+			      ZR_STATE_NAME);
 	if (!strcmp(st->name, "master"))
-		return bad_state(o, i, err, "\"master\" is the name of the parameters themselves; choose another");
+		return zr_err(err, ZR_EINVAL, "\"master\" is the name of the parameters themselves; "
+			      "choose another");
 	for (uint32_t k = 0; k < i; k++)
 		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
-			return bad_state(o, i, err, "\"%s\" is the name of state %u, too", st->name, k + 1);
+			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too", st->name,
+				      k + 1);
 	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
-		return bad_state(o, i, err, "\"%s\" has type %d and %u bytes per block; expected ZR_F32, ZR_BF16 or ZR_F16, or no type "
-				 "and bytes per block", st->name, st->dtype, st->bytes_per_block);
+		return zr_err(err, ZR_EINVAL, "\"%s\" has type %d and %u bytes per block; expected "
+			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block", st->name,
+			      st->dtype, st->bytes_per_block);
 	if (st->bytes_per_block > ZR_STATE_BYTES)
-		return bad_state(o, i, err, "\"%s\" has %u bytes per block, at most %d can be", st->name, st->bytes_per_block, ZR_STATE_BYTES);
-	return isfinite(st->init) ? 0 : bad_state(o, i, err, "\"%s\" begins with %g, which is no number", st->name, st->init);
+		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
+			      st->name, st->bytes_per_block, ZR_STATE_BYTES);
+	return isfinite(st->init) ? 0 :
+		zr_err(err, ZR_EINVAL, "\"%s\" begins with %g, which is no number", st->name, st->init);
 }
 
 static int check_states(const struct zr_optimizer *o, struct zr_error *err)
 {
-	uint32_t stride = calls(o)->state_stride, i = 0;
+	const char *path = o->it.section->plugin->path;
+	uint32_t stride = zr_optimizer_calls(o)->state_stride, i = 0;
+	struct zr_error why = { 0 };
 	if (o->n_states && (!o->states || stride < sizeof *o->states || stride % _Alignof(struct zr_state)))
 		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride of %u bytes, expected at least %zu, a "
-			      "multiple of %zu; mend the plugin", o->it.section->plugin->path, o->n_states, o->states ? "an address" : "NULL",
+			      "multiple of %zu; mend the plugin", path, o->n_states, o->states ? "an address" : "NULL",
 			      stride, sizeof *o->states, _Alignof(struct zr_state));
-	while (i < o->n_states && !check_state(o, i, err))
+	while (i < o->n_states && !check_state(o, i, &why))
 		i++;
-	return i < o->n_states ? ZR_EINVAL : 0;
+	return i == o->n_states ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
+					     "plugin's table", path, i + 1, o->n_states, why.text);
 }
 
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
 {
-	o->states = calls(o)->states(o->it.inst, &o->n_states);
+	o->states = zr_optimizer_calls(o)->states(o->it.inst, &o->n_states);
 	o->first_state = s->n_states;
 	if (o->n_states > ZR_STATES_MAX - s->n_states)
 		return zr_err(err, ZR_EINVAL, "the optimizers have %llu state tensors; at most %d together",
@@ -149,10 +143,12 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", offsetof(struct zr_optimizer_v1, partial), err);
 	if (rc)
 		return rc;
+	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	s->n_optimizers++;
-	if (calls(o)->n_partial && !calls(o)->partial)
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no partial()", id_of(o), calls(o)->n_partial);
-	if (zr_is_whole(o) && (!calls(o)->step_whole || calls(o)->n_partial))
+	if (v->n_partial && !v->partial)
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no "
+			      "partial()", id_of(o), v->n_partial);
+	if (zr_is_whole(o) && (!v->step_whole || v->n_partial))
 		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs step_whole() and no partial sums", id_of(o));
 	rc = check_memory(s, o, err);
 	return rc ? rc : add_states(s, o, err);

@@ -10,16 +10,11 @@
 #include "core/memory/tier.h"
 #include "core/update/update.h"
 
-static const struct zr_optimizer_v1 *calls(const struct zr_optimizer *o)
-{
-	return o->it.vtbl;
-}
-
 uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, uint64_t at)
 {
 	uint64_t segments = ZR_CHUNK;
 	for (int32_t k = 0; k < s->n_optimizers; k++)
-		p->width = (uint32_t)zr_max(p->width, calls(&s->optimizer[k])->n_partial);
+		p->width = (uint32_t)zr_max(p->width, zr_optimizer_calls(&s->optimizer[k])->n_partial);
 	if (!p->width)
 		return at;
 	for (int32_t u = 0; u < s->layout.n_units; u++)
@@ -44,11 +39,11 @@ static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struc
 	struct zr_optimizer *o = &s->setup->optimizer[d->piece->optimizer];
 	struct zr_exact *sums = table(s, p->sums);
 	double *out = table(s, p->call);
-	uint32_t n = calls(o)->n_partial;
+	uint32_t n = zr_optimizer_calls(o)->n_partial;
 	uint64_t bytes = step->n_seg * n * sizeof *out;
 	memset(out, 0, (size_t)bytes);
 	int rc = d->sums == out ? 0 : zr_copy(s, d->sums, out, bytes);
-	if (!rc && (rc = calls(o)->partial(o->it.inst, step, d->sums)))
+	if (!rc && (rc = zr_optimizer_calls(o)->partial(o->it.inst, step, d->sums)))
 		return zr_user_failed(s, &o->it, rc, "partial");
 	if (!rc && d->sums != out)
 		rc = zr_copy(s, out, d->sums, bytes);
@@ -104,7 +99,7 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
 	const double *totals = table(s, p->totals);
 	double *out = table(s, p->call);
-	uint32_t n = calls(&s->setup->optimizer[d->piece->optimizer])->n_partial;
+	uint32_t n = zr_optimizer_calls(&s->setup->optimizer[d->piece->optimizer])->n_partial;
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)step->seg[i].param * p->width + k];

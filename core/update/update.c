@@ -74,7 +74,7 @@ static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct z
 {
 	struct zr_optimizer *o = &s->setup->optimizer[d->piece->optimizer];
 	int rc = zr_partial_totals(s, d, step);
-	rc = rc ? rc : ((const struct zr_optimizer_v1 *)o->it.vtbl)->step(o->it.inst, step);
+	rc = rc ? rc : zr_optimizer_calls(o)->step(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step");
 }
 

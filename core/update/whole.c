@@ -65,6 +65,6 @@ int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step
 	step->n_seg = 1;
 	step->work = work;
 	step->work_bytes = p->plan.whole.work_bytes;
-	int rc = ((const struct zr_optimizer_v1 *)o->it.vtbl)->step_whole(o->it.inst, step);
+	int rc = zr_optimizer_calls(o)->step_whole(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step_whole");
 }
