@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "core/config/loader.h"
 #include "core/exec/exec.h"
+#include "core/plugin/loader.h"
 
 #define PATIENCE 10     /* seconds that a report may take */
 #define DEEPEST 1000000 /* frames that are examined */

@@ -7,7 +7,7 @@
 #ifndef ZR_CMD_METRICS_H
 #define ZR_CMD_METRICS_H
 
-#include "core/host.h"
+#include "core/plugin/host.h"
 #include "core/setup.h"
 
 #define ZR_METRICS_PER_STEP 64

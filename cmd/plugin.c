@@ -17,7 +17,7 @@
 #include "cmd/check/command.h"
 #include "cmd/cmd.h"
 #include "cmd/json_text.h"
-#include "core/config/plugin_file.h"
+#include "core/plugin/plugin_file.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
 

@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "core/config/loader.h"
 #include "core/config/options.h"
+#include "core/plugin/loader.h"
 
 extern const char zr_plugin_usage[]; /* of all of `zeroth plugin` */
 

@@ -11,8 +11,8 @@
 #include <zeroth/scheduler.h>
 
 #include "cmd/cmd.h"
-#include "core/host.h"
 #include "core/config/options.h"
+#include "core/plugin/host.h"
 
 static const char usage[] =
 	"usage: zeroth schedule [-n N] [-o section.key=value]... CONF\n"

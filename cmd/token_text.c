@@ -12,7 +12,7 @@
 #include <zeroth/data.h>
 
 #include "core/config/ini.h"
-#include "core/config/loader.h"
+#include "core/plugin/loader.h"
 #include "files/tokenizer/utf8.h"
 
 /* ---- where it comes from ---- */

@@ -7,10 +7,8 @@ core_libcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(INIH_CFLAGS) $(JANSSON_CFLAGS) $(XXH
 	-DZR_PLUGINDIR='"$(plugindir)"' -DZR_DATADIR='"$(pkgdatadir)"'
 core_libcore_la_LIBADD = $(INIH_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) $(DL_LIBS) -lpthread -lm
 core_libcore_la_SOURCES = \
-	core/batch.c \
 	core/error.c core/error.h \
 	core/exact.c core/exact.h \
-	core/host.c core/host.h \
 	core/log.c core/log.h \
 	core/list.h core/pool.c core/pool.h \
 	core/session_open.c core/session.h core/step.c \
@@ -23,9 +21,10 @@ core_libbase_la_LIBADD = $(JANSSON_LIBS)
 core_libbase_la_SOURCES = core/error.c core/files/file.c core/files/json.c
 
 # The paths are compiled in: another --prefix must reach them.
-core/config/libcore_la-config_layers.lo core/config/libcore_la-plugin_find.lo: Makefile
+core/config/libcore_la-config_layers.lo core/plugin/libcore_la-plugin_find.lo: Makefile
 
 include core/config/local.mk
+include core/plugin/local.mk
 include core/model/local.mk
 include core/memory/local.mk
 include core/program/local.mk

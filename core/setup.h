@@ -21,14 +21,15 @@
 #include <zeroth/scheduler.h>
 #include <zeroth/zero.h>
 
+#include "core/config/batch.h"
 #include "core/files/dtype.h"
-#include "core/host.h"
 #include "core/lower/instr.h"
 #include "core/memory/plan.h"
 #include "core/model/activation.h"
 #include "core/model/layout.h"
 #include "core/model/mesh.h"
 #include "core/model/schedule.h"
+#include "core/plugin/host.h"
 #include "core/program/program.h"
 #include "core/update/optimizers.h"
 
@@ -37,13 +38,6 @@
 #define ZR_SETUP_EVAL 3   /* all parameters are frozen, and nothing but evaluation runs */
 #define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
 #define ZR_SETUP_ALONE 2  /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
-
-/* The batch triple, resolved: train = micro * accumulation * world. */
-struct zr_batch_shape {
-	int64_t train, micro, accumulation;
-	int64_t slots;  /* micro-batches per step over all ranks = accumulation * world */
-	int64_t length; /* tokens per sequence */
-};
 
 /* [data], or a section [eval.NAME]. */
 struct zr_source {
@@ -177,15 +171,5 @@ int zr_unit_view(const struct zr_setup *s, int32_t unit);   /* its gather is a v
 int zr_unit_offloaded(const struct zr_setup *s, int32_t unit);    /* its compute copy is in [offload.param]'s store */
 int64_t zr_unit_part(const struct zr_setup *s, int32_t unit); /* blocks of a part of its gradient */
 int64_t zr_unit_padded_elements(const struct zr_setup *s, int32_t unit); /* whole, as equal shares of all ranks */
-
-/* batch.c: resolves the triple, all of *out but length, and writes derived values back to the config. */
-int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
-		     struct zr_error *err);
-/* The steps of [train] epochs, if that is given. sequences: of an epoch; 0: not known. */
-int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,
-		      int64_t per_step, struct zr_error *err);
-/* Writes a value of [train] that was given as `auto` back to the config. */
-int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
-		    struct zr_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 #ifndef ZR_CMD_CHECK_H
 #define ZR_CMD_CHECK_H
 
-#include "core/config/loader.h"
+#include "core/plugin/loader.h"
 #include "core/config/options.h"
 #include "core/pool.h"
 

@@ -24,7 +24,7 @@
 #include "cmd/crash.h"
 #include "cmd/json_text.h"
 #include "cmd/plugin.h"
-#include "core/config/plugin_file.h"
+#include "core/plugin/plugin_file.h"
 #include "core/files/json.h"
 
 #define MOST 64 /* patterns, or options */

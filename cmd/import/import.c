@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "cmd/import/import.h"
-#include "core/config/loader.h"
 #include "core/config/options.h"
+#include "core/plugin/loader.h"
 
 static const struct zr_import_kind *const kinds[] = { &zr_deepspeed, &zr_trainer, &zr_axolotl };
 #define KINDS (sizeof kinds / sizeof *kinds)

@@ -18,8 +18,8 @@
 
 #include <stdio.h>
 
-#include "core/config/loader.h"
 #include "core/config/options.h"
+#include "core/plugin/loader.h"
 
 /* In the order of their names. */
 #define ZR_COMM_TYPE_AUTO 0 /* the precision's */

@@ -10,8 +10,8 @@
 
 #include "core/config/config_impl.h"
 #include "core/config/ini.h"
-#include "core/config/plugin_file.h"
 #include "core/list.h"
+#include "core/plugin/plugin_file.h"
 
 struct reader {
 	struct zr_config *cfg;

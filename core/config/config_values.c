@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/config/config_impl.h"
-#include "core/host.h"
+#include "core/plugin/host.h"
 
 int zr_config_load(const char *ini_path, const char *const *overrides, int n_overrides, struct zr_config **out,
 		   struct zr_error *err)

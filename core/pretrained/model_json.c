@@ -10,10 +10,10 @@
 #include <string.h>
 #include <zeroth/model.h>
 
+#include "core/config/options.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
-#include "core/config/options.h"
-#include "core/host.h"
+#include "core/plugin/host.h"
 #include "core/pretrained/pretrained.h"
 
 #define VALUE 4096 /* bytes of a value's text, a list included */

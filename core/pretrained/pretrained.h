@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "core/config/loader.h"
+#include "core/plugin/loader.h"
 
 /* config.json, read. */
 struct zr_model_json {

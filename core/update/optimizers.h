@@ -9,7 +9,7 @@
 #include <zeroth/model.h>
 #include <zeroth/optimizer.h>
 
-#include "core/host.h"
+#include "core/plugin/host.h"
 
 struct zr_setup;
 

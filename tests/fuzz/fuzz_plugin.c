@@ -6,7 +6,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "core/config/plugin_file.h"
+#include "core/plugin/plugin_file.h"
 #include "fuzz.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

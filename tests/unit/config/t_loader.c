@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zeroth/scheduler.h>
 
-#include "core/config/loader.h"
+#include "core/plugin/loader.h"
 
 #include <cmocka.h> /* last: it defines fail() */
 

@@ -4,7 +4,7 @@
  * function of the plugin is called.
  */
 #define _GNU_SOURCE
-#include "core/config/loader.h"
+#include "core/plugin/loader.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "core/config/options.h"
-#include "core/config/plugin_file.h"
+#include "core/plugin/plugin_file.h"
 
 #define SYMBOL "zr_plugin_entry_v1"
 

@@ -5,7 +5,7 @@
  * as a crash inside the dynamic linker, so it is refused by name.
  */
 #define _GNU_SOURCE
-#include "core/config/plugin_file.h"
+#include "core/plugin/plugin_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

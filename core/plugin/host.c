@@ -3,7 +3,7 @@
  * host.c - the services behind struct zr_host, one set per instance. impl points at the instance.
  */
 #define _GNU_SOURCE
-#include "core/host.h"
+#include "core/plugin/host.h"
 
 #include <stdlib.h>
 #include <string.h>

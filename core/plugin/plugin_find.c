@@ -14,7 +14,7 @@
 
 #include "core/config/config.h"
 #include "core/log.h"
-#include "core/config/plugin_file.h"
+#include "core/plugin/plugin_file.h"
 
 #define MAX_DIRS 32
 

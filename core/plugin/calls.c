@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/config/loader.h"
+#include "core/plugin/loader.h"
 #include "core/setup.h" /* the headers of all roles */
 
 #define FROM(role, first) "zr." #role "/1", offsetof(struct zr_##role##_v1, first)

@@ -4,10 +4,10 @@
  * ranks. Two are given and the third derived; with only train_batch_size or only micro_batch_size
  * nothing accumulates.
  */
+#include "core/config/batch.h"
+
 #include <math.h>
 #include <string.h>
-
-#include "core/setup.h"
 
 enum { TRAIN, MICRO, STEPS, ALL };
 static const char *const key[ALL] = { "train_batch_size", "micro_batch_size",

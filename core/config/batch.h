@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * batch.h - values of [train] that follow from others: the batch triple, and steps from epochs.
+ * [main] thread.
+ */
+#ifndef ZR_CORE_BATCH_H
+#define ZR_CORE_BATCH_H
+
+#include "core/config/config.h"
+
+/* The batch triple, resolved: train = micro * accumulation * world. */
+struct zr_batch_shape {
+	int64_t train, micro, accumulation;
+	int64_t slots;  /* micro-batches per step over all ranks = accumulation * world */
+	int64_t length; /* tokens per sequence */
+};
+
+/* Resolves the triple, all of *out but length, and writes derived values back to the config. */
+int zr_batch_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int world, struct zr_batch_shape *out,
+		     struct zr_error *err);
+/* The steps of [train] epochs, if that is given. sequences: of an epoch; 0: not known. */
+int zr_epochs_resolve(struct zr_config *cfg, const struct zr_train_opts *t, int64_t sequences,
+		      int64_t per_step, struct zr_error *err);
+/* Writes a value of [train] that was given as `auto` back to the config. */
+int zr_train_derive(struct zr_config *cfg, const char *key, uint64_t given, int64_t value,
+		    struct zr_error *err);
+
+#endif
