@@ -57,26 +57,9 @@ int zr_offloads_check(const struct zr_setup *s, struct zr_error *err)
 	return 0;
 }
 
-/* A section of another name would do nothing. */
-static int check_names(const struct zr_setup *s, struct zr_error *err)
-{
-	for (int i = 0; i < zr_config_count(s->cfg); i++) {
-		const char *name = zr_config_at(s->cfg, i)->name;
-		int known = strncmp(name, "offload.", 8) != 0;
-		for (int k = 0; k < ZR_OFFLOADS; k++)
-			known |= !strcmp(name, offload_sections[k]);
-		if (!known)
-			return zr_config_blame(s->cfg, name, ZR_EINVAL, err,
-					       "plugin: nothing lies in a section of this name; "
-					       "there are [offload.optimizer], [offload.gradient], "
-					       "[offload.param] and [offload.activation]");
-	}
-	return 0;
-}
-
 int zr_offloads_start(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = check_names(s, err);
+	int rc = 0;
 	for (int i = 0; !rc && i < ZR_OFFLOADS; i++)
 		rc = start_offload(s, i, err);
 	return rc;
