@@ -2,7 +2,7 @@
  *
  * adam.c - optimizer/cpu_adam against what bounds it and what others do, in turns on the same
  * threads:
- *   8bit    itself with moments = 8bit
+ *   8bit    itself with states = 8bit
  *   streams the same memory read and written with almost no arithmetic: master, gradient and both
  *   moments in, all but the
  *            gradient out
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
 	vtbl = test_iface(desc, "zr.optimizer/1");
 	for (int narrow = 0; narrow < 2; narrow++) {
 		opts[narrow] = test_options(desc);
-		if ((narrow && test_set(desc, opts[1], "moments", "8bit")) ||
+		if ((narrow && test_set(desc, opts[1], "states", "8bit")) ||
 		    test_create(host, desc, opts[narrow], &inst[narrow]))
 			return 1;
 		codes[narrow] = take(n / ZR_BLOCK * ZR_MOMENT8_BYTES / 4);

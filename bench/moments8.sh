@@ -34,7 +34,7 @@ pair() { # pair NAME ARGUMENTS...
 	local name=$1 wide narrow
 	shift
 	wide=$(update "$@")
-	narrow=$(update "$@" -o optimizer.moments=8bit)
+	narrow=$(update "$@" -o optimizer.states=8bit)
 	awk -v n="$name" -v a="$wide" -v b="$narrow" 'BEGIN { printf "%-16s %9.3f %9.3f %6.2f\n", n, a, b, a / b }' | tee -a "$work/pairs"
 }
 

@@ -12,6 +12,7 @@
 
 #include "cmd/adapter.h"
 #include "cmd/cmd.h"
+#include "cmd/declare.h"
 #include "cmd/rundir.h"
 #include "core/list.h"
 #include "core/setup.h"
@@ -85,7 +86,8 @@ static int read_side(struct side *to, struct zr_error *err)
 	struct zr_setup *s = NULL;
 	char path[PATH_MAX];
 	const int run = zr_dir_has(to->name, "config.ini", path);
-	int rc = zr_config_load(run ? path : to->name, NULL, 0, &cfg, err);
+	int rc = run ? zr_run_config(path, NULL, 0, &cfg, err) :
+		       zr_config_load(to->name, NULL, 0, &cfg, err);
 	if (!rc && !run)
 		rc = zr_setup_open(cfg, ZR_SETUP_ALONE, 1, &s, err);
 	rc = rc || run ? rc : zr_adapter_settle(s, err);

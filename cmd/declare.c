@@ -6,12 +6,14 @@
 #include "cmd/declare.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cmd/former.h"
 #include "core/files/file.h"
 
 static int start(struct zr_setup *s, struct zr_instance *it, const char *section,
@@ -66,19 +68,52 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 	return rc;
 }
 
-int zr_declare_config(const char *text, const char *path, const char *const *overrides, int n,
-		      struct zr_config **out, struct zr_error *err)
+static int load_text(const char *text, const char *const *overrides, int n, struct zr_config **out,
+		     struct zr_error *err)
 {
-	struct zr_error why = { 0 };
 	char name[64];
 	int fd = memfd_create("config.ini", MFD_CLOEXEC);
 	int no = fd < 0 ? errno : zr_write_all_at(fd, text, strlen(text), 0);
 	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-	int rc = no ? zr_err(&why, ZR_EIO, "%s", strerror(no)) :
-		      zr_config_load(name, overrides, n, out, &why);
+	int rc = no ? zr_err(err, ZR_EIO, "%s", strerror(no)) :
+		      zr_config_load(name, overrides, n, out, err);
 	if (fd >= 0)
 		close(fd);
-	return rc ? zr_err(err, rc, "%s: the configuration in it: %s", path, why.text) : 0;
+	return rc;
+}
+
+/* What was refused, with the names that its keys have now; 0: that is it. */
+static int load_former(const char *text, const char *const *overrides, int n,
+		       struct zr_config **out)
+{
+	struct zr_error why = { 0 };
+	char *now = zr_former_text(text);
+	int rc = now ? load_text(now, overrides, n, out, &why) : ZR_EINVAL;
+	free(now);
+	return rc;
+}
+
+int zr_declare_config(const char *text, const char *path, const char *const *overrides, int n,
+		      struct zr_config **out, struct zr_error *err)
+{
+	struct zr_error why = { 0 };
+	int rc = load_text(text, overrides, n, out, &why);
+	if (!rc || !load_former(text, overrides, n, out))
+		return 0;
+	return zr_err(err, rc, "%s: the configuration in it: %s", path, why.text);
+}
+
+int zr_run_config(const char *ini, const char *const *overrides, int n, struct zr_config **out,
+		  struct zr_error *err)
+{
+	char *text = NULL;
+	size_t bytes;
+	int rc = zr_config_load(ini, overrides, n, out, err);
+	if (rc && !zr_file_text(AT_FDCWD, ini, 1, 1 << 20, &text, &bytes) &&
+	    !load_former(text, overrides, n, out))
+		rc = 0;
+	free(text);
+	return rc;
 }
 
 int32_t zr_declared_own(const struct zr_layout *l)

@@ -17,6 +17,10 @@ int zr_declare(struct zr_config *cfg, struct zr_setup **out, struct zr_error *er
 int zr_declare_config(const char *text, const char *path, const char *const *overrides, int n,
 		      struct zr_config **out, struct zr_error *err);
 
+/* The configuration of a run, which it wrote as `ini`. */
+int zr_run_config(const char *ini, const char *const *overrides, int n, struct zr_config **out,
+		  struct zr_error *err);
+
 /* What [model] store says, "nf4"; NULL: nothing. */
 const char *zr_declared_store(const struct zr_setup *s);
 

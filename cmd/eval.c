@@ -14,6 +14,7 @@
 #include "cmd/beat.h"
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
+#include "cmd/declare.h"
 #include "cmd/evaluate.h"
 #include "cmd/fit.h"
 #include "cmd/progress.h"
@@ -96,7 +97,8 @@ static int load_config(struct eval *e, struct zr_error *err)
 		zr_dir_has(from, "model.safetensors", e->weights);
 	if (run)
 		zr_dir_has(from, "config.ini", path);
-	int rc = zr_config_load(hf ? NULL : run ? path : from, o, n, &e->cfg, err);
+	int rc = run ? zr_run_config(path, o, n, &e->cfg, err) :
+		       zr_config_load(hf ? NULL : from, o, n, &e->cfg, err);
 	while (copies)
 		free(copy[--copies]);
 	return rc;

@@ -31,6 +31,7 @@ cmd_librun_la_SOURCES = \
 	cmd/declare.c cmd/declare.h \
 	cmd/export.c cmd/export.h cmd/export_checkpoint.c \
 	cmd/json_text.c cmd/json_text.h \
+	cmd/former.c cmd/former.h \
 	cmd/merge.c cmd/merge.h \
 	cmd/pace.c cmd/pace.h \
 	cmd/plan_json.c cmd/plan_json.h \

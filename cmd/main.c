@@ -9,7 +9,9 @@
 #include "cmd/cmd.h"
 #include "cmd/crash.h"
 #include "cmd/fit.h"
+#include "cmd/former.h"
 #include "cmd/import/import.h"
+#include "files/checkpoint/checkpoint.h"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
@@ -51,6 +53,7 @@ int main(int argc, char **argv)
 {
 	zr_memory_at_start();
 	zr_spelling = zr_import_spelling;
+	zr_renamed_settings = zr_former_settings;
 	if (argc < 2) {
 		usage(stderr);
 		return 2;

@@ -138,7 +138,7 @@ static int load_run(struct files *f, const char *from, struct zr_error *err)
 	zr_dir_has(from, "config.ini", ini);
 	snprintf(path, sizeof path, "adapter.path=%s", from);
 	f->trained = !whole;
-	return zr_config_load(ini, o, whole ? 2 : 1, &f->cfg, err);
+	return zr_run_config(ini, o, whole ? 2 : 1, &f->cfg, err);
 }
 
 static int open_files(struct files *f, const char *from, struct zr_error *err)

@@ -14,6 +14,7 @@
 #include "cmd/adapter.h"
 #include "cmd/chat.h"
 #include "cmd/cmd.h"
+#include "cmd/declare.h"
 #include "cmd/eos.h"
 #include "cmd/fit.h"
 #include "cmd/forms.h"
@@ -253,7 +254,8 @@ static int open_run(struct sampler *s, struct zr_config **cfg, struct zr_error *
 	if (is_model || !begins)
 		s->overrides[s->n_overrides++] = model;
 	snprintf(path, sizeof path, "%s/config.ini", s->run);
-	rc = zr_config_load(is_model ? NULL : path, s->overrides, s->n_overrides, cfg, err);
+	rc = is_model ? zr_config_load(NULL, s->overrides, s->n_overrides, cfg, err) :
+			zr_run_config(path, s->overrides, s->n_overrides, cfg, err);
 	rc = rc ? rc : zr_setup_open(*cfg, mode, 1, &s->setup, err);
 	rc = rc ? rc : zr_plan_check(s->setup, 0, err);
 	rc = rc ? rc : open_weights(s, begins, err);

@@ -139,9 +139,9 @@ const struct zr_bench_subject zr_bench_adam = {
 	.room = 4ull * 4 * MOST + (1 << 20), .seconds = 0.1, .least_ranks = 1, .by_thread = 1,
 };
 
-static const char *const in_8_bits[] = { "optimizer.moments=8bit", NULL };
+static const char *const in_8_bits[] = { "optimizer.states=8bit", NULL };
 const struct zr_bench_subject zr_bench_adam8 = {
 	.name = "adam", .summary = NULL, .run = run, .room = 4ull * 4 * MOST + (1 << 20),
 	.seconds = 0.1, .least_ranks = 1, .by_thread = 1, .overrides = in_8_bits,
-	.needs = "moments",
+	.needs = "states",
 };

@@ -18,7 +18,7 @@
 #define WORD 64
 
 static const char *const recompute[] = { "activation.plugin=keep", "activation.plugin=recompute" };
-static const char *const states[] = { "optimizer.moments=fp32", "optimizer.moments=8bit" };
+static const char *const states[] = { "optimizer.states=fp32", "optimizer.states=8bit" };
 static const char *const adapters[][3] = {
 	{ NULL },
 	{ "adapter.plugin=lora", NULL },

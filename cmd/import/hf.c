@@ -41,7 +41,7 @@ static const char *word(const struct zr_setting *s)
 int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_import_key *k)
 {
 	static const struct {
-		const char *name, *plugin, *moments;
+		const char *name, *plugin, *states;
 	} known[] = {
 		{ "adamw_torch", "adamw", NULL },
 		{ "adamw_torch_fused", "adamw", NULL },
@@ -77,8 +77,8 @@ int hf_optimizer(struct zr_import *im, struct zr_setting *s, const struct zr_imp
 	if (!strcmp(plugin, "adamw") && zr_import_given(im, "offload.optimizer.plugin"))
 		plugin = "cpu_adam"; /* where its state is */
 	rc = zr_import_put(im, s, k->to, plugin, NULL);
-	if (!rc && known[i].moments)
-		rc = zr_import_put(im, s, "optimizer.moments", known[i].moments, NULL);
+	if (!rc && known[i].states)
+		rc = zr_import_put(im, s, "optimizer.states", known[i].states, NULL);
 	return rc || strncmp(name, "paged", 5) ?
 		       rc :
 		       partly(s, "states stay on the device; [offload.optimizer] takes them to "

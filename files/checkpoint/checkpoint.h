@@ -31,8 +31,7 @@ struct zr_saver_stats {
 };
 
 /* dir: as rank 0 has it. */
-int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpoint_opts *o, struct zr_saver **out,
-		  struct zr_error *err);
+int zr_saver_open(struct zr_session *s, const char *dir, const struct zr_checkpoint_opts *o, struct zr_saver **out, struct zr_error *err);
 /* Saves the session as it is. losses: [s->step] fp32, one per step; they stay where they are until it is saved. With
  * keep_best the checkpoint of best->step is called `best`, if there is one. */
 int zr_saver_save(struct zr_saver *v, const float *losses, const struct zr_best *best, struct zr_error *err);
@@ -46,8 +45,8 @@ void zr_saver_close(struct zr_saver *v); /* not collective; what is not finished
  * `latest` names or, where that is not whole, the newest whole one before it; what is passed over is logged. *step: that
  * of the checkpoint, or -1 where the directory has none. losses: room for one of each step in [train] steps. It takes
  * ZR_READER_BYTES beside the session while it reads. */
-int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best, int64_t *step,
-		       struct zr_error *err);
+int zr_checkpoint_load(struct zr_session *s, const char *path, float *losses, struct zr_best *best, int64_t *step, struct zr_error *err);
+extern void (*zr_renamed_settings)(json_t *saved, const json_t *here); /* to names that `here` has; or NULL */
 
 /* replicas.c: from now on checkpoints leave the frozen tensors out, whose values are those of the files that the model
  * began with: a checkpoint has their hashes only. Before anything is loaded or saved. */
@@ -76,8 +75,7 @@ struct zr_ckpt_word {
 	char text[992];
 };
 /* words: [world], in rank order. Returns the first with a code, or NULL, in *bad. */
-int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad,
-		  struct zr_error *err);
+int zr_ckpt_share(struct zr_session *s, const struct zr_ckpt_word *mine, struct zr_ckpt_word *words, const struct zr_ckpt_word **bad, struct zr_error *err);
 void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e); /* code and text of a failure */
 
 /* entry_data.c: blocks [from, from + n) of an entry as they are in the file: returns where, which may be `out` (room for

@@ -101,8 +101,7 @@ const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, in
 }
 
 /* In chunks, where there is another format to pass through. */
-static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
-		       float *x)
+static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, float *x)
 {
 	int32_t unit = s->setup->layout.tensor[e->tensor].unit;
 	int64_t step = zr_unit_dtype(s->setup, unit) == ZR_F32 ? n : ZR_CHUNK;
@@ -116,8 +115,7 @@ static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int6
 	return rc;
 }
 
-int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n,
-		 void *data)
+int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
 {
 	struct zr_piece p = piece_of(s, e, from, n);
 	return e->state < 0 ? put_masters(s, e, from, n, data) :

@@ -14,6 +14,8 @@
 #include "files/checkpoint/checkpoint.h"
 #include "files/checkpoint/reader.h"
 
+void (*zr_renamed_settings)(json_t *saved, const json_t *here);
+
 /* ---- what ranks tell each other ---- */
 
 void zr_ckpt_say(struct zr_ckpt_word *w, const struct zr_error *e)
@@ -167,6 +169,8 @@ static int load_here(struct load *l, int *refused, struct zr_error *err)
 	*refused = rc == ZR_ENOTSUP || rc == ZR_ENOMEM;
 	if (rc)
 		return rc;
+	if (zr_renamed_settings)
+		zr_renamed_settings(l->saved.settings, l->here.settings);
 	rc = zr_manifest_accepts(&l->here, &l->saved, 0, &why);
 	if (!rc && l->saved.step > (int64_t)t->steps)
 		rc = zr_err(&why, ZR_EINVAL, "it is at step %lld, and [train] steps = %lld", (long long)l->saved.step, (long long)t->steps);

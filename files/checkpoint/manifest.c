@@ -62,8 +62,7 @@ static json_t *units(const struct zr_manifest *m)
 {
 	json_t *list = json_array();
 	for (int32_t u = 0; u < m->layout.n_units; u++)
-		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors",
-						      tensors(m, &m->layout.unit[u])));
+		zr_json_add(&list, json_pack("{s:s, s:o}", "name", m->layout.unit[u].name, "tensors", tensors(m, &m->layout.unit[u])));
 	return list;
 }
 
@@ -166,25 +165,30 @@ static int same_tensor(const struct zr_place *here, const struct zr_place *saved
 				 (long long)here->elements);
 }
 
+/* `adamw8` is adamw with states of another type, unless told otherwise. */
+static int same_id(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+	return !strncmp(a, b, n < m ? n : m) && !strcmp(n < m ? b + n : a + m, n == m ? "" : "8");
+}
+
 /* The same plugin with the same states, of versions and types that it reads. */
 static int same_optimizer(const struct zr_ckpt_optimizer *here, const struct zr_ckpt_optimizer *saved, const char *tensor,
 			  struct zr_error *err)
 {
-	if (strcmp(here->id, saved->id))
+	if (!same_id(here->id, saved->id))
 		return zr_err(err, ZR_EINVAL, "the optimizer of tensor %s was %s, is %s", tensor, saved->id, here->id);
 	if (here->state_version != saved->state_version && !here->converts)
 		return zr_err(err, ZR_EINVAL, "the state of optimizer %s was of version %u, is of version %u", here->id, saved->state_version,
 			      here->state_version);
 	if (here->n_states != saved->n_states)
-		return zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id,
-			      saved->n_states, here->n_states);
+		return zr_err(err, ZR_EINVAL, "optimizer %s had %d state tensors, has %d", here->id, saved->n_states, here->n_states);
 	for (int32_t i = 0; i < here->n_states; i++) {
 		const struct zr_ckpt_state *a = &here->state[i], *b = &saved->state[i];
 		int other = a->dtype != b->dtype || a->block_bytes != b->block_bytes;
 		if (strcmp(a->name, b->name) || (other && !here->converts))
 			return zr_err(err, ZR_EINVAL, "state %d of optimizer %s was %s in %s, is %s in %s", i, here->id, b->name,
-				      zr_dtype(b->dtype, NULL)->name, a->name,
-				      zr_dtype(a->dtype, NULL)->name);
+				      zr_dtype(b->dtype, NULL)->name, a->name, zr_dtype(a->dtype, NULL)->name);
 	}
 	return 0;
 }
@@ -257,8 +261,7 @@ static int same_settings(const struct zr_manifest *here, const struct zr_manifes
 		return zr_err(err, ZR_EINVAL, "the data is another: %s was %s, is %s: give what it "
 			      "was, or go on with --other-data", strchr(key, '.') + 1, was, is);
 	if (log)
-		zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not "
-			"those of an uninterrupted run", key, was, is);
+		zr_logf(ZR_LOG_WARN, "resume", "%s was %s, is %s: from here on results are not those of an uninterrupted run", key, was, is);
 	return 0;
 }
 
@@ -283,8 +286,7 @@ int zr_manifest_accepts(const struct zr_manifest *here, const struct zr_manifest
 	rc = rc ? rc : same_layout(here, saved, err);
 	rc = rc ? rc : same_number("[train] seed", here->seed, saved->seed, err);
 	rc = rc ? rc : same_number("[train] micro_batch_size", here->micro, saved->micro, err);
-	rc = rc ? rc : same_number("the number of micro-batches in a step of all ranks",
-				   here->slots, saved->slots, err);
+	rc = rc ? rc : same_number("the number of micro-batches in a step of all ranks", here->slots, saved->slots, err);
 	rc = rc ? rc : same_number("[train] sequence_length", here->length, saved->length, err);
 	rc = rc ? rc : same_text("[data] plugin", here->data, saved->data, err);
 	rc = rc ? rc : same_text("the type of [precision]", here->dtype, saved->dtype, err);

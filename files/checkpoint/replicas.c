@@ -95,8 +95,7 @@ static int compare(const struct hashing *h, struct zr_ckpt_word *mine, struct zr
 					"step %lld: tensor %s (unit %s) of rank %d is not that of "
 					"rank %d: ranks have drifted apart, so this step is not "
 					"saved; go on from an earlier checkpoint with --resume",
-					(long long)h->s->step, t->decl->name,
-					p->layout.unit[t->unit].name, r, k);
+					(long long)h->s->step, t->decl->name, p->layout.unit[t->unit].name, r, k);
 		}
 	}
 	return 0;

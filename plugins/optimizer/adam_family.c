@@ -9,8 +9,8 @@
 #include "moments.h"
 #include "piece.h"
 
-const char *const adam_moments[] = { "fp32", "bf16", "8bit", NULL };
-static const int32_t types[] = { ZR_F32, ZR_BF16, ZR_U8 }; /* of these */
+const char *const adam_types[] = { "fp32", "bf16", "8bit", NULL };
+static const int32_t dtypes[] = { ZR_F32, ZR_BF16, ZR_U8 }; /* of these */
 
 enum { EXP_AVG, EXP_AVG_SQ, N_STATE };
 static const struct zr_state wide[N_STATE] = {
@@ -86,7 +86,7 @@ int adam_create(const struct zr_host *h, const void *opts, struct zr_inst **out)
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
-	inst->moment_dtype = types[o->moments];
+	inst->moment_dtype = dtypes[o->states];
 	*out = inst;
 	return ZR_OK;
 }

@@ -16,15 +16,16 @@ struct adam_opts {
 	double eps;
 	double weight_decay;
 	uint8_t bias_correction;
-	int32_t moments; /* index into adam_moments */
+	int32_t states; /* index into adam_types */
 };
 
-extern const char *const adam_moments[];
+extern const char *const adam_types[];
 
 #define ADAM_CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 
-/* Rows of an option table whose struct begins with a struct adam_opts. */
-#define ADAM_OPTIONS(decay) \
+/* Rows of an option table whose struct begins with a struct adam_opts; `type`: of the states, by
+ * default. */
+#define ADAM_OPTIONS(decay, type) \
 	ZR_OPT(struct adam_opts, lr, ZR_T_F64, ADAM_CHANGES | ZR_O_SCHED, "1e-3", 0, ZR_HI, "", \
 	       "Learning rate."), \
 	ZR_OPT(struct adam_opts, betas, ZR_T_F64S, ADAM_CHANGES | ZR_O_MAX_OPEN, "0.9, 0.999", \
@@ -35,7 +36,7 @@ extern const char *const adam_moments[];
 	ZR_OPT(struct adam_opts, bias_correction, ZR_T_BOOL, ADAM_CHANGES, "yes", 0, 0, "", \
 	       "Divide the averages by what their start at zero left out."), \
 	/* not per group: it decides the type of the state */ \
-	ZR_OPT_ENUM(struct adam_opts, moments, ZR_O_NUMERIC, "fp32", adam_moments, \
+	ZR_OPT_ENUM(struct adam_opts, states, ZR_O_NUMERIC, type, adam_types, \
 		    "Type in which both averages are kept, with 4 bytes each in fp32. bf16 takes 4 " \
 		    "bytes less per parameter and rounds to nearest, so that with betas above " \
 		    "0.998 an average of squares rises but never falls. 8bit takes 5.9 bytes less: " \

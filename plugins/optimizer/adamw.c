@@ -5,8 +5,20 @@
  */
 #include "adam_family.h"
 
+/* adamw8 is the same with another default. */
+#ifdef STATES_IN_8_BITS
+#define ID "adamw8"
+#define STATES "8bit"
+#define SUMMARY "AdamW with states of 8 bits: adamw with states = 8bit."
+#else
+#define ID "adamw"
+#define STATES "fp32"
+#define SUMMARY "AdamW on the device that holds the parameters."
+#endif
+
 static const struct zr_opt options[] = {
-	ADAM_OPTIONS("Share of each parameter, times the learning rate, that a step takes away."),
+	ADAM_OPTIONS("Share of each parameter, times the learning rate, that a step takes away.",
+		     STATES),
 };
 
 static int adamw_step(struct zr_inst *inst, const struct zr_opt_step *s)
@@ -29,10 +41,10 @@ static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, N
 static const struct zr_desc desc = {
 	.size = sizeof desc,
 	.role = "optimizer",
-	.id = "adamw",
+	.id = ID,
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "AdamW on the device that holds the parameters.",
+	.summary = SUMMARY,
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

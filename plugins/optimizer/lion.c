@@ -12,14 +12,25 @@
 #include "moments.h"
 #include "piece.h"
 
+/* lion8 is the same with another default. */
+#ifdef STATES_IN_8_BITS
+#define ID "lion8"
+#define STATES "8bit"
+#define SUMMARY "Lion with a state of 8 bits: lion with states = 8bit."
+#else
+#define ID "lion"
+#define STATES "fp32"
+#define SUMMARY "Lion: the sign of an average, with half of Adam's state."
+#endif
+
 struct lion_opts {
 	double lr;
 	double betas[2];
 	double weight_decay;
-	int32_t moments; /* index into `moments` */
+	int32_t states; /* index into types */
 };
 
-static const char *const moments[] = { "fp32", "8bit", NULL };
+static const char *const types[] = { "fp32", "8bit", NULL };
 
 #define CHANGES ZR_O_NUMERIC | ZR_O_GROUP
 static const struct zr_opt options[] = {
@@ -31,7 +42,7 @@ static const struct zr_opt options[] = {
 	ZR_OPT(struct lion_opts, weight_decay, ZR_T_F64, CHANGES, "0", 0, ZR_HI, "",
 	       "Share of each parameter, times the learning rate, that a step takes away."),
 	/* not per group: it decides the type of the state */
-	ZR_OPT_ENUM(struct lion_opts, moments, ZR_O_NUMERIC, "fp32", moments,
+	ZR_OPT_ENUM(struct lion_opts, states, ZR_O_NUMERIC, STATES, types,
 		    "Type in which the average is kept; 8bit takes 2.9 bytes less per parameter: a "
 		    "code of 8 bits, and a scale per 32 elements."),
 };
@@ -96,7 +107,7 @@ static int lion_create(const struct zr_host *h, const void *opts, struct zr_inst
 	if (!inst)
 		return zr_fail(h, ZR_ENOMEM, "no memory");
 	inst->h = h;
-	inst->moment_dtype = o->moments ? ZR_U8 : ZR_F32;
+	inst->moment_dtype = o->states ? ZR_U8 : ZR_F32;
 	*out = inst;
 	return ZR_OK;
 }
@@ -121,10 +132,10 @@ static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, N
 static const struct zr_desc desc = {
 	.size = sizeof desc,
 	.role = "optimizer",
-	.id = "lion",
+	.id = ID,
 	.version = "1",
 	.license = "Apache-2.0",
-	.summary = "Lion: the sign of an average, with half of Adam's state.",
+	.summary = SUMMARY,
 	.ifaces = ifaces,
 	.opts = options,
 	.n_opts = sizeof options / sizeof *options,

@@ -260,7 +260,7 @@ on_host() {
 	shift 2
 	attempt "$name" "$seconds" "$@" && return
 	grep -q 'does not fit: needs .* of memory' "$work/log/train-llama.log" || return
-	attempt "$name, moments in bf16" "$seconds" "$@" -o optimizer.moments=bf16
+	attempt "$name, moments in bf16" "$seconds" "$@" -o optimizer.states=bf16
 }
 
 llama_7b_host() {

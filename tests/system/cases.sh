@@ -28,7 +28,7 @@ is 'and not with the base in bf16' "$(planned qwen3-30b-a3b-qlora 40G -o model.s
 is 'all of 13 B: 32 GB' "$(planned llama2-13b 32G)" 0
 is 'and not with half of its host memory' "$(planned llama2-13b 32G --memory 128G)" 3
 is 'all of 8 B: 80 GB' "$(planned llama3-8b 80G)" 0
-is 'and not with moments of fp32' "$(planned llama3-8b 80G -o optimizer.moments=fp32)" 3
+is 'and not with moments of fp32' "$(planned llama3-8b 80G -o optimizer.states=fp32)" 3
 
 # small CASE [argument]...: two steps of a small model with its settings
 small() {

@@ -119,10 +119,7 @@ write
 options='`zeroth plugin info optimizer/adamw` lists'
 refused 'an unknown plugin' 2 "-o optimizer.plugin=adamww: no optimizer plugin 'adamww'; did you mean adamw? \
 $options its options" -o optimizer.plugin=adamww
-refused 'the name that others give to 8-bit moments' 2 \
-	"-o optimizer.plugin=adamw8: no optimizer plugin 'adamw8'; did you mean adamw? $options its options" \
-	-o optimizer.plugin=adamw8
-refused 'their key' 2 "-o optimizer.states=8bit: unknown key; $options the keys" -o optimizer.states=8bit
+refused 'a key that is renamed' 2 "-o optimizer.moments=8bit: unknown key; did you mean states?" -o optimizer.moments=8bit
 like 'and there it is' "$("$ZEROTH" plugin info optimizer/adamw)" '^ *one of fp32, bf16, 8bit$'
 refused 'a plugin file that is missing' 2 '-o optimizer.plugin=./no.so: plugin ./no.so: No such file or directory' \
 	-o optimizer.plugin=./no.so

@@ -38,7 +38,7 @@ head -c 100000 /dev/zero > tokens
 titan() {
 	"$ZEROTH" plan --card H100 --json "$ZR_SRCDIR/conf/llama3-8b.ini" -o data.path=tokens -o data.format=uint16 -o zero.plugin=stage3 \
 		-o train.micro_batch_size=2 -o train.gradient_accumulation_steps=1 -o train.sequence_length=8192 \
-		-o optimizer.moments=fp32 "$@"
+		-o optimizer.states=fp32 "$@"
 }
 kept=$(titan --scale 8 -o activation.plugin=keep) again=$(titan --scale 8 -o activation.plugin=recompute)
 is 'what torchtitan reaches lies between keeping and recomputing' \

@@ -87,6 +87,7 @@ ok "the same one" cmp x/model.safetensors y/model.safetensors
 # Of a zeroth whose units could be frozen in part: two ranks, stage 3, what resumed() saves.
 train old --resume "$ZR_SRCDIR/tests/golden/checkpoint"
 like "I6: an older checkpoint, whose units are others, goes on" "$(cat old.out)" '^resumed after step 2$'
+is "I7: its states were called moments, which is no other setting" "$(grep -c 'optimizer\.' old.err)" 0
 if grep -q 'avx512+own' one.out; then
 	is "I6: and to the same bits" "$(digest old)" "$(digest one)"
 else

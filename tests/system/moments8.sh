@@ -11,13 +11,13 @@ mkdir disk
 cat "$ZR_SRCDIR/tests/lib/matrix.ini" - > adamw.ini <<'INI'
 [optimizer]
 plugin = adamw
-moments = 8bit
+states = 8bit
 lr = 1e-3
 INI
 cat adamw.ini - > lion.ini <<'INI'
 [optimizer.matrices]
 plugin = lion
-moments = 8bit
+states = 8bit
 match = *.c_attn.weight *.c_proj.weight *.c_fc.weight
 lr = 1e-4
 INI
@@ -60,7 +60,7 @@ is 'I1 cpu_adam has the bits of adamw' "$(digest cpu_adam 2 "${split[@]}")" "$on
 
 # ---- the plan ----
 state_of() { "$ZEROTH" plan --json adamw.ini -o data.path=text "$@" | awk '$1 " " $2 == "\"optimizer state\":" { print $3 + 0 }'; }
-wide=$(state_of -o optimizer.moments=fp32) narrow=$(state_of)
+wide=$(state_of -o optimizer.states=fp32) narrow=$(state_of)
 blocks=$((wide / 16384))
 ok "I2 $blocks blocks of two states take $narrow bytes, 2 x 2176 each and what aligns them" \
 	test "$blocks" -gt 0 -a "$narrow" -ge $((blocks * 4352)) -a "$narrow" -lt $((blocks * 4352 + 8192))
@@ -83,30 +83,48 @@ is 'nothing is converted there' "$(grep -c converted run.err)" 0
 
 declare -A kept=([fp32]=F32 [bf16]=BF16)
 for to in fp32 bf16; do
-	one=$(resume adamw 1 -o optimizer.moments=$to)
+	one=$(resume adamw 1 -o optimizer.states=$to)
 	like "8 bits to $to: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 	like "I7: and says so" "$(cat run.err)" "state exp_avg_sq of optimizer adamw was kept in U8 and is converted to ${kept[$to]}$"
-	is "I1 8 bits to $to on 3 ranks, in pieces" "$(resume adamw 3 "${split[@]}" "${pieces[@]}" -o optimizer.moments=$to)" "$one"
+	is "I1 8 bits to $to on 3 ranks, in pieces" "$(resume adamw 3 "${split[@]}" "${pieces[@]}" -o optimizer.states=$to)" "$one"
 done
 rm -rf from
-train from adamw 2 "${half[@]}" -o optimizer.moments=fp32 -o zero.plugin=stage1
+train from adamw 2 "${half[@]}" -o optimizer.states=fp32 -o zero.plugin=stage1
 wide=$(tail -n 1 from.out)
 one=$(resume adamw 1)
 like 'fp32 to 8 bits: trains' "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
 ok 'other bits than with fp32' test "$one" != "$wide"
 like 'I7: and says so' "$(cat run.err)" 'state exp_avg of optimizer adamw was kept in F32 and is converted to U8$'
-like 'I7: the setting is said, too' "$(cat run.err)" 'optimizer.moments was fp32, is 8bit: from here on'
+like 'I7: the setting is said, too' "$(cat run.err)" 'optimizer.states was fp32, is 8bit: from here on'
 is 'each state is said once' "$(grep -c 'is converted to' run.err)" 2
 is 'I1 fp32 to 8 bits on 3 ranks' "$(resume adamw 3 "${split[@]}")" "$one"
 is 'I1 fp32 to 8 bits on disk' "$(resume adamw 2 "${split[@]}" "${all[@]}" "${pieces[@]}")" "$one"
 is 'I1 fp32 to 8 bits on a separate device' "$(resume adamw 1 "${apart[@]}" -o zero.plugin=stage1)" "$one"
-one=$(resume adamw 1 -o optimizer.moments=bf16)
+one=$(resume adamw 1 -o optimizer.states=bf16)
 like 'I7: fp32 to bf16 is said' "$(cat run.err)" 'state exp_avg of optimizer adamw was kept in F32 and is converted to BF16$'
-is 'I1 fp32 to bf16 on 3 ranks' "$(resume adamw 3 "${split[@]}" -o optimizer.moments=bf16)" "$one"
+is 'I1 fp32 to bf16 on 3 ranks' "$(resume adamw 3 "${split[@]}" -o optimizer.states=bf16)" "$one"
+
+# ---- by name ----
+for pair in adamw:adamw8 lion:lion8; do
+	id=${pair%:*}
+	one=$(digest adamw 1 -o optimizer.plugin=$id -o optimizer.states=8bit)
+	is "$id in 8 bits is ${id}8" "$(sed '/^states/d' adamw.ini > plain.ini; digest plain 1 -o optimizer.plugin="${id}8")" "$one"
+done
+one=$(resume adamw 1)
+is 'I6 adamw8 goes on from fp32 states of adamw' "$(resume plain 1 -o optimizer.plugin=adamw8)" "$one"
+like 'I7: and says so' "$(cat run.err)" 'optimizer.plugin was adamw, is adamw8: from here on'
+like 'lion8 does not' "$(resume plain 1 -o optimizer.plugin=lion8; cat run.err)" 'the optimizer of tensor .* was adamw, is lion8'
+
+# ---- from before the key was called states ----
+train former adamw 1
+"$ZEROTH" sample former -n 8 > sampled 2>&1
+sed -i 's/^states = /moments = /' former/config.ini
+is 'the configuration of a run has moments now' "$(grep -c '^moments = 8bit' former/config.ini)" 1
+is 'and the run samples as before' "$("$ZEROTH" sample former -n 8 2>&1)" "$(cat sampled)"
 
 # ---- learning ----
 last() { train run adamw 1 -o train.steps=60 "$@"; awk '$1 == "loss" { print $4 }' run.out; }
-wide=$(last -o optimizer.moments=fp32) narrow=$(last)
+wide=$(last -o optimizer.states=fp32) narrow=$(last)
 ok "after 60 steps the loss is $narrow, with fp32 states $wide: within 0.5 %" awk "BEGIN { d = $narrow / $wide - 1; exit !(d < 0.005 && d > -0.005) }"
 is 'I2, I5: nothing is left on disk' "$(find disk -mindepth 1)" ''
 done_testing

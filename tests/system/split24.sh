@@ -16,7 +16,7 @@ INI
 cat wide.ini - > narrow.ini <<'INI'
 [optimizer]
 plugin = adamw
-moments = 8bit
+states = 8bit
 INI
 
 # train RUN CONF RANKS OPTION...: output in RUN.out, log in RUN.err
@@ -87,7 +87,7 @@ done
 
 # ---- learning ----
 last() { train run narrow 1 -o train.steps=60 "$@"; awk '$1 == "loss" { print $4 }' run.out; }
-wide=$(last -o optimizer.moments=fp32 -o precision.master=fp32) narrow=$(last)
+wide=$(last -o optimizer.states=fp32 -o precision.master=fp32) narrow=$(last)
 ok "after 60 steps the loss is $narrow, with fp32 states $wide: within 0.5 %" awk "BEGIN { d = $narrow / $wide - 1; exit !(d < 0.005 && d > -0.005) }"
 is 'I2, I5: nothing is left on disk' "$(find disk -mindepth 1)" ''
 done_testing

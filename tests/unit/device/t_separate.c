@@ -381,7 +381,7 @@ static struct zr_buf buf(void *p, int32_t dtype, uint32_t mem)
 static const struct {
 	const char *plugin, *key, *value;
 } optimizers[] = {
-	{ "optimizer/adamw", "weight_decay", "0.1" }, { "optimizer/adamw", "moments", "bf16" },
+	{ "optimizer/adamw", "weight_decay", "0.1" }, { "optimizer/adamw", "states", "bf16" },
 	{ "optimizer/adam", "weight_decay", "0.1" },  { "optimizer/adagrad", "lr_decay", "0.1" },
 	{ "optimizer/lion", "weight_decay", "0.1" },  { "optimizer/sgd", "momentum", "0.9" },
 };

@@ -257,7 +257,7 @@ static void without_bias_correction_the_first_step_is_as_the_formula_says(void *
 
 static void moments_in_bf16_follow_those_in_fp32(void **state)
 {
-	static const char *const options[] = { "betas", "0.9,0.95", "moments", "bf16", NULL };
+	static const char *const options[] = { "betas", "0.9,0.95", "states", "bf16", NULL };
 	static struct optim wide;
 	double moved = 0, apart = 0;
 	int64_t i, at;
@@ -417,7 +417,7 @@ static void options_out_of_range_are_refused(void **state)
 	refused("optimizer/cpu_adam", "betas", "0.9");
 	refused("optimizer/adamw", "lr", "-1");
 	refused("optimizer/adamw", "eps", "nan");
-	refused("optimizer/adamw", "moments", "fp16");
+	refused("optimizer/adamw", "states", "fp16");
 	refused("optimizer/sgd", "momentum", "1");
 	refused("optimizer/sgd", "dampening", "1.5");
 	refused("optimizer/lion", "betas", "0.9,1");

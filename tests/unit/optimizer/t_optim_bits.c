@@ -16,15 +16,15 @@ static const struct run {
 	const char *options[7];
 } runs[] = {
 	{ "adamw", "optimizer/adamw", { "weight_decay", "0.1" } },
-	{ "adamw, bf16 moments", "optimizer/adamw", { "moments", "bf16" } },
-	{ "adamw, 8-bit moments", "optimizer/adamw", { "moments", "8bit" } },
+	{ "adamw, bf16 moments", "optimizer/adamw", { "states", "bf16" } },
+	{ "adamw, 8-bit moments", "optimizer/adamw", { "states", "8bit" } },
 	{ "adam", "optimizer/adam", { "weight_decay", "0.1" } },
 	{ "cpu_adam", "optimizer/cpu_adam", { "weight_decay", "0.1" } },
-	{ "cpu_adam, bf16 moments", "optimizer/cpu_adam", { "moments", "bf16" } },
-	{ "cpu_adam, 8-bit moments", "optimizer/cpu_adam", { "moments", "8bit" } },
+	{ "cpu_adam, bf16 moments", "optimizer/cpu_adam", { "states", "bf16" } },
+	{ "cpu_adam, 8-bit moments", "optimizer/cpu_adam", { "states", "8bit" } },
 	{ "sgd", "optimizer/sgd", { "momentum", "0.9", "nesterov", "yes" } },
 	{ "lion", "optimizer/lion", { "weight_decay", "0.1" } },
-	{ "lion, 8-bit moments", "optimizer/lion", { "moments", "8bit" } },
+	{ "lion, 8-bit moments", "optimizer/lion", { "states", "8bit" } },
 	{ "adagrad", "optimizer/adagrad", { "weight_decay", "0.1" } },
 	{ "lamb", "optimizer/lamb", { "weight_decay", "0.1" } },
 	{ "muon", "optimizer/muon", { "weight_decay", "0.1" } },
@@ -159,7 +159,7 @@ static void gradients_are_only_read(void **state)
 
 static void cpu_adam_has_the_bits_of(const char *plugin, const char *mode, const char *moments, const char *correction)
 {
-	struct run r = { "", plugin, { "weight_decay", "0.1", "moments", moments, "bias_correction", correction, NULL } };
+	struct run r = { "", plugin, { "weight_decay", "0.1", "states", moments, "bias_correction", correction, NULL } };
 	static struct optim device, cpu;
 	int t;
 	train(&device, &r, 2, 0);
