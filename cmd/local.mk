@@ -54,6 +54,7 @@ cmd_libcmd_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 cmd_libcmd_la_SOURCES = \
 	cmd/cmd.h cmd/args.c cmd/commands.c \
 	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
+	cmd/new_plugin.c cmd/new_plugin.h \
 	cmd/describe.c cmd/schedule.c \
 	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
 	cmd/plan.c cmd/program.c cmd/program.h \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin.c - zeroth plugin list|info|check. `list` loads each file in a process of its own, so that a
+ * plugin.c - zeroth plugin list|info|check|new. `list` loads each file in a process of its own, so that a
  * plugin that crashes, hangs or prints disturbs no other.
  */
 #define _GNU_SOURCE
@@ -17,9 +17,10 @@
 #include "cmd/check/command.h"
 #include "cmd/cmd.h"
 #include "cmd/json_text.h"
-#include "core/plugin/plugin_file.h"
+#include "cmd/new_plugin.h"
 #include "core/files/file.h"
 #include "core/files/json.h"
+#include "core/plugin/plugin_file.h"
 
 #define PATIENCE 10 /* seconds that one plugin may take to load */
 
@@ -28,12 +29,15 @@ const char zr_plugin_usage[] =
 	"       zeroth plugin info [--json] [ROLE/]ID|PATH\n"
 	"       zeroth plugin check [--json] [--include PATTERN] [--exclude PATTERN]\n"
 	"                           [--timeout S] [-o KEY=VALUE]... [ROLE/]ID|PATH\n"
+	"       zeroth plugin new [--dir DIR] ROLE NAME\n"
 	"\n"
 	"list   shows every plugin that a configuration can name, and why one cannot be used\n"
 	"info   shows the options of one: type, range, default, meaning\n"
 	"check  tests one: its file, its options, its life and what its role demands, each test\n"
 	"       in a process of its own. Prints TAP. Exit code 0: it passed; 1: a test failed;\n"
 	"       2: it cannot be loaded\n"
+	"new    writes one to begin with: a source, a Makefile, an INI; of role adapter, data,\n"
+	"       monitor, optimizer, precision, scheduler or zero\n"
 	"\n"
 	"      --json              machine-readable\n"
 	"      --mdoc              info: as a part of zeroth.ini(5); without a name, core's\n"
@@ -43,6 +47,7 @@ const char zr_plugin_usage[] =
 	"      --timeout S         check: seconds that a test may take; default: 30\n"
 	"      --tests             check: shows the tests\n"
 	"  -o, --option KEY=VALUE  check: sets an option of the plugin\n"
+	"      --dir DIR           new: where; default: NAME\n"
 	"  -h, --help              shows this\n"
 	"\n"
 	"Plugins are ROLE/ID.so in the directories of ZEROTH_PLUGIN_PATH and the installed one.\n";
@@ -377,8 +382,10 @@ int zr_cmd_plugin(int argc, char **argv)
 	int rc;
 	if (!strcmp(verb, "check"))
 		return zr_cmd_plugin_check(argc - 1, argv + 1, find_file);
+	if (!strcmp(verb, "new"))
+		return zr_cmd_plugin_new(argc - 1, argv + 1);
 	if (!known && strcmp(verb, "-h") && strcmp(verb, "--help")) {
-		fprintf(stderr, "zeroth plugin: expected list, info or check%s%s\n%s",
+		fprintf(stderr, "zeroth plugin: expected list, info, check or new%s%s\n%s",
 			*verb ? ", found " : "", verb, zr_plugin_usage);
 		return 2;
 	}

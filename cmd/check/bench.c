@@ -190,6 +190,8 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.n_seg = p->n_seg,
 		.seed = 42,
 		.ops = ops,
+		.native = ops ? ops->native : NULL,
+		.elementwise = ops ? ops->elementwise : NULL,
 	};
 	for (uint32_t i = 0; i < b->n_states; i++)
 		p->state[i] = buffer(lend(b, names[i % 4], b->data[i],
@@ -216,7 +218,9 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 	s.work = p->work;
 	s.work_bytes = p->work_bytes;
 	p->step = zr_lend(c, "struct zr_opt_step", &s, sizeof s,
-			  c->minor < 1 ? offsetof(struct zr_opt_step, work) : sizeof s);
+			  c->minor < 1 ? offsetof(struct zr_opt_step, work) :
+			  c->minor < 4 ? offsetof(struct zr_opt_step, native) :
+					 sizeof s);
 }
 
 static void finish(struct zr_bench *b, struct piece *p, const struct zr_bench_way *way)

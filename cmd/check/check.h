@@ -142,9 +142,9 @@ void zr_must(struct zr_try *t, int rc);
 /* A call that fails says why. Returns whether it failed. */
 int zr_may_fail(struct zr_try *t, int rc);
 
-/* ---- device.c of the tests: that of this installation ---- */
+/* device.c: of the device of this installation; NULL: it has none. */
 struct zr_ops;
-const struct zr_ops *zr_check_ops(struct zr_check *c); /* NULL: the plugin knows none */
+const struct zr_ops *zr_check_ops(struct zr_check *c);
 
 /* The table of functions of an interface, by id; NULL: not offered. */
 const void *zr_check_table(const struct zr_check *c, const char *id);

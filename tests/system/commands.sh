@@ -26,17 +26,17 @@ says '--version' 0 '^zeroth [0-9.]+ \(plugin ABI 1\.[0-9]+, draft [0-9]+\)$' '' 
 says 'a misspelt command' 2 '' '^zeroth: no command trian; did you mean train\?$' trian
 says 'an unknown command' 2 '' '^zeroth: no command elephant; see zeroth --help$' elephant
 for command in train tokenize sample plan config data plugin schedule checkpoint bench doctor completion 'config check' \
-	'config show' 'data show' 'plugin list' 'plugin info' 'plugin check'; do
+	'config show' 'data show' 'plugin list' 'plugin info' 'plugin check' 'plugin new'; do
 	says "$command --help" 0 "^usage: zeroth ${command%% *}" '' $command --help
 	says "$command with an unknown option" 2 '' '.' $command --elephant
 done
 for command in train sample plan config schedule 'config check' 'config show' 'data show' \
-	'plugin info' 'plugin check'; do
+	'plugin info' 'plugin check' 'plugin new'; do
 	says "$command without its operand" 2 '' '^usage: ' $command
 done
 says 'two operands' 2 '' '^zeroth schedule: unexpected argument: b$' schedule a b
 says 'config with another verb' 2 '' '^zeroth config: expected check, show, diff or import, found chekc$' config chekc x
-says 'plugin with another verb' 2 '' '^zeroth plugin: expected list, info or check, found lsit$' plugin lsit
+says 'plugin with another verb' 2 '' '^zeroth plugin: expected list, info, check or new, found lsit$' plugin lsit
 says 'an operand after plugin list' 2 '' '^zeroth list: unexpected argument: x$' plugin list x
 says 'steps that are no number' 2 '' '^zeroth schedule: --steps many: expected a whole number >= 1$' schedule x --steps many
 if [ -w /dev/full ]; then

@@ -31,7 +31,7 @@ data show
 plugin info
 plugin check
 checkpoint export"
-for command in 'config check' 'data show' 'plugin check info list' 'checkpoint export ls prune verify'; do
+for command in 'config check' 'data show' 'plugin check info list new' 'checkpoint export ls prune verify'; do
 	like "verbs of ${command%% *}" " $(words ${command%% *} '')" " ${command#* }"
 done
 is 'subjects of bench, and configurations' "$(words bench '')" 'adam bin/ c.ini comm gemm io ops other/ runs/ step '

@@ -14,8 +14,8 @@ system_tests = %D%/adapter.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_dat
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/examples/signsgd.c tests/examples/embed_train.c
 
-TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/tutorial.sh
-EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/tutorial.sh
+TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh
+EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh
 
 # The full products; the tests alone run a pairwise choice.
 MATRIX_TESTS = matrix repeat offload update fit resume kill

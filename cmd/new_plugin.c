@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * new_plugin.c - zeroth plugin new: a complete plugin to begin with, from the templates in the
+ * directory new/ of conf/.
+ */
+#define _GNU_SOURCE
+#include "cmd/new_plugin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/plugin.h"
+#include "core/config/config.h"
+#include "core/files/file.h"
+
+#define NAME_MOST 63
+#define TEMPLATE_MOST 65536
+
+static const char *const roles[] = { "adapter",   "data",    "monitor", "optimizer",
+				     "precision", "scheduler", "zero",    NULL };
+
+/* A file that is written, and the templates that it comes from. */
+static const struct part {
+	const char *to, *from[2];
+} parts[] = {
+	{ "@ID@.c", { "@ROLE@.c" } },
+	{ "Makefile", { "Makefile" } },
+	{ "@ID@.ini", { "plugin.ini", "text.ini" } },
+	{ "README.md", { "README.md" } },
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+struct plan {
+	const char *role, *id, *dir;
+	char path[PARTS][PATH_MAX];
+};
+
+/* Copies text with what stands for names replaced. */
+static void fill(const struct plan *p, const char *text, FILE *out)
+{
+	const struct {
+		const char *mark, *name, *more;
+	} marks[] = {
+		{ "@ID@", p->id, "" },
+		{ "@ROLE@", p->role, "" },
+		/* several monitors may be active: each has a name */
+		{ "@SECTION@", p->role, strcmp(p->role, "monitor") ? "" : ".mine" },
+	};
+	while (*text) {
+		size_t i = 0;
+		for (; i < 3 && strncmp(text, marks[i].mark, strlen(marks[i].mark)); i++)
+			;
+		if (i < 3)
+			fprintf(out, "%s%s", marks[i].name, marks[i].more);
+		else
+			fputc(*text, out);
+		text += i < 3 ? strlen(marks[i].mark) : 1;
+	}
+}
+
+static int filled(const struct plan *p, const char *text, char *to, size_t room)
+{
+	FILE *f = fmemopen(to, room, "w");
+	if (!f)
+		return -1;
+	fill(p, text, f);
+	return fclose(f);
+}
+
+static int read_template(const struct plan *p, const char *name, char *text, struct zr_error *err)
+{
+	char file[128], path[PATH_MAX];
+	size_t n = 0;
+	if (filled(p, name, file, sizeof file))
+		return zr_err(err, ZR_ENOMEM, "out of memory");
+	snprintf(path, sizeof path, "%s/new/%s", zr_data_dir(), file);
+	FILE *f = fopen(path, "re");
+	if (f)
+		n = fread(text, 1, TEMPLATE_MOST - 1, f);
+	int bad = !f || ferror(f);
+	if (bad)
+		zr_err(err, ZR_EIO, "%s: %s", path, strerror(errno));
+	if (f)
+		fclose(f);
+	text[n] = 0;
+	return bad ? ZR_EIO : 0;
+}
+
+static int write_part(const struct plan *p, int i, struct zr_error *err)
+{
+	static char text[TEMPLATE_MOST];
+	int fd = open(p->path[i], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc = 0;
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!out)
+		return zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
+	for (int k = 0; k < 2 && parts[i].from[k] && !rc; k++) {
+		if (k && !strcmp(p->role, "data"))
+			continue; /* it brings its own */
+		rc = read_template(p, parts[i].from[k], text, err);
+		if (!rc)
+			fill(p, text, out);
+	}
+	if (fclose(out) && !rc)
+		rc = zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
+	return rc;
+}
+
+static int known_role(const char *role, struct zr_error *err)
+{
+	char list[128] = "";
+	for (int i = 0; roles[i]; i++) {
+		size_t n = strlen(list);
+		if (!strcmp(roles[i], role))
+			return 0;
+		snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", roles[i]);
+	}
+	return zr_err(err, ZR_EINVAL, "there is no template for role '%s', but for %s", role, list);
+}
+
+static int check_name(const char *id, struct zr_error *err)
+{
+	if (*id < 'a' || *id > 'z' || strlen(id) > NAME_MOST ||
+	    strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(id))
+		return zr_err(err, ZR_EINVAL, "'%s' is no name of a plugin: it has 1 to %d of a-z, "
+			      "0-9, _ and -, a letter first", id, NAME_MOST);
+	return 0;
+}
+
+static int write_all(struct plan *p, struct zr_error *err)
+{
+	char name[128];
+	int rc = 0;
+	for (int i = 0; i < PARTS; i++) {
+		if (filled(p, parts[i].to, name, sizeof name))
+			return zr_err(err, ZR_ENOMEM, "out of memory");
+		snprintf(p->path[i], sizeof p->path[i], "%s/%s", p->dir, name);
+		if (!faccessat(AT_FDCWD, p->path[i], F_OK, AT_SYMLINK_NOFOLLOW))
+			return zr_err(err, ZR_EINVAL, "%s is there already, and nothing is written "
+				      "over; choose another name or --dir", p->path[i]);
+	}
+	if (mkdir(p->dir, 0777) && errno != EEXIST)
+		return zr_err(err, ZR_EIO, "%s: %s", p->dir, strerror(errno));
+	for (int i = 0; i < PARTS && !rc; i++)
+		rc = write_part(p, i, err);
+	return rc;
+}
+
+int zr_cmd_plugin_new(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "dir", 1, NULL, 'd' }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 }
+	};
+	struct plan p = { 0 };
+	struct zr_error err = { 0 };
+	int c;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (c == 'd')
+			p.dir = optarg;
+		else if (c == 'h')
+			return fputs(zr_plugin_usage, stdout) < 0;
+		else
+			return fputs(zr_plugin_usage, stderr), 2;
+	}
+	if (argc - optind != 2) {
+		fprintf(stderr, "zeroth plugin new: expected ROLE and NAME\n%s", zr_plugin_usage);
+		return 2;
+	}
+	p.role = argv[optind];
+	p.id = argv[optind + 1];
+	p.dir = p.dir ? p.dir : p.id;
+	if (known_role(p.role, &err) || check_name(p.id, &err) || write_all(&p, &err))
+		return zr_cmd_failed(&err);
+	printf("%s: %s.c, Makefile, %s.ini and README.md; next: make -C %s check\n", p.dir, p.id,
+	       p.id, p.dir);
+	return 0;
+}

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# zeroth plugin new: what it writes builds by the headers alone, passes its check and trains; nothing is written over.
+. "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
+[ -n "$ZEROTH" ] || skip_all 'ZEROTH names no program'
+cd "$scratch" || exit 99
+umask 022
+export PKG_CONFIG_PATH=$ZR_BUILDDIR
+mkdir bin
+ln -s "$ZEROTH" bin/zeroth
+PATH=$PWD/bin:$PATH
+alone() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@"; }
+
+for role in adapter data monitor optimizer precision scheduler zero; do
+	said=$(zeroth plugin new $role "my_$role-1" 2>&1)
+	is "new $role" "$? $(ls "my_$role-1" | tr '\n' ' ')" "0 Makefile README.md my_$role-1.c my_$role-1.ini "
+	like "new $role says what comes next" "$said" "make -C my_$role-1 check\$"
+	is "$role: no mark is left" "$(grep -rn '@[A-Z]*@' "my_$role-1")" ''
+	ok "$role: it builds without a warning" alone -C "my_$role-1" CFLAGS='-O1 -Wall -Wextra -Werror'
+	# an elementwise optimizer cannot say yet that it needs minor 4
+	[ $role = optimizer ] || ok "$role: its check passes" alone -C "my_$role-1" check
+	cd "my_$role-1" || exit 99
+	zeroth train "my_$role-1.ini" -o run.dir=run -o train.steps=3 > out 2> err
+	like "$role: it trains" "$? $(tail -n 1 out err)" 'digest: losses='
+	cd ..
+done
+is 'the monitor wrote a line for each step' "$(cut -d' ' -f1 my_monitor-1/run/my_monitor-1.txt | tr '\n' ' ')" '1 2 3 '
+is 'the Makefile has ten lines' "$(wc -l < my_data-1/Makefile)" 10
+digest() { zeroth train "$PWD/text.ini" -o run.dir="run$1" -n "$@" 2> err | tail -n 1; }
+printf '[data]\nplugin = text\npath = %s\n[model]\nplugin = gpt2\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 32
+[train]\nsteps = 3\ntrain_batch_size = 4\nmicro_batch_size = 2\n' "$PWD/my_zero-1/my_zero-1.c" > text.ini
+plain=$(digest 1 -o zero.plugin=stage0)
+is 'the stage gives the bits of stage 0, on two ranks' "$(digest 2 -o zero.plugin=./my_zero-1/my_zero-1.so)" "$plain"
+
+# ---- what is refused ----
+refused() { # NAME TEXT ARGUMENT...
+	local name=$1 text=$2
+	shift 2
+	is "$name" "$(zeroth plugin new "$@" 2>&1; echo $?)" "zeroth: $text
+2"
+}
+cp -r my_data-1 before
+refused 'nothing is written over' 'my_data-1/my_data-1.c is there already, and nothing is written over; choose another name or --dir' data my_data-1
+refused 'nor is a part of it' 'here/Makefile is there already, and nothing is written over; choose another name or --dir' \
+	--dir "$(mkdir here; touch here/Makefile; echo here)" data other
+is 'and nothing else is' "$(diff -r before my_data-1; ls here)" Makefile
+refused 'a role without a template' "there is no template for role 'device', but for adapter, data, monitor, optimizer, precision, scheduler, zero" \
+	device x
+for name in '' 9lives Upper a/b ../x "$(printf 'a%.0s' {1..64})"; do
+	refused "the name '$name'" "'$name' is no name of a plugin: it has 1 to 63 of a-z, 0-9, _ and -, a letter first" data "$name"
+done
+is 'nothing was made' "$(ls -d 9lives Upper a ../x 2> /dev/null)" ''
+zeroth plugin new --dir deep/er scheduler s 2> err
+is 'a directory whose parent is not there' "$? $(cat err)" '4 zeroth: deep/er: No such file or directory'
+
+done_testing
