@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/plan_json.h"
 #include "cmd/progress.h"
 #include "cmd/forecast/forecast.h"
 #include "cmd/forecast/source.h"
@@ -69,22 +70,25 @@ static double product_of(const struct zr_rates *r, const struct zr_setup *s)
 	return best;
 }
 
-void zr_pace_read_rates(struct zr_pace *p, struct zr_setup *s)
+int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_rate_source r;
-	struct zr_forecast f;
-	struct zr_error err = { 0 };
-	int rc = zr_rate_source_open(NULL, NULL, &r, &err);
+	struct zr_forecast f = { 0 };
+	struct zr_error unknown = { 0 };
+	int rc = zr_rate_source_open(NULL, NULL, s->cfg, &r, &unknown);
 	if (!rc && zr_rate_source_suits(&r, s)) {
 		p->product = product_of(&r.rates, s) * s->process.world;
-		rc = zr_forecast(s, &r.rates, &f, &err);
-		p->forecast = rc ? 0 : f.seconds;
+		rc = zr_forecast(s, &r.rates, &f, &unknown);
+		f.seconds = rc ? 0 : f.seconds;
+		p->forecast = f.seconds;
 		p->binding = rc ? NULL : zr_queue_name[f.binding];
 	}
 	if (rc)
 		zr_logf(ZR_LOG_WARN, "train", "how fast this machine is, is not known: %s",
-			err.text);
+			unknown.text);
+	rc = zr_plan_write(s, &f, r.by, err);
 	zr_rate_source_close(&r);
+	return rc;
 }
 
 double zr_pace_elapsed(const struct zr_pace *p)

@@ -36,9 +36,9 @@ struct zr_pace {
 
 /* elapsed: seconds of the run that this one continues. [main] */
 void zr_pace_begin(struct zr_pace *p, const struct zr_setup *s, double elapsed);
-/* What the machine can do, by the file of `zeroth bench`, if there is one that was measured on this
- * device, and what a step takes by it. [main] */
-void zr_pace_read_rates(struct zr_pace *p, struct zr_setup *s);
+/* What the machine can do, by a file of `zeroth bench`, if there is one that was measured on this
+ * device, and what a step takes by it: plan.json of the run directory says so, too. [main] */
+int zr_pace_forecast(struct zr_pace *p, struct zr_setup *s, struct zr_error *err);
 void zr_pace_step(struct zr_pace *p, int64_t step, double seconds);
 double zr_pace_elapsed(const struct zr_pace *p); /* seconds */
 

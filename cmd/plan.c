@@ -3,6 +3,9 @@
  * plan.c - zeroth plan CONF: bytes per tier and category before running, and whether they fit.
  */
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -18,20 +21,21 @@
 #define RANKS_MAX 4096
 
 static const char usage[] =
-	"usage: zeroth plan [-n N] [--json] [--program] [--compare] [--rates FILE | --card NAME]\n"
-	"                   [-o section.key=value]... CONF\n"
+	"usage: zeroth plan [-n N] [--json] [--program] [--no-compare]\n"
+	"                   [--rates FILE | --card NAME] [-o section.key=value]... CONF\n"
 	"\n"
 	"Shows the memory that training CONF will take, by tier and category, without\n"
-	"taking it, and how long a step will take. Exit code 0: it fits this machine; 3: it\n"
-	"does not.\n"
+	"taking it, how long a step will take, and both for stages 0 to 3 and other tiers.\n"
+	"Its data need not be there. Exit code 0: it fits this machine; 3: it does not.\n"
 	"\n"
 	"  -o, --option section.key=value  sets an option over CONF\n"
 	"  -n, --ranks N                   for N ranks on this machine: the bytes of rank 0\n"
 	"      --memory BYTES              of a machine with this much memory (K M G T)\n"
-	"      --rates FILE                what `zeroth bench` measured; default: this machine's\n"
+	"      --rates FILE                what `zeroth bench` measured; default: that of\n"
+	"                                  [run] rates, or this machine's\n"
 	"      --card NAME                 the data sheet of a card, as H100: of so much\n"
 	"                                  memory, beside rates that follow from it\n"
-	"      --compare                   also a table of stages 0 to 3 and tiers\n"
+	"      --no-compare                without the table of stages and tiers\n"
 	"      --fit                       the fastest of stages, tiers, micro-batches,\n"
 	"                                  recomputation and 8-bit states that fits, as INI\n"
 	"      --scale N,N,...             memory, traffic and time of so many ranks, in\n"
@@ -134,39 +138,60 @@ static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_
 	return zr_rate_source_suits(rates, s) ? zr_forecast(s, &rates->rates, f, err) : 0;
 }
 
-static int print_as_json(struct zr_setup *s, uint64_t have, int fits,
-			 const struct zr_rate_source *rates, const struct zr_forecast *f,
-			 struct zr_error *err)
+/* What is known of the configuration itself. absent: a file of data, or NULL. */
+struct outlook {
+	uint64_t have; /* bytes of the machine's memory */
+	int fits;
+	const char *absent;
+	struct zr_forecast f; /* seconds 0: none */
+};
+
+static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const struct outlook *k,
+			 struct zr_rate_source *rates, struct zr_error *err)
 {
-	json_t *j = zr_plan_json(s, have, fits);
-	if (f->seconds > 0)
-		zr_json_put(&j, "forecast", zr_forecast_json(s, f, rates->by));
-	return zr_json_print(j, JSON_INDENT(2), "the plan", err);
+	json_t *j = zr_plan_json(s, k->have, k->fits), *rows = NULL;
+	if (k->absent)
+		zr_json_put(&j, "absent", json_string(k->absent));
+	if (k->f.seconds > 0)
+		zr_json_put(&j, "forecast", zr_forecast_json(s, &k->f, rates->by));
+	int rc = a->no_compare ? 0 : zr_plan_compare(a, rates, &rows, err);
+	if (rows)
+		zr_json_put(&j, "comparison", rows);
+	int printed = zr_json_print(j, JSON_INDENT(2), "the plan", err);
+	return rc ? rc : printed;
 }
 
-static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr_rate_source *rates,
-		      struct zr_error *err)
+static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const struct outlook *k,
+			 struct zr_rate_source *rates, struct zr_error *err)
 {
-	uint64_t have = a->memory ? a->memory : zr_memory_at_start();
+	json_t *none;
+	if (k->absent)
+		printf(ZR_DATA_ABSENT "\n", k->absent);
+	print_table(s, k->have, k->fits);
+	if (k->f.seconds > 0)
+		zr_forecast_print(s, &k->f, rates->by);
+	else
+		printf("\ntime of a step: %s\n",
+		       rates->known ? "a rank would hold too much: take more ranks" : rates->by);
+	return a->no_compare ? 0 : zr_plan_compare(a, rates, &none, err);
+}
+
+static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, const char *absent,
+		      struct zr_rate_source *rates, struct zr_error *err)
+{
 	struct zr_error unprinted = { 0 };
-	struct zr_forecast f = { 0 };
-	int rc = zr_plan_check(s, have, err);
-	if (a->program || forecast(s, rates, &f, &unprinted)) {
-		if (a->program)
-			zr_programs_print(s, a->json, &unprinted);
-	} else if (a->json) {
-		print_as_json(s, have, !rc, rates, &f, &unprinted);
-	} else {
-		print_table(s, have, !rc);
-		if (f.seconds > 0)
-			zr_forecast_print(s, &f, rates->by);
-		else
-			printf("\ntime of a step: %s\n",
-			       rates->known ? "a rank would hold too much: take more ranks" :
-					      rates->by);
-		if (a->compare)
-			zr_plan_compare(a, rates, &unprinted);
-	}
+	struct outlook k = { .have = a->memory ? a->memory : zr_memory_at_start(),
+			     .absent = absent };
+	int rc = zr_plan_check(s, k.have, err);
+	k.fits = !rc;
+	if (a->program)
+		zr_programs_print(s, a->json, &unprinted);
+	else if (forecast(s, rates, &k.f, &unprinted))
+		; /* why is in `unprinted` */
+	else if (a->json)
+		print_as_json(a, s, &k, rates, &unprinted);
+	else
+		print_as_text(a, s, &k, rates, &unprinted);
 	return rc || !unprinted.code ? rc : zr_err(err, unprinted.code, "%s", unprinted.text);
 }
 
@@ -185,6 +210,15 @@ static void be_card(struct zr_cmd_args *a, char *memory, size_t size)
 	a->device = a->device ? a->device : zr_card_memory(a->card);
 }
 
+/* Tables plan dozens of times, each with lists that are as large as the last time. */
+static void keep_freed_memory(void)
+{
+#ifdef __GLIBC__
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 int zr_cmd_plan(int argc, char **argv)
 {
 	struct zr_cmd_args a;
@@ -192,26 +226,28 @@ int zr_cmd_plan(int argc, char **argv)
 	struct zr_setup *s = NULL;
 	struct zr_rate_source rates = { 0 };
 	struct zr_error err = { 0 };
+	const char *absent;
 	char memory[64];
+	keep_freed_memory();
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
 	if (rc >= 0)
 		return rc;
 	rc = zr_cmd_check_ranks(argv[0], a.ranks, RANKS_MAX);
 	if (rc)
 		return rc;
-	rc = zr_rate_source_open(a.rates, a.card, &rates, &err);
-	if (!rc && a.card)
+	if (a.card)
 		be_card(&a, memory, sizeof memory);
-	if (!rc && (a.fit || a.scale)) {
+	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
+	rc = rc ? rc : zr_rate_source_open(a.rates, a.card, cfg, &rates, &err);
+	if (!rc && a.fit) {
+		rc = zr_plan_search(&a, &rates, &err);
+	} else if (!rc && a.scale) {
 		double peak = a.card ? zr_card_peak(a.card, ZR_BF16) : 0;
-		rc = a.fit ? zr_plan_search(&a, &rates, &err) :
-			     zr_plan_scale(&a, &rates, peak, &err);
-		zr_rate_source_close(&rates);
-		return rc ? zr_cmd_failed(&err) : 0;
+		rc = zr_plan_scale(&a, &rates, peak, &err);
+	} else if (!rc) {
+		rc = zr_plan_open(cfg, a.ranks ? a.ranks : 1, &s, &absent, &err);
+		rc = rc ? rc : print_plan(&a, s, absent, &rates, &err);
 	}
-	rc = rc ? rc : zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
-	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, a.ranks ? a.ranks : 1, &s, &err);
-	rc = rc ? rc : print_plan(&a, s, &rates, &err);
 	zr_rate_source_close(&rates);
 	zr_setup_close(s);
 	zr_config_free(cfg);

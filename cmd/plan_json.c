@@ -9,7 +9,6 @@
 
 #include "cmd/fit.h"
 #include "cmd/forecast/print.h"
-#include "cmd/forecast/source.h"
 #include "cmd/json_text.h"
 #include "cmd/rundir.h"
 #include "core/files/json.h"
@@ -93,26 +92,13 @@ json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits)
 	return j;
 }
 
-/* NULL: the rates of this machine are not known, of which a run says more. */
-static json_t *forecast(struct zr_setup *s)
-{
-	struct zr_rate_source r;
-	struct zr_forecast f;
-	struct zr_error unused = { 0 };
-	json_t *j = NULL;
-	if (!zr_rate_source_open(NULL, NULL, &r, &unused) && zr_rate_source_suits(&r, s) &&
-	    !zr_forecast(s, &r.rates, &f, &unused))
-		j = zr_forecast_json(s, &f, r.by);
-	zr_rate_source_close(&r);
-	return j;
-}
-
-int zr_plan_write(struct zr_setup *s, struct zr_error *err)
+int zr_plan_write(const struct zr_setup *s, const struct zr_forecast *f, const char *by,
+		  struct zr_error *err)
 {
 	char path[PATH_MAX];
-	json_t *j = zr_plan_json(s, zr_memory_at_start(), 1), *time = forecast(s);
-	if (time)
-		zr_json_put(&j, "forecast", time);
+	json_t *j = zr_plan_json(s, zr_memory_at_start(), 1);
+	if (f->seconds > 0)
+		zr_json_put(&j, "forecast", zr_forecast_json(s, f, by));
 	char *text = zr_json_text(j, JSON_INDENT(2));
 	int rc = zr_put_text(zr_rundir_file(s->cfg, "plan.json", path, sizeof path), text, err);
 	free(text);

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "cmd/forecast/forecast.h"
 #include "core/setup.h"
 
 #define ZR_PLAN_KEPT "kept by stores" /* for their own use, as for checksums */
@@ -24,8 +25,8 @@ int32_t zr_plan_tensors(const struct zr_setup *s, int32_t group, int64_t *elemen
 /* have: bytes of memory that the machine has. The caller owns the result; NULL: out of memory. */
 json_t *zr_plan_json(const struct zr_setup *s, uint64_t have, int fits);
 
-/* Writes plan.json to the run directory, with a forecast where the rates of this machine are
- * known. */
-int zr_plan_write(struct zr_setup *s, struct zr_error *err);
+/* Writes plan.json to the run directory. f: of a step, by what `by` names; seconds 0: none. */
+int zr_plan_write(const struct zr_setup *s, const struct zr_forecast *f, const char *by,
+		  struct zr_error *err);
 
 #endif

@@ -21,7 +21,6 @@
 #include "cmd/lock.h"
 #include "cmd/metrics.h"
 #include "cmd/pace.h"
-#include "cmd/plan_json.h"
 #include "cmd/progress.h"
 #include "cmd/resume.h"
 #include "cmd/run_eval.h"
@@ -399,8 +398,6 @@ static int open_run(struct run *r, FILE *out, struct zr_error *err)
 	if (!rc)
 		rc = zr_rundir_write_config(r->cfg, err);
 	if (!rc)
-		rc = zr_plan_write(r->setup, err);
-	if (!rc)
 		announce(r, out);
 	return rc;
 }
@@ -540,10 +537,10 @@ int zr_run_train(struct zr_config *cfg, const struct zr_run_how *how, FILE *out,
 		const struct zr_run_opts *o = zr_config_find(cfg, "run")->opts;
 		zr_pace_begin(&r.pace, r.setup, r.elapsed);
 		if (r.rank0)
-			zr_pace_read_rates(&r.pace, r.setup);
+			rc = zr_pace_forecast(&r.pace, r.setup, err);
 		if (r.rank0)
 			zr_progress_begin(&r.progress, out, r.setup, &r.pace, o->log_every);
-		rc = loop(&r, err);
+		rc = rc ? rc : loop(&r, err);
 	}
 	if (!rc)
 		rc = save_weights(&r, err);

@@ -38,6 +38,7 @@
 #define ZR_SETUP_EVAL 3   /* all parameters are frozen, and nothing but evaluation runs */
 #define ZR_SETUP_CACHED 4 /* with it: layers keep what they need of the tokens before */
 #define ZR_SETUP_ALONE 2  /* everything of ZR_SETUP_TRAIN for the first of `world` ranks, without the others: plans */
+#define ZR_SETUP_NO_DATA 8 /* with ZR_SETUP_ALONE: no data is looked at */
 
 /* [data], or a section [eval.NAME]. */
 struct zr_source {
@@ -55,7 +56,7 @@ struct zr_offload {
 struct zr_setup {
 	struct zr_config *cfg; /* borrowed */
 	/* ZR_SETUP_*; with ZR_SETUP_CACHED; ZR_SETUP_EVAL, which is ZR_SETUP_TRAIN otherwise */
-	int mode, cached, evaluates;
+	int mode, cached, evaluates, no_data;
 	const struct zr_train_opts *train;
 	struct zr_process process;
 	struct zr_account account;

@@ -177,8 +177,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.sequence_length = s->batch.length,
 		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
 		.lr = common_lr(s), .memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
-		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n,
-	};
+		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n };
 	size_units(s, &f);
 	return f;
 }
@@ -334,7 +333,7 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
 /* First those of [data.NAME], for the plugin of [data] to draw from; [data] is the first of the others. */
 static int start_data(struct zr_setup *s, struct zr_error *err)
 {
-	int n = s->mode == ZR_SETUP_SAMPLE ? 0 : zr_config_count(s->cfg), rc = 0;
+	int n = s->mode == ZR_SETUP_SAMPLE || s->no_data ? 0 : zr_config_count(s->cfg), rc = 0;
 	s->source = calloc((size_t)n + 1, sizeof *s->source);
 	s->process.source = calloc((size_t)n + 1, sizeof *s->process.source);
 	if (!s->source || !s->process.source)
@@ -476,8 +475,8 @@ static int check_data(struct zr_setup *s, struct zr_error *err)
 	int rc = 0;
 	for (int32_t i = 0; !rc && i < s->n_sources; i++)
 		rc = check_source(s, &s->source[i], err);
-	return rc || s->evaluates ? rc : zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences,
-							   s->batch.train, err);
+	return rc || s->evaluates || s->no_data ? rc :
+		zr_epochs_resolve(s->cfg, s->train, s->source->info.train_sequences, s->batch.train, err);
 }
 
 static int record_programs(struct zr_setup *s, struct zr_error *err)
@@ -547,8 +546,9 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 		return zr_err(err, ZR_ENOMEM, "out of memory");
 	s->cfg = cfg;
 	s->evaluates = mode == ZR_SETUP_EVAL;
-	s->mode = s->evaluates ? ZR_SETUP_TRAIN : mode & ~ZR_SETUP_CACHED;
+	s->mode = s->evaluates ? ZR_SETUP_TRAIN : mode & ~(ZR_SETUP_CACHED | ZR_SETUP_NO_DATA);
 	s->cached = mode & ZR_SETUP_CACHED;
+	s->no_data = mode & ZR_SETUP_NO_DATA;
 	s->train = zr_config_find(cfg, "train")->opts;
 	s->process.account = &s->account;
 	s->process.cfg = cfg;

@@ -8,6 +8,7 @@
 #include "cmd/fit.h"
 #include "cmd/forecast/print.h"
 #include "cmd/forecast/trial.h"
+#include "core/files/json.h"
 
 static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 {
@@ -28,29 +29,48 @@ static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 	putchar('\n');
 }
 
-int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_error *err)
+static void print_heads(int forecast)
 {
-	int rc = 0, separate = 1;
 	printf("\n%-6s %-24s %10s %10s %10s %10s", "stage", "offload", "device", "host", "disk",
 	       "all ranks");
-	printf(rates->known ? " %10s %10s %9s %10s bound by\n" : "\n", "received", "disk a step",
-	       "step", "tokens/s");
-	for (int s = 0; s < 4; s++) {
-		for (int o = 0; !rc && o < zr_n_trial_tiers; o++) {
-			struct zr_trial t = { .set = { zr_trial_stage[s] },
-					      .ranks = a->ranks ? a->ranks : 1 };
-			if (!zr_tiers_suit(&zr_trial_tiers[o], s, separate))
-				continue;
-			zr_trial_set_all(&t, zr_trial_tiers[o].set);
-			rc = zr_trial_run(a, rates, &t, err);
-			separate = rc || t.refused ? separate : t.separate;
-			if (!rc)
-				print_row(&t, s, &zr_trial_tiers[o]);
-		}
+	if (forecast)
+		printf(" %10s %10s %9s %10s bound by", "received", "disk a step", "step",
+		       "tokens/s");
+	putchar('\n');
+}
+
+static json_t *row_json(const struct zr_trial *t, int s, const struct zr_tiers *o)
+{
+	json_t *j = zr_trial_json(t);
+	zr_json_put(&j, "stage", json_integer(s));
+	zr_json_put(&j, "offload", json_string(o->name));
+	return j;
+}
+
+int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, json_t **out,
+		    struct zr_error *err)
+{
+	int rc = 0, separate = 1, ranks = a->ranks ? a->ranks : 1;
+	*out = a->json ? json_array() : NULL;
+	if (!a->json)
+		print_heads(rates->known);
+	for (int i = 0; !rc && i < 4 * zr_n_trial_tiers; i++) {
+		int s = i / zr_n_trial_tiers;
+		const struct zr_tiers *o = &zr_trial_tiers[i % zr_n_trial_tiers];
+		struct zr_trial t = { .set = { zr_trial_stage[s] }, .ranks = ranks };
+		if (!zr_tiers_suit(o, s, separate))
+			continue;
+		zr_trial_set_all(&t, o->set);
+		rc = zr_trial_run(a, rates, &t, err);
+		separate = rc || t.refused ? separate : t.separate;
+		if (!rc && a->json)
+			zr_json_add(out, row_json(&t, s, o));
+		else if (!rc)
+			print_row(&t, s, o);
 	}
-	if (!rc)
+	if (!rc && !a->json)
 		printf("device, host, disk: bytes of a rank; all ranks: of the machine's memory, "
 		       "by %d rank%s\n",
-		       a->ranks ? a->ranks : 1, a->ranks > 1 ? "s" : "");
+		       ranks, ranks > 1 ? "s" : "");
 	return rc;
 }

@@ -12,5 +12,6 @@ cmd_librun_la_SOURCES += \
 	cmd/forecast/tally.c cmd/forecast/tally.h
 
 cmd_libcmd_la_SOURCES += \
-	cmd/forecast/compare.c cmd/forecast/scale.c cmd/forecast/search.c \
+	cmd/forecast/compare.c cmd/forecast/open.c cmd/forecast/scale.c \
+	cmd/forecast/search.c \
 	cmd/forecast/trial.c cmd/forecast/trial.h

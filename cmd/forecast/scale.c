@@ -37,27 +37,6 @@ static void print_row(const struct zr_trial *t, double peak)
 	printf(" %s\n", zr_queue_name[t->f.binding]);
 }
 
-static json_t *row_json(const struct zr_trial *t)
-{
-	json_t *j = json_object();
-	zr_json_put(&j, "ranks", json_integer(t->ranks));
-	if (t->refused) {
-		zr_json_put(&j, "refused", json_string(t->why));
-		return j;
-	}
-	zr_json_put(&j, "device_bytes", json_integer((json_int_t)t->device));
-	zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->host));
-	zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
-	if (t->forecast) {
-		zr_json_put(&j, "received_bytes", json_integer((json_int_t)t->f.received));
-		zr_json_put(&j, "comm_seconds", json_real(t->f.queue[ZR_Q_COMM]));
-		zr_json_put(&j, "seconds", json_real(t->f.seconds));
-		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
-		zr_json_put(&j, "binding", json_string(zr_queue_name[t->f.binding]));
-	}
-	return j;
-}
-
 /* The next number of the list; 0: it ends; -1: it is none. */
 static int next(const char **list)
 {
@@ -88,7 +67,7 @@ int zr_plan_scale(const struct zr_cmd_args *a, struct zr_rate_source *rates, dou
 		t.set[0] = node;
 		rc = zr_trial_run(a, rates, &t, err);
 		if (!rc && a->json)
-			zr_json_add(&all, row_json(&t));
+			zr_json_add(&all, zr_trial_json(&t));
 		else if (!rc)
 			print_row(&t, peak);
 	}

@@ -9,12 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-int zr_rate_source_open(const char *path, const char *card, struct zr_rate_source *out,
-			struct zr_error *err)
+int zr_rate_source_open(const char *path, const char *card, const struct zr_config *cfg,
+			struct zr_rate_source *out, struct zr_error *err)
 {
+	const struct zr_run_opts *run = zr_config_find(cfg, "run")->opts;
 	char own[PATH_MAX];
 	struct zr_error unused = { 0 };
 	int rc = 0;
+	path = path || !*run->rates ? path : run->rates;
 	*out = (struct zr_rate_source){ 0 };
 	if (card) {
 		rc = zr_card_rates(card, &out->rates, err);

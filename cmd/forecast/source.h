@@ -15,10 +15,10 @@ struct zr_rate_source {
 	char by[448]; /* what they are, or what to do to get some */
 };
 
-/* path NULL: this machine's file, which may be absent; card NULL: none. A file or card that was
- * given is refused if it is not there. */
-int zr_rate_source_open(const char *path, const char *card, struct zr_rate_source *out,
-			struct zr_error *err);
+/* The first that is given: a card, a file, [run] rates, this machine's file, which may be absent.
+ * path, card: NULL: none. What was given is refused if it is not there. */
+int zr_rate_source_open(const char *path, const char *card, const struct zr_config *cfg,
+			struct zr_rate_source *out, struct zr_error *err);
 void zr_rate_source_close(struct zr_rate_source *r); /* a zeroed one is fine */
 
 /* Whether rates that were measured are those of the setup's device; else `by` says why not. */

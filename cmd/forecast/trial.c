@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "cmd/fit.h"
+#include "cmd/forecast/print.h"
+#include "core/files/json.h"
 
 const char *const zr_trial_stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 				       "zero.plugin=stage2", "zero.plugin=stage3" };
@@ -105,6 +107,7 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	struct zr_config *cfg = NULL;
 	struct zr_setup *s = NULL;
 	struct zr_error e = { 0 };
+	const char *absent;
 	char ini[64];
 	int n = 0, fd = without_offload(a->operand, t->keep_offload);
 	for (int i = 0; i < a->n_overrides; i++)
@@ -115,7 +118,7 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	snprintf(ini, sizeof ini, "/proc/self/fd/%d", fd);
 	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno))
 			: zr_config_load(ini, all, n, &cfg, &e);
-	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, t->ranks, &s, &e);
+	rc = rc ? rc : zr_plan_open(cfg, t->ranks, &s, &absent, &e);
 	rc = rc ? rc : measure(s, rates, t, &e);
 	t->refused = rc != 0;
 	if (rc)
@@ -125,4 +128,30 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	if (fd >= 0)
 		close(fd);
 	return rc == ZR_ENOMEM ? zr_err(err, rc, "%s", e.text) : 0;
+}
+
+json_t *zr_trial_json(const struct zr_trial *t)
+{
+	json_t *j = json_object();
+	zr_json_put(&j, "ranks", json_integer(t->ranks));
+	if (t->refused) {
+		zr_json_put(&j, "refused", json_string(t->why));
+		return j;
+	}
+	zr_json_put(&j, "device_bytes", json_integer((json_int_t)t->device));
+	zr_json_put(&j, "host_bytes", json_integer((json_int_t)t->host));
+	zr_json_put(&j, "disk_bytes", json_integer((json_int_t)t->disk));
+	zr_json_put(&j, "machine_bytes", json_integer((json_int_t)t->machine));
+	if (t->forecast) {
+		zr_json_put(&j, "received_bytes", json_integer((json_int_t)t->f.received));
+		zr_json_put(&j, "disk_read_bytes", json_integer((json_int_t)t->f.read));
+		zr_json_put(&j, "disk_written_bytes", json_integer((json_int_t)t->f.written));
+		zr_json_put(&j, "disk_written_bytes_per_day",
+			    json_real(zr_forecast_wear(&t->f)));
+		zr_json_put(&j, "comm_seconds", json_real(t->f.queue[ZR_Q_COMM]));
+		zr_json_put(&j, "seconds", json_real(t->f.seconds));
+		zr_json_put(&j, "tokens_per_s", json_real(t->tokens / t->f.seconds));
+		zr_json_put(&j, "binding", json_string(zr_queue_name[t->f.binding]));
+	}
+	return j;
 }

@@ -6,9 +6,17 @@
 #ifndef ZR_CMD_FORECAST_TRIAL_H
 #define ZR_CMD_FORECAST_TRIAL_H
 
+#include <jansson.h>
+
 #include "cmd/cmd.h"
 #include "cmd/forecast/forecast.h"
 #include "cmd/forecast/source.h"
+
+/* The setup of a plan for so many ranks. Where a file of data is not there, none is looked at: the
+ * vocabulary is the model's. *absent: that file, owned by cfg; NULL: all are there. */
+int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, const char **absent,
+		 struct zr_error *err);
+#define ZR_DATA_ABSENT "the data was not looked at: %s is not there"
 
 #define ZR_TRIAL_SETS 16
 
@@ -54,8 +62,11 @@ int zr_tiers_suit(const struct zr_tiers *o, int stage, int separate);
 void zr_trial_set(struct zr_trial *t, const char *set);
 void zr_trial_set_all(struct zr_trial *t, const char *const *sets); /* ends with NULL */
 
-/* compare.c: a table of stages and tiers. */
-int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates,
+/* Bytes of a rank, and its step; "refused" where it cannot be. NULL: no memory. */
+json_t *zr_trial_json(const struct zr_trial *t);
+
+/* compare.c: a table of stages and tiers, or, with a->json, an array of it in *out. */
+int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, json_t **out,
 		    struct zr_error *err);
 
 /* search.c: the fastest that fits a->device, host and disk. ZR_EFIT: nothing does. */

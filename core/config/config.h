@@ -57,7 +57,7 @@ struct zr_run_opts {
 	const char *dir;     /* "auto": runs/<name of the INI>-<date>-<time> */
 	uint64_t log_every;  /* steps between lines where stderr is not a terminal */
 	uint8_t wall_clock_breakdown;
-	const char *trace;   /* steps: "10 20-22"; "": none */
+	const char *trace, *rates; /* steps: "10 20-22"; a file of `zeroth bench`; "": none */
 };
 
 #define ZR_SAVE_ALL 0

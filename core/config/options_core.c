@@ -47,6 +47,7 @@ static const struct zr_opt run[] = {
 	RUN(log_every, ZR_T_COUNT, "10", 1, "steps", "Steps between lines of progress where the output is no terminal."),
 	RUN(wall_clock_breakdown, ZR_T_BOOL, "no", 0, "", "The seconds of each step in forward, backward and other parts, as metrics "
 	    "and every log_every steps as a line. A device that computes later is waited for after each of its operations."),
+	RUN(rates, ZR_T_PATH, "", 0, "", "File of `zeroth bench` for forecasts; empty: its own."),
 	RUN(trace, ZR_T_STR, "", 0, "", "Steps of which the run directory gets a trace, as 10 20-22: for Perfetto, each instruction of "
 	    "each rank with its times. While these run a device that computes later is waited for after each of its operations."),
 };

@@ -23,8 +23,7 @@ const struct zr_calls zr_calls[] = {
 	{ FROM(scheduler, value), { "value" } },
 	{ FROM(precision, info), { "info", "start", "next" } },
 	{ FROM(activation, choose), { "choose" } },
-	{ FROM(monitor, metrics), { "metrics", "?flush", "?resume" } },
-	{ 0 },
+	{ FROM(monitor, metrics), { "metrics", "?flush", "?resume" } }, { 0 },
 };
 
 zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i)

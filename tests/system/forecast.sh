@@ -18,9 +18,10 @@ like 'and what binds it' "$card" 'bound by compute; dependencies alone'
 like 'with an adapter, too' "$("$ZEROTH" plan --card H100 tiny.ini -o adapter.plugin=lora)" 'bound by compute'
 like 'an unknown card is refused with those that are known' "$("$ZEROTH" plan --card Voodoo tiny.ini 2>&1)" \
 	'card Voodoo: not known; known are B200, '
+like 'also if it is that of [run] rates' "$("$ZEROTH" plan tiny.ini -o run.rates=nowhere 2>&1)" 'nowhere'
 like 'a file of rates that is not there is refused' "$("$ZEROTH" plan --rates none tiny.ini 2>&1)" 'none'
 
-table=$("$ZEROTH" plan -n 4 --card A100 --compare tiny.ini -o device.separate=yes -o device.memory=64M -o model.width=16 -o model.layers=1)
+table=$("$ZEROTH" plan -n 4 --card A100 tiny.ini -o device.separate=yes -o device.memory=64M -o model.width=16 -o model.layers=1)
 is 'the table has four stages and all tiers' "$(grep -cE '^[0-3]      (-|state)' <<< "$table")" 14
 is 'of which none is refused' "$(grep -cE '^[0-3]      (-|state).* (compute|host|copy|store|comm)$' <<< "$table")" 14
 device() { sed -nE "s/^$1      -  *([0-9]+)(\.[0-9])? KiB.*/\1/p" <<< "$table"; }
@@ -30,7 +31,24 @@ is 'parameters in host memory leave more of it' \
 	"$(awk "BEGIN { print ($(moved 'state, parameters: cpu') < $(moved 'state: cpu')) }")" 1
 like 'an [offload.X] of the file is not in the rows without it' \
 	"$(printf '[offload.param]\nplugin = nvme\npath = .\n[zero]\nplugin = stage3\n' | cat tiny.ini - > off.ini
-	"$ZEROTH" plan --compare off.ini)" $'\n0      -  *0 B'
+	"$ZEROTH" plan off.ini)" $'\n0      -  *0 B'
+
+json=$("$ZEROTH" plan -n 2 --card A100 --json tiny.ini)
+is 'JSON has the table' "$(grep -c '"stage": [0-3]' <<< "$json")" 14
+is 'with the wear of disks' "$(grep -c '"disk_written_bytes_per_day": [1-9]' <<< "$json")" 5
+is 'but without where nobody wants it' \
+	"$("$ZEROTH" plan --no-compare --json tiny.ini | grep -c '"stage":')" 0
+
+# Data that is not there yet.
+absent=$("$ZEROTH" plan --json tiny.ini -o data.path=later.txt -o model.vocabulary=256)
+like 'a plan without data says so' "$("$ZEROTH" plan tiny.ini -o data.path='later*.txt' -o model.vocabulary=256)" \
+	'^the data was not looked at: later\*\.txt is not there'
+is 'and has the bytes of one with it' "$(grep -A20 '"planned"' <<< "$absent")" \
+	"$("$ZEROTH" plan --json tiny.ini | grep -A20 '"planned"')"
+like 'also with validation data, by epochs' "$("$ZEROTH" plan tiny.ini -o data.val_path=later \
+	-o model.vocabulary=256 -o train.epochs=2)" '^fits'
+like 'a vocabulary that only data knows is asked for' "$("$ZEROTH" plan tiny.ini -o data.path=later 2>&1)" \
+	'vocabulary.*; the data was not looked at: later is not there$'
 
 # Of many ranks, none of which is here. Published: torchtitan, Llama 3 8B, FSDP on 8 H100, 2 sequences of 8192, part of the
 # activations computed again: 5,762 tokens/s a card, 82.4 GiB.
@@ -102,4 +120,14 @@ is 'as many as in the run' "$(field received_bytes <<< "$plan")" \
 more=$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2 -o train.train_batch_size=8)
 is 'twice the micro-batches take longer' \
 	"$(awk "BEGIN { r = $(field seconds <<< "$more") / $(field seconds <<< "$plan"); print (r > 1.4 && r < 2.1) }")" 1
+mv state/zeroth/rates.ini measured.ini
+is '[run] rates names another file' \
+	"$("$ZEROTH" plan -n 2 --json tiny.ini -o zero.plugin=stage2 -o run.rates=measured.ini | field seconds)" \
+	"$(field seconds <<< "$plan")"
+like 'also for a run' "$(trained tiny.ini -n 2 -o zero.plugin=stage2 -o run.rates=measured.ini)" '^digest'
+like 'whose metrics say so' "$(tail -n 1 run/metrics.jsonl)" '"possible":[0-9.]+'
+sed 's/= 1e9/= 1e8/' measured.ini > slow.ini
+is '--rates wins over it' \
+	"$(awk "BEGIN { print ($("$ZEROTH" plan -n 2 --rates slow.ini --json tiny.ini -o zero.plugin=stage2 \
+		-o run.rates=measured.ini | field seconds) > 5 * $(field seconds <<< "$plan")) }")" 1
 done_testing

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * open.c - see trial.h: the setup of a plan, also where its data is not there yet.
+ */
+#include <errno.h>
+#include <glob.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/forecast/trial.h"
+
+static int is_there(const char *pattern)
+{
+	glob_t g;
+	if (!*pattern || !access(pattern, F_OK) || (errno != ENOENT && errno != ENOTDIR))
+		return 1;
+	int rc = glob(pattern, GLOB_NOSORT, NULL, &g);
+	if (!rc)
+		globfree(&g);
+	return rc != GLOB_NOMATCH;
+}
+
+static const char *path_of(const struct zr_section *sec, const char *key)
+{
+	const struct zr_opt *o = zr_table_find(&sec->table, key);
+	const char *const *at = o ? (void *)((char *)sec->opts + o->offset) : NULL;
+	return o && o->type == ZR_T_PATH && *at ? *at : "";
+}
+
+static const char *find_absent(const struct zr_config *cfg)
+{
+	static const char *const key[] = { "path", "val_path" };
+	for (int i = 0; i < 2 * zr_config_count(cfg); i++) {
+		const struct zr_section *sec = zr_config_at(cfg, i / 2);
+		const char *path = path_of(sec, key[i % 2]);
+		if (sec->role && !strcmp(sec->role, "data") && !is_there(path))
+			return path;
+	}
+	return NULL;
+}
+
+int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, const char **absent,
+		 struct zr_error *err)
+{
+	*absent = find_absent(cfg);
+	int mode = ZR_SETUP_ALONE | (*absent ? ZR_SETUP_NO_DATA : 0);
+	int rc = zr_setup_open(cfg, mode, ranks, out, err);
+	if (rc && *absent)
+		zr_err_add(err, "; " ZR_DATA_ABSENT, *absent);
+	return rc;
+}
