@@ -31,6 +31,8 @@ struct costs {
 	int64_t added; /* blocks of the last sum, */
 	int added_flags;
 	double added_seconds; /* and what it takes */
+	const char *request;  /* the rate of the last one to a disk, */
+	double request_bytes, request_seconds;
 	int both_ways;	      /* the program reads and writes stores */
 };
 
@@ -117,14 +119,19 @@ static double touches(const struct costs *c, const struct zr_instr *i, double by
 	return streamed(c, i, "copy", bytes / 2);
 }
 
-static double disk(const struct costs *c, const char *name, double bytes)
+/* Most requests are like the one before. */
+static double disk(struct costs *c, const char *name, double bytes)
 {
+	if (c->request == name && c->request_bytes == bytes)
+		return c->request_seconds;
 	double s = zr_tally_seconds(&c->tally, bytes, name, 1, bytes, 1, 1);
-	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
+	c->request = name;
+	c->request_bytes = bytes;
+	return c->request_seconds = s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
 
 /* A store is in host memory, or on a disk, which does less of each when it does both. */
-static double transfer(const struct costs *c, const struct zr_instr *i)
+static double transfer(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
 	const int reads = i->kind == ZR_I_READ;
