@@ -24,3 +24,7 @@ libzeroth.a: %D%/libembed.la
 	$(OBJCOPY) --wildcard --keep-global-symbol='zeroth_[a-z]*' libzeroth.o && \
 	rm -f $@ && $(AR) cr $@ libzeroth.o && rm -f libzeroth.o
 CLEANFILES += libzeroth.a
+
+# For Python, with PYTHONPATH, or as a copy: it needs nothing but libzeroth.
+pythondir = $(pkgdatadir)/python
+dist_python_DATA = %D%/zeroth.py

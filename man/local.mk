@@ -15,6 +15,7 @@ dist_man_MANS += \
 	%D%/zeroth-train.1 \
 	%D%/zeroth.ini.5 \
 	%D%/zeroth-plugin.7
+dist_man_MANS += %D%/zeroth.3 %D%/zeroth_model.3
 dist_man_MANS += %D%/zeroth-report.1 %D%/zeroth-watch.1 %D%/zeroth-tutorial.7
 EXTRA_DIST += %D%/options.sh
 

@@ -36,6 +36,7 @@ include tests/unit/core/local.mk
 include tests/unit/data/local.mk
 include tests/unit/device/local.mk
 include tests/unit/kernels/local.mk
+include tests/unit/embed/local.mk
 include tests/unit/lower/local.mk
 include tests/unit/model/local.mk
 include tests/unit/offload/local.mk

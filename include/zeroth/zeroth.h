@@ -47,8 +47,9 @@ ZEROTH_API int zeroth_set_text(struct zeroth *, const char *text);
 ZEROTH_API int zeroth_set(struct zeroth *, const char *option);
 
 /* Plugins that are compiled into the program: the entry that ZR_PLUGIN(...) defines at the end of
- * their source, `&zr_plugin_entry_v1`. Of this engine alone: an id means them before any file. The
- * entry is borrowed until zeroth_close(). */
+ * their source, `&zr_plugin_entry_v1`; several sources are compiled with -Dzr_plugin_entry_v1=NAME.
+ * Of this engine alone: an id means them before any file. The entry and what it points to are
+ * constant, and stay as long as the process. */
 ZEROTH_API int zeroth_add_plugins(struct zeroth *, const struct zr_entry *entry);
 
 /* So many ranks, as threads of this process, instead of those that [boot] finds: 1 to 64. With 1,
@@ -102,8 +103,9 @@ struct zeroth_call {
 	void *out;             /* [S * out]; NULL: the last layer */
 	void *saved;           /* [S * saved bytes] from its forward to its backward */
 	void *work;            /* [S * work bytes] during the call */
-	/* [tensors of its units, in order] parameters; in backward also the fp32 gradients of their
-	 * sum over samples: stored where accumulate is 0, else added; NULL: not wanted */
+	/* [tensors of its units, in order] parameters, and in backward their fp32 gradients, sums
+	 * over the samples: stored where accumulate is 0, else added. dparam and accumulate are NULL
+	 * in forward, dparam[i] where the gradient is not wanted. */
 	const void *const *param;
 	float *const *dparam;
 	const uint8_t *accumulate;

@@ -11,10 +11,10 @@ read -ra cc <<< "${CC:-cc}"
 sanitize=
 [ -z "$ZR_SANITIZE" ] || sanitize=-fsanitize=$ZR_SANITIZE
 
-# program NAME: examples/NAME.c as ./NAME
+# program NAME [object]...: examples/NAME.c as ./NAME
 program() {
 	"${cc[@]}" -std=c11 -g -O2 -Wall -Wextra -Werror ${sanitize:+"$sanitize"} -I"$ZR_SRCDIR/include" -o "$1" \
-		"$ZR_SRCDIR/tests/examples/$1.c" -L"$lib" -lzeroth -lpthread -lm -Wl,-rpath,"$lib"
+		"$ZR_SRCDIR/tests/examples/$1.c" "${@:2}" -L"$lib" -lzeroth -lpthread -lm -Wl,-rpath,"$lib"
 }
 
 exported=$(nm -D --defined-only "$lib/libzeroth.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }')
@@ -40,5 +40,84 @@ is 'it says what a wrong option is' "$(./embed_train 1 tiny.ini train.stepz=1 2>
 	'embed_train: -o train.stepz=1: unknown key; did you mean steps?'
 like 'ranks that do not fit are one text' "$(./embed_train 3 tiny.ini 2>&1)" \
 	'^embed_train: [^ ]*tiny.ini:2: train_batch_size = 4 is not a multiple'
+
+
+# ---- what a program brings ----
+ok 'a network on spirals takes 60 lines at most' \
+	test "$(grep -cvE '^( ?\*|/\*| \*|$)' "$ZR_SRCDIR/tests/examples/spirals.c")" -le 60
+ok '... and builds' program spirals
+like '... it learns, in stage 2 on 2 ranks' "$(./spirals 2>&1)" '^loss 0\.0[0-9]* after 300 steps$'
+
+examples=$ZR_SRCDIR/tests/examples
+"${cc[@]}" -std=c11 -g -O2 -I"$ZR_SRCDIR/include" -Dzr_plugin_entry_v1=signsgd_entry -c "$examples/signsgd.c" || exit 99
+ok 'a program builds with an optimizer, a stage and a monitor' program inside signsgd.o
+./inside tiny.ini > inside.out 2>&1
+"${cc[@]}" -std=c11 -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o signsgd.so "$examples/signsgd.c" && chmod 755 . signsgd.so
+is 'it trains as the same optimizer in a file does' "$(sed -n 1p inside.out)" \
+	"$(trained tiny.ini -o optimizer.plugin="$PWD/signsgd.so")"
+lowest=$(sed -E 's/.*"loss": ?([^,}]*).*/\1/' run/metrics.jsonl | sort -g | sed -n 1p)
+is 'its monitor got the losses' "$(sed -n 3p inside.out)" "lowest loss $(printf '%.9g' "$lowest")"
+is 'two engines of one process have their own digests' "$(sed -n 2p inside.out)" "$want"
+
+sed -n '/^The digest of/,/^\.Ed/p' "$ZR_SRCDIR/man/zeroth.3" | sed '1,/^\.Bd/d; /^\.Ed/d; s/\\e/\\/g' > page.c
+sed -i 's/"conf.ini"/"tiny.ini"/' page.c
+"${cc[@]}" -std=c11 -Wall -Wextra -Werror ${sanitize:+"$sanitize"} -I"$ZR_SRCDIR/include" -o page page.c -L"$lib" -lzeroth \
+	-Wl,-rpath,"$lib"
+is 'the example of zeroth(3) trains' "$(./page 2>&1)" "$(sed -E 's/.*=(.*) .*=(.*)/\1 \2/' <<< "$want")"
+
+# ---- leaks; it goes on while Python trains ----
+clean() {
+	valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect --error-exitcode=9 "$@" > "$1.clean" 2>&1
+	echo "status $?" >> "$1.clean"
+}
+leaks=
+if [ -z "$sanitize" ] && command -v valgrind > /dev/null; then
+	leaks=1
+	clean ./inside tiny.ini &
+	clean ./spirals &
+fi
+
+# ---- Python, that with numpy if there are several ----
+python=$(command -v python3)
+for try in "$python" /usr/bin/python3; do
+	"$try" -c 'import numpy' 2> /dev/null && python=$try && break
+done
+cat > train.py <<-'EOF'
+	import zeroth
+	with zeroth.Engine("tiny.ini", {"zero.plugin": "stage2"}, ranks=2) as engine:
+	    first = engine.parameters()
+	    while engine.step < engine.steps:
+	        engine.train_step()
+	    print("digest: losses={} params={}".format(*engine.digest()))
+	    engine.set_parameters(first)
+	    again = engine.parameters()
+	    assert all(bytes(memoryview(again[n]).cast("B")) == bytes(memoryview(first[n]).cast("B")) for n in first)
+	    try:
+	        engine.train_step()
+	    except zeroth.Error as e:
+	        print(e)
+EOF
+snake() {
+	ZEROTH_LIBRARY=$lib/libzeroth.so PYTHONPATH=$ZR_SRCDIR/embed PYTHONDONTWRITEBYTECODE=1 "$python" "$@" 2>&1
+}
+if [ -z "$python" ] || [ -n "$sanitize" ]; then
+	skip 'Python trains' 'no python3, or one without the sanitizers'
+else
+	is 'Python trains to the same digest' "$(snake train.py)" "$want
+all 4 steps of [train] steps are done"
+	if snake -c 'import numpy' > /dev/null; then
+		is 'a model of numpy arrays learns' "$(snake "$examples/spirals.py")" 'learned in stage 3 on 2 ranks'
+	else
+		skip 'a model of numpy arrays learns' 'no numpy'
+	fi
+fi
+
+if [ -n "$leaks" ]; then
+	wait
+	is 'two engines leave no memory' "$(tail -n 1 inside.clean)" 'status 0'
+	is 'nor does a model of the program' "$(tail -n 1 spirals.clean)" 'status 0'
+else
+	skip 'no leak' 'no valgrind, or sanitizers look for leaks'
+fi
 
 done_testing

@@ -12,7 +12,8 @@ system_tests = %D%/adapter.sh %D%/bench.sh %D%/cases.sh %D%/chat.sh %D%/chat_dat
 	%D%/same_bits.sh %D%/sample.sh %D%/shuffled.sh %D%/signals.sh %D%/soak.sh %D%/split24.sh %D%/store.sh %D%/swaps.sh \
 	%D%/timing.sh %D%/token_documents.sh %D%/tokenize.sh %D%/update.sh %D%/watched.sh %D%/ways.sh %D%/writers.sh
 TESTS += $(system_tests)
-EXTRA_DIST += $(system_tests) tests/examples/signsgd.c tests/examples/embed_train.c
+EXTRA_DIST += $(system_tests) tests/examples/signsgd.c \
+	tests/examples/embed_train.c tests/examples/inside.c tests/examples/spirals.c tests/examples/spirals.py
 
 TESTS += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh
 EXTRA_DIST += %D%/report.sh %D%/gallery.sh %D%/plugin_check.sh %D%/plugin_new.sh %D%/tutorial.sh

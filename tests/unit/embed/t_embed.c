@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_embed.c - engines with a model of the program's own, whose layers share maps and a bias: ranks,
+ * stages, recomputation, saving and parts of a step change no bit, and calls in a wrong order say
+ * so.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zeroth/zeroth.h>
+
+#include <cmocka.h> /* last: it defines fail() */
+
+#define WIDE 8
+
+/* ---- the model: thrice y = relu(A x + b), and loss = (mean of A y + b - t)^2 --------- */
+
+struct sample { float x[WIDE], t; };
+
+static _Atomic int fail_layer = -1; /* that fails in backward */
+
+static void make_sample(int64_t number, struct sample *s)
+{
+	uint64_t h = (uint64_t)number * 0x9e3779b97f4a7c15u + 1;
+	for (int i = 0; i < WIDE; i++) {
+		h = h * 6364136223846793005u + 1442695040888963407u;
+		s->x[i] = (float)(h >> 40) / (1 << 23) - 1;
+	}
+	s->t = s->x[0] * s->x[1] + s->x[2];
+}
+
+static int body(const struct zeroth_call *c, int back)
+{
+	const struct sample *data = c->batch;
+	const float *w = c->param[0], *b = c->param[1];
+	const int last = c->layer == 3;
+	if (c->dtype != ZR_F32 || (back && c->layer == fail_layer))
+		return ZR_EIO;
+	for (int k = 0; back && k < 2; k++)
+		for (int i = 0; !c->accumulate[k] && i < (k ? WIDE : WIDE * WIDE); i++)
+			c->dparam[k][i] = 0;
+	for (int64_t s = 0; s < c->samples; s++) {
+		const float *x = c->in ? (const float *)c->in + s * WIDE : data[s].x;
+		const float *dy = last || !back ? NULL : (const float *)c->dout + s * WIDE;
+		float y[WIDE], mean = 0, d[WIDE];
+		for (int o = 0; o < WIDE; o++) {
+			y[o] = b[o];
+			for (int i = 0; i < WIDE; i++)
+				y[o] += w[o * WIDE + i] * x[i];
+			mean += y[o] / WIDE;
+		}
+		for (int o = 0; o < WIDE; o++)
+			d[o] = last ? c->scale * 2 * (mean - data[s].t) / WIDE :
+			       dy   ? (y[o] > 0 ? dy[o] : 0) : 0;
+		if (last)
+			c->loss[s] = (mean - data[s].t) * (mean - data[s].t);
+		if (c->right)
+			c->right[s] = c->loss[s] < 0.1f;
+		for (int o = 0; !back && !last && o < WIDE; o++)
+			((float *)c->out)[s * WIDE + o] = y[o] > 0 ? y[o] : 0;
+		for (int o = 0; back && o < WIDE; o++) {
+			c->dparam[1][o] += d[o];
+			for (int i = 0; i < WIDE; i++)
+				c->dparam[0][o * WIDE + i] += d[o] * x[i];
+		}
+		for (int i = 0; c->din && i < WIDE; i++) {
+			float sum = 0;
+			for (int o = 0; o < WIDE; o++)
+				sum += d[o] * w[o * WIDE + i];
+			((float *)c->din)[s * WIDE + i] = sum;
+		}
+	}
+	return 0;
+}
+
+static int forward(const struct zeroth_call *c) { return body(c, 0); }
+static int backward(const struct zeroth_call *c) { return body(c, 1); }
+
+static int load(void *arg, int32_t rank, int training, int64_t step, int64_t slot, int64_t samples,
+		const void **batch)
+{
+	struct sample (*room)[4] = arg;
+	assert_true(samples <= 4);
+	for (int64_t i = 0; i < samples; i++)
+		make_sample(((training ? step + 1 : 0) * 64 + slot) * 4 + i, &room[rank][i]);
+	*batch = room[rank];
+	return 0;
+}
+
+static const struct zeroth_tensor tensors[] = {
+	{ "a", { WIDE, WIDE }, 2, ZEROTH_INIT_NORMAL, 0, 0.3 },
+	{ "bias", { WIDE }, 1, ZEROTH_INIT_CONST, 0.01, 0 },
+	{ "b", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
+	{ "c", { WIDE, WIDE }, 2, ZEROTH_INIT_UNIFORM, 0, 0.3 },
+};
+static const struct zeroth_unit units[] = { { "a", tensors, 1, 0 }, { "bias", tensors + 1, 1, 0 },
+					    { "b", tensors + 2, 1, 0 },
+					    { "c", tensors + 3, 1, 0 } };
+static const int32_t used[][2] = { { 0, 1 }, { 2, 1 }, { 3, 1 } };
+static const struct zeroth_layer layers[] = {
+	{ "first", used[0], 2, 0, WIDE, 0, 0, forward, backward },
+	{ "middle", used[1], 2, 0, WIDE, 0, 0, forward, backward },
+	{ "third", used[1], 2, 0, WIDE, 0, 0, forward, backward },
+	{ "last", used[2], 2, 0, 0, 0, 0, forward, backward },
+};
+static struct sample rooms[8][4];
+static const struct zeroth_model model = {
+	.size = sizeof model, .n_units = 4, .n_layers = 4, .tensor_size = sizeof *tensors,
+	.unit_size = sizeof *units, .layer_size = sizeof *layers, .units = units, .layers = layers,
+	.arg = rooms, .load = load, .held_out = 10,
+};
+
+/* ---- engines ----------------------------------------------------------------------- */
+
+#define OK(call) do { if (call) fail_msg("%s: %s", #call, zeroth_error(e)); } while (0)
+
+static struct zeroth *make(int ranks, const char *stage, const char *more)
+{
+	static const char text[] = "[train]\ntrain_batch_size = 16\nmicro_batch_size = 2\nsteps = 6\n"
+				   "[optimizer]\nlr = 0.05\n[checkpoint]\ndir = saved\n";
+	char option[64];
+	struct zeroth *e = zeroth_new();
+	snprintf(option, sizeof option, "zero.plugin=%s", stage);
+	OK(zeroth_set_text(e, text));
+	OK(zeroth_set_model(e, &model));
+	OK(zeroth_set_ranks(e, ranks));
+	OK(zeroth_set(e, option));
+	if (more)
+		OK(zeroth_set(e, more));
+	OK(zeroth_open(e));
+	return e;
+}
+
+static void steps(struct zeroth *e, int n)
+{
+	struct zeroth_result r = { .size = sizeof r };
+	while (n--) {
+		OK(zeroth_step(e, &r));
+		assert_int_equal(r.outcome, ZEROTH_APPLIED);
+	}
+}
+
+static uint64_t end(struct zeroth *e)
+{
+	uint64_t losses, parameters;
+	OK(zeroth_digest(e, &losses, &parameters));
+	zeroth_close(e);
+	return losses * 31 + parameters;
+}
+
+static uint64_t reference(void)
+{
+	static uint64_t digest;
+	if (!digest) {
+		struct zeroth *e = make(1, "stage0", NULL);
+		steps(e, 6);
+		digest = end(e);
+	}
+	return digest;
+}
+
+/* ---- tests --------------------------------------------------------------------------- */
+
+static void test_ranks_and_stages(void **state)
+{
+	(void)state;
+	for (int ranks = 1; ranks <= 4; ranks *= 2)
+		for (int stage = 0; stage < 4; stage++) {
+			char name[8];
+			snprintf(name, sizeof name, "stage%d", stage);
+			struct zeroth *e = make(ranks, name, stage & 1 ?
+						"activation.plugin=recompute" : NULL);
+			steps(e, 6);
+			assert_true(end(e) == reference());
+		}
+}
+
+/* Two ranks, four micro-batches each: the same samples as load() would give. */
+static void test_parts(void **state)
+{
+	static struct sample sample[2][2];
+	const void *batch[] = { sample[0], sample[1] };
+	struct zeroth_result r = { .size = sizeof r };
+	struct zeroth *e = make(2, "stage2", NULL);
+	double loss, sum = 0;
+	(void)state;
+	assert_int_equal(zeroth_backward(e), ZR_ESTATE);
+	for (int step = 0; step < 6; step++, sum = 0)
+		for (int micro = 0; micro < 4; micro++) {
+			for (int i = 0; i < 4; i++)
+				make_sample(((step + 1) * 64 + micro * 2 + i / 2) * 4 + i % 2,
+					    &sample[i / 2][i % 2]);
+			OK(zeroth_forward(e, batch, &loss));
+			assert_int_equal(zeroth_forward(e, batch, &loss), ZR_ESTATE);
+			assert_int_equal(zeroth_step(e, &r), ZR_ESTATE);
+			assert_non_null(strstr(zeroth_error(e), "zeroth_backward"));
+			OK(zeroth_backward(e));
+			assert_int_equal(zeroth_save(e), ZR_ESTATE);
+			OK(zeroth_step(e, &r));
+			assert_int_equal(r.outcome, micro < 3 ? ZEROTH_PENDING : ZEROTH_APPLIED);
+			sum += loss / 4;
+			if (micro == 3)
+				assert_float_equal(sum, r.loss, 1e-6);
+		}
+	assert_int_equal(zeroth_forward(e, batch, &loss), ZR_ESTATE);
+	assert_non_null(strstr(zeroth_error(e), "all 6 steps"));
+	assert_true(end(e) == reference());
+}
+
+static void test_save_and_resume(void **state)
+{
+	int64_t step = -2;
+	struct zeroth_facts facts = { .size = sizeof facts };
+	struct zeroth *e = make(2, "stage3", NULL);
+	(void)state;
+	OK(zeroth_resume(e, "auto", &step));
+	assert_int_equal(step, -1);
+	steps(e, 3);
+	OK(zeroth_save(e));
+	zeroth_close(e);
+	e = make(4, "stage1", NULL);
+	OK(zeroth_resume(e, "auto", &step));
+	assert_int_equal(step, 3);
+	steps(e, 3);
+	OK(zeroth_facts(e, &facts));
+	assert_int_equal(facts.step, 6);
+	assert_int_equal(facts.ranks, 4);
+	assert_int_equal(facts.accumulation, 2);
+	assert_int_equal(facts.parameters, 3 * WIDE * WIDE + WIDE);
+	assert_true(end(e) == reference());
+}
+
+static void test_evaluate(void **state)
+{
+	struct zeroth_evaluation one = { .size = sizeof one }, four = { .size = sizeof four };
+	struct zeroth *e = make(1, "stage0", NULL);
+	double value;
+	(void)state;
+	steps(e, 2);
+	OK(zeroth_evaluate(e, "", &one));
+	OK(zeroth_metric(e, "val_loss", &value));
+	assert_true(value == one.loss);
+	assert_int_equal(zeroth_metric(e, "speed", &value), ZR_EINVAL);
+	assert_int_equal(one.targets, 10);
+	assert_int_equal(zeroth_evaluate(e, "other", &four), ZR_EINVAL);
+	steps(e, 4);
+	assert_true(end(e) == reference());
+	e = make(4, "stage3", NULL);
+	steps(e, 2);
+	OK(zeroth_evaluate(e, NULL, &four));
+	assert_true(four.loss == one.loss && four.accuracy == one.accuracy);
+	zeroth_close(e);
+}
+
+static float kept[4][WIDE * WIDE];
+
+static int take(void *arg, int64_t i, int64_t first, int64_t n, const float *x)
+{
+	(void)arg;
+	memcpy(kept[i] + first, x, (size_t)n * sizeof *x);
+	return 0;
+}
+
+static int give(void *arg, int64_t i, int64_t first, int64_t n, float *x)
+{
+	(void)arg;
+	memcpy(x, kept[i] + first, (size_t)n * sizeof *x);
+	return 0;
+}
+
+static void test_values(void **state)
+{
+	struct zeroth_tensor_info info = { .size = sizeof info };
+	struct zeroth *e = make(1, "stage0", NULL);
+	uint64_t before, after;
+	(void)state;
+	OK(zeroth_tensor(e, 2, &info));
+	assert_string_equal(info.name, "b");
+	assert_int_equal(info.elements, WIDE * WIDE);
+	assert_int_equal(zeroth_tensor(e, 4, &info), ZR_EINVAL);
+	steps(e, 1);
+	OK(zeroth_get(e, take, NULL));
+	OK(zeroth_digest(e, NULL, &before));
+	zeroth_close(e);
+	e = make(2, "stage3", NULL);
+	OK(zeroth_put(e, give, NULL));
+	OK(zeroth_digest(e, NULL, &after));
+	assert_true(before == after);
+	OK(zeroth_save_weights(e, "model.safetensors"));
+	assert_int_equal(access("model.safetensors", R_OK), 0);
+	zeroth_close(e);
+}
+
+/* A layer that fails ends the engine, with its name; another engine goes on. */
+static void test_failures(void **state)
+{
+	struct zeroth *e = make(2, "stage2", NULL), *other = make(2, "stage2", NULL);
+	(void)state;
+	fail_layer = 0;
+	assert_int_equal(zeroth_step(other, NULL), ZR_EIO);
+	fail_layer = -1;
+	assert_non_null(strstr(zeroth_error(other), "backward of layer first failed"));
+	assert_int_equal(zeroth_save(other), ZR_EIO);
+	zeroth_close(other);
+	steps(e, 6);
+	assert_int_equal(zeroth_step(e, NULL), ZR_ESTATE);
+	assert_true(end(e) == reference());
+	e = zeroth_new();
+	assert_int_equal(zeroth_step(e, NULL), ZR_ESTATE);
+	OK(zeroth_set_text(e, "[train]\nstepz = 1\n"));
+	OK(zeroth_set_model(e, &model));
+	assert_int_equal(zeroth_open(e), ZR_EINVAL);
+	assert_string_equal(zeroth_error(e),
+			    "text:2: [train] stepz: unknown key; did you mean steps?");
+	zeroth_close(e);
+	zeroth_close(NULL);
+}
+
+/* An engine may be closed wherever a step is. */
+static void test_closed_within(void **state)
+{
+	static struct sample sample[2][2];
+	const void *batch[] = { sample[0], sample[1] };
+	(void)state;
+	for (int part = 0; part < 3; part++) {
+		struct zeroth *e = make(2, "stage3", part ? NULL : "train.train_batch_size=4");
+		OK(zeroth_forward(e, batch, NULL));
+		if (part < 2)
+			OK(zeroth_backward(e));
+		zeroth_close(e);
+	}
+}
+
+static int lines;
+
+static void count(void *arg, int level, const char *topic, const char *text)
+{
+	(void)arg, (void)topic;
+	lines += level <= ZR_LOG_INFO && *text;
+}
+
+/* Lines go to the engine that they are about, once for all its ranks. */
+static void test_log(void **state)
+{
+	struct zeroth *e = zeroth_new();
+	(void)state;
+	OK(zeroth_set_ranks(e, 2));
+	OK(zeroth_set_log(e, ZR_LOG_INFO, count, NULL));
+	OK(zeroth_set_text(e, "[train]\nmicro_batch_size = 1\ntrain_batch_size = 2\n"
+			   "[data]\nplugin = text\npath = nothing\n"));
+	OK(zeroth_set_model(e, &model));
+	OK(zeroth_open(e)); /* "[data] goes without path" */
+	assert_true(lines == 1);
+	zeroth_close(e);
+}
+
+static int setup(void **state)
+{
+	static char dir[] = "/tmp/t_embed.XXXXXX";
+	*state = NULL;
+	return !mkdtemp(dir) || chdir(dir);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return system("rm -rf \"$PWD\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ranks_and_stages), cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_save_and_resume),	 cmocka_unit_test(test_evaluate),
+		cmocka_unit_test(test_values),		 cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_closed_within),	 cmocka_unit_test(test_log),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("embed", tests, setup, teardown);
+}
