@@ -48,26 +48,21 @@ static int place_program(struct placing *p, struct zr_lowered *prog, int store, 
 			 uint64_t *most)
 {
 	uint64_t total;
-	struct zr_lifetime *l = calloc((size_t)prog->n_buffer + 1, sizeof *l);
-	struct zr_buffer **which = calloc((size_t)prog->n_buffer + 1, sizeof *which);
+	struct zr_buffer **list = calloc((size_t)prog->n_buffer + 1, sizeof *list);
 	int32_t n = 0;
-	int rc = l && which ? 0 : zr_err(p->err, ZR_ENOMEM, "out of memory for the places of %d "
-					 "buffers", prog->n_buffer);
-	for (int32_t i = 0; !rc && i < prog->n_buffer; i++) {
+	if (!list)
+		return zr_err(p->err, ZR_ENOMEM, "out of memory for the places of %d buffers",
+			      prog->n_buffer);
+	for (int32_t i = 0; i < prog->n_buffer; i++) {
 		struct zr_buffer *b = &prog->buffer[i];
 		int other = region < 0 ? p->region[b->region].store != store : b->region != region;
-		if (b->first < 0 || other)
-			continue;
-		l[n] = (struct zr_lifetime){ b->bytes, b->align, b->first, b->last, 0 };
-		which[n++] = b;
+		if (b->first >= 0 && !other)
+			list[n++] = b;
 	}
-	rc = rc ? rc : zr_lifetime_assign(l, n, &total, p->err);
-	for (int32_t i = 0; !rc && i < n; i++)
-		which[i]->offset = l[i].offset;
+	int rc = zr_lifetime_assign(list, n, &total, p->err);
 	if (!rc && n)
 		*most = zr_max(*most, total);
-	free(l);
-	free(which);
+	free(list);
 	return rc;
 }
 

@@ -13,7 +13,7 @@
 
 static int by_size(const void *a, const void *b)
 {
-	const struct zr_lifetime *x = *(struct zr_lifetime *const *)a, *y = *(struct zr_lifetime *const *)b;
+	const struct zr_buffer *x = *(struct zr_buffer *const *)a, *y = *(struct zr_buffer *const *)b;
 	if ((x->last == INT32_MAX) != (y->last == INT32_MAX))
 		return x->last == INT32_MAX ? -1 : 1;
 	if (x->bytes != y->bytes)
@@ -27,7 +27,7 @@ struct placed {
 	int32_t first, last;
 };
 
-static int overlap(const struct zr_lifetime *x, const struct placed *y)
+static int overlap(const struct zr_buffer *x, const struct placed *y)
 {
 	return x->first <= y->last && y->first <= x->last;
 }
@@ -48,7 +48,7 @@ static int behind(const struct placed *placed, int from, int n, uint64_t offset,
 
 /* The lowest gap that holds x among the placed ones that live at the same time. They are sorted by
  * offset; those at one offset live one after the other, by time: only few of them can meet x. */
-static uint64_t first_fit(const struct zr_lifetime *x, const struct placed *placed, int n)
+static uint64_t first_fit(const struct zr_buffer *x, const struct placed *placed, int n)
 {
 	uint64_t at = 0;
 	for (int i = 0; i < n;) {
@@ -64,19 +64,17 @@ static uint64_t first_fit(const struct zr_lifetime *x, const struct placed *plac
 	return at;
 }
 
-int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct zr_error *err)
+int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct zr_error *err)
 {
-	struct zr_lifetime **order = malloc((size_t)(n + 1) * sizeof *order);
 	struct placed *placed = malloc((size_t)(n + 1) * sizeof *placed);
-	int rc = order && placed ? 0 : zr_err(err, ZR_ENOMEM, "out of memory while planning %d buffers", n);
-	for (int i = 0; !rc && i < n; i++)
-		order[i] = &list[i];
-	if (!rc)
-		qsort(order, (size_t)n, sizeof *order, by_size);
+	if (!placed)
+		return zr_err(err, ZR_ENOMEM, "out of memory while planning %d buffers", n);
+	if (n)
+		qsort(list, (size_t)n, sizeof *list, by_size);
 	int32_t first = INT32_MIN, last = INT32_MAX; /* points at which all of them so far live */
 	*total = 0;
-	for (int i = 0; !rc && i < n; i++) {
-		struct zr_lifetime *x = order[i];
+	for (int i = 0; i < n; i++) {
+		struct zr_buffer *x = list[i];
 		first = x->first > first ? x->first : first;
 		last = x->last < last ? x->last : last;
 		/* As long as there is such a point, there is no gap. */
@@ -87,7 +85,6 @@ int zr_lifetime_assign(struct zr_lifetime *list, int n, uint64_t *total, struct 
 		placed[to] = (struct placed){ x->offset, end, x->first, x->last };
 		*total = end > *total ? end : *total;
 	}
-	free(order);
 	free(placed);
-	return rc;
+	return 0;
 }

@@ -163,20 +163,28 @@ static void tied_units_complete_once_at_their_last_use(void **unused)
 	zr_schedule_free(&s);
 }
 
+static int assign(struct zr_buffer *l, int n, uint64_t *total, struct zr_error *err)
+{
+	struct zr_buffer *list[60];
+	for (int i = 0; i < n; i++)
+		list[i] = &l[i];
+	return zr_lifetime_assign(list, n, total, err);
+}
+
 static void buffers_that_live_together_do_not_overlap(void **unused)
 {
 	(void)unused;
 	uint32_t x = 1;
 	for (int round = 0; round < 100; round++) {
-		struct zr_lifetime l[40];
+		struct zr_buffer l[40];
 		struct zr_error err = { 0 };
 		uint64_t total, sum = 0;
 		for (int i = 0; i < 40; i++) {
 			x = x * 1664525u + 1013904223u;
-			l[i] = (struct zr_lifetime){ .bytes = x >> 20, .first = (int)(x % 30), .last = (int)(x % 30 + (x >> 8) % 10) };
+			l[i] = (struct zr_buffer){ .bytes = x >> 20, .first = (int)(x % 30), .last = (int)(x % 30 + (x >> 8) % 10) };
 			sum += (l[i].bytes + 63) / 64 * 64;
 		}
-		assert_int_equal(zr_lifetime_assign(l, 40, &total, &err), 0);
+		assert_int_equal(assign(l, 40, &total, &err), 0);
 		assert_true(total <= sum);
 		for (int i = 0; i < 40; i++) {
 			assert_int_equal(l[i].offset % 64, 0);
@@ -188,13 +196,13 @@ static void buffers_that_live_together_do_not_overlap(void **unused)
 	}
 }
 
-static int together(const struct zr_lifetime *x, const struct zr_lifetime *y)
+static int together(const struct zr_buffer *x, const struct zr_buffer *y)
 {
 	return x->first <= y->last && y->first <= x->last;
 }
 
 /* Whether x at `at` meets none of those before it in the order of sizes. */
-static int is_free(const struct zr_lifetime *l, int n, int x, uint64_t at)
+static int is_free(const struct zr_buffer *l, int n, int x, uint64_t at)
 {
 	for (int i = 0; i < n; i++)
 		if ((l[i].bytes > l[x].bytes || (l[i].bytes == l[x].bytes && i < x)) && together(&l[i], &l[x]) &&
@@ -209,15 +217,15 @@ static void buffers_lie_as_low_as_they_can(void **unused)
 	(void)unused;
 	uint32_t x = 1;
 	for (int round = 0; round < 50; round++) {
-		struct zr_lifetime l[60];
+		struct zr_buffer l[60];
 		struct zr_error err = { 0 };
 		uint64_t total;
 		for (int i = 0; i < 60; i++) {
 			x = x * 1664525u + 1013904223u;
-			l[i] = (struct zr_lifetime){ .bytes = 64 + (x >> 30) * 64, .first = (int)((x >> 8) % 90) };
+			l[i] = (struct zr_buffer){ .bytes = 64 + (x >> 30) * 64, .first = (int)((x >> 8) % 90) };
 			l[i].last = l[i].first + (int)((x >> 16) % (round % 2 ? 4 : 40));
 		}
-		assert_int_equal(zr_lifetime_assign(l, 60, &total, &err), 0);
+		assert_int_equal(assign(l, 60, &total, &err), 0);
 		for (int i = 0; i < 60; i++)
 			for (uint64_t at = 0; at <= l[i].offset; at += 64)
 				assert_int_equal(is_free(l, 60, i, at), at == l[i].offset);
@@ -227,12 +235,12 @@ static void buffers_lie_as_low_as_they_can(void **unused)
 static void buffers_share_bytes_when_they_can(void **unused)
 {
 	(void)unused;
-	struct zr_lifetime l[3] = { { .bytes = 128, .first = 0, .last = 1 },
+	struct zr_buffer l[3] = { { .bytes = 128, .first = 0, .last = 1 },
 				    { .bytes = 128, .first = 1, .last = 2 },
 				    { .bytes = 128, .first = 2, .last = 3 } };
 	struct zr_error err = { 0 };
 	uint64_t total;
-	assert_int_equal(zr_lifetime_assign(l, 3, &total, &err), 0);
+	assert_int_equal(assign(l, 3, &total, &err), 0);
 	assert_int_equal(total, 256);
 }
 
@@ -240,12 +248,12 @@ static void buffers_share_bytes_when_they_can(void **unused)
 static void what_lives_to_the_end_lies_below_the_others(void **unused)
 {
 	(void)unused;
-	struct zr_lifetime l[3] = { { .bytes = 192, .first = 0, .last = 0 },
+	struct zr_buffer l[3] = { { .bytes = 192, .first = 0, .last = 0 },
 				    { .bytes = 64, .first = 0, .last = INT32_MAX },
 				    { .bytes = 128, .first = 1, .last = 1 } };
 	struct zr_error err = { 0 };
 	uint64_t total;
-	assert_int_equal(zr_lifetime_assign(l, 3, &total, &err), 0);
+	assert_int_equal(assign(l, 3, &total, &err), 0);
 	assert_int_equal(l[1].offset, 0);
 	assert_int_equal(l[0].offset, 64);
 	assert_int_equal(l[2].offset, 64);
