@@ -431,12 +431,6 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	return rc;
 }
 
-static int start_optimizers(struct zr_setup *s, struct zr_error *err)
-{
-	int rc = zr_optimizers_start(s, err);
-	return rc ? rc : zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1", sizeof(struct zr_scheduler_v1), err);
-}
-
 static int size_layers(struct zr_setup *s, struct zr_error *err)
 {
 	s->layer_bytes = calloc(s->decl.n_layers, sizeof *s->layer_bytes);
@@ -521,7 +515,9 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = zr_offloads_check(s, err);
 		rc = rc ? rc : zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
 		rc = rc ? rc : check_data(s, err);
-		rc = rc ? rc : start_optimizers(s, err);
+		rc = rc ? rc : zr_optimizers_start(s, err);
+		rc = rc ? rc : zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1",
+					       sizeof(struct zr_scheduler_v1), err);
 	} else if (!rc) {
 		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
 	}

@@ -30,14 +30,6 @@ struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p,
 	return spot;
 }
 
-/* Whether the state is one of the piece's optimizer. */
-static int has_state(const struct zr_setup *s, const struct zr_piece *p, int d)
-{
-	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->optimizer[p->optimizer];
-	uint32_t i = (uint32_t)(d - ZR_D_STATE);
-	return o && i >= o->first_state && i < o->first_state + o->n_states;
-}
-
 int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 {
 	if (d == ZR_D_MASTER)
@@ -50,7 +42,11 @@ int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 
 int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d)
 {
-	return zr_has_datum(s, p->unit, d) && (d < ZR_D_STATE || has_state(s, p, d));
+	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->optimizer[p->optimizer];
+	uint32_t i = (uint32_t)(d - ZR_D_STATE);
+	if (d < ZR_D_STATE)
+		return zr_has_datum(s, p->unit, d);
+	return o && i >= o->first_state && i < o->first_state + o->n_states;
 }
 
 int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)

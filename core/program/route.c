@@ -59,13 +59,6 @@ struct zr_route zr_route_move(const struct zr_setup *s, int32_t back)
 	return r;
 }
 
-/* Bytes of a copy of a unit that is gathered over a group; 0 where the share of one rank serves. */
-static uint64_t full_bytes(const struct zr_setup *s, int32_t unit, int32_t group)
-{
-	int64_t ranks = zr_group_ranks(s, group), per = zr_unit_share(s, unit, group, s->process.rank).per;
-	return ranks == 1 && !zr_unit_offloaded(s, unit) ? 0 : (uint64_t)(ranks * per) * zr_unit_block(s, unit);
-}
-
 uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
 {
 	return (uint64_t)s->plan.unit[unit].param_per * zr_unit_block(s, unit);
@@ -74,6 +67,8 @@ uint64_t zr_unit_share_bytes(const struct zr_setup *s, int32_t unit)
 uint64_t zr_route_bounce_bytes(const struct zr_setup *s, const struct zr_route *r, int32_t unit)
 {
 	int32_t group = s->groups[unit].param;
-	uint64_t full = r->bounce ? full_bytes(s, unit, group) : 0;
-	return r->whole ? full : full / (uint64_t)zr_group_ranks(s, group);
+	int64_t ranks = zr_group_ranks(s, group);
+	int64_t n = zr_unit_share(s, unit, group, s->process.rank).per;
+	int none = !r->bounce || (ranks == 1 && !zr_unit_offloaded(s, unit)); /* a share serves */
+	return none ? 0 : (uint64_t)(r->whole ? ranks * n : n) * zr_unit_block(s, unit);
 }

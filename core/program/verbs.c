@@ -67,21 +67,17 @@ int32_t zr_rec_under_way(struct recorder *r, int32_t i)
 	return i;
 }
 
-static int take_hop(struct recorder *r, int32_t target)
-{
-	r->p->op[target].hops--;
-	return zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_HOP, .target = target }, NULL, 0);
-}
-
 int zr_rec_advance(struct recorder *r, int32_t kind)
 {
 	int rc = 0;
 	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
-		const struct zr_pop *op = &r->p->op[i];
-		if (op->kind == kind && op->hops > 1)
-			rc = take_hop(r, i);
-		else if (op->kind == kind && kind != ZR_P_GATHER)
+		struct zr_pop *op = &r->p->op[i], hop = { .kind = ZR_P_HOP, .target = i };
+		if (op->kind == kind && op->hops > 1) {
+			op->hops--;
+			rc = zr_rec_emit(r, hop, NULL, 0);
+		} else if (op->kind == kind && kind != ZR_P_GATHER) {
 			rc = zr_rec_wait(r, i);
+		}
 	}
 	return rc;
 }
