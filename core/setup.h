@@ -79,7 +79,7 @@ struct zr_setup {
 	uint8_t *frozen;                /* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
 	uint8_t *frozen_unit;           /* [n_units] of all its tensors */
 	int32_t stored;                 /* ZR_NF4, ...; 0: nothing is stored in another type than it is computed in */
-	int32_t model_units, *first_part; /* [model_units + 1] first unit of each that the model declares: decl has their parts */
+	int64_t largest_unit, typical_unit; /* elements, of what the model declares; decl has parts of it */
 	void *parts;                    /* the units and layers of decl */
 	struct zr_schedule train_uses, eval_uses;
 	struct zr_layer_bytes *layer_bytes; /* [n_layers] */

@@ -142,19 +142,20 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of the units that the model declares, once there is a layout. */
-static void size_units(const struct zr_setup *s, struct zr_facts *f)
+/* Of the units that the model declares. */
+static int size_units(struct zr_setup *s, struct zr_error *err)
 {
-	int32_t n = s->layout.n_units ? s->model_units : 0;
-	int64_t *size = n > 0 ? malloc((size_t)n * sizeof *size) : NULL;
+	size_t n = (size_t)s->layout.n_units;
+	int64_t *size = calloc(n + 1, sizeof *size);
 	if (!size)
-		return;
-	for (int32_t u = 0; u < n; u++)
-		size[u] = zr_model_unit(s, u);
-	qsort(size, (size_t)n, sizeof *size, by_value);
-	f->largest_unit = size[n - 1];
-	f->typical_unit = size[n / 2];
+		return zr_err(err, ZR_ENOMEM, "out of memory for the sizes of %zu units", n);
+	for (size_t u = 0; u < n; u++)
+		size[u] = s->layout.unit[u].elements;
+	qsort(size, n, sizeof *size, by_value);
+	s->largest_unit = n ? size[n - 1] : 0;
+	s->typical_unit = size[n / 2];
 	free(size);
+	return 0;
 }
 
 /* The learning rate of all parameter groups, NaN where they differ. */
@@ -170,16 +171,16 @@ static double common_lr(const struct zr_setup *s)
 static struct zr_facts facts_of(const struct zr_setup *s)
 {
 	int64_t share = cores() / zr_machine_ranks(s);
-	struct zr_facts f = {
-		.size = sizeof f, .world = s->process.world,
+	return (struct zr_facts){
+		.size = sizeof(struct zr_facts), .world = s->process.world,
 		.workers = s->process.pool ? zr_pool_size(s->process.pool) : (int32_t)(share > 1 ? share : 1),
 		.vocabulary = s->n_sources ? s->source->info.vocabulary : 0,
 		.sequence_length = s->batch.length,
 		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
 		.lr = common_lr(s), .memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
-		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n };
-	size_units(s, &f);
-	return f;
+		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n,
+		.largest_unit = s->largest_unit, .typical_unit = s->typical_unit,
+	};
 }
 
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err)
@@ -506,6 +507,7 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 	rc = rc ? rc : start_comm(s, err);
 	rc = rc ? rc : start_model(s, err);
 	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	rc = rc ? rc : size_units(s, err);
 	rc = rc ? rc : zr_frozen_find(s, err);
 	rc = rc ? rc : start_policies(s, err);
 	if (!rc && s->mode != ZR_SETUP_SAMPLE)
@@ -584,7 +586,7 @@ void zr_setup_close(struct zr_setup *s)
 	zr_layout_free(&s->layout);
 	zr_activation_free(&s->train_act);
 	zr_activation_free(&s->eval_act);
-	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit, s->first_part, s->parts,
+	void *const own[] = { s->source, s->process.source, s->groups, s->frozen, s->frozen_unit, s->parts,
 			      s->layer_bytes, s->act, s };
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
 		free(own[i]);

@@ -75,7 +75,8 @@ static int store(struct zr_setup *s, struct zr_error *err)
 struct parts {
 	struct zr_unit *unit;
 	struct zr_layer *layer;
-	int32_t *list; /* the units of all layers */
+	int32_t *list;  /* the units of all layers */
+	int32_t *first; /* [declared units + 1] part of each */
 	char *name;
 	size_t units, listed, letters;
 };
@@ -106,7 +107,7 @@ static void cut_layer(struct zr_setup *s, struct parts *p, uint32_t i)
 	const struct zr_layer *l = zr_layer_at(&s->decl, (int32_t)i);
 	size_t first = p->listed;
 	for (uint32_t k = 0; k < l->n_units; k++)
-		for (int32_t u = s->first_part[l->units[k]]; u < s->first_part[l->units[k] + 1]; u++, p->listed++)
+		for (int32_t u = p->first[l->units[k]]; u < p->first[l->units[k] + 1]; u++, p->listed++)
 			if (p->unit)
 				p->list[p->listed] = u;
 	if (p->unit)
@@ -117,59 +118,51 @@ static void cut(struct zr_setup *s, struct parts *p)
 {
 	p->units = p->listed = p->letters = 0;
 	for (int32_t u = 0; u < s->layout.n_units; u++) {
-		s->first_part[u] = (int32_t)p->units;
+		p->first[u] = (int32_t)p->units;
 		cut_unit(s, p, &s->layout.unit[u]);
 	}
-	s->first_part[s->layout.n_units] = (int32_t)p->units;
+	p->first[s->layout.n_units] = (int32_t)p->units;
 	for (uint32_t i = 0; i < s->decl.n_layers; i++)
 		cut_layer(s, p, i);
 }
 
 /* The declaration with the parts as its units. */
-static int take_parts(struct zr_setup *s, struct zr_error *err)
+static int take_parts(struct zr_setup *s, struct parts *p, struct zr_error *err)
 {
 	struct zr_model_decl *m = &s->decl;
-	struct parts p = { 0 };
-	cut(s, &p);
-	size_t layers = m->n_layers * sizeof *p.layer, lists = p.listed * sizeof *p.list;
-	s->frozen_unit = calloc(p.units + 1, 1);
-	p.unit = s->parts = malloc((p.units + 1) * sizeof *p.unit + layers + lists + p.letters);
+	cut(s, p);
+	size_t layers = m->n_layers * sizeof *p->layer, lists = p->listed * sizeof *p->list;
+	s->frozen_unit = calloc(p->units + 1, 1);
+	p->unit = s->parts = malloc((p->units + 1) * sizeof *p->unit + layers + lists + p->letters);
 	if (!s->frozen_unit || !s->parts)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	p.layer = (struct zr_layer *)(p.unit + p.units + 1);
-	p.list = (int32_t *)((char *)p.layer + layers);
-	p.name = (char *)p.list + lists;
-	cut(s, &p);
-	s->model_units = (int32_t)m->n_units;
-	m->units = p.unit;
-	m->n_units = (uint32_t)p.units;
-	m->unit_stride = sizeof *p.unit;
-	m->layers = p.layer;
-	m->layer_stride = sizeof *p.layer;
+	p->layer = (struct zr_layer *)(p->unit + p->units + 1);
+	p->list = (int32_t *)((char *)p->layer + layers);
+	p->name = (char *)p->list + lists;
+	cut(s, p);
+	m->units = p->unit;
+	m->n_units = (uint32_t)p->units;
+	m->unit_stride = sizeof *p->unit;
+	m->layers = p->layer;
+	m->layer_stride = sizeof *p->layer;
 	return 0;
-}
-
-int64_t zr_model_unit(const struct zr_setup *s, int32_t unit)
-{
-	int64_t n = 0;
-	for (int32_t u = s->first_part[unit]; u < s->first_part[unit + 1]; u++)
-		n += s->layout.unit[u].elements;
-	return n;
 }
 
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err)
 {
-	int trains = !s->evaluates && s->mode != ZR_SETUP_SAMPLE, rc = 0;
+	int trains = !s->evaluates && s->mode != ZR_SETUP_SAMPLE;
+	struct parts p = { 0 };
 	s->frozen = calloc((size_t)s->layout.n_tensors + 1, 1);
-	s->first_part = calloc((size_t)s->decl.n_units + 1, sizeof *s->first_part);
-	if (!s->frozen || !s->first_part)
-		return zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
-	if (trains || s->model.section->store)
+	p.first = calloc((size_t)s->decl.n_units + 1, sizeof *p.first);
+	int rc = s->frozen && p.first ? 0 :
+		zr_err(err, ZR_ENOMEM, "out of memory for the units of the model");
+	if (!rc && (trains || s->model.section->store))
 		rc = freeze_all(s, err);
 	rc = rc ? rc : store(s, err);
 	for (int32_t i = 0; i < s->layout.n_tensors && !rc && !trains; i++)
 		s->frozen[i] = s->frozen[i] > 1 ? 2 : (uint8_t)s->evaluates;
-	rc = rc ? rc : take_parts(s, err);
+	rc = rc ? rc : take_parts(s, &p, err);
+	free(p.first);
 	zr_layout_free(&s->layout);
 	return rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
 }

@@ -54,7 +54,6 @@ int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *ke
 			 zr_match_fn *take, struct zr_error *err);
 /* Fills frozen, as [train] freeze says, and makes units of one kind, in a layout of their own. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
-int64_t zr_model_unit(const struct zr_setup *s, int32_t unit); /* elements of a unit that the model declares, once there is a layout */
 
 /* Whether no unit can be updated before all gradients of a step are known; then `why` says so to people. 0: each as soon as its
  * own is. */
