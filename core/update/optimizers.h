@@ -39,8 +39,6 @@ static inline const struct zr_state *zr_optimizer_state(const struct zr_optimize
 	return (const struct zr_state *)((const char *)o->states + at);
 }
 
-#define ZR_STATE_NAME 128        /* bytes of a state's name; checkpoints read names of that length back */
-#define ZR_STATE_BYTES (1 << 20) /* and bytes per block */
 #define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a piece they are bits of 32 */
 
 uint32_t zr_state_bytes(const struct zr_state *st); /* per block */

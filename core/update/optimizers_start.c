@@ -5,11 +5,11 @@
 #define _GNU_SOURCE
 #include "core/update/optimizers.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/config/options.h"
+#include "core/plugin/states.h"
 #include "core/setup.h"
 
 static const char *id_of(const struct zr_optimizer *o)
@@ -83,49 +83,6 @@ static int check_memory(const struct zr_setup *s, const struct zr_optimizer *o, 
 		      zr_offloaded(s, ZR_STORE_OPTIMIZER) ? "[offload.optimizer]" : s->device_info.name);
 }
 
-/* What a checkpoint could not be read back with. Entries are called TENSOR/STATE@FIRST, the
- * parameters' own "master". */
-static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
-{
-	const struct zr_state *st = zr_optimizer_state(o, i);
-	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-	size_t n = st->name ? strspn(st->name, letters) : 0;
-	if (!n || n > ZR_STATE_NAME || st->name[n])
-		return zr_err(err, ZR_EINVAL, "its name must have 1 to %d letters, digits, _ - or .",
-			      ZR_STATE_NAME);
-	if (!strcmp(st->name, "master"))
-		return zr_err(err, ZR_EINVAL, "\"master\" is the name of the parameters themselves; "
-			      "choose another");
-	for (uint32_t k = 0; k < i; k++)
-		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
-			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too", st->name,
-				      k + 1);
-	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
-		return zr_err(err, ZR_EINVAL, "\"%s\" has type %d and %u bytes per block; expected "
-			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block", st->name,
-			      st->dtype, st->bytes_per_block);
-	if (st->bytes_per_block > ZR_STATE_BYTES)
-		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
-			      st->name, st->bytes_per_block, ZR_STATE_BYTES);
-	return isfinite(st->init) ? 0 :
-		zr_err(err, ZR_EINVAL, "\"%s\" begins with %g, which is no number", st->name, st->init);
-}
-
-static int check_states(const struct zr_optimizer *o, struct zr_error *err)
-{
-	const char *path = o->it.section->plugin->path;
-	uint32_t stride = zr_optimizer_calls(o)->state_stride, i = 0;
-	struct zr_error why = { 0 };
-	if (o->n_states && (!o->states || stride < sizeof *o->states || stride % _Alignof(struct zr_state)))
-		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride of %u bytes, expected at least %zu, a "
-			      "multiple of %zu; mend the plugin", path, o->n_states, o->states ? "an address" : "NULL",
-			      stride, sizeof *o->states, _Alignof(struct zr_state));
-	while (i < o->n_states && !check_state(o, i, &why))
-		i++;
-	return i == o->n_states ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
-					     "plugin's table", path, i + 1, o->n_states, why.text);
-}
-
 static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_error *err)
 {
 	o->states = zr_optimizer_calls(o)->states(o->it.inst, &o->n_states);
@@ -134,7 +91,8 @@ static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_erro
 		return zr_err(err, ZR_EINVAL, "the optimizers have %llu state tensors; at most %d together",
 			      (unsigned long long)s->n_states + o->n_states, ZR_STATES_MAX);
 	s->n_states += o->n_states;
-	return check_states(o, err);
+	struct zr_states declared = { o->states, o->n_states, zr_optimizer_calls(o)->state_stride };
+	return zr_states_check(&declared, o->it.section->plugin->path, err);
 }
 
 static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)

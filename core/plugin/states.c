@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * states.c - see states.h. Entries of a checkpoint are called TENSOR/STATE@FIRST, those of the
+ * parameters themselves TENSOR/master@FIRST.
+ */
+#include "core/plugin/states.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/files/dtype.h"
+
+#define LONGEST_NAME 128      /* checkpoints read names of that length back */
+#define MOST_BYTES (1 << 20)  /* per block */
+
+static int check_state(const struct zr_states *s, uint32_t i, struct zr_error *err)
+{
+	const struct zr_state *st = zr_state_at(s, i);
+	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	size_t n = st->name ? strspn(st->name, letters) : 0;
+	if (!n || n > LONGEST_NAME || st->name[n])
+		return zr_err(err, ZR_EINVAL, "its name must have 1 to %d letters, digits, _ - or "
+			      ".", LONGEST_NAME);
+	if (!strcmp(st->name, "master"))
+		return zr_err(err, ZR_EINVAL, "\"master\" is the name of the parameters themselves"
+			      "; choose another");
+	for (uint32_t k = 0; k < i; k++)
+		if (!strcmp(zr_state_at(s, k)->name, st->name))
+			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
+				      st->name, k + 1);
+	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
+		return zr_err(err, ZR_EINVAL, "\"%s\" has type %d and %u bytes per block; expected "
+			      "ZR_F32, ZR_BF16 or ZR_F16, or no type and bytes per block", st->name,
+			      st->dtype, st->bytes_per_block);
+	if (st->bytes_per_block > MOST_BYTES)
+		return zr_err(err, ZR_EINVAL, "\"%s\" has %u bytes per block, at most %d can be",
+			      st->name, st->bytes_per_block, MOST_BYTES);
+	return isfinite(st->init) ? 0 :
+		zr_err(err, ZR_EINVAL, "\"%s\" begins with %g, which is no number", st->name,
+		       st->init);
+}
+
+int zr_states_check(const struct zr_states *s, const char *path, struct zr_error *err)
+{
+	const size_t align = _Alignof(struct zr_state);
+	struct zr_error why = { 0 };
+	uint32_t i = 0;
+	if (s->n && (!s->table || s->stride < sizeof *s->table || s->stride % align))
+		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride "
+			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the plugin",
+			      path, s->n, s->table ? "an address" : "NULL", s->stride,
+			      sizeof *s->table, align);
+	while (i < s->n && !check_state(s, i, &why))
+		i++;
+	return i == s->n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
+				      "plugin's table", path, i + 1, s->n, why.text);
+}
