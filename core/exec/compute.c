@@ -160,28 +160,18 @@ static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_ca
 				     .sums = (double *)c->at[5], .state = c->at + 6 };
 }
 
-int zr_begin_optimize(struct zr_session *s, const struct zr_call *c)
+int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = data_of(s, c);
-	return zr_step_piece(s, &d);
+	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_piece(s, &d) : zr_partial_piece(s, &d);
 }
 
-int zr_begin_partial(struct zr_session *s, const struct zr_call *c)
-{
-	struct zr_opt_data d = data_of(s, c);
-	return zr_partial_piece(s, &d);
-}
-
-int zr_begin_load(struct zr_session *s, const struct zr_call *c)
+int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
-	return zr_master_get(s, piece_of(s, c), &m, 0, c->i->blocks, (float *)c->at[0]);
-}
-
-int zr_begin_store(struct zr_session *s, const struct zr_call *c)
-{
-	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
-	return zr_master_put(s, piece_of(s, c), &m, 0, c->i->blocks, (float *)c->at[0]);
+	float *x = (float *)c->at[0];
+	return c->i->kind == ZR_I_LOAD ? zr_master_get(s, piece_of(s, c), &m, 0, c->i->blocks, x) :
+					 zr_master_put(s, piece_of(s, c), &m, 0, c->i->blocks, x);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)

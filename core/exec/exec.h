@@ -26,8 +26,8 @@ zr_call_fn zr_begin_copy, zr_begin_request, zr_begin_collective;
 zr_call_fn zr_end_copy, zr_end_request, zr_end_collective;
 
 /* compute.c */
-zr_call_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_optimize;
-zr_call_fn zr_begin_partial, zr_begin_load, zr_begin_store, zr_begin_whole;
+zr_call_fn zr_begin_layer, zr_begin_cast, zr_begin_accumulate, zr_begin_secure, zr_begin_update;
+zr_call_fn zr_begin_master, zr_begin_whole;
 
 /* calls.c */
 zr_call_fn zr_begin_host;

@@ -9,9 +9,9 @@ static zr_call_fn *const begin[ZR_I_KINDS] = {
 	[ZR_I_COPY] = zr_begin_copy,	     [ZR_I_READ] = zr_begin_request,
 	[ZR_I_WRITE] = zr_begin_request,	     [ZR_I_COLLECTIVE] = zr_begin_collective,
 	[ZR_I_CAST] = zr_begin_cast,	     [ZR_I_ACCUMULATE] = zr_begin_accumulate,
-	[ZR_I_SECURE] = zr_begin_secure,     [ZR_I_OPTIMIZE] = zr_begin_optimize,
-	[ZR_I_PARTIAL] = zr_begin_partial,   [ZR_I_LOAD] = zr_begin_load,
-	[ZR_I_STORE] = zr_begin_store,	     [ZR_I_WHOLE] = zr_begin_whole,
+	[ZR_I_SECURE] = zr_begin_secure,     [ZR_I_OPTIMIZE] = zr_begin_update,
+	[ZR_I_PARTIAL] = zr_begin_update,    [ZR_I_LOAD] = zr_begin_master,
+	[ZR_I_STORE] = zr_begin_master,	     [ZR_I_WHOLE] = zr_begin_whole,
 };
 
 static zr_call_fn *const end[ZR_I_KINDS] = {

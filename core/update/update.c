@@ -78,38 +78,23 @@ static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct z
 	return zr_user_failed(s, &o->it, rc, "step");
 }
 
-/* The optimizer on blocks [from, from + n) of a piece, whose master is at `master`. */
-static int step_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t from, int64_t n,
-		       char *master, char *lowp)
-{
-	struct zr_opt_blocks b = { d, from, n, master, lowp };
-	uint64_t segments = zr_cut_segments(s, d->piece->unit, d->piece->first + from, n, s->seg);
-	return zr_opt_each_group(s, &b, segments, call_step);
-}
-
 /* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */
-static int step_chunks(struct zr_session *s, const struct zr_opt_data *d)
-{
-	const struct zr_piece *p = d->piece;
-	int rc = 0;
-	for (int64_t at = 0; !rc && at < p->n; at += ZR_CHUNK) {
-		int64_t n = p->n - at < ZR_CHUNK ? p->n - at : ZR_CHUNK;
-		rc = zr_master_get(s, p, &d->kept, at, n, d->chunk);
-		rc = rc ? rc : step_blocks(s, d, at, n, (char *)d->chunk, NULL);
-		rc = rc ? rc : zr_master_put(s, p, &d->kept, at, n, d->chunk);
-	}
-	return rc;
-}
-
 int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d)
 {
+	const struct zr_piece *p = d->piece;
 	const struct zr_masters *k = &d->kept;
-	int64_t n = d->piece->n;
-	if (d->chunk)
-		return step_chunks(s, d);
-	int plain = zr_unit_dtype(s->setup, d->piece->unit) == ZR_F32;
-	int rc = step_blocks(s, d, 0, n, k->master, plain ? NULL : k->lowp);
-	if (rc || !plain || !k->lowp)
+	int plain = zr_unit_dtype(s->setup, p->unit) == ZR_F32, rc = 0;
+	int64_t step = d->chunk ? ZR_CHUNK : p->n;
+	for (int64_t at = 0; !rc && at < p->n; at += step) {
+		int64_t n = p->n - at < step ? p->n - at : step;
+		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
+		struct zr_opt_blocks b = { d, at, n, d->chunk ? (char *)d->chunk : k->master,
+					   d->chunk || plain ? NULL : k->lowp };
+		rc = d->chunk ? zr_master_get(s, p, k, at, n, d->chunk) : 0;
+		rc = rc ? rc : zr_opt_each_group(s, &b, segments, call_step);
+		rc = rc || !d->chunk ? rc : zr_master_put(s, p, k, at, n, d->chunk);
+	}
+	if (rc || d->chunk || !plain || !k->lowp)
 		return rc;
-	return zr_copy(s, k->lowp, k->master, (uint64_t)(n * ZR_BLOCK * 4));
+	return zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4));
 }
