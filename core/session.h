@@ -22,7 +22,6 @@ struct zr_bound {
 struct zr_session {
 	struct zr_setup *setup;
 	char *arena[2];                 /* ZR_STORE_DEVICE, ZR_STORE_HOST */
-	int comm_owns_arena;            /* that of the device */
 	char *region[ZR_R_COUNT];       /* NULL: an object without an address */
 	uint64_t object[ZR_R_COUNT];    /* of regions that an [offload.X] store holds */
 	uint8_t made[ZR_R_COUNT];       /* whether there is one */
@@ -32,7 +31,6 @@ struct zr_session {
 	float **dparam;
 	uint8_t *accumulate;            /* and which of these have something already */
 	char **view;                    /* [n_units] all shares as comm maps them, NULL: a gather copies */
-	int early;                      /* last_micro updates units, if perhaps none that this rank holds */
 	int torn;                       /* a step failed when units had been updated, on all ranks alike: masters are of two steps */
 	struct zr_chunk *chunk;         /* scratch of values on their way in and out */
 	struct zr_seg *seg, *group_seg; /* scratch of an update: a unit's segments, and those of one parameter group */

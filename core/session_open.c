@@ -63,13 +63,11 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	int rc = 0;
 	if (!bytes)
 		return 0;
-	if (p->peers && store == ZR_STORE_DEVICE) {
-		s->comm_owns_arena = 1;
+	if (p->peers && store == ZR_STORE_DEVICE)
 		rc = ZR_ASK(&p->comm, comm, mem_alloc, err, bytes, &base);
-	} else {
+	else
 		rc = ZR_ASK(&p->device, device, mem_alloc, err, bytes,
 			    store == ZR_STORE_DEVICE ? ZR_MEM_DEVICE : ZR_MEM_PINNED, &base);
-	}
 	if (rc)
 		return rc;
 	s->arena[store] = base;
@@ -86,7 +84,7 @@ static void give_arena(struct zr_session *s, int store)
 	if (!s->arena[store])
 		return;
 	count_arena(p, store, zr_account_give);
-	if (s->comm_owns_arena && store == ZR_STORE_DEVICE)
+	if (p->peers && store == ZR_STORE_DEVICE)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
 	else
 		device(p)->mem_free(p->device.inst, s->arena[store], p->plan.arena[store],
@@ -113,7 +111,6 @@ static int make_tables(struct zr_session *s, struct zr_error *err)
 	s->scalars = calloc(groups, sizeof *s->scalars);
 	s->state_buf = calloc(p->n_states + 1, sizeof *s->state_buf);
 	s->chunk = aligned_alloc(64, zr_up(sizeof *s->chunk, 64));
-	s->early = zr_program_updates(&p->program[ZR_PROG_LAST_MICRO]);
 	if (s->param && s->dparam && s->accumulate && s->view && s->seg && s->group_seg && s->lr &&
 	    s->scalars && s->state_buf && s->chunk)
 		return 0;

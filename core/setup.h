@@ -160,7 +160,6 @@ int zr_sums_locally(const struct zr_setup *s); /* reduction = local, where that 
  * pass through a place where all meet, and each rank keeps its share. */
 enum { ZR_SUMS_STAY, ZR_SUMS_MEET, ZR_SUMS_PASS };
 int zr_sums_way(const struct zr_setup *s, int32_t unit);
-int zr_reduce_bytes(const struct zr_setup *s); /* per element of a gradient on its way to its owner; in place it is read as fp32 */
 int32_t zr_machine_ranks(const struct zr_setup *s); /* that share this machine's processors and memory */
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group);
 struct zr_share zr_unit_share(const struct zr_setup *s, int32_t unit, int32_t group, int32_t rank); /* of its blocks */

@@ -43,11 +43,6 @@ int zr_sums_way(const struct zr_setup *s, int32_t unit)
 	return ranks == s->process.world ? ZR_SUMS_STAY : ranks == 1 && !disk ? ZR_SUMS_MEET : ZR_SUMS_PASS;
 }
 
-int zr_reduce_bytes(const struct zr_setup *s)
-{
-	return s->peers ? 4 : zr_dtype_bytes(s->types.comm_dtype);
-}
-
 int64_t zr_group_ranks(const struct zr_setup *s, int32_t group)
 {
 	return s->mesh.group[group].n;

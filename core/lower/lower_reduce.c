@@ -22,7 +22,7 @@ static int sums_on_host(const struct zr_lowering *l)
 /* Whether gradients pass through host memory. */
 static int by_host(const struct zr_lowering *l)
 {
-	return !l->s->device_info.host_ops && (sums_on_host(l) || l->s->plan.comm_on_host);
+	return !l->s->device_info.host_ops && (sums_on_host(l) || zr_comm_on_host(l->s));
 }
 
 /* Whether what arrives becomes the sum. */
@@ -211,19 +211,18 @@ static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, u
 static struct zr_operand room_for(struct zr_lowering *l, const struct zr_operand *send)
 {
 	uint64_t bytes = send->bytes / (uint64_t)l->s->process.world * (uint64_t)contributions(l);
-	return zr_low_buffer(l, l->s->plan.comm_on_host ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
+	return zr_low_buffer(l, zr_comm_on_host(l->s) ? ZR_R_GRAD_BOUNCE : ZR_R_COMM, bytes, 64);
 }
 
 /* What this rank sends of a unit, in place or rounded, and where it receives. By way of the host both
  * are there, where the gradients begin to go. */
 static struct zr_exchange fill(struct zr_lowering *l, int32_t u, struct zr_operand *from)
 {
-	const struct zr_plan *p = &l->s->plan;
 	struct zr_exchange x = { zr_sums_locally(l->s) ? local_sum(l, u) : zr_low_gradient(l, u), zr_none() };
 	if (l->s->peers)
 		return x;
 	*from = x.send = narrow(l, x.send, (uint64_t)l->s->layout.unit[u].elements * 4, 0);
-	if (p->comm_on_host) {
+	if (zr_comm_on_host(l->s)) {
 		struct zr_operand copy = zr_low_buffer(l, ZR_R_GRAD_BOUNCE, x.send.bytes, 64);
 		zr_low_move(l, x.send, copy, 0);
 		x.send = copy;
@@ -352,7 +351,7 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 	const int32_t u = zr_low_units(l, op)[0], ranks = l->s->process.world;
 	const struct zr_share *own = &p->unit[u].own;
 	struct zr_exchange *x = &l->reduce[op->first];
-	int host = alone(l) ? by_host(l) : p->comm_on_host;
+	int host = alone(l) ? by_host(l) : zr_comm_on_host(l->s);
 	int64_t most = p->unit[u].part / ranks > 0 ? p->unit[u].part / ranks : 1;
 	for (int64_t at = 0, n; at < own->per; at += n) {
 		l->now++;
@@ -373,7 +372,7 @@ static void reduce_parts(struct zr_lowering *l, const struct zr_pop *op)
 			x->send = narrow(l, x->send, all, host);
 			x->recv = room_for(l, &x->send);
 			exchange(l, op);
-			if (by_host(l) && !p->comm_on_host)
+			if (by_host(l) && !zr_comm_on_host(l->s))
 				move_received(l, op, ZR_R_GRAD_BOUNCE);
 		}
 		add_units(l, op);
@@ -405,7 +404,7 @@ void zr_low_reduce(struct zr_lowering *l, const struct zr_pop *op)
 		add_units(l, op);
 	else if (sends(l) && l->s->peers)
 		fence(l, op, op->n);
-	else if (sends(l) && !l->s->plan.comm_on_host)
+	else if (sends(l) && !zr_comm_on_host(l->s))
 		exchange(l, op);
 }
 
@@ -431,7 +430,7 @@ static void leave_device(struct zr_lowering *l, const struct zr_pop *op)
 {
 	zr_low_pending(l);
 	l->pending = (int32_t)(op - l->record->op);
-	if (!alone(l) && !l->s->plan.comm_on_host)
+	if (!alone(l) && !zr_comm_on_host(l->s))
 		move_received(l, op, ZR_R_GRAD_BOUNCE);
 	else if (!alone(l))
 		exchange(l, op);

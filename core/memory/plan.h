@@ -137,7 +137,6 @@ struct zr_plan {
 	int direct;              /* 1: gradients are written straight into the sums (one slot in all) */
 	int scatter;             /* 1: comm adds what ranks send, by a reduce-scatter, where else core folds what an all-to-all brought */
 	const char *sums;        /* what adds there in an order of its own; NULL: comm in rank order, as core would */
-	int comm_on_host;        /* 1: collectives of the device go through host memory: ZR_R_GRAD_BOUNCE, ZR_R_HOST_COMM */
 	int stored_directly;     /* 1: the device stores sums on the host without ZR_R_GRAD_BOUNCE */
 	struct zr_unit_memory *unit; /* [n_units] */
 	struct zr_run *run;      /* [n_runs] unit by unit; those of unit u from first_run[u] to first_run[u + 1] */

@@ -173,8 +173,7 @@ static void choose_ways(const struct zr_setup *s, struct zr_plan *p)
 	int leaves = !s->device_info.host_ops && p->region[ZR_R_GRAD].store != ZR_STORE_DEVICE;
 	p->direct = s->batch.slots == 1 && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].store == ZR_STORE_DEVICE;
 	p->scatter = s->mode != ZR_SETUP_SAMPLE && adds_in_comm(s);
-	p->comm_on_host = zr_comm_on_host(s);
-	p->stored_directly = leaves && !p->comm_on_host && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
+	p->stored_directly = leaves && !zr_comm_on_host(s) && s->types.comm_dtype == ZR_F32 && p->region[ZR_R_GRAD].tier != ZR_TIER_DISK &&
 		      (s->process.world == 1 || p->scatter);
 }
 

@@ -163,6 +163,7 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 {
 	struct recorder *r = recorder_of(st);
 	struct zr_pop op = { .kind = ZR_P_REDUCE };
+	int32_t type = r->setup->peers ? ZR_F32 : r->setup->types.comm_dtype;
 	int rc = check_list(r, "reduce", units, n);
 	for (int32_t i = 0; !rc && n > 1 && i < n; i++)
 		if (zr_unit_part(r->setup, units[i])) { /* is reduced alone */
@@ -177,7 +178,7 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 			rc = zr_rec_refuse(r, r->state[units[i]] ? "is reduced twice" : "is reduced before its gradient is complete", units[i]);
 		r->state[units[i]] = REDUCED;
 		if (r->p->id == ZR_PROG_LAST_MICRO || !zr_sums_locally(r->setup))
-			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, ZR_BLOCK * (uint64_t)zr_reduce_bytes(r->setup));
+			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, zr_dtype_block(type));
 		if (r->p->id == ZR_PROG_LAST_MICRO && zr_sums_way(r->setup, units[i]))
 			op.bytes += received(r->setup, units[i], ZR_GROUP_WORLD, ZR_BLOCK * 4); /* the sums, to all who hold masters */
 	}
