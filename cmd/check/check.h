@@ -121,13 +121,14 @@ struct zr_try {
 	char text[1024];
 	int64_t held;          /* blocks of alloc() */
 	int32_t rank, world;
-	int no_run;            /* there is no run directory */
-	/* What host->get answers; NULL: nothing. */
-	const void *(*offer)(struct zr_try *t, const char *iface, struct zr_inst **inst);
+	int no_run;            /* there is no run directory, and the host offers nothing */
 };
 void zr_try_host(struct zr_check *c, struct zr_try *t);
 /* Options: defaults, those given, and for those that must be given a value in range. */
 void zr_try_options(struct zr_check *c, struct zr_try *t);
+/* What -o gives an option, or NULL; and a value for one that has none. */
+const char *zr_try_given(const struct zr_check *c, const char *key);
+const char *zr_try_value(struct zr_check *c, const struct zr_opt *o);
 /* Sets one, and says whether its table takes it. */
 int zr_try_set(struct zr_try *t, const char *key, const char *text);
 int zr_try_resolve(struct zr_try *t); /* resolve() and check() */
@@ -142,9 +143,14 @@ void zr_must(struct zr_try *t, int rc);
 /* A call that fails says why. Returns whether it failed. */
 int zr_may_fail(struct zr_try *t, int rc);
 
-/* device.c: of the device of this installation; NULL: it has none. */
+/* others.c: what of this installation stands beside the plugin. The device's operations; NULL:
+ * there is no device. And a model, for adapters. */
 struct zr_ops;
 const struct zr_ops *zr_check_ops(struct zr_check *c);
+const struct zr_ops *zr_check_scalar_ops(struct zr_check *c);
+/* A small model, as if it were tested; 0: there is none. */
+int zr_check_model(struct zr_check *c, const char *id, struct zr_check *side);
+const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst **inst);
 
 /* The table of functions of an interface, by id; NULL: not offered. */
 const void *zr_check_table(const struct zr_check *c, const char *id);
@@ -188,12 +194,17 @@ void zr_test_monitor_resume(struct zr_check *c);
 /* data.c */
 void zr_test_data(struct zr_check *c);
 void zr_test_data_again(struct zr_check *c);
+void zr_test_data_weights(struct zr_check *c);
 /* offload.c */
 void zr_test_offload(struct zr_check *c);
 void zr_test_offload_limits(struct zr_check *c);
+/* model.c */
+void zr_test_declaration(struct zr_check *c);
+void zr_test_gradients(struct zr_check *c);
+void zr_test_device(struct zr_check *c);
 /* training.c: as a part of a small training */
 void zr_test_groups(struct zr_check *c);
 void zr_test_programs(struct zr_check *c);
-void zr_test_plans(struct zr_check *c);
+void zr_test_training(struct zr_check *c);
 
 #endif

@@ -99,7 +99,7 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 {
 	struct zr_try *t = h->impl;
 	on_main(t->c, "get");
-	return t->offer ? t->offer(t, iface, inst) : NULL;
+	return t->no_run ? NULL : zr_check_offer(t, iface, inst);
 }
 
 void zr_try_host(struct zr_check *c, struct zr_try *t)
@@ -149,8 +149,7 @@ static const char *some_file(struct zr_check *c)
 	return path;
 }
 
-/* A value for an option that has none of its own. */
-static const char *some_value(struct zr_check *c, const struct zr_opt *o)
+const char *zr_try_value(struct zr_check *c, const struct zr_opt *o)
 {
 	static char room[16][64];
 	static int used;
@@ -170,7 +169,7 @@ static const char *some_value(struct zr_check *c, const struct zr_opt *o)
 	return text;
 }
 
-static const char *given(const struct zr_check *c, const char *key)
+const char *zr_try_given(const struct zr_check *c, const char *key)
 {
 	const char *value = NULL;
 	size_t n = strlen(key);
@@ -188,8 +187,8 @@ void zr_try_options(struct zr_check *c, struct zr_try *t)
 	t->c = c;
 	t->opts = zr_area(c, "the options", d->opts_size ? d->opts_size : 1, 8);
 	for (uint32_t i = 0; (o = zr_table_next(&table, 0, &i));) {
-		const char *text = given(c, o->name);
-		text = text ? text : o->def ? o->def : some_value(c, o);
+		const char *text = zr_try_given(c, o->name);
+		text = text ? text : o->def ? o->def : zr_try_value(c, o);
 		set_text(c, t, o, text);
 	}
 }

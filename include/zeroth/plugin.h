@@ -183,13 +183,32 @@ struct zr_opt {
 #define ZR_LO (-DBL_MAX) /* no lower limit */
 #define ZR_HI DBL_MAX    /* no upper limit */
 
-/* ZR_OPT(struct my_opts, lr, ZR_T_F64, ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate.") */
+/* ZR_OPT(struct my_opts, lr, ZR_T_F64, ZR_O_SCHED, "1e-3", 0, ZR_HI, "", "Learning rate.")
+ * In C11 a type that is not that of the member does not compile. */
 #define ZR_OPT(S, f, T, flags, def, min, max, unit, doc)                                       \
 	{ #f, def, doc, unit, NULL, min, max, T, flags, (uint32_t)offsetof(S, f),              \
-	  (uint32_t)sizeof(((S *)0)->f) }
+	  ZR_OPT_WIDTH_(S, f, T) }
 #define ZR_OPT_ENUM(S, f, flags, def, choices, doc)                                            \
 	{ #f, def, doc, "", choices, 0, 0, ZR_T_ENUM, flags, (uint32_t)offsetof(S, f),         \
-	  (uint32_t)sizeof(((S *)0)->f) }
+	  ZR_OPT_WIDTH_(S, f, ZR_T_ENUM) }
+#if defined(__cplusplus) || __STDC_VERSION__ < 201112L
+#define ZR_OPT_WIDTH_(S, f, T) (uint32_t)sizeof(((S *)0)->f)
+#else
+#define ZR_OPT_SUITS_(member, T)                                                               \
+	_Generic((member), uint8_t: (T) == ZR_T_BOOL, int32_t: (T) == ZR_T_ENUM,                \
+		 int64_t: (T) == ZR_T_I64,                                                     \
+		 uint64_t: (T) == ZR_T_COUNT || (T) == ZR_T_BYTES, double: (T) == ZR_T_F64,     \
+		 double *: (T) == ZR_T_F64S,                                                   \
+		 const char *: (T) == ZR_T_STR || (T) == ZR_T_PATH || (T) == ZR_T_GLOBS,       \
+		 default: 1) /* by its width alone */
+#define ZR_OPT_WIDTH_(S, f, T)                                                                 \
+	(uint32_t)(sizeof(((S *)0)->f) +                                                       \
+		   0 * sizeof(struct {                                                         \
+			   _Static_assert(ZR_OPT_SUITS_(((S *)0)->f, T),                       \
+					  "option " #f ": its type is not that of the member"); \
+			   char unused;                                                        \
+		   }))
+#endif
 
 /* What resolve() knows when it turns `auto` into a value. GROWABLE. A fact that is not known yet is
  * 0; an unknown lr is NaN, because 0 is a valid learning rate. */

@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef PERIOD_TYPE
+#define PERIOD_TYPE int64_t
+#endif
 static const char *fault = "";
 #define IF(name) if (!strcmp(fault, #name))
 #if defined(DOC)
@@ -35,15 +38,14 @@ static const char *fault = "";
 
 struct opts {
 	double lr, momentum;
-	int64_t period;
+	PERIOD_TYPE period;
 };
 
 static const struct zr_opt options[] = {
 	ZR_OPT(struct opts, lr, ZR_T_F64, ZR_O_SCHED | ZR_O_NUMERIC, "1e-2", 0, ZR_HI, "",
 	       "Learning rate."),
 	{ "momentum", "0.9", TEXT, "", NULL, 0, 1, ZR_T_F64, ZR_O_NUMERIC, PLACE_OF_MOMENTUM, 8 },
-	{ "period", PERIOD, "Does nothing.", "steps", NULL, 0, 10, ZR_T_I64, PERIOD_FLAGS,
-	  offsetof(struct opts, period), 8 },
+	ZR_OPT(struct opts, period, ZR_T_I64, PERIOD_FLAGS, PERIOD, 0, 10, "steps", "Does nothing."),
 };
 
 struct zr_inst {

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model.c - tests of models, and of adapters in front of one: the declaration, and gradients by
+ * differences of the loss.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zeroth/model.h>
+
+#include "cmd/check/check.h"
+
+enum { TENSORS = 512, LAYERS = 32, ROWS = 2, LENGTH_MOST = 12 };
+
+struct rig {
+	struct zr_try t;
+	struct zr_check *c;
+	const struct zr_model_v1 *v;
+	const struct zr_ops *ops;
+	struct zr_model_decl d;
+	const struct zr_tensor *tensor[TENSORS];
+	float *param[TENSORS], *grad[TENSORS];
+	int64_t n[TENSORS];
+	int got[TENSORS];        /* its gradient has a contribution already */
+	int32_t first[TENSORS];  /* of each unit */
+	int32_t tensors;
+	int64_t length;
+	int32_t tokens[ROWS * LENGTH_MOST], targets[ROWS * LENGTH_MOST];
+	struct zr_layer_bytes bytes[LAYERS];
+	void *out[LAYERS], *saved[LAYERS], *gradient;
+	float loss[ROWS * LENGTH_MOST];
+	double sum[2];
+};
+
+static const void *at(const void *base, uint32_t stride, uint32_t i)
+{
+	return (const char *)base + (size_t)i * stride;
+}
+
+static const struct zr_unit *unit_of(const struct rig *r, uint32_t i)
+{
+	return at(r->d.units, r->d.unit_stride, i);
+}
+
+static const struct zr_layer *layer_of(const struct rig *r, uint32_t i)
+{
+	return at(r->d.layers, r->d.layer_stride, i);
+}
+
+/* ---- the declaration ------------------------------------------------------------- */
+
+static void take_tensor(struct rig *r, const struct zr_tensor *t)
+{
+	const int32_t i = r->tensors++;
+	if (i == TENSORS)
+		zr_check_skip(r->c, "it has more tensors than this test can hold");
+	if (!t->name || !*t->name || t->ndim < 1 || t->ndim > 4)
+		zr_check_fail(r->c, "tensor %d has no name, or %d dimensions", i, t->ndim);
+	r->tensor[i] = t;
+	r->n[i] = 1;
+	for (int k = 0; k < t->ndim; k++) {
+		if (t->dims[k] < 1)
+			zr_check_fail(r->c, "%s has a dimension of %" PRId64, t->name, t->dims[k]);
+		r->n[i] *= t->dims[k];
+	}
+	if (r->n[i] > 1 << 24)
+		zr_check_skip(r->c, "its tensors are too large for a test; give smaller options");
+	for (int32_t k = 0; k < i; k++)
+		if (!strcmp(r->tensor[k]->name, t->name))
+			zr_check_fail(r->c, "two tensors are called %s", t->name);
+	if (t->init != ZR_INIT_NORMAL && t->init != ZR_INIT_CONST && t->init != ZR_INIT_UNIFORM)
+		zr_check_fail(r->c, "init of %s is %d, expected ZR_INIT_*", t->name, t->init);
+	if (!isfinite(t->mean) || !isfinite(t->std) || t->std < 0)
+		zr_check_fail(r->c, "%s begins with mean %g and deviation %g", t->name, t->mean,
+			      t->std);
+}
+
+static void look_at_layers(struct rig *r)
+{
+	for (uint32_t i = 0; i < r->d.n_layers; i++) {
+		const struct zr_layer *l = layer_of(r, i);
+		const uint32_t want = (i == 0 ? ZR_LAYER_INPUT : 0) |
+				      (i + 1 == r->d.n_layers ? ZR_LAYER_LOSS : 0);
+		if ((l->flags & (ZR_LAYER_INPUT | ZR_LAYER_LOSS)) != want)
+			zr_check_fail(r->c, "layer %u has flags 0x%x; the first has "
+				      "ZR_LAYER_INPUT, the last ZR_LAYER_LOSS, and no other", i,
+				      l->flags);
+		for (uint32_t k = 0; k < l->n_units; k++)
+			if (l->units[k] < 0 || (uint32_t)l->units[k] >= r->d.n_units)
+				zr_check_fail(r->c, "layer %u names unit %d of %u", i, l->units[k],
+					      r->d.n_units);
+	}
+}
+
+static void open_rig(struct zr_check *c, struct rig *r)
+{
+	const struct zr_model_decl empty = { .size = sizeof empty };
+	r->c = c;
+	r->v = c->vtbl;
+	r->t = (struct zr_try){ .c = c };
+	zr_try_open(c, &r->t);
+	struct zr_model_decl *lent = zr_lend(c, "struct zr_model_decl", &empty, sizeof empty,
+					     sizeof empty);
+	r->t.code = 0;
+	zr_must(&r->t, ZR_CALL(c, ZR_MAIN, "declare", r->v->declare(r->t.inst, lent)));
+	r->d = *lent;
+	zr_area_free(c, lent);
+	if (r->d.n_layers < 2 || !r->d.n_units || r->d.vocabulary < 2 || r->d.context < 1)
+		zr_check_fail(c, "%u layers, %u units, a vocabulary of %" PRId64 " and a context "
+			      "of %" PRId64, r->d.n_layers, r->d.n_units, r->d.vocabulary,
+			      r->d.context);
+	if (r->d.unit_stride < sizeof(struct zr_unit) ||
+	    r->d.layer_stride < sizeof(struct zr_layer) ||
+	    r->d.tensor_stride < sizeof(struct zr_tensor))
+		zr_check_fail(c, "a stride is smaller than its struct; set all three");
+	for (uint32_t u = 0; u < r->d.n_units; u++) {
+		r->first[u] = r->tensors;
+		for (uint32_t i = 0; i < unit_of(r, u)->n_tensors; i++)
+			take_tensor(r, at(unit_of(r, u)->tensors, r->d.tensor_stride, i));
+	}
+	look_at_layers(r);
+}
+
+void zr_test_declaration(struct zr_check *c)
+{
+	static struct rig r;
+	open_rig(c, &r);
+	zr_try_close(&r.t);
+}
+
+/* ---- layers ---------------------------------------------------------------------- */
+
+static void *room(struct zr_check *c, const char *name, uint64_t bytes)
+{
+	return bytes ? zr_area(c, name, bytes, 64) : NULL;
+}
+
+static void fill(struct rig *r)
+{
+	for (int32_t i = 0; i < r->tensors; i++) {
+		const struct zr_tensor *t = r->tensor[i];
+		r->param[i] = calloc((size_t)r->n[i], 4);
+		r->grad[i] = calloc((size_t)r->n[i], 4);
+		if (!r->param[i] || !r->grad[i])
+			zr_check_skip(r->c, "no memory for the test");
+		/* near what it declares, and nowhere all alike */
+		const float spread = t->init == ZR_INIT_CONST ? 0.05f : (float)t->std * 1.7f;
+		zr_fill_random(r->param[i], r->n[i], (uint64_t)i + 1, spread);
+		for (int64_t k = 0; k < r->n[i]; k++)
+			r->param[i][k] += (float)t->mean;
+	}
+	for (int i = 0; i < ROWS * r->length; i++) {
+		r->tokens[i] = (int32_t)((i * 7 + 3) % r->d.vocabulary);
+		r->targets[i] = (int32_t)((i * 7 + 10) % r->d.vocabulary);
+	}
+}
+
+static void size_layers(struct rig *r)
+{
+	struct zr_check *c = r->c;
+	uint64_t most = 0;
+	if (r->d.n_layers > LAYERS)
+		zr_check_skip(c, "it has more layers than this test can hold");
+	r->length = r->d.context < LENGTH_MOST ? r->d.context : LENGTH_MOST;
+	for (uint32_t i = 0; i < r->d.n_layers; i++) {
+		struct zr_layer_bytes *b = &r->bytes[i];
+		*b = (struct zr_layer_bytes){ .size = sizeof *b };
+		zr_must(&r->t, ZR_CALL(c, ZR_MAIN, "bytes",
+				       r->v->bytes(r->t.inst, (int32_t)i, ROWS, r->length, ZR_F32,
+						   r->ops, b)));
+		r->out[i] = room(c, "the output of a layer", b->out);
+		r->saved[i] = room(c, "what a layer saves", b->saved);
+		most = b->grad > most ? b->grad : most;
+	}
+	r->gradient = room(c, "the gradient of activations", most);
+}
+
+static void call(struct rig *r, uint32_t layer, int back, int training)
+{
+	struct zr_check *c = r->c;
+	const struct zr_layer *l = layer_of(r, layer);
+	const void *param[TENSORS];
+	float *dparam[TENSORS];
+	uint8_t accumulate[TENSORS];
+	int32_t n = 0, number[TENSORS];
+	for (uint32_t k = 0; k < l->n_units; k++) {
+		const int32_t u = l->units[k];
+		for (uint32_t i = 0; i < unit_of(r, (uint32_t)u)->n_tensors; i++, n++) {
+			number[n] = r->first[u] + (int32_t)i;
+			const int frozen = r->tensor[number[n]]->flags & ZR_TENSOR_FROZEN;
+			param[n] = r->param[number[n]];
+			dparam[n] = frozen ? NULL : r->grad[number[n]];
+			accumulate[n] = (uint8_t)r->got[number[n]];
+		}
+	}
+	const uint64_t bytes = back || l->flags & ZR_LAYER_LOSS ? r->bytes[layer].work_bwd :
+								  r->bytes[layer].work_fwd;
+	struct zr_layer_call of = {
+		.size = sizeof of,
+		.layer = (int32_t)layer,
+		.training = training,
+		.dtype = ZR_F32,
+		.batch = ROWS,
+		.length = r->length,
+		.tokens = r->tokens,
+		.targets = r->targets,
+		.in = layer ? r->out[layer - 1] : NULL,
+		.out = r->out[layer],
+		.saved = r->saved[layer],
+		.work = room(c, "the work memory", bytes),
+		.grad = back ? r->gradient : NULL,
+		.param = param,
+		.dparam = back ? dparam : NULL,
+		.accumulate = back ? accumulate : NULL,
+		.loss_rows = l->flags & ZR_LAYER_LOSS ? r->loss : NULL,
+		.loss_sum = l->flags & ZR_LAYER_LOSS ? r->sum : NULL,
+		.grad_scale = 1,
+		.rng = { .seed = 5, .step = 1 },
+		.ops = r->ops,
+	};
+	struct zr_layer_call *lent = zr_lend(c, "struct zr_layer_call", &of, sizeof of, sizeof of);
+	r->t.code = 0;
+	if (back)
+		zr_must(&r->t, ZR_CALL(c, ZR_STEP, "backward", r->v->backward(r->t.inst, lent)));
+	else
+		zr_must(&r->t, ZR_CALL(c, ZR_STEP, "forward", r->v->forward(r->t.inst, lent)));
+	zr_area_free(c, lent);
+	if (of.work)
+		zr_area_free(c, of.work);
+	for (int32_t i = 0; back && i < n; i++)
+		r->got[number[i]] = 1;
+}
+
+static double loss_of(struct rig *r)
+{
+	const uint32_t last = r->d.n_layers - 1;
+	for (uint32_t i = 0; i < last; i++)
+		call(r, i, 0, 1);
+	call(r, last, 0, 0);
+	if (!isfinite(r->sum[0]))
+		zr_check_fail(r->c, "the loss of small parameters is %g", r->sum[0]);
+	return r->sum[0];
+}
+
+static void gradients(struct rig *r)
+{
+	memset(r->got, 0, sizeof r->got);
+	for (uint32_t i = 0; i + 1 < r->d.n_layers; i++)
+		call(r, i, 0, 1);
+	for (uint32_t i = r->d.n_layers; i-- > 0;)
+		call(r, i, 1, 1);
+}
+
+/* ---- gradients ------------------------------------------------------------------- */
+
+/* How the loss changes along `d`, by differences. */
+static double slope(struct rig *r, int32_t i, const float *d, double step)
+{
+	float *p = r->param[i], *old = malloc((size_t)r->n[i] * 4);
+	double loss[2];
+	if (!old)
+		zr_check_skip(r->c, "no memory for the test");
+	memcpy(old, p, (size_t)r->n[i] * 4);
+	for (int side = 0; side < 2; side++) {
+		for (int64_t k = 0; k < r->n[i]; k++)
+			p[k] = old[k] + (float)((side ? -step : step) * (double)d[k]);
+		loss[side] = loss_of(r);
+	}
+	memcpy(p, old, (size_t)r->n[i] * 4);
+	free(old);
+	return (loss[0] - loss[1]) / (2 * step);
+}
+
+static double dot(const float *a, const float *b, int64_t n)
+{
+	double sum = 0;
+	for (int64_t k = 0; k < n; k++)
+		sum += (double)a[k] * (double)b[k];
+	return sum;
+}
+
+/* Along the gradient, where errors of its scale show, and along a random direction. */
+static void compare(struct rig *r, int32_t i)
+{
+	const int64_t n = r->n[i];
+	const float *g = r->grad[i];
+	float *d = malloc((size_t)n * 4);
+	const double norm = sqrt(dot(g, g, n));
+	if (!d)
+		zr_check_skip(r->c, "no memory for the test");
+	for (int way = 0; way < 2; way++) {
+		zr_fill_random(d, n, (uint64_t)i + 99, 1);
+		if (!way && norm > 0)
+			memcpy(d, g, (size_t)n * 4);
+		const double length = sqrt(dot(d, d, n));
+		for (int64_t k = 0; k < n; k++)
+			d[k] /= (float)length;
+		const double said = dot(g, d, n), step = 4e-3 / fmax(1, sqrt(norm));
+		const double is = slope(r, i, d, step);
+		zr_blame(r->c, "backward");
+		if (!(fabs(said - is) <= 0.02 * norm + 0.03))
+			zr_check_fail(r->c, "the gradient of %s says that the loss changes by %.5g "
+				      "along a %s direction, and it changes by %.5g",
+				      r->tensor[i]->name, said, way ? "random" : "steepest", is);
+	}
+	free(d);
+}
+
+/* ---- a device, by what models compute with it ------------------------------------ */
+
+static struct zr_device_info device_info(struct zr_check *c, struct zr_try *t)
+{
+	const struct zr_device_v1 *v = c->vtbl;
+	struct zr_device_info info = { .size = sizeof info };
+	zr_must(t, ZR_CALL(c, ZR_MAIN, "info", v->info(t->inst, &info)));
+	if (!memchr(info.name, 0, sizeof info.name) ||
+	    !memchr(info.variant, 0, sizeof info.variant))
+		zr_check_fail(c, "name or variant has no end");
+	if (!*info.variant)
+		zr_check_fail(c, "variant is empty; name all that results depend on");
+	if (!info.memory)
+		zr_check_fail(c, "it has no memory");
+	if (info.unified && (!info.host_access || !info.host_ops))
+		zr_check_fail(c, "unified is 1, and host_access or host_ops is not");
+	return info;
+}
+
+static void same_gradients(struct zr_check *c, const char *model, const struct rig *a,
+			   const struct rig *b)
+{
+	if (!(fabs(a->sum[0] - b->sum[0]) <= 1e-4 * fabs(a->sum[0])))
+		zr_check_fail(c, "the loss of a small %s is %.9g, and %.9g by the scalar "
+			      "reference", model, b->sum[0], a->sum[0]);
+	for (int32_t i = 0; i < a->tensors; i++) {
+		double far = 0, norm = dot(a->grad[i], a->grad[i], a->n[i]);
+		for (int64_t k = 0; k < a->n[i]; k++) {
+			const double d = (double)a->grad[i][k] - (double)b->grad[i][k];
+			far += d * d;
+		}
+		if (!(sqrt(far) <= 1e-3 * sqrt(norm) + 1e-5))
+			zr_check_fail(c, "the gradient of %s of a small %s is %.3g from that of "
+				      "the scalar reference, whose norm is %.3g",
+				      a->tensor[i]->name, model, sqrt(far), sqrt(norm));
+	}
+}
+
+static void compute(struct rig *r, struct zr_check *model, const struct zr_ops *ops)
+{
+	*r = (struct rig){ .ops = ops };
+	open_rig(model, r);
+	size_layers(r);
+	fill(r);
+	gradients(r);
+}
+
+void zr_test_device(struct zr_check *c)
+{
+	static const char *const models[] = { "gpt2", "llama" };
+	const struct zr_device_v1 *v = c->vtbl;
+	struct zr_try t = { .c = c };
+	zr_try_open(c, &t);
+	const struct zr_device_info info = device_info(c, &t);
+	const struct zr_ops *ops = v->ops(t.inst), *reference = zr_check_scalar_ops(c);
+	if (!ops)
+		zr_check_fail(c, "ops() gives no table");
+	if (!info.host_ops)
+		zr_check_skip(c, "its operations do not take addresses of host memory");
+	if (!reference)
+		zr_check_skip(c, "there is no scalar device to compare with");
+	for (int i = 0; i < 2; i++) {
+		static struct zr_check side;
+		static struct rig by[2];
+		if (!zr_check_model(c, models[i], &side))
+			zr_check_skip(c, "there is no model to compute");
+		compute(&by[0], &side, reference);
+		side.n_areas = 0; /* those of the first stay as they are */
+		compute(&by[1], &side, ops);
+		zr_blame(c, "ops");
+		same_gradients(c, models[i], &by[0], &by[1]);
+	}
+	zr_try_close(&t);
+}
+
+/* ---- a model --------------------------------------------------------------------- */
+
+void zr_test_gradients(struct zr_check *c)
+{
+	static struct rig r;
+	open_rig(c, &r);
+	if (!(r.ops = zr_check_ops(c)))
+		zr_check_skip(c, "there is no device to compute on");
+	for (int32_t i = 0; i < r.tensors; i++)
+		if (r.tensor[i]->experts_per_token)
+			zr_check_skip(c, "a mixture's choice of experts is not smooth");
+	size_layers(&r);
+	fill(&r);
+	gradients(&r);
+	for (int32_t i = 0; i < r.tensors; i++)
+		if (!(r.tensor[i]->flags & ZR_TENSOR_FROZEN))
+			compare(&r, i);
+	float *first = malloc((size_t)r.n[0] * 4);
+	if (!first)
+		zr_check_skip(c, "no memory for the test");
+	memcpy(first, r.grad[0], (size_t)r.n[0] * 4);
+	gradients(&r);
+	if (memcmp(first, r.grad[0], (size_t)r.n[0] * 4))
+		zr_check_fail(c, "the same calls give another gradient of %s", r.tensor[0]->name);
+	free(first);
+	zr_try_close(&r.t);
+}

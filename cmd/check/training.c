@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * training.c - the plugin as a part of small trainings: programs of a stage for many ranks, which
+ * core proves without running them, and runs that must end with the same bits.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/check/check.h"
+#include "core/setup.h"
+
+static int is_role(const struct zr_check *c, const char *role)
+{
+	return !strcmp(c->plugin->desc->role, role);
+}
+
+static int vocabulary_of_data(struct zr_check *c)
+{
+	const struct zr_data_v1 *v = c->vtbl;
+	struct zr_data_info info = { .size = sizeof info };
+	struct zr_try t = { .c = c };
+	zr_try_open(c, &t);
+	zr_must(&t, ZR_CALL(c, ZR_MAIN, "info", v->info(t.inst, &info)));
+	zr_try_close(&t);
+	return info.vocabulary ? (int)info.vocabulary : 65536;
+}
+
+/* The section of the plugin. What updates whole matrices gets some, and another plugin the rest. */
+static void write_section(struct zr_check *c, FILE *f)
+{
+	const struct zr_table t = zr_table_of(c->plugin->desc);
+	const struct zr_opt *o;
+	const int whole = is_role(c, "optimizer") &&
+			  ((const struct zr_optimizer_v1 *)c->vtbl)->caps & ZR_OPT_WHOLE;
+	if (whole)
+		fputs("[optimizer]\nplugin = adamw\n", f);
+	fprintf(f, "[%s%s]\nplugin = %s\n", c->plugin->desc->role,
+		is_role(c, "monitor") || whole ? ".check" :
+		is_role(c, "offload") ? ".optimizer" : "", c->path);
+	if (whole)
+		fputs("match = *.mlp.c_*.weight\n", f);
+	for (uint32_t i = 0; (o = zr_table_next(&t, ZR_O_REQUIRED, &i));)
+		if (!zr_try_given(c, o->name))
+			fprintf(f, "%s = %s\n", o->name, zr_try_value(c, o));
+	for (int i = 0; i < c->n_given; i++)
+		fprintf(f, "%s\n", c->given[i]);
+}
+
+/* A configuration with the plugin in it, or without. */
+static void write_ini(struct zr_check *c, const char *path, int with)
+{
+	static int vocabulary;
+	if (!vocabulary)
+		vocabulary = is_role(c, "data") ? vocabulary_of_data(c) : 256;
+	FILE *f = fopen(path, "w");
+	if (!f)
+		zr_check_skip(c, "no file for the test");
+	if (with)
+		write_section(c, f);
+	if (!with || !is_role(c, "data"))
+		fprintf(f, "[data]\nplugin = text\npath = %s/words\n", c->scratch);
+	if (!with || !is_role(c, "model"))
+		fprintf(f, "[model]\nplugin = gpt2\nlayers = %d\nheads = 2\nwidth = 32\n"
+			"context = 16\nvocabulary = %d\n", is_role(c, "activation") ? 5 : 2,
+			vocabulary);
+	fputs("[train]\nsteps = 4\ntrain_batch_size = 12\nmicro_batch_size = 2\n"
+	      "sequence_length = 16\neval_every = 0\n[checkpoint]\nevery = 2\nkeep = 0\n", f);
+	if (!is_role(c, "device"))
+		fputs("[device]\nthreads = 1\n", f);
+	if (is_role(c, "offload") || is_role(c, "activation")) /* there is something to leave */
+		fputs("memory = 256M\n", f);
+	if (fclose(f))
+		zr_check_skip(c, "no file for the test");
+}
+
+static void write_words(struct zr_check *c)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/words", c->scratch);
+	FILE *f = fopen(path, "w");
+	for (int i = 0; f && i < 400; i++)
+		fprintf(f, "line %d of a text that is long enough\n", i * i);
+	if (!f || fclose(f))
+		zr_check_skip(c, "no file for the test");
+}
+
+/* ---- programs of a stage --------------------------------------------------------- */
+
+void zr_test_groups(struct zr_check *c)
+{
+	static const int64_t sizes[] = { ZR_BLOCK, 8 * ZR_BLOCK, 1 << 24, (int64_t)1 << 40 };
+	const struct zr_zero_v1 *v = c->vtbl;
+	struct zr_try t = { .c = c };
+	int32_t state = -1;
+	zr_try_open(c, &t);
+	for (int32_t unit = 0; unit < 40; unit++) {
+		struct zr_groups g = { -1, -1, -1 }, again = { -1, -1, -1 };
+		int64_t n = sizes[unit % 4];
+		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, unit, n, &g)));
+		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, unit, n, &again)));
+		if (memcmp(&g, &again, sizeof g))
+			zr_check_fail(c, "unit %d gets other groups the second time", unit);
+		const int32_t all[] = { g.param, g.grad, g.state };
+		for (int i = 0; i < 3; i++)
+			if (all[i] < ZR_GROUP_SELF || all[i] > ZR_GROUP_WORLD)
+				zr_check_fail(c, "unit %d gets group %d, expected ZR_GROUP_*; fill "
+					      "in all three", unit, all[i]);
+		if (g.state != ZR_GROUP_SELF && state > ZR_GROUP_SELF && g.state != state)
+			zr_check_fail(c, "states are split over groups %d and %d; all that is "
+				      "split is split over one group", state, g.state);
+		state = g.state != ZR_GROUP_SELF ? g.state : state;
+	}
+	zr_try_close(&t);
+}
+
+/* Each rank of `world` alone: the recorder, the lowering and the proof refuse what is wrong. */
+static void prove(struct zr_check *c, const char *ini, int world)
+{
+	struct zr_config *cfg;
+	struct zr_setup *s;
+	struct zr_error err = { 0 };
+	int rc = zr_config_load(ini, NULL, 0, &cfg, &err);
+	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, world, &s, &err);
+	rc = rc ? rc : zr_prove_all(s, &err);
+	if (rc)
+		zr_check_fail(c, "with %d ranks: %s", world, err.text);
+	zr_setup_close(s);
+	zr_config_free(cfg);
+}
+
+void zr_test_programs(struct zr_check *c)
+{
+	static const int worlds[] = { 1, 2, 3, 4, 6, 16 };
+	char ini[PATH_MAX];
+	write_words(c);
+	snprintf(ini, sizeof ini, "%s/check.ini", c->scratch);
+	write_ini(c, ini, 1);
+	zr_blame(c, "at");
+	for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
+		if (12 % (2 * worlds[i]) == 0)
+			prove(c, ini, worlds[i]);
+}
+
+/* ---- runs ------------------------------------------------------------------------ */
+
+#define DIGEST 128
+
+/* The last line of a file. */
+static void last_line(const char *path, char *line, size_t room)
+{
+	char next[1024];
+	FILE *f = fopen(path, "re");
+	*line = 0;
+	while (f && fgets(next, sizeof next, f))
+		if (*next != '\n')
+			snprintf(line, room, "%.*s", (int)strcspn(next, "\n"), next);
+	if (f)
+		fclose(f);
+}
+
+/* zeroth train, apart, with the words that follow up to NULL. Fails if it does. */
+static void train(struct zr_check *c, const char *name, char *digest, const char *ini, ...)
+{
+	char out[PATH_MAX], err[PATH_MAX], dir[PATH_MAX], why[1024];
+	const char *argv[32] = { "zeroth", "train", ini, "-o", dir };
+	int n = 5, status = 0;
+	va_list ap;
+	va_start(ap, ini);
+	while (n < 31 && (argv[n] = va_arg(ap, const char *)))
+		n++;
+	va_end(ap);
+	argv[n] = NULL;
+	snprintf(dir, sizeof dir, "run.dir=%s/%s", c->scratch, name);
+	snprintf(out, sizeof out, "%s/%s.out", c->scratch, name);
+	snprintf(err, sizeof err, "%s/%s.err", c->scratch, name);
+	pid_t child = fork();
+	if (!child) {
+		dup2(open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666), 1);
+		dup2(open(err, O_WRONLY | O_CREAT | O_TRUNC, 0666), 2);
+		execv("/proc/self/exe", (char **)argv);
+		_exit(127);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	last_line(err, why, sizeof why);
+	last_line(out, digest, DIGEST);
+	if (status || strncmp(digest, "digest:", 7))
+		zr_check_fail(c, "a training (%s) ends with code %d: %s", name,
+			      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+			      why);
+}
+
+static void same(struct zr_check *c, const char *what, const char *a, const char *b)
+{
+	if (strcmp(a, b))
+		zr_check_fail(c, "a training %s ends with other bits: %s instead of %s", what, b,
+			      a);
+}
+
+/* Roles that must not change a bit: beside the plugin there is a training without. */
+static int is_neutral(const struct zr_check *c)
+{
+	return is_role(c, "zero") || is_role(c, "activation") || is_role(c, "monitor") ||
+	       is_role(c, "offload") || is_role(c, "comm");
+}
+
+void zr_test_training(struct zr_check *c)
+{
+	char with[PATH_MAX], without[PATH_MAX], from[PATH_MAX], a[DIGEST], b[DIGEST];
+	const char *stage = is_role(c, "zero") ? "train.steps=4" : "zero.plugin=stage3";
+	struct zr_try t = { .c = c };
+	if (is_role(c, "boot"))
+		zr_check_skip(c, "how ranks find each other is a matter of how they are started");
+	if (!is_role(c, "adapter")) {
+		zr_try_open(c, &t); /* its options suit it */
+		zr_try_close(&t);
+	}
+	zr_blame(c, "");
+	write_words(c);
+	snprintf(with, sizeof with, "%s/with.ini", c->scratch);
+	snprintf(without, sizeof without, "%s/without.ini", c->scratch);
+	snprintf(from, sizeof from, "%s/ranks/checkpoints/step-00000002", c->scratch);
+	write_ini(c, with, 1);
+	write_ini(c, without, 0);
+	if (is_neutral(c))
+		train(c, "without", a, without, "-o", "zero.plugin=stage0", NULL);
+	else
+		train(c, "alone", a, with, "-o", "zero.plugin=stage0", NULL);
+	train(c, "ranks", b, with, "-n", "2", "-o", stage, NULL);
+	same(c, is_neutral(c) ? "with it, on two ranks," : "on two ranks, in stage 3,", a, b);
+	if (is_role(c, "comm")) { /* with the other kinds of collectives, and an odd world */
+		train(c, "sums", a, without, "-n", "3", "-o", "train.reduction=local", NULL);
+		train(c, "sums2", b, with, "-n", "3", "-o", "train.reduction=local", NULL);
+		same(c, "with it, on three ranks that add their micro-batches first,", a, b);
+		return;
+	}
+	train(c, "resumed", b, with, "--resume", from, NULL);
+	same(c, "that resumes after step 2 on one rank", strstr(a, "params="),
+	     strstr(b, "params="));
+}
