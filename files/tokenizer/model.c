@@ -3,25 +3,12 @@
  * model.c - a word to ids, whatever the model. The ids of short words, or
  * of their parts, are remembered.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "files/tokenizer/parts.h"
 
-#define CACHE_WORDS (1 << 17) /* a word has two places, of which the last two that came stay */
-#define CACHE_BYTES 30
-#define LARGE_PAGE (1 << 21)
-#define WAITING 64
-#define CACHE_IDS 8
-
-/* As large as a line of the processor's cache. */
-struct word {
-	int32_t id[CACHE_IDS];
-	uint8_t n, ids; /* n = 0: empty */
-	char bytes[CACHE_BYTES];
-};
+#define WAITING ZR_WORDPIECES
 
 /* A word, or a part of one, whose place comes into the processor's cache while others are read. */
 struct part {
@@ -29,13 +16,13 @@ struct part {
 	size_t n;
 	uint64_t start;
 	int first; /* of what was put */
-	struct word *place; /* NULL: it is not remembered */
+	struct zr_memo *place; /* NULL: it is not remembered */
 	int32_t id;         /* that is all of it; -1: others may be */
 };
 
 struct zr_model_work {
 	const struct zr_tokenizer *t;
-	struct word *cache;
+	struct zr_memo *memo;
 	struct zr_bpe_work *bpe;
 	struct zr_unigram_work unigram;
 	struct zr_ids wordpiece;
@@ -44,16 +31,6 @@ struct zr_model_work {
 	struct part part[WAITING];
 	size_t n;
 };
-
-static struct word *open_cache(void)
-{
-	size_t bytes = CACHE_WORDS * sizeof(struct word);
-	struct word *cache = aligned_alloc(LARGE_PAGE, bytes);
-	if (!cache)
-		return NULL;
-	madvise(cache, bytes, MADV_HUGEPAGE); /* words are all over it */
-	return memset(cache, 0, bytes);
-}
 
 struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink *sink, void *arg)
 {
@@ -64,8 +41,8 @@ struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink 
 	w->sink = sink;
 	w->arg = arg;
 	w->bpe = zr_bpe_open(t);
-	w->cache = open_cache();
-	if (w->bpe && w->cache)
+	w->memo = zr_memo_open();
+	if (w->bpe && w->memo)
 		return w;
 	zr_model_close(w);
 	return NULL;
@@ -79,8 +56,13 @@ void zr_model_close(struct zr_model_work *w)
 	free(w->unigram.place);
 	free(w->unigram.ids.id);
 	free(w->wordpiece.id);
-	free(w->cache);
+	zr_memo_close(w->memo);
 	free(w);
+}
+
+struct zr_memo *zr_model_memo(struct zr_model_work *w)
+{
+	return w->memo;
 }
 
 int zr_ids_room(struct zr_ids *ids, size_t n)
@@ -95,88 +77,68 @@ int zr_ids_room(struct zr_ids *ids, size_t n)
 	return ids->id ? 0 : ZR_ENOMEM;
 }
 
+static int64_t encode_wordpiece(struct zr_model_work *w, const char *p, size_t n,
+				const int32_t **ids)
+{
+	struct zr_wordpiece word = { .p = p, .n = n };
+	if (zr_wordpiece_encode(w->t, &w->wordpiece, &word, 1))
+		return ZR_ENOMEM;
+	*ids = word.id;
+	return word.count;
+}
+
 static int64_t encode(struct zr_model_work *w, const char *p, size_t n, const int32_t **ids)
 {
 	switch (w->t->model) {
 	case ZR_MODEL_UNIGRAM:
 		return zr_unigram_encode(w->t, &w->unigram, p, n, ids);
 	case ZR_MODEL_WORDPIECE:
-		return zr_wordpiece_encode(w->t, &w->wordpiece, p, n, ids);
+		return encode_wordpiece(w, p, n, ids);
 	default:
 		return zr_bpe_encode(w->bpe, p, n, ids);
 	}
 }
 
-/* ---- the memory of words ---- */
-
-static inline uint64_t bytes_at(const char *p, size_t n)
-{
-	uint64_t x = 0;
-	memcpy(&x, p, n);
-	return x;
-}
-
-static inline uint64_t mix(uint64_t x, uint64_t y)
-{
-	x = (x ^ y) * UINT64_C(0x9e3779b97f4a7c15);
-	return x ^ x >> 29;
-}
-
-/* Of n <= CACHE_BYTES bytes. */
-static inline uint64_t hash(const char *p, size_t n)
-{
-	uint64_t h = n;
-	for (; n >= 8; p += 8, n -= 8)
-		h = mix(h, bytes_at(p, 8));
-	if (n >= 4)
-		h = mix(h, bytes_at(p, 4) << 32 | bytes_at(p + n - 4, 4));
-	else if (n)
-		h = mix(h, bytes_at(p, 1) << 16 | bytes_at(p + n / 2, 1) << 8 |
-				   bytes_at(p + n - 1, 1));
-	return mix(h, h >> 32);
-}
-
-static inline int is_word(const struct word *c, const char *p, size_t n)
-{
-	const char *q = c->bytes;
-	if (c->n != n)
-		return 0;
-	if (n < 4)
-		return p[0] == q[0] && p[n / 2] == q[n / 2] && p[n - 1] == q[n - 1];
-	if (n < 8)
-		return bytes_at(p, 4) == bytes_at(q, 4) &&
-		       bytes_at(p + n - 4, 4) == bytes_at(q + n - 4, 4);
-	for (size_t i = 0; i + 8 < n; i += 8)
-		if (bytes_at(p + i, 8) != bytes_at(q + i, 8))
-			return 0;
-	return bytes_at(p + n - 8, 8) == bytes_at(q + n - 8, 8);
-}
-
-/* The ids of a word that may be in one of two places. */
-static int64_t look_up(struct zr_model_work *w, struct word *c, const char *p, size_t n,
+/* The ids of a word that may be remembered. */
+static int64_t look_up(struct zr_model_work *w, struct zr_memo *place, const char *p, size_t n,
 		       const int32_t **ids)
 {
-	c += !is_word(c, p, n) && is_word(c + 1, p, n);
-	*ids = c->id;
-	if (is_word(c, p, n) &&
-	    (!w->t->apart || zr_unigram_add(w->t, &w->unigram, c->id, c->ids)))
-		return c->ids;
-	int64_t count = encode(w, p, n, ids);
-	if (count >= 0 && count <= CACHE_IDS && (!w->t->apart || w->unigram.sure)) {
-		c[1] = c[0];
-		c->n = (uint8_t)n;
-		c->ids = (uint8_t)count;
-		memcpy(c->bytes, p, n);
-		memcpy(c->id, *ids, (size_t)count * sizeof *c->id);
+	const struct zr_memo *found = zr_memo_find(place, ZR_MEMO_WORD, p, n);
+	int apart = w->t->apart;
+	if (found && (!apart || zr_unigram_add(w->t, &w->unigram, found->id, found->ids))) {
+		*ids = found->id;
+		return found->ids;
 	}
+	int64_t count = encode(w, p, n, ids);
+	if (count >= 0 && (!apart || w->unigram.sure))
+		zr_memo_put(place, ZR_MEMO_WORD, p, n, *ids, (size_t)count);
 	return count;
 }
 
 /* ---- words that wait ---- */
 
+/* Words of WordPiece that are not remembered, together; then they are. */
+static int remember_all(struct zr_model_work *w)
+{
+	struct zr_wordpiece word[WAITING];
+	const struct part *of[WAITING];
+	size_t n = 0;
+	for (const struct part *o = w->part; o < w->part + w->n; o++)
+		if (o->place && !zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n)) {
+			of[n] = o;
+			word[n++] = (struct zr_wordpiece){ .p = o->p, .n = o->n };
+		}
+	if (zr_wordpiece_encode(w->t, &w->wordpiece, word, n))
+		return ZR_ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		zr_memo_put(of[i]->place, ZR_MEMO_WORD, word[i].p, word[i].n, word[i].id,
+			    (size_t)word[i].count);
+	return 0;
+}
+
 int zr_model_flush(struct zr_model_work *w)
 {
-	int rc = 0;
+	int rc = w->t->model == ZR_MODEL_WORDPIECE ? remember_all(w) : 0;
 	for (size_t i = 0; !rc && i < w->n; i++) {
 		const struct part *o = &w->part[i];
 		const int32_t *ids = &o->id;
@@ -201,10 +163,8 @@ int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t star
 		      w->t->apart ? zr_unigram_part(p, n) :
 				    n;
 		o->n = len;
-		if (o->id < 0 && len <= CACHE_BYTES) {
-			o->place = &w->cache[hash(p, len) & (CACHE_WORDS - 2)];
-			__builtin_prefetch(o->place);
-		}
+		if (o->id < 0 && len <= ZR_MEMO_BYTES)
+			o->place = zr_memo_place(w->memo, ZR_MEMO_WORD, p, len);
 		int rc = w->n == WAITING ? zr_model_flush(w) : 0;
 		if (rc)
 			return rc;

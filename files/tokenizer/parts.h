@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "files/tokenizer/buf.h"
+#include "files/tokenizer/memo.h"
 #include "files/tokenizer/regex.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokenizer/utf8.h"
@@ -162,6 +163,8 @@ struct zr_tokenizer {
 	struct zr_added added[2]; /* looked for in raw text, in normalized text */
 	struct zr_split *split;
 	int n_splits;
+	char gap[256]; /* whether a byte, up to a space, leaves nothing and ends what is before it:
+			* what is between two of these has ids of its own */
 	struct zr_bpe bpe;
 	struct zr_trie trie;    /* tokens of Unigram and WordPiece */
 	double *score;          /* [size] of Unigram's */
@@ -290,8 +293,20 @@ int zr_unigram_add(const struct zr_tokenizer *t, struct zr_unigram_work *w, cons
  * ZR_ENOMEM. */
 int64_t zr_unigram_encode(const struct zr_tokenizer *t, struct zr_unigram_work *w, const char *p,
 			  size_t n, const int32_t **ids);
-int64_t zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *w, const char *p,
-			    size_t n, const int32_t **ids);
+#define ZR_WORDPIECES 64 /* words at a time */
+/* A word, and where it is read while its tokens are looked for. */
+struct zr_wordpiece {
+	const char *p;
+	size_t n;
+	int32_t *id; /* [count] its ids, valid until the next call */
+	int64_t count;
+	size_t at, next, end; /* where a token starts, the next character, where the longest ends */
+	uint32_t place, c;    /* zr_trie_place of that character */
+};
+/* The ids of words of n > 0 bytes, all of them together, up to
+ * ZR_WORDPIECES; 0 or ZR_ENOMEM. */
+int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct zr_wordpiece *word,
+			size_t words);
 /* The same of any model, with a memory of words. */
 struct zr_model_work; /* what one thread needs */
 /* Takes the ids of n bytes; `start`: as it was put. 0 or a negative code. */
@@ -302,6 +317,7 @@ void zr_model_close(struct zr_model_work *w); /* NULL is fine */
  * wait. start: of the first byte. 0, ZR_ENOMEM or what the sink returns. */
 int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start);
 int zr_model_flush(struct zr_model_work *w);
+struct zr_memo *zr_model_memo(struct zr_model_work *w); /* of words; others may use it too */
 
 /* ---- alphabet.c ---- */
 
@@ -481,6 +497,7 @@ int zr_load_normalizer(struct zr_load *l, const json_t *o); /* load_normalizer.c
 int zr_load_regex(struct zr_load *l, const char *place, const char *pattern, int literal,
 		  struct zr_regex **out);
 int zr_load_splits(struct zr_load *l, const json_t *o);
+int zr_load_gaps(struct zr_load *l); /* when all else is there */
 int zr_load_template(struct zr_load *l, const json_t *o);
 int zr_load_decoder(struct zr_load *l, const json_t *o); /* decode.c */
 int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */

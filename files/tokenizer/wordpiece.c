@@ -1,46 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * wordpiece.c - the longest token that a word starts with, then the longest of those that go on
- * with one; a word of which something is left over is unknown (Devlin et al. 2019, BERT).
+ * with one; a word of which something is left over is unknown (Devlin et al. 2019, BERT). The
+ * words take turns at reading a node of the trie, as the processor waits for the memory of all of
+ * them at once.
  */
 #include "files/tokenizer/parts.h"
 
-/* The longest token of p[at..n); returns where it ends, at: there is none. */
-static size_t longest(const struct zr_tokenizer *t, const char *p, size_t n, size_t at, int32_t *id)
+/* Where the next character leads to from a node; 0: nowhere. */
+static int look(const struct zr_tokenizer *t, struct zr_wordpiece *w, uint32_t node)
 {
-	uint32_t node = at ? t->continuing : 0;
-	size_t end = at, len;
-	for (size_t i = at; i < n; i += len) {
-		uint32_t c = zr_utf8_read(p + i, &len);
-		node = zr_trie_next(&t->trie, node, c);
-		if (!node)
-			break;
-		if (t->trie.node[node].id >= 0) {
-			*id = t->trie.node[node].id;
-			end = i + len;
-		}
-	}
-	return end;
+	size_t len;
+	w->c = zr_utf8_read(w->p + w->next, &len);
+	w->place = zr_trie_place(&t->trie, node, w->c);
+	__builtin_prefetch(&t->trie.node[w->place]);
+	w->next += len;
+	return w->place != 0;
 }
 
-int64_t zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *w, const char *p,
-			    size_t n, const int32_t **ids)
+static int unknown(const struct zr_tokenizer *t, struct zr_wordpiece *w)
 {
-	int64_t count = 0;
-	size_t at = 0, end;
-	int tried = zr_alphabet_count(p, n) <= t->longest_word;
-	if (zr_ids_room(w, n + 1))
-		return ZR_ENOMEM;
-	*ids = w->id;
-	while (tried && (!at || !t->no_continuing)) {
-		end = longest(t, p, n, at, &w->id[count]);
-		if (end == at)
-			break;
-		count++;
-		if (end == n)
-			return count;
-		at = end;
-	}
 	w->id[0] = t->unknown;
-	return 1;
+	w->count = 1;
+	return 0;
+}
+
+/* Begins with a word. Returns whether it goes on. */
+static int begin(const struct zr_tokenizer *t, struct zr_wordpiece *w)
+{
+	w->count = 0;
+	w->at = w->next = w->end = 0;
+	if (w->n > t->longest_word && zr_alphabet_count(w->p, w->n) > t->longest_word)
+		return unknown(t, w);
+	return look(t, w, 0) || unknown(t, w);
+}
+
+/* Reads the next character. Returns whether the word goes on. */
+static int go_on(const struct zr_tokenizer *t, struct zr_wordpiece *w)
+{
+	uint32_t node = zr_trie_at(&t->trie, w->place, w->c);
+	if (node && t->trie.node[node].id >= 0) {
+		w->id[w->count] = t->trie.node[node].id;
+		w->end = w->next;
+	}
+	if (node && w->next < w->n && look(t, w, node))
+		return 1;
+	if (w->end == w->at) /* of the rest there is none */
+		return unknown(t, w);
+	w->count++;
+	w->at = w->next = w->end;
+	if (w->at == w->n)
+		return 0;
+	return (!t->no_continuing && look(t, w, t->continuing)) || unknown(t, w);
+}
+
+int zr_wordpiece_encode(const struct zr_tokenizer *t, struct zr_ids *ids, struct zr_wordpiece *word,
+			size_t words)
+{
+	struct zr_wordpiece *going[ZR_WORDPIECES];
+	size_t bytes = 0, active = 0;
+	for (size_t i = 0; i < words; i++)
+		bytes += word[i].n + 1;
+	if (zr_ids_room(ids, bytes))
+		return ZR_ENOMEM;
+	bytes = 0;
+	for (size_t i = 0; i < words; i++) {
+		word[i].id = ids->id + bytes;
+		bytes += word[i].n + 1;
+		going[active] = &word[i];
+		active += begin(t, &word[i]) != 0;
+	}
+	for (size_t still; active; active = still) {
+		still = 0;
+		for (size_t i = 0; i < active; i++) {
+			going[still] = going[i];
+			still += go_on(t, going[i]) != 0;
+		}
+	}
+	return 0;
 }
