@@ -5,46 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/tokenizer/parts.h"
-
-#define RAW 0
-#define NORMALIZED 1
-#define OUT 4096 /* ids handed on at a time */
-
-struct zr_encoder {
-	const struct zr_tokenizer *t;
-	zr_token_sink *sink;
-	void *arg;
-	struct zr_model_work *model;
-	struct zr_match *match;
-	struct zr_error *err;   /* of the call under way */
-	struct zr_buf raw, text; /* bytes that may be part of a character; whole characters */
-	struct zr_buf held[2];  /* RAW, NORMALIZED: text that may be part of an added token */
-	int in_word[2];         /* whether the text before that ends in a word */
-	struct zr_buf composing; /* text that may be changed by what follows */
-	size_t enough_to_normalize; /* bytes of it that are worth another try */
-	struct zr_buf normalized;   /* what the steps made of it */
-	struct zr_buf section;  /* text that is not split yet */
-	size_t enough;          /* bytes of `section` that are worth another try */
-	struct zr_buf prefixed, spaced;
-	struct zr_buf alphabet; /* a piece in ByteLevel's characters */
-	struct zr_buf bytes;	/* a word of it */
-	int in_alphabet;	/* the piece under way is in them */
-	int begun;              /* the section has text */
-	int normalizing;        /* it has text for the normalizer */
-	int not_first;          /* it is not the document's first */
-	uint64_t replaced;
-	int32_t out[OUT];
-	size_t n_out;
-	struct zr_marks marks;
-	const char *origin;     /* a byte that went into the section */
-	uint64_t origin_at;     /* which */
-};
-
-static int no_memory(struct zr_encoder *e)
-{
-	return zr_err(e->err, ZR_ENOMEM, "out of memory");
-}
+#include "files/tokenizer/encoder.h"
 
 static int flush(struct zr_encoder *e)
 {
@@ -53,7 +14,7 @@ static int flush(struct zr_encoder *e)
 	return n ? e->sink(e->arg, e->out, n) : 0;
 }
 
-static int emit(struct zr_encoder *e, const int32_t *ids, size_t n)
+int zr_encoder_emit(struct zr_encoder *e, const int32_t *ids, size_t n)
 {
 	int rc = 0;
 	for (; n && n <= 4 && e->n_out < OUT - 1; n--) /* most words have few */
@@ -97,7 +58,7 @@ static int take(void *arg, const int32_t *ids, size_t count, uint64_t start, siz
 		e->marks.tokens += count;
 	else
 		mark_tokens(e, ids, (int64_t)count, start, n);
-	return emit(e, ids, count);
+	return e->keeping ? zr_chunks_keep(e, ids, count, start) : zr_encoder_emit(e, ids, count);
 }
 
 /* The ids of all words so far. */
@@ -251,7 +212,7 @@ static void pass(struct zr_encoder *e, int stage, size_t n, size_t held, zr_mark
 	zr_marks_pass(&e->marks, stage, n, e->marks.at[stage + 1] + held, map, e, p);
 }
 
-static int split(struct zr_encoder *e, const char *p, size_t n, int final)
+int zr_encoder_split(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	size_t used = 0, given = n;
 	const char *from = p;
@@ -292,7 +253,7 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final);
 
 static int settled(struct zr_encoder *e, int which, const char *p, size_t n, int final)
 {
-	return which == RAW ? normalize(e, p, n, final) : split(e, p, n, final);
+	return which == RAW ? normalize(e, p, n, final) : zr_encoder_split(e, p, n, final);
 }
 
 static int added(struct zr_encoder *e, int which, const struct zr_found *f)
@@ -301,7 +262,7 @@ static int added(struct zr_encoder *e, int which, const struct zr_found *f)
 	uint64_t *at = &e->marks.at[stage];
 	*at += f->stop - f->start;
 	zr_marks_token(&e->marks, stage, *at);
-	return emit(e, &f->token->id, 1);
+	return zr_encoder_emit(e, &f->token->id, 1);
 }
 
 static int extract(struct zr_encoder *e, int which, const char *p, size_t n, int final)
@@ -364,21 +325,25 @@ static size_t place(const void *arg, const char *p, size_t n, size_t at)
 	return to;
 }
 
-/* By steps: what is settled of the section. */
-static int normalize_by_steps(struct zr_encoder *e, const char *p, size_t n, int final)
+int zr_encoder_normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	const struct zr_normalizer *z = &e->t->normalizer;
+	e->normalized.n = 0;
+	int rc = zr_normalize(z, e->match, p, n, !e->normalizing, &e->normalized, e->err);
+	pass(e, ZR_MARK_NORMALIZER, n, e->held[NORMALIZED].n, place, p);
+	e->normalizing = !final && (e->normalized.n || e->normalizing);
+	return rc ? rc : extract(e, NORMALIZED, e->normalized.p, e->normalized.n, final);
+}
+
+int zr_encoder_by_steps(struct zr_encoder *e, const char *p, size_t n, int final)
+{
 	struct zr_buf *b = &e->composing;
 	if (zr_buf_add(b, p, n))
 		return no_memory(e);
 	if (!final && b->n < e->enough_to_normalize)
 		return 0;
-	size_t sure = zr_normalize_settled(z, b->p, b->n, final);
-	e->normalized.n = 0;
-	int rc = zr_normalize(z, e->match, b->p, sure, !e->normalizing, &e->normalized, e->err);
-	pass(e, ZR_MARK_NORMALIZER, sure, e->held[NORMALIZED].n, place, b->p);
-	e->normalizing = !final && (e->normalized.n || e->normalizing);
-	rc = rc ? rc : extract(e, NORMALIZED, e->normalized.p, e->normalized.n, final);
+	size_t sure = zr_normalize_settled(&e->t->normalizer, b->p, b->n, final);
+	int rc = zr_encoder_normalize(e, b->p, sure, final);
 	zr_buf_drop(b, sure);
 	e->enough_to_normalize = sure ? 0 : 2 * b->n;
 	if (e->enough_to_normalize > ZR_TOKENIZER_PIECE)
@@ -404,8 +369,10 @@ static int normalize(struct zr_encoder *e, const char *p, size_t n, int final)
 {
 	const struct zr_tokenizer *t = e->t;
 	pass(e, ZR_MARK_RAW, n, t->nfc || t->normalizer.n ? e->composing.n : 0, NULL, p);
+	if (e->chunks)
+		return zr_chunks_normalize(e, p, n, final);
 	if (t->normalizer.n)
-		return normalize_by_steps(e, p, n, final);
+		return zr_encoder_by_steps(e, p, n, final);
 	if (t->spaces == ZR_SPACES_NORMALIZED)
 		return normalize_spaces(e, p, n, final);
 	if (t->nfc)
@@ -425,6 +392,8 @@ int zr_encoder_open(const struct zr_tokenizer *t, zr_token_sink *sink, void *arg
 		};
 	int rc = e && e->model ? zr_match_open(&e->match, err) :
 				 zr_err(err, ZR_ENOMEM, "out of memory");
+	if (!rc && zr_chunks_open(e))
+		rc = zr_err(err, ZR_ENOMEM, "out of memory");
 	if (rc)
 		zr_encoder_close(e);
 	else
@@ -449,6 +418,7 @@ void zr_encoder_close(struct zr_encoder *e)
 	zr_buf_free(&e->normalized);
 	zr_buf_free(&e->alphabet);
 	zr_buf_free(&e->bytes);
+	zr_chunks_close(e->chunks);
 	free(e->marks.mark);
 	free(e);
 }

@@ -361,6 +361,7 @@ static int load(struct zr_load *l, const json_t *root)
 	if (!rc && l->t->model == ZR_MODEL_UNIGRAM && l->t->spaced)
 		l->t->apart = !l->t->split[l->t->n_splits - 1].regex && zr_unigram_apart(l->t);
 	rc = rc ? rc : zr_load_added(l, added);
+	rc = rc ? rc : zr_load_gaps(l);
 	rc = rc ? rc : zr_load_decoder(l, json_object_get(root, "decoder"));
 	return rc ? rc : zr_load_template(l, json_object_get(root, "post_processor"));
 }

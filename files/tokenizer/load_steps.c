@@ -197,6 +197,61 @@ int zr_load_splits(struct zr_load *l, const json_t *o)
 	return rc || !whole ? rc : load_no_step(l);
 }
 
+/* ---- gaps ---- */
+
+/* Whether text is changed character by character, and then what the first step of the
+ * pre-tokenizer matches is split further, wherever it stands. */
+static int may_have_gaps(const struct zr_tokenizer *t)
+{
+	const struct zr_split *s = t->split;
+	int good = t->normalizer.n && !t->spaces && !t->apart && s->regex && s->invert &&
+		   s->behavior == ZR_SPLIT_REMOVED && zr_regex_is_by_class(s->regex);
+	for (int i = 0; i < t->normalizer.n; i++)
+		good &= t->normalizer.step[i].kind == ZR_STEP_CHARACTERS;
+	for (int i = 0; i < t->n_splits; i++)
+		good &= s[i].prefix == ZR_PREFIX_NONE;
+	return good;
+}
+
+static int is_removed(const struct zr_tokenizer *t, struct zr_match *m, char c)
+{
+	size_t start, stop;
+	return !(c & 0x80) &&
+	       !zr_regex_find(t->split->regex, m, &c, 1, 0, 0, &start, &stop, NULL);
+}
+
+/* What the normalizer makes of a character is one that the first step removes. */
+static int is_gap(const struct zr_tokenizer *t, struct zr_match *m, int c)
+{
+	for (int i = 0; i < t->normalizer.n && c >= 0; i++)
+		c = c < 128 ? t->normalizer.step[i].ascii[c] : -1;
+	return c >= 0 && is_removed(t, m, (char)c);
+}
+
+/* Whether an added token may be on both sides of a gap. */
+static int added_across(const struct zr_tokenizer *t, struct zr_match *m)
+{
+	const struct zr_added *a = &t->added[1];
+	int across = 0;
+	for (int32_t i = 0; i < a->n; i++)
+		for (const char *p = a->token[i].content; *p; p++)
+			across |= is_removed(t, m, *p);
+	return across;
+}
+
+int zr_load_gaps(struct zr_load *l)
+{
+	struct zr_match *m = NULL;
+	if (!may_have_gaps(l->t))
+		return 0;
+	int rc = zr_match_open(&m, l->err);
+	int across = rc ? 0 : added_across(l->t, m);
+	for (int c = 0; !rc && !across && c <= ' '; c++)
+		l->t->gap[c] = (char)is_gap(l->t, m, c);
+	zr_match_close(m);
+	return rc;
+}
+
 /* ---- post-processor ---- */
 
 static int put_ids(struct zr_load *l, int after, const json_t *ids)

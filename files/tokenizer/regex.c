@@ -93,6 +93,11 @@ void zr_regex_free(struct zr_regex *re)
 	free(re);
 }
 
+int zr_regex_is_by_class(const struct zr_regex *re)
+{
+	return re->runs < ZR_RUNS;
+}
+
 int zr_match_open(struct zr_match **out, struct zr_error *err)
 {
 	struct zr_match *m = *out = calloc(1, sizeof *m);
@@ -196,6 +201,12 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 void zr_regex_free(struct zr_regex *re)
 {
 	(void)re;
+}
+
+int zr_regex_is_by_class(const struct zr_regex *re)
+{
+	(void)re;
+	return 0;
 }
 
 int zr_match_open(struct zr_match **out, struct zr_error *err)

@@ -16,6 +16,8 @@ struct zr_match; /* what one thread needs to find with any of them */
 /* ZR_ENOTSUP: what the pattern uses is not here, or this build has no PCRE2. literal: the pattern is plain text. */
 int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err);
 void zr_regex_free(struct zr_regex *re); /* NULL is fine */
+/* Whether what it finds depends on nothing around: characters alone, and runs of a class. */
+int zr_regex_is_by_class(const struct zr_regex *re);
 
 int zr_match_open(struct zr_match **out, struct zr_error *err);
 void zr_match_close(struct zr_match *m); /* NULL is fine */

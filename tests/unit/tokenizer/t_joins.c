@@ -2,7 +2,8 @@
  *
  * t_joins.c - long words, and words in parts that no merge joins, have the ids of `tokenizers`
  * (tests/golden/make_words.py); the parts have the ids of the whole, remembered or not. So do the
- * words of a text that Unigram takes one by one.
+ * words of a text that Unigram takes one by one, and what is between two spaces where that has ids
+ * of its own; and tokens of Unigram that are longer than what is looked ahead.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 
 #include <cmocka.h> /* last: it defines fail() */
 
-#define MOST 4096
+#define MOST 8192
 
 struct ids {
 	int32_t id[MOST];
@@ -193,6 +194,112 @@ static void test_words_apart(void **unused)
 	zr_tokenizer_close(t);
 }
 
+/* The same in pieces of any size. */
+static void encode_pieces(const struct zr_tokenizer *t, const char *text, size_t n, size_t most,
+			  struct ids *to)
+{
+	struct zr_encoder *e;
+	struct zr_error err = { 0 };
+	to->n = 0;
+	assert_int_equal(zr_encoder_open(t, keep, to, &e, &err), 0);
+	for (size_t len; n; text += len, n -= len) {
+		len = 1 + draw(most);
+		len = len < n ? len : n;
+		assert_int_equal(zr_encode(e, text, len, &err), 0);
+	}
+	assert_int_equal(zr_encode_end(e, &err), 0);
+	zr_encoder_close(e);
+}
+
+static size_t random_chunk(char *to)
+{
+	static const char *const parts[] = {
+		"the", "The", "Quick", "ing", ",", ".", "''", "-", "7", "\u00e9", "e\u0301", "\u4eba",
+		"\u4e2d", "\u3000", "\u00a0", "\x01", "\x1c", "\u200b", "\ufffd", "\u0130", "<|a|>b",
+		"caf\u00e9!", "\u212bngstrom", "<|endoftext|>", "\u0410\u0411", "\U0001f600", "\xc2\x85",
+		"\u0301",
+	};
+	size_t n = 0;
+	for (size_t k = draw(6) ? 1 + draw(3) : 12; k--;)
+		n += (size_t)sprintf(to + n, "%s", parts[draw(sizeof parts / sizeof *parts)]);
+	return n;
+}
+
+/* Text of some chunks that come again, one of them long, with gaps of any kind between. */
+static size_t random_chunks(char *to, size_t room)
+{
+	static const char gaps[] = "  \n\t\r ";
+	size_t n = 0;
+	if (!draw(4)) {
+		n = 4000 + draw(300);
+		memset(to, draw(2) ? ',' : 'a', n);
+	}
+	while (n + 200 < room) {
+		for (size_t k = draw(40) ? draw(3) : 9; k--;)
+			to[n++] = gaps[draw(sizeof gaps - 1)];
+		n += random_chunk(to + n);
+	}
+	return n;
+}
+
+static void test_chunks(void **unused)
+{
+	static const char *const names[] = { "bert", "cased" };
+	static struct ids chunks, whole;
+	static char text[6000];
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		struct zr_tokenizer *t = open_golden(names[i]);
+		if (!t)
+			skip();
+		char gap[sizeof t->gap];
+		memcpy(gap, t->gap, sizeof gap);
+		assert_true(gap[' '] && gap['\n'] && gap['\t'] && gap['\r']);
+		for (int k = 0; k < 200; k++) {
+			size_t n = random_chunks(text, k % 4 ? 1500 : sizeof text);
+			memset(t->gap, 0, sizeof gap);
+			encode(t, text, n, &whole);
+			memcpy(t->gap, gap, sizeof gap);
+			encode_pieces(t, text, n, k % 2 ? 7 : sizeof text, &chunks);
+			assert_int_equal(chunks.n, whole.n);
+			assert_memory_equal(chunks.id, whole.id, whole.n * sizeof *whole.id);
+		}
+		zr_tokenizer_close(t);
+	}
+}
+
+/* Tokens of up to 40 times 'a', of the same score: the best way is of as few as can be. */
+static void test_long_tokens(void **unused)
+{
+	enum { LONGEST = 40 };
+	static char text[200];
+	static double score[LONGEST + 1];
+	static struct zr_trie_text texts[LONGEST];
+	struct zr_tokenizer t = { .score = score, .unknown = LONGEST, .unknown_score = -1000 };
+	struct zr_unigram_work w = { 0 };
+	(void)unused;
+	memset(text, 'a', sizeof text);
+	for (int32_t i = 0; i < LONGEST; i++) {
+		texts[i] = (struct zr_trie_text){ text, (uint32_t)i + 1, i, 0 };
+		score[i] = -1;
+	}
+	assert_int_equal(zr_trie_build(&t.trie, texts, LONGEST), 0);
+	for (size_t n = 1; n <= sizeof text; n++) {
+		const int32_t *ids;
+		size_t bytes = 0;
+		w.sum = 0;
+		int64_t count = zr_unigram_encode(&t, &w, text, n, &ids);
+		assert_int_equal(count, (n + LONGEST - 1) / LONGEST);
+		for (int64_t i = 0; i < count; i++)
+			bytes += (size_t)ids[i] + 1;
+		assert_int_equal(bytes, n);
+		assert_true(w.sum == -(double)count);
+	}
+	free(w.place);
+	free(w.ids.id);
+	zr_trie_free(&t.trie);
+}
+
 /* More words than are remembered, each twice: those that are remembered, those that were, and those
  * that cannot be have the ids that the model gives them. */
 static void test_forgotten(void **unused)
@@ -259,6 +366,8 @@ int main(void)
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_words_apart),
+		cmocka_unit_test(test_chunks),
+		cmocka_unit_test(test_long_tokens),
 		cmocka_unit_test(test_forgotten),
 		cmocka_unit_test(test_merged_bytes),
 	};
