@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What optimizer states in 8 bits cost and save, in turns with fp32 ones: the seconds of an update of 37.8 M parameters in
-# bf16, with the optimizer's data in memory and on disk, its masters in fp32 or beside the copy as 16 bits more. 24 bytes
-# of a parameter go from and to the disk with fp32 states, 12.25 with 8-bit ones; 20 and 8.25 with split masters.
+# bf16, with the optimizer's data in memory and on disk. Masters are in fp32 or, with -split, beside the copy as 16 bits
+# more, on both sides; with -split24 the 8-bit side has masters of 24 bits, and the other all in fp32. 24 bytes of a
+# parameter go from and to the disk with fp32 states, 12.25 with 8-bit ones; 20 and 8.25 with split masters; 6.25 with those
+# of 24 bits.
 #
 #   bench/moments8.sh DIRECTORY [ROUNDS [THREADS]]
 #
@@ -12,7 +14,7 @@
 set -u
 
 dir=${1:-} rounds=${2:-5} threads=${3:-2}
-[ -d "$dir" ] || { sed -n '4,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ -d "$dir" ] || { sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 zeroth=${ZEROTH:-zeroth}
 work=$(mktemp -d "$dir/zeroth-bench.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -30,23 +32,30 @@ update() { # update ARGUMENTS...: seconds of one
 	python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["update_seconds"])' "$work/run/summary.json"
 }
 
-pair() { # pair NAME ARGUMENTS...
-	local name=$1 wide narrow
+pair() { # pair NAME ARGUMENTS...: the last of them, `--` before, for the 8-bit side alone
+	local name=$1 wide narrow both=()
 	shift
-	wide=$(update "$@")
-	narrow=$(update "$@" -o optimizer.states=8bit)
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do
+		both+=("$1")
+		shift
+	done
+	shift
+	wide=$(update "${both[@]}")
+	narrow=$(update "${both[@]}" -o optimizer.states=8bit "$@")
 	awk -v n="$name" -v a="$wide" -v b="$narrow" 'BEGIN { printf "%-16s %9.3f %9.3f %6.2f\n", n, a, b, a / b }' | tee -a "$work/pairs"
 }
 
 disk=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path="$work")
 printf '%-16s %9s %9s %6s\n' 'optimizer data' fp32 8bit ratio
 for _ in $(seq "$rounds"); do
-	pair memory
-	pair memory-split -o precision.master=split
-	pair disk "${disk[@]}"
-	pair disk-split "${disk[@]}" -o precision.master=split
+	pair memory --
+	pair memory-split -o precision.master=split --
+	pair memory-split24 -- -o precision.master=split24
+	pair disk "${disk[@]}" --
+	pair disk-split "${disk[@]}" -o precision.master=split --
+	pair disk-split24 "${disk[@]}" -- -o precision.master=split24
 done
-for name in memory memory-split disk disk-split; do
+for name in memory memory-split memory-split24 disk disk-split disk-split24; do
 	awk -v n=$name '$1 == n { print $4 }' "$work/pairs" | sort -n | awk -v n=$name '{ v[NR] = $1 }
-		END { printf "median %-13s %.2f\n", n, v[int((NR + 1) / 2)] }'
+		END { printf "median %-14s %.2f\n", n, v[int((NR + 1) / 2)] }'
 done
