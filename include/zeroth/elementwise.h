@@ -86,8 +86,8 @@ struct zr_elementwise {
 	void (*use)(float *k, const double *total);
 
 	const float *k; /* n_const of them */
-	/* [n_seg][n_sum], in the memory of the call: what each segment, at most a block, adds to the
-	 * sums; nothing else is changed. NULL: the update. */
+	/* [n_seg][n_sum], in the memory of the call: what each segment, at most a block, adds to
+	 * the sums; nothing else is changed. NULL: the update. */
 	double *sums;
 };
 
@@ -96,19 +96,24 @@ struct zr_elementwise {
 struct zr_elementwise_state {
 	const char *name; /* as that of struct zr_state */
 	double init;
-	uint32_t root;    /* 1: never negative; as 8 bits its square root is kept */
+	uint32_t root;    /* 1: never negative, and as 8 bits its square root is kept */
 	uint32_t rsv;
 };
+#define ZR_STATE(name) { name, 0, 0, 0 }
+#define ZR_STATE_ROOT(name) { name, 0, 1, 0 }
 #define ZR_NO_STATE { NULL, 0, 0, 0 }
 #define ZR_STATE8_BYTES (ZR_BLOCK + ZR_BLOCK / 32 * 2)
 
-static const char *const zr_elementwise_types[] __attribute__((unused)) = { "fp32", "bf16", "8bit", NULL };
+static const char *const zr_elementwise_types[] __attribute__((unused)) = { "fp32", "bf16",
+									     "8bit", NULL };
 
-/* Rows of the option table: a learning rate, an option that may differ between groups, and the type
- * of the states. */
+/* Rows of the option table: a learning rate, a number >= 0 and the type of the states. All but the
+ * last may differ between parameter groups. */
+#define ZR_O_PER_GROUP (ZR_O_NUMERIC | ZR_O_GROUP)
 #define ZR_OPT_LR(S, def) \
-	ZR_OPT(S, lr, ZR_T_F64, ZR_O_NUMERIC | ZR_O_GROUP | ZR_O_SCHED, def, 0, ZR_HI, "", \
-	       "Learning rate.")
+	ZR_OPT(S, lr, ZR_T_F64, ZR_O_PER_GROUP | ZR_O_SCHED, def, 0, ZR_HI, "", "Learning rate.")
+#define ZR_OPT_REAL(S, f, def, doc) \
+	ZR_OPT(S, f, ZR_T_F64, ZR_O_PER_GROUP, def, 0, ZR_HI, "", doc)
 #define ZR_OPT_STATES(S) \
 	ZR_OPT_ENUM(S, states, ZR_O_NUMERIC, "fp32", zr_elementwise_types, \
 		    "Type in which the states are kept; 8bit: codes of 8 bits, and a scale per " \
@@ -369,7 +374,8 @@ static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
  *   static float update(const float *k, float g, float p, float *s, uint32_t random)
  * random: 32 random bits, which depend on the seed of the run, the step, the parameter and the
  * element alone: word (e mod 4) of Philox4x32-10 (Salmon et al., SC'11) with the counter {e/4 low,
- * e/4 high, number of the parameter, 0xfffffffd} and the key {seed low, high} ^ {step low, high}. */
+ * e/4 high, number of the parameter, 0xfffffffd} and the key {seed low, high} ^ {step low,
+ * high}. */
 #define ZR_ELEMENTWISE_WITH_RANDOM(...) \
 	__VA_ARGS__ \
 	ZR_EW_NEXT_(update(k, g, p, s, random[i])) \
@@ -451,7 +457,13 @@ ZR_FN float zr_exp(float x)
 }
 )
 
-/* On the host, for constants(): x to the power of n >= 0, the same bits everywhere. */
+/* On the host, for constants(): n numbers rounded; x to the power of n >= 0, the same bits
+ * everywhere. */
+ZR_FN void zr_round(const double *from, int n, float *k)
+{
+	for (int i = 0; i < n; i++)
+		k[i] = (float)from[i];
+}
 ZR_FN double zr_power(double x, int64_t n)
 {
 	double y = 1;

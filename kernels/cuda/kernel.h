@@ -34,72 +34,13 @@
 #define ZR_MOST_BLOCKS 2048 /* of a sweep: fills any device several times, then each thread loops */
 #endif
 
-/* ---- storage --------------------------------------------------------------------- */
-
-struct bf16 { uint16_t bits; };
-struct f16 { uint16_t bits; };
-
-ZR_INLINE float zr_widen(float x) { return x; }
-ZR_INLINE float zr_widen(bf16 x) { return zr_from_bf16(x.bits); }
-ZR_INLINE float zr_widen(f16 x) { return zr_from_f16(x.bits); }
-ZR_INLINE void zr_narrow(float x, float *to) { *to = x; }
-ZR_INLINE void zr_narrow(float x, bf16 *to) { to->bits = zr_bf16(x); }
-ZR_INLINE void zr_narrow(float x, f16 *to) { to->bits = zr_f16(x); }
+#include "storage.h"
 
 /* Calls fn<T>(...) for the storage type `dtype`. */
 #define ZR_BY_TYPE(dtype, fn, ...) \
 	((dtype) == ZR_BF16 ? fn<bf16>(__VA_ARGS__) : \
 	 (dtype) == ZR_F16  ? fn<f16>(__VA_ARGS__) : \
 			      fn<float>(__VA_ARGS__))
-
-/* ---- four elements --------------------------------------------------------------- */
-
-/* Elements [i, i + n), n <= 4; whole: n = 4 and the address of element i is a multiple of the bytes
- * of four. */
-struct zr_place {
-	int64_t i;
-	int n;
-	int whole;
-};
-
-struct zr_quad {
-	float x[4];
-};
-
-template <class T> struct alignas(4 * sizeof(T)) zr_packed {
-	T x[4];
-};
-
-/* What is beyond n is 0. */
-template <class T> ZR_DEVICE zr_quad zr_load(const void *base, zr_place at)
-{
-	const T *p = (const T *)base + at.i;
-	zr_quad q;
-	if (at.whole) {
-		zr_packed<T> v = *(const zr_packed<T> *)(const void *)p;
-		for (int k = 0; k < 4; k++)
-			q.x[k] = zr_widen(v.x[k]);
-		return q;
-	}
-	for (int k = 0; k < 4; k++)
-		q.x[k] = k < at.n ? zr_widen(p[k]) : 0;
-	return q;
-}
-
-template <class T> ZR_DEVICE void zr_store(void *base, zr_place at, const zr_quad &q)
-{
-	T *p = (T *)base + at.i;
-	if (at.whole) {
-		zr_packed<T> v;
-		for (int k = 0; k < 4; k++)
-			zr_narrow(q.x[k], &v.x[k]);
-		*(zr_packed<T> *)(void *)p = v;
-		return;
-	}
-	for (int k = 0; k < 4; k++)
-		if (k < at.n)
-			zr_narrow(q.x[k], &p[k]);
-}
 
 /* Whether p (or nothing) can be read four elements of `bytes` at a time. */
 static inline int zr_quads(const void *p, int64_t bytes)

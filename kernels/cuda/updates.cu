@@ -9,8 +9,8 @@
 
 #include "../cpu/adamw.h"
 #include "../cpu/lamb.h"
-#include "../cpu/moments8.h"
 #include "../cpu/update.h"
+#include "groups.h"
 
 /* ---- one element after the other ------------------------------------------------- */
 
@@ -50,18 +50,6 @@ static cudaError_t launch(const U &u, const float *grad, void *a, void *b, cudaS
 
 /* ---- moments in 8 bits ----------------------------------------------------------- */
 
-#define GROUP_THREADS (ZR_MOMENT8_GROUP / 4) /* four elements each */
-
-/* The largest number that one of the threads of a group has, in all of them. */
-ZR_DEVICE uint32_t group_max(uint32_t x)
-{
-	for (int mask = GROUP_THREADS / 2; mask > 0; mask /= 2) {
-		uint32_t y = __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP);
-		x = y > x ? y : x;
-	}
-	return x;
-}
-
 /* As sweep, with states in 8 bits: the first has a sign, the second is a root. */
 template <class U, class L> struct sweep8 {
 	U u;
@@ -69,45 +57,12 @@ template <class U, class L> struct sweep8 {
 	void *state[2];
 	ZR_MEMBER auto factors() const { return u.factors(); }
 
-	ZR_MEMBER zr_quad get(int i, zr_place at, float scale) const
-	{
-		const zr_packed<uint8_t> code =
-			*(const zr_packed<uint8_t> *)(const void *)zr_codes8(state[i], at.i);
-		zr_quad q;
-		for (int k = 0; k < 4; k++) {
-			float root = zr_root8(code.x[k], scale);
-			q.x[k] = k >= at.n ? 0 :
-				 i	   ? root * root :
-					     zr_signed8((int8_t)code.x[k], scale);
-		}
-		return q;
-	}
-
-	/* All threads of a warp are here. */
-	ZR_MEMBER void put(int i, zr_place at, zr_quad q) const
-	{
-		uint32_t most = 0;
-		for (int k = 0; k < at.n; k++) {
-			q.x[k] = i ? zr_sqrt(q.x[k]) : q.x[k];
-			most = zr_most8(most, q.x[k]);
-		}
-		const uint16_t h = zr_scale8_of(group_max(most));
-		const float scale = zr_from_f16(h);
-		for (int k = 0; k < at.n; k++)
-			zr_codes8(state[i], at.i)[k] =
-				!(scale > 0) ? 0 :
-				i	     ? (uint8_t)zr_root8_code(q.x[k], scale) :
-					       (uint8_t)zr_signed8_code(q.x[k], scale);
-		if (at.n && at.i % ZR_MOMENT8_GROUP == 0)
-			*zr_scale8(state[i], at.i) = h;
-	}
-
 	template <class F> ZR_MEMBER void next(const F &f, zr_place at, zr_quad s[2]) const
 	{
 		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at);
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
-			s[i] = get(i, at, zr_from_f16(*zr_scale8(state[i], at.i)));
+			s[i] = zr_load8(state[i], at, i);
 		for (int k = 0; k < 4; k++)
 			p.x[k] = u.next(f, p.x[k], g.x[k], &s[0].x[k], &s[1].x[k]);
 		zr_store<float>(u.op.master, at, p);
@@ -123,7 +78,7 @@ template <class U, class L> struct sweep8 {
 		__syncwarp(); /* scales were read */
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
-			put(i, at, s[i]);
+			zr_store8(state[i], at, s[i], i);
 	}
 };
 

@@ -49,6 +49,7 @@ static void destroy(struct zr_inst *d)
 	const cudaStream_t streams[] = { d->in, d->out, d->now, d->stream };
 	if (d->stream)
 		cuda_gave_back(d, cudaDeviceSynchronize(), "waiting for the GPU");
+	cuda_elementwise_end(d);
 	for (int i = 0; i < CUDA_COPIES && d->copied[i]; i++)
 		cuda_gave_back(d, cudaEventDestroy(d->copied[i]), "destroying an event");
 	if (d->reached)
@@ -160,6 +161,10 @@ static int create(const struct zr_host *h, const void *opts, struct zr_inst **ou
 	d->ops.dev = d;
 	cuda_ops_fill(&d->ops);
 	cuda_experts_fill(&d->ops);
+	d->native = (struct zr_native){ .size = sizeof d->native, .api = ZR_NATIVE_CUDA,
+					.device = d->device, .stream = d->stream };
+	d->ops.native = &d->native;
+	d->ops.elementwise = cuda_elementwise;
 	*out = d;
 	return ZR_OK;
 }

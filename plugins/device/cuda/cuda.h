@@ -11,6 +11,7 @@
 
 #include <checks.h>
 #include <kernels_cuda.h>
+#include <zeroth/optimizer.h>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -43,6 +44,8 @@ struct cuda_choice {
 
 struct zr_inst {
 	const struct zr_host *h;
+	struct zr_native native; /* by which cuda_elementwise() is called */
+	struct cuda_update *updates; /* owned: compiled ones */
 	int device, capability;
 	int tf32;
 	/* of operations, of copies to the device and from it, of those that wait for neither */
@@ -95,6 +98,10 @@ int cuda_copy_wait(struct zr_inst *d, uint64_t ticket);
 /* ops.c, experts.c */
 void cuda_ops_fill(struct zr_ops *ops);
 void cuda_experts_fill(struct zr_ops *ops);
+
+/* elementwise.c */
+int cuda_elementwise(const struct zr_opt_step *s, const struct zr_elementwise *e);
+void cuda_elementwise_end(struct zr_inst *d); /* nothing runs any more */
 
 /* matmul.c, head.c */
 int cuda_matmul(const struct zr_ops *ops, struct zr_stream *s, const struct zr_op_matmul *op);

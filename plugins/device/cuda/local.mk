@@ -1,14 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # device/cuda: an NVIDIA GPU.
+#
+# The source of updates of one element: text of headers as C strings.
+cuda_source_dir = plugins/device/cuda
+cuda_texts = $(cuda_source_dir)/elementwise_before.inc $(cuda_source_dir)/elementwise_after.inc
+CLEANFILES += $(cuda_texts)
+as_string = sed -e '/^\#include/d' -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/"&\\n"/'
+
+$(cuda_source_dir)/elementwise_before.inc: $(cuda_text_before)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)for f in $(cuda_text_before); do $(as_string) $(srcdir)/$$f || exit; done >$@
+
+$(cuda_source_dir)/elementwise_after.inc: $(cuda_text_after)
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)$(as_string) $(srcdir)/$(cuda_text_after) >$@
+
+noinst_LTLIBRARIES += %D%/libsource.la
+%C%_libsource_la_SOURCES = %D%/elementwise_source.c %D%/elementwise_source.h
+%C%_libsource_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
+$(plugins_device_cuda_libsource_la_OBJECTS): $(cuda_texts)
+
 if HAVE_CUDA
 deviceplugin_LTLIBRARIES += plugins/device/cuda.la
-plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/error.c %D%/experts.c %D%/head.c \
-	%D%/matmul.c %D%/memory.c %D%/ops.c plugins/cuda_missing.h
+plugins_device_cuda_la_SOURCES = %D%/cuda.c %D%/cuda.h %D%/elementwise.c %D%/error.c %D%/experts.c %D%/head.c \
+	%D%/matmul.c %D%/memory.c %D%/nvrtc.c %D%/nvrtc.h %D%/ops.c plugins/cuda_missing.h
 plugins_device_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/plugins -I$(top_srcdir)/kernels \
 	-D_GNU_SOURCE $(CUDA_CPPFLAGS)
 plugins_device_cuda_la_CFLAGS = $(PLUGIN_CFLAGS)
 plugins_device_cuda_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-plugins_device_cuda_la_LIBADD = $(cuda_objects) $(CUDA_LIBS) -lstdc++
+plugins_device_cuda_la_LIBADD = plugins/device/cuda/libsource.la $(cuda_objects) $(CUDA_LIBS) $(SYS_LIBS) -lstdc++
 EXTRA_plugins_device_cuda_la_DEPENDENCIES = $(cuda_objects)
 endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * t_elementwise.c - updates by a function of one element: the bits of the device's own operations in
- * every variant, on any number of threads, in any type of the states, whatever the cut.
+ * t_elementwise.c - updates by a function of one element: the bits of the device's own operations
+ * in every variant, on any number of threads, in any type of the states, whatever the cut.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,6 +119,15 @@ static const int64_t sizes[] = { 1, 31, 33, 1024, 2047, 2049, MOST - 3 };
 
 static struct data a, b;
 
+static void check_adamw(const struct dev *d, int32_t type, int32_t lowp, int64_t n)
+{
+	draw(&a, d, type, 2, 2);
+	b = a;
+	assert_int_equal(adamw(d, &a, type, lowp, n), 0);
+	assert_int_equal(elementwise(d, &text_adamw, &b, type, lowp, 0, n, NULL, NULL), 0);
+	assert_memory_equal(&a, &b, sizeof a);
+}
+
 static void adamw_has_the_bits_of_the_operation(void **state)
 {
 	(void)state;
@@ -127,14 +136,8 @@ static void adamw_has_the_bits_of_the_operation(void **state)
 		if (dev_open_variant(&d, v % 2 ? 3 : 1, v) == 0)
 			for (int t = 0; t < N(types); t++)
 				for (int c = 0; c < N(copies); c++)
-					for (int n = 0; n < N(sizes); n++) {
-						draw(&a, &d, types[t], 2, 2);
-						b = a;
-						assert_int_equal(adamw(&d, &a, types[t], copies[c], sizes[n]), 0);
-						assert_int_equal(elementwise(&d, &text_adamw, &b, types[t],
-									     copies[c], 0, sizes[n], NULL, NULL), 0);
-						assert_memory_equal(&a, &b, sizeof a);
-					}
+					for (int n = 0; n < N(sizes); n++)
+						check_adamw(&d, types[t], copies[c], sizes[n]);
 		dev_close(&d);
 	}
 }
@@ -150,32 +153,34 @@ static int lamb(const struct dev *d, struct data *x, int64_t n, const double *to
 	return sums ? d->ops->lamb_norms(d->ops, NULL, &op) : d->ops->lamb(d->ops, NULL, &op);
 }
 
+static void check_lamb(const struct dev *d, int64_t n)
+{
+	double want[BLOCKS][2], got[2], total[2] = { 0, 0 };
+	const struct text *t = &text_lamb;
+	draw(&a, d, ZR_F32, 2, 2);
+	b = a;
+	assert_int_equal(lamb(d, &a, n, NULL, &want[0][0]), 0);
+	for (int64_t at = 0; at < n; at += ZR_BLOCK) {
+		int64_t count = n - at < ZR_BLOCK ? n - at : ZR_BLOCK;
+		assert_int_equal(elementwise(d, t, &b, ZR_F32, ZR_BF16, at, count, NULL, got), 0);
+		assert_memory_equal(got, want[at / ZR_BLOCK], sizeof got);
+		total[0] += got[0];
+		total[1] += got[1];
+	}
+	assert_memory_equal(&a, &b, sizeof a);
+	assert_int_equal(lamb(d, &a, n, total, NULL), 0);
+	assert_int_equal(elementwise(d, t, &b, ZR_F32, ZR_BF16, 0, n, total, NULL), 0);
+	assert_memory_equal(&a, &b, sizeof a);
+}
+
 static void sums_have_the_bits_of_lambs(void **state)
 {
 	(void)state;
 	for (int v = 0; v < DEV_VARIANTS; v++) {
 		struct dev d;
 		if (dev_open_variant(&d, 2, v) == 0)
-			for (int n = 0; n < N(sizes); n++) {
-				double want[BLOCKS][2], got[BLOCKS][2], total[2] = { 0, 0 };
-				draw(&a, &d, ZR_F32, 2, 2);
-				b = a;
-				assert_int_equal(lamb(&d, &a, sizes[n], NULL, &want[0][0]), 0);
-				for (int64_t at = 0; at < sizes[n]; at += ZR_BLOCK) {
-					int64_t left = sizes[n] - at, k = at / ZR_BLOCK;
-					assert_int_equal(elementwise(&d, &text_lamb, &b, ZR_F32, ZR_BF16, at,
-								     left < ZR_BLOCK ? left : ZR_BLOCK, NULL,
-								     got[k]), 0);
-					assert_memory_equal(got[k], want[k], sizeof got[k]);
-					total[0] += got[k][0];
-					total[1] += got[k][1];
-				}
-				assert_memory_equal(&a, &b, sizeof a);
-				assert_int_equal(lamb(&d, &a, sizes[n], total, NULL), 0);
-				assert_int_equal(elementwise(&d, &text_lamb, &b, ZR_F32, ZR_BF16, 0, sizes[n],
-							     total, NULL), 0);
-				assert_memory_equal(&a, &b, sizeof a);
-			}
+			for (int n = 0; n < N(sizes); n++)
+				check_lamb(&d, sizes[n]);
 		dev_close(&d);
 	}
 }
@@ -207,7 +212,17 @@ static void random_words_are_those_of_the_stream(void **state)
 	dev_close(&d);
 }
 
-/* Eight states, every function: all variants, cuts and threads agree, and nothing else is touched. */
+static void in_pieces(const struct dev *d, int32_t type, int64_t n, int64_t most)
+{
+	draw(&b, d, type, 8, text_many.roots);
+	for (int64_t at = 0; at < n; at += most) {
+		int64_t count = n - at < most ? n - at : most;
+		int rc = elementwise(d, &text_many, &b, type, ZR_F16, at, count, NULL, NULL);
+		assert_int_equal(rc, 0);
+	}
+}
+
+/* Eight states, every function. */
 static void variants_cuts_and_threads_agree(void **state)
 {
 	(void)state;
@@ -216,12 +231,7 @@ static void variants_cuts_and_threads_agree(void **state)
 		for (int v = 0; v < DEV_VARIANTS; v++) {
 			struct dev d;
 			if (dev_open_variant(&d, 1 + v, v) == 0) {
-				draw(&b, &d, types[t], 8, text_many.roots);
-				for (int64_t at = 0; at < MOST - 5; at += (v + 1) * ZR_BLOCK) {
-					int64_t left = MOST - 5 - at, most = (v + 1) * ZR_BLOCK;
-					assert_int_equal(elementwise(&d, &text_many, &b, types[t], ZR_F16, at,
-								     left < most ? left : most, NULL, NULL), 0);
-				}
+				in_pieces(&d, types[t], MOST - 5, (v + 1) * ZR_BLOCK);
 				if (first)
 					a = b;
 				assert_memory_equal(&a, &b, sizeof a);

@@ -87,9 +87,22 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_rotary_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_rotary_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
+# What NVRTC compiles for updates of one element.
+elementwise_test = tests/unit/device/elementwise_adamw.c tests/unit/device/elementwise_lamb.c \
+	tests/unit/device/elementwise_many.c tests/unit/device/elementwise_random.c \
+	tests/unit/device/elementwise_texts.h %D%/elementwise_sources.h
+
+check_PROGRAMS += %D%/t_nvrtc
+TESTS += %D%/t_nvrtc
+%C%_t_nvrtc_SOURCES = %D%/t_nvrtc.c $(elementwise_test) \
+	plugins/device/cuda/nvrtc.c plugins/device/cuda/nvrtc.h
+%C%_t_nvrtc_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -D_GNU_SOURCE
+%C%_t_nvrtc_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_nvrtc_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la $(CMOCKA_LIBS) $(SYS_LIBS)
+
 EXTRA_DIST += %D%/cuda_emulated.h
 if HAVE_CXX
-cuda_tests = %D%/t_cuda_attention %D%/t_cuda_experts %D%/t_cuda_kernels %D%/t_cuda_rows
+cuda_tests = %D%/t_cuda_attention %D%/t_cuda_elementwise %D%/t_cuda_experts %D%/t_cuda_kernels %D%/t_cuda_rows
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 
@@ -112,6 +125,27 @@ $(emulated_objects): %D%/cuda_%.o: kernels/cuda/%.cu
 %C%_t_cuda_attention_LDFLAGS = $(RACE_CFLAGS)
 %C%_t_cuda_attention_LDADD = kernels/libkernels_f64.la $(cuda_test_libs)
 EXTRA_%C%_t_cuda_attention_DEPENDENCIES = $(emulated_objects)
+
+# Run, it prints the sources, which the C++ compiler then compiles.
+check_PROGRAMS += %D%/elementwise_emulated
+%C%_elementwise_emulated_SOURCES = %D%/elementwise_emulated.c $(elementwise_test)
+%C%_elementwise_emulated_LDADD = plugins/device/cuda/libsource.la
+CLEANFILES += %D%/emulated.cc %D%/emulated.o
+
+%D%/emulated.cc: %D%/elementwise_emulated$(EXEEXT)
+	$(AM_V_GEN)%D%/elementwise_emulated$(EXEEXT) >$@
+
+%D%/emulated.o: %D%/emulated.cc %D%/cuda_emulated.h
+	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas \
+		-ffp-contract=off -fno-exceptions -fno-rtti -fno-threadsafe-statics $(RACE_CFLAGS) \
+		$(AM_CPPFLAGS) -c -o $@ $<
+
+%C%_t_cuda_elementwise_SOURCES = %D%/t_cuda_elementwise.c $(elementwise_test) $(testdevice_h)
+%C%_t_cuda_elementwise_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
+%C%_t_cuda_elementwise_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_cuda_elementwise_LDFLAGS = $(RACE_CFLAGS)
+%C%_t_cuda_elementwise_LDADD = %D%/emulated.o tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
+EXTRA_%C%_t_cuda_elementwise_DEPENDENCIES = %D%/emulated.o
 
 %C%_t_cuda_experts_SOURCES = %D%/t_cuda_experts.c $(testdevice_h)
 %C%_t_cuda_experts_CPPFLAGS = $(emulated_flags)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * groups.h - states in 8 bits (moments8.h), four elements per thread: the threads of a group find
+ * its scale together.
+ */
+#ifndef ZEROTH_KERNELS_CUDA_GROUPS_H
+#define ZEROTH_KERNELS_CUDA_GROUPS_H
+
+#include "../cpu/moments8.h"
+#include "storage.h"
+
+#define ZR_GROUP_THREADS (ZR_MOMENT8_GROUP / 4) /* four elements each */
+
+/* The largest number that one of the threads of a group has, in all of them. */
+ZR_DEVICE uint32_t zr_group_max(uint32_t x)
+{
+	for (int mask = ZR_GROUP_THREADS / 2; mask > 0; mask /= 2) {
+		uint32_t y = __shfl_xor_sync(ZR_FULL_WARP, x, mask, ZR_WARP);
+		x = y > x ? y : x;
+	}
+	return x;
+}
+
+/* What is beyond n is 0. */
+ZR_DEVICE zr_quad zr_load8(const void *state, zr_place at, int root)
+{
+	zr_quad q = {};
+	if (!at.n)
+		return q;
+	const zr_packed<uint8_t> code =
+		*(const zr_packed<uint8_t> *)(const void *)zr_codes8(state, at.i);
+	const float scale = zr_from_f16(*zr_scale8(state, at.i));
+	for (int k = 0; k < 4; k++) {
+		float y = root ? zr_root8(code.x[k], scale) :
+				 zr_signed8((int8_t)code.x[k], scale);
+		q.x[k] = k >= at.n ? 0 : root ? y * y : y;
+	}
+	return q;
+}
+
+/* All threads of a warp are here, and have read the scales. */
+ZR_DEVICE void zr_store8(void *state, zr_place at, zr_quad q, int root)
+{
+	uint32_t most = 0;
+	for (int k = 0; k < at.n; k++) {
+		q.x[k] = root ? zr_sqrt(q.x[k]) : q.x[k];
+		most = zr_most8(most, q.x[k]);
+	}
+	const uint16_t h = zr_scale8_of(zr_group_max(most));
+	const float scale = zr_from_f16(h);
+	for (int k = 0; k < at.n; k++)
+		zr_codes8(state, at.i)[k] = !(scale > 0) ? 0 :
+					    root ? (uint8_t)zr_root8_code(q.x[k], scale) :
+						   (uint8_t)zr_signed8_code(q.x[k], scale);
+	if (at.n && at.i % ZR_MOMENT8_GROUP == 0)
+		*zr_scale8(state, at.i) = h;
+}
+
+#endif
