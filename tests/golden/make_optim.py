@@ -4,7 +4,13 @@
 # make_optim.py > optim.txt: trajectories of optimizers in float64 over 50 updates of three parameters, of
 # torch.optim where it has them, else of the classes below. Nothing that goes in is stored: tests/unit/optimizer/optim_rig.c
 # draws the same. Lines: case, update, and every STEP-th element of the parameters after it, one after the other.
+# Those of examples need in PYTHONPATH ademamix.py, the authors' own (github.com/apple/ml-ademamix, pytorch/), and
+# pytorch_optimizer 3.1.2 of PyPI.
 import torch
+
+torch.optim.lr_scheduler.LRScheduler = torch.optim.lr_scheduler._LRScheduler  # its new name
+from ademamix import AdEMAMix
+from pytorch_optimizer import SignSGD
 
 SHAPES = ((3 * 2048 + 3,), (37, 29), (5,))
 MATRICES = ((37, 29), (29, 71), (5, 1))
@@ -116,6 +122,13 @@ MATRIX_CASES = {
     "muon-all": lambda p: Muon(p, momentum=0.8, nesterov=False, weight_decay=0.1, steps=3, scale="match_rms_adamw"),
 }
 
+EXAMPLE_CASES = {
+    "ademamix": lambda p: AdEMAMix(p),
+    "ademamix-all": lambda p: AdEMAMix(p, betas=(0.8, 0.98, 0.995), alpha=3, beta3_warmup=20, alpha_warmup=20,
+                                       eps=1e-6, weight_decay=0.1),
+    "signum": lambda p: SignSGD(p, momentum=0.8),
+}
+
 
 def trajectory(name, make, shapes):
     draw = Draw(1)
@@ -135,3 +148,5 @@ for name, make in CASES.items():
     trajectory(name, make, SHAPES)
 for name, make in MATRIX_CASES.items():
     trajectory(name, make, MATRICES)
+for name, make in EXAMPLE_CASES.items():
+    trajectory(name, make, SHAPES)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A plugin that never saw this tree: installs into a directory of its own, builds examples/signsgd.c there
-# with the installed headers and `pkg-config zeroth-plugin` alone, and trains with it.
+# Plugins that never saw this tree: installs into a directory of its own, builds examples/ there with the installed
+# headers and `pkg-config zeroth-plugin` alone, and trains with them.
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 root=$scratch/root
@@ -64,5 +64,48 @@ train bad -o optimizer.lr=-1 > /dev/null
 is "I7: its option table refuses a value out of range" "$?" 2
 like "... by name" "$(cat bad.err)" 'lr'
 ok "... and writes nothing" test ! -e bad
+
+# Updates of one element: every stage, number of ranks and tier has one digest, whatever the type of the states, and so
+# has a run that goes on.
+cp "$ZR_SRCDIR"/tests/examples/{ademamix,lion,signum}.c "$work"
+mkdir disk
+all=()
+for what in optimizer gradient param; do all+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=$work/disk"); done
+stage3=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
+apart=(-o device.memory=32M -o device.separate=yes)
+
+run() { # ID RANKS [-o ...]: prints the digest
+	local id=$1 ranks=$2
+	shift 2
+	[ "$resume" ] || rm -rf run
+	"$zeroth" train -n "$ranks" "$quickstart" -o optimizer.plugin="$work/$id.so" -o data.path=digits.txt \
+		-o train.steps=4 -o train.train_batch_size=2 -o train.micro_batch_size=1 -o train.sequence_length=16 \
+		-o model.layers=2 -o model.width=48 -o model.heads=2 -o model.context=16 -o device.threads=1 \
+		-o run.dir=run "$@" ${resume:+--resume auto} > run.out 2> run.err || { tail -n 3 run.err; return; }
+	tail -n 1 run.out
+}
+
+for id in ademamix lion signum; do
+	ok "$id has at most 39 lines" test "$(wc -l < "$id.c")" -lt 40
+	ok "$id builds with the installed headers alone" build "$id.c" "$id.so"
+	is "$id needs no fused multiply-add" "$(objdump -d "$id.so" | grep -c vfmadd)" 0
+	for type in fp32 8bit; do
+		states=(-o optimizer.states="$type")
+		want=$(run "$id" 1 "${states[@]}")
+		like "$id trains with states in $type" "$want" '^digest: '
+		is "I1: $id $type: stage 1" "$(run "$id" 2 "${states[@]}" -o zero.plugin=stage1)" "$want"
+		is "I1: $id $type: stage 2" "$(run "$id" 2 "${states[@]}" -o zero.plugin=stage2)" "$want"
+		is "I1: $id $type: stage 3, in small pieces" \
+			"$(run "$id" 2 "${states[@]}" "${stage3[@]}" -o zero.sub_group_size=5000)" "$want"
+		is "I1: $id $type: states in host memory" \
+			"$(run "$id" 1 "${states[@]}" "${apart[@]}" -o offload.optimizer.plugin=cpu)" "$want"
+		is "I1: $id $type: all on disk" "$(run "$id" 2 "${states[@]}" "${stage3[@]}" "${apart[@]}" "${all[@]}")" "$want"
+		run "$id" 2 "${states[@]}" -o train.steps=2 -o zero.plugin=stage2 > stopped
+		resume=yes
+		is "I1: $id $type: going on with other ranks" "$(run "$id" 1 "${states[@]}")" "$want"
+		resume=
+	done
+done
+is "I1: a device that plays a memory of its own" "$(run ademamix 1 "${apart[@]}")" "$(run ademamix 1)"
 
 done_testing

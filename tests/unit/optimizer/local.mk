@@ -5,6 +5,19 @@ optimizer_tests = %D%/t_optim %D%/t_optim_bits
 check_PROGRAMS += $(optimizer_tests)
 TESTS += $(optimizer_tests)
 
+# Plugins of tests/examples.
+check_LTLIBRARIES += %D%/ademamix.la %D%/lion.la %D%/signum.la
+%C%_ademamix_la_SOURCES = tests/examples/ademamix.c
+%C%_ademamix_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_ademamix_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_ademamix_la_LIBADD = -lm
+%C%_lion_la_SOURCES = tests/examples/lion.c
+%C%_lion_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_lion_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_signum_la_SOURCES = tests/examples/signum.c
+%C%_signum_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_signum_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+
 optim_rig = %D%/optim_rig.c %D%/optim_rig.h
 
 %C%_t_optim_SOURCES = %D%/t_optim.c $(optim_rig)

@@ -10,6 +10,7 @@
 #include "optim_rig.h"
 
 #define STEP 131 /* of golden/make_optim.py */
+#define EXAMPLES "../tests/unit/optimizer/.libs/"
 
 static struct optim o;
 static const char *const none[] = { NULL };
@@ -103,6 +104,21 @@ static void lion_follows_its_paper(void **state)
 	static const char *const options[] = { "betas", "0.9,0.98", "weight_decay", "0.1", NULL };
 	(void)state;
 	follows("lion", "optimizer/lion", options);
+}
+
+/* Of tests/examples, by an update of one element. */
+static void examples_follow_others(void **state)
+{
+	static const char *const lion[] = { "betas", "0.9,0.98", "weight_decay", "0.1", NULL };
+	static const char *const mix[] = { "alpha", "2", NULL };
+	static const char *const mix_all[] = { "betas", "0.8,0.98,0.995", "alpha", "3", "warmup", "20", "eps", "1e-6",
+					       "weight_decay", "0.1", NULL };
+	static const char *const signum[] = { "momentum", "0.8", NULL };
+	(void)state;
+	follows("lion", EXAMPLES "lion", lion);
+	follows("ademamix", EXAMPLES "ademamix", mix);
+	follows("ademamix-all", EXAMPLES "ademamix", mix_all);
+	follows("signum", EXAMPLES "signum", signum);
 }
 
 static void lamb_follows_its_paper(void **state)
@@ -456,6 +472,7 @@ int main(void)
 		cmocka_unit_test(sgd_follows_torch),
 		cmocka_unit_test(adagrad_follows_torch),
 		cmocka_unit_test(lion_follows_its_paper),
+		cmocka_unit_test(examples_follow_others),
 		cmocka_unit_test(lamb_follows_its_paper),
 		cmocka_unit_test(muon_follows_its_author),
 		cmocka_unit_test(lamb_moves_a_parameter_of_zeros_by_its_direction),
