@@ -4,6 +4,17 @@ EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/nvme_check
 	%D%/results/chat.txt %D%/results/attention.txt %D%/results/low_rank.txt \
 	%D%/results/experts.txt %D%/results/forecast.txt %D%/moments8.sh %D%/results/moments8.txt \
 	%D%/forecast.sh %D%/watching.sh %D%/results/watching.txt %D%/results/ptxas.txt %D%/results/tokenizers.txt
+check_PROGRAMS += %D%/elementwise
+%C%_elementwise_SOURCES = %D%/elementwise.c
+%C%_elementwise_LDADD = tests/lib/libtesthost.la -lm
+check_LTLIBRARIES += %D%/ew_adamw.la %D%/ew_sgd.la
+%C%_ew_adamw_la_SOURCES = %D%/ew_adamw.c
+%C%_ew_adamw_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_ew_adamw_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_ew_sgd_la_SOURCES = %D%/ew_sgd.c
+%C%_ew_sgd_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_ew_sgd_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+EXTRA_DIST += %D%/results/elementwise.txt
 check_PROGRAMS += %D%/matmul
 %C%_matmul_SOURCES = %D%/matmul.c
 %C%_matmul_LDADD = tests/lib/libtesthost.la -lm

@@ -286,11 +286,14 @@ static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
 	target static void name(const float *k, int64_t n, float mult, const float *g, float *p, \
 				float *const *s, const uint32_t *random) \
 	{ \
+		float c[CONSTANTS + 1]; /* what is stored cannot change them */ \
 		ZR_EW_POINTERS_; \
+		for (int j = 0; j < CONSTANTS; j++) \
+			c[j] = k[j]; \
 		ZR_EW_LOOP_ \
 		for (int64_t i = 0; i < n; i++) { \
 			float x[ZR_ELEMENTWISE_STATES] = ZR_EW_LOAD_(i); \
-			p[i] = zr_ew_next_(k, g[i] * mult, p[i], x, random, i); \
+			p[i] = zr_ew_next_(c, g[i] * mult, p[i], x, random, i); \
 			ZR_EW_STORE_(0); \
 			ZR_EW_STORE_(1); \
 			ZR_EW_STORE_(2); \
@@ -436,7 +439,11 @@ ZR_FN float zr_abs(float x) { return zr_float_of(zr_bits_of(x) & 0x7fffffffu); }
 ZR_FN float zr_min(float a, float b) { return a < b ? a : b; }
 ZR_FN float zr_max(float a, float b) { return a > b ? a : b; }
 /* 1, -1, or x where it is 0 or no number */
-ZR_FN float zr_sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
+ZR_FN float zr_sign(float x)
+{
+	float one = zr_float_of((zr_bits_of(x) & 0x80000000u) | 0x3f800000u);
+	return zr_abs(x) > 0 ? one : x;
+}
 /* in [0, 1), a multiple of 2^-24 */
 ZR_FN float zr_uniform(uint32_t random) { return (float)(int32_t)(random >> 8) * 0x1p-24f; }
 /* exp(x), within 2 units of the last place; 0 where it would be subnormal */

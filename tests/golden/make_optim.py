@@ -10,10 +10,11 @@ import torch
 
 torch.optim.lr_scheduler.LRScheduler = torch.optim.lr_scheduler._LRScheduler  # its new name
 from ademamix import AdEMAMix
-from pytorch_optimizer import SignSGD
+from pytorch_optimizer import AdaFactor, SignSGD
 
 SHAPES = ((3 * 2048 + 3,), (37, 29), (5,))
 MATRICES = ((37, 29), (29, 71), (5, 1))
+LARGER_MATRICES = ((40, 20), (29, 71), (64, 33))
 STEP = 131
 
 
@@ -150,3 +151,5 @@ for name, make in MATRIX_CASES.items():
     trajectory(name, make, MATRICES)
 for name, make in EXAMPLE_CASES.items():
     trajectory(name, make, SHAPES)
+trajectory("adafactor", lambda p: AdaFactor(p, betas=(None, 0.999), relative_step=False, scale_parameter=False),
+           LARGER_MATRICES)  # false: it multiplies by the root mean square of parameters

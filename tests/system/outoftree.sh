@@ -106,6 +106,27 @@ for id in ademamix lion signum; do
 		resume=
 	done
 done
+
 is "I1: a device that plays a memory of its own" "$(run ademamix 1 "${apart[@]}")" "$(run ademamix 1)"
+
+# One that needs sums over rows and columns takes whole matrices; another optimizer has the rest.
+cp "$ZR_SRCDIR/tests/examples/adafactor.c" "$work"
+ok "adafactor builds with the installed headers alone" build adafactor.c adafactor.so
+cat "$quickstart" - > groups.ini <<-INI
+	[optimizer.matrices]
+	plugin = $work/adafactor.so
+	match = *.c_attn.weight *.c_proj.weight *.c_fc.weight
+INI
+quickstart=groups.ini
+want=$(run lion 1)
+like "adafactor trains" "$want" '^digest: '
+is "I1: adafactor: stage 1" "$(run lion 2 -o zero.plugin=stage1)" "$want"
+is "I1: adafactor: stage 2" "$(run lion 2 -o zero.plugin=stage2)" "$want"
+is "I1: adafactor: stage 3, all on disk" "$(run lion 2 "${stage3[@]}" "${apart[@]}" "${all[@]}")" "$want"
+run lion 2 -o train.steps=2 -o zero.plugin=stage2 > stopped
+resume=yes
+is "I1: adafactor: going on with other ranks" "$(run lion 1)" "$want"
+resume=
+
 
 done_testing

@@ -30,7 +30,7 @@ export PATH PKG_CONFIG_PATH="$ZR_BUILDDIR"
 
 blocks=$(sed -n '/^```$/,/^```$/p' "$src/README.md")
 if ! command -v pkg-config >/dev/null; then
-	blocks=$(grep -v signsgd <<<"$blocks")
+	blocks=$(grep -v lion.so <<<"$blocks")
 fi
 if "$ZEROTH" tokenize --tokenizer gpt2/tokenizer.json -o probe.bin text 2>&1 | grep -q 'needs PCRE2'; then
 	optional='^zeroth tokenize '

@@ -6,7 +6,11 @@ check_PROGRAMS += $(optimizer_tests)
 TESTS += $(optimizer_tests)
 
 # Plugins of tests/examples.
-check_LTLIBRARIES += %D%/ademamix.la %D%/lion.la %D%/signum.la
+check_LTLIBRARIES += %D%/adafactor.la %D%/ademamix.la %D%/lion.la %D%/signum.la
+%C%_adafactor_la_SOURCES = tests/examples/adafactor.c
+%C%_adafactor_la_CFLAGS = $(PLUGIN_CFLAGS)
+%C%_adafactor_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere
+%C%_adafactor_la_LIBADD = -lm
 %C%_ademamix_la_SOURCES = tests/examples/ademamix.c
 %C%_ademamix_la_CFLAGS = $(PLUGIN_CFLAGS)
 %C%_ademamix_la_LDFLAGS = $(PLUGIN_LDFLAGS) -rpath /nowhere

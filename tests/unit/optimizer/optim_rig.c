@@ -10,6 +10,7 @@
 
 const struct optim_shape optim_golden[OPTIM_PARAMS] = { { { 3 * ZR_BLOCK + 3 }, 1 }, { { 37, 29 }, 2 }, { { 5 }, 1 } };
 const struct optim_shape optim_matrices[OPTIM_PARAMS] = { { { 37, 29 }, 2 }, { { 29, 71 }, 2 }, { { 5, 1 }, 2 } };
+const struct optim_shape optim_larger_matrices[OPTIM_PARAMS] = { { { 40, 20 }, 2 }, { { 29, 71 }, 2 }, { { 64, 33 }, 2 } };
 const struct optim_shape optim_large_matrices[OPTIM_PARAMS] = { { { 301, 127 }, 2 }, { { 131, 257 }, 2 }, { { 1, 7 }, 2 } };
 const struct optim_shape optim_large[OPTIM_PARAMS] = { { { 70001 }, 1 }, { { 131, 257 }, 2 }, { { 7 }, 1 } };
 

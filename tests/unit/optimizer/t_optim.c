@@ -106,7 +106,7 @@ static void lion_follows_its_paper(void **state)
 	follows("lion", "optimizer/lion", options);
 }
 
-/* Of tests/examples, by an update of one element. */
+/* Of tests/examples: by an update of one element, and by whole matrices. */
 static void examples_follow_others(void **state)
 {
 	static const char *const lion[] = { "betas", "0.9,0.98", "weight_decay", "0.1", NULL };
@@ -119,6 +119,7 @@ static void examples_follow_others(void **state)
 	follows("ademamix", EXAMPLES "ademamix", mix);
 	follows("ademamix-all", EXAMPLES "ademamix", mix_all);
 	follows("signum", EXAMPLES "signum", signum);
+	follows_on(optim_larger_matrices, "adafactor", EXAMPLES "adafactor", none);
 }
 
 static void lamb_follows_its_paper(void **state)
