@@ -26,6 +26,10 @@ static inline int zr_check_elementwise(const struct zr_host *h, const struct zr_
 				       const struct zr_elementwise *e)
 {
 	int rc = zr_check_dtype(h, e->name, s->lowp.data ? s->lowp.dtype : ZR_F32);
+	if (!rc && !ZR_HAS(e, struct zr_elementwise, sums))
+		rc = zr_fail(h, ZR_EINVAL,
+			     "%s: its struct zr_elementwise of %u bytes lacks members", e->name,
+			     e->size);
 	if (!rc && (e->n_state > ZR_ELEMENTWISE_STATES || e->n_state != s->n_state ||
 		    e->n_const > ZR_ELEMENTWISE_CONSTANTS || e->n_sum > ZR_ELEMENTWISE_SUMS))
 		rc = zr_fail(h, ZR_EINVAL,

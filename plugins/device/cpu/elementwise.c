@@ -198,9 +198,10 @@ int cpu_elementwise(const struct zr_opt_step *given, const struct zr_elementwise
 					       offsetof(struct zr_inst, native));
 	struct zr_buf state[ZR_ELEMENTWISE_STATES];
 	struct zr_opt_step s = *given;
-	struct zr_elementwise own = *e;
+	struct zr_elementwise own = { 0 };
 	struct job j = { .d = d, .s = &s, .e = &own, .k = e->k };
 	int rc = zr_check_elementwise(d->h, given, e);
+	memcpy(&own, e, e->size < sizeof own ? e->size : sizeof own);
 	if (!rc && d->arena.span)
 		rc = translate(d, &s, &own, state);
 	if (rc)

@@ -254,6 +254,31 @@ static void exp_is_exact_enough(void **state)
 	assert_true(zr_exp(-100) == 0 && isinf(zr_exp(100)) && isnan(zr_exp(NAN)));
 }
 
+static void a_struct_that_is_too_short_is_refused(void **state)
+{
+	struct zr_elementwise short_one = *text_adamw.e;
+	struct text t = text_adamw;
+	struct dev d;
+	(void)state;
+	short_one.size = offsetof(struct zr_elementwise, sums);
+	t.e = &short_one;
+	assert_int_equal(dev_open(&d, 1, "scalar"), 0);
+	draw(&a, &d, ZR_F32, 2, 2);
+	assert_int_equal(elementwise(&d, &t, &a, ZR_F32, 0, 0, 5, NULL, NULL), ZR_EINVAL);
+	dev_close(&d);
+}
+
+static void the_host_is_native(void **state)
+{
+	struct dev d;
+	(void)state;
+	assert_int_equal(dev_open(&d, 1, "scalar"), 0);
+	assert_true(ZR_HAS(d.ops->native, struct zr_native, stream));
+	assert_int_equal(d.ops->native->api, ZR_NATIVE_HOST);
+	assert_null(d.ops->native->stream);
+	dev_close(&d);
+}
+
 /* The text carries all that its author wrote, and what it may call. */
 static void text_is_carried(void **state)
 {
@@ -274,6 +299,8 @@ int main(void)
 		cmocka_unit_test(random_words_are_those_of_the_stream),
 		cmocka_unit_test(variants_cuts_and_threads_agree),
 		cmocka_unit_test(exp_is_exact_enough),
+		cmocka_unit_test(a_struct_that_is_too_short_is_refused),
+		cmocka_unit_test(the_host_is_native),
 		cmocka_unit_test(text_is_carried),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -15,9 +15,7 @@ int main(void)
 	puts("#include \"tests/unit/kernels/cuda_emulated.h\"");
 	for (int i = 0; i < N_SOURCES; i++) {
 		const struct source *s = &sources[i];
-		struct zr_elementwise e = *s->text->e;
-		e.roots = s->text->roots;
-		e.name = s->name;
+		const struct zr_elementwise e = source_load(s).e;
 		if (cuda_elementwise_source(&e, s->types, s->lowp, text, sizeof text) >=
 		    (int)sizeof text)
 			return 1;

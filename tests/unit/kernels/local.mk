@@ -88,6 +88,8 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_rotary_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
 # What NVRTC compiles for updates of one element.
+example_plugins = tests/unit/optimizer/ademamix.la tests/unit/optimizer/lion.la \
+	tests/unit/optimizer/signum.la
 elementwise_test = tests/unit/device/elementwise_adamw.c tests/unit/device/elementwise_lamb.c \
 	tests/unit/device/elementwise_many.c tests/unit/device/elementwise_random.c \
 	tests/unit/device/elementwise_texts.h %D%/elementwise_sources.h
@@ -96,6 +98,7 @@ check_PROGRAMS += %D%/t_nvrtc
 TESTS += %D%/t_nvrtc
 %C%_t_nvrtc_SOURCES = %D%/t_nvrtc.c $(elementwise_test) \
 	plugins/device/cuda/nvrtc.c plugins/device/cuda/nvrtc.h
+EXTRA_%C%_t_nvrtc_DEPENDENCIES = $(example_plugins)
 %C%_t_nvrtc_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -D_GNU_SOURCE
 %C%_t_nvrtc_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_nvrtc_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la $(CMOCKA_LIBS) $(SYS_LIBS)
@@ -129,11 +132,11 @@ EXTRA_%C%_t_cuda_attention_DEPENDENCIES = $(emulated_objects)
 # Run, it prints the sources, which the C++ compiler then compiles.
 check_PROGRAMS += %D%/elementwise_emulated
 %C%_elementwise_emulated_SOURCES = %D%/elementwise_emulated.c $(elementwise_test)
-%C%_elementwise_emulated_LDADD = plugins/device/cuda/libsource.la
+%C%_elementwise_emulated_LDADD = plugins/device/cuda/libsource.la tests/lib/libtesthost.la
 CLEANFILES += %D%/emulated.cc %D%/emulated.o
 
-%D%/emulated.cc: %D%/elementwise_emulated$(EXEEXT)
-	$(AM_V_GEN)%D%/elementwise_emulated$(EXEEXT) >$@
+%D%/emulated.cc: %D%/elementwise_emulated$(EXEEXT) $(example_plugins)
+	$(AM_V_GEN)ZR_TEST_PLUGINS=$(abs_top_builddir)/plugins %D%/elementwise_emulated$(EXEEXT) >$@
 
 %D%/emulated.o: %D%/emulated.cc %D%/cuda_emulated.h
 	$(AM_V_GEN)$(CXX) -x c++ -std=c++20 -O2 -Wall -Wextra -Wno-unknown-pragmas \

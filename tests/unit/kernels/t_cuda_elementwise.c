@@ -17,16 +17,14 @@
 
 #define MOST (3 * ZR_BLOCK)
 #define BLOCKS (MOST / ZR_BLOCK)
-#define STEP 3
 #define SEED 77
 #define PARAM 5
-#define LR 0x1p-6
 #define MULT 0.25f
 
 #define DECLARE(name, ...) void emulated_##name(const void *args, int measure, int blocks);
-SOURCES(DECLARE)
+SOURCES(DECLARE, DECLARE)
 #define EMULATED(name, ...) emulated_##name,
-static void (*const emulated[])(const void *, int, int) = { SOURCES(EMULATED) };
+static void (*const emulated[])(const void *, int, int) = { SOURCES(EMULATED, EMULATED) };
 
 struct data {
 	float grad[MOST], master[MOST];
@@ -37,7 +35,7 @@ struct data {
 
 static struct data cpu, gpu;
 
-static void draw(struct data *x, const struct source *s)
+static void draw(struct data *x, const struct source *s, const struct zr_elementwise *e)
 {
 	uint64_t seed = 3;
 	memset(x, 0x77, sizeof *x);
@@ -45,10 +43,10 @@ static void draw(struct data *x, const struct source *s)
 		x->grad[i] = (float)rnd(&seed) * 3;
 		x->master[i] = (float)rnd(&seed);
 	}
-	for (uint32_t j = 0; j < s->text->e->n_state; j++)
+	for (uint32_t j = 0; j < e->n_state; j++)
 		for (int i = 0; i < MOST; i++) {
 			double v = rnd(&seed);
-			v = s->text->roots >> j & 1 ? v * v : v;
+			v = e->roots >> j & 1 ? v * v : v;
 			if (s->types[j]) {
 				put(x->state[j], s->types[j], i, v);
 				continue;
@@ -60,24 +58,20 @@ static void draw(struct data *x, const struct source *s)
 		}
 }
 
-static void call_cpu(const struct dev *d, const struct source *s, int64_t n, const double *totals,
-		     int measure)
+static void call_cpu(const struct dev *d, const struct source *s, const struct captured *c,
+		     int64_t n, const double *totals, int measure)
 {
-	struct zr_elementwise e = *s->text->e;
+	struct zr_elementwise e = c->e;
 	struct zr_buf state[ZR_ELEMENTWISE_STATES];
 	struct zr_seg seg[BLOCKS];
 	int64_t dims[1] = { n };
-	float k[ZR_ELEMENTWISE_CONSTANTS];
-	struct zr_opt_step step = { .size = sizeof step, .n_state = e.n_state, .step = STEP,
-				    .lr = LR, .grad_mult = MULT,
+	struct zr_opt_step step = { .size = sizeof step, .n_state = e.n_state,
+				    .step = SOURCE_STEP, .lr = SOURCE_LR, .grad_mult = MULT,
 				    .master = { cpu.master, MOST, ZR_F32, ZR_MEM_HOST },
 				    .grad = { cpu.grad, MOST, ZR_F32, ZR_MEM_HOST },
 				    .state = state, .seg = seg, .n_seg = 1, .partials = totals,
 				    .seed = SEED, .native = d->ops->native };
-	s->text->constants(STEP, LR, k);
-	e.name = s->name;
-	e.k = k;
-	e.roots = s->text->roots;
+	e.k = c->k;
 	e.sums = measure ? &cpu.sums[0][0] : NULL;
 	for (uint32_t j = 0; j < e.n_state; j++)
 		state[j] = (struct zr_buf){ cpu.state[j], MOST, s->types[j], ZR_MEM_HOST };
@@ -92,14 +86,15 @@ static void call_cpu(const struct dev *d, const struct source *s, int64_t n, con
 	assert_int_equal(d->ops->elementwise(&step, &e), ZR_OK);
 }
 
-static void call_gpu(const struct source *s, int64_t n, const double *totals, int measure)
+static void call_gpu(const struct source *s, const struct captured *c, int64_t n,
+		     const double *totals, int measure)
 {
 	struct zr_ew_args a = { .grad = gpu.grad, .master = gpu.master, .lowp = gpu.lowp,
 				.total = totals, .sums = &gpu.sums[0][0], .seed = SEED,
-				.step = STEP, .n = n, .first = ZR_BLOCK, .param = PARAM,
+				.step = SOURCE_STEP, .n = n, .first = ZR_BLOCK, .param = PARAM,
 				.mult = MULT, .whole = n % 2 };
-	s->text->constants(STEP, LR, a.k);
-	for (uint32_t j = 0; j < s->text->e->n_state; j++)
+	memcpy(a.k, c->k, sizeof a.k);
+	for (uint32_t j = 0; j < c->e.n_state; j++)
 		a.state[j] = gpu.state[j];
 	for (int64_t at = 0; measure && at < n; at += ZR_BLOCK) {
 		a.off[a.n_seg] = at;
@@ -122,23 +117,25 @@ static void same_bits_as_on_the_host(void **state)
 	struct dev d;
 	(void)state;
 	assert_int_equal(dev_open(&d, 1, "scalar"), 0);
-	for (int i = 0; i < N_SOURCES; i++)
+	for (int i = 0; i < N_SOURCES; i++) {
+		const struct source *s = &sources[i];
+		const struct captured c = source_load(s);
 		for (int n = 0; n < 4; n++) {
-			const struct source *s = &sources[i];
 			double total[ZR_ELEMENTWISE_SUMS] = { 0 };
-			draw(&cpu, s);
+			draw(&cpu, s, &c.e);
 			gpu = cpu;
-			if (s->text->e->n_sum) {
-				call_cpu(&d, s, sizes[n], NULL, 1);
-				call_gpu(s, sizes[n], NULL, 1);
+			if (c.e.n_sum) {
+				call_cpu(&d, s, &c, sizes[n], NULL, 1);
+				call_gpu(s, &c, sizes[n], NULL, 1);
 				assert_memory_equal(&cpu, &gpu, sizeof cpu);
-				add_up(s->text->e->n_sum, sizes[n], total);
+				add_up(c.e.n_sum, sizes[n], total);
 				assert_true(total[0] > 0);
 			}
-			call_cpu(&d, s, sizes[n], total, 0);
-			call_gpu(s, sizes[n], total, 0);
+			call_cpu(&d, s, &c, sizes[n], total, 0);
+			call_gpu(s, &c, sizes[n], total, 0);
 			assert_memory_equal(&cpu, &gpu, sizeof cpu);
 		}
+	}
 	dev_close(&d);
 }
 

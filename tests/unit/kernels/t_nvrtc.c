@@ -21,10 +21,8 @@ static int compile(const struct source *s, const char *author, int capability, v
 		   size_t *bytes)
 {
 	struct zr_host *h = test_host(1);
-	struct zr_elementwise e = *s->text->e;
+	struct zr_elementwise e = source_load(s).e;
 	int rc;
-	e.name = s->name;
-	e.roots = s->text->roots;
 	e.text = author ? author : e.text;
 	assert_true(cuda_elementwise_source(&e, s->types, s->lowp, text, sizeof text) <
 		    (int)sizeof text);
@@ -56,8 +54,8 @@ static void each_source_compiles_for_each_target(void **state)
 	skip_without_nvrtc();
 	for (int i = 0; i < N_SOURCES; i++)
 		for (int t = 0; t < 3; t++) {
-			/* those with a state in 8 bits have all that the others have */
-			if (t != i % 3 && sources[i].types[0] && sources[i].lowp != ZR_F16)
+			/* of the examples, those in 8 bits have all that the others have */
+			if (t != i % 3 && !(sources[i].plugin && sources[i].lowp == ZR_F16))
 				continue;
 			size_t bytes = 0;
 			void *code;
