@@ -30,7 +30,7 @@
  * are not contracted; division and zr_sqrt are correctly rounded; subnormal numbers are kept. So
  * all hosts, instruction sets and devices compute the same bits. This header sees to that where it
  * can: from it on GCC compiles the file with -O3 -ffp-contract=off; clang compiles the text without
- * contraction, and is fast with -O2 -fno-math-errno; -ffast-math is refused.
+ * contraction, and is fast with -O2 and what pkg-config zeroth-plugin says; -ffast-math is refused.
  */
 #ifndef ZEROTH_ELEMENTWISE_H
 #define ZEROTH_ELEMENTWISE_H
