@@ -133,10 +133,10 @@ cuda_headers = %D%/kernels_cuda.h \
 	%D%/cuda/storage.h
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) %D%/cuda/nvcc.sh
 # What NVRTC compiles before an update of one element, and behind it.
-cuda_text_before = %D%/cuda/elementwise_args.h %D%/cpu/scalar.h %D%/cpu/elementary.h %D%/cpu/rng.h \
+cuda_text_before = %D%/elementwise_args.h %D%/cpu/scalar.h %D%/cpu/elementary.h %D%/cpu/rng.h \
 	%D%/cpu/moments8.h %D%/cuda/storage.h %D%/cuda/groups.h
 cuda_text_after = %D%/cuda/elementwise.cuh
-EXTRA_DIST += %D%/cuda/elementwise_args.h $(cuda_text_after)
+EXTRA_DIST += %D%/elementwise_args.h $(cuda_text_after)
 
 if HAVE_CUDA
 cuda_objects = $(cuda_kernels:.cu=.lo)

@@ -5,7 +5,7 @@
  */
 #include "cuda.h"
 
-#include <cuda/elementwise_args.h>
+#include <elementwise_args.h>
 #include <elementwise.h>
 
 #include <stdlib.h>

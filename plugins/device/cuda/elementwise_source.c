@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * elementwise_source.c - see elementwise_source.h. elementwise_text.inc has the headers of kernels
+ * elementwise_source.c - see elementwise_source.h. elementwise_before.h has headers of kernels
  * that every update needs, without their includes: NVRTC has no files.
  */
 #include "elementwise_source.h"
@@ -9,10 +9,10 @@
 #include <zeroth/parameters.h>
 
 static const char before[] =
-#include "plugins/device/cuda/elementwise_before.inc"
+#include "elementwise_before.h"
 	;
 static const char after[] =
-#include "plugins/device/cuda/elementwise_after.inc"
+#include "elementwise_after.h"
 	;
 
 #define HEAD \

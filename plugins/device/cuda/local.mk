@@ -4,21 +4,21 @@
 #
 # The source of updates of one element: text of headers as C strings.
 cuda_source_dir = plugins/device/cuda
-cuda_texts = $(cuda_source_dir)/elementwise_before.inc $(cuda_source_dir)/elementwise_after.inc
+cuda_texts = $(cuda_source_dir)/elementwise_before.h $(cuda_source_dir)/elementwise_after.h
 CLEANFILES += $(cuda_texts)
 as_string = sed -e '/^\#include/d' -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/"&\\n"/'
 
-$(cuda_source_dir)/elementwise_before.inc: $(cuda_text_before)
+$(cuda_source_dir)/elementwise_before.h: $(cuda_text_before)
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)for f in $(cuda_text_before); do $(as_string) $(srcdir)/$$f || exit; done >$@
 
-$(cuda_source_dir)/elementwise_after.inc: $(cuda_text_after)
+$(cuda_source_dir)/elementwise_after.h: $(cuda_text_after)
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(as_string) $(srcdir)/$(cuda_text_after) >$@
 
 noinst_LTLIBRARIES += %D%/libsource.la
 %C%_libsource_la_SOURCES = %D%/elementwise_source.c %D%/elementwise_source.h
-%C%_libsource_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
+%C%_libsource_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -I$(cuda_source_dir)
 $(plugins_device_cuda_libsource_la_OBJECTS): $(cuda_texts)
 
 if HAVE_CUDA

@@ -20,7 +20,7 @@ int main(void)
 		    (int)sizeof text)
 			return 1;
 		/* guards and what the last source defined */
-		puts("#undef ZEROTH_KERNELS_CUDA_ELEMENTWISE_ARGS_H\n"
+		puts("#undef ZEROTH_KERNELS_ELEMENTWISE_ARGS_H\n"
 		     "#undef ZEROTH_KERNELS_CPU_SCALAR_H\n#undef ZEROTH_KERNELS_CPU_ELEMENTARY_H\n"
 		     "#undef ZEROTH_KERNELS_CPU_RNG_H\n#undef ZEROTH_KERNELS_CPU_MOMENTS8_H\n"
 		     "#undef ZEROTH_KERNELS_CUDA_STORAGE_H\n#undef ZEROTH_KERNELS_CUDA_GROUPS_H\n"

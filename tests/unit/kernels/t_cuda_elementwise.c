@@ -11,7 +11,7 @@
 #include <zeroth/optimizer.h>
 
 #include "elementwise_sources.h"
-#include "kernels/cuda/elementwise_args.h"
+#include "kernels/elementwise_args.h"
 
 #include <cmocka.h> /* after the headers with members that its macros name */
 

@@ -3,8 +3,8 @@
  * elementwise_args.h - the argument of the kernels in elementwise.cuh, in C and in what NVRTC
  * compiles.
  */
-#ifndef ZEROTH_KERNELS_CUDA_ELEMENTWISE_ARGS_H
-#define ZEROTH_KERNELS_CUDA_ELEMENTWISE_ARGS_H
+#ifndef ZEROTH_KERNELS_ELEMENTWISE_ARGS_H
+#define ZEROTH_KERNELS_ELEMENTWISE_ARGS_H
 
 #define ZR_EW_STATES 8
 #define ZR_EW_CONSTANTS 32
