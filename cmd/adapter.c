@@ -24,9 +24,9 @@ const struct zr_adapter_v1 *zr_adapter_files(const struct zr_setup *s)
 {
 	struct zr_error unused = { 0 };
 	const struct zr_section *sec = s->adapter.section;
-	return sec ? zr_plugin_iface(sec->plugin, "zr.adapter/1",
-				     offsetof(struct zr_adapter_v1, options), &unused) :
-		     NULL;
+	const struct zr_adapter_v1 *v =
+		sec ? zr_plugin_iface(sec->plugin, "zr.adapter/1", &unused) : NULL;
+	return ZR_HAS(v, struct zr_adapter_v1, config) ? v : NULL;
 }
 
 int zr_adapter_is_all(const struct zr_setup *s)
@@ -39,8 +39,7 @@ static void prefix_of(const struct zr_setup *s, char *out, size_t room)
 {
 	struct zr_error unused = { 0 };
 	const struct zr_pretrained_v1 *v =
-		zr_plugin_iface(s->model.section->plugin, "zr.pretrained/1",
-				sizeof(struct zr_pretrained_v1), &unused);
+		zr_plugin_iface(s->model.section->plugin, "zr.pretrained/1", &unused);
 	snprintf(out, room, PEFT "%s", v && v->prefix ? v->prefix : "");
 }
 

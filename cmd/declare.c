@@ -17,34 +17,31 @@
 #include "core/files/file.h"
 
 static int start(struct zr_setup *s, struct zr_instance *it, const char *section,
-		 const char *iface, uint32_t least, struct zr_error *err)
+		 const char *iface, struct zr_error *err)
 {
 	const struct zr_facts facts = { .size = sizeof facts, .world = 1, .workers = 1, .lr = NAN };
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	int rc = sec ? zr_config_resolve(s->cfg, section, &facts, err) :
 		       zr_err(err, ZR_EINVAL, "there is no section [%s]", section);
-	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, least, err);
+	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, err);
 }
 
 static int declare(struct zr_setup *s, struct zr_error *err)
 {
-	const uint32_t least = offsetof(struct zr_model_v1, logits);
-	int rc = start(s, &s->model, "model", "zr.model/1", least, err);
+	int rc = start(s, &s->model, "model", "zr.model/1", err);
 	s->process.model = &s->model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
-		rc = start(s, &s->adapter, "adapter", "zr.model/1", least, err);
+		rc = start(s, &s->adapter, "adapter", "zr.model/1", err);
 	rc = rc ? rc : ZR_ASK(zr_model_of(s), model, declare, err, &s->decl);
-	rc = rc ? rc : zr_frozen_find(s, err);
 	rc = rc ? rc : zr_layout_make(&s->decl, &s->layout, err);
+	rc = rc ? rc : zr_frozen_find(s, err);
 	if (!rc && s->stored) {
-		rc = start(s, &s->host_device, "device.host", "zr.device/1",
-			   offsetof(struct zr_device_v1, copy_start), err);
+		rc = start(s, &s->host_device, "device.host", "zr.device/1", err);
 		const struct zr_device_v1 *v = s->host_device.vtbl;
 		s->host_ops = rc ? NULL : v->ops(s->host_device.inst);
 	}
 	rc = rc ? rc :
-		  start(s, &s->precision, "precision", "zr.precision/1",
-			sizeof(struct zr_precision_v1), err);
+		  start(s, &s->precision, "precision", "zr.precision/1", err);
 	return rc ? rc : ZR_ASK(&s->precision, precision, info, err, &s->types);
 }
 

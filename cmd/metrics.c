@@ -108,8 +108,7 @@ static void *thread_main(void *arg)
 static int create_monitor(struct zr_instance *it, struct zr_setup *setup,
 			  const struct zr_section *sec, int64_t resumed, struct zr_error *err)
 {
-	int rc = zr_instance_create(it, &setup->process, sec, "zr.monitor/1",
-				    offsetof(struct zr_monitor_v1, flush), err);
+	int rc = zr_instance_create(it, &setup->process, sec, "zr.monitor/1", err);
 	const struct zr_monitor_v1 *v = it->vtbl;
 	if (rc || resumed < 0 || !ZR_HAS(v, struct zr_monitor_v1, resume) || !v->resume)
 		return rc;

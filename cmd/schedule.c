@@ -91,7 +91,7 @@ static int schedule(struct zr_config *cfg, int64_t steps, struct zr_error *err)
 		rc = zr_config_resolve(cfg, "scheduler", &facts, err);
 	if (!rc)
 		rc = zr_instance_create(&it, &process, zr_config_find(cfg, "scheduler"),
-					"zr.scheduler/1", sizeof(struct zr_scheduler_v1), err);
+					"zr.scheduler/1", err);
 	if (!rc)
 		rc = print_rows(&it, steps < 0 ? total : steps, total, facts.lr, err);
 	zr_instance_destroy(&it);

@@ -90,8 +90,7 @@ int zr_token_text_open(const struct zr_token_source *from, struct zr_token_text 
 {
 	*t = (struct zr_token_text){ .tokens = from->vocabulary };
 	if (from->data) {
-		t->data = zr_plugin_iface(from->data->plugin, "zr.data/1",
-					  offsetof(struct zr_data_v1, decode), err);
+		t->data = zr_plugin_iface(from->data->plugin, "zr.data/1", err);
 		t->data_opts = from->data->opts;
 	}
 	if (from->tokenizer)

@@ -119,8 +119,7 @@ int32_t zr_setup_layer_tensors(const struct zr_setup *s, int32_t layer);
 
 /* Resolves a section. Creates its instance. */
 int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *err);
-int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
-		   struct zr_error *err);
+int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, struct zr_error *err);
 
 /* Type of a unit's compute copy where it is kept, and bytes of a block of it. */
 static inline int32_t zr_unit_dtype(const struct zr_setup *s, int32_t unit)

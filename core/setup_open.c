@@ -187,12 +187,11 @@ int zr_setup_resolve(struct zr_setup *s, const char *section, struct zr_error *e
 	return zr_config_resolve(s->cfg, section, &facts, err);
 }
 
-int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, uint32_t min_size,
-		   struct zr_error *err)
+int zr_setup_start(struct zr_setup *s, struct zr_instance *it, const char *section, const char *iface, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
 	int rc = zr_setup_resolve(s, section, err);
-	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, min_size, err);
+	return rc ? rc : zr_instance_create(it, &s->process, sec, iface, err);
 }
 
 /* What boot would say if `world` ranks were here. Where it can play nodes, it has an option ranks_per_node. */
@@ -213,7 +212,7 @@ static int start_boot(struct zr_setup *s, int world, struct zr_error *err)
 	s->process.world = s->process.local_world = 1;
 	s->mesh = zr_mesh_of(&(struct zr_boot_info){ .world = 1, .local_world = 1, .nodes = 1 });
 	s->ranks.size = sizeof s->ranks;
-	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", sizeof(struct zr_boot_v1), err);
+	int rc = zr_setup_start(s, &s->boot, "boot", "zr.boot/1", err);
 	rc = rc ? rc : ZR_ASK(&s->boot, boot, info, err, &s->ranks);
 	if (rc || (s->mode == ZR_SETUP_ALONE && (rc = play_ranks(s, world, err))))
 		return rc;
@@ -238,7 +237,7 @@ static int start_host_comm(struct zr_setup *s, const struct zr_comm_v1 *v, struc
 	s->two_comms = 1;
 	if (s->mode != ZR_SETUP_TRAIN)
 		return zr_setup_resolve(s, "comm.host", err);
-	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", sizeof(struct zr_comm_v1), err);
+	int rc = zr_setup_start(s, &s->host_comm, "comm.host", "zr.comm/1", err);
 	if (!rc && ((const struct zr_comm_v1 *)s->host_comm.vtbl)->mem & ~(uint32_t)ZR_MEM_HOST)
 		rc = zr_config_blame(s->cfg, "comm.host", ZR_EINVAL, err,
 				     "plugin: it does not move host memory");
@@ -255,8 +254,8 @@ static int start_comm(struct zr_setup *s, struct zr_error *err)
 		return zr_err(err, ZR_EINVAL, "%d ranks need a [comm] section", s->process.world);
 	int rc = zr_setup_resolve(s, "comm", err);
 	if (!rc && s->mode == ZR_SETUP_TRAIN)
-		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", sizeof(struct zr_comm_v1), err);
-	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof(struct zr_comm_v1), err);
+		rc = zr_instance_create(&s->comm, &s->process, sec, "zr.comm/1", err);
+	const struct zr_comm_v1 *v = rc ? NULL : zr_plugin_iface(sec->plugin, "zr.comm/1", err);
 	if (v)
 		rc = start_host_comm(s, v, err);
 	s->peers = v && v->mem_alloc && v->mem_peer && s->ranks.nodes == 1 && s->device_info.host_access;
@@ -278,7 +277,7 @@ static int take_ops(const struct zr_instance *it, const struct zr_ops **out, str
 static int start_host_device(struct zr_setup *s, struct zr_error *err)
 {
 	struct zr_device_info info = { .size = sizeof info };
-	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
+	int rc = zr_setup_start(s, &s->host_device, "device.host", "zr.device/1", err);
 	if (rc || (rc = ZR_ASK(&s->host_device, device, info, err, &info)))
 		return rc;
 	if (!info.unified && !info.host_ops)
@@ -301,7 +300,7 @@ static int start_device(struct zr_setup *s, struct zr_error *err)
 		return zr_err(err, ZR_ENOMEM, "[device] cannot start %lld threads: %s: too little "
 			      "memory, or too many threads", (long long)n, strerror(-rc));
 	s->device_info.size = sizeof s->device_info;
-	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", offsetof(struct zr_device_v1, copy_start), err);
+	rc = zr_instance_create(&s->device, &s->process, sec, "zr.device/1", err);
 	if (rc || (rc = ZR_ASK(&s->device, device, info, err, &s->device_info)))
 		return rc;
 	s->device_info.host_access |= s->device_info.unified;
@@ -318,7 +317,7 @@ static int start_source(struct zr_setup *s, const struct zr_section *sec, int le
 	struct zr_instance *it = lent ? &s->process.source[s->process.sources++] : &d->it;
 	const char *dot = strchr(sec->name, '.');
 	s->n_sources += !lent;
-	int rc = zr_setup_start(s, it, sec->name, "zr.data/1", offsetof(struct zr_data_v1, decode), err);
+	int rc = zr_setup_start(s, it, sec->name, "zr.data/1", err);
 	if (rc || lent)
 		return rc;
 	d->name = dot ? dot + 1 : "";
@@ -350,11 +349,10 @@ static int start_data(struct zr_setup *s, struct zr_error *err)
 static int start_model(struct zr_setup *s, struct zr_error *err)
 {
 	s->decl.size = sizeof s->decl;
-	const uint32_t least = offsetof(struct zr_model_v1, logits);
-	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", least, err);
+	int rc = zr_setup_start(s, &s->model, "model", "zr.model/1", err);
 	s->process.model = &s->model;
 	if (!rc && zr_config_find(s->cfg, "adapter"))
-		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", least, err);
+		rc = zr_setup_start(s, &s->adapter, "adapter", "zr.model/1", err);
 	if (rc || (rc = ZR_ASK(zr_model_of(s), model, declare, err, &s->decl)))
 		return rc;
 	int64_t length = s->train->sequence_length == ZR_AUTO_COUNT ? s->decl.context : (int64_t)s->train->sequence_length;
@@ -369,7 +367,7 @@ static int start_model(struct zr_setup *s, struct zr_error *err)
 
 static int start_policies(struct zr_setup *s, struct zr_error *err)
 {
-	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", sizeof(struct zr_precision_v1), err);
+	int rc = zr_setup_start(s, &s->precision, "precision", "zr.precision/1", err);
 	if (!rc) {
 		s->types.size = sizeof s->types;
 		s->types.master = ZR_MASTER_FP32;
@@ -386,7 +384,7 @@ static int start_policies(struct zr_setup *s, struct zr_error *err)
 			s->types.comm_dtype = wire[s->train->communication_data_type];
 	}
 	if (!rc)
-		rc = zr_setup_start(s, &s->activation, "activation", "zr.activation/1", sizeof(struct zr_activation_v1), err);
+		rc = zr_setup_start(s, &s->activation, "activation", "zr.activation/1", err);
 	return rc;
 }
 
@@ -411,12 +409,13 @@ static int start_stage(struct zr_setup *s, struct zr_error *err)
 	s->groups = calloc((size_t)s->layout.n_units + 1, sizeof *s->groups);
 	if (s->mode == ZR_SETUP_SAMPLE && s->groups)
 		return 0; /* one rank, no state: ZR_GROUP_SELF is 0 */
-	int rc = zr_setup_start(s, &s->zero, "zero", "zr.zero/1", sizeof(struct zr_zero_v1), err);
+	int rc = zr_setup_start(s, &s->zero, "zero", "zr.zero/1", err);
 	if (!rc && !s->groups)
 		rc = zr_err(err, ZR_ENOMEM, "out of memory for %d units", s->layout.n_units);
 	for (int32_t u = 0; !rc && u < s->layout.n_units; u++) {
 		struct zr_groups *g = &s->groups[u];
-		if ((rc = ZR_ASK(&s->zero, zero, groups, err, u, s->layout.unit[u].elements, g)))
+		struct zr_groups_of of = { sizeof of, u, s->layout.n_units, s->process.world, s->layout.unit[u].elements };
+		if ((rc = ZR_ASK(&s->zero, zero, groups, err, &of, g)))
 			return rc;
 		s->state_group = s->state_group ? s->state_group : g->state;
 		const char *why = wrong_groups(s, g);
@@ -513,8 +512,7 @@ static int open_all(struct zr_setup *s, int world, struct zr_error *err)
 		rc = rc ? rc : zr_batch_resolve(s->cfg, s->train, s->process.world, &s->batch, err);
 		rc = rc ? rc : check_data(s, err);
 		rc = rc ? rc : zr_optimizers_start(s, err);
-		rc = rc ? rc : zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1",
-					       sizeof(struct zr_scheduler_v1), err);
+		rc = rc ? rc : zr_setup_start(s, &s->scheduler, "scheduler", "zr.scheduler/1", err);
 	} else if (!rc) {
 		s->batch.train = s->batch.micro = s->batch.accumulation = s->batch.slots = 1;
 	}

@@ -94,8 +94,7 @@ static int try_device(struct zr_config *cfg, struct trial *t)
 	struct zr_instance it = { 0 };
 	int rc = zr_config_resolve(cfg, "device", &facts, &t->err);
 	rc = rc ? rc : zr_instance_create(&it, &process, zr_config_find(cfg, "device"),
-					  "zr.device/1", offsetof(struct zr_device_v1, copy_start),
-					  &t->err);
+					  "zr.device/1", &t->err);
 	rc = rc ? rc : ZR_ASK(&it, device, info, &t->err, &info);
 	if (!rc) {
 		memcpy(t->device, info.name, sizeof t->device);

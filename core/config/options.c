@@ -66,6 +66,8 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 		return zr_err(err, ZR_EINVAL, "an option without name, doc or unit");
 	if (o->type < ZR_T_BOOL || o->type > ZR_T_GLOBS)
 		return zr_err(err, ZR_EINVAL, "option %s: unknown type %d", o->name, o->type);
+	if (o->flags >= ZR_O_STAYS_AUTO << 1)
+		return zr_err(err, ZR_EINVAL, "option %s: unknown flags 0x%x", o->name, o->flags);
 	if (o->type == ZR_T_ENUM && !o->choices)
 		return zr_err(err, ZR_EINVAL, "option %s: no choices", o->name);
 	if (o->width != width_of(o) || (uint64_t)o->offset + o->width > t->size)
@@ -82,9 +84,9 @@ static int check_entry(const struct zr_table *t, const struct zr_opt *o, struct 
 int zr_table_check(const struct zr_table *t, struct zr_error *err)
 {
 	const struct zr_opt *o;
-	if (t->n && (!t->opts || t->stride < sizeof(struct zr_opt)))
-		return zr_err(err, ZR_EINVAL, "option table with a stride of %u bytes, expected at least %zu", t->stride,
-			      sizeof(struct zr_opt));
+	const size_t least = offsetof(struct zr_opt, width) + 4; /* of minor 0 */
+	if (t->n && (!t->opts || t->stride < least))
+		return zr_err(err, ZR_EINVAL, "option table with a stride of %u bytes, expected at least %zu", t->stride, least);
 	for (uint32_t i = 0; (o = zr_table_next(t, 0, &i));)
 		if (check_entry(t, o, err))
 			return ZR_EINVAL;

@@ -15,7 +15,7 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	struct zr_offload *o = &s->offload[i];
 	if (o->it.section || !zr_config_find(s->cfg, offload_sections[i]))
 		return 0;
-	int rc = zr_setup_start(s, &o->it, offload_sections[i], "zr.offload/1", offsetof(struct zr_offload_v1, buffers), err);
+	int rc = zr_setup_start(s, &o->it, offload_sections[i], "zr.offload/1", err);
 	if (rc)
 		return rc;
 	const struct zr_offload_v1 *v = o->it.vtbl;

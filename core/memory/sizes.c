@@ -147,7 +147,7 @@ static int adds_in_comm(const struct zr_setup *s)
 static int ask_sums(const struct zr_setup *s, const char *section, const char *needs, const char **sums, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
-	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", sizeof *v, err);
+	const struct zr_comm_v1 *v = zr_plugin_iface(sec->plugin, "zr.comm/1", err);
 	*sums = v && v->sums ? v->sums(sec->opts) : NULL;
 	if (!*sums || !needs)
 		return 0;

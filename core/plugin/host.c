@@ -80,7 +80,7 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 		return NULL;
 	it->taken = 1;
 	*inst = it->inst;
-	return !tables ? it->vtbl : zr_plugin_iface(it->section->plugin, iface, 4, &(struct zr_error){ 0 });
+	return !tables ? it->vtbl : zr_plugin_iface(it->section->plugin, iface, &(struct zr_error){ 0 });
 }
 
 void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section)
@@ -119,10 +119,10 @@ int zr_instance_failed(struct zr_instance *it, int code, const char *doing, stru
 }
 
 int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section,
-		       const char *iface, uint32_t min_size, struct zr_error *err)
+		       const char *iface, struct zr_error *err)
 {
 	zr_host_init(it, process, section);
-	it->vtbl = zr_plugin_iface(section->plugin, iface, min_size, err);
+	it->vtbl = zr_plugin_iface(section->plugin, iface, err);
 	if (!it->vtbl)
 		return err->code;
 	int rc = section->plugin->desc->create(&it->host, section->opts, &it->inst);

@@ -40,8 +40,8 @@ struct zr_instance {
 void zr_host_init(struct zr_instance *it, struct zr_process *process, const struct zr_section *section);
 
 /* Creates the section's instance of interface `iface`. Text of a failure goes to err with the section's name. */
-int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section,
-		       const char *iface, uint32_t min_size, struct zr_error *err);
+int zr_instance_create(struct zr_instance *it, struct zr_process *process, const struct zr_section *section, const char *iface,
+		       struct zr_error *err);
 void zr_instance_destroy(struct zr_instance *it); /* may be called on a zeroed one */
 
 /* After a call on `it`, puts back how the processor rounds, with a warning (invariants I1, I7). Turns a failure into err:

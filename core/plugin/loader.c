@@ -18,6 +18,8 @@
 #include "core/plugin/plugin_file.h"
 
 #define SYMBOL "zr_plugin_entry_v1"
+#define REBUILD "; rebuild it with this zeroth's headers"
+#define NEWER "; install a newer zeroth"
 
 const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
 const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
@@ -45,78 +47,80 @@ static void *open_file(const char *path, struct zr_error *err)
 	after = fp_mode();
 	fesetenv(FE_DFL_ENV);
 	if (!so)
-		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "plugin %s: %s%s", path, dlerror(),
+		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
 		       none ? " (out of memory)" : "");
 	else if (after != before)
-		zr_err(err, ZR_EINVAL, "plugin %s: loading it changed the floating-point mode from "
-		       "0x%llx to 0x%llx; link it without -ffast-math", path,
-		       (unsigned long long)before, (unsigned long long)after);
+		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode from 0x%llx to 0x%llx; link it without -ffast-math", (unsigned long long)before, (unsigned long long)after);
 	return after == before ? so : NULL;
 }
 
 /* dlsym also looks in what the object was linked with; only its own symbol counts. */
-static const struct zr_entry *find_entry(void *so, const char *path, struct zr_error *err)
+static const struct zr_entry *find_entry(void *so, struct zr_error *err)
 {
 	const struct zr_entry *entry = dlsym(so, SYMBOL);
 	struct link_map *own = NULL, *owner = NULL;
 	Dl_info info;
 	dlinfo(so, RTLD_DI_LINKMAP, &own);
 	if (!entry)
-		zr_err(err, ZR_EINVAL, "plugin %s: no symbol " SYMBOL
-		       "; end its source with ZR_PLUGIN(&descriptor)", path);
+		zr_err(err, ZR_EINVAL, "no symbol " SYMBOL "; end its source with ZR_PLUGIN(&descriptor)");
 	else if (dladdr1(entry, &info, (void **)&owner, RTLD_DL_LINKMAP) && own == owner)
 		return entry;
 	else
-		zr_err(err, ZR_EINVAL, "plugin %s: " SYMBOL " belongs to %s, with which it was "
-		       "linked; link plugins with no other", path,
-		       owner ? owner->l_name : "another object");
+		zr_err(err, ZR_EINVAL, SYMBOL " belongs to %s, with which it was linked; link plugins with "
+		       "no other", owner ? owner->l_name : "another object");
 	return NULL;
 }
 
-static int check_entry(const struct zr_entry *e, const char *path, struct zr_error *err)
+static int check_entry(const struct zr_entry *e, struct zr_error *err)
 {
 	if (e->magic != ZR_MAGIC)
-		return zr_err(err, ZR_EINVAL, "plugin %s: magic is 0x%08x, expected 0x%08x; it is not a plugin of zeroth", path, e->magic,
-			      ZR_MAGIC);
+		return zr_err(err, ZR_EINVAL, "magic is 0x%08x, expected 0x%08x; it is not a plugin of zeroth",
+			      e->magic, ZR_MAGIC);
 	if (e->abi_major != ZR_ABI_MAJOR)
-		return zr_err(err, ZR_EINVAL, "plugin %s: abi_major is %u, this zeroth has %d; rebuild it with this zeroth's headers", path,
-			      e->abi_major, ZR_ABI_MAJOR);
+		return zr_err(err, ZR_EINVAL, "abi_major is %u, this zeroth has %d" REBUILD, e->abi_major, ZR_ABI_MAJOR);
 	if (e->need_minor > ZR_ABI_MINOR)
-		return zr_err(err, ZR_EINVAL, "plugin %s: need_minor is %u, this zeroth has %d; install a newer zeroth", path,
-			      e->need_minor, ZR_ABI_MINOR);
+		return zr_err(err, ZR_EINVAL, "need_minor is %u, this zeroth has %d" NEWER, e->need_minor, ZR_ABI_MINOR);
 	if (!ZR_HAS(e, struct zr_entry, descs) || !e->descs || !e->descs[0])
-		return zr_err(err, ZR_EINVAL, "plugin %s: its entry of %u bytes has no descriptor, expected at least %zu bytes", path,
-			      e->size, sizeof *e);
-	if (e->draft && e->draft != ZR_DRAFT_REVISION)
-		return zr_err(err, ZR_EINVAL, "plugin %s: draft is %u, this zeroth has %d; rebuild it with this zeroth's headers", path,
-			      e->draft, ZR_DRAFT_REVISION);
+		return zr_err(err, ZR_EINVAL, "its entry of %u bytes has no descriptor, expected at least %zu bytes",
+			      e->size, offsetof(struct zr_entry, descs) + sizeof e->descs);
+	return e->flags & ~ZR_ENTRY_DRAFT_OPTIONAL ?
+		zr_err(err, ZR_EINVAL, "its entry's flags are 0x%x, this zeroth knows 0x%x" NEWER, e->flags,
+		       ZR_ENTRY_DRAFT_OPTIONAL) : 0;
+}
+
+/* Draft interfaces change with every revision; stable ones can do without what they lend of drafts, if the plugin says so. */
+static int check_drafts(const struct zr_entry *e, const struct zr_desc *d, struct zr_error *err)
+{
+	const int refuses = e->draft && !(e->flags & ZR_ENTRY_DRAFT_OPTIONAL);
+	for (const struct zr_iface *f = d->ifaces; e->draft != ZR_DRAFT_REVISION && f->id; f++)
+		if (refuses || zr_calls_of(f->id)->draft)
+			return zr_err(err, ZR_EINVAL, "draft is %u, %s%sthis zeroth has %d" REBUILD, e->draft,
+				      refuses ? "" : f->id, refuses ? "" : " of ", ZR_DRAFT_REVISION);
 	return 0;
 }
 
-static int check_desc(const struct zr_desc *d, const char *path, struct zr_error *err)
+static int check_desc(const struct zr_entry *entry, const struct zr_desc *d, struct zr_error *err)
 {
-	struct zr_error e = { 0 };
-	struct zr_table t;
-	if (!ZR_HAS(d, struct zr_desc, destroy))
-		return zr_err(err, ZR_EINVAL, "plugin %s: its descriptor has %u bytes, expected at least %zu", path, d->size,
-			      offsetof(struct zr_desc, destroy) + sizeof d->destroy);
+	const size_t least = offsetof(struct zr_desc, destroy) + sizeof d->destroy;
+	if (d->size < least)
+		return zr_err(err, ZR_EINVAL, "its descriptor has %u bytes, expected at least %zu", d->size, least);
 	if (!d->role || !d->id || !d->version || !d->license || !d->summary || !d->ifaces || !d->create || !d->destroy)
-		return zr_err(err, ZR_EINVAL,
-			      "plugin %s: its descriptor lacks one of role, id, version, license, summary, ifaces, create, destroy", path);
-	t = zr_table_of(d);
-	if (zr_table_check(&t, &e))
-		return zr_err(err, ZR_EINVAL, "plugin %s: %s", path, e.text);
-	return 0;
+		return zr_err(err, ZR_EINVAL, "its descriptor lacks one of role, id, version, license, summary, "
+			      "ifaces, create, destroy");
+	if (d->flags)
+		return zr_err(err, ZR_EINVAL, "its descriptor's flags are 0x%x, this zeroth knows none" NEWER, d->flags);
+	const struct zr_table t = zr_table_of(d);
+	int rc = zr_table_check(&t, err);
+	return rc ? rc : check_drafts(entry, d, err);
 }
 
 /* The descriptor for role and id; role NULL: the first. */
-static const struct zr_desc *choose(const struct zr_entry *entry, const char *role, const char *id, const char *path,
-				    struct zr_error *err)
+static const struct zr_desc *choose(const struct zr_entry *entry, const char *role, const char *id, struct zr_error *err)
 {
 	const struct zr_desc *same_role = NULL;
 	for (int i = 0; entry->descs[i]; i++) {
 		const struct zr_desc *d = entry->descs[i];
-		if (check_desc(d, path, err))
+		if (check_desc(entry, d, err))
 			return NULL;
 		if (role && strcmp(d->role, role))
 			continue;
@@ -125,10 +129,9 @@ static const struct zr_desc *choose(const struct zr_entry *entry, const char *ro
 		same_role = same_role ? same_role : d;
 	}
 	if (!same_role)
-		zr_err(err, ZR_EINVAL, "plugin %s: role is %s, expected %s; name it in a section of its role", path, entry->descs[0]->role,
-		       role);
+		zr_err(err, ZR_EINVAL, "role is %s, expected %s; name it in a section of its role", entry->descs[0]->role, role);
 	else
-		zr_err(err, ZR_EINVAL, "plugin %s: id is %s, the file's name says %s; rename the file to %s.so", path, same_role->id, id,
+		zr_err(err, ZR_EINVAL, "id is %s, the file's name says %s; rename the file to %s.so", same_role->id, id,
 		       same_role->id);
 	return NULL;
 }
@@ -165,16 +168,18 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 	const struct zr_entry *entry = zr_plugin_inside ? zr_plugin_inside(role, id_or_path) : NULL;
 	const struct zr_desc *desc = NULL;
 	const struct zr_plugin *p;
+	struct zr_error why = { 0 };
 	char id[256], *path = entry ? strdup(id_or_path) : zr_plugin_file_find(role, id_or_path, err);
 	void *so;
 	if (!path)
 		return ZR_EINVAL;
 	id_of(id_or_path, id, sizeof id);
-	if (!entry && !zr_plugin_file_check(path, err) && (so = open_file(path, err)))
-		entry = find_entry(so, path, err);
-	if (entry && !check_entry(entry, path, err))
-		desc = choose(entry, role, id, path, err);
+	if (!entry && !zr_plugin_file_check(path, &why) && (so = open_file(path, &why)))
+		entry = find_entry(so, &why);
+	if (entry && !check_entry(entry, &why))
+		desc = choose(entry, role, id, &why);
 	if (!desc) {
+		zr_err(err, why.code, "plugin %s: %s", path, why.text);
 		free(path);
 		return ZR_EINVAL;
 	}
@@ -182,20 +187,23 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 	return p ? (*out = p, 0) : zr_err(err, ZR_ENOMEM, "out of memory");
 }
 
-const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err)
+const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err)
 {
 	const struct zr_iface *f = p->desc->ifaces;
+	const struct zr_calls *c = zr_calls_of(id);
 	const char *lack;
 	while (f->id && strcmp(f->id, id))
 		f++;
+	uint32_t bytes = f->id && f->vtbl ? *(const uint32_t *)f->vtbl : 0;
 	if (!f->id)
-		zr_err(err, ZR_EINVAL, "plugin %s: offers %s, expected %s; rebuild it with this zeroth's headers", p->path,
+		zr_err(err, ZR_EINVAL, "plugin %s: offers %s, expected %s" REBUILD, p->path,
 		       p->desc->ifaces->id ? p->desc->ifaces->id : "no interface", id);
-	else if (!f->vtbl || *(const uint32_t *)f->vtbl < min_size)
-		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u; rebuild it with this zeroth's headers", p->path,
-		       id, f->vtbl ? *(const uint32_t *)f->vtbl : 0, min_size);
-	else if ((lack = zr_calls_lack(id, f->vtbl)))
-		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not optional; mend the plugin", p->path, id, lack);
+	else if (bytes < zr_calls_least(c))
+		zr_err(err, ZR_EINVAL, "plugin %s: %s has %u bytes, expected at least %u" REBUILD, p->path, id, bytes,
+		       zr_calls_least(c));
+	else if ((lack = zr_calls_lack(c, f->vtbl)))
+		zr_err(err, ZR_EINVAL, "plugin %s: %s: function %s is NULL, and it is not optional; mend the plugin",
+		       p->path, id, lack);
 	else
 		return f->vtbl;
 	return NULL;

@@ -24,9 +24,9 @@ extern const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *
 
 int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plugin **out, struct zr_error *err);
 
-/* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers. `min_size`:
- * bytes of its first struct version; a smaller `size` member is refused, as is one that lacks a function. */
-const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, uint32_t min_size, struct zr_error *err);
+/* The vtable of interface `id` ("zr.optimizer/1"), or NULL with a text that names what it offers. One that ends
+ * before its required functions is refused, as is one that lacks a function. */
+const void *zr_plugin_iface(const struct zr_plugin *p, const char *id, struct zr_error *err);
 
 /* Every file that a bare id could resolve to, role by role, name by name, without loading any.
  * shadowed: an earlier directory has the same role and id. Stops when fn returns nonzero. */
@@ -39,9 +39,12 @@ typedef void zr_call(void);
 extern const struct zr_calls {
 	const char *id;
 	uint32_t first;
+	int draft;
 	const char *name[16];
 } zr_calls[]; /* ends with id NULL */
+const struct zr_calls *zr_calls_of(const char *id); /* its id is NULL: not known */
+uint32_t zr_calls_least(const struct zr_calls *c); /* bytes of a vtable up to the last function that must be there */
 zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i); /* NULL: absent */
-const char *zr_calls_lack(const char *id, const void *table); /* a function that must be in the vtable, or NULL: all are */
+const char *zr_calls_lack(const struct zr_calls *c, const void *table); /* a function that must be there; NULL: all are */
 
 #endif

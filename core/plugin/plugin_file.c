@@ -21,14 +21,13 @@ static int check_owner(const char *path, const struct stat *st, struct zr_error 
 	char dir[PATH_MAX];
 	struct stat up;
 	if (st->st_mode & S_IWOTH)
-		return zr_err(err, ZR_EINVAL, "plugin %s: mode is %04o, writable by others; run chmod o-w on it", path,
-			      st->st_mode & 07777);
+		return zr_err(err, ZR_EINVAL, "mode is %04o, writable by others; run chmod o-w on it", st->st_mode & 07777);
 	snprintf(dir, sizeof dir, "%s", path);
 	if (stat(dirname(dir), &up))
-		return zr_err(err, ZR_EINVAL, "plugin %s: its directory: %s", path, strerror(errno));
+		return zr_err(err, ZR_EINVAL, "its directory: %s", strerror(errno));
 	if ((up.st_mode & S_IWOTH) && !(up.st_mode & S_ISVTX))
-		return zr_err(err, ZR_EINVAL, "plugin %s: its directory's mode is %04o, writable by others; run chmod o-w on it",
-			      path, up.st_mode & 07777);
+		return zr_err(err, ZR_EINVAL, "its directory's mode is %04o, writable by others; run chmod o-w on "
+			      "it", up.st_mode & 07777);
 	return 0;
 }
 
@@ -65,26 +64,24 @@ static uint64_t promised(int fd, const ElfW(Ehdr) *h)
 	return end;
 }
 
-static int check_elf(int fd, const char *path, uint64_t size, struct zr_error *err)
+static int check_elf(int fd, uint64_t size, struct zr_error *err)
 {
 	ElfW(Ehdr) h = { 0 };
 	ssize_t n = read_at(fd, &h, sizeof h, 0);
 	if (n < 0)
-		return zr_err(err, ZR_EIO, "plugin %s: cannot read it: %s", path, strerror(errno));
+		return zr_err(err, ZR_EIO, "cannot read it: %s", strerror(errno));
 	if (n < SELFMAG || memcmp(h.e_ident, ELFMAG, SELFMAG))
-		return zr_err(err, ZR_EINVAL, "plugin %s: not an ELF file; a plugin is a shared object", path);
+		return zr_err(err, ZR_EINVAL, "not an ELF file; a plugin is a shared object");
 	if (n == sizeof h && h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		return 0; /* dlopen says it best */
 	uint64_t end = n == sizeof h ? promised(fd, &h) : sizeof h;
 	if (end == UINT64_MAX && errno)
-		return zr_err(err, ZR_EIO, "plugin %s: cannot read its program headers: %s", path, strerror(errno));
+		return zr_err(err, ZR_EIO, "cannot read its program headers: %s", strerror(errno));
 	if (end == UINT64_MAX)
-		return zr_err(err, ZR_EINVAL, "plugin %s: truncated: %llu bytes end within its program headers; copy or build it again",
-			      path, (unsigned long long)size);
-	if (end > size)
-		return zr_err(err, ZR_EINVAL, "plugin %s: truncated: it has %llu bytes and its headers promise %llu; copy or build it again",
-			      path, (unsigned long long)size, (unsigned long long)end);
-	return 0;
+		return zr_err(err, ZR_EINVAL, "truncated: %llu bytes end within its program headers; copy or build it "
+			      "again", (unsigned long long)size);
+	return end <= size ? 0 : zr_err(err, ZR_EINVAL, "truncated: it has %llu bytes and its headers promise %llu; copy "
+					"or build it again", (unsigned long long)size, (unsigned long long)end);
 }
 
 int zr_plugin_file_check(const char *path, struct zr_error *err)
@@ -92,11 +89,11 @@ int zr_plugin_file_check(const char *path, struct zr_error *err)
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
 	if (fd < 0 || fstat(fd, &st))
-		rc = zr_err(err, ZR_EINVAL, "plugin %s: %s", path, strerror(errno));
+		rc = zr_err(err, ZR_EINVAL, "%s", strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		rc = zr_err(err, ZR_EINVAL, "plugin %s: not a regular file", path);
+		rc = zr_err(err, ZR_EINVAL, "not a regular file");
 	rc = rc ? rc : check_owner(path, &st, err);
-	rc = rc ? rc : check_elf(fd, path, (uint64_t)st.st_size, err);
+	rc = rc ? rc : check_elf(fd, (uint64_t)st.st_size, err);
 	if (fd >= 0)
 		close(fd);
 	return rc;

@@ -42,14 +42,14 @@ static int check_state(const struct zr_states *s, uint32_t i, struct zr_error *e
 
 int zr_states_check(const struct zr_states *s, const char *path, struct zr_error *err)
 {
-	const size_t align = _Alignof(struct zr_state);
+	const size_t align = _Alignof(struct zr_state), least = offsetof(struct zr_state, init) + 8; /* of minor 0 */
 	struct zr_error why = { 0 };
 	uint32_t i = 0;
-	if (s->n && (!s->table || s->stride < sizeof *s->table || s->stride % align))
+	if (s->n && (!s->table || s->stride < least || s->stride % align))
 		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride "
 			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the plugin",
 			      path, s->n, s->table ? "an address" : "NULL", s->stride,
-			      sizeof *s->table, align);
+			      least, align);
 	while (i < s->n && !check_state(s, i, &why))
 		i++;
 	return i == s->n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "

@@ -20,7 +20,7 @@
 static const struct zr_pretrained_v1 *tables_of(const struct zr_plugin *p)
 {
 	struct zr_error unused = { 0 };
-	return zr_plugin_iface(p, IFACE, sizeof(struct zr_pretrained_v1), &unused);
+	return zr_plugin_iface(p, IFACE, &unused);
 }
 
 static int reads(const struct zr_pretrained_v1 *v, const char *type)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/config/options.h"
+#include "core/log.h"
 #include "core/plugin/states.h"
 #include "core/setup.h"
 
@@ -98,15 +99,21 @@ static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_erro
 static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)
 {
 	struct zr_optimizer *o = &s->optimizer[s->n_optimizers];
-	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", offsetof(struct zr_optimizer_v1, partial), err);
+	int rc = zr_setup_start(s, &o->it, sec->name, "zr.optimizer/1", err);
 	if (rc)
 		return rc;
 	const struct zr_optimizer_v1 *v = o->it.vtbl;
 	s->n_optimizers++;
-	if (v->n_partial && !v->partial)
-		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no "
-			      "partial()", id_of(o), v->n_partial);
-	if (zr_is_whole(o) && (!v->step_whole || v->n_partial))
+	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE, kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
+	if ((v->caps & ~caps) || (v->mem_ok & ~kinds))
+		return zr_err(err, ZR_EINVAL, "optimizer %s has caps 0x%x and mem_ok 0x%x, this zeroth knows 0x%x and 0x%x; install a newer "
+			      "zeroth", id_of(o), v->caps, v->mem_ok, caps, kinds);
+	if (!v->caps && !s->process.rank)
+		zr_logf(ZR_LOG_WARN, sec->name, "optimizer %s has caps 0: its results may depend on how ranks and sub-groups cut the "
+			"parameters; ZR_OPT_ELEMENTWISE would promise that they do not", id_of(o));
+	if (v->n_partial && !(ZR_HAS(v, struct zr_optimizer_v1, partial) && v->partial))
+		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no partial()", id_of(o), v->n_partial);
+	if (zr_is_whole(o) && (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))
 		return zr_err(err, ZR_EINVAL, "optimizer %s takes whole matrices, so it needs step_whole() and no partial sums", id_of(o));
 	rc = check_memory(s, o, err);
 	return rc ? rc : add_states(s, o, err);

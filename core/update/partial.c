@@ -49,7 +49,7 @@ static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struc
 		rc = zr_copy(s, out, d->sums, bytes);
 	for (uint64_t i = 0; !rc && i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
-			zr_exact_add(&sums[(uint32_t)step->seg[i].param * p->width + k], out[i * n + k]);
+			zr_exact_add(&sums[(uint32_t)ZR_SEG(step, i)->param * p->width + k], out[i * n + k]);
 	return rc;
 }
 
@@ -102,7 +102,7 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 	uint32_t n = zr_optimizer_calls(&s->setup->optimizer[d->piece->optimizer])->n_partial;
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
-			out[i * n + k] = totals[(uint32_t)step->seg[i].param * p->width + k];
+			out[i * n + k] = totals[(uint32_t)ZR_SEG(step, i)->param * p->width + k];
 	step->partials = n ? d->sums : NULL;
 	return n && d->sums != out ? zr_copy(s, d->sums, out, step->n_seg * n * sizeof *out) : 0;
 }

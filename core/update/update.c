@@ -4,7 +4,12 @@
  */
 #include "core/update/update.h"
 
+#include <string.h>
+
 #include "core/memory/tier.h"
+
+/* Of a segment, which could not grow before minor 4. */
+#define ZR_SEG_MINOR0 (offsetof(struct zr_seg, name) + sizeof(const char *))
 
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
@@ -17,24 +22,26 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 				  const struct zr_ops *ops, const struct zr_scalars *scalars)
 {
 	const struct zr_setup *p = s->setup;
+	const struct zr_optimizer *o = &p->optimizer[p->param_group[group].optimizer];
+	const struct zr_entry *e = o->it.section->plugin->entry;
+	const int knows = e->draft == ZR_DRAFT_REVISION;
 	return (struct zr_opt_step){
-		.size = sizeof(struct zr_opt_step),
-		.n_state = p->optimizer[p->param_group[group].optimizer].n_states,
+		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, .seg_stride = e->abi_minor < 4 ? ZR_SEG_MINOR0 : sizeof(struct zr_seg),
 		.step = s->applied + 1, .lr = s->lr[group], .grad_mult = s->grad_mult,
 		.opts = p->param_group[group].section->opts, .state = s->state_buf,
-		.seed = (uint64_t)p->train->seed, .ops = ops,
-		.scalars = (scalars ? scalars : s->scalars) + group,
+		.seed = (uint64_t)p->train->seed, .ops = knows ? ops : NULL,
+		.scalars = knows ? (scalars ? scalars : s->scalars) + group : NULL,
 		.native = ops->native, .elementwise = ops->elementwise,
 	};
 }
 
-/* The segments of one group, of those that s->seg holds; their number. */
-static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n)
+/* The segments of one group, of those that s->seg holds, `stride` apart; their number. */
+static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n, uint32_t stride)
 {
 	uint64_t count = 0;
 	for (uint64_t i = 0; i < n; i++)
 		if (s->setup->group_of[s->seg[i].param] == group)
-			s->group_seg[count++] = s->seg[i];
+			memcpy((char *)s->group_seg + count++ * stride, &s->seg[i], stride);
 	return count;
 }
 
@@ -61,7 +68,7 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		o.master = zr_opt_buffer(s, b->master, b->n, ZR_F32);
 		o.grad = zr_opt_buffer(s, d->grad + b->from * ZR_BLOCK * 4, b->n, ZR_F32);
 		o.seg = s->group_seg;
-		o.n_seg = of_group(s, g, segments);
+		o.n_seg = of_group(s, g, segments, o.seg_stride);
 		if (b->lowp)
 			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, d->piece->unit));
 		if (o.n_seg)

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/adapter.h - DRAFT. Role "adapter": trains little beside a model that is frozen. An adapter
+ * zeroth/adapter.h - STABLE. Role "adapter": trains little beside a model that is frozen. An adapter
  * has interface "zr.model/1" (zeroth/model.h) and stands in front of the model, which it gets by
  * host->get("zr.model/1"), as "zr.pretrained/1" if that has it: its declaration is the model's with
  * tensors of its own behind the model's, which have ZR_TENSOR_ADDED, while what it does not train
  * has ZR_TENSOR_FROZEN; its calls lead to the model's. Interface "zr.adapter/1", optional beside it:
- * how the adapters are written and read as files of Hugging Face's PEFT.
+ * how the adapters are written and read as files of Hugging Face's PEFT. This header is stable;
+ * "zr.model/1" is a draft, so an adapter still loads only into hosts of its draft revision.
  */
 #ifndef ZEROTH_ADAPTER_H
 #define ZEROTH_ADAPTER_H
 
-#include <zeroth/model.h>
+#include <zeroth/plugin.h>
+#if ZR_HEADERS_NEED < 4
+#undef ZR_HEADERS_NEED
+#define ZR_HEADERS_NEED 4
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/data.h - DRAFT. Role "data", interface "zr.data/1": the tokens of each micro-batch, as a
+ * zeroth/data.h - STABLE. Role "data", interface "zr.data/1": the tokens of each micro-batch, as a
  * pure function of (seed, step, slot). A slot is the place of a micro-batch in the global batch.
  * Neither the number of ranks nor a restart changes what is learned.
  */
@@ -8,8 +8,10 @@
 #define ZEROTH_DATA_H
 
 #include <zeroth/plugin.h>
-#undef ZR_DRAFT_USED
-#define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#if ZR_HEADERS_NEED < 4
+#undef ZR_HEADERS_NEED
+#define ZR_HEADERS_NEED 4
+#endif
 
 #ifdef __cplusplus
 extern "C" {

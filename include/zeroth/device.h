@@ -161,13 +161,14 @@ struct zr_op_attention {
 	int64_t q_head, k_head, v_head; /* elements between heads of q, k, v; 0: head_dim */
 };
 
-/* Stores dq, dk and dv, without adding, laid out as q, k and v. GROWABLE. */
+/* Stores dq, dk and dv, without adding, laid out as q, k and v. GROWABLE, as its last member grows:
+ * what a backward alone needs later goes into that, too. */
 struct zr_op_attention_bwd {
 	uint32_t size, flags;
-	struct zr_op_attention fwd; /* as in the forward; out and lse are read */
 	const void *dout;           /* out_stride apart */
 	void *dq, *dk, *dv;
 	void *work;                 /* attention_bwd_work() bytes */
+	struct zr_op_attention fwd; /* as in the forward; out and lse are read */
 };
 
 /* dx = dy * gelu'(pre). dx may be dy. act, if not NULL, receives gelu(pre): a forward that kept pre

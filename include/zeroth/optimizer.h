@@ -22,25 +22,9 @@ extern "C" {
 #endif
 
 struct zr_ops;     /* zeroth/device.h, draft: operations of the device that owns the memory */
-struct zr_stream;  /* zeroth/device.h */
-struct zr_scalars; /* zeroth/device.h: the scalars below in the memory kind of the buffers */
+struct zr_stream;  /* zeroth/device.h, draft */
+struct zr_scalars; /* zeroth/parameters.h, draft: scalars in the memory kind of the buffers */
 struct zr_elementwise; /* zeroth/elementwise.h */
-
-#define ZR_NATIVE_HOST 0
-#define ZR_NATIVE_CUDA 1
-#define ZR_NATIVE_HIP 2
-
-/* The programming interface of the device that owns the memory, for plugins with kernels of their
- * own. GROWABLE. */
-struct zr_native {
-	uint32_t size;
-	uint32_t api;   /* ZR_NATIVE_* */
-	int32_t device; /* its number there; 0 on the host */
-	int32_t rsv;
-	/* what to enqueue on, after all that came before: a cudaStream_t or hipStream_t; NULL on the
-	 * host, where a call has done its work when it returns */
-	void *stream;
-};
 
 /* Memory that is lent for one call. FROZEN. */
 struct zr_buf {
@@ -50,7 +34,8 @@ struct zr_buf {
 	uint32_t mem;   /* ZR_MEM_* */
 };
 
-/* caps, bits */
+/* caps, bits; a host refuses others. 0: step() is called as with ZR_OPT_ELEMENTWISE, but results
+ * may depend on how ranks and sub-groups cut the parameters, and a run says so. */
 #define ZR_OPT_ELEMENTWISE 1u /* any split of the data gives the same result, bit for bit */
 #define ZR_OPT_WHOLE 2u       /* needs whole matrices, in step_whole */
 
@@ -68,7 +53,7 @@ struct zr_state {
 };
 
 /* The part of one parameter that is in a sub-group. It starts on a block of ZR_BLOCK elements.
- * FROZEN. */
+ * GROWABLE by zr_opt_step.seg_stride. */
 struct zr_seg {
 	int64_t off;       /* first element in the buffers of the sub-group */
 	int64_t n;         /* elements; padding follows up to the next block: never touch it */
@@ -78,6 +63,18 @@ struct zr_seg {
 	/* shape of the whole parameter; owned by the host and valid as long as it */
 	const int64_t *dims;
 	const char *name;    /* canonical name, "h.0.attn.c_attn.weight"; likewise */
+};
+
+/* What a kernel of the plugin's own needs to run where the buffers are. GROWABLE. */
+#define ZR_NATIVE_HOST 0 /* host memory; no stream */
+#define ZR_NATIVE_CUDA 1 /* stream is a cudaStream_t */
+#define ZR_NATIVE_HIP 2  /* stream is a hipStream_t */
+struct zr_native {
+	uint32_t size;
+	uint32_t api;   /* ZR_NATIVE_* */
+	int32_t device; /* its number in that API; the host has made it the current one */
+	int32_t rsv;
+	void *stream;   /* work in it comes after that which filled the buffers; do not wait for it */
 };
 
 /* One sub-group to update. GROWABLE. Every pointer is borrowed for the call. */
@@ -101,9 +98,11 @@ struct zr_opt_step {
 	const double *partials;
 	/* the same however parameters are split: mix it with param and element index */
 	uint64_t seed;
-	const struct zr_ops *ops;         /* operations of the memory's device; draft */
-	struct zr_stream *stream;         /* to enqueue them on */
-	/* step, grad_mult and lr where the device can read them */
+	/* Draft, all three; NULL for a plugin that was not built with the host's draft headers:
+	 * operations of the memory's device, the stream to enqueue them on, and step, grad_mult and
+	 * lr where the device can read them. */
+	const struct zr_ops *ops;
+	struct zr_stream *stream;
 	const struct zr_scalars *scalars;
 	/* since minor 1 */
 	/* for step_whole(): whole_work() bytes in the master's kind of memory, 64-byte aligned and
@@ -111,11 +110,21 @@ struct zr_opt_step {
 	void *work;
 	uint64_t work_bytes;
 	/* since minor 4 */
-	const struct zr_native *native; /* NULL: unknown */
-	/* (optional) [step] The whole update, or its sums, by a text: zeroth/elementwise.h. Returns
-	 * ZR_OK or fails with a text. */
+	const struct zr_native *native; /* NULL: the device does not tell */
+	/* [step] Updates all segments by the function of one element that `e` has, or sums over
+	 * them, wherever the buffers are: see zeroth/elementwise.h. Returns ZR_OK or a code with a
+	 * text. NULL: the device cannot. */
 	int (*elementwise)(const struct zr_opt_step *s, const struct zr_elementwise *e);
+	/* bytes from one segment to the next one, at least sizeof(struct zr_seg) of the minor that
+	 * the plugin was built with: ZR_SEG(s, i) */
+	uint32_t seg_stride, rsv;
 };
+
+/* Segment i of a sub-group, whatever the host's struct zr_seg is. */
+#define ZR_SEG(s, i)                                                                               \
+	((const struct zr_seg *)((const char *)(s)->seg +                                          \
+				 (i) * (ZR_HAS(s, struct zr_opt_step, seg_stride) ?                \
+						(s)->seg_stride : sizeof(struct zr_seg))))
 
 /* GROWABLE. */
 struct zr_optimizer_v1 {

@@ -38,11 +38,13 @@ extern "C" {
 #endif
 
 #define ZR_ABI_MAJOR 1
-#define ZR_ABI_MINOR 3
+#define ZR_ABI_MINOR 4
 
-/* Headers of draft roles change with every release. A plugin that includes one carries this number
- * and loads only into a host with the same one; see ZR_DRAFT_USED. */
-#define ZR_DRAFT_REVISION 7
+/* Headers of draft roles change with every release. A plugin that includes one carries this number.
+ * Its draft interfaces work in a host with the same number only; so do its stable ones, unless it
+ * defines ZR_DRAFT_OPTIONAL before it includes any header: in a host with another number they work
+ * too, and what draft headers declare, such as `ops` of zr_opt_step, is NULL there. */
+#define ZR_DRAFT_REVISION 8
 
 #define ZR_MAGIC 0x5a525031u
 
@@ -245,7 +247,7 @@ struct zr_iface {
 /* GROWABLE. */
 struct zr_desc {
 	uint32_t size;
-	uint32_t flags;              /* 0 */
+	uint32_t flags;              /* 0; a host refuses what it does not know */
 	const char *role;            /* "optimizer": INI section and directory */
 	const char *id;              /* "adamw": [a-z0-9_-]+, equal to the file's name */
 	const char *version;         /* of the plugin */
@@ -281,21 +283,36 @@ struct zr_entry {
 	uint16_t rsv;
 	/* 0, or the ZR_DRAFT_REVISION of the draft headers it was built with */
 	uint32_t draft;
-	uint32_t rsv2;
+	uint32_t flags;      /* ZR_ENTRY_*; a host refuses what it does not know */
 	const char *build;   /* compiler and the like: printed, never compared */
 	const struct zr_desc *const *descs; /* ends with NULL */
 };
 
+#define ZR_ENTRY_DRAFT_OPTIONAL 1u /* it works in a host of another draft revision */
+
 /* Headers of draft roles redefine this to ZR_DRAFT_REVISION. */
 #define ZR_DRAFT_USED 0u
+#ifdef ZR_DRAFT_OPTIONAL
+#define ZR_ENTRY_FLAGS ZR_ENTRY_DRAFT_OPTIONAL
+#else
+#define ZR_ENTRY_FLAGS 0u
+#endif
 
-/* The one exported symbol, last in the file:  ZR_PLUGIN(&my_desc);  */
-#define ZR_PLUGIN(...)                                                                             \
+/* Headers of roles that were not stable from the first minor on raise this to that which made them
+ * so: older hosts call these roles otherwise. */
+#define ZR_HEADERS_NEED 0
+
+/* The one exported symbol, last in the file:  ZR_PLUGIN(&my_desc);  A plugin that cannot do without
+ * a member, function or constant that came with minor m says so: ZR_PLUGIN_NEED(m, &my_desc);
+ * Older hosts refuse it, and say which minor it needs. */
+#define ZR_PLUGIN(...) ZR_PLUGIN_NEED(0, __VA_ARGS__)
+#define ZR_PLUGIN_NEED(minor, ...)                                                                 \
 	static const struct zr_desc *const zr_descs__[] = { __VA_ARGS__, NULL };                   \
 	ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1; \
 	const struct zr_entry zr_plugin_entry_v1 = {                                               \
-		ZR_MAGIC, sizeof(struct zr_entry), ZR_ABI_MAJOR, ZR_ABI_MINOR, 0, 0,               \
-		ZR_DRAFT_USED, 0, __VERSION__, zr_descs__                                          \
+		ZR_MAGIC, sizeof(struct zr_entry), ZR_ABI_MAJOR, ZR_ABI_MINOR,                     \
+		(minor) > ZR_HEADERS_NEED ? (minor) : ZR_HEADERS_NEED, 0,                          \
+		ZR_DRAFT_USED, ZR_ENTRY_FLAGS, __VERSION__, zr_descs__                             \
 	}
 
 /* ---- conveniences ---------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/precision.h - DRAFT. Role "precision", interface "zr.precision/1": the element types of a
+ * zeroth/precision.h - STABLE. Role "precision", interface "zr.precision/1": the element types of a
  * training, and the loss scale as a pure state machine. The host casts, scales, counts non-finite
  * values and combines the counts of all ranks.
  */
@@ -8,8 +8,10 @@
 #define ZEROTH_PRECISION_H
 
 #include <zeroth/plugin.h>
-#undef ZR_DRAFT_USED
-#define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#if ZR_HEADERS_NEED < 4
+#undef ZR_HEADERS_NEED
+#define ZR_HEADERS_NEED 4
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * zeroth/zero.h - DRAFT. Role "zero", interface "zr.zero/1": a ZeRO stage is a policy. It says over
+ * zeroth/zero.h - STABLE. Role "zero", interface "zr.zero/1": a ZeRO stage is a policy. It says over
  * which group each unit's parameters, gradients and optimizer state are split. At each point of the
  * step it calls verbs with lists of units: gather, drop, reduce, update, publish. It gets no
  * pointer to data and sends no message.
@@ -9,8 +9,10 @@
 #define ZEROTH_ZERO_H
 
 #include <zeroth/plugin.h>
-#undef ZR_DRAFT_USED
-#define ZR_DRAFT_USED ZR_DRAFT_REVISION
+#if ZR_HEADERS_NEED < 4
+#undef ZR_HEADERS_NEED
+#define ZR_HEADERS_NEED 4
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +26,14 @@ extern "C" {
 /* FROZEN. */
 struct zr_groups {
 	int32_t param, grad, state; /* ZR_GROUP_* */
+};
+
+/* The unit that groups() is asked about. GROWABLE. */
+struct zr_groups_of {
+	uint32_t size;
+	int32_t unit, n_units; /* its number, and how many there are */
+	int32_t world;         /* ranks of the training */
+	int64_t elements;      /* of the unit, padding included */
 };
 
 /* programs */
@@ -108,7 +118,7 @@ struct zr_zero_v1 {
 	uint32_t size, rsv;
 	/* [pure], but always called with an instance, since the answer may depend on options. All
 	 * units whose state is split have it split over the same group. */
-	int (*groups)(struct zr_inst *, int32_t unit, int64_t elements, struct zr_groups *out);
+	int (*groups)(struct zr_inst *, const struct zr_groups_of *, struct zr_groups *out);
 	/* [main] Calls verbs. What it does depends only on this program's points so far; the stage
 	 * forgets them when the program ends. */
 	int (*at)(struct zr_inst *, const struct zr_point *, const struct zr_stage *);

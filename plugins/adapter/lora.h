@@ -8,6 +8,7 @@
 #define ZR_ADAPTER_LORA_H
 
 #include <zeroth/adapter.h>
+#include <zeroth/model.h>
 
 #define LORA_TENSORS 2560 /* of a layer, most */
 #define LORA_NAME 512    /* room for the name of a tensor or a module, or for a word of a list */

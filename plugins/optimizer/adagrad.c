@@ -53,11 +53,11 @@ static int adagrad_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	if (!ZR_HAS(s->ops, struct zr_ops, adagrad) || !s->ops->adagrad)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no adagrad operation");
 	for (i = 0; i < s->n_seg && !rc; i++) {
-		int64_t off = s->seg[i].off;
+		int64_t off = ZR_SEG(s, i)->off;
 		struct zr_op_adagrad op = {
 			.size = sizeof op,
 			.lowp_dtype = s->lowp.dtype,
-			.n = s->seg[i].n,
+			.n = ZR_SEG(s, i)->n,
 			.lr_decay = o->lr_decay,
 			.eps = o->eps,
 			.weight_decay = o->weight_decay,

@@ -63,7 +63,7 @@ int adam_step(struct zr_inst *inst, const struct zr_opt_step *s, int l2)
 	if (!ZR_HAS(s->ops, struct zr_ops, adamw) || !s->ops->adamw)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no adamw operation");
 	for (i = 0; i < s->n_seg && !rc; i++) {
-		struct zr_op_adamw op = adam_op(inst, s, s->seg[i].off, s->seg[i].n, l2);
+		struct zr_op_adamw op = adam_op(inst, s, ZR_SEG(s, i)->off, ZR_SEG(s, i)->n, l2);
 		rc = s->ops->adamw(s->ops, s->stream, &op);
 	}
 	return rc;

@@ -42,7 +42,7 @@ static void update(void *arg, int64_t item, int32_t worker)
 	uint64_t i;
 	(void)worker;
 	for (i = 0; i < j->s->n_seg; i++) {
-		const struct zr_seg *g = &j->s->seg[i];
+		const struct zr_seg *g = ZR_SEG(j->s, i);
 		int64_t from = g->off > lo ? g->off : lo;
 		int64_t to = g->off + g->n < hi ? g->off + g->n : hi;
 		if (from < to)

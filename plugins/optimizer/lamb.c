@@ -102,7 +102,7 @@ static int device_lacks_lamb(const struct zr_inst *inst, const struct zr_ops *op
 static uint64_t run_end(const struct zr_opt_step *s, uint64_t i)
 {
 	for (i++; i < s->n_seg; i++)
-		if (s->seg[i - 1].n != ZR_BLOCK || s->seg[i].off != s->seg[i - 1].off + ZR_BLOCK)
+		if (ZR_SEG(s, i - 1)->n != ZR_BLOCK || ZR_SEG(s, i)->off != ZR_SEG(s, i - 1)->off + ZR_BLOCK)
 			break;
 	return i;
 }
@@ -112,15 +112,15 @@ static int lamb_partial(struct zr_inst *inst, const struct zr_opt_step *s, doubl
 	uint64_t i, end;
 	int rc = device_lacks_lamb(inst, s->ops);
 	for (i = 0; i < s->n_seg && !rc; i++)
-		if (s->seg[i].n > ZR_BLOCK)
+		if (ZR_SEG(s, i)->n > ZR_BLOCK)
 			rc = zr_fail(
 				inst->h, ZR_EINVAL,
 				"partial: a segment of %lld elements is longer than a block of %d",
-				(long long)s->seg[i].n, ZR_BLOCK);
+				(long long)ZR_SEG(s, i)->n, ZR_BLOCK);
 	for (i = 0; i < s->n_seg && !rc; i = end) {
 		struct zr_op_lamb op;
 		end = run_end(s, i);
-		op = op_on(s, s->seg[i].off, (int64_t)(end - i - 1) * ZR_BLOCK + s->seg[end - 1].n);
+		op = op_on(s, ZR_SEG(s, i)->off, (int64_t)(end - i - 1) * ZR_BLOCK + ZR_SEG(s, end - 1)->n);
 		op.block_norms = out + i * N_NORMS;
 		rc = s->ops->lamb_norms(s->ops, s->stream, &op);
 	}
@@ -134,7 +134,7 @@ static int lamb_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	if (!rc && !s->partials)
 		rc = zr_fail(inst->h, ZR_ESTATE, "no norms of the parameters came with the step");
 	for (i = 0; i < s->n_seg && !rc; i++) {
-		struct zr_op_lamb op = op_on(s, s->seg[i].off, s->seg[i].n);
+		struct zr_op_lamb op = op_on(s, ZR_SEG(s, i)->off, ZR_SEG(s, i)->n);
 		op.norms = s->partials + i * N_NORMS;
 		rc = s->ops->lamb(s->ops, s->stream, &op);
 	}

@@ -70,12 +70,12 @@ static int lion_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	if (!ZR_HAS(s->ops, struct zr_ops, lion) || !s->ops->lion)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no lion operation");
 	for (i = 0; i < s->n_seg && !rc; i++) {
-		int64_t off = s->seg[i].off;
+		int64_t off = ZR_SEG(s, i)->off;
 		struct zr_op_lion op = {
 			.size = sizeof op,
 			.lowp_dtype = s->lowp.dtype,
 			.moment_dtype = inst->moment_dtype,
-			.n = s->seg[i].n,
+			.n = ZR_SEG(s, i)->n,
 			.beta1 = o->betas[0],
 			.beta2 = o->betas[1],
 			.weight_decay = o->weight_decay,

@@ -161,7 +161,7 @@ static double scale(const struct muon_opts *o, double rows, double cols)
 
 static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct work *w)
 {
-	const struct zr_seg *seg = &s->seg[0];
+	const struct zr_seg *seg = ZR_SEG(s, 0);
 	int64_t rows = seg->dims[0], cols = seg->dims[1], i;
 	struct zr_op_muon op = {
 		.size = sizeof op,
@@ -191,7 +191,7 @@ static int update(const struct zr_opt_step *s, const struct muon_opts *o, struct
 
 static int muon_step_whole(struct zr_inst *inst, const struct zr_opt_step *s)
 {
-	const struct zr_seg *seg = &s->seg[0];
+	const struct zr_seg *seg = ZR_SEG(s, 0);
 	uint64_t need;
 	struct work w;
 	if (!ZR_HAS(s->ops, struct zr_ops, muon_update) || !s->ops->matmul ||

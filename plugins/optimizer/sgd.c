@@ -68,12 +68,12 @@ static int sgd_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	if (!ZR_HAS(s->ops, struct zr_ops, sgd) || !s->ops->sgd)
 		return zr_fail(inst->h, ZR_ENOTSUP, "this device has no sgd operation");
 	for (i = 0; i < s->n_seg && !rc; i++) {
-		int64_t off = s->seg[i].off;
+		int64_t off = ZR_SEG(s, i)->off;
 		struct zr_op_sgd op = {
 			.size = sizeof op,
 			.lowp_dtype = s->lowp.dtype,
 			.nesterov = o->nesterov,
-			.n = s->seg[i].n,
+			.n = ZR_SEG(s, i)->n,
 			.momentum = o->momentum,
 			.dampening = o->dampening,
 			.weight_decay = o->weight_decay,

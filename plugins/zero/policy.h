@@ -73,11 +73,10 @@ int split_at(struct zr_inst *inst, const struct zr_point *p, const struct zr_sta
 /* All of a stage: id, summary, number of options, the policy that answers points, and the groups of
  * parameters, gradients and state. The last line of its file, as ZR_PLUGIN, which it ends with. */
 #define ZERO_STAGE(name, text, options, answer, ...) \
-	static int stage_groups(struct zr_inst *inst, int32_t unit, int64_t elements, \
+	static int stage_groups(struct zr_inst *inst, const struct zr_groups_of *of, \
 				struct zr_groups *out) \
 	{ \
-		(void)unit; \
-		return policy_groups(inst, elements, (struct zr_groups){ __VA_ARGS__ }, out); \
+		return policy_groups(inst, of->elements, (struct zr_groups){ __VA_ARGS__ }, out); \
 	} \
 	static const struct zr_zero_v1 vtbl = { .size = sizeof vtbl, \
 						.groups = stage_groups, \

@@ -21,6 +21,15 @@
 #ifndef DRAFT
 #define DRAFT 0
 #endif
+#ifndef ENTRY_BITS
+#define ENTRY_BITS 0
+#endif
+#ifndef DESC_BITS
+#define DESC_BITS 0
+#endif
+#ifndef OPT_BITS
+#define OPT_BITS 0
+#endif
 #ifndef ENTRY_SIZE
 #define ENTRY_SIZE sizeof(struct zr_entry)
 #endif
@@ -60,7 +69,7 @@ struct opts {
 };
 
 static const struct zr_opt options[] = {
-	{ "rate", DEFAULT, "Learning rate at every step.", "", NULL, 0, 1, TYPE, 0, SHIFT, sizeof(double) },
+	{ "rate", DEFAULT, "Learning rate at every step.", "", NULL, 0, 1, TYPE, OPT_BITS, SHIFT, sizeof(double) },
 };
 
 struct zr_inst {
@@ -124,6 +133,7 @@ static const struct zr_iface ifaces[] = { { IFACE, &vtbl }, { NULL, NULL } };
 
 static const struct zr_desc desc = {
 	.size = DESC_SIZE,
+	.flags = DESC_BITS,
 	.role = ROLE,
 	.id = ID,
 	.version = VERSION,
@@ -149,7 +159,7 @@ static const struct zr_desc *const descs[] = {
 	NULL
 };
 ZR_EXTERN __attribute__((visibility("default"))) const struct zr_entry zr_plugin_entry_v1;
-const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR, ZR_ABI_MINOR, NEED, 0, DRAFT, 0, __VERSION__, descs };
+const struct zr_entry zr_plugin_entry_v1 = { MAGIC, ENTRY_SIZE, MAJOR, ZR_ABI_MINOR, NEED, 0, DRAFT, ENTRY_BITS, __VERSION__, descs };
 #else
 const struct zr_desc *const unused_desc = &desc;
 #endif

@@ -9,14 +9,14 @@
 
 WRAP(zero, getenv("SPLIT")[0] == '0' ? "zero/stage1.so" : "zero/stage3.so", "groups")
 
-static int groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out)
+static int groups(struct zr_inst *inst, const struct zr_groups_of *of, struct zr_groups *out)
 {
-	const char *of = getenv("SPLIT");
-	int rc = real_vtbl->groups(inst, unit, elements, out);
+	const char *split = getenv("SPLIT");
+	int rc = real_vtbl->groups(inst, of, out);
 	if (out->param != ZR_GROUP_SELF)
-		out->param = of[0] - '0';
-	out->grad = of[1] - '0';
-	out->state = (unit == 1 && of[3] ? of[3] : of[2]) - '0';
+		out->param = split[0] - '0';
+	out->grad = split[1] - '0';
+	out->state = (of->unit == 1 && split[3] ? split[3] : split[2]) - '0';
 	return rc;
 }
 

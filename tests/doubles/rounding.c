@@ -58,8 +58,8 @@ static void update_item(void *arg, int64_t item, int32_t worker)
 static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 {
 	for (uint64_t i = 0; i < s->n_seg; i++) {
-		struct job job = { s, &s->seg[i] };
-		inst->h->parallel(inst->h, (s->seg[i].n + ZR_BLOCK - 1) / ZR_BLOCK, update_item, &job);
+		struct job job = { s, ZR_SEG(s, i) };
+		inst->h->parallel(inst->h, (ZR_SEG(s, i)->n + ZR_BLOCK - 1) / ZR_BLOCK, update_item, &job);
 	}
 	change("step");
 	return ZR_OK;

@@ -75,8 +75,8 @@ static int signsgd_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	if (s->lowp.data && s->lowp.dtype != ZR_BF16 && s->lowp.dtype != ZR_F32)
 		return zr_fail(inst->h, ZR_ENOTSUP, "writes parameters as fp32 or bf16 only");
 	for (i = 0; i < s->n_seg; i++) {
-		struct job job = { s, &s->seg[i] };
-		inst->h->parallel(inst->h, (s->seg[i].n + ITEM - 1) / ITEM, update_item, &job);
+		struct job job = { s, ZR_SEG(s, i) };
+		inst->h->parallel(inst->h, (ZR_SEG(s, i)->n + ITEM - 1) / ITEM, update_item, &job);
 	}
 	return ZR_OK;
 }

@@ -40,6 +40,18 @@ minor=$(sed -n 's/^#define ZR_ABI_MINOR //p' "$ZR_SRCDIR/include/zeroth/plugin.h
 variant 'a newer ABI minor' "need_minor is 7, this zeroth has $minor; install a newer zeroth" -DNEED=7
 revision=$(sed -n 's/^#define ZR_DRAFT_REVISION //p' "$ZR_SRCDIR/include/zeroth/plugin.h")
 variant 'another draft revision' "draft is 99, this zeroth has $revision; $rebuild" -DDRAFT=99
+variant 'a draft interface in a file without drafts' \
+	"draft is 0, zr.comm/1 of this zeroth has $revision; $rebuild" '-DIFACE="zr.comm/1"'
+newer='install a newer zeroth'
+variant 'flags of the entry' "its entry's flags are 0x6, this zeroth knows 0x1; $newer" -DENTRY_BITS=6
+variant 'flags of the descriptor' "its descriptor's flags are 0x4, this zeroth knows none; $newer" -DDESC_BITS=4
+variant 'flags of an option' 'option rate: unknown flags 0x200' -DOPT_BITS=0x200
+build "$dir/good.so" -DDRAFT=99 -DENTRY_BITS=1
+like 'a stable interface of another draft, which can do without' "$("$ZEROTH" plugin info "$dir/good.so" 2>&1)" \
+	'^scheduler/good 1.5 '
+variant 'a draft interface of one that can do without drafts' \
+	"draft is 99, zr.comm/1 of this zeroth has $revision; $rebuild" \
+	-DDRAFT=99 -DENTRY_BITS=1 '-DIFACE="zr.comm/1"'
 variant 'an entry that ends too early' 'its entry of 12 bytes has no descriptor, expected at least 40 bytes' -DENTRY_SIZE=12
 variant 'no descriptor' 'its entry of 40 bytes has no descriptor, expected at least 40 bytes' -DNO_DESC
 variant 'a descriptor that ends too early' 'its descriptor has 8 bytes, expected at least 112' -DDESC_SIZE=8

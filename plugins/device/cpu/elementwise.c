@@ -126,7 +126,7 @@ static int update(struct job *j)
 	const struct zr_opt_step *s = j->s;
 	float k[ZR_ELEMENTWISE_CONSTANTS];
 	for (uint64_t i = 0; i < s->n_seg; i++) {
-		j->seg = &s->seg[i];
+		j->seg = ZR_SEG(s, i);
 		if (j->e->use) {
 			memcpy(k, j->e->k, j->e->n_const * sizeof *k);
 			j->e->use(k, s->partials + i * j->e->n_sum);
@@ -145,7 +145,7 @@ static void measure_item(void *arg, int64_t item, int32_t worker)
 	const struct zr_opt_step *s = j->s;
 	int64_t i = item * SEGMENTS, end = cpu_min(i + SEGMENTS, (int64_t)s->n_seg);
 	for (; i < end; i++) {
-		const struct zr_seg *seg = &s->seg[i];
+		const struct zr_seg *seg = ZR_SEG(s, i);
 		float *x[ZR_ELEMENTWISE_STATES];
 		load(j, cpu_scratch(j->d, worker), seg->off, seg->n, x);
 		j->measure(j->k, seg->n, (float)s->grad_mult,

@@ -25,7 +25,7 @@
 		  AT(rstd), AT(dx), AT(dgamma), AT(dbeta), AT(work)) \
 	QUERY(layernorm_bwd_work, layernorm_bwd) \
 	OPERATION(attention, attention, v_head, AT(q), AT(k), AT(v), AT(out), AT(lse), AT(starts)) \
-	OPERATION(attention_bwd, attention_bwd, work, AT(fwd.q), AT(fwd.k), AT(fwd.v), \
+	OPERATION(attention_bwd, attention_bwd, fwd, AT(fwd.q), AT(fwd.k), AT(fwd.v), \
 		  AT(fwd.out), AT(fwd.lse), AT(fwd.starts), AT(dout), AT(dq), AT(dk), AT(dv), \
 		  AT(work)) \
 	QUERY(attention_bwd_work, attention_bwd) \

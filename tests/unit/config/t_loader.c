@@ -119,16 +119,16 @@ static void interfaces_are_found_by_id_and_size(void **unused)
 	(void)unused;
 	search("b", "a");
 	assert_int_equal(zr_plugin_load("scheduler", "good", &p, &err), 0);
-	v = zr_plugin_iface(p, "zr.scheduler/1", sizeof *v, &err);
+	v = zr_plugin_iface(p, "zr.scheduler/1", &err);
 	assert_non_null(v);
 	assert_non_null(v->value);
-	assert_null(zr_plugin_iface(p, "zr.scheduler/2", sizeof *v, &err));
+	assert_null(zr_plugin_iface(p, "zr.scheduler/2", &err));
 	snprintf(text, sizeof text, "plugin %s: offers zr.scheduler/1, expected zr.scheduler/2; rebuild it with this zeroth's headers",
 		 p->path);
 	assert_string_equal(err.text, text);
 	err.code = 0;
 	assert_int_equal(zr_plugin_load("scheduler", "short", &p, &err), 0);
-	assert_null(zr_plugin_iface(p, "zr.scheduler/1", sizeof *v, &err));
+	assert_null(zr_plugin_iface(p, "zr.scheduler/1", &err));
 	snprintf(text, sizeof text, "plugin %s: zr.scheduler/1 has 4 bytes, expected at least %zu; rebuild it with this zeroth's headers",
 		 p->path, sizeof *v);
 	assert_string_equal(err.text, text);
@@ -154,12 +154,12 @@ static void a_function_that_must_be_there_is_missed_by_name(void **unused)
 			call[n++] = something;
 		*(uint32_t *)table = c->first + n * (uint32_t)sizeof *call;
 		f[0] = (struct zr_iface){ c->id, table };
-		assert_non_null(zr_plugin_iface(&p, c->id, 8, &(struct zr_error){ 0 }));
+		assert_non_null(zr_plugin_iface(&p, c->id, &(struct zr_error){ 0 }));
 		for (uint32_t i = 0; i < n; i++) {
 			struct zr_error err = { 0 };
 			char text[256];
 			call[i] = NULL;
-			const void *taken = zr_plugin_iface(&p, c->id, 8, &err);
+			const void *taken = zr_plugin_iface(&p, c->id, &err);
 			call[i] = something;
 			/* one that is optional, and not with the next one */
 			if (*c->name[i] == '?' && !(c->name[i + 1] && *c->name[i + 1] == '+')) {

@@ -242,9 +242,11 @@ void rig_open(struct rig *r, const struct rig_model *m, const struct zr_zero_v1 
 		.elements = ask_elements, .use = ask_use, .next_use = ask_next_use, .live_elements = ask_live,
 		.needs_scalars = ask_scalars,
 	};
-	for (int32_t u = 0; u < m->n_units; u++)
-		if (zero->groups(inst, u, m->elements[u], &r->groups[u]))
+	for (int32_t u = 0; u < m->n_units; u++) {
+		struct zr_groups_of of = { sizeof of, u, m->n_units, 4, m->elements[u] };
+		if (zero->groups(inst, &of, &r->groups[u]))
 			refuse(r, "groups failed", u);
+	}
 }
 
 static void add_use(struct rig *r, int32_t layer, int32_t phase)

@@ -159,9 +159,9 @@ enum defect { SOUND, NO_DROP, DROP_AT_BEFORE, GATHER_WHOLE, REDUCE_AT_AFTER, NO_
 static enum defect defect;
 
 /* The plainest stage 3 with one planted defect. */
-static int planted_groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out)
+static int planted_groups(struct zr_inst *inst, const struct zr_groups_of *of, struct zr_groups *out)
 {
-	(void)inst, (void)unit, (void)elements;
+	(void)inst, (void)of;
 	*out = (struct zr_groups){ defect == GATHER_WHOLE ? ZR_GROUP_SELF : ZR_GROUP_WORLD, ZR_GROUP_WORLD, ZR_GROUP_WORLD };
 	return ZR_OK;
 }
