@@ -21,3 +21,4 @@ EXTRA_DIST += %D%/make_experts.py %D%/experts.txt
 EXTRA_DIST += %D%/make_events.py %D%/events.bin
 EXTRA_DIST += %D%/make_wandb.py %D%/offline.wandb
 EXTRA_DIST += %D%/import
+EXTRA_DIST += %D%/abi %D%/layout.txt %D%/make_layout.py

@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Plugins that others have built keep working: the layout of the stable headers is as it was released, plugins built with
+# every minor of the ABI load and compute the same bits, and so do those of today in a host whose structs have grown.
+. "${ZR_SRCDIR:-.}/tests/lib/tap.sh"
+src=$(cd "${ZR_SRCDIR:-.}" && pwd) build=$PWD
+golden=$src/tests/golden
+read -ra cc <<< "${CC:-cc}"
+command -v python3 > "$scratch/python" || skip_all 'python3 reads the headers'
+cd "$scratch" || exit 99
+umask 022
+python=$(cat python)
+
+is 'the stable headers are laid out as in tests/golden/layout.txt' \
+	"$("$python" "$golden/make_layout.py" --check "$golden/layout.txt" "$src/include" "${cc[@]}" 2>&1)" ''
+
+# What would be wrong is seen: one header changed at a time.
+changed() { # NAME SED FILE WANTED
+	rm -rf include
+	cp -r "$src/include" include
+	sed -i "$2" "include/zeroth/$3.h"
+	like "$1" "$("$python" "$golden/make_layout.py" --check "$golden/layout.txt" include "${cc[@]}" 2>&1)" "$4"
+}
+changed 'a member put between others is seen' 's/^\tdouble base; /\tint64_t more; double base;/' scheduler \
+	'^changed: member zr_sched_point.base was 24 8 and is 32 8'
+changed 'a member that is gone is seen' '/^\tuint64_t seed;/d' optimizer '^changed: member zr_opt_step.seed is gone'
+changed 'another number is seen' 's/^#define ZR_EIO (-5)/#define ZR_EIO (-50)/' plugin '^changed: constant ZR_EIO was -5 and is -50'
+changed 'a frozen struct that grows is seen' 's/^\tint64_t hysteresis;/&int64_t more;/' precision \
+	'^changed: struct zr_scale was frozen 32 and is frozen 40'
+changed 'a member at the end is a line to add' 's/^\tdouble base; /&int64_t more;/' scheduler \
+	'^not in the golden file: member zr_sched_point.more 32 8'
+
+[ -n "$ZEROTH" ] && "$ZEROTH" --version > version || { done_testing; exit; }
+for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
+mkdir -p optimizer scheduler monitor
+# kept FILE: the digest of a training with the optimizer, scheduler and monitor in it, and what the monitor wrote
+zeroth=$ZEROTH
+kept() {
+	for role in optimizer scheduler monitor; do cp "$1" "$role/kept.so"; done
+	rm -rf run
+	ZEROTH_PLUGIN_PATH=$PWD:$ZEROTH_PLUGIN_PATH "$zeroth" train "$src/tests/lib/matrix.ini" -n 2 -o data.path=text -o run.dir=run \
+		-o train.steps=7 -o train.eval_every=0 -o device.threads=1 -o zero.plugin=stage3 -o optimizer.plugin=kept \
+		-o optimizer.lr=0.1 -o scheduler.plugin=kept -o monitor.kept.plugin=kept > log 2>&1
+	tail -n 1 log
+	cat run/kept.txt
+}
+make_kept() { "${cc[@]}" -std=gnu11 -w -O1 -ffp-contract=off -shared -fPIC "$@" "$golden/abi/kept.c"; }
+make_kept -I"$src/include" -o today.so
+kept today.so > today
+like 'a training with the optimizer, scheduler and monitor of kept.c' "$(cat today)" '^digest: '
+is 'its monitor is told every step' "$(grep -c '^[0-9]' today)" 7
+for file in "$golden"/abi/minor*.so; do
+	name=$(basename "$file" .so)
+	if [ "$(uname -m)" = x86_64 ]; then
+		is "the plugins of $name compute the same" "$(kept "$file")" "$(cat today)"
+	else
+		skip "the plugins of $name" 'they were built for x86_64'
+	fi
+done
+
+"$python" "$golden/make_layout.py" --grow "$src/include" grown || exit 99
+make_kept -Igrown -o tomorrow.so
+is 'plugins of tomorrow, with grown structs, compute the same' "$(kept tomorrow.so)" "$(cat today)"
+sed 's/^ZR_PLUGIN(/ZR_PLUGIN_NEED(99, /' "$golden/abi/kept.c" > needs.c
+"${cc[@]}" -std=gnu11 -w -shared -fPIC -Igrown -o needs.so needs.c
+minor=$(sed -n 's/^#define ZR_ABI_MINOR //p' "$src/include/zeroth/plugin.h")
+like 'one that needs a later host is refused with both minors' "$(kept needs.so)" \
+	"need_minor is 99, this zeroth has $minor; install a newer zeroth"
+
+# A host whose structs have grown, and all plugins of today's build.
+if [ ! -x "$build/config.status" ] || [ -n "$ZR_SANITIZE" ]; then
+	skip 'a host whose structs have grown' 'needs the directory of a plain build'
+	done_testing
+	exit
+fi
+mkdir host
+sed "s|^srcdir='.*'|srcdir='$src'|" "$build/config.status" > host/config.status
+(cd host && bash ./config.status; cp "$build/libtool" . && make -j2 zeroth AM_CPPFLAGS="-I$scratch/grown -I$src" CFLAGS='-O0 -w' CXXFLAGS='-O0 -w') > host.log 2>&1
+ok 'a host whose structs have grown is built' test -x host/zeroth
+[ -x host/zeroth ] || note "$(tail -n 5 host.log)"
+like 'it has a later minor' "$(host/zeroth --version)" 'ABI 1\.99'
+zeroth=$PWD/host/zeroth
+is 'plugins of today compute the same there' "$(kept today.so)" "$(cat today)"
+for file in "$golden"/abi/minor*.so; do
+	[ "$(uname -m)" = x86_64 ] || continue
+	is "so do those of $(basename "$file" .so)" "$(kept "$file")" "$(cat today)"
+done
+# What a line of ours trains with: all built-in roles, each in its stable interface.
+built_in() {
+	rm -rf run
+	"$1" train "$src/tests/lib/matrix.ini" -n 2 -o data.path=text -o run.dir=run -o train.steps=3 -o device.threads=1 \
+		-o zero.plugin="$2" -o optimizer.plugin="$3" -o precision.plugin="$4" -o scheduler.plugin=warmup_lr -o monitor.c.plugin=csv \
+		2>&1 | tail -n 1
+}
+for with in 'stage3 adamw fp32' 'stage2 lamb fp16' 'hpz muon bf16'; do
+	read -ra w <<< "$with"
+	is "and our own: $with" "$(built_in host/zeroth "${w[@]}")" "$(built_in "$ZEROTH" "${w[@]}")"
+done
+done_testing
