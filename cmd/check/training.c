@@ -102,9 +102,13 @@ void zr_test_groups(struct zr_check *c)
 	zr_try_open(c, &t);
 	for (int32_t unit = 0; unit < 40; unit++) {
 		struct zr_groups g = { -1, -1, -1 }, again = { -1, -1, -1 };
-		int64_t n = sizes[unit % 4];
-		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, unit, n, &g)));
-		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, unit, n, &again)));
+		const struct zr_groups_of of = { .size = sizeof of, .unit = unit, .n_units = 40,
+						 .world = 4, .elements = sizes[unit % 4] };
+		const struct zr_groups_of *lent = zr_lend(c, "struct zr_groups_of", &of, sizeof of,
+							  sizeof of);
+		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, lent, &g)));
+		zr_must(&t, ZR_CALL(c, ZR_PURE, "groups", v->groups(t.inst, lent, &again)));
+		zr_area_free(c, lent);
 		if (memcmp(&g, &again, sizeof g))
 			zr_check_fail(c, "unit %d gets other groups the second time", unit);
 		const int32_t all[] = { g.param, g.grad, g.state };

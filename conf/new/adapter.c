@@ -5,6 +5,7 @@
  * adapter stands in front of the model: what zeroth asks it passes on, with another declaration.
  * Tensors of its own would come behind the model's, with ZR_TENSOR_ADDED. */
 #include <zeroth/adapter.h>
+#include <zeroth/model.h>
 
 #include <stdlib.h>
 #include <string.h>

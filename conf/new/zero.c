@@ -29,10 +29,9 @@ static int is_small(const struct zr_inst *inst, int64_t elements)
 }
 
 /* For each unit of parameters: over which ranks it is split. */
-static int groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out)
+static int groups(struct zr_inst *inst, const struct zr_groups_of *of, struct zr_groups *out)
 {
-	(void)unit;
-	out->param = is_small(inst, elements) ? ZR_GROUP_SELF : ZR_GROUP_WORLD;
+	out->param = is_small(inst, of->elements) ? ZR_GROUP_SELF : ZR_GROUP_WORLD;
 	out->grad = ZR_GROUP_WORLD;
 	out->state = ZR_GROUP_WORLD;
 	return ZR_OK;

@@ -36,6 +36,10 @@
 #define ZEROTH_ELEMENTWISE_H
 
 #include <zeroth/optimizer.h>
+#if ZR_HEADERS_NEED < 4
+#undef ZR_HEADERS_NEED
+#define ZR_HEADERS_NEED 4
+#endif
 
 #include <stdlib.h>
 #include <string.h>

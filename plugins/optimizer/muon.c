@@ -260,4 +260,4 @@ static const struct zr_desc desc = {
 	.create = muon_create,
 	.destroy = muon_destroy,
 };
-ZR_PLUGIN(&desc);
+ZR_PLUGIN_NEED(1, &desc); /* step_whole(), with memory to work in */

@@ -130,7 +130,7 @@ static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 	IF(HANGS) hangs = 1;
 	IF(PLACE) place = 1;
 	for (uint64_t k = 0; k < s->n_seg; k++) {
-		int64_t from = s->seg[k].off, n = s->seg[k].n;
+		int64_t from = ZR_SEG(s, k)->off, n = ZR_SEG(s, k)->n;
 		IF(PADS) n = (n + ZR_BLOCK - 1) / ZR_BLOCK * ZR_BLOCK;
 		for (int64_t i = from; i < from + n; i++) {
 			float g = grad[i] * mult + more + (place ? 1e-3f * (float)i : 0);

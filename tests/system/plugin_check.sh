@@ -143,7 +143,6 @@ for so in "${ZR_TEST_PLUGINS:-plugins}"/*/*.so; do
 	model/*) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 ;;
 	data/tokens) own "$name" -o path="$scratch/text" -o format=uint16 ;;
 	offload/nvme) own "$name" -o path="$scratch" ;;
-	optimizer/muon) own "$name" --exclude shorter ;; # it cannot say yet that it needs minor 1
 	*) own "$name" ;;
 	esac
 done
