@@ -246,14 +246,7 @@ static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
 		return zr_elementwise_create(h, &zr_ew_desc_, &zr_ew_, states, opts, \
 					     (struct zr_elementwise_inst **)(void *)out); \
 	} \
-	ZR_EW_PLUGIN_(&zr_ew_desc_)
-
-/* It needs a host of minor 4, which lends zr_opt_step.elementwise. */
-#ifdef ZR_PLUGIN_NEED
-#define ZR_EW_PLUGIN_(desc) ZR_PLUGIN_NEED(4, desc)
-#else
-#define ZR_EW_PLUGIN_(desc) ZR_PLUGIN(desc)
-#endif
+	ZR_PLUGIN(&zr_ew_desc_)
 
 /* ---- loops around the text ------------------------------------------------------- */
 
