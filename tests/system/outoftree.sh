@@ -65,6 +65,28 @@ is "I7: its option table refuses a value out of range" "$?" 2
 like "... by name" "$(cat bad.err)" 'lr'
 ok "... and writes nothing" test ! -e bad
 
+# A program that trains by the library, shared and static.
+cp "$ZR_SRCDIR/tests/examples/embed_train.c" .
+library=${pc%/pkgconfig/*}
+program() {
+	# shellcheck disable=SC2046
+	${CC:-cc} -std=c11 -Wall -Wextra -Werror ${ZR_SANITIZE:+-fsanitize=$ZR_SANITIZE} $(pkg-config --cflags zeroth) -o "$1" \
+		embed_train.c "${@:2}"
+}
+# shellcheck disable=SC2046
+ok "a program builds with the installed library" program shared $(pkg-config --libs zeroth) -Wl,-rpath,"$library"
+static=$(pkg-config --static --libs zeroth)
+# shellcheck disable=SC2086
+ok "... and with the static one" program static ${static/-lzeroth/-l:libzeroth.a}
+is "which needs no other of Zeroth" "$(ldd static | grep -c libzeroth)" 0
+options=(data.path=digits.txt train.steps=3 train.train_batch_size=2 train.micro_batch_size=2 train.sequence_length=16
+	model.layers=1 model.width=16 model.heads=2 model.context=16)
+for way in shared static; do
+	is "the $way one gives the digest of the command" \
+		"$("./$way" 1 "$quickstart" "${options[@]}" optimizer.plugin="$work/signsgd.so" 2>&1)" "$(digest one)"
+done
+ok "the Python binding is there" test -f "$(find "$root" -name zeroth.py)"
+
 # Updates of one element: every stage, number of ranks and tier has one digest, whatever the type of the states, and so
 # has a run that goes on.
 cp "$ZR_SRCDIR"/tests/examples/{ademamix,lion,signum}.c "$work"
@@ -127,6 +149,5 @@ run lion 2 -o train.steps=2 -o zero.plugin=stage2 > stopped
 resume=yes
 is "I1: adafactor: going on with other ranks" "$(run lion 1)" "$want"
 resume=
-
 
 done_testing
