@@ -101,6 +101,7 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 		{ "disk", 1, NULL, '3' },      { "rates", 1, NULL, '4' },
 		{ "card", 1, NULL, '5' },      { "scale", 1, NULL, '6' },
 		{ "no-compare", 0, NULL, '7' }, { "fit", 0, NULL, '8' },
+		{ "compare", 0, NULL, '9' },
 		{ NULL, 0, NULL, 0 }
 	};
 	int c;
@@ -154,6 +155,8 @@ int zr_cmd_parse(int argc, char **argv, const char *usage, const char *operand,
 			out->scale = optarg;
 		} else if (c == '7' && named(usage, argv[0], "--no-compare")) {
 			out->no_compare = 1;
+		} else if (c == '9' && named(usage, argv[0], "--compare")) {
+			out->compare = 1;
 		} else if (c == '8' && named(usage, argv[0], "--fit")) {
 			out->fit = 1;
 		} else if (c == 'h') {

@@ -21,7 +21,7 @@
 #define RANKS_MAX 4096
 
 static const char usage[] =
-	"usage: zeroth plan [-n N] [--json] [--program] [--no-compare]\n"
+	"usage: zeroth plan [-n N] [--json] [--program] [--compare | --no-compare]\n"
 	"                   [--rates FILE | --card NAME] [-o section.key=value]... CONF\n"
 	"\n"
 	"Shows the memory that training CONF will take, by tier and category, without\n"
@@ -35,7 +35,8 @@ static const char usage[] =
 	"                                  [run] rates, or this machine's\n"
 	"      --card NAME                 the data sheet of a card, as H100: of so much\n"
 	"                                  memory, beside rates that follow from it\n"
-	"      --no-compare                without the table of stages and tiers\n"
+	"      --compare, --no-compare     with the table of stages and tiers, or without; default:\n"
+	"                                  with it for up to 1000 layers and experts\n"
 	"      --fit                       the fastest of stages, tiers, micro-batches,\n"
 	"                                  recomputation and 8-bit states that fits, as INI\n"
 	"      --scale N,N,...             memory, traffic and time of so many ranks, in\n"
@@ -146,6 +147,11 @@ struct outlook {
 	struct zr_forecast f; /* seconds 0: none */
 };
 
+static int compares(const struct zr_cmd_args *a, const struct zr_setup *s)
+{
+	return a->compare || (!a->no_compare && s->layout.n_units <= 1000);
+}
+
 static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const struct outlook *k,
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
@@ -154,7 +160,7 @@ static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const 
 		zr_json_put(&j, "absent", json_string(k->absent));
 	if (k->f.seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(s, &k->f, rates->by));
-	int rc = a->no_compare ? 0 : zr_plan_compare(a, rates, &rows, err);
+	int rc = compares(a, s) ? zr_plan_compare(a, rates, &rows, err) : 0;
 	if (rows)
 		zr_json_put(&j, "comparison", rows);
 	int printed = zr_json_print(j, JSON_INDENT(2), "the plan", err);
@@ -173,7 +179,11 @@ static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const 
 	else
 		printf("\ntime of a step: %s\n",
 		       rates->known ? "a rank would hold too much: take more ranks" : rates->by);
-	return a->no_compare ? 0 : zr_plan_compare(a, rates, &none, err);
+	if (compares(a, s))
+		return zr_plan_compare(a, rates, &none, err);
+	if (!a->no_compare)
+		printf("\nother stages and tiers: --compare, which takes a while for so many layers\n");
+	return 0;
 }
 
 static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, const char *absent,

@@ -15,6 +15,7 @@
 #include "cmd/fit.h"
 #include "cmd/forecast/print.h"
 #include "core/files/json.h"
+#include "core/log.h"
 
 const char *const zr_trial_stage[] = { "zero.plugin=stage0", "zero.plugin=stage1",
 				       "zero.plugin=stage2", "zero.plugin=stage3" };
@@ -100,6 +101,15 @@ static int measure(struct zr_setup *s, struct zr_rate_source *rates, struct zr_t
 	return t->forecast ? zr_forecast(s, &rates->rates, &t->f, err) : 0;
 }
 
+/* What is said of a row is not about what the user wrote. */
+static int say_nothing(int level, const char *topic, const char *text)
+{
+	(void)level;
+	(void)topic;
+	(void)text;
+	return 1;
+}
+
 int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, struct zr_trial *t,
 		 struct zr_error *err)
 {
@@ -109,6 +119,7 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	struct zr_error e = { 0 };
 	const char *absent;
 	char ini[64];
+	int (*taker)(int, const char *, const char *) = zr_log_taker;
 	int n = 0, fd = without_offload(a->operand, t->keep_offload);
 	for (int i = 0; i < a->n_overrides; i++)
 		if (t->keep_offload || strncmp(a->overrides[i], "offload.", 8))
@@ -116,6 +127,7 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	for (int i = 0; i < ZR_TRIAL_SETS && t->set[i]; i++)
 		all[n++] = t->set[i];
 	snprintf(ini, sizeof ini, "/proc/self/fd/%d", fd);
+	zr_log_taker = say_nothing;
 	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno))
 			: zr_config_load(ini, all, n, &cfg, &e);
 	rc = rc ? rc : zr_plan_open(cfg, t->ranks, &s, &absent, &e);
@@ -125,6 +137,7 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 		snprintf(t->why, sizeof t->why, "%.*s", (int)sizeof t->why - 1, e.text);
 	zr_setup_close(s);
 	zr_config_free(cfg);
+	zr_log_taker = taker;
 	if (fd >= 0)
 		close(fd);
 	return rc == ZR_ENOMEM ? zr_err(err, rc, "%s", e.text) : 0;

@@ -39,6 +39,13 @@ is 'with the wear of disks' "$(grep -c '"disk_written_bytes_per_day": [1-9]' <<<
 is 'but without where nobody wants it' \
 	"$("$ZEROTH" plan --no-compare --json tiny.ini | grep -c '"stage":')" 0
 
+many=(-o model.layers=1001 -o model.width=2 -o model.heads=1)
+like 'a model of many layers is compared on demand' "$("$ZEROTH" plan tiny.ini "${many[@]}")" \
+	'other stages and tiers: --compare'
+like 'and then is' "$("$ZEROTH" plan --compare tiny.ini "${many[@]}")" $'\n3      -  '
+is 'rows say nothing of their own' \
+	"$("$ZEROTH" plan tiny.ini -o zero.plugin=stage3 -o zero.prefetch_bucket_size=0 2>&1 > /dev/null)" ''
+
 # Data that is not there yet.
 absent=$("$ZEROTH" plan --json tiny.ini -o data.path=later.txt -o model.vocabulary=256)
 like 'a plan without data says so' "$("$ZEROTH" plan tiny.ini -o data.path='later*.txt' -o model.vocabulary=256)" \
