@@ -65,6 +65,16 @@ is 'I1 summed locally: all on disk, device comm' "$(digest fp32 fp32 nvme nvme n
 is 'I1 summed locally: state on the host, device comm' "$(digest fp32 fp32 cpu none none stage1 3 keep auto 5 2 $gpu "${local[@]}")" "$one"
 like 'a device comm for a device without memory of its own' "$(digest fp32 fp32 none none none stage1 2 keep auto auto 2 \
 	-o comm.plugin="$scratch/devcomm.so")" 'zeroth: .*it moves memory of GPUs, and this device has none'
+# A unit that host memory for communication holds only in several messages: of each rank the part that
+# belongs to it is copied.
+for type in fp32 bf16; do
+	wide=(-o model.vocabulary=60000 -o train.steps=2 -o device.memory=128M
+		-o "train.communication_data_type=$type")
+	whole=$(digest fp32 fp32 none none none stage0 1 keep auto auto 1 "${wide[@]}")
+	like "a large unit trains, $type" "$whole" '^digest:'
+	is "I1 separate device: a unit in several messages, $type" \
+		"$(digest fp32 fp32 cpu none none stage3 2 keep auto 5 1 "${wide[@]}")" "$whole"
+done
 # Somebody writes into the file that holds the optimizer's state: the run ends and names it.
 damage() {
 	local file
