@@ -139,11 +139,10 @@ static int forecast(struct zr_setup *s, struct zr_rate_source *rates, struct zr_
 	return zr_rate_source_suits(rates, s) ? zr_forecast(s, &rates->rates, f, err) : 0;
 }
 
-/* What is known of the configuration itself. absent: a file of data, or NULL. */
+/* What is known of the configuration itself. */
 struct outlook {
 	uint64_t have; /* bytes of the machine's memory */
 	int fits;
-	const char *absent;
 	struct zr_forecast f; /* seconds 0: none */
 };
 
@@ -156,8 +155,8 @@ static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const 
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *j = zr_plan_json(s, k->have, k->fits), *rows = NULL;
-	if (k->absent)
-		zr_json_put(&j, "absent", json_string(k->absent));
+	if (zr_data_absent(s->cfg))
+		zr_json_put(&j, "absent", json_string(zr_data_absent(s->cfg)));
 	if (k->f.seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(s, &k->f, rates->by));
 	int rc = compares(a, s) ? zr_plan_compare(a, rates, &rows, err) : 0;
@@ -171,8 +170,6 @@ static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const 
 			 struct zr_rate_source *rates, struct zr_error *err)
 {
 	json_t *none;
-	if (k->absent)
-		printf(ZR_DATA_ABSENT "\n", k->absent);
 	print_table(s, k->have, k->fits);
 	if (k->f.seconds > 0)
 		zr_forecast_print(s, &k->f, rates->by);
@@ -186,12 +183,11 @@ static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const 
 	return 0;
 }
 
-static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, const char *absent,
-		      struct zr_rate_source *rates, struct zr_error *err)
+static int print_plan(const struct zr_cmd_args *a, struct zr_setup *s, struct zr_rate_source *rates,
+		      struct zr_error *err)
 {
 	struct zr_error unprinted = { 0 };
-	struct outlook k = { .have = a->memory ? a->memory : zr_memory_at_start(),
-			     .absent = absent };
+	struct outlook k = { .have = a->memory ? a->memory : zr_memory_at_start() };
 	int rc = zr_plan_check(s, k.have, err);
 	k.fits = !rc;
 	if (a->program)
@@ -236,7 +232,6 @@ int zr_cmd_plan(int argc, char **argv)
 	struct zr_setup *s = NULL;
 	struct zr_rate_source rates = { 0 };
 	struct zr_error err = { 0 };
-	const char *absent;
 	char memory[64];
 	keep_freed_memory();
 	int rc = zr_cmd_parse(argc, argv, usage, "CONF", &a);
@@ -249,14 +244,16 @@ int zr_cmd_plan(int argc, char **argv)
 		be_card(&a, memory, sizeof memory);
 	rc = zr_config_load(a.operand, a.overrides, a.n_overrides, &cfg, &err);
 	rc = rc ? rc : zr_rate_source_open(a.rates, a.card, cfg, &rates, &err);
+	if (!rc && !a.json && !a.program && zr_data_absent(cfg))
+		printf(ZR_DATA_ABSENT "\n", zr_data_absent(cfg));
 	if (!rc && a.fit) {
 		rc = zr_plan_search(&a, &rates, &err);
 	} else if (!rc && a.scale) {
 		double peak = a.card ? zr_card_peak(a.card, ZR_BF16) : 0;
 		rc = zr_plan_scale(&a, &rates, peak, &err);
 	} else if (!rc) {
-		rc = zr_plan_open(cfg, a.ranks ? a.ranks : 1, &s, &absent, &err);
-		rc = rc ? rc : print_plan(&a, s, absent, &rates, &err);
+		rc = zr_plan_open(cfg, a.ranks ? a.ranks : 1, &s, &err);
+		rc = rc ? rc : print_plan(&a, s, &rates, &err);
 	}
 	zr_rate_source_close(&rates);
 	zr_setup_close(s);

@@ -27,7 +27,7 @@ static const char *path_of(const struct zr_section *sec, const char *key)
 	return o && o->type == ZR_T_PATH && *at ? *at : "";
 }
 
-static const char *find_absent(const struct zr_config *cfg)
+const char *zr_data_absent(const struct zr_config *cfg)
 {
 	static const char *const key[] = { "path", "val_path" };
 	for (int i = 0; i < 2 * zr_config_count(cfg); i++) {
@@ -39,13 +39,12 @@ static const char *find_absent(const struct zr_config *cfg)
 	return NULL;
 }
 
-int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, const char **absent,
-		 struct zr_error *err)
+int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, struct zr_error *err)
 {
-	*absent = find_absent(cfg);
-	int mode = ZR_SETUP_ALONE | (*absent ? ZR_SETUP_NO_DATA : 0);
+	const char *absent = zr_data_absent(cfg);
+	int mode = ZR_SETUP_ALONE | (absent ? ZR_SETUP_NO_DATA : 0);
 	int rc = zr_setup_open(cfg, mode, ranks, out, err);
-	if (rc && *absent)
-		zr_err_add(err, "; " ZR_DATA_ABSENT, *absent);
+	if (rc && absent)
+		zr_err_add(err, "; " ZR_DATA_ABSENT, absent);
 	return rc;
 }

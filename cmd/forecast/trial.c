@@ -117,7 +117,6 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	struct zr_config *cfg = NULL;
 	struct zr_setup *s = NULL;
 	struct zr_error e = { 0 };
-	const char *absent;
 	char ini[64];
 	int (*taker)(int, const char *, const char *) = zr_log_taker;
 	int n = 0, fd = without_offload(a->operand, t->keep_offload);
@@ -130,7 +129,7 @@ int zr_trial_run(const struct zr_cmd_args *a, struct zr_rate_source *rates, stru
 	zr_log_taker = say_nothing;
 	int rc = fd < 0 ? zr_err(&e, ZR_EIO, "%s: %s", a->operand, strerror(errno))
 			: zr_config_load(ini, all, n, &cfg, &e);
-	rc = rc ? rc : zr_plan_open(cfg, t->ranks, &s, &absent, &e);
+	rc = rc ? rc : zr_plan_open(cfg, t->ranks, &s, &e);
 	rc = rc ? rc : measure(s, rates, t, &e);
 	t->refused = rc != 0;
 	if (rc)

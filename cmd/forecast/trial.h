@@ -12,10 +12,11 @@
 #include "cmd/forecast/forecast.h"
 #include "cmd/forecast/source.h"
 
-/* The setup of a plan for so many ranks. Where a file of data is not there, none is looked at: the
- * vocabulary is the model's. *absent: that file, owned by cfg; NULL: all are there. */
-int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, const char **absent,
-		 struct zr_error *err);
+/* The first file of data that is not there, as cfg has it; NULL: all are there. */
+const char *zr_data_absent(const struct zr_config *cfg);
+/* The setup of a plan for so many ranks. Where data is absent, none is looked at: the vocabulary is
+ * the model's. */
+int zr_plan_open(struct zr_config *cfg, int ranks, struct zr_setup **out, struct zr_error *err);
 #define ZR_DATA_ABSENT "the data was not looked at: %s is not there"
 
 #define ZR_TRIAL_SETS 16

@@ -52,6 +52,9 @@ like 'a plan without data says so' "$("$ZEROTH" plan tiny.ini -o data.path='late
 	'^the data was not looked at: later\*\.txt is not there'
 is 'and has the bytes of one with it' "$(grep -A20 '"planned"' <<< "$absent")" \
 	"$("$ZEROTH" plan --json tiny.ini | grep -A20 '"planned"')"
+like 'so do forecasts of many ranks' "$("$ZEROTH" plan --card H100 --scale 8 tiny.ini \
+	-o data.path=later -o model.vocabulary=256 -o train.train_batch_size=auto \
+	-o train.gradient_accumulation_steps=1)" $'^the data was not looked at: later .*\n.*\n      8 .* H100$'
 like 'also with validation data, by epochs' "$("$ZEROTH" plan tiny.ini -o data.val_path=later \
 	-o model.vocabulary=256 -o train.epochs=2)" '^fits'
 like 'a vocabulary that only data knows is asked for' "$("$ZEROTH" plan tiny.ini -o data.path=later 2>&1)" \
