@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/list.h"
 #include "core/model/layout.h"
 
 #define ALIGN 64u
@@ -21,10 +22,22 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What has its offset: apart from the list, so that a walk stays in few lines of the cache. */
+/* What has its offset. */
 struct placed {
-	uint64_t offset, end;
+	uint64_t end;
 	int32_t first, last;
+};
+
+/* All that lie at one offset: they live one after the other, and are sorted by time. */
+struct row {
+	uint64_t offset;
+	struct placed *placed;
+	int32_t n, cap;
+};
+
+struct rows {
+	struct row *row; /* sorted by offset */
+	int32_t n, cap;
 };
 
 static int overlap(const struct zr_buffer *x, const struct placed *y)
@@ -32,13 +45,13 @@ static int overlap(const struct zr_buffer *x, const struct placed *y)
 	return x->first <= y->last && y->first <= x->last;
 }
 
-/* The first of placed[from .. n) at or behind this offset, that, at this offset, does not end before `point`. */
-static int behind(const struct placed *placed, int from, int n, uint64_t offset, int32_t point)
+/* The first in a row that does not end before `point`. */
+static int32_t alive(const struct row *r, int32_t point)
 {
+	int32_t from = 0, n = r->n;
 	while (from < n) {
-		int middle = from + (n - from) / 2;
-		const struct placed *p = &placed[middle];
-		if (p->offset < offset || (p->offset == offset && p->last < point))
+		int32_t middle = from + (n - from) / 2;
+		if (r->placed[middle].last < point)
 			from = middle + 1;
 		else
 			n = middle;
@@ -46,45 +59,79 @@ static int behind(const struct placed *placed, int from, int n, uint64_t offset,
 	return from;
 }
 
-/* The lowest gap that holds x among the placed ones that live at the same time. They are sorted by
- * offset; those at one offset live one after the other, by time: only few of them can meet x. */
-static uint64_t first_fit(const struct zr_buffer *x, const struct placed *placed, int n)
+/* The lowest gap that holds x among those placed that live at the same time. */
+static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 {
 	uint64_t at = 0;
-	for (int i = 0; i < n;) {
-		const struct placed *p = &placed[i];
-		int met = overlap(x, p), alone = i + 1 == n || placed[i + 1].offset > p->offset;
-		if (met && p->offset >= at + x->bytes)
-			break;
-		uint64_t end = !met ? 0 : x->align > ALIGN ? zr_up(p->end, x->align) : p->end;
-		at = end > at ? end : at;
-		i = met || alone ? i + 1 : p->last < x->first ? behind(placed, i, n, p->offset, x->first) :
-		    behind(placed, i, n, p->offset + 1, INT32_MIN);
+	for (int32_t i = 0; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
+		const struct row *r = &rows->row[i];
+		for (int32_t k = alive(r, x->first); k < r->n && overlap(x, &r->placed[k]); k++) {
+			uint64_t end = r->placed[k].end;
+			end = x->align > ALIGN ? zr_up(end, x->align) : end;
+			at = end > at ? end : at;
+		}
 	}
 	return at;
 }
 
+/* The list with room for one more at `at`; NULL: no memory. */
+static void *insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t size)
+{
+	char *more = zr_list_grow(list, *n + 1, cap, size);
+	if (more)
+		memmove(more + (size_t)(at + 1) * size, more + (size_t)at * size,
+			(size_t)(*n - at) * size);
+	*n += more != NULL;
+	return more;
+}
+
+static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
+{
+	int32_t i = 0, n = rows->n;
+	while (i < n) {
+		int32_t middle = i + (n - i) / 2;
+		if (rows->row[middle].offset < x->offset)
+			i = middle + 1;
+		else
+			n = middle;
+	}
+	if (i == rows->n || rows->row[i].offset > x->offset) {
+		void *more = insert(rows->row, i, &rows->n, &rows->cap, sizeof *rows->row);
+		if (!more)
+			return ZR_ENOMEM;
+		rows->row = more;
+		rows->row[i] = (struct row){ .offset = x->offset };
+	}
+	struct row *r = &rows->row[i];
+	int32_t k = alive(r, x->last);
+	void *more = insert(r->placed, k, &r->n, &r->cap, sizeof *r->placed);
+	if (!more)
+		return ZR_ENOMEM;
+	r->placed = more;
+	r->placed[k] = (struct placed){ end, x->first, x->last };
+	return 0;
+}
+
 int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct zr_error *err)
 {
-	struct placed *placed = malloc((size_t)(n + 1) * sizeof *placed);
-	if (!placed)
-		return zr_err(err, ZR_ENOMEM, "out of memory while planning %d buffers", n);
+	struct rows rows = { 0 };
+	int rc = 0;
 	if (n)
 		qsort(list, (size_t)n, sizeof *list, by_size);
 	int32_t first = INT32_MIN, last = INT32_MAX; /* points at which all of them so far live */
 	*total = 0;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; !rc && i < n; i++) {
 		struct zr_buffer *x = list[i];
 		first = x->first > first ? x->first : first;
 		last = x->last < last ? x->last : last;
 		/* As long as there is such a point, there is no gap. */
-		x->offset = first <= last ? zr_up(*total, x->align) : first_fit(x, placed, i);
+		x->offset = first <= last ? zr_up(*total, x->align) : first_fit(x, &rows);
 		uint64_t end = zr_up(x->offset + x->bytes, ALIGN);
-		int to = behind(placed, 0, i, x->offset, x->last);
-		memmove(&placed[to + 1], &placed[to], (size_t)(i - to) * sizeof *placed);
-		placed[to] = (struct placed){ x->offset, end, x->first, x->last };
+		rc = x->bytes ? place(&rows, x, end) : 0;
 		*total = end > *total ? end : *total;
 	}
-	free(placed);
-	return 0;
+	for (int32_t i = 0; i < rows.n; i++)
+		free(rows.row[i].placed);
+	free(rows.row);
+	return rc ? zr_err(err, rc, "out of memory while planning %d buffers", n) : 0;
 }
