@@ -9,10 +9,9 @@
 
 #include "files/tokenizer/parts.h"
 
-#define EMPTY UINT64_MAX
-#define NO_MERGE UINT32_MAX
-#define BITS 8 /* of `there` for each merge */
-#define FEW 24 /* symbols that need no heap */
+#define FEW 64         /* symbols that need no heap */
+#define PLACE_SHIFT 22 /* of the place of one of them, behind an id */
+_Static_assert(ZR_TOKENIZER_IDS <= 1 << PLACE_SHIFT && FEW <= 1 << (32 - PLACE_SHIFT), "");
 
 struct symbol {
 	uint32_t id;
@@ -41,47 +40,6 @@ static size_t power_of_two(size_t least)
 	while (n < least)
 		n *= 2;
 	return n;
-}
-
-static uint64_t hash(uint64_t pair)
-{
-	return pair * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static size_t place(const struct zr_bpe *b, uint64_t pair)
-{
-	size_t i = (size_t)(hash(pair) >> 32) & b->mask;
-	while (b->merge[i].pair != pair && b->merge[i].pair != EMPTY)
-		i = (i + 1) & b->mask;
-	return i;
-}
-
-static inline const struct zr_merge *merge_of(const struct zr_bpe *b, uint32_t left, uint32_t right)
-{
-	uint64_t pair = (uint64_t)left << 32 | right, bit = hash(pair) >> b->shift;
-	if (!(b->there[bit / 64] >> (bit % 64) & 1))
-		return NULL;
-	const struct zr_merge *m = &b->merge[place(b, pair)];
-	return m->pair == EMPTY ? NULL : m;
-}
-
-int zr_bpe_merges(struct zr_bpe *b, size_t n)
-{
-	b->mask = power_of_two(2 * n + 1) - 1;
-	b->merge = malloc((b->mask + 1) * sizeof *b->merge);
-	for (size_t i = 0; b->merge && i <= b->mask; i++)
-		b->merge[i].pair = EMPTY;
-	for (b->shift = 58; b->shift > 24 && BITS * n >> (64 - b->shift);)
-		b->shift--;
-	b->there = calloc(((size_t)1 << (64 - b->shift)) / 64 + 1, sizeof *b->there);
-	return b->merge && b->there ? 0 : ZR_ENOMEM;
-}
-
-void zr_bpe_merge_put(struct zr_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
-{
-	uint64_t pair = (uint64_t)left << 32 | right, bit = hash(pair) >> b->shift;
-	b->there[bit / 64] |= UINT64_C(1) << (bit % 64);
-	b->merge[place(b, pair)] = (struct zr_merge){ pair, rank, id };
 }
 
 /* Where the id of these bytes is, or would be. */
@@ -190,25 +148,27 @@ static struct candidate pop(struct zr_bpe_work *w)
 	return top;
 }
 
+static uint64_t merge_at(const struct zr_bpe_work *w, const struct symbol *s)
+{
+	return s->next < 0 ? ZR_NO_MERGE :
+			     zr_merges_find(&w->t->bpe.merges, s->id, w->symbol[s->next].id);
+}
+
 /* The merge of the symbol at `at` with the next one, if there is one, becomes a candidate. */
 static void consider(struct zr_bpe_work *w, int32_t at)
 {
-	const struct symbol *s = &w->symbol[at];
-	if (at < 0 || s->next < 0)
-		return;
-	const struct zr_merge *m = merge_of(&w->t->bpe, s->id, w->symbol[s->next].id);
-	if (m)
-		push(w, (struct candidate){ m->rank, (uint32_t)at, m->id });
+	uint64_t made = merge_at(w, &w->symbol[at]);
+	if (made != ZR_NO_MERGE)
+		push(w, (struct candidate){ (uint32_t)(made >> 32), (uint32_t)at, (uint32_t)made });
 }
 
-/* A candidate still stands if its neighbours now make the token that it was to make, whichever way. */
+/* A candidate still stands if its neighbours now make the token that it was to make, whichever
+ * way. */
 static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 {
 	const struct symbol *s = &w->symbol[c->at];
-	if (s->gone || s->next < 0)
-		return 0;
-	const struct zr_merge *m = merge_of(&w->t->bpe, s->id, w->symbol[s->next].id);
-	return m && m->id == c->id;
+	uint64_t made = s->gone ? ZR_NO_MERGE : merge_at(w, s);
+	return made != ZR_NO_MERGE && (uint32_t)made == c->id;
 }
 
 static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
@@ -236,8 +196,7 @@ static size_t put_characters(struct zr_bpe_work *w, const char *p, size_t n)
 	int32_t unknown = w->t->unknown;
 	size_t symbols = 0, len, waiting = 0;
 	for (size_t at = 0; at < n; at += len) {
-		len = (size_t)zr_utf8_at(p + at, n - at);
-		int32_t c = zr_utf8_value(p + at);
+		uint32_t c = zr_utf8_read(p + at, &len);
 		int32_t id = c < ZR_BMP ? b->character[c] :
 					  b->whole[whole_place(w->t, p + at, len)];
 		if (id < 0 && put_bytes(w, p + at, len, &symbols))
@@ -293,34 +252,59 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 	return ids;
 }
 
-static inline struct zr_merge merge_at(const struct zr_bpe *b, const int32_t *id)
+/* The merge of two of a few symbols, as a number: the smallest is that to be made next. */
+static inline uint64_t key_of(const struct zr_bpe *b, const int32_t *id, size_t at, size_t next)
 {
-	const struct zr_merge *m = merge_of(b, (uint32_t)id[0], (uint32_t)id[1]);
-	return m ? *m : (struct zr_merge){ .rank = NO_MERGE };
+	return zr_merges_find(&b->merges, (uint32_t)id[at], (uint32_t)id[next]) |
+	       (uint64_t)at << PLACE_SHIFT;
 }
 
-/* The same of n <= FEW, looking at all of them for each merge. */
+static inline uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The smallest of n keys, a multiple of 4: four chains of comparisons run beside each other. */
+static inline uint64_t smallest(const uint64_t *key, size_t n)
+{
+	uint64_t a = key[0], b = key[1], c = key[2], d = key[3];
+	for (size_t i = 4; i < n; i += 4) {
+		a = smaller(a, key[i]);
+		b = smaller(b, key[i + 1]);
+		c = smaller(c, key[i + 2]);
+		d = smaller(d, key[i + 3]);
+	}
+	return smaller(smaller(a, b), smaller(c, d));
+}
+
+/* The same of n <= FEW, n > 0, looking at all of them for each merge. */
 static size_t merge_few(const struct zr_bpe *b, int32_t *id, size_t n)
 {
-	struct zr_merge merge[FEW]; /* of id[i] and the next */
-	for (size_t i = 0; i + 1 < n; i++)
-		merge[i] = merge_at(b, id + i);
-	while (n > 1) {
-		size_t best = 0;
-		for (size_t i = 1; i + 1 < n; i++)
-			best = merge[i].rank < merge[best].rank ? i : best;
-		if (merge[best].rank == NO_MERGE)
-			break;
-		id[best] = (int32_t)merge[best].id;
-		n--;
-		memmove(id + best + 1, id + best + 2, (n - best - 1) * sizeof *id);
-		memmove(merge + best, merge + best + 1, (n - best - 1) * sizeof *merge);
-		if (best)
-			merge[best - 1] = merge_at(b, id + best - 1);
-		if (best + 1 < n)
-			merge[best] = merge_at(b, id + best);
+	uint64_t key[FEW], best; /* of the symbol at a place and the next */
+	uint8_t next[FEW], before[FEW];
+	size_t keys = (n + 3) / 4 * 4, ids = 0;
+	for (size_t i = 0; i < n; i++) {
+		next[i] = (uint8_t)(i + 1);
+		before[i] = (uint8_t)(i - 1);
+		key[i] = i + 1 < n ? key_of(b, id, i, i + 1) : ZR_NO_MERGE;
 	}
-	return n;
+	for (size_t i = n; i < keys; i++)
+		key[i] = ZR_NO_MERGE;
+	while ((best = smallest(key, keys)) != ZR_NO_MERGE) {
+		size_t at = best >> PLACE_SHIFT & (FEW - 1), gone = next[at], after = next[gone];
+		id[at] = (int32_t)(best & ((1u << PLACE_SHIFT) - 1));
+		next[at] = (uint8_t)after;
+		key[gone] = key[at] = ZR_NO_MERGE;
+		if (at)
+			key[before[at]] = key_of(b, id, before[at], at);
+		if (after == n)
+			continue;
+		before[after] = (uint8_t)at;
+		key[at] = key_of(b, id, at, after);
+	}
+	for (size_t i = 0; i < n; i = next[i])
+		id[ids++] = id[i];
+	return ids;
 }
 
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
@@ -335,5 +319,7 @@ int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int3
 			return 1;
 	}
 	n = put_symbols(w, p, n);
-	return (int64_t)(n <= FEW ? merge_few(b, w->id, n) : merge_many(w, n));
+	return (int64_t)(n <= 1   ? n :
+			 n <= FEW ? merge_few(b, w->id, n) :
+				    merge_many(w, n));
 }

@@ -74,11 +74,12 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 {
 	const struct zr_bpe *b = &t->bpe;
 	struct zr_joins *j = malloc(sizeof *j);
+	const struct zr_merges *m = &b->merges;
 	int good = 1, bits = 10;
 	*out = j;
 	if (!j)
 		return ZR_ENOMEM;
-	while (bits < 40 && (size_t)1 << bits < BITS / 2 * b->mask)
+	while (bits < 40 && (size_t)1 << bits < BITS * m->n)
 		bits++;
 	j->shift = 64 - (unsigned)bits;
 	j->bit = calloc((size_t)1 << (bits - 6), sizeof *j->bit);
@@ -88,9 +89,9 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 	j->all_bytes = 1;
 	for (int i = 0; i < 256; i++)
 		j->all_bytes &= t->byte[i] >= 0;
-	for (size_t i = 0; good && i <= b->mask; i++)
-		if (b->merge[i].pair != UINT64_MAX)
-			good = put_pair(j, t, b->merge[i].pair);
+	for (size_t i = 0; good && i < m->places; i++)
+		if (m->place[i].pair != ZR_NO_PAIR)
+			good = put_pair(j, t, m->place[i].pair);
 	if (!good) {
 		zr_joins_close(j);
 		*out = NULL;

@@ -257,8 +257,7 @@ static int load_merge(struct zr_load *l, size_t i, struct zr_list *list, struct 
 		return ZR_EINVAL;
 	*made = ab;
 	l->joins_words |= l->t->bpe.characters && zr_spaced_joins(ab->p);
-	zr_bpe_merge_put(&l->t->bpe, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)i,
-			 (uint32_t)ab->id);
+	zr_merges_put(&l->t->bpe.merges, (uint32_t)a->id, (uint32_t)b->id, (uint32_t)ab->id);
 	return 0;
 }
 
@@ -271,13 +270,16 @@ static int load_merges(struct zr_load *l)
 	int rc = 0, more;
 	if (!list.text || *list.text != '[')
 		return zr_load_unread(l, "model.merges", "an array", list.text);
-	if (zr_bpe_merges(&l->t->bpe, list.entries) || zr_buf_reserve(&both, list.bytes))
+	if (zr_merges_room(&l->t->bpe.merges, list.entries) || zr_buf_reserve(&both, list.bytes))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	while (!rc && (more = zr_list_next(&list)))
 		rc = more < 0 ? zr_load_unread(l, "model.merges", "an array", list.text) :
 				load_merge(l, i++, &list, &both, &made);
 	zr_buf_free(&both);
-	return rc;
+	int no = rc ? 0 : zr_merges_ready(&l->t->bpe.merges);
+	if (no == ZR_EINVAL)
+		return zr_load_fail(l, no, "model.merges", "has more than 256 of one pair or hash");
+	return no ? zr_err(l->err, ZR_ENOMEM, "out of memory") : rc;
 }
 
 /* ---- model ---- */

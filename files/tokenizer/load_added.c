@@ -131,8 +131,7 @@ void zr_tokenizer_close(struct zr_tokenizer *t)
 	zr_trie_free(&t->trie);
 	free(t->score);
 	free(t->decoding.prefix);
-	free(t->bpe.there);
-	free(t->bpe.merge);
+	zr_merges_free(&t->bpe.merges);
 	free(t->bpe.whole);
 	free(t->bpe.character);
 	zr_joins_close(t->bpe.joins);

@@ -83,16 +83,22 @@ struct zr_normalizer {
 	int whole; /* a section is not normalized before it has ended */
 };
 
+/* The merges by their pair; see merges.c. */
 struct zr_merge {
-	uint64_t pair; /* left << 32 | right; UINT64_MAX: empty */
-	uint32_t rank, id;
+	uint64_t pair; /* left << 32 | right; ZR_NO_PAIR: the place is empty */
+	uint64_t made; /* rank << 32 | id */
+};
+struct zr_merges {
+	struct zr_merge *place; /* [places] */
+	uint16_t *displacement; /* by the first bits of the hash */
+	uint64_t places, factor;
+	unsigned group_shift;
+	struct zr_merge *list;  /* [n] in the order of ranks, until zr_merges_ready */
+	size_t n;
 };
 
 struct zr_bpe {
-	uint64_t *there;        /* by a pair's hash a bit; not set: it has no merge */
-	unsigned shift;         /* of the hash, to the number of the bit */
-	struct zr_merge *merge; /* [mask + 1], open addressing */
-	size_t mask;
+	struct zr_merges merges;
 	int32_t *whole;         /* [whole_mask + 1] ids by their bytes, -1: empty; NULL: not asked for */
 	size_t whole_mask;
 	int ignore_merges;      /* a word that is a token is that token */
@@ -178,11 +184,43 @@ struct zr_tokenizer {
 	char processor[64];     /* type of a post-processor that we do not know */
 };
 
+/* ---- merges.c ---- */
+
+int zr_merges_room(struct zr_merges *m, size_t n); /* 0 or ZR_ENOMEM */
+/* The next one; its rank is how many came before. */
+void zr_merges_put(struct zr_merges *m, uint32_t left, uint32_t right, uint32_t id);
+/* When all are put. 0, ZR_ENOMEM, or ZR_EINVAL: more than 256 of one pair, or pairs that were chosen
+ * so that their hashes are the same. */
+int zr_merges_ready(struct zr_merges *m);
+void zr_merges_free(struct zr_merges *m);
+
+static inline uint64_t zr_merges_hash(const struct zr_merges *m, uint64_t pair)
+{
+	return (pair ^ pair >> 20) * m->factor;
+}
+
+static inline struct zr_merge *zr_merges_place(const struct zr_merges *m, uint64_t hash,
+					       uint32_t displacement)
+{
+	uint64_t x = (hash ^ displacement) * UINT64_C(0xbf58476d1ce4e5b9);
+	return &m->place[(x >> 32) * m->places >> 32];
+}
+
+#define ZR_NO_PAIR UINT64_MAX
+#define ZR_NO_MERGE UINT64_MAX
+/* What the merge of two tokens makes, as rank << 32 | id, or ZR_NO_MERGE: without a branch, which
+ * would often be guessed wrong. */
+static inline uint64_t zr_merges_find(const struct zr_merges *m, uint32_t left, uint32_t right)
+{
+	uint64_t pair = (uint64_t)left << 32 | right, hash = zr_merges_hash(m, pair);
+	const struct zr_merge *o =
+		zr_merges_place(m, hash, m->displacement[hash >> m->group_shift]);
+	return o->made | -(uint64_t)(o->pair != pair);
+}
+
 /* ---- bpe.c ---- */
 
 struct zr_bpe_work; /* what one thread needs: symbols, candidates */
-int zr_bpe_merges(struct zr_bpe *b, size_t n); /* room for n merges; 0 or ZR_ENOMEM */
-void zr_bpe_merge_put(struct zr_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
 /* For ignore_merges and characters: finds whole words and characters; 0 or ZR_ENOMEM. */
 int zr_bpe_index(struct zr_tokenizer *t);
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t);

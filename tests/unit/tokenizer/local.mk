@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tokenizers.
-tokenizer_tests = %D%/t_decode %D%/t_joins %D%/t_lists %D%/t_marks %D%/t_tokenizer \
-	%D%/t_trie %D%/t_words
+tokenizer_tests = %D%/t_decode %D%/t_joins %D%/t_lists %D%/t_marks %D%/t_merges \
+	%D%/t_tokenizer %D%/t_trie %D%/t_words
 check_PROGRAMS += $(tokenizer_tests)
 TESTS += $(tokenizer_tests)
 
@@ -34,6 +34,12 @@ TESTS += $(tokenizer_tests)
 %C%_t_marks_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_t_marks_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_marks_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
+	$(CMOCKA_LIBS)
+
+%C%_t_merges_SOURCES = %D%/t_merges.c
+%C%_t_merges_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_t_merges_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_merges_LDADD = files/tokenizer/libtokenizer.la core/libcore.la $(JANSSON_LIBS) \
 	$(CMOCKA_LIBS)
 
 %C%_t_trie_SOURCES = %D%/t_trie.c

@@ -334,7 +334,7 @@ static void test_forgotten(void **unused)
 /* A merge that has a token of a byte, as none has that is published: nothing is known then. */
 static void test_merged_bytes(void **unused)
 {
-	struct zr_merge merge[2] = { { (uint64_t)1 << 32 | 2, 0, 3 }, { UINT64_MAX, 0, 0 } };
+	struct zr_merges merges = { 0 };
 	struct zr_token token[4] = {
 		{ "a", 1, 1 }, { "b", 1, 1 }, { "\n", 1, 0 }, { "b\n", 2, 1 }
 	};
@@ -347,7 +347,10 @@ static void test_merged_bytes(void **unused)
 	memset(t.byte, 0xff, sizeof t.byte);
 	character['a'] = 0;
 	character['b'] = 1;
-	t.bpe = (struct zr_bpe){ .merge = merge, .mask = 1, .character = character };
+	assert_int_equal(zr_merges_room(&merges, 1), 0);
+	zr_merges_put(&merges, 1, 2, 3);
+	assert_int_equal(zr_merges_ready(&merges), 0);
+	t.bpe = (struct zr_bpe){ .merges = merges, .character = character };
 	assert_int_equal(zr_joins_open(&t, &j), 0);
 	assert_int_equal(zr_joins_part(j, "ab\n", 3, &id), 1);
 	assert_int_equal(id, 0);
@@ -357,6 +360,7 @@ static void test_merged_bytes(void **unused)
 	t.byte['\n'] = 2;
 	assert_int_equal(zr_joins_open(&t, &j), 0);
 	assert_null(j);
+	zr_merges_free(&merges);
 	free(character);
 }
 
