@@ -167,15 +167,24 @@ int zr_list_next(struct zr_list *l)
 	return 1;
 }
 
+/* Characters that end a run of others: in strings, and in lists between strings. */
+static const char in_string[256] = { [0] = 1, ['"'] = 1, ['\\'] = 1 };
+static const char in_list[256] = { [0] = 1,   ['"'] = 1, [','] = 1, ['['] = 1,
+				   [']'] = 1, ['{'] = 1, ['}'] = 1 };
+
+static const char *behind_run(const char *p, const char ends[256])
+{
+	while (!ends[(unsigned char)*p])
+		p++;
+	return p;
+}
+
 /* Behind a string, of which nothing is asked. */
 static const char *behind_string(const char *p)
 {
-	for (p++; *p != '"'; p++) {
-		if (*p == '\\')
-			p++;
-		if (!*p)
+	for (p = behind_run(p + 1, in_string); *p != '"'; p = behind_run(p + 2, in_string))
+		if (!*p || !p[1])
 			return NULL;
-	}
 	return p + 1;
 }
 
@@ -189,6 +198,7 @@ static const char *behind_list(const char *p, size_t *entries)
 		depth -= *p == '}' || *p == ']';
 		*entries += *p == ',' && depth == 1;
 		p = *p == '"' ? behind_string(p) : p + 1;
+		p = p && depth ? behind_run(p, in_list) : p;
 	} while (p && *p && depth);
 	return depth ? NULL : p;
 }
