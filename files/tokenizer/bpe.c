@@ -9,9 +9,9 @@
 
 #include "files/tokenizer/parts.h"
 
-#define FEW 64         /* symbols that need no heap */
-#define PLACE_SHIFT 22 /* of the place of one of them, behind an id */
-_Static_assert(ZR_TOKENIZER_IDS <= 1 << PLACE_SHIFT && FEW <= 1 << (32 - PLACE_SHIFT), "");
+#define FEW ZR_MERGING_MOST /* symbols that need no heap */
+#define TURNS 8             /* words that are merged in turns */
+#define EXPECTED 96
 
 struct symbol {
 	uint32_t id;
@@ -24,8 +24,22 @@ struct candidate {
 	uint32_t rank, at, id;
 };
 
+/* A word whose ids will be asked for. */
+struct expected {
+	const char *p;
+	size_t n, ids;
+	int32_t *id;
+};
+
 struct zr_bpe_work {
 	const struct zr_tokenizer *t;
+	int32_t *to; /* where symbols are put */
+	struct expected expected[EXPECTED];
+	size_t n_expected;
+	size_t merged; /* of these have been begun with */
+	size_t asked;  /* of these were asked for, or passed over */
+	int32_t ahead[EXPECTED * FEW]; /* the ids of all */
+	struct zr_merging merging[TURNS];
 	struct symbol *symbol;
 	struct candidate *heap;
 	int32_t *id;
@@ -82,7 +96,7 @@ int zr_bpe_index(struct zr_tokenizer *t)
 	return 0;
 }
 
-/* ---- one word ---- */
+/* ---- the work of a thread ---- */
 
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t)
 {
@@ -173,7 +187,7 @@ static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 
 static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
 {
-	w->id[(*n)++] = id;
+	w->to[(*n)++] = id;
 }
 
 /* A character as tokens of its bytes; 0: not all of them have one. */
@@ -252,74 +266,97 @@ static size_t merge_many(struct zr_bpe_work *w, size_t n)
 	return ids;
 }
 
-/* The merge of two of a few symbols, as a number: the smallest is that to be made next. */
-static inline uint64_t key_of(const struct zr_bpe *b, const int32_t *id, size_t at, size_t next)
+/* The symbols that merges begin with, to `to`; or the one token that the word is. */
+static size_t begin(struct zr_bpe_work *w, const char *p, size_t n, int32_t *to)
 {
-	return zr_merges_find(&b->merges, (uint32_t)id[at], (uint32_t)id[next]) |
-	       (uint64_t)at << PLACE_SHIFT;
+	const struct zr_bpe *b = &w->t->bpe;
+	w->to = to;
+	to[0] = b->ignore_merges ? b->whole[whole_place(w->t, p, n)] : -1;
+	return to[0] >= 0 ? 1 : put_symbols(w, p, n);
 }
 
-static inline uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
+/* ---- words that are expected ---- */
 
-/* The smallest of n keys, a multiple of 4: four chains of comparisons run beside each other. */
-static inline uint64_t smallest(const uint64_t *key, size_t n)
+void zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n)
 {
-	uint64_t a = key[0], b = key[1], c = key[2], d = key[3];
-	for (size_t i = 4; i < n; i += 4) {
-		a = smaller(a, key[i]);
-		b = smaller(b, key[i + 1]);
-		c = smaller(c, key[i + 2]);
-		d = smaller(d, key[i + 3]);
+	if (w->n_expected < EXPECTED && n <= FEW) {
+		w->expected[w->n_expected] = (struct expected){
+			.p = p, .n = n, .id = w->ahead + w->n_expected * FEW
+		};
+		w->n_expected++;
 	}
-	return smaller(smaller(a, b), smaller(c, d));
 }
 
-/* The same of n <= FEW, n > 0, looking at all of them for each merge. */
-static size_t merge_few(const struct zr_bpe *b, int32_t *id, size_t n)
+void zr_bpe_expect_none(struct zr_bpe_work *w)
 {
-	uint64_t key[FEW], best; /* of the symbol at a place and the next */
-	uint8_t next[FEW], before[FEW];
-	size_t keys = (n + 3) / 4 * 4, ids = 0;
-	for (size_t i = 0; i < n; i++) {
-		next[i] = (uint8_t)(i + 1);
-		before[i] = (uint8_t)(i - 1);
-		key[i] = i + 1 < n ? key_of(b, id, i, i + 1) : ZR_NO_MERGE;
+	w->n_expected = w->merged = w->asked = 0;
+}
+
+/* Begins with the next word; 0: there is none. */
+static int begin_next(struct zr_bpe_work *w, struct zr_merging *m, struct expected **of)
+{
+	if (w->merged == w->n_expected)
+		return 0;
+	struct expected *o = *of = &w->expected[w->merged++];
+	zr_merging_start(m, &w->t->bpe.merges, o->id, begin(w, o->p, o->n, o->id));
+	return 1;
+}
+
+static void merge_expected(struct zr_bpe_work *w)
+{
+	struct expected *of[TURNS];
+	struct zr_merging *turn[TURNS];
+	size_t n = 0;
+	while (n < TURNS && begin_next(w, &w->merging[n], &of[n])) {
+		turn[n] = &w->merging[n];
+		n++;
 	}
-	for (size_t i = n; i < keys; i++)
-		key[i] = ZR_NO_MERGE;
-	while ((best = smallest(key, keys)) != ZR_NO_MERGE) {
-		size_t at = best >> PLACE_SHIFT & (FEW - 1), gone = next[at], after = next[gone];
-		id[at] = (int32_t)(best & ((1u << PLACE_SHIFT) - 1));
-		next[at] = (uint8_t)after;
-		key[gone] = key[at] = ZR_NO_MERGE;
-		if (at)
-			key[before[at]] = key_of(b, id, before[at], at);
-		if (after == n)
+	for (size_t i = 0; n; i = i + 1 < n ? i + 1 : 0) {
+		if (zr_merging_step(turn[i], &w->t->bpe.merges))
 			continue;
-		before[after] = (uint8_t)at;
-		key[at] = key_of(b, id, at, after);
+		of[i]->ids = zr_merging_end(turn[i]);
+		if (begin_next(w, turn[i], &of[i]))
+			continue;
+		n--;
+		turn[i] = turn[n];
+		of[i] = of[n];
 	}
-	for (size_t i = 0; i < n; i = next[i])
-		id[ids++] = id[i];
-	return ids;
+}
+
+/* The word among those that are expected; NULL: it is not. */
+static const struct expected *find_expected(struct zr_bpe_work *w, const char *p, size_t n)
+{
+	if (w->merged < w->n_expected)
+		merge_expected(w);
+	for (size_t i = w->asked; i < w->n_expected; i++)
+		if (w->expected[i].p == p && w->expected[i].n == n) {
+			w->asked = i + 1;
+			return &w->expected[i];
+		}
+	return NULL;
+}
+
+/* ---- one word ---- */
+
+static size_t merge_few(struct zr_bpe_work *w, size_t n)
+{
+	struct zr_merging *m = &w->merging[0];
+	zr_merging_start(m, &w->t->bpe.merges, w->id, n);
+	while (zr_merging_step(m, &w->t->bpe.merges))
+		;
+	return zr_merging_end(m);
 }
 
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
 {
-	const struct zr_bpe *b = &w->t->bpe;
+	const struct expected *o = find_expected(w, p, n);
+	if (o) {
+		*ids = o->id;
+		return (int64_t)o->ids;
+	}
 	if (make_room(w, n))
 		return ZR_ENOMEM;
 	*ids = w->id;
-	if (b->ignore_merges) {
-		w->id[0] = b->whole[whole_place(w->t, p, n)];
-		if (w->id[0] >= 0)
-			return 1;
-	}
-	n = put_symbols(w, p, n);
-	return (int64_t)(n <= 1   ? n :
-			 n <= FEW ? merge_few(b, w->id, n) :
-				    merge_many(w, n));
+	n = begin(w, p, n, w->id);
+	return (int64_t)(n <= FEW ? merge_few(w, n) : merge_many(w, n));
 }

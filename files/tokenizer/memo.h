@@ -60,6 +60,7 @@ static inline struct zr_memo *zr_memo_place(struct zr_memo *m, int kind, const c
 {
 	m += zr_memo_hash(kind, p, n) & (ZR_MEMO_TEXTS - 2);
 	__builtin_prefetch(m);
+	__builtin_prefetch(m + 1);
 	return m;
 }
 

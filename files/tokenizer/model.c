@@ -18,6 +18,7 @@ struct part {
 	int first; /* of what was put */
 	struct zr_memo *place; /* NULL: it is not remembered */
 	int32_t id;         /* that is all of it; -1: others may be */
+	int cut;            /* if it is not remembered, its parts may be */
 };
 
 struct zr_model_work {
@@ -136,18 +137,75 @@ static int remember_all(struct zr_model_work *w)
 	return 0;
 }
 
+/* The ids of a part go out. */
+static int put(struct zr_model_work *w, const struct part *o)
+{
+	const int32_t *ids = &o->id;
+	w->unigram.sum = o->first ? 0 : w->unigram.sum;
+	int64_t count = o->id >= 0 ? 1 :
+			o->place   ? look_up(w, o->place, o->p, o->n, &ids) :
+				     encode(w, o->p, o->n, &ids);
+	return count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+}
+
+/* Those of BPE's parts that are not remembered are found together. */
+static int put_all(struct zr_model_work *w, const struct part *part, size_t n)
+{
+	int rc = 0;
+	for (const struct part *o = part; o < part + n && w->t->model == ZR_MODEL_BPE; o++)
+		if (o->id < 0 &&
+		    !(o->place && zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n)))
+			zr_bpe_expect(w->bpe, o->p, o->n);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = put(w, &part[i]);
+	zr_bpe_expect_none(w->bpe);
+	return rc;
+}
+
+static void find_place(struct zr_model_work *w, struct part *o)
+{
+	if (o->id < 0 && o->n <= ZR_MEMO_BYTES)
+		o->place = zr_memo_place(w->memo, ZR_MEMO_WORD, o->p, o->n);
+}
+
+/* The parts of a word, as many as its bytes at most; returns their number. */
+static size_t cut(struct zr_model_work *w, const struct part *word, struct part *to)
+{
+	size_t n = 0, len;
+	for (size_t at = 0; at < word->n; at += len, n++) {
+		to[n] = (struct part){ .p = word->p + at, .start = word->start + at };
+		len = zr_joins_part(w->t->bpe.joins, to[n].p, word->n - at, &to[n].id);
+		to[n].n = len;
+		find_place(w, &to[n]);
+	}
+	return n;
+}
+
+/* Words, of which those that are not remembered are cut. */
+static int put_cut(struct zr_model_work *w)
+{
+	struct part part[WAITING + ZR_MEMO_BYTES];
+	size_t n = 0;
+	int rc = 0;
+	for (size_t i = 0; !rc && i < w->n; i++) {
+		const struct part *o = &w->part[i];
+		if (!o->cut || zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n))
+			part[n++] = *o;
+		else
+			n += cut(w, o, part + n);
+		if (n >= WAITING || i + 1 == w->n) {
+			rc = put_all(w, part, n);
+			n = 0;
+		}
+	}
+	return rc;
+}
+
 int zr_model_flush(struct zr_model_work *w)
 {
 	int rc = w->t->model == ZR_MODEL_WORDPIECE ? remember_all(w) : 0;
-	for (size_t i = 0; !rc && i < w->n; i++) {
-		const struct part *o = &w->part[i];
-		const int32_t *ids = &o->id;
-		w->unigram.sum = o->first ? 0 : w->unigram.sum;
-		int64_t count = o->id >= 0 ? 1 :
-				o->place   ? look_up(w, o->place, o->p, o->n, &ids) :
-					     encode(w, o->p, o->n, &ids);
-		rc = count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
-	}
+	if (!rc)
+		rc = w->t->bpe.joins ? put_cut(w) : put_all(w, w->part, w->n);
 	w->n = 0;
 	return rc;
 }
@@ -155,16 +213,16 @@ int zr_model_flush(struct zr_model_work *w)
 int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t start)
 {
 	const struct zr_joins *joins = w->t->bpe.joins;
-	int first = 1;
+	int first = 1, whole = !joins || n <= ZR_MEMO_BYTES;
 	for (size_t len; n; p += len, n -= len, start += len, first = 0) {
 		struct part *o = &w->part[w->n++];
 		*o = (struct part){ .p = p, .id = -1, .start = start, .first = first };
-		len = joins	  ? zr_joins_part(joins, p, n, &o->id) :
-		      w->t->apart ? zr_unigram_part(p, n) :
-				    n;
+		o->cut = joins && whole;
+		len = w->t->apart ? zr_unigram_part(p, n) :
+		      whole	  ? n :
+				    zr_joins_part(joins, p, n, &o->id);
 		o->n = len;
-		if (o->id < 0 && len <= ZR_MEMO_BYTES)
-			o->place = zr_memo_place(w->memo, ZR_MEMO_WORD, p, len);
+		find_place(w, o);
 		int rc = w->n == WAITING ? zr_model_flush(w) : 0;
 		if (rc)
 			return rc;

@@ -41,6 +41,8 @@ struct zr_added_token {
 struct zr_added {
 	struct zr_added_token *token; /* those with the same first byte together, the longest first */
 	int32_t n, of[257];           /* token[of[b] .. of[b + 1]) start with byte b */
+	unsigned char first[256];     /* the bytes that tokens start with */
+	int n_first;
 	uint32_t second[256];         /* what the second may be: bit b % 32 */
 	size_t longest;
 	int lstrip;                   /* any has it */
@@ -208,15 +210,54 @@ static inline struct zr_merge *zr_merges_place(const struct zr_merges *m, uint64
 
 #define ZR_NO_PAIR UINT64_MAX
 #define ZR_NO_MERGE UINT64_MAX
-/* What the merge of two tokens makes, as rank << 32 | id, or ZR_NO_MERGE: without a branch, which
- * would often be guessed wrong. */
+
+static inline uint64_t zr_merges_pair(uint32_t left, uint32_t right)
+{
+	return (uint64_t)left << 32 | right;
+}
+
+/* The place where the merge of a pair is, if it has one. */
+static inline const struct zr_merge *zr_merges_of(const struct zr_merges *m, uint64_t pair)
+{
+	uint64_t hash = zr_merges_hash(m, pair);
+	return zr_merges_place(m, hash, m->displacement[hash >> m->group_shift]);
+}
+
+/* What the merge of a pair makes, as rank << 32 | id, or ZR_NO_MERGE: without a branch, which would
+ * often be guessed wrong. */
+static inline uint64_t zr_merges_made(const struct zr_merge *place, uint64_t pair)
+{
+	return place->made | -(uint64_t)(place->pair != pair);
+}
+
 static inline uint64_t zr_merges_find(const struct zr_merges *m, uint32_t left, uint32_t right)
 {
-	uint64_t pair = (uint64_t)left << 32 | right, hash = zr_merges_hash(m, pair);
-	const struct zr_merge *o =
-		zr_merges_place(m, hash, m->displacement[hash >> m->group_shift]);
-	return o->made | -(uint64_t)(o->pair != pair);
+	uint64_t pair = zr_merges_pair(left, right);
+	return zr_merges_made(zr_merges_of(m, pair), pair);
 }
+
+/* ---- merging.c ---- */
+
+#define ZR_MERGING_MOST 64 /* symbols of a word */
+
+struct zr_asked {
+	uint64_t pair;
+	const struct zr_merge *place;
+	size_t at; /* of the pair's first symbol */
+};
+struct zr_merging {
+	int32_t *id;                       /* [n] symbols; those that are gone stay there */
+	size_t n, keys;
+	int first;                         /* the next step reads all merges */
+	const struct zr_merge *place[ZR_MERGING_MOST];
+	struct zr_asked asked[2];          /* or these */
+	uint64_t key[ZR_MERGING_MOST + 1]; /* of a symbol and the next; the last one is for nothing */
+	uint8_t next[ZR_MERGING_MOST], before[ZR_MERGING_MOST];
+};
+/* Merges id[0..n) in place, n <= ZR_MERGING_MOST. */
+void zr_merging_start(struct zr_merging *m, const struct zr_merges *merges, int32_t *id, size_t n);
+int zr_merging_step(struct zr_merging *m, const struct zr_merges *merges); /* 0: there is no more */
+size_t zr_merging_end(struct zr_merging *m); /* how many ids are left */
 
 /* ---- bpe.c ---- */
 
@@ -225,6 +266,9 @@ struct zr_bpe_work; /* what one thread needs: symbols, candidates */
 int zr_bpe_index(struct zr_tokenizer *t);
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t);
 void zr_bpe_close(struct zr_bpe_work *w); /* NULL is fine */
+/* Words whose ids will be asked for in this order, all of them or some: they are merged together. */
+void zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n);
+void zr_bpe_expect_none(struct zr_bpe_work *w);
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids);
 
 /* ---- joins.c ---- */
