@@ -7,6 +7,9 @@
 
 #include "files/tokenizer/parts.h"
 
+#define FEW 4      /* bytes that are looked for one by one */
+#define WINDOW 256 /* bytes that all of them are looked for in at a time */
+
 static int by_first_then_longest(const void *a, const void *b)
 {
 	const struct zr_added_token *x = a, *y = b;
@@ -25,6 +28,10 @@ void zr_added_sort(struct zr_added *a)
 			i++;
 		a->of[b] = i;
 	}
+	a->n_first = 0;
+	for (int b = 0; b < 256; b++)
+		if (a->of[b] < a->of[b + 1])
+			a->first[a->n_first++] = (unsigned char)b;
 	for (int32_t i = 0; i < a->n; i++) {
 		a->longest = a->token[i].len > a->longest ? a->token[i].len : a->longest;
 		a->lstrip |= a->token[i].lstrip;
@@ -42,13 +49,32 @@ static const struct zr_added_token *longest_at(const struct zr_added *a, const c
 	return NULL;
 }
 
+/* The first of p[i..end) that a token may start with; end: there is none. */
+static size_t next_first(const struct zr_added *a, const char *p, size_t i, size_t end)
+{
+	if (a->n_first > FEW) {
+		while (i < end && !a->second[(unsigned char)p[i]])
+			i++;
+		return i;
+	}
+	for (int k = 0; k < a->n_first; k++) {
+		const char *at = memchr(p + i, a->first[k], end - i);
+		end = at ? (size_t)(at - p) : end;
+	}
+	return end;
+}
+
 /* The first place from i on where a token may start: with its first bytes, or too near the end. */
 static size_t next_start(const struct zr_added *a, const char *p, size_t n, size_t i)
 {
 	const unsigned char *u = (const unsigned char *)p;
-	for (; i + 1 < n; i++)
-		if (a->second[u[i]] & 1u << (u[i + 1] % 32))
+	while (i + 1 < n) {
+		size_t end = n - 1 - i < WINDOW ? n - 1 : i + WINDOW;
+		i = next_first(a, p, i, end);
+		if (i < end && a->second[u[i]] & 1u << (u[i + 1] % 32))
 			return i;
+		i += i < end;
+	}
 	return i < n && !a->second[u[i]] ? n : i;
 }
 

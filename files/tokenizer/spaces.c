@@ -10,10 +10,19 @@
 
 #include "files/tokenizer/parts.h"
 
+/* The first U+2581 in whole characters; NULL: there is none. */
+static const char *find_space(const char *p, size_t n)
+{
+	const char *end = p + n;
+	while ((p = memchr(p, ZR_SPACE[0], (size_t)(end - p))) && memcmp(p, ZR_SPACE, 3))
+		p++;
+	return p;
+}
+
 int zr_spaces(const char *p, size_t n, struct zr_buf *out)
 {
 	while (n) {
-		const char *mark = memmem(p, n, ZR_SPACE, 3);
+		const char *mark = find_space(p, n);
 		size_t before = mark ? (size_t)(mark - p) : n;
 		if (zr_buf_add(out, p, before) || (mark && zr_buf_add(out, " ", 1)))
 			return ZR_ENOMEM;

@@ -80,10 +80,23 @@ size_t zr_utf8_spaces_after(const char *p, size_t at, size_t n)
 	return at;
 }
 
+/* Bytes of the character at p, of which three are there, if it has two or three and nothing but its
+ * first byte decides what the others may be; else 0. */
+static size_t usual(const char *p)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	int one = (u[1] & 0xc0) == 0x80, two = (u[2] & 0xc0) == 0x80;
+	if (u[0] < 0xe0)
+		return u[0] >= 0xc2 && one ? 2 : 0;
+	return u[0] > 0xe0 && u[0] < 0xf0 && u[0] != 0xed && one && two ? 3 : 0;
+}
+
 size_t zr_utf8_well_formed(const char *p, size_t n)
 {
 	size_t i = 0;
 	for (;;) {
+		for (size_t len; i + 3 <= n && (len = usual(p + i)); i += len)
+			;
 		uint64_t eight;
 		for (; i + sizeof eight <= n; i += sizeof eight) {
 			memcpy(&eight, p + i, sizeof eight);

@@ -141,15 +141,15 @@ static size_t llama3(const struct text *t, size_t at, size_t most)
 }
 
 /* A word with the spaces before it, or with one at most. */
-static size_t spaced(const struct text *t, size_t at, int one)
+static size_t spaced(const char *p, size_t n, size_t at, int one, int open)
 {
 	size_t from = at;
-	while (from < t->n && t->p[from] == ' ' && !(one && from > at))
+	while (from < n && p[from] == ' ' && !(one && from > at))
 		from++;
-	const unsigned char *space = from < t->n ? memchr(t->p + from, ' ', t->n - from) : NULL;
+	const char *space = from < n ? memchr(p + from, ' ', n - from) : NULL;
 	if (space)
-		return (size_t)(space - t->p);
-	return t->open ? UNDECIDED : t->n;
+		return (size_t)(space - p);
+	return open ? UNDECIDED : n;
 }
 
 /* ---- the outside ---- */
@@ -178,7 +178,8 @@ size_t zr_words_end(int words, const char *p, size_t n, size_t at, int open)
 {
 	const struct text t = { (const unsigned char *)p, n, open };
 	size_t end = words == ZR_WORDS_GPT2   ? gpt2(&t, at) :
-		     words >= ZR_WORDS_SPACED ? spaced(&t, at, words == ZR_WORDS_SPACES_BEGIN) :
+		     words >= ZR_WORDS_SPACED ?
+			      spaced(p, n, at, words == ZR_WORDS_SPACES_BEGIN, open) :
 						llama3(&t, at, words == ZR_WORDS_QWEN2 ? 1 : 3);
 	return end == UNDECIDED ? 0 : end;
 }
