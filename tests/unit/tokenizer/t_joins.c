@@ -169,7 +169,8 @@ static void test_parts(void **unused)
 	}
 }
 
-/* Words that come again; in two of them two ways have the same sum, but for roundings. */
+/* Words that come again. Those of dots and dashes have two ways of the same sum, of which roundings
+ * choose: another one behind one text in 20 or 40, so that they must not be remembered. */
 static void test_words_apart(void **unused)
 {
 	static struct ids apart, whole;
@@ -180,14 +181,15 @@ static void test_words_apart(void **unused)
 		skip();
 	assert_true(t->apart);
 	for (int k = 0; k < 200; k++) {
-		size_t n = (size_t)sprintf(text, "%.*s === all)all)all) ", k % 16,
-					   "xxxxxxxxxxxxxxxx");
-		n += random_text(t, text + n, sizeof text / 2 - n);
-		memcpy(text + n, text, n);
+		size_t n = 0;
+		while (n < sizeof text - 150) {
+			n += (size_t)sprintf(text + n, " ... ----- ....... ......... ");
+			n += random_text(t, text + n, 65 + draw(35));
+		}
 		t->apart = 1;
-		encode(t, text, 2 * n, &apart);
+		encode(t, text, n, &apart);
 		t->apart = 0;
-		encode(t, text, 2 * n, &whole);
+		encode(t, text, n, &whole);
 		assert_int_equal(apart.n, whole.n);
 		assert_memory_equal(apart.id, whole.id, whole.n * sizeof *whole.id);
 	}
