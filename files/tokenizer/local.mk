@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += %D%/libtokenizer.la
 %C%_libtokenizer_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS) \
 	$(UTF8PROC_CFLAGS)
 %C%_libtokenizer_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS) $(UTF8PROC_LIBS)
-%C%_libtokenizer_la_SOURCES = %D%/tokenizer.h %D%/parts.h %D%/regex.h %D%/utf8.h %D%/added.c \
+%C%_libtokenizer_la_SOURCES = %D%/tokenizer.h %D%/parts.h %D%/regex.h %D%/spaces.h %D%/utf8.h %D%/added.c \
 	%D%/alphabet.c %D%/bpe.c %D%/buf.c %D%/buf.h %D%/characters.c %D%/charsmap.c \
 	%D%/chunks.c %D%/decode.c %D%/encoder.c %D%/encoder.h %D%/find.c %D%/forms.c %D%/joins.c \
 	%D%/lists.c %D%/load.c %D%/load_added.c %D%/load_models.c %D%/load_normalizer.c \

@@ -5,9 +5,8 @@
  *   bytes -> utf8.c -> added.c (raw) -> normalizer.c -> added.c (normalized) -> encoder.c splits
  *         -> model.c: bpe.c, unigram.c, wordpiece.c -> ids
  *
- * Each stage hands on what no later byte can change, and holds the rest. A section is the text between two added tokens:
- * its end is as final as that of the document.
- */
+ * Each stage hands on what no later byte can change, and holds the rest. A section is the text between two added tokens,
+ * its end as final as that of the document. */
 #ifndef ZR_TOKENIZER_PARTS_H
 #define ZR_TOKENIZER_PARTS_H
 
@@ -16,6 +15,7 @@
 #include "files/tokenizer/buf.h"
 #include "files/tokenizer/memo.h"
 #include "files/tokenizer/regex.h"
+#include "files/tokenizer/spaces.h"
 #include "files/tokenizer/tokenizer.h"
 #include "files/tokenizer/utf8.h"
 
@@ -583,22 +583,5 @@ int zr_load_gaps(struct zr_load *l); /* when all else is there */
 int zr_load_template(struct zr_load *l, const json_t *o);
 int zr_load_decoder(struct zr_load *l, const json_t *o); /* decode.c */
 int zr_load_added(struct zr_load *l, const json_t *o); /* after the normalizer; load_added.c */
-
-/* ---- spaces.c ---- */
-
-#define ZR_SPACE "\u2581" /* what a space is written as; 3 bytes */
-
-/* Appends p[0..n), whole characters, with a space for each U+2581. 0 or ZR_ENOMEM. */
-int zr_spaces(const char *p, size_t n, struct zr_buf *out);
-/* Where a byte of p[0..n) is then. */
-size_t zr_spaces_place(const void *unused, const char *p, size_t n, size_t at);
-/* Whether a step of the tokenizer writes spaces so. */
-int zr_load_is_spaced(const json_t *root);
-int zr_load_is_space_step(const json_t *o); /* the normalizer's */
-/* The n bytes of a token to out, which has room for the text; returns its ZR_TOKEN_*. */
-int zr_spaced_token(const struct zr_tokenizer *t, const char *text, char *out, size_t *n);
-/* A Metaspace, the last step. */
-int zr_load_metaspace(struct zr_load *l, const json_t *o, const char *place, struct zr_split *s);
-int zr_spaced_joins(const char *text); /* of U+2581 behind another character */
 
 #endif
