@@ -29,9 +29,8 @@ void zr_log_level(int level)
 static void draw(const char *text)
 {
 	struct winsize w;
-	int columns = (int)sizeof live_text;
-	if (!ioctl(fileno(live_out), TIOCGWINSZ, &w) && w.ws_col > 1)
-		columns = w.ws_col - 1; /* a wrapped line could not be erased */
+	int known = !ioctl(fileno(live_out), TIOCGWINSZ, &w) && w.ws_col > 1;
+	int columns = known ? w.ws_col - 1 : (int)sizeof live_text; /* a wrapped line could not be erased */
 	fprintf(live_out, ERASE "%.*s", columns, text);
 	fflush(live_out);
 }
@@ -50,10 +49,8 @@ void zr_logf(int level, const char *topic, const char *fmt, ...)
 	if ((zr_log_taker && zr_log_taker(level, topic, text)) || level > max_level)
 		return;
 	pthread_mutex_lock(&lock);
-	if (live_text[0]) {
-		fputs(ERASE, live_out);
-		fflush(live_out);
-	}
+	if (live_text[0])
+		draw("");
 	fprintf(stderr, "zeroth: %s%s%s%s\n", names[level < 0 ? 0 : level > 3 ? 3 : level], topic ? topic : "",
 		topic && *topic ? ": " : "", text);
 	if (live_text[0])

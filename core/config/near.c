@@ -37,10 +37,8 @@ const char *zr_nearest(const char *word, const char *const *candidates, int n)
 	for (int i = 0; i < n; i++) {
 		size_t m = strlen(candidates[i]);
 		int d = m > LONGEST ? best : distance(word, (int)len, candidates[i], (int)m);
-		if (d < best) {
-			best = d;
-			near = candidates[i];
-		}
+		near = d < best ? candidates[i] : near;
+		best = d < best ? d : best;
 		if (len >= 4 && strstr(candidates[i], word))
 			part = parts++ ? NULL : candidates[i];
 	}

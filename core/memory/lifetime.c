@@ -66,8 +66,7 @@ static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 	for (int32_t i = 0; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
 		for (int32_t k = alive(r, x->first); k < r->n && overlap(x, &r->placed[k]); k++) {
-			uint64_t end = r->placed[k].end;
-			end = x->align > ALIGN ? zr_up(end, x->align) : end;
+			uint64_t end = zr_up(r->placed[k].end, x->align);
 			at = end > at ? end : at;
 		}
 	}
@@ -87,25 +86,19 @@ static void *insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t siz
 
 static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 {
-	int32_t i = 0, n = rows->n;
-	while (i < n) {
-		int32_t middle = i + (n - i) / 2;
-		if (rows->row[middle].offset < x->offset)
-			i = middle + 1;
-		else
-			n = middle;
-	}
+	void *more;
+	int32_t i = 0;
+	while (i < rows->n && rows->row[i].offset < x->offset)
+		i++;
 	if (i == rows->n || rows->row[i].offset > x->offset) {
-		void *more = insert(rows->row, i, &rows->n, &rows->cap, sizeof *rows->row);
-		if (!more)
+		if (!(more = insert(rows->row, i, &rows->n, &rows->cap, sizeof *rows->row)))
 			return ZR_ENOMEM;
 		rows->row = more;
 		rows->row[i] = (struct row){ .offset = x->offset };
 	}
 	struct row *r = &rows->row[i];
 	int32_t k = alive(r, x->last);
-	void *more = insert(r->placed, k, &r->n, &r->cap, sizeof *r->placed);
-	if (!more)
+	if (!(more = insert(r->placed, k, &r->n, &r->cap, sizeof *r->placed)))
 		return ZR_ENOMEM;
 	r->placed = more;
 	r->placed[k] = (struct placed){ end, x->first, x->last };

@@ -9,23 +9,22 @@
 #include "core/plugin/loader.h"
 #include "core/setup.h" /* the headers of all roles */
 
-#define STABLE(role, first) "zr." #role "/1", offsetof(struct zr_##role##_v1, first), 0
-#define DRAFT(role, first) "zr." #role "/1", offsetof(struct zr_##role##_v1, first), 1
+#define FROM(draft, role, first) "zr." #role "/1", offsetof(struct zr_##role##_v1, first), draft
 const struct zr_calls zr_calls[] = {
-	{ DRAFT(boot, info), { "info", "?put", "+get", "?fence", "?abort" } },
-	{ DRAFT(comm, post), { "post", "test", "wait", "?mem_alloc", "+mem_free", "?mem_peer", "abort", "bytes_sent", "?mem_view", "?sums" } },
-	{ DRAFT(device, info), { "info", "ops", "mem_alloc", "mem_free", "copy", "sync", "?copy_start", "+copy_wait", "?native_stream",
+	{ FROM(1, boot, info), { "info", "?put", "+get", "?fence", "?abort" } },
+	{ FROM(1, comm, post), { "post", "test", "wait", "?mem_alloc", "+mem_free", "?mem_peer", "abort", "bytes_sent", "?mem_view", "?sums" } },
+	{ FROM(1, device, info), { "info", "ops", "mem_alloc", "mem_free", "copy", "sync", "?copy_start", "+copy_wait", "?native_stream",
 				"?mem_pin", "+mem_unpin", "?copy_now" } },
-	{ DRAFT(model, declare), { "declare", "bytes", "forward", "backward", "?logits" } },
-	{ STABLE(adapter, path), { "?path", "?config", "?options", "?merge_with", "+merge" } },
-	{ STABLE(data, info), { "info", "prepare", "batch", "?decode", "?encode", "?file", "?targets", "?count" } },
-	{ STABLE(zero, groups), { "groups", "at" } },
-	{ DRAFT(offload, info), { "info", "make", "discard", "read", "write", "?map", "test", "wait", "drain", "?buffers" } },
-	{ STABLE(optimizer, states), { "states", "step", "?partial", "?step_whole", "?upgrade", "?whole_work" } },
-	{ STABLE(scheduler, value), { "value" } },
-	{ STABLE(precision, info), { "info", "start", "next" } },
-	{ DRAFT(activation, choose), { "choose" } },
-	{ STABLE(monitor, metrics), { "metrics", "?flush", "?resume" } }, { 0 },
+	{ FROM(1, model, declare), { "declare", "bytes", "forward", "backward", "?logits" } },
+	{ FROM(0, adapter, path), { "?path", "?config", "?options", "?merge_with", "+merge" } },
+	{ FROM(0, data, info), { "info", "prepare", "batch", "?decode", "?encode", "?file", "?targets", "?count" } },
+	{ FROM(0, zero, groups), { "groups", "at" } },
+	{ FROM(1, offload, info), { "info", "make", "discard", "read", "write", "?map", "test", "wait", "drain", "?buffers" } },
+	{ FROM(0, optimizer, states), { "states", "step", "?partial", "?step_whole", "?upgrade", "?whole_work" } },
+	{ FROM(0, scheduler, value), { "value" } },
+	{ FROM(0, precision, info), { "info", "start", "next" } },
+	{ FROM(1, activation, choose), { "choose" } },
+	{ FROM(0, monitor, metrics), { "metrics", "?flush", "?resume" } }, { 0 },
 };
 
 zr_call *zr_call_at(const struct zr_calls *c, const void *table, int i)

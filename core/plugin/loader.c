@@ -50,7 +50,8 @@ static void *open_file(const char *path, struct zr_error *err)
 		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
 		       none ? " (out of memory)" : "");
 	else if (after != before)
-		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode from 0x%llx to 0x%llx; link it without -ffast-math", (unsigned long long)before, (unsigned long long)after);
+		zr_err(err, ZR_EINVAL, "loading it changed the floating-point mode from 0x%llx to 0x%llx; link it "
+		       "without -ffast-math", (unsigned long long)before, (unsigned long long)after);
 	return after == before ? so : NULL;
 }
 
@@ -167,7 +168,6 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 {
 	const struct zr_entry *entry = zr_plugin_inside ? zr_plugin_inside(role, id_or_path) : NULL;
 	const struct zr_desc *desc = NULL;
-	const struct zr_plugin *p;
 	struct zr_error why = { 0 };
 	char id[256], *path = entry ? strdup(id_or_path) : zr_plugin_file_find(role, id_or_path, err);
 	void *so;
@@ -183,7 +183,7 @@ int zr_plugin_load(const char *role, const char *id_or_path, const struct zr_plu
 		free(path);
 		return ZR_EINVAL;
 	}
-	p = keep(entry, desc, path);
+	const struct zr_plugin *p = keep(entry, desc, path);
 	return p ? (*out = p, 0) : zr_err(err, ZR_ENOMEM, "out of memory");
 }
 

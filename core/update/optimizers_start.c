@@ -106,11 +106,10 @@ static int start_instance(struct zr_setup *s, const struct zr_section *sec, stru
 	s->n_optimizers++;
 	const uint32_t caps = ZR_OPT_ELEMENTWISE | ZR_OPT_WHOLE, kinds = ZR_MEM_HOST | ZR_MEM_PINNED | ZR_MEM_DEVICE;
 	if ((v->caps & ~caps) || (v->mem_ok & ~kinds))
-		return zr_err(err, ZR_EINVAL, "optimizer %s has caps 0x%x and mem_ok 0x%x, this zeroth knows 0x%x and 0x%x; install a newer "
-			      "zeroth", id_of(o), v->caps, v->mem_ok, caps, kinds);
+		return zr_err(err, ZR_EINVAL, "optimizer %s has caps 0x%x and mem_ok 0x%x, this zeroth knows 0x%x and 0x%x; "
+			      "install a newer one", id_of(o), v->caps, v->mem_ok, caps, kinds);
 	if (!v->caps && !s->process.rank)
-		zr_logf(ZR_LOG_WARN, sec->name, "optimizer %s has caps 0: its results may depend on how ranks and sub-groups cut the "
-			"parameters; ZR_OPT_ELEMENTWISE would promise that they do not", id_of(o));
+		zr_logf(ZR_LOG_WARN, sec->name, "optimizer %s has caps 0: results may depend on how parameters are cut", id_of(o));
 	if (v->n_partial && !(ZR_HAS(v, struct zr_optimizer_v1, partial) && v->partial))
 		return zr_err(err, ZR_EINVAL, "optimizer %s declares %u sums over parameters, but no partial()", id_of(o), v->n_partial);
 	if (zr_is_whole(o) && (!ZR_HAS(v, struct zr_optimizer_v1, step_whole) || !v->step_whole || v->n_partial))

@@ -8,9 +8,6 @@
 
 #include "core/memory/tier.h"
 
-/* Of a segment, which could not grow before minor 4. */
-#define ZR_SEG_MINOR0 (offsetof(struct zr_seg, name) + sizeof(const char *))
-
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype)
 {
 	int apart = s->setup->plan.region[ZR_R_MASTER].store == ZR_STORE_DEVICE && !s->setup->device_info.host_access;
@@ -26,7 +23,8 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 	const struct zr_entry *e = o->it.section->plugin->entry;
 	const int knows = e->draft == ZR_DRAFT_REVISION;
 	return (struct zr_opt_step){
-		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, .seg_stride = e->abi_minor < 4 ? ZR_SEG_MINOR0 : sizeof(struct zr_seg),
+		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, 
+		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg), /* it could not grow before */
 		.step = s->applied + 1, .lr = s->lr[group], .grad_mult = s->grad_mult,
 		.opts = p->param_group[group].section->opts, .state = s->state_buf,
 		.seed = (uint64_t)p->train->seed, .ops = knows ? ops : NULL,
