@@ -5,7 +5,8 @@
  * An optimizer computes on sub-groups: ranges of parameters with their gradients and state. It
  * declares the state that it needs per element; the host places, shards, offloads, saves and
  * restores that state. So an optimizer works with every ZeRO stage, offload tier and resume, and
- * knows nothing about them.
+ * knows nothing about them. Its option table has `lr`, of type ZR_T_F64, with ZR_O_SCHED: that is
+ * what a scheduler drives; step() gets it as zr_opt_step.lr.
  *
  * Order of calls: create -> states -> { step ... } -> destroy. In each update the host passes every
  * element of every trainable tensor to step() exactly once, in sub-groups of any size and in any
@@ -47,7 +48,10 @@ struct zr_state {
 	const char *name;
 	/* of each element: ZR_F32, ZR_BF16 or ZR_F16; 0 if bytes_per_block is given */
 	int32_t dtype;
-	/* instead of dtype: bytes per ZR_BLOCK elements (8-bit moments) */
+	/* instead of dtype: the plugin's own form, of so many bytes (at most 1 MiB) for the ZR_BLOCK
+	 * elements of a block, the padding of a tensor's last block included. In a sub-group the
+	 * block that has element i starts at i / ZR_BLOCK * bytes_per_block of the state's data,
+	 * whose zr_buf has dtype 0 and counts elements. It begins as zeros. */
 	uint32_t bytes_per_block;
 	double init;              /* first value of every element */
 };
@@ -88,7 +92,9 @@ struct zr_opt_step {
 	const void *opts;    /* options of its parameter group */
 	struct zr_buf master; /* in/out, ZR_F32 */
 	struct zr_buf grad;   /* in, read-only, ZR_F32 */
-	/* out: master rounded to its dtype as devices do (zeroth/device.h), or data == NULL */
+	/* out: the master rounded to ZR_BF16 (half away from zero: bits + 0x8000, cut; a NaN is
+	 * made quiet and cut) or ZR_F16 (to the nearest, ties to even; too large ones are infinite), or copied
+	 * as ZR_F32; data == NULL: not wanted */
 	struct zr_buf lowp;
 	const struct zr_buf *state; /* n_state of them, in the order of states() */
 	const struct zr_seg *seg;

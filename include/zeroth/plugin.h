@@ -110,12 +110,15 @@ struct zr_host {
 	int32_t local_rank, local_world;
 	int32_t workers;      /* threads that parallel() uses, the caller included */
 	int32_t rsv;
-	const char *run_dir;  /* directory for files of this run, or NULL where there is no run */
+	/* directory for files of this run: monitors have it; NULL for roles that begin before it is
+	 * there, and where there is no run */
+	const char *run_dir;
 
 	/* [any] One line of log, without newline; copied. */
 	void (*log)(const struct zr_host *h, int32_t level, const char *msg);
 
-	/* [any] Records why the current call fails (copied) and returns `code`. */
+	/* Records why the current call fails (copied; the last text counts) and returns `code`. For
+	 * the thread that the host called; a function of parallel() keeps its code for that one. */
 	int (*fail)(const struct zr_host *h, int32_t code, const char *msg);
 
 	/* [main] `bytes` of zeroed memory, 64-byte aligned, counted on the account `what` ("data",
@@ -126,15 +129,18 @@ struct zr_host {
 
 	/* [step] Calls fn(arg, item, worker) once for every item in [0, n) on the host's threads,
 	 * worker in [0, workers), and returns when all are done. Which worker gets which item
-	 * varies: results must not depend on it. Calls do not nest. The only thread pool that a
-	 * plugin may use. */
+	 * varies: results must not depend on it. fn never calls parallel(), nor anything of another
+	 * plugin, which may. Threads have the stacks that the system gives (ulimit -s), which are
+	 * shared by all roles: large arrays belong into memory of alloc(). The only thread pool
+	 * that a plugin may use. */
 	void (*parallel)(const struct zr_host *h, int64_t n,
 			 void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
 
 	/* [main] The functions of another role's interface and, in *inst, their instance; NULL if
-	 * the host does not offer it. The host offers "zr.boot/1" and "zr.device/1" to comm
-	 * plugins, and to that of [data] "zr.data/1:NAME" for each section [data.NAME]; all outlive
-	 * the caller's instance. A failure of theirs may be passed on without a text. */
+	 * the host does not offer it, or not yet. The host offers "zr.boot/1" and "zr.device/1" to
+	 * comm plugins, to that of [data] "zr.data/1:NAME" for each section [data.NAME], and to
+	 * that of [adapter] "zr.model/1" and "zr.pretrained/1"; all outlive the caller's instance.
+	 * A failure of theirs may be passed on without a text. */
 	const void *(*get)(const struct zr_host *h, const char *iface, struct zr_inst **inst);
 };
 
