@@ -160,10 +160,12 @@ static int print_as_json(const struct zr_cmd_args *a, struct zr_setup *s, const 
 	if (k->f.seconds > 0)
 		zr_json_put(&j, "forecast", zr_forecast_json(s, &k->f, rates->by));
 	int rc = compares(a, s) ? zr_plan_compare(a, rates, &rows, err) : 0;
-	if (rows)
-		zr_json_put(&j, "comparison", rows);
-	int printed = zr_json_print(j, JSON_INDENT(2), "the plan", err);
-	return rc ? rc : printed;
+	if (compares(a, s))
+		zr_json_put(&j, "comparison", rows); /* without memory for rows there is no plan */
+	if (!rc)
+		return zr_json_print(j, JSON_INDENT(2), "the plan", err);
+	json_decref(j);
+	return rc;
 }
 
 static int print_as_text(const struct zr_cmd_args *a, struct zr_setup *s, const struct outlook *k,
