@@ -154,7 +154,7 @@ static void ours(int narrow)
 	struct zr_buf state[2];
 	for (int i = 0; i < 2; i++)
 		state[i] = narrow ? buffer(codes[i], 0) : buffer(x[M + i], ZR_F32);
-	struct zr_opt_step s = { .size = sizeof s, .n_state = 2, .step = step_number, .lr = 1e-3,
+	struct zr_opt_step s = { .size = sizeof s, .seg_stride = sizeof(struct zr_seg), .n_state = 2, .step = step_number, .lr = 1e-3,
 				 .grad_mult = 1, .opts = opts[narrow],
 				 .master = buffer(x[MASTER], ZR_F32), .grad = buffer(x[GRAD], ZR_F32), .state = state, .seg = &seg, .n_seg = 1 };
 	if (vtbl->step(inst[narrow], &s))

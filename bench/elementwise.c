@@ -83,7 +83,7 @@ static void open_side(struct side *s, const char *name, char **options)
 	s->vtbl = test_iface(desc, "zr.optimizer/1");
 	if (test_create(host, desc, opts, &s->inst))
 		abort();
-	s->step = (struct zr_opt_step){ .size = sizeof s->step, .step = 3, .lr = 1e-4,
+	s->step = (struct zr_opt_step){ .size = sizeof s->step, .seg_stride = sizeof(struct zr_seg), .step = 3, .lr = 1e-4,
 					.grad_mult = 0.5, .opts = opts, .state = s->state,
 					.seg = &seg, .n_seg = 1, .ops = ops, .scalars = &scalars,
 					.native = ops->native, .elementwise = ops->elementwise };

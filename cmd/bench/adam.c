@@ -50,7 +50,7 @@ static int place(struct update *u, int64_t n)
 	zr_bench_empty(b);
 	u->dims[0] = n;
 	u->seg = (struct zr_seg){ .n = n, .ndim = 1, .dims = u->dims, .name = "p" };
-	u->step = (struct zr_opt_step){ .size = sizeof u->step, .step = 3, .lr = 1e-4,
+	u->step = (struct zr_opt_step){ .size = sizeof u->step, .seg_stride = sizeof(struct zr_seg), .step = 3, .lr = 1e-4,
 					.grad_mult = 0.5, .opts = u->it->section->opts,
 					.state = u->state, .seg = &u->seg, .n_seg = 1,
 					.ops = b->s->ops };

@@ -93,8 +93,8 @@ struct zr_opt_step {
 	struct zr_buf master; /* in/out, ZR_F32 */
 	struct zr_buf grad;   /* in, read-only, ZR_F32 */
 	/* out: the master rounded to ZR_BF16 (half away from zero: bits + 0x8000, cut; a NaN is
-	 * made quiet and cut) or ZR_F16 (to the nearest, ties to even; too large ones are infinite), or copied
-	 * as ZR_F32; data == NULL: not wanted */
+	 * made quiet and cut) or ZR_F16 (to the nearest, ties to even; what is too large becomes
+	 * infinite), or copied as ZR_F32; data == NULL: not wanted */
 	struct zr_buf lowp;
 	const struct zr_buf *state; /* n_state of them, in the order of states() */
 	const struct zr_seg *seg;

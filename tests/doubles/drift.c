@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <zeroth/device.h> /* the real one computes by its operations */
 #include <zeroth/optimizer.h>
 
 #include "wrapped.h"
@@ -16,8 +17,8 @@ static int step(struct zr_inst *inst, const struct zr_opt_step *s)
 	int rc = real_vtbl->step(inst, s);
 	const char *name = getenv("DRIFT");
 	for (uint64_t i = 0; host->rank == 1 && s->step == 3 && name && i < s->n_seg; i++)
-		if (!strcmp(s->seg[i].name, name) && s->seg[i].param_off == 0)
-			((uint32_t *)s->master.data)[s->seg[i].off] ^= 1;
+		if (!strcmp(ZR_SEG(s, i)->name, name) && ZR_SEG(s, i)->param_off == 0)
+			((uint32_t *)s->master.data)[ZR_SEG(s, i)->off] ^= 1;
 	return rc;
 }
 

@@ -18,9 +18,9 @@ extern const struct zr_entry signsgd_entry;
 
 /* ---- the stage ------------------------------------------------------------------- */
 
-static int hsdp_groups(struct zr_inst *inst, int32_t unit, int64_t elements, struct zr_groups *out)
+static int hsdp_groups(struct zr_inst *inst, const struct zr_groups_of *of, struct zr_groups *out)
 {
-	(void)inst, (void)unit, (void)elements;
+	(void)inst, (void)of;
 	*out = (struct zr_groups){ ZR_GROUP_NODE, ZR_GROUP_NODE, ZR_GROUP_NODE };
 	return ZR_OK;
 }

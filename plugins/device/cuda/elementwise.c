@@ -161,7 +161,7 @@ static int update(struct zr_inst *d, const struct zr_opt_step *s, const struct z
 {
 	int rc = ZR_OK;
 	for (uint64_t i = 0; i < s->n_seg && !rc; i++) {
-		const struct zr_seg *seg = &s->seg[i];
+		const struct zr_seg *seg = ZR_SEG(s, i);
 		struct zr_ew_args a = args_at(s, e, seg->off);
 		a.n = seg->n;
 		a.first = seg->param_off;
@@ -182,8 +182,8 @@ static int measure(struct zr_inst *d, const struct zr_opt_step *s, const struct 
 		struct zr_ew_args a = args_at(s, e, 0);
 		a.sums = e->sums + i * e->n_sum;
 		for (; a.n_seg < ZR_EW_SEGMENTS && i + a.n_seg < s->n_seg; a.n_seg++) {
-			a.off[a.n_seg] = s->seg[i + a.n_seg].off;
-			a.count[a.n_seg] = (int32_t)s->seg[i + a.n_seg].n;
+			a.off[a.n_seg] = ZR_SEG(s, i + a.n_seg)->off;
+			a.count[a.n_seg] = (int32_t)ZR_SEG(s, i + a.n_seg)->n;
 		}
 		rc = launch(d, u->measure, ((int64_t)a.n_seg + per_block - 1) / per_block, &a,
 			    e->name);

@@ -88,7 +88,7 @@ static int elementwise(const struct dev *d, const struct text *t, struct data *x
 	c.e.name = "text";
 	for (uint32_t j = 0; j < c.e.n_state; j++)
 		c.state[j] = buf(&x->state[j], type);
-	c.s = (struct zr_opt_step){ .size = sizeof c.s, .n_state = c.e.n_state, .step = STEP,
+	c.s = (struct zr_opt_step){ .size = sizeof c.s, .seg_stride = sizeof(struct zr_seg), .n_state = c.e.n_state, .step = STEP,
 				    .lr = (double)scalars.lr,
 				    .grad_mult = (double)scalars.grad_mult,
 				    .master = buf(x->master, ZR_F32),

@@ -396,7 +396,7 @@ static void update(const struct zr_desc *desc, struct zr_inst *inst, const void 
 	const struct zr_state *state = v->states(inst, &n);
 	struct zr_seg seg = { .n = SIZE, .ndim = 1, .dims = dims, .name = "a" };
 	struct zr_buf states[2];
-	struct zr_opt_step step = { .size = sizeof step, .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts, .state = states,
+	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg), .n_state = n, .lr = 0.01, .grad_mult = 0.5, .opts = opts, .state = states,
 				    .seg = &seg, .n_seg = 1, .ops = on->ops, .master = buf(p->x[0], ZR_F32, mem),
 				    .grad = buf(p->x[1], ZR_F32, mem), .lowp = buf(p->lowp, ZR_BF16, mem),
 				    .scalars = &p->scalars };

@@ -65,7 +65,7 @@ static void call_cpu(const struct dev *d, const struct source *s, const struct c
 	struct zr_buf state[ZR_ELEMENTWISE_STATES];
 	struct zr_seg seg[BLOCKS];
 	int64_t dims[1] = { n };
-	struct zr_opt_step step = { .size = sizeof step, .n_state = e.n_state,
+	struct zr_opt_step step = { .size = sizeof step, .seg_stride = sizeof(struct zr_seg), .n_state = e.n_state,
 				    .step = SOURCE_STEP, .lr = SOURCE_LR, .grad_mult = MULT,
 				    .master = { cpu.master, MOST, ZR_F32, ZR_MEM_HOST },
 				    .grad = { cpu.grad, MOST, ZR_F32, ZR_MEM_HOST },

@@ -126,7 +126,7 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	o->work = aligned_alloc(64, (o->work_bytes + 64) / 64 * 64);
 	o->draw = 1;
 	first_values(o);
-	o->step = (struct zr_opt_step){ .size = sizeof o->step, .n_state = o->n_state, .opts = o->opts, .ops = o->ops,
+	o->step = (struct zr_opt_step){ .size = sizeof o->step, .seg_stride = sizeof(struct zr_seg), .n_state = o->n_state, .opts = o->opts, .ops = o->ops,
 				       .native = o->ops->native, .elementwise = o->ops->elementwise };
 }
 
