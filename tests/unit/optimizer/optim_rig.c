@@ -76,6 +76,12 @@ static void code_of_zero(void *state, int64_t at)
 	((uint16_t *)(void *)(block + ZR_BLOCK))[at % ZR_BLOCK / ZR_MOMENT8_GROUP] = 0;
 }
 
+/* Whether only the plugin knows what the bytes of a block are: they begin as zeros. */
+static int own_form(const struct zr_state *st)
+{
+	return !st->dtype && st->bytes_per_block != ZR_MOMENT8_BYTES;
+}
+
 static void first_values(struct optim *o)
 {
 	int64_t i, at;
@@ -87,7 +93,7 @@ static void first_values(struct optim *o)
 				((float *)o->state_data[s])[at] = (float)o->state[s].init;
 			else if (o->state[s].dtype)
 				((uint16_t *)o->state_data[s])[at] = 0;
-			else
+			else if (!own_form(&o->state[s]))
 				code_of_zero(o->state_data[s], at);
 	}
 }
@@ -118,6 +124,8 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 		o->state[s] = declared[s];
 		assert_true(o->state[s].init == 0 || o->state[s].dtype == ZR_F32);
 		o->state_data[s] = buffer(o, optim_state_bytes(o, s));
+		if (own_form(&o->state[s]))
+			memset(o->state_data[s], 0, (size_t)(o->block[OPTIM_PARAMS] * optim_state_bytes(o, s)));
 	}
 	for (p = 0; p < OPTIM_PARAMS && ZR_HAS(o->v, struct zr_optimizer_v1, whole_work) && o->v->whole_work; p++) {
 		uint64_t bytes = o->v->whole_work(o->inst, shape[p].dims, shape[p].ndim);
@@ -126,7 +134,8 @@ void optim_open(struct optim *o, const char *plugin, const char *const *options,
 	o->work = aligned_alloc(64, (o->work_bytes + 64) / 64 * 64);
 	o->draw = 1;
 	first_values(o);
-	o->step = (struct zr_opt_step){ .size = sizeof o->step, .seg_stride = sizeof(struct zr_seg), .n_state = o->n_state, .opts = o->opts, .ops = o->ops,
+	o->step = (struct zr_opt_step){ .size = sizeof o->step, .seg_stride = sizeof(struct zr_seg),
+				       .n_state = o->n_state, .opts = o->opts, .ops = o->ops,
 				       .native = o->ops->native, .elementwise = o->ops->elementwise };
 }
 
