@@ -24,7 +24,7 @@ struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
 	const int knows = e->draft == ZR_DRAFT_REVISION;
 	return (struct zr_opt_step){
 		.size = sizeof(struct zr_opt_step), .n_state = o->n_states, 
-		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg), /* it could not grow before */
+		.seg_stride = e->abi_minor < 4 ? 48 : sizeof(struct zr_seg), /* 48 bytes until it could grow */
 		.step = s->applied + 1, .lr = s->lr[group], .grad_mult = s->grad_mult,
 		.opts = p->param_group[group].section->opts, .state = s->state_buf,
 		.seed = (uint64_t)p->train->seed, .ops = knows ? ops : NULL,
