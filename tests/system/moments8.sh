@@ -6,8 +6,7 @@
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
-for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > text
-mkdir disk
+. "$ZR_SRCDIR/tests/lib/digests.sh" || exit 99
 cat "$ZR_SRCDIR/tests/lib/matrix.ini" - > adamw.ini <<'INI'
 [optimizer]
 plugin = adamw
@@ -23,21 +22,6 @@ lr = 1e-4
 INI
 sed 's/= adamw/= cpu_adam/' adamw.ini > cpu_adam.ini
 
-# train RUN CONF RANKS OPTION...: output in RUN.out, log in RUN.err
-train() {
-	local dir=$1 conf=$2 ranks=$3
-	shift 3
-	rm -rf "$dir"
-	"$ZEROTH" train -n "$ranks" "$conf.ini" -o data.path=text -o run.dir="$dir" -o train.train_batch_size=6 \
-		-o train.eval_every=0 -o device.threads=1 "$@" > "$dir.out" 2> "$dir.err"
-}
-digest() { train run "$@"; tail -n 1 run.out; }
-
-split=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
-pieces=(-o zero.sub_group_size=5000)
-apart=(-o device.memory=32M -o device.separate=yes)
-all=() state=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path=disk)
-for what in optimizer gradient param; do all+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=disk"); done
 for optimizer in adamw lion; do
 	for precision in fp32 bf16; do
 		set -- -o precision.plugin=$precision

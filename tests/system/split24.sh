@@ -6,8 +6,7 @@
 . "$ZR_SRCDIR/tests/lib/tap.sh" || exit 99
 
 cd "$scratch" || exit 99
-for i in $(seq 1 4000); do echo "line $i of a text that is long enough to learn a little from"; done > text
-mkdir disk
+. "$ZR_SRCDIR/tests/lib/digests.sh" || exit 99
 cat "$ZR_SRCDIR/tests/lib/matrix.ini" - > wide.ini <<'INI'
 [precision]
 plugin = bf16
@@ -19,21 +18,6 @@ plugin = adamw
 states = 8bit
 INI
 
-# train RUN CONF RANKS OPTION...: output in RUN.out, log in RUN.err
-train() {
-	local dir=$1 conf=$2 ranks=$3
-	shift 3
-	rm -rf "$dir"
-	"$ZEROTH" train -n "$ranks" "$conf.ini" -o data.path=text -o run.dir="$dir" -o train.train_batch_size=6 \
-		-o train.eval_every=0 -o device.threads=1 "$@" > "$dir.out" 2> "$dir.err"
-}
-digest() { train run "$@"; tail -n 1 run.out; }
-
-split=(-o zero.plugin=stage3 -o zero.persistence_threshold=0)
-pieces=(-o zero.sub_group_size=5000)
-apart=(-o device.memory=32M -o device.separate=yes)
-all=() state=(-o offload.optimizer.plugin=nvme -o offload.optimizer.path=disk)
-for what in optimizer gradient param; do all+=(-o "offload.$what.plugin=nvme" -o "offload.$what.path=disk"); done
 for conf in wide narrow; do
 	one=$(digest $conf 1)
 	like "$conf: trains" "$one" '^digest: losses=[0-9a-f]{16} params=[0-9a-f]{16}$'
