@@ -56,7 +56,7 @@ cmd_libcmd_la_SOURCES = \
 	cmd/config.c cmd/config_diff.c cmd/config_json.c cmd/import/command.c cmd/data.c cmd/eval.c cmd/plugin.c cmd/plugin.h \
 	cmd/new_plugin.c cmd/new_plugin.h \
 	cmd/describe.c cmd/schedule.c \
-	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c \
+	cmd/checkpoint.c cmd/train.c cmd/restart.c cmd/restart.h cmd/sample.c cmd/samples_file.c cmd/samples_file.h \
 	cmd/plan.c cmd/program.c cmd/program.h \
 	cmd/forms.c cmd/forms.h cmd/tokenize.c cmd/tokenize.h cmd/tokenize_chat.c \
 	cmd/token_text.c cmd/token_text.h \

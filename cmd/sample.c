@@ -21,6 +21,7 @@
 #include "cmd/generate.h"
 #include "cmd/prompts.h"
 #include "cmd/rundir.h"
+#include "cmd/samples_file.h"
 #include "cmd/weights.h"
 #include "core/files/json.h"
 
@@ -59,6 +60,8 @@ static const char usage[] =
 	"(default 1: all)\n"
 	"  -s, --seed S            another seed, another text (default 1)\n"
 	"      --json              a line of JSON per text: prompt, sample, text, tokens, end\n"
+	"      --keep              appends the texts to " ZR_SAMPLES_FILE " of RUN too, which "
+	"zeroth report shows\n"
 	"      --no-cache          computes all tokens again for each new one: slower, less "
 	"memory\n"
 	"  -o, --option section.key=value  sets an option over the run's, e.g. device.threads=1\n"
@@ -73,12 +76,14 @@ struct sampler {
 	const char *run, *adapter, *prompt, *prompts, *tokenizer, *eos;
 	struct zr_chat_options forms; /* of --chat */
 	const char *overrides[70], *stop[STOPS];
-	int n_overrides, json, no_cache, chat;
+	int n_overrides, json, no_cache, chat, keep;
 	long samples;
 	struct zr_setup *setup;
 	struct zr_token_text text;
 	struct zr_generator g;
 	struct zr_prompts list;
+	struct zr_char_writer out; /* where a text goes, but for --json; and */
+	struct zr_kept_text kept;  /* with --keep a second time */
 	int32_t *tokens, *drawn; /* of a prompt, [most] of a text */
 	int64_t n_tokens, room;
 	int started;             /* a text is printed */
@@ -116,7 +121,7 @@ static int take_stop(struct sampler *s, const char *text)
 }
 
 enum { O_PROMPTS = 256, O_SAMPLES, O_STOP, O_TOP_P, O_JSON, O_NO_CACHE, O_CHAT,
-       O_ADAPTER };
+       O_ADAPTER, O_KEEP };
 
 static const struct option longs[] = {
 	{ "prompt", 1, NULL, 'p' },	   { "tokens", 1, NULL, 'n' },
@@ -126,7 +131,7 @@ static const struct option longs[] = {
 	{ "prompts", 1, NULL, O_PROMPTS }, { "samples", 1, NULL, O_SAMPLES },
 	{ "chat", 0, NULL, O_CHAT },	   { "stop", 1, NULL, O_STOP },
 	{ "top-p", 1, NULL, O_TOP_P },	   { "json", 0, NULL, O_JSON },
-	{ "adapter", 1, NULL, O_ADAPTER },
+	{ "adapter", 1, NULL, O_ADAPTER }, { "keep", 0, NULL, O_KEEP },
 	{ "no-cache", 0, NULL, O_NO_CACHE }, ZR_FORMS(ZR_FORM_LONG) { NULL, 0, NULL, 0 },
 };
 
@@ -162,6 +167,7 @@ static int take_option(struct sampler *s, int c)
 	int *flag = c == O_JSON	    ? &s->json :
 		    c == O_NO_CACHE ? &s->no_cache :
 		    c == O_CHAT	    ? &s->chat :
+		    c == O_KEEP	    ? &s->keep :
 				      NULL;
 	if (text)
 		*text = optarg;
@@ -185,6 +191,8 @@ static int check(const struct sampler *s)
 	if (s->chat && (s->prompt || s->prompts || s->json || s->samples > 1))
 		return wrong("--chat reads standard input, and answers once: not with --prompt, "
 			     "--prompts, --samples or --json");
+	if (s->keep && (s->chat || zr_dir_kind(s->run).model))
+		return wrong("--keep is for texts of a run, which go into its " ZR_SAMPLES_FILE);
 	if (!s->chat && zr_form_given(&s->forms))
 		return wrong("--system, --template, --bos and the forms are for --chat");
 	return 0;
@@ -318,10 +326,12 @@ static int encode(struct sampler *s, const struct zr_prompt *prompt, struct zr_e
 
 static int put(void *arg, const char *p, size_t n)
 {
-	return zr_char_write(arg, p, n) || fflush(((struct zr_char_writer *)arg)->f);
+	struct sampler *s = arg;
+	int bad = s->kept.out.f && zr_char_write(&s->kept.out, p, n);
+	return bad || (s->out.f && (zr_char_write(&s->out, p, n) || fflush(s->out.f)));
 }
 
-static int put_prompt(struct sampler *s, struct zr_char_writer *out)
+static int put_prompt(struct sampler *s)
 {
 	char scratch[16];
 	int rc = 0;
@@ -329,9 +339,9 @@ static int put_prompt(struct sampler *s, struct zr_char_writer *out)
 	for (int64_t i = 0; !rc && i < s->n_tokens; i++) {
 		size_t n;
 		const char *p = zr_token_text_next(&s->text, s->tokens[i], &n, scratch);
-		rc = p ? zr_char_write(out, p, n) : 0;
+		rc = p ? put(s, p, n) : 0;
 	}
-	return rc || fflush(out->f) ? -1 : 0;
+	return rc;
 }
 
 static int write_failed(struct zr_error *err)
@@ -342,15 +352,16 @@ static int write_failed(struct zr_error *err)
 static int print_text(struct sampler *s, const struct zr_prompt *prompt, uint64_t number,
 		      struct zr_error *err)
 {
-	struct zr_char_writer out = { .f = stdout, .terminal = isatty(1) };
-	struct zr_drawn d = { .sink = put, .arg = &out, .number = number };
-	if ((s->started && puts("---") < 0) || (prompt && put_prompt(s, &out)))
-		return write_failed(err);
+	struct zr_drawn d = { .sink = put, .arg = s, .number = number };
+	int rc = s->keep ? zr_kept_begin(&s->kept, err) : 0;
+	s->out = (struct zr_char_writer){ .f = stdout, .terminal = isatty(1) };
+	if (!rc && ((s->started && puts("---") < 0) || (prompt && put_prompt(s))))
+		rc = write_failed(err);
 	s->started = 1;
-	int rc = zr_generate(&s->g, &d, err);
-	if (rc)
-		return rc;
-	return zr_char_end(&out) || putchar('\n') < 0 ? write_failed(err) : 0;
+	rc = rc ? rc : zr_generate(&s->g, &d, err);
+	if (!rc && (zr_char_end(&s->out) || putchar('\n') < 0))
+		rc = write_failed(err);
+	return s->kept.out.f ? zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err) : rc;
 }
 
 /* The characters of n bytes, what is none of them as U+FFFD. */
@@ -379,6 +390,15 @@ static int keep(void *arg, const char *p, size_t n)
 	return fwrite(p, 1, n, arg) == n ? 0 : -1;
 }
 
+static int keep_text(struct sampler *s, const struct zr_prompt *prompt, const char *text,
+		     size_t bytes, struct zr_error *err)
+{
+	int rc = zr_kept_begin(&s->kept, err);
+	if (!rc && ((prompt && put_prompt(s)) || put(s, text, bytes)))
+		rc = write_failed(err);
+	return s->kept.out.f ? zr_kept_end(&s->kept, s->run, &s->g.draw, rc, err) : rc;
+}
+
 static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_t number,
 		      struct zr_error *err)
 {
@@ -404,6 +424,8 @@ static int print_json(struct sampler *s, const struct zr_prompt *prompt, uint64_
 		     puts(line) < 0 || fflush(stdout) ? write_failed(err) : 0;
 		free(line);
 	}
+	if (!rc && s->keep)
+		rc = keep_text(s, prompt, text, bytes, err);
 	free(text);
 	return rc;
 }

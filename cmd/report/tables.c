@@ -308,7 +308,7 @@ void zr_report_samples(struct zr_report *r)
 		const struct zr_run_files *run = &r->run[i];
 		if (!run->samples) {
 			zr_report_missing(r, run,
-					  "no sample was drawn in the run (no samples.txt)");
+					  "no sample was kept (zeroth sample --keep adds to samples.txt)");
 			continue;
 		}
 		fprintf(r->page, "<details class=\"card\"%s><summary>", r->n == 1 ? " open" : "");

@@ -19,7 +19,7 @@ done
 for chart in loss lr norm speed; do
 	like "the page has the chart $chart" "$page" "<figure class=\"card chart\" id=\"$chart\">"
 done
-like 'what is missing is said' "$page" 'no sample was drawn'
+like 'what is missing is said' "$page" 'no sample was kept'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
 if command -v python3 >/dev/null; then

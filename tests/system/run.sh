@@ -81,6 +81,13 @@ text=$("$ZEROTH" sample one -n 50 -s 3 2>err)
 is "sample succeeds" "$?" 0
 is "sample prints as many bytes as asked for" "$(printf '%s' "$text" | wc -c)" 50
 is "a seed gives the same text" "$("$ZEROTH" sample one -n 50 -s 3)" "$text"
+is "--keep prints it too" "$("$ZEROTH" sample one -n 50 -s 3 --keep)" "$text"
+"$ZEROTH" sample one -n 5 -p 'line 12' -t 0 --json --keep > json.out
+is "--keep adds texts to samples.txt" "$(grep -ac '^--- step [1-9][0-9]*, temperature' one/samples.txt)" 2
+is "as they were drawn" "$(sed -n '/seed 3$/,/seed 1$/p' one/samples.txt | sed '1d;$d' | tr -cd '!-~')" "$(tr -cd '!-~' <<<"$text")"
+like "a prompt is kept with its text" "$(tr -cd '\n -~' < one/samples.txt)" $'seed 1\nline 12'
+is "a text that cannot be kept" "$(rm one/samples.txt; mkdir one/samples.txt; "$ZEROTH" sample one -n 1 --keep 2>&1 > /dev/null; rmdir one/samples.txt)" \
+	'zeroth: one/samples.txt: cannot append: Is a directory'
 like "a prompt is continued" "$("$ZEROTH" sample one -n 5 -p 'line 12')" '^line 12'
 like "temperature 0 is greedy whatever the seed" "$("$ZEROTH" sample one -n 9 -t 0 -s 1)" "^$("$ZEROTH" sample one -n 9 -t 0 -s 2)$"
 like "a run that does not exist" "$("$ZEROTH" sample nowhere 2>&1)" 'nowhere/config.ini'

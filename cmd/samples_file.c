@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * samples_file.c - see samples_file.h.
+ */
+#include "cmd/samples_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/files/json.h"
+
+int zr_kept_begin(struct zr_kept_text *k, struct zr_error *err)
+{
+	*k = (struct zr_kept_text){ .out.utf8 = 1 };
+	k->out.f = open_memstream(&k->text, &k->bytes);
+	return k->out.f ? 0 : zr_err(err, ZR_ENOMEM, "out of memory for the text");
+}
+
+/* Steps of the run; -1 while it has not ended. */
+static long long steps_of(const char *run)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/summary.json", run);
+	json_t *j = json_load_file(path, 0, NULL);
+	json_t *steps = json_object_get(j, "steps");
+	long long n = steps ? (long long)json_integer_value(steps) : -1;
+	json_decref(j);
+	return n;
+}
+
+static int append(const char *path, const char *text, size_t n, struct zr_error *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	ssize_t got = fd < 0 ? -1 : write(fd, text, n);
+	struct stat now;
+	if (got >= 0 && (size_t)got < n) {
+		/* the file is as before, where nobody else appends */
+		if (!fstat(fd, &now) && ftruncate(fd, now.st_size - got))
+			fprintf(stderr, "zeroth sample: %s ends in the middle of a text\n", path);
+		errno = ENOSPC;
+		got = -1;
+	}
+	int rc = got < 0 ? zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno)) : 0;
+	if (fd >= 0 && close(fd) && !rc)
+		rc = zr_err(err, ZR_EIO, "%s: cannot append: %s", path, strerror(errno));
+	return rc;
+}
+
+int zr_kept_end(struct zr_kept_text *k, const char *run, const struct zr_draw *draw, int rc,
+		struct zr_error *err)
+{
+	char path[PATH_MAX], step[40] = "", *all = NULL;
+	size_t bytes = 0;
+	long long n = steps_of(run);
+	FILE *f = open_memstream(&all, &bytes);
+	int bad = !f || zr_char_end(&k->out);
+	bad |= fclose(k->out.f);
+	if (n >= 0)
+		snprintf(step, sizeof step, "step %lld, ", n);
+	bad |= f && fprintf(f, "--- %stemperature %g, top-k %lld, top-p %g, seed %llu\n", step,
+			    draw->temperature, (long long)draw->top_k, draw->top_p,
+			    (unsigned long long)draw->seed) < 0;
+	bad |= f && !bad && (fwrite(k->text, 1, k->bytes, f) != k->bytes || fputs("\n", f) < 0);
+	bad |= f && fclose(f);
+	snprintf(path, sizeof path, "%s/" ZR_SAMPLES_FILE, run);
+	rc = rc	 ? rc :
+	     bad ? zr_err(err, ZR_ENOMEM, "out of memory for the text") :
+		   append(path, all, bytes, err);
+	free(all);
+	free(k->text);
+	*k = (struct zr_kept_text){ 0 };
+	return rc;
+}
