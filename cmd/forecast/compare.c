@@ -12,7 +12,7 @@
 
 static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 {
-	char a[32], b[32], c[32], d[32], e[32], f[32], g[32];
+	char a[32], b[32], c[32], d[32], e[32], f[32], g[32], h[32];
 	printf("%-6d %-24s", s, o->name);
 	if (t->refused) {
 		printf(" %s\n", t->why);
@@ -21,8 +21,9 @@ static void print_row(const struct zr_trial *t, int s, const struct zr_tiers *o)
 	printf(" %10s %10s %10s %10s", zr_bytes_text(t->device, a), zr_bytes_text(t->host, b),
 	       zr_bytes_text(t->disk, c), zr_bytes_text(t->machine, d));
 	if (t->forecast)
-		printf(" %10s %10s %9s %10.4g %s", zr_bytes_text(t->f.received, e),
+		printf(" %10s %11s %9s %9s %10.4g %s", zr_bytes_text(t->f.received, e),
 		       zr_bytes_text(t->f.read + t->f.written, f),
+		       zr_bytes_text((uint64_t)zr_forecast_wear(&t->f), h),
 		       zr_seconds_text(t->f.seconds, g),
 		       t->f.seconds > 0 ? t->tokens / t->f.seconds : 0,
 		       zr_queue_name[t->f.binding]);
@@ -34,7 +35,7 @@ static void print_heads(int forecast)
 	printf("\n%-6s %-24s %10s %10s %10s %10s", "stage", "offload", "device", "host", "disk",
 	       "all ranks");
 	if (forecast)
-		printf(" %10s %10s %9s %10s bound by", "received", "disk a step", "step",
+		printf(" %10s %11s %9s %9s %10s bound by", "received", "disk a step", "a day", "step",
 		       "tokens/s");
 	putchar('\n');
 }
@@ -70,7 +71,8 @@ int zr_plan_compare(const struct zr_cmd_args *a, struct zr_rate_source *rates, j
 	}
 	if (!rc && !a->json)
 		printf("device, host, disk: bytes of a rank; all ranks: of the machine's memory, "
-		       "by %d rank%s\n",
-		       ranks, ranks > 1 ? "s" : "");
+		       "by %d rank%s%s\n",
+		       ranks, ranks > 1 ? "s" : "",
+		       rates->known ? "; a day: written to disk" : "");
 	return rc;
 }
