@@ -19,6 +19,7 @@
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/memory/piece.h"
+#include "files/direct.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time: 2 MiB of fp32 */
 
@@ -33,7 +34,8 @@ struct zr_ckpt_writer {
 	struct zr_ckpt_entry *entry;
 	uint64_t *hash;
 	int64_t n;
-	int fd;
+	int fd, direct;   /* direct: the file with O_DIRECT, or -1 */
+	struct zr_direct *out;
 	size_t header;    /* bytes before the data */
 	uint64_t bytes, header_hash;
 	int failed;       /* errno */
@@ -103,8 +105,7 @@ static int each_chunk(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, c
 
 static int to_file(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at, const void *data, uint64_t n, void *arg)
 {
-	XXH3_64bits_update(arg, data, n);
-	return zr_write_all_at(w->fd, data, n, w->header + e->at + at);
+	return zr_direct_write(w->out, data, n, w->header + e->at + at, arg);
 }
 
 static int to_copy(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint64_t at, const void *data, uint64_t n, void *arg)
@@ -114,36 +115,31 @@ static int to_copy(struct zr_ckpt_writer *w, const struct zr_ckpt_entry *e, uint
 	return 0;
 }
 
-/* The disk starts on it while the next one is read. */
 static int write_entry(struct zr_ckpt_writer *w, int64_t i, const char *copy, XXH3_state_t *hash)
 {
 	const struct zr_ckpt_entry *e = &w->entry[i];
 	XXH3_64bits_reset(hash);
 	int no = copy ? to_file(w, e, 0, copy, e->bytes, hash) : each_chunk(w, e, w->chunk, w->work, to_file, hash);
 	w->hash[i] = XXH3_64bits_digest(hash);
-	if (!no)
-		sync_file_range(w->fd, (off_t)(w->header + e->at), (off_t)e->bytes, SYNC_FILE_RANGE_WRITE);
 	return no;
 }
 
-/* Through the page cache, while the disk writes. */
-static int read_entry(struct zr_ckpt_writer *w, int64_t i, XXH3_state_t *hash)
+/* All data is written and read back; `bad`: or where it differs, in which entry. */
+static void end_data(struct zr_ckpt_writer *w)
 {
-	const struct zr_ckpt_entry *e = &w->entry[i];
-	const uint64_t room = 1 << 17; /* stays in the processor's cache */
+	const struct zr_ckpt_entry *e = w->entry, *last = e + w->n - 1;
 	char name[ZR_ENTRY_NAME];
-	int no = 0;
-	XXH3_64bits_reset(hash);
-	for (uint64_t at = 0; !no && at < e->bytes; at += room) {
-		uint64_t n = e->bytes - at < room ? e->bytes - at : room;
-		no = zr_read_all_at(w->fd, w->chunk, n, w->header + e->at + at);
-		XXH3_64bits_update(hash, w->chunk, no ? 0 : n);
-	}
-	if (no || XXH3_64bits_digest(hash) == w->hash[i])
-		return no;
+	uint64_t bad;
+	int no = zr_direct_close(w->out, &bad);
+	pthread_mutex_lock(&w->lock);
+	w->failed = w->failed ? w->failed : no;
+	pthread_mutex_unlock(&w->lock);
+	if (bad == UINT64_MAX)
+		return;
+	while (e < last && w->header + e[1].at <= bad)
+		e++;
 	zr_entry_tensor(w->m, e, name);
 	zr_err(&w->why, ZR_EIO, "%s: tensor %s", w->path, name);
-	return EIO;
 }
 
 /* Takes the next entry that is to be written, wanted ones first; -1: none is left. One that is BUSY is being copied. */
@@ -181,11 +177,6 @@ static void write_entries(struct zr_ckpt_writer *w, XXH3_state_t *hash)
 		free(copy);
 		w->copy[i] = NULL;
 		pthread_cond_broadcast(&w->changed);
-		pthread_mutex_unlock(&w->lock);
-		if (!failed)
-			failed = read_entry(w, i, hash);
-		pthread_mutex_lock(&w->lock);
-		w->failed = w->failed ? w->failed : failed;
 	}
 	pthread_mutex_unlock(&w->lock);
 }
@@ -215,6 +206,7 @@ void zr_writer_run(struct zr_ckpt_writer *w)
 	if (!zr_entries_visible(w->s)) /* so this is the training thread */
 		w->s->err = &w->tier;
 	write_entries(w, hash);
+	end_data(w);
 	if (!w->failed)
 		w->failed = write_header(w);
 	if (!w->failed && fsync(w->fd))
@@ -341,9 +333,12 @@ static int open_file(struct zr_ckpt_writer *w)
 	int at = zr_ckpt_dir(w->dir);
 	w->fd = at < 0 ? -1 : openat(at, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	int no = w->fd < 0 ? errno : 0;
+	w->direct = no ? -1 : openat(at, name, O_RDWR | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
 	zr_ckpt_close(at);
 	if (!no && fallocate(w->fd, 0, 0, (off_t)w->bytes) && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
 		no = errno;
+	if (!no && !(w->out = zr_direct_open(w->fd, w->direct, w->bytes)))
+		no = ENOMEM;
 	return no;
 }
 
@@ -353,13 +348,14 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 	struct zr_ckpt_writer *w = calloc(1, sizeof *w);
 	if (!w)
 		return zr_err(err, ZR_ENOMEM, "%s: out of memory", dir);
-	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1, .wanted = -1 };
+	*w = (struct zr_ckpt_writer){ .s = s, .m = m, .dir = dir, .losses = losses, .fd = -1, .direct = -1, .wanted = -1 };
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
 	w->entry = zr_entries(m, zr_ckpt_part(s, s->setup->process.rank), &w->n);
 	int no = !w->entry || allocate(w) ? ENOMEM : open_file(w);
 	if (no) {
 		zr_err(err, ZR_EIO, "%s: cannot write: %s", *w->path ? w->path : dir, strerror(no));
+		zr_ckpt_close(w->direct);
 		zr_ckpt_close(w->fd);
 		release(w);
 		return ZR_EIO;
@@ -371,6 +367,7 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 void zr_writer_close(struct zr_ckpt_writer *w, struct zr_ckpt_word *result)
 {
 	struct zr_error e = { 0 };
+	zr_ckpt_close(w->direct);
 	if (close(w->fd) && !w->failed)
 		w->failed = errno;
 	if (w->why.code)

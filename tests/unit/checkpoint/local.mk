@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The files of checkpoints.
-checkpoint_tests = %D%/t_checkpoint %D%/t_reader %D%/t_save_alloc
+checkpoint_tests = %D%/t_checkpoint %D%/t_direct %D%/t_reader %D%/t_save_alloc
 check_PROGRAMS += $(checkpoint_tests)
 TESTS += $(checkpoint_tests)
 
@@ -10,6 +10,11 @@ TESTS += $(checkpoint_tests)
 %C%_t_checkpoint_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_checkpoint_LDADD = files/libfiles.la core/libcore.la $(JANSSON_LIBS) $(XXHASH_LIBS) \
 	$(CMOCKA_LIBS)
+
+%C%_t_direct_SOURCES = %D%/t_direct.c
+%C%_t_direct_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
+%C%_t_direct_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_direct_LDADD = files/libfiles.la core/libcore.la $(XXHASH_LIBS) $(CMOCKA_LIBS)
 
 %C%_t_reader_SOURCES = %D%/t_reader.c $(ckpt_rig)
 %C%_t_reader_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
