@@ -3,11 +3,12 @@
 # files: formats on disk. They use core; core knows nothing of them.
 noinst_LTLIBRARIES += files/libfiles.la
 files_libfiles_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-files_libfiles_la_SOURCES = %D%/direct.c %D%/direct.h %D%/safetensors.c %D%/safetensors.h %D%/safetensors_write.c
+files_libfiles_la_SOURCES = %D%/safetensors.c %D%/safetensors.h %D%/safetensors_write.c
 files_libfiles_la_LIBADD = $(JANSSON_LIBS) $(XXHASH_LIBS)
 
 include files/chat/local.mk
 include files/checkpoint/local.mk
+include files/direct/local.mk
 include files/pretrained/local.mk
 include files/tokenizer/local.mk
 include files/tokens/local.mk

@@ -19,7 +19,7 @@
 #include "core/files/file.h"
 #include "core/files/json.h"
 #include "core/memory/piece.h"
-#include "files/direct.h"
+#include "files/direct/direct.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time: 2 MiB of fp32 */
 

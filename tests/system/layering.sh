@@ -33,10 +33,10 @@ only 'core includes core and the public headers' core "$libc" '<zeroth/[a-z]+\.h
 	'"core/((config|plugin|model|memory|program|lower|exec|update|files|pretrained)/)?[a-z0-9_]+\.h"'
 only 'files includes files, core and the public headers' files "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|plugin|model|memory|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
-	'"files/((chat|checkpoint|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
+	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"'
 only 'cmd includes cmd, files, core and the public headers' cmd "$libc" '<zeroth/[a-z]+\.h>' \
 	'"core/((config|plugin|model|memory|program|lower|exec|files|pretrained)/)?[a-z0-9_]+\.h"' \
-	'"files/((chat|checkpoint|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"' '"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
+	'"files/((chat|checkpoint|direct|pretrained|tokenizer|tokens)/)?[a-z0-9_]+\.h"' '"cmd/([a-z]+/)?[a-z0-9_]+\.h"' "$mine"
 
 only 'embed includes the silent parts of cmd, files, core and the public headers' embed "$libc" \
 	'<zeroth/[a-z]+\.h>' '"core/((config|memory|files)/)?[a-z0-9_]+\.h"' '"files/checkpoint/checkpoint\.h"' \
@@ -72,7 +72,7 @@ for id in $ids; do
 	literal="\"([^\"]*[^\"a-z0-9_])?$id([^\"a-z0-9_][^\"]*)?\""
 	case $plain in *" $id "*) literal="\"([^\"]*[/=])?$id(\\.so)?\"" ;; esac
 	case $words in *" $id "*) literal="\"[^\"]*([/=]$id|$id\\.so)\"" ;; esac
-	named+=$(sources core files/*.[ch] files/checkpoint files/pretrained |
+	named+=$(sources core files/*.[ch] files/checkpoint files/direct files/pretrained |
 		xargs grep -HnE "$literal" /dev/null |
 		grep -vE "^[^:]*:[0-9]*:[[:space:]]*(/\*|\*|//)")
 done
@@ -98,6 +98,8 @@ lines=$(sources core/plugin | xargs cat | wc -l)
 ok "core/plugin has at most 890 lines (it has $lines)" test "$lines" -le 890
 lines=$(sources files/checkpoint | xargs cat | wc -l)
 ok "files/checkpoint has at most 3420 lines (it has $lines)" test "$lines" -le 3420
+lines=$(sources files/direct | xargs cat | wc -l)
+ok "files/direct has at most 280 lines (it has $lines)" test "$lines" -le 280
 lines=$(sources core/files files/*.[ch] | xargs cat | wc -l)
 ok "core/files and files have at most 815 lines (they have $lines)" test "$lines" -le 815
 lines=$(sources core/pretrained files/pretrained | xargs cat | wc -l)

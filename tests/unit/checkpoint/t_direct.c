@@ -16,7 +16,7 @@
 #include <cmocka.h>
 #include <xxhash.h>
 
-#include "files/direct.h"
+#include "files/direct/direct.h"
 
 static char path[] = "direct-XXXXXX";
 static int fd, direct, refuse, fails;

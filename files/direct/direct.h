@@ -3,8 +3,8 @@
  * direct.h - writes a file past the page cache and reads it back: what is written is gathered in windows of huge pages,
  * which threads write and read while the next ones fill. Where there is no O_DIRECT, or no thread, it works all the same.
  */
-#ifndef ZR_FILES_DIRECT_H
-#define ZR_FILES_DIRECT_H
+#ifndef ZR_FILES_DIRECT_DIRECT_H
+#define ZR_FILES_DIRECT_DIRECT_H
 
 #include <stddef.h>
 #include <stdint.h>
