@@ -49,7 +49,7 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 
 struct zr_cpu_kernels {
-	const char *name; /* "scalar", "avx2", "avx512" */
+	const char *name; /* "scalar", "avx2", "avx512", "avx512bf16" */
 
 	/* rows r = b*T+t of out */
 	void (*embedding)(const struct zr_op_embedding *, int64_t lo, int64_t hi);
@@ -165,15 +165,19 @@ struct zr_cpu_kernels {
 			  int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch);
 };
 
-/* Instruction sets in ascending order. AMX tiles would come after AVX-512: for bf16 products only,
- * with all other operations as in AVX-512. */
+/* Instruction sets in ascending order. Those after AVX-512 are for products of bf16 operands: the
+ * bits of all other operations are those of AVX-512. */
 #define ZR_CPU_SCALAR 0
 #define ZR_CPU_AVX2 1
 #define ZR_CPU_AVX512 2
+#define ZR_CPU_AVX512BF16 3
+#define ZR_CPU_BEST ZR_CPU_AVX512BF16
 
 /* The best instruction set of this processor and operating system; the name of the first feature
  * that `isa` needs and that is missing here, or NULL; the kernels of an instruction set that misses
- * nothing. */
+ * nothing. A processor that has the instructions of `isa` but sums otherwise than the twins of its
+ * kernels in C lacks ZR_CPU_OTHER_SUMS. */
+#define ZR_CPU_OTHER_SUMS "products of bf16 that are summed as documented"
 int32_t zr_cpu_best(void);
 const char *zr_cpu_missing(int32_t isa);
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);
@@ -181,5 +185,6 @@ const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa);
 extern const struct zr_cpu_kernels zr_cpu_scalar;
 extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2, FMA and F16C */
 extern const struct zr_cpu_kernels zr_cpu_avx512; /* x86-64 with AVX-512 F, BW, DQ, VL */
+extern const struct zr_cpu_kernels zr_cpu_avx512bf16; /* and AVX512_BF16 */
 
 #endif

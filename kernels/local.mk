@@ -12,8 +12,11 @@ kernel_headers = \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
 	%D%/cpu/attention_simd.h \
+	%D%/cpu/bf16_pairs.h \
 	%D%/cpu/codes.h \
 	%D%/cpu/elementary.h \
+	%D%/cpu/gemm_pack.h \
+	%D%/cpu/gemm_pairs.h \
 	%D%/cpu/lamb.h \
 	%D%/cpu/master.h \
 	%D%/cpu/master_simd.h \
@@ -89,7 +92,7 @@ kernel_simd = \
 EXTRA_DIST += $(kernel_headers)
 
 noinst_LTLIBRARIES += %D%/libzrkernels.la
-%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/isa.c %D%/cpu/table.c
+%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
 %C%_libzrkernels_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
 %C%_libzrkernels_la_LIBADD = -lm
 
@@ -111,6 +114,16 @@ noinst_LTLIBRARIES += %D%/libkernels_avx2.la %D%/libkernels_avx512.la
 %C%_libkernels_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512
 %C%_libkernels_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq \
 	-mavx512vl -mprefer-vector-width=512
+endif
+
+if HAVE_AVX512BF16
+%C%_libzrkernels_la_CPPFLAGS += -DHAVE_AVX512BF16
+noinst_LTLIBRARIES += %D%/libkernels_avx512bf16.la
+%C%_libzrkernels_la_LIBADD += %D%/libkernels_avx512bf16.la
+
+%C%_libkernels_avx512bf16_la_SOURCES = %D%/cpu/gemm.simd.c %D%/cpu/pair_sums.c %D%/cpu/table_bf16.c
+%C%_libkernels_avx512bf16_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512bf16 -DZR_PAIRS
+%C%_libkernels_avx512bf16_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mavx512bf16
 endif
 
 # CUDA kernels, objects of plugins/device/cuda. Contraction to fma would

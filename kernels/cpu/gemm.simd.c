@@ -11,8 +11,19 @@
  * ascending k. How K is cut depends on K only: where the caller cuts tiles does not matter (I1). A
  * low-rank update is another such product, into a place of its own, and is added while the tile is
  * in the cache.
+ *
+ * With ZR_PAIRS it is the product of bf16 operands by an instruction that multiplies pairs of them:
+ * bf16_pairs.h says in which order. Operands that are not both bf16 are then left to AVX-512.
  */
 #include "simd.h"
+
+#ifdef ZR_PAIRS
+#include "bf16_pairs.h"
+#include "table.h"
+#define STEP 2 /* elements of K in 32 packed bits */
+#else
+#define STEP 1
+#endif
 
 #if ZR_W == 16
 #define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
@@ -49,105 +60,6 @@ _Static_assert(UC % NR == 0, "columns of a low-rank update");
 static int64_t min(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
-}
-
-/* dst[0..n) = src[0..n), widened. */
-ZR_INLINE void copy_row(float *restrict dst, const void *restrict src, int64_t n, int32_t dtype)
-{
-	int64_t j = 0;
-	for (; j + 4 * ZR_W <= n; j += 4 * ZR_W) {
-		vf x0 = vload(src, j, dtype), x1 = vload(src, j + ZR_W, dtype);
-		vf x2 = vload(src, j + 2 * ZR_W, dtype), x3 = vload(src, j + 3 * ZR_W, dtype);
-		vstore_f32(dst + j, x0);
-		vstore_f32(dst + j + ZR_W, x1);
-		vstore_f32(dst + j + 2 * ZR_W, x2);
-		vstore_f32(dst + j + 3 * ZR_W, x3);
-	}
-	for (; j + ZR_W <= n; j += ZR_W)
-		vstore_f32(dst + j, vload(src, j, dtype));
-	if (j < n)
-		vstore_f32_n(dst + j, vload_n(src, j, dtype, (int)(n - j)), (int)(n - j));
-}
-
-/* ---- packing A: panels of MR rows, A_PANEL floats apart --------------------------
- * a is the block's first element, rows of the matrix as stored ld apart. Stored by rows, a panel is
- * MR rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns of MR floats: a copy
- * as well. Rows past the last are 0. */
-
-ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
-			   int32_t dtype)
-{
-	for (int64_t i = 0; i < rows; i += MR, dst += A_PANEL) {
-		int64_t r, n = min(MR, rows - i);
-		for (r = 0; r < n; r++)
-			copy_row(dst + r * KC, zr_at(a, (i + r) * ld, dtype), kc, dtype);
-		for (; r < MR; r++)
-			memset(dst + r * KC, 0, (size_t)kc * sizeof(float));
-	}
-}
-
-ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
-			      int32_t dtype)
-{
-	float column[MC + ZR_W];
-	for (int64_t k = 0; k < kc; k++, dst += MR) {
-		float *to = dst;
-		int64_t i;
-		copy_row(column, zr_at(a, k * ld, dtype), rows, dtype);
-		for (i = rows; i % MR; i++)
-			column[i] = 0;
-		for (i = 0; i < rows; i += MR, to += A_PANEL)
-			memcpy(to, column + i, MR * sizeof(float));
-	}
-}
-
-static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
-		   int64_t kc, float *dst)
-{
-	int trans = !!(op->flags & ZR_MM_TRANS_A);
-	const void *a =
-		zr_at(op->a, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a_dtype);
-	if (trans)
-		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, a, op->lda, rows, kc, dst);
-	else
-		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, a, op->lda, rows, kc, dst);
-}
-
-/* ---- packing B: kc rows of nv vectors, the last filled up ------------------------
- * b is the panel's first element, rows of the matrix as stored ld apart. */
-
-/* A whole panel, the common case: nv is a constant. */
-ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst,
-			   int32_t dtype)
-{
-	int64_t k;
-	int j;
-	for (k = 0; k < kc; k++) {
-		vf x[NV];
-		UNROLL
-		for (j = 0; j < nv; j++)
-			x[j] = vload(b, k * ld + j * ZR_W, dtype);
-		UNROLL
-		for (j = 0; j < nv; j++)
-			vstore_f32(dst + (k * nv + j) * ZR_W, x[j]);
-	}
-}
-
-ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst,
-			   int32_t dtype)
-{
-	int64_t k;
-	int j;
-	if (cols == NR) {
-		pack_b_full(b, ld, kc, NV, dst, dtype);
-		return;
-	}
-	for (k = 0; k < kc; k++, dst += nv * ZR_W) {
-		for (j = 0; j + 1 < nv; j++)
-			vstore_f32(dst + j * ZR_W, vload(b, k * ld + j * ZR_W, dtype));
-		vstore_f32(dst + j * ZR_W,
-			   vload_n(b, k * ld + j * ZR_W, dtype, (int)(cols - j * ZR_W)));
-	}
 }
 
 /* Four vectors whose 128-bit parts are transposed as 4 x 4 matrices. */
@@ -208,36 +120,11 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 			dst[k * width + j] = src[j * ld + k];
 }
 
-/* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the
- * last vector holds past its columns is multiplied and thrown away. */
-ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv,
-			      float *dst, float *rows, int32_t dtype)
-{
-	int64_t j, i;
-	for (j = 0; j < cols; j += ZR_W) {
-		int64_t n = min(ZR_W, cols - j);
-		if (dtype == ZR_F32 && n == ZR_W) {
-			transpose((const float *)b + j * ld, ld, kc, dst + j, nv * ZR_W);
-			continue;
-		}
-		for (i = 0; i < ZR_W; i++)
-			copy_row(rows + i * KC, zr_at(b, (j + min(i, n - 1)) * ld, dtype), kc,
-				 dtype);
-		transpose(rows, KC, kc, dst + j, nv * ZR_W);
-	}
-}
-
-static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0,
-		   int64_t cols, int nv, float *dst, float *rows)
-{
-	int trans = !!(op->flags & ZR_MM_TRANS_B);
-	const void *b =
-		zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);
-	if (trans)
-		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, b, op->ldb, kc, cols, nv, dst, rows);
-	else
-		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, b, op->ldb, kc, cols, nv, dst);
-}
+#ifdef ZR_PAIRS
+#include "gemm_pairs.h"
+#else
+#include "gemm_pack.h"
+#endif
 
 /* ---- prefetching -----------------------------------------------------------------
  * While the micro-kernel runs, what will be packed next is asked into the caches, some rows before
@@ -262,6 +149,8 @@ static struct ahead ahead_of(const void *p, int32_t dtype, int64_t first, int64_
 static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
 			    int64_t kc, int64_t parts)
 {
+	k0 *= STEP;
+	kc *= STEP;
 	if (op->flags & ZR_MM_TRANS_A)
 		return ahead_of(op->a, op->a_dtype, k0 * op->lda + row0, op->lda, kc, rows, parts);
 	return ahead_of(op->a, op->a_dtype, row0 * op->lda + k0, op->lda, rows, kc, parts);
@@ -270,6 +159,8 @@ static struct ahead ahead_a(const struct zr_op_matmul *op, int64_t row0, int64_t
 static struct ahead ahead_b(const struct zr_op_matmul *op, int64_t col0, int64_t cols, int64_t k0,
 			    int64_t kc, int64_t parts)
 {
+	k0 *= STEP;
+	kc *= STEP;
 	if (op->flags & ZR_MM_TRANS_B)
 		return ahead_of(op->b, op->b_dtype, col0 * op->ldb + k0, op->ldb, cols, kc, parts);
 	return ahead_of(op->b, op->b_dtype, k0 * op->ldb + col0, op->ldb, kc, cols, parts);
@@ -283,6 +174,15 @@ ZR_INLINE void ahead_ask(struct ahead *s)
 }
 
 /* ---- the micro-kernel ------------------------------------------------------------ */
+
+ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
+{
+#ifdef ZR_PAIRS
+	return _mm512_dpbf16_ps(sum, (__m512bh)vbits(x), (__m512bh)vbits(y));
+#else
+	return vfma(x, y, sum);
+#endif
+}
 
 /* c[MR][nv * ZR_W] (ldc apart) = or += a panel of A times a panel of B. nv and by_rows are
  * constants. */
@@ -310,7 +210,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 			x = vset(by_rows ? a[i * KC + k] : a[k * MR + i]);
 			UNROLL
 			for (j = 0; j < nv; j++)
-				s[i][j] = vfma(x, y[j], s[i][j]);
+				s[i][j] = multiply_add(x, y[j], s[i][j]);
 		}
 	}
 	UNROLL
@@ -354,7 +254,8 @@ static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b,
 			c[i * ldc + j] = add ? c[i * ldc + j] + t[i * width + j] : t[i * width + j];
 }
 
-/* One block of K of a tile: c (rows x cols, rows <= MC) = or += its product. */
+/* One block of K of a tile: c (rows x cols, rows <= MC) = or += its product. K is counted in
+ * steps. */
 struct block {
 	const struct zr_op_matmul *op;
 	int64_t row0, rows, col0, cols, k0, kc;
@@ -387,7 +288,7 @@ static void block(const struct block *t)
 {
 	const struct zr_op_matmul *op = t->op;
 	int64_t calls = (t->rows + MR - 1) / MR, next = t->k0 + t->kc,
-		next_kc = min(t->kc, op->k - next), j;
+		next_kc = min(t->kc, (op->k + STEP - 1) / STEP - next), j;
 	struct ahead a = { 0 }, b = { 0 };
 	if (next_kc > 0)
 		a = ahead_a(op, t->row0, t->rows, next, next_kc, calls * ((t->cols + NR - 1) / NR));
@@ -405,25 +306,31 @@ static void block(const struct block *t)
 	}
 }
 
+#ifdef ZR_PAIRS
+_Static_assert(KC == ZR_PAIRS_KC, "bf16_pairs.h says how K is cut");
+#define block_length zr_pairs_block
+#else
 /* Length of the blocks of K: even, so that none is short. */
 static int64_t block_length(int64_t k)
 {
 	int64_t blocks = (k + KC - 1) / KC;
 	return blocks ? ((k + blocks - 1) / blocks + 3) / 4 * 4 : KC;
 }
+#endif
 
 /* c (rows x cols, rows <= MC) = or += the product over all of K. */
 static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t col0,
 		   int64_t cols, float *c, int64_t ldc, int add, float *scratch)
 {
-	int64_t kb = block_length(op->k), k = 0;
+	const int64_t depth = (op->k + STEP - 1) / STEP;
+	int64_t kb = block_length(depth), k = 0;
 	do {
-		struct block t = { op, row0, rows, col0, cols, k, min(kb, op->k - k),
+		struct block t = { op, row0, rows, col0, cols, k, min(kb, depth - k),
 				   c,  ldc,  add,  scratch };
 		block(&t);
 		add = 1;
 		k += kb;
-	} while (k < op->k);
+	} while (k < depth);
 }
 
 /* ---- a low-rank update ----------------------------------------------------------- */
@@ -462,6 +369,12 @@ void ZR_SIMD(gemm_low_rank)(const struct zr_op_matmul_low_rank *l, int64_t row0,
 			    int64_t col0, int64_t cols, float *tile, int64_t ld, void *scratch)
 {
 	const struct zr_op_matmul op = zr_low_rank_product(l);
+#ifdef ZR_PAIRS
+	if (!zr_pairs(&op)) {
+		zr_gemm_low_rank_avx512(l, row0, rows, col0, cols, tile, ld, scratch);
+		return;
+	}
+#endif
 	float *uv = (float *)scratch + UPDATE;
 	for (int64_t i = 0; i < rows; i += MC)
 		for (int64_t j = 0; j < cols; j += UC) {
@@ -529,6 +442,12 @@ static void subtile(const struct zr_op_matmul *op, const struct zr_op_matmul_low
 void ZR_SIMD(gemm_tile)(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
 			int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch)
 {
+#ifdef ZR_PAIRS
+	if (!zr_pairs(op)) {
+		zr_gemm_tile_avx512(op, low, row0, rows, col0, cols, scratch);
+		return;
+	}
+#endif
 	int64_t nc = op->d_dtype == ZR_F32 ? cols : NC;
 	for (int64_t i = 0; i < rows; i += MC)
 		for (int64_t j = 0; j < cols; j += nc)

@@ -5,18 +5,21 @@
  */
 #include <kernels.h>
 
+#include "bf16_pairs.h"
+
 #ifdef HAVE_X86_64
 #include <cpuid.h>
 
 struct feature {
 	const char *name;
 	int32_t isa;   /* the lowest instruction set that needs it */
-	uint32_t leaf; /* CPUID leaf 1 or 7, subleaf 0; XCR0 */
+	uint32_t leaf; /* CPUID leaf 1 or 7, subleaf 0; LEAF7_1; XCR0 */
 	int reg;       /* 0 eax, 1 ebx, 2 ecx */
 	uint32_t bits;
 };
 
 #define XCR0 0xffffffffu
+#define LEAF7_1 0xfffffffeu /* leaf 7, subleaf 1 */
 
 /* OSXSAVE comes first: XCR0 exists only with it. */
 static const struct feature features[] = {
@@ -32,6 +35,7 @@ static const struct feature features[] = {
 	{ "avx512dq", ZR_CPU_AVX512, 7, 1, 1u << 17 },
 	{ "avx512bw", ZR_CPU_AVX512, 7, 1, 1u << 30 },
 	{ "avx512vl", ZR_CPU_AVX512, 7, 1, 1u << 31 },
+	{ "avx512_bf16", ZR_CPU_AVX512BF16, LEAF7_1, 0, 1u << 5 },
 };
 
 static int has(const struct feature *f)
@@ -41,11 +45,54 @@ static int has(const struct feature *f)
 		uint32_t high;
 		__asm__ volatile("xgetbv" : "=a"(r[0]), "=d"(high) : "c"(0));
 		(void)high;
-	} else if (!__get_cpuid_count(f->leaf, 0, &r[0], &r[1], &r[2], &r[3])) {
+	} else if (!__get_cpuid_count(f->leaf == LEAF7_1 ? 7 : f->leaf, f->leaf == LEAF7_1, &r[0],
+				      &r[1], &r[2], &r[3])) {
 		return 0;
 	}
 	return (r[f->reg] & f->bits) == f->bits;
 }
+
+#ifdef HAVE_AVX512BF16
+/* Whether the processor sums pairs as bf16_pairs.h says: of any bits, and of values near 1 and near
+ * the denormal numbers. */
+static int sums_pairs(void)
+{
+	const struct zr_rng rng = { 0 };
+	for (uint64_t n = 0; n < 48; n++) {
+		uint16_t a[32], b[32];
+		float sum[16], was[16];
+		for (int i = 0; i < 32; i++) {
+			uint32_t x = zr_rng_word(&rng, 64 * n + (uint64_t)i),
+				 y = zr_rng_word(&rng, 64 * n + 32 + (uint64_t)i);
+			/* exponents: any, around 1, or of products around the least */
+			uint32_t e = n % 3 == 0 ? x >> 24 : n % 3 == 1 ? 120 + (x >> 28) : x >> 26;
+			a[i] = (uint16_t)((x & 0x807f) | e << 7);
+			e = n % 3 == 0 ? y >> 24 : n % 3 == 1 ? 120 + (y >> 28) : 40 + (y >> 26);
+			b[i] = (uint16_t)((y & 0x807f) | e << 7);
+			e = n % 3 == 0 ? y >> 16 & 255 : n % 3 == 1 ? 124 + (x >> 29) : y >> 30;
+			was[i / 2] = sum[i / 2] = zr_from_bits((x << 16) | (y & 0x7fff) | e << 23);
+		}
+		zr_pair_sums_avx512bf16(sum, a, b);
+		for (int i = 0; i < 16; i++) {
+			float want = zr_pair_sum(was[i], a + 2 * i, b + 2 * i);
+			if (zr_bits(want) != zr_bits(sum[i]) &&
+			    (want == want || sum[i] == sum[i]))
+				return 0;
+		}
+	}
+	return 1;
+}
+
+static const char *of_pairs(int32_t isa)
+{
+	return isa >= ZR_CPU_AVX512BF16 && !sums_pairs() ? ZR_CPU_OTHER_SUMS : NULL;
+}
+#else
+static const char *of_pairs(int32_t isa)
+{
+	return isa >= ZR_CPU_AVX512BF16 ? "a build with kernels of avx512_bf16" : NULL;
+}
+#endif
 
 const char *zr_cpu_missing(int32_t isa)
 {
@@ -53,7 +100,7 @@ const char *zr_cpu_missing(int32_t isa)
 	for (i = 0; i < sizeof features / sizeof *features; i++)
 		if (features[i].isa <= isa && !has(&features[i]))
 			return features[i].name;
-	return NULL;
+	return of_pairs(isa);
 }
 #else
 const char *zr_cpu_missing(int32_t isa)
@@ -64,7 +111,7 @@ const char *zr_cpu_missing(int32_t isa)
 
 int32_t zr_cpu_best(void)
 {
-	int32_t isa = ZR_CPU_AVX512;
+	int32_t isa = ZR_CPU_BEST;
 	while (zr_cpu_missing(isa))
 		isa--;
 	return isa;
@@ -72,6 +119,10 @@ int32_t zr_cpu_best(void)
 
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa)
 {
+#ifdef HAVE_AVX512BF16
+	if (isa == ZR_CPU_AVX512BF16)
+		return &zr_cpu_avx512bf16;
+#endif
 #ifdef HAVE_X86_64
 	if (isa == ZR_CPU_AVX512)
 		return &zr_cpu_avx512;

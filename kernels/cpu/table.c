@@ -4,4 +4,4 @@
  */
 #include "table.h"
 
-const struct zr_cpu_kernels zr_cpu_scalar = ZR_CPU_TABLE(scalar);
+const struct zr_cpu_kernels zr_cpu_scalar = ZR_CPU_TABLE(scalar, scalar);

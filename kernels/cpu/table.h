@@ -2,12 +2,21 @@
  *
  * table.h - prototypes of every variant of every kernel, and the table of one variant. SUFFIX is
  * scalar, avx2, avx512, or f64: the scalar source with ZR_REAL=double, which the tests call
- * directly.
+ * directly. Variants of bf16 have products of their own, all else is that of avx512.
  */
 #ifndef ZEROTH_KERNELS_CPU_TABLE_H
 #define ZEROTH_KERNELS_CPU_TABLE_H
 
 #include <kernels.h>
+
+#define ZR_CPU_PRODUCT_PROTOTYPES(SUFFIX, REAL) \
+	void zr_gemm_finish_##SUFFIX(const struct zr_op_matmul *, const REAL *, int64_t, int64_t, \
+				     int64_t, const void *, void *, void *); \
+	void zr_gemm_low_rank_##SUFFIX(const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
+				       int64_t, int64_t, REAL *, int64_t, void *); \
+	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *, \
+				   const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
+				   int64_t, int64_t, void *);
 
 #define ZR_CPU_PROTOTYPES(SUFFIX, REAL) \
 	void zr_embedding_##SUFFIX(const struct zr_op_embedding *, int64_t, int64_t); \
@@ -65,18 +74,13 @@
 	REAL zr_softmax_loss_##SUFFIX(REAL *, int64_t, int32_t, int, REAL, REAL *); \
 	void zr_softmax_part_##SUFFIX(REAL *, int64_t, int64_t, REAL, const REAL *); \
 	int zr_softmax_right_##SUFFIX(const REAL *, int64_t, int32_t); \
-	void zr_gemm_finish_##SUFFIX(const struct zr_op_matmul *, const REAL *, int64_t, int64_t, \
-				     int64_t, const void *, void *, void *); \
-	void zr_gemm_low_rank_##SUFFIX(const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
-				       int64_t, int64_t, REAL *, int64_t, void *); \
-	void zr_gemm_tile_##SUFFIX(const struct zr_op_matmul *, \
-				   const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
-				   int64_t, int64_t, void *);
+	ZR_CPU_PRODUCT_PROTOTYPES(SUFFIX, REAL)
 
 ZR_CPU_PROTOTYPES(scalar, float)
 ZR_CPU_PROTOTYPES(avx2, float)
 ZR_CPU_PROTOTYPES(avx512, float)
 ZR_CPU_PROTOTYPES(f64, double)
+ZR_CPU_PRODUCT_PROTOTYPES(avx512bf16, float)
 
 /* Tokens of one document from token t of batch entry b on. */
 static inline int64_t zr_document(const struct zr_op_attention *o, int64_t b, int64_t t)
@@ -95,11 +99,12 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 	return position ? position[r] : r % length;
 }
 
-/* Initialiser of struct zr_cpu_kernels. Routing and random words of updates are little work:
- * the scalar kernels do them in every variant. */
-#define ZR_CPU_TABLE(SUFFIX) \
+/* Initialiser of struct zr_cpu_kernels, with the products of PRODUCT and all else of SUFFIX.
+ * Routing and random words of updates are little work: the scalar kernels do them in every
+ * variant. */
+#define ZR_CPU_TABLE(SUFFIX, PRODUCT) \
 	{ \
-		.name = #SUFFIX, .embedding = zr_embedding_##SUFFIX, \
+		.name = #PRODUCT, .embedding = zr_embedding_##SUFFIX, \
 		.embedding_bwd = zr_embedding_bwd_##SUFFIX, .layernorm = zr_layernorm_##SUFFIX, \
 		.layernorm_bwd = zr_layernorm_bwd_##SUFFIX, \
 		.layernorm_bwd_sum = zr_layernorm_bwd_sum_##SUFFIX, \
@@ -129,8 +134,8 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.expert_weigh = zr_expert_weigh_##SUFFIX, .softmax_loss = zr_softmax_loss_##SUFFIX, \
 		.softmax_part = zr_softmax_part_##SUFFIX, \
 		.softmax_right = zr_softmax_right_##SUFFIX, \
-		.gemm_finish = zr_gemm_finish_##SUFFIX, \
-		.gemm_low_rank = zr_gemm_low_rank_##SUFFIX, .gemm_tile = zr_gemm_tile_##SUFFIX, \
+		.gemm_finish = zr_gemm_finish_##PRODUCT, \
+		.gemm_low_rank = zr_gemm_low_rank_##PRODUCT, .gemm_tile = zr_gemm_tile_##PRODUCT, \
 	}
 
 #endif

@@ -5,6 +5,6 @@
 #include "simd.h"
 #include "table.h"
 
-#define TABLE(suffix) ZR_CPU_TABLE(suffix)
+#define TABLE(suffix) ZR_CPU_TABLE(suffix, suffix)
 
 const struct zr_cpu_kernels ZR_CAT(zr_cpu_, ZR_ISA) = TABLE(ZR_ISA);

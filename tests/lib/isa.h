@@ -10,6 +10,12 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 
+static inline int isa_has_bf16(void)
+{
+	unsigned a, b, c, d;
+	return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & bit_AVX512BF16;
+}
+
 static inline int isa_has_f16c(void) /* no name for __builtin_cpu_supports() in clang 14 */
 {
 	unsigned a, b, c, d;
@@ -17,7 +23,7 @@ static inline int isa_has_f16c(void) /* no name for __builtin_cpu_supports() in 
 }
 #endif
 
-/* "scalar", "avx2", "avx512" */
+/* "scalar", "avx2", "avx512", "avx512bf16" */
 static inline int isa_runs(const char *name)
 {
 #ifdef __x86_64__
@@ -27,6 +33,8 @@ static inline int isa_runs(const char *name)
 	if (!strcmp(name, "avx512"))
 		return isa_runs("avx2") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+	if (!strcmp(name, "avx512bf16"))
+		return isa_runs("avx512") && isa_has_bf16();
 #endif
 	return !strcmp(name, "scalar");
 }

@@ -18,7 +18,7 @@ struct opts {
 };
 
 /* ZR_CPU_SCALAR ... */
-static const char *const isa_choices[] = { "scalar", "avx2", "avx512", NULL };
+static const char *const isa_choices[] = { "scalar", "avx2", "avx512", "avx512bf16", NULL };
 
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, threads, ZR_T_I64, ZR_O_AUTO, "auto", 1, 1024, "",
@@ -41,14 +41,24 @@ static const struct zr_opt cpu_opts[] = {
 
 /* ---- options --------------------------------------------------------------------- */
 
+/* The widest that can be used; says so if that is not the widest that there is. */
+static int32_t best_isa(const struct zr_host *h)
+{
+	int32_t isa = zr_cpu_best();
+	const char *missing = isa < ZR_CPU_BEST ? zr_cpu_missing(isa + 1) : NULL;
+	if (missing && !strcmp(missing, ZR_CPU_OTHER_SUMS))
+		zr_log(h, ZR_LOG_WARN, "this processor's %s differ from %s: isa = %s is used",
+		       isa_choices[isa + 1], ZR_CPU_OTHER_SUMS, isa_choices[isa]);
+	return isa;
+}
+
 static int resolve(const struct zr_host *h, const struct zr_facts *facts, void *opts)
 {
 	struct opts *o = opts;
-	(void)h;
 	if (o->threads == ZR_AUTO_I64)
 		o->threads = facts->workers > 0 ? facts->workers : 1;
 	if (o->isa == ZR_AUTO_ENUM)
-		o->isa = zr_cpu_best();
+		o->isa = best_isa(h);
 	if (o->memory == ZR_AUTO_COUNT)
 		o->memory = 0;
 	return ZR_OK;

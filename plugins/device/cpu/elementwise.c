@@ -160,7 +160,7 @@ static void measure_item(void *arg, int64_t item, int32_t worker)
 /* The widest instructions that both have. */
 static void choose_loops(struct job *j)
 {
-	int isa = j->d->isa;
+	int isa = j->d->isa < ZR_ISA_AVX512 ? j->d->isa : ZR_ISA_AVX512;
 	while (isa > ZR_ISA_ANY && !j->e->update[isa])
 		isa--;
 	j->update = j->e->update[isa];

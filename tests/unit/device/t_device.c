@@ -19,7 +19,7 @@ static void isa_is_what_was_asked_or_a_refusal_that_names_a_feature(void **state
 {
 	int i;
 	(void)state;
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < DEV_VARIANTS; i++) {
 		struct dev d;
 		struct zr_device_info info = { .size = sizeof info };
 		int rc = dev_open(&d, 1, dev_isas[i]);
@@ -467,7 +467,7 @@ static void I1_every_operation_has_the_same_bits_for_any_number_of_workers(void 
 	int isa, t, workers;
 	size_t i;
 	assert_true(first && now);
-	for (isa = 0; isa < 3; isa++)
+	for (isa = 0; isa < DEV_VARIANTS; isa++)
 		for (t = 0; t < 3; t++)
 			for (workers = 1; workers <= 3; workers++) {
 				struct dev d;

@@ -3,7 +3,7 @@
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
 kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_kernels \
 	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
-	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_rotary
+	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_pairs %D%/t_rotary
 check_PROGRAMS += $(kernel_tests)
 TESTS += $(kernel_tests)
 
@@ -14,6 +14,9 @@ kernel_job = %D%/kernels_job.c %D%/kernels_job.h $(kernel_rig)
 kernel_test_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
 if HAVE_X86_64
 kernel_test_cppflags += -DHAVE_X86_64
+endif
+if HAVE_AVX512BF16
+kernel_test_cppflags += -DHAVE_AVX512BF16
 endif
 kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 
@@ -81,6 +84,11 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_norms_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_norms_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_norms_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
+
+%C%_t_pairs_SOURCES = %D%/t_pairs.c $(kernel_rig)
+%C%_t_pairs_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_pairs_LDADD = $(kernel_test_ldadd)
 
 %C%_t_rotary_SOURCES = %D%/t_rotary.c $(kernel_mode)
 %C%_t_rotary_CPPFLAGS = $(kernel_test_cppflags)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bf16_pairs.h - sums of products of bf16 by instructions that take two at a time: what they
+ * compute, in C, and in which order a matrix product uses them. Tests hold kernels and processor to
+ * it bit by bit; a processor that computes otherwise does not run these kernels (isa.c).
+ *
+ * vdpbf16ps (Intel, Software Developer's Manual, volume 2; AMD, Architecture Programmer's Manual,
+ * volume 4): per lane the product of the odd elements is added to the sum first, then that of the
+ * even ones, each by a fused multiply-add that rounds to the nearest with ties to even. Denormal
+ * operands count as 0 of their sign, results too. The control register of the thread plays no part.
+ *
+ * A matrix product cuts K into blocks of zr_pairs_block() pairs, the last shorter, an odd K filled
+ * up with 0. Within a block each element of the result is one chain over ascending pairs that
+ * starts at 0; the blocks' sums are added in ascending order, in fp32 with denormals. Everything
+ * after the product is as in the other variants. Which bits a NaN has is not said.
+ */
+#ifndef ZEROTH_KERNELS_CPU_BF16_PAIRS_H
+#define ZEROTH_KERNELS_CPU_BF16_PAIRS_H
+
+#include "scalar.h"
+
+#define ZR_PAIRS_KC 192 /* pairs in a block of K at most */
+
+/* Length of the blocks of so many pairs: even, so that none is short. */
+static inline int64_t zr_pairs_block(int64_t pairs)
+{
+	int64_t blocks = (pairs + ZR_PAIRS_KC - 1) / ZR_PAIRS_KC;
+	return blocks ? ((pairs + blocks - 1) / blocks + 3) / 4 * 4 : ZR_PAIRS_KC;
+}
+
+/* Whether a product is one of bf16 operands. */
+static inline int zr_pairs(const struct zr_op_matmul *op)
+{
+	return op->a_dtype == ZR_BF16 && op->b_dtype == ZR_BF16;
+}
+
+/* x, or a 0 of its sign if it is denormal */
+static inline float zr_no_denormal(float x)
+{
+	return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+
+/* sum + a b, rounded once; 0 of its sign if it is below the least normal number after rounding to 24
+ * bits, whatever its exponent */
+static inline float zr_flushed_fma(float a, float b, float sum)
+{
+	const float x = fmaf(a, b, sum);
+	if (fabsf(x) <= 0x1p-126f && fabsf(fmaf(a * 0x1p32f, b, sum * 0x1p32f)) < 0x1p-94f)
+		return copysignf(0, x);
+	return x;
+}
+
+/* A lane of vdpbf16ps: sum + a[1] b[1], then + a[0] b[0]. a and b hold bf16. */
+static inline float zr_pair_sum(float sum, const uint16_t a[2], const uint16_t b[2])
+{
+	sum = zr_no_denormal(sum);
+	for (int i = 1; i >= 0; i--)
+		sum = zr_flushed_fma(zr_no_denormal(zr_from_bf16(a[i])),
+				     zr_no_denormal(zr_from_bf16(b[i])), sum);
+	return sum;
+}
+
+/* sum[0..16) of 16 lanes, a and b 2 bf16 each, by the processor's vdpbf16ps */
+void zr_pair_sums_avx512bf16(float *sum, const uint16_t *a, const uint16_t *b);
+
+/* The matrix product of one tile as kernels.h says of gemm_tile, in C and in this order: for tests.
+ * a and b are bf16. */
+void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
+			int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+
+#endif

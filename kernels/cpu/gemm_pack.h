@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gemm_pack.h - packs operands of gemm.simd.c as fp32, widening types of 16 bits. Included by
+ * gemm.simd.c only.
+ */
+#ifndef ZEROTH_KERNELS_CPU_GEMM_PACK_H
+#define ZEROTH_KERNELS_CPU_GEMM_PACK_H
+
+/* dst[0..n) = src[0..n), widened. */
+ZR_INLINE void copy_row(float *restrict dst, const void *restrict src, int64_t n, int32_t dtype)
+{
+	int64_t j = 0;
+	for (; j + 4 * ZR_W <= n; j += 4 * ZR_W) {
+		vf x0 = vload(src, j, dtype), x1 = vload(src, j + ZR_W, dtype);
+		vf x2 = vload(src, j + 2 * ZR_W, dtype), x3 = vload(src, j + 3 * ZR_W, dtype);
+		vstore_f32(dst + j, x0);
+		vstore_f32(dst + j + ZR_W, x1);
+		vstore_f32(dst + j + 2 * ZR_W, x2);
+		vstore_f32(dst + j + 3 * ZR_W, x3);
+	}
+	for (; j + ZR_W <= n; j += ZR_W)
+		vstore_f32(dst + j, vload(src, j, dtype));
+	if (j < n)
+		vstore_f32_n(dst + j, vload_n(src, j, dtype, (int)(n - j)), (int)(n - j));
+}
+
+/* ---- packing A: panels of MR rows, A_PANEL floats apart --------------------------
+ * a is the block's first element, rows of the matrix as stored ld apart. Stored by rows, a panel is
+ * MR rows of KC floats: a copy. Stored by columns ([K, M]), it is kc columns of MR floats: a copy
+ * as well. Rows past the last are 0. */
+
+ZR_INLINE void pack_a_rows(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
+			   int32_t dtype)
+{
+	for (int64_t i = 0; i < rows; i += MR, dst += A_PANEL) {
+		int64_t r, n = min(MR, rows - i);
+		for (r = 0; r < n; r++)
+			copy_row(dst + r * KC, zr_at(a, (i + r) * ld, dtype), kc, dtype);
+		for (; r < MR; r++)
+			memset(dst + r * KC, 0, (size_t)kc * sizeof(float));
+	}
+}
+
+ZR_INLINE void pack_a_columns(const void *a, int64_t ld, int64_t rows, int64_t kc, float *dst,
+			      int32_t dtype)
+{
+	float column[MC + ZR_W];
+	for (int64_t k = 0; k < kc; k++, dst += MR) {
+		float *to = dst;
+		int64_t i;
+		copy_row(column, zr_at(a, k * ld, dtype), rows, dtype);
+		for (i = rows; i % MR; i++)
+			column[i] = 0;
+		for (i = 0; i < rows; i += MR, to += A_PANEL)
+			memcpy(to, column + i, MR * sizeof(float));
+	}
+}
+
+static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
+		   int64_t kc, float *dst)
+{
+	int trans = !!(op->flags & ZR_MM_TRANS_A);
+	const void *a =
+		zr_at(op->a, trans ? k0 * op->lda + row0 : row0 * op->lda + k0, op->a_dtype);
+	if (trans)
+		ZR_BY_DTYPE(op->a_dtype, pack_a_columns, a, op->lda, rows, kc, dst);
+	else
+		ZR_BY_DTYPE(op->a_dtype, pack_a_rows, a, op->lda, rows, kc, dst);
+}
+
+/* ---- packing B: kc rows of nv vectors, the last filled up ------------------------
+ * b is the panel's first element, rows of the matrix as stored ld apart. */
+
+/* A whole panel, the common case: nv is a constant. */
+ZR_INLINE void pack_b_full(const void *b, int64_t ld, int64_t kc, const int nv, float *restrict dst,
+			   int32_t dtype)
+{
+	int64_t k;
+	int j;
+	for (k = 0; k < kc; k++) {
+		vf x[NV];
+		UNROLL
+		for (j = 0; j < nv; j++)
+			x[j] = vload(b, k * ld + j * ZR_W, dtype);
+		UNROLL
+		for (j = 0; j < nv; j++)
+			vstore_f32(dst + (k * nv + j) * ZR_W, x[j]);
+	}
+}
+
+ZR_INLINE void pack_b_rows(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv, float *dst,
+			   int32_t dtype)
+{
+	int64_t k;
+	int j;
+	if (cols == NR) {
+		pack_b_full(b, ld, kc, NV, dst, dtype);
+		return;
+	}
+	for (k = 0; k < kc; k++, dst += nv * ZR_W) {
+		for (j = 0; j + 1 < nv; j++)
+			vstore_f32(dst + j * ZR_W, vload(b, k * ld + j * ZR_W, dtype));
+		vstore_f32(dst + j * ZR_W,
+			   vload_n(b, k * ld + j * ZR_W, dtype, (int)(cols - j * ZR_W)));
+	}
+}
+
+/* Whole vectors of fp32 columns are transposed where they lie, others by way of `rows`. What the
+ * last vector holds past its columns is multiplied and thrown away. */
+ZR_INLINE void pack_b_columns(const void *b, int64_t ld, int64_t kc, int64_t cols, int nv,
+			      float *dst, float *rows, int32_t dtype)
+{
+	int64_t j, i;
+	for (j = 0; j < cols; j += ZR_W) {
+		int64_t n = min(ZR_W, cols - j);
+		if (dtype == ZR_F32 && n == ZR_W) {
+			transpose((const float *)b + j * ld, ld, kc, dst + j, nv * ZR_W);
+			continue;
+		}
+		for (i = 0; i < ZR_W; i++)
+			copy_row(rows + i * KC, zr_at(b, (j + min(i, n - 1)) * ld, dtype), kc,
+				 dtype);
+		transpose(rows, KC, kc, dst + j, nv * ZR_W);
+	}
+}
+
+static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0,
+		   int64_t cols, int nv, float *dst, float *rows)
+{
+	int trans = !!(op->flags & ZR_MM_TRANS_B);
+	const void *b =
+		zr_at(op->b, trans ? col0 * op->ldb + k0 : k0 * op->ldb + col0, op->b_dtype);
+	if (trans)
+		ZR_BY_DTYPE(op->b_dtype, pack_b_columns, b, op->ldb, kc, cols, nv, dst, rows);
+	else
+		ZR_BY_DTYPE(op->b_dtype, pack_b_rows, b, op->ldb, kc, cols, nv, dst);
+}
+
+#endif

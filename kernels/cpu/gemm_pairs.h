@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gemm_pairs.h - packs bf16 operands of gemm.simd.c for vdpbf16ps: an element of 32 bits is a pair,
+ * the values at k = 2p and 2p + 1. Where k is stored contiguously a pair lies in memory as it is
+ * packed, so packing copies or transposes units of 32 bits; elsewhere two rows are interleaved. An
+ * odd K is filled up with a 0 in both operands. Included by gemm.simd.c only.
+ */
+#ifndef ZEROTH_KERNELS_CPU_GEMM_PAIRS_H
+#define ZEROTH_KERNELS_CPU_GEMM_PAIRS_H
+
+/* dst[0 .. (k + 1) / 2) = the pairs of src[0..k) */
+ZR_INLINE void copy_pairs(float *restrict dst, const uint16_t *restrict src, int64_t k)
+{
+	int64_t i = 0;
+	for (; i + 4 * ZR_W <= k; i += 4 * ZR_W, dst += 2 * ZR_W) {
+		vi x0 = _mm512_loadu_si512(src + i), x1 = _mm512_loadu_si512(src + i + 2 * ZR_W);
+		_mm512_storeu_si512(dst, x0);
+		_mm512_storeu_si512(dst + ZR_W, x1);
+	}
+	for (; i < k; i += 2 * ZR_W, dst += ZR_W) {
+		const int n = (int)min(2 * ZR_W, k - i);
+		vi x = _mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), src + i);
+		_mm512_mask_storeu_epi32(dst, vmask((n + 1) / 2), x);
+	}
+}
+
+/* Pairs of n <= ZR_W columns: low[j] at k, high[j] at k + 1, which is NULL past the last. */
+ZR_INLINE vi interleave(const uint16_t *low, const uint16_t *high, int n)
+{
+	const vi order = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+					  8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+	vh x = n == ZR_W ? vhload(low) : vhload_n(low, n), y = _mm256_setzero_si256();
+	if (high)
+		y = n == ZR_W ? vhload(high) : vhload_n(high, n);
+	return _mm512_permutex2var_epi16(_mm512_castsi256_si512(x), order,
+					 _mm512_castsi256_si512(y));
+}
+
+/* dst[0..n) = the pairs of n columns */
+ZR_INLINE void interleave_row(float *dst, const uint16_t *low, const uint16_t *high, int64_t n)
+{
+	int64_t j = 0;
+	for (; j + ZR_W <= n; j += ZR_W)
+		_mm512_storeu_si512(dst + j, interleave(low + j, high ? high + j : NULL, ZR_W));
+	if (j < n)
+		_mm512_mask_storeu_epi32(dst + j, vmask((int)(n - j)),
+					 interleave(low + j, high ? high + j : NULL, (int)(n - j)));
+}
+
+/* Panels of MR rows, A_PANEL pairs apart: MR rows of KC pairs if k is contiguous, else MR pairs for
+ * each p. Rows past the last are 0. k0 and kc count pairs. */
+static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
+		   int64_t kc, float *dst)
+{
+	const int64_t k = min(2 * kc, op->k - 2 * k0);
+	float column[MC + ZR_W];
+	if (!(op->flags & ZR_MM_TRANS_A)) {
+		const uint16_t *a = (const uint16_t *)op->a + row0 * op->lda + 2 * k0;
+		for (int64_t i = 0; i < rows; i += MR, dst += A_PANEL)
+			for (int64_t r = 0; r < MR; r++)
+				if (i + r < rows)
+					copy_pairs(dst + r * KC, a + (i + r) * op->lda, k);
+				else
+					memset(dst + r * KC, 0, (size_t)kc * sizeof *dst);
+		return;
+	}
+	const uint16_t *a = (const uint16_t *)op->a + 2 * k0 * op->lda + row0;
+	for (int64_t i = rows; i % MR; i++)
+		column[i] = 0;
+	for (int64_t p = 0; p < kc; p++, a += 2 * op->lda, dst += MR) {
+		float *to = dst;
+		interleave_row(column, a, 2 * p + 1 < k ? a + op->lda : NULL, rows);
+		for (int64_t i = 0; i < rows; i += MR, to += A_PANEL)
+			memcpy(to, column + i, MR * sizeof *to);
+	}
+}
+
+/* A panel of B whose k is contiguous: transposed where it lies if it can be read in whole vectors,
+ * else by way of `rows`. What the last vector holds past its columns is multiplied and thrown
+ * away. */
+static void pack_b_columns(const uint16_t *b, int64_t ld, int64_t k, int64_t cols, int nv,
+			   float *dst, float *rows)
+{
+	const int whole = k % 8 == 0 && ld % 2 == 0 && (uintptr_t)b % sizeof(float) == 0;
+	for (int64_t j = 0; j < cols; j += ZR_W) {
+		const int64_t n = min(ZR_W, cols - j);
+		if (whole && n == ZR_W) {
+			const void *at = b + j * ld;
+			transpose(at, ld / 2, k / 2, dst + j, nv * ZR_W);
+			continue;
+		}
+		for (int64_t i = 0; i < ZR_W; i++)
+			copy_pairs(rows + i * KC, b + (j + min(i, n - 1)) * ld, k);
+		transpose(rows, KC, (k + 1) / 2, dst + j, nv * ZR_W);
+	}
+}
+
+/* kc rows of nv vectors of pairs, the last vector filled up. k0 and kc count pairs. */
+static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_t col0,
+		   int64_t cols, int nv, float *dst, float *rows)
+{
+	const int64_t k = min(2 * kc, op->k - 2 * k0);
+	if (op->flags & ZR_MM_TRANS_B) {
+		pack_b_columns((const uint16_t *)op->b + col0 * op->ldb + 2 * k0, op->ldb, k, cols,
+			       nv, dst, rows);
+		return;
+	}
+	const uint16_t *b = (const uint16_t *)op->b + 2 * k0 * op->ldb + col0;
+	for (int64_t p = 0; p < kc; p++, b += 2 * op->ldb, dst += nv * ZR_W)
+		interleave_row(dst, b, 2 * p + 1 < k ? b + op->ldb : NULL, cols);
+}
+
+#endif

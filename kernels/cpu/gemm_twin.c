@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gemm_twin.c - the product of bf16 operands in the order of bf16_pairs.h, an element at a time.
+ */
+#include "bf16_pairs.h"
+#include "table.h"
+
+/* Pair p of row or column i: its elements are `down` apart, those of the next i `right`. */
+static void pair_of(uint16_t to[2], const uint16_t *from, int64_t i, int64_t right, int64_t p,
+		    int64_t down, int64_t k)
+{
+	for (int64_t e = 0; e < 2; e++)
+		to[e] = 2 * p + e < k ? from[i * right + (2 * p + e) * down] : 0;
+}
+
+static float chain(const struct zr_op_matmul *op, int64_t row, int64_t col, int64_t p, int64_t end)
+{
+	const int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
+	float sum = 0;
+	for (; p < end; p++) {
+		uint16_t a[2], b[2];
+		pair_of(a, op->a, row, ta ? 1 : op->lda, p, ta ? op->lda : 1, op->k);
+		pair_of(b, op->b, col, tb ? op->ldb : 1, p, tb ? 1 : op->ldb, op->k);
+		sum = zr_pair_sum(sum, a, b);
+	}
+	return sum;
+}
+
+/* start + the sum over all of K */
+static float element(const struct zr_op_matmul *op, int64_t row, int64_t col, int add, float start)
+{
+	const int64_t pairs = (op->k + 1) / 2, block = zr_pairs_block(pairs);
+	int64_t p = 0;
+	do {
+		int64_t end = p + block < pairs ? p + block : pairs;
+		float sum = chain(op, row, col, p, end);
+		start = add ? start + sum : sum;
+		add = 1;
+		p = end;
+	} while (p < pairs);
+	return start;
+}
+
+static float update(const struct zr_op_matmul_low_rank *l, int64_t row, int64_t col)
+{
+	const struct zr_op_matmul uv = zr_low_rank_product(l);
+	float x = element(&uv, row, col, 0, 0) * l->gain;
+	if (l->dropout > 0)
+		x = zr_rng_word(&l->rng, (uint64_t)(row * uv.n + col)) >=
+				    zr_drop_below(l->dropout) ?
+			    x * zr_drop_scale(l->dropout) :
+			    0;
+	return x;
+}
+
+void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
+			int64_t row0, int64_t rows, int64_t col0, int64_t cols)
+{
+	struct zr_op_matmul last = *op;
+	last.flags &= ~ZR_MM_ACCUMULATE;
+	for (int64_t i = row0; i < row0 + rows; i++)
+		for (int64_t j = col0; j < col0 + cols; j++) {
+			const int add = !!(op->flags & ZR_MM_ACCUMULATE);
+			void *d = zr_at(op->d, i * op->ldd + j, op->d_dtype);
+			float x = element(op, i, j, add, add ? zr_get(d, 0, op->d_dtype) : 0);
+			if (low)
+				x += update(low, i, j);
+			zr_gemm_finish_scalar(&last, &x, 1, 1, 1,
+					      op->bias ? zr_at(op->bias, j, op->b_dtype) : NULL, d,
+					      op->pre ? zr_at(op->pre, i * op->ldd + j,
+							      op->d_dtype) :
+							NULL);
+		}
+}

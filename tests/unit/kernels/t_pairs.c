@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * t_pairs.c - sums of pairs of bf16 and the products made of them: the processor against the
+ * arithmetic that kernels/cpu/bf16_pairs.h writes down, bit by bit.
+ */
+#include "cpu/bf16_pairs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels_rig.h"
+
+#ifdef HAVE_AVX512BF16
+static uint32_t draw32(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 32);
+}
+
+/* Any bits; values near 1; products near the least; near the largest; zeros, denormals, infinities */
+static uint16_t operand(uint64_t *state, int kind)
+{
+	static const uint16_t odd[] = { 0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f80, 0xff80, 0x7fc0 };
+	const uint32_t x = draw32(state), low = x & 0x807f, e = x >> 16;
+	switch (kind) {
+	case 0:
+		return (uint16_t)(x >> 8);
+	case 1:
+		return (uint16_t)(low | (120 + e % 14) << 7);
+	case 2:
+		return (uint16_t)(low | (e % 110) << 7);
+	case 3:
+		return (uint16_t)(low | (180 + e % 75) << 7);
+	default:
+		return odd[e % (sizeof odd / sizeof *odd)];
+	}
+}
+
+static int same(float a, float b)
+{
+	return zr_bits(a) == zr_bits(b) || (a != a && b != b);
+}
+
+static void the_processor_sums_pairs_as_written_down(void **state)
+{
+	uint64_t seed = 1;
+	(void)state;
+	if (!rig_runs(&zr_cpu_avx512bf16))
+		skip();
+	for (int n = 0; n < 20000; n++) {
+		uint16_t a[32], b[32];
+		float sum[16], was[16];
+		for (int i = 0; i < 32; i++) {
+			a[i] = operand(&seed, n % 5);
+			b[i] = operand(&seed, n % 5);
+			if (i % 2)
+				continue;
+			was[i / 2] = zr_from_bits((uint32_t)operand(&seed, n / 5 % 5) << 16 |
+						  (n % 2 ? draw32(&seed) & 0xffff : 0));
+		}
+		memcpy(sum, was, sizeof sum);
+		zr_pair_sums_avx512bf16(sum, a, b);
+		for (int i = 0; i < 16; i++)
+			if (!same(sum[i], zr_pair_sum(was[i], a + 2 * i, b + 2 * i)))
+				fail_msg("%a + (%x, %x) (%x, %x): %a, written down %a", (double)was[i], a[2 * i],
+					 a[2 * i + 1], b[2 * i], b[2 * i + 1], (double)sum[i],
+					 (double)zr_pair_sum(was[i], a + 2 * i, b + 2 * i));
+	}
+}
+
+static void the_order_of_a_pair_and_denormals_matter(void **state)
+{
+	/* 2^30 + 1 and 2^-140: the odd product comes first, and what is denormal is 0 */
+	const uint16_t a[2] = { 0x3f80, 0x4e80 }, b[2] = { 0x3f80, 0xbf80 }, tiny[2] = { 0x0001, 0 }, none[2] = { 0, 0 };
+	(void)state;
+	assert_true(zr_pair_sum(0x1p30f, a, b) == 1);
+	assert_true(zr_pair_sum(0, tiny, a) == 0);
+	assert_true(zr_pair_sum(0x1p-130f, none, a) == 0);
+}
+
+/* ---- products -------------------------------------------------------------------- */
+
+struct product {
+	struct zr_op_matmul op;
+	struct zr_op_matmul_low_rank low;
+	int with_low;
+};
+
+static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, int32_t d_dtype, int bias, int low)
+{
+	const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+	struct product p = { .with_low = low };
+	p.op = (struct zr_op_matmul){
+		.size = sizeof p.op, .flags = flags, .a_dtype = ZR_BF16, .b_dtype = ZR_BF16, .d_dtype = d_dtype,
+		.m = m, .n = n, .k = k, .lda = (flags & ZR_MM_TRANS_A ? m : k) + (int64_t)(*seed % 3),
+		.ldb = (flags & ZR_MM_TRANS_B ? k : n) + (int64_t)(*seed / 3 % 3), .ldd = n + 1,
+	};
+	p.op.a = rig_drawn(seed, p.op.lda * (flags & ZR_MM_TRANS_A ? k : m), ZR_BF16, 1);
+	p.op.b = rig_drawn(seed, p.op.ldb * (flags & ZR_MM_TRANS_B ? n : k), ZR_BF16, 0x1p-3);
+	p.op.bias = bias ? rig_drawn(seed, n, ZR_BF16, 1) : NULL;
+	p.low = (struct zr_op_matmul_low_rank){ .size = sizeof p.low, .r = 5, .gain = 0.5f, .product = p.op,
+						.dropout = low > 1 ? 0.25f : 0,
+						.flags = low > 1 ? ZR_LR_TRANS_V : 0 };
+	p.low.u = rig_drawn(seed, m * 5, ZR_BF16, 1);
+	p.low.v = rig_drawn(seed, n * 5, ZR_BF16, 1);
+	return p;
+}
+
+/* The whole product, computed as one tile or as four, against the twin. */
+static void compare(struct product *p, uint64_t *seed, void *scratch)
+{
+	const int64_t m = p->op.m, n = p->op.n, size = rig_size(p->op.d_dtype) * m * p->op.ldd;
+	const int64_t row = m / 3, col = n / 2;
+	void *start = rig_drawn(seed, m * p->op.ldd, p->op.d_dtype, 1), *d[2], *pre[2];
+	for (int twin = 0; twin < 2; twin++) {
+		struct zr_op_matmul op = p->op;
+		struct zr_op_matmul_low_rank low = p->low;
+		op.d = d[twin] = rig_buffer(m * op.ldd, op.d_dtype);
+		op.pre = pre[twin] = rig_buffer(m * op.ldd, op.d_dtype);
+		memcpy(op.d, start, (size_t)size);
+		memcpy(op.pre, start, (size_t)size);
+		low.product = op;
+		const struct zr_op_matmul_low_rank *l = p->with_low ? &low : NULL;
+		if (twin) {
+			zr_gemm_tile_twin(&op, l, 0, m, 0, n);
+			continue;
+		}
+		zr_cpu_avx512bf16.gemm_tile(&op, l, 0, row, 0, n, scratch);
+		zr_cpu_avx512bf16.gemm_tile(&op, l, row, m - row, 0, col, scratch);
+		zr_cpu_avx512bf16.gemm_tile(&op, l, row, m - row, col, n - col, scratch);
+	}
+	if (memcmp(d[0], d[1], (size_t)size) || memcmp(pre[0], pre[1], (size_t)size))
+		fail_msg("%lld x %lld x %lld, flags %u, result %d, low rank %d: other bits", (long long)m,
+			 (long long)n, (long long)p->op.k, p->op.flags, p->op.d_dtype, p->with_low);
+}
+
+static void products_have_the_bits_of_the_twin(void **state)
+{
+	static const int64_t shapes[][3] = { { 1, 1, 1 }, { 3, 50, 7 }, { 8, 48, 16 }, { 17, 97, 385 },
+					     { 5, 33, 768 }, { 30, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 } };
+	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
+	void *scratch;
+	uint64_t seed = 7;
+	(void)state;
+	if (!rig_runs(&zr_cpu_avx512bf16))
+		skip();
+	scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
+	assert_non_null(scratch);
+	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+		for (int t = 0; t < 4; t++) {
+			static const struct { uint32_t flags; int32_t d; int bias, low; } kinds[] = {
+				{ 0, ZR_F32, 0, 0 }, { ZR_MM_ACCUMULATE, ZR_F32, 0, 0 }, { 0, ZR_BF16, 1, 1 },
+				{ ZR_MM_GELU, ZR_BF16, 1, 0 }, { ZR_MM_GELU, ZR_F32, 1, 2 },
+				{ ZR_MM_ACCUMULATE, ZR_F32, 0, 2 },
+			};
+			for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags, kinds[i].d,
+							kinds[i].bias, kinds[i].low);
+				compare(&p, &seed, scratch);
+				rig_release();
+			}
+		}
+	free(scratch);
+}
+#endif
+
+int main(void)
+{
+#ifdef HAVE_AVX512BF16
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_processor_sums_pairs_as_written_down),
+		cmocka_unit_test(the_order_of_a_pair_and_denormals_matter),
+		cmocka_unit_test(products_have_the_bits_of_the_twin),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+#else
+	printf("1..0 # SKIP a compiler without AVX512_BF16\n");
+	return 0;
+#endif
+}
