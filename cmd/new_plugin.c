@@ -23,8 +23,8 @@
 #define NAME_MOST 63
 #define TEMPLATE_MOST 65536
 
-static const char *const roles[] = { "adapter",   "data",    "monitor", "optimizer",
-				     "precision", "scheduler", "zero",    NULL };
+static const char *const roles[] = { "adapter",   "comm",      "data", "monitor", "optimizer",
+				     "precision", "scheduler", "zero", NULL };
 
 /* A file that is written, and the templates that it comes from. */
 static const struct part {

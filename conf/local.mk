@@ -28,6 +28,7 @@ dist_new_DATA = \
 	%D%/new/Makefile \
 	%D%/new/README.md \
 	%D%/new/adapter.c \
+	%D%/new/comm.c \
 	%D%/new/data.c \
 	%D%/new/monitor.c \
 	%D%/new/optimizer.c \
