@@ -40,6 +40,7 @@ struct zr_check {
 	const char *const *given;  /* [n_given] "key=value" over the defaults */
 	int n_given;
 	const char *scratch;       /* a directory of the test's own */
+	double timeout;            /* seconds that a test may take */
 	const struct zr_plugin *plugin; /* NULL before it is loaded */
 	const void *vtbl;          /* of the interface of its role */
 	struct zr_pool *pool;      /* three threads */
@@ -121,6 +122,7 @@ struct zr_try {
 	char text[1024];
 	int64_t held;          /* blocks of alloc() */
 	int32_t rank, world;
+	int32_t per_node;      /* 0: all ranks are on one node */
 	int no_run;            /* there is no run directory, and the host offers nothing */
 };
 void zr_try_host(struct zr_check *c, struct zr_try *t);
@@ -154,6 +156,13 @@ const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst *
 
 /* The table of functions of an interface, by id; NULL: not offered. */
 const void *zr_check_table(const struct zr_check *c, const char *id);
+
+/* ranks.c: runs fn in `world` processes, ranks that meet through a boot; with `shared`, memory that
+ * all of them see. What one of them says is said of the test, with the number of the rank. */
+void zr_check_ranks(struct zr_check *c, int32_t world, void *shared,
+		    void (*fn)(struct zr_check *c, int32_t rank, int32_t world, void *shared));
+void *zr_check_shared(struct zr_check *c, uint64_t bytes); /* zeroed; never freed */
+const void *zr_check_boot(void); /* its functions; NULL outside of such ranks */
 
 void zr_fill_random(float *x, int64_t n, uint64_t seed, float scale);
 
@@ -198,6 +207,13 @@ void zr_test_data_weights(struct zr_check *c);
 /* offload.c */
 void zr_test_offload(struct zr_check *c);
 void zr_test_offload_limits(struct zr_check *c);
+/* comm.c */
+void zr_test_collectives(struct zr_check *c);
+void zr_test_outstanding(struct zr_check *c);
+void zr_test_meeting(struct zr_check *c);
+void zr_test_memory(struct zr_check *c);
+void zr_test_differ(struct zr_check *c);
+void zr_test_abort(struct zr_check *c);
 /* model.c */
 void zr_test_declaration(struct zr_check *c);
 void zr_test_gradients(struct zr_check *c);

@@ -104,14 +104,15 @@ static const void *host_get(const struct zr_host *h, const char *iface, struct z
 
 void zr_try_host(struct zr_check *c, struct zr_try *t)
 {
+	const int32_t world = t->world ? t->world : 1, node = t->per_node ? t->per_node : world;
 	struct zr_host h = {
 		.size = sizeof h,
 		.abi_minor = c->minor,
 		.impl = t,
 		.rank = t->rank,
-		.world = t->world ? t->world : 1,
-		.local_rank = t->rank,
-		.local_world = t->world ? t->world : 1,
+		.world = world,
+		.local_rank = t->rank % node,
+		.local_world = node,
 		.workers = zr_pool_size(c->pool),
 		.run_dir = t->no_run ? NULL : c->scratch,
 		.log = host_log,

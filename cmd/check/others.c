@@ -67,6 +67,10 @@ const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst *
 {
 	static struct zr_check side;
 	static struct zr_try it;
+	if (!strcmp(iface, "zr.boot/1")) {
+		*inst = NULL;
+		return zr_check_boot();
+	}
 	if (strcmp(iface, "zr.model/1"))
 		return NULL;
 	if (!it.inst && !open_other(t->c, "model", "gpt2", small, 4, &side, &it))

@@ -108,6 +108,17 @@ spoilt monitor 's/fprintf(inst->file,/printf(/' imports 'it calls printf\(\)'
 spoilt monitor 's/fclose(inst->file);$//' lifecycle 'which files are open'
 spoilt adapter 's/return inst->model->backward(.*/return ZR_OK;/' gradients 'backward\(\): the gradient of'
 
+spoilt comm 's/if (sums && r)/if (sums \&\& r != 1)/' collectives 'wait\(\): rank . of 3: reduce_scatter over 3 ranks: segment 0'
+spoilt comm 's/r \* s->count \* e, piece/r * n * e, piece/' collectives 'wait\(\): .*all_gather over 3 ranks: segment 4 of 20001 elements'
+spoilt comm 's/r != op->root/r != 0/' collectives 'wait\(\): .*broadcast over 3 ranks'
+spoilt comm 's/from + r \* s->count \* e, (size_t)(n \* e)/from + r * s->count * e, (size_t)(n * e + 1)/' collectives 'wait\(\): rank . of 3: it went beyond what is sent'
+spoilt comm 's/&c->op\[++c->done/\&c->op[++c->done, ticket/' outstanding 'wait\(\)'
+spoilt comm 's/mine->doing = \*op;/mine->doing = *op; if (op->kind == ZR_COMM_FENCE) return 0;/' meeting 'wait\(\): .*a fence was over'
+spoilt comm 's/o->dtype == op->dtype && //' differences 'wait\(\): .*with a type other'
+spoilt comm 's/while (c->done < ticket/while (0/' abort 'wait\(\): .*after abort'
+"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so "$ZR_SRCDIR/tests/doubles/brokencomm.c" -ldl
+named 'comm: memory of another rank' memory 'mem_peer\(\): rank . of 3: byte . of the memory of rank . is not what' 1 30
+
 # ---- the command ----
 build broken.c
 export BROKEN=PADS

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ranks.c - ranks of a test: processes that meet through a boot, which is a table in memory that
+ * they share. The first rank that fails ends the test.
+ */
+#define _GNU_SOURCE
+#include "cmd/check/check.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zeroth/boot.h>
+
+enum { RANKS = 8, VALUES = 64 };
+
+static struct table {
+	_Atomic int n, ready[VALUES], fences;
+	char key[VALUES][64], value[VALUES][4096];
+	struct zr_verdict verdict[RANKS];
+	int32_t world;
+} *table;
+
+void *zr_check_shared(struct zr_check *c, uint64_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		zr_check_skip(c, "no memory for the test");
+	return p;
+}
+
+/* ---- the boot -------------------------------------------------------------------- */
+
+static void doze(void)
+{
+	nanosleep(&(struct timespec){ 0, 500000 }, NULL);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int boot_put(struct zr_inst *inst, const char *key, const void *value, uint64_t bytes)
+{
+	(void)inst;
+	if (strlen(key) > 63 || bytes > 4096)
+		return ZR_EINVAL;
+	const int i = atomic_fetch_add(&table->n, 1);
+	if (i >= VALUES)
+		return ZR_ENOMEM;
+	strcpy(table->key[i], key);
+	memcpy(table->value[i], value, bytes);
+	atomic_store(&table->ready[i], 1);
+	return ZR_OK;
+}
+
+static int boot_get(struct zr_inst *inst, const char *key, void *value, uint64_t bytes,
+		    double timeout)
+{
+	const double end = now() + timeout;
+	(void)inst;
+	for (; now() < end && bytes <= 4096; doze())
+		for (int i = 0; i < VALUES; i++)
+			if (atomic_load(&table->ready[i]) && !strcmp(table->key[i], key)) {
+				memcpy(value, table->value[i], bytes);
+				return ZR_OK;
+			}
+	return ZR_EPEER;
+}
+
+static int boot_fence(struct zr_inst *inst, double timeout)
+{
+	const int until = atomic_fetch_add(&table->fences, 1) / table->world * table->world;
+	const double end = now() + timeout;
+	(void)inst;
+	for (; now() < end; doze())
+		if (atomic_load(&table->fences) >= until + table->world)
+			return ZR_OK;
+	return ZR_EPEER;
+}
+
+const void *zr_check_boot(void)
+{
+	static const struct zr_boot_v1 boot = { .size = sizeof boot, .put = boot_put,
+						.get = boot_get, .fence = boot_fence };
+	return table ? &boot : NULL;
+}
+
+/* ---- processes ------------------------------------------------------------------- */
+
+/* The verdict of the rank that ended, or is to blame for the time, as that of the test. */
+static void judge(struct zr_check *c, int32_t rank, int status, int late)
+{
+	const struct zr_verdict *v = &table->verdict[rank];
+	snprintf(c->verdict->function, sizeof c->verdict->function, "%s", v->function);
+	if (v->state == ZR_CHECK_PASSED)
+		return;
+	if (v->state == ZR_CHECK_SKIPPED)
+		zr_check_skip(c, v->text);
+	if (v->state == ZR_CHECK_FAILED)
+		zr_check_fail(c, "rank %d of %d: %s", rank, table->world, v->text);
+	if (late)
+		zr_check_fail(c, "rank %d of %d: it did not return within %g s", rank,
+			      table->world, c->timeout * 0.8);
+	zr_check_fail(c, "rank %d of %d: it ended the process (%s %d)", rank, table->world,
+		      WIFSIGNALED(status) ? "signal" : "code",
+		      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static void stop_all(pid_t *pid)
+{
+	for (int32_t r = 0; r < table->world; r++)
+		if (pid[r]) {
+			kill(pid[r], SIGKILL);
+			while (waitpid(pid[r], NULL, 0) < 0 && errno == EINTR)
+				;
+		}
+}
+
+static void wait_for_all(struct zr_check *c, pid_t *pid)
+{
+	const double end = now() + c->timeout * 0.8;
+	int32_t left = table->world;
+	for (; left; doze()) {
+		const int late = now() > end;
+		for (int32_t r = 0; r < table->world; r++) {
+			int status = 0;
+			if (!pid[r] || (waitpid(pid[r], &status, WNOHANG) != pid[r] && !late))
+				continue;
+			left--;
+			if (!late)
+				pid[r] = 0;
+			if (late || table->verdict[r].state != ZR_CHECK_PASSED)
+				stop_all(pid);
+			judge(c, r, status, late);
+		}
+	}
+}
+
+static void begin(struct zr_check *c, int32_t rank)
+{
+	c->verdict = &table->verdict[rank];
+	for (int i = 0; i < 2; i++) { /* others' words are not its own */
+		c->output[i] = memfd_create("output", MFD_CLOEXEC);
+		dup2(c->output[i], 1 + i);
+	}
+	if (zr_pool_new(3, &c->pool)) /* threads do not outlive a fork */
+		zr_check_skip(c, "no threads for the test");
+}
+
+void zr_check_ranks(struct zr_check *c, int32_t world, void *shared,
+		    void (*fn)(struct zr_check *c, int32_t rank, int32_t world, void *shared))
+{
+	pid_t pid[RANKS] = { 0 };
+	table = table ? table : zr_check_shared(c, sizeof *table);
+	memset(table, 0, sizeof *table);
+	table->world = world;
+	for (int32_t r = 0; r < world; r++) {
+		pid[r] = fork();
+		if (pid[r] < 0) {
+			pid[r] = 0;
+			stop_all(pid);
+			zr_check_skip(c, "no processes for the test");
+		}
+		if (!pid[r]) {
+			begin(c, r);
+			fn(c, r, world, shared);
+			zr_check_quiet(c);
+			zr_check_pass(c);
+		}
+	}
+	wait_for_all(c, pid);
+}
