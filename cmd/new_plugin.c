@@ -23,8 +23,10 @@
 #define NAME_MOST 63
 #define TEMPLATE_MOST 65536
 
-static const char *const roles[] = { "adapter",   "comm",      "data", "monitor", "optimizer",
-				     "precision", "scheduler", "zero", NULL };
+static const char *const roles[] = { "activation", "adapter",   "comm",
+				     "data",       "monitor",   "offload",
+				     "optimizer",  "precision", "scheduler",
+				     "zero",       NULL };
 
 /* A file that is written, and the templates that it comes from. */
 static const struct part {
@@ -50,8 +52,9 @@ static void fill(const struct plan *p, const char *text, FILE *out)
 	} marks[] = {
 		{ "@ID@", p->id, "" },
 		{ "@ROLE@", p->role, "" },
-		/* several monitors may be active: each has a name */
-		{ "@SECTION@", p->role, strcmp(p->role, "monitor") ? "" : ".mine" },
+		/* several monitors may be active: each has a name; stores say what they hold */
+		{ "@SECTION@", p->role, !strcmp(p->role, "monitor") ? ".mine" :
+					!strcmp(p->role, "offload") ? ".optimizer" : "" },
 	};
 	while (*text) {
 		size_t i = 0;

@@ -27,10 +27,12 @@ newdir = $(pkgdatadir)/new
 dist_new_DATA = \
 	%D%/new/Makefile \
 	%D%/new/README.md \
+	%D%/new/activation.c \
 	%D%/new/adapter.c \
 	%D%/new/comm.c \
 	%D%/new/data.c \
 	%D%/new/monitor.c \
+	%D%/new/offload.c \
 	%D%/new/optimizer.c \
 	%D%/new/plugin.ini \
 	%D%/new/precision.c \

@@ -12,7 +12,7 @@ ln -s "$ZEROTH" bin/zeroth
 PATH=$PWD/bin:$PATH
 alone() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@"; }
 
-for role in adapter comm data monitor optimizer precision scheduler zero; do
+for role in activation adapter comm data monitor offload optimizer precision scheduler zero; do
 	said=$(zeroth plugin new $role "my_$role-1" 2>&1)
 	is "new $role" "$? $(ls "my_$role-1" | tr '\n' ' ')" "0 Makefile README.md my_$role-1.c my_$role-1.ini "
 	like "new $role says what comes next" "$said" "make -C my_$role-1 check\$"
@@ -44,7 +44,7 @@ refused 'nothing is written over' 'my_data-1/my_data-1.c is there already, and n
 refused 'nor is a part of it' 'here/Makefile is there already, and nothing is written over; choose another name or --dir' \
 	--dir "$(mkdir here; touch here/Makefile; echo here)" data other
 is 'and nothing else is' "$(diff -r before my_data-1; ls here)" Makefile
-refused 'a role without a template' "there is no template for role 'device', but for adapter, comm, data, monitor, optimizer, precision, scheduler, zero" \
+refused 'a role without a template' "there is no template for role 'device', but for activation, adapter, comm, data, monitor, offload, optimizer, precision, scheduler, zero" \
 	device x
 for name in '' 9lives Upper a/b ../x "$(printf 'a%.0s' {1..64})"; do
 	refused "the name '$name'" "'$name' is no name of a plugin: it has 1 to 63 of a-z, 0-9, _ and -, a letter first" data "$name"
