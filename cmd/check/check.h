@@ -161,6 +161,9 @@ const void *zr_check_table(const struct zr_check *c, const char *id);
  * all of them see. What one of them says is said of the test, with the number of the rank. */
 void zr_check_ranks(struct zr_check *c, int32_t world, void *shared,
 		    void (*fn)(struct zr_check *c, int32_t rank, int32_t world, void *shared));
+/* Runs fn in a process that fn kills: only what it says before counts. */
+void zr_check_killed(struct zr_check *c, void *shared,
+		     void (*fn)(struct zr_check *c, int32_t rank, int32_t world, void *shared));
 void *zr_check_shared(struct zr_check *c, uint64_t bytes); /* zeroed; never freed */
 const void *zr_check_boot(void); /* its functions; NULL outside of such ranks */
 
@@ -207,6 +210,9 @@ void zr_test_data_weights(struct zr_check *c);
 /* offload.c */
 void zr_test_offload(struct zr_check *c);
 void zr_test_offload_limits(struct zr_check *c);
+void zr_test_offload_no_space(struct zr_check *c);
+void zr_test_offload_no_memory(struct zr_check *c);
+void zr_test_offload_killed(struct zr_check *c);
 /* comm.c */
 void zr_test_collectives(struct zr_check *c);
 void zr_test_outstanding(struct zr_check *c);

@@ -119,6 +119,13 @@ spoilt comm 's/while (c->done < ticket/while (0/' abort 'wait\(\): .*after abort
 "${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so "$ZR_SRCDIR/tests/doubles/brokencomm.c" -ldl
 named 'comm: memory of another rank' memory 'mem_peer\(\): rank . of 3: byte . of the memory of rank . is not what' 1 30
 
+spoilt offload 's/done += (uint64_t)n;/done = bytes;/' no_space 'write\(\): on a full disk the write succeeded, and byte'
+spoilt offload 's/return failed(s, "write".*/return ZR_EIO;/' no_space 'write\(\): it returned -. and no text'
+spoilt offload 's/if (!o)$/if (0)/' make 'make\(\): it used address'
+spoilt offload 's/o->fd = open(s->o->path, O_TMPFILE/char at[300]; snprintf(at, 300, "%s\/o", s->h->run_dir); o->fd = open(at, O_CREAT/' killed 'write\(\): after another process was killed, a new object'
+spoilt offload 's/o->fd = open(s->o->path, O_TMPFILE/char at[300]; snprintf(at, 300, "%s\/o%d", s->h->run_dir, getpid()); o->fd = open(at, O_CREAT | O_TRUNC/' killed 'files of killed processes stay'
+spoilt activation 's/choice\[i\].saved = ZR_ACT_RECOMPUTE/choice[i].saved = ZR_ACT_KEEP/' choices 'choose\(\)'
+
 # ---- the command ----
 build broken.c
 export BROKEN=PADS
