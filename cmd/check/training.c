@@ -125,16 +125,21 @@ void zr_test_groups(struct zr_check *c)
 }
 
 /* Each rank of `world` alone: the recorder, the lowering and the proof refuse what is wrong. */
-static void prove(struct zr_check *c, const char *ini, int world)
+static void prove(struct zr_check *c, const char *ini, int world, int per_node)
 {
 	struct zr_config *cfg;
 	struct zr_setup *s;
 	struct zr_error err = { 0 };
-	int rc = zr_config_load(ini, NULL, 0, &cfg, &err);
+	char node[40], in_nodes[40] = "";
+	const char *const set[] = { node };
+	snprintf(node, sizeof node, "boot.ranks_per_node=%d", per_node);
+	if (per_node < world)
+		snprintf(in_nodes, sizeof in_nodes, " in nodes of %d", per_node);
+	int rc = zr_config_load(ini, set, per_node < world, &cfg, &err);
 	rc = rc ? rc : zr_setup_open(cfg, ZR_SETUP_ALONE, world, &s, &err);
 	rc = rc ? rc : zr_prove_all(s, &err);
 	if (rc)
-		zr_check_fail(c, "with %d ranks: %s", world, err.text);
+		zr_check_fail(c, "with %d ranks%s: %s", world, in_nodes, err.text);
 	zr_setup_close(s);
 	zr_config_free(cfg);
 }
@@ -148,8 +153,9 @@ void zr_test_programs(struct zr_check *c)
 	write_ini(c, ini, 1);
 	zr_blame(c, "at");
 	for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
-		if (12 % (2 * worlds[i]) == 0)
-			prove(c, ini, worlds[i]);
+		for (int node = 1; node <= worlds[i]; node++)
+			if (12 % (2 * worlds[i]) == 0 && worlds[i] % node == 0)
+				prove(c, ini, worlds[i], node);
 }
 
 /* ---- runs ------------------------------------------------------------------------ */
@@ -237,6 +243,10 @@ void zr_test_training(struct zr_check *c)
 		train(c, "without", a, without, "-o", "zero.plugin=stage0", NULL);
 	else
 		train(c, "alone", a, with, "-o", "zero.plugin=stage0", NULL);
+	if (is_role(c, "zero")) { /* with groups of nodes, too */
+		train(c, "nodes", b, with, "-n", "6", "-o", "boot.ranks_per_node=2", NULL);
+		same(c, "with it, on six ranks in nodes of two,", a, b);
+	}
 	train(c, "ranks", b, with, "-n", "2", "-o", stage, NULL);
 	same(c, is_neutral(c) ? "with it, on two ranks," : "on two ranks, in stage 3,", a, b);
 	if (is_role(c, "comm")) { /* with the other kinds of collectives, and an odd world */

@@ -95,6 +95,7 @@ spoilt() {
 	named "$1: $2" "$3" "$4" 1 30
 }
 spoilt zero 's/each_split(inst, p, s, s->gather)/ZR_OK/' programs 'at\(\): with 1 ranks: .*gather'
+spoilt zero 's/inst->o = opts;/& nodes = h->local_world < h->world;/; s/^struct zr_inst {/static int nodes;\n&/; s/each_split(inst, p, s, s->gather)/nodes ? ZR_OK : &/' programs 'at\(\): with 2 ranks in nodes of 1: .*gather'
 spoilt zero 's/return s->reduce(.*/return ZR_OK;/' programs 'at\(\): with 1 ranks: .*reduce'
 spoilt zero 's/out->state = .*//' groups 'groups\(\): unit 0 gets group -1'
 spoilt zero 's/rc = s->publish(.*/rc = 0;/' programs 'at\(\): .*publish'
