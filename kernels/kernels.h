@@ -165,8 +165,8 @@ struct zr_cpu_kernels {
 			  int64_t row0, int64_t rows, int64_t col0, int64_t cols, void *scratch);
 };
 
-/* Instruction sets in ascending order. Those after AVX-512 are for products of bf16 operands: the
- * bits of all other operations are those of AVX-512. */
+/* Instruction sets in ascending order. Those after AVX-512 are for products and attention
+ * of bf16 operands: the bits of all other operations are those of AVX-512. */
 #define ZR_CPU_SCALAR 0
 #define ZR_CPU_AVX2 1
 #define ZR_CPU_AVX512 2

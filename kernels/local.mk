@@ -11,6 +11,7 @@ kernel_headers = \
 	%D%/elementwise.h \
 	%D%/kernels.h \
 	%D%/cpu/adamw.h \
+	%D%/cpu/attention_pairs.h \
 	%D%/cpu/attention_simd.h \
 	%D%/cpu/bf16_pairs.h \
 	%D%/cpu/codes.h \
@@ -92,7 +93,8 @@ kernel_simd = \
 EXTRA_DIST += $(kernel_headers)
 
 noinst_LTLIBRARIES += %D%/libzrkernels.la
-%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
+%C%_libzrkernels_la_SOURCES = $(kernel_scalar) %D%/cpu/attention_twin.c \
+	%D%/cpu/gemm_twin.c %D%/cpu/isa.c %D%/cpu/table.c
 %C%_libzrkernels_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags)
 %C%_libzrkernels_la_LIBADD = -lm
 
@@ -121,7 +123,8 @@ if HAVE_AVX512BF16
 noinst_LTLIBRARIES += %D%/libkernels_avx512bf16.la
 %C%_libzrkernels_la_LIBADD += %D%/libkernels_avx512bf16.la
 
-%C%_libkernels_avx512bf16_la_SOURCES = %D%/cpu/gemm.simd.c %D%/cpu/pair_sums.c %D%/cpu/table_bf16.c
+%C%_libkernels_avx512bf16_la_SOURCES = %D%/cpu/attention_pairs.simd.c \
+	%D%/cpu/gemm.simd.c %D%/cpu/pair_sums.c %D%/cpu/table_bf16.c
 %C%_libkernels_avx512bf16_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512bf16 -DZR_PAIRS
 %C%_libkernels_avx512bf16_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mavx512bf16
 endif

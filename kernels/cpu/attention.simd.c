@@ -283,7 +283,7 @@ static void backward_tile(const struct work *w, const struct zr_op_attention_bwd
 
 int64_t ZR_SIMD(attention_sums)(const struct zr_op_attention *o)
 {
-	return 2 * (o->length + KEYS) * UP(o->head_dim, NR * ZR_W);
+	return sums_size(o);
 }
 
 void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
@@ -291,7 +291,7 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 {
 	const struct zr_op_attention *o = &op->fwd;
 	int64_t in_batch = o->kv_heads * parts, heads = o->heads / in_batch,
-		size = ZR_SIMD(attention_sums)(o);
+		size = sums_size(o);
 	struct work w = { 0 };
 
 	layout(&w, o, scratch, 1);
@@ -312,22 +312,5 @@ void ZR_SIMD(attention_bwd)(const struct zr_op_attention_bwd *op, int64_t parts,
 void ZR_SIMD(attention_bwd_sum)(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
 				int64_t hi, float *sums)
 {
-	const struct zr_op_attention *o = &op->fwd;
-	int64_t size = ZR_SIMD(attention_sums)(o);
-	struct work w = {
-		.o = o, .T = o->length, .D = o->head_dim, .Dp = UP(o->head_dim, NR * ZR_W)
-	};
-
-	for (int64_t n = lo; n < hi; n++) {
-		w.b = n / o->kv_heads;
-		w.g = n % o->kv_heads;
-		w.dk = sums + (n - lo) * parts * size;
-		w.dv = w.dk + size / 2;
-		for (int64_t p = 1; p < parts; p++)
-			for (int64_t i = 0; i < size; i += ZR_W)
-				vstore_f32(w.dk + i,
-					   vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
-		store_rows(&w, at_k(&w, op->dk, 0), o->k_stride, w.dk, w.T, 1);
-		store_rows(&w, at_v(&w, op->dv, 0), o->v_stride, w.dv, w.T, 1);
-	}
+	sum_parts(op, parts, lo, hi, sums, 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_simd.h - the tiles of attention.simd.c, which alone includes it: their products, how
- * they are loaded and stored, and a panel's mask and dropout.
+ * attention_simd.h - the tiles of attention.simd.c and attention_pairs.simd.c: their products in
+ * fp32, how they are loaded and stored, a panel's mask and dropout, and the sum of parts.
  */
 #ifndef ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
 #define ZEROTH_KERNELS_CPU_ATTENTION_SIMD_H
@@ -45,12 +45,12 @@ struct work {
 	float *dk, *dv;          /* [T + KEYS, Dp], sums of a part */
 };
 
-static int64_t least(int64_t a, int64_t b)
+static inline int64_t least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static inline int64_t most(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -93,20 +93,22 @@ ZR_INLINE void product(int add, float *c, int64_t ldc, const float *a, int64_t r
 }
 
 /* c[keys, PW] = a[keys, D] b[D, PW] */
-static void scores(const struct work *w, float *c, const float *a, const float *b, int64_t keys)
+static inline void scores(const struct work *w, float *c, const float *a, const float *b,
+			  int64_t keys)
 {
 	product(0, c, PW, a, w->ldk, 1, b, PW, keys, PW, w->D);
 }
 
 /* c[keys, Dp] += a[keys, PW] b[PW, Dp] */
-static void add_keys(const struct work *w, float *c, const float *a, const float *b, int64_t keys)
+static inline void add_keys(const struct work *w, float *c, const float *a, const float *b,
+			    int64_t keys)
 {
 	product(1, c, w->Dp, a, PW, 1, b, w->Dp, keys, w->Dp, PW);
 }
 
 /* c[D, PW] += a[keys, D]' b[keys, PW] */
-static void add_queries(const struct work *w, float *c, const float *a, const float *b,
-			int64_t keys)
+static inline void add_queries(const struct work *w, float *c, const float *a, const float *b,
+			       int64_t keys)
 {
 	product(1, c, PW, a, 1, w->ldk, b, PW, w->D, PW, keys);
 }
@@ -130,8 +132,8 @@ ZR_INLINE void load(float *dst, int64_t ld, int64_t padded, const void *src, int
 }
 
 /* dst[padded, ld] = scale * rows [0, n) of src, `stride` elements apart, D wide; zeros around. */
-static void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padded, const void *src,
-		      int64_t stride, int64_t n, float scale)
+static inline void load_rows(const struct work *w, float *dst, int64_t ld, int64_t padded,
+			     const void *src, int64_t stride, int64_t n, float scale)
 {
 	ZR_BY_DTYPE(w->o->dtype, load, dst, ld, padded, src, stride, n, w->D, scale);
 }
@@ -150,15 +152,15 @@ ZR_INLINE void store(void *dst, int64_t stride, const float *src, int64_t ld, in
 }
 
 /* rows [0, n) of dst, `stride` elements apart = scale * src[n, Dp] */
-static void store_rows(const struct work *w, void *dst, int64_t stride, const float *src, int64_t n,
-		       float scale)
+static inline void store_rows(const struct work *w, void *dst, int64_t stride, const float *src,
+			      int64_t n, float scale)
 {
 	ZR_BY_DTYPE(w->o->dtype, store, dst, stride, src, w->Dp, n, w->D, scale);
 }
 
 /* dst[cols, ldd] = src[rows, lds]'; rows and cols are multiples of 4 */
-static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows,
-		      int64_t cols)
+static inline void transpose(float *dst, int64_t ldd, const float *src, int64_t lds,
+			     int64_t rows, int64_t cols)
 {
 	for (int64_t i = 0; i < rows; i += 4)
 		for (int64_t j = 0; j < cols; j += 4) {
@@ -175,60 +177,60 @@ static void transpose(float *dst, int64_t ldd, const float *src, int64_t lds, in
 }
 
 /* Address of row r of the heads at h, `head` apart, or D. */
-static void *at(const struct work *w, const void *p, int64_t stride, int64_t head, int64_t r,
-		int64_t h)
+static inline void *at(const struct work *w, const void *p, int64_t stride, int64_t head,
+		       int64_t r, int64_t h)
 {
 	return zr_at(p, r * stride + h * (head ? head : w->D), w->o->dtype);
 }
 
 /* Row of token t; of query t, of which those before `first` are not there. */
-static int64_t token(const struct work *w, int64_t t)
+static inline int64_t token(const struct work *w, int64_t t)
 {
 	return w->b * w->o->length + w->start + t;
 }
 
-static int64_t query(const struct work *w, int64_t t)
+static inline int64_t query(const struct work *w, int64_t t)
 {
 	return token(w, t) - (w->b + 1) * w->o->first;
 }
 
 /* Of token t: in k or dk, in v or dv, in q or dq, in out or dout. */
-static void *at_k(const struct work *w, const void *p, int64_t t)
+static inline void *at_k(const struct work *w, const void *p, int64_t t)
 {
 	return at(w, p, w->o->k_stride, w->o->k_head, token(w, t), w->g);
 }
 
-static void *at_v(const struct work *w, const void *p, int64_t t)
+static inline void *at_v(const struct work *w, const void *p, int64_t t)
 {
 	return at(w, p, w->o->v_stride, w->o->v_head, token(w, t), w->g);
 }
 
-static void *at_q(const struct work *w, const void *p, int64_t t)
+static inline void *at_q(const struct work *w, const void *p, int64_t t)
 {
 	return at(w, p, w->o->q_stride, w->o->q_head, query(w, t), w->h);
 }
 
-static void *at_out(const struct work *w, const void *p, int64_t t)
+static inline void *at_out(const struct work *w, const void *p, int64_t t)
 {
 	return at(w, p, w->o->out_stride, 0, query(w, t), w->h);
 }
 
 /* Number of query t among all rows of all heads. */
-static int64_t row(const struct work *w, int64_t t)
+static inline int64_t row(const struct work *w, int64_t t)
 {
 	const struct zr_op_attention *o = w->o;
 	return (w->b * o->heads + w->h) * (o->length - o->first) + w->start + t - o->first;
 }
 
 /* The next document of the head, T = 0: none is left. */
-static int next_document(struct work *w)
+static inline int next_document(struct work *w)
 {
 	w->start += w->T;
 	w->T = w->start < w->o->length ? zr_document(w->o, w->b, w->start) : 0;
 	return w->T > 0;
 }
 
-static void load_keys(const struct work *w, int64_t k0)
+static inline void load_keys(const struct work *w, int64_t k0)
 {
 	const struct zr_op_attention *o = w->o;
 	int64_t n = least(TK, w->T - k0);
@@ -238,13 +240,13 @@ static void load_keys(const struct work *w, int64_t k0)
 }
 
 /* Rows of the tile's panels from rows, or back. */
-static void to_panels(const struct work *w, float *panels, const float *rows, int64_t n)
+static inline void to_panels(const struct work *w, float *panels, const float *rows, int64_t n)
 {
 	for (int64_t i = 0; i < n; i += PW)
 		transpose(panels + i / PW * w->panel_size, PW, rows + i * w->Dp, w->Dp, PW, w->Dp);
 }
 
-static void to_rows(const struct work *w, float *rows, const float *panels, int64_t n)
+static inline void to_rows(const struct work *w, float *rows, const float *panels, int64_t n)
 {
 	for (int64_t i = 0; i < n; i += PW)
 		transpose(rows + i * w->Dp, w->Dp, panels + i / PW * w->panel_size, PW, w->Dp, PW);
@@ -253,7 +255,7 @@ static void to_rows(const struct work *w, float *rows, const float *panels, int6
 /* ---- a panel's soft cap, mask and dropout ---------------------------------------- */
 
 /* s[keys, PW], formula of zr_softcap. */
-static void cap_panel(float *s, int64_t keys, float cap)
+static inline void cap_panel(float *s, int64_t keys, float cap)
 {
 	vf c = vset(cap), r = vset(1) / c;
 
@@ -263,20 +265,21 @@ static void cap_panel(float *s, int64_t keys, float cap)
 
 
 /* The first tile of keys that query q0 attends to. */
-static int64_t first_tile(const struct work *w, int64_t q0)
+static inline int64_t first_tile(const struct work *w, int64_t q0)
 {
 	return most(0, q0 - w->window + 1) / TK * TK;
 }
 
 /* How many keys of the tile at k0 the queries [q0, q0 + PW) go through, 0 or less for none. */
-static int64_t keys_of(const struct work *w, int64_t q0, int64_t k0)
+static inline int64_t keys_of(const struct work *w, int64_t q0, int64_t k0)
 {
 	return k0 < first_tile(w, q0) ? 0 : least(TK, least(w->T, q0 + PW) - k0);
 }
 
 /* Scores of keys [k0, k0 + keys) become -infinity for the queries, from q0 on, that precede them or
  * whose window does. */
-static void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0, int64_t keys)
+static inline void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0,
+			      int64_t keys)
 {
 	int64_t passed = q0 + PW - w->window - k0; /* keys that the last query attends to no more */
 	for (int64_t j = q0 < k0 ? 0 : q0 - k0 + 1; j < keys; j++)
@@ -298,7 +301,8 @@ static void mask_panel(const struct work *w, float *s, int64_t q0, int64_t k0, i
 
 /* p[keys, PW]: scores of panel i of the tile, the queries from q0 on, against the keys in scratch,
  * from k0 on. */
-static void score_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0, int64_t keys)
+static inline void score_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0,
+			       int64_t keys)
 {
 	scores(w, w->p, w->k, w->qt + i * w->panel_size, keys);
 	if (w->o->softcap > 0)
@@ -307,7 +311,7 @@ static void score_panel(const struct work *w, int64_t i, int64_t q0, int64_t k0,
 }
 
 /* keep[keys, PW] = 0 or 1 / (1 - dropout) */
-static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
+static inline void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t keys)
 {
 	uint32_t below = zr_drop_below(w->o->dropout);
 	float scale = zr_drop_scale(w->o->dropout);
@@ -324,6 +328,37 @@ static void dropout_panel(const struct work *w, int64_t q0, int64_t k0, int64_t 
 		}
 	}
 	transpose(w->keep, PW, w->words + 4, WORDS, PW, UP(keys, 4));
+}
+
+/* ---- sums of dk and dv ----------------------------------------------------------- */
+
+static inline int64_t sums_size(const struct zr_op_attention *o)
+{
+	return 2 * (o->length + KEYS) * UP(o->head_dim, NR * ZR_W);
+}
+
+/* dk = scale * sum, dv = sum of the parts of key-value heads [lo, hi). */
+static inline void sum_parts(const struct zr_op_attention_bwd *op, int64_t parts, int64_t lo,
+			     int64_t hi, float *sums, float scale)
+{
+	const struct zr_op_attention *o = &op->fwd;
+	int64_t size = sums_size(o);
+	struct work w = {
+		.o = o, .T = o->length, .D = o->head_dim, .Dp = UP(o->head_dim, NR * ZR_W)
+	};
+
+	for (int64_t n = lo; n < hi; n++) {
+		w.b = n / o->kv_heads;
+		w.g = n % o->kv_heads;
+		w.dk = sums + (n - lo) * parts * size;
+		w.dv = w.dk + size / 2;
+		for (int64_t p = 1; p < parts; p++)
+			for (int64_t i = 0; i < size; i += ZR_W)
+				vstore_f32(w.dk + i,
+					   vload_f32(w.dk + i) + vload_f32(w.dk + p * size + i));
+		store_rows(&w, at_k(&w, op->dk, 0), o->k_stride, w.dk, w.T, scale);
+		store_rows(&w, at_v(&w, op->dv, 0), o->v_stride, w.dv, w.T, 1);
+	}
 }
 
 #endif

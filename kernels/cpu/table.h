@@ -2,7 +2,8 @@
  *
  * table.h - prototypes of every variant of every kernel, and the table of one variant. SUFFIX is
  * scalar, avx2, avx512, or f64: the scalar source with ZR_REAL=double, which the tests call
- * directly. Variants of bf16 have products of their own, all else is that of avx512.
+ * directly. Variants of bf16 have products and attention of their own, all else is that of
+ * avx512.
  */
 #ifndef ZEROTH_KERNELS_CPU_TABLE_H
 #define ZEROTH_KERNELS_CPU_TABLE_H
@@ -18,6 +19,15 @@
 				   const struct zr_op_matmul_low_rank *, int64_t, int64_t, \
 				   int64_t, int64_t, void *);
 
+#define ZR_CPU_ATTENTION_PROTOTYPES(SUFFIX, REAL) \
+	void zr_attention_##SUFFIX(const struct zr_op_attention *, int64_t, int64_t, void *); \
+	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, \
+				       int64_t, void *, REAL *, REAL *); \
+	void zr_attention_bwd_sum_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, \
+					   int64_t, REAL *); \
+	int64_t zr_attention_sums_##SUFFIX(const struct zr_op_attention *); \
+	uint64_t zr_attention_scratch_##SUFFIX(const struct zr_op_attention *, int);
+
 #define ZR_CPU_PROTOTYPES(SUFFIX, REAL) \
 	void zr_embedding_##SUFFIX(const struct zr_op_embedding *, int64_t, int64_t); \
 	void zr_embedding_bwd_##SUFFIX(const struct zr_op_embedding_bwd *, int64_t, int64_t); \
@@ -31,13 +41,7 @@
 	void zr_rmsnorm_bwd_sum_##SUFFIX(const struct zr_op_rmsnorm_bwd *, const REAL *, int64_t, \
 					 int64_t, int64_t); \
 	void zr_rotary_##SUFFIX(const struct zr_op_rotary *, int64_t, int64_t); \
-	void zr_attention_##SUFFIX(const struct zr_op_attention *, int64_t, int64_t, void *); \
-	void zr_attention_bwd_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, \
-				       int64_t, void *, REAL *, REAL *); \
-	void zr_attention_bwd_sum_##SUFFIX(const struct zr_op_attention_bwd *, int64_t, int64_t, \
-					   int64_t, REAL *); \
-	int64_t zr_attention_sums_##SUFFIX(const struct zr_op_attention *); \
-	uint64_t zr_attention_scratch_##SUFFIX(const struct zr_op_attention *, int); \
+	ZR_CPU_ATTENTION_PROTOTYPES(SUFFIX, REAL) \
 	void zr_gelu_bwd_##SUFFIX(const struct zr_op_gelu_bwd *, int64_t, int64_t); \
 	void zr_swiglu_##SUFFIX(const struct zr_op_swiglu *, int64_t, int64_t); \
 	void zr_swiglu_bwd_##SUFFIX(const struct zr_op_swiglu_bwd *, int64_t, int64_t); \
@@ -81,6 +85,7 @@ ZR_CPU_PROTOTYPES(avx2, float)
 ZR_CPU_PROTOTYPES(avx512, float)
 ZR_CPU_PROTOTYPES(f64, double)
 ZR_CPU_PRODUCT_PROTOTYPES(avx512bf16, float)
+ZR_CPU_ATTENTION_PROTOTYPES(avx512bf16, float)
 
 /* Tokens of one document from token t of batch entry b on. */
 static inline int64_t zr_document(const struct zr_op_attention *o, int64_t b, int64_t t)
@@ -99,7 +104,7 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 	return position ? position[r] : r % length;
 }
 
-/* Initialiser of struct zr_cpu_kernels, with the products of PRODUCT and all else of SUFFIX.
+/* Initialiser of struct zr_cpu_kernels, with products and attention of PRODUCT and all else of SUFFIX.
  * Routing and random words of updates are little work: the scalar kernels do them in every
  * variant. */
 #define ZR_CPU_TABLE(SUFFIX, PRODUCT) \
@@ -110,10 +115,10 @@ static inline int64_t zr_position(const int32_t *position, int64_t r, int64_t le
 		.layernorm_bwd_sum = zr_layernorm_bwd_sum_##SUFFIX, \
 		.rmsnorm = zr_rmsnorm_##SUFFIX, .rmsnorm_bwd = zr_rmsnorm_bwd_##SUFFIX, \
 		.rmsnorm_bwd_sum = zr_rmsnorm_bwd_sum_##SUFFIX, .rotary = zr_rotary_##SUFFIX, \
-		.attention = zr_attention_##SUFFIX, .attention_bwd = zr_attention_bwd_##SUFFIX, \
-		.attention_bwd_sum = zr_attention_bwd_sum_##SUFFIX, \
-		.attention_sums = zr_attention_sums_##SUFFIX, \
-		.attention_scratch = zr_attention_scratch_##SUFFIX, \
+		.attention = zr_attention_##PRODUCT, .attention_bwd = zr_attention_bwd_##PRODUCT, \
+		.attention_bwd_sum = zr_attention_bwd_sum_##PRODUCT, \
+		.attention_sums = zr_attention_sums_##PRODUCT, \
+		.attention_scratch = zr_attention_scratch_##PRODUCT, \
 		.gelu_bwd = zr_gelu_bwd_##SUFFIX, .swiglu = zr_swiglu_##SUFFIX, \
 		.swiglu_bwd = zr_swiglu_bwd_##SUFFIX, .residual = zr_residual_##SUFFIX, \
 		.cast = zr_cast_##SUFFIX, .encode = zr_encode_##SUFFIX, \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table_bf16.c - the table of avx512bf16: products of bf16 by vdpbf16ps, all else as AVX-512.
+ * table_bf16.c - the table of avx512bf16: products and attention of bf16 by vdpbf16ps, all
+ * else as AVX-512.
  */
 #include "table.h"
 

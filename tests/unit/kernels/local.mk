@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # kernels/cpu in every variant that the machine has, and kernels/cuda, run by the host.
-kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options %D%/t_kernels \
+kernel_tests = %D%/t_activations %D%/t_attention %D%/t_attention_options \
+	%D%/t_attention_pairs %D%/t_kernels \
 	%D%/t_kernels_bits %D%/t_master %D%/t_kernels_codes %D%/t_kernels_simd %D%/t_kernels_slopes \
 	%D%/t_kernels_types %D%/t_kernels_update %D%/t_moments8 %D%/t_norms %D%/t_pairs %D%/t_rotary
 check_PROGRAMS += $(kernel_tests)
@@ -26,14 +27,19 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_activations_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
 %C%_t_attention_SOURCES = %D%/t_attention.c $(attention_case)
-%C%_t_attention_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
+%C%_t_attention_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_attention_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_attention_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
 
 %C%_t_attention_options_SOURCES = %D%/t_attention_options.c $(attention_case)
-%C%_t_attention_options_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/kernels
+%C%_t_attention_options_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_attention_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_attention_options_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
+
+%C%_t_attention_pairs_SOURCES = %D%/t_attention_pairs.c $(attention_case)
+%C%_t_attention_pairs_CPPFLAGS = $(kernel_test_cppflags)
+%C%_t_attention_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+%C%_t_attention_pairs_LDADD = kernels/libzrkernels.la kernels/libkernels_f64.la $(CMOCKA_LIBS) -lm
 
 %C%_t_kernels_SOURCES = %D%/t_kernels.c $(kernel_mode)
 %C%_t_kernels_CPPFLAGS = $(kernel_test_cppflags)
