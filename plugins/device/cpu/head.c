@@ -4,7 +4,8 @@
  * logits of a chunk are computed, become their own gradient in place, and are spent on dx and dw
  * before the next chunk overwrites them. The logits of a whole batch never exist. Those under a soft
  * cap are kept for its slope, a row at a time, while they become their gradient. Some rows of dw
- * alone take their columns of the logits once more.
+ * alone take their columns of the logits once more. Where products of bf16 have instructions of
+ * their own the gradient of the logits is rounded to it, row by row in place.
  */
 #include "cpu.h"
 
@@ -48,6 +49,7 @@ struct chunk {
 	int64_t column, columns; /* of the logits */
 	float *stats, *right;    /* NULL: not wanted */
 	float *logits;
+	int32_t grad_dtype;      /* of the logits once they are their gradient */
 };
 
 static float weight_of(const struct zr_op_head_loss *o, int64_t r)
@@ -86,6 +88,23 @@ static void cap_gradient(const struct chunk *c, const struct cap *cap, float *gr
 		c->d->k->logit_cap_bwd(&cap->op, grad);
 }
 
+/* The gradient of a row as the products take it. Elements of half the size begin where the row
+ * does: each is written after it and all before it were read. */
+static void store_gradient(const struct chunk *c, float *logits)
+{
+	const struct zr_op_cast op = { .size = sizeof op, .src_dtype = ZR_F32,
+				       .dst_dtype = c->grad_dtype, .n = c->columns,
+				       .src = logits, .dst = logits };
+	if (c->grad_dtype != ZR_F32)
+		c->d->k->cast(&op, 0, op.n);
+}
+
+/* Elements between rows of the gradient. */
+static int64_t grad_stride(const struct chunk *c)
+{
+	return stride_of(c->op) * (c->grad_dtype == ZR_F32 ? 1 : 2);
+}
+
 /* Of row r of the chunk, whose logits become their gradient. */
 static float row_loss(const struct chunk *c, int64_t r, int32_t worker)
 {
@@ -107,6 +126,8 @@ static float row_loss(const struct chunk *c, int64_t r, int32_t worker)
 	if (c->right)
 		c->right[c->first + r] = target >= 0 && loss == loss &&
 			c->d->k->softmax_right(logits, o->vocabulary, target) ? weight : 0;
+	if (o->dx)
+		store_gradient(c, logits);
 	return weight * loss;
 }
 
@@ -137,6 +158,7 @@ static void part_item(void *arg, int64_t item, int32_t worker)
 		c->d->k->softmax_part(logits, c->columns, o->targets[at] - c->column,
 				      o->scale * weight_of(o, at), c->stats + 2 * at);
 		cap_gradient(c, &cap, logits);
+		store_gradient(c, logits);
 	}
 }
 
@@ -159,9 +181,9 @@ static int grad_x(const struct zr_ops *ops, struct zr_stream *s, const struct ch
 {
 	const struct zr_op_head_loss *o = c->op;
 	struct zr_op_matmul mm = {
-		.size = sizeof mm, .a_dtype = ZR_F32, .b_dtype = o->dtype, .d_dtype = o->dtype,
-		.m = c->rows, .n = o->width, .k = o->vocabulary,
-		.a = c->logits, .lda = stride_of(o),
+		.size = sizeof mm, .a_dtype = c->grad_dtype, .b_dtype = o->dtype,
+		.d_dtype = o->dtype, .m = c->rows, .n = o->width, .k = o->vocabulary,
+		.a = c->logits, .lda = grad_stride(c),
 		.b = o->w, .ldb = o->width,
 		.d = cpu_at(o->dx, o->dtype, c->first * o->width), .ldd = o->width,
 	};
@@ -175,9 +197,9 @@ static int grad_w(const struct zr_ops *ops, const struct chunk *c)
 	int add = c->first > 0 || o->flags & ZR_OP_ACCUMULATE;
 	struct zr_op_matmul mm = {
 		.size = sizeof mm, .flags = ZR_MM_TRANS_A | (add ? ZR_MM_ACCUMULATE : 0),
-		.a_dtype = ZR_F32, .b_dtype = o->dtype, .d_dtype = ZR_F32,
+		.a_dtype = c->grad_dtype, .b_dtype = o->dtype, .d_dtype = ZR_F32,
 		.m = c->columns, .n = o->width, .k = c->rows,
-		.a = c->logits, .lda = stride_of(o),
+		.a = c->logits, .lda = grad_stride(c),
 		.b = cpu_at(o->x, o->dtype, c->first * o->width), .ldb = o->width,
 		.d = o->dw, .ldd = o->width,
 	};
@@ -187,11 +209,13 @@ static int grad_w(const struct zr_ops *ops, const struct chunk *c)
 static struct chunk first_chunk(const struct zr_ops *ops, const struct zr_op_head_loss *o)
 {
 	int stats = ZR_HAS(o, struct zr_op_head_loss, n_rows),
-	    right = ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx;
+	    right = ZR_HAS(o, struct zr_op_head_loss, right) && !o->dx,
+	    pairs = ops->dev->isa >= ZR_CPU_AVX512BF16 && o->dtype == ZR_BF16;
 	return (struct chunk){ .d = ops->dev, .op = o, .columns = o->vocabulary, .logits = o->work,
 			       .rows_per_item = clamp(ITEM_ELEMENTS / o->vocabulary, 1,
 						      chunk_rows(o)),
 			       .stats = stats ? o->stats : NULL,
+			       .grad_dtype = pairs ? ZR_BF16 : ZR_F32,
 			       .right = right ? o->right : NULL };
 }
 

@@ -24,6 +24,12 @@ static inline void drawn(const struct buf *b, uint64_t *state)
 		put(b->p, b->dtype, i, draw(state));
 }
 
+/* Of the gradient of the logits, which is rounded where products of bf16 take it. */
+static inline double rounding_of_logits(const char *variant, int32_t dtype)
+{
+	return dtype == ZR_BF16 && !strcmp(variant, "avx512bf16") ? 0x1p-8 : 0;
+}
+
 /* Compares with a line of golden/head.txt. */
 static inline void golden(const char *variant, const char *name, const struct buf *got, double tolerance)
 {
