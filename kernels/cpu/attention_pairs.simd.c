@@ -103,13 +103,14 @@ static void load_pairs(const struct pairs *x, uint32_t *dst, int64_t padded, con
 		       int64_t stride, int64_t n)
 {
 	const uint16_t *s = src;
-	uint16_t *d = (uint16_t *)(void *)dst;
+	int64_t half = x->w.Dp / 2;
 
-	for (int64_t i = 0; i < padded; i++, d += x->w.Dp) {
-		int64_t wide = i < n ? x->w.D : 0;
-		for (int64_t e = 0; e < x->w.Dp; e += ZR_W)
-			vhstore(d + e, vhload_n(s + i * stride + e, vlanes(most(wide - e, 0))));
-	}
+	for (int64_t i = 0; i < padded; i++, s += stride, dst += half)
+		for (int64_t e = 0; e < half; e += ZR_W) {
+			int64_t left = i < n ? x->w.D - 2 * e : 0; /* elements */
+			__mmask32 m = left < 32 ? (1u << most(left, 0)) - 1 : ~0u;
+			vistore(dst + e, _mm512_maskz_loadu_epi16(m, s + 2 * e));
+		}
 }
 
 /* dst[rows/2, Dp], pairs along rows, from src[rows, Dp/2], pairs along D; rows is even. */
