@@ -1,6 +1,6 @@
 # Measurements; built with the tests so that they stay buildable, run by hand.
 EXTRA_DIST += %D%/gpt2_124m.sh %D%/collectives.c %D%/nvme_step.sh %D%/nvme_checksums.sh \
-	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/store.sh %D%/ptxas.sh %D%/chat.py \
+	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/store.sh %D%/ptxas.sh %D%/chat.py %D%/attention.py \
 	%D%/results/chat.txt %D%/results/attention.txt %D%/results/low_rank.txt \
 	%D%/results/experts.txt %D%/results/forecast.txt %D%/moments8.sh %D%/results/moments8.txt \
 	%D%/forecast.sh %D%/watching.sh %D%/results/watching.txt %D%/results/ptxas.txt %D%/results/tokenizers.txt
@@ -30,6 +30,9 @@ check_PROGRAMS += %D%/disk
 check_PROGRAMS += %D%/adam
 %C%_adam_SOURCES = %D%/adam.c
 %C%_adam_LDADD = tests/lib/libtesthost.la -lm
+check_PROGRAMS += %D%/attention
+%C%_attention_SOURCES = %D%/attention.c
+%C%_attention_LDADD = tests/lib/libtesthost.la -lm
 check_PROGRAMS += %D%/device
 %C%_device_SOURCES = %D%/device.c
 %C%_device_LDADD = tests/lib/libtesthost.la -lm
