@@ -154,6 +154,11 @@ const struct zr_ops *zr_check_scalar_ops(struct zr_check *c);
 int zr_check_model(struct zr_check *c, const char *id, struct zr_check *side);
 const void *zr_check_offer(struct zr_try *t, const char *iface, struct zr_inst **inst);
 
+/* routing.c: operations of a mixture that can repeat its choices: before each pass, whether it
+ * does, else they are kept. */
+const struct zr_ops *zr_routing_ops(struct zr_check *c, const struct zr_ops *real);
+void zr_routing_pass(int repeats);
+
 /* The table of functions of an interface, by id; NULL: not offered. */
 const void *zr_check_table(const struct zr_check *c, const char *id);
 

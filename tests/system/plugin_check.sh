@@ -117,7 +117,7 @@ spoilt comm 's/&c->op\[++c->done/\&c->op[++c->done, ticket/' outstanding 'wait\(
 spoilt comm 's/mine->doing = \*op;/mine->doing = *op; if (op->kind == ZR_COMM_FENCE) return 0;/' meeting 'wait\(\): .*a fence was over'
 spoilt comm 's/o->dtype == op->dtype && //' differences 'wait\(\): .*with a type other'
 spoilt comm 's/while (c->done < ticket/while (0/' abort 'wait\(\): .*after abort'
-"${cc[@]}" -std=gnu11 -w -fvisibility=hidden -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so "$ZR_SRCDIR/tests/doubles/brokencomm.c" -ldl
+build brokencomm.c -ldl
 named 'comm: memory of another rank' memory 'mem_peer\(\): rank . of 3: byte . of the memory of rank . is not what' 1 30
 
 spoilt offload 's/done += (uint64_t)n;/done = bytes;/' no_space 'write\(\): on a full disk the write succeeded, and byte'
@@ -126,6 +126,15 @@ spoilt offload 's/if (!o)$/if (0)/' make 'make\(\): it used address'
 spoilt offload 's/o->fd = open(s->o->path, O_TMPFILE/char at[300]; snprintf(at, 300, "%s\/o", s->h->run_dir); o->fd = open(at, O_CREAT/' killed 'write\(\): after another process was killed, a new object'
 spoilt offload 's/o->fd = open(s->o->path, O_TMPFILE/char at[300]; snprintf(at, 300, "%s\/o%d", s->h->run_dir, getpid()); o->fd = open(at, O_CREAT | O_TRUNC/' killed 'files of killed processes stay'
 spoilt activation 's/choice\[i\].saved = ZR_ACT_RECOMPUTE/choice[i].saved = ZR_ACT_KEEP/' choices 'choose\(\)'
+
+build brokenmixture.c -ldl
+mixture=(-o layers=2 -o width=32 -o heads=2 -o context=16 -o experts=4 -o experts_per_token=2 -o router_aux_loss_coef=0.5)
+for BROKEN in weights balance; do
+	export BROKEN
+	like "a mixture without the gradient of its $BROKEN" \
+		"$("$ZEROTH" plugin check --include gradients "${mixture[@]}" ./broken.so)" 'backward\(\): the gradient of .*gate.weight'
+done
+unset BROKEN
 
 # ---- the command ----
 build broken.c
@@ -158,7 +167,7 @@ own() { # trainings with one of a role: other tests have the others
 for so in "${ZR_TEST_PLUGINS:-plugins}"/*/*.so; do
 	name=${so%.so} name=${name#"${ZR_TEST_PLUGINS:-plugins}/"}
 	case $name in
-	model/*moe | model/mixtral) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 -o experts=4 -o experts_per_token=2 ;;
+	model/*moe | model/mixtral) own "$name" "${mixture[@]}" ;;
 	model/*) own "$name" -o layers=2 -o width=32 -o heads=2 -o context=16 ;;
 	data/tokens) own "$name" -o path="$scratch/text" -o format=uint16 ;;
 	offload/nvme) own "$name" -o path="$scratch" ;;
