@@ -18,5 +18,6 @@ zerothinclude_HEADERS = \
 	%D%/zeroth/plugin.h \
 	%D%/zeroth/precision.h \
 	%D%/zeroth/scheduler.h \
+	%D%/zeroth/states.h \
 	%D%/zeroth/zero.h \
 	%D%/zeroth/zeroth.h

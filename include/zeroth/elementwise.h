@@ -192,6 +192,11 @@ static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
 	return s->elementwise(s, &e);
 }
 
+/* zeroth/states.h */
+static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst, uint32_t from,
+					 const struct zr_buf *old, uint32_t n_old,
+					 const struct zr_buf *now);
+
 #define ZR_ELEMENTWISE_OPTIMIZER(S, ...) \
 	struct zr_inst { \
 		struct zr_elementwise_inst e; \
@@ -216,6 +221,11 @@ static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
 		constants((const S *)s->opts, s, k); \
 		return zr_elementwise_call(&inst->e, s, k, out); \
 	} \
+	static int zr_ew_upgrade_(struct zr_inst *inst, uint32_t from, const struct zr_buf *old, \
+				  uint32_t n_old, const struct zr_buf *now) \
+	{ \
+		return zr_elementwise_upgrade(&inst->e, from, old, n_old, now); \
+	} \
 	static const struct zr_optimizer_v1 zr_ew_vtbl_ = { \
 		.size = sizeof zr_ew_vtbl_, \
 		.caps = ZR_OPT_ELEMENTWISE, \
@@ -226,6 +236,7 @@ static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
 		.states = zr_ew_states_, \
 		.step = zr_ew_step_, \
 		.partial = zr_ew_sums_ ? zr_ew_partial_ : NULL, \
+		.upgrade = zr_ew_upgrade_, \
 	}; \
 	static const struct zr_iface zr_ew_ifaces_[] = { { "zr.optimizer/1", &zr_ew_vtbl_ }, \
 							 { NULL, NULL } }; \
@@ -487,4 +498,6 @@ ZR_FN double zr_power(double x, int64_t n)
 #ifdef __cplusplus
 }
 #endif
+
+#include <zeroth/states.h>
 #endif

@@ -65,6 +65,15 @@ is "I7: its option table refuses a value out of range" "$?" 2
 like "... by name" "$(cat bad.err)" 'lr'
 ok "... and writes nothing" test ! -e bad
 
+# What `plugin new` writes, from the installed templates, headers and program.
+own() {
+	"$zeroth" plugin new "$1" "own_$1" &&
+		env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "own_$1" check ZEROTH="$zeroth"
+}
+for role in scheduler offload; do
+	like "plugin new $role, whose check passes" "$(own $role 2>&1; echo "code $?")" 'code 0$'
+done
+
 # A program that trains by the library, shared and static.
 cp "$ZR_SRCDIR/tests/examples/embed_train.c" .
 library=${pc%/pkgconfig/*}
@@ -104,6 +113,7 @@ run() { # ID RANKS [-o ...]: prints the digest
 		-o train.steps=4 -o train.train_batch_size=2 -o train.micro_batch_size=1 -o train.sequence_length=16 \
 		-o model.layers=2 -o model.width=48 -o model.heads=2 -o model.context=16 -o device.threads=1 \
 		-o run.dir=run "$@" ${resume:+--resume auto} > run.out 2> run.err || { tail -n 3 run.err; return; }
+	[ "$resume" ] && grep 'from the beginning' run.err
 	tail -n 1 run.out
 }
 
@@ -122,11 +132,30 @@ for id in ademamix lion signum; do
 		is "I1: $id $type: states in host memory" \
 			"$(run "$id" 1 "${states[@]}" "${apart[@]}" -o offload.optimizer.plugin=cpu)" "$want"
 		is "I1: $id $type: all on disk" "$(run "$id" 2 "${states[@]}" "${stage3[@]}" "${apart[@]}" "${all[@]}")" "$want"
-		run "$id" 2 "${states[@]}" -o train.steps=2 -o zero.plugin=stage2 > stopped
+		run "$id" 2 "${states[@]}" -o train.steps=2 -o checkpoint.every=2 -o zero.plugin=stage2 > stopped
 		resume=yes
 		is "I1: $id $type: going on with other ranks" "$(run "$id" 1 "${states[@]}")" "$want"
 		resume=
 	done
+done
+
+# A checkpoint with states of one type, read with another.
+for type in fp32:F32:8bit:U8 8bit:U8:bf16:BF16; do
+	IFS=: read -r from was to kept <<< "$type"
+	run ademamix 2 -o train.steps=2 -o checkpoint.every=2 -o zero.plugin=stage2 -o optimizer.states="$from" > stopped
+	rm -rf stop
+	mv run stop
+	for ranks in 1 2; do
+		cp -r stop run
+		resume=yes
+		digest[ranks]=$(run ademamix $ranks "${stage3[@]}" -o optimizer.states="$to")
+		resume=
+		rm -rf before
+		mv run before
+	done
+	like "$from to $to: goes on" "${digest[1]}" '^digest: '
+	is "I1: $from to $to: on two ranks" "${digest[2]}" "${digest[1]}"
+	like "I7: $from to $to: and says so" "$(cat run.err)" "state exp_avg_slow of optimizer ademamix was kept in $was and is converted to $kept"
 done
 
 is "I1: a device that plays a memory of its own" "$(run ademamix 1 "${apart[@]}")" "$(run ademamix 1)"
@@ -145,7 +174,7 @@ like "adafactor trains" "$want" '^digest: '
 is "I1: adafactor: stage 1" "$(run lion 2 -o zero.plugin=stage1)" "$want"
 is "I1: adafactor: stage 2" "$(run lion 2 -o zero.plugin=stage2)" "$want"
 is "I1: adafactor: stage 3, all on disk" "$(run lion 2 "${stage3[@]}" "${apart[@]}" "${all[@]}")" "$want"
-run lion 2 -o train.steps=2 -o zero.plugin=stage2 > stopped
+run lion 2 -o train.steps=2 -o checkpoint.every=2 -o zero.plugin=stage2 > stopped
 resume=yes
 is "I1: adafactor: going on with other ranks" "$(run lion 1)" "$want"
 resume=
