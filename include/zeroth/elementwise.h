@@ -414,6 +414,14 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure) \
 	ZR_EW_DEFINE_(0, SUMS, ZR_EW_LOOPS_(zr_ew_measure), use, #__VA_ARGS__)
 
+/* The same for both. */
+#define ZR_ELEMENTWISE_WITH_SUMS_AND_RANDOM(...) \
+	__VA_ARGS__ \
+	ZR_EW_NEXT_(update(k, g, p, s, random[i])) \
+	ZR_EW_EACH_(ZR_EW_UPDATE_, zr_ew_update) \
+	ZR_EW_EACH_(ZR_EW_MEASURE_, zr_ew_measure) \
+	ZR_EW_DEFINE_(ZR_ELEMENTWISE_RANDOM, SUMS, ZR_EW_LOOPS_(zr_ew_measure), use, #__VA_ARGS__)
+
 /* ---- functions that a text may call ---------------------------------------------- */
 
 #define ZR_FN static inline __attribute__((unused))

@@ -23,6 +23,7 @@ struct text {
 extern const struct text text_adamw;  /* zr_op_adamw */
 extern const struct text text_lamb;   /* zr_op_lamb, trust limited to [0.01, 10] */
 extern const struct text text_random; /* p becomes U(-1,1) of zr_op_init, of word e */
+extern const struct text text_both;   /* text_random, times the sum of p */
 extern const struct text text_many;   /* eight states, and every function that a text may call */
 
 #endif

@@ -18,7 +18,7 @@ TESTS += $(device_tests)
 %C%_t_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_device_LDADD = tests/lib/libtesthost.la $(CMOCKA_LIBS) -lm
 
-elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_lamb.c %D%/elementwise_many.c \
+elementwise_texts = %D%/elementwise_adamw.c %D%/elementwise_both.c %D%/elementwise_lamb.c %D%/elementwise_many.c \
 	%D%/elementwise_random.c %D%/elementwise_texts.h
 
 %C%_t_elementwise_SOURCES = %D%/t_elementwise.c $(elementwise_texts) $(testdevice_h)

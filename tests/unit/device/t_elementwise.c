@@ -3,6 +3,7 @@
  * t_elementwise.c - updates by a function of one element: the bits of the device's own operations
  * in every variant, on any number of threads, in any type of the states, whatever the cut.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -212,6 +213,33 @@ static void random_words_are_those_of_the_stream(void **state)
 	dev_close(&d);
 }
 
+/* One that also needs sums: times their total, 1 here. */
+static void sums_and_random_words_come_together(void **state)
+{
+	const double total[] = { 1 };
+	(void)state;
+	for (int v = 0; v < DEV_VARIANTS; v++) {
+		struct dev d;
+		double got[1], want = 0;
+		if (dev_open_variant(&d, 2, v) == 0) {
+			draw(&a, &d, ZR_F32, 0, 0);
+			b = a;
+			for (int i = 0; i < ZR_BLOCK; i++)
+				want += (double)a.master[i];
+			assert_int_equal(elementwise(&d, &text_both, &b, ZR_F32, 0, 0, ZR_BLOCK, NULL,
+						     got), 0);
+			assert_true(fabs(got[0] - want) < 1e-9 * fabs(want));
+			assert_memory_equal(&a, &b, sizeof a);
+			assert_int_equal(elementwise(&d, &text_random, &a, ZR_F32, 0, 0, MOST, NULL,
+						     NULL), 0);
+			assert_int_equal(elementwise(&d, &text_both, &b, ZR_F32, 0, 0, MOST, total,
+						     NULL), 0);
+			assert_memory_equal(&a, &b, sizeof a);
+		}
+		dev_close(&d);
+	}
+}
+
 static void in_pieces(const struct dev *d, int32_t type, int64_t n, int64_t most)
 {
 	draw(&b, d, type, 8, text_many.roots);
@@ -297,6 +325,7 @@ int main(void)
 		cmocka_unit_test(sums_have_the_bits_of_lambs),
 		cmocka_unit_test(sums_are_refused_without_totals),
 		cmocka_unit_test(random_words_are_those_of_the_stream),
+		cmocka_unit_test(sums_and_random_words_come_together),
 		cmocka_unit_test(variants_cuts_and_threads_agree),
 		cmocka_unit_test(exp_is_exact_enough),
 		cmocka_unit_test(a_struct_that_is_too_short_is_refused),

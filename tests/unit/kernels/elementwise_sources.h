@@ -69,6 +69,7 @@ static inline struct captured source_load(const struct source *s)
 	SOURCE(lamb_fp32, text_lamb, ZR_BF16, ZR_F32, ZR_F32) \
 	SOURCE(lamb_8bit, text_lamb, 0, 0, 0) \
 	SOURCE(words, text_random, 0, 0) \
+	SOURCE(both, text_both, 0, 0) \
 	SOURCE(many, text_many, ZR_F16, ZR_F32, ZR_BF16, 0, ZR_F16, 0, 0, ZR_F32, 0) \
 	EXAMPLE(ademamix_fp32, "ademamix", ZR_BF16, ZR_F32, ZR_F32, ZR_F32) \
 	EXAMPLE(ademamix_8bit, "ademamix", ZR_F16, 0, 0, 0) \
