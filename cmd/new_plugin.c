@@ -23,19 +23,20 @@
 #define NAME_MOST 63
 #define TEMPLATE_MOST 65536
 
-static const char *const roles[] = { "activation", "adapter",   "comm",
-				     "data",       "monitor",   "offload",
-				     "optimizer",  "precision", "scheduler",
-				     "zero",       NULL };
+static const char *const roles[] = { "activation", "adapter", "boot",      "comm",
+				     "data",       "model",   "monitor",   "offload",
+				     "optimizer",  "precision", "scheduler", "zero", NULL };
 
-/* A file that is written, and the templates that it comes from. */
+/* A file that is written, and the templates that it comes from, one after the other. */
+enum { FROM = 3 };
 static const struct part {
-	const char *to, *from[2];
+	const char *to;
+	struct { const char *name, *but; } from[FROM]; /* but for this role, which brings its own */
 } parts[] = {
-	{ "@ID@.c", { "@ROLE@.c" } },
-	{ "Makefile", { "Makefile" } },
-	{ "@ID@.ini", { "plugin.ini", "text.ini" } },
-	{ "README.md", { "README.md" } },
+	{ "@ID@.c", { { "@ROLE@.c", NULL } } },
+	{ "Makefile", { { "Makefile", NULL } } },
+	{ "@ID@.ini", { { "plugin.ini", NULL }, { "gpt2.ini", "model" }, { "text.ini", "data" } } },
+	{ "README.md", { { "README.md", NULL } } },
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -103,10 +104,11 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!out)
 		return zr_err(err, ZR_EIO, "%s: %s", p->path[i], strerror(errno));
-	for (int k = 0; k < 2 && parts[i].from[k] && !rc; k++) {
-		if (k && !strcmp(p->role, "data"))
-			continue; /* it brings its own */
-		rc = read_template(p, parts[i].from[k], text, err);
+	for (int k = 0; k < FROM && parts[i].from[k].name && !rc; k++) {
+		const char *but = parts[i].from[k].but;
+		if (but && !strcmp(p->role, but))
+			continue;
+		rc = read_template(p, parts[i].from[k].name, text, err);
 		if (!rc)
 			fill(p, text, out);
 	}
@@ -117,7 +119,11 @@ static int write_part(const struct plan *p, int i, struct zr_error *err)
 
 static int known_role(const char *role, struct zr_error *err)
 {
-	char list[128] = "";
+	char list[160] = "";
+	if (!strcmp(role, "device"))
+		return zr_err(err, ZR_EINVAL, "there is no template of a device: it has all "
+			      "operations of zeroth/device.h, which no short source can show; "
+			      "begin with a copy of plugins/device/cpu of Zeroth's sources");
 	for (int i = 0; roles[i]; i++) {
 		size_t n = strlen(list);
 		if (!strcmp(roles[i], role))

@@ -29,8 +29,11 @@ dist_new_DATA = \
 	%D%/new/README.md \
 	%D%/new/activation.c \
 	%D%/new/adapter.c \
+	%D%/new/boot.c \
 	%D%/new/comm.c \
 	%D%/new/data.c \
+	%D%/new/gpt2.ini \
+	%D%/new/model.c \
 	%D%/new/monitor.c \
 	%D%/new/offload.c \
 	%D%/new/optimizer.c \

@@ -1,8 +1,8 @@
 /* @ID@ - a policy of activations for zeroth: what becomes of each layer's activations between its
- * forward and its backward. See zeroth-plugin(7) and zeroth/activation.h, which is a DRAFT: a plugin
+ * forward and its backward. See zeroth-plugin(7) and zeroth/activation.h, a DRAFT: a plugin
  * of this role loads in the release whose headers it was built with.
  *
- * As it is written here: every nth layer keeps its output; all else is computed again from there. */
+ * As it is written here: every nth layer keeps its output; all else is computed again. */
 #include <zeroth/activation.h>
 #include <zeroth/model.h>
 

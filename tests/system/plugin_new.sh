@@ -12,7 +12,7 @@ ln -s "$ZEROTH" bin/zeroth
 PATH=$PWD/bin:$PATH
 alone() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@"; }
 
-for role in activation adapter comm data monitor offload optimizer precision scheduler zero; do
+for role in activation adapter boot comm data model monitor offload optimizer precision scheduler zero; do
 	said=$(zeroth plugin new $role "my_$role-1" 2>&1)
 	is "new $role" "$? $(ls "my_$role-1" | tr '\n' ' ')" "0 Makefile README.md my_$role-1.c my_$role-1.ini "
 	like "new $role says what comes next" "$said" "make -C my_$role-1 check\$"
@@ -29,6 +29,16 @@ digest() { zeroth train "$PWD/text.ini" -o run.dir="run$1" -n "$@" 2> err | tail
 printf '[data]\nplugin = text\npath = %s\n[model]\nplugin = gpt2\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 32
 [train]\nsteps = 3\ntrain_batch_size = 4\nmicro_batch_size = 2\n' "$PWD/my_zero-1/my_zero-1.c" > text.ini
 plain=$(digest 1 -o zero.plugin=stage0)
+mkdir values
+ranks() {
+	local r
+	for r in 0 1; do
+		RANK=$r WORLD_SIZE=2 zeroth train "$PWD/text.ini" -o boot.plugin=./my_boot-1/my_boot-1.so -o boot.path="$PWD/values" \
+			-o run.dir=runboot 2> "err$r" &
+	done
+	wait
+}
+is 'the boot joins two processes, with the same bits' "$(ranks | tail -n 1)" "$plain"
 is 'the comm gives them, too, in stage 3' "$(digest 2 -o zero.plugin=stage3 -o comm.plugin=./my_comm-1/my_comm-1.so -o run.dir=runcomm)" "$plain"
 is 'the stage gives the bits of stage 0, on two ranks' "$(digest 2 -o zero.plugin=./my_zero-1/my_zero-1.so)" "$plain"
 
@@ -44,8 +54,10 @@ refused 'nothing is written over' 'my_data-1/my_data-1.c is there already, and n
 refused 'nor is a part of it' 'here/Makefile is there already, and nothing is written over; choose another name or --dir' \
 	--dir "$(mkdir here; touch here/Makefile; echo here)" data other
 is 'and nothing else is' "$(diff -r before my_data-1; ls here)" Makefile
-refused 'a role without a template' "there is no template for role 'device', but for activation, adapter, comm, data, monitor, offload, optimizer, precision, scheduler, zero" \
-	device x
+refused 'a role without a template' "there is no template for role 'devil', but for activation, adapter, boot, comm, data, model, monitor, offload, optimizer, precision, scheduler, zero" \
+	devil x
+refused 'a device, with a reason' "there is no template of a device: it has all operations of zeroth/device.h, which no short \
+source can show; begin with a copy of plugins/device/cpu of Zeroth's sources" device x
 for name in '' 9lives Upper a/b ../x "$(printf 'a%.0s' {1..64})"; do
 	refused "the name '$name'" "'$name' is no name of a plugin: it has 1 to 63 of a-z, 0-9, _ and -, a letter first" data "$name"
 done
