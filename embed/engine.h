@@ -124,6 +124,9 @@ void *rank_main(void *arg);
 int rank_take_batch(struct rank *r);
 int rank_forward_done(struct rank *r, double loss);
 
+/* unused.c: logs which options that were given the library does not act on */
+void rank_say_unused(const struct rank *r);
+
 /* metrics.c: the numbers of the last step and of what was evaluated since. */
 int rank_metrics(const struct rank *r, struct zr_metric m[ZR_METRICS_PER_STEP]);
 

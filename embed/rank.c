@@ -84,6 +84,7 @@ static int open_all(struct rank *r, struct zr_error *err)
 	if (rc)
 		return rc;
 	r->setup->settings = zr_settings_hash(r->setup);
+	rank_say_unused(r);
 	rc = check(r, err);
 	r->losses = calloc(r->setup->train->steps, sizeof *r->losses);
 	if (!rc && !r->losses)

@@ -38,6 +38,9 @@ is '... in nodes of 2 of 4 ranks' \
 is 'it writes nothing' "$(ls)" "$(printf '%s\n' embed_train log out run text tiny.ini)"
 is 'it says what a wrong option is' "$(./embed_train 1 tiny.ini train.stepz=1 2>&1)" \
 	'embed_train: -o train.stepz=1: unknown key; did you mean steps?'
+is 'it says which options are left to the program' \
+	"$(./embed_train 1 tiny.ini train.eval_every=3 checkpoint.every=2 checkpoint.on_signal=no 2>&1 | sed -n 1p)" \
+	'log: zeroth: left to the program, which evaluates, saves and logs when it wants to: [train] eval_every, [checkpoint] every'
 like 'ranks that do not fit are one text' "$(./embed_train 3 tiny.ini 2>&1)" \
 	'^embed_train: [^ ]*tiny.ini:2: train_batch_size = 4 is not a multiple'
 

@@ -92,7 +92,7 @@ options=(data.path=digits.txt train.steps=3 train.train_batch_size=2 train.micro
 	model.layers=1 model.width=16 model.heads=2 model.context=16)
 for way in shared static; do
 	is "the $way one gives the digest of the command" \
-		"$("./$way" 1 "$quickstart" "${options[@]}" optimizer.plugin="$work/signsgd.so" 2>&1)" "$(digest one)"
+		"$("./$way" 1 "$quickstart" "${options[@]}" optimizer.plugin="$work/signsgd.so" 2>&1 | tail -n 1)" "$(digest one)"
 done
 ok "the Python binding is there" test -f "$(find "$root" -name zeroth.py)"
 
