@@ -132,6 +132,7 @@ int zeroth_open(struct zeroth *e)
 	e->meeting = e->n > 1 ? meeting_new(e->n) : NULL;
 	if (!e->rank || (e->n > 1 && !e->meeting))
 		return engine_fail(e, e->broken = ZR_ENOMEM, "out of memory");
+	e->memory = zr_memory_available();
 	rc = start_threads(e);
 	rc = rc ? rc : ask(e, CMD_OPEN);
 	e->open = !rc;

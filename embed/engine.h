@@ -78,6 +78,7 @@ struct zeroth {
 	pthread_cond_t asked, answered;
 	struct rank *rank;       /* [n] */
 	int started;             /* threads */
+	uint64_t memory;         /* that the machine had available before they were */
 	struct meeting *meeting; /* NULL: one rank */
 	int open;
 	int broken;              /* code of the failure that ended it */

@@ -73,7 +73,7 @@ static int check(struct rank *r, struct zr_error *err)
 		return zr_err(err, ZR_ENOTSUP, "[device] %s: a model of the program's own needs a "
 			      "device whose memory the program reads, as cpu",
 			      s->device.section->plugin->desc->id);
-	return zr_plan_check(s, 0, err);
+	return zr_plan_check(s, r->engine->memory, err);
 }
 
 static int open_all(struct rank *r, struct zr_error *err)
