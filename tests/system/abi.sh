@@ -31,6 +31,40 @@ changed 'a frozen struct that grows is seen' 's/^\tint64_t hysteresis;/&int64_t 
 changed 'a member at the end is a line to add' 's/^\tdouble base; /&int64_t more;/' scheduler \
 	'^not in the golden file: member zr_sched_point.more 32 8'
 
+# The library, by abidiff: functions and structs of zeroth/zeroth.h are those of the last release, or more. What that had is
+# tests/golden/abi/libzeroth.abi, once there is a release: what describe writes.
+printf '[suppress_type]\ntype_kind = struct\nhas_data_member_inserted_at = end\n' > grows
+differs() { abidiff --no-added-syms --suppressions grows "$1" "$2" 2>&1; echo "code $?"; }
+describe() { # LIBRARY INCLUDE FILE
+	abidw --drop-private-types --no-show-locs --no-corpus-path --exported-interfaces-only --headers-dir "$2/zeroth" \
+		--out-file "$3" "$1"
+}
+library() { # NAME SED: describes a library with the struct zeroth_facts of a changed header
+	rm -rf include
+	cp -r "$src/include" include
+	sed -i "$2" include/zeroth/zeroth.h
+	echo '#include <zeroth/zeroth.h>
+		int zeroth_facts(struct zeroth *e, struct zeroth_facts *f) { return !e + (int)f->size; }' > facts.c
+	"${cc[@]}" -std=gnu11 -g -w -shared -fPIC -Iinclude -o facts.so facts.c
+	describe facts.so include "$1.abi"
+}
+release=$golden/abi/libzeroth.abi
+if command -v abidiff > /dev/null; then
+	library now ''
+	library more '/^struct zeroth_facts {/,/^};/s/^};/\tint64_t more; };/'
+	library other '/^struct zeroth_facts {/,/^};/s/^\tuint32_t size.*;/&\n\tint64_t more;/'
+	like 'abidiff lets structs grow' "$(differs now.abi more.abi)" 'code 0$'
+	like '... and sees a member put between others' "$(differs now.abi other.abi)" 'int32_t ranks. offset changed'
+	if [ -f "$release" ] && [ -f "$build/.libs/libzeroth.so" ]; then
+		describe "$build/.libs/libzeroth.so" "$src/include" today.abi
+		like 'libzeroth has what that of the last release had' "$(differs "$release" today.abi)" 'code 0$'
+	else
+		skip 'libzeroth has what that of the last release had' 'there is no release yet, or no shared library'
+	fi
+else
+	skip 'libzeroth has what that of the last release had' 'no abidiff'
+fi
+
 [ -n "$ZEROTH" ] && "$ZEROTH" --version > version || { done_testing; exit; }
 for i in $(seq 1 300); do echo "line $i of a text that is long enough"; done > text
 mkdir -p optimizer scheduler monitor
