@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checkpoints of GPT-2 124M in fp32 (1.5 GB: masters and two moments) against the disk, in turns: a
-# synchronous save beside fio writing as many bytes to one file and syncing it, a load beside fio
-# reading them, both from a cold cache, and both beside torch.save and torch.load of tensors of that
-# size. And what training waits for an asynchronous save.
+# synchronous save, which writes and reads back, beside fio doing both of as many bytes at a time, a
+# load beside fio reading them, both from a cold cache, fio past the page cache and on huge pages, and
+# both beside torch.save and torch.load of tensors of that size. And what training waits for an
+# asynchronous save.
 #
 #   bench/checkpoint.sh DIRECTORY [--rounds N] [--threads N]
 #
@@ -15,13 +16,13 @@ set -u
 
 rounds=3 threads=2
 dir=${1:-}
-[ -d "$dir" ] || { sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ -d "$dir" ] || { sed -n '4,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 shift
 while [ $# -gt 0 ]; do
 	case $1 in
 	--rounds) rounds=$2 ;;
 	--threads) threads=$2 ;;
-	*) sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+	*) sed -n '4,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 	esac
 	shift 2
 done
@@ -48,9 +49,10 @@ train() {
 saved() { sed -n 's/.* saved in \([0-9.]*\) s, of which training waited \([0-9.]*\) s.*/\1 \2/p' "$work/log" | head -n 1; }
 bytes() { find "$work/$1/checkpoints" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }'; }
 cold() { sync; find "$@" -type f -exec dd if={} iflag=nocache count=0 status=none \;; }
-fio_seconds() { # fio_seconds write|read BYTES
+fio_seconds() { # fio_seconds rw|read BYTES_OF_FILE BYTES_MOVED
 	cold "$work/fio" 2>/dev/null
-	fio --name=seq --filename="$work/fio" --size="$2" --rw="$1" --bs=2M --ioengine=psync --end_fsync=1 --output-format=json 2>/dev/null |
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 fio --name=seq --filename="$work/fio" --size="$2" --io_size="$3" \
+		--rw="$1" --bs=1M --ioengine=io_uring --iodepth=32 --direct=1 --end_fsync=1 --output-format=json 2>/dev/null |
 		python3 -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["job_runtime"] / 1000)'
 }
 torch_seconds() { # both: save, load
@@ -78,11 +80,11 @@ for round in $(seq "$rounds"); do
 	train sync -o train.steps=2 -o checkpoint.every=1 -o checkpoint.keep=1
 	save=$(saved | cut -d ' ' -f 1)
 	size=$(bytes sync)
-	fio_write=$(fio_seconds write "$size")
+	fio_write=$(fio_seconds rw "$size" "$((2 * size))")
 	cold "$work/sync"
 	train sync -o train.steps=2 --resume auto
 	load=$(sed -n 's/.*"resume_seconds": \([0-9.]*\).*/\1/p' "$work/sync/summary.json")
-	fio_read=$(fio_seconds read "$size")
+	fio_read=$(fio_seconds read "$size" "$size")
 	torch=$(torch_seconds "$size")
 	rm -rf "$work/torch" "$work/sync"
 	train async -o train.steps=4 -o checkpoint.every=1 -o checkpoint.async=yes \

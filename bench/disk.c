@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * disk.c - offload/nvme against fio: io_uring, direct I/O, registered buffers, the same block size
- * and depth, files of the same size in the same directory, in turns.
+ * disk.c - offload/nvme against fio: io_uring, direct I/O, registered buffers on huge pages, the same
+ * block size and depth, files of the same size in the same directory, in turns.
  *
  *   bench/disk DIR [PAIRS [SECONDS [BLOCK [DEPTH [MIB]]]]]
  *
@@ -109,6 +109,7 @@ static double by_fio(int mode, const char *how)
 	FILE *f;
 	snprintf(
 		command, sizeof command,
+		"GLIBC_TUNABLES=glibc.malloc.hugetlb=1 " /* its buffers, too, on huge pages */
 		"fio --name=disk --filename=%s/zeroth-bench-fio --size=%llu --bs=%s --iodepth=%s "
 		"--ioengine=io_uring --direct=1 "
 		"--fixedbufs=1 --rw=%s %s --output-format=terse --terse-version=3",

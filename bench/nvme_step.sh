@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The optimizer step with its state on disk against its two limits, in turns: the same bytes moved
-# by fio (io_uring, direct, the same block size and depth, reads and writes mixed as the step mixes
-# them), and the same arithmetic with the state in memory. 75.8 M parameters in bf16: 16 bytes of
+# by fio (io_uring, direct, huge pages, the same block size and depth, reads and writes mixed as the
+# step mixes them), and the same arithmetic with the state in memory. 75.8 M parameters in bf16: 16 bytes of
 # each are read (master, moments, gradient), 14 written (master, moments, bf16 copy).
 #
 #   bench/nvme_step.sh DIRECTORY [--rounds N] [--threads N]
@@ -48,7 +48,8 @@ update() {
 
 # Seconds for 75.82 M parameters times 30 bytes.
 fio_seconds() {
-	fio --name=mix --filename="$work/fio" --size=1200M --ioengine=io_uring --direct=1 --bs=1M --iodepth=32 --rw=rw \
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 fio --name=mix --filename="$work/fio" --size=1200M \
+		--ioengine=io_uring --direct=1 --bs=1M --iodepth=32 --rw=rw \
 		--rwmixread=53 --io_size=2274M --fixedbufs --output-format=json 2>/dev/null |
 		python3 -c 'import json, sys; j = json.load(sys.stdin)["jobs"][0]; b = j["read"]["io_bytes"] + j["write"]["io_bytes"]
 print(75.82e6 * 30 / b * j["job_runtime"] / 1000)'
