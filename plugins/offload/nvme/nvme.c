@@ -16,7 +16,9 @@ static const struct zr_opt nvme_opts[] = {
 	       "Operations of the disk in flight at most."),
 	ZR_OPT(struct nv_opts, buffer_count, ZR_T_I64, ZR_O_AUTO, "auto", 1, 64, "",
 	       "Sub-group buffers of the update pipeline; auto is 1 + pipeline_read + "
-	       "pipeline_write, the fewest that it needs."),
+	       "pipeline_write, the fewest that it needs. With updates in the backward the disk "
+	       "works beside the layers for as long as the buffers last: give it those of three "
+	       "or four layers."),
 	ZR_OPT(struct nv_opts, pipeline_read, ZR_T_BOOL, 0, "yes", 0, 0, "",
 	       "Read the next sub-group of an update while one is computed."),
 	ZR_OPT(struct nv_opts, pipeline_write, ZR_T_BOOL, 0, "yes", 0, 0, "",
