@@ -113,8 +113,7 @@ static void accumulate(struct zr_lowering *l, int32_t u, struct zr_instr of, str
 }
 
 /* What ranks sent of blocks [first, first + n): rank r's, read where it lies, or that of all. */
-static struct zr_operand contributions_of(const struct zr_lowering *l, const struct zr_exchange *x,
-					  int32_t r, int64_t first, int64_t n)
+static struct zr_operand contributions_of(const struct zr_lowering *l, const struct zr_exchange *x, int32_t r, int64_t first, int64_t n)
 {
 	const struct zr_setup *s = l->s;
 	uint64_t block = zr_dtype_block(contribution_type(l)), bytes = (uint64_t)n * block;
@@ -128,8 +127,7 @@ static struct zr_operand contributions_of(const struct zr_lowering *l, const str
 }
 
 /* All contributions to blocks [first, first + n) of a unit, into their sum. */
-static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first,
-		      int64_t n, struct zr_operand sum)
+static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, int64_t first, int64_t n, struct zr_operand sum)
 {
 	unsigned host = sums_on_host(l) ? ZR_F_ON_HOST : 0;
 	int32_t ranks = contributions(l), last = l->s->peers ? ranks - 1 : 0;
@@ -139,13 +137,12 @@ static void add_range(struct zr_lowering *l, int32_t u, const struct zr_exchange
 		struct zr_operand from = contributions_of(l, x, r, first, n);
 		of.flags = (uint16_t)(host | (stores(l) && r == 0 ? ZR_F_STORE : 0) |
 				      (l->last && r == last ? ZR_F_MEASURE : 0));
-		accumulate(l, u, of, l->s->plan.direct ? sum : from, sum, first, n);
+		accumulate(l, u, of, l->s->plan.direct && !l->slice.per ? sum : from, sum, first, n);
 	}
 }
 
 /* Sums on disk pass through two buffers: while one is added to, the other is written and read ahead. */
-static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x,
-		    struct zr_operand sum)
+static void add_far(struct zr_lowering *l, int32_t u, const struct zr_exchange *x, struct zr_operand sum)
 {
 	const uint64_t block = ZR_BLOCK * 4;
 	const int64_t n = l->own.n, per = l->own.per, most = l->s->plan.staging.blocks;
@@ -192,8 +189,7 @@ static void add_unit(struct zr_lowering *l, int32_t u, const struct zr_exchange 
 /* ---- what ranks send ---- */
 
 /* In 16 bits, what of it has data. */
-static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes,
-				int host)
+static struct zr_operand narrow(struct zr_lowering *l, struct zr_operand send, uint64_t bytes, int host)
 {
 	int32_t type = l->s->types.comm_dtype;
 	if (type == ZR_F32)

@@ -118,8 +118,7 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	int copies = 0, sums = p->region[ZR_R_GRAD].tier == ZR_TIER_DISK;
 	struct zr_staging *g = &p->staging;
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
-	g->blocks = (int64_t)zr_max(piece_blocks(p, backward),
-				    piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
+	g->blocks = (int64_t)zr_max(piece_blocks(p, backward), piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		int32_t unit = s->layout.tensor[i].unit;
 		struct zr_piece piece = { .unit = unit, .optimizer = zr_optimizer_of(s, i) };
@@ -223,6 +222,8 @@ static void choose_stores(const struct zr_setup *s, struct zr_plan *p)
 	p->region[ZR_R_MASTER].store = p->region[ZR_R_STATE].store = state;
 	p->region[ZR_R_GRAD].store = zr_offloaded(s, ZR_STORE_GRADIENT) ? ZR_STORE_GRADIENT : offloaded ? host : ZR_STORE_DEVICE;
 	p->region[ZR_R_PARTS].store = p->region[ZR_R_GRAD].store;
+	if (s->program[ZR_PROG_LAST_MICRO].own_sums && zr_store_tier(s, p->region[ZR_R_GRAD].store) == ZR_TIER_DISK)
+		p->region[ZR_R_GRAD].store = offloaded ? host : ZR_STORE_DEVICE; /* an update takes them at once */
 	p->region[ZR_R_PARAM_OFFLOADED].store = zr_offloaded(s, ZR_STORE_PARAM) ? ZR_STORE_PARAM : ZR_STORE_DEVICE;
 	p->region[ZR_R_ACT_OFFLOADED].store = zr_offloaded(s, ZR_STORE_ACTIVATION) ? ZR_STORE_ACTIVATION : ZR_STORE_DEVICE;
 	p->region[ZR_R_HOST].store = p->region[ZR_R_STAGING].store = host;
@@ -240,8 +241,7 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	p->first_run = calloc((size_t)s->layout.n_units + 1, sizeof *p->first_run);
 	p->state = calloc(s->n_states + 1, sizeof *p->state);
 	p->state_bytes = calloc(s->n_states + 1, sizeof *p->state_bytes);
-	if (!p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state ||
-	    !p->state_bytes)
+	if (!p->unit || !p->whole.tensor || !p->run || !p->first_run || !p->state || !p->state_bytes)
 		return zr_err(err, ZR_ENOMEM, "out of memory for the plan");
 	return 0;
 }
