@@ -102,8 +102,7 @@ static void call_layer(struct zr_lowering *l, const struct layer *c)
 	uint64_t end = p->loss_sum + p->loss_bytes;
 	for (uint32_t k = 0; k < use->n_units; k++)
 		l->part[k].recv = converted(l, use->units[k]);
-	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE,
-					  .number = c->number, .block = c->row, .blocks = c->rows });
+	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE, .number = c->number, .block = c->row, .blocks = c->rows });
 	layer_activations(l, c);
 	for (uint32_t k = 0; k < use->n_units; k++)
 		layer_unit(l, c, use->units[k], l->part[k].recv);
@@ -153,4 +152,5 @@ void zr_low_layer(struct zr_lowering *l, const struct zr_pop *op)
 		if (l->s->plan.unit[use->units[k]].part)
 			call_parts(l, c, use->units[k]);
 	zr_low_pending(l);
+	zr_low_ahead(l);
 }

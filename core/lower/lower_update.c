@@ -10,8 +10,7 @@
 
 static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece *p, int d)
 {
-	return zr_of_spot(zr_datum_spot(l->s, p, d),
-			  (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
+	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
 }
 
 struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
@@ -144,9 +143,8 @@ static uint32_t sources(const struct zr_lowering *l)
 
 static int counts(const struct zr_lowering *l, const struct zr_piece *p)
 {
-	const struct zr_optimizer *o = &l->s->optimizer[p->optimizer];
 	int64_t from, end;
-	return zr_optimizer_calls(o)->n_partial && zr_counted(l->s, p, &from, &end);
+	return zr_optimizer_calls(&l->s->optimizer[p->optimizer])->n_partial && zr_counted(l->s, p, &from, &end);
 }
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
@@ -161,14 +159,19 @@ static void read_until(struct zr_lowering *l, int32_t last, int partial)
 /* In the backward a piece can be read ahead if its gradient is not among what is read. */
 static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
-	int all = l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD);
-	return all ? l->pieces : end;
+	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ? l->pieces : end;
 }
 
 static int32_t ahead(const struct zr_lowering *l, int32_t most)
 {
 	int64_t last = l->piece_next + l->s->plan.staging.ahead;
 	return last < most ? (int32_t)last : most;
+}
+
+void zr_low_ahead(struct zr_lowering *l)
+{
+	if (l->last && l->piece_next < l->pieces)
+		read_until(l, ahead(l, readable(l, l->p->piece[l->piece_next].unit, 0) - 1), 0);
 }
 
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
