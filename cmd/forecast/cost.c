@@ -143,6 +143,18 @@ static double transfer(struct costs *c, const struct zr_instr *i)
 	return disk(c, c->both_ways ? "disk_mixed" : reads ? "disk_read" : "disk_write", bytes);
 }
 
+/* A store that keeps checksums reads what it moves, with the processors that compute. */
+static double checksums(const struct costs *c, const struct zr_instr *i)
+{
+	const struct zr_operand *o = &c->p->operand[i->first + (i->kind == ZR_I_WRITE)];
+	const int store = c->s->plan.region[o->region].store;
+	if (!c->s->device_info.host_ops || store < ZR_STORE_OPTIMIZER)
+		return 0;
+	return c->s->offload[store - ZR_STORE_OPTIMIZER].info.kept
+		       ? zr_tally_bytes(&c->tally, (double)o->bytes)
+		       : 0;
+}
+
 static double copy(const struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
@@ -297,7 +309,7 @@ static int begin(struct costs *c)
 }
 
 int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const struct zr_lowered *p,
-		      double *cost, struct zr_forecast *f, struct zr_error *err)
+		      double *cost, double *beside, struct zr_forecast *f, struct zr_error *err)
 {
 	struct costs c = { .s = s, .p = p, .f = f };
 	int rc = begin(&c) ? 0 : zr_err(err, ZR_ENOMEM, "out of memory");
@@ -310,6 +322,7 @@ int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const st
 		else
 			cost[n] = seconds_of(&c, &p->instr[n]);
 		cost[n] += DISPATCH;
+		beside[n] = p->instr[n].queue == ZR_Q_STORE ? checksums(&c, &p->instr[n]) : 0;
 		f->queue[p->instr[n].queue] += cost[n];
 	}
 	f->flops += c.tally.flops;

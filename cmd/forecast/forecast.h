@@ -33,13 +33,14 @@ int zr_forecast(struct zr_setup *s, const struct zr_rates *rates, struct zr_fore
 		struct zr_error *err);
 
 /* cost.c: seconds of each instruction of a program, and what it adds to the sums of *f but seconds:
- * cost [p->n]. */
+ * cost [p->n]. beside [p->n]: those that an instruction on another queue takes from what computes,
+ * as checksums of what a disk moves do. */
 int zr_forecast_costs(struct zr_setup *s, const struct zr_rates *rates, const struct zr_lowered *p,
-		      double *cost, struct zr_forecast *f, struct zr_error *err);
+		      double *cost, double *beside, struct zr_forecast *f, struct zr_error *err);
 
 /* simulate.c: seconds of one run of a program; with `unbound`, queues take any number at once.
- * end: [p->n] work memory. */
+ * beside: NULL: none. end: [p->n] work memory. */
 double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, const double *cost,
-		       int unbound, double *end);
+		       const double *beside, int unbound, double *end);
 
 #endif

@@ -3,7 +3,8 @@
  * simulate.c - see forecast.h: a program on queues. The thread that issues instructions begins them
  * in order (core/exec/run.c): before one it waits for what goes on beside it and is named in the
  * dependencies. On a device that computes at once, computing and what the host does are that
- * thread's own time, and so are collectives of ranks that are processes.
+ * thread's own time, and so are collectives of ranks that are processes; what other queues need its
+ * processors for slows it.
  */
 #include "cmd/forecast/forecast.h"
 
@@ -34,7 +35,7 @@ static double start_of(const struct zr_lowered *p, const struct zr_instr *i, con
 }
 
 static void bound(const struct zr_setup *s, const struct zr_lowered *p, struct clocks *c, int32_t n,
-		  const double *cost, double *end)
+		  const double *cost, const double *beside, double *end)
 {
 	const struct zr_instr *i = &p->instr[n];
 	for (int32_t k = i->after; k < i->after + i->n_after; k++)
@@ -46,17 +47,18 @@ static void bound(const struct zr_setup *s, const struct zr_lowered *p, struct c
 	end[n] = c->free[i->queue] = start + cost[n];
 	if (by_thread(s, i))
 		c->issue = end[n];
+	c->issue += beside ? beside[n] : 0;
 }
 
 double zr_forecast_run(const struct zr_setup *s, const struct zr_lowered *p, const double *cost,
-		       int unbound, double *end)
+		       const double *beside, int unbound, double *end)
 {
 	struct clocks c = { 0 };
 	double over = 0;
 	for (int32_t n = 0; n < p->n; n++) {
 		const struct zr_instr *i = &p->instr[n];
 		if (!unbound) {
-			bound(s, p, &c, n, cost, end);
+			bound(s, p, &c, n, cost, beside, end);
 		} else { /* what is computed is in order all the same */
 			double start = start_of(p, i, end);
 			start = i->queue < ZR_Q_IN_ORDER ? later(start, c.free[i->queue]) : start;

@@ -35,7 +35,7 @@ static double run(int host_ops, int unbound, const double cost[N])
 	double end[N];
 	assert_non_null(s);
 	s->device_info.host_ops = (uint32_t)host_ops;
-	double t = zr_forecast_run(s, &program, cost, unbound, end);
+	double t = zr_forecast_run(s, &program, cost, NULL, unbound, end);
 	free(s);
 	return t;
 }
@@ -58,15 +58,17 @@ static void test_thread(void **state)
 	struct zr_instr order[2] = { { .kind = ZR_I_LAYER, .queue = ZR_Q_COMPUTE },
 				     { .kind = ZR_I_WRITE, .queue = ZR_Q_STORE } };
 	const struct zr_lowered p = { .n = 2, .instr = order };
-	const double cost[] = { 3, 2 };
+	const double cost[] = { 3, 2 }, sums[] = { 1, 1, 0, 0 }, reads[] = { 1, 1, 3, 3 };
 	struct zr_setup *s = calloc(1, sizeof *s);
-	double end[2];
+	double end[N];
 	(void)state;
 	assert_non_null(s);
 	s->device_info.host_ops = 1;
-	assert_float_equal(zr_forecast_run(s, &p, cost, 0, end), 5, 1e-12);
+	assert_float_equal(zr_forecast_run(s, &p, cost, NULL, 0, end), 5, 1e-12);
+	/* checksums of both reads, 0-2; computes 2-5, 5-8 */
+	assert_float_equal(zr_forecast_run(s, &program, reads, sums, 0, end), 8, 1e-12);
 	s->device_info.host_ops = 0; /* a card computes beside it */
-	assert_float_equal(zr_forecast_run(s, &p, cost, 0, end), 3, 1e-12);
+	assert_float_equal(zr_forecast_run(s, &p, cost, NULL, 0, end), 3, 1e-12);
 	free(s);
 }
 
