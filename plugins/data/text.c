@@ -17,6 +17,7 @@
 
 #define CHUNK 4096
 #define EVERY 20 /* chunks, the last of which is held out */
+#define KEPT (32 << 20) /* bytes of all files that are read once: kept until they have a place */
 
 struct text_opts {
 	const char *path, *val_path;
@@ -53,6 +54,7 @@ struct zr_inst {
 	struct files files[2]; /* ZR_SPLIT_*; no validation files: held out */
 	uint8_t *text[2];      /* of host->alloc */
 	int64_t n[2];          /* bytes */
+	uint8_t *kept;         /* owned while loading: [KEPT] all files; NULL: read them again */
 	struct windows w[2];
 };
 
@@ -61,6 +63,7 @@ struct reading {
 	struct zr_inst *inst;
 	int32_t from;
 	int64_t at; /* bytes of all its files so far */
+	int64_t before; /* and of all files of the stream before it */
 	struct file *file;
 	XXH3_state_t *hash; /* of the file, where its bytes are placed */
 };
@@ -78,6 +81,17 @@ static int64_t held_out(int64_t n)
 	return chunks / EVERY * CHUNK + (chunks % EVERY == EVERY - 1 ? n % CHUNK : 0);
 }
 
+/* Keeps what was read; if it is too much in all, `end` bytes so far, nothing. */
+static void keep_bytes(struct zr_inst *inst, const uint8_t *p, int64_t n, int64_t end)
+{
+	if (end > KEPT) {
+		free(inst->kept);
+		inst->kept = NULL;
+	} else if (inst->kept) {
+		memcpy(inst->kept + end - n, p, (size_t)n);
+	}
+}
+
 static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 {
 	struct reading *r = arg;
@@ -91,6 +105,7 @@ static int count_bytes(void *arg, const uint8_t *p, int64_t n)
 		return rc;
 	r->file->n += n;
 	r->at += n;
+	keep_bytes(r->inst, p, n, r->before + r->at);
 	if ((uint64_t)(r->inst->files[ZR_SPLIT_TRAIN].tokens + r->at) <= most)
 		return ZR_OK;
 	return zr_fail(
@@ -134,11 +149,14 @@ static int read_files(struct zr_inst *inst, int32_t from, bytes_sink *sink)
 {
 	struct files *fs = &inst->files[from];
 	struct reading r = { .inst = inst, .from = from, .hash = XXH3_createState() };
+	int kept = sink == place_bytes && inst->kept;
+	r.before = from == ZR_SPLIT_VAL ? inst->files[ZR_SPLIT_TRAIN].tokens : 0;
 	int i, rc = r.hash ? ZR_OK : zr_fail(inst->h, ZR_ENOMEM, "no memory");
 	for (i = 0; i < fs->n && !rc; i++) {
 		r.file = &fs->f[i];
 		XXH3_64bits_reset(r.hash);
-		rc = bytes_read(inst->h, r.file->name, sink, &r);
+		rc = kept ? sink(&r, inst->kept + r.before + r.at, r.file->n) :
+			    bytes_read(inst->h, r.file->name, sink, &r);
 		r.file->bytes = r.file->n;
 		r.file->hash = XXH3_64bits_digest(r.hash);
 	}
@@ -159,10 +177,20 @@ static int count_files(struct zr_inst *inst, int32_t from)
 	return rc;
 }
 
+static int place_files(struct zr_inst *inst)
+{
+	int rc = read_files(inst, ZR_SPLIT_TRAIN, place_bytes);
+	rc = rc ? rc : read_files(inst, ZR_SPLIT_VAL, place_bytes);
+	free(inst->kept);
+	inst->kept = NULL;
+	return rc;
+}
+
 static int load(struct zr_inst *inst)
 {
 	int64_t *n = inst->n;
 	int32_t split;
+	inst->kept = malloc(KEPT); /* pages come as they are written */
 	int rc = count_files(inst, ZR_SPLIT_TRAIN);
 	if (!rc)
 		rc = count_files(inst, ZR_SPLIT_VAL);
@@ -181,8 +209,7 @@ static int load(struct zr_inst *inst)
 			return zr_fail(inst->h, ZR_ENOMEM, "no memory for %lld bytes of text",
 				       (long long)n[split]);
 	}
-	rc = read_files(inst, ZR_SPLIT_TRAIN, place_bytes);
-	return rc ? rc : read_files(inst, ZR_SPLIT_VAL, place_bytes);
+	return place_files(inst);
 }
 
 static int text_info(struct zr_inst *inst, struct zr_data_info *info)
@@ -267,6 +294,7 @@ static void text_destroy(struct zr_inst *inst)
 		inst->h->release(inst->h, inst->text[split]);
 		files_free(&inst->files[split]);
 	}
+	free(inst->kept);
 	free(inst);
 }
 
