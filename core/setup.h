@@ -75,6 +75,7 @@ struct zr_setup {
 	struct zr_precision_info types;
 	struct zr_batch_shape batch;
 	uint64_t settings;              /* hash of the options that change results: compared over ranks */
+	uint64_t memory;                /* bytes that this process could still take when it opened the setup */
 	struct zr_layout layout;
 	uint8_t *frozen;                /* [n_tensors] 1: a compute copy and nothing else; 2: and that in type `stored` */
 	uint8_t *frozen_unit;           /* [n_units] of all its tensors */
@@ -86,8 +87,7 @@ struct zr_setup {
 	struct zr_act_choice *act;          /* [n_layers] the policy's answers; NULL when sampling */
 	struct zr_activations train_act, eval_act;
 	struct zr_optimizer *optimizer; /* [n_optimizers] */
-	int32_t n_optimizers;
-	int32_t n_param_groups;
+	int32_t n_optimizers, n_param_groups;
 	struct zr_param_group *param_group; /* [n_param_groups], the first is [optimizer] itself */
 	int32_t *group_of;              /* [n_tensors] parameter group of each */
 	uint32_t n_states;              /* of all optimizers */

@@ -172,7 +172,7 @@ static struct zr_facts facts_of(const struct zr_setup *s)
 		.vocabulary = s->n_sources ? s->source->info.vocabulary : 0,
 		.sequence_length = s->batch.length,
 		.steps = s->train->epochs > 0 && !s->batch.train ? 0 : (int64_t)s->train->steps,
-		.lr = common_lr(s), .memory = zr_memory_available() / (uint64_t)zr_machine_ranks(s),
+		.lr = common_lr(s), .memory = s->memory / (uint64_t)zr_machine_ranks(s),
 		.parameters = s->layout.blocks * ZR_BLOCK, .gather_legs = zr_route_of_split(s).n,
 		.largest_unit = s->largest_unit, .typical_unit = s->typical_unit,
 	};
@@ -541,8 +541,8 @@ int zr_setup_open(struct zr_config *cfg, int mode, int world, struct zr_setup **
 	s->cached = mode & ZR_SETUP_CACHED;
 	s->no_data = mode & ZR_SETUP_NO_DATA;
 	s->train = zr_config_find(cfg, "train")->opts;
-	s->process.account = &s->account;
-	s->process.cfg = cfg;
+	s->process = (struct zr_process){ .account = &s->account, .cfg = cfg };
+	s->memory = zr_memory_available();
 	int rc = open_all(s, world, err);
 	if (!rc) {
 		*out = s;
