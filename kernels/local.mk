@@ -18,6 +18,7 @@ kernel_headers = \
 	%D%/cpu/elementary.h \
 	%D%/cpu/gemm_pack.h \
 	%D%/cpu/gemm_pairs.h \
+	%D%/cpu/gemv.h \
 	%D%/cpu/lamb.h \
 	%D%/cpu/master.h \
 	%D%/cpu/master_simd.h \
@@ -31,6 +32,7 @@ kernel_headers = \
 	%D%/cpu/simd_avx512.h \
 	%D%/cpu/sumsq.h \
 	%D%/cpu/table.h \
+	%D%/cpu/transpose_simd.h \
 	%D%/cpu/update.h
 
 kernel_scalar = \
@@ -73,6 +75,7 @@ kernel_simd = \
 	%D%/cpu/fold.simd.c \
 	%D%/cpu/gelu_bwd.simd.c \
 	%D%/cpu/gemm.simd.c \
+	%D%/cpu/gemv.simd.c \
 	%D%/cpu/init.simd.c \
 	%D%/cpu/lamb.simd.c \
 	%D%/cpu/layernorm.simd.c \
@@ -127,6 +130,7 @@ noinst_LTLIBRARIES += %D%/libkernels_avx512bf16.la
 	%D%/cpu/gemm.simd.c %D%/cpu/pair_sums.c %D%/cpu/table_bf16.c
 %C%_libkernels_avx512bf16_la_CPPFLAGS = $(AM_CPPFLAGS) $(kernel_flags) -DZR_ISA=avx512bf16 -DZR_PAIRS
 %C%_libkernels_avx512bf16_la_CFLAGS = $(%C%_libkernels_avx512_la_CFLAGS) -mavx512bf16
+%C%_libkernels_avx512bf16_la_SOURCES += %D%/cpu/gemv.simd.c
 endif
 
 # CUDA kernels, objects of plugins/device/cuda. Contraction to fma would

@@ -15,7 +15,8 @@
  * With ZR_PAIRS it is the product of bf16 operands by an instruction that multiplies pairs of them:
  * bf16_pairs.h says in which order. Operands that are not both bf16 are then left to AVX-512.
  */
-#include "simd.h"
+#include "gemv.h"
+#include "transpose_simd.h"
 
 #ifdef ZR_PAIRS
 #include "bf16_pairs.h"
@@ -62,44 +63,6 @@ static int64_t min(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Four vectors whose 128-bit parts are transposed as 4 x 4 matrices. */
-ZR_INLINE void transpose_parts(vf r[4])
-{
-#if ZR_W == 16
-	__m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1])),
-		b = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
-	__m512d c = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1])),
-		d = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
-	r[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-	r[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-	r[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(c, d));
-	r[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(c, d));
-#else
-	__m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[0], r[1])),
-		b = _mm256_castps_pd(_mm256_unpacklo_ps(r[2], r[3]));
-	__m256d c = _mm256_castps_pd(_mm256_unpackhi_ps(r[0], r[1])),
-		d = _mm256_castps_pd(_mm256_unpackhi_ps(r[2], r[3]));
-	r[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b));
-	r[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
-	r[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(c, d));
-	r[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(c, d));
-#endif
-}
-
-/* Four floats of each of ZR_W/4 rows, 4 rows apart. */
-ZR_INLINE vf load_parts(const float *p, int64_t ld)
-{
-#if ZR_W == 16
-	__m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p));
-	v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(p + 4 * ld));
-	v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(p + 8 * ld));
-	return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(p + 12 * ld));
-#else
-	return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)),
-				    _mm_loadu_ps(p + 4 * ld), 1);
-#endif
-}
-
 /* dst[k][0..ZR_W) = src[0..ZR_W)[k], rows of src ld apart, rows of dst width apart. */
 static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int width)
 {
@@ -109,7 +72,7 @@ static void transpose(const float *src, int64_t ld, int64_t kc, float *dst, int 
 		vf r[4];
 		UNROLL
 		for (j = 0; j < 4; j++)
-			r[j] = load_parts(src + j * ld + k, ld);
+			r[j] = load_parts(src + j * ld + k, ld * (int64_t)sizeof *src);
 		transpose_parts(r);
 		UNROLL
 		for (j = 0; j < 4; j++)
@@ -324,6 +287,8 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 {
 	const int64_t depth = (op->k + STEP - 1) / STEP;
 	int64_t kb = block_length(depth), k = 0;
+	if (rows == 1 && ZR_SIMD(gemv)(op, row0, col0, cols, kb, c, add))
+		return;
 	do {
 		struct block t = { op, row0, rows, col0, cols, k, min(kb, depth - k),
 				   c,  ldc,  add,  scratch };

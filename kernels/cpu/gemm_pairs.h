@@ -24,18 +24,6 @@ ZR_INLINE void copy_pairs(float *restrict dst, const uint16_t *restrict src, int
 	}
 }
 
-/* Pairs of n <= ZR_W columns: low[j] at k, high[j] at k + 1, which is NULL past the last. */
-ZR_INLINE vi interleave(const uint16_t *low, const uint16_t *high, int n)
-{
-	const vi order = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
-					  8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-	vh x = n == ZR_W ? vhload(low) : vhload_n(low, n), y = _mm256_setzero_si256();
-	if (high)
-		y = n == ZR_W ? vhload(high) : vhload_n(high, n);
-	return _mm512_permutex2var_epi16(_mm512_castsi256_si512(x), order,
-					 _mm512_castsi256_si512(y));
-}
-
 /* dst[0..n) = the pairs of n columns */
 ZR_INLINE void interleave_row(float *dst, const uint16_t *low, const uint16_t *high, int64_t n)
 {

@@ -321,6 +321,53 @@ static void I1_bits_do_not_depend_on_the_number_of_workers(void **state)
 	on_every_variant(i1);
 }
 
+/* Row i of the product t, computed alone: a product of one row, which goes its own way. */
+static void row_alone(const struct dev *d, const char *variant, const struct mm *t, int64_t i)
+{
+	struct mm row = *t;
+	const int64_t n = t->op.n, at = t->op.flags & ZR_MM_TRANS_A ? i : i * t->op.lda;
+	const size_t bytes = (size_t)n * (t->op.d_dtype == ZR_F32 ? 4 : 2);
+	struct buf out = buf_new(n, t->op.d_dtype, 1);
+	for (int64_t j = 0; j < n && t->op.flags & ZR_MM_ACCUMULATE; j++)
+		put(out.p, ZR_F32, j, t->start[i * n + j]);
+	row.op.m = 1;
+	row.op.a = (const char *)t->op.a + at * (t->op.a_dtype == ZR_F32 ? 4 : 2);
+	row.op.d = out.p;
+	row.op.pre = NULL;
+	assert_int_equal(d->ops->matmul(d->ops, NULL, &row.op), ZR_OK);
+	if (memcmp(out.p, (char *)t->op.d + (size_t)(i * t->op.ldd) * (bytes / (size_t)n), bytes))
+		fail_msg("%s: row %d of [%d, %d, %d] flags %x differs alone", variant, (int)i,
+			 (int)t->op.m, (int)n, (int)t->op.k, t->op.flags);
+	buf_free(&out);
+}
+
+static void rows_alone(const struct dev *d, const char *variant)
+{
+	static const int64_t shape[][3] = { { 3, 1, 1 }, { 2, 33, 3 }, { 5, 17, 31 }, { 4, 97, 193 },
+					    { 3, 371, 257 }, { 2, 130, 772 }, { 3, 16, 4499 } };
+	static const int32_t type[] = { ZR_F32, ZR_BF16, ZR_F16 };
+	static const uint32_t more[] = { 0, ZR_MM_GELU, ZR_MM_ACCUMULATE };
+	for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+		for (uint32_t f = 0; f < 12; f++) {
+			const uint32_t flags = more[f % 3] | ZR_MM_EACH_ROW |
+					       (f & 4 ? ZR_MM_TRANS_B : 0) |
+					       (f == 11 ? ZR_MM_TRANS_A : 0);
+			const int32_t in = type[(f + s) % 3];
+			const int32_t out = f % 3 == 2 ? ZR_F32 : type[f / 4];
+			struct mm t = mm_new(shape[s], flags, in, in, out, f % 3 != 2);
+			assert_int_equal(d->ops->matmul(d->ops, NULL, &t.op), ZR_OK);
+			for (int64_t i = 0; i < t.op.m; i++)
+				row_alone(d, variant, &t, i);
+			mm_free(&t);
+		}
+}
+
+static void I1_a_row_alone_has_the_bits_that_it_has_among_others(void **state)
+{
+	(void)state;
+	on_every_variant(rows_alone);
+}
+
 static void what_cannot_be_is_refused_with_a_text(void **state)
 {
 	static const int64_t shape[] = { 4, 4, 4 };
@@ -349,6 +396,7 @@ int main(void)
 		cmocka_unit_test(results_of_16_bits_round_as_their_type_does),
 		cmocka_unit_test(an_empty_sum_is_zero_or_the_bias),
 		cmocka_unit_test(I1_bits_do_not_depend_on_the_number_of_workers),
+		cmocka_unit_test(I1_a_row_alone_has_the_bits_that_it_has_among_others),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_text),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
