@@ -16,6 +16,8 @@
 
 /* cut at huge pages: two threads that touch one first would both clear it */
 #define COPY_CUT (2 << 20)
+/* an allocation up to this size is touched at once: that of a small model, whose start counts */
+#define TOUCHED (256 << 20)
 #define SPREAD 4 /* addresses per byte of the limit: allocations of any order of sizes find a gap */
 
 /* An allocation in a separate arena: [at, end) in whole pages, and a page after it that stays
@@ -63,6 +65,18 @@ void cpu_arena_close(struct zr_inst *d)
 		munmap(a->seen, 2 * a->span);
 }
 
+/* The pages of a piece are there before they are needed, all workers clearing some. A system that
+ * does not know how clears them when they are. */
+static void touch_item(void *arg, int64_t item, int32_t worker)
+{
+	const struct cpu_copy *c = arg;
+	const int64_t at = item * COPY_CUT;
+	(void)worker;
+#ifdef MADV_POPULATE_WRITE
+	madvise(c->dst + at, (size_t)cpu_min(COPY_CUT, c->bytes - at), MADV_POPULATE_WRITE);
+#endif
+}
+
 static int map(struct zr_inst *d, void *at, uint64_t bytes, void **out)
 {
 	void *p = mmap(at, bytes, PROT_READ | PROT_WRITE,
@@ -71,6 +85,9 @@ static int map(struct zr_inst *d, void *at, uint64_t bytes, void **out)
 		return zr_fail(d->h, ZR_ENOMEM, "no memory for %llu bytes: %s",
 			       (unsigned long long)bytes, strerror(errno));
 	madvise(p, bytes, MADV_HUGEPAGE); /* an update sweeps over gigabytes */
+	struct cpu_copy all = { .dst = p, .bytes = (int64_t)bytes };
+	if (bytes <= TOUCHED)
+		cpu_parallel(d, cpu_ceil_div(all.bytes, COPY_CUT), touch_item, &all);
 	*out = p;
 	return ZR_OK;
 }
