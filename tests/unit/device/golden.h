@@ -27,7 +27,8 @@ static inline void drawn(const struct buf *b, uint64_t *state)
 /* Of the gradient of the logits, which is rounded where products of bf16 take it. */
 static inline double rounding_of_logits(const char *variant, int32_t dtype)
 {
-	return dtype == ZR_BF16 && !strcmp(variant, "avx512bf16") ? 0x1p-8 : 0;
+	int pairs = !strcmp(variant, "avx512bf16") || !strcmp(variant, "amx");
+	return dtype == ZR_BF16 && pairs ? 0x1p-8 : 0;
 }
 
 /* Compares with a line of golden/head.txt. */
