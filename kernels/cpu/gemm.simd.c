@@ -133,7 +133,7 @@ ZR_INLINE void ahead_ask(struct ahead *s)
 {
 	for (int64_t n = min(s->step, s->rows); n > 0; n--, s->rows--, s->at += s->ld)
 		for (int64_t i = 0; i < s->bytes; i += 64)
-			__builtin_prefetch(s->at + i, 0, 3);
+			__builtin_prefetch(s->at + i, 0, 2);
 }
 
 /* ---- the micro-kernel ------------------------------------------------------------ */
@@ -163,7 +163,7 @@ ZR_INLINE void micro(const int nv, const int by_rows, int64_t kc, const float *a
 	for (i = 0; i < MR; i++)
 		UNROLL
 		for (j = 0; j < nv; j++)
-			__builtin_prefetch(c + i * ldc + j * ZR_W, 1);
+			;
 	for (int64_t k = 0; k < kc; k++, b += nv * ZR_W) {
 		UNROLL
 		for (j = 0; j < nv; j++)
@@ -380,9 +380,44 @@ static void store_row(const struct zr_op_matmul *op, const float *t, int64_t col
 	}
 }
 
+/* The same of most rows: the type of all is known, and nothing but a bias is added. */
+ZR_INLINE void store_plain_row(const float *t, int64_t cols, const void *bias, void *d,
+			       int32_t dtype)
+{
+	int64_t j = 0;
+	for (; j + ZR_W <= cols; j += ZR_W) {
+		vf x = vload_f32(t + j);
+		if (bias)
+			x = x + vload(bias, j, dtype);
+		vstore(d, j, dtype, x);
+	}
+	if (j < cols) {
+		const int n = (int)(cols - j);
+		vf x = vload_f32_n(t + j, n);
+		if (bias)
+			x = x + vload_n(bias, j, dtype, n);
+		vstore_n(d, j, dtype, x, n);
+	}
+}
+
+ZR_INLINE void store_plain(const struct zr_op_matmul *op, const float *tile, int64_t ld,
+			   int64_t rows, int64_t cols, const void *bias, void *d, int32_t dtype)
+{
+	for (int64_t i = 0; i < rows; i++, tile += ld, d = zr_at(d, op->ldd, dtype))
+		if (bias)
+			store_plain_row(tile, cols, bias, d, dtype);
+		else
+			store_plain_row(tile, cols, NULL, d, dtype);
+}
+
 void ZR_SIMD(gemm_finish)(const struct zr_op_matmul *op, const float *tile, int64_t ld,
 			  int64_t rows, int64_t cols, const void *bias, void *d, void *pre)
 {
+	if (!(op->flags & (ZR_MM_ACCUMULATE | ZR_MM_GELU)) &&
+	    (!bias || op->b_dtype == op->d_dtype)) {
+		ZR_BY_DTYPE(op->d_dtype, store_plain, op, tile, ld, rows, cols, bias, d);
+		return;
+	}
 	for (int64_t i = 0; i < rows; i++)
 		store_row(op, tile + i * ld, cols, bias, zr_at(d, i * op->ldd, op->d_dtype),
 			  pre ? zr_at(pre, i * op->ldd, op->d_dtype) : NULL);

@@ -35,6 +35,21 @@ ZR_INLINE void interleave_row(float *dst, const uint16_t *low, const uint16_t *h
 					 interleave(low + j, high ? high + j : NULL, (int)(n - j)));
 }
 
+/* A whole panel of B, the common case: pairs of k even. */
+ZR_INLINE void interleave_panel(float *restrict dst, const uint16_t *restrict b, int64_t ld,
+				int64_t kc)
+{
+	for (int64_t p = 0; p < kc; p++, b += 2 * ld, dst += NR) {
+		vi x[NV];
+		UNROLL
+		for (int j = 0; j < NV; j++)
+			x[j] = interleave(b + j * ZR_W, b + ld + j * ZR_W, ZR_W);
+		UNROLL
+		for (int j = 0; j < NV; j++)
+			_mm512_storeu_si512(dst + j * ZR_W, x[j]);
+	}
+}
+
 /* Panels of MR rows, A_PANEL pairs apart: MR rows of KC pairs if k is contiguous, else MR pairs for
  * each p. Rows past the last are 0. k0 and kc count pairs. */
 static void pack_a(const struct zr_op_matmul *op, int64_t row0, int64_t rows, int64_t k0,
@@ -94,6 +109,10 @@ static void pack_b(const struct zr_op_matmul *op, int64_t k0, int64_t kc, int64_
 		return;
 	}
 	const uint16_t *b = (const uint16_t *)op->b + 2 * k0 * op->ldb + col0;
+	if (cols == NR && k == 2 * kc) {
+		interleave_panel(dst, b, op->ldb, kc);
+		return;
+	}
 	for (int64_t p = 0; p < kc; p++, b += 2 * op->ldb, dst += nv * ZR_W)
 		interleave_row(dst, b, 2 * p + 1 < k ? b + op->ldb : NULL, cols);
 }
