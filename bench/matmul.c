@@ -2,8 +2,10 @@
  *
  * matmul.c - the matrix products of GPT-2 124M, of TinyLlama and of the demo model by device/cpu,
  * beside OpenBLAS on as many threads where a library of it can be loaded: fp32, without what
- * follows a product. In turns on the same data. Per shape: GFLOP/s of each (best turn) and the
- * median of the ratios of neighbouring turns, above 1 where device/cpu is faster.
+ * follows a product. In turns on the same data, with turns of multiply-adds of registers between
+ * them. Per shape: GFLOP/s of each (best turn), the share that this is of the registers' best rate
+ * with its type, and the median of the ratios of neighbouring turns, above 1 where device/cpu is
+ * faster.
  *
  *   bench/matmul [workers [isa [milliseconds per shape [part of a shape's name [library]]]]]
  */
@@ -12,9 +14,14 @@
 #include <zeroth/device.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #define TURNS 401
 
@@ -28,6 +35,15 @@ struct shape {
 #define NN 0
 #define NT ZR_MM_TRANS_B
 #define TN ZR_MM_TRANS_A
+
+/* A linear map of bf16 to m rows: forward, gradient of its input, gradient of its weight; by how
+ * the weight is stored: [k, n] or [n, k]. */
+#define STORED_KN(name, m, n, k, then) \
+	{ name, m, n, k, NN | (then), ZR_BF16 }, { name " dx", m, k, n, NT, ZR_BF16 }, \
+	{ name " dw", k, n, m, TN, ZR_BF16 }
+#define STORED_NK(name, m, n, k) \
+	{ name, m, n, k, NT, ZR_BF16 }, { name " dx", m, k, n, NN, ZR_BF16 }, \
+	{ name " dw", n, k, m, TN, ZR_BF16 }
 
 static const struct shape shapes[] = {
 	{ "qkv", 256, 2304, 768, NN, ZR_F32 },
@@ -55,10 +71,20 @@ static const struct shape shapes[] = {
 	{ "demo proj dw", 512, 128, 2048, TN, ZR_F32 },
 	{ "demo head", 512, 256, 128, NT, ZR_F32 },
 	{ "demo head dw", 256, 128, 512, TN | ZR_MM_ACCUMULATE, ZR_F32 },
-	{ "qkv bf16", 256, 2304, 768, NN, ZR_BF16 },
-	{ "qkv dx bf16", 256, 768, 2304, NT, ZR_BF16 },
-	{ "qkv dw bf16", 768, 2304, 256, TN, ZR_BF16 },
 	{ "demo fc bf16", 2048, 512, 128, NN | ZR_MM_GELU, ZR_BF16 },
+	STORED_KN("gpt2 qkv bf16", 256, 2304, 768, 0),
+	STORED_KN("gpt2 out bf16", 256, 768, 768, 0),
+	STORED_KN("gpt2 fc bf16", 256, 3072, 768, ZR_MM_GELU),
+	STORED_KN("gpt2 proj bf16", 256, 768, 3072, 0),
+	STORED_KN("gpt2 T1024 qkv bf16", 1024, 2304, 768, 0),
+	STORED_KN("gpt2 T1024 out bf16", 1024, 768, 768, 0),
+	STORED_KN("gpt2 T1024 fc bf16", 1024, 3072, 768, ZR_MM_GELU),
+	STORED_KN("gpt2 T1024 proj bf16", 1024, 768, 3072, 0),
+	STORED_NK("gpt2 head bf16", 128, 50257, 768),
+	STORED_NK("llama q bf16", 512, 2048, 2048),
+	STORED_NK("llama k bf16", 512, 256, 2048),
+	STORED_NK("llama gate bf16", 512, 5632, 2048),
+	STORED_NK("llama down bf16", 512, 2048, 5632),
 	{ "qkv fp16", 256, 2304, 768, NN, ZR_F16 },
 	{ "qkv dx fp16", 256, 768, 2304, NT, ZR_F16 },
 	{ "qkv dw fp16", 768, 2304, 256, TN, ZR_F16 },
@@ -69,7 +95,6 @@ static const struct shape shapes[] = {
 	{ "llama gate", 512, 5632, 2048, NT, ZR_F32 },
 	{ "llama gate dx", 512, 2048, 5632, NN | ZR_MM_ACCUMULATE, ZR_F32 },
 	{ "llama gate dw", 5632, 2048, 512, TN, ZR_F32 },
-	{ "llama gate bf16", 512, 5632, 2048, NT, ZR_BF16 },
 	{ "adapter x A^T", 1024, 16, 768, NT, ZR_F32 },
 	{ "adapter dy B", 1024, 16, 2304, NN, ZR_F32 },
 	{ "adapter dA", 16, 768, 1024, TN, ZR_F32 },
@@ -95,6 +120,57 @@ static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
+}
+
+/* ---- workers that wait by spinning, as those of OpenMP do ------------------------ */
+
+static struct {
+	void (*fn)(void *, int64_t, int32_t);
+	void *arg;
+	int64_t n;
+	_Atomic int64_t next;
+	_Atomic int started, ended; /* rounds begun; workers that ended this one */
+} pool;
+
+static void take_items(int32_t worker)
+{
+	for (int64_t i; (i = atomic_fetch_add(&pool.next, 1)) < pool.n;)
+		pool.fn(pool.arg, i, worker);
+	atomic_fetch_add(&pool.ended, 1);
+}
+
+static void *work(void *arg)
+{
+	for (int seen = 0;; seen++) {
+		while (atomic_load(&pool.started) == seen)
+			;
+		take_items((int32_t)(intptr_t)arg);
+	}
+	return NULL;
+}
+
+static void pool_parallel(const struct zr_host *h, int64_t n, void (*fn)(void *, int64_t, int32_t),
+			  void *arg)
+{
+	pool.fn = fn;
+	pool.arg = arg;
+	pool.n = n;
+	atomic_store(&pool.next, 0);
+	atomic_store(&pool.ended, 0);
+	atomic_fetch_add(&pool.started, 1);
+	take_items(0);
+	while (atomic_load(&pool.ended) < h->workers)
+		;
+}
+
+static void pool_start(struct zr_host *h)
+{
+	for (intptr_t i = 1; i < h->workers; i++) {
+		pthread_t t;
+		if (pthread_create(&t, NULL, work, (void *)i))
+			exit(1);
+	}
+	h->parallel = pool_parallel;
 }
 
 static const struct zr_ops *device(struct zr_host *h, const char *isa, struct zr_inst **inst)
@@ -168,9 +244,78 @@ static double run_peer(sgemm_fn sgemm, const struct zr_op_matmul *o, int times)
 	return now() - start;
 }
 
-static void compare(const struct zr_ops *own, sgemm_fn peer, const struct shape *s, double budget)
+/* ---- the limit: multiply-adds of registers -------------------------------------- */
+
+#define ROUNDS 1000000 /* a few milliseconds */
+static volatile float sink;
+
+typedef double limit_fn(void); /* does operations on one thread; how many */
+
+#ifdef __x86_64__
+#define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) \
+	DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19)
+#define KEEP(k) __asm__ volatile("" : "+v"(s##k));
+#define FP32(k) s##k = _mm512_fmadd_ps(x, x, s##k);
+#define BF16(k) s##k = _mm512_dpbf16_ps(s##k, (__m512bh)_mm512_castps_si512(x), \
+					(__m512bh)_mm512_castps_si512(x));
+#define LIMIT(name, features, DO, each) \
+	__attribute__((target(features))) static double name(void) \
+	{ \
+		__m512 x = _mm512_set1_ps(1), s0 = x, s1 = x, s2 = x, s3 = x, s4 = x, s5 = x, \
+		       s6 = x, s7 = x, s8 = x, s9 = x, s10 = x, s11 = x, s12 = x, s13 = x, \
+		       s14 = x, s15 = x, s16 = x, s17 = x, s18 = x, s19 = x; \
+		__asm__ volatile("" : "+v"(x)); \
+		for (int i = 0; i < ROUNDS; i++) { \
+			EACH(DO) \
+			EACH(KEEP) \
+		} \
+		sink = _mm_cvtss_f32(_mm512_castps512_ps128(s0)); \
+		return (double)(each) * ROUNDS * 20; \
+	}
+LIMIT(limit_fp32, "avx512f", FP32, 32)
+LIMIT(limit_bf16, "avx512f,avx512bf16", BF16, 64)
+
+/* NULL: this processor has no such instruction, and the share is not known. */
+static limit_fn *limit_of(int32_t dtype)
+{
+	if (dtype == ZR_BF16 && __builtin_cpu_supports("avx512bf16"))
+		return limit_bf16;
+	return __builtin_cpu_supports("avx512f") ? limit_fp32 : NULL;
+}
+#else
+static limit_fn *limit_of(int32_t dtype)
+{
+	(void)dtype;
+	return NULL;
+}
+#endif
+
+static void limit_item(void *arg, int64_t item, int32_t worker)
+{
+	(void)worker;
+	((double *)arg)[item] = limit_of((int32_t)((double *)arg)[item])();
+}
+
+/* Operations per second of all workers at once. */
+static double limit_rate(const struct zr_host *h, int32_t dtype)
+{
+	double work[256], sum = 0, start = now();
+	int n = h->workers < 256 ? h->workers : 256;
+	for (int i = 0; i < n; i++)
+		work[i] = dtype;
+	h->parallel(h, n, limit_item, work);
+	for (int i = 0; i < n; i++)
+		sum += work[i];
+	return sum / (now() - start);
+}
+
+/* ---- */
+
+static void compare(const struct zr_host *h, const struct zr_ops *own, sgemm_fn peer,
+		    const struct shape *s, double budget)
 {
 	static double ratio[TURNS];
+	double limit = 0, rate;
 	int32_t d_dtype = s->flags & ZR_MM_TRANS_A ? ZR_F32 : s->dtype;
 	struct zr_op_matmul op = {
 		.size = sizeof op, .flags = s->flags, .a_dtype = s->dtype, .b_dtype = s->dtype,
@@ -193,13 +338,16 @@ static void compare(const struct zr_ops *own, sgemm_fn peer, const struct shape 
 	do {
 		t[0] = run(own, &op, times) / times;
 		t[1] = peer ? run_peer(peer, &op, times) / times : t[0];
+		rate = limit_of(s->dtype) ? limit_rate(h, s->dtype) : 0;
+		limit = rate > limit ? rate : limit;
 		ratio[n++] = t[1] / t[0];
 		best[0] = t[0] < best[0] ? t[0] : best[0];
 		best[1] = t[1] < best[1] ? t[1] : best[1];
 	} while (n < TURNS && now() < end);
 	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
-	printf("%-18s %6lld %6lld %6lld  %7.1f", s->name, (long long)s->m, (long long)s->n,
-	       (long long)s->k, flop / best[0] * 1e-9);
+	printf("%-24s %6lld %6lld %6lld  %7.1f  %5.2f", s->name, (long long)s->m, (long long)s->n,
+	       (long long)s->k, flop / best[0] * 1e-9,
+	       limit > 0 ? flop / best[0] / limit : 0);
 	if (peer)
 		printf(" %7.1f  %5.2f", flop / best[1] * 1e-9, ratio[n / 2]);
 	printf("\n");
@@ -216,15 +364,17 @@ int main(int argc, char **argv)
 	double budget = argc > 3 ? atof(argv[3]) * 1e-3 : 0.5;
 	const struct zr_desc *desc = test_plugin("device/cpu");
 	struct zr_inst *inst;
+	pool_start(h);
 	const struct zr_ops *own = device(h, isa, &inst);
 	sgemm_fn peer = sgemm_of(argc > 5 ? argv[5] : "libopenblas.so.0", h->workers);
 	size_t i;
 	if (h->workers == 1)
 		clock_id = CLOCK_THREAD_CPUTIME_ID;
-	printf("%-18s %6s %6s %6s  %7s %7s %5s\n", "", "M", "N", "K", "own", "OpenBLAS", "ratio");
+	printf("%-24s %6s %6s %6s  %7s %6s %7s %5s\n", "", "M", "N", "K", "own", "share", "OpenBLAS",
+	       "ratio");
 	for (i = 0; i < sizeof shapes / sizeof *shapes; i++)
 		if (!only || strstr(shapes[i].name, only))
-			compare(own, peer, &shapes[i], budget);
+			compare(h, own, peer, &shapes[i], budget);
 	desc->destroy(inst);
 	test_host_free(h);
 	return 0;
