@@ -49,7 +49,7 @@ static inline struct zr_op_matmul zr_low_rank_product(const struct zr_op_matmul_
 #define ZR_GEMM_SCRATCH (4u << 20) /* bytes of scratch that gemm_tile may use, per worker */
 
 struct zr_cpu_kernels {
-	const char *name; /* "scalar", "avx2", "avx512", "avx512bf16" */
+	const char *name; /* "scalar", "avx2", "avx512", "avx512bf16", "amx" */
 
 	/* rows r = b*T+t of out */
 	void (*embedding)(const struct zr_op_embedding *, int64_t lo, int64_t hi);
@@ -171,7 +171,8 @@ struct zr_cpu_kernels {
 #define ZR_CPU_AVX2 1
 #define ZR_CPU_AVX512 2
 #define ZR_CPU_AVX512BF16 3
-#define ZR_CPU_BEST ZR_CPU_AVX512BF16
+#define ZR_CPU_AMX 4
+#define ZR_CPU_BEST ZR_CPU_AMX
 
 /* The best instruction set of this processor and operating system; the name of the first feature
  * that `isa` needs and that is missing here, or NULL; the kernels of an instruction set that misses
@@ -186,5 +187,6 @@ extern const struct zr_cpu_kernels zr_cpu_scalar;
 extern const struct zr_cpu_kernels zr_cpu_avx2;   /* x86-64 with AVX2, FMA and F16C */
 extern const struct zr_cpu_kernels zr_cpu_avx512; /* x86-64 with AVX-512 F, BW, DQ, VL */
 extern const struct zr_cpu_kernels zr_cpu_avx512bf16; /* and AVX512_BF16 */
+extern const struct zr_cpu_kernels zr_cpu_amx; /* and AMX-TILE, AMX-BF16 */
 
 #endif

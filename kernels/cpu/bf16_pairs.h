@@ -9,10 +9,15 @@
  * even ones, each by a fused multiply-add that rounds to the nearest with ties to even. Denormal
  * operands count as 0 of their sign, results too. The control register of the thread plays no part.
  *
+ * tdpbf16ps on tiles of AMX (Intel, volume 2) takes 16 pairs: the products of their even elements
+ * are one chain of such multiply-adds over ascending pairs that starts at 0, those of the odd ones
+ * another; the two are added, and their sum is added to the element, without denormals either.
+ *
  * A matrix product cuts K into blocks of zr_pairs_block() pairs, the last shorter, an odd K filled
  * up with 0. Within a block each element of the result is one chain over ascending pairs that
- * starts at 0; the blocks' sums are added in ascending order, in fp32 with denormals. Everything
- * after the product is as in the other variants. Which bits a NaN has is not said.
+ * starts at 0; with tiles the block is filled up to whole tiles with 0 and is a chain of tiles. The
+ * blocks' sums are added in ascending order, in fp32 with denormals. Everything after the product
+ * is as in the other variants. Which bits a NaN has is not said.
  */
 #ifndef ZEROTH_KERNELS_CPU_BF16_PAIRS_H
 #define ZEROTH_KERNELS_CPU_BF16_PAIRS_H
@@ -21,11 +26,14 @@
 
 #define ZR_PAIRS_KC 192 /* pairs in a block of K at most */
 
-/* Length of the blocks of so many pairs: even, so that none is short. */
-static inline int64_t zr_pairs_block(int64_t pairs)
+#define ZR_TILE_PAIRS 16
+
+/* Length of the blocks of so many pairs: even, so that none is short, and of whole tiles. */
+static inline int64_t zr_pairs_block(int64_t pairs, int tiles)
 {
-	int64_t blocks = (pairs + ZR_PAIRS_KC - 1) / ZR_PAIRS_KC;
-	return blocks ? ((pairs + blocks - 1) / blocks + 3) / 4 * 4 : ZR_PAIRS_KC;
+	const int64_t blocks = (pairs + ZR_PAIRS_KC - 1) / ZR_PAIRS_KC,
+		      unit = tiles ? ZR_TILE_PAIRS : 4;
+	return blocks ? ((pairs + blocks - 1) / blocks + unit - 1) / unit * unit : ZR_PAIRS_KC;
 }
 
 /* Whether a product is one of bf16 operands. */
@@ -40,8 +48,8 @@ static inline float zr_no_denormal(float x)
 	return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
-/* sum + a b, rounded once; 0 of its sign if it is below the least normal number after rounding to 24
- * bits, whatever its exponent */
+/* sum + a b, rounded once; 0 of its sign if it is below the least normal number after rounding to
+ * 24 bits, whatever its exponent */
 static inline float zr_flushed_fma(float a, float b, float sum)
 {
 	const float x = fmaf(a, b, sum);
@@ -60,12 +68,28 @@ static inline float zr_pair_sum(float sum, const uint16_t a[2], const uint16_t b
 	return sum;
 }
 
+/* An element of tdpbf16ps: row a and column b have 16 pairs each. */
+static inline float zr_tile_sum(float sum, uint16_t a[ZR_TILE_PAIRS][2],
+				uint16_t b[ZR_TILE_PAIRS][2])
+{
+	float part[2] = { 0, 0 };
+	for (int p = 0; p < ZR_TILE_PAIRS; p++)
+		for (int i = 0; i < 2; i++)
+			part[i] = zr_flushed_fma(zr_no_denormal(zr_from_bf16(a[p][i])),
+						 zr_no_denormal(zr_from_bf16(b[p][i])), part[i]);
+	return zr_flushed_fma(1, zr_flushed_fma(1, part[0], part[1]), zr_no_denormal(sum));
+}
+
 /* sum[0..16) of 16 lanes, a and b 2 bf16 each, by the processor's vdpbf16ps */
 void zr_pair_sums_avx512bf16(float *sum, const uint16_t *a, const uint16_t *b);
 
-/* The matrix product of one tile as kernels.h says of gemm_tile, in C and in this order: for tests.
- * a and b are bf16. */
+/* sum[16][16] of a tile: rows a[16] and columns b[.][16] of 16 pairs, by the processor's
+ * tdpbf16ps */
+void zr_tile_sums_amx(float *sum, const uint16_t *a, const uint16_t *b);
+
+/* The matrix product of one tile as kernels.h says of gemm_tile, in C and in this order, with
+ * tile registers or without: for tests. a and b are bf16. */
 void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
-			int64_t row0, int64_t rows, int64_t col0, int64_t cols);
+		       int tiles, int64_t row0, int64_t rows, int64_t col0, int64_t cols);
 
 #endif

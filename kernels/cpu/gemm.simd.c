@@ -26,14 +26,20 @@
 #define STEP 1
 #endif
 
-#if ZR_W == 16
+#ifdef ZR_TILES
+#define MR 32
+#define NV 2
+#define KC 192
+#elif ZR_W == 16
 #define MR 8 /* 8 x 3 sums, 3 of B, 1 of A: 28 of 32 registers */
 #define KC 192
 #else
 #define MR 4 /* 4 x 3 sums, 3 of B, 1 of A: all 16 */
 #define KC 256
 #endif
+#ifndef NV
 #define NV 3            /* vectors in a row of sums */
+#endif
 #define NR (NV * ZR_W)  /* KC x NR floats fill most of the first-level cache */
 #define MC 256          /* rows of A packed at once: MC x KC floats lie in the second-level cache */
 /* Floats between panels of A: an odd number of cache lines, so that the panels do not share
@@ -138,6 +144,9 @@ ZR_INLINE void ahead_ask(struct ahead *s)
 
 /* ---- the micro-kernel ------------------------------------------------------------ */
 
+#ifdef ZR_TILES
+#include "gemm_tiles.h"
+#else
 ZR_INLINE vf multiply_add(vf x, vf y, vf sum)
 {
 #ifdef ZR_PAIRS
@@ -204,6 +213,9 @@ typedef void micro_fn(int64_t, const float *, const float *, float *, int64_t, i
 static micro_fn *const micros[NV][2] = { { micro_1_0, micro_1_1 },
 					 { micro_2_0, micro_2_1 },
 					 { micro_3_0, micro_3_1 } };
+static void tiles_begin(void) {}
+static void tiles_end(void) {}
+#endif
 
 /* Rows and columns that do not fill the micro-kernel: by way of a full block of its own. */
 static void micro_edge(micro_fn *fn, int64_t kc, const float *a, const float *b, float *c,
@@ -271,7 +283,14 @@ static void block(const struct block *t)
 
 #ifdef ZR_PAIRS
 _Static_assert(KC == ZR_PAIRS_KC, "bf16_pairs.h says how K is cut");
-#define block_length zr_pairs_block
+static int64_t block_length(int64_t pairs)
+{
+#ifdef ZR_TILES
+	return zr_pairs_block(pairs, 1);
+#else
+	return zr_pairs_block(pairs, 0);
+#endif
+}
 #else
 /* Length of the blocks of K: even, so that none is short. */
 static int64_t block_length(int64_t k)
@@ -287,8 +306,11 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 {
 	const int64_t depth = (op->k + STEP - 1) / STEP;
 	int64_t kb = block_length(depth), k = 0;
+#ifndef ZR_TILES
 	if (rows == 1 && ZR_SIMD(gemv)(op, row0, col0, cols, kb, c, add))
 		return;
+#endif
+	tiles_begin();
 	do {
 		struct block t = { op, row0, rows, col0, cols, k, min(kb, depth - k),
 				   c,  ldc,  add,  scratch };
@@ -296,6 +318,7 @@ static void blocks(const struct zr_op_matmul *op, int64_t row0, int64_t rows, in
 		add = 1;
 		k += kb;
 	} while (k < depth);
+	tiles_end();
 }
 
 /* ---- a low-rank update ----------------------------------------------------------- */

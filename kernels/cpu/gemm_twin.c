@@ -13,27 +13,31 @@ static void pair_of(uint16_t to[2], const uint16_t *from, int64_t i, int64_t rig
 		to[e] = 2 * p + e < k ? from[i * right + (2 * p + e) * down] : 0;
 }
 
-static float chain(const struct zr_op_matmul *op, int64_t row, int64_t col, int64_t p, int64_t end)
+static float chain(const struct zr_op_matmul *op, int tiles, int64_t row, int64_t col, int64_t p,
+		   int64_t end)
 {
 	const int ta = !!(op->flags & ZR_MM_TRANS_A), tb = !!(op->flags & ZR_MM_TRANS_B);
 	float sum = 0;
-	for (; p < end; p++) {
-		uint16_t a[2], b[2];
-		pair_of(a, op->a, row, ta ? 1 : op->lda, p, ta ? op->lda : 1, op->k);
-		pair_of(b, op->b, col, tb ? op->ldb : 1, p, tb ? 1 : op->ldb, op->k);
-		sum = zr_pair_sum(sum, a, b);
+	while (p < end) {
+		uint16_t a[ZR_TILE_PAIRS][2] = { { 0 } }, b[ZR_TILE_PAIRS][2] = { { 0 } };
+		for (int i = 0; p < end && i < (tiles ? ZR_TILE_PAIRS : 1); i++, p++) {
+			pair_of(a[i], op->a, row, ta ? 1 : op->lda, p, ta ? op->lda : 1, op->k);
+			pair_of(b[i], op->b, col, tb ? op->ldb : 1, p, tb ? 1 : op->ldb, op->k);
+		}
+		sum = tiles ? zr_tile_sum(sum, a, b) : zr_pair_sum(sum, a[0], b[0]);
 	}
 	return sum;
 }
 
 /* start + the sum over all of K */
-static float element(const struct zr_op_matmul *op, int64_t row, int64_t col, int add, float start)
+static float element(const struct zr_op_matmul *op, int tiles, int64_t row, int64_t col, int add,
+		     float start)
 {
-	const int64_t pairs = (op->k + 1) / 2, block = zr_pairs_block(pairs);
+	const int64_t pairs = (op->k + 1) / 2, block = zr_pairs_block(pairs, tiles);
 	int64_t p = 0;
 	do {
 		int64_t end = p + block < pairs ? p + block : pairs;
-		float sum = chain(op, row, col, p, end);
+		float sum = chain(op, tiles, row, col, p, end);
 		start = add ? start + sum : sum;
 		add = 1;
 		p = end;
@@ -41,10 +45,10 @@ static float element(const struct zr_op_matmul *op, int64_t row, int64_t col, in
 	return start;
 }
 
-static float update(const struct zr_op_matmul_low_rank *l, int64_t row, int64_t col)
+static float update(const struct zr_op_matmul_low_rank *l, int tiles, int64_t row, int64_t col)
 {
 	const struct zr_op_matmul uv = zr_low_rank_product(l);
-	float x = element(&uv, row, col, 0, 0) * l->gain;
+	float x = element(&uv, tiles, row, col, 0, 0) * l->gain;
 	if (l->dropout > 0)
 		x = zr_rng_word(&l->rng, (uint64_t)(row * uv.n + col)) >=
 				    zr_drop_below(l->dropout) ?
@@ -54,7 +58,7 @@ static float update(const struct zr_op_matmul_low_rank *l, int64_t row, int64_t 
 }
 
 void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_low_rank *low,
-			int64_t row0, int64_t rows, int64_t col0, int64_t cols)
+		       int tiles, int64_t row0, int64_t rows, int64_t col0, int64_t cols)
 {
 	struct zr_op_matmul last = *op;
 	last.flags &= ~ZR_MM_ACCUMULATE;
@@ -62,9 +66,10 @@ void zr_gemm_tile_twin(const struct zr_op_matmul *op, const struct zr_op_matmul_
 		for (int64_t j = col0; j < col0 + cols; j++) {
 			const int add = !!(op->flags & ZR_MM_ACCUMULATE);
 			void *d = zr_at(op->d, i * op->ldd + j, op->d_dtype);
-			float x = element(op, i, j, add, add ? zr_get(d, 0, op->d_dtype) : 0);
+			float x = element(op, tiles, i, j, add,
+					  add ? zr_get(d, 0, op->d_dtype) : 0);
 			if (low)
-				x += update(low, i, j);
+				x += update(low, tiles, i, j);
 			zr_gemm_finish_scalar(&last, &x, 1, 1, 1,
 					      op->bias ? zr_at(op->bias, j, op->b_dtype) : NULL, d,
 					      op->pre ? zr_at(op->pre, i * op->ldd + j,

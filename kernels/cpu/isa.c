@@ -9,12 +9,14 @@
 
 #ifdef HAVE_X86_64
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 struct feature {
 	const char *name;
 	int32_t isa;   /* the lowest instruction set that needs it */
 	uint32_t leaf; /* CPUID leaf 1 or 7, subleaf 0; LEAF7_1; XCR0 */
-	int reg;       /* 0 eax, 1 ebx, 2 ecx */
+	int reg;       /* 0 eax, 1 ebx, 2 ecx, 3 edx */
 	uint32_t bits;
 };
 
@@ -36,6 +38,9 @@ static const struct feature features[] = {
 	{ "avx512bw", ZR_CPU_AVX512, 7, 1, 1u << 30 },
 	{ "avx512vl", ZR_CPU_AVX512, 7, 1, 1u << 31 },
 	{ "avx512_bf16", ZR_CPU_AVX512BF16, LEAF7_1, 0, 1u << 5 },
+	{ "amx_tile", ZR_CPU_AMX, 7, 3, 1u << 24 },
+	{ "amx_bf16", ZR_CPU_AMX, 7, 3, 1u << 22 },
+	{ "tile state saved by the system", ZR_CPU_AMX, XCR0, 0, 0x60000 },
 };
 
 static int has(const struct feature *f)
@@ -87,10 +92,68 @@ static const char *of_pairs(int32_t isa)
 {
 	return isa >= ZR_CPU_AVX512BF16 && !sums_pairs() ? ZR_CPU_OTHER_SUMS : NULL;
 }
+
+#ifdef HAVE_AMX
+/* Linux, arch_prctl(2) */
+#define ASK_FOR_STATE 0x1023
+#define TILE_DATA 18
+
+/* Whether the processor sums tiles as bf16_pairs.h says, where products are around 1 and where they
+ * are denormal. */
+static int sums_tiles(void)
+{
+	const struct zr_rng rng = { 0 };
+	uint16_t a[16][ZR_TILE_PAIRS][2], b[ZR_TILE_PAIRS][16][2], column[ZR_TILE_PAIRS][2];
+	float sum[16][16];
+	for (int i = 0; i < 16; i++)
+		for (int p = 0; p < ZR_TILE_PAIRS; p++)
+			for (int e = 0; e < 2; e++) {
+				uint64_t at = (uint64_t)((i * ZR_TILE_PAIRS + p) * 2 + e);
+				uint32_t x = zr_rng_word(&rng, at), y = zr_rng_word(&rng, at + 512);
+				a[i][p][e] = (uint16_t)((x & 0x807f) |
+							((i < 12 ? 120 : 50) + (x >> 28)) << 7);
+				b[p][i][e] = (uint16_t)((y & 0x807f) |
+							((i < 12 ? 120 : 70) + (y >> 28)) << 7);
+				sum[i][p] = (float)(int32_t)(x ^ y) *
+					    (i < 12 ? 0x1p-25f : 0x1p-149f);
+			}
+	float was[16][16];
+	memcpy(was, sum, sizeof sum);
+	zr_tile_sums_amx(sum[0], a[0][0], b[0][0]);
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < 16; j++) {
+			for (int p = 0; p < ZR_TILE_PAIRS; p++)
+				memcpy(column[p], b[p][j], sizeof column[p]);
+			if (zr_bits(sum[i][j]) != zr_bits(zr_tile_sum(was[i][j], a[i], column)))
+				return 0;
+		}
+	return 1;
+}
+
+static const char *of_tiles(int32_t isa)
+{
+	if (isa < ZR_CPU_AMX)
+		return NULL;
+	if (syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA))
+		return "the system's permission to use tile registers";
+	return sums_tiles() ? NULL : ZR_CPU_OTHER_SUMS;
+}
+#else
+static const char *of_tiles(int32_t isa)
+{
+	return isa >= ZR_CPU_AMX ? "a build with kernels of AMX" : NULL;
+}
+#endif
 #else
 static const char *of_pairs(int32_t isa)
 {
 	return isa >= ZR_CPU_AVX512BF16 ? "a build with kernels of avx512_bf16" : NULL;
+}
+
+static const char *of_tiles(int32_t isa)
+{
+	(void)isa;
+	return NULL;
 }
 #endif
 
@@ -100,7 +163,8 @@ const char *zr_cpu_missing(int32_t isa)
 	for (i = 0; i < sizeof features / sizeof *features; i++)
 		if (features[i].isa <= isa && !has(&features[i]))
 			return features[i].name;
-	return of_pairs(isa);
+	const char *missing = of_pairs(isa);
+	return missing ? missing : of_tiles(isa);
 }
 #else
 const char *zr_cpu_missing(int32_t isa)
@@ -119,6 +183,10 @@ int32_t zr_cpu_best(void)
 
 const struct zr_cpu_kernels *zr_cpu_variant(int32_t isa)
 {
+#ifdef HAVE_AMX
+	if (isa == ZR_CPU_AMX)
+		return &zr_cpu_amx;
+#endif
 #ifdef HAVE_AVX512BF16
 	if (isa == ZR_CPU_AVX512BF16)
 		return &zr_cpu_avx512bf16;

@@ -16,6 +16,12 @@ static inline int isa_has_bf16(void)
 	return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & bit_AVX512BF16;
 }
 
+static inline int isa_has_tiles(void)
+{
+	unsigned a, b, c, d;
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 22 && d & 1u << 24;
+}
+
 static inline int isa_has_f16c(void) /* no name for __builtin_cpu_supports() in clang 14 */
 {
 	unsigned a, b, c, d;
@@ -23,7 +29,7 @@ static inline int isa_has_f16c(void) /* no name for __builtin_cpu_supports() in 
 }
 #endif
 
-/* "scalar", "avx2", "avx512", "avx512bf16" */
+/* "scalar", "avx2", "avx512", "avx512bf16", "amx" */
 static inline int isa_runs(const char *name)
 {
 #ifdef __x86_64__
@@ -33,6 +39,8 @@ static inline int isa_runs(const char *name)
 	if (!strcmp(name, "avx512"))
 		return isa_runs("avx2") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+	if (!strcmp(name, "amx"))
+		return isa_runs("avx512bf16") && isa_has_tiles();
 	if (!strcmp(name, "avx512bf16"))
 		return isa_runs("avx512") && isa_has_bf16();
 #endif

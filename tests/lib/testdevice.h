@@ -82,8 +82,8 @@ static inline void dev_close(struct dev *d)
 	test_host_free(d->h);
 }
 
-static const char *const dev_isas[] = { "scalar", "avx2", "avx512", "avx512bf16" };
-#define DEV_VARIANTS 4
+static const char *const dev_isas[] = { "scalar", "avx2", "avx512", "avx512bf16", "amx" };
+#define DEV_VARIANTS 5
 
 /* Variant i, or a refusal (a processor without it). The first one is always there. */
 static inline int dev_open_variant(struct dev *d, int workers, int i)

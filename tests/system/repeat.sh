@@ -23,7 +23,7 @@ digests() {
 	done | sort -u
 }
 
-for isa in scalar avx2 avx512 avx512bf16; do
+for isa in scalar avx2 avx512 avx512bf16 amx; do
 	one=$(digests 1 -o device.isa=$isa -o device.threads=1)
 	if [ -z "$one" ] && grep -q 'this machine lacks' "$scratch/err"; then
 		skip "I1 $isa: $runs runs with 4 threads" "not on this processor"

@@ -69,7 +69,7 @@ for precision in $([ -z "$ZR_SANITIZE" ] && echo fp32 fp16) bf16; do
 		-o device.separate=yes)" "$one"
 done
 is "I5: nothing is left on disk" "$(ls "$scratch/disk")" ""
-for isa in scalar avx2 avx512 avx512bf16; do
+for isa in scalar avx2 avx512 avx512bf16 amx; do
 	one=$(digest -o device.isa=$isa -o device.threads=1)
 	if [ -z "$one" ] && grep -q 'this machine lacks' "$scratch/err"; then
 		skip "I1 $isa: 2 threads as 1" "not on this processor"

@@ -18,7 +18,7 @@ struct opts {
 };
 
 /* ZR_CPU_SCALAR ... */
-static const char *const isa_choices[] = { "scalar", "avx2", "avx512", "avx512bf16", NULL };
+static const char *const isa_choices[] = { "scalar", "avx2", "avx512", "avx512bf16", "amx", NULL };
 
 static const struct zr_opt cpu_opts[] = {
 	ZR_OPT(struct opts, threads, ZR_T_I64, ZR_O_AUTO, "auto", 1, 1024, "",

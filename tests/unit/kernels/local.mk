@@ -18,6 +18,10 @@ kernel_test_cppflags += -DHAVE_X86_64
 endif
 if HAVE_AVX512BF16
 kernel_test_cppflags += -DHAVE_AVX512BF16
+pairs_ldadd = kernels/libkernels_amx_emulated.la
+endif
+if HAVE_AMX
+kernel_test_cppflags += -DHAVE_AMX
 endif
 kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 
@@ -91,10 +95,10 @@ kernel_test_ldadd = kernels/libzrkernels.la $(CMOCKA_LIBS) -lm
 %C%_t_norms_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 %C%_t_norms_LDADD = kernels/libkernels_f64.la $(kernel_test_ldadd)
 
-%C%_t_pairs_SOURCES = %D%/t_pairs.c $(kernel_rig)
+%C%_t_pairs_SOURCES = %D%/t_pairs.c %D%/tiles_emulated.h $(kernel_rig)
 %C%_t_pairs_CPPFLAGS = $(kernel_test_cppflags)
 %C%_t_pairs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-%C%_t_pairs_LDADD = $(kernel_test_ldadd)
+%C%_t_pairs_LDADD = $(pairs_ldadd) $(kernel_test_ldadd)
 
 %C%_t_rotary_SOURCES = %D%/t_rotary.c $(kernel_mode)
 %C%_t_rotary_CPPFLAGS = $(kernel_test_cppflags)

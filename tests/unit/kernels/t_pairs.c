@@ -4,11 +4,13 @@
  * arithmetic that kernels/cpu/bf16_pairs.h writes down, bit by bit.
  */
 #include "cpu/bf16_pairs.h"
+#include "cpu/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels_rig.h"
+#include "tests/lib/isa.h"
 
 #ifdef HAVE_AVX512BF16
 static uint32_t draw32(uint64_t *state)
@@ -45,7 +47,7 @@ static void the_processor_sums_pairs_as_written_down(void **state)
 {
 	uint64_t seed = 1;
 	(void)state;
-	if (!rig_runs(&zr_cpu_avx512bf16))
+	if (!isa_runs("avx512bf16"))
 		skip();
 	for (int n = 0; n < 20000; n++) {
 		uint16_t a[32], b[32];
@@ -106,8 +108,11 @@ static struct product make(uint64_t *seed, const int64_t *mnk, uint32_t flags, i
 	return p;
 }
 
-/* The whole product, computed as one tile or as four, against the twin. */
-static void compare(struct product *p, uint64_t *seed, void *scratch)
+typedef void tile_fn(const struct zr_op_matmul *, const struct zr_op_matmul_low_rank *, int64_t, int64_t, int64_t,
+		     int64_t, void *);
+
+/* The whole product in three tiles, against the twin. */
+static void compare(tile_fn *tile, int tiles, struct product *p, uint64_t *seed, void *scratch)
 {
 	const int64_t m = p->op.m, n = p->op.n, size = rig_size(p->op.d_dtype) * m * p->op.ldd;
 	const int64_t row = m / 3, col = n / 2;
@@ -122,29 +127,25 @@ static void compare(struct product *p, uint64_t *seed, void *scratch)
 		low.product = op;
 		const struct zr_op_matmul_low_rank *l = p->with_low ? &low : NULL;
 		if (twin) {
-			zr_gemm_tile_twin(&op, l, 0, m, 0, n);
+			zr_gemm_tile_twin(&op, l, tiles, 0, m, 0, n);
 			continue;
 		}
-		zr_cpu_avx512bf16.gemm_tile(&op, l, 0, row, 0, n, scratch);
-		zr_cpu_avx512bf16.gemm_tile(&op, l, row, m - row, 0, col, scratch);
-		zr_cpu_avx512bf16.gemm_tile(&op, l, row, m - row, col, n - col, scratch);
+		tile(&op, l, 0, row, 0, n, scratch);
+		tile(&op, l, row, m - row, 0, col, scratch);
+		tile(&op, l, row, m - row, col, n - col, scratch);
 	}
 	if (memcmp(d[0], d[1], (size_t)size) || memcmp(pre[0], pre[1], (size_t)size))
-		fail_msg("%lld x %lld x %lld, flags %u, result %d, low rank %d: other bits", (long long)m,
-			 (long long)n, (long long)p->op.k, p->op.flags, p->op.d_dtype, p->with_low);
+		fail_msg("tiles %d: %lld x %lld x %lld, flags %u, result %d, low rank %d: other bits", tiles,
+			 (long long)m, (long long)n, (long long)p->op.k, p->op.flags, p->op.d_dtype, p->with_low);
 }
 
-static void products_have_the_bits_of_the_twin(void **state)
+static void hold_to_twin(tile_fn *tile, int tiles)
 {
 	static const int64_t shapes[][3] = { { 1, 1, 1 }, { 3, 50, 7 }, { 8, 48, 16 }, { 17, 97, 385 },
-					     { 5, 33, 768 }, { 30, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 } };
+					     { 5, 33, 768 }, { 40, 64, 801 }, { 260, 5, 6 }, { 2, 3, 0 } };
 	static const uint32_t trans[] = { 0, ZR_MM_TRANS_A, ZR_MM_TRANS_B, ZR_MM_TRANS_A | ZR_MM_TRANS_B };
-	void *scratch;
+	void *scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	uint64_t seed = 7;
-	(void)state;
-	if (!rig_runs(&zr_cpu_avx512bf16))
-		skip();
-	scratch = aligned_alloc(64, ZR_GEMM_SCRATCH);
 	assert_non_null(scratch);
 	for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
 		for (int t = 0; t < 4; t++) {
@@ -156,11 +157,39 @@ static void products_have_the_bits_of_the_twin(void **state)
 			for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 				struct product p = make(&seed, shapes[s], trans[t] | kinds[i].flags, kinds[i].d,
 							kinds[i].bias, kinds[i].low);
-				compare(&p, &seed, scratch);
+				compare(tile, tiles, &p, &seed, scratch);
 				rig_release();
 			}
 		}
 	free(scratch);
+}
+
+static void products_have_the_bits_of_the_twin(void **state)
+{
+	(void)state;
+	if (!isa_runs("avx512bf16"))
+		skip();
+	hold_to_twin(zr_gemm_tile_avx512bf16, 0);
+}
+
+static void products_on_emulated_tiles_have_the_bits_of_the_twin(void **state)
+{
+	(void)state;
+	if (!isa_runs("avx512"))
+		skip();
+	hold_to_twin(zr_gemm_tile_amx_emulated, 1);
+}
+
+static void products_on_tiles_have_the_bits_of_the_twin(void **state)
+{
+	(void)state;
+#ifdef HAVE_AMX
+	if (!zr_cpu_missing(ZR_CPU_AMX)) {
+		hold_to_twin(zr_gemm_tile_amx, 1);
+		return;
+	}
+#endif
+	skip();
 }
 #endif
 
@@ -171,6 +200,8 @@ int main(void)
 		cmocka_unit_test(the_processor_sums_pairs_as_written_down),
 		cmocka_unit_test(the_order_of_a_pair_and_denormals_matter),
 		cmocka_unit_test(products_have_the_bits_of_the_twin),
+		cmocka_unit_test(products_on_emulated_tiles_have_the_bits_of_the_twin),
+		cmocka_unit_test(products_on_tiles_have_the_bits_of_the_twin),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
