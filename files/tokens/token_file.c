@@ -23,6 +23,7 @@ struct zr_token_file {
 	FILE *f;
 	int width, raw;
 	int64_t tokens;
+	size_t n; /* of `out`, to be written */
 	union {
 		uint16_t two[ROOM];
 		uint32_t four[ROOM];
@@ -67,6 +68,13 @@ int zr_token_file_create(const char *path, int width, int raw, struct zr_token_f
 	return rc;
 }
 
+static int write_out(struct zr_token_file *f, struct zr_error *err)
+{
+	size_t n = f->n;
+	f->n = 0;
+	return fwrite(&f->out, (size_t)f->width, n, f->f) == n ? 0 : failed(f, "write", err);
+}
+
 int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, struct zr_error *err)
 {
 	if (!f->raw && (int64_t)n > ZR_TOKEN_FILE_MOST - f->tokens)
@@ -77,13 +85,14 @@ int zr_token_file_put(struct zr_token_file *f, const int32_t *ids, size_t n, str
 			f->path, ZR_TOKEN_FILE_MOST);
 	f->tokens += (int64_t)n;
 	for (size_t m; n; n -= m, ids += m) {
-		m = n < ROOM ? n : ROOM;
+		m = n < ROOM - f->n ? n : ROOM - f->n;
 		for (size_t i = 0; i < m && f->width == 2; i++)
-			f->out.two[i] = (uint16_t)ids[i];
+			f->out.two[f->n + i] = (uint16_t)ids[i];
 		if (f->width == 4)
-			memcpy(f->out.four, ids, m * sizeof *ids);
-		if (fwrite(&f->out, (size_t)f->width, m, f->f) != m)
-			return failed(f, "write", err);
+			memcpy(f->out.four + f->n, ids, m * sizeof *ids);
+		f->n += m;
+		if (f->n == ROOM && write_out(f, err))
+			return ZR_EIO;
 	}
 	return 0;
 }
@@ -95,7 +104,8 @@ int64_t zr_token_file_tokens(const struct zr_token_file *f)
 
 static int finish(struct zr_token_file *f, struct zr_error *err)
 {
-	int rc = write_header(f, err);
+	int rc = write_out(f, err);
+	rc = rc ? rc : write_header(f, err);
 	if (!rc && (fflush(f->f) || fsync(fileno(f->f))))
 		rc = failed(f, "write", err);
 	if (!rc && rename(f->tmp, f->path))
