@@ -4,6 +4,8 @@
  * read where they stand in the file's text; see parts.h. jansson reads the rest of the file, and
  * the whole of one that is not JSON, to say where.
  */
+#define _DEFAULT_SOURCE
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,56 +169,90 @@ int zr_list_next(struct zr_list *l)
 	return 1;
 }
 
-/* Characters that end a run of others: in strings, and in lists between strings. */
-static const char in_string[256] = { [0] = 1, ['"'] = 1, ['\\'] = 1 };
-static const char in_list[256] = { [0] = 1,   ['"'] = 1, [','] = 1, ['['] = 1,
-				   [']'] = 1, ['{'] = 1, ['}'] = 1 };
+/* ---- what is passed over ---- */
 
-static const char *behind_run(const char *p, const char ends[256])
+#define ONES UINT64_C(0x0101010101010101)
+#define DEEP 100 /* arrays and objects, which are counted in bytes */
+
+/* 1 in each of 8 bytes that is c. */
+static inline uint64_t equal(uint64_t x, char c)
 {
-	while (!ends[(unsigned char)*p])
-		p++;
-	return p;
+	x ^= ONES * (unsigned char)c;
+	return ~(((x & ONES * 0x7f) + ONES * 0x7f) | x) >> 7 & ONES;
 }
 
-/* Behind a string, of which nothing is asked. */
-static const char *behind_string(const char *p)
+/* A value that is passed over. */
+struct passed {
+	int in_string;
+	size_t depth;  /* of arrays and objects */
+	size_t commas; /* of the outermost */
+};
+
+/* 8 bytes; 0: there is an end of the value or a backslash among them. */
+static inline int pass_eight(struct passed *v, const char *p)
 {
-	for (p = behind_run(p + 1, in_string); *p != '"'; p = behind_run(p + 2, in_string))
-		if (!*p || !p[1])
-			return NULL;
-	return p + 1;
+	uint64_t x;
+	memcpy(&x, p, sizeof x);
+	x = le64toh(x);
+	uint64_t braces = x | ONES * 0x20; /* of [ and ] too */
+	/* in each byte how many there are up to it, and how deep it is */
+	uint64_t quotes = equal(x, '"') * ONES + (v->in_string ? ONES : 0);
+	uint64_t opened = (equal(braces, '{') & ~quotes) * ONES;
+	uint64_t closed = (equal(braces, '}') & ~quotes) * ONES;
+	uint64_t depth = v->depth * ONES + opened - closed;
+	if (equal(x, '\\') || equal(depth, 0) || v->depth > DEEP)
+		return 0;
+	v->commas += (equal(x, ',') & ~quotes & equal(depth, 1)) * ONES >> 56;
+	v->depth = depth >> 56;
+	v->in_string = quotes >> 56 & 1;
+	return 1;
 }
 
-/* Behind an array or an object, of so many entries; NULL: the text ends in it. */
-static const char *behind_list(const char *p, size_t *entries)
+/* One byte, or two of a string. */
+static inline size_t pass_one(struct passed *v, const char *p)
 {
-	size_t depth = 0;
-	*entries = 1;
-	do {
-		depth += *p == '{' || *p == '[';
-		depth -= *p == '}' || *p == ']';
-		*entries += *p == ',' && depth == 1;
-		p = *p == '"' ? behind_string(p) : p + 1;
-		p = p && depth ? behind_run(p, in_list) : p;
-	} while (p && *p && depth);
-	return depth ? NULL : p;
+	if (v->in_string) {
+		v->in_string = *p != '"';
+		return *p == '\\' ? 2 : 1;
+	}
+	v->in_string = *p == '"';
+	v->depth += *p == '{' || *p == '[';
+	v->depth -= *p == '}' || *p == ']';
+	v->commas += *p == ',' && v->depth == 1;
+	return 1;
 }
 
-static const char *behind_value(struct zr_list *l)
+/* Behind a string, an array or an object; NULL: the text ends in it. */
+static const char *pass(struct passed *v, const char *p, const char *end)
 {
+	p += pass_one(v, p);
+	while (p < end && (v->depth || v->in_string)) {
+		const char *next = p + 8;
+		if (end - p >= 8 && v->depth && pass_eight(v, p)) {
+			p = next;
+			continue;
+		}
+		while (p < end && p < next && (v->depth || v->in_string))
+			p += pass_one(v, p);
+	}
+	return v->depth || v->in_string || p > end ? NULL : p;
+}
+
+static const char *behind_value(struct zr_list *l, const char *end)
+{
+	struct passed v = { 0 };
 	const char *p = l->text;
-	if (*p == '{' || *p == '[')
-		p = behind_list(p, &l->entries);
-	else if (*p == '"')
-		p = behind_string(p);
+	if (*p == '{' || *p == '[' || *p == '"')
+		p = pass(&v, p, end);
 	else
 		p += strcspn(p, ",]} \n\r\t");
+	l->entries = v.commas + 1;
 	l->bytes = p ? (size_t)(p - l->text) : 0;
 	return p;
 }
 
-/* The next key of an object, and its value, which is passed over; 0: there is none, or no JSON. */
+/* The next key of an object, and its value, which pass_value passes over; 0: there is none, or no
+ * JSON. */
 static int next_key(struct zr_list *o, struct zr_buf *key, struct zr_list *value)
 {
 	key->n = 0;
@@ -227,7 +263,12 @@ static int next_key(struct zr_list *o, struct zr_buf *key, struct zr_list *value
 		return 0;
 	*value = (struct zr_list){ .text = behind_space(p) };
 	value->p = value->text;
-	o->p = behind_value(value);
+	return 1;
+}
+
+static int pass_value(struct zr_list *o, struct zr_list *value, const char *end)
+{
+	o->p = behind_value(value, end);
 	return o->p != NULL;
 }
 
@@ -244,13 +285,18 @@ static int leave_out(struct zr_buf *rest, const struct zr_list *l, const char **
 int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 {
 	struct zr_buf key = { 0 };
+	const char *end = text + n;
 	struct zr_list root = { .text = behind_space(text) }, model = { 0 }, v;
 	int bpe = 1;
 	root.p = root.text;
 	if (*root.text == '{' && zr_utf8_well_formed(text, n) == n)
-		while (!model.text && next_key(&root, &key, &v))
-			model = strcmp(key.p, "model") || *v.text != '{' ? model : v;
-	while (model.text && next_key(&model, &key, &v)) {
+		while (!model.text && next_key(&root, &key, &v)) {
+			if (!strcmp(key.p, "model") && *v.text == '{')
+				model = v;
+			else if (!pass_value(&root, &v, end))
+				break;
+		}
+	while (model.text && next_key(&model, &key, &v) && pass_value(&model, &v, end)) {
 		if (!strcmp(key.p, "vocab") && !s->vocab.text)
 			s->vocab = v;
 		else if (!strcmp(key.p, "merges") && !s->merges.text)
@@ -262,7 +308,6 @@ int zr_lists_find(struct zr_lists *s, const char *text, size_t n)
 	/* what is not read here has to be looked at by jansson */
 	const struct zr_list none = { 0 }, *merges = bpe ? &s->merges : &none;
 	int merges_first = merges->text && merges->text < s->vocab.text;
-	const char *end = text + n;
 	int rc = leave_out(&s->rest, merges_first ? merges : &s->vocab, &text);
 	rc = rc ? rc : leave_out(&s->rest, merges_first ? &s->vocab : merges, &text);
 	return rc ? rc : zr_buf_add(&s->rest, text, (size_t)(end - text));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * t_lists.c - the vocabulary and the merges of a tokenizer.json, which are not read by jansson: the
- * same texts are good, and what is wrong is said in the same words.
+ * same texts are good, and what is wrong is said in the same words. What is passed over ends where
+ * it does, whatever its strings have.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -219,6 +220,85 @@ static void test_entries(void **unused)
 	zr_tokenizer_close(t);
 }
 
+/* ---- what is passed over ---- */
+
+static uint32_t draw(uint32_t n)
+{
+	static uint64_t state = 1;
+	state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (uint32_t)(state >> 33) % n;
+}
+
+static void put(struct zr_buf *to, const char *text)
+{
+	assert_int_equal(zr_buf_add(to, text, strlen(text)), 0);
+}
+
+/* A string of what could be taken for its end, for brackets or for commas. */
+static void put_string(struct zr_buf *to)
+{
+	static const char *const parts[] = { "\\\"", "\\\\", "]", "[", "}", "{", ",", "a", "▁" };
+	put(to, "\"");
+	for (uint32_t n = draw(12); n; n--)
+		put(to, parts[draw(sizeof parts / sizeof *parts)]);
+	put(to, "\"");
+}
+
+/* An array of `entries`; of other arrays down to `depth`. */
+static void put_array(struct zr_buf *to, uint32_t entries, int depth)
+{
+	put(to, "[");
+	for (uint32_t i = 0; i < entries; i++) {
+		put(to, i ? draw(2) ? "," : " ,\n        " : draw(2) ? "" : "  ");
+		if (depth && i == 0)
+			put_array(to, 1 + draw(3), depth - 1);
+		else
+			put_string(to);
+	}
+	put(to, "]");
+}
+
+static void test_passed(void **unused)
+{
+	struct zr_buf text = { 0 };
+	(void)unused;
+	for (int i = 0; i < 600; i++) {
+		struct zr_lists s = { 0 };
+		uint32_t entries = 1 + draw(40);
+		text.n = 0;
+		put(&text, "{\"a\":");
+		put_array(&text, 1 + draw(3), i % 150 == 0 ? 260 : (int)draw(4));
+		put(&text, ",\"model\":{\"b\":");
+		put_string(&text);
+		put(&text, ", \"vocab\":");
+		size_t from = text.n;
+		put_array(&text, entries, i % 100 == 0 ? 120 : (int)draw(3));
+		size_t to = text.n;
+		put(&text, ",\"merges\":[\"]\",\"}\"]},\"c\":0}");
+		assert_int_equal(zr_buf_add(&text, "", 1), 0);
+		assert_int_equal(zr_lists_find(&s, text.p, text.n - 1), 0);
+		assert_ptr_equal(s.vocab.text, text.p + from);
+		assert_int_equal(s.vocab.bytes, to - from);
+		assert_int_equal(s.vocab.entries, entries);
+		assert_int_equal(s.merges.entries, 2);
+		assert_int_equal(s.merges.bytes, 9);
+		zr_buf_free(&s.rest);
+		if (i % 60)
+			continue;
+		for (size_t n = from + 1; n < to; n++) { /* a file that ends in it */
+			struct zr_buf end = { 0 };
+			assert_int_equal(zr_buf_add(&end, text.p, n), 0);
+			assert_int_equal(zr_buf_add(&end, "", 1), 0);
+			s = (struct zr_lists){ .rest = { 0 } };
+			assert_int_equal(zr_lists_find(&s, end.p, n), 0);
+			assert_null(s.vocab.text);
+			zr_buf_free(&s.rest);
+			zr_buf_free(&end);
+		}
+	}
+	zr_buf_free(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +306,7 @@ int main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_entries),
+		cmocka_unit_test(test_passed),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
