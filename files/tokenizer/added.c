@@ -69,7 +69,7 @@ static size_t next_start(const struct zr_added *a, const char *p, size_t n, size
 {
 	const unsigned char *u = (const unsigned char *)p;
 	while (i + 1 < n) {
-		size_t end = n - 1 - i < WINDOW ? n - 1 : i + WINDOW;
+		size_t end = a->n_first == 1 || n - 1 - i < WINDOW ? n - 1 : i + WINDOW;
 		i = next_first(a, p, i, end);
 		if (i < end && a->second[u[i]] & 1u << (u[i + 1] % 32))
 			return i;

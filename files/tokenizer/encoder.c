@@ -180,6 +180,20 @@ static int part(struct zr_encoder *e, int step, const char *text, struct part *w
 	return rc;
 }
 
+/* Words of the last step that words.c finds, one behind the other; *at: behind them. */
+static int plain_words(struct zr_encoder *e, int step, const char *p, size_t n, int final,
+		       size_t *at)
+{
+	const struct zr_split *s = &e->t->split[step];
+	int words = zr_regex_words(s->regex), rc = 0;
+	size_t end;
+	if (!words || s->behavior != ZR_SPLIT_ISOLATED || step + 1 < e->t->n_splits)
+		return 0;
+	for (; !rc && *at < n && (end = zr_words_end(words, p, n, *at, !final)); *at = end)
+		rc = word(e, p + *at, end - *at);
+	return rc;
+}
+
 /* Splits p[0..n). *used: bytes whose pieces are settled; with final all. */
 static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int final, size_t *used)
 {
@@ -188,6 +202,11 @@ static int pieces(struct zr_encoder *e, int step, const char *p, size_t n, int f
 	int rc = 0, found = ZR_REGEX_FOUND;
 	size_t start, stop, at = 0;
 	for (; s->regex && at < n; at = stop) {
+		rc = plain_words(e, step, p, n, final, &at);
+		if (rc)
+			return rc;
+		if (at == n)
+			break;
 		found = zr_regex_find(s->regex, e->match, p, n, at, !final, &start, &stop,
 				      e->err);
 		if (found != ZR_REGEX_FOUND)

@@ -93,6 +93,11 @@ void zr_regex_free(struct zr_regex *re)
 	free(re);
 }
 
+int zr_regex_words(const struct zr_regex *re)
+{
+	return re->words;
+}
+
 int zr_regex_is_by_class(const struct zr_regex *re)
 {
 	return re->runs < ZR_RUNS;
@@ -201,6 +206,12 @@ int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, st
 void zr_regex_free(struct zr_regex *re)
 {
 	(void)re;
+}
+
+int zr_regex_words(const struct zr_regex *re)
+{
+	(void)re;
+	return ZR_WORDS_OTHER;
 }
 
 int zr_regex_is_by_class(const struct zr_regex *re)

@@ -16,6 +16,7 @@ struct zr_match; /* what one thread needs to find with any of them */
 /* ZR_ENOTSUP: what the pattern uses is not here, or this build has no PCRE2. literal: the pattern is plain text. */
 int zr_regex_compile(const char *pattern, int literal, struct zr_regex **out, struct zr_error *err);
 void zr_regex_free(struct zr_regex *re); /* NULL is fine */
+int zr_regex_words(const struct zr_regex *re); /* which of words.c's patterns it is, ZR_WORDS_* */
 /* Whether what it finds depends on nothing around: characters alone, and runs of a class. */
 int zr_regex_is_by_class(const struct zr_regex *re);
 

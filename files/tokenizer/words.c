@@ -8,6 +8,8 @@
  *   Llama 3, Qwen2    'll|any letters|digits|?marks and line ends|white space up to its last line
  *                     end|white space but its last one|white space
  */
+#define _DEFAULT_SOURCE
+#include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -140,16 +142,37 @@ static size_t llama3(const struct text *t, size_t at, size_t most)
 	return end < t->n || !t->open ? end : UNDECIDED;
 }
 
+/* Which of 8 bytes are a space: the lowest bit that is set is right. */
+static inline uint64_t spaces(const char *p)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t x;
+	memcpy(&x, p, sizeof x);
+	x = le64toh(x) ^ ones * ' ';
+	return (x - ones) & ~x & ones << 7;
+}
+
+/* n: there is none. */
+static inline size_t next_space(const char *p, size_t n, size_t at)
+{
+	for (; n - at >= 8; at += 8) {
+		uint64_t some = spaces(p + at);
+		if (some)
+			return at + (size_t)__builtin_ctzll(some) / 8;
+	}
+	while (at < n && p[at] != ' ')
+		at++;
+	return at;
+}
+
 /* A word with the spaces before it, or with one at most. */
 static size_t spaced(const char *p, size_t n, size_t at, int one, int open)
 {
 	size_t from = at;
 	while (from < n && p[from] == ' ' && !(one && from > at))
 		from++;
-	const char *space = from < n ? memchr(p + from, ' ', n - from) : NULL;
-	if (space)
-		return (size_t)(space - p);
-	return open ? UNDECIDED : n;
+	size_t end = next_space(p, n, from);
+	return end < n || !open ? end : UNDECIDED;
 }
 
 /* ---- the outside ---- */
