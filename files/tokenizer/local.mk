@@ -10,5 +10,6 @@ noinst_LTLIBRARIES += %D%/libtokenizer.la
 	%D%/chunks.c %D%/decode.c %D%/encoder.c %D%/encoder.h %D%/find.c %D%/forms.c %D%/joins.c \
 	%D%/lists.c %D%/load.c %D%/load_added.c %D%/load_models.c %D%/load_normalizer.c \
 	%D%/load_steps.c %D%/marks.c %D%/memo.c %D%/memo.h %D%/merges.c %D%/merging.c %D%/model.c \
-	%D%/names.c %D%/normalizer.c %D%/pattern.c %D%/regex.c %D%/runs.c %D%/spaces.c %D%/trie.c \
+	%D%/names.c %D%/normalizer.c %D%/pages.c %D%/pages.h %D%/pattern.c \
+	%D%/regex.c %D%/runs.c %D%/spaces.c %D%/trie.c \
 	%D%/unigram.c %D%/utf8.c %D%/words.c %D%/wordpiece.c

@@ -140,6 +140,7 @@ struct zr_trie_node {
 struct zr_trie {
 	struct zr_trie_node *node;
 	size_t n;
+	int moved;        /* the nodes are in pages of their own */
 	uint32_t *first;  /* [ZR_BMP] children of the root by their character */
 	uint32_t *second; /* those of `widest`, which but for the root has the most; in `first` */
 	uint32_t widest;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/tokenizer/pages.h"
 #include "files/tokenizer/parts.h"
 
 /* What orders texts of up to 8 bytes: the order of their bytes is that of their characters. */
@@ -26,6 +27,41 @@ static int by_text(const void *a, const void *b)
 	if (order)
 		return order;
 	return x->n != y->n ? (x->n < y->n ? -1 : 1) : (x->id > y->id) - (x->id < y->id);
+}
+
+/* To `to`, in the order of a byte of their beginnings; those that are alike stay as they are. */
+static void sort_by_byte(const struct zr_trie_text *from, size_t n, int byte,
+			 struct zr_trie_text *to)
+{
+	size_t start[257] = { 0 };
+	for (size_t i = 0; i < n; i++)
+		start[(from[i].beginning >> 8 * byte & 255) + 1]++;
+	for (int i = 0; i < 256; i++)
+		start[i + 1] += start[i];
+	for (size_t i = 0; i < n; i++)
+		to[start[from[i].beginning >> 8 * byte & 255]++] = from[i];
+}
+
+/* By their beginnings, the last byte first; then those with the same one. 0 or ZR_ENOMEM. */
+static int sort_texts(struct zr_trie_text *text, size_t n)
+{
+	struct zr_trie_text *other = malloc((n + 1) * sizeof *other);
+	if (!other)
+		return ZR_ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		text[i].beginning = beginning(&text[i]);
+	for (int byte = 0; byte < 8; byte += 2) {
+		sort_by_byte(text, n, byte, other);
+		sort_by_byte(other, n, byte + 1, text);
+	}
+	free(other);
+	for (size_t from = 0, to; from < n; from = to) {
+		for (to = from + 1; to < n && text[to].beginning == text[from].beginning; to++)
+			;
+		if (to - from > 1)
+			qsort(text + from, to - from, sizeof *text, by_text);
+	}
+	return 0;
 }
 
 /* The texts that start as the node does, with `depth` bytes. */
@@ -131,6 +167,19 @@ static void list_children(const struct zr_trie *t, uint32_t node, uint32_t *by_c
 			by_character[o->c] = (uint32_t)(o - t->node);
 }
 
+/* To pages of their own; 0 or ZR_ENOMEM. */
+static int move_nodes(struct zr_trie *t)
+{
+	struct zr_trie_node *node = zr_pages_open(t->n * sizeof *node);
+	if (!node)
+		return ZR_ENOMEM;
+	memcpy(node, t->node, t->n * sizeof *node);
+	free(t->node);
+	t->node = node;
+	t->moved = 1;
+	return 0;
+}
+
 int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 {
 	size_t room = 2 * n + 16;
@@ -141,10 +190,9 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 	int rc = of && t->node && t->first ?
 			 add_node(t, &of, &room, (struct range){ 0, n, 0 }, 0) :
 			 ZR_ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		text[i].beginning = beginning(&text[i]);
-	qsort(text, n, sizeof *text, by_text);
+	rc = rc ? rc : sort_texts(text, n);
 	rc = rc ? rc : fill_all(t, text, &of, &room);
+	rc = rc ? rc : move_nodes(t);
 	if (!rc) {
 		list_children(t, 0, t->first);
 		list_children(t, t->widest, t->second);
@@ -155,7 +203,10 @@ int zr_trie_build(struct zr_trie *t, struct zr_trie_text *text, size_t n)
 
 void zr_trie_free(struct zr_trie *t)
 {
-	free(t->node);
+	if (t->moved)
+		zr_pages_close(t->node, t->n * sizeof *t->node);
+	else
+		free(t->node);
 	free(t->first);
 	*t = (struct zr_trie){ 0 };
 }
