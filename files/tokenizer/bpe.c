@@ -10,8 +10,9 @@
 #include "files/tokenizer/parts.h"
 
 #define FEW ZR_MERGING_MOST /* symbols that need no heap */
-#define TURNS 8             /* words that are merged in turns */
-#define EXPECTED 96
+#define MOST_BYTES (4 * FEW) /* of them */
+#define EXPECTED 288         /* words */
+#define AHEAD (EXPECTED * 32) /* and their symbols */
 
 struct symbol {
 	uint32_t id;
@@ -24,22 +25,15 @@ struct candidate {
 	uint32_t rank, at, id;
 };
 
-/* A word whose ids will be asked for. */
-struct expected {
-	const char *p;
-	size_t n, ids;
-	int32_t *id;
-};
-
 struct zr_bpe_work {
 	const struct zr_tokenizer *t;
 	int32_t *to; /* where symbols are put */
-	struct expected expected[EXPECTED];
+	struct zr_merging_word expected[EXPECTED];
 	size_t n_expected;
-	size_t merged; /* of these have been begun with */
-	size_t asked;  /* of these were asked for, or passed over */
-	int32_t ahead[EXPECTED * FEW]; /* the ids of all */
-	struct zr_merging merging[TURNS];
+	size_t asked; /* of these were asked for */
+	int32_t ahead[AHEAD]; /* the ids of all */
+	size_t n_ahead;
+	struct zr_merging merging[ZR_MERGING_TURNS];
 	struct symbol *symbol;
 	struct candidate *heap;
 	int32_t *id;
@@ -162,18 +156,19 @@ static struct candidate pop(struct zr_bpe_work *w)
 	return top;
 }
 
-static uint64_t merge_at(const struct zr_bpe_work *w, const struct symbol *s)
+/* The rank of the merge of a symbol with the next one. */
+static uint32_t rank_at(const struct zr_bpe_work *w, const struct symbol *s)
 {
-	return s->next < 0 ? ZR_NO_MERGE :
+	return s->next < 0 ? ZR_NO_RANK :
 			     zr_merges_find(&w->t->bpe.merges, s->id, w->symbol[s->next].id);
 }
 
 /* The merge of the symbol at `at` with the next one, if there is one, becomes a candidate. */
 static void consider(struct zr_bpe_work *w, int32_t at)
 {
-	uint64_t made = merge_at(w, &w->symbol[at]);
-	if (made != ZR_NO_MERGE)
-		push(w, (struct candidate){ (uint32_t)(made >> 32), (uint32_t)at, (uint32_t)made });
+	uint32_t rank = rank_at(w, &w->symbol[at]);
+	if (rank != ZR_NO_RANK)
+		push(w, (struct candidate){ rank, (uint32_t)at, w->t->bpe.merges.id[rank] });
 }
 
 /* A candidate still stands if its neighbours now make the token that it was to make, whichever
@@ -181,8 +176,8 @@ static void consider(struct zr_bpe_work *w, int32_t at)
 static int stands(const struct zr_bpe_work *w, const struct candidate *c)
 {
 	const struct symbol *s = &w->symbol[c->at];
-	uint64_t made = s->gone ? ZR_NO_MERGE : merge_at(w, s);
-	return made != ZR_NO_MERGE && (uint32_t)made == c->id;
+	uint32_t rank = s->gone ? ZR_NO_RANK : rank_at(w, s);
+	return rank != ZR_NO_RANK && w->t->bpe.merges.id[rank] == c->id;
 }
 
 static void put_symbol(struct zr_bpe_work *w, size_t *n, int32_t id)
@@ -277,83 +272,52 @@ static size_t begin(struct zr_bpe_work *w, const char *p, size_t n, int32_t *to)
 
 /* ---- words that are expected ---- */
 
-void zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n)
+int zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n)
 {
-	if (w->n_expected < EXPECTED && n <= FEW) {
-		w->expected[w->n_expected] = (struct expected){
-			.p = p, .n = n, .id = w->ahead + w->n_expected * FEW
-		};
-		w->n_expected++;
-	}
+	if (w->n_expected == EXPECTED || n > MOST_BYTES || n > AHEAD - w->n_ahead)
+		return 0;
+	int32_t *id = w->ahead + w->n_ahead;
+	n = begin(w, p, n, id);
+	if (n > FEW)
+		return 0;
+	w->n_ahead += n;
+	w->expected[w->n_expected++] = (struct zr_merging_word){ id, n };
+	return 1;
+}
+
+void zr_bpe_merge_expected(struct zr_bpe_work *w)
+{
+	zr_merging(w->merging, &w->t->bpe.merges, w->expected, w->n_expected);
+}
+
+int64_t zr_bpe_expected(struct zr_bpe_work *w, const int32_t **ids)
+{
+	const struct zr_merging_word *o = &w->expected[w->asked++];
+	*ids = o->id;
+	return (int64_t)o->n;
+}
+
+void zr_bpe_expect_again(struct zr_bpe_work *w)
+{
+	w->asked = 0;
 }
 
 void zr_bpe_expect_none(struct zr_bpe_work *w)
 {
-	w->n_expected = w->merged = w->asked = 0;
-}
-
-/* Begins with the next word; 0: there is none. */
-static int begin_next(struct zr_bpe_work *w, struct zr_merging *m, struct expected **of)
-{
-	if (w->merged == w->n_expected)
-		return 0;
-	struct expected *o = *of = &w->expected[w->merged++];
-	zr_merging_start(m, &w->t->bpe.merges, o->id, begin(w, o->p, o->n, o->id));
-	return 1;
-}
-
-static void merge_expected(struct zr_bpe_work *w)
-{
-	struct expected *of[TURNS];
-	struct zr_merging *turn[TURNS];
-	size_t n = 0;
-	while (n < TURNS && begin_next(w, &w->merging[n], &of[n])) {
-		turn[n] = &w->merging[n];
-		n++;
-	}
-	for (size_t i = 0; n; i = i + 1 < n ? i + 1 : 0) {
-		if (zr_merging_step(turn[i], &w->t->bpe.merges))
-			continue;
-		of[i]->ids = zr_merging_end(turn[i]);
-		if (begin_next(w, turn[i], &of[i]))
-			continue;
-		n--;
-		turn[i] = turn[n];
-		of[i] = of[n];
-	}
-}
-
-/* The word among those that are expected; NULL: it is not. */
-static const struct expected *find_expected(struct zr_bpe_work *w, const char *p, size_t n)
-{
-	if (w->merged < w->n_expected)
-		merge_expected(w);
-	for (size_t i = w->asked; i < w->n_expected; i++)
-		if (w->expected[i].p == p && w->expected[i].n == n) {
-			w->asked = i + 1;
-			return &w->expected[i];
-		}
-	return NULL;
+	w->n_expected = w->n_ahead = w->asked = 0;
 }
 
 /* ---- one word ---- */
 
 static size_t merge_few(struct zr_bpe_work *w, size_t n)
 {
-	struct zr_merging *m = &w->merging[0];
-	zr_merging_start(m, &w->t->bpe.merges, w->id, n);
-	while (zr_merging_step(m, &w->t->bpe.merges))
-		;
-	return zr_merging_end(m);
+	struct zr_merging_word word = { w->id, n };
+	zr_merging(w->merging, &w->t->bpe.merges, &word, 1);
+	return word.n;
 }
 
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids)
 {
-	const struct expected *o = find_expected(w, p, n);
-	if (o) {
-		*ids = o->id;
-		return (int64_t)o->ids;
-	}
 	if (make_room(w, n))
 		return ZR_ENOMEM;
 	*ids = w->id;

@@ -11,6 +11,7 @@
 #define BITS 32   /* for each merge: few of those that are not set share one */
 
 struct zr_joins {
+	char ascii[128][128]; /* whether a merge joins two characters */
 	uint64_t *bit;      /* of the pairs of characters that a merge joins, by their hash */
 	unsigned shift;
 	int all_bytes; /* what has no token becomes tokens of bytes, which nothing joins */
@@ -25,6 +26,8 @@ static inline size_t place(const struct zr_joins *j, uint32_t a, uint32_t b)
 /* Characters without a token may be unknown together with their neighbours. */
 static inline int may_join(const struct zr_joins *j, uint32_t a, uint32_t b)
 {
+	if (a < 128 && b < 128)
+		return j->ascii[a][b];
 	size_t at = place(j, a, b);
 	if (j->bit[at / 64] >> (at % 64) & 1)
 		return 1;
@@ -58,22 +61,27 @@ static int is_text(const struct zr_tokenizer *t, uint32_t id)
 	return o->n && !(o->n == 1 && t->byte[(unsigned char)o->p[0]] == (int32_t)id);
 }
 
-static int put_pair(struct zr_joins *j, const struct zr_tokenizer *t, uint64_t pair)
+static int put_pair(struct zr_joins *j, const struct zr_tokenizer *t, uint64_t merge)
 {
-	uint32_t left = (uint32_t)(pair >> 32), right = (uint32_t)pair;
+	const struct zr_merges *m = &t->bpe.merges;
+	uint32_t left = (uint32_t)(zr_merges_pair_of(m, merge) >> m->bits);
+	uint32_t right = (uint32_t)merge & zr_merges_no_id(m);
 	if (!is_text(t, left) || !is_text(t, right))
 		return 0;
 	const struct zr_token *a = &t->token[left], *b = &t->token[right];
 	const char *last = a->p + zr_utf8_previous(a->p, a->n);
-	size_t at = place(j, (uint32_t)zr_utf8_value(last), (uint32_t)zr_utf8_value(b->p));
+	uint32_t before = (uint32_t)zr_utf8_value(last), behind = (uint32_t)zr_utf8_value(b->p);
+	size_t at = place(j, before, behind);
 	j->bit[at / 64] |= UINT64_C(1) << (at % 64);
+	if (before < 128 && behind < 128)
+		j->ascii[before][behind] = 1;
 	return 1;
 }
 
 int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 {
 	const struct zr_bpe *b = &t->bpe;
-	struct zr_joins *j = malloc(sizeof *j);
+	struct zr_joins *j = calloc(1, sizeof *j);
 	const struct zr_merges *m = &b->merges;
 	int good = 1, bits = 10;
 	*out = j;
@@ -89,9 +97,11 @@ int zr_joins_open(const struct zr_tokenizer *t, struct zr_joins **out)
 	j->all_bytes = 1;
 	for (int i = 0; i < 256; i++)
 		j->all_bytes &= t->byte[i] >= 0;
+	for (int i = 0; i < 128 * 128 && !j->all_bytes; i++)
+		j->ascii[i / 128][i % 128] = j->token[i / 128] < 0 || j->token[i % 128] < 0;
 	for (size_t i = 0; good && i < m->places; i++)
-		if (m->place[i].pair != ZR_NO_PAIR)
-			good = put_pair(j, t, m->place[i].pair);
+		if (m->place[i] != ZR_NO_MERGE)
+			good = put_pair(j, t, m->place[i]);
 	if (!good) {
 		zr_joins_close(j);
 		*out = NULL;

@@ -270,7 +270,11 @@ static int load_merges(struct zr_load *l)
 	int rc = 0, more;
 	if (!list.text || *list.text != '[')
 		return zr_load_unread(l, "model.merges", "an array", list.text);
-	if (zr_merges_room(&l->t->bpe.merges, list.entries) || zr_buf_reserve(&both, list.bytes))
+	size_t ids = (size_t)l->t->size, most = zr_merges_most(ids);
+	if (list.entries > most)
+		return zr_load_fail(l, ZR_ENOTSUP, "model.merges", "has %zu merges, more than %zu",
+				    list.entries, most);
+	if (zr_merges_room(&l->t->bpe.merges, list.entries, ids) || zr_buf_reserve(&both, list.bytes))
 		rc = zr_err(l->err, ZR_ENOMEM, "out of memory");
 	while (!rc && (more = zr_list_next(&list)))
 		rc = more < 0 ? zr_load_unread(l, "model.merges", "an array", list.text) :

@@ -9,7 +9,7 @@ noinst_LTLIBRARIES += %D%/libtokenizer.la
 	%D%/alphabet.c %D%/bpe.c %D%/buf.c %D%/buf.h %D%/characters.c %D%/charsmap.c \
 	%D%/chunks.c %D%/decode.c %D%/encoder.c %D%/encoder.h %D%/find.c %D%/forms.c %D%/joins.c \
 	%D%/lists.c %D%/load.c %D%/load_added.c %D%/load_models.c %D%/load_normalizer.c \
-	%D%/load_steps.c %D%/marks.c %D%/memo.c %D%/memo.h %D%/merges.c %D%/merging.c %D%/model.c \
+	%D%/load_steps.c %D%/marks.c %D%/memo.c %D%/memo.h %D%/merges.c %D%/merges.h %D%/merging.c %D%/model.c \
 	%D%/names.c %D%/normalizer.c %D%/pages.c %D%/pages.h %D%/pattern.c \
 	%D%/regex.c %D%/runs.c %D%/spaces.c %D%/trie.c \
 	%D%/unigram.c %D%/utf8.c %D%/words.c %D%/wordpiece.c

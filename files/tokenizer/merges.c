@@ -14,21 +14,39 @@
 #define LARGEST 256  /* pairs in one; more are so only in a file made for it */
 #define TRIES 8      /* with other hashes */
 
-int zr_merges_room(struct zr_merges *m, size_t n)
+/* Of an id, so that none has all of them set. */
+static unsigned bits_of(size_t ids)
 {
+	unsigned bits = 1;
+	while (ids >> bits)
+		bits++;
+	return bits;
+}
+
+size_t zr_merges_most(size_t ids)
+{
+	unsigned bits = 64 - 2 * bits_of(ids);
+	return bits < 24 ? (size_t)1 << bits : ZR_MERGES_MOST;
+}
+
+int zr_merges_room(struct zr_merges *m, size_t n, size_t ids)
+{
+	m->bits = bits_of(ids);
 	m->list = malloc((n + 1) * sizeof *m->list);
-	return m->list ? 0 : ZR_ENOMEM;
+	m->id = malloc((n + 1) * sizeof *m->id);
+	return m->list && m->id ? 0 : ZR_ENOMEM;
 }
 
 void zr_merges_put(struct zr_merges *m, uint32_t left, uint32_t right, uint32_t id)
 {
-	uint64_t rank = m->n;
-	m->list[m->n++] = (struct zr_merge){ (uint64_t)left << 32 | right, rank << 32 | id };
+	m->list[m->n] = (uint64_t)m->n << 2 * m->bits | zr_merges_pair(m, left, right);
+	m->id[m->n++] = id;
 }
 
 void zr_merges_free(struct zr_merges *m)
 {
 	free(m->list);
+	free(m->id);
 	free(m->place);
 	free(m->displacement);
 }
@@ -37,7 +55,7 @@ void zr_merges_free(struct zr_merges *m)
 
 struct groups {
 	size_t n;
-	struct zr_merge *list; /* of group g: list[end[g] .. end[g + 1]) */
+	uint64_t *list;        /* of group g: list[end[g] .. end[g + 1]) */
 	uint32_t *end;         /* [n + 2] */
 	uint32_t *order;       /* [n] groups, the largest first */
 };
@@ -58,19 +76,19 @@ static void close_groups(struct groups *g)
 	free(g->order);
 }
 
-static size_t group_of(const struct zr_merges *m, const struct zr_merge *merge)
+static size_t group_of(const struct zr_merges *m, uint64_t merge)
 {
-	return (size_t)(zr_merges_hash(m, merge->pair) >> m->group_shift);
+	return (size_t)(zr_merges_hash(m, zr_merges_pair_of(m, merge)) >> m->group_shift);
 }
 
 static void fill_groups(struct groups *g, const struct zr_merges *m)
 {
 	for (size_t i = 0; i < m->n; i++)
-		g->end[group_of(m, &m->list[i]) + 2]++;
+		g->end[group_of(m, m->list[i]) + 2]++;
 	for (size_t i = 0; i < g->n; i++)
 		g->end[i + 2] += g->end[i + 1];
 	for (size_t i = 0; i < m->n; i++)
-		g->list[g->end[group_of(m, &m->list[i]) + 1]++] = m->list[i];
+		g->list[g->end[group_of(m, m->list[i]) + 1]++] = m->list[i];
 }
 
 /* How many groups come before one of as many pairs: the place of its size in `start`. */
@@ -95,11 +113,11 @@ static void order_groups(struct groups *g)
 }
 
 /* Of merges with the same pair the last one counts. Returns how many are left. */
-static uint32_t last_of_each(struct zr_merge *list, uint32_t n)
+static uint32_t last_of_each(const struct zr_merges *m, uint64_t *list, uint32_t n)
 {
 	uint32_t kept = 0;
 	for (uint32_t i = 0, k; i < n; i++) {
-		for (k = 0; k < kept && list[k].pair != list[i].pair; k++)
+		for (k = 0; k < kept && zr_merges_pair_of(m, list[k] ^ list[i]); k++)
 			;
 		list[k] = list[i];
 		kept += k == kept;
@@ -109,27 +127,26 @@ static uint32_t last_of_each(struct zr_merge *list, uint32_t n)
 
 /* ---- places ---- */
 
-static struct zr_merge *place_of(const struct zr_merges *m, const struct zr_merge *merge,
-				 uint32_t displacement)
+static uint64_t *place_of(const struct zr_merges *m, uint64_t merge, uint32_t displacement)
 {
-	return zr_merges_place(m, zr_merges_hash(m, merge->pair), displacement);
+	uint64_t hash = zr_merges_hash(m, zr_merges_pair_of(m, merge));
+	return zr_merges_place(m, hash, displacement);
 }
 
 /* Puts a group where a displacement sends it; 0: not all of these places are free. */
-static int put_group(struct zr_merges *m, const struct zr_merge *list, uint32_t n,
-		     uint32_t displacement)
+static int put_group(struct zr_merges *m, const uint64_t *list, uint32_t n, uint32_t displacement)
 {
 	uint32_t i = 0;
 	for (; i < n; i++) {
-		struct zr_merge *place = place_of(m, &list[i], displacement);
-		if (place->pair != ZR_NO_PAIR)
+		uint64_t *place = place_of(m, list[i], displacement);
+		if (*place != ZR_NO_MERGE)
 			break;
 		*place = list[i];
 	}
 	if (i == n)
 		return 1;
 	while (i-- > 0)
-		place_of(m, &list[i], displacement)->pair = ZR_NO_PAIR;
+		*place_of(m, list[i], displacement) = ZR_NO_MERGE;
 	return 0;
 }
 
@@ -138,11 +155,11 @@ static int put_groups(struct zr_merges *m, struct groups *g)
 	memset(m->place, 0xff, m->places * sizeof *m->place);
 	for (size_t i = 0; i < g->n; i++) {
 		uint32_t k = g->order[i], d = 0;
-		struct zr_merge *list = g->list + g->end[k];
+		uint64_t *list = g->list + g->end[k];
 		uint32_t n = g->end[k + 1] - g->end[k];
 		if (n > LARGEST)
 			return 0;
-		n = last_of_each(list, n);
+		n = last_of_each(m, list, n);
 		while (d <= UINT16_MAX && !put_group(m, list, n, d))
 			d++;
 		if (d > UINT16_MAX)

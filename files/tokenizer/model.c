@@ -8,7 +8,7 @@
 
 #include "files/tokenizer/parts.h"
 
-#define WAITING ZR_WORDPIECES
+#define WAITING 256 /* words at a time: enough that many of them are new */
 
 /* A word, or a part of one, whose place comes into the processor's cache while others are read. */
 struct part {
@@ -17,8 +17,10 @@ struct part {
 	uint64_t start;
 	int first; /* of what was put */
 	struct zr_memo *place; /* NULL: it is not remembered */
+	const struct zr_memo *found; /* there; NULL: it is not yet */
 	int32_t id;         /* that is all of it; -1: others may be */
 	int cut;            /* if it is not remembered, its parts may be */
+	int expected;       /* merged together with others */
 };
 
 struct zr_model_work {
@@ -30,7 +32,8 @@ struct zr_model_work {
 	zr_model_sink *sink;
 	void *arg;
 	struct part part[WAITING];
-	size_t n;
+	size_t n, most; /* `most` of them wait */
+	struct part cut[WAITING + ZR_MEMO_BYTES]; /* these, or their parts */
 };
 
 struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink *sink, void *arg)
@@ -39,6 +42,7 @@ struct zr_model_work *zr_model_open(const struct zr_tokenizer *t, zr_model_sink 
 	if (!w)
 		return NULL;
 	w->t = t;
+	w->most = t->model == ZR_MODEL_BPE ? WAITING : ZR_WORDPIECES;
 	w->sink = sink;
 	w->arg = arg;
 	w->bpe = zr_bpe_open(t);
@@ -121,8 +125,8 @@ static int64_t look_up(struct zr_model_work *w, struct zr_memo *place, const cha
 /* Words of WordPiece that are not remembered, together; then they are. */
 static int remember_all(struct zr_model_work *w)
 {
-	struct zr_wordpiece word[WAITING];
-	const struct part *of[WAITING];
+	struct zr_wordpiece word[ZR_WORDPIECES];
+	const struct part *of[ZR_WORDPIECES];
 	size_t n = 0;
 	for (const struct part *o = w->part; o < w->part + w->n; o++)
 		if (o->place && !zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n)) {
@@ -148,20 +152,6 @@ static int put(struct zr_model_work *w, const struct part *o)
 	return count < 0 ? (int)count : w->sink(w->arg, ids, (size_t)count, o->start, o->n);
 }
 
-/* Those of BPE's parts that are not remembered are found together. */
-static int put_all(struct zr_model_work *w, const struct part *part, size_t n)
-{
-	int rc = 0;
-	for (const struct part *o = part; o < part + n && w->t->model == ZR_MODEL_BPE; o++)
-		if (o->id < 0 &&
-		    !(o->place && zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n)))
-			zr_bpe_expect(w->bpe, o->p, o->n);
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = put(w, &part[i]);
-	zr_bpe_expect_none(w->bpe);
-	return rc;
-}
-
 static void find_place(struct zr_model_work *w, struct part *o)
 {
 	if (o->id < 0 && o->n <= ZR_MEMO_BYTES)
@@ -181,31 +171,83 @@ static size_t cut(struct zr_model_work *w, const struct part *word, struct part 
 	return n;
 }
 
-/* Words, of which those that are not remembered are cut. */
-static int put_cut(struct zr_model_work *w)
+/* The ids of a part of BPE, of which those that are not remembered have been expected. */
+static int64_t ids_of(struct zr_model_work *w, const struct part *o, const int32_t **ids)
 {
-	struct part part[WAITING + ZR_MEMO_BYTES];
+	*ids = o->found ? o->found->id : &o->id;
+	return o->id >= 0  ? 1 :
+	       o->found	   ? o->found->ids :
+	       o->expected ? zr_bpe_expected(w->bpe, ids) :
+			     zr_bpe_encode(w->bpe, o->p, o->n, ids);
+}
+
+/* Parts of BPE in their order. What is new is remembered behind them: until then the memory stays
+ * as it is. */
+static int put_parts(struct zr_model_work *w, struct part *part, size_t n)
+{
+	struct part *o, *end = part + n;
+	const int32_t *ids;
+	int rc = 0;
+	for (o = part; o < end; o++)
+		o->expected = o->id < 0 && !o->found && zr_bpe_expect(w->bpe, o->p, o->n);
+	zr_bpe_merge_expected(w->bpe);
+	for (o = part; !rc && o < end; o++) {
+		int64_t count = ids_of(w, o, &ids);
+		rc = count < 0 ? (int)count :
+				 w->sink(w->arg, ids, (size_t)count, o->start, o->n);
+	}
+	zr_bpe_expect_again(w->bpe);
+	for (o = part; !rc && o < end; o++)
+		if (o->expected) {
+			size_t count = (size_t)zr_bpe_expected(w->bpe, &ids);
+			if (o->place && !zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n))
+				zr_memo_put(o->place, ZR_MEMO_WORD, o->p, o->n, ids, count);
+		}
+	zr_bpe_expect_none(w->bpe);
+	return rc;
+}
+
+static inline void find_part(struct part *o)
+{
+	o->found = o->place ? zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n) : NULL;
+}
+
+/* Words of BPE, of which those that are not remembered are cut. */
+static int put_words(struct zr_model_work *w)
+{
+	struct part *part = w->cut;
 	size_t n = 0;
 	int rc = 0;
 	for (size_t i = 0; !rc && i < w->n; i++) {
-		const struct part *o = &w->part[i];
-		if (!o->cut || zr_memo_find(o->place, ZR_MEMO_WORD, o->p, o->n))
-			part[n++] = *o;
+		struct part *o = &w->part[i];
+		size_t more = 1;
+		find_part(o);
+		if (o->found || !o->cut)
+			part[n] = *o;
 		else
-			n += cut(w, o, part + n);
+			more = cut(w, o, part + n);
+		for (size_t k = n; k < n + more; k++)
+			find_part(&part[k]);
+		n += more;
 		if (n >= WAITING || i + 1 == w->n) {
-			rc = put_all(w, part, n);
+			rc = put_parts(w, part, n);
 			n = 0;
 		}
 	}
 	return rc;
 }
 
-int zr_model_flush(struct zr_model_work *w)
+static int put_all(struct zr_model_work *w)
 {
 	int rc = w->t->model == ZR_MODEL_WORDPIECE ? remember_all(w) : 0;
-	if (!rc)
-		rc = w->t->bpe.joins ? put_cut(w) : put_all(w, w->part, w->n);
+	for (size_t i = 0; !rc && i < w->n; i++)
+		rc = put(w, &w->part[i]);
+	return rc;
+}
+
+int zr_model_flush(struct zr_model_work *w)
+{
+	int rc = w->t->model == ZR_MODEL_BPE ? put_words(w) : put_all(w);
 	w->n = 0;
 	return rc;
 }
@@ -223,7 +265,7 @@ int zr_model_put(struct zr_model_work *w, const char *p, size_t n, uint64_t star
 				    zr_joins_part(joins, p, n, &o->id);
 		o->n = len;
 		find_place(w, o);
-		int rc = w->n == WAITING ? zr_model_flush(w) : 0;
+		int rc = w->n == w->most ? zr_model_flush(w) : 0;
 		if (rc)
 			return rc;
 	}

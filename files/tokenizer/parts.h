@@ -14,6 +14,7 @@
 
 #include "files/tokenizer/buf.h"
 #include "files/tokenizer/memo.h"
+#include "files/tokenizer/merges.h"
 #include "files/tokenizer/regex.h"
 #include "files/tokenizer/spaces.h"
 #include "files/tokenizer/tokenizer.h"
@@ -83,20 +84,6 @@ struct zr_normalizer {
 	struct zr_step *step;
 	int n;
 	int whole; /* a section is not normalized before it has ended */
-};
-
-/* The merges by their pair; see merges.c. */
-struct zr_merge {
-	uint64_t pair; /* left << 32 | right; ZR_NO_PAIR: the place is empty */
-	uint64_t made; /* rank << 32 | id */
-};
-struct zr_merges {
-	struct zr_merge *place; /* [places] */
-	uint16_t *displacement; /* by the first bits of the hash */
-	uint64_t places, factor;
-	unsigned group_shift;
-	struct zr_merge *list;  /* [n] in the order of ranks, until zr_merges_ready */
-	size_t n;
 };
 
 struct zr_bpe {
@@ -187,79 +174,6 @@ struct zr_tokenizer {
 	char processor[64];     /* type of a post-processor that we do not know */
 };
 
-/* ---- merges.c ---- */
-
-int zr_merges_room(struct zr_merges *m, size_t n); /* 0 or ZR_ENOMEM */
-/* The next one; its rank is how many came before. */
-void zr_merges_put(struct zr_merges *m, uint32_t left, uint32_t right, uint32_t id);
-/* When all are put. 0, ZR_ENOMEM, or ZR_EINVAL: more than 256 of one pair, or pairs that were chosen
- * so that their hashes are the same. */
-int zr_merges_ready(struct zr_merges *m);
-void zr_merges_free(struct zr_merges *m);
-
-static inline uint64_t zr_merges_hash(const struct zr_merges *m, uint64_t pair)
-{
-	return (pair ^ pair >> 20) * m->factor;
-}
-
-static inline struct zr_merge *zr_merges_place(const struct zr_merges *m, uint64_t hash,
-					       uint32_t displacement)
-{
-	uint64_t x = (hash ^ displacement) * UINT64_C(0xbf58476d1ce4e5b9);
-	return &m->place[(x >> 32) * m->places >> 32];
-}
-
-#define ZR_NO_PAIR UINT64_MAX
-#define ZR_NO_MERGE UINT64_MAX
-
-static inline uint64_t zr_merges_pair(uint32_t left, uint32_t right)
-{
-	return (uint64_t)left << 32 | right;
-}
-
-/* The place where the merge of a pair is, if it has one. */
-static inline const struct zr_merge *zr_merges_of(const struct zr_merges *m, uint64_t pair)
-{
-	uint64_t hash = zr_merges_hash(m, pair);
-	return zr_merges_place(m, hash, m->displacement[hash >> m->group_shift]);
-}
-
-/* What the merge of a pair makes, as rank << 32 | id, or ZR_NO_MERGE: without a branch, which would
- * often be guessed wrong. */
-static inline uint64_t zr_merges_made(const struct zr_merge *place, uint64_t pair)
-{
-	return place->made | -(uint64_t)(place->pair != pair);
-}
-
-static inline uint64_t zr_merges_find(const struct zr_merges *m, uint32_t left, uint32_t right)
-{
-	uint64_t pair = zr_merges_pair(left, right);
-	return zr_merges_made(zr_merges_of(m, pair), pair);
-}
-
-/* ---- merging.c ---- */
-
-#define ZR_MERGING_MOST 64 /* symbols of a word */
-
-struct zr_asked {
-	uint64_t pair;
-	const struct zr_merge *place;
-	size_t at; /* of the pair's first symbol */
-};
-struct zr_merging {
-	int32_t *id;                       /* [n] symbols; those that are gone stay there */
-	size_t n, keys;
-	int first;                         /* the next step reads all merges */
-	const struct zr_merge *place[ZR_MERGING_MOST];
-	struct zr_asked asked[2];          /* or these */
-	uint64_t key[ZR_MERGING_MOST + 1]; /* of a symbol and the next; the last one is for nothing */
-	uint8_t next[ZR_MERGING_MOST], before[ZR_MERGING_MOST];
-};
-/* Merges id[0..n) in place, n <= ZR_MERGING_MOST. */
-void zr_merging_start(struct zr_merging *m, const struct zr_merges *merges, int32_t *id, size_t n);
-int zr_merging_step(struct zr_merging *m, const struct zr_merges *merges); /* 0: there is no more */
-size_t zr_merging_end(struct zr_merging *m); /* how many ids are left */
-
 /* ---- bpe.c ---- */
 
 struct zr_bpe_work; /* what one thread needs: symbols, candidates */
@@ -267,8 +181,12 @@ struct zr_bpe_work; /* what one thread needs: symbols, candidates */
 int zr_bpe_index(struct zr_tokenizer *t);
 struct zr_bpe_work *zr_bpe_open(const struct zr_tokenizer *t);
 void zr_bpe_close(struct zr_bpe_work *w); /* NULL is fine */
-/* Words whose ids will be asked for in this order, all of them or some: they are merged together. */
-void zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n);
+/* Words that are merged together: 1: this will be one of them; 0: it is too long, or they are too
+ * many. Then their ids, in the same order, and these once more. */
+int zr_bpe_expect(struct zr_bpe_work *w, const char *p, size_t n);
+void zr_bpe_merge_expected(struct zr_bpe_work *w);
+int64_t zr_bpe_expected(struct zr_bpe_work *w, const int32_t **ids);
+void zr_bpe_expect_again(struct zr_bpe_work *w);
 void zr_bpe_expect_none(struct zr_bpe_work *w);
 int64_t zr_bpe_encode(struct zr_bpe_work *w, const char *p, size_t n, const int32_t **ids);
 

@@ -349,7 +349,7 @@ static void test_merged_bytes(void **unused)
 	memset(t.byte, 0xff, sizeof t.byte);
 	character['a'] = 0;
 	character['b'] = 1;
-	assert_int_equal(zr_merges_room(&merges, 1), 0);
+	assert_int_equal(zr_merges_room(&merges, 1, 4), 0);
 	zr_merges_put(&merges, 1, 2, 3);
 	assert_int_equal(zr_merges_ready(&merges), 0);
 	t.bpe = (struct zr_bpe){ .merges = merges, .character = character };
