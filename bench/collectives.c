@@ -5,10 +5,12 @@
  *   mpicc ... -o collectives bench/collectives.c tests/lib/testhost.c tests/lib/testplugin.c -ldl
  *   -lpthread -lm
  *   mpirun -n 2 ./collectives [MiB [ROUNDS]]
- * Prints median times in ms for fp32 buffers of that size: with buffers in memory of mem_alloc, and
- * in private memory. The size is that of the whole: each rank gathers or reduces to 1/N of it. A
- * view needs no gather: for it stands the time of a fence and of reading all of it once, beside
- * that of reading what an all_gather has brought.
+ *   mpirun -n 2 ./collectives sizes [ROUNDS]
+ * Prints median times for fp32 buffers of that size, or of sizes from 8 bytes to 64 MiB: with
+ * buffers in memory of mem_alloc, and in private memory. The size is that of the whole: each rank
+ * gathers or reduces to 1/N of it. Small ones are timed many in a row. A view needs no gather: for
+ * it stands the time of a fence and of reading all of it once, beside that of reading what an
+ * all_gather has brought.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -142,17 +144,20 @@ static int ascending(const void *x, const void *y)
 	return (a > b) - (a < b);
 }
 
-/* Time of the slowest rank. */
+static int in_a_row = 1;
+
+/* Time of the slowest rank, ms. */
 static double timed(void (*fn)(int, float *, float *, int64_t), int kind, float *a, float *b,
 		    int64_t n)
 {
 	double t, worst;
 	MPI_Barrier(MPI_COMM_WORLD);
 	t = MPI_Wtime();
-	fn(kind, a, b, n);
+	for (int i = 0; i < in_a_row; i++)
+		fn(kind, a, b, n);
 	t = MPI_Wtime() - t;
 	MPI_Allreduce(&t, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-	return worst * 1e3;
+	return worst * 1e3 / in_a_row;
 }
 
 static double ms[3][MAX_ROUNDS];
@@ -162,6 +167,15 @@ static double median(double *x)
 {
 	qsort(x, (size_t)rounds, sizeof *x, ascending);
 	return x[rounds / 2];
+}
+
+/* Median of how many times as fast as MPI. */
+static double ratio(const double *mpi, const double *ours)
+{
+	double x[MAX_ROUNDS];
+	for (int i = 0; i < rounds; i++)
+		x[i] = mpi[i] / ours[i];
+	return median(x);
 }
 
 /* a and b in memory of mem_alloc, c and d in private memory. */
@@ -174,10 +188,22 @@ static void compare_kind(int kind, float *a, float *b, float *c, float *d, int64
 		ms[1][k] = timed(by_zeroth, kind, a, b, n);
 		ms[2][k] = timed(by_zeroth, kind, c, d, n);
 	}
+	double shared = ratio(ms[0], ms[1]), private = ratio(ms[0], ms[2]);
 	double m = median(ms[0]), s = median(ms[1]), p = median(ms[2]);
+	const double unit = in_a_row > 1 ? 1e3 : 1;
 	if (!rank)
-		printf("%-15s %9.2f %9.2f %9.2f   %.1fx %.1fx\n", names[kind], m, s, p, m / s,
-		       m / p);
+		printf("%-15s %9lld %9.2f %9.2f %9.2f   %.2fx %.2fx\n", names[kind],
+		       (long long)n * 4, m * unit, s * unit, p * unit, shared, private);
+}
+
+/* Every fourth power of 2. */
+static void compare_sizes(float *a, float *b, float *c, float *d, int64_t most)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		for (int64_t n = world; n <= most; n = n * 4 <= most || n == most ? n * 4 : most) {
+			in_a_row = n < 1 << 16 ? 200 : n < 1 << 20 ? 20 : 1;
+			compare_kind(kind, a, b, c, d, n);
+		}
 }
 
 static void compare_limit(float *a, float *b, int64_t n)
@@ -218,7 +244,9 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &world);
-	int64_t n = (argc > 1 ? atoll(argv[1]) : 64) * (1 << 18) / (world * PAGE) * (world * PAGE);
+	const int sizes = argc > 1 && !strcmp(argv[1], "sizes");
+	const int64_t mib = argc > 1 && !sizes ? atoll(argv[1]) : 64;
+	int64_t n = mib * (1 << 18) / (world * PAGE) * (world * PAGE);
 	rounds = argc > 2 ? atoi(argv[2]) : 15;
 	rounds = rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds;
 	const struct zr_desc *desc = test_plugin("comm/local");
@@ -237,10 +265,14 @@ int main(int argc, char **argv)
 	memset(c, 0, (uint64_t)n * 4);
 	memset(d, 0, (uint64_t)n * 4);
 	if (!rank)
-		printf("%d ranks, %.1f MiB fp32, median of %d; ms\n%-15s %9s %9s %9s   ratios\n",
-		       world, (double)n / (1 << 18), rounds, "", "MPI", "shared", "private");
-	for (int kind = 0; kind < KINDS; kind++)
+		printf("%d ranks, fp32, medians of %d; us, from 4 MiB on ms\n"
+		       "%-15s %9s %9s %9s %9s   ratios\n",
+		       world, rounds, "", "bytes", "MPI", "shared", "private");
+	for (int kind = 0; kind < KINDS && !sizes; kind++)
 		compare_kind(kind, a, b, c, d, n);
+	if (sizes)
+		compare_sizes(a, b, c, d, n);
+	in_a_row = 1;
 	compare_limit(a, b, n);
 	compare_view(a, d, n);
 	desc->destroy(inst);

@@ -187,6 +187,16 @@ static int reads_others(struct zr_inst *c)
 	return 1;
 }
 
+/* Whether the processors that the ranks may use are fewer than the ranks. */
+static int is_crowded(const struct zr_inst *c)
+{
+	cpu_set_t all;
+	CPU_ZERO(&all);
+	for (int32_t r = 0; r < c->world; r++)
+		CPU_OR(&all, &all, &c->area->seat[r].cpus);
+	return c->world > CPU_COUNT(&all);
+}
+
 int zl_join(struct zr_inst *c)
 {
 	lay_out(c);
@@ -196,19 +206,24 @@ int zl_join(struct zr_inst *c)
 	struct seat *mine = &c->area->seat[c->rank];
 	atomic_store(&mine->pid, c->pid);
 	atomic_store(&mine->probe, (uint64_t)(uintptr_t)&c->nonce);
+	sched_getaffinity(0, sizeof mine->cpus, &mine->cpus);
 	join(c, 1);
 	rc = all_joined(c, 1);
 	if (rc)
 		return rc;
+	c->crowded = is_crowded(c);
 	watch(c);
 	atomic_store(&mine->reads, (uint32_t)reads_others(c));
+	atomic_store(&mine->ordered, (uint32_t)zl_order());
 	join(c, 2);
 	rc = all_joined(c, 2);
 	if (rc)
 		return rc;
-	c->reads = 1;
-	for (int32_t r = 0; r < c->world; r++)
+	c->reads = c->ordered = 1;
+	for (int32_t r = 0; r < c->world; r++) {
 		c->reads &= (int)atomic_load(&c->area->seat[r].reads);
+		c->ordered &= (int)atomic_load(&c->area->seat[r].ordered);
+	}
 	if (!c->reads && c->rank == 0 && !c->o->cross_read)
 		zr_log(c->h, ZR_LOG_INFO,
 		       "process_vm_readv is not permitted here: buffers outside mem_alloc are "

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_RANKS 256
 
 static int local_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 {
@@ -90,7 +89,6 @@ static int local_create(const struct zr_host *h, const void *opts, struct zr_ins
 	c->fd = -1;
 	c->pid = getpid();
 	c->next = c->head = 1;
-	c->look = 20e-6;
 	c->doing = "joining";
 	int rc = take_groups(c, h);
 	if (!rc && h->world > 1) {

@@ -17,6 +17,7 @@
 #define ZR_COMM_LOCAL_H
 
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 #include <zeroth/boot.h>
@@ -33,10 +34,22 @@
 #define RING 256
 #define SEGS 16384    /* segments of the operations in a ring, all together */
 #define REGIONS 64    /* calls of mem_alloc in a life */
+#define MAX_RANKS 256
+#define CARRIED 8192u /* bytes that a rank sends at most in an operation that carries them */
+#define PAYLOAD (WINDOW * CARRIED) /* and in the operations of a ring, all together */
 #define LANES 2       /* groups that need one: node and world */
 
 /* The growing words of a lane. */
 enum word { POSTED, DONE, SYNC, WORDS };
+
+/* What peers look at first, a cache line of its own per operation: written before `posted`. Where
+ * an operation sends a few bytes they need no more than it. */
+struct mark {
+	_Alignas(64) _Atomic uint32_t seq; /* of the operation */
+	uint32_t unused;
+	uint64_t sign;                     /* hash of all in which ranks must not differ */
+	char data[48];                     /* its payload, if that is no longer */
+};
 
 /* One segment as peers see it: the owner's addresses, and their places in the memfd, 0 where they
  * are not in it. */
@@ -49,14 +62,18 @@ struct slot {
 	int32_t kind, dtype, root, n_seg;
 	struct zr_comm_tag tag;
 	uint64_t first_seg; /* number of its first segment, modulo SEGS an index */
+	uint64_t payload;   /* number of the first byte that it carries, modulo PAYLOAD an index */
 	int32_t private;    /* peers of other processes see no mapping of some of its buffers */
+	int32_t carries;    /* bytes in the payload: by kind and sizes, so alike on all ranks */
 };
 
 struct lane {
 	_Alignas(64) _Atomic uint32_t word[WORDS];
 	_Atomic uint32_t sleepers; /* threads that sleep on one of the words */
+	struct mark mark[RING];
 	struct slot slot[RING];
 	struct shared_seg seg[SEGS];
+	_Alignas(64) char payload[PAYLOAD];
 };
 
 /* What a rank does now, for the reports of the others; parts may be of two moments. */
@@ -78,6 +95,8 @@ struct seat {
 	_Atomic int32_t pid;
 	_Atomic uint32_t reads;  /* process_vm_readv works from here to every other process */
 	_Atomic uint64_t probe;  /* address of a private copy of the area's nonce */
+	cpu_set_t cpus;          /* that it may use */
+	_Atomic uint32_t ordered; /* its process takes part in barriers of others */
 	struct doing doing;
 	struct shared_map region[REGIONS]; /* set by the lowest rank of a process on its node */
 	struct lane lane[LANES];
@@ -140,15 +159,19 @@ struct zr_inst {
 	int shares_map;        /* the area is mapped where rank 0's process has it */
 	uint64_t nonce;        /* peers try to read it */
 	int reads;             /* process_vm_readv works between all */
+	int ordered;           /* all are `ordered`: who sleeps pays for the order, not who wakes */
+	int crowded;           /* there are more ranks than processors */
 	struct pollfd *watch;  /* [world]: pidfds of the other processes, -1 where there is none */
 	struct pend pend[WINDOW];
 	uint64_t next, head;   /* next ticket to give, to execute */
 	int outstanding;       /* tickets not yet waited for */
-	uint64_t seg_head[LANES];
+	uint64_t seg_head[LANES], payload_head[LANES];
+	uint64_t seg_end[LANES], payload_end[LANES]; /* known to be free up to here */
 	uint32_t posted[LANES], sync[LANES];
-	const char *doing;     /* what the wait in progress is for */
-	double since;          /* when the call in progress began */
-	double look;           /* seconds to look before sleeping: follows what helped */
+	const char *doing;     /* what the wait in progress is for; NULL: the operation `in` */
+	const struct pend *in;
+	char text[200];        /* of zl_doing */
+	double since;          /* when the call in progress began to wait; 0: not yet */
 	char *stage;           /* mapping of all staging buffers, NULL until used */
 	struct source *source; /* [world] */
 	char *fetch;           /* [workers][world][FETCH] */
@@ -171,6 +194,11 @@ static inline const struct slot *slot_of(const struct lane *l, uint32_t seq)
 	return &l->slot[seq % RING];
 }
 
+static inline struct mark *mark_of(struct lane *l, uint32_t seq)
+{
+	return &l->mark[seq % RING];
+}
+
 static inline const struct shared_seg *seg_of(const struct lane *l, const struct slot *s, int32_t i)
 {
 	return &l->seg[(s->first_seg + (uint64_t)i) % SEGS];
@@ -185,6 +213,8 @@ void zl_leave(struct zr_inst *c);
 /* text.c */
 /* "all_gather over the world (step 3, op 17, unit 2)" */
 void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char *out, size_t room);
+/* what the wait in progress is for */
+const char *zl_doing(struct zr_inst *c);
 /* "rank 2 (computing after ...)" for each rank of the group whose word is short of `target` */
 void zl_missing_text(struct zr_inst *c, int32_t group, enum word w, uint32_t target, char *out,
 		     size_t room);
@@ -203,6 +233,8 @@ int zl_stopped(struct zr_inst *c);
 int zl_is_aborted(const struct zr_inst *c);
 /* sets an own word, wakes its sleepers */
 void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value);
+/* makes this process take part in barriers of memory that others ask for; 0: it cannot */
+int zl_order(void);
 /* 1 when this word of all ranks of the group has reached target; 0 not yet, only if !block; < 0 */
 int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t target, int block);
 void zl_nap(_Atomic uint32_t *word, uint32_t seen, double seconds);
@@ -214,6 +246,13 @@ int zl_check_alive(struct zr_inst *c, int32_t awaited);
 int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out);
 int zl_test(struct zr_inst *c, zr_ticket t);
 int zl_wait(struct zr_inst *c, zr_ticket t);
+
+/* carry.c */
+/* of the payload of an operation that carries what it sends; 0: it does not */
+uint64_t zl_carried_bytes(const struct zr_comm_op *op, int32_t ranks);
+/* fills the payload of the slot; moves the data of an operation that all have posted */
+void zl_carry(struct zr_inst *c, const struct zr_comm_op *op, struct lane *l, uint32_t seq);
+void zl_carry_move(struct zr_inst *c, const struct pend *p);
 
 /* move.c: the data of an operation that all have posted */
 /* of an all_reduce: the sum of the own part */

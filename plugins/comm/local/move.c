@@ -14,7 +14,6 @@
 
 #define PIECE (512u << 10)  /* bytes of result per item of parallel() */
 #define STREAM (2u << 20)   /* results of at least so many bytes go around the caches */
-#define MAX_RANKS 256
 
 /* One copy, or one sum into several places. */
 struct job {
@@ -123,7 +122,7 @@ int zl_unread(struct zr_inst *c)
 		return 0;
 	int rc = zl_check_alive(c, -1);
 	return rc ? rc :
-		    zl_stop(c, "%s: rank %d cannot read the memory of process %d", c->doing,
+		    zl_stop(c, "%s: rank %d cannot read the memory of process %d", zl_doing(c),
 			    c->rank, pid);
 }
 

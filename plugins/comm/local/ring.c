@@ -66,21 +66,34 @@ static void alone(const struct zr_comm_op *op)
 			       (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
-/* 1 if the own lane has room for n more segments: those of an operation count until all peers have
- * executed it. */
-static int has_room(struct zr_inst *c, int32_t group, int32_t n)
+/* How many of the posted operations some peer has not executed. */
+static uint32_t most_behind(const struct zr_inst *c, int32_t group)
 {
 	const struct group *g = &c->group[group];
-	const struct lane *own = lane_of(c, group, g->rank);
 	uint32_t posted = c->posted[group - ZR_GROUP_NODE], behind = 0;
 	for (int32_t r = 0; r < g->size; r++) {
 		uint32_t gap = posted - atomic_load(&lane_of(c, group, r)->word[DONE]);
 		behind = r != g->rank && (int32_t)gap > (int32_t)behind ? gap : behind;
 	}
-	if (!behind)
-		return 1;
-	uint64_t end = c->seg_head[group - ZR_GROUP_NODE] + (uint64_t)n;
-	return end - slot_of(own, posted - behind + 1)->first_seg <= SEGS;
+	return behind;
+}
+
+/* 1 if the own lane has room for n more segments, and for so many bytes of payload in one piece:
+ * those of an operation count until all peers have executed it. */
+static int has_room(struct zr_inst *c, int32_t group, int32_t n, uint64_t payload)
+{
+	const int32_t k = group - ZR_GROUP_NODE;
+	const struct lane *own = lane_of(c, group, c->group[group].rank);
+	uint64_t *head = &c->payload_head[k], end = c->seg_head[k] + (uint64_t)n;
+	if (*head % PAYLOAD + payload > PAYLOAD)
+		*head += PAYLOAD - *head % PAYLOAD;
+	if (end > c->seg_end[k] || *head + payload > c->payload_end[k]) {
+		uint32_t posted = c->posted[k], behind = most_behind(c, group);
+		const struct slot *oldest = slot_of(own, posted - behind + 1);
+		c->seg_end[k] = SEGS + (behind ? oldest->first_seg : c->seg_head[k]);
+		c->payload_end[k] = PAYLOAD + (behind ? oldest->payload : *head);
+	}
+	return end <= c->seg_end[k] && *head + payload <= c->payload_end[k];
 }
 
 /* Bytes of a segment's send and recv as the kind says. */
@@ -107,6 +120,8 @@ static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struc
 		seg_bytes(op, g->size, from->count, &send, &recv);
 		*to = (struct shared_seg){ .send = (uintptr_t)from->send,
 					   .recv = (uintptr_t)from->recv, .count = from->count };
+		if (s->carries)
+			continue;
 		to->send_at = across ? 0 : zl_mem_at(c, from->send, send);
 		to->recv_at = across ? 0 : zl_mem_at(c, from->recv, recv);
 		if (from->count && ((read_send && !to->send_at) || (read_recv && !to->recv_at)))
@@ -117,13 +132,32 @@ static void share_segments(struct zr_inst *c, const struct zr_comm_op *op, struc
 static void say_doing(struct zr_inst *c, const struct zr_comm_op *op)
 {
 	struct doing *d = &c->area->seat[c->rank].doing;
-	atomic_store(&d->step, op->tag.step);
-	atomic_store(&d->op, op->tag.op);
-	atomic_store(&d->unit, op->tag.unit);
-	atomic_store(&d->kind, op->kind | op->group << 8);
+	atomic_store_explicit(&d->step, op->tag.step, memory_order_relaxed);
+	atomic_store_explicit(&d->op, op->tag.op, memory_order_relaxed);
+	atomic_store_explicit(&d->unit, op->tag.unit, memory_order_relaxed);
+	atomic_store_explicit(&d->kind, op->kind | op->group << 8, memory_order_relaxed);
 }
 
-static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend *p)
+static uint64_t mix(uint64_t hash, int64_t x)
+{
+	hash = (hash ^ (uint64_t)x) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 32;
+}
+
+/* Of all that difference() compares. */
+static uint64_t sign_of(const struct zr_comm_op *op, const struct slot *s)
+{
+	uint64_t hash = (uint64_t)s->tag.step;
+	hash = mix(hash, (int64_t)s->tag.op << 32 | (uint32_t)s->tag.unit);
+	hash = mix(hash, (int64_t)s->n_seg << 32 | s->kind << 8 | s->dtype);
+	hash = mix(hash, s->root);
+	for (int32_t i = 0; i < op->n_seg; i++)
+		hash = mix(hash, op->seg[i].count);
+	return hash;
+}
+
+static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend *p,
+		     uint64_t carried)
 {
 	int32_t k = op->group - ZR_GROUP_NODE;
 	struct lane *l = lane_of(c, op->group, c->group[op->group].rank);
@@ -133,7 +167,15 @@ static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend
 			    .n_seg = op->n_seg, .tag = op->tag };
 	s->root = op->kind == ZR_COMM_BROADCAST ? op->root : 0;
 	s->first_seg = c->seg_head[k];
+	s->payload = c->payload_head[k];
+	s->carries = (int32_t)carried;
 	share_segments(c, op, l, s);
+	if (carried)
+		zl_carry(c, op, l, p->seq);
+	struct mark *m = mark_of(l, p->seq);
+	m->sign = sign_of(op, s);
+	atomic_store_explicit(&m->seq, p->seq, memory_order_release);
+	c->payload_head[k] += carried;
 	c->seg_head[k] += (uint64_t)op->n_seg;
 	c->posted[k] = p->seq;
 	c->next++;
@@ -146,7 +188,7 @@ static void announce(struct zr_inst *c, const struct zr_comm_op *op, struct pend
 static int let_them_read(struct zr_inst *c, int32_t group)
 {
 	struct pend p = { .seq = c->posted[group - ZR_GROUP_NODE], .group = group };
-	c->since = zl_now();
+	c->since = 0;
 	c->doing = "a post with a full ring";
 	return zl_reach(c, &p, DONE, p.seq, 1);
 }
@@ -164,15 +206,17 @@ int zl_post(struct zr_inst *c, const struct zr_comm_op *op, zr_ticket *out)
 	struct pend *p = &c->pend[c->next % WINDOW];
 	if (p->ticket)
 		return ZR_EAGAIN;
-	if (!has_room(c, op->group, op->n_seg)) {
+	uint64_t carried = zl_carried_bytes(op, c->group[op->group].size);
+	if (!has_room(c, op->group, op->n_seg, carried)) {
 		if (c->outstanding)
 			return ZR_EAGAIN;
 		/* nothing that the caller could complete would help */
 		rc = let_them_read(c, op->group);
 		if (rc < 0)
 			return rc;
+		has_room(c, op->group, op->n_seg, carried);
 	}
-	announce(c, op, p);
+	announce(c, op, p, carried);
 	*out = p->ticket;
 	return 0;
 }
@@ -216,8 +260,10 @@ static int is_common(const struct zr_inst *c, const struct pend *p, int32_t rank
 static int compare(struct zr_inst *c, const struct pend *p)
 {
 	const struct group *g = &c->group[p->group];
+	const uint64_t own = mark_of(lane_of(c, p->group, g->rank), p->seq)->sign;
 	for (int32_t r = 0; r < g->size; r++) {
-		const char *what = differ(c, p, g->rank, r);
+		const int same = mark_of(lane_of(c, p->group, r), p->seq)->sign == own;
+		const char *what = same ? NULL : differ(c, p, g->rank, r);
 		if (what)
 			return zl_differ(c, p, r, what,
 					 is_common(c, p, g->rank) ? g->rank :
@@ -251,14 +297,17 @@ static int must_stage(struct zr_inst *c, const struct pend *p)
 static int begin(struct zr_inst *c, struct pend *p)
 {
 	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
-	int rc = compare(c, p), staged = !rc && moves_data(s->kind) && must_stage(c, p);
-	if (!rc && staged)
+	int rc = compare(c, p), moves = moves_data(s->kind) && !s->carries;
+	int staged = !rc && moves && must_stage(c, p);
+	if (!rc && s->carries)
+		zl_carry_move(c, p);
+	else if (!rc && staged)
 		rc = zl_stage(c, p);
-	else if (!rc && moves_data(s->kind))
+	else if (!rc && moves)
 		rc = zl_move(c, p);
 	if (rc)
 		return rc;
-	if (s->kind == ZR_COMM_ALL_REDUCE && !staged) {
+	if (s->kind == ZR_COMM_ALL_REDUCE && moves && !staged) {
 		p->stage = 1;
 		p->meet = ++c->sync[p->group - ZR_GROUP_NODE];
 		zl_raise(c, p->group, SYNC, p->meet);
@@ -296,7 +345,7 @@ static int advance(struct zr_inst *c, struct pend *p, int block)
 static int is_read(struct zr_inst *c, const struct pend *p)
 {
 	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
-	return moves_data(s->kind) &&
+	return moves_data(s->kind) && !s->carries &&
 	       (s->kind != ZR_COMM_BROADCAST || s->root == c->group[p->group].rank);
 }
 
@@ -318,7 +367,9 @@ static int enter(struct zr_inst *c, zr_ticket t, struct pend **p)
 			       (unsigned long long)t);
 	if (zl_is_aborted(c))
 		return zl_stopped(c);
-	c->since = zl_now();
+	c->since = 0;
+	c->doing = NULL;
+	c->in = *p;
 	return 0;
 }
 
@@ -333,21 +384,16 @@ int zl_test(struct zr_inst *c, zr_ticket t)
 
 int zl_wait(struct zr_inst *c, zr_ticket t)
 {
-	struct doing *d;
 	struct pend *p;
-	char text[200];
 	if (!t)
 		return 0;
 	int rc = enter(c, t, &p);
 	if (rc)
 		return rc;
-	const struct slot *s = slot_of(lane_of(c, p->group, c->group[p->group].rank), p->seq);
-	d = &c->area->seat[c->rank].doing;
-	zl_op_text(s->kind, p->group, &s->tag, text, sizeof text);
-	c->doing = text;
-	atomic_store(&d->waiting, 1);
+	struct doing *d = &c->area->seat[c->rank].doing;
+	atomic_store_explicit(&d->waiting, 1, memory_order_relaxed);
 	rc = complete(c, p, 1);
-	atomic_store(&d->waiting, 0);
+	atomic_store_explicit(&d->waiting, 0, memory_order_relaxed);
 	c->doing = "";
 	if (rc < 0)
 		return rc;

@@ -19,6 +19,16 @@ void zl_op_text(int32_t kind, int32_t group, const struct zr_comm_tag *tag, char
 		comm_say(out, room, ")");
 }
 
+const char *zl_doing(struct zr_inst *c)
+{
+	if (c->doing)
+		return c->doing;
+	const struct slot *s = slot_of(lane_of(c, c->in->group, c->group[c->in->group].rank),
+				       c->in->seq);
+	zl_op_text(s->kind, c->in->group, &s->tag, c->text, sizeof c->text);
+	return c->text;
+}
+
 static void doing_text(struct zr_inst *c, int32_t rank, char *out, size_t room)
 {
 	struct doing *d = &c->area->seat[rank].doing;

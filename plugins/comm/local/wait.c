@@ -2,7 +2,7 @@
  *
  * wait.c - waiting for other ranks, and how it ends early: abort, death, timeout (invariant I5).
  *
- * A waiter looks for at most 20 us, then sleeps on the word of the rank it needs. It wakes at least
+ * A waiter looks for 20 us, then sleeps on the word of the rank it needs. It wakes at least
  * every 200 ms to see whether that rank still lives; that also bounds how late it can notice an
  * abort.
  */
@@ -10,6 +10,7 @@
 #include "local.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MAX 20e-6
-#define LOOK_MIN 1e-6
+#define LOOK 20e-6
+#define LOOK_CROWDED 5e-6
+#define GLANCE 32 /* looks between looks at the clock */
 #define TICK 0.2
 
 double zl_now(void)
@@ -83,25 +85,37 @@ int zl_stop(struct zr_inst *c, const char *fmt, ...)
 	return zl_stopped(c);
 }
 
+/* A sleeper counts itself before it looks at the word a last time; who sets the word looks at the
+ * count afterwards. A barrier between the two would wait for the line of a peer that looks, at
+ * each word; a sleeper can as well have it run on all processors. */
+int zl_order(void)
+{
+	return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) &&
+	       !syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
 void zl_raise(struct zr_inst *c, int32_t group, enum word w, uint32_t value)
 {
 	struct lane *l = lane_of(c, group, c->group[group].rank);
-	atomic_store(&l->word[w], value);
-	/* a sleeper counts itself before it looks at the word a last time */
+	if (c->ordered)
+		atomic_store_explicit(&l->word[w], value, memory_order_release);
+	else
+		atomic_store(&l->word[w], value);
+	atomic_signal_fence(memory_order_seq_cst);
 	if (atomic_load(&l->sleepers))
 		zl_wake(&l->word[w]);
 }
 
 static int reached(_Atomic uint32_t *word, uint32_t target)
 {
-	return (int32_t)(atomic_load(word) - target) >= 0;
+	return (int32_t)(atomic_load_explicit(word, memory_order_acquire) - target) >= 0;
 }
 
 int zl_check_alive(struct zr_inst *c, int32_t awaited)
 {
 	char what[256] = "";
 	if (awaited >= 0 && atomic_load(&c->area->seat[awaited].left))
-		return zl_stop(c, "rank %d has left; %s waits for it", awaited, c->doing);
+		return zl_stop(c, "rank %d has left; %s waits for it", awaited, zl_doing(c));
 	if (poll(c->watch, (nfds_t)c->world, 0) <= 0)
 		return 0;
 	for (int32_t r = 0; r < c->world; r++) {
@@ -126,7 +140,7 @@ static int late(struct zr_inst *c, const struct pend *p, enum word w, uint32_t t
 {
 	char missing[800];
 	zl_missing_text(c, p->group, w, target, missing, sizeof missing);
-	return zl_stop(c, "timeout: %s of rank %d waited %.3g s for %s", c->doing, c->rank,
+	return zl_stop(c, "timeout: %s of rank %d waited %.3g s for %s", zl_doing(c), c->rank,
 		       zl_now() - c->since, missing);
 }
 
@@ -137,22 +151,23 @@ static void relax(void)
 #endif
 }
 
-/* A short look without sleeping. What it may take follows its success: with more ranks than cores
- * it only harms. */
-static int look(struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
+/* A short look without sleeping. Where there are more ranks than processors, the one that is
+ * awaited may need this one. */
+static int look(const struct zr_inst *c, _Atomic uint32_t *word, uint32_t target)
 {
-	double end = zl_now() + c->look;
-	do {
-		for (int i = 0; i < 16; i++) {
-			if (reached(word, target)) {
-				c->look = c->look * 2 < LOOK_MAX ? c->look * 2 : LOOK_MAX;
-				return 1;
-			}
+	double end = 0;
+	for (int i = 0;; i++) {
+		if (reached(word, target))
+			return 1;
+		if (c->crowded)
+			sched_yield();
+		else
 			relax();
-		}
-	} while (zl_now() < end);
-	c->look = c->look / 2 > LOOK_MIN ? c->look / 2 : LOOK_MIN;
-	return 0;
+		if (i % GLANCE == GLANCE - 1 && end <= 0)
+			end = zl_now() + (c->crowded ? LOOK_CROWDED : LOOK);
+		else if (i % GLANCE == GLANCE - 1 && zl_now() >= end)
+			return 0;
+	}
 }
 
 /* Sleeps until the word of that rank of the group has reached target. */
@@ -160,11 +175,14 @@ static int await(struct zr_inst *c, const struct pend *p, enum word w, uint32_t 
 		 int32_t rank)
 {
 	struct lane *l = lane_of(c, p->group, rank);
-	double asked = zl_now();
 	int rc = 0;
-	if (reached(&l->word[w], target) || look(c, &l->word[w], target))
+	if (look(c, w == POSTED ? &mark_of(l, target)->seq : &l->word[w], target))
 		return 1;
+	double asked = zl_now();
+	c->since = c->since > 0 ? c->since : asked;
 	atomic_fetch_add(&l->sleepers, 1);
+	if (c->ordered)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 	while (!rc && !reached(&l->word[w], target)) {
 		double now = zl_now(), left = c->since + c->o->timeout - now;
 		uint32_t seen = atomic_load(&l->word[w]);
@@ -187,7 +205,9 @@ int zl_reach(struct zr_inst *c, const struct pend *p, enum word w, uint32_t targ
 	const struct group *g = &c->group[p->group];
 	for (int32_t i = 1; i < g->size; i++) {
 		int32_t rank = (g->rank + i) % g->size;
-		if (!block && !reached(&lane_of(c, p->group, rank)->word[w], target))
+		struct lane *l = lane_of(c, p->group, rank);
+		if (!block &&
+		    !reached(w == POSTED ? &mark_of(l, target)->seq : &l->word[w], target))
 			return zl_is_aborted(c) ? zl_stopped(c) : 0;
 		int rc = block ? await(c, p, w, target, rank) : 1;
 		if (rc < 0)
