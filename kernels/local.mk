@@ -20,6 +20,7 @@ kernel_headers = \
 	%D%/cpu/gemm_pairs.h \
 	%D%/cpu/gemv.h \
 	%D%/cpu/gemm_tiles.h \
+	%D%/cpu/kept_simd.h \
 	%D%/cpu/lamb.h \
 	%D%/cpu/master.h \
 	%D%/cpu/master_simd.h \

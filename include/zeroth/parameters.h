@@ -60,7 +60,10 @@ struct zr_op_fold {
  * round(127 * 2x/(1+|x|)) of x = m/scale, signed; v is kept as its root, whose code is
  * round(255 * root/scale), but at least 1. A group in which something is not finite reads as NaN,
  * one of zeros has a scale and codes of 0. Their element 0 is that of a block; cuts are multiples
- * of a group. GROWABLE. */
+ * of a group.
+ *
+ * A master may be split: where rem is not NULL, master is, and the operands lowp (bf16), rem and
+ * rem_bits are those of struct zr_op_master, joined before the update and split after it. GROWABLE. */
 #define ZR_MOMENT8_GROUP 32
 #define ZR_MOMENT8_BYTES (ZR_BLOCK + ZR_BLOCK / ZR_MOMENT8_GROUP * 2)
 struct zr_op_adamw {
@@ -75,7 +78,8 @@ struct zr_op_adamw {
 	void *m, *v; /* of moment_dtype */
 	void *lowp;
 	int32_t moment_dtype; /* ZR_F32 (also 0), ZR_BF16 or ZR_U8 */
-	int32_t rsv2;
+	int32_t rem_bits;
+	void *rem;
 };
 
 /* SGD with momentum, as torch.optim.SGD:
@@ -151,7 +155,7 @@ struct zr_op_round_stochastic {
 
 /* Lion (Chen et al. 2023):
  *   g = grad*grad_mult;  p = (1-lr*wd) p - lr * sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g.
- * sign(0) = 0. As ZR_U8 m is that of struct zr_op_adamw. GROWABLE. */
+ * sign(0) = 0. As ZR_U8 m is that of struct zr_op_adamw, and so is a split master. GROWABLE. */
 struct zr_op_lion {
 	uint32_t size, flags;
 	int32_t lowp_dtype;
@@ -163,6 +167,8 @@ struct zr_op_lion {
 	float *master;
 	void *m; /* of moment_dtype */
 	void *lowp;
+	void *rem;
+	int32_t rem_bits, rsv;
 };
 
 /* Adagrad (Duchi et al. 2011), as torch.optim.Adagrad: g = grad*grad_mult + wd*p; sum += g*g;

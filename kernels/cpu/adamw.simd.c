@@ -5,6 +5,7 @@
  * 6.1 with 8-bit ones; 2 more for a copy of 16 bits.
  */
 #include "adamw.h"
+#include "kept_simd.h"
 #include "moments8_simd.h"
 #include "table.h"
 
@@ -38,11 +39,12 @@ ZR_INLINE vf next(const struct lanes *f, vf p, vf m, vf root)
 	return p * f->keep - f->step * m / (root * f->root + f->eps);
 }
 
-/* type: of the moments; lowp: of the copy, or 0 for none */
+/* type: of the moments; kept: how masters are */
 ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64_t i, int n,
-		      int32_t type, int32_t lowp)
+		      int32_t type, int32_t kept)
 {
-	vf p = vload_n(op->master, i, ZR_F32, n), g = vload_n(op->grad, i, ZR_F32, n);
+	const struct vkept k = { op->master, op->lowp, op->rem };
+	vf p = vkept_get(&k, i, n, kept), g = vload_n(op->grad, i, ZR_F32, n);
 	vf m = vload_n(op->m, i, type, n), v = vload_n(op->v, i, type, n);
 
 	g = gradient(f, p, g);
@@ -51,23 +53,21 @@ ZR_INLINE void update(const struct zr_op_adamw *op, const struct lanes *f, int64
 	p = next(f, p, m, vsqrt(v));
 	vstore_n(op->m, i, type, m, n);
 	vstore_n(op->v, i, type, v, n);
-	vstore_n(op->master, i, ZR_F32, p, n);
-	if (lowp)
-		vstore_n(op->lowp, i, lowp, p, n);
+	vkept_put(&k, i, p, n, kept);
 }
 
 ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t type,
-		     int32_t lowp)
+		     int32_t kept)
 {
 	struct lanes f = spread(op);
 	int64_t i = lo;
 
 	for (; i + 2 * ZR_W <= hi; i += 2 * ZR_W) {
-		update(op, &f, i, ZR_W, type, lowp);
-		update(op, &f, i + ZR_W, ZR_W, type, lowp);
+		update(op, &f, i, ZR_W, type, kept);
+		update(op, &f, i + ZR_W, ZR_W, type, kept);
 	}
 	for (; i < hi; i += ZR_W)
-		update(op, &f, i, vlanes(hi - i), type, lowp);
+		update(op, &f, i, vlanes(hi - i), type, kept);
 }
 
 /* ---- moments in 8 bits ----------------------------------------------------------- */
@@ -75,10 +75,9 @@ ZR_INLINE void sweep(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32
 /* Where the elements of ZR_GROUPS8 groups of a block are. */
 struct groups {
 	const float *grad;
-	float *master;
+	struct vkept p;
 	uint8_t *m, *v;
 	uint16_t *m_scale, *v_scale;
-	void *lowp;
 };
 
 /* Asks for the line that element i of an operand begins, four turns from here: the processor itself
@@ -91,7 +90,17 @@ ZR_INLINE void ahead(const void *p, int i, int bytes)
 						  (size_t)((i + 4 * ZR_SOME8) * bytes)));
 }
 
-ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int32_t lowp)
+ZR_INLINE void ahead_of_kept(const struct vkept *k, int i, int32_t kept)
+{
+	if (!vsplit_bits(kept))
+		ahead(k->master, i, 4);
+	else
+		ahead(k->rem, i, vsplit_bits(kept) / 8);
+	if (kept)
+		ahead(k->lowp, i, kept == ZR_F32 ? 4 : 2);
+}
+
+ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int32_t kept)
 {
 	float m8[ZR_SOME8], root8[ZR_SOME8];
 	vi m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
@@ -105,14 +114,12 @@ ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int3
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
 			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vload_f32(a->master + i), r = vroot8(a->v + i, each.x[g]);
+			vf p = vkept_get(&a->p, i, ZR_W, kept), r = vroot8(a->v + i, each.x[g]);
 			vf grad = gradient(f, p, vload_f32(a->grad + i));
 			ahead(a->grad, i, 4);
-			ahead(a->master, i, 4);
 			ahead(a->m, i, 1);
 			ahead(a->v, i, 1);
-			if (lowp)
-				ahead(a->lowp, i, lowp == ZR_F32 ? 4 : 2);
+			ahead_of_kept(&a->p, i, kept);
 			root[k] = vsqrt(second(f, r * r, grad));
 			vstore_f32(root8 + i, root[k]);
 		}
@@ -124,12 +131,9 @@ ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int3
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
 			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vload_f32(a->master + i);
+			vf p = vkept_get(&a->p, i, ZR_W, kept);
 			m[k] = first(f, vload_f32(m8 + i), gradient(f, p, vload_f32(a->grad + i)));
-			p = next(f, p, m[k], vload_f32(root8 + i));
-			vstore_f32(a->master + i, p);
-			if (lowp)
-				vstore(a->lowp, i, lowp, p);
+			vkept_put(&a->p, i, next(f, p, m[k], vload_f32(root8 + i)), ZR_W, kept);
 			vstore_f32(m8 + i, m[k]);
 		}
 		m_most[g] = vmost8(m);
@@ -139,75 +143,62 @@ ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int3
 	vput_signed8(a->m, m8, m_scale);
 }
 
-ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t lowp)
+ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t kept)
 {
 	return (struct groups){ .grad = op->grad + i,
-				.master = op->master + i,
+				.p = vkept_at(op->master, op->lowp, op->rem, i, kept),
 				.m = zr_codes8(op->m, i),
 				.v = zr_codes8(op->v, i),
 				.m_scale = zr_scale8(op->m, i),
-				.v_scale = zr_scale8(op->v, i),
-				.lowp = lowp ? zr_at(op->lowp, i, lowp) : NULL };
+				.v_scale = zr_scale8(op->v, i) };
 }
 
 /* n elements of them, with zeros behind, which change nothing. */
-ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
+ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t kept)
 {
 	const size_t scales = (size_t)(n + ZR_MOMENT8_GROUP - 1) / ZR_MOMENT8_GROUP * 2;
-	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8];
+	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8] = { 0 };
+	uint16_t rem[ZR_SOME8] = { 0 }, m_scale[ZR_GROUPS8] = { 0 }, v_scale[ZR_GROUPS8] = { 0 };
 	uint8_t m[ZR_SOME8] = { 0 }, v[ZR_SOME8] = { 0 };
-	uint16_t m_scale[ZR_GROUPS8] = { 0 }, v_scale[ZR_GROUPS8] = { 0 };
-	const struct groups whole = { grad, master, m, v, m_scale, v_scale, copy };
+	const struct groups whole = { grad, { master, copy, rem }, m, v, m_scale, v_scale };
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
-	memcpy(master, a->master, (size_t)n * sizeof *master);
+	vkept_copy(&whole.p, &a->p, n, kept);
 	memcpy(m, a->m, (size_t)n);
 	memcpy(v, a->v, (size_t)n);
 	memcpy(m_scale, a->m_scale, scales);
 	memcpy(v_scale, a->v_scale, scales);
-	update_groups(f, &whole, lowp);
-	memcpy(a->master, master, (size_t)n * sizeof *master);
+	update_groups(f, &whole, kept);
+	vkept_copy(&a->p, &whole.p, n, kept);
 	memcpy(a->m, m, (size_t)n);
 	memcpy(a->v, v, (size_t)n);
 	memcpy(a->m_scale, m_scale, scales);
 	memcpy(a->v_scale, v_scale, scales);
-	if (lowp)
-		memcpy(a->lowp, copy, (size_t)(n * zr_size(lowp)));
 }
 
-ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t lowp)
+ZR_INLINE void sweep_groups(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t kept)
 {
 	struct lanes f = spread(op);
 	int n;
 
 	for (int64_t i = lo; i < hi; i += n) {
-		struct groups a = groups_at(op, i, lowp);
+		struct groups a = groups_at(op, i, kept);
 		n = vsome8(i, hi);
 		if (n == ZR_SOME8)
-			update_groups(&f, &a, lowp);
+			update_groups(&f, &a, kept);
 		else
-			update_part(&f, &a, n, lowp);
+			update_part(&f, &a, n, kept);
 	}
 }
 
 /* ---------------------------------------------------------------------------------- */
 
-ZR_INLINE void by_copy(const struct zr_op_adamw *op, int64_t lo, int64_t hi, int32_t type)
-{
-	if (!op->lowp)
-		sweep(op, lo, hi, type, 0);
-	else
-		ZR_BY_DTYPE(op->lowp_dtype, sweep, op, lo, hi, type);
-}
-
 void ZR_SIMD(adamw)(const struct zr_op_adamw *op, int64_t lo, int64_t hi)
 {
-	if (op->moment_dtype == ZR_U8 && !op->lowp)
-		sweep_groups(op, lo, hi, 0);
-	else if (op->moment_dtype == ZR_U8)
-		ZR_BY_DTYPE(op->lowp_dtype, sweep_groups, op, lo, hi);
+	if (op->moment_dtype == ZR_U8)
+		ZR_BY_KEPT(op, sweep_groups, op, lo, hi);
 	else if (op->moment_dtype == ZR_BF16)
-		by_copy(op, lo, hi, ZR_BF16);
+		ZR_BY_KEPT(op, sweep, op, lo, hi, ZR_BF16);
 	else
-		by_copy(op, lo, hi, ZR_F32);
+		ZR_BY_KEPT(op, sweep, op, lo, hi, ZR_F32);
 }

@@ -2,6 +2,7 @@
  *
  * lion.c - Lion (Chen et al. 2023) in one sweep over n elements, scalar.
  */
+#include "master.h"
 #include "moments8.h"
 #include "table.h"
 #include "update.h"
@@ -10,7 +11,8 @@
 static void in_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 {
 	const zr_real *grad = zr_reals(op->grad);
-	zr_real *master = zr_reals(op->master);
+	const struct zr_kept p =
+		zr_kept(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
 	const struct lion_factors f = lion_factors(op);
 
 	for (int64_t i = lo; i < hi; i += ZR_MOMENT8_GROUP) {
@@ -18,12 +20,9 @@ static void in_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 		float m8[ZR_MOMENT8_GROUP];
 		zr_get8(op->m, i, n, 0, m8);
 		for (int k = 0; k < n; k++) {
-			zr_real m = m8[k];
-			zr_real p = lion_update(&f, master[i + k], grad[i + k], &m);
+			zr_real m = m8[k], old = zr_kept_get(&p, i + k);
+			zr_kept_put(&p, i + k, lion_update(&f, old, grad[i + k], &m));
 			m8[k] = (float)m;
-			master[i + k] = p;
-			if (op->lowp)
-				zr_put(op->lowp, i + k, op->lowp_dtype, p);
 		}
 		zr_put8(op->m, i, n, 0, m8);
 	}
@@ -32,17 +31,15 @@ static void in_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 void ZR_SCALAR(lion)(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 {
 	const zr_real *grad = zr_reals(op->grad);
-	zr_real *master = zr_reals(op->master), *m = op->m;
+	zr_real *m = op->m;
+	const struct zr_kept p =
+		zr_kept(op->master, op->lowp, op->lowp_dtype, op->rem, op->rem_bits);
 	const struct lion_factors f = lion_factors(op);
 
 	if (op->moment_dtype == ZR_U8) {
 		in_groups(op, lo, hi);
 		return;
 	}
-	for (int64_t i = lo; i < hi; i++) {
-		zr_real p = lion_update(&f, master[i], grad[i], m + i);
-		master[i] = p;
-		if (op->lowp)
-			zr_put(op->lowp, i, op->lowp_dtype, p);
-	}
+	for (int64_t i = lo; i < hi; i++)
+		zr_kept_put(&p, i, lion_update(&f, zr_kept_get(&p, i), grad[i], m + i));
 }

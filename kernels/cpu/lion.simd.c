@@ -2,6 +2,7 @@
  *
  * lion.simd.c - lion.c with vectors, same operations in the same order, same bits.
  */
+#include "kept_simd.h"
 #include "moments8_simd.h"
 #include "table.h"
 
@@ -31,29 +32,27 @@ ZR_INLINE vf next(const struct lanes *f, vf p, vf g, vf *m)
 	return p;
 }
 
-/* lowp: the type of the copy, or 0 for none */
-ZR_INLINE void update(const struct zr_op_lion *op, const struct lanes *f, int64_t i, int32_t lowp,
+/* kept: how masters are */
+ZR_INLINE void update(const struct zr_op_lion *op, const struct lanes *f, int64_t i, int32_t kept,
 		      int n)
 {
-	vf p = vload_n(op->master, i, ZR_F32, n), g = vload_n(op->grad, i, ZR_F32, n);
-	vf m = vload_n(op->m, i, ZR_F32, n);
+	const struct vkept k = { op->master, op->lowp, op->rem };
+	vf g = vload_n(op->grad, i, ZR_F32, n), m = vload_n(op->m, i, ZR_F32, n);
+	vf p = next(f, vkept_get(&k, i, n, kept), g, &m);
 
-	p = next(f, p, g, &m);
 	vstore_n(op->m, i, ZR_F32, m, n);
-	vstore_n(op->master, i, ZR_F32, p, n);
-	if (lowp)
-		vstore_n(op->lowp, i, lowp, p, n);
+	vkept_put(&k, i, p, n, kept);
 }
 
-ZR_INLINE void sweep(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_t lowp)
+ZR_INLINE void sweep(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_t kept)
 {
 	struct lanes f = spread(op);
 	int64_t i = lo;
 
 	for (; i + ZR_W <= hi; i += ZR_W)
-		update(op, &f, i, lowp, ZR_W);
+		update(op, &f, i, kept, ZR_W);
 	if (i < hi)
-		update(op, &f, i, lowp, (int)(hi - i));
+		update(op, &f, i, kept, (int)(hi - i));
 }
 
 /* ---- the average in 8 bits ------------------------------------------------------- */
@@ -61,20 +60,19 @@ ZR_INLINE void sweep(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_
 /* Where the elements of some groups of a block are. */
 struct groups {
 	const float *grad;
-	float *master;
+	struct vkept p;
 	uint8_t *m;
 	uint16_t *m_scale;
-	void *lowp;
 };
 
-ZR_INLINE struct groups groups_at(const struct zr_op_lion *op, int64_t i, int32_t lowp)
+ZR_INLINE struct groups groups_at(const struct zr_op_lion *op, int64_t i, int32_t kept)
 {
-	return (struct groups){ op->grad + i, op->master + i, zr_codes8(op->m, i),
-				zr_scale8(op->m, i), lowp ? zr_at(op->lowp, i, lowp) : NULL };
+	return (struct groups){ op->grad + i, vkept_at(op->master, op->lowp, op->rem, i, kept),
+				zr_codes8(op->m, i), zr_scale8(op->m, i) };
 }
 
 /* Of ZR_GROUPS8 groups the scales, and in m8 what the codes are to be made from. */
-ZR_INLINE v8 update_groups(const struct lanes *f, const struct groups *a, float *m8, int32_t lowp)
+ZR_INLINE v8 update_groups(const struct lanes *f, const struct groups *a, float *m8, int32_t kept)
 {
 	struct groups8 scale = vgroups8(vscales8(a->m_scale));
 	vi most[ZR_GROUPS8];
@@ -85,12 +83,10 @@ ZR_INLINE v8 update_groups(const struct lanes *f, const struct groups *a, float 
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
 			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vload_f32(a->master + i);
+			vf p = vkept_get(&a->p, i, ZR_W, kept);
 			m[k] = vload_f32(m8 + i);
 			p = next(f, p, vload_f32(a->grad + i), &m[k]);
-			vstore_f32(a->master + i, p);
-			if (lowp)
-				vstore(a->lowp, i, lowp, p);
+			vkept_put(&a->p, i, p, ZR_W, kept);
 			vstore_f32(m8 + i, m[k]);
 		}
 		most[g] = vmost8(m);
@@ -99,47 +95,46 @@ ZR_INLINE v8 update_groups(const struct lanes *f, const struct groups *a, float 
 }
 
 /* n elements of them, with zeros behind. */
-ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t lowp)
+ZR_INLINE void update_part(const struct lanes *f, const struct groups *a, int n, int32_t kept)
 {
 	const size_t scales = (size_t)(n + ZR_MOMENT8_GROUP - 1) / ZR_MOMENT8_GROUP * 2;
-	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8], m8[ZR_SOME8];
+	float grad[ZR_SOME8] = { 0 }, master[ZR_SOME8] = { 0 }, copy[ZR_SOME8] = { 0 };
+	uint16_t rem[ZR_SOME8] = { 0 }, m_scale[ZR_GROUPS8] = { 0 };
 	uint8_t m[ZR_SOME8] = { 0 };
-	uint16_t m_scale[ZR_GROUPS8] = { 0 };
-	const struct groups whole = { grad, master, m, m_scale, copy };
+	float m8[ZR_SOME8];
+	const struct groups whole = { grad, { master, copy, rem }, m, m_scale };
 
 	memcpy(grad, a->grad, (size_t)n * sizeof *grad);
-	memcpy(master, a->master, (size_t)n * sizeof *master);
+	vkept_copy(&whole.p, &a->p, n, kept);
 	memcpy(m, a->m, (size_t)n);
 	memcpy(m_scale, a->m_scale, scales);
-	vput_signed8(m, m8, update_groups(f, &whole, m8, lowp));
-	memcpy(a->master, master, (size_t)n * sizeof *master);
+	vput_signed8(m, m8, update_groups(f, &whole, m8, kept));
+	vkept_copy(&a->p, &whole.p, n, kept);
 	memcpy(a->m, m, (size_t)n);
 	memcpy(a->m_scale, m_scale, scales);
-	if (lowp)
-		memcpy(a->lowp, copy, (size_t)(n * zr_size(lowp)));
 }
 
-ZR_INLINE void sweep_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_t lowp)
+ZR_INLINE void sweep_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi, int32_t kept)
 {
 	struct lanes f = spread(op);
 	float m8[2][ZR_SOME8];
 	int n;
 
 	for (int64_t i = lo; i < hi; i += n) {
-		struct groups a = groups_at(op, i, lowp), b;
+		struct groups a = groups_at(op, i, kept), b;
 		n = vsome8(i, hi);
 		if (n < ZR_SOME8) {
-			update_part(&f, &a, n, lowp);
+			update_part(&f, &a, n, kept);
 			continue;
 		}
 		/* two at a time: what follows a search for scales does not wait for it */
-		v8 scale = update_groups(&f, &a, m8[0], lowp), next_scale;
+		v8 scale = update_groups(&f, &a, m8[0], kept), next_scale;
 		if (vsome8(i + n, hi) < ZR_SOME8) {
 			vput_signed8(a.m, m8[0], scale);
 			continue;
 		}
-		b = groups_at(op, i + n, lowp);
-		next_scale = update_groups(&f, &b, m8[1], lowp);
+		b = groups_at(op, i + n, kept);
+		next_scale = update_groups(&f, &b, m8[1], kept);
 		vput_signed8(a.m, m8[0], scale);
 		vput_signed8(b.m, m8[1], next_scale);
 		n *= 2;
@@ -148,12 +143,8 @@ ZR_INLINE void sweep_groups(const struct zr_op_lion *op, int64_t lo, int64_t hi,
 
 void ZR_SIMD(lion)(const struct zr_op_lion *op, int64_t lo, int64_t hi)
 {
-	if (op->moment_dtype == ZR_U8 && !op->lowp)
-		sweep_groups(op, lo, hi, 0);
-	else if (op->moment_dtype == ZR_U8)
-		ZR_BY_DTYPE(op->lowp_dtype, sweep_groups, op, lo, hi);
-	else if (!op->lowp)
-		sweep(op, lo, hi, 0);
+	if (op->moment_dtype == ZR_U8)
+		ZR_BY_KEPT(op, sweep_groups, op, lo, hi);
 	else
-		ZR_BY_DTYPE(op->lowp_dtype, sweep, op, lo, hi);
+		ZR_BY_KEPT(op, sweep, op, lo, hi);
 }

@@ -36,4 +36,36 @@ ZR_INLINE void zr_master_split(const struct zr_op_master *op, int64_t i, float x
 	op->lowp[i] = zr_bf16(x);
 }
 
+/* Masters of an update: in fp32, with a copy of 16 bits or none, or, if split.rem is there, split. */
+struct zr_kept {
+	zr_real *master;
+	void *lowp;
+	int32_t lowp_dtype;
+	struct zr_op_master split;
+};
+
+ZR_INLINE struct zr_kept zr_kept(float *master, void *lowp, int32_t dtype, void *rem, int32_t bits)
+{
+	return (struct zr_kept){
+		zr_reals(master), lowp, dtype,
+		{ .lowp = (uint16_t *)lowp, .rem = rem, .rem_bits = bits },
+	};
+}
+
+ZR_INLINE zr_real zr_kept_get(const struct zr_kept *k, int64_t i)
+{
+	return k->split.rem ? zr_master_joined(&k->split, i) : k->master[i];
+}
+
+ZR_INLINE void zr_kept_put(const struct zr_kept *k, int64_t i, zr_real p)
+{
+	if (k->split.rem) {
+		zr_master_split(&k->split, i, (float)p);
+		return;
+	}
+	k->master[i] = p;
+	if (k->lowp)
+		zr_put(k->lowp, i, k->lowp_dtype, p);
+}
+
 #endif

@@ -9,8 +9,49 @@
 
 #include "../cpu/adamw.h"
 #include "../cpu/lamb.h"
+#include "../cpu/master.h"
 #include "../cpu/update.h"
 #include "groups.h"
+
+/* ---- masters --------------------------------------------------------------------- */
+
+/* What is split of a master, where the operation takes that; else rem is NULL. */
+template <class O> ZR_DEVICE zr_op_master split(const O &) { return {}; }
+template <class O> ZR_DEVICE zr_op_master split_of(const O &op)
+{
+	zr_op_master s = {};
+	s.lowp = (uint16_t *)op.lowp;
+	s.rem = op.rem;
+	s.rem_bits = op.rem_bits;
+	return s;
+}
+ZR_DEVICE zr_op_master split(const zr_op_adamw &op) { return split_of(op); }
+ZR_DEVICE zr_op_master split(const zr_op_lion &op) { return split_of(op); }
+
+template <class O> ZR_DEVICE zr_quad load_masters(const O &op, zr_place at)
+{
+	const zr_op_master s = split(op);
+	zr_quad p = {};
+	if (!s.rem)
+		return zr_load<float>(op.master, at);
+	for (int k = 0; k < at.n; k++)
+		p.x[k] = zr_master_joined(&s, at.i + k);
+	return p;
+}
+
+/* L: the type of a copy */
+template <class L, class O> ZR_DEVICE void store_masters(const O &op, zr_place at, const zr_quad &p)
+{
+	const zr_op_master s = split(op);
+	if (s.rem) {
+		for (int k = 0; k < at.n; k++)
+			zr_master_split(&s, at.i + k, p.x[k]);
+		return;
+	}
+	zr_store<float>(op.master, at, p);
+	if (op.lowp)
+		zr_store<L>(op.lowp, at, p);
+}
 
 /* ---- one element after the other ------------------------------------------------- */
 
@@ -24,7 +65,7 @@ template <class U, class M, class L> struct sweep {
 	ZR_MEMBER auto factors() const { return u.factors(); }
 	template <class F> ZR_MEMBER void quad(const F &f, zr_place at) const
 	{
-		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at),
+		zr_quad p = load_masters(u.op, at), g = zr_load<float>(grad, at),
 			s[2] = {};
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
@@ -34,9 +75,7 @@ template <class U, class M, class L> struct sweep {
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
 			zr_store<M>(state[i], at, s[i]);
-		zr_store<float>(u.op.master, at, p);
-		if (u.op.lowp)
-			zr_store<L>(u.op.lowp, at, p);
+		store_masters<L>(u.op, at, p);
 	}
 };
 
@@ -59,15 +98,13 @@ template <class U, class L> struct sweep8 {
 
 	template <class F> ZR_MEMBER void next(const F &f, zr_place at, zr_quad s[2]) const
 	{
-		zr_quad p = zr_load<float>(u.op.master, at), g = zr_load<float>(grad, at);
+		zr_quad p = load_masters(u.op, at), g = zr_load<float>(grad, at);
 #pragma unroll
 		for (int i = 0; i < U::STATES; i++)
 			s[i] = zr_load8(state[i], at, i);
 		for (int k = 0; k < 4; k++)
 			p.x[k] = u.next(f, p.x[k], g.x[k], &s[0].x[k], &s[1].x[k]);
-		zr_store<float>(u.op.master, at, p);
-		if (u.op.lowp)
-			zr_store<L>(u.op.lowp, at, p);
+		store_masters<L>(u.op, at, p);
 	}
 
 	template <class F> ZR_MEMBER void quad(const F &f, zr_place at) const

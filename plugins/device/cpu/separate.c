@@ -36,14 +36,15 @@
 		  AT(loss_sum), AT(dx), AT(dw), AT(work), AT(weights), AT(stats), AT(right)) \
 	QUERY(head_loss_work, head_loss) \
 	OPERATION(fold, fold, nonfinite, AT(g), AT(acc), AT(sumsq), AT(nonfinite)) \
-	OPERATION(adamw, adamw, rsv2, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp)) \
+	OPERATION(adamw, adamw, rem, AT(scalars), AT(grad), AT(master), AT(m), AT(v), AT(lowp), \
+		  AT(rem)) \
 	OPERATION(sgd, sgd, lowp, AT(scalars), AT(grad), AT(master), AT(buf), AT(lowp)) \
 	OPERATION(cast, cast, dst, AT(src), AT(dst)) \
 	OPERATION(init, init, dst, AT(dst)) \
 	OPERATION(master_join, master, rsv, AT(master), AT(lowp), AT(rem)) \
 	OPERATION(master_split, master, rsv, AT(master), AT(lowp), AT(rem)) \
 	OPERATION(round_stochastic, round_stochastic, dst, AT(src), AT(dst)) \
-	OPERATION(lion, lion, lowp, AT(scalars), AT(grad), AT(master), AT(m), AT(lowp)) \
+	OPERATION(lion, lion, rsv, AT(scalars), AT(grad), AT(master), AT(m), AT(lowp), AT(rem)) \
 	OPERATION(adagrad, adagrad, lowp, AT(scalars), AT(grad), AT(master), AT(sum), AT(lowp)) \
 	OPERATION(lamb_norms, lamb, norms, AT(scalars), AT(grad), AT(master), AT(m), AT(v), \
 		  AT(block_norms)) \

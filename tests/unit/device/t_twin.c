@@ -421,10 +421,15 @@ static int updates(const struct side *s, int32_t dtype, int variant)
 	rc = rc ? rc : o->muon_normalize(OPS, &u);
 	rc = rc ? rc : o->muon_update(OPS, &u);
 	rc = rc ? rc : o->init(OPS, &i);
+	a.master = l.master = NULL;
+	a.lowp = l.lowp = m.lowp;
+	a.rem = l.rem = m.rem;
 	rc = rc ? rc : o->master_split(OPS, &m);
+	rc = rc ? rc : o->adamw(OPS, &a);
 	rc = rc ? rc : o->master_join(OPS, &m);
-	m.rem_bits = 8;
+	m.rem_bits = l.rem_bits = 8;
 	rc = rc ? rc : o->master_split(OPS, &m);
+	rc = rc ? rc : o->lion(OPS, &l);
 	rc = rc ? rc : o->master_join(OPS, &m);
 	return rc ? rc : o->round_stochastic(OPS, &q);
 }

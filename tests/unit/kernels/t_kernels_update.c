@@ -77,6 +77,27 @@ static void make_adamw8(struct job *j, const struct shape *s, int32_t dtype, int
 	j->grain = ZR_MOMENT8_GROUP;
 }
 
+/* Drawn, and what they lack of a master of that many bits more; NULL for the masters themselves. */
+static void *split_masters(struct job *j, int64_t n, int32_t bits, void **lowp, float **master)
+{
+	uint8_t *rem = output(j, bits == 8 ? (n + 1) / 2 : n, ZR_BF16, 0);
+
+	for (int64_t i = 0; i < n * bits / 8; i++) /* all bits */
+		rem[i] = (uint8_t)(rem[i] * 211 + i);
+	*lowp = output(j, n, ZR_BF16, 0);
+	*master = NULL;
+	return rem;
+}
+
+static void make_adamw_split(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	struct zr_op_adamw *op = &j->op.adamw;
+
+	(variation & 1 ? make_adamw8 : make_adamw)(j, s, dtype, variation >> 1 & 1);
+	op->rem_bits = variation & 4 ? 16 : 8;
+	op->rem = split_masters(j, s->n, op->rem_bits, &op->lowp, &op->master);
+}
+
 static void make_sgd(struct job *j, const struct shape *s, int32_t dtype, int variation)
 {
 	static const struct zr_scalars first = { 1, 0.37f, 1e-3f }, later = { 2, 0.37f, 1e-3f };
@@ -108,6 +129,15 @@ static void make_lion8(struct job *j, const struct shape *s, int32_t dtype, int 
 	j->op.lion.m = moments8(j, s->n, 0);
 	j->op.lion.moment_dtype = ZR_U8;
 	j->grain = ZR_MOMENT8_GROUP;
+}
+
+static void make_lion_split(struct job *j, const struct shape *s, int32_t dtype, int variation)
+{
+	struct zr_op_lion *op = &j->op.lion;
+
+	(variation & 1 ? make_lion8 : make_lion)(j, s, dtype, 0);
+	op->rem_bits = variation & 2 ? 16 : 8;
+	op->rem = split_masters(j, s->n, op->rem_bits, &op->lowp, &op->master);
 }
 
 static void make_adagrad(struct job *j, const struct shape *s, int32_t dtype, int variation)
@@ -271,9 +301,11 @@ static const struct kernel kernels[] = {
 	{ "init", make_init, run_init, 4, 0 },
 	{ "adamw", make_adamw, run_adamw, 8, 0 },
 	{ "adamw in 8 bits", make_adamw8, run_adamw, 4, 0 },
+	{ "adamw of split masters", make_adamw_split, run_adamw, 8, 0 },
 	{ "sgd", make_sgd, run_sgd, 4, 0 },
 	{ "lion", make_lion, run_lion, 2, 0 },
 	{ "lion in 8 bits", make_lion8, run_lion, 2, 0 },
+	{ "lion of split masters", make_lion_split, run_lion, 4, 0 },
 	{ "adagrad", make_adagrad, run_adagrad, 2, 0 },
 	{ "lamb", make_lamb, run_lamb, 2, 0 },
 	{ "lamb_norms", make_lamb_norms, run_lamb_norms, 2, 0 },

@@ -274,6 +274,83 @@ static void what_is_read_is_near_what_was_put(void **state)
 	rig_release();
 }
 
+/* What an update is given and leaves, of elements that are each what they are in its other form. */
+struct split {
+	float *master, *grad;
+	uint16_t *lowp;
+	uint8_t *rem;
+	void *m, *v;
+};
+
+static struct split drawn_split(int32_t bits, int32_t moments)
+{
+	struct split s = { rig_buffer(N, ZR_F32), rig_buffer(N, ZR_F32), rig_buffer(N, ZR_BF16), rig_buffer(N, ZR_BF16),
+			   rig_buffer(2 * ZR_BLOCK, ZR_F32), rig_buffer(2 * ZR_BLOCK, ZR_F32) };
+	struct zr_op_master op = { .n = N, .master = s.master, .lowp = s.lowp, .rem = s.rem, .rem_bits = bits };
+	uint64_t x = 3;
+
+	memset(s.rem, 0, N * sizeof(uint16_t));
+	memset(s.m, 0, 2 * ZR_BLOCK * sizeof(float));
+	memset(s.v, 0, 2 * ZR_BLOCK * sizeof(float));
+	for (int i = 0; i < N; i++) {
+		s.master[i] = drawn(&x);
+		s.grad[i] = drawn(&x);
+		if (moments == ZR_F32)
+			((float *)s.m)[i] = drawn(&x);
+	}
+	s.master[5] = NAN;
+	s.master[N - 1] = INFINITY;
+	rig_kernels(0)->master_split(&op, 0, N);
+	return s;
+}
+
+static void update_split(const struct zr_cpu_kernels *k, const struct split *s, int lion, int32_t moments, int32_t bits,
+			 int joined)
+{
+	const struct zr_scalars scalars = { .step = 3, .grad_mult = 0.5f, .lr = 0x1p-7f };
+	struct zr_op_master split = { .n = N, .master = s->master, .lowp = s->lowp, .rem = s->rem, .rem_bits = bits };
+	struct zr_op_adamw a = { .bias_correction = 1, .n = N, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+				 .scalars = &scalars, .moment_dtype = moments, .grad = s->grad, .m = s->m, .v = s->v };
+	struct zr_op_lion l = { .n = N, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .scalars = &scalars,
+				.moment_dtype = moments, .grad = s->grad, .m = s->m };
+
+	if (joined) {
+		a.master = l.master = s->master;
+		k->master_join(&split, 0, N);
+	} else {
+		a.lowp = l.lowp = s->lowp;
+		a.rem = l.rem = s->rem;
+		a.rem_bits = l.rem_bits = bits;
+	}
+	if (lion)
+		k->lion(&l, 0, N);
+	else
+		k->adamw(&a, 0, N);
+	if (joined)
+		k->master_split(&split, 0, N);
+}
+
+static void a_split_master_is_joined_updated_and_split(void **state)
+{
+	static const int32_t types[] = { ZR_F32, ZR_U8 };
+	const struct zr_cpu_kernels *k;
+
+	(void)state;
+	EACH_VARIANT(k) {
+		for (int i = 0; i < 8; i++) {
+			int32_t bits = i & 1 ? 16 : 8, moments = types[i >> 1 & 1];
+			struct split whole = drawn_split(bits, moments), parts = drawn_split(bits, moments);
+			update_split(k, &whole, i >> 2, moments, bits, 0);
+			update_split(k, &parts, i >> 2, moments, bits, 1);
+			assert_memory_equal(whole.lowp, parts.lowp, N * sizeof *whole.lowp);
+			assert_memory_equal(whole.rem, parts.rem, N * sizeof(uint16_t));
+			assert_memory_equal(whole.m, parts.m, N * sizeof(float));
+			assert_memory_equal(whole.v, parts.v, N * sizeof(float));
+			rig_release();
+		}
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -284,6 +361,7 @@ int main(void)
 		cmocka_unit_test(scales_neither_vanish_nor_overflow),
 		cmocka_unit_test(a_small_root_is_not_rounded_to_zero),
 		cmocka_unit_test(what_is_read_is_near_what_was_put),
+		cmocka_unit_test(a_split_master_is_joined_updated_and_split),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

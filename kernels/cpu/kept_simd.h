@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kept_simd.h - masters of an update with vectors, as struct zr_kept of master.h. `kept` says how:
+ * in fp32 beside a copy of that type, 0: beside none; or split. It is a constant wherever these are
+ * inlined.
+ */
+#ifndef ZEROTH_KERNELS_CPU_KEPT_SIMD_H
+#define ZEROTH_KERNELS_CPU_KEPT_SIMD_H
+
+#include "master_simd.h"
+
+#define ZR_KEPT_SPLIT8 (-8) /* minus the bits of the remainder */
+#define ZR_KEPT_SPLIT16 (-16)
+
+/* Calls f with the arguments and, as a constant, how masters are kept. */
+#define ZR_BY_KEPT(op, f, ...) \
+	do { \
+		if ((op)->rem && (op)->rem_bits == 8) \
+			f(__VA_ARGS__, ZR_KEPT_SPLIT8); \
+		else if ((op)->rem) \
+			f(__VA_ARGS__, ZR_KEPT_SPLIT16); \
+		else if (!(op)->lowp) \
+			f(__VA_ARGS__, 0); \
+		else \
+			ZR_BY_DTYPE((op)->lowp_dtype, f, __VA_ARGS__); \
+	} while (0)
+
+struct vkept {
+	float *master;
+	void *lowp, *rem;
+};
+
+ZR_INLINE int vsplit_bits(int32_t kept) { return kept < 0 ? -kept : 0; }
+
+/* From element i of an update on. */
+ZR_INLINE struct vkept vkept_at(float *master, void *lowp, void *rem, int64_t i, int32_t kept)
+{
+	if (kept < 0)
+		return (struct vkept){ NULL, (uint16_t *)lowp + i,
+				       (uint8_t *)rem + i * vsplit_bits(kept) / 8 };
+	return (struct vkept){ master + i, kept ? zr_at(lowp, i, kept) : NULL, NULL };
+}
+
+ZR_INLINE vf vkept_get(const struct vkept *k, int64_t i, int n, int32_t kept)
+{
+	return kept < 0 ? vjoined(k->lowp, k->rem, i, n, vsplit_bits(kept)) :
+			  vload_n(k->master, i, ZR_F32, n);
+}
+
+ZR_INLINE void vkept_put(const struct vkept *k, int64_t i, vf p, int n, int32_t kept)
+{
+	if (kept < 0) {
+		vsplit(k->lowp, k->rem, i, p, n, vsplit_bits(kept));
+		return;
+	}
+	vstore_n(k->master, i, ZR_F32, p, n);
+	if (kept)
+		vstore_n(k->lowp, i, kept, p, n);
+}
+
+/* n elements from where they are kept to another place. */
+ZR_INLINE void vkept_copy(const struct vkept *to, const struct vkept *from, int n, int32_t kept)
+{
+	if (kept >= 0)
+		memcpy(to->master, from->master, (size_t)n * sizeof *to->master);
+	else
+		memcpy(to->rem, from->rem, (size_t)(n * vsplit_bits(kept) / 8));
+	if (kept)
+		memcpy(to->lowp, from->lowp, (size_t)(n * (kept < 0 ? 2 : zr_size(kept))));
+}
+
+#endif
