@@ -15,8 +15,7 @@ struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t bloc
 				.mem = apart ? ZR_MEM_DEVICE : ZR_MEM_HOST };
 }
 
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
-				  const struct zr_ops *ops, const struct zr_scalars *scalars)
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, const struct zr_ops *ops, const struct zr_scalars *scalars)
 {
 	const struct zr_setup *p = s->setup;
 	const struct zr_optimizer *o = &p->optimizer[p->param_group[group].optimizer];
@@ -69,6 +68,8 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		o.n_seg = of_group(s, g, segments, o.seg_stride);
 		if (b->lowp)
 			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, d->piece->unit));
+		o.rem = b->master ? NULL : d->kept.master;
+		o.rem_bits = b->master ? 0 : (uint32_t)zr_unit_rem_bits(p, d->piece->unit);
 		if (o.n_seg)
 			rc = fn(s, d, &o);
 	}
@@ -83,23 +84,24 @@ static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct z
 	return zr_user_failed(s, &o->it, rc, "step");
 }
 
-/* Masters that are kept in another format are made, updated and taken apart while they are in the cache. */
+/* Masters that are kept in another format are made, updated and taken apart while they are in the cache, unless the optimizer
+ * takes them as they are. */
 int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d)
 {
 	const struct zr_piece *p = d->piece;
 	const struct zr_masters *k = &d->kept;
+	const struct zr_optimizer_v1 *v = zr_optimizer_calls(&s->setup->optimizer[p->optimizer]);
 	int plain = zr_unit_dtype(s->setup, p->unit) == ZR_F32, rc = 0;
-	int64_t step = d->chunk ? ZR_CHUNK : p->n;
+	int split = ZR_HAS(v, struct zr_optimizer_v1, split_masters) && v->split_masters && zr_unit_rem_bits(s->setup, p->unit);
+	float *chunk = split ? NULL : d->chunk;
+	int64_t step = chunk ? ZR_CHUNK : p->n;
 	for (int64_t at = 0; !rc && at < p->n; at += step) {
 		int64_t n = p->n - at < step ? p->n - at : step;
 		uint64_t segments = zr_cut_segments(s, p->unit, p->first + at, n, s->seg);
-		struct zr_opt_blocks b = { d, at, n, d->chunk ? (char *)d->chunk : k->master,
-					   d->chunk || plain ? NULL : k->lowp };
-		rc = d->chunk ? zr_master_get(s, p, k, at, n, d->chunk) : 0;
+		struct zr_opt_blocks b = { d, at, n, chunk ? (char *)chunk : split ? NULL : k->master, chunk || plain ? NULL : k->lowp };
+		rc = chunk ? zr_master_get(s, p, k, at, n, chunk) : 0;
 		rc = rc ? rc : zr_opt_each_group(s, &b, segments, call_step);
-		rc = rc || !d->chunk ? rc : zr_master_put(s, p, k, at, n, d->chunk);
+		rc = rc || !chunk ? rc : zr_master_put(s, p, k, at, n, chunk);
 	}
-	if (rc || d->chunk || !plain || !k->lowp)
-		return rc;
-	return zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4));
+	return rc || d->chunk || !plain || !k->lowp ? rc : zr_copy(s, k->lowp, k->master, (uint64_t)(p->n * ZR_BLOCK * 4));
 }

@@ -19,7 +19,7 @@ struct zr_opt_data {
 	char *const *state; /* of the piece's optimizer */
 };
 
-/* Blocks [from, from + n) of a piece, with their master in fp32 and, or NULL, where its rounding goes. */
+/* Blocks [from, from + n) of a piece, with their master in fp32, NULL: as it is kept, and, or NULL, where its rounding goes. */
 struct zr_opt_blocks {
 	const struct zr_opt_data *data;
 	int64_t from, n;
@@ -31,8 +31,7 @@ struct zr_opt_blocks {
 typedef int zr_opt_fn(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint64_t segments, zr_opt_fn *fn);
 /* Of a group, without data. */
-struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group,
-				  const struct zr_ops *ops, const struct zr_scalars *scalars);
+struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, const struct zr_ops *ops, const struct zr_scalars *scalars);
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
 
 int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d);
@@ -48,7 +47,6 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
 uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks, uint32_t kind);
-int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix,
-		  char *work);
+int zr_step_whole(struct zr_session *s, int32_t tensor, struct zr_opt_step *step, char *matrix, char *work);
 
 #endif

@@ -123,7 +123,13 @@ struct zr_opt_step {
 	int (*elementwise)(const struct zr_opt_step *s, const struct zr_elementwise *e);
 	/* bytes from one segment to the next one, at least sizeof(struct zr_seg) of the minor that
 	 * the plugin was built with: ZR_SEG(s, i) */
-	uint32_t seg_stride, rsv;
+	uint32_t seg_stride;
+	/* With split_masters, and masters that are kept as a bf16 copy and what it lacks of them:
+	 * master.data is NULL, lowp is in/out, ZR_BF16, and rem, in/out, has rem_bits of each
+	 * element, 16 in a uint16_t or 8 in a uint8_t, in the same kind of memory. struct
+	 * zr_op_master of zeroth/parameters.h says how they are joined and split. Else NULL, 0. */
+	uint32_t rem_bits;
+	void *rem;
 };
 
 /* Segment i of a sub-group, whatever the host's struct zr_seg is. */
@@ -167,6 +173,11 @@ struct zr_optimizer_v1 {
 	/* (optional; absent: 0) [main] Bytes of work memory that step_whole() needs for a parameter
 	 * of this shape. ZR_WORK_REFUSED: it cannot update a parameter of this shape. */
 	uint64_t (*whole_work)(struct zr_inst *, const int64_t *dims, int32_t ndim);
+
+	/* since minor 4 */
+	/* 1: step() takes masters as they are kept, see rem of zr_opt_step. 0: the host makes them
+	 * fp32 before step() and takes them apart after it. partial() gets them in fp32 always. */
+	uint32_t split_masters, rsv;
 };
 #define ZR_WORK_REFUSED UINT64_MAX
 

@@ -24,6 +24,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.states = adam_states,
 	.step = adam_l2_step,
 	.upgrade = adam_upgrade,
+	.split_masters = 1,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 

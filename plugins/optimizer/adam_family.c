@@ -53,6 +53,8 @@ struct zr_op_adamw adam_op(const struct zr_inst *inst, const struct zr_opt_step 
 		.v = piece_at(&s->state[EXP_AVG_SQ], off),
 		.lowp = piece_at(&s->lowp, off),
 		.moment_dtype = inst->moment_dtype,
+		.rem = piece_rem(s, off),
+		.rem_bits = piece_rem_bits(s),
 	};
 }
 

@@ -35,6 +35,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.states = adam_states,
 	.step = adamw_step,
 	.upgrade = adam_upgrade,
+	.split_masters = 1,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 

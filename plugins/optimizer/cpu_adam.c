@@ -55,7 +55,7 @@ static int cpu_adam_step(struct zr_inst *inst, const struct zr_opt_step *s)
 	const struct cpu_adam_opts *o = s->opts;
 	/* those of the step may lie where only a device reads */
 	const struct zr_scalars scalars = { s->step, (float)s->grad_mult, (float)s->lr };
-	int64_t n = (int64_t)s->master.count;
+	int64_t n = (int64_t)s->grad.count;
 	struct job j = { adam_op(inst, s, 0, n, !o->adamw_mode), zr_cpu_variant(zr_cpu_best()), s };
 	j.op.scalars = &scalars;
 	inst->h->parallel(inst->h, (n + CUT - 1) / CUT, update, &j);
@@ -71,6 +71,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.states = adam_states,
 	.step = cpu_adam_step,
 	.upgrade = adam_upgrade,
+	.split_masters = 1,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 

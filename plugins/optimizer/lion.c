@@ -84,6 +84,8 @@ static int lion_step(struct zr_inst *inst, const struct zr_opt_step *s)
 			.master = piece_f32(&s->master, off),
 			.m = piece_at(&s->state[0], off),
 			.lowp = piece_at(&s->lowp, off),
+			.rem = piece_rem(s, off),
+			.rem_bits = piece_rem_bits(s),
 		};
 		rc = s->ops->lion(s->ops, s->stream, &op);
 	}
@@ -126,6 +128,7 @@ static const struct zr_optimizer_v1 vtbl = {
 	.states = lion_states,
 	.step = lion_step,
 	.upgrade = lion_upgrade,
+	.split_masters = 1,
 };
 static const struct zr_iface ifaces[] = { { "zr.optimizer/1", &vtbl }, { NULL, NULL } };
 

@@ -24,4 +24,17 @@ static inline void *piece_at(const struct zr_buf *b, int64_t off)
 	return b->data ? (char *)b->data + bytes : NULL;
 }
 
+/* Bits of a split master that its copy lacks, 0: it is not split; and where those of element `off`
+ * are, or NULL. */
+static inline int32_t piece_rem_bits(const struct zr_opt_step *s)
+{
+	return ZR_HAS(s, struct zr_opt_step, rem) ? (int32_t)s->rem_bits : 0;
+}
+
+static inline void *piece_rem(const struct zr_opt_step *s, int64_t off)
+{
+	int32_t bits = piece_rem_bits(s);
+	return bits ? (char *)s->rem + off * bits / 8 : NULL;
+}
+
 #endif
