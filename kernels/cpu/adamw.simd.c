@@ -2,7 +2,8 @@
  *
  * adamw.simd.c - adamw.c with vectors, same operations in the same order, same bits. Bound by
  * memory: 16 bytes read and 12 written per element, 12 and 8 with bf16 moments, 10.1 and
- * 6.1 with 8-bit ones; 2 more for a copy of 16 bits.
+ * 6.1 with 8-bit ones; 2 more for a copy of 16 bits. Of a split master 2 to 4 bytes are read and
+ * written instead of 4 and 4, and no copy.
  */
 #include "adamw.h"
 #include "kept_simd.h"
@@ -100,47 +101,71 @@ ZR_INLINE void ahead_of_kept(const struct vkept *k, int i, int32_t kept)
 		ahead(k->lowp, i, kept == ZR_F32 ? 4 : 2);
 }
 
+/* Of a group that begins at element i: m becomes the new first moments, root the roots of the new
+ * second ones; `each` is a 255th of the scale of these. */
+ZR_INLINE void moments_of(const struct lanes *f, const struct groups *a, int i, vf *m, vf *root,
+			  float each, int32_t kept)
+{
+	vf p[ZR_V8] = { vset(0) };
+	if (f->add_l2)
+#pragma GCC unroll 2
+		for (int k = 0; k < ZR_V8; k += 2)
+			vkept_get2(&a->p, i + k * ZR_W, p + k, kept);
+#pragma GCC unroll 4
+	for (int k = 0; k < ZR_V8; k++) {
+		vf grad = gradient(f, p[k], vload_f32(a->grad + i + k * ZR_W));
+		vf r = vroot8(a->v + i + k * ZR_W, each);
+		root[k] = vsqrt(second(f, r * r, grad));
+		m[k] = first(f, m[k], grad);
+	}
+}
+
 ZR_INLINE void update_groups(const struct lanes *f, const struct groups *a, int32_t kept)
 {
 	float m8[ZR_SOME8], root8[ZR_SOME8];
 	vi m_most[ZR_GROUPS8], v_most[ZR_GROUPS8];
 	struct groups8 scale = vgroups8(vscales8(a->m_scale));
 	struct groups8 each = vgroups8(vscales8(a->v_scale) / 255);
+	struct groups8 per;
 	v8 m_scale, v_scale;
 
-	vget_signed8(m8, a->m, &scale);
 	for (int g = 0; g < ZR_GROUPS8; g++) {
-		vf root[ZR_V8];
+		int i = g * ZR_MOMENT8_GROUP;
+		vf m[ZR_V8], root[ZR_V8];
+		vgroup_signed8(m, a->m + i, scale.x[g]);
+		moments_of(f, a, i, m, root, each.x[g], kept);
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
-			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vkept_get(&a->p, i, ZR_W, kept), r = vroot8(a->v + i, each.x[g]);
-			vf grad = gradient(f, p, vload_f32(a->grad + i));
-			ahead(a->grad, i, 4);
-			ahead(a->m, i, 1);
-			ahead(a->v, i, 1);
-			ahead_of_kept(&a->p, i, kept);
-			root[k] = vsqrt(second(f, r * r, grad));
-			vstore_f32(root8 + i, root[k]);
-		}
-		v_most[g] = vmost8(root);
-	}
-	v_scale = vput_scales8(a->v_scale, v_most);
-	for (int g = 0; g < ZR_GROUPS8; g++) {
-		vf m[ZR_V8];
-#pragma GCC unroll 4
-		for (int k = 0; k < ZR_V8; k++) {
-			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vkept_get(&a->p, i, ZR_W, kept);
-			m[k] = first(f, vload_f32(m8 + i), gradient(f, p, vload_f32(a->grad + i)));
-			vkept_put(&a->p, i, next(f, p, m[k], vload_f32(root8 + i)), ZR_W, kept);
-			vstore_f32(m8 + i, m[k]);
+			ahead(a->grad, i + k * ZR_W, 4);
+			ahead(a->m, i + k * ZR_W, 1);
+			ahead(a->v, i + k * ZR_W, 1);
+			ahead_of_kept(&a->p, i + k * ZR_W, kept);
+			vstore_f32(m8 + i + k * ZR_W, m[k]);
+			vstore_f32(root8 + i + k * ZR_W, root[k]);
 		}
 		m_most[g] = vmost8(m);
+		v_most[g] = vmost8(root);
 	}
 	m_scale = vput_scales8(a->m_scale, m_most);
-	vput_root8(a->v, root8, v_scale);
-	vput_signed8(a->m, m8, m_scale);
+	v_scale = vput_scales8(a->v_scale, v_most);
+	scale = vgroups8(m_scale);
+	per = vgroups8(255 / v_scale);
+	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
+		vf p[4], m[4], root[4];
+		vload4(m, m8 + i);
+		vload4(root, root8 + i);
+		vkept_get2(&a->p, i, p, kept);
+		vkept_get2(&a->p, i + 2 * ZR_W, p + 2, kept);
+#pragma GCC unroll 4
+		for (int k = 0; k < 4; k++)
+			p[k] = next(f, p[k], m[k], root[k]);
+		vkept_put2(&a->p, i, p, kept);
+		vkept_put2(&a->p, i + 2 * ZR_W, p + 2, kept);
+		vcode_root8(a->v, root, i, &per);
+		vcode_signed8(a->m, m, i, &scale);
+	}
+	vclear8(a->v, v_scale);
+	vclear8(a->m, m_scale);
 }
 
 ZR_INLINE struct groups groups_at(const struct zr_op_adamw *op, int64_t i, int32_t kept)

@@ -58,6 +58,35 @@ ZR_INLINE void vkept_put(const struct vkept *k, int64_t i, vf p, int n, int32_t 
 		vstore_n(k->lowp, i, kept, p, n);
 }
 
+/* Two vectors, from element i on. */
+ZR_INLINE void vkept_get2(const struct vkept *k, int64_t i, vf *p, int32_t kept)
+{
+#if ZR_W == 16
+	if (kept == ZR_KEPT_SPLIT8) {
+		vjoined8_2((const uint16_t *)k->lowp + i, (const uint8_t *)k->rem + i, p);
+		return;
+	}
+#endif
+	p[0] = vkept_get(k, i, ZR_W, kept);
+	p[1] = vkept_get(k, i + ZR_W, ZR_W, kept);
+}
+
+ZR_INLINE void vkept_put2(const struct vkept *k, int64_t i, const vf *p, int32_t kept)
+{
+#if ZR_W == 16
+	if (kept == ZR_KEPT_SPLIT8 &&
+	    vsplit8_2((uint16_t *)k->lowp + i, (uint8_t *)k->rem + i, p))
+		return;
+	if (kept == ZR_BF16 && vstore_bf16_2((uint16_t *)k->lowp + i, p)) {
+		vstore_f32(k->master + i, p[0]);
+		vstore_f32(k->master + i + ZR_W, p[1]);
+		return;
+	}
+#endif
+	vkept_put(k, i, p[0], ZR_W, kept);
+	vkept_put(k, i + ZR_W, p[1], ZR_W, kept);
+}
+
 /* n elements from where they are kept to another place. */
 ZR_INLINE void vkept_copy(const struct vkept *to, const struct vkept *from, int n, int32_t kept)
 {

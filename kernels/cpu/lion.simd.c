@@ -77,18 +77,21 @@ ZR_INLINE v8 update_groups(const struct lanes *f, const struct groups *a, float 
 	struct groups8 scale = vgroups8(vscales8(a->m_scale));
 	vi most[ZR_GROUPS8];
 
-	vget_signed8(m8, a->m, &scale);
 	for (int g = 0; g < ZR_GROUPS8; g++) {
-		vf m[ZR_V8];
+		vf m[ZR_V8], p[ZR_V8];
+		vgroup_signed8(m, a->m + g * ZR_MOMENT8_GROUP, scale.x[g]);
+#pragma GCC unroll 2
+		for (int k = 0; k < ZR_V8; k += 2)
+			vkept_get2(&a->p, g * ZR_MOMENT8_GROUP + k * ZR_W, p + k, kept);
 #pragma GCC unroll 4
 		for (int k = 0; k < ZR_V8; k++) {
 			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf p = vkept_get(&a->p, i, ZR_W, kept);
-			m[k] = vload_f32(m8 + i);
-			p = next(f, p, vload_f32(a->grad + i), &m[k]);
-			vkept_put(&a->p, i, p, ZR_W, kept);
+			p[k] = next(f, p[k], vload_f32(a->grad + i), &m[k]);
 			vstore_f32(m8 + i, m[k]);
 		}
+#pragma GCC unroll 2
+		for (int k = 0; k < ZR_V8; k += 2)
+			vkept_put2(&a->p, g * ZR_MOMENT8_GROUP + k * ZR_W, p + k, kept);
 		most[g] = vmost8(m);
 	}
 	return vput_scales8(a->m_scale, most);

@@ -36,7 +36,7 @@ ZR_INLINE void zr_master_split(const struct zr_op_master *op, int64_t i, float x
 	op->lowp[i] = zr_bf16(x);
 }
 
-/* Masters of an update: in fp32, with a copy of 16 bits or none, or, if split.rem is there, split. */
+/* Masters of an update: in fp32, with a copy or none, or, if split.rem is there, split. */
 struct zr_kept {
 	zr_real *master;
 	void *lowp;

@@ -73,25 +73,48 @@ ZR_INLINE vi vmost8(const vf *x)
 	return most;
 }
 
-/* ---- passes over ZR_SOME8 elements ------------------------------------------------- */
+/* ---- first moments ----------------------------------------------------------------- */
 
-/* First moments. */
-ZR_INLINE void vget_signed8(float *x, const uint8_t *code, const struct groups8 *scale)
+/* Of a group. */
+ZR_INLINE void vgroup_signed8(vf *x, const uint8_t *code, float scale)
 {
-	for (int g = 0; g < ZR_GROUPS8; g++)
 #pragma GCC unroll 4
-		for (int k = 0; k < ZR_V8; k++) {
-			int i = g * ZR_MOMENT8_GROUP + k * ZR_W;
-			vf q = vload_i8(code + i);
-			vstore_f32(x + i, vset(scale->x[g]) * (q / (vset(254) - vabs(q))));
-		}
+	for (int k = 0; k < ZR_V8; k++) {
+		vf q = vload_i8(code + k * ZR_W);
+		x[k] = vset(scale) * (q / (vset(254) - vabs(q)));
+	}
 }
+
+/* Codes of 4 vectors of elements from i on, with the scales of groups. */
+ZR_INLINE void vcode_signed8(uint8_t *code, const vf *m, int i, const struct groups8 *s)
+{
+	vf y[4];
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		y[k] = vset(254) *
+		       (m[k] / (vset(s->x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]) + vabs(m[k])));
+	vstore_i8(code + i, y, -127);
+}
+
+/* ---- roots of second moments ------------------------------------------------------- */
 
 /* A vector of roots of second moments; `each` is a 255th of the group's scale. */
 ZR_INLINE vf vroot8(const uint8_t *code, float each)
 {
 	return vload_u8(code) * vset(each);
 }
+
+/* As vcode_signed8; per: 255 divided by the scales. */
+ZR_INLINE void vcode_root8(uint8_t *code, const vf *root, int i, const struct groups8 *per)
+{
+	vf y[4];
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		y[k] = vmin(root[k] * vset(per->x[(i + k * ZR_W) / ZR_MOMENT8_GROUP]), vset(255));
+	vstore_u8(code + i, y, 1);
+}
+
+/* ---- passes over ZR_SOME8 elements ------------------------------------------------- */
 
 /* No codes where there is no scale. */
 ZR_INLINE void vclear8(uint8_t *code, v8 scale)
@@ -102,19 +125,22 @@ ZR_INLINE void vclear8(uint8_t *code, v8 scale)
 			memset(code + g * ZR_MOMENT8_GROUP, 0, ZR_MOMENT8_GROUP);
 }
 
+/* 4 vectors. */
+ZR_INLINE void vload4(vf *y, const float *x)
+{
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		y[k] = vload_f32(x + k * ZR_W);
+}
+
 ZR_INLINE void vput_signed8(uint8_t *code, const float *x, v8 scale)
 {
 	struct groups8 s = vgroups8(scale);
 
 	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
-		vf y[4];
-#pragma GCC unroll 4
-		for (int k = 0; k < 4; k++) {
-			int j = i + k * ZR_W;
-			vf m = vload_f32(x + j);
-			y[k] = vset(254) * (m / (vset(s.x[j / ZR_MOMENT8_GROUP]) + vabs(m)));
-		}
-		vstore_i8(code + i, y, -127);
+		vf m[4];
+		vload4(m, x + i);
+		vcode_signed8(code, m, i, &s);
 	}
 	vclear8(code, scale);
 }
@@ -124,13 +150,9 @@ ZR_INLINE void vput_root8(uint8_t *code, const float *x, v8 scale)
 	struct groups8 per = vgroups8(255 / scale);
 
 	for (int i = 0; i < ZR_SOME8; i += 4 * ZR_W) {
-		vf y[4];
-#pragma GCC unroll 4
-		for (int k = 0; k < 4; k++) {
-			int j = i + k * ZR_W;
-			y[k] = vmin(vload_f32(x + j) * vset(per.x[j / ZR_MOMENT8_GROUP]), vset(255));
-		}
-		vstore_u8(code + i, y, 1);
+		vf root[4];
+		vload4(root, x + i);
+		vcode_root8(code, root, i, &per);
 	}
 	vclear8(code, scale);
 }

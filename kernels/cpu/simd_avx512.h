@@ -237,6 +237,52 @@ ZR_INLINE uint32_t vnonfinite(vf x)
 	return (uint32_t)__builtin_popcount(_mm512_fpclass_ps_mask(x, 0x01 | 0x08 | 0x10 | 0x80));
 }
 
+/* ---- two vectors at a time --------------------------------------------------------- */
+
+/* The words of both, the even (0) or odd (1) ones. */
+ZR_INLINE vi vwords2(vi a, vi b, int odd)
+{
+	vi i = _mm512_add_epi32(viset(0x00020000u + 0x00010001u * (uint32_t)odd),
+				_mm512_mullo_epi32(viota(0), viset(0x00040004u)));
+	return _mm512_permutex2var_epi16(a, i, b);
+}
+
+/* bits of zr_bf16; returns 0, and stores nothing, if one is a NaN */
+ZR_INLINE int vstore_bf16_2(uint16_t *p, const vf *x)
+{
+	vi half = viset(0x8000);
+	if (_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q))
+		return 0;
+	_mm512_storeu_si512(p, vwords2(_mm512_add_epi32(vbits(x[0]), half),
+				       _mm512_add_epi32(vbits(x[1]), half), 1));
+	return 1;
+}
+
+/* zr_master_joined and zr_master_split with 8 bits; split returns 0, and stores nothing, if one is
+ * a NaN */
+ZR_INLINE void vjoined8_2(const uint16_t *lowp, const uint8_t *rem, vf *x)
+{
+	vi rem16 = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)rem));
+	vi low = _mm512_slli_epi16(rem16, 8);
+	vi high = _mm512_add_epi16(_mm512_loadu_si512(lowp), _mm512_srai_epi16(low, 15));
+	vi i = _mm512_add_epi32(viset(0x00200000u), _mm512_mullo_epi32(viota(0), viset(0x00010001u)));
+	x[0] = vfrom_bits(_mm512_permutex2var_epi16(low, i, high));
+	i = _mm512_add_epi32(i, viset(0x00100010u));
+	x[1] = vfrom_bits(_mm512_permutex2var_epi16(low, i, high));
+}
+ZR_INLINE int vsplit8_2(uint16_t *lowp, uint8_t *rem, const vf *x)
+{
+	vi a = _mm512_add_epi32(vbits(x[0]), viset(0x80));
+	vi b = _mm512_add_epi32(vbits(x[1]), viset(0x80));
+	vi low = vwords2(a, b, 0), high = vwords2(a, b, 1);
+	if (_mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q))
+		return 0;
+	_mm512_storeu_si512(lowp, _mm512_add_epi16(high, _mm512_srli_epi16(low, 15)));
+	_mm256_storeu_si256((__m256i *)(void *)rem,
+			    _mm512_cvtepi16_epi8(_mm512_srli_epi16(low, 8)));
+	return 1;
+}
+
 /* ---- codes of 4 bits -------------------------------------------------------------- */
 
 /* count, and one more where x is above y */

@@ -9,7 +9,13 @@
 ZR_INLINE void get_signed(const void *codes, float *x, int64_t i)
 {
 	struct groups8 scale = vgroups8(vscales8(zr_scale8(codes, i)));
-	vget_signed8(x, zr_codes8(codes, i), &scale);
+	const uint8_t *code = zr_codes8(codes, i);
+	for (int k = 0; k < ZR_SOME8; k += ZR_MOMENT8_GROUP) {
+		vf y[ZR_V8];
+		vgroup_signed8(y, code + k, scale.x[k / ZR_MOMENT8_GROUP]);
+		for (int j = 0; j < ZR_V8; j++)
+			vstore_f32(x + k + j * ZR_W, y[j]);
+	}
 }
 
 ZR_INLINE void get_root(const void *codes, float *x, int64_t i)
