@@ -66,20 +66,21 @@ static void alone(const struct zr_comm_op *op)
 			       (uint64_t)op->seg[i].count * comm_dtype_bytes(op->dtype));
 }
 
-/* How many of the posted operations some peer has not executed. */
+/* How many of the posted operations some rank has not executed: a peer, or this one, whose own
+ * part stands there, too. */
 static uint32_t most_behind(const struct zr_inst *c, int32_t group)
 {
 	const struct group *g = &c->group[group];
 	uint32_t posted = c->posted[group - ZR_GROUP_NODE], behind = 0;
 	for (int32_t r = 0; r < g->size; r++) {
 		uint32_t gap = posted - atomic_load(&lane_of(c, group, r)->word[DONE]);
-		behind = r != g->rank && (int32_t)gap > (int32_t)behind ? gap : behind;
+		behind = (int32_t)gap > (int32_t)behind ? gap : behind;
 	}
 	return behind;
 }
 
 /* 1 if the own lane has room for n more segments, and for so many bytes of payload in one piece:
- * those of an operation count until all peers have executed it. */
+ * those of an operation count until all have executed it. */
 static int has_room(struct zr_inst *c, int32_t group, int32_t n, uint64_t payload)
 {
 	const int32_t k = group - ZR_GROUP_NODE;
@@ -148,9 +149,9 @@ static uint64_t mix(uint64_t hash, int64_t x)
 static uint64_t sign_of(const struct zr_comm_op *op, const struct slot *s)
 {
 	uint64_t hash = (uint64_t)s->tag.step;
-	hash = mix(hash, (int64_t)s->tag.op << 32 | (uint32_t)s->tag.unit);
-	hash = mix(hash, (int64_t)s->n_seg << 32 | s->kind << 8 | s->dtype);
-	hash = mix(hash, s->root);
+	const int32_t also[] = { s->tag.op, s->tag.unit, s->n_seg, s->kind, s->dtype, s->root };
+	for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+		hash = mix(hash, also[i]);
 	for (int32_t i = 0; i < op->n_seg; i++)
 		hash = mix(hash, op->seg[i].count);
 	return hash;

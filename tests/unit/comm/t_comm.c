@@ -379,6 +379,47 @@ static void long_lists_and_many_fences_reuse_the_ring(void **state)
 		run(&rig, flood);
 }
 
+/* Rank 1 executes what rank 0 has only posted, which must not take that for room in its ring. */
+static void unhurried(struct rank *r)
+{
+	enum { N = 64, BYTES = 8192 };
+	static char in[N][BYTES], out[N][2][BYTES];
+	struct zr_comm_seg seg[N];
+	zr_ticket t[N] = { 0 };
+	int64_t one[2] = { r->rank };
+	struct zr_comm_seg small = { one, one, 1 };
+	struct zr_comm_op first = rig_op(ZR_COMM_ALL_REDUCE, ZR_GROUP_WORLD, ZR_I64, &small, 1);
+	CHECK(r, rig_do(r, &first) == 0); /* the last one does not fit behind the others */
+	for (int i = 0; i < N; i++) {
+		memset(in[i], r->rank * N + i, BYTES);
+		seg[i] = (struct zr_comm_seg){ in[i], out[i], BYTES };
+		struct zr_comm_op op = rig_op(ZR_COMM_ALL_GATHER, ZR_GROUP_WORLD, ZR_U8, &seg[i], 1);
+		op.tag.op = i + 1;
+		if (i == N - 1) {
+			if (r->rank == 1)
+				for (int k = 0; k < i; k++)
+					CHECK(r, r->v->wait(r->c, t[k]) == 0);
+			rig_meet(r->world);
+		}
+		int rc = r->v->post(r->c, &op, &t[i]);
+		for (int k = 0; rc == ZR_EAGAIN && r->rank == 0 && k < i; k++, t[k - 1] = 0)
+			CHECK(r, r->v->wait(r->c, t[k]) == 0);
+		rc = rc == ZR_EAGAIN ? r->v->post(r->c, &op, &t[i]) : rc;
+		CHECK(r, rc == 0);
+	}
+	for (int i = r->rank ? N - 1 : 0; i < N; i++)
+		CHECK(r, r->v->wait(r->c, t[i]) == 0);
+	for (int i = 0; i < N; i++)
+		CHECK(r, out[i][0][0] == (char)i && out[i][1][BYTES - 1] == (char)(N + i));
+}
+
+static void a_rank_that_has_not_executed_keeps_its_data(void **state)
+{
+	struct rig rig = { .plugin = "comm/local", .world = 2, .as = PROCESSES };
+	(void)state;
+	run(&rig, unhurried);
+}
+
 /* Four such lists fill the ring to the last segment: one more would overwrite what a peer has yet to read. */
 static void filled(struct rank *r)
 {
@@ -518,6 +559,7 @@ int main(void)
 		cmocka_unit_test(full_ring_says_again_and_tickets_wait_in_any_order),
 		cmocka_unit_test(test_never_blocks_and_completes),
 		cmocka_unit_test(long_lists_and_many_fences_reuse_the_ring),
+		cmocka_unit_test(a_rank_that_has_not_executed_keeps_its_data),
 		cmocka_unit_test(segments_fill_the_ring_to_the_last),
 		cmocka_unit_test(random_programs_agree),
 		cmocka_unit_test(peers_see_what_was_written_before_the_fence),
