@@ -29,6 +29,7 @@ void *output(struct job *j, int64_t n, int32_t dtype, int fresh)
 {
 	void *p = fresh ? rig_buffer(n, dtype) : noise(n, dtype);
 
+	assert_true(j->outs < (int)(sizeof j->out / sizeof *j->out));
 	j->out[j->outs].p = p;
 	j->out[j->outs].n = n;
 	j->out[j->outs++].dtype = dtype;

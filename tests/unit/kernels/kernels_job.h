@@ -50,7 +50,7 @@ struct job {
 		void *p;
 		int64_t n;
 		int32_t dtype;
-	} out[6];
+	} out[8];
 	int outs;
 };
 
