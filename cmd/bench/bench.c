@@ -234,7 +234,8 @@ static int measure(struct bench *b, struct zr_bench_job *job, struct zr_error *e
 		       job->subject->summary, job->ranks, job->ranks == 1 ? "" : "s", job->threads,
 		       job->threads == 1 ? "" : "s");
 	int code = zr_supervise(job->ranks, zr_bench_rank, job);
-	pthread_barrier_destroy(&b->shared->barrier);
+	if (!code) /* else a rank may have died in it, for which this would wait */
+		pthread_barrier_destroy(&b->shared->barrier);
 	if (!code && keep(b, job, err))
 		code = zr_exit_code(err->code);
 	return code;

@@ -63,6 +63,19 @@ bench adam -n 1 -o optimizer.plugin=sgd --rates sgd.ini
 is 'another optimizer' "$(grep -c '^sgd\.fp32\.[0-9]* = ' sgd.ini) $(grep -c 8bit sgd.ini)" '3 0'
 rm sgd.ini
 
+# a rank dies while it waits for the other one: nobody waits for it
+timeout -k 1 20 "$ZEROTH" bench comm -n 2 --seconds 0.5 --rates rates.ini >out 2>err &
+pid=$!
+sleep 0.5
+read -r one other < <(pgrep -P "$(pgrep -P $pid)" | tr '\n' ' ')
+kill -STOP "$one"
+sleep 0.2
+kill -KILL "$other"
+sleep 0.2
+kill -CONT "$one"
+wait $pid
+is 'a rank that died ends it' "$? $(cat err)" '4 zeroth: rank 1 was killed by SIGKILL (Killed)'
+
 # ---- what cannot be measured ----
 says() { # says NAME CODE PATTERN [argument]...
 	local name=$1 code=$2 pattern=$3
