@@ -46,10 +46,15 @@ struct zr_kept {
 
 ZR_INLINE struct zr_kept zr_kept(float *master, void *lowp, int32_t dtype, void *rem, int32_t bits)
 {
-	return (struct zr_kept){
-		zr_reals(master), lowp, dtype,
-		{ .lowp = (uint16_t *)lowp, .rem = rem, .rem_bits = bits },
-	};
+	struct zr_kept k;
+	memset(&k, 0, sizeof k);
+	k.master = zr_reals(master);
+	k.lowp = lowp;
+	k.lowp_dtype = dtype;
+	k.split.lowp = (uint16_t *)lowp;
+	k.split.rem = rem;
+	k.split.rem_bits = bits;
+	return k;
 }
 
 ZR_INLINE zr_real zr_kept_get(const struct zr_kept *k, int64_t i)

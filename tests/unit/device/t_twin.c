@@ -168,15 +168,6 @@ static int64_t attention_work(int32_t dtype, int variant)
 	return (int64_t)((a > b ? a : b) / sizeof(float));
 }
 
-/* Logarithms of sums of probabilities: of rounded ones where attention multiplies bf16 in pairs. */
-static double apart_in_sums(int32_t dtype)
-{
-	struct zr_device_info info = { .size = sizeof info };
-	must(&tested.d, tested.d.v->info(tested.d.inst, &info));
-	int pairs = !strncmp(info.variant, "avx512bf16", 10) || !strncmp(info.variant, "amx", 3);
-	return dtype == ZR_BF16 && pairs ? 0x1p14 : 256;
-}
-
 /* Rows are `pad` elements longer than what they hold. variant: 1 dropout, 2 a window and a soft cap */
 static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t length, int32_t heads, int32_t kv_heads, int32_t width, int32_t pad, int32_t dtype,
 			   int variant)
@@ -188,7 +179,7 @@ static void attention_case(op_fn *op, const char *name, int32_t batch, int32_t l
 	begin((uint64_t)length);
 	operand(rows * in, dtype, 1, pad % 8 != 0, 0);
 	operand(rows * out, dtype, 1, 0, coarse);
-	operand((int64_t)batch * heads * length, ZR_F32, 0, 0, apart_in_sums(dtype));
+	operand((int64_t)batch * heads * length, ZR_F32, 0, 0, dtype == ZR_BF16 && multiplies_pairs() ? 0x1p14 : 256); /* sums of rounded ones */
 	operand(rows * out, dtype, 1, pad % 8 != 0, 0);
 	operand(rows * in, dtype, 1, 0, coarse);
 	operand(attention_work(dtype, variant), ZR_F32, 1, 0, -1);

@@ -49,6 +49,14 @@ static void open_side(struct side *s, int rc)
 	assert_non_null(s->image);
 }
 
+/* Whether the device under test multiplies bf16 in pairs, and so rounds what else would be fp32. */
+static int multiplies_pairs(void)
+{
+	struct zr_device_info info = { .size = sizeof info };
+	must(&tested.d, tested.d.v->info(tested.d.inst, &info));
+	return !strncmp(info.variant, "avx512bf16", 10) || !strncmp(info.variant, "amx", 3);
+}
+
 static void close_side(struct side *s)
 {
 	s->d.v->mem_free(s->d.inst, s->memory, ROOM, ZR_MEM_DEVICE);
