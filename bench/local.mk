@@ -1,5 +1,5 @@
 # Measurements; built with the tests so that they stay buildable, run by hand.
-EXTRA_DIST += %D%/run %D%/torch_peer.py %D%/gpt2_124m.sh %D%/collectives.c \
+EXTRA_DIST += %D%/run %D%/torch_peer.py %D%/growth %D%/gpt2_124m.sh %D%/collectives.c \
 	%D%/nvme_step.sh %D%/nvme_checksums.sh \
 	%D%/tokenize.py %D%/checkpoint.sh %D%/sample.sh %D%/store.sh %D%/ptxas.sh %D%/chat.py %D%/attention.py \
 	%D%/results/chat.txt %D%/results/attention.txt %D%/results/low_rank.txt \
