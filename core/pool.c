@@ -22,8 +22,10 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #define relax() _mm_pause()
+#define DEFAULT_MODE 0x1f80u
 #else
 #define relax() ((void)0)
+#define DEFAULT_MODE 0u
 #endif
 
 #define SPINS 4000 /* about 50 microseconds: longer than the gaps between operations of a step */
@@ -59,13 +61,21 @@ static void futex_wake(atomic_uint *word)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
 }
 
+uint64_t zr_rounding_mode(void)
+{
+	uint64_t mode = 0;
+#if defined(__x86_64__)
+	mode = _mm_getcsr() & ~0x3fu; /* but for what happened so far */
+#elif defined(__aarch64__)
+	__asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+#endif
+	return mode;
+}
+
 /* To the nearest, denormals kept, exceptions masked. Returns whether the thread had another mode. */
 static int restore_rounding(void)
 {
-	int same = fegetround() == FE_TONEAREST;
-#if defined(__x86_64__)
-	same &= (_mm_getcsr() & ~0x3fu) == 0x1f80; /* but for what happened so far */
-#endif
+	int same = fegetround() == FE_TONEAREST && zr_rounding_mode() == DEFAULT_MODE;
 	return !same && (fesetenv(FE_DFL_ENV), 1);
 }
 

@@ -17,8 +17,10 @@ struct zr_pool;
 int zr_pool_new(int threads, struct zr_pool **out); /* threads >= 1, the caller included; 0 or -errno */
 void zr_pool_free(struct zr_pool *p);
 int zr_pool_size(const struct zr_pool *p);
-/* Puts back how the processor rounds on this thread; whether something changed it here or, since the last call, in an item. */
-int zr_pool_rounding(struct zr_pool *p); /* p may be NULL */
+/* Puts back how the processor rounds on this thread; whether something changed it here or, since the
+ * last call, in an item. p may be NULL. */
+int zr_pool_rounding(struct zr_pool *p);
+uint64_t zr_rounding_mode(void); /* control bits: rounding, exceptions, denormals; 0: not known */
 void zr_pool_run(struct zr_pool *p, int64_t n, void (*fn)(void *arg, int64_t item, int32_t worker), void *arg);
 
 #endif

@@ -45,13 +45,11 @@ int zr_user_failed(struct zr_session *s, struct zr_instance *it, int rc, const c
 	return zr_instance_failed(it, rc, doing, s->err);
 }
 
-typedef void count_fn(struct zr_account *, int tier, const char *what, uint64_t bytes);
-
-static void count_arena(struct zr_setup *p, int store, count_fn *count)
+static void count_arena(struct zr_setup *p, int store, int taken)
 {
 	for (const struct zr_region *r = p->plan.region; r < p->plan.region + ZR_R_COUNT; r++)
 		if (r->store == store && r->added)
-			count(&p->account, r->tier, r->what, r->added);
+			zr_account_add(&p->account, r->tier, r->what, taken * (int64_t)r->added);
 }
 
 /* Where ranks read each other's memory the device's arena is comm's, mapped by all of the node. */
@@ -74,7 +72,7 @@ static int take_arena(struct zr_session *s, int store, struct zr_error *err)
 	for (int i = 0; i < ZR_R_COUNT; i++)
 		if (p->plan.region[i].store == store)
 			s->region[i] = s->arena[store] + p->plan.region[i].offset;
-	count_arena(p, store, zr_account_take);
+	count_arena(p, store, 1);
 	return 0;
 }
 
@@ -83,7 +81,7 @@ static void give_arena(struct zr_session *s, int store)
 	struct zr_setup *p = s->setup;
 	if (!s->arena[store])
 		return;
-	count_arena(p, store, zr_account_give);
+	count_arena(p, store, -1);
 	if (p->peers && store == ZR_STORE_DEVICE)
 		((const struct zr_comm_v1 *)p->comm.vtbl)->mem_free(p->comm.inst, s->arena[store]);
 	else
@@ -244,7 +242,7 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
 		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
 		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, n);
-		rc = zr_datum_put(s, &p, ZR_D_STATE + (int)i, s->chunk->x);
+		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1);
 	}
 	return rc;
 }

@@ -136,6 +136,9 @@ static inline int zr_section_gives(const struct zr_section *s, const struct zr_o
 	return !s->like || o->flags & ZR_O_GROUP;
 }
 
+/* All that begin with "offload.", in the order of enum zr_store, and NULL. */
+extern const char *const zr_offload_sections[];
+
 /* If not NULL: may put what an unknown key, or section without a key, is called here in a message. */
 extern int (*zr_spelling)(const char *section, const char *key, const char *value, char *hint, size_t room);
 

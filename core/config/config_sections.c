@@ -55,10 +55,15 @@ static int unknown_section(const struct zr_given *g, struct zr_error *err)
 	return zr_err(err, ZR_EINVAL, "%s: unknown section [%s]%s", g->place, g->section, hint);
 }
 
-static int is_store(const char *name)
+const char *const zr_offload_sections[] = { "offload.optimizer", "offload.gradient", "offload.param",
+					     "offload.activation", NULL };
+
+static int is_store(const char *section)
 {
-	return !strcmp(name, "optimizer") || !strcmp(name, "gradient") || !strcmp(name, "param") ||
-	       !strcmp(name, "activation");
+	const char *const *name = zr_offload_sections;
+	while (*name && strcmp(*name, section))
+		name++;
+	return *name != NULL;
 }
 
 static int check_name(const struct zr_given *g, struct zr_error *err)
@@ -79,7 +84,7 @@ static int check_name(const struct zr_given *g, struct zr_error *err)
 				    "have named ones, and [device.host] and [comm.host]", role);
 	if (!dot[1] || strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(dot + 1))
 		return zr_given_bad(g, err, "a section's name has letters, digits, _ and -");
-	if (!strcmp(role, "offload") && !is_store(dot + 1))
+	if (!strcmp(role, "offload") && !is_store(g->section))
 		return zr_err(err, ZR_EINVAL, "%s: [%s] plugin: nothing lies in a section of this name; "
 			      "there are [offload.optimizer], [offload.gradient], [offload.param] and "
 			      "[offload.activation]", g->place, g->section);

@@ -101,9 +101,8 @@ static void load(struct zr_lowering *l, const struct chunk *c)
 /* What this rank holds of a chunk, to there; with its compute copy. */
 static void store(struct zr_lowering *l, const struct chunk *c)
 {
-	int64_t lo, n;
-	zr_rank_holds_of(l->s, c->tensor, l->s->process.rank, &lo, &n);
-	int64_t hi = lo + n;
+	struct zr_share mine = zr_rank_holds(l->s, c->tensor, l->s->process.rank);
+	int64_t lo = mine.first, hi = lo + mine.n;
 	if (!zr_intersect(c->first, c->first + c->n, &lo, &hi))
 		return;
 	struct zr_piece p = piece_of(l, c, lo, hi - lo);
@@ -126,11 +125,12 @@ static void send(struct zr_lowering *l, const struct chunk *c, int root, int way
 static void bring_part(struct zr_lowering *l, int32_t tensor, int from, int owner)
 {
 	int me = l->s->process.rank;
-	int64_t first, n, step = l->s->plan.whole.chunk;
+	int64_t step = l->s->plan.whole.chunk;
 	struct chunk all = matrix(l, tensor);
-	zr_rank_holds_of(l->s, tensor, from, &first, &n);
-	for (int64_t at = 0; !l->rc && at < n; at += step) {
-		struct chunk c = message(l, tensor, first + at, n - at < step ? n - at : step);
+	struct zr_share held = zr_rank_holds(l->s, tensor, from);
+	for (int64_t at = 0; !l->rc && at < held.n; at += step) {
+		int64_t n = held.n - at < step ? held.n - at : step;
+		struct chunk c = message(l, tensor, held.first + at, n);
 		if (me == from)
 			load(l, &c);
 		if (from != owner)

@@ -22,8 +22,7 @@ struct zr_account {
 	int n;
 };
 
-/* what is about to be allocated */
-void zr_account_take(struct zr_account *a, int tier, const char *what, uint64_t bytes);
-void zr_account_give(struct zr_account *a, int tier, const char *what, uint64_t bytes);
+/* What was allocated, or, negative, given back. */
+void zr_account_add(struct zr_account *a, int tier, const char *what, int64_t bytes);
 
 #endif

@@ -7,15 +7,12 @@
 
 #include "core/setup.h"
 
-static const char *const offload_sections[ZR_OFFLOADS] = { "offload.optimizer", "offload.gradient", "offload.param",
-							    "offload.activation" };
-
 static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 {
 	struct zr_offload *o = &s->offload[i];
-	if (o->it.section || !zr_config_find(s->cfg, offload_sections[i]))
+	if (o->it.section || !zr_config_find(s->cfg, zr_offload_sections[i]))
 		return 0;
-	int rc = zr_setup_start(s, &o->it, offload_sections[i], "zr.offload/1", err);
+	int rc = zr_setup_start(s, &o->it, zr_offload_sections[i], "zr.offload/1", err);
 	if (rc)
 		return rc;
 	const struct zr_offload_v1 *v = o->it.vtbl;
@@ -25,7 +22,7 @@ static int start_offload(struct zr_setup *s, int i, struct zr_error *err)
 	if (o->info.direct && !v->map)
 		return zr_err(err, ZR_EINVAL, "plugin %s: zr.offload/1: direct = 1 and no function map; mend the plugin", o->it.section->plugin->path);
 	if (o->info.direct && s->device_info.unified)
-		return zr_config_blame(s->cfg, offload_sections[i], ZR_EINVAL, err,
+		return zr_config_blame(s->cfg, zr_offload_sections[i], ZR_EINVAL, err,
 				       "plugin: device and host are one memory here, so this moves "
 				       "nothing: give the device a memory of its own ([device] "
 				       "memory = ...), choose a plugin for disk or take the "

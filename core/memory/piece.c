@@ -145,18 +145,11 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, const struct z
 	return rc || !k.lowp ? rc : convert(s, p, &k, n, x, 1);
 }
 
-static int datum_get(struct zr_session *s, const struct zr_piece *p, int d, void *to)
+int zr_datum_pass(struct zr_session *s, const struct zr_piece *p, int d, void *memory, int write)
 {
 	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-	return zr_get(s, zr_datum_spot(s->setup, p, d), to, bytes);
-}
-
-int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, void *from)
-{
-	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-	if (!zr_piece_has(s->setup, p, d))
-		return 0;
-	return zr_put(s, zr_datum_spot(s->setup, p, d), from, bytes);
+	return !zr_piece_has(s->setup, p, d) ? 0 :
+		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write);
 }
 
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
@@ -165,9 +158,9 @@ int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
 	if (kept == ZR_MASTER_FP32 || zr_unit_dtype(s->setup, p->unit) == ZR_F32)
-		return datum_get(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x);
-	int rc = datum_get(s, p, ZR_D_LOWP, work);
-	rc = rc || kept == ZR_MASTER_NONE ? rc : datum_get(s, p, ZR_D_MASTER, rem);
+		return zr_datum_pass(s, p, kept == ZR_MASTER_FP32 ? ZR_D_MASTER : ZR_D_LOWP, x, 0);
+	int rc = zr_datum_pass(s, p, ZR_D_LOWP, work, 0);
+	rc = rc || kept == ZR_MASTER_NONE ? rc : zr_datum_pass(s, p, ZR_D_MASTER, rem, 0);
 	return rc ? rc : convert(s, p, &m, p->n, x, 0);
 }
 
@@ -178,8 +171,8 @@ int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint1
 	uint16_t *rem = work + p->n * ZR_BLOCK;
 	struct zr_masters m = { s->setup->host_ops, (char *)rem, (char *)work };
 	int rc = wide ? 0 : convert(s, p, &m, p->n, x, 1);
-	rc = rc ? rc : zr_datum_put(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x);
-	return rc ? rc : zr_datum_put(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work);
+	rc = rc ? rc : zr_datum_pass(s, p, ZR_D_MASTER, split ? (char *)rem : (char *)x, 1);
+	return rc ? rc : zr_datum_pass(s, p, ZR_D_LOWP, wide ? (char *)x : (char *)work, 1);
 }
 
 uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first, int64_t n, struct zr_seg *out)

@@ -56,8 +56,8 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, const struct z
 int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work);
 int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work);
 
-/* One kind of its data, if it has any, from host memory. */
-int zr_datum_put(struct zr_session *s, const struct zr_piece *p, int d, void *from);
+/* One kind of its data, if it has any, to host memory or, write, from there. */
+int zr_datum_pass(struct zr_session *s, const struct zr_piece *p, int d, void *memory, int write);
 
 /* Of a piece, counted from its first block, what this rank counts in sums over parameters: others may
  * hold it, too. 0: nothing. */

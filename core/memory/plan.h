@@ -23,32 +23,34 @@ enum zr_store {
 };
 #define ZR_OFFLOADS (ZR_STORES - ZR_STORE_OPTIMIZER)
 
-enum zr_region_id {
-	ZR_R_PARAM,       /* compute copies that are not also the master */
-	ZR_R_PARAM_OFFLOADED,   /* those of split units that [offload.param] holds */
-	ZR_R_MASTER,      /* master parameters */
-	ZR_R_GRAD,        /* fp32 sums over the slots, at their owners */
-	ZR_R_GRAD_BUFFER, /* a micro-batch's gradients on their way to the sum */
-	ZR_R_PARTS,       /* and of those that come in parts the parts so far */
-	ZR_R_LOCAL,       /* this rank's sums over its micro-batches, with reduction = local */
-	ZR_R_GATHER,      /* gathered copies of units that are split */
-	ZR_R_STATE,       /* of the optimizer */
-	ZR_R_ACT,         /* activations */
-	ZR_R_ACT_OFFLOADED,     /* those that [offload.activation] holds */
-	ZR_R_WORK,        /* scratch of operations, gradient of the activations, tables of an update */
-	ZR_R_COMM,        /* contributions received from other ranks, where they cannot be read in place, or their sum */
-	ZR_R_BATCH,       /* tokens and losses */
-	ZR_R_HOST,        /* what core itself reads: tokens, losses, block sums, the exchange at the boundary */
-	ZR_R_STAGING,     /* pieces on their way between tiers; sums on disk to what adds to them */
-	ZR_R_CHUNK,       /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */
-	ZR_R_MEASURE,     /* block sums where only the device can write */
-	ZR_R_GRAD_BOUNCE, /* gradients on the host, of a device that copies alone reach */
-	ZR_R_BOUNCE,      /* what passes through host memory on its way, see core/program/route.h */
-	ZR_R_HOST_COMM,      /* what is on such a device, on its way to other ranks and from them */
-	ZR_R_CACHE,       /* what layers keep of the tokens before, when sampling */
-	ZR_R_WHOLE,       /* a matrix of an optimizer that takes it whole, its work memory, a chunk on its way */
-	ZR_R_COUNT
-};
+/* What lies together: ZR_R_ and its name, what people call it, what it is. */
+#define ZR_REGIONS(R) \
+	R(PARAM, "parameters") /* compute copies that are not also the master */ \
+	R(PARAM_OFFLOADED, "offloaded parameters") /* of split units, in [offload.param] */ \
+	R(MASTER, "master parameters") \
+	R(GRAD, "gradients") /* fp32 sums over the slots, at their owners */ \
+	R(GRAD_BUFFER, "gradient buffers") /* a micro-batch's gradients on their way to the sum */ \
+	R(PARTS, "parts of gradients") /* and of those that come in parts the parts so far */ \
+	R(LOCAL, "local gradients") /* this rank's sums, with reduction = local */ \
+	R(GATHER, "gathered parameters") /* of units that are split */ \
+	R(STATE, "optimizer state") \
+	R(ACT, "activations") \
+	R(ACT_OFFLOADED, "offloaded activations") /* in [offload.activation] */ \
+	R(WORK, "workspace") /* scratch of operations, tables of an update */ \
+	R(COMM, "communication") /* what ranks sent, where not read in place, or the sum */ \
+	R(BATCH, "batch") /* tokens and losses */ \
+	R(HOST, "host tables") /* what core reads: losses, block sums, the exchange */ \
+	R(STAGING, "staging") /* pieces on their way between tiers; sums on disk to what adds to them */ \
+	R(CHUNK, "staging") /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */ \
+	R(MEASURE, "workspace") /* block sums where only the device can write */ \
+	R(GRAD_BOUNCE, "gradients on their way") /* on the host, of a device that copies alone reach */ \
+	R(BOUNCE, "transfers") /* what passes through host memory, see core/program/route.h */ \
+	R(HOST_COMM, "communication") /* on its way between such a device and other ranks */ \
+	R(CACHE, "key-value cache") /* what layers keep of the tokens before, when sampling */ \
+	R(WHOLE, "whole matrices") /* a matrix, its work memory, a chunk on its way */
+
+#define ZR_REGION_ID(id, what) ZR_R_##id,
+enum zr_region_id { ZR_REGIONS(ZR_REGION_ID) ZR_R_COUNT };
 
 struct zr_region {
 	const char *what;
@@ -167,8 +169,8 @@ uint64_t zr_partial_place(const struct zr_setup *s, struct zr_partial_plan *p, u
 
 void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk); /* update/whole.c */
 
-/* Blocks of a tensor's unit whose master and state a rank holds: *n may be 0. */
-void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n);
+/* Blocks of a tensor's unit whose master and state a rank holds: n may be 0. */
+struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank);
 void zr_plan_free(struct zr_plan *p);
 
 /* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the

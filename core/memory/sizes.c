@@ -246,23 +246,6 @@ static int allocate_tables(const struct zr_setup *s, struct zr_plan *p, struct z
 	return 0;
 }
 
-static void name_regions(struct zr_plan *p)
-{
-	static const char *const name[ZR_R_COUNT] = {
-		[ZR_R_PARAM] = "parameters",	   [ZR_R_MASTER] = "master parameters", [ZR_R_GRAD] = "gradients",
-		[ZR_R_GRAD_BUFFER] = "gradient buffers", [ZR_R_LOCAL] = "local gradients", [ZR_R_GATHER] = "gathered parameters",
-		[ZR_R_STATE] = "optimizer state",  [ZR_R_ACT] = "activations",		[ZR_R_WORK] = "workspace",
-		[ZR_R_COMM] = "communication",	   [ZR_R_BATCH] = "batch",		[ZR_R_HOST] = "host tables",
-		[ZR_R_STAGING] = "staging",	   [ZR_R_PARAM_OFFLOADED] = "offloaded parameters",
-		[ZR_R_ACT_OFFLOADED] = "offloaded activations", [ZR_R_WHOLE] = "whole matrices",
-		[ZR_R_CHUNK] = "staging",	   [ZR_R_MEASURE] = "workspace",	[ZR_R_GRAD_BOUNCE] = "gradients on their way",
-		[ZR_R_PARTS] = "parts of gradients", [ZR_R_CACHE] = "key-value cache",
-		[ZR_R_BOUNCE] = "transfers",	   [ZR_R_HOST_COMM] = "communication",
-	};
-	for (int i = 0; i < ZR_R_COUNT; i++)
-		p->region[i].what = name[i];
-}
-
 /* All that has a place of its own. */
 static int size_regions(struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
@@ -302,8 +285,11 @@ static int check_parts(const struct zr_setup *s, const struct zr_plan *p, struct
 
 int zr_plan_make(struct zr_setup *s, struct zr_error *err)
 {
+#define NAME(id, what) what,
+	static const char *const name[] = { ZR_REGIONS(NAME) };
 	struct zr_plan *p = &s->plan;
-	name_regions(p);
+	for (int i = 0; i < ZR_R_COUNT; i++)
+		p->region[i].what = name[i];
 	choose_stores(s, p);
 	choose_ways(s, p);
 	int rc = allocate_tables(s, p, err);

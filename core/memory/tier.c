@@ -81,7 +81,7 @@ static int make_object(struct zr_session *s, int32_t region, struct zr_error *er
 	s->made[region] = 1;
 	if (o->info.direct)
 		s->region[region] = v->map(o->it.inst, s->object[region]);
-	zr_account_take(&p->account, r->tier, r->what, r->bytes);
+	zr_account_add(&p->account, r->tier, r->what, (int64_t)r->bytes);
 	return o->info.direct ? pin_object(s, region, key[region], err) : 0;
 }
 
@@ -109,7 +109,7 @@ void zr_tier_close(struct zr_session *s)
 		if (s->pinned[i])
 			((const struct zr_device_v1 *)p->device.vtbl)->mem_unpin(p->device.inst, s->region[i]);
 		v->discard(store_of(s, i)->it.inst, s->object[i]);
-		zr_account_give(&p->account, r->tier, r->what, r->bytes);
+		zr_account_add(&p->account, r->tier, r->what, -(int64_t)r->bytes);
 	}
 }
 
@@ -139,23 +139,12 @@ int zr_requested(struct zr_session *s, int32_t region, uint64_t ticket)
 	return ticket ? failed(s, region, v->wait(o->it.inst, ticket), "wait") : 0;
 }
 
-static int pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write)
+int zr_pass(struct zr_session *s, struct zr_spot spot, void *memory, uint64_t bytes, int write)
 {
+	char *at = zr_addressed(s, spot.region) ? zr_at(s, spot) : NULL;
 	uint64_t ticket;
-	if (zr_addressed(s, spot.region) && write)
-		return zr_copy(s, zr_at(s, spot), memory, bytes);
-	if (zr_addressed(s, spot.region))
-		return zr_copy(s, memory, zr_at(s, spot), bytes);
+	if (at)
+		return zr_copy(s, write ? at : memory, write ? memory : at, bytes);
 	int rc = zr_request(s, spot, memory, bytes, write, &ticket);
 	return rc ? rc : zr_requested(s, spot.region, ticket);
-}
-
-int zr_get(struct zr_session *s, struct zr_spot from, void *to, uint64_t bytes)
-{
-	return pass(s, from, to, bytes, 0);
-}
-
-int zr_put(struct zr_session *s, struct zr_spot to, void *from, uint64_t bytes)
-{
-	return pass(s, to, from, bytes, 1);
 }

@@ -47,7 +47,7 @@ static void *host_alloc(const struct zr_host *h, uint64_t bytes, const char *wha
 		return NULL;
 	*m = (struct header){ .bytes = total, .what = what };
 	if (it->process->account)
-		zr_account_take(it->process->account, ZR_TIER_HOST, what, total);
+		zr_account_add(it->process->account, ZR_TIER_HOST, what, (int64_t)total);
 	return m + 1;
 }
 
@@ -58,7 +58,7 @@ static void host_release(const struct zr_host *h, void *p)
 		return;
 	struct header *m = (struct header *)p - 1;
 	if (it->process->account)
-		zr_account_give(it->process->account, ZR_TIER_HOST, m->what, m->bytes);
+		zr_account_add(it->process->account, ZR_TIER_HOST, m->what, -(int64_t)m->bytes);
 	munmap(m, m->bytes);
 }
 

@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fenv.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "core/config/options.h"
 #include "core/plugin/plugin_file.h"
+#include "core/pool.h"
 
 #define SYMBOL "zr_plugin_entry_v1"
 #define REBUILD "; rebuild it with this zeroth's headers"
@@ -24,28 +24,14 @@
 const struct zr_plugin *zr_plugins; /* kept until the process ends, as the plugins are */
 const struct zr_entry *(*zr_plugin_inside)(const char *role, const char *id);
 
-/* Control bits of the floating-point mode: rounding, exceptions, flush to zero. */
-static uint64_t fp_mode(void)
-{
-#if defined(__x86_64__)
-	return __builtin_ia32_stmxcsr() & ~0x3fu;
-#elif defined(__aarch64__)
-	uint64_t v;
-	__asm__ volatile("mrs %0, fpcr" : "=r"(v));
-	return v;
-#else
-	return 0;
-#endif
-}
-
 /* A plugin linked with -ffast-math changes the thread's mode, which was the default. */
 static void *open_file(const char *path, struct zr_error *err)
 {
-	uint64_t before = fp_mode(), after;
+	uint64_t before = zr_rounding_mode(), after;
 	void *so = (errno = 0, dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
 	int none = errno == ENOMEM; /* dlerror may not say so */
-	after = fp_mode();
-	fesetenv(FE_DFL_ENV);
+	after = zr_rounding_mode();
+	zr_pool_rounding(NULL);
 	if (!so)
 		zr_err(err, none ? ZR_ENOMEM : ZR_EINVAL, "%s%s", dlerror(),
 		       none ? " (out of memory)" : "");

@@ -6,5 +6,4 @@ core_libcore_la_SOURCES += \
 	%D%/host.c %D%/host.h \
 	%D%/loader.c %D%/loader.h \
 	%D%/plugin_file.c %D%/plugin_file.h \
-	%D%/plugin_find.c \
-	%D%/states.c %D%/states.h
+	%D%/plugin_find.c

@@ -5,6 +5,7 @@ core_libcore_la_SOURCES += \
 	%D%/optimizers.h %D%/optimizers_start.c \
 	%D%/partial.c \
 	%D%/runs.c \
+	%D%/states.c \
 	%D%/update.c %D%/update.h \
 	%D%/waits.c \
 	%D%/whole.c

@@ -10,7 +10,6 @@
 
 #include "core/config/options.h"
 #include "core/log.h"
-#include "core/plugin/states.h"
 #include "core/setup.h"
 
 static const char *id_of(const struct zr_optimizer *o)
@@ -92,8 +91,7 @@ static int add_states(struct zr_setup *s, struct zr_optimizer *o, struct zr_erro
 		return zr_err(err, ZR_EINVAL, "the optimizers have %llu state tensors; at most %d together",
 			      (unsigned long long)s->n_states + o->n_states, ZR_STATES_MAX);
 	s->n_states += o->n_states;
-	struct zr_states declared = { o->states, o->n_states, zr_optimizer_calls(o)->state_stride };
-	return zr_states_check(&declared, o->it.section->plugin->path, err);
+	return zr_states_check(o, err);
 }
 
 static int start_instance(struct zr_setup *s, const struct zr_section *sec, struct zr_error *err)

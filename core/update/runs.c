@@ -7,22 +7,22 @@
 
 #include "core/setup.h"
 
-void zr_rank_holds_of(const struct zr_setup *s, int32_t tensor, int rank, int64_t *first, int64_t *n)
+struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
-	int64_t lo = t->offset / ZR_BLOCK;
 	struct zr_share share = zr_unit_share(s, t->unit, s->groups[t->unit].state, rank);
-	int64_t end = share.first + share.n;
-	*first = share.first;
-	*n = zr_intersect(lo, lo + t->blocks, first, &end) ? end - *first : 0;
+	int64_t lo = t->offset / ZR_BLOCK, end = share.first + share.n;
+	share.n = zr_intersect(lo, lo + t->blocks, &share.first, &end) ? end - share.first : 0;
+	return share;
 }
 
 /* A tensor's blocks that this rank holds: with the run before them, if that has the same optimizer and ends there. */
 static void add_run(const struct zr_setup *s, struct zr_plan *p, int32_t tensor, int64_t *held)
 {
 	const struct zr_place *t = &s->layout.tensor[tensor];
-	struct zr_run r = { .unit = t->unit, .optimizer = zr_optimizer_of(s, tensor) }, *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
-	zr_rank_holds_of(s, tensor, s->process.rank, &r.first, &r.n);
+	struct zr_share mine = zr_rank_holds(s, tensor, s->process.rank);
+	struct zr_run r = { t->unit, zr_optimizer_of(s, tensor), mine.first, mine.n, 0 };
+	struct zr_run *last = p->n_runs ? &p->run[p->n_runs - 1] : NULL;
 	if (!r.n || s->frozen[tensor])
 		return;
 	r.state = held[r.optimizer];
@@ -39,11 +39,9 @@ static int64_t most_held(const struct zr_setup *s, int32_t optimizer)
 	int64_t most = 0;
 	for (int rank = 0; rank < s->process.world; rank++) {
 		int64_t sum = 0;
-		for (int32_t i = 0; i < s->layout.n_tensors; i++) {
-			int64_t first, n;
-			zr_rank_holds_of(s, i, rank, &first, &n);
-			sum += zr_optimizer_of(s, i) == optimizer && !s->frozen[i] ? n : 0;
-		}
+		for (int32_t i = 0; i < s->layout.n_tensors; i++)
+			if (zr_optimizer_of(s, i) == optimizer && !s->frozen[i])
+				sum += zr_rank_holds(s, i, rank).n;
 		most = sum > most ? sum : most;
 	}
 	return most;

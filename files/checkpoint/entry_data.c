@@ -62,7 +62,7 @@ const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t byte
 {
 	if (visible(s, spot.region))
 		return zr_at(s, spot);
-	*rc = zr_get(s, spot, buf, bytes);
+	*rc = zr_pass(s, spot, buf, bytes, 0);
 	return buf;
 }
 
@@ -119,5 +119,5 @@ int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t fr
 {
 	struct zr_piece p = piece_of(s, e, from, n);
 	return e->state < 0 ? put_masters(s, e, from, n, data) :
-			      zr_datum_put(s, &p, datum_of(s, e), data);
+			      zr_datum_pass(s, &p, datum_of(s, e), data, 1);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * states.c - see states.h. Entries of a checkpoint are called TENSOR/STATE@FIRST, those of the
- * parameters themselves TENSOR/master@FIRST.
+ * states.c - the table of states that an optimizer declares. Entries of a checkpoint are called
+ * TENSOR/STATE@FIRST, those of the parameters themselves TENSOR/master@FIRST.
  */
-#include "core/plugin/states.h"
+#include "core/update/optimizers.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #define LONGEST_NAME 128      /* checkpoints read names of that length back */
 #define MOST_BYTES (1 << 20)  /* per block */
 
-static int check_state(const struct zr_states *s, uint32_t i, struct zr_error *err)
+static int check_state(const struct zr_optimizer *o, uint32_t i, struct zr_error *err)
 {
-	const struct zr_state *st = zr_state_at(s, i);
+	const struct zr_state *st = zr_optimizer_state(o, i);
 	const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 	size_t n = st->name ? strspn(st->name, letters) : 0;
 	if (!n || n > LONGEST_NAME || st->name[n])
@@ -25,7 +25,7 @@ static int check_state(const struct zr_states *s, uint32_t i, struct zr_error *e
 		return zr_err(err, ZR_EINVAL, "\"master\" is the name of the parameters themselves"
 			      "; choose another");
 	for (uint32_t k = 0; k < i; k++)
-		if (!strcmp(zr_state_at(s, k)->name, st->name))
+		if (!strcmp(zr_optimizer_state(o, k)->name, st->name))
 			return zr_err(err, ZR_EINVAL, "\"%s\" is the name of state %u, too",
 				      st->name, k + 1);
 	if (st->bytes_per_block ? st->dtype : !zr_dtype(st->dtype, NULL)->trains)
@@ -40,18 +40,19 @@ static int check_state(const struct zr_states *s, uint32_t i, struct zr_error *e
 		       st->init);
 }
 
-int zr_states_check(const struct zr_states *s, const char *path, struct zr_error *err)
+int zr_states_check(const struct zr_optimizer *o, struct zr_error *err)
 {
+	const char *path = o->it.section->plugin->path;
+	const uint32_t stride = zr_optimizer_calls(o)->state_stride, n = o->n_states;
 	const size_t align = _Alignof(struct zr_state), least = offsetof(struct zr_state, init) + 8; /* of minor 0 */
 	struct zr_error why = { 0 };
 	uint32_t i = 0;
-	if (s->n && (!s->table || s->stride < least || s->stride % align))
+	if (n && (!o->states || stride < least || stride % align))
 		return zr_err(err, ZR_EINVAL, "plugin %s: a table of %u states at %s with a stride "
 			      "of %u bytes, expected at least %zu, a multiple of %zu; mend the plugin",
-			      path, s->n, s->table ? "an address" : "NULL", s->stride,
-			      least, align);
-	while (i < s->n && !check_state(s, i, &why))
+			      path, n, o->states ? "an address" : "NULL", stride, least, align);
+	while (i < n && !check_state(o, i, &why))
 		i++;
-	return i == s->n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
-				      "plugin's table", path, i + 1, s->n, why.text);
+	return i == n ? 0 : zr_err(err, ZR_EINVAL, "plugin %s: state %u of %u: %s; mend the "
+				   "plugin's table", path, i + 1, n, why.text);
 }
