@@ -147,6 +147,12 @@ static void wait_for_all(struct zr_check *c, pid_t *pid)
 	}
 }
 
+static void make_pool(struct zr_check *c)
+{
+	if (zr_pool_new(3, &c->pool))
+		zr_check_skip(c, "no threads for the test");
+}
+
 static void begin(struct zr_check *c, int32_t rank)
 {
 	c->verdict = &table->verdict[rank];
@@ -154,14 +160,15 @@ static void begin(struct zr_check *c, int32_t rank)
 		c->output[i] = memfd_create("output", MFD_CLOEXEC);
 		dup2(c->output[i], 1 + i);
 	}
-	if (zr_pool_new(3, &c->pool)) /* threads do not outlive a fork */
-		zr_check_skip(c, "no threads for the test");
+	make_pool(c);
 }
 
 static void run_ranks(struct zr_check *c, int32_t world, int killed, void *shared,
 		      void (*fn)(struct zr_check *c, int32_t rank, int32_t world, void *shared))
 {
 	pid_t pid[RANKS] = { 0 };
+	zr_pool_free(c->pool); /* a thread that allocates now would keep its lock in the child */
+	c->pool = NULL;
 	table = table ? table : zr_check_shared(c, sizeof *table);
 	memset(table, 0, sizeof *table);
 	table->world = world;
@@ -181,6 +188,7 @@ static void run_ranks(struct zr_check *c, int32_t world, int killed, void *share
 		}
 	}
 	wait_for_all(c, pid);
+	make_pool(c);
 }
 
 void zr_check_ranks(struct zr_check *c, int32_t world, void *shared,
