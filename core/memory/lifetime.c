@@ -11,6 +11,7 @@
 #include "core/model/layout.h"
 
 #define ALIGN 64u
+#define SPANS 512 /* of time */
 
 static int by_size(const void *a, const void *b)
 {
@@ -38,6 +39,9 @@ struct row {
 struct rows {
 	struct row *row; /* sorted by offset */
 	int32_t n, cap;
+	uint64_t largest;       /* bytes of anything placed */
+	uint64_t filled[SPANS]; /* all below is taken, at each point of a span of time */
+	int32_t points;         /* of a span */
 };
 
 static int overlap(const struct zr_buffer *x, const struct placed *y)
@@ -59,11 +63,28 @@ static int32_t alive(const struct row *r, int32_t point)
 	return from;
 }
 
+/* The first row that does not begin below `offset`. */
+static int32_t row_from(const struct rows *rows, uint64_t offset)
+{
+	int32_t from = 0, n = rows->n;
+	while (from < n) {
+		int32_t middle = from + (n - from) / 2;
+		if (rows->row[middle].offset < offset)
+			from = middle + 1;
+		else
+			n = middle;
+	}
+	return from;
+}
+
 /* The lowest gap that holds x among those placed that live at the same time. */
 static uint64_t first_fit(const struct zr_buffer *x, const struct rows *rows)
 {
 	uint64_t at = 0;
-	for (int32_t i = 0; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
+	for (int32_t k = x->first / rows->points; k < SPANS && k <= x->last / rows->points; k++)
+		at = zr_max(at, zr_up(rows->filled[k], x->align));
+	int32_t i = row_from(rows, at > rows->largest ? at - rows->largest : 0);
+	for (; i < rows->n && rows->row[i].offset < at + x->bytes; i++) {
 		const struct row *r = &rows->row[i];
 		for (int32_t k = alive(r, x->first); k < r->n && overlap(x, &r->placed[k]); k++) {
 			uint64_t end = zr_up(r->placed[k].end, x->align);
@@ -87,9 +108,11 @@ static void *insert(void *list, int32_t at, int32_t *n, int32_t *cap, size_t siz
 static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 {
 	void *more;
-	int32_t i = 0;
-	while (i < rows->n && rows->row[i].offset < x->offset)
-		i++;
+	int32_t i = row_from(rows, x->offset), span = rows->points;
+	rows->largest = zr_max(rows->largest, end - x->offset);
+	for (int32_t k = (x->first + span - 1) / span; k < SPANS && x->last / span >= k + 1; k++)
+		if (rows->filled[k] >= x->offset)
+			rows->filled[k] = zr_max(rows->filled[k], end);
 	if (i == rows->n || rows->row[i].offset > x->offset) {
 		if (!(more = insert(rows->row, i, &rows->n, &rows->cap, sizeof *rows->row)))
 			return ZR_ENOMEM;
@@ -107,8 +130,11 @@ static int place(struct rows *rows, const struct zr_buffer *x, uint64_t end)
 
 int zr_lifetime_assign(struct zr_buffer **list, int n, uint64_t *total, struct zr_error *err)
 {
-	struct rows rows = { 0 };
+	struct rows rows = { .points = 1 };
 	int rc = 0;
+	for (int i = 0; i < n; i++)
+		if (list[i]->first / SPANS >= rows.points)
+			rows.points = list[i]->first / SPANS + 1;
 	if (n)
 		qsort(list, (size_t)n, sizeof *list, by_size);
 	int32_t first = INT32_MIN, last = INT32_MAX; /* points at which all of them so far live */

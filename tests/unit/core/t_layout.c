@@ -224,6 +224,14 @@ static void buffers_lie_as_low_as_they_can(void **unused)
 			x = x * 1664525u + 1013904223u;
 			l[i] = (struct zr_buffer){ .bytes = 64 + (x >> 30) * 64, .first = (int)((x >> 8) % 90) };
 			l[i].last = l[i].first + (int)((x >> 16) % (round % 2 ? 4 : 40));
+			if (round % 5 == 2 && i % 2) { /* from a layer's forward to its backward */
+				l[i].first = i;
+				l[i].last = 120 - i;
+			}
+			if (round % 3 == 1) { /* many points of time */
+				l[i].first *= 100;
+				l[i].last = l[i].last * 100 + (int)((x >> 12) % 100);
+			}
 		}
 		assert_int_equal(assign(l, 60, &total, &err), 0);
 		for (int i = 0; i < 60; i++)
