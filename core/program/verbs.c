@@ -70,6 +70,7 @@ int32_t zr_rec_under_way(struct recorder *r, int32_t i)
 int zr_rec_advance(struct recorder *r, int32_t kind)
 {
 	int rc = 0;
+	r->first = zr_rec_under_way(r, r->first);
 	for (int32_t i = r->first; !rc && (i = zr_rec_under_way(r, i)) < r->p->n; i++) {
 		struct zr_pop *op = &r->p->op[i], hop = { .kind = ZR_P_HOP, .target = i };
 		if (op->kind == kind && op->hops > 1) {
