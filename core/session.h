@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * session.h - a model in memory: the arena of the plan, its pointers, and the step. [main] opens and closes,
- * [step] everything else; nothing allocates after the first step (invariant I3). Every function is collective over
- * the ranks unless it says otherwise.
+ * session.h - a model in memory: the arena of the plan, its pointers, and the step. [main] opens
+ * and closes, [step] everything else; nothing allocates after the first step (invariant I3).
+ * Every function is collective over the ranks unless it says otherwise.
  */
 #ifndef ZR_CORE_SESSION_H
 #define ZR_CORE_SESSION_H
@@ -10,7 +10,7 @@
 #include "core/exec/boundary.h"
 #include "core/setup.h"
 
-struct zr_piece;
+struct zr_subgroup;
 struct zr_chunk;
 
 /* Addresses of a program's operands, and what its collectives exchange. */
@@ -63,7 +63,7 @@ struct zr_session {
 	struct zr_boundary boundary;
 	int other_data;        /* a checkpoint of other data may be gone on from */
 	uint64_t *frozen_hash; /* [n_tensors] of those that are frozen and not saved; owned; NULL: all are saved */
-	void (*before_update)(void *arg, const struct zr_piece *p); /* what the update calls before it changes a piece; NULL: nothing */
+	void (*before_update)(void *arg, const struct zr_subgroup *p); /* what the update calls before it changes a sub-group; NULL: nothing */
 	void *before_update_arg;
 };
 
@@ -86,10 +86,11 @@ struct zr_step_result {
 int zr_session_open(struct zr_setup *setup, struct zr_session **out, struct zr_error *err);
 void zr_session_close(struct zr_session *s); /* not collective */
 
-/* Masters and what follows from them, from values that fn writes to x: elements [first, first + n) of tensor i, for all
- * that this rank holds, piece by piece in canonical order. */
+/* Masters and what follows from them, from values that fn writes to x: elements [first, first +
+ * n) of tensor i, for all that this rank holds, sub-group by sub-group in canonical order. */
 typedef int zr_values_fn(void *arg, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
-/* Initial values of tensor i, which depend on (seed, i, element) only. session: a struct zr_session. */
+/* Initial values of tensor i, which depend on (seed, i, element) only. session: a struct
+ * zr_session. */
 int zr_init_values(void *session, int32_t i, int64_t first, int64_t n, float *x, struct zr_error *err);
 int zr_session_fill(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err);
 int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct zr_error *err); /* with the optimizers' states */
@@ -97,8 +98,9 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 /* stop: a signal this rank caught, which all then learn of in the result. */
 int zr_session_step(struct zr_session *s, int stop, struct zr_step_result *r, struct zr_error *err);
 
-/* Evaluates micro-batch `slot`: where the host reads what its rows are, as in struct zr_layer_call. sequences: of
- * the whole evaluation, those behind have no target; 0: they go round. Changes nothing else. */
+/* Evaluates micro-batch `slot`: where the host reads what its rows are, as in struct
+ * zr_layer_call. sequences: of the whole evaluation, those behind have no target; 0: they go
+ * round. Changes nothing else. */
 struct zr_rows {
 	int64_t n;
 	const int32_t *targets;
@@ -112,8 +114,9 @@ int zr_session_eval(struct zr_session *s, struct zr_source *from, int64_t sequen
 int zr_session_logits(struct zr_session *s, const int32_t *tokens, int64_t past, int64_t n,
 		      float *logits, struct zr_error *err);
 
-/* Calls fn for all fp32 masters in canonical order, tensor by tensor, piece by piece: elements [first, first + n) at x,
- * valid during the call. fn may be NULL on a rank that only takes part. */
+/* Calls fn for all fp32 masters in canonical order, tensor by tensor, sub-group by sub-group:
+ * elements [first, first + n) at x, valid during the call. fn may be NULL on a rank that only
+ * takes part. */
 typedef int zr_masters_fn(void *arg, const struct zr_place *t, int64_t first, int64_t n, const float *x);
 int zr_session_masters(struct zr_session *s, zr_masters_fn *fn, void *arg, struct zr_error *err);
 

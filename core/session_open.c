@@ -3,7 +3,7 @@
  * session_open.c - a session's memory: the plan's arena, pointers into it, parameters in and out.
  */
 #include "core/exec/exec.h"
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "core/program/route.h"
 
 #include <stdlib.h>
@@ -170,7 +170,7 @@ void zr_session_close(struct zr_session *s)
 /* ---- values in and out ---- */
 
 /* Calls fn for a rank's share of a unit, chunk by chunk. */
-typedef int chunk_fn(struct zr_session *s, const struct zr_piece *p, int32_t rank);
+typedef int chunk_fn(struct zr_session *s, const struct zr_subgroup *p, int32_t rank);
 static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn *fn)
 {
 	const struct zr_setup *p = s->setup;
@@ -179,14 +179,14 @@ static int each_chunk(struct zr_session *s, int32_t unit, int32_t rank, chunk_fn
 	int rc = 0;
 	for (int64_t at = 0; !rc && at < share.n; at += ZR_CHUNK) {
 		int64_t n = share.n - at < ZR_CHUNK ? share.n - at : ZR_CHUNK;
-		struct zr_piece piece = zr_piece_in(p, &all, share.first + at, n);
-		rc = fn(s, &piece, rank);
+		struct zr_subgroup subgroup = zr_subgroup_in(p, &all, share.first + at, n);
+		rc = fn(s, &subgroup, rank);
 	}
 	return rc;
 }
 
 /* Padding is zero and stays so. */
-static int fill(struct zr_session *s, const struct zr_piece *p, int32_t rank)
+static int fill(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 {
 	struct zr_chunk *c = s->chunk;
 	uint64_t count = zr_cut_segments(s, p->unit, p->first, p->n, s->seg);
@@ -241,7 +241,7 @@ static int init_state(struct zr_session *s, const struct zr_run *r, uint32_t i)
 		s->chunk->x[k] = (float)st->init;
 	for (int64_t at = 0; !rc && at < r->n; at += ZR_CHUNK) {
 		int64_t n = r->n - at < ZR_CHUNK ? r->n - at : ZR_CHUNK;
-		struct zr_piece p = zr_piece_in(s->setup, r, r->first + at, n);
+		struct zr_subgroup p = zr_subgroup_in(s->setup, r, r->first + at, n);
 		rc = zr_datum_pass(s, &p, ZR_D_STATE + (int)i, s->chunk->x, 1);
 	}
 	return rc;
@@ -261,7 +261,7 @@ int zr_session_begin(struct zr_session *s, zr_values_fn *fn, void *arg, struct z
 }
 
 /* From who holds it to its group. */
-static int send_chunk(struct zr_session *s, const struct zr_piece *p, int32_t rank, float *x)
+static int send_chunk(struct zr_session *s, const struct zr_subgroup *p, int32_t rank, float *x)
 {
 	int32_t group = s->setup->groups[p->unit].state;
 	int32_t ranks = (int32_t)zr_group_ranks(s->setup, group);
@@ -276,7 +276,7 @@ static int send_chunk(struct zr_session *s, const struct zr_piece *p, int32_t ra
 	return rc ? rc : zr_complete(s, ticket);
 }
 
-static int hand_out(struct zr_session *s, const struct zr_piece *p, int32_t rank)
+static int hand_out(struct zr_session *s, const struct zr_subgroup *p, int32_t rank)
 {
 	const struct zr_setup *setup = s->setup;
 	struct zr_chunk *c = s->chunk;

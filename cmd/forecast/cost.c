@@ -9,7 +9,7 @@
 
 #include "cmd/forecast/forecast.h"
 #include "cmd/forecast/tally.h"
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "core/memory/tier.h"
 
 #define DISPATCH 1e-6 /* seconds that the executor takes for an instruction */
@@ -228,7 +228,7 @@ static uint64_t touched(const struct costs *c, const struct zr_instr *i)
 /* By the bytes of AdamW that the sizes of operands make more or fewer, or by those of 8 bits. */
 static double optimize(const struct costs *c, const struct zr_instr *i)
 {
-	const struct zr_piece *p = &c->p->piece[i->number];
+	const struct zr_subgroup *p = &c->p->subgroup[i->number];
 	const double n = (double)p->n * ZR_BLOCK;
 	const struct zr_optimizer *o = p->optimizer >= 0 ? &c->s->optimizer[p->optimizer] : NULL;
 	const int narrow = o && o->n_states && zr_optimizer_state(o, 0)->bytes_per_block > 0;

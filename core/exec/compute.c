@@ -95,7 +95,8 @@ int zr_begin_cast(struct zr_session *s, const struct zr_call *c)
 	return cast(s, c, c->i->dtype, (int64_t)n, c->at[0], c->at[1]);
 }
 
-/* What of contribution g, which begins at `lo`, is one tensor's: elements [from, to) of the unit. */
+/* What of contribution g, which begins at `lo`, is one tensor's: elements [from, to) of the
+ * unit. */
 static int add_tensor(struct zr_session *s, const struct zr_call *c, int32_t number, float *g,
 		      int64_t lo, int64_t from, int64_t to)
 {
@@ -138,22 +139,22 @@ int zr_begin_accumulate(struct zr_session *s, const struct zr_call *c)
 
 /* ---- updates ---- */
 
-static const struct zr_piece *piece_of(const struct zr_session *s, const struct zr_call *c)
+static const struct zr_subgroup *subgroup_of(const struct zr_session *s, const struct zr_call *c)
 {
-	return &s->running->piece[c->i->number];
+	return &s->running->subgroup[c->i->number];
 }
 
 int zr_begin_secure(struct zr_session *s, const struct zr_call *c)
 {
 	if (s->before_update)
-		s->before_update(s->before_update_arg, piece_of(s, c));
+		s->before_update(s->before_update_arg, subgroup_of(s, c));
 	return 0;
 }
 
 /* The operands of an update: master, gradient, copy, chunk, scalars, sums of one call, states. */
 static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_call *c)
 {
-	return (struct zr_opt_data){ .piece = piece_of(s, c),
+	return (struct zr_opt_data){ .subgroup = subgroup_of(s, c),
 				     .kept = { ops_of(s, c->i), c->at[0], c->at[2] },
 				     .grad = c->at[1], .chunk = (float *)c->at[3],
 				     .scalars = (const struct zr_scalars *)c->at[4],
@@ -163,15 +164,15 @@ static struct zr_opt_data data_of(const struct zr_session *s, const struct zr_ca
 int zr_begin_update(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_opt_data d = data_of(s, c);
-	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_piece(s, &d) : zr_partial_piece(s, &d);
+	return c->i->kind == ZR_I_OPTIMIZE ? zr_step_subgroup(s, &d) : zr_partial_subgroup(s, &d);
 }
 
 int zr_begin_master(struct zr_session *s, const struct zr_call *c)
 {
 	struct zr_masters m = { ops_of(s, c->i), c->at[1], c->at[2] };
 	float *x = (float *)c->at[0];
-	return c->i->kind == ZR_I_LOAD ? zr_master_get(s, piece_of(s, c), &m, 0, c->i->blocks, x) :
-					 zr_master_put(s, piece_of(s, c), &m, 0, c->i->blocks, x);
+	return c->i->kind == ZR_I_LOAD ? zr_master_get(s, subgroup_of(s, c), &m, 0, c->i->blocks, x) :
+					 zr_master_put(s, subgroup_of(s, c), &m, 0, c->i->blocks, x);
 }
 
 int zr_begin_whole(struct zr_session *s, const struct zr_call *c)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * instr.h - what really happens in a step: the operations of a recorded program as instructions. Each names the bytes that
- * it reads and writes, the queue that runs it and the instructions that it waits for. Tiers, devices, comm abilities and
- * types on the wire are known to what makes this (lower.h) and to nothing behind it: what runs instructions decides nothing.
+ * instr.h - what really happens in a step: the operations of a recorded program as instructions.
+ * Each names the bytes that it reads and writes, the queue that runs it and the instructions
+ * that it waits for. Tiers, devices, comm abilities and types on the wire are known to what
+ * makes this (lower.h) and to nothing behind it: what runs instructions decides nothing.
  */
 #ifndef ZR_CORE_INSTR_H
 #define ZR_CORE_INSTR_H
@@ -26,10 +27,10 @@ enum zr_instr_kind {
 	ZR_I_ACCUMULATE, /* the first operand's `number` contributions of type `from` into the
 			  * second's sums; third: room for one in fp32; squares and counts per
 			  * block: fourth, fifth */
-	ZR_I_SECURE,     /* a save that is under way takes what is about to change: number is the piece */
-	ZR_I_OPTIMIZE,   /* the optimizer on a piece */
-	ZR_I_PARTIAL,    /* sums over parameters of a piece */
-	ZR_I_LOAD,       /* masters of a piece in fp32, into the first operand */
+	ZR_I_SECURE,     /* a save that is under way takes what is about to change: number is the sub-group */
+	ZR_I_OPTIMIZE,   /* the optimizer on a sub-group */
+	ZR_I_PARTIAL,    /* sums over parameters of a sub-group */
+	ZR_I_LOAD,       /* masters of a sub-group in fp32, into the first operand */
 	ZR_I_STORE,      /* and from it, with the compute copy */
 	ZR_I_WHOLE,      /* the optimizer on a matrix: number is the tensor */
 	ZR_I_KINDS
@@ -49,8 +50,8 @@ enum zr_host_call {
 	ZR_H_TOTALS   /* and what they are */
 };
 
-/* COMPUTE and HOST run in order, one instruction after the other. The others run beside them, in any order; COMM is posted in
- * order. */
+/* COMPUTE and HOST run in order, one instruction after the other. The others run beside them, in
+ * any order; COMM is posted in order. */
 enum zr_queue { ZR_Q_COMPUTE, ZR_Q_HOST, ZR_Q_COPY, ZR_Q_STORE, ZR_Q_COMM, ZR_QUEUES };
 #define ZR_Q_IN_ORDER 2 /* queues before this one */
 
@@ -88,8 +89,9 @@ static inline uint64_t zr_parts_apart(const struct zr_operand *o, int64_t n, uin
 	return n > 1 ? (o->bytes - bytes) / (uint64_t)(n - 1) : 0;
 }
 
-/* Memory for a part of a program, in the region whose kind it is. Its life is counted in operations of
- * the record, which are the same on all ranks: others may read a buffer where it lies. */
+/* Memory for a part of a program, in the region whose kind it is. Its life is counted in
+ * operations of the record, which are the same on all ranks: others may read a buffer where it
+ * lies. */
 struct zr_buffer {
 	int32_t region;
 	int32_t first, last;    /* operations between which it holds data, both included; -1: none
@@ -108,10 +110,10 @@ struct zr_instr {
 	int32_t dtype, from;    /* element types; ACCUMULATE: what a contribution is rounded to */
 	int32_t first, n;       /* operands: lowered.operand[first .. first + n) */
 	int32_t after, n_after; /* instructions that are over before it starts: lowered.dep[after .. after + n_after) */
-	int64_t block, blocks;  /* of the unit, or of the piece; COLLECTIVE: `blocks` exchanges */
+	int64_t block, blocks;  /* of the unit, or of the sub-group; COLLECTIVE: `blocks` exchanges */
 };
 
-struct zr_piece;
+struct zr_subgroup;
 
 struct zr_lowered {
 	int32_t id;      /* ZR_S_* */
@@ -121,8 +123,8 @@ struct zr_lowered {
 	struct zr_instr *instr;
 	struct zr_operand *operand;
 	int32_t *dep;
-	struct zr_piece *piece; /* what instructions of pieces name by number */
-	int32_t n_piece, cap_piece;
+	struct zr_subgroup *subgroup; /* what instructions of sub-groups name by number */
+	int32_t n_subgroup, cap_subgroup;
 	uint64_t in_place; /* bytes of other ranks that are read where they lie */
 	uint64_t hash;
 };
@@ -142,8 +144,8 @@ enum zr_lowered_id {
 
 extern const char *const zr_lowered_name[], *const zr_instr_name[], *const zr_queue_name[];
 
-/* lower.c: all programs of a setup, in whose plan everything has its place but their buffers; gives these
- * theirs, and the plan its sizes. [main] */
+/* lower.c: all programs of a setup, in whose plan everything has its place but their buffers;
+ * gives these theirs, and the plan its sizes. [main] */
 int zr_lower_all(struct zr_setup *s, struct zr_error *err);
 
 /* lower.c: orders and verifies them. [main] */
@@ -152,13 +154,15 @@ int zr_prove_all(struct zr_setup *s, struct zr_error *err);
 /* place.c: offsets of the regions of a plan and of the buffers of all programs. */
 int zr_place_all(struct zr_setup *s, struct zr_error *err);
 
-/* order.c: fills dep: what each instruction waits for, which follows from the bytes that it and those before it read and write.
- * Nothing that others imply is added. Where a store takes so many requests at a time, the next one waits for the oldest. */
+/* order.c: fills dep: what each instruction waits for, which follows from the bytes that it and
+ * those before it read and write. Nothing that others imply is added. Where a store takes so
+ * many requests at a time, the next one waits for the oldest. */
 int zr_order(const struct zr_setup *s, struct zr_lowered *p, struct zr_error *err);
 
-/* verify.c: refuses a program, naming both instructions, in which an instruction reads or writes bytes that another one writes
- * while nothing orders them; reads bytes that do not outlive a program before they are written; waits for itself or a later one;
- * or has more requests under way than a store takes. Linear in operands and dependencies, but for the depth of lists. */
+/* verify.c: refuses a program, naming both instructions, in which an instruction reads or writes
+ * bytes that another one writes while nothing orders them; reads bytes that do not outlive a
+ * program before they are written; waits for itself or a later one; or has more requests under
+ * way than a store takes. Linear in operands and dependencies, but for the depth of lists. */
 int zr_verify(const struct zr_setup *s, const struct zr_lowered *p, struct zr_error *err);
 
 void zr_lowered_free(struct zr_lowered *p);

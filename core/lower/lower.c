@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower.c - see lower.h: instructions and operands, and the programs of a step around what was recorded.
+ * lower.c - see lower.h: instructions and operands, and the programs of a step around what was
+ * recorded.
  */
 #include "core/lower/lower.h"
 
@@ -76,14 +77,14 @@ void zr_low_arg(struct zr_lowering *l, struct zr_operand o, uint32_t access)
 	p->instr[p->n - 1].n++;
 }
 
-int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *piece)
+int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *subgroup)
 {
 	struct zr_lowered *p = l->p;
-	p->piece = grow(l, p->piece, p->n_piece, &p->cap_piece, sizeof *p->piece);
+	p->subgroup = grow(l, p->subgroup, p->n_subgroup, &p->cap_subgroup, sizeof *p->subgroup);
 	if (l->rc)
 		return 0;
-	p->piece[p->n_piece] = *piece;
-	return p->n_piece++;
+	p->subgroup[p->n_subgroup] = *subgroup;
+	return p->n_subgroup++;
 }
 
 void zr_low_host(struct zr_lowering *l, int32_t call)
@@ -170,7 +171,7 @@ static struct zr_operand of_each(struct zr_operand o, uint64_t parts, uint64_t a
 	return zr_part(o, at, (parts - 1) * (o.bytes / parts) + n);
 }
 
-/* Chunk by chunk, each through the same piece of host memory. */
+/* Chunk by chunk, each through the same sub-group of host memory. */
 static void through_host(struct zr_lowering *l, struct zr_instr i, const struct zr_exchange *x)
 {
 	uint64_t ranks = (uint64_t)zr_group_ranks(l->s, i.group), size = (uint64_t)zr_dtype_bytes(i.dtype);
@@ -295,7 +296,7 @@ static void micro(struct zr_lowering *l)
 	if (l->last && l->record->own_sums)
 		make_sums(l);
 	load_batch(l);
-	zr_low_pieces(l);
+	zr_low_subgroups(l);
 	lower_ops(l);
 	add_loss(l);
 }
@@ -331,7 +332,7 @@ static void boundary(struct zr_lowering *l)
 
 static void update(struct zr_lowering *l)
 {
-	zr_low_pieces(l);
+	zr_low_subgroups(l);
 	if (!zr_program_updates(&l->s->program[ZR_PROG_LAST_MICRO])) {
 		zr_low_partial(l);
 		zr_low_whole(l);
@@ -433,7 +434,7 @@ static int lower_one(struct zr_setup *s, int32_t id, struct zr_error *err)
 	return l.rc;
 }
 
-/* What no machine holds gets no programs: they would have millions of pieces. */
+/* What no machine holds gets no programs: they would have millions of sub-groups. */
 int zr_lower_all(struct zr_setup *s, struct zr_error *err)
 {
 	uint64_t held = 0;
@@ -467,6 +468,6 @@ void zr_lowered_free(struct zr_lowered *p)
 	free(p->operand);
 	free(p->dep);
 	free(p->buffer);
-	free(p->piece);
+	free(p->subgroup);
 	memset(p, 0, sizeof *p);
 }

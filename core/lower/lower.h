@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower.h - from the operations of a recorded program to instructions: what the files that do it share. The first memory error
- * stays in `rc`; whatever is emitted after it is left out, so that builders need not look.
+ * lower.h - from the operations of a recorded program to instructions: what the files that do it
+ * share. The first memory error stays in `rc`; whatever is emitted after it is left out, so that
+ * builders need not look.
  */
 #ifndef ZR_CORE_LOWER_H
 #define ZR_CORE_LOWER_H
 
 #include "core/lower/instr.h"
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "core/setup.h"
 
 /* What a collective moves for one unit. */
@@ -31,7 +32,7 @@ struct zr_lowering {
 	uint64_t cache;             /* bytes of the caches of layers so far */
 	int32_t pending;            /* a reduce with sums to come, -1: none */
 	int32_t *hop;               /* [record->n] that an operation is at */
-	int32_t *end;               /* [record->n] of an update: of its pieces */
+	int32_t *end;               /* [record->n] of an update: of its sub-groups */
 	struct zr_operand batch, staging, chunk, matrix; /* buffers: of ZR_R_BATCH and so on */
 	struct zr_operand scalars, sums; /* of an update; scalars: none if that of the session */
 	struct zr_operand *gathered; /* [n_units] the gathered copy of each */
@@ -44,8 +45,8 @@ struct zr_lowering {
 	struct zr_exchange *part;   /* [n_units] scratch: the exchanges of a collective */
 	struct zr_exchange *reduce; /* [record->n_unit] what a reduce sends and receives of each of its units */
 	struct zr_operand *from;    /* [record->n_unit] what of it is read until the reduce is waited for */
-	int32_t pieces;             /* of p->piece, that the record updates */
-	int32_t piece_next, piece_read; /* of p->piece: next to be computed, next to be read */
+	int32_t subgroups;             /* of p->subgroup, that the record updates */
+	int32_t subgroup_next, subgroup_read; /* of p->subgroup: next to be computed, next to be read */
 };
 
 /* ---- operands ---- */
@@ -100,7 +101,8 @@ void zr_low_move(struct zr_lowering *l, struct zr_operand from, struct zr_operan
 void zr_low_move_parts(struct zr_lowering *l, struct zr_operand from, struct zr_operand to,
 		       int64_t parts, uint64_t bytes, int idle);
 
-/* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to move. */
+/* A collective over l->part[0 .. n), through host memory where comm cannot reach what it is to
+ * move. */
 void zr_low_collective(struct zr_lowering *l, int32_t kind, int32_t group, int32_t dtype, int32_t root, int32_t n);
 
 /* ---- what operations become ---- */
@@ -121,9 +123,9 @@ void zr_low_reduced(struct zr_lowering *l, const struct zr_pop *op);
 void zr_low_pending(struct zr_lowering *l); /* what a reduce left for when the device is busy again */
 
 /* lower_update.c */
-void zr_low_pieces(struct zr_lowering *l); /* lists those of the program, makes what they need */
+void zr_low_subgroups(struct zr_lowering *l); /* lists those of the program, makes what they need */
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op);
-void zr_low_ahead(struct zr_lowering *l); /* beside layers: the first pieces of an update in the backward */
+void zr_low_ahead(struct zr_lowering *l); /* beside layers: the first sub-groups of an update in the backward */
 void zr_low_partial(struct zr_lowering *l);
 
 void zr_low_whole(struct zr_lowering *l); /* lower_whole.c */
@@ -131,13 +133,14 @@ void zr_low_whole(struct zr_lowering *l); /* lower_whole.c */
 /* Where an activation is during one of its lives. */
 struct zr_operand zr_low_activation(struct zr_lowering *l, int32_t life);
 
-/* A piece's data, where it is while it is computed; what of it is staged comes there, or goes back: ZR_WITH(). */
-struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d);
-void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out);
+/* A sub-group's data, where it is while it is computed; what of it is staged comes there, or
+ * goes back: ZR_WITH(). */
+struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d);
+void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, uint32_t with, int out);
 void zr_low_secure(struct zr_lowering *l, int32_t number); /* a save that is under way may still need what is about to change */
 struct zr_instr zr_low_by_update(const struct zr_lowering *l, int32_t kind, int32_t number); /* computed where masters are */
 struct zr_operand zr_low_gradient(struct zr_lowering *l, int32_t unit); /* of this micro-batch */
-int32_t zr_low_add_piece(struct zr_lowering *l, const struct zr_piece *p); /* its number */
+int32_t zr_low_add_subgroup(struct zr_lowering *l, const struct zr_subgroup *p); /* its number */
 
 static inline const int32_t *zr_low_units(const struct zr_lowering *l, const struct zr_pop *op)
 {

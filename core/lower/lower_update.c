@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower_update.c - the optimizer on what this rank holds, piece by piece: where data is out of reach of what updates it, the next
- * pieces are read into sets of buffers while one is computed, and the last one is written. Before that come the sums over whole
- * parameters, where an optimizer asks for them.
+ * lower_update.c - the optimizer on what this rank holds, sub-group by sub-group: where data is
+ * out of reach of what updates it, the next sub-groups are read into sets of buffers while one
+ * is computed, and the last one is written. Before that come the sums over whole parameters,
+ * where an optimizer asks for them.
  */
 #include "core/lower/lower.h"
 
-/* ---- pieces ---- */
+/* ---- sub-groups ---- */
 
-static struct zr_operand kept(const struct zr_lowering *l, const struct zr_piece *p, int d)
+static struct zr_operand kept(const struct zr_lowering *l, const struct zr_subgroup *p, int d)
 {
 	return zr_of_spot(zr_datum_spot(l->s, p, d), (uint64_t)p->n * zr_block_bytes(l->s, p->unit, d));
 }
 
-struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_piece *p, int d)
+struct zr_operand zr_low_datum(const struct zr_lowering *l, const struct zr_subgroup *p, int d)
 {
 	uint64_t at = (uint64_t)p->set * l->s->plan.staging.set_bytes;
-	if (!zr_piece_has(l->s, p, d))
+	if (!zr_subgroup_has(l->s, p, d))
 		return zr_none();
 	if (!zr_datum_staged(l->s, p->unit, d))
 		return kept(l, p, d);
 	return zr_part(l->staging, at + zr_staged_at(l->s, p, d), kept(l, p, d).bytes);
 }
 
-void zr_low_pass(struct zr_lowering *l, const struct zr_piece *p, uint32_t with, int out)
+void zr_low_pass(struct zr_lowering *l, const struct zr_subgroup *p, uint32_t with, int out)
 {
 	l->unit = p->unit;
 	for (int d = 0; d < l->s->plan.staging.n_data; d++) {
-		if (!(with & ZR_WITH(d)) || !zr_piece_has(l->s, p, d) || !zr_datum_staged(l->s, p->unit, d))
+		if (!(with & ZR_WITH(d)) || !zr_subgroup_has(l->s, p, d) || !zr_datum_staged(l->s, p->unit, d))
 			continue;
 		struct zr_operand here = zr_low_datum(l, p, d), there = kept(l, p, d);
 		zr_low_move(l, out ? here : there, out ? there : here, 1);
@@ -40,9 +41,9 @@ static void list_run(struct zr_lowering *l, const struct zr_run *r, int64_t elem
 	if (zr_is_whole(&l->s->optimizer[r->optimizer]))
 		return;
 	for (int64_t at = 0; at < r->n; at += step) {
-		struct zr_piece p = zr_piece_in(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
-		p.set = l->p->n_piece % l->s->plan.staging.sets;
-		zr_low_add_piece(l, &p);
+		struct zr_subgroup p = zr_subgroup_in(l->s, r, r->first + at, r->n - at < step ? r->n - at : step);
+		p.set = l->p->n_subgroup % l->s->plan.staging.sets;
+		zr_low_add_subgroup(l, &p);
 	}
 }
 
@@ -52,7 +53,7 @@ static void list_op(struct zr_lowering *l, const struct zr_pop *op)
 	for (int32_t i = 0; i < op->n; i++) {
 		int32_t u = zr_low_units(l, op)[i];
 		for (int32_t r = p->first_run[u]; r < p->first_run[u + 1]; r++)
-			list_run(l, &p->run[r], op->piece);
+			list_run(l, &p->run[r], op->subgroup);
 	}
 }
 
@@ -86,7 +87,7 @@ static void make_tables(struct zr_lowering *l)
 	zr_low_arg(l, l->scalars, ZR_WRITES);
 }
 
-void zr_low_pieces(struct zr_lowering *l)
+void zr_low_subgroups(struct zr_lowering *l)
 {
 	int narrow = l->s->types.master != ZR_MASTER_FP32;
 	if (!zr_program_updates(l->record))
@@ -98,15 +99,15 @@ void zr_low_pieces(struct zr_lowering *l)
 		if (l->record->op[i].kind != ZR_P_UPDATE)
 			continue;
 		list_op(l, &l->record->op[i]);
-		l->end[i] = l->p->n_piece;
+		l->end[i] = l->p->n_subgroup;
 	}
-	l->pieces = l->p->n_piece;
+	l->subgroups = l->p->n_subgroup;
 }
 
-static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
+static void subgroup_call(struct zr_lowering *l, int32_t kind, int32_t number)
 {
 	const struct zr_setup *s = l->s;
-	const struct zr_piece *p = &l->p->piece[number];
+	const struct zr_subgroup *p = &l->p->subgroup[number];
 	int optimize = kind == ZR_I_OPTIMIZE;
 	uint32_t change = optimize ? ZR_READS | ZR_WRITES : ZR_READS;
 	l->unit = p->unit;
@@ -118,20 +119,20 @@ static void piece_call(struct zr_lowering *l, int32_t kind, int32_t number)
 	zr_low_arg(l, l->scalars, ZR_READS);
 	zr_low_arg(l, l->sums, ZR_WRITES);
 	for (int d = ZR_D_STATE; d < s->plan.staging.n_data; d++)
-		if (zr_piece_has(s, p, d))
+		if (zr_subgroup_has(s, p, d))
 			zr_low_arg(l, zr_low_datum(l, p, d), change);
 }
 
 /* A save that is under way may still need what is about to change. */
 void zr_low_secure(struct zr_lowering *l, int32_t number)
 {
-	if (l->rc) /* there may be no piece */
+	if (l->rc) /* there may be no sub-group */
 		return;
-	const struct zr_piece *p = &l->p->piece[number];
+	const struct zr_subgroup *p = &l->p->subgroup[number];
 	l->unit = p->unit;
 	zr_low_emit(l, (struct zr_instr){ .kind = ZR_I_SECURE, .queue = ZR_Q_HOST, .number = number });
 	for (int d = 0; d < l->s->plan.staging.n_data; d++)
-		if (d != ZR_D_GRAD && zr_piece_has(l->s, p, d) && kept(l, p, d).bytes)
+		if (d != ZR_D_GRAD && zr_subgroup_has(l->s, p, d) && kept(l, p, d).bytes)
 			zr_low_arg(l, kept(l, p, d), ZR_READS);
 }
 
@@ -141,7 +142,7 @@ static uint32_t sources(const struct zr_lowering *l)
 	       (l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0);
 }
 
-static int counts(const struct zr_lowering *l, const struct zr_piece *p)
+static int counts(const struct zr_lowering *l, const struct zr_subgroup *p)
 {
 	int64_t from, end;
 	return zr_optimizer_calls(&l->s->optimizer[p->optimizer])->n_partial && zr_counted(l->s, p, &from, &end);
@@ -149,29 +150,29 @@ static int counts(const struct zr_lowering *l, const struct zr_piece *p)
 
 static void read_until(struct zr_lowering *l, int32_t last, int partial)
 {
-	for (; l->piece_read <= last; l->piece_read++) {
-		const struct zr_piece *p = &l->p->piece[l->piece_read];
+	for (; l->subgroup_read <= last; l->subgroup_read++) {
+		const struct zr_subgroup *p = &l->p->subgroup[l->subgroup_read];
 		if (!partial || counts(l, p))
 			zr_low_pass(l, p, sources(l), 0);
 	}
 }
 
-/* In the backward a piece can be read ahead if its gradient is not among what is read. */
+/* In the backward a sub-group can be read ahead if its gradient is not among what is read. */
 static int32_t readable(const struct zr_lowering *l, int32_t unit, int32_t end)
 {
-	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ? l->pieces : end;
+	return l->record->id == ZR_PROG_UPDATE || !zr_datum_staged(l->s, unit, ZR_D_GRAD) ? l->subgroups : end;
 }
 
 static int32_t ahead(const struct zr_lowering *l, int32_t most)
 {
-	int64_t last = l->piece_next + l->s->plan.staging.ahead;
+	int64_t last = l->subgroup_next + l->s->plan.staging.ahead;
 	return last < most ? (int32_t)last : most;
 }
 
 void zr_low_ahead(struct zr_lowering *l)
 {
-	if (l->last && l->piece_next < l->pieces)
-		read_until(l, ahead(l, readable(l, l->p->piece[l->piece_next].unit, 0) - 1), 0);
+	if (l->last && l->subgroup_next < l->subgroups)
+		read_until(l, ahead(l, readable(l, l->p->subgroup[l->subgroup_next].unit, 0) - 1), 0);
 }
 
 void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
@@ -182,11 +183,11 @@ void zr_low_update(struct zr_lowering *l, const struct zr_pop *op)
 		struct zr_operand sum = zr_of_spot(l->s->plan.unit[zr_low_units(l, op)[i]].grad, 0);
 		zr_low_keep(l, &sum); /* also on a rank that owns nothing of it */
 	}
-	for (; !l->rc && l->piece_next < end; l->piece_next++) {
+	for (; !l->rc && l->subgroup_next < end; l->subgroup_next++) {
 		read_until(l, ahead(l, most), 0);
-		zr_low_secure(l, l->piece_next);
-		piece_call(l, ZR_I_OPTIMIZE, l->piece_next);
-		zr_low_pass(l, &l->p->piece[l->piece_next], ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
+		zr_low_secure(l, l->subgroup_next);
+		subgroup_call(l, ZR_I_OPTIMIZE, l->subgroup_next);
+		zr_low_pass(l, &l->p->subgroup[l->subgroup_next], ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_LOWP) | ZR_WITH_STATES, 1);
 	}
 }
 
@@ -214,15 +215,15 @@ void zr_low_partial(struct zr_lowering *l)
 		return;
 	zr_low_host(l, ZR_H_CLEAR);
 	zr_low_arg(l, sums, ZR_WRITES);
-	for (; !l->rc && l->piece_next < l->pieces; l->piece_next++) {
-		const struct zr_piece *piece = &l->p->piece[l->piece_next];
-		read_until(l, ahead(l, l->pieces - 1), 1);
-		if (!counts(l, piece))
+	for (; !l->rc && l->subgroup_next < l->subgroups; l->subgroup_next++) {
+		const struct zr_subgroup *subgroup = &l->p->subgroup[l->subgroup_next];
+		read_until(l, ahead(l, l->subgroups - 1), 1);
+		if (!counts(l, subgroup))
 			continue;
-		piece_call(l, ZR_I_PARTIAL, l->piece_next);
+		subgroup_call(l, ZR_I_PARTIAL, l->subgroup_next);
 		zr_low_arg(l, sums, ZR_READS | ZR_WRITES);
 	}
-	l->piece_next = l->piece_read = 0;
+	l->subgroup_next = l->subgroup_read = 0;
 	l->unit = -1;
 	for (int64_t i = 0; l->s->process.world > 1 && i < n; i += ZR_SUMS_AT_ONCE)
 		exchange_sums(l, i, n - i < ZR_SUMS_AT_ONCE ? n - i : ZR_SUMS_AT_ONCE);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower_whole.c - optimizers of whole matrices: a tensor's master, states and gradient come together at an owner, which is the
- * same for every stage, are updated there and go back to who holds them. As many tensors at a time as there are ranks, so that
- * all owners compute at once. They travel in chunks, so that no rank needs room for more than one.
+ * lower_whole.c - optimizers of whole matrices: a tensor's master, states and gradient come
+ * together at an owner, which is the same for every stage, are updated there and go back to who
+ * holds them. As many tensors at a time as there are ranks, so that all owners compute at once.
+ * They travel in chunks, so that no rank needs room for more than one.
  */
 #include "core/lower/lower.h"
 #include "core/update/update.h"
@@ -57,14 +58,14 @@ static void copy(struct zr_lowering *l, const struct chunk *to, const struct chu
 }
 
 /* Of a chunk's blocks [first, first + n), all of which this rank holds. */
-static struct zr_piece piece_of(const struct zr_lowering *l, const struct chunk *c, int64_t first, int64_t n)
+static struct zr_subgroup subgroup_of(const struct zr_lowering *l, const struct chunk *c, int64_t first, int64_t n)
 {
 	const struct zr_plan *p = &l->s->plan;
 	int32_t unit = l->s->layout.tensor[c->tensor].unit;
 	const struct zr_run *r = &p->run[p->first_run[unit]];
 	while (r->first + r->n <= first)
 		r++;
-	return zr_piece_in(l->s, r, first, n);
+	return zr_subgroup_in(l->s, r, first, n);
 }
 
 static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t kind)
@@ -74,7 +75,7 @@ static int datum(const struct zr_lowering *l, const struct chunk *c, uint32_t ki
 }
 
 /* Masters pass through fp32. */
-static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c, const struct zr_piece *p, int32_t number)
+static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c, const struct zr_subgroup *p, int32_t number)
 {
 	struct zr_instr i = zr_low_by_update(l, kind, number);
 	int load = kind == ZR_I_LOAD;
@@ -90,8 +91,8 @@ static void master(struct zr_lowering *l, int32_t kind, const struct chunk *c, c
 static void load(struct zr_lowering *l, const struct chunk *c)
 {
 	uint32_t lowp = l->s->types.master != ZR_MASTER_FP32 ? ZR_WITH(ZR_D_LOWP) : 0;
-	struct zr_piece p = piece_of(l, c, c->first, c->n);
-	int32_t number = zr_low_add_piece(l, &p);
+	struct zr_subgroup p = subgroup_of(l, c, c->first, c->n);
+	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_pass(l, &p, ZR_WITH(ZR_D_MASTER) | ZR_WITH(ZR_D_GRAD) | ZR_WITH_STATES | lowp, 0);
 	master(l, ZR_I_LOAD, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 0); k++)
@@ -105,8 +106,8 @@ static void store(struct zr_lowering *l, const struct chunk *c)
 	int64_t lo = mine.first, hi = lo + mine.n;
 	if (!zr_intersect(c->first, c->first + c->n, &lo, &hi))
 		return;
-	struct zr_piece p = piece_of(l, c, lo, hi - lo);
-	int32_t number = zr_low_add_piece(l, &p);
+	struct zr_subgroup p = subgroup_of(l, c, lo, hi - lo);
+	int32_t number = zr_low_add_subgroup(l, &p);
 	zr_low_secure(l, number);
 	master(l, ZR_I_STORE, c, &p, number);
 	for (uint32_t k = 1; k < zr_whole_kinds(l->s, c->optimizer, 1); k++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan.h - bytes and offsets of everything a session holds, computed before anything is allocated. The session
- * allocates exactly this (invariant I2): an arena of device memory and one of host memory, and one object of an
- * [offload.X] store for each region that lives there.
+ * plan.h - bytes and offsets of everything a session holds, computed before anything is
+ * allocated. The session allocates exactly this (invariant I2): an arena of device memory and
+ * one of host memory, and one object of an [offload.X] store for each region that lives there.
  */
 #ifndef ZR_CORE_PLAN_H
 #define ZR_CORE_PLAN_H
@@ -40,7 +40,7 @@ enum zr_store {
 	R(COMM, "communication") /* what ranks sent, where not read in place, or the sum */ \
 	R(BATCH, "batch") /* tokens and losses */ \
 	R(HOST, "host tables") /* what core reads: losses, block sums, the exchange */ \
-	R(STAGING, "staging") /* pieces on their way between tiers; sums on disk to what adds to them */ \
+	R(STAGING, "staging") /* sub-groups on their way between tiers; sums on disk to what adds to them */ \
 	R(CHUNK, "staging") /* ZR_CHUNK blocks of masters in fp32, where what updates them can reach */ \
 	R(MEASURE, "workspace") /* block sums where only the device can write */ \
 	R(GRAD_BOUNCE, "gradients on their way") /* on the host, of a device that copies alone reach */ \
@@ -69,10 +69,11 @@ struct zr_spot {
 	uint64_t at;    /* bytes */
 };
 
-/* A kind of data that an update reads or writes piece by piece; states follow. */
+/* A kind of data that an update reads or writes sub-group by sub-group; states follow. */
 enum { ZR_D_MASTER, ZR_D_GRAD, ZR_D_LOWP, ZR_D_STATE };
 
-/* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can work in place. */
+/* Where a unit's parts lie. "Whole" parts hold world * per blocks, so that an all-gather can
+ * work in place. */
 struct zr_unit_memory {
 	struct zr_share own;      /* the blocks whose gradients this rank adds */
 	struct zr_share held;     /* the blocks whose master and state it holds */
@@ -103,11 +104,11 @@ struct zr_run {
 
 #define ZR_PAGE 4096u /* disks want places of whole pages */
 
-/* Sets of buffers for pieces whose data is out of reach of what updates it. */
+/* Sets of buffers for sub-groups whose data is out of reach of what updates it. */
 struct zr_staging {
-	int64_t blocks;    /* a piece has at most */
+	int64_t blocks;    /* a sub-group has at most */
 	int32_t sets;
-	int32_t ahead;     /* pieces read before their turn */
+	int32_t ahead;     /* sub-groups read before their turn */
 	int32_t n_data;    /* kinds */
 	uint64_t set_bytes, bytes; /* of one set; of the buffer that has all of them */
 };
@@ -173,8 +174,8 @@ void zr_whole_place(struct zr_setup *s, struct zr_whole_plan *p, int64_t chunk);
 struct zr_share zr_rank_holds(const struct zr_setup *s, int32_t tensor, int rank);
 void zr_plan_free(struct zr_plan *p);
 
-/* Bytes this process may still take: the smallest of MemAvailable, what its control groups leave, and the
- * address-space limit. */
+/* Bytes this process may still take: the smallest of MemAvailable, what its control groups
+ * leave, and the address-space limit. */
 uint64_t zr_memory_available(void);
 
 #endif

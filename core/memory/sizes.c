@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/exec/boundary.h"
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "core/program/route.h"
 #include "core/setup.h"
 
@@ -79,24 +79,24 @@ static void place_unit(const struct zr_setup *s, struct zr_plan *p, int32_t unit
 		m->local = take(p, ZR_R_LOCAL, world * m->own.per, ZR_F32);
 }
 
-/* The largest piece that a program updates: blocks. */
-static uint64_t piece_blocks(const struct zr_plan *p, const struct zr_program *prog)
+/* The largest sub-group that a program updates: blocks. */
+static uint64_t subgroup_blocks(const struct zr_plan *p, const struct zr_program *prog)
 {
 	int64_t most = 1;
 	for (int32_t i = 0; i < prog->n; i++) {
 		const struct zr_pop *op = &prog->op[i];
 		for (int32_t k = 0; op->kind == ZR_P_UPDATE && k < op->n; k++) {
 			int32_t unit = prog->unit[op->first + k];
-			int64_t held = p->unit[unit].held.per, n = (op->piece + ZR_BLOCK - 1) / ZR_BLOCK;
-			n = op->piece > 0 && n < held ? n : held;
+			int64_t held = p->unit[unit].held.per, n = (op->subgroup + ZR_BLOCK - 1) / ZR_BLOCK;
+			n = op->subgroup > 0 && n < held ? n : held;
 			most = n > most ? n : most;
 		}
 	}
 	return (uint64_t)most;
 }
 
-/* How many pieces are under way: as the slowest store among the optimizer's and the gradient's wishes; `copies` to a device are
- * made while the next piece is computed. */
+/* How many sub-groups are under way: as the slowest store among the optimizer's and the
+ * gradient's wishes; `copies` to a device are made while the next sub-group is computed. */
 static void pipeline(const struct zr_setup *s, struct zr_staging *g, int copies)
 {
 	int buffers = 0, read = 0, write = copies;
@@ -118,13 +118,13 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 	int copies = 0, sums = p->region[ZR_R_GRAD].tier == ZR_TIER_DISK;
 	struct zr_staging *g = &p->staging;
 	g->n_data = ZR_D_STATE + (int32_t)s->n_states;
-	g->blocks = (int64_t)zr_max(piece_blocks(p, backward), piece_blocks(p, &s->program[ZR_PROG_UPDATE]));
+	g->blocks = (int64_t)zr_max(subgroup_blocks(p, backward), subgroup_blocks(p, &s->program[ZR_PROG_UPDATE]));
 	for (int32_t i = 0; i < s->layout.n_tensors; i++) {
 		int32_t unit = s->layout.tensor[i].unit;
-		struct zr_piece piece = { .unit = unit, .optimizer = zr_optimizer_of(s, i) };
+		struct zr_subgroup subgroup = { .unit = unit, .optimizer = zr_optimizer_of(s, i) };
 		if (s->frozen[i])
 			continue;
-		g->set_bytes = zr_max(g->set_bytes, zr_staged_at(s, &piece, g->n_data));
+		g->set_bytes = zr_max(g->set_bytes, zr_staged_at(s, &subgroup, g->n_data));
 		copies |= zr_datum_staged(s, unit, ZR_D_LOWP);
 	}
 	pipeline(s, g, copies);
@@ -134,15 +134,17 @@ static void size_staging(const struct zr_setup *s, struct zr_plan *p)
 		g->bytes = zr_max(g->bytes, 2 * (uint64_t)g->blocks * ZR_BLOCK * 4);
 }
 
-/* Whether comm adds what ranks send. A rank sends once per update: then the fold over ranks is one sum of them in rank order,
- * and in fp32 that is the sum of zeroth/comm.h, bit for bit (invariant I1). */
+/* Whether comm adds what ranks send. A rank sends once per update: then the fold over ranks is
+ * one sum of them in rank order, and in fp32 that is the sum of zeroth/comm.h, bit for bit
+ * (invariant I1). */
 static int adds_in_comm(const struct zr_setup *s)
 {
 	int once = s->train->reduction == ZR_REDUCE_LOCAL || s->batch.accumulation == 1;
 	return s->process.world > 1 && !s->peers && once && s->types.comm_dtype == ZR_F32;
 }
 
-/* What adds in an order of its own in a section's comm, or NULL. needs: what must change before it adds at all, or NULL. */
+/* What adds in an order of its own in a section's comm, or NULL. needs: what must change before
+ * it adds at all, or NULL. */
 static int ask_sums(const struct zr_setup *s, const char *section, const char *needs, const char **sums, struct zr_error *err)
 {
 	const struct zr_section *sec = zr_config_find(s->cfg, section);
@@ -154,7 +156,8 @@ static int ask_sums(const struct zr_setup *s, const char *section, const char *n
 			       "sums: %s would add nothing: %s, or sums = ordered", *sums, needs);
 }
 
-/* Another order than that of the ranks is for who gave up, by reduction = local, that bits do not depend on their number. */
+/* Another order than that of the ranks is for who gave up, by reduction = local, that bits do
+ * not depend on their number. */
 static int choose_sums(const struct zr_setup *s, struct zr_plan *p, struct zr_error *err)
 {
 	const char *none;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program.h - a recorded program: the schedule walked once, with the stage's verbs recorded at its points and waits
- * inferred. What is allocated and what runs are lowered from it (core/lower/instr.h); its hash must be the same on all
- * ranks.
+ * program.h - a recorded program: the schedule walked once, with the stage's verbs recorded at
+ * its points and waits inferred. What is allocated and what runs are lowered from it
+ * (core/lower/instr.h); its hash must be the same on all ranks.
  */
 #ifndef ZR_CORE_PROGRAM_H
 #define ZR_CORE_PROGRAM_H
@@ -36,7 +36,7 @@ struct zr_pop {
 	int32_t target;   /* WAIT: number of the operation it completes, with all hops that are left; RELAY: that it helps on */
 	int32_t once;     /* 1: a PUBLISH of frozen units, or its WAIT: run when they get their values */
 	int32_t hops;     /* GATHER, SPILL, FETCH while it is recorded: 1 and those not begun, 0: it is over */
-	int64_t piece;    /* UPDATE: elements per piece, 0: whole */
+	int64_t subgroup;    /* UPDATE: elements per sub-group, 0: whole */
 	uint64_t bytes;   /* that this rank receives from others; of SPILL and FETCH: moved between tiers */
 };
 
@@ -49,16 +49,16 @@ struct zr_program {
 	uint64_t hash;
 };
 
-/* Asks the setup's stage. Refuses one that uses a unit it did not gather, forgets a drop, reduces, updates or publishes
- * not exactly once: with the point and the unit. [main] */
+/* Asks the setup's stage. Refuses one that uses a unit it did not gather, forgets a drop,
+ * reduces, updates or publishes not exactly once: with the point and the unit. [main] */
 int zr_program_record(struct zr_setup *s, int32_t id, struct zr_program *out, struct zr_error *err);
 void zr_program_free(struct zr_program *p);
 
 /* By ZR_PROG_*, ZR_P_*, and ZR_FORWARD and its kin. */
 extern const char *const zr_program_name[], *const zr_pop_name[], *const zr_phase_name[];
 
-/* Whether a program updates units: the update program, or last_micro where a stage has that done in the backward. The same on
- * all ranks, also on one that owns nothing. */
+/* Whether a program updates units: the update program, or last_micro where a stage has that done
+ * in the backward. The same on all ranks, also on one that owns nothing. */
 int zr_program_updates(const struct zr_program *p);
 
 /* Bytes received from other ranks in one run of the program. */

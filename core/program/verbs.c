@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs.c - what a stage says while a program is recorded: its verbs are checked and written down, its questions answered.
+ * verbs.c - what a stage says while a program is recorded: its verbs are checked and written
+ * down, its questions answered.
  */
 #include <stdlib.h>
 
@@ -192,7 +193,8 @@ static int verb_reduce(const struct zr_stage *st, const int32_t *units, int32_t 
 	return 0;
 }
 
-/* The units of a list that are frozen, or those that are not, one after the other in r->some; how many. */
+/* The units of a list that are frozen, or those that are not, one after the other in r->some;
+ * how many. */
 static int32_t some(struct recorder *r, const int32_t *units, int32_t n, int frozen)
 {
 	int32_t count = 0;
@@ -232,7 +234,7 @@ static int check_early(struct recorder *r, const int32_t *units, int32_t n)
 }
 
 /* A stage need not know what is frozen: an update passes over it. */
-static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t n, int64_t piece)
+static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t n, int64_t subgroup)
 {
 	struct recorder *r = recorder_of(st);
 	int early = r->p->id == ZR_PROG_LAST_MICRO;
@@ -246,7 +248,7 @@ static int verb_update(const struct zr_stage *st, const int32_t *units, int32_t 
 	if (!rc && early)
 		rc = check_early(r, units, n);
 	n = rc ? 0 : some(r, units, n, 0);
-	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .piece = piece }, r->some, n);
+	return rc || !n ? rc : zr_rec_emit(r, (struct zr_pop){ .kind = ZR_P_UPDATE, .subgroup = subgroup }, r->some, n);
 }
 
 /* Units that are frozen are published when they have got their values, and then no more. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optimizers.h - who updates what: every tensor belongs to one parameter group, every group to one optimizer. One
- * instance serves all groups of its plugin; its state exists only for the blocks of their tensors. [main]
+ * optimizers.h - who updates what: every tensor belongs to one parameter group, every group to
+ * one optimizer. One instance serves all groups of its plugin; its state exists only for the
+ * blocks of their tensors. [main]
  */
 #ifndef ZR_CORE_OPTIMIZERS_H
 #define ZR_CORE_OPTIMIZERS_H
@@ -39,7 +40,7 @@ static inline const struct zr_state *zr_optimizer_state(const struct zr_optimize
 	return (const struct zr_state *)((const char *)o->states + at);
 }
 
-#define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a piece they are bits of 32 */
+#define ZR_STATES_MAX 28 /* state tensors of all optimizers together: with the other data of a sub-group they are bits of 32 */
 
 uint32_t zr_state_bytes(const struct zr_state *st); /* per block */
 /* states.c: whether its states can be kept, and read back from a checkpoint. */
@@ -47,16 +48,16 @@ int zr_states_check(const struct zr_optimizer *o, struct zr_error *err);
 int zr_is_whole(const struct zr_optimizer *o);      /* its tensors are updated as whole matrices */
 uint64_t zr_whole_work(const struct zr_optimizer *o, const struct zr_tensor *t); /* work memory for one of them */
 
-/* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`. The sum of what
- * that returns, or an error: the key has a pattern that fits none. */
+/* core/model/freeze.c: gives the tensors that each pattern of a list fits to `take`. The sum of
+ * what that returns, or an error: the key has a pattern that fits none. */
 typedef int zr_match_fn(struct zr_setup *s, int32_t tensor);
 int32_t zr_match_tensors(struct zr_setup *s, const char *section, const char *key, const char *list,
 			 zr_match_fn *take, struct zr_error *err);
 /* Fills frozen, as [train] freeze says, and makes units of one kind, in a layout of their own. */
 int zr_frozen_find(struct zr_setup *s, struct zr_error *err);
 
-/* Whether no unit can be updated before all gradients of a step are known; then `why` says so to people. 0: each as soon as its
- * own is. */
+/* Whether no unit can be updated before all gradients of a step are known; then `why` says so to
+ * people. 0: each as soon as its own is. */
 int zr_update_waits(const struct zr_setup *s, char *why, size_t size);
 
 /* Fills optimizer, param_group, group_of and n_states of a setup with layout and device. */

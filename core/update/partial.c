@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * partial.c - sums over whole parameters, for optimizers that ask for them: a pass over what this rank counts before any of
- * them is updated. What partial() says of each block is added as an integer, on this rank and then over all: no cut,
- * order or number of ranks changes a sum (invariant I1).
+ * partial.c - sums over whole parameters, for optimizers that ask for them: a pass over what
+ * this rank counts before any of them is updated. What partial() says of each block is added as
+ * an integer, on this rank and then over all: no cut, order or number of ranks changes a sum
+ * (invariant I1).
  */
 #include <math.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void *table(const struct zr_session *s, uint64_t at)
 static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
-	struct zr_optimizer *o = &s->setup->optimizer[d->piece->optimizer];
+	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
 	struct zr_exact *sums = table(s, p->sums);
 	double *out = table(s, p->call);
 	uint32_t n = zr_optimizer_calls(o)->n_partial;
@@ -53,11 +54,11 @@ static int call_partial(struct zr_session *s, const struct zr_opt_data *d, struc
 	return rc;
 }
 
-/* Blocks [at, at + n) of a piece, each a segment of its own. */
+/* Blocks [at, at + n) of a sub-group, each a segment of its own. */
 static int add_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t at, int64_t n)
 {
 	struct zr_opt_blocks b = { .data = d, .from = at, .n = n, .master = (char *)d->chunk };
-	const struct zr_piece *p = d->piece;
+	const struct zr_subgroup *p = d->subgroup;
 	uint64_t count = 0;
 	int rc = 0;
 	if (d->chunk)
@@ -71,11 +72,11 @@ static int add_blocks(struct zr_session *s, const struct zr_opt_data *d, int64_t
 	return rc ? rc : zr_opt_each_group(s, &b, count, call_partial);
 }
 
-int zr_partial_piece(struct zr_session *s, const struct zr_opt_data *d)
+int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 {
 	int64_t at, end;
 	int rc = 0;
-	for (zr_counted(s->setup, d->piece, &at, &end); !rc && at < end; at += ZR_CHUNK)
+	for (zr_counted(s->setup, d->subgroup, &at, &end); !rc && at < end; at += ZR_CHUNK)
 		rc = add_blocks(s, d, at, end - at < ZR_CHUNK ? end - at : ZR_CHUNK);
 	return rc;
 }
@@ -99,7 +100,7 @@ int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct 
 	const struct zr_partial_plan *p = &s->setup->plan.partial;
 	const double *totals = table(s, p->totals);
 	double *out = table(s, p->call);
-	uint32_t n = zr_optimizer_calls(&s->setup->optimizer[d->piece->optimizer])->n_partial;
+	uint32_t n = zr_optimizer_calls(&s->setup->optimizer[d->subgroup->optimizer])->n_partial;
 	for (uint64_t i = 0; i < step->n_seg; i++)
 		for (uint32_t k = 0; k < n; k++)
 			out[i * n + k] = totals[(uint32_t)ZR_SEG(step, i)->param * p->width + k];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.c - see update.h: a piece, group by group. Masters that are kept in another format than fp32 pass through it in chunks.
+ * update.c - see update.h: a sub-group, group by group. Masters that are kept in another format
+ * than fp32 pass through it in chunks.
  */
 #include "core/update/update.h"
 
@@ -42,11 +43,11 @@ static uint64_t of_group(const struct zr_session *s, int32_t group, uint64_t n, 
 	return count;
 }
 
-/* The optimizer's states of blocks [from, from + n) of a piece. */
+/* The optimizer's states of blocks [from, from + n) of a sub-group. */
 static void point_states(struct zr_session *s, const struct zr_opt_data *d, int64_t from, int64_t n)
 {
 	const struct zr_setup *p = s->setup;
-	const struct zr_optimizer *o = &p->optimizer[d->piece->optimizer];
+	const struct zr_optimizer *o = &p->optimizer[d->subgroup->optimizer];
 	for (uint32_t i = 0; i < o->n_states; i++) {
 		uint32_t number = o->first_state + i;
 		char *data = d->state[i] + (uint64_t)from * p->plan.state_bytes[number];
@@ -67,9 +68,9 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 		o.seg = s->group_seg;
 		o.n_seg = of_group(s, g, segments, o.seg_stride);
 		if (b->lowp)
-			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, d->piece->unit));
+			o.lowp = zr_opt_buffer(s, b->lowp, b->n, zr_unit_dtype(p, d->subgroup->unit));
 		o.rem = b->master ? NULL : d->kept.master;
-		o.rem_bits = b->master ? 0 : (uint32_t)zr_unit_rem_bits(p, d->piece->unit);
+		o.rem_bits = b->master ? 0 : (uint32_t)zr_unit_rem_bits(p, d->subgroup->unit);
 		if (o.n_seg)
 			rc = fn(s, d, &o);
 	}
@@ -78,17 +79,17 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 
 static int call_step(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step)
 {
-	struct zr_optimizer *o = &s->setup->optimizer[d->piece->optimizer];
+	struct zr_optimizer *o = &s->setup->optimizer[d->subgroup->optimizer];
 	int rc = zr_partial_totals(s, d, step);
 	rc = rc ? rc : zr_optimizer_calls(o)->step(o->it.inst, step);
 	return zr_user_failed(s, &o->it, rc, "step");
 }
 
-/* Masters that are kept in another format are made, updated and taken apart while they are in the cache, unless the optimizer
- * takes them as they are. */
-int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d)
+/* Masters that are kept in another format are made, updated and taken apart while they are in
+ * the cache, unless the optimizer takes them as they are. */
+int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d)
 {
-	const struct zr_piece *p = d->piece;
+	const struct zr_subgroup *p = d->subgroup;
 	const struct zr_masters *k = &d->kept;
 	const struct zr_optimizer_v1 *v = zr_optimizer_calls(&s->setup->optimizer[p->optimizer]);
 	int plain = zr_unit_dtype(s->setup, p->unit) == ZR_F32, rc = 0;

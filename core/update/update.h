@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.h - the optimizer on what this rank holds: a piece, or a whole matrix; the sums over parameters that some need first.
- * [step]
+ * update.h - the optimizer on what this rank holds: a sub-group, or a whole matrix; the sums
+ * over parameters that some need first. [step]
  */
 #ifndef ZR_CORE_UPDATE_H
 #define ZR_CORE_UPDATE_H
 
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 
-/* What an instruction of a piece works on, where its operations reach it. */
+/* What an instruction of a sub-group works on, where its operations reach it. */
 struct zr_opt_data {
-	const struct zr_piece *piece;
+	const struct zr_subgroup *subgroup;
 	struct zr_masters kept;
 	char *grad;
 	float *chunk;    /* ZR_CHUNK blocks, where masters are kept in another format */
 	const struct zr_scalars *scalars; /* NULL: those of the session */
 	double *sums;    /* over parameters, of one call; NULL: none */
-	char *const *state; /* of the piece's optimizer */
+	char *const *state; /* of the sub-group's optimizer */
 };
 
-/* Blocks [from, from + n) of a piece, with their master in fp32, NULL: as it is kept, and, or NULL, where its rounding goes. */
+/* Blocks [from, from + n) of a sub-group, with their master in fp32, NULL: as it is kept, and,
+ * or NULL, where its rounding goes. */
 struct zr_opt_blocks {
 	const struct zr_opt_data *data;
 	int64_t from, n;
@@ -34,16 +35,17 @@ int zr_opt_each_group(struct zr_session *s, const struct zr_opt_blocks *b, uint6
 struct zr_opt_step zr_opt_step_of(const struct zr_session *s, int32_t group, const struct zr_ops *ops, const struct zr_scalars *scalars);
 struct zr_buf zr_opt_buffer(const struct zr_session *s, char *base, int64_t blocks, int32_t dtype);
 
-int zr_step_piece(struct zr_session *s, const struct zr_opt_data *d);
+int zr_step_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 
-/* partial.c: adds a piece's part of the sums over whole parameters; what they are, once those of all ranks are in `sums`; those
- * of a step's segments. */
-int zr_partial_piece(struct zr_session *s, const struct zr_opt_data *d);
+/* partial.c: adds a sub-group's part of the sums over whole parameters; what they are, once
+ * those of all ranks are in `sums`; those of a step's segments. */
+int zr_partial_subgroup(struct zr_session *s, const struct zr_opt_data *d);
 int zr_partial_take(struct zr_session *s, struct zr_exact *sums, double *totals);
 int zr_partial_totals(struct zr_session *s, const struct zr_opt_data *d, struct zr_opt_step *step);
 
-/* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How many kinds of data there are, and go
- * back to who holds them; bytes of a block of one kind; where a kind begins in `blocks` blocks, or, of one more, where all end. */
+/* whole.c: a matrix's data lies together: its master, then each state, then the gradient. How
+ * many kinds of data there are, and go back to who holds them; bytes of a block of one kind;
+ * where a kind begins in `blocks` blocks, or, of one more, where all end. */
 uint32_t zr_whole_kinds(const struct zr_setup *s, int32_t optimizer, int back);
 uint64_t zr_whole_kind_bytes(const struct zr_setup *s, int32_t optimizer, uint32_t kind);
 uint64_t zr_whole_kind_at(const struct zr_setup *s, int32_t optimizer, int64_t blocks, uint32_t kind);

@@ -8,7 +8,7 @@
  * goes on; these functions fail only where ranks cannot talk to each other any more, or are not the same any more.
  *
  * With async, a thread writes entries from where they lie while the next micro-batches run: state changes only in an
- * update, and before that changes a piece whose entries are not written yet they are copied, ZR_CKPT_COPIES bytes at
+ * update, and before that changes a sub-group whose entries are not written yet they are copied, ZR_CKPT_COPIES bytes at
  * most, or waited for. State without an address that the host can read is saved synchronously.
  */
 #ifndef ZR_FILES_CHECKPOINT_H

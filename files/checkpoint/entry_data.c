@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/pretrained/tensors.h"
 
@@ -15,19 +15,19 @@ static int visible(const struct zr_session *s, int32_t region)
 	return zr_addressed(s, region) && (p->plan.region[region].store != ZR_STORE_DEVICE || p->device_info.host_access);
 }
 
-/* Blocks [from, from + n) of an entry as a piece of its unit; this rank holds them, so there is a run that has them,
+/* Blocks [from, from + n) of an entry as a sub-group of its unit; this rank holds them, so there is a run that has them,
  * unless nothing updates them. */
-static struct zr_piece piece_of(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n)
+static struct zr_subgroup subgroup_of(const struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n)
 {
 	const struct zr_plan *plan = &s->setup->plan;
 	const struct zr_place *t = &s->setup->layout.tensor[e->tensor];
 	int64_t first = t->offset / ZR_BLOCK + e->first + from;
 	const struct zr_run *r = &plan->run[plan->first_run[t->unit]], none = { .unit = t->unit, .optimizer = ZR_ANY, .first = first };
 	if (s->setup->frozen[e->tensor])
-		return zr_piece_in(s->setup, &none, first, n);
+		return zr_subgroup_in(s->setup, &none, first, n);
 	while (first >= r->first + r->n)
 		r++;
-	return zr_piece_in(s->setup, r, first, n);
+	return zr_subgroup_in(s->setup, r, first, n);
 }
 
 static int datum_of(const struct zr_session *s, const struct zr_ckpt_entry *e)
@@ -43,10 +43,10 @@ int zr_entries_visible(const struct zr_session *s)
 	const struct zr_setup *p = s->setup;
 	int all = p->n_states == 0 || visible(s, ZR_R_STATE);
 	for (int32_t u = 0; all && u < p->layout.n_units; u++) {
-		struct zr_piece piece = { .unit = u, .optimizer = ZR_ANY };
+		struct zr_subgroup subgroup = { .unit = u, .optimizer = ZR_ANY };
 		int32_t kept = zr_unit_master(p, u);
-		all = (kept == ZR_MASTER_NONE || visible(s, zr_datum_spot(p, &piece, ZR_D_MASTER).region)) &&
-		      (kept == ZR_MASTER_FP32 || visible(s, zr_datum_spot(p, &piece, ZR_D_LOWP).region));
+		all = (kept == ZR_MASTER_NONE || visible(s, zr_datum_spot(p, &subgroup, ZR_D_MASTER).region)) &&
+		      (kept == ZR_MASTER_FP32 || visible(s, zr_datum_spot(p, &subgroup, ZR_D_LOWP).region));
 	}
 	return all;
 }
@@ -66,8 +66,8 @@ const void *zr_spot_get(struct zr_session *s, struct zr_spot spot, uint64_t byte
 	return buf;
 }
 
-/* One kind of a piece's data. */
-static const void *raw(struct zr_session *s, const struct zr_piece *p, int d, void *buf, int *rc)
+/* One kind of a sub-group's data. */
+static const void *raw(struct zr_session *s, const struct zr_subgroup *p, int d, void *buf, int *rc)
 {
 	return zr_spot_get(s, zr_datum_spot(s->setup, p, d), (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d),
 			   buf, rc);
@@ -84,7 +84,7 @@ static void join(const uint16_t *lowp, const void *rem, int32_t bits, int64_t n,
 
 const void *zr_entry_get(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *out, void *work, int *rc)
 {
-	struct zr_piece p = piece_of(s, e, from, n);
+	struct zr_subgroup p = subgroup_of(s, e, from, n);
 	int32_t kept = zr_unit_master(s->setup, p.unit), type = zr_unit_dtype(s->setup, p.unit);
 	*rc = 0;
 	if (e->state >= 0 || kept == ZR_MASTER_FP32)
@@ -108,7 +108,7 @@ static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int6
 	uint16_t *work = malloc(ZR_CHUNK * ZR_BLOCK * sizeof *x);
 	int rc = work ? 0 : zr_err(s->err, ZR_ENOMEM, "out of memory for a chunk of weights");
 	for (int64_t at = 0; !rc && at < n; at += step) {
-		struct zr_piece p = piece_of(s, e, from + at, n - at < step ? n - at : step);
+		struct zr_subgroup p = subgroup_of(s, e, from + at, n - at < step ? n - at : step);
 		rc = zr_master_in(s, &p, x + at * ZR_BLOCK, work);
 	}
 	free(work);
@@ -117,7 +117,7 @@ static int put_masters(struct zr_session *s, const struct zr_ckpt_entry *e, int6
 
 int zr_entry_put(struct zr_session *s, const struct zr_ckpt_entry *e, int64_t from, int64_t n, void *data)
 {
-	struct zr_piece p = piece_of(s, e, from, n);
+	struct zr_subgroup p = subgroup_of(s, e, from, n);
 	return e->state < 0 ? put_masters(s, e, from, n, data) :
 			      zr_datum_pass(s, &p, datum_of(s, e), data, 1);
 }

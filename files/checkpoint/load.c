@@ -10,7 +10,7 @@
 
 #include "core/exec/exec.h"
 #include "core/log.h"
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "files/checkpoint/checkpoint.h"
 #include "files/checkpoint/reader.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "files/checkpoint/checkpoint.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time */

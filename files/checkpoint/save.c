@@ -117,8 +117,8 @@ static void join_job(struct zr_saver *v)
 	v->writer = NULL;
 }
 
-/* The update is about to change a piece. */
-static void before_update(void *arg, const struct zr_piece *p)
+/* The update is about to change a sub-group. */
+static void before_update(void *arg, const struct zr_subgroup *p)
 {
 	struct zr_saver *v = arg;
 	if (v->writer)

@@ -18,7 +18,7 @@
 
 #include "core/files/file.h"
 #include "core/files/json.h"
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 #include "files/direct/direct.h"
 
 #define CHUNK 256 /* blocks that are fetched at a time: 2 MiB of fp32 */
@@ -243,7 +243,7 @@ static int64_t first_behind(const struct zr_ckpt_writer *w, int32_t unit, int64_
 	return lo;
 }
 
-static int overlaps(const struct zr_ckpt_writer *w, int64_t i, const struct zr_piece *p)
+static int overlaps(const struct zr_ckpt_writer *w, int64_t i, const struct zr_subgroup *p)
 {
 	return i < w->n && unit_of(w, i) == p->unit && block_of(w, i) < p->first + p->n;
 }
@@ -278,7 +278,7 @@ static void secure(struct zr_ckpt_writer *w, int64_t i)
 	w->wanted = -1;
 }
 
-double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_piece *p)
+double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_subgroup *p)
 {
 	double start = zr_now();
 	pthread_mutex_lock(&w->lock);

@@ -16,9 +16,9 @@ int zr_writer_open(struct zr_session *s, const struct zr_manifest *m, const char
 /* Writes all of it and reads it back; to be called once, by any one thread. What fails is remembered. */
 void zr_writer_run(struct zr_ckpt_writer *w);
 
-/* [step] With zr_writer_run in another thread: returns when what the piece has now is written, or copied. Seconds that
+/* [step] With zr_writer_run in another thread: returns when what the sub-group has now is written, or copied. Seconds that
  * it took. */
-double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_piece *p);
+double zr_writer_before_update(struct zr_ckpt_writer *w, const struct zr_subgroup *p);
 
 /* [step] Lets zr_writer_run in another thread end early, as failed. */
 void zr_writer_stop(struct zr_ckpt_writer *w);

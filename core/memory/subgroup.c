@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * piece.c - see piece.h.
+ * subgroup.c - see subgroup.h.
  */
-#include "core/memory/piece.h"
+#include "core/memory/subgroup.h"
 
 uint64_t zr_block_bytes(const struct zr_setup *p, int32_t unit, int d)
 {
@@ -23,7 +23,7 @@ static struct zr_spot held_spot(const struct zr_setup *p, int32_t unit, int d)
 	return (struct zr_spot){ .region = ZR_R_STATE, .at = p->plan.state[d - ZR_D_STATE] };
 }
 
-struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_piece *p, int d)
+struct zr_spot zr_datum_spot(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
 	struct zr_spot spot = held_spot(s, p->unit, d);
 	spot.at += (uint64_t)(d < ZR_D_STATE ? p->at : p->state) * zr_block_bytes(s, p->unit, d);
@@ -40,7 +40,7 @@ int zr_has_datum(const struct zr_setup *p, int32_t unit, int d)
 	return a.region != b.region || a.at != b.at;
 }
 
-int zr_piece_has(const struct zr_setup *s, const struct zr_piece *p, int d)
+int zr_subgroup_has(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
 	const struct zr_optimizer *o = p->optimizer == ZR_ANY ? NULL : &s->optimizer[p->optimizer];
 	uint32_t i = (uint32_t)(d - ZR_D_STATE);
@@ -57,11 +57,11 @@ int zr_datum_staged(const struct zr_setup *s, int32_t unit, int d)
 	return zr_has_datum(s, unit, d) && (apart || r->tier == ZR_TIER_DISK);
 }
 
-uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_piece *p, int d)
+uint64_t zr_staged_at(const struct zr_setup *s, const struct zr_subgroup *p, int d)
 {
 	uint64_t at = 0, last = d < s->plan.staging.n_data ? zr_block_bytes(s, p->unit, d) : 0;
 	for (int i = 0; i < d; i++)
-		if (zr_piece_has(s, p, i) && zr_datum_staged(s, p->unit, i)) {
+		if (zr_subgroup_has(s, p, i) && zr_datum_staged(s, p->unit, i)) {
 			uint64_t block = zr_block_bytes(s, p->unit, i), room = block % ZR_PAGE ? ZR_PAGE - 1 : 0;
 			at += zr_up(block * (uint64_t)s->plan.staging.blocks + room, ZR_PAGE);
 		}
@@ -77,7 +77,7 @@ int32_t zr_unit_rem_bits(const struct zr_setup *s, int32_t unit)
 }
 
 /* Between the compute copy, with what it lacks of the master, and masters in x. */
-static int convert(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+static int convert(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		   int64_t n, float *x, int back)
 {
 	int32_t type = zr_unit_dtype(s->setup, p->unit);
@@ -95,8 +95,8 @@ static int convert(struct zr_session *s, const struct zr_piece *p, const struct 
 	return zr_op_failed(s, m->ops, rc, !split ? "cast" : back ? "master_split" : "master_join");
 }
 
-/* From block `from` of the piece on. */
-static struct zr_masters part(const struct zr_setup *s, const struct zr_piece *p,
+/* From block `from` of the sub-group on. */
+static struct zr_masters part(const struct zr_setup *s, const struct zr_subgroup *p,
 			      const struct zr_masters *m, int64_t from)
 {
 	struct zr_masters k = *m;
@@ -105,7 +105,7 @@ static struct zr_masters part(const struct zr_setup *s, const struct zr_piece *p
 	return k;
 }
 
-int zr_master_get(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+int zr_master_get(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		  int64_t from, int64_t n, float *x)
 {
 	struct zr_masters k = part(s->setup, p, m, from);
@@ -115,7 +115,7 @@ int zr_master_get(struct zr_session *s, const struct zr_piece *p, const struct z
 }
 
 /* The generator's place is that of the element in its tensor: no cut changes what is drawn. */
-static int round_segments(struct zr_session *s, const struct zr_piece *p,
+static int round_segments(struct zr_session *s, const struct zr_subgroup *p,
 			  const struct zr_masters *m, int64_t from, int64_t n, const float *x)
 {
 	uint64_t count = zr_cut_segments(s, p->unit, p->first + from, n, s->seg);
@@ -132,7 +132,7 @@ static int round_segments(struct zr_session *s, const struct zr_piece *p,
 	return rc;
 }
 
-int zr_master_put(struct zr_session *s, const struct zr_piece *p, const struct zr_masters *m,
+int zr_master_put(struct zr_session *s, const struct zr_subgroup *p, const struct zr_masters *m,
 		  int64_t from, int64_t n, float *x)
 {
 	struct zr_masters k = part(s->setup, p, m, from);
@@ -145,14 +145,14 @@ int zr_master_put(struct zr_session *s, const struct zr_piece *p, const struct z
 	return rc || !k.lowp ? rc : convert(s, p, &k, n, x, 1);
 }
 
-int zr_datum_pass(struct zr_session *s, const struct zr_piece *p, int d, void *memory, int write)
+int zr_datum_pass(struct zr_session *s, const struct zr_subgroup *p, int d, void *memory, int write)
 {
 	uint64_t bytes = (uint64_t)p->n * zr_block_bytes(s->setup, p->unit, d);
-	return !zr_piece_has(s->setup, p, d) ? 0 :
+	return !zr_subgroup_has(s->setup, p, d) ? 0 :
 		zr_pass(s, zr_datum_spot(s->setup, p, d), memory, bytes, write);
 }
 
-int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
+int zr_master_out(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
 {
 	int32_t kept = zr_unit_master(s->setup, p->unit);
 	uint16_t *rem = work + p->n * ZR_BLOCK;
@@ -164,7 +164,7 @@ int zr_master_out(struct zr_session *s, const struct zr_piece *p, float *x, uint
 	return rc ? rc : convert(s, p, &m, p->n, x, 0);
 }
 
-int zr_master_in(struct zr_session *s, const struct zr_piece *p, float *x, uint16_t *work)
+int zr_master_in(struct zr_session *s, const struct zr_subgroup *p, float *x, uint16_t *work)
 {
 	int wide = zr_unit_dtype(s->setup, p->unit) == ZR_F32;
 	int split = zr_unit_rem_bits(s->setup, p->unit) != 0;
@@ -192,8 +192,8 @@ uint64_t zr_cut_segments(const struct zr_session *s, int32_t unit, int64_t first
 	return count;
 }
 
-struct zr_piece zr_piece_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
+struct zr_subgroup zr_subgroup_in(const struct zr_setup *s, const struct zr_run *r, int64_t first, int64_t n)
 {
-	return (struct zr_piece){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n,
+	return (struct zr_subgroup){ .unit = r->unit, .optimizer = r->optimizer, .first = first, .n = n,
 				  .at = first - s->plan.unit[r->unit].held.first, .state = r->state + first - r->first };
 }
