@@ -134,11 +134,15 @@ static double distance(const struct zr_rate_point *p, const double *at)
 
 static double nearest(const struct zr_rate *s, const double *at)
 {
-	const struct zr_rate_point *best = s->point;
-	for (int i = 1; i < s->n; i++)
-		if (distance(&s->point[i], at) < distance(best, at))
-			best = &s->point[i];
-	return best->rate;
+	double least = INFINITY, rate = 0;
+	for (int i = 0; i < s->n; i++) {
+		const double off = distance(&s->point[i], at);
+		if (off < least) {
+			least = off;
+			rate = s->point[i].rate;
+		}
+	}
+	return rate;
 }
 
 static double between(const struct zr_rate *s, const double *at)
@@ -180,9 +184,11 @@ double zr_rate_at(const struct zr_rates *r, const char *name, int ranks, int thr
 	double least = INFINITY, full[ZR_RATE_DIMS] = { 1, 1, 1 };
 	for (int i = 0; i < r->n; i++) {
 		const struct zr_rate *s = &r->rate[i];
+		if (s->dims != dims || strcmp(s->name, name))
+			continue;
 		const double off = 4 * fabs(log((double)s->ranks / ranks)) +
 				   fabs(log((double)s->threads / threads));
-		if (off < least && s->dims == dims && !strcmp(s->name, name)) {
+		if (off < least) {
 			least = off;
 			best = s;
 		}

@@ -31,9 +31,7 @@ struct costs {
 	int64_t added; /* blocks of the last sum, */
 	int added_flags;
 	double added_seconds; /* and what it takes */
-	const char *request;  /* the rate of the last one to a disk, */
-	double request_bytes, request_seconds;
-	int both_ways;	      /* the program reads and writes stores */
+	int both_ways; /* the program reads and writes stores */
 };
 
 /* An address at which nothing lies, far from the others. */
@@ -103,7 +101,7 @@ static int layer(struct costs *c, const struct zr_instr *i, double *seconds, str
 /* ---- what moves ---------------------------------------------------------------------------- */
 
 /* Seconds of work that host memory takes, or the device's. */
-static double streamed(const struct costs *c, const struct zr_instr *i, const char *name, double n)
+static double streamed(struct costs *c, const struct zr_instr *i, const char *name, double n)
 {
 	const double cold = n > COLD ? n : COLD;
 	char full[ZR_RATE_NAME];
@@ -114,20 +112,15 @@ static double streamed(const struct costs *c, const struct zr_instr *i, const ch
 	return s > 0 ? s : zr_tally_seconds(&c->tally, n, name, 1, cold, 1, 1);
 }
 
-static double touches(const struct costs *c, const struct zr_instr *i, double bytes)
+static double touches(struct costs *c, const struct zr_instr *i, double bytes)
 {
 	return streamed(c, i, "copy", bytes / 2);
 }
 
-/* Most requests are like the one before. */
 static double disk(struct costs *c, const char *name, double bytes)
 {
-	if (c->request == name && c->request_bytes == bytes)
-		return c->request_seconds;
 	double s = zr_tally_seconds(&c->tally, bytes, name, 1, bytes, 1, 1);
-	c->request = name;
-	c->request_bytes = bytes;
-	return c->request_seconds = s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
+	return s > 0 ? s : zr_tally_bytes(&c->tally, 2 * bytes);
 }
 
 /* A store is in host memory, or on a disk, which does less of each when it does both. */
@@ -144,7 +137,7 @@ static double transfer(struct costs *c, const struct zr_instr *i)
 }
 
 /* A store that keeps checksums reads what it moves, with the processors that compute. */
-static double checksums(const struct costs *c, const struct zr_instr *i)
+static double checksums(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first + (i->kind == ZR_I_WRITE)];
 	const int store = c->s->plan.region[o->region].store;
@@ -155,7 +148,7 @@ static double checksums(const struct costs *c, const struct zr_instr *i)
 		       : 0;
 }
 
-static double copy(const struct costs *c, const struct zr_instr *i)
+static double copy(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = &c->p->operand[i->first];
 	const double bytes = (double)(i->block * i->blocks);
@@ -170,7 +163,7 @@ static double copy(const struct costs *c, const struct zr_instr *i)
 
 /* A ring over the links of a machine, or over its network if the group has ranks elsewhere:
  * seconds = (R - 1) / R bytes / rate + (R - 1) hops; further machines are hops of the network. */
-static double by_links(const struct costs *c, const struct zr_instr *i, double bytes)
+static double by_links(struct costs *c, const struct zr_instr *i, double bytes)
 {
 	const double ranks = (double)zr_group_ranks(c->s, i->group);
 	const double node = (double)zr_group_ranks(c->s, ZR_GROUP_NODE);
@@ -183,7 +176,7 @@ static double by_links(const struct costs *c, const struct zr_instr *i, double b
 }
 
 /* By a rate of just this collective, or by those of links. */
-static double exchange(const struct costs *c, const struct zr_instr *i, double work, double bytes)
+static double exchange(struct costs *c, const struct zr_instr *i, double work, double bytes)
 {
 	static const char *const name[] = {
 		[ZR_COMM_ALL_GATHER] = "all_gather", [ZR_COMM_REDUCE_SCATTER] = "reduce_scatter",
@@ -197,7 +190,7 @@ static double exchange(const struct costs *c, const struct zr_instr *i, double w
 	return s > 0 ? s : by_links(c, i, bytes);
 }
 
-static double collective(const struct costs *c, const struct zr_instr *i)
+static double collective(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_operand *o = i->n ? &c->p->operand[i->first] : NULL;
 	double sent = 0, got = 0, whole;
@@ -226,7 +219,7 @@ static uint64_t touched(const struct costs *c, const struct zr_instr *i)
 }
 
 /* By the bytes of AdamW that the sizes of operands make more or fewer, or by those of 8 bits. */
-static double optimize(const struct costs *c, const struct zr_instr *i)
+static double optimize(struct costs *c, const struct zr_instr *i)
 {
 	const struct zr_subgroup *p = &c->p->subgroup[i->number];
 	const double n = (double)p->n * ZR_BLOCK;

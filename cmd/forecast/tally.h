@@ -11,6 +11,14 @@
 
 #include "cmd/rates.h"
 
+#define ZR_TALLY_BITS 8
+
+/* A rate that was asked for: large programs ask for few, millions of times. */
+struct zr_tally_asked {
+	char name[ZR_RATE_NAME];
+	double at[ZR_RATE_DIMS], rate;
+};
+
 struct zr_tally {
 	struct zr_ops ops;	   /* whose `dev` is this struct */
 	const struct zr_ops *real; /* answers queries of work memory */
@@ -21,17 +29,18 @@ struct zr_tally {
 			 add */
 	double without; /* seconds of operations of which no rate is known, guessed by bytes that
 			   they touch */
+	struct zr_tally_asked asked[1 << ZR_TALLY_BITS];
 };
 
 void zr_tally_open(struct zr_tally *t, const struct zr_ops *real, const struct zr_rates *rates,
 		   int ranks, int threads);
 
 /* Seconds of `work` at the rate of `name`, whose size has `dims` numbers; 0: no such rate. */
-double zr_tally_seconds(const struct zr_tally *t, double work, const char *name, int dims, double a,
+double zr_tally_seconds(struct zr_tally *t, double work, const char *name, int dims, double a,
 			double b, double c);
 
 /* Seconds to touch so many bytes, half of them written. */
-double zr_tally_bytes(const struct zr_tally *t, double bytes);
+double zr_tally_bytes(struct zr_tally *t, double bytes);
 
 const char *zr_tally_type(int32_t dtype); /* "fp32", "bf16" */
 

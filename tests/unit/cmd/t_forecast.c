@@ -101,6 +101,27 @@ static void test_work(void **state)
 	zr_rates_free(&r);
 }
 
+/* A rate that was asked for before is that of its name and size alone. */
+static void test_asked(void **state)
+{
+	const double one[] = { 1, 1, 1 };
+	struct zr_rates r = { .processors = 1 };
+	struct zr_error err = { 0 };
+	struct zr_ops none = { .size = sizeof none };
+	struct zr_tally t;
+	(void)state;
+	assert_int_equal(zr_rates_set(&r, "copy", 1, 1, one, 1, 4, &err), 0);
+	assert_int_equal(zr_rates_set(&r, "fold.fp32", 1, 1, one, 1, 2, &err), 0);
+	zr_tally_open(&t, &none, &r, 1, 1);
+	for (int again = 0; again < 2; again++)
+		for (int n = 1; n < 2000; n++) {
+			assert_float_equal(zr_tally_seconds(&t, n, "copy", 1, n, 1, 1), n / 4.0, 1e-9);
+			assert_float_equal(zr_tally_seconds(&t, n, "fold.fp32", 1, n, 1, 1), n / 2.0, 1e-9);
+			assert_float_equal(zr_tally_seconds(&t, n, "none", 1, n, 1, 1), 0, 0);
+		}
+	zr_rates_free(&r);
+}
+
 /* Half of the keys in the window, less what the first ones lack. */
 static void test_window(void **state)
 {
@@ -144,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_queues), cmocka_unit_test(test_thread),
 		cmocka_unit_test(test_work),   cmocka_unit_test(test_window),
+		cmocka_unit_test(test_asked),
 		cmocka_unit_test(test_cards),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
