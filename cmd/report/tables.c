@@ -301,6 +301,26 @@ void zr_report_machine(struct zr_report *r)
 					  "when the run ends");
 }
 
+/* Each text below the line "--- how it was drawn". */
+static void write_samples(const char *text, FILE *f)
+{
+	int open = 0;
+	for (size_t n; *text; text += n) {
+		n = strcspn(text, "\n");
+		n += text[n] == '\n';
+		const int head = !strncmp(text, "--- ", 4);
+		char *line = strndup(head ? text + 4 : text, head ? n - 4 : n);
+		if (head || !open)
+			fputs(open ? "</pre>" : "", f);
+		fputs(head ? "<h4>" : open ? "" : "<pre class=\"sample\">", f);
+		zr_html_text(f, line ? line : "(out of memory)");
+		fputs(head ? "</h4><pre class=\"sample\">" : "", f);
+		free(line);
+		open = 1;
+	}
+	fputs(open ? "</pre>" : "", f);
+}
+
 void zr_report_samples(struct zr_report *r)
 {
 	zr_report_heading(r, "samples", "Samples");
@@ -311,11 +331,11 @@ void zr_report_samples(struct zr_report *r)
 					  "no sample was kept (zeroth sample --keep adds to samples.txt)");
 			continue;
 		}
-		fprintf(r->page, "<details class=\"card\"%s><summary>", r->n == 1 ? " open" : "");
+		fputs("<details class=\"card\" open><summary>", r->page);
 		zr_html_text(r->page, run->name);
 		fputs(run->samples_cut ? " (the end of samples.txt)" : "", r->page);
-		fputs("</summary><pre>", r->page);
-		zr_html_text(r->page, run->samples);
-		fputs("</pre></details>\n", r->page);
+		fputs("</summary>", r->page);
+		write_samples(run->samples, r->page);
+		fputs("</details>\n", r->page);
 	}
 }

@@ -55,6 +55,14 @@ fi
 ok 'report --help' "$ZEROTH" report --help
 is 'report without a run' "$("$ZEROTH" report 2>&1 | head -n 1)" 'zeroth report: RUN is missing'
 
+# each sample has its head
+{ echo '--- step 4, seed 1'; echo 'one <i>'; echo; echo '--- step 4, seed 2'; echo two; } >run/samples.txt
+"$ZEROTH" report run >out
+page=$(cat run/report.html)
+is 'samples lie apart' "$(grep -c '<h4>step 4, seed [12]' run/report.html)" 2
+like 'and are text' "$page" '<pre class="sample">one &lt;i&gt;'
+rm run/samples.txt
+
 # a run that goes on, of an older version: rows alone, the last one torn, names that would be markup
 mkdir 'old <b>'
 printf 'step,loss,lr\n1,5,0.1\n2,4,0.1\n3,' >'old <b>/metrics.csv'
