@@ -24,6 +24,19 @@ struct tier {
 	double planned, peak, shared; /* peak NaN: not measured; shared: at other times */
 };
 
+/* A category has one colour on all of the page; small ones share the last. */
+static int colour(const char *name)
+{
+	static const char *const large[ZR_PARTS - 1] = {
+		"parameters", "optimizer state", "gradients", "activations", "workspace",
+		"master parameters", "gradient buffers", "staging", "batch", "data",
+	};
+	int i = 0;
+	while (i < ZR_PARTS - 1 && strcmp(large[i], name))
+		i++;
+	return i;
+}
+
 static struct category *category(struct tier *t, const char *name)
 {
 	for (int i = 0; i < t->n; i++)
@@ -82,7 +95,7 @@ static void write_bar(const struct tier *t, int measured, double most, FILE *f)
 		if (!(b > 0))
 			continue;
 		fprintf(f, "<rect class=\"p%d\" x=\"%.2f\" width=\"%.2f\" height=\"10\"><title>",
-			i % ZR_PARTS, 1000 * at / most, 1000 * b / most);
+			colour(t->c[i].name), 1000 * at / most, 1000 * b / most);
 		zr_html_text(f, t->c[i].name);
 		fprintf(f, ": %s</title></rect>", zr_number_bytes(b, text));
 		at += b;
@@ -102,7 +115,8 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 		write_bar(t, 1, most, f);
 	fputs("<ul class=\"legend\">", f);
 	for (int i = 0; i < t->n; i++) {
-		fprintf(f, "<li><i class=\"p%d\"></i>", i % ZR_PARTS);
+		fprintf(f, "<li><i class=\"p%d\"></i>",
+			colour(t->c[i].name));
 		zr_html_text(f, t->c[i].name);
 		fputs("</li>", f);
 	}
@@ -116,7 +130,8 @@ static void write_tier(const struct tier *t, const char *name, FILE *f)
 	      "<th>category</th><th>planned</th><th>held at its peak</th></tr></thead><tbody>",
 	      f);
 	for (int i = 0; i < t->n; i++) {
-		fprintf(f, "<tr><th scope=\"row\"><i class=\"p%d\"></i>", i % ZR_PARTS);
+		fprintf(f, "<tr><th scope=\"row\"><i class=\"p%d\"></i>",
+			colour(t->c[i].name));
 		zr_html_text(f, t->c[i].name);
 		fprintf(f, "</th><td>%s</td><td>%s</td></tr>", zr_number_bytes(t->c[i].planned, a),
 			isnan(t->peak) ? "-" : zr_number_bytes(t->c[i].peak, b));

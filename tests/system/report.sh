@@ -55,12 +55,17 @@ fi
 ok 'report --help' "$ZEROTH" report --help
 is 'report without a run' "$("$ZEROTH" report 2>&1 | head -n 1)" 'zeroth report: RUN is missing'
 
-# each sample has its head
+# each sample has its head, and the categories of memory their colours
 { echo '--- step 4, seed 1'; echo 'one <i>'; echo; echo '--- step 4, seed 2'; echo two; } >run/samples.txt
 "$ZEROTH" report run >out
 page=$(cat run/report.html)
 is 'samples lie apart' "$(grep -c '<h4>step 4, seed [12]' run/report.html)" 2
 like 'and are text' "$page" '<pre class="sample">one &lt;i&gt;'
+is 'one colour is one category' "$(grep -o '<li><i class="p[0-9]"></i>[a-z ]*</li>' run/report.html |
+	sort -u | grep -o 'class="p[0-9]"' | sort | uniq -d)" ''
+is 'masters have the same colour everywhere' \
+	"$(grep -o '<i class="p[0-9]*"></i>master parameters' run/report.html | sort -u)" \
+	'<i class="p5"></i>master parameters'
 rm run/samples.txt
 
 # a run that goes on, of an older version: rows alone, the last one torn, names that would be markup
