@@ -129,12 +129,22 @@ static void join(struct view *v, double gap)
 	v->n = out;
 }
 
+/* What a queue does beside other things of its own is in lanes named "store 2", "store 3". */
+static int goes_on(const struct view *v, int lane)
+{
+	const struct lane *l = &v->lane[lane], *before = lane ? l - 1 : l;
+	const char *number = l->queue_name ? strchr(l->queue_name, ' ') : NULL;
+	return number && before->rank == l->rank && before->queue_name &&
+	       !strncmp(before->queue_name, l->queue_name, (size_t)(number - l->queue_name));
+}
+
 static void write_lane(const struct view *v, int lane, FILE *f)
 {
 	const double wide = v->last > v->first ? v->last - v->first : 1;
 	char text[ZR_NUMBER_ROOM];
 	const struct lane *l = &v->lane[lane];
-	fprintf(f, "<div class=\"lane\"><span>rank %lld ", (long long)l->rank);
+	fprintf(f, "<div class=\"lane%s\"><span>rank %lld ", goes_on(v, lane) ? " more" : "",
+		(long long)l->rank);
 	if (l->queue_name)
 		zr_html_text(f, l->queue_name);
 	else
