@@ -34,6 +34,22 @@ int zr_rates_path(char path[PATH_MAX], struct zr_error *err)
 		      "the absolute path of a directory; give --rates FILE");
 }
 
+void zr_cpu_name(char *out, size_t room)
+{
+	char line[512];
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	while (f && fgets(line, sizeof line, f)) {
+		char *v = strchr(line, ':');
+		if (strncmp(line, "model name", 10) || !v)
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		snprintf(out, room, "%s", v + 1 + strspn(v + 1, " \t"));
+		break;
+	}
+	if (f)
+		fclose(f);
+}
+
 /* ---- points ---------------------------------------------------------------------- */
 
 static struct zr_rate *find(const struct zr_rates *r, const char *name, int ranks, int threads)

@@ -52,6 +52,7 @@
 #define ZR_CMD_RATES_H
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -81,6 +82,9 @@ struct zr_rates {
 	int n;
 	struct zr_rate *rate;
 };
+
+/* The processor as the system names it; as it was where it names none. */
+void zr_cpu_name(char *out, size_t room);
 
 /* ${XDG_STATE_HOME:-$HOME/.local/state}/zeroth/rates.ini */
 int zr_rates_path(char path[PATH_MAX], struct zr_error *err);

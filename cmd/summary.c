@@ -6,7 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "cmd/rates.h"
 #include "cmd/run.h"
 #include "cmd/rundir.h"
 #include "core/files/json.h"
@@ -108,6 +110,7 @@ static void put_breakdowns(json_t **to, const struct zr_run_report *r)
 
 static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 {
+	char cpu[128] = "";
 	json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I}", "steps", (json_int_t)r->steps, "skipped",
 			      (json_int_t)r->skipped, "total_tokens", (json_int_t)r->total_tokens,
 			      "process_steps", (json_int_t)r->process_steps, "tokens",
@@ -137,6 +140,10 @@ static json_t *describe(const struct zr_setup *s, const struct zr_run_report *r)
 	if (s->plan.sums)
 		zr_json_put(&j, "sums_over_ranks", json_string(s->plan.sums));
 	zr_json_put(&j, "process_peak_bytes", json_integer((json_int_t)r->process_peak));
+	zr_cpu_name(cpu, sizeof cpu);
+	if (*cpu)
+		zr_json_put(&j, "processor", zr_json_string(cpu, "(not UTF-8)"));
+	zr_json_put(&j, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
 	zr_json_put(&j, "device", zr_json_string(r->device, "(not UTF-8)"));
 	zr_json_put(&j, "device_variant", zr_json_string(r->variant, "(not UTF-8)"));
 	zr_json_put(&j, "losses_digest", hex(r->losses_digest));

@@ -102,22 +102,6 @@ static const char *take_subject(int *argc, char **argv)
 
 /* ---- the machine ----------------------------------------------------------------- */
 
-static void cpu_name(char *out, size_t room)
-{
-	char line[512];
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	while (f && fgets(line, sizeof line, f)) {
-		char *v = strchr(line, ':');
-		if (strncmp(line, "model name", 10) || !v)
-			continue;
-		line[strcspn(line, "\n")] = 0;
-		snprintf(out, room, "%s", v + 1 + strspn(v + 1, " \t"));
-		break;
-	}
-	if (f)
-		fclose(f);
-}
-
 static void describe(struct bench *b)
 {
 	const time_t now = time(NULL);
@@ -125,7 +109,7 @@ static void describe(struct bench *b)
 	struct zr_rates *r = &b->r;
 	r->processors = zr_bench_processors();
 	r->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	cpu_name(r->cpu, sizeof r->cpu);
+	zr_cpu_name(r->cpu, sizeof r->cpu);
 	if (gmtime_r(&now, &tm))
 		strftime(r->date, sizeof r->date, "%Y-%m-%dT%H:%M:%SZ", &tm);
 	snprintf(r->version, sizeof r->version, "%s", PACKAGE_VERSION);

@@ -268,7 +268,7 @@ void zr_report_machine(struct zr_report *r)
 	char a[ZR_NUMBER_ROOM], b[ZR_NUMBER_ROOM], c[ZR_NUMBER_ROOM];
 	zr_report_heading(r, "machine", "Machine");
 	fputs("<div class=\"card wide\"><table "
-	      "class=\"text\"><thead><tr><th>run</th><th>device</th>"
+	      "class=\"text\"><thead><tr><th>run</th><th>processor</th><th>number</th><th>device</th>"
 	      "<th>instructions</th><th>ranks</th><th>memory available</th><th>memory "
 	      "needed</th></tr>"
 	      "</thead><tbody>",
@@ -278,12 +278,16 @@ void zr_report_machine(struct zr_report *r)
 		const char *device = json_string_value(json_object_get(run->summary, "device"));
 		const char *variant = json_string_value(json_object_get(run->summary, "device_"
 										      "variant"));
+		const char *cpu = json_string_value(json_object_get(run->summary, "processor"));
 		const char *configured = zr_run_value(run, "device", "plugin");
 		json_t *have = json_object_get(run->plan, "available");
 		json_t *need = json_object_get(run->plan, "needed");
 		fputs("<tr><th scope=\"row\">", r->page);
 		zr_html_text(r->page, run->name);
 		fputs("</th><td>", r->page);
+		zr_html_text(r->page, cpu ? cpu : "-");
+		fprintf(r->page, "</td><td>%s</td><td>",
+			zr_number(zr_run_summary(run, "processors"), a));
 		zr_html_text(r->page, device ? device : configured ? configured : "-");
 		fputs("</td><td>", r->page);
 		zr_html_text(r->page, variant ? variant : "-");

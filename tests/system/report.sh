@@ -19,6 +19,8 @@ done
 for chart in loss lr norm speed; do
 	like "the page has the chart $chart" "$page" "<figure class=\"card chart\" id=\"$chart\">"
 done
+like 'the machine has its processors' "$page" \
+	"<td>$(getconf _NPROCESSORS_ONLN)</td><td>cpu</td>"
 like 'what is missing is said' "$page" 'no sample was kept'
 is 'nothing of the page comes from elsewhere' "$(grep -oE '(src|href)="[^#d][^"]*"|https?://[^"]*' run/report.html |
 	grep -v '^http://www.w3.org/2000/svg')" ''
