@@ -12,7 +12,10 @@ ln -s "$ZEROTH" bin/zeroth
 PATH=$PWD/bin:$PATH
 alone() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@"; }
 
-for role in activation adapter boot comm data model monitor offload optimizer precision scheduler zero; do
+roles='activation adapter boot comm data model monitor offload optimizer precision scheduler zero'
+is 'zeroth-plugin(1) lists these roles' "$(sed -n '/^\.Ar role$/,/^\.Ar name$/s/^\.Cm//p' "$ZR_SRCDIR/man/zeroth-plugin.1" |
+	tr -d ' ,.\n' )" "${roles// }"
+for role in $roles; do
 	said=$(zeroth plugin new $role "my_$role-1" 2>&1)
 	is "new $role" "$? $(ls "my_$role-1" | tr '\n' ' ')" "0 Makefile README.md my_$role-1.c my_$role-1.ini "
 	like "new $role says what comes next" "$said" "make -C my_$role-1 check\$"
