@@ -179,6 +179,13 @@ static inline int zr_elementwise_create(const struct zr_host *h, const struct zr
 	return ZR_OK;
 }
 
+/* A constant that constants() forgets is no number, and so is what is computed with it. */
+static inline void zr_elementwise_unset(float *k, int n)
+{
+	for (int i = 0; i < n; i++)
+		k[i] = __builtin_nanf("");
+}
+
 /* The update, or with sums what it needs of each segment before. */
 static inline int zr_elementwise_call(const struct zr_elementwise_inst *inst,
 				      const struct zr_opt_step *s, const float *k, double *sums)
@@ -212,12 +219,14 @@ static inline int zr_elementwise_upgrade(const struct zr_elementwise_inst *inst,
 	static int zr_ew_step_(struct zr_inst *inst, const struct zr_opt_step *s) \
 	{ \
 		float k[CONSTANTS + 1]; \
+		zr_elementwise_unset(k, CONSTANTS); \
 		constants((const S *)s->opts, s, k); \
 		return zr_elementwise_call(&inst->e, s, k, NULL); \
 	} \
 	static int zr_ew_partial_(struct zr_inst *inst, const struct zr_opt_step *s, double *out) \
 	{ \
 		float k[CONSTANTS + 1]; \
+		zr_elementwise_unset(k, CONSTANTS); \
 		constants((const S *)s->opts, s, k); \
 		return zr_elementwise_call(&inst->e, s, k, out); \
 	} \

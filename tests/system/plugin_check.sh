@@ -87,6 +87,15 @@ fault NEGATIVE schedule 'value\(\): .*step 101 is -'
 fault ENDLESS schedule 'value\(\): .*step 50 is inf'
 fault UNSET schedule 'value\(\): .*set \*lr'
 
+# ---- the function of one element ----
+# element SED TEST TEXT: tests/examples/signum.c with a fault
+element() {
+	sed "s/\"signum\"/\"broken\"/; $1" "$ZR_SRCDIR/tests/examples/signum.c" > spoilt.c
+	"${cc[@]}" -std=gnu11 -w -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so spoilt.c -lm
+	named "an update: $1" "$2" "$3" 1 30
+}
+element 's/, 1 - o->momentum }, CONSTANTS/ }, CONSTANTS - 1/' step 'step\(\): after 3 steps .* is -?nan'
+
 # ---- other roles: the plugins that `plugin new` writes, each with a fault ----
 # spoilt ROLE SED TEST TEXT
 spoilt() {
