@@ -195,7 +195,7 @@ static void begin(struct zr_bench *b, struct piece *p, const struct zr_bench_way
 		.seed = 42,
 		.ops = knows ? ops : NULL,
 		.native = ops ? ops->native : NULL,
-		.elementwise = ops ? ops->elementwise : NULL,
+		.elementwise = zr_bench_watch_text(ops),
 	};
 	for (uint32_t i = 0; i < b->n_states; i++)
 		p->state[i] = buffer(lend(b, names[i % 4], b->data[i],

@@ -201,6 +201,8 @@ void zr_test_multiplier(struct zr_check *c);
 void zr_test_nonfinite(struct zr_check *c);
 void zr_test_shorter(struct zr_check *c);
 void zr_test_longer(struct zr_check *c);
+/* text.c */
+void zr_test_text(struct zr_check *c);
 /* roles.c */
 void zr_test_schedule(struct zr_check *c);
 void zr_test_schedule_sizes(struct zr_check *c);

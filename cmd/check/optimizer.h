@@ -44,6 +44,9 @@ struct zr_bench {
 };
 
 struct zr_bench *zr_bench_run(struct zr_check *c, const struct zr_bench_way *way);
+/* text.c: the host's function for updates of one element, which notes the text; NULL: none. */
+int (*zr_bench_watch_text(const struct zr_ops *ops))(const struct zr_opt_step *,
+						     const struct zr_elementwise *);
 /* Bytes of a block of a state. */
 uint64_t zr_bench_block(const struct zr_state *s);
 /* Fails with the first element that differs; `what` continues "with ... ". */

@@ -27,6 +27,7 @@ const struct zr_test zr_tests[] = {
 	{ "restore", "optimizer", zr_test_restore, "its states are all that it remembers", 0 },
 	{ "ranks", "optimizer", zr_test_ranks, "the same bits on another rank", 0 },
 	{ "nonfinite", "optimizer", zr_test_nonfinite, "bears gradients that are not finite", 0 },
+	{ "text", "optimizer", zr_test_text, "the text of its update stands alone", 0 },
 	{ "shorter", "optimizer", zr_test_shorter, "a host of the minor that it needs", 0 },
 	{ "longer", "optimizer", zr_test_longer, "a host of a later minor", 0 },
 	{ "schedule", "scheduler", zr_test_schedule, "finite, and a function of the step", 0 },

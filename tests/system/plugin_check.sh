@@ -94,7 +94,17 @@ element() {
 	"${cc[@]}" -std=gnu11 -w -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o broken.so spoilt.c -lm
 	named "an update: $1" "$2" "$3" 1 30
 }
+element '1i #include <float.h>
+	s/p - k/zr_min(FLT_MAX, p) - k/' text 'step\(\): its text has the name FLT_MAX'
+element '1i #define HALF 0.5f
+	s/\* g;/* g * HALF;/' text 'step\(\): its text has the name HALF'
+element '1i static const float half = 0.5f;
+	s/\* g;/* g * half;/' text 'step\(\): its text has the name half'
+element '1i #include <math.h>
+	s/zr_sign(s.M.)/fabsf(s[M])/' text 'step\(\): its text has the name fabsf'
 element 's/, 1 - o->momentum }, CONSTANTS/ }, CONSTANTS - 1/' step 'step\(\): after 3 steps .* is -?nan'
+"${cc[@]}" -std=gnu11 -w -O2 -shared -fPIC -I"$ZR_SRCDIR/include" -o declares.so "$ZR_SRCDIR/tests/doubles/declares.c"
+is 'a text may declare what C can' "$("$ZEROTH" plugin check --include text ./declares.so | grep -c '^ok')" 1
 
 # ---- other roles: the plugins that `plugin new` writes, each with a fault ----
 # spoilt ROLE SED TEST TEXT
@@ -161,7 +171,7 @@ is 'a file that is not there' "$("$ZEROTH" plugin check ./nowhere.so 2>&1; echo 
 	"zeroth: plugin ./nowhere.so: No such file or directory
 2"
 like 'an option that it does not have' "$("$ZEROTH" plugin check -o elephant=1 ./broken.so 2>&1)" 'elephant'
-is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer ')" 12
+is 'the tests, by name' "$("$ZEROTH" plugin check --tests | grep -c '^optimizer ')" 13
 
 # ---- our own ----
 unset BROKEN
