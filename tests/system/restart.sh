@@ -7,7 +7,7 @@
 . "$ZR_SRCDIR/tests/lib/rig.sh" || exit 99
 cd "$scratch" || exit 99
 
-tiny ./hold.so 1 12 6 <<INI
+tiny "$scratch/hold.so" 1 12 6 <<INI
 [train]
 eval_every = 0
 [zero]
@@ -16,86 +16,121 @@ plugin = stage2
 every = 2
 INI
 build hold
-export HOLD_DIR=$scratch
 
-# train WHAT ARGUMENT...: sets $code, $digest and $restarts, the lines that say of one.
-train() {
-	rm -rf r done
-	HOLD=$1 timeout 300 "$ZEROTH" train tiny.ini "${@:2}" > out 2> err
-	code=$?
-	digest=$(tail -n 1 out)
-	restarts=$(grep '^zeroth: restart ' err)
+# Before each restart is a pause: trainings run beside each other, each in a directory of its own.
+# start DIRECTORY WHAT ARGUMENT...
+start() {
+	mkdir "$1" || exit 99
+	(
+		cd "$1" || exit 99
+		HOLD=$2 HOLD_DIR=$PWD timeout 300 "$ZEROTH" train ../tiny.ini "${@:3}" > out 2> err
+		echo $? > code
+	) &
 }
-# same NAME LINE: exit 0, the digest of the undisturbed training, and such a line.
+# ended DIRECTORY: sets $code, $digest, $restarts and $last of that training.
+ended() {
+	code=$(cat "$1/code")
+	digest=$(tail -n 1 "$1/out")
+	restarts=$(grep '^zeroth: restart ' "$1/err")
+	last=$(tail -n 1 "$1/err")
+}
+# same DIRECTORY NAME LINE: exit 0, the digest of the undisturbed training, and such a line.
 same() {
-	is "$1: exit 0" "$code" 0
-	is "I1: $1: the digest" "$digest" "$wanted"
-	like "$1: a line says so" "$restarts" "^zeroth: restart $2\$"
+	ended "$1"
+	is "$2: exit 0" "$code" 0
+	is "I1: $2: the digest" "$digest" "$wanted"
+	like "$2: a line says so" "$restarts" "^zeroth: restart $3\$"
 }
-train none -o run.dir=r -n 4
+
+# While it waits for the next attempt, or trains, it can be ended: below.
+mkdir ended
+(
+	cd ended || exit 99
+	HOLD=dies0 HOLD_DIR=$PWD exec "$ZEROTH" train ../tiny.ini -o run.dir=r -n 2 --restarts 100 > out 2> err
+) &
+ended=$!
+
+auto=(-o train.train_batch_size=auto -o train.gradient_accumulation_steps=2)
+start plain none -o run.dir=r -n 4
+start death die5 -o run.dir=r -n 4 --restarts 3
+start fewer die5 -o run.dir=r -n 4 --restarts 3 --min-ranks 2
+start repeated dies3 -o run.dir=r -n 2 --restarts 2
+wait -n
+start early die1 -o run.dir=r -n 4 --restarts 1
+wait -n
+start first die0 -n 4 --restarts 1
+wait -n
+start one die3 -o run.dir=r -o checkpoint.every=1 -o checkpoint.async=yes -o zero.plugin=stage3 --restarts 1
+wait -n
+start other none -o run.dir=r -n 2 -o train.steps=3 -o checkpoint.every=3
+wait -n
+start plain8 none -o run.dir=r -n 4 "${auto[@]}"
+wait -n
+start batch die5 -o run.dir=r -n 4 --restarts 1 --min-ranks 1 "${auto[@]}"
+wait -n
+start refused fail1 -o run.dir=r -n 2 --restarts 3
+wait -n
+start wrong none -o run.dir=r -n 2 --restarts 3 -o model.heads=3
+wait -n
+start infinite none -o run.dir=r --restarts 3 -o optimizer.plugin=sgd -o optimizer.lr=1e30 -o scheduler.plugin=constant \
+	-o train.gradient_clipping=0
+
+until grep -q '^zeroth: restart 3 ' ended/err || ! kill -0 $ended; do sleep 0.02; done 2>/dev/null
+kill -TERM $ended
+timeout 60 tail --pid=$ended -s 0.02 -f /dev/null || kill -KILL $ended
+wait $ended
+is "a signal between two attempts: exit 130" "$?" 130
+wait
+
+# Hangs: as the other ranks notice them, and as the watchdog does.
+start hang hang3 -o run.dir=r -n 2 --restarts 1 -o comm.timeout=2
+start stall hang3 -o run.dir=r -n 2 --restarts 9 --watchdog 6
+start onward die3 -o run.dir=r -n 4 --restarts 1 --resume ../other/r
+wait
+
+ended plain
 wanted=$digest
 like "an undisturbed training" "$wanted" '^digest: '
 is "has no restart" "$code $restarts" "0 "
 
 killed='rank 3 was killed by SIGKILL \(Killed\)'
-train die5 -o run.dir=r -n 4 --restarts 3
-same "the death of a rank" "1 of 3: $killed; goes on from step 4 with 4 ranks in 1 s"
+same death "the death of a rank" "1 of 3: $killed; goes on from step 4 with 4 ranks in 1 s"
 is "the death of a rank: one restart" "$(wc -l <<<"$restarts")" 1
-is "the death of a rank: metrics have every step once" "$(sed 's/^{"step":\([0-9]*\),.*/\1/' r/metrics.jsonl | tr '\n' ' ')" '1 2 3 4 5 6 '
-train die5 -o run.dir=r -n 4 --restarts 3 --min-ranks 2
-same "fewer ranks" "1 of 3: $killed; goes on from step 4 with 3 ranks in 1 s"
-train die1 -o run.dir=r -n 4 --restarts 1
-same "before the first checkpoint" "1 of 1: $killed; goes on from the beginning with 4 ranks in 1 s"
-train die0 -n 4 --restarts 1
-same "in the first step, a directory of its own" "1 of 1: $killed; goes on from the beginning with 4 ranks in 2 s"
-is "in the first step: one run directory" "$(ls runs | wc -l)" 1
-train die3 -o run.dir=r -o checkpoint.every=1 -o checkpoint.async=yes -o zero.plugin=stage3 --restarts 1
-same "one rank" "1 of 1: rank 0 was killed by SIGKILL \(Killed\); goes on from step [23] with 1 rank in 1 s"
-train none -o run.dir=other -n 2 -o train.steps=3 -o checkpoint.every=3
-train die3 -o run.dir=r -n 4 --restarts 1 --resume other
-same "a training that goes on from another one" "1 of 1: $killed; goes on from other with 4 ranks in 2 s"
+is "the death of a rank: metrics have every step once" "$(sed 's/^{"step":\([0-9]*\),.*/\1/' death/r/metrics.jsonl | tr '\n' ' ')" '1 2 3 4 5 6 '
+same fewer "fewer ranks" "1 of 3: $killed; goes on from step 4 with 3 ranks in 1 s"
+same early "before the first checkpoint" "1 of 1: $killed; goes on from the beginning with 4 ranks in 1 s"
+same first "in the first step, a directory of its own" "1 of 1: $killed; goes on from the beginning with 4 ranks in 2 s"
+is "in the first step: one run directory" "$(ls first/runs | wc -l)" 1
+same one "one rank" "1 of 1: rank 0 was killed by SIGKILL \(Killed\); goes on from step [23] with 1 rank in 1 s"
+same onward "a training that goes on from another one" "1 of 1: $killed; goes on from \.\./other/r with 4 ranks in 2 s"
 
 # The batch is what it was, though it followed from the number of ranks; 3 ranks do not divide 8.
-train none -o run.dir=r -n 4 -o train.train_batch_size=auto -o train.gradient_accumulation_steps=2
+ended plain8
 wanted8=$digest
-train die5 -o run.dir=r -n 4 --restarts 1 --min-ranks 1 -o train.train_batch_size=auto -o train.gradient_accumulation_steps=2
+ended batch
 is "I1: a batch of 4 ranks with 2: the digest" "$digest" "$wanted8"
 like "a batch of 4 ranks with 2" "$restarts" "goes on from step 4 with 2 ranks in 1 s\$"
 
-train dies3 -o run.dir=r -n 2 --restarts 2
+ended repeated
 is "a rank that dies each time: exit 4" "$code" 4
 is "a rank that dies each time: two restarts" "$(wc -l <<<"$restarts")" 2
-is "a rank that dies each time: the last line" "$(tail -n 1 err)" "zeroth: rank 1 was killed by SIGKILL (Killed)"
+is "a rank that dies each time: the last line" "$last" "zeroth: rank 1 was killed by SIGKILL (Killed)"
 
 # What a rank says itself is not tried again.
-train fail1 -o run.dir=r -n 2 --restarts 3
+ended refused
 is "a refusal: exit 2" "$code" 2
 is "a refusal is not tried again" "$restarts" ""
-train none -o run.dir=r -n 2 --restarts 3 -o model.heads=3
+ended wrong
 is "a wrong configuration is not tried again" "$code $restarts" "2 "
-train none -o run.dir=r --restarts 3 -o optimizer.plugin=sgd -o optimizer.lr=1e30 -o scheduler.plugin=constant \
-	-o train.gradient_clipping=0
+ended infinite
 is "non-finite numbers are not tried again" "$code $restarts" "5 "
 
-# Hangs: as the other ranks notice them, and as the watchdog does.
-train hang3 -o run.dir=r -n 2 --restarts 1 -o comm.timeout=2
-same "a hang" '1 of 1: rank 0 failed with code 4: .*timeout: .*; goes on from step 2 with 2 ranks in 1 s'
-train hang3 -o run.dir=r -n 2 --restarts 9 --watchdog 6
-same "a stall" '[0-9] of 9: no rank got on for 6 s: their stacks are above; goes on from step 2 with 2 ranks in 1 s'
+same hang "a hang" '1 of 1: rank 0 failed with code 4: .*timeout: .*; goes on from step 2 with 2 ranks in 1 s'
+same stall "a stall" '[0-9] of 9: no rank got on for 6 s: their stacks are above; goes on from step 2 with 2 ranks in 1 s'
 for rank in 0 1; do
-	like "a stall: the stack of rank $rank" "$(cat err)" "^rank $rank: zeroth: thread [0-9]+ is at\$"
+	like "a stall: the stack of rank $rank" "$(cat stall/err)" "^rank $rank: zeroth: thread [0-9]+ is at\$"
 done
-like "a stall: where the one is that stalls" "$(cat err)" '^rank 1: .*hold\.so'
-
-# While it waits for the next attempt, or trains, it can be ended.
-rm -rf r done
-HOLD=dies0 "$ZEROTH" train tiny.ini -o run.dir=r -n 2 --restarts 100 > out 2> err &
-pid=$!
-until grep -q '^zeroth: restart 3 ' err || ! kill -0 $pid; do sleep 0.02; done 2>/dev/null
-kill -TERM $pid
-timeout 60 tail --pid=$pid -s 0.02 -f /dev/null || kill -KILL $pid
-wait $pid
-is "a signal between two attempts: exit 130" "$?" 130
+like "a stall: where the one is that stalls" "$(cat stall/err)" '^rank 1: .*hold\.so'
 
 is "--min-ranks needs --restarts" "$("$ZEROTH" train -n 2 --min-ranks 1 tiny.ini 2>&1)" "zeroth train: --min-ranks 1: is for --restarts"
 is "--min-ranks is no more than -n" "$("$ZEROTH" train -n 2 --restarts 1 --min-ranks 3 tiny.ini 2>&1)" \
