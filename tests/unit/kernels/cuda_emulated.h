@@ -26,7 +26,9 @@ enum { cudaSuccess, cudaMemcpyDefault = 4 };
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifndef __x86_64__
 #include <ucontext.h>
+#endif
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
 #define __SANITIZE_THREAD__ 1
@@ -77,8 +79,44 @@ struct barrier {
 	char order[2]; /* what the thread sanitizer is told of, by turns */
 };
 
+#ifdef __x86_64__
+/* The stack pointer of one that rests, with the registers that a call keeps on its stack:
+ * swapcontext() asks the kernel for the mask of signals each time, and with the address sanitizer
+ * clears the shadow of the whole stack. */
+typedef void *place;
+
+__attribute__((naked)) ZR_UNSEEN inline void change(place *, place *)
+{
+	asm("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15; mov %rsp, (%rdi)\n\t"
+	    "mov (%rsi), %rsp; pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret");
+}
+
+ZR_UNSEEN inline void begin_at(place *p, char *stack, size_t size, void (*f)())
+{
+	void **top = (void **)(stack + size) - 8; /* six registers, where to go, no way back */
+	memset(top, 0, 8 * sizeof *top);
+	top[6] = (void *)f;
+	*p = top;
+}
+#else
+typedef ucontext_t place;
+
+ZR_UNSEEN inline void change(place *from, place *to) { swapcontext(from, to); }
+
+ZR_UNSEEN inline void begin_at(place *p, char *stack, size_t size, void (*f)())
+{
+	getcontext(p);
+	p->uc_stack.ss_sp = stack;
+	p->uc_stack.ss_size = size;
+	p->uc_link = NULL;
+	makecontext(p, f, 0);
+}
+#endif
+
 struct coroutine {
-	ucontext_t context;
+	place at;
+	const barrier *waits_for;
+	unsigned turn;
 	dim3 index = dim3(0);
 	void *thread; /* the thread sanitizer's */
 	bool done;
@@ -96,14 +134,15 @@ enum { COPIES = 128 };
 inline coroutine fiber[MOST];
 inline copying copies[MOST][COPIES];
 inline int n_copies[MOST];
-inline ucontext_t scheduler;
+inline place scheduler;
 inline void *scheduler_thread;
 inline char begun, over; /* of a block */
 inline char *stacks;
 inline int now; /* number of the running thread in its block */
 inline bool moved;
 inline barrier warp[MOST / LANES], block;
-inline uint32_t slot[MOST / LANES][LANES][8]; /* what the lanes of a warp show each other */
+typedef uint32_t words[12];
+inline words slot[2][MOST / LANES][LANES]; /* what the lanes of a warp show each other, by turns */
 inline unsigned char *room, *dynamic; /* of dynamic shared memory, and the launch's own at the end of it */
 inline size_t dynamic_bytes;
 inline void (*body)(void *);
@@ -133,7 +172,7 @@ inline void *this_thread() { return &scheduler; }
 ZR_UNSEEN inline void rest()
 {
 	go_to(scheduler_thread);
-	swapcontext(&fiber[now].context, &scheduler);
+	change(&fiber[now].at, &scheduler);
 }
 
 ZR_UNSEEN inline void wait_for(barrier *b)
@@ -146,6 +185,8 @@ ZR_UNSEEN inline void wait_for(barrier *b)
 			b->turn++;
 			moved = true;
 		} else {
+			fiber[now].waits_for = b;
+			fiber[now].turn = turn;
 			rest();
 		}
 	}
@@ -192,11 +233,8 @@ ZR_UNSEEN inline void start_thread(int i)
 	f->done = false;
 	f->thread = f->thread ? f->thread : new_thread();
 	f->index = dim3((unsigned)i % blockDim.x, (unsigned)i / blockDim.x % blockDim.y, (unsigned)i / blockDim.x / blockDim.y);
-	getcontext(&f->context);
-	f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
-	f->context.uc_stack.ss_size = STACK;
-	f->context.uc_link = NULL;
-	makecontext(&f->context, run_thread, 0);
+	f->waits_for = NULL;
+	begin_at(&f->at, stacks + (size_t)i * STACK, STACK, run_thread);
 }
 
 ZR_UNSEEN inline void start_block(int threads)
@@ -211,6 +249,13 @@ ZR_UNSEEN inline void start_block(int threads)
 	tell(&begun);
 }
 
+/* Whether a thread would get no further: its barrier is where it was, and not all are there. */
+ZR_UNSEEN inline bool must_wait(const coroutine *f)
+{
+	const barrier *b = f->waits_for;
+	return f->done || (b && b->turn == f->turn && b->waiting < b->members);
+}
+
 /* Whether the threads of a warp got further: they go on until they wait for other warps. */
 ZR_UNSEEN inline bool run_warp(int first, int end)
 {
@@ -218,10 +263,10 @@ ZR_UNSEEN inline bool run_warp(int first, int end)
 	do {
 		moved = false;
 		for (now = first; now < end; now++)
-			if (!fiber[now].done) {
+			if (!must_wait(&fiber[now])) {
 				threadIdx = fiber[now].index;
 				go_to(fiber[now].thread);
-				swapcontext(&scheduler, &fiber[now].context);
+				change(&scheduler, &fiber[now].at);
 			}
 		any_moved |= moved;
 	} while (moved);
@@ -267,15 +312,16 @@ ZR_UNSEEN inline void copy_now()
 	n_copies[now] = 0;
 }
 
-/* Words of every lane, as the others see them until the next exchange. */
-ZR_UNSEEN inline uint32_t (*show(const uint32_t *words, int n))[8]
+/* Words of every lane, as the others see them until the next exchange: whoever comes to that has
+ * read these. */
+ZR_UNSEEN inline const words *show(const uint32_t *given, int n)
 {
-	volatile uint32_t *mine = slot[now / LANES][now % LANES];
-	wait_for(own_warp());
+	words *shown = slot[own_warp()->turn % 2][now / LANES];
+	volatile uint32_t *mine = shown[now % LANES];
 	for (int i = 0; i < n; i++)
-		mine[i] = words[i];
+		mine[i] = given[i];
 	wait_for(own_warp());
-	return slot[now / LANES];
+	return shown;
 }
 
 template <class T> T from_lane(T x, int lane)
@@ -347,7 +393,7 @@ template <class T> T __shfl_down_sync(uint32_t, T x, int by, int width)
 static inline uint32_t __ballot_sync(uint32_t, int x)
 {
 	uint32_t mine = x != 0, all = 0;
-	uint32_t(*lane)[8] = emulated::show(&mine, 1);
+	const emulated::words *lane = emulated::show(&mine, 1);
 	for (int i = 0; i < emulated::LANES; i++)
 		all |= lane[i][0] << i;
 	return all;
